@@ -1,5 +1,6 @@
-/* lookup_kernel.c: the kernels. Forward, threads share the samples; rows are fetched ahead. Backward, (row, sample) pairs
- * are sorted by row (radix, 11 bits at a time, stable), then threads share the sorted pairs at boundaries of rows. */
+/* lookup_kernel.c: the kernels. Forward, threads share the samples; rows are fetched ahead.
+ * Backward, (row, sample) pairs are sorted by row (radix, 11 bits at a time, stable), then threads
+ * share the sorted pairs at boundaries of rows. */
 #include "lookup_kernel.h"
 
 #include <math.h>
@@ -10,8 +11,13 @@
 #include <string.h>
 #include <sys/mman.h>
 
-enum { AHEAD = 8, LINE = 16 /* floats */, FETCHED = 8 /* lines of a row; the processor's own prefetcher has the rest */,
-       DIGIT = 11, BUCKETS = 1 << DIGIT };
+enum {
+	AHEAD = 8,
+	LINE = 16 /* floats */,
+	FETCHED = 8 /* lines of a row; the processor's own prefetcher has the rest */,
+	DIGIT = 11,
+	BUCKETS = 1 << DIGIT
+};
 static const size_t LARGE = (size_t)2 << 20; /* a large page */
 
 static size_t whole_pages(size_t bytes) {
@@ -21,7 +27,8 @@ static size_t whole_pages(size_t bytes) {
 /* What lies before and behind the large pages is given back. */
 void *lookup_pages(size_t bytes) {
 	size_t size = whole_pages(bytes);
-	char *pages = mmap(NULL, size + LARGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	char *pages =
+		mmap(NULL, size + LARGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	if (pages == MAP_FAILED) return NULL;
 	size_t before = (LARGE - (uintptr_t)pages % LARGE) % LARGE;
 	if (before) munmap(pages, before);
@@ -74,7 +81,8 @@ static void sum_samples(const lookup_table *table, struct range r) {
 		float *sum = table->sums + b * dim;
 		memset(sum, 0, dim * sizeof *sum);
 		for (uint32_t i = table->offsets[b]; i < table->offsets[b + 1]; i++) {
-			if (i + AHEAD < table->lookups) fetch(table->weights + (size_t)table->indices[i + AHEAD] * dim, dim);
+			if (i + AHEAD < table->lookups)
+				fetch(table->weights + (size_t)table->indices[i + AHEAD] * dim, dim);
 			add_row(sum, table->weights + (size_t)table->indices[i] * dim, dim);
 		}
 	}
@@ -93,14 +101,16 @@ static uint32_t row_of(uint64_t pair) {
 
 static void make_pairs(const lookup_table *table, uint64_t *out, struct range r) {
 	for (size_t b = r.begin; b < r.end; b++)
-		for (uint32_t i = table->offsets[b]; i < table->offsets[b + 1]; i++) out[i] = (uint64_t)table->indices[i] << 32 | b;
+		for (uint32_t i = table->offsets[b]; i < table->offsets[b + 1]; i++)
+			out[i] = (uint64_t)table->indices[i] << 32 | b;
 }
 
 static uint32_t *counts_of(const lookup_room *room) {
 	return room->counts + (size_t)omp_get_thread_num() * BUCKETS;
 }
 
-static void count_digit(const lookup_room *room, const uint64_t *from, int shift, bool first, struct range r) {
+static void count_digit(const lookup_room *room, const uint64_t *from, int shift, bool first,
+                        struct range r) {
 	uint32_t *counts = counts_of(room);
 	if (first) memset(counts, 0, BUCKETS * sizeof *counts);
 	for (size_t i = r.begin; i < r.end; i++) counts[row_of(from[i]) >> shift & (BUCKETS - 1)]++;
@@ -116,9 +126,11 @@ static void counts_to_places(const lookup_room *room) {
 		}
 }
 
-static void place_digit(const lookup_room *room, const uint64_t *from, uint64_t *to, int shift, struct range r) {
+static void place_digit(const lookup_room *room, const uint64_t *from, uint64_t *to, int shift,
+                        struct range r) {
 	uint32_t *places = counts_of(room);
-	for (size_t i = r.begin; i < r.end; i++) to[places[row_of(from[i]) >> shift & (BUCKETS - 1)]++] = from[i];
+	for (size_t i = r.begin; i < r.end; i++)
+		to[places[row_of(from[i]) >> shift & (BUCKETS - 1)]++] = from[i];
 }
 
 /* Row-wise Adagrad. */
@@ -142,7 +154,8 @@ static inline void fetch_pair(const lookup_table *table, uint64_t pair) {
 }
 
 static void apply(const lookup_table *table, const uint64_t *pairs, struct range r) {
-	size_t dim = table->dim, i = boundary(pairs, r.begin, table->lookups), end = boundary(pairs, r.end, table->lookups);
+	size_t dim = table->dim, i = boundary(pairs, r.begin, table->lookups),
+		   end = boundary(pairs, r.end, table->lookups);
 	float *sum = aligned_alloc(64, (dim * sizeof *sum + 63) / 64 * 64);
 	if (!sum) return;
 	while (i < end) {

@@ -1,5 +1,6 @@
-/* lookup_kernel.h: pooled lookups of embedding tables on a processor, with OpenMP: the sum of the rows of each sample, and
- * backward the gradients of each different row added up and applied by row-wise Adagrad. */
+/* lookup_kernel.h: pooled lookups of embedding tables on a processor, with OpenMP: the sum of the
+ * rows of each sample, and backward the gradients of each different row added up and applied by
+ * row-wise Adagrad. */
 #ifndef BENCH_LOOKUP_KERNEL_H
 #define BENCH_LOOKUP_KERNEL_H
 
@@ -18,7 +19,7 @@ typedef struct lookup_table {
 /* What sorting needs, for tables of up to so many lookups; shared by all tables. */
 typedef struct lookup_room {
 	uint64_t *from, *to;
-	uint32_t *counts;            /* of each thread and digit */
+	uint32_t *counts; /* of each thread and digit */
 	int threads;
 } lookup_room;
 
@@ -30,14 +31,15 @@ void lookup_unpage(void *pages, size_t bytes);
 int lookup_room_new(lookup_room *room, size_t lookups);
 void lookup_room_free(lookup_room *room, size_t lookups);
 
-/* The kernels run in parts, so that each can be timed by itself: part `at` of `of`, which is a part of every thread's share.
- * All parts in turn are the whole. */
+/* The kernels run in parts, so that each can be timed by itself: part `at` of `of`, which is a part
+ * of every thread's share. All parts in turn are the whole. */
 typedef struct lookup_part {
 	size_t at, of;
 } lookup_part;
 
 void lookup_forward(const lookup_table *table, lookup_part part);
-/* Backward: making pairs, counting and placing for each digit, adding up and changing rows: so many steps, in turn. */
+/* Backward: making pairs, counting and placing for each digit, adding up and changing rows: so many
+ * steps, in turn. */
 int lookup_backward_steps(const lookup_table *table);
 void lookup_backward(const lookup_table *table, lookup_room *room, int step, lookup_part part);
 

@@ -12,18 +12,25 @@
 
 /* ---- drawing ---- */
 
-enum { UNIFORM = 150, SHAPES = 84, SHARES = 72, MOST_TABLES = 24 };
+enum {
+	UNIFORM = 150,
+	SHAPES = 84,
+	SHARES = 72,
+	MOST_TABLES = 24
+};
 
-/* 16 KB to 400 MB, from which 0.2 to 50 MB of rows are read; of lengths that random shapes do not have, but for the shortest
- * and the longest. */
+/* 16 KB to 400 MB, from which 0.2 to 50 MB of rows are read; of lengths that random shapes do not
+ * have, but for the shortest and the longest. */
 size_t lookup_uniform(fit_case *out) {
 	static const double widths[] = {4, 16, 20, 40, 64, 100, 160, 256, 400, 640, 1024};
 	for (uint64_t i = 0; i < UNIFORM; i++) {
 		double dim = widths[i % (sizeof widths / sizeof *widths)], u[3];
 		for (uint64_t k = 0; k < 3; k++) u[k] = lk_uniform(5, 3 * i + k);
-		double rows = floor(fmax(16e3 * pow(25e3, u[0]) / (4 * dim), 16)), pooling = floor(pow(50, u[2]));
+		double rows = floor(fmax(16e3 * pow(25e3, u[0]) / (4 * dim), 16)),
+			   pooling = floor(pow(50, u[2]));
 		double lookups = fmin(fmax(0.2e6 * pow(250, u[1]) / fmax(4 * dim, 64), 200), 600000);
-		out[i] = (fit_case){.shape = {rows, dim, ceil(lookups / pooling), pooling, &work_laws[0], 7 + i}};
+		out[i] = (fit_case){
+			.shape = {rows, dim, ceil(lookups / pooling), pooling, &work_laws[0], 7 + i}};
 		snprintf(out[i].share, sizeof out[i].share, "uniform-%d", (int)i);
 	}
 	return UNIFORM;
@@ -46,7 +53,8 @@ static work_shape draw(uint64_t seed, uint64_t i, double batch, double table_byt
 size_t lookup_shapes(uint64_t seed, fit_case *out) {
 	for (uint64_t i = 0; i < SHAPES; i++) {
 		out[i] = (fit_case){.shape = draw(seed, i, 0, 400e6, 100e6)};
-		snprintf(out[i].share, sizeof out[i].share, "shape-%llu-%d", (unsigned long long)seed, (int)i);
+		snprintf(out[i].share, sizeof out[i].share, "shape-%llu-%d", (unsigned long long)seed,
+		         (int)i);
 	}
 	return SHAPES;
 }
@@ -58,8 +66,10 @@ size_t lookup_shares(uint64_t seed, fit_case *out) {
 		int tables = (int)floor(pow(MOST_TABLES + 1, lk_uniform(own, 900)));
 		double batch = floor(256 * pow(2, 3 * lk_uniform(own, 901)));
 		for (int t = 0; t < tables && count < LOOKUP_ROWS; t++, count++) {
-			out[count] = (fit_case){.shape = draw(own, lk_hash64(own) % 1000 + (uint64_t)t, batch, 60e6, 12e6)};
-			snprintf(out[count].share, sizeof out[count].share, "share-%llu-%d", (unsigned long long)seed, (int)i);
+			out[count] = (fit_case){
+				.shape = draw(own, lk_hash64(own) % 1000 + (uint64_t)t, batch, 60e6, 12e6)};
+			snprintf(out[count].share, sizeof out[count].share, "share-%llu-%d",
+			         (unsigned long long)seed, (int)i);
 		}
 	}
 	return count;
@@ -67,13 +77,16 @@ size_t lookup_shares(uint64_t seed, fit_case *out) {
 
 /* ---- measuring ---- */
 
-static const char header[] = "step,law,rows,dim,batch,pooling,seed,threads,forward_us,backward_us,forward_again_us,backward_again_us";
+static const char header[] = "step,law,rows,dim,batch,pooling,seed,threads,forward_us,backward_us,"
+							 "forward_again_us,backward_again_us";
 
 static void print_row(const fit_case *fitted) {
 	const work_shape *shape = &fitted->shape;
-	printf("%s,%s,%.0f,%.0f,%.0f,%.1f,%llu,%d,%.2f,%.2f,%.2f,%.2f\n", fitted->share, shape->law->name, shape->rows, shape->dim, shape->batch, shape->pooling,
-	       (unsigned long long)shape->seed, omp_get_max_threads(), fitted->measured.forward_s * 1e6, fitted->measured.backward_s * 1e6,
-	       fitted->again.forward_s * 1e6, fitted->again.backward_s * 1e6);
+	printf("%s,%s,%.0f,%.0f,%.0f,%.1f,%llu,%d,%.2f,%.2f,%.2f,%.2f\n", fitted->share,
+	       shape->law->name, shape->rows, shape->dim, shape->batch, shape->pooling,
+	       (unsigned long long)shape->seed, omp_get_max_threads(), fitted->measured.forward_s * 1e6,
+	       fitted->measured.backward_s * 1e6, fitted->again.forward_s * 1e6,
+	       fitted->again.backward_s * 1e6);
 }
 
 /* One step, into the least of the even or the odd passes. */
@@ -95,7 +108,8 @@ void lookup_measure(fit_case *cases, size_t count, double seconds) {
 	for (size_t i = 0, end; i < count; i = end) {
 		end = lookup_step_end(cases, count, i);
 		for (size_t k = i; k < end; k++)
-			cases[k].measured = work_sum(&least[i][0], NULL, k - i), cases[k].again = work_sum(&least[i][halves - 1], NULL, k - i);
+			cases[k].measured = work_sum(&least[i][0], NULL, k - i),
+			cases[k].again = work_sum(&least[i][halves - 1], NULL, k - i);
 		for (int k = 0; k < 2; k++) work_slices_free(&least[i][k]);
 	}
 	printf("# %d passes\n%s\n", done, header);
@@ -114,8 +128,10 @@ static bool parse_row(const char *line, fit_case *fitted, int *threads) {
 	work_shape *shape = &fitted->shape;
 	work_time *time = &fitted->measured, *a = &fitted->again;
 	*fitted = (fit_case){.shape = {0}};
-	if (sscanf(line, "%31[^,],%63[^,],%lf,%lf,%lf,%lf,%llu,%d,%lf,%lf,%lf,%lf", fitted->share, law, &shape->rows, &shape->dim, &shape->batch, &shape->pooling, &seed,
-	           threads, &time->forward_s, &time->backward_s, &a->forward_s, &a->backward_s) != 12) return false;
+	if (sscanf(line, "%31[^,],%63[^,],%lf,%lf,%lf,%lf,%llu,%d,%lf,%lf,%lf,%lf", fitted->share, law,
+	           &shape->rows, &shape->dim, &shape->batch, &shape->pooling, &seed, threads,
+	           &time->forward_s, &time->backward_s, &a->forward_s, &a->backward_s) != 12)
+		return false;
 	for (int i = 0; i < work_law_count; i++)
 		if (strcmp(law, work_laws[i].name) == 0) shape->law = &work_laws[i];
 	shape->seed = seed;
@@ -125,8 +141,9 @@ static bool parse_row(const char *line, fit_case *fitted, int *threads) {
 
 static bool same_case(const fit_case *x, const fit_case *y) {
 	const work_shape *a = &x->shape, *b = &y->shape;
-	return strcmp(x->share, y->share) == 0 && a->law == b->law && a->seed == b->seed && a->rows == b->rows && a->dim == b->dim &&
-	       a->batch == b->batch && a->pooling == b->pooling;
+	return strcmp(x->share, y->share) == 0 && a->law == b->law && a->seed == b->seed &&
+	       a->rows == b->rows && a->dim == b->dim && a->batch == b->batch &&
+	       a->pooling == b->pooling;
 }
 
 int lookup_read(const char *path, fit_case *out, int *threads) {
@@ -139,7 +156,9 @@ int lookup_read(const char *path, fit_case *out, int *threads) {
 		if (!parse_row(line, fitted, threads)) continue;
 		while (k < count && !same_case(&out[k], fitted)) k++;
 		if (k == count) count++;
-		else out[k].measured = least_of(out[k].measured, fitted->measured), out[k].again = least_of(out[k].again, fitted->again);
+		else
+			out[k].measured = least_of(out[k].measured, fitted->measured),
+			out[k].again = least_of(out[k].again, fitted->again);
 	}
 	if (!count) fprintf(stderr, "lookup: %s: no measurements in it\n", path);
 	if (in) fclose(in);

@@ -28,7 +28,8 @@ static int note(lookup_store *store, uint64_t share, work_slices *pass) {
 		return 1;
 	}
 	int same = least->count == pass->count && least->forward == pass->forward;
-	for (size_t i = 0; same && i < pass->count; i++) least->us[i] = fminf(least->us[i], pass->us[i]);
+	for (size_t i = 0; same && i < pass->count; i++)
+		least->us[i] = fminf(least->us[i], pass->us[i]);
 	work_slices_free(pass);
 	return same;
 }
@@ -42,7 +43,10 @@ static int parse_pass(char *line, uint64_t *share, work_slices *out) {
 	*out = (work_slices){.forward = strtoull(at, &end, 10), .us = malloc(most * sizeof *out->us)};
 	if (!out->us) work_out_of_memory();
 	digit = *end++;
-	for (at = end; digit == ',' && (out->us[out->count] = strtof(at, &end)) >= 0 && end != at && out->count + 1 < most; at = end) out->count++;
+	for (at = end; digit == ',' && (out->us[out->count] = strtof(at, &end)) >= 0 && end != at &&
+	               out->count + 1 < most;
+	     at = end)
+		out->count++;
 	if (out->count && out->forward <= out->count && *at == '\n') return 1;
 	work_slices_free(out);
 	return 0;
@@ -61,7 +65,9 @@ int lookup_store_open(const char *path, lookup_store *out) {
 		work_slices pass;
 		good = parse_pass(line, &share, &pass) && note(out, share, &pass);
 	}
-	if (!good) fprintf(stderr, "lookup: %s:%d: no share with its slices in microseconds\n", path, number - 1);
+	if (!good)
+		fprintf(stderr, "lookup: %s:%d: no share with its slices in microseconds\n", path,
+		        number - 1);
 	free(line);
 	fclose(in);
 	return good;
@@ -82,7 +88,8 @@ int lookup_store_add(lookup_store *store, uint64_t share, work_slices *pass) {
 	FILE *out = fopen(store->path, "a");
 	if (out) {
 		fprintf(out, "%llx,%zu,", (unsigned long long)share, pass->forward);
-		for (size_t i = 0; i < pass->count; i++) fprintf(out, "%.2f%c", pass->us[i], i + 1 < pass->count ? ' ' : '\n');
+		for (size_t i = 0; i < pass->count; i++)
+			fprintf(out, "%.2f%c", pass->us[i], i + 1 < pass->count ? ' ' : '\n');
 	}
 	note(store, share, pass);
 	if (out && !fclose(out)) return 1;

@@ -9,11 +9,11 @@
 typedef struct work_law {
 	const char *name;
 	double skew;
-	const double *reuse;     /* [LK_REUSE_BINS] or NULL */
+	const double *reuse; /* [LK_REUSE_BINS] or NULL */
 } work_law;
 
-/* From uniform to heavily skewed; the last two from embedding_locality.csv (facebookresearch/dlrm_datasets, all tables of
- * 2021 and of 2022). */
+/* From uniform to heavily skewed; the last two from embedding_locality.csv
+ * (facebookresearch/dlrm_datasets, all tables of 2021 and of 2022). */
 extern const work_law work_laws[];
 extern const int work_law_count;
 
@@ -37,17 +37,19 @@ typedef struct work_time {
 	double forward_s, backward_s; /* of all tables, one after the other */
 } work_time;
 
-/* A step's slices of about 60 us, in the order in which they run, and the least time of each in microseconds. */
+/* A step's slices of about 60 us, in the order in which they run, and the least time of each in
+ * microseconds. */
 typedef struct work_slices {
-	size_t forward, count;   /* the first ones are forward */
-	float *us;               /* [count] */
-	uint32_t *table;         /* [count] whose they are; NULL: not known */
+	size_t forward, count; /* the first ones are forward */
+	float *us;             /* [count] */
+	uint32_t *table;       /* [count] whose they are; NULL: not known */
 } work_slices;
 
-/* The step, all tables forward, then all backward, again and again until caches have settled, then five times; into `least`, which is
- * empty or the same tables'. */
+/* The step, all tables forward, then all backward, again and again until caches have settled, then
+ * five times; into `least`, which is empty or the same tables'. */
 void work_measure(const lookup_table *tables, size_t count, work_slices *least);
-/* Of all tables, or one; `other`: of the same slices in other passes, of which the lesser count, or NULL. */
+/* Of all tables, or one; `other`: of the same slices in other passes, of which the lesser count, or
+ * NULL. */
 #define WORK_ALL SIZE_MAX
 work_time work_sum(const work_slices *slices, const work_slices *other, size_t table);
 void work_slices_free(work_slices *slices);

@@ -1,13 +1,13 @@
-/* make_trace.c: writes the trace of one rank as PyTorch's profiler (Kineto) would of a transformer in training:
- * operations with shapes, Python functions, calls of the CUDA runtime, kernels with all their arguments, flows between
- * them, NCCL kernels with theirs. Nothing is measured; sizes, mix and form are those of real traces, so that readers
- * can be timed.
+/* make_trace.c: writes the trace of one rank as PyTorch's profiler (Kineto) would of a transformer
+ * in training: operations with shapes, Python functions, calls of the CUDA runtime, kernels with
+ * all their arguments, flows between them, NCCL kernels with theirs. Nothing is measured; sizes,
+ * mix and form are those of real traces, so that readers can be timed.
  *
  *     make_trace [-s BYTES[k|M|G]] [-r RANKS] [-k RANK] [-l LAYERS] [-x SEED] [-P]   > rank0.json
  *
- * Steps are written until BYTES are reached. Ranks of one SEED have the same operations and the same collectives: each
- * starts when a rank's device reaches it and ends for all at the same time. -P leaves out Python functions. The same
- * options give the same bytes.
+ * Steps are written until BYTES are reached. Ranks of one SEED have the same operations and the
+ * same collectives: each starts when a rank's device reaches it and ends for all at the same time.
+ * -P leaves out Python functions. The same options give the same bytes.
  */
 #include <inttypes.h>
 #include <stdbool.h>
@@ -17,7 +17,13 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { MOST_RANKS = 256, HIDDEN = 4096, FFN = 14336, TOKENS = 8192, PROCESS = 20000 };
+enum {
+	MOST_RANKS = 256,
+	HIDDEN = 4096,
+	FFN = 14336,
+	TOKENS = 8192,
+	PROCESS = 20000
+};
 
 struct options {
 	uint64_t bytes, seed;
@@ -33,7 +39,7 @@ struct clocks {
 struct writer {
 	struct options o;
 	struct clocks rank[MOST_RANKS];
-	uint64_t draws;          /* how often all ranks drew a random number */
+	uint64_t draws; /* how often all ranks drew a random number */
 	uint64_t written;
 	uint32_t correlation, external, sequence, python_id;
 	bool first;
@@ -53,13 +59,15 @@ static int64_t about(const struct writer *w, int rank, int64_t mean) {
 }
 
 #define PUT(...) (w->written += (uint64_t)printf(__VA_ARGS__))
-#define US(ns) (ns) / 1000, (int)((ns) % 1000)
+#define US(ns)   (ns) / 1000, (int)((ns) % 1000)
 
-static void begin(struct writer *w, char ph, const char *category, const char *name, int pid, int tid, int64_t start,
-                  int64_t dur) {
-	PUT("%s\n  {\n    \"ph\": \"%c\", \"cat\": \"%s\", \"name\": \"%s\", \"pid\": %d, \"tid\": %d,\n",
-		w->first ? "" : ",", ph, category, name, pid, tid);
-	PUT("    \"ts\": %" PRId64 ".%03d, \"dur\": %" PRId64 ".%03d,\n    \"args\": {\n      ", US(start), US(dur));
+static void begin(struct writer *w, char ph, const char *category, const char *name, int pid,
+                  int tid, int64_t start, int64_t dur) {
+	PUT("%s\n  {\n    \"ph\": \"%c\", \"cat\": \"%s\", \"name\": \"%s\", \"pid\": %d, \"tid\": "
+	    "%d,\n",
+	    w->first ? "" : ",", ph, category, name, pid, tid);
+	PUT("    \"ts\": %" PRId64 ".%03d, \"dur\": %" PRId64 ".%03d,\n    \"args\": {\n      ",
+	    US(start), US(dur));
 	w->first = false;
 }
 
@@ -67,57 +75,66 @@ static void end(struct writer *w) {
 	PUT("\n    }\n  }");
 }
 
-static void python_function(struct writer *w, const char *file, int line, const char *name, int64_t start, int64_t dur) {
+static void python_function(struct writer *w, const char *file, int line, const char *name,
+                            int64_t start, int64_t dur) {
 	char text[200];
 	if (!w->o.python) return;
 	snprintf(text, sizeof text, "%s(%d): %s", file, line, name);
 	begin(w, 'X', "python_function", text, PROCESS + w->o.rank, PROCESS + w->o.rank, start, dur);
-	PUT("\"Python parent id\": %u, \"Python id\": %u, \"Ev Idx\": %u", w->python_id, w->python_id + 1, w->external);
+	PUT("\"Python parent id\": %u, \"Python id\": %u, \"Ev Idx\": %u", w->python_id,
+	    w->python_id + 1, w->external);
 	w->python_id++;
 	end(w);
 }
 
-static void cpu_op(struct writer *w, const char *name, const char *dims, const char *types, int64_t start, int64_t dur) {
+static void cpu_op(struct writer *w, const char *name, const char *dims, const char *types,
+                   int64_t start, int64_t dur) {
 	begin(w, 'X', "cpu_op", name, PROCESS + w->o.rank, PROCESS + w->o.rank, start, dur);
 	w->external++;
-	PUT("\"External id\": %u,\"Record function id\": %u, \"Concrete Inputs\": [\"\", \"\", \"\"], \"Input type\": %s, "
-		"\"Input Dims\": %s, "
-		"\"Sequence number\": %u, \"Fwd thread id\": 0, \"Ev Idx\": %u",
-		w->external, w->external + 1000, types, dims, w->sequence, w->external);
+	PUT("\"External id\": %u,\"Record function id\": %u, \"Concrete Inputs\": [\"\", \"\", \"\"], "
+	    "\"Input type\": %s, "
+	    "\"Input Dims\": %s, "
+	    "\"Sequence number\": %u, \"Fwd thread id\": 0, \"Ev Idx\": %u",
+	    w->external, w->external + 1000, types, dims, w->sequence, w->external);
 	end(w);
 }
 
 static void flow(struct writer *w, char ph, int pid, int tid, int64_t at) {
 	PUT(",\n  {\n    \"ph\": \"%c\", \"id\": %u, \"pid\": %d, \"tid\": %d, \"ts\": %" PRId64
-		".%03d,\n    \"cat\": \"ac2g\", \"name\": \"ac2g\"%s\n  }",
-		ph, w->correlation, pid, tid, US(at), ph == 'f' ? ", \"bp\": \"e\"" : "");
+	    ".%03d,\n    \"cat\": \"ac2g\", \"name\": \"ac2g\"%s\n  }",
+	    ph, w->correlation, pid, tid, US(at), ph == 'f' ? ", \"bp\": \"e\"" : "");
 }
 
 static void runtime(struct writer *w, const char *name, int cbid, int64_t start, int64_t dur) {
 	begin(w, 'X', "cuda_runtime", name, PROCESS + w->o.rank, PROCESS + w->o.rank, start, dur);
-	PUT("\"External id\": %u, \"cbid\": %d, \"correlation\": %u", w->external, cbid, w->correlation);
+	PUT("\"External id\": %u, \"cbid\": %d, \"correlation\": %u", w->external, cbid,
+	    w->correlation);
 	end(w);
 	flow(w, 's', PROCESS + w->o.rank, PROCESS + w->o.rank, start);
 }
 
-static void kernel(struct writer *w, const char *name, int stream, int blocks, int threads, const char *more, int64_t start,
-                   int64_t dur) {
+static void kernel(struct writer *w, const char *name, int stream, int blocks, int threads,
+                   const char *more, int64_t start, int64_t dur) {
 	int device = w->o.rank % 8;
 	begin(w, 'X', "kernel", name, device, stream, start, dur);
-	PUT("\"External id\": %u, \"queued\": 0, \"device\": %d, \"context\": 1, \"stream\": %d, \"correlation\": %u, "
-		"\"registers per thread\": %d, "
-		"\"shared memory\": %d, \"blocks per SM\": %.6f, \"warps per SM\": %.6f, \"grid\": [%d, 1, 1], \"block\": [%d, "
-		"1, 1], "
-		"\"est. achieved occupancy %%\": %d%s",
-		w->external, device, stream, w->correlation, 32 + blocks % 200, blocks % 7 * 16384, blocks / 132.0,
-		blocks * (threads / 32) / 132.0, blocks, threads, blocks % 100, more);
+	PUT("\"External id\": %u, \"queued\": 0, \"device\": %d, \"context\": 1, \"stream\": %d, "
+	    "\"correlation\": %u, "
+	    "\"registers per thread\": %d, "
+	    "\"shared memory\": %d, \"blocks per SM\": %.6f, \"warps per SM\": %.6f, \"grid\": [%d, 1, "
+	    "1], \"block\": [%d, "
+	    "1, 1], "
+	    "\"est. achieved occupancy %%\": %d%s",
+	    w->external, device, stream, w->correlation, 32 + blocks % 200, blocks % 7 * 16384,
+	    blocks / 132.0, blocks * (threads / 32) / 132.0, blocks, threads, blocks % 100, more);
 	end(w);
 	flow(w, 'f', device, stream, start);
 }
 
-/* Every rank's host and device go on by about these times; the rank that is written gives start and duration of both.
+/* Every rank's host and device go on by about these times; the rank that is written gives start and
+ * duration of both.
  */
-static void advance(struct writer *w, int64_t host, int64_t device, struct clocks *start, struct clocks *dur) {
+static void advance(struct writer *w, int64_t host, int64_t device, struct clocks *start,
+                    struct clocks *dur) {
 	w->draws++;
 	for (int r = 0; r < w->o.ranks; r++) {
 		struct clocks *clocks = &w->rank[r];
@@ -145,7 +162,8 @@ static void run(struct writer *w, const struct work *work, int layer) {
 	w->correlation += 3;
 	python_function(w, work->file, 100 + layer, "forward", at, whole - 100);
 	python_function(w, "torch/nn/modules/module.py", 1527, "_call_impl", at + 200, whole - 400);
-	python_function(w, "<built-in method linear of type object at 0x7f3e5c8d1a40>", 0, "", at + 300, whole - 700);
+	python_function(w, "<built-in method linear of type object at 0x7f3e5c8d1a40>", 0, "", at + 300,
+	                whole - 700);
 	cpu_op(w, work->op, work->dims, work->types, at + 400, whole - 900);
 	cpu_op(w, work->inner, work->dims, work->types, at + 700, whole - 1500);
 	runtime(w, "cudaLaunchKernel", 211, at + whole / 2, whole / 5);
@@ -160,7 +178,8 @@ static void rank_list(const struct writer *w, char *out, size_t size) {
 	snprintf(out + used, size - used, "%s]", w->o.ranks > 16 ? ", ..." : "");
 }
 
-/* Each rank's communication stream comes to the collective behind its compute stream; all leave it together. */
+/* Each rank's communication stream comes to the collective behind its compute stream; all leave it
+ * together. */
 static void meet(struct writer *w, int64_t device, int64_t *start, int64_t *dur) {
 	int64_t last = 0;
 	for (int r = 0; r < w->o.ranks; r++) {
@@ -174,9 +193,10 @@ static void meet(struct writer *w, int64_t device, int64_t *start, int64_t *dur)
 	for (int r = 0; r < w->o.ranks; r++) w->rank[r].comm = last;
 }
 
-/* A collective of all ranks: the operation that enqueues it, its annotation, the launch, the kernel. */
-static void collective(struct writer *w, const char *name, const char *title, const char *kernel_name, int64_t elements,
-                       int64_t device) {
+/* A collective of all ranks: the operation that enqueues it, its annotation, the launch, the
+ * kernel. */
+static void collective(struct writer *w, const char *name, const char *title,
+                       const char *kernel_name, int64_t elements, int64_t device) {
 	struct clocks start, dur;
 	char dims[64], more[700], ranks[128];
 	int64_t at, lasts;
@@ -185,18 +205,21 @@ static void collective(struct writer *w, const char *name, const char *title, co
 	rank_list(w, ranks, sizeof ranks);
 	snprintf(dims, sizeof dims, "[[%" PRId64 "]]", elements);
 	snprintf(more, sizeof more,
-	         ", \"Collective name\": \"%s\", \"In msg nelems\": %" PRId64 ", \"Out msg nelems\": %" PRId64
-	         ", \"Group size\": %d, "
-	         "\"dtype\": \"BFloat16\", \"In split size\": \"[]\", \"Out split size\": \"[]\", \"Process Group Name\": "
+	         ", \"Collective name\": \"%s\", \"In msg nelems\": %" PRId64
+	         ", \"Out msg nelems\": %" PRId64 ", \"Group size\": %d, "
+	         "\"dtype\": \"BFloat16\", \"In split size\": \"[]\", \"Out split size\": \"[]\", "
+	         "\"Process Group Name\": "
 	         "\"0\", "
 	         "\"Process Group Description\": \"default_pg\", \"Process Group Ranks\": \"%s\"",
 	         name, elements, elements, w->o.ranks, ranks);
 	w->correlation += 3;
-	cpu_op(w, "record_param_comms", dims, "[\"c10::BFloat16\"]", start.host + 1000, dur.host - 2000);
-	begin(w, 'X', "user_annotation", title, PROCESS + w->o.rank, PROCESS + w->o.rank, start.host + 2000,
-		  dur.host - 4000);
-	PUT("\"External id\": %u, \"Record function id\": 0, \"Input Dims\": %s, \"Input type\": [\"c10::BFloat16\"]",
-		w->external, dims);
+	cpu_op(w, "record_param_comms", dims, "[\"c10::BFloat16\"]", start.host + 1000,
+	       dur.host - 2000);
+	begin(w, 'X', "user_annotation", title, PROCESS + w->o.rank, PROCESS + w->o.rank,
+	      start.host + 2000, dur.host - 4000);
+	PUT("\"External id\": %u, \"Record function id\": 0, \"Input Dims\": %s, \"Input type\": "
+	    "[\"c10::BFloat16\"]",
+	    w->external, dims);
 	end(w);
 	runtime(w, "cudaLaunchKernelExC", 430, start.host + dur.host / 2, dur.host / 5);
 	kernel(w, kernel_name, 20, 24, 544, more, at, lasts);
@@ -210,41 +233,49 @@ static void wait_for_comm(struct writer *w) {
 
 static const struct work layer_work[] = {
 	{"aten::rms_norm", "aten::mul",
-	 "void at::native::(anonymous namespace)::vectorized_layer_norm_kernel<c10::BFloat16, float>(int, float, "
-	 "c10::BFloat16 const*, c10::BFloat16 const*, "
-	 "c10::BFloat16 const*, float*, float*, c10::BFloat16*)",
-	 "[[1, 8192, 4096], [4096], []]", "[\"c10::BFloat16\", \"c10::BFloat16\", \"Scalar\"]",
-	 "torchtitan/models/llama/model.py", 9000, 60000, 8192},
+     "void at::native::(anonymous namespace)::vectorized_layer_norm_kernel<c10::BFloat16, "
+     "float>(int, float, "
+     "c10::BFloat16 const*, c10::BFloat16 const*, "
+     "c10::BFloat16 const*, float*, float*, c10::BFloat16*)",
+     "[[1, 8192, 4096], [4096], []]", "[\"c10::BFloat16\", \"c10::BFloat16\", \"Scalar\"]",
+     "torchtitan/models/llama/model.py", 9000, 60000, 8192},
 	{"aten::linear", "aten::mm",
-	 "sm90_xmma_gemm_bf16bf16_bf16f32_f32_tn_n_tilesize128x128x64_warpgroupsize1x1x1_execute_segment_k_off_kernel__5x_"
-	 "cublas",
-	 "[[8192, 4096], [6144, 4096], []]", "[\"c10::BFloat16\", \"c10::BFloat16\", \"\"]",
-	 "torchtitan/models/llama/model.py", 14000, 610000, 3072},
+     "sm90_xmma_gemm_bf16bf16_bf16f32_f32_tn_n_tilesize128x128x64_warpgroupsize1x1x1_execute_"
+     "segment_k_off_kernel__5x_"
+     "cublas",
+     "[[8192, 4096], [6144, 4096], []]", "[\"c10::BFloat16\", \"c10::BFloat16\", \"\"]",
+     "torchtitan/models/llama/model.py", 14000, 610000, 3072},
 	{"aten::_scaled_dot_product_flash_attention", "aten::_flash_attention_forward",
-	 "void pytorch_flash::flash_fwd_kernel<Flash_fwd_kernel_traits<128, 128, 64, 4, false, false, cutlass::bfloat16_t, "
-	 "Flash_kernel_traits<128, 128, 64, 4, "
-	 "cutlass::bfloat16_t> >, false, true, false, false, false, true, false, false>(pytorch_flash::Flash_fwd_params)",
-	 "[[1, 32, 8192, 128], [1, 8, 8192, 128], [1, 8, 8192, 128], [], [], [], []]",
-	 "[\"c10::BFloat16\", \"c10::BFloat16\", \"c10::BFloat16\", \"Scalar\", \"Scalar\", \"Scalar\", \"\"]",
-	 "torch/nn/functional.py", 22000, 900000, 2048},
+     "void pytorch_flash::flash_fwd_kernel<Flash_fwd_kernel_traits<128, 128, 64, 4, false, false, "
+     "cutlass::bfloat16_t, "
+     "Flash_kernel_traits<128, 128, 64, 4, "
+     "cutlass::bfloat16_t> >, false, true, false, false, false, true, false, "
+     "false>(pytorch_flash::Flash_fwd_params)",
+     "[[1, 32, 8192, 128], [1, 8, 8192, 128], [1, 8, 8192, 128], [], [], [], []]",
+     "[\"c10::BFloat16\", \"c10::BFloat16\", \"c10::BFloat16\", \"Scalar\", \"Scalar\", "
+     "\"Scalar\", \"\"]",
+     "torch/nn/functional.py", 22000, 900000, 2048},
 	{"aten::linear", "aten::mm",
-	 "sm90_xmma_gemm_bf16bf16_bf16f32_f32_tn_n_tilesize128x256x64_warpgroupsize2x1x1_execute_segment_k_off_kernel__5x_"
-	 "cublas",
-	 "[[8192, 4096], [14336, 4096], []]", "[\"c10::BFloat16\", \"c10::BFloat16\", \"\"]",
-	 "torchtitan/models/llama/model.py", 13000, 1400000, 7168},
+     "sm90_xmma_gemm_bf16bf16_bf16f32_f32_tn_n_tilesize128x256x64_warpgroupsize2x1x1_execute_"
+     "segment_k_off_kernel__5x_"
+     "cublas",
+     "[[8192, 4096], [14336, 4096], []]", "[\"c10::BFloat16\", \"c10::BFloat16\", \"\"]",
+     "torchtitan/models/llama/model.py", 13000, 1400000, 7168},
 	{"aten::silu", "aten::silu",
-	 "void at::native::vectorized_elementwise_kernel<4, at::native::(anonymous "
-	 "namespace)::silu_kernel(at::TensorIteratorBase&)::{lambda()#1}::operator()() "
-	 "const::{lambda()#2}::operator()() const::{lambda(c10::BFloat16)#1}, at::detail::Array<char*, 2> >(int, "
-	 "at::native::(anonymous namespace)::"
-	 "silu_kernel(at::TensorIteratorBase&), at::detail::Array<char*, 2>)",
-	 "[[1, 8192, 14336]]", "[\"c10::BFloat16\"]", "torch/nn/functional.py", 8000, 110000, 57344},
+     "void at::native::vectorized_elementwise_kernel<4, at::native::(anonymous "
+     "namespace)::silu_kernel(at::TensorIteratorBase&)::{lambda()#1}::operator()() "
+     "const::{lambda()#2}::operator()() const::{lambda(c10::BFloat16)#1}, at::detail::Array<char*, "
+     "2> >(int, "
+     "at::native::(anonymous namespace)::"
+     "silu_kernel(at::TensorIteratorBase&), at::detail::Array<char*, 2>)",
+     "[[1, 8192, 14336]]", "[\"c10::BFloat16\"]", "torch/nn/functional.py", 8000, 110000, 57344},
 	{"aten::add", "aten::add_",
-	 "void at::native::vectorized_elementwise_kernel<4, at::native::CUDAFunctor_add<c10::BFloat16>, "
-	 "at::detail::Array<char*, 3> >"
-	 "(int, at::native::CUDAFunctor_add<c10::BFloat16>, at::detail::Array<char*, 3>)",
-	 "[[1, 8192, 4096], [1, 8192, 4096], []]", "[\"c10::BFloat16\", \"c10::BFloat16\", \"Scalar\"]",
-	 "torchtitan/models/llama/model.py", 6000, 50000, 16384},
+     "void at::native::vectorized_elementwise_kernel<4, "
+     "at::native::CUDAFunctor_add<c10::BFloat16>, "
+     "at::detail::Array<char*, 3> >"
+     "(int, at::native::CUDAFunctor_add<c10::BFloat16>, at::detail::Array<char*, 3>)",
+     "[[1, 8192, 4096], [1, 8192, 4096], []]", "[\"c10::BFloat16\", \"c10::BFloat16\", \"Scalar\"]",
+     "torchtitan/models/llama/model.py", 6000, 50000, 16384},
 };
 
 static void step(struct writer *w, int number) {
@@ -255,20 +286,22 @@ static void step(struct writer *w, int number) {
 		           "ncclDevKernel_AllGather_RING_LL(ncclDevKernelArgsStorage<4096ul>)",
 		           (int64_t)HIDDEN * (HIDDEN + 3 * FFN) / w->o.ranks, 900000);
 		for (int i = 0; i < 2; i++)
-			for (size_t k = 0; k < sizeof layer_work / sizeof *layer_work; k++) run(w, &layer_work[k], layer);
+			for (size_t k = 0; k < sizeof layer_work / sizeof *layer_work; k++)
+				run(w, &layer_work[k], layer);
 		wait_for_comm(w);
 		collective(w, "_reduce_scatter_base", "nccl:_reduce_scatter_base",
 		           "ncclDevKernel_ReduceScatter_Sum_bf16_RING_LL(ncclDevKernelArgsStorage<4096ul>)",
 		           (int64_t)HIDDEN * (HIDDEN + 3 * FFN), 1100000);
 	}
 	collective(w, "allreduce", "nccl:all_reduce",
-	           "ncclDevKernel_AllReduce_Sum_f32_RING_LL(ncclDevKernelArgsStorage<4096ul>)", 1, 40000);
+	           "ncclDevKernel_AllReduce_Sum_f32_RING_LL(ncclDevKernelArgsStorage<4096ul>)", 1,
+	           40000);
 	wait_for_comm(w);
 	for (int r = 0; r < w->o.ranks; r++)
 		if (w->rank[r].host < w->rank[r].compute) w->rank[r].host = w->rank[r].compute;
 	snprintf(name, sizeof name, "ProfilerStep#%d", number);
 	begin(w, 'X', "user_annotation", name, PROCESS + w->o.rank, PROCESS + w->o.rank, from,
-		  w->rank[w->o.rank].host - from);
+	      w->rank[w->o.rank].host - from);
 	PUT("\"External id\": %u, \"Record function id\": 0, \"Ev Idx\": %u", w->external, w->external);
 	end(w);
 }
@@ -276,23 +309,29 @@ static void step(struct writer *w, int number) {
 static void head(struct writer *w) {
 	PUT("{\n  \"schemaVersion\": 1,\n  \"deviceProperties\": [");
 	for (int i = 0; i < 8; i++)
-		PUT("%s\n    {\n      \"id\": %d, \"name\": \"NVIDIA H100 80GB HBM3\", \"totalGlobalMem\": 85029158912,\n      "
-			"\"computeMajor\": 9, \"computeMinor\": 0,\n"
-			"      \"maxThreadsPerBlock\": 1024, \"warpSize\": 32, \"numSms\": 132\n    }",
-			i ? "," : "", i);
-	PUT("\n  ],\n  \"distributedInfo\": {\"backend\": \"nccl\", \"rank\": %d, \"world_size\": %d, \"pg_count\": 1, "
-		"\"pg_config\": [{\"pg_name\": \"0\", "
-		"\"pg_desc\": \"default_pg\", \"backend_config\": \"cuda:nccl\", \"pg_size\": %d, \"ranks\": [",
-		w->o.rank, w->o.ranks, w->o.ranks);
+		PUT("%s\n    {\n      \"id\": %d, \"name\": \"NVIDIA H100 80GB HBM3\", \"totalGlobalMem\": "
+		    "85029158912,\n      "
+		    "\"computeMajor\": 9, \"computeMinor\": 0,\n"
+		    "      \"maxThreadsPerBlock\": 1024, \"warpSize\": 32, \"numSms\": 132\n    }",
+		    i ? "," : "", i);
+	PUT("\n  ],\n  \"distributedInfo\": {\"backend\": \"nccl\", \"rank\": %d, \"world_size\": %d, "
+	    "\"pg_count\": 1, "
+	    "\"pg_config\": [{\"pg_name\": \"0\", "
+	    "\"pg_desc\": \"default_pg\", \"backend_config\": \"cuda:nccl\", \"pg_size\": %d, "
+	    "\"ranks\": [",
+	    w->o.rank, w->o.ranks, w->o.ranks);
 	for (int r = 0; r < w->o.ranks; r++) PUT("%s%d", r ? ", " : "", r);
-	PUT("]}], \"nccl_version\": \"2.20.5\"},\n  \"record_shapes\": 1,\n  \"displayTimeUnit\": \"ms\",\n  "
-		"\"baseTimeNanoseconds\": 1711964646000000000,\n"
-		"  \"traceEvents\": [");
+	PUT("]}], \"nccl_version\": \"2.20.5\"},\n  \"record_shapes\": 1,\n  \"displayTimeUnit\": "
+	    "\"ms\",\n  "
+	    "\"baseTimeNanoseconds\": 1711964646000000000,\n"
+	    "  \"traceEvents\": [");
 	w->first = true;
 }
 
 static void usage(void) {
-	fputs("usage: make_trace [-s BYTES[k|M|G]] [-r RANKS] [-k RANK] [-l LAYERS] [-x SEED] [-P] > FILE\n", stderr);
+	fputs("usage: make_trace [-s BYTES[k|M|G]] [-r RANKS] [-k RANK] [-l LAYERS] [-x SEED] [-P] > "
+	      "FILE\n",
+	      stderr);
 	exit(2);
 }
 
@@ -313,7 +352,8 @@ static struct options read_words(int argc, char **argv) {
 		else if (option == 'P') o.python = false;
 		else usage();
 	}
-	if (o.ranks < 1 || o.ranks > MOST_RANKS || o.rank < 0 || o.rank >= o.ranks || o.layers < 1 || optind != argc)
+	if (o.ranks < 1 || o.ranks > MOST_RANKS || o.rank < 0 || o.rank >= o.ranks || o.layers < 1 ||
+	    optind != argc)
 		usage();
 	return o;
 }
@@ -322,7 +362,8 @@ int main(int argc, char **argv) {
 	static struct writer it;
 	struct writer *w = &it;
 	w->o = read_words(argc, argv);
-	for (int r = 0; r < w->o.ranks; r++) w->rank[r] = (struct clocks){4458676000000000, 4458676000000000, 4458676000000000};
+	for (int r = 0; r < w->o.ranks; r++)
+		w->rank[r] = (struct clocks){4458676000000000, 4458676000000000, 4458676000000000};
 	setvbuf(stdout, NULL, _IOFBF, 1 << 20);
 	head(w);
 	for (int number = 10; w->written < w->o.bytes; number++) step(w, number);

@@ -1,11 +1,12 @@
-/* measure.c: runs a command several times and prints what one run takes: wall time and processor time from the start of
- * the process to its end, and the peak of its resident memory (wait4). Standard output of every run goes to one file.
+/* measure.c: runs a command several times and prints what one run takes: wall time and processor
+ * time from the start of the process to its end, and the peak of its resident memory (wait4).
+ * Standard output of every run goes to one file.
  *
  *     measure [-r LEAST] [-R MOST] [-s SECONDS] [-o FILE] COMMAND [ARGUMENT...]
  *
- * prints: runs, least wall s, mean wall s, least processor s, peak bytes, exit status. Runs go on until SECONDS are
- * used up, but are LEAST at least and MOST at most. A first run that is not counted warms the caches, unless it alone
- * uses the time up.
+ * prints: runs, least wall s, mean wall s, least processor s, peak bytes, exit status. Runs go on
+ * until SECONDS are used up, but are LEAST at least and MOST at most. A first run that is not
+ * counted warms the caches, unless it alone uses the time up.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -48,7 +49,8 @@ static double seconds(struct timeval t) {
 	return (double)t.tv_sec + 1e-6 * (double)t.tv_usec;
 }
 
-/* posix_spawn and not fork: the child's peak of memory would otherwise begin with a copy of this process. */
+/* posix_spawn and not fork: the child's peak of memory would otherwise begin with a copy of this
+ * process. */
 static struct sample run(const struct setting *setting, const posix_spawn_file_actions_t *files) {
 	pid_t child;
 	int status;
@@ -67,7 +69,8 @@ static struct sample run(const struct setting *setting, const posix_spawn_file_a
 }
 
 static void usage(void) {
-	fputs("usage: measure [-r LEAST] [-R MOST] [-s SECONDS] [-o FILE] COMMAND [ARGUMENT...]\n", stderr);
+	fputs("usage: measure [-r LEAST] [-R MOST] [-s SECONDS] [-o FILE] COMMAND [ARGUMENT...]\n",
+	      stderr);
 	exit(2);
 }
 
@@ -107,7 +110,8 @@ int main(int argc, char **argv) {
 		if (one.peak_bytes > best.peak_bytes) best.peak_bytes = one.peak_bytes;
 		if (one.status > best.status) best.status = one.status;
 	}
-	printf("%d %.6f %.6f %.6f %.0f %d\n", runs, best.wall_s, sum / runs, best.cpu_s, best.peak_bytes, best.status);
+	printf("%d %.6f %.6f %.6f %.0f %d\n", runs, best.wall_s, sum / runs, best.cpu_s,
+	       best.peak_bytes, best.status);
 	posix_spawn_file_actions_destroy(&files);
 	return 0;
 }

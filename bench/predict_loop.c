@@ -1,5 +1,6 @@
-/* predict_loop.c: how long lk_predict takes by itself: bench/python.py subtracts it from a call in Python.
- * Usage: bench-predict COUNT OPTION...: seconds per call, from words to an answer that is freed. */
+/* predict_loop.c: how long lk_predict takes by itself: bench/python.py subtracts it from a call in
+ * Python. Usage: bench-predict COUNT OPTION...: seconds per call, from words to an answer that is
+ * freed. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
@@ -25,11 +26,14 @@ int main(int argc, char **argv) {
 	int count = argc > 1 ? atoi(argv[1]) : 0;
 	if (count < 1) return fputs("usage: bench-predict COUNT OPTION...\n", stderr), 2;
 	const char *const *words = (const char *const *)argv + 2;
-	if (once(argc - 2, words, &err) != LK_OK) return fprintf(stderr, "%s: %s\n", err.where, err.what), 2;
+	if (once(argc - 2, words, &err) != LK_OK)
+		return fprintf(stderr, "%s: %s\n", err.where, err.what), 2;
 	clock_gettime(CLOCK_MONOTONIC, &begin);
 	for (int i = 0; i < count; i++)
 		if (once(argc - 2, words, &err) != LK_OK) return 2;
 	clock_gettime(CLOCK_MONOTONIC, &end);
-	printf("%.9f\n", ((double)(end.tv_sec - begin.tv_sec) + 1e-9 * (double)(end.tv_nsec - begin.tv_nsec)) / count);
+	printf("%.9f\n",
+	       ((double)(end.tv_sec - begin.tv_sec) + 1e-9 * (double)(end.tv_nsec - begin.tv_nsec)) /
+	           count);
 	return 0;
 }

@@ -1,8 +1,10 @@
-/* probe_read.c: what the probe adds to a read: reads of one byte at changing places of a cached file, so that each call
- * costs as little as a call can and joins the record before. Time of the processor, which other programs do not lengthen.
+/* probe_read.c: what the probe adds to a read: reads of one byte at changing places of a cached
+ * file, so that each call costs as little as a call can and joins the record before. Time of the
+ * processor, which other programs do not lengthen.
  *
  *     cc -O2 -o probe_read bench/probe_read.c
- *     for i in 1 2 3 4 5; do ./probe_read /etc/passwd; lockstep record --out r$i -- ./probe_read /etc/passwd; done
+ *     for i in 1 2 3 4 5; do ./probe_read /etc/passwd; lockstep record --out r$i -- ./probe_read
+ * /etc/passwd; done
  */
 #define _GNU_SOURCE
 #include <fcntl.h>
@@ -11,7 +13,10 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { READS = 200000, ROUNDS = 9 };
+enum {
+	READS = 200000,
+	ROUNDS = 9
+};
 
 static double now(void) {
 	struct timespec t;
@@ -36,6 +41,7 @@ int main(int argc, char **argv) {
 		round[k] = (now() - begin) / READS;
 	}
 	qsort(round, ROUNDS, sizeof *round, ascending);
-	printf("%.1f ns a read (median of %d rounds), %.1f at least\n", round[ROUNDS / 2], ROUNDS, round[0]);
+	printf("%.1f ns a read (median of %d rounds), %.1f at least\n", round[ROUNDS / 2], ROUNDS,
+	       round[0]);
 	return 0;
 }

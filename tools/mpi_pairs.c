@@ -1,12 +1,20 @@
-/* mpi_pairs.c: lockstep-mpi-pairs, run by `lockstep calibrate host --mpi LAUNCHER` under MPI: messages between pairs of
- * processes by MPI_Isend and MPI_Irecv, one way, the other way and both at once; and collectives of all processes.
- * src/calibrate/host/measure_mpi.c says what it prints. Usage: mpirun -n 2 lockstep-mpi-pairs SECONDS */
+/* mpi_pairs.c: lockstep-mpi-pairs, run by `lockstep calibrate host --mpi LAUNCHER` under MPI:
+ * messages between pairs of processes by MPI_Isend and MPI_Irecv, one way, the other way and both
+ * at once; and collectives of all processes. src/calibrate/host/measure_mpi.c says what it prints.
+ * Usage: mpirun -n 2 lockstep-mpi-pairs SECONDS */
 #include <mpi.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { PAIRS = 64, REPEATS = 200, SMALL = 8, LARGE = 4 << 20, TIMES = 4, ONCE_FROM = 512 << 10 };
+enum {
+	PAIRS = 64,
+	REPEATS = 200,
+	SMALL = 8,
+	LARGE = 4 << 20,
+	TIMES = 4,
+	ONCE_FROM = 512 << 10
+};
 
 /* What process `a` found of a pair: median, 10 % and 90 % quantile of the seconds. */
 typedef struct finding {
@@ -15,9 +23,9 @@ typedef struct finding {
 
 typedef struct way {
 	const char *what;
-	int a_sends, b_sends;   /* bytes; 0: nothing */
+	int a_sends, b_sends; /* bytes; 0: nothing */
 	int ping_pong;
-	int times;              /* in a row; 0: TIMES */
+	int times; /* in a row; 0: TIMES */
 } way;
 static const way kinds[] = {
 	{"there or back", SMALL, SMALL, 1, 0},
@@ -25,11 +33,17 @@ static const way kinds[] = {
 	{"b to a", 0, LARGE, 0, 0},
 	{"both, each", LARGE, LARGE, 0, 0},
 };
-enum { KINDS = sizeof kinds / sizeof *kinds };
+enum {
+	KINDS = sizeof kinds / sizeof *kinds
+};
 
-/* How long messages take by their size: alone, and both ways at once. Of one pair on a node and one across. */
-static const int sizes[] = {8, 1 << 10, 4 << 10, 16 << 10, 64 << 10, 128 << 10, 256 << 10, 1 << 20, 4 << 20};
-enum { SIZES = sizeof sizes / sizeof *sizes };
+/* How long messages take by their size: alone, and both ways at once. Of one pair on a node and one
+ * across. */
+static const int sizes[] = {8,         1 << 10,   4 << 10, 16 << 10, 64 << 10,
+                            128 << 10, 256 << 10, 1 << 20, 4 << 20};
+enum {
+	SIZES = sizeof sizes / sizeof *sizes
+};
 
 static void exchange(int other, char *out, int send, char *in, int receive) {
 	MPI_Request requests[2];
@@ -41,7 +55,8 @@ static void exchange(int other, char *out, int send, char *in, int receive) {
 
 /* One repetition; both processes call it. */
 static double repetition(const way *kind, int first, int other, char *out, char *in) {
-	int send = first ? kind->a_sends : kind->b_sends, receive = first ? kind->b_sends : kind->a_sends;
+	int send = first ? kind->a_sends : kind->b_sends,
+		receive = first ? kind->b_sends : kind->a_sends;
 	int times = kind->times ? kind->times : TIMES;
 	exchange(other, out, 1, in, 1); /* both begin together */
 	double start = MPI_Wtime();
@@ -79,16 +94,19 @@ static finding measure(const way *kind, int first, int other, double seconds, ch
 static void print(int a, int b, int same_node, const way *kind, const finding *f) {
 	printf("{\"a\": %d, \"b\": %d, \"same_node\": %s, \"what\": \"%s\", \"bytes\": %d, "
 	       "\"seconds\": [%.9g, %.9g, %.9g], \"repeats\": %.0f}\n",
-	       a, b, same_node ? "true" : "false", kind->what, kind->a_sends ? kind->a_sends : kind->b_sends, f->seconds[0],
-	       f->seconds[1], f->seconds[2], f->repeats);
+	       a, b, same_node ? "true" : "false", kind->what,
+	       kind->a_sends ? kind->a_sends : kind->b_sends, f->seconds[0], f->seconds[1],
+	       f->seconds[2], f->repeats);
 }
 
 /* Process a's finding goes to process 0, which prints. */
-static void do_kind(int me, int a, int b, const int *node, const way *kind, double seconds, char *out, char *in) {
+static void do_kind(int me, int a, int b, const int *node, const way *kind, double seconds,
+                    char *out, char *in) {
 	finding f = {{0}, 0};
 	if (me == a || me == b) f = measure(kind, me == a, me == a ? b : a, seconds, out, in);
 	if (me == a && a != 0) MPI_Send(&f, sizeof f, MPI_BYTE, 0, 3, MPI_COMM_WORLD);
-	if (me == 0 && a != 0) MPI_Recv(&f, sizeof f, MPI_BYTE, a, 3, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+	if (me == 0 && a != 0)
+		MPI_Recv(&f, sizeof f, MPI_BYTE, a, 3, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
 	if (me == 0) print(a, b, node[a] == node[b], kind, &f);
 }
 
@@ -101,23 +119,32 @@ static void do_pair(int me, int a, int b, const int *node, double seconds, char 
 static void do_sizes(int me, int a, int b, const int *node, double seconds, char *out, char *in) {
 	for (int i = 0; i < SIZES; i++) {
 		int bytes = sizes[i], times = bytes >= ONCE_FROM ? 1 : TIMES;
-		do_kind(me, a, b, node, &(way){"message", bytes, bytes, 1, times}, seconds / SIZES / 2, out, in);
-		do_kind(me, a, b, node, &(way){"exchange", bytes, bytes, 0, times}, seconds / SIZES / 2, out, in);
+		do_kind(me, a, b, node, &(way){"message", bytes, bytes, 1, times}, seconds / SIZES / 2, out,
+		        in);
+		do_kind(me, a, b, node, &(way){"exchange", bytes, bytes, 0, times}, seconds / SIZES / 2,
+		        out, in);
 	}
 	MPI_Barrier(MPI_COMM_WORLD);
 }
 
 /* ---- collectives ---- */
 
-/* Of all processes, as the library does them: one behind a pause as long as some work, then some more behind it without one.
- * Processes come out of a collective at unlike times, and where both directions were used at once before, one follows the other
- * then: over TCP the second takes up to twice as long as the first. Means, for steps have many of them. */
-enum { ROW = 4, ROWS = 100, COLLECTIVE_SIZES = 8, LEAST_ROWS = 4 };
+/* Of all processes, as the library does them: one behind a pause as long as some work, then some
+ * more behind it without one. Processes come out of a collective at unlike times, and where both
+ * directions were used at once before, one follows the other then: over TCP the second takes up to
+ * twice as long as the first. Means, for steps have many of them. */
+enum {
+	ROW = 4,
+	ROWS = 100,
+	COLLECTIVE_SIZES = 8,
+	LEAST_ROWS = 4
+};
 static const double PAUSE = 5e-3;
-static const int collective_sizes[COLLECTIVE_SIZES] = {8, 4 << 10, 32 << 10, 128 << 10, 256 << 10, 1 << 20, 2 << 20, 4 << 20};
+static const int collective_sizes[COLLECTIVE_SIZES] = {8,         4 << 10, 32 << 10, 128 << 10,
+                                                       256 << 10, 1 << 20, 2 << 20,  4 << 20};
 
-/* In place, as gradients are reduced. `bytes` as nccl-tests count them: what a rank gives to an all-reduce, or has of a
- * gather when it is done. */
+/* In place, as gradients are reduced. `bytes` as nccl-tests count them: what a rank gives to an
+ * all-reduce, or has of a gather when it is done. */
 static void all_reduce(char *out, char *in, int bytes, int ranks) {
 	(void)out, (void)ranks;
 	MPI_Allreduce(MPI_IN_PLACE, in, bytes / (int)sizeof(float), MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD);
@@ -128,7 +155,8 @@ static void all_gather(char *out, char *in, int bytes, int ranks) {
 }
 
 static void reduce_scatter(char *out, char *in, int bytes, int ranks) {
-	MPI_Reduce_scatter_block(out, in, bytes / ranks / (int)sizeof(float), MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD);
+	MPI_Reduce_scatter_block(out, in, bytes / ranks / (int)sizeof(float), MPI_FLOAT, MPI_SUM,
+	                         MPI_COMM_WORLD);
 }
 
 static void all_to_all(char *out, char *in, int bytes, int ranks) {
@@ -143,11 +171,14 @@ static void broadcast(char *out, char *in, int bytes, int ranks) {
 typedef struct collective {
 	const char *what;
 	void (*call)(char *out, char *in, int bytes, int ranks);
-	double share;           /* of the time for collectives: of all-reduces training has most */
+	double share; /* of the time for collectives: of all-reduces training has most */
 } collective;
 static const collective collectives[] = {
-	{"all_reduce", all_reduce, 0.5},         {"all_gather", all_gather, 0.15}, {"reduce_scatter", reduce_scatter, 0.15},
-	{"all_to_all", all_to_all, 0.1}, {"broadcast", broadcast, 0.1},
+	{"all_reduce", all_reduce, 0.5},
+	{"all_gather", all_gather, 0.15},
+	{"reduce_scatter", reduce_scatter, 0.15},
+	{"all_to_all", all_to_all, 0.1},
+	{"broadcast", broadcast, 0.1},
 };
 
 /* Mean without the least and the largest tenth. */
@@ -160,11 +191,12 @@ static double middle_mean(double *seconds, int count) {
 }
 
 static void work(double seconds) {
-	for (double start = MPI_Wtime(); MPI_Wtime() - start < seconds;) {}
+	for (double start = MPI_Wtime(); MPI_Wtime() - start < seconds;) {
+	}
 }
 
-static void do_collective(int me, int ranks, int nodes, const collective *c, int bytes, double seconds, char *out,
-                          char *in) {
+static void do_collective(int me, int ranks, int nodes, const collective *c, int bytes,
+                          double seconds, char *out, char *in) {
 	double first[ROWS], more[ROWS], end = MPI_Wtime() + seconds;
 	int count = 0, go_on = 1;
 	for (int i = -1; go_on; i++) { /* the first row warms up */
@@ -180,16 +212,20 @@ static void do_collective(int me, int ranks, int nodes, const collective *c, int
 	}
 	if (me) return;
 	double alone = middle_mean(first, count), behind = middle_mean(more, count);
-	printf("{\"collective\": \"%s\", \"ranks\": %d, \"nodes\": %d, \"bytes\": %d, \"alone\": %.9g, \"behind\": %.9g, "
-	       "\"repeats\": %d}\n", c->what, ranks, nodes, bytes, alone, behind, count);
+	printf("{\"collective\": \"%s\", \"ranks\": %d, \"nodes\": %d, \"bytes\": %d, \"alone\": %.9g, "
+	       "\"behind\": %.9g, "
+	       "\"repeats\": %d}\n",
+	       c->what, ranks, nodes, bytes, alone, behind, count);
 }
 
 static void do_collectives(int me, int ranks, int nodes, double seconds, char *out, char *in) {
 	for (size_t k = 0; k < sizeof collectives / sizeof *collectives; k++)
 		for (int i = 0; i < COLLECTIVE_SIZES; i++) {
-			int grain = ranks * (int)sizeof(float), bytes = (collective_sizes[i] + grain - 1) / grain * grain;
+			int grain = ranks * (int)sizeof(float),
+				bytes = (collective_sizes[i] + grain - 1) / grain * grain;
 			if (bytes <= LARGE)
-				do_collective(me, ranks, nodes, &collectives[k], bytes, seconds * collectives[k].share / COLLECTIVE_SIZES, out, in);
+				do_collective(me, ranks, nodes, &collectives[k], bytes,
+				              seconds * collectives[k].share / COLLECTIVE_SIZES, out, in);
 		}
 }
 

@@ -24,17 +24,21 @@ int main(int argc, char **argv) {
 		busy += (double)x->ranks[i].compute_ns;
 		time += (double)x->ranks[i].kernel_time_ns;
 	}
-	printf("%d ranks, %d steps of %.3f ms, computing %.0f %% of the time\n", x->rank_count, x->step_count, x->step_s * 1e3,
-	       busy / time * 100);
+	printf("%d ranks, %d steps of %.3f ms, computing %.0f %% of the time\n", x->rank_count,
+	       x->step_count, x->step_s * 1e3, busy / time * 100);
 	double lost = 0;
 	for (int i = 0; i < x->stall_count; i++) {
 		const lk_explain_stall *stall = &x->stalls[i];
 		lost += stall->share;
-		if (i < 3) printf("%4.1f %%  %s: %s\n         %s\n", stall->share * 100, stall->kind, stall->what, stall->remedy);
+		if (i < 3)
+			printf("%4.1f %%  %s: %s\n         %s\n", stall->share * 100, stall->kind, stall->what,
+			       stall->remedy);
 	}
 	/* The tables that the program prints can be written too. */
-	lk_status status = lk_explain_print(x, LK_OUTPUT_CSV, LK_EXPLAIN_STALLS, false, "stalls.csv", stdout, &err);
-	if (status != LK_OK) fprintf(stderr, "%s: %s\n", argv[0], lk_error_text(&err, text, sizeof text));
+	lk_status status =
+		lk_explain_print(x, LK_OUTPUT_CSV, LK_EXPLAIN_STALLS, false, "stalls.csv", stdout, &err);
+	if (status != LK_OK)
+		fprintf(stderr, "%s: %s\n", argv[0], lk_error_text(&err, text, sizeof text));
 	lk_explain_free(x);
 	if (status != LK_OK) return 2;
 	return lost > 0.25; /* for a nightly job: status 1 where stalls take more than a quarter */

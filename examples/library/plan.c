@@ -1,4 +1,5 @@
-/* plan.c: the best layout on several numbers of GPUs, with progress, and the launch line of the fastest.
+/* plan.c: the best layout on several numbers of GPUs, with progress, and the launch line of the
+ * fastest.
  *
  *     ./plan MODEL GPU GPUS[,GPUS...]
  */
@@ -18,11 +19,14 @@ static int print(const lk_plan *plan, lk_error *err) {
 			continue;
 		}
 		const lk_plan_choice *best = &count->choices[0];
-		printf("%5d GPUs: %6.2f s a step, MFU %4.1f %%  %s\n", best->gpus, best->step_time_s, best->mfu * 100, best->layout);
+		printf("%5d GPUs: %6.2f s a step, MFU %4.1f %%  %s\n", best->gpus, best->step_time_s,
+		       best->mfu * 100, best->layout);
 	}
 	if (plan->best < 0) return 1;
 	const char *line;
-	if (lk_plan_launch(plan, &plan->counts[plan->best].choices[0], LK_EMIT_MEGATRON, &line, err) != LK_OK) return 2;
+	if (lk_plan_launch(plan, &plan->counts[plan->best].choices[0], LK_EMIT_MEGATRON, &line, err) !=
+	    LK_OK)
+		return 2;
 	printf("\n%s\n", line);
 	return 0;
 }

@@ -26,19 +26,22 @@ int main(int argc, char **argv) {
 	}
 
 	printf("%s on %s\n", prediction->model, prediction->cluster);
-	printf("%s: %.1f of %.1f GiB\n", prediction->fits ? "fits" : "does not fit", prediction->peak_bytes / (1 << 30),
-	       prediction->usable_bytes / (1 << 30));
-	printf("%.2f s a step (%.2f to %.2f), %.0f tokens/s per GPU, MFU %.1f %%\n", prediction->step_time_s,
-	       prediction->step_time_low_s, prediction->step_time_high_s, prediction->tokens_per_s_per_gpu, prediction->mfu * 100);
+	printf("%s: %.1f of %.1f GiB\n", prediction->fits ? "fits" : "does not fit",
+	       prediction->peak_bytes / (1 << 30), prediction->usable_bytes / (1 << 30));
+	printf("%.2f s a step (%.2f to %.2f), %.0f tokens/s per GPU, MFU %.1f %%\n",
+	       prediction->step_time_s, prediction->step_time_low_s, prediction->step_time_high_s,
+	       prediction->tokens_per_s_per_gpu, prediction->mfu * 100);
 	for (int i = 0; i < prediction->breakdown_count; i++) {
 		const lk_time_part *part = &prediction->breakdown[i];
 		if (part->exposed_s > 0.01 * prediction->step_time_s)
-			printf("  %-26s %5.1f %%\n", part->label, part->exposed_s / prediction->step_time_s * 100);
+			printf("  %-26s %5.1f %%\n", part->label,
+			       part->exposed_s / prediction->step_time_s * 100);
 	}
 	/* A job that does not fit is an answer too; these are the changes that would make it fit. */
 	for (int i = 0; i < prediction->fix_count; i++)
 		printf("  would fit with %s: %.1f GiB, %+.0f %% time\n", prediction->fixes[i].change,
-		       prediction->fixes[i].peak_bytes / (1 << 30), (prediction->fixes[i].time_ratio - 1) * 100);
+		       prediction->fixes[i].peak_bytes / (1 << 30),
+		       (prediction->fixes[i].time_ratio - 1) * 100);
 	int status = prediction->fits ? 0 : 1;
 	lk_predict_free(prediction);
 	return status;

@@ -1,5 +1,5 @@
-/* sweep.c: many predictions, in threads, as a table of its own: one row for each number of GPUs, one column for each degree of
- * tensor parallelism, tokens per second and GPU in the cells.
+/* sweep.c: many predictions, in threads, as a table of its own: one row for each number of GPUs,
+ * one column for each degree of tensor parallelism, tokens per second and GPU in the cells.
  *
  *     ./sweep MODEL GPU
  */
@@ -7,7 +7,12 @@
 #include <stdio.h>
 #include <lockstep/predict.h>
 
-enum { ROWS = 4, COLUMNS = 4, CELLS = ROWS * COLUMNS, THREADS = 2 };
+enum {
+	ROWS = 4,
+	COLUMNS = 4,
+	CELLS = ROWS * COLUMNS,
+	THREADS = 2
+};
 
 static const int gpus[ROWS] = {16, 32, 64, 128}, tp[COLUMNS] = {1, 2, 4, 8};
 

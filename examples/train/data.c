@@ -1,5 +1,5 @@
-/* data.c: the data set: a head, then records of equal size: a class and seq * dim bytes, each the difference to the one
- * before. Decoding adds them up, and smooths as many times as asked. */
+/* data.c: the data set: a head, then records of equal size: a class and seq * dim bytes, each the
+ * difference to the one before. Decoding adds them up, and smooths as many times as asked. */
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -24,7 +24,9 @@ static uint32_t next(uint32_t *state) {
 	return *state;
 }
 
-static int record_bytes(const shape *s) { return s->seq * s->dim; }
+static int record_bytes(const shape *s) {
+	return s->seq * s->dim;
+}
 
 /* Each class has its own wave; samples differ by noise. */
 void dataset_write(const char *path, int count, const shape *s, unsigned seed) {
@@ -38,7 +40,8 @@ void dataset_write(const char *path, int count, const shape *s, unsigned seed) {
 		record[0] = class;
 		for (int k = 0; k < h.bytes; k++) {
 			int wave = (k * (class + 1)) % 64;
-			uint8_t value = (uint8_t)(96 + (wave < 32 ? wave : 64 - wave) + (int)(next(&state) % 17));
+			uint8_t value =
+				(uint8_t)(96 + (wave < 32 ? wave : 64 - wave) + (int)(next(&state) % 17));
 			record[1 + k] = (uint8_t)(value - before);
 			before = value;
 		}
@@ -52,9 +55,11 @@ dataset *dataset_open(const char *path, const shape *s, int decode_passes) {
 	dataset *d = calloc(1, sizeof *d);
 	if (!d) die("no memory for", path);
 	d->fd = open(path, O_RDONLY);
-	if (d->fd < 0 || read(d->fd, &d->head, sizeof d->head) != sizeof d->head || memcmp(d->head.magic, "LKTRAIN", 8) != 0)
+	if (d->fd < 0 || read(d->fd, &d->head, sizeof d->head) != sizeof d->head ||
+	    memcmp(d->head.magic, "LKTRAIN", 8) != 0)
 		die("is no data set", path);
-	if (d->head.bytes != record_bytes(s) || d->head.count < 1) die("was written for another shape", path);
+	if (d->head.bytes != record_bytes(s) || d->head.count < 1)
+		die("was written for another shape", path);
 	d->passes = decode_passes;
 	d->record = malloc((size_t)d->head.bytes + 1);
 	if (!d->record) die("no memory for", path);

@@ -1,6 +1,7 @@
-/* model.c: one pipeline stage: blocks of (attention and) a two-layer network, each with a residual connection, tensor
- * parallel as Megatron-LM: the first matrix is split by columns, the second by rows, one all-reduce forward and one
- * backward for each pair. All matrices are by rows; rows are tokens. */
+/* model.c: one pipeline stage: blocks of (attention and) a two-layer network, each with a residual
+ * connection, tensor parallel as Megatron-LM: the first matrix is split by columns, the second by
+ * rows, one all-reduce forward and one backward for each pair. All matrices are by rows; rows are
+ * tokens. */
 #include <cblas.h>
 #include <math.h>
 #include <stdio.h>
@@ -9,13 +10,21 @@
 
 #include "train.h"
 
-enum { WQ, WK, WV, WO, W1, W2, MATRICES };
+enum {
+	WQ,
+	WK,
+	WV,
+	WO,
+	W1,
+	W2,
+	MATRICES
+};
 
 typedef struct block {
-	int number;              /* in the whole network */
+	int number;                 /* in the whole network */
 	float *weights, *gradients; /* all matrices, one behind another */
 	int count;
-	int at[MATRICES + 1];    /* where each begins */
+	int at[MATRICES + 1]; /* where each begins */
 	/* of each micro-batch: what backward needs */
 	float **x, **q, **k, **v, **p, **o, **y, **h;
 } block;
@@ -24,12 +33,12 @@ struct model {
 	shape s;
 	const layout *l;
 	int rows, samples, micros; /* of a micro-batch; how many of them */
-	int width, inner;        /* this rank's columns of attention and of the hidden layer */
+	int width, inner;          /* this rank's columns of attention and of the hidden layer */
 	int blocks;
-	block *block;            /* [blocks], and the head at the end of the last stage */
+	block *block; /* [blocks], and the head at the end of the last stage */
 	float *out, *dx, *dy, *part, *wide, *dq, *dk, *dv;
-	float **logits;          /* [micros] of the last stage: gradients of the logits */
-	float **last;            /* [micros] input of the head */
+	float **logits; /* [micros] of the last stage: gradients of the logits */
+	float **last;   /* [micros] input of the head */
 };
 
 static void *room(size_t count, size_t size) {
@@ -37,33 +46,42 @@ static void *room(size_t count, size_t size) {
 	if (!at) die("no memory for", "the model");
 	return at;
 }
-static float *floats(size_t count) { return room(count, sizeof(float)); }
-static float **list(int count) { return room((size_t)count, sizeof(float *)); }
+static float *floats(size_t count) {
+	return room(count, sizeof(float));
+}
+static float **list(int count) {
+	return room((size_t)count, sizeof(float *));
+}
 
 /* c = beta c + a b, a [m, k], b [k, n], each perhaps transposed in memory. */
-static void multiply(int m, int n, int k, const float *a, bool at, const float *b, bool bt, float beta, float *c) {
-	cblas_sgemm(CblasRowMajor, at ? CblasTrans : CblasNoTrans, bt ? CblasTrans : CblasNoTrans, m, n, k, 1, a, at ? m : k, b,
-	            bt ? k : n, beta, c, n);
+static void multiply(int m, int n, int k, const float *a, bool at, const float *b, bool bt,
+                     float beta, float *c) {
+	cblas_sgemm(CblasRowMajor, at ? CblasTrans : CblasNoTrans, bt ? CblasTrans : CblasNoTrans, m, n,
+	            k, 1, a, at ? m : k, b, bt ? k : n, beta, c, n);
 }
 
 static void sum_over_tensor_ranks(const model *m, float *x) {
-	if (m->l->tp > 1) MPI_Allreduce(MPI_IN_PLACE, x, m->rows * m->s.dim, MPI_FLOAT, MPI_SUM, m->l->tp_comm);
+	if (m->l->tp > 1)
+		MPI_Allreduce(MPI_IN_PLACE, x, m->rows * m->s.dim, MPI_FLOAT, MPI_SUM, m->l->tp_comm);
 }
 
 /* ---- weights ---- */
 
 /* The same number for the same weight of the whole network, whoever holds it. */
 static float initial(int block, int matrix, int row, int column, float scale) {
-	uint64_t x = (uint64_t)block << 48 ^ (uint64_t)matrix << 40 ^ (uint64_t)row << 20 ^ (uint64_t)column;
+	uint64_t x =
+		(uint64_t)block << 48 ^ (uint64_t)matrix << 40 ^ (uint64_t)row << 20 ^ (uint64_t)column;
 	x = (x ^ x >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
 	x = (x ^ x >> 27) * UINT64_C(0x94d049bb133111eb);
 	return ((float)(x >> 40) / 16777216.0f - 0.5f) * scale;
 }
 
-static void fill(const block *b, int matrix, int rows, int columns, int row0, int column0, float scale) {
+static void fill(const block *b, int matrix, int rows, int columns, int row0, int column0,
+                 float scale) {
 	float *w = b->weights + b->at[matrix];
 	for (int i = 0; i < rows; i++)
-		for (int j = 0; j < columns; j++) w[i * columns + j] = initial(b->number, matrix, row0 + i, column0 + j, scale);
+		for (int j = 0; j < columns; j++)
+			w[i * columns + j] = initial(b->number, matrix, row0 + i, column0 + j, scale);
 }
 
 static void new_weights(model *m, block *b) {
@@ -81,7 +99,8 @@ static void new_weights(model *m, block *b) {
 
 static void new_block(model *m, block *b, int number) {
 	size_t rows = (size_t)m->rows, d = (size_t)m->s.dim, a = (size_t)m->width, f = (size_t)m->inner;
-	size_t scores = (size_t)m->samples * (size_t)(m->s.heads / m->l->tp) * (size_t)m->s.seq * (size_t)m->s.seq;
+	size_t scores =
+		(size_t)m->samples * (size_t)(m->s.heads / m->l->tp) * (size_t)m->s.seq * (size_t)m->s.seq;
 	b->number = number;
 	new_weights(m, b);
 	struct {
@@ -95,7 +114,9 @@ static void new_block(model *m, block *b, int number) {
 	}
 }
 
-static bool is_last(const model *m) { return m->l->pp_rank == m->l->pp - 1; }
+static bool is_last(const model *m) {
+	return m->l->pp_rank == m->l->pp - 1;
+}
 
 static void new_head(model *m, block *b) {
 	b->number = m->s.layers;
@@ -124,7 +145,9 @@ model *model_new(const shape *s, const layout *l, int samples, int micro_batches
 	return m;
 }
 
-void model_free(model *m) { free(m); } /* the program ends with it */
+void model_free(model *m) {
+	free(m);
+} /* the program ends with it */
 
 /* ---- attention ---- */
 
@@ -134,22 +157,25 @@ static float *row_of(const model *m, float *x, int sample, int head, int i) {
 	return x + row * (size_t)m->width + (size_t)head * (size_t)(m->s.dim / m->s.heads);
 }
 static float *scores_of(const model *m, float *p, int sample, int head) {
-	return p + ((size_t)sample * (size_t)(m->s.heads / m->l->tp) + (size_t)head) * (size_t)m->s.seq * (size_t)m->s.seq;
+	return p + ((size_t)sample * (size_t)(m->s.heads / m->l->tp) + (size_t)head) *
+	               (size_t)m->s.seq * (size_t)m->s.seq;
 }
 
 /* One head of one sample: causal softmax of q k', times v. */
 static void attend(const model *m, const block *b, int micro, int sample, int head) {
 	int t = m->s.seq, dh = m->s.dim / m->s.heads, a = m->width;
 	float *p = scores_of(m, b->p[micro], sample, head), scale = 1 / sqrtf((float)dh);
-	cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasTrans, t, t, dh, scale, row_of(m, b->q[micro], sample, head, 0), a,
-	            row_of(m, b->k[micro], sample, head, 0), a, 0, p, t);
+	cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasTrans, t, t, dh, scale,
+	            row_of(m, b->q[micro], sample, head, 0), a, row_of(m, b->k[micro], sample, head, 0),
+	            a, 0, p, t);
 	for (int i = 0; i < t; i++) {
 		float most = -INFINITY, sum = 0;
 		for (int j = 0; j <= i; j++) most = fmaxf(most, p[i * t + j]);
 		for (int j = 0; j <= i; j++) sum += p[i * t + j] = expf(p[i * t + j] - most);
 		for (int j = 0; j < t; j++) p[i * t + j] = j <= i ? p[i * t + j] / sum : 0;
 	}
-	cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasNoTrans, t, dh, t, 1, p, t, row_of(m, b->v[micro], sample, head, 0), a, 0,
+	cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasNoTrans, t, dh, t, 1, p, t,
+	            row_of(m, b->v[micro], sample, head, 0), a, 0,
 	            row_of(m, b->o[micro], sample, head, 0), a);
 }
 
@@ -158,18 +184,21 @@ static void attend_back(model *m, const block *b, int micro, int sample, int hea
 	int t = m->s.seq, dh = m->s.dim / m->s.heads, a = m->width;
 	float *p = scores_of(m, b->p[micro], sample, head), scale = 1 / sqrtf((float)dh);
 	float *ds = floats((size_t)t * (size_t)t), *of = row_of(m, d_o, sample, head, 0);
-	cblas_sgemm(CblasRowMajor, CblasTrans, CblasNoTrans, t, dh, t, 1, p, t, of, a, 0, row_of(m, m->dv, sample, head, 0), a);
-	cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasTrans, t, t, dh, 1, of, a, row_of(m, b->v[micro], sample, head, 0), a, 0,
-	            ds, t);
+	cblas_sgemm(CblasRowMajor, CblasTrans, CblasNoTrans, t, dh, t, 1, p, t, of, a, 0,
+	            row_of(m, m->dv, sample, head, 0), a);
+	cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasTrans, t, t, dh, 1, of, a,
+	            row_of(m, b->v[micro], sample, head, 0), a, 0, ds, t);
 	for (int i = 0; i < t; i++) {
 		float sum = 0;
 		for (int j = 0; j <= i; j++) sum += ds[i * t + j] * p[i * t + j];
 		for (int j = 0; j < t; j++) ds[i * t + j] = p[i * t + j] * (ds[i * t + j] - sum) * scale;
 	}
-	cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasNoTrans, t, dh, t, 1, ds, t, row_of(m, b->k[micro], sample, head, 0), a, 0,
-	            row_of(m, m->dq, sample, head, 0), a);
-	cblas_sgemm(CblasRowMajor, CblasTrans, CblasNoTrans, t, dh, t, 1, ds, t, row_of(m, b->q[micro], sample, head, 0), a, 0,
-	            row_of(m, m->dk, sample, head, 0), a);
+	cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasNoTrans, t, dh, t, 1, ds, t,
+	            row_of(m, b->k[micro], sample, head, 0), a, 0, row_of(m, m->dq, sample, head, 0),
+	            a);
+	cblas_sgemm(CblasRowMajor, CblasTrans, CblasNoTrans, t, dh, t, 1, ds, t,
+	            row_of(m, b->q[micro], sample, head, 0), a, 0, row_of(m, m->dk, sample, head, 0),
+	            a);
 	free(ds);
 }
 
@@ -253,14 +282,16 @@ double model_loss(model *m, int micro, const int *classes, int batch) {
 	double loss = 0;
 	memset(mean, 0, (size_t)m->samples * (size_t)d * sizeof *mean);
 	for (int r = 0; r < m->rows; r++)
-		cblas_saxpy(d, 1 / (float)t, m->out + (size_t)r * (size_t)d, 1, mean + (size_t)(r / t) * (size_t)d, 1);
+		cblas_saxpy(d, 1 / (float)t, m->out + (size_t)r * (size_t)d, 1,
+		            mean + (size_t)(r / t) * (size_t)d, 1);
 	multiply(m->samples, CLASSES, d, mean, false, m->block[m->blocks].weights, false, 0, z);
 	for (int i = 0; i < m->samples; i++, z += CLASSES) {
 		float most = -INFINITY, sum = 0;
 		for (int c = 0; c < CLASSES; c++) most = fmaxf(most, z[c]);
 		for (int c = 0; c < CLASSES; c++) sum += expf(z[c] - most);
 		loss += (log(sum) + most - z[classes[i]]) / batch;
-		for (int c = 0; c < CLASSES; c++) z[c] = (expf(z[c] - most) / sum - (c == classes[i])) / (float)batch;
+		for (int c = 0; c < CLASSES; c++)
+			z[c] = (expf(z[c] - most) / sum - (c == classes[i])) / (float)batch;
 	}
 	return loss;
 }
@@ -270,7 +301,8 @@ static void head_back(model *m, int micro) {
 	int d = m->s.dim, t = m->s.seq;
 	block *head = &m->block[m->blocks];
 	float *means = m->part;
-	multiply(d, CLASSES, m->samples, m->last[micro], true, m->logits[micro], false, 1, head->gradients);
+	multiply(d, CLASSES, m->samples, m->last[micro], true, m->logits[micro], false, 1,
+	         head->gradients);
 	multiply(m->samples, d, CLASSES, m->logits[micro], false, head->weights, true, 0, means);
 	for (int r = 0; r < m->rows; r++) {
 		const float *mean = means + (size_t)(r / t) * (size_t)d;
@@ -279,7 +311,8 @@ static void head_back(model *m, int micro) {
 	}
 }
 
-const float *model_backward(model *m, int micro, const float *dy, void (*done)(void *, int), void *context) {
+const float *model_backward(model *m, int micro, const float *dy, void (*done)(void *, int),
+                            void *context) {
 	if (is_last(m)) {
 		head_back(m, micro);
 		done(context, m->blocks);
@@ -294,7 +327,9 @@ const float *model_backward(model *m, int micro, const float *dy, void (*done)(v
 	return m->dx;
 }
 
-int model_blocks(const model *m) { return m->blocks + is_last(m); }
+int model_blocks(const model *m) {
+	return m->blocks + is_last(m);
+}
 
 float *model_gradients(model *m, int block, int *count) {
 	*count = m->block[block].count;
@@ -313,6 +348,7 @@ int model_save(const model *m, const char *path) {
 	FILE *file = fopen(path, "wb");
 	bool good = file != NULL;
 	for (int i = 0; good && i < model_blocks(m); i++)
-		good = fwrite(m->block[i].weights, sizeof(float), (size_t)m->block[i].count, file) == (size_t)m->block[i].count;
+		good = fwrite(m->block[i].weights, sizeof(float), (size_t)m->block[i].count, file) ==
+		       (size_t)m->block[i].count;
 	return file && fclose(file) == 0 && good ? 0 : -1;
 }

@@ -1,5 +1,6 @@
-/* train.c: options, the ranks' layout, and the training loop: all micro-batches forward, then backward; gradients of the
- * data-parallel ranks are added bucket by bucket, at the end or (--overlap) while the backward pass goes on. */
+/* train.c: options, the ranks' layout, and the training loop: all micro-batches forward, then
+ * backward; gradients of the data-parallel ranks are added bucket by bucket, at the end or
+ * (--overlap) while the backward pass goes on. */
 #include <getopt.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -24,10 +25,10 @@ typedef struct trainer {
 	layout l;
 	dataset *data;
 	model *model;
-	int samples;             /* of a micro-batch on this rank */
+	int samples; /* of a micro-batch on this rank */
 	float *x, *dy;
-	int *classes;            /* [micros * samples] */
-	MPI_Request *reduce;     /* [blocks] */
+	int *classes;        /* [micros * samples] */
+	MPI_Request *reduce; /* [blocks] */
 	int reducing;
 	bool last_micro;
 } trainer;
@@ -43,15 +44,21 @@ _Noreturn void die(const char *what, const char *about) {
 /* ---- options ---- */
 
 static const char usage[] =
-	"usage: train --data FILE [--write-data N] [--model mlp|transformer] [--dp N] [--tp N] [--pp N] [--overlap]\n"
-	"             [--layers N] [--dim N] [--hidden N] [--heads N] [--seq N] [--batch N] [--micro N] [--steps N]\n"
+	"usage: train --data FILE [--write-data N] [--model mlp|transformer] [--dp N] [--tp N] [--pp "
+	"N] [--overlap]\n"
+	"             [--layers N] [--dim N] [--hidden N] [--heads N] [--seq N] [--batch N] [--micro "
+	"N] [--steps N]\n"
 	"             [--decode PASSES] [--checkpoint DIR] [--every STEPS] [--rate X] [--quiet]\n";
 
 static void set_option(options *o, const char *name, const char *value) {
-	struct { const char *name; int *at; } numbers[] = {
-		{"dp", &o->dp}, {"tp", &o->tp}, {"pp", &o->pp}, {"layers", &o->s.layers}, {"dim", &o->s.dim}, {"hidden", &o->s.hidden},
-		{"heads", &o->s.heads}, {"seq", &o->s.seq}, {"batch", &o->batch}, {"micro", &o->micros}, {"steps", &o->steps},
-		{"write-data", &o->write}, {"decode", &o->decode}, {"every", &o->every}};
+	struct {
+		const char *name;
+		int *at;
+	} numbers[] = {{"dp", &o->dp},           {"tp", &o->tp},       {"pp", &o->pp},
+	               {"layers", &o->s.layers}, {"dim", &o->s.dim},   {"hidden", &o->s.hidden},
+	               {"heads", &o->s.heads},   {"seq", &o->s.seq},   {"batch", &o->batch},
+	               {"micro", &o->micros},    {"steps", &o->steps}, {"write-data", &o->write},
+	               {"decode", &o->decode},   {"every", &o->every}};
 	for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
 		if (strcmp(name, numbers[i].name) != 0) continue;
 		char *end;
@@ -65,18 +72,30 @@ static void set_option(options *o, const char *name, const char *value) {
 	else if (strcmp(name, "rate") == 0) o->rate = strtof(value, NULL);
 	else if (strcmp(name, "overlap") == 0) o->overlap = true;
 	else if (strcmp(name, "quiet") == 0) o->quiet = true;
-	else if (strcmp(value, "mlp") == 0 || strcmp(value, "transformer") == 0) o->s.attention = *value == 't';
+	else if (strcmp(value, "mlp") == 0 || strcmp(value, "transformer") == 0)
+		o->s.attention = *value == 't';
 	else die("is no model", value);
 }
 
 static options read_options(int argc, char **argv) {
 	static const struct option names[] = {
-		{"dp", 1, 0, 0}, {"tp", 1, 0, 0}, {"pp", 1, 0, 0}, {"layers", 1, 0, 0}, {"dim", 1, 0, 0}, {"hidden", 1, 0, 0},
-		{"heads", 1, 0, 0}, {"seq", 1, 0, 0}, {"batch", 1, 0, 0}, {"micro", 1, 0, 0}, {"steps", 1, 0, 0},
-		{"write-data", 1, 0, 0}, {"decode", 1, 0, 0}, {"every", 1, 0, 0}, {"data", 1, 0, 0}, {"checkpoint", 1, 0, 0},
-		{"rate", 1, 0, 0}, {"overlap", 0, 0, 0}, {"quiet", 0, 0, 0}, {"model", 1, 0, 0}, {0}};
-	options o = {.s = {.layers = 4, .dim = 64, .hidden = 256, .heads = 4, .seq = 16}, .dp = 1, .tp = 1, .pp = 1, .batch = 16,
-	             .micros = 2, .steps = 20, .decode = 4, .every = 10, .rate = 0.05f};
+		{"dp", 1, 0, 0},         {"tp", 1, 0, 0},    {"pp", 1, 0, 0},
+		{"layers", 1, 0, 0},     {"dim", 1, 0, 0},   {"hidden", 1, 0, 0},
+		{"heads", 1, 0, 0},      {"seq", 1, 0, 0},   {"batch", 1, 0, 0},
+		{"micro", 1, 0, 0},      {"steps", 1, 0, 0}, {"write-data", 1, 0, 0},
+		{"decode", 1, 0, 0},     {"every", 1, 0, 0}, {"data", 1, 0, 0},
+		{"checkpoint", 1, 0, 0}, {"rate", 1, 0, 0},  {"overlap", 0, 0, 0},
+		{"quiet", 0, 0, 0},      {"model", 1, 0, 0}, {0}};
+	options o = {.s = {.layers = 4, .dim = 64, .hidden = 256, .heads = 4, .seq = 16},
+	             .dp = 1,
+	             .tp = 1,
+	             .pp = 1,
+	             .batch = 16,
+	             .micros = 2,
+	             .steps = 20,
+	             .decode = 4,
+	             .every = 10,
+	             .rate = 0.05f};
 	for (int at, code; (code = getopt_long(argc, argv, "", names, &at)) != -1;) {
 		if (code != 0) fputs(usage, stderr), exit(2);
 		set_option(&o, names[at].name, optarg);
@@ -86,11 +105,13 @@ static options read_options(int argc, char **argv) {
 }
 
 static void check(const options *o, int world) {
-	int least = o->s.layers && o->s.dim && o->s.hidden && o->s.heads && o->s.seq && o->batch && o->micros && o->every;
+	int least = o->s.layers && o->s.dim && o->s.hidden && o->s.heads && o->s.seq && o->batch &&
+	            o->micros && o->every;
 	if (!least || !o->dp || !o->tp || !o->pp) die("must not be 0", "a size");
 	if (o->dp * o->tp * o->pp != world) die("dp * tp * pp is not the number of ranks", "layout");
 	if (o->s.layers % o->pp || o->s.heads % o->tp || o->s.hidden % o->tp || o->s.dim % o->s.heads)
-		die("layers, heads and hidden must be multiples of what splits them, dim of heads", "shape");
+		die("layers, heads and hidden must be multiples of what splits them, dim of heads",
+		    "shape");
 	if (o->batch % (o->dp * o->micros)) die("must be a multiple of dp * micro", "batch");
 }
 
@@ -109,9 +130,12 @@ static layout make_layout(const options *o, int rank) {
 
 /* ---- a step ---- */
 
-static int width(const trainer *t) { return t->samples * t->o->s.seq * t->o->s.dim; }
+static int width(const trainer *t) {
+	return t->samples * t->o->s.seq * t->o->s.dim;
+}
 
-/* The samples of this rank's micro-batch; only the first stage needs what is in them, only the last their classes. */
+/* The samples of this rank's micro-batch; only the first stage needs what is in them, only the last
+ * their classes. */
 static void load(trainer *t, int step, int micro) {
 	int share = t->o->batch / t->o->dp;
 	for (int i = 0; i < t->samples; i++) {
@@ -125,7 +149,8 @@ static void load(trainer *t, int step, int micro) {
 static double forward(trainer *t, int step, int micro) {
 	bool first = t->l.pp_rank == 0, last = t->l.pp_rank == t->l.pp - 1;
 	if (first || last) load(t, step, micro);
-	if (!first) MPI_Recv(t->x, width(t), MPI_FLOAT, t->l.before, micro, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+	if (!first)
+		MPI_Recv(t->x, width(t), MPI_FLOAT, t->l.before, micro, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
 	const float *y = model_forward(t->model, micro, t->x);
 	if (!last) MPI_Send(y, width(t), MPI_FLOAT, t->l.after, micro, MPI_COMM_WORLD);
 	return last ? model_loss(t->model, micro, t->classes + micro * t->samples, t->o->batch) : 0;
@@ -136,12 +161,14 @@ static void block_done(void *context, int block) {
 	int count;
 	if (!t->o->overlap || !t->last_micro || t->l.dp == 1) return;
 	float *gradients = model_gradients(t->model, block, &count);
-	MPI_Iallreduce(MPI_IN_PLACE, gradients, count, MPI_FLOAT, MPI_SUM, t->l.dp_comm, &t->reduce[t->reducing++]);
+	MPI_Iallreduce(MPI_IN_PLACE, gradients, count, MPI_FLOAT, MPI_SUM, t->l.dp_comm,
+	               &t->reduce[t->reducing++]);
 }
 
 static void backward(trainer *t, int micro) {
 	bool first = t->l.pp_rank == 0, last = t->l.pp_rank == t->l.pp - 1;
-	if (!last) MPI_Recv(t->dy, width(t), MPI_FLOAT, t->l.after, micro, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+	if (!last)
+		MPI_Recv(t->dy, width(t), MPI_FLOAT, t->l.after, micro, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
 	const float *dx = model_backward(t->model, micro, t->dy, block_done, t);
 	if (!first) MPI_Send(dx, width(t), MPI_FLOAT, t->l.before, micro, MPI_COMM_WORLD);
 }
@@ -176,7 +203,8 @@ static void save(const trainer *t, int rank) {
 	char path[4096], whole[4096];
 	snprintf(path, sizeof path, "%s/rank%d.tmp", t->o->checkpoint, rank);
 	snprintf(whole, sizeof whole, "%s/rank%d.bin", t->o->checkpoint, rank);
-	if (model_save(t->model, path) != 0 || rename(path, whole) != 0) die("cannot write the checkpoint", path);
+	if (model_save(t->model, path) != 0 || rename(path, whole) != 0)
+		die("cannot write the checkpoint", path);
 }
 
 static void train(trainer *t, int rank) {
@@ -211,7 +239,9 @@ int main(int argc, char **argv) {
 	if (o.write && rank == 0) dataset_write(o.data, o.write, &o.s, 1);
 	if (o.checkpoint) mkdir(o.checkpoint, 0777);
 	MPI_Barrier(MPI_COMM_WORLD);
-	trainer t = {.o = &o, .l = make_layout(&o, rank), .data = dataset_open(o.data, &o.s, o.decode),
+	trainer t = {.o = &o,
+	             .l = make_layout(&o, rank),
+	             .data = dataset_open(o.data, &o.s, o.decode),
 	             .samples = o.batch / o.dp / o.micros};
 	t.model = model_new(&o.s, &t.l, t.samples, o.micros);
 	t.x = room((size_t)width(&t), sizeof *t.x), t.dy = room((size_t)width(&t), sizeof *t.dy);

@@ -1,8 +1,10 @@
-/* train.c: trains a stack of two-matrix blocks over CUDA and NCCL: each block is split over the tensor-parallel group
- * (columns, then rows: one all-reduce forward, one backward), its gradients are added over the data-parallel group in
- * buckets, on a stream of their own, while the backward pass goes on.
+/* train.c: trains a stack of two-matrix blocks over CUDA and NCCL: each block is split over the
+ * tensor-parallel group (columns, then rows: one all-reduce forward, one backward), its gradients
+ * are added over the data-parallel group in buckets, on a stream of their own, while the backward
+ * pass goes on.
  *
- * One process a rank, told by RANK and WORLD_SIZE as torchrun does; the first rank leaves NCCL's unique id in --id FILE. */
+ * One process a rank, told by RANK and WORLD_SIZE as torchrun does; the first rank leaves NCCL's
+ * unique id in --id FILE. */
 #include <cuda_runtime_api.h>
 #include <getopt.h>
 #include <nccl.h>
@@ -15,19 +17,20 @@
 #include "kernels.h"
 
 typedef struct options {
-	int layers, dim, hidden, batch, steps, tp, bucket; /* bucket: layers whose gradients are added together */
+	int layers, dim, hidden, batch, steps, tp,
+		bucket; /* bucket: layers whose gradients are added together */
 	const char *id;
 } options;
 
 typedef struct layer {
-	float *up, *down;        /* weights: dim x hidden / tp, hidden / tp x dim */
+	float *up, *down; /* weights: dim x hidden / tp, hidden / tp x dim */
 	float *up_gradient, *down_gradient;
 	float *before, *middle, *active, *after; /* activations */
 } layer;
 
 typedef struct trainer {
 	options o;
-	int rank, world, width;  /* width: of this rank's share of the hidden layer */
+	int rank, world, width; /* width: of this rank's share of the hidden layer */
 	ncclComm_t all, tp, dp;
 	cudaStream_t compute, comm;
 	cudaEvent_t ready, done;
@@ -42,18 +45,29 @@ static _Noreturn void die(const char *what, const char *why) {
 	fprintf(stderr, "train: %s: %s\n", what, why);
 	exit(1);
 }
-#define CUDA(call) do { cudaError_t e_ = (call); if (e_) die(#call, cudaGetErrorString(e_)); } while (0)
-#define NCCL(call) do { ncclResult_t e_ = (call); if (e_) die(#call, ncclGetErrorString(e_)); } while (0)
+#define CUDA(call)                                  \
+	do {                                            \
+		cudaError_t e_ = (call);                    \
+		if (e_) die(#call, cudaGetErrorString(e_)); \
+	} while (0)
+#define NCCL(call)                                  \
+	do {                                            \
+		ncclResult_t e_ = (call);                   \
+		if (e_) die(#call, ncclGetErrorString(e_)); \
+	} while (0)
 
 static void launch(trainer *t, void (*kernel)(work), work w) {
 	void *arguments[] = {&w};
 	unsigned blocks = (unsigned)(w.m * w.n + 255) / 256;
-	CUDA(cudaLaunchKernel((const void *)kernel, (dim3){blocks ? blocks : 1, 1, 1}, (dim3){256, 1, 1}, arguments, 0, t->compute));
+	CUDA(cudaLaunchKernel((const void *)kernel, (dim3){blocks ? blocks : 1, 1, 1},
+	                      (dim3){256, 1, 1}, arguments, 0, t->compute));
 }
 
 /* ---- beginning ---- */
 
-static int number(const char *name, int otherwise) { return getenv(name) ? atoi(getenv(name)) : otherwise; }
+static int number(const char *name, int otherwise) {
+	return getenv(name) ? atoi(getenv(name)) : otherwise;
+}
 
 /* The first rank leaves the id; the others wait for it. */
 static ncclUniqueId share_id(const trainer *t) {
@@ -63,7 +77,8 @@ static ncclUniqueId share_id(const trainer *t) {
 	if (t->rank == 0) {
 		NCCL(ncclGetUniqueId(&id));
 		FILE *f = fopen(other, "wb");
-		if (!f || fwrite(&id, sizeof id, 1, f) != 1 || fclose(f) || rename(other, t->o.id)) die(t->o.id, "cannot be written");
+		if (!f || fwrite(&id, sizeof id, 1, f) != 1 || fclose(f) || rename(other, t->o.id))
+			die(t->o.id, "cannot be written");
 		return id;
 	}
 	for (int i = 0; i < 6000; i++, usleep(10000)) {
@@ -113,11 +128,13 @@ static void make_model(trainer *t) {
 	CUDA(cudaMallocHost(&host, (all > rows ? all : rows) * sizeof(float)));
 	t->host = host, t->layers = calloc((size_t)o->layers, sizeof *t->layers);
 	t->weights = room(all), t->gradients = room(all);
-	t->input = room(rows), t->target = room(rows), t->gradient = room(rows), t->wide = room(wide), t->loss = room(1);
+	t->input = room(rows), t->target = room(rows), t->gradient = room(rows), t->wide = room(wide),
+	t->loss = room(1);
 	for (int i = 0; i < o->layers; i++) {
 		layer *l = &t->layers[i];
 		l->up = t->weights + (size_t)i * t->per_layer, l->down = l->up + matrix;
-		l->up_gradient = t->gradients + (size_t)i * t->per_layer, l->down_gradient = l->up_gradient + matrix;
+		l->up_gradient = t->gradients + (size_t)i * t->per_layer,
+		l->down_gradient = l->up_gradient + matrix;
 		l->before = i ? t->layers[i - 1].after : t->input;
 		l->middle = room(wide), l->active = room(wide), l->after = room(rows);
 	}
@@ -127,7 +144,8 @@ static void make_model(trainer *t) {
 
 /* ---- a step ---- */
 
-static void add_over(trainer *t, ncclComm_t group, float *values, size_t count, cudaStream_t stream) {
+static void add_over(trainer *t, ncclComm_t group, float *values, size_t count,
+                     cudaStream_t stream) {
 	NCCL(ncclAllReduce(values, values, count, ncclFloat, ncclSum, group, stream));
 	(void)t;
 }
@@ -136,9 +154,11 @@ static void forward(trainer *t) {
 	int b = t->o.batch, d = t->o.dim, h = t->width;
 	for (int i = 0; i < t->o.layers; i++) {
 		layer *l = &t->layers[i];
-		launch(t, matmul, (work){.out = l->middle, .a = l->before, .b = l->up, .m = b, .n = h, .k = d});
+		launch(t, matmul,
+		       (work){.out = l->middle, .a = l->before, .b = l->up, .m = b, .n = h, .k = d});
 		launch(t, relu, (work){.out = l->active, .a = l->middle, .m = b, .n = h});
-		launch(t, matmul, (work){.out = l->after, .a = l->active, .b = l->down, .m = b, .n = d, .k = h});
+		launch(t, matmul,
+		       (work){.out = l->after, .a = l->active, .b = l->down, .m = b, .n = d, .k = h});
 		if (t->o.tp > 1) add_over(t, t->tp, l->after, (size_t)(b * d), t->compute);
 		launch(t, residual, (work){.out = l->after, .a = l->before, .m = b, .n = d});
 	}
@@ -148,20 +168,51 @@ static void forward(trainer *t) {
 static void add_bucket(trainer *t, int first, int count) {
 	CUDA(cudaEventRecord(t->ready, t->compute));
 	CUDA(cudaStreamWaitEvent(t->comm, t->ready, 0));
-	add_over(t, t->dp, t->gradients + (size_t)first * t->per_layer, (size_t)count * t->per_layer, t->comm);
+	add_over(t, t->dp, t->gradients + (size_t)first * t->per_layer, (size_t)count * t->per_layer,
+	         t->comm);
 }
 
 static void backward(trainer *t) {
 	int b = t->o.batch, d = t->o.dim, h = t->width, waiting = 0;
 	const float *after = t->layers[t->o.layers - 1].after;
-	launch(t, difference, (work){.out = t->gradient, .a = after, .b = t->target, .m = b, .n = d, .scale = 2.0f / (float)(b * d)});
+	launch(t, difference,
+	       (work){.out = t->gradient,
+	              .a = after,
+	              .b = t->target,
+	              .m = b,
+	              .n = d,
+	              .scale = 2.0f / (float)(b * d)});
 	for (int i = t->o.layers - 1; i >= 0; i--) {
 		layer *l = &t->layers[i];
-		launch(t, matmul, (work){.out = l->down_gradient, .a = l->active, .b = t->gradient, .m = h, .n = d, .k = b, .turn_a = 1});
-		launch(t, matmul, (work){.out = t->wide, .a = t->gradient, .b = l->down, .m = b, .n = h, .k = d, .turn_b = 1});
+		launch(t, matmul,
+		       (work){.out = l->down_gradient,
+		              .a = l->active,
+		              .b = t->gradient,
+		              .m = h,
+		              .n = d,
+		              .k = b,
+		              .turn_a = 1});
+		launch(t, matmul,
+		       (work){.out = t->wide,
+		              .a = t->gradient,
+		              .b = l->down,
+		              .m = b,
+		              .n = h,
+		              .k = d,
+		              .turn_b = 1});
 		launch(t, relu_back, (work){.out = t->wide, .a = t->wide, .b = l->middle, .m = b, .n = h});
-		launch(t, matmul, (work){.out = l->up_gradient, .a = l->before, .b = t->wide, .m = d, .n = h, .k = b, .turn_a = 1});
-		launch(t, matmul, (work){.out = l->middle, .a = t->wide, .b = l->up, .m = b, .n = d, .k = h, .turn_b = 1});
+		launch(t, matmul,
+		       (work){.out = l->up_gradient,
+		              .a = l->before,
+		              .b = t->wide,
+		              .m = d,
+		              .n = h,
+		              .k = b,
+		              .turn_a = 1});
+		launch(
+			t, matmul,
+			(work){
+				.out = l->middle, .a = t->wide, .b = l->up, .m = b, .n = d, .k = h, .turn_b = 1});
 		if (t->o.tp > 1) add_over(t, t->tp, l->middle, (size_t)(b * d), t->compute);
 		launch(t, residual, (work){.out = t->gradient, .a = l->middle, .m = b, .n = d});
 		if (++waiting == t->o.bucket || i == 0) add_bucket(t, i, waiting), waiting = 0;
@@ -176,9 +227,15 @@ static float step(trainer *t, int number) {
 	fill(t, t->input, (size_t)rows, (unsigned)(number * replicas + t->rank / o->tp), 1);
 	forward(t);
 	backward(t);
-	launch(t, update, (work){.out = t->weights, .a = t->gradients, .m = o->layers, .n = (int)t->per_layer, .scale = 0.5f / (float)replicas});
+	launch(t, update,
+	       (work){.out = t->weights,
+	              .a = t->gradients,
+	              .m = o->layers,
+	              .n = (int)t->per_layer,
+	              .scale = 0.5f / (float)replicas});
 	/* the loss, as the sum of squares of its gradient */
-	launch(t, matmul, (work){.out = t->loss, .a = t->gradient, .b = t->gradient, .m = 1, .n = 1, .k = rows});
+	launch(t, matmul,
+	       (work){.out = t->loss, .a = t->gradient, .b = t->gradient, .m = 1, .n = 1, .k = rows});
 	add_over(t, t->all, t->loss, 1, t->compute);
 	CUDA(cudaMemcpyAsync(t->host, t->loss, sizeof(float), cudaMemcpyDeviceToHost, t->compute));
 	CUDA(cudaStreamSynchronize(t->compute));
@@ -186,14 +243,20 @@ static float step(trainer *t, int number) {
 }
 
 static options read_options(int argc, char **argv) {
-	static const struct option names[] = {{"layers", 1, 0, 0}, {"dim", 1, 0, 0}, {"hidden", 1, 0, 0}, {"batch", 1, 0, 0},
-	                                      {"steps", 1, 0, 0}, {"tp", 1, 0, 0}, {"bucket", 1, 0, 0}, {"id", 1, 0, 0}, {0}};
-	options o = {.layers = 4, .dim = 64, .hidden = 256, .batch = 32, .steps = 10, .tp = 1, .bucket = 2};
+	static const struct option names[] = {
+		{"layers", 1, 0, 0}, {"dim", 1, 0, 0},   {"hidden", 1, 0, 0},
+		{"batch", 1, 0, 0},  {"steps", 1, 0, 0}, {"tp", 1, 0, 0},
+		{"bucket", 1, 0, 0}, {"id", 1, 0, 0},    {0}};
+	options o = {
+		.layers = 4, .dim = 64, .hidden = 256, .batch = 32, .steps = 10, .tp = 1, .bucket = 2};
 	int *const at[] = {&o.layers, &o.dim, &o.hidden, &o.batch, &o.steps, &o.tp, &o.bucket};
 	for (int which, code; (code = getopt_long(argc, argv, "", names, &which)) != -1;) {
-		if (code != 0) die("usage", "train --id FILE [--layers N] [--dim N] [--hidden N] [--batch N] [--steps N] [--tp N] [--bucket N]");
+		if (code != 0)
+			die("usage", "train --id FILE [--layers N] [--dim N] [--hidden N] [--batch N] [--steps "
+			             "N] [--tp N] [--bucket N]");
 		if (which == 7) o.id = optarg;
-		else if ((*at[which] = atoi(optarg)) < 1 || *at[which] > 1 << 20) die(optarg, "is no such number");
+		else if ((*at[which] = atoi(optarg)) < 1 || *at[which] > 1 << 20)
+			die(optarg, "is no such number");
 	}
 	if (!o.id) die("--id FILE", "is missing");
 	return o;
@@ -206,15 +269,19 @@ static double now(void) {
 }
 
 int main(int argc, char **argv) {
-	trainer t = {.o = read_options(argc, argv), .rank = number("RANK", 0), .world = number("WORLD_SIZE", 1)};
+	trainer t = {
+		.o = read_options(argc, argv), .rank = number("RANK", 0), .world = number("WORLD_SIZE", 1)};
 	float loss = 0;
-	if (t.world < 1 || t.world % t.o.tp || t.o.hidden % t.o.tp) die("--tp", "does not divide the ranks and the hidden layer");
+	if (t.world < 1 || t.world % t.o.tp || t.o.hidden % t.o.tp)
+		die("--tp", "does not divide the ranks and the hidden layer");
 	t.width = t.o.hidden / t.o.tp;
 	make_groups(&t);
 	make_model(&t);
 	double begin = now();
 	for (int i = 0; i < t.o.steps; i++) loss = step(&t, i);
-	if (t.rank == 0) printf("done %d steps, %.3f ms each, loss %.9f\n", t.o.steps, 1e3 * (now() - begin) / t.o.steps, loss);
+	if (t.rank == 0)
+		printf("done %d steps, %.3f ms each, loss %.9f\n", t.o.steps,
+		       1e3 * (now() - begin) / t.o.steps, loss);
 	NCCL(ncclCommDestroy(t.tp));
 	NCCL(ncclCommDestroy(t.dp));
 	NCCL(ncclCommDestroy(t.all));

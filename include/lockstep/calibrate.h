@@ -2,12 +2,10 @@
  *
  *     lk_calibrate_request request;
  *     lk_calibrate_defaults(&request);
- *     request.kind = "ops", request.table = "ops_fp16.csv.gz", request.source = "kernel times of our cluster";
- *     lk_calibrated *calibrated;
- *     lk_error err;
- *     if (lk_calibrate(&request, &calibrated, &err) != LK_OK) ...
- *     lk_calibrate_save(calibrated, LK_CALIBRATE_CSV, false, "ours.csv", stdout, &err);
- *     lk_calibrate_free(calibrated);
+ *     request.kind = "ops", request.table = "ops_fp16.csv.gz", request.source = "kernel times of
+ * our cluster"; lk_calibrated *calibrated; lk_error err; if (lk_calibrate(&request, &calibrated,
+ * &err) != LK_OK) ... lk_calibrate_save(calibrated, LK_CALIBRATE_CSV, false, "ours.csv", stdout,
+ * &err); lk_calibrate_free(calibrated);
  */
 #ifndef LOCKSTEP_CALIBRATE_H
 #define LOCKSTEP_CALIBRATE_H
@@ -21,74 +19,84 @@
 extern "C" {
 #endif
 
-/* Formats, in the order of the option's choices; AUTO goes by the name of the output file, and is text without one. */
-enum { LK_CALIBRATE_AUTO = -1, LK_CALIBRATE_TEXT, LK_CALIBRATE_CSV, LK_CALIBRATE_JSON };
+/* Formats, in the order of the option's choices; AUTO goes by the name of the output file, and is
+ * text without one. */
+enum {
+	LK_CALIBRATE_AUTO = -1,
+	LK_CALIBRATE_TEXT,
+	LK_CALIBRATE_CSV,
+	LK_CALIBRATE_JSON
+};
 
 /* What is asked. Texts are borrowed; NULL was not said. */
 typedef struct lk_calibrate_request {
-	const char *kind;       /* "ops", "collectives", "memory", "slowdown", "models", "runs" or "host" */
-	const char *table;      /* the measurements, .csv or .csv.gz, "-" standard input; none for "host" */
-	const char *source;     /* where they come from, in words; stands in every row */
-	const char *date;       /* YYYY-MM-DD; today */
-	const char *name;       /* of what was measured, instead of the table's name for it; of the device of "host" */
+	const char *kind;   /* "ops", "collectives", "memory", "slowdown", "models", "runs" or "host" */
+	const char *table;  /* the measurements, .csv or .csv.gz, "-" standard input; none for "host" */
+	const char *source; /* where they come from, in words; stands in every row */
+	const char *date;   /* YYYY-MM-DD; today */
+	const char *name; /* of what was measured, instead of the table's name for it; of the device of
+	                     "host" */
 	/* "host" only */
-	double seconds;         /* for all measurements together; 0: 20 */
-	const char *disk;       /* folder for a temporary file, or a large file to read */
-	const char *mpi;        /* launcher of MPI: "mpirun -n 2" */
+	double seconds;   /* for all measurements together; 0: 20 */
+	const char *disk; /* folder for a temporary file, or a large file to read */
+	const char *mpi;  /* launcher of MPI: "mpirun -n 2" */
 	void (*progress)(void *context, const char *doing, double share); /* may be NULL */
 	void *context;
 	/* output, for the program's own use */
 	int format;
-	const char *output;     /* file; NULL standard output */
+	const char *output; /* file; NULL standard output */
 } lk_calibrate_request;
 
-/* A row of fitted numbers: `family` names the model, `subject` what was measured, `variant` a part of it. */
+/* A row of fitted numbers: `family` names the model, `subject` what was measured, `variant` a part
+ * of it. */
 typedef struct lk_fitted {
 	const char *family, *subject, *variant;
-	const char *numbers;    /* "efficiency=0.74 fill_us=4.2" */
-	int points;             /* measurements behind it */
-	double error;           /* of the fit, exp(mean |ln(predicted / measured)|) - 1; NAN not stated */
+	const char *numbers; /* "efficiency=0.74 fill_us=4.2" */
+	int points;          /* measurements behind it */
+	double error;        /* of the fit, exp(mean |ln(predicted / measured)|) - 1; NAN not stated */
 	const char *date, *source;
 } lk_fitted;
 
 /* A quantity of the machine. */
 typedef struct lk_measured {
 	const char *group, *name, *unit;
-	double value;           /* median of the repetitions */
-	double low, high;       /* their 10 % and 90 % quantiles; NAN for what was counted */
+	double value;     /* median of the repetitions */
+	double low, high; /* their 10 % and 90 % quantiles; NAN for what was counted */
 	int repeats;
 } lk_measured;
 
 /* What was fitted or measured. */
 typedef struct lk_calibrated {
 	const char *kind;
-	const lk_fitted *rows;  /* of tables */
+	const lk_fitted *rows; /* of tables */
 	int row_count;
 	const lk_measured *measured; /* of "host" */
 	int measured_count;
 	const char *const *notes; /* of "host": what was not measured and why */
 	int note_count;
-	const char *reproduce;  /* the command */
+	const char *reproduce; /* the command */
 	void *memory_owner;
 } lk_calibrated;
 
-/* Sets every field to what holds where nothing is said. Call it first, then set fields: they may become more. */
+/* Sets every field to what holds where nothing is said. Call it first, then set fields: they may
+ * become more. */
 void lk_calibrate_defaults(lk_calibrate_request *request);
 
-/* Fits the numbers of a table, or measures the machine. What cannot be read or followed is LK_ERR_INPUT
- * with its place; LK_ERR_IO; LK_ERR_MEMORY. */
+/* Fits the numbers of a table, or measures the machine. What cannot be read or followed is
+ * LK_ERR_INPUT with its place; LK_ERR_IO; LK_ERR_MEMORY. */
 lk_status lk_calibrate(const lk_calibrate_request *request, lk_calibrated **out, lk_error *err);
 /* Frees a calibration with all that it points to; accepts NULL. */
 void lk_calibrate_free(lk_calibrated *calibrated);
 
-/* Writes the result. Of tables: TEXT a table for people, CSV the form that --calibration reads, JSON the rows. Of "host":
- * TEXT and CSV the quantities, JSON the file that --cluster reads. AUTO is TEXT here. LK_ERR_IO;
- * LK_ERR_MEMORY. */
-lk_status lk_calibrate_print(const lk_calibrated *calibrated, int format, bool colour, FILE *out, lk_error *err);
-/* The same to a path, where it appears when it is complete, or to `out` where path is NULL; AUTO goes by its ending. LK_ERR_INPUT for
- * an ending that is not known; LK_ERR_IO; LK_ERR_MEMORY. */
-lk_status lk_calibrate_save(const lk_calibrated *calibrated, int format, bool colour, const char *path, FILE *out,
-                            lk_error *err);
+/* Writes the result. Of tables: TEXT a table for people, CSV the form that --calibration reads,
+ * JSON the rows. Of "host": TEXT and CSV the quantities, JSON the file that --cluster reads. AUTO
+ * is TEXT here. LK_ERR_IO; LK_ERR_MEMORY. */
+lk_status lk_calibrate_print(const lk_calibrated *calibrated, int format, bool colour, FILE *out,
+                             lk_error *err);
+/* The same to a path, where it appears when it is complete, or to `out` where path is NULL; AUTO
+ * goes by its ending. LK_ERR_INPUT for an ending that is not known; LK_ERR_IO; LK_ERR_MEMORY. */
+lk_status lk_calibrate_save(const lk_calibrated *calibrated, int format, bool colour,
+                            const char *path, FILE *out, lk_error *err);
 
 /* The verb's option table: parsing, help, man page and completion come from it (options.h). */
 extern const lk_verb lk_calibrate_verb;

@@ -25,35 +25,38 @@ typedef struct lk_feature {
 /* Feature number `index`, NULL past the last. */
 const lk_feature *lk_feature_at(int index);
 
-/* Version, day of the data and features: lines of text, or with `json` one object {version, commit, data_date, features:
- * {name: bool}}. `commit` is of the caller's sources; NULL: not known. LK_ERR_MEMORY, LK_ERR_IO. */
+/* Version, day of the data and features: lines of text, or with `json` one object {version, commit,
+ * data_date, features: {name: bool}}. `commit` is of the caller's sources; NULL: not known.
+ * LK_ERR_MEMORY, LK_ERR_IO. */
 lk_status lk_version_print(const char *commit, bool json, FILE *out, lk_error *err);
 
-/* Takes the devices from DIR/devices.csv instead of the built-in ones. At most once, before anything else is asked
- * (LK_ERR_INPUT); LK_ERR_INPUT with file and line where a row is wrong; LK_ERR_IO; LK_ERR_MEMORY. */
+/* Takes the devices from DIR/devices.csv instead of the built-in ones. At most once, before
+ * anything else is asked (LK_ERR_INPUT); LK_ERR_INPUT with file and line where a row is wrong;
+ * LK_ERR_IO; LK_ERR_MEMORY. */
 lk_status lk_catalogue_open(const char *dir, lk_error *err);
 
-/* Names of the devices and of the model presets, in the order of their tables; NULL past the last. They live as long as the
- * process. lk_model_name is NULL as well when memory ran out. */
+/* Names of the devices and of the model presets, in the order of their tables; NULL past the last.
+ * They live as long as the process. lk_model_name is NULL as well when memory ran out. */
 const char *lk_device_name(int index);
 const char *lk_model_name(int index);
 
-/* Words that are known as values of an option of a verb ("predict", "gpu"), or with `option` NULL as its first operand: number
- * `index` of them, NULL past the last and where none are known. For completion (lk_verbs_completion); what has choices in
- * its option table is not here. */
+/* Words that are known as values of an option of a verb ("predict", "gpu"), or with `option` NULL
+ * as its first operand: number `index` of them, NULL past the last and where none are known. For
+ * completion (lk_verbs_completion); what has choices in its option table is not here. */
 const char *lk_candidate(const char *verb, const char *option, int index);
 
-/* Tables of devices and models; `format`, `colour`, `path` and `out` as in view.h. `filter` (NULL: all) is a part of
- * the name; case, '-', '_', '.' and blanks do not count. Nothing found is LK_ERR_INPUT with the nearest name. `verbose`
- * adds columns to TEXT and MD; the other formats have all of them in any case. The tables in SQLite are "devices" and
- * "models".
+/* Tables of devices and models; `format`, `colour`, `path` and `out` as in view.h. `filter` (NULL:
+ * all) is a part of the name; case, '-', '_', '.' and blanks do not count. Nothing found is
+ * LK_ERR_INPUT with the nearest name. `verbose` adds columns to TEXT and MD; the other formats have
+ * all of them in any case. The tables in SQLite are "devices" and "models".
  *
- * devices: dense peaks in TFLOP/s, memory in bytes as the driver reports it, rates in bytes/s (of links per direction
- * and GPU). models: parameters as HuggingFace counts them; active ones are those that one token passes through. */
-lk_status lk_devices_print(const char *filter, int format, bool verbose, bool colour, const char *path, FILE *out,
-                           lk_error *err);
-lk_status lk_models_print(const char *filter, int format, bool verbose, bool colour, const char *path, FILE *out,
-                          lk_error *err);
+ * devices: dense peaks in TFLOP/s, memory in bytes as the driver reports it, rates in bytes/s (of
+ * links per direction and GPU). models: parameters as HuggingFace counts them; active ones are
+ * those that one token passes through. */
+lk_status lk_devices_print(const char *filter, int format, bool verbose, bool colour,
+                           const char *path, FILE *out, lk_error *err);
+lk_status lk_models_print(const char *filter, int format, bool verbose, bool colour,
+                          const char *path, FILE *out, lk_error *err);
 
 #ifdef __cplusplus
 }

@@ -1,5 +1,5 @@
-/* collective.h: how long a collective takes, size by size, as nccl-tests would print it; and beside it what they did
- * print.
+/* collective.h: how long a collective takes, size by size, as nccl-tests would print it; and beside
+ * it what they did print.
  *
  *     lk_collective_request request;
  *     lk_collective_defaults(&request);
@@ -23,13 +23,17 @@ extern "C" {
 #endif
 
 /* Who runs the collective, in the order of the option's choices. */
-enum { LK_LIBRARY_NCCL, LK_LIBRARY_MPI, LK_LIBRARY_GLOO };
+enum {
+	LK_LIBRARY_NCCL,
+	LK_LIBRARY_MPI,
+	LK_LIBRARY_GLOO
+};
 
 /* What is asked. Texts are borrowed; NULL and 0 mean "not said". */
 typedef struct lk_collective_request {
-	const char *log;         /* output of nccl-tests to compare with; "-" standard input; NULL none */
-	int op;                  /* 0 not said (all_reduce, or as in the log); all_reduce, all_gather, reduce_scatter,
-								all_to_all, broadcast, reduce, send_recv */
+	const char *log; /* output of nccl-tests to compare with; "-" standard input; NULL none */
+	int op; /* 0 not said (all_reduce, or as in the log); all_reduce, all_gather, reduce_scatter,
+	           all_to_all, broadcast, reduce, send_recv */
 	const char *gpu;         /* name in the catalogue; of a log: as in it */
 	const char *cluster;     /* instead: text, .json or NCCL's .xml */
 	int gpus;                /* ranks; of a cluster: all, of a log: as in it */
@@ -71,19 +75,22 @@ typedef struct lk_collective {
 	void *memory_owner;
 } lk_collective;
 
-/* Sets every field to what holds where nothing is said. Call it first, then set fields: they may become more. */
+/* Sets every field to what holds where nothing is said. Call it first, then set fields: they may
+ * become more. */
 void lk_collective_defaults(lk_collective_request *request);
 
-/* Predicts every size; of a log, the sizes of its runs, which must be of one test on one number of GPUs.
- * LK_ERR_INPUT: a device, a cluster, sizes or a log that are wrong; LK_ERR_IO; LK_ERR_MEMORY. */
-lk_status lk_collective_ask(const lk_collective_request *request, lk_collective **out, lk_error *err);
+/* Predicts every size; of a log, the sizes of its runs, which must be of one test on one number of
+ * GPUs. LK_ERR_INPUT: a device, a cluster, sizes or a log that are wrong; LK_ERR_IO; LK_ERR_MEMORY.
+ */
+lk_status lk_collective_ask(const lk_collective_request *request, lk_collective **out,
+                            lk_error *err);
 /* Frees an answer with all that it points to; accepts NULL. */
 void lk_collective_free(lk_collective *collective);
 
-/* To `path` where it is not NULL, else to `out`; `format` is an lk_output (view.h). Text looks like nccl-tests' own.
- * LK_ERR_INPUT for a format without its path; LK_ERR_IO; LK_ERR_MEMORY. */
-lk_status lk_collective_print(const lk_collective *collective, int format, bool colour, const char *path, FILE *out,
-							  lk_error *err);
+/* To `path` where it is not NULL, else to `out`; `format` is an lk_output (view.h). Text looks like
+ * nccl-tests' own. LK_ERR_INPUT for a format without its path; LK_ERR_IO; LK_ERR_MEMORY. */
+lk_status lk_collective_print(const lk_collective *collective, int format, bool colour,
+                              const char *path, FILE *out, lk_error *err);
 
 /* The verb's option table: parsing, help, man page and completion come from it (options.h). */
 extern const lk_verb lk_collective_verb;

@@ -1,5 +1,6 @@
-/* detail.h: what pictures of a prediction are made of, beyond the numbers of the prediction itself. Computed where
- * lk_predict_request.detail or .html asks for it; owned by the prediction. Seconds, bytes, FLOP/s. */
+/* detail.h: what pictures of a prediction are made of, beyond the numbers of the prediction itself.
+ * Computed where lk_predict_request.detail or .html asks for it; owned by the prediction. Seconds,
+ * bytes, FLOP/s. */
 #ifndef LOCKSTEP_DETAIL_H
 #define LOCKSTEP_DETAIL_H
 
@@ -14,11 +15,11 @@ extern "C" {
 typedef enum lk_span_kind {
 	LK_SPAN_FORWARD,
 	LK_SPAN_BACKWARD,
-	LK_SPAN_WEIGHT,     /* backward pass of the weights alone, where a schedule splits it off */
+	LK_SPAN_WEIGHT, /* backward pass of the weights alone, where a schedule splits it off */
 	LK_SPAN_RECOMPUTE,
 	LK_SPAN_OPTIMIZER,
 	LK_SPAN_OTHER,
-	LK_SPAN_COMM,       /* data-parallel traffic, on a row of its own */
+	LK_SPAN_COMM, /* data-parallel traffic, on a row of its own */
 	LK_SPANS,
 } lk_span_kind;
 extern const char *const lk_span_kinds[LK_SPANS + 1]; /* "forward", ... */
@@ -38,18 +39,18 @@ typedef struct lk_stage_time {
 
 /* A kernel of the step: operations of one name and shape, per rank (mean over the stages). */
 typedef struct lk_detail_kernel {
-	const char *name, *family;  /* "qkv_proj", "gemm" */
-	double count, seconds;      /* in a step; all of them together */
-	double flops, bytes;        /* of one */
-	double each_s;              /* alone on the device */
+	const char *name, *family; /* "qkv_proj", "gemm" */
+	double count, seconds;     /* in a step; all of them together */
+	double flops, bytes;       /* of one */
+	double each_s;             /* alone on the device */
 } lk_detail_kernel;
 
 /* Messages of one kind, group and size. */
 typedef struct lk_detail_message {
 	const char *name, *kind, *group; /* "grad_reduce", "reduce_scatter", "dp" */
 	int ranks;
-	double bytes, seconds, busbw;    /* of one, alone; busbw as nccl-tests define it */
-	double count;                    /* in a step of a rank, mean over the stages */
+	double bytes, seconds, busbw; /* of one, alone; busbw as nccl-tests define it */
+	double count;                 /* in a step of a rank, mean over the stages */
 } lk_detail_message;
 
 /* The model's curve of a kind of collective in a group, over sizes. */
@@ -61,13 +62,14 @@ typedef struct lk_detail_curve {
 
 /* What a rate 10 % lower or higher makes of the step. */
 typedef struct lk_detail_sensitivity {
-	const char *cost;           /* "compute", "memory bandwidth", "network", "links inside a node" */
+	const char *cost; /* "compute", "memory bandwidth", "network", "links inside a node" */
 	double factor, step_time_s; /* of the rate: 0.9, 1.1 */
 } lk_detail_sensitivity;
 
 /* How a stage's memory comes about: formulas with their numbers, "" where there is none. */
 typedef struct lk_stage_formulas {
-	const char *weights, *gradients, *optimizer, *activations, *logits, *workspace, *buffers, *unused, *context, *nccl;
+	const char *weights, *gradients, *optimizer, *activations, *logits, *workspace, *buffers,
+		*unused, *context, *nccl;
 } lk_stage_formulas;
 
 /* A class of measured runs and its 80 % interval of measured / predicted. */
@@ -75,21 +77,21 @@ typedef struct lk_range_class_row {
 	const char *name;
 	int runs;
 	double low, high;
-	int own;                    /* the one that this prediction's range rests on */
+	int own; /* the one that this prediction's range rests on */
 } lk_range_class_row;
 
 /* What pictures of a prediction show beside its figures; asked with lk_predict_request.detail. */
 typedef struct lk_prediction_detail {
 	const lk_detail_span *spans; /* by stage, then start */
 	size_t span_count;
-	const char *const *parts;    /* labels of lk_stage_time's columns */
+	const char *const *parts; /* labels of lk_stage_time's columns */
 	const char *const *part_keys;
 	int part_count;
 	const lk_stage_time *stages;
 	int stage_count;
 	const lk_detail_kernel *kernels; /* by seconds, most first */
 	int kernel_count;
-	double peak_flops, memory_rate;  /* of the first kind of device: the roof */
+	double peak_flops, memory_rate; /* of the first kind of device: the roof */
 	const lk_detail_message *messages;
 	int message_count;
 	const lk_detail_curve *curves;

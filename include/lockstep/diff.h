@@ -1,4 +1,5 @@
-/* diff.h: what changed between two runs: per category and per kernel, and whether it is more than noise.
+/* diff.h: what changed between two runs: per category and per kernel, and whether it is more than
+ * noise.
  *
  *     lk_diff_request request;
  *     lk_diff_defaults(&request);
@@ -30,45 +31,54 @@ typedef struct lk_diff_request {
 
 /* Times are per step, mean over ranks. */
 typedef struct lk_diff_row {
-	const char *name, *type;    /* a category, "", or a kernel and its type */
+	const char *name, *type; /* a category, "", or a kernel and its type */
 	double before_s, after_s;
-	double delta_s;             /* after - before */
-	double share;               /* delta_s as part of before's step */
+	double delta_s;                   /* after - before */
+	double share;                     /* delta_s as part of before's step */
 	double before_count, after_count; /* kernels per step; NAN for categories */
-	const char *state;          /* "new", "removed" or "" */
+	const char *state;                /* "new", "removed" or "" */
 } lk_diff_row;
 
 /* Two runs. Times are seconds a step. */
 typedef struct lk_diff {
 	const lk_explanation *before, *after;
-	double before_s, after_s;   /* of a step */
-	double ratio;               /* before / after: above 1 the second run is faster */
-	double ratio_deviation;     /* from the step-to-step deviations of both; NAN if one has a single step */
-	int verdict;                /* 1 faster, -1 slower, 0 within noise or not known */
-	const char *sentence;       /* "1.07 +- 0.01 x faster" and how sure */
+	double before_s, after_s; /* of a step */
+	double ratio;             /* before / after: above 1 the second run is faster */
+	double ratio_deviation;   /* from the step-to-step deviations of both; NAN if one has a single
+	                             step */
+	int verdict;              /* 1 faster, -1 slower, 0 within noise or not known */
+	const char *sentence;     /* "1.07 +- 0.01 x faster" and how sure */
 	const lk_diff_row *categories; /* they add up to the step; the largest change first */
 	int category_count;
 	const lk_diff_row *kernels; /* the largest change first */
 	int kernel_count;
 	int top;
-	const char *reproduce;      /* the command that asks again; NULL where the runs were not read from files */
+	const char
+		*reproduce; /* the command that asks again; NULL where the runs were not read from files */
 	void *memory_owner;
 } lk_diff;
 
 /* The tables of a comparison, in the order of the option's choices, and their names. */
-enum { LK_DIFF_ALL, LK_DIFF_CATEGORIES, LK_DIFF_KERNELS, LK_DIFF_TABLES };
+enum {
+	LK_DIFF_ALL,
+	LK_DIFF_CATEGORIES,
+	LK_DIFF_KERNELS,
+	LK_DIFF_TABLES
+};
 extern const char *const lk_diff_tables[LK_DIFF_TABLES + 1];
 
-/* Sets every field to what holds where nothing is said. Call it first, then set fields: they may become more. */
+/* Sets every field to what holds where nothing is said. Call it first, then set fields: they may
+ * become more. */
 void lk_diff_defaults(lk_diff_request *request);
-/* Explains both runs and sets them side by side. LK_ERR_INPUT: files that are no traces, steps or ranks that they do not hold;
- * LK_ERR_IO; LK_ERR_MEMORY. */
+/* Explains both runs and sets them side by side. LK_ERR_INPUT: files that are no traces, steps or
+ * ranks that they do not hold; LK_ERR_IO; LK_ERR_MEMORY. */
 lk_status lk_diff_ask(const lk_diff_request *request, lk_diff **out, lk_error *err);
 /* Frees an answer with all that it points to; accepts NULL. */
 void lk_diff_free(lk_diff *diff);
-/* As lk_explain_print, with its errors (LK_ERR_...); csv and jsonl hold the kernels unless another table is asked for. */
-lk_status lk_diff_print(const lk_diff *diff, int format, int table, bool colour, const char *path, FILE *out,
-						lk_error *err);
+/* As lk_explain_print, with its errors (LK_ERR_...); csv and jsonl hold the kernels unless another
+ * table is asked for. */
+lk_status lk_diff_print(const lk_diff *diff, int format, int table, bool colour, const char *path,
+                        FILE *out, lk_error *err);
 
 /* The verb's option table: parsing, help, man page and completion come from it (options.h). */
 extern const lk_verb lk_diff_verb;

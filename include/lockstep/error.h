@@ -1,16 +1,20 @@
 /* error.h: the one error convention of lockstep.
  *
- * Every function that can fail returns an lk_status and fills the lk_error it was given. The message is one line:
- * where it happened, what is wrong, what to do. No function prints what it was not asked to, or exits. lk_record and lk_stalls pass
- * signals on while their command runs; no other function touches them.
+ * Every function that can fail returns an lk_status and fills the lk_error it was given. The
+ * message is one line: where it happened, what is wrong, what to do. No function prints what it was
+ * not asked to, or exits. lk_record and lk_stalls pass signals on while their command runs; no
+ * other function touches them.
  *
- * All questions are asked alike: lk_X_defaults fills a request, its fields are set, lk_X answers, lk_X_free frees the answer.
+ * All questions are asked alike: lk_X_defaults fills a request, its fields are set, lk_X answers,
+ * lk_X_free frees the answer.
  *
- *   requests  are the caller's; texts in them are borrowed until the function returns. Zero and NULL mean "not said"
- *   answers   are constant, own all that they point to, and live until they are freed; *out is set only with LK_OK
- *   units     seconds, bytes, FLOP/s and bytes/s as doubles, but where a name or a comment says another one; NAN is "not known"
- *   threads   different requests may be answered by different threads at the same time; one answer may be read by many
- *   process   what is kept for a process is the catalogue of devices and a calibration: both are set once (catalogue.h, predict.h)
+ *   requests  are the caller's; texts in them are borrowed until the function returns. Zero and
+ * NULL mean "not said" answers   are constant, own all that they point to, and live until they are
+ * freed; *out is set only with LK_OK units     seconds, bytes, FLOP/s and bytes/s as doubles, but
+ * where a name or a comment says another one; NAN is "not known" threads   different requests may
+ * be answered by different threads at the same time; one answer may be read by many process   what
+ * is kept for a process is the catalogue of devices and a calibration: both are set once
+ * (catalogue.h, predict.h)
  */
 #ifndef LOCKSTEP_ERROR_H
 #define LOCKSTEP_ERROR_H
@@ -43,23 +47,26 @@ typedef struct lk_error {
 #define LK_PRINTF(fmt, args)
 #endif
 
-/* Fills `err` (may be NULL) and returns `status`. `where` may be NULL. The hint is cleared; add it with lk_hint. */
-lk_status lk_fail(lk_error *err, lk_status status, const char *where, const char *fmt, ...) LK_PRINTF(4, 5);
+/* Fills `err` (may be NULL) and returns `status`. `where` may be NULL. The hint is cleared; add it
+ * with lk_hint. */
+lk_status lk_fail(lk_error *err, lk_status status, const char *where, const char *fmt, ...)
+	LK_PRINTF(4, 5);
 
-/* Adds "what to do" to an error already filled; returns err->status so that it can stand in a return. */
+/* Adds "what to do" to an error already filled; returns err->status so that it can stand in a
+ * return. */
 lk_status lk_hint(lk_error *err, const char *fmt, ...) LK_PRINTF(2, 3);
 
 /* lk_fail for memory: one message for the whole tree. Returns LK_ERR_MEMORY. */
 lk_status lk_oom(lk_error *err);
 
-/* The whole error as one line, "where: what; hint", control characters escaped; cut at `size` bytes, 1024
- * are enough. Returns `out`. */
+/* The whole error as one line, "where: what; hint", control characters escaped; cut at `size`
+ * bytes, 1024 are enough. Returns `out`. */
 char *lk_error_text(const lk_error *err, char *out, unsigned long size);
 
 /* Leaves the calling function with the status of `expr` unless it is LK_OK. */
-#define LK_TRY(expr)                              \
-	do {                                          \
-		lk_status lk_try_status = (expr);         \
+#define LK_TRY(expr)                                      \
+	do {                                                  \
+		lk_status lk_try_status = (expr);                 \
 		if (lk_try_status != LK_OK) return lk_try_status; \
 	} while (0)
 

@@ -10,19 +10,19 @@
  *     lk_explain_print(answer, LK_OUTPUT_TEXT, LK_EXPLAIN_ALL, false, NULL, stdout, &err);
  *     lk_explain_free(answer);
  *
- * Everything is measured; the gains of remedies alone are simulated. Names and definitions of the measures are those of
- * HolisticTraceAnalysis (HTA), so that results can be checked against it:
+ * Everything is measured; the gains of remedies alone are simulated. Names and definitions of the
+ * measures are those of HolisticTraceAnalysis (HTA), so that results can be checked against it:
  *
  *   kernel_time       the time looked at: the steps that were asked for
  *   compute_time      the union of computation kernels
  *   non_compute_time  the union of communication and memory kernels, without compute_time
  *   idle_time         the rest. The three add up to kernel_time, to the nanosecond
- *   comp_comm_overlap_pctg  the part of the union of communication kernels that computation kernels cover
- *   host_wait         a gap of a stream whose next kernel was launched after the gap began
+ *   comp_comm_overlap_pctg  the part of the union of communication kernels that computation kernels
+ * cover host_wait         a gap of a stream whose next kernel was launched after the gap began
  *   kernel_wait       any other gap below 30 ns
- *   other             any other gap: the kernel waits for another stream, or for the device to take up its launch
- *   queue length      launches of a stream that were called and whose kernel has not begun
- *   launch_delay      from the end of a launch call to the begin of its kernel
+ *   other             any other gap: the kernel waits for another stream, or for the device to take
+ * up its launch queue length      launches of a stream that were called and whose kernel has not
+ * begun launch_delay      from the end of a launch call to the begin of its kernel
  */
 #ifndef LOCKSTEP_EXPLAIN_H
 #define LOCKSTEP_EXPLAIN_H
@@ -41,13 +41,16 @@ extern "C" {
 typedef struct lk_explain_request {
 	const char *const *traces; /* files, and folders of them */
 	int trace_count;
-	const char *steps;         /* "3-5", "4", "all" (the whole trace, as HTA looks at it); NULL: every whole step */
-	int rank;                  /* only this one; -1 all */
-	int top;                   /* rows of kernels and stalls in texts; 0 all */
-	int threads;               /* to read files with; 0: one per core */
-	/* What the run is held against, as for predict; NULL: the GPU that the traces name, in its usual nodes. */
+	const char *
+		steps; /* "3-5", "4", "all" (the whole trace, as HTA looks at it); NULL: every whole step */
+	int rank;  /* only this one; -1 all */
+	int top;   /* rows of kernels and stalls in texts; 0 all */
+	int threads; /* to read files with; 0: one per core */
+	/* What the run is held against, as for predict; NULL: the GPU that the traces name, in its
+	 * usual nodes. */
 	const char *gpu, *cluster;
-	bool roofline;             /* shapes are read too, for `shaped`; gpu, cluster, that table and html ask for it as well */
+	bool roofline; /* shapes are read too, for `shaped`; gpu, cluster, that table and html ask for
+	                  it as well */
 	/* output, for the program's own use */
 	int format, table;
 	const char *trace, *path, *html;
@@ -58,7 +61,7 @@ typedef struct lk_explain_rank {
 	int rank;
 	const char *path, *format, *device; /* device "" where not said */
 	int steps;
-	uint64_t events, device_events;     /* of the file; device_events within the steps */
+	uint64_t events, device_events; /* of the file; device_events within the steps */
 	/* idle_ns + compute_ns + non_compute_ns = kernel_time_ns */
 	int64_t kernel_time_ns, idle_ns, compute_ns, non_compute_ns;
 	/* together non_compute_ns; copies count only where no communication runs either */
@@ -66,20 +69,20 @@ typedef struct lk_explain_rank {
 	int64_t communication_ns, memory_ns; /* unions, whatever else runs */
 	int64_t overlap_ns;                  /* communication_ns that computation covers */
 	/* together idle_ns: what the idle device waited for */
-	int64_t idle_data_ns;                /* the host was in its data loader */
-	int64_t idle_sync_ns;                /* the host had been waiting for the device, which so ran dry */
-	int64_t idle_host_ns;                /* the host was otherwise late with the next launch */
-	int64_t idle_other_ns;               /* it was launched: waits for another stream, or the launch on its way */
-	int64_t data_loading_ns;             /* host time in enumerate(DataLoader), hidden or not */
-	int64_t sync_ns;                     /* host time in calls that wait for the device */
-	int64_t h2d_ns, h2d_exposed_ns;      /* copies from host to device; those that nothing covers */
+	int64_t idle_data_ns;  /* the host was in its data loader */
+	int64_t idle_sync_ns;  /* the host had been waiting for the device, which so ran dry */
+	int64_t idle_host_ns;  /* the host was otherwise late with the next launch */
+	int64_t idle_other_ns; /* it was launched: waits for another stream, or the launch on its way */
+	int64_t data_loading_ns;        /* host time in enumerate(DataLoader), hidden or not */
+	int64_t sync_ns;                /* host time in calls that wait for the device */
+	int64_t h2d_ns, h2d_exposed_ns; /* copies from host to device; those that nothing covers */
 } lk_explain_rank;
 
 /* A step of a rank. */
 typedef struct lk_explain_step {
 	int rank;
-	int64_t number, start_ns;            /* start on the run's common clock */
-	int64_t dur_ns;                      /* = compute + exposed communication + exposed memory + idle */
+	int64_t number, start_ns; /* start on the run's common clock */
+	int64_t dur_ns;           /* = compute + exposed communication + exposed memory + idle */
 	int64_t compute_ns, exposed_communication_ns, exposed_memory_ns, idle_ns;
 	int64_t data_loading_ns;
 } lk_explain_step;
@@ -97,9 +100,9 @@ typedef struct lk_explain_queue {
 	int rank;
 	int64_t stream;
 	uint64_t launches;
-	double mean, median, p95;            /* by time */
+	double mean, median, p95; /* by time */
 	int64_t min, max;
-	int64_t full_ns, span_ns;            /* time with 1024 or more outstanding, and of all */
+	int64_t full_ns, span_ns; /* time with 1024 or more outstanding, and of all */
 } lk_explain_queue;
 
 /* Nanoseconds of many events. */
@@ -112,92 +115,102 @@ typedef struct lk_explain_stats {
 typedef struct lk_explain_launch {
 	int rank;
 	lk_explain_stats cpu_duration, gpu_duration, launch_delay;
-	uint64_t short_kernels;              /* gpu_duration < cpu_duration: the host cannot keep ahead */
+	uint64_t short_kernels; /* gpu_duration < cpu_duration: the host cannot keep ahead */
 } lk_explain_launch;
 
 /* A part of the trace in which the device is idle most of the time, for one reason. */
 typedef struct lk_explain_stretch {
 	int rank;
-	const char *cause;                   /* "launch", "sync" or "data loading" */
-	int64_t start_ns, dur_ns;            /* on the run's common clock */
-	int64_t lost_ns;                     /* of it: idle for this reason */
+	const char *cause;        /* "launch", "sync" or "data loading" */
+	int64_t start_ns, dur_ns; /* on the run's common clock */
+	int64_t lost_ns;          /* of it: idle for this reason */
 	uint64_t gaps;
-	const char *annotation, *operation;  /* around the call that ends the longest gap; "" none */
+	const char *annotation, *operation; /* around the call that ends the longest gap; "" none */
 } lk_explain_stretch;
 
 /* Types of device work, and their names in tables. */
-enum { LK_WORK_COMPUTATION, LK_WORK_COMMUNICATION, LK_WORK_MEMORY, LK_WORK_HOST };
-extern const char *const lk_explain_types[]; /* "COMPUTATION", ...; HOST: operations, of traces without a device */
+enum {
+	LK_WORK_COMPUTATION,
+	LK_WORK_COMMUNICATION,
+	LK_WORK_MEMORY,
+	LK_WORK_HOST
+};
+extern const char *const
+	lk_explain_types[]; /* "COMPUTATION", ...; HOST: operations, of traces without a device */
 
 /* All kernels of a name, over all ranks; those that begin in the steps. */
 typedef struct lk_explain_kernel {
 	const char *name;
 	int type;
-	double share;                        /* of the sum of all durations */
+	double share; /* of the sum of all durations */
 	lk_explain_stats time;
 } lk_explain_kernel;
 
 /* Communication of a kind and process group, over all ranks. */
 typedef struct lk_explain_comm {
-	const char *kind, *group;            /* "all_reduce", "default_pg"; group "" where not said */
-	const char *ranks;                   /* of the group, "[0, 1, 2, 3]", as the trace has them; "" not said */
-	int group_size;                      /* 0 not said */
-	uint64_t count;                      /* kernels */
-	double bytes;                        /* of their messages; NAN not said */
-	bool host;                           /* by hosts: exposed_ns is then its union; what it hides behind is not known */
+	const char *kind, *group; /* "all_reduce", "default_pg"; group "" where not said */
+	const char *ranks;        /* of the group, "[0, 1, 2, 3]", as the trace has them; "" not said */
+	int group_size;           /* 0 not said */
+	uint64_t count;           /* kernels */
+	double bytes;             /* of their messages; NAN not said */
+	bool host; /* by hosts: exposed_ns is then its union; what it hides behind is not known */
 	int64_t kernel_ns, exposed_ns;
 	/* of the kernels that were matched across ranks */
 	uint64_t matched;
-	int64_t wait_ns, transfer_ns;        /* before and after the last rank's arrival; together their time */
-	int64_t exposed_wait_ns;             /* the part of exposed_ns that is waiting */
-	/* GB/s as nccl-tests define it, mean; of the transfer where all were matched, else of whole kernels, and so too low
+	int64_t wait_ns,
+		transfer_ns;         /* before and after the last rank's arrival; together their time */
+	int64_t exposed_wait_ns; /* the part of exposed_ns that is waiting */
+	/* GB/s as nccl-tests define it, mean; of the transfer where all were matched, else of whole
+	 * kernels, and so too low
 	 */
 	double busbw;
-	double model_busbw;                  /* what the model of NCCL gives at the mean size; NAN not known */
+	double model_busbw; /* what the model of NCCL gives at the mean size; NAN not known */
 } lk_explain_comm;
 
 /* The model's bus bandwidth over sizes, for a row of communication. */
 typedef struct lk_explain_curve {
 	const char *kind, *group;
 	int ranks, nodes;
-	int comm;                            /* the row */
+	int comm; /* the row */
 	int count;
-	const double *bytes, *busbw;         /* GB/s */
+	const double *bytes, *busbw; /* GB/s */
 } lk_explain_curve;
 
-/* What operations of one name and shape asked of the device, over all ranks. Bytes pass through memory once, flops are two for
- * each multiply-add; the time is that of all kernels that the operation launched. */
+/* What operations of one name and shape asked of the device, over all ranks. Bytes pass through
+ * memory once, flops are two for each multiply-add; the time is that of all kernels that the
+ * operation launched. */
 typedef struct lk_explain_shaped {
-	const char *operation, *shapes;      /* "aten::mm", "[[512,13],[13,512]]" */
-	const char *kernel;                  /* the longest of its kernels */
-	const char *kind, *dtype;            /* "gemm", "fp16" */
+	const char *operation, *shapes; /* "aten::mm", "[[512,13],[13,512]]" */
+	const char *kernel;             /* the longest of its kernels */
+	const char *kind, *dtype;       /* "gemm", "fp16" */
 	uint64_t count;
-	double total_ns, share;              /* share of the sum of all kernels' durations */
-	double flops, bytes;                 /* of one; bytes 0: shapes do not tell */
-	double peak_flops;                   /* dense, of the device in this format; 0 not known */
-	double roof;                         /* least time by peak and memory bandwidth, over the time it took; NAN not known */
-	bool memory_bound;                   /* the least time is that of memory */
+	double total_ns, share; /* share of the sum of all kernels' durations */
+	double flops, bytes;    /* of one; bytes 0: shapes do not tell */
+	double peak_flops;      /* dense, of the device in this format; 0 not known */
+	double roof; /* least time by peak and memory bandwidth, over the time it took; NAN not known */
+	bool memory_bound; /* the least time is that of memory */
 } lk_explain_shaped;
 
 /* Who keeps the others waiting. */
 typedef struct lk_explain_straggler {
 	int rank;
-	uint64_t collectives, last;          /* matched ones it took part in; where it came last */
-	int64_t late_ns;                     /* of those: behind the one before it, in sum */
-	int64_t caused_ns;                   /* exposed waiting for it, of the ranks asked for */
-	int64_t waited_ns;                   /* waiting of its own, exposed or not */
-	double compute_ratio;                /* its compute_time to the median of the ranks */
+	uint64_t collectives, last; /* matched ones it took part in; where it came last */
+	int64_t late_ns;            /* of those: behind the one before it, in sum */
+	int64_t caused_ns;          /* exposed waiting for it, of the ranks asked for */
+	int64_t waited_ns;          /* waiting of its own, exposed or not */
+	double compute_ratio;       /* its compute_time to the median of the ranks */
 } lk_explain_straggler;
 
 /* What costs the steps time, with evidence, remedy and what that would be worth. */
 typedef struct lk_explain_stall {
-	const char *kind; /* "communication", "straggler", "launch", "sync", "data loading", "copies", ... */
-	const char *what;                    /* "all_reduce of default_pg" */
-	int subject;                         /* communication: index in comm; straggler: rank; else -1 */
-	double lost_s;                       /* per step, mean over ranks */
-	double share;                        /* of the step */
+	const char
+		*kind; /* "communication", "straggler", "launch", "sync", "data loading", "copies", ... */
+	const char *what; /* "all_reduce of default_pg" */
+	int subject;      /* communication: index in comm; straggler: rank; else -1 */
+	double lost_s;    /* per step, mean over ranks */
+	double share;     /* of the step */
 	const char *evidence, *remedy;
-	double gain_s;                       /* per step, what the simulation says the remedy is worth; NAN until set */
+	double gain_s; /* per step, what the simulation says the remedy is worth; NAN until set */
 } lk_explain_stall;
 
 /* The chain of work that the step's time hangs on; empty until found. */
@@ -211,58 +224,61 @@ typedef struct lk_critical_event {
 typedef struct lk_critical_path {
 	const lk_critical_part *parts;
 	int part_count;
-	const lk_critical_event *events;     /* in order of time */
+	const lk_critical_event *events; /* in order of time */
 	size_t event_count;
 } lk_critical_path;
 
 /* Everything that was measured, and the ranked stalls. */
 typedef struct lk_explanation {
-	int world;                           /* ranks of the run, traced or not; 0 not said */
-	uint64_t kernels;                    /* device events in the steps */
-	uint32_t anchors;                    /* collectives that the clocks were aligned on */
+	int world;        /* ranks of the run, traced or not; 0 not said */
+	uint64_t kernels; /* device events in the steps */
+	uint32_t anchors; /* collectives that the clocks were aligned on */
 	double residual_max_s;
-	int step_count;                      /* different steps */
-	bool annotated;                      /* false: no steps were marked, the trace counts as one */
-	bool processors;                     /* recorded programs without a device: their processors stand for it */
-	double step_s, step_deviation_s;     /* over steps, each the mean of its ranks; deviation NAN for one */
+	int step_count;  /* different steps */
+	bool annotated;  /* false: no steps were marked, the trace counts as one */
+	bool processors; /* recorded programs without a device: their processors stand for it */
+	double step_s,
+		step_deviation_s; /* over steps, each the mean of its ranks; deviation NAN for one */
 	const lk_explain_rank *ranks;
 	int rank_count;
-	const lk_explain_step *steps;        /* by rank, then time */
+	const lk_explain_step *steps; /* by rank, then time */
 	int step_rows;
 	const lk_explain_idle *idle;
 	int idle_count;
-	const lk_explain_stretch *stretches; /* the costliest first; those of a thousandth of the time or more */
+	const lk_explain_stretch
+		*stretches; /* the costliest first; those of a thousandth of the time or more */
 	int stretch_count;
 	const lk_explain_queue *queues;
 	int queue_count;
 	const lk_explain_launch *launches;
 	int launch_count;
-	const lk_explain_kernel *kernel;     /* by time, the longest first */
+	const lk_explain_kernel *kernel; /* by time, the longest first */
 	int kernel_count;
 	const lk_explain_comm *comm;
 	int comm_count;
 	const lk_explain_curve *curves;
 	int curve_count;
-	const lk_explain_shaped *shaped;     /* by time, the longest first */
-	int shaped_count, shaped_all;        /* those that are kept, 256 at most, of how many */
-	double shaped_share;                 /* of the kernels' durations: that of all work of known shape */
-	const char *held_against;            /* the device, "NVIDIA H100 SXM5 80GB"; NULL not known */
-	double memory_rate;                  /* bytes/s of it */
+	const lk_explain_shaped *shaped; /* by time, the longest first */
+	int shaped_count, shaped_all;    /* those that are kept, 256 at most, of how many */
+	double shaped_share;      /* of the kernels' durations: that of all work of known shape */
+	const char *held_against; /* the device, "NVIDIA H100 SXM5 80GB"; NULL not known */
+	double memory_rate;       /* bytes/s of it */
 	const char *no_roofline, *no_curves; /* why there are none; NULL where there are */
 	const lk_explain_straggler *stragglers;
 	int straggler_count;
-	const lk_explain_stall *stalls;      /* the worst first */
+	const lk_explain_stall *stalls; /* the worst first */
 	int stall_count;
 	lk_critical_path critical;
-	const char *const *warnings;         /* numbered sentences */
+	const char *const *warnings; /* numbered sentences */
 	int warning_count;
-	int top;                             /* of the request */
-	const char *reproduce;               /* the command that asks again */
-	lk_inputs inputs;                    /* the files that were read; reports name them by their content */
+	int top;               /* of the request */
+	const char *reproduce; /* the command that asks again */
+	lk_inputs inputs;      /* the files that were read; reports name them by their content */
 	void *memory_owner;
 } lk_explanation;
 
-/* The tables of an explanation, in the order of the option's choices, and their names; NULL last. */
+/* The tables of an explanation, in the order of the option's choices, and their names; NULL last.
+ */
 enum {
 	LK_EXPLAIN_ALL,
 	LK_EXPLAIN_STALLS,
@@ -281,27 +297,29 @@ enum {
 };
 extern const char *const lk_explain_tables[LK_EXPLAIN_TABLES + 1];
 
-/* Sets every field to what holds where nothing is said. Call it first, then set fields: they may become more. */
+/* Sets every field to what holds where nothing is said. Call it first, then set fields: they may
+ * become more. */
 void lk_explain_defaults(lk_explain_request *request);
-/* Reads, measures, ranks. LK_ERR_INPUT: files that are no traces, two of one rank, steps or ranks that they do not hold;
- * LK_ERR_IO; LK_ERR_MEMORY. */
+/* Reads, measures, ranks. LK_ERR_INPUT: files that are no traces, two of one rank, steps or ranks
+ * that they do not hold; LK_ERR_IO; LK_ERR_MEMORY. */
 lk_status lk_explain(const lk_explain_request *request, lk_explanation **out, lk_error *err);
 /* Frees an explanation with all that it points to; accepts NULL. */
 void lk_explain_free(lk_explanation *explanation);
 
-/* To `path` where it is not NULL, else to `out`; `format` is an lk_output (view.h). LK_ERR_INPUT for a format without its path;
- * LK_ERR_IO; LK_ERR_MEMORY. `table` selects what is printed;
- * LK_EXPLAIN_ALL is the report in text, every table in md, json and sqlite, and the breakdown in csv and jsonl, which
- * hold one table.
+/* To `path` where it is not NULL, else to `out`; `format` is an lk_output (view.h). LK_ERR_INPUT
+ * for a format without its path; LK_ERR_IO; LK_ERR_MEMORY. `table` selects what is printed;
+ * LK_EXPLAIN_ALL is the report in text, every table in md, json and sqlite, and the breakdown in
+ * csv and jsonl, which hold one table.
  *
- * Keys of the JSON document: ranks, world_size, step_count, steps_annotated, step_s, step_deviation_s, kernel_count,
- * clock_anchors, clock_residual_max_s; each table by its name, an array of objects with the columns of csv;
- * critical_path [{kind, seconds}], warnings, reproduce. What is not known is null. */
-lk_status lk_explain_print(const lk_explanation *explanation, int format, int table, bool colour, const char *path,
-						   FILE *out, lk_error *err);
-/* The events of the steps as a file for trace viewers (.json, .json.gz, .pftrace): one track per thread and stream of
- * each rank, all ranks on one clock, and a track "critical path" where there is one. LK_ERR_INPUT: an ending that is none of
- * these; LK_ERR_IO; LK_ERR_MEMORY. */
+ * Keys of the JSON document: ranks, world_size, step_count, steps_annotated, step_s,
+ * step_deviation_s, kernel_count, clock_anchors, clock_residual_max_s; each table by its name, an
+ * array of objects with the columns of csv; critical_path [{kind, seconds}], warnings, reproduce.
+ * What is not known is null. */
+lk_status lk_explain_print(const lk_explanation *explanation, int format, int table, bool colour,
+                           const char *path, FILE *out, lk_error *err);
+/* The events of the steps as a file for trace viewers (.json, .json.gz, .pftrace): one track per
+ * thread and stream of each rank, all ranks on one clock, and a track "critical path" where there
+ * is one. LK_ERR_INPUT: an ending that is none of these; LK_ERR_IO; LK_ERR_MEMORY. */
 lk_status lk_explain_trace(const lk_explanation *explanation, const char *path, lk_error *err);
 
 /* The verb's option table: parsing, help, man page and completion come from it (options.h). */

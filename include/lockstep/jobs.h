@@ -1,4 +1,5 @@
-/* jobs.h: how to divide a cluster between training jobs: elastic allocation against fixed requests, simulated.
+/* jobs.h: how to divide a cluster between training jobs: elastic allocation against fixed requests,
+ * simulated.
  *
  *     lk_jobs_request request;
  *     lk_jobs_defaults(&request);
@@ -9,7 +10,8 @@
  *     lk_jobs_print(answer, LK_OUTPUT_TEXT, false, false, NULL, stdout, &err);
  *     lk_jobs_free(answer);
  *
- * How fast a job is with so many GPUs and such a batch is predicted, or read from a table of measured rates.
+ * How fast a job is with so many GPUs and such a batch is predicted, or read from a table of
+ * measured rates.
  */
 #ifndef LOCKSTEP_JOBS_H
 #define LOCKSTEP_JOBS_H
@@ -24,22 +26,26 @@ extern "C" {
 #endif
 
 /* What an elastic allocation makes most of, in the order of the option's choices. */
-enum { LK_JOBS_LOG, LK_JOBS_SPEEDUP, LK_JOBS_COMPLETION };
+enum {
+	LK_JOBS_LOG,
+	LK_JOBS_SPEEDUP,
+	LK_JOBS_COMPLETION
+};
 
 /* What is asked. Texts are borrowed; NULL and 0 mean "not said". */
 typedef struct lk_jobs_request {
-	const char *jobs;        /* CSV: docs/JOBS.md has the columns; NULL: jobs are drawn */
-	const char *rates;       /* CSV of measured rates: model, gpus, batch, samples_per_s */
-	const char *gpu;         /* name in the catalogue; not needed where all models have measured rates */
-	int gpus;                /* of the cluster */
-	int draw;                /* so many jobs are drawn */
-	double load;             /* of drawn jobs: GPU hours asked for per GPU hour until the last arrival */
+	const char *jobs;  /* CSV: docs/JOBS.md has the columns; NULL: jobs are drawn */
+	const char *rates; /* CSV of measured rates: model, gpus, batch, samples_per_s */
+	const char *gpu;   /* name in the catalogue; not needed where all models have measured rates */
+	int gpus;          /* of the cluster */
+	int draw;          /* so many jobs are drawn */
+	double load;       /* of drawn jobs: GPU hours asked for per GPU hour until the last arrival */
 	double seed;
-	const char *policies;    /* names with commas; NULL all */
-	int objective;           /* LK_JOBS_LOG, ... */
-	double restart_s;        /* from halt to full speed when a job's GPUs or batch change */
-	double every_min;        /* elastic allocations change at most so often; 0: at every arrival and end */
-	double horizon_h;        /* a change must pay for its restart within so long */
+	const char *policies; /* names with commas; NULL all */
+	int objective;        /* LK_JOBS_LOG, ... */
+	double restart_s;     /* from halt to full speed when a job's GPUs or batch change */
+	double every_min; /* elastic allocations change at most so often; 0: at every arrival and end */
+	double horizon_h; /* a change must pay for its restart within so long */
 	const char *calibration; /* as in predict.h */
 	const char *write;       /* file for the jobs as CSV, drawn ones above all */
 	/* output, for the program's own use */
@@ -51,37 +57,37 @@ typedef struct lk_jobs_request {
 /* One job under one policy; times in seconds since the first moment of the list. */
 typedef struct lk_jobs_course {
 	double start_s, end_s;
-	double gpu_s;            /* GPUs held, over time */
+	double gpu_s; /* GPUs held, over time */
 	int restarts;
-	int most_gpus;           /* at one time */
+	int most_gpus; /* at one time */
 } lk_jobs_course;
 
 /* The cluster under one policy. */
 typedef struct lk_jobs_policy {
-	const char *name, *what; /* "fifo"; in words */
+	const char *name, *what;       /* "fifo"; in words */
 	const lk_jobs_course *courses; /* one per job, in order of submission */
 	/* completion time: from submission to end */
 	double mean_s, median_s, late_s; /* late: 95 of 100 are done sooner */
-	double wait_s;           /* mean, until the first start */
+	double wait_s;                   /* mean, until the first start */
 	double makespan_s;
-	double used;             /* share of GPU time that was held until the last end */
+	double used; /* share of GPU time that was held until the last end */
 	int restarts;
-	int done;                /* jobs that ended before the last one arrived */
-	double ratio;            /* mean completion time of the first policy / of this one */
+	int done;     /* jobs that ended before the last one arrived */
+	double ratio; /* mean completion time of the first policy / of this one */
 } lk_jobs_policy;
 
 /* The fastest way to run a job on so many GPUs. */
 typedef struct lk_jobs_rate {
 	int gpus, batch;
-	double per_s;            /* samples per second */
+	double per_s; /* samples per second */
 } lk_jobs_rate;
 
 /* A job of the list. */
 typedef struct lk_jobs_job {
 	const char *name, *model;
 	double submit_s, samples;
-	int gpus, batch;         /* as asked for without elasticity */
-	double asked_per_s;      /* with these */
+	int gpus, batch;    /* as asked for without elasticity */
+	double asked_per_s; /* with these */
 	int batch_min, batch_max, gpus_min, gpus_max;
 	const lk_jobs_rate *rates; /* by GPUs, ascending; the batch is free */
 	int rate_count;
@@ -90,33 +96,36 @@ typedef struct lk_jobs_job {
 /* The simulation of all policies. */
 typedef struct lk_jobs_answer {
 	int gpus;
-	const char *gpu;         /* "NVIDIA A100 SXM 80GB"; "" where all rates were measured */
-	double load;             /* as asked for and as drawn or read */
+	const char *gpu; /* "NVIDIA A100 SXM 80GB"; "" where all rates were measured */
+	double load;     /* as asked for and as drawn or read */
 	const lk_jobs_job *jobs;
 	int count;
 	const lk_jobs_policy *policies;
 	int policy_count;
 	const char *const *notes; /* what the numbers rest on, in sentences */
 	int note_count;
-	int predictions;         /* made for the rates */
+	int predictions; /* made for the rates */
 	void *memory_owner;
 } lk_jobs_answer;
 
-/* Sets every field to what holds where nothing is said. Call it first, then set fields: they may become more. */
+/* Sets every field to what holds where nothing is said. Call it first, then set fields: they may
+ * become more. */
 void lk_jobs_defaults(lk_jobs_request *request);
-/* Reads or draws the jobs, finds their rates, simulates the cluster under every policy. LK_ERR_INPUT: neither a list nor a number
- * to draw, a list, a policy or a device that is wrong, a job that fits nowhere; LK_ERR_IO; LK_ERR_MEMORY. */
+/* Reads or draws the jobs, finds their rates, simulates the cluster under every policy.
+ * LK_ERR_INPUT: neither a list nor a number to draw, a list, a policy or a device that is wrong, a
+ * job that fits nowhere; LK_ERR_IO; LK_ERR_MEMORY. */
 lk_status lk_jobs(const lk_jobs_request *request, lk_jobs_answer **out, lk_error *err);
 /* Frees an answer with all that it points to; accepts NULL. */
 void lk_jobs_free(lk_jobs_answer *answer);
 
-/* To `path` where it is not NULL, else to `out`; `format` is an lk_output (view.h). LK_ERR_INPUT for a format without its path;
- * LK_ERR_IO; LK_ERR_MEMORY. Tables have a row per policy, with `verbose` one
- * per job and policy. JSON: {gpus, gpu, load, policies: [{policy, mean_s, median_s, p95_s, wait_s, makespan_s, used,
- * restarts, done, ratio}], jobs: [{job, model, submit_s, samples, gpus, batch, rates: [{gpus, batch, samples_per_s}],
- * courses: {policy: {start_s, end_s, gpu_s, restarts, most_gpus}}}], notes}. */
-lk_status lk_jobs_print(const lk_jobs_answer *answer, int format, bool verbose, bool colour, const char *path, FILE *out,
-                        lk_error *err);
+/* To `path` where it is not NULL, else to `out`; `format` is an lk_output (view.h). LK_ERR_INPUT
+ * for a format without its path; LK_ERR_IO; LK_ERR_MEMORY. Tables have a row per policy, with
+ * `verbose` one per job and policy. JSON: {gpus, gpu, load, policies: [{policy, mean_s, median_s,
+ * p95_s, wait_s, makespan_s, used, restarts, done, ratio}], jobs: [{job, model, submit_s, samples,
+ * gpus, batch, rates: [{gpus, batch, samples_per_s}], courses: {policy: {start_s, end_s, gpu_s,
+ * restarts, most_gpus}}}], notes}. */
+lk_status lk_jobs_print(const lk_jobs_answer *answer, int format, bool verbose, bool colour,
+                        const char *path, FILE *out, lk_error *err);
 
 /* The verb's option table: parsing, help, man page and completion come from it (options.h). */
 extern const lk_verb lk_jobs_verb;

@@ -1,8 +1,10 @@
-/* options.h: one table of options per verb. From the table come parsing, --help, the man page and shell completion.
+/* options.h: one table of options per verb. From the table come parsing, --help, the man page and
+ * shell completion.
  *
- * Parsing has two steps. lk_args_parse sorts the words of a command line into one text per option; lk_args_fill turns
- * the texts into the typed fields of a request struct. Between them lies the sweep: where options marked `sweep` hold
- * comma lists, lk_args_fill builds one request for each combination.
+ * Parsing has two steps. lk_args_parse sorts the words of a command line into one text per option;
+ * lk_args_fill turns the texts into the typed fields of a request struct. Between them lies the
+ * sweep: where options marked `sweep` hold comma lists, lk_args_fill builds one request for each
+ * combination.
  */
 #ifndef LOCKSTEP_OPTIONS_H
 #define LOCKSTEP_OPTIONS_H
@@ -30,29 +32,29 @@ typedef enum lk_option_kind {
 
 /* An option: a row of a verb's table. */
 typedef struct lk_option {
-	const char *name;   /* without dashes: "tp" */
-	char letter;        /* 'o' for -o, or 0 */
+	const char *name; /* without dashes: "tp" */
+	char letter;      /* 'o' for -o, or 0 */
 	lk_option_kind kind;
-	size_t offset;      /* of the field in the request struct */
-	bool sweep;         /* a comma list makes one request per value */
-	double low, high;   /* inclusive limits of numbers; both 0: none */
+	size_t offset;              /* of the field in the request struct */
+	bool sweep;                 /* a comma list makes one request per value */
+	double low, high;           /* inclusive limits of numbers; both 0: none */
 	const char *const *choices; /* of CHOICE, ends with NULL */
-	const char *value;  /* what stands for the value in help: "N", "FILE" */
-	const char *group;  /* heading in help; NULL continues the one before */
+	const char *value;          /* what stands for the value in help: "N", "FILE" */
+	const char *group;          /* heading in help; NULL continues the one before */
 	const char *help;
 } lk_option;
 
 /* A verb: its table, and what help says around it. */
 typedef struct lk_verb {
-	const char *name;        /* "predict" */
-	const char *summary;     /* one line */
-	const char *operands;    /* "[FILE...]" or "" */
-	const char *description; /* paragraphs, separated by blank lines */
-	const lk_option *options; /* ends with name NULL */
+	const char *name;            /* "predict" */
+	const char *summary;         /* one line */
+	const char *operands;        /* "[FILE...]" or "" */
+	const char *description;     /* paragraphs, separated by blank lines */
+	const lk_option *options;    /* ends with name NULL */
 	const char *const *examples; /* pairs: command, what it shows; ends with NULL */
 	size_t request_size;
 	int min_operands, max_operands; /* max -1: any number */
-	bool rest;               /* words after "--" are passed on, as launch lines are */
+	bool rest;                      /* words after "--" are passed on, as launch lines are */
 } lk_verb;
 
 /* The files that an answer was made from, as they were named; those of a folder one by one. */
@@ -64,49 +66,55 @@ typedef struct lk_inputs {
 /* A parsed command line. Texts are borrowed from argv. */
 typedef struct lk_args {
 	const lk_verb *verb;
-	const char **texts;      /* one per option, NULL where it was not given; "1"/"0" for flags */
+	const char **texts; /* one per option, NULL where it was not given; "1"/"0" for flags */
 	const char **operands;
 	int operand_count;
-	const char **rest;       /* the words after "--" */
+	const char **rest; /* the words after "--" */
 	int rest_count;
-	bool help;               /* --help or -h was given */
+	bool help; /* --help or -h was given */
 	void *memory;
 } lk_args;
 
-/* Sorts the words. Unknown options are errors that name the nearest ones. `--name value`, `--name=value`, `-o value`,
- * `-ovalue`. An option given twice: the last one counts. LK_ERR_INPUT: words that the table does not take; LK_ERR_MEMORY. */
-lk_status lk_args_parse(const lk_verb *verb, int argc, const char *const *argv, lk_args *out, lk_error *err);
+/* Sorts the words. Unknown options are errors that name the nearest ones. `--name value`,
+ * `--name=value`, `-o value`,
+ * `-ovalue`. An option given twice: the last one counts. LK_ERR_INPUT: words that the table does
+ * not take; LK_ERR_MEMORY. */
+lk_status lk_args_parse(const lk_verb *verb, int argc, const char *const *argv, lk_args *out,
+                        lk_error *err);
 /* Frees what lk_args_parse allocated; also after it has failed, and twice. */
 void lk_args_free(lk_args *args);
 
-/* How many requests the comma lists make: the product of their lengths (1 without lists), at most 100,000;
- * LK_ERR_INPUT above. */
+/* How many requests the comma lists make: the product of their lengths (1 without lists), at most
+ * 100,000; LK_ERR_INPUT above. */
 lk_status lk_args_combinations(const lk_args *args, size_t *count, lk_error *err);
 
-/* Fills the fields of the given options in `request` with combination number `index` (the last list varies fastest);
- * other fields stay as they are. Texts of swept options are kept in args. LK_ERR_INPUT: a value of the wrong form. */
+/* Fills the fields of the given options in `request` with combination number `index` (the last list
+ * varies fastest); other fields stay as they are. Texts of swept options are kept in args.
+ * LK_ERR_INPUT: a value of the wrong form. */
 lk_status lk_args_fill(lk_args *args, size_t index, void *request, lk_error *err);
 
-/* A text that is empty is a variable of a script that was not set: no option means anything by it. LK_ERR_INPUT
- * then. */
+/* A text that is empty is a variable of a script that was not set: no option means anything by it.
+ * LK_ERR_INPUT then. */
 lk_status lk_args_check_empty(const lk_args *args, lk_error *err);
 
 /* Whether the option was given on the command line. */
 bool lk_args_given(const lk_args *args, const char *name);
 
-/* Words for values of an option of a verb, or of its first operand where `option` is NULL: number `index` of them, NULL past the
- * last. lk_candidate of catalogue.h is one. */
+/* Words for values of an option of a verb, or of its first operand where `option` is NULL: number
+ * `index` of them, NULL past the last. lk_candidate of catalogue.h is one. */
 typedef const char *lk_candidates(const char *verb, const char *option, int index);
 
-/* Help for people (at most 100 columns; colour headings if `colour`), a man page (troff, section 1) and shell
- * completion ("bash", "zsh" or "fish"; else LK_ERR_INPUT) for a list of verbs that ends with NULL. Where values have no
- * choices, `known` (may be NULL) has the words that a shell offers. */
+/* Help for people (at most 100 columns; colour headings if `colour`), a man page (troff, section 1)
+ * and shell completion ("bash", "zsh" or "fish"; else LK_ERR_INPUT) for a list of verbs that ends
+ * with NULL. Where values have no choices, `known` (may be NULL) has the words that a shell offers.
+ */
 void lk_verb_help(const lk_verb *verb, bool colour, FILE *out);
 void lk_verb_man(const lk_verb *verb, const char *version, const char *date, FILE *out);
-lk_status lk_verbs_completion(const lk_verb *const *verbs, lk_candidates *known, const char *shell, FILE *out, lk_error *err);
-/* The tables as JSON: {verb: {summary, operands, description, options: [{name, letter, kind, sweep, low, high, choices, value,
- * group, help}]}}. Kinds: flag, switch, text, lines, int, real, count, choice. What there is not is null. LK_ERR_IO;
- * LK_ERR_MEMORY. */
+lk_status lk_verbs_completion(const lk_verb *const *verbs, lk_candidates *known, const char *shell,
+                              FILE *out, lk_error *err);
+/* The tables as JSON: {verb: {summary, operands, description, options: [{name, letter, kind, sweep,
+ * low, high, choices, value, group, help}]}}. Kinds: flag, switch, text, lines, int, real, count,
+ * choice. What there is not is null. LK_ERR_IO; LK_ERR_MEMORY. */
 lk_status lk_verbs_json(const lk_verb *const *verbs, FILE *out, lk_error *err);
 
 #ifdef __cplusplus

@@ -1,13 +1,11 @@
-/* plan.h: which layout to launch with: the fastest ones that fit, for one or several numbers of GPUs.
+/* plan.h: which layout to launch with: the fastest ones that fit, for one or several numbers of
+ * GPUs.
  *
  *     lk_plan_request request;
  *     lk_plan_defaults(&request);
- *     request.job.model = "llama3.1-70b", request.job.gpu = "h100-sxm", request.gpus = "64,128", request.job.gbs = 256;
- *     lk_plan *plan;
- *     lk_error err;
- *     if (lk_plan_find(&request, &plan, &err) != LK_OK) ...
- *     plan->counts[0].choices[0].layout ...
- *     lk_plan_free(plan);
+ *     request.job.model = "llama3.1-70b", request.job.gpu = "h100-sxm", request.gpus = "64,128",
+ * request.job.gbs = 256; lk_plan *plan; lk_error err; if (lk_plan_find(&request, &plan, &err) !=
+ * LK_OK) ... plan->counts[0].choices[0].layout ... lk_plan_free(plan);
  */
 #ifndef LOCKSTEP_PLAN_H
 #define LOCKSTEP_PLAN_H
@@ -25,102 +23,115 @@ extern "C" {
 
 /* What is asked. Texts are borrowed. */
 typedef struct lk_plan_request {
-	/* What trains where, and all that is not searched: model, gpu or cluster, seq, dtype, optimizer, task, stack ...; gbs must
-	 * be said. Degrees and switches of a layout that are set here are taken as they are. */
+	/* What trains where, and all that is not searched: model, gpu or cluster, seq, dtype,
+	 * optimizer, task, stack ...; gbs must be said. Degrees and switches of a layout that are set
+	 * here are taken as they are. */
 	lk_predict_request job;
-	const char *gpus;       /* "512,1024"; NULL: job.gpus, or all of the cluster */
+	const char *gpus; /* "512,1024"; NULL: job.gpus, or all of the cluster */
 
 	/* Values to search, comma lists; NULL: the usual ones (docs/PLAN.md). */
 	const char *tp, *pp, *vp, *cp, *ep, *etp, *mbs;
-	const char *schedule;   /* "1f1b,interleaved" */
-	const char *zero;       /* "0,1" */
-	const char *recompute;  /* "none,full,full/4" */
-	const char *bucket;     /* MiB */
-	const char *stack;      /* software that is considered: "megatron,fsdp" */
-	bool offload;           /* also with the optimizer on the host */
-	bool fixed_switches;    /* overlap, sequence parallelism and buckets as usual, not searched */
+	const char *schedule;  /* "1f1b,interleaved" */
+	const char *zero;      /* "0,1" */
+	const char *recompute; /* "none,full,full/4" */
+	const char *bucket;    /* MiB */
+	const char *stack;     /* software that is considered: "megatron,fsdp" */
+	bool offload;          /* also with the optimizer on the host */
+	bool fixed_switches;   /* overlap, sequence parallelism and buckets as usual, not searched */
 
-	double tokens;          /* of the training: days and GPU-hours */
-	double hours;           /* plans that take longer are left out; 0 any */
-	double gpu_hours;       /* plans that need more are left out; 0 any */
-	int top;                /* layouts shown for each number of GPUs; 0: 5 */
-	bool exhaustive;        /* simulate everything: what bounds spare is not spared. For tests and doubts */
-	bool no_exact;          /* do not simulate the best ones again in full */
+	double tokens;    /* of the training: days and GPU-hours */
+	double hours;     /* plans that take longer are left out; 0 any */
+	double gpu_hours; /* plans that need more are left out; 0 any */
+	int top;          /* layouts shown for each number of GPUs; 0: 5 */
+	bool
+		exhaustive; /* simulate everything: what bounds spare is not spared. For tests and doubts */
+	bool no_exact;  /* do not simulate the best ones again in full */
 	bool no_sensitivity;
-	int threads;            /* 0 one for each core */
+	int threads; /* 0 one for each core */
 
-	/* Work that several processes share (lockstep-mpi): see lk_plan_team. NULL: this process alone. */
+	/* Work that several processes share (lockstep-mpi): see lk_plan_team. NULL: this process alone.
+	 */
 	const struct lk_plan_team *team;
-	/* Called now and then, from the thread that asked; NULL: nobody. `done` of `all` is how far the present number of GPUs is. */
+	/* Called now and then, from the thread that asked; NULL: nobody. `done` of `all` is how far the
+	 * present number of GPUs is. */
 	void (*progress)(void *context, int gpus, double done, double all);
 	void *progress_context;
 
 	/* output, for the program's own use */
-	int emit;               /* lk_plan_emit + 1; 0 none */
-	int format;             /* lk_output */
+	int emit;   /* lk_plan_emit + 1; 0 none */
+	int format; /* lk_output */
 	const char *output;
 	const char *html;
-	const char *resume;     /* file of finished parts */
+	const char *resume; /* file of finished parts */
 	bool verbose;
 } lk_plan_request;
 
-/* Processes that divide a list of tasks. `run` computes the results of tasks [0, count) by calling `task` for those that are
- * this process' own, and leaves all of them in `results` on every process; `size` bytes each. The order and number of
- * calls is the same on every process. */
+/* Processes that divide a list of tasks. `run` computes the results of tasks [0, count) by calling
+ * `task` for those that are this process' own, and leaves all of them in `results` on every
+ * process; `size` bytes each. The order and number of calls is the same on every process. */
 typedef lk_status lk_plan_task(void *context, size_t task, void *result, lk_error *err);
 typedef struct lk_plan_team {
-	lk_status (*run)(void *self, size_t count, size_t size, lk_plan_task *task, void *context, void *results, lk_error *err);
+	lk_status (*run)(void *self, size_t count, size_t size, lk_plan_task *task, void *context,
+	                 void *results, lk_error *err);
 	void *self;
-	int threads;            /* of each process, where the request does not say */
+	int threads; /* of each process, where the request does not say */
 } lk_plan_team;
 
 /* Launch lines of frameworks. */
-typedef enum lk_plan_emit { LK_EMIT_MEGATRON, LK_EMIT_NEMO, LK_EMIT_DEEPSPEED, LK_EMIT_TORCHTITAN } lk_plan_emit;
+typedef enum lk_plan_emit {
+	LK_EMIT_MEGATRON,
+	LK_EMIT_NEMO,
+	LK_EMIT_DEEPSPEED,
+	LK_EMIT_TORCHTITAN
+} lk_plan_emit;
 
 /* One layout. */
 typedef struct lk_plan_choice {
-	const char *layout;     /* "tp 8, pp 16, dp 8, micro-batch 1, recompute selective" */
+	const char *layout; /* "tp 8, pp 16, dp 8, micro-batch 1, recompute selective" */
 	int gpus, tp, pp, vp, cp, ep, etp, dp, mbs, microbatches, zero;
 	const char *schedule, *recompute, *stack;
 	bool sequence_parallel, tp_overlap, overlap_grad_reduce, overlap_param_gather, offload;
 	double bucket_bytes;
 	double step_time_s, step_time_low_s, step_time_high_s;
-	double exact_s;         /* simulated operation by operation; NAN not asked */
+	double exact_s; /* simulated operation by operation; NAN not asked */
 	double peak_bytes, usable_bytes;
 	double tokens_per_s_per_gpu, mfu;
 	double days, gpu_hours; /* with tokens, else 0 */
 	const lk_time_part *breakdown;
 	int breakdown_count;
-	const char *why_not;    /* of all but the first: "exposed tensor parallelism +0.41 s, ...; 4.1 % slower" */
-	const char *reproduce;  /* the command of `predict` */
-	bool pareto;            /* of a first choice: no other number of GPUs is faster for fewer GPU-hours */
-	void *job;              /* the library's own */
+	const char *
+		why_not; /* of all but the first: "exposed tensor parallelism +0.41 s, ...; 4.1 % slower" */
+	const char *reproduce; /* the command of `predict` */
+	bool pareto; /* of a first choice: no other number of GPUs is faster for fewer GPU-hours */
+	void *job;   /* the library's own */
 } lk_plan_choice;
 
 /* What a cost 10 % higher or lower would change. */
 typedef struct lk_plan_sensitivity {
-	const char *cost;       /* "compute", "memory bandwidth", "network", "links inside a node" */
-	double factor;          /* of the rate: 0.9, 1.1 */
-	double step_time_s;     /* of the choice then */
-	int best;               /* which of `choices` is the fastest then; 0: the same */
+	const char *cost;   /* "compute", "memory bandwidth", "network", "links inside a node" */
+	double factor;      /* of the rate: 0.9, 1.1 */
+	double step_time_s; /* of the choice then */
+	int best;           /* which of `choices` is the fastest then; 0: the same */
 } lk_plan_sensitivity;
 
 /* Of one number of GPUs. */
 typedef struct lk_plan_count {
 	int gpus;
-	const lk_plan_choice *choices; /* fastest first, one for each set of degrees */
-	int choice_count;       /* 0: nothing fits */
+	const lk_plan_choice *choices;          /* fastest first, one for each set of degrees */
+	int choice_count;                       /* 0: nothing fits */
 	const lk_plan_sensitivity *sensitivity; /* of the first choice */
 	int sensitivity_count;
-	const char *nothing;    /* with no choice: what is nearest; else NULL */
+	const char *nothing; /* with no choice: what is nearest; else NULL */
 	/* how it was found */
-	uint64_t layouts;       /* in the space */
-	uint64_t bounded;       /* of them, those whose bounds were computed: all, but for --exhaustive */
-	uint64_t too_large;     /* of them, discarded by the bound on memory */
-	uint64_t too_slow;      /* of them, discarded by the bounds on time */
-	uint64_t schedules_walked; /* pass by pass, for a closer bound on time before anything is simulated */
-	uint64_t simulated;     /* memory and time by the predictor */
-	uint64_t cut_short;     /* simulated only until it was clear that they are slower than what was found */
+	uint64_t layouts;   /* in the space */
+	uint64_t bounded;   /* of them, those whose bounds were computed: all, but for --exhaustive */
+	uint64_t too_large; /* of them, discarded by the bound on memory */
+	uint64_t too_slow;  /* of them, discarded by the bounds on time */
+	uint64_t schedules_walked; /* pass by pass, for a closer bound on time before anything is
+	                              simulated */
+	uint64_t simulated;        /* memory and time by the predictor */
+	uint64_t
+		cut_short; /* simulated only until it was clear that they are slower than what was found */
 	uint64_t found_too_large; /* by the predictor's memory, so that no time was asked for */
 	double bound_s, schedule_s, simulate_s; /* seconds, summed over threads */
 } lk_plan_count;
@@ -130,34 +141,41 @@ typedef struct lk_plan {
 	const lk_plan_count *counts;
 	int count;
 	const char *model, *cluster; /* one line each */
-	const char *reproduce;  /* the command that asks all of it again */
+	const char *reproduce;       /* the command that asks all of it again */
 	int gbs, seq;
 	double tokens;
-	int best;               /* the count with the fastest first choice; -1: nothing fits */
+	int best; /* the count with the fastest first choice; -1: nothing fits */
 	double seconds;
 	int threads;
 	const char *const *notes; /* what was assumed */
 	int note_count;
-	lk_inputs inputs;                    /* the files that were read; reports name them by their content */
+	lk_inputs inputs; /* the files that were read; reports name them by their content */
 	void *memory_owner;
 } lk_plan;
 
-/* Sets every field to what holds where nothing is said. Call it first, then set fields: they may become more. */
+/* Sets every field to what holds where nothing is said. Call it first, then set fields: they may
+ * become more. */
 void lk_plan_defaults(lk_plan_request *request);
-/* Searches. Nothing that fits is an answer (choice_count 0), not an error. LK_ERR_INPUT: no global batch, values that are wrong,
- * a model or a cluster that is not known; LK_ERR_IO; LK_ERR_MEMORY. */
+/* Searches. Nothing that fits is an answer (choice_count 0), not an error. LK_ERR_INPUT: no global
+ * batch, values that are wrong, a model or a cluster that is not known; LK_ERR_IO; LK_ERR_MEMORY.
+ */
 lk_status lk_plan_find(const lk_plan_request *request, lk_plan **out, lk_error *err);
 /* Frees a plan with all that it points to; accepts NULL. */
 void lk_plan_free(lk_plan *plan);
 
-/* A choice as a launch line; `lockstep predict --gpu ... -- LINE` gives its step time again. The text lives as long as the
- * plan. LK_ERR_INPUT where the framework cannot run it. */
-lk_status lk_plan_launch(const lk_plan *plan, const lk_plan_choice *choice, lk_plan_emit emit, const char **out, lk_error *err);
+/* A choice as a launch line; `lockstep predict --gpu ... -- LINE` gives its step time again. The
+ * text lives as long as the plan. LK_ERR_INPUT where the framework cannot run it. */
+lk_status lk_plan_launch(const lk_plan *plan, const lk_plan_choice *choice, lk_plan_emit emit,
+                         const char **out, lk_error *err);
 
-/* Text for people or data for programs, as lk_predict_print, with its errors (LK_ERR_...). Keys of the JSON object: model, cluster, gbs, seq, tokens, reproduce, counts:
- * [{gpus, layouts, bounded, too_large, too_slow, schedules_walked, simulated, cut_short, found_too_large, nothing, choices: [{layout,
- * gpus, tp, ..., step_time_s, exact_s, peak_bytes, days, gpu_hours, why_not, reproduce, pareto}], sensitivity: [{cost, factor, step_time_s, best}]}]. */
-lk_status lk_plan_print(const lk_plan *plan, int format, bool verbose, bool colour, const char *path, FILE *out, lk_error *err);
+/* Text for people or data for programs, as lk_predict_print, with its errors (LK_ERR_...). Keys of
+ * the JSON object: model, cluster, gbs, seq, tokens, reproduce, counts:
+ * [{gpus, layouts, bounded, too_large, too_slow, schedules_walked, simulated, cut_short,
+ * found_too_large, nothing, choices: [{layout, gpus, tp, ..., step_time_s, exact_s, peak_bytes,
+ * days, gpu_hours, why_not, reproduce, pareto}], sensitivity: [{cost, factor, step_time_s,
+ * best}]}]. */
+lk_status lk_plan_print(const lk_plan *plan, int format, bool verbose, bool colour,
+                        const char *path, FILE *out, lk_error *err);
 
 /* The verb's option table: parsing, help, man page and completion come from it (options.h). */
 extern const lk_verb lk_plan_verb;

@@ -22,34 +22,35 @@
 extern "C" {
 #endif
 
-/* What is asked. Numbers that are 0 and texts that are NULL were not said: they follow from the rest, or a default is taken
- * and listed among the assumptions. Texts are borrowed. */
+/* What is asked. Numbers that are 0 and texts that are NULL were not said: they follow from the
+ * rest, or a default is taken and listed among the assumptions. Texts are borrowed. */
 typedef struct lk_predict_request {
 	/* what trains where */
-	const char *model;      /* preset name, a config.json, or a folder that holds one */
+	const char *model; /* preset name, a config.json, or a folder that holds one */
 	const char *gpu;
 	int gpus;
-	const char *cluster;    /* synthetic form or JSON file, instead of gpu and gpus */
-	const char *script;     /* shell script with a launch line */
-	const char *deepspeed;  /* ds_config.json */
+	const char *cluster;       /* synthetic form or JSON file, instead of gpu and gpus */
+	const char *script;        /* shell script with a launch line */
+	const char *deepspeed;     /* ds_config.json */
 	const char *const *launch; /* words of a launch line, as pasted after "--" */
 	int launch_count;
 
-	const char *calibration; /* a file of `lockstep calibrate`, on top of the built-in numbers. It stays in use for the
-	                            process: name the same one in every request, and the first before other threads ask */
+	const char *calibration; /* a file of `lockstep calibrate`, on top of the built-in numbers. It
+	                            stays in use for the process: name the same one in every request,
+	                            and the first before other threads ask */
 
 	/* layout */
 	int tp, pp, vp, cp, ep, etp, dp;
 	int mbs, gbs, seq;
-	int sequence_parallel;  /* as all switches: 0 not said, 1 on, -1 off */
-	const char *zero;       /* "0" to "3" */
+	int sequence_parallel; /* as all switches: 0 not said, 1 on, -1 off */
+	const char *zero;      /* "0" to "3" */
 	int shard_group;
-	const char *schedule;   /* "1f1b", ... */
-	const char *recompute;  /* "none", "selective", "full", "full/N" */
+	const char *schedule;  /* "1f1b", ... */
+	const char *recompute; /* "none", "selective", "full", "full/N" */
 	const char *dtype;
 	const char *optimizer;
 	const char *state_dtype;
-	const char *task;       /* "pretrain", "sft", "lora" */
+	const char *task; /* "pretrain", "sft", "lora" */
 	int lora_rank;
 	int first_stage_layers, last_stage_layers;
 	const char *pipeline_layout;
@@ -60,35 +61,37 @@ typedef struct lk_predict_request {
 	int overlap_grad_reduce, overlap_param_gather, overlap_p2p, tp_overlap;
 	double bucket_mib;
 	int cuda_graphs, fused_loss, expert_overlap;
-	int max_connections;    /* CUDA_DEVICE_MAX_CONNECTIONS; 0 as the launch line says, else 8 */
+	int max_connections; /* CUDA_DEVICE_MAX_CONNECTIONS; 0 as the launch line says, else 8 */
 	bool offload_optimizer, compile;
 	const char *stack;
-	const char *release;        /* of the stack: "26.04"; NULL the newest that runs were measured of */
+	const char *release; /* of the stack: "26.04"; NULL the newest that runs were measured of */
 
 	/* how it is simulated */
-	const char *ranks;      /* NULL one per class, "all" */
-	bool exact;             /* no folding of repetition */
-	bool no_contention;     /* precedence only */
-	const char *straggler;  /* "RANK:FACTOR[,...]" */
-	double jitter;          /* relative deviation of kernel times */
+	const char *ranks;     /* NULL one per class, "all" */
+	bool exact;            /* no folding of repetition */
+	bool no_contention;    /* precedence only */
+	const char *straggler; /* "RANK:FACTOR[,...]" */
+	double jitter;         /* relative deviation of kernel times */
 	double seed;
 
 	/* what is wanted */
-	double tokens;          /* of the whole training */
+	double tokens;                         /* of the whole training */
 	double mtbf_hours, checkpoint_minutes; /* of the cluster; between checkpoints */
-	const char *trace;      /* file to write */
-	const char *graph;      /* file to write */
-	const char *chakra;     /* folder to write */
-	const char *trace_ranks; /* "0,8": more ranks than one per stage */
-	bool no_fixes;          /* do not look for changes that fit */
-	bool detail;            /* fill lk_prediction.detail */
-	bool no_sensitivity;    /* but not with what other rates would make of the step: eight more predictions */
-	const char *html;       /* file to write: a report with pictures (lockstep/view.h); fills detail too */
+	const char *trace;                     /* file to write */
+	const char *graph;                     /* file to write */
+	const char *chakra;                    /* folder to write */
+	const char *trace_ranks;               /* "0,8": more ranks than one per stage */
+	bool no_fixes;                         /* do not look for changes that fit */
+	bool detail;                           /* fill lk_prediction.detail */
+	bool no_sensitivity; /* but not with what other rates would make of the step: eight more
+	                        predictions */
+	const char
+		*html; /* file to write: a report with pictures (lockstep/view.h); fills detail too */
 
 	/* output, for the program's own use */
-	const char *resume;     /* lockstep-mpi: file of finished parts */
-	int format;             /* lk_format */
-	const char *output;     /* file of -o sqlite and others; NULL standard output */
+	const char *resume; /* lockstep-mpi: file of finished parts */
+	int format;         /* lk_format */
+	const char *output; /* file of -o sqlite and others; NULL standard output */
 	bool verbose;
 } lk_predict_request;
 
@@ -113,10 +116,11 @@ typedef struct lk_stage_memory {
 typedef struct lk_fix {
 	char change[96];
 	double peak_bytes, step_time_s;
-	double time_ratio;          /* against the job as asked */
+	double time_ratio; /* against the job as asked */
 } lk_fix;
 
-/* The answer. Times in seconds, sizes in bytes, rates in units per second; texts live as long as it does. */
+/* The answer. Times in seconds, sizes in bytes, rates in units per second; texts live as long as it
+ * does. */
 typedef struct lk_prediction {
 	/* verdict */
 	bool fits;
@@ -125,10 +129,10 @@ typedef struct lk_prediction {
 	/* speed */
 	double step_time_s, step_time_low_s, step_time_high_s; /* 80 % range */
 	const char *basis;
-	double tokens_per_s_per_gpu;  /* 0 where there are no tokens */
+	double tokens_per_s_per_gpu; /* 0 where there are no tokens */
 	double samples_per_s;
 	double model_flops_per_s_per_gpu, mfu, hfu, peak_flops;
-	const char *peak_label;       /* "989.4 TFLOP/s dense bf16, NVIDIA H100 SXM" */
+	const char *peak_label;          /* "989.4 TFLOP/s dense bf16, NVIDIA H100 SXM" */
 	double days, gpu_hours, goodput; /* with tokens, else 0 */
 	/* where the time goes, mean over stages */
 	const lk_time_part *breakdown;
@@ -142,49 +146,56 @@ typedef struct lk_prediction {
 	const char *model, *cluster, *layout; /* one line each */
 	const char *const *assumptions;
 	int assumption_count;
-	const char *const *ignored;   /* flags of a launch line: "--flag: reason" */
+	const char *const *ignored; /* flags of a launch line: "--flag: reason" */
 	int ignored_count;
-	const char *warning;          /* NULL: none */
-	const char *reproduce;        /* the command */
+	const char *warning;   /* NULL: none */
+	const char *reproduce; /* the command */
 	/* how it was simulated */
-	uint64_t operations;          /* run by the engine */
-	uint32_t layer_operations;    /* of a transformer layer, forward and backward */
+	uint64_t operations;       /* run by the engine */
+	uint32_t layer_operations; /* of a transformer layer, forward and backward */
 	uint32_t ranks_simulated, ranks;
-	double simulation_s;          /* time in the engine */
+	double simulation_s; /* time in the engine */
 	/* the layout in numbers, for tables */
 	int gpus, tp, pp, vp, cp, ep, dp, mbs, gbs, seq, microbatches;
 	const char *recompute, *dtype, *schedule;
 	const lk_prediction_detail *detail; /* NULL: not asked for */
-	lk_inputs inputs;                    /* the files that were read; reports name them by their content */
+	lk_inputs inputs; /* the files that were read; reports name them by their content */
 	void *memory_owner;
 } lk_prediction;
 
-/* Sets every field to what holds where nothing is said. Call it first, then set fields: they may become more. */
+/* Sets every field to what holds where nothing is said. Call it first, then set fields: they may
+ * become more. */
 void lk_predict_defaults(lk_predict_request *request);
 
-/* Answers one request. A job that does not fit is an answer, not an error: fits is false. LK_ERR_INPUT: something that is not
- * known, layouts that cannot run, files that are wrong; LK_ERR_IO; LK_ERR_MEMORY. From several threads at once, if `calibration`
- * is the same in all. */
+/* Answers one request. A job that does not fit is an answer, not an error: fits is false.
+ * LK_ERR_INPUT: something that is not known, layouts that cannot run, files that are wrong;
+ * LK_ERR_IO; LK_ERR_MEMORY. From several threads at once, if `calibration` is the same in all. */
 lk_status lk_predict(const lk_predict_request *request, lk_prediction **out, lk_error *err);
 /* Frees a prediction with all that it points to; accepts NULL. */
 void lk_predict_free(lk_prediction *prediction);
 
-/* Answers `count` requests on several threads (0: one for each core). predictions[i] is the answer, or NULL where request i
- * was refused (LK_ERR_INPUT): then refusals[i] says why. Any other error ends all of it; what was answered by then is in
- * `predictions` too, whose elements are to be freed in every case. Requests name one calibration file, or none.
- * `progress`, unless NULL, is called now and then from the thread that asked. */
-lk_status lk_predict_many(const lk_predict_request *requests, size_t count, int threads, lk_prediction **predictions,
-                          lk_error *refusals, void (*progress)(void *context, size_t done), void *context, lk_error *err);
+/* Answers `count` requests on several threads (0: one for each core). predictions[i] is the answer,
+ * or NULL where request i was refused (LK_ERR_INPUT): then refusals[i] says why. Any other error
+ * ends all of it; what was answered by then is in `predictions` too, whose elements are to be freed
+ * in every case. Requests name one calibration file, or none. `progress`, unless NULL, is called
+ * now and then from the thread that asked. */
+lk_status lk_predict_many(const lk_predict_request *requests, size_t count, int threads,
+                          lk_prediction **predictions, lk_error *refusals,
+                          void (*progress)(void *context, size_t done), void *context,
+                          lk_error *err);
 
-/* A prediction as bytes, for another process of the same program on a machine alike; *bytes is to be freed with free().
- * Timeline, graph and detail are not in it. LK_ERR_MEMORY; of bytes that are none of this version, LK_ERR_INPUT. */
-lk_status lk_predict_pack(const lk_prediction *prediction, void **bytes, size_t *size, lk_error *err);
+/* A prediction as bytes, for another process of the same program on a machine alike; *bytes is to
+ * be freed with free(). Timeline, graph and detail are not in it. LK_ERR_MEMORY; of bytes that are
+ * none of this version, LK_ERR_INPUT. */
+lk_status lk_predict_pack(const lk_prediction *prediction, void **bytes, size_t *size,
+                          lk_error *err);
 lk_status lk_predict_unpack(const void *bytes, size_t size, lk_prediction **out, lk_error *err);
 
-/* Writes the files that the request names: the timeline (trace), the step graph (graph), the report (html) and
- * Chakra execution traces (chakra). Nothing without them. LK_ERR_INPUT: an ending of the file that is not known; LK_ERR_IO;
- * LK_ERR_MEMORY. */
-lk_status lk_predict_write_files(const lk_prediction *prediction, const lk_predict_request *request, lk_error *err);
+/* Writes the files that the request names: the timeline (trace), the step graph (graph), the report
+ * (html) and Chakra execution traces (chakra). Nothing without them. LK_ERR_INPUT: an ending of the
+ * file that is not known; LK_ERR_IO; LK_ERR_MEMORY. */
+lk_status lk_predict_write_files(const lk_prediction *prediction, const lk_predict_request *request,
+                                 lk_error *err);
 
 /* The verb's option table: parsing, help, man page and completion come from it (options.h). */
 extern const lk_verb lk_predict_verb;

@@ -23,13 +23,14 @@
 extern "C" {
 #endif
 
-/* Where machines and prices come from, and which of them. Texts are borrowed; NULL means "not said". */
+/* Where machines and prices come from, and which of them. Texts are borrowed; NULL means "not
+ * said". */
 typedef struct lk_machines_request {
-	const char *filter;      /* part of a GPU's or instance's name */
-	const char *provider;    /* "aws,lambda" */
-	const char *region;      /* part of its name */
-	const char *prices;      /* CSV of the form of data/instances.csv, instead of the built-in one */
-	const char *catalog;     /* SkyPilot's vms.csv, instead; needs catalog_provider */
+	const char *filter;   /* part of a GPU's or instance's name */
+	const char *provider; /* "aws,lambda" */
+	const char *region;   /* part of its name */
+	const char *prices;   /* CSV of the form of data/instances.csv, instead of the built-in one */
+	const char *catalog;  /* SkyPilot's vms.csv, instead; needs catalog_provider */
 	const char *catalog_provider, *catalog_date;
 	/* output, for the program's own use */
 	int format;
@@ -39,17 +40,18 @@ typedef struct lk_machines_request {
 
 /* What is asked. Texts are borrowed; NULL and 0 mean "not said". */
 typedef struct lk_rent_request {
-	/* What is trained: model, seq, dtype, optimizer, ...; as in predict. The layout is searched as `plan` does. */
+	/* What is trained: model, seq, dtype, optimizer, ...; as in predict. The layout is searched as
+	 * `plan` does. */
 	lk_predict_request job;
 	lk_machines_request machines;
-	const char *batches;     /* global batch sizes, with commas */
-	double tokens, samples;  /* of the whole training: one of them */
-	double epochs;           /* times the samples; 1 if not said */
+	const char *batches;       /* global batch sizes, with commas */
+	double tokens, samples;    /* of the whole training: one of them */
+	double epochs;             /* times the samples; 1 if not said */
 	double deadline_h, budget; /* hours, US dollars; 0: none */
-	int most_gpus;           /* of one choice */
-	bool spot;               /* rent at spot prices */
-	double interruptions;    /* of a spot machine per hour */
-	double setup_min;        /* paid for before the first step: start, download, compilation */
+	int most_gpus;             /* of one choice */
+	bool spot;                 /* rent at spot prices */
+	double interruptions;      /* of a spot machine per hour */
+	double setup_min;          /* paid for before the first step: start, download, compilation */
 	double prepare_per_core; /* samples per second that one vCPU prepares; 0: preparation is free */
 	const char *stalls;      /* instead: what `lockstep stalls -o json` wrote of the job */
 	int stalls_batch;        /* then: samples of a step of the measured job, over all ranks */
@@ -70,58 +72,68 @@ typedef struct lk_rent_choice {
 	const char *layout, *reproduce;
 	double step_s, step_low_s, step_high_s; /* with preparation; 80 % range */
 	double hours, hours_low, hours_high;    /* of the whole training, interruptions counted */
-	double price;            /* per machine and hour, as rented */
+	double price;                           /* per machine and hour, as rented */
 	double cost, cost_low, cost_high;
 	const char *date, *source; /* of the price */
-	const char *stall;       /* what costs most besides computing: "network", "interconnect", "pipeline", "preparation", ... */
-	double stall_share;      /* of the step */
-	double goodput;          /* 1 on demand */
-	bool pareto;             /* nobody is both cheaper and faster */
+	const char *stall;  /* what costs most besides computing: "network", "interconnect", "pipeline",
+	                       "preparation", ... */
+	double stall_share; /* of the step */
+	double goodput;     /* 1 on demand */
+	bool pareto;        /* nobody is both cheaper and faster */
 	bool in_time, in_budget;
 } lk_rent_choice;
 
 /* The answer. Hours, US dollars. */
 typedef struct lk_rent {
-	const lk_rent_choice *choices; /* the best of each kind of machine and those of the front, by cost; at most `top` + the front */
+	const lk_rent_choice *choices; /* the best of each kind of machine and those of the front, by
+	                                  cost; at most `top` + the front */
 	int count;
-	int considered;          /* choices that fit in memory */
-	int cheapest;            /* in time (and budget); -1 none */
-	int fastest;             /* in budget (and time); -1 none */
-	/* Choices that may be cheaper than the cheapest, as far as the ranges tell; of each kind of machine one. */
+	int considered; /* choices that fit in memory */
+	int cheapest;   /* in time (and budget); -1 none */
+	int fastest;    /* in budget (and time); -1 none */
+	/* Choices that may be cheaper than the cheapest, as far as the ranges tell; of each kind of
+	 * machine one. */
 	const int *ties;
 	int tie_count;
-	const char *settle;      /* the cheapest measurement that would settle it; NULL without ties */
-	const char *nothing;     /* where no choice keeps to deadline and budget: what is nearest; else NULL */
+	const char *settle; /* the cheapest measurement that would settle it; NULL without ties */
+	const char
+		*nothing; /* where no choice keeps to deadline and budget: what is nearest; else NULL */
 	double deadline_h, budget;
-	double samples;          /* of the whole training: sequences, images */
+	double samples; /* of the whole training: sequences, images */
 	const char *model;
-	const char *reproduce;   /* the command that asks all of it again */
+	const char *reproduce; /* the command that asks all of it again */
 	const char *const *notes;
 	int note_count;
-	lk_inputs inputs;                    /* the files that were read; reports name them by their content */
+	lk_inputs inputs; /* the files that were read; reports name them by their content */
 	void *memory_owner;
 } lk_rent;
 
-/* Sets every field to what holds where nothing is said. Call it first, then set fields: they may become more. */
+/* Sets every field to what holds where nothing is said. Call it first, then set fields: they may
+ * become more. */
 void lk_rent_defaults(lk_rent_request *request);
-/* Searches every number of machines of every kind. That no choice keeps to deadline and budget is an answer (`nothing` says what
- * is nearest). LK_ERR_INPUT: no batch, neither tokens nor samples, a price list or a request that is wrong; LK_ERR_IO; LK_ERR_MEMORY. */
+/* Searches every number of machines of every kind. That no choice keeps to deadline and budget is
+ * an answer (`nothing` says what is nearest). LK_ERR_INPUT: no batch, neither tokens nor samples, a
+ * price list or a request that is wrong; LK_ERR_IO; LK_ERR_MEMORY. */
 lk_status lk_rent_find(const lk_rent_request *request, lk_rent **out, lk_error *err);
 /* Frees an answer with all that it points to; accepts NULL. */
 void lk_rent_free(lk_rent *rent);
 
-/* To `path` where it is not NULL, else to `out`; `format` is an lk_output (view.h). LK_ERR_INPUT for a format without its path;
- * LK_ERR_IO; LK_ERR_MEMORY. JSON: {model, samples, deadline_h, budget_usd,
- * considered, choices: [{provider, instance, region, gpu, machines, gpus, batch, layout, step_time_s, hours, hours_low,
- * hours_high, price_usd_h, cost_usd, cost_low_usd, cost_high_usd, price_date, price_source, stall, stall_share, goodput,
- * pareto, in_time, in_budget, reproduce}], cheapest, fastest, ties, settle, nothing, reproduce, notes}. */
-lk_status lk_rent_print(const lk_rent *rent, int format, bool verbose, bool colour, const char *path, FILE *out, lk_error *err);
+/* To `path` where it is not NULL, else to `out`; `format` is an lk_output (view.h). LK_ERR_INPUT
+ * for a format without its path; LK_ERR_IO; LK_ERR_MEMORY. JSON: {model, samples, deadline_h,
+ * budget_usd, considered, choices: [{provider, instance, region, gpu, machines, gpus, batch,
+ * layout, step_time_s, hours, hours_low, hours_high, price_usd_h, cost_usd, cost_low_usd,
+ * cost_high_usd, price_date, price_source, stall, stall_share, goodput, pareto, in_time, in_budget,
+ * reproduce}], cheapest, fastest, ties, settle, nothing, reproduce, notes}. */
+lk_status lk_rent_print(const lk_rent *rent, int format, bool verbose, bool colour,
+                        const char *path, FILE *out, lk_error *err);
 
 /* Sets every field to what holds where nothing is said. */
 void lk_machines_defaults(lk_machines_request *request);
-/* Prints the list, by GPU and price, US dollars per hour; rows of the source that cannot be are named (with `verbose` all of
- * them). To the request's `path`, else to `out`. LK_ERR_INPUT: a filter that nothing meets, a list that is wrong; LK_ERR_IO. */
-lk_status lk_machines_print(const lk_machines_request *request, bool colour, FILE *out, lk_error *err);
+/* Prints the list, by GPU and price, US dollars per hour; rows of the source that cannot be are
+ * named (with `verbose` all of them). To the request's `path`, else to `out`. LK_ERR_INPUT: a
+ * filter that nothing meets, a list that is wrong; LK_ERR_IO. */
+lk_status lk_machines_print(const lk_machines_request *request, bool colour, FILE *out,
+                            lk_error *err);
 
 /* The verb's option table: parsing, help, man page and completion come from it (options.h). */
 extern const lk_verb lk_rent_verb, lk_machines_verb;

@@ -1,13 +1,13 @@
-/* report.h: answers as pictures: one report for each verb, as a self-contained HTML file or as the JSON document that such
- * a file shows. docs/HTML.md has the form of the document.
+/* report.h: answers as pictures: one report for each verb, as a self-contained HTML file or as the
+ * JSON document that such a file shows. docs/HTML.md has the form of the document.
  *
  *     lk_predict_request request = ...; request.detail = true;
  *     lk_prediction *prediction = ...;
  *     lk_report_predict(prediction, LK_REPORT_HTML, "job.html", NULL, &err);
  *
- * A report goes to `path` where it is not NULL (beside it first, then renamed; *.gz is compressed), else to `out`.
- * Whatever stands in texts, the file shows them as text. Errors: LK_ERR_IO, LK_ERR_MEMORY; a file that could not be
- * completed is left as it was. */
+ * A report goes to `path` where it is not NULL (beside it first, then renamed; *.gz is compressed),
+ * else to `out`. Whatever stands in texts, the file shows them as text. Errors: LK_ERR_IO,
+ * LK_ERR_MEMORY; a file that could not be completed is left as it was. */
 #ifndef LOCKSTEP_REPORT_H
 #define LOCKSTEP_REPORT_H
 
@@ -32,27 +32,38 @@ typedef enum lk_report_form {
 	LK_REPORT_HTML, /* a page that shows it: no network, nothing beside it */
 } lk_report_form;
 
-/* The pipeline, kernels and sensitivities are in it where the prediction was asked with `detail`. This one and the
- * others: to `path` where it is not NULL, as a whole or not at all, else to `out`. LK_ERR_IO: it cannot be written; LK_ERR_MEMORY. */
-lk_status lk_report_predict(const lk_prediction *prediction, lk_report_form form, const char *path, FILE *out, lk_error *err);
-
-/* Many predictions as one report: the best one, the front, the step over what was swept, a table with the command of each row.
+/* The pipeline, kernels and sensitivities are in it where the prediction was asked with `detail`.
+ * This one and the others: to `path` where it is not NULL, as a whole or not at all, else to `out`.
  * LK_ERR_IO: it cannot be written; LK_ERR_MEMORY. */
-lk_status lk_report_sweep(const lk_sweep_row *rows, size_t count, lk_report_form form, const char *path, FILE *out, lk_error *err);
+lk_status lk_report_predict(const lk_prediction *prediction, lk_report_form form, const char *path,
+                            FILE *out, lk_error *err);
+
+/* Many predictions as one report: the best one, the front, the step over what was swept, a table
+ * with the command of each row. LK_ERR_IO: it cannot be written; LK_ERR_MEMORY. */
+lk_status lk_report_sweep(const lk_sweep_row *rows, size_t count, lk_report_form form,
+                          const char *path, FILE *out, lk_error *err);
 
 /* Reports of the other verbs; as above: LK_ERR_IO, LK_ERR_MEMORY. */
-lk_status lk_report_explain(const lk_explanation *explanation, lk_report_form form, const char *path, FILE *out, lk_error *err);
-lk_status lk_report_whatif(const lk_whatif *whatif, lk_report_form form, const char *path, FILE *out, lk_error *err);
-lk_status lk_report_plan(const lk_plan *plan, lk_report_form form, const char *path, FILE *out, lk_error *err);
-lk_status lk_report_shard(const lk_shard_answer *answer, lk_report_form form, const char *path, FILE *out, lk_error *err);
-lk_status lk_report_rent(const lk_rent *rent, lk_report_form form, const char *path, FILE *out, lk_error *err);
-lk_status lk_report_stalls(const lk_stalls_answer *answer, lk_report_form form, const char *path, FILE *out, lk_error *err);
+lk_status lk_report_explain(const lk_explanation *explanation, lk_report_form form,
+                            const char *path, FILE *out, lk_error *err);
+lk_status lk_report_whatif(const lk_whatif *whatif, lk_report_form form, const char *path,
+                           FILE *out, lk_error *err);
+lk_status lk_report_plan(const lk_plan *plan, lk_report_form form, const char *path, FILE *out,
+                         lk_error *err);
+lk_status lk_report_shard(const lk_shard_answer *answer, lk_report_form form, const char *path,
+                          FILE *out, lk_error *err);
+lk_status lk_report_rent(const lk_rent *rent, lk_report_form form, const char *path, FILE *out,
+                         lk_error *err);
+lk_status lk_report_stalls(const lk_stalls_answer *answer, lk_report_form form, const char *path,
+                           FILE *out, lk_error *err);
 
-/* The parts of a page, for programs that show reports themselves: the style sheet and the script. With both in a page,
- * `lockstepReport(element, document)` shows a document in an element. LK_ERR_IO; LK_ERR_MEMORY. */
+/* The parts of a page, for programs that show reports themselves: the style sheet and the script.
+ * With both in a page, `lockstepReport(element, document)` shows a document in an element.
+ * LK_ERR_IO; LK_ERR_MEMORY. */
 lk_status lk_report_style(FILE *out, lk_error *err);
 lk_status lk_report_script(FILE *out, lk_error *err);
-/* "uPlot 1.6.32", the package that draws curves in this build, and its licence; NULL: curves are plain SVG. */
+/* "uPlot 1.6.32", the package that draws curves in this build, and its licence; NULL: curves are
+ * plain SVG. */
 const char *lk_report_charts(const char **licence);
 
 #ifdef __cplusplus

@@ -25,7 +25,7 @@ extern "C" {
 
 /* What is asked. Texts are borrowed; 0 and NULL were not said. */
 typedef struct lk_shard_request {
-	const char *tables;      /* CSV: name, rows, dim, pooling; see docs/SHARD.md; "-" standard input */
+	const char *tables; /* CSV: name, rows, dim, pooling; see docs/SHARD.md; "-" standard input */
 	const char *gpu;
 	int gpus;
 	const char *cluster;     /* instead: as for predict */
@@ -37,11 +37,11 @@ typedef struct lk_shard_request {
 	const char *sharder;     /* NULL: the search */
 	double reserve;          /* share of the device's memory that is not for tables; default 0.15 */
 	double host_gib;         /* host memory for tables, GiB for each GPU; 0 none */
-	double cache;            /* share of a table in host memory that the device caches; default 0.2 */
-	double dense_ms;         /* of the dense part of the model, between the two exchanges */
+	double cache;    /* share of a table in host memory that the device caches; default 0.2 */
+	double dense_ms; /* of the dense part of the model, between the two exchanges */
 	double seed;
-	const char *plan;        /* file: the placement as JSON in TorchRec's terms */
-	const char *graph;       /* file: its step graph */
+	const char *plan;  /* file: the placement as JSON in TorchRec's terms */
+	const char *graph; /* file: its step graph */
 	/* output, for the program's own use */
 	int format, table;
 	const char *output;
@@ -52,10 +52,10 @@ typedef struct lk_shard_request {
 /* A piece of a table on a rank. */
 typedef struct lk_shard_placed {
 	const char *name, *kind, *where; /* table; "table", "column", "row", "data"; "device", "host" */
-	int rank;                /* -1: on all */
+	int rank;                        /* -1: on all */
 	int part, parts;
 	double rows, dim, pooling; /* of the piece */
-	double bytes;            /* with the optimizer's state */
+	double bytes;              /* with the optimizer's state */
 	double forward_s, backward_s;
 } lk_shard_placed;
 
@@ -64,8 +64,8 @@ typedef struct lk_shard_rank {
 	int rank, pieces;
 	double device_bytes, host_bytes;
 	double forward_s, backward_s;
-	double columns;          /* of pooled sums that it sends to every other rank */
-	double exchange_s;       /* as if all ranks had so many, one direction */
+	double columns;    /* of pooled sums that it sends to every other rank */
+	double exchange_s; /* as if all ranks had so many, one direction */
 } lk_shard_rank;
 
 /* One sharder's answer. */
@@ -73,14 +73,14 @@ typedef struct lk_shard_tried {
 	const char *name;
 	bool fits;
 	double step_s, imbalance; /* of lookups, forward and backward: slowest over mean */
-	double seconds;          /* that it took */
-	const char *reason;      /* why there is none */
+	double seconds;           /* that it took */
+	const char *reason;       /* why there is none */
 } lk_shard_tried;
 
 /* The placement. Times in seconds a step, sizes in bytes. */
 typedef struct lk_shard_answer {
 	bool fits;
-	const char *reason;      /* where it does not fit: what is missing, what helps */
+	const char *reason; /* where it does not fit: what is missing, what helps */
 	const char *sharder;
 	const lk_shard_placed *pieces;
 	int piece_count;
@@ -88,40 +88,51 @@ typedef struct lk_shard_answer {
 	int rank_count;
 	const lk_shard_tried *tried;
 	int tried_count;
-	double step_s;           /* simulated */
-	double bound_s, gap;     /* no placement is faster; step / bound - 1 */
-	double index_s, forward_s, exchange_s, dense_s, backward_s, reduce_s; /* parts of the step; exchange: one direction */
+	double step_s;       /* simulated */
+	double bound_s, gap; /* no placement is faster; step / bound - 1 */
+	double index_s, forward_s, exchange_s, dense_s, backward_s,
+		reduce_s; /* parts of the step; exchange: one direction */
 	double imbalance;
-	double table_bytes;      /* all tables, with states */
+	double table_bytes;                         /* all tables, with states */
 	double capacity_bytes, host_capacity_bytes; /* of a rank */
 	double batch;
 	int tables;
 	const char *cluster, *basis, *reproduce;
-	lk_inputs inputs;                    /* the files that were read; reports name them by their content */
+	lk_inputs inputs; /* the files that were read; reports name them by their content */
 	void *memory_owner;
 } lk_shard_answer;
 
 /* What is printed, and its names as `lockstep shard --table` has them; NULL last. */
-enum { LK_SHARD_PLAN, LK_SHARD_RANKS, LK_SHARD_PIECES, LK_SHARD_TRIED, LK_SHARD_TABLES };
-extern const char *const lk_shard_table_names[LK_SHARD_TABLES + 1]; /* "plan", "ranks", "pieces", "sharders" */
+enum {
+	LK_SHARD_PLAN,
+	LK_SHARD_RANKS,
+	LK_SHARD_PIECES,
+	LK_SHARD_TRIED,
+	LK_SHARD_TABLES
+};
+extern const char
+	*const lk_shard_table_names[LK_SHARD_TABLES + 1]; /* "plan", "ranks", "pieces", "sharders" */
 
-/* Sets every field to what holds where nothing is said. Call it first, then set fields: they may become more. */
+/* Sets every field to what holds where nothing is said. Call it first, then set fields: they may
+ * become more. */
 void lk_shard_defaults(lk_shard_request *request);
-/* Places the tables. That they do not fit is an answer: fits is false, and `reason` says what is missing. LK_ERR_INPUT: a list of
- * tables, a device or a cluster that is wrong; LK_ERR_IO; LK_ERR_MEMORY. */
+/* Places the tables. That they do not fit is an answer: fits is false, and `reason` says what is
+ * missing. LK_ERR_INPUT: a list of tables, a device or a cluster that is wrong; LK_ERR_IO;
+ * LK_ERR_MEMORY. */
 lk_status lk_shard(const lk_shard_request *request, lk_shard_answer **out, lk_error *err);
 /* Frees an answer with all that it points to; accepts NULL. */
 void lk_shard_free(lk_shard_answer *answer);
 
-/* To `path` where it is not NULL, else to `out`; `format` is an lk_output (view.h). LK_ERR_INPUT for a format without its path;
- * LK_ERR_IO; LK_ERR_MEMORY. `table`: LK_SHARD_PLAN is a report in TEXT, everything in JSON, the pieces elsewhere.
- * Keys of the JSON: fits, reason, sharder, step_s, bound_s, gap, imbalance, index_s, forward_s, exchange_s, dense_s,
- * backward_s, reduce_s, batch, tables, table_bytes, capacity_bytes, host_capacity_bytes, ranks [..], pieces [..],
- * sharders [..], cluster, basis, reproduce. */
-lk_status lk_shard_print(const lk_shard_answer *answer, int table, int format, bool colour, const char *path, FILE *out,
-                         lk_error *err);
-/* Writes the placement as JSON in TorchRec's terms: {table: {sharding_type, compute_kernel, ranks, sharding_spec}}.
- * LK_ERR_INPUT where it does not fit; LK_ERR_IO; LK_ERR_MEMORY. */
+/* To `path` where it is not NULL, else to `out`; `format` is an lk_output (view.h). LK_ERR_INPUT
+ * for a format without its path; LK_ERR_IO; LK_ERR_MEMORY. `table`: LK_SHARD_PLAN is a report in
+ * TEXT, everything in JSON, the pieces elsewhere. Keys of the JSON: fits, reason, sharder, step_s,
+ * bound_s, gap, imbalance, index_s, forward_s, exchange_s, dense_s, backward_s, reduce_s, batch,
+ * tables, table_bytes, capacity_bytes, host_capacity_bytes, ranks [..], pieces [..], sharders [..],
+ * cluster, basis, reproduce. */
+lk_status lk_shard_print(const lk_shard_answer *answer, int table, int format, bool colour,
+                         const char *path, FILE *out, lk_error *err);
+/* Writes the placement as JSON in TorchRec's terms: {table: {sharding_type, compute_kernel, ranks,
+ * sharding_spec}}. LK_ERR_INPUT where it does not fit; LK_ERR_IO; LK_ERR_MEMORY. */
 lk_status lk_shard_write_plan(const lk_shard_answer *answer, const char *path, lk_error *err);
 
 /* The verb's option table: parsing, help, man page and completion come from it (options.h). */

@@ -10,10 +10,11 @@
  *     lk_stalls_print(answer, LK_OUTPUT_TEXT, LK_STALLS_ALL, false, NULL, stdout, &err);
  *     lk_stalls_free(answer);
  *
- * The first run is the command as it is. Then, if `confirm` agrees, it is run again in each configuration, several times,
- * one configuration after the other in every round; what these runs write goes to a scratch folder. The differences of
- * their step times are the stalls (docs/STALLS.md has the formulas). What cannot be run is estimated from the recording,
- * and labelled so.
+ * The first run is the command as it is. Then, if `confirm` agrees, it is run again in each
+ * configuration, several times, one configuration after the other in every round; what these runs
+ * write goes to a scratch folder. The differences of their step times are the stalls
+ * (docs/STALLS.md has the formulas). What cannot be run is estimated from the recording, and
+ * labelled so.
  */
 #ifndef LOCKSTEP_STALLS_H
 #define LOCKSTEP_STALLS_H
@@ -29,11 +30,13 @@ extern "C" {
 
 /* The configurations, in the order in which a round runs them. */
 typedef enum lk_stalls_configuration {
-	LK_STALLS_ONE,           /* one process, data in memory */
-	LK_STALLS_NULL,          /* all ranks, communication returns at once, data ready (where it can be) and in memory */
-	LK_STALLS_READY,         /* all ranks, the first batches of the loader again and again: no preparation */
-	LK_STALLS_HOT,           /* all ranks, as they are, files in the page cache */
-	LK_STALLS_COLD,          /* the same, files evicted */
+	LK_STALLS_ONE,  /* one process, data in memory */
+	LK_STALLS_NULL, /* all ranks, communication returns at once, data ready (where it can be) and in
+	                   memory */
+	LK_STALLS_READY, /* all ranks, the first batches of the loader again and again: no preparation
+	                  */
+	LK_STALLS_HOT,   /* all ranks, as they are, files in the page cache */
+	LK_STALLS_COLD,  /* the same, files evicted */
 	LK_STALLS_CONFIGURATIONS,
 } lk_stalls_configuration;
 /* Their names: "one", "null", "ready", "hot", "cold"; NULL last. */
@@ -44,30 +47,32 @@ typedef struct lk_stalls_plan {
 	int runs;
 	const char *configurations; /* "null, hot, cold" */
 	int repeats;
-	double seconds;          /* about what they take together */
+	double seconds;             /* about what they take together */
 	const char *const *written; /* files that the first run wrote, the largest first */
 	int written_count;
 	double written_bytes;
-	const char *scratch;     /* where the runs write instead */
-	int status;              /* exit status of the first run */
+	const char *scratch; /* where the runs write instead */
+	int status;          /* exit status of the first run */
 } lk_stalls_plan;
 
 /* What is asked. Texts are borrowed; NULL means "not said". */
 typedef struct lk_stalls_request {
 	const char *const *command;
 	int words;
-	const char *recording;   /* folder of `lockstep record`: nothing is run, all is estimated */
-	const char *configurations; /* "null,hot,cold"; NULL: all that can be run; "first": none but the first run */
-	const char *one;         /* the command for one process, words separated by blanks */
-	int steps, warmup;       /* steps that count in each run, and those before them that do not */
-	int repeats;             /* of each configuration */
-	double time_limit;       /* seconds of a run; 0: of the first none, of others ten times the first and a minute */
+	const char *recording;      /* folder of `lockstep record`: nothing is run, all is estimated */
+	const char *configurations; /* "null,hot,cold"; NULL: all that can be run; "first": none but the
+	                               first run */
+	const char *one;            /* the command for one process, words separated by blanks */
+	int steps, warmup; /* steps that count in each run, and those before them that do not */
+	int repeats;       /* of each configuration */
+	double time_limit; /* seconds of a run; 0: of the first none, of others ten times the first and
+	                      a minute */
 	const char *step_marker, *program; /* as lk_record_request has them */
 	int mpi, max_mb;
-	int batches;             /* of the loader that are repeated where data is to be ready */
-	const char *what_ifs;    /* lines "disk=2", "disk=2,cores=4"; NULL: the usual ones */
-	const char *out;         /* folder that keeps the recordings; NULL: they are removed */
-	bool yes;                /* the caller's own use: agree to the plan */
+	int batches;          /* of the loader that are repeated where data is to be ready */
+	const char *what_ifs; /* lines "disk=2", "disk=2,cores=4"; NULL: the usual ones */
+	const char *out;      /* folder that keeps the recordings; NULL: they are removed */
+	bool yes;             /* the caller's own use: agree to the plan */
 	/* Agrees to the plan; NULL: never. Told what happens next, one line; may be NULL. */
 	bool (*confirm)(const lk_stalls_plan *plan, void *context);
 	void (*say)(const char *line, void *context);
@@ -78,18 +83,22 @@ typedef struct lk_stalls_request {
 } lk_stalls_request;
 
 /* What a part rests on. */
-typedef enum lk_stalls_basis { LK_STALLS_MEASURED, LK_STALLS_ESTIMATED, LK_STALLS_UNKNOWN } lk_stalls_basis;
+typedef enum lk_stalls_basis {
+	LK_STALLS_MEASURED,
+	LK_STALLS_ESTIMATED,
+	LK_STALLS_UNKNOWN
+} lk_stalls_basis;
 
 /* The stalls: parts of a step. */
 typedef enum lk_stalls_kind {
-	LK_STALL_COMPUTE,        /* what is left: the program's own code */
-	LK_STALL_WRITING,        /* of files: checkpoints */
-	LK_STALL_SHARING,        /* ranks of a host in one another's way: cores, memory bandwidth */
-	LK_STALL_PREPARATION,    /* decoding and reading of cached data that nothing hides */
-	LK_STALL_FETCH,          /* what reading from storage adds */
-	LK_STALL_WAITING,        /* communication before the last rank's arrival */
-	LK_STALL_INTERCONNECT,   /* transfer among ranks of one host */
-	LK_STALL_NETWORK,        /* transfer across hosts */
+	LK_STALL_COMPUTE,      /* what is left: the program's own code */
+	LK_STALL_WRITING,      /* of files: checkpoints */
+	LK_STALL_SHARING,      /* ranks of a host in one another's way: cores, memory bandwidth */
+	LK_STALL_PREPARATION,  /* decoding and reading of cached data that nothing hides */
+	LK_STALL_FETCH,        /* what reading from storage adds */
+	LK_STALL_WAITING,      /* communication before the last rank's arrival */
+	LK_STALL_INTERCONNECT, /* transfer among ranks of one host */
+	LK_STALL_NETWORK,      /* transfer across hosts */
 	LK_STALL_KINDS,
 } lk_stalls_kind;
 /* Their names: "compute", ...; NULL last. */
@@ -98,64 +107,69 @@ extern const char *const lk_stalls_kinds[LK_STALL_KINDS + 1];
 /* A part of the step; all parts together are the step. */
 typedef struct lk_stalls_part {
 	double seconds, low, high; /* a step; the 95 % interval, NAN where there is none */
-	double share;            /* of the step */
-	double own_share;        /* of the step of the configuration that has this stall as its last one, as Stash reports it */
-	double factor;           /* that configuration's step over the one without the stall: 5 is "five times slower" */
+	double share;              /* of the step */
+	double own_share; /* of the step of the configuration that has this stall as its last one, as
+	                     Stash reports it */
+	double factor;    /* that configuration's step over the one without the stall: 5 is "five times
+	                     slower" */
 	lk_stalls_basis basis;
-	bool named;              /* surely there, and 2 % of the step or more */
-	const char *how;         /* "null - one", or why it is not known */
+	bool named;      /* surely there, and 2 % of the step or more */
+	const char *how; /* "null - one", or why it is not known */
 } lk_stalls_part;
 
 /* A configuration: mean over its runs of the mean step of all ranks. */
 typedef struct lk_stalls_row {
 	int runs;
 	double step_s, low, high; /* NAN: not run */
-	double resident;         /* share of the job's files in memory when it began; NAN not known */
-	const char *note;        /* why it was not run or does not count; "" */
+	double resident;          /* share of the job's files in memory when it began; NAN not known */
+	const char *note;         /* why it was not run or does not count; "" */
 } lk_stalls_row;
 
 /* How communication takes its time. */
 typedef struct lk_stalls_buckets {
-	double calls, bytes;     /* a step and rank: those of the group with most bytes */
-	double per_call_s, per_byte_s, rest_s; /* time = per_call_s * calls + per_byte_s * bytes + rest_s, none negative */
-	double error;            /* median of |fitted - measured| / measured over the sizes; NAN: no fit */
-	int sizes;               /* different ones that were seen */
+	double calls, bytes; /* a step and rank: those of the group with most bytes */
+	double per_call_s, per_byte_s,
+		rest_s;   /* time = per_call_s * calls + per_byte_s * bytes + rest_s, none negative */
+	double error; /* median of |fitted - measured| / measured over the sizes; NAN: no fit */
+	int sizes;    /* different ones that were seen */
 	const char *group, *note;
 	struct lk_stalls_bucket {
 		double bucket_bytes, calls, transfer_s, step_s;
-	} *at;                   /* what other bucket sizes would make of it */
+	} * at; /* what other bucket sizes would make of it */
 	int count;
 } lk_stalls_buckets;
 
 /* What another machine would make of the step. */
 typedef struct lk_stalls_change {
-	const char *what;        /* "disk x2" */
-	double step_s, factor;   /* predicted; the present step over it; NAN: fetch is not known, on which it hangs */
-	double closed_s;         /* by the closed forms; NAN where a simulated step alone can tell */
-	const char *bottleneck;  /* "compute", "preparation", "fetch", "not known" */
+	const char *what;      /* "disk x2" */
+	double step_s, factor; /* predicted; the present step over it; NAN: fetch is not known, on which
+	                          it hangs */
+	double closed_s;       /* by the closed forms; NAN where a simulated step alone can tell */
+	const char *bottleneck; /* "compute", "preparation", "fetch", "not known" */
 } lk_stalls_change;
 
 /* Rates of the loader, steps a second, and what would hide it. */
 typedef struct lk_stalls_rates {
-	bool pipelined;          /* loading goes on beside the step */
+	bool pipelined;                       /* loading goes on beside the step */
 	double ingestion, preparation, fetch; /* G, P, F; INFINITY: no limit was seen */
-	double bytes;            /* read a step and rank */
-	double disk, memory;     /* bytes a second of a rank */
-	double device, hidden;   /* seconds a step that storage works; of them those that the step does not wait for */
-	double hit;              /* share that was in memory in the run that the predictions start from */
+	double bytes;                         /* read a step and rank */
+	double disk, memory;                  /* bytes a second of a rank */
+	double device, hidden; /* seconds a step that storage works; of them those that the step does
+	                          not wait for */
+	double hit;            /* share that was in memory in the run that the predictions start from */
 	double workers, cores, busy; /* loader's threads; cores of the host; of them busy in own code */
 	double cores_to_hide, cache_to_hide; /* preparation, fetch; NAN: not by that */
-	const char *from;        /* "cold", "hot", "first": the run that the predictions start from */
+	const char *from; /* "cold", "hot", "first": the run that the predictions start from */
 } lk_stalls_rates;
 
 /* The answer. Times in seconds a step, mean over ranks. */
 typedef struct lk_stalls_answer {
-	int status;              /* exit status of the first run; 124 time limit; 128 + N signal N */
+	int status; /* exit status of the first run; 124 time limit; 128 + N signal N */
 	int ranks, hosts;
-	int steps;               /* counted in a run, the fewest */
-	double first_s;          /* mean step of the first run */
+	int steps;                /* counted in a run, the fewest */
+	double first_s;           /* mean step of the first run */
 	double step_s, low, high; /* the step that the parts make up */
-	const char *base;        /* its configuration */
+	const char *base;         /* its configuration */
 	lk_stalls_row rows[LK_STALLS_CONFIGURATIONS];
 	lk_stalls_part parts[LK_STALL_KINDS];
 	lk_stalls_buckets buckets;
@@ -164,40 +178,51 @@ typedef struct lk_stalls_answer {
 	int change_count;
 	const char *const *notes; /* sentences */
 	int note_count;
-	const char *reason;      /* why there is no answer: then only `status` counts; "" */
-	const char *kept;        /* folder with the recordings; "" */
-	const char *shown;       /* the recording of which timeline and stacks are; as long as the answer */
+	const char *reason; /* why there is no answer: then only `status` counts; "" */
+	const char *kept;   /* folder with the recordings; "" */
+	const char *shown;  /* the recording of which timeline and stacks are; as long as the answer */
 	const char *reproduce;
-	lk_inputs inputs;                    /* the files that were read; reports name them by their content */
+	lk_inputs inputs; /* the files that were read; reports name them by their content */
 	void *memory_owner;
 } lk_stalls_answer;
 
 /* The tables of an answer, in the order of the option's choices, and their names; NULL last. */
-enum { LK_STALLS_ALL, LK_STALLS_PARTS, LK_STALLS_RUNS, LK_STALLS_BUCKETS, LK_STALLS_WHAT_IF, LK_STALLS_TABLES };
+enum {
+	LK_STALLS_ALL,
+	LK_STALLS_PARTS,
+	LK_STALLS_RUNS,
+	LK_STALLS_BUCKETS,
+	LK_STALLS_WHAT_IF,
+	LK_STALLS_TABLES
+};
 extern const char *const lk_stalls_tables[LK_STALLS_TABLES + 1];
 
-/* Sets every field to what holds where nothing is said. Call it first, then set fields: they may become more. */
+/* Sets every field to what holds where nothing is said. Call it first, then set fields: they may
+ * become more. */
 void lk_stalls_defaults(lk_stalls_request *request);
-/* Runs the command, and again if `confirm` agrees. A command that fails, or a plan that is not agreed to, is an answer with a
- * `reason`. LK_ERR_INPUT: no command, configurations or changes that are wrong, a folder that holds something; LK_ERR_IO;
- * LK_ERR_MEMORY. */
+/* Runs the command, and again if `confirm` agrees. A command that fails, or a plan that is not
+ * agreed to, is an answer with a `reason`. LK_ERR_INPUT: no command, configurations or changes that
+ * are wrong, a folder that holds something; LK_ERR_IO; LK_ERR_MEMORY. */
 lk_status lk_stalls(const lk_stalls_request *request, lk_stalls_answer **out, lk_error *err);
 /* Frees an answer with all that it points to; accepts NULL. */
 void lk_stalls_free(lk_stalls_answer *answer);
 
 /* What is going to be run, in words, as `lockstep stalls` asks about it. */
 void lk_stalls_print_plan(const lk_stalls_plan *plan, FILE *out);
-/* As lk_explain_print, with its errors (LK_ERR_...); the report in text and all tables in md, json and sqlite for LK_STALLS_ALL; in csv and jsonl, which
- * hold one table, the parts.
+/* As lk_explain_print, with its errors (LK_ERR_...); the report in text and all tables in md, json
+ * and sqlite for LK_STALLS_ALL; in csv and jsonl, which hold one table, the parts.
  *
- * Keys of the JSON document: status, ranks, hosts, steps, first_step_s, step_s, step_low_s, step_high_s, base, parts, runs,
- * buckets, what_if (arrays of objects with the columns of csv), communication {group, calls, bytes, per_call_s, per_byte_s,
- * rest_s, error, sizes}, rates {pipelined, ingestion, preparation, fetch, bytes, disk_bytes_per_s, memory_bytes_per_s, device_s, hidden_s, hit,
- * workers, cores, busy, cores_to_hide, cache_to_hide, from}, notes, reason, reproduce. What is not known is null. */
-lk_status lk_stalls_print(const lk_stalls_answer *answer, int format, int table, bool colour, const char *path, FILE *out,
-                          lk_error *err);
-/* All ranks of one run as a timeline (.json, .json.gz, .pftrace); as folded stacks, one "frame;frame microseconds" a line. The file
- * appears when it is complete. LK_ERR_INPUT: an ending that is none of these, nothing recorded; LK_ERR_IO; LK_ERR_MEMORY. */
+ * Keys of the JSON document: status, ranks, hosts, steps, first_step_s, step_s, step_low_s,
+ * step_high_s, base, parts, runs, buckets, what_if (arrays of objects with the columns of csv),
+ * communication {group, calls, bytes, per_call_s, per_byte_s, rest_s, error, sizes}, rates
+ * {pipelined, ingestion, preparation, fetch, bytes, disk_bytes_per_s, memory_bytes_per_s, device_s,
+ * hidden_s, hit, workers, cores, busy, cores_to_hide, cache_to_hide, from}, notes, reason,
+ * reproduce. What is not known is null. */
+lk_status lk_stalls_print(const lk_stalls_answer *answer, int format, int table, bool colour,
+                          const char *path, FILE *out, lk_error *err);
+/* All ranks of one run as a timeline (.json, .json.gz, .pftrace); as folded stacks, one
+ * "frame;frame microseconds" a line. The file appears when it is complete. LK_ERR_INPUT: an ending
+ * that is none of these, nothing recorded; LK_ERR_IO; LK_ERR_MEMORY. */
 lk_status lk_stalls_timeline(const lk_stalls_answer *answer, const char *path, lk_error *err);
 lk_status lk_stalls_folded(const lk_stalls_answer *answer, const char *path, lk_error *err);
 

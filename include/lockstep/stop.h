@@ -4,8 +4,8 @@
  *     ... thread A: lk_stop_watch(stop); lk_plan_find(...); lk_stop_watch(NULL);
  *     ... thread B: lk_stop_ask(stop);
  *
- * Thread A's call then returns LK_ERR_STOPPED, within about a second: searches look between layouts, simulations between
- * operations, readers between pieces of a file. */
+ * Thread A's call then returns LK_ERR_STOPPED, within about a second: searches look between
+ * layouts, simulations between operations, readers between pieces of a file. */
 #ifndef LOCKSTEP_STOP_H
 #define LOCKSTEP_STOP_H
 
@@ -27,8 +27,8 @@ void lk_stop_free(lk_stop *stop); /* accepts NULL; nobody may watch it any more 
 void lk_stop_ask(lk_stop *stop);
 bool lk_stop_asked(const lk_stop *stop); /* NULL: false */
 
-/* From now on calls of this thread, and the threads that the library starts for them, end when `stop` is asked; NULL: none
- * does. Borrowed: watch NULL before it is freed. */
+/* From now on calls of this thread, and the threads that the library starts for them, end when
+ * `stop` is asked; NULL: none does. Borrowed: watch NULL before it is freed. */
 void lk_stop_watch(const lk_stop *stop);
 
 #ifdef __cplusplus

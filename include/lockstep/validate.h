@@ -23,12 +23,18 @@ extern "C" {
 
 /* Formats of lk_validate_print, in the order of the option's choices. */
 enum {
-	LK_VALIDATE_TEXT, LK_VALIDATE_MD, LK_VALIDATE_CSV, LK_VALIDATE_JSON, LK_VALIDATE_JSONL, LK_VALIDATE_SQLITE,
+	LK_VALIDATE_TEXT,
+	LK_VALIDATE_MD,
+	LK_VALIDATE_CSV,
+	LK_VALIDATE_JSON,
+	LK_VALIDATE_JSONL,
+	LK_VALIDATE_SQLITE,
 };
 
 /* What cross-validation leaves out together, in the order of the option's choices. */
 enum {
-	LK_FOLDS_SHAPE, /* the usual; kernels: rows alike in shape, on one device: whole (n, k) pairs, size octaves ... */
+	LK_FOLDS_SHAPE, /* the usual; kernels: rows alike in shape, on one device: whole (n, k) pairs,
+	                   size octaves ... */
 	LK_FOLDS_GPU,   /* kernels: all rows of a device */
 	LK_FOLDS_SIZE,  /* collectives, and usual there: a share of a fabric's sizes */
 	LK_FOLDS_GPUS,  /* collectives: all rows of a number of GPUs of a fabric */
@@ -36,37 +42,43 @@ enum {
 
 /* What is asked. Texts are borrowed. */
 typedef struct lk_validate_request {
-	const char *table;      /* the measurements, .csv or .csv.gz; "-" standard input */
+	const char *table; /* the measurements, .csv or .csv.gz; "-" standard input */
 	/* what the table holds: at most one of them; none: training runs */
-	bool ops;               /* kernels: ops_*.csv */
-	bool collectives;       /* collectives.csv */
-	bool memory;            /* peak memory: megatron_ci_memory.csv */
-	bool slowdown;          /* kernels beside communication: overlap_slowdown_*.csv */
-	bool models;            /* whole networks on one device: fp32_models_e2e.csv */
-	bool plan;              /* training runs again: of those with the same network, GPUs and batch, would the search for a
-	                           layout have found the fastest? */
-	bool dlrm;              /* recommendation models on one device: dlrm_single_gpu_iter.csv */
-	bool scaling;           /* throughput of BERT and convolution nets by GPUs: cnn_bert_scaling.csv */
-	bool mlperf;            /* MLPerf steps of recommendation models, BERT, ResNet: mlperf_other_runs.csv */
-	const char *overheads;  /* with `dlrm`: what the host spends by operation, T1 to T5; NULL: the tables beside `table` */
-	bool cross;             /* every row from a fit of the rows of other folds, instead of the calibration in use */
-	int folds;              /* with `cross`: LK_FOLDS_SHAPE ..., what is left out together; 0 the usual of the kind */
-	const char *calibration; /* a file of `lockstep calibrate`, on top of the built-in one; NULL none */
-	const char *stack;      /* training runs: only rows of this software stack; NULL all */
-	int sort;               /* of the rows: 0 as in the file, 1 largest error first */
-	const struct lk_plan_team *team; /* processes that share the predictions of training runs (lockstep-mpi); NULL none */
+	bool ops;         /* kernels: ops_*.csv */
+	bool collectives; /* collectives.csv */
+	bool memory;      /* peak memory: megatron_ci_memory.csv */
+	bool slowdown;    /* kernels beside communication: overlap_slowdown_*.csv */
+	bool models;      /* whole networks on one device: fp32_models_e2e.csv */
+	bool plan;    /* training runs again: of those with the same network, GPUs and batch, would the
+	                 search for a    layout have found the fastest? */
+	bool dlrm;    /* recommendation models on one device: dlrm_single_gpu_iter.csv */
+	bool scaling; /* throughput of BERT and convolution nets by GPUs: cnn_bert_scaling.csv */
+	bool mlperf;  /* MLPerf steps of recommendation models, BERT, ResNet: mlperf_other_runs.csv */
+	const char *overheads; /* with `dlrm`: what the host spends by operation, T1 to T5; NULL: the
+	                          tables beside `table` */
+	bool cross; /* every row from a fit of the rows of other folds, instead of the calibration in
+	               use */
+	int folds;  /* with `cross`: LK_FOLDS_SHAPE ..., what is left out together; 0 the usual of the
+	               kind */
+	const char
+		*calibration;  /* a file of `lockstep calibrate`, on top of the built-in one; NULL none */
+	const char *stack; /* training runs: only rows of this software stack; NULL all */
+	int sort;          /* of the rows: 0 as in the file, 1 largest error first */
+	const struct lk_plan_team
+		*team; /* processes that share the predictions of training runs (lockstep-mpi); NULL none */
 	/* output, for the program's own use */
-	const char *resume;     /* lockstep-mpi: file of finished parts */
-	bool rows;              /* text and md list every row, not the worst ten */
-	int format;             /* LK_VALIDATE_TEXT, ... */
-	const char *output;     /* file; NULL standard output */
-	const char *plot;       /* predicted over measured as SVG: file (.svg, .svg.gz); NULL none */
+	const char *resume; /* lockstep-mpi: file of finished parts */
+	bool rows;          /* text and md list every row, not the worst ten */
+	int format;         /* LK_VALIDATE_TEXT, ... */
+	const char *output; /* file; NULL standard output */
+	const char *plot;   /* predicted over measured as SVG: file (.svg, .svg.gz); NULL none */
 } lk_validate_request;
 
-/* How well a set of rows was predicted. Errors are fractions (0.1 is 10 %), over the rows that are scored: predicted,
- * with a measured value, not suspect. With p predicted and m measured: error = p/m - 1. What does not apply is NAN. */
+/* How well a set of rows was predicted. Errors are fractions (0.1 is 10 %), over the rows that are
+ * scored: predicted, with a measured value, not suspect. With p predicted and m measured: error =
+ * p/m - 1. What does not apply is NAN. */
 typedef struct lk_accuracy {
-	const char *by, *name;      /* "stack", "nemo"; "all", "all" for the whole */
+	const char *by, *name; /* "stack", "nemo"; "all", "all" for the whole */
 	int rows, predicted, skipped, suspect, scored;
 	double geomean_error;       /* exp(mean |ln(p/m)|) - 1: the figure that bars are set on */
 	double macro_geomean_error; /* its mean over the stacks with 10 scored rows or more */
@@ -74,68 +86,77 @@ typedef struct lk_accuracy {
 	double median_error;        /* median of |p/m - 1| */
 	double p90_error;           /* its 90th percentile, between order statistics interpolated */
 	double bias;                /* exp(mean ln(p/m)) - 1: above 0 where predictions are too long */
-	double kendall_tau;         /* tau-b of predicted and measured over the layouts of a group, mean over groups */
-	double mean_top1_regret;    /* measured of the layout that is predicted best / best measured - 1, mean over groups */
-	double coverage;            /* share of rows whose measured value lies in [low, high] */
-	int rank_groups;            /* groups that the two rank figures are over */
-	double within_5;            /* share of rows with |p/m - 1| <= 0.05 */
-	double weighted_error;      /* sum |p - m| / sum m */
-	double half_width;          /* median of sqrt(high/low) - 1: half the width of the 80 % range */
-	double scaling_error;       /* exp(mean |ln|) - 1 of predicted over measured speed-up, between the runs of a series */
-	int series;                 /* that it is over */
-	int parameters;             /* numbers that were fitted for the predictions; 0 in parts */
+	double kendall_tau; /* tau-b of predicted and measured over the layouts of a group, mean over
+	                       groups */
+	double mean_top1_regret; /* measured of the layout that is predicted best / best measured - 1,
+	                            mean over groups */
+	double coverage;         /* share of rows whose measured value lies in [low, high] */
+	int rank_groups;         /* groups that the two rank figures are over */
+	double within_5;         /* share of rows with |p/m - 1| <= 0.05 */
+	double weighted_error;   /* sum |p - m| / sum m */
+	double half_width;       /* median of sqrt(high/low) - 1: half the width of the 80 % range */
+	double scaling_error;    /* exp(mean |ln|) - 1 of predicted over measured speed-up, between the
+	                            runs of a series */
+	int series;              /* that it is over */
+	int parameters;          /* numbers that were fitted for the predictions; 0 in parts */
 } lk_accuracy;
 
 /* One row. */
 typedef struct lk_validated {
-	int row;                    /* place in the table, from 1 */
-	const char *id, *where;     /* of the table; "file:line" */
+	int row;                /* place in the table, from 1 */
+	const char *id, *where; /* of the table; "file:line" */
 	const char *stack, *release, *model, *gpu, *layout, *precision;
 	int gpus;
 	double predicted, measured; /* NAN: not predicted, not stated */
 	const char *unit;           /* "s" */
 	double error;               /* predicted / measured - 1 */
 	double low, high;           /* 80 % range of the prediction */
-	const char *reason;         /* why it was skipped or is not scored, what of it was not used; NULL: nothing to say */
+	const char *reason; /* why it was skipped or is not scored, what of it was not used; NULL:
+	                       nothing to say */
 	bool scored;
-	const char *part;           /* name of its group in the division `parts` of the validation; NULL none */
+	const char *part; /* name of its group in the division `parts` of the validation; NULL none */
 } lk_validated;
 
-/* All rows, and how well they were predicted: the whole, its parts, and what else would have predicted them. */
+/* All rows, and how well they were predicted: the whole, its parts, and what else would have
+ * predicted them. */
 typedef struct lk_validation {
 	lk_accuracy summary;
-	const lk_accuracy *groups;  /* by stack, by GPU, by scale ...: what divides the kind of table */
+	const lk_accuracy *groups; /* by stack, by GPU, by scale ...: what divides the kind of table */
 	int group_count;
-	const char *parts;          /* the first division that tells rows apart: "stack"; "" none */
+	const char *parts;            /* the first division that tells rows apart: "stack"; "" none */
 	const lk_accuracy *baselines; /* other ways to predict the same rows, on the same folds */
 	int baseline_count;
-	const char *folds;          /* what was left out of the fit that predicts a row, "" with the calibration in use */
-	const char *unit_of_rows;   /* "run", "kernel" */
+	const char *folds; /* what was left out of the fit that predicts a row, "" with the calibration
+	                      in use */
+	const char *unit_of_rows; /* "run", "kernel" */
 	const lk_validated *rows;
 	int row_count;
-	bool all_rows;              /* of the request: text lists them all */
-	const char *source;         /* what was read */
-	const char *reproduce;      /* the command */
+	bool all_rows;         /* of the request: text lists them all */
+	const char *source;    /* what was read */
+	const char *reproduce; /* the command */
 	void *memory_owner;
 } lk_validation;
 
-/* Sets every field to what holds where nothing is said. Call it first, then set fields: they may become more. */
+/* Sets every field to what holds where nothing is said. Call it first, then set fields: they may
+ * become more. */
 void lk_validate_defaults(lk_validate_request *request);
 
-/* Predicts every row of a table of runs. Rows that cannot be predicted are kept with their reason; a file that cannot
- * be read is LK_ERR_INPUT with its line; LK_ERR_IO; LK_ERR_MEMORY. */
+/* Predicts every row of a table of runs. Rows that cannot be predicted are kept with their reason;
+ * a file that cannot be read is LK_ERR_INPUT with its line; LK_ERR_IO; LK_ERR_MEMORY. */
 lk_status lk_validate(const lk_validate_request *request, lk_validation **out, lk_error *err);
 /* Frees a validation with all that it points to; accepts NULL. */
 void lk_validate_free(lk_validation *validation);
 
-/* Writes the result. CSV and JSONL hold the rows alone, JSON `summary`, `groups` and `rows`. SQLITE needs a path: use
- * lk_validate_sqlite, which writes the tables validate_summary and validate_rows. LK_ERR_INPUT for SQLITE without; LK_ERR_IO;
- * LK_ERR_MEMORY. */
-lk_status lk_validate_print(const lk_validation *validation, int format, bool colour, FILE *out, lk_error *err);
+/* Writes the result. CSV and JSONL hold the rows alone, JSON `summary`, `groups` and `rows`. SQLITE
+ * needs a path: use lk_validate_sqlite, which writes the tables validate_summary and validate_rows.
+ * LK_ERR_INPUT for SQLITE without; LK_ERR_IO; LK_ERR_MEMORY. */
+lk_status lk_validate_print(const lk_validation *validation, int format, bool colour, FILE *out,
+                            lk_error *err);
 lk_status lk_validate_sqlite(const lk_validation *validation, const char *path, lk_error *err);
 
-/* Draws predicted over measured as SVG: a point per scored row, coloured by its part; both axes logarithmic. Of more than
- * 3000 rows a fixed sample is drawn. The file appears when it is complete. LK_ERR_IO; LK_ERR_MEMORY. */
+/* Draws predicted over measured as SVG: a point per scored row, coloured by its part; both axes
+ * logarithmic. Of more than 3000 rows a fixed sample is drawn. The file appears when it is
+ * complete. LK_ERR_IO; LK_ERR_MEMORY. */
 lk_status lk_validate_plot(const lk_validation *validation, const char *path, lk_error *err);
 
 /* The verb's option table: parsing, help, man page and completion come from it (options.h). */

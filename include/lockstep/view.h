@@ -23,37 +23,36 @@ typedef enum lk_output {
 	LK_OUTPUT_SQLITE, /* a table in a database; needs a path */
 } lk_output;
 
-/* The functions below write to `path` where it is not NULL (beside it first, then renamed; *.gz is compressed; an
- * SQLite database is opened, not replaced, and only the table in it is), else to `out`. `colour` goes to `out` alone.
- * Errors: LK_ERR_INPUT for a format without its path, LK_ERR_IO, LK_ERR_MEMORY; a file that could not be completed is
- * left as it was. */
+/* The functions below write to `path` where it is not NULL (beside it first, then renamed; *.gz is
+ * compressed; an SQLite database is opened, not replaced, and only the table in it is), else to
+ * `out`. `colour` goes to `out` alone. Errors: LK_ERR_INPUT for a format without its path,
+ * LK_ERR_IO, LK_ERR_MEMORY; a file that could not be completed is left as it was. */
 
-/* Predictions (LK_ERR_INPUT, LK_ERR_IO, LK_ERR_MEMORY as above). One is a report in TEXT; several are one row each, the best that fits (most tokens per second and GPU)
- * marked. MD, CSV and SQLITE (table "predictions") are rows for one as well. JSON: an object for one, else an array of
+/* Predictions (LK_ERR_INPUT, LK_ERR_IO, LK_ERR_MEMORY as above). One is a report in TEXT; several
+ * are one row each, the best that fits (most tokens per second and GPU) marked. MD, CSV and SQLITE
+ * (table "predictions") are rows for one as well. JSON: an object for one, else an array of
  * objects; JSONL: such an object in each line.
  *
  * Keys of the object. Numbers have SI units, what was not asked or does not apply is null:
  *   fits                    bool; null where the combination was refused
  *   refused                 only then: why
- *   peak_bytes, usable_bytes, fullest_stage   memory of the fullest rank, of the device, the stage it stands in
- *   step_time_s, step_time_low_s, step_time_high_s, basis   the step, its 80 % range and what the range rests on
- *   tokens_per_s_per_gpu, samples_per_s
- *   model_tflops_per_gpu    1e12 FLOP/s of the model, recomputation not counted
- *   mfu, hfu, peak_flops, peak   shares of the dense peak in FLOP/s without and with recomputation; `peak` names it
- *   days, gpu_hours, goodput   of the whole training
- *   breakdown               {part: {label, exposed_s, hidden_s}}, mean over the stages
- *   memory                  [{stage, weights_bytes, gradients_bytes, optimizer_bytes, activations_bytes, logits_bytes,
- *                           workspace_bytes, buffers_bytes, allocated_bytes, reserved_bytes, context_bytes, nccl_bytes,
- *                           total_bytes, moment}]
- *   layout                  {text, gpus, tp, pp, vp, cp, ep, dp, mbs, gbs, seq, microbatches, recompute, dtype,
- *                           schedule}
- *   assumptions, ignored    [text]
+ *   peak_bytes, usable_bytes, fullest_stage   memory of the fullest rank, of the device, the stage
+ * it stands in step_time_s, step_time_low_s, step_time_high_s, basis   the step, its 80 % range and
+ * what the range rests on tokens_per_s_per_gpu, samples_per_s model_tflops_per_gpu    1e12 FLOP/s
+ * of the model, recomputation not counted mfu, hfu, peak_flops, peak   shares of the dense peak in
+ * FLOP/s without and with recomputation; `peak` names it days, gpu_hours, goodput   of the whole
+ * training breakdown               {part: {label, exposed_s, hidden_s}}, mean over the stages
+ *   memory                  [{stage, weights_bytes, gradients_bytes, optimizer_bytes,
+ * activations_bytes, logits_bytes, workspace_bytes, buffers_bytes, allocated_bytes, reserved_bytes,
+ * context_bytes, nccl_bytes, total_bytes, moment}] layout                  {text, gpus, tp, pp, vp,
+ * cp, ep, dp, mbs, gbs, seq, microbatches, recompute, dtype, schedule} assumptions, ignored [text]
  *   fixes                   [{change, peak_bytes, step_time_s, time_ratio}]
  *   operations, layer_operations, ranks_simulated, ranks, simulation_s   how it was simulated
  *   warning, reproduce, model, cluster, version, data_date
- *   asked                   {option: value} of the options whose values differ between the objects of an array */
-lk_status lk_predict_print(const lk_prediction *const *predictions, size_t count, int format, bool verbose, bool colour,
-                           const char *path, FILE *out, lk_error *err);
+ *   asked                   {option: value} of the options whose values differ between the objects
+ * of an array */
+lk_status lk_predict_print(const lk_prediction *const *predictions, size_t count, int format,
+                           bool verbose, bool colour, const char *path, FILE *out, lk_error *err);
 
 /* One combination of a sweep: its prediction, or why there is none. */
 typedef struct lk_sweep_row {
@@ -62,14 +61,15 @@ typedef struct lk_sweep_row {
 	const lk_predict_request *request; /* what was asked; may be NULL */
 } lk_sweep_row;
 
-/* As lk_predict_print, with its errors (LK_ERR_...), for a sweep in which combinations may have been refused. What differs between
- * the requests has a column of its own. */
-lk_status lk_sweep_print(const lk_sweep_row *rows, size_t count, int format, bool verbose, bool colour,
-						 const char *path, FILE *out, lk_error *err);
+/* As lk_predict_print, with its errors (LK_ERR_...), for a sweep in which combinations may have
+ * been refused. What differs between the requests has a column of its own. */
+lk_status lk_sweep_print(const lk_sweep_row *rows, size_t count, int format, bool verbose,
+                         bool colour, const char *path, FILE *out, lk_error *err);
 
-/* lk_validate_print to a path or a stream, in every format. LK_ERR_INPUT, LK_ERR_IO, LK_ERR_MEMORY as above. */
-lk_status lk_validate_save(const lk_validation *validation, int format, bool colour, const char *path, FILE *out,
-                           lk_error *err);
+/* lk_validate_print to a path or a stream, in every format. LK_ERR_INPUT, LK_ERR_IO, LK_ERR_MEMORY
+ * as above. */
+lk_status lk_validate_save(const lk_validation *validation, int format, bool colour,
+                           const char *path, FILE *out, lk_error *err);
 
 #ifdef __cplusplus
 }

@@ -1,5 +1,5 @@
-/* whatif.h: what would a step take on other GPUs, another network, more ranks, with other buckets? From a step graph
- * that `lockstep predict --graph` wrote or that traces were lifted to.
+/* whatif.h: what would a step take on other GPUs, another network, more ranks, with other buckets?
+ * From a step graph that `lockstep predict --graph` wrote or that traces were lifted to.
  *
  *     const char *paths[] = {"step.json"}, *sets[] = {"gpus=256", "nic=2x"};
  *     lk_whatif_request request;
@@ -29,9 +29,11 @@ extern "C" {
 typedef struct lk_whatif_request {
 	const char *const *paths; /* a step graph, or traces: files and folders */
 	int path_count;
-	const char *sets;            /* "KEY=VALUE", one a line; a comma list tries every value */
-	const char *step;          /* of traces: the number of the step, as annotated; NULL: the one of median length */
-	const char *gpu, *cluster; /* where it ran: a device in its usual nodes, or a cluster; NULL: what the traces name */
+	const char *sets; /* "KEY=VALUE", one a line; a comma list tries every value */
+	const char
+		*step; /* of traces: the number of the step, as annotated; NULL: the one of median length */
+	const char *gpu, *cluster;   /* where it ran: a device in its usual nodes, or a cluster; NULL:
+	                                what the traces name */
 	const char *stack, *release; /* software whose measured efficiencies hold */
 	bool cuda_graphs, compile;   /* how it ran */
 	bool no_contention;
@@ -41,7 +43,7 @@ typedef struct lk_whatif_request {
 	/* output, for the program's own use */
 	int format;
 	const char *path;
-	const char *html;            /* file to write: lk_report_whatif */
+	const char *html; /* file to write: lk_report_whatif */
 	bool verbose;
 } lk_whatif_request;
 
@@ -53,12 +55,13 @@ typedef struct lk_whatif_column {
 	const char *refused; /* why there is no answer; NULL: there is one */
 	double step_s;
 	double change;      /* step / base - 1 */
-	double efficiency;  /* of scaling: samples per second and rank, against the same changes on the base's ranks; NAN
-						   where the number of ranks is the base's */
+	double efficiency;  /* of scaling: samples per second and rank, against the same changes on the
+	                       base's ranks; NAN  where the number of ranks is the base's */
 	double uncertainty; /* +- share of the step, an expected error: docs/METHOD.md, "What-if" */
-	double compute_s, exposed_s, hidden_s, other_s; /* compute, communication alone, communication beside compute (no
-								  part of the step), the rest: mean over programs */
-	double samples_per_s;                           /* 0 not known */
+	double compute_s, exposed_s, hidden_s,
+		other_s;          /* compute, communication alone, communication beside compute (no
+        part of the step), the rest: mean over programs */
+	double samples_per_s; /* 0 not known */
 	int ranks;
 	const char *cluster;
 	const char *const *notes;
@@ -75,26 +78,29 @@ typedef struct lk_whatif {
 	const char *reproduce;
 	const char *const *notes; /* what the numbers rest on */
 	int note_count;
-	lk_inputs inputs;                    /* the files that were read; reports name them by their content */
+	lk_inputs inputs; /* the files that were read; reports name them by their content */
 	void *memory_owner;
 } lk_whatif;
 
-/* Sets every field to what holds where nothing is said. Call it first, then set fields: they may become more. */
+/* Sets every field to what holds where nothing is said. Call it first, then set fields: they may
+ * become more. */
 void lk_whatif_defaults(lk_whatif_request *request);
 
-/* Answers. Changes that cannot be made are columns that say why; an error is what holds for all of them: files, unknown
- * keys, no base (LK_ERR_INPUT; LK_ERR_IO; LK_ERR_MEMORY). */
+/* Answers. Changes that cannot be made are columns that say why; an error is what holds for all of
+ * them: files, unknown keys, no base (LK_ERR_INPUT; LK_ERR_IO; LK_ERR_MEMORY). */
 lk_status lk_whatif_ask(const lk_whatif_request *request, lk_whatif **out, lk_error *err);
 /* Frees an answer with all that it points to; accepts NULL. */
 void lk_whatif_free(lk_whatif *whatif);
 
-/* Writes the files that the request names, graph and timeline of all changes together. LK_ERR_INPUT: an ending that is not known;
+/* Writes the files that the request names, graph and timeline of all changes together.
+ * LK_ERR_INPUT: an ending that is not known; LK_ERR_IO; LK_ERR_MEMORY. */
+lk_status lk_whatif_write_files(const lk_whatif *whatif, const lk_whatif_request *request,
+                                lk_error *err);
+/* To `path` where it is not NULL, else to `out`; `format` is an lk_output. A row for each column
+ * but in text, where a few stand side by side. LK_ERR_INPUT for a format without its path;
  * LK_ERR_IO; LK_ERR_MEMORY. */
-lk_status lk_whatif_write_files(const lk_whatif *whatif, const lk_whatif_request *request, lk_error *err);
-/* To `path` where it is not NULL, else to `out`; `format` is an lk_output. A row for each column but in text, where a
- * few stand side by side. LK_ERR_INPUT for a format without its path; LK_ERR_IO; LK_ERR_MEMORY. */
-lk_status lk_whatif_print(const lk_whatif *whatif, int format, bool verbose, bool colour, const char *path, FILE *out,
-						  lk_error *err);
+lk_status lk_whatif_print(const lk_whatif *whatif, int format, bool verbose, bool colour,
+                          const char *path, FILE *out, lk_error *err);
 
 /* The verb's option table: parsing, help, man page and completion come from it (options.h). */
 extern const lk_verb lk_whatif_verb;

@@ -1,6 +1,7 @@
-/* arena.c: memory by phase. Chunks grow from 4 KiB to 1 MiB; a block that is large for its chunk gets one of its own,
- * which is put behind the newest so that the room left there is not lost. Chunks come from calloc: large ones are zero
- * pages of the system and cost nothing until they are touched. */
+/* arena.c: memory by phase. Chunks grow from 4 KiB to 1 MiB; a block that is large for its chunk
+ * gets one of its own, which is put behind the newest so that the room left there is not lost.
+ * Chunks come from calloc: large ones are zero pages of the system and cost nothing until they are
+ * touched. */
 #include "base/arena.h"
 
 #include <stdint.h>
@@ -20,7 +21,11 @@
 #define ONE_BLOCK_PER_CHUNK 0
 #endif
 
-enum { ALIGN = 16, FIRST_CHUNK = 4096, LAST_CHUNK = 1 << 20 };
+enum {
+	ALIGN = 16,
+	FIRST_CHUNK = 4096,
+	LAST_CHUNK = 1 << 20
+};
 
 struct lk_arena_chunk {
 	struct lk_arena_chunk *next;
@@ -37,7 +42,9 @@ static struct lk_arena_chunk *new_chunk(size_t size) {
 
 static size_t next_size(const struct lk_arena_chunk *newest) {
 	if (!newest) return FIRST_CHUNK;
-	return newest->size >= LAST_CHUNK / 2 ? LAST_CHUNK : newest->size < FIRST_CHUNK ? FIRST_CHUNK : newest->size * 2;
+	return newest->size >= LAST_CHUNK / 2 ? LAST_CHUNK
+	       : newest->size < FIRST_CHUNK   ? FIRST_CHUNK
+	                                      : newest->size * 2;
 }
 
 /* A chunk of its own for a block of `size` bytes, behind the newest chunk. */

@@ -1,5 +1,6 @@
-/* arena.h: memory by phase. An arena owns everything that one phase (a graph, a parsed file, a result) allocates; it is
- * freed at once. Blocks are zeroed. Not thread-safe: one arena, one thread. */
+/* arena.h: memory by phase. An arena owns everything that one phase (a graph, a parsed file, a
+ * result) allocates; it is freed at once. Blocks are zeroed. Not thread-safe: one arena, one
+ * thread. */
 #ifndef LK_BASE_ARENA_H
 #define LK_BASE_ARENA_H
 
@@ -12,7 +13,8 @@ typedef struct lk_arena {
 	size_t used;                   /* bytes handed out, for reports and tests */
 } lk_arena;
 
-#define LK_ARENA_INIT {0}
+#define LK_ARENA_INIT \
+	{ 0 }
 
 /* `size` zeroed bytes aligned to 16, or NULL when memory is out. `size` 0 gives a valid pointer. */
 void *lk_arena_alloc(lk_arena *arena, size_t size);
@@ -28,7 +30,7 @@ char *lk_arena_printf(lk_arena *arena, const char *fmt, ...) LK_PRINTF(2, 3);
 /* Frees everything; the arena may be used again. Accepts an arena that was never used. */
 void lk_arena_free(lk_arena *arena);
 
-#define LK_NEW(arena, type) ((type *)lk_arena_alloc((arena), sizeof(type)))
+#define LK_NEW(arena, type)          ((type *)lk_arena_alloc((arena), sizeof(type)))
 #define LK_ARRAY(arena, type, count) ((type *)lk_arena_array((arena), (count), sizeof(type)))
 
 #endif

@@ -7,8 +7,8 @@
 
 /* ---- simplex (Nelder and Mead, Computer Journal 7, 1965) ---- */
 
-/* The search runs in coordinates in which every number moves freely: a number is its place between its limits, the
- * place the logistic function of the coordinate. */
+/* The search runs in coordinates in which every number moves freely: a number is its place between
+ * its limits, the place the logistic function of the coordinate. */
 struct search {
 	const lk_fit_number *numbers;
 	lk_fit_objective *objective;
@@ -22,7 +22,8 @@ struct vertex {
 };
 
 static double place_of(const lk_fit_number *number, double x) {
-	double low = number->ratio ? log(number->low) : number->low, high = number->ratio ? log(number->high) : number->high;
+	double low = number->ratio ? log(number->low) : number->low,
+		   high = number->ratio ? log(number->high) : number->high;
 	double share = ((number->ratio ? log(x) : x) - low) / (high - low);
 	share = fmin(fmax(share, 1e-4), 1 - 1e-4);
 	return log(share / (1 - share));
@@ -30,12 +31,14 @@ static double place_of(const lk_fit_number *number, double x) {
 
 static double number_at(const lk_fit_number *number, double place) {
 	double share = 1 / (1 + exp(-place));
-	if (number->ratio) return exp(log(number->low) + share * (log(number->high) - log(number->low)));
+	if (number->ratio)
+		return exp(log(number->low) + share * (log(number->high) - log(number->low)));
 	return number->low + share * (number->high - number->low);
 }
 
 static double evaluate(struct search *search, const double *at) {
-	for (int i = 0; i < search->dims; i++) search->x[search->free[i]] = number_at(&search->numbers[search->free[i]], at[i]);
+	for (int i = 0; i < search->dims; i++)
+		search->x[search->free[i]] = number_at(&search->numbers[search->free[i]], at[i]);
 	double value = search->objective(search->x, search->context);
 	if (!isfinite(value)) value = INFINITY;
 	search->left--;
@@ -51,8 +54,10 @@ static int by_value(const void *a, const void *b) {
 	return (x > y) - (x < y);
 }
 
-/* The point on the line from the worst vertex through the centre of the others; step 1 mirrors it. */
-static void along(const struct search *search, const double *centre, const double *worst, double step, double *out) {
+/* The point on the line from the worst vertex through the centre of the others; step 1 mirrors it.
+ */
+static void along(const struct search *search, const double *centre, const double *worst,
+                  double step, double *out) {
 	for (int i = 0; i < search->dims; i++) out[i] = centre[i] + step * (centre[i] - worst[i]);
 }
 
@@ -69,7 +74,11 @@ static void advance(struct search *search, struct vertex *simplex) {
 		*worst = mirrored;
 		return;
 	}
-	along(search, centre, worst->at, mirrored.value < simplex[0].value ? 2 : mirrored.value < worst->value ? .5 : -.5, next.at);
+	along(search, centre, worst->at,
+	      mirrored.value < simplex[0].value ? 2
+	      : mirrored.value < worst->value   ? .5
+	                                        : -.5,
+	      next.at);
 	next.value = evaluate(search, next.at);
 	if (next.value < fmin(mirrored.value, worst->value)) {
 		*worst = next;
@@ -77,7 +86,8 @@ static void advance(struct search *search, struct vertex *simplex) {
 		*worst = mirrored;
 	} else {
 		for (int v = 1; v <= n; v++) {
-			for (int i = 0; i < n; i++) simplex[v].at[i] = (simplex[v].at[i] + simplex[0].at[i]) / 2;
+			for (int i = 0; i < n; i++)
+				simplex[v].at[i] = (simplex[v].at[i] + simplex[0].at[i]) / 2;
 			simplex[v].value = evaluate(search, simplex[v].at);
 		}
 	}
@@ -86,7 +96,9 @@ static void advance(struct search *search, struct vertex *simplex) {
 static void descend(struct search *search, double size) {
 	struct vertex simplex[LK_FIT_NUMBERS + 1] = {0};
 	for (int v = 0; v <= search->dims; v++) {
-		for (int i = 0; i < search->dims; i++) simplex[v].at[i] = place_of(&search->numbers[search->free[i]], search->best[search->free[i]]);
+		for (int i = 0; i < search->dims; i++)
+			simplex[v].at[i] =
+				place_of(&search->numbers[search->free[i]], search->best[search->free[i]]);
 		if (v > 0) simplex[v].at[v - 1] += simplex[v].at[v - 1] > 0 ? -size : size;
 	}
 	for (int v = 0; v <= search->dims; v++) simplex[v].value = evaluate(search, simplex[v].at);
@@ -98,9 +110,13 @@ static void descend(struct search *search, double size) {
 	}
 }
 
-void lk_fit_simplex(const lk_fit_number *numbers, int count, int evaluations, lk_fit_objective *objective, void *context,
-                    double *x, double *least) {
-	struct search s = {.numbers = numbers, .objective = objective, .context = context, .left = evaluations, .least = INFINITY};
+void lk_fit_simplex(const lk_fit_number *numbers, int count, int evaluations,
+                    lk_fit_objective *objective, void *context, double *x, double *least) {
+	struct search s = {.numbers = numbers,
+	                   .objective = objective,
+	                   .context = context,
+	                   .left = evaluations,
+	                   .least = INFINITY};
 	if (count > LK_FIT_NUMBERS) count = LK_FIT_NUMBERS;
 	for (int i = 0; i < count; i++) {
 		s.x[i] = s.best[i] = fmin(fmax(numbers[i].start, numbers[i].low), numbers[i].high);
@@ -109,7 +125,8 @@ void lk_fit_simplex(const lk_fit_number *numbers, int count, int evaluations, lk
 	s.least = objective(s.x, context);
 	if (!isfinite(s.least)) s.least = INFINITY;
 	double before = INFINITY;
-	for (double size = .6; s.dims > 0 && s.left > 0 && s.least < before - 1e-4 * fabs(s.least); size = -.7 * size) {
+	for (double size = .6; s.dims > 0 && s.left > 0 && s.least < before - 1e-4 * fabs(s.least);
+	     size = -.7 * size) {
 		before = s.least;
 		descend(&s, size);
 	}
@@ -119,8 +136,8 @@ void lk_fit_simplex(const lk_fit_number *numbers, int count, int evaluations, lk
 
 /* ---- robust linear least squares ---- */
 
-/* Solves the symmetric positive definite a x = b of size n by Cholesky's method, in place; a pivot that vanishes leaves
- * its number at 0. */
+/* Solves the symmetric positive definite a x = b of size n by Cholesky's method, in place; a pivot
+ * that vanishes leaves its number at 0. */
 static void solve(double *a, double *b, int n) {
 	for (int j = 0; j < n; j++) {
 		double pivot = a[j * n + j];
@@ -144,7 +161,8 @@ static void solve(double *a, double *b, int n) {
 }
 
 /* Adds the row's part to the normal equations; most of a row's derivatives are 0. */
-static void add_row(const double *row, double residual, double weight, int n, double *a, double *b) {
+static void add_row(const double *row, double residual, double weight, int n, double *a,
+                    double *b) {
 	for (int p = 0; p < n; p++) {
 		if (row[p] == 0) continue;
 		b[p] += weight * row[p] * residual;
@@ -164,10 +182,13 @@ static void add_prior(const double *prior, int n, double *a, double *b) {
 	}
 }
 
-lk_status lk_fit_linear(const double *jacobian, const double *residual, const double *weight, size_t rows, int count,
-                        const double *prior, double *x, lk_error *err) {
-	enum { ROUNDS = 40 };
-	const double smallest = 1e-2; /* residuals below it count as their square: the weights stay finite */
+lk_status lk_fit_linear(const double *jacobian, const double *residual, const double *weight,
+                        size_t rows, int count, const double *prior, double *x, lk_error *err) {
+	enum {
+		ROUNDS = 40
+	};
+	const double smallest =
+		1e-2; /* residuals below it count as their square: the weights stay finite */
 	size_t n = (size_t)count;
 	double *a = malloc((n * n + n + 1) * sizeof *a), *b = a ? a + n * n : NULL;
 	if (!a) return lk_oom(err);

@@ -1,6 +1,7 @@
-/* intern.c: names as small numbers. Open addressing with linear probing over slots of (hash, id + 1); the texts lie in
- * an arena. The table doubles when it is half full. The hash begins with a number that differs from process to process,
- * so that no file can be made whose names all meet in one slot; ids do not depend on it. */
+/* intern.c: names as small numbers. Open addressing with linear probing over slots of (hash, id +
+ * 1); the texts lie in an arena. The table doubles when it is half full. The hash begins with a
+ * number that differs from process to process, so that no file can be made whose names all meet in
+ * one slot; ids do not depend on it. */
 #include "base/intern.h"
 
 #include <stdlib.h>
@@ -20,9 +21,12 @@ struct lk_intern {
 	size_t slot_count; /* a power of two */
 };
 
-enum { FIRST_SLOTS = 256 };
+enum {
+	FIRST_SLOTS = 256
+};
 
-/* The two halves of a product, folded: every bit of both factors reaches every bit of the result. */
+/* The two halves of a product, folded: every bit of both factors reaches every bit of the result.
+ */
 static uint64_t fold(uint64_t a, uint64_t b) {
 	unsigned __int128 product = (unsigned __int128)a * b;
 	return (uint64_t)product ^ (uint64_t)(product >> 64);
@@ -60,7 +64,8 @@ void lk_intern_free(lk_intern *table) {
 	free(table);
 }
 
-/* The slot that holds the text, or the free one where it belongs. Texts end with '\0' and hold no other. */
+/* The slot that holds the text, or the free one where it belongs. Texts end with '\0' and hold no
+ * other. */
 static struct slot *find(const lk_intern *intern, const char *text, size_t length, uint32_t hash) {
 	for (size_t i = hash & (intern->slot_count - 1);; i = (i + 1) & (intern->slot_count - 1)) {
 		struct slot *slot = &intern->slots[i];

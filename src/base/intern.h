@@ -1,4 +1,5 @@
-/* intern.h: names as small numbers. Equal texts get equal ids; id 0 is the empty text. Ids count up by first use. */
+/* intern.h: names as small numbers. Equal texts get equal ids; id 0 is the empty text. Ids count up
+ * by first use. */
 #ifndef LK_BASE_INTERN_H
 #define LK_BASE_INTERN_H
 

@@ -26,10 +26,8 @@ void lk_intervals_sort(lk_intervals *set) {
 	if (!is_sorted(set)) qsort(set->at, set->count, sizeof *set->at, by_start);
 	size_t kept = 0;
 	for (size_t i = 1; i < set->count; i++) {
-		if (set->at[i].start > set->at[kept].end)
-			set->at[++kept] = set->at[i];
-		else if (set->at[i].end > set->at[kept].end)
-			set->at[kept].end = set->at[i].end;
+		if (set->at[i].start > set->at[kept].end) set->at[++kept] = set->at[i];
+		else if (set->at[i].end > set->at[kept].end) set->at[kept].end = set->at[i].end;
 	}
 	set->count = kept + 1;
 }
@@ -51,11 +49,10 @@ bool lk_intervals_and(const lk_intervals *a, const lk_intervals *b, lk_intervals
 	out->count = 0;
 	for (size_t i = 0, j = 0; i < a->count && j < b->count;) {
 		const lk_interval *x = &a->at[i], *y = &b->at[j];
-		if (!lk_intervals_add(out, later(x->start, y->start), earlier(x->end, y->end))) return false;
-		if (x->end < y->end)
-			i++;
-		else
-			j++;
+		if (!lk_intervals_add(out, later(x->start, y->start), earlier(x->end, y->end)))
+			return false;
+		if (x->end < y->end) i++;
+		else j++;
 	}
 	return true;
 }

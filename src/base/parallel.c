@@ -1,5 +1,6 @@
-/* parallel.c: a counter of jobs that threads take from. Jobs are taken in order, so when one fails every earlier one
- * has been taken already and will finish: the first error in order is the same with any number of threads. */
+/* parallel.c: a counter of jobs that threads take from. Jobs are taken in order, so when one fails
+ * every earlier one has been taken already and will finish: the first error in order is the same
+ * with any number of threads. */
 #include "base/parallel.h"
 
 #include <pthread.h>
@@ -8,7 +9,9 @@
 
 #include "base/stop.h"
 
-enum { MOST_THREADS = 256 };
+enum {
+	MOST_THREADS = 256
+};
 
 struct queue {
 	pthread_mutex_t lock;
@@ -16,7 +19,7 @@ struct queue {
 	lk_parallel_job *job;
 	void *context;
 	const lk_stop *stop; /* what the caller watches, its threads watch too */
-	size_t failed; /* first job that failed; count: none */
+	size_t failed;       /* first job that failed; count: none */
 	lk_status status;
 	lk_error error;
 };
@@ -52,16 +55,19 @@ static void *work(void *argument) {
 	}
 }
 
-lk_status lk_parallel(size_t count, int threads, lk_parallel_job *job, void *context, lk_error *err) {
+lk_status lk_parallel(size_t count, int threads, lk_parallel_job *job, void *context,
+                      lk_error *err) {
 	if (threads <= 0) threads = lk_cores();
 	if (threads > MOST_THREADS) threads = MOST_THREADS;
 	if ((size_t)threads > count) threads = count ? (int)count : 1;
-	struct queue q = {.count = count, .failed = count, .job = job, .context = context, .stop = lk_stop_watched()};
+	struct queue q = {
+		.count = count, .failed = count, .job = job, .context = context, .stop = lk_stop_watched()};
 	if (pthread_mutex_init(&q.lock, NULL) != 0) return lk_oom(err);
 	pthread_t thread[MOST_THREADS];
 	int started = 0;
 	/* Where the system gives no more threads, fewer do the work. */
-	while (started < threads - 1 && pthread_create(&thread[started], NULL, work, &q) == 0) started++;
+	while (started < threads - 1 && pthread_create(&thread[started], NULL, work, &q) == 0)
+		started++;
 	work(&q);
 	for (int i = 0; i < started; i++) pthread_join(thread[i], NULL);
 	pthread_mutex_destroy(&q.lock);

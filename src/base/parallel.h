@@ -1,4 +1,5 @@
-/* parallel.h: independent jobs on several threads. What comes out does not depend on how many there are. */
+/* parallel.h: independent jobs on several threads. What comes out does not depend on how many there
+ * are. */
 #ifndef LK_BASE_PARALLEL_H
 #define LK_BASE_PARALLEL_H
 
@@ -11,8 +12,10 @@ typedef lk_status lk_parallel_job(void *context, size_t job, lk_error *err);
 /* Processors that this process may use, 1 at least. */
 int lk_cores(void);
 
-/* Runs jobs 0 .. count-1, handed out in this order to up to `threads` threads (0: lk_cores()), of which the caller is
- * one. Of failed jobs the first in order is reported; jobs behind a failed one may not have run. */
-lk_status lk_parallel(size_t count, int threads, lk_parallel_job *job, void *context, lk_error *err);
+/* Runs jobs 0 .. count-1, handed out in this order to up to `threads` threads (0: lk_cores()), of
+ * which the caller is one. Of failed jobs the first in order is reported; jobs behind a failed one
+ * may not have run. */
+lk_status lk_parallel(size_t count, int threads, lk_parallel_job *job, void *context,
+                      lk_error *err);
 
 #endif

@@ -1,5 +1,6 @@
-/* process.c: fork, two pipes, poll with a deadline. The program is a process group of its own, which is asked to end
- * (SIGTERM, so that launchers end what they have started) and two seconds later made to. */
+/* process.c: fork, two pipes, poll with a deadline. The program is a process group of its own,
+ * which is asked to end (SIGTERM, so that launchers end what they have started) and two seconds
+ * later made to. */
 #include "base/process.h"
 
 #include <errno.h>
@@ -17,7 +18,9 @@
 
 extern char **environ;
 
-enum { GRACE = 2 }; /* seconds between the request to end and the end */
+enum {
+	GRACE = 2
+}; /* seconds between the request to end and the end */
 
 struct taken {
 	int from;
@@ -108,12 +111,14 @@ static lk_status start(const lk_process *process, const int pipes[4], pid_t *pid
 	posix_spawn_file_actions_adddup2(&files, pipes[3], 2);
 	posix_spawnattr_setflags(&how, POSIX_SPAWN_SETPGROUP);
 	posix_spawnattr_setpgroup(&how, 0);
-	int failed = posix_spawnp(pid, process->arguments[0], &files, &how, (char *const *)process->arguments, all);
+	int failed = posix_spawnp(pid, process->arguments[0], &files, &how,
+	                          (char *const *)process->arguments, all);
 	posix_spawn_file_actions_destroy(&files);
 	posix_spawnattr_destroy(&how);
 	free(all);
 	if (!failed) return LK_OK;
-	return lk_fail(err, LK_ERR_IO, process->arguments[0], "could not be started: %s", strerror(failed));
+	return lk_fail(err, LK_ERR_IO, process->arguments[0], "could not be started: %s",
+	               strerror(failed));
 }
 
 static bool open_pipes(int pipes[4]) {
@@ -128,16 +133,19 @@ static void close_pipes(int pipes[4], int first, int step) {
 }
 
 lk_status lk_process_run(const lk_process *process, lk_process_end *end, lk_error *err) {
-	*end = (lk_process_end){.out = malloc(process->limit + 1), .messages = malloc(process->limit + 1)};
+	*end =
+		(lk_process_end){.out = malloc(process->limit + 1), .messages = malloc(process->limit + 1)};
 	if (!end->out || !end->messages) return lk_oom(err);
 	*end->out = *end->messages = '\0';
 	int pipes[4] = {-1, -1, -1, -1};
 	pid_t pid;
-	lk_status status = open_pipes(pipes) ? start(process, pipes, &pid, err)
-	                                     : lk_fail(err, LK_ERR_IO, "", "no pipe: %s", strerror(errno));
+	lk_status status = open_pipes(pipes)
+	                       ? start(process, pipes, &pid, err)
+	                       : lk_fail(err, LK_ERR_IO, "", "no pipe: %s", strerror(errno));
 	close_pipes(pipes, 1, 2);
 	if (status == LK_OK) {
-		struct taken streams[2] = {{pipes[0], end->out, 0, process->limit}, {pipes[2], end->messages, 0, process->limit}};
+		struct taken streams[2] = {{pipes[0], end->out, 0, process->limit},
+		                           {pipes[2], end->messages, 0, process->limit}};
 		double deadline = now() + process->seconds;
 		listen_to(pid, streams, deadline, &end->late);
 		end->code = wait_for(pid, deadline + GRACE, &end->late);
@@ -157,7 +165,8 @@ bool lk_process_found(const char *name) {
 	char full[PATH_MAX];
 	for (size_t part; path && *path; path += part + (path[part] == ':')) {
 		part = strcspn(path, ":");
-		if (snprintf(full, sizeof full, "%.*s/%s", (int)part, path, name) < (int)sizeof full && access(full, X_OK) == 0)
+		if (snprintf(full, sizeof full, "%.*s/%s", (int)part, path, name) < (int)sizeof full &&
+		    access(full, X_OK) == 0)
 			return true;
 	}
 	return false;

@@ -1,9 +1,10 @@
 /* stats.c: mean, quantiles, rank correlation and counter-based random numbers.
  *
- * Kendall's tau-b: (concordant - discordant) / sqrt((n0 - n1)(n0 - n2)) with n0 = n(n-1)/2 pairs, n1 and n2 the pairs
- * tied in x and in y (M. G. Kendall, "The treatment of ties in ranking problems", Biometrika 33, 1945). splitmix64:
- * G. L. Steele, D. Lea, C. H. Flood, "Fast splittable pseudorandom number generators", OOPSLA 2014. Normal numbers:
- * G. E. P. Box, M. E. Muller, Annals of Mathematical Statistics 29, 1958. */
+ * Kendall's tau-b: (concordant - discordant) / sqrt((n0 - n1)(n0 - n2)) with n0 = n(n-1)/2 pairs,
+ * n1 and n2 the pairs tied in x and in y (M. G. Kendall, "The treatment of ties in ranking
+ * problems", Biometrika 33, 1945). splitmix64: G. L. Steele, D. Lea, C. H. Flood, "Fast splittable
+ * pseudorandom number generators", OOPSLA 2014. Normal numbers: G. E. P. Box, M. E. Muller, Annals
+ * of Mathematical Statistics 29, 1958. */
 #include "base/stats.h"
 
 #include <math.h>
@@ -33,7 +34,8 @@ double lk_quantile(const double *x, size_t n, double q) {
 	size_t low = (size_t)rank;
 	double value = sorted[low];
 	/* The neighbour is weighted only where it has a weight: 0 times infinity would be NaN. */
-	if (part > 0 && low + 1 < n && sorted[low + 1] != value) value = value * (1 - part) + sorted[low + 1] * part;
+	if (part > 0 && low + 1 < n && sorted[low + 1] != value)
+		value = value * (1 - part) + sorted[low + 1] * part;
 	free(sorted);
 	return value;
 }
@@ -45,7 +47,8 @@ double lk_median(const double *x, size_t n) {
 void lk_shortest(const double *sorted, size_t n, size_t held, double *low, double *high) {
 	*low = sorted[0], *high = sorted[n - 1];
 	for (size_t i = 0; i + held <= n; i++)
-		if (sorted[i + held - 1] - sorted[i] < *high - *low) *low = sorted[i], *high = sorted[i + held - 1];
+		if (sorted[i + held - 1] - sorted[i] < *high - *low)
+			*low = sorted[i], *high = sorted[i + held - 1];
 }
 
 double lk_kendall_tau(const double *x, const double *y, size_t n) {
@@ -77,5 +80,6 @@ double lk_uniform(uint64_t seed, uint64_t counter) {
 double lk_normal(uint64_t seed, uint64_t counter) {
 	/* Two draws of streams that lk_uniform does not give for the same seed. */
 	double radius = sqrt(-2 * log(lk_uniform(seed ^ 0x6e6f726d616c0001u, counter)));
-	return radius * cos(2 * 3.14159265358979323846 * lk_uniform(seed ^ 0x6e6f726d616c0002u, counter));
+	return radius *
+	       cos(2 * 3.14159265358979323846 * lk_uniform(seed ^ 0x6e6f726d616c0002u, counter));
 }

@@ -1,4 +1,5 @@
-/* stats.h: the few statistics that lockstep needs. All take unsorted arrays; those that sort work on a copy. */
+/* stats.h: the few statistics that lockstep needs. All take unsorted arrays; those that sort work
+ * on a copy. */
 #ifndef LK_BASE_STATS_H
 #define LK_BASE_STATS_H
 
@@ -17,9 +18,10 @@ void lk_shortest(const double *sorted, size_t n, size_t held, double *low, doubl
 /* Kendall's tau-b of two rankings; NAN for n < 2 or when all are tied. O(n^2): groups are small. */
 double lk_kendall_tau(const double *x, const double *y, size_t n);
 
-/* Random numbers: splitmix64 of (seed, counter), so that any draw can be made alone and in any order. */
+/* Random numbers: splitmix64 of (seed, counter), so that any draw can be made alone and in any
+ * order. */
 uint64_t lk_hash64(uint64_t x);
-double lk_uniform(uint64_t seed, uint64_t counter);  /* (0, 1) */
-double lk_normal(uint64_t seed, uint64_t counter);   /* mean 0, deviation 1 */
+double lk_uniform(uint64_t seed, uint64_t counter); /* (0, 1) */
+double lk_normal(uint64_t seed, uint64_t counter);  /* mean 0, deviation 1 */
 
 #endif

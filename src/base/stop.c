@@ -1,7 +1,8 @@
 /* stop.c: a flag that is set once, and which flag a thread looks at.
  *
- * The flag belongs to the thread that asks, not to what is computed, and every function that works long would have to hand
- * it on: so it is the one thing that a thread keeps. It never changes a result, only whether there is one. */
+ * The flag belongs to the thread that asks, not to what is computed, and every function that works
+ * long would have to hand it on: so it is the one thing that a thread keeps. It never changes a
+ * result, only whether there is one. */
 #include "base/stop.h"
 
 #include <stdatomic.h>

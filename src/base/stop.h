@@ -4,7 +4,8 @@
 
 #include "lockstep/stop.h"
 
-/* What this thread watches; NULL: nothing. Loops that are too tight for lk_stop_check keep it and ask lk_stop_asked. */
+/* What this thread watches; NULL: nothing. Loops that are too tight for lk_stop_check keep it and
+ * ask lk_stop_asked. */
 const lk_stop *lk_stop_watched(void);
 /* LK_ERR_STOPPED where it is asked. */
 lk_status lk_stop_check(lk_error *err);

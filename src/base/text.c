@@ -1,4 +1,5 @@
-/* text.c: copies, names, numbers that are read, escapes. What is written for people stands in text_format.c. */
+/* text.c: copies, names, numbers that are read, escapes. What is written for people stands in
+ * text_format.c. */
 #include "base/text.h"
 
 #include <errno.h>
@@ -32,7 +33,8 @@ void lk_text_add(lk_text *text, const char *format, ...) {
 	va_start(arguments, format);
 	int length = vsnprintf(text->at + text->used, room, format, arguments);
 	va_end(arguments);
-	/* vsnprintf says how long the text would have been; negative where a wide character cannot be written */
+	/* vsnprintf says how long the text would have been; negative where a wide character cannot be
+	 * written */
 	if (length > 0) text->used += (size_t)length < room ? (size_t)length : room - 1;
 }
 
@@ -86,7 +88,8 @@ static const char *end_of_number(const char *text) {
 	return p;
 }
 
-/* strtod reads the decimal point of the locale, which the program that uses the library may have set. */
+/* strtod reads the decimal point of the locale, which the program that uses the library may have
+ * set. */
 static double read_slowly(const char *text, size_t length) {
 	const char *point = localeconv()->decimal_point;
 	if (strcmp(point, ".") == 0 || !memchr(text, '.', length)) return strtod(text, NULL);
@@ -104,14 +107,19 @@ static double read_slowly(const char *text, size_t length) {
 }
 
 /* Exact in double up to 1e22, in the 64-bit significand of the x87 format up to 1e27. */
-static const double powers[] = {1e0,  1e1,  1e2,  1e3,  1e4,  1e5,  1e6,  1e7,  1e8,  1e9,  1e10, 1e11,
-                                1e12, 1e13, 1e14, 1e15, 1e16, 1e17, 1e18, 1e19, 1e20, 1e21, 1e22};
-enum { EXACT_POWER = 22, MANY_DIGITS = 19 };
+static const double powers[] = {1e0,  1e1,  1e2,  1e3,  1e4,  1e5,  1e6,  1e7,
+                                1e8,  1e9,  1e10, 1e11, 1e12, 1e13, 1e14, 1e15,
+                                1e16, 1e17, 1e18, 1e19, 1e20, 1e21, 1e22};
+enum {
+	EXACT_POWER = 22,
+	MANY_DIGITS = 19
+};
 
 /* whole * 10^power, correctly rounded; false where the fast ways below cannot promise that.
- * Up to 2^53 product and quotient of two exact doubles are rounded once (W. D. Clinger, "How to read floating point
- * numbers accurately", PLDI 1990). Larger ones (time stamps in microseconds with three decimals have 19 digits) are
- * computed with 64 bits; rounding these to 53 is right unless the 11 dropped bits are within one of the half. */
+ * Up to 2^53 product and quotient of two exact doubles are rounded once (W. D. Clinger, "How to
+ * read floating point numbers accurately", PLDI 1990). Larger ones (time stamps in microseconds
+ * with three decimals have 19 digits) are computed with 64 bits; rounding these to 53 is right
+ * unless the 11 dropped bits are within one of the half. */
 static bool scale_exactly(uint64_t whole, int power, double *out) {
 	if (power < -EXACT_POWER || power > EXACT_POWER) return false;
 	double factor = powers[power < 0 ? -power : power];
@@ -132,7 +140,8 @@ static bool scale_exactly(uint64_t whole, int power, double *out) {
 #endif
 }
 
-/* Reads the exponent at `p` (behind the 'e'), added to *power. Returns its end, or NULL if it is none or is long. */
+/* Reads the exponent at `p` (behind the 'e'), added to *power. Returns its end, or NULL if it is
+ * none or is long. */
 static const char *read_power(const char *p, int *power) {
 	bool negative = *p == '-';
 	if (*p == '-' || *p == '+') p++;
@@ -170,8 +179,8 @@ double lk_read_real(const char *text, const char **end) {
 	return *end == text ? 0 : read_slowly(text, (size_t)(*end - text));
 }
 
-lk_status lk_parse_int(const char *text, long long low, long long high, long long *out, const char *where,
-                       lk_error *err) {
+lk_status lk_parse_int(const char *text, long long low, long long high, long long *out,
+                       const char *where, lk_error *err) {
 	const char *p = text + (*text == '-' || *text == '+');
 	size_t digits = strspn(p, "0123456789");
 	char shown[64];
@@ -186,7 +195,8 @@ lk_status lk_parse_int(const char *text, long long low, long long high, long lon
 		*out = number;
 		return LK_OK;
 	}
-	if (low > INT64_MIN && high < INT64_MAX) lk_hint(err, "give a whole number from %lld to %lld", low, high);
+	if (low > INT64_MIN && high < INT64_MAX)
+		lk_hint(err, "give a whole number from %lld to %lld", low, high);
 	else if (low > INT64_MIN) lk_hint(err, "give a whole number of at least %lld", low);
 	else if (high < INT64_MAX) lk_hint(err, "give a whole number of at most %lld", high);
 	else lk_hint(err, "give a whole number such as 8");
@@ -194,8 +204,8 @@ lk_status lk_parse_int(const char *text, long long low, long long high, long lon
 }
 
 /* Checks the limits of a number and stores it; the message states them. */
-static lk_status within(const char *text, double number, double low, double high, double *out, const char *where,
-                        lk_error *err) {
+static lk_status within(const char *text, double number, double low, double high, double *out,
+                        const char *where, lk_error *err) {
 	if (number >= low && number <= high && isfinite(number)) {
 		*out = number;
 		return LK_OK;
@@ -203,7 +213,8 @@ static lk_status within(const char *text, double number, double low, double high
 	char shown[64];
 	lk_copy(shown, sizeof shown, text);
 	lk_fail(err, LK_ERR_INPUT, where, "%s is out of range", shown);
-	if (isfinite(low) && isfinite(high)) return lk_hint(err, "give a number from %.12g to %.12g", low, high);
+	if (isfinite(low) && isfinite(high))
+		return lk_hint(err, "give a number from %.12g to %.12g", low, high);
 	if (isfinite(low)) return lk_hint(err, "give a number of at least %.12g", low);
 	if (isfinite(high)) return lk_hint(err, "give a number of at most %.12g", high);
 	return lk_hint(err, "give a number that is not infinite");
@@ -216,10 +227,12 @@ static lk_status no_number(const char *text, const char *hint, const char *where
 	return lk_hint(err, "%s", hint);
 }
 
-lk_status lk_parse_real(const char *text, double low, double high, double *out, const char *where, lk_error *err) {
+lk_status lk_parse_real(const char *text, double low, double high, double *out, const char *where,
+                        lk_error *err) {
 	const char *end;
 	double number = lk_read_real(text, &end);
-	if (end == text || *end) return no_number(text, "give a number such as 0.5 or 1e-3", where, err);
+	if (end == text || *end)
+		return no_number(text, "give a number such as 0.5 or 1e-3", where, err);
 	return within(text, number, low, high, out, where, err);
 }
 
@@ -228,7 +241,7 @@ static double suffix_factor(const char *text) {
 	static const struct {
 		const char *text;
 		double factor;
-	} suffixes[] = {{"", 1},    {"k", 1e3},     {"K", 1e3},         {"M", 1e6},           {"G", 1e9},
+	} suffixes[] = {{"", 1},     {"k", 1e3},     {"K", 1e3},     {"M", 1e6},     {"G", 1e9},
 	                {"T", 1e12}, {"Ki", 0x1p10}, {"ki", 0x1p10}, {"Mi", 0x1p20}, {"Gi", 0x1p30}};
 	for (size_t i = 0; i < sizeof suffixes / sizeof *suffixes; i++) {
 		if (strcmp(text, suffixes[i].text) == 0) return suffixes[i].factor;
@@ -236,11 +249,13 @@ static double suffix_factor(const char *text) {
 	return 0;
 }
 
-lk_status lk_parse_count(const char *text, double low, double high, double *out, const char *where, lk_error *err) {
+lk_status lk_parse_count(const char *text, double low, double high, double *out, const char *where,
+                         lk_error *err) {
 	const char *end;
 	double number = lk_read_real(text, &end);
 	double factor = end == text ? 0 : suffix_factor(end);
-	if (factor == 0) return no_number(text, "give a number such as 4096, 1.5k, 64Ki or 15T", where, err);
+	if (factor == 0)
+		return no_number(text, "give a number such as 4096, 1.5k, 64Ki or 15T", where, err);
 	return within(text, number * factor, low, high, out, where, err);
 }
 
@@ -259,7 +274,9 @@ lk_status lk_parse_bool(const char *text, bool *out, const char *where, lk_error
 
 /* ---- nearest names ---- */
 
-enum { NAME_MAX_CHARS = 80 };
+enum {
+	NAME_MAX_CHARS = 80
+};
 
 /* The characters of a name that count; false where it is too long to be compared. */
 static bool plain_name(const char *text, char *out, int *length) {
@@ -275,7 +292,8 @@ static int least(int a, int b) {
 	return a < b ? a : b;
 }
 
-/* Edit distance with exchange of neighbours as one step (optimal string alignment; F. J. Damerau, CACM 7(3), 1964). */
+/* Edit distance with exchange of neighbours as one step (optimal string alignment; F. J. Damerau,
+ * CACM 7(3), 1964). */
 static int distance(const char *a, int n, const char *b, int m) {
 	int rows[3][NAME_MAX_CHARS + 1];
 	for (int j = 0; j <= m; j++) rows[0][j] = j;
@@ -303,7 +321,8 @@ const char *lk_nearest(const char *text, const char *const *names, size_t count)
 		bool prefix = n >= 2 && m >= n && memcmp(wanted, name, (size_t)n) == 0;
 		/* A distance as long as the name itself would replace all of it. */
 		bool near = d <= (n / 3 > 2 ? n / 3 : 2) && d < (n > m ? n : m);
-		/* Someone who typed the beginning of a name meant it, unless another name is one slip away. */
+		/* Someone who typed the beginning of a name meant it, unless another name is one slip away.
+		 */
 		int score = prefix ? least(2 * d, 3) : 2 * d;
 		if (!(near || prefix) || (best && score >= best_score)) continue;
 		best = names[i];
@@ -314,7 +333,8 @@ const char *lk_nearest(const char *text, const char *const *names, size_t count)
 
 /* ---- UTF-8 and escapes ---- */
 
-/* Well-formed sequences: The Unicode Standard, table 3-7 (no overlong forms, no surrogates, at most U+10FFFF). */
+/* Well-formed sequences: The Unicode Standard, table 3-7 (no overlong forms, no surrogates, at most
+ * U+10FFFF). */
 size_t lk_utf8_length(const char *text, size_t size) {
 	const unsigned char *p = (const unsigned char *)text;
 	if (!size) return 0;
@@ -337,7 +357,8 @@ char *lk_escape(const char *text, char *out, size_t size) {
 		size_t length = lk_utf8_length(text, left);
 		unsigned char c = (unsigned char)*text;
 		/* U+0080 to U+009F are control characters too: some terminals obey them. */
-		bool control = length == 1 ? c < 0x20 || c == 0x7f : length == 2 && c == 0xc2 && (unsigned char)text[1] < 0xa0;
+		bool control = length == 1 ? c < 0x20 || c == 0x7f
+		                           : length == 2 && c == 0xc2 && (unsigned char)text[1] < 0xa0;
 		size_t taken = control || !length ? 1 : length, written = control || !length ? 4 : length;
 		if (used + written >= size) break;
 		if (written == 4 && taken == 1) snprintf(out + used, size - used, "\\x%02x", c);

@@ -1,4 +1,5 @@
-/* text.h: small text work that every layer needs: units, numbers with limits, nearest names, safe copies. */
+/* text.h: small text work that every layer needs: units, numbers with limits, nearest names, safe
+ * copies. */
 #ifndef LK_BASE_TEXT_H
 #define LK_BASE_TEXT_H
 
@@ -10,7 +11,8 @@
 /* Copies at most size-1 bytes and always ends with '\0'. */
 void lk_copy(char *out, size_t size, const char *text);
 
-/* A text of bounded size that grows at its end. What does not fit is cut; the text is terminated at all times.
+/* A text of bounded size that grows at its end. What does not fit is cut; the text is terminated at
+ * all times.
  *
  *     char line[80];
  *     lk_text text = lk_text_begin(line, sizeof line);
@@ -30,32 +32,39 @@ bool lk_text_full(const lk_text *text);
 /* Compares names as people write them: case, '-', '_', ' ' and '.' do not count. */
 bool lk_same_name(const char *a, const char *b);
 
-/* Strict numbers: the whole text must be one; limits are inclusive. `where` names the place in the message ("--tp").
- * lk_parse_count also reads the suffixes k, M, G, T (powers of 1000) and Ki, Mi, Gi (1024): "15T", "1.5k". */
-lk_status lk_parse_int(const char *text, long long low, long long high, long long *out, const char *where,
-                       lk_error *err);
-lk_status lk_parse_real(const char *text, double low, double high, double *out, const char *where, lk_error *err);
-lk_status lk_parse_count(const char *text, double low, double high, double *out, const char *where, lk_error *err);
-/* The number at the start of `text`, whatever the locale; *end is set behind it, or to `text` if there is none.
- * Decimal notation only: no hexadecimal, infinity or NaN; overflow gives infinity. */
+/* Strict numbers: the whole text must be one; limits are inclusive. `where` names the place in the
+ * message ("--tp"). lk_parse_count also reads the suffixes k, M, G, T (powers of 1000) and Ki, Mi,
+ * Gi (1024): "15T", "1.5k". */
+lk_status lk_parse_int(const char *text, long long low, long long high, long long *out,
+                       const char *where, lk_error *err);
+lk_status lk_parse_real(const char *text, double low, double high, double *out, const char *where,
+                        lk_error *err);
+lk_status lk_parse_count(const char *text, double low, double high, double *out, const char *where,
+                         lk_error *err);
+/* The number at the start of `text`, whatever the locale; *end is set behind it, or to `text` if
+ * there is none. Decimal notation only: no hexadecimal, infinity or NaN; overflow gives infinity.
+ */
 double lk_read_real(const char *text, const char **end);
 lk_status lk_parse_bool(const char *text, bool *out, const char *where, lk_error *err);
 
-/* Numbers for people: "1.53 s", "812 us", "73.6 GiB", "1.8 TB/s", "405.9 G", "1 012". Each returns `out`. */
+/* Numbers for people: "1.53 s", "812 us", "73.6 GiB", "1.8 TB/s", "405.9 G", "1 012". Each returns
+ * `out`. */
 char *lk_format_seconds(double seconds, char *out, size_t size);
-char *lk_format_bytes(double bytes, char *out, size_t size);       /* IEC: GiB */
-char *lk_format_rate(double bytes_per_s, char *out, size_t size);  /* SI: GB/s */
-char *lk_format_count(double count, char *out, size_t size);       /* SI: 70.6 G */
-char *lk_format_thousands(double count, char *out, size_t size);   /* 11 234 */
+char *lk_format_bytes(double bytes, char *out, size_t size);      /* IEC: GiB */
+char *lk_format_rate(double bytes_per_s, char *out, size_t size); /* SI: GB/s */
+char *lk_format_count(double count, char *out, size_t size);      /* SI: 70.6 G */
+char *lk_format_thousands(double count, char *out, size_t size);  /* 11 234 */
 
-/* The name of `names` (count of them) that is nearest to `text` by edit distance, or NULL if none is near. */
+/* The name of `names` (count of them) that is nearest to `text` by edit distance, or NULL if none
+ * is near. */
 const char *lk_nearest(const char *text, const char *const *names, size_t count);
 
-/* Writes 15, 16 or 17 digits, the fewest that read back as the same number; whole numbers up to 2^53 in full. `number`
- * must be finite; 32 bytes are enough. */
+/* Writes 15, 16 or 17 digits, the fewest that read back as the same number; whole numbers up to
+ * 2^53 in full. `number` must be finite; 32 bytes are enough. */
 char *lk_format_shortest(double number, char *out, size_t size);
 
-/* Length of the UTF-8 sequence (1 to 4) at the start of `text`, which has `size` bytes; 0 if it is not valid. */
+/* Length of the UTF-8 sequence (1 to 4) at the start of `text`, which has `size` bytes; 0 if it is
+ * not valid. */
 size_t lk_utf8_length(const char *text, size_t size);
 
 bool lk_ends_in(const char *text, const char *ending);

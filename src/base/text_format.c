@@ -1,4 +1,5 @@
-/* text_format.c: numbers for people. Three digits that mean something, blanks as thousands separators, units always. */
+/* text_format.c: numbers for people. Three digits that mean something, blanks as thousands
+ * separators, units always. */
 #include "base/text.h"
 
 #include <math.h>
@@ -18,7 +19,8 @@ static void plain_point(char *text) {
 	}
 }
 
-/* At most three digits, four from 100 on where `tenths`; no zeros at the end: "1.8", "73.6", "405.9", "812". */
+/* At most three digits, four from 100 on where `tenths`; no zeros at the end: "1.8", "73.6",
+ * "405.9", "812". */
 static void digits_of(double number, bool tenths, char *out, size_t size) {
 	double magnitude = fabs(number);
 	int places = magnitude < 9.995 ? 2 : magnitude < 99.95 || tenths ? 1 : 0;
@@ -31,48 +33,54 @@ static void digits_of(double number, bool tenths, char *out, size_t size) {
 	out[length] = '\0';
 }
 
-/* Writes `number` in the largest of `units` (ascending, ends with size 0) in which it is at least 1. */
+/* Writes `number` in the largest of `units` (ascending, ends with size 0) in which it is at
+ * least 1. */
 static char *in_unit(double number, const struct unit *units, bool tenths, char *out, size_t size) {
 	if (!isfinite(number)) {
 		snprintf(out, size, "%s", isnan(number) ? "n/a" : number > 0 ? "infinite" : "-infinite");
 		return out;
 	}
 	/* What rounds up to the next unit is shown in it: 999.96 ms is 1 s. */
-	while (units[1].size > 0 && fabs(number) >= units[1].size * (1 - (tenths ? 0.00005 : 0.0005))) units++;
+	while (units[1].size > 0 && fabs(number) >= units[1].size * (1 - (tenths ? 0.00005 : 0.0005)))
+		units++;
 	char digits[352];
 	digits_of(number / units->size, tenths, digits, sizeof digits);
-	snprintf(out, size, "%s%s%s", strcmp(digits, "-0") ? digits : "0", *units->name ? " " : "", units->name);
+	snprintf(out, size, "%s%s%s", strcmp(digits, "-0") ? digits : "0", *units->name ? " " : "",
+	         units->name);
 	return out;
 }
 
 char *lk_format_seconds(double seconds, char *out, size_t size) {
-	static const struct unit units[] = {{1e-12, "ps"}, {1e-9, "ns"}, {1e-6, "us"}, {1e-3, "ms"}, {1, "s"}, {0, ""}};
+	static const struct unit units[] = {{1e-12, "ps"}, {1e-9, "ns"}, {1e-6, "us"},
+	                                    {1e-3, "ms"},  {1, "s"},     {0, ""}};
 	static const struct unit minutes[] = {{60, "min"}, {0, ""}}, hours[] = {{3600, "h"}, {0, ""}};
 	static const struct unit days[] = {{86400, "days"}, {0, ""}}, none[] = {{1, "s"}, {0, ""}};
 	double magnitude = fabs(seconds);
-	const struct unit *table = seconds == 0        ? none
-	                    : magnitude < 119.5 ? units
-	                    : magnitude < 7200  ? minutes
-	                    : magnitude < 172800 ? hours
-	                                         : days;
+	const struct unit *table = seconds == 0         ? none
+	                           : magnitude < 119.5  ? units
+	                           : magnitude < 7200   ? minutes
+	                           : magnitude < 172800 ? hours
+	                                                : days;
 	return in_unit(seconds, table, false, out, size);
 }
 
 char *lk_format_bytes(double bytes, char *out, size_t size) {
-	static const struct unit units[] = {{1, "B"},          {0x1p10, "KiB"}, {0x1p20, "MiB"}, {0x1p30, "GiB"},
-	                             {0x1p40, "TiB"}, {0x1p50, "PiB"}, {0, ""}};
+	static const struct unit units[] = {{1, "B"},        {0x1p10, "KiB"}, {0x1p20, "MiB"},
+	                                    {0x1p30, "GiB"}, {0x1p40, "TiB"}, {0x1p50, "PiB"},
+	                                    {0, ""}};
 	return in_unit(bytes, units, true, out, size);
 }
 
 char *lk_format_rate(double bytes_per_s, char *out, size_t size) {
-	static const struct unit units[] = {{1, "B/s"},     {1e3, "kB/s"},  {1e6, "MB/s"}, {1e9, "GB/s"},
-	                             {1e12, "TB/s"}, {1e15, "PB/s"}, {0, ""}};
+	static const struct unit units[] = {{1, "B/s"},    {1e3, "kB/s"},  {1e6, "MB/s"},
+	                                    {1e9, "GB/s"}, {1e12, "TB/s"}, {1e15, "PB/s"},
+	                                    {0, ""}};
 	return in_unit(bytes_per_s, units, true, out, size);
 }
 
 char *lk_format_count(double count, char *out, size_t size) {
 	static const struct unit units[] = {{1, ""},     {1e3, "k"},  {1e6, "M"},  {1e9, "G"},
-	                             {1e12, "T"}, {1e15, "P"}, {1e18, "E"}, {0, ""}};
+	                                    {1e12, "T"}, {1e15, "P"}, {1e18, "E"}, {0, ""}};
 	return in_unit(count, units, true, out, size);
 }
 

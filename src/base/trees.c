@@ -8,7 +8,10 @@
 
 #include "base/stats.h"
 
-enum { BINS = LK_TREE_EDGES + 1, INNER = LK_TREE_LEAVES - 1 };
+enum {
+	BINS = LK_TREE_EDGES + 1,
+	INNER = LK_TREE_LEAVES - 1
+};
 
 /* ---- use ---- */
 
@@ -27,7 +30,8 @@ double lk_trees_at(const lk_trees *trees, const float *x) {
 	for (int t = 0; t < trees->count; t++) {
 		const lk_tree *tree = &trees->tree[t];
 		int node = 0;
-		for (int level = 0; level < LK_TREE_DEPTH; level++) node = 2 * node + 1 + (bin[tree->feature[node]] > tree->edge[node]);
+		for (int level = 0; level < LK_TREE_DEPTH; level++)
+			node = 2 * node + 1 + (bin[tree->feature[node]] > tree->edge[node]);
 		sum += tree->leaf[node - INNER];
 	}
 	return (double)sum * LK_TREE_UNIT;
@@ -39,12 +43,12 @@ struct fit {
 	const lk_trees_options *options;
 	size_t rows, sample;
 	int features;
-	double rate;           /* of the current tree */
-	uint8_t *bin;          /* [features][rows], rows shuffled */
-	float *target, *left;  /* [rows] shuffled; what is left over, limited */
-	float *sum;            /* [rows] of the trees so far */
-	uint8_t *leaf;         /* [rows] the node of the current level that a row is in */
-	uint32_t *order;       /* [rows] shuffled row -> row */
+	double rate;          /* of the current tree */
+	uint8_t *bin;         /* [features][rows], rows shuffled */
+	float *target, *left; /* [rows] shuffled; what is left over, limited */
+	float *sum;           /* [rows] of the trees so far */
+	uint8_t *leaf;        /* [rows] the node of the current level that a row is in */
+	uint32_t *order;      /* [rows] shuffled row -> row */
 };
 
 struct cell {
@@ -65,7 +69,8 @@ static float shorter(float x) {
 }
 
 /* Edges of a feature: between the values where they are few, else at quantiles. */
-static void find_edges(const float *x, size_t rows, int features, int f, float *room, lk_trees *out) {
+static void find_edges(const float *x, size_t rows, int features, int f, float *room,
+                       lk_trees *out) {
 	size_t distinct = 1, n = rows;
 	for (size_t i = 0; i < n; i++) room[i] = x[i * (size_t)features + (size_t)f];
 	qsort(room, n, sizeof *room, by_value);
@@ -88,7 +93,8 @@ static void shuffle(uint32_t *order, size_t rows) {
 	}
 }
 
-static void sort_into_bins(struct fit *fit, const float *x, const float *target, const lk_trees *out) {
+static void sort_into_bins(struct fit *fit, const float *x, const float *target,
+                           const lk_trees *out) {
 	for (size_t i = 0; i < fit->rows; i++) fit->target[i] = target[fit->order[i]];
 	for (int f = 0; f < fit->features; f++) {
 		uint8_t *bin = fit->bin + (size_t)f * fit->rows;
@@ -110,7 +116,8 @@ struct split {
 	int feature, edge;
 };
 
-static void best_edges(const struct fit *fit, const struct cell cells[][BINS], int nodes, int f, int edges, struct split *best) {
+static void best_edges(const struct fit *fit, const struct cell cells[][BINS], int nodes, int f,
+                       int edges, struct split *best) {
 	for (int node = 0; node < nodes; node++) {
 		double all = 0, below = 0;
 		long rows = 0, under = 0, least = fit->options->rows;
@@ -121,7 +128,8 @@ static void best_edges(const struct fit *fit, const struct cell cells[][BINS], i
 			below += cells[node][b].sum, under += cells[node][b].count;
 			if (under < least) continue;
 			if (rows - under < least) break;
-			double gain = below * below / (double)under + (all - below) * (all - below) / (double)(rows - under) - none;
+			double gain = below * below / (double)under +
+			              (all - below) * (all - below) / (double)(rows - under) - none;
 			if (gain > best[node].gain) best[node] = (struct split){gain, f, b};
 		}
 	}
@@ -158,9 +166,11 @@ static void divide(struct fit *fit, size_t first, int level, lk_trees *out, lk_t
 /* Leaves get the mean of what is left in them, times the rate, in units. */
 static void fill_leaves(struct fit *fit, size_t first, lk_tree *tree) {
 	struct cell cells[LK_TREE_LEAVES] = {0};
-	for (size_t i = first; i < first + fit->sample; i++) cells[fit->leaf[i]].sum += fit->left[i], cells[fit->leaf[i]].count++;
+	for (size_t i = first; i < first + fit->sample; i++)
+		cells[fit->leaf[i]].sum += fit->left[i], cells[fit->leaf[i]].count++;
 	for (int l = 0; l < LK_TREE_LEAVES; l++) {
-		double value = cells[l].count ? cells[l].sum / (cells[l].count + 1.0) * fit->rate / LK_TREE_UNIT : 0;
+		double value =
+			cells[l].count ? cells[l].sum / (cells[l].count + 1.0) * fit->rate / LK_TREE_UNIT : 0;
 		tree->leaf[l] = (int16_t)lround(fmin(fmax(value, -2047), 2047));
 	}
 }
@@ -169,12 +179,14 @@ static void add_tree(struct fit *fit, const lk_tree *tree) {
 	for (size_t i = 0; i < fit->rows; i++) {
 		int node = 0;
 		for (int level = 0; level < LK_TREE_DEPTH; level++)
-			node = 2 * node + 1 + (fit->bin[(size_t)tree->feature[node] * fit->rows + i] > tree->edge[node]);
+			node = 2 * node + 1 +
+			       (fit->bin[(size_t)tree->feature[node] * fit->rows + i] > tree->edge[node]);
 		fit->sum[i] += (float)(tree->leaf[node - INNER] * LK_TREE_UNIT);
 	}
 }
 
-/* Steps and limits shrink from tree to tree: the last ones settle what noise moved, and count magnitudes. */
+/* Steps and limits shrink from tree to tree: the last ones settle what noise moved, and count
+ * magnitudes. */
 static void boost(struct fit *fit, lk_trees *out) {
 	size_t first = 0;
 	for (int t = 0; t < out->count; t++) {
@@ -186,10 +198,13 @@ static void boost(struct fit *fit, lk_trees *out) {
 			fit->left[i] = left > limit ? limit : left < -limit ? -limit : left;
 		}
 		memset(fit->leaf, 0, fit->rows);
-		for (int level = 0; level < LK_TREE_DEPTH; level++) divide(fit, first, level, out, &out->tree[t]);
+		for (int level = 0; level < LK_TREE_DEPTH; level++)
+			divide(fit, first, level, out, &out->tree[t]);
 		fill_leaves(fit, first, &out->tree[t]);
 		add_tree(fit, &out->tree[t]);
-		first = first + 2 * fit->sample <= fit->rows ? first + fit->sample : lk_hash64((uint64_t)t) % (fit->rows - fit->sample + 1);
+		first = first + 2 * fit->sample <= fit->rows
+		            ? first + fit->sample
+		            : lk_hash64((uint64_t)t) % (fit->rows - fit->sample + 1);
 	}
 }
 
@@ -210,19 +225,22 @@ static void drop_edges(lk_trees *out) {
 		out->edges[f] = kept;
 		for (int t = 0; t < out->count; t++)
 			for (int i = 0; i < INNER; i++)
-				if (out->tree[t].feature[i] == f) out->tree[t].edge[i] = place[out->tree[t].edge[i]];
+				if (out->tree[t].feature[i] == f)
+					out->tree[t].edge[i] = place[out->tree[t].edge[i]];
 	}
 }
 
-lk_status lk_trees_fit(lk_arena *arena, const float *x, const float *target, size_t rows, int features,
-                       const lk_trees_options *options, lk_trees *out, lk_error *err) {
+lk_status lk_trees_fit(lk_arena *arena, const float *x, const float *target, size_t rows,
+                       int features, const lk_trees_options *options, lk_trees *out,
+                       lk_error *err) {
 	lk_arena room = LK_ARENA_INIT;
 	struct fit s = {.options = options, .rows = rows, .features = features};
 	s.sample = (size_t)fmax(1, options->sample * (double)rows);
 	out->features = features, out->count = rows ? options->count : 0;
 	out->tree = LK_ARRAY(arena, lk_tree, out->count);
 	s.bin = LK_ARRAY(&room, uint8_t, rows * (size_t)features);
-	s.target = LK_ARRAY(&room, float, rows), s.left = LK_ARRAY(&room, float, rows), s.sum = LK_ARRAY(&room, float, rows);
+	s.target = LK_ARRAY(&room, float, rows), s.left = LK_ARRAY(&room, float, rows),
+	s.sum = LK_ARRAY(&room, float, rows);
 	s.leaf = LK_ARRAY(&room, uint8_t, rows), s.order = LK_ARRAY(&room, uint32_t, rows);
 	bool enough = out->tree && s.bin && s.target && s.left && s.sum && s.leaf && s.order;
 	if (enough && rows) {

@@ -1,6 +1,6 @@
-/* trees_text.c: trees as one line of text: the number of features and of trees, each feature's edges (how many, then their
- * values), then a word per tree: feature and edge of every inner node, one character each, and two characters per leaf,
- * counted from -2048, all in digits of base 64. */
+/* trees_text.c: trees as one line of text: the number of features and of trees, each feature's
+ * edges (how many, then their values), then a word per tree: feature and edge of every inner node,
+ * one character each, and two characters per leaf, counted from -2048, all in digits of base 64. */
 #include "base/text.h"
 #include "base/trees.h"
 
@@ -11,11 +11,17 @@
 
 static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+-";
 
-enum { INNER = LK_TREE_LEAVES - 1, WORD = 2 * INNER + 2 * LK_TREE_LEAVES, MIDDLE = 2048, TREES = 4096 };
+enum {
+	INNER = LK_TREE_LEAVES - 1,
+	WORD = 2 * INNER + 2 * LK_TREE_LEAVES,
+	MIDDLE = 2048,
+	TREES = 4096
+};
 
 static void tree_word(const lk_tree *tree, char word[WORD + 1]) {
 	char *at = word;
-	for (int i = 0; i < INNER; i++) *at++ = digits[tree->feature[i] & 63], *at++ = digits[tree->edge[i] & 63];
+	for (int i = 0; i < INNER; i++)
+		*at++ = digits[tree->feature[i] & 63], *at++ = digits[tree->edge[i] & 63];
 	for (int i = 0; i < LK_TREE_LEAVES; i++) {
 		int value = tree->leaf[i] + MIDDLE;
 		*at++ = digits[value >> 6 & 63], *at++ = digits[value & 63];
@@ -24,13 +30,16 @@ static void tree_word(const lk_tree *tree, char word[WORD + 1]) {
 }
 
 const char *lk_trees_text(lk_arena *arena, const lk_trees *trees) {
-	size_t size = 64 + (size_t)trees->features * (LK_TREE_EDGES + 1) * 16 + (size_t)trees->count * (WORD + 1), used;
+	size_t size = 64 + (size_t)trees->features * (LK_TREE_EDGES + 1) * 16 +
+	              (size_t)trees->count * (WORD + 1),
+		   used;
 	char *text = LK_ARRAY(arena, char, size);
 	if (!text) return NULL;
 	used = (size_t)snprintf(text, size, "%d %d", trees->features, trees->count);
 	for (int f = 0; f < trees->features; f++) {
 		used += (size_t)snprintf(text + used, size - used, " %d", trees->edges[f]);
-		for (int e = 0; e < trees->edges[f]; e++) used += (size_t)snprintf(text + used, size - used, " %.5g", trees->edge[f][e]);
+		for (int e = 0; e < trees->edges[f]; e++)
+			used += (size_t)snprintf(text + used, size - used, " %.5g", trees->edge[f][e]);
 	}
 	for (int t = 0; t < trees->count; t++) {
 		char word[WORD + 1];
@@ -91,14 +100,18 @@ static bool read_tree(const char **text, int features, lk_tree *tree) {
 	return true;
 }
 
-lk_status lk_trees_read(lk_arena *arena, const char *text, const char *where, lk_trees *out, lk_error *err) {
+lk_status lk_trees_read(lk_arena *arena, const char *text, const char *where, lk_trees *out,
+                        lk_error *err) {
 	int count;
 	memset(out, 0, sizeof *out);
-	bool good = read_count(&text, LK_TREE_FEATURES, &out->features) && read_count(&text, TREES, &count) && read_edges(&text, out);
+	bool good = read_count(&text, LK_TREE_FEATURES, &out->features) &&
+	            read_count(&text, TREES, &count) && read_edges(&text, out);
 	if (good) {
 		out->tree = LK_ARRAY(arena, lk_tree, count);
 		if (!out->tree) return lk_oom(err);
-		while (good && out->count < count && (good = read_tree(&text, out->features, &out->tree[out->count]))) out->count++;
+		while (good && out->count < count &&
+		       (good = read_tree(&text, out->features, &out->tree[out->count])))
+			out->count++;
 	}
 	if (good && !*text) return LK_OK;
 	out->count = 0;

@@ -1,4 +1,5 @@
-/* vec.h: growing arrays on the heap, typed by the caller: `struct { T *at; size_t count, capacity; }`.
+/* vec.h: growing arrays on the heap, typed by the caller: `struct { T *at; size_t count, capacity;
+ * }`.
  *
  *     LK_VEC(int) v = {0};
  *     if (!lk_push(&v)) return lk_oom(err);
@@ -11,19 +12,20 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#define LK_VEC(type)             \
-	struct {                     \
-		type *at;                \
-		size_t count, capacity;  \
+#define LK_VEC(type)            \
+	struct {                    \
+		type *at;               \
+		size_t count, capacity; \
 	}
 
 /* Makes room for `extra` more elements; false when memory is out (the vector is then unchanged). */
 bool lk_vec_reserve_(void **at, size_t *capacity, size_t count, size_t extra, size_t size);
 
-#define lk_reserve(v, extra) lk_vec_reserve_((void **)&(v)->at, &(v)->capacity, (v)->count, (extra), sizeof *(v)->at)
+#define lk_reserve(v, extra) \
+	lk_vec_reserve_((void **)&(v)->at, &(v)->capacity, (v)->count, (extra), sizeof *(v)->at)
 /* Appends one zeroed element; false when memory is out. */
-#define lk_push(v) (lk_reserve((v), 1) && lk_vec_clear_(&(v)->at[(v)->count++], sizeof *(v)->at))
-#define lk_last(v) (&(v)->at[(v)->count - 1])
+#define lk_push(v)     (lk_reserve((v), 1) && lk_vec_clear_(&(v)->at[(v)->count++], sizeof *(v)->at))
+#define lk_last(v)     (&(v)->at[(v)->count - 1])
 #define lk_vec_free(v) lk_vec_free_((void **)&(v)->at, &(v)->count, &(v)->capacity)
 
 bool lk_vec_clear_(void *element, size_t size);

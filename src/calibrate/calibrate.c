@@ -1,4 +1,5 @@
-/* calibrate.c: hands a table to the function of its kind, or measures the machine; the result in one form. */
+/* calibrate.c: hands a table to the function of its kind, or measures the machine; the result in
+ * one form. */
 #include "calibrate/calibrate.h"
 
 #include <stdlib.h>
@@ -9,7 +10,7 @@
 
 /* Everything that a result owns. */
 struct work {
-	lk_calibrated result;       /* first: the result is the work */
+	lk_calibrated result; /* first: the result is the work */
 	lk_arena arena;
 	lk_calibration calibration;
 	lk_host host;
@@ -18,8 +19,8 @@ struct work {
 
 static const struct kind {
 	const char *name;
-	lk_calibrate_fn *fit;       /* NULL: host */
-	const char *table;          /* such as this */
+	lk_calibrate_fn *fit; /* NULL: host */
+	const char *table;    /* such as this */
 } kinds[] = {
 	{"ops", lk_calibrate_ops, "ops_fp16.csv.gz"},
 	{"collectives", lk_calibrate_collectives, "collectives.csv"},
@@ -29,7 +30,9 @@ static const struct kind {
 	{"runs", lk_calibrate_runs, "llm_runs.csv"},
 	{"host", NULL, NULL},
 };
-enum { KINDS = sizeof kinds / sizeof *kinds };
+enum {
+	KINDS = sizeof kinds / sizeof *kinds
+};
 
 const lk_calibration *lk_calibrated_rows(const lk_calibrated *calibrated) {
 	const struct work *work = calibrated->memory_owner;
@@ -61,37 +64,46 @@ static lk_status find_kind(const char *name, const struct kind **out, lk_error *
 	}
 	char shown[64];
 	const char *near = lk_nearest(name, names, KINDS);
-	lk_fail(err, LK_ERR_INPUT, "calibrate", "\"%s\" is no kind of calibration", lk_escape(name, shown, sizeof shown));
+	lk_fail(err, LK_ERR_INPUT, "calibrate", "\"%s\" is no kind of calibration",
+	        lk_escape(name, shown, sizeof shown));
 	if (near) return lk_hint(err, "did you mean %s?", near);
 	return lk_hint(err, "give one of ops, collectives, memory, slowdown, models, runs and host");
 }
 
-static lk_status check_table(const lk_calibrate_request *request, const struct kind *kind, lk_error *err) {
+static lk_status check_table(const lk_calibrate_request *request, const struct kind *kind,
+                             lk_error *err) {
 	if (!kind->fit && request->table) {
 		lk_fail(err, LK_ERR_INPUT, "calibrate host", "it measures this machine and reads no file");
-		return lk_hint(err, "say ops, collectives, memory, slowdown, models or runs for a table; -f FILE names the output");
+		return lk_hint(err, "say ops, collectives, memory, slowdown, models or runs for a table; "
+		                    "-f FILE names the output");
 	}
 	if (!kind->fit) return LK_OK;
 	const struct {
 		const char *option;
 		bool given;
-	} of_host[] = {{"--seconds", request->seconds > 0}, {"--disk", request->disk != NULL}, {"--mpi", request->mpi != NULL}};
+	} of_host[] = {{"--seconds", request->seconds > 0},
+	               {"--disk", request->disk != NULL},
+	               {"--mpi", request->mpi != NULL}};
 	for (int i = 0; i < 3; i++)
 		if (of_host[i].given)
-			return lk_fail(err, LK_ERR_INPUT, of_host[i].option, "goes with calibrate host, not with %s", kind->name);
+			return lk_fail(err, LK_ERR_INPUT, of_host[i].option,
+			               "goes with calibrate host, not with %s", kind->name);
 	if (request->table) return LK_OK;
 	lk_fail(err, LK_ERR_INPUT, "calibrate", "no table of measurements is named");
-	return lk_hint(err, "give a CSV file, such as lockstep calibrate %s %s", kind->name, kind->table);
+	return lk_hint(err, "give a CSV file, such as lockstep calibrate %s %s", kind->name,
+	               kind->table);
 }
 
 /* Texts that get into files: short, and of one line. */
 static lk_status check_text(const char *option, const char *text, size_t longest, lk_error *err) {
 	if (!text) return LK_OK;
 	if (!*text) return lk_fail(err, LK_ERR_INPUT, option, "the text is empty");
-	if (strlen(text) > longest) return lk_fail(err, LK_ERR_INPUT, option, "longer than %zu bytes", longest);
+	if (strlen(text) > longest)
+		return lk_fail(err, LK_ERR_INPUT, option, "longer than %zu bytes", longest);
 	for (const char *c = text; *c; c++)
 		if ((unsigned char)*c < 0x20 || *c == 0x7f)
-			return lk_fail(err, LK_ERR_INPUT, option, "control characters cannot be kept in a file of one line a row");
+			return lk_fail(err, LK_ERR_INPUT, option,
+			               "control characters cannot be kept in a file of one line a row");
 	return LK_OK;
 }
 
@@ -105,14 +117,17 @@ static bool is_date(const char *text) {
 	return when != (time_t)-1 && same.tm_mday == day.tm_mday && same.tm_mon == day.tm_mon;
 }
 
-static lk_status check_request(const lk_calibrate_request *request, const struct kind *kind, lk_error *err) {
+static lk_status check_request(const lk_calibrate_request *request, const struct kind *kind,
+                               lk_error *err) {
 	LK_TRY(check_table(request, kind, err));
 	LK_TRY(check_text("--source", request->source, 400, err));
 	LK_TRY(check_text("--name", request->name, 39, err));
 	if (request->date && !is_date(request->date))
-		return lk_fail(err, LK_ERR_INPUT, "--date", "\"%.20s\" is no date; write 2026-11-21", request->date);
+		return lk_fail(err, LK_ERR_INPUT, "--date", "\"%.20s\" is no date; write 2026-11-21",
+		               request->date);
 	bool wrong = request->seconds != 0 && !(request->seconds >= 0.1 && request->seconds <= 3600);
-	return wrong ? lk_fail(err, LK_ERR_INPUT, "--seconds", "must be a number from 0.1 to 3600") : LK_OK;
+	return wrong ? lk_fail(err, LK_ERR_INPUT, "--seconds", "must be a number from 0.1 to 3600")
+	             : LK_OK;
 }
 
 static const char *date_of(const lk_calibrate_request *request, lk_arena *arena) {
@@ -132,27 +147,32 @@ static const char *source_of(const lk_calibrate_request *request, lk_arena *aren
 	if (strcmp(request->table, "-") == 0) return lk_arena_strdup(arena, "standard input");
 	const char *slash = strrchr(request->table, '/');
 	char shown[256];
-	return lk_arena_strdup(arena, lk_escape(slash ? slash + 1 : request->table, shown, sizeof shown));
+	return lk_arena_strdup(arena,
+	                       lk_escape(slash ? slash + 1 : request->table, shown, sizeof shown));
 }
 
 /* ---- tables ---- */
 
-/* --name is for a table of one device or fabric: two under one name would hide each other. Rows that hold for all of
- * them ("", "all", "default") and those of other families keep their subject; ranges have it as a part of the variant. */
+/* --name is for a table of one device or fabric: two under one name would hide each other. Rows
+ * that hold for all of them ("", "all", "default") and those of other families keep their subject;
+ * ranges have it as a part of the variant. */
 static bool has_own_subject(const lk_calibration_row *row) {
 	static const char *const families[] = {"gemm", "memory", "collective", "overlap", "network"};
-	if (!*row->subject || strcmp(row->subject, "all") == 0 || strcmp(row->subject, "default") == 0) return false;
+	if (!*row->subject || strcmp(row->subject, "all") == 0 || strcmp(row->subject, "default") == 0)
+		return false;
 	for (size_t i = 0; i < sizeof families / sizeof *families; i++)
 		if (strcmp(row->family, families[i]) == 0) return true;
 	return false;
 }
 
 /* `text` with the first word `old` replaced by `name`; NULL when memory is out. */
-static const char *rename_words(lk_arena *arena, const char *text, const char *old, const char *name) {
+static const char *rename_words(lk_arena *arena, const char *text, const char *old,
+                                const char *name) {
 	size_t length = strlen(old);
 	for (const char *at = text; (at = strstr(at, old)) != NULL; at++) {
 		bool begins = at == text || at[-1] == ' ', ends = at[length] == '\0' || at[length] == ' ';
-		if (begins && ends) return lk_arena_printf(arena, "%.*s%s%s", (int)(at - text), text, name, at + length);
+		if (begins && ends)
+			return lk_arena_printf(arena, "%.*s%s%s", (int)(at - text), text, name, at + length);
 	}
 	return text;
 }
@@ -163,16 +183,20 @@ static lk_status rename_subject(const char *name, lk_calibration *calibration, l
 		if (!has_own_subject(&calibration->rows.at[i])) continue;
 		const char *subject = calibration->rows.at[i].subject;
 		if (only && strcmp(only, subject) != 0) {
-			lk_fail(err, LK_ERR_INPUT, "--name", "the table holds more than one: %.60s, %.60s", only, subject);
+			lk_fail(err, LK_ERR_INPUT, "--name", "the table holds more than one: %.60s, %.60s",
+			        only, subject);
 			return lk_hint(err, "leave --name out, or calibrate from a table of one");
 		}
 		only = subject;
 	}
-	if (!only) return lk_fail(err, LK_ERR_INPUT, "--name", "these numbers are not those of one device or fabric");
+	if (!only)
+		return lk_fail(err, LK_ERR_INPUT, "--name",
+		               "these numbers are not those of one device or fabric");
 	for (size_t i = 0; i < calibration->rows.count; i++) {
 		lk_calibration_row *row = &calibration->rows.at[i];
 		if (has_own_subject(row)) row->subject = name;
-		else if (strcmp(row->family, "range") == 0) row->variant = rename_words(&calibration->arena, row->variant, only, name);
+		else if (strcmp(row->family, "range") == 0)
+			row->variant = rename_words(&calibration->arena, row->variant, only, name);
 		if (!row->variant) return lk_oom(err);
 	}
 	return LK_OK;
@@ -181,7 +205,8 @@ static lk_status rename_subject(const char *name, lk_calibration *calibration, l
 static const char *numbers_text(lk_arena *arena, const lk_calibration_row *row) {
 	const char *text = "";
 	for (int i = 0; text && i < row->count; i++)
-		text = lk_arena_printf(arena, "%s%s%s=%.6g", text, i ? " " : "", row->name[i], row->value[i]);
+		text =
+			lk_arena_printf(arena, "%s%s%s=%.6g", text, i ? " " : "", row->name[i], row->value[i]);
 	return text;
 }
 
@@ -191,8 +216,9 @@ static lk_status list_rows(struct work *work, lk_error *err) {
 	if (!rows) return lk_oom(err);
 	for (size_t i = 0; i < calibration->rows.count; i++) {
 		const lk_calibration_row *row = &calibration->rows.at[i];
-		rows[i] = (lk_fitted){row->family, row->subject, row->variant, numbers_text(&work->arena, row), row->points,
-		                      row->error, row->date, row->source};
+		rows[i] =
+			(lk_fitted){row->family, row->subject, row->variant, numbers_text(&work->arena, row),
+		                row->points, row->error,   row->date,    row->source};
 		if (!rows[i].numbers) return lk_oom(err);
 	}
 	work->result.rows = rows;
@@ -200,7 +226,8 @@ static lk_status list_rows(struct work *work, lk_error *err) {
 	return LK_OK;
 }
 
-static lk_status fit(const lk_calibrate_request *request, const struct kind *kind, struct work *work, lk_error *err) {
+static lk_status fit(const lk_calibrate_request *request, const struct kind *kind,
+                     struct work *work, lk_error *err) {
 	const char *source = source_of(request, &work->arena), *date = date_of(request, &work->arena);
 	const char *name = request->name ? lk_arena_strdup(&work->arena, request->name) : NULL;
 	lk_stream *in;
@@ -222,8 +249,14 @@ static lk_status fit(const lk_calibrate_request *request, const struct kind *kin
 static lk_status measure(const lk_calibrate_request *request, struct work *work, lk_error *err) {
 	work->is_host = true;
 	const lk_host_options options = {
-		.seconds = request->seconds > 0 ? request->seconds : 20, .name = request->name, .date = date_of(request, &work->arena),
-		.source = source_of(request, &work->arena), .disk = request->disk, .mpi = request->mpi, .progress = request->progress, .context = request->context,
+		.seconds = request->seconds > 0 ? request->seconds : 20,
+		.name = request->name,
+		.date = date_of(request, &work->arena),
+		.source = source_of(request, &work->arena),
+		.disk = request->disk,
+		.mpi = request->mpi,
+		.progress = request->progress,
+		.context = request->context,
 	};
 	if (!options.date || !options.source) return lk_oom(err);
 	LK_TRY(lk_host_measure(&options, &work->host, err));
@@ -232,7 +265,9 @@ static lk_status measure(const lk_calibrate_request *request, struct work *work,
 	if (!measured) return lk_oom(err);
 	for (size_t i = 0; i < count; i++) {
 		const lk_quantity *quantity = &work->host.quantities.at[i];
-		measured[i] = (lk_measured){quantity->group, quantity->name, quantity->unit, quantity->value, quantity->low, quantity->high, quantity->repeats};
+		measured[i] =
+			(lk_measured){quantity->group, quantity->name, quantity->unit,   quantity->value,
+		                  quantity->low,   quantity->high, quantity->repeats};
 	}
 	work->result.measured = measured, work->result.measured_count = (int)count;
 	work->result.notes = work->host.notes.at, work->result.note_count = (int)work->host.notes.count;

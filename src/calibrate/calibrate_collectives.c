@@ -1,5 +1,6 @@
-/* calibrate_collectives.c: measured collectives to the numbers of fabrics, their curves, and to the widths of their
- * ranges: the 80 % quantile of |ln(predicted / measured)| among cross-validated rows, by fabric and size class. */
+/* calibrate_collectives.c: measured collectives to the numbers of fabrics, their curves, and to the
+ * widths of their ranges: the 80 % quantile of |ln(predicted / measured)| among cross-validated
+ * rows, by fabric and size class. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,7 +13,8 @@
 
 static const char *const classes[] = {"<1 MiB", "1-16 MiB", ">16 MiB"};
 static const double quantile = .8;
-static const double farther = 1.25; /* of a fabric that nobody fitted, over a number of GPUs that nobody measured */
+static const double farther =
+	1.25; /* of a fabric that nobody fitted, over a number of GPUs that nobody measured */
 
 struct task {
 	lk_arena arena; /* of what is only needed on the way */
@@ -27,7 +29,8 @@ struct task {
 
 /* ---- a row of the result ---- */
 
-static lk_calibration_row *add_row(struct task *task, const char *family, const char *subject, const char *variant) {
+static lk_calibration_row *add_row(struct task *task, const char *family, const char *subject,
+                                   const char *variant) {
 	lk_arena *arena = &task->out->arena;
 	const char *texts[] = {
 		lk_arena_strdup(arena, subject),
@@ -41,7 +44,8 @@ static lk_calibration_row *add_row(struct task *task, const char *family, const 
 	return row;
 }
 
-static lk_status put_fabric(struct task *task, const char *name, const lk_fabric *fabric, double error, lk_error *err) {
+static lk_status put_fabric(struct task *task, const char *name, const lk_fabric *fabric,
+                            double error, lk_error *err) {
 	lk_fabric numbers = *fabric;
 	lk_calibration_row *row = add_row(task, "collective", name, "");
 	if (!row) return lk_oom(err);
@@ -52,22 +56,27 @@ static lk_status put_fabric(struct task *task, const char *name, const lk_fabric
 	return LK_OK;
 }
 
-static lk_status put_curve(struct task *task, const char *name, const lk_curve *curve, lk_error *err) {
+static lk_status put_curve(struct task *task, const char *name, const lk_curve *curve,
+                           lk_error *err) {
 	char variant[80];
-	snprintf(variant, sizeof variant, "%s %d on %d", lk_coll_name(curve->kind), curve->gpus, curve->nodes);
+	snprintf(variant, sizeof variant, "%s %d on %d", lk_coll_name(curve->kind), curve->gpus,
+	         curve->nodes);
 	lk_calibration_row *row = add_row(task, "curve", name, variant);
 	if (!row) return lk_oom(err);
 	for (int k = 0; k < LK_CURVE_KNOTS; k++)
-		if (curve->measured[k]) lk_calibration_put(row, lk_curve_knot_name(k), exp(curve->correction[k]));
+		if (curve->measured[k])
+			lk_calibration_put(row, lk_curve_knot_name(k), exp(curve->correction[k]));
 	for (size_t i = 0; i < task->picked_count; i++) {
 		const lk_coll_row *one = task->picked[i];
-		row->points += one->kind == curve->kind && one->gpus == curve->gpus && one->nodes == curve->nodes;
+		row->points +=
+			one->kind == curve->kind && one->gpus == curve->gpus && one->nodes == curve->nodes;
 	}
 	return LK_OK;
 }
 
 /* A fabric's own rows: numbers, then the curves that they leave something of. */
-static lk_status put_measured(struct task *task, const char *name, const lk_fabric *start, lk_error *err) {
+static lk_status put_measured(struct task *task, const char *name, const lk_fabric *start,
+                              lk_error *err) {
 	lk_fabric fabric;
 	lk_curves curves;
 	double error;
@@ -84,12 +93,13 @@ static void pick(struct task *task, const char *fabric) {
 	task->picked_count = 0;
 	for (size_t i = 0; i < task->rows.count; i++) {
 		const lk_coll_row *row = &task->rows.at[i];
-		if (lk_coll_fitted(&task->fabrics, row) && strcmp(row->fabric, fabric) == 0) task->picked[task->picked_count++] = row;
+		if (lk_coll_fitted(&task->fabrics, row) && strcmp(row->fabric, fabric) == 0)
+			task->picked[task->picked_count++] = row;
 	}
 }
 
-/* The default: what fabrics with a switch in the node and RDMA between nodes have in common; the NICs' share stays
- * open, as it is a matter of the device's PCIe generation. */
+/* The default: what fabrics with a switch in the node and RDMA between nodes have in common; the
+ * NICs' share stays open, as it is a matter of the device's PCIe generation. */
 static lk_status put_default(struct task *task, lk_error *err) {
 	task->picked_count = 0;
 	for (size_t i = 0; i < task->rows.count; i++) {
@@ -115,13 +125,18 @@ static lk_status put_fabrics(struct task *task, lk_error *err) {
 /* ---- ranges ---- */
 
 /* The quantile of the errors of a class; `fabric` NULL: of all fabrics. */
-static double width(const struct task *task, const double *us, const char *fabric, const char *class, bool gpus, int *points) {
+static double width(const struct task *task, const double *us, const char *fabric,
+                    const char *class, bool gpus, int *points) {
 	double *errors = malloc((task->rows.count + 1) * sizeof *errors);
 	size_t count = 0;
 	for (size_t i = 0; errors && i < task->rows.count; i++) {
 		const lk_coll_row *row = &task->rows.at[i];
-		if (!lk_coll_fitted(&task->fabrics, row) || strcmp(class, lk_coll_size_class(row->bytes)) != 0) continue;
-		if ((fabric && strcmp(fabric, row->fabric) != 0) || (gpus && lk_coll_no_relatives(&task->rows, row))) continue;
+		if (!lk_coll_fitted(&task->fabrics, row) ||
+		    strcmp(class, lk_coll_size_class(row->bytes)) != 0)
+			continue;
+		if ((fabric && strcmp(fabric, row->fabric) != 0) ||
+		    (gpus && lk_coll_no_relatives(&task->rows, row)))
+			continue;
 		errors[count++] = fabs(log(us[i] / row->us));
 	}
 	double result = count ? lk_quantile(errors, count, quantile) : NAN;
@@ -130,7 +145,8 @@ static double width(const struct task *task, const double *us, const char *fabri
 	return result;
 }
 
-static lk_status put_range(struct task *task, const char *fabric, const char *class, lk_error *err) {
+static lk_status put_range(struct task *task, const char *fabric, const char *class,
+                           lk_error *err) {
 	char variant[160];
 	int points, unused;
 	snprintf(variant, sizeof variant, "%.80s %s", fabric ? fabric : "other", class);
@@ -151,10 +167,13 @@ static lk_status put_ranges(struct task *task, lk_error *err) {
 	task->size_us = LK_ARRAY(&task->arena, double, task->rows.count);
 	task->gpus_us = LK_ARRAY(&task->arena, double, task->rows.count);
 	if (!task->size_us || !task->gpus_us) return lk_oom(err);
-	LK_TRY(lk_coll_cross(&task->rows, &task->fabrics, LK_COLL_FOLDS_SIZE, lk_coll_predict_model, task->size_us, err));
-	LK_TRY(lk_coll_cross(&task->rows, &task->fabrics, LK_COLL_FOLDS_GPUS, lk_coll_predict_model, task->gpus_us, err));
+	LK_TRY(lk_coll_cross(&task->rows, &task->fabrics, LK_COLL_FOLDS_SIZE, lk_coll_predict_model,
+	                     task->size_us, err));
+	LK_TRY(lk_coll_cross(&task->rows, &task->fabrics, LK_COLL_FOLDS_GPUS, lk_coll_predict_model,
+	                     task->gpus_us, err));
 	for (size_t c = 0; c < sizeof classes / sizeof *classes; c++) {
-		for (size_t f = 0; f < task->fabrics.count; f++) LK_TRY(put_range(task, task->fabrics.at[f], classes[c], err));
+		for (size_t f = 0; f < task->fabrics.count; f++)
+			LK_TRY(put_range(task, task->fabrics.at[f], classes[c], err));
 		LK_TRY(put_range(task, NULL, classes[c], err));
 	}
 	return LK_OK;
@@ -167,11 +186,11 @@ static lk_status rows_of_log(struct task *task, const lk_nccl_run *run, lk_error
 	const lk_device *device = lk_coll_device(run->device);
 	if (!run->kind_known || !device || run->gpus < 2) {
 		lk_fail(err, LK_ERR_INPUT, run->where, "the log does not say %s",
-				!run->kind_known ? "which collective it is"
-				: run->gpus < 2  ? "on how many GPUs it ran"
-								 : "on which GPUs of the catalogue it ran");
-		return lk_hint(err,
-					   "paste it with its lines \"# Rank ...\", or give a table with the columns of collectives.csv");
+		        !run->kind_known ? "which collective it is"
+		        : run->gpus < 2  ? "on how many GPUs it ran"
+		                         : "on which GPUs of the catalogue it ran");
+		return lk_hint(err, "paste it with its lines \"# Rank ...\", or give a table with the "
+		                    "columns of collectives.csv");
 	}
 	for (int p = 0; p < run->count; p++) {
 		if (!lk_push(&task->rows)) return lk_oom(err);
@@ -198,7 +217,8 @@ static lk_status rows_of_log(struct task *task, const lk_nccl_run *run, lk_error
 static lk_status calibrate_log(struct task *task, lk_stream *in, lk_error *err) {
 	lk_nccl_runs runs = {0};
 	lk_status status = lk_nccl_log_read(&task->arena, in, &runs, err);
-	for (size_t i = 0; i < runs.count && status == LK_OK; i++) status = rows_of_log(task, &runs.at[i], err);
+	for (size_t i = 0; i < runs.count && status == LK_OK; i++)
+		status = rows_of_log(task, &runs.at[i], err);
 	lk_vec_free(&runs);
 	LK_TRY(status);
 	lk_coll_pick *picked = LK_ARRAY(&task->arena, lk_coll_pick, task->rows.count);
@@ -217,7 +237,8 @@ static lk_status calibrate_table(struct task *task, lk_stream *in, lk_error *err
 	task->picked = LK_ARRAY(&task->arena, lk_coll_pick, task->rows.count);
 	if (!task->picked) return lk_oom(err);
 	if (task->fabrics.count == 0) {
-		lk_fail(err, LK_ERR_INPUT, lk_stream_name(in), "no fabric has %d rows or more", LK_COLL_FIT_ROWS);
+		lk_fail(err, LK_ERR_INPUT, lk_stream_name(in), "no fabric has %d rows or more",
+		        LK_COLL_FIT_ROWS);
 		return lk_hint(err, "a log of nccl-tests is fitted with any number of sizes");
 	}
 	LK_TRY(put_default(task, err));
@@ -235,15 +256,16 @@ static bool is_table(const char *text) {
 	return size && size < end;
 }
 
-lk_status lk_calibrate_collectives(lk_stream *in, const char *source, const char *date, lk_calibration *out,
-								   lk_error *err) {
+lk_status lk_calibrate_collectives(lk_stream *in, const char *source, const char *date,
+                                   lk_calibration *out, lk_error *err) {
 	struct task t = {.source = source, .date = date, .out = out};
 	char *text;
 	size_t size;
 	lk_stream *copy = NULL;
 	lk_status status = lk_nccl_log_text(&t.arena, in, &text, &size, err);
 	if (status == LK_OK) status = lk_stream_memory(text, size, lk_stream_name(in), &copy, err);
-	if (status == LK_OK) status = is_table(text) ? calibrate_table(&t, copy, err) : calibrate_log(&t, copy, err);
+	if (status == LK_OK)
+		status = is_table(text) ? calibrate_table(&t, copy, err) : calibrate_log(&t, copy, err);
 	lk_stream_close(copy);
 	lk_vec_free(&t.rows);
 	lk_vec_free(&t.fabrics);

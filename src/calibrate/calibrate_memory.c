@@ -1,35 +1,39 @@
-/* calibrate_memory.c: `lockstep calibrate ops` for memory-bound operations: a row of family "memory" for each device,
- * operation and format, and the widths of ranges from predictions of rows whose width the fit had not seen. */
+/* calibrate_memory.c: `lockstep calibrate ops` for memory-bound operations: a row of family
+ * "memory" for each device, operation and format, and the widths of ranges from predictions of rows
+ * whose width the fit had not seen. */
 #include "calibrate/calibrate.h"
 #include "validate/validate.h"
 
-static lk_status fit_groups(lk_memory_table *table, const char *source, const char *date, lk_calibration *out,
-                            lk_error *err) {
+static lk_status fit_groups(lk_memory_table *table, const char *source, const char *date,
+                            lk_calibration *out, lk_error *err) {
 	for (size_t i = 0; i < table->groups.count; i++) {
 		lk_memory_rows *rows = &table->groups.at[i];
 		if (rows->rows.count < LK_MEMORY_POINTS_LEAST) continue;
 		lk_memory_group group = lk_memory_table_points(table, rows, -1);
-		LK_TRY(lk_memory_fit_row(out, &group, lk_memory_table_whole(table, rows), source, date, err));
+		LK_TRY(
+			lk_memory_fit_row(out, &group, lk_memory_table_whole(table, rows), source, date, err));
 	}
 	return LK_OK;
 }
 
-static lk_status write_ranges(const lk_op_samples *samples, const char *source, const char *date, lk_calibration *out,
-                              lk_error *err) {
+static lk_status write_ranges(const lk_op_samples *samples, const char *source, const char *date,
+                              lk_calibration *out, lk_error *err) {
 	lk_arena arena = LK_ARENA_INIT;
 	lk_miss *misses;
 	double share;
 	lk_status status = lk_ops_memory_misses(&arena, samples, &misses, &share, err);
 	if (status == LK_OK)
-		status = lk_misses_write_of(&arena, misses, samples->count, share, "memory", source, date, out, err);
+		status = lk_misses_write_of(&arena, misses, samples->count, share, "memory", source, date,
+		                            out, err);
 	lk_arena_free(&arena);
 	return status;
 }
 
-lk_status lk_calibrate_memory(const lk_op_samples *samples, const char *source, const char *date, lk_calibration *out,
-                              lk_error *err) {
+lk_status lk_calibrate_memory(const lk_op_samples *samples, const char *source, const char *date,
+                              lk_calibration *out, lk_error *err) {
 	lk_memory_table table;
-	lk_status status = lk_memory_table_sort(&out->arena, samples->at, samples->count, NULL, &table, err);
+	lk_status status =
+		lk_memory_table_sort(&out->arena, samples->at, samples->count, NULL, &table, err);
 	bool any = status == LK_OK && table.groups.count > 0;
 	if (any) status = fit_groups(&table, source, date, out, err);
 	lk_memory_table_free(&table);

@@ -1,10 +1,11 @@
-/* calibrate_peaks.c: how far measured peaks lie from predicted ones, as rows of family "range". The memory model itself
- * has no fitted numbers: it counts tensors. */
+/* calibrate_peaks.c: how far measured peaks lie from predicted ones, as rows of family "range". The
+ * memory model itself has no fitted numbers: it counts tensors. */
 #include "calibrate/calibrate.h"
 #include "fit/fits.h"
 
-static lk_status add_band(const lk_memory_residual *rows, size_t count, const char *class, const char *source,
-						  const char *date, lk_calibration *out, lk_error *err) {
+static lk_status add_band(const lk_memory_residual *rows, size_t count, const char *class,
+                          const char *source, const char *date, lk_calibration *out,
+                          lk_error *err) {
 	lk_memory_band band;
 	LK_TRY(lk_memory_band_fit(rows, count, class, NULL, &band, err));
 	if (band.rows == 0) return LK_OK;
@@ -16,10 +17,11 @@ static lk_status add_band(const lk_memory_residual *rows, size_t count, const ch
 	return LK_OK;
 }
 
-static lk_status add_bands(lk_memory_runs *runs, const char *source, const char *date, lk_calibration *out,
-						   lk_error *err) {
+static lk_status add_bands(lk_memory_runs *runs, const char *source, const char *date,
+                           lk_calibration *out, lk_error *err) {
 	lk_memory_residual *rows = LK_ARRAY(&out->arena, lk_memory_residual, runs->count + 1);
-	const char *kept_source = lk_arena_strdup(&out->arena, source), *kept_date = lk_arena_strdup(&out->arena, date);
+	const char *kept_source = lk_arena_strdup(&out->arena, source),
+			   *kept_date = lk_arena_strdup(&out->arena, date);
 	if (!rows || !kept_source || !kept_date) return lk_oom(err);
 	for (size_t i = 0; i < runs->count; i++) {
 		const lk_memory_run *run = &runs->at[i];
@@ -33,7 +35,8 @@ static lk_status add_bands(lk_memory_runs *runs, const char *source, const char 
 	return LK_OK;
 }
 
-lk_status lk_calibrate_peaks(lk_stream *in, const char *source, const char *date, lk_calibration *out, lk_error *err) {
+lk_status lk_calibrate_peaks(lk_stream *in, const char *source, const char *date,
+                             lk_calibration *out, lk_error *err) {
 	lk_memory_runs runs = {0};
 	lk_arena arena = LK_ARENA_INIT;
 	lk_status status = lk_memory_read(&arena, in, &runs, err);

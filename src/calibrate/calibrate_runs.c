@@ -1,11 +1,11 @@
-/* calibrate_runs.c: measured training runs as rows of a calibration: base constants, shares of architectures, profiles of
- * stacks, and the ranges that cross-validation gives. */
+/* calibrate_runs.c: measured training runs as rows of a calibration: base constants, shares of
+ * architectures, profiles of stacks, and the ranges that cross-validation gives. */
 #include "validate/validate.h"
 #include "calibrate/calibrate.h"
 #include "fit/fits.h"
 
-static lk_status fit_runs(lk_arena *arena, const lk_runs *runs, const char *source, const char *date,
-                          lk_calibration *out, lk_error *err) {
+static lk_status fit_runs(lk_arena *arena, const lk_runs *runs, const char *source,
+                          const char *date, lk_calibration *out, lk_error *err) {
 	lk_runs_fit *fit;
 	int *fold = LK_ARRAY(arena, int, runs->count), folds;
 	lk_cross_run *cross = LK_ARRAY(arena, lk_cross_run, runs->count);
@@ -17,11 +17,13 @@ static lk_status fit_runs(lk_arena *arena, const lk_runs *runs, const char *sour
 	return lk_runs_range_rows(runs, cross, source, date, out, err);
 }
 
-lk_status lk_calibrate_runs(lk_stream *in, const char *source, const char *date, lk_calibration *out, lk_error *err) {
+lk_status lk_calibrate_runs(lk_stream *in, const char *source, const char *date,
+                            lk_calibration *out, lk_error *err) {
 	lk_arena arena = LK_ARENA_INIT;
 	lk_runs runs = {0};
 	lk_status status = lk_runs_read(&arena, in, &runs, err);
-	if (status == LK_OK && runs.count == 0) status = lk_fail(err, LK_ERR_INPUT, lk_stream_name(in), "the table has no rows");
+	if (status == LK_OK && runs.count == 0)
+		status = lk_fail(err, LK_ERR_INPUT, lk_stream_name(in), "the table has no rows");
 	if (status == LK_OK) status = fit_runs(&arena, &runs, source, date, out, err);
 	lk_vec_free(&runs);
 	lk_arena_free(&arena);

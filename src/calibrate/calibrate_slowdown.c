@@ -1,7 +1,7 @@
-/* calibrate_slowdown.c: `lockstep calibrate` of a table of overlapped kernels: the two constants, the kinds, and how wide
- * the ranges of each class are. A range is `times` what such a kernel is usually off (lk_overlap_spread): RANGE of the
- * rows of a class lie inside when they are predicted from fits without them: kinds of one launch would otherwise seem
- * exact. */
+/* calibrate_slowdown.c: `lockstep calibrate` of a table of overlapped kernels: the two constants,
+ * the kinds, and how wide the ranges of each class are. A range is `times` what such a kernel is
+ * usually off (lk_overlap_spread): RANGE of the rows of a class lie inside when they are predicted
+ * from fits without them: kinds of one launch would otherwise seem exact. */
 #include <math.h>
 
 #include "calibrate/calibrate.h"
@@ -9,17 +9,22 @@
 #include "base/stats.h"
 
 #define DEVICE "a100-sxm-40"
-#define RANGE 0.74 /* launches alike miss alike */
-enum { PARTS = 20 };
+#define RANGE  0.74 /* launches alike miss alike */
+enum {
+	PARTS = 20
+};
 
 /* Rows predicted from fits without their part. */
 struct left {
-	double *miss;           /* |ln(predicted / measured)|; NAN for rows that nothing runs beside */
-	double *least, *own;    /* lk_overlap_spread with a usual miss of 0, and what a usual miss of 1 adds */
+	double *miss; /* |ln(predicted / measured)|; NAN for rows that nothing runs beside */
+	double *least,
+		*own; /* lk_overlap_spread with a usual miss of 0, and what a usual miss of 1 adds */
 };
 
-/* One part's rows: their misses; once these are known, what the kinds of the same fit say of such rows. */
-static bool leave_out(lk_arena *arena, const lk_slowdown_table *table, size_t part, bool *use, bool known, struct left *out) {
+/* One part's rows: their misses; once these are known, what the kinds of the same fit say of such
+ * rows. */
+static bool leave_out(lk_arena *arena, const lk_slowdown_table *table, size_t part, bool *use,
+                      bool known, struct left *out) {
 	lk_overlap model;
 	for (size_t i = 0; i < table->count; i++) use[i] = lk_hash64(i) % PARTS != part;
 	if (!lk_slowdown_fit(arena, table, use, true, &model)) return false;
@@ -47,15 +52,19 @@ static bool leave_out_all(lk_arena *arena, const lk_slowdown_table *table, struc
 }
 
 /* The range of a class from its rows; `some` has room for them. */
-static bool add_range(const lk_slowdown_table *table, lk_overlap_class class, const struct left *rows, double *some,
-                      const lk_calibration_row *like, lk_calibration *out) {
+static bool add_range(const lk_slowdown_table *table, lk_overlap_class class,
+                      const struct left *rows, double *some, const lk_calibration_row *like,
+                      lk_calibration *out) {
 	size_t count = 0, at = 0;
 	for (size_t i = 0; i < table->count; i++)
-		if (isfinite(rows->miss[i]) && lk_overlap_class_of(&table->at[i].kernel) == class) some[count++] = rows->miss[i];
+		if (isfinite(rows->miss[i]) && lk_overlap_class_of(&table->at[i].kernel) == class)
+			some[count++] = rows->miss[i];
 	if (count == 0) return true;
-	lk_calibration_row *row = lk_calibration_add(out, "range", "slowdown", lk_overlap_class_names[class]);
+	lk_calibration_row *row =
+		lk_calibration_add(out, "range", "slowdown", lk_overlap_class_names[class]);
 	if (!row) return false;
-	row->points = (int)count, row->error = expm1(lk_mean(some, count)), row->source = like->source, row->date = like->date;
+	row->points = (int)count, row->error = expm1(lk_mean(some, count)), row->source = like->source,
+	row->date = like->date;
 	double usual = fmax(lk_median(some, count), 1e-6);
 	for (size_t i = 0; i < table->count; i++)
 		if (isfinite(rows->miss[i]) && lk_overlap_class_of(&table->at[i].kernel) == class)
@@ -65,32 +74,38 @@ static bool add_range(const lk_slowdown_table *table, lk_overlap_class class, co
 	return true;
 }
 
-static bool calibrate(lk_arena *arena, const lk_slowdown_table *table, const char *source, const char *date,
-                      lk_calibration *out) {
-	struct left rows = {LK_ARRAY(arena, double, table->count), LK_ARRAY(arena, double, table->count),
-	             LK_ARRAY(arena, double, table->count)};
+static bool calibrate(lk_arena *arena, const lk_slowdown_table *table, const char *source,
+                      const char *date, lk_calibration *out) {
+	struct left rows = {LK_ARRAY(arena, double, table->count),
+	                    LK_ARRAY(arena, double, table->count),
+	                    LK_ARRAY(arena, double, table->count)};
 	double *some = LK_ARRAY(arena, double, table->count);
 	lk_overlap model;
-	if (!rows.miss || !rows.least || !rows.own || !some || !leave_out_all(arena, table, &rows)) return false;
+	if (!rows.miss || !rows.least || !rows.own || !some || !leave_out_all(arena, table, &rows))
+		return false;
 	if (!lk_slowdown_fit(arena, table, NULL, true, &model)) return false;
 	if (!lk_slowdown_spreads(arena, table, NULL, rows.miss, &model)) return false;
 	size_t count = 0;
 	for (size_t i = 0; i < table->count; i++)
 		if (isfinite(rows.miss[i])) some[count++] = rows.miss[i];
-	if (!lk_overlap_store(&model, DEVICE, (int)count, expm1(lk_mean(some, count)), date, source, out)) return false;
+	if (!lk_overlap_store(&model, DEVICE, (int)count, expm1(lk_mean(some, count)), date, source,
+	                      out))
+		return false;
 	lk_calibration_row like = {.source = source, .date = date};
-	for (int class = 0; class < LK_OVERLAP_CLASSES; class++)
-		if (!add_range(table, (lk_overlap_class)class, &rows, some, &like, out)) return false;
+	for (int class = 0; class < LK_OVERLAP_CLASSES; class ++)
+		if (!add_range(table, (lk_overlap_class) class, &rows, some, &like, out)) return false;
 	return true;
 }
 
-lk_status lk_calibrate_slowdown(lk_stream *in, const char *source, const char *date, lk_calibration *out,
-                                lk_error *err) {
+lk_status lk_calibrate_slowdown(lk_stream *in, const char *source, const char *date,
+                                lk_calibration *out, lk_error *err) {
 	lk_arena arena = {0};
 	lk_slowdown_table table = {0};
-	const char *from = lk_arena_strdup(&out->arena, source), *on = lk_arena_strdup(&out->arena, date);
+	const char *from = lk_arena_strdup(&out->arena, source),
+			   *on = lk_arena_strdup(&out->arena, date);
 	lk_status status = from && on ? lk_slowdown_read(&arena, in, &table, err) : lk_oom(err);
-	if (status == LK_OK && table.count == 0) status = lk_fail(err, LK_ERR_INPUT, lk_stream_name(in), "the table has no rows");
+	if (status == LK_OK && table.count == 0)
+		status = lk_fail(err, LK_ERR_INPUT, lk_stream_name(in), "the table has no rows");
 	if (status == LK_OK && !calibrate(&arena, &table, from, on, out)) status = lk_oom(err);
 	lk_vec_free(&table);
 	lk_arena_free(&arena);

@@ -26,7 +26,8 @@ static int run(lk_args *args) {
 	lk_status status = lk_calibrate(&request, &calibrated, &err);
 	if (shown) fputs("\r\x1b[K", stderr);
 	if (status == LK_OK)
-		status = lk_calibrate_save(calibrated, request.format, cli_colour(), request.output, stdout, &err);
+		status = lk_calibrate_save(calibrated, request.format, cli_colour(), request.output, stdout,
+		                           &err);
 	lk_calibrate_free(calibrated);
 	return status == LK_OK ? CLI_OK : cli_fail(&err);
 }

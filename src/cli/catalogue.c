@@ -8,28 +8,32 @@ struct request {
 	cli_output output;
 };
 
-typedef lk_status printer(const char *filter, int format, bool verbose, bool colour, const char *path, FILE *out,
-						  lk_error *err);
+typedef lk_status printer(const char *filter, int format, bool verbose, bool colour,
+                          const char *path, FILE *out, lk_error *err);
 
 static int run(lk_args *args, printer *print) {
 	struct request r = {0};
 	lk_error err;
 	const char *filter = args->operand_count ? args->operands[0] : NULL;
 	if (lk_args_fill(args, 0, &r, &err) != LK_OK) return cli_fail(&err);
-	lk_status status = print(filter, r.output.format, r.output.verbose, cli_colour(), r.output.path, stdout, &err);
+	lk_status status =
+		print(filter, r.output.format, r.output.verbose, cli_colour(), r.output.path, stdout, &err);
 	return status == LK_OK ? CLI_OK : cli_fail(&err);
 }
 
 /* ---- devices ---- */
 
 static const lk_option device_options[] = {
-	CLI_OUTPUT_OPTIONS(struct request, output, "all columns: product, caches, clock, aliases, and the source of each row"),
+	CLI_OUTPUT_OPTIONS(struct request, output,
+                       "all columns: product, caches, clock, aliases, and the source of each row"),
 	{0},
 };
 
 static const char *const device_examples[] = {
-	"lockstep devices h100", "the kinds of H100",
-	"lockstep devices -o csv -f devices.csv", "all of them, for a spreadsheet",
+	"lockstep devices h100",
+	"the kinds of H100",
+	"lockstep devices -o csv -f devices.csv",
+	"all of them, for a spreadsheet",
 	NULL,
 };
 
@@ -37,11 +41,12 @@ static const lk_verb devices = {
 	.name = "devices",
 	.summary = "the GPUs that are known by name, with peaks, memory and links",
 	.operands = "[NAME]",
-	.description =
-		"Lists the device catalogue. NAME is a part of a name, product or alias.\n"
-		"\n"
-		"Peaks are dense, in TFLOP/s, at the boost clock, as the vendor states them; memory is what the driver "
-		"reports; rates of links and NICs are per GPU and direction. NIC is what a usual cluster of that device has.",
+	.description = "Lists the device catalogue. NAME is a part of a name, product or alias.\n"
+				   "\n"
+				   "Peaks are dense, in TFLOP/s, at the boost clock, as the vendor states them; "
+				   "memory is what the driver "
+				   "reports; rates of links and NICs are per GPU and direction. NIC is what a "
+				   "usual cluster of that device has.",
 	.options = device_options,
 	.examples = device_examples,
 	.request_size = sizeof(struct request),
@@ -57,13 +62,16 @@ const cli_command cli_devices = {&devices, run_devices};
 /* ---- models ---- */
 
 static const lk_option model_options[] = {
-	CLI_OUTPUT_OPTIONS(struct request, output, "all columns: widths, experts, windows, kind of attention"),
+	CLI_OUTPUT_OPTIONS(struct request, output,
+                       "all columns: widths, experts, windows, kind of attention"),
 	{0},
 };
 
 static const char *const model_examples[] = {
-	"lockstep models llama", "the networks of that family",
-	"lockstep models -o jsonl", "all of them, an object a line",
+	"lockstep models llama",
+	"the networks of that family",
+	"lockstep models -o jsonl",
+	"all of them, an object a line",
 	NULL,
 };
 
@@ -71,9 +79,9 @@ static const lk_verb models = {
 	.name = "models",
 	.summary = "the networks that are known by name, with their sizes",
 	.operands = "[NAME]",
-	.description =
-		"Lists the presets of --model. NAME is a part of a name or family. Parameters are counted as HuggingFace "
-		"does; the active ones are those that one token passes through.",
+	.description = "Lists the presets of --model. NAME is a part of a name or family. Parameters "
+				   "are counted as HuggingFace "
+				   "does; the active ones are those that one token passes through.",
 	.options = model_options,
 	.examples = model_examples,
 	.request_size = sizeof(struct request),

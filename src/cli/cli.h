@@ -7,17 +7,22 @@
 #include "lockstep/options.h"
 #include "lockstep/plan.h"
 
-/* Exit statuses: 0 done, or it fits; 1 it does not fit; 2 the input is wrong or the system refused. */
-enum { CLI_OK = 0, CLI_NO = 1, CLI_WRONG = 2 };
+/* Exit statuses: 0 done, or it fits; 1 it does not fit; 2 the input is wrong or the system refused.
+ */
+enum {
+	CLI_OK = 0,
+	CLI_NO = 1,
+	CLI_WRONG = 2
+};
 
 typedef struct cli_command {
 	const lk_verb *verb;
 	int (*run)(lk_args *args);
 } cli_command;
 
-extern const cli_command cli_predict, cli_plan, cli_explain, cli_replay, cli_whatif, cli_diff, cli_validate,
-	cli_calibrate, cli_collective, cli_compile, cli_record, cli_stalls, cli_compose, cli_shard, cli_rent, cli_machines,
-	cli_jobs, cli_serve, cli_devices, cli_models;
+extern const cli_command cli_predict, cli_plan, cli_explain, cli_replay, cli_whatif, cli_diff,
+	cli_validate, cli_calibrate, cli_collective, cli_compile, cli_record, cli_stalls, cli_compose,
+	cli_shard, cli_rent, cli_machines, cli_jobs, cli_serve, cli_devices, cli_models;
 
 /* `plan` by this process, or by one of a team of which one speaks. */
 int cli_plan_with(lk_args *args, const lk_plan_team *team, bool speaks);
@@ -27,8 +32,8 @@ int cli_validate_with(lk_args *args, const lk_plan_team *team, bool speaks);
 
 /* Prints "lockstep: where: what; hint" on standard error; returns CLI_WRONG. */
 int cli_fail(const lk_error *err);
-/* Whether a file can be put there, as far as its folder tells: one that cannot would be found behind a long run, and
- * leave the other files of the request written. */
+/* Whether a file can be put there, as far as its folder tells: one that cannot would be found
+ * behind a long run, and leave the other files of the request written. */
 lk_status cli_check_place(const char *path, lk_error *err);
 /* The same of several, of which some may be NULL; no two may be one file. */
 lk_status cli_check_places(const char *const *paths, int count, lk_error *err);
@@ -48,20 +53,42 @@ int cli_manual(const cli_command *const *commands, int count, const cli_global *
 /* Of another program that is installed, "lockstep-mpi"; false where there is none of that name. */
 bool cli_program_manual(const char *name);
 
-/* What the verbs that print tables ask: fields of their requests, and the lines of their option tables. */
+/* What the verbs that print tables ask: fields of their requests, and the lines of their option
+ * tables. */
 typedef struct cli_output {
-	int format;         /* lk_output */
+	int format; /* lk_output */
 	const char *path;
 	bool verbose;
 } cli_output;
 
 extern const char *const cli_formats[];
 
-#define CLI_OUTPUT_OPTIONS(request, field, more)                                                                   \
-	{"output", 'o', LK_OPTION_CHOICE, offsetof(request, field.format), false, 0, 0, cli_formats, "FORMAT", "Output", \
-	 "how it is written"},                                                                                         \
-	{"file", 'f', LK_OPTION_TEXT, offsetof(request, field.path), false, 0, 0, NULL, "FILE", NULL,                  \
-	 "where the output goes; sqlite needs one"},                                                                   \
-	{"verbose", 'v', LK_OPTION_FLAG, offsetof(request, field.verbose), false, 0, 0, NULL, NULL, NULL, more}
+#define CLI_OUTPUT_OPTIONS(request, field, more)                                                   \
+	{"output",                                                                                     \
+	 'o',                                                                                          \
+	 LK_OPTION_CHOICE,                                                                             \
+	 offsetof(request, field.format),                                                              \
+	 false,                                                                                        \
+	 0,                                                                                            \
+	 0,                                                                                            \
+	 cli_formats,                                                                                  \
+	 "FORMAT",                                                                                     \
+	 "Output",                                                                                     \
+	 "how it is written"},                                                                         \
+		{"file",                                                                                   \
+	     'f',                                                                                      \
+	     LK_OPTION_TEXT,                                                                           \
+	     offsetof(request, field.path),                                                            \
+	     false,                                                                                    \
+	     0,                                                                                        \
+	     0,                                                                                        \
+	     NULL,                                                                                     \
+	     "FILE",                                                                                   \
+	     NULL,                                                                                     \
+	     "where the output goes; sqlite needs one"},                                               \
+	{                                                                                              \
+		"verbose", 'v', LK_OPTION_FLAG, offsetof(request, field.verbose), false, 0, 0, NULL, NULL, \
+			NULL, more                                                                             \
+	}
 
 #endif

@@ -13,7 +13,8 @@ static int run(lk_args *args) {
 	if (request.path && cli_check_place(request.path, &err) != LK_OK) return cli_fail(&err);
 	request.log = args->operand_count ? args->operands[0] : NULL;
 	if (lk_collective_ask(&request, &answer, &err) != LK_OK) return cli_fail(&err);
-	lk_status status = lk_collective_print(answer, request.format, cli_colour(), request.path, stdout, &err);
+	lk_status status =
+		lk_collective_print(answer, request.format, cli_colour(), request.path, stdout, &err);
 	lk_collective_free(answer);
 	return status == LK_OK ? CLI_OK : cli_fail(&err);
 }

@@ -20,14 +20,16 @@ int cli_fail(const lk_error *err) {
 bool cli_colour(void) {
 	const char *no = getenv("NO_COLOR"), *terminal = getenv("TERM");
 	if (no && *no) return false;
-	return isatty(STDOUT_FILENO) && terminal && *terminal && !(terminal[0] == 'd' && terminal[1] == 'u');
+	return isatty(STDOUT_FILENO) && terminal && *terminal &&
+	       !(terminal[0] == 'd' && terminal[1] == 'u');
 }
 
 lk_status cli_check_place(const char *path, lk_error *err) {
 	struct stat found;
 	char folder[PATH_MAX];
 	if (stat(path, &found) == 0) {
-		if (S_ISDIR(found.st_mode)) return lk_fail(err, LK_ERR_IO, path, "cannot write: %s", strerror(EISDIR));
+		if (S_ISDIR(found.st_mode))
+			return lk_fail(err, LK_ERR_IO, path, "cannot write: %s", strerror(EISDIR));
 		return LK_OK;
 	}
 	const char *slash = strrchr(path, '/');

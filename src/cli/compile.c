@@ -16,7 +16,8 @@ static int run_file(const char *path, const lk_compile_request *request) {
 	int result = CLI_OK;
 	if (lk_compile_read(path, &answer, &err) != LK_OK) {
 		result = cli_fail(&err);
-		if (request->action == LK_COMPILE_CHECK && request->format == LK_COMPILE_TEXT) lk_compile_caret(answer, stdout);
+		if (request->action == LK_COMPILE_CHECK && request->format == LK_COMPILE_TEXT)
+			lk_compile_caret(answer, stdout);
 	} else if (act(answer, request, &err) != LK_OK) {
 		result = cli_fail(&err);
 	}
@@ -30,7 +31,8 @@ static int run(lk_args *args) {
 	lk_error err = {0};
 	int result = CLI_OK;
 	if (lk_args_fill(args, 0, &request, &err) != LK_OK) return cli_fail(&err);
-	if (lk_compile_action_find(args->operands[0], &request.action, &err) != LK_OK) return cli_fail(&err);
+	if (lk_compile_action_find(args->operands[0], &request.action, &err) != LK_OK)
+		return cli_fail(&err);
 	for (int i = 1; i < args->operand_count; i++) {
 		int one = run_file(args->operands[i], &request);
 		if (one > result) result = one;

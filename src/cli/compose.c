@@ -15,7 +15,8 @@ static int run(lk_args *args) {
 		if (places[i] && cli_check_place(places[i], &err) != LK_OK) return cli_fail(&err);
 	request.folder = args->operands[0];
 	if (lk_compose(&request, &composed, &err) != LK_OK) return cli_fail(&err);
-	lk_status status = lk_compose_print(composed, request.format, request.verbose, cli_colour(), request.path, stdout, &err);
+	lk_status status = lk_compose_print(composed, request.format, request.verbose, cli_colour(),
+	                                    request.path, stdout, &err);
 	lk_compose_free(composed);
 	return status == LK_OK ? CLI_OK : cli_fail(&err);
 }

@@ -14,7 +14,8 @@ static int run(lk_args *args) {
 	request.before = args->operands[0];
 	request.after = args->operands[1];
 	if (lk_diff_ask(&request, &answer, &err) != LK_OK) return cli_fail(&err);
-	lk_status status = lk_diff_print(answer, request.format, request.table, cli_colour(), request.path, stdout, &err);
+	lk_status status = lk_diff_print(answer, request.format, request.table, cli_colour(),
+	                                 request.path, stdout, &err);
 	lk_diff_free(answer);
 	return status == LK_OK ? CLI_OK : cli_fail(&err);
 }

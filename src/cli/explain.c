@@ -5,10 +5,13 @@
 #include "lockstep/explain.h"
 #include "lockstep/report.h"
 
-static lk_status print(const lk_explain_request *request, const lk_explanation *answer, lk_error *err) {
-	LK_TRY(lk_explain_print(answer, request->format, request->table, cli_colour(), request->path, stdout, err));
+static lk_status print(const lk_explain_request *request, const lk_explanation *answer,
+                       lk_error *err) {
+	LK_TRY(lk_explain_print(answer, request->format, request->table, cli_colour(), request->path,
+	                        stdout, err));
 	if (request->trace) LK_TRY(lk_explain_trace(answer, request->trace, err));
-	return request->html ? lk_report_explain(answer, LK_REPORT_HTML, request->html, NULL, err) : LK_OK;
+	return request->html ? lk_report_explain(answer, LK_REPORT_HTML, request->html, NULL, err)
+	                     : LK_OK;
 }
 
 static int run(lk_args *args) {

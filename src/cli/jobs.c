@@ -14,7 +14,8 @@ static int run(lk_args *args) {
 	if (request.write && cli_check_place(request.write, &err) != LK_OK) return cli_fail(&err);
 	request.jobs = args->operand_count ? args->operands[0] : NULL;
 	if (lk_jobs(&request, &answer, &err) != LK_OK) return cli_fail(&err);
-	lk_status status = lk_jobs_print(answer, request.format, request.verbose, cli_colour(), request.path, stdout, &err);
+	lk_status status = lk_jobs_print(answer, request.format, request.verbose, cli_colour(),
+	                                 request.path, stdout, &err);
 	lk_jobs_free(answer);
 	return status == LK_OK ? CLI_OK : cli_fail(&err);
 }

@@ -8,11 +8,14 @@
 #include "lockstep/catalogue.h"
 
 static const cli_command *const commands[] = {
-	&cli_predict, &cli_plan, &cli_explain, &cli_replay, &cli_whatif, &cli_diff, &cli_validate, &cli_calibrate,
-	&cli_collective, &cli_compile, &cli_record, &cli_stalls, &cli_compose, &cli_shard, &cli_rent, &cli_machines,
-	&cli_jobs, &cli_serve, &cli_devices, &cli_models,
+	&cli_predict,  &cli_plan,     &cli_explain,   &cli_replay,     &cli_whatif,
+	&cli_diff,     &cli_validate, &cli_calibrate, &cli_collective, &cli_compile,
+	&cli_record,   &cli_stalls,   &cli_compose,   &cli_shard,      &cli_rent,
+	&cli_machines, &cli_jobs,     &cli_serve,     &cli_devices,    &cli_models,
 };
-enum { COMMANDS = sizeof commands / sizeof *commands };
+enum {
+	COMMANDS = sizeof commands / sizeof *commands
+};
 
 /* What stands before the verb. */
 static const cli_global globals[] = {
@@ -28,7 +31,8 @@ static const cli_global globals[] = {
 /* ---- about itself ---- */
 
 static int overview(FILE *out) {
-	const char *bold = out == stdout && cli_colour() ? "\x1b[1m" : "", *plain = *bold ? "\x1b[0m" : "";
+	const char *bold = out == stdout && cli_colour() ? "\x1b[1m" : "",
+			   *plain = *bold ? "\x1b[0m" : "";
 	fprintf(out, "Usage: lockstep VERB [OPTION...]\n\n%sVerbs%s\n", bold, plain);
 	for (int i = 0; i < COMMANDS; i++)
 		fprintf(out, "  %-20s %s\n", commands[i]->verb->name, commands[i]->verb->summary);
@@ -39,17 +43,23 @@ static int overview(FILE *out) {
 		fprintf(out, "  %-20s %s\n", label, global->help);
 	}
 	fprintf(out, "\n%sFirst steps%s\n", bold, plain);
-	fputs("  lockstep predict --model llama3.1-70b --gpu h100-sxm --gpus 64 --tp 4 --pp 8 --gbs 128 --seq 8192\n"
+	fputs("  lockstep predict --model llama3.1-70b --gpu h100-sxm --gpus 64 --tp 4 --pp 8 --gbs "
+	      "128 --seq 8192\n"
 	      "  lockstep devices h100\n"
-	      "  lockstep help predict\n", out);
+	      "  lockstep help predict\n",
+	      out);
 	return out == stdout ? CLI_OK : CLI_WRONG;
 }
 
 /* --version, and -o FORMAT behind it. */
 static int version(int argc, const char *const *argv) {
 	static const char *const formats[] = {"text", "json", NULL};
-	static const lk_option options[] = {
-		{.name = "output", .letter = 'o', .kind = LK_OPTION_CHOICE, .choices = formats, .value = "FORMAT"}, {0}};
+	static const lk_option options[] = {{.name = "output",
+	                                     .letter = 'o',
+	                                     .kind = LK_OPTION_CHOICE,
+	                                     .choices = formats,
+	                                     .value = "FORMAT"},
+	                                    {0}};
 	static const lk_verb top = {.name = "--version", .operands = "", .options = options};
 	lk_args args;
 	lk_error err = {0};
@@ -62,11 +72,10 @@ static int version(int argc, const char *const *argv) {
 	return status == LK_OK ? CLI_OK : cli_fail(&err);
 }
 
-
 /* ---- finding a verb ---- */
 
-/* The command of a name. Where there is none, the option parser names the nearest one: the verbs are the choices of an
- * option that nobody sees. */
+/* The command of a name. Where there is none, the option parser names the nearest one: the verbs
+ * are the choices of an option that nobody sees. */
 static const cli_command *find(const char *name, lk_error *err) {
 	const char *names[COMMANDS + 2] = {"help"};
 	for (int i = 0; i < COMMANDS; i++) {
@@ -144,7 +153,8 @@ static int completion(const char *shell) {
 		return cli_fail(&err);
 	}
 	for (int i = 0; i < COMMANDS; i++) verbs[i] = commands[i]->verb;
-	return lk_verbs_completion(verbs, lk_candidate, shell, stdout, &err) == LK_OK ? CLI_OK : cli_fail(&err);
+	return lk_verbs_completion(verbs, lk_candidate, shell, stdout, &err) == LK_OK ? CLI_OK
+	                                                                              : cli_fail(&err);
 }
 
 static int list_verbs(void) {
@@ -157,7 +167,8 @@ static int run_verb(int argc, const char *const *argv) {
 	lk_args args;
 	const cli_command *command = find(argv[0], &err);
 	if (!command) return cli_fail(&err);
-	if (lk_args_parse(command->verb, argc - 1, argv + 1, &args, &err) != LK_OK) return cli_fail(&err);
+	if (lk_args_parse(command->verb, argc - 1, argv + 1, &args, &err) != LK_OK)
+		return cli_fail(&err);
 	int result = CLI_OK;
 	if (lk_args_check_empty(&args, &err) != LK_OK) result = cli_fail(&err);
 	else if (args.help) lk_verb_help(command->verb, cli_colour(), stdout);
@@ -174,13 +185,15 @@ static int run(int argc, const char *const *argv) {
 	if (strcmp(word, "--data") == 0 || strncmp(word, "--data=", 7) == 0) {
 		int taken = word[6] ? 1 : 2;
 		const char *dir = word[6] ? word + 7 : next;
-		if (!dir) return lk_fail(&err, LK_ERR_INPUT, "--data", "no folder is named"), cli_fail(&err);
+		if (!dir)
+			return lk_fail(&err, LK_ERR_INPUT, "--data", "no folder is named"), cli_fail(&err);
 		if (lk_catalogue_open(dir, &err) != LK_OK) return cli_fail(&err);
 		return run(argc - taken, argv + taken);
 	}
 	if (strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0) return help(NULL);
 	if (strcmp(word, "help") == 0) return help(next);
-	if (strcmp(word, "--version") == 0 || strcmp(word, "-V") == 0) return version(argc - 1, argv + 1);
+	if (strcmp(word, "--version") == 0 || strcmp(word, "-V") == 0)
+		return version(argc - 1, argv + 1);
 	if (strcmp(word, "--verbs") == 0) return list_verbs();
 	if (strcmp(word, "--man") == 0) return man(next);
 	if (strcmp(word, "--completion") == 0) return completion(next);
@@ -189,7 +202,8 @@ static int run(int argc, const char *const *argv) {
 }
 
 int main(int argc, char **argv) {
-	/* A reader that has seen enough (`| head`) ends the program without a word, also where SIGPIPE came in ignored. */
+	/* A reader that has seen enough (`| head`) ends the program without a word, also where SIGPIPE
+	 * came in ignored. */
 	signal(SIGPIPE, SIG_DFL);
 	errno = 0;
 	int result = run(argc > 0 ? argc - 1 : 0, (const char *const *)argv + (argc > 0));
@@ -198,7 +212,8 @@ int main(int argc, char **argv) {
 	if (fclose(stdout) != 0) lost = true, code = errno;
 	if (lost) {
 		if (result != CLI_WRONG)
-			fprintf(stderr, "lockstep: standard output: cannot write%s%s\n", code ? ": " : "", code ? strerror(code) : "");
+			fprintf(stderr, "lockstep: standard output: cannot write%s%s\n", code ? ": " : "",
+			        code ? strerror(code) : "");
 		return CLI_WRONG;
 	}
 	return result;

@@ -1,12 +1,13 @@
-/* manual.c: the manual pages of the programs, in troff with the man macros. Those of verbs come from their option tables
- * (lk_verb_man). */
+/* manual.c: the manual pages of the programs, in troff with the man macros. Those of verbs come
+ * from their option tables (lk_verb_man). */
 #include <stdio.h>
 #include <string.h>
 
 #include "cli/cli.h"
 #include "lockstep/catalogue.h"
 
-/* Text of ours for troff: hyphens are to be copied, backquotes and apostrophes stay what they are. */
+/* Text of ours for troff: hyphens are to be copied, backquotes and apostrophes stay what they are.
+ */
 static void troff(const char *text) {
 	for (; *text; text++) {
 		if (*text == '-') fputs("\\-", stdout);
@@ -32,7 +33,8 @@ static void paragraph(const char *text) {
 }
 
 static void title(const char *capitals, const char *name, const char *purpose) {
-	printf(".TH \"%s\" 1 \"%s\" \"lockstep %s\" \"lockstep\"\n.SH NAME\n", capitals, lk_data_date(), lk_version());
+	printf(".TH \"%s\" 1 \"%s\" \"lockstep %s\" \"lockstep\"\n.SH NAME\n", capitals, lk_data_date(),
+	       lk_version());
 	troff(name);
 	fputs(" \\- ", stdout);
 	troff(purpose);
@@ -42,8 +44,10 @@ static void title(const char *capitals, const char *name, const char *purpose) {
 int cli_manual(const cli_command *const *commands, int count, const cli_global *globals) {
 	title("LOCKSTEP", "lockstep", "predicts step time and memory of distributed training");
 	fputs(".B lockstep\n\\fIVERB\\fR [\\fIOPTION\\fR...]\n.SH DESCRIPTION\n", stdout);
-	troff("lockstep predicts the step time and the memory of distributed training: from a model's config.json, a preset or a "
-		  "pasted launch line, without a GPU. From traces of a run it says why the run is slow and what changes would be worth.\n");
+	troff("lockstep predicts the step time and the memory of distributed training: from a model's "
+	      "config.json, a preset or a "
+	      "pasted launch line, without a GPU. From traces of a run it says why the run is slow and "
+	      "what changes would be worth.\n");
 	fputs(".SH VERBS\n", stdout);
 	for (int i = 0; i < count; i++) item(commands[i]->verb->name, commands[i]->verb->summary);
 	fputs(".SH OPTIONS\n", stdout);
@@ -70,32 +74,47 @@ int cli_manual(const cli_command *const *commands, int count, const cli_global *
 }
 
 static void mpi_manual(void) {
-	title("LOCKSTEP-MPI", "lockstep-mpi", "plan, sweeps and validation, divided over the processes of an MPI job");
-	fputs(".B mpirun\n\\-n \\fIK\\fR\n.B lockstep\\-mpi\n\\fBplan\\fR|\\fBpredict\\fR|\\fBvalidate\\fR [\\fIOPTION\\fR...]\n"
-		  ".SH DESCRIPTION\n", stdout);
-	troff("Takes the options of the verb and writes what lockstep writes, byte for byte (columns of wall-clock time aside): the tasks "
-		  "inside are divided over the processes, and rank 0 alone writes.\n");
-	paragraph("predict is for sweeps: options with comma lists. validate divides the rows of a table of training runs. plan "
-			  "divides the simulations of its search. The processes of a node share its cores.");
+	title("LOCKSTEP-MPI", "lockstep-mpi",
+	      "plan, sweeps and validation, divided over the processes of an MPI job");
+	fputs(".B mpirun\n\\-n \\fIK\\fR\n.B "
+	      "lockstep\\-mpi\n\\fBplan\\fR|\\fBpredict\\fR|\\fBvalidate\\fR [\\fIOPTION\\fR...]\n"
+	      ".SH DESCRIPTION\n",
+	      stdout);
+	troff("Takes the options of the verb and writes what lockstep writes, byte for byte (columns "
+	      "of wall-clock time aside): the tasks "
+	      "inside are divided over the processes, and rank 0 alone writes.\n");
+	paragraph("predict is for sweeps: options with comma lists. validate divides the rows of a "
+	          "table of training runs. plan "
+	          "divides the simulations of its search. The processes of a node share its cores.");
 	fputs(".SH OPTIONS\n", stdout);
-	item("--resume FILE", "keep finished parts there, and take those that are there already: for jobs that may be ended. The "
-						  "same question with the same file goes on where it was; another question is refused");
+	item("--resume FILE",
+	     "keep finished parts there, and take those that are there already: for jobs that may be "
+	     "ended. The "
+	     "same question with the same file goes on where it was; another question is refused");
 	paragraph("All others are those of the verb.");
 	fputs(".SH EXIT STATUS\n", stdout);
 	item("0, 1, 2", "as lockstep, on every process");
 	item("128 + N", "ended by signal N; finished parts are in the file of --resume");
 	fputs(".SH EXAMPLES\n.TP\n", stdout);
-	troff("mpirun -n 64 lockstep-mpi plan --model llama3.1-405b --gpu h100-sxm --gpus 8192,16384 --gbs 2048 --resume plan.parts\n"
-		  "a large search, divided over 64 processes\n");
-	fputs(".SH SEE ALSO\n\\fBlockstep\\fR(1), \\fBlockstep\\-plan\\fR(1), \\fBlockstep\\-predict\\fR(1), "
-		  "\\fBlockstep\\-validate\\fR(1), \\fBmpirun\\fR(1)\n", stdout);
+	troff("mpirun -n 64 lockstep-mpi plan --model llama3.1-405b --gpu h100-sxm --gpus 8192,16384 "
+	      "--gbs 2048 --resume plan.parts\n"
+	      "a large search, divided over 64 processes\n");
+	fputs(".SH SEE ALSO\n\\fBlockstep\\fR(1), \\fBlockstep\\-plan\\fR(1), "
+	      "\\fBlockstep\\-predict\\fR(1), "
+	      "\\fBlockstep\\-validate\\fR(1), \\fBmpirun\\fR(1)\n",
+	      stdout);
 }
 
 static void pairs_manual(void) {
-	title("LOCKSTEP-MPI-PAIRS", "lockstep-mpi-pairs", "times messages between pairs of MPI processes");
-	fputs(".B mpirun\n\\-n \\fIK\\fR\n.B lockstep\\-mpi\\-pairs\n\\fISECONDS\\fR\n.SH DESCRIPTION\n", stdout);
-	troff("Started by `lockstep calibrate host --mpi LAUNCHER`, which reads what it prints: times of messages between pairs of "
-		  "processes, one way, the other way and both at once, measured for so many SECONDS. It has no options.\n");
+	title("LOCKSTEP-MPI-PAIRS", "lockstep-mpi-pairs",
+	      "times messages between pairs of MPI processes");
+	fputs(
+		".B mpirun\n\\-n \\fIK\\fR\n.B lockstep\\-mpi\\-pairs\n\\fISECONDS\\fR\n.SH DESCRIPTION\n",
+		stdout);
+	troff("Started by `lockstep calibrate host --mpi LAUNCHER`, which reads what it prints: times "
+	      "of messages between pairs of "
+	      "processes, one way, the other way and both at once, measured for so many SECONDS. It "
+	      "has no options.\n");
 	fputs(".SH SEE ALSO\n\\fBlockstep\\-calibrate\\fR(1)\n", stdout);
 }
 

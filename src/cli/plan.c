@@ -11,7 +11,9 @@
 #include "lockstep/report.h"
 #include "lockstep/view.h"
 
-enum { BAR = 30 };
+enum {
+	BAR = 30
+};
 
 struct bar {
 	struct timespec start;
@@ -24,7 +26,8 @@ static double seconds_since(const struct timespec *start) {
 	return (double)(now.tv_sec - start->tv_sec) + (double)(now.tv_nsec - start->tv_nsec) / 1e9;
 }
 
-/* A search that takes over half a second shows on a terminal how many layouts can still be among the best. */
+/* A search that takes over half a second shows on a terminal how many layouts can still be among
+ * the best. */
 static void show(void *context, int gpus, double done, double all) {
 	struct bar *bar = context;
 	if (seconds_since(&bar->start) < 0.5 || !isatty(STDERR_FILENO)) return;
@@ -50,7 +53,8 @@ static int emit(const lk_plan *plan, const lk_plan_request *request) {
 	lk_error err = {0};
 	const char *line;
 	if (plan->best < 0) return none(plan);
-	if (lk_plan_launch(plan, plan->counts[plan->best].choices, (lk_plan_emit)(request->emit - 1), &line, &err) != LK_OK)
+	if (lk_plan_launch(plan, plan->counts[plan->best].choices, (lk_plan_emit)(request->emit - 1),
+	                   &line, &err) != LK_OK)
 		return cli_fail(&err);
 	puts(line);
 	return CLI_OK;
@@ -67,19 +71,23 @@ static void show_speed(const lk_plan *plan) {
 		if (count->layouts == 0) continue;
 		double tried = (double)(count->simulated + count->cut_short + count->found_too_large);
 		fprintf(stderr,
-				"lockstep: %d GPUs: %.0f layouts bounded, %.0f schedules walked and %.0f layouts simulated, cut short or found too large, per "
-				"second and core; %.0f of %.0f simulated to the end\n",
-				count->gpus, rate((double)count->bounded, count->bound_s), rate((double)count->schedules_walked, count->schedule_s), rate(tried, count->simulate_s),
-				(double)count->simulated, tried);
+		        "lockstep: %d GPUs: %.0f layouts bounded, %.0f schedules walked and %.0f layouts "
+		        "simulated, cut short or found too large, per "
+		        "second and core; %.0f of %.0f simulated to the end\n",
+		        count->gpus, rate((double)count->bounded, count->bound_s),
+		        rate((double)count->schedules_walked, count->schedule_s),
+		        rate(tried, count->simulate_s), (double)count->simulated, tried);
 	}
 	fprintf(stderr, "lockstep: %.2f s with %d threads\n", plan->seconds, plan->threads);
 }
 
 static int answer(const lk_plan *plan, const lk_plan_request *request) {
 	lk_error err = {0};
-	if (request->html && lk_report_plan(plan, LK_REPORT_HTML, request->html, NULL, &err) != LK_OK) return cli_fail(&err);
+	if (request->html && lk_report_plan(plan, LK_REPORT_HTML, request->html, NULL, &err) != LK_OK)
+		return cli_fail(&err);
 	if (request->emit > 0) return emit(plan, request);
-	if (lk_plan_print(plan, request->format, request->verbose, cli_colour(), request->output, stdout, &err) != LK_OK)
+	if (lk_plan_print(plan, request->format, request->verbose, cli_colour(), request->output,
+	                  stdout, &err) != LK_OK)
 		return cli_fail(&err);
 	if (request->verbose) show_speed(plan);
 	return plan->best >= 0 ? CLI_OK : CLI_NO;
@@ -97,7 +105,8 @@ static lk_status check_outputs(const lk_plan_request *request, lk_error *err) {
 	return cli_check_places((const char *const[]){request->output, request->html}, 2, err);
 }
 
-/* A search asks for the same few megabytes for each layout: they are not given back to the system in between. */
+/* A search asks for the same few megabytes for each layout: they are not given back to the system
+ * in between. */
 static void keep_memory(void) {
 #ifdef __GLIBC__
 	mallopt(M_MMAP_THRESHOLD, 32 << 20);
@@ -121,7 +130,9 @@ int cli_plan_with(lk_args *args, const lk_plan_team *team, bool speaks) {
 	lk_status status = check_outputs(&r, &err);
 	if (status == LK_OK) status = lk_plan_find(&r, &plan, &err);
 	clear(&b);
-	int result = status != LK_OK ? (speaks ? cli_fail(&err) : CLI_WRONG) : speaks ? answer(plan, &r) : CLI_OK;
+	int result = status != LK_OK ? (speaks ? cli_fail(&err) : CLI_WRONG)
+	             : speaks        ? answer(plan, &r)
+	                             : CLI_OK;
 	lk_plan_free(plan);
 	return result;
 }

@@ -1,4 +1,5 @@
-/* predict.c: `lockstep predict`: one prediction, or a sweep over every combination of comma lists. */
+/* predict.c: `lockstep predict`: one prediction, or a sweep over every combination of comma lists.
+ */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,7 +19,7 @@ struct sweep {
 	size_t count;
 	const char *html; /* of a sweep: one report of all of them */
 	struct timespec start;
-	bool progress;  /* something stands on the line of the terminal */
+	bool progress; /* something stands on the line of the terminal */
 };
 
 /* ---- progress ---- */
@@ -35,7 +36,8 @@ static void show_progress(void *context, size_t done) {
 	double elapsed = seconds_since(&sweep->start);
 	if (sweep->count < 2 || elapsed < 1 || !isatty(STDERR_FILENO)) return;
 	sweep->progress = true;
-	fprintf(stderr, "\r%zu of %zu, %.0f s left \x1b[K", done, sweep->count, elapsed / (double)done * (double)(sweep->count - done));
+	fprintf(stderr, "\r%zu of %zu, %.0f s left \x1b[K", done, sweep->count,
+	        elapsed / (double)done * (double)(sweep->count - done));
 }
 
 static void clear_progress(struct sweep *sweep) {
@@ -55,7 +57,8 @@ static bool make_room(struct sweep *sweep, size_t count) {
 }
 
 static void free_sweep(struct sweep *sweep) {
-	for (size_t i = 0; sweep->predictions && i < sweep->count; i++) lk_predict_free(sweep->predictions[i]);
+	for (size_t i = 0; sweep->predictions && i < sweep->count; i++)
+		lk_predict_free(sweep->predictions[i]);
 	free(sweep->rows);
 	free(sweep->requests);
 	free(sweep->refusals);
@@ -77,15 +80,19 @@ static lk_status fill_requests(struct sweep *sweep, lk_args *args, lk_error *err
 /* A combination whose input is wrong becomes a row that says so; anything else ends the sweep. */
 static lk_status ask(struct sweep *sweep, lk_args *args, lk_error *err) {
 	LK_TRY(fill_requests(sweep, args, err));
-	LK_TRY(lk_predict_many(sweep->requests, sweep->count, 0, sweep->predictions, sweep->refusals, show_progress, sweep, err));
+	LK_TRY(lk_predict_many(sweep->requests, sweep->count, 0, sweep->predictions, sweep->refusals,
+	                       show_progress, sweep, err));
 	if (sweep->count == 1 && !sweep->predictions[0]) return *err = sweep->refusals[0], err->status;
 	for (size_t i = 0; i < sweep->count; i++)
-		sweep->rows[i] = (lk_sweep_row){sweep->predictions[i], sweep->predictions[i] ? NULL : &sweep->refusals[i], &sweep->requests[i]};
+		sweep->rows[i] =
+			(lk_sweep_row){sweep->predictions[i],
+		                   sweep->predictions[i] ? NULL : &sweep->refusals[i], &sweep->requests[i]};
 	return LK_OK;
 }
 
 /* What can be told to be wrong before anything is computed. */
-static lk_status check_outputs(const lk_predict_request *request, size_t count, bool together, lk_error *err) {
+static lk_status check_outputs(const lk_predict_request *request, size_t count, bool together,
+                               lk_error *err) {
 	if (request->resume && !together) {
 		lk_fail(err, LK_ERR_INPUT, "--resume", "only lockstep-mpi keeps finished parts");
 		return lk_hint(err, "run mpirun -n K lockstep-mpi predict ..., or leave it out");
@@ -94,12 +101,17 @@ static lk_status check_outputs(const lk_predict_request *request, size_t count, 
 		lk_fail(err, LK_ERR_INPUT, "--output", "the format sqlite needs a file");
 		return lk_hint(err, "add --file NAME.sqlite");
 	}
-	const char *single = request->trace ? "--trace" : request->graph ? "--graph" : request->chakra ? "--chakra" : NULL;
+	const char *single = request->trace    ? "--trace"
+	                     : request->graph  ? "--graph"
+	                     : request->chakra ? "--chakra"
+	                                       : NULL;
 	if (single && count > 1) {
 		lk_fail(err, LK_ERR_INPUT, single, "%zu combinations would write the same file", count);
 		return lk_hint(err, "ask for one combination");
 	}
-	return cli_check_places((const char *const[]){request->output, request->trace, request->graph, request->html}, 4, err);
+	return cli_check_places(
+		(const char *const[]){request->output, request->trace, request->graph, request->html}, 4,
+		err);
 }
 
 /* ---- asking together ---- */
@@ -118,9 +130,9 @@ struct outcome {
 
 struct together {
 	struct sweep *s;
-	struct packed *own;            /* [count] of this process */
-	struct outcome *outcomes;      /* [count] */
-	size_t most;            /* bytes of the largest */
+	struct packed *own;       /* [count] of this process */
+	struct outcome *outcomes; /* [count] */
+	size_t most;              /* bytes of the largest */
 };
 
 static lk_status ask_packed(void *context, size_t i, void *result, lk_error *err) {
@@ -130,8 +142,10 @@ static lk_status ask_packed(void *context, size_t i, void *result, lk_error *err
 	memset(out, 0, sizeof *out);
 	out->status = lk_predict(&together->s->requests[i], &prediction, &out->refusal);
 	lk_status status = LK_OK;
-	if (out->status == LK_OK) status = lk_predict_pack(prediction, &together->own[i].bytes, &together->own[i].size, err);
-	else if (out->status != LK_ERR_INPUT || together->s->count == 1) *err = out->refusal, status = out->status;
+	if (out->status == LK_OK)
+		status = lk_predict_pack(prediction, &together->own[i].bytes, &together->own[i].size, err);
+	else if (out->status != LK_ERR_INPUT || together->s->count == 1)
+		*err = out->refusal, status = out->status;
 	out->size = together->own[i].size;
 	lk_predict_free(prediction);
 	return status;
@@ -144,34 +158,46 @@ static lk_status send_packed(void *context, size_t i, void *result, lk_error *er
 	if (!together->own[i].bytes && together->outcomes[i].status == LK_OK) {
 		struct outcome again;
 		LK_TRY(ask_packed(context, i, &again, err));
-		if (again.size > together->most) return lk_fail(err, LK_ERR_INTERNAL, "predict", "a prediction differs from the one before");
+		if (again.size > together->most)
+			return lk_fail(err, LK_ERR_INTERNAL, "predict",
+			               "a prediction differs from the one before");
 	}
 	if (together->own[i].bytes) memcpy(result, together->own[i].bytes, together->own[i].size);
 	return LK_OK;
 }
 
-static lk_status take_packed(struct together *together, const struct outcome *outcomes, const char *bytes, lk_error *err) {
+static lk_status take_packed(struct together *together, const struct outcome *outcomes,
+                             const char *bytes, lk_error *err) {
 	struct sweep *sweep = together->s;
 	for (size_t i = 0; i < sweep->count; i++) {
 		if (outcomes[i].status == LK_OK)
-			LK_TRY(lk_predict_unpack(bytes + i * together->most, outcomes[i].size, &sweep->predictions[i], err));
+			LK_TRY(lk_predict_unpack(bytes + i * together->most, outcomes[i].size,
+			                         &sweep->predictions[i], err));
 		else sweep->refusals[i] = outcomes[i].refusal;
-		sweep->rows[i] = (lk_sweep_row){sweep->predictions[i], sweep->predictions[i] ? NULL : &sweep->refusals[i], &sweep->requests[i]};
+		sweep->rows[i] =
+			(lk_sweep_row){sweep->predictions[i],
+		                   sweep->predictions[i] ? NULL : &sweep->refusals[i], &sweep->requests[i]};
 	}
 	return LK_OK;
 }
 
-static lk_status ask_together(struct sweep *sweep, lk_args *args, const lk_plan_team *team, lk_error *err) {
+static lk_status ask_together(struct sweep *sweep, lk_args *args, const lk_plan_team *team,
+                              lk_error *err) {
 	struct together t = {.s = sweep, .own = calloc(sweep->count, sizeof *t.own), .most = 1};
 	struct outcome *outcomes = t.outcomes = calloc(sweep->count, sizeof *outcomes);
 	char *bytes = NULL;
-	lk_status status = t.own && outcomes ? LK_OK : lk_fail(err, LK_ERR_MEMORY, NULL, "out of memory");
+	lk_status status =
+		t.own && outcomes ? LK_OK : lk_fail(err, LK_ERR_MEMORY, NULL, "out of memory");
 	if (status == LK_OK) status = fill_requests(sweep, args, err);
-	if (status == LK_OK) status = team->run(team->self, sweep->count, sizeof *outcomes, ask_packed, &t, outcomes, err);
+	if (status == LK_OK)
+		status =
+			team->run(team->self, sweep->count, sizeof *outcomes, ask_packed, &t, outcomes, err);
 	for (size_t i = 0; status == LK_OK && i < sweep->count; i++)
 		if (outcomes[i].size > t.most) t.most = outcomes[i].size;
-	if (status == LK_OK && !(bytes = calloc(sweep->count, t.most))) status = lk_fail(err, LK_ERR_MEMORY, NULL, "out of memory");
-	if (status == LK_OK) status = team->run(team->self, sweep->count, t.most, send_packed, &t, bytes, err);
+	if (status == LK_OK && !(bytes = calloc(sweep->count, t.most)))
+		status = lk_fail(err, LK_ERR_MEMORY, NULL, "out of memory");
+	if (status == LK_OK)
+		status = team->run(team->self, sweep->count, t.most, send_packed, &t, bytes, err);
 	if (status == LK_OK) status = take_packed(&t, outcomes, bytes, err);
 	for (size_t i = 0; t.own && i < sweep->count; i++) free(t.own[i].bytes);
 	free(t.own);
@@ -180,7 +206,8 @@ static lk_status ask_together(struct sweep *sweep, lk_args *args, const lk_plan_
 	return status;
 }
 
-static lk_status ask_all(struct sweep *sweep, lk_args *args, const lk_plan_team *team, lk_error *err) {
+static lk_status ask_all(struct sweep *sweep, lk_args *args, const lk_plan_team *team,
+                         lk_error *err) {
 	size_t count;
 	lk_predict_request first;
 	LK_TRY(lk_args_combinations(args, &count, err));
@@ -197,12 +224,15 @@ static lk_status ask_all(struct sweep *sweep, lk_args *args, const lk_plan_team 
 
 /* Every combination was refused: the reasons, each once, as far as a screen takes them. */
 static int all_refused(const struct sweep *sweep) {
-	enum { REASONS = 10 };
+	enum {
+		REASONS = 10
+	};
 	size_t shown[REASONS], count = 0;
 	for (size_t i = 0; i < sweep->count && count < REASONS; i++) {
 		bool seen = false;
 		for (size_t k = 0; k < count; k++)
-			seen |= memcmp(&sweep->refusals[shown[k]], &sweep->refusals[i], sizeof sweep->refusals[i]) == 0;
+			seen |= memcmp(&sweep->refusals[shown[k]], &sweep->refusals[i],
+			               sizeof sweep->refusals[i]) == 0;
 		if (seen) continue;
 		shown[count++] = i;
 		cli_fail(&sweep->refusals[i]);
@@ -219,9 +249,13 @@ static int answer(const struct sweep *sweep, lk_error *err) {
 		fit += sweep->rows[i].prediction && sweep->rows[i].prediction->fits;
 	}
 	if (refused == sweep->count) return all_refused(sweep);
-	if (sweep->count == 1 && lk_predict_write_files(sweep->predictions[0], request, err) != LK_OK) return cli_fail(err);
-	if (sweep->html && lk_report_sweep(sweep->rows, sweep->count, LK_REPORT_HTML, sweep->html, NULL, err) != LK_OK) return cli_fail(err);
-	lk_status status = lk_sweep_print(sweep->rows, sweep->count, request->format, request->verbose, cli_colour(), request->output, stdout, err);
+	if (sweep->count == 1 && lk_predict_write_files(sweep->predictions[0], request, err) != LK_OK)
+		return cli_fail(err);
+	if (sweep->html &&
+	    lk_report_sweep(sweep->rows, sweep->count, LK_REPORT_HTML, sweep->html, NULL, err) != LK_OK)
+		return cli_fail(err);
+	lk_status status = lk_sweep_print(sweep->rows, sweep->count, request->format, request->verbose,
+	                                  cli_colour(), request->output, stdout, err);
 	if (status != LK_OK) return cli_fail(err);
 	return fit ? CLI_OK : CLI_NO;
 }
@@ -231,7 +265,9 @@ int cli_predict_with(lk_args *args, const lk_plan_team *team, bool speaks) {
 	lk_error err = {0};
 	lk_status status = ask_all(&s, args, team, &err);
 	clear_progress(&s);
-	int result = !speaks ? (status == LK_OK ? CLI_OK : CLI_WRONG) : status == LK_OK ? answer(&s, &err) : cli_fail(&err);
+	int result = !speaks           ? (status == LK_OK ? CLI_OK : CLI_WRONG)
+	             : status == LK_OK ? answer(&s, &err)
+	                               : cli_fail(&err);
 	free_sweep(&s);
 	return result;
 }

@@ -17,7 +17,10 @@ static void show(void *context, int done, int all) {
 	struct watch *watch = context;
 	struct timespec now;
 	clock_gettime(CLOCK_MONOTONIC, &now);
-	if ((double)(now.tv_sec - watch->start.tv_sec) + 1e-9 * (double)(now.tv_nsec - watch->start.tv_nsec) < 0.5) return;
+	if ((double)(now.tv_sec - watch->start.tv_sec) +
+	        1e-9 * (double)(now.tv_nsec - watch->start.tv_nsec) <
+	    0.5)
+		return;
 	if (!isatty(STDERR_FILENO)) return;
 	watch->shown = true;
 	fprintf(stderr, "\r%d of %d machines and batches \x1b[K", done, all);
@@ -31,13 +34,16 @@ static int run_rent(lk_args *args) {
 	clock_gettime(CLOCK_MONOTONIC, &w.start);
 	lk_rent_defaults(&request);
 	if (lk_args_fill(args, 0, &request, &err) != LK_OK) return cli_fail(&err);
-	if (cli_check_places((const char *const[]){request.path, request.html}, 2, &err) != LK_OK) return cli_fail(&err);
+	if (cli_check_places((const char *const[]){request.path, request.html}, 2, &err) != LK_OK)
+		return cli_fail(&err);
 	request.progress = show, request.progress_context = &w;
 	lk_status status = lk_rent_find(&request, &rent, &err);
 	if (w.shown) fputs("\r\x1b[K", stderr);
 	if (status != LK_OK) return cli_fail(&err);
-	status = lk_rent_print(rent, request.format, request.verbose, cli_colour(), request.path, stdout, &err);
-	if (status == LK_OK && request.html) status = lk_report_rent(rent, LK_REPORT_HTML, request.html, NULL, &err);
+	status = lk_rent_print(rent, request.format, request.verbose, cli_colour(), request.path,
+	                       stdout, &err);
+	if (status == LK_OK && request.html)
+		status = lk_report_rent(rent, LK_REPORT_HTML, request.html, NULL, &err);
 	int code = rent->cheapest < 0 ? CLI_NO : CLI_OK;
 	lk_rent_free(rent);
 	return status == LK_OK ? code : cli_fail(&err);
@@ -51,7 +57,8 @@ static int run_machines(lk_args *args) {
 	lk_machines_defaults(&request);
 	if (lk_args_fill(args, 0, &request, &err) != LK_OK) return cli_fail(&err);
 	request.filter = args->operand_count ? args->operands[0] : NULL;
-	return lk_machines_print(&request, cli_colour(), stdout, &err) == LK_OK ? CLI_OK : cli_fail(&err);
+	return lk_machines_print(&request, cli_colour(), stdout, &err) == LK_OK ? CLI_OK
+	                                                                        : cli_fail(&err);
 }
 
 const cli_command cli_machines = {&lk_machines_verb, run_machines};

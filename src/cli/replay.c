@@ -16,7 +16,8 @@ static int run(lk_args *args) {
 	request.paths = (const char *const *)args->operands;
 	request.path_count = args->operand_count;
 	if (lk_replay_ask(&request, &replay, &err) != LK_OK) return cli_fail(&err);
-	lk_status status = lk_replay_print(replay, request.format, request.verbose, cli_colour(), request.path, stdout, &err);
+	lk_status status = lk_replay_print(replay, request.format, request.verbose, cli_colour(),
+	                                   request.path, stdout, &err);
 	lk_replay_free(replay);
 	return status == LK_OK ? CLI_OK : cli_fail(&err);
 }

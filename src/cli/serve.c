@@ -9,7 +9,8 @@ static void ready(void *context, const char *url, bool opened) {
 	printf("lockstep serve: open %s\n", url);
 	fflush(stdout);
 	if (request->open && !opened)
-		fprintf(stderr, "lockstep: --open: no browser can be started; open the address, or name a command in BROWSER\n");
+		fprintf(stderr, "lockstep: --open: no browser can be started; open the address, or name a "
+		                "command in BROWSER\n");
 }
 
 static int run(lk_args *args) {

@@ -15,10 +15,13 @@ static int run(lk_args *args) {
 	if (cli_check_places(places, 4, &err) != LK_OK) return cli_fail(&err);
 	request.tables = args->operands[0];
 	lk_status status = lk_shard(&request, &answer, &err);
-	if (status == LK_OK && answer->fits && request.plan) status = lk_shard_write_plan(answer, request.plan, &err);
-	if (status == LK_OK && request.html) status = lk_report_shard(answer, LK_REPORT_HTML, request.html, NULL, &err);
+	if (status == LK_OK && answer->fits && request.plan)
+		status = lk_shard_write_plan(answer, request.plan, &err);
+	if (status == LK_OK && request.html)
+		status = lk_report_shard(answer, LK_REPORT_HTML, request.html, NULL, &err);
 	if (status == LK_OK)
-		status = lk_shard_print(answer, request.table, request.format, cli_colour(), request.output, stdout, &err);
+		status = lk_shard_print(answer, request.table, request.format, cli_colour(), request.output,
+		                        stdout, &err);
 	int result = status != LK_OK ? cli_fail(&err) : answer->fits ? CLI_OK : CLI_NO;
 	lk_shard_free(answer);
 	return result;

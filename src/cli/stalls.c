@@ -1,5 +1,5 @@
-/* stalls.c: `lockstep stalls`: what stalls a training command. The report goes to standard output behind what the first run
- * printed; what lockstep says meanwhile goes to standard error. */
+/* stalls.c: `lockstep stalls`: what stalls a training command. The report goes to standard output
+ * behind what the first run printed; what lockstep says meanwhile goes to standard error. */
 #include <stdio.h>
 #include <unistd.h>
 
@@ -27,11 +27,14 @@ static bool confirm(const lk_stalls_plan *plan, void *context) {
 	return false;
 }
 
-static lk_status write_answer(const lk_stalls_request *request, const lk_stalls_answer *answer, lk_error *err) {
-	LK_TRY(lk_stalls_print(answer, request->format, request->table, cli_colour(), request->path, stdout, err));
+static lk_status write_answer(const lk_stalls_request *request, const lk_stalls_answer *answer,
+                              lk_error *err) {
+	LK_TRY(lk_stalls_print(answer, request->format, request->table, cli_colour(), request->path,
+	                       stdout, err));
 	if (request->timeline) LK_TRY(lk_stalls_timeline(answer, request->timeline, err));
 	if (request->folded) LK_TRY(lk_stalls_folded(answer, request->folded, err));
-	return request->html ? lk_report_stalls(answer, LK_REPORT_HTML, request->html, NULL, err) : LK_OK;
+	return request->html ? lk_report_stalls(answer, LK_REPORT_HTML, request->html, NULL, err)
+	                     : LK_OK;
 }
 
 static int run(lk_args *args) {
@@ -43,7 +46,8 @@ static int run(lk_args *args) {
 	const char *const places[] = {request.path, request.timeline, request.folded, request.html};
 	if (cli_check_places(places, 4, &err) != LK_OK) return cli_fail(&err);
 	request.command = args->rest, request.words = args->rest_count;
-	request.confirm = confirm, request.say = request.recording ? NULL : say, request.context = &request;
+	request.confirm = confirm, request.say = request.recording ? NULL : say,
+	request.context = &request;
 	if (lk_stalls(&request, &answer, &err) != LK_OK) return cli_fail(&err);
 	int status = answer->status;
 	if (*answer->reason) fprintf(stderr, "lockstep: %s\n", answer->reason);

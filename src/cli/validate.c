@@ -28,11 +28,15 @@ int cli_validate_with(lk_args *args, const lk_plan_team *team, bool speaks) {
 	/* Both places before the work: no picture is left behind where the table cannot be written. */
 	const char *const places[] = {request.output, request.plot};
 	for (int i = 0; i < 2; i++)
-		if (places[i] && cli_check_place(places[i], &err) != LK_OK) return speaks ? cli_fail(&err) : CLI_WRONG;
-	if (lk_validate(&request, &validation, &err) != LK_OK) return speaks ? cli_fail(&err) : CLI_WRONG;
+		if (places[i] && cli_check_place(places[i], &err) != LK_OK)
+			return speaks ? cli_fail(&err) : CLI_WRONG;
+	if (lk_validate(&request, &validation, &err) != LK_OK)
+		return speaks ? cli_fail(&err) : CLI_WRONG;
 	if (!speaks) return lk_validate_free(validation), CLI_OK;
 	lk_status status = request.plot ? lk_validate_plot(validation, request.plot, &err) : LK_OK;
-	if (status == LK_OK) status = lk_validate_save(validation, request.format, cli_colour(), request.output, stdout, &err);
+	if (status == LK_OK)
+		status = lk_validate_save(validation, request.format, cli_colour(), request.output, stdout,
+		                          &err);
 	lk_validate_free(validation);
 	return status == LK_OK ? CLI_OK : cli_fail(&err);
 }

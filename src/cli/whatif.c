@@ -5,7 +5,8 @@
 #include "lockstep/report.h"
 #include "lockstep/whatif.h"
 
-/* Exit status: a change that cannot be made is an answer beside others; where none can, it is an error. */
+/* Exit status: a change that cannot be made is an answer beside others; where none can, it is an
+ * error. */
 static int refused(const lk_whatif *answer) {
 	for (int i = 1; i < answer->column_count; i++)
 		if (!answer->columns[i].refused) return CLI_OK;
@@ -27,7 +28,8 @@ static int run(lk_args *args) {
 	int result = refused(answer);
 	lk_status status = result == CLI_OK ? lk_whatif_write_files(answer, &request, &err) : LK_OK;
 	if (status == LK_OK && result == CLI_OK)
-		status = lk_whatif_print(answer, request.format, request.verbose, cli_colour(), request.path, stdout, &err);
+		status = lk_whatif_print(answer, request.format, request.verbose, cli_colour(),
+		                         request.path, stdout, &err);
 	if (status == LK_OK && result == CLI_OK && request.html)
 		status = lk_report_whatif(answer, LK_REPORT_HTML, request.html, NULL, &err);
 	lk_whatif_free(answer);

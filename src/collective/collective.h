@@ -5,11 +5,14 @@
 #include "base/arena.h"
 #include "lockstep/collective.h"
 
-enum { LK_COLLECTIVE_FLAGS = 3 };
+enum {
+	LK_COLLECTIVE_FLAGS = 3
+};
 
-/* Sets the flags of rows that are sorted by size and appends sentences to notes[*count], at most LK_COLLECTIVE_FLAGS.
+/* Sets the flags of rows that are sorted by size and appends sentences to notes[*count], at most
+ * LK_COLLECTIVE_FLAGS.
  */
-lk_status lk_collective_flag(lk_arena *arena, lk_collective_row *rows, int row_count, const char **notes, int *count,
-							 lk_error *err);
+lk_status lk_collective_flag(lk_arena *arena, lk_collective_row *rows, int row_count,
+                             const char **notes, int *count, lk_error *err);
 
 #endif

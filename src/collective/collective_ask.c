@@ -1,5 +1,5 @@
-/* collective_ask.c: the question of `lockstep collective`: from options and a log to a group of ranks, and from that a
- * prediction for every size. */
+/* collective_ask.c: the question of `lockstep collective`: from options and a log to a group of
+ * ranks, and from that a prediction for every size. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,7 +10,11 @@
 #include "cost/collective/collective.h"
 #include "hw/hw.h"
 
-enum { ROWS = 100000, ELEMENT = 4, NOTES = LK_COLLECTIVE_FLAGS + 4 };
+enum {
+	ROWS = 100000,
+	ELEMENT = 4,
+	NOTES = LK_COLLECTIVE_FLAGS + 4
+};
 
 static const char *const library_names[] = {"NCCL", "MPI", "gloo"};
 
@@ -62,7 +66,8 @@ static lk_status read_log(struct work *work, lk_error *err) {
 	for (size_t i = 1; i < work->runs.count; i++) {
 		const lk_nccl_run *run = &work->runs.at[i];
 		if (run->kind == first->kind && run->gpus == first->gpus) continue;
-		lk_fail(err, LK_ERR_INPUT, run->where, "the log holds another test, or the same one on %d GPUs", run->gpus);
+		lk_fail(err, LK_ERR_INPUT, run->where,
+		        "the log holds another test, or the same one on %d GPUs", run->gpus);
 		return lk_hint(err, "give one log at a time");
 	}
 	return LK_OK;
@@ -76,7 +81,8 @@ static const lk_nccl_run *log_of(const struct work *work) {
 
 static lk_status no_gpus(const struct work *work, lk_error *err) {
 	lk_fail(err, LK_ERR_INPUT, "--gpus",
-			work->runs.count ? "the log does not say on how many GPUs it ran" : "the number of GPUs was not given");
+	        work->runs.count ? "the log does not say on how many GPUs it ran"
+	                         : "the number of GPUs was not given");
 	return lk_hint(err, "give --gpus N");
 }
 
@@ -86,8 +92,9 @@ static lk_status device_of(const struct work *work, const lk_device **out, lk_er
 	*out = run && *run->device ? lk_coll_device(run->device) : NULL;
 	if (*out) return LK_OK;
 	lk_fail(err, LK_ERR_INPUT, "--gpu",
-			run && *run->device ? "the catalogue does not have the GPU of the log, \"%.60s\"" : "no GPU was given",
-			run ? run->device : "");
+	        run && *run->device ? "the catalogue does not have the GPU of the log, \"%.60s\""
+	                            : "no GPU was given",
+	        run ? run->device : "");
 	return lk_hint(err, "give --gpu NAME (`lockstep devices` lists them) or --cluster");
 }
 
@@ -96,10 +103,13 @@ static lk_status find_cluster(struct work *work, lk_error *err) {
 	const lk_nccl_run *run = log_of(work);
 	int gpus = request->gpus ? request->gpus : run ? run->gpus : 0;
 	if (request->cluster) {
-		if (request->gpu) return lk_fail(err, LK_ERR_INPUT, "--cluster", "--cluster and --gpu exclude one another");
+		if (request->gpu)
+			return lk_fail(err, LK_ERR_INPUT, "--cluster",
+			               "--cluster and --gpu exclude one another");
 		LK_TRY(lk_cluster_parse(&work->arena, request->cluster, &work->cluster, err));
 		if (gpus > work->cluster.gpus)
-			return lk_fail(err, LK_ERR_INPUT, "--gpus", "%d GPUs, but the cluster has %d", gpus, work->cluster.gpus);
+			return lk_fail(err, LK_ERR_INPUT, "--gpus", "%d GPUs, but the cluster has %d", gpus,
+			               work->cluster.gpus);
 		work->group.ranks = gpus ? gpus : work->cluster.gpus;
 		return LK_OK;
 	}
@@ -107,10 +117,12 @@ static lk_status find_cluster(struct work *work, lk_error *err) {
 	LK_TRY(device_of(work, &device, err));
 	if (gpus < 1) return no_gpus(work, err);
 	work->group.ranks = gpus;
-	int nodes = run && !request->gpus ? run->nodes : 0, domain = nodes > 0 && gpus % nodes == 0 ? gpus / nodes : 0;
-	bool partly =
-		nodes > 1 && domain > 0 && domain < device->node_gpus; /* usual nodes, not all of whose GPUs are used */
-	return lk_cluster_simple(&work->arena, device, gpus, partly ? domain : 0, 0, &work->cluster, err);
+	int nodes = run && !request->gpus ? run->nodes : 0,
+		domain = nodes > 0 && gpus % nodes == 0 ? gpus / nodes : 0;
+	bool partly = nodes > 1 && domain > 0 &&
+	              domain < device->node_gpus; /* usual nodes, not all of whose GPUs are used */
+	return lk_cluster_simple(&work->arena, device, gpus, partly ? domain : 0, 0, &work->cluster,
+	                         err);
 }
 
 static double speed(const lk_node *node) {
@@ -127,7 +139,8 @@ static void find_group(struct work *work) {
 	shape->fabric = &work->fabric;
 	shape->node = &work->cluster.node[0];
 	for (int i = 1; i <= last.group; i++)
-		if (speed(&work->cluster.node[i]) < speed(shape->node)) shape->node = &work->cluster.node[i];
+		if (speed(&work->cluster.node[i]) < speed(shape->node))
+			shape->node = &work->cluster.node[i];
 }
 
 static lk_status find_fabric(struct work *work, lk_error *err) {
@@ -139,9 +152,9 @@ static lk_status find_fabric(struct work *work, lk_error *err) {
 	if (name && !row) {
 		char shown[80];
 		lk_fail(err, LK_ERR_INPUT, "--fabric", "no fabric \"%.60s\" is calibrated",
-				lk_escape(name, shown, sizeof shown));
-		return lk_hint(err,
-					   "`lockstep calibrate collectives LOG` makes one; without --fabric the default numbers apply");
+		        lk_escape(name, shown, sizeof shown));
+		return lk_hint(err, "`lockstep calibrate collectives LOG` makes one; without --fabric the "
+		                    "default numbers apply");
 	}
 	if (!row) row = lk_calibration_find(calibration, "collective", "default", "");
 	work->fabric = lk_fabric_of(row);
@@ -150,16 +163,18 @@ static lk_status find_fabric(struct work *work, lk_error *err) {
 	work->result.fabric = name ? name : "default";
 	if (work->request->library != LK_LIBRARY_NCCL) return LK_OK;
 	return add_note(work,
-					row ? lk_arena_printf(&work->arena, "numbers of the fabric \"%s\", fitted to %d sizes (%s)",
-										  row->subject, row->points, row->source)
-						: "numbers of no fabric: the calibration has no row",
-					err);
+	                row ? lk_arena_printf(&work->arena,
+	                                      "numbers of the fabric \"%s\", fitted to %d sizes (%s)",
+	                                      row->subject, row->points, row->source)
+	                    : "numbers of no fabric: the calibration has no row",
+	                err);
 }
 
 /* ---- sizes ---- */
 
 /* "16G" as nccl-tests read it. */
-static lk_status read_size(const char *text, double otherwise, const char *where, double *out, lk_error *err) {
+static lk_status read_size(const char *text, double otherwise, const char *where, double *out,
+                           lk_error *err) {
 	const char *end;
 	*out = otherwise;
 	if (!text) return LK_OK;
@@ -175,7 +190,8 @@ static lk_status read_size(const char *text, double otherwise, const char *where
 }
 
 static lk_status add_row(struct work *work, double bytes, double us, double busbw, lk_error *err) {
-	if (work->rows.count >= ROWS) return lk_fail(err, LK_ERR_INPUT, "--step", "more than %d sizes", ROWS);
+	if (work->rows.count >= ROWS)
+		return lk_fail(err, LK_ERR_INPUT, "--step", "more than %d sizes", ROWS);
 	if (!lk_push(&work->rows)) return lk_oom(err);
 	*lk_last(&work->rows) = (lk_collective_row){
 		.bytes = bytes,
@@ -208,8 +224,10 @@ static lk_status rows_of_request(struct work *work, lk_error *err) {
 	LK_TRY(read_size(request->begin, 8, "--begin", &begin, err));
 	LK_TRY(read_size(request->end, fmax(begin, ldexp(1, 30)), "--end", &end, err));
 	LK_TRY(read_size(request->step, 0, "--step", &step, err));
-	if (end < begin) return lk_fail(err, LK_ERR_INPUT, "--end", "the largest size is below the smallest");
-	for (double bytes = begin; bytes <= end; bytes = step > 0 ? bytes + step : fmax(floor(bytes * factor), bytes + 1))
+	if (end < begin)
+		return lk_fail(err, LK_ERR_INPUT, "--end", "the largest size is below the smallest");
+	for (double bytes = begin; bytes <= end;
+	     bytes = step > 0 ? bytes + step : fmax(floor(bytes * factor), bytes + 1))
 		LK_TRY(add_row(work, bytes, NAN, NAN, err));
 	return LK_OK;
 }
@@ -217,7 +235,8 @@ static lk_status rows_of_request(struct work *work, lk_error *err) {
 /* ---- predictions ---- */
 
 static double elements(const struct work *work, double bytes) {
-	bool parts = work->kind == LK_COLL_ALLGATHER || work->kind == LK_COLL_REDUCESCATTER || work->kind == LK_COLL_ALLTOALL;
+	bool parts = work->kind == LK_COLL_ALLGATHER || work->kind == LK_COLL_REDUCESCATTER ||
+	             work->kind == LK_COLL_ALLTOALL;
 	return floor(bytes / ELEMENT / (parts ? work->group.ranks : 1));
 }
 
@@ -228,13 +247,14 @@ static void predict(const struct work *work, lk_collective_row *row) {
 		row->algo = lk_algo_name(cost.algo), row->proto = lk_proto_name(cost.proto);
 		row->channels = cost.channels, row->limit = lk_coll_limit_name(cost.limit);
 	} else {
-		lk_host_library library = work->request->library == LK_LIBRARY_MPI ? LK_HOST_MPI : LK_HOST_GLOO;
+		lk_host_library library =
+			work->request->library == LK_LIBRARY_MPI ? LK_HOST_MPI : LK_HOST_GLOO;
 		lk_host_cost host = lk_host_collective(library, work->kind, &work->group, row->bytes);
 		cost.seconds = host.seconds;
 		row->algo = host.algorithm, row->proto = "";
-		row->limit = lk_coll_limit_name(host.latency_bound   ? LK_LIMIT_LATENCY
-										: work->group.nodes > 1 ? LK_LIMIT_NICS
-															 : LK_LIMIT_LINKS);
+		row->limit = lk_coll_limit_name(host.latency_bound      ? LK_LIMIT_LATENCY
+		                                : work->group.nodes > 1 ? LK_LIMIT_NICS
+		                                                        : LK_LIMIT_LINKS);
 	}
 	row->us = cost.seconds * 1e6;
 	row->count = elements(work, row->bytes);
@@ -255,7 +275,8 @@ static lk_status fill(struct work *work, lk_error *err) {
 	out->mean_busbw = work->rows.count ? busbw / (double)work->rows.count : 0;
 	out->error = work->rows.count ? expm1(off / (double)work->rows.count) : NAN;
 	if (work->runs.count)
-		LK_TRY(lk_collective_flag(&work->arena, work->rows.at, (int)work->rows.count, work->notes, &work->note_count, err));
+		LK_TRY(lk_collective_flag(&work->arena, work->rows.at, (int)work->rows.count, work->notes,
+		                          &work->note_count, err));
 	out->rows = work->rows.at, out->row_count = (int)work->rows.count;
 	out->notes = work->notes, out->note_count = work->note_count;
 	return LK_OK;
@@ -263,12 +284,9 @@ static lk_status fill(struct work *work, lk_error *err) {
 
 static lk_status find_kind(struct work *work, lk_error *err) {
 	const lk_nccl_run *run = log_of(work);
-	if (work->request->op > 0)
-		work->kind = (lk_coll_kind)(work->request->op - 1);
-	else if (!run)
-		work->kind = LK_COLL_ALLREDUCE;
-	else if (run->kind_known)
-		work->kind = run->kind;
+	if (work->request->op > 0) work->kind = (lk_coll_kind)(work->request->op - 1);
+	else if (!run) work->kind = LK_COLL_ALLREDUCE;
+	else if (run->kind_known) work->kind = run->kind;
 	else {
 		lk_fail(err, LK_ERR_INPUT, run->where, "the log does not say which collective it is");
 		return lk_hint(err, "give --op, as in --op all_reduce");
@@ -292,16 +310,15 @@ static lk_status answer(struct work *work, lk_error *err) {
 	return fill(work, err);
 }
 
-lk_status lk_collective_ask(const lk_collective_request *request, lk_collective **out, lk_error *err) {
+lk_status lk_collective_ask(const lk_collective_request *request, lk_collective **out,
+                            lk_error *err) {
 	*out = NULL;
 	struct work *work = calloc(1, sizeof *work);
 	if (!work) return lk_oom(err);
 	work->result.memory_owner = work;
 	work->request = request;
 	lk_status status = answer(work, err);
-	if (status == LK_OK)
-		*out = &work->result;
-	else
-		lk_collective_free(&work->result);
+	if (status == LK_OK) *out = &work->result;
+	else lk_collective_free(&work->result);
 	return status;
 }

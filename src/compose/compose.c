@@ -1,4 +1,5 @@
-/* compose.c: recordings of single processes as one job: read, checked, written as a step graph, simulated, summed up. */
+/* compose.c: recordings of single processes as one job: read, checked, written as a step graph,
+ * simulated, summed up. */
 #include "compose/compose.h"
 
 #include <dirent.h>
@@ -11,7 +12,11 @@
 #include "base/intervals.h"
 #include "base/text.h"
 
-enum { MOST_RECORDINGS = 4096, FEW = 3, MANY = 6 }; /* steps in a row whose difference is the steady state */
+enum {
+	MOST_RECORDINGS = 4096,
+	FEW = 3,
+	MANY = 6
+}; /* steps in a row whose difference is the steady state */
 
 struct compose_work {
 	lk_composed result;
@@ -43,8 +48,10 @@ static lk_status look_at_device(lk_composer *composer, const lk_posed_rank *rank
 		else *(item->part == LK_PART_ENQUEUE ? &composer->nccl : &composer->mpi) = true;
 	}
 	if (!step->untimed || step->device_ns > 0) return LK_OK;
-	lk_fail(composer->err, LK_ERR_INPUT, rank->path, "does not tell how long work on its device took");
-	return lk_hint(composer->err, "record --cuda events, which is the default, or --cuda cupti tells it");
+	lk_fail(composer->err, LK_ERR_INPUT, rank->path,
+	        "does not tell how long work on its device took");
+	return lk_hint(composer->err,
+	               "record --cuda events, which is the default, or --cuda cupti tells it");
 }
 
 static lk_status read_rank(struct compose_work *work, const char *path) {
@@ -52,7 +59,9 @@ static lk_status read_rank(struct compose_work *work, const char *path) {
 	lk_posed_rank *rank = calloc(1, sizeof *rank);
 	if (!rank) return lk_oom(composer->err);
 	rank->path = lk_arena_strdup(&composer->arena, path);
-	lk_status status = rank->path ? lk_recorded_load(rank->path, NULL, composer->texts, &rank->run, composer->err) : lk_oom(composer->err);
+	lk_status status =
+		rank->path ? lk_recorded_load(rank->path, NULL, composer->texts, &rank->run, composer->err)
+				   : lk_oom(composer->err);
 	if (status != LK_OK) return free(rank), status;
 	status = lk_posed_step_of(&rank->run, &rank->step, composer->err);
 	if (status == LK_OK) status = look_at_device(composer, rank);
@@ -64,7 +73,8 @@ static lk_status read_rank(struct compose_work *work, const char *path) {
 
 static int by_rank(const void *a, const void *b) {
 	const lk_posed_rank *x = *(lk_posed_rank *const *)a, *y = *(lk_posed_rank *const *)b;
-	return x->step.rank != y->step.rank ? (x->step.rank < y->step.rank ? -1 : 1) : strcmp(x->path, y->path);
+	return x->step.rank != y->step.rank ? (x->step.rank < y->step.rank ? -1 : 1)
+	                                    : strcmp(x->path, y->path);
 }
 
 static lk_status check_alike(struct compose_work *work) {
@@ -75,15 +85,17 @@ static lk_status check_alike(struct compose_work *work) {
 	for (size_t i = 1; i < composer->recorded.count; i++) {
 		const lk_posed_rank *rank = composer->recorded.at[i];
 		if (rank->step.world != composer->world)
-			return lk_fail(composer->err, LK_ERR_INPUT, rank->path, "is of a world of %d ranks, %s of one of %d", (int)rank->step.world,
+			return lk_fail(composer->err, LK_ERR_INPUT, rank->path,
+			               "is of a world of %d ranks, %s of one of %d", (int)rank->step.world,
 			               first->path, (int)composer->world);
 		if (strcmp(rank->run.head.program, first->run.head.program) != 0)
-			return lk_fail(composer->err, LK_ERR_INPUT, rank->path, "is of the program %s, %s of %s",
+			return lk_fail(composer->err, LK_ERR_INPUT, rank->path,
+			               "is of the program %s, %s of %s",
 			               lk_escape(rank->run.head.program, one, sizeof one), first->path,
 			               lk_escape(first->run.head.program, other, sizeof other));
 		if (rank->step.rank == composer->recorded.at[i - 1]->step.rank)
-			return lk_fail(composer->err, LK_ERR_INPUT, rank->path, "is of rank %d, as is %s", (int)rank->step.rank,
-			               composer->recorded.at[i - 1]->path);
+			return lk_fail(composer->err, LK_ERR_INPUT, rank->path, "is of rank %d, as is %s",
+			               (int)rank->step.rank, composer->recorded.at[i - 1]->path);
 	}
 	return LK_OK;
 }
@@ -91,19 +103,25 @@ static lk_status check_alike(struct compose_work *work) {
 static lk_status read_folder(struct compose_work *work) {
 	const char *folder = work->c.request->folder;
 	DIR *dir = opendir(folder);
-	lk_status status = dir ? LK_OK : lk_fail(work->c.err, LK_ERR_IO, folder, "cannot be listed: %s", strerror(errno));
+	lk_status status =
+		dir ? LK_OK
+			: lk_fail(work->c.err, LK_ERR_IO, folder, "cannot be listed: %s", strerror(errno));
 	for (struct dirent *dirent; status == LK_OK && (dirent = readdir(dir));) {
 		char path[PATH_MAX + NAME_MAX + 2];
-		if (!lk_ends_in(dirent->d_name, LK_RECORDING_ENDING) || strstr(dirent->d_name, LK_RECORDING_FORKED)) continue;
+		if (!lk_ends_in(dirent->d_name, LK_RECORDING_ENDING) ||
+		    strstr(dirent->d_name, LK_RECORDING_FORKED))
+			continue;
 		snprintf(path, sizeof path, "%s/%s", folder, dirent->d_name);
-		status = work->c.recorded.count < MOST_RECORDINGS ? read_rank(work, path)
-		                                               : lk_fail(work->c.err, LK_ERR_INPUT, folder, "holds too many recordings");
+		status = work->c.recorded.count < MOST_RECORDINGS
+		             ? read_rank(work, path)
+		             : lk_fail(work->c.err, LK_ERR_INPUT, folder, "holds too many recordings");
 	}
 	if (dir) closedir(dir);
 	LK_TRY(status);
 	if (!work->c.recorded.count) {
 		lk_fail(work->c.err, LK_ERR_INPUT, folder, "holds no recordings");
-		return lk_hint(work->c.err, "lockstep record --world N --ranks A,B,... -- COMMAND makes them");
+		return lk_hint(work->c.err,
+		               "lockstep record --world N --ranks A,B,... -- COMMAND makes them");
 	}
 	qsort(work->c.recorded.at, work->c.recorded.count, sizeof *work->c.recorded.at, by_rank);
 	return check_alike(work);
@@ -121,40 +139,56 @@ static lk_status read_cluster(struct compose_work *work) {
 	lk_composer *composer = &work->c;
 	const lk_compose_request *request = composer->request;
 	if (!request->cluster) {
-		lk_fail(composer->err, LK_ERR_INPUT, "compose", "it is not said on which machines the job runs");
-		return lk_hint(composer->err, "--cluster FILE, as lockstep calibrate host writes it, or a text such as '8 node * 8 h100-sxm'");
+		lk_fail(composer->err, LK_ERR_INPUT, "compose",
+		        "it is not said on which machines the job runs");
+		return lk_hint(composer->err, "--cluster FILE, as lockstep calibrate host writes it, or a "
+		                              "text such as '8 node * 8 h100-sxm'");
 	}
 	LK_TRY(lk_cluster_parse(&composer->arena, request->cluster, &composer->cluster, composer->err));
 	LK_TRY(lk_host_messages_read(request->cluster, &composer->messages, composer->err));
-	composer->ranks_per_node = request->ranks_per_node ? request->ranks_per_node : composer->cluster.node[0].gpus;
+	composer->ranks_per_node =
+		request->ranks_per_node ? request->ranks_per_node : composer->cluster.node[0].gpus;
 	if (composer->ranks_per_node < 1) composer->ranks_per_node = 1;
 	if (composer->ranks_per_node > composer->world) composer->ranks_per_node = composer->world;
 	work->result.ranks_per_node = composer->ranks_per_node;
-	work->result.nodes = (composer->world + composer->ranks_per_node - 1) / composer->ranks_per_node;
-	if ((composer->nccl || composer->devices) && composer->cluster.node[0].device->arch == LK_ARCH_CPU) {
-		lk_fail(composer->err, LK_ERR_INPUT, "--cluster", "these machines have no GPUs, and the recorded ranks use some");
-		return lk_hint(composer->err, "say machines like those that recorded, such as '8 node * 8 h100-sxm'");
+	work->result.nodes =
+		(composer->world + composer->ranks_per_node - 1) / composer->ranks_per_node;
+	if ((composer->nccl || composer->devices) &&
+	    composer->cluster.node[0].device->arch == LK_ARCH_CPU) {
+		lk_fail(composer->err, LK_ERR_INPUT, "--cluster",
+		        "these machines have no GPUs, and the recorded ranks use some");
+		return lk_hint(composer->err,
+		               "say machines like those that recorded, such as '8 node * 8 h100-sxm'");
 	}
-	work->result.messages = (size_t)(composer->messages.inside.count + composer->messages.between.count);
+	work->result.messages =
+		(size_t)(composer->messages.inside.count + composer->messages.between.count);
 	int nodes = 0;
 	for (int g = 0; g < composer->cluster.groups; g++) nodes += composer->cluster.nodes[g];
 	if (nodes < work->result.nodes)
-		LK_TRY(note(work, lk_arena_printf(&composer->arena, "the cluster has %d node%s, the job takes %d: more of the first kind are assumed",
-		                               nodes, nodes == 1 ? "" : "s", work->result.nodes)));
+		LK_TRY(note(
+			work,
+			lk_arena_printf(
+				&composer->arena,
+				"the cluster has %d node%s, the job takes %d: more of the first kind are assumed",
+				nodes, nodes == 1 ? "" : "s", work->result.nodes)));
 	bool across = work->result.nodes > 1, within = composer->ranks_per_node > 1;
-	if (composer->mpi && ((across && !composer->messages.between.count) || (within && !composer->messages.inside.count)))
-		LK_TRY(note(work, "messages of MPI were not all measured on this cluster: what is missing is reckoned from link rates "
-		               "(calibrate host --mpi measures it)"));
+	if (composer->mpi && ((across && !composer->messages.between.count) ||
+	                      (within && !composer->messages.inside.count)))
+		LK_TRY(note(work, "messages of MPI were not all measured on this cluster: what is missing "
+		                  "is reckoned from link rates "
+		                  "(calibrate host --mpi measures it)"));
 	return LK_OK;
 }
 
 /* ---- simulating ---- */
 
 static void repeat(lk_graph *graph, uint32_t times) {
-	for (size_t p = 0; p < graph->programs.count; p++) graph->programs.at[p].calls.at[0].repeat = times;
+	for (size_t p = 0; p < graph->programs.count; p++)
+		graph->programs.at[p].calls.at[0].repeat = times;
 }
 
-static lk_status run(struct compose_work *work, const lk_graph *graph, const uint32_t *record, uint32_t count, lk_sim_result *out) {
+static lk_status run(struct compose_work *work, const lk_graph *graph, const uint32_t *record,
+                     uint32_t count, lk_sim_result *out) {
 	lk_arena arena = LK_ARENA_INIT;
 	lk_costs costs;
 	lk_sim_options options = {.record = record, .record_count = count};
@@ -188,9 +222,12 @@ static bool put(struct timeline *timeline, const lk_graph *graph, const lk_sim_e
 	unsigned kind = graph->ops.kind[event->op], stream = graph->ops.stream[event->op];
 	bool own = stream == LK_COMPOSED_OWN;
 	if (kind == LK_OP_WAIT || stream == LK_STREAM_HOST) return true;
-	if (own) return lk_intervals_add(kind == LK_OP_COPY ? &timeline->files : &timeline->own, event->start_ps, event->end_ps);
+	if (own)
+		return lk_intervals_add(kind == LK_OP_COPY ? &timeline->files : &timeline->own,
+		                        event->start_ps, event->end_ps);
 	bool device = kind == LK_OP_ELEMENTWISE || (kind == LK_OP_COPY && !is_flight(graph, event->op));
-	return lk_intervals_add(device ? &timeline->device : &timeline->comm, event->start_ps, event->end_ps);
+	return lk_intervals_add(device ? &timeline->device : &timeline->comm, event->start_ps,
+	                        event->end_ps);
 }
 
 /* The length of a set without what is in `before`, to which it is added. */
@@ -199,14 +236,17 @@ static bool count_beside(lk_intervals *set, lk_intervals *before, double *second
 	lk_intervals_sort(set);
 	bool fine = lk_intervals_minus(set, before, &alone);
 	*seconds = (double)lk_intervals_length(&alone) * 1e-12;
-	for (size_t i = 0; fine && i < alone.count; i++) fine = lk_intervals_add(before, alone.at[i].start, alone.at[i].end);
+	for (size_t i = 0; fine && i < alone.count; i++)
+		fine = lk_intervals_add(before, alone.at[i].start, alone.at[i].end);
 	lk_intervals_sort(before);
 	lk_vec_free(&alone);
 	return fine;
 }
 
-/* Of the last step in a row, each moment counts once: for the device, else own work, files, moving data; the rest is waiting. */
-static lk_status sum_parts(struct compose_work *work, const lk_graph *graph, const lk_sim_result *result, uint32_t record, double step_s,
+/* Of the last step in a row, each moment counts once: for the device, else own work, files, moving
+ * data; the rest is waiting. */
+static lk_status sum_parts(struct compose_work *work, const lk_graph *graph,
+                           const lk_sim_result *result, uint32_t record, double step_s,
                            lk_compose_parts *out) {
 	struct timeline t = {{0}, {0}, {0}, {0}};
 	lk_intervals counted = {0};
@@ -215,8 +255,10 @@ static lk_status sum_parts(struct compose_work *work, const lk_graph *graph, con
 		const lk_sim_event *event = &result->events.at[i];
 		if (event->record == record && event->repetition == MANY - 1) fine = put(&t, graph, event);
 	}
-	fine = fine && count_beside(&t.device, &counted, &out->device) && count_beside(&t.own, &counted, &out->own) &&
-	       count_beside(&t.files, &counted, &out->files) && count_beside(&t.comm, &counted, &out->transfer);
+	fine = fine && count_beside(&t.device, &counted, &out->device) &&
+	       count_beside(&t.own, &counted, &out->own) &&
+	       count_beside(&t.files, &counted, &out->files) &&
+	       count_beside(&t.comm, &counted, &out->transfer);
 	double known = out->device + out->own + out->files;
 	out->transfer = fmin(out->transfer, fmax(0, step_s - known));
 	out->wait = fmax(0, step_s - known - out->transfer);
@@ -227,7 +269,8 @@ static lk_status sum_parts(struct compose_work *work, const lk_graph *graph, con
 
 static lk_status find_parts(struct compose_work *work, lk_graph *graph, double step_s) {
 	lk_sim_result result;
-	uint32_t count = (uint32_t)work->classes.count, *record = LK_ARRAY(&work->c.arena, uint32_t, count);
+	uint32_t count = (uint32_t)work->classes.count,
+			 *record = LK_ARRAY(&work->c.arena, uint32_t, count);
 	if (!record) return lk_oom(work->c.err);
 	for (uint32_t i = 0; i < count; i++) record[i] = (uint32_t)work->classes.at[i].rank;
 	repeat(graph, MANY);
@@ -238,7 +281,8 @@ static lk_status find_parts(struct compose_work *work, lk_graph *graph, double s
 		lk_compose_parts *parts = &work->classes.at[i].parts;
 		double share = (double)work->classes.at[i].ranks / work->c.world;
 		status = sum_parts(work, graph, &result, i, step_s, parts);
-		sum->device += share * parts->device, sum->own += share * parts->own, sum->files += share * parts->files;
+		sum->device += share * parts->device, sum->own += share * parts->own,
+			sum->files += share * parts->files;
 		sum->transfer += share * parts->transfer, sum->wait += share * parts->wait;
 	}
 	lk_sim_result_free(&result);
@@ -259,8 +303,10 @@ static lk_status list_ranks(struct compose_work *work, uint32_t q, int *count, c
 		while (last + 1 < work->c.world && of[last + 1] == q) last++;
 		*count += last - r + 1;
 		if (length + 64 < sizeof text) {
-			length += (size_t)snprintf(text + length, sizeof text - length, length ? ", %d" : "%d", (int)r);
-			if (last > r) length += (size_t)snprintf(text + length, sizeof text - length, "-%d", (int)last);
+			length += (size_t)snprintf(text + length, sizeof text - length, length ? ", %d" : "%d",
+			                           (int)r);
+			if (last > r)
+				length += (size_t)snprintf(text + length, sizeof text - length, "-%d", (int)last);
 			if (length + 64 >= sizeof text) snprintf(text + length, sizeof text - length, ", ...");
 		}
 		r = last;
@@ -275,14 +321,22 @@ static lk_status list_classes(struct compose_work *work) {
 		const lk_posed_step *step = &rank->step;
 		if (!lk_push(&work->classes)) return lk_oom(work->c.err);
 		lk_compose_class *class = lk_last(&work->classes);
-		*class = (lk_compose_class){.rank = step->rank, .path = rank->path, .steps = (int)step->steps, .unlike = (int)step->unlike,
-		                        .own_s = step->step_ns * 1e-9, .own_low_s = step->low_ns * 1e-9, .own_high_s = step->high_ns * 1e-9,
-		                        .beside_s = step->beside_ns * 1e-9, .device_s = step->device_ns * 1e-9,
-		                        .device_low_s = step->device_low_ns * 1e-9, .device_high_s = step->device_high_ns * 1e-9,
-		                        .untimed = (int)step->untimed};
+		*class = (lk_compose_class){.rank = step->rank,
+		                            .path = rank->path,
+		                            .steps = (int)step->steps,
+		                            .unlike = (int)step->unlike,
+		                            .own_s = step->step_ns * 1e-9,
+		                            .own_low_s = step->low_ns * 1e-9,
+		                            .own_high_s = step->high_ns * 1e-9,
+		                            .beside_s = step->beside_ns * 1e-9,
+		                            .device_s = step->device_ns * 1e-9,
+		                            .device_low_s = step->device_low_ns * 1e-9,
+		                            .device_high_s = step->device_high_ns * 1e-9,
+		                            .untimed = (int)step->untimed};
 		for (size_t i = 0; i < step->items.count; i++) {
 			const lk_posed_item *item = &step->items.at[i];
-			if (!item->device && item->part != LK_PART_DONE) class->calls++, class->bytes += (double)item->bytes;
+			if (!item->device && item->part != LK_PART_DONE)
+				class->calls++, class->bytes += (double)item->bytes;
 		}
 		LK_TRY(list_ranks(work, q, &class->ranks, &class->stands_for));
 	}
@@ -297,18 +351,21 @@ static double part_of(double end, double of, bool low) {
 }
 
 /* The spread of whole steps, relative, mean over classes by their ranks. */
-static void spread(const struct compose_work *work, lk_compose_slower *low, lk_compose_slower *high) {
+static void spread(const struct compose_work *work, lk_compose_slower *low,
+                   lk_compose_slower *high) {
 	*low = *high = (lk_compose_slower){0, 0};
 	for (size_t i = 0; i < work->classes.count; i++) {
 		const lk_compose_class *class = &work->classes.at[i];
 		double share = (double)class->ranks / work->c.world;
-		low->own += share * part_of(class->own_low_s, class->own_s, true), high->own += share * part_of(class->own_high_s, class->own_s, false);
+		low->own += share * part_of(class->own_low_s, class->own_s, true),
+			high->own += share * part_of(class->own_high_s, class->own_s, false);
 		low->device += share * part_of(class->device_low_s, class->device_s, true);
 		high->device += share * part_of(class->device_high_s, class->device_s, false);
 	}
 }
 
-static lk_status end_of_range(struct compose_work *work, int progress, lk_compose_slower slower, double *out) {
+static lk_status end_of_range(struct compose_work *work, int progress, lk_compose_slower slower,
+                              double *out) {
 	lk_graph *graph;
 	double few, many;
 	LK_TRY(lk_compose_graph(&work->c, progress, slower, &graph));
@@ -334,28 +391,40 @@ static bool begins_collectives(const lk_composer *composer) {
 static lk_status say_of_devices(struct compose_work *work) {
 	int untimed = 0;
 	for (size_t i = 0; i < work->classes.count; i++) untimed += work->classes.at[i].untimed;
-	LK_TRY(note(work, "work on streams takes as long as on the GPU that recorded, which had it to itself: what communication takes "
-	               "from kernels beside it is not counted"));
+	LK_TRY(note(work, "work on streams takes as long as on the GPU that recorded, which had it to "
+	                  "itself: what communication takes "
+	                  "from kernels beside it is not counted"));
 	if (!untimed) return LK_OK;
-	return note(work, lk_arena_printf(&work->c.arena, "%d pieces of work on streams have no times and count as nothing", untimed));
+	return note(work,
+	            lk_arena_printf(&work->c.arena,
+	                            "%d pieces of work on streams have no times and count as nothing",
+	                            untimed));
 }
 
 static lk_status say(struct compose_work *work, const char *contention) {
 	double beside = 0;
 	char text[32];
-	for (size_t i = 0; i < work->classes.count; i++) beside = fmax(beside, work->classes.at[i].beside_s);
-	LK_TRY(note(work, "own work and files take as long as recorded (medians over steps), the processor to itself; the range is their "
-	               "10 % and 90 % quantile over steps"));
+	for (size_t i = 0; i < work->classes.count; i++)
+		beside = fmax(beside, work->classes.at[i].beside_s);
+	LK_TRY(note(work, "own work and files take as long as recorded (medians over steps), the "
+	                  "processor to itself; the range is their "
+	                  "10 % and 90 % quantile over steps"));
 	if (work->c.devices) LK_TRY(say_of_devices(work));
 	if (contention) LK_TRY(note(work, contention));
 	if (begins_collectives(&work->c))
 		LK_TRY(note(work, work->c.request->progress == LK_PROGRESS_CALLS
-		                   ? "collectives that were begun go on only while the program waits for them; the range's lower end has "
-		                     "them go on always"
-		                   : "collectives that were begun go on beside own work"));
+		                      ? "collectives that were begun go on only while the program waits "
+		                        "for them; the range's lower end has "
+		                        "them go on always"
+		                      : "collectives that were begun go on beside own work"));
 	if (beside > 0.01 * work->result.step_s)
-		LK_TRY(note(work, lk_arena_printf(&work->c.arena, "a mean recorded step has up to %s more, that the usual step has not (checkpoints, "
-		                               "evaluation, interruptions): it is left out", lk_format_seconds(beside, text, sizeof text))));
+		LK_TRY(note(
+			work,
+			lk_arena_printf(
+				&work->c.arena,
+				"a mean recorded step has up to %s more, that the usual step has not (checkpoints, "
+				"evaluation, interruptions): it is left out",
+				lk_format_seconds(beside, text, sizeof text))));
 	return LK_OK;
 }
 
@@ -378,13 +447,15 @@ static lk_status predict(struct compose_work *work) {
 	if (status == LK_OK) composed->step_s = (many - few) / (MANY - FEW);
 	if (status == LK_OK) status = find_parts(work, graph, composed->step_s);
 	if (status == LK_OK) status = time_of(work, graph, 1, &composed->first_s);
-	if (status == LK_OK && composer->request->graph) status = lk_graph_write(graph, composer->request->graph, composer->err);
+	if (status == LK_OK && composer->request->graph)
+		status = lk_graph_write(graph, composer->request->graph, composer->err);
 	lk_graph_free(graph);
 	LK_TRY(status);
 	least.own *= contention[0], most.own *= contention[1];
 	LK_TRY(end_of_range(work, LK_PROGRESS_ALWAYS, least, &composed->low_s));
 	LK_TRY(end_of_range(work, composer->request->progress, most, &composed->high_s));
-	composed->low_s = fmin(composed->low_s, composed->step_s), composed->high_s = fmax(composed->high_s, composed->step_s);
+	composed->low_s = fmin(composed->low_s, composed->step_s),
+	composed->high_s = fmax(composed->high_s, composed->step_s);
 	return say(work, why);
 }
 
@@ -400,7 +471,9 @@ static lk_status compose(struct compose_work *work) {
 	LK_TRY(list_classes(work));
 	LK_TRY(predict(work));
 	composed->world = composer->world;
-	composed->program = lk_arena_strdup(&composer->arena, lk_escape(composer->recorded.at[0]->run.head.program, program, sizeof program));
+	composed->program =
+		lk_arena_strdup(&composer->arena, lk_escape(composer->recorded.at[0]->run.head.program,
+	                                                program, sizeof program));
 	composed->cluster = lk_arena_strdup(&composer->arena, composer->request->cluster);
 	composed->classes = work->classes.at, composed->class_count = (int)work->classes.count;
 	composed->notes = work->notes.at, composed->note_count = (int)work->notes.count;

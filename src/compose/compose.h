@@ -1,6 +1,6 @@
-/* compose.h: what the files of compose share. compose.c reads the recordings, asks and sums up; compose_ranks.c finds
- * who stands in for whom; compose_time.c says how long communication takes; compose_graph.c writes the job as a step graph, of
- * devices compose_device.c does. */
+/* compose.h: what the files of compose share. compose.c reads the recordings, asks and sums up;
+ * compose_ranks.c finds who stands in for whom; compose_time.c says how long communication takes;
+ * compose_graph.c writes the job as a step graph, of devices compose_device.c does. */
 #ifndef LK_COMPOSE_COMPOSE_H
 #define LK_COMPOSE_COMPOSE_H
 
@@ -10,38 +10,43 @@
 #include "lockstep/compose.h"
 #include "trace/read/read.h"
 
-/* ---- emulated_step: the usual step of a recording that was made alone, as one rank of a pretended world: what it communicates and
- * asks of its device, in order, and how long its own work between takes. Times in communication mean nothing there and are left
- * out. What several threads ask of the device is taken as one thread's, in the order of time. */
+/* ---- emulated_step: the usual step of a recording that was made alone, as one rank of a pretended
+ * world: what it communicates and asks of its device, in order, and how long its own work between
+ * takes. Times in communication mean nothing there and are left out. What several threads ask of
+ * the device is taken as one thread's, in the order of time. */
 
-/* A communicator of the pretended world; of a recording also those of other ranks that were made with its own. */
+/* A communicator of the pretended world; of a recording also those of other ranks that were made
+ * with its own. */
 typedef struct lk_posed_group {
-	uint32_t number;         /* in the recording */
-	int32_t own;             /* own rank in it; -1: of other ranks */
+	uint32_t number; /* in the recording */
+	int32_t own;     /* own rank in it; -1: of other ranks */
 	uint64_t division;
 	int32_t size;
-	int32_t *ranks;          /* [size] of the world */
-	uint32_t again;          /* how many communicators of these very ranks came before */
+	int32_t *ranks; /* [size] of the world */
+	uint32_t again; /* how many communicators of these very ranks came before */
 } lk_posed_group;
 
 /* A call, and what comes before it. */
 typedef struct lk_posed_item {
-	uint8_t part, what;      /* WHOLE, POST, START, DONE, ENQUEUE; lk_comm_what */
-	uint8_t device;          /* 1 + lk_device_what: a call of a device's runtime; 0: communication */
-	uint8_t direction;       /* of a copy, as recorded */
-	bool waits;              /* a copy that the call itself waits for */
+	uint8_t part, what; /* WHOLE, POST, START, DONE, ENQUEUE; lk_comm_what */
+	uint8_t device;     /* 1 + lk_device_what: a call of a device's runtime; 0: communication */
+	uint8_t direction;  /* of a copy, as recorded */
+	bool waits;         /* a copy that the call itself waits for */
 	uint16_t element_bytes;
-	uint32_t group;          /* index into groups */
-	uint32_t name;           /* interned in the run's texts */
+	uint32_t group; /* index into groups */
+	uint32_t name;  /* interned in the run's texts */
 	int32_t peer, from, tag;
 	int64_t bytes;
-	uint32_t begun;          /* DONE: the item that it waits for; a wait for an event: the one that recorded it; LK_NONE: none here */
-	uint32_t stream;         /* of a device: its number in the recording; 0 none */
-	uint32_t on;             /* a wait for an event: the stream that it was recorded in; 0 not known */
-	uint32_t last, members;  /* ENQUEUE: last item of its group of calls on this stream, and how many there are */
-	double work_ns;          /* on the stream: median; NAN not known */
-	double own_ns, low_ns, high_ns; /* own work since the item before: median, 10 % and 90 % quantile over steps */
-	double files_ns;         /* in reading and writing, median */
+	uint32_t begun;  /* DONE: the item that it waits for; a wait for an event: the one that recorded
+	                    it; LK_NONE: none here */
+	uint32_t stream; /* of a device: its number in the recording; 0 none */
+	uint32_t on;     /* a wait for an event: the stream that it was recorded in; 0 not known */
+	uint32_t last, members; /* ENQUEUE: last item of its group of calls on this stream, and how many
+	                           there are */
+	double work_ns;         /* on the stream: median; NAN not known */
+	double own_ns, low_ns,
+		high_ns;     /* own work since the item before: median, 10 % and 90 % quantile over steps */
+	double files_ns; /* in reading and writing, median */
 } lk_posed_item;
 
 typedef struct lk_posed_step {
@@ -49,12 +54,13 @@ typedef struct lk_posed_step {
 	int32_t rank, world;
 	LK_VEC(lk_posed_group) groups;
 	LK_VEC(lk_posed_item) items;
-	uint32_t steps, unlike;  /* in the recording; of these, with another sequence of calls */
-	double step_ns;          /* own work and files of a usual step: sum of the medians */
-	double low_ns, high_ns;  /* 10 % and 90 % quantile over whole steps */
-	double beside_ns;        /* what a mean step has more than the usual one: checkpoints, evaluation */
-	double device_ns, device_low_ns, device_high_ns; /* work on streams: sum of the medians; quantiles over whole steps */
-	uint32_t untimed;        /* pieces of it whose time is not known */
+	uint32_t steps, unlike; /* in the recording; of these, with another sequence of calls */
+	double step_ns;         /* own work and files of a usual step: sum of the medians */
+	double low_ns, high_ns; /* 10 % and 90 % quantile over whole steps */
+	double beside_ns; /* what a mean step has more than the usual one: checkpoints, evaluation */
+	double device_ns, device_low_ns,
+		device_high_ns; /* work on streams: sum of the medians; quantiles over whole steps */
+	uint32_t untimed;   /* pieces of it whose time is not known */
 	lk_arena arena;
 } lk_posed_step;
 
@@ -70,22 +76,22 @@ typedef struct lk_posed_rank {
 
 /* A communicator of the job. */
 typedef struct lk_job_comm {
-	const int32_t *ranks;    /* [size] of the world, in its order */
+	const int32_t *ranks; /* [size] of the world, in its order */
 	int32_t size;
-	uint32_t again;          /* how many of these very ranks came before */
-	uint32_t team;           /* of its collectives in the graph; LK_NONE none yet */
+	uint32_t again; /* how many of these very ranks came before */
+	uint32_t team;  /* of its collectives in the graph; LK_NONE none yet */
 } lk_job_comm;
 
 /* A rank in a communicator of its stand-in, translated to its own. */
 typedef struct lk_job_member {
 	const int32_t *ranks;
-	int32_t size, at;        /* at: own rank in it; -1: it is not known who would be in it */
+	int32_t size, at; /* at: own rank in it; -1: it is not known who would be in it */
 } lk_job_member;
 
 /* A division of a communicator, as far as the recordings tell it. */
 typedef struct lk_job_division {
 	uint64_t division;
-	lk_job_member *member;   /* [world] the part that a rank is in; ranks NULL not known */
+	lk_job_member *member; /* [world] the part that a rank is in; ranks NULL not known */
 } lk_job_division;
 
 /* A communicator that nobody told of, by the pattern of a recorded one. */
@@ -100,7 +106,7 @@ typedef struct lk_composer {
 	lk_arena arena;
 	LK_VEC(lk_posed_rank *) recorded; /* by rank */
 	int32_t world;
-	uint32_t *stand_in;      /* [world] index into recorded */
+	uint32_t *stand_in; /* [world] index into recorded */
 	LK_VEC(lk_job_division) divisions;
 	LK_VEC(lk_job_pattern) patterns;
 	LK_VEC(lk_job_comm) comms;
@@ -117,19 +123,23 @@ typedef struct lk_composer {
 /* Sets stand_in of every rank, or says which rank nobody can stand in for. */
 lk_status lk_compose_stand_in(lk_composer *composer);
 /* Group `group` of a recorded rank, as `rank` would have it. */
-lk_status lk_compose_member(lk_composer *composer, uint32_t recorded, uint32_t group, int32_t rank, lk_job_member *out);
+lk_status lk_compose_member(lk_composer *composer, uint32_t recorded, uint32_t group, int32_t rank,
+                            lk_job_member *out);
 /* The rank of the world that rank `peer` of the stand-in's communicator is for `rank`; -1: none. */
-int32_t lk_compose_peer(const lk_composer *composer, uint32_t recorded, uint32_t group, const lk_job_member *member, int32_t peer);
+int32_t lk_compose_peer(const lk_composer *composer, uint32_t recorded, uint32_t group,
+                        const lk_job_member *member, int32_t peer);
 
 /* ---- compose_time.c ---- */
 
 /* `behind`: another one is just over. */
-double lk_compose_collective_s(const lk_composer *composer, const lk_posed_item *item, const int32_t *ranks, int32_t size,
-                               bool behind);
+double lk_compose_collective_s(const lk_composer *composer, const lk_posed_item *item,
+                               const int32_t *ranks, int32_t size, bool behind);
 double lk_compose_message_s(const lk_composer *composer, int32_t from, int32_t to, double bytes);
 /* The same of NCCL. */
-double lk_compose_nccl_s(const lk_composer *composer, const lk_posed_item *item, const int32_t *ranks, int32_t size);
-double lk_compose_nccl_message_s(const lk_composer *composer, int32_t from, int32_t to, double bytes);
+double lk_compose_nccl_s(const lk_composer *composer, const lk_posed_item *item,
+                         const int32_t *ranks, int32_t size);
+double lk_compose_nccl_message_s(const lk_composer *composer, int32_t from, int32_t to,
+                                 double bytes);
 /* What own work takes longer, of ranks that share a machine: at least and at most. */
 void lk_compose_contention(lk_composer *composer, double *low, double *high, const char **why);
 
@@ -140,14 +150,19 @@ typedef struct lk_compose_slower {
 	double own, device;
 } lk_compose_slower;
 
-lk_status lk_compose_graph(lk_composer *composer, int progress, lk_compose_slower slower, lk_graph **out);
+lk_status lk_compose_graph(lk_composer *composer, int progress, lk_compose_slower slower,
+                           lk_graph **out);
 
-/* ---- compose_build: the step graph of a composed job while it is written: what compose_graph.c (hosts and MPI) and
- * compose_device.c (devices and NCCL) share. */
+/* ---- compose_build: the step graph of a composed job while it is written: what compose_graph.c
+ * (hosts and MPI) and compose_device.c (devices and NCCL) share. */
 
 /* Streams of a rank. Those of its device are the last ones. */
-enum { LK_COMPOSED_OWN = LK_STREAM_COMPUTE, LK_COMPOSED_CALLS = LK_STREAM_DP, LK_COMPOSED_FLIGHTS = LK_STREAM_SEND_FORWARD,
-       LK_COMPOSED_FEWEST_FLIGHTS = 2 };
+enum {
+	LK_COMPOSED_OWN = LK_STREAM_COMPUTE,
+	LK_COMPOSED_CALLS = LK_STREAM_DP,
+	LK_COMPOSED_FLIGHTS = LK_STREAM_SEND_FORWARD,
+	LK_COMPOSED_FEWEST_FLIGHTS = 2
+};
 
 /* The name of a small message of MPI on its way. */
 #define LK_COMPOSED_FLIGHT "flight"
@@ -158,17 +173,18 @@ typedef struct lk_compose_channel {
 	int32_t from, to, tag;
 } lk_compose_channel;
 
-/* The device of the rank that is written: a recorded stream has one of the graph, where groups of calls were put on it three
- * more: what they send, what they receive, collectives. */
+/* The device of the rank that is written: a recorded stream has one of the graph, where groups of
+ * calls were put on it three more: what they send, what they receive, collectives. */
 typedef struct lk_compose_device {
-	uint8_t first;           /* of the graph's streams; LK_STREAMS: there is no device */
+	uint8_t first; /* of the graph's streams; LK_STREAMS: there is no device */
 	int count;
 	struct {
-		uint32_t number;     /* in the recording */
+		uint32_t number;       /* in the recording */
 		uint8_t stream, lanes; /* of the graph; lanes 0: none */
-		uint32_t tail;       /* last operation of this step; LK_NONE */
+		uint32_t tail;         /* last operation of this step; LK_NONE */
 	} at[LK_STREAMS];
-	uint32_t *event;         /* [items] what a recorded event stands for; LK_NONE: work of an earlier step */
+	uint32_t
+		*event; /* [items] what a recorded event stands for; LK_NONE: work of an earlier step */
 } lk_compose_device;
 
 typedef struct lk_compose_builder {
@@ -177,14 +193,14 @@ typedef struct lk_compose_builder {
 	int progress;
 	lk_compose_slower slower;
 	LK_VEC(lk_compose_channel) channels;
-	uint32_t *channel_at;    /* hash table of 1 + index */
-	uint32_t *comm_at;       /* likewise, of the composer's communicators */
+	uint32_t *channel_at; /* hash table of 1 + index */
+	uint32_t *comm_at;    /* likewise, of the composer's communicators */
 	size_t table;
 	/* of the rank that is written */
 	int32_t rank;
 	uint32_t q;
-	uint32_t *op_of;         /* [items] the operation that a wait waits for */
-	lk_job_member *member;   /* [groups] */
+	uint32_t *op_of;       /* [items] the operation that a wait waits for */
+	lk_job_member *member; /* [groups] */
 	lk_compose_device device;
 	lk_error *err;
 } lk_compose_builder;
@@ -195,28 +211,30 @@ unsigned lk_compose_op_kind(unsigned what);
 lk_status lk_compose_comm(lk_compose_builder *builder, uint32_t group, uint32_t *out);
 /* The team of its collectives; of the messages from one rank to another. */
 lk_status lk_compose_team(lk_compose_builder *builder, uint32_t comm, uint32_t *out);
-lk_status lk_compose_channel_team(lk_compose_builder *builder, uint32_t comm, int32_t from, int32_t to, int32_t tag, uint32_t *team);
-uint32_t lk_compose_add_comm(lk_compose_builder *builder, const lk_posed_item *item, unsigned kind, uint8_t stream, uint32_t join,
-                             uint32_t team, double seconds);
+lk_status lk_compose_channel_team(lk_compose_builder *builder, uint32_t comm, int32_t from,
+                                  int32_t to, int32_t tag, uint32_t *team);
+uint32_t lk_compose_add_comm(lk_compose_builder *builder, const lk_posed_item *item, unsigned kind,
+                             uint8_t stream, uint32_t join, uint32_t team, double seconds);
 
 /* ---- compose_device.c ---- */
 
 /* Finds the graph's streams for those of the device of the rank's stand-in. */
 lk_status lk_compose_device_begin(lk_compose_builder *builder, const lk_posed_step *step);
 /* A call of the device's runtime, or of NCCL; own work before it is there already. */
-lk_status lk_compose_device_item(lk_compose_builder *builder, const lk_posed_step *step, uint32_t i);
+lk_status lk_compose_device_item(lk_compose_builder *builder, const lk_posed_step *step,
+                                 uint32_t i);
 lk_status lk_compose_device_name_streams(lk_compose_builder *builder);
 
-/* ---- emulated_device: what a process that posed as a rank asked of its device: which calls are steps of its work, how long that
- * took on its streams, which event is waited for. */
+/* ---- emulated_device: what a process that posed as a rank asked of its device: which calls are
+ * steps of its work, how long that took on its streams, which event is waited for. */
 
 /* All that one serial number stands for: a batch of kernels, a copy, an event's recording. */
 typedef struct lk_posed_work {
 	uint64_t serial;
-	uint32_t call;           /* of the run: the first that put it on its stream; LK_NONE */
-	uint32_t name;           /* interned, of a kernel; 0 none */
-	bool waited;             /* something waits for the event */
-	double ns;               /* on the stream, without communication; NAN not known */
+	uint32_t call; /* of the run: the first that put it on its stream; LK_NONE */
+	uint32_t name; /* interned, of a kernel; 0 none */
+	bool waited;   /* something waits for the event */
+	double ns;     /* on the stream, without communication; NAN not known */
 } lk_posed_work;
 
 typedef struct lk_posed_device {
@@ -224,13 +242,16 @@ typedef struct lk_posed_device {
 } lk_posed_device;
 
 lk_status lk_posed_device_read(const lk_recorded_run *run, lk_posed_device *out, lk_error *err);
-/* Whether call `i` is part of a step: the first of a batch, a copy, an event that is waited for, a wait. */
+/* Whether call `i` is part of a step: the first of a batch, a copy, an event that is waited for, a
+ * wait. */
 bool lk_posed_device_item(const lk_posed_device *device, const lk_recorded_run *run, uint32_t i);
 /* Whether the host waits in it. */
 bool lk_posed_device_waits(const lk_recorded_run *run, uint32_t i);
 /* The call that recorded the event that call `i` waits for; LK_NONE. */
-uint32_t lk_posed_device_awaited(const lk_posed_device *device, const lk_recorded_run *run, uint32_t i);
-/* Of a call of the device: what it put on a stream takes so long there, and its name; of others 0. */
+uint32_t lk_posed_device_awaited(const lk_posed_device *device, const lk_recorded_run *run,
+                                 uint32_t i);
+/* Of a call of the device: what it put on a stream takes so long there, and its name; of others 0.
+ */
 double lk_posed_device_work_ns(const lk_posed_device *device, const lk_record_entry *call);
 uint32_t lk_posed_device_name(const lk_posed_device *device, const lk_record_entry *call);
 

@@ -1,12 +1,12 @@
 /* compose_device.c: of the composed job, what ranks ask of their devices.
  *
- *     kernels, copies      on their stream, as long as recorded; they begin no earlier than the host has come to them
- *     NCCL                 on its stream, as long as the cluster's links say
- *     a group of calls     together: what is sent, what is received and collectives each in a row beside the stream, which goes
- *                          on behind all of them. Messages follow one another by communicator, distance and sender, so that all
- *                          ranks have one order and none waits for another in a circle
- *     events               the last operation of the stream they were recorded in; those of an earlier step: all its work
- *     the host's waits     on the stream of own code
+ *     kernels, copies      on their stream, as long as recorded; they begin no earlier than the
+ * host has come to them NCCL                 on its stream, as long as the cluster's links say a
+ * group of calls     together: what is sent, what is received and collectives each in a row beside
+ * the stream, which goes on behind all of them. Messages follow one another by communicator,
+ * distance and sender, so that all ranks have one order and none waits for another in a circle
+ *     events               the last operation of the stream they were recorded in; those of an
+ * earlier step: all its work the host's waits     on the stream of own code
  */
 #include <math.h>
 #include <stdlib.h>
@@ -14,7 +14,12 @@
 
 #include "compose/compose.h"
 
-enum { LANE_SENDS, LANE_RECEIVES, LANE_COLLECTIVES, LANES };
+enum {
+	LANE_SENDS,
+	LANE_RECEIVES,
+	LANE_COLLECTIVES,
+	LANES
+};
 
 typedef lk_compose_builder builder;
 
@@ -23,7 +28,7 @@ struct together {
 	uint32_t item, team;
 	unsigned kind, lane;
 	double seconds;
-	uint64_t key[3];         /* its place in the order of all ranks */
+	uint64_t key[3]; /* its place in the order of all ranks */
 };
 
 /* ---- streams ---- */
@@ -40,7 +45,8 @@ static int place_of(const lk_compose_device *device, uint32_t number) {
 }
 
 static lk_status too_many(const builder *compose_builder) {
-	return lk_fail(compose_builder->err, LK_ERR_INPUT, compose_builder->c->recorded.at[compose_builder->q]->path,
+	return lk_fail(compose_builder->err, LK_ERR_INPUT,
+	               compose_builder->c->recorded.at[compose_builder->q]->path,
 	               "uses more streams of its device in a step than can be composed");
 }
 
@@ -52,7 +58,8 @@ static lk_status list_streams(builder *compose_builder, const lk_posed_step *ste
 		if (!puts_work(item)) continue;
 		int at = place_of(device, item->stream);
 		if (at < 0 && device->count == LK_STREAMS) return too_many(compose_builder);
-		if (at < 0) at = device->count++, device->at[at].number = item->stream, device->at[at].lanes = 0;
+		if (at < 0)
+			at = device->count++, device->at[at].number = item->stream, device->at[at].lanes = 0;
 		device->at[at].tail = LK_NONE;
 		if (!item->device && item->members > 1) device->at[at].lanes = 1;
 	}
@@ -65,7 +72,8 @@ lk_status lk_compose_device_begin(builder *compose_builder, const lk_posed_step 
 	LK_TRY(list_streams(compose_builder, step));
 	for (int i = 0; i < device->count; i++) {
 		next -= device->at[i].lanes ? 1 + LANES : 1;
-		if (next < LK_COMPOSED_FLIGHTS + LK_COMPOSED_FEWEST_FLIGHTS) return too_many(compose_builder);
+		if (next < LK_COMPOSED_FLIGHTS + LK_COMPOSED_FEWEST_FLIGHTS)
+			return too_many(compose_builder);
 		device->at[i].stream = (uint8_t)next;
 		if (device->at[i].lanes) device->at[i].lanes = (uint8_t)(next + 1);
 	}
@@ -79,10 +87,13 @@ lk_status lk_compose_device_name_streams(builder *compose_builder) {
 	char name[48];
 	for (int i = 0; i < device->count; i++) {
 		snprintf(name, sizeof name, "stream %u", device->at[i].number);
-		LK_TRY(lk_graph_name_stream(compose_builder->graph, (uint32_t)compose_builder->rank, device->at[i].stream, name, false, compose_builder->err));
+		LK_TRY(lk_graph_name_stream(compose_builder->graph, (uint32_t)compose_builder->rank,
+		                            device->at[i].stream, name, false, compose_builder->err));
 		for (unsigned k = 0; k < LANES && device->at[i].lanes; k++) {
 			snprintf(name, sizeof name, "stream %u, %s", device->at[i].number, lanes[k]);
-			LK_TRY(lk_graph_name_stream(compose_builder->graph, (uint32_t)compose_builder->rank, device->at[i].lanes + k, name, false, compose_builder->err));
+			LK_TRY(lk_graph_name_stream(compose_builder->graph, (uint32_t)compose_builder->rank,
+			                            device->at[i].lanes + k, name, false,
+			                            compose_builder->err));
 		}
 	}
 	return LK_OK;
@@ -91,24 +102,37 @@ lk_status lk_compose_device_name_streams(builder *compose_builder) {
 /* ---- kernels, copies, waits ---- */
 
 static const char *name_of(const builder *compose_builder, const lk_posed_item *item) {
-	static const char *const copies[] = {"copy on the host", "copy to the device", "copy from the device", "copy on the device"};
-	if (item->device == 1 + LK_DEVICE_COPY) return item->direction < 4 ? copies[item->direction] : "copy";
+	static const char *const copies[] = {"copy on the host", "copy to the device",
+	                                     "copy from the device", "copy on the device"};
+	if (item->device == 1 + LK_DEVICE_COPY)
+		return item->direction < 4 ? copies[item->direction] : "copy";
 	if (item->device == 1 + LK_DEVICE_SET) return "fill";
 	return item->name ? lk_intern_text(compose_builder->c->texts, item->name) : "kernels";
 }
 
 /* An operation of no length; its place in the block. */
-static uint32_t wait_on(builder *compose_builder, uint8_t stream, uint32_t join, const uint32_t *deps, uint32_t count) {
-	return lk_graph_add(compose_builder->graph, &(lk_op){.kind = LK_OP_WAIT, .stream = stream, .name = "wait", .phase = LK_PHASE_OTHER, .join = join,
-	                                .deps = deps, .dep_count = count});
+static uint32_t wait_on(builder *compose_builder, uint8_t stream, uint32_t join,
+                        const uint32_t *deps, uint32_t count) {
+	return lk_graph_add(compose_builder->graph, &(lk_op){.kind = LK_OP_WAIT,
+	                                                     .stream = stream,
+	                                                     .name = "wait",
+	                                                     .phase = LK_PHASE_OTHER,
+	                                                     .join = join,
+	                                                     .deps = deps,
+	                                                     .dep_count = count});
 }
 
 static void add_work(builder *compose_builder, const lk_posed_item *item, int at) {
 	unsigned kind = item->device == 1 + LK_DEVICE_KERNEL ? LK_OP_ELEMENTWISE : LK_OP_COPY;
 	double ns = isnan(item->work_ns) ? 0 : item->work_ns;
-	uint32_t op = lk_graph_add(compose_builder->graph, &(lk_op){.kind = (uint8_t)kind, .stream = compose_builder->device.at[at].stream,
-	                                              .join = LK_JOIN(LK_COMPOSED_OWN), .name = name_of(compose_builder, item),
-	                                              .phase = LK_PHASE_OTHER, .measured_ps = lk_compose_ps(ns * 1e-9 * compose_builder->slower.device)});
+	uint32_t op = lk_graph_add(
+		compose_builder->graph,
+		&(lk_op){.kind = (uint8_t)kind,
+	             .stream = compose_builder->device.at[at].stream,
+	             .join = LK_JOIN(LK_COMPOSED_OWN),
+	             .name = name_of(compose_builder, item),
+	             .phase = LK_PHASE_OTHER,
+	             .measured_ps = lk_compose_ps(ns * 1e-9 * compose_builder->slower.device)});
 	compose_builder->device.at[at].tail = op;
 	if (item->waits) wait_on(compose_builder, LK_COMPOSED_OWN, 0, &op, 1);
 }
@@ -129,7 +153,8 @@ static uint32_t wait_event(builder *compose_builder, const lk_posed_item *item, 
 
 static void wait_all(builder *compose_builder) {
 	uint32_t join = 0;
-	for (int i = 0; i < compose_builder->device.count; i++) join |= LK_JOIN(compose_builder->device.at[i].stream);
+	for (int i = 0; i < compose_builder->device.count; i++)
+		join |= LK_JOIN(compose_builder->device.at[i].stream);
 	if (join) wait_on(compose_builder, LK_COMPOSED_OWN, join, NULL, 0);
 }
 
@@ -137,13 +162,17 @@ static void add_call(builder *compose_builder, const lk_posed_item *item, uint32
 	int at = place_of(&compose_builder->device, item->stream);
 	uint32_t waits;
 	switch (item->device - 1) {
-	case LK_DEVICE_RECORD: compose_builder->device.event[i] = at < 0 ? LK_NONE : compose_builder->device.at[at].tail; break;
+	case LK_DEVICE_RECORD:
+		compose_builder->device.event[i] = at < 0 ? LK_NONE : compose_builder->device.at[at].tail;
+		break;
 	case LK_DEVICE_STREAM_WAITS:
 		waits = wait_event(compose_builder, item, compose_builder->device.at[at].stream);
 		if (waits != LK_NONE) compose_builder->device.at[at].tail = waits;
 		break;
 	case LK_DEVICE_WAIT_STREAM:
-		if (at >= 0) wait_on(compose_builder, LK_COMPOSED_OWN, LK_JOIN(compose_builder->device.at[at].stream), NULL, 0);
+		if (at >= 0)
+			wait_on(compose_builder, LK_COMPOSED_OWN,
+			        LK_JOIN(compose_builder->device.at[at].stream), NULL, 0);
 		break;
 	case LK_DEVICE_WAIT_EVENT: wait_event(compose_builder, item, LK_COMPOSED_OWN); break;
 	case LK_DEVICE_WAIT_ALL: wait_all(compose_builder); break;
@@ -154,7 +183,8 @@ static void add_call(builder *compose_builder, const lk_posed_item *item, uint32
 /* ---- NCCL ---- */
 
 /* What an item is for this rank; false: nothing, of a communicator of one, or to itself. */
-static lk_status resolve(builder *compose_builder, const lk_posed_item *item, struct together *out, bool *something) {
+static lk_status resolve(builder *compose_builder, const lk_posed_item *item, struct together *out,
+                         bool *something) {
 	const lk_job_member *member = &compose_builder->member[item->group];
 	bool sends = item->what == LK_WHAT_SEND;
 	uint32_t comm;
@@ -167,25 +197,35 @@ static lk_status resolve(builder *compose_builder, const lk_posed_item *item, st
 		out->key[0] = comm;
 		return *something = true, lk_compose_team(compose_builder, comm, &out->team);
 	}
-	int32_t other = lk_compose_peer(compose_builder->c, compose_builder->q, item->group, member, item->peer);
-	int32_t from = sends ? compose_builder->rank : other, to = sends ? other : compose_builder->rank;
+	int32_t other =
+		lk_compose_peer(compose_builder->c, compose_builder->q, item->group, member, item->peer);
+	int32_t from = sends ? compose_builder->rank : other,
+			to = sends ? other : compose_builder->rank;
 	if (other < 0 || other == compose_builder->rank) return LK_OK;
 	out->kind = sends ? LK_OP_SEND : LK_OP_RECV, out->lane = sends ? LANE_SENDS : LANE_RECEIVES;
 	out->seconds = lk_compose_nccl_message_s(compose_builder->c, from, to, (double)item->bytes);
-	out->key[0] = comm, out->key[1] = (uint64_t)((to - from + compose_builder->c->world) % compose_builder->c->world), out->key[2] = (uint64_t)from;
+	out->key[0] = comm,
+	out->key[1] = (uint64_t)((to - from + compose_builder->c->world) % compose_builder->c->world),
+	out->key[2] = (uint64_t)from;
 	*something = true;
 	return lk_compose_channel_team(compose_builder, comm, from, to, 0, &out->team);
 }
 
-static uint32_t add_nccl(builder *compose_builder, const lk_posed_step *step, const struct together *together, uint8_t stream, uint32_t join) {
-	return lk_compose_add_comm(compose_builder, &step->items.at[together->item], together->kind, stream, join | LK_JOIN(LK_COMPOSED_OWN), together->team, together->seconds);
+static uint32_t add_nccl(builder *compose_builder, const lk_posed_step *step,
+                         const struct together *together, uint8_t stream, uint32_t join) {
+	return lk_compose_add_comm(compose_builder, &step->items.at[together->item], together->kind,
+	                           stream, join | LK_JOIN(LK_COMPOSED_OWN), together->team,
+	                           together->seconds);
 }
 
-static lk_status add_alone(builder *compose_builder, const lk_posed_step *step, uint32_t i, int at) {
+static lk_status add_alone(builder *compose_builder, const lk_posed_step *step, uint32_t i,
+                           int at) {
 	struct together t = {.item = i};
 	bool something;
 	LK_TRY(resolve(compose_builder, &step->items.at[i], &t, &something));
-	if (something) compose_builder->device.at[at].tail = add_nccl(compose_builder, step, &t, compose_builder->device.at[at].stream, 0);
+	if (something)
+		compose_builder->device.at[at].tail =
+			add_nccl(compose_builder, step, &t, compose_builder->device.at[at].stream, 0);
 	return LK_OK;
 }
 
@@ -196,7 +236,8 @@ static int in_order(const void *a, const void *b) {
 	return x->item < y->item ? -1 : x->item > y->item;
 }
 
-static lk_status list_group(builder *compose_builder, const lk_posed_step *step, uint32_t last, struct together *out, uint32_t *count) {
+static lk_status list_group(builder *compose_builder, const lk_posed_step *step, uint32_t last,
+                            struct together *out, uint32_t *count) {
 	uint32_t members = step->items.at[last].members, seen = 0;
 	*count = 0;
 	for (uint32_t i = last + 1; i-- > 0 && seen < members;) {
@@ -213,15 +254,20 @@ static lk_status list_group(builder *compose_builder, const lk_posed_step *step,
 }
 
 /* Item `last` ends a group of calls. */
-static lk_status add_group(builder *compose_builder, const lk_posed_step *step, uint32_t last, int at) {
-	uint32_t members = step->items.at[last].members, count = 0, join = LK_JOIN(compose_builder->device.at[at].stream);
+static lk_status add_group(builder *compose_builder, const lk_posed_step *step, uint32_t last,
+                           int at) {
+	uint32_t members = step->items.at[last].members, count = 0,
+			 join = LK_JOIN(compose_builder->device.at[at].stream);
 	struct together *all = malloc(members * sizeof *all);
 	uint32_t *op = malloc(members * sizeof *op);
-	lk_status status = all && op ? list_group(compose_builder, step, last, all, &count) : lk_oom(compose_builder->err);
+	lk_status status = all && op ? list_group(compose_builder, step, last, all, &count)
+	                             : lk_oom(compose_builder->err);
 	for (uint32_t i = 0; status == LK_OK && i < count; i++)
-		op[i] = add_nccl(compose_builder, step, &all[i], (uint8_t)(compose_builder->device.at[at].lanes + all[i].lane), join);
+		op[i] = add_nccl(compose_builder, step, &all[i],
+		                 (uint8_t)(compose_builder->device.at[at].lanes + all[i].lane), join);
 	if (status == LK_OK && count)
-		compose_builder->device.at[at].tail = wait_on(compose_builder, compose_builder->device.at[at].stream, 0, op, count);
+		compose_builder->device.at[at].tail =
+			wait_on(compose_builder, compose_builder->device.at[at].stream, 0, op, count);
 	free(all);
 	free(op);
 	return status;

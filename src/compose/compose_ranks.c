@@ -1,15 +1,17 @@
 /* compose_ranks.c: which recorded rank stands in for which rank of the job.
  *
- * A recorded rank q can stand in for r where everything fits: each message that q sends or receives, translated to r, has a
- * counterpart at its peer; every communicator that q communicates in, translated to r, has members that do the same in it.
- * What does not fit is left out until nothing changes any more (arc consistency); of those that are left the nearest
- * recorded rank below r is taken, else the nearest above. Where these do not fit one another, they are chosen one after
- * another, and what each choice rules out is left out before the next.
+ * A recorded rank q can stand in for r where everything fits: each message that q sends or
+ * receives, translated to r, has a counterpart at its peer; every communicator that q communicates
+ * in, translated to r, has members that do the same in it. What does not fit is left out until
+ * nothing changes any more (arc consistency); of those that are left the nearest recorded rank
+ * below r is taken, else the nearest above. Where these do not fit one another, they are chosen one
+ * after another, and what each choice rules out is left out before the next.
  *
- * Translating. A communicator's ranks are known where the recordings hold the division that it came from (the other parts of
- * a split are told in it). Else the recorded ranks' own pattern goes on: size n, stride s, first rank a multiple of n s plus
- * what is below s. A peer keeps its distance in the communicator; around its end only where the recorded rank shifts, that
- * is, receives from one side what it sends to the other: else the ends of a pipeline would be taken for a ring. */
+ * Translating. A communicator's ranks are known where the recordings hold the division that it came
+ * from (the other parts of a split are told in it). Else the recorded ranks' own pattern goes on:
+ * size n, stride s, first rank a multiple of n s plus what is below s. A peer keeps its distance in
+ * the communicator; around its end only where the recorded rank shifts, that is, receives from one
+ * side what it sends to the other: else the ends of a pipeline would be taken for a ring. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -19,16 +21,17 @@
 /* What q does with one peer: all messages of one direction. */
 struct edge {
 	uint32_t group;
-	int32_t peer;            /* in the communicator */
+	int32_t peer; /* in the communicator */
 	bool sends;
-	bool around;             /* a shift: what goes to one side comes from the other, so that it may go around the end */
-	uint64_t what;           /* of sizes and tags, whatever their order */
+	bool around;   /* a shift: what goes to one side comes from the other, so that it may go around
+	                  the end */
+	uint64_t what; /* of sizes and tags, whatever their order */
 };
 
 /* What q does in one communicator with all its members. */
 struct duty {
 	uint32_t group;
-	uint64_t what;           /* in order */
+	uint64_t what; /* in order */
 };
 
 struct doings {
@@ -38,14 +41,14 @@ struct doings {
 
 struct searcher {
 	lk_composer *c;
-	struct doings *doings;          /* [recorded] */
-	bool *fits;              /* [world * recorded] */
-	uint32_t count;          /* recorded */
+	struct doings *doings; /* [recorded] */
+	bool *fits;            /* [world * recorded] */
+	uint32_t count;        /* recorded */
 	/* answers about communicators in this round, by hash */
 	struct answer {
 		const int32_t *ranks;
 		uint64_t what;
-		uint8_t known;       /* 1 all members can, 2 not */
+		uint8_t known; /* 1 all members can, 2 not */
 	} answer[1 << 14];
 };
 
@@ -53,7 +56,8 @@ struct searcher {
 
 static lk_status division_of(lk_composer *composer, uint64_t division, lk_job_division **out) {
 	for (size_t i = 0; i < composer->divisions.count; i++)
-		if (composer->divisions.at[i].division == division) return *out = &composer->divisions.at[i], LK_OK;
+		if (composer->divisions.at[i].division == division)
+			return *out = &composer->divisions.at[i], LK_OK;
 	if (!lk_push(&composer->divisions)) return lk_oom(composer->err);
 	*out = lk_last(&composer->divisions);
 	**out = (lk_job_division){division, LK_ARRAY(&composer->arena, lk_job_member, composer->world)};
@@ -70,16 +74,19 @@ static lk_status list_divisions(lk_composer *composer) {
 			LK_TRY(division_of(composer, group->division, &division));
 			for (int32_t i = 0; i < group->size; i++)
 				if (!division->member[group->ranks[i]].ranks)
-					division->member[group->ranks[i]] = (lk_job_member){group->ranks, group->size, i};
+					division->member[group->ranks[i]] =
+						(lk_job_member){group->ranks, group->size, i};
 		}
 	}
 	return LK_OK;
 }
 
 /* The ranks first, first + stride, ...: the same list whenever it is asked for. */
-static lk_status pattern_from(lk_composer *composer, const lk_posed_group *group, int32_t first, int32_t stride, const int32_t **out) {
+static lk_status pattern_from(lk_composer *composer, const lk_posed_group *group, int32_t first,
+                              int32_t stride, const int32_t **out) {
 	for (size_t i = 0; i < composer->patterns.count; i++)
-		if (composer->patterns.at[i].of == group && composer->patterns.at[i].first == first) return *out = composer->patterns.at[i].ranks, LK_OK;
+		if (composer->patterns.at[i].of == group && composer->patterns.at[i].first == first)
+			return *out = composer->patterns.at[i].ranks, LK_OK;
 	int32_t *ranks = LK_ARRAY(&composer->arena, int32_t, group->size);
 	if (!ranks || !lk_push(&composer->patterns)) return lk_oom(composer->err);
 	for (int32_t i = 0; i < group->size; i++) ranks[i] = first + i * stride;
@@ -89,12 +96,14 @@ static lk_status pattern_from(lk_composer *composer, const lk_posed_group *group
 }
 
 /* The pattern of a group, gone on with. */
-static lk_status go_on(lk_composer *composer, const lk_posed_group *group, int32_t rank, lk_job_member *out) {
+static lk_status go_on(lk_composer *composer, const lk_posed_group *group, int32_t rank,
+                       lk_job_member *out) {
 	int32_t n = group->size, stride = n > 1 ? group->ranks[1] - group->ranks[0] : 1;
 	*out = (lk_job_member){.at = -1};
 	if (stride < 1 || (int64_t)n * stride > composer->world) return LK_OK;
 	for (int32_t i = 0; i < n; i++) {
-		int32_t block = n * stride, expected = group->ranks[0] / block * block + group->ranks[0] % stride + i * stride;
+		int32_t block = n * stride,
+				expected = group->ranks[0] / block * block + group->ranks[0] % stride + i * stride;
 		if (group->ranks[i] != expected) return LK_OK;
 	}
 	int32_t first = rank / (n * stride) * (n * stride) + rank % stride;
@@ -103,16 +112,20 @@ static lk_status go_on(lk_composer *composer, const lk_posed_group *group, int32
 	return pattern_from(composer, group, first, stride, &out->ranks);
 }
 
-lk_status lk_compose_member(lk_composer *composer, uint32_t recorded, uint32_t group, int32_t rank, lk_job_member *out) {
+lk_status lk_compose_member(lk_composer *composer, uint32_t recorded, uint32_t group, int32_t rank,
+                            lk_job_member *out) {
 	const lk_posed_group *posed_group = &composer->recorded.at[recorded]->step.groups.at[group];
 	lk_job_division *division = NULL;
-	if (composer->recorded.at[recorded]->step.rank == rank) return *out = (lk_job_member){posed_group->ranks, posed_group->size, posed_group->own}, LK_OK;
+	if (composer->recorded.at[recorded]->step.rank == rank)
+		return *out = (lk_job_member){posed_group->ranks, posed_group->size, posed_group->own},
+		       LK_OK;
 	LK_TRY(division_of(composer, posed_group->division, &division));
 	*out = division->member[rank];
 	return out->ranks ? LK_OK : go_on(composer, posed_group, rank, out);
 }
 
-int32_t lk_compose_peer(const lk_composer *composer, uint32_t recorded, uint32_t group, const lk_job_member *member, int32_t peer) {
+int32_t lk_compose_peer(const lk_composer *composer, uint32_t recorded, uint32_t group,
+                        const lk_job_member *member, int32_t peer) {
 	const lk_posed_group *posed_group = &composer->recorded.at[recorded]->step.groups.at[group];
 	if (member->at < 0 || peer < 0 || peer >= posed_group->size) return -1;
 	int32_t at = member->at + (peer - posed_group->own);
@@ -120,15 +133,18 @@ int32_t lk_compose_peer(const lk_composer *composer, uint32_t recorded, uint32_t
 	return member->ranks[at];
 }
 
-static int32_t peer_of(const struct searcher *searcher, uint32_t q, const struct edge *edge, const lk_job_member *member) {
-	int32_t at = member->at + edge->peer - searcher->c->recorded.at[q]->step.groups.at[edge->group].own;
+static int32_t peer_of(const struct searcher *searcher, uint32_t q, const struct edge *edge,
+                       const lk_job_member *member) {
+	int32_t at =
+		member->at + edge->peer - searcher->c->recorded.at[q]->step.groups.at[edge->group].own;
 	if (!edge->around && (at < 0 || at >= member->size)) return -1;
 	return lk_compose_peer(searcher->c, q, edge->group, member, edge->peer);
 }
 
 /* ---- what recorded ranks do ---- */
 
-static lk_status add_message(struct searcher *searcher, struct doings *doings, const lk_posed_item *item, int32_t peer, bool sends) {
+static lk_status add_message(struct searcher *searcher, struct doings *doings,
+                             const lk_posed_item *item, int32_t peer, bool sends) {
 	uint64_t what = lk_hash64((uint64_t)item->bytes ^ lk_hash64((uint64_t)(uint32_t)item->tag));
 	if (peer == -2) return LK_OK; /* MPI_PROC_NULL */
 	for (size_t i = 0; i < doings->edges.count; i++) {
@@ -142,7 +158,8 @@ static lk_status add_message(struct searcher *searcher, struct doings *doings, c
 	return LK_OK;
 }
 
-static lk_status add_duty(struct searcher *searcher, struct doings *doings, const lk_posed_item *item) {
+static lk_status add_duty(struct searcher *searcher, struct doings *doings,
+                          const lk_posed_item *item) {
 	uint64_t what = lk_hash64((uint64_t)item->what << 32 | (uint32_t)item->peer);
 	for (size_t i = 0; i < doings->duties.count; i++) {
 		if (doings->duties.at[i].group != item->group) continue;
@@ -156,8 +173,10 @@ static lk_status add_duty(struct searcher *searcher, struct doings *doings, cons
 
 static lk_status unknown_peer(struct searcher *searcher, uint32_t q) {
 	const lk_posed_rank *recorded = searcher->c->recorded.at[q];
-	lk_fail(searcher->c->err, LK_ERR_INPUT, recorded->path, "receives from MPI_ANY_SOURCE: from whom is not known to a process alone");
-	return lk_hint(searcher->c->err, "let the program name the sender; it cannot be composed otherwise");
+	lk_fail(searcher->c->err, LK_ERR_INPUT, recorded->path,
+	        "receives from MPI_ANY_SOURCE: from whom is not known to a process alone");
+	return lk_hint(searcher->c->err,
+	               "let the program name the sender; it cannot be composed otherwise");
 }
 
 static void find_shifts(struct searcher *searcher, uint32_t q) {
@@ -167,7 +186,9 @@ static void find_shifts(struct searcher *searcher, uint32_t q) {
 		int32_t own = searcher->c->recorded.at[q]->step.groups.at[edge->group].own;
 		for (size_t k = 0; k < doings->edges.count; k++) {
 			const struct edge *other = &doings->edges.at[k];
-			edge->around = edge->around || (other->group == edge->group && other->sends != edge->sends && other->peer - own == own - edge->peer);
+			edge->around =
+				edge->around || (other->group == edge->group && other->sends != edge->sends &&
+			                     other->peer - own == own - edge->peer);
 		}
 	}
 }
@@ -191,10 +212,13 @@ static lk_status add_doings(struct searcher *searcher, uint32_t q) {
 
 /* ---- what fits ---- */
 
-static bool *fit(const struct searcher *searcher, int32_t rank, uint32_t q) { return &searcher->fits[(size_t)rank * searcher->count + q]; }
+static bool *fit(const struct searcher *searcher, int32_t rank, uint32_t q) {
+	return &searcher->fits[(size_t)rank * searcher->count + q];
+}
 
 /* Whether q, standing in for `peer`, has the other end of an edge of `rank`. */
-static lk_status answers_as(struct searcher *searcher, int32_t peer, uint32_t q, int32_t rank, const struct edge *wanted, bool *out) {
+static lk_status answers_as(struct searcher *searcher, int32_t peer, uint32_t q, int32_t rank,
+                            const struct edge *wanted, bool *out) {
 	const struct doings *doings = &searcher->doings[q];
 	*out = false;
 	for (size_t i = 0; i < doings->edges.count && !*out; i++) {
@@ -208,7 +232,8 @@ static lk_status answers_as(struct searcher *searcher, int32_t peer, uint32_t q,
 }
 
 /* Whether some stand-in of `peer` has it. */
-static lk_status answers(struct searcher *searcher, int32_t peer, int32_t rank, const struct edge *wanted, bool *out) {
+static lk_status answers(struct searcher *searcher, int32_t peer, int32_t rank,
+                         const struct edge *wanted, bool *out) {
 	*out = false;
 	for (uint32_t q = 0; q < searcher->count && !*out; q++)
 		if (*fit(searcher, peer, q)) LK_TRY(answers_as(searcher, peer, q, rank, wanted, out));
@@ -216,7 +241,8 @@ static lk_status answers(struct searcher *searcher, int32_t peer, int32_t rank, 
 }
 
 /* Whether some stand-in of a rank does this in the communicator. */
-static lk_status takes_part(struct searcher *searcher, int32_t rank, const lk_job_member *comm, uint64_t what, bool *out) {
+static lk_status takes_part(struct searcher *searcher, int32_t rank, const lk_job_member *comm,
+                            uint64_t what, bool *out) {
 	*out = false;
 	for (uint32_t q = 0; q < searcher->count && !*out; q++) {
 		const struct doings *doings = &searcher->doings[q];
@@ -226,18 +252,23 @@ static lk_status takes_part(struct searcher *searcher, int32_t rank, const lk_jo
 			if (doings->duties.at[i].what != what) continue;
 			LK_TRY(lk_compose_member(searcher->c, q, doings->duties.at[i].group, rank, &own));
 			*out = own.at >= 0 && own.size == comm->size &&
-			       (own.ranks == comm->ranks || memcmp(own.ranks, comm->ranks, (size_t)own.size * sizeof *own.ranks) == 0);
+			       (own.ranks == comm->ranks ||
+			        memcmp(own.ranks, comm->ranks, (size_t)own.size * sizeof *own.ranks) == 0);
 		}
 	}
 	return LK_OK;
 }
 
-static lk_status all_take_part(struct searcher *searcher, const lk_job_member *comm, uint64_t what, bool *out) {
+static lk_status all_take_part(struct searcher *searcher, const lk_job_member *comm, uint64_t what,
+                               bool *out) {
 	size_t places = sizeof searcher->answer / sizeof *searcher->answer;
-	struct answer *known = &searcher->answer[lk_hash64((uint64_t)(uintptr_t)comm->ranks ^ what) % places];
-	if (known->known && known->ranks == comm->ranks && known->what == what) return *out = known->known == 1, LK_OK;
+	struct answer *known =
+		&searcher->answer[lk_hash64((uint64_t)(uintptr_t)comm->ranks ^ what) % places];
+	if (known->known && known->ranks == comm->ranks && known->what == what)
+		return *out = known->known == 1, LK_OK;
 	*out = true;
-	for (int32_t i = 0; i < comm->size && *out; i++) LK_TRY(takes_part(searcher, comm->ranks[i], comm, what, out));
+	for (int32_t i = 0; i < comm->size && *out; i++)
+		LK_TRY(takes_part(searcher, comm->ranks[i], comm, what, out));
 	*known = (struct answer){comm->ranks, what, *out ? 1 : 2};
 	return LK_OK;
 }
@@ -298,7 +329,8 @@ static lk_status leave_out(struct searcher *searcher) {
 				*fit(searcher, rank, q) = false;
 				changed = true;
 			}
-		for (int32_t rank = 0; rank < searcher->c->world; rank++) LK_TRY(press(searcher, rank, &changed));
+		for (int32_t rank = 0; rank < searcher->c->world; rank++)
+			LK_TRY(press(searcher, rank, &changed));
 	}
 	return LK_OK;
 }
@@ -316,11 +348,18 @@ static uint32_t nearest(const struct searcher *searcher, int32_t rank) {
 
 static lk_status nobody(const struct searcher *searcher, int32_t rank) {
 	bool recorded = false;
-	for (uint32_t q = 0; q < searcher->count; q++) recorded = recorded || searcher->c->recorded.at[q]->step.rank == rank;
+	for (uint32_t q = 0; q < searcher->count; q++)
+		recorded = recorded || searcher->c->recorded.at[q]->step.rank == rank;
 	lk_fail(searcher->c->err, LK_ERR_INPUT, searcher->c->request->folder,
-	        recorded ? "of what rank %d communicates, the other ends are in none of the recordings, nor can they be filled in"
-	                 : "none of the recorded ranks can stand in for rank %d: its messages or communicators would not fit", rank);
-	return lk_hint(searcher->c->err, recorded ? "record its peers too, with the same --world" : "record it too: --ranks ...,%d", rank);
+	        recorded ? "of what rank %d communicates, the other ends are in none of the "
+	                   "recordings, nor can they be filled in"
+	                 : "none of the recorded ranks can stand in for rank %d: its messages or "
+	                   "communicators would not fit",
+	        rank);
+	return lk_hint(searcher->c->err,
+	               recorded ? "record its peers too, with the same --world"
+	                        : "record it too: --ranks ...,%d",
+	               rank);
 }
 
 static lk_status take_nearest(struct searcher *searcher) {
@@ -343,7 +382,8 @@ static lk_status check_choice(struct searcher *searcher, bool *out) {
 			LK_TRY(lk_compose_member(searcher->c, own, edge->group, rank, &member));
 			int32_t peer = member.at < 0 ? -1 : peer_of(searcher, own, edge, &member);
 			*out = peer >= 0;
-			if (*out) LK_TRY(answers_as(searcher, peer, searcher->c->stand_in[peer], rank, edge, out));
+			if (*out)
+				LK_TRY(answers_as(searcher, peer, searcher->c->stand_in[peer], rank, edge, out));
 		}
 	}
 	return LK_OK;
@@ -373,7 +413,8 @@ static lk_status search(struct searcher *searcher) {
 		for (uint32_t q = 0; q < searcher->count; q++) *fit(searcher, rank, q) = true;
 		for (uint32_t q = 0; q < searcher->count; q++) {
 			if (searcher->c->recorded.at[q]->step.rank != rank) continue;
-			for (uint32_t other = 0; other < searcher->count; other++) *fit(searcher, rank, other) = other == q;
+			for (uint32_t other = 0; other < searcher->count; other++)
+				*fit(searcher, rank, other) = other == q;
 		}
 	}
 	LK_TRY(leave_out(searcher));
@@ -386,7 +427,8 @@ lk_status lk_compose_stand_in(lk_composer *composer) {
 	searcher->c = composer, searcher->count = (uint32_t)composer->recorded.count;
 	searcher->doings = calloc(searcher->count + 1, sizeof *searcher->doings);
 	searcher->fits = calloc((size_t)composer->world * searcher->count + 1, sizeof *searcher->fits);
-	lk_status status = searcher->doings && searcher->fits ? search(searcher) : lk_oom(composer->err);
+	lk_status status =
+		searcher->doings && searcher->fits ? search(searcher) : lk_oom(composer->err);
 	for (uint32_t q = 0; searcher->doings && q < searcher->count; q++) {
 		lk_vec_free(&searcher->doings[q].edges);
 		lk_vec_free(&searcher->doings[q].duties);

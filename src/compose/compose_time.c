@@ -1,27 +1,36 @@
-/* compose_time.c: how long communication of MPI and of NCCL takes on the cluster, and what ranks on one machine take from one
- * another. Ranks are placed in order, so many to a node. Formulas: docs/METHOD.md, "Composing a job". */
+/* compose_time.c: how long communication of MPI and of NCCL takes on the cluster, and what ranks on
+ * one machine take from one another. Ranks are placed in order, so many to a node. Formulas:
+ * docs/METHOD.md, "Composing a job". */
 #include <math.h>
 
 #include "compose/compose.h"
 #include "cost/collective/collective.h"
 
-static int node_of(const lk_composer *composer, int32_t rank) { return rank / composer->ranks_per_node; }
+static int node_of(const lk_composer *composer, int32_t rank) {
+	return rank / composer->ranks_per_node;
+}
 
-/* A group as the network sees it: nodes that it touches, and how many of its kind leave a node at the same time, for which
- * all ranks of a node are taken to do alike. */
+/* A group as the network sees it: nodes that it touches, and how many of its kind leave a node at
+ * the same time, for which all ranks of a node are taken to do alike. */
 static lk_group_shape shape_of(const lk_composer *composer, const int32_t *ranks, int32_t size) {
 	int nodes = 0, low = node_of(composer, ranks[0]), high = low, last = -1;
 	for (int32_t i = 0; i < size; i++) {
 		int node = node_of(composer, ranks[i]);
-		nodes += node != last; /* lists are runs by node, nearly always; else too many are counted, at most the ranks */
+		nodes += node != last; /* lists are runs by node, nearly always; else too many are counted,
+		                          at most the ranks */
 		last = node;
 		if (node < low) low = node;
 		if (node > high) high = node;
 	}
 	if (nodes > high - low + 1) nodes = high - low + 1;
-	int each = (size + nodes - 1) / nodes, sharing = nodes > 1 ? (composer->ranks_per_node + each - 1) / each : 1;
-	return (lk_group_shape){.node = &composer->cluster.node[0], .ranks = size, .nodes = nodes, .ranks_per_node = each,
-	                        .sharing = sharing, .oversubscription = composer->cluster.oversubscription};
+	int each = (size + nodes - 1) / nodes,
+		sharing = nodes > 1 ? (composer->ranks_per_node + each - 1) / each : 1;
+	return (lk_group_shape){.node = &composer->cluster.node[0],
+	                        .ranks = size,
+	                        .nodes = nodes,
+	                        .ranks_per_node = each,
+	                        .sharing = sharing,
+	                        .oversubscription = composer->cluster.oversubscription};
 }
 
 static lk_coll_kind kind_of(unsigned what) {
@@ -29,7 +38,8 @@ static lk_coll_kind kind_of(unsigned what) {
 	case LK_WHAT_REDUCE: return LK_COLL_REDUCE;
 	case LK_WHAT_BROADCAST: return LK_COLL_BROADCAST;
 	case LK_WHAT_ALLGATHER: return LK_COLL_ALLGATHER;
-	/* a root that is sent, or sends, all of it: what goes through its link is what an all-gather moves */
+	/* a root that is sent, or sends, all of it: what goes through its link is what an all-gather
+	 * moves */
 	case LK_WHAT_GATHER:
 	case LK_WHAT_SCATTER: return LK_COLL_ALLGATHER;
 	case LK_WHAT_REDUCESCATTER: return LK_COLL_REDUCESCATTER;
@@ -38,50 +48,63 @@ static lk_coll_kind kind_of(unsigned what) {
 	}
 }
 
-double lk_compose_collective_s(const lk_composer *composer, const lk_posed_item *item, const int32_t *ranks, int32_t size,
-                               bool behind) {
+double lk_compose_collective_s(const lk_composer *composer, const lk_posed_item *item,
+                               const int32_t *ranks, int32_t size, bool behind) {
 	/* a barrier, and what moves no bytes, is an all-reduce of nothing */
 	double bytes = item->bytes > 0 ? (double)item->bytes : 1;
 	if (size < 2) return 0;
 	lk_group_shape shape = shape_of(composer, ranks, size);
-	return lk_host_collective_measured(&composer->messages, kind_of(item->what), &shape, bytes, behind).seconds;
+	return lk_host_collective_measured(&composer->messages, kind_of(item->what), &shape, bytes,
+	                                   behind)
+	    .seconds;
 }
 
 double lk_compose_message_s(const lk_composer *composer, int32_t from, int32_t to, double bytes) {
 	int32_t pair[2] = {from, to};
 	lk_group_shape shape = shape_of(composer, pair, 2);
 	shape.sharing = 1;
-	return lk_host_collective_measured(&composer->messages, LK_COLL_SENDRECV, &shape, fmax(bytes, 1), false).seconds;
+	return lk_host_collective_measured(&composer->messages, LK_COLL_SENDRECV, &shape,
+	                                   fmax(bytes, 1), false)
+	    .seconds;
 }
 
-double lk_compose_nccl_s(const lk_composer *composer, const lk_posed_item *item, const int32_t *ranks, int32_t size) {
+double lk_compose_nccl_s(const lk_composer *composer, const lk_posed_item *item,
+                         const int32_t *ranks, int32_t size) {
 	if (size < 2) return 0;
 	lk_group_shape shape = shape_of(composer, ranks, size);
 	return lk_collective_cost(kind_of(item->what), &shape, fmax((double)item->bytes, 1)).seconds;
 }
 
-/* All ranks of a node are taken to send at the same time, as everywhere where GPUs' messages are priced. */
-double lk_compose_nccl_message_s(const lk_composer *composer, int32_t from, int32_t to, double bytes) {
+/* All ranks of a node are taken to send at the same time, as everywhere where GPUs' messages are
+ * priced. */
+double lk_compose_nccl_message_s(const lk_composer *composer, int32_t from, int32_t to,
+                                 double bytes) {
 	int32_t pair[2] = {from < to ? from : to, from < to ? to : from};
 	lk_group_shape shape = shape_of(composer, pair, 2);
-	return lk_p2p_cost(shape.node, shape.nodes < 2, shape.sharing, shape.oversubscription, fmax(bytes, 1)).seconds;
+	return lk_p2p_cost(shape.node, shape.nodes < 2, shape.sharing, shape.oversubscription,
+	                   fmax(bytes, 1))
+	    .seconds;
 }
 
 void lk_compose_contention(lk_composer *composer, double *low, double *high, const char **why) {
 	const lk_device *device = composer->cluster.node[0].device;
-	int shared = composer->request->shared ? composer->request->shared : composer->ranks_per_node, cores = device->sms;
+	int shared = composer->request->shared ? composer->request->shared : composer->ranks_per_node,
+		cores = device->sms;
 	*low = *high = 1;
 	*why = NULL;
 	if (device->arch != LK_ARCH_CPU || shared < 2) return;
 	/* ranks that are more than the cores take turns */
 	double turns = cores > 0 ? fmax(1, (double)shared / cores) : 1;
-	/* of what memory limits, each gets its share of what all cores together stream; one core alone streams one_core */
-	double busy = cores > 0 ? fmin(shared, cores) : shared, one_core = composer->messages.one_core_rate, all = device->stream_rate;
+	/* of what memory limits, each gets its share of what all cores together stream; one core alone
+	 * streams one_core */
+	double busy = cores > 0 ? fmin(shared, cores) : shared,
+		   one_core = composer->messages.one_core_rate, all = device->stream_rate;
 	double memory = one_core > 0 && all > 0 ? fmax(1, busy * one_core / all) : 1;
 	double share = composer->request->memory_bound;
 	*low = turns * (share >= 0 ? 1 + share * (memory - 1) : 1);
 	*high = turns * (share >= 0 ? 1 + share * (memory - 1) : memory);
-	*why = lk_arena_printf(&composer->arena,
-	                       "%d ranks share a machine of %d cores: own work takes %.2f to %.2f times as long", shared, cores, *low,
-	                       *high);
+	*why = lk_arena_printf(
+		&composer->arena,
+		"%d ranks share a machine of %d cores: own work takes %.2f to %.2f times as long", shared,
+		cores, *low, *high);
 }

@@ -1,15 +1,19 @@
-/* emulated_device.c: calls of a device's runtime joined with the work that they put on streams, by its serial numbers. Launches
- * that were recorded as several calls, and kernels that were timed one by one, are one piece where they have one number. */
+/* emulated_device.c: calls of a device's runtime joined with the work that they put on streams, by
+ * its serial numbers. Launches that were recorded as several calls, and kernels that were timed one
+ * by one, are one piece where they have one number. */
 #include "compose/compose.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-static bool is_work(const lk_record_entry *entry) { return entry->device.what <= LK_DEVICE_SET; }
+static bool is_work(const lk_record_entry *entry) {
+	return entry->device.what <= LK_DEVICE_SET;
+}
 
 static bool awaits_event(const lk_record_entry *entry) {
-	return entry->device.what == LK_DEVICE_STREAM_WAITS || entry->device.what == LK_DEVICE_WAIT_EVENT;
+	return entry->device.what == LK_DEVICE_STREAM_WAITS ||
+	       entry->device.what == LK_DEVICE_WAIT_EVENT;
 }
 
 /* ---- by serial ---- */
@@ -27,7 +31,9 @@ static const lk_posed_work *find(const lk_posed_device *device, uint64_t serial)
 		if (device->at.at[middle].serial < serial) low = middle + 1;
 		else high = middle;
 	}
-	return serial && low < device->at.count && device->at.at[low].serial == serial ? &device->at.at[low] : NULL;
+	return serial && low < device->at.count && device->at.at[low].serial == serial
+	           ? &device->at.at[low]
+	           : NULL;
 }
 
 /* What one record says of its serial; false: nothing. */
@@ -36,7 +42,8 @@ static bool part_of(const lk_recorded_run *run, uint32_t i, lk_posed_work *out) 
 	if (run->calls.at[i].process || !entry->device.serial) return false;
 	*out = (lk_posed_work){.serial = entry->device.serial, .call = LK_NONE, .ns = NAN};
 	if (entry->kind == LK_RECORD_DEVICE_WORK && is_work(entry)) {
-		const lk_recorded_name *name = entry->device.call ? lk_recorded_find(&run->names, 0, entry->device.call) : NULL;
+		const lk_recorded_name *name =
+			entry->device.call ? lk_recorded_find(&run->names, 0, entry->device.call) : NULL;
 		out->ns = (double)(entry->end_ns - entry->start_ns), out->name = name ? name->name : 0;
 		return true;
 	}
@@ -63,7 +70,8 @@ lk_status lk_posed_device_read(const lk_recorded_run *run, lk_posed_device *out,
 	}
 	if (out->at.count) qsort(out->at.at, out->at.count, sizeof *out->at.at, by_serial);
 	for (size_t i = 0; i < out->at.count; i++) {
-		if (count && out->at.at[count - 1].serial == out->at.at[i].serial) add(&out->at.at[count - 1], &out->at.at[i]);
+		if (count && out->at.at[count - 1].serial == out->at.at[i].serial)
+			add(&out->at.at[count - 1], &out->at.at[i]);
 		else out->at.at[count++] = out->at.at[i];
 	}
 	out->at.count = count;
@@ -77,10 +85,14 @@ bool lk_posed_device_item(const lk_posed_device *device, const lk_recorded_run *
 	if (run->calls.at[i].process || entry->kind != LK_RECORD_DEVICE_CALL) return false;
 	const lk_posed_work *work = find(device, entry->device.serial);
 	switch (entry->device.what) {
-	case LK_DEVICE_KERNEL: case LK_DEVICE_COPY: case LK_DEVICE_SET: return work && work->call == i;
+	case LK_DEVICE_KERNEL:
+	case LK_DEVICE_COPY:
+	case LK_DEVICE_SET: return work && work->call == i;
 	case LK_DEVICE_RECORD: return work && work->call == i && work->waited;
-	case LK_DEVICE_STREAM_WAITS: case LK_DEVICE_WAIT_EVENT: return work && work->call != LK_NONE;
-	case LK_DEVICE_WAIT_STREAM: case LK_DEVICE_WAIT_ALL: return true;
+	case LK_DEVICE_STREAM_WAITS:
+	case LK_DEVICE_WAIT_EVENT: return work && work->call != LK_NONE;
+	case LK_DEVICE_WAIT_STREAM:
+	case LK_DEVICE_WAIT_ALL: return true;
 	default: return false;
 	}
 }
@@ -93,14 +105,18 @@ bool lk_posed_device_waits(const lk_recorded_run *run, uint32_t i) {
 		const char *text = name ? lk_intern_text(run->texts, name->name) : "";
 		return strcmp(text, "cudaMemcpy") == 0 || strcmp(text, "cudaMemcpy_ptds") == 0;
 	}
-	return entry->device.what == LK_DEVICE_WAIT_STREAM || entry->device.what == LK_DEVICE_WAIT_EVENT ||
-	       entry->device.what == LK_DEVICE_WAIT_ALL;
+	return entry->device.what == LK_DEVICE_WAIT_STREAM ||
+	       entry->device.what == LK_DEVICE_WAIT_EVENT || entry->device.what == LK_DEVICE_WAIT_ALL;
 }
 
-uint32_t lk_posed_device_awaited(const lk_posed_device *device, const lk_recorded_run *run, uint32_t i) {
+uint32_t lk_posed_device_awaited(const lk_posed_device *device, const lk_recorded_run *run,
+                                 uint32_t i) {
 	const lk_record_entry *entry = &run->calls.at[i].record;
-	const lk_posed_work *work = entry->kind == LK_RECORD_DEVICE_CALL && awaits_event(entry) ? find(device, entry->device.serial) : NULL;
-	bool event = work && work->call < i && run->calls.at[work->call].record.device.what == LK_DEVICE_RECORD;
+	const lk_posed_work *work = entry->kind == LK_RECORD_DEVICE_CALL && awaits_event(entry)
+	                                ? find(device, entry->device.serial)
+	                                : NULL;
+	bool event =
+		work && work->call < i && run->calls.at[work->call].record.device.what == LK_DEVICE_RECORD;
 	return event ? work->call : LK_NONE;
 }
 

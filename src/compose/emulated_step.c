@@ -1,5 +1,6 @@
-/* emulated_step.c: of the steps of a recording, the sequence of calls that most of them have; then, over these, medians of the
- * own work before each call and of the work that it put on a device's stream. */
+/* emulated_step.c: of the steps of a recording, the sequence of calls that most of them have; then,
+ * over these, medians of the own work before each call and of the work that it put on a device's
+ * stream. */
 #include "compose/compose.h"
 
 #include <math.h>
@@ -9,16 +10,21 @@
 #include "base/stats.h"
 #include "base/text.h"
 
-enum { MOST_WORLD = 1 << 16, FEWEST_STEPS = 2, FIRST_OF_NCCL = 1 << 20, MOST_APART = 1 << 10 };
+enum {
+	MOST_WORLD = 1 << 16,
+	FEWEST_STEPS = 2,
+	FIRST_OF_NCCL = 1 << 20,
+	MOST_APART = 1 << 10
+};
 
 struct reader {
 	const lk_recorded_run *run;
 	lk_posed_step *out;
 	lk_recorded_steps steps;
-	LK_VEC(uint32_t) call;   /* of the step that is looked at: calls of the run */
+	LK_VEC(uint32_t) call;           /* of the step that is looked at: calls of the run */
 	LK_VEC(double) own, files, work; /* beside them: work before each; on its stream */
 	lk_posed_device device;
-	uint32_t *item_of;       /* [calls of the run] its place among `call` */
+	uint32_t *item_of; /* [calls of the run] its place among `call` */
 	lk_error *err;
 };
 
@@ -50,22 +56,32 @@ static bool read_ranks(const char *text, int32_t world, int32_t size, int32_t *o
 }
 
 static bool same_ranks(const lk_posed_group *a, const lk_posed_group *b) {
-	return a->size == b->size && memcmp(a->ranks, b->ranks, (size_t)a->size * sizeof *a->ranks) == 0;
+	return a->size == b->size &&
+	       memcmp(a->ranks, b->ranks, (size_t)a->size * sizeof *a->ranks) == 0;
 }
 
 static lk_status add_group(struct reader *reader, const lk_recorded_name *name) {
 	lk_posed_step *out = reader->out;
 	if (name->size < 1 || name->size > out->world || !lk_push(&out->groups))
-		return name->size < 1 || name->size > out->world ? bad(reader, "has a communicator of an impossible size", NULL) : lk_oom(reader->err);
+		return name->size < 1 || name->size > out->world
+		           ? bad(reader, "has a communicator of an impossible size", NULL)
+		           : lk_oom(reader->err);
 	lk_posed_group *group = lk_last(&out->groups);
-	*group = (lk_posed_group){.number = (uint32_t)name->key, .own = name->rank, .division = name->division, .size = name->size,
-	                      .ranks = LK_ARRAY(&out->arena, int32_t, name->size)};
+	*group = (lk_posed_group){.number = (uint32_t)name->key,
+	                          .own = name->rank,
+	                          .division = name->division,
+	                          .size = name->size,
+	                          .ranks = LK_ARRAY(&out->arena, int32_t, name->size)};
 	if (!group->ranks) return lk_oom(reader->err);
 	/* NCCL's tell no division: each is one of its own */
-	if (!group->division) group->division = lk_hash64((uint64_t)(uint32_t)out->rank << 32 | group->number) | 1;
-	if (!read_ranks(lk_intern_text(reader->run->texts, name->name), out->world, group->size, group->ranks))
+	if (!group->division)
+		group->division = lk_hash64((uint64_t)(uint32_t)out->rank << 32 | group->number) | 1;
+	if (!read_ranks(lk_intern_text(reader->run->texts, name->name), out->world, group->size,
+	                group->ranks))
 		return bad(reader, "has a communicator whose ranks are not all told",
-		           group->number >= FIRST_OF_NCCL ? "record --splits says which ranks of the world are in a part" : NULL);
+		           group->number >= FIRST_OF_NCCL
+		               ? "record --splits says which ranks of the world are in a part"
+		               : NULL);
 	if (group->own >= group->size || (group->own >= 0 && group->ranks[group->own] != out->rank))
 		return bad(reader, "has a communicator whose ranks do not fit its own", NULL);
 	for (size_t i = 0; group->own >= 0 && i + 1 < out->groups.count; i++)
@@ -75,7 +91,8 @@ static lk_status add_group(struct reader *reader, const lk_recorded_name *name) 
 
 static lk_status add_groups(struct reader *reader) {
 	for (size_t i = 0; i < reader->run->groups.count; i++)
-		if (reader->run->groups.at[i].key >> 32 == 0) LK_TRY(add_group(reader, &reader->run->groups.at[i]));
+		if (reader->run->groups.at[i].key >> 32 == 0)
+			LK_TRY(add_group(reader, &reader->run->groups.at[i]));
 	return LK_OK;
 }
 
@@ -95,12 +112,13 @@ static bool communicates(const lk_recorded_run *run, const lk_recorded_call *cal
 	if (record->thread != run->main_thread) return false;
 	if (record->comm.part == LK_PART_DONE) return call->done != LK_NONE;
 	if (record->comm.what == LK_WHAT_OTHER) return false;
-	return record->comm.part == LK_PART_WHOLE || record->comm.part == LK_PART_POST || record->comm.part == LK_PART_START;
+	return record->comm.part == LK_PART_WHOLE || record->comm.part == LK_PART_POST ||
+	       record->comm.part == LK_PART_START;
 }
 
 static bool is_file(const lk_recorded_run *run, const lk_recorded_call *call) {
-	return !call->process && call->record.thread == run->main_thread && call->record.kind >= LK_RECORD_OPEN &&
-	       call->record.kind <= LK_RECORD_CLOSE;
+	return !call->process && call->record.thread == run->main_thread &&
+	       call->record.kind >= LK_RECORD_OPEN && call->record.kind <= LK_RECORD_CLOSE;
 }
 
 static double file_ns(const lk_record_entry *record) {
@@ -118,13 +136,15 @@ static size_t first_from(const lk_recorded_run *run, int64_t ns) {
 	return low;
 }
 
-/* Puts call `i` among those of the step. What it put on a stream begins when it was called: the time in it is own work
- * before what follows. */
+/* Puts call `i` among those of the step. What it put on a stream begins when it was called: the
+ * time in it is own work before what follows. */
 static lk_status add_call(struct reader *reader, uint32_t i, double *files, int64_t *since) {
 	const lk_record_entry *record = &reader->run->calls.at[i].record;
 	bool goes_on = record->kind == LK_RECORD_DEVICE_CALL && !lk_posed_device_waits(reader->run, i);
 	int64_t until = goes_on ? record->start_ns : record->end_ns;
-	if (!lk_push(&reader->call) || !lk_push(&reader->own) || !lk_push(&reader->files) || !lk_push(&reader->work)) return lk_oom(reader->err);
+	if (!lk_push(&reader->call) || !lk_push(&reader->own) || !lk_push(&reader->files) ||
+	    !lk_push(&reader->work))
+		return lk_oom(reader->err);
 	reader->item_of[i] = (uint32_t)reader->call.count - 1;
 	*lk_last(&reader->call) = i;
 	*lk_last(&reader->own) = fmax(0, (double)(record->start_ns - *since) - *files);
@@ -135,13 +155,15 @@ static lk_status add_call(struct reader *reader, uint32_t i, double *files, int6
 	return LK_OK;
 }
 
-/* The calls of step `s`, and the own work and files before each. What comes behind the last call is the next step's. */
+/* The calls of step `s`, and the own work and files before each. What comes behind the last call is
+ * the next step's. */
 static lk_status walk(struct reader *reader, size_t s) {
 	const lk_recorded_run *run = reader->run;
 	int64_t from = reader->steps.begin.at[s], to = reader->steps.begin.at[s + 1], since = from;
 	double files = 0;
 	reader->call.count = reader->own.count = reader->files.count = reader->work.count = 0;
-	for (size_t i = first_from(run, from); i < run->calls.count && run->calls.at[i].record.start_ns < to; i++) {
+	for (size_t i = first_from(run, from);
+	     i < run->calls.count && run->calls.at[i].record.start_ns < to; i++) {
 		const lk_recorded_call *call = &run->calls.at[i];
 		if (is_file(run, call)) files += file_ns(&call->record);
 		if (communicates(run, call) || lk_posed_device_item(&reader->device, run, (uint32_t)i))
@@ -153,8 +175,10 @@ static lk_status walk(struct reader *reader, size_t s) {
 /* How many items before item `i` the call is that it waits for; 0 none of this step. */
 static uint64_t distance(const struct reader *reader, size_t i) {
 	uint32_t call = reader->call.at[i], of = reader->run->calls.at[call].done;
-	if (reader->run->calls.at[call].record.kind == LK_RECORD_DEVICE_CALL) of = lk_posed_device_awaited(&reader->device, reader->run, call);
-	bool here = of != LK_NONE && of >= reader->call.at[0] && of < call && reader->item_of[of] < i && reader->call.at[reader->item_of[of]] == of;
+	if (reader->run->calls.at[call].record.kind == LK_RECORD_DEVICE_CALL)
+		of = lk_posed_device_awaited(&reader->device, reader->run, call);
+	bool here = of != LK_NONE && of >= reader->call.at[0] && of < call && reader->item_of[of] < i &&
+	            reader->call.at[reader->item_of[of]] == of;
 	return here ? i - reader->item_of[of] : 0;
 }
 
@@ -163,13 +187,19 @@ static uint64_t hash_of(const struct reader *reader) {
 	for (size_t i = 0; i < reader->call.count; i++) {
 		const lk_record_entry *entry = &reader->run->calls.at[reader->call.at[i]].record;
 		if (entry->kind == LK_RECORD_DEVICE_CALL) {
-			hash = lk_hash64(hash ^ ((uint64_t)entry->device.what << 40 | (uint64_t)entry->device.direction << 32 | entry->device.stream));
+			hash =
+				lk_hash64(hash ^ ((uint64_t)entry->device.what << 40 |
+			                      (uint64_t)entry->device.direction << 32 | entry->device.stream));
 			hash = lk_hash64(hash ^ distance(reader, i));
 			continue;
 		}
-		hash = lk_hash64(hash ^ ((uint64_t)entry->comm.part << 56 | (uint64_t)entry->comm.what << 48 | entry->object));
+		hash = lk_hash64(hash ^ ((uint64_t)entry->comm.part << 56 |
+		                         (uint64_t)entry->comm.what << 48 | entry->object));
 		if (entry->comm.part == LK_PART_DONE) hash = lk_hash64(hash ^ distance(reader, i));
-		else hash = lk_hash64(lk_hash64(hash ^ (uint64_t)entry->bytes) ^ ((uint64_t)(uint32_t)entry->comm.peer << 32 | (uint32_t)entry->comm.tag));
+		else
+			hash =
+				lk_hash64(lk_hash64(hash ^ (uint64_t)entry->bytes) ^
+			              ((uint64_t)(uint32_t)entry->comm.peer << 32 | (uint32_t)entry->comm.tag));
 	}
 	return hash;
 }
@@ -196,7 +226,9 @@ static lk_status find_usual(struct reader *reader, uint64_t *hash, uint64_t *usu
 		if (sorted[s] && same > most) most = same, *usual = sorted[s];
 	}
 	reader->out->steps = (uint32_t)count, reader->out->unlike = (uint32_t)(count - most);
-	if (most < FEWEST_STEPS) return bad(reader, "no two of its steps communicate alike", "record more steps, or name a --step-marker");
+	if (most < FEWEST_STEPS)
+		return bad(reader, "no two of its steps communicate alike",
+		           "record more steps, or name a --step-marker");
 	return LK_OK;
 }
 
@@ -205,22 +237,36 @@ static lk_status add_comm_item(struct reader *reader, size_t i, lk_posed_item *i
 	uint64_t back = distance(reader, i);
 	bool done = entry->comm.part == LK_PART_DONE, enqueued = entry->comm.part == LK_PART_ENQUEUE;
 	const lk_recorded_name *name = lk_recorded_find(&reader->run->names, 0, entry->comm.call);
-	*item = (lk_posed_item){.part = entry->comm.part, .what = entry->comm.what, .element_bytes = entry->comm.element_bytes,
-	                        .group = group_of(reader->out, entry->object), .name = name ? name->name : 0, .peer = entry->comm.peer,
-	                        .from = (int32_t)entry->comm.from, .tag = enqueued ? 0 : entry->comm.tag, .bytes = entry->bytes, .begun = LK_NONE};
+	*item = (lk_posed_item){.part = entry->comm.part,
+	                        .what = entry->comm.what,
+	                        .element_bytes = entry->comm.element_bytes,
+	                        .group = group_of(reader->out, entry->object),
+	                        .name = name ? name->name : 0,
+	                        .peer = entry->comm.peer,
+	                        .from = (int32_t)entry->comm.from,
+	                        .tag = enqueued ? 0 : entry->comm.tag,
+	                        .bytes = entry->bytes,
+	                        .begun = LK_NONE};
 	if (enqueued && entry->comm.tag > 0) item->stream = (uint32_t)entry->comm.tag;
-	if (!done && item->group == LK_NONE) return bad(reader, "communicates in a communicator that it does not describe", NULL);
+	if (!done && item->group == LK_NONE)
+		return bad(reader, "communicates in a communicator that it does not describe", NULL);
 	if (done && back) item->begun = (uint32_t)(i - back);
 	return LK_OK;
 }
 
 static void add_device_item(struct reader *reader, size_t i, lk_posed_item *item) {
-	uint32_t call = reader->call.at[i], awaited = lk_posed_device_awaited(&reader->device, reader->run, call);
+	uint32_t call = reader->call.at[i],
+			 awaited = lk_posed_device_awaited(&reader->device, reader->run, call);
 	const lk_record_entry *entry = &reader->run->calls.at[call].record;
 	uint64_t back = distance(reader, i);
-	*item = (lk_posed_item){.device = (uint8_t)(1 + entry->device.what), .direction = entry->device.direction, .stream = entry->device.stream,
-	                        .name = lk_posed_device_name(&reader->device, entry), .group = LK_NONE, .bytes = entry->bytes,
-	                        .waits = lk_posed_device_waits(reader->run, call), .begun = back ? (uint32_t)(i - back) : LK_NONE};
+	*item = (lk_posed_item){.device = (uint8_t)(1 + entry->device.what),
+	                        .direction = entry->device.direction,
+	                        .stream = entry->device.stream,
+	                        .name = lk_posed_device_name(&reader->device, entry),
+	                        .group = LK_NONE,
+	                        .bytes = entry->bytes,
+	                        .waits = lk_posed_device_waits(reader->run, call),
+	                        .begun = back ? (uint32_t)(i - back) : LK_NONE};
 	if (awaited != LK_NONE) item->on = reader->run->calls.at[awaited].record.device.stream;
 }
 
@@ -234,8 +280,12 @@ static void join_groups(struct reader *reader) {
 			lk_posed_item *other = &reader->out->items.at[k];
 			const lk_record_entry *record_entry = &reader->run->calls.at[reader->call.at[k]].record;
 			bool enqueued = !other->device && other->part == LK_PART_ENQUEUE;
-			if (k != i && enqueued && other->stream == item->stream && record_entry->comm.request != entry->comm.request) break;
-			if (k != i && (!enqueued || !entry->comm.request || record_entry->comm.request != entry->comm.request)) continue;
+			if (k != i && enqueued && other->stream == item->stream &&
+			    record_entry->comm.request != entry->comm.request)
+				break;
+			if (k != i && (!enqueued || !entry->comm.request ||
+			               record_entry->comm.request != entry->comm.request))
+				continue;
 			other->last = (uint32_t)i, other->members = 1;
 			if (k != i) item->members++;
 		}
@@ -249,7 +299,8 @@ static void join_groups(struct reader *reader) {
 static lk_status add_items(struct reader *reader) {
 	for (size_t i = 0; i < reader->call.count; i++) {
 		if (!lk_push(&reader->out->items)) return lk_oom(reader->err);
-		bool device = reader->run->calls.at[reader->call.at[i]].record.kind == LK_RECORD_DEVICE_CALL;
+		bool device =
+			reader->run->calls.at[reader->call.at[i]].record.kind == LK_RECORD_DEVICE_CALL;
 		if (device) add_device_item(reader, i, lk_last(&reader->out->items));
 		else LK_TRY(add_comm_item(reader, i, lk_last(&reader->out->items)));
 	}
@@ -261,19 +312,24 @@ static lk_status add_items(struct reader *reader) {
 
 /* Of each item in every usual step: [item * count + step]. */
 struct times {
-	size_t count;            /* usual steps */
+	size_t count;                                /* usual steps */
 	double *own, *files, *work, *whole, *device; /* the last two of whole steps */
 };
 
 static bool new_times(struct times *times, size_t items, size_t count) {
 	size_t room = items * count + 1;
-	*times = (struct times){count, calloc(room, sizeof(double)), calloc(room, sizeof(double)), calloc(room, sizeof(double)),
-	             calloc(count + 1, sizeof(double)), calloc(count + 1, sizeof(double))};
+	*times = (struct times){count,
+	                        calloc(room, sizeof(double)),
+	                        calloc(room, sizeof(double)),
+	                        calloc(room, sizeof(double)),
+	                        calloc(count + 1, sizeof(double)),
+	                        calloc(count + 1, sizeof(double))};
 	return times->own && times->files && times->work && times->whole && times->device;
 }
 
 static void free_times(struct times *times) {
-	free(times->own), free(times->files), free(times->work), free(times->whole), free(times->device);
+	free(times->own), free(times->files), free(times->work), free(times->whole),
+		free(times->device);
 }
 
 /* Of what was timed; NAN where nothing was. */
@@ -287,8 +343,10 @@ static double usual_work(double *work, size_t count) {
 static void take_item(lk_posed_step *out, size_t i, struct times *times) {
 	lk_posed_item *item = &out->items.at[i];
 	double *own = times->own + i * times->count;
-	item->own_ns = lk_median(own, times->count), item->files_ns = lk_median(times->files + i * times->count, times->count);
-	item->low_ns = lk_quantile(own, times->count, 0.1), item->high_ns = lk_quantile(own, times->count, 0.9);
+	item->own_ns = lk_median(own, times->count),
+	item->files_ns = lk_median(times->files + i * times->count, times->count);
+	item->low_ns = lk_quantile(own, times->count, 0.1),
+	item->high_ns = lk_quantile(own, times->count, 0.9);
 	item->work_ns = usual_work(times->work + i * times->count, times->count);
 	out->step_ns += item->own_ns + item->files_ns;
 	if (isnan(item->work_ns)) out->untimed++;
@@ -299,13 +357,16 @@ static void take_item(lk_posed_step *out, size_t i, struct times *times) {
 static lk_status take_times(struct reader *reader, const uint64_t *hash, uint64_t usual) {
 	size_t items = reader->out->items.count, at = 0;
 	struct times t;
-	lk_status status = new_times(&t, items, reader->out->steps - reader->out->unlike) ? LK_OK : lk_oom(reader->err);
+	lk_status status = new_times(&t, items, reader->out->steps - reader->out->unlike)
+	                       ? LK_OK
+	                       : lk_oom(reader->err);
 	for (size_t s = 0; status == LK_OK && s < reader->out->steps; s++) {
 		if (hash[s] != usual) continue;
 		status = walk(reader, s);
 		for (size_t i = 0; status == LK_OK && i < items; i++) {
 			size_t place = i * t.count + at;
-			t.own[place] = reader->own.at[i], t.files[place] = reader->files.at[i], t.work[place] = reader->work.at[i];
+			t.own[place] = reader->own.at[i], t.files[place] = reader->files.at[i],
+			t.work[place] = reader->work.at[i];
 			t.whole[at] += reader->own.at[i] + reader->files.at[i];
 			t.device[at] += isnan(reader->work.at[i]) ? 0 : reader->work.at[i];
 		}
@@ -313,8 +374,10 @@ static lk_status take_times(struct reader *reader, const uint64_t *hash, uint64_
 	}
 	for (size_t i = 0; status == LK_OK && i < items; i++) take_item(reader->out, i, &t);
 	if (status == LK_OK) {
-		reader->out->low_ns = lk_quantile(t.whole, t.count, 0.1), reader->out->high_ns = lk_quantile(t.whole, t.count, 0.9);
-		reader->out->device_low_ns = lk_quantile(t.device, t.count, 0.1), reader->out->device_high_ns = lk_quantile(t.device, t.count, 0.9);
+		reader->out->low_ns = lk_quantile(t.whole, t.count, 0.1),
+		reader->out->high_ns = lk_quantile(t.whole, t.count, 0.9);
+		reader->out->device_low_ns = lk_quantile(t.device, t.count, 0.1),
+		reader->out->device_high_ns = lk_quantile(t.device, t.count, 0.9);
 	}
 	free_times(&t);
 	return status;
@@ -325,7 +388,8 @@ static lk_status take_rest(struct reader *reader) {
 	double all = 0;
 	for (size_t s = 0; s < reader->out->steps; s++) {
 		LK_TRY(walk(reader, s));
-		for (size_t i = 0; i < reader->call.count; i++) all += reader->own.at[i] + reader->files.at[i];
+		for (size_t i = 0; i < reader->call.count; i++)
+			all += reader->own.at[i] + reader->files.at[i];
 	}
 	reader->out->beside_ns = fmax(0, all / reader->out->steps - reader->out->step_ns);
 	return LK_OK;
@@ -337,10 +401,12 @@ static lk_status read_step(struct reader *reader) {
 	LK_TRY(lk_posed_device_read(reader->run, &reader->device, reader->err));
 	LK_TRY(lk_recorded_find_steps(reader->run, &reader->steps, reader->err));
 	if (!reader->steps.begin.count)
-		return bad(reader, "has no steps", "record more of them, or name what begins one with record --step-marker");
+		return bad(reader, "has no steps",
+		           "record more of them, or name what begins one with record --step-marker");
 	/* where the first one begins is not known, and it warms up */
 	if (reader->steps.begin.count > FEWEST_STEPS + 1)
-		memmove(reader->steps.begin.at, reader->steps.begin.at + 1, --reader->steps.begin.count * sizeof *reader->steps.begin.at);
+		memmove(reader->steps.begin.at, reader->steps.begin.at + 1,
+		        --reader->steps.begin.count * sizeof *reader->steps.begin.at);
 	uint64_t *hash = LK_ARRAY(&reader->out->arena, uint64_t, reader->steps.begin.count);
 	reader->item_of = LK_ARRAY(&reader->out->arena, uint32_t, reader->run->calls.count);
 	if (!hash || !reader->item_of) return lk_oom(reader->err);
@@ -360,10 +426,13 @@ lk_status lk_posed_step_of(const lk_recorded_run *run, lk_posed_step *out, lk_er
 	*out = (lk_posed_step){.run = run, .rank = run->head.rank, .world = run->head.world};
 	if (run->head.mode != LK_RECORDED_AS_RANK) {
 		lk_fail(err, LK_ERR_INPUT, run->path, "was not recorded as a rank of a pretended world");
-		return lk_hint(err, "lockstep record --world N --ranks A,B,... -- COMMAND makes such recordings");
+		return lk_hint(
+			err, "lockstep record --world N --ranks A,B,... -- COMMAND makes such recordings");
 	}
-	bool good = out->world >= 1 && out->world <= MOST_WORLD && out->rank >= 0 && out->rank < out->world;
-	lk_status status = good ? read_step(&r) : bad(&r, "says that it is of an impossible rank", NULL);
+	bool good =
+		out->world >= 1 && out->world <= MOST_WORLD && out->rank >= 0 && out->rank < out->world;
+	lk_status status =
+		good ? read_step(&r) : bad(&r, "says that it is of an impossible rank", NULL);
 	lk_vec_free(&r.call);
 	lk_vec_free(&r.own);
 	lk_vec_free(&r.files);

@@ -1,6 +1,7 @@
-/* cache.c: what a search has asked before. A job of a search differs from the next one in a degree or two: most of its
- * operations have been priced already, and its ranks lie as those of another job did. Open addressing, keys compared as
- * bytes; every key is zeroed before it is filled, so padding does not matter. */
+/* cache.c: what a search has asked before. A job of a search differs from the next one in a degree
+ * or two: most of its operations have been priced already, and its ranks lie as those of another
+ * job did. Open addressing, keys compared as bytes; every key is zeroed before it is filled, so
+ * padding does not matter. */
 #include "cost/cost.h"
 
 #include <stdlib.h>
@@ -46,7 +47,9 @@ struct lk_cost_cache {
 	LK_VEC(struct sites_entry) sites;
 };
 
-enum { FIRST_SLOTS = 1 << 10 };
+enum {
+	FIRST_SLOTS = 1 << 10
+};
 
 lk_cost_cache *lk_cost_cache_new(void) {
 	lk_cost_cache *cache = calloc(1, sizeof *cache);
@@ -74,25 +77,30 @@ static uint64_t hash_of(const struct op_key *key) {
 	uint64_t words[sizeof *key / sizeof(uint64_t)], h = 0;
 	_Static_assert(sizeof *key % sizeof(uint64_t) == 0, "keys are whole words");
 	memcpy(words, key, sizeof words);
-	for (size_t i = 0; i < sizeof words / sizeof *words; i++) h = (h ^ words[i]) * 0x9e3779b97f4a7c15u, h ^= h >> 29;
+	for (size_t i = 0; i < sizeof words / sizeof *words; i++)
+		h = (h ^ words[i]) * 0x9e3779b97f4a7c15u, h ^= h >> 29;
 	return h;
 }
 
-static void fill_key(struct op_key *key, const lk_graph *graph, uint32_t op, const lk_cost_site *site) {
+static void fill_key(struct op_key *key, const lk_graph *graph, uint32_t op,
+                     const lk_cost_site *site) {
 	const lk_ops *ops = &graph->ops;
 	memset(key, 0, sizeof *key);
 	key->m = ops->m[op], key->n = ops->n[op], key->k = ops->k[op], key->batch = ops->batch[op];
 	key->flops = ops->flops[op], key->bytes = ops->bytes[op], key->window = ops->window[op];
-	key->constants = site->constants, key->node = site->node, key->oversubscription = site->oversubscription;
+	key->constants = site->constants, key->node = site->node,
+	key->oversubscription = site->oversubscription;
 	key->measured_ps = ops->measured_ps[op];
 	key->kind = ops->kind[op], key->dtype = ops->dtype[op], key->flags = ops->flags[op];
-	key->graphs = site->cuda_graphs, key->compiled = site->compiled, key->eager = site->experts_eager;
+	key->graphs = site->cuda_graphs, key->compiled = site->compiled,
+	key->eager = site->experts_eager;
 	if (!lk_op_is_comm(key->kind)) return;
 	const lk_group_shape *group = lk_site_group(site, graph, op);
 	key->stream = ops->stream[op];
 	key->peers = (uint8_t)(site->peer_same_node[0] | site->peer_same_node[1] << 1);
 	key->group.node = group->node, key->group.fabric = group->fabric;
-	key->group.ranks = group->ranks, key->group.nodes = group->nodes, key->group.ranks_per_node = group->ranks_per_node;
+	key->group.ranks = group->ranks, key->group.nodes = group->nodes,
+	key->group.ranks_per_node = group->ranks_per_node;
 	key->group.sharing = group->sharing, key->group.oversubscription = group->oversubscription;
 }
 
@@ -111,7 +119,8 @@ static bool grow(lk_cost_cache *cache) {
 	return true;
 }
 
-lk_cost lk_cost_cached(lk_cost_cache *cache, const lk_graph *graph, uint32_t op, const lk_cost_site *site) {
+lk_cost lk_cost_cached(lk_cost_cache *cache, const lk_graph *graph, uint32_t op,
+                       const lk_cost_site *site) {
 	if (!cache || graph->traced) return lk_cost_op(graph, op, site);
 	struct op_key key;
 	fill_key(&key, graph, op, site);
@@ -132,26 +141,31 @@ lk_cost lk_cost_cached(lk_cost_cache *cache, const lk_graph *graph, uint32_t op,
 
 /* ---- places ---- */
 
-static struct sites_key key_of(const lk_graph *graph, const lk_cluster *cluster, const lk_cost_options *options) {
+static struct sites_key key_of(const lk_graph *graph, const lk_cluster *cluster,
+                               const lk_cost_options *options) {
 	struct sites_key key;
 	memset(&key, 0, sizeof key);
 	key.ranks = graph->ranks;
 	key.cluster = cluster;
 	key.constants = options->constants;
-	key.graphs = options->cuda_graphs, key.compiled = options->compiled, key.eager = options->experts_eager;
+	key.graphs = options->cuda_graphs, key.compiled = options->compiled,
+	key.eager = options->experts_eager;
 	return key;
 }
 
-const lk_cost_sites *lk_cost_cache_sites(const lk_cost_cache *cache, const lk_graph *graph, const lk_cluster *cluster,
-										 const lk_cost_options *options) {
+const lk_cost_sites *lk_cost_cache_sites(const lk_cost_cache *cache, const lk_graph *graph,
+                                         const lk_cluster *cluster,
+                                         const lk_cost_options *options) {
 	struct sites_key key = key_of(graph, cluster, options);
-	for (size_t i = cache->sites.count; i-- > 0;) /* a search asks for neighbours one after the other */
+	for (size_t i = cache->sites.count;
+	     i-- > 0;) /* a search asks for neighbours one after the other */
 		if (memcmp(&cache->sites.at[i].key, &key, sizeof key) == 0) return cache->sites.at[i].sites;
 	return NULL;
 }
 
-lk_cost_sites *lk_cost_cache_add_sites(lk_cost_cache *cache, const lk_graph *graph, const lk_cluster *cluster,
-									   const lk_cost_options *options, lk_arena **arena) {
+lk_cost_sites *lk_cost_cache_add_sites(lk_cost_cache *cache, const lk_graph *graph,
+                                       const lk_cluster *cluster, const lk_cost_options *options,
+                                       lk_arena **arena) {
 	lk_cost_sites *sites = LK_NEW(&cache->arena, lk_cost_sites);
 	if (!sites || !lk_push(&cache->sites)) return NULL;
 	*arena = &cache->arena;

@@ -1,27 +1,31 @@
 /* contention.c: how operations that run at the same time on one device slow one another.
  *
- * Communication kernels hold their SMs (non-preemptive CTAs, one per channel). A compute kernel that fills the device
- * is left with the fraction f. Of W waves alone it then takes T(W, f) / T(W, 1) times as long, with
+ * Communication kernels hold their SMs (non-preemptive CTAs, one per channel). A compute kernel
+ * that fills the device is left with the fraction f. Of W waves alone it then takes T(W, f) / T(W,
+ * 1) times as long, with
  *
- *     T(W, f) = whole + wave(W - f whole),    whole = floor(W / f),    wave(u) = max(1 / HEADROOM, 1 - (1 - u) / 3)
+ *     T(W, f) = whole + wave(W - f whole),    whole = floor(W / f),    wave(u) = max(1 / HEADROOM,
+ * 1 - (1 - u) / 3)
  *
- * and 1 / f times where there are many waves or none are stated. wave(u) is the time of a last wave on the fraction u
- * of the SMs: dense products run at the clock that the power limit leaves, power goes with u * clock^3, so a few SMs
- * run faster, 1 - (1 - u) / 3 to first order, up to the highest clock. SMs that communication took are not idle: they
- * free no power.
+ * and 1 / f times where there are many waves or none are stated. wave(u) is the time of a last wave
+ * on the fraction u of the SMs: dense products run at the clock that the power limit leaves, power
+ * goes with u * clock^3, so a few SMs run faster, 1 - (1 - u) / 3 to first order, up to the highest
+ * clock. SMs that communication took are not idle: they free no power.
  *
- * Few blocks that wait for memory (exposed) find it slower to answer while communication moves data. Memory bandwidth
- * is shared in proportion to demand, links by max-min fairness: nobody gets less than an equal share unless it asks for
- * less. Sources: docs/METHOD.md ("Contention").
+ * Few blocks that wait for memory (exposed) find it slower to answer while communication moves
+ * data. Memory bandwidth is shared in proportion to demand, links by max-min fairness: nobody gets
+ * less than an equal share unless it asks for less. Sources: docs/METHOD.md ("Contention").
  */
 #include <math.h>
 
 #include "cost/cost.h"
 
-enum { LK_CONTENDERS = LK_STREAMS }; /* at most one operation of each stream runs */
+enum {
+	LK_CONTENDERS = LK_STREAMS
+}; /* at most one operation of each stream runs */
 
-/* Highest clock over the one that dense products run at: H100 SXM, 1,980 MHz over about 1,560: 80 % of the peak at
- * 1,830 MHz, of kernels that keep 94 % of the tensor cores' cycles busy. */
+/* Highest clock over the one that dense products run at: H100 SXM, 1,980 MHz over about 1,560: 80 %
+ * of the peak at 1,830 MHz, of kernels that keep 94 % of the tensor cores' cycles busy. */
 #define HEADROOM 1.27
 
 static double waves_time(double waves, double left) {
@@ -36,11 +40,12 @@ static double sm_slowdown(const lk_cost *kernel, double taken) {
 	return fmax(1, fmax(kernel->sm, 1e-3) / left);
 }
 
-/* What each user of a link may have at most, so that all together have 1: those that ask for less leave their rest. */
+/* What each user of a link may have at most, so that all together have 1: those that ask for less
+ * leave their rest. */
 static double fair_share(const double *demand, int count) {
 	double left = 1, share = 1;
 	bool taken[LK_CONTENDERS] = {false};
-	for (int open = 0, i; ; open = 0) {
+	for (int open = 0, i;; open = 0) {
 		for (i = 0; i < count; i++) open += !taken[i] && demand[i] > 0;
 		if (open == 0) return share;
 		share = left / open;
@@ -72,7 +77,8 @@ static struct links demand_of(const lk_cost *const *active, const bool *uses, in
 }
 
 /* Links asked for more than they have. */
-static void share_links(const lk_cost *const *active, const bool *uses, int count, struct links asked, double *slow) {
+static void share_links(const lk_cost *const *active, const bool *uses, int count,
+                        struct links asked, double *slow) {
 	double demand[LK_CONTENDERS];
 	for (int i = 0; asked.intra > 1 && i < count; i++) demand[i] = uses[i] ? active[i]->intra : 0;
 	if (asked.intra > 1) share_link(demand, count, slow);
@@ -80,9 +86,11 @@ static void share_links(const lk_cost *const *active, const bool *uses, int coun
 	if (asked.nic > 1) share_link(demand, count, slow);
 }
 
-/* A folded operation communicates in a part of its time: then what else communicates shares the links with it, and the
- * times of both follow from how long that part gets. `slow`: with the links that the others share without it. */
-static void share_in_turns(const lk_cost *const *active, const bool *communicates, int count, int folded, double *slow) {
+/* A folded operation communicates in a part of its time: then what else communicates shares the
+ * links with it, and the times of both follow from how long that part gets. `slow`: with the links
+ * that the others share without it. */
+static void share_in_turns(const lk_cost *const *active, const bool *communicates, int count,
+                           int folded, double *slow) {
 	bool uses[LK_CONTENDERS];
 	double with[LK_CONTENDERS];
 	for (int i = 0; i < count; i++) uses[i] = communicates[i] || i == folded, with[i] = slow[i];
@@ -97,7 +105,8 @@ static void share_in_turns(const lk_cost *const *active, const bool *communicate
 		if (i != folded) slow[i] = 1 / (part / with[i] + (1 - part) / slow[i]);
 }
 
-void lk_contention_rates(const lk_cost *const *active, const bool *communicates, int count, double *rates) {
+void lk_contention_rates(const lk_cost *const *active, const bool *communicates, int count,
+                         double *rates) {
 	double taken = 0, memory = 0, slow[LK_CONTENDERS];
 	struct links asked = demand_of(active, communicates, count);
 	int folded = -1;
@@ -113,7 +122,8 @@ void lk_contention_rates(const lk_cost *const *active, const bool *communicates,
 			slow[i] = 1 + active[i]->compute * (sm_slowdown(active[i], taken) - 1);
 			if (asked.intra + asked.nic > 0) slow[i] = fmax(slow[i], 1 + active[i]->exposed);
 		}
-		if (memory > 1 && active[i]->memory > 0) slow[i] = fmax(slow[i], 1 - active[i]->memory + active[i]->memory * memory);
+		if (memory > 1 && active[i]->memory > 0)
+			slow[i] = fmax(slow[i], 1 - active[i]->memory + active[i]->memory * memory);
 	}
 	share_links(active, communicates, count, asked, slow);
 	if (folded >= 0) share_in_turns(active, communicates, count, folded, slow);

@@ -1,5 +1,6 @@
-/* cost.h: from an operation and the hardware to a duration and to what it occupies. One file per family; the table in
- * cost.c says which file answers for which kind of operation. All models are stated in docs/METHOD.md. */
+/* cost.h: from an operation and the hardware to a duration and to what it occupies. One file per
+ * family; the table in cost.c says which file answers for which kind of operation. All models are
+ * stated in docs/METHOD.md. */
 #ifndef LK_COST_COST_H
 #define LK_COST_COST_H
 
@@ -7,19 +8,23 @@
 #include "cost/kernel/kernel.h"
 #include "graph/graph.h"
 
-/* Cost of operation `op` of the graph. Never fails; every kind of operation but WAIT and MACRO has a model. */
+/* Cost of operation `op` of the graph. Never fails; every kind of operation but WAIT and MACRO has
+ * a model. */
 lk_cost lk_cost_op(const lk_graph *graph, uint32_t op, const lk_cost_site *site);
 
-/* Costs of all operations for every variant of site that occurs among the ranks. Most jobs have one variant. */
+/* Costs of all operations for every variant of site that occurs among the ranks. Most jobs have one
+ * variant. */
 typedef struct lk_costs {
 	uint32_t variants, ops;
-	lk_cost *at;             /* [variants * ops] */
-	uint16_t *variant_of;    /* [stages * chains], by rank (lk_rank_of); NULL when there is only one variant */
+	lk_cost *at;          /* [variants * ops] */
+	uint16_t *variant_of; /* [stages * chains], by rank (lk_rank_of); NULL when there is only one
+	                         variant */
 } lk_costs;
 
-/* What was asked before, for searches that ask many jobs on one cluster (cache.c): costs by what they depend on, and which
- * kinds of places a layout of ranks has. Constants, nodes and clusters are told apart by address, so they must stay where
- * they are while the cache lives. Not thread-safe: one cache, one thread. */
+/* What was asked before, for searches that ask many jobs on one cluster (cache.c): costs by what
+ * they depend on, and which kinds of places a layout of ranks has. Constants, nodes and clusters
+ * are told apart by address, so they must stay where they are while the cache lives. Not
+ * thread-safe: one cache, one thread. */
 typedef struct lk_cost_cache lk_cost_cache;
 lk_cost_cache *lk_cost_cache_new(void); /* NULL when memory is out */
 void lk_cost_cache_free(lk_cost_cache *cache);
@@ -28,64 +33,75 @@ void lk_cost_cache_free(lk_cost_cache *cache);
 typedef struct lk_cost_options {
 	const lk_constants *constants;
 	bool cuda_graphs, compiled, experts_eager;
-	lk_cost_cache *cache;    /* NULL: none */
+	lk_cost_cache *cache; /* NULL: none */
 } lk_cost_options;
 
 /* Fills `out` for all ranks of the graph on the cluster; memory from the arena. */
-lk_status lk_costs_build(lk_arena *arena, const lk_graph *graph, const lk_cluster *cluster, const lk_cost_options *options,
-                         lk_costs *out, lk_error *err);
+lk_status lk_costs_build(lk_arena *arena, const lk_graph *graph, const lk_cluster *cluster,
+                         const lk_cost_options *options, lk_costs *out, lk_error *err);
 
-static inline const lk_cost *lk_costs_get(const lk_costs *costs, uint32_t variant, uint32_t op)
-{
+static inline const lk_cost *lk_costs_get(const lk_costs *costs, uint32_t variant, uint32_t op) {
 	return &costs->at[(size_t)variant * costs->ops + op];
 }
 
 /* Communication: the family of all collectives, sends and receives (comm.c). */
 void lk_cost_comm(const lk_graph *graph, uint32_t op, const lk_cost_site *site, lk_cost *out);
 
-/* Contention: progress rates, 0 to 1, of operations that share a device. `active` has `count` costs; those with
- * communicate[i] set are communication; count <= LK_STREAMS. Processor sharing; re-evaluated by the engine at every start and end. */
-void lk_contention_rates(const lk_cost *const *active, const bool *communicates, int count, double *rates);
+/* Contention: progress rates, 0 to 1, of operations that share a device. `active` has `count`
+ * costs; those with communicate[i] set are communication; count <= LK_STREAMS. Processor sharing;
+ * re-evaluated by the engine at every start and end. */
+void lk_contention_rates(const lk_cost *const *active, const bool *communicates, int count,
+                         double *rates);
 
-/* ---- eager: kernels of a step that a framework runs operation by operation in fp32, on one device: at the rates that were
- * measured on it (family "rates" of the calibration), else at usual shares of its data sheet. */
+/* ---- eager: kernels of a step that a framework runs operation by operation in fp32, on one
+ * device: at the rates that were measured on it (family "rates" of the calibration), else at usual
+ * shares of its data sheet. */
 
 typedef struct lk_eager_device {
-	lk_device device;            /* of the catalogue, at the clock that it ran at */
-	double memory, l2, pcie;     /* bytes/s that streams reach */
-	lk_gemm_numbers gemm;        /* of the formula: fitted on the nearest of its architecture; without the launch in floor_s */
-	const lk_device *twin;       /* the same chip, perhaps at another clock, on which products were measured; NULL none */
+	lk_device device;        /* of the catalogue, at the clock that it ran at */
+	double memory, l2, pcie; /* bytes/s that streams reach */
+	lk_gemm_numbers gemm;  /* of the formula: fitted on the nearest of its architecture; without the
+	                          launch in floor_s */
+	const lk_device *twin; /* the same chip, perhaps at another clock, on which products were
+	                          measured; NULL none */
 	lk_gemm_model twin_gemm;
-	double twin_launch[2];       /* seconds of next to no product there, timed from the host: single, batched */
-	bool measured;               /* the rates; false: from the data sheet */
+	double twin_launch[2]; /* seconds of next to no product there, timed from the host: single,
+	                          batched */
+	bool measured;         /* the rates; false: from the data sheet */
 } lk_eager_device;
 
 void lk_eager_device_of(const lk_device *device, lk_eager_device *out);
 
 /* Costs of all operations of a traced graph on the device: HOST operations take what they state. */
-lk_status lk_eager_costs(lk_arena *arena, const lk_graph *graph, const lk_eager_device *device, lk_costs *out, lk_error *err);
+lk_status lk_eager_costs(lk_arena *arena, const lk_graph *graph, const lk_eager_device *device,
+                         lk_costs *out, lk_error *err);
 
-/* ---- cache: what a search has asked before. Private to cost/ and to searches that price single operations. */
+/* ---- cache: what a search has asked before. Private to cost/ and to searches that price single
+ * operations. */
 
 /* lk_cost_op, remembered; cache NULL: asked anew. */
-lk_cost lk_cost_cached(lk_cost_cache *cache, const lk_graph *graph, uint32_t op, const lk_cost_site *site);
+lk_cost lk_cost_cached(lk_cost_cache *cache, const lk_graph *graph, uint32_t op,
+                       const lk_cost_site *site);
 
-/* The kinds of places that a graph's ranks have on a cluster: a site for each, and which rank has which. */
+/* The kinds of places that a graph's ranks have on a cluster: a site for each, and which rank has
+ * which. */
 typedef struct lk_cost_sites {
 	uint32_t count;
 	lk_cost_site *at;
-	uint16_t *variant_of;    /* as in lk_costs; NULL when there is one site alone */
+	uint16_t *variant_of; /* as in lk_costs; NULL when there is one site alone */
 } lk_cost_sites;
 
 /* Sites of a graph without teams; remembered by the cache, which owns them. */
 lk_status lk_cost_sites_find(lk_cost_cache *cache, const lk_graph *graph, const lk_cluster *cluster,
-                             const lk_cost_options *options, const lk_cost_sites **out, lk_error *err);
+                             const lk_cost_options *options, const lk_cost_sites **out,
+                             lk_error *err);
 
 /* cache.c, for table.c: what was found for these ranks; NULL nothing yet. */
-const lk_cost_sites *lk_cost_cache_sites(const lk_cost_cache *cache, const lk_graph *graph, const lk_cluster *cluster,
-                                         const lk_cost_options *options);
+const lk_cost_sites *lk_cost_cache_sites(const lk_cost_cache *cache, const lk_graph *graph,
+                                         const lk_cluster *cluster, const lk_cost_options *options);
 /* Room for it, to be filled with memory of the arena; NULL when memory is out. */
-lk_cost_sites *lk_cost_cache_add_sites(lk_cost_cache *cache, const lk_graph *graph, const lk_cluster *cluster,
-                                       const lk_cost_options *options, lk_arena **arena);
+lk_cost_sites *lk_cost_cache_add_sites(lk_cost_cache *cache, const lk_graph *graph,
+                                       const lk_cluster *cluster, const lk_cost_options *options,
+                                       lk_arena **arena);
 
 #endif

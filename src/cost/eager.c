@@ -1,10 +1,10 @@
 /* eager.c: times of single fp32 kernels behind launches of their own.
  *
- *     product       the formula of gemm_model.c with numbers fitted on the device or its nearest relative
- *     stream        bytes over the measured rate, faster inside L2
- *     lookup        embedding.c
+ *     product       the formula of gemm_model.c with numbers fitted on the device or its nearest
+ * relative stream        bytes over the measured rate, faster inside L2 lookup        embedding.c
  *     copy          bytes over the measured rate of PCIe
- *     scatter       (PERMUTE with m warps of k dependent loads) whole waves of warps, each as long as its loads take
+ *     scatter       (PERMUTE with m warps of k dependent loads) whole waves of warps, each as long
+ * as its loads take
  *
  * Every kernel begins `start` after the one before it has ended, at the earliest.
  */
@@ -15,19 +15,22 @@
 #include "base/units.h"
 #include "cost/kernel/embedding.h"
 
-/* Two kernels on a stream are 1 us apart, and one takes 5 us more than its work: both as in Lin et al. (arXiv 2201.07821). */
+/* Two kernels on a stream are 1 us apart, and one takes 5 us more than its work: both as in Lin et
+ * al. (arXiv 2201.07821). */
 static const double start_s = 6e-6;
 
 static bool same_chip(const lk_device *a, const lk_device *b) {
 	return a->arch == b->arch && a->sms == b->sms && a->l2_bytes == b->l2_bytes;
 }
 
-static double twin_seconds(const lk_eager_device *device, double batch, double m, double n, double k) {
+static double twin_seconds(const lk_eager_device *device, double batch, double m, double n,
+                           double k) {
 	const lk_gemm_shape shape = {LK_FP32, batch, m, n, k};
 	return lk_gemm_seconds(&device->twin_gemm, device->twin, &shape, NULL);
 }
 
-/* Products were timed from the host, so their times hold a launch; of a single one also that of the bias. */
+/* Products were timed from the host, so their times hold a launch; of a single one also that of the
+ * bias. */
 static void find_twin(lk_eager_device *out) {
 	for (int i = 0; i < lk_device_count(); i++) {
 		const lk_device *device = lk_device_at(i);
@@ -35,13 +38,15 @@ static void find_twin(lk_eager_device *out) {
 		lk_gemm_model_of(device, LK_FP32, &out->twin_gemm);
 		if (!out->twin_gemm.measured) continue;
 		out->twin = device;
-		for (int batched = 0; batched < 2; batched++) out->twin_launch[batched] = twin_seconds(out, 1 + batched, 32, 32, 32);
+		for (int batched = 0; batched < 2; batched++)
+			out->twin_launch[batched] = twin_seconds(out, 1 + batched, 32, 32, 32);
 		return;
 	}
 }
 
 void lk_eager_device_of(const lk_device *device, lk_eager_device *out) {
-	const lk_calibration_row *row = lk_calibration_find(lk_calibration_current(), "rates", device->name, "");
+	const lk_calibration_row *row =
+		lk_calibration_find(lk_calibration_current(), "rates", device->name, "");
 	double clock = lk_calibration_value(row, "clock_mhz", 0) * 1e6;
 	*out = (lk_eager_device){.device = *device, .measured = row != NULL};
 	if (clock > 0 && device->clock_hz > 0) {
@@ -59,15 +64,19 @@ void lk_eager_device_of(const lk_device *device, lk_eager_device *out) {
 }
 
 static double stream_seconds(const lk_eager_device *device, double bytes) {
-	/* inside L2 up to half as fast again: 0.48 to 0.50 in nearly all fits of flat fp32 kernels on P100 and V100 */
-	const lk_memory_model model = {.efficiency = device->memory / device->device.memory_rate, .start_s = start_s,
-	                               .cache_gain = 0.5, .cache_share = 1};
+	/* inside L2 up to half as fast again: 0.48 to 0.50 in nearly all fits of flat fp32 kernels on
+	 * P100 and V100 */
+	const lk_memory_model model = {.efficiency = device->memory / device->device.memory_rate,
+	                               .start_s = start_s,
+	                               .cache_gain = 0.5,
+	                               .cache_share = 1};
 	return lk_memory_seconds(&model, &device->device, &(lk_memory_work){.bytes = bytes});
 }
 
-/* A load that misses L1 is answered after about 350 cycles: between the 200 of an L2 hit and the 400 to 500 of memory on
- * these devices (Jia et al., arXiv 1804.06826). An SM holds 64 warps. */
-static double scatter_seconds(const lk_eager_device *device, double warps, double loads, double bytes) {
+/* A load that misses L1 is answered after about 350 cycles: between the 200 of an L2 hit and the
+ * 400 to 500 of memory on these devices (Jia et al., arXiv 1804.06826). An SM holds 64 warps. */
+static double scatter_seconds(const lk_eager_device *device, double warps, double loads,
+                              double bytes) {
 	const double cycles = 350, resident = 64;
 	double waves = warps / (fmax(device->device.sms, 1) * resident);
 	double seconds = waves * loads * cycles / fmax(device->device.clock_hz, 1e8);
@@ -78,9 +87,11 @@ static double product_seconds(const lk_eager_device *device, const lk_ops *ops, 
 	const lk_gemm_shape shape = {LK_FP32, ops->batch[op], ops->m[op], ops->n[op], ops->k[op]};
 	double formula = lk_gemm_formula(&device->gemm, &device->device, &shape, ops->bytes[op], NULL);
 	if (!device->twin) return formula;
-	double launch = device->twin_launch[shape.batch > 1], clock = lk_peak_flops(device->twin, LK_FP32) / lk_peak_flops(&device->device, LK_FP32);
+	double launch = device->twin_launch[shape.batch > 1],
+		   clock = lk_peak_flops(device->twin, LK_FP32) / lk_peak_flops(&device->device, LK_FP32);
 	double there = twin_seconds(device, shape.batch, shape.m, shape.n, shape.k) - launch;
-	return there > launch ? there * clock + start_s : formula; /* a small difference of two times says little */
+	return there > launch ? there * clock + start_s
+	                      : formula; /* a small difference of two times says little */
 }
 
 static double kernel_seconds(const lk_eager_device *device, const lk_graph *graph, uint32_t op) {
@@ -93,16 +104,19 @@ static double kernel_seconds(const lk_eager_device *device, const lk_graph *grap
 	case LK_OP_PERMUTE: return scatter_seconds(device, ops->m[op], ops->k[op], ops->bytes[op]);
 	case LK_OP_EMBEDDING: {
 		lk_lookup lookup = lk_lookup_of(graph, op);
-		if (ops->k[op] > 0) return lk_lookup_seconds(&lookup, &device->device, device->memory, device->l2) + start_s;
+		if (ops->k[op] > 0)
+			return lk_lookup_seconds(&lookup, &device->device, device->memory, device->l2) +
+			       start_s;
 		return stream_seconds(device, ops->bytes[op]);
 	}
 	default: return stream_seconds(device, ops->bytes[op]);
 	}
 }
 
-lk_status lk_eager_costs(lk_arena *arena, const lk_graph *graph, const lk_eager_device *device, lk_costs *out,
-                         lk_error *err) {
-	*out = (lk_costs){.variants = 1, .ops = graph->ops.count, .at = LK_ARRAY(arena, lk_cost, graph->ops.count)};
+lk_status lk_eager_costs(lk_arena *arena, const lk_graph *graph, const lk_eager_device *device,
+                         lk_costs *out, lk_error *err) {
+	*out = (lk_costs){
+		.variants = 1, .ops = graph->ops.count, .at = LK_ARRAY(arena, lk_cost, graph->ops.count)};
 	if (!out->at) return lk_oom(err);
 	for (uint32_t i = 0; i < graph->ops.count; i++) {
 		lk_cost *cost = &out->at[i];

@@ -1,12 +1,14 @@
-/* table.c: costs of every operation on every kind of site. Ranks whose groups lie alike on nodes alike share a variant;
- * the usual job, aligned on equal nodes, has one or two. */
+/* table.c: costs of every operation on every kind of site. Ranks whose groups lie alike on nodes
+ * alike share a variant; the usual job, aligned on equal nodes, has one or two. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/stats.h"
 #include "cost/cost.h"
 
-enum { MOST_VARIANTS = 4096 };
+enum {
+	MOST_VARIANTS = 4096
+};
 
 /* What makes two ranks' costs differ. */
 struct lk_signature {
@@ -29,13 +31,14 @@ struct lk_table_builder {
 	const lk_graph *graph;
 	const lk_cluster *cluster;
 	const lk_cost_options *options;
-	uint32_t stage_step, chain_step; /* from a rank to its like on the next stage, of the next chain */
+	uint32_t stage_step,
+		chain_step; /* from a rank to its like on the next stage, of the next chain */
 	struct lk_signature *known;
 	size_t count, capacity;
 	LK_VEC(struct lk_team_class) team_classes;
 	lk_group_shape *teams; /* of one variant */
-	int32_t *node_of; /* [world] */
-	uint8_t *kind_of; /* [world] node group, at most 255 kinds matter */
+	int32_t *node_of;      /* [world] */
+	uint8_t *kind_of;      /* [world] node group, at most 255 kinds matter */
 };
 
 static const lk_node *node_at(const struct lk_table_builder *builder, uint32_t rank) {
@@ -48,7 +51,8 @@ static void place_ranks(struct lk_table_builder *builder, uint32_t world) {
 	int32_t node = 0;
 	for (int g = 0; g < builder->cluster->groups; g++)
 		for (int i = 0; i < builder->cluster->nodes[g]; i++, node++)
-			for (int slot = 0; slot < builder->cluster->node[g].gpus && rank < world; slot++, rank++) {
+			for (int slot = 0; slot < builder->cluster->node[g].gpus && rank < world;
+			     slot++, rank++) {
 				builder->node_of[rank] = node;
 				builder->kind_of[rank] = (uint8_t)g;
 			}
@@ -64,15 +68,16 @@ static uint32_t rank_at(const struct lk_table_builder *builder, uint32_t stage, 
 }
 
 /* Members come in rank order, so those of one node stand together. */
-static void shape_of(const struct lk_table_builder *builder, uint32_t first, uint32_t size, uint32_t stride, struct lk_signature *signature,
-					 int kind) {
+static void shape_of(const struct lk_table_builder *builder, uint32_t first, uint32_t size,
+                     uint32_t stride, struct lk_signature *signature, int kind) {
 	int32_t nodes = 0, run = 0, most = 0, last = -1;
 	const lk_node *slowest = node_at(builder, first);
 	for (uint32_t i = 0; i < size; i++) {
 		uint32_t rank = first + i * stride;
 		if (builder->node_of[rank] != last) nodes++, run = 0, last = builder->node_of[rank];
 		if (++run > most) most = run;
-		if (builder->cluster->groups > 1 && speed(node_at(builder, rank)) < speed(slowest)) slowest = node_at(builder, rank);
+		if (builder->cluster->groups > 1 && speed(node_at(builder, rank)) < speed(slowest))
+			slowest = node_at(builder, rank);
 	}
 	signature->group[kind].nodes = nodes;
 	signature->group[kind].per_node = most;
@@ -84,11 +89,13 @@ static bool across_stages(int kind) {
 }
 
 static uint32_t group_ranks(const lk_ranks *ranks, int kind) {
-	return kind == LK_GROUP_MODEL ? ranks->group[kind].size * ranks->stages : ranks->group[kind].size;
+	return kind == LK_GROUP_MODEL ? ranks->group[kind].size * ranks->stages
+	                              : ranks->group[kind].size;
 }
 
 /* Only tiny messages, or a pair: all stages of this chain, first to last. */
-static void across_shape(const struct lk_table_builder *builder, uint32_t chain, int kind, struct lk_signature *signature) {
+static void across_shape(const struct lk_table_builder *builder, uint32_t chain, int kind,
+                         struct lk_signature *signature) {
 	const lk_ranks *ranks = &builder->graph->ranks;
 	if (group_ranks(ranks, kind) <= 1) return;
 	bool ends = kind == LK_GROUP_EMBEDDING;
@@ -96,7 +103,8 @@ static void across_shape(const struct lk_table_builder *builder, uint32_t chain,
 	shape_of(builder, rank_at(builder, 0, chain), ends ? 2 : ranks->stages, step, signature, kind);
 }
 
-static void signature(const struct lk_table_builder *builder, uint32_t stage, uint32_t chain, uint32_t team_chain, struct lk_signature *s) {
+static void signature(const struct lk_table_builder *builder, uint32_t stage, uint32_t chain,
+                      uint32_t team_chain, struct lk_signature *s) {
 	const lk_ranks *ranks = &builder->graph->ranks;
 	uint32_t rank = rank_at(builder, stage, chain);
 	memset(s, 0, sizeof *s);
@@ -106,26 +114,33 @@ static void signature(const struct lk_table_builder *builder, uint32_t stage, ui
 		if (group_ranks(ranks, kind) <= 1) continue;
 		if (across_stages(kind)) {
 			across_shape(builder, chain, kind, s);
-		} else if (ranks->chains % ((uint64_t)size * stride) == 0) { /* else nothing uses it: graph_check.c */
+		} else if (ranks->chains % ((uint64_t)size * stride) ==
+		           0) { /* else nothing uses it: graph_check.c */
 			uint32_t first = chain / (size * stride) * (size * stride) + chain % stride;
-			shape_of(builder, rank_at(builder, stage, first), size, stride * builder->chain_step, s, kind);
+			shape_of(builder, rank_at(builder, stage, first), size, stride * builder->chain_step, s,
+			         kind);
 		}
 	}
 	s->team_chain = team_chain;
 	if (builder->graph->traced) return; /* no wires: messages are of teams */
 	uint32_t world = ranks->world;
-	s->peer_same_node[0] = builder->node_of[(rank + ranks->chains) % world] == builder->node_of[rank];
-	s->peer_same_node[1] = builder->node_of[(rank + world - ranks->chains) % world] == builder->node_of[rank];
+	s->peer_same_node[0] =
+		builder->node_of[(rank + ranks->chains) % world] == builder->node_of[rank];
+	s->peer_same_node[1] =
+		builder->node_of[(rank + world - ranks->chains) % world] == builder->node_of[rank];
 }
 
 static lk_status too_many(lk_error *err) {
-	return lk_fail(err, LK_ERR_INPUT, "cluster", "more than %d different kinds of places for ranks; use more regular nodes",
+	return lk_fail(err, LK_ERR_INPUT, "cluster",
+	               "more than %d different kinds of places for ranks; use more regular nodes",
 	               MOST_VARIANTS);
 }
 
-static lk_status variant_of(struct lk_table_builder *builder, const struct lk_signature *signature, uint16_t *variant, lk_error *err) {
+static lk_status variant_of(struct lk_table_builder *builder, const struct lk_signature *signature,
+                            uint16_t *variant, lk_error *err) {
 	for (size_t i = builder->count; i-- > 0;)
-		if (memcmp(&builder->known[i], signature, sizeof *signature) == 0) return *variant = (uint16_t)i, LK_OK;
+		if (memcmp(&builder->known[i], signature, sizeof *signature) == 0)
+			return *variant = (uint16_t)i, LK_OK;
 	if (builder->count == MOST_VARIANTS) return too_many(err);
 	if (builder->count == builder->capacity) {
 		size_t capacity = builder->capacity ? builder->capacity * 2 : 8;
@@ -138,13 +153,14 @@ static lk_status variant_of(struct lk_table_builder *builder, const struct lk_si
 	return LK_OK;
 }
 
-/* Keys instead of signatures: every group is looked at once and tells all its members how it lies. One addition per
- * rank and kind of group, no divisions: 131,072 ranks take milliseconds. */
+/* Keys instead of signatures: every group is looked at once and tells all its members how it lies.
+ * One addition per rank and kind of group, no divisions: 131,072 ranks take milliseconds. */
 static uint64_t mix(uint64_t key, uint64_t value) {
 	return lk_hash64(key ^ (value + 0x9e3779b97f4a7c15u));
 }
 
-static void mix_groups(const struct lk_table_builder *builder, uint32_t stage, int kind, uint64_t *key) {
+static void mix_groups(const struct lk_table_builder *builder, uint32_t stage, int kind,
+                       uint64_t *key) {
 	const lk_ranks *ranks = &builder->graph->ranks;
 	uint32_t size = ranks->group[kind].size, stride = ranks->group[kind].stride;
 	if (size <= 1 || across_stages(kind)) return;
@@ -152,14 +168,20 @@ static void mix_groups(const struct lk_table_builder *builder, uint32_t stage, i
 		for (uint32_t offset = 0; offset < stride; offset++) {
 			struct lk_signature s;
 			uint32_t first = block + offset;
-			shape_of(builder, rank_at(builder, stage, first), size, stride * builder->chain_step, &s, kind);
-			uint64_t lies = (uint64_t)(uint32_t)s.group[kind].nodes << 32 | (uint32_t)s.group[kind].per_node;
-			lies = mix(lies, (uint64_t)(s.group[kind].slowest - builder->cluster->node) * LK_GROUPS + (unsigned)kind);
-			for (uint32_t i = 0; i < size; i++) key[first + i * stride] = mix(key[first + i * stride], lies);
+			shape_of(builder, rank_at(builder, stage, first), size, stride * builder->chain_step,
+			         &s, kind);
+			uint64_t lies =
+				(uint64_t)(uint32_t)s.group[kind].nodes << 32 | (uint32_t)s.group[kind].per_node;
+			lies =
+				mix(lies, (uint64_t)(s.group[kind].slowest - builder->cluster->node) * LK_GROUPS +
+			                  (unsigned)kind);
+			for (uint32_t i = 0; i < size; i++)
+				key[first + i * stride] = mix(key[first + i * stride], lies);
 		}
 }
 
-/* Where the members of a team lie, as nodes and most ranks of a node; across chains, those of all chains. */
+/* Where the members of a team lie, as nodes and most ranks of a node; across chains, those of all
+ * chains. */
 struct lk_lie {
 	int32_t nodes, per_node;
 	const lk_node *slowest;
@@ -171,18 +193,22 @@ struct lk_lie_count {
 	uint32_t first_rank, last_rank, ranks;
 };
 
-static void count_member(const struct lk_table_builder *builder, uint32_t rank, struct lk_lie_count *count) {
+static void count_member(const struct lk_table_builder *builder, uint32_t rank,
+                         struct lk_lie_count *count) {
 	const lk_node *node = node_at(builder, rank);
 	if (!count->ranks++) count->first_rank = rank, count->lie.slowest = node, count->last = -1;
 	count->last_rank = rank;
-	if (builder->node_of[rank] != count->last) count->lie.nodes++, count->run = 0, count->last = builder->node_of[rank];
+	if (builder->node_of[rank] != count->last)
+		count->lie.nodes++, count->run = 0, count->last = builder->node_of[rank];
 	if (++count->run > count->lie.per_node) count->lie.per_node = count->run;
 	if (speed(node) < speed(count->lie.slowest)) count->lie.slowest = node;
 }
 
-/* Members that the graph does not hold go on as those that it holds begin: as far apart, one alone next to its like. */
+/* Members that the graph does not hold go on as those that it holds begin: as far apart, one alone
+ * next to its like. */
 static void extend(uint32_t ranks, struct lk_lie_count *count) {
-	uint32_t apart = count->ranks > 1 ? (count->last_rank - count->first_rank) / (count->ranks - 1) : 1;
+	uint32_t apart =
+		count->ranks > 1 ? (count->last_rank - count->first_rank) / (count->ranks - 1) : 1;
 	uint32_t gpus = count->lie.slowest->gpus > 0 ? (uint32_t)count->lie.slowest->gpus : 1;
 	uint32_t per_node = apart < gpus ? gpus / (apart ? apart : 1) : 1;
 	if (per_node > ranks) per_node = ranks;
@@ -190,21 +216,27 @@ static void extend(uint32_t ranks, struct lk_lie_count *count) {
 	count->lie.nodes = (int32_t)((ranks + per_node - 1) / per_node);
 }
 
-static struct lk_lie lie_of(const struct lk_table_builder *builder, const lk_team *team, uint32_t chain) {
+static struct lk_lie lie_of(const struct lk_table_builder *builder, const lk_team *team,
+                            uint32_t chain) {
 	struct lk_lie_count c = {0};
 	const uint32_t *stages = builder->graph->team_stages.at;
-	uint32_t members = team->end - team->begin, chains = team->across ? builder->graph->ranks.chains : 1;
-	bool traced = builder->graph->traced; /* in the order of ranks: chain by chain, or stage by stage */
+	uint32_t members = team->end - team->begin,
+			 chains = team->across ? builder->graph->ranks.chains : 1;
+	bool traced =
+		builder->graph->traced; /* in the order of ranks: chain by chain, or stage by stage */
 	for (uint64_t i = 0; i < (uint64_t)members * chains; i++) {
-		uint32_t m = (uint32_t)(traced ? i % members : i / chains), k = (uint32_t)(traced ? i / members : i % chains);
-		count_member(builder, rank_at(builder, stages[team->begin + m], team->across ? k : chain), &c);
+		uint32_t m = (uint32_t)(traced ? i % members : i / chains),
+				 k = (uint32_t)(traced ? i / members : i % chains);
+		count_member(builder, rank_at(builder, stages[team->begin + m], team->across ? k : chain),
+		             &c);
 	}
 	if (!c.ranks) c.lie = (struct lk_lie){1, 1, &builder->cluster->node[0]};
 	else if (team->ranks > c.ranks) extend(team->ranks, &c);
 	return c.lie;
 }
 
-static lk_group_shape team_shape(const struct lk_table_builder *builder, const lk_team *team, uint32_t chain) {
+static lk_group_shape team_shape(const struct lk_table_builder *builder, const lk_team *team,
+                                 uint32_t chain) {
 	struct lk_lie lie = lie_of(builder, team, chain);
 	int sharing = lie.nodes > 1 ? lie.slowest->gpus / lie.per_node : 1;
 	return (lk_group_shape){
@@ -218,7 +250,8 @@ static lk_group_shape team_shape(const struct lk_table_builder *builder, const l
 }
 
 /* Adds to every chain's key how its teams lie, and finds the first chain of its class. */
-static lk_status classify_teams(struct lk_table_builder *builder, uint64_t *key, uint32_t *team_chain, lk_error *err) {
+static lk_status classify_teams(struct lk_table_builder *builder, uint64_t *key,
+                                uint32_t *team_chain, lk_error *err) {
 	const lk_graph *graph = builder->graph;
 	for (uint32_t chain = 0; chain < graph->ranks.chains; chain++) {
 		uint64_t own = 0;
@@ -252,21 +285,26 @@ static void chain_keys(const struct lk_table_builder *builder, uint64_t *key) {
 		for (int i = 0; i < 3; i++) {
 			across_shape(builder, chain, kinds[i], &s);
 			const lk_node *slowest = s.group[kinds[i]].slowest;
-			uint64_t lies = (uint64_t)(uint32_t)s.group[kinds[i]].nodes << 32 | (uint32_t)s.group[kinds[i]].per_node;
-			key[chain] = mix(mix(key[chain], lies), slowest ? (uint64_t)(slowest - builder->cluster->node) : UINT64_MAX);
+			uint64_t lies = (uint64_t)(uint32_t)s.group[kinds[i]].nodes << 32 |
+			                (uint32_t)s.group[kinds[i]].per_node;
+			key[chain] = mix(mix(key[chain], lies),
+			                 slowest ? (uint64_t)(slowest - builder->cluster->node) : UINT64_MAX);
 		}
 	}
 }
 
-static void stage_keys(const struct lk_table_builder *builder, uint32_t stage, const uint64_t *across, uint64_t *key) {
+static void stage_keys(const struct lk_table_builder *builder, uint32_t stage,
+                       const uint64_t *across, uint64_t *key) {
 	const lk_ranks *ranks = &builder->graph->ranks;
 	uint32_t world = ranks->world;
 	for (uint32_t chain = 0; chain < ranks->chains; chain++) {
-		uint32_t rank = rank_at(builder, stage, chain), step = builder->graph->traced ? 0 : ranks->chains;
+		uint32_t rank = rank_at(builder, stage, chain),
+				 step = builder->graph->traced ? 0 : ranks->chains;
 		uint32_t next = rank + step < world ? rank + step : rank + step - world;
 		uint32_t before = rank >= step ? rank - step : rank + world - step;
-		key[chain] = builder->kind_of[rank] * 4u + (builder->node_of[next] == builder->node_of[rank]) * 2u +
-					 (builder->node_of[before] == builder->node_of[rank]);
+		key[chain] = builder->kind_of[rank] * 4u +
+		             (builder->node_of[next] == builder->node_of[rank]) * 2u +
+		             (builder->node_of[before] == builder->node_of[rank]);
 		key[chain] = mix(key[chain], across[chain]);
 	}
 	for (int kind = 1; kind < LK_GROUPS; kind++) mix_groups(builder, stage, kind, key);
@@ -277,18 +315,20 @@ static bool stages_lie_alike(const struct lk_table_builder *builder) {
 	const lk_ranks *ranks = &builder->graph->ranks;
 	const lk_cluster *cluster = builder->cluster;
 	int64_t gpus = cluster->node[0].gpus;
-	return !builder->graph->traced && cluster->groups == 1 && gpus > 0 && ranks->chains % gpus == 0 && cluster->nodes[0] * gpus >= ranks->world;
+	return !builder->graph->traced && cluster->groups == 1 && gpus > 0 &&
+	       ranks->chains % gpus == 0 && cluster->nodes[0] * gpus >= ranks->world;
 }
 
-static lk_status find_variants(struct lk_table_builder *builder, uint16_t *variant, uint64_t *key, uint64_t *across,
-                               uint32_t *team_chain, lk_error *err) {
+static lk_status find_variants(struct lk_table_builder *builder, uint16_t *variant, uint64_t *key,
+                               uint64_t *across, uint32_t *team_chain, lk_error *err) {
 	const lk_ranks *ranks = &builder->graph->ranks;
 	chain_keys(builder, across);
 	LK_TRY(classify_teams(builder, across, team_chain, err));
 	bool alike = stages_lie_alike(builder);
 	for (uint32_t stage = 0; stage < ranks->stages; stage++) {
 		if (alike && stage > 0) {
-			memcpy(&variant[(size_t)stage * ranks->chains], variant, ranks->chains * sizeof *variant);
+			memcpy(&variant[(size_t)stage * ranks->chains], variant,
+			       ranks->chains * sizeof *variant);
 			continue;
 		}
 		stage_keys(builder, stage, across, key);
@@ -306,11 +346,14 @@ static lk_status find_variants(struct lk_table_builder *builder, uint16_t *varia
 	return LK_OK;
 }
 
-static lk_group_shape group_shape(const struct lk_table_builder *builder, const struct lk_signature *signature, int kind) {
+static lk_group_shape group_shape(const struct lk_table_builder *builder,
+                                  const struct lk_signature *signature, int kind) {
 	int ranks = (int)group_ranks(&builder->graph->ranks, kind);
 	int per_node = signature->group[kind].per_node > 0 ? signature->group[kind].per_node : 1;
-	const lk_node *node = signature->group[kind].slowest ? signature->group[kind].slowest : signature->node;
-	int sharing = signature->group[kind].nodes > 1 || kind == LK_GROUP_PP ? node->gpus / per_node : 1;
+	const lk_node *node =
+		signature->group[kind].slowest ? signature->group[kind].slowest : signature->node;
+	int sharing =
+		signature->group[kind].nodes > 1 || kind == LK_GROUP_PP ? node->gpus / per_node : 1;
 	return (lk_group_shape){
 		.node = node,
 		.ranks = ranks,
@@ -322,8 +365,10 @@ static lk_group_shape group_shape(const struct lk_table_builder *builder, const 
 }
 
 /* `groups` is of LK_GROUPS. */
-static lk_cost_site site_of(const struct lk_table_builder *builder, const struct lk_signature *signature, lk_group_shape *groups) {
-	for (int kind = 0; kind < LK_GROUPS; kind++) groups[kind] = group_shape(builder, signature, kind);
+static lk_cost_site site_of(const struct lk_table_builder *builder,
+                            const struct lk_signature *signature, lk_group_shape *groups) {
+	for (int kind = 0; kind < LK_GROUPS; kind++)
+		groups[kind] = group_shape(builder, signature, kind);
 	return (lk_cost_site){
 		.constants = builder->options->constants,
 		.node = signature->node,
@@ -337,44 +382,54 @@ static lk_cost_site site_of(const struct lk_table_builder *builder, const struct
 	};
 }
 
-static void cost_site(const struct lk_table_builder *builder, const lk_cost_site *site, lk_cost *out) {
-	for (uint32_t op = 0; op < builder->graph->ops.count; op++) out[op] = lk_cost_cached(builder->options->cache, builder->graph, op, site);
+static void cost_site(const struct lk_table_builder *builder, const lk_cost_site *site,
+                      lk_cost *out) {
+	for (uint32_t op = 0; op < builder->graph->ops.count; op++)
+		out[op] = lk_cost_cached(builder->options->cache, builder->graph, op, site);
 }
 
-static void cost_variant(const struct lk_table_builder *builder, const struct lk_signature *signature, lk_cost *out) {
+static void cost_variant(const struct lk_table_builder *builder,
+                         const struct lk_signature *signature, lk_cost *out) {
 	lk_group_shape groups[LK_GROUPS];
-	for (size_t i = 0; i < builder->graph->teams.count; i++) builder->teams[i] = team_shape(builder, &builder->graph->teams.at[i], signature->team_chain);
+	for (size_t i = 0; i < builder->graph->teams.count; i++)
+		builder->teams[i] =
+			team_shape(builder, &builder->graph->teams.at[i], signature->team_chain);
 	lk_cost_site site = site_of(builder, signature, groups);
 	cost_site(builder, &site, out);
 }
 
 /* Kinds of places, and the place of each rank. */
-static lk_status find_places(struct lk_table_builder *builder, lk_arena *arena, uint16_t **variant_of, lk_error *err) {
+static lk_status find_places(struct lk_table_builder *builder, lk_arena *arena,
+                             uint16_t **variant_of, lk_error *err) {
 	const lk_ranks *ranks = &builder->graph->ranks;
 	*variant_of = LK_ARRAY(arena, uint16_t, ranks->world);
 	if (!*variant_of) return lk_oom(err);
 	place_ranks(builder, ranks->world);
-	uint64_t *key = LK_ARRAY(arena, uint64_t, ranks->chains), *across = LK_ARRAY(arena, uint64_t, ranks->chains);
+	uint64_t *key = LK_ARRAY(arena, uint64_t, ranks->chains),
+			 *across = LK_ARRAY(arena, uint64_t, ranks->chains);
 	uint32_t *team_chain = LK_ARRAY(arena, uint32_t, ranks->chains);
 	builder->teams = LK_ARRAY(arena, lk_group_shape, builder->graph->teams.count);
 	if (!key || !across || !team_chain || !builder->teams) return lk_oom(err);
 	return find_variants(builder, *variant_of, key, across, team_chain, err);
 }
 
-static lk_status build(struct lk_table_builder *builder, lk_arena *arena, lk_costs *out, lk_error *err) {
+static lk_status build(struct lk_table_builder *builder, lk_arena *arena, lk_costs *out,
+                       lk_error *err) {
 	LK_TRY(find_places(builder, arena, &out->variant_of, err));
 	out->variants = (uint32_t)builder->count;
 	out->ops = builder->graph->ops.count;
 	out->at = lk_arena_array(arena, (size_t)out->variants * out->ops, sizeof *out->at);
 	if (!out->at) return lk_oom(err);
-	for (uint32_t v = 0; v < out->variants; v++) cost_variant(builder, &builder->known[v], &out->at[(size_t)v * out->ops]);
+	for (uint32_t v = 0; v < out->variants; v++)
+		cost_variant(builder, &builder->known[v], &out->at[(size_t)v * out->ops]);
 	if (out->variants == 1) out->variant_of = NULL;
 	return LK_OK;
 }
 
-static lk_status begin(struct lk_table_builder *builder, const lk_graph *graph, const lk_cluster *cluster,
-                       const lk_cost_options *options, lk_error *err) {
-	if (cluster->groups > 255) return lk_fail(err, LK_ERR_INPUT, "cluster", "more than 255 kinds of nodes");
+static lk_status begin(struct lk_table_builder *builder, const lk_graph *graph,
+                       const lk_cluster *cluster, const lk_cost_options *options, lk_error *err) {
+	if (cluster->groups > 255)
+		return lk_fail(err, LK_ERR_INPUT, "cluster", "more than 255 kinds of nodes");
 	uint32_t world = graph->ranks.world;
 	*builder = (struct lk_table_builder){.graph = graph, .cluster = cluster, .options = options};
 	builder->stage_step = graph->traced ? 1 : graph->ranks.chains;
@@ -392,27 +447,33 @@ static void end(struct lk_table_builder *builder) {
 }
 
 /* Places as sites, in the cache's memory. */
-static lk_status keep_sites(struct lk_table_builder *builder, lk_cost_cache *cache, const lk_cost_sites **out, lk_error *err) {
+static lk_status keep_sites(struct lk_table_builder *builder, lk_cost_cache *cache,
+                            const lk_cost_sites **out, lk_error *err) {
 	lk_arena *arena, scratch = LK_ARENA_INIT;
 	uint16_t *variant_of;
 	lk_status status = find_places(builder, &scratch, &variant_of, err);
 	lk_cost_sites *sites = NULL;
 	if (status == LK_OK) {
-		sites = lk_cost_cache_add_sites(cache, builder->graph, builder->cluster, builder->options, &arena);
+		sites = lk_cost_cache_add_sites(cache, builder->graph, builder->cluster, builder->options,
+		                                &arena);
 		if (!sites) status = lk_oom(err);
 	}
 	lk_group_shape *groups = NULL;
 	if (status == LK_OK) {
 		sites->at = LK_ARRAY(arena, lk_cost_site, builder->count);
 		groups = LK_ARRAY(arena, lk_group_shape, builder->count * LK_GROUPS);
-		if (builder->count > 1) sites->variant_of = LK_ARRAY(arena, uint16_t, builder->graph->ranks.world);
-		if (!sites->at || !groups || (builder->count > 1 && !sites->variant_of)) status = lk_oom(err);
+		if (builder->count > 1)
+			sites->variant_of = LK_ARRAY(arena, uint16_t, builder->graph->ranks.world);
+		if (!sites->at || !groups || (builder->count > 1 && !sites->variant_of))
+			status = lk_oom(err);
 	}
 	if (status == LK_OK) {
 		builder->teams = NULL;
 		sites->count = (uint32_t)builder->count;
-		for (size_t v = 0; v < builder->count; v++) sites->at[v] = site_of(builder, &builder->known[v], groups + v * LK_GROUPS);
-		if (builder->count > 1) memcpy(sites->variant_of, variant_of, builder->graph->ranks.world * sizeof *variant_of);
+		for (size_t v = 0; v < builder->count; v++)
+			sites->at[v] = site_of(builder, &builder->known[v], groups + v * LK_GROUPS);
+		if (builder->count > 1)
+			memcpy(sites->variant_of, variant_of, builder->graph->ranks.world * sizeof *variant_of);
 		*out = sites;
 	}
 	lk_arena_free(&scratch);
@@ -420,7 +481,8 @@ static lk_status keep_sites(struct lk_table_builder *builder, lk_cost_cache *cac
 }
 
 lk_status lk_cost_sites_find(lk_cost_cache *cache, const lk_graph *graph, const lk_cluster *cluster,
-                             const lk_cost_options *options, const lk_cost_sites **out, lk_error *err) {
+                             const lk_cost_options *options, const lk_cost_sites **out,
+                             lk_error *err) {
 	*out = lk_cost_cache_sites(cache, graph, cluster, options);
 	if (*out && (*out)->count > 0) return LK_OK;
 	struct lk_table_builder t;
@@ -430,7 +492,8 @@ lk_status lk_cost_sites_find(lk_cost_cache *cache, const lk_graph *graph, const 
 	return status;
 }
 
-/* The table by what the cache knows of the places. The cache's memory lives longer than the table. */
+/* The table by what the cache knows of the places. The cache's memory lives longer than the table.
+ */
 static lk_status build_cached(lk_arena *arena, const lk_graph *graph, const lk_cluster *cluster,
                               const lk_cost_options *options, lk_costs *out, lk_error *err) {
 	const lk_cost_sites *sites;
@@ -441,12 +504,13 @@ static lk_status build_cached(lk_arena *arena, const lk_graph *graph, const lk_c
 	out->variant_of = sites->variant_of;
 	out->at = lk_arena_array(arena, (size_t)out->variants * out->ops, sizeof *out->at);
 	if (!out->at) return lk_oom(err);
-	for (uint32_t v = 0; v < out->variants; v++) cost_site(&t, &sites->at[v], &out->at[(size_t)v * out->ops]);
+	for (uint32_t v = 0; v < out->variants; v++)
+		cost_site(&t, &sites->at[v], &out->at[(size_t)v * out->ops]);
 	return LK_OK;
 }
 
 lk_status lk_costs_build(lk_arena *arena, const lk_graph *graph, const lk_cluster *cluster,
-						 const lk_cost_options *options, lk_costs *out, lk_error *err) {
+                         const lk_cost_options *options, lk_costs *out, lk_error *err) {
 	if (options->cache && graph->teams.count == 0 && !graph->traced)
 		return build_cached(arena, graph, cluster, options, out, err);
 	struct lk_table_builder t;

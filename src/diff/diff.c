@@ -1,9 +1,9 @@
-/* diff.c: what changed between two runs. Each is explained on its own; here categories and kernels are laid side by
- * side.
+/* diff.c: what changed between two runs. Each is explained on its own; here categories and kernels
+ * are laid side by side.
  *
- * Whether a change is more than noise: Welch's test of the two sets of step times at 95 % (B. L. Welch, "The
- * generalization of Student's problem", Biometrika 34, 1947). The deviation of the ratio is that of its parts, as
- * hyperfine prints it: ratio * sqrt((s1/m1)^2 + (s2/m2)^2). */
+ * Whether a change is more than noise: Welch's test of the two sets of step times at 95 % (B. L.
+ * Welch, "The generalization of Student's problem", Biometrika 34, 1947). The deviation of the
+ * ratio is that of its parts, as hyperfine prints it: ratio * sqrt((s1/m1)^2 + (s2/m2)^2). */
 #include "diff/diff.h"
 
 #include <math.h>
@@ -17,7 +17,7 @@
 #include "base/vec.h"
 
 struct work {
-	lk_diff result;          /* first: the result is the work */
+	lk_diff result; /* first: the result is the work */
 	lk_arena arena;
 	lk_explanation *before, *after;
 };
@@ -39,19 +39,24 @@ void lk_diff_free(lk_diff *diff) {
 
 /* ---- the step ---- */
 
-/* R. A. Fisher, F. Yates, "Statistical tables", table III; between its rows linear in 1 / freedom. */
+/* R. A. Fisher, F. Yates, "Statistical tables", table III; between its rows linear in 1 / freedom.
+ */
 double lk_student_95(double freedom) {
 	static const struct {
 		double freedom, t;
-	} rows[] = {{1, 12.706}, {2, 4.303}, {3, 3.182}, {4, 2.776}, {5, 2.571}, {6, 2.447}, {8, 2.306}, {10, 2.228},
-	            {15, 2.131}, {20, 2.086}, {30, 2.042}, {60, 2.000}, {120, 1.980}};
-	enum { ROWS = sizeof rows / sizeof *rows };
+	} rows[] = {{1, 12.706}, {2, 4.303},  {3, 3.182},  {4, 2.776},  {5, 2.571},
+	            {6, 2.447},  {8, 2.306},  {10, 2.228}, {15, 2.131}, {20, 2.086},
+	            {30, 2.042}, {60, 2.000}, {120, 1.980}};
+	enum {
+		ROWS = sizeof rows / sizeof *rows
+	};
 	if (!(freedom > 1)) return rows[0].t;
 	if (freedom >= rows[ROWS - 1].freedom)
 		return 1.960 + (rows[ROWS - 1].t - 1.960) * rows[ROWS - 1].freedom / freedom;
 	int i = 0;
 	while (rows[i + 1].freedom < freedom) i++;
-	double part = (1 / rows[i].freedom - 1 / freedom) / (1 / rows[i].freedom - 1 / rows[i + 1].freedom);
+	double part =
+		(1 / rows[i].freedom - 1 / freedom) / (1 / rows[i].freedom - 1 / rows[i + 1].freedom);
 	return rows[i].t + part * (rows[i + 1].t - rows[i].t);
 }
 
@@ -72,22 +77,27 @@ static lk_status judge(struct work *work, lk_error *err) {
 	diff->before_s = a->step_s;
 	diff->after_s = b->step_s;
 	diff->ratio = a->step_s / b->step_s;
-	diff->ratio_deviation =
-		known ? diff->ratio * hypot(a->step_deviation_s / a->step_s, b->step_deviation_s / b->step_s) : NAN;
+	diff->ratio_deviation = known ? diff->ratio * hypot(a->step_deviation_s / a->step_s,
+	                                                    b->step_deviation_s / b->step_s)
+	                              : NAN;
 	bool faster = diff->ratio >= 1;
 	/* Of the ratio turned over the relative deviation is the same. */
-	double shown = faster ? diff->ratio : 1 / diff->ratio, deviation = diff->ratio_deviation / diff->ratio * shown;
+	double shown = faster ? diff->ratio : 1 / diff->ratio,
+		   deviation = diff->ratio_deviation / diff->ratio * shown;
 	const char *word = faster ? "faster" : "slower";
 	if (diff->before_s == diff->after_s) {
 		diff->sentence = lk_arena_strdup(&work->arena, "the steps take equally long");
 	} else if (!known) {
-		diff->sentence = lk_arena_printf(&work->arena, "%.3f x %s; noise is not known: %s has one step", shown, word,
-		                              a->step_count > 1 ? "the second run" : "the first run");
+		diff->sentence =
+			lk_arena_printf(&work->arena, "%.3f x %s; noise is not known: %s has one step", shown,
+		                    word, a->step_count > 1 ? "the second run" : "the first run");
 	} else if (differs(a, b)) {
 		diff->verdict = faster ? 1 : -1;
-		diff->sentence = lk_arena_printf(&work->arena, "%.3f +- %.3f x %s, beyond noise", shown, deviation, word);
+		diff->sentence = lk_arena_printf(&work->arena, "%.3f +- %.3f x %s, beyond noise", shown,
+		                                 deviation, word);
 	} else {
-		diff->sentence = lk_arena_printf(&work->arena, "%.3f +- %.3f x %s, within noise", shown, deviation, word);
+		diff->sentence = lk_arena_printf(&work->arena, "%.3f +- %.3f x %s, within noise", shown,
+		                                 deviation, word);
 	}
 	return diff->sentence ? LK_OK : lk_oom(err);
 }
@@ -136,17 +146,19 @@ static lk_status compare_categories(struct work *work, lk_error *err) {
 		{"idle: late launches", offsetof(lk_explain_rank, idle_host_ns)},
 		{"idle: other", offsetof(lk_explain_rank, idle_other_ns)},
 	};
-	enum { PARTS = sizeof parts / sizeof *parts };
+	enum {
+		PARTS = sizeof parts / sizeof *parts
+	};
 	lk_diff_row *rows = LK_ARRAY(&work->arena, lk_diff_row, PARTS);
 	if (!rows) return lk_oom(err);
 	for (int i = 0; i < PARTS; i++)
 		rows[i] = (lk_diff_row){.name = parts[i].name,
-								.type = "",
-								.before_s = mean_of(work->before, parts[i].field),
-								.after_s = mean_of(work->after, parts[i].field),
-								.before_count = NAN,
-								.after_count = NAN,
-								.state = ""};
+		                        .type = "",
+		                        .before_s = mean_of(work->before, parts[i].field),
+		                        .after_s = mean_of(work->after, parts[i].field),
+		                        .before_count = NAN,
+		                        .after_count = NAN,
+		                        .state = ""};
 	finish_rows(work, rows, PARTS);
 	work->result.categories = rows;
 	work->result.category_count = PARTS;
@@ -171,11 +183,13 @@ static lk_diff_row *row_of(struct rows_by_name *name, const lk_explain_kernel *k
 	if (id == UINT32_MAX) return NULL;
 	if (id <= name->rows.count) return &name->rows.at[id - 1];
 	if (!lk_push(&name->rows)) return NULL;
-	*lk_last(&name->rows) = (lk_diff_row){.name = kernel->name, .type = lk_explain_types[kernel->type], .state = ""};
+	*lk_last(&name->rows) =
+		(lk_diff_row){.name = kernel->name, .type = lk_explain_types[kernel->type], .state = ""};
 	return lk_last(&name->rows);
 }
 
-static lk_status add_kernels(struct rows_by_name *name, const lk_explanation *explanation, bool after, lk_error *err) {
+static lk_status add_kernels(struct rows_by_name *name, const lk_explanation *explanation,
+                             bool after, lk_error *err) {
 	double steps = rank_steps(explanation);
 	for (int i = 0; i < explanation->kernel_count; i++) {
 		const lk_explain_kernel *kernel = &explanation->kernel[i];
@@ -216,7 +230,8 @@ static lk_status compare(struct work *work, lk_error *err) {
 	return status;
 }
 
-lk_status lk_diff_make(lk_explanation *before, lk_explanation *after, int top, lk_diff **out, lk_error *err) {
+lk_status lk_diff_make(lk_explanation *before, lk_explanation *after, int top, lk_diff **out,
+                       lk_error *err) {
 	struct work *work = calloc(1, sizeof *work);
 	if (!work) {
 		lk_explain_free(before);
@@ -235,7 +250,8 @@ lk_status lk_diff_ask(const lk_diff_request *request, lk_diff **out, lk_error *e
 	lk_explanation *before, *after;
 	lk_explain_request ask;
 	lk_explain_defaults(&ask);
-	ask.steps = request->steps, ask.rank = request->rank, ask.top = request->top, ask.threads = request->threads;
+	ask.steps = request->steps, ask.rank = request->rank, ask.top = request->top,
+	ask.threads = request->threads;
 	ask.traces = &request->before, ask.trace_count = 1;
 	LK_TRY(lk_explain(&ask, &before, err));
 	ask.traces = &request->after;
@@ -250,8 +266,12 @@ lk_status lk_diff_ask(const lk_diff_request *request, lk_diff **out, lk_error *e
 	struct work *work = (*out)->memory_owner;
 	lk_diff_request usual;
 	lk_diff_defaults(&usual);
-	work->result.reproduce = lk_command(&work->arena, &(lk_question){
-		.verb = &lk_diff_verb, .request = request, .usual = &usual, .but = but, .operands = files, .operand_count = 2});
+	work->result.reproduce = lk_command(&work->arena, &(lk_question){.verb = &lk_diff_verb,
+	                                                                 .request = request,
+	                                                                 .usual = &usual,
+	                                                                 .but = but,
+	                                                                 .operands = files,
+	                                                                 .operand_count = 2});
 	if (work->result.reproduce) return LK_OK;
 	lk_diff_free(*out);
 	return lk_oom(err);

@@ -1,5 +1,6 @@
-/* critical.c: a walk back through lifted ranks, on measured times. An operation begins when the last of these is over: the one before
- * it on its stream, what it depends on, and, of a rendezvous, the last rank's arrival. */
+/* critical.c: a walk back through lifted ranks, on measured times. An operation begins when the
+ * last of these is over: the one before it on its stream, what it depends on, and, of a rendezvous,
+ * the last rank's arrival. */
 #include "explain/explain.h"
 
 #include <stdlib.h>
@@ -11,8 +12,8 @@ struct place {
 
 struct walker {
 	const lk_lifted *lifted;
-	uint32_t **before;   /* [rank][op] the operation before it on its stream; LK_NONE */
-	uint32_t **arrival;  /* [rank][event] the LAG of a communication event; LK_NONE */
+	uint32_t **before;  /* [rank][op] the operation before it on its stream; LK_NONE */
+	uint32_t **arrival; /* [rank][event] the LAG of a communication event; LK_NONE */
 	lk_critical_chain *out;
 };
 
@@ -26,7 +27,8 @@ const char *lk_critical_name(lk_critical_kind kind) {
 }
 
 static int64_t end_of(const struct walker *walker, struct place p) {
-	return lk_traces_time(walker->lifted->traces, p.rank, walker->lifted->rank[p.rank].ops.at[p.op].end_ns);
+	return lk_traces_time(walker->lifted->traces, p.rank,
+	                      walker->lifted->rank[p.rank].ops.at[p.op].end_ns);
 }
 
 /* ---- what came before ---- */
@@ -56,8 +58,10 @@ static struct place before(const struct walker *walker, struct place at) {
 	const lk_lifted_rank *rank = &walker->lifted->rank[at.rank];
 	const lk_lifted_op *op = &rank->ops.at[at.op];
 	struct place best = {at.rank, LK_NONE};
-	if (walker->before[at.rank][at.op] != LK_NONE) later(walker, (struct place){at.rank, walker->before[at.rank][at.op]}, &best);
-	for (uint32_t d = op->dep_begin; d < op->dep_end; d++) later(walker, (struct place){at.rank, rank->deps.at[d]}, &best);
+	if (walker->before[at.rank][at.op] != LK_NONE)
+		later(walker, (struct place){at.rank, walker->before[at.rank][at.op]}, &best);
+	for (uint32_t d = op->dep_begin; d < op->dep_end; d++)
+		later(walker, (struct place){at.rank, rank->deps.at[d]}, &best);
 	if (op->what != LK_LIFTED_COMM || op->peers) return best;
 	const lk_traces *traces = walker->lifted->traces;
 	const lk_match *match = lk_traces_match(traces, at.rank, op->event);
@@ -78,11 +82,14 @@ static lk_critical_kind host_kind(const lk_host_piece *piece) {
 	return piece->term == LK_T1 ? LK_CRITICAL_BETWEEN : LK_CRITICAL_OPERATIONS;
 }
 
-static void account_host(struct walker *walker, const lk_lifted_rank *rank, const lk_lifted_op *op, double ns) {
+static void account_host(struct walker *walker, const lk_lifted_rank *rank, const lk_lifted_op *op,
+                         double ns) {
 	double sum = 0;
-	for (uint32_t p = op->piece_begin; p < op->piece_end; p++) sum += (double)rank->pieces.at[p].dur_ns;
 	for (uint32_t p = op->piece_begin; p < op->piece_end; p++)
-		walker->out->ns[host_kind(&rank->pieces.at[p])] += sum > 0 ? ns * (double)rank->pieces.at[p].dur_ns / sum : 0;
+		sum += (double)rank->pieces.at[p].dur_ns;
+	for (uint32_t p = op->piece_begin; p < op->piece_end; p++)
+		walker->out->ns[host_kind(&rank->pieces.at[p])] +=
+			sum > 0 ? ns * (double)rank->pieces.at[p].dur_ns / sum : 0;
 	if (!(sum > 0)) walker->out->ns[LK_CRITICAL_OPERATIONS] += ns;
 }
 
@@ -99,7 +106,9 @@ static void account(struct walker *walker, struct place at, double ns) {
 	case LK_LIFTED_DEVICE:
 	case LK_LIFTED_CARRIED:
 		walker->out->ns[LK_CRITICAL_LAG] += lag;
-		walker->out->ns[rank->capture->kind[op->event] == LK_EVENT_KERNEL ? LK_CRITICAL_COMPUTE : LK_CRITICAL_COPY] += ns - lag;
+		walker->out->ns[rank->capture->kind[op->event] == LK_EVENT_KERNEL ? LK_CRITICAL_COMPUTE
+		                                                                  : LK_CRITICAL_COPY] +=
+			ns - lag;
 		return;
 	default: walker->out->ns[LK_CRITICAL_OTHER] += ns;
 	}
@@ -109,15 +118,20 @@ static void account(struct walker *walker, struct place at, double ns) {
 
 static lk_status walk(struct walker *walker, lk_error *err) {
 	struct place at = {0, LK_NONE};
-	for (uint32_t r = 0; r < walker->lifted->traces->count; r++) later(walker, (struct place){r, walker->lifted->rank[r].end}, &at);
+	for (uint32_t r = 0; r < walker->lifted->traces->count; r++)
+		later(walker, (struct place){r, walker->lifted->rank[r].end}, &at);
 	int64_t until = end_of(walker, at);
 	size_t most = 1;
-	for (uint32_t r = 0; r < walker->lifted->traces->count; r++) most += walker->lifted->rank[r].ops.count;
-	/* Ranks whose collectives came in different orders wait in a circle: no chain is longer than all operations. */
+	for (uint32_t r = 0; r < walker->lifted->traces->count; r++)
+		most += walker->lifted->rank[r].ops.count;
+	/* Ranks whose collectives came in different orders wait in a circle: no chain is longer than
+	 * all operations. */
 	while (walker->out->ops.count < most) {
 		struct place from = before(walker, at);
 		const lk_lifted_rank *rank = &walker->lifted->rank[at.rank];
-		int64_t start = from.op == LK_NONE ? lk_traces_time(walker->lifted->traces, at.rank, rank->from_ns) : end_of(walker, from);
+		int64_t start = from.op == LK_NONE
+		                    ? lk_traces_time(walker->lifted->traces, at.rank, rank->from_ns)
+		                    : end_of(walker, from);
 		/* Clocks are rounded: what came before may seem to end behind it. */
 		if (start > until) start = until;
 		if (!lk_push(&walker->out->ops)) return lk_oom(err);
@@ -129,7 +143,8 @@ static lk_status walk(struct walker *walker, lk_error *err) {
 		at = from;
 		until = start;
 	}
-	return lk_fail(err, LK_ERR_INPUT, walker->lifted->traces->capture[0]->path, "the ranks' collectives wait for one another in a circle");
+	return lk_fail(err, LK_ERR_INPUT, walker->lifted->traces->capture[0]->path,
+	               "the ranks' collectives wait for one another in a circle");
 }
 
 static void reverse(lk_critical_chain *chain) {
@@ -143,7 +158,10 @@ static void reverse(lk_critical_chain *chain) {
 lk_status lk_critical_find(const lk_lifted *lifted, lk_critical_chain *out, lk_error *err) {
 	uint32_t ranks = lifted->traces->count;
 	*out = (lk_critical_chain){0};
-	struct walker w = {.lifted = lifted, .out = out, .before = calloc(ranks, sizeof *w.before), .arrival = calloc(ranks, sizeof *w.arrival)};
+	struct walker w = {.lifted = lifted,
+	                   .out = out,
+	                   .before = calloc(ranks, sizeof *w.before),
+	                   .arrival = calloc(ranks, sizeof *w.arrival)};
 	lk_status status = w.before && w.arrival ? LK_OK : lk_oom(err);
 	for (uint32_t r = 0; r < ranks && status == LK_OK; r++) status = index_rank(&w, r, err);
 	if (status == LK_OK) status = walk(&w, err);

@@ -10,7 +10,9 @@
 #include "step/traced.h"
 #include "base/parallel.h"
 
-enum { WARNINGS = 200 };
+enum {
+	WARNINGS = 200
+};
 
 void lk_explain_defaults(lk_explain_request *request) {
 	*request = (lk_explain_request){.rank = -1, .top = 10};
@@ -41,13 +43,15 @@ void lk_explain_set_gain(lk_explanation *explanation, int stall, double gain_s) 
 	w->stalls.at[stall].gain_s = gain_s;
 }
 
-lk_status lk_explain_set_path(lk_explanation *explanation, const lk_critical_path *path, lk_error *err) {
+lk_status lk_explain_set_path(lk_explanation *explanation, const lk_critical_path *path,
+                              lk_error *err) {
 	lk_explain_work *w = explanation->memory_owner;
 	lk_critical_part *parts = LK_ARRAY(&w->arena, lk_critical_part, (size_t)path->part_count);
 	lk_critical_event *events = LK_ARRAY(&w->arena, lk_critical_event, path->event_count);
 	if (!parts || !events) return lk_oom(err);
 	for (int i = 0; i < path->part_count; i++) {
-		parts[i] = (lk_critical_part){lk_arena_strdup(&w->arena, path->parts[i].kind), path->parts[i].seconds};
+		parts[i] = (lk_critical_part){lk_arena_strdup(&w->arena, path->parts[i].kind),
+		                              path->parts[i].seconds};
 		if (!parts[i].kind) return lk_oom(err);
 	}
 	if (path->event_count) memcpy(events, path->events, path->event_count * sizeof *events);
@@ -97,7 +101,8 @@ static lk_status take_warnings(lk_explain_work *w, lk_error *err) {
 	bool recorded = strcmp(traces->capture[0]->format, "lockstep recording") == 0;
 	for (size_t i = 0; i < traces->warnings.count; i++)
 		LK_TRY(lk_explain_warn(w, err, "%s", without_number(traces->warnings.at[i])));
-	for (size_t i = 0; i < traces->problems.count; i++) LK_TRY(lk_explain_warn(w, err, "%s", traces->problems.at[i]));
+	for (size_t i = 0; i < traces->problems.count; i++)
+		LK_TRY(lk_explain_warn(w, err, "%s", traces->problems.at[i]));
 	for (uint32_t r = 0; r < w->count; r++) {
 		if (!w->rank[r].shown) continue;
 		shown++;
@@ -105,52 +110,58 @@ static lk_status take_warnings(lk_explain_work *w, lk_error *err) {
 		unmarked += !w->rank[r].annotated;
 	}
 	if (silent)
-		LK_TRY(lk_explain_warn(w, err,
-							   "no work of a device in %u of %u traces: times are those of the host; profile with "
-							   "ProfilerActivity.CUDA to see more",
-							   silent, shown));
+		LK_TRY(lk_explain_warn(
+			w, err,
+			"no work of a device in %u of %u traces: times are those of the host; profile with "
+			"ProfilerActivity.CUDA to see more",
+			silent, shown));
 	if (unmarked)
-		LK_TRY(lk_explain_warn(w, err, "no steps are marked in %u of %u traces: the whole trace counts as one; %s", unmarked,
-		                       shown, recorded ? "record with --step-marker" : "call profiler.step() in the loop"));
+		LK_TRY(lk_explain_warn(
+			w, err, "no steps are marked in %u of %u traces: the whole trace counts as one; %s",
+			unmarked, shown,
+			recorded ? "record with --step-marker" : "call profiler.step() in the loop"));
 	return LK_OK;
 }
 
 static lk_status warn_alone(lk_explain_work *w, lk_error *err) {
 	if (!w->result.comm_count || w->count > 1 || w->rank[0].host_comms) return LK_OK;
-	return lk_explain_warn(
-		w, err, "one rank alone: waiting for other ranks cannot be told from transfer; give their traces too");
+	return lk_explain_warn(w, err,
+	                       "one rank alone: waiting for other ranks cannot be told from transfer; "
+	                       "give their traces too");
 }
 
 /* ---- joining ---- */
 
-/* The rows of all ranks that were asked for, one after another: X(vector in the rank, array and count in the result).
+/* The rows of all ranks that were asked for, one after another: X(vector in the rank, array and
+ * count in the result).
  */
-#define ROWS(X)                                        \
-	X(step_rows, lk_explain_step, steps, step_rows)     \
-	X(idle_rows, lk_explain_idle, idle, idle_count)     \
+#define ROWS(X)                                                \
+	X(step_rows, lk_explain_step, steps, step_rows)            \
+	X(idle_rows, lk_explain_idle, idle, idle_count)            \
 	X(stretches, lk_explain_stretch, stretches, stretch_count) \
 	X(queue_rows, lk_explain_queue, queues, queue_count)
 
 static lk_status join_rows(lk_explain_work *w, lk_error *err) {
-#define JOIN(from, type, to, number)                                                        \
-	{                                                                                       \
-		size_t count = 0;                                                                   \
-		for (uint32_t r = 0; r < w->count; r++)                                             \
-			if (w->rank[r].shown) count += w->rank[r].from.count;                           \
-		type *rows = LK_ARRAY(&w->arena, type, count);                                      \
-		if (!rows) return lk_oom(err);                                                      \
-		size_t at = 0;                                                                      \
-		for (uint32_t r = 0; r < w->count; r++) {                                           \
-			size_t here = w->rank[r].from.count;                                            \
-			if (!w->rank[r].shown || !here) continue;                                       \
-			memcpy(rows + at, w->rank[r].from.at, here * sizeof *rows);                     \
-			at += here;                                                                     \
-		}                                                                                   \
-		w->result.to = rows, w->result.number = (int)count;                                 \
+#define JOIN(from, type, to, number)                                    \
+	{                                                                   \
+		size_t count = 0;                                               \
+		for (uint32_t r = 0; r < w->count; r++)                         \
+			if (w->rank[r].shown) count += w->rank[r].from.count;       \
+		type *rows = LK_ARRAY(&w->arena, type, count);                  \
+		if (!rows) return lk_oom(err);                                  \
+		size_t at = 0;                                                  \
+		for (uint32_t r = 0; r < w->count; r++) {                       \
+			size_t here = w->rank[r].from.count;                        \
+			if (!w->rank[r].shown || !here) continue;                   \
+			memcpy(rows + at, w->rank[r].from.at, here * sizeof *rows); \
+			at += here;                                                 \
+		}                                                               \
+		w->result.to = rows, w->result.number = (int)count;             \
 	}
 	ROWS(JOIN)
 #undef JOIN
-	qsort((void *)w->result.stretches, (size_t)w->result.stretch_count, sizeof *w->result.stretches, lk_stretch_order);
+	qsort((void *)w->result.stretches, (size_t)w->result.stretch_count, sizeof *w->result.stretches,
+	      lk_stretch_order);
 	return LK_OK;
 }
 
@@ -193,7 +204,8 @@ static lk_status measure_steps(lk_explain_work *w, lk_error *err) {
 	}
 	lk_vec_free(&order);
 	explanation->step_s = explanation->step_count ? sum / explanation->step_count : NAN;
-	explanation->step_deviation_s = explanation->step_count > 1 ? sqrt(squares / (explanation->step_count - 1)) : NAN;
+	explanation->step_deviation_s =
+		explanation->step_count > 1 ? sqrt(squares / (explanation->step_count - 1)) : NAN;
 	return good ? LK_OK : lk_oom(err);
 }
 
@@ -204,7 +216,8 @@ static lk_status warn_odd_steps(lk_explain_work *w, lk_error *err) {
 	const lk_explanation *explanation = &w->result;
 	lk_timed *all = malloc(((size_t)explanation->step_rows + 1) * sizeof *all);
 	if (!all) return lk_oom(err);
-	for (int i = 0; i < explanation->step_rows; i++) all[i] = (lk_timed){(uint64_t)explanation->steps[i].dur_ns, (uint32_t)i};
+	for (int i = 0; i < explanation->step_rows; i++)
+		all[i] = (lk_timed){(uint64_t)explanation->steps[i].dur_ns, (uint32_t)i};
 	bool good = lk_timed_sort(all, (size_t)explanation->step_rows);
 	double median = good ? lk_stats_of(all, (size_t)explanation->step_rows).median_ns : NAN;
 	free(all);
@@ -215,11 +228,12 @@ static lk_status warn_odd_steps(lk_explain_work *w, lk_error *err) {
 		odd++, first = i;
 	}
 	if (!odd || explanation->step_rows < 3) return good ? LK_OK : lk_oom(err);
-	return lk_explain_warn(
-		w, err,
-		"%d of %d steps differ from the median by more than 30 %%: step %lld takes %.2f times as long; "
-		"--steps A-B leaves some out",
-		odd, explanation->step_rows, (long long)explanation->steps[first].number, (double)explanation->steps[first].dur_ns / median);
+	return lk_explain_warn(w, err,
+	                       "%d of %d steps differ from the median by more than 30 %%: step %lld "
+	                       "takes %.2f times as long; "
+	                       "--steps A-B leaves some out",
+	                       odd, explanation->step_rows, (long long)explanation->steps[first].number,
+	                       (double)explanation->steps[first].dur_ns / median);
 }
 
 /* ---- the question ---- */
@@ -228,7 +242,9 @@ static lk_status check_rank(const lk_explain_work *w, int rank, lk_error *err) {
 	for (uint32_t r = 0; r < w->count; r++)
 		if (rank < 0 || w->rank[r].result.rank == rank) return LK_OK;
 	lk_fail(err, LK_ERR_INPUT, "--rank", "there is no trace of rank %d", rank);
-	return lk_hint(err, w->count == 1 ? "the trace is of rank %d" : "the first trace is of rank %d, there are %u",
+	return lk_hint(err,
+	               w->count == 1 ? "the trace is of rank %d"
+	                             : "the first trace is of rank %d, there are %u",
 	               w->rank[0].result.rank, w->count);
 }
 
@@ -246,11 +262,16 @@ static lk_status explain_rank(void *context, size_t r, lk_error *err) {
 }
 
 static lk_status reproduce(lk_explain_work *w, const lk_explain_request *r, lk_error *err) {
-	static const char *const but[] = {"threads", "output", "table", "top", "file", "trace", "html", NULL};
+	static const char *const but[] = {"threads", "output", "table", "top",
+	                                  "file",    "trace",  "html",  NULL};
 	lk_explain_request usual;
 	lk_explain_defaults(&usual);
-	w->result.reproduce = lk_command(&w->arena, &(lk_question){
-		.verb = &lk_explain_verb, .request = r, .usual = &usual, .but = but, .operands = r->traces, .operand_count = r->trace_count});
+	w->result.reproduce = lk_command(&w->arena, &(lk_question){.verb = &lk_explain_verb,
+	                                                           .request = r,
+	                                                           .usual = &usual,
+	                                                           .but = but,
+	                                                           .operands = r->traces,
+	                                                           .operand_count = r->trace_count});
 	return w->result.reproduce ? LK_OK : lk_oom(err);
 }
 
@@ -267,7 +288,8 @@ static lk_status work(lk_explain_work *w, const lk_explain_request *request, lk_
 	w->result.residual_max_s = traces->residual_max_ns * 1e-9;
 	w->result.top = request->top;
 	LK_TRY(reproduce(w, request, err));
-	LK_TRY(lk_traces_inputs(&w->arena, &lk_explain_verb, request, request->traces, request->trace_count, &w->result.inputs, err));
+	LK_TRY(lk_traces_inputs(&w->arena, &lk_explain_verb, request, request->traces,
+	                        request->trace_count, &w->result.inputs, err));
 	LK_TRY(join_ranks(w, err));
 	LK_TRY(measure_steps(w, err));
 	LK_TRY(lk_explain_kernels(w, err));
@@ -284,7 +306,8 @@ static lk_status work(lk_explain_work *w, const lk_explain_request *request, lk_
 	return LK_OK;
 }
 
-lk_status lk_explain_make(lk_traces *traces, const lk_explain_request *request, lk_explanation **out, lk_error *err) {
+lk_status lk_explain_make(lk_traces *traces, const lk_explain_request *request,
+                          lk_explanation **out, lk_error *err) {
 	lk_explain_work *w = calloc(1, sizeof *w);
 	if (!w) {
 		lk_traces_free(traces);
@@ -305,7 +328,8 @@ lk_status lk_explain(const lk_explain_request *request, lk_explanation **out, lk
 	/* Shapes are most of the names, and only the roofline looks at them. */
 	const lk_read_limits limits = {.shapes = lk_explain_wants_shapes(request)};
 	lk_traces *traces;
-	LK_TRY(lk_traces_read(request->traces, (uint32_t)request->trace_count, &limits, request->threads, &traces, err));
+	LK_TRY(lk_traces_read(request->traces, (uint32_t)request->trace_count, &limits,
+	                      request->threads, &traces, err));
 	LK_TRY(lk_explain_make(traces, request, out, err));
 	lk_status status = lk_explain_simulate(*out, err);
 	if (status != LK_OK) lk_explain_free(*out);

@@ -1,4 +1,5 @@
-/* explain.h: the inside of an explanation, for the view of its events and for those who add to it. */
+/* explain.h: the inside of an explanation, for the view of its events and for those who add to it.
+ */
 #ifndef LK_EXPLAIN_EXPLAIN_H
 #define LK_EXPLAIN_EXPLAIN_H
 
@@ -10,18 +11,24 @@
 
 /* The traces behind an explanation, which owns them. */
 const lk_traces *lk_explain_traces(const lk_explanation *explanation);
-/* From traces that were read already; they belong to the explanation from then on, also on errors. */
-lk_status lk_explain_make(lk_traces *traces, const lk_explain_request *request, lk_explanation **out, lk_error *err);
+/* From traces that were read already; they belong to the explanation from then on, also on errors.
+ */
+lk_status lk_explain_make(lk_traces *traces, const lk_explain_request *request,
+                          lk_explanation **out, lk_error *err);
 
-/* Finds the critical path of a typical step and what the remedies are worth there, by lifting it to a step graph. What cannot be
- * lifted is left without. */
+/* Finds the critical path of a typical step and what the remedies are worth there, by lifting it to
+ * a step graph. What cannot be lifted is left without. */
 lk_status lk_explain_simulate(lk_explanation *explanation, lk_error *err);
-/* For those who simulate: what the remedy of a stall is worth, and the path that the step's time hangs on (copied). */
+/* For those who simulate: what the remedy of a stall is worth, and the path that the step's time
+ * hangs on (copied). */
 void lk_explain_set_gain(lk_explanation *explanation, int stall, double gain_s);
-lk_status lk_explain_set_path(lk_explanation *explanation, const lk_critical_path *path, lk_error *err);
-lk_status lk_explain_add_warning(lk_explanation *explanation, lk_error *err, const char *fmt, ...) LK_PRINTF(3, 4);
+lk_status lk_explain_set_path(lk_explanation *explanation, const lk_critical_path *path,
+                              lk_error *err);
+lk_status lk_explain_add_warning(lk_explanation *explanation, lk_error *err, const char *fmt, ...)
+	LK_PRINTF(3, 4);
 
-/* ---- explain_parts: what the files of explain share: the work on one rank, and sets of times that can be asked. */
+/* ---- explain_parts: what the files of explain share: the work on one rank, and sets of times that
+ * can be asked. */
 
 /* ---- sets of times (explain_times.c) ---- */
 
@@ -31,7 +38,8 @@ typedef struct lk_times {
 	int64_t *before;
 } lk_times;
 
-/* Appends [start, end), whose start is not before that of the one before; joins what touches. False: memory is out. */
+/* Appends [start, end), whose start is not before that of the one before; joins what touches.
+ * False: memory is out. */
 bool lk_times_append(lk_intervals *set, int64_t start, int64_t end);
 /* Fills `before`; after this `between` may be asked. */
 bool lk_times_index(lk_times *times);
@@ -61,12 +69,12 @@ lk_explain_stats lk_stats_of(const lk_timed *ascending, size_t count);
 /* What a name tells; asked once per name. */
 enum {
 	LK_NAME_KNOWN = 1,
-	LK_NAME_COMM = 2,        /* a communication kernel */
-	LK_NAME_WAITS = 4,       /* a call that waits for the device */
-	LK_NAME_LOADS = 8,       /* enumerate(DataLoader)#... */
-	LK_NAME_STEP = 16,       /* ProfilerStep#N */
-	LK_NAME_TO_DEVICE = 32,  /* a copy from host to device */
-	LK_NAME_HOST_COMM = 64,  /* gloo:all_reduce: communication on the host */
+	LK_NAME_COMM = 2,       /* a communication kernel */
+	LK_NAME_WAITS = 4,      /* a call that waits for the device */
+	LK_NAME_LOADS = 8,      /* enumerate(DataLoader)#... */
+	LK_NAME_STEP = 16,      /* ProfilerStep#N */
+	LK_NAME_TO_DEVICE = 32, /* a copy from host to device */
+	LK_NAME_HOST_COMM = 64, /* gloo:all_reduce: communication on the host */
 };
 
 typedef struct lk_rank_work lk_rank_work;
@@ -79,48 +87,59 @@ typedef struct lk_rank_comm {
 	uint32_t event;
 	int64_t exposed_ns;      /* what it alone is to blame for */
 	int64_t exposed_wait_ns; /* ... before the last rank arrived */
-	int64_t last_ns;         /* the last rank's arrival on this rank's clock; INT64_MIN not matched */
-	uint32_t last_capture;   /* whose it is */
+	int64_t last_ns;       /* the last rank's arrival on this rank's clock; INT64_MIN not matched */
+	uint32_t last_capture; /* whose it is */
 } lk_rank_comm;
 
-/* Where in the program something is lost: the names with the most of it, the worst first; interned, 0 none. */
-enum { LK_PLACES = 3 };
+/* Where in the program something is lost: the names with the most of it, the worst first; interned,
+ * 0 none. */
+enum {
+	LK_PLACES = 3
+};
 typedef struct lk_rank_places {
 	uint32_t name[LK_PLACES];
 	int64_t ns[LK_PLACES];
 } lk_rank_places;
 
-/* Gaps of the device, and the annotations and outermost operations around the calls that are to blame. */
+/* Gaps of the device, and the annotations and outermost operations around the calls that are to
+ * blame. */
 typedef struct lk_rank_blame {
 	uint64_t gaps;
 	lk_rank_places notes, ops;
 } lk_rank_blame;
 
 /* Gaps that follow one another for the same reason (explain_stretch.c). */
-enum { LK_STRETCH_LAUNCH, LK_STRETCH_SYNC, LK_STRETCH_DATA, LK_STRETCH_CAUSES };
+enum {
+	LK_STRETCH_LAUNCH,
+	LK_STRETCH_SYNC,
+	LK_STRETCH_DATA,
+	LK_STRETCH_CAUSES
+};
 typedef struct lk_stretch {
 	int64_t start, end, lost_ns, longest;
-	uint64_t gaps;           /* 0: none is open */
-	uint32_t note, op; /* around the calls that end the gaps: annotation of all, operation of the longest; 0 none */
+	uint64_t gaps;     /* 0: none is open */
+	uint32_t note, op; /* around the calls that end the gaps: annotation of all, operation of the
+	                      longest; 0 none */
 } lk_stretch;
 
 struct lk_rank_work {
 	const lk_traces *traces;
 	uint32_t index;
 	const lk_capture *c;
-	bool shown;              /* false: measured for the others' sake, not asked for */
+	bool shown; /* false: measured for the others' sake, not asked for */
 	uint8_t *name_class;
-	lk_capture_steps steps;  /* that are looked at */
+	lk_capture_steps steps; /* that are looked at */
 	bool annotated;
-	lk_times windows;        /* they */
+	lk_times windows;                              /* they */
 	lk_times busy, compute, communication, memory; /* unions within the windows */
 	lk_times exposed, exposed_memory, idle;
-	lk_times loading;        /* the data loader's annotations */
-	lk_timed_list device;    /* device events that touch the windows, by start */
-	lk_timed_list waits;     /* calls that wait for the device, by start */
+	lk_times loading;           /* the data loader's annotations */
+	lk_timed_list device;       /* device events that touch the windows, by start */
+	lk_timed_list waits;        /* calls that wait for the device, by start */
 	LK_VEC(lk_rank_comm) comms; /* by start */
-	bool host_comms;         /* they are operations of hosts */
-	lk_timed_list durations; /* kernels (or operations) that begin in the windows: name, then duration; key: duration */
+	bool host_comms;            /* they are operations of hosts */
+	lk_timed_list durations;    /* kernels (or operations) that begin in the windows: name, then
+	                               duration; key: duration */
 	lk_explain_rank result;
 	LK_VEC(lk_explain_step) step_rows;
 	LK_VEC(lk_explain_idle) idle_rows;
@@ -132,10 +151,10 @@ struct lk_rank_work {
 	uint64_t sync_calls;
 };
 
-/* Everything about one rank; needs nothing of another but its place in the traces, so that ranks can be worked on in
- * parallel. Free in any case. */
-lk_status lk_rank_explain(lk_rank_work *work, const lk_traces *traces, uint32_t index, const lk_explain_request *request,
-                          lk_error *err);
+/* Everything about one rank; needs nothing of another but its place in the traces, so that ranks
+ * can be worked on in parallel. Free in any case. */
+lk_status lk_rank_explain(lk_rank_work *work, const lk_traces *traces, uint32_t index,
+                          const lk_explain_request *request, lk_error *err);
 void lk_rank_free(lk_rank_work *work);
 /* Its parts, in this order. */
 lk_status lk_rank_select(lk_rank_work *work, const char *steps, lk_error *err);
@@ -147,13 +166,15 @@ lk_status lk_rank_durations(lk_rank_work *work, lk_error *err);
 /* The outermost annotation and operation around a call, names; 0 none. */
 void lk_rank_place(lk_rank_work *work, uint32_t call, uint32_t *note, uint32_t *op);
 /* A gap of the device of which `lost` has this cause; gaps come in order. False: memory is out. */
-bool lk_stretch_add(lk_rank_work *work, int cause, const lk_interval *gap, int64_t lost, uint32_t call);
+bool lk_stretch_add(lk_rank_work *work, int cause, const lk_interval *gap, int64_t lost,
+                    uint32_t call);
 bool lk_stretches_end(lk_rank_work *work);
 int lk_stretch_order(const void *a, const void *b); /* for qsort: the costliest first */
 
 static inline bool lk_in_windows(const lk_rank_work *work, int64_t time) {
 	const lk_intervals *set = &work->windows.set;
-	if (set->count == 1) return time >= set->at[0].start && time < set->at[0].end; /* steps mostly touch */
+	if (set->count == 1)
+		return time >= set->at[0].start && time < set->at[0].end; /* steps mostly touch */
 	return time < INT64_MAX && lk_times_between(&work->windows, time, time + 1) > 0;
 }
 
@@ -165,7 +186,7 @@ static inline int64_t lk_common_ns(const lk_traces *traces, uint32_t capture, in
 }
 
 typedef struct lk_explain_work {
-	lk_explanation result;   /* first: the result is the work */
+	lk_explanation result; /* first: the result is the work */
 	lk_arena arena;
 	lk_traces *traces;
 	lk_rank_work *rank;
@@ -178,26 +199,28 @@ lk_status lk_explain_kernels(lk_explain_work *work, lk_error *err);
 lk_status lk_explain_comms(lk_explain_work *work, lk_error *err);
 lk_status lk_explain_stalls(lk_explain_work *work, lk_error *err);
 /* What the hardware allows beside what was measured: explain_roofline.c, explain_curves.c. */
-lk_status lk_explain_hold_against(lk_explain_work *work, const lk_explain_request *request, lk_error *err);
+lk_status lk_explain_hold_against(lk_explain_work *work, const lk_explain_request *request,
+                                  lk_error *err);
 bool lk_explain_wants_shapes(const lk_explain_request *request);
 lk_status lk_explain_curves(lk_explain_work *work, const lk_cluster *cluster, lk_error *err);
-lk_status lk_explain_warn(lk_explain_work *work, lk_error *err, const char *fmt, ...) LK_PRINTF(3, 4);
+lk_status lk_explain_warn(lk_explain_work *work, lk_error *err, const char *fmt, ...)
+	LK_PRINTF(3, 4);
 
-/* ---- critical: the chain of work that a traced step hangs on: from its end back, always to what was over last of all that
- * had to be over. */
+/* ---- critical: the chain of work that a traced step hangs on: from its end back, always to what
+ * was over last of all that had to be over. */
 
 /* Where the time of a chain goes, X(symbol, name). */
-#define LK_CRITICAL_KINDS(X)                                        \
-	X(COMPUTE, "computation")                                       \
-	X(COMMUNICATION, "communication: transfer")                     \
+#define LK_CRITICAL_KINDS(X)                                         \
+	X(COMPUTE, "computation")                                        \
+	X(COMMUNICATION, "communication: transfer")                      \
 	X(PEERS, "communication: waiting for ranks that are not traced") \
-	X(COPY, "copies and fills")                                     \
-	X(LAG, "device: between what is waited for and the start")      \
-	X(LAUNCH, "host: launch calls")                                 \
-	X(SYNC, "host: returning from synchronisation")                 \
-	X(LOADING, "host: data loading")                                \
-	X(OPERATIONS, "host: operations")                               \
-	X(BETWEEN, "host: between operations")                          \
+	X(COPY, "copies and fills")                                      \
+	X(LAG, "device: between what is waited for and the start")       \
+	X(LAUNCH, "host: launch calls")                                  \
+	X(SYNC, "host: returning from synchronisation")                  \
+	X(LOADING, "host: data loading")                                 \
+	X(OPERATIONS, "host: operations")                                \
+	X(BETWEEN, "host: between operations")                           \
 	X(OTHER, "before what was traced")
 
 typedef enum lk_critical_kind {
@@ -217,7 +240,7 @@ typedef struct lk_critical_chain {
 	LK_VEC(lk_critical_op) ops; /* in order of time, without gaps */
 	double ns[LK_CRITICALS];    /* adds up to the chain's length */
 	double length_ns;
-	uint32_t hops;              /* from rank to rank */
+	uint32_t hops; /* from rank to rank */
 } lk_critical_chain;
 
 lk_status lk_critical_find(const lk_lifted *lifted, lk_critical_chain *out, lk_error *err);

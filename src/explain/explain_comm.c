@@ -1,7 +1,8 @@
 /* explain_comm.c: communication: what of it shows, whom it waits for, who comes last.
  *
- * A collective kernel runs from its rank's arrival to the common end. What lies before the last rank's arrival is
- * waiting, what follows is transfer; wall times alone could not tell a slow rank, for all take equally long. */
+ * A collective kernel runs from its rank's arrival to the common end. What lies before the last
+ * rank's arrival is waiting, what follows is transfer; wall times alone could not tell a slow rank,
+ * for all take equally long. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,10 +15,12 @@
 /* ---- of one rank ---- */
 
 static int64_t arrival_of(const lk_traces *traces, const lk_match_member *member) {
-	return lk_common_ns(traces, member->capture, traces->capture[member->capture]->start_ns[member->event]);
+	return lk_common_ns(traces, member->capture,
+	                    traces->capture[member->capture]->start_ns[member->event]);
 }
 
-/* When the last of the captured ranks arrived, on this rank's clock. Of send and receive, both arrive as well. */
+/* When the last of the captured ranks arrived, on this rank's clock. Of send and receive, both
+ * arrive as well. */
 static void arrival(const lk_rank_work *work, lk_rank_comm *comm) {
 	const lk_traces *traces = work->traces;
 	const lk_match *match = lk_traces_match(traces, work->index, comm->event);
@@ -32,7 +35,8 @@ static void arrival(const lk_rank_work *work, lk_rank_comm *comm) {
 	}
 }
 
-/* Where kernels of communication overlap, the one that began first has the time, so that they add up to the union. */
+/* Where kernels of communication overlap, the one that began first has the time, so that they add
+ * up to the union. */
 static bool add_comm(lk_rank_work *work, uint32_t event, int64_t *claimed) {
 	const lk_capture *capture = work->c;
 	int64_t start = capture->start_ns[event], end = lk_event_end(capture, event);
@@ -44,7 +48,8 @@ static bool add_comm(lk_rank_work *work, uint32_t event, int64_t *claimed) {
 	if (end > *claimed) *claimed = end;
 	comm->exposed_ns = lk_times_between(&work->exposed, start, end);
 	if (comm->last_ns != INT64_MIN)
-		comm->exposed_wait_ns = lk_times_between(&work->exposed, start, comm->last_ns < end ? comm->last_ns : end);
+		comm->exposed_wait_ns =
+			lk_times_between(&work->exposed, start, comm->last_ns < end ? comm->last_ns : end);
 	return true;
 }
 
@@ -53,8 +58,10 @@ static bool find_host_comms(lk_rank_work *work, lk_timed_list *calls) {
 	const lk_capture *capture = work->c;
 	for (uint32_t i = 0; i < capture->count; i++) {
 		if (capture->kind[i] != LK_EVENT_NOTE && capture->kind[i] != LK_EVENT_OP) continue;
-		bool said = capture->kind[i] == LK_EVENT_NOTE && (lk_name_class(work, capture->name[i]) & LK_NAME_HOST_COMM);
-		if ((!said && !lk_capture_comm(capture, i)) || !lk_in_windows(work, capture->start_ns[i])) continue;
+		bool said = capture->kind[i] == LK_EVENT_NOTE &&
+		            (lk_name_class(work, capture->name[i]) & LK_NAME_HOST_COMM);
+		if ((!said && !lk_capture_comm(capture, i)) || !lk_in_windows(work, capture->start_ns[i]))
+			continue;
 		if (!lk_push(calls)) return false;
 		*lk_last(calls) = (lk_timed){(uint64_t)capture->start_ns[i], i};
 	}
@@ -88,7 +95,9 @@ lk_status lk_rank_comms(lk_rank_work *work, lk_error *err) {
 	for (size_t i = 0; i < work->device.count; i++) {
 		uint32_t event = work->device.at[i].item;
 		if (capture->kind[event] != LK_EVENT_KERNEL) continue;
-		if (!(lk_name_class(work, capture->name[event]) & LK_NAME_COMM) && !lk_capture_comm(capture, event)) continue;
+		if (!(lk_name_class(work, capture->name[event]) & LK_NAME_COMM) &&
+		    !lk_capture_comm(capture, event))
+			continue;
 		if (!add_comm(work, event, &claimed)) return lk_oom(err);
 	}
 	return work->device.count ? LK_OK : host_comms(work, err);
@@ -109,7 +118,8 @@ struct identity {
 };
 
 static double message_bytes(const lk_comm_note *note) {
-	int64_t elements = note->in_elements > note->out_elements ? note->in_elements : note->out_elements;
+	int64_t elements =
+		note->in_elements > note->out_elements ? note->in_elements : note->out_elements;
 	return elements >= 0 && note->element_bytes ? (double)elements * note->element_bytes : NAN;
 }
 
@@ -121,21 +131,24 @@ static struct identity identify(const lk_rank_work *work, uint32_t event) {
 	struct identity id = {.kind = LK_OP_COUNT, .group = "", .ranks = "", .bytes = NAN};
 	if (note) {
 		const char *text = lk_capture_text(capture, note->group_text);
-		id = (struct identity){note->kind, *text ? text : lk_capture_text(capture, note->group), lk_capture_text(capture, note->ranks),
-						note->group_size, message_bytes(note)};
+		id = (struct identity){note->kind, *text ? text : lk_capture_text(capture, note->group),
+		                       lk_capture_text(capture, note->ranks), note->group_size,
+		                       message_bytes(note)};
 	}
 	if (match) {
 		const lk_run_group *group = &work->traces->groups.at[match->group];
 		id.kind = match->kind;
 		if (!*id.group) id.group = group->name;
 		if (!id.size) id.size = group->size;
-		/* all of the run were captured, so that those who take part are the group; of a run that seems to have one rank,
-		 * nobody knows that */
-		if (!id.size && group->count > 1 && work->traces->world == (int32_t)work->traces->count) id.size = (int)group->count;
+		/* all of the run were captured, so that those who take part are the group; of a run that
+		 * seems to have one rank, nobody knows that */
+		if (!id.size && group->count > 1 && work->traces->world == (int32_t)work->traces->count)
+			id.size = (int)group->count;
 		if (!*id.ranks) id.ranks = group->ranks;
 		if (match->bytes >= 0) id.bytes = (double)match->bytes;
 	}
-	if (id.kind >= LK_OP_COUNT) id.kind = lk_comm_kind(lk_capture_text(capture, capture->name[event]));
+	if (id.kind >= LK_OP_COUNT)
+		id.kind = lk_comm_kind(lk_capture_text(capture, capture->name[event]));
 	return id;
 }
 
@@ -152,13 +165,16 @@ static struct comm_row *row_of(struct comm_sums *sums, const struct identity *id
 	uint32_t number = lk_intern_id(sums->names, key);
 	if (number == UINT32_MAX) return NULL;
 	if (number <= sums->rows.count) return &sums->rows.at[number - 1];
-	const char *group = lk_arena_strdup(arena, id->group), *ranks = lk_arena_strdup(arena, id->ranks);
+	const char *group = lk_arena_strdup(arena, id->group),
+			   *ranks = lk_arena_strdup(arena, id->ranks);
 	if (!group || !ranks || !lk_push(&sums->rows)) return NULL;
-	lk_last(&sums->rows)->sum = (lk_explain_comm){.kind = kind, .group = group, .ranks = ranks, .model_busbw = NAN};
+	lk_last(&sums->rows)->sum =
+		(lk_explain_comm){.kind = kind, .group = group, .ranks = ranks, .model_busbw = NAN};
 	return lk_last(&sums->rows);
 }
 
-static void add_to(struct comm_row *row, const lk_rank_work *work, const lk_rank_comm *comm, const struct identity *id) {
+static void add_to(struct comm_row *row, const lk_rank_work *work, const lk_rank_comm *comm,
+                   const struct identity *id) {
 	int64_t start = work->c->start_ns[comm->event], end = lk_event_end(work->c, comm->event);
 	lk_explain_comm *sum = &row->sum;
 	sum->count++;
@@ -187,8 +203,8 @@ static double bus_factor(const char *kind, int ranks) {
 	double n = ranks;
 	if (ranks < 2) return NAN;
 	if (strcmp(kind, "all_reduce") == 0) return 2 * (n - 1) / n;
-	bool part =
-		strcmp(kind, "all_gather") == 0 || strcmp(kind, "reduce_scatter") == 0 || strcmp(kind, "all_to_all") == 0;
+	bool part = strcmp(kind, "all_gather") == 0 || strcmp(kind, "reduce_scatter") == 0 ||
+	            strcmp(kind, "all_to_all") == 0;
 	return part ? (n - 1) / n : 1;
 }
 
@@ -201,7 +217,8 @@ static lk_explain_comm finish(const struct comm_row *row) {
 	return sum;
 }
 
-static lk_status add_rank(struct comm_sums *sums, const lk_rank_work *work, lk_arena *arena, lk_error *err) {
+static lk_status add_rank(struct comm_sums *sums, const lk_rank_work *work, lk_arena *arena,
+                          lk_error *err) {
 	for (size_t i = 0; i < work->comms.count; i++) {
 		struct identity id = identify(work, work->comms.at[i].event);
 		struct comm_row *row = row_of(sums, &id, arena);
@@ -230,14 +247,16 @@ static lk_status sum_comms(lk_explain_work *work, struct comm_sums *sums, lk_err
 static double median_compute(const lk_explain_work *work) {
 	lk_timed *all = malloc((work->count + 1) * sizeof *all);
 	if (!all) return NAN;
-	for (uint32_t r = 0; r < work->count; r++) all[r] = (lk_timed){(uint64_t)work->rank[r].result.compute_ns, r};
+	for (uint32_t r = 0; r < work->count; r++)
+		all[r] = (lk_timed){(uint64_t)work->rank[r].result.compute_ns, r};
 	double median = lk_timed_sort(all, work->count) ? lk_stats_of(all, work->count).median_ns : NAN;
 	free(all);
 	return median;
 }
 
 /* Of a match: the last rank, and how far it is behind the one before it. */
-static void count_last(const lk_explain_work *work, const lk_match *match, lk_explain_straggler *rows) {
+static void count_last(const lk_explain_work *work, const lk_match *match,
+                       lk_explain_straggler *rows) {
 	const lk_traces *traces = work->traces;
 	int64_t last = INT64_MIN, before = INT64_MIN;
 	uint32_t who = 0;

@@ -1,5 +1,5 @@
-/* explain_curves.c: what the model of NCCL gives for the groups that a run communicated in, over sizes and at those that it
- * sent. Waiting is no part of it: it is held against transfers. */
+/* explain_curves.c: what the model of NCCL gives for the groups that a run communicated in, over
+ * sizes and at those that it sent. Waiting is no part of it: it is held against transfers. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,7 +8,12 @@
 #include "base/text.h"
 #include "cost/collective/collective.h"
 
-enum { LEAST_SIZE = 10 /* 2^ */, MOST_SIZE = 33, SIZES = MOST_SIZE - LEAST_SIZE + 1, MOST_CURVES = 16 };
+enum {
+	LEAST_SIZE = 10 /* 2^ */,
+	MOST_SIZE = 33,
+	SIZES = MOST_SIZE - LEAST_SIZE + 1,
+	MOST_CURVES = 16
+};
 
 static bool collective_of(const char *kind, lk_coll_kind *out) {
 	for (int k = 0; k < LK_COLLS; k++)
@@ -19,7 +24,8 @@ static bool collective_of(const char *kind, lk_coll_kind *out) {
 
 /* ---- where its ranks are ---- */
 
-/* The next rank of "[0, 8, 16]", or of 0, 1, 2 ... where the trace does not say; -1: there is none. */
+/* The next rank of "[0, 8, 16]", or of 0, 1, 2 ... where the trace does not say; -1: there is none.
+ */
 static long next_rank(const char **at, long before) {
 	const char *end;
 	if (!*at) return before + 1;
@@ -35,7 +41,8 @@ static int ascending(const void *a, const void *b) {
 	return (*x > *y) - (*x < *y);
 }
 
-/* Nodes of the group's ranks, and the most on one of them. False: a rank is outside of the cluster, or memory is out. */
+/* Nodes of the group's ranks, and the most on one of them. False: a rank is outside of the cluster,
+ * or memory is out. */
 static bool place(const lk_explain_comm *comm, const lk_cluster *cluster, lk_group_shape *out) {
 	int *nodes = malloc((size_t)comm->group_size * sizeof *nodes), count = 0, run = 0;
 	const char *at = *comm->ranks ? comm->ranks : NULL;
@@ -46,7 +53,10 @@ static bool place(const lk_explain_comm *comm, const lk_cluster *cluster, lk_gro
 	}
 	bool whole = nodes && count == comm->group_size;
 	if (whole) qsort(nodes, (size_t)count, sizeof *nodes, ascending);
-	*out = (lk_group_shape){.node = &cluster->node[0], .ranks = comm->group_size, .sharing = 1, .oversubscription = cluster->oversubscription};
+	*out = (lk_group_shape){.node = &cluster->node[0],
+	                        .ranks = comm->group_size,
+	                        .sharing = 1,
+	                        .oversubscription = cluster->oversubscription};
 	for (int i = 0; whole && i < count; i++) {
 		bool fresh = !i || nodes[i] != nodes[i - 1];
 		out->nodes += fresh;
@@ -57,7 +67,8 @@ static bool place(const lk_explain_comm *comm, const lk_cluster *cluster, lk_gro
 	return whole;
 }
 
-/* Groups of a kind that leave their nodes do so side by side: together they are all ranks of a node. */
+/* Groups of a kind that leave their nodes do so side by side: together they are all ranks of a
+ * node. */
 static bool shape_of(const lk_explain_comm *comm, const lk_cluster *cluster, lk_group_shape *out) {
 	if (!place(comm, cluster, out)) return false;
 	int gpus = out->node->gpus < cluster->gpus ? out->node->gpus : cluster->gpus;
@@ -71,8 +82,10 @@ static double busbw(lk_coll_kind kind, const lk_group_shape *shape, double bytes
 	return lk_collective_cost(kind, shape, bytes).busbw * 1e-9;
 }
 
-static lk_status draw(lk_explain_work *work, lk_coll_kind kind, const lk_group_shape *shape, lk_explain_curve *out, lk_error *err) {
-	double *bytes = LK_ARRAY(&work->arena, double, SIZES), *rates = LK_ARRAY(&work->arena, double, SIZES);
+static lk_status draw(lk_explain_work *work, lk_coll_kind kind, const lk_group_shape *shape,
+                      lk_explain_curve *out, lk_error *err) {
+	double *bytes = LK_ARRAY(&work->arena, double, SIZES),
+		   *rates = LK_ARRAY(&work->arena, double, SIZES);
 	if (!bytes || !rates) return lk_oom(err);
 	for (int i = 0; i < SIZES; i++) {
 		bytes[i] = ldexp(1, LEAST_SIZE + i);
@@ -83,24 +96,35 @@ static lk_status draw(lk_explain_work *work, lk_coll_kind kind, const lk_group_s
 }
 
 /* By device and NCCL: what hosts send is not in this model. */
-static bool modelled(const lk_explain_comm *comm) { return !comm->host && comm->group_size > 1 && comm->group_size <= 1 << 20; }
+static bool modelled(const lk_explain_comm *comm) {
+	return !comm->host && comm->group_size > 1 && comm->group_size <= 1 << 20;
+}
 
 lk_status lk_explain_curves(lk_explain_work *work, const lk_cluster *cluster, lk_error *err) {
 	lk_explanation *explanation = &work->result;
-	lk_explain_comm *comm = (lk_explain_comm *)explanation->comm; /* the arena's, made by explain_comm.c */
+	lk_explain_comm *comm =
+		(lk_explain_comm *)explanation->comm; /* the arena's, made by explain_comm.c */
 	lk_explain_curve *curves = LK_ARRAY(&work->arena, lk_explain_curve, MOST_CURVES);
 	if (!curves) return lk_oom(err);
 	for (int i = 0; i < explanation->comm_count; i++) {
 		lk_coll_kind kind;
 		lk_group_shape shape;
-		if (!modelled(&comm[i]) || !collective_of(comm[i].kind, &kind) || !shape_of(&comm[i], cluster, &shape)) continue;
-		if (comm[i].bytes > 0) comm[i].model_busbw = busbw(kind, &shape, comm[i].bytes / (double)comm[i].count);
+		if (!modelled(&comm[i]) || !collective_of(comm[i].kind, &kind) ||
+		    !shape_of(&comm[i], cluster, &shape))
+			continue;
+		if (comm[i].bytes > 0)
+			comm[i].model_busbw = busbw(kind, &shape, comm[i].bytes / (double)comm[i].count);
 		if (explanation->curve_count == MOST_CURVES) continue;
 		lk_explain_curve *curve = &curves[explanation->curve_count++];
-		*curve = (lk_explain_curve){.kind = comm[i].kind, .group = comm[i].group, .ranks = comm[i].group_size, .nodes = shape.nodes, .comm = i};
+		*curve = (lk_explain_curve){.kind = comm[i].kind,
+		                            .group = comm[i].group,
+		                            .ranks = comm[i].group_size,
+		                            .nodes = shape.nodes,
+		                            .comm = i};
 		LK_TRY(draw(work, kind, &shape, curve, err));
 	}
 	explanation->curves = curves;
-	if (explanation->comm_count && !explanation->curve_count) explanation->no_curves = "the traces do not say how many ranks their groups have";
+	if (explanation->comm_count && !explanation->curve_count)
+		explanation->no_curves = "the traces do not say how many ranks their groups have";
 	return LK_OK;
 }

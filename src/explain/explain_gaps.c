@@ -1,14 +1,15 @@
-/* explain_gaps.c: why the device is idle. Two views of it: gaps of each stream, as HTA classifies them, and gaps of the
- * whole device with what the host did meanwhile.
+/* explain_gaps.c: why the device is idle. Two views of it: gaps of each stream, as HTA classifies
+ * them, and gaps of the whole device with what the host did meanwhile.
  *
- * A gap of the device ends with some kernel. If its launch call began before the gap did, the host is not to blame. If
- * not: time in the data loader is data loading; if the host was waiting for the device when the gap began, it let the
- * device run dry; else it was late with the next launch. */
+ * A gap of the device ends with some kernel. If its launch call began before the gap did, the host
+ * is not to blame. If not: time in the data loader is data loading; if the host was waiting for the
+ * device when the gap began, it let the device run dry; else it was late with the next launch. */
 #include <stdlib.h>
 
 #include "explain/explain.h"
 
-/* HTA: consecutive_kernel_delay, the gap in nanoseconds that two kernels of a stream have in any case. */
+/* HTA: consecutive_kernel_delay, the gap in nanoseconds that two kernels of a stream have in any
+ * case. */
 static const int64_t KERNEL_WAIT_NS = 30;
 
 /* ---- gaps of streams ---- */
@@ -51,13 +52,15 @@ struct blame {
 	uint64_t gaps;
 };
 
-/* The outermost annotation and operation around a call. Steps and the loader say nothing that is not known. */
+/* The outermost annotation and operation around a call. Steps and the loader say nothing that is
+ * not known. */
 void lk_rank_place(lk_rank_work *work, uint32_t call, uint32_t *note, uint32_t *op) {
 	const lk_capture *capture = work->c;
 	*note = *op = 0;
 	for (uint32_t e = call; e != LK_NONE; e = capture->parent[e]) {
 		if (capture->kind[e] == LK_EVENT_OP) *op = capture->name[e];
-		if (capture->kind[e] == LK_EVENT_NOTE && !(lk_name_class(work, capture->name[e]) & (LK_NAME_STEP | LK_NAME_LOADS)))
+		if (capture->kind[e] == LK_EVENT_NOTE &&
+		    !(lk_name_class(work, capture->name[e]) & (LK_NAME_STEP | LK_NAME_LOADS)))
 			*note = capture->name[e];
 	}
 	if (!*op) *op = capture->name[call];
@@ -76,18 +79,20 @@ static lk_rank_places worst_places(const int64_t *ns, size_t names) {
 	for (size_t name = 1; name < names; name++) {
 		if (ns[name] <= out.ns[LK_PLACES - 1]) continue;
 		int at = LK_PLACES - 1;
-		for (; at > 0 && ns[name] > out.ns[at - 1]; at--) out.name[at] = out.name[at - 1], out.ns[at] = out.ns[at - 1];
+		for (; at > 0 && ns[name] > out.ns[at - 1]; at--)
+			out.name[at] = out.name[at - 1], out.ns[at] = out.ns[at - 1];
 		out.name[at] = (uint32_t)name, out.ns[at] = ns[name];
 	}
 	return out;
 }
 
 static lk_rank_blame summary(const struct blame *blame, size_t names) {
-	return (lk_rank_blame){blame->gaps, worst_places(blame->note, names), worst_places(blame->op, names)};
+	return (lk_rank_blame){blame->gaps, worst_places(blame->note, names),
+	                       worst_places(blame->op, names)};
 }
 
-/* The wait that the host was in at a moment; moments ascend. Waits do not nest, but threads have one each: the one that
- * lasts longest counts. */
+/* The wait that the host was in at a moment; moments ascend. Waits do not nest, but threads have
+ * one each: the one that lasts longest counts. */
 struct waiting {
 	size_t next;
 	uint32_t call;
@@ -98,14 +103,16 @@ static uint32_t waiting_at(const lk_rank_work *work, struct waiting *at, int64_t
 	for (; at->next < work->waits.count; at->next++) {
 		uint32_t call = work->waits.at[at->next].item;
 		if (work->c->start_ns[call] >= moment) break;
-		if (lk_event_end(work->c, call) > at->end) at->call = call, at->end = lk_event_end(work->c, call);
+		if (lk_event_end(work->c, call) > at->end)
+			at->call = call, at->end = lk_event_end(work->c, call);
 	}
 	return at->call != LK_NONE && at->end >= moment ? at->call : LK_NONE;
 }
 
-/* `next` is the work that ends the gap, `wait` the call in which the host waited when it began; LK_NONE. */
-static bool explain_gap(lk_rank_work *work, const lk_interval *gap, uint32_t next, uint32_t wait, struct blame *late,
-						struct blame *sync) {
+/* `next` is the work that ends the gap, `wait` the call in which the host waited when it began;
+ * LK_NONE. */
+static bool explain_gap(lk_rank_work *work, const lk_interval *gap, uint32_t next, uint32_t wait,
+                        struct blame *late, struct blame *sync) {
 	lk_explain_rank *rank = &work->result;
 	uint32_t launch = next == LK_NONE ? LK_NONE : work->c->launch[next];
 	bool host = launch != LK_NONE ? work->c->start_ns[launch] > gap->start : next == LK_NONE;
@@ -129,9 +136,12 @@ static bool device_gaps(lk_rank_work *work, struct blame *late, struct blame *sy
 	size_t next = 0;
 	for (size_t g = 0; g < work->idle.set.count; g++) {
 		const lk_interval *gap = &work->idle.set.at[g];
-		while (next < work->device.count && work->c->start_ns[work->device.at[next].item] < gap->end) next++;
+		while (next < work->device.count &&
+		       work->c->start_ns[work->device.at[next].item] < gap->end)
+			next++;
 		uint32_t event = next < work->device.count ? work->device.at[next].item : LK_NONE;
-		if (!explain_gap(work, gap, event, waiting_at(work, &at, gap->start), late, sync)) return false;
+		if (!explain_gap(work, gap, event, waiting_at(work, &at, gap->start), late, sync))
+			return false;
 	}
 	return lk_stretches_end(work);
 }
@@ -142,7 +152,8 @@ lk_status lk_rank_gaps(lk_rank_work *work, lk_error *err) {
 	size_t names = (size_t)lk_intern_count(work->c->names) + 1;
 	int64_t *counters = calloc(names * 4, sizeof *counters);
 	if (!counters) return lk_oom(err);
-	struct blame late = {counters, counters + names, 0}, sync = {counters + 2 * names, counters + 3 * names, 0};
+	struct blame late = {counters, counters + names, 0},
+				 sync = {counters + 2 * names, counters + 3 * names, 0};
 	bool good = true;
 	if (work->device.count) good = device_gaps(work, &late, &sync);
 	else work->result.idle_other_ns = work->result.idle_ns;

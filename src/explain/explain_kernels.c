@@ -1,5 +1,5 @@
-/* explain_kernels.c: the table of kernels over all ranks, as `nsys stats` has it. Ranks are counted on their own, then
- * joined by name. */
+/* explain_kernels.c: the table of kernels over all ranks, as `nsys stats` has it. Ranks are counted
+ * on their own, then joined by name. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -19,8 +19,10 @@ static bool operations(lk_rank_work *work) {
 	for (uint32_t i = 0; i < capture->count; i++) {
 		if (capture->kind[i] != LK_EVENT_OP || !lk_in_windows(work, capture->start_ns[i])) continue;
 		uint32_t above = capture->parent[i];
-		while (above != LK_NONE && capture->kind[above] != LK_EVENT_OP) above = capture->parent[above];
-		if (above == LK_NONE && !add(&work->durations, (uint64_t)capture->dur_ns[i], i)) return false;
+		while (above != LK_NONE && capture->kind[above] != LK_EVENT_OP)
+			above = capture->parent[above];
+		if (above == LK_NONE && !add(&work->durations, (uint64_t)capture->dur_ns[i], i))
+			return false;
 	}
 	return true;
 }
@@ -59,7 +61,7 @@ struct run {
 };
 
 struct joined {
-	lk_intern *names;        /* of kernels, of the run */
+	lk_intern *names;           /* of kernels, of the run */
 	lk_timed_list runs_by_name; /* key: name; item: index in runs */
 	LK_VEC(struct run) runs;
 	lk_timed_list durations; /* of one name */
@@ -70,11 +72,13 @@ static int type_of(lk_rank_work *work, uint32_t event) {
 	const lk_capture *capture = work->c;
 	if (capture->kind[event] == LK_EVENT_OP) return LK_WORK_HOST;
 	if (capture->kind[event] != LK_EVENT_KERNEL) return LK_WORK_MEMORY;
-	bool comm = (lk_name_class(work, capture->name[event]) & LK_NAME_COMM) || lk_capture_comm(capture, event);
+	bool comm = (lk_name_class(work, capture->name[event]) & LK_NAME_COMM) ||
+	            lk_capture_comm(capture, event);
 	return comm ? LK_WORK_COMMUNICATION : LK_WORK_COMPUTATION;
 }
 
-static lk_status add_runs(struct joined *joined, const lk_rank_work *work, uint32_t rank, lk_error *err) {
+static lk_status add_runs(struct joined *joined, const lk_rank_work *work, uint32_t rank,
+                          lk_error *err) {
 	const lk_timed_list *d = &work->durations;
 	for (size_t first = 0, end; first < d->count; first = end) {
 		uint32_t name = work->c->name[d->at[first].item];
@@ -87,20 +91,24 @@ static lk_status add_runs(struct joined *joined, const lk_rank_work *work, uint3
 	return LK_OK;
 }
 
-static lk_status add_row(struct joined *joined, lk_explain_work *work, size_t first, size_t end, lk_error *err) {
+static lk_status add_row(struct joined *joined, lk_explain_work *work, size_t first, size_t end,
+                         lk_error *err) {
 	joined->durations.count = 0;
 	for (size_t i = first; i < end; i++) {
 		const struct run *run = &joined->runs.at[joined->runs_by_name.at[i].item];
 		if (!lk_reserve(&joined->durations, run->count)) return lk_oom(err);
-		memcpy(joined->durations.at + joined->durations.count, work->rank[run->rank].durations.at + run->first,
-			   run->count * sizeof(lk_timed));
+		memcpy(joined->durations.at + joined->durations.count,
+		       work->rank[run->rank].durations.at + run->first, run->count * sizeof(lk_timed));
 		joined->durations.count += run->count;
 	}
-	if (!lk_timed_sort(joined->durations.at, joined->durations.count) || !lk_push(&joined->rows)) return lk_oom(err);
+	if (!lk_timed_sort(joined->durations.at, joined->durations.count) || !lk_push(&joined->rows))
+		return lk_oom(err);
 	const struct run *run = &joined->runs.at[joined->runs_by_name.at[first].item];
 	lk_explain_kernel *row = lk_last(&joined->rows);
-	row->name = lk_arena_strdup(&work->arena, lk_intern_text(joined->names, (uint32_t)joined->runs_by_name.at[first].key));
-	row->type = type_of(&work->rank[run->rank], work->rank[run->rank].durations.at[run->first].item);
+	row->name = lk_arena_strdup(
+		&work->arena, lk_intern_text(joined->names, (uint32_t)joined->runs_by_name.at[first].key));
+	row->type =
+		type_of(&work->rank[run->rank], work->rank[run->rank].durations.at[run->first].item);
 	row->time = lk_stats_of(joined->durations.at, joined->durations.count);
 	return row->name ? LK_OK : lk_oom(err);
 }
@@ -115,7 +123,8 @@ static lk_status take_rows(struct joined *joined, lk_explain_work *work, lk_erro
 	double sum = 0;
 	lk_explain_kernel *out = LK_ARRAY(&work->arena, lk_explain_kernel, joined->rows.count);
 	if (!out) return lk_oom(err);
-	if (joined->rows.count) qsort(joined->rows.at, joined->rows.count, sizeof *joined->rows.at, by_total);
+	if (joined->rows.count)
+		qsort(joined->rows.at, joined->rows.count, sizeof *joined->rows.at, by_total);
 	for (size_t i = 0; i < joined->rows.count; i++) sum += joined->rows.at[i].time.total_ns;
 	for (size_t i = 0; i < joined->rows.count; i++) {
 		out[i] = joined->rows.at[i];

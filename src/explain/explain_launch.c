@@ -1,11 +1,15 @@
-/* explain_launch.c: how far the host is ahead of the device: queues of streams, and what launches cost. */
+/* explain_launch.c: how far the host is ahead of the device: queues of streams, and what launches
+ * cost. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "explain/explain.h"
 
-/* CUDA takes up this many launches of a stream before a launch call waits (HTA's documentation of queue lengths). */
-enum { QUEUE_FULL = 1024 };
+/* CUDA takes up this many launches of a stream before a launch call waits (HTA's documentation of
+ * queue lengths). */
+enum {
+	QUEUE_FULL = 1024
+};
 
 /* How long the queue had each length; the last bin holds all that is full. */
 struct queue {
@@ -37,7 +41,9 @@ static int64_t at_share(const struct queue *queue, int64_t span, double share) {
 }
 
 static lk_explain_queue summary(const struct queue *queue) {
-	lk_explain_queue row = {.min = queue->min == INT64_MAX ? 0 : queue->min, .max = queue->max, .full_ns = queue->time[QUEUE_FULL]};
+	lk_explain_queue row = {.min = queue->min == INT64_MAX ? 0 : queue->min,
+	                        .max = queue->max,
+	                        .full_ns = queue->time[QUEUE_FULL]};
 	double sum = 0;
 	for (int i = 0; i <= QUEUE_FULL; i++) {
 		row.span_ns += queue->time[i];
@@ -50,7 +56,8 @@ static lk_explain_queue summary(const struct queue *queue) {
 }
 
 /* Launch calls of a stream up, begins of its kernels down, merged by time. */
-static void walk(const lk_rank_work *work, const lk_timed *launch, const lk_timed *begin, size_t count, struct queue *queue) {
+static void walk(const lk_rank_work *work, const lk_timed *launch, const lk_timed *begin,
+                 size_t count, struct queue *queue) {
 	for (size_t up = 0, down = 0; down < count;) {
 		bool launched = up < count && launch[up].key <= begin[down].key;
 		spend(work, queue, (int64_t)(launched ? launch[up].key : begin[down].key));
@@ -60,26 +67,30 @@ static void walk(const lk_rank_work *work, const lk_timed *launch, const lk_time
 }
 
 /* The work of a stream whose launch is known: it, and its launch. */
-static lk_status launched_work(const lk_rank_work *work, const lk_lane *lane, lk_timed_list *launches,
-							   lk_timed_list *begins, lk_error *err) {
+static lk_status launched_work(const lk_rank_work *work, const lk_lane *lane,
+                               lk_timed_list *launches, lk_timed_list *begins, lk_error *err) {
 	const lk_capture *capture = work->c;
 	launches->count = begins->count = 0;
-	if (!lk_reserve(launches, lane->end - lane->begin) || !lk_reserve(begins, lane->end - lane->begin))
+	if (!lk_reserve(launches, lane->end - lane->begin) ||
+	    !lk_reserve(begins, lane->end - lane->begin))
 		return lk_oom(err);
 	for (uint32_t at = lane->begin; at < lane->end; at++) {
 		uint32_t event = capture->order[at], call = capture->launch[event];
 		if (!lk_event_on_device(capture->kind[event]) || call == LK_NONE) continue;
 		/* Clocks of host and device may disagree a little: nothing begins before it is launched. */
-		int64_t begin = capture->start_ns[event] > capture->start_ns[call] ? capture->start_ns[event] : capture->start_ns[call];
+		int64_t begin = capture->start_ns[event] > capture->start_ns[call]
+		                    ? capture->start_ns[event]
+		                    : capture->start_ns[call];
 		lk_timed_put(launches, (uint64_t)capture->start_ns[call], call);
 		lk_timed_put(begins, (uint64_t)begin, event);
 	}
-	bool sorted = lk_timed_sort(launches->at, launches->count) && lk_timed_sort(begins->at, begins->count);
+	bool sorted =
+		lk_timed_sort(launches->at, launches->count) && lk_timed_sort(begins->at, begins->count);
 	return sorted ? LK_OK : lk_oom(err);
 }
 
-static lk_status stream_queue(lk_rank_work *work, const lk_lane *lane, lk_timed_list *launches, lk_timed_list *begins,
-                              lk_error *err) {
+static lk_status stream_queue(lk_rank_work *work, const lk_lane *lane, lk_timed_list *launches,
+                              lk_timed_list *begins, lk_error *err) {
 	LK_TRY(launched_work(work, lane, launches, begins, err));
 	if (!begins->count) return LK_OK;
 	struct queue *queue = calloc(1, sizeof *queue);
@@ -89,7 +100,8 @@ static lk_status stream_queue(lk_rank_work *work, const lk_lane *lane, lk_timed_
 	lk_explain_queue row = summary(queue);
 	free(queue);
 	row.rank = work->result.rank, row.stream = lane->thread;
-	for (size_t i = 0; i < launches->count; i++) row.launches += lk_in_windows(work, (int64_t)launches->at[i].key);
+	for (size_t i = 0; i < launches->count; i++)
+		row.launches += lk_in_windows(work, (int64_t)launches->at[i].key);
 	if (!row.launches && !row.span_ns) return LK_OK;
 	if (!lk_push(&work->queue_rows)) return lk_oom(err);
 	*lk_last(&work->queue_rows) = row;
@@ -100,7 +112,8 @@ static lk_status queues(lk_rank_work *work, lk_error *err) {
 	lk_timed_list launches = {0}, begins = {0};
 	lk_status status = LK_OK;
 	for (size_t l = 0; l < work->c->lanes.count && status == LK_OK; l++)
-		if (work->c->lanes.at[l].stream) status = stream_queue(work, &work->c->lanes.at[l], &launches, &begins, err);
+		if (work->c->lanes.at[l].stream)
+			status = stream_queue(work, &work->c->lanes.at[l], &launches, &begins, err);
 	lk_vec_free(&launches);
 	lk_vec_free(&begins);
 	return status;
@@ -108,22 +121,27 @@ static lk_status queues(lk_rank_work *work, lk_error *err) {
 
 /* ---- what launches cost ---- */
 
-static bool costs(lk_rank_work *work, lk_timed_list *cpu, lk_timed_list *gpu, lk_timed_list *delay) {
+static bool costs(lk_rank_work *work, lk_timed_list *cpu, lk_timed_list *gpu,
+                  lk_timed_list *delay) {
 	const lk_capture *capture = work->c;
 	size_t most = work->device.count;
 	if (!lk_reserve(cpu, most) || !lk_reserve(gpu, most) || !lk_reserve(delay, most)) return false;
 	for (size_t i = 0; i < most; i++) {
 		uint32_t event = work->device.at[i].item, call = capture->launch[event];
 		/* Of a graph's kernels the launch speaks for the first alone. */
-		if (call == LK_NONE || capture->launch[call] != event || !lk_in_windows(work, capture->start_ns[event])) continue;
+		if (call == LK_NONE || capture->launch[call] != event ||
+		    !lk_in_windows(work, capture->start_ns[event]))
+			continue;
 		work->launch.short_kernels += capture->dur_ns[event] < capture->dur_ns[call];
-		int64_t wait = capture->start_ns[event] - lk_event_end(capture, call); /* below 0 where it began before the call returned */
+		int64_t wait =
+			capture->start_ns[event] -
+			lk_event_end(capture, call); /* below 0 where it began before the call returned */
 		lk_timed_put(cpu, (uint64_t)capture->dur_ns[call], call);
 		lk_timed_put(gpu, (uint64_t)capture->dur_ns[event], event);
 		lk_timed_put(delay, wait > 0 ? (uint64_t)wait : 0, event);
 	}
 	return lk_timed_sort(cpu->at, cpu->count) && lk_timed_sort(gpu->at, gpu->count) &&
-		   lk_timed_sort(delay->at, delay->count);
+	       lk_timed_sort(delay->at, delay->count);
 }
 
 lk_status lk_rank_launches(lk_rank_work *work, lk_error *err) {

@@ -8,11 +8,13 @@ static bool begins(const char *text, const char *with) {
 	return strncmp(text, with, strlen(with)) == 0;
 }
 
-/* Calls of CUDA and HIP, runtime and driver, that return when the device has done its work. Freeing memory waits for
- * the whole device too; copies that are not asynchronous wait for themselves and what is before them in their stream.
+/* Calls of CUDA and HIP, runtime and driver, that return when the device has done its work. Freeing
+ * memory waits for the whole device too; copies that are not asynchronous wait for themselves and
+ * what is before them in their stream.
  */
 static bool waits(const char *name) {
-	static const char *const exact[] = {"cudaMemcpy", "hipMemcpy", "cudaFree", "hipFree", "cuMemFree", "cuMemFree_v2"};
+	static const char *const exact[] = {"cudaMemcpy", "hipMemcpy", "cudaFree",
+	                                    "hipFree",    "cuMemFree", "cuMemFree_v2"};
 	bool call = begins(name, "cuda") || begins(name, "hip") || begins(name, "cu");
 	if (call && strstr(name, "Synchronize")) return true;
 	for (size_t i = 0; i < sizeof exact / sizeof *exact; i++)
@@ -29,9 +31,11 @@ static unsigned look(const char *name) {
 	unsigned kind, class = LK_NAME_KNOWN;
 	if (lk_comm_kernel(name, &kind)) class |= LK_NAME_COMM;
 	if (waits(name)) class |= LK_NAME_WAITS;
-	if (begins(name, "enumerate(DataLoader)#") || begins(name, "file:read ")) class |= LK_NAME_LOADS;
+	if (begins(name, "enumerate(DataLoader)#") || begins(name, "file:read "))
+		class |= LK_NAME_LOADS;
 	if (begins(name, "ProfilerStep#")) class |= LK_NAME_STEP;
-	/* "Memcpy HtoD (Pageable -> Device)", "CopyHostToDevice" of HIP, "[CUDA memcpy HtoD]" of nsys */
+	/* "Memcpy HtoD (Pageable -> Device)", "CopyHostToDevice" of HIP, "[CUDA memcpy HtoD]" of nsys
+	 */
 	if (strstr(name, "HtoD") || strstr(name, "HostToDevice")) class |= LK_NAME_TO_DEVICE;
 	if (host_comm(name)) class |= LK_NAME_HOST_COMM;
 	return class;

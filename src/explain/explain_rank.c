@@ -1,13 +1,15 @@
-/* explain_rank.c: where the time of one rank's device goes. Device events in order of start become unions of intervals,
- * one per class; everything else is the algebra of these sets, so that parts add up to the whole by construction. */
+/* explain_rank.c: where the time of one rank's device goes. Device events in order of start become
+ * unions of intervals, one per class; everything else is the algebra of these sets, so that parts
+ * add up to the whole by construction. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "explain/explain.h"
 
 void lk_rank_free(lk_rank_work *work) {
-	lk_times *const sets[] = {&work->windows, &work->busy, &work->compute, &work->communication, &work->memory, &work->exposed,
-	                          &work->exposed_memory, &work->idle, &work->loading};
+	lk_times *const sets[] = {&work->windows,        &work->busy,   &work->compute,
+	                          &work->communication,  &work->memory, &work->exposed,
+	                          &work->exposed_memory, &work->idle,   &work->loading};
 	for (size_t i = 0; i < sizeof sets / sizeof *sets; i++) lk_times_free(sets[i]);
 	free(work->name_class);
 	lk_vec_free(&work->steps);
@@ -26,7 +28,8 @@ void lk_rank_free(lk_rank_work *work) {
 static bool communicates(lk_rank_work *work, uint32_t event) {
 	const lk_capture *capture = work->c;
 	if (capture->kind[event] != LK_EVENT_KERNEL) return false;
-	return (lk_name_class(work, capture->name[event]) & LK_NAME_COMM) || lk_capture_comm(capture, event);
+	return (lk_name_class(work, capture->name[event]) & LK_NAME_COMM) ||
+	       lk_capture_comm(capture, event);
 }
 
 /* ---- events of the windows ---- */
@@ -39,7 +42,8 @@ static bool collect(lk_rank_work *work, const lk_lane *lane) {
 		uint32_t event = capture->order[at];
 		if (capture->start_ns[event] >= last->end) break;
 		if (!lk_event_on_device(capture->kind[event])) continue;
-		if (capture->start_ns[event] < first->start && lk_event_end(capture, event) <= first->start) continue;
+		if (capture->start_ns[event] < first->start && lk_event_end(capture, event) <= first->start)
+			continue;
 		lk_timed_put(&work->device, (uint64_t)capture->start_ns[event], event);
 	}
 	return true;
@@ -48,19 +52,22 @@ static bool collect(lk_rank_work *work, const lk_lane *lane) {
 static lk_status collect_all(lk_rank_work *work, lk_error *err) {
 	if (!work->windows.set.count) return LK_OK;
 	for (size_t l = 0; l < work->c->lanes.count; l++)
-		if (work->c->lanes.at[l].stream && !collect(work, &work->c->lanes.at[l])) return lk_oom(err);
+		if (work->c->lanes.at[l].stream && !collect(work, &work->c->lanes.at[l]))
+			return lk_oom(err);
 	return lk_timed_sort(work->device.at, work->device.count) ? LK_OK : lk_oom(err);
 }
 
-/* The host's side: data loading, and calls that wait for the device. Of threads that also launch or annotate; the
- * loader's own processes are not in the trace. */
+/* The host's side: data loading, and calls that wait for the device. Of threads that also launch or
+ * annotate; the loader's own processes are not in the trace. */
 static lk_status collect_host(lk_rank_work *work, lk_error *err) {
 	const lk_capture *capture = work->c;
 	for (uint32_t i = 0; i < capture->count; i++) {
-		bool ours = capture->kind[i] == LK_EVENT_NOTE || capture->kind[i] == LK_EVENT_RUNTIME || capture->kind[i] == LK_EVENT_OP;
+		bool ours = capture->kind[i] == LK_EVENT_NOTE || capture->kind[i] == LK_EVENT_RUNTIME ||
+		            capture->kind[i] == LK_EVENT_OP;
 		if (!ours) continue;
 		unsigned class = lk_name_class(work, capture->name[i]);
-		if ((class & LK_NAME_LOADS) && !lk_intervals_add(&work->loading.set, capture->start_ns[i], lk_event_end(capture, i)))
+		if ((class & LK_NAME_LOADS) &&
+		    !lk_intervals_add(&work->loading.set, capture->start_ns[i], lk_event_end(capture, i)))
 			return lk_oom(err);
 		if (!(class & LK_NAME_WAITS) || capture->kind[i] != LK_EVENT_RUNTIME) continue;
 		if (!lk_push(&work->waits)) return lk_oom(err);
@@ -83,9 +90,10 @@ static bool gather(lk_rank_work *work, struct unions *unions) {
 		uint32_t event = work->device.at[i].item;
 		int64_t start = capture->start_ns[event], end = lk_event_end(capture, event);
 		lk_intervals *set = capture->kind[event] != LK_EVENT_KERNEL ? &unions->memory
-		                    : communicates(work, event)         ? &unions->communication
-		                                                     : &unions->compute;
-		if (!lk_times_append(set, start, end) || !lk_times_append(&unions->busy, start, end)) return false;
+		                    : communicates(work, event)             ? &unions->communication
+		                                                            : &unions->compute;
+		if (!lk_times_append(set, start, end) || !lk_times_append(&unions->busy, start, end))
+			return false;
 		work->result.device_events += lk_in_windows(work, start);
 	}
 	return true;
@@ -101,12 +109,14 @@ static bool without(lk_times *out, const lk_intervals *a, const lk_times *times)
 
 static bool make_sets(lk_rank_work *work, struct unions *unions) {
 	lk_intervals bare = {0};
-	bool good =
-		gather(work, unions) && within(&work->busy, &unions->busy, &work->windows) && within(&work->compute, &unions->compute, &work->windows) &&
-		within(&work->communication, &unions->communication, &work->windows) && within(&work->memory, &unions->memory, &work->windows) &&
-		without(&work->idle, &work->windows.set, &work->busy) && without(&work->exposed, &work->communication.set, &work->compute) &&
-		lk_intervals_minus(&work->memory.set, &work->compute.set, &bare) &&
-		without(&work->exposed_memory, &bare, &work->communication);
+	bool good = gather(work, unions) && within(&work->busy, &unions->busy, &work->windows) &&
+	            within(&work->compute, &unions->compute, &work->windows) &&
+	            within(&work->communication, &unions->communication, &work->windows) &&
+	            within(&work->memory, &unions->memory, &work->windows) &&
+	            without(&work->idle, &work->windows.set, &work->busy) &&
+	            without(&work->exposed, &work->communication.set, &work->compute) &&
+	            lk_intervals_minus(&work->memory.set, &work->compute.set, &bare) &&
+	            without(&work->exposed_memory, &bare, &work->communication);
 	lk_vec_free(&bare);
 	return good;
 }
@@ -129,7 +139,8 @@ static void copies(lk_rank_work *work) {
 	int64_t claimed = INT64_MIN;
 	for (size_t i = 0; i < work->device.count; i++) {
 		uint32_t event = work->device.at[i].item;
-		if (capture->kind[event] != LK_EVENT_MEMCPY && capture->kind[event] != LK_EVENT_MEMSET) continue;
+		if (capture->kind[event] != LK_EVENT_MEMCPY && capture->kind[event] != LK_EVENT_MEMSET)
+			continue;
 		int64_t start = capture->start_ns[event], end = lk_event_end(capture, event);
 		if (start < claimed) start = claimed;
 		if (end > claimed) claimed = end;
@@ -151,10 +162,12 @@ static void figures(lk_rank_work *work) {
 	rank->idle_ns = lk_times_length(&work->idle);
 	rank->overlap_ns = rank->communication_ns - rank->exposed_communication_ns;
 	for (size_t i = 0; i < work->windows.set.count; i++)
-		rank->data_loading_ns += lk_times_between(&work->loading, work->windows.set.at[i].start, work->windows.set.at[i].end);
+		rank->data_loading_ns += lk_times_between(&work->loading, work->windows.set.at[i].start,
+		                                          work->windows.set.at[i].end);
 	for (size_t i = 0; i < work->waits.count; i++) {
 		uint32_t call = work->waits.at[i].item;
-		int64_t inside = lk_times_between(&work->windows, work->c->start_ns[call], lk_event_end(work->c, call));
+		int64_t inside =
+			lk_times_between(&work->windows, work->c->start_ns[call], lk_event_end(work->c, call));
 		rank->sync_ns += inside;
 		work->sync_calls += inside > 0;
 	}
@@ -181,14 +194,19 @@ static lk_status step_rows(lk_rank_work *work, lk_error *err) {
 	return LK_OK;
 }
 
-lk_status lk_rank_explain(lk_rank_work *work, const lk_traces *traces, uint32_t index, const lk_explain_request *request,
-                          lk_error *err) {
+lk_status lk_rank_explain(lk_rank_work *work, const lk_traces *traces, uint32_t index,
+                          const lk_explain_request *request, lk_error *err) {
 	const lk_capture *capture = traces->capture[index];
-	*work = (lk_rank_work){
-		.traces = traces, .index = index, .c = capture, .name_class = calloc(lk_intern_count(capture->names) + 1, 1)};
+	*work = (lk_rank_work){.traces = traces,
+	                       .index = index,
+	                       .c = capture,
+	                       .name_class = calloc(lk_intern_count(capture->names) + 1, 1)};
 	if (!work->name_class) return lk_oom(err);
-	work->result = (lk_explain_rank){.rank = capture->rank < 0 ? (int)index : capture->rank, .path = capture->path, .format = capture->format,
-	                              .device = lk_capture_text(capture, capture->device), .events = capture->count};
+	work->result = (lk_explain_rank){.rank = capture->rank < 0 ? (int)index : capture->rank,
+	                                 .path = capture->path,
+	                                 .format = capture->format,
+	                                 .device = lk_capture_text(capture, capture->device),
+	                                 .events = capture->count};
 	LK_TRY(lk_rank_select(work, request->steps, err));
 	LK_TRY(collect_all(work, err));
 	LK_TRY(collect_host(work, err));

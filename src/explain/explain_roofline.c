@@ -1,8 +1,9 @@
-/* explain_roofline.c: what the hardware allows beside what was measured: operations of known shape against dense peak and
- * memory bandwidth (Williams, Waterman, Patterson: Roofline, CACM 2009), communication against the model of NCCL.
+/* explain_roofline.c: what the hardware allows beside what was measured: operations of known shape
+ * against dense peak and memory bandwidth (Williams, Waterman, Patterson: Roofline, CACM 2009),
+ * communication against the model of NCCL.
  *
- * Flops and bytes follow from shapes (op_shapes.c); the time is that of all kernels that an operation launched, for some
- * (the two gradients of a convolution) share its work. */
+ * Flops and bytes follow from shapes (op_shapes.c); the time is that of all kernels that an
+ * operation launched, for some (the two gradients of a convolution) share its work. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,20 +15,23 @@
 #include "trace/lift/lift.h"
 
 /* Of lists of tensors profilers keep no shapes: a few bytes are not what was moved. */
-enum { SCALARS = 64, MOST_ROWS = 256 };
+enum {
+	SCALARS = 64,
+	MOST_ROWS = 256
+};
 
 /* ---- adding up ---- */
 
 struct shaped_row {
 	lk_explain_shaped sum;
 	lk_dtype format;
-	double longest_ns;  /* of one kernel */
+	double longest_ns; /* of one kernel */
 	const lk_capture *c;
 	uint32_t operation, kernel; /* events of it */
 };
 
 struct shaped_sums {
-	lk_intern *names;   /* ids count up from 1, as the rows do */
+	lk_intern *names; /* ids count up from 1, as the rows do */
 	LK_VEC(struct shaped_row) rows;
 	double known_ns, all_ns;
 };
@@ -35,8 +39,10 @@ struct shaped_sums {
 /* The row of an operation's name, shapes and types. */
 static struct shaped_row *row_of(struct shaped_sums *sums, const lk_capture *capture, uint32_t op) {
 	char *key = NULL;
-	int length = asprintf(&key, "%s\n%s\n%s\n%s", lk_capture_text(capture, capture->name[op]), lk_capture_text(capture, capture->shape[op]),
-	                      lk_capture_text(capture, capture->types[op]), lk_capture_text(capture, capture->outputs[op]));
+	int length = asprintf(&key, "%s\n%s\n%s\n%s", lk_capture_text(capture, capture->name[op]),
+	                      lk_capture_text(capture, capture->shape[op]),
+	                      lk_capture_text(capture, capture->types[op]),
+	                      lk_capture_text(capture, capture->outputs[op]));
 	if (length < 0) return NULL;
 	uint32_t id = lk_intern_id(sums->names, key);
 	free(key);
@@ -45,11 +51,17 @@ static struct shaped_row *row_of(struct shaped_sums *sums, const lk_capture *cap
 	if (!lk_push(&sums->rows)) return NULL;
 	lk_op asked = {0};
 	struct shaped_row *row = lk_last(&sums->rows);
-	lk_op_from_shapes(lk_capture_text(capture, capture->name[op]), lk_capture_text(capture, capture->shape[op]), lk_capture_text(capture, capture->types[op]),
+	lk_op_from_shapes(lk_capture_text(capture, capture->name[op]),
+	                  lk_capture_text(capture, capture->shape[op]),
+	                  lk_capture_text(capture, capture->types[op]),
 	                  lk_capture_text(capture, capture->outputs[op]), &asked);
-	*row = (struct shaped_row){.c = capture, .operation = op, .kernel = LK_NONE, .format = (lk_dtype)asked.dtype};
-	row->sum = (lk_explain_shaped){.kind = lk_op_kind_name((lk_op_kind)asked.kind), .dtype = lk_dtype_name((lk_dtype)asked.dtype),
-	                               .flops = asked.flops, .bytes = asked.bytes > SCALARS ? asked.bytes : 0, .roof = NAN};
+	*row = (struct shaped_row){
+		.c = capture, .operation = op, .kernel = LK_NONE, .format = (lk_dtype)asked.dtype};
+	row->sum = (lk_explain_shaped){.kind = lk_op_kind_name((lk_op_kind)asked.kind),
+	                               .dtype = lk_dtype_name((lk_dtype)asked.dtype),
+	                               .flops = asked.flops,
+	                               .bytes = asked.bytes > SCALARS ? asked.bytes : 0,
+	                               .roof = NAN};
 	return row;
 }
 
@@ -69,7 +81,8 @@ static lk_status add_rank(struct shaped_sums *sums, const lk_rank_work *work, lk
 		sums->known_ns += ns;
 		row->sum.total_ns += ns;
 		row->sum.count += kinds.owner[event] != LK_NONE;
-		if (row->kernel == LK_NONE || ns > row->longest_ns) row->c = capture, row->operation = op, row->kernel = event, row->longest_ns = ns;
+		if (row->kernel == LK_NONE || ns > row->longest_ns)
+			row->c = capture, row->operation = op, row->kernel = event, row->longest_ns = ns;
 	}
 	if (status == LK_OK) lk_work_kinds_free(&kinds);
 	return status;
@@ -80,20 +93,26 @@ static lk_status add_rank(struct shaped_sums *sums, const lk_rank_work *work, lk
 static int by_total(const void *a, const void *b) {
 	const struct shaped_row *x = a, *y = b;
 	if (x->sum.total_ns != y->sum.total_ns) return x->sum.total_ns > y->sum.total_ns ? -1 : 1;
-	int order = strcmp(lk_capture_text(x->c, x->c->name[x->operation]), lk_capture_text(y->c, y->c->name[y->operation]));
-	return order ? order : strcmp(lk_capture_text(x->c, x->c->shape[x->operation]), lk_capture_text(y->c, y->c->shape[y->operation]));
+	int order = strcmp(lk_capture_text(x->c, x->c->name[x->operation]),
+	                   lk_capture_text(y->c, y->c->name[y->operation]));
+	return order ? order
+	             : strcmp(lk_capture_text(x->c, x->c->shape[x->operation]),
+	                      lk_capture_text(y->c, y->c->shape[y->operation]));
 }
 
 /* Where the device is known: the least time by its peak and its memory, over what it took. */
 static void hold_against(lk_explain_shaped *shaped, lk_dtype format, const lk_device *device) {
 	if (!device || !(device->memory_rate > 0) || !shaped->count || !(shaped->total_ns > 0)) return;
 	shaped->peak_flops = lk_peak_flops(device, format);
-	double compute = shaped->flops / shaped->peak_flops, memory = shaped->bytes / device->memory_rate;
+	double compute = shaped->flops / shaped->peak_flops,
+		   memory = shaped->bytes / device->memory_rate;
 	shaped->memory_bound = memory > compute;
-	if (shaped->flops > 0 || shaped->bytes > 0) shaped->roof = fmax(compute, memory) * (double)shaped->count / (shaped->total_ns * 1e-9);
+	if (shaped->flops > 0 || shaped->bytes > 0)
+		shaped->roof = fmax(compute, memory) * (double)shaped->count / (shaped->total_ns * 1e-9);
 }
 
-/* Shapes do not tell whether products of fp32 numbers may run in TF32; names of kernels do, as CUTLASS and cuBLAS build them:
+/* Shapes do not tell whether products of fp32 numbers may run in TF32; names of kernels do, as
+ * CUTLASS and cuBLAS build them:
  * "..._tensorop_s1688gemm_..." (mma.m16n8k8 on tf32), "..._tf32f32_...". */
 static lk_dtype format_of(const struct shaped_row *row) {
 	const char *kernel = lk_capture_text(row->c, row->c->name[row->kernel]);
@@ -101,7 +120,8 @@ static lk_dtype format_of(const struct shaped_row *row) {
 	return row->format == LK_FP32 && tf32 ? LK_TF32 : row->format;
 }
 
-static lk_status take_rows(lk_explain_work *work, struct shaped_sums *sums, const lk_device *device, lk_error *err) {
+static lk_status take_rows(lk_explain_work *work, struct shaped_sums *sums, const lk_device *device,
+                           lk_error *err) {
 	lk_explain_shaped *out = LK_ARRAY(&work->arena, lk_explain_shaped, sums->rows.count);
 	if (!out) return lk_oom(err);
 	if (sums->rows.count) qsort(sums->rows.at, sums->rows.count, sizeof *sums->rows.at, by_total);
@@ -110,9 +130,12 @@ static lk_status take_rows(lk_explain_work *work, struct shaped_sums *sums, cons
 	for (size_t i = 0; i < sums->rows.count; i++) {
 		const struct shaped_row *row = &sums->rows.at[i];
 		out[i] = row->sum;
-		out[i].operation = lk_arena_strdup(&work->arena, lk_capture_text(row->c, row->c->name[row->operation]));
-		out[i].shapes = lk_arena_strdup(&work->arena, lk_capture_text(row->c, row->c->shape[row->operation]));
-		out[i].kernel = lk_arena_strdup(&work->arena, lk_capture_text(row->c, row->c->name[row->kernel]));
+		out[i].operation =
+			lk_arena_strdup(&work->arena, lk_capture_text(row->c, row->c->name[row->operation]));
+		out[i].shapes =
+			lk_arena_strdup(&work->arena, lk_capture_text(row->c, row->c->shape[row->operation]));
+		out[i].kernel =
+			lk_arena_strdup(&work->arena, lk_capture_text(row->c, row->c->name[row->kernel]));
 		if (!out[i].operation || !out[i].shapes || !out[i].kernel) return lk_oom(err);
 		out[i].share = sums->all_ns > 0 ? row->sum.total_ns / sums->all_ns : 0;
 		out[i].dtype = lk_dtype_name(format_of(row));
@@ -136,16 +159,20 @@ static lk_status add_up(lk_explain_work *work, const lk_device *device, lk_error
 
 /* ---- the hardware ---- */
 
-/* The run's ranks in usual nodes of the device that is named, by the request or by the traces. `gpus` 0: not known. */
-static lk_status find_cluster(lk_explain_work *work, const lk_explain_request *request, lk_cluster *out, lk_error *err) {
+/* The run's ranks in usual nodes of the device that is named, by the request or by the traces.
+ * `gpus` 0: not known. */
+static lk_status find_cluster(lk_explain_work *work, const lk_explain_request *request,
+                              lk_cluster *out, lk_error *err) {
 	const lk_traces *traces = work->traces;
 	int ranks = traces->world > (int32_t)traces->count ? traces->world : (int)traces->count;
 	*out = (lk_cluster){0};
-	if (request->cluster && request->gpu) return lk_fail(err, LK_ERR_INPUT, "--cluster", "--cluster and --gpu exclude one another");
+	if (request->cluster && request->gpu)
+		return lk_fail(err, LK_ERR_INPUT, "--cluster", "--cluster and --gpu exclude one another");
 	if (request->cluster) {
 		LK_TRY(lk_cluster_parse(&work->arena, request->cluster, out, err));
 		if (out->gpus >= ranks) return LK_OK;
-		lk_fail(err, LK_ERR_INPUT, "--cluster", "%d GPUs, but the run has %d ranks", out->gpus, ranks);
+		lk_fail(err, LK_ERR_INPUT, "--cluster", "%d GPUs, but the run has %d ranks", out->gpus,
+		        ranks);
 		return lk_hint(err, "give the cluster that it ran on");
 	}
 	const lk_device *device = lk_traced_device(traces);
@@ -157,22 +184,33 @@ static lk_status find_cluster(lk_explain_work *work, const lk_explain_request *r
 static const char *unknown_device(lk_explain_work *work) {
 	const lk_capture *capture = work->traces->capture[0];
 	if (work->result.processors) return "these programs had no GPU";
-	if (!capture->device) return "the traces do not name their GPU: --gpu NAME or --cluster says on which it ran";
-	return lk_arena_printf(&work->arena, "the GPU that the traces name, %.100s, is not in the catalogue: --gpu NAME or --cluster gives one "
-	                       "to hold it against", lk_capture_text(capture, capture->device));
+	if (!capture->device)
+		return "the traces do not name their GPU: --gpu NAME or --cluster says on which it ran";
+	return lk_arena_printf(&work->arena,
+	                       "the GPU that the traces name, %.100s, is not in the catalogue: --gpu "
+	                       "NAME or --cluster gives one "
+	                       "to hold it against",
+	                       lk_capture_text(capture, capture->device));
 }
 
 /* Shapes were asked for, and there are none. */
-static lk_status nothing_shaped(lk_explain_work *work, const lk_explain_request *request, lk_error *err) {
-	work->result.no_roofline = work->result.kernels ? "no shapes of operations are in the traces: profile with record_shapes=True"
-	                                          : "the traces have no work of a device";
+static lk_status nothing_shaped(lk_explain_work *work, const lk_explain_request *request,
+                                lk_error *err) {
+	work->result.no_roofline =
+		work->result.kernels
+			? "no shapes of operations are in the traces: profile with record_shapes=True"
+			: "the traces have no work of a device";
 	if (request->table != LK_EXPLAIN_ROOFLINE) return LK_OK;
-	lk_fail(err, LK_ERR_INPUT, request->trace_count ? request->traces[0] : "traces", "there is no roofline: %s",
-	        work->result.kernels ? "no shapes of operations are recorded" : "it has no work of a device");
-	return lk_hint(err, "profile with record_shapes=True%s", work->result.kernels ? "" : " and ProfilerActivity.CUDA");
+	lk_fail(err, LK_ERR_INPUT, request->trace_count ? request->traces[0] : "traces",
+	        "there is no roofline: %s",
+	        work->result.kernels ? "no shapes of operations are recorded"
+	                             : "it has no work of a device");
+	return lk_hint(err, "profile with record_shapes=True%s",
+	               work->result.kernels ? "" : " and ProfilerActivity.CUDA");
 }
 
-lk_status lk_explain_hold_against(lk_explain_work *work, const lk_explain_request *request, lk_error *err) {
+lk_status lk_explain_hold_against(lk_explain_work *work, const lk_explain_request *request,
+                                  lk_error *err) {
 	lk_cluster cluster;
 	lk_explanation *explanation = &work->result;
 	LK_TRY(find_cluster(work, request, &cluster, err));

@@ -1,4 +1,5 @@
-/* explain_select.c: which part of a trace is looked at: its whole steps, or those that were asked for. */
+/* explain_select.c: which part of a trace is looked at: its whole steps, or those that were asked
+ * for. */
 #include <inttypes.h>
 #include <string.h>
 
@@ -29,7 +30,8 @@ static lk_status read_range(const char *text, struct range *out, lk_error *err) 
 	return LK_OK;
 }
 
-/* From the first to the last work of the device, as HTA looks at a trace; without a device, of anything. */
+/* From the first to the last work of the device, as HTA looks at a trace; without a device, of
+ * anything. */
 static lk_capture_step everything(const lk_capture *capture) {
 	lk_capture_step s = {.event = LK_NONE, .whole = true};
 	for (int only_device = 1; only_device >= 0 && s.end_ns <= s.start_ns; only_device--) {
@@ -44,8 +46,8 @@ static lk_capture_step everything(const lk_capture *capture) {
 	return s;
 }
 
-/* A step's annotation is the host's; what it launched may still run when it ends. Between steps that is made up for by
- * the work of the step before; a step alone would lose it. */
+/* A step's annotation is the host's; what it launched may still run when it ends. Between steps
+ * that is made up for by the work of the step before; a step alone would lose it. */
 static void run_out(const lk_capture *capture, lk_capture_step *step) {
 	int64_t end = step->end_ns;
 	for (uint32_t i = 0; i < capture->count; i++) {
@@ -62,27 +64,30 @@ static void keep(lk_capture_steps *steps, const struct range *range) {
 	for (size_t i = 0; i < steps->count; i++) whole += steps->at[i].whole;
 	for (size_t i = 0; i < steps->count; i++) {
 		const lk_capture_step *step = &steps->at[i];
-		bool wanted = range ? step->number >= range->low && step->number <= range->high : step->whole || !whole;
+		bool wanted = range ? step->number >= range->low && step->number <= range->high
+		                    : step->whole || !whole;
 		if (wanted && step->end_ns > step->start_ns) steps->at[kept++] = *step;
 	}
 	steps->count = kept;
 }
 
-static lk_status no_steps(const lk_rank_work *work, const lk_capture_step *first, const lk_capture_step *last,
-						  const char *text, lk_error *err) {
+static lk_status no_steps(const lk_rank_work *work, const lk_capture_step *first,
+                          const lk_capture_step *last, const char *text, lk_error *err) {
 	if (!text) {
 		lk_fail(err, LK_ERR_INPUT, work->c->path, "no event of it takes any time");
 		return lk_hint(err, "give a trace of a profiler, with times");
 	}
-	lk_fail(err, LK_ERR_INPUT, "--steps", "the trace %.150s does not hold the steps %.40s", work->c->path, text);
+	lk_fail(err, LK_ERR_INPUT, "--steps", "the trace %.150s does not hold the steps %.40s",
+	        work->c->path, text);
 	if (!work->annotated) return lk_hint(err, "it has no steps marked; leave --steps out");
 	return lk_hint(err, "it holds steps %" PRId64 " to %" PRId64, first->number, last->number);
 }
 
 static lk_status nothing(const lk_capture *capture, lk_error *err) {
-	lk_fail(err, LK_ERR_INPUT, capture->path, "there is no event with a begin and a duration in it");
-	return lk_hint(
-		err, "explain reads what a profiler recorded: Kineto's JSON of torch.profiler (with activities CPU and CUDA)");
+	lk_fail(err, LK_ERR_INPUT, capture->path,
+	        "there is no event with a begin and a duration in it");
+	return lk_hint(err, "explain reads what a profiler recorded: Kineto's JSON of torch.profiler "
+	                    "(with activities CPU and CUDA)");
 }
 
 /* Sums of times are to stay far from overflow, and no run lasts for 18 years. */
@@ -90,8 +95,11 @@ static const int64_t LONGEST_NS = INT64_C(1) << 59;
 
 static lk_status check_times(const lk_capture *capture, lk_error *err) {
 	for (uint32_t i = 0; i < capture->count; i++) {
-		if (capture->start_ns[i] >= 0 && capture->start_ns[i] < LONGEST_NS && capture->dur_ns[i] < LONGEST_NS) continue;
-		lk_fail(err, LK_ERR_INPUT, capture->path, "\"%.80s\" begins or ends decades from the other events",
+		if (capture->start_ns[i] >= 0 && capture->start_ns[i] < LONGEST_NS &&
+		    capture->dur_ns[i] < LONGEST_NS)
+			continue;
+		lk_fail(err, LK_ERR_INPUT, capture->path,
+		        "\"%.80s\" begins or ends decades from the other events",
 		        lk_capture_text(capture, capture->name[i]));
 		return lk_hint(err, "the file is damaged, or its times are not in microseconds");
 	}
@@ -117,6 +125,8 @@ lk_status lk_rank_select(lk_rank_work *work, const char *steps, lk_error *err) {
 	if (!work->steps.count) return no_steps(work, &first, &last, all ? NULL : steps, err);
 	if (found == 1 && !all && work->annotated) run_out(capture, &work->steps.at[0]);
 	for (size_t i = 0; i < work->steps.count; i++)
-		if (!lk_times_append(&work->windows.set, work->steps.at[i].start_ns, work->steps.at[i].end_ns)) return lk_oom(err);
+		if (!lk_times_append(&work->windows.set, work->steps.at[i].start_ns,
+		                     work->steps.at[i].end_ns))
+			return lk_oom(err);
 	return lk_times_index(&work->windows) ? LK_OK : lk_oom(err);
 }

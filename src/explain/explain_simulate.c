@@ -1,5 +1,6 @@
-/* explain_simulate.c: what only a simulation can say of a run: the path that a step hangs on, and what a remedy would be worth.
- * One step is lifted: of those looked at, the one nearest to the mean. */
+/* explain_simulate.c: what only a simulation can say of a run: the path that a step hangs on, and
+ * what a remedy would be worth. One step is lifted: of those looked at, the one nearest to the
+ * mean. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,16 +9,22 @@
 #include "step/traced.h"
 #include "whatif/whatif.h"
 
-/* Larger steps are not simulated again and again: each remedy costs a run, and some 600 bytes an operation. */
-enum { MOST_OPERATIONS = 2000000 };
+/* Larger steps are not simulated again and again: each remedy costs a run, and some 600 bytes an
+ * operation. */
+enum {
+	MOST_OPERATIONS = 2000000
+};
 
 /* ---- the step ---- */
 
-/* Number of the step of the first rank shown that comes nearest to the mean: what is lost a step is a mean too. */
+/* Number of the step of the first rank shown that comes nearest to the mean: what is lost a step is
+ * a mean too. */
 static int64_t typical_step(const lk_explanation *explanation) {
 	int64_t number = explanation->steps[0].number;
 	double nearest = INFINITY;
-	for (int i = 0; i < explanation->step_rows && explanation->steps[i].rank == explanation->steps[0].rank; i++) {
+	for (int i = 0;
+	     i < explanation->step_rows && explanation->steps[i].rank == explanation->steps[0].rank;
+	     i++) {
 		double off = fabs((double)explanation->steps[i].dur_ns * 1e-9 - explanation->step_s);
 		if (off < nearest) nearest = off, number = explanation->steps[i].number;
 	}
@@ -31,7 +38,8 @@ static int by_seconds(const void *a, const void *b) {
 	return x->seconds > y->seconds ? -1 : x->seconds < y->seconds;
 }
 
-/* What an operation of the chain is in the trace: device work, or the longest piece of host time. */
+/* What an operation of the chain is in the trace: device work, or the longest piece of host time.
+ */
 static uint32_t event_of(const lk_lifted_rank *rank, const lk_lifted_op *op) {
 	uint32_t best = op->event;
 	int64_t most = -1;
@@ -41,12 +49,14 @@ static uint32_t event_of(const lk_lifted_rank *rank, const lk_lifted_op *op) {
 	return best;
 }
 
-static lk_status keep_path(lk_explanation *explanation, const lk_lifted *lifted, const lk_critical_chain *chain, lk_error *err) {
+static lk_status keep_path(lk_explanation *explanation, const lk_lifted *lifted,
+                           const lk_critical_chain *chain, lk_error *err) {
 	lk_critical_part parts[LK_CRITICALS] = {0};
 	lk_critical_path path = {.parts = parts};
 	for (int k = 0; k < LK_CRITICALS; k++)
 		if (chain->ns[k] > 0)
-			parts[path.part_count++] = (lk_critical_part){lk_critical_name((lk_critical_kind)k), chain->ns[k] * 1e-9};
+			parts[path.part_count++] =
+				(lk_critical_part){lk_critical_name((lk_critical_kind)k), chain->ns[k] * 1e-9};
 	qsort(parts, (size_t)path.part_count, sizeof *parts, by_seconds);
 	lk_critical_event *events = malloc((chain->ops.count + 1) * sizeof *events);
 	if (!events) return lk_oom(err);
@@ -54,7 +64,8 @@ static lk_status keep_path(lk_explanation *explanation, const lk_lifted *lifted,
 		const lk_critical_op *at = &chain->ops.at[i];
 		const lk_lifted_rank *rank = &lifted->rank[at->rank];
 		uint32_t event = event_of(rank, &rank->ops.at[at->op]);
-		if (event != LK_NONE && at->end_ns > at->start_ns) events[path.event_count++] = (lk_critical_event){at->rank, event};
+		if (event != LK_NONE && at->end_ns > at->start_ns)
+			events[path.event_count++] = (lk_critical_event){at->rank, event};
 	}
 	path.events = events;
 	lk_status status = lk_explain_set_path(explanation, &path, err);
@@ -65,7 +76,8 @@ static lk_status keep_path(lk_explanation *explanation, const lk_lifted *lifted,
 static lk_status add_path(lk_explanation *explanation, const lk_lifted *lifted, lk_error *err) {
 	lk_critical_chain chain;
 	lk_status status = lk_critical_find(lifted, &chain, err);
-	if (status == LK_ERR_INPUT) return LK_OK; /* ranks wait in a circle: the problems of the traces say so */
+	if (status == LK_ERR_INPUT)
+		return LK_OK; /* ranks wait in a circle: the problems of the traces say so */
 	if (status == LK_OK) status = keep_path(explanation, lifted, &chain, err);
 	lk_critical_free(&chain);
 	return status;
@@ -86,13 +98,15 @@ static const char *change_for(const lk_explain_stall *stall) {
 	};
 	for (size_t i = 0; i < sizeof changes / sizeof *changes; i++) {
 		if (strcmp(stall->kind, changes[i].kind) != 0) continue;
-		if (!changes[i].what || strncmp(stall->what, changes[i].what, strlen(changes[i].what)) == 0) return changes[i].set;
+		if (!changes[i].what || strncmp(stall->what, changes[i].what, strlen(changes[i].what)) == 0)
+			return changes[i].set;
 	}
 	return NULL;
 }
 
 /* Nothing of the hardware is changed, so any device will do where the trace's is not known. */
-static lk_status site_of(const lk_traces *traces, lk_arena *arena, lk_whatif_site *out, lk_error *err) {
+static lk_status site_of(const lk_traces *traces, lk_arena *arena, lk_whatif_site *out,
+                         lk_error *err) {
 	const lk_device *device = lk_traced_device(traces);
 	*out = (lk_whatif_site){0};
 	if (!device) device = lk_device_find("a100-sxm-80");
@@ -112,9 +126,10 @@ static lk_status add_gains(lk_explanation *explanation, const lk_lifted *lifted,
 		if (!change) continue;
 		lk_status asked = lk_whatif_worth(base, change, &seconds, err);
 		if (asked != LK_OK && asked != LK_ERR_INPUT) status = asked;
-		/* Without marked steps the graph begins with the host's first work, the step with the first kernel: more than all of
-		 * it cannot be gained. */
-		if (asked == LK_OK && seconds < explanation->step_s) lk_explain_set_gain(explanation, i, seconds);
+		/* Without marked steps the graph begins with the host's first work, the step with the first
+		 * kernel: more than all of it cannot be gained. */
+		if (asked == LK_OK && seconds < explanation->step_s)
+			lk_explain_set_gain(explanation, i, seconds);
 	}
 	lk_whatif_end(base);
 	lk_arena_free(&arena);
@@ -122,9 +137,12 @@ static lk_status add_gains(lk_explanation *explanation, const lk_lifted *lifted,
 }
 
 /* What the input does not allow is left out, and said. */
-static lk_status left_out(lk_explanation *explanation, const char *what, lk_status status, const lk_error *why, lk_error *err) {
+static lk_status left_out(lk_explanation *explanation, const char *what, lk_status status,
+                          const lk_error *why, lk_error *err) {
 	char text[512];
-	if (status == LK_ERR_INPUT) return lk_explain_add_warning(explanation, err, "%s: %s", what, lk_error_text(why, text, sizeof text));
+	if (status == LK_ERR_INPUT)
+		return lk_explain_add_warning(explanation, err, "%s: %s", what,
+		                              lk_error_text(why, text, sizeof text));
 	if (status != LK_OK && err) *err = *why;
 	return status;
 }
@@ -147,7 +165,8 @@ lk_status lk_explain_simulate(lk_explanation *explanation, lk_error *err) {
 	lk_lifted *lifted;
 	lk_error why;
 	status = lk_lift(traces, step, LK_NONE, &lifted, &why);
-	if (status != LK_OK) return left_out(explanation, "no step can be simulated", status, &why, err);
+	if (status != LK_OK)
+		return left_out(explanation, "no step can be simulated", status, &why, err);
 	status = ask_lifted(explanation, lifted, err);
 	lk_lifted_free(lifted);
 	return status;

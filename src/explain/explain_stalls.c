@@ -1,5 +1,6 @@
-/* explain_stalls.c: what costs a step its time, ranked. Each stall has the time that it costs per step (mean over
- * ranks), the figures that show it, and what people do about it. The times of stalls are disjoint parts of the step. */
+/* explain_stalls.c: what costs a step its time, ranked. Each stall has the time that it costs per
+ * step (mean over ranks), the figures that show it, and what people do about it. The times of
+ * stalls are disjoint parts of the step. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -8,19 +9,22 @@
 #include "explain/explain.h"
 #include "base/text.h"
 
-/* Below this share of a step nothing is called a stall: it would be noise, or no remedy would pay. */
+/* Below this share of a step nothing is called a stall: it would be noise, or no remedy would pay.
+ */
 static const double LEAST_SHARE = 0.005;
-/* A rank is a straggler if a third of all exposed waiting is for it; what the others cause is skew. */
+/* A rank is a straggler if a third of all exposed waiting is for it; what the others cause is skew.
+ */
 static const double STRAGGLER_SHARE = 1.0 / 3;
 /* Devices of one kind differ by a few per cent in speed; beyond this one of them is slow. */
 static const double SLOW_RATIO = 1.03;
 
-static lk_status add(lk_explain_work *work, lk_error *err, const char *kind, int subject, double lost_s, const char *what,
-					 const char *evidence, const char *remedy) {
+static lk_status add(lk_explain_work *work, lk_error *err, const char *kind, int subject,
+                     double lost_s, const char *what, const char *evidence, const char *remedy) {
 	double share = lost_s / work->result.step_s;
 	if (!(share >= LEAST_SHARE)) return LK_OK;
 	if (!what || !evidence || !remedy || !lk_push(&work->stalls)) return lk_oom(err);
-	*lk_last(&work->stalls) = (lk_explain_stall){kind, what, subject, lost_s, share, evidence, remedy, NAN};
+	*lk_last(&work->stalls) =
+		(lk_explain_stall){kind, what, subject, lost_s, share, evidence, remedy, NAN};
 	return LK_OK;
 }
 
@@ -56,12 +60,13 @@ static struct spread spread_of(const lk_explain_work *work, size_t field) {
 }
 #define SPREAD(w, field) spread_of(w, offsetof(lk_explain_rank, field))
 
-/* "; most on rank 3: 12 ms", where ranks differ; without memory nothing, for the sentence around it fails as well. */
+/* "; most on rank 3: 12 ms", where ranks differ; without memory nothing, for the sentence around it
+ * fails as well. */
 static const char *worst(lk_explain_work *work, const struct spread *spread) {
 	char time[32];
 	if (work->result.rank_count < 2 || spread->most_s < 1.1 * spread->mean_s) return "";
-	const char *text =
-		lk_arena_printf(&work->arena, "; most on rank %d: %s a step", spread->most->result.rank, ms(spread->most_s, time));
+	const char *text = lk_arena_printf(&work->arena, "; most on rank %d: %s a step",
+	                                   spread->most->result.rank, ms(spread->most_s, time));
 	return text ? text : "";
 }
 
@@ -72,7 +77,8 @@ static const char *without_prefix(const char *name) {
 }
 
 /* "Optimizer.step#SGD.step 41 %, ## forward ## 12 %" */
-static const char *places(lk_explain_work *work, const lk_rank_work *rank, const lk_rank_places *rank_places, int64_t all) {
+static const char *places(lk_explain_work *work, const lk_rank_work *rank,
+                          const lk_rank_places *rank_places, int64_t all) {
 	const char *text = "";
 	for (int i = 0; text && i < LK_PLACES && rank_places->ns[i] > 0; i++) {
 		double share = 100.0 * (double)rank_places->ns[i] / (double)all;
@@ -84,10 +90,13 @@ static const char *places(lk_explain_work *work, const lk_rank_work *rank, const
 }
 
 /* "; in: Optimizer.step#SGD.step 41 %; at: aten::add_ 12 %" */
-static const char *where(lk_explain_work *work, const lk_rank_work *rank, const lk_rank_blame *blame, int64_t all) {
-	const char *notes = places(work, rank, &blame->notes, all), *ops = places(work, rank, &blame->ops, all);
+static const char *where(lk_explain_work *work, const lk_rank_work *rank,
+                         const lk_rank_blame *blame, int64_t all) {
+	const char *notes = places(work, rank, &blame->notes, all),
+			   *ops = places(work, rank, &blame->ops, all);
 	if (!notes || !ops) return NULL;
-	return lk_arena_printf(&work->arena, "%s%s%s%s", *notes ? "; in: " : "", notes, *ops ? "; at: " : "", ops);
+	return lk_arena_printf(&work->arena, "%s%s%s%s", *notes ? "; in: " : "", notes,
+	                       *ops ? "; at: " : "", ops);
 }
 
 /* ---- the idle device ---- */
@@ -96,35 +105,46 @@ static lk_status data_loading(lk_explain_work *work, lk_error *err) {
 	char time[32];
 	struct spread idle = SPREAD(work, idle_data_ns), all = SPREAD(work, data_loading_ns);
 	bool processors = work->result.processors;
-	const char *evidence = lk_arena_printf(&work->arena, "%s, %s a step%s",
-	                                       processors ? "the main thread reads, or waits for what loads"
-	                                                  : "the device idles while the host is in the data loader",
-	                                       ms(all.mean_s, time), worst(work, &idle));
-	return add(work, err, "data loading", -1, idle.mean_s, processors ? "reading" : "data loader", evidence,
-	           processors ? "read ahead in threads or processes of their own (num_workers), in larger pieces"
-	                      : "more workers (num_workers), prefetch_factor, persistent_workers; cheaper or earlier decoding");
+	const char *evidence =
+		lk_arena_printf(&work->arena, "%s, %s a step%s",
+	                    processors ? "the main thread reads, or waits for what loads"
+	                               : "the device idles while the host is in the data loader",
+	                    ms(all.mean_s, time), worst(work, &idle));
+	return add(
+		work, err, "data loading", -1, idle.mean_s, processors ? "reading" : "data loader",
+		evidence,
+		processors
+			? "read ahead in threads or processes of their own (num_workers), in larger pieces"
+			: "more workers (num_workers), prefetch_factor, persistent_workers; cheaper or earlier "
+			  "decoding");
 }
 
 static lk_status synchronisation(lk_explain_work *work, lk_error *err) {
 	struct spread idle = SPREAD(work, idle_sync_ns);
 	const lk_rank_work *rank_work = idle.most;
 	if (!rank_work || !rank_work->result.idle_sync_ns) return LK_OK;
-	const char *at = where(work, rank_work, &rank_work->sync, rank_work->result.idle_sync_ns), *most = worst(work, &idle);
+	const char *at = where(work, rank_work, &rank_work->sync, rank_work->result.idle_sync_ns),
+			   *most = worst(work, &idle);
 	if (!at) return lk_oom(err);
-	const char *evidence = lk_arena_printf(&work->arena, "%.1f calls a step wait for the device, which then runs dry%s%s",
-	                                       (double)rank_work->sync_calls / rank_work->result.steps, at, most);
+	const char *evidence = lk_arena_printf(
+		&work->arena, "%.1f calls a step wait for the device, which then runs dry%s%s",
+		(double)rank_work->sync_calls / rank_work->result.steps, at, most);
 	return add(work, err, "sync", -1, idle.mean_s, "host waits for device", evidence,
-	           "no .item(), .cpu() or print of tensors in the loop; copies with non_blocking=True from pinned memory");
+	           "no .item(), .cpu() or print of tensors in the loop; copies with non_blocking=True "
+	           "from pinned memory");
 }
 
 /* On processors: opening, closing, writing, waiting for other threads. */
-static lk_status other_calls(lk_explain_work *work, const struct spread *idle, const char *at, lk_error *err) {
+static lk_status other_calls(lk_explain_work *work, const struct spread *idle, const char *at,
+                             lk_error *err) {
 	const lk_rank_work *rank_work = idle->most;
 	const char *evidence = lk_arena_printf(
-		&work->arena, "%.0f times a step the main thread is in calls that neither read nor communicate%s%s",
+		&work->arena,
+		"%.0f times a step the main thread is in calls that neither read nor communicate%s%s",
 		(double)rank_work->late.gaps / rank_work->result.steps, at, worst(work, idle));
 	return add(work, err, "other calls", -1, idle->mean_s, "files and waiting", evidence,
-	           "files opened once, not in steps; checkpoints written by a thread of their own; fewer locks");
+	           "files opened once, not in steps; checkpoints written by a thread of their own; "
+	           "fewer locks");
 }
 
 static lk_status launching(lk_explain_work *work, lk_error *err) {
@@ -133,16 +153,22 @@ static lk_status launching(lk_explain_work *work, lk_error *err) {
 	const lk_rank_work *rank_work = idle.most;
 	if (!rank_work || !rank_work->result.idle_host_ns) return LK_OK;
 	const lk_explain_launch *launch = &rank_work->launch;
-	const char *at = where(work, rank_work, &rank_work->late, rank_work->result.idle_host_ns), *most = worst(work, &idle);
+	const char *at = where(work, rank_work, &rank_work->late, rank_work->result.idle_host_ns),
+			   *most = worst(work, &idle);
 	if (!at) return lk_oom(err);
 	if (work->result.processors) return other_calls(work, &idle, at, err);
-	const char *evidence = lk_arena_printf(
-		&work->arena,
-		"gaps ended by a late launch: %.0f a step; launch call %s and kernel %s (medians), %.0f %% of kernels shorter "
-		"than their launch%s%s",
-		(double)rank_work->late.gaps / rank_work->result.steps, ms(launch->cpu_duration.median_ns * 1e-9, call),
-		ms(launch->gpu_duration.median_ns * 1e-9, kernel),
-		launch->cpu_duration.count ? 100.0 * (double)launch->short_kernels / (double)launch->cpu_duration.count : 0, at, most);
+	const char *evidence =
+		lk_arena_printf(&work->arena,
+	                    "gaps ended by a late launch: %.0f a step; launch call %s and kernel %s "
+	                    "(medians), %.0f %% of kernels shorter "
+	                    "than their launch%s%s",
+	                    (double)rank_work->late.gaps / rank_work->result.steps,
+	                    ms(launch->cpu_duration.median_ns * 1e-9, call),
+	                    ms(launch->gpu_duration.median_ns * 1e-9, kernel),
+	                    launch->cpu_duration.count ? 100.0 * (double)launch->short_kernels /
+	                                                     (double)launch->cpu_duration.count
+	                                               : 0,
+	                    at, most);
 	return add(work, err, "launch", -1, idle.mean_s, "host launches too late", evidence,
 	           "CUDA graphs or torch.compile, fused optimizers and layers, larger micro-batches");
 }
@@ -150,95 +176,126 @@ static lk_status launching(lk_explain_work *work, lk_error *err) {
 static lk_status device_gaps(lk_explain_work *work, lk_error *err) {
 	struct spread idle = SPREAD(work, idle_other_ns);
 	if (!idle.most || !idle.most->device.count) return LK_OK;
-	const char *evidence = lk_arena_printf(&work->arena,
-										   "work was launched and had not begun: it waits for another stream, or "
-										   "its launch was on the way%s",
-										   worst(work, &idle));
+	const char *evidence =
+		lk_arena_printf(&work->arena,
+	                    "work was launched and had not begun: it waits for another stream, or "
+	                    "its launch was on the way%s",
+	                    worst(work, &idle));
 	return add(work, err, "gaps", -1, idle.mean_s, "between kernels", evidence,
-	           work->result.processors ? "look for what the main thread waits for"
-	                                : "fewer, larger kernels; CUDA graphs; look for events between streams");
+	           work->result.processors
+	               ? "look for what the main thread waits for"
+	               : "fewer, larger kernels; CUDA graphs; look for events between streams");
 }
 
 static lk_status copying(lk_explain_work *work, lk_error *err) {
 	char time[32];
-	struct spread h2d = SPREAD(work, h2d_exposed_ns), all = SPREAD(work, h2d_ns), any = SPREAD(work, exposed_memory_ns);
-	const char *evidence =
-		lk_arena_printf(&work->arena, "copies from the host take %s a step, %.0f %% of it while nothing computes%s",
-						ms(all.mean_s, time), 100 * h2d.mean_s / all.mean_s, worst(work, &h2d));
+	struct spread h2d = SPREAD(work, h2d_exposed_ns), all = SPREAD(work, h2d_ns),
+				  any = SPREAD(work, exposed_memory_ns);
+	const char *evidence = lk_arena_printf(
+		&work->arena, "copies from the host take %s a step, %.0f %% of it while nothing computes%s",
+		ms(all.mean_s, time), 100 * h2d.mean_s / all.mean_s, worst(work, &h2d));
 	LK_TRY(add(work, err, "copies", -1, h2d.mean_s, "host to device", evidence,
 	           "pin_memory and non_blocking=True, on a stream of their own, a batch ahead"));
 	any.mean_s -= h2d.mean_s;
-	evidence = lk_arena_printf(&work->arena, "other copies and fills of memory that nothing covers%s", worst(work, &any));
+	evidence = lk_arena_printf(
+		&work->arena, "other copies and fills of memory that nothing covers%s", worst(work, &any));
 	return add(work, err, "copies", -1, any.mean_s, "other", evidence,
-			   "avoid .cpu(), .contiguous() and zero-filling in the loop");
+	           "avoid .cpu(), .contiguous() and zero-filling in the loop");
 }
 
 /* ---- communication ---- */
 
 static const char *comm_remedy(const char *kind, bool processors) {
 	if (strcmp(kind, "all_to_all") == 0)
-		return "overlap it with dense layers (two micro-batches in turns), smaller types, experts or tables nearer";
-	if (strcmp(kind, "all_gather") == 0) return "prefetch the next layer's weights earlier; larger sharding units";
-	if (strcmp(kind, "send") == 0 || strcmp(kind, "recv") == 0) return "more micro-batches, or an interleaved schedule";
-	return processors ? "begin earlier and overlap with the backward pass: non-blocking calls, smaller first buckets"
-	                  : "begin earlier and overlap with the backward pass: smaller first buckets, a stream of its own";
+		return "overlap it with dense layers (two micro-batches in turns), smaller types, experts "
+			   "or tables nearer";
+	if (strcmp(kind, "all_gather") == 0)
+		return "prefetch the next layer's weights earlier; larger sharding units";
+	if (strcmp(kind, "send") == 0 || strcmp(kind, "recv") == 0)
+		return "more micro-batches, or an interleaved schedule";
+	return processors ? "begin earlier and overlap with the backward pass: non-blocking calls, "
+	                    "smaller first buckets"
+	                  : "begin earlier and overlap with the backward pass: smaller first buckets, "
+	                    "a stream of its own";
 }
 
 static lk_status communication(lk_explain_work *work, const lk_explain_comm *comm, lk_error *err) {
 	char all[32], size[32] = "";
-	double steps = rank_steps(work), shown = (double)(comm->exposed_ns - comm->exposed_wait_ns) * 1e-9 / steps;
+	double steps = rank_steps(work),
+		   shown = (double)(comm->exposed_ns - comm->exposed_wait_ns) * 1e-9 / steps;
 	if (!isnan(comm->bytes)) lk_format_bytes(comm->bytes / (double)comm->count, size, sizeof size);
-	const char *what = *comm->group ? lk_arena_printf(&work->arena, "%s of %.80s", comm->kind, comm->group) : comm->kind;
+	const char *what = *comm->group
+	                       ? lk_arena_printf(&work->arena, "%s of %.80s", comm->kind, comm->group)
+	                       : comm->kind;
 	const char *evidence = lk_arena_printf(
-		&work->arena, "%.1f a step%s%s, %s a step and rank, %.0f %% hidden behind computation%s", (double)comm->count / steps,
-		*size ? " of " : "", size, ms((double)comm->kernel_ns * 1e-9 / steps, all),
+		&work->arena, "%.1f a step%s%s, %s a step and rank, %.0f %% hidden behind computation%s",
+		(double)comm->count / steps, *size ? " of " : "", size,
+		ms((double)comm->kernel_ns * 1e-9 / steps, all),
 		comm->kernel_ns ? 100 - 100.0 * (double)comm->exposed_ns / (double)comm->kernel_ns : 0,
-		comm->matched ? "; waiting for late ranks not counted" : "; waiting for other ranks counted too");
-	return add(work, err, "communication", (int)(comm - work->result.comm), shown, what, evidence, comm_remedy(comm->kind, work->result.processors));
+		comm->matched ? "; waiting for late ranks not counted"
+					  : "; waiting for other ranks counted too");
+	return add(work, err, "communication", (int)(comm - work->result.comm), shown, what, evidence,
+	           comm_remedy(comm->kind, work->result.processors));
 }
 
-static lk_status host_communication(lk_explain_work *work, const lk_explain_comm *comm, lk_error *err) {
+static lk_status host_communication(lk_explain_work *work, const lk_explain_comm *comm,
+                                    lk_error *err) {
 	double steps = rank_steps(work);
-	const char *what = *comm->group ? lk_arena_printf(&work->arena, "%s of %.80s", comm->kind, comm->group) : comm->kind;
+	const char *what = *comm->group
+	                       ? lk_arena_printf(&work->arena, "%s of %.80s", comm->kind, comm->group)
+	                       : comm->kind;
 	const char *evidence = lk_arena_printf(
-		&work->arena, "%.1f a step on the host; what runs beside it is not in the trace", (double)comm->count / steps);
-	return add(work, err, "communication", (int)(comm - work->result.comm), (double)comm->exposed_ns * 1e-9 / steps, what, evidence,
+		&work->arena, "%.1f a step on the host; what runs beside it is not in the trace",
+		(double)comm->count / steps);
+	return add(work, err, "communication", (int)(comm - work->result.comm),
+	           (double)comm->exposed_ns * 1e-9 / steps, what, evidence,
 	           "fewer, larger messages; NCCL where there are devices");
 }
 
-static lk_status straggler(lk_explain_work *work, const lk_explain_straggler *explain_straggler, lk_error *err) {
+static lk_status straggler(lk_explain_work *work, const lk_explain_straggler *explain_straggler,
+                           lk_error *err) {
 	char late[32];
 	bool slow = explain_straggler->compute_ratio > SLOW_RATIO;
 	const char *what = lk_arena_printf(&work->arena, "rank %d", explain_straggler->rank);
 	const char *evidence = lk_arena_printf(
 		&work->arena,
-		"last at %.0f %% of %.0f collectives, then %s behind; computes %.3f times as long as the median rank",
-		100.0 * (double)explain_straggler->last / (double)explain_straggler->collectives, (double)explain_straggler->collectives,
-		ms((double)explain_straggler->late_ns * 1e-9 / (double)explain_straggler->last, late), explain_straggler->compute_ratio);
-	return add(work, err, "straggler", explain_straggler->rank, (double)explain_straggler->caused_ns * 1e-9 / rank_steps(work), what, evidence,
-	           slow ? work->result.processors ? "its share of the work, or its processor: clocks, other load, binding"
-	                                       : "its share of the work, or its device: clocks, power limit, temperature, ECC"
-	                : "its host: CPU binding, data loading, other load on the node");
+		"last at %.0f %% of %.0f collectives, then %s behind; computes %.3f times as long as the "
+		"median rank",
+		100.0 * (double)explain_straggler->last / (double)explain_straggler->collectives,
+		(double)explain_straggler->collectives,
+		ms((double)explain_straggler->late_ns * 1e-9 / (double)explain_straggler->last, late),
+		explain_straggler->compute_ratio);
+	return add(
+		work, err, "straggler", explain_straggler->rank,
+		(double)explain_straggler->caused_ns * 1e-9 / rank_steps(work), what, evidence,
+		slow ? work->result.processors
+	               ? "its share of the work, or its processor: clocks, other load, binding"
+	               : "its share of the work, or its device: clocks, power limit, temperature, ECC"
+			 : "its host: CPU binding, data loading, other load on the node");
 }
 
 static lk_status stragglers(lk_explain_work *work, lk_error *err) {
 	const lk_explanation *explanation = &work->result;
 	double all = 0, left = 0, lasts = 0, most = 0;
-	for (int i = 0; i < explanation->straggler_count; i++) all += (double)explanation->stragglers[i].caused_ns;
+	for (int i = 0; i < explanation->straggler_count; i++)
+		all += (double)explanation->stragglers[i].caused_ns;
 	for (int i = 0; i < explanation->straggler_count; i++) {
 		const lk_explain_straggler *explain_straggler = &explanation->stragglers[i];
-		if (explain_straggler->last && (double)explain_straggler->caused_ns > STRAGGLER_SHARE * all) {
+		if (explain_straggler->last &&
+		    (double)explain_straggler->caused_ns > STRAGGLER_SHARE * all) {
 			LK_TRY(straggler(work, explain_straggler, err));
 			continue;
 		}
 		left += (double)explain_straggler->caused_ns;
 		lasts += explain_straggler->last > 0;
-		if ((double)explain_straggler->caused_ns > most) most = (double)explain_straggler->caused_ns;
+		if ((double)explain_straggler->caused_ns > most)
+			most = (double)explain_straggler->caused_ns;
 	}
-	const char *evidence =
-		lk_arena_printf(&work->arena, "%.0f ranks come last in turn; the worst of them causes %.0f %% of it", lasts,
-						left > 0 ? 100 * most / left : 0);
-	return add(work, err, "arrival skew", -1, left * 1e-9 / rank_steps(work), "ranks come at different times", evidence,
+	const char *evidence = lk_arena_printf(
+		&work->arena, "%.0f ranks come last in turn; the worst of them causes %.0f %% of it", lasts,
+		left > 0 ? 100 * most / left : 0);
+	return add(work, err, "arrival skew", -1, left * 1e-9 / rank_steps(work),
+	           "ranks come at different times", evidence,
 	           "even out the work (lengths of sequences, tables), bind processes to cores");
 }
 
@@ -252,17 +309,20 @@ static int by_loss(const void *a, const void *b) {
 static lk_status on_hosts(lk_explain_work *work, lk_error *err) {
 	char time[32];
 	struct spread all = SPREAD(work, data_loading_ns);
-	const char *evidence = lk_arena_printf(&work->arena, "the main thread is in the data loader for %s a step%s",
-										   ms(all.mean_s, time), worst(work, &all));
+	const char *evidence =
+		lk_arena_printf(&work->arena, "the main thread is in the data loader for %s a step%s",
+	                    ms(all.mean_s, time), worst(work, &all));
 	LK_TRY(add(work, err, "data loading", -1, all.mean_s, "data loader", evidence,
-			   "more workers (num_workers), prefetch_factor"));
-	for (int i = 0; i < work->result.comm_count; i++) LK_TRY(host_communication(work, &work->result.comm[i], err));
+	           "more workers (num_workers), prefetch_factor"));
+	for (int i = 0; i < work->result.comm_count; i++)
+		LK_TRY(host_communication(work, &work->result.comm[i], err));
 	return LK_OK;
 }
 
 static bool on_processors(const lk_explain_work *work) {
 	bool all = work->count > 0;
-	for (uint32_t r = 0; r < work->count; r++) all &= !work->rank[r].shown || work->rank[r].c->processor;
+	for (uint32_t r = 0; r < work->count; r++)
+		all &= !work->rank[r].shown || work->rank[r].c->processor;
 	return all;
 }
 
@@ -274,11 +334,13 @@ lk_status lk_explain_stalls(lk_explain_work *work, lk_error *err) {
 		LK_TRY(launching(work, err));
 		LK_TRY(device_gaps(work, err));
 		LK_TRY(copying(work, err));
-		for (int i = 0; i < work->result.comm_count; i++) LK_TRY(communication(work, &work->result.comm[i], err));
+		for (int i = 0; i < work->result.comm_count; i++)
+			LK_TRY(communication(work, &work->result.comm[i], err));
 		LK_TRY(stragglers(work, err));
 	} else {
 		LK_TRY(on_hosts(work, err));
 	}
-	if (work->stalls.count) qsort(work->stalls.at, work->stalls.count, sizeof *work->stalls.at, by_loss);
+	if (work->stalls.count)
+		qsort(work->stalls.at, work->stalls.count, sizeof *work->stalls.at, by_loss);
 	return LK_OK;
 }

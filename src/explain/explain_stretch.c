@@ -1,6 +1,6 @@
-/* explain_stretch.c: gaps of the device that follow one another for the same reason, as one stretch: where in the trace
- * to look. A stretch goes on as long as the device is idle for that reason in half of it, and the calls that end its
- * gaps are in the same annotation. */
+/* explain_stretch.c: gaps of the device that follow one another for the same reason, as one
+ * stretch: where in the trace to look. A stretch goes on as long as the device is idle for that
+ * reason in half of it, and the calls that end its gaps are in the same annotation. */
 #include <stdlib.h>
 
 #include "explain/explain.h"
@@ -12,7 +12,8 @@ static const int64_t KEPT_PART = 1000;
 
 static bool keep(lk_rank_work *work, int cause) {
 	lk_stretch *stretch = &work->open[cause];
-	if (!stretch->gaps || stretch->lost_ns < lk_times_length(&work->windows) / KEPT_PART) return true;
+	if (!stretch->gaps || stretch->lost_ns < lk_times_length(&work->windows) / KEPT_PART)
+		return true;
 	if (!lk_push(&work->stretches)) return false;
 	lk_explain_stretch *row = lk_last(&work->stretches);
 	*row = (lk_explain_stretch){
@@ -30,12 +31,14 @@ static bool keep(lk_rank_work *work, int cause) {
 	return true;
 }
 
-bool lk_stretch_add(lk_rank_work *work, int cause, const lk_interval *gap, int64_t lost, uint32_t call) {
+bool lk_stretch_add(lk_rank_work *work, int cause, const lk_interval *gap, int64_t lost,
+                    uint32_t call) {
 	lk_stretch *stretch = &work->open[cause];
 	uint32_t note = 0, op = 0;
 	if (lost <= 0) return true;
 	if (call != LK_NONE) lk_rank_place(work, call, &note, &op);
-	if (stretch->gaps && (note != stretch->note || (stretch->lost_ns + lost) * 2 < gap->end - stretch->start)) {
+	if (stretch->gaps &&
+	    (note != stretch->note || (stretch->lost_ns + lost) * 2 < gap->end - stretch->start)) {
 		if (!keep(work, cause)) return false;
 		stretch->gaps = 0;
 	}

@@ -1,5 +1,6 @@
-/* explain_times.c: sets of times that can be asked how much of them lies between two moments; sorting and statistics of
- * durations. Traces have millions of events: everything here is linear but for the search of one moment. */
+/* explain_times.c: sets of times that can be asked how much of them lies between two moments;
+ * sorting and statistics of durations. Traces have millions of events: everything here is linear
+ * but for the search of one moment. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -33,7 +34,8 @@ static int64_t until(const lk_times *times, int64_t moment) {
 		else high = middle;
 	}
 	int64_t length = times->before[low];
-	if (low < times->set.count && times->set.at[low].start < moment) length += moment - times->set.at[low].start;
+	if (low < times->set.count && times->set.at[low].start < moment)
+		length += moment - times->set.at[low].start;
 	return length;
 }
 

@@ -1,21 +1,26 @@
-/* collective_curves.c: corrections from the rows of a fabric, curve by curve. What is left of ln(measured / model) is
- * averaged around each power of two of bytes, with weights that fall to 0 at the next ones. */
+/* collective_curves.c: corrections from the rows of a fabric, curve by curve. What is left of
+ * ln(measured / model) is averaged around each power of two of bytes, with weights that fall to 0
+ * at the next ones. */
 #include <math.h>
 
 #include "fit/fits.h"
 
-enum { FEWEST = 4 }; /* sizes of a curve; fewer are a few calls and not a curve */
+enum {
+	FEWEST = 4
+}; /* sizes of a curve; fewer are a few calls and not a curve */
 
 static bool same_curve(const lk_curve *curve, const lk_coll_row *row) {
 	return curve->kind == row->kind && curve->gpus == row->gpus && curve->nodes == row->nodes;
 }
 
-static bool fit_curve(const lk_coll_pick *rows, size_t count, const lk_fabric *fabric, lk_curve *curve) {
+static bool fit_curve(const lk_coll_pick *rows, size_t count, const lk_fabric *fabric,
+                      lk_curve *curve) {
 	double weight[LK_CURVE_KNOTS] = {0};
 	int sizes = 0;
 	for (size_t i = 0; i < count; i++) {
 		if (!same_curve(curve, rows[i])) continue;
-		double left = log(rows[i]->us / lk_coll_row_time(rows[i], fabric)), place = lk_curve_place(rows[i]->bytes);
+		double left = log(rows[i]->us / lk_coll_row_time(rows[i], fabric)),
+			   place = lk_curve_place(rows[i]->bytes);
 		for (int k = (int)place; k < LK_CURVE_KNOTS && k < place + 1; k++) {
 			double w = 1 - fabs(place - k);
 			weight[k] += w, curve->correction[k] += w * left;
@@ -30,7 +35,8 @@ static bool fit_curve(const lk_coll_pick *rows, size_t count, const lk_fabric *f
 	return sizes >= FEWEST;
 }
 
-void lk_coll_curves_fit(const lk_coll_pick *rows, size_t count, const lk_fabric *fabric, lk_curves *out) {
+void lk_coll_curves_fit(const lk_coll_pick *rows, size_t count, const lk_fabric *fabric,
+                        lk_curves *out) {
 	lk_fabric model = *fabric;
 	model.curves = NULL;
 	out->count = 0;

@@ -1,6 +1,7 @@
-/* collective_fit.c: the model's five numbers from the rows of a fabric, by a simplex search for the smallest mean
- * |ln(predicted / measured)|. A number that no row depends on keeps its start: the NICs' share where nothing crosses
- * the network; and all are held near it by a small penalty, so that what few rows tell loosely stays usual. */
+/* collective_fit.c: the model's five numbers from the rows of a fabric, by a simplex search for the
+ * smallest mean |ln(predicted / measured)|. A number that no row depends on keeps its start: the
+ * NICs' share where nothing crosses the network; and all are held near it by a small penalty, so
+ * that what few rows tell loosely stays usual. */
 #include "fit/fits.h"
 
 #include <math.h>
@@ -8,7 +9,9 @@
 
 #include "base/fit.h"
 
-enum { EVALUATIONS = 1500 };
+enum {
+	EVALUATIONS = 1500
+};
 static const double pull = .002; /* of a number towards its start: a factor e costs .2 % */
 
 double lk_coll_row_time(const lk_coll_row *row, const lk_fabric *fabric) {
@@ -27,7 +30,8 @@ static double mean_error(const double *x, void *context) {
 	lk_fabric fabric = {0};
 	for (int i = 0; i < LK_FABRIC_NUMBERS; i++) *lk_fabric_number(&fabric, i) = x[i];
 	double sum = 0, moved = 0;
-	for (size_t i = 0; i < fit->count; i++) sum += fabs(log(lk_coll_row_time(fit->rows[i], &fabric) / fit->rows[i]->us));
+	for (size_t i = 0; i < fit->count; i++)
+		sum += fabs(log(lk_coll_row_time(fit->rows[i], &fabric) / fit->rows[i]->us));
 	for (int i = 0; i < LK_FABRIC_NUMBERS; i++)
 		if (fit->start[i] > 0 && i != LK_FABRIC_BUFFER) moved += pow(log(x[i] / fit->start[i]), 2);
 	return (fit->count ? sum / (double)fit->count : 0) + pull * moved;
@@ -38,12 +42,14 @@ static void hold(lk_fit_number *number) {
 }
 
 /* The search begins at `start`; a number that no row depends on is held there. */
-static void set_limits(const lk_coll_pick *rows, size_t count, const lk_fabric *start, lk_fit_number *numbers) {
+static void set_limits(const lk_coll_pick *rows, size_t count, const lk_fabric *start,
+                       lk_fit_number *numbers) {
 	bool inside = false, network = false, messages = false;
 	lk_fabric from = *start;
 	for (size_t i = 0; i < count; i++) {
 		bool leaves = rows[i]->nodes > 1;
-		inside |= !leaves, network |= leaves, messages |= leaves && rows[i]->kind == LK_COLL_SENDRECV;
+		inside |= !leaves, network |= leaves,
+			messages |= leaves && rows[i]->kind == LK_COLL_SENDRECV;
 	}
 	for (int i = 0; i < LK_FABRIC_NUMBERS; i++) {
 		numbers[i] = lk_fabric_limits[i];
@@ -56,7 +62,8 @@ static void set_limits(const lk_coll_pick *rows, size_t count, const lk_fabric *
 	if (!inside) hold(&numbers[LK_FABRIC_WIRE]);
 }
 
-void lk_fabric_fit(const lk_coll_pick *rows, size_t count, const lk_fabric *start, lk_fabric *out, double *error) {
+void lk_fabric_fit(const lk_coll_pick *rows, size_t count, const lk_fabric *start, lk_fabric *out,
+                   double *error) {
 	lk_fit_number numbers[LK_FABRIC_NUMBERS];
 	struct fit f = {.rows = rows, .count = count};
 	double x[LK_FABRIC_NUMBERS];
@@ -67,8 +74,9 @@ void lk_fabric_fit(const lk_coll_pick *rows, size_t count, const lk_fabric *star
 	for (int i = 0; i < LK_FABRIC_NUMBERS; i++) *lk_fabric_number(out, i) = x[i];
 }
 
-lk_status lk_coll_predict_model(const lk_coll_pick *seen, size_t seen_count, const lk_coll_pick *held,
-								size_t held_count, double *us, lk_error *err) {
+lk_status lk_coll_predict_model(const lk_coll_pick *seen, size_t seen_count,
+                                const lk_coll_pick *held, size_t held_count, double *us,
+                                lk_error *err) {
 	lk_fabric fabric;
 	lk_curves curves;
 	(void)err;

@@ -1,8 +1,9 @@
 /* cross_runs.c: cross-validation of training runs, and ranges from it.
  *
- * A run's class is its software stack, its architecture and whether it has experts. The range of a class is the shortest
- * interval of ln(measured / predicted) that holds `share` of the class's runs: not centred on 0 where predictions lean to
- * one side. A class with fewer than FEWEST runs takes the next wider one: of all architectures, of all stacks. */
+ * A run's class is its software stack, its architecture and whether it has experts. The range of a
+ * class is the shortest interval of ln(measured / predicted) that holds `share` of the class's
+ * runs: not centred on 0 where predictions lean to one side. A class with fewer than FEWEST runs
+ * takes the next wider one: of all architectures, of all stacks. */
 #include "fit/fits.h"
 
 #include <math.h>
@@ -12,13 +13,16 @@
 #include "step/step.h"
 #include "base/stats.h"
 
-enum { FEWEST = 10 };
-static const double share = .80; /* the shortest of many intervals holds a little less of what was not seen */
+enum {
+	FEWEST = 10
+};
+static const double share =
+	.80; /* the shortest of many intervals holds a little less of what was not seen */
 
 /* ---- predictions ---- */
 
-static lk_status predict_fold(const lk_runs *runs, const lk_runs_fit *fit, const int *fold, int left_out, double *x,
-                              lk_cross_run *out, lk_error *err) {
+static lk_status predict_fold(const lk_runs *runs, const lk_runs_fit *fit, const int *fold,
+                              int left_out, double *x, lk_cross_run *out, lk_error *err) {
 	LK_TRY(lk_runs_fit_without(fit, fold, left_out, x, err));
 	for (size_t i = 0; i < runs->count; i++) {
 		lk_constants constants;
@@ -43,8 +47,14 @@ static void shortest(const double *x, size_t n, double *low, double *high) {
 	lk_shortest(x, n, (size_t)fmin(ceil(share * (double)(n + 1)), (double)n), low, high);
 }
 
-/* Classes from narrow to wide: kind of network, stack and architecture; without the architecture; without the stack. */
-enum { NARROW, STACK, KIND, LEVELS };
+/* Classes from narrow to wide: kind of network, stack and architecture; without the architecture;
+ * without the stack. */
+enum {
+	NARROW,
+	STACK,
+	KIND,
+	LEVELS
+};
 
 static bool same_class(const lk_run *a, const lk_run *b, int level) {
 	if ((a->job.model.experts > 0) != (b->job.model.experts > 0)) return false;
@@ -53,11 +63,12 @@ static bool same_class(const lk_run *a, const lk_run *b, int level) {
 }
 
 /* The offsets of runs alike, but for run `self` (-1: all); returns how many. */
-static size_t collect(const lk_runs *runs, const lk_cross_run *cross, ptrdiff_t self, const lk_run *like, int level,
-                      double *x) {
+static size_t collect(const lk_runs *runs, const lk_cross_run *cross, ptrdiff_t self,
+                      const lk_run *like, int level, double *x) {
 	size_t n = 0;
 	for (size_t i = 0; i < runs->count; i++) {
-		if (*runs->at[i].refused || (ptrdiff_t)i == self || !same_class(&runs->at[i], like, level)) continue;
+		if (*runs->at[i].refused || (ptrdiff_t)i == self || !same_class(&runs->at[i], like, level))
+			continue;
 		double o = offset(&runs->at[i], &cross[i]);
 		if (isfinite(o)) x[n++] = o;
 	}
@@ -80,8 +91,8 @@ static void range_runs(const lk_runs *runs, double *x, lk_cross_run *cross) {
 	}
 }
 
-lk_status lk_runs_cross(lk_arena *arena, const lk_runs *runs, const lk_runs_fit *fit, const int *fold, int folds,
-                        lk_cross_run *out, lk_error *err) {
+lk_status lk_runs_cross(lk_arena *arena, const lk_runs *runs, const lk_runs_fit *fit,
+                        const int *fold, int folds, lk_cross_run *out, lk_error *err) {
 	double *x = LK_ARRAY(arena, double, (size_t)lk_runs_fit_numbers(fit) + runs->count);
 	if (!x) return lk_oom(err);
 	for (size_t i = 0; i < runs->count; i++) out[i] = (lk_cross_run){NAN, NAN, NAN};
@@ -91,15 +102,17 @@ lk_status lk_runs_cross(lk_arena *arena, const lk_runs *runs, const lk_runs_fit 
 }
 
 /* One row of family "range"; none for a class with too few runs. */
-static lk_status put_range(const lk_runs *runs, const lk_cross_run *cross, const lk_run *like, int level, double *x,
-                           const lk_calibration_row *source, lk_calibration *out, lk_error *err) {
+static lk_status put_range(const lk_runs *runs, const lk_cross_run *cross, const lk_run *like,
+                           int level, double *x, const lk_calibration_row *source,
+                           lk_calibration *out, lk_error *err) {
 	double low, high, sum = 0;
 	size_t n = collect(runs, cross, -1, like, level, x);
 	if (n < FEWEST) return LK_OK;
 	shortest(x, n, &low, &high);
 	for (size_t i = 0; i < n; i++) sum += fabs(x[i]);
 	char *variant = lk_range_class(&out->arena, level < KIND ? like->stack : NULL,
-	                               level < STACK ? lk_arch_name(lk_run_arch(like)) : NULL, like->job.model.experts > 0);
+	                               level < STACK ? lk_arch_name(lk_run_arch(like)) : NULL,
+	                               like->job.model.experts > 0);
 	lk_calibration_row *row = variant ? lk_calibration_add(out, "range", "step", variant) : NULL;
 	if (!row) return lk_oom(err);
 	row->source = source->source, row->date = source->date;
@@ -110,9 +123,10 @@ static lk_status put_range(const lk_runs *runs, const lk_cross_run *cross, const
 	return LK_OK;
 }
 
-lk_status lk_runs_range_rows(const lk_runs *runs, const lk_cross_run *cross, const char *source, const char *date,
-                             lk_calibration *out, lk_error *err) {
-	lk_calibration_row text = {.source = lk_arena_strdup(&out->arena, source), .date = lk_arena_strdup(&out->arena, date)};
+lk_status lk_runs_range_rows(const lk_runs *runs, const lk_cross_run *cross, const char *source,
+                             const char *date, lk_calibration *out, lk_error *err) {
+	lk_calibration_row text = {.source = lk_arena_strdup(&out->arena, source),
+	                           .date = lk_arena_strdup(&out->arena, date)};
 	double *x = LK_ARRAY(&out->arena, double, runs->count);
 	if (!text.source || !text.date || !x) return lk_oom(err);
 	for (int level = KIND; level >= NARROW; level--)

@@ -1,5 +1,6 @@
-/* fit_gemm.c: fits of the product model: the formula's numbers by a simplex search, device by device; then boosted trees on
- * what the formula leaves over, over all devices together. What trees gain over the formula: docs/METHOD.md. */
+/* fit_gemm.c: fits of the product model: the formula's numbers by a simplex search, device by
+ * device; then boosted trees on what the formula leaves over, over all devices together. What trees
+ * gain over the formula: docs/METHOD.md. */
 #include "fit/fits.h"
 
 #include <math.h>
@@ -13,7 +14,10 @@
 
 /* ---- the table ---- */
 
-enum { OCTAVE_FOLDS = 6, PAIR_FOLDS = 10 };
+enum {
+	OCTAVE_FOLDS = 6,
+	PAIR_FOLDS = 10
+};
 
 static int device_index(lk_gemm_table *table, const lk_device *device) {
 	for (int i = 0; i < table->devices; i++)
@@ -24,7 +28,8 @@ static int device_index(lk_gemm_table *table, const lk_device *device) {
 }
 
 static int by_pair(const void *a, const void *b) {
-	const lk_gemm_shape *x = &((const lk_gemm_point *)a)->shape, *y = &((const lk_gemm_point *)b)->shape;
+	const lk_gemm_shape *x = &((const lk_gemm_point *)a)->shape,
+						*y = &((const lk_gemm_point *)b)->shape;
 	if (x->n != y->n) return x->n < y->n ? -1 : 1;
 	return (x->k > y->k) - (x->k < y->k);
 }
@@ -33,7 +38,8 @@ static int by_pair(const void *a, const void *b) {
 static size_t sort_by_pair(lk_gemm_table *table) {
 	size_t pairs = table->count > 0;
 	qsort(table->points, table->count, sizeof *table->points, by_pair);
-	for (size_t i = 1; i < table->count; i++) pairs += by_pair(&table->points[i - 1], &table->points[i]) != 0;
+	for (size_t i = 1; i < table->count; i++)
+		pairs += by_pair(&table->points[i - 1], &table->points[i]) != 0;
 	return pairs;
 }
 
@@ -46,24 +52,26 @@ static int octave(const lk_gemm_shape *shape) {
 	return (int)floor(log2(2 * shape->batch * shape->m * shape->n * shape->k));
 }
 
-/* Sweeps over m for few (n, k): whole pairs are left out. Random shapes: whole octaves of the floating-point operations, every
- * sixth together. */
+/* Sweeps over m for few (n, k): whole pairs are left out. Random shapes: whole octaves of the
+ * floating-point operations, every sixth together. */
 static void set_folds(lk_gemm_table *table, int folds) {
 	bool sweep = sort_by_pair(table) * 20 < table->count;
 	qsort(table->points, table->count, sizeof *table->points, by_row);
 	table->folds = folds == LK_FOLDS_GPU ? table->devices : sweep ? PAIR_FOLDS : OCTAVE_FOLDS;
-	table->held_out = folds == LK_FOLDS_GPU ? "whole GPUs" : sweep ? "whole (n, k) pairs" : "whole size octaves";
+	table->held_out = folds == LK_FOLDS_GPU ? "whole GPUs"
+	                  : sweep               ? "whole (n, k) pairs"
+	                                        : "whole size octaves";
 	for (size_t i = 0; i < table->count; i++) {
 		lk_gemm_point *point = &table->points[i];
 		uint64_t pair = (uint64_t)point->shape.n << 32 | (uint64_t)point->shape.k;
 		point->fold = folds == LK_FOLDS_GPU ? point->device
-		          : sweep               ? (int)(lk_hash64(pair) % PAIR_FOLDS)
-		                                : octave(&point->shape) % OCTAVE_FOLDS;
+		              : sweep               ? (int)(lk_hash64(pair) % PAIR_FOLDS)
+		                                    : octave(&point->shape) % OCTAVE_FOLDS;
 	}
 }
 
-lk_status lk_gemm_table_build(lk_arena *arena, const lk_op_sample *samples, size_t count, lk_dtype dtype, int folds,
-                              lk_gemm_table *out, lk_error *err) {
+lk_status lk_gemm_table_build(lk_arena *arena, const lk_op_sample *samples, size_t count,
+                              lk_dtype dtype, int folds, lk_gemm_table *out, lk_error *err) {
 	*out = (lk_gemm_table){.dtype = dtype, .held_out = ""};
 	out->points = LK_ARRAY(arena, lk_gemm_point, count);
 	if (!out->points) return lk_oom(err);
@@ -72,7 +80,8 @@ lk_status lk_gemm_table_build(lk_arena *arena, const lk_op_sample *samples, size
 		if (sample->family != LK_FAMILY_GEMM || sample->dtype != dtype || !sample->device) continue;
 		int device = device_index(out, sample->device);
 		if (device < 0) continue;
-		out->points[out->count++] = (lk_gemm_point){i, sample, {sample->dtype, sample->batch, sample->m, sample->n, sample->k}, device, 0};
+		out->points[out->count++] = (lk_gemm_point){
+			i, sample, {sample->dtype, sample->batch, sample->m, sample->n, sample->k}, device, 0};
 	}
 	set_folds(out, folds);
 	return LK_OK;
@@ -80,11 +89,16 @@ lk_status lk_gemm_table_build(lk_arena *arena, const lk_op_sample *samples, size
 
 /* ---- the formula's numbers ---- */
 
-enum { NUMBERS = 9, SAMPLE = 600, EVALUATIONS = 300 };
+enum {
+	NUMBERS = 9,
+	SAMPLE = 600,
+	EVALUATIONS = 300
+};
 
 static const lk_fit_number searched[NUMBERS] = {
-	{"efficiency", 0.7, 0.05, 1.5, false}, {"unaligned", 0.9, 0.1, 1, false}, {"tiles", 0.1, 0, 1.2, false},
-	{"fill", 1e-6, 1e-8, 5e-5, true},      {"floor", 8e-6, 1e-7, 1e-3, true}, {"memory", 0.8, 0.05, 1.2, false},
+	{"efficiency", 0.7, 0.05, 1.5, false}, {"unaligned", 0.9, 0.1, 1, false},
+	{"tiles", 0.1, 0, 1.2, false},         {"fill", 1e-6, 1e-8, 5e-5, true},
+	{"floor", 8e-6, 1e-7, 1e-3, true},     {"memory", 0.8, 0.05, 1.2, false},
 	{"traffic", 0.02, 0, 0.6, false},      {"blend", 3, 1, 20, true},
 	{"k_extra", 16, 0, 200, false},
 };
@@ -106,7 +120,8 @@ static double formula_error(const double *x, void *context) {
 	double sum = 0;
 	for (size_t i = 0; i < sample->count; i++) {
 		const lk_gemm_point *point = sample->points[i];
-		double seconds = lk_gemm_formula(&numbers, sample->table->device[point->device], &point->shape, NAN, NULL);
+		double seconds = lk_gemm_formula(&numbers, sample->table->device[point->device],
+		                                 &point->shape, NAN, NULL);
 		sum += fabs(log(seconds / point->sample->seconds));
 	}
 	return sample->count ? sum / (double)sample->count : 0;
@@ -116,15 +131,19 @@ static double formula_error(const double *x, void *context) {
 static void draw(struct sample *sample, int device, int without, size_t most) {
 	size_t fitting = 0, seen = 0;
 	for (size_t i = 0; i < sample->table->count; i++)
-		fitting += sample->table->points[i].device == device && sample->table->points[i].fold != without;
-	for (size_t i = 0, first = sample->count; i < sample->table->count && sample->count - first < most; i++) {
+		fitting +=
+			sample->table->points[i].device == device && sample->table->points[i].fold != without;
+	for (size_t i = 0, first = sample->count;
+	     i < sample->table->count && sample->count - first < most; i++) {
 		const lk_gemm_point *point = &sample->table->points[i];
 		if (point->device != device || point->fold == without) continue;
-		if (lk_uniform(1, seen++) * (double)fitting < (double)most) sample->points[sample->count++] = point;
+		if (lk_uniform(1, seen++) * (double)fitting < (double)most)
+			sample->points[sample->count++] = point;
 	}
 }
 
-static lk_status fit_numbers(const lk_gemm_table *table, int without, lk_gemm_fitted *out, lk_error *err) {
+static lk_status fit_numbers(const lk_gemm_table *table, int without, lk_gemm_fitted *out,
+                             lk_error *err) {
 	struct sample *sample = malloc(sizeof *sample);
 	if (!sample) return lk_oom(err);
 	sample->table = table;
@@ -136,7 +155,8 @@ static lk_status fit_numbers(const lk_gemm_table *table, int without, lk_gemm_fi
 		}
 		sample->count = 0;
 		if (!out->general) draw(sample, d, without, SAMPLE);
-		for (int all = 0; all < table->devices && out->general; all++) draw(sample, all, without, SAMPLE / 2);
+		for (int all = 0; all < table->devices && out->general; all++)
+			draw(sample, all, without, SAMPLE / 2);
 		if (sample->count == 0 && d > 0) { /* all its rows lie in the fold */
 			out->numbers[d] = out->numbers[0];
 			continue;
@@ -151,23 +171,34 @@ static lk_status fit_numbers(const lk_gemm_table *table, int without, lk_gemm_fi
 /* ---- the correction ---- */
 
 /* One tree for so many rows. */
-enum { ROWS_PER_TREE = 200, ROWS_PER_GENERAL_TREE = 1200, TREES = 600 };
-/* From fewer devices trees do not learn what holds on another one: with three of them the formula alone does better. */
-enum { DEVICES_FOR_GENERAL_TREES = 5 };
+enum {
+	ROWS_PER_TREE = 200,
+	ROWS_PER_GENERAL_TREE = 1200,
+	TREES = 600
+};
+/* From fewer devices trees do not learn what holds on another one: with three of them the formula
+ * alone does better. */
+enum {
+	DEVICES_FOR_GENERAL_TREES = 5
+};
 
-static double features_of(const lk_gemm_fitted *fitted, const lk_gemm_table *table, const lk_gemm_point *point, float *x) {
+static double features_of(const lk_gemm_fitted *fitted, const lk_gemm_table *table,
+                          const lk_gemm_point *point, float *x) {
 	const lk_gemm_numbers *numbers = &fitted->numbers[point->device];
 	lk_gemm_detail detail;
-	double seconds = lk_gemm_formula(numbers, table->device[point->device], &point->shape, NAN, &detail);
+	double seconds =
+		lk_gemm_formula(numbers, table->device[point->device], &point->shape, NAN, &detail);
 	lk_gemm_features(numbers, table->device[point->device], &point->shape, &detail, seconds, x);
 	return seconds;
 }
 
-static lk_status fit_trees(lk_arena *arena, const lk_gemm_table *table, int without, lk_gemm_fitted *out, lk_error *err) {
+static lk_status fit_trees(lk_arena *arena, const lk_gemm_table *table, int without,
+                           lk_gemm_fitted *out, lk_error *err) {
 	if (out->general && table->devices < DEVICES_FOR_GENERAL_TREES) return LK_OK;
 	int features = out->general ? LK_GEMM_GENERAL_FEATURES : LK_GEMM_FEATURES;
 	lk_arena room = LK_ARENA_INIT;
-	float *x = LK_ARRAY(&room, float, table->count * (size_t)features), *left = LK_ARRAY(&room, float, table->count);
+	float *x = LK_ARRAY(&room, float, table->count *(size_t)features),
+		  *left = LK_ARRAY(&room, float, table->count);
 	size_t rows = 0;
 	for (size_t i = 0; x && left && i < table->count; i++) {
 		const lk_gemm_point *point = &table->points[i];
@@ -176,23 +207,29 @@ static lk_status fit_trees(lk_arena *arena, const lk_gemm_table *table, int with
 		left[rows] = (float)log(point->sample->seconds / features_of(out, table, point, all));
 		memcpy(x + rows++ * (size_t)features, all, (size_t)features * sizeof *all);
 	}
-	lk_trees_options options = {.rate = 0.2, .sample = out->general ? 0.2 : 0.5, .rows = out->general ? 50 : 10, .limit = 0.4};
+	lk_trees_options options = {.rate = 0.2,
+	                            .sample = out->general ? 0.2 : 0.5,
+	                            .rows = out->general ? 50 : 10,
+	                            .limit = 0.4};
 	size_t trees = rows / (out->general ? ROWS_PER_GENERAL_TREE : ROWS_PER_TREE);
 	options.count = trees < TREES ? (int)trees : TREES;
-	lk_status status = x && left ? lk_trees_fit(arena, x, left, rows, features, &options, &out->trees, err) : lk_oom(err);
+	lk_status status =
+		x && left ? lk_trees_fit(arena, x, left, rows, features, &options, &out->trees, err)
+				  : lk_oom(err);
 	lk_arena_free(&room);
 	return status;
 }
 
-lk_status lk_gemm_fit(lk_arena *arena, const lk_gemm_table *table, int without, bool general, lk_gemm_fitted *out,
-                      lk_error *err) {
+lk_status lk_gemm_fit(lk_arena *arena, const lk_gemm_table *table, int without, bool general,
+                      lk_gemm_fitted *out, lk_error *err) {
 	memset(out, 0, sizeof *out);
 	out->general = general;
 	LK_TRY(fit_numbers(table, without, out, err));
 	return fit_trees(arena, table, without, out, err);
 }
 
-double lk_gemm_fitted_seconds(const lk_gemm_fitted *fitted, const lk_gemm_table *table, const lk_gemm_point *point) {
+double lk_gemm_fitted_seconds(const lk_gemm_fitted *fitted, const lk_gemm_table *table,
+                              const lk_gemm_point *point) {
 	float x[LK_GEMM_FEATURES];
 	double seconds = features_of(fitted, table, point, x);
 	return seconds * exp(lk_trees_at(&fitted->trees, x));
@@ -204,19 +241,22 @@ int lk_gemm_fitted_count(const lk_gemm_fitted *fitted, const lk_gemm_table *tabl
 
 /* ---- cross-validation ---- */
 
-static lk_status predict_fold(const lk_gemm_table *table, int fold, bool general, double *predicted, int *count,
-                              lk_error *err) {
+static lk_status predict_fold(const lk_gemm_table *table, int fold, bool general, double *predicted,
+                              int *count, lk_error *err) {
 	lk_arena arena = LK_ARENA_INIT;
 	lk_gemm_fitted *fitted = LK_NEW(&arena, lk_gemm_fitted);
-	lk_status status = fitted ? lk_gemm_fit(&arena, table, fold, general, fitted, err) : lk_oom(err);
+	lk_status status =
+		fitted ? lk_gemm_fit(&arena, table, fold, general, fitted, err) : lk_oom(err);
 	for (size_t i = 0; status == LK_OK && i < table->count; i++)
-		if (table->points[i].fold == fold) predicted[i] = lk_gemm_fitted_seconds(fitted, table, &table->points[i]);
+		if (table->points[i].fold == fold)
+			predicted[i] = lk_gemm_fitted_seconds(fitted, table, &table->points[i]);
 	if (status == LK_OK && count) *count = lk_gemm_fitted_count(fitted, table);
 	lk_arena_free(&arena);
 	return status;
 }
 
-/* Folds are handed out to two threads: they know nothing of each other, so the result is the same in any order. */
+/* Folds are handed out to two threads: they know nothing of each other, so the result is the same
+ * in any order. */
 struct crossing {
 	const lk_gemm_table *table;
 	bool general;
@@ -230,7 +270,9 @@ struct crossing {
 
 static int take_fold(struct crossing *crossing) {
 	pthread_mutex_lock(&crossing->lock);
-	int fold = crossing->status == LK_OK && crossing->next < crossing->table->folds ? crossing->next++ : -1;
+	int fold = crossing->status == LK_OK && crossing->next < crossing->table->folds
+	               ? crossing->next++
+	               : -1;
 	pthread_mutex_unlock(&crossing->lock);
 	return fold;
 }
@@ -242,7 +284,9 @@ static void *cross_some(void *context) {
 		lk_error err = {0};
 		int fitted = 0;
 		lk_status status = lk_stop_check(&err);
-		if (status == LK_OK) status = predict_fold(crossing->table, fold, crossing->general, crossing->predicted, &fitted, &err);
+		if (status == LK_OK)
+			status = predict_fold(crossing->table, fold, crossing->general, crossing->predicted,
+			                      &fitted, &err);
 		pthread_mutex_lock(&crossing->lock);
 		if (status != LK_OK) crossing->status = status, crossing->err = err;
 		if (fitted > crossing->fitted) crossing->fitted = fitted;
@@ -251,9 +295,13 @@ static void *cross_some(void *context) {
 	return NULL;
 }
 
-lk_status lk_gemm_cross(const lk_gemm_table *table, bool general, double *predicted, int *fitted, lk_error *err) {
-	struct crossing c = {.table = table, .general = general, .predicted = predicted, .lock = PTHREAD_MUTEX_INITIALIZER,
-	              .stop = lk_stop_watched()};
+lk_status lk_gemm_cross(const lk_gemm_table *table, bool general, double *predicted, int *fitted,
+                        lk_error *err) {
+	struct crossing c = {.table = table,
+	                     .general = general,
+	                     .predicted = predicted,
+	                     .lock = PTHREAD_MUTEX_INITIALIZER,
+	                     .stop = lk_stop_watched()};
 	pthread_t other;
 	bool two = pthread_create(&other, NULL, cross_some, &c) == 0;
 	cross_some(&c);

@@ -2,8 +2,8 @@
  *
  *     mean w |ln(predicted / measured)| + 0.0005 sum (ln(x / usual) / 1.5)^2
  *
- * small. The second term holds what the points do not determine. Calls under 10 us weigh a quarter: tables state them
- * in whole microseconds.
+ * small. The second term holds what the points do not determine. Calls under 10 us weigh a quarter:
+ * tables state them in whole microseconds.
  */
 #include "fit/fits.h"
 
@@ -11,7 +11,11 @@
 
 #include "base/fit.h"
 
-enum { SAMPLE = 400, EVALUATIONS_FLAT = 1200, EVALUATIONS_ROWS = 4000 };
+enum {
+	SAMPLE = 400,
+	EVALUATIONS_FLAT = 1200,
+	EVALUATIONS_ROWS = 4000
+};
 
 /* Every stride-th point is enough: the surface is smooth in what varies. */
 struct task {
@@ -23,8 +27,10 @@ static double element_bytes(const lk_memory_group *group) {
 	return lk_dtype_bytes(group->dtype);
 }
 
-static double miss_of(const lk_memory_group *group, const lk_memory_model *model, const lk_memory_point *point) {
-	lk_memory_work work = lk_memory_work_of(group->kernel, point->rows, point->width, element_bytes(group));
+static double miss_of(const lk_memory_group *group, const lk_memory_model *model,
+                      const lk_memory_point *point) {
+	lk_memory_work work =
+		lk_memory_work_of(group->kernel, point->rows, point->width, element_bytes(group));
 	return fabs(log(lk_memory_seconds(model, group->device, &work) / point->seconds));
 }
 
@@ -68,10 +74,12 @@ lk_memory_model lk_memory_fit(const lk_memory_group *group) {
 		double start = number->unit == 1e-6 && !number->rows ? shortest : number->usual;
 		start = fmin(fmax(start, number->low * 1.01), number->high * 0.99);
 		numbers[i] = (lk_fit_number){number->name, start, number->low, number->high, number->ratio};
-		if (!lk_memory_number_applies(number, group->kernel)) numbers[i].start = numbers[i].low = numbers[i].high = number->usual;
+		if (!lk_memory_number_applies(number, group->kernel))
+			numbers[i].start = numbers[i].low = numbers[i].high = number->usual;
 	}
 	bool flat = group->kernel->grid == LK_GRID_FLAT;
-	lk_fit_simplex(numbers, LK_MEMORY_NUMBERS, flat ? EVALUATIONS_FLAT : EVALUATIONS_ROWS, objective, &t, x, NULL);
+	lk_fit_simplex(numbers, LK_MEMORY_NUMBERS, flat ? EVALUATIONS_FLAT : EVALUATIONS_ROWS,
+	               objective, &t, x, NULL);
 	return lk_memory_model_from(x);
 }
 
@@ -81,10 +89,13 @@ double lk_memory_fit_error(const lk_memory_group *group, const lk_memory_model *
 	return group->count ? expm1(sum / (double)group->count) : NAN;
 }
 
-lk_status lk_memory_fit_row(lk_calibration *into, const lk_memory_group *group, const lk_memory_model *model,
-                            const char *source, const char *date, lk_error *err) {
-	const char *variant = lk_arena_printf(&into->arena, "%s %s", group->kernel->name, lk_dtype_name(group->dtype));
-	lk_calibration_row *row = variant ? lk_calibration_add(into, "memory", group->device->name, variant) : NULL;
+lk_status lk_memory_fit_row(lk_calibration *into, const lk_memory_group *group,
+                            const lk_memory_model *model, const char *source, const char *date,
+                            lk_error *err) {
+	const char *variant =
+		lk_arena_printf(&into->arena, "%s %s", group->kernel->name, lk_dtype_name(group->dtype));
+	lk_calibration_row *row =
+		variant ? lk_calibration_add(into, "memory", group->device->name, variant) : NULL;
 	if (!row) return lk_oom(err);
 	double x[LK_MEMORY_NUMBERS];
 	lk_memory_model_list(model, x);
@@ -99,6 +110,7 @@ lk_status lk_memory_fit_row(lk_calibration *into, const lk_memory_group *group, 
 
 int lk_memory_fit_numbers(const lk_memory_kernel *kernel) {
 	int count = 0;
-	for (int i = 0; i < LK_MEMORY_NUMBERS; i++) count += lk_memory_number_applies(&lk_memory_numbers[i], kernel);
+	for (int i = 0; i < LK_MEMORY_NUMBERS; i++)
+		count += lk_memory_number_applies(&lk_memory_numbers[i], kernel);
 	return count;
 }

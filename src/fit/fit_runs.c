@@ -1,19 +1,19 @@
 /* fit_runs.c: base constants and stack profiles, found together from measured step times.
  *
- * The logarithm of a predicted step time moves along a few directions: the rates of matrix products, attention,
- * memory-bound kernels, launches, communication and expert kernels, and three base numbers. How far it moves along each
- * is found by predicting the run again with the number a little changed. Every number of the fit acts along one direction on the
- * runs that it concerns:
+ * The logarithm of a predicted step time moves along a few directions: the rates of matrix
+ * products, attention, memory-bound kernels, launches, communication and expert kernels, and three
+ * base numbers. How far it moves along each is found by predicting the run again with the number a
+ * little changed. Every number of the fit acts along one direction on the runs that it concerns:
  *
  *     base             all runs
- *     share            runs on an architecture: matrix products and attention together (the power limit)
- *     stack            runs of a software stack
- *     precision        runs of a stack in a class of number formats
- *     release          runs of a stack from a release on: its change against the one before
+ *     share            runs on an architecture: matrix products and attention together (the power
+ * limit) stack            runs of a software stack precision        runs of a stack in a class of
+ * number formats release          runs of a stack from a release on: its change against the one
+ * before
  *
- * so a stack with few runs leans on the base, a release on the one before. The sum of absolute errors, with a normal
- * prior on each number, is made small by linear steps (lk_fit_linear). A fit without a fold solves the last linear step
- * again without the fold's runs, from the prior on. */
+ * so a stack with few runs leans on the base, a release on the one before. The sum of absolute
+ * errors, with a normal prior on each number, is made small by linear steps (lk_fit_linear). A fit
+ * without a fold solves the last linear step again without the fold's runs, from the prior on. */
 #include "fit/fits.h"
 
 #include <math.h>
@@ -24,17 +24,35 @@
 #include "base/fit.h"
 #include "base/stats.h"
 
-enum { ROUNDS = 6, COLUMNS_MOST = 400 };
+enum {
+	ROUNDS = 6,
+	COLUMNS_MOST = 400
+};
 
-/* The scale of what no number explains: runs alike in every field differ by 1 to 2 %, vendors and clusters by more. */
-static const double noise = .05, noise_experts = .1; /* runs with experts that are alike in every field: 9.5 % */
+/* The scale of what no number explains: runs alike in every field differ by 1 to 2 %, vendors and
+ * clusters by more. */
+static const double noise = .05,
+					noise_experts = .1; /* runs with experts that are alike in every field: 9.5 % */
 
 typedef enum direction {
 	/* the knobs of profiles come first, in their order */
-	STEP_OVERHEAD = LK_KNOBS, GRAPH_STEP_OVERHEAD, FILL, EXPERT_LAUNCH, RAMP, DIRECTIONS,
+	STEP_OVERHEAD = LK_KNOBS,
+	GRAPH_STEP_OVERHEAD,
+	FILL,
+	EXPERT_LAUNCH,
+	RAMP,
+	DIRECTIONS,
 } direction;
 
-typedef enum level { BASE, SHARE, ATTENTION_SHARE, FORMAT, STACK, PRECISION, RELEASE } level;
+typedef enum level {
+	BASE,
+	SHARE,
+	ATTENTION_SHARE,
+	FORMAT,
+	STACK,
+	PRECISION,
+	RELEASE
+} level;
 
 /* One number of the fit. */
 struct column {
@@ -42,20 +60,20 @@ struct column {
 	int along;
 	lk_arch arch;
 	const char *stack, *precision, *release;
-	double prior;            /* deviation of its logarithm */
+	double prior; /* deviation of its logarithm */
 };
 
 struct lk_runs_fit {
 	const lk_runs *runs;
 	struct column columns[COLUMNS_MOST];
 	int count;
-	bool full;               /* more numbers than there is room for */
-	lk_constants base;       /* before the fit */
-	double *slope;           /* [runs * DIRECTIONS] of ln time */
-	double *predicted;       /* [runs] ln time at x; NAN: not in the fit */
-	double *jacobian;        /* [runs * count] */
-	double *residual;        /* [runs] ln measured - ln predicted + slope . x */
-	double *weight;          /* [runs] */
+	bool full;                /* more numbers than there is room for */
+	lk_constants base;        /* before the fit */
+	double *slope;            /* [runs * DIRECTIONS] of ln time */
+	double *predicted;        /* [runs] ln time at x; NAN: not in the fit */
+	double *jacobian;         /* [runs * count] */
+	double *residual;         /* [runs] ln measured - ln predicted + slope . x */
+	double *weight;           /* [runs] */
 	double *prior, *x, *next; /* [count] */
 };
 
@@ -69,14 +87,18 @@ static bool concerns(const struct column *c, const lk_run *run) {
 	case FORMAT: return strcmp(lk_precision_class(run->job.dtype), c->precision) == 0;
 	case STACK: return strcmp(run->stack, c->stack) == 0;
 	case PRECISION:
-		return strcmp(run->stack, c->stack) == 0 && strcmp(lk_precision_class(run->job.dtype), c->precision) == 0;
-	default: return strcmp(run->stack, c->stack) == 0 && lk_release_compare(c->release, run->release) <= 0;
+		return strcmp(run->stack, c->stack) == 0 &&
+		       strcmp(lk_precision_class(run->job.dtype), c->precision) == 0;
+	default:
+		return strcmp(run->stack, c->stack) == 0 &&
+		       lk_release_compare(c->release, run->release) <= 0;
 	}
 }
 
 static bool same_column(const struct column *a, const struct column *b) {
-	return a->level == b->level && a->along == b->along && a->arch == b->arch && strcmp(a->stack, b->stack) == 0 &&
-	       strcmp(a->precision, b->precision) == 0 && strcmp(a->release, b->release) == 0;
+	return a->level == b->level && a->along == b->along && a->arch == b->arch &&
+	       strcmp(a->stack, b->stack) == 0 && strcmp(a->precision, b->precision) == 0 &&
+	       strcmp(a->release, b->release) == 0;
 }
 
 static void add_column(lk_runs_fit *fit, struct column c) {
@@ -109,23 +131,40 @@ static void list_columns(lk_runs_fit *fit) {
 	static const double precision[LK_KNOBS] = {.08, .05, .08, 0, 0, .03};
 	static const double release[LK_KNOBS] = {.03, .03, .05, .7, 0, .4};
 	const lk_runs *runs = fit->runs;
-	for (int d = 0; d < DIRECTIONS; d++) add_column(fit, (struct column){.level = BASE, .along = d, .prior = base[d]});
+	for (int d = 0; d < DIRECTIONS; d++)
+		add_column(fit, (struct column){.level = BASE, .along = d, .prior = base[d]});
 	for (size_t i = 0; i < runs->count; i++) {
 		const lk_run *run = &runs->at[i];
 		if (!usable(run)) continue;
-		if (lk_run_arch(run) != LK_ARCH_AMPERE) add_column(fit, (struct column){.level = SHARE, .arch = lk_run_arch(run), .prior = .5});
 		if (lk_run_arch(run) != LK_ARCH_AMPERE)
-			add_column(fit, (struct column){.level = ATTENTION_SHARE, .along = LK_KNOB_ATTENTION, .arch = lk_run_arch(run), .prior = .2});
+			add_column(fit, (struct column){.level = SHARE, .arch = lk_run_arch(run), .prior = .5});
+		if (lk_run_arch(run) != LK_ARCH_AMPERE)
+			add_column(fit, (struct column){.level = ATTENTION_SHARE,
+			                                .along = LK_KNOB_ATTENTION,
+			                                .arch = lk_run_arch(run),
+			                                .prior = .2});
 		bool later = has_earlier(runs, run);
 		const char *class = lk_precision_class(run->job.dtype);
 		if (strcmp(class, "16-bit") != 0)
-			add_column(fit, (struct column){.level = FORMAT, .along = LK_KNOB_GEMM, .precision = class, .prior = .2});
+			add_column(
+				fit, (struct column){
+						 .level = FORMAT, .along = LK_KNOB_GEMM, .precision = class, .prior = .2});
 		for (int k = 0; k < LK_KNOBS; k++) {
-			add_column(fit, (struct column){.level = STACK, .along = k, .stack = run->stack, .prior = stack[k]});
+			add_column(fit,
+			           (struct column){
+						   .level = STACK, .along = k, .stack = run->stack, .prior = stack[k]});
 			if (precision[k] > 0)
-				add_column(fit, (struct column){.level = PRECISION, .along = k, .stack = run->stack, .precision = class, .prior = precision[k]});
+				add_column(fit, (struct column){.level = PRECISION,
+				                                .along = k,
+				                                .stack = run->stack,
+				                                .precision = class,
+				                                .prior = precision[k]});
 			if (later && release[k] > 0)
-				add_column(fit, (struct column){.level = RELEASE, .along = k, .stack = run->stack, .release = run->release, .prior = release[k]});
+				add_column(fit, (struct column){.level = RELEASE,
+				                                .along = k,
+				                                .stack = run->stack,
+				                                .release = run->release,
+				                                .prior = release[k]});
 		}
 	}
 }
@@ -155,14 +194,16 @@ static void constants_of(const lk_constants *base, const double *total, lk_const
 }
 
 /* ln of the step time; NAN where the job cannot be built: such a run teaches nothing. */
-static lk_status predict(const lk_run *run, const lk_constants *constants, double *log_seconds, lk_error *err) {
+static lk_status predict(const lk_run *run, const lk_constants *constants, double *log_seconds,
+                         lk_error *err) {
 	lk_status status = lk_run_predict(run, constants, log_seconds, err);
 	*log_seconds = log(*log_seconds);
 	return status == LK_ERR_MEMORY ? status : LK_OK;
 }
 
 /* How much the time moves along each direction, at the totals. */
-static lk_status measure_slopes(const lk_runs_fit *fit, size_t i, const double *total, lk_error *err) {
+static lk_status measure_slopes(const lk_runs_fit *fit, size_t i, const double *total,
+                                lk_error *err) {
 	const double change = .06;
 	const lk_run *run = &fit->runs->at[i];
 	for (int d = 0; d < DIRECTIONS; d++) {
@@ -199,7 +240,7 @@ static lk_status linearise(lk_runs_fit *fit, lk_error *err) {
 		fit->residual[i] = log(run->measured_s) - fit->predicted[i];
 		for (size_t c = 0; c < n; c++) {
 			const struct column *number = &fit->columns[c];
-			row[c] = !concerns(number, run)       ? 0
+			row[c] = !concerns(number, run)   ? 0
 			         : number->level == SHARE ? slope[LK_KNOB_GEMM]
 			                                  : slope[number->along];
 			fit->residual[i] += row[c] * fit->x[c];
@@ -217,19 +258,21 @@ static lk_status make(lk_arena *arena, const lk_runs *runs, lk_runs_fit **out, l
 	fit->base = lk_default_constants;
 	list_columns(fit);
 	if (fit->full) {
-		lk_fail(err, LK_ERR_INPUT, "calibrate runs", "stacks, formats and releases of the table need over %d numbers", COLUMNS_MOST);
+		lk_fail(err, LK_ERR_INPUT, "calibrate runs",
+		        "stacks, formats and releases of the table need over %d numbers", COLUMNS_MOST);
 		return lk_hint(err, "fit the stacks one by one, from tables of their own");
 	}
 	size_t n = (size_t)fit->count;
-	fit->slope = LK_ARRAY(arena, double, runs->count * DIRECTIONS);
+	fit->slope = LK_ARRAY(arena, double, runs->count *DIRECTIONS);
 	fit->predicted = LK_ARRAY(arena, double, runs->count);
-	fit->jacobian = LK_ARRAY(arena, double, runs->count * n);
+	fit->jacobian = LK_ARRAY(arena, double, runs->count *n);
 	fit->residual = LK_ARRAY(arena, double, runs->count);
 	fit->weight = LK_ARRAY(arena, double, runs->count);
 	fit->prior = LK_ARRAY(arena, double, n);
 	fit->x = LK_ARRAY(arena, double, n);
 	fit->next = LK_ARRAY(arena, double, n);
-	bool all = fit->slope && fit->predicted && fit->jacobian && fit->residual && fit->weight && fit->prior && fit->x && fit->next;
+	bool all = fit->slope && fit->predicted && fit->jacobian && fit->residual && fit->weight &&
+	           fit->prior && fit->x && fit->next;
 	for (size_t c = 0; all && c < n; c++) fit->prior[c] = fit->columns[c].prior;
 	return all ? LK_OK : lk_oom(err);
 }
@@ -239,19 +282,23 @@ lk_status lk_runs_fit_all(lk_arena *arena, const lk_runs *runs, lk_runs_fit **ou
 	lk_runs_fit *fit = *out;
 	for (int round = 0; round < ROUNDS; round++) {
 		LK_TRY(linearise(fit, err));
-		LK_TRY(lk_fit_linear(fit->jacobian, fit->residual, fit->weight, runs->count, fit->count, fit->prior, fit->next, err));
-		double step = round < 2 ? 1 : .6; /* shorter: where host and device change places, slopes jump */
+		LK_TRY(lk_fit_linear(fit->jacobian, fit->residual, fit->weight, runs->count, fit->count,
+		                     fit->prior, fit->next, err));
+		double step =
+			round < 2 ? 1 : .6; /* shorter: where host and device change places, slopes jump */
 		for (int c = 0; c < fit->count; c++) fit->x[c] += step * (fit->next[c] - fit->x[c]);
 	}
 	return linearise(fit, err);
 }
 
-lk_status lk_runs_fit_without(const lk_runs_fit *fit, const int *fold, int left_out, double *x, lk_error *err) {
+lk_status lk_runs_fit_without(const lk_runs_fit *fit, const int *fold, int left_out, double *x,
+                              lk_error *err) {
 	size_t rows = fit->runs->count;
 	double *weight = malloc((rows + 1) * sizeof *weight);
 	if (!weight) return lk_oom(err);
 	for (size_t i = 0; i < rows; i++) weight[i] = fold[i] == left_out ? 0 : fit->weight[i];
-	lk_status status = lk_fit_linear(fit->jacobian, fit->residual, weight, rows, fit->count, fit->prior, x, err);
+	lk_status status =
+		lk_fit_linear(fit->jacobian, fit->residual, weight, rows, fit->count, fit->prior, x, err);
 	free(weight);
 	return status;
 }
@@ -268,16 +315,18 @@ void lk_runs_fit_constants(const lk_runs_fit *fit, const double *x, size_t i, lk
 
 /* ---- as rows of a calibration ---- */
 
-static lk_calibration_row *add_row(lk_calibration *out, const char *family, const char *subject, const char *variant,
-                                   const lk_calibration_row *like) {
+static lk_calibration_row *add_row(lk_calibration *out, const char *family, const char *subject,
+                                   const char *variant, const lk_calibration_row *like) {
 	lk_calibration_row *row = lk_calibration_add(out, family, subject, variant);
-	if (row) row->date = like->date, row->source = like->source, row->points = like->points, row->error = like->error;
+	if (row)
+		row->date = like->date, row->source = like->source, row->points = like->points,
+		row->error = like->error;
 	return row;
 }
 
 /* How many runs a row rests on, and how far the fit of all runs is from them. */
-static void weigh(const lk_runs_fit *fit, bool (*counts)(const lk_run *run, const lk_run *like), const lk_run *like,
-                  lk_calibration_row *row) {
+static void weigh(const lk_runs_fit *fit, bool (*counts)(const lk_run *run, const lk_run *like),
+                  const lk_run *like, lk_calibration_row *row) {
 	double sum = 0;
 	row->points = 0;
 	for (size_t i = 0; i < fit->runs->count; i++) {
@@ -303,7 +352,8 @@ static bool same_profile(const lk_run *run, const lk_run *like) {
 	       strcmp(lk_precision_class(run->job.dtype), lk_precision_class(like->job.dtype)) == 0;
 }
 
-static lk_status put_base(const lk_runs_fit *fit, const lk_calibration_row *like, lk_calibration *out, lk_error *err) {
+static lk_status put_base(const lk_runs_fit *fit, const lk_calibration_row *like,
+                          lk_calibration *out, lk_error *err) {
 	double total[DIRECTIONS] = {0};
 	lk_constants c;
 	for (int i = 0; i < fit->count; i++)
@@ -313,15 +363,18 @@ static lk_status put_base(const lk_runs_fit *fit, const lk_calibration_row *like
 	if (!row) return lk_oom(err);
 	weigh(fit, any_run, NULL, row);
 #define PUT(field) lk_calibration_put(row, #field, c.field)
-	PUT(gemm_efficiency), PUT(gemm_fill_s), PUT(attention_forward), PUT(attention_backward), PUT(attention_ramp);
-	PUT(memory_efficiency), PUT(norm_efficiency), PUT(kernel_floor_s), PUT(launch_s), PUT(graph_launch_s);
-	PUT(step_overhead_s), PUT(graph_step_overhead_s), PUT(expert_launch_s), PUT(expert_efficiency), PUT(network_efficiency);
+	PUT(gemm_efficiency), PUT(gemm_fill_s), PUT(attention_forward), PUT(attention_backward),
+		PUT(attention_ramp);
+	PUT(memory_efficiency), PUT(norm_efficiency), PUT(kernel_floor_s), PUT(launch_s),
+		PUT(graph_launch_s);
+	PUT(step_overhead_s), PUT(graph_step_overhead_s), PUT(expert_launch_s), PUT(expert_efficiency),
+		PUT(network_efficiency);
 #undef PUT
 	return LK_OK;
 }
 
-static lk_status put_share(const lk_runs_fit *fit, const lk_run *run, const lk_calibration_row *like, lk_calibration *out,
-                           lk_error *err) {
+static lk_status put_share(const lk_runs_fit *fit, const lk_run *run,
+                           const lk_calibration_row *like, lk_calibration *out, lk_error *err) {
 	lk_calibration_row *row = add_row(out, "sustained", lk_arch_name(lk_run_arch(run)), "", like);
 	if (!row) return lk_oom(err);
 	weigh(fit, same_arch, run, row);
@@ -336,31 +389,36 @@ static lk_status put_share(const lk_runs_fit *fit, const lk_run *run, const lk_c
 	return LK_OK;
 }
 
-static lk_status put_profile(const lk_runs_fit *fit, const lk_run *run, const lk_calibration_row *like,
-                             lk_calibration *out, lk_error *err) {
+static lk_status put_profile(const lk_runs_fit *fit, const lk_run *run,
+                             const lk_calibration_row *like, lk_calibration *out, lk_error *err) {
 	const char *class = lk_precision_class(run->job.dtype);
 	char *stack = lk_arena_strdup(&out->arena, run->stack);
-	char *variant = lk_arena_printf(&out->arena, "%s%s%s", class, *run->release ? " " : "", run->release);
+	char *variant =
+		lk_arena_printf(&out->arena, "%s%s%s", class, *run->release ? " " : "", run->release);
 	lk_calibration_row *row = stack && variant ? add_row(out, "stack", stack, variant, like) : NULL;
 	if (!row) return lk_oom(err);
 	weigh(fit, same_profile, run, row);
 	double total[DIRECTIONS] = {0};
 	for (int i = 0; i < fit->count; i++)
-		if (fit->columns[i].level >= FORMAT && concerns(&fit->columns[i], run)) total[fit->columns[i].along] += fit->x[i];
-	for (int k = 0; k < LK_KNOBS; k++) lk_calibration_put(row, lk_knob_name((lk_knob)k), exp(total[k]));
+		if (fit->columns[i].level >= FORMAT && concerns(&fit->columns[i], run))
+			total[fit->columns[i].along] += fit->x[i];
+	for (int k = 0; k < LK_KNOBS; k++)
+		lk_calibration_put(row, lk_knob_name((lk_knob)k), exp(total[k]));
 	return LK_OK;
 }
 
 /* The first usable run with this property. */
-static bool is_first(const lk_runs *runs, size_t at, bool (*same)(const lk_run *a, const lk_run *b)) {
+static bool is_first(const lk_runs *runs, size_t at,
+                     bool (*same)(const lk_run *a, const lk_run *b)) {
 	for (size_t i = 0; i < at; i++)
 		if (usable(&runs->at[i]) && same(&runs->at[i], &runs->at[at])) return false;
 	return true;
 }
 
-lk_status lk_runs_fit_rows(const lk_runs_fit *fit, const char *source, const char *date, lk_calibration *out,
-                           lk_error *err) {
-	lk_calibration_row like = {.source = lk_arena_strdup(&out->arena, source), .date = lk_arena_strdup(&out->arena, date)};
+lk_status lk_runs_fit_rows(const lk_runs_fit *fit, const char *source, const char *date,
+                           lk_calibration *out, lk_error *err) {
+	lk_calibration_row like = {.source = lk_arena_strdup(&out->arena, source),
+	                           .date = lk_arena_strdup(&out->arena, date)};
 	if (!like.source || !like.date) return lk_oom(err);
 	LK_TRY(put_base(fit, &like, out, err));
 	for (size_t i = 0; i < fit->runs->count; i++)

@@ -1,5 +1,5 @@
-/* fits.h: the numbers of a fabric from measured collectives, folds of them, and other ways to predict the
- * same. */
+/* fits.h: the numbers of a fabric from measured collectives, folds of them, and other ways to
+ * predict the same. */
 #ifndef LK_FIT_FITS_H
 #define LK_FIT_FITS_H
 
@@ -14,26 +14,37 @@
 #include "step/step.h"
 #include "tables/tables.h"
 
-enum { LK_COLL_FIT_ROWS = 60 }; /* a fabric with fewer rows is predicted from the catalogue, not fitted */
+enum {
+	LK_COLL_FIT_ROWS = 60
+}; /* a fabric with fewer rows is predicted from the catalogue, not fitted */
 
 /* What a fold leaves out of the rows of a fabric. */
-typedef enum lk_coll_folds { LK_COLL_FOLDS_SIZE, LK_COLL_FOLDS_GPUS } lk_coll_folds;
+typedef enum lk_coll_folds {
+	LK_COLL_FOLDS_SIZE,
+	LK_COLL_FOLDS_GPUS
+} lk_coll_folds;
 
 typedef const lk_coll_row *lk_coll_pick; /* a row among many */
 
 /* Predicts `held` in us from what `seen` teaches; all rows are of one fabric. */
-typedef lk_status lk_coll_predictor(const lk_coll_pick *seen, size_t seen_count, const lk_coll_pick *held,
-									size_t held_count, double *us, lk_error *err);
+typedef lk_status lk_coll_predictor(const lk_coll_pick *seen, size_t seen_count,
+                                    const lk_coll_pick *held, size_t held_count, double *us,
+                                    lk_error *err);
 
-/* The model with the fabric's five numbers and curves; one latency and rate per collective and group; NCCL's own estimate; and the
- * five scalars launch, latency factor and efficiency of each protocol on NCCL's latencies and bandwidths. */
-lk_coll_predictor lk_coll_predict_model, lk_coll_predict_alpha_beta, lk_coll_predict_raw, lk_coll_predict_scalars;
+/* The model with the fabric's five numbers and curves; one latency and rate per collective and
+ * group; NCCL's own estimate; and the five scalars launch, latency factor and efficiency of each
+ * protocol on NCCL's latencies and bandwidths. */
+lk_coll_predictor lk_coll_predict_model, lk_coll_predict_alpha_beta, lk_coll_predict_raw,
+	lk_coll_predict_scalars;
 
-/* The numbers that make mean |ln(predicted / measured)| small; what the rows say nothing of stays as in `start`. */
-void lk_fabric_fit(const lk_coll_pick *rows, size_t count, const lk_fabric *start, lk_fabric *out, double *error);
+/* The numbers that make mean |ln(predicted / measured)| small; what the rows say nothing of stays
+ * as in `start`. */
+void lk_fabric_fit(const lk_coll_pick *rows, size_t count, const lk_fabric *start, lk_fabric *out,
+                   double *error);
 
 /* What is left between the rows and the model with these numbers, curve by curve. */
-void lk_coll_curves_fit(const lk_coll_pick *rows, size_t count, const lk_fabric *fabric, lk_curves *out);
+void lk_coll_curves_fit(const lk_coll_pick *rows, size_t count, const lk_fabric *fabric,
+                        lk_curves *out);
 
 /* Predicted, in us. */
 double lk_coll_row_time(const lk_coll_row *row, const lk_fabric *fabric);
@@ -43,9 +54,10 @@ typedef LK_VEC(const char *) lk_coll_fabrics;
 lk_status lk_coll_fabrics_of(const lk_coll_rows *rows, lk_coll_fabrics *out, lk_error *err);
 bool lk_coll_fitted(const lk_coll_fabrics *fabrics, const lk_coll_row *row);
 
-/* us[i] of every row of a fitted fabric, each from rows outside its fold; others are left as they are. */
-lk_status lk_coll_cross(const lk_coll_rows *rows, const lk_coll_fabrics *fabrics, lk_coll_folds folds,
-						lk_coll_predictor *predict, double *us, lk_error *err);
+/* us[i] of every row of a fitted fabric, each from rows outside its fold; others are left as they
+ * are. */
+lk_status lk_coll_cross(const lk_coll_rows *rows, const lk_coll_fabrics *fabrics,
+                        lk_coll_folds folds, lk_coll_predictor *predict, double *us, lk_error *err);
 
 /* Why a row cannot be scored when its number of GPUs is left out; NULL: it can. */
 const char *lk_coll_no_relatives(const lk_coll_rows *rows, const lk_coll_row *row);
@@ -57,41 +69,47 @@ const char *lk_coll_size_class(double bytes);
 
 typedef struct lk_runs_fit lk_runs_fit;
 
-/* Fits all numbers to the runs that are measured, predictable and not suspect; memory from the arena. */
+/* Fits all numbers to the runs that are measured, predictable and not suspect; memory from the
+ * arena. */
 lk_status lk_runs_fit_all(lk_arena *arena, const lk_runs *runs, lk_runs_fit **out, lk_error *err);
-/* The numbers from the same runs without those whose fold[i] is `left_out`, into x[lk_runs_fit_numbers]. */
-lk_status lk_runs_fit_without(const lk_runs_fit *fit, const int *fold, int left_out, double *x, lk_error *err);
+/* The numbers from the same runs without those whose fold[i] is `left_out`, into
+ * x[lk_runs_fit_numbers]. */
+lk_status lk_runs_fit_without(const lk_runs_fit *fit, const int *fold, int left_out, double *x,
+                              lk_error *err);
 int lk_runs_fit_numbers(const lk_runs_fit *fit);
 /* The constants that run i is predicted with; x NULL: the fit of all runs. */
 void lk_runs_fit_constants(const lk_runs_fit *fit, const double *x, size_t i, lk_constants *out);
 /* Appends the rows of families "step", "sustained" and "stack". */
-lk_status lk_runs_fit_rows(const lk_runs_fit *fit, const char *source, const char *date, lk_calibration *out, lk_error *err);
+lk_status lk_runs_fit_rows(const lk_runs_fit *fit, const char *source, const char *date,
+                           lk_calibration *out, lk_error *err);
 
-/* ---- cross_runs: training runs predicted from fits that have not seen them, and the ranges that follow from how far off
- * those predictions are. */
+/* ---- cross_runs: training runs predicted from fits that have not seen them, and the ranges that
+ * follow from how far off those predictions are. */
 
 typedef struct lk_cross_run {
-	double predicted;        /* s, from a fit without the run's fold; NAN not predictable */
-	double low, high;        /* 80 % range, from such errors of the other runs of its class */
+	double predicted; /* s, from a fit without the run's fold; NAN not predictable */
+	double low, high; /* 80 % range, from such errors of the other runs of its class */
 } lk_cross_run;
 
 /* out[i] of run i; folds as lk_runs_folds gives them. */
-lk_status lk_runs_cross(lk_arena *arena, const lk_runs *runs, const lk_runs_fit *fit, const int *fold, int folds,
-                        lk_cross_run *out, lk_error *err);
+lk_status lk_runs_cross(lk_arena *arena, const lk_runs *runs, const lk_runs_fit *fit,
+                        const int *fold, int folds, lk_cross_run *out, lk_error *err);
 
 /* Appends the rows of family "range", subject "step", from the errors of lk_runs_cross. */
-lk_status lk_runs_range_rows(const lk_runs *runs, const lk_cross_run *cross, const char *source, const char *date,
-                             lk_calibration *out, lk_error *err);
+lk_status lk_runs_range_rows(const lk_runs *runs, const lk_cross_run *cross, const char *source,
+                             const char *date, lk_calibration *out, lk_error *err);
 
 /* ---- fit_gemm: products of a table of kernel times, and fits to a part of them. */
 
-enum { LK_GEMM_DEVICES = 32 };
+enum {
+	LK_GEMM_DEVICES = 32
+};
 
 typedef struct lk_gemm_point {
-	size_t row;                    /* of the table */
+	size_t row; /* of the table */
 	const lk_op_sample *sample;
 	lk_gemm_shape shape;
-	int device;                    /* of the list */
+	int device; /* of the list */
 	int fold;
 } lk_gemm_point;
 
@@ -102,15 +120,15 @@ typedef struct lk_gemm_table {
 	size_t count;
 	const lk_device *device[LK_GEMM_DEVICES];
 	int devices, folds;
-	const char *held_out;          /* "whole (n, k) pairs" */
+	const char *held_out; /* "whole (n, k) pairs" */
 } lk_gemm_table;
 
 /* Rows of known devices and this format, with folds of a kind: LK_FOLDS_SHAPE, LK_FOLDS_GPU. */
-lk_status lk_gemm_table_build(lk_arena *arena, const lk_op_sample *samples, size_t count, lk_dtype dtype, int folds,
-                              lk_gemm_table *out, lk_error *err);
+lk_status lk_gemm_table_build(lk_arena *arena, const lk_op_sample *samples, size_t count,
+                              lk_dtype dtype, int folds, lk_gemm_table *out, lk_error *err);
 
-/* A fit. `general`: one set of numbers for all devices and a correction that does not tell them apart, for devices that
- * were not measured. */
+/* A fit. `general`: one set of numbers for all devices and a correction that does not tell them
+ * apart, for devices that were not measured. */
 typedef struct lk_gemm_fitted {
 	bool general;
 	lk_gemm_numbers numbers[LK_GEMM_DEVICES];
@@ -118,23 +136,29 @@ typedef struct lk_gemm_fitted {
 } lk_gemm_fitted;
 
 /* Fits to the points outside a fold (-1: to all). Memory of the trees from the arena. */
-lk_status lk_gemm_fit(lk_arena *arena, const lk_gemm_table *table, int without, bool general, lk_gemm_fitted *out,
-                      lk_error *err);
-double lk_gemm_fitted_seconds(const lk_gemm_fitted *fitted, const lk_gemm_table *table, const lk_gemm_point *point);
+lk_status lk_gemm_fit(lk_arena *arena, const lk_gemm_table *table, int without, bool general,
+                      lk_gemm_fitted *out, lk_error *err);
+double lk_gemm_fitted_seconds(const lk_gemm_fitted *fitted, const lk_gemm_table *table,
+                              const lk_gemm_point *point);
 /* Numbers that a fit has. */
 int lk_gemm_fitted_count(const lk_gemm_fitted *fitted, const lk_gemm_table *table);
 
-/* predicted[count] of every point from a fit that has not seen its fold. `fitted` (may be NULL): numbers of one fit. */
-lk_status lk_gemm_cross(const lk_gemm_table *table, bool general, double *predicted, int *fitted, lk_error *err);
+/* predicted[count] of every point from a fit that has not seen its fold. `fitted` (may be NULL):
+ * numbers of one fit. */
+lk_status lk_gemm_cross(const lk_gemm_table *table, bool general, double *predicted, int *fitted,
+                        lk_error *err);
 
-/* ---- fit_memory: the numbers of lk_memory_model from measurements of one operation on one device. */
+/* ---- fit_memory: the numbers of lk_memory_model from measurements of one operation on one device.
+ */
 
 /* One measured call. */
 typedef struct lk_memory_point {
 	double rows, width, seconds;
 } lk_memory_point;
 
-enum { LK_MEMORY_POINTS_LEAST = 8 }; /* fewer are not fitted: relatives know more */
+enum {
+	LK_MEMORY_POINTS_LEAST = 8
+}; /* fewer are not fitted: relatives know more */
 
 /* What is fitted at a time. */
 typedef struct lk_memory_group {
@@ -145,36 +169,42 @@ typedef struct lk_memory_group {
 	size_t count;
 } lk_memory_group;
 
-/* The model with the least mean error by ratio; numbers that the points do not show stay near the usual ones. */
+/* The model with the least mean error by ratio; numbers that the points do not show stay near the
+ * usual ones. */
 lk_memory_model lk_memory_fit(const lk_memory_group *group);
 
 /* exp(mean |ln(predicted / measured)|) - 1 over the points. */
 double lk_memory_fit_error(const lk_memory_group *group, const lk_memory_model *model);
 
 /* Appends the model as a row of family "memory"; texts stay owned by the caller. */
-lk_status lk_memory_fit_row(lk_calibration *into, const lk_memory_group *group, const lk_memory_model *model,
-                            const char *source, const char *date, lk_error *err);
+lk_status lk_memory_fit_row(lk_calibration *into, const lk_memory_group *group,
+                            const lk_memory_model *model, const char *source, const char *date,
+                            lk_error *err);
 
 /* How many numbers of a model are fitted. */
 int lk_memory_fit_numbers(const lk_memory_kernel *kernel);
 
-/* ---- fold_range: ranges of rows from the errors of other rows that were predicted without seeing their own fold. */
+/* ---- fold_range: ranges of rows from the errors of other rows that were predicted without seeing
+ * their own fold. */
 
 /* Whether two rows are alike: of one class, of one fold. */
 typedef bool lk_rows_alike(const void *context, size_t a, size_t b);
 
-/* Gives predicted rows without a range that of measured / predicted of the rows of their class (NULL: all) and other folds;
- * none where fewer than ten are left. Call it for a class, then for a wider one. */
-lk_status lk_fold_ranges(lk_arena *arena, lk_validated *rows, size_t count, lk_rows_alike *class, lk_rows_alike *fold,
-                         const void *context, lk_error *err);
+/* Gives predicted rows without a range that of measured / predicted of the rows of their class
+ * (NULL: all) and other folds; none where fewer than ten are left. Call it for a class, then for a
+ * wider one. */
+lk_status lk_fold_ranges(lk_arena *arena, lk_validated *rows, size_t count, lk_rows_alike *class,
+                         lk_rows_alike *fold, const void *context, lk_error *err);
 
-/* ---- host_terms: what the host spends on the operations of one step (T1 to T5, trace/lift/overheads.h), merged from tables of
- * measurements of other runs: "shared overheads".
+/* ---- host_terms: what the host spends on the operations of one step (T1 to T5,
+ * trace/lift/overheads.h), merged from tables of measurements of other runs: "shared overheads".
  *
  *     type,name,mean_us[,model][,batch_size][,count]
  */
 
-enum { LK_HOST_TERMS = 5 };
+enum {
+	LK_HOST_TERMS = 5
+};
 
 typedef struct lk_host_term {
 	char name[80];
@@ -185,22 +215,26 @@ typedef struct lk_host_terms {
 	LK_VEC(lk_host_term) of;
 } lk_host_terms;
 
-/* Whose overheads are shared: runs of models whose names begin so, at batches from `least` to `most`. */
+/* Whose overheads are shared: runs of models whose names begin so, at batches from `least` to
+ * `most`. */
 typedef struct lk_host_kind {
 	const char *models;
 	double least, most;
 } lk_host_kind;
 
-/* Reads a table. Rows that say that they are of other runs are left out; means of one name are weighted by their counts. */
-lk_status lk_host_terms_read(lk_stream *in, const lk_host_kind *kind, lk_host_terms *out, lk_error *err);
-/* Terms that `terms` lacks are taken from `more`, times the ratio of the name's T2 in the two (of names that not both have,
- * the median ratio), at most 1: profilers differ in what they add to all times of an operation, releases in how long it
- * takes; a longer T2 is of what a release counts in front of the call. */
+/* Reads a table. Rows that say that they are of other runs are left out; means of one name are
+ * weighted by their counts. */
+lk_status lk_host_terms_read(lk_stream *in, const lk_host_kind *kind, lk_host_terms *out,
+                             lk_error *err);
+/* Terms that `terms` lacks are taken from `more`, times the ratio of the name's T2 in the two (of
+ * names that not both have, the median ratio), at most 1: profilers differ in what they add to all
+ * times of an operation, releases in how long it takes; a longer T2 is of what a release counts in
+ * front of the call. */
 lk_status lk_host_terms_fill(lk_host_terms *terms, const lk_host_terms *more, lk_error *err);
 void lk_host_terms_free(lk_host_terms *terms);
 
-/* Seconds of a term, 1 to 5; the mean over all names where a name is not known, 0 where the term is not. Of the form of
- * lk_host_times.seconds. */
+/* Seconds of a term, 1 to 5; the mean over all names where a name is not known, 0 where the term is
+ * not. Of the form of lk_host_times.seconds. */
 double lk_host_terms_seconds(const void *terms, int term, const char *name);
 
 /* ---- memory_range: how far measured memory lies from its prediction, by class of network. */
@@ -212,33 +246,38 @@ typedef struct lk_memory_residual {
 } lk_memory_residual;
 
 /* The band of a class from all rows but those of one fold (NULL: from all). */
-lk_status lk_memory_band_fit(const lk_memory_residual *rows, size_t count, const char *class, const char *without,
-                             lk_memory_band *out, lk_error *err);
+lk_status lk_memory_band_fit(const lk_memory_residual *rows, size_t count, const char *class,
+                             const char *without, lk_memory_band *out, lk_error *err);
 
-/* ---- misses: widths of ranges from how far predictions missed: the same share of the rows of a class lies inside. */
+/* ---- misses: widths of ranges from how far predictions missed: the same share of the rows of a
+ * class lies inside. */
 
 /* A prediction of a row by a fit that had not seen its fold. */
 typedef struct lk_miss {
-	const char *name;   /* class of the row */
+	const char *name; /* class of the row */
 	int fold;
-	double by;          /* |ln(predicted / measured)|; NAN: not predicted */
-	double width;       /* filled: half the range, as ln; from the rows of the class in other folds */
+	double by;    /* |ln(predicted / measured)|; NAN: not predicted */
+	double width; /* filled: half the range, as ln; from the rows of the class in other folds */
 } lk_miss;
 
 /* Fills the widths. A class with too few rows in other folds takes all rows of other folds. */
 lk_status lk_misses_widths(lk_arena *arena, lk_miss *misses, size_t count, lk_error *err);
 /* The same for another share of the misses than usual. */
-lk_status lk_misses_widths_of(lk_arena *arena, lk_miss *misses, size_t count, double share, lk_error *err);
+lk_status lk_misses_widths_of(lk_arena *arena, lk_miss *misses, size_t count, double share,
+                              lk_error *err);
 
 /* Appends one row per class: family "range", subject `kind`, number "half". */
-lk_status lk_misses_write(lk_arena *arena, const lk_miss *misses, size_t count, const char *kind, const char *source,
-                          const char *date, lk_calibration *into, lk_error *err);
+lk_status lk_misses_write(lk_arena *arena, const lk_miss *misses, size_t count, const char *kind,
+                          const char *source, const char *date, lk_calibration *into,
+                          lk_error *err);
 
 /* The same for another share. */
-lk_status lk_misses_write_of(lk_arena *arena, const lk_miss *misses, size_t count, double share, const char *kind,
-                             const char *source, const char *date, lk_calibration *into, lk_error *err);
+lk_status lk_misses_write_of(lk_arena *arena, const lk_miss *misses, size_t count, double share,
+                             const char *kind, const char *source, const char *date,
+                             lk_calibration *into, lk_error *err);
 
 /* The width of a class in a calibration; `otherwise` where it has none. */
-double lk_misses_width(const lk_calibration *calibration, const char *kind, const char *name, double otherwise);
+double lk_misses_width(const lk_calibration *calibration, const char *kind, const char *name,
+                       double otherwise);
 
 #endif

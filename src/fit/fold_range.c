@@ -1,6 +1,7 @@
-/* fold_range.c: the 80 % range of a row, from rows of other folds: as wide as misses of unseen rows are, and leaning to the
- * side to which they lean. Rows of a fold err alike (one GPU, one network), so that with few folds the next one lies outside
- * more often: of G folds the shortest interval holds 0.8 (1 + 1 / G) of the rows, as for peak memory (memory_range.c). */
+/* fold_range.c: the 80 % range of a row, from rows of other folds: as wide as misses of unseen rows
+ * are, and leaning to the side to which they lean. Rows of a fold err alike (one GPU, one network),
+ * so that with few folds the next one lies outside more often: of G folds the shortest interval
+ * holds 0.8 (1 + 1 / G) of the rows, as for peak memory (memory_range.c). */
 #include "fit/fits.h"
 
 #include <math.h>
@@ -8,15 +9,17 @@
 
 #include "base/stats.h"
 
-enum { FEWEST = 10 };
+enum {
+	FEWEST = 10
+};
 static const double share = 0.80;
 
 struct ranger {
 	lk_validated *rows;
 	size_t count;
-	size_t *class, *fold;    /* [count] the first row that is alike */
-	size_t *seen;            /* [count] 1 + the last row for which a fold was counted */
-	double *ratios;          /* [count] scratch */
+	size_t *class, *fold; /* [count] the first row that is alike */
+	size_t *seen;         /* [count] 1 + the last row for which a fold was counted */
+	double *ratios;       /* [count] scratch */
 };
 
 static size_t first_alike(lk_rows_alike *alike, const void *context, size_t row) {
@@ -27,7 +30,8 @@ static size_t first_alike(lk_rows_alike *alike, const void *context, size_t row)
 
 static bool teaches(const struct ranger *ranger, size_t row, size_t other) {
 	const lk_validated *validated = &ranger->rows[other];
-	return !validated->reason && validated->predicted > 0 && validated->measured > 0 && ranger->class[row] == ranger->class[other] && ranger->fold[row] != ranger->fold[other];
+	return !validated->reason && validated->predicted > 0 && validated->measured > 0 &&
+	       ranger->class[row] == ranger->class[other] && ranger->fold[row] != ranger->fold[other];
 }
 
 static void range_row(struct ranger *ranger, size_t row) {
@@ -39,16 +43,22 @@ static void range_row(struct ranger *ranger, size_t row) {
 		folds += ranger->seen[ranger->fold[i]] != row + 1, ranger->seen[ranger->fold[i]] = row + 1;
 	}
 	if (n < FEWEST) return;
-	size_t inside = (size_t)fmin(ceil(share * (1 + 1.0 / (double)folds) * (double)n - 1e-9), (double)n);
+	size_t inside =
+		(size_t)fmin(ceil(share * (1 + 1.0 / (double)folds) * (double)n - 1e-9), (double)n);
 	qsort(ranger->ratios, n, sizeof *ranger->ratios, lk_ascending);
 	lk_shortest(ranger->ratios, n, inside, &low, &high);
-	ranger->rows[row].low = ranger->rows[row].predicted * exp(low), ranger->rows[row].high = ranger->rows[row].predicted * exp(high);
+	ranger->rows[row].low = ranger->rows[row].predicted * exp(low),
+	ranger->rows[row].high = ranger->rows[row].predicted * exp(high);
 }
 
-lk_status lk_fold_ranges(lk_arena *arena, lk_validated *rows, size_t count, lk_rows_alike *class, lk_rows_alike *fold,
-                         const void *context, lk_error *err) {
-	struct ranger r = {rows, count, LK_ARRAY(arena, size_t, count), LK_ARRAY(arena, size_t, count), LK_ARRAY(arena, size_t, count),
-	            LK_ARRAY(arena, double, count)};
+lk_status lk_fold_ranges(lk_arena *arena, lk_validated *rows, size_t count, lk_rows_alike *class,
+                         lk_rows_alike *fold, const void *context, lk_error *err) {
+	struct ranger r = {rows,
+	                   count,
+	                   LK_ARRAY(arena, size_t, count),
+	                   LK_ARRAY(arena, size_t, count),
+	                   LK_ARRAY(arena, size_t, count),
+	                   LK_ARRAY(arena, double, count)};
 	if (!r.class || !r.fold || !r.seen || !r.ratios) return lk_oom(err);
 	for (size_t i = 0; i < count; i++) {
 		if (class) r.class[i] = first_alike(class, context, i);

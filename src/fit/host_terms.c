@@ -13,9 +13,27 @@
 #include "base/stats.h"
 #include "base/text.h"
 
-enum { T1, T2, T3, T4, T5, ROWS = 1 << 20, NAMES = 1 << 14 };
-enum { TYPE, NAME, MEAN, NEEDED, MODEL = NEEDED, BATCH, COUNT, COLUMNS };
-static const char *const columns[COLUMNS] = {"type", "name", "mean_us", "model", "batch_size", "count"};
+enum {
+	T1,
+	T2,
+	T3,
+	T4,
+	T5,
+	ROWS = 1 << 20,
+	NAMES = 1 << 14
+};
+enum {
+	TYPE,
+	NAME,
+	MEAN,
+	NEEDED,
+	MODEL = NEEDED,
+	BATCH,
+	COUNT,
+	COLUMNS
+};
+static const char *const columns[COLUMNS] = {"type",  "name",       "mean_us",
+                                             "model", "batch_size", "count"};
 
 /* "AddmmBackward0" is "AddmmBackward": autograd numbers the versions of a node. */
 static void plain_name(const char *name, char *out, size_t size) {
@@ -44,18 +62,21 @@ static lk_host_term *find_or_add(lk_host_terms *terms, const char *name) {
 
 static lk_status bad_type(const char *where, const char *text, lk_error *err) {
 	char shown[64];
-	lk_fail(err, LK_ERR_INPUT, where, "column type: \"%s\" is no term", lk_escape(text, shown, sizeof shown));
+	lk_fail(err, LK_ERR_INPUT, where, "column type: \"%s\" is no term",
+	        lk_escape(text, shown, sizeof shown));
 	return lk_hint(err, "give t1, t2, t3, t4 or t5");
 }
 
-/* A launch takes 10 us under the profiler, of which 2 us are its host event and 4 us its device event (Lin et al., arXiv
- * 2201.07821): never more than 4 us without it. Other terms of such a table are corrected in lk_host_terms_fill. */
+/* A launch takes 10 us under the profiler, of which 2 us are its host event and 4 us its device
+ * event (Lin et al., arXiv 2201.07821): never more than 4 us without it. Other terms of such a
+ * table are corrected in lk_host_terms_fill. */
 static double corrected(int term, double us) {
 	return term == T4 ? fmin(us, 4) : us;
 }
 
 /* Is the row of such a run? Rows that do not say are of any. */
-static lk_status of_kind(const lk_csv *csv, const int *at, const lk_host_kind *kind, bool *out, lk_error *err) {
+static lk_status of_kind(const lk_csv *csv, const int *at, const lk_host_kind *kind, bool *out,
+                         lk_error *err) {
 	const char *model = lk_csv_field(csv, at[MODEL]), *text = lk_csv_field(csv, at[BATCH]);
 	double batch = kind->least;
 	if (*text) LK_TRY(lk_parse_real(text, 0, 1e12, &batch, lk_csv_where(csv), err));
@@ -77,7 +98,8 @@ static lk_status read_row(void *context, const lk_csv *csv, const int *at, lk_er
 	char name[sizeof((lk_host_term *)0)->name];
 	double us, weight = 1;
 	bool wanted = true;
-	if ((type[0] != 't' && type[0] != 'T') || type[1] < '1' || type[1] > '5' || type[2]) return bad_type(where, type, err);
+	if ((type[0] != 't' && type[0] != 'T') || type[1] < '1' || type[1] > '5' || type[2])
+		return bad_type(where, type, err);
 	LK_TRY(lk_parse_real(lk_csv_field(csv, at[MEAN]), 0, 1e9, &us, where, err));
 	if (*count) LK_TRY(lk_parse_real(count, 0, 1e12, &weight, where, err));
 	LK_TRY(of_kind(csv, at, reading->kind, &wanted, err));
@@ -85,13 +107,18 @@ static lk_status read_row(void *context, const lk_csv *csv, const int *at, lk_er
 	int term = type[1] - '1';
 	plain_name(term == T1 ? "" : lk_csv_field(csv, at[NAME]), name, sizeof name);
 	lk_host_term *to = find_or_add(out, name);
-	if (!to) return out->of.count >= NAMES ? lk_fail(err, LK_ERR_INPUT, where, "more than %d names", NAMES) : lk_oom(err);
+	if (!to)
+		return out->of.count >= NAMES
+		           ? lk_fail(err, LK_ERR_INPUT, where, "more than %d names", NAMES)
+		           : lk_oom(err);
 	to->sum[term] += weight * corrected(term, us), to->weight[term] += weight;
 	return LK_OK;
 }
 
-lk_status lk_host_terms_read(lk_stream *in, const lk_host_kind *kind, lk_host_terms *out, lk_error *err) {
-	static const lk_csv_table table = {columns, COLUMNS, NEEDED, "table of host overheads", ROWS, read_row, NULL};
+lk_status lk_host_terms_read(lk_stream *in, const lk_host_kind *kind, lk_host_terms *out,
+                             lk_error *err) {
+	static const lk_csv_table table = {columns, COLUMNS,  NEEDED, "table of host overheads",
+	                                   ROWS,    read_row, NULL};
 	return lk_csv_read(in, &table, &(struct reading){kind, out}, err);
 }
 
@@ -102,16 +129,19 @@ void lk_host_terms_free(lk_host_terms *terms) {
 /* ---- merging ---- */
 
 static double mean_of(const lk_host_term *host_term, int term) {
-	return host_term && host_term->weight[term] > 0 ? host_term->sum[term] / host_term->weight[term] : NAN;
+	return host_term && host_term->weight[term] > 0 ? host_term->sum[term] / host_term->weight[term]
+	                                                : NAN;
 }
 
 /* Median over names of the T2 of one table over the other's; 1 where they share none. */
-static lk_status ratio_of(const lk_host_terms *terms, const lk_host_terms *more, double *out, lk_error *err) {
+static lk_status ratio_of(const lk_host_terms *terms, const lk_host_terms *more, double *out,
+                          lk_error *err) {
 	double *ratios = malloc((more->of.count + 1) * sizeof *ratios);
 	size_t count = 0;
 	if (!ratios) return lk_oom(err);
 	for (size_t i = 0; i < more->of.count; i++) {
-		double other = mean_of(&more->of.at[i], T2), own = mean_of(find(terms, more->of.at[i].name), T2);
+		double other = mean_of(&more->of.at[i], T2),
+			   own = mean_of(find(terms, more->of.at[i].name), T2);
 		if (own > 0 && other > 0) ratios[count++] = own / other;
 	}
 	*out = count ? lk_median(ratios, count) : 1;
@@ -126,7 +156,8 @@ lk_status lk_host_terms_fill(lk_host_terms *terms, const lk_host_terms *more, lk
 		const lk_host_term *from = &more->of.at[i];
 		lk_host_term *to = find_or_add(terms, from->name);
 		if (!to) return lk_oom(err);
-		double own = mean_of(to, T2), other = mean_of(from, T2), ratio = own > 0 && other > 0 ? fmin(own / other, 1) : usual;
+		double own = mean_of(to, T2), other = mean_of(from, T2),
+			   ratio = own > 0 && other > 0 ? fmin(own / other, 1) : usual;
 		for (int t = 0; t < LK_HOST_TERMS; t++) {
 			if (to->weight[t] > 0 || !(from->weight[t] > 0)) continue;
 			to->sum[t] = from->sum[t] * (t == T4 ? 1 : ratio), to->weight[t] = from->weight[t];
@@ -137,7 +168,8 @@ lk_status lk_host_terms_fill(lk_host_terms *terms, const lk_host_terms *more, lk
 
 /* ---- asking ---- */
 
-/* Over the names that have the term; of T5 those that are not 0, as operations with one launch have it. */
+/* Over the names that have the term; of T5 those that are not 0, as operations with one launch have
+ * it. */
 static double mean_over_names(const lk_host_terms *terms, int term) {
 	double sum = 0;
 	int names = 0;

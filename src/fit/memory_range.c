@@ -1,8 +1,8 @@
 /* memory_range.c: the band that holds 80 % of measured peaks.
  *
- * It is that of step/memory_range.c. The band of a class is the shortest interval of z that holds a share
- * of 0.8 (1 + 1 / G) of its rows, G the number of tests behind them: rows of one test err alike, and with few tests the
- * next one lies outside more often. */
+ * It is that of step/memory_range.c. The band of a class is the shortest interval of z that holds a
+ * share of 0.8 (1 + 1 / G) of its rows, G the number of tests behind them: rows of one test err
+ * alike, and with few tests the next one lies outside more often. */
 #include "fit/fits.h"
 
 #include <math.h>
@@ -30,8 +30,8 @@ static void shortest(double *z, size_t count, size_t tests, lk_memory_band *out)
 	out->rows = (int)count;
 }
 
-lk_status lk_memory_band_fit(const lk_memory_residual *rows, size_t count, const char *class, const char *without,
-							 lk_memory_band *out, lk_error *err) {
+lk_status lk_memory_band_fit(const lk_memory_residual *rows, size_t count, const char *class,
+                             const char *without, lk_memory_band *out, lk_error *err) {
 	*out = (lk_memory_band){0};
 	double *z = malloc((count + 1) * sizeof *z), sum = 0;
 	const char **folds = malloc((count + 1) * sizeof *folds);
@@ -39,10 +39,13 @@ lk_status lk_memory_band_fit(const lk_memory_residual *rows, size_t count, const
 	for (size_t i = 0; z && folds && i < count; i++) {
 		const lk_memory_residual *residual = &rows[i];
 		bool known = residual->predicted > 0 && residual->measured > 0;
-		if (!known || strcmp(residual->class, class) != 0 || (without && strcmp(residual->fold, without) == 0)) continue;
+		if (!known || strcmp(residual->class, class) != 0 ||
+		    (without && strcmp(residual->fold, without) == 0))
+			continue;
 		folds[used] = residual->fold;
 		sum += fabs(log(residual->measured / residual->predicted));
-		z[used++] = log(residual->measured / residual->predicted) * lk_memory_scale(residual->predicted);
+		z[used++] =
+			log(residual->measured / residual->predicted) * lk_memory_scale(residual->predicted);
 	}
 	if (z && folds && used > 0) {
 		shortest(z, used, distinct(folds, used), out);

@@ -1,5 +1,6 @@
-/* misses.c: widths as quantiles of misses, class by class. The quantile lies below 0.8 since rows of a class come in
- * groups that miss alike, and a wider range would say less than the data does. */
+/* misses.c: widths as quantiles of misses, class by class. The quantile lies below 0.8 since rows
+ * of a class come in groups that miss alike, and a wider range would say less than the data does.
+ */
 #include "fit/fits.h"
 
 #include <math.h>
@@ -9,7 +10,9 @@
 #include "base/stats.h"
 
 static const double inside = 0.77;
-enum { ENOUGH = 10 };
+enum {
+	ENOUGH = 10
+};
 
 static int by_class(const void *a, const void *b) {
 	const lk_miss *x = *(lk_miss *const *)a, *y = *(lk_miss *const *)b;
@@ -28,15 +31,16 @@ static lk_miss **sorted(lk_arena *arena, lk_miss *misses, size_t count, size_t *
 }
 
 /* The quantile over a run of the list, without a fold. */
-static double width_of(lk_miss *const *list, size_t from, size_t to, int without, double share, double *scratch,
-                       size_t *used) {
+static double width_of(lk_miss *const *list, size_t from, size_t to, int without, double share,
+                       double *scratch, size_t *used) {
 	*used = 0;
 	for (size_t i = from; i < to; i++)
 		if (list[i]->fold != without) scratch[(*used)++] = list[i]->by;
 	return lk_quantile(scratch, *used, share);
 }
 
-lk_status lk_misses_widths_of(lk_arena *arena, lk_miss *misses, size_t count, double share, lk_error *err) {
+lk_status lk_misses_widths_of(lk_arena *arena, lk_miss *misses, size_t count, double share,
+                              lk_error *err) {
 	size_t known, used;
 	lk_miss **list = sorted(arena, misses, count, &known);
 	double *scratch = LK_ARRAY(arena, double, count);
@@ -47,7 +51,8 @@ lk_status lk_misses_widths_of(lk_arena *arena, lk_miss *misses, size_t count, do
 		for (size_t at = from, end; at < to; at = end) {
 			for (end = at; end < to && list[end]->fold == list[at]->fold;) end++;
 			double width = width_of(list, from, to, list[at]->fold, share, scratch, &used);
-			if (used < ENOUGH) width = width_of(list, 0, known, list[at]->fold, share, scratch, &used);
+			if (used < ENOUGH)
+				width = width_of(list, 0, known, list[at]->fold, share, scratch, &used);
 			for (size_t i = at; i < end; i++) list[i]->width = width;
 		}
 	}
@@ -58,8 +63,9 @@ lk_status lk_misses_widths(lk_arena *arena, lk_miss *misses, size_t count, lk_er
 	return lk_misses_widths_of(arena, misses, count, inside, err);
 }
 
-lk_status lk_misses_write_of(lk_arena *arena, const lk_miss *misses, size_t count, double share, const char *kind,
-                             const char *source, const char *date, lk_calibration *into, lk_error *err) {
+lk_status lk_misses_write_of(lk_arena *arena, const lk_miss *misses, size_t count, double share,
+                             const char *kind, const char *source, const char *date,
+                             lk_calibration *into, lk_error *err) {
 	size_t known, used;
 	lk_miss *copy = LK_ARRAY(arena, lk_miss, count);
 	double *scratch = LK_ARRAY(arena, double, count);
@@ -79,11 +85,14 @@ lk_status lk_misses_write_of(lk_arena *arena, const lk_miss *misses, size_t coun
 	return LK_OK;
 }
 
-lk_status lk_misses_write(lk_arena *arena, const lk_miss *misses, size_t count, const char *kind, const char *source,
-                          const char *date, lk_calibration *into, lk_error *err) {
+lk_status lk_misses_write(lk_arena *arena, const lk_miss *misses, size_t count, const char *kind,
+                          const char *source, const char *date, lk_calibration *into,
+                          lk_error *err) {
 	return lk_misses_write_of(arena, misses, count, inside, kind, source, date, into, err);
 }
 
-double lk_misses_width(const lk_calibration *calibration, const char *kind, const char *name, double otherwise) {
-	return lk_calibration_value(lk_calibration_find(calibration, "range", kind, name), "half", otherwise);
+double lk_misses_width(const lk_calibration *calibration, const char *kind, const char *name,
+                       double otherwise) {
+	return lk_calibration_value(lk_calibration_find(calibration, "range", kind, name), "half",
+	                            otherwise);
 }

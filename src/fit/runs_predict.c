@@ -1,10 +1,12 @@
-/* runs_predict.c: a measured run, predicted: the question that `lockstep predict` asks of its job on its cluster. */
+/* runs_predict.c: a measured run, predicted: the question that `lockstep predict` asks of its job
+ * on its cluster. */
 #include <math.h>
 
 #include "tables/tables.h"
 #include "step/step.h"
 
-lk_status lk_run_predict(const lk_run *run, const lk_constants *constants, double *seconds, lk_error *err) {
+lk_status lk_run_predict(const lk_run *run, const lk_constants *constants, double *seconds,
+                         lk_error *err) {
 	lk_step step;
 	lk_step_options options = {.constants = constants};
 	lk_status status = lk_step_ask(&run->job, &run->cluster, &options, &step, err);

@@ -1,14 +1,15 @@
 /* slowdown_fit.c: fits the overlap model (cost/kernel/overlap.c) to a table.
  *
- * The two constants are medians over time of what the kernels show that they act on: half of the time that is concerned
- * was slower, half less; this makes the sum of absolute errors least. Kinds are found by grouping: a launch further than
- * RADIUS from all centres begins one, centres move to the mean of their launches, four times. A kind's slowdown is the
- * candidate s, among its launches' own u and the constants', with the least sum of
+ * The two constants are medians over time of what the kernels show that they act on: half of the
+ * time that is concerned was slower, half less; this makes the sum of absolute errors least. Kinds
+ * are found by grouping: a launch further than RADIUS from all centres begins one, centres move to
+ * the mean of their launches, four times. A kind's slowdown is the candidate s, among its launches'
+ * own u and the constants', with the least sum of
  *
  *     |s - u| + BONUS min(1, |s - u| / NEAR)
  *
- * a median that leans to where most launches agree: collectives are at times busy and at times waiting, and the mean of
- * both is never seen. */
+ * a median that leans to where most launches agree: collectives are at times busy and at times
+ * waiting, and the mean of both is never seen. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,10 +18,12 @@
 #include "base/stats.h"
 
 #define RADIUS 0.8
-#define BONUS 0.5
-#define NEAR 0.07
-#define PRIOR 0.3       /* launches that the constants count for */
-enum { ROUNDS = 4 };
+#define BONUS  0.5
+#define NEAR   0.07
+#define PRIOR  0.3 /* launches that the constants count for */
+enum {
+	ROUNDS = 4
+};
 
 struct lk_weighted {
 	double value, weight;
@@ -47,7 +50,8 @@ double lk_slowdown_median(lk_arena *arena, const lk_slowdown_table *table, const
 		const lk_overlap_kernel *kernel = &table->at[i].kernel;
 		double part = kernel->ratio * strength[i];
 		if (!(part > 0) || kernel->ratio < 0.2) continue;
-		weighted[count++] = (struct lk_weighted){(table->at[i].measured_s / kernel->alone_s - 1) / part, kernel->alone_s * part};
+		weighted[count++] = (struct lk_weighted){
+			(table->at[i].measured_s / kernel->alone_s - 1) / part, kernel->alone_s * part};
 	}
 	return weighted ? median(weighted, count) : NAN;
 }
@@ -57,8 +61,10 @@ static double clear(double strength) {
 	return strength > 0.05 ? strength : 0;
 }
 
-static bool fit_constants(lk_arena *arena, const lk_slowdown_table *table, const bool *use, lk_overlap *out) {
-	double *sm = LK_ARRAY(arena, double, table->count), *latency = LK_ARRAY(arena, double, table->count);
+static bool fit_constants(lk_arena *arena, const lk_slowdown_table *table, const bool *use,
+                          lk_overlap *out) {
+	double *sm = LK_ARRAY(arena, double, table->count),
+		   *latency = LK_ARRAY(arena, double, table->count);
 	if (!sm || !latency) return false;
 	for (size_t i = 0; i < table->count; i++) {
 		if (use && !use[i]) continue;
@@ -77,9 +83,9 @@ typedef double point[LK_OVERLAP_FEATURES];
 struct grouping {
 	const lk_slowdown_table *table;
 	const bool *use;
-	point *at;                  /* [rows] */
-	size_t *kind;               /* [rows] */
-	struct lk_weighted *votes;         /* [rows + 1] */
+	point *at;                 /* [rows] */
+	size_t *kind;              /* [rows] */
+	struct lk_weighted *votes; /* [rows + 1] */
 	lk_overlap *model;
 };
 
@@ -103,11 +109,13 @@ static void begin_kinds(struct grouping *grouping) {
 		if (!used(grouping, i)) continue;
 		nearest(grouping->model, grouping->at[i], &distance2);
 		if (distance2 <= RADIUS * RADIUS) continue;
-		memcpy(grouping->model->kinds[grouping->model->kind_count++].at, grouping->at[i], sizeof *grouping->at);
+		memcpy(grouping->model->kinds[grouping->model->kind_count++].at, grouping->at[i],
+		       sizeof *grouping->at);
 	}
 }
 
-/* Gives launches to the nearest centre and moves centres to their middle; those without launches go. */
+/* Gives launches to the nearest centre and moves centres to their middle; those without launches
+ * go. */
 static void move_kinds(struct grouping *grouping) {
 	lk_overlap *model = grouping->model;
 	double distance2;
@@ -118,7 +126,8 @@ static void move_kinds(struct grouping *grouping) {
 		if (!used(grouping, i)) continue;
 		lk_overlap_kind *kind = &model->kinds[grouping->kind[i]];
 		kind->count++;
-		for (int f = 0; f < LK_OVERLAP_FEATURES; f++) kind->at[f] += (grouping->at[i][f] - kind->at[f]) / kind->count;
+		for (int f = 0; f < LK_OVERLAP_FEATURES; f++)
+			kind->at[f] += (grouping->at[i][f] - kind->at[f]) / kind->count;
 	}
 	size_t kept = 0;
 	for (size_t k = 0; k < model->kind_count; k++)
@@ -146,7 +155,8 @@ static void vote(struct grouping *grouping, size_t k) {
 	for (size_t i = 0; i < grouping->table->count; i++) {
 		const lk_slowdown_row *row = &grouping->table->at[i];
 		if (!used(grouping, i) || grouping->kind[i] != k) continue;
-		double own = row->measured_s / row->kernel.alone_s / lk_overlap_regress(kind->at, grouping->at[i]);
+		double own =
+			row->measured_s / row->kernel.alone_s / lk_overlap_regress(kind->at, grouping->at[i]);
 		grouping->votes[count++] = (struct lk_weighted){own - 1, 1};
 		expected += lk_overlap_mechanism(grouping->model, &row->kernel);
 	}
@@ -155,10 +165,15 @@ static void vote(struct grouping *grouping, size_t k) {
 	kind->slower = agreed(grouping->votes, count + 1);
 }
 
-static bool fit_kinds(lk_arena *arena, const lk_slowdown_table *table, const bool *use, lk_overlap *out) {
+static bool fit_kinds(lk_arena *arena, const lk_slowdown_table *table, const bool *use,
+                      lk_overlap *out) {
 	struct grouping g = {
-		.table = table, .use = use, .model = out, .at = LK_ARRAY(arena, point, table->count),
-		.kind = LK_ARRAY(arena, size_t, table->count), .votes = LK_ARRAY(arena, struct lk_weighted, table->count + 1),
+		.table = table,
+		.use = use,
+		.model = out,
+		.at = LK_ARRAY(arena, point, table->count),
+		.kind = LK_ARRAY(arena, size_t, table->count),
+		.votes = LK_ARRAY(arena, struct lk_weighted, table->count + 1),
 	};
 	double distance2;
 	out->kinds = LK_ARRAY(arena, lk_overlap_kind, table->count);
@@ -174,8 +189,8 @@ static bool fit_kinds(lk_arena *arena, const lk_slowdown_table *table, const boo
 
 /* ---- how far predictions miss ---- */
 
-bool lk_slowdown_spreads(lk_arena *arena, const lk_slowdown_table *table, const bool *use, const double *miss,
-                         lk_overlap *model) {
+bool lk_slowdown_spreads(lk_arena *arena, const lk_slowdown_table *table, const bool *use,
+                         const double *miss, lk_overlap *model) {
 	double *some = LK_ARRAY(arena, double, table->count), distance2;
 	size_t *kind = LK_ARRAY(arena, size_t, table->count);
 	point at;
@@ -194,7 +209,8 @@ bool lk_slowdown_spreads(lk_arena *arena, const lk_slowdown_table *table, const 
 	return true;
 }
 
-bool lk_slowdown_fit(lk_arena *arena, const lk_slowdown_table *table, const bool *use, bool kinds, lk_overlap *out) {
+bool lk_slowdown_fit(lk_arena *arena, const lk_slowdown_table *table, const bool *use, bool kinds,
+                     lk_overlap *out) {
 	*out = (lk_overlap){0};
 	return fit_constants(arena, table, use, out) && (!kinds || fit_kinds(arena, table, use, out));
 }

@@ -5,10 +5,12 @@
 #include <string.h>
 
 /* Every column of lk_ops that has one element per operation. */
+/* clang-format off */
 #define OP_COLUMNS(X)                                                                                                  \
 	X(kind)                                                                                                            \
 	X(stream) X(phase) X(group) X(dtype) X(flags) X(wait) X(signal) X(alloc_owner) X(release_owner) X(join) X(name)    \
 		X(m) X(n) X(k) X(batch) X(flops) X(bytes) X(window) X(alloc) X(release) X(channel) X(measured_ps)
+/* clang-format on */
 
 lk_graph *lk_graph_new(void) {
 	lk_graph *graph = calloc(1, sizeof *graph);
@@ -85,14 +87,17 @@ void lk_graph_begin_block(lk_graph *graph, const char *name) {
 
 uint32_t lk_graph_add(lk_graph *graph, const lk_op *op) {
 	lk_ops *ops = &graph->ops;
-	uint32_t name = graph->failed ? UINT32_MAX : lk_intern_id(graph->names, op->name ? op->name : "");
+	uint32_t name =
+		graph->failed ? UINT32_MAX : lk_intern_id(graph->names, op->name ? op->name : "");
 	if (name == UINT32_MAX || !ops_reserve(ops, op->dep_count)) {
 		graph->failed = true;
 		return 0;
 	}
 	uint32_t i = ops->count++;
-	ops->kind[i] = op->kind, ops->stream[i] = op->stream, ops->phase[i] = op->phase, ops->group[i] = op->group;
-	ops->dtype[i] = op->dtype, ops->flags[i] = op->flags, ops->wait[i] = op->wait, ops->signal[i] = op->signal;
+	ops->kind[i] = op->kind, ops->stream[i] = op->stream, ops->phase[i] = op->phase,
+	ops->group[i] = op->group;
+	ops->dtype[i] = op->dtype, ops->flags[i] = op->flags, ops->wait[i] = op->wait,
+	ops->signal[i] = op->signal;
 	ops->alloc_owner[i] = op->alloc_owner, ops->release_owner[i] = op->release_owner;
 	ops->join[i] = op->join, ops->name[i] = name;
 	ops->m[i] = op->m, ops->n[i] = op->n, ops->k[i] = op->k, ops->batch[i] = op->batch;
@@ -143,9 +148,11 @@ lk_op lk_graph_op(const lk_graph *graph, uint32_t at) {
 	};
 }
 
-lk_status lk_graph_set_programs(lk_graph *graph, uint32_t stages, uint32_t channels, lk_error *err) {
+lk_status lk_graph_set_programs(lk_graph *graph, uint32_t stages, uint32_t channels,
+                                lk_error *err) {
 	size_t wires = (size_t)stages * channels;
-	if (!lk_reserve(&graph->programs, stages) || !lk_reserve(&graph->wires, wires)) return lk_oom(err);
+	if (!lk_reserve(&graph->programs, stages) || !lk_reserve(&graph->wires, wires))
+		return lk_oom(err);
 	for (uint32_t s = 0; s < stages; s++) {
 		lk_program program = {.stage = s, .channels = channels};
 		char name[32];
@@ -161,8 +168,8 @@ lk_status lk_graph_set_programs(lk_graph *graph, uint32_t stages, uint32_t chann
 	return LK_OK;
 }
 
-uint32_t lk_graph_add_team(lk_graph *graph, const char *name, const uint32_t *stages, uint32_t count, uint32_t ranks,
-                           bool across) {
+uint32_t lk_graph_add_team(lk_graph *graph, const char *name, const uint32_t *stages,
+                           uint32_t count, uint32_t ranks, bool across) {
 	uint32_t id = graph->failed ? UINT32_MAX : lk_intern_id(graph->names, name);
 	if (id == UINT32_MAX || !lk_reserve(&graph->team_stages, count) || !lk_push(&graph->teams)) {
 		graph->failed = true;
@@ -171,8 +178,8 @@ uint32_t lk_graph_add_team(lk_graph *graph, const char *name, const uint32_t *st
 	uint32_t begin = (uint32_t)graph->team_stages.count;
 	if (count) memcpy(graph->team_stages.at + begin, stages, count * sizeof *stages);
 	graph->team_stages.count += count;
-	*lk_last(&graph->teams) =
-		(lk_team){.name = id, .begin = begin, .end = begin + count, .ranks = ranks, .across = across};
+	*lk_last(&graph->teams) = (lk_team){
+		.name = id, .begin = begin, .end = begin + count, .ranks = ranks, .across = across};
 	return (uint32_t)graph->teams.count - 1;
 }
 
@@ -186,8 +193,8 @@ uint32_t lk_team_member(const lk_graph *graph, const lk_team *team, uint32_t sta
 	return low < team->end && graph->team_stages.at[low] == stage ? low : UINT32_MAX;
 }
 
-lk_status lk_graph_name_stream(lk_graph *graph, uint32_t stage, unsigned stream, const char *name, bool thread,
-                               lk_error *err) {
+lk_status lk_graph_name_stream(lk_graph *graph, uint32_t stage, unsigned stream, const char *name,
+                               bool thread, lk_error *err) {
 	lk_program *program = &graph->programs.at[stage];
 	program->stream_names[stream] = lk_intern_id(graph->names, name);
 	if (program->stream_names[stream] == UINT32_MAX) return lk_oom(err);
@@ -221,7 +228,9 @@ uint32_t lk_graph_layer_ops(const lk_graph *graph) {
 	uint32_t forward = 0, backward = 0;
 	for (size_t b = 0; b < graph->blocks.count; b++) {
 		const lk_block *block = &graph->blocks.at[b];
-		if (strncmp(lk_intern_text(graph->names, block->name), "layer", 5) != 0 || block->begin == block->end) continue;
+		if (strncmp(lk_intern_text(graph->names, block->name), "layer", 5) != 0 ||
+		    block->begin == block->end)
+			continue;
 		uint32_t size = block->end - block->begin;
 		uint32_t *most = graph->ops.phase[block->begin] == LK_PHASE_FORWARD ? &forward : &backward;
 		if (size > *most) *most = size;

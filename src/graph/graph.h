@@ -1,18 +1,22 @@
-/* graph.h: the step graph, the one data structure that everything in lockstep turns into and is answered from.
+/* graph.h: the step graph, the one data structure that everything in lockstep turns into and is
+ * answered from.
  *
- * A graph holds *blocks* (short lists of operations: a layer's forward, an optimizer step), and for every rank class a
- * *program*: the blocks it runs, in order. A layer that occurs a thousand times is one block and a thousand calls, or one
- * call with a repeat count. Operations are stored column by column; names are interned.
+ * A graph holds *blocks* (short lists of operations: a layer's forward, an optimizer step), and for
+ * every rank class a *program*: the blocks it runs, in order. A layer that occurs a thousand times
+ * is one block and a thousand calls, or one call with a repeat count. Operations are stored column
+ * by column; names are interned.
  *
  * What an operation waits for, all together:
  *   - the operation before it on its own stream (streams are queues, as CUDA's are);
  *   - its launch: the host thread issues operations in program order and spends host_ps on each;
  *   - `join`: a set of streams, all whose operations issued before this one must have ended;
  *   - explicit dependencies on earlier operations of the same block;
- *   - an event of the program (`wait`), set by an earlier operation (`signal`), through the call's arguments;
- *   - an operation off the compute stream is issued no earlier than the compute operation before it starts.
- * A collective starts when the last member of its group arrives and ends for all together. A send starts when its receive
- * has arrived too: the k-th send on a channel meets the k-th receive.
+ *   - an event of the program (`wait`), set by an earlier operation (`signal`), through the call's
+ * arguments;
+ *   - an operation off the compute stream is issued no earlier than the compute operation before it
+ * starts. A collective starts when the last member of its group arrives and ends for all together.
+ * A send starts when its receive has arrived too: the k-th send on a channel meets the k-th
+ * receive.
  *
  * Times are picoseconds, sizes bytes, work floating-point operations.
  */
@@ -30,6 +34,7 @@
 #include "lockstep/error.h"
 
 /* What an operation is: the cost family that knows its duration. X(symbol, name, communicates) */
+/* clang-format off */
 #define LK_OP_KINDS(X)                                                                             \
 	X(GEMM, "gemm", 0)                   /* shape: batch x [m,k] x [k,n] */                        \
 	X(GROUPED_GEMM, "grouped_gemm", 0)   /* batch experts, m tokens each on average */             \
@@ -55,6 +60,7 @@
 	X(BROADCAST, "broadcast", 1)                                                                   \
 	X(SEND, "send", 1)                                                                             \
 	X(RECV, "recv", 1)
+/* clang-format on */
 
 typedef enum lk_op_kind {
 #define LK_OP_SYMBOL(symbol, name, comm) LK_OP_##symbol,
@@ -64,15 +70,32 @@ typedef enum lk_op_kind {
 } lk_op_kind;
 
 const char *lk_op_kind_name(lk_op_kind kind);
-static inline bool lk_op_is_comm(unsigned kind) { return kind >= LK_OP_ALLREDUCE; }
-static inline bool lk_op_is_collective(unsigned kind) { return kind >= LK_OP_ALLREDUCE && kind <= LK_OP_BROADCAST; }
+static inline bool lk_op_is_comm(unsigned kind) {
+	return kind >= LK_OP_ALLREDUCE;
+}
+static inline bool lk_op_is_collective(unsigned kind) {
+	return kind >= LK_OP_ALLREDUCE && kind <= LK_OP_BROADCAST;
+}
 
 /* Streams of a rank. The host thread is stream 0, the main compute stream 1. */
 enum {
-	LK_STREAM_HOST, LK_STREAM_COMPUTE, LK_STREAM_TP, LK_STREAM_CP, LK_STREAM_EP, LK_STREAM_DP,
-	LK_STREAM_SEND_FORWARD, LK_STREAM_RECV_FORWARD, LK_STREAM_SEND_BACKWARD, LK_STREAM_RECV_BACKWARD, LK_STREAM_COPY,
-	/* messages of the chunk, or direction, whose forward runs from the last stage to the first (ZB-V, DualPipe) */
-	LK_STREAM_SEND_FORWARD_UP, LK_STREAM_RECV_FORWARD_UP, LK_STREAM_SEND_BACKWARD_UP, LK_STREAM_RECV_BACKWARD_UP,
+	LK_STREAM_HOST,
+	LK_STREAM_COMPUTE,
+	LK_STREAM_TP,
+	LK_STREAM_CP,
+	LK_STREAM_EP,
+	LK_STREAM_DP,
+	LK_STREAM_SEND_FORWARD,
+	LK_STREAM_RECV_FORWARD,
+	LK_STREAM_SEND_BACKWARD,
+	LK_STREAM_RECV_BACKWARD,
+	LK_STREAM_COPY,
+	/* messages of the chunk, or direction, whose forward runs from the last stage to the first
+	 * (ZB-V, DualPipe) */
+	LK_STREAM_SEND_FORWARD_UP,
+	LK_STREAM_RECV_FORWARD_UP,
+	LK_STREAM_SEND_BACKWARD_UP,
+	LK_STREAM_RECV_BACKWARD_UP,
 	LK_STREAMS = 31, /* most that a graph may use; model-built ones stay below 16 */
 };
 const char *lk_stream_label(unsigned stream); /* "compute", "tensor parallel", ... */
@@ -80,20 +103,45 @@ const char *lk_stream_label(unsigned stream); /* "compute", "tensor parallel", .
 
 /* Kinds of process groups. */
 enum {
-	LK_GROUP_NONE, LK_GROUP_TP, LK_GROUP_CP, LK_GROUP_EP, LK_GROUP_ETP, LK_GROUP_DP /* with CP: where gradients are summed */,
-	LK_GROUP_EDP /* the same for experts */, LK_GROUP_SHARD /* hybrid sharding: inside */, LK_GROUP_REPLICA /* and across */,
-	LK_GROUP_PP, LK_GROUP_EMBEDDING /* first and last stage */, LK_GROUP_MODEL /* tp x pp: gradient norm */,
-	LK_GROUP_TEAM /* a group that is listed: the operation's channel is its index in lk_graph.teams */,
+	LK_GROUP_NONE,
+	LK_GROUP_TP,
+	LK_GROUP_CP,
+	LK_GROUP_EP,
+	LK_GROUP_ETP,
+	LK_GROUP_DP /* with CP: where gradients are summed */,
+	LK_GROUP_EDP /* the same for experts */,
+	LK_GROUP_SHARD /* hybrid sharding: inside */,
+	LK_GROUP_REPLICA /* and across */,
+	LK_GROUP_PP,
+	LK_GROUP_EMBEDDING /* first and last stage */,
+	LK_GROUP_MODEL /* tp x pp: gradient norm */,
+	LK_GROUP_TEAM /* a group that is listed: the operation's channel is its index in lk_graph.teams
+	               */
+		,
 	LK_GROUPS,
 };
 const char *lk_group_label(unsigned group); /* "tp", "dp", ... */
 
-typedef enum lk_phase { LK_PHASE_FORWARD, LK_PHASE_BACKWARD, LK_PHASE_WEIGHT, LK_PHASE_RECOMPUTE, LK_PHASE_OPTIMIZER, LK_PHASE_OTHER, LK_PHASES } lk_phase;
+typedef enum lk_phase {
+	LK_PHASE_FORWARD,
+	LK_PHASE_BACKWARD,
+	LK_PHASE_WEIGHT,
+	LK_PHASE_RECOMPUTE,
+	LK_PHASE_OPTIMIZER,
+	LK_PHASE_OTHER,
+	LK_PHASES
+} lk_phase;
 const char *lk_phase_name(lk_phase phase);
 
 /* Who owns memory. */
 typedef enum lk_owner {
-	LK_OWN_WEIGHTS, LK_OWN_GRADIENTS, LK_OWN_OPTIMIZER, LK_OWN_ACTIVATIONS, LK_OWN_LOGITS, LK_OWN_WORKSPACE, LK_OWN_BUFFERS /* of communication */,
+	LK_OWN_WEIGHTS,
+	LK_OWN_GRADIENTS,
+	LK_OWN_OPTIMIZER,
+	LK_OWN_ACTIVATIONS,
+	LK_OWN_LOGITS,
+	LK_OWN_WORKSPACE,
+	LK_OWN_BUFFERS /* of communication */,
 	LK_OWNERS,
 } lk_owner;
 const char *lk_owner_name(lk_owner owner);
@@ -101,77 +149,84 @@ const char *lk_owner_name(lk_owner owner);
 /* One operation as it is given to lk_graph_add. Zero what does not apply. */
 typedef struct lk_op {
 	uint8_t kind, stream, phase, group;
-	uint8_t dtype;          /* lk_dtype of the arithmetic */
-	uint8_t flags;          /* LK_OP_* below */
-	uint32_t join;          /* LK_JOIN of streams */
-	uint8_t wait, signal;   /* 0, or 1 + index of the call's argument */
-	const char *name;       /* "qkv_proj" */
-	double m, n, k, batch;  /* shape, see LK_OP_KINDS */
+	uint8_t dtype;         /* lk_dtype of the arithmetic */
+	uint8_t flags;         /* LK_OP_* below */
+	uint32_t join;         /* LK_JOIN of streams */
+	uint8_t wait, signal;  /* 0, or 1 + index of the call's argument */
+	const char *name;      /* "qkv_proj" */
+	double m, n, k, batch; /* shape, see LK_OP_KINDS */
 	double flops;
-	double bytes;           /* device-memory traffic; of a communication operation: message as nccl-tests count it */
-	double window;          /* ATTENTION: sliding window, 0 none. CONV: side of the images where windows are 3 x 3 at stride 1, in
-	                         * k (LK_OP_SUMS_PIXELS: in n); else 0 */
-	int32_t channel;        /* SEND, RECV: peers meet on equal channel numbers of their programs; LK_GROUP_TEAM: the team */
-	int64_t measured_ps;    /* > 0: from a trace; used instead of a model */
-	double alloc, release;  /* bytes taken when it is issued, given back when it has been issued */
+	double bytes;  /* device-memory traffic; of a communication operation: message as nccl-tests
+	                  count it */
+	double window; /* ATTENTION: sliding window, 0 none. CONV: side of the images where windows are
+	                * 3 x 3 at stride 1, in k (LK_OP_SUMS_PIXELS: in n); else 0 */
+	int32_t channel;       /* SEND, RECV: peers meet on equal channel numbers of their programs;
+	                          LK_GROUP_TEAM: the team */
+	int64_t measured_ps;   /* > 0: from a trace; used instead of a model */
+	double alloc, release; /* bytes taken when it is issued, given back when it has been issued */
 	uint8_t alloc_owner, release_owner;
-	const uint32_t *deps;   /* operations of the same block, by their place in it */
+	const uint32_t *deps; /* operations of the same block, by their place in it */
 	uint32_t dep_count;
 } lk_op;
 
 enum {
-	LK_OP_CAUSAL = 1,       /* attention: half of the scores */
-	LK_OP_TRANSIENT = 2,    /* alloc is given back at the end of the same operation */
-	LK_OP_CARRIED = 8,      /* of lifted traces: launched before the step and not over when it began */
-	LK_OP_DIRECT = 16,      /* all-to-all or all-reduce by remote reads and writes of the program's own, without NCCL */
+	LK_OP_CAUSAL = 1,    /* attention: half of the scores */
+	LK_OP_TRANSIENT = 2, /* alloc is given back at the end of the same operation */
+	LK_OP_CARRIED = 8,   /* of lifted traces: launched before the step and not over when it began */
+	LK_OP_DIRECT = 16, /* all-to-all or all-reduce by remote reads and writes of the program's own,
+	                      without NCCL */
 	LK_OP_SUMS_PIXELS = 32, /* convolution: the gradient of the weights, k pixels */
-	LK_OP_OVERLAPPED = 4,   /* TP collective pipelined with its GEMM (userbuffers): only the first and last piece shows */
+	LK_OP_OVERLAPPED = 4, /* TP collective pipelined with its GEMM (userbuffers): only the first and
+	                         last piece shows */
 };
 
 /* Columns of all operations of all blocks. */
 typedef struct lk_ops {
 	uint32_t count, capacity;
-	uint8_t *kind, *stream, *phase, *group, *dtype, *flags, *wait, *signal, *alloc_owner, *release_owner;
+	uint8_t *kind, *stream, *phase, *group, *dtype, *flags, *wait, *signal, *alloc_owner,
+		*release_owner;
 	uint32_t *join;
 	uint32_t *name;
 	double *m, *n, *k, *batch, *flops, *bytes, *window, *alloc, *release;
 	int32_t *channel;
 	int64_t *measured_ps;
-	uint32_t *dep_begin;    /* [count + 1]: into deps */
+	uint32_t *dep_begin; /* [count + 1]: into deps */
 	uint32_t *deps;
 	uint32_t dep_capacity;
 } lk_ops;
 
 typedef struct lk_block {
-	uint32_t name;          /* interned */
-	uint32_t begin, end;    /* operations */
+	uint32_t name;       /* interned */
+	uint32_t begin, end; /* operations */
 } lk_block;
 
 /* One call of a program. */
 typedef struct lk_call {
 	uint32_t block;
-	uint32_t repeat;        /* run so many times in a row */
-	int32_t microbatch;     /* -1: none */
-	int32_t layer;          /* first layer, counting over the whole model; -1: none */
+	uint32_t repeat;    /* run so many times in a row */
+	int32_t microbatch; /* -1: none */
+	int32_t layer;      /* first layer, counting over the whole model; -1: none */
 	uint8_t chunk;
-	uint8_t pass;           /* lk_phase of the whole call */
-	uint16_t arg[2];        /* events that the block's wait / signal 1 and 2 mean */
+	uint8_t pass;    /* lk_phase of the whole call */
+	uint16_t arg[2]; /* events that the block's wait / signal 1 and 2 mean */
 } lk_call;
 
 /* The program of one rank class. */
 typedef struct lk_program {
-	uint32_t name;          /* interned: "stage 3" */
+	uint32_t name; /* interned: "stage 3" */
 	uint32_t stage;
 	LK_VEC(lk_call) calls;
-	uint32_t events;        /* events are numbered 0 .. events-1 */
-	uint32_t channels;      /* channels are numbered below this */
-	double resident[LK_OWNERS]; /* bytes held during the whole step */
-	uint32_t stream_names[LK_STREAMS]; /* interned: of lifted traces, "stream 7", "thread 3126441"; 0: lk_stream_label */
-	uint32_t threads;           /* of lifted traces: bit per stream that is a CPU thread */
+	uint32_t events;                   /* events are numbered 0 .. events-1 */
+	uint32_t channels;                 /* channels are numbered below this */
+	double resident[LK_OWNERS];        /* bytes held during the whole step */
+	uint32_t stream_names[LK_STREAMS]; /* interned: of lifted traces, "stream 7", "thread 3126441";
+	                                      0: lk_stream_label */
+	uint32_t threads;                  /* of lifted traces: bit per stream that is a CPU thread */
 } lk_program;
 
-/* How ranks lie: `chains` = ranks of one stage. The rank of (stage, chain) is stage * chains + chain. A group of a kind is
- * chain / (size * stride) * stride + chain % stride; PP, EMBEDDING and MODEL groups run across stages. */
+/* How ranks lie: `chains` = ranks of one stage. The rank of (stage, chain) is stage * chains +
+ * chain. A group of a kind is chain / (size * stride) * stride + chain % stride; PP, EMBEDDING and
+ * MODEL groups run across stages. */
 typedef struct lk_ranks {
 	uint32_t world, stages, chains;
 	struct {
@@ -179,14 +234,16 @@ typedef struct lk_ranks {
 	} group[LK_GROUPS];
 } lk_ranks;
 
-/* A process group that no arithmetic describes, as traces have them: which programs take part. With several chains, either
- * each chain of the programs is a group of its own, or all chains together are one. Operations of a team (collectives, and
- * SEND and RECV of two) start when all its members that are in the graph have arrived and end for all together. */
+/* A process group that no arithmetic describes, as traces have them: which programs take part. With
+ * several chains, either each chain of the programs is a group of its own, or all chains together
+ * are one. Operations of a team (collectives, and SEND and RECV of two) start when all its members
+ * that are in the graph have arrived and end for all together. */
 typedef struct lk_team {
-	uint32_t name;          /* interned */
-	uint32_t begin, end;    /* stages, ascending, in lk_graph.team_stages */
-	uint32_t ranks;         /* of one group; more than there are members where some ranks were not captured */
-	bool across;            /* all chains are one group */
+	uint32_t name;       /* interned */
+	uint32_t begin, end; /* stages, ascending, in lk_graph.team_stages */
+	uint32_t
+		ranks;   /* of one group; more than there are members where some ranks were not captured */
+	bool across; /* all chains are one group */
 } lk_team;
 
 /* Channel c of program s leads to program peer[s][c] at its channel mirror[s][c]. */
@@ -204,20 +261,22 @@ typedef struct lk_graph {
 	lk_ranks ranks;
 	LK_VEC(lk_team) teams;
 	LK_VEC(uint32_t) team_stages;
-	/* A lifted trace: launches are operations (HOST, on the streams of CPU threads) and dependencies, so neither the host
-	 * stream's order nor the compute stream's start holds others up; a program is a rank, and the rank of (stage, chain) is
-	 * chain * stages + stage: chains are copies of all traced ranks. */
+	/* A lifted trace: launches are operations (HOST, on the streams of CPU threads) and
+	 * dependencies, so neither the host stream's order nor the compute stream's start holds others
+	 * up; a program is a rank, and the rank of (stage, chain) is chain * stages + stage: chains are
+	 * copies of all traced ranks. */
 	bool traced;
 	/* facts that results are stated in */
-	double model_flops;          /* of one step, all ranks (numerator of the MFU) */
-	double tokens, samples;      /* of one step, all ranks */
-	uint32_t peak_dtype;         /* lk_dtype whose dense peak is the MFU's denominator */
-	bool failed;                 /* memory ran out while building; lk_graph_end_block reports it */
+	double model_flops;     /* of one step, all ranks (numerator of the MFU) */
+	double tokens, samples; /* of one step, all ranks */
+	uint32_t peak_dtype;    /* lk_dtype whose dense peak is the MFU's denominator */
+	bool failed;            /* memory ran out while building; lk_graph_end_block reports it */
 } lk_graph;
 
 /* How ranks are numbered: stage by stage, in lifted traces copy by copy. */
 static inline uint32_t lk_rank_of(const lk_graph *graph, uint32_t stage, uint32_t chain) {
-	return graph->traced ? chain * graph->ranks.stages + stage : stage * graph->ranks.chains + chain;
+	return graph->traced ? chain * graph->ranks.stages + stage
+	                     : stage * graph->ranks.chains + chain;
 }
 static inline uint32_t lk_rank_stage(const lk_graph *graph, uint32_t rank) {
 	return graph->traced ? rank % graph->ranks.stages : rank / graph->ranks.chains;
@@ -229,7 +288,8 @@ static inline uint32_t lk_rank_chain(const lk_graph *graph, uint32_t rank) {
 lk_graph *lk_graph_new(void); /* NULL when memory is out */
 void lk_graph_free(lk_graph *graph);
 
-/* Blocks: begin, add operations, end. Memory errors are kept and returned by lk_graph_end_block, which gives the id. */
+/* Blocks: begin, add operations, end. Memory errors are kept and returned by lk_graph_end_block,
+ * which gives the id. */
 void lk_graph_begin_block(lk_graph *graph, const char *name);
 uint32_t lk_graph_add(lk_graph *graph, const lk_op *op); /* place in the block */
 lk_status lk_graph_end_block(lk_graph *graph, uint32_t *id, lk_error *err);
@@ -238,48 +298,55 @@ lk_op lk_graph_op(const lk_graph *graph, uint32_t op);
 
 /* Programs: all of them at once, then calls appended to each. */
 lk_status lk_graph_set_programs(lk_graph *graph, uint32_t stages, uint32_t channels, lk_error *err);
-static inline lk_status lk_graph_call(lk_graph *graph, uint32_t stage, const lk_call *call, lk_error *err) {
+static inline lk_status lk_graph_call(lk_graph *graph, uint32_t stage, const lk_call *call,
+                                      lk_error *err) {
 	lk_program *program = &graph->programs.at[stage];
-	if (program->calls.count == program->calls.capacity && !lk_reserve(&program->calls, 1)) return lk_oom(err);
+	if (program->calls.count == program->calls.capacity && !lk_reserve(&program->calls, 1))
+		return lk_oom(err);
 	program->calls.at[program->calls.count++] = *call;
 	return LK_OK;
 }
-/* A team of the listed stages (ascending); returns its index. Memory errors are kept, as lk_graph_add keeps them. */
-uint32_t lk_graph_add_team(lk_graph *graph, const char *name, const uint32_t *stages, uint32_t count, uint32_t ranks,
-                           bool across);
+/* A team of the listed stages (ascending); returns its index. Memory errors are kept, as
+ * lk_graph_add keeps them. */
+uint32_t lk_graph_add_team(lk_graph *graph, const char *name, const uint32_t *stages,
+                           uint32_t count, uint32_t ranks, bool across);
 /* Where a stage stands in lk_graph.team_stages as a member of the team; UINT32_MAX: it is none. */
 uint32_t lk_team_member(const lk_graph *graph, const lk_team *team, uint32_t stage);
 
 /* Names a stream of a program: a CPU thread, or a stream of the device. */
-lk_status lk_graph_name_stream(lk_graph *graph, uint32_t stage, unsigned stream, const char *name, bool thread,
-                               lk_error *err);
+lk_status lk_graph_name_stream(lk_graph *graph, uint32_t stage, unsigned stream, const char *name,
+                               bool thread, lk_error *err);
 /* The name it was given, or lk_stream_label. */
 const char *lk_graph_stream(const lk_graph *graph, uint32_t stage, unsigned stream);
 
 /* Joins channel `a` of stage `s` with channel `b` of stage `t`. */
 void lk_graph_wire(lk_graph *graph, uint32_t s, uint32_t a, uint32_t t, uint32_t b);
 
-/* One hardware queue for all streams (CUDA_DEVICE_MAX_CONNECTIONS=1): nothing starts before what was issued earlier has
- * started. Adds WAITs; ids of blocks stay, places of operations change. A lifted trace has its queues already: LK_ERR_INPUT. */
+/* One hardware queue for all streams (CUDA_DEVICE_MAX_CONNECTIONS=1): nothing starts before what
+ * was issued earlier has started. Adds WAITs; ids of blocks stay, places of operations change. A
+ * lifted trace has its queues already: LK_ERR_INPUT. */
 lk_status lk_graph_one_queue(lk_graph *graph, lk_error *err);
 
 /* Operations that its programs run, repetitions counted, by one rank each. */
 double lk_graph_length(const lk_graph *graph);
 
-/* The most operations of a transformer layer, forward and backward together (blocks named "layer..."). */
+/* The most operations of a transformer layer, forward and backward together (blocks named
+ * "layer..."). */
 uint32_t lk_graph_layer_ops(const lk_graph *graph);
 
-/* Every invariant: indices in range, dependencies backward, sends matched by receives, operations of a team issued
- * equally often by all its members, events signalled before they are waited for, allocations given back. The error names program, call and operation. */
+/* Every invariant: indices in range, dependencies backward, sends matched by receives, operations
+ * of a team issued equally often by all its members, events signalled before they are waited for,
+ * allocations given back. The error names program, call and operation. */
 lk_status lk_graph_check(const lk_graph *graph, lk_error *err);
 
-/* The file form (docs/METHOD.md, "The graph file"): JSON, readable, versioned; .gz is compressed. Reading what was written
- * gives the same graph. */
+/* The file form (docs/METHOD.md, "The graph file"): JSON, readable, versioned; .gz is compressed.
+ * Reading what was written gives the same graph. */
 lk_status lk_graph_write(const lk_graph *graph, const char *path, lk_error *err);
 lk_status lk_graph_read(const char *path, lk_graph **out, lk_error *err);
 lk_status lk_graph_read_stream(lk_stream *in, lk_graph **out, lk_error *err);
 
-/* DIR/lockstep.RANK.et for every rank: Chakra's execution traces, for simulators. Makes the folder. */
+/* DIR/lockstep.RANK.et for every rank: Chakra's execution traces, for simulators. Makes the folder.
+ */
 lk_status lk_graph_chakra_write(const lk_graph *graph, const char *dir, lk_error *err);
 
 /* A listing for people: blocks with their operations, programs with their calls. */

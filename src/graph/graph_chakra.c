@@ -1,11 +1,12 @@
-/* graph_chakra.c: a step graph as Chakra's execution traces (MLCommons, et_def.proto), one file a rank, for ASTRA-sim
- * and other simulators: records of protobuf with their length before them, a GlobalMetadata and then a Node for each
- * operation.
+/* graph_chakra.c: a step graph as Chakra's execution traces (MLCommons, et_def.proto), one file a
+ * rank, for ASTRA-sim and other simulators: records of protobuf with their length before them, a
+ * GlobalMetadata and then a Node for each operation.
  *
- * Dependencies are all data dependencies here, and lead to nodes with smaller ids: the operation before on the stream,
- * those that the operation waits for, and of graphs that were not traced the host's last operation before its launch.
- * Durations are those that the graph states (measured, or host work) in whole microseconds; num_ops and tensor_size are
- * what a simulator needs for the rest. */
+ * Dependencies are all data dependencies here, and lead to nodes with smaller ids: the operation
+ * before on the stream, those that the operation waits for, and of graphs that were not traced the
+ * host's last operation before its launch. Durations are those that the graph states (measured, or
+ * host work) in whole microseconds; num_ops and tensor_size are what a simulator needs for the
+ * rest. */
 #include <errno.h>
 #include <math.h>
 #include <stdlib.h>
@@ -17,8 +18,22 @@
 #include "graph/graph.h"
 
 /* Chakra's numbers */
-enum { NODE_ID = 1, NODE_NAME, NODE_TYPE, NODE_CONTROL, NODE_DATA, NODE_START, NODE_DURATION, NODE_ATTRIBUTE = 10 };
-enum { TYPE_COMP = 4, TYPE_SEND, TYPE_RECV, TYPE_COLLECTIVE };
+enum {
+	NODE_ID = 1,
+	NODE_NAME,
+	NODE_TYPE,
+	NODE_CONTROL,
+	NODE_DATA,
+	NODE_START,
+	NODE_DURATION,
+	NODE_ATTRIBUTE = 10
+};
+enum {
+	TYPE_COMP = 4,
+	TYPE_SEND,
+	TYPE_RECV,
+	TYPE_COLLECTIVE
+};
 enum {
 	ATTRIBUTE_NAME = 1,
 	ATTRIBUTE_INT32 = 7,
@@ -27,11 +42,15 @@ enum {
 	ATTRIBUTE_BOOL = 27,
 	ATTRIBUTE_TEXT = 29
 };
-enum { METADATA_VERSION = 1 };
+enum {
+	METADATA_VERSION = 1
+};
 
 static const char version[] = "0.0.4";
 
-enum { FLUSH = 1 << 16 };
+enum {
+	FLUSH = 1 << 16
+};
 /* Nodes of all files together: beyond it a disk is full before it is of use to anyone. */
 #define MOST_NODES 2e9
 
@@ -40,16 +59,17 @@ struct writer {
 	lk_sink *sink;
 	lk_proto_out out;
 	uint32_t stage, chain;
-	uint64_t next;                /* id of the next node; ids begin at 1 */
-	uint64_t last[LK_STREAMS];    /* node that is last on the stream; 0 none */
-	uint64_t *events;             /* [program's events] node that set it */
-	uint64_t *placed;             /* [largest block] nodes of the call's operations */
+	uint64_t next;             /* id of the next node; ids begin at 1 */
+	uint64_t last[LK_STREAMS]; /* node that is last on the stream; 0 none */
+	uint64_t *events;          /* [program's events] node that set it */
+	uint64_t *placed;          /* [largest block] nodes of the call's operations */
 	LK_VEC(uint64_t) deps;
 	lk_error *err;
 };
 
 static uint32_t rank_of(const lk_graph *graph, uint32_t stage, uint32_t chain) {
-	return graph->traced ? chain * graph->ranks.stages + stage : stage * graph->ranks.chains + chain;
+	return graph->traced ? chain * graph->ranks.stages + stage
+	                     : stage * graph->ranks.chains + chain;
 }
 
 /* ---- attributes ---- */
@@ -68,28 +88,36 @@ static void put_text(struct writer *writer, const char *name, const char *text) 
 	lk_proto_end(&writer->out, attribute);
 }
 
-static uint64_t whole(double real) { return real > 0 ? real < 9e18 ? (uint64_t)(real + .5) : (uint64_t)9e18 : 0; }
+static uint64_t whole(double real) {
+	return real > 0 ? real < 9e18 ? (uint64_t)(real + .5) : (uint64_t)9e18 : 0;
+}
 
 static bool across_stages(unsigned group) {
 	return group == LK_GROUP_PP || group == LK_GROUP_EMBEDDING || group == LK_GROUP_MODEL;
 }
 
-/* A name that the members of a group share and nobody else has: its kind, its stage unless it leads across them, and
- * which one it is among the chains. */
+/* A name that the members of a group share and nobody else has: its kind, its stage unless it leads
+ * across them, and which one it is among the chains. */
 static void group_name(const struct writer *writer, const lk_op *op, char *out, size_t size) {
 	const lk_ranks *ranks = &writer->graph->ranks;
-	if (op->group == LK_GROUP_TEAM && op->channel >= 0 && (size_t)op->channel < writer->graph->teams.count) {
+	if (op->group == LK_GROUP_TEAM && op->channel >= 0 &&
+	    (size_t)op->channel < writer->graph->teams.count) {
 		const lk_team *team = &writer->graph->teams.at[op->channel];
 		const char *name = lk_intern_text(writer->graph->names, team->name);
 		snprintf(out, size, team->across ? "%.200s" : "%.200s/%u", name, writer->chain);
 		return;
 	}
 	/* pipelines and their ends are one for each chain */
-	bool chain = op->group == LK_GROUP_PP || op->group == LK_GROUP_EMBEDDING || op->group == LK_GROUP_NONE;
-	uint64_t members = chain ? 1 : ranks->group[op->group].size, stride = chain ? 1 : ranks->group[op->group].stride;
+	bool chain =
+		op->group == LK_GROUP_PP || op->group == LK_GROUP_EMBEDDING || op->group == LK_GROUP_NONE;
+	uint64_t members = chain ? 1 : ranks->group[op->group].size,
+			 stride = chain ? 1 : ranks->group[op->group].stride;
 	uint64_t index = writer->chain / (members * stride) * stride + writer->chain % stride;
-	if (across_stages(op->group)) snprintf(out, size, "%s.%llu", lk_group_label(op->group), (unsigned long long)index);
-	else snprintf(out, size, "%s.%u.%llu", lk_group_label(op->group), writer->stage, (unsigned long long)index);
+	if (across_stages(op->group))
+		snprintf(out, size, "%s.%llu", lk_group_label(op->group), (unsigned long long)index);
+	else
+		snprintf(out, size, "%s.%u.%llu", lk_group_label(op->group), writer->stage,
+		         (unsigned long long)index);
 }
 
 static uint64_t group_size(const lk_graph *graph, const lk_op *op) {
@@ -114,18 +142,21 @@ static void put_collective(struct writer *writer, const lk_op *op) {
 	put_whole(writer, ATTRIBUTE_INT64, "pg_size", group_size(writer->graph, op));
 }
 
-/* Both ends of a wire have its smaller number as tag; the k-th send with a tag meets the k-th receive. */
+/* Both ends of a wire have its smaller number as tag; the k-th send with a tag meets the k-th
+ * receive. */
 static void put_message(struct writer *writer, const lk_op *op) {
 	const lk_graph *graph = writer->graph;
 	size_t here = (size_t)writer->stage * graph->channels + (size_t)op->channel;
 	lk_wire to = graph->wires.at[here];
 	size_t there = (size_t)to.stage * graph->channels + to.channel;
-	uint32_t self = rank_of(graph, writer->stage, writer->chain), peer = rank_of(graph, to.stage, writer->chain);
+	uint32_t self = rank_of(graph, writer->stage, writer->chain),
+			 peer = rank_of(graph, to.stage, writer->chain);
 	bool sends = op->kind == LK_OP_SEND;
 	put_whole(writer, ATTRIBUTE_INT64, "comm_size", whole(op->bytes));
 	put_whole(writer, ATTRIBUTE_INT32, "comm_src", sends ? self : peer);
 	put_whole(writer, ATTRIBUTE_INT32, "comm_dst", sends ? peer : self);
-	put_whole(writer, ATTRIBUTE_INT32, "comm_tag", (uint64_t)((here < there ? here : there) & INT32_MAX));
+	put_whole(writer, ATTRIBUTE_INT32, "comm_tag",
+	          (uint64_t)((here < there ? here : there) & INT32_MAX));
 }
 
 /* ---- dependencies ---- */
@@ -147,10 +178,12 @@ static bool find_deps(struct writer *writer, const lk_op *op, const lk_call *cal
 	bool good = depend(writer, writer->last[op->stream]);
 	for (unsigned s = 0; s < LK_STREAMS && good; s++)
 		if (op->join & LK_JOIN(s)) good = depend(writer, writer->last[s]);
-	for (uint32_t i = 0; i < op->dep_count && good; i++) good = depend(writer, writer->placed[op->deps[i]]);
+	for (uint32_t i = 0; i < op->dep_count && good; i++)
+		good = depend(writer, writer->placed[op->deps[i]]);
 	if (op->wait && good) good = depend(writer, writer->events[call->arg[op->wait - 1]]);
 	if (!writer->graph->traced && good) good = depend(writer, writer->last[LK_STREAM_HOST]);
-	if (writer->deps.count) qsort(writer->deps.at, writer->deps.count, sizeof *writer->deps.at, ascending);
+	if (writer->deps.count)
+		qsort(writer->deps.at, writer->deps.count, sizeof *writer->deps.at, ascending);
 	return good;
 }
 
@@ -158,7 +191,8 @@ static void put_deps(struct writer *writer) {
 	if (!writer->deps.count) return;
 	size_t list = lk_proto_begin(&writer->out, NODE_DATA);
 	for (size_t i = 0; i < writer->deps.count; i++)
-		if (!i || writer->deps.at[i] != writer->deps.at[i - 1]) lk_proto_put_varint(&writer->out, writer->deps.at[i]);
+		if (!i || writer->deps.at[i] != writer->deps.at[i - 1])
+			lk_proto_put_varint(&writer->out, writer->deps.at[i]);
 	lk_proto_end(&writer->out, list);
 }
 
@@ -166,7 +200,8 @@ static void put_deps(struct writer *writer) {
 
 static bool on_host(const struct writer *writer, const lk_op *op) {
 	return op->kind == LK_OP_HOST || op->kind == LK_OP_WAIT ||
-		   (writer->graph->programs.at[writer->stage].threads >> op->stream & 1) || op->stream == LK_STREAM_HOST;
+	       (writer->graph->programs.at[writer->stage].threads >> op->stream & 1) ||
+	       op->stream == LK_STREAM_HOST;
 }
 
 static double micros(const lk_op *op) {
@@ -187,7 +222,8 @@ static uint64_t node_type(unsigned kind) {
 	return kind == LK_OP_SEND ? TYPE_SEND : kind == LK_OP_RECV ? TYPE_RECV : TYPE_COMP;
 }
 
-static lk_status put_node(struct writer *writer, const lk_op *op, const lk_call *call, uint64_t *id) {
+static lk_status put_node(struct writer *writer, const lk_op *op, const lk_call *call,
+                          uint64_t *id) {
 	bool host = on_host(writer, op), collective = lk_op_is_collective(op->kind);
 	bool message = op->kind == LK_OP_SEND || op->kind == LK_OP_RECV;
 	*id = writer->next++;
@@ -229,16 +265,20 @@ static lk_status put_program(struct writer *writer) {
 	lk_proto_put_text(&writer->out, METADATA_VERSION, version);
 	lk_proto_end(&writer->out, head);
 	for (size_t c = 0; c < program->calls.count; c++)
-		for (uint32_t r = 0; r < program->calls.at[c].repeat; r++) LK_TRY(put_call(writer, &program->calls.at[c]));
+		for (uint32_t r = 0; r < program->calls.at[c].repeat; r++)
+			LK_TRY(put_call(writer, &program->calls.at[c]));
 	return flush(writer, 0);
 }
 
 /* ---- files ---- */
 
-enum { PATH_ROOM = 4096 };
+enum {
+	PATH_ROOM = 4096
+};
 
 static lk_status name_rank(const struct writer *writer, const char *dir, char path[PATH_ROOM]) {
-	int length = snprintf(path, PATH_ROOM, "%s/lockstep.%u.et", dir, rank_of(writer->graph, writer->stage, writer->chain));
+	int length = snprintf(path, PATH_ROOM, "%s/lockstep.%u.et", dir,
+	                      rank_of(writer->graph, writer->stage, writer->chain));
 	if (length >= 0 && length < PATH_ROOM) return LK_OK;
 	return lk_fail(writer->err, LK_ERR_INPUT, "folder", "its name is too long");
 }
@@ -256,7 +296,8 @@ static lk_status write_rank(struct writer *writer, const char *dir) {
 	return status;
 }
 
-static lk_status check_size(const lk_graph *graph, size_t *longest, uint32_t *events, lk_error *err) {
+static lk_status check_size(const lk_graph *graph, size_t *longest, uint32_t *events,
+                            lk_error *err) {
 	double nodes = 0;
 	*longest = *events = 0;
 	for (uint32_t s = 0; s < graph->ranks.stages; s++) {
@@ -265,12 +306,13 @@ static lk_status check_size(const lk_graph *graph, size_t *longest, uint32_t *ev
 		for (size_t c = 0; c < program->calls.count; c++) {
 			const lk_block *block = &graph->blocks.at[program->calls.at[c].block];
 			if (block->end - block->begin > *longest) *longest = block->end - block->begin;
-			nodes += (double)program->calls.at[c].repeat * (block->end - block->begin) * graph->ranks.chains;
+			nodes += (double)program->calls.at[c].repeat * (block->end - block->begin) *
+			         graph->ranks.chains;
 		}
 	}
 	if (nodes <= MOST_NODES) return LK_OK;
 	lk_fail(err, LK_ERR_INPUT, "Chakra traces",
-			"the step has %.3g operations on all ranks together, too many to write out", nodes);
+	        "the step has %.3g operations on all ranks together, too many to write out", nodes);
 	return lk_hint(err, "give fewer ranks or micro-batches");
 }
 
@@ -278,7 +320,8 @@ static lk_status check_size(const lk_graph *graph, size_t *longest, uint32_t *ev
 static void remove_files(struct writer *writer, const char *dir, uint64_t count) {
 	char path[PATH_ROOM];
 	for (uint64_t i = 0; i < count; i++) {
-		writer->stage = (uint32_t)(i / writer->graph->ranks.chains), writer->chain = (uint32_t)(i % writer->graph->ranks.chains);
+		writer->stage = (uint32_t)(i / writer->graph->ranks.chains),
+		writer->chain = (uint32_t)(i % writer->graph->ranks.chains);
 		if (name_rank(writer, dir, path) == LK_OK) unlink(path);
 	}
 }

@@ -1,10 +1,12 @@
-/* graph_check.c: the invariants of a step graph. One pass over the operations makes a summary of every block; one pass
- * over the calls of every program then needs a few additions for each call, however long its block is:
- *   - memory: the bytes in use of every owner change by `net` over a block and fall at most to `low` below its start. A
- * call repeated r times is lowest in its first repetition or in its last. They never fall below what is resident and
- * end there;
+/* graph_check.c: the invariants of a step graph. One pass over the operations makes a summary of
+ * every block; one pass over the calls of every program then needs a few additions for each call,
+ * however long its block is:
+ *   - memory: the bytes in use of every owner change by `net` over a block and fall at most to
+ * `low` below its start. A call repeated r times is lowest in its first repetition or in its last.
+ * They never fall below what is resident and end there;
  *   - events: those that a block waits for and sets, in order;
- *   - sends and receives: counted per channel, compared along each wire; collectives across stages likewise. */
+ *   - sends and receives: counted per channel, compared along each wire; collectives across stages
+ * likewise. */
 #include "graph/graph_internal.h"
 
 #include <math.h>
@@ -19,17 +21,20 @@
 /* As the simulator: a program with more operations would never end. */
 #define MOST_OPS 1e15
 
-enum { PLACE = 256, CROSS_KINDS = 3 };
+enum {
+	PLACE = 256,
+	CROSS_KINDS = 3
+};
 
 static const uint8_t cross_kinds[CROSS_KINDS] = {LK_GROUP_PP, LK_GROUP_EMBEDDING, LK_GROUP_MODEL};
 
 /* What a call of a block does to a program. */
 struct summary {
 	double net[LK_OWNERS], low[LK_OWNERS];
-	double rise;            /* highest point of all owners together above the start */
+	double rise; /* highest point of all owners together above the start */
 	uint32_t event_begin, event_end, port_begin, port_end; /* into the lists below */
 	uint32_t cross[CROSS_KINDS];
-	uint8_t owners;         /* bits of those that change */
+	uint8_t owners; /* bits of those that change */
 };
 
 struct port_use {
@@ -43,14 +48,16 @@ struct checker {
 	struct summary *blocks;
 	uint32_t *events, *ports; /* operations that wait or signal; that send or receive */
 	uint32_t event_count, port_count;
-	struct port_use *uses;           /* [stages * channels] */
-	uint64_t *cross;          /* [stages * CROSS_KINDS] */
-	uint8_t *signalled;       /* [events] of one program */
+	struct port_use *uses; /* [stages * channels] */
+	uint64_t *cross;       /* [stages * CROSS_KINDS] */
+	uint8_t *signalled;    /* [events] of one program */
 };
 
 /* ---- places ---- */
 
-static const char *text_of(const lk_graph *graph, uint32_t id) { return lk_intern_text(graph->names, id); }
+static const char *text_of(const lk_graph *graph, uint32_t id) {
+	return lk_intern_text(graph->names, id);
+}
 
 static const char *block_name(const lk_graph *graph, size_t block) {
 	return text_of(graph, graph->blocks.at[block].name);
@@ -60,35 +67,43 @@ static lk_status bad(const struct checker *checker, const char *where, const cha
 	return lk_fail(checker->err, LK_ERR_INPUT, where, "%s", what);
 }
 
-static lk_status bad_op(const struct checker *checker, size_t block, uint32_t op, const char *what) {
+static lk_status bad_op(const struct checker *checker, size_t block, uint32_t op,
+                        const char *what) {
 	char where[PLACE];
-	snprintf(where, sizeof where, "block %zu (%.60s), operation %u (%.60s)", block, block_name(checker->graph, block),
-	         op - checker->graph->blocks.at[block].begin, text_of(checker->graph, checker->graph->ops.name[op]));
+	snprintf(where, sizeof where, "block %zu (%.60s), operation %u (%.60s)", block,
+	         block_name(checker->graph, block), op - checker->graph->blocks.at[block].begin,
+	         text_of(checker->graph, checker->graph->ops.name[op]));
 	return bad(checker, where, what);
 }
 
 static void program_place(const struct checker *checker, size_t stage, char out[PLACE]) {
-	snprintf(out, PLACE, "program %zu (%.60s)", stage, text_of(checker->graph, checker->graph->programs.at[stage].name));
+	snprintf(out, PLACE, "program %zu (%.60s)", stage,
+	         text_of(checker->graph, checker->graph->programs.at[stage].name));
 }
 
 static void call_place(const struct checker *checker, size_t stage, size_t call, char out[PLACE]) {
 	const lk_program *program = &checker->graph->programs.at[stage];
 	uint32_t block = program->calls.at[call].block;
-	snprintf(out, PLACE, "program %zu (%.40s), call %zu (%.60s)", stage, text_of(checker->graph, program->name), call,
+	snprintf(out, PLACE, "program %zu (%.40s), call %zu (%.60s)", stage,
+	         text_of(checker->graph, program->name), call,
 	         block < checker->graph->blocks.count ? block_name(checker->graph, block) : "?");
 }
 
-static void op_place(const struct checker *checker, size_t stage, size_t call, uint32_t op, char out[PLACE]) {
+static void op_place(const struct checker *checker, size_t stage, size_t call, uint32_t op,
+                     char out[PLACE]) {
 	call_place(checker, stage, call, out);
 	size_t length = strlen(out);
 	uint32_t block = checker->graph->programs.at[stage].calls.at[call].block;
-	snprintf(out + length, PLACE - length, ", operation %u (%.60s)", op - checker->graph->blocks.at[block].begin,
+	snprintf(out + length, PLACE - length, ", operation %u (%.60s)",
+	         op - checker->graph->blocks.at[block].begin,
 	         text_of(checker->graph, checker->graph->ops.name[op]));
 }
 
 /* ---- operations ---- */
 
-static bool amount(double x) { return x >= 0 && x <= 1e300; /* false for NaN too */ }
+static bool amount(double x) {
+	return x >= 0 && x <= 1e300; /* false for NaN too */
+}
 
 /* Sends or receives on a channel of its program. */
 static bool is_port(const lk_graph *graph, uint32_t op) {
@@ -106,21 +121,29 @@ static const char *op_fault(const lk_graph *graph, uint32_t op) {
 	if (ops->phase[op] >= LK_PHASES) return "has an unknown phase";
 	if (ops->group[op] >= LK_GROUPS) return "has an unknown process group";
 	if (ops->dtype[op] >= LK_DTYPES) return "has an unknown number format";
-	if (ops->flags[op] & ~(LK_OP_CAUSAL | LK_OP_TRANSIENT | LK_OP_OVERLAPPED | LK_OP_CARRIED | LK_OP_DIRECT | LK_OP_SUMS_PIXELS)) return "has unknown flags";
-	if (ops->wait[op] > 2 || ops->signal[op] > 2) return "uses an argument that calls do not have: there are two";
-	if (ops->alloc_owner[op] >= LK_OWNERS || ops->release_owner[op] >= LK_OWNERS) return "has an unknown owner of memory";
+	if (ops->flags[op] & ~(LK_OP_CAUSAL | LK_OP_TRANSIENT | LK_OP_OVERLAPPED | LK_OP_CARRIED |
+	                       LK_OP_DIRECT | LK_OP_SUMS_PIXELS))
+		return "has unknown flags";
+	if (ops->wait[op] > 2 || ops->signal[op] > 2)
+		return "uses an argument that calls do not have: there are two";
+	if (ops->alloc_owner[op] >= LK_OWNERS || ops->release_owner[op] >= LK_OWNERS)
+		return "has an unknown owner of memory";
 	if (ops->join[op] >> LK_STREAMS) return "joins a stream that does not exist";
-	if (lk_op_is_comm(kind) && ops->stream[op] == LK_STREAM_HOST && !graph->traced) return "communicates on the host stream";
-	if (!amount(ops->m[op]) || !amount(ops->n[op]) || !amount(ops->k[op]) || !amount(ops->batch[op]) || !amount(ops->window[op]))
+	if (lk_op_is_comm(kind) && ops->stream[op] == LK_STREAM_HOST && !graph->traced)
+		return "communicates on the host stream";
+	if (!amount(ops->m[op]) || !amount(ops->n[op]) || !amount(ops->k[op]) ||
+	    !amount(ops->batch[op]) || !amount(ops->window[op]))
 		return "has a shape that is negative or not finite";
-	if (!amount(ops->flops[op]) || !amount(ops->bytes[op])) return "has flops or bytes that are negative or not finite";
+	if (!amount(ops->flops[op]) || !amount(ops->bytes[op]))
+		return "has flops or bytes that are negative or not finite";
 	if (!amount(ops->alloc[op]) || !amount(ops->release[op]))
 		return "allocates or releases bytes that are negative or not finite";
 	if (ops->measured_ps[op] < 0) return "has a negative measured duration";
 	bool team = lk_op_is_comm(kind) && ops->group[op] == LK_GROUP_TEAM;
 	if (team && (ops->channel[op] < 0 || (uint32_t)ops->channel[op] >= graph->teams.count))
 		return "is of a team that does not exist";
-	if (!team && is_port(graph, op) && (ops->channel[op] < 0 || (uint32_t)ops->channel[op] >= graph->channels))
+	if (!team && is_port(graph, op) &&
+	    (ops->channel[op] < 0 || (uint32_t)ops->channel[op] >= graph->channels))
 		return "uses a channel that does not exist";
 	return NULL;
 }
@@ -129,7 +152,8 @@ static lk_status check_deps(const struct checker *checker, size_t block, uint32_
 	const lk_ops *ops = &checker->graph->ops;
 	for (uint32_t d = ops->dep_begin[op]; d < ops->dep_begin[op + 1]; d++)
 		if (ops->deps[d] >= op - checker->graph->blocks.at[block].begin)
-			return bad_op(checker, block, op, "depends on itself or on a later operation of its block");
+			return bad_op(checker, block, op,
+			              "depends on itself or on a later operation of its block");
 	return LK_OK;
 }
 
@@ -165,7 +189,8 @@ static lk_status check_block(struct checker *checker, size_t b) {
 		if (ops->wait[op] || ops->signal[op]) checker->events[checker->event_count++] = op;
 		if (is_port(checker->graph, op)) checker->ports[checker->port_count++] = op;
 		for (int k = 0; k < CROSS_KINDS; k++)
-			summary->cross[k] += lk_op_is_collective(ops->kind[op]) && ops->group[op] == cross_kinds[k];
+			summary->cross[k] +=
+				lk_op_is_collective(ops->kind[op]) && ops->group[op] == cross_kinds[k];
 	}
 	summary->event_end = checker->event_count, summary->port_end = checker->port_count;
 	return LK_OK;
@@ -176,7 +201,8 @@ static lk_status check_dep_lists(const struct checker *checker) {
 	const lk_ops *ops = &checker->graph->ops;
 	if (ops->count == 0) return LK_OK;
 	bool whole = ops->dep_begin[0] == 0 && ops->dep_begin[ops->count] <= ops->dep_capacity;
-	for (uint32_t op = 0; op < ops->count; op++) whole &= ops->dep_begin[op] <= ops->dep_begin[op + 1];
+	for (uint32_t op = 0; op < ops->count; op++)
+		whole &= ops->dep_begin[op] <= ops->dep_begin[op + 1];
 	return whole ? LK_OK : bad(checker, "step graph", "the lists of dependencies are broken");
 }
 
@@ -189,13 +215,18 @@ static lk_status check_blocks(struct checker *checker) {
 		const lk_block *block = &graph->blocks.at[b];
 		char where[PLACE];
 		snprintf(where, sizeof where, "block %zu (%.60s)", b, text_of(graph, block->name));
-		if (block->name >= lk_intern_count(graph->names)) return bad(checker, where, "has a name that does not exist");
+		if (block->name >= lk_intern_count(graph->names))
+			return bad(checker, where, "has a name that does not exist");
 		if (block->begin != at || block->end < block->begin || block->end > n)
-			return bad(checker, where, "does not begin where the block before it ends, or ends beyond the last operation");
+			return bad(
+				checker, where,
+				"does not begin where the block before it ends, or ends beyond the last operation");
 		at = block->end;
 		LK_TRY(check_block(checker, b));
 	}
-	return at == n ? LK_OK : bad(checker, "step graph", "operations behind the last block: a block was begun and not ended");
+	return at == n ? LK_OK
+	               : bad(checker, "step graph",
+	                     "operations behind the last block: a block was begun and not ended");
 }
 
 /* ---- ranks and wires ---- */
@@ -209,11 +240,15 @@ static lk_status check_group(const struct checker *checker, unsigned group, bool
 	char where[PLACE];
 	snprintf(where, sizeof where, "process group %s", lk_group_label(group));
 	uint64_t size = ranks->group[group].size, stride = ranks->group[group].stride;
-	if (size == 0 || stride == 0) return bad(checker, where, "has a size or stride of 0; a group of one rank is 1 and 1");
-	if (group == LK_GROUP_TEAM && (size != 1 || stride != 1)) return bad(checker, where, "has a size: teams are listed");
+	if (size == 0 || stride == 0)
+		return bad(checker, where, "has a size or stride of 0; a group of one rank is 1 and 1");
+	if (group == LK_GROUP_TEAM && (size != 1 || stride != 1))
+		return bad(checker, where, "has a size: teams are listed");
 	if (!used || across_stages(group) || group == LK_GROUP_NONE || size == 1) return LK_OK;
-	if (size <= ranks->chains && stride <= ranks->chains && ranks->chains % (size * stride) == 0) return LK_OK;
-	return lk_fail(checker->err, LK_ERR_INPUT, where, "size %u and stride %u do not divide the %u ranks of a stage",
+	if (size <= ranks->chains && stride <= ranks->chains && ranks->chains % (size * stride) == 0)
+		return LK_OK;
+	return lk_fail(checker->err, LK_ERR_INPUT, where,
+	               "size %u and stride %u do not divide the %u ranks of a stage",
 	               ranks->group[group].size, ranks->group[group].stride, ranks->chains);
 }
 
@@ -223,36 +258,42 @@ static lk_status check_ranks(const struct checker *checker) {
 	uint32_t used = 0;
 	if (graph->programs.count == 0) return bad(checker, "step graph", "holds no program");
 	if (ranks->stages != graph->programs.count)
-		return lk_fail(checker->err, LK_ERR_INPUT, "ranks", "%u stages, but %zu programs", ranks->stages, graph->programs.count);
+		return lk_fail(checker->err, LK_ERR_INPUT, "ranks", "%u stages, but %zu programs",
+		               ranks->stages, graph->programs.count);
 	if (ranks->chains == 0 || (uint64_t)ranks->stages * ranks->chains != ranks->world)
-		return lk_fail(checker->err, LK_ERR_INPUT, "ranks", "%u ranks are not %u stages of %u ranks each", ranks->world,
-					   ranks->stages, ranks->chains);
+		return lk_fail(checker->err, LK_ERR_INPUT, "ranks",
+		               "%u ranks are not %u stages of %u ranks each", ranks->world, ranks->stages,
+		               ranks->chains);
 	for (uint32_t op = 0; op < graph->ops.count; op++)
 		if (lk_op_is_collective(graph->ops.kind[op])) used |= 1u << graph->ops.group[op];
 	for (unsigned g = 0; g < LK_GROUPS; g++) LK_TRY(check_group(checker, g, used >> g & 1));
 	if (!amount(graph->model_flops) || !amount(graph->tokens) || !amount(graph->samples))
 		return bad(checker, "facts", "flops, tokens or samples are negative or not finite");
-	return graph->peak_dtype < LK_DTYPES ? LK_OK : bad(checker, "facts", "the format of the peak is unknown");
+	return graph->peak_dtype < LK_DTYPES
+	           ? LK_OK
+	           : bad(checker, "facts", "the format of the peak is unknown");
 }
 
 static lk_status check_wires(const struct checker *checker) {
 	const lk_graph *graph = checker->graph;
 	size_t channels = graph->channels, stages = graph->programs.count;
 	if (graph->wires.count != stages * channels)
-		return lk_fail(checker->err, LK_ERR_INPUT, "wires", "%zu, but %zu programs have %zu channels each",
-					   graph->wires.count, stages, channels);
+		return lk_fail(checker->err, LK_ERR_INPUT, "wires",
+		               "%zu, but %zu programs have %zu channels each", graph->wires.count, stages,
+		               channels);
 	for (size_t i = 0; i < graph->wires.count; i++) {
 		lk_wire to = graph->wires.at[i];
 		if (to.stage == UINT32_MAX && to.channel == UINT32_MAX) continue;
 		size_t back = (size_t)to.stage * channels + to.channel;
 		bool there = to.stage < stages && to.channel < channels && back != i;
-		if (there && (size_t)graph->wires.at[back].stage * channels + graph->wires.at[back].channel == i &&
+		if (there &&
+		    (size_t)graph->wires.at[back].stage * channels + graph->wires.at[back].channel == i &&
 		    graph->wires.at[back].channel < channels)
 			continue;
 		char where[PLACE];
 		program_place(checker, i / channels, where);
-		return lk_fail(checker->err, LK_ERR_INPUT, where, "channel %zu is not wired to another channel that leads back",
-					   i % channels);
+		return lk_fail(checker->err, LK_ERR_INPUT, where,
+		               "channel %zu is not wired to another channel that leads back", i % channels);
 	}
 	return LK_OK;
 }
@@ -263,19 +304,25 @@ static lk_status check_program(const struct checker *checker, size_t s) {
 	const lk_program *program = &checker->graph->programs.at[s];
 	char where[PLACE];
 	program_place(checker, s, where);
-	if (program->name >= lk_intern_count(checker->graph->names)) return bad(checker, where, "has a name that does not exist");
-	if (program->stage != s) return lk_fail(checker->err, LK_ERR_INPUT, where, "says that it is of stage %u", program->stage);
+	if (program->name >= lk_intern_count(checker->graph->names))
+		return bad(checker, where, "has a name that does not exist");
+	if (program->stage != s)
+		return lk_fail(checker->err, LK_ERR_INPUT, where, "says that it is of stage %u",
+		               program->stage);
 	if (program->channels > checker->graph->channels)
-		return lk_fail(checker->err, LK_ERR_INPUT, where, "%u channels, more than the graph's %u", program->channels,
-					   checker->graph->channels);
+		return lk_fail(checker->err, LK_ERR_INPUT, where, "%u channels, more than the graph's %u",
+		               program->channels, checker->graph->channels);
 	if (program->events > UINT16_MAX + 1u)
-		return lk_fail(checker->err, LK_ERR_INPUT, where, "%u events: calls can name %u", program->events, UINT16_MAX + 1u);
+		return lk_fail(checker->err, LK_ERR_INPUT, where, "%u events: calls can name %u",
+		               program->events, UINT16_MAX + 1u);
 	for (unsigned i = 0; i < LK_STREAMS; i++)
 		if (program->stream_names[i] >= lk_intern_count(checker->graph->names))
 			return bad(checker, where, "has a stream whose name does not exist");
-	if (program->threads >> LK_STREAMS) return bad(checker, where, "has a thread on a stream that does not exist");
+	if (program->threads >> LK_STREAMS)
+		return bad(checker, where, "has a thread on a stream that does not exist");
 	for (int o = 0; o < LK_OWNERS; o++)
-		if (!amount(program->resident[o])) return bad(checker, where, "has resident bytes that are negative or not finite");
+		if (!amount(program->resident[o]))
+			return bad(checker, where, "has resident bytes that are negative or not finite");
 	return LK_OK;
 }
 
@@ -293,12 +340,17 @@ struct level {
 	size_t taken[LK_OWNERS]; /* last call that kept memory */
 };
 
-static double slack(const struct level *level) { return SLACK_BYTES + SLACK_SHARE * level->peak; }
+static double slack(const struct level *level) {
+	return SLACK_BYTES + SLACK_SHARE * level->peak;
+}
 
-/* Bytes of an owner fall below what is resident in a call that begins `room` bytes above it: names the operation. */
-static lk_status below(const struct checker *checker, size_t s, size_t call, unsigned owner, double room, double most) {
+/* Bytes of an owner fall below what is resident in a call that begins `room` bytes above it: names
+ * the operation. */
+static lk_status below(const struct checker *checker, size_t s, size_t call, unsigned owner,
+                       double room, double most) {
 	char where[PLACE], size[32];
-	const lk_block *block = &checker->graph->blocks.at[checker->graph->programs.at[s].calls.at[call].block];
+	const lk_block *block =
+		&checker->graph->blocks.at[checker->graph->programs.at[s].calls.at[call].block];
 	struct summary so_far = {0};
 	double total = 0;
 	uint32_t op = block->begin;
@@ -307,26 +359,32 @@ static lk_status below(const struct checker *checker, size_t s, size_t call, uns
 		if (room + so_far.low[owner] < -most) break;
 	}
 	op_place(checker, s, call, op, where);
-	double missing = -(room + checker->blocks[checker->graph->programs.at[s].calls.at[call].block].low[owner]);
+	double missing =
+		-(room + checker->blocks[checker->graph->programs.at[s].calls.at[call].block].low[owner]);
 	lk_fail(checker->err, LK_ERR_INPUT, where, "gives back %s of %s more than was taken",
-			lk_format_bytes(missing, size, sizeof size), lk_owner_name((lk_owner)owner));
-	return lk_hint(checker->err, "every release needs an allocation before it, of the same owner and size");
+	        lk_format_bytes(missing, size, sizeof size), lk_owner_name((lk_owner)owner));
+	return lk_hint(checker->err,
+	               "every release needs an allocation before it, of the same owner and size");
 }
 
-static lk_status walk_memory(const struct checker *checker, size_t s, size_t at, struct level *level) {
+static lk_status walk_memory(const struct checker *checker, size_t s, size_t at,
+                             struct level *level) {
 	const lk_call *call = &checker->graph->programs.at[s].calls.at[at];
 	const struct summary *summary = &checker->blocks[call->block];
 	double again = call->repeat - 1.0, total = 0;
 	if (level->total + summary->rise > level->peak) level->peak = level->total + summary->rise;
 	for (unsigned owners = summary->owners, o = 0; owners; owners >>= 1, o++) {
 		if (!(owners & 1)) continue;
-		double net = summary->net[o], room = level->now[o] - level->resident[o] + fmin(0, again * net);
-		if (!(room + summary->low[o] >= -slack(level))) return below(checker, s, at, o, room, slack(level));
+		double net = summary->net[o],
+			   room = level->now[o] - level->resident[o] + fmin(0, again * net);
+		if (!(room + summary->low[o] >= -slack(level)))
+			return below(checker, s, at, o, room, slack(level));
 		if (net > 0) level->taken[o] = at;
 		level->now[o] += net * call->repeat;
 		total += net;
 	}
-	if (level->total + again * total + summary->rise > level->peak) level->peak = level->total + again * total + summary->rise;
+	if (level->total + again * total + summary->rise > level->peak)
+		level->peak = level->total + again * total + summary->rise;
 	level->total += total * call->repeat;
 	return LK_OK;
 }
@@ -337,7 +395,8 @@ static lk_status end_memory(const struct checker *checker, size_t s, const struc
 		if (left <= slack(level)) continue;
 		char where[PLACE], size[32];
 		call_place(checker, s, level->taken[o], where);
-		lk_fail(checker->err, LK_ERR_INPUT, where, "%s of %s are not given back by the end of the program",
+		lk_fail(checker->err, LK_ERR_INPUT, where,
+		        "%s of %s are not given back by the end of the program",
 		        lk_format_bytes(left, size, sizeof size), lk_owner_name((lk_owner)o));
 		return lk_hint(checker->err, "this call was the last to keep some");
 	}
@@ -355,15 +414,18 @@ static lk_status walk_events(const struct checker *checker, size_t s, size_t at)
 		uint32_t op = checker->events[i];
 		unsigned wait = ops->wait[op] ? call->arg[ops->wait[op] - 1] : 0,
 				 set = ops->signal[op] ? call->arg[ops->signal[op] - 1] : 0;
-		if ((ops->wait[op] && wait >= program->events) || (ops->signal[op] && set >= program->events)) {
+		if ((ops->wait[op] && wait >= program->events) ||
+		    (ops->signal[op] && set >= program->events)) {
 			op_place(checker, s, at, op, where);
-			return lk_fail(checker->err, LK_ERR_INPUT, where, "uses event %u of %u", wait > set ? wait : set,
-						   program->events);
+			return lk_fail(checker->err, LK_ERR_INPUT, where, "uses event %u of %u",
+			               wait > set ? wait : set, program->events);
 		}
 		if (ops->wait[op] && !checker->signalled[wait]) {
 			op_place(checker, s, at, op, where);
-			lk_fail(checker->err, LK_ERR_INPUT, where, "waits for event %u, which nothing before it signals", wait);
-			return lk_hint(checker->err, "an event is signalled earlier in the program than it is waited for");
+			lk_fail(checker->err, LK_ERR_INPUT, where,
+			        "waits for event %u, which nothing before it signals", wait);
+			return lk_hint(checker->err,
+			               "an event is signalled earlier in the program than it is waited for");
 		}
 		if (ops->signal[op]) checker->signalled[set] = 1;
 	}
@@ -376,11 +438,14 @@ static lk_status walk_ports(const struct checker *checker, size_t s, size_t at) 
 	const struct summary *summary = &checker->blocks[call->block];
 	for (uint32_t i = summary->port_begin; i < summary->port_end; i++) {
 		uint32_t op = checker->ports[i];
-		size_t channel = (size_t)checker->graph->ops.channel[op], port = s * checker->graph->channels + channel;
+		size_t channel = (size_t)checker->graph->ops.channel[op],
+			   port = s * checker->graph->channels + channel;
 		bool send = checker->graph->ops.kind[op] == LK_OP_SEND;
 		char where[PLACE];
-		const char *fault = channel >= program->channels ? "uses a channel that its program does not have"
-		                    : checker->graph->wires.at[port].stage == UINT32_MAX ? "uses a channel without a wire" : NULL;
+		const char *fault =
+			channel >= program->channels ? "uses a channel that its program does not have"
+			: checker->graph->wires.at[port].stage == UINT32_MAX ? "uses a channel without a wire"
+																 : NULL;
 		*(send ? &checker->uses[port].sends : &checker->uses[port].receives) += call->repeat;
 		if (checker->uses[port].sends && checker->uses[port].receives)
 			fault = "sends and receives on one channel: each direction needs its own";
@@ -407,17 +472,20 @@ static lk_status walk_program(const struct checker *checker, size_t s) {
 			return bad(checker, where, fault);
 		}
 		const struct summary *summary = &checker->blocks[call->block];
-		ops += (double)call->repeat * (checker->graph->blocks.at[call->block].end - checker->graph->blocks.at[call->block].begin);
+		ops += (double)call->repeat * (checker->graph->blocks.at[call->block].end -
+		                               checker->graph->blocks.at[call->block].begin);
 		if (summary->owners) LK_TRY(walk_memory(checker, s, i, &m));
 		if (summary->event_begin < summary->event_end) LK_TRY(walk_events(checker, s, i));
 		if (summary->port_begin < summary->port_end) LK_TRY(walk_ports(checker, s, i));
 		for (int k = 0; k < CROSS_KINDS; k++)
-			checker->cross[s * CROSS_KINDS + (size_t)k] += (uint64_t)summary->cross[k] * call->repeat;
+			checker->cross[s * CROSS_KINDS + (size_t)k] +=
+				(uint64_t)summary->cross[k] * call->repeat;
 	}
 	if (ops > MOST_OPS) {
 		char where[PLACE];
 		program_place(checker, s, where);
-		return lk_fail(checker->err, LK_ERR_INPUT, where, "runs %.3g operations: at most %.0e are simulated", ops, MOST_OPS);
+		return lk_fail(checker->err, LK_ERR_INPUT, where,
+		               "runs %.3g operations: at most %.0e are simulated", ops, MOST_OPS);
 	}
 	return end_memory(checker, s, &m);
 }
@@ -442,23 +510,27 @@ static lk_status compare_ports(const struct checker *checker) {
 	for (size_t i = 0; i < checker->graph->wires.count; i++) {
 		lk_wire to = checker->graph->wires.at[i];
 		if (to.stage == UINT32_MAX) continue;
-		const struct port_use *here = &checker->uses[i], *there = &checker->uses[(size_t)to.stage * channels + to.channel];
+		const struct port_use *here = &checker->uses[i],
+							  *there = &checker->uses[(size_t)to.stage * channels + to.channel];
 		if (here->sends == there->receives && here->receives == there->sends) continue;
 		bool none = !here->sends && !here->receives;
-		if (none && i < (size_t)to.stage * channels + to.channel) continue; /* told from the end that is used */
+		if (none && i < (size_t)to.stage * channels + to.channel)
+			continue; /* told from the end that is used */
 		char where[PLACE];
 		port_place(checker, i / channels, i % channels, where);
 		lk_fail(checker->err, LK_ERR_INPUT, where,
-				"channel %zu: %llu sends and %llu receives; at its other end, channel %u of "
-				"program %u, %llu receives and %llu sends",
-				i % channels, (unsigned long long)here->sends, (unsigned long long)here->receives, to.channel, to.stage,
-				(unsigned long long)there->receives, (unsigned long long)there->sends);
+		        "channel %zu: %llu sends and %llu receives; at its other end, channel %u of "
+		        "program %u, %llu receives and %llu sends",
+		        i % channels, (unsigned long long)here->sends, (unsigned long long)here->receives,
+		        to.channel, to.stage, (unsigned long long)there->receives,
+		        (unsigned long long)there->sends);
 		return lk_hint(checker->err, "every send needs a receive at the other end of its wire");
 	}
 	return LK_OK;
 }
 
-/* All stages take part in a collective of PP and MODEL, the first and the last in one of EMBEDDING. */
+/* All stages take part in a collective of PP and MODEL, the first and the last in one of EMBEDDING.
+ */
 static lk_status compare_cross(const struct checker *checker) {
 	size_t stages = checker->graph->programs.count;
 	for (size_t k = 0; k < CROSS_KINDS; k++) {
@@ -469,9 +541,10 @@ static lk_status compare_cross(const struct checker *checker) {
 			char where[PLACE];
 			program_place(checker, s, where);
 			return lk_fail(checker->err, LK_ERR_INPUT, where,
-						   "%llu collectives of group %s, but program 0 has %llu: they would wait "
-						   "forever",
-						   (unsigned long long)here, lk_group_label(cross_kinds[k]), (unsigned long long)first);
+			               "%llu collectives of group %s, but program 0 has %llu: they would wait "
+			               "forever",
+			               (unsigned long long)here, lk_group_label(cross_kinds[k]),
+			               (unsigned long long)first);
 		}
 	}
 	return LK_OK;

@@ -1,10 +1,13 @@
-/* graph_check_teams.c: the invariants of teams, the process groups that are listed. Programs are compared by counts: that
- * the orders in which members issue their operations fit one another, the simulator finds. */
+/* graph_check_teams.c: the invariants of teams, the process groups that are listed. Programs are
+ * compared by counts: that the orders in which members issue their operations fit one another, the
+ * simulator finds. */
 #include "graph/graph_internal.h"
 
 #include <stdio.h>
 
-enum { PLACE = 256 };
+enum {
+	PLACE = 256
+};
 
 struct team_checker {
 	const lk_graph *graph;
@@ -14,13 +17,16 @@ struct team_checker {
 	uint64_t *use;   /* operations that an entry of team_stages issues */
 };
 
-static const char *text_of(const lk_graph *graph, uint32_t id) { return lk_intern_text(graph->names, id); }
+static const char *text_of(const lk_graph *graph, uint32_t id) {
+	return lk_intern_text(graph->names, id);
+}
 
 static void team_place(const lk_graph *graph, size_t team, char out[PLACE]) {
 	snprintf(out, PLACE, "team %zu (%.60s)", team, text_of(graph, graph->teams.at[team].name));
 }
 
-static void op_place(const lk_graph *graph, uint32_t stage, size_t call, uint32_t op, char out[PLACE]) {
+static void op_place(const lk_graph *graph, uint32_t stage, size_t call, uint32_t op,
+                     char out[PLACE]) {
 	const lk_program *program = &graph->programs.at[stage];
 	const lk_block *block = &graph->blocks.at[program->calls.at[call].block];
 	snprintf(out, PLACE, "program %u (%.40s), call %zu (%.40s), operation %u (%.60s)", stage,
@@ -31,11 +37,13 @@ static void op_place(const lk_graph *graph, uint32_t stage, size_t call, uint32_
 static const char *team_fault(const lk_graph *graph, const lk_team *team) {
 	if (team->begin >= team->end || team->end > graph->team_stages.count) return "has no members";
 	for (uint32_t i = team->begin; i < team->end; i++) {
-		if (graph->team_stages.at[i] >= graph->programs.count) return "has a member that is no program";
+		if (graph->team_stages.at[i] >= graph->programs.count)
+			return "has a member that is no program";
 		if (i > team->begin && graph->team_stages.at[i] <= graph->team_stages.at[i - 1])
 			return "lists its members out of order, or one twice";
 	}
-	if ((uint64_t)(team->end - team->begin) * (team->across ? graph->ranks.chains : 1) > team->ranks)
+	if ((uint64_t)(team->end - team->begin) * (team->across ? graph->ranks.chains : 1) >
+	    team->ranks)
 		return "has more members than ranks";
 	return team->ranks <= INT32_MAX ? NULL : "has more than 2^31 ranks";
 }
@@ -61,7 +69,8 @@ static void list_ops(struct team_checker *checker) {
 	for (size_t b = 0; b < graph->blocks.count; b++) {
 		checker->begin[b] = count;
 		for (uint32_t op = graph->blocks.at[b].begin; op < graph->blocks.at[b].end; op++)
-			if (lk_op_is_comm(graph->ops.kind[op]) && graph->ops.group[op] == LK_GROUP_TEAM) checker->ops[count++] = op;
+			if (lk_op_is_comm(graph->ops.kind[op]) && graph->ops.group[op] == LK_GROUP_TEAM)
+				checker->ops[count++] = op;
 	}
 	checker->begin[graph->blocks.count] = count;
 }
@@ -75,7 +84,9 @@ static lk_status walk_call(const struct team_checker *checker, uint32_t stage, s
 		uint32_t member = lk_team_member(graph, team, stage);
 		bool pair = !lk_op_is_collective(graph->ops.kind[op]);
 		const char *fault = member == UINT32_MAX ? "is of a team that its program is no member of"
-		                    : pair && team->ranks != 2 ? "sends or receives in a team that is no pair" : NULL;
+		                    : pair && team->ranks != 2
+		                        ? "sends or receives in a team that is no pair"
+		                        : NULL;
 		if (fault) {
 			char where[PLACE];
 			op_place(graph, stage, at, op, where);
@@ -94,10 +105,11 @@ static lk_status compare_members(const struct team_checker *checker, size_t at) 
 	team_place(graph, at, where);
 	for (uint32_t i = team->begin + 1; i < team->end; i++) {
 		if (checker->use[i] == first) continue;
-		return lk_fail(checker->err, LK_ERR_INPUT, where,
-		               "%llu operations of program %u, but %llu of program %u: they would wait forever",
-		               (unsigned long long)checker->use[i], graph->team_stages.at[i], (unsigned long long)first,
-		               graph->team_stages.at[team->begin]);
+		return lk_fail(
+			checker->err, LK_ERR_INPUT, where,
+			"%llu operations of program %u, but %llu of program %u: they would wait forever",
+			(unsigned long long)checker->use[i], graph->team_stages.at[i],
+			(unsigned long long)first, graph->team_stages.at[team->begin]);
 	}
 	return LK_OK;
 }
@@ -111,7 +123,8 @@ static lk_status check(struct team_checker *checker, lk_arena *arena) {
 	if (!checker->begin || !checker->ops || !checker->use) return lk_oom(checker->err);
 	list_ops(checker);
 	for (uint32_t s = 0; s < graph->programs.count; s++)
-		for (size_t i = 0; i < graph->programs.at[s].calls.count; i++) LK_TRY(walk_call(checker, s, i));
+		for (size_t i = 0; i < graph->programs.at[s].calls.count; i++)
+			LK_TRY(walk_call(checker, s, i));
 	for (size_t i = 0; i < graph->teams.count; i++) LK_TRY(compare_members(checker, i));
 	return LK_OK;
 }

@@ -1,12 +1,14 @@
-/* graph_print.c: a step graph as a listing for people: ranks, blocks with their operations, programs with their calls.
- * It prints wrong graphs too, for one prints when something is wrong. */
+/* graph_print.c: a step graph as a listing for people: ranks, blocks with their operations,
+ * programs with their calls. It prints wrong graphs too, for one prints when something is wrong. */
 #include "graph/graph.h"
 
 #include <string.h>
 
 #include "base/text.h"
 
-enum { NAME = 72 };
+enum {
+	NAME = 72
+};
 
 /* A name without control characters, clipped. */
 static const char *name_of(const lk_graph *graph, uint32_t id, char out[NAME]) {
@@ -17,7 +19,8 @@ static void print_quantity(FILE *out, const char *label, double value, bool byte
 	char text[32];
 	if (value == 0) return;
 	fprintf(out, "  %s %s", label,
-			bytes ? lk_format_bytes(value, text, sizeof text) : lk_format_count(value, text, sizeof text));
+	        bytes ? lk_format_bytes(value, text, sizeof text)
+	              : lk_format_count(value, text, sizeof text));
 }
 
 static void print_shape(FILE *out, const lk_ops *ops, uint32_t i) {
@@ -28,7 +31,8 @@ static void print_shape(FILE *out, const lk_ops *ops, uint32_t i) {
 	if (ops->window[i] != 0) fprintf(out, " window %g", ops->window[i]);
 }
 
-/* Streams of lifted traces mean nothing by themselves, and those beyond the known ones have no label. */
+/* Streams of lifted traces mean nothing by themselves, and those beyond the known ones have no
+ * label. */
 static const char *stream_of(const lk_graph *graph, unsigned stream, char out[16]) {
 	if (!graph->traced && stream <= LK_STREAM_RECV_BACKWARD_UP) return lk_stream_label(stream);
 	snprintf(out, 16, "stream %u", stream);
@@ -54,24 +58,28 @@ static void print_waits(const lk_graph *graph, FILE *out, uint32_t i) {
 static void print_memory(FILE *out, const char *sign, double bytes, unsigned owner) {
 	char text[32];
 	if (bytes != 0)
-		fprintf(out, "  %s%s %s", sign, lk_format_bytes(bytes, text, sizeof text), lk_owner_name((lk_owner)owner));
+		fprintf(out, "  %s%s %s", sign, lk_format_bytes(bytes, text, sizeof text),
+		        lk_owner_name((lk_owner)owner));
 }
 
 static void print_op(const lk_graph *graph, FILE *out, uint32_t i, uint32_t place) {
 	const lk_ops *ops = &graph->ops;
 	char name[NAME], text[32], stream[16];
 	fprintf(out, "  %4u  %-26s %-14s %s, %s", place, name_of(graph, ops->name[i], name),
-			lk_op_kind_name((lk_op_kind)ops->kind[i]), stream_of(graph, ops->stream[i], stream),
-			lk_phase_name((lk_phase)ops->phase[i]));
-	if (lk_op_is_comm(ops->kind[i]) && ops->group[i] == LK_GROUP_TEAM) fprintf(out, "  team %d", ops->channel[i]);
-	else if (lk_op_is_collective(ops->kind[i])) fprintf(out, "  group %s", lk_group_label(ops->group[i]));
+	        lk_op_kind_name((lk_op_kind)ops->kind[i]), stream_of(graph, ops->stream[i], stream),
+	        lk_phase_name((lk_phase)ops->phase[i]));
+	if (lk_op_is_comm(ops->kind[i]) && ops->group[i] == LK_GROUP_TEAM)
+		fprintf(out, "  team %d", ops->channel[i]);
+	else if (lk_op_is_collective(ops->kind[i]))
+		fprintf(out, "  group %s", lk_group_label(ops->group[i]));
 	else if (lk_op_is_comm(ops->kind[i])) fprintf(out, "  channel %d", ops->channel[i]);
 	print_shape(out, ops, i);
 	if (ops->flops[i] != 0) fprintf(out, "  %s", lk_dtype_name((lk_dtype)ops->dtype[i]));
 	print_quantity(out, "flops", ops->flops[i], false);
 	print_quantity(out, "bytes", ops->bytes[i], true);
 	if (ops->measured_ps[i] > 0)
-		fprintf(out, "  measured %s", lk_format_seconds((double)ops->measured_ps[i] * 1e-12, text, sizeof text));
+		fprintf(out, "  measured %s",
+		        lk_format_seconds((double)ops->measured_ps[i] * 1e-12, text, sizeof text));
 	if (ops->flags[i] & LK_OP_CAUSAL) fputs("  causal", out);
 	if (ops->flags[i] & LK_OP_TRANSIENT) fputs("  transient", out);
 	if (ops->flags[i] & LK_OP_OVERLAPPED) fputs("  overlapped", out);
@@ -94,7 +102,8 @@ static void print_block(const lk_graph *graph, FILE *out, size_t b) {
 		flops += graph->ops.flops[i];
 		if (!lk_op_is_comm(graph->ops.kind[i])) bytes += graph->ops.bytes[i];
 	}
-	fprintf(out, "block %zu \"%s\": %u operations", b, name_of(graph, block->name, name), end - block->begin);
+	fprintf(out, "block %zu \"%s\": %u operations", b, name_of(graph, block->name, name),
+	        end - block->begin);
 	print_quantity(out, "flops", flops, false);
 	print_quantity(out, "memory traffic", bytes, true);
 	putc('\n', out);
@@ -104,36 +113,42 @@ static void print_block(const lk_graph *graph, FILE *out, size_t b) {
 static void print_call(const lk_graph *graph, FILE *out, const lk_call *call, size_t at) {
 	char name[NAME];
 	fprintf(out, "  %6zu  ", at);
-	if (call->block >= graph->blocks.count) fprintf(out, "block %u, which does not exist", call->block);
+	if (call->block >= graph->blocks.count)
+		fprintf(out, "block %u, which does not exist", call->block);
 	else fprintf(out, "%-36s", name_of(graph, graph->blocks.at[call->block].name, name));
 	if (call->repeat != 1) fprintf(out, " x %u", call->repeat);
 	fprintf(out, "  %s", lk_phase_name((lk_phase)call->pass));
 	if (call->microbatch >= 0) fprintf(out, "  micro-batch %d", call->microbatch);
 	if (call->layer >= 0) fprintf(out, "  layer %d", call->layer);
 	if (call->chunk) fprintf(out, "  chunk %u", call->chunk);
-	if (call->arg[0] || call->arg[1]) fprintf(out, "  arguments %u, %u", call->arg[0], call->arg[1]);
+	if (call->arg[0] || call->arg[1])
+		fprintf(out, "  arguments %u, %u", call->arg[0], call->arg[1]);
 	putc('\n', out);
 }
 
 static void print_program(const lk_graph *graph, FILE *out, size_t s) {
 	const lk_program *program = &graph->programs.at[s];
 	char name[NAME], text[32];
-	fprintf(out, "program %zu \"%s\": %zu calls, %u events\n", s, name_of(graph, program->name, name),
-			program->calls.count, program->events);
+	fprintf(out, "program %zu \"%s\": %zu calls, %u events\n", s,
+	        name_of(graph, program->name, name), program->calls.count, program->events);
 	for (int o = 0; o < LK_OWNERS; o++)
 		if (program->resident[o] != 0)
-			fprintf(out, "  holds %s of %s\n", lk_format_bytes(program->resident[o], text, sizeof text),
-					lk_owner_name((lk_owner)o));
+			fprintf(out, "  holds %s of %s\n",
+			        lk_format_bytes(program->resident[o], text, sizeof text),
+			        lk_owner_name((lk_owner)o));
 	for (unsigned i = 0; i < LK_STREAMS; i++)
 		if (program->stream_names[i] || (program->threads >> i & 1))
-			fprintf(out, "  stream %u is %s\"%s\"\n", i, program->threads >> i & 1 ? "the CPU thread " : "",
-					name_of(graph, program->stream_names[i], name));
+			fprintf(out, "  stream %u is %s\"%s\"\n", i,
+			        program->threads >> i & 1 ? "the CPU thread " : "",
+			        name_of(graph, program->stream_names[i], name));
 	for (uint32_t c = 0; c < graph->channels && s * graph->channels + c < graph->wires.count; c++) {
 		lk_wire to = graph->wires.at[s * graph->channels + c];
 		if (to.stage != UINT32_MAX)
-			fprintf(out, "  channel %u leads to channel %u of program %u\n", c, to.channel, to.stage);
+			fprintf(out, "  channel %u leads to channel %u of program %u\n", c, to.channel,
+			        to.stage);
 	}
-	for (size_t i = 0; i < program->calls.count; i++) print_call(graph, out, &program->calls.at[i], i);
+	for (size_t i = 0; i < program->calls.count; i++)
+		print_call(graph, out, &program->calls.at[i], i);
 }
 
 static void print_team(const lk_graph *graph, FILE *out, size_t at) {
@@ -141,19 +156,21 @@ static void print_team(const lk_graph *graph, FILE *out, size_t at) {
 	char name[NAME];
 	const char *before = " of programs ";
 	fprintf(out, "  team %zu \"%s\": %u ranks%s", at, name_of(graph, team->name, name), team->ranks,
-			team->across ? " of all chains" : "");
-	for (uint32_t m = team->begin; m < team->end && m < graph->team_stages.count; m++, before = ", ")
+	        team->across ? " of all chains" : "");
+	for (uint32_t m = team->begin; m < team->end && m < graph->team_stages.count;
+	     m++, before = ", ")
 		fprintf(out, "%s%u", before, graph->team_stages.at[m]);
 	putc('\n', out);
 }
 
 static void print_ranks(const lk_graph *graph, FILE *out) {
 	const lk_ranks *ranks = &graph->ranks;
-	fprintf(out, "step graph: %u ranks, %u stages of %u; %zu blocks, %u operations\n", ranks->world, ranks->stages, ranks->chains,
-	        graph->blocks.count, graph->ops.count);
+	fprintf(out, "step graph: %u ranks, %u stages of %u; %zu blocks, %u operations\n", ranks->world,
+	        ranks->stages, ranks->chains, graph->blocks.count, graph->ops.count);
 	for (unsigned g = 0; g < LK_GROUPS; g++)
 		if (ranks->group[g].size > 1)
-			fprintf(out, "  group %s: %u ranks, every %u\n", lk_group_label(g), ranks->group[g].size, ranks->group[g].stride);
+			fprintf(out, "  group %s: %u ranks, every %u\n", lk_group_label(g),
+			        ranks->group[g].size, ranks->group[g].stride);
 	if (graph->traced) fputs("  lifted from traces: launches are operations\n", out);
 	for (size_t i = 0; i < graph->teams.count; i++) print_team(graph, out, i);
 	if (graph->model_flops == 0 && graph->tokens == 0 && graph->samples == 0) return;

@@ -1,20 +1,24 @@
-/* graph_queue.c: CUDA_DEVICE_MAX_CONNECTIONS=1. All streams of a device then share one hardware queue: what was issued
- * later does not start before what was issued earlier has started, on whatever stream.
+/* graph_queue.c: CUDA_DEVICE_MAX_CONNECTIONS=1. All streams of a device then share one hardware
+ * queue: what was issued later does not start before what was issued earlier has started, on
+ * whatever stream.
  *
- * Stated in the graph: before each operation off the compute stream stands a WAIT on its stream with all that it waits
- * for, and the next compute operation of the block (or the block's end) waits for that WAIT. Operations that the next
- * compute operation joins anyway need none. The order inside streams and "not before the compute operation in front has
- * started" hold as they are; both engines run the result like any other graph. */
+ * Stated in the graph: before each operation off the compute stream stands a WAIT on its stream
+ * with all that it waits for, and the next compute operation of the block (or the block's end)
+ * waits for that WAIT. Operations that the next compute operation joins anyway need none. The order
+ * inside streams and "not before the compute operation in front has started" hold as they are; both
+ * engines run the result like any other graph. */
 #include "graph/graph.h"
 
-enum { MOST = 32 }; /* operations off the compute stream between two compute operations */
+enum {
+	MOST = 32
+}; /* operations off the compute stream between two compute operations */
 
 struct queue {
 	const lk_graph *from;
 	lk_graph *to;
-	uint32_t *place;        /* of the block's operations in the new block */
+	uint32_t *place; /* of the block's operations in the new block */
 	uint32_t waits[MOST];
-	uint32_t count;         /* WAITs that the compute stream has still to wait for */
+	uint32_t count; /* WAITs that the compute stream has still to wait for */
 };
 
 /* The compute operation that follows joins the stream of this one. */
@@ -25,7 +29,11 @@ static bool joined(const lk_ops *ops, uint32_t op, uint32_t end) {
 }
 
 static void catch_up(struct queue *queue, uint8_t phase) {
-	lk_op wait = {.kind = LK_OP_WAIT, .stream = LK_STREAM_COMPUTE, .phase = phase, .name = "queue", .deps = queue->waits,
+	lk_op wait = {.kind = LK_OP_WAIT,
+	              .stream = LK_STREAM_COMPUTE,
+	              .phase = phase,
+	              .name = "queue",
+	              .deps = queue->waits,
 	              .dep_count = queue->count};
 	if (queue->count) lk_graph_add(queue->to, &wait);
 	queue->count = 0;
@@ -42,9 +50,16 @@ static void copy_op(struct queue *queue, lk_arena *arena, const lk_block *block,
 	op.deps = deps;
 	if (op.stream == LK_STREAM_COMPUTE) {
 		catch_up(queue, op.phase);
-	} else if (op.stream != LK_STREAM_HOST && op.kind != LK_OP_WAIT && !joined(&queue->from->ops, i, block->end)) {
-		lk_op wait = {.kind = LK_OP_WAIT, .stream = op.stream, .phase = op.phase, .join = op.join, .wait = op.wait,
-		              .name = "queue", .deps = deps, .dep_count = op.dep_count};
+	} else if (op.stream != LK_STREAM_HOST && op.kind != LK_OP_WAIT &&
+	           !joined(&queue->from->ops, i, block->end)) {
+		lk_op wait = {.kind = LK_OP_WAIT,
+		              .stream = op.stream,
+		              .phase = op.phase,
+		              .join = op.join,
+		              .wait = op.wait,
+		              .name = "queue",
+		              .deps = deps,
+		              .dep_count = op.dep_count};
 		if (queue->count == MOST) catch_up(queue, op.phase);
 		queue->waits[queue->count++] = lk_graph_add(queue->to, &wait);
 	}
@@ -58,23 +73,27 @@ static lk_status copy_block(struct queue *queue, const lk_block *block, lk_error
 	queue->place = LK_ARRAY(&arena, uint32_t, block->end - block->begin);
 	lk_graph_begin_block(queue->to, lk_intern_text(queue->from->names, block->name));
 	if (!queue->place) queue->to->failed = true;
-	for (uint32_t i = block->begin; i < block->end && !queue->to->failed; i++) copy_op(queue, &arena, block, i);
+	for (uint32_t i = block->begin; i < block->end && !queue->to->failed; i++)
+		copy_op(queue, &arena, block, i);
 	if (queue->count) catch_up(queue, queue->from->ops.phase[block->end - 1]);
 	lk_arena_free(&arena);
 	return lk_graph_end_block(queue->to, &id, err);
 }
 
-/* Only operations and blocks change: they are built anew in a graph that borrows the names, and change places. */
+/* Only operations and blocks change: they are built anew in a graph that borrows the names, and
+ * change places. */
 lk_status lk_graph_one_queue(lk_graph *graph, lk_error *err) {
 	if (graph->traced)
-		return lk_fail(err, LK_ERR_INPUT, "one hardware queue", "a lifted trace holds the queues that it ran with");
+		return lk_fail(err, LK_ERR_INPUT, "one hardware queue",
+		               "a lifted trace holds the queues that it ran with");
 	lk_graph *to = lk_graph_new();
 	if (!to) return lk_oom(err);
 	lk_intern *own = to->names;
 	to->names = graph->names;
 	struct queue q = {.from = graph, .to = to};
 	lk_status status = LK_OK;
-	for (size_t b = 0; status == LK_OK && b < graph->blocks.count; b++) status = copy_block(&q, &graph->blocks.at[b], err);
+	for (size_t b = 0; status == LK_OK && b < graph->blocks.count; b++)
+		status = copy_block(&q, &graph->blocks.at[b], err);
 	to->names = own;
 	if (status == LK_OK) {
 		lk_graph before = *graph;

@@ -1,5 +1,6 @@
-/* graph_read.c: a step graph from its file form (graph_file.h). The file streams through: an operation, a call is
- * stored as it is read. Whatever the file holds is a graph that lk_graph_check accepts, or an error with its place. */
+/* graph_read.c: a step graph from its file form (graph_file.h). The file streams through: an
+ * operation, a call is stored as it is read. Whatever the file holds is a graph that lk_graph_check
+ * accepts, or an error with its place. */
 #include "graph/graph_internal.h"
 
 #include <math.h>
@@ -24,7 +25,9 @@ struct reader {
 
 /* ---- values ---- */
 
-static lk_status next(struct reader *reader) { return lk_json_next(reader->json, &reader->token, reader->err); }
+static lk_status next(struct reader *reader) {
+	return lk_json_next(reader->json, &reader->token, reader->err);
+}
 
 static lk_status wrong(struct reader *reader, const char *what) {
 	return lk_fail(reader->err, LK_ERR_INPUT, lk_json_where(reader->json), "%s", what);
@@ -32,17 +35,20 @@ static lk_status wrong(struct reader *reader, const char *what) {
 
 static lk_status want(struct reader *reader, lk_json_token token, const char *name) {
 	if (reader->token == token) return LK_OK;
-	return lk_fail(reader->err, LK_ERR_INPUT, lk_json_where(reader->json), "%s is wanted here", name);
+	return lk_fail(reader->err, LK_ERR_INPUT, lk_json_where(reader->json), "%s is wanted here",
+	               name);
 }
 
-static lk_status want_integer(struct reader *reader, long long low, long long high, long long *out) {
+static lk_status want_integer(struct reader *reader, long long low, long long high,
+                              long long *out) {
 	LK_TRY(want(reader, LK_JSON_NUMBER, "a whole number"));
 	double x = lk_json_number(reader->json);
 	if (x == floor(x) && fabs(x) < 9e15 && x >= (double)low && x <= (double)high) {
 		*out = (long long)x;
 		return LK_OK;
 	}
-	return lk_parse_int(lk_json_text(reader->json, NULL), low, high, out, lk_json_where(reader->json), reader->err);
+	return lk_parse_int(lk_json_text(reader->json, NULL), low, high, out,
+	                    lk_json_where(reader->json), reader->err);
 }
 
 static lk_status want_count(struct reader *reader, uint32_t low, uint32_t high, uint32_t *out) {
@@ -75,18 +81,21 @@ static lk_status want_text(struct reader *reader, uint32_t *id) {
 }
 
 /* "unknown NAME", with the nearest one or with all of them. */
-static lk_status unknown(struct reader *reader, const char *text, const char *const *names, size_t count) {
+static lk_status unknown(struct reader *reader, const char *text, const char *const *names,
+                         size_t count) {
 	char known[200];
 	size_t length = 0;
 	const char *near = lk_nearest(text, names, count);
 	lk_fail(reader->err, LK_ERR_INPUT, lk_json_where(reader->json), "unknown name \"%.64s\"", text);
 	if (near) return lk_hint(reader->err, "did you mean \"%s\"?", near);
 	for (size_t i = 0; i < count && length < sizeof known - 1; i++)
-		length += (size_t)snprintf(known + length, sizeof known - length, "%s%s", i ? ", " : "", names[i]);
+		length += (size_t)snprintf(known + length, sizeof known - length, "%s%s", i ? ", " : "",
+		                           names[i]);
 	return lk_hint(reader->err, "known: %s", known);
 }
 
-static lk_status want_name(struct reader *reader, const char *const *names, size_t count, unsigned *out) {
+static lk_status want_name(struct reader *reader, const char *const *names, size_t count,
+                           unsigned *out) {
 	const char *text = lk_json_text(reader->json, NULL);
 	for (*out = 0; *out < count; ++*out)
 		if (strcmp(names[*out], text) == 0) return LK_OK;
@@ -96,7 +105,8 @@ static lk_status want_name(struct reader *reader, const char *const *names, size
 static lk_status want_choice(struct reader *reader, lk_graph_list list, unsigned *out) {
 	const char *names[LK_GRAPH_NAMES];
 	size_t count = lk_graph_names(list, names);
-	if (list == LK_LIST_STREAM && reader->token == LK_JSON_NUMBER) return want_count(reader, 0, LK_STREAMS - 1, out);
+	if (list == LK_LIST_STREAM && reader->token == LK_JSON_NUMBER)
+		return want_count(reader, 0, LK_STREAMS - 1, out);
 	LK_TRY(want(reader, LK_JSON_STRING, "a name"));
 	return want_name(reader, names, count, out);
 }
@@ -106,9 +116,10 @@ static lk_status want_choice(struct reader *reader, lk_graph_list list, unsigned
 /* Reads the value at hand, member number `key` or element number `key`, into something. */
 typedef lk_status (*value_fn)(struct reader *r, void *into, unsigned key);
 
-/* The object at hand. Members have one of `count` (at most 64) names and occur once; `needed` ones must. */
-static lk_status read_object(struct reader *reader, const char *const *keys, size_t count, uint64_t needed, value_fn value,
-							 void *into) {
+/* The object at hand. Members have one of `count` (at most 64) names and occur once; `needed` ones
+ * must. */
+static lk_status read_object(struct reader *reader, const char *const *keys, size_t count,
+                             uint64_t needed, value_fn value, void *into) {
 	uint64_t seen = 0;
 	LK_TRY(want(reader, LK_JSON_OBJECT, "an object"));
 	for (;;) {
@@ -117,25 +128,28 @@ static lk_status read_object(struct reader *reader, const char *const *keys, siz
 		if (reader->token == LK_JSON_OBJECT_END) break;
 		LK_TRY(want_name(reader, keys, count, &key));
 		if (seen >> key & 1)
-			return lk_fail(reader->err, LK_ERR_INPUT, lk_json_where(reader->json), "\"%s\" stands twice", keys[key]);
+			return lk_fail(reader->err, LK_ERR_INPUT, lk_json_where(reader->json),
+			               "\"%s\" stands twice", keys[key]);
 		seen |= (uint64_t)1 << key;
 		LK_TRY(next(reader));
 		LK_TRY(value(reader, into, key));
 	}
 	for (size_t i = 0; i < count; i++)
 		if ((needed & ~seen) >> i & 1)
-			return lk_fail(reader->err, LK_ERR_INPUT, lk_json_where(reader->json), "\"%s\" is missing", keys[i]);
+			return lk_fail(reader->err, LK_ERR_INPUT, lk_json_where(reader->json),
+			               "\"%s\" is missing", keys[i]);
 	return LK_OK;
 }
 
-static lk_status read_array(struct reader *reader, value_fn value, void *into, unsigned least, unsigned most) {
+static lk_status read_array(struct reader *reader, value_fn value, void *into, unsigned least,
+                            unsigned most) {
 	LK_TRY(want(reader, LK_JSON_ARRAY, "an array"));
 	for (unsigned i = 0;; i++) {
 		LK_TRY(next(reader));
 		if (reader->token == LK_JSON_ARRAY_END && i >= least) return LK_OK;
 		if (reader->token == LK_JSON_ARRAY_END || i >= most)
-			return lk_fail(reader->err, LK_ERR_INPUT, lk_json_where(reader->json), "%u to %u elements are wanted here", least,
-						   most);
+			return lk_fail(reader->err, LK_ERR_INPUT, lk_json_where(reader->json),
+			               "%u to %u elements are wanted here", least, most);
 		LK_TRY(value(reader, into, i));
 	}
 }
@@ -163,7 +177,9 @@ static lk_status ranks_member(struct reader *reader, void *into, unsigned key) {
 	case 0: return want_count(reader, 1, INT32_MAX, &ranks->world);
 	case 1: return want_count(reader, 1, INT32_MAX, &ranks->stages);
 	case 2: return want_count(reader, 1, INT32_MAX, &ranks->chains);
-	default: return read_object(reader, names, lk_graph_names(LK_LIST_GROUP, names), 0, group_member, ranks);
+	default:
+		return read_object(reader, names, lk_graph_names(LK_LIST_GROUP, names), 0, group_member,
+		                   ranks);
 	}
 }
 
@@ -213,7 +229,11 @@ static lk_status read_set(struct reader *reader, const lk_graph_field *field, vo
 static lk_status read_integer(struct reader *reader, const lk_graph_field *field, void *at) {
 	long long value;
 	bool byte = field->form == LK_FORM_BYTE, channel = field->form == LK_FORM_CHANNEL;
-	LK_TRY(want_integer(reader, 0, byte ? (long long)field->high : channel ? INT32_MAX : INT64_MAX, &value));
+	LK_TRY(want_integer(reader, 0,
+	                    byte      ? (long long)field->high
+	                    : channel ? INT32_MAX
+	                              : INT64_MAX,
+	                    &value));
 	if (byte) *(uint8_t *)at = (uint8_t)value;
 	else if (channel) *(int32_t *)at = (int32_t)value;
 	else *(int64_t *)at = value;
@@ -289,7 +309,11 @@ static lk_status call_field(struct reader *reader, void *into, unsigned i) {
 	default: break;
 	}
 	bool tag = i == 2 || i == 3;
-	LK_TRY(want_integer(reader, tag ? -1 : 0, tag ? INT32_MAX : i == 4 ? UINT8_MAX : UINT16_MAX, &value));
+	LK_TRY(want_integer(reader, tag ? -1 : 0,
+	                    tag      ? INT32_MAX
+	                    : i == 4 ? UINT8_MAX
+	                             : UINT16_MAX,
+	                    &value));
 	if (i == 2) call->microbatch = (int32_t)value;
 	else if (i == 3) call->layer = (int32_t)value;
 	else if (i == 4) call->chunk = (uint8_t)value;
@@ -347,7 +371,9 @@ static lk_status program_member(struct reader *reader, void *into, unsigned key)
 	case 1: return want_count(reader, 0, INT32_MAX, &program->stage);
 	case 2: return want_count(reader, 0, LK_GRAPH_CHANNELS, &program->channels);
 	case 3: return want_count(reader, 0, UINT16_MAX + 1, &program->events);
-	case 4: return read_object(reader, names, lk_graph_names(LK_LIST_OWNER, names), 0, resident_member, program);
+	case 4:
+		return read_object(reader, names, lk_graph_names(LK_LIST_OWNER, names), 0, resident_member,
+		                   program);
 	case 5: return read_array(reader, call_value, program, 0, UINT32_MAX);
 	default: return read_array(reader, stream_value, program, 0, LK_STREAMS);
 	}
@@ -355,9 +381,11 @@ static lk_status program_member(struct reader *reader, void *into, unsigned key)
 
 static lk_status program_value(struct reader *reader, void *into, unsigned i) {
 	(void)into, (void)i;
-	static const char *const keys[] = {"name", "stage", "channels", "events", "resident", "calls", "streams"};
+	static const char *const keys[] = {"name",     "stage", "channels", "events",
+	                                   "resident", "calls", "streams"};
 	if (!lk_push(&reader->graph->programs)) return lk_oom(reader->err);
-	return read_object(reader, keys, 7, 1 | 2 | 32, program_member, lk_last(&reader->graph->programs));
+	return read_object(reader, keys, 7, 1 | 2 | 32, program_member,
+	                   lk_last(&reader->graph->programs));
 }
 
 /* ---- wires ---- */
@@ -412,8 +440,9 @@ static lk_status lay_wires(struct reader *reader, const char *file) {
 	lk_graph *graph = reader->graph;
 	size_t count = graph->programs.count * (size_t)graph->channels;
 	if (count > LK_GRAPH_WIRES)
-		return lk_fail(reader->err, LK_ERR_INPUT, file, "%zu programs of %u channels: at most %d wires are read",
-					   graph->programs.count, graph->channels, LK_GRAPH_WIRES);
+		return lk_fail(reader->err, LK_ERR_INPUT, file,
+		               "%zu programs of %u channels: at most %d wires are read",
+		               graph->programs.count, graph->channels, LK_GRAPH_WIRES);
 	if (!lk_reserve(&graph->wires, count)) return lk_oom(reader->err);
 	for (size_t i = 0; i < count; i++) graph->wires.at[i] = (lk_wire){UINT32_MAX, UINT32_MAX};
 	graph->wires.count = count;
@@ -421,11 +450,12 @@ static lk_status lay_wires(struct reader *reader, const char *file) {
 		const uint32_t *w = reader->wires.at[i].at;
 		for (int end = 0; end < 4; end += 2) {
 			if (w[end] >= graph->programs.count || w[end + 1] >= graph->channels)
-				return lk_fail(reader->err, LK_ERR_INPUT, file, "wire %zu: no channel %u of program %u", i, w[end + 1],
-							   w[end]);
+				return lk_fail(reader->err, LK_ERR_INPUT, file,
+				               "wire %zu: no channel %u of program %u", i, w[end + 1], w[end]);
 			if (graph->wires.at[(size_t)w[end] * graph->channels + w[end + 1]].stage != UINT32_MAX)
-				return lk_fail(reader->err, LK_ERR_INPUT, file, "wire %zu: channel %u of program %u has a wire already", i,
-							   w[end + 1], w[end]);
+				return lk_fail(reader->err, LK_ERR_INPUT, file,
+				               "wire %zu: channel %u of program %u has a wire already", i,
+				               w[end + 1], w[end]);
 		}
 		lk_graph_wire(graph, w[0], w[1], w[2], w[3]);
 	}
@@ -443,8 +473,11 @@ static lk_status top_member(struct reader *reader, void *into, unsigned key) {
 	case 0:
 		LK_TRY(want_count(reader, 1, INT32_MAX, &version));
 		if (version == LK_GRAPH_VERSION) return LK_OK;
-		lk_fail(reader->err, LK_ERR_INPUT, lk_json_where(reader->json), "a step graph of version %u", version);
-		return lk_hint(reader->err, "this program reads version %d: write the graph again with --graph", LK_GRAPH_VERSION);
+		lk_fail(reader->err, LK_ERR_INPUT, lk_json_where(reader->json),
+		        "a step graph of version %u", version);
+		return lk_hint(reader->err,
+		               "this program reads version %d: write the graph again with --graph",
+		               LK_GRAPH_VERSION);
 	case 1: return read_object(reader, ranks, 4, 7, ranks_member, &reader->graph->ranks);
 	case 2: return read_object(reader, facts, 4, 0, facts_member, reader->graph);
 	case 3: return want_count(reader, 0, LK_GRAPH_CHANNELS, &reader->graph->channels);
@@ -460,7 +493,8 @@ static lk_status top_member(struct reader *reader, void *into, unsigned key) {
 static lk_status first_member(struct reader *reader) {
 	LK_TRY(next(reader));
 	if (reader->token == LK_JSON_OBJECT) LK_TRY(next(reader));
-	if (reader->token == LK_JSON_KEY && strcmp(lk_json_text(reader->json, NULL), "lockstep_graph") == 0) {
+	if (reader->token == LK_JSON_KEY &&
+	    strcmp(lk_json_text(reader->json, NULL), "lockstep_graph") == 0) {
 		LK_TRY(next(reader));
 		return top_member(reader, NULL, 0);
 	}
@@ -469,8 +503,8 @@ static lk_status first_member(struct reader *reader) {
 }
 
 static lk_status read_top(struct reader *reader) {
-	static const char *const keys[] = {"lockstep_graph", "ranks", "facts", "channels", "blocks", "programs", "wires",
-	                                   "teams", "traced"};
+	static const char *const keys[] = {"lockstep_graph", "ranks", "facts", "channels", "blocks",
+	                                   "programs",       "wires", "teams", "traced"};
 	LK_TRY(first_member(reader));
 	reader->token = LK_JSON_OBJECT; /* its first member is read */
 	LK_TRY(read_object(reader, keys, 9, 2 | 16 | 32, top_member, NULL));

@@ -1,13 +1,19 @@
-/* graph_write.c: a step graph to its file form (graph_file.h). One operation and one call is one line. */
+/* graph_write.c: a step graph to its file form (graph_file.h). One operation and one call is one
+ * line. */
 #include "graph/graph_internal.h"
 
 #include "io/json.h"
 
-static void begin_line(lk_json_writer *writer) { writer->compact = true; }
-static void end_line(lk_json_writer *writer) { writer->compact = false; }
+static void begin_line(lk_json_writer *writer) {
+	writer->compact = true;
+}
+static void end_line(lk_json_writer *writer) {
+	writer->compact = false;
+}
 
 /* Name `value` of a list, or the number where the list ends before it. */
-static void put_choice(lk_json_writer *writer, const char *key, lk_graph_list list, unsigned value) {
+static void put_choice(lk_json_writer *writer, const char *key, lk_graph_list list,
+                       unsigned value) {
 	const char *names[LK_GRAPH_NAMES];
 	if (value < lk_graph_names(list, names)) lk_json_put_text(writer, key, names[value]);
 	else lk_json_put_integer(writer, key, value);
@@ -31,7 +37,8 @@ static int64_t whole(const lk_graph_field *field, const void *at) {
 	switch (field->form) {
 	case LK_FORM_CHANNEL: return *(const int32_t *)at;
 	case LK_FORM_TIME: return *(const int64_t *)at;
-	case LK_FORM_SET: return field->high == UINT32_MAX ? *(const uint32_t *)at : *(const uint8_t *)at;
+	case LK_FORM_SET:
+		return field->high == UINT32_MAX ? *(const uint32_t *)at : *(const uint8_t *)at;
 	default: return *(const uint8_t *)at;
 	}
 }
@@ -48,8 +55,10 @@ static void put_field(lk_json_writer *writer, const lk_op *op, const lk_graph_fi
 	} else {
 		int64_t value = whole(field, at);
 		if (value == 0 && !field->always) return;
-		if (field->form == LK_FORM_CHOICE) put_choice(writer, field->name, field->list, (unsigned)value);
-		else if (field->form == LK_FORM_SET) put_set(writer, field->name, field->list, (unsigned)value);
+		if (field->form == LK_FORM_CHOICE)
+			put_choice(writer, field->name, field->list, (unsigned)value);
+		else if (field->form == LK_FORM_SET)
+			put_set(writer, field->name, field->list, (unsigned)value);
 		else lk_json_put_integer(writer, field->name, value);
 	}
 }
@@ -148,7 +157,8 @@ static void put_program(lk_json_writer *writer, const lk_graph *graph, const lk_
 	lk_json_put_integer(writer, "events", program->events);
 	lk_json_object(writer, "resident");
 	for (int o = 0; o < LK_OWNERS; o++)
-		if (program->resident[o] != 0) lk_json_put_number(writer, lk_owner_name((lk_owner)o), program->resident[o]);
+		if (program->resident[o] != 0)
+			lk_json_put_number(writer, lk_owner_name((lk_owner)o), program->resident[o]);
 	lk_json_object_end(writer);
 	put_streams(writer, graph, program);
 	lk_json_array(writer, "calls");
@@ -183,7 +193,8 @@ static void put_teams(lk_json_writer *writer, const lk_graph *graph) {
 		begin_line(writer);
 		lk_json_put_text(writer, "name", lk_intern_text(graph->names, team->name));
 		lk_json_array(writer, "members");
-		for (uint32_t m = team->begin; m < team->end; m++) lk_json_put_integer(writer, NULL, graph->team_stages.at[m]);
+		for (uint32_t m = team->begin; m < team->end; m++)
+			lk_json_put_integer(writer, NULL, graph->team_stages.at[m]);
 		lk_json_array_end(writer);
 		lk_json_put_integer(writer, "ranks", team->ranks);
 		if (team->across) lk_json_put_bool(writer, "across", true);
@@ -203,7 +214,8 @@ static lk_status put_graph(const lk_graph *graph, FILE *file, lk_error *err) {
 	lk_json_put_integer(&w, "channels", graph->channels);
 	put_blocks(&w, graph);
 	lk_json_array(&w, "programs");
-	for (size_t s = 0; s < graph->programs.count; s++) put_program(&w, graph, &graph->programs.at[s]);
+	for (size_t s = 0; s < graph->programs.count; s++)
+		put_program(&w, graph, &graph->programs.at[s]);
 	lk_json_array_end(&w);
 	put_wires(&w, graph);
 	if (graph->teams.count) put_teams(&w, graph);
@@ -219,7 +231,8 @@ lk_status lk_graph_write(const lk_graph *graph, const char *path, lk_error *err)
 	LK_TRY(lk_sink_open(path, &sink, err));
 	FILE *file = lk_sink_file(sink);
 	lk_status status = file ? put_graph(graph, file, err) : lk_oom(err);
-	if (status == LK_OK || status == LK_ERR_IO) return lk_sink_commit(sink, err); /* it knows why the file failed */
+	if (status == LK_OK || status == LK_ERR_IO)
+		return lk_sink_commit(sink, err); /* it knows why the file failed */
 	lk_sink_abandon(sink);
 	return status;
 }

@@ -24,9 +24,11 @@ static const char *const stream_labels[] = {
 	"receive backward, upward",
 };
 static const char *const group_labels[LK_GROUPS] = {
-	"none", "tp", "cp", "ep", "etp", "dp", "edp", "shard", "replica", "pp", "embedding", "model", "team",
+	"none",  "tp",      "cp", "ep",        "etp",   "dp",   "edp",
+	"shard", "replica", "pp", "embedding", "model", "team",
 };
-static const char *const phase_names[LK_PHASES] = {"forward", "backward", "weight", "recompute", "optimizer", "other"};
+static const char *const phase_names[LK_PHASES] = {"forward",   "backward",  "weight",
+                                                   "recompute", "optimizer", "other"};
 static const char *const owner_names[LK_OWNERS] = {
 	"weights", "gradients", "optimizer", "activations", "logits", "workspace", "buffers",
 };

@@ -1,6 +1,6 @@
-/* cluster.c: what every way to describe a cluster ends in: nodes wired as usual, limits, ranks to places. */
+/* cluster.c: what every way to describe a cluster ends in: nodes wired as usual, limits, ranks to
+ * places. */
 #include "hw/hw_internal.h"
-
 
 /* ---- nodes ---- */
 
@@ -28,8 +28,8 @@ lk_node lk_node_usual(const lk_device *device, int gpus) {
 
 int lk_nvlink_generation(lk_arch arch) {
 	static const int generation[LK_ARCHES] = {
-		[LK_ARCH_PASCAL] = 1, [LK_ARCH_VOLTA] = 2, [LK_ARCH_TURING] = 2, [LK_ARCH_AMPERE] = 3, [LK_ARCH_HOPPER] = 4,
-		[LK_ARCH_BLACKWELL] = 5,
+		[LK_ARCH_PASCAL] = 1, [LK_ARCH_VOLTA] = 2,  [LK_ARCH_TURING] = 2,
+		[LK_ARCH_AMPERE] = 3, [LK_ARCH_HOPPER] = 4, [LK_ARCH_BLACKWELL] = 5,
 	};
 	return generation[arch];
 }
@@ -45,9 +45,11 @@ static long long draft_gpus(const lk_cluster_draft *draft) {
 	return gpus;
 }
 
-lk_status lk_cluster_add(lk_cluster_draft *draft, const lk_node *node, int nodes, const char *where, lk_error *err) {
+lk_status lk_cluster_add(lk_cluster_draft *draft, const lk_node *node, int nodes, const char *where,
+                         lk_error *err) {
 	if (draft_gpus(draft) + (long long)nodes * node->gpus > LK_CLUSTER_GPUS)
-		return lk_fail(err, LK_ERR_INPUT, where, "the cluster has more than %d GPUs", LK_CLUSTER_GPUS);
+		return lk_fail(err, LK_ERR_INPUT, where, "the cluster has more than %d GPUs",
+		               LK_CLUSTER_GPUS);
 	if (draft->runs.count >= LK_CLUSTER_GROUPS)
 		return lk_fail(err, LK_ERR_INPUT, where, "more than %d kinds of nodes", LK_CLUSTER_GROUPS);
 	if (!lk_push(&draft->runs)) return lk_oom(err);
@@ -61,21 +63,26 @@ lk_status lk_cluster_fill(lk_cluster_draft *draft, const lk_node *node, int gpus
 	if (!rest) return LK_OK;
 	lk_node last = *node;
 	last.gpus = rest;
-	/* NICs belong to GPUs where there is one for each; else the last node has as many as the others. */
+	/* NICs belong to GPUs where there is one for each; else the last node has as many as the
+	 * others. */
 	if (last.nics == node->gpus) last.nics = rest;
 	return lk_cluster_add(draft, &last, 1, "cluster", err);
 }
 
-lk_status lk_cluster_simple(lk_arena *arena, const lk_device *device, int gpus, int domain, double nic_bytes_per_gpu,
-                            lk_cluster *out, lk_error *err) {
+lk_status lk_cluster_simple(lk_arena *arena, const lk_device *device, int gpus, int domain,
+                            double nic_bytes_per_gpu, lk_cluster *out, lk_error *err) {
 	if (gpus < 1 || gpus > LK_CLUSTER_GPUS)
-		return lk_fail(err, LK_ERR_INPUT, "--gpus", "%d is not a number of GPUs from 1 to %d", gpus, LK_CLUSTER_GPUS);
-	if (domain < 0) return lk_fail(err, LK_ERR_INPUT, "--domain", "%d GPUs cannot be a domain", domain);
+		return lk_fail(err, LK_ERR_INPUT, "--gpus", "%d is not a number of GPUs from 1 to %d", gpus,
+		               LK_CLUSTER_GPUS);
+	if (domain < 0)
+		return lk_fail(err, LK_ERR_INPUT, "--domain", "%d GPUs cannot be a domain", domain);
 	if (!(nic_bytes_per_gpu >= 0 && nic_bytes_per_gpu <= LK_CLUSTER_RATE))
-		return lk_fail(err, LK_ERR_INPUT, "--nic", "%g bytes/s is no network rate", nic_bytes_per_gpu);
+		return lk_fail(err, LK_ERR_INPUT, "--nic", "%g bytes/s is no network rate",
+		               nic_bytes_per_gpu);
 	lk_cluster_draft draft = LK_CLUSTER_DRAFT_INIT;
 	lk_node node = lk_node_usual(device, domain ? domain : device->node_gpus);
-	if (device->link_bridge && domain == 2) { /* two cards that are said to be a domain are joined by their bridge */
+	if (device->link_bridge &&
+	    domain == 2) { /* two cards that are said to be a domain are joined by their bridge */
 		node.intra = LK_INTRA_MESH;
 		node.intra_rate = device->link_rate;
 	}
@@ -103,7 +110,8 @@ lk_place lk_cluster_place(const lk_cluster *cluster, int rank) {
 
 /* ---- sealing ---- */
 
-lk_status lk_cluster_seal(lk_arena *arena, const lk_cluster_draft *draft, lk_cluster *out, lk_error *err) {
+lk_status lk_cluster_seal(lk_arena *arena, const lk_cluster_draft *draft, lk_cluster *out,
+                          lk_error *err) {
 	size_t groups = draft->runs.count;
 	if (!groups) return lk_fail(err, LK_ERR_INPUT, "cluster", "it has no nodes");
 	lk_cluster cluster = {

@@ -15,29 +15,33 @@ static lk_cluster_draft draft_like(const lk_cluster *from) {
 	return draft;
 }
 
-static lk_status seal(lk_arena *arena, lk_cluster_draft *draft, lk_status status, lk_cluster *out, lk_error *err) {
+static lk_status seal(lk_arena *arena, lk_cluster_draft *draft, lk_status status, lk_cluster *out,
+                      lk_error *err) {
 	if (status == LK_OK) status = lk_cluster_seal(arena, draft, out, err);
 	lk_vec_free(&draft->runs);
 	return status;
 }
 
 static bool same_node(const lk_node *a, const lk_node *b) {
-	return a->device == b->device && a->gpus == b->gpus && a->intra == b->intra && a->intra_rate == b->intra_rate &&
-		   a->nics == b->nics && a->nic_rate == b->nic_rate && a->nic_latency_s == b->nic_latency_s &&
-		   a->sockets == b->sockets;
+	return a->device == b->device && a->gpus == b->gpus && a->intra == b->intra &&
+	       a->intra_rate == b->intra_rate && a->nics == b->nics && a->nic_rate == b->nic_rate &&
+	       a->nic_latency_s == b->nic_latency_s && a->sockets == b->sockets;
 }
 
 /* Nodes of one kind, the last of them perhaps with what was left: as lk_cluster_fill makes them. */
 static bool filled(const lk_cluster *cluster) {
 	lk_cluster_draft again = LK_CLUSTER_DRAFT_INIT;
-	bool same = lk_cluster_fill(&again, &cluster->node[0], cluster->gpus, NULL) == LK_OK && again.runs.count == (size_t)cluster->groups;
+	bool same = lk_cluster_fill(&again, &cluster->node[0], cluster->gpus, NULL) == LK_OK &&
+	            again.runs.count == (size_t)cluster->groups;
 	for (int g = 0; same && g < cluster->groups; g++)
-		same = same_node(&again.runs.at[g].node, &cluster->node[g]) && again.runs.at[g].nodes == cluster->nodes[g];
+		same = same_node(&again.runs.at[g].node, &cluster->node[g]) &&
+		       again.runs.at[g].nodes == cluster->nodes[g];
 	lk_vec_free(&again.runs);
 	return same;
 }
 
-/* A cluster of one part of a usual node grows to usual nodes: `lockstep predict --gpus 4` and 16 are of one kind. */
+/* A cluster of one part of a usual node grows to usual nodes: `lockstep predict --gpus 4` and 16
+ * are of one kind. */
 static lk_node whole_node(const lk_cluster *cluster) {
 	lk_node node = cluster->node[0], usual = lk_node_usual(node.device, node.device->node_gpus);
 	lk_node part = usual;
@@ -46,12 +50,14 @@ static lk_node whole_node(const lk_cluster *cluster) {
 	return alone && same_node(&node, &part) ? usual : node;
 }
 
-lk_status lk_cluster_grown(lk_arena *arena, const lk_cluster *from, int gpus, lk_cluster *out, lk_error *err) {
+lk_status lk_cluster_grown(lk_arena *arena, const lk_cluster *from, int gpus, lk_cluster *out,
+                           lk_error *err) {
 	if (gpus <= from->gpus) return *out = *from, LK_OK;
 	lk_cluster_draft draft = draft_like(from);
 	lk_status status = LK_OK;
 	lk_node node = whole_node(from);
-	if (filled(from)) return seal(arena, &draft, lk_cluster_fill(&draft, &node, gpus, err), out, err);
+	if (filled(from))
+		return seal(arena, &draft, lk_cluster_fill(&draft, &node, gpus, err), out, err);
 	const lk_node *last = &from->node[from->groups - 1];
 	for (int g = 0; g < from->groups && status == LK_OK; g++)
 		status = lk_cluster_add(&draft, &from->node[g], from->nodes[g], "cluster", err);
@@ -64,15 +70,19 @@ lk_status lk_cluster_grown(lk_arena *arena, const lk_cluster *from, int gpus, lk
 
 static bool usual(lk_arena *arena, const lk_cluster *cluster) {
 	lk_cluster simple;
-	if (lk_cluster_simple(arena, cluster->node[0].device, cluster->gpus, 0, 0, &simple, NULL) != LK_OK) return false;
-	bool same = simple.groups == cluster->groups && simple.oversubscription == cluster->oversubscription;
+	if (lk_cluster_simple(arena, cluster->node[0].device, cluster->gpus, 0, 0, &simple, NULL) !=
+	    LK_OK)
+		return false;
+	bool same =
+		simple.groups == cluster->groups && simple.oversubscription == cluster->oversubscription;
 	for (int g = 0; same && g < cluster->groups; g++)
-		same = simple.nodes[g] == cluster->nodes[g] && same_node(&simple.node[g], &cluster->node[g]);
+		same =
+			simple.nodes[g] == cluster->nodes[g] && same_node(&simple.node[g], &cluster->node[g]);
 	return same;
 }
 
-lk_status lk_cluster_with_device(lk_arena *arena, const lk_cluster *from, const lk_device *device, lk_cluster *out,
-								 lk_error *err) {
+lk_status lk_cluster_with_device(lk_arena *arena, const lk_cluster *from, const lk_device *device,
+                                 lk_cluster *out, lk_error *err) {
 	bool same = true;
 	for (int g = 0; g < from->groups; g++) same &= from->node[g].device == device;
 	if (same) return *out = *from, LK_OK;
@@ -95,9 +105,11 @@ struct amount {
 	int count;
 };
 
-static lk_status not_understood(const char *where, const char *text, const char *hint, lk_error *err) {
+static lk_status not_understood(const char *where, const char *text, const char *hint,
+                                lk_error *err) {
 	char shown[64];
-	lk_fail(err, LK_ERR_INPUT, where, "'%s' is not understood", lk_escape(text, shown, sizeof shown));
+	lk_fail(err, LK_ERR_INPUT, where, "'%s' is not understood",
+	        lk_escape(text, shown, sizeof shown));
 	return lk_hint(err, "%s", hint);
 }
 
@@ -106,7 +118,8 @@ static double unit(const char *text) {
 	static const struct {
 		const char *name;
 		double bytes;
-	} units[] = {{"g", 1e9 / 8}, {"gbit/s", 1e9 / 8}, {"gbps", 1e9 / 8}, {"gb/s", 1e9}, {"gbs", 1e9}, {"tb/s", 1e12}};
+	} units[] = {{"g", 1e9 / 8}, {"gbit/s", 1e9 / 8}, {"gbps", 1e9 / 8},
+	             {"gb/s", 1e9},  {"gbs", 1e9},        {"tb/s", 1e12}};
 	for (size_t i = 0; i < sizeof units / sizeof *units; i++)
 		if (strcasecmp(text, units[i].name) == 0) return units[i].bytes;
 	return 0;
@@ -129,10 +142,11 @@ static bool read_amount(const char *text, struct amount *out) {
 	return out->rate > 0 && out->rate <= LK_CLUSTER_RATE;
 }
 
-lk_status lk_cluster_with_nics(lk_arena *arena, const lk_cluster *from, const char *text, lk_cluster *out,
-							   lk_error *err) {
+lk_status lk_cluster_with_nics(lk_arena *arena, const lk_cluster *from, const char *text,
+                               lk_cluster *out, lk_error *err) {
 	struct amount a;
-	if (!read_amount(text, &a)) return not_understood("nic", text, "write 2x, 400g (Gbit/s), 50GB/s or 8*400g", err);
+	if (!read_amount(text, &a))
+		return not_understood("nic", text, "write 2x, 400g (Gbit/s), 50GB/s or 8*400g", err);
 	lk_cluster_draft draft = draft_like(from);
 	lk_status status = LK_OK;
 	for (int g = 0; g < from->groups && status == LK_OK; g++) {
@@ -144,10 +158,11 @@ lk_status lk_cluster_with_nics(lk_arena *arena, const lk_cluster *from, const ch
 	return seal(arena, &draft, status, out, err);
 }
 
-lk_status lk_cluster_with_links(lk_arena *arena, const lk_cluster *from, const char *text, lk_cluster *out,
-								lk_error *err) {
+lk_status lk_cluster_with_links(lk_arena *arena, const lk_cluster *from, const char *text,
+                                lk_cluster *out, lk_error *err) {
 	struct amount a;
-	if (!read_amount(text, &a) || a.count) return not_understood("link", text, "write 2x, or a rate as 450GB/s", err);
+	if (!read_amount(text, &a) || a.count)
+		return not_understood("link", text, "write 2x, or a rate as 450GB/s", err);
 	lk_cluster_draft draft = draft_like(from);
 	lk_status status = LK_OK;
 	for (int g = 0; g < from->groups && status == LK_OK; g++) {

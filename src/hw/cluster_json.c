@@ -1,15 +1,15 @@
 /* cluster_json.c: reads the JSON form of a cluster:
  *
- *     {"nodes": [{"count": 8, "gpus": 8, "device": "h100-sxm", "intra": "switch", "intra_GBps": 370,
- *                 "nics": 8, "nic_gbps": 400, "nic_latency_us": 0}],
- *      "oversubscription": 1, "rail_optimised": true,
- *      "devices": [{"name": "host-cpu", "base": "xeon-8380", "fp32_tflops": 2.9, "sms": 32}],
+ *     {"nodes": [{"count": 8, "gpus": 8, "device": "h100-sxm", "intra": "switch", "intra_GBps":
+ * 370, "nics": 8, "nic_gbps": 400, "nic_latency_us": 0}], "oversubscription": 1, "rail_optimised":
+ * true, "devices": [{"name": "host-cpu", "base": "xeon-8380", "fp32_tflops": 2.9, "sms": 32}],
  *      "measured": {...}}
  *
- * Only "device" is needed; the rest is as usual for the device, one node. "gbps" are gigabits, "GBps" gigabytes per
- * second. A device is a name, of "devices" or else of the catalogue, or an object with the columns of data/devices.csv
- * as members, the ones left out taken from the device that its "base" names. "measured" is for people: it is what
- * `lockstep calibrate host` found beside the device, and is passed over.
+ * Only "device" is needed; the rest is as usual for the device, one node. "gbps" are gigabits,
+ * "GBps" gigabytes per second. A device is a name, of "devices" or else of the catalogue, or an
+ * object with the columns of data/devices.csv as members, the ones left out taken from the device
+ * that its "base" names. "measured" is for people: it is what `lockstep calibrate host` found
+ * beside the device, and is passed over.
  */
 #include <math.h>
 #include <stdio.h>
@@ -19,12 +19,14 @@
 #include "base/text.h"
 #include "hw/hw_internal.h"
 
-enum { OWN_DEVICES = 256 }; /* most of "devices" */
+enum {
+	OWN_DEVICES = 256
+}; /* most of "devices" */
 
 struct reader {
 	lk_arena *arena;
 	const char *file;
-	const lk_device **own;      /* of "devices", those read so far */
+	const lk_device **own; /* of "devices", those read so far */
 	size_t own_count;
 	lk_cluster_draft draft;
 	lk_error *err;
@@ -37,14 +39,16 @@ static const char *place(const struct reader *reader, const lk_value *value, cha
 	return out;
 }
 
-static lk_status fail_at(const struct reader *reader, const lk_value *value, const char *what, const char *hint) {
+static lk_status fail_at(const struct reader *reader, const lk_value *value, const char *what,
+                         const char *hint) {
 	char where[200];
 	lk_fail(reader->err, LK_ERR_INPUT, place(reader, value, where), "%s", what);
 	return hint ? lk_hint(reader->err, "%s", hint) : LK_ERR_INPUT;
 }
 
 /* Every key of an object must be one of `names`. */
-static lk_status check_keys(const struct reader *reader, const lk_value *object, const char *const *names, size_t count) {
+static lk_status check_keys(const struct reader *reader, const lk_value *object,
+                            const char *const *names, size_t count) {
 	for (size_t i = 0; i < object->count; i++) {
 		bool known = false;
 		for (size_t n = 0; n < count && !known; n++) known = strcmp(object->keys[i], names[n]) == 0;
@@ -52,7 +56,8 @@ static lk_status check_keys(const struct reader *reader, const lk_value *object,
 		char what[128], hint[128];
 		const char *near = lk_nearest(object->keys[i], names, count);
 		snprintf(what, sizeof what, "unknown key '%.80s'", object->keys[i]);
-		snprintf(hint, sizeof hint, near ? "did you mean '%s'?" : "the first of the known ones is '%s'",
+		snprintf(hint, sizeof hint,
+		         near ? "did you mean '%s'?" : "the first of the known ones is '%s'",
 		         near ? near : names[0]);
 		return fail_at(reader, &object->items[i], what, hint);
 	}
@@ -60,8 +65,8 @@ static lk_status check_keys(const struct reader *reader, const lk_value *object,
 }
 
 /* A number of an object, if it is there. */
-static lk_status real_member(const struct reader *reader, const lk_value *object, const char *key, double low, double high,
-                             double *out) {
+static lk_status real_member(const struct reader *reader, const lk_value *object, const char *key,
+                             double low, double high, double *out) {
 	const lk_value *value = lk_json_get(object, key);
 	if (!value) return LK_OK;
 	char what[128];
@@ -72,10 +77,12 @@ static lk_status real_member(const struct reader *reader, const lk_value *object
 	return LK_OK;
 }
 
-static lk_status count_member(const struct reader *reader, const lk_value *object, const char *key, int high, int *out) {
+static lk_status count_member(const struct reader *reader, const lk_value *object, const char *key,
+                              int high, int *out) {
 	double number = *out;
 	LK_TRY(real_member(reader, object, key, 1, high, &number));
-	if (number != floor(number)) return fail_at(reader, lk_json_get(object, key), "a count must be a whole number", NULL);
+	if (number != floor(number))
+		return fail_at(reader, lk_json_get(object, key), "a count must be a whole number", NULL);
 	*out = (int)number;
 	return LK_OK;
 }
@@ -89,12 +96,14 @@ static const lk_device *find_own(const struct reader *reader, const char *name) 
 }
 
 /* Names a device by its text; an unknown one is an error at its place in the file. */
-static lk_status named_device(const struct reader *reader, const lk_value *value, const lk_device **out) {
+static lk_status named_device(const struct reader *reader, const lk_value *value,
+                              const lk_device **out) {
 	lk_error why = {0};
 	*out = find_own(reader, value->text);
 	if (*out) return LK_OK;
 	lk_status status = lk_device_lookup(value->text, out, &why);
-	if (status == LK_ERR_INPUT) return fail_at(reader, value, why.what, *why.hint ? why.hint : NULL);
+	if (status == LK_ERR_INPUT)
+		return fail_at(reader, value, why.what, *why.hint ? why.hint : NULL);
 	if (status != LK_OK && reader->err) *reader->err = why;
 	return status;
 }
@@ -105,14 +114,16 @@ static const char *field_text(const lk_value *value) {
 	return value->kind == LK_JSON_FALSE ? "false" : NULL;
 }
 
-static lk_status own_device(const struct reader *reader, const lk_value *object, const lk_device **out) {
+static lk_status own_device(const struct reader *reader, const lk_value *object,
+                            const lk_device **out) {
 	lk_device *device = LK_NEW(reader->arena, lk_device);
 	char where[200];
 	if (!device) return lk_oom(reader->err);
 	const lk_value *base = lk_json_get(object, "base");
 	if (base) {
 		const lk_device *from;
-		if (base->kind != LK_JSON_STRING) return fail_at(reader, base, "base must be the name of a device", NULL);
+		if (base->kind != LK_JSON_STRING)
+			return fail_at(reader, base, "base must be the name of a device", NULL);
 		LK_TRY(named_device(reader, base, &from));
 		*device = *from;
 	}
@@ -120,17 +131,22 @@ static lk_status own_device(const struct reader *reader, const lk_value *object,
 		const lk_value *value = &object->items[i];
 		if (strcmp(object->keys[i], "base") == 0) continue;
 		const char *text = field_text(value);
-		if (!text) return fail_at(reader, value, "a field of a device is a text, a number, true or false", NULL);
-		LK_TRY(lk_device_set(device, object->keys[i], text, place(reader, value, where), reader->err));
+		if (!text)
+			return fail_at(reader, value, "a field of a device is a text, a number, true or false",
+			               NULL);
+		LK_TRY(
+			lk_device_set(device, object->keys[i], text, place(reader, value, where), reader->err));
 	}
 	LK_TRY(lk_device_check(device, place(reader, object, where), reader->err));
 	*out = device;
 	return LK_OK;
 }
 
-static lk_status read_device(const struct reader *reader, const lk_value *group, const lk_device **out) {
+static lk_status read_device(const struct reader *reader, const lk_value *group,
+                             const lk_device **out) {
 	const lk_value *value = lk_json_get(group, "device");
-	if (!value) return fail_at(reader, group, "these nodes have no device", "add \"device\": \"h100-sxm\"");
+	if (!value)
+		return fail_at(reader, group, "these nodes have no device", "add \"device\": \"h100-sxm\"");
 	if (value->kind == LK_JSON_STRING) return named_device(reader, value, out);
 	if (value->kind == LK_JSON_OBJECT) return own_device(reader, value, out);
 	return fail_at(reader, value, "device must be a name or an object", NULL);
@@ -139,16 +155,19 @@ static lk_status read_device(const struct reader *reader, const lk_value *group,
 /* The devices that the file defines; one may be the "base" of those behind it. */
 static lk_status read_devices(struct reader *reader, const lk_value *list) {
 	if (!list) return LK_OK;
-	if (list->kind != LK_JSON_ARRAY) return fail_at(reader, list, "devices must be an array of objects", NULL);
+	if (list->kind != LK_JSON_ARRAY)
+		return fail_at(reader, list, "devices must be an array of objects", NULL);
 	if (list->count > OWN_DEVICES) return fail_at(reader, list, "more than 256 devices", NULL);
 	reader->own = LK_ARRAY(reader->arena, const lk_device *, list->count);
 	if (!reader->own) return lk_oom(reader->err);
 	for (size_t i = 0; i < list->count; i++) {
 		const lk_value *value = &list->items[i];
 		const lk_device *device;
-		if (value->kind != LK_JSON_OBJECT) return fail_at(reader, value, "an element of devices must be an object", NULL);
+		if (value->kind != LK_JSON_OBJECT)
+			return fail_at(reader, value, "an element of devices must be an object", NULL);
 		LK_TRY(own_device(reader, value, &device));
-		if (find_own(reader, device->name)) return fail_at(reader, value, "a second device of this name", "names must differ");
+		if (find_own(reader, device->name))
+			return fail_at(reader, value, "a second device of this name", "names must differ");
 		reader->own[reader->own_count++] = device;
 	}
 	return LK_OK;
@@ -164,13 +183,16 @@ static lk_status read_wiring(const struct reader *reader, const lk_value *group,
 		int intra = -1;
 		for (int i = 0; i < 3 && value->kind == LK_JSON_STRING; i++)
 			if (lk_same_name(value->text, names[i])) intra = i;
-		if (intra < 0) return fail_at(reader, value, "intra must be \"switch\", \"mesh\" or \"pcie\"", NULL);
+		if (intra < 0)
+			return fail_at(reader, value, "intra must be \"switch\", \"mesh\" or \"pcie\"", NULL);
 		node->intra = (lk_intra)intra;
 		node->intra_rate = lk_intra_rate(node->device, node->intra);
 	}
 	double gigabytes = node->intra_rate / 1e9, gigabits = 0;
-	const lk_value *as_bits = lk_json_get(group, "intra_gbps"), *as_bytes = lk_json_get(group, "intra_GBps");
-	if (as_bits && as_bytes) return fail_at(reader, as_bits, "intra_gbps and intra_GBps say the same: give one", NULL);
+	const lk_value *as_bits = lk_json_get(group, "intra_gbps"),
+				   *as_bytes = lk_json_get(group, "intra_GBps");
+	if (as_bits && as_bytes)
+		return fail_at(reader, as_bits, "intra_gbps and intra_GBps say the same: give one", NULL);
 	LK_TRY(real_member(reader, group, "intra_GBps", 1e-3, LK_CLUSTER_RATE / 1e9, &gigabytes));
 	LK_TRY(real_member(reader, group, "intra_gbps", 1e-3, LK_CLUSTER_RATE * 8 / 1e9, &gigabits));
 	if (as_bytes) node->intra_rate = gigabytes * 1e9;
@@ -191,9 +213,11 @@ static lk_status read_nics(const struct reader *reader, const lk_value *group, l
 }
 
 static lk_status read_group(struct reader *reader, const lk_value *group) {
-	static const char *const keys[] = {"count", "gpus", "device", "intra", "intra_gbps", "intra_GBps", "nics",
-	                                   "nic_gbps", "nic_latency_us"};
-	if (group->kind != LK_JSON_OBJECT) return fail_at(reader, group, "an element of nodes must be an object", NULL);
+	static const char *const keys[] = {"count", "gpus",       "device",
+	                                   "intra", "intra_gbps", "intra_GBps",
+	                                   "nics",  "nic_gbps",   "nic_latency_us"};
+	if (group->kind != LK_JSON_OBJECT)
+		return fail_at(reader, group, "an element of nodes must be an object", NULL);
 	LK_TRY(check_keys(reader, group, keys, sizeof keys / sizeof *keys));
 	const lk_device *device;
 	LK_TRY(read_device(reader, group, &device));
@@ -210,12 +234,15 @@ static lk_status read_group(struct reader *reader, const lk_value *group) {
 /* ---- the whole ---- */
 
 static lk_status read_cluster(struct reader *reader, const lk_value *top) {
-	static const char *const keys[] = {"nodes", "oversubscription", "rail_optimised", "devices", "measured"};
-	if (top->kind != LK_JSON_OBJECT) return fail_at(reader, top, "a cluster must be an object", NULL);
+	static const char *const keys[] = {"nodes", "oversubscription", "rail_optimised", "devices",
+	                                   "measured"};
+	if (top->kind != LK_JSON_OBJECT)
+		return fail_at(reader, top, "a cluster must be an object", NULL);
 	LK_TRY(check_keys(reader, top, keys, sizeof keys / sizeof *keys));
 	const lk_value *nodes = lk_json_get(top, "nodes"), *rail = lk_json_get(top, "rail_optimised");
 	if (!nodes || nodes->kind != LK_JSON_ARRAY || !nodes->count)
-		return fail_at(reader, nodes ? nodes : top, "a cluster needs \"nodes\", an array of at least one kind", NULL);
+		return fail_at(reader, nodes ? nodes : top,
+		               "a cluster needs \"nodes\", an array of at least one kind", NULL);
 	LK_TRY(real_member(reader, top, "oversubscription", 1, 1e4, &reader->draft.oversubscription));
 	if (rail && rail->kind != LK_JSON_TRUE && rail->kind != LK_JSON_FALSE)
 		return fail_at(reader, rail, "rail_optimised must be true or false", NULL);

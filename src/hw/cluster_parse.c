@@ -6,11 +6,13 @@
  *     option   = "nic" COUNT "*" GBITS [ "g" ] [ LATENCY "us" ] | "oversub" X | "rail" | "norail"
  *     device   = a word, or a name in quotes
  *
- * "[COUNT node *] FILE.xml" is so many nodes as NCCL's topology file describes one, FILE.json the JSON form.
+ * "[COUNT node *] FILE.xml" is so many nodes as NCCL's topology file describes one, FILE.json the
+ * JSON form.
  *
- * Without "node", COUNT devices fill usual nodes of the device: "64 h100-sxm" is 8 nodes of 8. "nvlink" and "xgmi" are
- * the links as the device's usual node wires them, "nvswitch" and "mesh" say the wiring; GB/s is the rate per direction
- * and GPU. "oversub" and "rail" hold for the whole cluster, wherever they stand.
+ * Without "node", COUNT devices fill usual nodes of the device: "64 h100-sxm" is 8 nodes of 8.
+ * "nvlink" and "xgmi" are the links as the device's usual node wires them, "nvswitch" and "mesh"
+ * say the wiring; GB/s is the rate per direction and GPU. "oversub" and "rail" hold for the whole
+ * cluster, wherever they stand.
  */
 #include <math.h>
 #include <stdio.h>
@@ -20,7 +22,10 @@
 #include "base/text.h"
 #include "hw/hw_internal.h"
 
-enum { WORD = 64, JSON_FILE_LIMIT = 64 << 20 };
+enum {
+	WORD = 64,
+	JSON_FILE_LIMIT = 64 << 20
+};
 
 struct parser {
 	const char *text, *at;
@@ -32,7 +37,8 @@ struct parser {
 /* ---- scanning ---- */
 
 /* Every error of this file: the column counts from 1. */
-static lk_status fail_at(struct parser *parser, const char *at, const char *what, const char *shown, const char *hint) {
+static lk_status fail_at(struct parser *parser, const char *at, const char *what, const char *shown,
+                         const char *hint) {
 	char where[48];
 	snprintf(where, sizeof where, "cluster, column %zu", (size_t)(at - parser->text) + 1);
 	if (shown) lk_fail(parser->err, LK_ERR_INPUT, where, "%s '%.60s'", what, shown);
@@ -78,26 +84,32 @@ static lk_status read_count(struct parser *parser, long long high, const char *o
 		if (count <= high) count = count * 10 + (*parser->at - '0');
 	char what[96], hint[64];
 	snprintf(hint, sizeof hint, "give a whole number from 1 to %lld", high);
-	snprintf(what, sizeof what, parser->at == from ? "%s is missing" : "%s is out of range", of_what);
-	if (parser->at == from || count < 1 || count > high) return fail_at(parser, from, what, NULL, hint);
+	snprintf(what, sizeof what, parser->at == from ? "%s is missing" : "%s is out of range",
+	         of_what);
+	if (parser->at == from || count < 1 || count > high)
+		return fail_at(parser, from, what, NULL, hint);
 	*out = (int)count;
 	return LK_OK;
 }
 
-static lk_status read_rate(struct parser *parser, double low, double high, const char *of_what, double *out) {
+static lk_status read_rate(struct parser *parser, double low, double high, const char *of_what,
+                           double *out) {
 	skip_blanks(parser);
 	const char *from = parser->at, *end;
 	double number = lk_read_real(from, &end);
 	char what[96], hint[64];
 	snprintf(hint, sizeof hint, "give a number from %.9g to %.9g", low, high);
 	snprintf(what, sizeof what, end == from ? "%s is missing" : "%s is out of range", of_what);
-	if (end == from || !(number >= low && number <= high)) return fail_at(parser, from, what, NULL, hint);
+	if (end == from || !(number >= low && number <= high))
+		return fail_at(parser, from, what, NULL, hint);
 	parser->at = end;
-	*out = round(number * 1e6) / 1e6; /* as many decimals as the text of a cluster has: cluster_text.c */
+	*out = round(number * 1e6) /
+	       1e6; /* as many decimals as the text of a cluster has: cluster_text.c */
 	return LK_OK;
 }
 
-/* The word at the cursor, for error messages and device names: up to a blank, comma, plus or star. */
+/* The word at the cursor, for error messages and device names: up to a blank, comma, plus or star.
+ */
 static size_t word_length(const struct parser *parser) {
 	return strcspn(parser->at, " \t\r\n,+*");
 }
@@ -107,7 +119,8 @@ static lk_status unexpected(struct parser *parser, const char *hint) {
 	if (!*parser->at) return fail_at(parser, parser->at, "the text ends too early", NULL, hint);
 	char word[WORD];
 	size_t length = word_length(parser);
-	snprintf(word, sizeof word, "%.*s", length ? (int)(length < WORD ? length : WORD - 1) : 1, parser->at);
+	snprintf(word, sizeof word, "%.*s", length ? (int)(length < WORD ? length : WORD - 1) : 1,
+	         parser->at);
 	return fail_at(parser, parser->at, "unexpected", word, hint);
 }
 
@@ -124,7 +137,8 @@ static lk_status read_device(struct parser *parser, const lk_device **out) {
 		length = (size_t)(end - from) - 1;
 	}
 	if (!length) return unexpected(parser, "a device must stand here, such as h100-sxm");
-	if (length >= 128) return fail_at(parser, from, "a device name of more than 127 bytes", NULL, NULL);
+	if (length >= 128)
+		return fail_at(parser, from, "a device name of more than 127 bytes", NULL, NULL);
 	char name[128];
 	memcpy(name, from + quoted, length);
 	name[length] = '\0';
@@ -139,25 +153,29 @@ static lk_status read_device(struct parser *parser, const lk_device **out) {
 	return fail_at(parser, from, why.what, NULL, why.hint);
 }
 
-/* PCIe x16 per direction as NCCL reckons it: 12 GB/s for generation 3, doubled with each (graph/topo.h). */
+/* PCIe x16 per direction as NCCL reckons it: 12 GB/s for generation 3, doubled with each
+ * (graph/topo.h). */
 static lk_status read_pcie(struct parser *parser, const char *from, lk_node *node) {
 	node->intra = LK_INTRA_PCIE;
 	node->intra_rate = node->device->pcie_rate;
 	if (!is_digit(*parser->at)) return LK_OK;
 	int generation = *parser->at++ - '0';
 	if (generation < 3 || generation > 7 || is_digit(*parser->at))
-		return fail_at(parser, from, "no PCIe generation that is known", NULL, "say pcie3, pcie4, pcie5, pcie6 or pcie7");
+		return fail_at(parser, from, "no PCIe generation that is known", NULL,
+		               "say pcie3, pcie4, pcie5, pcie6 or pcie7");
 	node->intra_rate = 12e9 * (1 << (generation - 3));
 	return LK_OK;
 }
 
 /* `fits`: the word names the kind of links that the device has. */
-static lk_status read_links(struct parser *parser, const char *from, lk_node *node, lk_intra intra, bool fits) {
+static lk_status read_links(struct parser *parser, const char *from, lk_node *node, lk_intra intra,
+                            bool fits) {
 	const lk_device *device = node->device;
 	int generation = lk_nvlink_generation(device->arch);
 	char hint[64] = "say pcie, or leave it out for the usual wiring";
 	if (!(device->link_rate > 0) || !fits) {
-		if (device->link_rate > 0 && generation) snprintf(hint, sizeof hint, "it has nvlink%d", generation);
+		if (device->link_rate > 0 && generation)
+			snprintf(hint, sizeof hint, "it has nvlink%d", generation);
 		else if (device->link_rate > 0) snprintf(hint, sizeof hint, "it has xgmi");
 		return fail_at(parser, from, "no such links on device", device->name, hint);
 	}
@@ -169,7 +187,8 @@ static lk_status read_links(struct parser *parser, const char *from, lk_node *no
 	return LK_OK;
 }
 
-static lk_status read_nvlink(struct parser *parser, const char *from, lk_node *node, lk_intra wired) {
+static lk_status read_nvlink(struct parser *parser, const char *from, lk_node *node,
+                             lk_intra wired) {
 	int generation = lk_nvlink_generation(node->device->arch);
 	int said = is_digit(*parser->at) ? *parser->at++ - '0' : generation;
 	return read_links(parser, from, node, wired, generation && said == generation);
@@ -182,8 +201,10 @@ static lk_status read_wiring(struct parser *parser, lk_node *node) {
 	lk_intra wired = node->device->link_switch ? LK_INTRA_SWITCH : LK_INTRA_MESH;
 	if (accept_word(parser, "pcie")) return read_pcie(parser, from, node);
 	if (accept_word(parser, "nvlink")) return read_nvlink(parser, from, node, wired);
-	if (accept_word(parser, "xgmi")) return read_links(parser, from, node, wired, !lk_nvlink_generation(node->device->arch));
-	if (accept_word(parser, "nvswitch")) return read_links(parser, from, node, LK_INTRA_SWITCH, true);
+	if (accept_word(parser, "xgmi"))
+		return read_links(parser, from, node, wired, !lk_nvlink_generation(node->device->arch));
+	if (accept_word(parser, "nvswitch"))
+		return read_links(parser, from, node, LK_INTRA_SWITCH, true);
 	if (accept_word(parser, "mesh")) return read_links(parser, from, node, LK_INTRA_MESH, true);
 	return LK_OK;
 }
@@ -196,7 +217,8 @@ static lk_status read_link_rate(struct parser *parser, lk_node *node) {
 	double rate;
 	LK_TRY(read_rate(parser, 1e-3, LK_CLUSTER_RATE / 1e9, "the link rate", &rate));
 	if (!accept_word(parser, "gb") || !accept(parser, '/') || !accept_word(parser, "s"))
-		return fail_at(parser, from, "a rate without its unit", NULL, "say 300GB/s: per second, direction and GPU");
+		return fail_at(parser, from, "a rate without its unit", NULL,
+		               "say 300GB/s: per second, direction and GPU");
 	node->intra_rate = rate * 1e9;
 	return LK_OK;
 }
@@ -204,16 +226,21 @@ static lk_status read_link_rate(struct parser *parser, lk_node *node) {
 static lk_status read_nic(struct parser *parser, lk_node *node) {
 	double gbits, us = 0;
 	LK_TRY(read_count(parser, LK_CLUSTER_NICS, "the number of NICs of a node", &node->nics));
-	if (!accept(parser, '*')) return unexpected(parser, "say how many NICs of which rate, such as nic 8*400g");
-	LK_TRY(read_rate(parser, 1e-3, LK_CLUSTER_RATE * 8 / 1e9, "the rate of a NIC in gigabits", &gbits));
-	if (!accept_word(parser, "g") && !accept_word(parser, "gb") && !accept_word(parser, "gbps") && !accept_word(parser, "gbit")) {
+	if (!accept(parser, '*'))
+		return unexpected(parser, "say how many NICs of which rate, such as nic 8*400g");
+	LK_TRY(read_rate(parser, 1e-3, LK_CLUSTER_RATE * 8 / 1e9, "the rate of a NIC in gigabits",
+	                 &gbits));
+	if (!accept_word(parser, "g") && !accept_word(parser, "gb") && !accept_word(parser, "gbps") &&
+	    !accept_word(parser, "gbit")) {
 		skip_blanks(parser);
-		if (is_letter(*parser->at)) return unexpected(parser, "the rate of a NIC is in gigabits per second, such as 400g");
+		if (is_letter(*parser->at))
+			return unexpected(parser, "the rate of a NIC is in gigabits per second, such as 400g");
 	}
 	skip_blanks(parser);
 	if (is_digit(*parser->at) || *parser->at == '.') {
 		LK_TRY(read_rate(parser, 0, 1e6, "the latency", &us));
-		if (!accept_word(parser, "us")) return unexpected(parser, "the latency of a NIC is in us, such as 35us");
+		if (!accept_word(parser, "us"))
+			return unexpected(parser, "the latency of a NIC is in us, such as 35us");
 	}
 	node->nic_rate = gbits * 1e9 / 8;
 	node->nic_latency_s = us * 1e-6;
@@ -226,7 +253,8 @@ static lk_status read_oversub(struct parser *parser) {
 	double factor;
 	LK_TRY(read_rate(parser, 1, 1e4, "the oversubscription", &factor));
 	if (parser->oversub_said && factor != parser->draft.oversubscription)
-		return fail_at(parser, from, "a second oversubscription", NULL, "it holds for the whole cluster: say it once");
+		return fail_at(parser, from, "a second oversubscription", NULL,
+		               "it holds for the whole cluster: say it once");
 	parser->oversub_said = true;
 	parser->draft.oversubscription = factor;
 	return LK_OK;
@@ -236,7 +264,8 @@ static lk_status read_option(struct parser *parser, lk_node *node) {
 	if (accept_word(parser, "nic")) return read_nic(parser, node);
 	if (accept_word(parser, "oversub")) return read_oversub(parser);
 	if (accept_word(parser, "rail")) return LK_OK;
-	if (!accept_word(parser, "norail")) return unexpected(parser, "say nic, oversub, rail or norail");
+	if (!accept_word(parser, "norail"))
+		return unexpected(parser, "say nic, oversub, rail or norail");
 	parser->draft.rail_optimised = false;
 	return LK_OK;
 }
@@ -262,7 +291,9 @@ static lk_status read_nodes(struct parser *parser) {
 	lk_error why = {0};
 	lk_status status = nodes ? lk_cluster_add(&parser->draft, &node, nodes, "", &why)
 	                         : lk_cluster_fill(&parser->draft, &node, gpus, &why);
-	return status == LK_ERR_INPUT ? fail_at(parser, from, why.what, NULL, NULL) : status == LK_OK ? LK_OK : lk_oom(parser->err);
+	return status == LK_ERR_INPUT ? fail_at(parser, from, why.what, NULL, NULL)
+	       : status == LK_OK      ? LK_OK
+	                              : lk_oom(parser->err);
 }
 
 static lk_status read_text(lk_arena *arena, const char *text, lk_cluster *out, lk_error *err) {
@@ -271,7 +302,8 @@ static lk_status read_text(lk_arena *arena, const char *text, lk_cluster *out, l
 	do status = read_nodes(&p);
 	while (status == LK_OK && accept(&p, '+'));
 	skip_blanks(&p);
-	if (status == LK_OK && *p.at) status = unexpected(&p, "nodes are joined by '+', their options by ','");
+	if (status == LK_OK && *p.at)
+		status = unexpected(&p, "nodes are joined by '+', their options by ','");
 	if (status == LK_OK) status = lk_cluster_seal(arena, &p.draft, out, err);
 	lk_vec_free(&p.draft.runs);
 	return status;
@@ -298,8 +330,9 @@ static lk_status read_xml(lk_arena *arena, const char *text, lk_cluster *out, lk
 	lk_stream *in;
 	int nodes = 1;
 	skip_blanks(&p);
-	if (is_digit(*p.at) && (read_count(&p, LK_CLUSTER_GPUS, "a count", &nodes) != LK_OK ||
-	    !(accept_word(&p, "node") || accept_word(&p, "nodes")) || !accept(&p, '*')))
+	if (is_digit(*p.at) &&
+	    (read_count(&p, LK_CLUSTER_GPUS, "a count", &nodes) != LK_OK ||
+	     !(accept_word(&p, "node") || accept_word(&p, "nodes")) || !accept(&p, '*')))
 		p.at = text, nodes = 1; /* a name that begins with digits */
 	skip_blanks(&p);
 	LK_TRY(lk_stream_open(p.at, &in, err));

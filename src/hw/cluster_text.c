@@ -1,5 +1,6 @@
-/* cluster_text.c: writes a cluster in the synthetic form that cluster_parse.c reads. What is as usual for the device is
- * left out or said by its usual name, so that the text stays one short line. */
+/* cluster_text.c: writes a cluster in the synthetic form that cluster_parse.c reads. What is as
+ * usual for the device is left out or said by its usual name, so that the text stays one short
+ * line. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -32,8 +33,8 @@ static void put_count(struct writer *writer, int count) {
 	put(writer, text);
 }
 
-/* Six decimals at most: the text of a rate that was read from a text is that text again, although it was scaled to
- * bytes per second in between. */
+/* Six decimals at most: the text of a rate that was read from a text is that text again, although
+ * it was scaled to bytes per second in between. */
 static void put_number(struct writer *writer, double number) {
 	char text[64];
 	put(writer, lk_format_shortest(round(number * 1e6) / 1e6, text, sizeof text));
@@ -49,7 +50,8 @@ static void put_name(struct writer *writer, const char *name) {
 static void put_intra(struct writer *writer, const lk_node *node) {
 	const lk_device *device = node->device;
 	int generation = lk_nvlink_generation(device->arch);
-	bool as_wired = device->link_rate > 0 && (node->intra == LK_INTRA_SWITCH) == device->link_switch;
+	bool as_wired =
+		device->link_rate > 0 && (node->intra == LK_INTRA_SWITCH) == device->link_switch;
 	if (node->intra == LK_INTRA_PCIE) {
 		put(writer, " pcie");
 	} else if (!as_wired) {

@@ -1,8 +1,9 @@
 /* device.c: the catalogue of devices: loading it, and finding a device by whatever people call it.
  *
- * Names are compared by their key: lower case, split at everything that is no letter or digit, without the words that
- * only say who made it, put together again. "NVIDIA_A100-PCIE-40GB" and "a100 pcie 40gb" have the key "a100pcie40gb".
- * The keys of all names and aliases are made once, sorted, and found by bisection.
+ * Names are compared by their key: lower case, split at everything that is no letter or digit,
+ * without the words that only say who made it, put together again. "NVIDIA_A100-PCIE-40GB" and
+ * "a100 pcie 40gb" have the key "a100pcie40gb". The keys of all names and aliases are made once,
+ * sorted, and found by bisection.
  */
 #include <ctype.h>
 #include <math.h>
@@ -18,7 +19,9 @@
 #include "hw/hw_internal.h"
 #include "hw/hw.h"
 
-enum { KEY = 96 };
+enum {
+	KEY = 96
+};
 
 struct entry {
 	lk_device device;
@@ -30,7 +33,8 @@ struct key {
 	int device;
 };
 
-/* An accelerator that is known and not modelled: every key that begins so is refused with the reason. */
+/* An accelerator that is known and not modelled: every key that begins so is refused with the
+ * reason. */
 struct refusal {
 	const char *prefix, *name, *reason;
 };
@@ -55,17 +59,20 @@ static void catalogue_free(struct catalogue *cat) {
 /* ---- keys ---- */
 
 static bool part_of_word(char c) {
-	return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || (unsigned char)c >= 0x80;
+	return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
+	       (unsigned char)c >= 0x80;
 }
 
 static bool says_only_the_maker(const char *word, size_t length) {
-	static const char *const words[] = {"nvidia", "tesla", "amd", "instinct", "gpu", "geforce", "radeon"};
+	static const char *const words[] = {"nvidia", "tesla",   "amd",   "instinct",
+	                                    "gpu",    "geforce", "radeon"};
 	for (size_t i = 0; i < sizeof words / sizeof *words; i++)
 		if (strlen(words[i]) == length && memcmp(words[i], word, length) == 0) return true;
 	return false;
 }
 
-/* The key of the first `length` bytes of a name; false if it is empty, too long to be one, or holds control characters. */
+/* The key of the first `length` bytes of a name; false if it is empty, too long to be one, or holds
+ * control characters. */
 static bool make_key(const char *name, size_t length, char out[KEY]) {
 	size_t used = 0;
 	for (size_t i = 0; i < length;) {
@@ -88,7 +95,9 @@ static int compare_keys(const void *a, const void *b) {
 
 static const struct key *find_key(const struct catalogue *cat, const char *text) {
 	struct key wanted = {text, 0};
-	return cat->keys.count ? bsearch(&wanted, cat->keys.at, cat->keys.count, sizeof(struct key), compare_keys) : NULL;
+	return cat->keys.count
+	           ? bsearch(&wanted, cat->keys.at, cat->keys.count, sizeof(struct key), compare_keys)
+	           : NULL;
 }
 
 /* ---- loading ---- */
@@ -102,17 +111,20 @@ static bool next_part(const char **list, const char **part, size_t *length) {
 	return true;
 }
 
-static lk_status add_key(struct catalogue *cat, const char *name, size_t length, const char *where, lk_error *err) {
+static lk_status add_key(struct catalogue *cat, const char *name, size_t length, const char *where,
+                         lk_error *err) {
 	char text[KEY];
 	if (!make_key(name, length, text))
-		return lk_fail(err, LK_ERR_INPUT, where, "'%.*s' is no name of a device", (int)length, name);
+		return lk_fail(err, LK_ERR_INPUT, where, "'%.*s' is no name of a device", (int)length,
+		               name);
 	const char *copy = lk_arena_strdup(&cat->arena, text);
 	if (!copy || !lk_push(&cat->keys)) return lk_oom(err);
 	*lk_last(&cat->keys) = (struct key){copy, (int)cat->entries.count - 1};
 	return LK_OK;
 }
 
-static lk_status add_aliases(struct catalogue *cat, const char *list, const char *where, lk_error *err) {
+static lk_status add_aliases(struct catalogue *cat, const char *list, const char *where,
+                             lk_error *err) {
 	char *shown = lk_arena_alloc(&cat->arena, 2 * strlen(list) + 1), *to = shown;
 	if (!shown) return lk_oom(err);
 	const char *part;
@@ -131,7 +143,8 @@ static lk_status find_columns(struct catalogue *cat, const lk_csv *csv, lk_error
 	for (int i = 0; i < LK_DEVICE_COLUMNS; i++) {
 		cat->column[i] = lk_csv_column(csv, lk_device_field(i));
 		if (cat->column[i] >= 0) continue;
-		return lk_fail(err, LK_ERR_INPUT, lk_csv_where(csv), "the header has no column '%s'", lk_device_field(i));
+		return lk_fail(err, LK_ERR_INPUT, lk_csv_where(csv), "the header has no column '%s'",
+		               lk_device_field(i));
 	}
 	return LK_OK;
 }
@@ -152,13 +165,15 @@ static lk_status add_device(struct catalogue *cat, const lk_csv *csv, lk_error *
 static lk_status add_refusal(struct catalogue *cat, const lk_csv *csv, lk_error *err) {
 	const char *list = lk_csv_field(csv, lk_csv_column(csv, "prefixes")), *part;
 	const char *name = lk_arena_strdup(&cat->arena, lk_csv_field(csv, lk_csv_column(csv, "name")));
-	const char *reason = lk_arena_strdup(&cat->arena, lk_csv_field(csv, lk_csv_column(csv, "reason")));
+	const char *reason =
+		lk_arena_strdup(&cat->arena, lk_csv_field(csv, lk_csv_column(csv, "reason")));
 	size_t length;
 	if (!name || !reason) return lk_oom(err);
 	while (next_part(&list, &part, &length)) {
 		char text[KEY];
 		if (!make_key(part, length, text))
-			return lk_fail(err, LK_ERR_INPUT, lk_csv_where(csv), "'%.*s' is no prefix", (int)length, part);
+			return lk_fail(err, LK_ERR_INPUT, lk_csv_where(csv), "'%.*s' is no prefix", (int)length,
+			               part);
 		const char *prefix = lk_arena_strdup(&cat->arena, text);
 		if (!prefix || !lk_push(&cat->refusals)) return lk_oom(err);
 		*lk_last(&cat->refusals) = (struct refusal){prefix, name, reason};
@@ -168,7 +183,8 @@ static lk_status add_refusal(struct catalogue *cat, const lk_csv *csv, lk_error 
 
 typedef lk_status row_reader(struct catalogue *cat, const lk_csv *csv, lk_error *err);
 
-static lk_status read_rows(struct catalogue *cat, const char *dir, const char *file, row_reader *row, lk_error *err) {
+static lk_status read_rows(struct catalogue *cat, const char *dir, const char *file,
+                           row_reader *row, lk_error *err) {
 	lk_stream *in;
 	LK_TRY(lk_data_open(dir, file, &in, err));
 	lk_csv *csv = NULL;
@@ -192,7 +208,8 @@ static lk_status sort_keys(struct catalogue *cat, lk_error *err) {
 		const struct key *a = &cat->keys.at[i - 1], *b = &cat->keys.at[i];
 		if (a->device == b->device || strcmp(a->text, b->text) != 0) continue;
 		return lk_fail(err, LK_ERR_INPUT, "devices.csv", "'%s' names both %s and %s", a->text,
-		               cat->entries.at[a->device].device.name, cat->entries.at[b->device].device.name);
+		               cat->entries.at[a->device].device.name,
+		               cat->entries.at[b->device].device.name);
 	}
 	return LK_OK;
 }
@@ -222,11 +239,12 @@ lk_status lk_catalogue_open(const char *dir, lk_error *err) {
 	LK_TRY(catalogue_load(dir, &cat, err));
 	if (publish(cat)) return LK_OK;
 	catalogue_free(cat);
-	return lk_fail(err, LK_ERR_INTERNAL, "devices.csv", "the device catalogue is already in use and cannot change");
+	return lk_fail(err, LK_ERR_INTERNAL, "devices.csv",
+	               "the device catalogue is already in use and cannot change");
 }
 
-/* NULL, with the error filled, only when memory is out or the compiled-in file is damaged; then the next call tries
- * again. */
+/* NULL, with the error filled, only when memory is out or the compiled-in file is damaged; then the
+ * next call tries again. */
 static const struct catalogue *get_catalogue(lk_error *err) {
 	struct catalogue *cat = atomic_load(&loaded);
 	if (cat) return cat;
@@ -237,8 +255,8 @@ static const struct catalogue *get_catalogue(lk_error *err) {
 
 /* ---- finding ---- */
 
-/* Length of a name without a remark at its end: "H100-SXM (per file comment)". A remark with digits is no remark: it
- * tells variants apart, as in "A100 (40 GB)". */
+/* Length of a name without a remark at its end: "H100-SXM (per file comment)". A remark with digits
+ * is no remark: it tells variants apart, as in "A100 (40 GB)". */
 static size_t before_remark(const char *name) {
 	const char *open = strchr(name, '(');
 	if (!open || open[strcspn(open, "0123456789")]) return strlen(name);
@@ -257,12 +275,15 @@ const lk_device *lk_device_find(const char *name) {
 }
 
 /* Fills the error of a name that was not found; `text` is its key. */
-static lk_status not_found(const struct catalogue *cat, const char *name, const char *text, lk_error *err) {
+static lk_status not_found(const struct catalogue *cat, const char *name, const char *text,
+                           lk_error *err) {
 	for (size_t i = 0; i < cat->refusals.count; i++) {
 		const struct refusal *refusal = &cat->refusals.at[i];
 		if (strncmp(text, refusal->prefix, strlen(refusal->prefix)) != 0) continue;
-		lk_fail(err, LK_ERR_INPUT, "device", "'%.80s' (%s) is not modelled: %s", name, refusal->name, refusal->reason);
-		return lk_hint(err, "describe it in a cluster file with its own rates, or name a modelled device");
+		lk_fail(err, LK_ERR_INPUT, "device", "'%.80s' (%s) is not modelled: %s", name,
+		        refusal->name, refusal->reason);
+		return lk_hint(
+			err, "describe it in a cluster file with its own rates, or name a modelled device");
 	}
 	lk_fail(err, LK_ERR_INPUT, "device", "unknown device '%.80s'", name);
 	const char **names = malloc(cat->keys.count * sizeof *names);
@@ -272,7 +293,9 @@ static lk_status not_found(const struct catalogue *cat, const char *name, const 
 	const struct key *found = near ? find_key(cat, near) : NULL;
 	free(names);
 	if (found) return lk_hint(err, "did you mean %s?", cat->entries.at[found->device].device.name);
-	return lk_hint(err, "name a device such as h100-sxm, a100-sxm-80 or mi300x, or describe it in a cluster file");
+	return lk_hint(
+		err,
+		"name a device such as h100-sxm, a100-sxm-80 or mi300x, or describe it in a cluster file");
 }
 
 lk_status lk_device_lookup(const char *name, const lk_device **out, lk_error *err) {
@@ -296,7 +319,8 @@ int lk_device_count(void) {
 
 const lk_device *lk_device_at(int index) {
 	const struct catalogue *cat = get_catalogue(NULL);
-	return cat && index >= 0 && (size_t)index < cat->entries.count ? &cat->entries.at[index].device : NULL;
+	return cat && index >= 0 && (size_t)index < cat->entries.count ? &cat->entries.at[index].device
+	                                                               : NULL;
 }
 
 const char *lk_device_aliases(const lk_device *device) {
@@ -327,7 +351,8 @@ const lk_device *lk_device_variant(const lk_device *device, double memory_bytes)
 	for (size_t i = 0; cat && i < cat->entries.count; i++) {
 		const lk_device *other = &cat->entries.at[i].device;
 		if (!same_but_memory(device, other)) continue;
-		if (fabs(other->memory_bytes - memory_bytes) < fabs(best->memory_bytes - memory_bytes)) best = other;
+		if (fabs(other->memory_bytes - memory_bytes) < fabs(best->memory_bytes - memory_bytes))
+			best = other;
 	}
 	return best;
 }

@@ -1,5 +1,5 @@
-/* fields.c: one table says what the fields of a device are called, in which unit they are written and what is
- * believable; data/devices.csv and the JSON form of a cluster are both read by it. */
+/* fields.c: one table says what the fields of a device are called, in which unit they are written
+ * and what is believable; data/devices.csv and the JSON form of a cluster are both read by it. */
 #include "hw/hw_internal.h"
 
 #include <stddef.h>
@@ -9,7 +9,13 @@
 #include "base/text.h"
 #include "base/units.h"
 
-enum kind { REAL, INTEGER, FLAG, TEXT, ARCH };
+enum kind {
+	REAL,
+	INTEGER,
+	FLAG,
+	TEXT,
+	ARCH
+};
 
 struct field {
 	const char *name;
@@ -21,8 +27,10 @@ struct field {
 };
 
 #define AT(member) offsetof(lk_device, member)
-#define TEXT_FIELD(member) {#member, TEXT, AT(member), sizeof((lk_device *)0)->member, 0, 0}
-#define PEAK(name, dtype) {name "_tflops", REAL, AT(peak_flops) + sizeof(double) * (dtype), 0, 1e12, 1e6}
+#define TEXT_FIELD(member) \
+	{ #member, TEXT, AT(member), sizeof((lk_device *)0)->member, 0, 0 }
+#define PEAK(name, dtype) \
+	{ name "_tflops", REAL, AT(peak_flops) + sizeof(double) * (dtype), 0, 1e12, 1e6 }
 
 static const struct field fields[] = {
 	TEXT_FIELD(name),
@@ -67,13 +75,15 @@ static lk_status unknown_field(const char *name, const char *where, lk_error *er
 	for (int i = 0; i < LK_DEVICE_FIELDS; i++) names[i] = fields[i].name;
 	const char *near = lk_nearest(name, names, LK_DEVICE_FIELDS);
 	lk_fail(err, LK_ERR_INPUT, where, "a device has no field '%.80s'", name);
-	return near ? lk_hint(err, "did you mean '%s'?", near) : lk_hint(err, "the fields are the columns of devices.csv");
+	return near ? lk_hint(err, "did you mean '%s'?", near)
+	            : lk_hint(err, "the fields are the columns of devices.csv");
 }
 
-static lk_status set_text(char *to, size_t size, const struct field *field, const char *text, const char *where,
-                          lk_error *err) {
+static lk_status set_text(char *to, size_t size, const struct field *field, const char *text,
+                          const char *where, lk_error *err) {
 	if (strlen(text) >= size)
-		return lk_fail(err, LK_ERR_INPUT, where, "%s is longer than %zu bytes", field->name, size - 1);
+		return lk_fail(err, LK_ERR_INPUT, where, "%s is longer than %zu bytes", field->name,
+		               size - 1);
 	lk_copy(to, size, text);
 	return LK_OK;
 }
@@ -88,11 +98,14 @@ static lk_status set_arch(lk_arch *to, const char *text, const char *where, lk_e
 	}
 	lk_fail(err, LK_ERR_INPUT, where, "unknown arch '%.80s'", text);
 	const char *near = lk_nearest(text, names, LK_ARCHES);
-	return lk_hint(err, near ? "did you mean '%s'?" : "say for instance '%s'", near ? near : names[LK_ARCH_HOPPER]);
+	return lk_hint(err, near ? "did you mean '%s'?" : "say for instance '%s'",
+	               near ? near : names[LK_ARCH_HOPPER]);
 }
 
-static lk_status set_number(char *to, const struct field *field, const char *text, const char *where, lk_error *err) {
-	if (field->kind == FLAG) return lk_parse_bool(*text ? text : "no", (bool *)(void *)to, where, err);
+static lk_status set_number(char *to, const struct field *field, const char *text,
+                            const char *where, lk_error *err) {
+	if (field->kind == FLAG)
+		return lk_parse_bool(*text ? text : "no", (bool *)(void *)to, where, err);
 	if (field->kind == INTEGER) {
 		long long number;
 		LK_TRY(lk_parse_int(*text ? text : "0", 0, (long long)field->high, &number, where, err));
@@ -105,25 +118,30 @@ static lk_status set_number(char *to, const struct field *field, const char *tex
 	return LK_OK;
 }
 
-lk_status lk_device_set_field(lk_device *device, int index, const char *text, const char *where, lk_error *err) {
+lk_status lk_device_set_field(lk_device *device, int index, const char *text, const char *where,
+                              lk_error *err) {
 	const struct field *field = &fields[index];
 	char *to = (char *)device + field->offset;
 	if (field->kind == TEXT) return set_text(to, field->size, field, text, where, err);
 	if (field->kind == ARCH) return set_arch((lk_arch *)(void *)to, text, where, err);
 	if (set_number(to, field, text, NULL, NULL) == LK_OK) return LK_OK;
-	/* Once more for the message: the place is written only where it is needed, which halves the catalogue's load. */
+	/* Once more for the message: the place is written only where it is needed, which halves the
+	 * catalogue's load. */
 	char place[256];
 	snprintf(place, sizeof place, "%s: %s", where, field->name);
 	return set_number(to, field, text, place, err);
 }
 
-lk_status lk_device_set(lk_device *device, const char *name, const char *text, const char *where, lk_error *err) {
+lk_status lk_device_set(lk_device *device, const char *name, const char *text, const char *where,
+                        lk_error *err) {
 	for (int i = 0; i < LK_DEVICE_FIELDS; i++)
-		if (strcmp(fields[i].name, name) == 0) return lk_device_set_field(device, i, text, where, err);
+		if (strcmp(fields[i].name, name) == 0)
+			return lk_device_set_field(device, i, text, where, err);
 	return unknown_field(name, where, err);
 }
 
-static lk_status lacks(const lk_device *device, const char *field, const char *where, lk_error *err) {
+static lk_status lacks(const lk_device *device, const char *field, const char *where,
+                       lk_error *err) {
 	lk_fail(err, LK_ERR_INPUT, where, "device '%s' has no %s", device->name, field);
 	return lk_hint(err, "give it, or a \"base\" device that has it");
 }
@@ -149,6 +167,7 @@ lk_status lk_device_check(const lk_device *device, const char *where, lk_error *
 	if ((device->links > 0) != (device->link_rate > 0))
 		return lacks(device, device->links > 0 ? "link_GBps" : "links", where, err);
 	if (device->link_switch && device->link_bridge)
-		return lk_fail(err, LK_ERR_INPUT, where, "device '%s' has both link_switch and link_bridge", device->name);
+		return lk_fail(err, LK_ERR_INPUT, where, "device '%s' has both link_switch and link_bridge",
+		               device->name);
 	return LK_OK;
 }

@@ -1,4 +1,5 @@
-/* hw.h: devices, nodes, clusters. What the hardware is, never how fast a given kernel runs on it: that is cost/. */
+/* hw.h: devices, nodes, clusters. What the hardware is, never how fast a given kernel runs on it:
+ * that is cost/. */
 #ifndef LK_HW_HW_H
 #define LK_HW_HW_H
 
@@ -10,127 +11,158 @@
 
 /* Number formats of matrix arithmetic. */
 typedef enum lk_dtype {
-	LK_FP32, LK_TF32, LK_FP16, LK_BF16, LK_FP8, LK_MXFP8, LK_NVFP4,
+	LK_FP32,
+	LK_TF32,
+	LK_FP16,
+	LK_BF16,
+	LK_FP8,
+	LK_MXFP8,
+	LK_NVFP4,
 	LK_DTYPES, /* count */
 } lk_dtype;
 
 const char *lk_dtype_name(lk_dtype dtype);
-/* Reads "bf16", "fp8", ... (also "float32", "bfloat16", "half", "e4m3", "hybrid"); false if unknown. */
+/* Reads "bf16", "fp8", ... (also "float32", "bfloat16", "half", "e4m3", "hybrid"); false if
+ * unknown. */
 bool lk_dtype_parse(const char *text, lk_dtype *out);
 /* Bytes of one stored element: fp8 1, nvfp4 0.5625 (with its block scales), mxfp8 1.03125. */
 double lk_dtype_bytes(lk_dtype dtype);
 
 typedef enum lk_arch {
-	LK_ARCH_KEPLER, LK_ARCH_PASCAL, LK_ARCH_VOLTA, LK_ARCH_TURING, LK_ARCH_AMPERE, LK_ARCH_ADA, LK_ARCH_HOPPER,
-	LK_ARCH_BLACKWELL, LK_ARCH_CDNA1, LK_ARCH_CDNA2, LK_ARCH_CDNA3, LK_ARCH_CDNA4, LK_ARCH_RDNA3, LK_ARCH_CPU,
+	LK_ARCH_KEPLER,
+	LK_ARCH_PASCAL,
+	LK_ARCH_VOLTA,
+	LK_ARCH_TURING,
+	LK_ARCH_AMPERE,
+	LK_ARCH_ADA,
+	LK_ARCH_HOPPER,
+	LK_ARCH_BLACKWELL,
+	LK_ARCH_CDNA1,
+	LK_ARCH_CDNA2,
+	LK_ARCH_CDNA3,
+	LK_ARCH_CDNA4,
+	LK_ARCH_RDNA3,
+	LK_ARCH_CPU,
 	LK_ARCHES,
 } lk_arch;
 
 const char *lk_arch_name(lk_arch arch);
 
-/* A device of the catalogue. Peaks are dense (no sparsity) and of the boost clock, as the vendor states them; 0 where the
- * device has no such arithmetic. Rates are per second, link rates per direction. */
+/* A device of the catalogue. Peaks are dense (no sparsity) and of the boost clock, as the vendor
+ * states them; 0 where the device has no such arithmetic. Rates are per second, link rates per
+ * direction. */
 typedef struct lk_device {
-	char name[40];         /* "h100-sxm" */
-	char label[64];        /* "NVIDIA H100 SXM5 80GB" */
+	char name[40];  /* "h100-sxm" */
+	char label[64]; /* "NVIDIA H100 SXM5 80GB" */
 	lk_arch arch;
 	double peak_flops[LK_DTYPES];
-	double vector_flops;   /* fp32 on the ordinary lanes */
-	double memory_bytes;   /* as the driver reports it: H100 80GB has 79.6 GiB */
-	double memory_rate;    /* bytes/s */
+	double vector_flops; /* fp32 on the ordinary lanes */
+	double memory_bytes; /* as the driver reports it: H100 80GB has 79.6 GiB */
+	double memory_rate;  /* bytes/s */
 	double l2_bytes;
-	int sms;               /* streaming multiprocessors or compute units */
-	int shared_kib;        /* shared memory per SM */
-	double clock_hz;       /* boost */
-	double power_w;        /* board power */
-	double link_rate;      /* NVLink / xGMI bytes/s per direction and GPU, all links; 0 if none */
-	int links;             /* number of them */
-	bool link_switch;      /* full bisection through a switch (NVSwitch) in its usual node */
-	bool link_bridge;      /* the links are a bridge between two cards: not used unless they are asked for */
-	int node_gpus;         /* GPUs in its usual node or NVLink domain */
-	double pcie_rate;      /* bytes/s per direction */
-	double nic_rate;       /* bytes/s per GPU in its usual node: what a cluster gets when nothing is said */
+	int sms;          /* streaming multiprocessors or compute units */
+	int shared_kib;   /* shared memory per SM */
+	double clock_hz;  /* boost */
+	double power_w;   /* board power */
+	double link_rate; /* NVLink / xGMI bytes/s per direction and GPU, all links; 0 if none */
+	int links;        /* number of them */
+	bool link_switch; /* full bisection through a switch (NVSwitch) in its usual node */
+	bool link_bridge; /* the links are a bridge between two cards: not used unless they are asked
+	                     for */
+	int node_gpus;    /* GPUs in its usual node or NVLink domain */
+	double pcie_rate; /* bytes/s per direction */
+	double
+		nic_rate; /* bytes/s per GPU in its usual node: what a cluster gets when nothing is said */
 	char source[160];
-	/* What `lockstep calibrate host` measured on the device itself; 0 for devices of the catalogue. They go before what
-	 * cost/ reckons from peaks. */
-	double gemm_flops;     /* that large fp32 matrix products reach */
-	double stream_rate;    /* bytes/s that streaming through memory reaches */
-	double call_s;         /* shortest operation: to start all cores and to wait for them */
+	/* What `lockstep calibrate host` measured on the device itself; 0 for devices of the catalogue.
+	 * They go before what cost/ reckons from peaks. */
+	double gemm_flops;  /* that large fp32 matrix products reach */
+	double stream_rate; /* bytes/s that streaming through memory reaches */
+	double call_s;      /* shortest operation: to start all cores and to wait for them */
 } lk_device;
 
-/* The catalogue. Names and aliases are compared without regard to case, '-', '_', '.' and blanks, with or without the
- * words "NVIDIA", "Tesla", "AMD", "Instinct", "GPU". */
+/* The catalogue. Names and aliases are compared without regard to case, '-', '_', '.' and blanks,
+ * with or without the words "NVIDIA", "Tesla", "AMD", "Instinct", "GPU". */
 const lk_device *lk_device_find(const char *name);
-/* lk_device_find, or an error that names the nearest ones, or says why a known accelerator (TPU, Gaudi, IPU) is not
- * modelled. */
+/* lk_device_find, or an error that names the nearest ones, or says why a known accelerator (TPU,
+ * Gaudi, IPU) is not modelled. */
 lk_status lk_device_lookup(const char *name, const lk_device **out, lk_error *err);
 int lk_device_count(void);
 const lk_device *lk_device_at(int index);
-/* The device that differs from this one by its memory alone and comes nearest to the size; the device itself if none is
- * nearer. Price lists say "A100" and 40 GB in two columns. */
+/* The device that differs from this one by its memory alone and comes nearest to the size; the
+ * device itself if none is nearer. Price lists say "A100" and 40 GB in two columns. */
 const lk_device *lk_device_variant(const lk_device *device, double memory_bytes);
 /* Aliases of a device as one text, comma separated. */
 const char *lk_device_aliases(const lk_device *device);
 
 /* How the GPUs of a node reach each other. */
-typedef enum lk_intra { LK_INTRA_PCIE, LK_INTRA_MESH /* NVLink or xGMI without a switch */, LK_INTRA_SWITCH } lk_intra;
+typedef enum lk_intra {
+	LK_INTRA_PCIE,
+	LK_INTRA_MESH /* NVLink or xGMI without a switch */,
+	LK_INTRA_SWITCH
+} lk_intra;
 
 /* A kind of node. */
 typedef struct lk_node {
 	const lk_device *device;
-	int gpus;              /* GPUs of one node = of one NVLink domain where there is one */
+	int gpus; /* GPUs of one node = of one NVLink domain where there is one */
 	lk_intra intra;
-	double intra_rate;     /* bytes/s per direction and GPU */
+	double intra_rate; /* bytes/s per direction and GPU */
 	int nics;
-	double nic_rate;       /* bytes/s per direction and NIC */
-	double nic_latency_s;  /* added to a message's latency: InfiniBand 0, EFA 35 or 75 us */
-	bool sockets;          /* no RDMA: messages pass through host memory and TCP */
+	double nic_rate;      /* bytes/s per direction and NIC */
+	double nic_latency_s; /* added to a message's latency: InfiniBand 0, EFA 35 or 75 us */
+	bool sockets;         /* no RDMA: messages pass through host memory and TCP */
 } lk_node;
 
 /* A cluster: runs of equal nodes, in rank order. */
 typedef struct lk_cluster {
-	int groups;            /* runs of equal nodes */
-	lk_node *node;         /* [groups] */
-	int *nodes;            /* [groups] how many of each */
-	int gpus;              /* over all nodes */
+	int groups;              /* runs of equal nodes */
+	lk_node *node;           /* [groups] */
+	int *nodes;              /* [groups] how many of each */
+	int gpus;                /* over all nodes */
 	double oversubscription; /* of the fabric above the node; 1 = none */
 	bool rail_optimised;
-	char text[256];        /* the synthetic form, for reports */
+	char text[256]; /* the synthetic form, for reports */
 } lk_cluster;
 
-/* "--gpu NAME --gpus N": usual nodes of that device, the last one filled as far as N needs. `domain` (0: usual) and
- * `nic_bytes_per_gpu` (0: usual) override. */
-lk_status lk_cluster_simple(lk_arena *arena, const lk_device *device, int gpus, int domain, double nic_bytes_per_gpu,
-                            lk_cluster *out, lk_error *err);
+/* "--gpu NAME --gpus N": usual nodes of that device, the last one filled as far as N needs.
+ * `domain` (0: usual) and `nic_bytes_per_gpu` (0: usual) override. */
+lk_status lk_cluster_simple(lk_arena *arena, const lk_device *device, int gpus, int domain,
+                            double nic_bytes_per_gpu, lk_cluster *out, lk_error *err);
 
 /* The synthetic form:
- *     [COUNT node *] COUNT DEVICE [nvlinkN|nvswitch|pcieN|xgmi|GB/s] [, nic COUNT*GBITS [LATENCYus]] [, oversub X] [+ ...]
- * as in "8 node * 8 h100-sxm nvlink4, nic 8*400g + 2 node * 8 a100-sxm-80, nic 4*200g". Without "node" the COUNT
- * devices fill usual nodes: "64 h100-sxm" is 8 nodes of 8. The whole grammar stands in cluster_parse.c.
- * A text that ends in .json, or that begins with '{', is the JSON form of docs/METHOD.md; "[COUNT node *] FILE.xml" takes
- * the node from NCCL's topology file. Errors name the column. */
+ *     [COUNT node *] COUNT DEVICE [nvlinkN|nvswitch|pcieN|xgmi|GB/s] [, nic COUNT*GBITS
+ * [LATENCYus]] [, oversub X] [+ ...] as in "8 node * 8 h100-sxm nvlink4, nic 8*400g + 2 node * 8
+ * a100-sxm-80, nic 4*200g". Without "node" the COUNT devices fill usual nodes: "64 h100-sxm" is 8
+ * nodes of 8. The whole grammar stands in cluster_parse.c. A text that ends in .json, or that
+ * begins with '{', is the JSON form of docs/METHOD.md; "[COUNT node *] FILE.xml" takes the node
+ * from NCCL's topology file. Errors name the column. */
 lk_status lk_cluster_parse(lk_arena *arena, const char *text, lk_cluster *out, lk_error *err);
 
-/* The node group, the node (counted over all groups) and the place in the node of a rank, 0 <= rank < gpus. */
+/* The node group, the node (counted over all groups) and the place in the node of a rank, 0 <= rank
+ * < gpus. */
 typedef struct lk_place {
 	int group, node, slot;
 } lk_place;
 lk_place lk_cluster_place(const lk_cluster *cluster, int rank);
 
-/* ---- cluster_edit: a cluster with something changed. What is the same afterwards as before is returned as it was. */
+/* ---- cluster_edit: a cluster with something changed. What is the same afterwards as before is
+ * returned as it was. */
 
-/* With room for `gpus`: more nodes like those it has. A cluster that is large enough stays as it is. */
-lk_status lk_cluster_grown(lk_arena *arena, const lk_cluster *from, int gpus, lk_cluster *out, lk_error *err);
-/* Another device in place of every one: nodes as usual for it where they were as usual for the old one, else nodes of
- * the same size with the same NICs and the links of the new device. */
-lk_status lk_cluster_with_device(lk_arena *arena, const lk_cluster *from, const lk_device *device, lk_cluster *out,
-								 lk_error *err);
-/* Other NICs in every node: "2x" times as fast (also 0.5x), "400g" Gbit/s or "50GB/s" each, "8*400g" or "8x400g" so
- * many. */
-lk_status lk_cluster_with_nics(lk_arena *arena, const lk_cluster *from, const char *text, lk_cluster *out,
-							   lk_error *err);
+/* With room for `gpus`: more nodes like those it has. A cluster that is large enough stays as it
+ * is. */
+lk_status lk_cluster_grown(lk_arena *arena, const lk_cluster *from, int gpus, lk_cluster *out,
+                           lk_error *err);
+/* Another device in place of every one: nodes as usual for it where they were as usual for the old
+ * one, else nodes of the same size with the same NICs and the links of the new device. */
+lk_status lk_cluster_with_device(lk_arena *arena, const lk_cluster *from, const lk_device *device,
+                                 lk_cluster *out, lk_error *err);
+/* Other NICs in every node: "2x" times as fast (also 0.5x), "400g" Gbit/s or "50GB/s" each,
+ * "8*400g" or "8x400g" so many. */
+lk_status lk_cluster_with_nics(lk_arena *arena, const lk_cluster *from, const char *text,
+                               lk_cluster *out, lk_error *err);
 /* Other links inside the node: "2x", or "450GB/s" per GPU and direction. */
-lk_status lk_cluster_with_links(lk_arena *arena, const lk_cluster *from, const char *text, lk_cluster *out,
-								lk_error *err);
+lk_status lk_cluster_with_links(lk_arena *arena, const lk_cluster *from, const char *text,
+                                lk_cluster *out, lk_error *err);
 
 #endif

@@ -7,9 +7,9 @@
 #include "io/stream.h"
 
 enum {
-	LK_CLUSTER_GPUS = 1 << 24,  /* most GPUs of a cluster */
-	LK_CLUSTER_GROUPS = 4096,   /* most runs of equal nodes */
-	LK_CLUSTER_NICS = 1 << 16,  /* most NICs of a node */
+	LK_CLUSTER_GPUS = 1 << 24, /* most GPUs of a cluster */
+	LK_CLUSTER_GROUPS = 4096,  /* most runs of equal nodes */
+	LK_CLUSTER_NICS = 1 << 16, /* most NICs of a node */
 };
 
 /* Rates above this are slips of the keyboard: 1 PB/s. */
@@ -27,12 +27,14 @@ typedef struct lk_cluster_draft {
 	bool rail_optimised;
 } lk_cluster_draft;
 
-#define LK_CLUSTER_DRAFT_INIT {{0}, 1, true}
+#define LK_CLUSTER_DRAFT_INIT \
+	{ {0}, 1, true }
 
 /* A node of `gpus` devices wired and networked as usual. */
 lk_node lk_node_usual(const lk_device *device, int gpus);
 
-/* Rate per direction and GPU of such wiring when nothing else is said; 0 where the device has no links for it. */
+/* Rate per direction and GPU of such wiring when nothing else is said; 0 where the device has no
+ * links for it. */
 double lk_intra_rate(const lk_device *device, lk_intra intra);
 
 /* NVLink generation of an architecture; 0 for those without. */
@@ -42,34 +44,45 @@ int lk_nvlink_generation(lk_arch arch);
 lk_status lk_cluster_fill(lk_cluster_draft *draft, const lk_node *node, int gpus, lk_error *err);
 
 /* Appends `nodes` nodes. */
-lk_status lk_cluster_add(lk_cluster_draft *draft, const lk_node *node, int nodes, const char *where, lk_error *err);
+lk_status lk_cluster_add(lk_cluster_draft *draft, const lk_node *node, int nodes, const char *where,
+                         lk_error *err);
 
 /* Moves the draft into a cluster owned by the arena and writes its text. */
-lk_status lk_cluster_seal(lk_arena *arena, const lk_cluster_draft *draft, lk_cluster *out, lk_error *err);
+lk_status lk_cluster_seal(lk_arena *arena, const lk_cluster_draft *draft, lk_cluster *out,
+                          lk_error *err);
 
-/* Writes the synthetic form, which lk_cluster_parse reads back to the same cluster as long as it fits and its devices
- * are in the catalogue; a text that does not fit ends in " ...". */
+/* Writes the synthetic form, which lk_cluster_parse reads back to the same cluster as long as it
+ * fits and its devices are in the catalogue; a text that does not fit ends in " ...". */
 void lk_cluster_text(const lk_cluster *cluster, char *out, size_t size);
 
 /* The JSON form, read to its end. */
 lk_status lk_cluster_json(lk_arena *arena, lk_stream *in, lk_cluster *out, lk_error *err);
 
-/* ---- fields: the fields of a device by the names they have in data/devices.csv and in the JSON form of a cluster. */
+/* ---- fields: the fields of a device by the names they have in data/devices.csv and in the JSON
+ * form of a cluster. */
 
-/* Sets field `name` of a device from text, in the unit that the name states: "memory_gib", "nic_gbps" (gigabits),
- * "memory_GBps" (gigabytes). An empty text sets 0 or "". Unknown names and values out of range: errors at `where`. */
-lk_status lk_device_set(lk_device *device, const char *name, const char *text, const char *where, lk_error *err);
+/* Sets field `name` of a device from text, in the unit that the name states: "memory_gib",
+ * "nic_gbps" (gigabits), "memory_GBps" (gigabytes). An empty text sets 0 or "". Unknown names and
+ * values out of range: errors at `where`. */
+lk_status lk_device_set(lk_device *device, const char *name, const char *text, const char *where,
+                        lk_error *err);
 
-/* The number of fields and their names, in the order of the columns; and lk_device_set by that order. Those from
- * LK_DEVICE_COLUMNS on are measured: they stand in JSON alone. */
-enum { LK_DEVICE_COLUMNS = 26, LK_DEVICE_FIELDS = 29 };
+/* The number of fields and their names, in the order of the columns; and lk_device_set by that
+ * order. Those from LK_DEVICE_COLUMNS on are measured: they stand in JSON alone. */
+enum {
+	LK_DEVICE_COLUMNS = 26,
+	LK_DEVICE_FIELDS = 29
+};
 const char *lk_device_field(int index);
-lk_status lk_device_set_field(lk_device *device, int index, const char *text, const char *where, lk_error *err);
+lk_status lk_device_set_field(lk_device *device, int index, const char *text, const char *where,
+                              lk_error *err);
 
-/* A device can be reckoned with: what every model divides by is there, and links and their rate go together. */
+/* A device can be reckoned with: what every model divides by is there, and links and their rate go
+ * together. */
 lk_status lk_device_check(const lk_device *device, const char *where, lk_error *err);
 
-/* ---- topology_xml: NCCL's description of a node (NCCL_TOPO_DUMP_FILE, or what a cloud ships as NCCL_TOPO_FILE). */
+/* ---- topology_xml: NCCL's description of a node (NCCL_TOPO_DUMP_FILE, or what a cloud ships as
+ * NCCL_TOPO_FILE). */
 
 /* Reads the file as one kind of node. What it does not say is as usual for the device. */
 lk_status lk_topology_xml_read(lk_stream *in, lk_node *out, lk_error *err);

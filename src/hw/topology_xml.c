@@ -1,12 +1,14 @@
 /* topology_xml.c: reads NCCL's topology XML, version 1:
  *
  *     <system version="1"><cpu numaid arch vendor ...>
- *       <pci busid class="0x030200" device link_speed link_width><gpu dev sm rank gdr><nvlink target count
- * tclass/></gpu></pci> <pci class="0x020700"><nic><net dev speed latency .../></nic></pci></cpu></system>
+ *       <pci busid class="0x030200" device link_speed link_width><gpu dev sm rank gdr><nvlink
+ * target count tclass/></gpu></pci> <pci class="0x020700"><nic><net dev speed latency
+ * .../></nic></pci></cpu></system>
  *
- * Classes: 0x0302 and 0x0300 are GPUs, 0x0200 and 0x0207 NICs, 0x0680 NVSwitches. speed is in Mbit/s (0 or less: 10
- * Gbit/s), latency in us (NVIDIA/nccl@5067397, src/graph/xml.cc and topo.cc). Files of clouds hold only the skeleton of
- * PCI devices: then links and NIC rates come from the catalogue. NICs slower than the fastest serve other purposes. */
+ * Classes: 0x0302 and 0x0300 are GPUs, 0x0200 and 0x0207 NICs, 0x0680 NVSwitches. speed is in
+ * Mbit/s (0 or less: 10 Gbit/s), latency in us (NVIDIA/nccl@5067397, src/graph/xml.cc and topo.cc).
+ * Files of clouds hold only the skeleton of PCI devices: then links and NIC rates come from the
+ * catalogue. NICs slower than the fastest serve other purposes. */
 #include "hw/hw_internal.h"
 
 #include <expat.h>
@@ -17,7 +19,10 @@
 
 #include "base/text.h"
 
-enum { LIMIT = 64 << 20, DEPTH = 64 };
+enum {
+	LIMIT = 64 << 20,
+	DEPTH = 64
+};
 
 struct topology {
 	XML_Parser parser;
@@ -81,7 +86,8 @@ static void see_net(struct topology *topology, const char **attributes) {
 	if (mbits > topology->mbits) topology->nets = 0, topology->latency_us = 0;
 	topology->mbits = mbits;
 	topology->nets++;
-	topology->latency_us = fmax(topology->latency_us, number(attribute(attributes, "latency"), 0, 1e6));
+	topology->latency_us =
+		fmax(topology->latency_us, number(attribute(attributes, "latency"), 0, 1e6));
 }
 
 static void begin(void *context, const char *name, const char **attributes) {
@@ -89,20 +95,17 @@ static void begin(void *context, const char *name, const char **attributes) {
 	if (topology->depth == 0) topology->system = strcmp(name, "system") == 0;
 	if (++topology->depth > DEPTH) topology->wrong = "elements are nested too deep";
 	if (!topology->system) topology->wrong = "the outermost element is not <system>";
-	if (topology->gpus + topology->plain_gpus > LK_CLUSTER_GPUS / 2 || topology->nets + topology->plain_nics > LK_CLUSTER_NICS)
+	if (topology->gpus + topology->plain_gpus > LK_CLUSTER_GPUS / 2 ||
+	    topology->nets + topology->plain_nics > LK_CLUSTER_NICS)
 		topology->wrong = "it has more devices than a node can have";
 	if (topology->wrong) {
 		XML_StopParser(topology->parser, XML_FALSE);
 		return;
 	}
-	if (strcmp(name, "pci") == 0)
-		see_pci(topology, attributes);
-	else if (strcmp(name, "gpu") == 0)
-		see_gpu(topology, attributes);
-	else if (strcmp(name, "nvlink") == 0)
-		see_nvlink(topology, attributes);
-	else if (strcmp(name, "net") == 0)
-		see_net(topology, attributes);
+	if (strcmp(name, "pci") == 0) see_pci(topology, attributes);
+	else if (strcmp(name, "gpu") == 0) see_gpu(topology, attributes);
+	else if (strcmp(name, "nvlink") == 0) see_nvlink(topology, attributes);
+	else if (strcmp(name, "net") == 0) see_net(topology, attributes);
 }
 
 static void end(void *context, const char *name) {
@@ -112,7 +115,8 @@ static void end(void *context, const char *name) {
 }
 
 /* Entities of one's own have no place here. */
-static void doctype(void *context, const char *name, const char *system, const char *public, int internal) {
+static void doctype(void *context, const char *name, const char *system, const char *public,
+                    int internal) {
 	struct topology *topology = context;
 	(void)name, (void)system, (void)public, (void)internal;
 	topology->wrong = "it has a document type";
@@ -124,11 +128,12 @@ static void doctype(void *context, const char *name, const char *system, const c
 static lk_status fail(struct topology *topology, lk_stream *in, lk_error *err) {
 	char where[256];
 	snprintf(where, sizeof where, "%.200s:%lu:%lu", lk_stream_name(in),
-			 (unsigned long)XML_GetCurrentLineNumber(topology->parser),
-			 (unsigned long)XML_GetCurrentColumnNumber(topology->parser) + 1);
+	         (unsigned long)XML_GetCurrentLineNumber(topology->parser),
+	         (unsigned long)XML_GetCurrentColumnNumber(topology->parser) + 1);
 	enum XML_Error code = XML_GetErrorCode(topology->parser);
 	if (code == XML_ERROR_NO_MEMORY) return lk_oom(err);
-	lk_fail(err, LK_ERR_INPUT, where, "%s", topology->wrong ? topology->wrong : XML_ErrorString(code));
+	lk_fail(err, LK_ERR_INPUT, where, "%s",
+	        topology->wrong ? topology->wrong : XML_ErrorString(code));
 	return lk_hint(err, "give a file that NCCL_TOPO_DUMP_FILE wrote");
 }
 
@@ -139,26 +144,31 @@ static lk_status parse(struct topology *topology, lk_stream *in, lk_error *err) 
 		LK_TRY(lk_stream_read(in, buffer, sizeof buffer, &got, err));
 		all += got;
 		if (all > LIMIT) return lk_fail(err, LK_ERR_INPUT, lk_stream_name(in), "more than 64 MiB");
-		if (XML_Parse(topology->parser, buffer, (int)got, got == 0) != XML_STATUS_OK) return fail(topology, in, err);
+		if (XML_Parse(topology->parser, buffer, (int)got, got == 0) != XML_STATUS_OK)
+			return fail(topology, in, err);
 	}
 	return LK_OK;
 }
 
 /* ---- the node ---- */
 
-/* PCI identities of data centre GPUs (pci-ids.ucw.cz, vendor 10de), and a usual device of a compute capability. */
+/* PCI identities of data centre GPUs (pci-ids.ucw.cz, vendor 10de), and a usual device of a compute
+ * capability. */
 static const struct {
 	long id;
 	const char *name;
 } by_pci[] =
 	{
-		{0x1db1, "v100-sxm-16"},  {0x1db4, "v100-pcie-16"}, {0x1db5, "v100-sxm-32"}, {0x1db6, "v100-pcie-32"},
-		{0x1eb8, "t4"},           {0x20b0, "a100-sxm-40"},  {0x20b2, "a100-sxm-80"}, {0x20b5, "a100-pcie-80"},
-		{0x20f1, "a100-pcie-40"}, {0x2235, "a40"},          {0x2330, "h100-sxm"},    {0x2331, "h100-pcie"},
-		{0x2335, "h200"},         {0x2901, "b200"},         {0x26b9, "l40s"},        {0x27b8, "l4"},
+		{0x1db1, "v100-sxm-16"},  {0x1db4, "v100-pcie-16"}, {0x1db5, "v100-sxm-32"},
+		{0x1db6, "v100-pcie-32"}, {0x1eb8, "t4"},           {0x20b0, "a100-sxm-40"},
+		{0x20b2, "a100-sxm-80"},  {0x20b5, "a100-pcie-80"}, {0x20f1, "a100-pcie-40"},
+		{0x2235, "a40"},          {0x2330, "h100-sxm"},     {0x2331, "h100-pcie"},
+		{0x2335, "h200"},         {0x2901, "b200"},         {0x26b9, "l40s"},
+		{0x27b8, "l4"},
 },
   by_sm[] = {
-	  {70, "v100-sxm-32"}, {75, "t4"}, {80, "a100-sxm-80"}, {86, "a40"}, {89, "l40s"}, {90, "h100-sxm"}, {100, "b200"},
+	  {70, "v100-sxm-32"}, {75, "t4"},       {80, "a100-sxm-80"}, {86, "a40"},
+	  {89, "l40s"},        {90, "h100-sxm"}, {100, "b200"},
 };
 
 static const lk_device *device_of(const struct topology *topology) {
@@ -185,13 +195,16 @@ static void wire(const struct topology *topology, lk_node *node) {
 	}
 }
 
-static lk_status node_of(const struct topology *topology, lk_stream *in, lk_node *out, lk_error *err) {
+static lk_status node_of(const struct topology *topology, lk_stream *in, lk_node *out,
+                         lk_error *err) {
 	int gpus = topology->gpus > 0 ? topology->gpus : topology->plain_gpus;
 	if (gpus == 0) return lk_fail(err, LK_ERR_INPUT, lk_stream_name(in), "the topology has no GPU");
 	const lk_device *device = device_of(topology);
 	if (!device) {
 		lk_fail(err, LK_ERR_INPUT, lk_stream_name(in), "it does not say which GPUs these are");
-		return lk_hint(err, "add device=\"0x2330\" (the PCI identity) to a GPU's <pci>, or sm=\"90\" to its <gpu>");
+		return lk_hint(
+			err,
+			"add device=\"0x2330\" (the PCI identity) to a GPU's <pci>, or sm=\"90\" to its <gpu>");
 	}
 	*out = lk_node_usual(device, gpus);
 	wire(topology, out);

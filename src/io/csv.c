@@ -1,5 +1,6 @@
-/* csv.c: RFC 4180 reader. One record is taken apart into one text buffer, field after field; offsets, not pointers, are
- * kept while the buffer may still move. Line numbers count physical lines, so that editors find them. */
+/* csv.c: RFC 4180 reader. One record is taken apart into one text buffer, field after field;
+ * offsets, not pointers, are kept while the buffer may still move. Line numbers count physical
+ * lines, so that editors find them. */
 #include "io/csv.h"
 
 #include <stdio.h>
@@ -8,7 +9,11 @@
 #include "base/text.h"
 #include "base/vec.h"
 
-enum { WINDOW = 1 << 16, RECORD_LIMIT = 1 << 26, COLUMN_LIMIT = 1 << 16 };
+enum {
+	WINDOW = 1 << 16,
+	RECORD_LIMIT = 1 << 26,
+	COLUMN_LIMIT = 1 << 16
+};
 
 struct lk_csv {
 	lk_stream *in;
@@ -24,7 +29,9 @@ struct lk_csv {
 	char where[256];
 };
 
-enum { NOTHING = -1 }; /* the end of the file */
+enum {
+	NOTHING = -1
+}; /* the end of the file */
 
 /* The next byte without taking it; NOTHING at the end. */
 static lk_status peek(lk_csv *csv, int *byte, lk_error *err) {
@@ -96,7 +103,8 @@ static lk_status quoted_field(lk_csv *csv, lk_error *err) {
 
 /* One field; *last is set if a line end or the end of the file follows it. */
 static lk_status field(lk_csv *csv, bool *last, lk_error *err) {
-	if (csv->starts.count >= COLUMN_LIMIT) return wrong(csv, err, "over 65536 fields in a row", "is this a CSV file?");
+	if (csv->starts.count >= COLUMN_LIMIT)
+		return wrong(csv, err, "over 65536 fields in a row", "is this a CSV file?");
 	if (!lk_push(&csv->starts)) return lk_oom(err);
 	*lk_last(&csv->starts) = csv->text.count;
 	int c;
@@ -114,10 +122,15 @@ static lk_status field(lk_csv *csv, bool *last, lk_error *err) {
 			take(csv);
 			LK_TRY(peek(csv, &c, err));
 			if (c == '\n' || c == NOTHING) break;
-			return wrong(csv, err, "a carriage return inside a row", "end lines with \\n or \\r\\n");
+			return wrong(csv, err, "a carriage return inside a row",
+			             "end lines with \\n or \\r\\n");
 		}
-		if (quoted) return wrong(csv, err, "text behind a closing quote", "write a quote inside a field twice");
-		if (c == '"') return wrong(csv, err, "a quote inside a field that does not begin with one", "quote it all");
+		if (quoted)
+			return wrong(csv, err, "text behind a closing quote",
+			             "write a quote inside a field twice");
+		if (c == '"')
+			return wrong(csv, err, "a quote inside a field that does not begin with one",
+			             "quote it all");
 		LK_TRY(put_run(csv, false, err));
 	}
 	*last = c != ',';
@@ -161,7 +174,8 @@ static lk_status check_names(lk_csv *csv, lk_error *err) {
 	qsort(sorted, csv->columns, sizeof *sorted, by_text);
 	for (size_t i = 1; i < csv->columns; i++) {
 		if (!*sorted[i] || strcmp(sorted[i - 1], sorted[i]) != 0) continue;
-		lk_fail(err, LK_ERR_INPUT, where_line(csv, csv->row_line), "two columns are named \"%.100s\"", sorted[i]);
+		lk_fail(err, LK_ERR_INPUT, where_line(csv, csv->row_line),
+		        "two columns are named \"%.100s\"", sorted[i]);
 		return lk_hint(err, "rename one of them");
 	}
 	return LK_OK;
@@ -170,7 +184,8 @@ static lk_status check_names(lk_csv *csv, lk_error *err) {
 static lk_status header(lk_csv *csv, lk_error *err) {
 	int c;
 	LK_TRY(peek(csv, &c, err));
-	if (csv->end >= 3 && memcmp(csv->window, "\xef\xbb\xbf", 3) == 0) csv->at = 3; /* a byte-order mark */
+	if (csv->end >= 3 && memcmp(csv->window, "\xef\xbb\xbf", 3) == 0)
+		csv->at = 3; /* a byte-order mark */
 	bool more;
 	LK_TRY(row(csv, &more, err));
 	if (!more) return wrong(csv, err, "no rows", "the first row names the columns");
@@ -212,8 +227,8 @@ void lk_csv_close(lk_csv *csv) {
 lk_status lk_csv_next(lk_csv *csv, bool *more, lk_error *err) {
 	LK_TRY(row(csv, more, err));
 	if (!*more || csv->starts.count == csv->columns) return LK_OK;
-	lk_fail(err, LK_ERR_INPUT, where_line(csv, csv->row_line), "%zu fields where the header has %zu", csv->starts.count,
-	        csv->columns);
+	lk_fail(err, LK_ERR_INPUT, where_line(csv, csv->row_line),
+	        "%zu fields where the header has %zu", csv->starts.count, csv->columns);
 	return lk_hint(err, "quote fields that hold commas");
 }
 
@@ -224,8 +239,8 @@ int lk_csv_column(const lk_csv *csv, const char *name) {
 	return -1;
 }
 
-lk_status lk_csv_find(const lk_csv *csv, const char *const *names, int count, int needed, const char *what, int *at,
-                      lk_error *err) {
+lk_status lk_csv_find(const lk_csv *csv, const char *const *names, int count, int needed,
+                      const char *what, int *at, lk_error *err) {
 	const char *missing = NULL;
 	char all[200] = "";
 	for (int i = 0; i < count; i++) {
@@ -233,10 +248,15 @@ lk_status lk_csv_find(const lk_csv *csv, const char *const *names, int count, in
 		if (i >= needed) continue;
 		if (at[i] < 0 && !missing) missing = names[i];
 		size_t used = strlen(all);
-		snprintf(all + used, sizeof all - used, "%s%s", !i ? "" : i + 1 == needed ? " and " : ", ", names[i]);
+		snprintf(all + used, sizeof all - used, "%s%s",
+		         !i                ? ""
+		         : i + 1 == needed ? " and "
+		                           : ", ",
+		         names[i]);
 	}
 	if (!missing) return LK_OK;
-	lk_fail(err, LK_ERR_INPUT, lk_stream_name(csv->in), "the column %s is missing: this is no %s", missing, what);
+	lk_fail(err, LK_ERR_INPUT, lk_stream_name(csv->in), "the column %s is missing: this is no %s",
+	        missing, what);
 	return lk_hint(err, "one has the columns %s", all);
 }
 
@@ -260,13 +280,16 @@ const char *lk_csv_where(const lk_csv *csv) {
 
 static lk_status read_rows(lk_csv *csv, const lk_csv_table *table, void *context, lk_error *err) {
 	int at[LK_CSV_MOST_COLUMNS], rows = 0;
-	if (table->count > LK_CSV_MOST_COLUMNS) return lk_fail(err, LK_ERR_INTERNAL, table->what, "%d columns", table->count);
+	if (table->count > LK_CSV_MOST_COLUMNS)
+		return lk_fail(err, LK_ERR_INTERNAL, table->what, "%d columns", table->count);
 	LK_TRY(lk_csv_find(csv, table->columns, table->count, table->needed, table->what, at, err));
 	if (table->head) LK_TRY(table->head(context, csv, at, err));
 	for (bool more;;) {
 		LK_TRY(lk_csv_next(csv, &more, err));
 		if (!more) return LK_OK;
-		if (rows++ == table->most) return lk_fail(err, LK_ERR_INPUT, lk_stream_name(csv->in), "more than %d rows", table->most);
+		if (rows++ == table->most)
+			return lk_fail(err, LK_ERR_INPUT, lk_stream_name(csv->in), "more than %d rows",
+			               table->most);
 		LK_TRY(table->row(context, csv, at, err));
 	}
 }

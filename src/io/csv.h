@@ -1,5 +1,5 @@
-/* csv.h: RFC 4180 reader with named columns. Lines that begin with '#' are comments; blank lines are skipped; fields
- * may be quoted; .gz is read too. The first row names the columns. */
+/* csv.h: RFC 4180 reader with named columns. Lines that begin with '#' are comments; blank lines
+ * are skipped; fields may be quoted; .gz is read too. The first row names the columns. */
 #ifndef LK_BASE_CSV_H
 #define LK_BASE_CSV_H
 
@@ -9,15 +9,18 @@
 
 typedef struct lk_csv lk_csv;
 
-lk_status lk_csv_open(lk_stream *in, lk_csv **out, lk_error *err); /* reads the header row; borrows `in` */
+lk_status lk_csv_open(lk_stream *in, lk_csv **out,
+                      lk_error *err); /* reads the header row; borrows `in` */
 void lk_csv_close(lk_csv *csv);
-/* Reads the next row. *more is false at the end. A row with more or fewer fields than the header is an error. */
+/* Reads the next row. *more is false at the end. A row with more or fewer fields than the header is
+ * an error. */
 lk_status lk_csv_next(lk_csv *csv, bool *more, lk_error *err);
 /* Column index by name, or -1. */
 int lk_csv_column(const lk_csv *csv, const char *name);
-/* Columns by name into at[count], -1 where there is none. The first `needed` must be there: the error says that the file is no
- * `what` ("table of kernel times"), and which columns one has. */
-lk_status lk_csv_find(const lk_csv *csv, const char *const *names, int count, int needed, const char *what, int *at, lk_error *err);
+/* Columns by name into at[count], -1 where there is none. The first `needed` must be there: the
+ * error says that the file is no `what` ("table of kernel times"), and which columns one has. */
+lk_status lk_csv_find(const lk_csv *csv, const char *const *names, int count, int needed,
+                      const char *what, int *at, lk_error *err);
 int lk_csv_columns(const lk_csv *csv);
 /* Name of a column; valid until the reader is closed. */
 const char *lk_csv_name(const lk_csv *csv, int column);
@@ -27,16 +30,18 @@ const char *lk_csv_field(const lk_csv *csv, int column);
 const char *lk_csv_where(const lk_csv *csv);
 
 /* A table read as a whole. */
-enum { LK_CSV_MOST_COLUMNS = 64 };
+enum {
+	LK_CSV_MOST_COLUMNS = 64
+};
 /* A row, with the places of its columns. */
 typedef lk_status lk_csv_row_fn(void *context, const lk_csv *csv, const int *at, lk_error *err);
 typedef struct lk_csv_table {
 	const char *const *columns; /* [count], of which the first `needed` must be there */
 	int count, needed;
-	const char *what;        /* "table of kernel times" */
-	int most;                /* rows */
+	const char *what; /* "table of kernel times" */
+	int most;         /* rows */
 	lk_csv_row_fn *row;
-	lk_csv_row_fn *head;     /* before the first row; NULL: nothing else is asked of the header */
+	lk_csv_row_fn *head; /* before the first row; NULL: nothing else is asked of the header */
 } lk_csv_table;
 /* Reads all rows of `in`, which stays open; the first error ends it. */
 lk_status lk_csv_read(lk_stream *in, const lk_csv_table *table, void *context, lk_error *err);

@@ -36,7 +36,8 @@ void lk_inflate_next(lk_inflate *inflate) {
 	begin(inflate);
 }
 
-lk_inflate_state lk_inflate_some(lk_inflate *inflate, const unsigned char **at, const unsigned char *end, unsigned char **to,
+lk_inflate_state lk_inflate_some(lk_inflate *inflate, const unsigned char **at,
+                                 const unsigned char *end, unsigned char **to,
                                  unsigned char *to_end) {
 	inflate->state.next_in = (unsigned char *)*at; /* it is not written to */
 	inflate->state.avail_in = room((size_t)(end - *at));
@@ -45,7 +46,8 @@ lk_inflate_state lk_inflate_some(lk_inflate *inflate, const unsigned char **at, 
 	int result = isal_inflate(&inflate->state);
 	*at = inflate->state.next_in;
 	*to = inflate->state.next_out;
-	if (result != ISAL_DECOMP_OK && result != ISAL_END_INPUT && result != ISAL_OUT_OVERFLOW) return LK_INFLATE_DAMAGED;
+	if (result != ISAL_DECOMP_OK && result != ISAL_END_INPUT && result != ISAL_OUT_OVERFLOW)
+		return LK_INFLATE_DAMAGED;
 	return inflate->state.block_state == ISAL_BLOCK_FINISH ? LK_INFLATE_END : LK_INFLATE_MORE;
 }
 
@@ -72,8 +74,8 @@ void lk_inflate_next(lk_inflate *f) {
 	inflateReset(&f->state);
 }
 
-lk_inflate_state lk_inflate_some(lk_inflate *f, const unsigned char **at, const unsigned char *end, unsigned char **to,
-                                 unsigned char *to_end) {
+lk_inflate_state lk_inflate_some(lk_inflate *f, const unsigned char **at, const unsigned char *end,
+                                 unsigned char **to, unsigned char *to_end) {
 	f->state.next_in = (unsigned char *)*at; /* zlib does not write to it */
 	f->state.avail_in = room((size_t)(end - *at));
 	f->state.next_out = *to;

@@ -1,12 +1,13 @@
 /* json.h: the one JSON reader and the one writer.
  *
- * The reader pulls: lk_json_next gives one token after another with its position; nothing is kept of what was read,
- * so a file of any size streams through a fixed window. Nesting is limited (LK_JSON_DEPTH). For small documents
- * lk_json_document reads the same tokens into a tree.
+ * The reader pulls: lk_json_next gives one token after another with its position; nothing is kept
+ * of what was read, so a file of any size streams through a fixed window. Nesting is limited
+ * (LK_JSON_DEPTH). For small documents lk_json_document reads the same tokens into a tree.
  *
- * Tolerances (Megatron, PyTorch and others write them): a byte-order mark, NaN / Infinity / -Infinity as numbers.
- * Everything else that is not RFC 8259 is an error with line and column (in bytes, from 1). Half a surrogate pair,
- * which the grammar allows and UTF-8 cannot hold, is read as U+FFFD.
+ * Tolerances (Megatron, PyTorch and others write them): a byte-order mark, NaN / Infinity /
+ * -Infinity as numbers. Everything else that is not RFC 8259 is an error with line and column (in
+ * bytes, from 1). Half a surrogate pair, which the grammar allows and UTF-8 cannot hold, is read as
+ * U+FFFD.
  */
 #ifndef LK_IO_JSON_H
 #define LK_IO_JSON_H
@@ -19,12 +20,22 @@
 #include "io/stream.h"
 #include "lockstep/error.h"
 
-enum { LK_JSON_DEPTH = 128 };
+enum {
+	LK_JSON_DEPTH = 128
+};
 
 typedef enum lk_json_token {
 	LK_JSON_END, /* the document is complete */
-	LK_JSON_OBJECT, LK_JSON_OBJECT_END, LK_JSON_ARRAY, LK_JSON_ARRAY_END,
-	LK_JSON_KEY, LK_JSON_STRING, LK_JSON_NUMBER, LK_JSON_TRUE, LK_JSON_FALSE, LK_JSON_NULL,
+	LK_JSON_OBJECT,
+	LK_JSON_OBJECT_END,
+	LK_JSON_ARRAY,
+	LK_JSON_ARRAY_END,
+	LK_JSON_KEY,
+	LK_JSON_STRING,
+	LK_JSON_NUMBER,
+	LK_JSON_TRUE,
+	LK_JSON_FALSE,
+	LK_JSON_NULL,
 } lk_json_token;
 
 typedef struct lk_json lk_json; /* a reader */
@@ -33,25 +44,28 @@ typedef struct lk_json lk_json; /* a reader */
 lk_json *lk_json_open(lk_stream *in);
 void lk_json_close(lk_json *json);
 
-/* The next token. After KEY, STRING and NUMBER, lk_json_text gives its unescaped text (valid until the next call). */
+/* The next token. After KEY, STRING and NUMBER, lk_json_text gives its unescaped text (valid until
+ * the next call). */
 lk_status lk_json_next(lk_json *json, lk_json_token *token, lk_error *err);
 const char *lk_json_text(const lk_json *json, size_t *length);
 double lk_json_number(const lk_json *json);
-/* Skips the value that the next token would begin. What is skipped is checked like everything else. */
+/* Skips the value that the next token would begin. What is skipped is checked like everything else.
+ */
 lk_status lk_json_skip(lk_json *json, lk_error *err);
 /* "file:line:column" of the last token. */
 const char *lk_json_where(const lk_json *json);
 void lk_json_position(const lk_json *json, long long *line, long long *column);
 
-/* A document in memory; values are owned by the arena. Duplicate keys: the last one counts, as in python's json. */
+/* A document in memory; values are owned by the arena. Duplicate keys: the last one counts, as in
+ * python's json. */
 typedef struct lk_value lk_value;
 struct lk_value {
 	lk_json_token kind; /* OBJECT, ARRAY, STRING, NUMBER, TRUE, FALSE or NULL */
 	int line, column;
-	size_t count;       /* members or elements */
-	const char **keys;  /* of an object */
-	lk_value *items;    /* members' values or elements */
-	const char *text;   /* STRING, and NUMBER as written */
+	size_t count;      /* members or elements */
+	const char **keys; /* of an object */
+	lk_value *items;   /* members' values or elements */
+	const char *text;  /* STRING, and NUMBER as written */
 	double number;
 };
 
@@ -60,50 +74,55 @@ lk_status lk_json_document(lk_arena *arena, lk_stream *in, lk_value **out, lk_er
 /* Member of an object, or NULL (also when `value` is NULL or no object). */
 const lk_value *lk_json_get(const lk_value *value, const char *key);
 
-/* Writer: commas, escaping, indentation of two blanks. Numbers are written with the fewest digits that read back the
- * same; non-finite ones as null; text that is not UTF-8 with U+FFFD in place of the wrong bytes. Errors of the file
- * show at the end, in lk_json_finish. */
+/* Writer: commas, escaping, indentation of two blanks. Numbers are written with the fewest digits
+ * that read back the same; non-finite ones as null; text that is not UTF-8 with U+FFFD in place of
+ * the wrong bytes. Errors of the file show at the end, in lk_json_finish. */
 typedef struct lk_json_writer {
 	FILE *file;
 	int depth;
-	bool compact;          /* one line, for jsonl */
+	bool compact; /* one line, for jsonl */
 	bool filled[LK_JSON_DEPTH];
-	bool wrong;            /* nested too deep, or ended more often than begun: shows in lk_json_finish */
+	bool wrong; /* nested too deep, or ended more often than begun: shows in lk_json_finish */
 } lk_json_writer;
 
 void lk_json_begin(lk_json_writer *writer, FILE *file, bool compact);
-void lk_json_object(lk_json_writer *writer, const char *key); /* key NULL inside arrays and at the top */
+void lk_json_object(lk_json_writer *writer,
+                    const char *key); /* key NULL inside arrays and at the top */
 void lk_json_object_end(lk_json_writer *writer);
 void lk_json_array(lk_json_writer *writer, const char *key);
 void lk_json_array_end(lk_json_writer *writer);
-void lk_json_put_text(lk_json_writer *writer, const char *key, const char *text); /* NULL text: null */
+void lk_json_put_text(lk_json_writer *writer, const char *key,
+                      const char *text); /* NULL text: null */
 void lk_json_put_number(lk_json_writer *writer, const char *key, double number);
 void lk_json_put_integer(lk_json_writer *writer, const char *key, long long number);
 void lk_json_put_bool(lk_json_writer *writer, const char *key, bool value);
 void lk_json_put_null(lk_json_writer *writer, const char *key);
 /* A document that this writer wrote, as a value of this one, without blanks between its tokens. */
-void lk_json_put_document(lk_json_writer *writer, const char *key, const char *document, size_t size);
-/* Ends the document with a newline and flushes the file. An error of the file, or objects left open, show here. */
+void lk_json_put_document(lk_json_writer *writer, const char *key, const char *document,
+                          size_t size);
+/* Ends the document with a newline and flushes the file. An error of the file, or objects left
+ * open, show here. */
 lk_status lk_json_finish(lk_json_writer *writer, lk_error *err);
 
-/* ---- json_mend: text that is nearly JSON, made JSON: what profilers that were stopped, or that print values of other
- * languages, leave behind. */
+/* ---- json_mend: text that is nearly JSON, made JSON: what profilers that were stopped, or that
+ * print values of other languages, leave behind. */
 
 /* What was changed, counted. */
 typedef struct lk_json_mended {
-	size_t controls;   /* control characters inside texts, now blanks */
-	size_t commas;     /* before a closing bracket, now blanks */
-	size_t quotes;     /* inside of texts that they would have ended, now ' */
-	size_t escapes;    /* backslashes that escape nothing, now / */
-	size_t numbers;    /* nan and inf in C's spelling, now NaN */
-	size_t words;      /* True, False, None and texts in single quotes (Python) */
-	size_t cut;        /* bytes at the end that belonged to something incomplete */
-	bool closed;       /* brackets that were open at the end have been closed */
+	size_t controls; /* control characters inside texts, now blanks */
+	size_t commas;   /* before a closing bracket, now blanks */
+	size_t quotes;   /* inside of texts that they would have ended, now ' */
+	size_t escapes;  /* backslashes that escape nothing, now / */
+	size_t numbers;  /* nan and inf in C's spelling, now NaN */
+	size_t words;    /* True, False, None and texts in single quotes (Python) */
+	size_t cut;      /* bytes at the end that belonged to something incomplete */
+	bool closed;     /* brackets that were open at the end have been closed */
 } lk_json_mended;
 
-/* Works in place on `*text`, from malloc, which may move; a '\0' stands behind the result. When the text ends inside of
- * something, it is cut behind the last complete element down to two brackets deep (a list that is a member of the
- * document), and closed. What is still no JSON is left for the reader to complain about. */
+/* Works in place on `*text`, from malloc, which may move; a '\0' stands behind the result. When the
+ * text ends inside of something, it is cut behind the last complete element down to two brackets
+ * deep (a list that is a member of the document), and closed. What is still no JSON is left for the
+ * reader to complain about. */
 lk_status lk_json_mend(char **text, size_t *size, lk_json_mended *mended, lk_error *err);
 
 #endif

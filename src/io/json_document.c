@@ -1,5 +1,5 @@
-/* json_document.c: a JSON document as a tree. Members are collected on one stack; when their object or array ends, they
- * move to the arena in one piece. */
+/* json_document.c: a JSON document as a tree. Members are collected on one stack; when their object
+ * or array ends, they move to the arena in one piece. */
 #include "io/json.h"
 
 #include <limits.h>
@@ -39,7 +39,9 @@ static lk_status copy_text(struct builder *builder, const char **out, lk_error *
 	size_t length;
 	const char *text = lk_json_text(builder->json, &length);
 	bool nul = strlen(text) != length;
-	if (nul) return lk_fail(err, LK_ERR_INPUT, lk_json_where(builder->json), "a text with a NUL character");
+	if (nul)
+		return lk_fail(err, LK_ERR_INPUT, lk_json_where(builder->json),
+		               "a text with a NUL character");
 	*out = lk_arena_strndup(builder->arena, text, length);
 	return *out ? LK_OK : lk_oom(err);
 }
@@ -50,9 +52,11 @@ static int by_key(const void *a, const void *b) {
 	return keys ? keys : (x->index > y->index) - (x->index < y->index);
 }
 
-/* Of members with the same key the first keeps its place and gets the value of the last; the others are dropped.
- * Returns how many are left of the `count` from `members` on; sets *status when memory is out. */
-static size_t merge_duplicates(struct builder *builder, struct member *members, size_t count, lk_status *status, lk_error *err) {
+/* Of members with the same key the first keeps its place and gets the value of the last; the others
+ * are dropped. Returns how many are left of the `count` from `members` on; sets *status when memory
+ * is out. */
+static size_t merge_duplicates(struct builder *builder, struct member *members, size_t count,
+                               lk_status *status, lk_error *err) {
 	builder->sorted.count = 0;
 	if (!lk_reserve(&builder->sorted, count)) {
 		*status = lk_oom(err);
@@ -63,7 +67,8 @@ static size_t merge_duplicates(struct builder *builder, struct member *members, 
 	qsort(sorted, count, sizeof *sorted, by_key);
 	bool any = false;
 	for (size_t i = 0, last; i < count; i = last + 1) {
-		for (last = i; last + 1 < count && strcmp(sorted[last + 1].key, sorted[i].key) == 0; last++) any = true;
+		for (last = i; last + 1 < count && strcmp(sorted[last + 1].key, sorted[i].key) == 0; last++)
+			any = true;
 		members[sorted[i].index].value = members[sorted[last].index].value;
 		for (size_t j = i + 1; j <= last; j++) members[sorted[j].index].key = NULL;
 	}
@@ -95,7 +100,8 @@ static lk_status collect(struct builder *builder, size_t first, lk_value *value,
 	return LK_OK;
 }
 
-static lk_status build(struct builder *builder, lk_json_token token, lk_value *value, lk_error *err);
+static lk_status build(struct builder *builder, lk_json_token token, lk_value *value,
+                       lk_error *err);
 
 /* The members up to the end of the object or array; the reader limits the depth. */
 static lk_status build_members(struct builder *builder, lk_value *value, lk_error *err) {
@@ -104,7 +110,8 @@ static lk_status build_members(struct builder *builder, lk_value *value, lk_erro
 		struct member m = {0};
 		lk_json_token token;
 		LK_TRY(lk_json_next(builder->json, &token, err));
-		if (token == LK_JSON_OBJECT_END || token == LK_JSON_ARRAY_END) return collect(builder, first, value, err);
+		if (token == LK_JSON_OBJECT_END || token == LK_JSON_ARRAY_END)
+			return collect(builder, first, value, err);
 		if (token == LK_JSON_KEY) {
 			LK_TRY(copy_text(builder, &m.key, err));
 			LK_TRY(lk_json_next(builder->json, &token, err));
@@ -115,12 +122,15 @@ static lk_status build_members(struct builder *builder, lk_value *value, lk_erro
 	}
 }
 
-static lk_status build(struct builder *builder, lk_json_token token, lk_value *value, lk_error *err) {
+static lk_status build(struct builder *builder, lk_json_token token, lk_value *value,
+                       lk_error *err) {
 	value->kind = token;
 	locate(builder->json, value);
-	if (token == LK_JSON_OBJECT || token == LK_JSON_ARRAY) return build_members(builder, value, err);
+	if (token == LK_JSON_OBJECT || token == LK_JSON_ARRAY)
+		return build_members(builder, value, err);
 	if (token == LK_JSON_NUMBER) value->number = lk_json_number(builder->json);
-	if (token == LK_JSON_NUMBER || token == LK_JSON_STRING) return copy_text(builder, &value->text, err);
+	if (token == LK_JSON_NUMBER || token == LK_JSON_STRING)
+		return copy_text(builder, &value->text, err);
 	return LK_OK;
 }
 

@@ -5,19 +5,23 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { WHOLE_DEPTH = 2 }; /* elements of a list of the document are kept or dropped as a whole */
+enum {
+	WHOLE_DEPTH = 2
+}; /* elements of a list of the document are kept or dropped as a whole */
 
 struct mender {
 	char *text;
 	size_t size, at;
 	char open[LK_JSON_DEPTH]; /* the closing brackets that are due */
 	size_t depth;
-	size_t good, good_depth;  /* behind the last complete element */
-	size_t comma;             /* 1 + place of a comma with nothing but blanks behind it; 0 none */
+	size_t good, good_depth; /* behind the last complete element */
+	size_t comma;            /* 1 + place of a comma with nothing but blanks behind it; 0 none */
 	lk_json_mended *found;
 };
 
-static bool blank(char c) { return c == ' ' || c == '\n' || c == '\t' || c == '\r'; }
+static bool blank(char c) {
+	return c == ' ' || c == '\n' || c == '\t' || c == '\r';
+}
 
 /* Whether a quote at `at` ends a text: what follows can follow a text. */
 static bool ends_text(const struct mender *mender, size_t at) {
@@ -29,7 +33,8 @@ static void mend_escape(struct mender *mender) {
 	const char *next = mender->text + mender->at + 1;
 	bool good = mender->at + 1 < mender->size && *next && strchr("\"\\/bfnrtu", *next);
 	if (good && *next == 'u')
-		for (int i = 1; i <= 4; i++) good &= mender->at + 1 + (size_t)i < mender->size && isxdigit((unsigned char)next[i]);
+		for (int i = 1; i <= 4; i++)
+			good &= mender->at + 1 + (size_t)i < mender->size && isxdigit((unsigned char)next[i]);
 	if (good) mender->at++;
 	else mender->text[mender->at] = '/', mender->found->escapes++;
 }
@@ -55,12 +60,15 @@ static void mend_word(struct mender *mender) {
 	static const struct {
 		const char *word, *instead;
 	} words[] = {{"True", "true"}, {"False", "false"}, {"None", "null"},
-				 {"nan", "NaN"},   {"inf", "NaN"},     {"NAN", "NaN"}};
+	             {"nan", "NaN"},   {"inf", "NaN"},     {"NAN", "NaN"}};
 	size_t begin = mender->at;
-	while (mender->at < mender->size && isalpha((unsigned char)mender->text[mender->at])) mender->at++;
+	while (mender->at < mender->size && isalpha((unsigned char)mender->text[mender->at]))
+		mender->at++;
 	for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
 		size_t length = strlen(words[i].word);
-		if (length != mender->at - begin || memcmp(mender->text + begin, words[i].word, length) != 0) continue;
+		if (length != mender->at - begin ||
+		    memcmp(mender->text + begin, words[i].word, length) != 0)
+			continue;
 		/* "false" is as long as "False": every replacement has its word's length */
 		memcpy(mender->text + begin, words[i].instead, length);
 		bool number = words[i].instead[0] == 'N';
@@ -80,7 +88,8 @@ static bool close_bracket(struct mender *mender, char c) {
 	if (!mender->depth || mender->open[mender->depth - 1] != c) return false;
 	if (mender->comma) mender->text[mender->comma - 1] = ' ', mender->found->commas++;
 	mender->depth--;
-	if (mender->depth <= WHOLE_DEPTH) mender->good = mender->at + 1, mender->good_depth = mender->depth;
+	if (mender->depth <= WHOLE_DEPTH)
+		mender->good = mender->at + 1, mender->good_depth = mender->depth;
 	return true;
 }
 

@@ -1,9 +1,10 @@
 /* json_reader.c: the pull reader of RFC 8259 over a sliding window.
  *
- * The window always ends with bytes of zero, which stop every scan; only there is it asked whether more input can be
- * had. Texts are unescaped in place (they only shrink) and ended by overwriting their closing quote; the byte behind
- * a number is overwritten too and put back at the next call. What lies before the current token is dropped when the
- * window is filled again; a token longer than the window makes it grow. */
+ * The window always ends with bytes of zero, which stop every scan; only there is it asked whether
+ * more input can be had. Texts are unescaped in place (they only shrink) and ended by overwriting
+ * their closing quote; the byte behind a number is overwritten too and put back at the next call.
+ * What lies before the current token is dropped when the window is filled again; a token longer
+ * than the window makes it grow. */
 #include "io/json.h"
 
 #include <math.h>
@@ -16,7 +17,11 @@
 #endif
 #include "base/text.h"
 
-enum { WINDOW = 1 << 18, PAD = 32, TEXT_LIMIT = 1 << 28 };
+enum {
+	WINDOW = 1 << 18,
+	PAD = 32,
+	TEXT_LIMIT = 1 << 28
+};
 
 typedef enum expect {
 	VALUE,         /* a value */
@@ -31,10 +36,10 @@ typedef enum expect {
 struct lk_json {
 	lk_stream *in;
 	char *buffer;
-	size_t capacity; /* without the pad */
-	char *at, *end;  /* what is not read yet */
-	bool ended;      /* the input has no more */
-	long long base;  /* offset in the input of buffer[0] */
+	size_t capacity;            /* without the pad */
+	char *at, *end;             /* what is not read yet */
+	bool ended;                 /* the input has no more */
+	long long base;             /* offset in the input of buffer[0] */
 	long long line, line_start; /* line_start: offset of its first byte */
 	long long token_line, token_column;
 	lk_json_token token;
@@ -75,7 +80,8 @@ static long long column_of(const lk_json *json, const char *p) {
 }
 
 static const char *place(lk_json *json, long long line, long long column) {
-	snprintf(json->where, sizeof json->where, "%.200s:%lld:%lld", lk_stream_name(json->in), line, column);
+	snprintf(json->where, sizeof json->where, "%.200s:%lld:%lld", lk_stream_name(json->in), line,
+	         column);
 	return json->where;
 }
 
@@ -98,8 +104,8 @@ static lk_status unexpected(lk_json *json, const char *p, const char *wanted, lk
 
 /* ---- the window ---- */
 
-/* Gets more input behind what is there; keeps the bytes from *keep on and moves *keep and *p along with them. At the
- * end of the input nothing changes but `ended`. */
+/* Gets more input behind what is there; keeps the bytes from *keep on and moves *keep and *p along
+ * with them. At the end of the input nothing changes but `ended`. */
 static lk_status more(lk_json *json, char **keep, char **p, lk_error *err) {
 	if (json->ended) return LK_OK;
 	size_t kept = (size_t)(json->end - *keep), offset = (size_t)(*p - *keep);
@@ -109,7 +115,9 @@ static lk_status more(lk_json *json, char **keep, char **p, lk_error *err) {
 		char *grown = kept <= TEXT_LIMIT ? realloc(json->buffer, json->capacity * 2 + PAD) : NULL;
 		if (!grown) {
 			json->end = json->buffer + kept;
-			lk_status status = kept > TEXT_LIMIT ? wrong(json, json->buffer, err, "a text of over 256 MiB") : lk_oom(err);
+			lk_status status = kept > TEXT_LIMIT
+			                       ? wrong(json, json->buffer, err, "a text of over 256 MiB")
+			                       : lk_oom(err);
 			json->expect = FAILED;
 			return status;
 		}
@@ -117,7 +125,8 @@ static lk_status more(lk_json *json, char **keep, char **p, lk_error *err) {
 		json->capacity *= 2;
 	}
 	size_t got = 0;
-	lk_status status = lk_stream_read(json->in, json->buffer + kept, json->capacity - kept, &got, err);
+	lk_status status =
+		lk_stream_read(json->in, json->buffer + kept, json->capacity - kept, &got, err);
 	json->end = json->buffer + kept + got;
 	memset(json->end, 0, PAD);
 	json->ended = got == 0;
@@ -161,12 +170,15 @@ static inline lk_status skip_space(lk_json *json, lk_error *err) {
 /* The first byte from p on that is a quote, a backslash, a control character or not ASCII. */
 static inline char *scan_text(char *p) {
 #ifdef __SSE2__
-	const __m128i quote = _mm_set1_epi8('"'), slash = _mm_set1_epi8('\\'), space = _mm_set1_epi8(' ');
+	const __m128i quote = _mm_set1_epi8('"'), slash = _mm_set1_epi8('\\'),
+				  space = _mm_set1_epi8(' ');
 	for (;; p += 16) {
 		__m128i bytes = _mm_loadu_si128((const __m128i *)p);
-		/* As signed numbers, bytes that are not ASCII are below the blank, as control characters are. */
-		__m128i stop = _mm_or_si128(_mm_cmplt_epi8(bytes, space),
-		                            _mm_or_si128(_mm_cmpeq_epi8(bytes, quote), _mm_cmpeq_epi8(bytes, slash)));
+		/* As signed numbers, bytes that are not ASCII are below the blank, as control characters
+		 * are. */
+		__m128i stop =
+			_mm_or_si128(_mm_cmplt_epi8(bytes, space),
+		                 _mm_or_si128(_mm_cmpeq_epi8(bytes, quote), _mm_cmpeq_epi8(bytes, slash)));
 		int mask = _mm_movemask_epi8(stop);
 		if (mask) return p + __builtin_ctz((unsigned)mask);
 	}
@@ -213,9 +225,13 @@ static char *put_utf8(char *out, int c) {
 	return out;
 }
 
-enum { REPLACEMENT = 0xfffd, LONGEST_ESCAPE = 12 /* a surrogate pair */ };
+enum {
+	REPLACEMENT = 0xfffd,
+	LONGEST_ESCAPE = 12 /* a surrogate pair */
+};
 
-/* The escape at *p (its backslash) to *out; both move on. Twelve bytes are readable there. False if it is none. */
+/* The escape at *p (its backslash) to *out; both move on. Twelve bytes are readable there. False if
+ * it is none. */
 static bool unescape(char **p, char **out) {
 	static const char letters[] = "\"\\/bfnrt", bytes[] = "\"\\/\b\f\n\r\t";
 	char letter = (*p)[1];
@@ -240,8 +256,9 @@ static bool unescape(char **p, char **out) {
 	return true;
 }
 
-/* Reads the text whose opening quote is at j->at. Three pointers: what was read (p), where the bytes since the last
- * escape begin (run) and where they belong (out); all move when the window does. */
+/* Reads the text whose opening quote is at j->at. Three pointers: what was read (p), where the
+ * bytes since the last escape begin (run) and where they belong (out); all move when the window
+ * does. */
 static lk_status read_text(lk_json *json, lk_error *err) {
 	char *start = json->at + 1, *p = start, *run = start, *out = start;
 	for (;;) {
@@ -263,7 +280,8 @@ static lk_status read_text(lk_json *json, lk_error *err) {
 		if (length) continue;
 		if (json->end - p >= 4 || json->ended) {
 			if (p == json->end) return wrong(json, p, err, "the input ends inside a text");
-			if (*p & 0x80) return wrong(json, p, err, "byte 0x%02x is not UTF-8 here", (unsigned char)*p);
+			if (*p & 0x80)
+				return wrong(json, p, err, "byte 0x%02x is not UTF-8 here", (unsigned char)*p);
 			return wrong(json, p, err, "control character 0x%02x inside a text", (unsigned char)*p);
 		}
 		LK_TRY(need(json, &start, &p, 4, err));
@@ -335,8 +353,9 @@ static lk_status read_word(lk_json *json, lk_json_token *token, lk_error *err) {
 		const char *word;
 		int length;
 		lk_json_token token;
-	} words[] = {{"true", 4, LK_JSON_TRUE},   {"false", 5, LK_JSON_FALSE},      {"null", 4, LK_JSON_NULL},
-	             {"NaN", 3, LK_JSON_NUMBER}, {"Infinity", 8, LK_JSON_NUMBER}, {"-Infinity", 9, LK_JSON_NUMBER}};
+	} words[] = {{"true", 4, LK_JSON_TRUE},       {"false", 5, LK_JSON_FALSE},
+	             {"null", 4, LK_JSON_NULL},       {"NaN", 3, LK_JSON_NUMBER},
+	             {"Infinity", 8, LK_JSON_NUMBER}, {"-Infinity", 9, LK_JSON_NUMBER}};
 	char *p = json->at;
 	LK_TRY(need(json, &p, &p, 9, err));
 	json->at = p;
@@ -353,7 +372,8 @@ static lk_status read_word(lk_json *json, lk_json_token *token, lk_error *err) {
 /* ---- tokens ---- */
 
 static lk_status push(lk_json *json, char kind, lk_error *err) {
-	if (json->depth == LK_JSON_DEPTH) return wrong(json, json->at, err, "nested deeper than %d", LK_JSON_DEPTH);
+	if (json->depth == LK_JSON_DEPTH)
+		return wrong(json, json->at, err, "nested deeper than %d", LK_JSON_DEPTH);
 	json->kinds[json->depth++] = kind;
 	json->expect = kind == '{' ? FIRST_KEY : FIRST_ELEMENT;
 	json->at++;
@@ -399,7 +419,8 @@ static lk_status read_key(lk_json *json, lk_json_token *token, lk_error *err) {
 /* A byte-order mark at the beginning; texts in UTF-16 are told from damaged ones. */
 static lk_status begin(lk_json *json, lk_error *err) {
 	LK_TRY(need(json, &json->at, &json->at, 3, err));
-	bool utf16 = json->end - json->at >= 2 && (memcmp(json->at, "\xff\xfe", 2) == 0 || memcmp(json->at, "\xfe\xff", 2) == 0);
+	bool utf16 = json->end - json->at >= 2 &&
+	             (memcmp(json->at, "\xff\xfe", 2) == 0 || memcmp(json->at, "\xfe\xff", 2) == 0);
 	if (utf16) {
 		wrong(json, json->at, err, "the text is UTF-16");
 		return lk_hint(err, "convert it to UTF-8");
@@ -408,13 +429,16 @@ static lk_status begin(lk_json *json, lk_error *err) {
 	return LK_OK;
 }
 
-/* What stands before a token by the state: a comma or colon is taken. *close is set where the token is an end. */
+/* What stands before a token by the state: a comma or colon is taken. *close is set where the token
+ * is an end. */
 static lk_status punctuation(lk_json *json, bool *close, lk_error *err) {
 	char c = *json->at;
 	bool object = json->depth && json->kinds[json->depth - 1] == '{';
-	*close = json->depth && json->expect != COLON && json->expect != VALUE && c == (object ? '}' : ']');
+	*close =
+		json->depth && json->expect != COLON && json->expect != VALUE && c == (object ? '}' : ']');
 	if (*close || (json->expect != AFTER && json->expect != COLON)) return LK_OK;
-	if (json->expect == AFTER && c != ',') return unexpected(json, json->at, object ? "',' or '}'" : "',' or ']'", err);
+	if (json->expect == AFTER && c != ',')
+		return unexpected(json, json->at, object ? "',' or '}'" : "',' or ']'", err);
 	if (json->expect == COLON && c != ':') return unexpected(json, json->at, "':'", err);
 	json->expect = json->expect == AFTER && object ? FIRST_KEY : VALUE;
 	json->at++;
@@ -439,7 +463,8 @@ static lk_status next_token(lk_json *json, lk_json_token *token, lk_error *err) 
 }
 
 lk_status lk_json_next(lk_json *json, lk_json_token *token, lk_error *err) {
-	if (json->expect == FAILED) return lk_fail(err, LK_ERR_INPUT, lk_json_where(json), "stopped at an error before");
+	if (json->expect == FAILED)
+		return lk_fail(err, LK_ERR_INPUT, lk_json_where(json), "stopped at an error before");
 	if (json->held) *json->held = json->held_byte;
 	json->held = NULL;
 	json->text = NULL;
@@ -469,7 +494,8 @@ lk_status lk_json_skip(lk_json *json, lk_error *err) {
 	int depth = json->depth;
 	lk_json_token token;
 	LK_TRY(lk_json_next(json, &token, err));
-	if (token == LK_JSON_END || token == LK_JSON_OBJECT_END || token == LK_JSON_ARRAY_END || token == LK_JSON_KEY) {
+	if (token == LK_JSON_END || token == LK_JSON_OBJECT_END || token == LK_JSON_ARRAY_END ||
+	    token == LK_JSON_KEY) {
 		return lk_fail(err, LK_ERR_INTERNAL, lk_json_where(json), "no value to skip");
 	}
 	while (json->depth > depth) LK_TRY(lk_json_next(json, &token, err));

@@ -1,5 +1,5 @@
-/* json_writer.c: JSON out. Whatever the caller passes, the text is valid JSON: wrong UTF-8 becomes U+FFFD, numbers that
- * are not finite become null. */
+/* json_writer.c: JSON out. Whatever the caller passes, the text is valid JSON: wrong UTF-8 becomes
+ * U+FFFD, numbers that are not finite become null. */
 #include "io/json.h"
 
 #include <errno.h>
@@ -104,7 +104,8 @@ void lk_json_put_text(lk_json_writer *writer, const char *key, const char *text)
 void lk_json_put_number(lk_json_writer *writer, const char *key, double number) {
 	char digits[32];
 	before(writer, key);
-	fputs(isfinite(number) ? lk_format_shortest(number, digits, sizeof digits) : "null", writer->file);
+	fputs(isfinite(number) ? lk_format_shortest(number, digits, sizeof digits) : "null",
+	      writer->file);
 }
 
 void lk_json_put_integer(lk_json_writer *writer, const char *key, long long number) {
@@ -122,7 +123,8 @@ void lk_json_put_null(lk_json_writer *writer, const char *key) {
 	fputs("null", writer->file);
 }
 
-void lk_json_put_document(lk_json_writer *writer, const char *key, const char *document, size_t size) {
+void lk_json_put_document(lk_json_writer *writer, const char *key, const char *document,
+                          size_t size) {
 	bool quoted = false;
 	size_t from = 0;
 	before(writer, key);
@@ -140,7 +142,8 @@ void lk_json_put_document(lk_json_writer *writer, const char *key, const char *d
 lk_status lk_json_finish(lk_json_writer *writer, lk_error *err) {
 	putc('\n', writer->file);
 	bool whole = !writer->wrong && writer->depth == 0;
-	if (!whole) return lk_fail(err, LK_ERR_INTERNAL, NULL, "objects of the JSON output do not match");
+	if (!whole)
+		return lk_fail(err, LK_ERR_INTERNAL, NULL, "objects of the JSON output do not match");
 	errno = 0;
 	if (fflush(writer->file) == 0 && !ferror(writer->file)) return LK_OK;
 	return lk_fail(err, LK_ERR_IO, NULL, "cannot write: %s", strerror(errno ? errno : EIO));

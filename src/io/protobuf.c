@@ -65,7 +65,9 @@ double lk_proto_float(uint64_t bits) {
 
 /* ---- writing ---- */
 
-enum { VARINT = LK_PROTO_VARINT };
+enum {
+	VARINT = LK_PROTO_VARINT
+};
 
 static unsigned char *room(lk_proto_out *out, size_t size) {
 	if (lk_reserve(&out->bytes, size)) return out->bytes.at + out->bytes.count;

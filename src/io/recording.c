@@ -1,5 +1,5 @@
-/* recording.c: the writer of recordings. Used inside other people's programs: libc alone, no allocation, no lock, and
- * system calls that a preload library does not see. */
+/* recording.c: the writer of recordings. Used inside other people's programs: libc alone, no
+ * allocation, no lock, and system calls that a preload library does not see. */
 #include "io/recording.h"
 
 #include <errno.h>
@@ -13,7 +13,10 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { TRIES = 100, FAILURES = 16 };
+enum {
+	TRIES = 100,
+	FAILURES = 16
+};
 
 int64_t lk_monotonic_ns(void) {
 	struct timespec now;
@@ -27,15 +30,19 @@ static int raw_open(const char *path, int flags) {
 	return (int)syscall(SYS_openat, AT_FDCWD, path, flags | O_CLOEXEC | O_NOFOLLOW, 0600);
 }
 
-static void raw_close(int fd) { syscall(SYS_close, fd); }
+static void raw_close(int fd) {
+	syscall(SYS_close, fd);
+}
 
-/* Pages on the disk for a range that only the caller uses. Where the file system cannot reserve, zeros are written. */
+/* Pages on the disk for a range that only the caller uses. Where the file system cannot reserve,
+ * zeros are written. */
 static bool reserve(int fd, uint64_t from, uint64_t size) {
 	static const char zeros[4096];
 	if (syscall(SYS_fallocate, fd, 0, (off_t)from, (off_t)size) == 0) return true;
 	if (errno != EOPNOTSUPP && errno != ENOSYS) return false;
 	for (uint64_t done = 0; done < size; done += sizeof zeros)
-		if (syscall(SYS_pwrite64, fd, zeros, sizeof zeros, (off_t)(from + done)) != sizeof zeros) return false;
+		if (syscall(SYS_pwrite64, fd, zeros, sizeof zeros, (off_t)(from + done)) != sizeof zeros)
+			return false;
 	return true;
 }
 
@@ -44,8 +51,8 @@ static bool grow(const lk_recorder *recorder, uint64_t from, uint64_t size) {
 	struct stat info;
 	int fd = raw_open(recorder->path, O_RDWR), code = errno;
 	if (fd < 0) return errno = code, false;
-	bool good = fstat(fd, &info) == 0 && (uint64_t)info.st_dev == recorder->device && (uint64_t)info.st_ino == recorder->inode &&
-	            reserve(fd, from, size);
+	bool good = fstat(fd, &info) == 0 && (uint64_t)info.st_dev == recorder->device &&
+	            (uint64_t)info.st_ino == recorder->inode && reserve(fd, from, size);
 	raw_close(fd);
 	return good;
 }
@@ -53,7 +60,8 @@ static bool grow(const lk_recorder *recorder, uint64_t from, uint64_t size) {
 /* Beyond the limit of file sizes a signal would end the program. */
 static uint64_t within_limits(uint64_t bytes) {
 	struct rlimit most;
-	if (getrlimit(RLIMIT_FSIZE, &most) == 0 && most.rlim_cur != RLIM_INFINITY && bytes > most.rlim_cur)
+	if (getrlimit(RLIMIT_FSIZE, &most) == 0 && most.rlim_cur != RLIM_INFINITY &&
+	    bytes > most.rlim_cur)
 		bytes = most.rlim_cur;
 	return bytes;
 }
@@ -61,7 +69,8 @@ static uint64_t within_limits(uint64_t bytes) {
 static void fill_head(lk_recording_head *head, uint64_t limit, const char *host) {
 	struct timespec now;
 	head->version = LK_RECORDING_VERSION;
-	head->header_bytes = LK_HEADER_BYTES, head->block_bytes = LK_BLOCK_BYTES, head->record_bytes = LK_RECORD_BYTES;
+	head->header_bytes = LK_HEADER_BYTES, head->block_bytes = LK_BLOCK_BYTES,
+	head->record_bytes = LK_RECORD_BYTES;
 	head->pid = (uint32_t)getpid(), head->parent = (uint32_t)getppid();
 	clock_gettime(CLOCK_REALTIME, &now);
 	head->monotonic_ns = lk_monotonic_ns();
@@ -79,16 +88,19 @@ static void shown_name(const lk_recorder *recorder, char out[PATH_MAX]) {
 	snprintf(out, PATH_MAX, "%.*s/%s", (int)(slash - recorder->path), recorder->path, slash + 2);
 }
 
-/* Under a hidden name, which readers leave alone, until it is a recording: whoever is killed meanwhile leaves none. */
+/* Under a hidden name, which readers leave alone, until it is a recording: whoever is killed
+ * meanwhile leaves none. */
 static int create(lk_recorder *recorder, const char *folder, const char *host, uint32_t root) {
 	char forked[32] = "", shown[PATH_MAX];
 	if (root) snprintf(forked, sizeof forked, LK_RECORDING_FORKED "%u", root);
 	for (int i = 0; i < TRIES; i++) {
-		int length = snprintf(recorder->path, sizeof recorder->path, "%s/.%.63s-%d-%d%s" LK_RECORDING_ENDING, folder, host, (int)getpid(),
-		                      i, forked);
+		int length =
+			snprintf(recorder->path, sizeof recorder->path, "%s/.%.63s-%d-%d%s" LK_RECORDING_ENDING,
+		             folder, host, (int)getpid(), i, forked);
 		if (length >= (int)sizeof recorder->path) return errno = ENAMETOOLONG, -1;
 		shown_name(recorder, shown);
-		if (syscall(SYS_faccessat, AT_FDCWD, shown, F_OK) == 0) continue; /* what this process was before exec */
+		if (syscall(SYS_faccessat, AT_FDCWD, shown, F_OK) == 0)
+			continue; /* what this process was before exec */
 		int fd = raw_open(recorder->path, O_RDWR | O_CREAT | O_EXCL);
 		if (fd >= 0 || errno != EEXIST) return fd;
 	}
@@ -101,7 +113,9 @@ static int show(lk_recorder *recorder) {
 	shown_name(recorder, shown);
 	long done = syscall(SYS_linkat, AT_FDCWD, recorder->path, AT_FDCWD, shown, 0);
 	if (done != 0 && errno != EEXIST) /* of a file system without links */
-		return syscall(SYS_renameat2, AT_FDCWD, recorder->path, AT_FDCWD, shown, 0) == 0 ? (strcpy(recorder->path, shown), 0) : errno;
+		return syscall(SYS_renameat2, AT_FDCWD, recorder->path, AT_FDCWD, shown, 0) == 0
+		           ? (strcpy(recorder->path, shown), 0)
+		           : errno;
 	if (done != 0) return errno;
 	syscall(SYS_unlinkat, AT_FDCWD, recorder->path, 0);
 	strcpy(recorder->path, shown);
@@ -112,14 +126,16 @@ static int map_file(lk_recorder *recorder, int fd, const char *host) {
 	struct stat info;
 	if (fstat(fd, &info) != 0 || !reserve(fd, 0, LK_HEADER_BYTES)) return errno ? errno : EIO;
 	recorder->device = (uint64_t)info.st_dev, recorder->inode = (uint64_t)info.st_ino;
-	recorder->map = mmap(NULL, recorder->limit, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd, 0);
+	recorder->map =
+		mmap(NULL, recorder->limit, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd, 0);
 	if (recorder->map == MAP_FAILED) return errno;
 	recorder->head = (lk_recording_head *)(void *)recorder->map;
 	fill_head(recorder->head, recorder->limit, host);
 	return 0;
 }
 
-int lk_recorder_open(lk_recorder *recorder, const char *folder, uint64_t limit_bytes, uint32_t root) {
+int lk_recorder_open(lk_recorder *recorder, const char *folder, uint64_t limit_bytes,
+                     uint32_t root) {
 	char host[64] = "host";
 	memset(recorder, 0, sizeof *recorder);
 	gethostname(host, sizeof host - 1);
@@ -145,7 +161,8 @@ void lk_recorder_close(lk_recorder *recorder) {
 /* ---- records ---- */
 
 static lk_record_block *block_at(const lk_recorder *recorder, uint32_t number) {
-	return (lk_record_block *)(void *)(recorder->map + LK_HEADER_BYTES + (uint64_t)number * LK_BLOCK_BYTES);
+	return (lk_record_block *)(void *)(recorder->map + LK_HEADER_BYTES +
+	                                   (uint64_t)number * LK_BLOCK_BYTES);
 }
 
 /* The first place that is free. */
@@ -201,25 +218,28 @@ lk_record_entry *lk_recorder_next(lk_recorder *recorder, lk_record_place *place)
 	return record;
 }
 
-void lk_recorder_publish(lk_recorder *recorder, lk_record_place *place, lk_record_entry *record, lk_record_kind kind) {
+void lk_recorder_publish(lk_recorder *recorder, lk_record_place *place, lk_record_entry *record,
+                         lk_record_kind kind) {
 	(void)recorder;
 	__atomic_store_n(&record->kind, (uint16_t)kind, __ATOMIC_RELEASE);
 	place->at++;
 }
 
-void lk_recorder_text(lk_recorder *recorder, lk_record_place *place, const lk_record_entry *record, lk_record_kind kind,
-                      const char *text, size_t length) {
+void lk_recorder_text(lk_recorder *recorder, lk_record_place *place, const lk_record_entry *record,
+                      lk_record_kind kind, const char *text, size_t length) {
 	if (length > LK_TEXT_MOST) length = LK_TEXT_MOST;
 	uint32_t pieces = (uint32_t)((length + LK_TEXT_PIECE - 1) / LK_TEXT_PIECE);
 	if (!make_room(recorder, place, 1 + pieces)) return;
 	lk_record_entry *head = &place->block->record[place->at];
 	for (uint32_t i = 0; i < pieces; i++) {
 		lk_record_text *piece = (lk_record_text *)(void *)(head + 1 + i);
-		size_t from = (size_t)i * LK_TEXT_PIECE, size = length - from < LK_TEXT_PIECE ? length - from : LK_TEXT_PIECE;
+		size_t from = (size_t)i * LK_TEXT_PIECE,
+			   size = length - from < LK_TEXT_PIECE ? length - from : LK_TEXT_PIECE;
 		memcpy(piece->text, text + from, size);
 		piece->kind = LK_RECORD_TEXT;
 	}
-	memcpy((char *)head + sizeof head->kind, (const char *)record + sizeof head->kind, sizeof *head - sizeof head->kind);
+	memcpy((char *)head + sizeof head->kind, (const char *)record + sizeof head->kind,
+	       sizeof *head - sizeof head->kind);
 	head->thread = place->thread;
 	lk_recorder_publish(recorder, place, head, kind);
 	place->at += pieces;
@@ -230,7 +250,9 @@ void lk_recorder_leave(lk_recorder *recorder, lk_record_place *place) {
 		uint32_t number = place->block->number + 1;
 		for (int i = 0; i < LK_SPARE_BLOCKS; i++) {
 			uint32_t empty = 0;
-			if (__atomic_compare_exchange_n(&recorder->spare[i], &empty, number, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED)) break;
+			if (__atomic_compare_exchange_n(&recorder->spare[i], &empty, number, false,
+			                                __ATOMIC_ACQ_REL, __ATOMIC_RELAXED))
+				break;
 		}
 	}
 	place->block = NULL;

@@ -1,16 +1,18 @@
-/* recording.h: what a recorded process leaves behind: one file, mapped and shared, so that what was stored is kept
- * however the process ends (kill -9, exec, _exit): nothing has to be flushed.
+/* recording.h: what a recorded process leaves behind: one file, mapped and shared, so that what was
+ * stored is kept however the process ends (kill -9, exec, _exit): nothing has to be flushed.
  *
  *     header          one page: format, process, clock, rank, what was lost
  *     block 0 ...     LK_BLOCK_BYTES each: its own head, then records of 64 bytes
  *
- * A thread takes a block and fills it alone. A record is there once its `kind` is stored, which is last; a block ends at
- * the first record without one. So every file is whole up to the last record of every block. Texts (paths, names, ranks)
- * are a head record and pieces directly behind it, in the same block; the head is stored last.
+ * A thread takes a block and fills it alone. A record is there once its `kind` is stored, which is
+ * last; a block ends at the first record without one. So every file is whole up to the last record
+ * of every block. Texts (paths, names, ranks) are a head record and pieces directly behind it, in
+ * the same block; the head is stored last.
  *
- * The writer (recording.c) is used by the preload library: libc alone, no allocation, no locks, raw system calls; it
- * keeps no descriptor, so that a program may close all of them. Pages are allocated before they are touched: a full disk
- * costs records, never a SIGBUS. The reader (recording_file.c) takes any bytes.
+ * The writer (recording.c) is used by the preload library: libc alone, no allocation, no locks, raw
+ * system calls; it keeps no descriptor, so that a program may close all of them. Pages are
+ * allocated before they are touched: a full disk costs records, never a SIGBUS. The reader
+ * (recording_file.c) takes any bytes.
  */
 #ifndef LK_BASE_RECORDING_H
 #define LK_BASE_RECORDING_H
@@ -20,21 +22,22 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define LK_RECORDING_MAGIC "LKRECORD"
+#define LK_RECORDING_MAGIC  "LKRECORD"
 #define LK_RECORDING_ENDING ".lkrec"
-#define LK_RECORD_PIPE "pipe "
-#define LK_GROUP_ENDING ".lkgroup"
+#define LK_RECORD_PIPE      "pipe "
+#define LK_GROUP_ENDING     ".lkgroup"
 #define LK_RECORDING_FORKED ".of-" /* in names of recordings of forked processes */
 enum {
 	LK_RECORDING_VERSION = 3, /* 2: records of devices; 3: of what came from storage */
-	LK_RECORDING_OLDEST = 1, /* that is read */
+	LK_RECORDING_OLDEST = 1,  /* that is read */
 	LK_HEADER_BYTES = 4096,
 	LK_BLOCK_BYTES = 1 << 16,
 	LK_RECORD_BYTES = 64,
-	LK_BLOCK_RECORDS = LK_BLOCK_BYTES / LK_RECORD_BYTES - 1, /* the first place is the block's head */
+	LK_BLOCK_RECORDS =
+		LK_BLOCK_BYTES / LK_RECORD_BYTES - 1, /* the first place is the block's head */
 	LK_BLOCK_MAGIC = 0x4b4c424b,
 	LK_TEXT_PIECE = 62,
-	LK_TEXT_MOST = 8192,     /* bytes of a text; longer ones are cut */
+	LK_TEXT_MOST = 8192, /* bytes of a text; longer ones are cut */
 	LK_SPARE_BLOCKS = 64,
 };
 
@@ -43,92 +46,125 @@ typedef enum lk_record_kind {
 	LK_RECORD_TEXT,   /* a piece of the text of the record before it */
 	LK_RECORD_THREAD, /* object: its number here; bytes: its id in the system */
 	LK_RECORD_FILE,   /* object: its number; bytes: its size when first seen; text: its path */
-	/* object: number of a communicator; comm.peer: ranks in it; comm.tag: own rank in it; text: ranks, or "#" and a name,
-	 * of NCCL: NAME.lkgroup beside the recording holds an int32 for each rank, its rank of the world + 1, or 0, as every
-	 * member writes its own. Of a pretended world also bytes: the division that it is a part of; comm.request: its name in
-	 * all processes; and those of other ranks that were made with it, with own rank -1. */
+	/* object: number of a communicator; comm.peer: ranks in it; comm.tag: own rank in it; text:
+	 * ranks, or "#" and a name, of NCCL: NAME.lkgroup beside the recording holds an int32 for each
+	 * rank, its rank of the world + 1, or 0, as every member writes its own. Of a pretended world
+	 * also bytes: the division that it is a part of; comm.request: its name in all processes; and
+	 * those of other ranks that were made with it, with own rank -1. */
 	LK_RECORD_GROUP,
-	LK_RECORD_NAME,   /* object: number of a call; text: "MPI_Allreduce" */
-	LK_RECORD_OPEN, LK_RECORD_READ, LK_RECORD_WRITE, LK_RECORD_SYNC, LK_RECORD_MAP, LK_RECORD_CLOSE, /* of a file */
-	LK_RECORD_COMM,   /* a call of a communication library */
-	LK_RECORD_PEER,   /* object: number of a connection; text: "HOST:PORT from HOST:PORT", "pipe 123" */
-	LK_RECORD_SENT, LK_RECORD_RECEIVED, /* by a connection; io.most: what was asked for, io.sequential: part of a message */
-	LK_RECORD_WAIT,   /* a thread waited for something */
+	LK_RECORD_NAME, /* object: number of a call; text: "MPI_Allreduce" */
+	LK_RECORD_OPEN,
+	LK_RECORD_READ,
+	LK_RECORD_WRITE,
+	LK_RECORD_SYNC,
+	LK_RECORD_MAP,
+	LK_RECORD_CLOSE, /* of a file */
+	LK_RECORD_COMM,  /* a call of a communication library */
+	LK_RECORD_PEER,  /* object: number of a connection; text: "HOST:PORT from HOST:PORT", "pipe 123"
+	                  */
+	LK_RECORD_SENT,
+	LK_RECORD_RECEIVED,    /* by a connection; io.most: what was asked for, io.sequential: part of a
+	                          message */
+	LK_RECORD_WAIT,        /* a thread waited for something */
 	LK_RECORD_DEVICE_CALL, /* a call of a device's runtime on the host */
 	LK_RECORD_DEVICE_WORK, /* work on a stream of a device, whose times are known */
-	LK_RECORD_PROXY,  /* a network transfer of a communication, by one channel; object: device.serial of its work, cut */
-	LK_RECORD_STORAGE, /* bytes: read from storage for this thread so far, reading ahead included, as the kernel counts it */
+	LK_RECORD_PROXY, /* a network transfer of a communication, by one channel; object: device.serial
+	                    of its work, cut */
+	LK_RECORD_STORAGE, /* bytes: read from storage for this thread so far, reading ahead included,
+	                      as the kernel counts it */
 	LK_RECORD_KINDS,
 } lk_record_kind;
 
 /* How a call takes part in a communication. */
 typedef enum lk_comm_part {
-	LK_PART_WHOLE,    /* it does all of it */
-	LK_PART_POST,     /* begins it; `request` will be waited for */
-	LK_PART_MAKE,     /* makes a persistent request */
-	LK_PART_START,    /* begins a persistent one */
-	LK_PART_DONE,     /* waited for `request`, which is done */
-	LK_PART_FREE,     /* the request is forgotten */
-	LK_PART_ENQUEUE,  /* puts it on the stream `tag`; the work `request` on the device tells when it was done */
+	LK_PART_WHOLE,   /* it does all of it */
+	LK_PART_POST,    /* begins it; `request` will be waited for */
+	LK_PART_MAKE,    /* makes a persistent request */
+	LK_PART_START,   /* begins a persistent one */
+	LK_PART_DONE,    /* waited for `request`, which is done */
+	LK_PART_FREE,    /* the request is forgotten */
+	LK_PART_ENQUEUE, /* puts it on the stream `tag`; the work `request` on the device tells when it
+	                    was done */
 	LK_PARTS,
 } lk_comm_part;
 
 /* What is communicated. */
 typedef enum lk_comm_what {
-	LK_WHAT_OTHER, LK_WHAT_ALLREDUCE, LK_WHAT_REDUCE, LK_WHAT_BROADCAST, LK_WHAT_ALLGATHER, LK_WHAT_GATHER, LK_WHAT_SCATTER,
-	LK_WHAT_REDUCESCATTER, LK_WHAT_ALLTOALL, LK_WHAT_BARRIER, LK_WHAT_SCAN, LK_WHAT_SEND, LK_WHAT_RECV, LK_WHAT_SENDRECV,
+	LK_WHAT_OTHER,
+	LK_WHAT_ALLREDUCE,
+	LK_WHAT_REDUCE,
+	LK_WHAT_BROADCAST,
+	LK_WHAT_ALLGATHER,
+	LK_WHAT_GATHER,
+	LK_WHAT_SCATTER,
+	LK_WHAT_REDUCESCATTER,
+	LK_WHAT_ALLTOALL,
+	LK_WHAT_BARRIER,
+	LK_WHAT_SCAN,
+	LK_WHAT_SEND,
+	LK_WHAT_RECV,
+	LK_WHAT_SENDRECV,
 	LK_WHATS,
 } lk_comm_what;
 
 /* What a call asks of a device. */
 typedef enum lk_device_what {
-	LK_DEVICE_KERNEL, LK_DEVICE_COPY, LK_DEVICE_SET, LK_DEVICE_COMM, /* work */
-	LK_DEVICE_RECORD,        /* an event, into a stream */
-	LK_DEVICE_STREAM_WAITS,  /* a stream for an event */
-	LK_DEVICE_WAIT_STREAM, LK_DEVICE_WAIT_EVENT, LK_DEVICE_WAIT_ALL, /* the host waits */
-	LK_DEVICE_OTHER,         /* memory is taken or given back */
+	LK_DEVICE_KERNEL,
+	LK_DEVICE_COPY,
+	LK_DEVICE_SET,
+	LK_DEVICE_COMM,         /* work */
+	LK_DEVICE_RECORD,       /* an event, into a stream */
+	LK_DEVICE_STREAM_WAITS, /* a stream for an event */
+	LK_DEVICE_WAIT_STREAM,
+	LK_DEVICE_WAIT_EVENT,
+	LK_DEVICE_WAIT_ALL, /* the host waits */
+	LK_DEVICE_OTHER,    /* memory is taken or given back */
 	LK_DEVICE_WHATS,
 } lk_device_what;
 
 typedef struct lk_record_entry {
-	uint16_t kind;           /* lk_record_kind; stored last */
-	uint16_t thread;         /* number of the thread in its process */
-	uint32_t object;         /* a file or communicator; 0 not known */
+	uint16_t kind;            /* lk_record_kind; stored last */
+	uint16_t thread;          /* number of the thread in its process */
+	uint32_t object;          /* a file or communicator; 0 not known */
 	int64_t start_ns, end_ns; /* since the header's moment */
-	int64_t bytes;           /* read, written; message as nccl-tests count it */
+	int64_t bytes;            /* read, written; message as nccl-tests count it */
 	union {
 		/* READ, WRITE: calls that followed one another closely are one record. */
 		struct {
-			int64_t busy_ns; /* in the calls */
-			int64_t offset;  /* behind the last one; -1 where the file's position says it */
-			uint32_t count;  /* calls */
+			int64_t busy_ns;     /* in the calls */
+			int64_t offset;      /* behind the last one; -1 where the file's position says it */
+			uint32_t count;      /* calls */
 			uint32_t sequential; /* that went on where the one before ended */
-			int64_t most;    /* bytes of the largest */
+			int64_t most;        /* bytes of the largest */
 		} io;
 		struct {
 			uint64_t request;
-			int32_t peer;    /* rank in the group; root of a collective; -1 none */
+			int32_t peer; /* rank in the group; root of a collective; -1 none */
 			int32_t tag;
 			uint8_t part, what; /* lk_comm_part, lk_comm_what */
 			uint16_t element_bytes;
-			uint32_t call;   /* number of its name */
-			int64_t from;    /* SENDRECV: the rank received from */
+			uint32_t call; /* number of its name */
+			int64_t from;  /* SENDRECV: the rank received from */
 		} comm;
-		/* DEVICE_CALL: launches that followed one another closely are one record. DEVICE_WORK: pieces of work on one
-		 * stream between two marks are one record; the clock is the host's. */
+		/* DEVICE_CALL: launches that followed one another closely are one record. DEVICE_WORK:
+		 * pieces of work on one stream between two marks are one record; the clock is the host's.
+		 */
 		struct {
-			uint64_t serial; /* joins a call with its work, and waits with what recorded their event; 0 not known */
-			int64_t busy_ns; /* in the calls */
-			uint32_t stream; /* number, from 1; 0 none */
-			uint32_t call;   /* number of the name of the call, or of the kernel */
-			uint32_t count;  /* calls, kernels */
-			uint8_t what;    /* lk_device_what */
-			uint8_t direction; /* of a copy: 0 host to host, 1 to the device, 2 from it, 3 on it, 4 not said */
+			uint64_t serial;   /* joins a call with its work, and waits with what recorded their
+			                      event; 0 not known */
+			int64_t busy_ns;   /* in the calls */
+			uint32_t stream;   /* number, from 1; 0 none */
+			uint32_t call;     /* number of the name of the call, or of the kernel */
+			uint32_t count;    /* calls, kernels */
+			uint8_t what;      /* lk_device_what */
+			uint8_t direction; /* of a copy: 0 host to host, 1 to the device, 2 from it, 3 on it, 4
+			                      not said */
 			uint16_t device;
 		} device;
 		/* PROXY: what its thread waited for, over all steps. */
 		struct {
-			int64_t device_ns, network_ns, peer_ns; /* for the GPU, the wire, the other side's readiness */
+			int64_t device_ns, network_ns,
+				peer_ns; /* for the GPU, the wire, the other side's readiness */
 			int32_t peer;
 			uint16_t steps;
 			uint8_t channel, sends;
@@ -150,10 +186,18 @@ typedef struct lk_record_block {
 _Static_assert(sizeof(lk_record_block) == LK_BLOCK_BYTES, "a block has no gaps");
 
 /* How communication was done. */
-typedef enum lk_recorded_mode { LK_RECORDED_WHOLE, LK_RECORDED_NULL, LK_RECORDED_AS_RANK } lk_recorded_mode;
+typedef enum lk_recorded_mode {
+	LK_RECORDED_WHOLE,
+	LK_RECORDED_NULL,
+	LK_RECORDED_AS_RANK
+} lk_recorded_mode;
 enum { /* bits of lk_recording_head.seen */
-	LK_RECORDED_URING = 1, LK_RECORDED_MPI = 2, LK_RECORDED_NCCL = 4, LK_RECORDED_DEVICE = 8,
-	LK_RECORDED_TORCH = 16,  /* Python's torch.distributed among several ranks, as its module of lockstep's told */
+	LK_RECORDED_URING = 1,
+	LK_RECORDED_MPI = 2,
+	LK_RECORDED_NCCL = 4,
+	LK_RECORDED_DEVICE = 8,
+	LK_RECORDED_TORCH =
+		16, /* Python's torch.distributed among several ranks, as its module of lockstep's told */
 };
 
 typedef struct lk_recording_head {
@@ -163,20 +207,21 @@ typedef struct lk_recording_head {
 	int64_t monotonic_ns, realtime_ns; /* the moment from which times count */
 	uint64_t limit_bytes;
 	/* these change while it runs */
-	uint32_t blocks;         /* handed out */
+	uint32_t blocks; /* handed out */
 	uint32_t threads;
-	uint64_t dropped;        /* records that found no room */
-	int64_t end_ns;          /* of the process, where it said goodbye; else 0 */
-	int32_t rank, world;     /* -1 and 0 before MPI_Init */
+	uint64_t dropped;    /* records that found no room */
+	int64_t end_ns;      /* of the process, where it said goodbye; else 0 */
+	int32_t rank, world; /* -1 and 0 before MPI_Init */
 	uint32_t seen;
-	uint32_t cost_ns;        /* of one record, measured when recording began; 0 not measured */
-	uint64_t major_faults, storage_bytes; /* at goodbye: page faults that read, bytes read from storage */
-	uint32_t root;           /* the process that this one was forked from, if that is recorded too; else 0 */
+	uint32_t cost_ns; /* of one record, measured when recording began; 0 not measured */
+	uint64_t major_faults,
+		storage_bytes; /* at goodbye: page faults that read, bytes read from storage */
+	uint32_t root; /* the process that this one was forked from, if that is recorded too; else 0 */
 	char host[64], program[64];
-	char marker[128];        /* what begins a step: "MPI_Barrier", "read:NAME"; "" not said */
-	uint32_t mode;           /* lk_recorded_mode */
-	uint32_t delay_us;       /* that was added to communication */
-	uint64_t left_out;       /* null: calls that never reached the library */
+	char marker[128];  /* what begins a step: "MPI_Barrier", "read:NAME"; "" not said */
+	uint32_t mode;     /* lk_recorded_mode */
+	uint32_t delay_us; /* that was added to communication */
+	uint64_t left_out; /* null: calls that never reached the library */
 } lk_recording_head;
 _Static_assert(sizeof(lk_recording_head) <= LK_HEADER_BYTES, "the header is one page");
 
@@ -186,8 +231,8 @@ typedef struct lk_recorder {
 	lk_recording_head *head; /* NULL: not open */
 	char *map;
 	uint64_t limit;
-	uint64_t device, inode;  /* of the file, which is opened anew for each block */
-	uint32_t failures;       /* to make the file longer; after some it is not tried again */
+	uint64_t device, inode;          /* of the file, which is opened anew for each block */
+	uint32_t failures;               /* to make the file longer; after some it is not tried again */
 	uint32_t spare[LK_SPARE_BLOCKS]; /* blocks that ended threads left, + 1; 0 none */
 	char path[PATH_MAX];
 } lk_recorder;
@@ -195,22 +240,25 @@ typedef struct lk_recorder {
 /* Where a thread writes. Zeroed it has no block yet. */
 typedef struct lk_record_place {
 	lk_record_block *block;
-	uint32_t at;             /* next place */
+	uint32_t at; /* next place */
 	uint16_t thread;
 } lk_record_place;
 
-/* Creates FOLDER/HOST-PID-N.lkrec, of a forked process HOST-PID-N.of-ROOT.lkrec: exclusively, mode 0600, no link followed.
- * `root` 0: not forked. 0 or an errno. */
-int lk_recorder_open(lk_recorder *recorder, const char *folder, uint64_t limit_bytes, uint32_t root);
+/* Creates FOLDER/HOST-PID-N.lkrec, of a forked process HOST-PID-N.of-ROOT.lkrec: exclusively, mode
+ * 0600, no link followed. `root` 0: not forked. 0 or an errno. */
+int lk_recorder_open(lk_recorder *recorder, const char *folder, uint64_t limit_bytes,
+                     uint32_t root);
 /* Unmaps it; the file stays. */
 void lk_recorder_close(lk_recorder *recorder);
-/* The next place of this thread, to be filled and published; NULL where there is no room, which is counted. */
+/* The next place of this thread, to be filled and published; NULL where there is no room, which is
+ * counted. */
 lk_record_entry *lk_recorder_next(lk_recorder *recorder, lk_record_place *place);
 /* Makes a filled record visible. */
-void lk_recorder_publish(lk_recorder *recorder, lk_record_place *place, lk_record_entry *record, lk_record_kind kind);
+void lk_recorder_publish(lk_recorder *recorder, lk_record_place *place, lk_record_entry *record,
+                         lk_record_kind kind);
 /* A record with a text behind it. */
-void lk_recorder_text(lk_recorder *recorder, lk_record_place *place, const lk_record_entry *record, lk_record_kind kind,
-                      const char *text, size_t length);
+void lk_recorder_text(lk_recorder *recorder, lk_record_place *place, const lk_record_entry *record,
+                      lk_record_kind kind, const char *text, size_t length);
 /* The thread ends: its block may be used by another. */
 void lk_recorder_leave(lk_recorder *recorder, lk_record_place *place);
 int64_t lk_monotonic_ns(void);
@@ -220,15 +268,15 @@ int64_t lk_monotonic_ns(void);
 struct lk_error;
 
 typedef struct lk_recording {
-	const char *path;        /* as given; must outlive it */
+	const char *path;           /* as given; must outlive it */
 	const unsigned char *bytes; /* in memory; NULL: read from `fd` */
 	uint64_t size;
 	int fd;
-	lk_recording_head head;  /* a copy, its texts ended */
-	uint32_t blocks;         /* that are there */
+	lk_recording_head head; /* a copy, its texts ended */
+	uint32_t blocks;        /* that are there */
 	/* where the reader is */
 	uint32_t block, at;
-	lk_record_block *here;          /* the block that is being read */
+	lk_record_block *here; /* the block that is being read */
 	bool loaded;
 } lk_recording;
 
@@ -241,10 +289,11 @@ typedef struct lk_recorded {
 /* An lk_status: LK_OK, or why it is no recording; nothing is to be closed then. */
 int lk_recording_open(const char *path, lk_recording *out, struct lk_error *err);
 /* Of bytes that outlive it. */
-int lk_recording_of(const char *path, const void *bytes, size_t size, lk_recording *out, struct lk_error *err);
+int lk_recording_of(const char *path, const void *bytes, size_t size, lk_recording *out,
+                    struct lk_error *err);
 void lk_recording_close(lk_recording *recording);
-/* The next record in file order; false at the end. That is time's order within a block only: a thread goes on in what another
- * has left of an earlier one. */
+/* The next record in file order; false at the end. That is time's order within a block only: a
+ * thread goes on in what another has left of an earlier one. */
 bool lk_recording_next(lk_recording *recording, lk_recorded *out);
 void lk_recording_rewind(lk_recording *recording);
 

@@ -1,5 +1,6 @@
-/* recording_file.c: the reader of recordings: any bytes are a recording as far as they are whole, or an error. The file
- * may still be growing, or be cut while it is read: blocks are copied one by one. */
+/* recording_file.c: the reader of recordings: any bytes are a recording as far as they are whole,
+ * or an error. The file may still be growing, or be cut while it is read: blocks are copied one by
+ * one. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
@@ -24,22 +25,28 @@ static lk_status check_head(const lk_recording *recording, lk_error *err) {
 	if (memcmp(head->magic, LK_RECORDING_MAGIC, sizeof head->magic) != 0)
 		return lk_fail(err, LK_ERR_INPUT, recording->path, "is no recording of lockstep");
 	if (head->version < LK_RECORDING_OLDEST || head->version > LK_RECORDING_VERSION) {
-		lk_fail(err, LK_ERR_INPUT, recording->path, "is a recording of version %u; this program reads %d to %d", head->version,
+		lk_fail(err, LK_ERR_INPUT, recording->path,
+		        "is a recording of version %u; this program reads %d to %d", head->version,
 		        LK_RECORDING_OLDEST, LK_RECORDING_VERSION);
 		return lk_hint(err, "record it anew, or read it with the lockstep that made it");
 	}
-	if (head->header_bytes != LK_HEADER_BYTES || head->block_bytes != LK_BLOCK_BYTES || head->record_bytes != LK_RECORD_BYTES)
+	if (head->header_bytes != LK_HEADER_BYTES || head->block_bytes != LK_BLOCK_BYTES ||
+	    head->record_bytes != LK_RECORD_BYTES)
 		return lk_fail(err, LK_ERR_INPUT, recording->path, "the head of the recording is damaged");
-	if (recording->size > MOST_BYTES) return lk_fail(err, LK_ERR_INPUT, recording->path, "is larger than any recording");
+	if (recording->size > MOST_BYTES)
+		return lk_fail(err, LK_ERR_INPUT, recording->path, "is larger than any recording");
 	return LK_OK;
 }
 
 static lk_status begin(lk_recording *recording, lk_error *err) {
-	if (recording->size < LK_HEADER_BYTES || !read_at(recording, &recording->head, sizeof recording->head, 0)) {
-		lk_fail(err, LK_ERR_INPUT, recording->path, "is no recording: it has %llu bytes", (unsigned long long)recording->size);
+	if (recording->size < LK_HEADER_BYTES ||
+	    !read_at(recording, &recording->head, sizeof recording->head, 0)) {
+		lk_fail(err, LK_ERR_INPUT, recording->path, "is no recording: it has %llu bytes",
+		        (unsigned long long)recording->size);
 		return lk_hint(err, "the process may have ended while its recording began");
 	}
-	recording->head.host[sizeof recording->head.host - 1] = recording->head.program[sizeof recording->head.program - 1] = '\0';
+	recording->head.host[sizeof recording->head.host - 1] =
+		recording->head.program[sizeof recording->head.program - 1] = '\0';
 	recording->head.marker[sizeof recording->head.marker - 1] = '\0';
 	LK_TRY(check_head(recording, err));
 	recording->blocks = (uint32_t)((recording->size - LK_HEADER_BYTES) / LK_BLOCK_BYTES);
@@ -47,7 +54,8 @@ static lk_status begin(lk_recording *recording, lk_error *err) {
 	return recording->here ? LK_OK : lk_oom(err);
 }
 
-int lk_recording_of(const char *path, const void *bytes, size_t size, lk_recording *out, lk_error *err) {
+int lk_recording_of(const char *path, const void *bytes, size_t size, lk_recording *out,
+                    lk_error *err) {
 	*out = (lk_recording){.path = path, .bytes = bytes, .size = size, .fd = -1};
 	return begin(out, err);
 }
@@ -55,8 +63,10 @@ int lk_recording_of(const char *path, const void *bytes, size_t size, lk_recordi
 static lk_status open_file(lk_recording *recording, lk_error *err) {
 	struct stat info;
 	recording->fd = open(recording->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-	if (recording->fd < 0) return lk_fail(err, LK_ERR_IO, recording->path, "cannot open: %s", strerror(errno));
-	if (fstat(recording->fd, &info) != 0) return lk_fail(err, LK_ERR_IO, recording->path, "cannot read: %s", strerror(errno));
+	if (recording->fd < 0)
+		return lk_fail(err, LK_ERR_IO, recording->path, "cannot open: %s", strerror(errno));
+	if (fstat(recording->fd, &info) != 0)
+		return lk_fail(err, LK_ERR_IO, recording->path, "cannot read: %s", strerror(errno));
 	if (!S_ISREG(info.st_mode)) return lk_fail(err, LK_ERR_INPUT, recording->path, "is no file");
 	recording->size = (uint64_t)info.st_size;
 	return begin(recording, err);
@@ -85,9 +95,14 @@ void lk_recording_rewind(lk_recording *recording) {
 /* The pieces behind a record. */
 static void read_text(lk_recording *recording, lk_recorded *out) {
 	size_t length = 0;
-	for (; recording->at < LK_BLOCK_RECORDS && recording->here->record[recording->at].kind == LK_RECORD_TEXT; recording->at++) {
+	for (; recording->at < LK_BLOCK_RECORDS &&
+	       recording->here->record[recording->at].kind == LK_RECORD_TEXT;
+	     recording->at++) {
 		if (length >= LK_TEXT_MOST) continue;
-		memcpy(out->text + length, (const char *)&recording->here->record[recording->at] + offsetof(lk_record_text, text), LK_TEXT_PIECE);
+		memcpy(out->text + length,
+		       (const char *)&recording->here->record[recording->at] +
+		           offsetof(lk_record_text, text),
+		       LK_TEXT_PIECE);
 		length += LK_TEXT_PIECE;
 	}
 	out->text[length] = '\0';
@@ -96,7 +111,8 @@ static void read_text(lk_recording *recording, lk_recorded *out) {
 static bool load(lk_recording *recording) {
 	if (recording->loaded) return true;
 	uint64_t from = LK_HEADER_BYTES + (uint64_t)recording->block * LK_BLOCK_BYTES;
-	recording->loaded = read_at(recording, recording->here, sizeof *recording->here, from) && recording->here->magic == LK_BLOCK_MAGIC;
+	recording->loaded = read_at(recording, recording->here, sizeof *recording->here, from) &&
+	                    recording->here->magic == LK_BLOCK_MAGIC;
 	return recording->loaded;
 }
 
@@ -108,7 +124,8 @@ static bool more_here(lk_recording *recording) {
 }
 
 bool lk_recording_next(lk_recording *recording, lk_recorded *out) {
-	for (; recording->block < recording->blocks; recording->block++, recording->at = 0, recording->loaded = false) {
+	for (; recording->block < recording->blocks;
+	     recording->block++, recording->at = 0, recording->loaded = false) {
 		while (more_here(recording)) {
 			out->record = recording->here->record[recording->at++];
 			if (out->record.kind == LK_RECORD_TEXT) continue;

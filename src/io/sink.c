@@ -1,5 +1,6 @@
-/* sink.c: bytes out. zlib's file layer writes plain ("T") or gzip; it buffers in both cases. A regular file is written
- * beside its target and renamed; what is no regular file (/dev/null, a pipe) is written directly. */
+/* sink.c: bytes out. zlib's file layer writes plain ("T") or gzip; it buffers in both cases. A
+ * regular file is written beside its target and renamed; what is no regular file (/dev/null, a
+ * pipe) is written directly. */
 #include "io/stream.h"
 #include "base/text.h"
 
@@ -15,8 +16,8 @@
 #include <zlib.h>
 
 struct lk_sink {
-	char *name;      /* as given, for messages */
-	char *target;    /* with symbolic links resolved; NULL: written directly */
+	char *name;   /* as given, for messages */
+	char *target; /* with symbolic links resolved; NULL: written directly */
 	char *temporary;
 	gzFile out;
 	FILE *file;      /* of lk_sink_file */
@@ -40,7 +41,8 @@ static lk_status refused(const char *name, const char *did, int code, lk_error *
 	return LK_ERR_IO;
 }
 
-/* Opens a new file beside the target. Its name holds the process and a count, so that two writers never share one. */
+/* Opens a new file beside the target. Its name holds the process and a count, so that two writers
+ * never share one. */
 static int open_temporary(lk_sink *sink, mode_t mode) {
 	size_t size = strlen(sink->target) + 48;
 	sink->temporary = malloc(size);
@@ -66,7 +68,8 @@ static int open_target(lk_sink *sink, const char *path) {
 	sink->target = exists ? realpath(path, NULL) : strdup(path);
 	if (!sink->target) return -1;
 	int fd = open_temporary(sink, 0666);
-	if (fd >= 0 && exists) (void)!fchmod(fd, old.st_mode & 0777); /* as it was, where the system allows it */
+	if (fd >= 0 && exists)
+		(void)!fchmod(fd, old.st_mode & 0777); /* as it was, where the system allows it */
 	return fd;
 }
 
@@ -145,7 +148,8 @@ static ssize_t file_write(void *cookie, const char *bytes, size_t size) {
 }
 
 FILE *lk_sink_file(lk_sink *sink) {
-	if (!sink->file) sink->file = fopencookie(sink, "w", (cookie_io_functions_t){.write = file_write});
+	if (!sink->file)
+		sink->file = fopencookie(sink, "w", (cookie_io_functions_t){.write = file_write});
 	return sink->file;
 }
 

@@ -1,6 +1,6 @@
-/* stream.c: bytes in. A source (file or memory) fills an input buffer; a decoder (none, gzip, zstd), chosen by the
- * first bytes, turns it into what is read. gzip: RFC 1952 (members may follow one another); zstd: RFC 8878 (frames
- * likewise). */
+/* stream.c: bytes in. A source (file or memory) fills an input buffer; a decoder (none, gzip,
+ * zstd), chosen by the first bytes, turns it into what is read. gzip: RFC 1952 (members may follow
+ * one another); zstd: RFC 8878 (frames likewise). */
 #include "io/stream.h"
 
 #include <errno.h>
@@ -14,9 +14,15 @@
 #include "base/stop.h"
 #include "base/text.h"
 
-enum { BUFFER = 1 << 17 };
+enum {
+	BUFFER = 1 << 17
+};
 
-typedef enum coding { PLAIN, GZIP, ZSTD } coding;
+typedef enum coding {
+	PLAIN,
+	GZIP,
+	ZSTD
+} coding;
 
 struct lk_stream {
 	char *name;
@@ -29,7 +35,7 @@ struct lk_stream {
 	bool padding;    /* zero bytes follow the last gzip member */
 	lk_inflate *gzip;
 	ZSTD_DStream *zstd;
-	char *ahead;     /* decoded bytes that were looked at and not taken */
+	char *ahead; /* decoded bytes that were looked at and not taken */
 	size_t ahead_at, ahead_end;
 	lk_status failed; /* behind them, and why */
 	lk_error cause;
@@ -44,7 +50,8 @@ static lk_status io_error(lk_stream *stream, const char *did, lk_error *err) {
 }
 
 /* Reads from the file until `size` bytes are there or it ends. */
-static lk_status read_file(lk_stream *stream, unsigned char *to, size_t size, size_t *got, lk_error *err) {
+static lk_status read_file(lk_stream *stream, unsigned char *to, size_t size, size_t *got,
+                           lk_error *err) {
 	*got = 0;
 	while (*got < size && !stream->source_ended) {
 		size_t wish = size - *got;
@@ -68,11 +75,13 @@ static lk_status refill(lk_stream *stream, lk_error *err) {
 }
 
 static lk_status damaged(lk_stream *stream, const char *what, lk_error *err) {
-	lk_fail(err, LK_ERR_INPUT, stream->name, "%s data %s", stream->coding == GZIP ? "gzip" : "zstd", what);
+	lk_fail(err, LK_ERR_INPUT, stream->name, "%s data %s", stream->coding == GZIP ? "gzip" : "zstd",
+	        what);
 	return lk_hint(err, "was it cut off while it was copied? fetch it again");
 }
 
-/* Whether another gzip member begins; zero bytes behind the last one are padding (tar and tapes write it). */
+/* Whether another gzip member begins; zero bytes behind the last one are padding (tar and tapes
+ * write it). */
 static lk_status next_member(lk_stream *stream, bool *more, lk_error *err) {
 	*more = false;
 	for (;;) {
@@ -82,13 +91,15 @@ static lk_status next_member(lk_stream *stream, bool *more, lk_error *err) {
 		stream->padding = true;
 		stream->at++;
 	}
-	if (stream->padding || *stream->at != 0x1f) return damaged(stream, "is followed by other bytes", err);
+	if (stream->padding || *stream->at != 0x1f)
+		return damaged(stream, "is followed by other bytes", err);
 	lk_inflate_next(stream->gzip);
 	stream->open_frame = *more = true;
 	return LK_OK;
 }
 
-static lk_status read_gzip(lk_stream *stream, unsigned char *to, size_t size, size_t *got, lk_error *err) {
+static lk_status read_gzip(lk_stream *stream, unsigned char *to, size_t size, size_t *got,
+                           lk_error *err) {
 	*got = 0;
 	while (*got < size) {
 		if (!stream->open_frame) {
@@ -99,7 +110,8 @@ static lk_status read_gzip(lk_stream *stream, unsigned char *to, size_t size, si
 		LK_TRY(refill(stream, err));
 		if (stream->at == stream->end) return damaged(stream, "ends early", err);
 		unsigned char *next = to + *got;
-		lk_inflate_state state = lk_inflate_some(stream->gzip, &stream->at, stream->end, &next, to + size);
+		lk_inflate_state state =
+			lk_inflate_some(stream->gzip, &stream->at, stream->end, &next, to + size);
 		*got = (size_t)(next - to);
 		if (state == LK_INFLATE_END) stream->open_frame = false;
 		else if (state == LK_INFLATE_MEMORY) return lk_oom(err);
@@ -108,7 +120,8 @@ static lk_status read_gzip(lk_stream *stream, unsigned char *to, size_t size, si
 	return LK_OK;
 }
 
-static lk_status read_zstd(lk_stream *stream, unsigned char *to, size_t size, size_t *got, lk_error *err) {
+static lk_status read_zstd(lk_stream *stream, unsigned char *to, size_t size, size_t *got,
+                           lk_error *err) {
 	ZSTD_outBuffer out = {to, size, 0};
 	for (bool stalled = false; out.pos < size;) {
 		LK_TRY(refill(stream, err));
@@ -125,7 +138,8 @@ static lk_status read_zstd(lk_stream *stream, unsigned char *to, size_t size, si
 	return *got < size && stream->open_frame ? damaged(stream, "ends early", err) : LK_OK;
 }
 
-static lk_status read_plain(lk_stream *stream, unsigned char *to, size_t size, size_t *got, lk_error *err) {
+static lk_status read_plain(lk_stream *stream, unsigned char *to, size_t size, size_t *got,
+                            lk_error *err) {
 	size_t there = (size_t)(stream->end - stream->at), first = there < size ? there : size;
 	if (first) memcpy(to, stream->at, first);
 	stream->at += first;
@@ -157,12 +171,14 @@ lk_status lk_stream_read(lk_stream *stream, void *buffer, size_t size, size_t *g
 	memcpy(buffer, stream->ahead + stream->ahead_at, first);
 	stream->ahead_at += first;
 	*got = 0;
-	lk_status status = first < size ? go_on(stream, (char *)buffer + first, size - first, got, err) : LK_OK;
+	lk_status status =
+		first < size ? go_on(stream, (char *)buffer + first, size - first, got, err) : LK_OK;
 	*got += first;
 	return status;
 }
 
-lk_status lk_stream_peek(lk_stream *stream, size_t most, const char **bytes, size_t *got, lk_error *err) {
+lk_status lk_stream_peek(lk_stream *stream, size_t most, const char **bytes, size_t *got,
+                         lk_error *err) {
 	size_t there = stream->ahead_end - stream->ahead_at;
 	if (there < most && stream->failed == LK_OK) {
 		char *ahead = malloc(most);
@@ -173,19 +189,24 @@ lk_status lk_stream_peek(lk_stream *stream, size_t most, const char **bytes, siz
 		stream->ahead = ahead, stream->ahead_at = 0, stream->ahead_end = there + *got;
 	}
 	*bytes = stream->ahead ? stream->ahead + stream->ahead_at : "";
-	*got = stream->ahead_end - stream->ahead_at < most ? stream->ahead_end - stream->ahead_at : most;
+	*got =
+		stream->ahead_end - stream->ahead_at < most ? stream->ahead_end - stream->ahead_at : most;
 	return LK_OK;
 }
 
-bool lk_stream_plain(const lk_stream *stream) { return stream->coding == PLAIN; }
+bool lk_stream_plain(const lk_stream *stream) {
+	return stream->coding == PLAIN;
+}
 
 /* Chooses the decoder by the first bytes of the source. */
 static lk_status detect(lk_stream *stream, lk_error *err) {
 	LK_TRY(refill(stream, err));
 	size_t n = (size_t)(stream->end - stream->at);
-	/* 1f 8b 08: gzip with deflate. 28 b5 2f fd: a zstd frame; 5x 2a 4d 18: a frame that zstd skips. */
+	/* 1f 8b 08: gzip with deflate. 28 b5 2f fd: a zstd frame; 5x 2a 4d 18: a frame that zstd skips.
+	 */
 	bool gzip = n >= 3 && memcmp(stream->at, "\x1f\x8b\x08", 3) == 0;
-	bool skippable = n >= 4 && (stream->at[0] & 0xf0) == 0x50 && memcmp(stream->at + 1, "\x2a\x4d\x18", 3) == 0;
+	bool skippable =
+		n >= 4 && (stream->at[0] & 0xf0) == 0x50 && memcmp(stream->at + 1, "\x2a\x4d\x18", 3) == 0;
 	bool zstd = n >= 4 && (memcmp(stream->at, "\x28\xb5\x2f\xfd", 4) == 0 || skippable);
 	if (gzip) {
 		stream->gzip = lk_inflate_new();
@@ -252,7 +273,8 @@ lk_status lk_stream_open(const char *path, lk_stream **out, lk_error *err) {
 	return started(stream, out, err);
 }
 
-lk_status lk_stream_memory(const void *bytes, size_t size, const char *name, lk_stream **out, lk_error *err) {
+lk_status lk_stream_memory(const void *bytes, size_t size, const char *name, lk_stream **out,
+                           lk_error *err) {
 	lk_stream *stream;
 	LK_TRY(new_stream(name, &stream, err));
 	stream->at = size ? bytes : (const void *)"";
@@ -298,7 +320,8 @@ static lk_status slurp(lk_stream *stream, size_t limit, char **text, size_t *siz
 	}
 }
 
-lk_status lk_stream_rest(lk_stream *stream, size_t limit, char **text, size_t *size, lk_error *err) {
+lk_status lk_stream_rest(lk_stream *stream, size_t limit, char **text, size_t *size,
+                         lk_error *err) {
 	*text = NULL;
 	*size = 0;
 	if (limit > SIZE_MAX / 4) limit = SIZE_MAX / 4;
@@ -313,7 +336,8 @@ lk_status lk_stream_rest(lk_stream *stream, size_t limit, char **text, size_t *s
 	return status;
 }
 
-lk_status lk_stream_slurp(const char *path, size_t limit, char **text, size_t *size, lk_error *err) {
+lk_status lk_stream_slurp(const char *path, size_t limit, char **text, size_t *size,
+                          lk_error *err) {
 	lk_stream *stream;
 	*text = NULL;
 	*size = 0;

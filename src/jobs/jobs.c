@@ -31,8 +31,10 @@ static lk_status check(const lk_jobs_request *request, lk_error *err) {
 
 /* ---- what policies come to ---- */
 
-static void sum_up(const lk_jobs_request *request, const lk_job_list *list, double *times, lk_jobs_policy *policy) {
-	double waited = 0, held = 0, last_arrival_s = lk_last(list)->job.submit_s, first_s = list->at[0].job.submit_s;
+static void sum_up(const lk_jobs_request *request, const lk_job_list *list, double *times,
+                   lk_jobs_policy *policy) {
+	double waited = 0, held = 0, last_arrival_s = lk_last(list)->job.submit_s,
+		   first_s = list->at[0].job.submit_s;
 	for (size_t i = 0; i < list->count; i++) {
 		const lk_jobs_course *course = &policy->courses[i];
 		times[i] = course->end_s - list->at[i].job.submit_s;
@@ -49,8 +51,8 @@ static void sum_up(const lk_jobs_request *request, const lk_job_list *list, doub
 	policy->used = held / (policy->makespan_s * request->gpus);
 }
 
-static lk_status run_policies(const lk_jobs_request *request, const lk_job_list *list, lk_arena *arena, lk_jobs_answer *out,
-                              lk_error *err) {
+static lk_status run_policies(const lk_jobs_request *request, const lk_job_list *list,
+                              lk_arena *arena, lk_jobs_answer *out, lk_error *err) {
 	const lk_policy **policies;
 	LK_TRY(lk_policies_named(request->policies, arena, &policies, &out->policy_count, err));
 	lk_jobs_policy *results = LK_ARRAY(arena, lk_jobs_policy, (size_t)out->policy_count);
@@ -60,7 +62,8 @@ static lk_status run_policies(const lk_jobs_request *request, const lk_job_list 
 		lk_jobs_course *courses = LK_ARRAY(arena, lk_jobs_course, list->count);
 		if (!courses) return lk_oom(err);
 		LK_TRY(lk_jobs_simulate(request, list, policies[i], courses, err));
-		results[i] = (lk_jobs_policy){.name = policies[i]->name, .what = policies[i]->what, .courses = courses};
+		results[i] = (lk_jobs_policy){
+			.name = policies[i]->name, .what = policies[i]->what, .courses = courses};
 		sum_up(request, list, times, &results[i]);
 		results[i].ratio = results[0].mean_s / results[i].mean_s;
 	}
@@ -80,28 +83,42 @@ static double load_of(const lk_job_list *list, int gpus) {
 	return span_s > 0 ? asked_s / gpus / span_s : NAN;
 }
 
-static lk_status add_notes(const lk_jobs_request *request, lk_arena *arena, lk_jobs_answer *out, lk_error *err) {
-	enum { MOST = 4 };
+static lk_status add_notes(const lk_jobs_request *request, lk_arena *arena, lk_jobs_answer *out,
+                           lk_error *err) {
+	enum {
+		MOST = 4
+	};
 	const char **notes = LK_ARRAY(arena, const char *, MOST);
 	char restart[40];
 	int n = 0;
 	if (!notes) return lk_oom(err);
 	if (out->predictions)
-		notes[n++] = lk_arena_printf(arena, "rates are predicted (%d predictions): jobs have GPUs that stand together, and do not "
-		                             "disturb one another", out->predictions);
-	if (request->rates) notes[n++] = lk_arena_printf(arena, "rates of the models in %s are taken from there", request->rates);
-	notes[n++] = lk_arena_printf(arena, "a change of a running job costs it %s (--restart); a job needs the same samples with every "
-	                             "batch in its range", lk_format_seconds(request->restart_s, restart, sizeof restart));
+		notes[n++] = lk_arena_printf(
+			arena,
+			"rates are predicted (%d predictions): jobs have GPUs that stand together, and do not "
+			"disturb one another",
+			out->predictions);
+	if (request->rates)
+		notes[n++] = lk_arena_printf(arena, "rates of the models in %s are taken from there",
+		                             request->rates);
+	notes[n++] = lk_arena_printf(arena,
+	                             "a change of a running job costs it %s (--restart); a job needs "
+	                             "the same samples with every "
+	                             "batch in its range",
+	                             lk_format_seconds(request->restart_s, restart, sizeof restart));
 	if (request->draw)
-		notes[n++] = lk_arena_printf(arena, "drawn: times as in Helios (mean 6651.7 s, median 206 s); GPU counts, networks and "
-		                             "ranges are assumed (docs/JOBS.md)");
+		notes[n++] = lk_arena_printf(
+			arena,
+			"drawn: times as in Helios (mean 6651.7 s, median 206 s); GPU counts, networks and "
+			"ranges are assumed (docs/JOBS.md)");
 	for (int i = 0; i < n; i++)
 		if (!notes[i]) return lk_oom(err);
 	out->notes = notes, out->note_count = n;
 	return LK_OK;
 }
 
-static lk_status read_list(const lk_jobs_request *request, lk_arena *arena, lk_job_list *list, lk_error *err) {
+static lk_status read_list(const lk_jobs_request *request, lk_arena *arena, lk_job_list *list,
+                           lk_error *err) {
 	lk_stream *in;
 	LK_TRY(lk_stream_open(request->jobs, &in, err));
 	lk_status status = lk_jobs_read(in, request->gpus, arena, list, err);
@@ -109,7 +126,8 @@ static lk_status read_list(const lk_jobs_request *request, lk_arena *arena, lk_j
 	return status;
 }
 
-static lk_status make(const lk_jobs_request *request, lk_arena *arena, lk_job_list *list, lk_jobs_answer *out, lk_error *err) {
+static lk_status make(const lk_jobs_request *request, lk_arena *arena, lk_job_list *list,
+                      lk_jobs_answer *out, lk_error *err) {
 	LK_TRY(check(request, err));
 	if (request->jobs) LK_TRY(read_list(request, arena, list, err));
 	else LK_TRY(lk_jobs_draw(request, arena, list, err));
@@ -120,7 +138,8 @@ static lk_status make(const lk_jobs_request *request, lk_arena *arena, lk_job_li
 	lk_jobs_job *jobs = LK_ARRAY(arena, lk_jobs_job, list->count);
 	if (!jobs) return lk_oom(err);
 	for (size_t i = 0; i < list->count; i++) jobs[i] = list->at[i].job;
-	const lk_device *device = request->gpu && out->predictions ? lk_device_find(request->gpu) : NULL;
+	const lk_device *device =
+		request->gpu && out->predictions ? lk_device_find(request->gpu) : NULL;
 	out->jobs = jobs, out->count = (int)list->count, out->gpus = request->gpus;
 	out->gpu = device ? device->label : "";
 	out->load = load_of(list, request->gpus);

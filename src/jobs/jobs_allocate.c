@@ -19,7 +19,8 @@ static bool grow(void **memory, size_t *size, size_t wanted) {
 }
 
 /* Row j from row j-1: best[k] with at most k GPUs. */
-static void add_job(const lk_allocation_job *job, const double *before, double *after, uint16_t *choice, int gpus) {
+static void add_job(const lk_allocation_job *job, const double *before, double *after,
+                    uint16_t *choice, int gpus) {
 	for (int k = 0; k <= gpus; k++) after[k] = -INFINITY, choice[k] = 0;
 	for (int o = 0; o < job->count; o++) {
 		int needs = job->options[o].gpus;
@@ -31,11 +32,13 @@ static void add_job(const lk_allocation_job *job, const double *before, double *
 	}
 }
 
-lk_status lk_allocate(lk_allocator *allocator, const lk_allocation_job *jobs, int count, int gpus, int *choice, bool *possible,
-                      lk_error *err) {
+lk_status lk_allocate(lk_allocator *allocator, const lk_allocation_job *jobs, int count, int gpus,
+                      int *choice, bool *possible, lk_error *err) {
 	size_t row = (size_t)gpus + 1;
-	if (!grow((void **)&allocator->best, &allocator->best_size, 2 * row * sizeof *allocator->best) ||
-	    !grow((void **)&allocator->choice, &allocator->choice_size, ((size_t)count * row + 1) * sizeof *allocator->choice))
+	if (!grow((void **)&allocator->best, &allocator->best_size,
+	          2 * row * sizeof *allocator->best) ||
+	    !grow((void **)&allocator->choice, &allocator->choice_size,
+	          ((size_t)count * row + 1) * sizeof *allocator->choice))
 		return lk_oom(err);
 	double *before = allocator->best, *after = allocator->best + row;
 	for (size_t k = 0; k < row; k++) before[k] = 0;

@@ -1,6 +1,7 @@
-/* jobs_draw.c: random jobs at a given load. Times are as measured in a GPU cluster: log-normal with the mean and median that
- * Helios publishes for its GPU jobs (6651.7 s and 206 s; arXiv 2109.01313, helios_cluster_summary.csv). What Helios does not
- * say is assumed: how many GPUs jobs ask for, which networks they train, how far the batch may go. */
+/* jobs_draw.c: random jobs at a given load. Times are as measured in a GPU cluster: log-normal with
+ * the mean and median that Helios publishes for its GPU jobs (6651.7 s and 206 s; arXiv 2109.01313,
+ * helios_cluster_summary.csv). What Helios does not say is assumed: how many GPUs jobs ask for,
+ * which networks they train, how far the batch may go. */
 #include <math.h>
 
 #include "base/stats.h"
@@ -18,9 +19,19 @@ static const struct {
 static const struct {
 	const char *model;
 	int seq, batch;
-} networks[] = {{"bert-large", 512, 16}, {"gpt2-medium", 1024, 8}, {"vit-l16-224", 0, 64}, {"gpt2", 1024, 16}, {"t5-base", 512, 16}};
+} networks[] = {{"bert-large", 512, 16},
+                {"gpt2-medium", 1024, 8},
+                {"vit-l16-224", 0, 64},
+                {"gpt2", 1024, 16},
+                {"t5-base", 512, 16}};
 
-enum { OF_SUBMIT, OF_HOURS, OF_GPUS, OF_NETWORK, DRAWS };
+enum {
+	OF_SUBMIT,
+	OF_HOURS,
+	OF_GPUS,
+	OF_NETWORK,
+	DRAWS
+};
 
 static double draw(const lk_jobs_request *request, int job, int what) {
 	return lk_uniform((uint64_t)request->seed, (uint64_t)job * DRAWS + (uint64_t)what);
@@ -36,23 +47,30 @@ static int draw_gpus(const lk_jobs_request *request, int job) {
 	return gpus;
 }
 
-static lk_status draw_job(const lk_jobs_request *request, int n, lk_arena *arena, lk_listed_job *job, lk_error *err) {
-	int network = (int)(draw(request, n, OF_NETWORK) * (double)(sizeof networks / sizeof *networks));
+static lk_status draw_job(const lk_jobs_request *request, int n, lk_arena *arena,
+                          lk_listed_job *job, lk_error *err) {
+	int network =
+		(int)(draw(request, n, OF_NETWORK) * (double)(sizeof networks / sizeof *networks));
 	int gpus = draw_gpus(request, n), batch = gpus * networks[network].batch;
 	double sigma = sqrt(2 * log(MEAN_S / MEDIAN_S));
-	job->hours = fmax(SHORTEST_S, MEDIAN_S * exp(sigma * lk_normal(lk_hash64((uint64_t)request->seed), (uint64_t)n))) / 3600;
+	job->hours =
+		fmax(SHORTEST_S,
+	         MEDIAN_S * exp(sigma * lk_normal(lk_hash64((uint64_t)request->seed), (uint64_t)n))) /
+		3600;
 	job->kind = (lk_jobs_kind){.model = networks[network].model, .seq = networks[network].seq};
 	job->where = job->job.name = lk_arena_printf(arena, "j%d", n + 1);
 	job->job.model = job->kind.model;
 	job->job.gpus = gpus, job->job.batch = batch;
-	/* Within a factor of four, learning rates are commonly scaled along (Goyal et al., arXiv 1706.02677). */
+	/* Within a factor of four, learning rates are commonly scaled along (Goyal et al., arXiv
+	 * 1706.02677). */
 	job->job.batch_min = batch / 2, job->job.batch_max = 4 * batch;
 	job->job.gpus_min = 1, job->job.gpus_max = 8 * gpus < request->gpus ? 8 * gpus : request->gpus;
 	return job->job.name ? LK_OK : lk_oom(err);
 }
 
 /* Arrivals are a Poisson process whose rate brings request->load of the cluster's GPU hours. */
-lk_status lk_jobs_draw(const lk_jobs_request *request, lk_arena *arena, lk_job_list *out, lk_error *err) {
+lk_status lk_jobs_draw(const lk_jobs_request *request, lk_arena *arena, lk_job_list *out,
+                       lk_error *err) {
 	double asked_h = 0, gap = 0;
 	for (int n = 0; n < request->draw; n++) {
 		if (!lk_push(out)) return lk_oom(err);
@@ -70,6 +88,7 @@ lk_status lk_jobs_draw(const lk_jobs_request *request, lk_arena *arena, lk_job_l
 void lk_jobs_set_work(lk_job_list *list) {
 	for (size_t i = 0; i < list->count; i++) {
 		lk_listed_job *job = &list->at[i];
-		if (job->hours > 0) job->job.samples = fmax(1, rint(3600 * job->hours * job->job.asked_per_s));
+		if (job->hours > 0)
+			job->job.samples = fmax(1, rint(3600 * job->hours * job->job.asked_per_s));
 	}
 }

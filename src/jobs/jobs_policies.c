@@ -1,5 +1,5 @@
-/* jobs_policies.c: ways to divide a cluster. A fixed policy gives every job what it asked for, when its turn comes, and
- * leaves it alone; an elastic one divides all GPUs anew. */
+/* jobs_policies.c: ways to divide a cluster. A fixed policy gives every job what it asked for, when
+ * its turn comes, and leaves it alone; an elastic one divides all GPUs anew. */
 #include <math.h>
 #include <string.h>
 
@@ -17,12 +17,15 @@ static const lk_jobs_rate *asked(const lk_listed_job *job) {
 
 static int free_gpus(const lk_jobs_moment *moment) {
 	int gpus = moment->request->gpus;
-	for (int i = 0; i < moment->count; i++) gpus -= moment->active[i].now ? moment->active[i].now->gpus : 0;
+	for (int i = 0; i < moment->count; i++)
+		gpus -= moment->active[i].now ? moment->active[i].now->gpus : 0;
 	return gpus;
 }
 
-/* Those that wait are started in the order given while they fit; `pass`: one that does not fit lets others pass. */
-static void start_in_order(const lk_jobs_moment *moment, const int *order, bool pass, const lk_jobs_rate **out) {
+/* Those that wait are started in the order given while they fit; `pass`: one that does not fit lets
+ * others pass. */
+static void start_in_order(const lk_jobs_moment *moment, const int *order, bool pass,
+                           const lk_jobs_rate **out) {
 	int left = free_gpus(moment);
 	for (int i = 0; i < moment->count; i++) out[i] = moment->active[i].now;
 	for (int n = 0; n < moment->count; n++) {
@@ -46,7 +49,8 @@ static lk_status backfill(const lk_jobs_moment *moment, const lk_jobs_rate **out
 	return LK_OK;
 }
 
-/* GPU time that a job will take as it was asked for: what QSSF orders by (Helios, arXiv 2109.01313), known exactly here. */
+/* GPU time that a job will take as it was asked for: what QSSF orders by (Helios, arXiv
+ * 2109.01313), known exactly here. */
 static double service_of(const lk_jobs_moment *moment, int i) {
 	const lk_jobs_job *job = &moment->list->at[moment->active[i].job].job;
 	return job->gpus * job->samples / job->asked_per_s;
@@ -57,7 +61,8 @@ static lk_status shortest(const lk_jobs_moment *moment, const lk_jobs_rate **out
 	if (!order) return lk_oom(err);
 	for (int i = 0; i < moment->count; i++) {
 		int at = i;
-		for (; at > 0 && service_of(moment, order[at - 1]) > service_of(moment, i); at--) order[at] = order[at - 1];
+		for (; at > 0 && service_of(moment, order[at - 1]) > service_of(moment, i); at--)
+			order[at] = order[at - 1];
 		order[at] = i;
 	}
 	start_in_order(moment, order, false, out);
@@ -67,13 +72,16 @@ static lk_status shortest(const lk_jobs_moment *moment, const lk_jobs_rate **out
 /* ---- elastic ---- */
 
 /* Samples per second until the horizon, of which a restart takes its part. */
-static double rate_of(const lk_jobs_moment *moment, const lk_active_job *job, const lk_jobs_rate *rate) {
+static double rate_of(const lk_jobs_moment *moment, const lk_active_job *job,
+                      const lk_jobs_rate *rate) {
 	if (!job->started || rate == job->now) return rate->per_s;
-	double horizon_s = fmin(3600 * moment->request->horizon_h, job->left / rate->per_s + moment->request->restart_s);
+	double horizon_s = fmin(3600 * moment->request->horizon_h,
+	                        job->left / rate->per_s + moment->request->restart_s);
 	return rate->per_s * fmax(1e-6, 1 - moment->request->restart_s / fmax(horizon_s, 1e-9));
 }
 
-static double value_of(const lk_jobs_moment *moment, const lk_active_job *job, const lk_jobs_rate *rate, double smallest) {
+static double value_of(const lk_jobs_moment *moment, const lk_active_job *job,
+                       const lk_jobs_rate *rate, double smallest) {
 	double per_s = rate_of(moment, job, rate);
 	switch (moment->request->objective) {
 	case LK_JOBS_LOG: return log(per_s / smallest);
@@ -83,22 +91,27 @@ static double value_of(const lk_jobs_moment *moment, const lk_active_job *job, c
 }
 
 /* The ways a job may run, and with `waits` as option 0 that it waits. */
-static lk_status options_of(const lk_jobs_moment *moment, const lk_active_job *job, const lk_jobs_rate *rates, int count, bool waits,
+static lk_status options_of(const lk_jobs_moment *moment, const lk_active_job *job,
+                            const lk_jobs_rate *rates, int count, bool waits,
                             lk_allocation_job *out, lk_error *err) {
-	lk_allocation_option *options = LK_ARRAY(moment->scratch, lk_allocation_option, (size_t)count + 1);
+	lk_allocation_option *options =
+		LK_ARRAY(moment->scratch, lk_allocation_option, (size_t)count + 1);
 	if (!options) return lk_oom(err);
 	int n = 0;
 	if (waits) options[n++] = (lk_allocation_option){0, 0};
 	for (int i = 0; i < count; i++)
-		options[n++] = (lk_allocation_option){rates[i].gpus, value_of(moment, job, &rates[i], rates[0].per_s)};
+		options[n++] =
+			(lk_allocation_option){rates[i].gpus, value_of(moment, job, &rates[i], rates[0].per_s)};
 	*out = (lk_allocation_job){options, n};
 	return LK_OK;
 }
 
-/* Where finishing early counts, any job may have to wait. Else all that fit with their fewest GPUs, the oldest first, share
- * the GPUs; the newest wait. */
-static lk_status share(const lk_jobs_moment *moment, bool batches, const lk_jobs_rate **out, lk_error *err) {
-	lk_allocation_job *jobs = LK_ARRAY(moment->scratch, lk_allocation_job, (size_t)moment->count + 1);
+/* Where finishing early counts, any job may have to wait. Else all that fit with their fewest GPUs,
+ * the oldest first, share the GPUs; the newest wait. */
+static lk_status share(const lk_jobs_moment *moment, bool batches, const lk_jobs_rate **out,
+                       lk_error *err) {
+	lk_allocation_job *jobs =
+		LK_ARRAY(moment->scratch, lk_allocation_job, (size_t)moment->count + 1);
 	int *choice = LK_ARRAY(moment->scratch, int, (size_t)moment->count + 1);
 	bool waits = moment->request->objective == LK_JOBS_COMPLETION, possible;
 	if (!jobs || !choice) return lk_oom(err);
@@ -108,18 +121,23 @@ static lk_status share(const lk_jobs_moment *moment, bool batches, const lk_jobs
 		const lk_listed_job *listed_job = &moment->list->at[job->job];
 		const lk_jobs_rate *rates = batches ? listed_job->job.rates : listed_job->fixed;
 		if (!waits && (needed += rates->gpus) > moment->request->gpus) break;
-		LK_TRY(options_of(moment, job, rates, batches ? listed_job->job.rate_count : listed_job->fixed_count, waits, &jobs[fitting], err));
+		LK_TRY(options_of(moment, job, rates,
+		                  batches ? listed_job->job.rate_count : listed_job->fixed_count, waits,
+		                  &jobs[fitting], err));
 	}
-	LK_TRY(lk_allocate(moment->allocator, jobs, fitting, moment->request->gpus, choice, &possible, err));
+	LK_TRY(lk_allocate(moment->allocator, jobs, fitting, moment->request->gpus, choice, &possible,
+	                   err));
 	for (int i = 0; i < moment->count; i++) {
 		const lk_listed_job *listed_job = &moment->list->at[moment->active[i].job];
 		int chosen = possible && i < fitting ? choice[i] - waits : -1;
-		out[i] = chosen >= 0 ? &(batches ? listed_job->job.rates : listed_job->fixed)[chosen] : NULL;
+		out[i] =
+			chosen >= 0 ? &(batches ? listed_job->job.rates : listed_job->fixed)[chosen] : NULL;
 	}
 	return LK_OK;
 }
 
-static lk_status elastic_gpus(const lk_jobs_moment *moment, const lk_jobs_rate **out, lk_error *err) {
+static lk_status elastic_gpus(const lk_jobs_moment *moment, const lk_jobs_rate **out,
+                              lk_error *err) {
 	return share(moment, false, out, err);
 }
 
@@ -150,7 +168,8 @@ static lk_status find(const char *name, const lk_policy **out, lk_error *err) {
 	return lk_hint(err, "there are fifo, backfill, shortest, elastic-gpus, elastic");
 }
 
-lk_status lk_policies_named(const char *names, lk_arena *arena, const lk_policy ***out, int *count, lk_error *err) {
+lk_status lk_policies_named(const char *names, lk_arena *arena, const lk_policy ***out, int *count,
+                            lk_error *err) {
 	const lk_policy **found = LK_ARRAY(arena, const lk_policy *, (size_t)lk_policy_count);
 	if (!found) return lk_oom(err);
 	*out = found, *count = 0;
@@ -162,7 +181,8 @@ lk_status lk_policies_named(const char *names, lk_arena *arena, const lk_policy 
 			return lk_fail(err, LK_ERR_INPUT, "--policy", "names a policy twice");
 		LK_TRY(find(name, &found[*count], err));
 		for (int i = 0; i < *count; i++)
-			if (found[i] == found[*count]) return lk_fail(err, LK_ERR_INPUT, "--policy", "names %s twice", name);
+			if (found[i] == found[*count])
+				return lk_fail(err, LK_ERR_INPUT, "--policy", "names %s twice", name);
 		++*count;
 	}
 	return LK_OK;

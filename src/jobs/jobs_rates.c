@@ -1,4 +1,5 @@
-/* jobs_rates.c: how fast jobs are: every (kind, GPUs, batch) that some job may use is asked once, on all cores. */
+/* jobs_rates.c: how fast jobs are: every (kind, GPUs, batch) that some job may use is asked once,
+ * on all cores. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,9 +13,9 @@
 struct question {
 	const lk_jobs_kind *kind;
 	int gpus, batch;
-	double per_s;            /* answer: 0 cannot be */
+	double per_s; /* answer: 0 cannot be */
 	int predictions;
-	char why[200];           /* then */
+	char why[200]; /* then */
 };
 typedef LK_VEC(struct question) questions;
 
@@ -27,12 +28,16 @@ struct measured_rate {
 };
 typedef LK_VEC(struct measured_rate) measured_rates;
 
-static lk_status read_rate(const lk_csv *csv, const int *at, lk_arena *arena, struct measured_rate *out, lk_error *err) {
+static lk_status read_rate(const lk_csv *csv, const int *at, lk_arena *arena,
+                           struct measured_rate *out, lk_error *err) {
 	long long gpus, batch;
 	if (!(out->model = lk_arena_strdup(arena, lk_csv_field(csv, at[0])))) return lk_oom(err);
-	LK_TRY(lk_parse_int(lk_csv_field(csv, at[1]), 1, LK_JOBS_GPUS_MOST, &gpus, lk_csv_where(csv), err));
-	LK_TRY(lk_parse_int(lk_csv_field(csv, at[2]), 1, LK_JOBS_BATCH_MOST, &batch, lk_csv_where(csv), err));
-	LK_TRY(lk_parse_real(lk_csv_field(csv, at[3]), 1e-9, 1e12, &out->per_s, lk_csv_where(csv), err));
+	LK_TRY(lk_parse_int(lk_csv_field(csv, at[1]), 1, LK_JOBS_GPUS_MOST, &gpus, lk_csv_where(csv),
+	                    err));
+	LK_TRY(lk_parse_int(lk_csv_field(csv, at[2]), 1, LK_JOBS_BATCH_MOST, &batch, lk_csv_where(csv),
+	                    err));
+	LK_TRY(
+		lk_parse_real(lk_csv_field(csv, at[3]), 1e-9, 1e12, &out->per_s, lk_csv_where(csv), err));
 	out->gpus = (int)gpus, out->batch = (int)batch;
 	return LK_OK;
 }
@@ -44,7 +49,8 @@ struct reading {
 
 static lk_status add_rate(void *context, const lk_csv *csv, const int *at, lk_error *err) {
 	struct reading *reading = context;
-	return lk_push(reading->out) ? read_rate(csv, at, reading->arena, lk_last(reading->out), err) : lk_oom(err);
+	return lk_push(reading->out) ? read_rate(csv, at, reading->arena, lk_last(reading->out), err)
+	                             : lk_oom(err);
 }
 
 static lk_status read_rates(const char *path, lk_arena *arena, measured_rates *out, lk_error *err) {
@@ -59,9 +65,11 @@ static lk_status read_rates(const char *path, lk_arena *arena, measured_rates *o
 
 /* ---- predicted ---- */
 
-static void fill_request(const lk_jobs_request *request, const struct question *question, int tp, int mbs, lk_predict_request *out) {
+static void fill_request(const lk_jobs_request *request, const struct question *question, int tp,
+                         int mbs, lk_predict_request *out) {
 	lk_predict_defaults(out);
-	out->model = question->kind->model, out->gpu = request->gpu, out->gpus = question->gpus, out->calibration = request->calibration;
+	out->model = question->kind->model, out->gpu = request->gpu, out->gpus = question->gpus,
+	out->calibration = request->calibration;
 	out->tp = tp, out->pp = question->kind->pp, out->seq = question->kind->seq;
 	out->dtype = question->kind->dtype, out->recompute = question->kind->recompute;
 	out->zero = question->kind->zero ? question->kind->zero : "1";
@@ -73,7 +81,8 @@ static void fill_request(const lk_jobs_request *request, const struct question *
 static void ask_layout(const lk_jobs_request *jobs_request, int tp, struct question *question) {
 	int pp = question->kind->pp ? question->kind->pp : 1, replicas = question->gpus / (tp * pp);
 	if (replicas * tp * pp != question->gpus || question->batch % replicas) {
-		snprintf(question->why, sizeof question->why, "a batch of %d does not divide over %d GPUs", question->batch, question->gpus);
+		snprintf(question->why, sizeof question->why, "a batch of %d does not divide over %d GPUs",
+		         question->batch, question->gpus);
 		return;
 	}
 	for (int mbs = question->batch / replicas; mbs >= 1; mbs = mbs % 2 ? 0 : mbs / 2) {
@@ -87,8 +96,9 @@ static void ask_layout(const lk_jobs_request *jobs_request, int tp, struct quest
 		if (lk_predict(&request, &prediction, &err) != LK_OK)
 			lk_copy(question->why, sizeof question->why, lk_error_text(&err, text, sizeof text));
 		else if (!prediction->fits)
-			snprintf(question->why, sizeof question->why, "it does not fit on %d GPUs (a micro-batch of %d needs %.0f GiB)", question->gpus, mbs,
-			         prediction->peak_bytes / 1073741824.0);
+			snprintf(question->why, sizeof question->why,
+			         "it does not fit on %d GPUs (a micro-batch of %d needs %.0f GiB)",
+			         question->gpus, mbs, prediction->peak_bytes / 1073741824.0);
 		else if (prediction->samples_per_s > question->per_s)
 			question->per_s = prediction->samples_per_s;
 		lk_predict_free(prediction);
@@ -101,7 +111,8 @@ static lk_status ask(void *context, size_t job, lk_error *err) {
 	const lk_jobs_request *request = ((void **)context)[0];
 	struct question *question = &((questions *)((void **)context)[1])->at[job];
 	(void)err;
-	int least = question->kind->tp ? question->kind->tp : 1, most = question->kind->tp ? question->kind->tp : 8;
+	int least = question->kind->tp ? question->kind->tp : 1,
+		most = question->kind->tp ? question->kind->tp : 8;
 	for (int tp = least; tp <= most && question->per_s == 0; tp *= 2)
 		if (question->gpus % tp == 0) ask_layout(request, tp, question);
 	return LK_OK;
@@ -118,14 +129,16 @@ static int divisor_of(const lk_jobs_kind *kind) {
 	return (kind->tp ? kind->tp : 1) * (kind->pp ? kind->pp : 1);
 }
 
-/* Batches that a job may use on so many GPUs: powers of two times the least, the largest, the one asked for, each made a
- * multiple of the replicas. */
+/* Batches that a job may use on so many GPUs: powers of two times the least, the largest, the one
+ * asked for, each made a multiple of the replicas. */
 static int batches_of(const lk_listed_job *job, int gpus, int out[34]) {
 	int replicas = gpus / divisor_of(&job->kind), count = 0;
-	for (long long b = job->job.batch_min;; b = 2 * b > job->job.batch_max ? job->job.batch_max : 2 * b) {
+	for (long long b = job->job.batch_min;;
+	     b = 2 * b > job->job.batch_max ? job->job.batch_max : 2 * b) {
 		long long fits = b / replicas * replicas;
 		if (fits < job->job.batch_min) fits += replicas;
-		if (fits <= job->job.batch_max && (!count || out[count - 1] != fits)) out[count++] = (int)fits;
+		if (fits <= job->job.batch_max && (!count || out[count - 1] != fits))
+			out[count++] = (int)fits;
 		if (b == job->job.batch_max) return count;
 	}
 }
@@ -143,7 +156,8 @@ static lk_status add_job(questions *all, const lk_listed_job *job, lk_error *err
 		if (gpus < job->job.gpus_min || gpus % divisor_of(&job->kind)) continue;
 		int count = batches_of(job, gpus, batches);
 		for (int b = 0; b < count; b++) LK_TRY(add(all, &job->kind, gpus, batches[b], err));
-		if (job->job.batch % (gpus / divisor_of(&job->kind)) == 0) LK_TRY(add(all, &job->kind, gpus, job->job.batch, err));
+		if (job->job.batch % (gpus / divisor_of(&job->kind)) == 0)
+			LK_TRY(add(all, &job->kind, gpus, job->job.batch, err));
 	}
 	return LK_OK;
 }
@@ -154,13 +168,17 @@ static int compare_texts(const char *a, const char *b) {
 
 static int by_question(const void *a, const void *b) {
 	const struct question *x = a, *y = b;
-	const int numbers[][2] = {{x->kind->seq, y->kind->seq}, {x->kind->tp, y->kind->tp}, {x->kind->pp, y->kind->pp},
-	                          {x->gpus, y->gpus}, {x->batch, y->batch}};
+	const int numbers[][2] = {{x->kind->seq, y->kind->seq},
+	                          {x->kind->tp, y->kind->tp},
+	                          {x->kind->pp, y->kind->pp},
+	                          {x->gpus, y->gpus},
+	                          {x->batch, y->batch}};
 	int order = compare_texts(x->kind->model, y->kind->model);
 	if (!order) order = compare_texts(x->kind->dtype, y->kind->dtype);
 	if (!order) order = compare_texts(x->kind->zero, y->kind->zero);
 	if (!order) order = compare_texts(x->kind->recompute, y->kind->recompute);
-	for (int i = 0; !order && i < 5; i++) order = (numbers[i][0] > numbers[i][1]) - (numbers[i][0] < numbers[i][1]);
+	for (int i = 0; !order && i < 5; i++)
+		order = (numbers[i][0] > numbers[i][1]) - (numbers[i][0] < numbers[i][1]);
 	return order;
 }
 
@@ -172,7 +190,8 @@ static void keep_distinct(questions *all) {
 	all->count = kept;
 }
 
-static const struct question *find(const questions *all, const lk_listed_job *job, int gpus, int batch) {
+static const struct question *find(const questions *all, const lk_listed_job *job, int gpus,
+                                   int batch) {
 	struct question key = {.kind = &job->kind, .gpus = gpus, .batch = batch};
 	return !all->count ? NULL : bsearch(&key, all->at, all->count, sizeof *all->at, by_question);
 }
@@ -203,16 +222,21 @@ static bool is_measured(const measured_rates *measured, const char *model) {
 }
 
 /* Of the measured rates, those of the model that the job may use. */
-static void take_measured(const measured_rates *measured, lk_jobs_job *job, struct rate_list *free_batch, struct rate_list *fixed) {
+static void take_measured(const measured_rates *measured, lk_jobs_job *job,
+                          struct rate_list *free_batch, struct rate_list *fixed) {
 	for (size_t i = 0; i < measured->count; i++) {
 		const struct measured_rate *rate = &measured->at[i];
-		if (strcmp(rate->model, job->model) != 0 || rate->gpus < job->gpus_min || rate->gpus > job->gpus_max) continue;
-		if (rate->batch >= job->batch_min && rate->batch <= job->batch_max) keep_best(free_batch, rate->gpus, rate->batch, rate->per_s);
+		if (strcmp(rate->model, job->model) != 0 || rate->gpus < job->gpus_min ||
+		    rate->gpus > job->gpus_max)
+			continue;
+		if (rate->batch >= job->batch_min && rate->batch <= job->batch_max)
+			keep_best(free_batch, rate->gpus, rate->batch, rate->per_s);
 		if (rate->batch == job->batch) keep_best(fixed, rate->gpus, rate->batch, rate->per_s);
 	}
 }
 
-static void take_predicted(const questions *all, const lk_listed_job *job, struct rate_list *free_batch, struct rate_list *fixed) {
+static void take_predicted(const questions *all, const lk_listed_job *job,
+                           struct rate_list *free_batch, struct rate_list *fixed) {
 	/* The questions of a kind stand together, by GPUs, then by batch. */
 	for (int gpus = 1; gpus <= job->job.gpus_max; gpus = next_count(gpus)) {
 		int batches[34];
@@ -220,7 +244,8 @@ static void take_predicted(const questions *all, const lk_listed_job *job, struc
 		if (gpus < job->job.gpus_min || gpus % divisor_of(&job->kind)) continue;
 		int count = batches_of(job, gpus, batches);
 		for (int b = 0; b < count; b++)
-			if ((question = find(all, job, gpus, batches[b])) && question->per_s > 0) keep_best(free_batch, gpus, question->batch, question->per_s);
+			if ((question = find(all, job, gpus, batches[b])) && question->per_s > 0)
+				keep_best(free_batch, gpus, question->batch, question->per_s);
 		if (!(question = find(all, job, gpus, job->job.batch)) || question->per_s <= 0) continue;
 		keep_best(free_batch, gpus, question->batch, question->per_s);
 		keep_best(fixed, gpus, question->batch, question->per_s);
@@ -237,14 +262,18 @@ static void insert(struct rate_list *list, lk_jobs_rate rate) {
 }
 
 static lk_status cannot_run(const lk_listed_job *job, const char *why, lk_error *err) {
-	lk_fail(err, LK_ERR_INPUT, job->where, "job %.60s cannot run with a batch of %d on %d GPUs: %.200s", job->job.name, job->job.batch,
-	        job->job.gpus, why);
+	lk_fail(err, LK_ERR_INPUT, job->where,
+	        "job %.60s cannot run with a batch of %d on %d GPUs: %.200s", job->job.name,
+	        job->job.batch, job->job.gpus, why);
 	return lk_hint(err, "change gpus or batch, or give tp, pp, zero or recompute of the job");
 }
 
-static lk_status settle(const questions *all, const measured_rates *measured, lk_arena *arena, lk_listed_job *job, lk_error *err) {
-	size_t most = is_measured(measured, job->job.model) ? measured->count : 8 + (size_t)job->job.gpus_max / 8;
-	struct rate_list free_batch = {LK_ARRAY(arena, lk_jobs_rate, most + 1), 0}, fixed = {LK_ARRAY(arena, lk_jobs_rate, most + 1), 0};
+static lk_status settle(const questions *all, const measured_rates *measured, lk_arena *arena,
+                        lk_listed_job *job, lk_error *err) {
+	size_t most =
+		is_measured(measured, job->job.model) ? measured->count : 8 + (size_t)job->job.gpus_max / 8;
+	struct rate_list free_batch = {LK_ARRAY(arena, lk_jobs_rate, most + 1), 0},
+					 fixed = {LK_ARRAY(arena, lk_jobs_rate, most + 1), 0};
 	if (!free_batch.at || !fixed.at) return lk_oom(err);
 	const char *why = "no such rate was measured";
 	if (is_measured(measured, job->job.model)) {
@@ -268,11 +297,13 @@ static lk_status settle(const questions *all, const measured_rates *measured, lk
 
 /* ---- all of it ---- */
 
-static lk_status ask_all(const lk_jobs_request *request, questions *all, int *predictions, lk_error *err) {
+static lk_status ask_all(const lk_jobs_request *request, questions *all, int *predictions,
+                         lk_error *err) {
 	void *context[] = {(void *)request, all};
 	if (!all->count) return LK_OK;
 	if (!request->gpu) {
-		lk_fail(err, LK_ERR_INPUT, "--gpu", "is needed to predict how fast %.60s trains", all->at[0].kind->model);
+		lk_fail(err, LK_ERR_INPUT, "--gpu", "is needed to predict how fast %.60s trains",
+		        all->at[0].kind->model);
 		return lk_hint(err, "give a name of `lockstep devices`, or measured rates by --rates");
 	}
 	/* The calibration is read before threads are. */
@@ -283,8 +314,9 @@ static lk_status ask_all(const lk_jobs_request *request, questions *all, int *pr
 	return LK_OK;
 }
 
-static lk_status find_rates(const lk_jobs_request *request, lk_arena *arena, lk_job_list *list, questions *all,
-                            measured_rates *measured, int *predictions, lk_error *err) {
+static lk_status find_rates(const lk_jobs_request *request, lk_arena *arena, lk_job_list *list,
+                            questions *all, measured_rates *measured, int *predictions,
+                            lk_error *err) {
 	if (request->rates) LK_TRY(read_rates(request->rates, arena, measured, err));
 	if (measured->count) qsort(measured->at, measured->count, sizeof *measured->at, by_gpus);
 	for (size_t i = 0, limit = 4096; i < list->count; i++) {
@@ -296,12 +328,13 @@ static lk_status find_rates(const lk_jobs_request *request, lk_arena *arena, lk_
 	}
 	keep_distinct(all);
 	LK_TRY(ask_all(request, all, predictions, err));
-	for (size_t i = 0; i < list->count; i++) LK_TRY(settle(all, measured, arena, &list->at[i], err));
+	for (size_t i = 0; i < list->count; i++)
+		LK_TRY(settle(all, measured, arena, &list->at[i], err));
 	return LK_OK;
 }
 
-lk_status lk_jobs_find_rates(const lk_jobs_request *request, lk_arena *arena, lk_job_list *list, int *predictions,
-                             lk_error *err) {
+lk_status lk_jobs_find_rates(const lk_jobs_request *request, lk_arena *arena, lk_job_list *list,
+                             int *predictions, lk_error *err) {
 	questions all = {0};
 	measured_rates measured = {0};
 	lk_status status = find_rates(request, arena, list, &all, &measured, predictions, err);

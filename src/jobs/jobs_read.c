@@ -8,12 +8,28 @@
 #include "jobs/jobs.h"
 
 enum {
-	NAME, SUBMIT, MODEL, SAMPLES, BATCH, GPUS, NEEDED,
-	BATCH_MIN = NEEDED, BATCH_MAX, GPUS_MIN, GPUS_MAX, SEQ, TP, PP, DTYPE, ZERO, RECOMPUTE, COLUMNS,
+	NAME,
+	SUBMIT,
+	MODEL,
+	SAMPLES,
+	BATCH,
+	GPUS,
+	NEEDED,
+	BATCH_MIN = NEEDED,
+	BATCH_MAX,
+	GPUS_MIN,
+	GPUS_MAX,
+	SEQ,
+	TP,
+	PP,
+	DTYPE,
+	ZERO,
+	RECOMPUTE,
+	COLUMNS,
 };
 static const char *const columns[COLUMNS] = {
-	"job", "submit_h", "model", "samples", "batch", "gpus",
-	"batch_min", "batch_max", "gpus_min", "gpus_max", "seq", "tp", "pp", "dtype", "zero", "recompute",
+	"job",      "submit_h", "model", "samples", "batch", "gpus",  "batch_min", "batch_max",
+	"gpus_min", "gpus_max", "seq",   "tp",      "pp",    "dtype", "zero",      "recompute",
 };
 
 static lk_status empty(const lk_csv *csv, int column, lk_error *err) {
@@ -21,7 +37,8 @@ static lk_status empty(const lk_csv *csv, int column, lk_error *err) {
 }
 
 /* A whole number of a column; where it is empty or absent, `otherwise`. */
-static lk_status whole(const lk_csv *csv, const int *at, int column, long long high, int otherwise, int *out, lk_error *err) {
+static lk_status whole(const lk_csv *csv, const int *at, int column, long long high, int otherwise,
+                       int *out, lk_error *err) {
 	const char *text = lk_csv_field(csv, at[column]);
 	char where[256];
 	long long value;
@@ -33,7 +50,8 @@ static lk_status whole(const lk_csv *csv, const int *at, int column, long long h
 	return LK_OK;
 }
 
-static lk_status text_of(const lk_csv *csv, const int *at, int column, lk_arena *arena, const char **out, lk_error *err) {
+static lk_status text_of(const lk_csv *csv, const int *at, int column, lk_arena *arena,
+                         const char **out, lk_error *err) {
 	const char *text = lk_csv_field(csv, at[column]);
 	*out = NULL;
 	if (!*text && column < NEEDED) return empty(csv, column, err);
@@ -44,23 +62,28 @@ static lk_status text_of(const lk_csv *csv, const int *at, int column, lk_arena 
 static lk_status check_ranges(const lk_listed_job *listed_job, int gpus, lk_error *err) {
 	const lk_jobs_job *job = &listed_job->job;
 	if (job->gpus > gpus) {
-		lk_fail(err, LK_ERR_INPUT, listed_job->where, "job %.60s asks for %d GPUs of a cluster of %d", job->name, job->gpus, gpus);
-		return lk_hint(err, "it would never start; give it at most %d, or a larger cluster by --gpus", gpus);
+		lk_fail(err, LK_ERR_INPUT, listed_job->where,
+		        "job %.60s asks for %d GPUs of a cluster of %d", job->name, job->gpus, gpus);
+		return lk_hint(
+			err, "it would never start; give it at most %d, or a larger cluster by --gpus", gpus);
 	}
 	if (job->batch_min > job->batch || job->batch > job->batch_max) {
-		lk_fail(err, LK_ERR_INPUT, listed_job->where, "the batch %d of job %.60s is not between batch_min %d and batch_max %d", job->batch,
-		        job->name, job->batch_min, job->batch_max);
+		lk_fail(err, LK_ERR_INPUT, listed_job->where,
+		        "the batch %d of job %.60s is not between batch_min %d and batch_max %d",
+		        job->batch, job->name, job->batch_min, job->batch_max);
 		return lk_hint(err, "batch is what the job runs with when nothing is elastic");
 	}
 	if (job->gpus_min > job->gpus || job->gpus > job->gpus_max) {
-		lk_fail(err, LK_ERR_INPUT, listed_job->where, "the %d GPUs of job %.60s are not between gpus_min %d and gpus_max %d", job->gpus,
+		lk_fail(err, LK_ERR_INPUT, listed_job->where,
+		        "the %d GPUs of job %.60s are not between gpus_min %d and gpus_max %d", job->gpus,
 		        job->name, job->gpus_min, job->gpus_max);
 		return lk_hint(err, "gpus is what the job asks for when nothing is elastic");
 	}
 	return LK_OK;
 }
 
-static lk_status read_row(const lk_csv *csv, const int *at, int gpus, lk_arena *arena, lk_listed_job *listed_job, lk_error *err) {
+static lk_status read_row(const lk_csv *csv, const int *at, int gpus, lk_arena *arena,
+                          lk_listed_job *listed_job, lk_error *err) {
 	lk_jobs_job *job = &listed_job->job;
 	if (!(listed_job->where = lk_arena_strdup(arena, lk_csv_where(csv)))) return lk_oom(err);
 	LK_TRY(text_of(csv, at, NAME, arena, &job->name, err));
@@ -109,7 +132,8 @@ static lk_status add_row(void *context, const lk_csv *csv, const int *at, lk_err
 }
 
 lk_status lk_jobs_read(lk_stream *in, int gpus, lk_arena *arena, lk_job_list *out, lk_error *err) {
-	const lk_csv_table table = {columns, COLUMNS, NEEDED, "list of jobs", LK_JOBS_MOST, add_row, NULL};
+	const lk_csv_table table = {columns,      COLUMNS, NEEDED, "list of jobs",
+	                            LK_JOBS_MOST, add_row, NULL};
 	LK_TRY(lk_csv_read(in, &table, &(struct reading){gpus, arena, out}, err));
 	if (!out->count) return lk_fail(err, LK_ERR_INPUT, lk_stream_name(in), "holds no job");
 	qsort(out->at, out->count, sizeof *out->at, by_submission);
@@ -141,10 +165,14 @@ static void put_job(lk_sink *sink, const lk_listed_job *listed_job) {
 	put_text(sink, job->name);
 	lk_sink_printf(sink, ",%s,", lk_format_shortest(job->submit_s / 3600, hours, sizeof hours));
 	put_text(sink, job->model);
-	lk_sink_printf(sink, ",%s,%d,%d", lk_format_shortest(job->samples, samples, sizeof samples), job->batch, job->gpus);
-	put_if(sink, job->batch_min), put_if(sink, job->batch_max), put_if(sink, job->gpus_min), put_if(sink, job->gpus_max);
-	put_if(sink, listed_job->kind.seq), put_if(sink, listed_job->kind.tp), put_if(sink, listed_job->kind.pp);
-	const char *const texts[] = {listed_job->kind.dtype, listed_job->kind.zero, listed_job->kind.recompute};
+	lk_sink_printf(sink, ",%s,%d,%d", lk_format_shortest(job->samples, samples, sizeof samples),
+	               job->batch, job->gpus);
+	put_if(sink, job->batch_min), put_if(sink, job->batch_max), put_if(sink, job->gpus_min),
+		put_if(sink, job->gpus_max);
+	put_if(sink, listed_job->kind.seq), put_if(sink, listed_job->kind.tp),
+		put_if(sink, listed_job->kind.pp);
+	const char *const texts[] = {listed_job->kind.dtype, listed_job->kind.zero,
+	                             listed_job->kind.recompute};
 	for (int i = 0; i < 3; i++) lk_sink_printf(sink, ","), put_text(sink, texts[i]);
 	lk_sink_printf(sink, "\n");
 }

@@ -1,5 +1,6 @@
-/* jobs_simulate.c: a cluster in which jobs arrive, run at their rates, are changed by a policy, and end. Events are
- * arrivals, ends, and the moments from which a policy may change again. Ties go to the job that came first. */
+/* jobs_simulate.c: a cluster in which jobs arrive, run at their rates, are changed by a policy, and
+ * end. Events are arrivals, ends, and the moments from which a policy may change again. Ties go to
+ * the job that came first. */
 #include <math.h>
 #include <stdlib.h>
 
@@ -14,7 +15,7 @@ struct cluster {
 	int count;
 	size_t arrived;
 	double now_s, next_change_s;
-	bool stale;              /* something happened that the policy has not seen */
+	bool stale; /* something happened that the policy has not seen */
 	lk_allocator allocator;
 	lk_arena scratch;
 	const lk_jobs_rate **wanted;
@@ -49,7 +50,8 @@ static void pass_time(struct cluster *cluster, double until_s) {
 
 static void arrive(struct cluster *cluster) {
 	int job = (int)cluster->arrived++;
-	cluster->active[cluster->count++] = (lk_active_job){.job = job, .left = cluster->list->at[job].job.samples};
+	cluster->active[cluster->count++] =
+		(lk_active_job){.job = job, .left = cluster->list->at[job].job.samples};
 	cluster->courses[job] = (lk_jobs_course){.start_s = NAN, .end_s = NAN};
 	cluster->stale = true;
 }
@@ -76,7 +78,8 @@ static void change(struct cluster *cluster, lk_active_job *job, const lk_jobs_ra
 }
 
 static lk_status divide(struct cluster *cluster, lk_error *err) {
-	lk_jobs_moment moment = {cluster->request, cluster->list, cluster->active, cluster->count, &cluster->allocator, &cluster->scratch};
+	lk_jobs_moment moment = {cluster->request, cluster->list,       cluster->active,
+	                         cluster->count,   &cluster->allocator, &cluster->scratch};
 	LK_TRY(cluster->policy->divide(&moment, cluster->wanted, err));
 	lk_arena_free(&cluster->scratch);
 	int held = 0;
@@ -85,9 +88,11 @@ static lk_status divide(struct cluster *cluster, lk_error *err) {
 		held += cluster->active[i].now ? cluster->active[i].now->gpus : 0;
 	}
 	if (held > cluster->request->gpus)
-		return lk_fail(err, LK_ERR_INTERNAL, "jobs", "policy %s gave away %d of %d GPUs", cluster->policy->name, held, cluster->request->gpus);
+		return lk_fail(err, LK_ERR_INTERNAL, "jobs", "policy %s gave away %d of %d GPUs",
+		               cluster->policy->name, held, cluster->request->gpus);
 	cluster->stale = false;
-	if (cluster->policy->elastic) cluster->next_change_s = cluster->now_s + 60 * cluster->request->every_min;
+	if (cluster->policy->elastic)
+		cluster->next_change_s = cluster->now_s + 60 * cluster->request->every_min;
 	return LK_OK;
 }
 
@@ -95,7 +100,9 @@ static lk_status divide(struct cluster *cluster, lk_error *err) {
 static bool next_event(struct cluster *cluster) {
 	double end_s;
 	int first = first_end(cluster, &end_s);
-	double arrival_s = cluster->arrived < cluster->list->count ? cluster->list->at[cluster->arrived].job.submit_s : INFINITY;
+	double arrival_s = cluster->arrived < cluster->list->count
+	                       ? cluster->list->at[cluster->arrived].job.submit_s
+	                       : INFINITY;
 	double change_s = cluster->stale ? cluster->next_change_s : INFINITY;
 	double next_s = fmin(fmin(arrival_s, end_s), change_s);
 	if (isinf(next_s)) return false;
@@ -108,17 +115,22 @@ static bool next_event(struct cluster *cluster) {
 static lk_status run(struct cluster *cluster, lk_error *err) {
 	while (next_event(cluster)) {
 		/* Arrivals of one moment are seen together. */
-		while (cluster->arrived < cluster->list->count && cluster->list->at[cluster->arrived].job.submit_s <= cluster->now_s) arrive(cluster);
-		if (cluster->stale && (!cluster->policy->elastic || cluster->now_s >= cluster->next_change_s)) LK_TRY(divide(cluster, err));
+		while (cluster->arrived < cluster->list->count &&
+		       cluster->list->at[cluster->arrived].job.submit_s <= cluster->now_s)
+			arrive(cluster);
+		if (cluster->stale &&
+		    (!cluster->policy->elastic || cluster->now_s >= cluster->next_change_s))
+			LK_TRY(divide(cluster, err));
 	}
 	if (cluster->count)
-		return lk_fail(err, LK_ERR_INTERNAL, cluster->list->at[cluster->active[0].job].where, "policy %s never starts job %s", cluster->policy->name,
+		return lk_fail(err, LK_ERR_INTERNAL, cluster->list->at[cluster->active[0].job].where,
+		               "policy %s never starts job %s", cluster->policy->name,
 		               cluster->list->at[cluster->active[0].job].job.name);
 	return LK_OK;
 }
 
-lk_status lk_jobs_simulate(const lk_jobs_request *request, const lk_job_list *list, const lk_policy *policy,
-                           lk_jobs_course *courses, lk_error *err) {
+lk_status lk_jobs_simulate(const lk_jobs_request *request, const lk_job_list *list,
+                           const lk_policy *policy, lk_jobs_course *courses, lk_error *err) {
 	lk_arena arena = LK_ARENA_INIT;
 	struct cluster c = {.request = request, .list = list, .policy = policy, .courses = courses};
 	c.active = LK_ARRAY(&arena, lk_active_job, list->count + 1);

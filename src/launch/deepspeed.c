@@ -1,9 +1,11 @@
-/* deepspeed.c: DeepSpeed's configuration file (ds_config.json), by its documented keys. One table row per key: how it
- * is read, or why it does not matter. "auto", which HuggingFace's trainer fills in, leaves a field open.
+/* deepspeed.c: DeepSpeed's configuration file (ds_config.json), by its documented keys. One table
+ * row per key: how it is read, or why it does not matter. "auto", which HuggingFace's trainer fills
+ * in, leaves a field open.
  *
- *     train_batch_size = train_micro_batch_size_per_gpu * gradient_accumulation_steps * data-parallel ranks,
- * of which any one may be missing; where two are, the accumulation is 1. Defaults that a file leaves out are
- * DeepSpeed's: stage 0, overlap_comm only with stage 3, buckets of 5e8 elements. */
+ *     train_batch_size = train_micro_batch_size_per_gpu * gradient_accumulation_steps *
+ * data-parallel ranks, of which any one may be missing; where two are, the accumulation is 1.
+ * Defaults that a file leaves out are DeepSpeed's: stage 0, overlap_comm only with stage 3, buckets
+ * of 5e8 elements. */
 #include "launch/launch.h"
 
 #include <math.h>
@@ -13,7 +15,9 @@
 #include "base/text.h"
 #include "model/layout/job.h"
 
-enum { PATH_BYTES = 96 };
+enum {
+	PATH_BYTES = 96
+};
 
 /* The file while it is read. */
 struct config {
@@ -21,14 +25,16 @@ struct config {
 	lk_job *job;
 	int batch, micro, steps, stage;
 	bool stage_open, bf16, fp16, dtype_open;
-	int overlap;              /* -1 not said */
-	double bucket;            /* elements */
+	int overlap;   /* -1 not said */
+	double bucket; /* elements */
 };
 
-static lk_status wrong(struct config *config, const lk_value *value, const char *path, const char *what) {
+static lk_status wrong(struct config *config, const lk_value *value, const char *path,
+                       const char *what) {
 	char where[256];
 	lk_arena *arena = config->r->arena;
-	const char *text = lk_arena_printf(arena, "%.200s:%d:%d", config->r->where, value->line, value->column);
+	const char *text =
+		lk_arena_printf(arena, "%.200s:%d:%d", config->r->where, value->line, value->column);
 	lk_copy(where, sizeof where, text != NULL ? text : config->r->where);
 	lk_fail(config->r->err, LK_ERR_INPUT, where, "%s: %s", path, what);
 	return lk_hint(config->r->err, "correct the value, or leave the key out");
@@ -42,16 +48,19 @@ static bool is_null(const lk_value *value) {
 	return value->kind == LK_JSON_NULL;
 }
 
-static lk_status whole(struct config *config, const lk_value *value, const char *path, int low, int high, int *out) {
+static lk_status whole(struct config *config, const lk_value *value, const char *path, int low,
+                       int high, int *out) {
 	if (is_auto(value) || is_null(value)) return LK_OK;
 	if (value->kind != LK_JSON_NUMBER || !(value->number >= low && value->number <= high) ||
-		value->number != floor(value->number))
-		return wrong(config, value, path, lk_arena_printf(config->r->arena, "no whole number in %d..%d", low, high));
+	    value->number != floor(value->number))
+		return wrong(config, value, path,
+		             lk_arena_printf(config->r->arena, "no whole number in %d..%d", low, high));
 	*out = (int)value->number;
 	return LK_OK;
 }
 
-static lk_status truth(struct config *config, const lk_value *value, const char *path, bool *out, bool *open) {
+static lk_status truth(struct config *config, const lk_value *value, const char *path, bool *out,
+                       bool *open) {
 	if (is_auto(value)) *open = true;
 	if (is_auto(value) || is_null(value)) return LK_OK;
 	if (value->kind != LK_JSON_TRUE && value->kind != LK_JSON_FALSE)
@@ -112,14 +121,18 @@ static lk_status read_lean_master(struct config *config, const lk_value *value, 
 static lk_status read_offload(struct config *config, const lk_value *value, const char *path) {
 	if (is_null(value) || is_auto(value)) return LK_OK;
 	if (value->kind != LK_JSON_STRING) return wrong(config, value, path, "no device");
-	config->job->offload_optimizer = strcmp(value->text, "cpu") == 0 || strcmp(value->text, "nvme") == 0;
-	return strcmp(value->text, "nvme") == 0 ? lk_launch_note(config->r, path, "storage is priced as the host's memory")
-											: LK_OK;
+	config->job->offload_optimizer =
+		strcmp(value->text, "cpu") == 0 || strcmp(value->text, "nvme") == 0;
+	return strcmp(value->text, "nvme") == 0
+	           ? lk_launch_note(config->r, path, "storage is priced as the host's memory")
+	           : LK_OK;
 }
 
-static lk_status read_offload_params(struct config *config, const lk_value *value, const char *path) {
+static lk_status read_offload_params(struct config *config, const lk_value *value,
+                                     const char *path) {
 	bool none = value->kind != LK_JSON_STRING || strcmp(value->text, "none") == 0;
-	return none ? LK_OK : lk_launch_note(config->r, path, "offloading of parameters is not modelled");
+	return none ? LK_OK
+	            : lk_launch_note(config->r, path, "offloading of parameters is not modelled");
 }
 
 static lk_status read_group(struct config *config, const lk_value *value, const char *path) {
@@ -129,8 +142,10 @@ static lk_status read_group(struct config *config, const lk_value *value, const 
 static lk_status read_hpz(struct config *config, const lk_value *value, const char *path) {
 	int size = 1;
 	LK_TRY(whole(config, value, path, 1, LK_JOB_GPUS, &size));
-	return size > 1 ? lk_launch_note(config->r, path, "a second copy of the parameters within the node is not modelled")
-					: LK_OK;
+	return size > 1
+	           ? lk_launch_note(config->r, path,
+	                            "a second copy of the parameters within the node is not modelled")
+	           : LK_OK;
 }
 
 static lk_status read_tp(struct config *config, const lk_value *value, const char *path) {
@@ -163,20 +178,25 @@ static lk_status read_optimizer(struct config *config, const lk_value *value, co
 	static const struct {
 		const char *part;
 		lk_optimizer optimizer;
-	} names[] = {{"lamb", LK_OPT_LAMB}, {"adafactor", LK_OPT_ADAFACTOR}, {"sgd", LK_OPT_SGD}, {"adam", LK_OPT_ADAM}};
+	} names[] = {{"lamb", LK_OPT_LAMB},
+	             {"adafactor", LK_OPT_ADAFACTOR},
+	             {"sgd", LK_OPT_SGD},
+	             {"adam", LK_OPT_ADAM}};
 	if (is_auto(value) || is_null(value)) return LK_OK;
 	if (value->kind != LK_JSON_STRING) return wrong(config, value, path, "no name");
 	for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
 		if (strcasestr(value->text, names[i].part) == NULL) continue;
 		config->job->optimizer = names[i].optimizer;
 		bool plain = strncasecmp(value->text, names[i].part, strlen(names[i].part)) == 0;
-		return plain ? LK_OK : lk_launch_note(config->r, path, "compressed communication of the optimizer is not modelled");
+		return plain ? LK_OK
+		             : lk_launch_note(config->r, path,
+		                              "compressed communication of the optimizer is not modelled");
 	}
 	return lk_launch_note(config->r, path, "it is priced as adam");
 }
 
 #define LOGGING "logging: not part of the step"
-#define RATE "values of the optimizer: do not change the step's work"
+#define RATE    "values of the optimizer: do not change the step's work"
 
 /* A path ends a subtree where `read` is NULL: all keys below it share the reason. */
 static const struct {
@@ -195,16 +215,21 @@ static const struct {
 	{"zero_optimization.mics_shard_size", read_group, NULL},
 	{"zero_optimization.zero_hpz_partition_size", read_hpz, NULL},
 	{"zero_optimization.contiguous_gradients", NULL, "gradients are counted as contiguous"},
-	{"zero_optimization.allgather_bucket_size", NULL, "gathers are priced as buckets of the reduction"},
+	{"zero_optimization.allgather_bucket_size", NULL,
+     "gathers are priced as buckets of the reduction"},
 	{"zero_optimization.allgather_partitions", NULL, "gathers are priced as all-gathers"},
 	{"zero_optimization.reduce_scatter", NULL, "reductions are priced as reduce-scatters"},
-	{"zero_optimization.round_robin_gradients", NULL, "the order of copies to the host is not modelled"},
+	{"zero_optimization.round_robin_gradients", NULL,
+     "the order of copies to the host is not modelled"},
 	{"zero_optimization.sub_group_size", NULL, "the grain of the optimizer's step is not modelled"},
 	{"zero_optimization.stage3_max_live_parameters", NULL, "parameters live for one unit ahead"},
 	{"zero_optimization.stage3_max_reuse_distance", NULL, "parameters live for one unit ahead"},
-	{"zero_optimization.stage3_prefetch_bucket_size", NULL, "parameters are fetched one unit ahead"},
-	{"zero_optimization.stage3_param_persistence_threshold", NULL, "small parameters are counted as sharded"},
-	{"zero_optimization.stage3_gather_16bit_weights_on_model_save", NULL, "checkpointing: not part of the step"},
+	{"zero_optimization.stage3_prefetch_bucket_size", NULL,
+     "parameters are fetched one unit ahead"},
+	{"zero_optimization.stage3_param_persistence_threshold", NULL,
+     "small parameters are counted as sharded"},
+	{"zero_optimization.stage3_gather_16bit_weights_on_model_save", NULL,
+     "checkpointing: not part of the step"},
 	{"zero_optimization.zero_quantized_weights", NULL, "quantised communication is not modelled"},
 	{"zero_optimization.zero_quantized_gradients", NULL, "quantised communication is not modelled"},
 	{"zero_optimization.offload_optimizer", NULL, "how the host's memory is used is not modelled"},
@@ -226,13 +251,23 @@ static const struct {
 	{"prescale_gradients", NULL, "does not change the step's work"},
 	{"gradient_predivide_factor", NULL, "does not change the step's work"},
 	{"sparse_gradients", NULL, "sparse gradients are not modelled"},
-	{"activation_checkpointing", NULL, "which layers are recomputed is said by the trainer's flags"},
-	{"steps_per_print", NULL, LOGGING}, {"wall_clock_breakdown", NULL, LOGGING}, {"dump_state", NULL, LOGGING},
-	{"tensorboard", NULL, LOGGING}, {"wandb", NULL, LOGGING}, {"csv_monitor", NULL, LOGGING}, {"comet", NULL, LOGGING},
-	{"comms_logger", NULL, LOGGING}, {"flops_profiler", NULL, LOGGING}, {"memory_breakdown", NULL, LOGGING},
+	{"activation_checkpointing", NULL,
+     "which layers are recomputed is said by the trainer's flags"},
+	{"steps_per_print", NULL, LOGGING},
+	{"wall_clock_breakdown", NULL, LOGGING},
+	{"dump_state", NULL, LOGGING},
+	{"tensorboard", NULL, LOGGING},
+	{"wandb", NULL, LOGGING},
+	{"csv_monitor", NULL, LOGGING},
+	{"comet", NULL, LOGGING},
+	{"comms_logger", NULL, LOGGING},
+	{"flops_profiler", NULL, LOGGING},
+	{"memory_breakdown", NULL, LOGGING},
 	{"zero_allow_untested_optimizer", NULL, "does not change the step's work"},
-	{"zero_force_ds_cpu_optimizer", NULL, "which code runs the offloaded optimizer is not modelled"},
-	{"checkpoint", NULL, "checkpointing: not part of the step"}, {"aio", NULL, "storage is not modelled"},
+	{"zero_force_ds_cpu_optimizer", NULL,
+     "which code runs the offloaded optimizer is not modelled"},
+	{"checkpoint", NULL, "checkpointing: not part of the step"},
+	{"aio", NULL, "storage is not modelled"},
 	{"elasticity", NULL, "the job is predicted with the GPUs that are given"},
 	{"data_efficiency", NULL, "data: does not change the step"},
 	{"curriculum_learning", NULL, "sequences are taken at full length"},
@@ -240,7 +275,8 @@ static const struct {
 	{"pipeline", NULL, "the number of stages is said by the trainer's flags"},
 };
 
-static lk_status read_object(struct config *config, const lk_value *object, const char *prefix, int depth);
+static lk_status read_object(struct config *config, const lk_value *object, const char *prefix,
+                             int depth);
 
 /* The row of a path, else that of the nearest path above it that has a reason; -1: none. */
 static int find_key(const char *path) {
@@ -248,33 +284,39 @@ static int find_key(const char *path) {
 	for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
 		size_t length = strlen(keys[i].path);
 		if (strcmp(keys[i].path, path) == 0) return (int)i;
-		if (keys[i].read == NULL && strncmp(keys[i].path, path, length) == 0 && path[length] == '.') found = (int)i;
+		if (keys[i].read == NULL && strncmp(keys[i].path, path, length) == 0 && path[length] == '.')
+			found = (int)i;
 	}
 	return found;
 }
 
-static lk_status read_member(struct config *config, const char *path, const lk_value *value, int depth) {
+static lk_status read_member(struct config *config, const char *path, const lk_value *value,
+                             int depth) {
 	int key = find_key(path);
 	if (value->kind == LK_JSON_OBJECT && depth < 3 &&
-		(key < 0 || strcmp(keys[key].path, path) != 0 || keys[key].read == NULL)) {
+	    (key < 0 || strcmp(keys[key].path, path) != 0 || keys[key].read == NULL)) {
 		if (value->count > 0) return read_object(config, value, path, depth + 1);
 		return LK_OK;
 	}
 	if (key >= 0 && keys[key].read != NULL) {
-		if (is_auto(value)) LK_TRY(lk_launch_note(config->r, path, "auto: the trainer's flags or the defaults say it"));
+		if (is_auto(value))
+			LK_TRY(lk_launch_note(config->r, path,
+			                      "auto: the trainer's flags or the defaults say it"));
 		return keys[key].read(config, value, path);
 	}
 	return lk_launch_note(config->r, path, key >= 0 ? keys[key].reason : "unknown to lockstep");
 }
 
-static lk_status read_object(struct config *config, const lk_value *object, const char *prefix, int depth) {
+static lk_status read_object(struct config *config, const lk_value *object, const char *prefix,
+                             int depth) {
 	for (size_t i = 0; i < object->count; i++) {
 		bool last = true; /* of equal keys the last one counts */
 		for (size_t k = i + 1; k < object->count && object->count <= 1024; k++)
 			last &= strcmp(object->keys[i], object->keys[k]) != 0;
 		if (!last) continue;
-		const char *path = prefix[0] == '\0' ? object->keys[i]
-		                                     : lk_arena_printf(config->r->arena, "%s.%s", prefix, object->keys[i]);
+		const char *path =
+			prefix[0] == '\0' ? object->keys[i]
+							  : lk_arena_printf(config->r->arena, "%s.%s", prefix, object->keys[i]);
 		if (path == NULL) return lk_oom(config->r->err);
 		LK_TRY(read_member(config, path, &object->items[i], depth));
 	}
@@ -301,7 +343,8 @@ static lk_status finish(struct config *config) {
 	}
 	bool overlap = config->overlap >= 0 ? config->overlap : config->stage == 3;
 	job->overlap_grad_reduce = overlap ? LK_ON : LK_OFF;
-	job->overlap_param_gather = config->stage == 3 ? LK_ON : LK_OFF; /* stage 1 and 2 gather at the end of the step */
+	job->overlap_param_gather =
+		config->stage == 3 ? LK_ON : LK_OFF; /* stage 1 and 2 gather at the end of the step */
 	if (config->bf16 && config->fp16) {
 		lk_fail(config->r->err, LK_ERR_INPUT, config->r->where, "bf16 and fp16 are both enabled");
 		return lk_hint(config->r->err, "enable one of them");
@@ -313,7 +356,7 @@ static lk_status finish(struct config *config) {
 	bool wide = job->grad_reduce_fp32 == LK_ON || (job->dtype_said && job->dtype == LK_FP32);
 	if (config->bucket > 0) job->bucket_bytes = config->bucket * (wide ? 4 : 2);
 	lk_copy(job->stack, sizeof job->stack,
-			strncmp(job->stack, "megatron", 8) == 0 ? "megatron-deepspeed" : "deepspeed");
+	        strncmp(job->stack, "megatron", 8) == 0 ? "megatron-deepspeed" : "deepspeed");
 	return LK_OK;
 }
 
@@ -333,10 +376,14 @@ lk_status lk_deepspeed_stream(lk_reading *reading, lk_stream *in) {
 static int digit(char c) {
 	static const char letters[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789";
 	const char *at = c != '\0' ? strchr(letters, c) : NULL;
-	return at != NULL ? (int)(at - letters) : c == '-' || c == '+' ? 62 : c == '_' || c == '/' ? 63 : -1;
+	return at != NULL             ? (int)(at - letters)
+	       : c == '-' || c == '+' ? 62
+	       : c == '_' || c == '/' ? 63
+	                              : -1;
 }
 
-/* DeepSpeed takes a configuration as base64 in place of a file's name. NULL where the text is none, or memory is out. */
+/* DeepSpeed takes a configuration as base64 in place of a file's name. NULL where the text is none,
+ * or memory is out. */
 static char *inline_config(lk_arena *arena, const char *text, size_t *size) {
 	size_t length = strcspn(text, "=");
 	char *out = strlen(text) >= 8 ? lk_arena_alloc(arena, length + 1) : NULL;

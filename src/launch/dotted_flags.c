@@ -1,8 +1,10 @@
-/* dotted_flags.c: the two frameworks whose settings are paths with dots: NeMo 2.0's command line (trainer.strategy.
- * tensor_model_parallel_size=8, NVIDIA/NeMo, nemo/lightning/pytorch/strategies/megatron_strategy.py and megatron.core's
- * DistributedDataParallelConfig) and torchtitan (--parallelism.tensor_parallel_degree=8, pytorch/torchtitan,
- * torchtitan/config/job_config.py). One table; a row names the field of a job, reading and writing use the same one. The
- * network is named beside them: their own names stand for configurations that lockstep does not have. */
+/* dotted_flags.c: the two frameworks whose settings are paths with dots: NeMo 2.0's command line
+ * (trainer.strategy. tensor_model_parallel_size=8, NVIDIA/NeMo,
+ * nemo/lightning/pytorch/strategies/megatron_strategy.py and megatron.core's
+ * DistributedDataParallelConfig) and torchtitan (--parallelism.tensor_parallel_degree=8,
+ * pytorch/torchtitan, torchtitan/config/job_config.py). One table; a row names the field of a job,
+ * reading and writing use the same one. The network is named beside them: their own names stand for
+ * configurations that lockstep does not have. */
 #include <stdio.h>
 #include <string.h>
 
@@ -10,35 +12,45 @@
 #include "model/layout/job.h"
 #include "launch/launch.h"
 
-/* A value of theirs and what it is in lk_job_fields; the first pair of a value of ours is written. */
+/* A value of theirs and what it is in lk_job_fields; the first pair of a value of ours is written.
+ */
 struct pair {
 	const char *theirs, *ours;
 };
 
-static const struct pair truths[] = {{"true", "on"}, {"false", "off"}, {"True", "on"}, {"False", "off"}, {NULL, NULL}};
-static const struct pair bits[] = {{"true", "1"}, {"false", "0"}, {"True", "1"}, {"False", "0"}, {NULL, NULL}};
+static const struct pair truths[] = {
+	{"true", "on"}, {"false", "off"}, {"True", "on"}, {"False", "off"}, {NULL, NULL}};
+static const struct pair bits[] = {
+	{"true", "1"}, {"false", "0"}, {"True", "1"}, {"False", "0"}, {NULL, NULL}};
 static const struct pair nones[] = {{"null", "1"}, {"None", "1"}, {NULL, NULL}};
-static const struct pair granularities[] = {{"null", "none"}, {"full", "full"}, {"selective", "selective"}, {"None", "none"}, {NULL, NULL}};
-static const struct pair modes[] = {{"none", "none"}, {"full", "full"}, {"selective", "selective"}, {NULL, NULL}};
-static const struct pair optimizers[] = {{"true", "zero1"}, {"false", "none"}, {"True", "zero1"}, {"False", "none"}, {NULL, NULL}};
-static const struct pair reshards[] = {{"always", "zero3"}, {"never", "zero2"}, {"default", "zero3"}, {NULL, NULL}};
-static const struct pair schedules[] = {
-	{"1F1B", "1f1b"}, {"GPipe", "gpipe"}, {"Interleaved1F1B", "interleaved"}, {"ZBVZeroBubble", "zb-v"}, {NULL, NULL}};
+static const struct pair granularities[] = {
+	{"null", "none"}, {"full", "full"}, {"selective", "selective"}, {"None", "none"}, {NULL, NULL}};
+static const struct pair modes[] = {
+	{"none", "none"}, {"full", "full"}, {"selective", "selective"}, {NULL, NULL}};
+static const struct pair optimizers[] = {
+	{"true", "zero1"}, {"false", "none"}, {"True", "zero1"}, {"False", "none"}, {NULL, NULL}};
+static const struct pair reshards[] = {
+	{"always", "zero3"}, {"never", "zero2"}, {"default", "zero3"}, {NULL, NULL}};
+static const struct pair schedules[] = {{"1F1B", "1f1b"},
+                                        {"GPipe", "gpipe"},
+                                        {"Interleaved1F1B", "interleaved"},
+                                        {"ZBVZeroBubble", "zb-v"},
+                                        {NULL, NULL}};
 static const struct pair formats[] = {{"bfloat16", "bf16"}, {"float32", "fp32"}, {NULL, NULL}};
 
 struct path_row {
-	int dialect;             /* lk_dialect */
+	int dialect; /* lk_dialect */
 	const char *path;
-	const char *field;       /* in lk_job_fields; NULL: read and passed over */
-	const struct pair *values;      /* NULL: as it stands */
-	const char *reason;      /* why it is passed over */
-	bool pipeline;           /* only with several stages */
-	bool alias;              /* read only */
+	const char *field;         /* in lk_job_fields; NULL: read and passed over */
+	const struct pair *values; /* NULL: as it stands */
+	const char *reason;        /* why it is passed over */
+	bool pipeline;             /* only with several stages */
+	bool alias;                /* read only */
 };
 
 #define STRATEGY "trainer.strategy."
-#define NEMO LK_DIALECT_NEMO
-#define TITAN LK_DIALECT_TORCHTITAN
+#define NEMO     LK_DIALECT_NEMO
+#define TITAN    LK_DIALECT_TORCHTITAN
 
 static const struct path_row rows[] = {
 	{NEMO, STRATEGY "tensor_model_parallel_size", "tp", NULL, NULL, false, false},
@@ -48,7 +60,8 @@ static const struct path_row rows[] = {
 	{NEMO, STRATEGY "expert_model_parallel_size", "ep", NULL, NULL, false, false},
 	{NEMO, STRATEGY "expert_tensor_parallel_size", "etp", NULL, NULL, false, false},
 	{NEMO, STRATEGY "sequence_parallel", "sequence_parallel", truths, NULL, false, false},
-	{NEMO, STRATEGY "account_for_embedding_in_pipeline_split", "account_embedding", bits, NULL, true, false},
+	{NEMO, STRATEGY "account_for_embedding_in_pipeline_split", "account_embedding", bits, NULL,
+     true, false},
 	{NEMO, STRATEGY "account_for_loss_in_pipeline_split", "account_loss", bits, NULL, true, false},
 	{NEMO, STRATEGY "ddp.use_distributed_optimizer", "sharding", optimizers, NULL, false, false},
 	{NEMO, STRATEGY "ddp.overlap_grad_reduce", "overlap_grad_reduce", truths, NULL, false, false},
@@ -59,7 +72,8 @@ static const struct path_row rows[] = {
 	{NEMO, "data.seq_length", "seq", NULL, NULL, false, false},
 	{NEMO, "model.config.recompute_granularity", "recompute", granularities, NULL, false, false},
 	{NEMO, "model.config.recompute_num_layers", "recompute_layers", NULL, NULL, false, false},
-	{NEMO, "model.config.recompute_method", NULL, NULL, "block and uniform are told apart by the number of layers", false, false},
+	{NEMO, "model.config.recompute_method", NULL, NULL,
+     "block and uniform are told apart by the number of layers", false, false},
 	{NEMO, "model.config.tp_comm_overlap", "tp_overlap", truths, NULL, false, false},
 	{NEMO, "model.config.overlap_p2p_comm", "overlap_p2p", truths, NULL, true, false},
 	{NEMO, "optim.config.optimizer_cpu_offload", "offload_optimizer", bits, NULL, false, false},
@@ -69,14 +83,17 @@ static const struct path_row rows[] = {
 	{TITAN, "parallelism.pipeline_parallel_degree", "pp", NULL, NULL, false, false},
 	{TITAN, "parallelism.pipeline_parallel_schedule", "schedule", schedules, NULL, true, false},
 	{TITAN, "parallelism.pipeline_parallel_microbatch_size", "mbs", NULL, NULL, true, false},
-	{TITAN, "parallelism.pipeline_parallel_layers_per_stage", NULL, NULL, "the split over stages follows from their number", true, false},
+	{TITAN, "parallelism.pipeline_parallel_layers_per_stage", NULL, NULL,
+     "the split over stages follows from their number", true, false},
 	{TITAN, "parallelism.context_parallel_degree", "cp", NULL, NULL, false, false},
 	{TITAN, "parallelism.expert_parallel_degree", "ep", NULL, NULL, false, false},
 	{TITAN, "parallelism.expert_tensor_parallel_degree", "etp", NULL, NULL, false, false},
 	{TITAN, "parallelism.enable_async_tensor_parallel", "tp_overlap", truths, NULL, false, false},
 	{TITAN, "parallelism.fsdp_reshard_after_forward", "sharding", reshards, NULL, false, false},
-	{TITAN, "parallelism.data_parallel_shard_degree", NULL, NULL, "the rest of the GPUs is taken", false, false},
-	{TITAN, "parallelism.data_parallel_replicate_degree", NULL, NULL, "the rest of the GPUs is taken", false, false},
+	{TITAN, "parallelism.data_parallel_shard_degree", NULL, NULL, "the rest of the GPUs is taken",
+     false, false},
+	{TITAN, "parallelism.data_parallel_replicate_degree", NULL, NULL,
+     "the rest of the GPUs is taken", false, false},
 	{TITAN, "training.global_batch_size", "gbs", NULL, NULL, false, false},
 	{TITAN, "training.seq_len", "seq", NULL, NULL, false, false},
 	{TITAN, "training.mixed_precision_param", "dtype", formats, NULL, false, false},
@@ -98,13 +115,16 @@ static const lk_field *field_named(const char *name) {
 
 static const struct path_row *find(int dialect, const char *path, size_t length) {
 	for (const struct path_row *row = rows; row->path != NULL; row++)
-		if (row->dialect == dialect && strlen(row->path) == length && strncmp(row->path, path, length) == 0) return row;
+		if (row->dialect == dialect && strlen(row->path) == length &&
+		    strncmp(row->path, path, length) == 0)
+			return row;
 	return NULL;
 }
 
 bool lk_dotted_flag(int dialect, const char *path) {
 	size_t length = strcspn(path, "=");
-	static const char *const parts[] = {"trainer.num_nodes", "trainer.devices", "training.local_batch_size", NULL};
+	static const char *const parts[] = {"trainer.num_nodes", "trainer.devices",
+	                                    "training.local_batch_size", NULL};
 	for (int i = 0; parts[i] != NULL; i++)
 		if (strlen(parts[i]) == length && strncmp(parts[i], path, length) == 0) return true;
 	return find(dialect, path, length) != NULL;
@@ -119,44 +139,56 @@ static lk_status set_number(lk_reading *reading, const char *path, const char *v
 	return LK_OK;
 }
 
-static lk_status set_field(lk_reading *reading, lk_dotted *dotted, const struct path_row *row, const char *value) {
+static lk_status set_field(lk_reading *reading, lk_dotted *dotted, const struct path_row *row,
+                           const char *value) {
 	bool known;
 	for (const struct pair *pair = row->values; pair != NULL && pair->theirs != NULL; pair++)
 		if (strcmp(pair->theirs, value) == 0) value = pair->ours;
 	LK_TRY(lk_field_set(&dotted->job, row->field, strlen(row->field), value, &known, reading->err));
-	if (strcmp(row->path, "parallelism.pipeline_parallel_microbatch_size") == 0) dotted->micro = dotted->job.mbs;
+	if (strcmp(row->path, "parallelism.pipeline_parallel_microbatch_size") == 0)
+		dotted->micro = dotted->job.mbs;
 	return LK_OK;
 }
 
-lk_status lk_dotted_read(lk_reading *reading, lk_dotted *dotted, const char *path, const char *value) {
+lk_status lk_dotted_read(lk_reading *reading, lk_dotted *dotted, const char *path,
+                         const char *value) {
 	char name[96];
 	lk_copy(name, sizeof name, path);
-	if (strcmp(path, "trainer.num_nodes") == 0) return set_number(reading, path, value, &dotted->nodes);
-	if (strcmp(path, "trainer.devices") == 0) return set_number(reading, path, value, &dotted->devices);
-	if (strcmp(path, "training.local_batch_size") == 0) return set_number(reading, path, value, &dotted->local);
+	if (strcmp(path, "trainer.num_nodes") == 0)
+		return set_number(reading, path, value, &dotted->nodes);
+	if (strcmp(path, "trainer.devices") == 0)
+		return set_number(reading, path, value, &dotted->devices);
+	if (strcmp(path, "training.local_batch_size") == 0)
+		return set_number(reading, path, value, &dotted->local);
 	const struct path_row *row = find(dotted->dialect, path, strlen(path));
 	if (row == NULL) return lk_launch_note(reading, name, "unknown to lockstep");
 	if (row->field == NULL) return lk_launch_note(reading, name, row->reason);
 	return set_field(reading, dotted, row, value);
 }
 
-/* torchtitan's local batch is that of one forward and backward pass of all of a pipeline's micro-batches. */
+/* torchtitan's local batch is that of one forward and backward pass of all of a pipeline's
+ * micro-batches. */
 lk_status lk_dotted_finish(lk_reading *reading, lk_dotted *dotted, int *gpus) {
 	lk_job *job = &dotted->job;
 	if (dotted->local > 0 && dotted->micro == 0 && job->pp <= 1) job->mbs = dotted->local;
 	if (dotted->nodes > 0 || dotted->devices > 0) {
-		int64_t all = (int64_t)(dotted->nodes > 0 ? dotted->nodes : 1) * (dotted->devices > 0 ? dotted->devices : 1);
-		if (all > LK_JOB_GPUS) return lk_fail(reading->err, LK_ERR_INPUT, reading->where, "%lld ranks", (long long)all);
+		int64_t all = (int64_t)(dotted->nodes > 0 ? dotted->nodes : 1) *
+		              (dotted->devices > 0 ? dotted->devices : 1);
+		if (all > LK_JOB_GPUS)
+			return lk_fail(reading->err, LK_ERR_INPUT, reading->where, "%lld ranks",
+			               (long long)all);
 		*gpus = (int)all;
 	}
-	if (job->stack[0] == '\0') lk_copy(job->stack, sizeof job->stack, dotted->dialect == NEMO ? "nemo" : "torchtitan");
+	if (job->stack[0] == '\0')
+		lk_copy(job->stack, sizeof job->stack, dotted->dialect == NEMO ? "nemo" : "torchtitan");
 	return LK_OK;
 }
 
 /* ---- writing ---- */
 
 /* The value in their words; NULL where they have none for it, or memory is out. */
-static const char *theirs(lk_arena *arena, const struct path_row *row, const lk_field *field, const lk_job *job) {
+static const char *theirs(lk_arena *arena, const struct path_row *row, const lk_field *field,
+                          const lk_job *job) {
 	const char *value = lk_field_text(arena, field, job);
 	if (value == NULL || row->values == NULL) return value;
 	for (const struct pair *pair = row->values; pair->theirs != NULL; pair++)
@@ -174,29 +206,35 @@ static const char *spell(lk_arena *arena, int dialect, const char *path, const c
 	return lk_arena_printf(arena, dialect == NEMO ? "%s=%s" : "--%s=%s", path, value);
 }
 
-static bool put_row(lk_arena *arena, int dialect, const struct path_row *row, const lk_job *job, lk_words *words) {
+static bool put_row(lk_arena *arena, int dialect, const struct path_row *row, const lk_job *job,
+                    lk_words *words) {
 	const lk_field *field = row->field != NULL ? field_named(row->field) : NULL;
 	static const lk_job open;
 	if (field == NULL || row->alias || (row->pipeline && job->pp <= 1)) return true;
 	bool experts = strcmp(row->field, "ep") == 0 || strcmp(row->field, "etp") == 0;
 	if (experts && job->model.experts == 0) return true;
-	if (strcmp(row->field, "recompute_layers") == 0 && job->recompute != LK_RECOMPUTE_FULL) return true;
+	if (strcmp(row->field, "recompute_layers") == 0 && job->recompute != LK_RECOMPUTE_FULL)
+		return true;
 	if (field->kind == LK_FIELD_INT && lk_field_equal(field, job, &open)) return true;
 	const char *value = theirs(arena, row, field, job);
 	return value == NULL || put(words, spell(arena, dialect, row->path, value));
 }
 
-static bool put_launcher(lk_arena *arena, int dialect, const char *network, const lk_job *job, lk_words *words) {
+static bool put_launcher(lk_arena *arena, int dialect, const char *network, const lk_job *job,
+                         lk_words *words) {
 	int per_node = job->gpus < 8 ? job->gpus : 8;
 	while (job->gpus % per_node != 0) per_node--;
 	int nodes = job->gpus / per_node;
 	if (dialect == NEMO) {
-		bool ok = put(words, "nemo") && put(words, "llm") && put(words, "pretrain") && put(words, "--factory") && put(words, network);
+		bool ok = put(words, "nemo") && put(words, "llm") && put(words, "pretrain") &&
+		          put(words, "--factory") && put(words, network);
 		return ok && put(words, lk_arena_printf(arena, "trainer.num_nodes=%d", nodes)) &&
 		       put(words, lk_arena_printf(arena, "trainer.devices=%d", per_node));
 	}
-	return put(words, "torchrun") && put(words, lk_arena_printf(arena, "--nproc_per_node=%d", per_node)) &&
-	       put(words, lk_arena_printf(arena, "--nnodes=%d", nodes)) && put(words, "-m") && put(words, "torchtitan.train");
+	return put(words, "torchrun") &&
+	       put(words, lk_arena_printf(arena, "--nproc_per_node=%d", per_node)) &&
+	       put(words, lk_arena_printf(arena, "--nnodes=%d", nodes)) && put(words, "-m") &&
+	       put(words, "torchtitan.train");
 }
 
 /* NeMo's recipes are called after the network: llama31_405b. */
@@ -214,11 +252,14 @@ bool lk_dotted_write(lk_arena *arena, int dialect, const lk_job *job, lk_words *
 	for (const struct path_row *row = rows; row->path != NULL; row++)
 		if (row->dialect == dialect && !put_row(arena, dialect, row, job, words)) return false;
 	if (dialect == NEMO && job->recompute == LK_RECOMPUTE_FULL)
-		return put(words, lk_arena_printf(arena, "model.config.recompute_method=%s", job->recompute_layers > 0 ? "block" : "uniform"));
+		return put(words, lk_arena_printf(arena, "model.config.recompute_method=%s",
+		                                  job->recompute_layers > 0 ? "block" : "uniform"));
 	if (dialect == NEMO) return true;
 	int local = job->pp > 1 ? job->mbs * job->microbatches : job->mbs;
 	bool several = job->pp > 1 && job->vp > 1 && lk_job_layers(job) % (job->pp * job->vp) == 0;
-	if (several && !put(words, lk_arena_printf(arena, "--parallelism.pipeline_parallel_layers_per_stage=%d", lk_job_layers(job) / (job->pp * job->vp))))
+	if (several &&
+	    !put(words, lk_arena_printf(arena, "--parallelism.pipeline_parallel_layers_per_stage=%d",
+	                                lk_job_layers(job) / (job->pp * job->vp))))
 		return false;
 	return put(words, lk_arena_printf(arena, "--training.local_batch_size=%d", local));
 }

@@ -1,7 +1,8 @@
-/* launch.c: pasted launch lines: settings of the environment, launchers, the training program, its flags.
+/* launch.c: pasted launch lines: settings of the environment, launchers, the training program, its
+ * flags.
  *
- * A line is Megatron-LM's if its program is called pretrain_... or a flag stands in it that only Megatron-LM has; then
- * what the flags leave out is what Megatron-LM assumes. */
+ * A line is Megatron-LM's if its program is called pretrain_... or a flag stands in it that only
+ * Megatron-LM has; then what the flags leave out is what Megatron-LM assumes. */
 #include "launch/launch.h"
 
 #include <stdlib.h>
@@ -16,11 +17,11 @@ struct line {
 	lk_reading *r;
 	lk_launch_ranks ranks;
 	lk_megatron flags;
-	lk_words environment;       /* NAME=value in front of programs */
-	lk_job trainer;             /* what flags of another trainer say */
-	const char *deepspeed;      /* a config file */
+	lk_words environment;  /* NAME=value in front of programs */
+	lk_job trainer;        /* what flags of another trainer say */
+	const char *deepspeed; /* a config file */
 	bool program, any_flag, megatron;
-	lk_dotted dotted;           /* what NeMo's or torchtitan's settings say */
+	lk_dotted dotted; /* what NeMo's or torchtitan's settings say */
 	int max_connections;
 };
 
@@ -31,7 +32,8 @@ lk_status lk_launch_note(lk_reading *reading, const char *flag, const char *reas
 		size_t room = out->ignored_count == 0 ? 1 : 2 * (size_t)out->ignored_count;
 		lk_ignored *grown = LK_ARRAY(reading->arena, lk_ignored, room);
 		if (grown == NULL) return lk_oom(reading->err);
-		if (out->ignored_count > 0) memcpy(grown, out->ignored, (size_t)out->ignored_count * sizeof *grown);
+		if (out->ignored_count > 0)
+			memcpy(grown, out->ignored, (size_t)out->ignored_count * sizeof *grown);
 		out->ignored = grown;
 	}
 	char *copy = lk_arena_strdup(reading->arena, flag);
@@ -50,7 +52,8 @@ static lk_status read_setting(struct line *line, const lk_word *word) {
 	char *name = lk_arena_strndup(line->r->arena, word->text, length);
 	if (name == NULL || !lk_push(&line->environment)) return lk_oom(line->r->err);
 	*lk_last(&line->environment) = *word;
-	if (!ours && !queues) return lk_launch_note(line->r, name, "a setting of the environment: not modelled");
+	if (!ours && !queues)
+		return lk_launch_note(line->r, name, "a setting of the environment: not modelled");
 	if (word->unknown != NULL) {
 		lk_fail(line->r->err, LK_ERR_INPUT, line->r->where, "%s: %s", name, word->unknown);
 		return lk_hint(line->r->err, "write the value into the script");
@@ -71,7 +74,9 @@ static lk_status apply_settings(struct line *line) {
 		const char *name = line->environment.at[i].text + 9, *equals = strchr(name, '=');
 		bool known;
 		LK_TRY(lk_field_set(job, name, (size_t)(equals - name), equals + 1, &known, line->r->err));
-		if (!known) LK_TRY(lk_launch_note(line->r, line->environment.at[i].text, "no field of a job has this name"));
+		if (!known)
+			LK_TRY(lk_launch_note(line->r, line->environment.at[i].text,
+			                      "no field of a job has this name"));
 	}
 	if (line->max_connections > 0) job->max_connections = line->max_connections;
 	return LK_OK;
@@ -83,8 +88,9 @@ static lk_status read_program(struct line *line, const lk_word *word) {
 	static const struct {
 		const char *part;
 		lk_network network;
-	} scripts[] = {
-		{"pretrain_bert", LK_NET_ENCODER}, {"pretrain_t5", LK_NET_ENCDEC}, {"pretrain_vision", LK_NET_ENCODER}};
+	} scripts[] = {{"pretrain_bert", LK_NET_ENCODER},
+	               {"pretrain_t5", LK_NET_ENCDEC},
+	               {"pretrain_vision", LK_NET_ENCODER}};
 	const char *slash = strrchr(word->text, '/'), *name = slash != NULL ? slash + 1 : word->text;
 	line->program = true;
 	line->megatron = strncmp(name, "pretrain_", 9) == 0;
@@ -92,16 +98,19 @@ static lk_status read_program(struct line *line, const lk_word *word) {
 		if (strncmp(name, scripts[i].part, strlen(scripts[i].part)) == 0)
 			line->r->out->job->model.network = scripts[i].network;
 	if (strncmp(name, "pretrain_mamba", 14) != 0 && strncmp(name, "pretrain_retro", 14) != 0 &&
-		strncmp(name, "pretrain_ict", 12) != 0 && strncmp(name, "pretrain_hybrid", 15) != 0)
+	    strncmp(name, "pretrain_ict", 12) != 0 && strncmp(name, "pretrain_hybrid", 15) != 0)
 		return LK_OK;
-	lk_fail(line->r->err, LK_ERR_INPUT, line->r->where, "%s trains a network that is not modelled", name);
+	lk_fail(line->r->err, LK_ERR_INPUT, line->r->where, "%s trains a network that is not modelled",
+	        name);
 	return lk_hint(line->r->err, "decoders, encoders and encoder-decoders can be predicted");
 }
 
 /* ---- flags ---- */
 
-/* --deepspeed ds.json, --deepspeed_config ds.json; --deepspeed alone is the switch of a config that follows. */
-static lk_status read_deepspeed_flag(struct line *line, const char *name, const lk_word *words, size_t count, size_t *used) {
+/* --deepspeed ds.json, --deepspeed_config ds.json; --deepspeed alone is the switch of a config that
+ * follows. */
+static lk_status read_deepspeed_flag(struct line *line, const char *name, const lk_word *words,
+                                     size_t count, size_t *used) {
 	bool file = count > 0 && words[0].text[0] != '-';
 	*used = file;
 	if (!file && strcmp(name, "deepspeed") == 0) return LK_OK;
@@ -109,15 +118,18 @@ static lk_status read_deepspeed_flag(struct line *line, const char *name, const 
 		line->deepspeed = words[0].text;
 		return LK_OK;
 	}
-	lk_fail(line->r->err, LK_ERR_INPUT, line->r->where, "--%s: %s", name, file ? words[0].unknown : "the file is missing");
+	lk_fail(line->r->err, LK_ERR_INPUT, line->r->where, "--%s: %s", name,
+	        file ? words[0].unknown : "the file is missing");
 	return lk_hint(line->r->err, "write the path of the DeepSpeed config");
 }
 
 /* --parallelism.tensor_parallel_degree 8 */
-static lk_status read_titan_flag(struct line *line, const char *name, const lk_word *words, size_t count, size_t *used) {
+static lk_status read_titan_flag(struct line *line, const char *name, const lk_word *words,
+                                 size_t count, size_t *used) {
 	*used = count > 0 && words[0].text[0] != '-';
 	line->dotted.dialect = LK_DIALECT_TORCHTITAN;
-	if (*used > 0 && words[0].unknown == NULL) return lk_dotted_read(line->r, &line->dotted, name, words[0].text);
+	if (*used > 0 && words[0].unknown == NULL)
+		return lk_dotted_read(line->r, &line->dotted, name, words[0].text);
 	if (*used == 0) return lk_dotted_read(line->r, &line->dotted, name, "true");
 	lk_fail(line->r->err, LK_ERR_INPUT, line->r->where, "--%s: %s", name, words[0].unknown);
 	return lk_hint(line->r->err, "write the value into the script");
@@ -131,7 +143,8 @@ static lk_status read_nemo(struct line *line, const lk_word *words, size_t count
 		*used = 2;
 		return lk_launch_note(line->r, text, "the network is given with its own option");
 	}
-	if (text[0] == '-' || equals == NULL) return lk_launch_note(line->r, text, "a word of NeMo's command line: not part of the step");
+	if (text[0] == '-' || equals == NULL)
+		return lk_launch_note(line->r, text, "a word of NeMo's command line: not part of the step");
 	if (words[0].unknown != NULL) {
 		lk_fail(line->r->err, LK_ERR_INPUT, line->r->where, "%s: %s", text, words[0].unknown);
 		return lk_hint(line->r->err, "write the value into the script");
@@ -141,11 +154,14 @@ static lk_status read_nemo(struct line *line, const lk_word *words, size_t count
 	return lk_dotted_read(line->r, &line->dotted, path, equals + 1);
 }
 
-static lk_status read_named(struct line *line, const char *name, const lk_word *words, size_t count, size_t *used) {
+static lk_status read_named(struct line *line, const char *name, const lk_word *words, size_t count,
+                            size_t *used) {
 	if (strcmp(name, "deepspeed") == 0 || strcmp(name, "deepspeed_config") == 0)
 		return read_deepspeed_flag(line, name, words, count, used);
-	if (lk_dotted_flag(LK_DIALECT_TORCHTITAN, name)) return read_titan_flag(line, name, words, count, used);
-	if (lk_trainer_flag(name)) return lk_trainer_read(line->r, &line->trainer, name, words, count, used);
+	if (lk_dotted_flag(LK_DIALECT_TORCHTITAN, name))
+		return read_titan_flag(line, name, words, count, used);
+	if (lk_trainer_flag(name))
+		return lk_trainer_read(line->r, &line->trainer, name, words, count, used);
 	return lk_megatron_read(line->r, &line->flags, name, words, count, used);
 }
 
@@ -175,10 +191,13 @@ static lk_status read_flags(struct line *line, const lk_word *words, size_t coun
 			LK_TRY(read_nemo(line, word, count - i, &used));
 		} else if (word->unknown != NULL && word->text[0] != '-') {
 			if (!word->empty_if_unset) {
-				lk_fail(line->r->err, LK_ERR_INPUT, line->r->where, "%s, and flags may be in it", word->unknown);
+				lk_fail(line->r->err, LK_ERR_INPUT, line->r->where, "%s, and flags may be in it",
+				        word->unknown);
 				return lk_hint(line->r->err, "write its text into the script");
 			}
-			LK_TRY(lk_launch_note(line->r, word->text, lk_arena_printf(line->r->arena, "%s: taken as empty", word->unknown)));
+			LK_TRY(lk_launch_note(
+				line->r, word->text,
+				lk_arena_printf(line->r->arena, "%s: taken as empty", word->unknown)));
 		} else if (word->text[0] == '-' && word->text[strspn(word->text, "-")] != '\0') {
 			LK_TRY(read_flag(line, word, count - i, &used));
 		} else if (word->text[0] != '\0') {
@@ -193,9 +212,11 @@ static lk_status read_words(struct line *line, const lk_word *words, size_t coun
 static lk_status read_inner_script(struct line *line, const lk_word *text) {
 	lk_words words = {0};
 	lk_reading *reading = line->r;
-	if (reading->depth >= 8) return lk_fail(reading->err, LK_ERR_INPUT, reading->where, "shells are nested too deeply");
+	if (reading->depth >= 8)
+		return lk_fail(reading->err, LK_ERR_INPUT, reading->where, "shells are nested too deeply");
 	reading->depth++;
-	lk_status status = lk_script_words(reading, text->text, strlen(text->text), &line->environment, &words, &line->ranks);
+	lk_status status = lk_script_words(reading, text->text, strlen(text->text), &line->environment,
+	                                   &words, &line->ranks);
 	if (status == LK_OK) status = read_words(line, words.at, words.count);
 	lk_vec_free(&words);
 	reading->depth--;
@@ -224,8 +245,10 @@ static lk_status read_words(struct line *line, const lk_word *words, size_t coun
 			break;
 		}
 		size_t length = strlen(text);
-		if (length > 3 && strcmp(text + length - 3, ".py") == 0) LK_TRY(read_program(line, &words[i]));
-		else if (text[0] != '\0') LK_TRY(lk_launch_note(line->r, text, "a word that is no launcher and no program"));
+		if (length > 3 && strcmp(text + length - 3, ".py") == 0)
+			LK_TRY(read_program(line, &words[i]));
+		else if (text[0] != '\0')
+			LK_TRY(lk_launch_note(line->r, text, "a word that is no launcher and no program"));
 		i++;
 	}
 	return read_flags(line, words + i, count - i);
@@ -234,8 +257,9 @@ static lk_status read_words(struct line *line, const lk_word *words, size_t coun
 static lk_status count_gpus(struct line *line) {
 	const lk_launch_ranks *ranks = &line->ranks;
 	int64_t nodes = ranks->nodes > 0 ? ranks->nodes : 1;
-	int64_t gpus =
-		ranks->total > 0 ? ranks->total : nodes * (ranks->per_node > 0 ? ranks->per_node : ranks->tasks_per_node);
+	int64_t gpus = ranks->total > 0
+	                   ? ranks->total
+	                   : nodes * (ranks->per_node > 0 ? ranks->per_node : ranks->tasks_per_node);
 	if (gpus > LK_JOB_GPUS) {
 		lk_fail(line->r->err, LK_ERR_INPUT, line->r->where, "%lld ranks", (long long)gpus);
 		return lk_hint(line->r->err, "at most %d are read", LK_JOB_GPUS);
@@ -248,9 +272,8 @@ static lk_status finish_line(struct line *line) {
 	lk_reading *reading = line->r;
 	if (!line->program && !line->any_flag) {
 		lk_fail(reading->err, LK_ERR_INPUT, reading->where, "no training program and no flags");
-		return lk_hint(
-			reading->err,
-			"paste the whole line, for instance torchrun --nproc_per_node 8 pretrain_gpt.py --num-layers 32 ...");
+		return lk_hint(reading->err, "paste the whole line, for instance torchrun --nproc_per_node "
+		                             "8 pretrain_gpt.py --num-layers 32 ...");
 	}
 	LK_TRY(count_gpus(line));
 	if (line->dotted.dialect != 0) {
@@ -267,7 +290,8 @@ static lk_status finish_line(struct line *line) {
 	return apply_settings(line);
 }
 
-static lk_status read_line(lk_reading *reading, const lk_word *words, size_t count, const lk_launch_ranks *batch) {
+static lk_status read_line(lk_reading *reading, const lk_word *words, size_t count,
+                           const lk_launch_ranks *batch) {
 	struct line l = {.r = reading};
 	if (batch != NULL) l.ranks = *batch;
 	reading->out->job = LK_NEW(reading->arena, lk_job);
@@ -279,10 +303,12 @@ static lk_status read_line(lk_reading *reading, const lk_word *words, size_t cou
 	return status;
 }
 
-lk_status lk_launch_read(lk_arena *arena, int count, const char *const *words, const char *where, lk_launch *out,
-						 lk_error *err) {
-	lk_reading r = {.arena = arena, .where = where != NULL ? where : "launch line", .out = out, .err = err};
-	if (count < 0 || count > LK_LAUNCH_WORDS) return lk_fail(err, LK_ERR_INPUT, r.where, "%d words", count);
+lk_status lk_launch_read(lk_arena *arena, int count, const char *const *words, const char *where,
+                         lk_launch *out, lk_error *err) {
+	lk_reading r = {
+		.arena = arena, .where = where != NULL ? where : "launch line", .out = out, .err = err};
+	if (count < 0 || count > LK_LAUNCH_WORDS)
+		return lk_fail(err, LK_ERR_INPUT, r.where, "%d words", count);
 	*out = (lk_launch){0};
 	lk_word *list = LK_ARRAY(arena, lk_word, (size_t)count + 1);
 	if (list == NULL) return lk_oom(err);
@@ -294,12 +320,13 @@ bool lk_launch_has_flag(const char *name) {
 	return lk_megatron_flag(name) != NULL;
 }
 
-lk_status lk_launch_text(lk_arena *arena, const char *text, size_t size, const char *name, lk_launch *out,
-						 lk_error *err) {
+lk_status lk_launch_text(lk_arena *arena, const char *text, size_t size, const char *name,
+                         lk_launch *out, lk_error *err) {
 	lk_reading r = {.arena = arena, .where = name, .out = out, .err = err};
 	lk_words words = {0};
 	lk_launch_ranks batch = {0};
-	if (size > LK_LAUNCH_BYTES) return lk_fail(err, LK_ERR_INPUT, name, "a script of more than 4 MiB");
+	if (size > LK_LAUNCH_BYTES)
+		return lk_fail(err, LK_ERR_INPUT, name, "a script of more than 4 MiB");
 	char *copy = lk_arena_strndup(arena, text, size);
 	if (copy == NULL) return lk_oom(err);
 	if (strlen(copy) != size) {

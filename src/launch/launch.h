@@ -1,5 +1,5 @@
-/* launch.h: what the readers of launch lines share: words, the flags of Megatron-LM as one struct, the fields of a job
- * by name. Private to the launch files of model/. */
+/* launch.h: what the readers of launch lines share: words, the flags of Megatron-LM as one struct,
+ * the fields of a job by name. Private to the launch files of model/. */
 #ifndef LK_MODEL_LAUNCH_H
 #define LK_MODEL_LAUNCH_H
 
@@ -8,27 +8,28 @@
 #include "model/layout/job.h"
 
 enum {
-	LK_LAUNCH_BYTES = 1 << 22,  /* of a script or a config file */
-	LK_LAUNCH_WORDS = 1 << 16,  /* of a launch line */
+	LK_LAUNCH_BYTES = 1 << 22, /* of a script or a config file */
+	LK_LAUNCH_WORDS = 1 << 16, /* of a launch line */
 };
 
-/* A word of a launch line. Where the script does not say its text (an argument of the script, a variable of the
- * environment, the output of a command), `text` is how it is written and `unknown` says why, with the line. */
+/* A word of a launch line. Where the script does not say its text (an argument of the script, a
+ * variable of the environment, the output of a command), `text` is how it is written and `unknown`
+ * says why, with the line. */
 typedef struct lk_word {
 	const char *text;
 	const char *unknown;
-	bool empty_if_unset;    /* a variable that the script never sets: a shell takes it as nothing */
+	bool empty_if_unset; /* a variable that the script never sets: a shell takes it as nothing */
 } lk_word;
 typedef LK_VEC(lk_word) lk_words;
 
 /* What one reading carries along. */
 typedef struct lk_reading {
 	lk_arena *arena;
-	const char *where;      /* "train.sh", "launch line" */
+	const char *where; /* "train.sh", "launch line" */
 	lk_launch *out;
 	lk_error *err;
-	int depth;              /* of scripts inside scripts: eval, bash -c */
-	int line;               /* of the script, where the launch begins; 0: none */
+	int depth; /* of scripts inside scripts: eval, bash -c */
+	int line;  /* of the script, where the launch begins; 0: none */
 } lk_reading;
 
 /* launch.c */
@@ -42,48 +43,58 @@ typedef struct lk_launch_ranks {
 	int per_node, tasks_per_node, nodes, total; /* 0: not said */
 } lk_launch_ranks;
 typedef struct lk_launched {
-	size_t used;              /* words of the launcher, its target included where it is named below */
-	const lk_word *program;   /* the training program, NULL if another launcher follows */
-	const lk_word *script;    /* text of bash -c */
+	size_t used;            /* words of the launcher, its target included where it is named below */
+	const lk_word *program; /* the training program, NULL if another launcher follows */
+	const lk_word *script;  /* text of bash -c */
 } lk_launched;
 /* Reads the launcher that `words` begins with; used is 0 where the first word is none. */
-lk_status lk_launcher_read(lk_reading *reading, const lk_word *words, size_t count, lk_launch_ranks *ranks, lk_launched *out);
+lk_status lk_launcher_read(lk_reading *reading, const lk_word *words, size_t count,
+                           lk_launch_ranks *ranks, lk_launched *out);
 /* A line "#SBATCH ..." of a batch script, without that word. */
 lk_status lk_launcher_sbatch(lk_reading *reading, const char *line, lk_launch_ranks *ranks);
 /* NAME=value in front of a program. */
 bool lk_launch_setting(const lk_word *word);
 
-/* script.c: the words of the last launch command of a script, in *words (freed by the caller). `environment` (may be
- * NULL): NAME=value words that the script inherits. */
-lk_status lk_script_words(lk_reading *reading, const char *text, size_t size, const lk_words *environment, lk_words *words,
-                          lk_launch_ranks *batch);
+/* script.c: the words of the last launch command of a script, in *words (freed by the caller).
+ * `environment` (may be NULL): NAME=value words that the script inherits. */
+lk_status lk_script_words(lk_reading *reading, const char *text, size_t size,
+                          const lk_words *environment, lk_words *words, lk_launch_ranks *batch);
 
-/* megatron_flags.c, megatron.c: the flags of Megatron-LM. The embedded job holds what flags state one to one; the rest
- * is what needs a rule. */
+/* megatron_flags.c, megatron.c: the flags of Megatron-LM. The embedded job holds what flags state
+ * one to one; the rest is what needs a rule. */
 typedef struct lk_megatron {
 	lk_job job;
 	bool group_query, swiglu, geglu, bias_linear, qkv_bias, untie, latent, binary_head;
 	bool rotary, recompute_activations, moe_recompute;
 	bool fp16, bf16, grads_fp32, reduce_bf16;
-	bool sequence_parallel, overlap_grads, overlap_params, no_overlap_p2p, tp_overlap, expert_overlap;
+	bool sequence_parallel, overlap_grads, overlap_params, no_overlap_p2p, tp_overlap,
+		expert_overlap;
 	bool distributed_optimizer, megatron_fsdp, torch_fsdp2, fsdp2_keep;
 	bool cuda_graph, flash_attention, fused_loss, defer_head, deepep, balanced_experts, sft;
 	bool zero_bubble, zero_bubble_v;
-	int query_groups, extra_vocab, virtual_layers, max_positions, instances, relative_buckets, zero_stage;
+	int query_groups, extra_vocab, virtual_layers, max_positions, instances, relative_buckets,
+		zero_stage;
 	double bucket_params;
-	int normalization, positions, softmax, backend, implementation, strategy, optimizer, fp8, fp8_recipe, fp4;
-	int loss_impl, granularity, method, dispatcher, flex_backend, grads_dtype, params_dtype, moment_dtype, moment2_dtype,
-		graph_impl;
+	int normalization, positions, softmax, backend, implementation, strategy, optimizer, fp8,
+		fp8_recipe, fp4;
+	int loss_impl, granularity, method, dispatcher, flex_backend, grads_dtype, params_dtype,
+		moment_dtype, moment2_dtype, graph_impl;
 	const char *cp_type, *modules, *moe_freq, *window, *window_freq, *tokenizer, *tokenizer_model;
 	const char *layout, *rampup;
 	int recompute_count;
-	int stated;               /* flags that only Megatron-LM has: their names hold a '-' */
+	int stated; /* flags that only Megatron-LM has: their names hold a '-' */
 } lk_megatron;
 
 typedef enum lk_flag_kind {
-	LK_FLAG_INT, LK_FLAG_REAL, LK_FLAG_TEXT, LK_FLAG_LIST, LK_FLAG_CHOICE,
-	LK_FLAG_SET, LK_FLAG_CLEAR, /* switches */
-	LK_FLAG_IGNORED, LK_FLAG_REFUSED,
+	LK_FLAG_INT,
+	LK_FLAG_REAL,
+	LK_FLAG_TEXT,
+	LK_FLAG_LIST,
+	LK_FLAG_CHOICE,
+	LK_FLAG_SET,
+	LK_FLAG_CLEAR, /* switches */
+	LK_FLAG_IGNORED,
+	LK_FLAG_REFUSED,
 } lk_flag_kind;
 
 typedef struct lk_flag {
@@ -92,44 +103,49 @@ typedef struct lk_flag {
 	size_t offset;              /* in lk_megatron */
 	int low, high;              /* of INT */
 	const char *const *choices; /* of CHOICE */
-	const char *reason;         /* of IGNORED and REFUSED; of TEXT: why an unknown value does no harm */
-	bool alias;                 /* read only: another flag writes the field */
+	const char *reason; /* of IGNORED and REFUSED; of TEXT: why an unknown value does no harm */
+	bool alias;         /* read only: another flag writes the field */
 } lk_flag;
 
 extern const lk_flag lk_megatron_flags[];
 const lk_flag *lk_megatron_flag(const char *name); /* without dashes; NULL if unknown */
 void lk_megatron_init(lk_megatron *megatron);
 /* Reads one flag whose values are words[0..count); *used of them were its own. */
-lk_status lk_megatron_read(lk_reading *reading, lk_megatron *megatron, const char *name, const lk_word *words, size_t count,
-                           size_t *used);
+lk_status lk_megatron_read(lk_reading *reading, lk_megatron *megatron, const char *name,
+                           const lk_word *words, size_t count, size_t *used);
 /* Flags to job, by Megatron's rules, and back. `gpus` 0: not known. */
 lk_status lk_megatron_finish(lk_reading *reading, lk_megatron *megatron, int gpus);
 lk_status lk_megatron_from_job(lk_arena *arena, const lk_job *job, lk_megatron *out, lk_error *err);
 
-/* trainer_flags.c: flags of HuggingFace's trainer, used where none of Megatron-LM's own stand beside them. */
+/* trainer_flags.c: flags of HuggingFace's trainer, used where none of Megatron-LM's own stand
+ * beside them. */
 bool lk_trainer_flag(const char *name);
-lk_status lk_trainer_read(lk_reading *reading, lk_job *job, const char *name, const lk_word *words, size_t count,
-						  size_t *used);
+lk_status lk_trainer_read(lk_reading *reading, lk_job *job, const char *name, const lk_word *words,
+                          size_t count, size_t *used);
 void lk_trainer_finish(lk_job *job, bool bf16, bool fp16);
 
 /* dotted_flags.c: NeMo's and torchtitan's settings, which are paths with dots. */
 typedef struct lk_dotted {
-	int dialect;                /* lk_dialect; 0: none of them */
+	int dialect; /* lk_dialect; 0: none of them */
 	lk_job job;
 	int nodes, devices, local, micro;
 } lk_dotted;
 bool lk_dotted_flag(int dialect, const char *path); /* "path" or "path=value" */
-lk_status lk_dotted_read(lk_reading *reading, lk_dotted *dotted, const char *path, const char *value);
+lk_status lk_dotted_read(lk_reading *reading, lk_dotted *dotted, const char *path,
+                         const char *value);
 lk_status lk_dotted_finish(lk_reading *reading, lk_dotted *dotted, int *gpus);
-/* The job as words, without the network and what the dialect cannot say; false when memory is out. */
+/* The job as words, without the network and what the dialect cannot say; false when memory is out.
+ */
 bool lk_dotted_write(lk_arena *arena, int dialect, const lk_job *job, lk_words *words);
 
-/* A list expression of Python as Megatron takes it, "([0]*3+[1]*58)", or a whole number N: *every is N then, else 0 and
- * the elements are in list (at most `limit`). False if the text is neither. */
+/* A list expression of Python as Megatron takes it, "([0]*3+[1]*58)", or a whole number N: *every
+ * is N then, else 0 and the elements are in list (at most `limit`). False if the text is neither.
+ */
 bool lk_python_list(const char *text, int *every, int *list, int limit, int *count);
 
-/* job_fields.c: every field of a job that a launch line can carry, by name. Launch lines state them as environment
- * settings, LOCKSTEP_TASK=lora: harmless to the program that is started, and the only way for what no flag says. */
+/* job_fields.c: every field of a job that a launch line can carry, by name. Launch lines state them
+ * as environment settings, LOCKSTEP_TASK=lora: harmless to the program that is started, and the
+ * only way for what no flag says. */
 typedef enum lk_field_kind {
 	LK_FIELD_INT,
 	LK_FIELD_REAL,
@@ -139,12 +155,12 @@ typedef enum lk_field_kind {
 	LK_FIELD_SWITCH
 } lk_field_kind;
 typedef struct lk_field {
-	const char *name;           /* "lora_rank" */
+	const char *name; /* "lora_rank" */
 	lk_field_kind kind;
-	size_t offset, size;        /* in lk_job */
+	size_t offset, size; /* in lk_job */
 	const char *const *choices;
-	int first;                  /* value of choices[0] */
-	size_t said;                /* offset of the bool that it sets; 0: none */
+	int first;   /* value of choices[0] */
+	size_t said; /* offset of the bool that it sets; 0: none */
 } lk_field;
 
 extern const lk_field lk_job_fields[]; /* ends with name NULL */
@@ -153,7 +169,8 @@ bool lk_field_equal(const lk_field *field, const lk_job *a, const lk_job *b);
 const char *lk_field_text(lk_arena *arena, const lk_field *field, const lk_job *job);
 const char *lk_shell_quote(lk_arena *arena, const char *text);
 /* Handles "LOCKSTEP_NAME=value"; *known false if the name is no field. */
-lk_status lk_field_set(lk_job *job, const char *name, size_t length, const char *value, bool *known, lk_error *err);
+lk_status lk_field_set(lk_job *job, const char *name, size_t length, const char *value, bool *known,
+                       lk_error *err);
 
 /* deepspeed.c: a config applied to r->out->job. */
 lk_status lk_deepspeed_apply(lk_reading *reading, const char *path);

@@ -1,9 +1,9 @@
-/* launch_options.c: launchers and what their options say of GPUs: torchrun (torch.distributed.run), srun and sbatch,
- * mpirun, deepspeed, accelerate; programs that start another one (bash -c, nsys, numactl, containers) are passed
- * through.
+/* launch_options.c: launchers and what their options say of GPUs: torchrun (torch.distributed.run),
+ * srun and sbatch, mpirun, deepspeed, accelerate; programs that start another one (bash -c, nsys,
+ * numactl, containers) are passed through.
  *
- * Options that are not in the table are passed over, and so is a word that starts no program: it is the value of
- * one. */
+ * Options that are not in the table are passed over, and so is a word that starts no program: it is
+ * the value of one. */
 #include "launch/launch.h"
 
 #include <ctype.h>
@@ -28,46 +28,119 @@ static const struct {
 	const char *name;
 	launcher kind;
 } programs[] = {
-	{"torchrun", TORCHRUN}, {"srun", SLURM}, {"mpirun", MPI}, {"mpiexec", MPI}, {"mpiexec.hydra", MPI},
-	{"orterun", MPI}, {"prterun", MPI}, {"deepspeed", DEEPSPEED}, {"accelerate", ACCELERATE},
-	{"accelerate-launch", ACCELERATE}, {"torch.distributed.run", TORCHRUN}, {"torch.distributed.launch", TORCHRUN},
-	{"deepspeed.launcher.runner", DEEPSPEED}, {"accelerate.commands.launch", ACCELERATE}, {"env", WRAPPER},
-	{"nohup", WRAPPER}, {"exec", WRAPPER}, {"time", WRAPPER}, {"stdbuf", WRAPPER}, {"numactl", WRAPPER},
-	{"taskset", WRAPPER}, {"nice", WRAPPER}, {"timeout", WRAPPER}, {"nsys", WRAPPER}, {"ncu", WRAPPER},
-	{"singularity", WRAPPER}, {"apptainer", WRAPPER}, {"docker", WRAPPER}, {"podman", WRAPPER}, {"sudo", WRAPPER},
-	{"uv", WRAPPER}, {"xargs", WRAPPER}, {"bash", SHELL}, {"sh", SHELL}, {"zsh", SHELL},
+	{"torchrun", TORCHRUN},
+	{"srun", SLURM},
+	{"mpirun", MPI},
+	{"mpiexec", MPI},
+	{"mpiexec.hydra", MPI},
+	{"orterun", MPI},
+	{"prterun", MPI},
+	{"deepspeed", DEEPSPEED},
+	{"accelerate", ACCELERATE},
+	{"accelerate-launch", ACCELERATE},
+	{"torch.distributed.run", TORCHRUN},
+	{"torch.distributed.launch", TORCHRUN},
+	{"deepspeed.launcher.runner", DEEPSPEED},
+	{"accelerate.commands.launch", ACCELERATE},
+	{"env", WRAPPER},
+	{"nohup", WRAPPER},
+	{"exec", WRAPPER},
+	{"time", WRAPPER},
+	{"stdbuf", WRAPPER},
+	{"numactl", WRAPPER},
+	{"taskset", WRAPPER},
+	{"nice", WRAPPER},
+	{"timeout", WRAPPER},
+	{"nsys", WRAPPER},
+	{"ncu", WRAPPER},
+	{"singularity", WRAPPER},
+	{"apptainer", WRAPPER},
+	{"docker", WRAPPER},
+	{"podman", WRAPPER},
+	{"sudo", WRAPPER},
+	{"uv", WRAPPER},
+	{"xargs", WRAPPER},
+	{"bash", SHELL},
+	{"sh", SHELL},
+	{"zsh", SHELL},
 };
 
-typedef enum meaning { PER_NODE, NODES, TOTAL, TASKS_PER_NODE, LISTED, VALUE, ARGUMENT /* what is started */ } meaning;
+typedef enum meaning {
+	PER_NODE,
+	NODES,
+	TOTAL,
+	TASKS_PER_NODE,
+	LISTED,
+	VALUE,
+	ARGUMENT /* what is started */
+} meaning;
 
 static const struct {
 	int launchers;
 	const char *name;
 	meaning means;
 } options[] = {
-	{TORCHRUN, "nproc_per_node", PER_NODE}, {TORCHRUN, "nnodes", NODES}, {TORCHRUN, "node_rank", VALUE},
-	{TORCHRUN, "master_addr", VALUE}, {TORCHRUN, "master_port", VALUE}, {TORCHRUN, "rdzv_backend", VALUE},
-	{TORCHRUN, "rdzv_endpoint", VALUE}, {TORCHRUN, "rdzv_id", VALUE}, {TORCHRUN, "rdzv_conf", VALUE},
-	{TORCHRUN, "max_restarts", VALUE}, {TORCHRUN, "monitor_interval", VALUE}, {TORCHRUN, "start_method", VALUE},
-	{TORCHRUN, "role", VALUE}, {TORCHRUN, "log_dir", VALUE}, {TORCHRUN, "redirects", VALUE}, {TORCHRUN, "r", VALUE},
-	{TORCHRUN, "tee", VALUE}, {TORCHRUN, "t", VALUE}, {TORCHRUN, "local_addr", VALUE}, {TORCHRUN, "logs_specs", VALUE},
-	{TORCHRUN, "local_ranks_filter", VALUE}, {TORCHRUN, "local_ranks_stdout", VALUE},
-	{SLURM, "N", NODES}, {SLURM, "nodes", NODES}, {SLURM, "n", TOTAL}, {SLURM, "ntasks", TOTAL},
-	{SLURM, "ntasks_per_node", TASKS_PER_NODE}, {SLURM, "tasks_per_node", TASKS_PER_NODE},
+	{TORCHRUN, "nproc_per_node", PER_NODE},
+	{TORCHRUN, "nnodes", NODES},
+	{TORCHRUN, "node_rank", VALUE},
+	{TORCHRUN, "master_addr", VALUE},
+	{TORCHRUN, "master_port", VALUE},
+	{TORCHRUN, "rdzv_backend", VALUE},
+	{TORCHRUN, "rdzv_endpoint", VALUE},
+	{TORCHRUN, "rdzv_id", VALUE},
+	{TORCHRUN, "rdzv_conf", VALUE},
+	{TORCHRUN, "max_restarts", VALUE},
+	{TORCHRUN, "monitor_interval", VALUE},
+	{TORCHRUN, "start_method", VALUE},
+	{TORCHRUN, "role", VALUE},
+	{TORCHRUN, "log_dir", VALUE},
+	{TORCHRUN, "redirects", VALUE},
+	{TORCHRUN, "r", VALUE},
+	{TORCHRUN, "tee", VALUE},
+	{TORCHRUN, "t", VALUE},
+	{TORCHRUN, "local_addr", VALUE},
+	{TORCHRUN, "logs_specs", VALUE},
+	{TORCHRUN, "local_ranks_filter", VALUE},
+	{TORCHRUN, "local_ranks_stdout", VALUE},
+	{SLURM, "N", NODES},
+	{SLURM, "nodes", NODES},
+	{SLURM, "n", TOTAL},
+	{SLURM, "ntasks", TOTAL},
+	{SLURM, "ntasks_per_node", TASKS_PER_NODE},
+	{SLURM, "tasks_per_node", TASKS_PER_NODE},
 	{SLURM, "gpus_per_node", PER_NODE},
-	{SLURM, "gres", PER_NODE}, {SLURM, "G", TOTAL}, {SLURM, "gpus", TOTAL},
-	{MPI, "np", TOTAL}, {MPI, "n", TOTAL}, {MPI, "c", TOTAL}, {MPI, "N", TASKS_PER_NODE},
+	{SLURM, "gres", PER_NODE},
+	{SLURM, "G", TOTAL},
+	{SLURM, "gpus", TOTAL},
+	{MPI, "np", TOTAL},
+	{MPI, "n", TOTAL},
+	{MPI, "c", TOTAL},
+	{MPI, "N", TASKS_PER_NODE},
 	{MPI, "npernode", TASKS_PER_NODE},
 	{MPI, "ppn", TASKS_PER_NODE},
-	{DEEPSPEED, "num_gpus", PER_NODE}, {DEEPSPEED, "num_nodes", NODES}, {DEEPSPEED, "include", LISTED},
+	{DEEPSPEED, "num_gpus", PER_NODE},
+	{DEEPSPEED, "num_nodes", NODES},
+	{DEEPSPEED, "include", LISTED},
 	{DEEPSPEED, "i", LISTED},
-	{DEEPSPEED, "exclude", VALUE}, {DEEPSPEED, "e", VALUE}, {DEEPSPEED, "hostfile", VALUE}, {DEEPSPEED, "H", VALUE},
-	{DEEPSPEED, "master_port", VALUE}, {DEEPSPEED, "master_addr", VALUE}, {DEEPSPEED, "launcher", VALUE},
-	{DEEPSPEED, "launcher_args", VALUE}, {DEEPSPEED, "node_rank", VALUE}, {DEEPSPEED, "ssh_port", VALUE},
+	{DEEPSPEED, "exclude", VALUE},
+	{DEEPSPEED, "e", VALUE},
+	{DEEPSPEED, "hostfile", VALUE},
+	{DEEPSPEED, "H", VALUE},
+	{DEEPSPEED, "master_port", VALUE},
+	{DEEPSPEED, "master_addr", VALUE},
+	{DEEPSPEED, "launcher", VALUE},
+	{DEEPSPEED, "launcher_args", VALUE},
+	{DEEPSPEED, "node_rank", VALUE},
+	{DEEPSPEED, "ssh_port", VALUE},
 	{DEEPSPEED, "autotuning", VALUE},
 	{ACCELERATE, "num_processes", TOTAL},
-	{PYTHON, "W", VALUE}, {PYTHON, "X", VALUE}, {PYTHON, "m", ARGUMENT},
-	{SHELL, "c", ARGUMENT}, {SHELL, "lc", ARGUMENT}, {SHELL, "ec", ARGUMENT}, {SHELL, "xc", ARGUMENT},
+	{PYTHON, "W", VALUE},
+	{PYTHON, "X", VALUE},
+	{PYTHON, "m", ARGUMENT},
+	{SHELL, "c", ARGUMENT},
+	{SHELL, "lc", ARGUMENT},
+	{SHELL, "ec", ARGUMENT},
+	{SHELL, "xc", ARGUMENT},
 	{SHELL, "o", VALUE},
 };
 
@@ -86,7 +159,8 @@ static int program(const char *word) {
 	const char *base = base_name(word);
 	for (size_t i = 0; i < sizeof programs / sizeof *programs; i++)
 		if (strcmp(base, programs[i].name) == 0) return programs[i].kind;
-	if (strncmp(base, "python", 6) == 0 && strspn(base + 6, "0123456789.") == strlen(base + 6)) return PYTHON;
+	if (strncmp(base, "python", 6) == 0 && strspn(base + 6, "0123456789.") == strlen(base + 6))
+		return PYTHON;
 	return 0;
 }
 
@@ -96,7 +170,8 @@ bool lk_launch_nemo(const char *word) {
 
 bool lk_launch_starts(const char *word) {
 	int kind = program(word);
-	return lk_launch_nemo(word) || (kind != 0 && kind != WRAPPER && kind != SHELL) || ends_with(word, ".py");
+	return lk_launch_nemo(word) || (kind != 0 && kind != WRAPPER && kind != SHELL) ||
+	       ends_with(word, ".py");
 }
 
 static lk_status unknown_value(lk_reading *reading, const char *option, const lk_word *value) {
@@ -105,15 +180,20 @@ static lk_status unknown_value(lk_reading *reading, const char *option, const lk
 }
 
 /* "8", "gpu:8", "gpu:h100:8", "h100:8", "1:4" (elastic, the most), "auto" (not said). */
-static lk_status read_count(lk_reading *reading, const char *option, const lk_word *value, bool fail, int *out) {
+static lk_status read_count(lk_reading *reading, const char *option, const lk_word *value,
+                            bool fail, int *out) {
 	if (value->unknown != NULL) return fail ? unknown_value(reading, option, value) : LK_OK;
-	const char *colon = strrchr(value->text, ':'), *number = colon != NULL ? colon + 1 : value->text;
+	const char *colon = strrchr(value->text, ':'),
+			   *number = colon != NULL ? colon + 1 : value->text;
 	if (!isdigit((unsigned char)*number)) return LK_OK;
 	long long count;
 	LK_TRY(lk_parse_int(number, 1, LK_JOB_GPUS, &count, option, reading->err));
 	*out = (int)count;
-	if (colon != NULL && isdigit((unsigned char)value->text[0]) && strtol(value->text, NULL, 10) != count)
-		return lk_launch_note(reading, option, "the number of nodes may change while the job runs; the largest is taken");
+	if (colon != NULL && isdigit((unsigned char)value->text[0]) &&
+	    strtol(value->text, NULL, 10) != count)
+		return lk_launch_note(
+			reading, option,
+			"the number of nodes may change while the job runs; the largest is taken");
 	return LK_OK;
 }
 
@@ -127,7 +207,8 @@ static void read_listed(const char *text, lk_launch_ranks *ranks) {
 	if (strchr(text, ':') != NULL) ranks->total = total;
 }
 
-static lk_status apply(lk_reading *reading, meaning means, const char *option, const lk_word *value, lk_launch_ranks *ranks) {
+static lk_status apply(lk_reading *reading, meaning means, const char *option, const lk_word *value,
+                       lk_launch_ranks *ranks) {
 	switch (means) {
 	case PER_NODE: return read_count(reading, option, value, true, &ranks->per_node);
 	case NODES: return read_count(reading, option, value, ranks->nodes == 0, &ranks->nodes);
@@ -155,16 +236,17 @@ static int find_option(int kind, const char *name, size_t length) {
 
 /* One option of a launcher as written: "--nnodes=4", "--nnodes 4", "-N4". */
 struct option {
-	int at;              /* in options, -1 unknown */
+	int at; /* in options, -1 unknown */
 	lk_word value;
-	bool needs_next;     /* the value is the next word */
+	bool needs_next; /* the value is the next word */
 };
 
 static struct option split_option(int kind, const lk_word *word) {
 	const char *name = word->text + strspn(word->text, "-"), *equals = strchr(name, '=');
 	size_t length = equals != NULL ? (size_t)(equals - name) : strlen(name);
-	struct option o = {.at = find_option(kind, name, length),
-				.value = {.text = equals != NULL ? equals + 1 : "", .unknown = word->unknown}};
+	struct option o = {
+		.at = find_option(kind, name, length),
+		.value = {.text = equals != NULL ? equals + 1 : "", .unknown = word->unknown}};
 	bool glued = o.at < 0 && word->text[1] != '-' && length > 1 && isdigit((unsigned char)name[1]);
 	if (glued) {
 		o.at = find_option(kind, name, 1);
@@ -174,16 +256,16 @@ static struct option split_option(int kind, const lk_word *word) {
 	return o;
 }
 
-/* Whether a word that is no option is what the launcher starts. torchrun, deepspeed and python know all their options;
- * with the others it may be the value of one that is not in the table. */
+/* Whether a word that is no option is what the launcher starts. torchrun, deepspeed and python know
+ * all their options; with the others it may be the value of one that is not in the table. */
 static bool is_target(int kind, const lk_word *word) {
 	if ((kind & (TORCHRUN | DEEPSPEED | PYTHON | SHELL)) != 0 || word->unknown != NULL) return true;
 	return program(word->text) != 0 || ends_with(word->text, ".py") || lk_launch_setting(word);
 }
 
 /* The options of one launcher; *used counts words. *argument: what python -m or bash -c starts. */
-static lk_status launcher_options(lk_reading *reading, int kind, const lk_word *words, size_t count, lk_launch_ranks *ranks,
-								  size_t *used, const lk_word **argument) {
+static lk_status launcher_options(lk_reading *reading, int kind, const lk_word *words, size_t count,
+                                  lk_launch_ranks *ranks, size_t *used, const lk_word **argument) {
 	size_t i = 0;
 	*argument = NULL;
 	for (; i < count && *argument == NULL; i++) {
@@ -209,7 +291,8 @@ lk_status lk_launcher_sbatch(lk_reading *reading, const char *line, lk_launch_ra
 	const lk_word *argument;
 	char *text = lk_arena_strdup(reading->arena, line), *save = NULL;
 	if (text == NULL) return lk_oom(reading->err);
-	for (char *at = strtok_r(text, " \t\r", &save); at != NULL && count < 8; at = strtok_r(NULL, " \t\r", &save))
+	for (char *at = strtok_r(text, " \t\r", &save); at != NULL && count < 8;
+	     at = strtok_r(NULL, " \t\r", &save))
 		words[count++] = (lk_word){.text = at};
 	return launcher_options(reading, SLURM, words, count, ranks, &used, &argument);
 }
@@ -220,7 +303,8 @@ bool lk_launch_setting(const lk_word *word) {
 	return n > 0 && !isdigit((unsigned char)word->text[0]) && word->text[n] == '=';
 }
 
-lk_status lk_launcher_read(lk_reading *reading, const lk_word *words, size_t count, lk_launch_ranks *ranks, lk_launched *out) {
+lk_status lk_launcher_read(lk_reading *reading, const lk_word *words, size_t count,
+                           lk_launch_ranks *ranks, lk_launched *out) {
 	const lk_word *argument;
 	size_t options_used;
 	int kind = count > 0 ? program(words[0].text) : 0;
@@ -230,19 +314,23 @@ lk_status lk_launcher_read(lk_reading *reading, const lk_word *words, size_t cou
 	LK_TRY(launcher_options(reading, kind, words + 1, count - 1, &own, &options_used, &argument));
 	out->used = 1 + options_used;
 	ranks->nodes = own.nodes;
-	if (own.per_node > 0 || own.total > 0) ranks->total = own.total; /* the inner launcher knows better */
+	if (own.per_node > 0 || own.total > 0)
+		ranks->total = own.total; /* the inner launcher knows better */
 	if (own.per_node > 0) ranks->per_node = own.per_node;
 	if (own.tasks_per_node > 0) ranks->tasks_per_node = own.tasks_per_node;
 	if (kind == SHELL) {
 		out->script = argument;
 		if (argument != NULL || out->used >= count) return LK_OK;
-		lk_fail(reading->err, LK_ERR_INPUT, reading->where, "the training is launched by another script, %s",
-				words[out->used].text);
+		lk_fail(reading->err, LK_ERR_INPUT, reading->where,
+		        "the training is launched by another script, %s", words[out->used].text);
 		return lk_hint(reading->err, "give that script");
 	}
 	if (argument != NULL && program(argument->text) == 0) out->program = argument;
-	if (argument != NULL && program(argument->text) != 0) out->used--; /* python -m torch.distributed.run */
-	bool direct = (kind & (TORCHRUN | DEEPSPEED | PYTHON)) != 0 && argument == NULL && out->used < count;
-	if (direct && !(kind != PYTHON && program(words[out->used].text) == PYTHON)) out->program = &words[out->used++];
+	if (argument != NULL && program(argument->text) != 0)
+		out->used--; /* python -m torch.distributed.run */
+	bool direct =
+		(kind & (TORCHRUN | DEEPSPEED | PYTHON)) != 0 && argument == NULL && out->used < count;
+	if (direct && !(kind != PYTHON && program(words[out->used].text) == PYTHON))
+		out->program = &words[out->used++];
 	return LK_OK;
 }

@@ -1,9 +1,10 @@
 /* launch_write.c: a job as a launch line of Megatron-LM.
  *
- * The flags come from the same table that reads them. What no flag can say (a schedule of another framework, LoRA, a
- * network outside Megatron's) is found by reading the flags back: every field that comes out different is written as a
- * setting LOCKSTEP_NAME=value in front of the line, which the started program does not notice. So reading the line
- * gives the job again, whatever the table lacks. */
+ * The flags come from the same table that reads them. What no flag can say (a schedule of another
+ * framework, LoRA, a network outside Megatron's) is found by reading the flags back: every field
+ * that comes out different is written as a setting LOCKSTEP_NAME=value in front of the line, which
+ * the started program does not notice. So reading the line gives the job again, whatever the table
+ * lacks. */
 #include "launch/launch.h"
 
 #include <stddef.h>
@@ -17,8 +18,8 @@ static void put_experts(lk_arena *arena, const lk_model *model, lk_megatron *meg
 	if (plain && model->moe_every > 1) {
 		megatron->moe_freq = lk_arena_printf(arena, "%d", model->moe_every);
 	} else if (!plain && model->moe_every <= 1 && model->dense_layers <= model->layers) {
-		megatron->moe_freq =
-			lk_arena_printf(arena, "([0]*%d+[1]*%d)", model->dense_layers, model->layers - model->dense_layers);
+		megatron->moe_freq = lk_arena_printf(arena, "([0]*%d+[1]*%d)", model->dense_layers,
+		                                     model->layers - model->dense_layers);
 	} else if (!plain) {
 		char *text = lk_arena_alloc(arena, 2 * (size_t)model->layers + 2), *at = text;
 		for (int i = 0; text != NULL && i < model->layers; i++) {
@@ -57,7 +58,8 @@ static void put_shape(lk_arena *arena, const lk_model *model, lk_megatron *megat
 	megatron->softmax = model->attention_sinks > 0;
 	megatron->binary_head = model->pooler || model->network != LK_NET_ENCODER;
 	if (model->window > 0) megatron->window = lk_arena_printf(arena, "%d,0", model->window);
-	if (model->window > 0 && model->full_every > 0) megatron->window_freq = lk_arena_printf(arena, "%d", model->full_every);
+	if (model->window > 0 && model->full_every > 0)
+		megatron->window_freq = lk_arena_printf(arena, "%d", model->full_every);
 	if (model->experts > 0) put_experts(arena, model, megatron);
 	else out->topk = start.job.model.topk;
 	if (model->image == 0) {
@@ -83,27 +85,33 @@ static void put_numbers(const lk_job *job, lk_megatron *megatron) {
 }
 
 static void put_modules(lk_arena *arena, const lk_job *job, lk_megatron *megatron) {
-	bool parts = job->recompute_norms || job->recompute_expert_activation || job->recompute_latent_up;
+	bool parts =
+		job->recompute_norms || job->recompute_expert_activation || job->recompute_latent_up;
 	if (!parts && !job->recompute_mlp) return;
 	if (job->recompute == LK_RECOMPUTE_FULL) return;
 	megatron->granularity = 2;
-	megatron->modules = lk_arena_printf(arena, "%s%s%s%s%s", job->recompute == LK_RECOMPUTE_SELECTIVE ? "core_attn" : "",
-	                             job->recompute_mlp ? " mlp" : "", job->recompute_norms ? " layernorm" : "",
-	                             job->recompute_expert_activation ? " moe_act" : "",
-	                             job->recompute_latent_up ? " mla_up_proj" : "");
+	megatron->modules = lk_arena_printf(
+		arena, "%s%s%s%s%s", job->recompute == LK_RECOMPUTE_SELECTIVE ? "core_attn" : "",
+		job->recompute_mlp ? " mlp" : "", job->recompute_norms ? " layernorm" : "",
+		job->recompute_expert_activation ? " moe_act" : "",
+		job->recompute_latent_up ? " mla_up_proj" : "");
 	if (megatron->modules != NULL) megatron->modules += megatron->modules[0] == ' ';
 }
 
 static void put_recompute(lk_arena *arena, const lk_job *job, lk_megatron *megatron) {
-	megatron->granularity = job->recompute == LK_RECOMPUTE_FULL ? 1 : job->recompute == LK_RECOMPUTE_SELECTIVE ? 2 : 0;
+	megatron->granularity = job->recompute == LK_RECOMPUTE_FULL        ? 1
+	                        : job->recompute == LK_RECOMPUTE_SELECTIVE ? 2
+	                                                                   : 0;
 	put_modules(arena, job, megatron);
 	if (job->recompute != LK_RECOMPUTE_FULL) return;
 	megatron->method = job->recompute_layers > 0 ? 2 : 1;
-	megatron->recompute_count = job->recompute_layers > 0 && job->vp > 0 ? job->recompute_layers / job->vp : 1;
+	megatron->recompute_count =
+		job->recompute_layers > 0 && job->vp > 0 ? job->recompute_layers / job->vp : 1;
 }
 
 static void put_switches(const lk_job *job, lk_megatron *megatron) {
-	static const int dispatchers[] = {[LK_DISPATCH_ALLTOALL] = 1, [LK_DISPATCH_ALLGATHER] = 0, [LK_DISPATCH_NODE] = 2};
+	static const int dispatchers[] = {
+		[LK_DISPATCH_ALLTOALL] = 1, [LK_DISPATCH_ALLGATHER] = 0, [LK_DISPATCH_NODE] = 2};
 	megatron->sequence_parallel = job->sequence_parallel == LK_ON;
 	megatron->cp_type = job->cp_kind == LK_CP_ALLGATHER ? "allgather" : "p2p";
 	bool fsdp = job->sharding >= LK_SHARD_ZERO2;
@@ -137,7 +145,8 @@ static void put_switches(const lk_job *job, lk_megatron *megatron) {
 	if (job->etp == job->tp) megatron->job.etp = 0;
 }
 
-lk_status lk_megatron_from_job(lk_arena *arena, const lk_job *job, lk_megatron *out, lk_error *err) {
+lk_status lk_megatron_from_job(lk_arena *arena, const lk_job *job, lk_megatron *out,
+                               lk_error *err) {
 	lk_megatron_init(out);
 	lk_model start = out->job.model;
 	out->job = *job;
@@ -146,8 +155,8 @@ lk_status lk_megatron_from_job(lk_arena *arena, const lk_job *job, lk_megatron *
 	put_numbers(job, out);
 	put_recompute(arena, job, out);
 	put_switches(job, out);
-	bool list = job->model.experts > 0 &&
-				(job->model.dense_layers > 0 || job->model.moe_offset > 0 || job->model.moe_every > 1);
+	bool list = job->model.experts > 0 && (job->model.dense_layers > 0 ||
+	                                       job->model.moe_offset > 0 || job->model.moe_every > 1);
 	return list && out->moe_freq == NULL ? lk_oom(err) : LK_OK;
 }
 
@@ -168,23 +177,28 @@ static void put(struct text *text, const char *word) {
 }
 
 /* A flag and its value; nothing where it says what Megatron-LM assumes anyway. */
-static void put_flag(struct text *text, const lk_flag *flag, const lk_megatron *megatron, const lk_megatron *start) {
-	const void *field = (const char *)megatron + flag->offset, *usual = (const char *)start + flag->offset;
+static void put_flag(struct text *text, const lk_flag *flag, const lk_megatron *megatron,
+                     const lk_megatron *start) {
+	const void *field = (const char *)megatron + flag->offset,
+			   *usual = (const char *)start + flag->offset;
 	int number = 0, usual_number = 0;
 	const char *value = NULL;
 	if (flag->alias || flag->kind == LK_FLAG_IGNORED || flag->kind == LK_FLAG_REFUSED) return;
 	switch (flag->kind) {
-	case LK_FLAG_SET: case LK_FLAG_CLEAR:
+	case LK_FLAG_SET:
+	case LK_FLAG_CLEAR:
 		if (*(const bool *)field == *(const bool *)usual) return;
 		break;
 	case LK_FLAG_REAL:
 		if (*(const double *)field == *(const double *)usual) return;
 		value = lk_arena_printf(text->arena, "%.17g", *(const double *)field);
 		break;
-	case LK_FLAG_TEXT: case LK_FLAG_LIST:
+	case LK_FLAG_TEXT:
+	case LK_FLAG_LIST:
 		value = *(const char *const *)field;
 		if (value == *(const char *const *)usual ||
-			(*(const char *const *)usual != NULL && strcmp(value, *(const char *const *)usual) == 0))
+		    (*(const char *const *)usual != NULL &&
+		     strcmp(value, *(const char *const *)usual) == 0))
 			return;
 		break;
 	default:
@@ -192,7 +206,8 @@ static void put_flag(struct text *text, const lk_flag *flag, const lk_megatron *
 		memcpy(&usual_number, usual, sizeof usual_number);
 		if (number == usual_number) return;
 		if (flag->kind == LK_FLAG_INT && (number < flag->low || number > flag->high)) return;
-		value = flag->kind == LK_FLAG_CHOICE ? flag->choices[number] : lk_arena_printf(text->arena, "%d", number);
+		value = flag->kind == LK_FLAG_CHOICE ? flag->choices[number]
+		                                     : lk_arena_printf(text->arena, "%d", number);
 		break;
 	}
 	put(text, lk_arena_printf(text->arena, "--%s", flag->name));
@@ -203,7 +218,8 @@ static void put_flag(struct text *text, const lk_flag *flag, const lk_megatron *
 	}
 	char *copy = lk_arena_strdup(text->arena, value), *save = NULL;
 	if (copy == NULL) text->failed = true;
-	for (char *at = copy != NULL ? strtok_r(copy, " ", &save) : NULL; at != NULL; at = strtok_r(NULL, " ", &save))
+	for (char *at = copy != NULL ? strtok_r(copy, " ", &save) : NULL; at != NULL;
+	     at = strtok_r(NULL, " ", &save))
 		put(text, at);
 }
 
@@ -226,7 +242,8 @@ static lk_status read_back(struct text *text, lk_job *out) {
 	const char **words = LK_ARRAY(text->arena, const char *, text->words.count + 1);
 	if (words == NULL) return LK_ERR_MEMORY;
 	for (size_t i = 0; i < text->words.count; i++) words[i] = text->words.at[i].text;
-	lk_status status = lk_launch_read(text->arena, (int)text->words.count, words, NULL, &back, NULL);
+	lk_status status =
+		lk_launch_read(text->arena, (int)text->words.count, words, NULL, &back, NULL);
 	if (status == LK_OK) *out = *back.job;
 	return status == LK_ERR_MEMORY ? status : LK_OK;
 }
@@ -237,15 +254,18 @@ static void put_setting(struct text *settings, const lk_field *field, const lk_j
 	for (const char *c = field->name; *c != '\0' && n + 1 < sizeof name; c++)
 		name[n++] = *c >= 'a' && *c <= 'z' ? (char)(*c - 32) : *c;
 	name[n] = '\0';
-	put(settings, lk_arena_printf(settings->arena, "LOCKSTEP_%s=%s", name, lk_field_text(settings->arena, field, job)));
+	put(settings, lk_arena_printf(settings->arena, "LOCKSTEP_%s=%s", name,
+	                              lk_field_text(settings->arena, field, job)));
 }
 
-/* Settings for the fields that reading the line gives back different. A setting can change what completing derives for
- * another field, so it goes on until nothing differs. */
-static lk_status put_settings(struct text *text, const lk_job *job, bool network, struct text *settings) {
+/* Settings for the fields that reading the line gives back different. A setting can change what
+ * completing derives for another field, so it goes on until nothing differs. */
+static lk_status put_settings(struct text *text, const lk_job *job, bool network,
+                              struct text *settings) {
 	lk_job raw = {0};
 	if (job->max_connections > 0)
-		put(settings, lk_arena_printf(text->arena, "CUDA_DEVICE_MAX_CONNECTIONS=%d", job->max_connections));
+		put(settings,
+		    lk_arena_printf(text->arena, "CUDA_DEVICE_MAX_CONNECTIONS=%d", job->max_connections));
 	LK_TRY(read_back(text, &raw));
 	raw.max_connections = job->max_connections;
 	for (bool differs = true; differs;) {
@@ -254,8 +274,11 @@ static lk_status put_settings(struct text *text, const lk_job *job, bool network
 		(void)lk_job_complete(&back, NULL, NULL); /* leaves it as it is where it cannot */
 		differs = false;
 		for (const lk_field *field = lk_job_fields; field->name != NULL; field++) {
-			bool said = field->said == 0 || *(const bool *)((const char *)&raw + field->said); /* 0 may be nothing said */
-			if (lk_field_equal(field, job, &back) || (said && lk_field_equal(field, job, &raw))) continue;
+			bool said =
+				field->said == 0 ||
+				*(const bool *)((const char *)&raw + field->said); /* 0 may be nothing said */
+			if (lk_field_equal(field, job, &back) || (said && lk_field_equal(field, job, &raw)))
+				continue;
 			if (!network && field->offset < offsetof(lk_job, model) + sizeof(lk_model)) continue;
 			memcpy((char *)&raw + field->offset, (const char *)job + field->offset, field->size);
 			if (field->said != 0) *(bool *)((char *)&raw + field->said) = true;
@@ -269,7 +292,8 @@ static lk_status put_settings(struct text *text, const lk_job *job, bool network
 /* Settings and launcher on the first line, then a line per flag. */
 static char *join(struct text *settings, struct text *line) {
 	size_t size = 1;
-	for (size_t i = 0; i < settings->words.count; i++) size += strlen(settings->words.at[i].text) + 1;
+	for (size_t i = 0; i < settings->words.count; i++)
+		size += strlen(settings->words.at[i].text) + 1;
 	for (size_t i = 0; i < line->words.count; i++) {
 		line->words.at[i].text = lk_shell_quote(line->arena, line->words.at[i].text);
 		if (line->words.at[i].text == NULL) return NULL;
@@ -277,7 +301,8 @@ static char *join(struct text *settings, struct text *line) {
 	}
 	char *out = lk_arena_alloc(line->arena, size), *at = out;
 	if (out == NULL) return NULL;
-	for (size_t i = 0; i < settings->words.count; i++) at += sprintf(at, "%s ", settings->words.at[i].text);
+	for (size_t i = 0; i < settings->words.count; i++)
+		at += sprintf(at, "%s ", settings->words.at[i].text);
 	bool program = false;
 	for (size_t i = 0; i < line->words.count; i++) {
 		const char *word = line->words.at[i].text;
@@ -293,12 +318,15 @@ static char *join(struct text *settings, struct text *line) {
 
 /* Bytes as base64 with the alphabet of URLs, in which DeepSpeed takes a configuration. */
 static char *base64(lk_arena *arena, const char *bytes, size_t size) {
-	static const char letters[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
+	static const char letters[] =
+		"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
 	char *out = lk_arena_alloc(arena, (size + 2) / 3 * 4 + 1), *at = out;
 	for (size_t i = 0; out != NULL && i < size; i += 3) {
 		unsigned long group = 0;
-		for (size_t k = 0; k < 3; k++) group = group << 8 | (i + k < size ? (unsigned char)bytes[i + k] : 0);
-		for (size_t k = 0; k < 4; k++) *at++ = i + k <= size ? letters[group >> (18 - 6 * k) & 63] : '=';
+		for (size_t k = 0; k < 3; k++)
+			group = group << 8 | (i + k < size ? (unsigned char)bytes[i + k] : 0);
+		for (size_t k = 0; k < 4; k++)
+			*at++ = i + k <= size ? letters[group >> (18 - 6 * k) & 63] : '=';
 	}
 	return out;
 }
@@ -306,12 +334,17 @@ static char *base64(lk_arena *arena, const char *bytes, size_t size) {
 /* What DeepSpeed has to know: batch, sharding, overlap, buckets, numbers. */
 static char *deepspeed_config(lk_arena *arena, const lk_job *job) {
 	double element = job->grad_reduce_fp32 == LK_ON || job->dtype <= LK_TF32 ? 4 : 2;
-	const char *offload = job->offload_optimizer ? ",\"offload_optimizer\":{\"device\":\"cpu\"}" : "";
-	const char *format = job->dtype == LK_FP16 ? ",\"fp16\":{\"enabled\":true}" : job->dtype > LK_FP16 ? ",\"bf16\":{\"enabled\":true}" : "";
+	const char *offload =
+		job->offload_optimizer ? ",\"offload_optimizer\":{\"device\":\"cpu\"}" : "";
+	const char *format = job->dtype == LK_FP16  ? ",\"fp16\":{\"enabled\":true}"
+	                     : job->dtype > LK_FP16 ? ",\"bf16\":{\"enabled\":true}"
+	                                            : "";
 	char *json = lk_arena_printf(arena,
-	                             "{\"train_batch_size\":%d,\"train_micro_batch_size_per_gpu\":%d,\"zero_optimization\":{\"stage\":%d,"
+	                             "{\"train_batch_size\":%d,\"train_micro_batch_size_per_gpu\":%d,"
+	                             "\"zero_optimization\":{\"stage\":%d,"
 	                             "\"overlap_comm\":%s,\"reduce_bucket_size\":%.0f%s}%s}",
-	                             job->gbs, job->mbs, (int)job->sharding, job->overlap_grad_reduce == LK_ON ? "true" : "false",
+	                             job->gbs, job->mbs, (int)job->sharding,
+	                             job->overlap_grad_reduce == LK_ON ? "true" : "false",
 	                             job->bucket_bytes / element, offload, format);
 	return json != NULL ? base64(arena, json, strlen(json)) : NULL;
 }
@@ -331,11 +364,13 @@ static bool put_line(struct text *line, lk_dialect dialect, const lk_job *job) {
 	if (dialect == LK_DIALECT_NEMO || dialect == LK_DIALECT_TORCHTITAN)
 		return lk_dotted_write(line->arena, (int)dialect, job, &line->words);
 	lk_megatron *megatron = LK_ARRAY(line->arena, lk_megatron, 2);
-	if (megatron == NULL || lk_megatron_from_job(line->arena, job, &megatron[0], NULL) != LK_OK) return false;
+	if (megatron == NULL || lk_megatron_from_job(line->arena, job, &megatron[0], NULL) != LK_OK)
+		return false;
 	lk_megatron_init(&megatron[1]);
 	if (dialect == LK_DIALECT_DEEPSPEED) put_deepspeed_launcher(line, job);
 	else put_launcher(line, job);
-	for (const lk_flag *flag = lk_megatron_flags; flag->name != NULL; flag++) put_flag(line, flag, &megatron[0], &megatron[1]);
+	for (const lk_flag *flag = lk_megatron_flags; flag->name != NULL; flag++)
+		put_flag(line, flag, &megatron[0], &megatron[1]);
 	if (dialect != LK_DIALECT_DEEPSPEED) return true;
 	put(line, "--deepspeed");
 	put(line, "--deepspeed_config");
@@ -347,7 +382,8 @@ char *lk_launch_write_for(lk_arena *arena, lk_dialect dialect, const lk_job *job
 	bool network = dialect == LK_DIALECT_MEGATRON || dialect == LK_DIALECT_DEEPSPEED;
 	struct text line = {.arena = arena}, settings = {.arena = arena};
 	char *out = NULL;
-	if (put_line(&line, dialect, job) && !line.failed && put_settings(&line, job, network, &settings) == LK_OK && !settings.failed)
+	if (put_line(&line, dialect, job) && !line.failed &&
+	    put_settings(&line, job, network, &settings) == LK_OK && !settings.failed)
 		out = join(&settings, &line);
 	lk_vec_free(&line.words);
 	lk_vec_free(&settings.words);

@@ -1,11 +1,11 @@
-/* megatron.c: what the flags of Megatron-LM mean together, after its validate_args (megatron/training/arguments.py),
- * and the flags that state a job.
+/* megatron.c: what the flags of Megatron-LM mean together, after its validate_args
+ * (megatron/training/arguments.py), and the flags that state a job.
  *
  *     ffn = 4 h; with --swiglu and unset: int(4 h * 2/3 / 64) * 64       kv_channels = h / heads
  *     groups of queries count only with --group-query-attention           moe ffn = ffn where unset
- *     vp = layers / pp / layers per virtual stage                         gbs = mbs * dp where unset
- *     bf16 without --grad-reduce-in-bf16: gradients are kept and reduced in fp32
- * Switches that are not given are off: the line says so by leaving them out. */
+ *     vp = layers / pp / layers per virtual stage                         gbs = mbs * dp where
+ * unset bf16 without --grad-reduce-in-bf16: gradients are kept and reduced in fp32 Switches that
+ * are not given are off: the line says so by leaving them out. */
 #include "launch/launch.h"
 
 #include <ctype.h>
@@ -14,16 +14,18 @@
 #include "base/text.h"
 #include "model/layout/job.h"
 
-enum { LIST_MOST = 10000 };
+enum {
+	LIST_MOST = 10000
+};
 
 void lk_megatron_init(lk_megatron *megatron) {
 	*megatron = (lk_megatron){.bias_linear = true,
-					   .binary_head = true,
-					   .query_groups = 1,
-					   .relative_buckets = 32,
-					   .instances = 1,
-					   .cp_type = "p2p",
-					   .zero_stage = -1};
+	                          .binary_head = true,
+	                          .query_groups = 1,
+	                          .relative_buckets = 32,
+	                          .instances = 1,
+	                          .cp_type = "p2p",
+	                          .zero_stage = -1};
 	megatron->job.tp = megatron->job.pp = megatron->job.cp = megatron->job.ep = 1;
 	megatron->job.vocab_multiple = 128;
 	megatron->job.attention_mask = true;
@@ -117,18 +119,23 @@ bool lk_python_list(const char *text, int *every, int *list, int limit, int *cou
 	return !p.wrong && *p.at == '\0';
 }
 
-static lk_status read_pattern(lk_reading *reading, const char *flag, const char *text, int layers, int *every, int **list) {
+static lk_status read_pattern(lk_reading *reading, const char *flag, const char *text, int layers,
+                              int *every, int **list) {
 	int count;
 	*list = LK_ARRAY(reading->arena, int, LIST_MOST);
 	if (*list == NULL) return lk_oom(reading->err);
-	if (lk_python_list(text, every, *list, LIST_MOST, &count) && (*every > 0 || count == layers)) return LK_OK;
-	lk_fail(reading->err, LK_ERR_INPUT, reading->where, "--%s: \"%s\" is neither a number nor a list of %d layers", flag, text,
-			layers);
-	return lk_hint(reading->err, "write for instance \"([0]*3+[1]*%d)\"", layers > 3 ? layers - 3 : 1);
+	if (lk_python_list(text, every, *list, LIST_MOST, &count) && (*every > 0 || count == layers))
+		return LK_OK;
+	lk_fail(reading->err, LK_ERR_INPUT, reading->where,
+	        "--%s: \"%s\" is neither a number nor a list of %d layers", flag, text, layers);
+	return lk_hint(reading->err, "write for instance \"([0]*3+[1]*%d)\"",
+	               layers > 3 ? layers - 3 : 1);
 }
 
-/* Which layers are mixtures of experts: `dense` first, then one in `every` of those with (i + offset) % every == 0. */
-static lk_status read_moe_layers(lk_reading *reading, const lk_megatron *megatron, lk_model *model) {
+/* Which layers are mixtures of experts: `dense` first, then one in `every` of those with (i +
+ * offset) % every == 0. */
+static lk_status read_moe_layers(lk_reading *reading, const lk_megatron *megatron,
+                                 lk_model *model) {
 	int *list, layers = model->layers, every;
 	model->dense_layers = model->moe_offset = 0;
 	model->moe_every = 1;
@@ -146,34 +153,40 @@ static lk_status read_moe_layers(lk_reading *reading, const lk_megatron *megatro
 	model->dense_layers = first;
 	for (int i = 0; i < layers; i++) {
 		if (lk_model_is_moe(model, i) == (list[i] != 0)) continue;
-		lk_fail(reading->err, LK_ERR_INPUT, reading->where, "--moe-layer-freq: layer %d breaks the period of %d", i,
-				model->moe_every);
-		return lk_hint(reading->err, "dense layers first and then one expert layer in every N can be predicted");
+		lk_fail(reading->err, LK_ERR_INPUT, reading->where,
+		        "--moe-layer-freq: layer %d breaks the period of %d", i, model->moe_every);
+		return lk_hint(reading->err,
+		               "dense layers first and then one expert layer in every N can be predicted");
 	}
 	return LK_OK;
 }
 
-/* "(128,0)" or "128,0": the tokens to the left. Full attention in one layer of N with --window-attn-skip-freq. */
+/* "(128,0)" or "128,0": the tokens to the left. Full attention in one layer of N with
+ * --window-attn-skip-freq. */
 static lk_status read_window(lk_reading *reading, const lk_megatron *megatron, lk_model *model) {
 	int *list, every;
 	if (megatron->window == NULL) return LK_OK;
 	const char *at = megatron->window + strspn(megatron->window, "( ");
 	char *end;
 	long width = strtol(at, &end, 10);
-	if (end == at || (*end != ',' && *end != '\0' && *end != ')') || width < -1 || width > 1 << 30) {
-		lk_fail(reading->err, LK_ERR_INPUT, reading->where, "--window-size: \"%s\" is no pair of numbers", megatron->window);
+	if (end == at || (*end != ',' && *end != '\0' && *end != ')') || width < -1 ||
+	    width > 1 << 30) {
+		lk_fail(reading->err, LK_ERR_INPUT, reading->where,
+		        "--window-size: \"%s\" is no pair of numbers", megatron->window);
 		return lk_hint(reading->err, "write for instance 128,0");
 	}
 	if (width <= 0) return LK_OK;
 	model->window = (int)width;
 	if (megatron->window_freq == NULL) return LK_OK;
-	LK_TRY(read_pattern(reading, "window-attn-skip-freq", megatron->window_freq, model->layers, &every, &list));
+	LK_TRY(read_pattern(reading, "window-attn-skip-freq", megatron->window_freq, model->layers,
+	                    &every, &list));
 	for (int i = 0; every == 0 && i < model->layers; i++)
 		if (list[i] == 0) every = i + 1;
 	model->full_every = every;
 	for (int i = 0; i < model->layers && strchr(megatron->window_freq, '[') != NULL; i++) {
 		if ((lk_model_window(model, i) == 0) == (list[i] == 0)) continue;
-		lk_fail(reading->err, LK_ERR_INPUT, reading->where, "--window-attn-skip-freq: layer %d breaks the period of %d", i, every);
+		lk_fail(reading->err, LK_ERR_INPUT, reading->where,
+		        "--window-attn-skip-freq: layer %d breaks the period of %d", i, every);
 		return lk_hint(reading->err, "one full layer in every N can be predicted");
 	}
 	return LK_OK;
@@ -181,47 +194,58 @@ static lk_status read_window(lk_reading *reading, const lk_megatron *megatron, l
 
 /* ---- shape ---- */
 
-/* Vocabularies of tokenizers that a flag names: those that Megatron-LM brings along, and the published vocabulary sizes
- * of model families (their config.json). */
+/* Vocabularies of tokenizers that a flag names: those that Megatron-LM brings along, and the
+ * published vocabulary sizes of model families (their config.json). */
 static const struct {
 	const char *name;
 	int vocab;
 } tokenizers[] = {
-	{"GPT2BPETokenizer", 50257}, {"BertWordPieceLowerCase", 30524}, {"BertWordPieceCase", 28996},
-	{"Llama2Tokenizer", 32000},
-	{"DeepSeek-V3", 129280}, {"DeepSeek-R1", 129280}, {"DeepSeek-V2", 102400}, {"Llama-3", 128256}, {"Llama-2", 32000},
-	{"Mixtral-8x7B", 32000}, {"Mixtral-8x22B", 32768}, {"Qwen3", 151936}, {"gpt-oss", 201088}, {"gpt2", 50257},
+	{"GPT2BPETokenizer", 50257},  {"BertWordPieceLowerCase", 30524},
+	{"BertWordPieceCase", 28996}, {"Llama2Tokenizer", 32000},
+	{"DeepSeek-V3", 129280},      {"DeepSeek-R1", 129280},
+	{"DeepSeek-V2", 102400},      {"Llama-3", 128256},
+	{"Llama-2", 32000},           {"Mixtral-8x7B", 32000},
+	{"Mixtral-8x22B", 32768},     {"Qwen3", 151936},
+	{"gpt-oss", 201088},          {"gpt2", 50257},
 };
 
 static int tokenizer_vocab(const lk_megatron *megatron) {
 	for (size_t i = 0; i < sizeof tokenizers / sizeof *tokenizers; i++) {
-		if (megatron->tokenizer != NULL && strcmp(megatron->tokenizer, tokenizers[i].name) == 0) return tokenizers[i].vocab;
-		if (megatron->tokenizer_model != NULL && strcasestr(megatron->tokenizer_model, tokenizers[i].name) != NULL)
+		if (megatron->tokenizer != NULL && strcmp(megatron->tokenizer, tokenizers[i].name) == 0)
+			return tokenizers[i].vocab;
+		if (megatron->tokenizer_model != NULL &&
+		    strcasestr(megatron->tokenizer_model, tokenizers[i].name) != NULL)
 			return tokenizers[i].vocab;
 	}
 	return 0;
 }
 
-static lk_status finish_attention(lk_reading *reading, const lk_megatron *megatron, lk_model *model) {
+static lk_status finish_attention(lk_reading *reading, const lk_megatron *megatron,
+                                  lk_model *model) {
 	if (megatron->group_query) model->kv_heads = megatron->query_groups;
 	if (model->kv_heads == 0) model->kv_heads = model->heads;
 	if (model->head_dim == 0) model->head_dim = model->hidden / model->heads;
-	if (model->head_dim == 0 || (megatron->job.model.head_dim == 0 && model->hidden % model->heads != 0)) {
-		lk_fail(reading->err, LK_ERR_INPUT, reading->where, "--hidden-size: %d does not divide by %d heads", model->hidden,
-				model->heads);
+	if (model->head_dim == 0 ||
+	    (megatron->job.model.head_dim == 0 && model->hidden % model->heads != 0)) {
+		lk_fail(reading->err, LK_ERR_INPUT, reading->where,
+		        "--hidden-size: %d does not divide by %d heads", model->hidden, model->heads);
 		return lk_hint(reading->err, "state --kv-channels");
 	}
 	model->attention = megatron->latent ? LK_ATTN_MLA : LK_ATTN_HEADS;
-	if (!megatron->latent) model->q_lora = model->kv_lora = model->qk_nope = model->qk_rope = model->v_dim = 0;
+	if (!megatron->latent)
+		model->q_lora = model->kv_lora = model->qk_nope = model->qk_rope = model->v_dim = 0;
 	model->attention_sinks = megatron->softmax == 1;
 	return read_window(reading, megatron, model);
 }
 
 static lk_status finish_mlp(lk_reading *reading, const lk_megatron *megatron, lk_model *model) {
 	model->gated = megatron->swiglu || megatron->geglu;
-	if (model->ffn == 0) model->ffn = megatron->swiglu ? (int)(4LL * model->hidden * 2 / 3 / 64) * 64 : 4 * model->hidden;
+	if (model->ffn == 0)
+		model->ffn =
+			megatron->swiglu ? (int)(4LL * model->hidden * 2 / 3 / 64) * 64 : 4 * model->hidden;
 	if (model->ffn == 0) {
-		lk_fail(reading->err, LK_ERR_INPUT, reading->where, "--hidden-size: %d is too small for a gated MLP", model->hidden);
+		lk_fail(reading->err, LK_ERR_INPUT, reading->where,
+		        "--hidden-size: %d is too small for a gated MLP", model->hidden);
 		return lk_hint(reading->err, "state --ffn-hidden-size");
 	}
 	if (model->experts == 0) {
@@ -245,14 +269,18 @@ static void finish_network(const lk_megatron *megatron, lk_model *model) {
 	model->tied = !megatron->untie;
 	model->context = megatron->max_positions > 0 ? megatron->max_positions : megatron->job.seq;
 	model->position_rows = rope ? 0 : model->context;
-	if (model->vocab == 0) model->vocab = megatron->job.padded_vocab > 0 ? megatron->job.padded_vocab : tokenizer_vocab(megatron);
+	if (model->vocab == 0)
+		model->vocab =
+			megatron->job.padded_vocab > 0 ? megatron->job.padded_vocab : tokenizer_vocab(megatron);
 	if (model->vocab > 0) model->vocab += megatron->extra_vocab;
 	model->relative_buckets = megatron->positions == 3 ? megatron->relative_buckets : 0;
 	bool vit = model->network == LK_NET_ENCODER && model->vocab == 0 && megatron->tokenizer == NULL;
 	if (!vit) model->image = model->patch = model->channels = 0;
 	if (vit) {
 		model->lm_head = model->tied = false;
-		model->context = model->patch > 0 ? (model->image / model->patch) * (model->image / model->patch) + 1 : 0;
+		model->context = model->patch > 0
+		                     ? (model->image / model->patch) * (model->image / model->patch) + 1
+		                     : 0;
 		model->position_rows = model->context;
 	} else if (model->network == LK_NET_ENCODER) {
 		model->token_types = 2;
@@ -260,7 +288,8 @@ static void finish_network(const lk_megatron *megatron, lk_model *model) {
 		model->head_transform = true;
 	}
 	model->head_bias = model->lm_head && model->network != LK_NET_DECODER;
-	if (model->network == LK_NET_ENCDEC && model->decoder_layers == 0) model->decoder_layers = model->layers;
+	if (model->network == LK_NET_ENCDEC && model->decoder_layers == 0)
+		model->decoder_layers = model->layers;
 	if (model->network != LK_NET_ENCDEC) model->decoder_layers = 0;
 }
 
@@ -273,8 +302,11 @@ static lk_status finish_model(lk_reading *reading, const lk_megatron *megatron, 
 	}
 	if (given < 3) {
 		lk_fail(reading->err, LK_ERR_INPUT, reading->where, "--%s is missing",
-		        model->layers == 0 ? "num-layers" : model->hidden == 0 ? "hidden-size" : "num-attention-heads");
-		return lk_hint(reading->err, "state layers, hidden size and heads, or none of them and a model");
+		        model->layers == 0   ? "num-layers"
+		        : model->hidden == 0 ? "hidden-size"
+		                             : "num-attention-heads");
+		return lk_hint(reading->err,
+		               "state layers, hidden size and heads, or none of them and a model");
 	}
 	lk_copy(model->name, sizeof model->name, "megatron");
 	LK_TRY(finish_attention(reading, megatron, model));
@@ -290,8 +322,8 @@ static lk_status finish_virtual(lk_reading *reading, const lk_megatron *megatron
 	if (megatron->layout != NULL) {
 		if (strlen(megatron->layout) >= sizeof job->pipeline_layout)
 			return lk_fail(reading->err, LK_ERR_INPUT, reading->where,
-						   "--pipeline-model-parallel-layout: longer than %zu characters",
-						   sizeof job->pipeline_layout - 1);
+			               "--pipeline-model-parallel-layout: longer than %zu characters",
+			               sizeof job->pipeline_layout - 1);
 		lk_copy(job->pipeline_layout, sizeof job->pipeline_layout, megatron->layout);
 		int places;
 		LK_TRY(lk_job_layout_places(job, &places, reading->err));
@@ -304,39 +336,45 @@ static lk_status finish_virtual(lk_reading *reading, const lk_megatron *megatron
 		return LK_OK;
 	}
 	lk_fail(reading->err, LK_ERR_INPUT, reading->where,
-			"--num-layers-per-virtual-pipeline-stage: %d layers on %d stages do not divide "
-			"into chunks of %d",
-			layers, pp, megatron->virtual_layers);
+	        "--num-layers-per-virtual-pipeline-stage: %d layers on %d stages do not divide "
+	        "into chunks of %d",
+	        layers, pp, megatron->virtual_layers);
 	char near[LK_JOB_NEAR];
-	if (layers % pp != 0) return lk_hint(reading->err, "nearest: %s stages", lk_near_divisors(near, pp, layers));
-	return lk_hint(reading->err, "nearest: %s", lk_near_divisors(near, megatron->virtual_layers, layers / pp));
+	if (layers % pp != 0)
+		return lk_hint(reading->err, "nearest: %s stages", lk_near_divisors(near, pp, layers));
+	return lk_hint(reading->err, "nearest: %s",
+	               lk_near_divisors(near, megatron->virtual_layers, layers / pp));
 }
 
 static void finish_schedule(const lk_megatron *megatron, lk_job *job) {
 	if (job->vp <= 1 || job->pp == 1) job->vp = megatron->zero_bubble_v ? 2 : 1;
-	job->schedule = megatron->zero_bubble_v ? LK_SCHED_ZB_V : megatron->zero_bubble ? LK_SCHED_ZB_H1
-	              : job->vp > 1 ? LK_SCHED_INTERLEAVED : LK_SCHED_1F1B;
+	job->schedule = megatron->zero_bubble_v ? LK_SCHED_ZB_V
+	                : megatron->zero_bubble ? LK_SCHED_ZB_H1
+	                : job->vp > 1           ? LK_SCHED_INTERLEAVED
+	                                        : LK_SCHED_1F1B;
 	job->schedule_said = true;
 }
 
-static lk_status finish_sharding(lk_reading *reading, const lk_megatron *megatron, lk_job *job, int gpus) {
+static lk_status finish_sharding(lk_reading *reading, const lk_megatron *megatron, lk_job *job,
+                                 int gpus) {
 	job->sharding = megatron->distributed_optimizer ? LK_SHARD_ZERO1 : LK_SHARD_NONE;
 	if (megatron->megatron_fsdp) job->sharding = (lk_sharding)megatron->strategy;
-	if (megatron->torch_fsdp2) job->sharding = megatron->fsdp2_keep ? LK_SHARD_ZERO2 : LK_SHARD_ZERO3;
+	if (megatron->torch_fsdp2)
+		job->sharding = megatron->fsdp2_keep ? LK_SHARD_ZERO2 : LK_SHARD_ZERO3;
 	if (megatron->zero_stage >= 0) job->sharding = (lk_sharding)megatron->zero_stage;
 	job->sharding_said = true;
 	if (megatron->instances == 1) return LK_OK;
 	int64_t block = (int64_t)job->tp * job->pp;
 	if (gpus == 0)
 		return lk_launch_note(reading, "num-distributed-optimizer-instances",
-							  "the launch line does not say how many GPUs there are");
+		                      "the launch line does not say how many GPUs there are");
 	if (gpus % block == 0 && gpus / block % megatron->instances == 0) {
 		job->shard_group = (int)(gpus / block / megatron->instances);
 		return LK_OK;
 	}
 	lk_fail(reading->err, LK_ERR_INPUT, reading->where,
-			"--num-distributed-optimizer-instances: %d GPUs / (tp * pp = %lld) do not divide by %d", gpus,
-			(long long)block, megatron->instances);
+	        "--num-distributed-optimizer-instances: %d GPUs / (tp * pp = %lld) do not divide by %d",
+	        gpus, (long long)block, megatron->instances);
 	return lk_hint(reading->err, "use a divisor of the data-parallel ranks");
 }
 
@@ -346,7 +384,8 @@ static bool has_module(const char *list, const char *name) {
 	size_t length = strlen(name);
 	for (const char *at = list; (at = strstr(at, name)) != NULL; at += length) {
 		bool begins = at == list || strchr(" ,[", at[-1]) != NULL;
-		if (begins && strchr(" ,]", at[length]) != NULL) return true; /* strchr finds the end of the text too */
+		if (begins && strchr(" ,]", at[length]) != NULL)
+			return true; /* strchr finds the end of the text too */
 	}
 	return false;
 }
@@ -355,29 +394,38 @@ static lk_status finish_selective(lk_reading *reading, const lk_megatron *megatr
 	job->recompute = LK_RECOMPUTE_SELECTIVE;
 	job->recompute_mlp = megatron->moe_recompute;
 	if (megatron->modules == NULL) return LK_OK;
-	job->recompute_mlp |= has_module(megatron->modules, "mlp") || has_module(megatron->modules, "moe");
-	if (!job->recompute_mlp && !has_module(megatron->modules, "core_attn")) job->recompute = LK_RECOMPUTE_NONE;
+	job->recompute_mlp |=
+		has_module(megatron->modules, "mlp") || has_module(megatron->modules, "moe");
+	if (!job->recompute_mlp && !has_module(megatron->modules, "core_attn"))
+		job->recompute = LK_RECOMPUTE_NONE;
 	job->recompute_norms = has_module(megatron->modules, "layernorm");
-	job->recompute_expert_activation = has_module(megatron->modules, "moe_act") && job->model.experts > 0;
+	job->recompute_expert_activation =
+		has_module(megatron->modules, "moe_act") && job->model.experts > 0;
 	job->recompute_latent_up = has_module(megatron->modules, "mla_up_proj") && megatron->latent;
 	if (job->recompute_norms || job->recompute_expert_activation || job->recompute_latent_up)
-		LK_TRY(lk_launch_note(reading, "recompute-modules",
-		                      "layernorm, moe_act and mla_up_proj save memory; their time is not modelled"));
+		LK_TRY(lk_launch_note(
+			reading, "recompute-modules",
+			"layernorm, moe_act and mla_up_proj save memory; their time is not modelled"));
 	if (!has_module(megatron->modules, "shared_experts")) return LK_OK;
-	return lk_launch_note(reading, "recompute-modules", "recomputing shared_experts is not modelled");
+	return lk_launch_note(reading, "recompute-modules",
+	                      "recomputing shared_experts is not modelled");
 }
 
 static lk_status finish_recompute(lk_reading *reading, const lk_megatron *megatron, lk_job *job) {
 	job->recompute_said = true;
-	if (megatron->granularity == 2 || (megatron->granularity == 0 && (megatron->recompute_activations || megatron->moe_recompute)))
+	if (megatron->granularity == 2 ||
+	    (megatron->granularity == 0 &&
+	     (megatron->recompute_activations || megatron->moe_recompute)))
 		return finish_selective(reading, megatron, job);
 	if (megatron->granularity == 0) return LK_OK;
 	job->recompute = LK_RECOMPUTE_FULL;
 	int per_stage = (lk_job_layers(job) + job->pp - 1) / job->pp;
 	int64_t block = (int64_t)megatron->recompute_count * (job->vp > 0 ? job->vp : 1);
-	if (megatron->method == 2 && (per_stage == 0 || block < per_stage)) job->recompute_layers = (int)block;
+	if (megatron->method == 2 && (per_stage == 0 || block < per_stage))
+		job->recompute_layers = (int)block;
 	if (megatron->method == 1 && megatron->recompute_count > 1)
-		return lk_launch_note(reading, "recompute-num-layers", "units of several layers are modelled as single layers");
+		return lk_launch_note(reading, "recompute-num-layers",
+		                      "units of several layers are modelled as single layers");
 	return LK_OK;
 }
 
@@ -391,13 +439,15 @@ static lk_status finish_dtype(lk_reading *reading, const lk_megatron *megatron, 
 	if (megatron->fp8 > 0) job->dtype = megatron->fp8_recipe == 2 ? LK_MXFP8 : LK_FP8;
 	if (megatron->fp4 > 0) job->dtype = LK_NVFP4;
 	job->dtype_said = true;
-	bool wide = job->dtype == LK_FP32 || megatron->grads_fp32 || (megatron->bf16 && !megatron->reduce_bf16 && megatron->grads_dtype == 0);
+	bool wide = job->dtype == LK_FP32 || megatron->grads_fp32 ||
+	            (megatron->bf16 && !megatron->reduce_bf16 && megatron->grads_dtype == 0);
 	job->fp32_grads = job->grad_reduce_fp32 = wide ? LK_ON : LK_OFF;
 	if (megatron->zero_stage >= 0 && !megatron->grads_fp32) job->grad_reduce_fp32 = LK_OFF;
 	job->master_weights = job->dtype == LK_FP32 || megatron->params_dtype == 1 ? LK_OFF : LK_ON;
 	job->state_dtype = moments[megatron->moment_dtype];
 	if (megatron->moment_dtype != megatron->moment2_dtype)
-		LK_TRY(lk_launch_note(reading, "exp-avg-sq-dtype", "both moments are counted in the format of the first"));
+		LK_TRY(lk_launch_note(reading, "exp-avg-sq-dtype",
+		                      "both moments are counted in the format of the first"));
 	job->optimizer = megatron->optimizer == 1 ? LK_OPT_SGD : LK_OPT_ADAM;
 	job->bucket_bytes = megatron->bucket_params * (wide ? 4 : 2);
 	if (megatron->optimizer < 2) return LK_OK;
@@ -411,11 +461,15 @@ static lk_switch on(bool value) {
 static lk_status finish_switches(lk_reading *reading, const lk_megatron *megatron, lk_job *job) {
 	job->sequence_parallel = on(megatron->sequence_parallel && job->tp > 1);
 	if (megatron->sequence_parallel && job->tp == 1)
-		LK_TRY(lk_launch_note(reading, "sequence-parallel", "without tensor parallelism it has no effect"));
+		LK_TRY(lk_launch_note(reading, "sequence-parallel",
+		                      "without tensor parallelism it has no effect"));
 	job->cp_kind =
-		has_module(megatron->cp_type, "allgather") || has_module(megatron->cp_type, "all_gather") ? LK_CP_ALLGATHER : LK_CP_RING;
+		has_module(megatron->cp_type, "allgather") || has_module(megatron->cp_type, "all_gather")
+			? LK_CP_ALLGATHER
+			: LK_CP_RING;
 	if (job->cp > 1 && strstr(megatron->cp_type, "a2a") != NULL)
-		LK_TRY(lk_launch_note(reading, "cp-comm-type", "all-to-all context parallelism is modelled as a ring"));
+		LK_TRY(lk_launch_note(reading, "cp-comm-type",
+		                      "all-to-all context parallelism is modelled as a ring"));
 	job->overlap_grad_reduce = on(megatron->overlap_grads);
 	job->overlap_param_gather = on(megatron->overlap_params && job->sharding != LK_SHARD_NONE);
 	if (megatron->torch_fsdp2 || megatron->megatron_fsdp) job->overlap_grad_reduce = LK_ON;
@@ -424,22 +478,28 @@ static lk_status finish_switches(lk_reading *reading, const lk_megatron *megatro
 	job->tp_overlap = on(megatron->tp_overlap && job->tp > 1);
 	job->expert_overlap = on(megatron->expert_overlap);
 	if (megatron->expert_overlap && job->schedule != LK_SCHED_INTERLEAVED)
-		LK_TRY(lk_launch_note(reading, "overlap-moe-expert-parallel-comm", "modelled with an interleaved pipeline only"));
+		LK_TRY(lk_launch_note(reading, "overlap-moe-expert-parallel-comm",
+		                      "modelled with an interleaved pipeline only"));
 	job->cuda_graphs = on(megatron->cuda_graph || megatron->graph_impl > 0);
-	if (job->model.network != LK_NET_ENCDEC) job->decoder_seq = 0; /* other programs take it as the sequence */
+	if (job->model.network != LK_NET_ENCDEC)
+		job->decoder_seq = 0; /* other programs take it as the sequence */
 	job->fused_cross_entropy = on(megatron->fused_loss);
 	job->native_loss_fusion = megatron->fused_loss && megatron->loss_impl == 0;
 	job->defer_head_gradient = on(megatron->defer_head);
 	job->local_layers = megatron->implementation == 1;
 	bool flash = megatron->backend == 1 || megatron->flash_attention;
-	job->attn_library = flash ? LK_ATTN_LIBRARY_FLASH : megatron->backend == 2 ? LK_ATTN_LIBRARY_CUDNN : LK_ATTN_LIBRARY_AUTO;
-	bool local = megatron->implementation == 1 && megatron->backend == 0 && !megatron->flash_attention;
+	job->attn_library = flash                    ? LK_ATTN_LIBRARY_FLASH
+	                    : megatron->backend == 2 ? LK_ATTN_LIBRARY_CUDNN
+	                                             : LK_ATTN_LIBRARY_AUTO;
+	bool local =
+		megatron->implementation == 1 && megatron->backend == 0 && !megatron->flash_attention;
 	job->attn_kernel = local || megatron->backend >= 3 ? LK_KERNEL_UNFUSED : LK_KERNEL_FLASH;
 	job->task = megatron->sft ? LK_TASK_SFT : LK_TASK_PRETRAIN;
 	if (megatron->balanced_experts) job->moe_imbalance = 1;
 	if (megatron->job.model.experts == 0) return LK_OK;
 	job->dispatcher = megatron->dispatcher == 0 ? LK_DISPATCH_ALLGATHER : LK_DISPATCH_ALLTOALL;
-	if (megatron->dispatcher == 2 && (megatron->deepep || megatron->flex_backend > 0)) job->dispatcher = LK_DISPATCH_NODE;
+	if (megatron->dispatcher == 2 && (megatron->deepep || megatron->flex_backend > 0))
+		job->dispatcher = LK_DISPATCH_NODE;
 	return LK_OK;
 }
 
@@ -456,11 +516,13 @@ lk_status lk_megatron_finish(lk_reading *reading, lk_megatron *megatron, int gpu
 	LK_TRY(finish_dtype(reading, megatron, job));
 	LK_TRY(finish_switches(reading, megatron, job));
 	job->padded_vocab_said = job->padded_vocab > 0;
-	lk_copy(job->stack, sizeof job->stack, megatron->zero_stage >= 0 ? "megatron-deepspeed" : "megatron");
+	lk_copy(job->stack, sizeof job->stack,
+	        megatron->zero_stage >= 0 ? "megatron-deepspeed" : "megatron");
 	if (megatron->rampup != NULL)
 		LK_TRY(lk_launch_note(reading, "rampup-batch-size",
-							  job->gbs > 0 ? "the batch at the end of the ramp is taken"
-										   : "the line does not say the batch at the end of the ramp"));
+		                      job->gbs > 0
+		                          ? "the batch at the end of the ramp is taken"
+		                          : "the line does not say the batch at the end of the ramp"));
 	if (job->gbs == 0 && job->mbs > 0 && megatron->rampup == NULL) job->microbatches = 1;
 	return LK_OK;
 }

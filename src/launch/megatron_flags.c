@@ -1,22 +1,27 @@
-/* megatron_flags.c: the one table of Megatron-LM's command line (NVIDIA/Megatron-LM, megatron/training/arguments.py,
- * and the few flags that the zero-bubble and DeepSpeed forks add). A row says how a flag is read; writing uses the same
- * row. Flags that do not change the step, or that change it in a way lockstep does not model, are rows too, with the
- * reason: they are listed to the user, not dropped. What stands in no row is listed as unknown. */
+/* megatron_flags.c: the one table of Megatron-LM's command line (NVIDIA/Megatron-LM,
+ * megatron/training/arguments.py, and the few flags that the zero-bubble and DeepSpeed forks add).
+ * A row says how a flag is read; writing uses the same row. Flags that do not change the step, or
+ * that change it in a way lockstep does not model, are rows too, with the reason: they are listed
+ * to the user, not dropped. What stands in no row is listed as unknown. */
 #include "launch/launch.h"
 
 #include <string.h>
 #include "base/text.h"
 
 static const char *const normalizations[] = {"LayerNorm", "RMSNorm", NULL};
-static const char *const positions[] = {"learned_absolute", "rope", "mrope", "relative", "none", "yarn", NULL};
+static const char *const positions[] = {
+	"learned_absolute", "rope", "mrope", "relative", "none", "yarn", NULL};
 static const char *const softmaxes[] = {"vanilla", "learnable", "off-by-one", NULL};
 static const char *const backends[] = {"auto", "flash", "fused", "unfused", "local", NULL};
-static const char *const implementations[] = {"transformer_engine", "local", "inference_optimized", NULL};
+static const char *const implementations[] = {"transformer_engine", "local", "inference_optimized",
+                                              NULL};
 static const char *const loss_impls[] = {"native", "te", NULL};
-static const char *const strategies[] = {"no_shard", "optim", "optim_grads", "optim_grads_params", NULL};
+static const char *const strategies[] = {"no_shard", "optim", "optim_grads", "optim_grads_params",
+                                         NULL};
 static const char *const optimizers[] = {"adam", "sgd", "muon", "dist_muon", "lion", NULL};
 static const char *const fp8_formats[] = {"", "hybrid", "e4m3", NULL};
-static const char *const fp8_recipes[] = {"delayed", "tensorwise", "mxfp8", "blockwise", "custom", NULL};
+static const char *const fp8_recipes[] = {"delayed",   "tensorwise", "mxfp8",
+                                          "blockwise", "custom",     NULL};
 static const char *const fp4_formats[] = {"", "e2m1", NULL};
 static const char *const granularities[] = {"", "full", "selective", NULL};
 static const char *const methods[] = {"", "uniform", "block", NULL};
@@ -28,37 +33,52 @@ static const char *const moments[] = {"fp32", "fp16", "bf16", "fp8", NULL};
 static const char *const graph_impls[] = {"none", "local", "transformer_engine", NULL};
 
 #define AT(field) offsetof(lk_megatron, field)
-#define INT(name, field, low, high) {name, LK_FLAG_INT, AT(field), low, high, NULL, NULL, false}
-#define INT2(name, field, low, high) {name, LK_FLAG_INT, AT(field), low, high, NULL, NULL, true}
-#define REAL(name, field) {name, LK_FLAG_REAL, AT(field), 0, 0, NULL, NULL, false}
-#define TEXT(name, field) {name, LK_FLAG_TEXT, AT(field), 0, 0, NULL, NULL, false}
-#define SOFT(name, field, why) {name, LK_FLAG_TEXT, AT(field), 0, 0, NULL, why, true} /* may be unknown */
-#define LIST(name, field) {name, LK_FLAG_LIST, AT(field), 0, 0, NULL, NULL, false}
-#define CHOICE(name, field, list) {name, LK_FLAG_CHOICE, AT(field), 0, 0, list, NULL, false}
-#define SET(name, field) {name, LK_FLAG_SET, AT(field), 0, 0, NULL, NULL, false}
-#define SET2(name, field) {name, LK_FLAG_SET, AT(field), 0, 0, NULL, NULL, true}
-#define CLEAR(name, field) {name, LK_FLAG_CLEAR, AT(field), 0, 0, NULL, NULL, false}
-#define SKIP(name, why) {name, LK_FLAG_IGNORED, 0, 0, 0, NULL, why, false}
-#define REFUSE(name, why) {name, LK_FLAG_REFUSED, 0, 0, 0, NULL, why, false}
+#define INT(name, field, low, high) \
+	{ name, LK_FLAG_INT, AT(field), low, high, NULL, NULL, false }
+#define INT2(name, field, low, high) \
+	{ name, LK_FLAG_INT, AT(field), low, high, NULL, NULL, true }
+#define REAL(name, field) \
+	{ name, LK_FLAG_REAL, AT(field), 0, 0, NULL, NULL, false }
+#define TEXT(name, field) \
+	{ name, LK_FLAG_TEXT, AT(field), 0, 0, NULL, NULL, false }
+#define SOFT(name, field, why) \
+	{ name, LK_FLAG_TEXT, AT(field), 0, 0, NULL, why, true } /* may be unknown */
+#define LIST(name, field) \
+	{ name, LK_FLAG_LIST, AT(field), 0, 0, NULL, NULL, false }
+#define CHOICE(name, field, list) \
+	{ name, LK_FLAG_CHOICE, AT(field), 0, 0, list, NULL, false }
+#define SET(name, field) \
+	{ name, LK_FLAG_SET, AT(field), 0, 0, NULL, NULL, false }
+#define SET2(name, field) \
+	{ name, LK_FLAG_SET, AT(field), 0, 0, NULL, NULL, true }
+#define CLEAR(name, field) \
+	{ name, LK_FLAG_CLEAR, AT(field), 0, 0, NULL, NULL, false }
+#define SKIP(name, why) \
+	{ name, LK_FLAG_IGNORED, 0, 0, 0, NULL, why, false }
+#define REFUSE(name, why) \
+	{ name, LK_FLAG_REFUSED, 0, 0, 0, NULL, why, false }
 
-enum { MANY = 1 << 24, RANKS = 1 << 16 };
+enum {
+	MANY = 1 << 24,
+	RANKS = 1 << 16
+};
 
 /* Reasons that recur. */
-#define DATA "data and tokenizer: does not change the step"
-#define LOGGING "logging: not part of the step"
-#define SAVING "checkpointing: not part of the step"
-#define RATE "values of the optimizer: do not change the step's work"
-#define START "start-up: not part of the step"
-#define LENGTH "length of the run, not of a step"
-#define EVAL "evaluation: not part of the step"
-#define TIMEOUT "supervision and restart: not part of the step"
-#define NUMBERS "numerics: changes no shape"
-#define LOSS "loss terms: their work is not modelled, it is small"
-#define FUSION "fusion of single kernels is not modelled"
-#define NETWORK "a tuning of the communication library that is not modelled"
-#define INFERENCE "inference only"
+#define DATA        "data and tokenizer: does not change the step"
+#define LOGGING     "logging: not part of the step"
+#define SAVING      "checkpointing: not part of the step"
+#define RATE        "values of the optimizer: do not change the step's work"
+#define START       "start-up: not part of the step"
+#define LENGTH      "length of the run, not of a step"
+#define EVAL        "evaluation: not part of the step"
+#define TIMEOUT     "supervision and restart: not part of the step"
+#define NUMBERS     "numerics: changes no shape"
+#define LOSS        "loss terms: their work is not modelled, it is small"
+#define FUSION      "fusion of single kernels is not modelled"
+#define NETWORK     "a tuning of the communication library that is not modelled"
+#define INFERENCE   "inference only"
 #define DEFAULT_NOW "the default of Megatron-Core; nothing to change"
-#define RL "reinforcement learning only"
+#define RL          "reinforcement learning only"
 
 const lk_flag lk_megatron_flags[] = {
 	/* shape */
@@ -201,7 +221,8 @@ const lk_flag lk_megatron_flags[] = {
 	REFUSE("hybrid-attention-ratio", "Mamba layers are not modelled"),
 	REFUSE("hybrid-mlp-ratio", "Mamba layers are not modelled"),
 	REFUSE("heterogeneous-layers-config-path", "layers of different shapes are not modelled"),
-	REFUSE("heterogeneous-layers-config-encoded-json", "layers of different shapes are not modelled"),
+	REFUSE("heterogeneous-layers-config-encoded-json",
+           "layers of different shapes are not modelled"),
 	REFUSE("retro-add-retriever", "retrieval layers are not modelled"),
 	REFUSE("perform-rl-step", "reinforcement-learning steps are not modelled"),
 	REFUSE("yaml-cfg", "the flags are in a file that lockstep does not read; paste them as flags"),
@@ -209,29 +230,39 @@ const lk_flag lk_megatron_flags[] = {
 	REFUSE("batch-size", "Megatron-LM takes --micro-batch-size"),
 
 	/* changes the step, not modelled */
-	SKIP("no-masked-softmax-fusion", FUSION), SKIP("no-bias-gelu-fusion", FUSION),
+	SKIP("no-masked-softmax-fusion", FUSION),
+	SKIP("no-bias-gelu-fusion", FUSION),
 	SKIP("no-bias-swiglu-fusion", FUSION),
-	SKIP("no-bias-dropout-fusion", FUSION), SKIP("no-rope-fusion", FUSION),
+	SKIP("no-bias-dropout-fusion", FUSION),
+	SKIP("no-rope-fusion", FUSION),
 	SKIP("no-gradient-accumulation-fusion", FUSION),
-	SKIP("no-persist-layer-norm", FUSION), SKIP("use-te-activation-func", FUSION), SKIP("moe-permute-fusion", FUSION),
-	SKIP("moe-router-fusion", FUSION), SKIP("use-fused-weighted-squared-relu", FUSION),
+	SKIP("no-persist-layer-norm", FUSION),
+	SKIP("use-te-activation-func", FUSION),
+	SKIP("moe-permute-fusion", FUSION),
+	SKIP("moe-router-fusion", FUSION),
+	SKIP("use-fused-weighted-squared-relu", FUSION),
 	SKIP("apply-rope-fusion", FUSION),
 	SKIP("no-gradient-reduce-div-fusion", FUSION),
 	SKIP("moe-use-legacy-grouped-gemm", "experts are always priced as grouped matrix products"),
-	SKIP("moe-shared-expert-overlap", "overlap of shared experts with the dispatch is not modelled"),
+	SKIP("moe-shared-expert-overlap",
+         "overlap of shared experts with the dispatch is not modelled"),
 	SET("overlap-moe-expert-parallel-comm", expert_overlap),
 	SKIP("delay-wgrad-compute", "delayed weight gradients are not modelled"),
 	SKIP("moe-extended-tp", "replaced by --expert-tensor-parallel-size"),
-	SKIP("moe-expert-capacity-factor", "dropped or padded tokens are not modelled; see the imbalance of experts"),
-	SKIP("moe-pad-expert-input-to-capacity", "dropped or padded tokens are not modelled; see the imbalance of experts"),
-	SKIP("moe-token-drop-policy", "dropped or padded tokens are not modelled; see the imbalance of experts"),
+	SKIP("moe-expert-capacity-factor",
+         "dropped or padded tokens are not modelled; see the imbalance of experts"),
+	SKIP("moe-pad-expert-input-to-capacity",
+         "dropped or padded tokens are not modelled; see the imbalance of experts"),
+	SKIP("moe-token-drop-policy",
+         "dropped or padded tokens are not modelled; see the imbalance of experts"),
 	SKIP("moe-router-padding-for-fp8", "padding of expert inputs is not modelled"),
 	SKIP("moe-deepep-num-sms", "the SMs of the dispatch are those of the library's default"),
 	SKIP("cpu-offloading-num-layers", "offloading of activations is not modelled"),
 	SKIP("cpu-offloading", "offloading of activations is not modelled"),
 	SKIP("optimizer-offload-fraction", "the whole optimizer state is counted as offloaded"),
 	SKIP("overlap-cpu-optimizer-d2h-h2d", "overlap of the offloaded optimizer is not modelled"),
-	SKIP("use-torch-optimizer-for-cpu-offload", "which code runs the offloaded optimizer is not modelled"),
+	SKIP("use-torch-optimizer-for-cpu-offload",
+         "which code runs the offloaded optimizer is not modelled"),
 	SKIP("distribute-saved-activations", "distribution of saved activations is not modelled"),
 	SKIP("partition-activations", "distribution of saved activations is not modelled"),
 	SKIP("empty-unused-memory-level", "emptying the allocator's cache is not modelled"),
@@ -249,8 +280,10 @@ const lk_flag lk_megatron_flags[] = {
 	SKIP("squared-relu", "activation functions of equal traffic are not told apart"),
 	SKIP("openai-gelu", "activation functions of equal traffic are not told apart"),
 	SKIP("onnx-safe", NUMBERS),
-	SKIP("overlap-p2p-communication-warmup-flush", "warm-up and flush follow the steady state's overlap"),
-	SKIP("overlap-param-gather-with-optimizer-step", "overlap with the optimizer's step is not modelled"),
+	SKIP("overlap-p2p-communication-warmup-flush",
+         "warm-up and flush follow the steady state's overlap"),
+	SKIP("overlap-param-gather-with-optimizer-step",
+         "overlap with the optimizer's step is not modelled"),
 	SKIP("no-align-grad-reduce", "stages start their reductions on their own"),
 	SKIP("align-grad-reduce", "stages start their reductions on their own"),
 	SKIP("no-align-param-gather", "stages start their gathers on their own"),
@@ -258,12 +291,14 @@ const lk_flag lk_megatron_flags[] = {
 	SKIP("ddp-num-buckets", "a number of buckets is not modelled; use --ddp-bucket-size"),
 	SKIP("ddp-pad-buckets-for-high-nccl-busbw", "padding of buckets is not modelled"),
 	SKIP("ddp-average-in-collective", NUMBERS),
-	SKIP("ddp-reduce-scatter-with-fp32-accumulation", "an all-to-all in place of the reduce-scatter is not modelled"),
+	SKIP("ddp-reduce-scatter-with-fp32-accumulation",
+         "an all-to-all in place of the reduce-scatter is not modelled"),
 	SKIP("suggested-communication-unit-size", "the unit of FSDP's communication is a layer"),
 	SKIP("fsdp-double-buffer", "FSDP's buffers are modelled with prefetch of one unit"),
 	SKIP("enable-full-sharding-in-hsdp", "sharding over the outer group is not modelled"),
 	SKIP("outer-dp-sharding-strategy", "sharding over the outer group is not modelled"),
-	SKIP("no-scatter-gather-tensors-in-pipeline", "with sequence parallelism stages exchange a slice anyway"),
+	SKIP("no-scatter-gather-tensors-in-pipeline",
+         "with sequence parallelism stages exchange a slice anyway"),
 	SKIP("hierarchical-context-parallel-sizes", "hierarchical context parallelism is not modelled"),
 	SKIP("use-tp-pp-dp-mapping", "ranks are laid out as tp, cp, dp, pp"),
 	SKIP("tp-comm-overlap-cfg", "the overlap is modelled with its defaults"),
@@ -280,11 +315,16 @@ const lk_flag lk_megatron_flags[] = {
 	SKIP("ds-sequence-parallel-size", "DeepSpeed-Ulysses is not modelled"),
 	SKIP("img-w", "images are taken as square"),
 	SKIP("num-classes", "the classifier's head is not modelled, it is small"),
-	SKIP("nccl-ub", NETWORK), SKIP("use-nccl-ub", NETWORK), SKIP("use-sharp", NETWORK),
+	SKIP("nccl-ub", NETWORK),
+	SKIP("use-nccl-ub", NETWORK),
+	SKIP("use-sharp", NETWORK),
 	SKIP("sharp-enabled-group", NETWORK),
-	SKIP("disable-symmetric-registration", NETWORK), SKIP("nccl-communicator-config-path", NETWORK),
-	SKIP("high-priority-stream-groups", NETWORK), SKIP("pipeline-model-parallel-comm-backend", NETWORK),
-	SKIP("use-ring-exchange-p2p", NETWORK), SKIP("tp-comm-bootstrap-backend", NETWORK),
+	SKIP("disable-symmetric-registration", NETWORK),
+	SKIP("nccl-communicator-config-path", NETWORK),
+	SKIP("high-priority-stream-groups", NETWORK),
+	SKIP("pipeline-model-parallel-comm-backend", NETWORK),
+	SKIP("use-ring-exchange-p2p", NETWORK),
+	SKIP("tp-comm-bootstrap-backend", NETWORK),
 	SKIP("symmetric-ar-type", NETWORK),
 	SKIP("manual-gc", "pauses of the host are those of the jitter that is asked for"),
 	SKIP("manual-gc-interval", "pauses of the host are those of the jitter that is asked for"),
@@ -296,124 +336,289 @@ const lk_flag lk_megatron_flags[] = {
 	SKIP("check-for-large-grads", "the check of the gradients is not modelled, it is small"),
 
 	/* no change */
-	SKIP("no-async-tensor-model-parallel-allreduce", DEFAULT_NOW), SKIP("use-mcore-models", DEFAULT_NOW),
-	SKIP("use-legacy-models", "the layers have the same shapes"), SKIP("spec", "a module specification is not read"),
-	SKIP("enable-experimental", DEFAULT_NOW), SKIP("distributed-backend", "collectives are priced as NCCL's"),
-	SKIP("disable-gloo-process-groups", START), SKIP("lazy-mpu-init", START), SKIP("local-rank", START),
-	SKIP("local_rank", START), SKIP("init-model-with-meta-device", START), SKIP("use-cpu-initialization", START),
-	SKIP("seed", START), SKIP("data-parallel-random-init", START), SKIP("init-method-std", START),
-	SKIP("embedding-init-method-std", START), SKIP("init-method-xavier-uniform", START), SKIP("te-rng-tracker", START),
-	SKIP("inference-rng-tracker", INFERENCE), SKIP("disable-msc", DATA),
-	SKIP("transformer-pipeline-model-parallel-size", START), SKIP("rotary-base", NUMBERS),
-	SKIP("rotary-percent", NUMBERS), SKIP("rotary-interleaved", NUMBERS),
-	SKIP("rotary-seq-len-interpolation-factor", NUMBERS), SKIP("use-rope-scaling", NUMBERS),
-	SKIP("rope-scaling-factor", NUMBERS), SKIP("rope-type", NUMBERS), SKIP("no-rope-freq", NUMBERS),
-	SKIP("mrope-section", NUMBERS), SKIP("rotary-scaling-factor", NUMBERS), SKIP("mscale", NUMBERS),
-	SKIP("mscale-all-dim", NUMBERS), SKIP("no-position-embedding", NUMBERS),
-	SKIP("relative-attention-max-distance", NUMBERS), SKIP("norm-epsilon", NUMBERS), SKIP("layernorm-epsilon", NUMBERS),
-	SKIP("apply-layernorm-1p", NUMBERS), SKIP("apply-residual-connection-post-layernorm", NUMBERS),
-	SKIP("activation-func-clamp-value", NUMBERS), SKIP("glu-linear-offset", NUMBERS), SKIP("qk-l2-norm", NUMBERS),
-	SKIP("qk-clip", NUMBERS), SKIP("attention-softmax-in-fp32", NUMBERS),
-	SKIP("apply-query-key-layer-scaling", NUMBERS), SKIP("no-query-key-layer-scaling", NUMBERS),
-	SKIP("disable-bf16-reduced-precision-matmul", NUMBERS), SKIP("fp16-lm-cross-entropy", NUMBERS),
-	SKIP("fp8-margin", NUMBERS), SKIP("fp8-interval", NUMBERS), SKIP("fp8-amax-history-len", NUMBERS),
-	SKIP("fp8-amax-compute-algo", NUMBERS), SKIP("fp8-quantizer-factory", NUMBERS), SKIP("fp4-recipe", NUMBERS),
-	SKIP("fp4-quantizer-factory", NUMBERS), SKIP("loss-scale", NUMBERS), SKIP("initial-loss-scale", NUMBERS),
-	SKIP("min-loss-scale", NUMBERS), SKIP("loss-scale-window", NUMBERS), SKIP("hysteresis", NUMBERS),
-	SKIP("calculate-per-token-loss", NUMBERS), SKIP("mtp-loss-scaling-factor", NUMBERS),
-	SKIP("moe-router-dtype", NUMBERS), SKIP("moe-router-score-function", NUMBERS),
-	SKIP("moe-router-pre-softmax", NUMBERS), SKIP("moe-router-topk-scaling-factor", NUMBERS),
+	SKIP("no-async-tensor-model-parallel-allreduce", DEFAULT_NOW),
+	SKIP("use-mcore-models", DEFAULT_NOW),
+	SKIP("use-legacy-models", "the layers have the same shapes"),
+	SKIP("spec", "a module specification is not read"),
+	SKIP("enable-experimental", DEFAULT_NOW),
+	SKIP("distributed-backend", "collectives are priced as NCCL's"),
+	SKIP("disable-gloo-process-groups", START),
+	SKIP("lazy-mpu-init", START),
+	SKIP("local-rank", START),
+	SKIP("local_rank", START),
+	SKIP("init-model-with-meta-device", START),
+	SKIP("use-cpu-initialization", START),
+	SKIP("seed", START),
+	SKIP("data-parallel-random-init", START),
+	SKIP("init-method-std", START),
+	SKIP("embedding-init-method-std", START),
+	SKIP("init-method-xavier-uniform", START),
+	SKIP("te-rng-tracker", START),
+	SKIP("inference-rng-tracker", INFERENCE),
+	SKIP("disable-msc", DATA),
+	SKIP("transformer-pipeline-model-parallel-size", START),
+	SKIP("rotary-base", NUMBERS),
+	SKIP("rotary-percent", NUMBERS),
+	SKIP("rotary-interleaved", NUMBERS),
+	SKIP("rotary-seq-len-interpolation-factor", NUMBERS),
+	SKIP("use-rope-scaling", NUMBERS),
+	SKIP("rope-scaling-factor", NUMBERS),
+	SKIP("rope-type", NUMBERS),
+	SKIP("no-rope-freq", NUMBERS),
+	SKIP("mrope-section", NUMBERS),
+	SKIP("rotary-scaling-factor", NUMBERS),
+	SKIP("mscale", NUMBERS),
+	SKIP("mscale-all-dim", NUMBERS),
+	SKIP("no-position-embedding", NUMBERS),
+	SKIP("relative-attention-max-distance", NUMBERS),
+	SKIP("norm-epsilon", NUMBERS),
+	SKIP("layernorm-epsilon", NUMBERS),
+	SKIP("apply-layernorm-1p", NUMBERS),
+	SKIP("apply-residual-connection-post-layernorm", NUMBERS),
+	SKIP("activation-func-clamp-value", NUMBERS),
+	SKIP("glu-linear-offset", NUMBERS),
+	SKIP("qk-l2-norm", NUMBERS),
+	SKIP("qk-clip", NUMBERS),
+	SKIP("attention-softmax-in-fp32", NUMBERS),
+	SKIP("apply-query-key-layer-scaling", NUMBERS),
+	SKIP("no-query-key-layer-scaling", NUMBERS),
+	SKIP("disable-bf16-reduced-precision-matmul", NUMBERS),
+	SKIP("fp16-lm-cross-entropy", NUMBERS),
+	SKIP("fp8-margin", NUMBERS),
+	SKIP("fp8-interval", NUMBERS),
+	SKIP("fp8-amax-history-len", NUMBERS),
+	SKIP("fp8-amax-compute-algo", NUMBERS),
+	SKIP("fp8-quantizer-factory", NUMBERS),
+	SKIP("fp4-recipe", NUMBERS),
+	SKIP("fp4-quantizer-factory", NUMBERS),
+	SKIP("loss-scale", NUMBERS),
+	SKIP("initial-loss-scale", NUMBERS),
+	SKIP("min-loss-scale", NUMBERS),
+	SKIP("loss-scale-window", NUMBERS),
+	SKIP("hysteresis", NUMBERS),
+	SKIP("calculate-per-token-loss", NUMBERS),
+	SKIP("mtp-loss-scaling-factor", NUMBERS),
+	SKIP("moe-router-dtype", NUMBERS),
+	SKIP("moe-router-score-function", NUMBERS),
+	SKIP("moe-router-pre-softmax", NUMBERS),
+	SKIP("moe-router-topk-scaling-factor", NUMBERS),
 	SKIP("moe-router-bias-update-rate", NUMBERS),
 	SKIP("moe-router-num-groups", "which experts may be chosen together is not modelled"),
 	SKIP("moe-router-group-topk", "which experts may be chosen together is not modelled"),
-	SKIP("moe-apply-probs-on-input", NUMBERS), SKIP("moe-input-jitter-eps", NUMBERS),
-	SKIP("moe-router-load-balancing-type", LOSS), SKIP("moe-aux-loss-coeff", LOSS), SKIP("moe-z-loss-coeff", LOSS),
-	SKIP("moe-use-upcycling", START), SKIP("moe-upcycling-granularity", START), SKIP("moe-per-layer-logging", LOGGING),
-	SKIP("sft-tokenizer-prompt-format", DATA), SKIP("no-clone-scatter-output-in-embedding", NUMBERS),
+	SKIP("moe-apply-probs-on-input", NUMBERS),
+	SKIP("moe-input-jitter-eps", NUMBERS),
+	SKIP("moe-router-load-balancing-type", LOSS),
+	SKIP("moe-aux-loss-coeff", LOSS),
+	SKIP("moe-z-loss-coeff", LOSS),
+	SKIP("moe-use-upcycling", START),
+	SKIP("moe-upcycling-granularity", START),
+	SKIP("moe-per-layer-logging", LOGGING),
+	SKIP("sft-tokenizer-prompt-format", DATA),
+	SKIP("no-clone-scatter-output-in-embedding", NUMBERS),
 	SKIP("decrease-batch-size-if-needed", LENGTH),
 
-	SKIP("lr", RATE), SKIP("min-lr", RATE), SKIP("lr-decay-style", RATE), SKIP("lr-wsd-decay-style", RATE),
-	SKIP("lr-decay-iters", RATE), SKIP("lr-decay-samples", RATE), SKIP("lr-wsd-decay-samples", RATE),
-	SKIP("lr-wsd-decay-iters", RATE), SKIP("lr-warmup-fraction", RATE), SKIP("lr-warmup-iters", RATE),
-	SKIP("lr-warmup-samples", RATE), SKIP("lr-warmup-init", RATE), SKIP("warmup", RATE), SKIP("decoupled-lr", RATE),
-	SKIP("decoupled-min-lr", RATE), SKIP("override-opt_param-scheduler", RATE),
-	SKIP("override-opt-param-scheduler", RATE), SKIP("use-checkpoint-opt_param-scheduler", RATE),
-	SKIP("use-checkpoint-opt-param-scheduler", RATE), SKIP("weight-decay", RATE), SKIP("start-weight-decay", RATE),
-	SKIP("end-weight-decay", RATE), SKIP("weight-decay-incr-style", RATE), SKIP("clip-grad", RATE),
-	SKIP("adam-beta1", RATE), SKIP("adam-beta2", RATE), SKIP("adam-eps", RATE), SKIP("sgd-momentum", RATE),
-	SKIP("muon-momentum", RATE), SKIP("muon-scale-mode", RATE), SKIP("muon-num-ns-steps", RATE),
-	SKIP("muon-tp-mode", RATE), SKIP("muon-use-nesterov", RATE), SKIP("muon-no-split-qkv", RATE),
-	SKIP("muon-fp32-matmul-prec", RATE), SKIP("muon-extra-scale-factor", RATE), SKIP("head-lr-mult", RATE),
+	SKIP("lr", RATE),
+	SKIP("min-lr", RATE),
+	SKIP("lr-decay-style", RATE),
+	SKIP("lr-wsd-decay-style", RATE),
+	SKIP("lr-decay-iters", RATE),
+	SKIP("lr-decay-samples", RATE),
+	SKIP("lr-wsd-decay-samples", RATE),
+	SKIP("lr-wsd-decay-iters", RATE),
+	SKIP("lr-warmup-fraction", RATE),
+	SKIP("lr-warmup-iters", RATE),
+	SKIP("lr-warmup-samples", RATE),
+	SKIP("lr-warmup-init", RATE),
+	SKIP("warmup", RATE),
+	SKIP("decoupled-lr", RATE),
+	SKIP("decoupled-min-lr", RATE),
+	SKIP("override-opt_param-scheduler", RATE),
+	SKIP("override-opt-param-scheduler", RATE),
+	SKIP("use-checkpoint-opt_param-scheduler", RATE),
+	SKIP("use-checkpoint-opt-param-scheduler", RATE),
+	SKIP("weight-decay", RATE),
+	SKIP("start-weight-decay", RATE),
+	SKIP("end-weight-decay", RATE),
+	SKIP("weight-decay-incr-style", RATE),
+	SKIP("clip-grad", RATE),
+	SKIP("adam-beta1", RATE),
+	SKIP("adam-beta2", RATE),
+	SKIP("adam-eps", RATE),
+	SKIP("sgd-momentum", RATE),
+	SKIP("muon-momentum", RATE),
+	SKIP("muon-scale-mode", RATE),
+	SKIP("muon-num-ns-steps", RATE),
+	SKIP("muon-tp-mode", RATE),
+	SKIP("muon-use-nesterov", RATE),
+	SKIP("muon-no-split-qkv", RATE),
+	SKIP("muon-fp32-matmul-prec", RATE),
+	SKIP("muon-extra-scale-factor", RATE),
+	SKIP("head-lr-mult", RATE),
 
-	SKIP("train-iters", LENGTH), SKIP("train-samples", LENGTH), SKIP("train-tokens", LENGTH),
-	SKIP("exit-interval", LENGTH), SKIP("exit-duration-in-mins", LENGTH), SKIP("exit-signal-handler", LENGTH),
-	SKIP("iterations-to-skip", LENGTH), SKIP("skip-train", LENGTH), SKIP("eval-iters", EVAL),
-	SKIP("eval-interval", EVAL), SKIP("full-validation", EVAL), SKIP("multiple-validation-sets", EVAL),
+	SKIP("train-iters", LENGTH),
+	SKIP("train-samples", LENGTH),
+	SKIP("train-tokens", LENGTH),
+	SKIP("exit-interval", LENGTH),
+	SKIP("exit-duration-in-mins", LENGTH),
+	SKIP("exit-signal-handler", LENGTH),
+	SKIP("iterations-to-skip", LENGTH),
+	SKIP("skip-train", LENGTH),
+	SKIP("eval-iters", EVAL),
+	SKIP("eval-interval", EVAL),
+	SKIP("full-validation", EVAL),
+	SKIP("multiple-validation-sets", EVAL),
 	SKIP("test-mode", EVAL),
 
-	SKIP("data-path", DATA), SKIP("train-data-path", DATA), SKIP("valid-data-path", DATA), SKIP("test-data-path", DATA),
-	SKIP("data-args-path", DATA), SKIP("per-split-data-args-path", DATA), SKIP("data-cache-path", DATA),
-	SKIP("split", DATA), SKIP("mock-data", DATA), SKIP("no-mmap-bin-files", DATA), SKIP("num-workers", DATA),
-	SKIP("dataloader-type", DATA), SKIP("no-data-sharding", DATA), SKIP("reset-position-ids", DATA),
-	SKIP("reset-attention-mask", DATA), SKIP("eod-mask-loss", DATA),
+	SKIP("data-path", DATA),
+	SKIP("train-data-path", DATA),
+	SKIP("valid-data-path", DATA),
+	SKIP("test-data-path", DATA),
+	SKIP("data-args-path", DATA),
+	SKIP("per-split-data-args-path", DATA),
+	SKIP("data-cache-path", DATA),
+	SKIP("split", DATA),
+	SKIP("mock-data", DATA),
+	SKIP("no-mmap-bin-files", DATA),
+	SKIP("num-workers", DATA),
+	SKIP("dataloader-type", DATA),
+	SKIP("no-data-sharding", DATA),
+	SKIP("reset-position-ids", DATA),
+	SKIP("reset-attention-mask", DATA),
+	SKIP("eod-mask-loss", DATA),
 	SKIP("num-dataset-builder-threads", DATA),
-	SKIP("object-storage-cache-path", DATA), SKIP("mid-level-dataset-surplus", DATA), SKIP("sample-rate", DATA),
-	SKIP("mask-prob", DATA), SKIP("short-seq-prob", DATA), SKIP("vocab-file", DATA), SKIP("merge-file", DATA),
+	SKIP("object-storage-cache-path", DATA),
+	SKIP("mid-level-dataset-surplus", DATA),
+	SKIP("sample-rate", DATA),
+	SKIP("mask-prob", DATA),
+	SKIP("short-seq-prob", DATA),
+	SKIP("vocab-file", DATA),
+	SKIP("merge-file", DATA),
 	SKIP("vocab-extra-ids", "the extra tokens are lost in the padding of the vocabulary"),
-	SKIP("tokenizer-metadata", DATA), SKIP("tiktoken-pattern", DATA), SKIP("tiktoken-num-special-tokens", DATA),
-	SKIP("tiktoken-special-tokens", DATA), SKIP("legacy-tokenizer", DATA), SKIP("trust-remote-code", DATA),
-	SKIP("allow-ambiguous-pad-tokens", DATA), SKIP("tokenizer-prompt-format", DATA), SKIP("retriever-seq-length", DATA),
-	SKIP("fim-data", DATA), SKIP("fim-rate", DATA), SKIP("fim-spm-rate", DATA), SKIP("classes-fraction", DATA),
+	SKIP("tokenizer-metadata", DATA),
+	SKIP("tiktoken-pattern", DATA),
+	SKIP("tiktoken-num-special-tokens", DATA),
+	SKIP("tiktoken-special-tokens", DATA),
+	SKIP("legacy-tokenizer", DATA),
+	SKIP("trust-remote-code", DATA),
+	SKIP("allow-ambiguous-pad-tokens", DATA),
+	SKIP("tokenizer-prompt-format", DATA),
+	SKIP("retriever-seq-length", DATA),
+	SKIP("fim-data", DATA),
+	SKIP("fim-rate", DATA),
+	SKIP("fim-spm-rate", DATA),
+	SKIP("classes-fraction", DATA),
 	SKIP("data-per-class-fraction", DATA),
 
-	SKIP("save", SAVING), SKIP("load", SAVING), SKIP("save-interval", SAVING), SKIP("persistent-save-interval", SAVING),
-	SKIP("save-retain-interval", SAVING), SKIP("no-save-optim", SAVING), SKIP("no-save-rng", SAVING),
-	SKIP("no-load-optim", SAVING), SKIP("no-load-rng", SAVING), SKIP("load-main-params-from-ckpt", SAVING),
-	SKIP("finetune", SAVING), SKIP("pretrained-checkpoint", SAVING), SKIP("ckpt-step", SAVING),
+	SKIP("save", SAVING),
+	SKIP("load", SAVING),
+	SKIP("save-interval", SAVING),
+	SKIP("persistent-save-interval", SAVING),
+	SKIP("save-retain-interval", SAVING),
+	SKIP("no-save-optim", SAVING),
+	SKIP("no-save-rng", SAVING),
+	SKIP("no-load-optim", SAVING),
+	SKIP("no-load-rng", SAVING),
+	SKIP("load-main-params-from-ckpt", SAVING),
+	SKIP("finetune", SAVING),
+	SKIP("pretrained-checkpoint", SAVING),
+	SKIP("ckpt-step", SAVING),
 	SKIP("no-initialization", SAVING),
 	SKIP("use-checkpoint-args", "shapes in a checkpoint are not read; state them as flags"),
-	SKIP("use-mp-args-from-checkpoint-args", "a layout in a checkpoint is not read; state it as flags"),
-	SKIP("no-use-tokenizer-model-from-checkpoint-args", SAVING), SKIP("exit-on-missing-checkpoint", SAVING),
-	SKIP("use-dist-ckpt", SAVING), SKIP("use-persistent-ckpt-worker", SAVING), SKIP("auto-detect-ckpt-format", SAVING),
-	SKIP("dist-ckpt-format", SAVING), SKIP("ckpt-format", SAVING), SKIP("ckpt-convert-format", SAVING),
-	SKIP("ckpt-convert-save", SAVING), SKIP("ckpt-fully-parallel-save", SAVING),
-	SKIP("no-ckpt-fully-parallel-save", SAVING), SKIP("ckpt-fully-parallel-load", SAVING), SKIP("async-save", SAVING),
-	SKIP("ckpt-assume-constant-structure", SAVING), SKIP("dist-ckpt-strictness", SAVING),
-	SKIP("non-persistent-save-interval", SAVING), SKIP("non-persistent-ckpt-type", SAVING),
-	SKIP("non-persistent-global-ckpt-dir", SAVING), SKIP("non-persistent-local-ckpt-dir", SAVING),
-	SKIP("non-persistent-local-ckpt-algo", SAVING), SKIP("replication", SAVING), SKIP("replication-jump", SAVING),
-	SKIP("replication-factor", SAVING), SKIP("no-strict-fsdp-dtensor-load", SAVING),
-	SKIP("dist-ckpt-save-pre-mcore-014", SAVING), SKIP("dist-ckpt-optim-fully-reshardable", SAVING),
+	SKIP("use-mp-args-from-checkpoint-args",
+         "a layout in a checkpoint is not read; state it as flags"),
+	SKIP("no-use-tokenizer-model-from-checkpoint-args", SAVING),
+	SKIP("exit-on-missing-checkpoint", SAVING),
+	SKIP("use-dist-ckpt", SAVING),
+	SKIP("use-persistent-ckpt-worker", SAVING),
+	SKIP("auto-detect-ckpt-format", SAVING),
+	SKIP("dist-ckpt-format", SAVING),
+	SKIP("ckpt-format", SAVING),
+	SKIP("ckpt-convert-format", SAVING),
+	SKIP("ckpt-convert-save", SAVING),
+	SKIP("ckpt-fully-parallel-save", SAVING),
+	SKIP("no-ckpt-fully-parallel-save", SAVING),
+	SKIP("ckpt-fully-parallel-load", SAVING),
+	SKIP("async-save", SAVING),
+	SKIP("ckpt-assume-constant-structure", SAVING),
+	SKIP("dist-ckpt-strictness", SAVING),
+	SKIP("non-persistent-save-interval", SAVING),
+	SKIP("non-persistent-ckpt-type", SAVING),
+	SKIP("non-persistent-global-ckpt-dir", SAVING),
+	SKIP("non-persistent-local-ckpt-dir", SAVING),
+	SKIP("non-persistent-local-ckpt-algo", SAVING),
+	SKIP("replication", SAVING),
+	SKIP("replication-jump", SAVING),
+	SKIP("replication-factor", SAVING),
+	SKIP("no-strict-fsdp-dtensor-load", SAVING),
+	SKIP("dist-ckpt-save-pre-mcore-014", SAVING),
+	SKIP("dist-ckpt-optim-fully-reshardable", SAVING),
 	SKIP("distrib-optim-fully-reshardable-mem-efficient", SAVING),
 
-	SKIP("log-interval", LOGGING), SKIP("log-params-norm", LOGGING), SKIP("log-num-zeros-in-grad", LOGGING),
-	SKIP("log-throughput", LOGGING), SKIP("log-progress", LOGGING), SKIP("log-energy", LOGGING),
-	SKIP("log-straggler", LOGGING), SKIP("log-timers-to-tensorboard", LOGGING),
-	SKIP("log-validation-ppl-to-tensorboard", LOGGING), SKIP("log-memory-to-tensorboard", LOGGING),
-	SKIP("log-world-size-to-tensorboard", LOGGING), SKIP("log-loss-scale-to-tensorboard", LOGGING),
-	SKIP("no-log-loss-scale-to-tensorboard", LOGGING), SKIP("log-learning-rate-to-tensorboard", LOGGING),
-	SKIP("log-batch-size-to-tensorboard", LOGGING), SKIP("timing-log-level", LOGGING),
-	SKIP("timing-log-option", LOGGING), SKIP("no-barrier-with-level-1-timing", LOGGING),
-	SKIP("tensorboard-dir", LOGGING), SKIP("tensorboard-log-interval", LOGGING),
-	SKIP("tensorboard-queue-size", LOGGING), SKIP("wandb-project", LOGGING), SKIP("wandb-entity", LOGGING),
-	SKIP("wandb-exp-name", LOGGING), SKIP("wandb-save-dir", LOGGING), SKIP("logging-level", LOGGING),
-	SKIP("config-logger-dir", LOGGING), SKIP("no-one-logger", LOGGING), SKIP("one-logger-project", LOGGING),
-	SKIP("one-logger-run-name", LOGGING), SKIP("one-logger-async", LOGGING), SKIP("app-tag-run-name", LOGGING),
-	SKIP("app-tag-run-version", LOGGING), SKIP("profile", LOGGING), SKIP("profile-step-start", LOGGING),
-	SKIP("profile-step-end", LOGGING), SKIP("profile-ranks", LOGGING), SKIP("use-pytorch-profiler", LOGGING),
-	SKIP("record-memory-history", LOGGING), SKIP("memory-snapshot-path", LOGGING),
-	SKIP("straggler-ctrlr-port", LOGGING), SKIP("straggler-minmax-count", LOGGING),
-	SKIP("disable-straggler-on-startup", LOGGING), SKIP("dump-param-to-param-group-map", LOGGING),
-	SKIP("run-workload-inspector-server", LOGGING), SKIP("result-rejected-tracker-filename", TIMEOUT),
-	SKIP("distributed-timeout-minutes", TIMEOUT), SKIP("distributed-timeout-seconds-after-init", TIMEOUT),
-	SKIP("rerun-mode", TIMEOUT), SKIP("error-injection-rate", TIMEOUT), SKIP("error-injection-type", TIMEOUT),
-	SKIP("enable-ft-package", TIMEOUT), SKIP("calc-ft-timeouts", TIMEOUT), SKIP("inprocess-restart", TIMEOUT),
-	SKIP("adlr-autoresume", TIMEOUT), SKIP("adlr-autoresume-interval", TIMEOUT),
-	SKIP("check-weight-hash-across-dp-replicas-interval", TIMEOUT), SKIP("flash-decode", INFERENCE),
-	SKIP("cuda-graph-warmup-steps", START), SKIP("inference-max-seq-length", INFERENCE),
-	SKIP("inference-max-requests", INFERENCE), SKIP("rl-use-sequence-packing", RL),
+	SKIP("log-interval", LOGGING),
+	SKIP("log-params-norm", LOGGING),
+	SKIP("log-num-zeros-in-grad", LOGGING),
+	SKIP("log-throughput", LOGGING),
+	SKIP("log-progress", LOGGING),
+	SKIP("log-energy", LOGGING),
+	SKIP("log-straggler", LOGGING),
+	SKIP("log-timers-to-tensorboard", LOGGING),
+	SKIP("log-validation-ppl-to-tensorboard", LOGGING),
+	SKIP("log-memory-to-tensorboard", LOGGING),
+	SKIP("log-world-size-to-tensorboard", LOGGING),
+	SKIP("log-loss-scale-to-tensorboard", LOGGING),
+	SKIP("no-log-loss-scale-to-tensorboard", LOGGING),
+	SKIP("log-learning-rate-to-tensorboard", LOGGING),
+	SKIP("log-batch-size-to-tensorboard", LOGGING),
+	SKIP("timing-log-level", LOGGING),
+	SKIP("timing-log-option", LOGGING),
+	SKIP("no-barrier-with-level-1-timing", LOGGING),
+	SKIP("tensorboard-dir", LOGGING),
+	SKIP("tensorboard-log-interval", LOGGING),
+	SKIP("tensorboard-queue-size", LOGGING),
+	SKIP("wandb-project", LOGGING),
+	SKIP("wandb-entity", LOGGING),
+	SKIP("wandb-exp-name", LOGGING),
+	SKIP("wandb-save-dir", LOGGING),
+	SKIP("logging-level", LOGGING),
+	SKIP("config-logger-dir", LOGGING),
+	SKIP("no-one-logger", LOGGING),
+	SKIP("one-logger-project", LOGGING),
+	SKIP("one-logger-run-name", LOGGING),
+	SKIP("one-logger-async", LOGGING),
+	SKIP("app-tag-run-name", LOGGING),
+	SKIP("app-tag-run-version", LOGGING),
+	SKIP("profile", LOGGING),
+	SKIP("profile-step-start", LOGGING),
+	SKIP("profile-step-end", LOGGING),
+	SKIP("profile-ranks", LOGGING),
+	SKIP("use-pytorch-profiler", LOGGING),
+	SKIP("record-memory-history", LOGGING),
+	SKIP("memory-snapshot-path", LOGGING),
+	SKIP("straggler-ctrlr-port", LOGGING),
+	SKIP("straggler-minmax-count", LOGGING),
+	SKIP("disable-straggler-on-startup", LOGGING),
+	SKIP("dump-param-to-param-group-map", LOGGING),
+	SKIP("run-workload-inspector-server", LOGGING),
+	SKIP("result-rejected-tracker-filename", TIMEOUT),
+	SKIP("distributed-timeout-minutes", TIMEOUT),
+	SKIP("distributed-timeout-seconds-after-init", TIMEOUT),
+	SKIP("rerun-mode", TIMEOUT),
+	SKIP("error-injection-rate", TIMEOUT),
+	SKIP("error-injection-type", TIMEOUT),
+	SKIP("enable-ft-package", TIMEOUT),
+	SKIP("calc-ft-timeouts", TIMEOUT),
+	SKIP("inprocess-restart", TIMEOUT),
+	SKIP("adlr-autoresume", TIMEOUT),
+	SKIP("adlr-autoresume-interval", TIMEOUT),
+	SKIP("check-weight-hash-across-dp-replicas-interval", TIMEOUT),
+	SKIP("flash-decode", INFERENCE),
+	SKIP("cuda-graph-warmup-steps", START),
+	SKIP("inference-max-seq-length", INFERENCE),
+	SKIP("inference-max-requests", INFERENCE),
+	SKIP("rl-use-sequence-packing", RL),
 	SKIP("deepspeed-activation-checkpointing", "see the recomputation flags"),
-	SKIP("no-pipeline-parallel", "the number of stages says it"), SKIP("no-pin-cpu-grads", NUMBERS),
+	SKIP("no-pipeline-parallel", "the number of stages says it"),
+	SKIP("no-pin-cpu-grads", NUMBERS),
 	SKIP("no-pin-cpu-params", NUMBERS),
 	{NULL, LK_FLAG_IGNORED, 0, 0, 0, NULL, NULL, false},
 };
@@ -426,7 +631,8 @@ const lk_flag *lk_megatron_flag(const char *name) {
 
 static bool is_flag(const lk_word *word) {
 	const char *t = word->text;
-	return t[0] == '-' && (t[1] == '-' || (t[1] >= 'a' && t[1] <= 'z') || (t[1] >= 'A' && t[1] <= 'Z'));
+	return t[0] == '-' &&
+	       (t[1] == '-' || (t[1] >= 'a' && t[1] <= 'z') || (t[1] >= 'A' && t[1] <= 'Z'));
 }
 
 /* "True" and "False" behind a switch, as dumps of configurations have it. */
@@ -450,13 +656,16 @@ static lk_status read_choice(lk_reading *reading, const lk_flag *flag, const cha
 	size_t count = 0;
 	while (flag->choices[count] != NULL) count++;
 	const char *near = lk_nearest(text, flag->choices, count);
-	lk_fail(reading->err, LK_ERR_INPUT, reading->where, "--%s: \"%s\" is not among its values", flag->name, text);
+	lk_fail(reading->err, LK_ERR_INPUT, reading->where, "--%s: \"%s\" is not among its values",
+	        flag->name, text);
 	return lk_hint(reading->err, "it takes %s",
-				   near != NULL && near[0] != '\0' ? near : flag->choices[flag->choices[0][0] == '\0']);
+	               near != NULL && near[0] != '\0' ? near
+	                                               : flag->choices[flag->choices[0][0] == '\0']);
 }
 
 /* The words up to the next flag as one text, separated by blanks. */
-static lk_status read_list(lk_reading *reading, const lk_word *words, size_t count, const char **out) {
+static lk_status read_list(lk_reading *reading, const lk_word *words, size_t count,
+                           const char **out) {
 	size_t size = 1;
 	for (size_t i = 0; i < count; i++) size += strlen(words[i].text) + 1;
 	char *text = lk_arena_alloc(reading->arena, size), *at = text;
@@ -477,7 +686,8 @@ static lk_status value_unknown(lk_reading *reading, const char *name, const lk_w
 	return lk_hint(reading->err, "write the value into the script");
 }
 
-static lk_status read_value(lk_reading *reading, const lk_flag *flag, const lk_word *word, void *field) {
+static lk_status read_value(lk_reading *reading, const lk_flag *flag, const lk_word *word,
+                            void *field) {
 	char where[128];
 	long long number;
 	if (word->unknown != NULL) return value_unknown(reading, flag->name, word);
@@ -494,8 +704,8 @@ static lk_status read_value(lk_reading *reading, const lk_flag *flag, const lk_w
 	}
 }
 
-lk_status lk_megatron_read(lk_reading *reading, lk_megatron *megatron, const char *name, const lk_word *words, size_t count,
-                           size_t *used) {
+lk_status lk_megatron_read(lk_reading *reading, lk_megatron *megatron, const char *name,
+                           const lk_word *words, size_t count, size_t *used) {
 	const lk_flag *flag = lk_megatron_flag(name);
 	size_t values = 0;
 	while (values < count && !is_flag(&words[values])) values++;
@@ -524,6 +734,7 @@ lk_status lk_megatron_read(lk_reading *reading, lk_megatron *megatron, const cha
 		return read_list(reading, words, values, field);
 	}
 	*used = 1;
-	if (words[0].unknown != NULL && flag->reason != NULL) return lk_launch_note(reading, name, flag->reason);
+	if (words[0].unknown != NULL && flag->reason != NULL)
+		return lk_launch_note(reading, name, flag->reason);
 	return read_value(reading, flag, &words[0], field);
 }

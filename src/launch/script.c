@@ -1,9 +1,9 @@
-/* script.c: reads the shell script that launches a training: variables, arrays, conditions that texts decide, and the
- * last command that starts a launcher or python. Nothing is executed.
+/* script.c: reads the shell script that launches a training: variables, arrays, conditions that
+ * texts decide, and the last command that starts a launcher or python. Nothing is executed.
  *
- * A command that runs as a program of its own cannot change a variable, so it is passed over; what can (source, eval,
- * read, functions) is followed or refused. In a branch, loop or function body whose execution is not certain, what is
- * assigned becomes unknown, and a launch is refused. */
+ * A command that runs as a program of its own cannot change a variable, so it is passed over; what
+ * can (source, eval, read, functions) is followed or refused. In a branch, loop or function body
+ * whose execution is not certain, what is assigned becomes unknown, and a launch is refused. */
 #include "launch/shell/shell.h"
 
 #include <ctype.h>
@@ -33,15 +33,15 @@ static bool among(const lk_raw *raw, const char *const *names) {
 
 /* Programs that are often given the name of a launcher or a script as an argument. */
 static const char *const harmless[] = {
-	"echo", "printf", "cd", "pushd", "popd", "mkdir", "rm", "cp", "mv", "ln", "ls", "cat", "touch", "chmod", "sleep",
-	"date",
-	"set", "shopt", "ulimit", "module", "ml", "conda", "mamba", "nvidia-smi", "hostname", "pwd", "wait", "trap", "true",
-	":",
-	"tee", "pip", "pip3", "git", "wget", "curl", "tar", "which", "type", "command", "test", "[", "[[", "false", "kill",
-	"pkill",
-	"grep", "sed", "awk", "find", "head", "tail", "sort", "shift", "return", "break", "continue", "wandb", "scontrol",
-	"sinfo",
-	"squeue", "apt", "apt-get", "umask", "hash", "]]", NULL,
+	"echo",     "printf", "cd",       "pushd",  "popd",   "mkdir", "rm",      "cp",
+	"mv",       "ln",     "ls",       "cat",    "touch",  "chmod", "sleep",   "date",
+	"set",      "shopt",  "ulimit",   "module", "ml",     "conda", "mamba",   "nvidia-smi",
+	"hostname", "pwd",    "wait",     "trap",   "true",   ":",     "tee",     "pip",
+	"pip3",     "git",    "wget",     "curl",   "tar",    "which", "type",    "command",
+	"test",     "[",      "[[",       "false",  "kill",   "pkill", "grep",    "sed",
+	"awk",      "find",   "head",     "tail",   "sort",   "shift", "return",  "break",
+	"continue", "wandb",  "scontrol", "sinfo",  "squeue", "apt",   "apt-get", "umask",
+	"hash",     "]]",     NULL,
 };
 
 static lk_status run_text(lk_shell *shell, const char *text, size_t size);
@@ -51,7 +51,8 @@ static lk_status expand_all(lk_shell *shell, const lk_raws *words, size_t from, 
 	return LK_OK;
 }
 
-/* What is unknown in the text is still written as it was, so that reading it again finds it unknown again. */
+/* What is unknown in the text is still written as it was, so that reading it again finds it unknown
+ * again. */
 static lk_status run_eval(lk_shell *shell, const lk_raws *words) {
 	lk_words expanded = {0};
 	lk_status status = expand_all(shell, words, 1, &expanded);
@@ -73,8 +74,9 @@ static lk_status run_eval(lk_shell *shell, const lk_raws *words) {
 
 /* Scripts that prepare an environment are passed over; others could set anything. */
 static lk_status run_source(lk_shell *shell, const lk_raws *words) {
-	static const char *const known[] = {"activate",      "conda.sh",   ".bashrc", "bashrc",  "profile",    ".profile",
-										".bash_profile", "setvars.sh", "bash",    "lmod.sh", "modules.sh", NULL};
+	static const char *const known[] = {"activate", "conda.sh", ".bashrc",       "bashrc",
+	                                    "profile",  ".profile", ".bash_profile", "setvars.sh",
+	                                    "bash",     "lmod.sh",  "modules.sh",    NULL};
 	if (words->count > 1) {
 		const lk_raw *raw = &words->at[1];
 		lk_raw base = *raw;
@@ -83,7 +85,8 @@ static lk_status run_source(lk_shell *shell, const lk_raws *words) {
 		if (base.end > base.at && base.end[-1] == '"') base.end--;
 		if (among(&base, known)) return LK_OK;
 	}
-	return lk_shell_fail(shell, words->at[0].line, "the script reads another one, which could set anything",
+	return lk_shell_fail(shell, words->at[0].line,
+	                     "the script reads another one, which could set anything",
 	                     "copy what it sets into the script");
 }
 
@@ -96,7 +99,8 @@ static lk_status keep_launch(lk_shell *shell, const lk_words *words, int line) {
 		const lk_shell_var *var = &shell->vars.at[id];
 		if (!var->exported || !var->set || var->values.count == 0) continue;
 		const lk_word *value = &var->values.at[0];
-		char *text = lk_arena_printf(shell->r->arena, "%s=%s", lk_intern_text(shell->names, id), value->text);
+		char *text = lk_arena_printf(shell->r->arena, "%s=%s", lk_intern_text(shell->names, id),
+		                             value->text);
 		if (text == NULL || !lk_push(&shell->launch)) return lk_oom(shell->r->err);
 		shell->produced += strlen(text);
 		*lk_last(&shell->launch) = (lk_word){.text = text, .unknown = value->unknown};
@@ -111,7 +115,8 @@ static lk_status keep_launch(lk_shell *shell, const lk_words *words, int line) {
 
 /* A launcher among the words, or in the text of bash -c. */
 static bool is_launch(const lk_words *words) {
-	static const char *const names[] = {"torchrun", "python", "srun", "mpirun", "deepspeed", "accelerate"};
+	static const char *const names[] = {"torchrun", "python",    "srun",
+	                                    "mpirun",   "deepspeed", "accelerate"};
 	bool text = false;
 	for (size_t i = 0; i < words->count; i++) {
 		const char *word = words->at[i].text;
@@ -123,37 +128,43 @@ static bool is_launch(const lk_words *words) {
 	return false;
 }
 
-/* A program that is neither a builtin nor harmless: kept if it launches, else it cannot change what follows. */
+/* A program that is neither a builtin nor harmless: kept if it launches, else it cannot change what
+ * follows. */
 static lk_status run_program(lk_shell *shell, const lk_raws *words, lk_truth certain) {
 	lk_words expanded = {0};
 	lk_status status = expand_all(shell, words, 0, &expanded);
 	bool launch = status == LK_OK && is_launch(&expanded);
 	if (status == LK_OK && launch && certain != LK_TRUE)
 		status =
-			lk_shell_fail(shell, words->at[0].line, "a training is launched where it is not certain that the line runs",
-						  "give the launch line without the condition, loop or function around it");
+			lk_shell_fail(shell, words->at[0].line,
+		                  "a training is launched where it is not certain that the line runs",
+		                  "give the launch line without the condition, loop or function around it");
 	if (status == LK_OK && launch) status = keep_launch(shell, &expanded, words->at[0].line);
 	lk_vec_free(&expanded);
 	return status;
 }
 
 static lk_status run_command(lk_shell *shell, lk_raws *words, lk_truth certain) {
-	static const char *const declaring[] = {"export", "declare", "local", "readonly", "typeset", NULL};
+	static const char *const declaring[] = {"export",   "declare", "local",
+	                                        "readonly", "typeset", NULL};
 	static const char *const setting[] = {"read", "mapfile", "readarray", NULL};
 	static const char *const refused[] = {"let", "getopts", "alias", NULL};
 	bool append;
 	const char *value;
 	size_t first = 0;
-	while (first < words->count && lk_shell_assignment(&words->at[first], &append, &value) > 0) first++;
+	while (first < words->count && lk_shell_assignment(&words->at[first], &append, &value) > 0)
+		first++;
 	if (first == words->count) {
-		for (size_t i = 0; i < first; i++) LK_TRY(lk_shell_assign(shell, &words->at[i], certain, false));
+		for (size_t i = 0; i < first; i++)
+			LK_TRY(lk_shell_assign(shell, &words->at[i], certain, false));
 		return LK_OK;
 	}
 	const lk_raw *name = &words->at[first];
 	if (among(name, declaring)) return lk_shell_declare(shell, words, certain);
 	if (lk_shell_raw_is(name, "unset")) return lk_shell_unset(shell, words, certain);
 	if (among(name, setting)) return lk_shell_set_by_command(shell, words);
-	if (lk_shell_raw_is(name, "source") || lk_shell_raw_is(name, ".")) return run_source(shell, words);
+	if (lk_shell_raw_is(name, "source") || lk_shell_raw_is(name, "."))
+		return run_source(shell, words);
 	if (lk_shell_raw_is(name, "exit") || lk_shell_raw_is(name, "exec")) {
 		if (lk_shell_raw_is(name, "exit") || words->count == first + 1) {
 			shell->stop = certain == LK_TRUE && lk_shell_raw_is(name, "exit");
@@ -163,17 +174,18 @@ static lk_status run_command(lk_shell *shell, lk_raws *words, lk_truth certain) 
 	if (lk_shell_raw_is(name, "eval")) {
 		if (certain == LK_TRUE) return run_eval(shell, words);
 		return lk_shell_fail(shell, name->line, "eval where it is not certain that the line runs",
-							 "write the command itself");
+		                     "write the command itself");
 	}
 	if (among(name, refused))
-		return lk_shell_fail(shell, name->line, "let, getopts and alias are not followed", "write plain assignments");
+		return lk_shell_fail(shell, name->line, "let, getopts and alias are not followed",
+		                     "write plain assignments");
 	if (among(name, harmless)) return LK_OK;
 	char function[128];
-	snprintf(function, sizeof function, "%.*s", (int)(name->end - name->at > 127 ? 127 : name->end - name->at),
-			 name->at);
+	snprintf(function, sizeof function, "%.*s",
+	         (int)(name->end - name->at > 127 ? 127 : name->end - name->at), name->at);
 	if (lk_intern_find(shell->functions, function) != UINT32_MAX)
 		return lk_shell_fail(shell, name->line, "functions of the script are not followed",
-							 "write the launch line without the function");
+		                     "write the launch line without the function");
 	return run_program(shell, words, certain);
 }
 
@@ -181,27 +193,32 @@ static lk_status run_command(lk_shell *shell, lk_raws *words, lk_truth certain) 
 
 static lk_status push_block(lk_shell *shell, char kind, lk_truth truth, bool condition) {
 	if (shell->blocks.count >= LK_SHELL_BLOCKS)
-		return lk_shell_fail(shell, shell->line, "blocks are nested too deeply", "simplify the script");
+		return lk_shell_fail(shell, shell->line, "blocks are nested too deeply",
+		                     "simplify the script");
 	if (!lk_push(&shell->blocks)) return lk_oom(shell->r->err);
-	*lk_last(&shell->blocks) = (lk_shell_block){.kind = kind, .truth = truth, .condition = condition, .line = shell->line};
+	*lk_last(&shell->blocks) =
+		(lk_shell_block){.kind = kind, .truth = truth, .condition = condition, .line = shell->line};
 	return LK_OK;
 }
 
 static lk_status pop_block(lk_shell *shell, const char *kinds) {
 	if (shell->blocks.count == 0 || strchr(kinds, lk_last(&shell->blocks)->kind) == NULL)
-		return lk_shell_fail(shell, shell->line, "a block ends that did not begin", "correct the script");
+		return lk_shell_fail(shell, shell->line, "a block ends that did not begin",
+		                     "correct the script");
 	shell->blocks.count--;
 	return LK_OK;
 }
 
 static lk_shell_block *open_if(lk_shell *shell) {
-	return shell->blocks.count > 0 && lk_last(&shell->blocks)->kind == 'i' ? lk_last(&shell->blocks) : NULL;
+	return shell->blocks.count > 0 && lk_last(&shell->blocks)->kind == 'i' ? lk_last(&shell->blocks)
+	                                                                       : NULL;
 }
 
 /* The next branch of an if: what came before was taken, or may have been. */
 static lk_status next_branch(lk_shell *shell, bool condition) {
 	lk_shell_block *block = open_if(shell);
-	if (block == NULL) return lk_shell_fail(shell, shell->line, "else without if", "correct the script");
+	if (block == NULL)
+		return lk_shell_fail(shell, shell->line, "else without if", "correct the script");
 	if (block->truth == LK_TRUE && !block->doubtful) block->taken = true;
 	else if (block->truth != LK_FALSE) block->doubtful = true;
 	block->truth = LK_TRUE;
@@ -222,7 +239,8 @@ static lk_status keyword(lk_shell *shell, lk_raws *words, bool *again) {
 	else if (lk_shell_raw_is(raw, "elif")) status = next_branch(shell, true);
 	else if (lk_shell_raw_is(raw, "else")) status = next_branch(shell, false);
 	else if (lk_shell_raw_is(raw, "then")) {
-		if (open_if(shell) == NULL) return lk_shell_fail(shell, raw->line, "then without if", "correct the script");
+		if (open_if(shell) == NULL)
+			return lk_shell_fail(shell, raw->line, "then without if", "correct the script");
 		open_if(shell)->condition = false;
 	} else if (lk_shell_raw_is(raw, "while") || lk_shell_raw_is(raw, "until"))
 		status = push_block(shell, 'l', LK_UNKNOWN, true);
@@ -232,7 +250,8 @@ static lk_status keyword(lk_shell *shell, lk_raws *words, bool *again) {
 	else if (lk_shell_raw_is(raw, "done")) status = pop_block(shell, "l");
 	else if (lk_shell_raw_is(raw, "}")) status = pop_block(shell, "{f");
 	else if (lk_shell_raw_is(raw, "{")) {
-		bool function = shell->blocks.count > 0 && lk_last(&shell->blocks)->kind == 'f' && lk_last(&shell->blocks)->condition;
+		bool function = shell->blocks.count > 0 && lk_last(&shell->blocks)->kind == 'f' &&
+		                lk_last(&shell->blocks)->condition;
 		if (function) lk_last(&shell->blocks)->condition = false;
 		else status = push_block(shell, '{', LK_TRUE, false);
 	} else if (lk_shell_raw_is(raw, "for") || lk_shell_raw_is(raw, "select")) {
@@ -243,7 +262,8 @@ static lk_status keyword(lk_shell *shell, lk_raws *words, bool *again) {
 		}
 		words->count = 1;
 	} else if (lk_shell_raw_is(raw, "case")) {
-		return lk_shell_fail(shell, raw->line, "case is not followed", "write the assignments of the case that holds");
+		return lk_shell_fail(shell, raw->line, "case is not followed",
+		                     "write the assignments of the case that holds");
 	} else if (lk_shell_raw_is(raw, "time") || lk_shell_raw_is(raw, "!")) {
 	} else {
 		*again = false;
@@ -255,7 +275,8 @@ static lk_status keyword(lk_shell *shell, lk_raws *words, bool *again) {
 /* name() or function name: its body runs when it is called, which is refused. */
 static lk_status function_begins(lk_shell *shell, const lk_raw *name) {
 	char text[128];
-	snprintf(text, sizeof text, "%.*s", (int)(name->end - name->at > 127 ? 127 : name->end - name->at), name->at);
+	snprintf(text, sizeof text, "%.*s",
+	         (int)(name->end - name->at > 127 ? 127 : name->end - name->at), name->at);
 	if (lk_intern_id(shell->functions, text) == UINT32_MAX) return lk_oom(shell->r->err);
 	return push_block(shell, 'f', LK_UNKNOWN, true);
 }
@@ -270,7 +291,8 @@ static lk_truth test_command(lk_shell *shell, const lk_raws *words, lk_status *s
 	for (size_t i = 1; *status == LK_OK && i < words->count; i++) {
 		lk_word one;
 		const lk_raw *raw = &words->at[i];
-		if (!twice) { /* an unquoted empty variable is no word at all, which the test would not notice */
+		if (!twice) { /* an unquoted empty variable is no word at all, which the test would not
+			             notice */
 			*status = lk_shell_expand(shell, raw, &expanded);
 			continue;
 		}
@@ -285,7 +307,8 @@ static lk_truth test_command(lk_shell *shell, const lk_raws *words, lk_status *s
 	return answer;
 }
 
-/* Commands joined by && and ||. `chain` is the answer so far; `op` joins this one to it: 0, '&' or '|'. */
+/* Commands joined by && and ||. `chain` is the answer so far; `op` joins this one to it: 0, '&' or
+ * '|'. */
 static lk_status one_command(lk_shell *shell, lk_raws *words, char op, lk_truth *chain) {
 	bool again = true, negated = false;
 	while (again && words->count > 0) {
@@ -299,8 +322,11 @@ static lk_status one_command(lk_shell *shell, lk_raws *words, char op, lk_truth 
 		LK_TRY(keyword(shell, words, &again));
 	}
 	if (words->count == 0) return LK_OK;
-	lk_truth here = op == '&' ? *chain : op != '|' ? LK_TRUE : *chain == LK_UNKNOWN ? LK_UNKNOWN
-	              : *chain == LK_TRUE ? LK_FALSE : LK_TRUE;
+	lk_truth here = op == '&'              ? *chain
+	                : op != '|'            ? LK_TRUE
+	                : *chain == LK_UNKNOWN ? LK_UNKNOWN
+	                : *chain == LK_TRUE    ? LK_FALSE
+	                                       : LK_TRUE;
 	lk_truth certain = runs(shell);
 	lk_status status = LK_OK;
 	lk_truth answer = test_command(shell, words, &status);
@@ -308,7 +334,8 @@ static lk_status one_command(lk_shell *shell, lk_raws *words, char op, lk_truth 
 	static const char *const tests[] = {"[", "[[", "test", NULL};
 	bool tested = among(&words->at[0], tests) || words->at[0].at[0] == '(',
 		 condition = shell->blocks.count > 0 && lk_last(&shell->blocks)->condition;
-	if (!tested && answer == LK_UNKNOWN && !condition) answer = LK_TRUE; /* programs are taken to succeed */
+	if (!tested && answer == LK_UNKNOWN && !condition)
+		answer = LK_TRUE; /* programs are taken to succeed */
 	if (negated && answer != LK_UNKNOWN) answer = answer == LK_TRUE ? LK_FALSE : LK_TRUE;
 	if (here == LK_FALSE) return LK_OK; /* the chain keeps its answer */
 	*chain = here == LK_UNKNOWN ? LK_UNKNOWN : answer;
@@ -325,7 +352,8 @@ static lk_status read_commands(lk_shell *shell, lk_raws *words) {
 		bool brackets = shell->at + 1 < shell->end && shell->at[0] == '(' && shell->at[1] == ')';
 		if (brackets && words->count > 0) {
 			shell->at += 2;
-			if (!lk_shell_raw_is(&words->at[0], "function")) LK_TRY(function_begins(shell, &words->at[0]));
+			if (!lk_shell_raw_is(&words->at[0], "function"))
+				LK_TRY(function_begins(shell, &words->at[0]));
 			else LK_TRY(one_command(shell, words, 0, &chain));
 			words->count = 0;
 		}
@@ -344,7 +372,8 @@ static lk_status read_commands(lk_shell *shell, lk_raws *words) {
 
 static lk_status run_text(lk_shell *shell, const char *text, size_t size) {
 	if (++shell->depth > LK_SHELL_DEPTH)
-		return lk_shell_fail(shell, shell->line, "eval is nested too deeply", "write the command itself");
+		return lk_shell_fail(shell, shell->line, "eval is nested too deeply",
+		                     "write the command itself");
 	const char *at = shell->at, *end = shell->end;
 	int line = shell->line;
 	lk_raws words = {0};
@@ -368,24 +397,25 @@ static void shell_free(lk_shell *shell) {
 	lk_intern_free(shell->functions);
 }
 
-lk_status lk_script_words(lk_reading *reading, const char *text, size_t size, const lk_words *environment, lk_words *words,
-                          lk_launch_ranks *batch) {
+lk_status lk_script_words(lk_reading *reading, const char *text, size_t size,
+                          const lk_words *environment, lk_words *words, lk_launch_ranks *batch) {
 	lk_shell s = {.r = reading,
-				  .line = reading->line > 0 ? reading->line : 1,
-				  .batch = batch,
-				  .names = lk_intern_new(),
-				  .functions = lk_intern_new(),
-				  .depth = reading->depth};
+	              .line = reading->line > 0 ? reading->line : 1,
+	              .batch = batch,
+	              .names = lk_intern_new(),
+	              .functions = lk_intern_new(),
+	              .depth = reading->depth};
 	lk_status status = s.names == NULL || s.functions == NULL ? lk_oom(reading->err) : LK_OK;
 	for (size_t i = 0; status == LK_OK && environment != NULL && i < environment->count; i++)
 		if (environment->at[i].unknown == NULL)
 			status = lk_shell_set(&s, environment->at[i].text, strlen(environment->at[i].text));
 	if (status == LK_OK) status = run_text(&s, text, size);
 	if (status == LK_OK && s.blocks.count > 0)
-		status = lk_shell_fail(&s, lk_last(&s.blocks)->line, "a block that begins here does not end", "close it");
+		status = lk_shell_fail(&s, lk_last(&s.blocks)->line,
+		                       "a block that begins here does not end", "close it");
 	if (status == LK_OK && !s.found) {
 		lk_fail(reading->err, LK_ERR_INPUT, reading->where,
-				"no command starts torchrun, srun, mpirun, deepspeed, accelerate or python");
+		        "no command starts torchrun, srun, mpirun, deepspeed, accelerate or python");
 		status = lk_hint(reading->err, "give the script that launches the training");
 	}
 	if (status == LK_OK) {

@@ -1,6 +1,6 @@
-/* trainer_flags.c: flags of HuggingFace's Trainer and the programs around it (run_clm.py, LLaMA-Factory, TRL), for
- * launch lines outside Megatron-LM. They say batch, length, numbers and sharding; the network comes from a model
- * option. */
+/* trainer_flags.c: flags of HuggingFace's Trainer and the programs around it (run_clm.py,
+ * LLaMA-Factory, TRL), for launch lines outside Megatron-LM. They say batch, length, numbers and
+ * sharding; the network comes from a model option. */
 #include "launch/launch.h"
 
 #include <string.h>
@@ -24,12 +24,26 @@ static const struct {
 	const char *name;
 	meaning means;
 } flags[] = {
-	{"max_seq_length", SEQ}, {"max_seq_len", SEQ}, {"model_max_length", SEQ}, {"max_length", SEQ}, {"cutoff_len", SEQ},
-	{"block_size", SEQ}, {"per_device_train_batch_size", MBS}, {"per_gpu_train_batch_size", MBS},
-	{"gradient_accumulation_steps", STEPS}, {"gradient_checkpointing", CHECKPOINTING}, {"torch_compile", COMPILE},
-	{"optim", OPTIMIZER}, {"fsdp", FSDP}, {"use_peft", ADAPTER}, {"use_lora", ADAPTER}, {"lora_r", RANK},
+	{"max_seq_length", SEQ},
+	{"max_seq_len", SEQ},
+	{"model_max_length", SEQ},
+	{"max_length", SEQ},
+	{"cutoff_len", SEQ},
+	{"block_size", SEQ},
+	{"per_device_train_batch_size", MBS},
+	{"per_gpu_train_batch_size", MBS},
+	{"gradient_accumulation_steps", STEPS},
+	{"gradient_checkpointing", CHECKPOINTING},
+	{"torch_compile", COMPILE},
+	{"optim", OPTIMIZER},
+	{"fsdp", FSDP},
+	{"use_peft", ADAPTER},
+	{"use_lora", ADAPTER},
+	{"lora_r", RANK},
 	{"lora_rank", RANK},
-	{"finetuning_type", METHOD}, {"model_name_or_path", NETWORK}, {"model_name", NETWORK},
+	{"finetuning_type", METHOD},
+	{"model_name_or_path", NETWORK},
+	{"model_name", NETWORK},
 };
 
 static int find(const char *name) {
@@ -47,7 +61,8 @@ bool lk_trainer_flag(const char *name) {
 
 /* "full_shard auto_wrap offload": the words of --fsdp. */
 static void set_fsdp(lk_job *job, const char *text) {
-	if (strstr(text, "full_shard") != NULL || strstr(text, "hybrid_shard") != NULL) job->sharding = LK_SHARD_ZERO3;
+	if (strstr(text, "full_shard") != NULL || strstr(text, "hybrid_shard") != NULL)
+		job->sharding = LK_SHARD_ZERO3;
 	else if (strstr(text, "shard_grad_op") != NULL) job->sharding = LK_SHARD_ZERO2;
 	if (strstr(text, "offload") != NULL) job->offload_optimizer = true;
 	if (job->sharding != LK_SHARD_NONE) lk_copy(job->stack, sizeof job->stack, "fsdp");
@@ -59,7 +74,8 @@ static void set_optimizer(lk_job *job, const char *text) {
 	if (strstr(text, "8bit") != NULL) job->state_dtype = LK_FP8; /* one byte per moment */
 }
 
-static lk_status set_int(lk_reading *reading, const char *name, const char *text, int high, int *out) {
+static lk_status set_int(lk_reading *reading, const char *name, const char *text, int high,
+                         int *out) {
 	long long value;
 	LK_TRY(lk_parse_int(text, 1, high, &value, name, reading->err));
 	*out = (int)value;
@@ -71,8 +87,8 @@ static lk_status set_switch(lk_reading *reading, const char *name, const char *t
 	return text[0] == '\0' ? LK_OK : lk_parse_bool(text, out, name, reading->err);
 }
 
-lk_status lk_trainer_read(lk_reading *reading, lk_job *job, const char *name, const lk_word *words, size_t count,
-						  size_t *used) {
+lk_status lk_trainer_read(lk_reading *reading, lk_job *job, const char *name, const lk_word *words,
+                          size_t count, size_t *used) {
 	meaning means = flags[find(name)].means;
 	bool on = false;
 	*used = count > 0 && words[0].text[0] != '-';
@@ -85,11 +101,15 @@ lk_status lk_trainer_read(lk_reading *reading, lk_job *job, const char *name, co
 	case SEQ: return set_int(reading, name, text, 1 << 27, &job->seq);
 	case MBS: return set_int(reading, name, text, 1 << 20, &job->mbs);
 	case STEPS: return set_int(reading, name, text, 1 << 24, &job->microbatches);
-	case RANK: job->task = LK_TASK_LORA; return set_int(reading, name, text, 1 << 16, &job->lora_rank);
+	case RANK:
+		job->task = LK_TASK_LORA;
+		return set_int(reading, name, text, 1 << 16, &job->lora_rank);
 	case COMPILE: return set_switch(reading, name, text, &job->compile);
 	case OPTIMIZER: set_optimizer(job, text); return LK_OK;
 	case FSDP: set_fsdp(job, text); return LK_OK;
-	case METHOD: if (strcmp(text, "lora") == 0) job->task = LK_TASK_LORA; return LK_OK;
+	case METHOD:
+		if (strcmp(text, "lora") == 0) job->task = LK_TASK_LORA;
+		return LK_OK;
 	case NETWORK: return lk_launch_note(reading, name, "the network is given with its own option");
 	case CHECKPOINTING:
 		LK_TRY(set_switch(reading, name, text, &on));

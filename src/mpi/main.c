@@ -1,5 +1,6 @@
-/* main.c: lockstep-mpi: `plan`, sweeps of `predict`, and `validate`, divided over the processes of an MPI job. Every process
- * does the whole but for the tasks that are shared; rank 0 speaks. The output is that of `lockstep`, byte for byte. */
+/* main.c: lockstep-mpi: `plan`, sweeps of `predict`, and `validate`, divided over the processes of
+ * an MPI job. Every process does the whole but for the tasks that are shared; rank 0 speaks. The
+ * output is that of `lockstep`, byte for byte. */
 #include <mpi.h>
 #include <signal.h>
 #include <stdio.h>
@@ -11,13 +12,16 @@
 #include "lockstep/catalogue.h"
 #include "mpi/team.h"
 
-enum { PATIENCE_S = 20 };
+enum {
+	PATIENCE_S = 20
+};
 
 static const cli_command *const commands[] = {&cli_plan, &cli_predict, &cli_validate, NULL};
 typedef int run_with(lk_args *args, const lk_plan_team *team, bool speaks);
 static run_with *const runs[] = {cli_plan_with, cli_predict_with, cli_validate_with};
 
-/* When a process dies, mpirun ends the others. Rank 0 says what that means; only calls that are safe in a handler. */
+/* When a process dies, mpirun ends the others. Rank 0 says what that means; only calls that are
+ * safe in a handler. */
 static char farewell[512];
 
 static void ended(int number) {
@@ -29,13 +33,15 @@ static void ended(int number) {
 static void prepare_farewell(const char *resume) {
 	if (resume)
 		snprintf(farewell, sizeof farewell,
-				 "lockstep: the job was ended: a process died, or it was stopped; finished parts are in %.200s: give "
-				 "--resume again\n",
-				 resume);
+		         "lockstep: the job was ended: a process died, or it was stopped; finished parts "
+		         "are in %.200s: give "
+		         "--resume again\n",
+		         resume);
 	else
 		snprintf(farewell, sizeof farewell,
-				 "lockstep: the job was ended: a process died, or it was stopped; with --resume FILE finished parts "
-				 "are kept\n");
+		         "lockstep: the job was ended: a process died, or it was stopped; with --resume "
+		         "FILE finished parts "
+		         "are kept\n");
 	signal(SIGTERM, ended);
 }
 
@@ -45,8 +51,7 @@ static uint64_t hash_words(int argc, char **argv) {
 	const char *version = lk_version();
 	for (const char *c = version; *c; c++) h = (h ^ (unsigned char)*c) * UINT64_C(0x100000001b3);
 	for (int i = 1; i < argc; i++) {
-		if (strcmp(argv[i], "--resume") == 0)
-			i++;
+		if (strcmp(argv[i], "--resume") == 0) i++;
 		else if (strncmp(argv[i], "--resume=", 9) != 0)
 			for (const char *c = argv[i];; c++) {
 				h = (h ^ (unsigned char)*c) * UINT64_C(0x100000001b3);
@@ -66,9 +71,10 @@ static const char *resume_of(int argc, char **argv) {
 
 static int usage(int rank) {
 	if (rank == 0)
-		fputs("lockstep: lockstep-mpi divides plan, predict and validate over processes: mpirun -n K lockstep-mpi plan "
-			  "...; see lockstep-mpi --help\n",
-			  stderr);
+		fputs("lockstep: lockstep-mpi divides plan, predict and validate over processes: mpirun -n "
+		      "K lockstep-mpi plan "
+		      "...; see lockstep-mpi --help\n",
+		      stderr);
 	return CLI_WRONG;
 }
 
@@ -79,12 +85,15 @@ static bool asks_for_help(const char *word) {
 static int help(int rank) {
 	if (rank != 0) return CLI_OK;
 	puts("Usage: mpirun -n K lockstep-mpi VERB [OPTION...]\n\n"
-		 "Divides over K processes what lockstep does with one; the output is the same, byte for byte.\n\nVerbs");
-	for (int i = 0; commands[i]; i++) printf("  %-20s %s\n", commands[i]->verb->name, commands[i]->verb->summary);
+	     "Divides over K processes what lockstep does with one; the output is the same, byte for "
+	     "byte.\n\nVerbs");
+	for (int i = 0; commands[i]; i++)
+		printf("  %-20s %s\n", commands[i]->verb->name, commands[i]->verb->summary);
 	puts("\nOptions are those of the verbs, which lockstep-mpi VERB --help lists, and\n"
-		 "  --resume FILE        keeps finished parts there, and begins with those that it has\n\n"
-		 "First steps\n"
-		 "  mpirun -n 8 lockstep-mpi plan --model llama3.1-70b --gpu h100-sxm --gpus 64,128 --gbs 512 --seq 8192");
+	     "  --resume FILE        keeps finished parts there, and begins with those that it has\n\n"
+	     "First steps\n"
+	     "  mpirun -n 8 lockstep-mpi plan --model llama3.1-70b --gpu h100-sxm --gpus 64,128 --gbs "
+	     "512 --seq 8192");
 	return CLI_OK;
 }
 
@@ -94,10 +103,12 @@ static int run_verb(int argc, char **argv, int rank) {
 	mpi_team team;
 	int which = 0;
 	if (argc > 1 && asks_for_help(argv[1])) return help(rank);
-	while (argc > 1 && commands[which] && strcmp(argv[1], commands[which]->verb->name) != 0) which++;
+	while (argc > 1 && commands[which] && strcmp(argv[1], commands[which]->verb->name) != 0)
+		which++;
 	if (argc < 2 || !commands[which]) return usage(rank);
 	const char *resume = resume_of(argc, argv);
-	if (lk_args_parse(commands[which]->verb, argc - 2, (const char *const *)argv + 2, &args, &err) != LK_OK)
+	if (lk_args_parse(commands[which]->verb, argc - 2, (const char *const *)argv + 2, &args,
+	                  &err) != LK_OK)
 		return rank == 0 ? cli_fail(&err) : CLI_WRONG;
 	if (args.help) {
 		if (rank == 0) lk_verb_help(args.verb, cli_colour(), stdout);
@@ -108,15 +119,16 @@ static int run_verb(int argc, char **argv, int rank) {
 	if (rank == 0) prepare_farewell(resume);
 	if (mpi_team_open(&team, resume, hash_words(argc, argv), &err) == LK_OK)
 		result = runs[which](&args, &team.team, rank == 0);
-	else if (rank == 0)
-		cli_fail(&err);
+	else if (rank == 0) cli_fail(&err);
 	mpi_team_close(&team);
-	signal(SIGTERM, SIG_DFL); /* the work is over: mpirun ends all where the first of them leaves with a status other than 0 */
+	signal(SIGTERM, SIG_DFL); /* the work is over: mpirun ends all where the first of them leaves
+	                             with a status other than 0 */
 	lk_args_free(&args);
 	return result;
 }
 
-/* All processes come here, unless one has failed where the others wait for it: then the job is ended. */
+/* All processes come here, unless one has failed where the others wait for it: then the job is
+ * ended. */
 static void leave_together(int rank, int result) {
 	MPI_Request request;
 	int done = 0;

@@ -1,9 +1,10 @@
-/* team.c: tasks divided over the processes of an MPI job, in turn: process r does tasks r, r + K, r + 2K ... Results travel as
- * bytes, so all processes run the same program on machines alike. What the lists of tasks are does not depend on K, so a
- * job may be resumed with another number of processes.
+/* team.c: tasks divided over the processes of an MPI job, in turn: process r does tasks r, r + K, r
+ * + 2K ... Results travel as bytes, so all processes run the same program on machines alike. What
+ * the lists of tasks are does not depend on K, so a job may be resumed with another number of
+ * processes.
  *
- * The file of finished parts is a head and one record for each list of tasks that is done: number of results, size of one,
- * bytes. It is written whole beside the old one and renamed. */
+ * The file of finished parts is a head and one record for each list of tasks that is done: number
+ * of results, size of one, bytes. It is written whole beside the old one and renamed. */
 #include "mpi/team.h"
 
 #include <errno.h>
@@ -41,7 +42,8 @@ static lk_status read_parts(mpi_team *team, lk_error *err) {
 	if (!file) return lk_fail(err, LK_ERR_IO, team->path, "cannot read: %s", strerror(errno));
 	struct stat found;
 	bool whole = fstat(fileno(file), &found) == 0 && fread(&h, sizeof h, 1, file) == 1 &&
-				 memcmp(h.magic, magic, sizeof magic) == 0 && h.size == (uint64_t)found.st_size - sizeof h;
+	             memcmp(h.magic, magic, sizeof magic) == 0 &&
+	             h.size == (uint64_t)found.st_size - sizeof h;
 	bool other = whole && h.asked != team->asked;
 	if (whole && !other) {
 		team->parts = malloc(h.size + 1);
@@ -50,7 +52,8 @@ static lk_status read_parts(mpi_team *team, lk_error *err) {
 	}
 	fclose(file);
 	if (other) {
-		lk_fail(err, LK_ERR_INPUT, team->path, "the finished parts are those of another command or version");
+		lk_fail(err, LK_ERR_INPUT, team->path,
+		        "the finished parts are those of another command or version");
 		return lk_hint(err, "name another file, or repeat the command as it was");
 	}
 	return whole ? LK_OK : damaged(team->path, err);
@@ -63,7 +66,8 @@ static lk_status write_parts(const mpi_team *team, lk_error *err) {
 	if (snprintf(beside, sizeof beside, "%s.new", team->path) >= (int)sizeof beside)
 		return lk_fail(err, LK_ERR_INPUT, team->path, "the name is too long");
 	FILE *file = fopen(beside, "wb");
-	bool ok = file && fwrite(&h, sizeof h, 1, file) == 1 && fwrite(team->parts, 1, team->parts_size, file) == team->parts_size;
+	bool ok = file && fwrite(&h, sizeof h, 1, file) == 1 &&
+	          fwrite(team->parts, 1, team->parts_size, file) == team->parts_size;
 	ok = ok && fflush(file) == 0 && fsync(fileno(file)) == 0;
 	int code = errno;
 	if (file && fclose(file) != 0) ok = false;
@@ -72,8 +76,10 @@ static lk_status write_parts(const mpi_team *team, lk_error *err) {
 	return lk_fail(err, LK_ERR_IO, team->path, "cannot write: %s", strerror(code));
 }
 
-static lk_status keep_part(mpi_team *team, const struct record *record, const void *results, lk_error *err) {
-	size_t bytes = (size_t)(record->count * record->size), need = team->parts_size + sizeof *record + bytes;
+static lk_status keep_part(mpi_team *team, const struct record *record, const void *results,
+                           lk_error *err) {
+	size_t bytes = (size_t)(record->count * record->size),
+		   need = team->parts_size + sizeof *record + bytes;
 	if (need > team->room) {
 		char *grown = realloc(team->parts, need * 2);
 		if (!grown) return lk_oom(err);
@@ -109,7 +115,8 @@ struct share {
 
 static lk_status run_own(void *context, size_t i, lk_error *err) {
 	const struct share *share = context;
-	return share->task(share->context, (size_t)share->t->rank + i * (size_t)share->t->size, share->results + i * share->size, err);
+	return share->task(share->context, (size_t)share->t->rank + i * (size_t)share->t->size,
+	                   share->results + i * share->size, err);
 }
 
 /* The same error on all processes: that of the first process that has one. */
@@ -126,34 +133,39 @@ static size_t own_count(size_t count, int rank, int size) {
 }
 
 /* Own results of all processes, to their places. */
-static lk_status gather(const mpi_team *team, size_t count, size_t size, const char *own, char *results, lk_error *err) {
+static lk_status gather(const mpi_team *team, size_t count, size_t size, const char *own,
+                        char *results, lk_error *err) {
 	int *bytes = malloc((size_t)team->size * 2 * sizeof *bytes), *begin = bytes + team->size;
 	char *all = malloc(count * size + 1);
 	lk_status status = bytes && all ? LK_OK : lk_oom(err);
 	status = agree(team, status, err);
 	for (int r = 0, at = 0; status == LK_OK && r < team->size; at += bytes[r++])
 		begin[r] = at, bytes[r] = (int)(own_count(count, r, team->size) * size);
-	if (status == LK_OK) MPI_Allgatherv(own, bytes[team->rank], MPI_BYTE, all, bytes, begin, MPI_BYTE, MPI_COMM_WORLD);
+	if (status == LK_OK)
+		MPI_Allgatherv(own, bytes[team->rank], MPI_BYTE, all, bytes, begin, MPI_BYTE,
+		               MPI_COMM_WORLD);
 	for (size_t i = 0; status == LK_OK && i < count; i++)
-		memcpy(results + i * size, all + begin[i % (size_t)team->size] + i / (size_t)team->size * size, size);
+		memcpy(results + i * size,
+		       all + begin[i % (size_t)team->size] + i / (size_t)team->size * size, size);
 	free(bytes);
 	free(all);
 	return status;
 }
 
-static lk_status run_list(mpi_team *team, size_t count, size_t size, lk_plan_task *task, void *context, void *results,
-						  lk_error *err) {
+static lk_status run_list(mpi_team *team, size_t count, size_t size, lk_plan_task *task,
+                          void *context, void *results, lk_error *err) {
 	size_t own = own_count(count, team->rank, team->size);
 	struct share s = {team, task, context, malloc(own * size + 1), size};
-	lk_status status = s.results ? lk_parallel(own, team->team.threads, run_own, &s, err) : lk_oom(err);
+	lk_status status =
+		s.results ? lk_parallel(own, team->team.threads, run_own, &s, err) : lk_oom(err);
 	status = agree(team, status, err);
 	if (status == LK_OK) status = gather(team, count, size, s.results, results, err);
 	free(s.results);
 	return status;
 }
 
-static lk_status run(void *self, size_t count, size_t size, lk_plan_task *task, void *context, void *results,
-					 lk_error *err) {
+static lk_status run(void *self, size_t count, size_t size, lk_plan_task *task, void *context,
+                     void *results, lk_error *err) {
 	mpi_team *team = self;
 	struct record r = {count, size};
 	lk_error own = {0};
@@ -193,7 +205,8 @@ lk_status mpi_team_open(mpi_team *team, const char *path, uint64_t asked, lk_err
 	team->parts_size = team->room = team->read_size = size;
 	for (uint64_t at = 0; at < size; at += 1 << 30) {
 		uint64_t left = size - at;
-		MPI_Bcast(team->parts + at, left < 1 << 30 ? (int)left : 1 << 30, MPI_BYTE, 0, MPI_COMM_WORLD);
+		MPI_Bcast(team->parts + at, left < 1 << 30 ? (int)left : 1 << 30, MPI_BYTE, 0,
+		          MPI_COMM_WORLD);
 	}
 	return LK_OK;
 }

@@ -1,15 +1,16 @@
-/* team.h: the processes of an MPI job as a team that divides tasks, and the file of finished parts. Private to mpi/. */
+/* team.h: the processes of an MPI job as a team that divides tasks, and the file of finished parts.
+ * Private to mpi/. */
 #ifndef LK_MPI_TEAM_H
 #define LK_MPI_TEAM_H
 
 #include "lockstep/plan.h"
 
 typedef struct mpi_team {
-	lk_plan_team team;       /* first: what lockstep is given */
+	lk_plan_team team; /* first: what lockstep is given */
 	int rank, size;
-	const char *path;        /* of finished parts; NULL none */
-	uint64_t asked;          /* hash of the command */
-	char *parts;             /* finished so far, one after another */
+	const char *path; /* of finished parts; NULL none */
+	uint64_t asked;   /* hash of the command */
+	char *parts;      /* finished so far, one after another */
 	size_t parts_size, room;
 	size_t read_at, read_size; /* parts that were read, and how far they have been used */
 } mpi_team;

@@ -1,4 +1,5 @@
-/* calibrate_options.c: the options of `lockstep calibrate`, as one table, and the command that they spell. */
+/* calibrate_options.c: the options of `lockstep calibrate`, as one table, and the command that they
+ * spell. */
 #include <string.h>
 
 #include "calibrate/calibrate.h"
@@ -9,22 +10,26 @@
 static const char *const formats[] = {"text", "csv", "json", NULL};
 
 static const lk_option options[] = {
-	{"source", 0, LK_OPTION_TEXT, AT(source), false, 0, 0, NULL, "TEXT", "What stands beside the numbers",
-	 "where the measurements come from; the name of the file if nothing is said"},
+	{"source", 0, LK_OPTION_TEXT, AT(source), false, 0, 0, NULL, "TEXT",
+     "What stands beside the numbers",
+     "where the measurements come from; the name of the file if nothing is said"},
 	{"date", 0, LK_OPTION_TEXT, AT(date), false, 0, 0, NULL, "YYYY-MM-DD", NULL,
-	 "of the measurements; today if nothing is said"},
+     "of the measurements; today if nothing is said"},
 	{"name", 0, LK_OPTION_TEXT, AT(name), false, 0, 0, NULL, "NAME", NULL,
-	 "of what was measured: of the one device or fabric of the table; of the host's device (host-cpu)"},
-	{"seconds", 0, LK_OPTION_REAL, AT(seconds), false, 0.1, 3600, NULL, "N", "Measuring this machine (host)",
-	 "for all measurements together, about; 20 if nothing is said"},
+     "of what was measured: of the one device or fabric of the table; of the host's device "
+     "(host-cpu)"},
+	{"seconds", 0, LK_OPTION_REAL, AT(seconds), false, 0.1, 3600, NULL, "N",
+     "Measuring this machine (host)",
+     "for all measurements together, about; 20 if nothing is said"},
 	{"disk", 0, LK_OPTION_TEXT, AT(disk), false, 0, 0, NULL, "PATH", NULL,
-	 "a folder on the disk to measure, for a temporary file, or a large file that is read"},
+     "a folder on the disk to measure, for a temporary file, or a large file that is read"},
 	{"mpi", 0, LK_OPTION_TEXT, AT(mpi), false, 0, 0, NULL, "LAUNCHER", NULL,
-	 "measure pairs of MPI processes, started by LAUNCHER: 'mpirun -n 2'; `make mpi` builds what it starts"},
+     "measure pairs of MPI processes, started by LAUNCHER: 'mpirun -n 2'; `make mpi` builds what "
+     "it starts"},
 	{"output", 'o', LK_OPTION_CHOICE, AT(format), false, 0, 0, formats, "FORMAT", "Output",
-	 "text, csv or json; by the ending of --file if nothing is said"},
+     "text, csv or json; by the ending of --file if nothing is said"},
 	{"file", 'f', LK_OPTION_TEXT, AT(output), false, 0, 0, NULL, "FILE", NULL,
-	 "where the output goes: NAME.csv for --calibration, NAME.json of host for --cluster"},
+     "where the output goes: NAME.csv for --calibration, NAME.json of host for --cluster"},
 	{0},
 };
 
@@ -45,15 +50,22 @@ const lk_verb lk_calibrate_verb = {
 	.summary = "fit the models to measurements, or measure this machine",
 	.operands = "KIND [TABLE.csv]",
 	.description =
-		"Turns measurements into numbers that the models take. KIND says what TABLE holds: ops (kernel times), collectives "
-		"(times by size and GPUs), memory (peak memory), slowdown (kernels beside communication), models (whole networks on "
-		"one device), runs (training runs). The tables are those that `lockstep validate` reads. The result is a list of "
-		"rows with the number of points behind each and the error of the fit; with -f NAME.csv it is the file that "
+		"Turns measurements into numbers that the models take. KIND says what TABLE holds: ops "
+		"(kernel times), collectives "
+		"(times by size and GPUs), memory (peak memory), slowdown (kernels beside communication), "
+		"models (whole networks on "
+		"one device), runs (training runs). The tables are those that `lockstep validate` reads. "
+		"The result is a list of "
+		"rows with the number of points behind each and the error of the fit; with -f NAME.csv it "
+		"is the file that "
 		"`--calibration` of predict, validate and collective lays on top of the built-in numbers.\n"
 		"\n"
-		"KIND host reads no table. It measures the machine that it runs on: matrix products, memory and caches, calls, pairs "
-		"of processes, disk, and GPUs where there are some. With -f NAME.json the result is a device and a cluster that "
-		"`--cluster NAME.json` reads: a processor is a device like any other. Nothing else should run meanwhile.\n"
+		"KIND host reads no table. It measures the machine that it runs on: matrix products, "
+		"memory and caches, calls, pairs "
+		"of processes, disk, and GPUs where there are some. With -f NAME.json the result is a "
+		"device and a cluster that "
+		"`--cluster NAME.json` reads: a processor is a device like any other. Nothing else should "
+		"run meanwhile.\n"
 		"\n"
 		"Exit status: 0, or 2 where the table or an option is wrong.",
 	.options = options,
@@ -72,6 +84,9 @@ void lk_calibrate_defaults(lk_calibrate_request *request) {
 const char *lk_calibrate_command(lk_arena *arena, const lk_calibrate_request *request) {
 	static const char *const but[] = {"output", "file", NULL};
 	const char *const operands[] = {request->kind, request->table};
-	return lk_command(arena, &(lk_question){
-		.verb = &lk_calibrate_verb, .request = request, .but = but, .operands = operands, .operand_count = request->table ? 2 : 1});
+	return lk_command(arena, &(lk_question){.verb = &lk_calibrate_verb,
+	                                        .request = request,
+	                                        .but = but,
+	                                        .operands = operands,
+	                                        .operand_count = request->table ? 2 : 1});
 }

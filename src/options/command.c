@@ -12,8 +12,10 @@ static bool in(const char *name, const char *const *names) {
 	return false;
 }
 
-/* A word, as a shell reads it, behind the text so far and a name that may be empty; NULL stays NULL. */
-static const char *with_word(lk_arena *arena, const char *so_far, const char *before, const char *name, const char *word) {
+/* A word, as a shell reads it, behind the text so far and a name that may be empty; NULL stays
+ * NULL. */
+static const char *with_word(lk_arena *arena, const char *so_far, const char *before,
+                             const char *name, const char *word) {
 	const char *quoted = so_far && word ? lk_shell_quote(arena, word) : NULL;
 	return quoted ? lk_arena_printf(arena, "%s%s%s %s", so_far, before, name, quoted) : NULL;
 }
@@ -23,7 +25,8 @@ static const char *lines(lk_arena *arena, const char *name, const char *values) 
 	const char *text = "";
 	for (const char *end; text && *values; values = *end ? end + 1 : end) {
 		end = values + strcspn(values, "\n");
-		text = with_word(arena, text, " --", name, lk_arena_strndup(arena, values, (size_t)(end - values)));
+		text = with_word(arena, text, " --", name,
+		                 lk_arena_strndup(arena, values, (size_t)(end - values)));
 	}
 	return text;
 }
@@ -42,7 +45,8 @@ static bool same_text(const char *a, const char *b) {
 }
 
 /* " --name value"; "" where the field is as usual. */
-static const char *spell(lk_arena *arena, const lk_option *option, const void *field, const void *usual) {
+static const char *spell(lk_arena *arena, const lk_option *option, const void *field,
+                         const void *usual) {
 	const char *name = option->name;
 	union {
 		bool flag;
@@ -60,16 +64,19 @@ static const char *spell(lk_arena *arena, const lk_option *option, const void *f
 		is.whole = *(const int *)field, was.whole = usual ? *(const int *)usual : 0;
 		if (is.whole == was.whole) return "";
 		if (option->kind == LK_OPTION_SWITCH) return switched(arena, name, is.whole > 0);
-		if (option->kind == LK_OPTION_CHOICE) return with_word(arena, "", " --", name, option->choices[is.whole]);
+		if (option->kind == LK_OPTION_CHOICE)
+			return with_word(arena, "", " --", name, option->choices[is.whole]);
 		return lk_arena_printf(arena, " --%s %d", name, is.whole);
 	case LK_OPTION_REAL:
 	case LK_OPTION_COUNT:
 		is.real = *(const double *)field, was.real = usual ? *(const double *)usual : 0;
 		return is.real == was.real ? "" : number(arena, name, is.real);
 	default:
-		is.text = *(const char *const *)field, was.text = usual ? *(const char *const *)usual : NULL;
+		is.text = *(const char *const *)field,
+		was.text = usual ? *(const char *const *)usual : NULL;
 		if (!is.text || same_text(is.text, was.text)) return "";
-		return option->kind == LK_OPTION_LINES ? lines(arena, name, is.text) : with_word(arena, "", " --", name, is.text);
+		return option->kind == LK_OPTION_LINES ? lines(arena, name, is.text)
+		                                       : with_word(arena, "", " --", name, is.text);
 	}
 }
 
@@ -78,16 +85,23 @@ const char *lk_command_options(lk_arena *arena, const lk_question *question) {
 	for (const lk_option *option = question->verb->options; option->name && all; option++) {
 		if (in(option->name, question->but)) continue;
 		const char *usual = question->usual ? (const char *)question->usual + option->offset : NULL;
-		const char *one = spell(arena, option, (const char *)question->request + option->offset, usual);
+		const char *one =
+			spell(arena, option, (const char *)question->request + option->offset, usual);
 		all = one ? lk_arena_printf(arena, "%s%s", all, one) : NULL;
 	}
 	return all;
 }
 
 const char *lk_command(lk_arena *arena, const lk_question *question) {
-	const char *options = lk_command_options(arena, question), *text = lk_arena_printf(arena, "lockstep %s", question->verb->name);
-	for (int i = 0; i < question->operand_count; i++) text = with_word(arena, text, "", "", question->operands[i]);
-	if (text) text = options ? lk_arena_printf(arena, "%s%s%s", text, options, question->rest_count > 0 ? " --" : "") : NULL;
-	for (int i = 0; i < question->rest_count; i++) text = with_word(arena, text, "", "", question->rest[i]);
+	const char *options = lk_command_options(arena, question),
+			   *text = lk_arena_printf(arena, "lockstep %s", question->verb->name);
+	for (int i = 0; i < question->operand_count; i++)
+		text = with_word(arena, text, "", "", question->operands[i]);
+	if (text)
+		text = options ? lk_arena_printf(arena, "%s%s%s", text, options,
+		                                 question->rest_count > 0 ? " --" : "")
+		               : NULL;
+	for (int i = 0; i < question->rest_count; i++)
+		text = with_word(arena, text, "", "", question->rest[i]);
 	return text;
 }

@@ -8,11 +8,14 @@
 
 #include "base/text.h"
 
-/* Options of any verb that read a file, by name: tables of options do not tell reading from writing. */
+/* Options of any verb that read a file, by name: tables of options do not tell reading from
+ * writing. */
 static const char *const reading[] = {
 	"model", "cluster", "script", "deepspeed_config", "calibration", "prices", "catalog", "stalls",
 };
-enum { READING = sizeof reading / sizeof *reading };
+enum {
+	READING = sizeof reading / sizeof *reading
+};
 
 static bool reads(const lk_option *option) {
 	for (int i = 0; i < READING; i++)
@@ -40,13 +43,16 @@ static void add(const char **paths, int *count, const char *path) {
 	paths[(*count)++] = path;
 }
 
-lk_status lk_inputs_find(lk_arena *arena, const lk_verb *verb, const void *request, const char *const *operands, int count,
-                         lk_inputs *out, lk_error *err) {
+lk_status lk_inputs_find(lk_arena *arena, const lk_verb *verb, const void *request,
+                         const char *const *operands, int count, lk_inputs *out, lk_error *err) {
 	const char **paths = LK_ARRAY(arena, const char *, (size_t)count + READING);
 	int found = 0;
 	if (!paths) return lk_oom(err);
 	for (const lk_option *option = verb->options; option->name; option++) {
-		const char *value = reads(option) ? *(const char *const *)(const void *)((const char *)request + option->offset) : NULL;
+		const char *value =
+			reads(option)
+				? *(const char *const *)(const void *)((const char *)request + option->offset)
+				: NULL;
 		if (!value) continue;
 		/* "8 node * FILE.xml" */
 		const char *last = strrchr(value, ' ');

@@ -1,7 +1,8 @@
 /* options.c: from the words of a command line to a request struct, driven by the table of a verb.
  *
- * Every text is converted once while it is parsed, into a scratch value, so that a mistake anywhere in a comma list
- * shows before the first request is made. The lists themselves are kept apart in `args->memory`. */
+ * Every text is converted once while it is parsed, into a scratch value, so that a mistake anywhere
+ * in a comma list shows before the first request is made. The lists themselves are kept apart in
+ * `args->memory`. */
 #include "lockstep/options.h"
 
 #include <limits.h>
@@ -12,7 +13,10 @@
 #include "options/options_internal.h"
 #include "base/text.h"
 
-enum { COMBINATION_LIMIT = 100000, WHERE_SIZE = 80 };
+enum {
+	COMBINATION_LIMIT = 100000,
+	WHERE_SIZE = 80
+};
 
 /* The values of one swept option. */
 struct list {
@@ -63,7 +67,8 @@ static lk_status parse_choice(const lk_option *option, const char *text, int *ou
 	size_t used = 0;
 	all[0] = '\0';
 	for (size_t i = 0; i < count && used < sizeof all - 24; i++) {
-		used += (size_t)snprintf(all + used, sizeof all - used, "%s%s", i ? ", " : "", option->choices[i]);
+		used += (size_t)snprintf(all + used, sizeof all - used, "%s%s", i ? ", " : "",
+		                         option->choices[i]);
 	}
 	return lk_hint(err, "give one of %.220s", all);
 }
@@ -76,8 +81,7 @@ static lk_status convert(const lk_option *option, const char *text, void *field,
 	double low = limited ? option->low : -INFINITY, high = limited ? option->high : INFINITY;
 	long long number = 0;
 	switch (option->kind) {
-	case LK_OPTION_FLAG:
-		return lk_parse_bool(text, field, where, err);
+	case LK_OPTION_FLAG: return lk_parse_bool(text, field, where, err);
 	case LK_OPTION_SWITCH: {
 		bool on;
 		LK_TRY(lk_parse_bool(text, &on, where, err));
@@ -85,20 +89,16 @@ static lk_status convert(const lk_option *option, const char *text, void *field,
 		return LK_OK;
 	}
 	case LK_OPTION_TEXT:
-	case LK_OPTION_LINES:
-		memcpy(field, &text, sizeof text);
-		return LK_OK;
+	case LK_OPTION_LINES: memcpy(field, &text, sizeof text); return LK_OK;
 	case LK_OPTION_INT:
 		LK_TRY(lk_parse_int(text, low > INT_MIN ? (long long)ceil(low) : INT_MIN,
-		                    high < INT_MAX ? (long long)floor(high) : INT_MAX, &number, where, err));
+		                    high < INT_MAX ? (long long)floor(high) : INT_MAX, &number, where,
+		                    err));
 		*(int *)field = (int)number;
 		return LK_OK;
-	case LK_OPTION_REAL:
-		return lk_parse_real(text, low, high, field, where, err);
-	case LK_OPTION_COUNT:
-		return lk_parse_count(text, low, high, field, where, err);
-	case LK_OPTION_CHOICE:
-		return parse_choice(option, text, field, err);
+	case LK_OPTION_REAL: return lk_parse_real(text, low, high, field, where, err);
+	case LK_OPTION_COUNT: return lk_parse_count(text, low, high, field, where, err);
+	case LK_OPTION_CHOICE: return parse_choice(option, text, field, err);
 	}
 	return lk_fail(err, LK_ERR_INTERNAL, where, "an option of unknown kind");
 }
@@ -161,7 +161,8 @@ static bool is_number(const char *text) {
 	return lk_parse_count(text, -INFINITY, INFINITY, &number, NULL, NULL) == LK_OK;
 }
 
-/* Whether a word that begins with '-' stands for itself: standard input, or a negative number (or a list of such). */
+/* Whether a word that begins with '-' stands for itself: standard input, or a negative number (or a
+ * list of such). */
 static bool is_plain_word(const char *word) {
 	if (word[0] != '-' || !word[1]) return true;
 	char first[64];
@@ -173,7 +174,8 @@ static bool is_plain_word(const char *word) {
 /* As strcmp() == 0 of `length` characters of `word` with `name`; '_' counts as '-'. */
 static bool is_name(const char *word, size_t length, const char *name) {
 	for (size_t i = 0; i < length; i++) {
-		if (!name[i] || (word[i] == '_' ? '-' : word[i]) != (name[i] == '_' ? '-' : name[i])) return false;
+		if (!name[i] || (word[i] == '_' ? '-' : word[i]) != (name[i] == '_' ? '-' : name[i]))
+			return false;
 	}
 	return name[length] == '\0';
 }
@@ -199,19 +201,23 @@ static void set(struct parser *parser, const lk_option *option, const char *text
 /* An option given again: the last one counts, but of LINES all do. */
 static lk_status set_value(struct parser *parser, const lk_option *option, const char *text) {
 	const char *before = parser->args->texts[option - parser->verb->options];
-	if (option->kind == LK_OPTION_LINES && before) text = lk_arena_printf(&parser->memory->arena, "%s\n%s", before, text);
+	if (option->kind == LK_OPTION_LINES && before)
+		text = lk_arena_printf(&parser->memory->arena, "%s\n%s", before, text);
 	set(parser, option, text);
 	return text ? LK_OK : lk_oom(parser->err);
 }
 
 static lk_status unknown(struct parser *parser, const char *word, size_t length) {
 	char shown[WHERE_SIZE], name[WHERE_SIZE];
-	snprintf(shown, sizeof shown, "%.*s", (int)(length < sizeof shown ? length : sizeof shown - 1), word);
+	snprintf(shown, sizeof shown, "%.*s", (int)(length < sizeof shown ? length : sizeof shown - 1),
+	         word);
 	lk_fail(parser->err, LK_ERR_INPUT, shown, "unknown option");
 	lk_copy(name, sizeof name, shown + strspn(shown, "-"));
-	const char **names = LK_ARRAY(&parser->memory->arena, const char *, parser->memory->option_count);
+	const char **names =
+		LK_ARRAY(&parser->memory->arena, const char *, parser->memory->option_count);
 	if (!names) return lk_oom(parser->err);
-	for (size_t i = 0; i < parser->memory->option_count; i++) names[i] = parser->verb->options[i].name;
+	for (size_t i = 0; i < parser->memory->option_count; i++)
+		names[i] = parser->verb->options[i].name;
 	const char *near = lk_nearest(name, names, parser->memory->option_count);
 	if (near) lk_hint(parser->err, "did you mean --%s?", near);
 	else lk_hint(parser->err, "see lockstep %s --help", parser->verb->name);
@@ -226,7 +232,8 @@ static lk_status take_value(struct parser *parser, const lk_option *option, cons
 	const char *next = parser->at < parser->argc ? parser->argv[parser->at] : NULL;
 	if (!next || !is_plain_word(next)) {
 		lk_fail(parser->err, LK_ERR_INPUT, NULL, "%s needs a value", where);
-		if (next) return lk_hint(parser->err, "write %s=VALUE where the value begins with -", where);
+		if (next)
+			return lk_hint(parser->err, "write %s=VALUE where the value begins with -", where);
 		return lk_hint(parser->err, "write %s %s", where, option->value ? option->value : "VALUE");
 	}
 	parser->at++;
@@ -266,7 +273,8 @@ static lk_status letters(struct parser *parser, const char *word) {
 			char shown[3] = {'-', *c, '\0'};
 			return unknown(parser, c == word + 1 ? word : shown, c == word + 1 ? strlen(word) : 2);
 		}
-		if (!lk_option_is_switch(option)) return take_value(parser, option, c[1] ? c + 1 + (c[1] == '=') : NULL);
+		if (!lk_option_is_switch(option))
+			return take_value(parser, option, c[1] ? c + 1 + (c[1] == '=') : NULL);
 		set(parser, option, "1");
 	}
 	return LK_OK;
@@ -278,8 +286,11 @@ static lk_status words(struct parser *parser) {
 		if (strcmp(word, "--") == 0) {
 			int left = parser->argc - parser->at;
 			for (int i = 0; i < left; i++) {
-				if (parser->verb->rest) parser->args->rest[parser->args->rest_count++] = parser->argv[parser->at++];
-				else parser->args->operands[parser->args->operand_count++] = parser->argv[parser->at++];
+				if (parser->verb->rest)
+					parser->args->rest[parser->args->rest_count++] = parser->argv[parser->at++];
+				else
+					parser->args->operands[parser->args->operand_count++] =
+						parser->argv[parser->at++];
 			}
 		} else if (strncmp(word, "--", 2) == 0) {
 			LK_TRY(long_option(parser, word));
@@ -297,7 +308,8 @@ static lk_status check_operands(struct parser *parser) {
 	int n = parser->args->operand_count;
 	const char *named = verb->operands ? verb->operands : "";
 	if (n < verb->min_operands) {
-		lk_fail(parser->err, LK_ERR_INPUT, verb->name, "%s is missing", *named ? named : "an operand");
+		lk_fail(parser->err, LK_ERR_INPUT, verb->name, "%s is missing",
+		        *named ? named : "an operand");
 		return lk_hint(parser->err, "see lockstep %s --help", verb->name);
 	}
 	if (verb->max_operands < 0 || n <= verb->max_operands) return LK_OK;
@@ -317,7 +329,8 @@ static lk_status parse(struct parser *parser) {
 	memory->lists = LK_ARRAY(&memory->arena, struct list, memory->option_count);
 	args->operands = LK_ARRAY(&memory->arena, const char *, words_max);
 	args->rest = LK_ARRAY(&memory->arena, const char *, words_max);
-	if (!args->texts || !memory->lists || !args->operands || !args->rest) return lk_oom(parser->err);
+	if (!args->texts || !memory->lists || !args->operands || !args->rest)
+		return lk_oom(parser->err);
 	LK_TRY(words(parser));
 	/* Who asks for help need not have everything else right. */
 	if (args->help) return LK_OK;
@@ -325,13 +338,15 @@ static lk_status parse(struct parser *parser) {
 	return check_operands(parser);
 }
 
-lk_status lk_args_parse(const lk_verb *verb, int argc, const char *const *argv, lk_args *out, lk_error *err) {
+lk_status lk_args_parse(const lk_verb *verb, int argc, const char *const *argv, lk_args *out,
+                        lk_error *err) {
 	*out = (lk_args){.verb = verb};
 	struct memory *memory = calloc(1, sizeof *memory);
 	if (!memory) return lk_oom(err);
 	memory->option_count = count_options(verb);
 	out->memory = memory;
-	struct parser p = {.verb = verb, .args = out, .memory = memory, .argc = argc, .argv = argv, .err = err};
+	struct parser p = {
+		.verb = verb, .args = out, .memory = memory, .argc = argc, .argv = argv, .err = err};
 	lk_status status = parse(&p);
 	if (status != LK_OK) lk_args_free(out);
 	return status;
@@ -362,7 +377,8 @@ lk_status lk_args_fill(lk_args *args, size_t index, void *request, lk_error *err
 	const struct memory *memory = args->memory;
 	size_t count;
 	LK_TRY(lk_args_combinations(args, &count, err));
-	if (index >= count) return lk_fail(err, LK_ERR_INTERNAL, NULL, "combination %zu of %zu", index, count);
+	if (index >= count)
+		return lk_fail(err, LK_ERR_INTERNAL, NULL, "combination %zu of %zu", index, count);
 	/* The index is a number of mixed radix; its lowest digit belongs to the last list. */
 	for (size_t i = memory->option_count; i-- > 0;) {
 		const lk_option *option = &args->verb->options[i];
@@ -388,11 +404,13 @@ bool lk_args_given(const lk_args *args, const char *name) {
 lk_status lk_args_check_empty(const lk_args *args, lk_error *err) {
 	for (size_t i = 0; args->verb->options && args->verb->options[i].name; i++) {
 		const lk_option *option = &args->verb->options[i];
-		if (args->help || option->kind != LK_OPTION_TEXT || !args->texts[i] || *args->texts[i]) continue;
+		if (args->help || option->kind != LK_OPTION_TEXT || !args->texts[i] || *args->texts[i])
+			continue;
 		char where[WHERE_SIZE];
 		where_of(option, where);
 		lk_fail(err, LK_ERR_INPUT, where, "the value is empty");
-		return lk_hint(err, "give %.64s, or leave the option out", option->value ? option->value : "a text");
+		return lk_hint(err, "give %.64s, or leave the option out",
+		               option->value ? option->value : "a text");
 	}
 	return LK_OK;
 }

@@ -1,4 +1,5 @@
-/* options_completion.c: completion scripts for bash, zsh and fish: verbs, their options, words for values, and files. */
+/* options_completion.c: completion scripts for bash, zsh and fish: verbs, their options, words for
+ * values, and files. */
 #include <string.h>
 #include "options/options_internal.h"
 #include "base/text.h"
@@ -11,11 +12,12 @@ struct script {
 };
 
 /* What stands before verbs: the options of the program itself. */
-static const char *const globals[] = {"--help", "--version", "--verbs", "--man", "--completion", "--data", NULL};
+static const char *const globals[] = {"--help",       "--version", "--verbs", "--man",
+                                      "--completion", "--data",    NULL};
 static const char *const shells[] = {"bash", "zsh", "fish", NULL};
 
-/* Text inside single quotes of a shell; characters of `special` get a backslash (zsh's _arguments wants it). Fish reads
- * backslashes inside single quotes, other shells do not. */
+/* Text inside single quotes of a shell; characters of `special` get a backslash (zsh's _arguments
+ * wants it). Fish reads backslashes inside single quotes, other shells do not. */
 static void quoted(FILE *out, const char *s, const char *special, bool fish) {
 	for (; *s; s++) {
 		if (*s == '\'') fputs(fish ? "\\'" : "'\\''", out);
@@ -37,8 +39,10 @@ static void short_help(FILE *out, const char *help, const char *special, bool fi
 	quoted(out, line, special, fish);
 }
 
-/* Word `index` for the values of an option, or for the first operand where there is none; NULL past the last. */
-static const char *word(const struct script *script, const lk_verb *verb, const lk_option *option, int index) {
+/* Word `index` for the values of an option, or for the first operand where there is none; NULL past
+ * the last. */
+static const char *word(const struct script *script, const lk_verb *verb, const lk_option *option,
+                        int index) {
 	if (option && option->kind == LK_OPTION_CHOICE) {
 		for (int i = 0; i < index; i++)
 			if (!option->choices[i]) return NULL;
@@ -47,7 +51,8 @@ static const char *word(const struct script *script, const lk_verb *verb, const 
 	return script->known ? script->known(verb->name, option ? option->name : NULL, index) : NULL;
 }
 
-static void words(const struct script *script, const lk_verb *verb, const lk_option *option, const char *special) {
+static void words(const struct script *script, const lk_verb *verb, const lk_option *option,
+                  const char *special) {
 	const char *next;
 	for (int i = 0; (next = word(script, verb, option, i)) != NULL; i++) {
 		if (i) putc(' ', script->out);
@@ -61,7 +66,8 @@ static bool has_words(const struct script *script, const lk_verb *verb, const lk
 
 /* Whether several values stand with commas between them. */
 static bool is_list(const lk_option *option) {
-	return option->sweep || strstr(lk_option_value(option), ",...") || strcmp(lk_option_value(option), "LIST") == 0;
+	return option->sweep || strstr(lk_option_value(option), ",...") ||
+	       strcmp(lk_option_value(option), "LIST") == 0;
 }
 
 /* ---- bash ---- */
@@ -71,7 +77,8 @@ static void bash_option(const struct script *script, const lk_verb *verb, const 
 	if (option->letter) fprintf(script->out, "|%s:-%c", verb->name, option->letter);
 	fputs(") words='", script->out);
 	words(script, verb, option, "");
-	fprintf(script->out, "'; files=%s; list=%s ;;\n", lk_option_is_path(option) ? "1" : "", is_list(option) ? "1" : "");
+	fprintf(script->out, "'; files=%s; list=%s ;;\n", lk_option_is_path(option) ? "1" : "",
+	        is_list(option) ? "1" : "");
 }
 
 static void bash_verb(const struct script *script, const lk_verb *verb) {
@@ -95,8 +102,10 @@ static void bash_globals(const struct script *script) {
 	fputs("\tif [[ $COMP_CWORD -eq 1 ]]; then\n\t\twords='help", script->out);
 	for (size_t i = 0; globals[i]; i++) fprintf(script->out, " %s", globals[i]);
 	for (size_t i = 0; script->verbs[i]; i++) fprintf(script->out, " %s", script->verbs[i]->name);
-	fputs("'\n\telse\n\tcase ${COMP_WORDS[1]}:$before in\n\thelp:help|--man:--man) words='", script->out);
-	for (size_t i = 0; script->verbs[i]; i++) fprintf(script->out, "%s%s", i ? " " : "", script->verbs[i]->name);
+	fputs("'\n\telse\n\tcase ${COMP_WORDS[1]}:$before in\n\thelp:help|--man:--man) words='",
+	      script->out);
+	for (size_t i = 0; script->verbs[i]; i++)
+		fprintf(script->out, "%s%s", i ? " " : "", script->verbs[i]->name);
 	fputs("' ;;\n\t--completion:--completion) words='", script->out);
 	for (size_t i = 0; shells[i]; i++) fprintf(script->out, "%s%s", i ? " " : "", shells[i]);
 	fputs("' ;;\n\t--data:--data) files=1 ;;\n", script->out);
@@ -105,12 +114,14 @@ static void bash_globals(const struct script *script) {
 static void bash(const struct script *script) {
 	fputs("# bash completion of lockstep\n"
 	      "_lockstep() {\n"
-	      "\tlocal word=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD-1]} words= files= list= done=\n"
+	      "\tlocal word=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD-1]} words= files= "
+	      "list= done=\n"
 	      "\tif [[ $word == '=' ]]; then\n"
 	      "\t\tword=\n"
 	      "\telif [[ $before == '=' && $COMP_CWORD -gt 2 ]]; then\n"
 	      "\t\tbefore=${COMP_WORDS[COMP_CWORD-2]}\n"
-	      "\tfi\n", script->out);
+	      "\tfi\n",
+	      script->out);
 	bash_globals(script);
 	for (size_t i = 0; script->verbs[i]; i++) bash_verb(script, script->verbs[i]);
 	fputs("\tesac\n\tfi\n"
@@ -127,7 +138,8 @@ static void bash(const struct script *script) {
 	      "\t\tCOMPREPLY+=($(compgen -f -- \"$word\"))\n"
 	      "\tfi\n"
 	      "}\n"
-	      "complete -F _lockstep lockstep\n", script->out);
+	      "complete -F _lockstep lockstep\n",
+	      script->out);
 }
 
 /* ---- zsh ---- */
@@ -146,7 +158,8 @@ static void zsh_value(const struct script *script, const lk_verb *verb, const lk
 	if (path) fputs("\" \"files\\:file\\:_files\"", script->out);
 }
 
-static void zsh_option(const struct script *script, const lk_verb *verb, const lk_option *option, const char *dashes, char letter) {
+static void zsh_option(const struct script *script, const lk_verb *verb, const lk_option *option,
+                       const char *dashes, char letter) {
 	bool flag = lk_option_is_switch(option);
 	fputs(" \\\n\t\t'", script->out);
 	if (option->kind == LK_OPTION_LINES) putc('*', script->out);
@@ -183,7 +196,8 @@ static void zsh_globals(const struct script *script) {
 	fputs("\t\t'help:show the options of a verb'\n\t)\n"
 	      "\tif (( CURRENT == 2 )); then\n"
 	      "\t\t_describe verb verbs\n"
-	      "\t\t[[ $PREFIX == -* ]] && compadd --", script->out);
+	      "\t\t[[ $PREFIX == -* ]] && compadd --",
+	      script->out);
 	for (size_t i = 0; globals[i]; i++) fprintf(script->out, " %s", globals[i]);
 	fputs("\n\t\treturn\n"
 	      "\tfi\n"
@@ -192,7 +206,8 @@ static void zsh_globals(const struct script *script) {
 	      "\t(( CURRENT-- ))\n"
 	      "\tcase $verb in\n"
 	      "\thelp|--man)\n\t\t_describe verb verbs ;;\n"
-	      "\t--completion)\n\t\tcompadd", script->out);
+	      "\t--completion)\n\t\tcompadd",
+	      script->out);
 	for (size_t i = 0; shells[i]; i++) fprintf(script->out, " %s", shells[i]);
 	fputs(" ;;\n\t--data)\n\t\t_files -/ ;;\n", script->out);
 }
@@ -201,7 +216,8 @@ static void zsh(const struct script *script) {
 	fputs("#compdef lockstep\n"
 	      "_lockstep() {\n"
 	      "\tlocal -a verbs\n"
-	      "\tverbs=(\n", script->out);
+	      "\tverbs=(\n",
+	      script->out);
 	for (size_t i = 0; script->verbs[i]; i++) {
 		fprintf(script->out, "\t\t'%s:", script->verbs[i]->name);
 		short_help(script->out, script->verbs[i]->summary, ":\\", false);
@@ -210,7 +226,9 @@ static void zsh(const struct script *script) {
 	zsh_globals(script);
 	for (size_t i = 0; script->verbs[i]; i++) zsh_verb(script, script->verbs[i]);
 	fputs("\tesac\n}\n"
-	      "if [[ $funcstack[1] == _lockstep ]]; then _lockstep \"$@\"; else compdef _lockstep lockstep; fi\n", script->out);
+	      "if [[ $funcstack[1] == _lockstep ]]; then _lockstep \"$@\"; else compdef _lockstep "
+	      "lockstep; fi\n",
+	      script->out);
 }
 
 /* ---- fish ---- */
@@ -225,8 +243,10 @@ static void fish_value(const struct script *script, const lk_verb *verb, const l
 	fputs(is_list(option) && !path ? ")'" : "'", script->out);
 }
 
-static void fish_option(const struct script *script, const lk_verb *verb, const lk_option *option, const char *no) {
-	fprintf(script->out, "complete -c lockstep -n '__fish_seen_subcommand_from %s' -l %s%s", verb->name, no, option->name);
+static void fish_option(const struct script *script, const lk_verb *verb, const lk_option *option,
+                        const char *no) {
+	fprintf(script->out, "complete -c lockstep -n '__fish_seen_subcommand_from %s' -l %s%s",
+	        verb->name, no, option->name);
 	if (option->letter && !*no) fprintf(script->out, " -s %c", option->letter);
 	fish_value(script, verb, option);
 	fputs(" -d '", script->out);
@@ -236,9 +256,12 @@ static void fish_option(const struct script *script, const lk_verb *verb, const 
 
 static void fish_verb(const struct script *script, const lk_verb *verb) {
 	if (!verb->operands || !*verb->operands)
-		fprintf(script->out, "complete -c lockstep -n '__fish_seen_subcommand_from %s' -f\n", verb->name);
+		fprintf(script->out, "complete -c lockstep -n '__fish_seen_subcommand_from %s' -f\n",
+		        verb->name);
 	if (has_words(script, verb, NULL)) {
-		fprintf(script->out, "complete -c lockstep -n '__fish_seen_subcommand_from %s; and test (count (commandline -opc)) -eq 2' -a '",
+		fprintf(script->out,
+		        "complete -c lockstep -n '__fish_seen_subcommand_from %s; and test (count "
+		        "(commandline -opc)) -eq 2' -a '",
 		        verb->name);
 		words(script, verb, NULL, "");
 		fputs("'\n", script->out);
@@ -251,24 +274,29 @@ static void fish_verb(const struct script *script, const lk_verb *verb) {
 
 static void fish_globals(const struct script *script) {
 	static const char *const begin = "complete -c lockstep -n __fish_use_subcommand -f";
-	fprintf(script->out, "# fish completion of lockstep\n%s\n%s -a help -d 'show the options of a verb'\n", begin, begin);
+	fprintf(script->out,
+	        "# fish completion of lockstep\n%s\n%s -a help -d 'show the options of a verb'\n",
+	        begin, begin);
 	for (size_t i = 0; globals[i]; i++) fprintf(script->out, "%s -l %s\n", begin, globals[i] + 2);
 	fputs("complete -c lockstep -n '__fish_seen_subcommand_from help' -f -a '", script->out);
-	for (size_t i = 0; script->verbs[i]; i++) fprintf(script->out, "%s%s", i ? " " : "", script->verbs[i]->name);
+	for (size_t i = 0; script->verbs[i]; i++)
+		fprintf(script->out, "%s%s", i ? " " : "", script->verbs[i]->name);
 	fputs("'\n", script->out);
 }
 
 static void fish(const struct script *script) {
 	fish_globals(script);
 	for (size_t i = 0; script->verbs[i]; i++) {
-		fprintf(script->out, "complete -c lockstep -n __fish_use_subcommand -f -a %s -d '", script->verbs[i]->name);
+		fprintf(script->out, "complete -c lockstep -n __fish_use_subcommand -f -a %s -d '",
+		        script->verbs[i]->name);
 		short_help(script->out, script->verbs[i]->summary, "", true);
 		fputs("'\n", script->out);
 	}
 	for (size_t i = 0; script->verbs[i]; i++) fish_verb(script, script->verbs[i]);
 }
 
-lk_status lk_verbs_completion(const lk_verb *const *verbs, lk_candidates *known, const char *shell, FILE *out, lk_error *err) {
+lk_status lk_verbs_completion(const lk_verb *const *verbs, lk_candidates *known, const char *shell,
+                              FILE *out, lk_error *err) {
 	static void (*const writers[])(const struct script *script) = {bash, zsh, fish};
 	const struct script script = {verbs, known, out};
 	for (size_t i = 0; shells[i]; i++) {

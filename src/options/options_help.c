@@ -4,18 +4,27 @@
 #include "options/options_internal.h"
 #include "base/text.h"
 
-enum { COLUMNS = 100, HELP_COLUMN = 30, LABEL_SIZE = 128, NOTE_SIZE = 512 };
+enum {
+	COLUMNS = 100,
+	HELP_COLUMN = 30,
+	LABEL_SIZE = 128,
+	NOTE_SIZE = 512
+};
 
 /* ---- what other outputs say too ---- */
 
 const char *lk_option_value(const lk_option *option) {
 	if (lk_option_is_switch(option)) return "";
-	return option->value ? option->value : option->kind == LK_OPTION_TEXT || option->kind == LK_OPTION_LINES ? "TEXT" : option->kind == LK_OPTION_CHOICE ? "NAME" : "N";
+	return option->value                                                       ? option->value
+	       : option->kind == LK_OPTION_TEXT || option->kind == LK_OPTION_LINES ? "TEXT"
+	       : option->kind == LK_OPTION_CHOICE                                  ? "NAME"
+	                                                                           : "N";
 }
 
 bool lk_option_is_path(const lk_option *option) {
 	const char *value = lk_option_value(option);
-	return option->kind == LK_OPTION_TEXT && (strstr(value, "FILE") || strstr(value, "DIR") || strstr(value, "PATH"));
+	return option->kind == LK_OPTION_TEXT &&
+	       (strstr(value, "FILE") || strstr(value, "DIR") || strstr(value, "PATH"));
 }
 
 bool lk_verb_sweeps(const lk_verb *verb) {
@@ -32,7 +41,8 @@ static void append(char *out, size_t size, const char *separator, const char *te
 
 /* "1 to 64", "at least 0"; a limit that nobody can reach is not shown. */
 static void note_limits(const lk_option *option, char *out, size_t size) {
-	bool low = isfinite(option->low) && option->low > -1e15, high = isfinite(option->high) && option->high < 1e15;
+	bool low = isfinite(option->low) && option->low > -1e15,
+		 high = isfinite(option->high) && option->high < 1e15;
 	if (low && high) snprintf(out, size, "%.12g to %.12g", option->low, option->high);
 	else if (low) snprintf(out, size, "at least %.12g", option->low);
 	else if (high) snprintf(out, size, "at most %.12g", option->high);
@@ -40,7 +50,8 @@ static void note_limits(const lk_option *option, char *out, size_t size) {
 
 char *lk_option_note(const lk_option *option, char *out, size_t size) {
 	out[0] = '\0';
-	bool number = option->kind == LK_OPTION_INT || option->kind == LK_OPTION_REAL || option->kind == LK_OPTION_COUNT;
+	bool number = option->kind == LK_OPTION_INT || option->kind == LK_OPTION_REAL ||
+	              option->kind == LK_OPTION_COUNT;
 	if (number && (option->low != 0 || option->high != 0)) note_limits(option, out, size);
 	if (option->kind == LK_OPTION_CHOICE) {
 		for (size_t i = 0; option->choices[i]; i++) append(out, size, ", ", option->choices[i]);
@@ -89,10 +100,12 @@ static void wrap(struct page *page, const char *text) {
 }
 
 static void heading(struct page *page, const char *text) {
-	fprintf(page->out, "\n%s%s%s\n", page->colour ? "\033[1m" : "", text, page->colour ? "\033[0m" : "");
+	fprintf(page->out, "\n%s%s%s\n", page->colour ? "\033[1m" : "", text,
+	        page->colour ? "\033[0m" : "");
 }
 
-/* Paragraphs are separated by blank lines; a line that begins with a blank or tab is kept as it is. */
+/* Paragraphs are separated by blank lines; a line that begins with a blank or tab is kept as it is.
+ */
 static void paragraphs(struct page *page, const char *text) {
 	page->indent = 0;
 	while (*text) {
@@ -129,8 +142,9 @@ static void one_option(struct page *page, const lk_option *option) {
 	char label[LABEL_SIZE], note[NOTE_SIZE], bracketed[NOTE_SIZE + 4];
 	const char *value = lk_option_value(option);
 	const char *no = option->kind == LK_OPTION_SWITCH ? "[no-]" : "";
-	snprintf(label, sizeof label, "  %c%c%c --%s%s%s%s", option->letter ? '-' : ' ', option->letter ? option->letter : ' ',
-	         option->letter ? ',' : ' ', no, option->name, *value ? " " : "", value);
+	snprintf(label, sizeof label, "  %c%c%c --%s%s%s%s", option->letter ? '-' : ' ',
+	         option->letter ? option->letter : ' ', option->letter ? ',' : ' ', no, option->name,
+	         *value ? " " : "", value);
 	fputs(label, page->out);
 	page->column = width(label, strlen(label));
 	page->indent = HELP_COLUMN;
@@ -144,7 +158,8 @@ static void one_option(struct page *page, const lk_option *option) {
 
 static void options(struct page *page, const lk_verb *verb) {
 	for (const lk_option *option = verb->options; option && option->name; option++) {
-		if (option->group || option == verb->options) heading(page, option->group ? option->group : "Options");
+		if (option->group || option == verb->options)
+			heading(page, option->group ? option->group : "Options");
 		one_option(page, option);
 	}
 	if (!lk_verb_sweeps(verb)) return;

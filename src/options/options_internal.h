@@ -15,13 +15,15 @@ static inline bool lk_option_is_switch(const lk_option *option) {
 const char *lk_option_value(const lk_option *option);
 /* Whether the value names a file or a folder, so that a shell may complete it. */
 bool lk_option_is_path(const lk_option *option);
-/* "one of a, b; a list", "1 to 64", or "": the choices or limits, and whether a comma list is taken. Returns `out`. */
+/* "one of a, b; a list", "1 to 64", or "": the choices or limits, and whether a comma list is
+ * taken. Returns `out`. */
 char *lk_option_note(const lk_option *option, char *out, size_t size);
 /* Whether any option of the verb takes a comma list. */
 bool lk_verb_sweeps(const lk_verb *verb);
 
-#define LK_SWEEP_NOTE                                                                             \
-	"Options with [list] or [...; list] take several values with commas between them, as in 1,2,4; " \
+#define LK_SWEEP_NOTE                                                                         \
+	"Options with [list] or [...; list] take several values with commas between them, as in " \
+	"1,2,4; "                                                                                 \
 	"every combination is run."
 
 #endif

@@ -1,15 +1,20 @@
-/* options_json.c: option tables as JSON, for programs that write something of their own from them. */
+/* options_json.c: option tables as JSON, for programs that write something of their own from them.
+ */
 #include "lockstep/options.h"
 
 #include "io/json.h"
 #include "options/options_internal.h"
 
-static const char *const kinds[] = {"flag", "switch", "text", "lines", "int", "real", "count", "choice"};
-_Static_assert(sizeof kinds / sizeof *kinds == LK_OPTION_CHOICE + 1, "a name for each kind of option");
+static const char *const kinds[] = {"flag", "switch", "text",  "lines",
+                                    "int",  "real",   "count", "choice"};
+_Static_assert(sizeof kinds / sizeof *kinds == LK_OPTION_CHOICE + 1,
+               "a name for each kind of option");
 
 static void put_limits(lk_json_writer *writer, const lk_option *option) {
 	bool limited = option->low != 0 || option->high != 0;
-	if (limited) lk_json_put_number(writer, "low", option->low), lk_json_put_number(writer, "high", option->high);
+	if (limited)
+		lk_json_put_number(writer, "low", option->low),
+			lk_json_put_number(writer, "high", option->high);
 	else lk_json_put_null(writer, "low"), lk_json_put_null(writer, "high");
 }
 

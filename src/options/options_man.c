@@ -3,8 +3,8 @@
 #include <string.h>
 #include "options/options_internal.h"
 
-/* Text for troff: backslashes, hyphens that are meant to be copied, and control lines are escaped. In an argument of a
- * macro (`quoted`) quotes are too. */
+/* Text for troff: backslashes, hyphens that are meant to be copied, and control lines are escaped.
+ * In an argument of a macro (`quoted`) quotes are too. */
 static void text(FILE *out, const char *s, bool quoted) {
 	bool line_start = !quoted;
 	for (; *s; s++) {

@@ -8,28 +8,37 @@ static const char *const holds[] = {"auto", "step", "rank", "none", NULL};
 
 static const lk_option options[] = {
 	{"hold-out", 0, LK_OPTION_CHOICE, AT(hold_out), false, 0, 0, holds, "WHAT", "Times",
-	 "what is predicted from the others: step (each step by the other steps of its rank), rank (each rank by the other "
-	 "ranks; of more than 16, every n-th), "
-	 "none (each by itself); auto: steps where there are several, else ranks"},
+     "what is predicted from the others: step (each step by the other steps of its rank), rank "
+     "(each rank by the other "
+     "ranks; of more than 16, every n-th), "
+     "none (each by itself); auto: steps where there are several, else ranks"},
 	{"overheads", 0, LK_OPTION_TEXT, AT(overheads), false, 0, 0, NULL, "FILE", NULL,
-	 "take the host's times from a table that --overheads-out wrote, or from another trace, by operation"},
+     "take the host's times from a table that --overheads-out wrote, or from another trace, by "
+     "operation"},
 	{"as-stored", 0, LK_OPTION_FLAG, AT(as_stored), false, 0, 0, NULL, NULL, NULL,
-	 "do not adapt the level of these times (five numbers, T1 to T5) to the host and the profiler of this trace"},
+     "do not adapt the level of these times (five numbers, T1 to T5) to the host and the profiler "
+     "of this trace"},
 
-	{"gpu", 'g', LK_OPTION_TEXT, AT(gpu), false, 0, 0, NULL, "NAME", "Execution traces without times",
-	 "GPU that they are predicted for, in its usual nodes"},
-	{"cluster", 0, LK_OPTION_TEXT, AT(cluster), false, 0, 0, NULL, "TEXT|FILE", NULL, "instead: as for predict"},
+	{"gpu", 'g', LK_OPTION_TEXT, AT(gpu), false, 0, 0, NULL, "NAME",
+     "Execution traces without times", "GPU that they are predicted for, in its usual nodes"},
+	{"cluster", 0, LK_OPTION_TEXT, AT(cluster), false, 0, 0, NULL, "TEXT|FILE", NULL,
+     "instead: as for predict"},
 	{"measured", 0, LK_OPTION_TEXT, AT(measured), false, 0, 0, NULL, "TRACES", NULL,
-	 "file or folder with profiles of the same steps, whose measured times are put beside the predicted ones"},
+     "file or folder with profiles of the same steps, whose measured times are put beside the "
+     "predicted ones"},
 
 	{"overheads-out", 0, LK_OPTION_TEXT, AT(overheads_out), false, 0, 0, NULL, "FILE", "Output",
-	 "write the host overheads of these traces (.csv)"},
+     "write the host overheads of these traces (.csv)"},
 	{"graph", 0, LK_OPTION_TEXT, AT(graph), false, 0, 0, NULL, "FILE", NULL,
-	 "write the step graph of the first usual step (.json, .json.gz), for whatif"},
-	{"chakra", 0, LK_OPTION_TEXT, AT(chakra), false, 0, 0, NULL, "DIR", NULL, "write it as Chakra execution traces, a file for each rank"},
-	{"output", 'o', LK_OPTION_CHOICE, AT(format), false, 0, 0, formats, "FORMAT", NULL, "text, md, csv, json, jsonl or sqlite"},
-	{"file", 'f', LK_OPTION_TEXT, AT(path), false, 0, 0, NULL, "FILE", NULL, "where the output goes; sqlite needs one"},
-	{"verbose", 'v', LK_OPTION_FLAG, AT(verbose), false, 0, 0, NULL, NULL, NULL, "parts of each step, kernels of unknown shape"},
+     "write the step graph of the first usual step (.json, .json.gz), for whatif"},
+	{"chakra", 0, LK_OPTION_TEXT, AT(chakra), false, 0, 0, NULL, "DIR", NULL,
+     "write it as Chakra execution traces, a file for each rank"},
+	{"output", 'o', LK_OPTION_CHOICE, AT(format), false, 0, 0, formats, "FORMAT", NULL,
+     "text, md, csv, json, jsonl or sqlite"},
+	{"file", 'f', LK_OPTION_TEXT, AT(path), false, 0, 0, NULL, "FILE", NULL,
+     "where the output goes; sqlite needs one"},
+	{"verbose", 'v', LK_OPTION_FLAG, AT(verbose), false, 0, 0, NULL, NULL, NULL,
+     "parts of each step, kernels of unknown shape"},
 	{0},
 };
 
@@ -51,18 +60,26 @@ static const char *const examples[] = {
 
 const lk_verb lk_replay_verb = {
 	.name = "replay",
-	.summary = "simulates a traced run from its parts: how far can a prediction from these traces be trusted?",
+	.summary = "simulates a traced run from its parts: how far can a prediction from these traces "
+			   "be trusted?",
 	.operands = "TRACES...",
-	.description = "Lifts each step of the traces (Kineto JSON, Nsight Systems SQLite; files or folders, one or many ranks) to a step "
-				   "graph: pieces of host time, launches, streams, waits, collectives. Then it simulates the graph with times "
-				   "that are not the step's own, and prints the predicted step beside the measured one, and beside the mean of "
+	.description = "Lifts each step of the traces (Kineto JSON, Nsight Systems SQLite; files or "
+				   "folders, one or many ranks) to a step "
+				   "graph: pieces of host time, launches, streams, waits, collectives. Then it "
+				   "simulates the graph with times "
+				   "that are not the step's own, and prints the predicted step beside the measured "
+				   "one, and beside the mean of "
 				   "the other steps.\n"
 				   "\n"
-				   "The step's structure is taken from the step itself, its times from the others; no step total is used.\n"
+				   "The step's structure is taken from the step itself, its times from the others; "
+				   "no step total is used.\n"
 				   "\n"
-				   "Execution traces (PyTorch, Chakra) may stand beside the profiles: each is joined with the profile of its rank. "
-				   "Alone, they are predicted: host times from --overheads, kernels and collectives by the models of --gpu or "
-				   "--cluster, or the durations that a Chakra trace has. Operations that no model covers are counted and listed.",
+				   "Execution traces (PyTorch, Chakra) may stand beside the profiles: each is "
+				   "joined with the profile of its rank. "
+				   "Alone, they are predicted: host times from --overheads, kernels and "
+				   "collectives by the models of --gpu or "
+				   "--cluster, or the durations that a Chakra trace has. Operations that no model "
+				   "covers are counted and listed.",
 	.options = options,
 	.examples = examples,
 	.request_size = sizeof(lk_replay_request),

@@ -7,25 +7,27 @@
 
 static const lk_option options[] = {
 	{"listen", 0, LK_OPTION_TEXT, AT(listen), false, 0, 0, NULL, "ADDRESS", "Where",
-	 "numeric address; default 127.0.0.1, which nobody reaches from other machines"},
-	{"port", 'p', LK_OPTION_INT, AT(port), false, 0, 65535, NULL, "N", NULL, "default 8420; 0 takes one that is free"},
+     "numeric address; default 127.0.0.1, which nobody reaches from other machines"},
+	{"port", 'p', LK_OPTION_INT, AT(port), false, 0, 65535, NULL, "N", NULL,
+     "default 8420; 0 takes one that is free"},
 	{"name", 0, LK_OPTION_LINES, AT(names), false, 0, 0, NULL, "HOST", NULL,
-	 "a host name by which browsers may call the server; may be given several times. Addresses always may, and "
-	 "localhost"},
+     "a host name by which browsers may call the server; may be given several times. Addresses "
+     "always may, and "
+     "localhost"},
 
 	{"open", 0, LK_OPTION_FLAG, AT(open), false, 0, 0, NULL, NULL, NULL,
-	 "open the page in a browser: a command of $BROWSER, or xdg-open"},
+     "open the page in a browser: a command of $BROWSER, or xdg-open"},
 
 	{"workers", 'j', LK_OPTION_INT, AT(workers), false, 1, 256, NULL, "N", "Limits",
-	 "predictions answered at a time, and as many plans and explanations; default: one per core"},
+     "predictions answered at a time, and as many plans and explanations; default: one per core"},
 	{"memory", 0, LK_OPTION_REAL, AT(memory_mib), false, 64, 1048576, NULL, "MiB", NULL,
-		"of one question; default 4096"},
+     "of one question; default 4096"},
 	{"seconds", 0, LK_OPTION_REAL, AT(seconds), false, 0.01, 86400, NULL, "S", NULL,
-		"a prediction may take; default 20"},
+     "a prediction may take; default 20"},
 	{"long-seconds", 0, LK_OPTION_REAL, AT(long_seconds), false, 0.01, 86400, NULL, "S", NULL,
-	 "a plan or an explanation may take; default 600"},
+     "a plan or an explanation may take; default 600"},
 	{"upload", 0, LK_OPTION_REAL, AT(upload_mib), false, 1, 1048576, NULL, "MiB", NULL,
-	 "the traces of one explanation may be large; default 1024"},
+     "the traces of one explanation may be large; default 1024"},
 	{0},
 };
 
@@ -46,12 +48,16 @@ const lk_verb lk_serve_verb = {
 	.summary = "predict, plan and explain in a browser, and as a JSON interface",
 	.operands = "",
 	.description =
-		"Serves a page whose picture of a training step follows every change of model, GPU, layout and precision, plans"
-		" with a button and explains traces that are dropped on it; and the same as JSON over HTTP for programs. The "
+		"Serves a page whose picture of a training step follows every change of model, GPU, layout "
+		"and precision, plans"
+		" with a button and explains traces that are dropped on it; and the same as JSON over HTTP "
+		"for programs. The "
 		"address that is printed holds a token of this run; without it nothing is answered.\n"
 		"\n"
-		"It listens on this machine alone unless --listen says otherwise, reads no files but those that are sent, and "
-		"answers each question in a process of its own with limits of memory and time. SIGINT and SIGTERM end it.",
+		"It listens on this machine alone unless --listen says otherwise, reads no files but those "
+		"that are sent, and "
+		"answers each question in a process of its own with limits of memory and time. SIGINT and "
+		"SIGTERM end it.",
 	.options = options,
 	.examples = examples,
 	.request_size = sizeof(lk_serve_request),
@@ -60,6 +66,10 @@ const lk_verb lk_serve_verb = {
 };
 
 void lk_serve_defaults(lk_serve_request *request) {
-	*request = (lk_serve_request){.listen = "127.0.0.1", .port = 8420, .memory_mib = 4096, .seconds = 20,
-		.long_seconds = 600, .upload_mib = 1024};
+	*request = (lk_serve_request){.listen = "127.0.0.1",
+	                              .port = 8420,
+	                              .memory_mib = 4096,
+	                              .seconds = 20,
+	                              .long_seconds = 600,
+	                              .upload_mib = 1024};
 }

@@ -1,5 +1,5 @@
-/* layout_answer.c: the best layouts in full: where their time goes, why the others are not first, what a cost that is 10 %
- * off would change, and which numbers of GPUs are worth their money. */
+/* layout_answer.c: the best layouts in full: where their time goes, why the others are not first,
+ * what a cost that is 10 % off would change, and which numbers of GPUs are worth their money. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,7 +14,8 @@
 
 /* ---- one choice ---- */
 
-static lk_status fill_breakdown(lk_plan_choice *out, const lk_step *step, lk_arena *arena, lk_error *err) {
+static lk_status fill_breakdown(lk_plan_choice *out, const lk_step *step, lk_arena *arena,
+                                lk_error *err) {
 	lk_time_part *parts = LK_ARRAY(arena, lk_time_part, LK_PART_COUNT);
 	if (!parts) return lk_oom(err);
 	for (int i = 0; i < LK_PART_COUNT; i++) {
@@ -29,13 +30,15 @@ static lk_status fill_breakdown(lk_plan_choice *out, const lk_step *step, lk_are
 
 static void fill_degrees(lk_plan_choice *out, const lk_job *job) {
 	static const char *const recompute[] = {"none", "selective", "full"};
-	out->gpus = job->gpus, out->tp = job->tp, out->pp = job->pp, out->vp = job->vp, out->cp = job->cp, out->ep = job->ep;
-	out->etp = job->etp, out->dp = job->dp, out->mbs = job->mbs, out->microbatches = job->microbatches,
-	out->zero = (int)job->sharding;
+	out->gpus = job->gpus, out->tp = job->tp, out->pp = job->pp, out->vp = job->vp,
+	out->cp = job->cp, out->ep = job->ep;
+	out->etp = job->etp, out->dp = job->dp, out->mbs = job->mbs,
+	out->microbatches = job->microbatches, out->zero = (int)job->sharding;
 	out->schedule = lk_schedule_get(job->schedule)->name;
 	out->recompute = recompute[job->recompute];
 	out->stack = job->stack;
-	out->sequence_parallel = job->sequence_parallel == LK_ON, out->tp_overlap = job->tp_overlap == LK_ON;
+	out->sequence_parallel = job->sequence_parallel == LK_ON,
+	out->tp_overlap = job->tp_overlap == LK_ON;
 	out->overlap_grad_reduce = job->overlap_grad_reduce == LK_ON;
 	out->overlap_param_gather = job->overlap_param_gather == LK_ON;
 	out->offload = job->offload_optimizer;
@@ -43,28 +46,39 @@ static void fill_degrees(lk_plan_choice *out, const lk_job *job) {
 }
 
 static void fill_speed(const lk_plan_request *request, lk_plan_choice *out, const lk_job *job,
-					   const lk_cluster *cluster, const lk_step *step, lk_arena *arena) {
+                       const lk_cluster *cluster, const lk_step *step, lk_arena *arena) {
 	const lk_device *device = cluster->node[0].device;
-	double seconds = step->step_s, per_step = job->model.vocab > 0 ? step->graph->tokens : step->graph->samples;
+	double seconds = step->step_s,
+		   per_step = job->model.vocab > 0 ? step->graph->tokens : step->graph->samples;
 	out->step_time_s = seconds;
 	lk_range_of(arena, job, device, seconds, &out->step_time_low_s, &out->step_time_high_s, NULL);
 	out->peak_bytes = step->memory[step->fullest].total, out->usable_bytes = step->usable;
-	out->tokens_per_s_per_gpu = job->model.vocab > 0 ? step->graph->tokens / seconds / job->gpus : 0;
-	double peak = device->peak_flops[job->dtype] > 0 ? device->peak_flops[job->dtype] : device->vector_flops;
-	if (peak > 0 && cluster->groups == 1) out->mfu = step->graph->model_flops / seconds / job->gpus / peak;
+	out->tokens_per_s_per_gpu =
+		job->model.vocab > 0 ? step->graph->tokens / seconds / job->gpus : 0;
+	double peak =
+		device->peak_flops[job->dtype] > 0 ? device->peak_flops[job->dtype] : device->vector_flops;
+	if (peak > 0 && cluster->groups == 1)
+		out->mfu = step->graph->model_flops / seconds / job->gpus / peak;
 	if (request->tokens <= 0 || per_step <= 0) return;
 	out->days = request->tokens / per_step * seconds / 86400;
 	out->gpu_hours = out->days * 24 * job->gpus;
 }
 
-/* Convolution nets have no launch line: their layout is the batch of a GPU, and what is sharded and recomputed. */
-static const char *reproduce_convnet(const lk_plan_request *request, const lk_job *job, const char *cluster, lk_arena *arena) {
+/* Convolution nets have no launch line: their layout is the batch of a GPU, and what is sharded and
+ * recomputed. */
+static const char *reproduce_convnet(const lk_plan_request *request, const lk_job *job,
+                                     const char *cluster, lk_arena *arena) {
 	static const char *const recompute[] = {"none", "selective", "full"};
-	const char *model = lk_shell_quote(arena, request->job.model ? request->job.model : job->model.name);
+	const char *model =
+		lk_shell_quote(arena, request->job.model ? request->job.model : job->model.name);
 	if (!model || (request->job.cluster && !cluster)) return NULL;
-	return lk_arena_printf(arena, "lockstep predict --model %s --%s %s --gpus %d --mbs %d --gbs %d --dtype %s --zero %d --recompute %s "
-	                       "--stack %s", model, cluster ? "cluster" : "gpu", cluster ? cluster : request->job.gpu, job->gpus, job->mbs,
-	                       job->gbs, lk_dtype_name(job->dtype), (int)job->sharding, recompute[job->recompute], job->stack);
+	return lk_arena_printf(arena,
+	                       "lockstep predict --model %s --%s %s --gpus %d --mbs %d --gbs %d "
+	                       "--dtype %s --zero %d --recompute %s "
+	                       "--stack %s",
+	                       model, cluster ? "cluster" : "gpu", cluster ? cluster : request->job.gpu,
+	                       job->gpus, job->mbs, job->gbs, lk_dtype_name(job->dtype),
+	                       (int)job->sharding, recompute[job->recompute], job->stack);
 }
 
 /* The command that predicts a choice: its launch line of Megatron-LM states network and layout. */
@@ -74,14 +88,15 @@ static const char *reproduce(const lk_plan_request *request, const lk_job *job, 
 	const char *line = lk_launch_write(arena, job);
 	if (!line) return NULL;
 	if (request->job.cluster)
-		return cluster
-				   ? lk_arena_printf(arena, "lockstep predict --cluster %s --gpus %d -- %s", cluster, job->gpus, line)
-				   : NULL;
+		return cluster ? lk_arena_printf(arena, "lockstep predict --cluster %s --gpus %d -- %s",
+		                                 cluster, job->gpus, line)
+		               : NULL;
 	return lk_arena_printf(arena, "lockstep predict --gpu %s -- %s", request->job.gpu, line);
 }
 
-static lk_status fill_choice(const lk_plan_request *request, const lk_space *space, const lk_ranked *ranked,
-							 lk_arena *arena, lk_plan_choice *out, lk_error *err) {
+static lk_status fill_choice(const lk_plan_request *request, const lk_space *space,
+                             const lk_ranked *ranked, lk_arena *arena, lk_plan_choice *out,
+                             lk_error *err) {
 	lk_step step;
 	lk_step_options options = {0};
 	lk_job *job = LK_NEW(arena, lk_job);
@@ -120,31 +135,41 @@ static int by_size(const void *a, const void *b) {
 	return (dx < dy) - (dx > dy);
 }
 
-static int differences(const lk_plan_choice *choice, const lk_plan_choice *best, struct difference *out) {
+static int differences(const lk_plan_choice *choice, const lk_plan_choice *best,
+                       struct difference *out) {
 	int count = 0;
 	for (int i = 0; i < choice->breakdown_count; i++)
-		out[count++] =
-			(struct difference){choice->breakdown[i].label, choice->breakdown[i].exposed_s - exposed(best, choice->breakdown[i].key)};
+		out[count++] = (struct difference){choice->breakdown[i].label,
+		                                   choice->breakdown[i].exposed_s -
+		                                       exposed(best, choice->breakdown[i].key)};
 	for (int i = 0; i < best->breakdown_count; i++) {
 		bool both = false;
-		for (int k = 0; k < choice->breakdown_count; k++) both |= strcmp(choice->breakdown[k].key, best->breakdown[i].key) == 0;
-		if (!both) out[count++] = (struct difference){best->breakdown[i].label, -best->breakdown[i].exposed_s};
+		for (int k = 0; k < choice->breakdown_count; k++)
+			both |= strcmp(choice->breakdown[k].key, best->breakdown[i].key) == 0;
+		if (!both)
+			out[count++] =
+				(struct difference){best->breakdown[i].label, -best->breakdown[i].exposed_s};
 	}
 	qsort(out, (size_t)count, sizeof *out, by_size);
 	return count;
 }
 
-/* "+1.31 s pipeline bubble, -0.20 s tensor parallelism: 3.1 % slower", the parts that differ most. */
-static const char *why_not(lk_arena *arena, const lk_plan_choice *choice, const lk_plan_choice *best) {
-	enum { SHOWN = 3 };
+/* "+1.31 s pipeline bubble, -0.20 s tensor parallelism: 3.1 % slower", the parts that differ most.
+ */
+static const char *why_not(lk_arena *arena, const lk_plan_choice *choice,
+                           const lk_plan_choice *best) {
+	enum {
+		SHOWN = 3
+	};
 	struct difference parts[2 * LK_PART_COUNT];
 	int count = differences(choice, best, parts);
 	const char *text = "";
 	for (int i = 0; i < count && i < SHOWN && text; i++) {
 		char shown[32];
 		if (fabs(parts[i].seconds) < 0.0005 * best->step_time_s) break;
-		text = lk_arena_printf(arena, "%s%s%s%s %s", text, *text ? ", " : "", parts[i].seconds < 0 ? "-" : "+",
-							   lk_format_seconds(fabs(parts[i].seconds), shown, sizeof shown), parts[i].label);
+		text = lk_arena_printf(
+			arena, "%s%s%s%s %s", text, *text ? ", " : "", parts[i].seconds < 0 ? "-" : "+",
+			lk_format_seconds(fabs(parts[i].seconds), shown, sizeof shown), parts[i].label);
 	}
 	if (!text) return NULL;
 	double slower = choice->step_time_s / best->step_time_s - 1;
@@ -153,19 +178,23 @@ static const char *why_not(lk_arena *arena, const lk_plan_choice *choice, const 
 
 /* ---- exact, sensitivity ---- */
 
-enum { COSTS = LK_SENSITIVE_COSTS, WAYS = LK_SENSITIVE_WAYS };
+enum {
+	COSTS = LK_SENSITIVE_COSTS,
+	WAYS = LK_SENSITIVE_WAYS
+};
 
 struct retrial {
 	const lk_space *space;
 	const lk_plan_choice *choices;
-	const double *limit_s;   /* [changes] 0: none */
+	const double *limit_s; /* [changes] 0: none */
 };
 
 static lk_status try_exactly(void *context, size_t i, void *result, lk_error *err) {
 	const struct retrial *retrial = context;
 	lk_step step;
 	lk_step_options options = {.bare = true, .exact = true};
-	lk_status status = lk_step_ask(retrial->choices[i].job, retrial->space->cluster, &options, &step, err);
+	lk_status status =
+		lk_step_ask(retrial->choices[i].job, retrial->space->cluster, &options, &step, err);
 	*(double *)result = status == LK_OK ? step.step_s : NAN;
 	lk_step_free(&step);
 	return status;
@@ -177,12 +206,13 @@ static lk_status try_changed(void *context, size_t i, void *result, lk_error *er
 	(void)err;
 	int cost = (int)(i / WAYS % COSTS), way = (int)(i % WAYS);
 	double limit_s = retrial->limit_s ? retrial->limit_s[i % (COSTS * WAYS)] : 0;
-	*(double *)result = lk_sensitivity_ask(retrial->choices[i / (COSTS * WAYS)].job, retrial->space->cluster, cost, way, limit_s);
+	*(double *)result = lk_sensitivity_ask(retrial->choices[i / (COSTS * WAYS)].job,
+	                                       retrial->space->cluster, cost, way, limit_s);
 	return LK_OK;
 }
 
-static lk_status ask_exact(const lk_plan_request *request, const lk_space *space, lk_plan_choice *choices, int count,
-						   lk_arena *arena, lk_error *err) {
+static lk_status ask_exact(const lk_plan_request *request, const lk_space *space,
+                           lk_plan_choice *choices, int count, lk_arena *arena, lk_error *err) {
 	double *seconds = LK_ARRAY(arena, double, count);
 	struct retrial r = {space, choices, NULL};
 	if (!seconds) return lk_oom(err);
@@ -191,21 +221,25 @@ static lk_status ask_exact(const lk_plan_request *request, const lk_space *space
 	return LK_OK;
 }
 
-/* The first choice with each change; the others only until it is clear that they are slower with it. */
-static lk_status ask_sensitivity(const lk_plan_request *request, const lk_space *space, lk_plan_count *out,
-								 lk_arena *arena, lk_error *err) {
+/* The first choice with each change; the others only until it is clear that they are slower with
+ * it. */
+static lk_status ask_sensitivity(const lk_plan_request *request, const lk_space *space,
+                                 lk_plan_count *out, lk_arena *arena, lk_error *err) {
 	size_t each = COSTS * WAYS, tasks = (size_t)out->choice_count * each;
 	double *seconds = LK_ARRAY(arena, double, tasks);
 	lk_plan_sensitivity *rows = LK_ARRAY(arena, lk_plan_sensitivity, each);
 	if (!seconds || !rows) return lk_oom(err);
 	struct retrial first = {space, out->choices, NULL}, others = {space, out->choices + 1, seconds};
 	LK_TRY(lk_plan_share(request, each, sizeof *seconds, try_changed, &first, seconds, err));
-	LK_TRY(lk_plan_share(request, tasks - each, sizeof *seconds, try_changed, &others, seconds + each, err));
+	LK_TRY(lk_plan_share(request, tasks - each, sizeof *seconds, try_changed, &others,
+	                     seconds + each, err));
 	for (size_t i = 0; i < each; i++) {
-		rows[i] =
-			(lk_plan_sensitivity){.cost = lk_sensitive_costs[i / WAYS], .factor = lk_sensitive_factors[i % WAYS], .step_time_s = seconds[i]};
+		rows[i] = (lk_plan_sensitivity){.cost = lk_sensitive_costs[i / WAYS],
+		                                .factor = lk_sensitive_factors[i % WAYS],
+		                                .step_time_s = seconds[i]};
 		for (int c = 1; c < out->choice_count; c++)
-			if (seconds[(size_t)c * each + i] < seconds[(size_t)rows[i].best * each + i]) rows[i].best = c;
+			if (seconds[(size_t)c * each + i] < seconds[(size_t)rows[i].best * each + i])
+				rows[i].best = c;
 	}
 	out->sensitivity = rows, out->sensitivity_count = (int)each;
 	return LK_OK;
@@ -217,12 +251,14 @@ static const char *nearest(const lk_space *space, const lk_hunt *hunt, lk_arena 
 	lk_job job;
 	char need[32], have[32];
 	if (!hunt->any) return NULL;
-	if (lk_layout_job(space, &hunt->closest.core, &hunt->closest.layout, &job, NULL) != LK_OK) return NULL;
+	if (lk_layout_job(space, &hunt->closest.core, &hunt->closest.layout, &job, NULL) != LK_OK)
+		return NULL;
 	const char *layout = lk_layout_text(arena, &job);
 	if (!layout) return NULL;
-	return lk_arena_printf(arena, "nothing fits on %d GPUs: the smallest layout, %s, needs %s of %s", space->gpus,
-						   layout, lk_format_bytes(hunt->closest.trial.peak, need, sizeof need),
-						   lk_format_bytes(hunt->closest.trial.usable, have, sizeof have));
+	return lk_arena_printf(
+		arena, "nothing fits on %d GPUs: the smallest layout, %s, needs %s of %s", space->gpus,
+		layout, lk_format_bytes(hunt->closest.trial.peak, need, sizeof need),
+		lk_format_bytes(hunt->closest.trial.usable, have, sizeof have));
 }
 
 /* ---- the whole ---- */
@@ -231,31 +267,36 @@ static void take_counts(const lk_hunt *hunt, const lk_space *space, lk_plan_coun
 	out->gpus = space->gpus;
 	out->layouts = hunt->layouts, out->bounded = hunt->bounded, out->too_large = hunt->too_large,
 	out->too_slow = hunt->too_slow;
-	out->schedules_walked = hunt->schedules_walked, out->simulated = hunt->simulated, out->cut_short = hunt->cut_short;
+	out->schedules_walked = hunt->schedules_walked, out->simulated = hunt->simulated,
+	out->cut_short = hunt->cut_short;
 	out->found_too_large = hunt->found_too_large;
-	out->bound_s = hunt->bound_s, out->schedule_s = hunt->schedule_s, out->simulate_s = hunt->simulate_s;
+	out->bound_s = hunt->bound_s, out->schedule_s = hunt->schedule_s,
+	out->simulate_s = hunt->simulate_s;
 }
 
-static lk_status over_budget(const lk_plan_request *request, lk_plan_count *out, lk_arena *arena, lk_error *err) {
+static lk_status over_budget(const lk_plan_request *request, lk_plan_count *out, lk_arena *arena,
+                             lk_error *err) {
 	const lk_plan_choice *best = &out->choices[0];
 	double hours = best->days * 24;
 	const char *text = NULL;
 	if (request->hours > 0 && hours > request->hours)
-		text = lk_arena_printf(arena, "the fastest layout on %d GPUs takes %.6g hours, and %.6g are allowed", out->gpus,
-							   hours, request->hours);
+		text = lk_arena_printf(
+			arena, "the fastest layout on %d GPUs takes %.6g hours, and %.6g are allowed",
+			out->gpus, hours, request->hours);
 	else if (request->gpu_hours > 0 && best->gpu_hours > request->gpu_hours)
-		text = lk_arena_printf(arena, "the fastest layout on %d GPUs takes %.6g GPU-hours, and %.6g are allowed",
-							   out->gpus, best->gpu_hours, request->gpu_hours);
-	else
-		return LK_OK;
+		text = lk_arena_printf(
+			arena, "the fastest layout on %d GPUs takes %.6g GPU-hours, and %.6g are allowed",
+			out->gpus, best->gpu_hours, request->gpu_hours);
+	else return LK_OK;
 	if (!text) return lk_oom(err);
 	out->nothing = text;
 	out->choice_count = 0;
 	return LK_OK;
 }
 
-lk_status lk_answer_count(const lk_plan_request *request, const lk_asked *asked, const lk_space *space,
-						  const lk_hunt *hunt, lk_arena *arena, lk_plan_count *out, lk_error *err) {
+lk_status lk_answer_count(const lk_plan_request *request, const lk_asked *asked,
+                          const lk_space *space, const lk_hunt *hunt, lk_arena *arena,
+                          lk_plan_count *out, lk_error *err) {
 	(void)asked;
 	take_counts(hunt, space, out);
 	lk_plan_choice *choices = LK_ARRAY(arena, lk_plan_choice, hunt->best_count);
@@ -267,12 +308,16 @@ lk_status lk_answer_count(const lk_plan_request *request, const lk_asked *asked,
 	out->choices = choices, out->choice_count = hunt->best_count;
 	if (hunt->best_count == 0) {
 		out->nothing = nearest(space, hunt, arena);
-		if (!out->nothing) out->nothing = lk_arena_printf(arena, "no layout of %d GPUs is legal", space->gpus);
+		if (!out->nothing)
+			out->nothing = lk_arena_printf(arena, "no layout of %d GPUs is legal", space->gpus);
 		return out->nothing ? LK_OK : lk_oom(err);
 	}
 	LK_TRY(over_budget(request, out, arena, err));
-	if (!request->no_exact) LK_TRY(ask_exact(request, space, choices, out->choice_count, arena, err));
-	return request->no_sensitivity || !out->choice_count ? LK_OK : ask_sensitivity(request, space, out, arena, err);
+	if (!request->no_exact)
+		LK_TRY(ask_exact(request, space, choices, out->choice_count, arena, err));
+	return request->no_sensitivity || !out->choice_count
+	           ? LK_OK
+	           : ask_sensitivity(request, space, out, arena, err);
 }
 
 void lk_answer_pareto(lk_plan_count *counts, int count) {
@@ -285,7 +330,8 @@ void lk_answer_pareto(lk_plan_count *counts, int count) {
 			const lk_plan_choice *other = counts[k].choices;
 			double hours = own->step_time_s * own->gpus, others = other->step_time_s * other->gpus;
 			bool no_worse = other->step_time_s <= own->step_time_s && others <= hours;
-			if (no_worse && (other->step_time_s < own->step_time_s || others < hours || k < i)) own->pareto = false;
+			if (no_worse && (other->step_time_s < own->step_time_s || others < hours || k < i))
+				own->pareto = false;
 		}
 	}
 }

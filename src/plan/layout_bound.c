@@ -1,14 +1,16 @@
-/* layout_bound.c: times and a size that no simulation of a layout falls below (docs/METHOD.md, "Plans").
+/* layout_bound.c: times and a size that no simulation of a layout falls below (docs/METHOD.md,
+ * "Plans").
  *
- * Stage s computes everything of its own, one thing after another; it cannot begin before the first micro-batch has come
- * through the stages in front of it, and where its last pass is the backward of its first chunk, the gradients still have
- * to go back through them:
+ * Stage s computes everything of its own, one thing after another; it cannot begin before the first
+ * micro-batch has come through the stages in front of it, and where its last pass is the backward
+ * of its first chunk, the gradients still have to go back through them:
  *
- *     body_s = sum over places before s of (F + message)  +  sum over passes of (F + B)  +  the same way back
- *     step  >= max_s body_s  +  end of the step
+ *     body_s = sum over places before s of (F + message)  +  sum over passes of (F + B)  +  the
+ * same way back step  >= max_s body_s  +  end of the step
  *
- * and no stage is done before its launches, or before its traffic of sharded parameters. Of memory: what a stage holds
- * throughout, and what the forward passes before its first backward pass leave. */
+ * and no stage is done before its launches, or before its traffic of sharded parameters. Of memory:
+ * what a stage holds throughout, and what the forward passes before its first backward pass leave.
+ */
 #include <math.h>
 #include <string.h>
 
@@ -19,7 +21,10 @@
 #include "model/layout/schedule.h"
 #include "plan/plan.h"
 
-enum { SEEN = 3 /* stages whose memory is looked at: first, second, last */, FULL_AXIS = LK_AXIS + 8 };
+enum {
+	SEEN = 3 /* stages whose memory is looked at: first, second, last */,
+	FULL_AXIS = LK_AXIS + 8
+};
 
 /* Where the layers of a core lie. */
 struct lie {
@@ -43,7 +48,8 @@ struct core_work {
 	lk_arena *arena;
 	const lk_core *core;
 	struct lie lie;
-	struct body bodies[FULL_AXIS][2][2][3]; /* recompute in the order of layouts, sp, overlap, sharding */
+	struct body bodies[FULL_AXIS][2][2]
+					  [3]; /* recompute in the order of layouts, sp, overlap, sharding */
 	int recompute[FULL_AXIS], recompute_count;
 	struct {
 		double bytes[SEEN];
@@ -72,7 +78,8 @@ static int sharding_class(int sharding) {
 
 static lk_status count_ahead(struct lie *lie, int which, lk_arena *arena, lk_error *err) {
 	const lk_job *job = &lie->job;
-	lk_schedule_shape shape = {job->pp, job->vp, job->microbatches, job->microbatch_group, lk_job_pairs(job)};
+	lk_schedule_shape shape = {job->pp, job->vp, job->microbatches, job->microbatch_group,
+	                           lk_job_pairs(job)};
 	lk_slots slots = {0};
 	lie->ahead[which] = LK_ARRAY(arena, int, job->vp);
 	if (!lie->ahead[which]) return lk_oom(err);
@@ -84,7 +91,8 @@ static lk_status count_ahead(struct lie *lie, int which, lk_arena *arena, lk_err
 }
 
 static lk_status find_places(const lk_job *job, lk_arena *arena, struct lie *out, lk_error *err) {
-	lk_schedule_shape shape = {job->pp, job->vp, job->microbatches, job->microbatch_group, lk_job_pairs(job)};
+	lk_schedule_shape shape = {job->pp, job->vp, job->microbatches, job->microbatch_group,
+	                           lk_job_pairs(job)};
 	const lk_schedule *schedule = lk_schedule_get(job->schedule);
 	*out = (struct lie){.job = *job, .places = lk_job_places(job), .chunks = job->vp};
 	out->first = LK_ARRAY(arena, int, out->places);
@@ -131,11 +139,13 @@ static void add_end(lk_layer_part *sum, const lk_layer_part *end, double times) 
 	sum->host_s += times * end->host_s, sum->traffic_s += times * end->traffic_s;
 }
 
-static lk_layer_part at_place(const struct lie *lie, const lk_parts *parts, const lk_job *job, int place) {
+static lk_layer_part at_place(const struct lie *lie, const lk_parts *parts, const lk_job *job,
+                              int place) {
 	lk_layer_part sum = {0};
 	int first = lie->first[place], count = lie->count[place], again = 0;
 	if (job->recompute == LK_RECOMPUTE_FULL)
-		again = job->recompute_layers > 0 && job->recompute_layers < count ? job->recompute_layers : count;
+		again = job->recompute_layers > 0 && job->recompute_layers < count ? job->recompute_layers
+		                                                                   : count;
 	add_layers(&sum, parts->sum[1], first, first + again);
 	add_layers(&sum, parts->sum[0], first + again, first + count);
 	if (place == 0) add_end(&sum, &parts->embedding, 1);
@@ -153,7 +163,8 @@ static bool paired(const lk_job *job) {
 
 /* The last pass of every stage is the backward of its first place. */
 static bool drains(const lk_job *job) {
-	return job->schedule == LK_SCHED_GPIPE || job->schedule == LK_SCHED_1F1B || job->schedule == LK_SCHED_INTERLEAVED;
+	return job->schedule == LK_SCHED_GPIPE || job->schedule == LK_SCHED_1F1B ||
+	       job->schedule == LK_SCHED_INTERLEAVED;
 }
 
 static double forward_s(const lk_job *job, const lk_layer_part *part) {
@@ -165,8 +176,8 @@ static double backward_s(const lk_job *job, const lk_layer_part *part) {
 }
 
 /* `way_in`, `way_back` [places + 1]: through the places before one. */
-static void find_ways(const struct lie *lie, const lk_job *job, const lk_layer_part *at, double message_s, double *way_in,
-					  double *way_back) {
+static void find_ways(const struct lie *lie, const lk_job *job, const lk_layer_part *at,
+                      double message_s, double *way_in, double *way_back) {
 	way_in[0] = way_back[0] = 0;
 	for (int k = 0; k < lie->places; k++) {
 		way_in[k + 1] = way_in[k] + forward_s(job, &at[k]) + message_s;
@@ -181,10 +192,11 @@ static double waits_s(const struct lie *lie, const lk_job *job, int place, doubl
 	return turn ? 0 : ((place > 0) + (place < lie->places - 1)) * message_s;
 }
 
-static lk_status find_body(const struct lie *lie, const lk_parts *parts, const lk_job *job, lk_arena *arena, struct body *out,
-						   lk_error *err) {
+static lk_status find_body(const struct lie *lie, const lk_parts *parts, const lk_job *job,
+                           lk_arena *arena, struct body *out, lk_error *err) {
 	lk_layer_part *at = LK_ARRAY(arena, lk_layer_part, lie->places);
-	double *way_in = LK_ARRAY(arena, double, lie->places + 1), *way_back = LK_ARRAY(arena, double, lie->places + 1);
+	double *way_in = LK_ARRAY(arena, double, lie->places + 1),
+		   *way_back = LK_ARRAY(arena, double, lie->places + 1);
 	bool dual = job->schedule == LK_SCHED_DUALPIPE;
 	double times = dual ? job->microbatches / 2.0 : job->microbatches;
 	if (!at || !way_in || !way_back) return lk_oom(err);
@@ -196,12 +208,14 @@ static lk_status find_body(const struct lie *lie, const lk_parts *parts, const l
 		for (int c = 0; c < lie->chunks; c++) {
 			int k = lie->place[s * lie->chunks + c];
 			if (k < lowest) lowest = k;
-			work += forward_s(job, &at[k]) + backward_s(job, &at[k]) + waits_s(lie, job, k, parts->message_s);
+			work += forward_s(job, &at[k]) + backward_s(job, &at[k]) +
+			        waits_s(lie, job, k, parts->message_s);
 			host += at[k].host_s, traffic += at[k].traffic_s;
 		}
 		double s_body = times * work;
 		if (!dual) s_body += way_in[lowest];
-		if (lowest > 0 && waits_s(lie, job, lowest, parts->message_s) > 0) s_body -= parts->message_s; /* is in way_in */
+		if (lowest > 0 && waits_s(lie, job, lowest, parts->message_s) > 0)
+			s_body -= parts->message_s; /* is in way_in */
 		if (s == 0) out->end_s[0] = s_body;
 		out->end_s[1] = s_body;
 		out->s = fmax(out->s, s_body + (drains(job) ? way_back[lowest] : 0));
@@ -209,7 +223,8 @@ static lk_status find_body(const struct lie *lie, const lk_parts *parts, const l
 	}
 	for (int i = 0; i < SEEN; i++)
 		for (int c = 0; lie->ahead[i] && c < lie->chunks; c++)
-			out->held[i] += lie->ahead[i][c] * at[lie->place[lie->stage[i] * lie->chunks + c]].saved;
+			out->held[i] +=
+				lie->ahead[i][c] * at[lie->place[lie->stage[i] * lie->chunks + c]].saved;
 	if (drains(job)) out->end_s[0] = out->s; /* what goes back ends there */
 	out->known = true;
 	return LK_OK;
@@ -238,7 +253,8 @@ static lk_ranks ranks_of(const lk_job *job) {
 	return frame.ranks;
 }
 
-/* The all-reduce of the gradient norm waits for all stages; what is left to reduce before it, for its own stage alone. */
+/* The all-reduce of the gradient norm waits for all stages; what is left to reduce before it, for
+ * its own stage alone. */
 static double combine(const struct body *body, const lk_tail *tail) {
 	double ends = fmax(body->end_s[0] + tail->before[0], body->end_s[1] + tail->before[1]);
 	return fmax(fmax(body->s, ends), body->floor_s) + fmax(tail->after[0], tail->after[1]);
@@ -251,8 +267,8 @@ static float rounded_down(double seconds) {
 
 /* ---- single jobs ---- */
 
-static lk_status bound_job(lk_bounder *bounder, int stack, const lk_job *job, lk_arena *arena, double *least_s,
-						   double *least_bytes, double *usable, lk_error *err) {
+static lk_status bound_job(lk_bounder *bounder, int stack, const lk_job *job, lk_arena *arena,
+                           double *least_s, double *least_bytes, double *usable, lk_error *err) {
 	struct lie l;
 	lk_parts parts;
 	lk_tail tail;
@@ -266,8 +282,8 @@ static lk_status bound_job(lk_bounder *bounder, int stack, const lk_job *job, lk
 	*least_s = combine(&one, &tail);
 	lk_ranks ranks = ranks_of(job);
 	for (int i = 0; i < SEEN; i++) {
-		double room,
-			bytes = lk_memory_least(job, bounder->space->cluster, &ranks, l.stage[i], resident[i], one.held[i], &room);
+		double room, bytes = lk_memory_least(job, bounder->space->cluster, &ranks, l.stage[i],
+		                                     resident[i], one.held[i], &room);
 		if (bytes - room <= excess) continue;
 		excess = bytes - room;
 		*least_bytes = bytes, *usable = room;
@@ -275,8 +291,8 @@ static lk_status bound_job(lk_bounder *bounder, int stack, const lk_job *job, lk
 	return LK_OK;
 }
 
-lk_status lk_bound_job(lk_bounder *bounder, int stack, const lk_job *job, double *least_s, double *least_bytes,
-					   double *usable, lk_error *err) {
+lk_status lk_bound_job(lk_bounder *bounder, int stack, const lk_job *job, double *least_s,
+                       double *least_bytes, double *usable, lk_error *err) {
 	lk_arena arena = LK_ARENA_INIT;
 	lk_status status = bound_job(bounder, stack, job, &arena, least_s, least_bytes, usable, err);
 	lk_arena_free(&arena);
@@ -285,11 +301,14 @@ lk_status lk_bound_job(lk_bounder *bounder, int stack, const lk_job *job, double
 
 /* ---- a closer bound: the schedule, walked ----
  *
- * Layers take what their own operations leave one another, and every pass begins as soon as what it needs is there. What the
- * simulation adds is what messages and traffic take from passes, and passes from them. */
+ * Layers take what their own operations leave one another, and every pass begins as soon as what it
+ * needs is there. What the simulation adds is what messages and traffic take from passes, and
+ * passes from them. */
 
-static lk_status walk_body(const struct lie *lie, const lk_parts *parts, const lk_job *job, lk_arena *arena, struct body *out, lk_error *err) {
-	lk_schedule_shape shape = {job->pp, job->vp, job->microbatches, job->microbatch_group, lk_job_pairs(job)};
+static lk_status walk_body(const struct lie *lie, const lk_parts *parts, const lk_job *job,
+                           lk_arena *arena, struct body *out, lk_error *err) {
+	lk_schedule_shape shape = {job->pp, job->vp, job->microbatches, job->microbatch_group,
+	                           lk_job_pairs(job)};
 	lk_pass_times times = {.message = parts->message_s, .waits = waits_s(lie, job, 1, 1) > 0};
 	double *pass[4], *ends = LK_ARRAY(arena, double, job->pp);
 	for (int i = 0; i < 4; i++)
@@ -302,11 +321,13 @@ static lk_status walk_body(const struct lie *lie, const lk_parts *parts, const l
 	}
 	LK_TRY(lk_schedule_walk(lk_schedule_get(job->schedule), &shape, &times, ends, err));
 	for (int s = 0; s < job->pp; s++) out->s = fmax(out->s, ends[s]);
-	out->end_s[0] = fmax(out->end_s[0], ends[0]), out->end_s[1] = fmax(out->end_s[1], ends[job->pp - 1]);
+	out->end_s[0] = fmax(out->end_s[0], ends[0]),
+	out->end_s[1] = fmax(out->end_s[1], ends[job->pp - 1]);
 	return LK_OK;
 }
 
-static lk_status walk_job(lk_bounder *bounder, int stack, const lk_job *job, lk_arena *arena, double *least_s, lk_error *err) {
+static lk_status walk_job(lk_bounder *bounder, int stack, const lk_job *job, lk_arena *arena,
+                          double *least_s, lk_error *err) {
 	struct lie l;
 	lk_parts parts;
 	lk_tail tail;
@@ -321,18 +342,21 @@ static lk_status walk_job(lk_bounder *bounder, int stack, const lk_job *job, lk_
 	return LK_OK;
 }
 
-lk_status lk_walk_job(lk_bounder *bounder, int stack, const lk_job *job, double *least_s, lk_error *err) {
+lk_status lk_walk_job(lk_bounder *bounder, int stack, const lk_job *job, double *least_s,
+                      lk_error *err) {
 	lk_arena arena = LK_ARENA_INIT;
 	lk_status status = walk_job(bounder, stack, job, &arena, least_s, err);
 	lk_arena_free(&arena);
 	return status;
 }
 
-lk_status lk_walk_layout(lk_bounder *bounder, const lk_core *core, const lk_layout *layout, float *least_s, lk_error *err) {
+lk_status lk_walk_layout(lk_bounder *bounder, const lk_core *core, const lk_layout *layout,
+                         float *least_s, lk_error *err) {
 	lk_job job;
 	double walked_s = 0;
 	*least_s = layout->least_s;
-	if (lk_layout_job(bounder->space, core, layout, &job, NULL) != LK_OK) return LK_OK; /* refused when it is tried */
+	if (lk_layout_job(bounder->space, core, layout, &job, NULL) != LK_OK)
+		return LK_OK; /* refused when it is tried */
 	lk_status status = lk_walk_job(bounder, core->stack, &job, &walked_s, err);
 	*least_s = fmaxf(layout->least_s, rounded_down(walked_s));
 	return status == LK_ERR_INPUT ? LK_OK : status; /* more kinds of places than are simulated */
@@ -353,11 +377,14 @@ static bool job_of(struct core_work *work, const lk_layout *layout, lk_job *out)
 	return lk_layout_job(work->b->space, work->core, layout, out, NULL) == LK_OK;
 }
 
-static lk_status body_of(struct core_work *work, struct family *family, const lk_layout *layout, const struct body **out, lk_error *err) {
+static lk_status body_of(struct core_work *work, struct family *family, const lk_layout *layout,
+                         const struct body **out, lk_error *err) {
 	int class = sharding_class(layout->sharding),
 		modules = work->lie.job.model.mtp_layers > 0 && layout->recompute == LK_RECOMPUTE_FULL;
-	bool split = work->lie.job.schedule == LK_SCHED_ZB_H1 || work->lie.job.schedule == LK_SCHED_ZB_V;
-	struct body *known = &work->bodies[recompute_index(work, layout)][layout->sp][layout->tp_overlap][class];
+	bool split =
+		work->lie.job.schedule == LK_SCHED_ZB_H1 || work->lie.job.schedule == LK_SCHED_ZB_V;
+	struct body *known =
+		&work->bodies[recompute_index(work, layout)][layout->sp][layout->tp_overlap][class];
 	*out = known;
 	if (known->known) return LK_OK;
 	lk_job job;
@@ -365,18 +392,26 @@ static lk_status body_of(struct core_work *work, struct family *family, const lk
 		known->known = true;
 		return LK_OK;
 	}
-	struct alike *alike = &family->at[split][layout->recompute == LK_RECOMPUTE_SELECTIVE ? 1 : 2 * modules][layout->sp][layout->tp_overlap][class];
-	if (!alike->known) LK_TRY(lk_parts_find(work->b, work->core->stack, &job, false, work->arena, &alike->parts, err));
+	struct alike *alike =
+		&family->at[split][layout->recompute == LK_RECOMPUTE_SELECTIVE ? 1 : 2 * modules]
+				   [layout->sp][layout->tp_overlap][class];
+	if (!alike->known)
+		LK_TRY(lk_parts_find(work->b, work->core->stack, &job, false, work->arena, &alike->parts,
+		                     err));
 	alike->known = true;
 	return find_body(&work->lie, &alike->parts, &job, work->arena, known, err);
 }
 
-static lk_status tail_of(struct core_work *work, const lk_layout *layout, const lk_tail **out, lk_error *err) {
-	bool *known = &work->tails[layout->sharding][layout->grads][layout->params][layout->offload].known;
-	lk_tail *tail = &work->tails[layout->sharding][layout->grads][layout->params][layout->offload].tail;
+static lk_status tail_of(struct core_work *work, const lk_layout *layout, const lk_tail **out,
+                         lk_error *err) {
+	bool *known =
+		&work->tails[layout->sharding][layout->grads][layout->params][layout->offload].known;
+	lk_tail *tail =
+		&work->tails[layout->sharding][layout->grads][layout->params][layout->offload].tail;
 	lk_job job;
 	*out = tail;
-	if (!*known && job_of(work, layout, &job)) LK_TRY(lk_tail_find(work->b, work->core->stack, &job, tail, err));
+	if (!*known && job_of(work, layout, &job))
+		LK_TRY(lk_tail_find(work->b, work->core->stack, &job, tail, err));
 	*known = true;
 	return LK_OK;
 }
@@ -391,12 +426,13 @@ static const double *resident_of(struct core_work *work, const lk_layout *layout
 }
 
 /* The stage with the least room, by its bound. */
-static double memory_of(struct core_work *work, const lk_layout *layout, const struct body *body, const lk_ranks *ranks, double *usable) {
+static double memory_of(struct core_work *work, const lk_layout *layout, const struct body *body,
+                        const lk_ranks *ranks, double *usable) {
 	const double *resident = resident_of(work, layout);
 	double most = 0, excess = -INFINITY;
 	for (int i = 0; i < SEEN; i++) {
-		double room, bytes = lk_memory_least(&work->lie.job, work->b->space->cluster, ranks, work->lie.stage[i], resident[i],
-											 body->held[i], &room);
+		double room, bytes = lk_memory_least(&work->lie.job, work->b->space->cluster, ranks,
+		                                     work->lie.stage[i], resident[i], body->held[i], &room);
 		if (bytes - room <= excess) continue;
 		excess = bytes - room, most = bytes, *usable = room;
 	}
@@ -410,8 +446,8 @@ static void note_closest(lk_bounded *out, const lk_layout *layout, double bytes,
 	out->closest_bytes = bytes, out->closest_usable = usable;
 }
 
-static lk_status bound_layout(struct core_work *work, struct family *family, lk_layout *layout, const lk_ranks *ranks, lk_bounded *out,
-							  lk_error *err) {
+static lk_status bound_layout(struct core_work *work, struct family *family, lk_layout *layout,
+                              const lk_ranks *ranks, lk_bounded *out, lk_error *err) {
 	const struct body *body;
 	const lk_tail *tail;
 	double usable = 0;
@@ -430,20 +466,21 @@ static lk_status bound_layout(struct core_work *work, struct family *family, lk_
 	return LK_OK;
 }
 
-static lk_status bound_core(struct core_work *work, struct family *family, uint32_t number, lk_layouts *layouts, lk_bounded *out,
-							lk_error *err) {
+static lk_status bound_core(struct core_work *work, struct family *family, uint32_t number,
+                            lk_layouts *layouts, lk_bounded *out, lk_error *err) {
 	lk_job job;
 	if (lk_space_job(work->b->space, work->core, &job, NULL) != LK_OK) return LK_OK;
 	LK_TRY(find_lie(&job, work->arena, &work->lie, err));
 	layouts->count = 0;
 	LK_TRY(lk_space_switches(work->b->space, work->core, number, &job, layouts, err));
 	lk_ranks ranks = ranks_of(&job);
-	for (size_t i = 0; i < layouts->count; i++) LK_TRY(bound_layout(work, family, &layouts->at[i], &ranks, out, err));
+	for (size_t i = 0; i < layouts->count; i++)
+		LK_TRY(bound_layout(work, family, &layouts->at[i], &ranks, out, err));
 	return LK_OK;
 }
 
-lk_status lk_bound_cores(lk_bounder *bounder, const lk_core *cores, uint32_t first, int count, lk_bounded *out,
-						 lk_error *err) {
+lk_status lk_bound_cores(lk_bounder *bounder, const lk_core *cores, uint32_t first, int count,
+                         lk_bounded *out, lk_error *err) {
 	lk_arena arena = LK_ARENA_INIT;
 	lk_layouts layouts = {0};
 	memset(out, 0, sizeof *out);

@@ -20,7 +20,8 @@ static const char *hindrance(lk_plan_emit emit, const lk_job *job) {
 		return "torchtitan has no such pipeline schedule; add --schedule 1f1b,interleaved,zb-v";
 	if (emit == LK_EMIT_NEMO && !lk_job_like_megatron(job))
 		return "the layout is one of FSDP; add --stack nemo to the search";
-	if (emit == LK_EMIT_NEMO && (zb || job->schedule == LK_SCHED_ZB_V || job->schedule == LK_SCHED_GPIPE))
+	if (emit == LK_EMIT_NEMO &&
+	    (zb || job->schedule == LK_SCHED_ZB_V || job->schedule == LK_SCHED_GPIPE))
 		return "NeMo runs 1f1b and interleaved alone; add --schedule 1f1b,interleaved";
 	if (emit == LK_EMIT_DEEPSPEED && !lk_job_uses_deepspeed(job))
 		return "the layout is not one of DeepSpeed; add --stack deepspeed to the search";
@@ -29,16 +30,17 @@ static const char *hindrance(lk_plan_emit emit, const lk_job *job) {
 	return NULL;
 }
 
-lk_status lk_plan_launch(const lk_plan *plan, const lk_plan_choice *choice, lk_plan_emit emit, const char **out,
-						 lk_error *err) {
+lk_status lk_plan_launch(const lk_plan *plan, const lk_plan_choice *choice, lk_plan_emit emit,
+                         const char **out, lk_error *err) {
 	static const char *const names[] = {"megatron", "nemo", "deepspeed", "torchtitan"};
-	static const lk_dialect dialects[] = {LK_DIALECT_MEGATRON, LK_DIALECT_NEMO, LK_DIALECT_DEEPSPEED,
-										  LK_DIALECT_TORCHTITAN};
+	static const lk_dialect dialects[] = {LK_DIALECT_MEGATRON, LK_DIALECT_NEMO,
+	                                      LK_DIALECT_DEEPSPEED, LK_DIALECT_TORCHTITAN};
 	const lk_job *job = choice->job;
 	const char *no = hindrance(emit, job);
 	*out = NULL;
 	if (no) {
-		lk_fail(err, LK_ERR_INPUT, "--emit", "%s cannot run \"%.200s\"", names[emit], choice->layout);
+		lk_fail(err, LK_ERR_INPUT, "--emit", "%s cannot run \"%.200s\"", names[emit],
+		        choice->layout);
 		return lk_hint(err, "%s", no);
 	}
 	*out = lk_launch_write_for(lk_plan_arena(plan), dialects[emit], job);

@@ -1,8 +1,9 @@
-/* layout_parts.c: a layer of a job, by itself: how long it takes at least, and what it keeps. The blocks are those that the
- * builder puts into every graph of the job, priced as in every table of costs; of kinds of places the cheapest counts.
+/* layout_parts.c: a layer of a job, by itself: how long it takes at least, and what it keeps. The
+ * blocks are those that the builder puts into every graph of the job, priced as in every table of
+ * costs; of kinds of places the cheapest counts.
  *
- * The time of a block goes from compute stream to compute stream with nothing else under way: the simulation adds waiting
- * and contention, and takes nothing away. */
+ * The time of a block goes from compute stream to compute stream with nothing else under way: the
+ * simulation adds waiting and contention, and takes nothing away. */
 #include <math.h>
 #include <string.h>
 
@@ -31,10 +32,11 @@ struct pricer {
 	lk_graph *graph;
 	const lk_cost_sites *sites;
 	lk_cost_cache *cache;
-	bool contended;          /* layers: with what their operations take from one another */
+	bool contended; /* layers: with what their operations take from one another */
 };
 
-static lk_status begin(lk_bounder *bounder, int stack, const lk_job *job, struct pricer *pricer, lk_error *err) {
+static lk_status begin(lk_bounder *bounder, int stack, const lk_job *job, struct pricer *pricer,
+                       lk_error *err) {
 	pricer->graph = lk_graph_new();
 	if (!pricer->graph) return lk_oom(err);
 	pricer->cache = bounder->cache;
@@ -46,7 +48,8 @@ static lk_status begin(lk_bounder *bounder, int stack, const lk_job *job, struct
 		.experts_eager = job->graph_experts != LK_ON,
 		.cache = bounder->cache,
 	};
-	return lk_cost_sites_find(bounder->cache, pricer->graph, bounder->space->cluster, &options, &pricer->sites, err);
+	return lk_cost_sites_find(bounder->cache, pricer->graph, bounder->space->cluster, &options,
+	                          &pricer->sites, err);
 }
 
 /* The least that the operation costs on any kind of place. */
@@ -68,14 +71,17 @@ struct span {
 };
 
 static struct span span_of(const struct pricer *pricer, uint32_t begin, uint32_t end) {
-	enum { MOST = 512 };
+	enum {
+		MOST = 512
+	};
 	const lk_ops *ops = &pricer->graph->ops;
 	double at[LK_STREAMS] = {0}, done[MOST] = {0};
 	struct span s = {0};
 	for (uint32_t op = begin; op < end; op++) {
 		lk_cost cost = least_cost(pricer, op);
 		unsigned stream = ops->stream[op];
-		double seconds = ops->kind[op] == LK_OP_WAIT ? 0 : (double)cost.duration_ps / LK_PS_PER_S, start = at[stream];
+		double seconds = ops->kind[op] == LK_OP_WAIT ? 0 : (double)cost.duration_ps / LK_PS_PER_S,
+			   start = at[stream];
 		for (uint32_t mask = ops->join[op] & (LK_JOIN(LK_STREAMS) - 1); mask; mask &= mask - 1)
 			start = fmax(start, at[__builtin_ctz(mask)]);
 		for (uint32_t d = ops->dep_begin[op]; d < ops->dep_begin[op + 1]; d++)
@@ -92,40 +98,49 @@ static struct span span_of(const struct pricer *pricer, uint32_t begin, uint32_t
 }
 
 static struct span block_span(const struct pricer *pricer, uint32_t block) {
-	return span_of(pricer, pricer->graph->blocks.at[block].begin, pricer->graph->blocks.at[block].end);
+	return span_of(pricer, pricer->graph->blocks.at[block].begin,
+	               pricer->graph->blocks.at[block].end);
 }
 
 static double kept_by(const struct pricer *pricer, uint32_t block) {
 	const lk_block *b = &pricer->graph->blocks.at[block];
 	double kept = 0;
-	for (uint32_t op = b->begin; op < b->end; op++) kept += pricer->graph->ops.alloc[op] - pricer->graph->ops.release[op];
+	for (uint32_t op = b->begin; op < b->end; op++)
+		kept += pricer->graph->ops.alloc[op] - pricer->graph->ops.release[op];
 	return kept > 0 ? kept : 0;
 }
 
 /* ---- side by side ----
  *
- * Of a layer that is repeated, with what its own operations take from one another: the engine runs it several times over, as
- * it does for a run of layers that folds (sim/fold_price.c). */
+ * Of a layer that is repeated, with what its own operations take from one another: the engine runs
+ * it several times over, as it does for a run of layers that folds (sim/fold_price.c). */
 
-enum { REPEATS = 4 };
+enum {
+	REPEATS = 4
+};
 
 /* An operation that other blocks know of, so that the block cannot be run alone. */
 static bool stands_alone(const struct pricer *pricer, uint32_t block) {
 	const lk_ops *ops = &pricer->graph->ops;
-	for (uint32_t op = pricer->graph->blocks.at[block].begin; op < pricer->graph->blocks.at[block].end; op++)
+	for (uint32_t op = pricer->graph->blocks.at[block].begin;
+	     op < pricer->graph->blocks.at[block].end; op++)
 		if (ops->wait[op] || ops->signal[op] || ops->stream[op] == LK_STREAM_DP) return false;
 	return true;
 }
 
 /* The costs of a block for every kind of place, with a host that is far ahead. */
-static lk_status costs_of(const struct pricer *pricer, uint32_t block, lk_arena *arena, lk_costs *out, lk_error *err) {
+static lk_status costs_of(const struct pricer *pricer, uint32_t block, lk_arena *arena,
+                          lk_costs *out, lk_error *err) {
 	uint32_t kinds = pricer->sites->count, ops = (uint32_t)pricer->graph->ops.count;
-	*out = (lk_costs){.variants = kinds, .ops = ops, .at = LK_ARRAY(arena, lk_cost, (size_t)kinds * ops),
-					  .variant_of = LK_ARRAY(arena, uint16_t, kinds)};
+	*out = (lk_costs){.variants = kinds,
+	                  .ops = ops,
+	                  .at = LK_ARRAY(arena, lk_cost, (size_t)kinds * ops),
+	                  .variant_of = LK_ARRAY(arena, uint16_t, kinds)};
 	if (!out->at || !out->variant_of) return lk_oom(err);
 	for (uint32_t v = 0; v < kinds; v++) {
 		out->variant_of[v] = (uint16_t)v;
-		for (uint32_t op = pricer->graph->blocks.at[block].begin; op < pricer->graph->blocks.at[block].end; op++) {
+		for (uint32_t op = pricer->graph->blocks.at[block].begin;
+		     op < pricer->graph->blocks.at[block].end; op++) {
 			lk_cost *cost = &out->at[(size_t)v * ops + op];
 			*cost = lk_cost_cached(pricer->cache, pricer->graph, op, &pricer->sites->at[v]);
 			cost->host_ps = cost->lead_ps = 0;
@@ -135,7 +150,8 @@ static lk_status costs_of(const struct pricer *pricer, uint32_t block, lk_arena 
 }
 
 /* `ends` [kinds of places]: when the last of so many repetitions ends. */
-static lk_status run_block(const struct pricer *pricer, const lk_costs *costs, uint32_t block, uint32_t times, double *ends, lk_error *err) {
+static lk_status run_block(const struct pricer *pricer, const lk_costs *costs, uint32_t block,
+                           uint32_t times, double *ends, lk_error *err) {
 	lk_call call = {.block = block, .repeat = times, .microbatch = -1, .layer = -1};
 	lk_program program = {.calls = {.at = &call, .count = 1, .capacity = 1}};
 	lk_sim_options options = {.contention = true, .all_ranks = true};
@@ -145,17 +161,20 @@ static lk_status run_block(const struct pricer *pricer, const lk_costs *costs, u
 	view.ranks = (lk_ranks){.world = costs->variants, .stages = 1, .chains = costs->variants};
 	view.channels = 0, view.wires.count = view.teams.count = view.team_stages.count = 0;
 	LK_TRY(lk_sim_run(&view, costs, &options, &result, err));
-	for (uint32_t v = 0; v < costs->variants; v++) ends[v] = (double)result.finish_ps[v] / LK_PS_PER_S;
+	for (uint32_t v = 0; v < costs->variants; v++)
+		ends[v] = (double)result.finish_ps[v] / LK_PS_PER_S;
 	lk_sim_result_free(&result);
 	return LK_OK;
 }
 
 /* What one more repetition of a block takes, on the kind of place where that is least. */
-static lk_status repeated_s(const struct pricer *pricer, uint32_t block, double *out, lk_error *err) {
+static lk_status repeated_s(const struct pricer *pricer, uint32_t block, double *out,
+                            lk_error *err) {
 	lk_arena arena = LK_ARENA_INIT;
 	lk_costs costs;
 	lk_status status = costs_of(pricer, block, &arena, &costs, err);
-	double *longer = LK_ARRAY(&arena, double, pricer->sites->count), *shorter = LK_ARRAY(&arena, double, pricer->sites->count), least = INFINITY;
+	double *longer = LK_ARRAY(&arena, double, pricer->sites->count),
+		   *shorter = LK_ARRAY(&arena, double, pricer->sites->count), least = INFINITY;
 	if (status == LK_OK && (!longer || !shorter)) status = lk_oom(err);
 	if (status == LK_OK) status = run_block(pricer, &costs, block, REPEATS, longer, err);
 	if (status == LK_OK) status = run_block(pricer, &costs, block, REPEATS - 1, shorter, err);
@@ -186,7 +205,8 @@ static bool splits_backward(const lk_job *job) {
 }
 
 /* The block of a layer, and how much longer than its longest chain it takes side by side. */
-static lk_status layer_block(struct pricer *pricer, int layer, lk_block_pass pass, uint32_t *block, double *more_s, lk_error *err) {
+static lk_status layer_block(struct pricer *pricer, int layer, lk_block_pass pass, uint32_t *block,
+                             double *more_s, lk_error *err) {
 	*more_s = 0;
 	LK_TRY(lk_build_layer(&pricer->builder, layer, pass, block));
 	if (!pricer->contended || !stands_alone(pricer, *block)) return LK_OK;
@@ -196,10 +216,12 @@ static lk_status layer_block(struct pricer *pricer, int layer, lk_block_pass pas
 	return LK_OK;
 }
 
-static lk_status layer_part(struct pricer *pricer, int layer, bool again, lk_layer_part *out, lk_error *err) {
+static lk_status layer_part(struct pricer *pricer, int layer, bool again, lk_layer_part *out,
+                            lk_error *err) {
 	static const lk_block_pass passes[2][4] = {
 		{LK_BLOCK_FORWARD, LK_BLOCK_BACKWARD, LK_BLOCK_INPUT_GRADIENT, LK_BLOCK_WEIGHT_GRADIENT},
-		{LK_BLOCK_FORWARD_CHECKPOINT, LK_BLOCK_BACKWARD_CHECKPOINT, LK_BLOCK_INPUT_GRADIENT_CHECKPOINT, LK_BLOCK_WEIGHT_GRADIENT},
+		{LK_BLOCK_FORWARD_CHECKPOINT, LK_BLOCK_BACKWARD_CHECKPOINT,
+	     LK_BLOCK_INPUT_GRADIENT_CHECKPOINT, LK_BLOCK_WEIGHT_GRADIENT},
 	};
 	bool split = splits_backward(pricer->builder.job);
 	uint32_t block;
@@ -223,26 +245,31 @@ static lk_status layer_part(struct pricer *pricer, int layer, bool again, lk_lay
 static lk_status end_part(struct pricer *pricer, bool head, lk_layer_part *out) {
 	lk_builder *builder = &pricer->builder;
 	uint32_t block;
-	LK_TRY(head ? lk_build_head(builder, LK_BLOCK_FORWARD, &block) : lk_build_embedding(builder, LK_BLOCK_FORWARD, &block));
+	LK_TRY(head ? lk_build_head(builder, LK_BLOCK_FORWARD, &block)
+	            : lk_build_embedding(builder, LK_BLOCK_FORWARD, &block));
 	take_forward(pricer, block, out);
 	out->saved = 0; /* the last micro-batch's alone: bounds count layers */
-	LK_TRY(head ? lk_build_head(builder, LK_BLOCK_BACKWARD, &block) : lk_build_embedding(builder, LK_BLOCK_BACKWARD, &block));
+	LK_TRY(head ? lk_build_head(builder, LK_BLOCK_BACKWARD, &block)
+	            : lk_build_embedding(builder, LK_BLOCK_BACKWARD, &block));
 	take_backward(pricer, block, out);
 	return LK_OK;
 }
 
 static void add_part(lk_layer_part *sum, const lk_layer_part *part) {
-	sum->forward_s += part->forward_s, sum->backward_s += part->backward_s, sum->weight_s += part->weight_s;
-	sum->compute_forward_s += part->compute_forward_s, sum->compute_backward_s += part->compute_backward_s;
+	sum->forward_s += part->forward_s, sum->backward_s += part->backward_s,
+		sum->weight_s += part->weight_s;
+	sum->compute_forward_s += part->compute_forward_s,
+		sum->compute_backward_s += part->compute_backward_s;
 	sum->host_s += part->host_s, sum->traffic_s += part->traffic_s, sum->saved += part->saved;
 }
 
 /* Layers alike stand together: blocks are asked for where one differs from the one before. */
 static bool like_before(const lk_model *model, int layer) {
 	if (layer == 0 || (model->network == LK_NET_ENCDEC && layer == model->layers)) return false;
-	if (model->network == LK_NET_CONV) return lk_convnet_unit(model, layer).kind == lk_convnet_unit(model, layer - 1).kind;
+	if (model->network == LK_NET_CONV)
+		return lk_convnet_unit(model, layer).kind == lk_convnet_unit(model, layer - 1).kind;
 	return lk_model_is_moe(model, layer) == lk_model_is_moe(model, layer - 1) &&
-		   lk_model_window(model, layer) == lk_model_window(model, layer - 1);
+	       lk_model_window(model, layer) == lk_model_window(model, layer - 1);
 }
 
 static lk_status sum_layers(struct pricer *pricer, lk_parts *out, lk_arena *arena, lk_error *err) {
@@ -251,12 +278,14 @@ static lk_status sum_layers(struct pricer *pricer, lk_parts *out, lk_arena *aren
 	bool full = job->recompute == LK_RECOMPUTE_FULL;
 	out->layers = lk_job_layers(job);
 	/* running layers takes longer than adding them up: only those that the job has */
-	const bool wanted[2] = {!pricer->contended || !full || job->recompute_layers > 0, !pricer->contended || full};
+	const bool wanted[2] = {!pricer->contended || !full || job->recompute_layers > 0,
+	                        !pricer->contended || full};
 	for (int again = 0; again < 2; again++) {
 		lk_layer_part part = {0}, *sum = LK_ARRAY(arena, lk_layer_part, out->layers + 1);
 		if (!sum) return lk_oom(err);
 		for (int i = 0; i < out->layers; i++) {
-			if (wanted[again] && !like_before(model, i)) LK_TRY(layer_part(pricer, i, again, &part, err));
+			if (wanted[again] && !like_before(model, i))
+				LK_TRY(layer_part(pricer, i, again, &part, err));
 			sum[i + 1] = sum[i];
 			add_part(&sum[i + 1], &part);
 		}
@@ -266,20 +295,23 @@ static lk_status sum_layers(struct pricer *pricer, lk_parts *out, lk_arena *aren
 }
 
 /* A message between stages, on the cheaper of its two ways. */
-static double message_s(struct pricer *pricer, const lk_job *job, lk_error *err, lk_status *status) {
+static double message_s(struct pricer *pricer, const lk_job *job, lk_error *err,
+                        lk_status *status) {
 	lk_builder *builder = &pricer->builder;
 	bool cut = job->scatter_messages == LK_ON && !builder->sp;
 	uint32_t block;
 	lk_build_stack(builder, true);
 	lk_graph_begin_block(pricer->graph, "messages");
 	for (int way = 0; way < 2; way++)
-		lk_graph_add(pricer->graph, &(lk_op){
-								   .kind = LK_OP_SEND,
-								   .stream = way ? LK_STREAM_SEND_BACKWARD : LK_STREAM_SEND_FORWARD,
-								   .group = LK_GROUP_PP,
-								   .name = "send",
-								   .bytes = builder->bytes * builder->rows * builder->model->hidden / (cut ? builder->tp : 1),
-							   });
+		lk_graph_add(pricer->graph,
+		             &(lk_op){
+						 .kind = LK_OP_SEND,
+						 .stream = way ? LK_STREAM_SEND_BACKWARD : LK_STREAM_SEND_FORWARD,
+						 .group = LK_GROUP_PP,
+						 .name = "send",
+						 .bytes = builder->bytes * builder->rows * builder->model->hidden /
+		                          (cut ? builder->tp : 1),
+					 });
 	*status = lk_graph_end_block(pricer->graph, &block, err);
 	if (*status != LK_OK) return 0;
 	uint32_t op = pricer->graph->blocks.at[block].begin;
@@ -287,12 +319,14 @@ static double message_s(struct pricer *pricer, const lk_job *job, lk_error *err,
 	return (double)(down < up ? down : up) / LK_PS_PER_S;
 }
 
-static lk_status find(struct pricer *pricer, const lk_job *job, lk_arena *arena, lk_parts *out, lk_error *err) {
+static lk_status find(struct pricer *pricer, const lk_job *job, lk_arena *arena, lk_parts *out,
+                      lk_error *err) {
 	LK_TRY(sum_layers(pricer, out, arena, err));
 	LK_TRY(end_part(pricer, false, &out->embedding));
 	LK_TRY(end_part(pricer, true, &out->head));
 	if (job->model.mtp_layers > 0) {
-		LK_TRY(layer_part(pricer, job->model.layers - 1, job->recompute == LK_RECOMPUTE_FULL, &out->prediction, err));
+		LK_TRY(layer_part(pricer, job->model.layers - 1, job->recompute == LK_RECOMPUTE_FULL,
+		                  &out->prediction, err));
 		add_part(&out->prediction, &out->head);
 	}
 	lk_status status = LK_OK;
@@ -300,7 +334,8 @@ static lk_status find(struct pricer *pricer, const lk_job *job, lk_arena *arena,
 	return status;
 }
 
-lk_status lk_parts_find(lk_bounder *bounder, int stack, const lk_job *job, bool contended, lk_arena *arena, lk_parts *out, lk_error *err) {
+lk_status lk_parts_find(lk_bounder *bounder, int stack, const lk_job *job, bool contended,
+                        lk_arena *arena, lk_parts *out, lk_error *err) {
 	struct pricer p = {.contended = contended};
 	memset(out, 0, sizeof *out);
 	lk_status status = begin(bounder, stack, job, &p, err);
@@ -311,14 +346,17 @@ lk_status lk_parts_find(lk_bounder *bounder, int stack, const lk_job *job, bool 
 
 /* ---- the end of the step ---- */
 
-static lk_status tail_of(struct pricer *pricer, int stage, double *before, double *after, lk_error *err) {
+static lk_status tail_of(struct pricer *pricer, int stage, double *before, double *after,
+                         lk_error *err) {
 	uint32_t block;
 	(void)err;
 	LK_TRY(lk_build_tail_block(&pricer->builder, stage, &block));
 	const lk_block *b = &pricer->graph->blocks.at[block];
-	uint32_t meeting = pricer->builder.job->offload_optimizer ? b->end : b->begin; /* the host waits for no norm */
+	uint32_t meeting =
+		pricer->builder.job->offload_optimizer ? b->end : b->begin; /* the host waits for no norm */
 	for (uint32_t op = b->begin; op < b->end; op++)
-		if (meeting != b->end && pricer->graph->ops.kind[op] == LK_OP_ALLREDUCE && pricer->graph->ops.group[op] == LK_GROUP_MODEL)
+		if (meeting != b->end && pricer->graph->ops.kind[op] == LK_OP_ALLREDUCE &&
+		    pricer->graph->ops.group[op] == LK_GROUP_MODEL)
 			meeting = op;
 	struct span first = span_of(pricer, b->begin, meeting);
 	*before = meeting == b->end ? first.end_s : first.chain_s;
@@ -326,12 +364,14 @@ static lk_status tail_of(struct pricer *pricer, int stage, double *before, doubl
 	return LK_OK;
 }
 
-lk_status lk_tail_find(lk_bounder *bounder, int stack, const lk_job *job, lk_tail *out, lk_error *err) {
+lk_status lk_tail_find(lk_bounder *bounder, int stack, const lk_job *job, lk_tail *out,
+                       lk_error *err) {
 	struct pricer p = {0};
 	lk_status status = begin(bounder, stack, job, &p, err);
 	if (status == LK_OK) status = tail_of(&p, 0, &out->before[0], &out->after[0], err);
 	out->before[1] = out->before[0], out->after[1] = out->after[0];
-	if (status == LK_OK && job->pp > 1) status = tail_of(&p, job->pp - 1, &out->before[1], &out->after[1], err);
+	if (status == LK_OK && job->pp > 1)
+		status = tail_of(&p, job->pp - 1, &out->before[1], &out->after[1], err);
 	lk_graph_free(p.graph);
 	return status;
 }

@@ -11,7 +11,9 @@
 #include "model/layout/job.h"
 #include "plan/plan.h"
 
-enum { MOST_COUNTS = 64 };
+enum {
+	MOST_COUNTS = 64
+};
 
 /* Everything that a plan owns. */
 struct work {
@@ -47,7 +49,8 @@ static lk_status read_counts(const lk_plan_request *request, struct work *work, 
 		lk_copy(item, length + 1 < sizeof item ? length + 1 : sizeof item, at);
 		at = at[length] ? at + length + 1 : NULL;
 		LK_TRY(lk_parse_int(item, 1, LK_JOB_GPUS, &value, "--gpus", err));
-		if (work->count == MOST_COUNTS) return lk_fail(err, LK_ERR_INPUT, "--gpus", "more than %d numbers", MOST_COUNTS);
+		if (work->count == MOST_COUNTS)
+			return lk_fail(err, LK_ERR_INPUT, "--gpus", "more than %d numbers", MOST_COUNTS);
 		bool known = false;
 		for (int i = 0; i < work->count; i++) known |= work->gpus[i] == (int)value;
 		if (!known) work->gpus[work->count++] = (int)value;
@@ -55,21 +58,23 @@ static lk_status read_counts(const lk_plan_request *request, struct work *work, 
 	return LK_OK;
 }
 
-static lk_status check_request(const lk_plan_request *request, const lk_asked *asked, lk_error *err) {
+static lk_status check_request(const lk_plan_request *request, const lk_asked *asked,
+                               lk_error *err) {
 	if (asked->job.gbs <= 0) {
 		lk_fail(err, LK_ERR_INPUT, "--gbs", "the global batch was not given");
 		return lk_hint(err, "give --gbs N: layouts are compared on the same batch");
 	}
 	if ((request->hours > 0 || request->gpu_hours > 0) && request->tokens <= 0) {
 		lk_fail(err, LK_ERR_INPUT, request->hours > 0 ? "--hours" : "--gpu-hours",
-				"a budget needs the length of the training");
+		        "a budget needs the length of the training");
 		return lk_hint(err, "add --tokens N");
 	}
 	return LK_OK;
 }
 
 /* Of a number of GPUs for which there is no layout at all: which batches would do. */
-static lk_status explain_none(const lk_space *space, lk_plan_count *count, lk_arena *arena, lk_error *err) {
+static lk_status explain_none(const lk_space *space, lk_plan_count *count, lk_arena *arena,
+                              lk_error *err) {
 	int64_t block = 1, most = 1;
 	for (int t = 0; t < space->tp.count; t++)
 		for (int p = 0; p < space->pp.count; p++)
@@ -81,14 +86,15 @@ static lk_status explain_none(const lk_space *space, lk_plan_count *count, lk_ar
 	char near[LK_JOB_NEAR];
 	const char *text = NULL;
 	if (space->base.gbs % least != 0)
-		text = lk_arena_printf(
-			arena,
-			"no layout of %d GPUs: a global batch of %d does not divide by micro-batch * dp of any; with the fewest "
-			"replicas, %lld, nearest: %s",
-			space->gpus, space->base.gbs, (long long)(space->gpus / most),
-			lk_near_multiples(near, space->base.gbs, least));
+		text = lk_arena_printf(arena,
+		                       "no layout of %d GPUs: a global batch of %d does not divide by "
+		                       "micro-batch * dp of any; with the fewest "
+		                       "replicas, %lld, nearest: %s",
+		                       space->gpus, space->base.gbs, (long long)(space->gpus / most),
+		                       lk_near_multiples(near, space->base.gbs, least));
 	else
-		text = lk_arena_printf(arena, "no layout of %d GPUs among the values that are searched is legal", space->gpus);
+		text = lk_arena_printf(
+			arena, "no layout of %d GPUs among the values that are searched is legal", space->gpus);
 	count->gpus = space->gpus;
 	count->nothing = text;
 	return text ? LK_OK : lk_oom(err);
@@ -102,7 +108,8 @@ static lk_status search(const lk_plan_request *request, struct work *work, int i
 	LK_TRY(lk_space_read(request, &work->asked[i], &space, err));
 	LK_TRY(lk_hunt_run(request, &space, &work->arena, &hunt, err));
 	if (hunt.layouts == 0) return explain_none(&space, &work->counts[i], &work->arena, err);
-	return lk_answer_count(request, &work->asked[i], &space, &hunt, &work->arena, &work->counts[i], err);
+	return lk_answer_count(request, &work->asked[i], &space, &hunt, &work->arena, &work->counts[i],
+	                       err);
 }
 
 static lk_status describe(const lk_plan_request *request, struct work *work, lk_error *err) {
@@ -110,10 +117,12 @@ static lk_status describe(const lk_plan_request *request, struct work *work, lk_
 	char size[32];
 	lk_plan *plan = &work->plan;
 	plan->model =
-		lk_arena_printf(&work->arena, "%s, %s parameters", first->job.model.name[0] ? first->job.model.name : "network",
-						lk_format_count(lk_model_params(&first->job.model), size, sizeof size));
+		lk_arena_printf(&work->arena, "%s, %s parameters",
+	                    first->job.model.name[0] ? first->job.model.name : "network",
+	                    lk_format_count(lk_model_params(&first->job.model), size, sizeof size));
 	plan->cluster =
-		lk_arena_strdup(&work->arena, request->job.cluster ? first->cluster.text : first->cluster.node[0].device->label);
+		lk_arena_strdup(&work->arena, request->job.cluster ? first->cluster.text
+	                                                       : first->cluster.node[0].device->label);
 	if (!plan->model || !plan->cluster) return lk_oom(err);
 	plan->gbs = first->job.gbs, plan->seq = first->job.seq;
 	plan->tokens = request->tokens;
@@ -130,7 +139,8 @@ static void choose(struct work *work) {
 		if (work->counts[i].choice_count == 0) continue;
 		const lk_plan_choice *best = plan->best >= 0 ? work->counts[plan->best].choices : NULL;
 		if (!best || work->counts[i].choices->step_time_s < best->step_time_s) plan->best = i;
-		plan->seq = ((const lk_job *)work->counts[i].choices->job)->seq; /* where it was not said, the network's own */
+		plan->seq = ((const lk_job *)work->counts[i].choices->job)
+		                ->seq; /* where it was not said, the network's own */
 	}
 }
 
@@ -151,9 +161,13 @@ static lk_status answer(const lk_plan_request *request, struct work *work, lk_er
 }
 
 static const char *reproduce(lk_arena *arena, const lk_plan_request *request) {
-	static const char *const but[] = {"threads", "resume", "emit", "output", "file", "html", "verbose", NULL};
-	return lk_command(arena, &(lk_question){
-		.verb = &lk_plan_verb, .request = request, .but = but, .rest = request->job.launch, .rest_count = request->job.launch_count});
+	static const char *const but[] = {"threads", "resume", "emit",    "output",
+	                                  "file",    "html",   "verbose", NULL};
+	return lk_command(arena, &(lk_question){.verb = &lk_plan_verb,
+	                                        .request = request,
+	                                        .but = but,
+	                                        .rest = request->job.launch,
+	                                        .rest_count = request->job.launch_count});
 }
 
 lk_status lk_plan_find(const lk_plan_request *request, lk_plan **out, lk_error *err) {
@@ -163,12 +177,13 @@ lk_status lk_plan_find(const lk_plan_request *request, lk_plan **out, lk_error *
 	if (!work) return lk_oom(err);
 	work->plan.memory_owner = work;
 	lk_status status = answer(request, work, err);
-	if (status == LK_OK) status = lk_inputs_find(&work->arena, &lk_plan_verb, request, NULL, 0, &work->plan.inputs, err);
-	if (status == LK_OK && !(work->plan.reproduce = reproduce(&work->arena, request))) status = lk_oom(err);
 	if (status == LK_OK)
-		*out = &work->plan;
-	else
-		lk_plan_free(&work->plan);
+		status =
+			lk_inputs_find(&work->arena, &lk_plan_verb, request, NULL, 0, &work->plan.inputs, err);
+	if (status == LK_OK && !(work->plan.reproduce = reproduce(&work->arena, request)))
+		status = lk_oom(err);
+	if (status == LK_OK) *out = &work->plan;
+	else lk_plan_free(&work->plan);
 	return status;
 }
 

@@ -1,13 +1,16 @@
-/* layout_search.c: bounds for all layouts, then simulation in the order of the bounds until no bound is below what was found.
- * Before a layout is simulated its schedule is walked, which gives it a closer bound and so its final place in that order.
+/* layout_search.c: bounds for all layouts, then simulation in the order of the bounds until no
+ * bound is below what was found. Before a layout is simulated its schedule is walked, which gives
+ * it a closer bound and so its final place in that order.
  *
- * One layout of each core, sharding and kind of recomputation is shown: the best of its *group*. A layout is passed over when
- * its bound lies above the slowest of the best that are wanted, or above what was found for its group; and what it would have
- * to beat is the limit at which its simulation is cut short.
+ * One layout of each core, sharding and kind of recomputation is shown: the best of its *group*. A
+ * layout is passed over when its bound lies above the slowest of the best that are wanted, or above
+ * what was found for its group; and what it would have to beat is the limit at which its simulation
+ * is cut short.
  *
- * Layouts are tried in batches, one of a group at a time, so that each knows what the better ones of its group gave. Sizes
- * of batches do not depend on the number of threads or processes, and what a batch finds is looked at in its order: which
- * layouts are simulated, and how far, is the same everywhere. */
+ * Layouts are tried in batches, one of a group at a time, so that each knows what the better ones
+ * of its group gave. Sizes of batches do not depend on the number of threads or processes, and what
+ * a batch finds is looked at in its order: which layouts are simulated, and how far, is the same
+ * everywhere. */
 #include <math.h>
 #include <pthread.h>
 #include <stdlib.h>
@@ -18,7 +21,13 @@
 #include "base/units.h"
 #include "plan/plan.h"
 
-enum { TOP = 5, FIRST_BATCH = 4, LAST_BATCH = 256, KINDS = 3, SHARDINGS = 4 };
+enum {
+	TOP = 5,
+	FIRST_BATCH = 4,
+	LAST_BATCH = 256,
+	KINDS = 3,
+	SHARDINGS = 4
+};
 
 int lk_plan_top(const lk_plan_request *request) {
 	return request->top > 0 ? request->top : TOP;
@@ -48,15 +57,15 @@ struct hunt {
 	uint32_t batch[LAST_BATCH];
 	int64_t limit_ps[LAST_BATCH];
 	lk_trial trials[LAST_BATCH];
-	uint32_t *heap;        /* layouts that may still matter, the least bound on top */
-	size_t waiting;        /* of them */
-	bool *walked;          /* [layouts] */
-	uint32_t *batch_of;    /* [groups] the last batch that has a layout of it */
+	uint32_t *heap;     /* layouts that may still matter, the least bound on top */
+	size_t waiting;     /* of them */
+	bool *walked;       /* [layouts] */
+	uint32_t *batch_of; /* [groups] the last batch that has a layout of it */
 	uint32_t batches;
 	/* what was found */
-	int64_t *best_ps;      /* [groups] INT64_MAX: nothing */
-	struct found *best;           /* [groups] */
-	uint32_t *top;         /* [top_count] groups, fastest first */
+	int64_t *best_ps;   /* [groups] INT64_MAX: nothing */
+	struct found *best; /* [groups] */
+	uint32_t *top;      /* [top_count] groups, fastest first */
 	int top_count, top_most;
 };
 
@@ -117,9 +126,10 @@ static lk_status run_own(void *context, size_t i, lk_error *err) {
 	return tasks->task(tasks->context, i, tasks->results + i * tasks->size, err);
 }
 
-lk_status lk_plan_share(const lk_plan_request *request, size_t count, size_t size, lk_plan_task *task, void *context,
-						void *results, lk_error *err) {
-	if (request->team) return request->team->run(request->team->self, count, size, task, context, results, err);
+lk_status lk_plan_share(const lk_plan_request *request, size_t count, size_t size,
+                        lk_plan_task *task, void *context, void *results, lk_error *err) {
+	if (request->team)
+		return request->team->run(request->team->self, count, size, task, context, results, err);
 	struct own_tasks own = {task, context, results, size};
 	return lk_parallel(count, request->threads, run_own, &own, err);
 }
@@ -128,7 +138,8 @@ lk_status lk_plan_share(const lk_plan_request *request, size_t count, size_t siz
 
 static lk_status find_families(struct hunt *hunt, lk_error *err) {
 	for (uint32_t i = 0; i <= hunt->cores.count; i++) {
-		bool begins = i == 0 || i == hunt->cores.count || !lk_cores_alike(&hunt->cores.at[i - 1], &hunt->cores.at[i]);
+		bool begins = i == 0 || i == hunt->cores.count ||
+		              !lk_cores_alike(&hunt->cores.at[i - 1], &hunt->cores.at[i]);
 		if (!begins || (i == 0 && hunt->cores.count == 0)) continue;
 		if (!lk_push(&hunt->family)) return lk_oom(err);
 		*lk_last(&hunt->family) = i;
@@ -142,7 +153,8 @@ static lk_status bound_family(void *context, size_t i, lk_error *err) {
 	if (!bounder) return lk_oom(err);
 	double start = processor_s();
 	uint32_t first = hunt->family.at[i], end = hunt->family.at[i + 1];
-	lk_status status = lk_bound_cores(bounder, &hunt->cores.at[first], first, (int)(end - first), &hunt->bounded[i], err);
+	lk_status status = lk_bound_cores(bounder, &hunt->cores.at[first], first, (int)(end - first),
+	                                  &hunt->bounded[i], err);
 	bounder->bound_s += processor_s() - start;
 	give_worker(hunt, bounder);
 	return status;
@@ -152,7 +164,8 @@ static int by_bound(const void *a, const void *b) {
 	const lk_layout *x = a, *y = b;
 	if (x->least_s != y->least_s) return x->least_s < y->least_s ? -1 : 1;
 	return memcmp(&x->core, &y->core,
-				  offsetof(lk_layout, least_s) - offsetof(lk_layout, core)); /* any order, but always the same */
+	              offsetof(lk_layout, least_s) -
+	                  offsetof(lk_layout, core)); /* any order, but always the same */
 }
 
 static lk_status collect(struct hunt *hunt, size_t families, lk_error *err) {
@@ -162,7 +175,9 @@ static lk_status collect(struct hunt *hunt, size_t families, lk_error *err) {
 	if (kept && !lk_reserve(&hunt->layouts, kept)) return lk_oom(err);
 	for (size_t i = 0; i < families; i++) {
 		const lk_bounded *bounded = &hunt->bounded[i];
-		if (bounded->kept.count) memcpy(hunt->layouts.at + hunt->layouts.count, bounded->kept.at, bounded->kept.count * sizeof *bounded->kept.at);
+		if (bounded->kept.count)
+			memcpy(hunt->layouts.at + hunt->layouts.count, bounded->kept.at,
+			       bounded->kept.count * sizeof *bounded->kept.at);
 		hunt->layouts.count += bounded->kept.count;
 		hunt->out->layouts += bounded->layouts;
 		hunt->out->too_large += bounded->too_large;
@@ -173,7 +188,8 @@ static lk_status collect(struct hunt *hunt, size_t families, lk_error *err) {
 		hunt->out->closest.core = hunt->cores.at[bounded->closest.core];
 	}
 	hunt->out->bounded = hunt->out->layouts;
-	if (hunt->layouts.count) qsort(hunt->layouts.at, hunt->layouts.count, sizeof *hunt->layouts.at, by_bound);
+	if (hunt->layouts.count)
+		qsort(hunt->layouts.at, hunt->layouts.count, sizeof *hunt->layouts.at, by_bound);
 	return LK_OK;
 }
 
@@ -191,22 +207,24 @@ static lk_status bound_all(struct hunt *hunt, lk_error *err) {
 
 /* ---- trials ---- */
 
-lk_status lk_layout_try(lk_bounder *bounder, const lk_core *core, const lk_layout *layout, int64_t limit_ps, lk_trial *out,
-						lk_error *err) {
+lk_status lk_layout_try(lk_bounder *bounder, const lk_core *core, const lk_layout *layout,
+                        int64_t limit_ps, lk_trial *out, lk_error *err) {
 	lk_job job;
 	lk_step step;
 	memset(out, 0, sizeof *out);
 	out->outcome = LK_ILLEGAL;
 	if (lk_layout_job(bounder->space, core, layout, &job, NULL) != LK_OK) return LK_OK;
 	lk_step_options options = {.bare = true,
-							   .give_up_ps = limit_ps,
-							   .cache = bounder->cache,
-							   .constants = lk_bounder_constants(bounder, core->stack, &job)};
+	                           .give_up_ps = limit_ps,
+	                           .cache = bounder->cache,
+	                           .constants = lk_bounder_constants(bounder, core->stack, &job)};
 	lk_status status = lk_step_ask(&job, bounder->space->cluster, &options, &step, err);
 	if (status == LK_OK) {
 		out->peak = step.memory[step.fullest].total, out->usable = step.usable;
 		out->step_ps = step.sim.step_ps;
-		out->outcome = !lk_step_fits(&step) ? LK_TOO_LARGE : step.sim.gave_up ? LK_CUT_SHORT : LK_SIMULATED;
+		out->outcome = !lk_step_fits(&step) ? LK_TOO_LARGE
+		               : step.sim.gave_up   ? LK_CUT_SHORT
+		                                    : LK_SIMULATED;
 	}
 	lk_step_free(&step);
 	return status == LK_ERR_INPUT ? LK_OK : status; /* more kinds of places than are simulated */
@@ -218,7 +236,8 @@ static lk_status try_one(void *context, size_t i, void *result, lk_error *err) {
 	if (!bounder) return lk_oom(err);
 	double start = processor_s();
 	const lk_layout *layout = &hunt->layouts.at[hunt->batch[i]];
-	lk_status status = lk_layout_try(bounder, &hunt->cores.at[layout->core], layout, hunt->limit_ps[i], result, err);
+	lk_status status = lk_layout_try(bounder, &hunt->cores.at[layout->core], layout,
+	                                 hunt->limit_ps[i], result, err);
 	bounder->try_s += processor_s() - start;
 	give_worker(hunt, bounder);
 	return status;
@@ -232,11 +251,11 @@ static size_t group_of(const lk_layout *layout) {
 static void rank_group(struct hunt *hunt, uint32_t group) {
 	int at = 0;
 	while (at < hunt->top_count && hunt->top[at] != group) at++;
-	if (at == hunt->top_count && hunt->top_count < hunt->top_most)
-		hunt->top_count++;
+	if (at == hunt->top_count && hunt->top_count < hunt->top_most) hunt->top_count++;
 	else if (at == hunt->top_count && hunt->best_ps[hunt->top[--at]] <= hunt->best_ps[group])
 		return;
-	for (; at > 0 && hunt->best_ps[hunt->top[at - 1]] > hunt->best_ps[group]; at--) hunt->top[at] = hunt->top[at - 1];
+	for (; at > 0 && hunt->best_ps[hunt->top[at - 1]] > hunt->best_ps[group]; at--)
+		hunt->top[at] = hunt->top[at - 1];
 	hunt->top[at] = group;
 }
 
@@ -271,7 +290,8 @@ static bool may_matter(const struct hunt *hunt, const lk_layout *layout, bool *l
 
 /* ---- the order ---- */
 
-/* Those with the same bound in the order in which bounds were first sorted, so that it is the same everywhere. */
+/* Those with the same bound in the order in which bounds were first sorted, so that it is the same
+ * everywhere. */
 static bool before(const struct hunt *hunt, uint32_t a, uint32_t b) {
 	float x = hunt->layouts.at[a].least_s, y = hunt->layouts.at[b].least_s;
 	return x < y || (x == y && a < b);
@@ -279,7 +299,8 @@ static bool before(const struct hunt *hunt, uint32_t a, uint32_t b) {
 
 static void put(struct hunt *hunt, uint32_t number) {
 	size_t at = hunt->waiting++;
-	for (; at > 0 && before(hunt, number, hunt->heap[(at - 1) / 2]); at = (at - 1) / 2) hunt->heap[at] = hunt->heap[(at - 1) / 2];
+	for (; at > 0 && before(hunt, number, hunt->heap[(at - 1) / 2]); at = (at - 1) / 2)
+		hunt->heap[at] = hunt->heap[(at - 1) / 2];
 	hunt->heap[at] = number;
 }
 
@@ -287,7 +308,8 @@ static uint32_t take_first(struct hunt *hunt) {
 	uint32_t first = hunt->heap[0], last = hunt->heap[--hunt->waiting];
 	size_t at = 0;
 	for (size_t next; (next = 2 * at + 1) < hunt->waiting; at = next) {
-		if (next + 1 < hunt->waiting && before(hunt, hunt->heap[next + 1], hunt->heap[next])) next++;
+		if (next + 1 < hunt->waiting && before(hunt, hunt->heap[next + 1], hunt->heap[next]))
+			next++;
 		if (!before(hunt, hunt->heap[next], last)) break;
 		hunt->heap[at] = hunt->heap[next];
 	}
@@ -295,7 +317,8 @@ static uint32_t take_first(struct hunt *hunt) {
 	return first;
 }
 
-/* Takes up to `most` layouts with the least bounds that may matter, one of each group; others of their groups wait. */
+/* Takes up to `most` layouts with the least bounds that may matter, one of each group; others of
+ * their groups wait. */
 static int take_batch(struct hunt *hunt, int most) {
 	uint32_t behind[4 * LAST_BATCH];
 	int count = 0, set_aside = 0;
@@ -338,7 +361,8 @@ static lk_status walk_one(void *context, size_t i, void *result, lk_error *err) 
 /* Walks the schedules of the batch that were not walked yet, and puts all of it back. */
 static lk_status walk_batch(struct hunt *hunt, int count, lk_error *err) {
 	float least_s[LAST_BATCH];
-	LK_TRY(lk_plan_share(hunt->request, (size_t)count, sizeof *least_s, walk_one, hunt, least_s, err));
+	LK_TRY(
+		lk_plan_share(hunt->request, (size_t)count, sizeof *least_s, walk_one, hunt, least_s, err));
 	for (int i = 0; i < count; i++) {
 		uint32_t number = hunt->batch[i];
 		hunt->out->schedules_walked += !hunt->walked[number];
@@ -357,7 +381,8 @@ static bool all_walked(const struct hunt *hunt, int count) {
 
 /* Fills the batch with layouts whose schedules were walked; 0: none is left. */
 static lk_status next_batch(struct hunt *hunt, int most, int *count, lk_error *err) {
-	while ((*count = take_batch(hunt, most)) > 0 && !hunt->request->exhaustive && !all_walked(hunt, *count))
+	while ((*count = take_batch(hunt, most)) > 0 && !hunt->request->exhaustive &&
+	       !all_walked(hunt, *count))
 		LK_TRY(walk_batch(hunt, *count, err));
 	if (*count == 0) hunt->out->too_slow += hunt->waiting, hunt->waiting = 0;
 	return LK_OK;
@@ -365,15 +390,17 @@ static lk_status next_batch(struct hunt *hunt, int most, int *count, lk_error *e
 
 static void tell(const struct hunt *hunt, size_t at) {
 	if (hunt->request->progress)
-		hunt->request->progress(hunt->request->progress_context, hunt->space->gpus, (double)at, (double)hunt->layouts.count);
+		hunt->request->progress(hunt->request->progress_context, hunt->space->gpus, (double)at,
+		                        (double)hunt->layouts.count);
 }
 
 static lk_status try_all(struct hunt *hunt, lk_error *err) {
 	int most = hunt->top_most > FIRST_BATCH ? hunt->top_most : FIRST_BATCH;
-	for (int count; ; most += most < LAST_BATCH ? most : 0) {
+	for (int count;; most += most < LAST_BATCH ? most : 0) {
 		LK_TRY(next_batch(hunt, most < LAST_BATCH ? most : LAST_BATCH, &count, err));
 		if (count == 0) return LK_OK;
-		LK_TRY(lk_plan_share(hunt->request, (size_t)count, sizeof *hunt->trials, try_one, hunt, hunt->trials, err));
+		LK_TRY(lk_plan_share(hunt->request, (size_t)count, sizeof *hunt->trials, try_one, hunt,
+		                     hunt->trials, err));
 		for (int i = 0; i < count; i++) note_trial(hunt, hunt->batch[i], &hunt->trials[i]);
 		tell(hunt, hunt->layouts.count - hunt->waiting);
 	}
@@ -388,9 +415,12 @@ static lk_status begin_trials(struct hunt *hunt, lk_arena *arena, lk_error *err)
 	hunt->walked = calloc(hunt->layouts.count + 1, sizeof *hunt->walked);
 	hunt->heap = malloc((hunt->layouts.count + 1) * sizeof *hunt->heap);
 	hunt->top = LK_ARRAY(arena, uint32_t, hunt->top_most + 1);
-	if (!hunt->best_ps || !hunt->best || !hunt->batch_of || !hunt->walked || !hunt->heap || !hunt->top) return lk_oom(err);
+	if (!hunt->best_ps || !hunt->best || !hunt->batch_of || !hunt->walked || !hunt->heap ||
+	    !hunt->top)
+		return lk_oom(err);
 	for (size_t i = 0; i < groups; i++) hunt->best_ps[i] = INT64_MAX;
-	for (uint32_t i = 0; i < hunt->layouts.count; i++) hunt->heap[hunt->waiting++] = i; /* sorted, so a heap */
+	for (uint32_t i = 0; i < hunt->layouts.count; i++)
+		hunt->heap[hunt->waiting++] = i; /* sorted, so a heap */
 	return LK_OK;
 }
 
@@ -403,12 +433,14 @@ static lk_status take_best(struct hunt *hunt, lk_arena *arena, lk_error *err) {
 	for (int i = 0; i < hunt->top_count; i++) {
 		const struct found *best = &hunt->best[hunt->top[i]];
 		const lk_layout *layout = &hunt->layouts.at[best->layout];
-		out->best[out->best_count++] = (lk_ranked){*layout, hunt->cores.at[layout->core], best->trial};
+		out->best[out->best_count++] =
+			(lk_ranked){*layout, hunt->cores.at[layout->core], best->trial};
 	}
 	if (out->best_count || !out->any) return LK_OK;
 	lk_bounder *bounder = take_worker(hunt);
 	if (!bounder) return lk_oom(err);
-	lk_status status = lk_layout_try(bounder, &out->closest.core, &out->closest.layout, 0, &out->closest.trial, err);
+	lk_status status = lk_layout_try(bounder, &out->closest.core, &out->closest.layout, 0,
+	                                 &out->closest.trial, err);
 	give_worker(hunt, bounder);
 	return status;
 }
@@ -421,8 +453,8 @@ static lk_status hunt_layouts(struct hunt *hunt, lk_arena *arena, lk_error *err)
 	return take_best(hunt, arena, err);
 }
 
-lk_status lk_hunt_run(const lk_plan_request *request, const lk_space *space, lk_arena *arena, lk_hunt *out,
-					  lk_error *err) {
+lk_status lk_hunt_run(const lk_plan_request *request, const lk_space *space, lk_arena *arena,
+                      lk_hunt *out, lk_error *err) {
 	struct hunt *hunt = calloc(1, sizeof *hunt);
 	memset(out, 0, sizeof *out);
 	if (!hunt) return lk_oom(err);

@@ -4,15 +4,15 @@
  *     tp        divisors of the number of GPUs that fit into a node, or NVLink domain
  *     cp        powers of two that leave a rank 4096 tokens of a sequence or more
  *     pp        divisors of what is left, up to the number of layers; 1 for FSDP
- *     vp        1, and all that divide the layers of a stage; with embedding and loss counted as layers where those make
- *               the split even (Megatron-LM, as Llama 3's 126 layers are split)
- *     ep, etp   divisors of the experts; 1 and tp
- *     mbs       powers of two up to 64 sequences and 128 Ki tokens
+ *     vp        1, and all that divide the layers of a stage; with embedding and loss counted as
+ * layers where those make the split even (Megatron-LM, as Llama 3's 126 layers are split) ep, etp
+ * divisors of the experts; 1 and tp mbs       powers of two up to 64 sequences and 128 Ki tokens
  *     zero      0 and 1 for Megatron-LM, 2 and 3 for FSDP, all for DeepSpeed
  *     recompute none, selective, full, and full for quarters of a stage's layers (Megatron-LM,
  *               one chunk per stage)
- *     switches  sequence parallelism, overlap of tensor parallelism, of gradients and of parameters on and off, buckets as
- *               usual and four times as large where that puts more than a layer into one */
+ *     switches  sequence parallelism, overlap of tensor parallelism, of gradients and of parameters
+ * on and off, buckets as usual and four times as large where that puts more than a layer into one
+ */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,7 +22,12 @@
 #include "model/layout/schedule.h"
 #include "plan/plan.h"
 
-enum { LEAST_TOKENS = 4096, MOST_SEQUENCES = 64, MOST_TOKENS = 131072, MOST_CHUNKS = 64 };
+enum {
+	LEAST_TOKENS = 4096,
+	MOST_SEQUENCES = 64,
+	MOST_TOKENS = 131072,
+	MOST_CHUNKS = 64
+};
 
 /* ---- axes ---- */
 
@@ -53,8 +58,8 @@ static lk_status full(const lk_axis *axis, const char *where, lk_error *err) {
 }
 
 /* The list of the user, or the one value that the job has already. */
-static lk_status read_ints(const char *text, int fixed, int low, int high, const char *where, lk_axis *out,
-						   lk_error *err) {
+static lk_status read_ints(const char *text, int fixed, int low, int high, const char *where,
+                           lk_axis *out, lk_error *err) {
 	char item[64];
 	if (!text && fixed > 0) add(out, fixed), out->said = true;
 	while (next_item(&text, item, sizeof item)) {
@@ -73,8 +78,10 @@ static lk_status read_schedules(const char *text, const lk_job *base, lk_axis *o
 		const lk_schedule *schedule = lk_schedule_find(item);
 		if (!schedule) {
 			char shown[64];
-			lk_fail(err, LK_ERR_INPUT, "--schedule", "unknown schedule '%s'", lk_escape(item, shown, sizeof shown));
-			return lk_hint(err, "give one or more of gpipe, 1f1b, interleaved, zb-h1, zb-v, dualpipe");
+			lk_fail(err, LK_ERR_INPUT, "--schedule", "unknown schedule '%s'",
+			        lk_escape(item, shown, sizeof shown));
+			return lk_hint(err,
+			               "give one or more of gpipe, 1f1b, interleaved, zb-h1, zb-v, dualpipe");
 		}
 		add(out, (int)schedule->kind), out->said = true;
 	}
@@ -90,13 +97,15 @@ static lk_status read_recompute(const char *text, const lk_job *base, lk_axis *o
 	while (next_item(&text, item, sizeof item)) {
 		long long layers = 0;
 		int kind = lk_same_name(item, "none")        ? 0
-				   : lk_same_name(item, "selective") ? 1
-				   : strncmp(item, "full", 4) == 0   ? 2
-													 : -1;
-		if (kind == 2 && item[4] == '/') LK_TRY(lk_parse_int(item + 5, 1, 4096, &layers, "--recompute", err));
+		           : lk_same_name(item, "selective") ? 1
+		           : strncmp(item, "full", 4) == 0   ? 2
+		                                             : -1;
+		if (kind == 2 && item[4] == '/')
+			LK_TRY(lk_parse_int(item + 5, 1, 4096, &layers, "--recompute", err));
 		if (kind < 0 || (kind == 2 && item[4] && item[4] != '/')) {
 			char shown[64];
-			lk_fail(err, LK_ERR_INPUT, "--recompute", "unknown kind '%s'", lk_escape(item, shown, sizeof shown));
+			lk_fail(err, LK_ERR_INPUT, "--recompute", "unknown kind '%s'",
+			        lk_escape(item, shown, sizeof shown));
 			return lk_hint(err, "give one or more of none, selective, full and full/N");
 		}
 		LK_TRY(full(out, "--recompute", err));
@@ -105,8 +114,10 @@ static lk_status read_recompute(const char *text, const lk_job *base, lk_axis *o
 	return LK_OK;
 }
 
-static lk_status read_stacks(const lk_plan_request *request, const lk_job *base, lk_space *out, lk_error *err) {
-	static const char *const of_emit[] = {"megatron,fsdp", "megatron", "nemo", "megatron-deepspeed", "torchtitan"};
+static lk_status read_stacks(const lk_plan_request *request, const lk_job *base, lk_space *out,
+                             lk_error *err) {
+	static const char *const of_emit[] = {"megatron,fsdp", "megatron", "nemo", "megatron-deepspeed",
+	                                      "torchtitan"};
 	const char *text = request->stack ? request->stack : base->stack[0] ? base->stack : NULL;
 	char item[32];
 	if (!text && base->model.network == LK_NET_CONV) text = "ddp,fsdp";
@@ -149,15 +160,21 @@ static void add_usual(lk_space *space) {
 	int seq = sequence_of(&space->base), layers = lk_job_layers(&space->base);
 	if (!space->tp.count) add_divisors(&space->tp, space->gpus, domain(space->cluster));
 	if (!space->cp.count)
-		add_powers(&space->cp, space->base.model.network == LK_NET_DECODER && seq >= 2 * LEAST_TOKENS ? seq / LEAST_TOKENS : 1);
+		add_powers(&space->cp,
+		           space->base.model.network == LK_NET_DECODER && seq >= 2 * LEAST_TOKENS
+		               ? seq / LEAST_TOKENS
+		               : 1);
 	if (!space->pp.count) add_divisors(&space->pp, space->gpus, layers < 1024 ? layers : 1024);
-	if (!space->ep.count) add_divisors(&space->ep, space->base.model.experts > 0 ? space->base.model.experts : 1, 4096);
+	if (!space->ep.count)
+		add_divisors(&space->ep, space->base.model.experts > 0 ? space->base.model.experts : 1,
+		             4096);
 	if (!space->mbs.count)
 		add_powers(&space->mbs, seq >= MOST_TOKENS                   ? 1
-							: MOST_TOKENS / seq < MOST_SEQUENCES ? MOST_TOKENS / seq
-																 : MOST_SEQUENCES);
+		                        : MOST_TOKENS / seq < MOST_SEQUENCES ? MOST_TOKENS / seq
+		                                                             : MOST_SEQUENCES);
 	if (!space->recompute.count)
-		for (int kind = LK_RECOMPUTE_NONE; kind <= LK_RECOMPUTE_FULL; kind++) add(&space->recompute, kind);
+		for (int kind = LK_RECOMPUTE_NONE; kind <= LK_RECOMPUTE_FULL; kind++)
+			add(&space->recompute, kind);
 	space->recompute_quarters = !space->recompute.said && !space->fixed_switches;
 	if (!space->bucket.count) {
 		add(&space->bucket, 0);
@@ -167,12 +184,14 @@ static void add_usual(lk_space *space) {
 
 /* A launch line states what trains; how it is laid out is searched. */
 static void open_layout(lk_job *job) {
-	job->tp = job->pp = job->vp = job->cp = job->ep = job->etp = job->dp = job->mbs = job->microbatches = 0;
-	job->sequence_parallel = job->overlap_grad_reduce = job->overlap_param_gather = job->overlap_p2p = LK_AUTO;
+	job->tp = job->pp = job->vp = job->cp = job->ep = job->etp = job->dp = job->mbs =
+		job->microbatches = 0;
+	job->sequence_parallel = job->overlap_grad_reduce = job->overlap_param_gather =
+		job->overlap_p2p = LK_AUTO;
 	job->tp_overlap = LK_AUTO, job->scatter_messages = LK_AUTO;
 	job->sharding_said = job->schedule_said = job->recompute_said = job->recompute_mlp = false;
-	job->sharding = LK_SHARD_NONE, job->schedule = LK_SCHED_1F1B, job->recompute = LK_RECOMPUTE_NONE,
-	job->recompute_layers = 0;
+	job->sharding = LK_SHARD_NONE, job->schedule = LK_SCHED_1F1B,
+	job->recompute = LK_RECOMPUTE_NONE, job->recompute_layers = 0;
 	job->first_stage_layers = job->last_stage_layers = job->microbatch_group = 0;
 	job->account_embedding = job->account_loss = false;
 	job->pipeline_layout[0] = '\0', job->bucket_bytes = 0, job->shard_group = 0;
@@ -180,13 +199,15 @@ static void open_layout(lk_job *job) {
 	job->stack[0] = '\0';
 }
 
-lk_status lk_space_read(const lk_plan_request *request, const lk_asked *asked, lk_space *out, lk_error *err) {
+lk_status lk_space_read(const lk_plan_request *request, const lk_asked *asked, lk_space *out,
+                        lk_error *err) {
 	memset(out, 0, sizeof *out);
 	out->base = asked->job;
 	out->cluster = &asked->cluster;
 	out->gpus = asked->job.gpus;
 	out->offload = request->offload, out->fixed_switches = request->fixed_switches;
-	if (request->job.launch_count > 0 || request->job.script || request->job.deepspeed) open_layout(&out->base);
+	if (request->job.launch_count > 0 || request->job.script || request->job.deepspeed)
+		open_layout(&out->base);
 	const lk_job *base = &out->base;
 	LK_TRY(read_stacks(request, base, out, err));
 	LK_TRY(read_ints(request->tp, base->tp, 1, 1024, "--tp", &out->tp, err));
@@ -196,8 +217,10 @@ lk_status lk_space_read(const lk_plan_request *request, const lk_asked *asked, l
 	LK_TRY(read_ints(request->ep, base->ep, 1, 4096, "--ep", &out->ep, err));
 	LK_TRY(read_ints(request->etp, base->etp, 1, 1024, "--etp", &out->etp, err));
 	LK_TRY(read_ints(request->mbs, base->mbs, 1, 1 << 20, "--mbs", &out->mbs, err));
-	LK_TRY(read_ints(request->zero, base->sharding_said ? (int)base->sharding : -1, 0, 3, "--zero", &out->zero, err));
-	if (!request->zero && base->sharding_said && base->sharding == LK_SHARD_NONE) add(&out->zero, 0), out->zero.said = true;
+	LK_TRY(read_ints(request->zero, base->sharding_said ? (int)base->sharding : -1, 0, 3, "--zero",
+	                 &out->zero, err));
+	if (!request->zero && base->sharding_said && base->sharding == LK_SHARD_NONE)
+		add(&out->zero, 0), out->zero.said = true;
 	LK_TRY(read_ints(request->bucket, 0, 1, 1 << 20, "--bucket", &out->bucket, err));
 	LK_TRY(read_schedules(request->schedule, base, &out->schedule, err));
 	LK_TRY(read_recompute(request->recompute, base, &out->recompute, err));
@@ -208,13 +231,14 @@ lk_status lk_space_read(const lk_plan_request *request, const lk_asked *asked, l
 /* ---- cores ---- */
 
 static bool is_fsdp(const char *stack) {
-	return strstr(stack, "fsdp") != NULL || strcmp(stack, "torchtitan") == 0 || strcmp(stack, "llm-foundry") == 0;
+	return strstr(stack, "fsdp") != NULL || strcmp(stack, "torchtitan") == 0 ||
+	       strcmp(stack, "llm-foundry") == 0;
 }
 
 /* Layers divide by the chunks, or do with the two ends. */
 static bool splits(int layers, int places, bool account) {
 	return account ? layers % places != 0 && (layers + 2) % places == 0 && (layers + 2) / places > 1
-				   : layers % places == 0;
+	               : layers % places == 0;
 }
 
 static lk_status push(lk_cores_list *out, const lk_core *core, lk_error *err) {
@@ -224,11 +248,14 @@ static lk_status push(lk_cores_list *out, const lk_core *core, lk_error *err) {
 }
 
 /* Chunks for a schedule that interleaves. */
-static lk_status add_chunks(const lk_space *space, lk_core core, lk_cores_list *out, lk_error *err) {
+static lk_status add_chunks(const lk_space *space, lk_core core, lk_cores_list *out,
+                            lk_error *err) {
 	int layers = lk_job_layers(&space->base);
-	bool megatron = strncmp(space->stacks[core.stack], "megatron", 8) == 0 || strcmp(space->stacks[core.stack], "nemo") == 0;
+	bool megatron = strncmp(space->stacks[core.stack], "megatron", 8) == 0 ||
+	                strcmp(space->stacks[core.stack], "nemo") == 0;
 	for (int account = 0; account < (megatron ? 2 : 1); account++)
-		for (core.vp = 2; core.vp <= MOST_CHUNKS && core.vp * core.pp <= layers + 2 * account; core.vp++) {
+		for (core.vp = 2; core.vp <= MOST_CHUNKS && core.vp * core.pp <= layers + 2 * account;
+		     core.vp++) {
 			if (space->vp.said && !holds(&space->vp, core.vp)) continue;
 			if (!splits(layers, core.pp * core.vp, account)) continue;
 			core.account = account;
@@ -237,7 +264,8 @@ static lk_status add_chunks(const lk_space *space, lk_core core, lk_cores_list *
 	return LK_OK;
 }
 
-static lk_status add_schedules(const lk_space *space, lk_core core, lk_cores_list *out, lk_error *err) {
+static lk_status add_schedules(const lk_space *space, lk_core core, lk_cores_list *out,
+                               lk_error *err) {
 	bool one_chunk = !space->vp.said || holds(&space->vp, 1), any = space->schedule.count > 0;
 	if (core.pp == 1 || !any || holds(&space->schedule, LK_SCHED_1F1B)) {
 		core.schedule = LK_SCHED_1F1B, core.vp = 1;
@@ -253,10 +281,12 @@ static lk_status add_schedules(const lk_space *space, lk_core core, lk_cores_lis
 		LK_TRY(push(out, &core, err));
 	}
 	core.schedule = LK_SCHED_INTERLEAVED;
-	return !any || holds(&space->schedule, LK_SCHED_INTERLEAVED) ? add_chunks(space, core, out, err) : LK_OK;
+	return !any || holds(&space->schedule, LK_SCHED_INTERLEAVED) ? add_chunks(space, core, out, err)
+	                                                             : LK_OK;
 }
 
-static lk_status add_batches(const lk_space *space, lk_core core, lk_cores_list *out, lk_error *err) {
+static lk_status add_batches(const lk_space *space, lk_core core, lk_cores_list *out,
+                             lk_error *err) {
 	int64_t dp = space->gpus / ((int64_t)core.tp * core.pp * core.cp);
 	if (space->base.dp > 0 && dp != space->base.dp) return LK_OK;
 	for (int i = 0; i < space->mbs.count; i++) {
@@ -267,7 +297,8 @@ static lk_status add_batches(const lk_space *space, lk_core core, lk_cores_list 
 	return LK_OK;
 }
 
-static lk_status add_experts(const lk_space *space, lk_core core, lk_cores_list *out, lk_error *err) {
+static lk_status add_experts(const lk_space *space, lk_core core, lk_cores_list *out,
+                             lk_error *err) {
 	int64_t ranks = space->gpus / core.pp;
 	for (int i = 0; i < space->ep.count; i++) {
 		core.ep = space->ep.at[i];
@@ -280,7 +311,8 @@ static lk_status add_experts(const lk_space *space, lk_core core, lk_cores_list 
 		if (!etp.count) add(&etp, core.tp), add(&etp, 1);
 		for (int e = 0; e < etp.count; e++) {
 			core.etp = etp.at[e];
-			if (ranks % ((int64_t)core.ep * core.etp) == 0) LK_TRY(add_batches(space, core, out, err));
+			if (ranks % ((int64_t)core.ep * core.etp) == 0)
+				LK_TRY(add_batches(space, core, out, err));
 		}
 	}
 	return LK_OK;
@@ -292,7 +324,10 @@ lk_status lk_space_cores(const lk_space *space, lk_cores_list *out, lk_error *er
 		for (int t = 0; t < space->tp.count; t++)
 			for (int c = 0; c < space->cp.count; c++)
 				for (int p = 0; p < space->pp.count; p++) {
-					lk_core core = {.stack = stack, .tp = space->tp.at[t], .cp = space->cp.at[c], .pp = space->pp.at[p]};
+					lk_core core = {.stack = stack,
+					                .tp = space->tp.at[t],
+					                .cp = space->cp.at[c],
+					                .pp = space->pp.at[p]};
 					int64_t block = (int64_t)core.tp * core.cp * core.pp;
 					if (space->gpus % block != 0 || core.pp > layers) continue;
 					if (core.pp > 1 && !space->pp.said && is_fsdp(space->stacks[stack])) continue;
@@ -302,8 +337,8 @@ lk_status lk_space_cores(const lk_space *space, lk_cores_list *out, lk_error *er
 }
 
 bool lk_cores_alike(const lk_core *a, const lk_core *b) {
-	return a->stack == b->stack && a->tp == b->tp && a->pp == b->pp && a->cp == b->cp && a->ep == b->ep &&
-		   a->etp == b->etp && a->mbs == b->mbs;
+	return a->stack == b->stack && a->tp == b->tp && a->pp == b->pp && a->cp == b->cp &&
+	       a->ep == b->ep && a->etp == b->etp && a->mbs == b->mbs;
 }
 
 /* ---- jobs ---- */
@@ -311,8 +346,8 @@ bool lk_cores_alike(const lk_core *a, const lk_core *b) {
 static void set_core(const lk_space *space, const lk_core *core, lk_job *job) {
 	*job = space->base;
 	job->gpus = space->gpus;
-	job->tp = core->tp, job->pp = core->pp, job->vp = core->vp, job->cp = core->cp, job->ep = core->ep,
-	job->mbs = core->mbs;
+	job->tp = core->tp, job->pp = core->pp, job->vp = core->vp, job->cp = core->cp,
+	job->ep = core->ep, job->mbs = core->mbs;
 	job->etp = job->model.experts > 0 ? core->etp : 0;
 	job->dp = 0, job->microbatches = 0;
 	job->schedule = (lk_schedule_kind)core->schedule, job->schedule_said = true;
@@ -330,12 +365,9 @@ static void shardings_of(const lk_space *space, const lk_core *core, lk_axis *ou
 			if (!(deepspeed && core->pp > 1 && space->zero.at[i] > 1)) add(out, space->zero.at[i]);
 		return;
 	}
-	if (is_fsdp(stack))
-		add(out, LK_SHARD_ZERO3), add(out, LK_SHARD_ZERO2);
-	else if (strcmp(stack, "ddp") == 0)
-		add(out, LK_SHARD_NONE);
-	else
-		add(out, LK_SHARD_ZERO1), add(out, LK_SHARD_NONE);
+	if (is_fsdp(stack)) add(out, LK_SHARD_ZERO3), add(out, LK_SHARD_ZERO2);
+	else if (strcmp(stack, "ddp") == 0) add(out, LK_SHARD_NONE);
+	else add(out, LK_SHARD_ZERO1), add(out, LK_SHARD_NONE);
 	if (deepspeed && core->pp == 1) add(out, LK_SHARD_ZERO2), add(out, LK_SHARD_ZERO3);
 }
 
@@ -344,24 +376,27 @@ lk_status lk_space_job(const lk_space *space, const lk_core *core, lk_job *out, 
 	set_core(space, core, out);
 	shardings_of(space, core, &shardings);
 	if (!shardings.count)
-		return lk_fail(err, LK_ERR_INPUT, "--zero", "nothing of what is asked runs with %d stages", core->pp);
+		return lk_fail(err, LK_ERR_INPUT, "--zero", "nothing of what is asked runs with %d stages",
+		               core->pp);
 	out->sharding = (lk_sharding)shardings.at[0], out->sharding_said = true;
 	out->recompute = LK_RECOMPUTE_NONE, out->recompute_layers = 0, out->recompute_said = true;
 	return lk_job_complete(out, space->cluster, err);
 }
 
 static void set_switches(const lk_space *space, const lk_layout *layout, lk_job *job) {
-	job->recompute = (lk_recompute)layout->recompute, job->recompute_layers = layout->recompute_layers,
-	job->recompute_said = true;
+	job->recompute = (lk_recompute)layout->recompute,
+	job->recompute_layers = layout->recompute_layers, job->recompute_said = true;
 	job->sharding = (lk_sharding)layout->sharding, job->sharding_said = true;
 	if (!space->base.sequence_parallel) job->sequence_parallel = layout->sp ? LK_ON : LK_OFF;
 	if (!space->base.tp_overlap) job->tp_overlap = layout->tp_overlap ? LK_ON : LK_OFF;
 	if (!space->base.overlap_grad_reduce) job->overlap_grad_reduce = layout->grads ? LK_ON : LK_OFF;
-	if (!space->base.overlap_param_gather) job->overlap_param_gather = layout->params ? LK_ON : LK_OFF;
+	if (!space->base.overlap_param_gather)
+		job->overlap_param_gather = layout->params ? LK_ON : LK_OFF;
 	job->offload_optimizer = layout->offload;
 }
 
-lk_status lk_layout_job(const lk_space *space, const lk_core *core, const lk_layout *layout, lk_job *out, lk_error *err) {
+lk_status lk_layout_job(const lk_space *space, const lk_core *core, const lk_layout *layout,
+                        lk_job *out, lk_error *err) {
 	set_core(space, core, out);
 	set_switches(space, layout, out);
 	int bucket = space->bucket.at[layout->bucket];
@@ -381,19 +416,22 @@ struct ways {
 static void way(struct ways *ways, int a, int b) {
 	for (int i = 0; i < ways->count; i++)
 		if (ways->a[i] == a && ways->b[i] == b) return;
-	if (ways->count < LK_WAYS) ways->a[ways->count] = (uint8_t)a, ways->b[ways->count++] = (uint8_t)b;
+	if (ways->count < LK_WAYS)
+		ways->a[ways->count] = (uint8_t)a, ways->b[ways->count++] = (uint8_t)b;
 }
 
 /* Sequence parallelism, overlap of tensor parallelism. */
 static void tensor_ways(const lk_space *space, const lk_job *job, struct ways *out) {
 	bool may = job->sequence_parallel == LK_ON, said = space->base.sequence_parallel != LK_AUTO;
-	bool overlaps = space->base.tp_overlap != LK_OFF && lk_job_like_megatron(job) && !lk_job_uses_deepspeed(job);
+	bool overlaps = space->base.tp_overlap != LK_OFF && lk_job_like_megatron(job) &&
+	                !lk_job_uses_deepspeed(job);
 	out->count = 0;
 	if (may) {
 		if (space->base.tp_overlap != LK_ON) way(out, 1, 0);
 		if (space->base.tp_overlap == LK_ON || (overlaps && !space->fixed_switches)) way(out, 1, 1);
 	}
-	if (!may || (!said && !space->fixed_switches && space->base.tp_overlap != LK_ON)) way(out, 0, 0);
+	if (!may || (!said && !space->fixed_switches && space->base.tp_overlap != LK_ON))
+		way(out, 0, 0);
 }
 
 /* Overlap of gradients, of parameters. */
@@ -403,12 +441,14 @@ static void data_ways(const lk_space *space, const lk_job *job, int sharding, st
 	out->count = 0;
 	for (int grads = 1; grads >= 0; grads--)
 		for (int params = 1; params >= 0; params--) {
-			if (base->overlap_grad_reduce && (base->overlap_grad_reduce == LK_ON) != grads) continue;
-			if (base->overlap_param_gather && (base->overlap_param_gather == LK_ON) != params) continue;
+			if (base->overlap_grad_reduce && (base->overlap_grad_reduce == LK_ON) != grads)
+				continue;
+			if (base->overlap_param_gather && (base->overlap_param_gather == LK_ON) != params)
+				continue;
 			bool usual = grads && params == sharded;
 			if (params && (!sharded || (!grads && !base->overlap_grad_reduce))) continue;
 			if (!usual && (space->fixed_switches || !replicas || sharding >= LK_SHARD_ZERO2) &&
-				!base->overlap_grad_reduce && !base->overlap_param_gather)
+			    !base->overlap_grad_reduce && !base->overlap_param_gather)
 				continue;
 			way(out, grads, params);
 		}
@@ -420,7 +460,8 @@ static int most_layers(const lk_job *job) {
 	return first > second ? first : second;
 }
 
-/* Megatron-LM's selective recomputation is that of the core of attention, which fused kernels do anyway. */
+/* Megatron-LM's selective recomputation is that of the core of attention, which fused kernels do
+ * anyway. */
 static bool selects_nothing(const lk_job *job) {
 	return lk_job_like_megatron(job) && job->attn_kernel == LK_KERNEL_FLASH && !job->recompute_mlp;
 }
@@ -431,14 +472,16 @@ static void recompute_ways(const lk_space *space, const lk_job *job, lk_axis *ou
 	int most = most_layers(job);
 	bool same = !space->recompute.said && selects_nothing(job);
 	for (int i = 0; i < space->recompute.count; i++)
-		if (space->recompute.at[i] <= 16 + most && !(same && space->recompute.at[i] == LK_RECOMPUTE_SELECTIVE))
+		if (space->recompute.at[i] <= 16 + most &&
+		    !(same && space->recompute.at[i] == LK_RECOMPUTE_SELECTIVE))
 			add(out, space->recompute.at[i]);
 	if (!space->recompute_quarters || !lk_job_like_megatron(job) || job->vp > 1) return;
 	for (int quarter = 1; quarter < 4; quarter++)
 		if (most * quarter / 4 > 0 && most * quarter / 4 < most) add(out, 16 + most * quarter / 4);
 }
 
-/* Whether buckets of the two sizes hold the same gradients: those of one layer, or of one end, which fill either. */
+/* Whether buckets of the two sizes hold the same gradients: those of one layer, or of one end,
+ * which fill either. */
 static bool cuts_alike(const lk_job *job, double small, double large) {
 	double wire = lk_sizes_wire_bytes(job), least = small < large ? large : small;
 	lk_rank_params ends[] = {lk_sizes_head(job), lk_sizes_embedding(job)};
@@ -464,13 +507,14 @@ static void bucket_ways(const lk_space *space, const lk_job *job, lk_axis *out) 
 	for (int i = 0; i < space->bucket.count; i++) {
 		bool known = false;
 		for (int k = 0; k < out->count && !known && !space->bucket.said; k++)
-			known = cuts_alike(job, bucket_bytes(space, job, out->at[k]), bucket_bytes(space, job, i));
+			known =
+				cuts_alike(job, bucket_bytes(space, job, out->at[k]), bucket_bytes(space, job, i));
 		if (!known) add(out, i);
 	}
 }
 
-static lk_status add_layouts(const lk_space *space, lk_layout l, const struct ways *data, const lk_axis *buckets, lk_layouts *out,
-							 lk_error *err) {
+static lk_status add_layouts(const lk_space *space, lk_layout l, const struct ways *data,
+                             const lk_axis *buckets, lk_layouts *out, lk_error *err) {
 	for (int d = 0; d < data->count; d++) {
 		l.grads = data->a[d], l.params = data->b[d];
 		int choices = l.grads && l.sharding < LK_SHARD_ZERO2 ? buckets->count : 1;
@@ -478,15 +522,16 @@ static lk_status add_layouts(const lk_space *space, lk_layout l, const struct wa
 		for (int bucket = 0; bucket < choices; bucket++)
 			for (int offload = 0; offload < homes; offload++) {
 				if (!lk_push(out)) return lk_oom(err);
-				l.bucket = (uint8_t)buckets->at[bucket], l.offload = (uint8_t)(offload || space->base.offload_optimizer);
+				l.bucket = (uint8_t)buckets->at[bucket],
+				l.offload = (uint8_t)(offload || space->base.offload_optimizer);
 				*lk_last(out) = l;
 			}
 	}
 	return LK_OK;
 }
 
-lk_status lk_space_switches(const lk_space *space, const lk_core *core, uint32_t number, const lk_job *job, lk_layouts *out,
-							lk_error *err) {
+lk_status lk_space_switches(const lk_space *space, const lk_core *core, uint32_t number,
+                            const lk_job *job, lk_layouts *out, lk_error *err) {
 	struct ways tensor, data;
 	lk_axis shardings, recompute, buckets;
 	bool replicas = (int64_t)job->dp * job->cp > 1;
@@ -499,8 +544,10 @@ lk_status lk_space_switches(const lk_space *space, const lk_core *core, uint32_t
 		for (int t = 0; t < tensor.count; t++)
 			for (int z = 0; z < shardings.count; z++) {
 				int kind = recompute.at[r];
-				lk_layout l = {
-					.core = number, .sp = tensor.a[t], .tp_overlap = tensor.b[t], .sharding = (uint8_t)shardings.at[z]};
+				lk_layout l = {.core = number,
+				               .sp = tensor.a[t],
+				               .tp_overlap = tensor.b[t],
+				               .sharding = (uint8_t)shardings.at[z]};
 				l.recompute = (uint8_t)(kind > 16 ? (int)LK_RECOMPUTE_FULL : kind);
 				l.recompute_layers = kind > 16 ? kind - 16 : 0;
 				if (!replicas && z > 0) continue; /* nothing to share */
@@ -521,10 +568,15 @@ static bool among(const lk_axis *axis, int value, const char *name, const char *
 bool lk_space_holds(const lk_space *space, const lk_job *job, const char **why) {
 	lk_axis shardings;
 	lk_cores_list cores = {0};
-	lk_core same = {.tp = job->tp, .pp = job->pp, .cp = job->cp, .ep = job->ep, .etp = job->etp, .mbs = job->mbs};
+	lk_core same = {.tp = job->tp,
+	                .pp = job->pp,
+	                .cp = job->cp,
+	                .ep = job->ep,
+	                .etp = job->etp,
+	                .mbs = job->mbs};
 	bool found = among(&space->tp, job->tp, "tp", why) && among(&space->pp, job->pp, "pp", why) &&
-				 among(&space->cp, job->cp, "cp", why) && among(&space->ep, job->ep, "ep", why) &&
-				 among(&space->mbs, job->mbs, "mbs", why);
+	             among(&space->cp, job->cp, "cp", why) && among(&space->ep, job->ep, "ep", why) &&
+	             among(&space->mbs, job->mbs, "mbs", why);
 	if (!found) return false;
 	*why = "vp or schedule";
 	found = lk_space_cores(space, &cores, NULL) == LK_OK;
@@ -532,13 +584,14 @@ bool lk_space_holds(const lk_space *space, const lk_job *job, const char **why) 
 	for (size_t i = 0; found && i < cores.count && !core_found; i++) {
 		same.stack = cores.at[i].stack;
 		if (!lk_cores_alike(&cores.at[i], &same) || cores.at[i].vp != job->vp ||
-			cores.at[i].schedule != (int)job->schedule)
+		    cores.at[i].schedule != (int)job->schedule)
 			continue;
 		shardings_of(space, &cores.at[i], &shardings);
 		*why = "zero";
 		if (!holds(&shardings, (int)job->sharding)) continue;
 		*why = "recompute";
-		core_found = holds(&space->recompute, job->recompute_layers > 0 ? 16 + job->recompute_layers : (int)job->recompute);
+		core_found = holds(&space->recompute, job->recompute_layers > 0 ? 16 + job->recompute_layers
+		                                                                : (int)job->recompute);
 	}
 	lk_vec_free(&cores);
 	if (core_found) *why = NULL;
@@ -552,7 +605,8 @@ bool lk_layout_searched(const lk_job *job, const lk_cluster *cluster, const char
 	lk_plan_defaults(&request);
 	open_layout(&asked.job);
 	lk_copy(asked.job.stack, sizeof asked.job.stack, job->stack);
-	if (lk_space_read(&request, &asked, &space, NULL) == LK_OK) return lk_space_holds(&space, job, why);
+	if (lk_space_read(&request, &asked, &space, NULL) == LK_OK)
+		return lk_space_holds(&space, job, why);
 	*why = "the job";
 	return false;
 }
@@ -566,7 +620,8 @@ const char *lk_layout_text(lk_arena *arena, const lk_job *job) {
 	const struct {
 		const char *name;
 		int value;
-	} degrees[] = {{"tp", job->tp}, {"cp", job->cp}, {"pp", job->pp}, {"vp", job->vp}, {"ep", job->ep}};
+	} degrees[] = {
+		{"tp", job->tp}, {"cp", job->cp}, {"pp", job->pp}, {"vp", job->vp}, {"ep", job->ep}};
 	bool own_etp = job->model.experts > 0 && job->etp != job->tp;
 #define PUT(...) used += snprintf(text + used, sizeof text - (size_t)used, __VA_ARGS__)
 	for (size_t i = 0; i < sizeof degrees / sizeof *degrees; i++)
@@ -578,12 +633,13 @@ const char *lk_layout_text(lk_arena *arena, const lk_job *job) {
 	if (job->recompute == LK_RECOMPUTE_SELECTIVE) PUT(", recompute selective");
 	if (job->recompute == LK_RECOMPUTE_FULL && job->recompute_layers)
 		PUT(", recompute full/%d", job->recompute_layers);
-	else if (job->recompute == LK_RECOMPUTE_FULL)
-		PUT(", recompute full");
+	else if (job->recompute == LK_RECOMPUTE_FULL) PUT(", recompute full");
 	if (job->tp > 1 && job->sequence_parallel != LK_ON) PUT(", no sequence parallelism");
 	if (job->tp_overlap == LK_ON) PUT(", tp overlap");
-	if ((int64_t)job->dp * job->cp > 1 && job->overlap_grad_reduce != LK_ON) PUT(", no gradient overlap");
-	if (job->sharding == LK_SHARD_ZERO1 && job->overlap_param_gather != LK_ON) PUT(", no parameter overlap");
+	if ((int64_t)job->dp * job->cp > 1 && job->overlap_grad_reduce != LK_ON)
+		PUT(", no gradient overlap");
+	if (job->sharding == LK_SHARD_ZERO1 && job->overlap_param_gather != LK_ON)
+		PUT(", no parameter overlap");
 	if (job->offload_optimizer) PUT(", optimizer on the host");
 	if (!lk_job_like_megatron(job)) PUT(", %s", job->stack);
 #undef PUT

@@ -15,25 +15,30 @@
 #include "lockstep/plan.h"
 #include "step/step.h"
 
-enum { LK_AXIS = 64, LK_STACKS = 4, LK_WAYS = 16 };
+enum {
+	LK_AXIS = 64,
+	LK_STACKS = 4,
+	LK_WAYS = 16
+};
 
 /* Values of one degree or switch, in the order in which they are tried. */
 typedef struct lk_axis {
 	int at[LK_AXIS];
 	int count;
-	bool said;               /* by the user: no rule of thumb takes any of them out */
+	bool said; /* by the user: no rule of thumb takes any of them out */
 } lk_axis;
 
 /* What is searched for one number of GPUs. */
 typedef struct lk_space {
-	lk_job base;             /* all that is not searched; not completed */
+	lk_job base; /* all that is not searched; not completed */
 	const lk_cluster *cluster;
 	int gpus;
 	char stacks[LK_STACKS][32];
 	int stack_count;
-	lk_axis tp, pp, vp, cp, ep, etp, mbs, schedule, zero; /* schedule: lk_schedule_kind; zero: lk_sharding */
-	lk_axis recompute;       /* lk_recompute, and for full/N 16 + N */
-	lk_axis bucket;          /* MiB; 0 as usual, -N: N times as usual */
+	lk_axis tp, pp, vp, cp, ep, etp, mbs, schedule,
+		zero;          /* schedule: lk_schedule_kind; zero: lk_sharding */
+	lk_axis recompute; /* lk_recompute, and for full/N 16 + N */
+	lk_axis bucket;    /* MiB; 0 as usual, -N: N times as usual */
 	bool offload, fixed_switches;
 	bool recompute_quarters; /* full/N for quarters of a stage too */
 } lk_space;
@@ -42,7 +47,7 @@ typedef struct lk_space {
 typedef struct lk_core {
 	int stack, schedule;
 	int tp, pp, vp, cp, ep, etp, mbs;
-	bool account;            /* embedding and loss count as a layer each in the split */
+	bool account; /* embedding and loss count as a layer each in the split */
 } lk_core;
 typedef LK_VEC(lk_core) lk_cores_list;
 
@@ -51,46 +56,53 @@ typedef struct lk_layout {
 	uint32_t core;
 	int recompute_layers;
 	uint8_t recompute, sharding, sp, tp_overlap, grads, params, bucket, offload;
-	float least_s;           /* bound, rounded down */
+	float least_s; /* bound, rounded down */
 } lk_layout;
 typedef LK_VEC(lk_layout) lk_layouts;
 
 /* layout_space.c */
-lk_status lk_space_read(const lk_plan_request *request, const lk_asked *asked, lk_space *out, lk_error *err);
-/* Cores that divide what they must; whether a job can run at all is asked with lk_space_job. Neighbours differ in vp, schedule
- * and split alone as far as they can. */
+lk_status lk_space_read(const lk_plan_request *request, const lk_asked *asked, lk_space *out,
+                        lk_error *err);
+/* Cores that divide what they must; whether a job can run at all is asked with lk_space_job.
+ * Neighbours differ in vp, schedule and split alone as far as they can. */
 lk_status lk_space_cores(const lk_space *space, lk_cores_list *out, lk_error *err);
 /* Whether two cores differ in vp, schedule and split alone: then their layers are the same. */
 bool lk_cores_alike(const lk_core *a, const lk_core *b);
 /* The job of a core with usual switches, completed. */
 lk_status lk_space_job(const lk_space *space, const lk_core *core, lk_job *out, lk_error *err);
 /* All switches of a core; `job` is its completed job. */
-lk_status lk_space_switches(const lk_space *space, const lk_core *core, uint32_t number, const lk_job *job, lk_layouts *out,
-                            lk_error *err);
+lk_status lk_space_switches(const lk_space *space, const lk_core *core, uint32_t number,
+                            const lk_job *job, lk_layouts *out, lk_error *err);
 /* The job of a layout, completed. */
-lk_status lk_layout_job(const lk_space *space, const lk_core *core, const lk_layout *layout, lk_job *out, lk_error *err);
-/* Whether the search would look at a job: its degrees and switches are among the values. *why: which is not. */
+lk_status lk_layout_job(const lk_space *space, const lk_core *core, const lk_layout *layout,
+                        lk_job *out, lk_error *err);
+/* Whether the search would look at a job: its degrees and switches are among the values. *why:
+ * which is not. */
 bool lk_space_holds(const lk_space *space, const lk_job *job, const char **why);
-/* Whether a search for the job of somebody's run, with nothing said about the layout, would look at theirs. */
+/* Whether a search for the job of somebody's run, with nothing said about the layout, would look at
+ * theirs. */
 bool lk_layout_searched(const lk_job *job, const lk_cluster *cluster, const char **why);
 /* "tp 8, pp 16, ..."; NULL when memory is out. */
 const char *lk_layout_text(lk_arena *arena, const lk_job *job);
 
 /* layout_parts.c: what a layer of a core takes and keeps. */
 typedef struct lk_layer_part {
-	double forward_s, backward_s; /* from compute operation to compute operation, what blocks them included */
-	double compute_forward_s, compute_backward_s; /* compute operations alone: all that is left beside another pass */
-	double weight_s;         /* of the backward: weight gradients, where they are a pass of their own */
-	double host_s;           /* launches of both */
-	double traffic_s;        /* of both, on the stream of data parallelism */
-	double saved;            /* bytes that the forward leaves to the backward */
+	double forward_s,
+		backward_s; /* from compute operation to compute operation, what blocks them included */
+	double compute_forward_s,
+		compute_backward_s; /* compute operations alone: all that is left beside another pass */
+	double weight_s;  /* of the backward: weight gradients, where they are a pass of their own */
+	double host_s;    /* launches of both */
+	double traffic_s; /* of both, on the stream of data parallelism */
+	double saved;     /* bytes that the forward leaves to the backward */
 } lk_layer_part;
 
 typedef struct lk_parts {
 	int layers;
-	lk_layer_part *sum[2];   /* [layers + 1] of the first i layers: as they are; checkpointed */
-	lk_layer_part embedding, head, prediction; /* one module of multi-token prediction with its head */
-	double message_s;        /* between stages */
+	lk_layer_part *sum[2]; /* [layers + 1] of the first i layers: as they are; checkpointed */
+	lk_layer_part embedding, head,
+		prediction;   /* one module of multi-token prediction with its head */
+	double message_s; /* between stages */
 } lk_parts;
 
 /* What a thread of the search keeps between layouts. */
@@ -106,17 +118,22 @@ typedef struct lk_bounder {
 void lk_bounder_begin(lk_bounder *bounder, const lk_space *space, lk_cost_cache *cache);
 const lk_constants *lk_bounder_constants(lk_bounder *bounder, int stack, const lk_job *job);
 
-/* `job` completed. `contended`: forward and backward of layers with what their operations take from one another. */
-lk_status lk_parts_find(lk_bounder *bounder, int stack, const lk_job *job, bool contended, lk_arena *arena, lk_parts *out, lk_error *err);
-/* The end of the step on the first and on the last stage, seconds: `before` what is left to reduce, `after` from the gradient
- * norm's all-reduce on, for which all stages wait; with the optimizer on the host all of it is `before`. */
+/* `job` completed. `contended`: forward and backward of layers with what their operations take from
+ * one another. */
+lk_status lk_parts_find(lk_bounder *bounder, int stack, const lk_job *job, bool contended,
+                        lk_arena *arena, lk_parts *out, lk_error *err);
+/* The end of the step on the first and on the last stage, seconds: `before` what is left to reduce,
+ * `after` from the gradient norm's all-reduce on, for which all stages wait; with the optimizer on
+ * the host all of it is `before`. */
 typedef struct lk_tail {
 	double before[2], after[2];
 } lk_tail;
-lk_status lk_tail_find(lk_bounder *bounder, int stack, const lk_job *job, lk_tail *out, lk_error *err);
+lk_status lk_tail_find(lk_bounder *bounder, int stack, const lk_job *job, lk_tail *out,
+                       lk_error *err);
 
-/* layout_bound.c: the layouts of cores [0, count), which are alike, with their bounds. What cannot fit is counted, not kept.
- * `closest`: the layout with the least memory of all, by its bound; its bytes and the device's. */
+/* layout_bound.c: the layouts of cores [0, count), which are alike, with their bounds. What cannot
+ * fit is counted, not kept. `closest`: the layout with the least memory of all, by its bound; its
+ * bytes and the device's. */
 typedef struct lk_bounded {
 	lk_layouts kept;
 	uint64_t layouts, too_large;
@@ -124,19 +141,30 @@ typedef struct lk_bounded {
 	lk_layout closest;
 	double closest_bytes, closest_usable;
 } lk_bounded;
-lk_status lk_bound_cores(lk_bounder *bounder, const lk_core *cores, uint32_t first, int count, lk_bounded *out, lk_error *err);
+lk_status lk_bound_cores(lk_bounder *bounder, const lk_core *cores, uint32_t first, int count,
+                         lk_bounded *out, lk_error *err);
 /* Bounds of one job. */
-lk_status lk_bound_job(lk_bounder *bounder, int stack, const lk_job *job, double *least_s, double *least_bytes, double *usable,
-                       lk_error *err);
+lk_status lk_bound_job(lk_bounder *bounder, int stack, const lk_job *job, double *least_s,
+                       double *least_bytes, double *usable, lk_error *err);
 
-/* Closer, and some hundred times as long to find: the job's schedule, walked pass by pass. Never less than lk_bound_job says. */
-lk_status lk_walk_job(lk_bounder *bounder, int stack, const lk_job *job, double *least_s, lk_error *err);
+/* Closer, and some hundred times as long to find: the job's schedule, walked pass by pass. Never
+ * less than lk_bound_job says. */
+lk_status lk_walk_job(lk_bounder *bounder, int stack, const lk_job *job, double *least_s,
+                      lk_error *err);
 /* The same for a layout, rounded down; never less than its present bound. */
-lk_status lk_walk_layout(lk_bounder *bounder, const lk_core *core, const lk_layout *layout, float *least_s, lk_error *err);
+lk_status lk_walk_layout(lk_bounder *bounder, const lk_core *core, const lk_layout *layout,
+                         float *least_s, lk_error *err);
 
 /* layout_search.c */
-/* LK_CUT_SHORT: simulated until it was clear that it takes longer than the limit; step_ps is what it takes at least. */
-typedef enum lk_outcome { LK_UNKNOWN, LK_ILLEGAL, LK_TOO_LARGE, LK_SIMULATED, LK_CUT_SHORT } lk_outcome;
+/* LK_CUT_SHORT: simulated until it was clear that it takes longer than the limit; step_ps is what
+ * it takes at least. */
+typedef enum lk_outcome {
+	LK_UNKNOWN,
+	LK_ILLEGAL,
+	LK_TOO_LARGE,
+	LK_SIMULATED,
+	LK_CUT_SHORT
+} lk_outcome;
 typedef struct lk_trial {
 	int64_t step_ps;
 	double peak, usable;
@@ -151,24 +179,30 @@ typedef struct lk_ranked {
 } lk_ranked;
 
 typedef struct lk_hunt {
-	lk_ranked *best;         /* [best_count] fastest first, one for each core, sharding and kind of recomputation */
+	lk_ranked *best; /* [best_count] fastest first, one for each core, sharding and kind of
+	                    recomputation */
 	int best_count;
-	lk_ranked closest;       /* with no best: the one nearest to fitting */
-	bool any;                /* there are layouts at all */
-	uint64_t layouts, bounded, too_large, too_slow, schedules_walked, simulated, cut_short, found_too_large;
+	lk_ranked closest; /* with no best: the one nearest to fitting */
+	bool any;          /* there are layouts at all */
+	uint64_t layouts, bounded, too_large, too_slow, schedules_walked, simulated, cut_short,
+		found_too_large;
 	double bound_s, schedule_s, simulate_s;
 } lk_hunt;
-lk_status lk_hunt_run(const lk_plan_request *request, const lk_space *space, lk_arena *arena, lk_hunt *out, lk_error *err);
-/* One layout by the predictor, as all of them are asked; one that takes longer than `limit_ps` may be cut short (0: none is). */
-lk_status lk_layout_try(lk_bounder *bounder, const lk_core *core, const lk_layout *layout, int64_t limit_ps, lk_trial *out, lk_error *err);
+lk_status lk_hunt_run(const lk_plan_request *request, const lk_space *space, lk_arena *arena,
+                      lk_hunt *out, lk_error *err);
+/* One layout by the predictor, as all of them are asked; one that takes longer than `limit_ps` may
+ * be cut short (0: none is). */
+lk_status lk_layout_try(lk_bounder *bounder, const lk_core *core, const lk_layout *layout,
+                        int64_t limit_ps, lk_trial *out, lk_error *err);
 /* The tasks, by the team of the request or by threads. */
-lk_status lk_plan_share(const lk_plan_request *request, size_t count, size_t size, lk_plan_task *task, void *context,
-                        void *results, lk_error *err);
+lk_status lk_plan_share(const lk_plan_request *request, size_t count, size_t size,
+                        lk_plan_task *task, void *context, void *results, lk_error *err);
 int lk_plan_top(const lk_plan_request *request);
 
 /* layout_answer.c */
-lk_status lk_answer_count(const lk_plan_request *request, const lk_asked *asked, const lk_space *space, const lk_hunt *hunt,
-                          lk_arena *arena, lk_plan_count *out, lk_error *err);
+lk_status lk_answer_count(const lk_plan_request *request, const lk_asked *asked,
+                          const lk_space *space, const lk_hunt *hunt, lk_arena *arena,
+                          lk_plan_count *out, lk_error *err);
 /* layout_plan.c: where texts of a plan live. */
 lk_arena *lk_plan_arena(const lk_plan *plan);
 void lk_answer_pareto(lk_plan_count *counts, int count);

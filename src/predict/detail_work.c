@@ -1,5 +1,5 @@
-/* detail_work.c: the kernels and messages of a step, added up by name and size, and the model's curves of the collectives
- * that the job uses. */
+/* detail_work.c: the kernels and messages of a step, added up by name and size, and the model's
+ * curves of the collectives that the job uses. */
 #include "predict/predict_internal.h"
 
 #include <math.h>
@@ -9,7 +9,13 @@
 #include "step/step.h"
 #include "base/units.h"
 
-enum { MOST_KERNELS = 48, MOST_MESSAGES = 64, MOST_CURVES = 12, LEAST_SIZE = 10 /* 2^ */, MOST_SIZE = 33 };
+enum {
+	MOST_KERNELS = 48,
+	MOST_MESSAGES = 64,
+	MOST_CURVES = 12,
+	LEAST_SIZE = 10 /* 2^ */,
+	MOST_SIZE = 33
+};
 
 /* An operation of the graph and how often a rank runs it in a step, mean over the stages. */
 struct work {
@@ -40,7 +46,8 @@ static double *block_counts(lk_arena *arena, const lk_graph *graph) {
 	for (size_t s = 0; counts && s < graph->programs.count; s++) {
 		const lk_program *program = &graph->programs.at[s];
 		for (size_t c = 0; c < program->calls.count; c++)
-			counts[program->calls.at[c].block] += (double)program->calls.at[c].repeat / (double)graph->programs.count;
+			counts[program->calls.at[c].block] +=
+				(double)program->calls.at[c].repeat / (double)graph->programs.count;
 	}
 	return counts;
 }
@@ -53,15 +60,25 @@ static struct work *collect(lk_arena *arena, const lk_step *step, size_t *count)
 	size_t used = 0, merged = 0;
 	if (!times || !list) return NULL;
 	for (size_t b = 0; b < graph->blocks.count; b++)
-		for (uint32_t op = graph->blocks.at[b].begin; op < graph->blocks.at[b].end && times[b] > 0; op++) {
+		for (uint32_t op = graph->blocks.at[b].begin; op < graph->blocks.at[b].end && times[b] > 0;
+		     op++) {
 			const lk_ops *ops = &graph->ops;
-			if (ops->kind[op] == LK_OP_WAIT || ops->kind[op] == LK_OP_HOST || op >= step->costs.ops) continue;
-			list[used++] = (struct work){op, ops->name[op], ops->kind[op], ops->group[op], times[b], ops->bytes[op], ops->flops[op],
-			                      (double)lk_costs_get(&step->costs, 0, op)->duration_ps / LK_PS_PER_S};
+			if (ops->kind[op] == LK_OP_WAIT || ops->kind[op] == LK_OP_HOST || op >= step->costs.ops)
+				continue;
+			list[used++] =
+				(struct work){op,
+			                  ops->name[op],
+			                  ops->kind[op],
+			                  ops->group[op],
+			                  times[b],
+			                  ops->bytes[op],
+			                  ops->flops[op],
+			                  (double)lk_costs_get(&step->costs, 0, op)->duration_ps / LK_PS_PER_S};
 		}
 	qsort(list, used, sizeof *list, by_likeness);
 	for (size_t i = 0; i < used; i++) {
-		if (merged && by_likeness(&list[merged - 1], &list[i]) == 0) list[merged - 1].count += list[i].count;
+		if (merged && by_likeness(&list[merged - 1], &list[i]) == 0)
+			list[merged - 1].count += list[i].count;
 		else list[merged++] = list[i];
 	}
 	qsort(list, merged, sizeof *list, by_time);
@@ -71,7 +88,9 @@ static struct work *collect(lk_arena *arena, const lk_step *step, size_t *count)
 
 static lk_coll_kind collective_of(unsigned kind) {
 	int found = 0;
-	while (found < LK_COLLS && strcmp(lk_coll_name((lk_coll_kind)found), lk_op_kind_name((lk_op_kind)kind)) != 0) found++;
+	while (found < LK_COLLS &&
+	       strcmp(lk_coll_name((lk_coll_kind)found), lk_op_kind_name((lk_op_kind)kind)) != 0)
+		found++;
 	return found < LK_COLLS ? (lk_coll_kind)found : LK_COLL_SENDRECV;
 }
 
@@ -81,10 +100,12 @@ static uint32_t group_ranks(const lk_graph *graph, unsigned kind, unsigned group
 }
 
 static double busbw(unsigned kind, uint32_t ranks, double bytes, double seconds) {
-	return seconds > 0 ? bytes / seconds * lk_coll_busbw_factor(collective_of(kind), (int)ranks) : 0;
+	return seconds > 0 ? bytes / seconds * lk_coll_busbw_factor(collective_of(kind), (int)ranks)
+	                   : 0;
 }
 
-lk_status lk_detail_work(lk_arena *arena, const lk_step *step, lk_prediction_detail *out, lk_error *err) {
+lk_status lk_detail_work(lk_arena *arena, const lk_step *step, lk_prediction_detail *out,
+                         lk_error *err) {
 	const lk_graph *graph = step->graph;
 	size_t count = 0;
 	struct work *list = collect(arena, step, &count);
@@ -99,13 +120,20 @@ lk_status lk_detail_work(lk_arena *arena, const lk_step *step, lk_prediction_det
 		if (work->seconds <= 0 || work->kind == LK_OP_RECV) continue; /* a receive is its send */
 		if (!lk_op_is_comm(work->kind)) {
 			if (out->kernel_count < MOST_KERNELS)
-				kernels[out->kernel_count++] =
-					(lk_detail_kernel){name, kind, work->count, work->count * work->seconds, work->flops, work->bytes, work->seconds};
+				kernels[out->kernel_count++] = (lk_detail_kernel){
+					name,        kind,        work->count,  work->count * work->seconds,
+					work->flops, work->bytes, work->seconds};
 		} else if (out->message_count < MOST_MESSAGES && work->group != LK_GROUP_TEAM) {
 			uint32_t ranks = group_ranks(graph, work->kind, work->group);
 			messages[out->message_count++] =
-				(lk_detail_message){name, kind, work->kind == LK_OP_SEND ? "pp" : lk_group_label(work->group), (int)ranks, work->bytes,
-			                        work->seconds, busbw(work->kind, ranks, work->bytes, work->seconds), work->count};
+				(lk_detail_message){name,
+			                        kind,
+			                        work->kind == LK_OP_SEND ? "pp" : lk_group_label(work->group),
+			                        (int)ranks,
+			                        work->bytes,
+			                        work->seconds,
+			                        busbw(work->kind, ranks, work->bytes, work->seconds),
+			                        work->count};
 		}
 	}
 	out->kernels = kernels, out->messages = messages;
@@ -123,7 +151,9 @@ static int pairs_of(const lk_graph *graph, struct pair *out) {
 	int count = 0;
 	for (uint32_t op = 0; op < graph->ops.count && count < MOST_CURVES; op++) {
 		unsigned kind = graph->ops.kind[op], group = graph->ops.group[op];
-		if (!lk_op_is_collective(kind) || group == LK_GROUP_TEAM || group_ranks(graph, kind, group) < 2) continue;
+		if (!lk_op_is_collective(kind) || group == LK_GROUP_TEAM ||
+		    group_ranks(graph, kind, group) < 2)
+			continue;
 		int known = 0;
 		while (known < count && (out[known].kind != kind || out[known].group != group)) known++;
 		if (known == count) out[count++] = (struct pair){(uint8_t)kind, (uint8_t)group};
@@ -132,7 +162,8 @@ static int pairs_of(const lk_graph *graph, struct pair *out) {
 }
 
 /* A graph of nothing but these collectives in all sizes, among the ranks of `like`. */
-static lk_status curve_graph(const lk_graph *like, const struct pair *pairs, int count, lk_graph **out, lk_error *err) {
+static lk_status curve_graph(const lk_graph *like, const struct pair *pairs, int count,
+                             lk_graph **out, lk_error *err) {
 	uint32_t block;
 	lk_graph *graph = *out = lk_graph_new();
 	if (!graph) return lk_oom(err);
@@ -141,14 +172,21 @@ static lk_status curve_graph(const lk_graph *like, const struct pair *pairs, int
 	lk_graph_begin_block(graph, "curves");
 	for (int i = 0; i < count; i++)
 		for (int size = LEAST_SIZE; size <= MOST_SIZE; size++)
-			lk_graph_add(graph, &(lk_op){.kind = pairs[i].kind, .group = pairs[i].group, .stream = LK_STREAM_DP,
-			                             .name = "curve", .dtype = LK_BF16, .bytes = ldexp(1, size)});
+			lk_graph_add(graph, &(lk_op){.kind = pairs[i].kind,
+			                             .group = pairs[i].group,
+			                             .stream = LK_STREAM_DP,
+			                             .name = "curve",
+			                             .dtype = LK_BF16,
+			                             .bytes = ldexp(1, size)});
 	return lk_graph_end_block(graph, &block, err);
 }
 
-static lk_status read_curves(lk_arena *arena, const lk_costs *costs, const lk_graph *graph, const struct pair *pairs, int count,
-                             lk_prediction_detail *out, lk_error *err) {
-	enum { SIZES = MOST_SIZE - LEAST_SIZE + 1 };
+static lk_status read_curves(lk_arena *arena, const lk_costs *costs, const lk_graph *graph,
+                             const struct pair *pairs, int count, lk_prediction_detail *out,
+                             lk_error *err) {
+	enum {
+		SIZES = MOST_SIZE - LEAST_SIZE + 1
+	};
 	lk_detail_curve *curves = LK_ARRAY(arena, lk_detail_curve, count);
 	double *bytes = LK_ARRAY(arena, double, SIZES);
 	if (!curves || !bytes) return lk_oom(err);
@@ -158,17 +196,23 @@ static lk_status read_curves(lk_arena *arena, const lk_costs *costs, const lk_gr
 		if (!rates) return lk_oom(err);
 		uint32_t ranks = group_ranks(graph, pairs[i].kind, pairs[i].group);
 		for (int k = 0; k < SIZES; k++)
-			rates[k] = busbw(pairs[i].kind, ranks, bytes[k],
-			                 (double)lk_costs_get(costs, 0, (uint32_t)(i * SIZES + k))->duration_ps / LK_PS_PER_S);
-		curves[i] = (lk_detail_curve){lk_op_kind_name((lk_op_kind)pairs[i].kind), lk_group_label(pairs[i].group), (int)ranks,
-		                              SIZES, bytes, rates};
+			rates[k] =
+				busbw(pairs[i].kind, ranks, bytes[k],
+			          (double)lk_costs_get(costs, 0, (uint32_t)(i * SIZES + k))->duration_ps /
+			              LK_PS_PER_S);
+		curves[i] = (lk_detail_curve){lk_op_kind_name((lk_op_kind)pairs[i].kind),
+		                              lk_group_label(pairs[i].group),
+		                              (int)ranks,
+		                              SIZES,
+		                              bytes,
+		                              rates};
 	}
 	out->curves = curves, out->curve_count = count;
 	return LK_OK;
 }
 
-lk_status lk_detail_curves(lk_arena *arena, const lk_asked *asked, const lk_step *step, lk_prediction_detail *out,
-                           lk_error *err) {
+lk_status lk_detail_curves(lk_arena *arena, const lk_asked *asked, const lk_step *step,
+                           lk_prediction_detail *out, lk_error *err) {
 	struct pair pairs[MOST_CURVES];
 	int count = pairs_of(step->graph, pairs);
 	if (!count) return LK_OK;
@@ -178,7 +222,8 @@ lk_status lk_detail_curves(lk_arena *arena, const lk_asked *asked, const lk_step
 	lk_profile_constants(&asked->job, &constants);
 	lk_cost_options costing = {.constants = &constants};
 	lk_status status = curve_graph(step->graph, pairs, count, &graph, err);
-	if (status == LK_OK) status = lk_costs_build(arena, graph, &asked->cluster, &costing, &costs, err);
+	if (status == LK_OK)
+		status = lk_costs_build(arena, graph, &asked->cluster, &costing, &costs, err);
 	if (status == LK_OK) status = read_curves(arena, &costs, graph, pairs, count, out, err);
 	lk_graph_free(graph);
 	return status;

@@ -1,6 +1,6 @@
-/* fixes.c: a list of changes to a job, smallest first in each kind. Each is completed, built and walked; of each kind
- * the first that fits is kept. Where single changes hardly help, they are tried again on top of full recomputation, of
- * full sharding, and of a longer pipeline. */
+/* fixes.c: a list of changes to a job, smallest first in each kind. Each is completed, built and
+ * walked; of each kind the first that fits is kept. Where single changes hardly help, they are
+ * tried again on top of full recomputation, of full sharding, and of a longer pipeline. */
 #include "predict/predict_internal.h"
 
 #include <stdlib.h>
@@ -8,21 +8,21 @@
 
 #include "step/step.h"
 
-/* A change: applies step `i` (0, 1, ...) of its kind to the job as asked; false when there are no more. */
+/* A change: applies step `i` (0, 1, ...) of its kind to the job as asked; false when there are no
+ * more. */
 typedef bool (*lk_change)(lk_job *job, int i, char *text, size_t size);
 
 static bool more_recompute(lk_job *job, int i, char *text, size_t size) {
 	if (job->recompute == LK_RECOMPUTE_FULL && job->recompute_layers == 0) return false;
-	int layers = (job->model.layers + job->model.decoder_layers) / (job->pp * (job->vp > 0 ? job->vp : 1));
+	int layers =
+		(job->model.layers + job->model.decoder_layers) / (job->pp * (job->vp > 0 ? job->vp : 1));
 	int step = layers >= 8 ? layers / 4 : 1, count = (i + 1) * step;
 	if (i > 4 || (i > 0 && count - step >= layers)) return false;
 	job->recompute = LK_RECOMPUTE_FULL;
 	job->recompute_said = true;
 	job->recompute_layers = count >= layers ? 0 : count;
-	if (job->recompute_layers)
-		snprintf(text, size, "--recompute full/%d", count);
-	else
-		snprintf(text, size, "--recompute full");
+	if (job->recompute_layers) snprintf(text, size, "--recompute full/%d", count);
+	else snprintf(text, size, "--recompute full");
 	return true;
 }
 
@@ -47,7 +47,8 @@ static bool longer_pipeline(lk_job *job, int i, char *text, size_t size) {
 	int pp = job->pp << (i + 1);
 	if (i > 6 || pp > 1024) return false;
 	job->pp = pp;
-	if (job->schedule == LK_SCHED_INTERLEAVED || job->vp > 1) job->vp = 0, job->schedule_said = false;
+	if (job->schedule == LK_SCHED_INTERLEAVED || job->vp > 1)
+		job->vp = 0, job->schedule_said = false;
 	snprintf(text, size, "--pp %d", pp);
 	return true;
 }
@@ -101,7 +102,9 @@ static const lk_change changes[] = {
 	fused_loss,      more_recompute, smaller_microbatch, more_sharding, wider_tp,
 	longer_pipeline, longer_context, more_experts,       offload,       more_gpus,
 };
-enum { CHANGES = sizeof changes / sizeof *changes };
+enum {
+	CHANGES = sizeof changes / sizeof *changes
+};
 
 /* A job as it was said: what completing derived is open again. */
 static lk_job reopened(const lk_job *job) {
@@ -123,12 +126,14 @@ static bool grow_cluster(lk_arena *arena, const lk_job *job, lk_asked *asked) {
 	if (asked->cluster.groups != 1) return false;
 	const lk_node *node = &asked->cluster.node[0];
 	double per_gpu = node->gpus > 0 ? node->nics * node->nic_rate / node->gpus : 0;
-	return lk_cluster_simple(arena, node->device, job->gpus, node->gpus, per_gpu, &asked->cluster, NULL) == LK_OK;
+	return lk_cluster_simple(arena, node->device, job->gpus, node->gpus, per_gpu, &asked->cluster,
+	                         NULL) == LK_OK;
 }
 
-/* The first step of a kind of change that fits, on top of a change that was made already (NULL: none). */
-static bool try_change(lk_arena *arena, const lk_asked *asked, const lk_job *first, const char *made, lk_change change,
-					   double step_time, lk_fix *fix) {
+/* The first step of a kind of change that fits, on top of a change that was made already (NULL:
+ * none). */
+static bool try_change(lk_arena *arena, const lk_asked *asked, const lk_job *first,
+                       const char *made, lk_change change, double step_time, lk_fix *fix) {
 	for (int i = 0; i < 8; i++) {
 		lk_asked changed = *asked;
 		char text[sizeof fix->change];
@@ -138,7 +143,8 @@ static bool try_change(lk_arena *arena, const lk_asked *asked, const lk_job *fir
 		if (!grow_cluster(arena, &changed.job, &changed)) continue;
 		if (lk_job_complete(&changed.job, &changed.cluster, NULL) != LK_OK) continue;
 		lk_step step;
-		bool fits = ask(&changed, &changed.job, true, &step) && step.memory[step.fullest].total <= step.usable;
+		bool fits = ask(&changed, &changed.job, true, &step) &&
+		            step.memory[step.fullest].total <= step.usable;
 		lk_step_free(&step);
 		if (!fits) continue;
 		bool timed = ask(&changed, &changed.job, false, &step);
@@ -158,19 +164,23 @@ static int by_time(const void *a, const void *b) {
 	return (x->step_time_s > y->step_time_s) - (x->step_time_s < y->step_time_s);
 }
 
-enum { ENOUGH = 3, PIPELINES = 4 };
+enum {
+	ENOUGH = 3,
+	PIPELINES = 4
+};
 
 /* Tries every kind of change but `made_by` on top of what that made. */
-static void try_all(lk_arena *arena, const lk_asked *asked, const lk_job *first, const char *made, lk_change made_by,
-					lk_prediction *out, lk_fix *fixes, int most) {
+static void try_all(lk_arena *arena, const lk_asked *asked, const lk_job *first, const char *made,
+                    lk_change made_by, lk_prediction *out, lk_fix *fixes, int most) {
 	for (int i = 0; i < CHANGES && out->fix_count < most; i++)
-		if (changes[i] != made_by &&
-			try_change(arena, asked, first, made, changes[i], out->step_time_s, &fixes[out->fix_count]))
+		if (changes[i] != made_by && try_change(arena, asked, first, made, changes[i],
+		                                        out->step_time_s, &fixes[out->fix_count]))
 			out->fix_count++;
 }
 
 /* The step of a kind that changes most and can run. */
-static bool apply_fully(const lk_asked *asked, lk_change change, lk_job *job, char *made, size_t size) {
+static bool apply_fully(const lk_asked *asked, lk_change change, lk_job *job, char *made,
+                        size_t size) {
 	bool found = false;
 	char text[64];
 	for (int i = 0; i < PIPELINES; i++) {
@@ -187,7 +197,10 @@ static bool apply_fully(const lk_asked *asked, lk_change change, lk_job *job, ch
 
 lk_status lk_find_fixes(lk_arena *arena, const lk_asked *asked, lk_prediction *out, lk_error *err) {
 	static const lk_change bases[] = {more_recompute, more_sharding, longer_pipeline, wider_tp};
-	enum { BASES = sizeof bases / sizeof *bases, MOST = CHANGES * (BASES + 1) };
+	enum {
+		BASES = sizeof bases / sizeof *bases,
+		MOST = CHANGES * (BASES + 1)
+	};
 	lk_fix *fixes = LK_ARRAY(arena, lk_fix, MOST);
 	if (!fixes) return lk_oom(err);
 	try_all(arena, asked, NULL, "", NULL, out, fixes, MOST);

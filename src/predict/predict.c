@@ -1,4 +1,5 @@
-/* predict.c: a request answered: verdict, speed, where the time goes, memory, and the changes that would make it fit.
+/* predict.c: a request answered: verdict, speed, where the time goes, memory, and the changes that
+ * would make it fit.
  */
 #include "lockstep/predict.h"
 
@@ -17,7 +18,8 @@
 
 /* ---- options of the simulation ---- */
 
-lk_status lk_read_stragglers(lk_arena *arena, const char *text, lk_step_options *out, lk_error *err) {
+lk_status lk_read_stragglers(lk_arena *arena, const char *text, lk_step_options *out,
+                             lk_error *err) {
 	if (!text) return LK_OK;
 	size_t count = 1;
 	for (const char *c = text; *c; c++) count += *c == ',';
@@ -33,14 +35,16 @@ lk_status lk_read_stragglers(lk_arena *arena, const char *text, lk_step_options 
 		}
 		*colon = '\0';
 		LK_TRY(lk_parse_int(item, 0, UINT32_MAX - 1, &rank, "--straggler", err));
-		LK_TRY(lk_parse_real(colon + 1, 0.01, 1000, &list[out->straggler_count].factor, "--straggler", err));
+		LK_TRY(lk_parse_real(colon + 1, 0.01, 1000, &list[out->straggler_count].factor,
+		                     "--straggler", err));
 		list[out->straggler_count++].rank = (uint32_t)rank;
 	}
 	out->stragglers = list;
 	return LK_OK;
 }
 
-lk_status lk_read_ranks(lk_arena *arena, const char *text, const char *where, lk_step_options *out, lk_error *err) {
+lk_status lk_read_ranks(lk_arena *arena, const char *text, const char *where, lk_step_options *out,
+                        lk_error *err) {
 	if (!text) return LK_OK;
 	size_t count = 1;
 	for (const char *c = text; *c; c++) count += *c == ',';
@@ -56,13 +60,16 @@ lk_status lk_read_ranks(lk_arena *arena, const char *text, const char *where, lk
 	return LK_OK;
 }
 
-static lk_status read_simulation(lk_arena *arena, const lk_predict_request *request, uint32_t world, lk_step_options *out,
-								 lk_error *err) {
-	*out = (lk_step_options){
-		.exact = request->exact, .no_contention = request->no_contention, .jitter = request->jitter, .seed = (uint64_t)request->seed};
+static lk_status read_simulation(lk_arena *arena, const lk_predict_request *request, uint32_t world,
+                                 lk_step_options *out, lk_error *err) {
+	*out = (lk_step_options){.exact = request->exact,
+	                         .no_contention = request->no_contention,
+	                         .jitter = request->jitter,
+	                         .seed = (uint64_t)request->seed};
 	if (request->ranks && !lk_same_name(request->ranks, "all")) {
 		lk_fail(err, LK_ERR_INPUT, "--ranks", "'%s' is not understood", request->ranks);
-		return lk_hint(err, "the only value is all; without it, one rank of each class is simulated");
+		return lk_hint(err,
+		               "the only value is all; without it, one rank of each class is simulated");
 	}
 	out->all_ranks = request->ranks != NULL;
 	if (request->seed != floor(request->seed)) {
@@ -73,7 +80,7 @@ static lk_status read_simulation(lk_arena *arena, const lk_predict_request *requ
 	for (uint32_t i = 0; i < out->straggler_count; i++)
 		if (out->stragglers[i].rank >= world)
 			return lk_fail(err, LK_ERR_INPUT, "--straggler", "there is no rank %u; the last is %u",
-						   out->stragglers[i].rank, world - 1);
+			               out->stragglers[i].rank, world - 1);
 	return lk_read_ranks(arena, request->trace_ranks, "--trace-ranks", out, err);
 }
 
@@ -89,15 +96,18 @@ const lk_step *lk_prediction_step(const lk_prediction *prediction) {
 	return &((const struct lk_answer *)prediction->memory_owner)->step;
 }
 
-/* Dense peak of a GPU, the mean of those that the job's ranks run on; `mixed`: they are not all of one kind. */
+/* Dense peak of a GPU, the mean of those that the job's ranks run on; `mixed`: they are not all of
+ * one kind. */
 static double mean_peak(const lk_job *job, const lk_cluster *cluster, bool *mixed) {
 	double sum = 0;
 	int64_t left = job->gpus;
 	*mixed = false;
 	for (int i = 0; i < cluster->groups && left > 0; i++) {
 		const lk_device *device = cluster->node[i].device;
-		int64_t held = (int64_t)cluster->nodes[i] * cluster->node[i].gpus, used = held < left ? held : left;
-		double peak = device->peak_flops[job->dtype] > 0 ? device->peak_flops[job->dtype] : device->vector_flops;
+		int64_t held = (int64_t)cluster->nodes[i] * cluster->node[i].gpus,
+				used = held < left ? held : left;
+		double peak = device->peak_flops[job->dtype] > 0 ? device->peak_flops[job->dtype]
+		                                                 : device->vector_flops;
 		sum += peak * (double)used;
 		left -= used;
 		*mixed |= device != cluster->node[0].device;
@@ -105,12 +115,13 @@ static double mean_peak(const lk_job *job, const lk_cluster *cluster, bool *mixe
 	return sum / job->gpus;
 }
 
-static void fill_speed(lk_prediction *prediction, const lk_job *job, const lk_cluster *cluster, const lk_step *step,
-					   lk_arena *arena) {
+static void fill_speed(lk_prediction *prediction, const lk_job *job, const lk_cluster *cluster,
+                       const lk_step *step, lk_arena *arena) {
 	const lk_graph *graph = step->graph;
 	double seconds = step->step_s, gpus = job->gpus;
 	prediction->step_time_s = seconds;
-	lk_range_of(arena, job, cluster->node[0].device, seconds, &prediction->step_time_low_s, &prediction->step_time_high_s, &prediction->basis);
+	lk_range_of(arena, job, cluster->node[0].device, seconds, &prediction->step_time_low_s,
+	            &prediction->step_time_high_s, &prediction->basis);
 	prediction->samples_per_s = graph->samples / seconds;
 	prediction->tokens_per_s_per_gpu = job->model.vocab > 0 ? graph->tokens / seconds / gpus : 0;
 	prediction->model_flops_per_s_per_gpu = graph->model_flops / seconds / gpus;
@@ -120,26 +131,32 @@ static void fill_speed(lk_prediction *prediction, const lk_job *job, const lk_cl
 		prediction->mfu = prediction->model_flops_per_s_per_gpu / prediction->peak_flops;
 		prediction->hfu = step->executed_flops / seconds / gpus / prediction->peak_flops;
 	}
-	prediction->peak_label = lk_arena_printf(arena, "%.1f TFLOP/s dense %s, %s", prediction->peak_flops / 1e12, lk_dtype_name(job->dtype),
-									mixed ? "mean of the GPUs" : cluster->node[0].device->label);
+	prediction->peak_label = lk_arena_printf(
+		arena, "%.1f TFLOP/s dense %s, %s", prediction->peak_flops / 1e12,
+		lk_dtype_name(job->dtype), mixed ? "mean of the GPUs" : cluster->node[0].device->label);
 }
 
 double lk_goodput(double mtbf_hours, double checkpoint_minutes) {
-	double interval = checkpoint_minutes > 0 ? checkpoint_minutes * 60 : sqrt(2 * 60 * mtbf_hours * 3600);
+	double interval =
+		checkpoint_minutes > 0 ? checkpoint_minutes * 60 : sqrt(2 * 60 * mtbf_hours * 3600);
 	double lost = 60 / interval + (interval / 2 + 600) / (mtbf_hours * 3600);
 	return lost < 1 ? 1 - lost : 0;
 }
 
-static void fill_training(lk_prediction *prediction, const lk_predict_request *request, const lk_step *step, const lk_job *job) {
-	prediction->goodput = request->mtbf_hours > 0 ? lk_goodput(request->mtbf_hours, request->checkpoint_minutes) : 0;
+static void fill_training(lk_prediction *prediction, const lk_predict_request *request,
+                          const lk_step *step, const lk_job *job) {
+	prediction->goodput =
+		request->mtbf_hours > 0 ? lk_goodput(request->mtbf_hours, request->checkpoint_minutes) : 0;
 	double per_step = job->model.vocab > 0 ? step->graph->tokens : step->graph->samples;
 	if (request->tokens <= 0 || per_step <= 0) return;
-	double seconds = request->tokens / per_step * step->step_s / (request->mtbf_hours > 0 && prediction->goodput > 0 ? prediction->goodput : 1);
+	double seconds = request->tokens / per_step * step->step_s /
+	                 (request->mtbf_hours > 0 && prediction->goodput > 0 ? prediction->goodput : 1);
 	prediction->days = seconds / 86400;
 	prediction->gpu_hours = seconds / 3600 * job->gpus;
 }
 
-static lk_status fill_breakdown(lk_prediction *prediction, const lk_step *step, lk_arena *arena, lk_error *err) {
+static lk_status fill_breakdown(lk_prediction *prediction, const lk_step *step, lk_arena *arena,
+                                lk_error *err) {
 	lk_time_part *parts = LK_ARRAY(arena, lk_time_part, LK_PART_COUNT);
 	if (!parts) return lk_oom(err);
 	for (int i = 0; i < LK_PART_COUNT; i++) {
@@ -179,12 +196,13 @@ static void fill_stage(lk_stage_memory *out, const lk_step *step, int stage) {
 	const char *block = lk_intern_text(graph->names, graph->blocks.at[call->block].name);
 	const char *op = lk_intern_text(graph->names, graph->ops.name[use->walk.op]);
 	if (call->microbatch >= 0)
-		snprintf(out->moment, sizeof out->moment, "%s, %s, micro-batch %d", op, block, call->microbatch);
-	else
-		snprintf(out->moment, sizeof out->moment, "%s, %s", op, block);
+		snprintf(out->moment, sizeof out->moment, "%s, %s, micro-batch %d", op, block,
+		         call->microbatch);
+	else snprintf(out->moment, sizeof out->moment, "%s, %s", op, block);
 }
 
-static lk_status fill_memory(lk_prediction *prediction, const lk_step *step, int stages, lk_arena *arena, lk_error *err) {
+static lk_status fill_memory(lk_prediction *prediction, const lk_step *step, int stages,
+                             lk_arena *arena, lk_error *err) {
 	lk_stage_memory *rows = LK_ARRAY(arena, lk_stage_memory, stages);
 	if (!rows) return lk_oom(err);
 	for (int s = 0; s < stages; s++) fill_stage(&rows[s], step, s);
@@ -199,9 +217,11 @@ static lk_status fill_memory(lk_prediction *prediction, const lk_step *step, int
 
 static void fill_layout(lk_prediction *prediction, const lk_job *job) {
 	static const char *const recompute[] = {"none", "selective", "full"};
-	prediction->gpus = job->gpus, prediction->tp = job->tp, prediction->pp = job->pp, prediction->vp = job->vp, prediction->cp = job->cp, prediction->ep = job->ep,
+	prediction->gpus = job->gpus, prediction->tp = job->tp, prediction->pp = job->pp,
+	prediction->vp = job->vp, prediction->cp = job->cp, prediction->ep = job->ep,
 	prediction->dp = job->dp;
-	prediction->mbs = job->mbs, prediction->gbs = job->gbs, prediction->seq = job->seq, prediction->microbatches = job->microbatches;
+	prediction->mbs = job->mbs, prediction->gbs = job->gbs, prediction->seq = job->seq,
+	prediction->microbatches = job->microbatches;
 	prediction->recompute = recompute[job->recompute];
 	prediction->dtype = lk_dtype_name(job->dtype);
 	prediction->schedule = lk_schedule_get(job->schedule)->name;
@@ -217,12 +237,17 @@ static void fill_simulation(lk_prediction *prediction, const lk_job *job, const 
 
 /* ---- the whole ---- */
 
-static lk_status answer_dlrm(const lk_predict_request *request, struct lk_answer *answer, lk_error *err) {
+static lk_status answer_dlrm(const lk_predict_request *request, struct lk_answer *answer,
+                             lk_error *err) {
 	lk_step_options options;
-	LK_TRY(read_simulation(&answer->arena, request, request->gpus > 0 ? (uint32_t)request->gpus : UINT32_MAX, &options, err));
+	LK_TRY(read_simulation(&answer->arena, request,
+	                       request->gpus > 0 ? (uint32_t)request->gpus : UINT32_MAX, &options,
+	                       err));
 	LK_TRY(lk_predict_dlrm(&answer->arena, request, &options, &answer->step, &answer->p, err));
 	if (request->detail || request->html)
-		LK_TRY(lk_detail_of(&answer->arena, NULL, &answer->step, answer->p.step_time_s / answer->step.step_s, true, &answer->p.detail, err));
+		LK_TRY(lk_detail_of(&answer->arena, NULL, &answer->step,
+		                    answer->p.step_time_s / answer->step.step_s, true, &answer->p.detail,
+		                    err));
 	if (!request->trace && !request->graph && !request->chakra) lk_step_free(&answer->step);
 	return LK_OK;
 }
@@ -243,9 +268,14 @@ static lk_status answer(const lk_predict_request *request, struct lk_answer *a, 
 	fill_layout(prediction, &asked.job);
 	fill_simulation(prediction, &asked.job, step);
 	LK_TRY(lk_note_job(&a->arena, request, &asked, prediction, err));
-	if (request->detail || request->html) LK_TRY(lk_detail_of(&a->arena, &asked, step, 1, request->no_sensitivity, &prediction->detail, err));
-	if (!request->trace && !request->graph && !request->chakra) lk_step_free(step); /* a sweep keeps thousands of predictions */
-	return !prediction->fits && !request->no_fixes ? lk_find_fixes(&a->arena, &asked, prediction, err) : LK_OK;
+	if (request->detail || request->html)
+		LK_TRY(lk_detail_of(&a->arena, &asked, step, 1, request->no_sensitivity,
+		                    &prediction->detail, err));
+	if (!request->trace && !request->graph && !request->chakra)
+		lk_step_free(step); /* a sweep keeps thousands of predictions */
+	return !prediction->fits && !request->no_fixes
+	           ? lk_find_fixes(&a->arena, &asked, prediction, err)
+	           : LK_OK;
 }
 
 static void answer_free(struct lk_answer *answer) {
@@ -260,7 +290,8 @@ lk_status lk_predict(const lk_predict_request *request, lk_prediction **out, lk_
 	struct lk_answer *a = calloc(1, sizeof *a);
 	if (!a) return lk_oom(err);
 	lk_status status = answer(request, a, err);
-	if (status == LK_OK) status = lk_inputs_find(&a->arena, &lk_predict_verb, request, NULL, 0, &a->p.inputs, err);
+	if (status == LK_OK)
+		status = lk_inputs_find(&a->arena, &lk_predict_verb, request, NULL, 0, &a->p.inputs, err);
 	if (status != LK_OK) {
 		answer_free(a);
 		return status;

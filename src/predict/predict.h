@@ -9,14 +9,18 @@
 /* Owned by the prediction. */
 const lk_step *lk_prediction_step(const lk_prediction *prediction);
 
-/* Share of time that does useful work when the job fails every `mtbf_hours` and loses half a checkpoint interval each time;
- * writing a checkpoint is taken as one minute, restarting as ten (Young 1974, first order). 0: none is left. Checkpoints are
- * `checkpoint_minutes` apart; 0: as far as is best. */
+/* Share of time that does useful work when the job fails every `mtbf_hours` and loses half a
+ * checkpoint interval each time; writing a checkpoint is taken as one minute, restarting as ten
+ * (Young 1974, first order). 0: none is left. Checkpoints are `checkpoint_minutes` apart; 0: as far
+ * as is best. */
 double lk_goodput(double mtbf_hours, double checkpoint_minutes);
 
-/* Options of the simulation from their texts, NULL nothing: "RANK:FACTOR[,...]"; "0,8", with the option's name for errors. */
-lk_status lk_read_stragglers(lk_arena *arena, const char *text, lk_step_options *out, lk_error *err);
-lk_status lk_read_ranks(lk_arena *arena, const char *text, const char *where, lk_step_options *out, lk_error *err);
+/* Options of the simulation from their texts, NULL nothing: "RANK:FACTOR[,...]"; "0,8", with the
+ * option's name for errors. */
+lk_status lk_read_stragglers(lk_arena *arena, const char *text, lk_step_options *out,
+                             lk_error *err);
+lk_status lk_read_ranks(lk_arena *arena, const char *text, const char *where, lk_step_options *out,
+                        lk_error *err);
 
 /* An empty prediction and the arena that it owns; NULL when memory is out. */
 lk_prediction *lk_prediction_new(lk_arena **arena);

@@ -1,4 +1,5 @@
-/* predict_internal.h: a simulated step, taken apart for pictures (lockstep/detail.h). A file per part. */
+/* predict_internal.h: a simulated step, taken apart for pictures (lockstep/detail.h). A file per
+ * part. */
 #ifndef LK_PREDICT_PREDICT_INTERNAL_H
 #define LK_PREDICT_PREDICT_INTERNAL_H
 
@@ -6,29 +7,35 @@
 #include "lockstep/predict.h"
 #include "step/step.h"
 
-/* Everything that can be said of the step. `asked` NULL: no job stands behind it (recommendation models), and what needs
- * one is left out. `scale`: of all times. Memory from the arena. */
+/* Everything that can be said of the step. `asked` NULL: no job stands behind it (recommendation
+ * models), and what needs one is left out. `scale`: of all times. Memory from the arena. */
 lk_status lk_detail_of(lk_arena *arena, const lk_asked *asked, const lk_step *step, double scale,
                        bool no_sensitivity, const lk_prediction_detail **out, lk_error *err);
 
 /* The parts. */
-lk_status lk_detail_spans(lk_arena *arena, const lk_step *step, double scale, lk_prediction_detail *out, lk_error *err);
-lk_status lk_detail_work(lk_arena *arena, const lk_step *step, lk_prediction_detail *out, lk_error *err);
-lk_status lk_detail_curves(lk_arena *arena, const lk_asked *asked, const lk_step *step, lk_prediction_detail *out,
-                           lk_error *err);
-lk_status lk_detail_formulas(lk_arena *arena, const lk_job *job, const lk_step *step, lk_prediction_detail *out, lk_error *err);
+lk_status lk_detail_spans(lk_arena *arena, const lk_step *step, double scale,
+                          lk_prediction_detail *out, lk_error *err);
+lk_status lk_detail_work(lk_arena *arena, const lk_step *step, lk_prediction_detail *out,
+                         lk_error *err);
+lk_status lk_detail_curves(lk_arena *arena, const lk_asked *asked, const lk_step *step,
+                           lk_prediction_detail *out, lk_error *err);
+lk_status lk_detail_formulas(lk_arena *arena, const lk_job *job, const lk_step *step,
+                             lk_prediction_detail *out, lk_error *err);
 
 /* ---- fixes: when a job does not fit: the smallest changes that would, found by asking. */
 
-/* Tries one change at a time, keeps those that fit, and asks for their step time. Cheapest in time first. */
+/* Tries one change at a time, keeps those that fit, and asks for their step time. Cheapest in time
+ * first. */
 lk_status lk_find_fixes(lk_arena *arena, const lk_asked *asked, lk_prediction *out, lk_error *err);
 
 /* ---- predict_dlrm: predictions of recommendation models. */
 
-/* Whether the request's model is one: a preset of data/recommenders, or a config whose model_type is dlrm. */
+/* Whether the request's model is one: a preset of data/recommenders, or a config whose model_type
+ * is dlrm. */
 bool lk_predict_is_dlrm(const lk_predict_request *request);
 /* Answers; texts are owned by the arena. */
-lk_status lk_predict_dlrm(lk_arena *arena, const lk_predict_request *request, const lk_step_options *options, lk_step *step,
-                          lk_prediction *out, lk_error *err);
+lk_status lk_predict_dlrm(lk_arena *arena, const lk_predict_request *request,
+                          const lk_step_options *options, lk_step *step, lk_prediction *out,
+                          lk_error *err);
 
 #endif

@@ -23,7 +23,8 @@ static lk_status ask_one(void *context, size_t i, lk_error *err) {
 	lk_status status = lk_predict(&many->requests[i], &many->predictions[i], &many->refusals[i]);
 	if (status != LK_OK && status != LK_ERR_INPUT) return *err = many->refusals[i], status;
 	size_t done = atomic_fetch_add(&many->done, 1) + 1;
-	if (many->progress && pthread_equal(many->asker, pthread_self())) many->progress(many->context, done);
+	if (many->progress && pthread_equal(many->asker, pthread_self()))
+		many->progress(many->context, done);
 	return LK_OK;
 }
 
@@ -34,7 +35,8 @@ static lk_status use_calibration(const lk_predict_request *requests, size_t coun
 		const char *named = requests[i].calibration;
 		if (!named || (file && strcmp(named, file) == 0)) continue;
 		if (file) {
-			lk_fail(err, LK_ERR_INPUT, "--calibration", "two requests name different files, %.100s and %.100s", file, named);
+			lk_fail(err, LK_ERR_INPUT, "--calibration",
+			        "two requests name different files, %.100s and %.100s", file, named);
 			return lk_hint(err, "ask them in processes of their own");
 		}
 		file = named;
@@ -42,10 +44,16 @@ static lk_status use_calibration(const lk_predict_request *requests, size_t coun
 	return file ? lk_calibration_use(file, err) : LK_OK;
 }
 
-lk_status lk_predict_many(const lk_predict_request *requests, size_t count, int threads, lk_prediction **predictions,
-                          lk_error *refusals, void (*progress)(void *context, size_t done), void *context, lk_error *err) {
-	struct many m = {.requests = requests, .predictions = predictions, .refusals = refusals, .progress = progress,
-	          .context = context, .asker = pthread_self()};
+lk_status lk_predict_many(const lk_predict_request *requests, size_t count, int threads,
+                          lk_prediction **predictions, lk_error *refusals,
+                          void (*progress)(void *context, size_t done), void *context,
+                          lk_error *err) {
+	struct many m = {.requests = requests,
+	                 .predictions = predictions,
+	                 .refusals = refusals,
+	                 .progress = progress,
+	                 .context = context,
+	                 .asker = pthread_self()};
 	memset(predictions, 0, count * sizeof *predictions);
 	memset(refusals, 0, count * sizeof *refusals);
 	LK_TRY(use_calibration(requests, count, err));

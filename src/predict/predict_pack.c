@@ -1,5 +1,5 @@
-/* predict_pack.c: predictions as bytes and back: the struct, then what its pointers lead to, in a fixed order. Between
- * processes of one program alone: numbers stand as they lie in memory. */
+/* predict_pack.c: predictions as bytes and back: the struct, then what its pointers lead to, in a
+ * fixed order. Between processes of one program alone: numbers stand as they lie in memory. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -28,17 +28,22 @@ static void put_text(struct packer *packer, const char *text) {
 }
 
 static const size_t texts[] = {
-	offsetof(lk_prediction, basis),     offsetof(lk_prediction, peak_label), offsetof(lk_prediction, model),
-	offsetof(lk_prediction, cluster),   offsetof(lk_prediction, layout),     offsetof(lk_prediction, warning),
-	offsetof(lk_prediction, reproduce), offsetof(lk_prediction, recompute),  offsetof(lk_prediction, dtype),
-	offsetof(lk_prediction, schedule),
+	offsetof(lk_prediction, basis),     offsetof(lk_prediction, peak_label),
+	offsetof(lk_prediction, model),     offsetof(lk_prediction, cluster),
+	offsetof(lk_prediction, layout),    offsetof(lk_prediction, warning),
+	offsetof(lk_prediction, reproduce), offsetof(lk_prediction, recompute),
+	offsetof(lk_prediction, dtype),     offsetof(lk_prediction, schedule),
 };
-enum { TEXTS = sizeof texts / sizeof *texts };
+enum {
+	TEXTS = sizeof texts / sizeof *texts
+};
 
-lk_status lk_predict_pack(const lk_prediction *prediction, void **bytes, size_t *size, lk_error *err) {
+lk_status lk_predict_pack(const lk_prediction *prediction, void **bytes, size_t *size,
+                          lk_error *err) {
 	struct packer p = {0};
 	put(&p, prediction, sizeof *prediction);
-	for (int i = 0; i < TEXTS; i++) put_text(&p, *(const char *const *)((const char *)prediction + texts[i]));
+	for (int i = 0; i < TEXTS; i++)
+		put_text(&p, *(const char *const *)((const char *)prediction + texts[i]));
 	for (int i = 0; i < prediction->breakdown_count; i++) {
 		put(&p, &prediction->breakdown[i], sizeof prediction->breakdown[i]);
 		put_text(&p, prediction->breakdown[i].key);
@@ -75,10 +80,8 @@ static const void *take(struct unpacker *unpacker, size_t size) {
 static void *take_copy(struct unpacker *unpacker, size_t count, size_t size) {
 	const void *from = take(unpacker, count * size);
 	void *to = from ? lk_arena_array(unpacker->arena, count, size) : NULL;
-	if (!to)
-		unpacker->failed = true;
-	else if (count)
-		memcpy(to, from, count * size);
+	if (!to) unpacker->failed = true;
+	else if (count) memcpy(to, from, count * size);
 	return to;
 }
 
@@ -87,7 +90,8 @@ static const char *take_text(struct unpacker *unpacker) {
 	uint32_t length = UINT32_MAX;
 	if (at) memcpy(&length, at, sizeof length);
 	if (length == UINT32_MAX) return NULL;
-	const char *text = take(unpacker, length), *copy = text ? lk_arena_strndup(unpacker->arena, text, length) : NULL;
+	const char *text = take(unpacker, length),
+			   *copy = text ? lk_arena_strndup(unpacker->arena, text, length) : NULL;
 	unpacker->failed |= !copy;
 	return copy;
 }
@@ -122,9 +126,11 @@ lk_status lk_predict_unpack(const void *bytes, size_t size, lk_prediction **out,
 		memcpy(prediction, head, sizeof *prediction);
 		prediction->memory_owner = owner;
 		prediction->detail = NULL;
-		for (int i = 0; i < TEXTS; i++) *(const char **)((char *)prediction + texts[i]) = take_text(&u);
+		for (int i = 0; i < TEXTS; i++)
+			*(const char **)((char *)prediction + texts[i]) = take_text(&u);
 		prediction->breakdown = take_parts(&u, prediction->breakdown_count);
-		prediction->memory = take_copy(&u, (size_t)prediction->memory_count, sizeof *prediction->memory);
+		prediction->memory =
+			take_copy(&u, (size_t)prediction->memory_count, sizeof *prediction->memory);
 		prediction->fixes = take_copy(&u, (size_t)prediction->fix_count, sizeof *prediction->fixes);
 		prediction->assumptions = take_texts(&u, prediction->assumption_count);
 		prediction->ignored = take_texts(&u, prediction->ignored_count);

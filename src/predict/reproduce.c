@@ -1,38 +1,52 @@
-/* reproduce.c: a request as the command that asks it again. What was left open and decided is written out (degrees, batch,
- * format, schedule); every other option stands as it was given (command.c). */
+/* reproduce.c: a request as the command that asks it again. What was left open and decided is
+ * written out (degrees, batch, format, schedule); every other option stands as it was given
+ * (command.c). */
 #include "options/command.h"
 #include "step/step.h"
 #include "launch/launch.h"
 #include "model/layout/schedule.h"
 
-static const char *given(lk_arena *arena, const lk_predict_request *request, const char *const *but) {
-	return lk_command_options(arena, &(lk_question){.verb = &lk_predict_verb, .request = request, .but = but});
+static const char *given(lk_arena *arena, const lk_predict_request *request,
+                         const char *const *but) {
+	return lk_command_options(
+		arena, &(lk_question){.verb = &lk_predict_verb, .request = request, .but = but});
 }
 
-#define OUTPUT "resume", "trace", "trace-ranks", "graph", "chakra", "no-fixes", "output", "file", "verbose"
+#define OUTPUT \
+	"resume", "trace", "trace-ranks", "graph", "chakra", "no-fixes", "output", "file", "verbose"
 
-static const char *of_options(lk_arena *arena, const lk_predict_request *request, const lk_job *job) {
+static const char *of_options(lk_arena *arena, const lk_predict_request *request,
+                              const lk_job *job) {
 	static const char *const recompute[] = {"none", "selective", "full"};
-	static const char *const but[] = {"model", "gpu", "gpus", "cluster", "tp", "pp", "vp", "cp", "ep", "mbs", "gbs", "seq",
+	static const char *const but[] = {"model", "gpu",       "gpus", "cluster",  "tp",   "pp",
+	                                  "vp",    "cp",        "ep",   "mbs",      "gbs",  "seq",
 	                                  "dtype", "recompute", "zero", "schedule", OUTPUT, NULL};
-	const char *options = given(arena, request, but), *model = lk_shell_quote(arena, request->model);
+	const char *options = given(arena, request, but),
+			   *model = lk_shell_quote(arena, request->model);
 	const char *cluster = request->cluster ? lk_shell_quote(arena, request->cluster) : "";
 	if (!options || !model || !cluster) return NULL;
-	const char *where = request->cluster ? lk_arena_printf(arena, "--cluster %s", cluster)
-	                               : lk_arena_printf(arena, "--gpu %s --gpus %d", request->gpu ? request->gpu : "", job->gpus);
+	const char *where = request->cluster
+	                        ? lk_arena_printf(arena, "--cluster %s", cluster)
+	                        : lk_arena_printf(arena, "--gpu %s --gpus %d",
+	                                          request->gpu ? request->gpu : "", job->gpus);
 	if (!where) return NULL;
-	return lk_arena_printf(
-		arena,
-		"lockstep predict --model %s %s --tp %d --pp %d --vp %d --cp %d --ep %d --mbs %d --gbs %d --seq %d --dtype %s "
-		"--recompute %s --zero %d --schedule %s%s",
-		model, where, job->tp, job->pp, job->vp, job->cp, job->ep, job->mbs, job->gbs, job->seq, lk_dtype_name(job->dtype),
-		request->recompute ? request->recompute : recompute[job->recompute], (int)job->sharding,
-		lk_schedule_get(job->schedule)->name, options);
+	return lk_arena_printf(arena,
+	                       "lockstep predict --model %s %s --tp %d --pp %d --vp %d --cp %d --ep %d "
+	                       "--mbs %d --gbs %d --seq %d --dtype %s "
+	                       "--recompute %s --zero %d --schedule %s%s",
+	                       model, where, job->tp, job->pp, job->vp, job->cp, job->ep, job->mbs,
+	                       job->gbs, job->seq, lk_dtype_name(job->dtype),
+	                       request->recompute ? request->recompute : recompute[job->recompute],
+	                       (int)job->sharding, lk_schedule_get(job->schedule)->name, options);
 }
 
 const char *lk_reproduce(lk_arena *arena, const lk_predict_request *request, const lk_job *job) {
 	static const char *const but[] = {OUTPUT, NULL};
-	if (request->model && !request->script && request->launch_count == 0) return of_options(arena, request, job);
-	return lk_command(arena, &(lk_question){
-		.verb = &lk_predict_verb, .request = request, .but = but, .rest = request->launch, .rest_count = request->launch_count});
+	if (request->model && !request->script && request->launch_count == 0)
+		return of_options(arena, request, job);
+	return lk_command(arena, &(lk_question){.verb = &lk_predict_verb,
+	                                        .request = request,
+	                                        .but = but,
+	                                        .rest = request->launch,
+	                                        .rest_count = request->launch_count});
 }

@@ -1,4 +1,5 @@
-/* simulate.c: a step graph from its file form, priced, simulated operation by operation, and what ran as lists. */
+/* simulate.c: a step graph from its file form, priced, simulated operation by operation, and what
+ * ran as lists. */
 #include "predict/predict.h"
 
 #include <math.h>
@@ -25,7 +26,8 @@ const lk_step *lk_simulation_step(const lk_simulation *simulation) {
 /* ---- the graph ---- */
 
 static lk_status read_graph(const lk_simulate_request *request, lk_graph **out, lk_error *err) {
-	if (request->graph && request->text) return lk_fail(err, LK_ERR_INPUT, "graph", "a file and a text exclude one another");
+	if (request->graph && request->text)
+		return lk_fail(err, LK_ERR_INPUT, "graph", "a file and a text exclude one another");
 	if (request->graph) return lk_graph_read(request->graph, out, err);
 	if (!request->text) {
 		lk_fail(err, LK_ERR_INPUT, "simulate", "no graph was given");
@@ -43,7 +45,8 @@ static lk_status check_length(const lk_graph *graph, lk_error *err) {
 	const double most = 1e7;
 	double ops = lk_graph_length(graph);
 	if (ops <= most) return LK_OK;
-	lk_fail(err, LK_ERR_INPUT, "graph", "its programs run %.3g operations: at most %.0e are simulated", ops, most);
+	lk_fail(err, LK_ERR_INPUT, "graph",
+	        "its programs run %.3g operations: at most %.0e are simulated", ops, most);
 	return lk_hint(err, "give fewer repetitions");
 }
 
@@ -53,14 +56,16 @@ static lk_status read_cluster(simulated *a, const lk_simulate_request *request, 
 	const lk_ranks *ranks = &a->step.graph->ranks;
 	const lk_device *device;
 	LK_TRY(lk_request_check_stack(request->stack, err));
-	if (request->cluster && request->gpu) return lk_fail(err, LK_ERR_INPUT, "--cluster", "--cluster and --gpu exclude one another");
+	if (request->cluster && request->gpu)
+		return lk_fail(err, LK_ERR_INPUT, "--cluster", "--cluster and --gpu exclude one another");
 	if (request->cluster) LK_TRY(lk_cluster_parse(&a->arena, request->cluster, &a->cluster, err));
 	if (request->gpu) {
 		LK_TRY(lk_device_lookup(request->gpu, &device, err));
 		LK_TRY(lk_cluster_simple(&a->arena, device, (int)ranks->world, 0, 0, &a->cluster, err));
 	}
 	if ((uint32_t)a->cluster.gpus >= ranks->world || !a->cluster.gpus) return LK_OK;
-	lk_fail(err, LK_ERR_INPUT, "--cluster", "%d GPUs, but the graph has %u ranks", a->cluster.gpus, ranks->world);
+	lk_fail(err, LK_ERR_INPUT, "--cluster", "%d GPUs, but the graph has %u ranks", a->cluster.gpus,
+	        ranks->world);
 	return lk_hint(err, "give a larger cluster");
 }
 
@@ -72,9 +77,11 @@ static lk_status check_times(const lk_graph *graph, lk_error *err) {
 			unsigned kind = graph->ops.kind[i];
 			if (graph->ops.measured_ps[i] > 0 || kind == LK_OP_WAIT || kind == LK_OP_HOST) continue;
 			char where[160];
-			snprintf(where, sizeof where, "block '%.64s', operation %u '%.64s'", lk_intern_text(graph->names, block->name),
-			         i - block->begin, lk_intern_text(graph->names, graph->ops.name[i]));
-			lk_fail(err, LK_ERR_INPUT, where, "it has no duration, and no hardware is named to reckon one from");
+			snprintf(where, sizeof where, "block '%.64s', operation %u '%.64s'",
+			         lk_intern_text(graph->names, block->name), i - block->begin,
+			         lk_intern_text(graph->names, graph->ops.name[i]));
+			lk_fail(err, LK_ERR_INPUT, where,
+			        "it has no duration, and no hardware is named to reckon one from");
 			return lk_hint(err, "give its time, or name a GPU or a cluster");
 		}
 	}
@@ -90,20 +97,25 @@ static lk_status price(simulated *a, const lk_simulate_request *request, lk_erro
 		return lk_lifted_costs(&a->arena, graph, &a->step.costs, err);
 	}
 	memset(&job, 0, sizeof job);
-	snprintf(job.profile, sizeof job.profile, "%s", request->stack ? request->stack : lk_whatif_usual_stack(graph));
+	snprintf(job.profile, sizeof job.profile, "%s",
+	         request->stack ? request->stack : lk_whatif_usual_stack(graph));
 	snprintf(job.release, sizeof job.release, "%s", request->release ? request->release : "");
 	job.dtype = (lk_dtype)graph->peak_dtype;
 	lk_profile_constants(&job, &constants);
-	lk_cost_options options = {
-		.constants = &constants, .cuda_graphs = request->cuda_graphs, .compiled = request->compile, .experts_eager = true};
+	lk_cost_options options = {.constants = &constants,
+	                           .cuda_graphs = request->cuda_graphs,
+	                           .compiled = request->compile,
+	                           .experts_eager = true};
 	return lk_costs_build(&a->arena, graph, &a->cluster, &options, &a->step.costs, err);
 }
 
 static const lk_cost *cost_of(const lk_step *step, size_t program, uint32_t op) {
-	return lk_costs_get(&step->costs, lk_whatif_variant(step->graph, &step->costs, (uint32_t)program), op);
+	return lk_costs_get(&step->costs,
+	                    lk_whatif_variant(step->graph, &step->costs, (uint32_t)program), op);
 }
 
-/* Times are counted in 64 bits of picoseconds: even one after the other the operations must stay within. */
+/* Times are counted in 64 bits of picoseconds: even one after the other the operations must stay
+ * within. */
 static lk_status check_durations(const lk_step *step, lk_error *err) {
 	const double most_s = 4e6;
 	const lk_graph *graph = step->graph;
@@ -121,7 +133,8 @@ static lk_status check_durations(const lk_step *step, lk_error *err) {
 		}
 	}
 	if (seconds <= most_s) return LK_OK;
-	lk_fail(err, LK_ERR_INPUT, "graph", "its operations take %.3g s one after the other: at most %.0e s are simulated", seconds,
+	lk_fail(err, LK_ERR_INPUT, "graph",
+	        "its operations take %.3g s one after the other: at most %.0e s are simulated", seconds,
 	        most_s);
 	return lk_hint(err, "are their times in picoseconds?");
 }
@@ -162,8 +175,12 @@ static lk_status list_spans(simulated *a, lk_error *err) {
 	for (size_t i = 0; i < events->count; i++) {
 		const lk_sim_event *event = &events->at[i];
 		spans[i] = (lk_simulated_span){
-			.rank = (int)a->step.record[event->record], .call = event->call, .repetition = event->repetition, .operation = event->op,
-			.ready_s = (double)event->ready_ps / LK_PS_PER_S, .start_s = (double)event->start_ps / LK_PS_PER_S,
+			.rank = (int)a->step.record[event->record],
+			.call = event->call,
+			.repetition = event->repetition,
+			.operation = event->op,
+			.ready_s = (double)event->ready_ps / LK_PS_PER_S,
+			.start_s = (double)event->start_ps / LK_PS_PER_S,
 			.end_s = (double)event->end_ps / LK_PS_PER_S,
 		};
 	}
@@ -175,7 +192,8 @@ static lk_status list_programs(simulated *a, lk_error *err) {
 	const lk_graph *graph = a->step.graph;
 	const lk_sim_result *sim = &a->step.sim;
 	const lk_sim_event *at = sim->events.at, *end = at + sim->events.count;
-	lk_simulated_program *programs = LK_ARRAY(&a->arena, lk_simulated_program, graph->programs.count);
+	lk_simulated_program *programs =
+		LK_ARRAY(&a->arena, lk_simulated_program, graph->programs.count);
 	if (!programs) return lk_oom(err);
 	for (uint32_t p = 0; p < graph->programs.count; p++) {
 		const lk_sim_event *first = at;
@@ -185,9 +203,12 @@ static lk_status list_programs(simulated *a, lk_error *err) {
 		programs[p] = (lk_simulated_program){
 			.name = lk_intern_text(graph->names, graph->programs.at[p].name),
 			.rank = (int)lk_rank_of(graph, p, 0),
-			.finish_s = (double)sim->finish_ps[(size_t)p * sim->lanes + sim->lane_of[0]] / LK_PS_PER_S,
+			.finish_s =
+				(double)sim->finish_ps[(size_t)p * sim->lanes + sim->lane_of[0]] / LK_PS_PER_S,
 			.peak_bytes = lk_memory_walk(graph, p).peak,
-			.compute_s = split[0], .exposed_s = split[1], .hidden_s = split[2],
+			.compute_s = split[0],
+			.exposed_s = split[1],
+			.hidden_s = split[2],
 		};
 	}
 	a->s.programs = programs, a->s.program_count = (int)graph->programs.count;
@@ -207,33 +228,40 @@ static lk_status fill(simulated *a, lk_error *err) {
 
 /* ---- the whole ---- */
 
-/* Who writes a graph whose ranks wait in a circle has made a mistake; of a graph of ours it would be a bug. */
+/* Who writes a graph whose ranks wait in a circle has made a mistake; of a graph of ours it would
+ * be a bug. */
 static lk_status run(simulated *a, const lk_step_options *options, lk_error *err) {
 	lk_error why = {0};
 	lk_status status = lk_step_simulate(options, &a->step, &why);
 	if (status == LK_ERR_INTERNAL) status = why.status = LK_ERR_INPUT;
 	if (status != LK_OK && err) *err = why;
 	if (status != LK_OK || !a->step.graph->traced) return status;
-	a->step.sim.step_ps = lk_traced_step_ps(a->step.graph, &a->step.sim.events, a->step.sim.step_ps);
+	a->step.sim.step_ps =
+		lk_traced_step_ps(a->step.graph, &a->step.sim.events, a->step.sim.step_ps);
 	a->step.step_s = (double)a->step.sim.step_ps / LK_PS_PER_S;
 	return LK_OK;
 }
 
-static lk_status read_options(simulated *a, const lk_simulate_request *request, lk_step_options *out, lk_error *err) {
+static lk_status read_options(simulated *a, const lk_simulate_request *request,
+                              lk_step_options *out, lk_error *err) {
 	uint32_t world = a->step.graph->ranks.world;
 	*out = (lk_step_options){
-		.exact = true, .all_ranks = request->all_ranks, .jitter = request->jitter, .seed = (uint64_t)request->seed,
+		.exact = true,
+		.all_ranks = request->all_ranks,
+		.jitter = request->jitter,
+		.seed = (uint64_t)request->seed,
 		.no_contention = request->no_contention || !a->cluster.gpus || a->step.graph->traced,
 	};
 	LK_TRY(lk_read_stragglers(&a->arena, request->straggler, out, err));
 	for (uint32_t i = 0; i < out->straggler_count; i++)
 		if (out->stragglers[i].rank >= world)
-			return lk_fail(err, LK_ERR_INPUT, "--straggler", "there is no rank %u; the last is %u", out->stragglers[i].rank,
-			               world - 1);
+			return lk_fail(err, LK_ERR_INPUT, "--straggler", "there is no rank %u; the last is %u",
+			               out->stragglers[i].rank, world - 1);
 	LK_TRY(lk_read_ranks(&a->arena, request->ranks, "--ranks", out, err));
 	for (uint32_t i = 0; i < out->record_count; i++)
 		if (out->record[i] >= world)
-			return lk_fail(err, LK_ERR_INPUT, "--ranks", "there is no rank %u; the last is %u", out->record[i], world - 1);
+			return lk_fail(err, LK_ERR_INPUT, "--ranks", "there is no rank %u; the last is %u",
+			               out->record[i], world - 1);
 	return LK_OK;
 }
 

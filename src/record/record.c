@@ -16,10 +16,10 @@ struct record_work {
 	lk_record_answer result;
 	LK_VEC(lk_record_process) processes;
 	LK_VEC(lk_record_file) files;
-	lk_intern *paths;        /* of the files; a path's place among them is its number - 1 */
+	lk_intern *paths; /* of the files; a path's place among them is its number - 1 */
 	lk_record_scratch scratch;
 	lk_arena arena;
-	char folder[PATH_MAX];   /* absolute */
+	char folder[PATH_MAX]; /* absolute */
 };
 
 /* ---- the folder ---- */
@@ -38,9 +38,11 @@ static lk_status make_folder(struct record_work *work, const char *out, lk_error
 		lk_fail(err, LK_ERR_IO, out, "cannot be made: %s", strerror(errno));
 		return lk_hint(err, "--out names another folder");
 	}
-	if (!realpath(out, work->folder)) return lk_fail(err, LK_ERR_IO, out, "cannot be found: %s", strerror(errno));
+	if (!realpath(out, work->folder))
+		return lk_fail(err, LK_ERR_IO, out, "cannot be found: %s", strerror(errno));
 	if (is_empty(work->folder)) return LK_OK;
-	lk_fail(err, LK_ERR_INPUT, out, "is no empty folder; recordings are never mixed or written over");
+	lk_fail(err, LK_ERR_INPUT, out,
+	        "is no empty folder; recordings are never mixed or written over");
 	return lk_hint(err, "remove it, or name another one with --out");
 }
 
@@ -50,7 +52,8 @@ typedef lk_status (*visitor)(void *context, const char *path, lk_error *err);
 
 static lk_status visit(const char *folder, visitor visit_one, void *context, lk_error *err) {
 	DIR *dir = opendir(folder);
-	lk_status status = dir ? LK_OK : lk_fail(err, LK_ERR_IO, folder, "cannot be listed: %s", strerror(errno));
+	lk_status status =
+		dir ? LK_OK : lk_fail(err, LK_ERR_IO, folder, "cannot be listed: %s", strerror(errno));
 	for (struct dirent *dirent; status == LK_OK && (dirent = readdir(dir));) {
 		char path[PATH_MAX + NAME_MAX + 2];
 		if (dirent->d_name[0] == '.' || !lk_ends_in(dirent->d_name, LK_RECORDING_ENDING)) continue;
@@ -62,7 +65,8 @@ static lk_status visit(const char *folder, visitor visit_one, void *context, lk_
 }
 
 /* One recording without those of forked processes, and its steps. False: it holds nothing yet. */
-static bool load(const char *path, lk_intern *texts, lk_recorded_run *run, lk_recorded_steps *steps) {
+static bool load(const char *path, lk_intern *texts, lk_recorded_run *run,
+                 lk_recorded_steps *steps) {
 	lk_recording recording;
 	lk_error ignored;
 	*steps = (lk_recorded_steps){.calls = 0};
@@ -82,14 +86,15 @@ static lk_status step_time(const lk_recorded_steps *steps, double *out, lk_error
 	double *each = malloc(((size_t)count + 1) * sizeof *each);
 	*out = NAN;
 	if (!each) return lk_oom(err);
-	for (int i = 0; i < count; i++) each[i] = 1e-9 * (double)(steps->begin.at[i + 1] - steps->begin.at[i]);
+	for (int i = 0; i < count; i++)
+		each[i] = 1e-9 * (double)(steps->begin.at[i + 1] - steps->begin.at[i]);
 	if (count) *out = lk_median(each, (size_t)count);
 	free(each);
 	return LK_OK;
 }
 
 struct so_far {
-	int rank;                /* that is looked for; -1 all */
+	int rank; /* that is looked for; -1 all */
 	int steps;
 	double step_s;
 };
@@ -101,7 +106,8 @@ static lk_status most_steps(void *context, const char *path, lk_error *err) {
 	lk_intern *texts = lk_intern_new();
 	if (texts && load(path, texts, &run, &steps)) {
 		bool asked = most->rank < 0 || run.head.rank == most->rank;
-		if (asked && count_steps(&steps) > most->steps && step_time(&steps, &most->step_s, err) == LK_OK)
+		if (asked && count_steps(&steps) > most->steps &&
+		    step_time(&steps, &most->step_s, err) == LK_OK)
 			most->steps = count_steps(&steps);
 		lk_vec_free(&steps.begin);
 		lk_recorded_free(&run);
@@ -129,18 +135,22 @@ static void add_device(lk_record_process *process, const lk_record_entry *entry,
 	}
 	if (entry->kind != LK_RECORD_DEVICE_CALL) return;
 	process->device_calls += entry->device.count;
-	bool waits = entry->device.what >= LK_DEVICE_WAIT_STREAM && entry->device.what <= LK_DEVICE_WAIT_ALL;
+	bool waits =
+		entry->device.what >= LK_DEVICE_WAIT_STREAM && entry->device.what <= LK_DEVICE_WAIT_ALL;
 	if (waits) process->device_s += seconds;
 }
 
 /* A call that waited for several requests left a record for each. */
 static bool is_same_wait(const lk_record_entry *a, const lk_record_entry *b) {
-	return a && a->kind == LK_RECORD_COMM && b->kind == LK_RECORD_COMM && a->comm.part == LK_PART_DONE &&
-	       b->comm.part == LK_PART_DONE && a->thread == b->thread && a->start_ns == b->start_ns && a->end_ns == b->end_ns;
+	return a && a->kind == LK_RECORD_COMM && b->kind == LK_RECORD_COMM &&
+	       a->comm.part == LK_PART_DONE && b->comm.part == LK_PART_DONE && a->thread == b->thread &&
+	       a->start_ns == b->start_ns && a->end_ns == b->end_ns;
 }
 
-static void add_call(lk_record_process *process, const lk_record_entry *before, const lk_record_entry *entry, bool pipe) {
-	double seconds = is_same_wait(before, entry) ? 0 : 1e-9 * (double)(entry->end_ns - entry->start_ns);
+static void add_call(lk_record_process *process, const lk_record_entry *before,
+                     const lk_record_entry *entry, bool pipe) {
+	double seconds =
+		is_same_wait(before, entry) ? 0 : 1e-9 * (double)(entry->end_ns - entry->start_ns);
 	if (entry->kind == LK_RECORD_COMM) {
 		process->comms += entry->comm.part != LK_PART_DONE;
 		process->comm_bytes += entry->comm.part == LK_PART_MAKE ? 0 : (double)entry->bytes;
@@ -156,13 +166,14 @@ static void add_call(lk_record_process *process, const lk_record_entry *before, 
 		process->write_bytes += (double)entry->bytes;
 	}
 	add_device(process, entry, seconds);
-	if (1e-9 * (double)entry->end_ns > process->wall_s) process->wall_s = 1e-9 * (double)entry->end_ns;
+	if (1e-9 * (double)entry->end_ns > process->wall_s)
+		process->wall_s = 1e-9 * (double)entry->end_ns;
 }
 
 /* ---- files ---- */
 
-static lk_status file_of(struct record_work *work, const lk_recorded_run *run, const lk_record_entry *entry, lk_record_file **out,
-                         lk_error *err) {
+static lk_status file_of(struct record_work *work, const lk_recorded_run *run,
+                         const lk_record_entry *entry, lk_record_file **out, lk_error *err) {
 	const lk_recorded_name *name = lk_recorded_find(&run->files, 0, entry->object);
 	const char *path = name ? lk_intern_text(run->texts, name->name) : "";
 	uint32_t number = *path ? lk_intern_id(work->paths, path) : 0;
@@ -187,7 +198,8 @@ static lk_status add_files(struct record_work *work, const lk_recorded_run *run,
 		if (!file) continue;
 		double seconds = 1e-9 * (double)entry->io.busy_ns;
 		if (entry->kind == LK_RECORD_WRITE) {
-			file->writes += entry->io.count, file->write_bytes += (double)entry->bytes, file->write_s += seconds;
+			file->writes += entry->io.count, file->write_bytes += (double)entry->bytes,
+				file->write_s += seconds;
 			continue;
 		}
 		file->reads += entry->io.count, file->sequential += entry->io.sequential;
@@ -203,22 +215,33 @@ static int by_time(const void *a, const void *b) {
 	return s != t ? (s > t ? -1 : 1) : strcmp(x->path, y->path);
 }
 
-static lk_status describe(struct record_work *work, const char *path, const lk_recorded_run *run, const lk_recorded_steps *steps,
-                          lk_error *err) {
+static lk_status describe(struct record_work *work, const char *path, const lk_recorded_run *run,
+                          const lk_recorded_steps *steps, lk_error *err) {
 	const lk_recording_head *head = &run->head;
 	char program[4 * sizeof head->program];
 	if (!lk_push(&work->processes)) return lk_oom(err);
 	lk_record_process *process = lk_last(&work->processes);
-	*process = (lk_record_process){.path = lk_arena_strdup(&work->arena, path), .rank = head->rank, .world = head->world,
-	                         .program = lk_arena_strdup(&work->arena, lk_escape(head->program, program, sizeof program)),
-	                         .forked = head->root != 0, .whole = head->end_ns > 0, .dropped = run->dropped,
-	                         .mode = (int)head->mode, .delay_us = (int)head->delay_us, .left_out = head->left_out,
-	                         .cost_s = 1e-9 * head->cost_ns, .files = (int)run->files.count, .steps = count_steps(steps)};
+	*process = (lk_record_process){
+		.path = lk_arena_strdup(&work->arena, path),
+		.rank = head->rank,
+		.world = head->world,
+		.program = lk_arena_strdup(&work->arena, lk_escape(head->program, program, sizeof program)),
+		.forked = head->root != 0,
+		.whole = head->end_ns > 0,
+		.dropped = run->dropped,
+		.mode = (int)head->mode,
+		.delay_us = (int)head->delay_us,
+		.left_out = head->left_out,
+		.cost_s = 1e-9 * head->cost_ns,
+		.files = (int)run->files.count,
+		.steps = count_steps(steps)};
 	for (size_t i = 0; i < run->calls.count; i++)
 		add_call(process, i ? &run->calls.at[i - 1].record : NULL, &run->calls.at[i].record,
 		         lk_recorded_by_pipe(run, &run->calls.at[i]));
-	if (head->end_ns > 0 && 1e-9 * (double)head->end_ns > process->wall_s) process->wall_s = 1e-9 * (double)head->end_ns;
-	return process->path && process->program ? step_time(steps, &process->step_s, err) : lk_oom(err);
+	if (head->end_ns > 0 && 1e-9 * (double)head->end_ns > process->wall_s)
+		process->wall_s = 1e-9 * (double)head->end_ns;
+	return process->path && process->program ? step_time(steps, &process->step_s, err)
+	                                         : lk_oom(err);
 }
 
 static lk_status add_process(void *context, const char *path, lk_error *err) {
@@ -252,15 +275,18 @@ static int by_rank(const void *a, const void *b) {
 static bool null_by_sockets(const struct record_work *work) {
 	bool sockets = false, left_out = false;
 	for (size_t i = 0; i < work->processes.count; i++)
-		sockets |= work->processes.at[i].socket_bytes > 0, left_out |= work->processes.at[i].left_out > 0;
+		sockets |= work->processes.at[i].socket_bytes > 0,
+			left_out |= work->processes.at[i].left_out > 0;
 	return sockets && !left_out;
 }
 
 static const char *reason_of(struct record_work *work, const lk_record_request *request) {
 	char room[LK_PROGRAM_NAME];
 	if (request->mode == LK_RECORD_MODE_NULL && null_by_sockets(work))
-		return "null is refused for what communicates by sockets (gloo): where one collective ends and the next begins is not "
-		       "to be seen there, so that ranks could not leave out the same ones; nothing was left out";
+		return "null is refused for what communicates by sockets (gloo): where one collective ends "
+			   "and the next begins is not "
+			   "to be seen there, so that ranks could not leave out the same ones; nothing was "
+			   "left out";
 	uint64_t dropped = 0, comms = 0;
 	int steps = 0;
 	for (size_t i = 0; i < work->processes.count; i++) {
@@ -268,44 +294,66 @@ static const char *reason_of(struct record_work *work, const lk_record_request *
 		dropped += process->dropped, comms += process->comms, steps += process->steps;
 	}
 	if (!work->processes.count && lk_probe_programs(request, room))
-		return "nothing was recorded: no program of the name that is recorded started, and none called MPI_Init (a static "
-		       "program cannot be recorded; --program names others)";
+		return "nothing was recorded: no program of the name that is recorded started, and none "
+			   "called MPI_Init (a static "
+			   "program cannot be recorded; --program names others)";
 	if (!work->processes.count)
-		return "nothing was recorded: no program called MPI_Init; --program NAME records one without MPI";
+		return "nothing was recorded: no program called MPI_Init; --program NAME records one "
+			   "without MPI";
 	if (dropped)
-		return lk_arena_printf(&work->arena, "%llu calls found no room; a larger --max-mb keeps them",
+		return lk_arena_printf(&work->arena,
+		                       "%llu calls found no room; a larger --max-mb keeps them",
 		                       (unsigned long long)dropped);
-	if (!steps && request->step_marker) return "no steps: nothing that --step-marker names was seen";
-	if (!steps && comms) return "no steps: the calls of communication do not repeat; --step-marker says what begins one";
+	if (!steps && request->step_marker)
+		return "no steps: nothing that --step-marker names was seen";
+	if (!steps && comms)
+		return "no steps: the calls of communication do not repeat; --step-marker says what begins "
+			   "one";
 	if (!steps)
-		return "no steps: neither communication nor files repeat; --step-marker, such as read:NAME, says what begins one";
+		return "no steps: neither communication nor files repeat; --step-marker, such as "
+			   "read:NAME, says what begins one";
 	return "";
 }
 
 /* ---- the question ---- */
 
-static lk_status work(struct record_work *record_work, const lk_record_request *request, lk_error *err) {
+static lk_status work(struct record_work *record_work, const lk_record_request *request,
+                      lk_error *err) {
 	lk_run_end end = {0};
 	const char *out = request->out ? request->out : "recording";
 	LK_TRY(make_folder(record_work, out, err));
-	lk_status status = lk_record_scratch_open(request, record_work->folder, &record_work->scratch, err);
-	if (status == LK_OK) status = lk_record_runs(request, record_work->folder, record_work->scratch.path, &record_work->arena, &end, err);
-	if (status == LK_OK) status = lk_record_scratch_sum(&record_work->scratch, &record_work->arena, err);
+	lk_status status =
+		lk_record_scratch_open(request, record_work->folder, &record_work->scratch, err);
+	if (status == LK_OK)
+		status = lk_record_runs(request, record_work->folder, record_work->scratch.path,
+		                        &record_work->arena, &end, err);
+	if (status == LK_OK)
+		status = lk_record_scratch_sum(&record_work->scratch, &record_work->arena, err);
 	lk_record_scratch_remove(&record_work->scratch);
 	if (status != LK_OK) return rmdir(record_work->folder), status;
 	LK_TRY(visit(record_work->folder, add_process, record_work, err));
-	if (record_work->processes.count) qsort(record_work->processes.at, record_work->processes.count, sizeof *record_work->processes.at, by_rank);
-	if (record_work->files.count) qsort(record_work->files.at, record_work->files.count, sizeof *record_work->files.at, by_time);
+	if (record_work->processes.count)
+		qsort(record_work->processes.at, record_work->processes.count,
+		      sizeof *record_work->processes.at, by_rank);
+	if (record_work->files.count)
+		qsort(record_work->files.at, record_work->files.count, sizeof *record_work->files.at,
+		      by_time);
 	lk_record_answer *answer = &record_work->result;
 	answer->out = lk_arena_strdup(&record_work->arena, out);
-	answer->status = end.end == LK_RECORD_STEPS_DONE ? 0 : end.end == LK_RECORD_TIME_OVER ? 124 : end.status;
+	answer->status = end.end == LK_RECORD_STEPS_DONE  ? 0
+	                 : end.end == LK_RECORD_TIME_OVER ? 124
+	                                                  : end.status;
 	answer->end = end.end, answer->wall_s = end.wall_s;
-	answer->processes = record_work->processes.at, answer->count = (int)record_work->processes.count;
+	answer->processes = record_work->processes.at,
+	answer->count = (int)record_work->processes.count;
 	answer->files = record_work->files.at, answer->file_count = (int)record_work->files.count;
 	answer->guarded = *record_work->scratch.path;
-	answer->scratch = answer->guarded && !record_work->scratch.private ? record_work->scratch.path : NULL;
-	answer->changes = record_work->scratch.changes.at, answer->change_count = (int)record_work->scratch.changes.count;
-	answer->unguarded = record_work->scratch.unguarded.at, answer->unguarded_count = (int)record_work->scratch.unguarded.count;
+	answer->scratch =
+		answer->guarded && !record_work->scratch.private ? record_work->scratch.path : NULL;
+	answer->changes = record_work->scratch.changes.at,
+	answer->change_count = (int)record_work->scratch.changes.count;
+	answer->unguarded = record_work->scratch.unguarded.at,
+	answer->unguarded_count = (int)record_work->scratch.unguarded.count;
 	answer->posed = request->mode == LK_RECORD_MODE_AS_RANK;
 	answer->store_requests = end.served.requests, answer->store_made_up = end.served.made_up;
 	answer->store_wrong = lk_arena_strdup(&record_work->arena, end.served.wrong);

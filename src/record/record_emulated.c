@@ -1,32 +1,41 @@
-/* record_emulated.c: a command as one rank after another of a pretended world, each in a process alone. */
+/* record_emulated.c: a command as one rank after another of a pretended world, each in a process
+ * alone. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "record/record.h"
 #include "base/text.h"
 
-enum { MOST_WORLD = 1 << 16, MOST_RUNS = 4096, NUMBER = 24 };
+enum {
+	MOST_WORLD = 1 << 16,
+	MOST_RUNS = 4096,
+	NUMBER = 24
+};
 
 typedef LK_VEC(int) rank_list;
 
 /* ---- which ranks ---- */
 
-static lk_status add_rank(rank_list *ranks, long long rank, const lk_record_request *request, lk_error *err) {
+static lk_status add_rank(rank_list *ranks, long long rank, const lk_record_request *request,
+                          lk_error *err) {
 	const char *where = request->ranks ? "--ranks" : "--as-rank";
 	if (rank >= request->world_size) {
 		lk_fail(err, LK_ERR_INPUT, where, "rank %lld is none of %d", rank, request->world_size);
 		return lk_hint(err, "ranks count from 0 to %d", request->world_size - 1);
 	}
 	for (size_t i = 0; i < ranks->count; i++)
-		if (ranks->at[i] == rank) return lk_fail(err, LK_ERR_INPUT, where, "rank %lld is named twice", rank);
-	if (ranks->count == MOST_RUNS) return lk_fail(err, LK_ERR_INPUT, where, "names more than %d ranks", MOST_RUNS);
+		if (ranks->at[i] == rank)
+			return lk_fail(err, LK_ERR_INPUT, where, "rank %lld is named twice", rank);
+	if (ranks->count == MOST_RUNS)
+		return lk_fail(err, LK_ERR_INPUT, where, "names more than %d ranks", MOST_RUNS);
 	if (!lk_push(ranks)) return lk_oom(err);
 	*lk_last(ranks) = (int)rank;
 	return LK_OK;
 }
 
 /* "7" or "8-15". */
-static lk_status add_part(rank_list *ranks, const char *text, size_t length, const lk_record_request *request, lk_error *err) {
+static lk_status add_part(rank_list *ranks, const char *text, size_t length,
+                          const lk_record_request *request, lk_error *err) {
 	char first[NUMBER], last[NUMBER];
 	const char *dash = memchr(text, '-', length);
 	size_t before = dash ? (size_t)(dash - text) : length;
@@ -59,21 +68,28 @@ static lk_status check(const lk_record_request *request, lk_error *err) {
 		return lk_hint(err, "--as-rank 5, or --ranks 0,7,8 for several, one after another");
 	}
 	if (request->world_size < 1) {
-		lk_fail(err, LK_ERR_INPUT, request->ranks ? "--ranks" : "--as-rank", "it is not said of how many ranks");
+		lk_fail(err, LK_ERR_INPUT, request->ranks ? "--ranks" : "--as-rank",
+		        "it is not said of how many ranks");
 		return lk_hint(err, "--world 1024");
 	}
 	if (request->as_rank >= 0 && request->ranks)
-		return lk_fail(err, LK_ERR_INPUT, "--as-rank", "and --ranks exclude one another; --ranks takes all of them");
-	if (request->mode == LK_RECORD_MODE_NULL) return lk_fail(err, LK_ERR_INPUT, "--mode null", "and --world exclude one another");
+		return lk_fail(err, LK_ERR_INPUT, "--as-rank",
+		               "and --ranks exclude one another; --ranks takes all of them");
+	if (request->mode == LK_RECORD_MODE_NULL)
+		return lk_fail(err, LK_ERR_INPUT, "--mode null", "and --world exclude one another");
 	if (!request->program && !lk_probe_programs(request, room)) {
-		lk_fail(err, LK_ERR_INPUT, request->command[0], "starts programs, but a single process is to pose as a rank");
-		return lk_hint(err, "give the training program itself, without mpirun; --program NAME if a script starts it");
+		lk_fail(err, LK_ERR_INPUT, request->command[0],
+		        "starts programs, but a single process is to pose as a rank");
+		return lk_hint(err, "give the training program itself, without mpirun; --program NAME if a "
+		                    "script starts it");
 	}
 	return LK_OK;
 }
 
 lk_status lk_record_pose(lk_record_request *request, lk_error *err) {
-	if (request->as_rank < 0 && !request->ranks && !request->world_size && request->mode != LK_RECORD_MODE_AS_RANK) return LK_OK;
+	if (request->as_rank < 0 && !request->ranks && !request->world_size &&
+	    request->mode != LK_RECORD_MODE_AS_RANK)
+		return LK_OK;
 	LK_TRY(check(request, err));
 	request->mode = LK_RECORD_MODE_AS_RANK;
 	rank_list ranks = {0};
@@ -84,11 +100,13 @@ lk_status lk_record_pose(lk_record_request *request, lk_error *err) {
 
 /* ---- the runs ---- */
 
-/* Where PyTorch finds the store of the absent ranks, which it takes for that of torchrun's agent: so that rank 0 asks it too,
- * instead of serving one itself. */
-static lk_status set_store(const lk_store_server *store, lk_arena *arena, lk_probe_settings *settings, lk_error *err) {
+/* Where PyTorch finds the store of the absent ranks, which it takes for that of torchrun's agent:
+ * so that rank 0 asks it too, instead of serving one itself. */
+static lk_status set_store(const lk_store_server *store, lk_arena *arena,
+                           lk_probe_settings *settings, lk_error *err) {
 	LK_TRY(lk_probe_set(settings, "MASTER_ADDR", "127.0.0.1", err));
-	LK_TRY(lk_probe_set(settings, "MASTER_PORT", lk_arena_printf(arena, "%d", lk_store_port(store)), err));
+	LK_TRY(lk_probe_set(settings, "MASTER_PORT", lk_arena_printf(arena, "%d", lk_store_port(store)),
+	                    err));
 	LK_TRY(lk_probe_set(settings, "TORCHELASTIC_RESTART_COUNT", "0", err));
 	return lk_probe_set(settings, "TORCHELASTIC_USE_AGENT_STORE", "True", err);
 }
@@ -100,13 +118,14 @@ static lk_status serve(const lk_record_request *request, lk_store_server **out, 
 	return lk_store_serve(request->as_rank, request->world_size, (int)port, out, err);
 }
 
-static lk_status run(const lk_record_request *request, const char *folder, const char *scratch, lk_arena *arena, lk_run_end *out,
-                     lk_error *err) {
+static lk_status run(const lk_record_request *request, const char *folder, const char *scratch,
+                     lk_arena *arena, lk_run_end *out, lk_error *err) {
 	lk_probe_settings settings = {0};
 	lk_store_server *store = NULL;
 	lk_store_served served = {0};
 	lk_status status = lk_probe_settings_of(request, folder, scratch, arena, &settings, err);
-	if (status == LK_OK && request->mode == LK_RECORD_MODE_AS_RANK) status = serve(request, &store, err);
+	if (status == LK_OK && request->mode == LK_RECORD_MODE_AS_RANK)
+		status = serve(request, &store, err);
 	if (status == LK_OK && store) status = set_store(store, arena, &settings, err);
 	if (status == LK_OK) status = lk_record_command(request, &settings, folder, out, err);
 	lk_store_stop(store, &served);
@@ -120,20 +139,22 @@ static void add_served(lk_store_served *to, const lk_store_served *one) {
 	if (!*to->wrong) lk_copy(to->wrong, sizeof to->wrong, one->wrong);
 }
 
-lk_status lk_record_runs(const lk_record_request *request, const char *folder, const char *scratch, lk_arena *arena,
-                         lk_run_end *out, lk_error *err) {
+lk_status lk_record_runs(const lk_record_request *request, const char *folder, const char *scratch,
+                         lk_arena *arena, lk_run_end *out, lk_error *err) {
 	rank_list ranks = {0};
 	lk_record_request one = *request;
 	lk_store_served served = {0};
 	double wall_s = 0;
-	if (request->mode != LK_RECORD_MODE_AS_RANK) return run(request, folder, scratch, arena, out, err);
+	if (request->mode != LK_RECORD_MODE_AS_RANK)
+		return run(request, folder, scratch, arena, out, err);
 	lk_status status = list_ranks(request, &ranks, err);
 	for (size_t i = 0; status == LK_OK && i < ranks.count; i++) {
 		one.as_rank = ranks.at[i];
 		status = run(&one, folder, scratch, arena, out, err);
 		wall_s += out->wall_s;
 		add_served(&served, &out->served);
-		if (out->end == LK_RECORD_TIME_OVER || (out->end == LK_RECORD_ENDED && out->status != 0)) break;
+		if (out->end == LK_RECORD_TIME_OVER || (out->end == LK_RECORD_ENDED && out->status != 0))
+			break;
 	}
 	out->wall_s = wall_s, out->served = served;
 	lk_vec_free(&ranks);

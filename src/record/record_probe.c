@@ -17,10 +17,39 @@ static const char *base_name(const char *path) {
 
 /* Programs that start others and do no work of their own. */
 static bool is_launcher(const char *name) {
-	static const char *const names[] = {
-		"mpirun", "mpiexec", "orterun", "prterun", "mpiexec.hydra", "mpirun.openmpi", "mpiexec.openmpi", "mpirun.mpich",
-		"mpiexec.mpich", "hydra_pmi_proxy", "orted", "srun", "sh", "bash", "dash", "zsh", "ksh", "fish", "env", "ssh", "sudo",
-		"time", "nice", "ionice", "taskset", "numactl", "timeout", "setsid", "nohup", "stdbuf", "strace", "gdb", "xargs"};
+	static const char *const names[] = {"mpirun",
+	                                    "mpiexec",
+	                                    "orterun",
+	                                    "prterun",
+	                                    "mpiexec.hydra",
+	                                    "mpirun.openmpi",
+	                                    "mpiexec.openmpi",
+	                                    "mpirun.mpich",
+	                                    "mpiexec.mpich",
+	                                    "hydra_pmi_proxy",
+	                                    "orted",
+	                                    "srun",
+	                                    "sh",
+	                                    "bash",
+	                                    "dash",
+	                                    "zsh",
+	                                    "ksh",
+	                                    "fish",
+	                                    "env",
+	                                    "ssh",
+	                                    "sudo",
+	                                    "time",
+	                                    "nice",
+	                                    "ionice",
+	                                    "taskset",
+	                                    "numactl",
+	                                    "timeout",
+	                                    "setsid",
+	                                    "nohup",
+	                                    "stdbuf",
+	                                    "strace",
+	                                    "gdb",
+	                                    "xargs"};
 	for (size_t i = 0; i < sizeof names / sizeof *names; i++)
 		if (strcmp(name, names[i]) == 0) return true;
 	return false;
@@ -31,7 +60,9 @@ static const char *find_in_path(const char *name, char out[PATH_MAX]) {
 	const char *path = getenv("PATH");
 	for (size_t part; path && *path; path += part + (path[part] == ':')) {
 		part = strcspn(path, ":");
-		if (snprintf(out, PATH_MAX, "%.*s/%s", (int)part, path, name) < PATH_MAX && access(out, X_OK) == 0) return out;
+		if (snprintf(out, PATH_MAX, "%.*s/%s", (int)part, path, name) < PATH_MAX &&
+		    access(out, X_OK) == 0)
+			return out;
 	}
 	return NULL;
 }
@@ -43,8 +74,8 @@ static const char *interpreter_of(const char *path, char room[LK_PROGRAM_NAME]) 
 	bool script = file && fgets(line, sizeof line, file) && line[0] == '#' && line[1] == '!';
 	if (file) fclose(file);
 	char *word = script ? strtok_r(line + 2, " \t\r\n", &rest) : NULL;
-	if (word && strcmp(base_name(word), "env") == 0)
-		do word = strtok_r(NULL, " \t\r\n", &rest);
+	if (word && strcmp(base_name(word), "env") == 0) do
+			word = strtok_r(NULL, " \t\r\n", &rest);
 		while (word && (*word == '-' || strchr(word, '=')));
 	if (word) lk_copy(room, LK_PROGRAM_NAME, base_name(word));
 	return word ? room : NULL;
@@ -67,13 +98,19 @@ const char *lk_probe_programs(const lk_record_request *request, char room[LK_PRO
 
 /* Whether a program's file names a library, as those do that are linked with it. */
 static bool file_names(const char *path, const char *library) {
-	enum { CHUNK = 1 << 16, KEPT = 32, MOST = 1 << 26 };
+	enum {
+		CHUNK = 1 << 16,
+		KEPT = 32,
+		MOST = 1 << 26
+	};
 	struct stat info;
 	char *text = malloc(CHUNK + KEPT);
 	FILE *file = stat(path, &info) == 0 && S_ISREG(info.st_mode) && text ? fopen(path, "rb") : NULL;
 	size_t kept = 0, read = 0;
 	bool found = false;
-	for (size_t got; file && !found && read < MOST && (got = fread(text + kept, 1, CHUNK, file)) > 0; read += got) {
+	for (size_t got;
+	     file && !found && read < MOST && (got = fread(text + kept, 1, CHUNK, file)) > 0;
+	     read += got) {
 		size_t size = kept + got;
 		found = memmem(text, size, library, strlen(library)) != NULL;
 		kept = size < KEPT ? size : KEPT;
@@ -86,11 +123,14 @@ static bool file_names(const char *path, const char *library) {
 
 static bool is_mpich(const char *path) {
 	char real[PATH_MAX];
-	if (realpath(path, real) && (strstr(base_name(real), "hydra") || strstr(base_name(real), "mpich"))) return true;
+	if (realpath(path, real) &&
+	    (strstr(base_name(real), "hydra") || strstr(base_name(real), "mpich")))
+		return true;
 	return file_names(path, "libmpich.so") || file_names(path, "libmpi.so.12");
 }
 
-/* By the words of the command that are programs: the launcher's name, or what a program is linked with. */
+/* By the words of the command that are programs: the launcher's name, or what a program is linked
+ * with. */
 static bool takes_mpich(const lk_record_request *request) {
 	char found[PATH_MAX];
 	if (request->mpi != LK_RECORD_MPI_FOUND) return request->mpi == LK_RECORD_MPICH;
@@ -103,9 +143,11 @@ static bool takes_mpich(const lk_record_request *request) {
 
 /* ---- the probe's file ---- */
 
-/* Beside the program, or where `make install` puts them: in a folder of lockstep's own, for nothing is linked with them. */
+/* Beside the program, or where `make install` puts them: in a folder of lockstep's own, for nothing
+ * is linked with them. */
 static const char *find_probe(const char *name, lk_arena *arena) {
-	static const char *const places[] = {"", "../lib/lockstep/", "../lib64/lockstep/", "../lib/x86_64-linux-gnu/lockstep/",
+	static const char *const places[] = {"", "../lib/lockstep/", "../lib64/lockstep/",
+	                                     "../lib/x86_64-linux-gnu/lockstep/",
 	                                     "../lib/aarch64-linux-gnu/lockstep/"};
 	char self[PATH_MAX], real[PATH_MAX];
 	ssize_t length = readlink("/proc/self/exe", self, sizeof self - 1);
@@ -114,20 +156,24 @@ static const char *find_probe(const char *name, lk_arena *arena) {
 	if (slash) slash[1] = '\0';
 	for (size_t i = 0; i < sizeof places / sizeof *places; i++) {
 		char *path = lk_arena_printf(arena, "%s%s%s", self, places[i], name);
-		if (path && access(path, R_OK) == 0 && realpath(path, real)) return lk_arena_strdup(arena, real);
+		if (path && access(path, R_OK) == 0 && realpath(path, real))
+			return lk_arena_strdup(arena, real);
 	}
 	return NULL;
 }
 
-static lk_status probe_of(const lk_record_request *request, lk_arena *arena, const char **out, lk_error *err) {
+static lk_status probe_of(const lk_record_request *request, lk_arena *arena, const char **out,
+                          lk_error *err) {
 	const char *name = takes_mpich(request) ? "liblockstep-probe-mpich.so" : "liblockstep-probe.so";
 	*out = find_probe(name, arena);
 	if (!*out) {
-		lk_fail(err, LK_ERR_IO, name, "is neither beside lockstep nor in the lib folder of its installation");
+		lk_fail(err, LK_ERR_IO, name,
+		        "is neither beside lockstep nor in the lib folder of its installation");
 		return lk_hint(err, "`make` builds it, `make install` puts it there");
 	}
 	if (!strpbrk(*out, " :")) return LK_OK;
-	lk_fail(err, LK_ERR_INPUT, *out, "the dynamic linker cannot load it: its path has a space or a colon");
+	lk_fail(err, LK_ERR_INPUT, *out,
+	        "the dynamic linker cannot load it: its path has a space or a colon");
 	return lk_hint(err, "install lockstep elsewhere");
 }
 
@@ -139,39 +185,52 @@ static lk_status set(lk_probe_settings *out, const char *name, const char *value
 	return LK_OK;
 }
 
-static lk_status set_mode(const lk_record_request *request, const char *scratch, lk_arena *arena, lk_probe_settings *out,
-                          lk_error *err) {
+static lk_status set_mode(const lk_record_request *request, const char *scratch, lk_arena *arena,
+                          lk_probe_settings *out, lk_error *err) {
 	static const char *const names[] = {"record", "null", "as-rank"};
 	LK_TRY(set(out, "LOCKSTEP_RECORD_MODE", names[request->mode], err));
 	if (*scratch) LK_TRY(set(out, "LOCKSTEP_RECORD_SCRATCH", scratch, err));
 	if (*scratch) LK_TRY(set(out, "TMPDIR", lk_arena_printf(arena, "%s/tmp", scratch), err));
 	if (request->mode != LK_RECORD_MODE_AS_RANK) return LK_OK;
 	LK_TRY(set(out, "LOCKSTEP_RECORD_RANK", lk_arena_printf(arena, "%d", request->as_rank), err));
-	LK_TRY(set(out, "LOCKSTEP_RECORD_WORLD", lk_arena_printf(arena, "%d", request->world_size), err));
-	LK_TRY(set(out, "LOCKSTEP_RECORD_NODE", lk_arena_printf(arena, "%d", request->ranks_per_node), err));
+	LK_TRY(
+		set(out, "LOCKSTEP_RECORD_WORLD", lk_arena_printf(arena, "%d", request->world_size), err));
+	LK_TRY(set(out, "LOCKSTEP_RECORD_NODE", lk_arena_printf(arena, "%d", request->ranks_per_node),
+	           err));
 	return set(out, "LOCKSTEP_RECORD_FILL", request->fill ? request->fill : "numbers", err);
 }
 
-lk_status lk_probe_settings_of(const lk_record_request *request, const char *folder, const char *scratch, lk_arena *arena,
-                               lk_probe_settings *out, lk_error *err) {
+lk_status lk_probe_settings_of(const lk_record_request *request, const char *folder,
+                               const char *scratch, lk_arena *arena, lk_probe_settings *out,
+                               lk_error *err) {
 	char room[LK_PROGRAM_NAME];
 	const char *probe, *before = getenv("LD_PRELOAD"), *programs = lk_probe_programs(request, room);
 	LK_TRY(probe_of(request, arena, &probe, err));
-	LK_TRY(set(out, "LD_PRELOAD", before && *before ? lk_arena_printf(arena, "%s:%s", probe, before) : probe, err));
+	LK_TRY(set(out, "LD_PRELOAD",
+	           before && *before ? lk_arena_printf(arena, "%s:%s", probe, before) : probe, err));
 	LK_TRY(set(out, "LOCKSTEP_RECORD", folder, err));
 	LK_TRY(set_mode(request, scratch, arena, out, err));
 	LK_TRY(set(out, "LOCKSTEP_RECORD_MB", lk_arena_printf(arena, "%d", request->max_mb), err));
-	if (programs) LK_TRY(set(out, "LOCKSTEP_RECORD_PROGRAM", lk_arena_strdup(arena, programs), err));
+	if (programs)
+		LK_TRY(set(out, "LOCKSTEP_RECORD_PROGRAM", lk_arena_strdup(arena, programs), err));
 	if (request->step_marker) LK_TRY(set(out, "LOCKSTEP_RECORD_MARKER", request->step_marker, err));
-	if (request->delay_us) LK_TRY(set(out, "LOCKSTEP_RECORD_DELAY", lk_arena_printf(arena, "%d", request->delay_us), err));
+	if (request->delay_us)
+		LK_TRY(set(out, "LOCKSTEP_RECORD_DELAY", lk_arena_printf(arena, "%d", request->delay_us),
+		           err));
 	return lk_probe_device_settings(request, arena, out, err);
 }
 
 /* ---- for record_device.c ---- */
 
-const char *lk_probe_file(const char *name, lk_arena *arena) { return find_probe(name, arena); }
-const char *lk_probe_in_path(const char *name, char room[PATH_MAX]) { return find_in_path(name, room); }
-bool lk_probe_file_names(const char *path, const char *library) { return file_names(path, library); }
+const char *lk_probe_file(const char *name, lk_arena *arena) {
+	return find_probe(name, arena);
+}
+const char *lk_probe_in_path(const char *name, char room[PATH_MAX]) {
+	return find_in_path(name, room);
+}
+bool lk_probe_file_names(const char *path, const char *library) {
+	return file_names(path, library);
+}
 lk_status lk_probe_set(lk_probe_settings *out, const char *name, const char *value, lk_error *err) {
 	return set(out, name, value, err);
 }

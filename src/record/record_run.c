@@ -1,5 +1,5 @@
-/* record_run.c: a command in a process group of its own: its start, its end, and what ends it before. Signals are waited
- * for, not handled, so that nothing global is kept. */
+/* record_run.c: a command in a process group of its own: its start, its end, and what ends it
+ * before. Signals are waited for, not handled, so that nothing global is kept. */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -12,10 +12,11 @@
 
 #include "record/record.h"
 
-/* How often steps are counted, at most; which share of the time that may take; how long a command may take to end when it
- * is asked to. */
+/* How often steps are counted, at most; which share of the time that may take; how long a command
+ * may take to end when it is asked to. */
 static const double LOOK_S = 0.25, LOOK_SHARE = 0.02, GRACE_S = 5;
-/* How much of the time until a step is due passes before the next look, while it is further away than NEAR_S. */
+/* How much of the time until a step is due passes before the next look, while it is further away
+ * than NEAR_S. */
 static const double NEARLY = 0.6, NEAR_S = 0.1;
 
 struct runner {
@@ -23,8 +24,8 @@ struct runner {
 	const char *folder;
 	pid_t child;
 	sigset_t watched, before; /* signals */
-	double begin, asked;     /* when it was asked to end; 0 not yet */
-	double next_look;        /* for steps */
+	double begin, asked;      /* when it was asked to end; 0 not yet */
+	double next_look;         /* for steps */
 	lk_run_end *out;
 };
 
@@ -38,17 +39,21 @@ static double now(void) {
 
 /* Nothing comes in, and what is printed goes to a file. */
 static bool redirect(const char *output) {
-	int in = open("/dev/null", O_RDONLY | O_CLOEXEC), out = open(output, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
-	return in >= 0 && out >= 0 && dup2(in, STDIN_FILENO) == 0 && dup2(out, STDOUT_FILENO) == 1 && dup2(out, STDERR_FILENO) == 2;
+	int in = open("/dev/null", O_RDONLY | O_CLOEXEC),
+		out = open(output, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+	return in >= 0 && out >= 0 && dup2(in, STDIN_FILENO) == 0 && dup2(out, STDOUT_FILENO) == 1 &&
+	       dup2(out, STDERR_FILENO) == 2;
 }
 
 /* The child: never returns. What goes wrong is written to the pipe. */
-static _Noreturn void become(const struct runner *runner, const lk_probe_settings *settings, char **words, int pipe) {
+static _Noreturn void become(const struct runner *runner, const lk_probe_settings *settings,
+                             char **words, int pipe) {
 	const char *const *more = runner->request->settings;
 	setpgid(0, 0);
 	sigprocmask(SIG_SETMASK, &runner->before, NULL);
 	for (; more && *more; more++) putenv((char *)(uintptr_t)*more);
-	for (size_t i = 0; i < settings->count; i++) setenv(settings->at[i].name, settings->at[i].value, 1);
+	for (size_t i = 0; i < settings->count; i++)
+		setenv(settings->at[i].name, settings->at[i].value, 1);
 	if (!runner->request->output || redirect(runner->request->output)) execvp(words[0], words);
 	int code = errno;
 	if (write(pipe, &code, sizeof code) != sizeof code) _exit(126);
@@ -57,21 +62,27 @@ static _Noreturn void become(const struct runner *runner, const lk_probe_setting
 
 static lk_status refused(const char *command, int code, lk_error *err) {
 	lk_fail(err, LK_ERR_INPUT, command, "cannot be started: %s", strerror(code));
-	return code == ENOENT ? lk_hint(err, "the command stands behind --, as in lockstep record -- ./train") : err->status;
+	return code == ENOENT
+	           ? lk_hint(err, "the command stands behind --, as in lockstep record -- ./train")
+	           : err->status;
 }
 
 /* The group gets the terminal, as a shell would give it. */
 static void hand_over_terminal(pid_t group) {
-	if (isatty(STDIN_FILENO) && tcgetpgrp(STDIN_FILENO) == getpgrp()) tcsetpgrp(STDIN_FILENO, group);
+	if (isatty(STDIN_FILENO) && tcgetpgrp(STDIN_FILENO) == getpgrp())
+		tcsetpgrp(STDIN_FILENO, group);
 }
 
 static void take_back_terminal(const struct runner *runner) {
-	if (isatty(STDIN_FILENO) && tcgetpgrp(STDIN_FILENO) == runner->child) tcsetpgrp(STDIN_FILENO, getpgrp());
+	if (isatty(STDIN_FILENO) && tcgetpgrp(STDIN_FILENO) == runner->child)
+		tcsetpgrp(STDIN_FILENO, getpgrp());
 }
 
-static lk_status begin(struct runner *runner, const lk_probe_settings *settings, char **words, lk_error *err) {
+static lk_status begin(struct runner *runner, const lk_probe_settings *settings, char **words,
+                       lk_error *err) {
 	int ends[2], code = 0;
-	if (pipe2(ends, O_CLOEXEC) != 0) return lk_fail(err, LK_ERR_IO, words[0], "no pipe: %s", strerror(errno));
+	if (pipe2(ends, O_CLOEXEC) != 0)
+		return lk_fail(err, LK_ERR_IO, words[0], "no pipe: %s", strerror(errno));
 	runner->child = fork();
 	if (runner->child == 0) become(runner, settings, words, ends[1]);
 	code = errno;
@@ -112,9 +123,12 @@ static pid_t parent_of(pid_t process) {
 	return name_ends && strlen(name_ends) > 4 ? (pid_t)strtol(name_ends + 3, NULL, 10) : 0;
 }
 
-/* What the command has started, in groups of their own too: launchers take their time to pass signals on. */
+/* What the command has started, in groups of their own too: launchers take their time to pass
+ * signals on. */
 static void signal_descendants(pid_t ancestor, int signal) {
-	enum { DEEPEST = 64 };
+	enum {
+		DEEPEST = 64
+	};
 	DIR *dir = opendir("/proc");
 	for (struct dirent *dirent; dir && (dirent = readdir(dir));) {
 		pid_t process = (pid_t)strtol(dirent->d_name, NULL, 10), at = process;
@@ -133,15 +147,18 @@ static void ask_to_end(struct runner *runner, lk_record_end why) {
 	runner->out->end = why;
 }
 
-/* Once steps are known, the next look is when the last one is due, a little earlier while that is far. */
+/* Once steps are known, the next look is when the last one is due, a little earlier while that is
+ * far. */
 static void count_steps(struct runner *runner, double at) {
 	double step_s = 0;
-	int left = runner->request->steps - lk_record_steps_so_far(runner->folder, runner->request->as_rank, &step_s);
+	int left = runner->request->steps -
+	           lk_record_steps_so_far(runner->folder, runner->request->as_rank, &step_s);
 	if (left <= 0) {
 		ask_to_end(runner, LK_RECORD_STEPS_DONE);
 		return;
 	}
-	double took = now() - at, due = left * step_s, pause = took / LOOK_SHARE > LOOK_S ? took / LOOK_SHARE : LOOK_S;
+	double took = now() - at, due = left * step_s,
+		   pause = took / LOOK_SHARE > LOOK_S ? took / LOOK_SHARE : LOOK_S;
 	if (left < runner->request->steps) pause = due > NEAR_S ? NEARLY * due : due - took;
 	runner->next_look = now() + (pause > took ? pause : took);
 }
@@ -162,10 +179,13 @@ static void look(struct runner *runner) {
 
 /* Until the next signal, or the next moment at which something is to be looked at. */
 static struct timespec pause_of(const struct runner *runner) {
-	double wait = runner->request->steps > 0 || runner->asked > 0 ? LOOK_S : 1, left = runner->begin + runner->request->time_limit - now();
+	double wait = runner->request->steps > 0 || runner->asked > 0 ? LOOK_S : 1,
+		   left = runner->begin + runner->request->time_limit - now();
 	double due = runner->next_look - now();
-	if (runner->request->steps > 0 && runner->asked == 0 && due < wait) wait = due > 0.001 ? due : 0.001;
-	if (runner->request->time_limit > 0 && runner->asked == 0 && left < wait) wait = left > 0.001 ? left : 0.001;
+	if (runner->request->steps > 0 && runner->asked == 0 && due < wait)
+		wait = due > 0.001 ? due : 0.001;
+	if (runner->request->time_limit > 0 && runner->asked == 0 && left < wait)
+		wait = left > 0.001 ? left : 0.001;
 	return (struct timespec){(time_t)wait, (long)((wait - (double)(time_t)wait) * 1e9)};
 }
 
@@ -180,10 +200,12 @@ static void wait_for_end(struct runner *runner) {
 	if (runner->out->end != LK_RECORD_ENDED) kill(-runner->child, SIGKILL);
 }
 
-static lk_status run(struct runner *runner, const lk_probe_settings *settings, char **words, lk_error *err) {
+static lk_status run(struct runner *runner, const lk_probe_settings *settings, char **words,
+                     lk_error *err) {
 	static const int signals[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGCHLD, SIGTTOU};
 	sigemptyset(&runner->watched);
-	for (size_t i = 0; i < sizeof signals / sizeof *signals; i++) sigaddset(&runner->watched, signals[i]);
+	for (size_t i = 0; i < sizeof signals / sizeof *signals; i++)
+		sigaddset(&runner->watched, signals[i]);
 	sigprocmask(SIG_BLOCK, &runner->watched, &runner->before);
 	sigdelset(&runner->watched, SIGTTOU);
 	runner->begin = now();
@@ -198,8 +220,8 @@ static lk_status run(struct runner *runner, const lk_probe_settings *settings, c
 	return status;
 }
 
-lk_status lk_record_command(const lk_record_request *request, const lk_probe_settings *settings, const char *folder,
-                            lk_run_end *out, lk_error *err) {
+lk_status lk_record_command(const lk_record_request *request, const lk_probe_settings *settings,
+                            const char *folder, lk_run_end *out, lk_error *err) {
 	struct runner r = {.request = request, .folder = folder, .out = out};
 	char **words = calloc((size_t)request->words + 1, sizeof *words);
 	*out = (lk_run_end){.end = LK_RECORD_ENDED};

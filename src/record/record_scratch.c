@@ -1,5 +1,5 @@
-/* record_scratch.c: the folder that gets what a guarded run writes (src/recorder/overlay/overlay.h has its layout): made before, summed
- * up and removed afterwards. */
+/* record_scratch.c: the folder that gets what a guarded run writes (src/recorder/overlay/overlay.h
+ * has its layout): made before, summed up and removed afterwards. */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -12,10 +12,17 @@
 #include "base/text.h"
 
 /* TMPDIR lies in it, and programs put sockets there, whose paths may have 107 bytes. */
-enum { LONGEST_SCRATCH = 60, STATE_BYTES = 4096, MOST_LISTED = 10000, DEEPEST = 256, LONGEST_LINE = 4096 };
+enum {
+	LONGEST_SCRATCH = 60,
+	STATE_BYTES = 4096,
+	MOST_LISTED = 10000,
+	DEEPEST = 256,
+	LONGEST_LINE = 4096
+};
 
 bool lk_record_is_guarded(const lk_record_request *request) {
-	return request->guarded || request->scratch || request->delay_us > 0 || request->mode != LK_RECORD_MODE_RECORD;
+	return request->guarded || request->scratch || request->delay_us > 0 ||
+	       request->mode != LK_RECORD_MODE_RECORD;
 }
 
 /* ---- making it ---- */
@@ -34,10 +41,12 @@ static bool is_empty(const char *path) {
 	return empty;
 }
 
-static lk_status choose(const lk_record_request *request, const char *folder, lk_record_scratch *scratch, lk_error *err) {
+static lk_status choose(const lk_record_request *request, const char *folder,
+                        lk_record_scratch *scratch, lk_error *err) {
 	scratch->private = !request->scratch;
 	if (request->scratch) {
-		if (mkdir(request->scratch, 0700) != 0 && errno != EEXIST) return cannot(request->scratch, err);
+		if (mkdir(request->scratch, 0700) != 0 && errno != EEXIST)
+			return cannot(request->scratch, err);
 		if (!realpath(request->scratch, scratch->path)) return cannot(request->scratch, err);
 		if (is_empty(scratch->path)) return LK_OK;
 		lk_fail(err, LK_ERR_INPUT, request->scratch, "is no empty folder");
@@ -57,7 +66,8 @@ static lk_status make_state(const char *path, lk_error *err) {
 	return status;
 }
 
-lk_status lk_record_scratch_open(const lk_record_request *request, const char *folder, lk_record_scratch *scratch, lk_error *err) {
+lk_status lk_record_scratch_open(const lk_record_request *request, const char *folder,
+                                 lk_record_scratch *scratch, lk_error *err) {
 	static const char *const parts[] = {"over", "gone", "list", "tmp"};
 	char path[PATH_MAX + 16];
 	*scratch = (lk_record_scratch){.path = ""};
@@ -73,10 +83,12 @@ lk_status lk_record_scratch_open(const lk_record_request *request, const char *f
 
 /* ---- a tree ---- */
 
-typedef lk_status (*visitor)(void *context, const char *path, const struct stat *info, lk_error *err);
+typedef lk_status (*visitor)(void *context, const char *path, const struct stat *info,
+                             lk_error *err);
 
 /* Files and folders, those within a folder before it. */
-static lk_status visit_tree(const char *path, int depth, visitor visit, void *context, lk_error *err) {
+static lk_status visit_tree(const char *path, int depth, visitor visit, void *context,
+                            lk_error *err) {
 	struct stat info;
 	if (lstat(path, &info) != 0 || depth > DEEPEST) return LK_OK;
 	DIR *dir = S_ISDIR(info.st_mode) ? opendir(path) : NULL;
@@ -91,7 +103,8 @@ static lk_status visit_tree(const char *path, int depth, visitor visit, void *co
 	return status == LK_OK ? visit(context, path, &info, err) : status;
 }
 
-static lk_status remove_one(void *context, const char *path, const struct stat *info, lk_error *err) {
+static lk_status remove_one(void *context, const char *path, const struct stat *info,
+                            lk_error *err) {
 	(void)context, (void)err;
 	if (S_ISDIR(info->st_mode)) rmdir(path);
 	else unlink(path);
@@ -100,7 +113,8 @@ static lk_status remove_one(void *context, const char *path, const struct stat *
 
 void lk_record_scratch_remove(lk_record_scratch *scratch) {
 	lk_error ignored;
-	if (scratch->private && *scratch->path) visit_tree(scratch->path, 0, remove_one, NULL, &ignored);
+	if (scratch->private && *scratch->path)
+		visit_tree(scratch->path, 0, remove_one, NULL, &ignored);
 }
 
 void lk_record_scratch_free(lk_record_scratch *scratch) {
@@ -112,31 +126,37 @@ void lk_record_scratch_free(lk_record_scratch *scratch) {
 
 struct summing {
 	lk_record_scratch *scratch;
-	size_t skipped;          /* of a path: SCRATCH/over */
+	size_t skipped; /* of a path: SCRATCH/over */
 	lk_arena *arena;
 };
 
-static lk_status add_change(const struct summing *summing, const char *path, bool deleted, double bytes, lk_error *err) {
+static lk_status add_change(const struct summing *summing, const char *path, bool deleted,
+                            double bytes, lk_error *err) {
 	if (summing->scratch->changes.count >= MOST_LISTED) return LK_OK;
 	if (!lk_push(&summing->scratch->changes)) return lk_oom(err);
 	lk_record_change *change = lk_last(&summing->scratch->changes);
-	*change = (lk_record_change){.path = lk_arena_strdup(summing->arena, path), .deleted = deleted, .bytes = bytes};
+	*change = (lk_record_change){
+		.path = lk_arena_strdup(summing->arena, path), .deleted = deleted, .bytes = bytes};
 	return change->path ? LK_OK : lk_oom(err);
 }
 
-static lk_status add_written(void *context, const char *path, const struct stat *info, lk_error *err) {
+static lk_status add_written(void *context, const char *path, const struct stat *info,
+                             lk_error *err) {
 	const struct summing *summing = context;
 	if (S_ISDIR(info->st_mode)) return LK_OK;
 	return add_change(summing, path + summing->skipped, false, (double)info->st_size, err);
 }
 
-/* A mark lies in a folder of the deleted file's name; one that was written again is listed as written. */
-static lk_status add_deleted(void *context, const char *path, const struct stat *info, lk_error *err) {
+/* A mark lies in a folder of the deleted file's name; one that was written again is listed as
+ * written. */
+static lk_status add_deleted(void *context, const char *path, const struct stat *info,
+                             lk_error *err) {
 	const struct summing *summing = context;
 	char name[PATH_MAX], over[2 * PATH_MAX + 16];
 	struct stat unused;
 	size_t length = strlen(path);
-	if (S_ISDIR(info->st_mode) || length < summing->skipped + 3 || path[length - 1] != '\001') return LK_OK;
+	if (S_ISDIR(info->st_mode) || length < summing->skipped + 3 || path[length - 1] != '\001')
+		return LK_OK;
 	lk_copy(name, sizeof name, path + summing->skipped);
 	name[length - summing->skipped - 2] = '\0';
 	snprintf(over, sizeof over, "%s/over%s", summing->scratch->path, name);
@@ -154,12 +174,14 @@ static lk_status read_unguarded(lk_record_scratch *scratch, lk_arena *arena, lk_
 	snprintf(path, sizeof path, "%s/unguarded", scratch->path);
 	FILE *file = fopen(path, "re");
 	lk_status status = LK_OK;
-	while (file && status == LK_OK && scratch->unguarded.count < MOST_LISTED && fgets(line, sizeof line, file)) {
+	while (file && status == LK_OK && scratch->unguarded.count < MOST_LISTED &&
+	       fgets(line, sizeof line, file)) {
 		line[strcspn(line, "\n")] = '\0';
 		lk_escape(line, shown, sizeof shown);
 		if (!*line || is_known(scratch, shown)) continue;
 		if (!lk_push(&scratch->unguarded)) status = lk_oom(err);
-		else if (!(*lk_last(&scratch->unguarded) = lk_arena_strdup(arena, shown))) status = lk_oom(err);
+		else if (!(*lk_last(&scratch->unguarded) = lk_arena_strdup(arena, shown)))
+			status = lk_oom(err);
 	}
 	if (file) fclose(file);
 	return status;
@@ -172,11 +194,13 @@ static int by_path(const void *a, const void *b) {
 lk_status lk_record_scratch_sum(lk_record_scratch *scratch, lk_arena *arena, lk_error *err) {
 	char path[PATH_MAX + 16];
 	if (!*scratch->path) return LK_OK;
-	struct summing sums = {.scratch = scratch, .skipped = strlen(scratch->path) + strlen("/over"), .arena = arena};
+	struct summing sums = {
+		.scratch = scratch, .skipped = strlen(scratch->path) + strlen("/over"), .arena = arena};
 	snprintf(path, sizeof path, "%s/over", scratch->path);
 	LK_TRY(visit_tree(path, 0, add_written, &sums, err));
 	snprintf(path, sizeof path, "%s/gone", scratch->path); /* as long a name */
 	LK_TRY(visit_tree(path, 0, add_deleted, &sums, err));
-	if (scratch->changes.count) qsort(scratch->changes.at, scratch->changes.count, sizeof *scratch->changes.at, by_path);
+	if (scratch->changes.count)
+		qsort(scratch->changes.at, scratch->changes.count, sizeof *scratch->changes.at, by_path);
 	return read_unguarded(scratch, arena, err);
 }

@@ -1,4 +1,5 @@
-/* io_posix.c: reading and writing by descriptors. Each wrapper calls the real function once and keeps errno. */
+/* io_posix.c: reading and writing by descriptors. Each wrapper calls the real function once and
+ * keeps errno. */
 #undef _FORTIFY_SOURCE
 #include "recorder/overlay/overlay.h"
 
@@ -9,27 +10,34 @@
 #include <unistd.h>
 
 /* Runs CALL, which gives `result`, and tells of it as KIND. */
-#define TRANSFER(name, type, call, kind, fd, offset, asked)                                      \
-	LP_REAL(name)                                                                                \
-	if (!lp_enter()) return call;                                                                \
-	bool moved;                                                                                  \
-	uint32_t file = lp_target(fd, &moved);                                                       \
-	int64_t start = file ? lp_now() : 0;                                                         \
-	lp_leave();                                                                                  \
-	type result = call;                                                                          \
-	if (file && lp_enter()) {                                                                    \
-		int code = errno;                                                                        \
-		if (LP_HOT(!(file & LP_SOCKET))) lp_io(kind, file, start, lp_now(), (int64_t)result, offset, moved); \
-		else lp_socket_moved(kind, file & ~LP_SOCKET, start, lp_now(), (int64_t)result, (int64_t)(asked)); \
-		lp_leave();                                                                              \
-		errno = code;                                                                            \
-	}                                                                                            \
+#define TRANSFER(name, type, call, kind, fd, offset, asked)                            \
+	LP_REAL(name)                                                                      \
+	if (!lp_enter()) return call;                                                      \
+	bool moved;                                                                        \
+	uint32_t file = lp_target(fd, &moved);                                             \
+	int64_t start = file ? lp_now() : 0;                                               \
+	lp_leave();                                                                        \
+	type result = call;                                                                \
+	if (file && lp_enter()) {                                                          \
+		int code = errno;                                                              \
+		if (LP_HOT(!(file & LP_SOCKET)))                                               \
+			lp_io(kind, file, start, lp_now(), (int64_t)result, offset, moved);        \
+		else                                                                           \
+			lp_socket_moved(kind, file & ~LP_SOCKET, start, lp_now(), (int64_t)result, \
+			                (int64_t)(asked));                                         \
+		lp_leave();                                                                    \
+		errno = code;                                                                  \
+	}                                                                                  \
 	return result;
 
-#define MOVES(name, kind, parameters, call, offset) \
-	LP_EXPORT ssize_t name parameters { TRANSFER(name, ssize_t, real call, kind, fd, offset, size) }
-#define MOVES_PARTS(name, kind, parameters, call, offset, parts) \
-	LP_EXPORT ssize_t name parameters { TRANSFER(name, ssize_t, real call, kind, fd, offset, bytes_in(parts, count)) }
+#define MOVES(name, kind, parameters, call, offset)                \
+	LP_EXPORT ssize_t name parameters {                            \
+		TRANSFER(name, ssize_t, real call, kind, fd, offset, size) \
+	}
+#define MOVES_PARTS(name, kind, parameters, call, offset, parts)                     \
+	LP_EXPORT ssize_t name parameters {                                              \
+		TRANSFER(name, ssize_t, real call, kind, fd, offset, bytes_in(parts, count)) \
+	}
 
 static int64_t bytes_in(const struct iovec *at, int count) {
 	int64_t sum = 0;
@@ -43,25 +51,37 @@ ssize_t __pread_chk(int fd, void *to, size_t size, off_t at, size_t room);
 ssize_t __pread64_chk(int fd, void *to, size_t size, off64_t at, size_t room);
 
 MOVES(read, LK_RECORD_READ, (int fd, void *to, size_t size), (fd, to, size), -1)
-MOVES(__read_chk, LK_RECORD_READ, (int fd, void *to, size_t size, size_t room), (fd, to, size, room), -1)
+MOVES(__read_chk, LK_RECORD_READ, (int fd, void *to, size_t size, size_t room),
+      (fd, to, size, room), -1)
 MOVES(write, LK_RECORD_WRITE, (int fd, const void *from, size_t size), (fd, from, size), -1)
 MOVES(pread, LK_RECORD_READ, (int fd, void *to, size_t size, off_t at), (fd, to, size, at), at)
 MOVES(pread64, LK_RECORD_READ, (int fd, void *to, size_t size, off64_t at), (fd, to, size, at), at)
-MOVES(__pread_chk, LK_RECORD_READ, (int fd, void *to, size_t size, off_t at, size_t room), (fd, to, size, at, room), at)
-MOVES(__pread64_chk, LK_RECORD_READ, (int fd, void *to, size_t size, off64_t at, size_t room), (fd, to, size, at, room),
-      at)
-MOVES(pwrite, LK_RECORD_WRITE, (int fd, const void *from, size_t size, off_t at), (fd, from, size, at), at)
-MOVES(pwrite64, LK_RECORD_WRITE, (int fd, const void *from, size_t size, off64_t at), (fd, from, size, at), at)
-MOVES_PARTS(readv, LK_RECORD_READ, (int fd, const struct iovec *to, int count), (fd, to, count), -1, to)
-MOVES_PARTS(writev, LK_RECORD_WRITE, (int fd, const struct iovec *from, int count), (fd, from, count), -1, from)
-MOVES_PARTS(preadv, LK_RECORD_READ, (int fd, const struct iovec *to, int count, off_t at), (fd, to, count, at), at, to)
-MOVES_PARTS(preadv64, LK_RECORD_READ, (int fd, const struct iovec *to, int count, off64_t at), (fd, to, count, at), at, to)
-MOVES_PARTS(pwritev, LK_RECORD_WRITE, (int fd, const struct iovec *from, int count, off_t at), (fd, from, count, at), at, from)
-MOVES_PARTS(pwritev64, LK_RECORD_WRITE, (int fd, const struct iovec *from, int count, off64_t at), (fd, from, count, at), at, from)
-MOVES_PARTS(preadv2, LK_RECORD_READ, (int fd, const struct iovec *to, int count, off_t at, int flags),
-      (fd, to, count, at, flags), at, to)
-MOVES_PARTS(preadv64v2, LK_RECORD_READ, (int fd, const struct iovec *to, int count, off64_t at, int flags),
-      (fd, to, count, at, flags), at, to)
+MOVES(__pread_chk, LK_RECORD_READ, (int fd, void *to, size_t size, off_t at, size_t room),
+      (fd, to, size, at, room), at)
+MOVES(__pread64_chk, LK_RECORD_READ, (int fd, void *to, size_t size, off64_t at, size_t room),
+      (fd, to, size, at, room), at)
+MOVES(pwrite, LK_RECORD_WRITE, (int fd, const void *from, size_t size, off_t at),
+      (fd, from, size, at), at)
+MOVES(pwrite64, LK_RECORD_WRITE, (int fd, const void *from, size_t size, off64_t at),
+      (fd, from, size, at), at)
+MOVES_PARTS(readv, LK_RECORD_READ, (int fd, const struct iovec *to, int count), (fd, to, count), -1,
+            to)
+MOVES_PARTS(writev, LK_RECORD_WRITE, (int fd, const struct iovec *from, int count),
+            (fd, from, count), -1, from)
+MOVES_PARTS(preadv, LK_RECORD_READ, (int fd, const struct iovec *to, int count, off_t at),
+            (fd, to, count, at), at, to)
+MOVES_PARTS(preadv64, LK_RECORD_READ, (int fd, const struct iovec *to, int count, off64_t at),
+            (fd, to, count, at), at, to)
+MOVES_PARTS(pwritev, LK_RECORD_WRITE, (int fd, const struct iovec *from, int count, off_t at),
+            (fd, from, count, at), at, from)
+MOVES_PARTS(pwritev64, LK_RECORD_WRITE, (int fd, const struct iovec *from, int count, off64_t at),
+            (fd, from, count, at), at, from)
+MOVES_PARTS(preadv2, LK_RECORD_READ,
+            (int fd, const struct iovec *to, int count, off_t at, int flags),
+            (fd, to, count, at, flags), at, to)
+MOVES_PARTS(preadv64v2, LK_RECORD_READ,
+            (int fd, const struct iovec *to, int count, off64_t at, int flags),
+            (fd, to, count, at, flags), at, to)
 
 /* ---- opening ---- */
 
@@ -74,29 +94,29 @@ static void opened(int fd, int64_t start) {
 	errno = code;
 }
 
-#define OPENS(name, call)                           \
-	LP_REAL(name)                                   \
-	if (!lp_enter()) {                              \
-		int passed = call;                          \
-		lp_file_forget(passed);                     \
-		return passed;                              \
-	}                                               \
-	int64_t start = lp_now();                       \
-	lp_leave();                                     \
-	int result = call;                              \
-	if (result >= 0 && lp_enter()) {                \
-		opened(result, start);                      \
-		lp_leave();                                 \
-	}                                               \
+#define OPENS(name, call)            \
+	LP_REAL(name)                    \
+	if (!lp_enter()) {               \
+		int passed = call;           \
+		lp_file_forget(passed);      \
+		return passed;               \
+	}                                \
+	int64_t start = lp_now();        \
+	lp_leave();                      \
+	int result = call;               \
+	if (result >= 0 && lp_enter()) { \
+		opened(result, start);       \
+		lp_leave();                  \
+	}                                \
 	return result;
 
-#define MODE_OF(flags, last)                        \
-	int mode = 0;                                   \
-	if ((flags) & (O_CREAT | O_TMPFILE)) {          \
-		va_list more;                               \
-		va_start(more, last);                       \
-		mode = va_arg(more, int);                   \
-		va_end(more);                               \
+#define MODE_OF(flags, last)               \
+	int mode = 0;                          \
+	if ((flags) & (O_CREAT | O_TMPFILE)) { \
+		va_list more;                      \
+		va_start(more, last);              \
+		mode = va_arg(more, int);          \
+		va_end(more);                      \
 	}
 
 int __open_2(const char *path, int flags);
@@ -105,32 +125,36 @@ int __openat_2(int at, const char *path, int flags);
 int __openat64_2(int at, const char *path, int flags);
 
 /* Where it is guarded another file may be opened in its place. */
-#define GUARDS(at, flags)                                                          \
-	char room[PATH_MAX];                                                           \
+#define GUARDS(at, flags)                                                                \
+	char room[PATH_MAX];                                                                 \
 	const char *given = lp_guard_active() ? lp_guard_open(at, path, flags, room) : path; \
 	if (lp_guard.on && !given) return -1;
 
-LP_EXPORT int open(const char *path, int flags, ...) {
-	MODE_OF(flags, flags) GUARDS(AT_FDCWD, flags) OPENS(open, real(given, flags, mode))
-}
-LP_EXPORT int open64(const char *path, int flags, ...) {
-	MODE_OF(flags, flags) GUARDS(AT_FDCWD, flags) OPENS(open64, real(given, flags, mode))
-}
-LP_EXPORT int openat(int at, const char *path, int flags, ...) {
-	MODE_OF(flags, flags) GUARDS(at, flags) OPENS(openat, real(at, given, flags, mode))
-}
-LP_EXPORT int openat64(int at, const char *path, int flags, ...) {
-	MODE_OF(flags, flags) GUARDS(at, flags) OPENS(openat64, real(at, given, flags, mode))
-}
-LP_EXPORT int __open_2(const char *path, int flags) { GUARDS(AT_FDCWD, flags) OPENS(__open_2, real(given, flags)) }
-LP_EXPORT int __open64_2(const char *path, int flags) { GUARDS(AT_FDCWD, flags) OPENS(__open64_2, real(given, flags)) }
-LP_EXPORT int __openat_2(int at, const char *path, int flags) { GUARDS(at, flags) OPENS(__openat_2, real(at, given, flags)) }
-LP_EXPORT int __openat64_2(int at, const char *path, int flags) {
-	GUARDS(at, flags) OPENS(__openat64_2, real(at, given, flags))
-}
+LP_EXPORT int open(const char *path, int flags, ...){
+	MODE_OF(flags, flags) GUARDS(AT_FDCWD, flags) OPENS(open, real(given, flags, mode))} LP_EXPORT
+	int open64(const char *path, int flags,
+               ...){MODE_OF(flags, flags) GUARDS(AT_FDCWD, flags)
+                        OPENS(open64, real(given, flags, mode))} LP_EXPORT
+	int openat(int at, const char *path, int flags,
+               ...){MODE_OF(flags, flags) GUARDS(at, flags)
+                        OPENS(openat, real(at, given, flags, mode))} LP_EXPORT
+	int openat64(int at, const char *path, int flags,
+                 ...){MODE_OF(flags, flags) GUARDS(at, flags)
+                          OPENS(openat64, real(at, given, flags, mode))} LP_EXPORT
+	int __open_2(const char *path,
+                 int flags){GUARDS(AT_FDCWD, flags) OPENS(__open_2, real(given, flags))} LP_EXPORT
+	int __open64_2(const char *path, int flags){GUARDS(AT_FDCWD, flags)
+                                                    OPENS(__open64_2, real(given, flags))} LP_EXPORT
+	int __openat_2(int at, const char *path,
+                   int flags){GUARDS(at, flags) OPENS(__openat_2, real(at, given, flags))} LP_EXPORT
+	int __openat64_2(int at, const char *path,
+                     int flags){GUARDS(at, flags) OPENS(__openat64_2, real(at, given, flags))}
 #define CREATES (O_WRONLY | O_CREAT | O_TRUNC)
-LP_EXPORT int creat(const char *path, mode_t mode) { GUARDS(AT_FDCWD, CREATES) OPENS(creat, real(given, mode)) }
-LP_EXPORT int creat64(const char *path, mode_t mode) { GUARDS(AT_FDCWD, CREATES) OPENS(creat64, real(given, mode)) }
+LP_EXPORT int creat(const char *path, mode_t mode){GUARDS(AT_FDCWD, CREATES)
+                                                       OPENS(creat, real(given, mode))} LP_EXPORT
+	int creat64(const char *path, mode_t mode) {
+	GUARDS(AT_FDCWD, CREATES) OPENS(creat64, real(given, mode))
+}
 
 /* ---- closing, replacing, moving ---- */
 
@@ -194,29 +218,30 @@ LP_EXPORT off64_t lseek64(int fd, off64_t offset, int whence) {
 
 /* ---- the rest ---- */
 
-#define FILE_CALL(name, type, call, kind, fd, size)                         \
-	LP_REAL(name)                                                           \
-	if (!lp_enter()) return call;                                           \
-	bool moved;                                                             \
-	uint32_t file = lp_file(fd, &moved);                                    \
-	int64_t start = lp_now();                                               \
-	lp_leave();                                                             \
-	type result = call;                                                     \
-	if (file && lp_enter()) {                                               \
-		int code = errno;                                                   \
-		lp_file_event(kind, file, start, lp_now(), (int64_t)(size));        \
-		lp_leave();                                                         \
-		errno = code;                                                       \
-	}                                                                       \
+#define FILE_CALL(name, type, call, kind, fd, size)                  \
+	LP_REAL(name)                                                    \
+	if (!lp_enter()) return call;                                    \
+	bool moved;                                                      \
+	uint32_t file = lp_file(fd, &moved);                             \
+	int64_t start = lp_now();                                        \
+	lp_leave();                                                      \
+	type result = call;                                              \
+	if (file && lp_enter()) {                                        \
+		int code = errno;                                            \
+		lp_file_event(kind, file, start, lp_now(), (int64_t)(size)); \
+		lp_leave();                                                  \
+		errno = code;                                                \
+	}                                                                \
 	return result;
 
-LP_EXPORT int fsync(int fd) { FILE_CALL(fsync, int, real(fd), LK_RECORD_SYNC, fd, 0) }
-LP_EXPORT int fdatasync(int fd) { FILE_CALL(fdatasync, int, real(fd), LK_RECORD_SYNC, fd, 0) }
+LP_EXPORT int fsync(int fd){FILE_CALL(fsync, int, real(fd), LK_RECORD_SYNC, fd, 0)} LP_EXPORT
+	int fdatasync(int fd){FILE_CALL(fdatasync, int, real(fd), LK_RECORD_SYNC, fd, 0)}
 
 /* That a file is mapped is seen; the page faults that read it are not. */
-LP_EXPORT void *mmap(void *at, size_t size, int protection, int flags, int fd, off_t offset) {
-	FILE_CALL(mmap, void *, real(at, size, protection, flags, fd, offset), LK_RECORD_MAP, fd, size)
-}
-LP_EXPORT void *mmap64(void *at, size_t size, int protection, int flags, int fd, off64_t offset) {
-	FILE_CALL(mmap64, void *, real(at, size, protection, flags, fd, offset), LK_RECORD_MAP, fd, size)
+LP_EXPORT void *mmap(void *at, size_t size, int protection, int flags, int fd, off_t offset){
+	FILE_CALL(mmap, void *, real(at, size, protection, flags, fd, offset), LK_RECORD_MAP, fd,
+              size)} LP_EXPORT
+	void *mmap64(void *at, size_t size, int protection, int flags, int fd, off64_t offset) {
+	FILE_CALL(mmap64, void *, real(at, size, protection, flags, fd, offset), LK_RECORD_MAP, fd,
+	          size)
 }

@@ -1,5 +1,5 @@
-/* io_stdio.c: reading and writing by streams, whose own system calls are inside libc and pass no preload library. Calls
- * for single characters and formatted input are not seen. */
+/* io_stdio.c: reading and writing by streams, whose own system calls are inside libc and pass no
+ * preload library. Calls for single characters and formatted input are not seen. */
 #undef _FORTIFY_SOURCE
 /* The header's own inline versions would stand in the way of ours. */
 #ifndef __NO_INLINE__
@@ -15,67 +15,71 @@ static void tell(FILE *stream, lk_record_kind kind, int64_t start, int64_t bytes
 	int code = errno;
 	if (!lp_enter()) return;
 	uint32_t file = stream ? lp_file(fileno(stream), &moved) : 0;
-	if (file && (kind == LK_RECORD_READ || kind == LK_RECORD_WRITE)) lp_io(kind, file, start, lp_now(), bytes, -1, moved);
+	if (file && (kind == LK_RECORD_READ || kind == LK_RECORD_WRITE))
+		lp_io(kind, file, start, lp_now(), bytes, -1, moved);
 	else if (file) lp_file_event(kind, file, start, lp_now(), 0);
 	lp_leave();
 	errno = code;
 }
 
-static int64_t now(void) { return lp_state.on ? lp_now() : 0; }
+static int64_t now(void) {
+	return lp_state.on ? lp_now() : 0;
+}
 
-#define CALL(name, type, call, stream, kind, bytes)        \
-	LP_REAL(name)                                          \
-	if (!lp_state.on || lp_thread.busy) return call;       \
-	int64_t start = now();                                 \
-	type result = call;                                    \
-	tell(stream, kind, start, (int64_t)(bytes));           \
+#define CALL(name, type, call, stream, kind, bytes)  \
+	LP_REAL(name)                                    \
+	if (!lp_state.on || lp_thread.busy) return call; \
+	int64_t start = now();                           \
+	type result = call;                              \
+	tell(stream, kind, start, (int64_t)(bytes));     \
 	return result;
 
 size_t __fread_chk(void *to, size_t room, size_t size, size_t count, FILE *stream);
 char *__fgets_chk(char *to, size_t room, int size, FILE *stream);
 
-LP_EXPORT size_t fread(void *to, size_t size, size_t count, FILE *stream) {
-	CALL(fread, size_t, real(to, size, count, stream), stream, LK_RECORD_READ, result * size)
-}
-LP_EXPORT size_t fread_unlocked(void *to, size_t size, size_t count, FILE *stream) {
-	CALL(fread_unlocked, size_t, real(to, size, count, stream), stream, LK_RECORD_READ, result * size)
-}
-LP_EXPORT size_t __fread_chk(void *to, size_t room, size_t size, size_t count, FILE *stream) {
-	CALL(__fread_chk, size_t, real(to, room, size, count, stream), stream, LK_RECORD_READ, result * size)
-}
-LP_EXPORT size_t fwrite(const void *from, size_t size, size_t count, FILE *stream) {
-	CALL(fwrite, size_t, real(from, size, count, stream), stream, LK_RECORD_WRITE, result * size)
-}
-LP_EXPORT size_t fwrite_unlocked(const void *from, size_t size, size_t count, FILE *stream) {
-	CALL(fwrite_unlocked, size_t, real(from, size, count, stream), stream, LK_RECORD_WRITE, result * size)
-}
-LP_EXPORT char *fgets(char *to, int size, FILE *stream) {
-	CALL(fgets, char *, real(to, size, stream), stream, LK_RECORD_READ, result ? strlen(result) : 0)
-}
-LP_EXPORT char *__fgets_chk(char *to, size_t room, int size, FILE *stream) {
-	CALL(__fgets_chk, char *, real(to, room, size, stream), stream, LK_RECORD_READ, result ? strlen(result) : 0)
-}
-LP_EXPORT ssize_t getdelim(char **line, size_t *room, int end, FILE *stream) {
-	CALL(getdelim, ssize_t, real(line, room, end, stream), stream, LK_RECORD_READ, result)
-}
-LP_EXPORT ssize_t getline(char **line, size_t *room, FILE *stream) {
+LP_EXPORT size_t fread(void *to, size_t size, size_t count,
+                       FILE *stream){CALL(fread, size_t, real(to, size, count, stream), stream,
+                                          LK_RECORD_READ, result *size)} LP_EXPORT size_t
+	fread_unlocked(void *to, size_t size, size_t count,
+                   FILE *stream){CALL(fread_unlocked, size_t, real(to, size, count, stream), stream,
+                                      LK_RECORD_READ, result *size)} LP_EXPORT size_t
+	__fread_chk(void *to, size_t room, size_t size, size_t count,
+                FILE *stream){CALL(__fread_chk, size_t, real(to, room, size, count, stream), stream,
+                                   LK_RECORD_READ, result *size)} LP_EXPORT size_t
+	fwrite(const void *from, size_t size, size_t count,
+           FILE *stream){CALL(fwrite, size_t, real(from, size, count, stream), stream,
+                              LK_RECORD_WRITE, result *size)} LP_EXPORT size_t
+	fwrite_unlocked(const void *from, size_t size, size_t count,
+                    FILE *stream){CALL(fwrite_unlocked, size_t, real(from, size, count, stream),
+                                       stream, LK_RECORD_WRITE, result *size)} LP_EXPORT
+	char *fgets(char *to, int size,
+                FILE *stream){CALL(fgets, char *, real(to, size, stream), stream, LK_RECORD_READ,
+                                   result ? strlen(result) : 0)} LP_EXPORT
+	char *__fgets_chk(char *to, size_t room, int size, FILE *stream){
+		CALL(__fgets_chk, char *, real(to, room, size, stream), stream, LK_RECORD_READ,
+             result ? strlen(result) : 0)} LP_EXPORT ssize_t
+	getdelim(char **line, size_t *room, int end, FILE *stream){
+		CALL(getdelim, ssize_t, real(line, room, end, stream), stream, LK_RECORD_READ,
+             result)} LP_EXPORT ssize_t getline(char **line, size_t *room, FILE *stream) {
 	CALL(getline, ssize_t, real(line, room, stream), stream, LK_RECORD_READ, result)
 }
 
 /* ---- opening and closing ---- */
 
-#define OPENS(name, call)                                  \
-	LP_REAL(name)                                          \
-	int64_t start = now();                                 \
-	FILE *result = call;                                   \
-	if (!lp_state.on || !result) return result;            \
-	lp_file_forget(fileno(result));                        \
-	tell(result, LK_RECORD_OPEN, start, 0);                \
+#define OPENS(name, call)                       \
+	LP_REAL(name)                               \
+	int64_t start = now();                      \
+	FILE *result = call;                        \
+	if (!lp_state.on || !result) return result; \
+	lp_file_forget(fileno(result));             \
+	tell(result, LK_RECORD_OPEN, start, 0);     \
 	return result;
 
 /* What fopen's mode asks of open. */
 static int flags_of(const char *mode) {
-	int flags = *mode == 'r' ? O_RDONLY : *mode == 'a' ? O_WRONLY | O_CREAT : O_WRONLY | O_CREAT | O_TRUNC;
+	int flags = *mode == 'r'   ? O_RDONLY
+	            : *mode == 'a' ? O_WRONLY | O_CREAT
+	                           : O_WRONLY | O_CREAT | O_TRUNC;
 	for (; *mode && *mode != ','; mode++) {
 		if (*mode == '+') flags = (flags & ~O_ACCMODE) | O_RDWR;
 		if (*mode == 'x') flags |= O_EXCL;
@@ -83,22 +87,25 @@ static int flags_of(const char *mode) {
 	return flags;
 }
 
-#define GUARDS(path, mode)                                                         \
-	char room[PATH_MAX];                                                           \
-	const char *given = path;                                                      \
-	if (lp_guard_active() && lp_guard_names(path)) {                               \
-		given = lp_guard_open(AT_FDCWD, path, flags_of(mode), room);               \
-		if (!given) return NULL;                                                   \
+#define GUARDS(path, mode)                                           \
+	char room[PATH_MAX];                                             \
+	const char *given = path;                                        \
+	if (lp_guard_active() && lp_guard_names(path)) {                 \
+		given = lp_guard_open(AT_FDCWD, path, flags_of(mode), room); \
+		if (!given) return NULL;                                     \
 	}
 
-LP_EXPORT FILE *fopen(const char *path, const char *mode) { GUARDS(path, mode) OPENS(fopen, real(given, mode)) }
-LP_EXPORT FILE *fopen64(const char *path, const char *mode) { GUARDS(path, mode) OPENS(fopen64, real(given, mode)) }
-LP_EXPORT FILE *freopen(const char *path, const char *mode, FILE *stream) {
-	GUARDS(path, mode) OPENS(freopen, real(given, mode, stream))
-}
-LP_EXPORT FILE *freopen64(const char *path, const char *mode, FILE *stream) {
-	GUARDS(path, mode) OPENS(freopen64, real(given, mode, stream))
-}
+LP_EXPORT FILE *fopen(const char *path, const char *mode){
+	GUARDS(path, mode) OPENS(fopen, real(given, mode))} LP_EXPORT FILE *fopen64(const char *path,
+                                                                                const char *mode){
+	GUARDS(path, mode) OPENS(fopen64, real(given, mode))} LP_EXPORT FILE *freopen(const char *path,
+                                                                                  const char *mode,
+                                                                                  FILE *stream){
+	GUARDS(path, mode)
+		OPENS(freopen, real(given, mode, stream))} LP_EXPORT FILE *freopen64(const char *path,
+                                                                             const char *mode,
+                                                                             FILE *stream){
+	GUARDS(path, mode) OPENS(freopen64, real(given, mode, stream))}
 
 LP_EXPORT int fseek(FILE *stream, long offset, int whence) {
 	LP_REAL(fseek)

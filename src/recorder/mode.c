@@ -4,11 +4,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Messages up to here carry control: losses, flags of overflow, counts of tokens for each expert. A collective of so few
- * bytes costs its latency, so that leaving it in changes little. */
+/* Messages up to here carry control: losses, flags of overflow, counts of tokens for each expert. A
+ * collective of so few bytes costs its latency, so that leaving it in changes little. */
 static const int64_t CONTROL_BYTES = 4096;
-/* As often a collective is let through before it is left out: programs share out sizes, names and weights before their first
- * step, mostly once each. */
+/* As often a collective is let through before it is left out: programs share out sizes, names and
+ * weights before their first step, mostly once each. */
 static const uint64_t LET_THROUGH = 2;
 
 lp_mode_of lp_mode = {.rank = -1};
@@ -42,14 +42,16 @@ void lp_mode_read(void) {
 	if (fill && strlen(fill) < sizeof lp_mode.fill) strcpy(lp_mode.fill, fill);
 }
 
-/* ---- Python's torch, whose collectives are left out above any library (data/python/sitecustomize.py) ---- */
+/* ---- Python's torch, whose collectives are left out above any library
+ * (data/python/sitecustomize.py) ---- */
 
 void lockstep_probe_torch(void);
 void lockstep_probe_left_out(void);
 
 /* It has made a group of several ranks. */
 LP_EXPORT void lockstep_probe_torch(void) {
-	if (lp_state.on) __atomic_fetch_or(&lp_state.recorder.head->seen, LK_RECORDED_TORCH, __ATOMIC_RELAXED);
+	if (lp_state.on)
+		__atomic_fetch_or(&lp_state.recorder.head->seen, LK_RECORDED_TORCH, __ATOMIC_RELAXED);
 }
 
 /* A collective never reached its library. */

@@ -12,7 +12,10 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-enum { DEFAULT_MB = 64, SAMPLES = LK_BLOCK_RECORDS / 2 };
+enum {
+	DEFAULT_MB = 64,
+	SAMPLES = LK_BLOCK_RECORDS / 2
+};
 
 lp_state_of lp_state;
 __thread lp_thread_of lp_thread __attribute__((tls_model("initial-exec")));
@@ -25,8 +28,8 @@ static bool has_key;
 
 /* MPI may be loaded where the search for the next symbol does not look: by a module of Python. */
 static void *in_libraries(const char *name) {
-	static const char *const libraries[] = {"libmpi.so.40", "libmpi.so.12", "libmpich.so.12", "libmpi_mpifh.so.40",
-	                                        "libmpifort.so.12"};
+	static const char *const libraries[] = {"libmpi.so.40", "libmpi.so.12", "libmpich.so.12",
+	                                        "libmpi_mpifh.so.40", "libmpifort.so.12"};
 	for (size_t i = 0; i < sizeof libraries / sizeof *libraries; i++) {
 		void *library = dlopen(libraries[i], RTLD_LAZY | RTLD_NOLOAD);
 		void *found = library ? dlsym(library, name) : NULL;
@@ -37,7 +40,8 @@ static void *in_libraries(const char *name) {
 }
 
 static void *must_be(void *found) {
-	static const char text[] = "lockstep-probe: a function that the program calls is in none of its libraries\n";
+	static const char text[] =
+		"lockstep-probe: a function that the program calls is in none of its libraries\n";
 	if (found) return found;
 	if (syscall(SYS_write, 2, text, sizeof text - 1) < 0) abort();
 	abort();
@@ -51,9 +55,12 @@ void *lp_symbol_if(const char *name) {
 	return found;
 }
 
-void *lp_symbol(const char *name) { return must_be(lp_symbol_if(name)); }
+void *lp_symbol(const char *name) {
+	return must_be(lp_symbol_if(name));
+}
 
-/* The linker may have copied a library's variable into the program; then that copy is the one in use. */
+/* The linker may have copied a library's variable into the program; then that copy is the one in
+ * use. */
 void *lp_variable(const char *name) {
 	void *found = dlsym(RTLD_DEFAULT, name);
 	return must_be(found ? found : in_libraries(name));
@@ -75,7 +82,8 @@ void lp_text(const lk_record_entry *record, lk_record_kind kind, const char *tex
 
 /* This thread's first record in a recording. */
 static bool begin_thread(void) {
-	lp_thread.place = (lk_record_place){.thread = (uint16_t)__atomic_fetch_add(&lp_state.threads, 1, __ATOMIC_RELAXED)};
+	lp_thread.place = (lk_record_place){
+		.thread = (uint16_t)__atomic_fetch_add(&lp_state.threads, 1, __ATOMIC_RELAXED)};
 	lp_thread.last = NULL;
 	lp_thread.epoch = lp_state.epoch;
 	lp_state.recorder.head->threads = lp_state.threads;
@@ -89,8 +97,8 @@ static bool begin_thread(void) {
 	return true;
 }
 
-/* What one record costs here, two looks at the clock included: some are written into a block that nobody reads,
- * which has room for as many of what the kernel read meanwhile. */
+/* What one record costs here, two looks at the clock included: some are written into a block that
+ * nobody reads, which has room for as many of what the kernel read meanwhile. */
 static void measure_cost(void) {
 	static lk_record_block scratch;
 	lk_record_place own = lp_thread.place;
@@ -116,7 +124,8 @@ static bool begin_recording(void) {
 	lp_state.origin_ns = lp_state.recorder.head->monotonic_ns;
 	lp_state.threads = 0;
 	lp_state.epoch++;
-	lp_thread.place = (lk_record_place){0}; /* of a forked child: those of its parent, which are no longer mapped */
+	lp_thread.place = (lk_record_place){
+		0}; /* of a forked child: those of its parent, which are no longer mapped */
 	lp_thread.last = NULL;
 	lp_files_reset();
 	lp_sockets_reset();
@@ -134,7 +143,8 @@ bool lp_arm(void) {
 	int code = errno;
 	if (lp_state.on) return true;
 	if (!lp_state.folder[0]) return false;
-	if (!__atomic_compare_exchange_n(&arming, &free, 1, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED)) return false;
+	if (!__atomic_compare_exchange_n(&arming, &free, 1, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED))
+		return false;
 	lp_gate *gate = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	bool good = gate != MAP_FAILED && madvise(gate, 4096, MADV_WIPEONFORK) == 0;
 	bool was = lp_thread.busy;
@@ -146,15 +156,16 @@ bool lp_arm(void) {
 	return lp_state.on;
 }
 
-/* A thread's first call; or the first call of a forked child, which has its parent's memory but for the gate. The child's
- * other threads do not exist. */
+/* A thread's first call; or the first call of a forked child, which has its parent's memory but for
+ * the gate. The child's other threads do not exist. */
 bool lp_enter_slow(void) {
 	static uint32_t beginning;
 	uint32_t free = 0;
 	int code = errno;
 	bool good = false;
 	if (lp_state.gate->open) good = begin_thread();
-	else if (__atomic_compare_exchange_n(&beginning, &free, 1, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED)) {
+	else if (__atomic_compare_exchange_n(&beginning, &free, 1, false, __ATOMIC_ACQ_REL,
+	                                     __ATOMIC_RELAXED)) {
 		lk_recorder_close(&lp_state.recorder);
 		good = begin_recording();
 		__atomic_store_n(&beginning, 0, __ATOMIC_RELEASE);
@@ -184,7 +195,9 @@ static uint64_t number(const char *text, uint64_t otherwise) {
 __attribute__((constructor)) static void begin_process(void) {
 	lp_guard_active();
 	const char *folder = getenv("LOCKSTEP_RECORD"), *program = getenv("LOCKSTEP_RECORD_PROGRAM");
-	if (!folder || folder[0] != '/' || strlen(folder) >= sizeof lp_state.folder || getauxval(AT_SECURE)) return;
+	if (!folder || folder[0] != '/' || strlen(folder) >= sizeof lp_state.folder ||
+	    getauxval(AT_SECURE))
+		return;
 	strcpy(lp_state.folder, folder);
 	uint64_t mb = number(getenv("LOCKSTEP_RECORD_MB"), DEFAULT_MB);
 	lp_state.limit = (mb < 1 || mb > 16384 ? DEFAULT_MB : mb) << 20;
@@ -219,23 +232,30 @@ static bool maps_uring(void) {
 void lp_leave_process(void) {
 	struct rusage use;
 	bool uring = (lp_state.on || lp_guard.on) && maps_uring();
-	if (lp_guard.on && uring) lp_guard_tell(program_invocation_short_name, "has an io_uring, whose writes are not guarded");
+	if (lp_guard.on && uring)
+		lp_guard_tell(program_invocation_short_name,
+		              "has an io_uring, whose writes are not guarded");
 	if (!lp_state.on || !lp_state.gate->open || lp_thread.busy) return;
 	lk_recording_head *head = lp_state.recorder.head;
 	if (head->pid != (uint32_t)getpid()) return;
 	int code = errno;
 	if (getrusage(RUSAGE_SELF, &use) == 0)
-		head->major_faults = (uint64_t)use.ru_majflt, head->storage_bytes = (uint64_t)use.ru_inblock * 512;
+		head->major_faults = (uint64_t)use.ru_majflt,
+		head->storage_bytes = (uint64_t)use.ru_inblock * 512;
 	if (uring) __atomic_fetch_or(&head->seen, LK_RECORDED_URING, __ATOMIC_RELAXED);
 	__atomic_store_n(&head->end_ns, lp_now(), __ATOMIC_RELEASE);
 	errno = code;
 }
 
-__attribute__((destructor)) static void end_process(void) { lp_leave_process(); }
+__attribute__((destructor)) static void end_process(void) {
+	lp_leave_process();
+}
 
 LP_EXPORT void _exit(int status) {
 	lp_leave_process();
 	for (;;) syscall(SYS_exit_group, status);
 }
 
-LP_EXPORT void _Exit(int status) { _exit(status); }
+LP_EXPORT void _Exit(int status) {
+	_exit(status);
+}

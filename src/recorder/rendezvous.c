@@ -1,6 +1,7 @@
-/* rendezvous.c: as-rank: a process that would serve PyTorch's rendezvous itself (rank 0 does) meets no other rank there. At
- * MASTER_PORT the launcher serves the store of the absent ranks; a socket that the process binds to that port gets another one,
- * and is told that it has the port it wanted. So the process connects to the launcher's store, as all ranks would to its own. */
+/* rendezvous.c: as-rank: a process that would serve PyTorch's rendezvous itself (rank 0 does) meets
+ * no other rank there. At MASTER_PORT the launcher serves the store of the absent ranks; a socket
+ * that the process binds to that port gets another one, and is told that it has the port it wanted.
+ * So the process connects to the launcher's store, as all ranks would to its own. */
 #include "recorder/mode.h"
 #include "recorder/recorder.h"
 
@@ -9,12 +10,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST = 16 };
+enum {
+	MOST = 16
+};
 
 /* Sockets that were bound elsewhere. */
 static struct {
-	int fd;                  /* + 1; 0: a free place */
-	in_port_t port;          /* that it has */
+	int fd;         /* + 1; 0: a free place */
+	in_port_t port; /* that it has */
 } moved[MOST];
 
 static in_port_t *port_of(const void *at, socklen_t length) {
@@ -37,9 +40,11 @@ static in_port_t store_port(void) {
 	return known;
 }
 
-bool lp_rendezvous_binds(const struct sockaddr *at, socklen_t length, struct sockaddr_storage *elsewhere) {
+bool lp_rendezvous_binds(const struct sockaddr *at, socklen_t length,
+                         struct sockaddr_storage *elsewhere) {
 	const in_port_t *port = at && length <= sizeof *elsewhere ? port_of(at, length) : NULL;
-	if (LP_HOT(lp_mode.kind != LP_MODE_AS_RANK) || !port || !*port || *port != store_port()) return false;
+	if (LP_HOT(lp_mode.kind != LP_MODE_AS_RANK) || !port || !*port || *port != store_port())
+		return false;
 	memcpy(elsewhere, at, length);
 	*port_of(elsewhere, length) = 0;
 	return true;
@@ -56,7 +61,9 @@ void lp_rendezvous_bound(int fd) {
 	for (int i = 0; port && i < MOST; i++) {
 		int none = 0;
 		bool own = moved[i].fd == fd + 1;
-		if (!own && !__atomic_compare_exchange_n(&moved[i].fd, &none, fd + 1, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED)) continue;
+		if (!own && !__atomic_compare_exchange_n(&moved[i].fd, &none, fd + 1, false,
+		                                         __ATOMIC_ACQ_REL, __ATOMIC_RELAXED))
+			continue;
 		moved[i].port = *port;
 		break;
 	}

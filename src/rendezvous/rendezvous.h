@@ -1,15 +1,18 @@
-/* rendezvous.h: a store of PyTorch's rendezvous (TCPStore) that stands for all ranks but one: the protocol, without sockets.
+/* rendezvous.h: a store of PyTorch's rendezvous (TCPStore) that stands for all ranks but one: the
+ * protocol, without sockets.
  *
- * What ranks agree on there is keys with values, and counters. Here all ranks but one are absent, so:
+ * What ranks agree on there is keys with values, and counters. Here all ranks but one are absent,
+ * so:
  *
  *     a counter       what the rank adds, all add
  *     waiting         is over at once: the others have done their part
- *     getting         what was set; else what the rank itself set under the same key with its own number in place of another
- *                     rank's; else 128 bytes that no other key has, which do for NCCL's unique id
- *     asking whether  a key is there: if it was set, or the rank has set its own
+ *     getting         what was set; else what the rank itself set under the same key with its own
+ * number in place of another rank's; else 128 bytes that no other key has, which do for NCCL's
+ * unique id asking whether  a key is there: if it was set, or the rank has set its own
  *
- * Forms. 1 (PyTorch up to 2.0): a byte for what is asked, then keys (length as 8 bytes, bytes), values, numbers of 8 bytes.
- * 2 (from 2.1 on): the same with other numbers, after a first request that says 0x3C85F7CE. All little-endian.
+ * Forms. 1 (PyTorch up to 2.0): a byte for what is asked, then keys (length as 8 bytes, bytes),
+ * values, numbers of 8 bytes. 2 (from 2.1 on): the same with other numbers, after a first request
+ * that says 0x3C85F7CE. All little-endian.
  */
 #ifndef LK_RENDEZVOUS_RENDEZVOUS_H
 #define LK_RENDEZVOUS_RENDEZVOUS_H
@@ -30,7 +33,12 @@ typedef struct lk_store_entry {
 	unsigned char *value;
 } lk_store_entry;
 
-enum { LK_STORE_PLACES = 1 << 12, LK_STORE_MOST_BYTES = 1 << 26, LK_STORE_MOST_REQUEST = 1 << 24, LK_STORE_MOST_KEYS = 1 << 17 };
+enum {
+	LK_STORE_PLACES = 1 << 12,
+	LK_STORE_MOST_BYTES = 1 << 26,
+	LK_STORE_MOST_REQUEST = 1 << 24,
+	LK_STORE_MOST_KEYS = 1 << 17
+};
 
 typedef struct lk_store {
 	int rank, world;
@@ -41,24 +49,26 @@ typedef struct lk_store {
 
 /* A connection. */
 typedef struct lk_store_client {
-	int form;                /* 1, 2; 0: not known yet */
-	lk_bytes in, out;        /* that is not yet a whole request; that is to be sent */
-	const char *wrong;       /* why it is to be closed; NULL */
+	int form;          /* 1, 2; 0: not known yet */
+	lk_bytes in, out;  /* that is not yet a whole request; that is to be sent */
+	const char *wrong; /* why it is to be closed; NULL */
 } lk_store_client;
 
 void lk_store_begin(lk_store *store, int rank, int world);
 void lk_store_end(lk_store *store);
 /* Bytes of a connection, however they are cut. False: it is to be closed; `wrong` says why. */
-bool lk_store_take(lk_store *store, lk_store_client *client, const unsigned char *bytes, size_t size);
+bool lk_store_take(lk_store *store, lk_store_client *client, const unsigned char *bytes,
+                   size_t size);
 void lk_store_client_end(lk_store_client *client);
 
-/* ---- store_serve: the store of the absent ranks (store.h) on a port of the loopback, served by a thread. */
+/* ---- store_serve: the store of the absent ranks (store.h) on a port of the loopback, served by a
+ * thread. */
 
 typedef struct lk_store_server lk_store_server;
 
 typedef struct lk_store_served {
 	uint64_t connections, requests, made_up;
-	char wrong[160];         /* the first connection that was closed: why; "" none */
+	char wrong[160]; /* the first connection that was closed: why; "" none */
 } lk_store_served;
 
 /* Listens and serves until it is ended. `port` 0: any that is free. */

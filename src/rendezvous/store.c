@@ -1,25 +1,54 @@
-/* store.c: requests of PyTorch's TCPStore, answered for all ranks but one. What a connection sends may be anything: its requests
- * are bounded, and so is what is kept. */
+/* store.c: requests of PyTorch's TCPStore, answered for all ranks but one. What a connection sends
+ * may be anything: its requests are bounded, and so is what is kept. */
 #include "rendezvous/rendezvous.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { FORM_MAGIC = 0x3C85F7CE, MADE_UP_BYTES = 128, NUMBER = 24 };
+enum {
+	FORM_MAGIC = 0x3C85F7CE,
+	MADE_UP_BYTES = 128,
+	NUMBER = 24
+};
 
 typedef enum what {
-	VALIDATE, SET, COMPARE_SET, GET, ADD, CHECK, WAIT, COUNT_KEYS, WATCH, DELETE, APPEND, MULTI_GET, MULTI_SET, CANCEL_WAIT, PING, UNKNOWN,
+	VALIDATE,
+	SET,
+	COMPARE_SET,
+	GET,
+	ADD,
+	CHECK,
+	WAIT,
+	COUNT_KEYS,
+	WATCH,
+	DELETE,
+	APPEND,
+	MULTI_GET,
+	MULTI_SET,
+	CANCEL_WAIT,
+	PING,
+	UNKNOWN,
 } what;
 
 /* By their numbers in each form. */
-static const what first_form[] = {SET, COMPARE_SET, GET, ADD, CHECK, WAIT, COUNT_KEYS, WATCH, DELETE};
-static const what second_form[] = {VALIDATE, SET, COMPARE_SET, GET, ADD, CHECK, WAIT, COUNT_KEYS, DELETE, APPEND, MULTI_GET, MULTI_SET,
-                                   CANCEL_WAIT, PING};
+static const what first_form[] = {SET,  COMPARE_SET, GET,   ADD,   CHECK,
+                                  WAIT, COUNT_KEYS,  WATCH, DELETE};
+static const what second_form[] = {VALIDATE,  SET,       COMPARE_SET, GET,    ADD,
+                                   CHECK,     WAIT,      COUNT_KEYS,  DELETE, APPEND,
+                                   MULTI_GET, MULTI_SET, CANCEL_WAIT, PING};
 
-enum { READY, NOT_READY };
-enum { STOP_WAITING, WAIT_CANCELED };
-enum { CALLBACK_REGISTERED = 3 };
+enum {
+	READY,
+	NOT_READY
+};
+enum {
+	STOP_WAITING,
+	WAIT_CANCELED
+};
+enum {
+	CALLBACK_REGISTERED = 3
+};
 
 struct span {
 	const unsigned char *at;
@@ -31,8 +60,8 @@ struct request {
 	lk_store *store;
 	lk_store_client *client;
 	struct span left;
-	bool more;               /* the rest has not come yet */
-	bool failed;             /* no memory, or more than there may be */
+	bool more;   /* the rest has not come yet */
+	bool failed; /* no memory, or more than there may be */
 };
 
 /* ---- keys and values ---- */
@@ -46,7 +75,8 @@ static uint64_t hash_of(const void *bytes, size_t size) {
 
 static lk_store_entry **place_of(lk_store *store, const void *key, size_t size) {
 	lk_store_entry **at = &store->at[hash_of(key, size) % LK_STORE_PLACES];
-	while (*at && ((*at)->key_size != size || memcmp((*at)->key, key, size) != 0)) at = &(*at)->next;
+	while (*at && ((*at)->key_size != size || memcmp((*at)->key, key, size) != 0))
+		at = &(*at)->next;
 	return at;
 }
 
@@ -76,7 +106,9 @@ static lk_store_entry *new_entry(lk_store *store, struct span key) {
 static lk_store_entry *put(lk_store *store, struct span key, struct span value, bool append) {
 	lk_store_entry *entry = *place_of(store, key.at, key.size);
 	size_t before = entry && append ? entry->size : 0;
-	if (store->bytes + key.size + before + value.size > LK_STORE_MOST_BYTES || (!entry && store->keys >= LK_STORE_MOST_KEYS)) return NULL;
+	if (store->bytes + key.size + before + value.size > LK_STORE_MOST_BYTES ||
+	    (!entry && store->keys >= LK_STORE_MOST_KEYS))
+		return NULL;
 	if (!entry && !(entry = new_entry(store, key))) return NULL;
 	unsigned char *room = malloc(before + value.size + 1);
 	if (!room) return NULL;
@@ -95,7 +127,9 @@ static lk_store_entry *own_of(lk_store *store, struct span key) {
 	lk_store_entry *found = NULL;
 	for (size_t i = 0, n; text && i < key.size && !found; i += n ? n : 1) {
 		long number = 0;
-		for (n = 0; i + n < key.size && n < NUMBER - 1 && key.at[i + n] >= '0' && key.at[i + n] <= '9'; n++)
+		for (n = 0;
+		     i + n < key.size && n < NUMBER - 1 && key.at[i + n] >= '0' && key.at[i + n] <= '9';
+		     n++)
 			number = number > store->world ? number : number * 10 + (key.at[i + n] - '0');
 		if (!n || number >= store->world || number == store->rank) continue;
 		memcpy(text, key.at, i);
@@ -128,15 +162,19 @@ static bool add(lk_store *store, struct span key, int64_t by, int64_t *out) {
 	int64_t all;
 	*out = strtoll(text, &end, 10);
 	if (entry && (!size || *end)) return false;
-	if (__builtin_mul_overflow(by, (int64_t)store->world, &all) || __builtin_add_overflow(*out, all, out)) return false;
+	if (__builtin_mul_overflow(by, (int64_t)store->world, &all) ||
+	    __builtin_add_overflow(*out, all, out))
+		return false;
 	int length = snprintf(text, sizeof text, "%lld", (long long)*out);
-	return put(store, key, (struct span){(const unsigned char *)text, (size_t)length}, false) != NULL;
+	return put(store, key, (struct span){(const unsigned char *)text, (size_t)length}, false) !=
+	       NULL;
 }
 
 /* ---- reading and answering ---- */
 
 static bool take(struct request *request, void *to, size_t size) {
-	if (request->more || request->failed || request->left.size < size) return request->more = true, false;
+	if (request->more || request->failed || request->left.size < size)
+		return request->more = true, false;
 	memcpy(to, request->left.at, size);
 	request->left.at += size, request->left.size -= size;
 	return true;
@@ -169,8 +207,12 @@ static bool append(lk_bytes *to, const void *bytes, size_t size, size_t most) {
 static void say(struct request *request, const void *bytes, size_t size) {
 	if (!append(&request->client->out, bytes, size, LK_STORE_MOST_BYTES)) request->failed = true;
 }
-static void say_byte(struct request *request, unsigned char byte) { say(request, &byte, 1); }
-static void say_number(struct request *request, int64_t value) { say(request, &value, sizeof value); }
+static void say_byte(struct request *request, unsigned char byte) {
+	say(request, &byte, 1);
+}
+static void say_number(struct request *request, int64_t value) {
+	say(request, &value, sizeof value);
+}
 static void say_text(struct request *request, struct span value) {
 	say_number(request, (int64_t)value.size);
 	say(request, value.at, value.size);
@@ -193,11 +235,14 @@ static void each_key(struct request *request, what kind) {
 	for (int real = 0; real < 2 && !request->more && !request->failed; real++) {
 		request->left = begin;
 		for (uint64_t i = 0; i < count && !request->more && !request->failed; i++) {
-			struct span key = text(request), value = kind == MULTI_SET ? text(request) : (struct span){NULL, 0};
+			struct span key = text(request),
+						value = kind == MULTI_SET ? text(request) : (struct span){NULL, 0};
 			if (!real || request->more || request->failed) continue;
 			if (kind == MULTI_SET) request->failed = !put(request->store, key, value, false);
 			else if (kind == MULTI_GET) say_value(request, key);
-			else if (kind == CHECK) all = all && (*place_of(request->store, key.at, key.size) || own_of(request->store, key));
+			else if (kind == CHECK)
+				all = all &&
+				      (*place_of(request->store, key.at, key.size) || own_of(request->store, key));
 		}
 	}
 	if (request->more || request->failed) return;
@@ -205,13 +250,15 @@ static void each_key(struct request *request, what kind) {
 	if (kind == WAIT) say_byte(request, STOP_WAITING);
 }
 
-static void compare_and_set(struct request *request, struct span key, struct span expected, struct span wanted) {
+static void compare_and_set(struct request *request, struct span key, struct span expected,
+                            struct span wanted) {
 	lk_store_entry *entry = *place_of(request->store, key.at, key.size);
 	if (!entry && expected.size) {
 		say_text(request, expected); /* as PyTorch's does */
 		return;
 	}
-	bool same = entry && entry->size == expected.size && memcmp(entry->value, expected.at, entry->size) == 0;
+	bool same = entry && entry->size == expected.size &&
+	            memcmp(entry->value, expected.at, entry->size) == 0;
 	if (!entry || same) entry = put(request->store, key, wanted, false);
 	if (!entry) request->failed = true;
 	else say_text(request, (struct span){entry->value, entry->size});
@@ -226,7 +273,8 @@ static void answer_key(struct request *request, what kind) {
 	if (request->more || request->failed) return;
 	lk_store_entry **at = place_of(request->store, key.at, key.size);
 	switch (kind) {
-	case SET: case APPEND: request->failed = !put(request->store, key, value, kind == APPEND); break;
+	case SET:
+	case APPEND: request->failed = !put(request->store, key, value, kind == APPEND); break;
 	case COMPARE_SET: compare_and_set(request, key, value, other); break;
 	case GET: say_value(request, key); break;
 	case ADD:
@@ -237,7 +285,9 @@ static void answer_key(struct request *request, what kind) {
 		say_number(request, *at ? 1 : 0);
 		if (*at) remove_entry(request->store, at);
 		break;
-	default: say_byte(request, CALLBACK_REGISTERED); break; /* WATCH: nobody but the rank itself changes a key */
+	default:
+		say_byte(request, CALLBACK_REGISTERED);
+		break; /* WATCH: nobody but the rank itself changes a key */
 	}
 }
 
@@ -252,13 +302,16 @@ static void answer(struct request *request, what kind) {
 		break;
 	case COUNT_KEYS: say_number(request, (int64_t)request->store->keys); break;
 	case CANCEL_WAIT: say_byte(request, WAIT_CANCELED); break;
-	case CHECK: case WAIT: case MULTI_GET: case MULTI_SET: each_key(request, kind); break;
+	case CHECK:
+	case WAIT:
+	case MULTI_GET:
+	case MULTI_SET: each_key(request, kind); break;
 	default: answer_key(request, kind); break;
 	}
 }
 
-/* The first request tells the form: in the second it is a zero and the magic number, which in the first would be the length of
- * a key of a gigabyte. False: not enough has come. */
+/* The first request tells the form: in the second it is a zero and the magic number, which in the
+ * first would be the length of a key of a gigabyte. False: not enough has come. */
 static bool find_form(lk_store_client *client) {
 	uint32_t magic = 0;
 	if (client->form) return true;
@@ -269,7 +322,8 @@ static bool find_form(lk_store_client *client) {
 }
 
 static what what_of(const lk_store_client *client, unsigned char number) {
-	if (client->form == 1) return number < sizeof first_form / sizeof *first_form ? first_form[number] : UNKNOWN;
+	if (client->form == 1)
+		return number < sizeof first_form / sizeof *first_form ? first_form[number] : UNKNOWN;
 	return number < sizeof second_form / sizeof *second_form ? second_form[number] : UNKNOWN;
 }
 
@@ -278,17 +332,22 @@ static bool wrong(lk_store_client *client, const char *why) {
 	return false;
 }
 
-bool lk_store_take(lk_store *store, lk_store_client *client, const unsigned char *bytes, size_t size) {
+bool lk_store_take(lk_store *store, lk_store_client *client, const unsigned char *bytes,
+                   size_t size) {
 	if (client->wrong) return false;
-	if (!append(&client->in, bytes, size, 2 * (size_t)LK_STORE_MOST_REQUEST)) return wrong(client, "sent more than fits a request");
+	if (!append(&client->in, bytes, size, 2 * (size_t)LK_STORE_MOST_REQUEST))
+		return wrong(client, "sent more than fits a request");
 	size_t done = 0;
 	while (done < client->in.count && find_form(client)) {
-		struct request r = {store, client, {client->in.at + done + 1, client->in.count - done - 1}, false, false};
+		struct request r = {
+			store, client, {client->in.at + done + 1, client->in.count - done - 1}, false, false};
 		what kind = what_of(client, client->in.at[done]);
 		if (kind == UNKNOWN) return wrong(client, "sent what is no request that this store knows");
 		size_t said = client->out.count;
 		answer(&r, kind);
-		if (r.failed) return wrong(client, "asked for what cannot be: too much, or a sum of what is no number");
+		if (r.failed)
+			return wrong(client,
+			             "asked for what cannot be: too much, or a sum of what is no number");
 		if (r.more) {
 			client->out.count = said;
 			break;

@@ -1,5 +1,6 @@
-/* store_serve.c: connections of one process to the store of the absent ranks. One thread waits for all of them; a pipe ends it.
- * A connection that sends what is no request is closed, others go on. */
+/* store_serve.c: connections of one process to the store of the absent ranks. One thread waits for
+ * all of them; a pipe ends it. A connection that sends what is no request is closed, others go on.
+ */
 #include "rendezvous/rendezvous.h"
 
 #include <arpa/inet.h>
@@ -14,7 +15,12 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-enum { MOST_CLIENTS = 256, WAITING = 64, CHUNK = 1 << 16, FIRST = 2 /* behind the pipe and the port */ };
+enum {
+	MOST_CLIENTS = 256,
+	WAITING = 64,
+	CHUNK = 1 << 16,
+	FIRST = 2 /* behind the pipe and the port */
+};
 
 struct lk_store_server {
 	lk_store store;
@@ -42,7 +48,8 @@ static void accept_one(lk_store_server *server) {
 
 static void close_one(lk_store_server *server, size_t i) {
 	const char *wrong = server->client[i].wrong;
-	if (wrong && !*server->served.wrong) snprintf(server->served.wrong, sizeof server->served.wrong, "%s", wrong);
+	if (wrong && !*server->served.wrong)
+		snprintf(server->served.wrong, sizeof server->served.wrong, "%s", wrong);
 	close(server->poll[FIRST + i].fd);
 	lk_store_client_end(&server->client[i]);
 	server->count--;
@@ -50,7 +57,9 @@ static void close_one(lk_store_server *server, size_t i) {
 	server->poll[FIRST + i] = server->poll[FIRST + server->count];
 }
 
-static bool again(ssize_t got) { return got < 0 && (errno == EAGAIN || errno == EINTR); }
+static bool again(ssize_t got) {
+	return got < 0 && (errno == EAGAIN || errno == EINTR);
+}
 
 static bool receive(lk_store_server *server, size_t i) {
 	unsigned char bytes[CHUNK];
@@ -61,7 +70,8 @@ static bool receive(lk_store_server *server, size_t i) {
 
 static bool send_rest(lk_store_server *server, size_t i) {
 	lk_bytes *out = &server->client[i].out;
-	ssize_t sent = out->count ? send(server->poll[FIRST + i].fd, out->at, out->count, MSG_NOSIGNAL) : 0;
+	ssize_t sent =
+		out->count ? send(server->poll[FIRST + i].fd, out->at, out->count, MSG_NOSIGNAL) : 0;
 	if (sent < 0) return again(sent);
 	if (sent) memmove(out->at, out->at + sent, out->count - (size_t)sent);
 	out->count -= (size_t)sent;
@@ -85,7 +95,8 @@ static void *serve(void *argument) {
 		server->poll[0] = (struct pollfd){.fd = server->ends[0], .events = POLLIN};
 		server->poll[1] = (struct pollfd){.fd = server->listens, .events = POLLIN};
 		for (size_t i = 0; i < server->count; i++)
-			server->poll[FIRST + i].events = server->client[i].out.count ? POLLOUT : POLLIN, server->poll[FIRST + i].revents = 0;
+			server->poll[FIRST + i].events = server->client[i].out.count ? POLLOUT : POLLIN,
+								 server->poll[FIRST + i].revents = 0;
 		if (poll(server->poll, FIRST + server->count, -1) < 0 && errno != EINTR) break;
 		if (server->poll[0].revents) break;
 		serve_ready(server);
@@ -97,20 +108,26 @@ static void *serve(void *argument) {
 /* ---- begin and end ---- */
 
 static lk_status cannot(lk_error *err, int port, const char *what) {
-	lk_fail(err, LK_ERR_IO, "rendezvous", "port %d of the loopback: cannot %s: %s", port, what, strerror(errno));
-	return lk_hint(err, "MASTER_PORT in the environment names another one; without it any free one is taken");
+	lk_fail(err, LK_ERR_IO, "rendezvous", "port %d of the loopback: cannot %s: %s", port, what,
+	        strerror(errno));
+	return lk_hint(
+		err, "MASTER_PORT in the environment names another one; without it any free one is taken");
 }
 
 static lk_status listen_on(lk_store_server *server, int port, lk_error *err) {
-	struct sockaddr_in at = {.sin_family = AF_INET, .sin_port = htons((uint16_t)port), .sin_addr = {htonl(INADDR_LOOPBACK)}};
+	struct sockaddr_in at = {.sin_family = AF_INET,
+	                         .sin_port = htons((uint16_t)port),
+	                         .sin_addr = {htonl(INADDR_LOOPBACK)}};
 	socklen_t size = sizeof at;
 	int yes = 1;
 	server->listens = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 	if (server->listens < 0) return cannot(err, port, "make a socket");
 	setsockopt(server->listens, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);
-	if (bind(server->listens, (struct sockaddr *)&at, sizeof at) != 0) return cannot(err, port, "bind");
+	if (bind(server->listens, (struct sockaddr *)&at, sizeof at) != 0)
+		return cannot(err, port, "bind");
 	if (listen(server->listens, WAITING) != 0) return cannot(err, port, "listen");
-	if (getsockname(server->listens, (struct sockaddr *)&at, &size) != 0) return cannot(err, port, "ask for its name");
+	if (getsockname(server->listens, (struct sockaddr *)&at, &size) != 0)
+		return cannot(err, port, "ask for its name");
 	server->port = ntohs(at.sin_port);
 	return LK_OK;
 }
@@ -143,13 +160,16 @@ lk_status lk_store_serve(int rank, int world, int port, lk_store_server **out, l
 	return status;
 }
 
-int lk_store_port(const lk_store_server *server) { return server->port; }
+int lk_store_port(const lk_store_server *server) {
+	return server->port;
+}
 
 void lk_store_stop(lk_store_server *server, lk_store_served *out) {
 	if (!server) return;
 	close(server->ends[1]);
 	pthread_join(server->thread, NULL);
-	server->served.requests = server->store.requests, server->served.made_up = server->store.made_up;
+	server->served.requests = server->store.requests,
+	server->served.made_up = server->store.made_up;
 	if (out) *out = server->served;
 	while (server->count) close_one(server, server->count - 1);
 	close(server->listens);

@@ -9,12 +9,30 @@
 #include "base/text.h"
 #include "io/embedded.h"
 
-enum { ROWS = 200000 };
-enum { PROVIDER, INSTANCE, REGION, GPU, GPUS, ON_DEMAND, DATE, SOURCE, NEEDED,
-       LINKS = NEEDED, VCPUS, MEMORY, NVME, NETWORK, SPOT, COLUMNS };
+enum {
+	ROWS = 200000
+};
+enum {
+	PROVIDER,
+	INSTANCE,
+	REGION,
+	GPU,
+	GPUS,
+	ON_DEMAND,
+	DATE,
+	SOURCE,
+	NEEDED,
+	LINKS = NEEDED,
+	VCPUS,
+	MEMORY,
+	NVME,
+	NETWORK,
+	SPOT,
+	COLUMNS
+};
 static const char *const columns[COLUMNS] = {
-	"provider", "instance", "region", "gpu", "gpus", "on_demand", "date", "source",
-	"links", "vcpus", "memory_gib", "nvme_gb", "network_gbps", "spot",
+	"provider", "instance", "region", "gpu",        "gpus",    "on_demand",    "date",
+	"source",   "links",    "vcpus",  "memory_gib", "nvme_gb", "network_gbps", "spot",
 };
 
 /* ---- reading ---- */
@@ -28,7 +46,8 @@ static lk_status number(const lk_csv *csv, const int *at, int column, double *ou
 	return lk_parse_real(text, 0, 1e9, out, where, err);
 }
 
-static lk_status text_of(const lk_csv *csv, const int *at, int column, lk_arena *arena, const char **out, lk_error *err) {
+static lk_status text_of(const lk_csv *csv, const int *at, int column, lk_arena *arena,
+                         const char **out, lk_error *err) {
 	const char *text = lk_csv_field(csv, at[column]);
 	if (!*text && column < NEEDED && column != REGION && column != ON_DEMAND)
 		return lk_fail(err, LK_ERR_INPUT, lk_csv_where(csv), "column %s is empty", columns[column]);
@@ -36,10 +55,13 @@ static lk_status text_of(const lk_csv *csv, const int *at, int column, lk_arena 
 	return *out ? LK_OK : lk_oom(err);
 }
 
-static lk_status read_row(const lk_csv *csv, const int *at, lk_arena *arena, lk_offer *offer, lk_error *err) {
-	const char **const texts[] = {&offer->provider, &offer->instance, &offer->region, &offer->gpu, &offer->date, &offer->source, &offer->links};
+static lk_status read_row(const lk_csv *csv, const int *at, lk_arena *arena, lk_offer *offer,
+                          lk_error *err) {
+	const char **const texts[] = {&offer->provider, &offer->instance, &offer->region, &offer->gpu,
+	                              &offer->date,     &offer->source,   &offer->links};
 	static const int text_columns[] = {PROVIDER, INSTANCE, REGION, GPU, DATE, SOURCE, LINKS};
-	double *const numbers[] = {&offer->on_demand, &offer->vcpus, &offer->memory_gib, &offer->nvme_gb, &offer->network_gbps, &offer->spot};
+	double *const numbers[] = {&offer->on_demand, &offer->vcpus,        &offer->memory_gib,
+	                           &offer->nvme_gb,   &offer->network_gbps, &offer->spot};
 	static const int number_columns[] = {ON_DEMAND, VCPUS, MEMORY, NVME, NETWORK, SPOT};
 	long long gpus;
 	char where[256];
@@ -59,16 +81,19 @@ struct reading {
 
 static lk_status add_row(void *context, const lk_csv *csv, const int *at, lk_error *err) {
 	struct reading *reading = context;
-	return lk_push(reading->out) ? read_row(csv, at, reading->arena, lk_last(reading->out), err) : lk_oom(err);
+	return lk_push(reading->out) ? read_row(csv, at, reading->arena, lk_last(reading->out), err)
+	                             : lk_oom(err);
 }
 
-lk_status lk_offers_read(lk_stream *in, lk_arena *arena, lk_offers *out, lk_offer_faults *faults, lk_error *err) {
+lk_status lk_offers_read(lk_stream *in, lk_arena *arena, lk_offers *out, lk_offer_faults *faults,
+                         lk_error *err) {
 	const lk_csv_table table = {columns, COLUMNS, NEEDED, "list of machines", ROWS, add_row, NULL};
 	LK_TRY(lk_csv_read(in, &table, &(struct reading){arena, out}, err));
 	return lk_offers_check(arena, out, faults, err);
 }
 
-lk_status lk_offers_builtin(lk_arena *arena, lk_offers *out, lk_offer_faults *faults, lk_error *err) {
+lk_status lk_offers_builtin(lk_arena *arena, lk_offers *out, lk_offer_faults *faults,
+                            lk_error *err) {
 	lk_stream *in;
 	LK_TRY(lk_data_open(NULL, "instances.csv", &in, err));
 	lk_status status = lk_offers_read(in, arena, out, faults, err);
@@ -82,12 +107,16 @@ static const double HIGHEST_PER_GPU = 60, REGIONS_APART = 3;
 
 static const char *broken(const lk_offer *offer, double cheapest, lk_arena *arena) {
 	if (offer->spot > offer->on_demand)
-		return lk_arena_printf(arena, "spot costs $%.2f, on demand $%.2f: on demand is never the cheaper one", offer->spot, offer->on_demand);
+		return lk_arena_printf(
+			arena, "spot costs $%.2f, on demand $%.2f: on demand is never the cheaper one",
+			offer->spot, offer->on_demand);
 	if (offer->on_demand <= 0 || offer->spot <= 0) return lk_arena_strdup(arena, "costs nothing");
 	if (offer->on_demand > HIGHEST_PER_GPU * offer->gpus)
-		return lk_arena_printf(arena, "$%.2f for %d GPUs is more than $%.0f each: a placeholder", offer->on_demand, offer->gpus, HIGHEST_PER_GPU);
+		return lk_arena_printf(arena, "$%.2f for %d GPUs is more than $%.0f each: a placeholder",
+		                       offer->on_demand, offer->gpus, HIGHEST_PER_GPU);
 	if (offer->on_demand >= REGIONS_APART * cheapest)
-		return lk_arena_printf(arena, "$%.2f here, $%.2f in another region", offer->on_demand, cheapest);
+		return lk_arena_printf(arena, "$%.2f here, $%.2f in another region", offer->on_demand,
+		                       cheapest);
 	return "";
 }
 
@@ -101,8 +130,8 @@ static int by_instance(const void *a, const void *b) {
 }
 
 static bool same_machine(const lk_offer *a, const lk_offer *b) {
-	return strcmp(a->provider, b->provider) == 0 && strcmp(a->instance, b->instance) == 0 && strcmp(a->gpu, b->gpu) == 0 &&
-	       a->gpus == b->gpus;
+	return strcmp(a->provider, b->provider) == 0 && strcmp(a->instance, b->instance) == 0 &&
+	       strcmp(a->gpu, b->gpu) == 0 && a->gpus == b->gpus;
 }
 
 /* Of every offer the lowest price of its machine over the regions. */
@@ -121,7 +150,8 @@ static lk_status cheapest_of(const lk_offers *offers, double *out, lk_error *err
 	return LK_OK;
 }
 
-static lk_status keep_sound(lk_arena *arena, lk_offers *offers, const double *cheapest, lk_offer_faults *faults, lk_error *err) {
+static lk_status keep_sound(lk_arena *arena, lk_offers *offers, const double *cheapest,
+                            lk_offer_faults *faults, lk_error *err) {
 	size_t kept = 0;
 	for (size_t i = 0; i < offers->count; i++) {
 		const lk_offer *offer = &offers->at[i];
@@ -132,7 +162,9 @@ static lk_status keep_sound(lk_arena *arena, lk_offers *offers, const double *ch
 			continue;
 		}
 		if (!lk_push(faults)) return lk_oom(err);
-		lk_last(faults)->where = lk_arena_printf(arena, "%s %s%s%s", offer->provider, offer->instance, *offer->region ? ", " : "", offer->region);
+		lk_last(faults)->where =
+			lk_arena_printf(arena, "%s %s%s%s", offer->provider, offer->instance,
+		                    *offer->region ? ", " : "", offer->region);
 		lk_last(faults)->why = why;
 		if (!lk_last(faults)->where) return lk_oom(err);
 	}
@@ -140,7 +172,8 @@ static lk_status keep_sound(lk_arena *arena, lk_offers *offers, const double *ch
 	return LK_OK;
 }
 
-lk_status lk_offers_check(lk_arena *arena, lk_offers *offers, lk_offer_faults *faults, lk_error *err) {
+lk_status lk_offers_check(lk_arena *arena, lk_offers *offers, lk_offer_faults *faults,
+                          lk_error *err) {
 	double *cheapest = LK_ARRAY(arena, double, offers->count + 1);
 	if (!cheapest) return lk_oom(err);
 	LK_TRY(cheapest_of(offers, cheapest, err));
@@ -153,9 +186,11 @@ const char *lk_offer_cluster(const lk_offer *offer, int machines, lk_arena *aren
 	const char *links = offer->gpus > 1 && *offer->links ? offer->links : "";
 	const char *name = offer->device ? offer->device->name : offer->gpu;
 	if (machines == 1 || isnan(offer->network_gbps))
-		return lk_arena_printf(arena, "%d node * %d %s%s%s", machines, offer->gpus, name, *links ? " " : "", links);
-	/* A machine's network is one pipe to the job, but NICs of 400 Gbit/s where it is wider: one for each GPU then. */
+		return lk_arena_printf(arena, "%d node * %d %s%s%s", machines, offer->gpus, name,
+		                       *links ? " " : "", links);
+	/* A machine's network is one pipe to the job, but NICs of 400 Gbit/s where it is wider: one for
+	 * each GPU then. */
 	int nics = offer->network_gbps > 400 ? offer->gpus : 1;
-	return lk_arena_printf(arena, "%d node * %d %s%s%s, nic %d*%gg", machines, offer->gpus, name, *links ? " " : "", links, nics,
-	                       offer->network_gbps / nics);
+	return lk_arena_printf(arena, "%d node * %d %s%s%s, nic %d*%gg", machines, offer->gpus, name,
+	                       *links ? " " : "", links, nics, offer->network_gbps / nics);
 }

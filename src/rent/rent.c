@@ -10,12 +10,16 @@ struct answer {
 };
 
 static lk_status check(const lk_rent_request *request, lk_error *err) {
-	if (!request->job.model) return lk_fail(err, LK_ERR_INPUT, "--model", "is needed: what is trained");
+	if (!request->job.model)
+		return lk_fail(err, LK_ERR_INPUT, "--model", "is needed: what is trained");
 	if ((request->tokens > 0) == (request->samples > 0)) {
-		lk_fail(err, LK_ERR_INPUT, "rent", "%s", request->tokens > 0 ? "tokens and samples were both given" : "the length of the training is not given");
+		lk_fail(err, LK_ERR_INPUT, "rent", "%s",
+		        request->tokens > 0 ? "tokens and samples were both given"
+		                            : "the length of the training is not given");
 		return lk_hint(err, "give --tokens, or --samples (and --epochs)");
 	}
-	if (request->spot && request->interruptions < 0) return lk_fail(err, LK_ERR_INPUT, "--interruptions", "is below zero");
+	if (request->spot && request->interruptions < 0)
+		return lk_fail(err, LK_ERR_INPUT, "--interruptions", "is below zero");
 	return LK_OK;
 }
 
@@ -29,38 +33,77 @@ static lk_status add(notes *n, const char *text, lk_error *err) {
 	return LK_OK;
 }
 
-static lk_status note_prices(const lk_rent_request *request, const lk_offer_faults *faults, lk_arena *arena, notes *n, lk_error *err) {
-	LK_TRY(add(n, lk_arena_printf(arena, "prices are list prices in US dollars, of the day beside them; storage, traffic and taxes "
-	                              "are not in them"), err));
+static lk_status note_prices(const lk_rent_request *request, const lk_offer_faults *faults,
+                             lk_arena *arena, notes *n, lk_error *err) {
+	LK_TRY(add(n,
+	           lk_arena_printf(arena, "prices are list prices in US dollars, of the day beside "
+	                                  "them; storage, traffic and taxes "
+	                                  "are not in them"),
+	           err));
 	if (faults->count)
-		LK_TRY(add(n, lk_arena_printf(arena, "%zu offers were left out whose prices cannot be (lockstep machines -v): %s: %s",
-		                              faults->count, faults->at[0].where, faults->at[0].why), err));
+		LK_TRY(add(
+			n,
+			lk_arena_printf(
+				arena,
+				"%zu offers were left out whose prices cannot be (lockstep machines -v): %s: %s",
+				faults->count, faults->at[0].where, faults->at[0].why),
+			err));
 	if (!request->spot) return LK_OK;
-	return add(n, lk_arena_printf(arena, "spot machines are taken away %g times an hour each (--interruptions); a restart loses ten "
-	                              "minutes and half of a checkpoint interval; that enough of them are to be had is not said",
-	                              request->interruptions), err);
+	return add(n,
+	           lk_arena_printf(arena,
+	                           "spot machines are taken away %g times an hour each "
+	                           "(--interruptions); a restart loses ten "
+	                           "minutes and half of a checkpoint interval; that enough of them are "
+	                           "to be had is not said",
+	                           request->interruptions),
+	           err);
 }
 
-static lk_status note_method(const lk_rent_request *request, const lk_offers *offers, lk_arena *arena, notes *n, lk_error *err) {
+static lk_status note_method(const lk_rent_request *request, const lk_offers *offers,
+                             lk_arena *arena, notes *n, lk_error *err) {
 	size_t alone = 0, unknown = 0;
 	for (size_t i = 0; i < offers->count; i++) {
 		alone += offers->at[i].device && !(offers->at[i].network_gbps > 0);
 		unknown += !offers->at[i].device;
 	}
 	if (alone)
-		LK_TRY(add(n, lk_arena_printf(arena, "of %zu machines the network is not stated: they are not joined with others", alone), err));
+		LK_TRY(add(n,
+		           lk_arena_printf(
+					   arena,
+					   "of %zu machines the network is not stated: they are not joined with others",
+					   alone),
+		           err));
 	if (unknown)
-		LK_TRY(add(n, lk_arena_printf(arena, "%zu machines have GPUs that are not in the catalogue, and are left out", unknown), err));
-	LK_TRY(add(n, lk_arena_printf(arena, "layouts are those that `lockstep plan` finds; %g minutes of setting up are paid for",
-	                              request->setup_min), err));
+		LK_TRY(
+			add(n,
+		        lk_arena_printf(
+					arena, "%zu machines have GPUs that are not in the catalogue, and are left out",
+					unknown),
+		        err));
+	LK_TRY(add(
+		n,
+		lk_arena_printf(
+			arena,
+			"layouts are those that `lockstep plan` finds; %g minutes of setting up are paid for",
+			request->setup_min),
+		err));
 	if (request->prepare_per_core > 0) return LK_OK;
 	if (request->stalls)
-		return add(n, lk_arena_printf(arena, "preparation goes with vCPUs and fetching with machines at the rates of %s", request->stalls), err);
-	return add(n, lk_arena_printf(arena, "samples are taken to be ready in time (--prepare-per-core says how fast they are prepared)"), err);
+		return add(n,
+		           lk_arena_printf(
+					   arena,
+					   "preparation goes with vCPUs and fetching with machines at the rates of %s",
+					   request->stalls),
+		           err);
+	return add(n,
+	           lk_arena_printf(arena, "samples are taken to be ready in time (--prepare-per-core "
+	                                  "says how fast they are prepared)"),
+	           err);
 }
 
-static lk_status take_notes(const lk_rent_request *request, const lk_offers *offers, const lk_offer_faults *faults, lk_arena *arena,
-                            lk_rent *out, lk_error *err) {
+static lk_status take_notes(const lk_rent_request *request, const lk_offers *offers,
+                            const lk_offer_faults *faults, lk_arena *arena, lk_rent *out,
+                            lk_error *err) {
 	notes n = {0};
 	lk_status status = note_prices(request, faults, arena, &n, err);
 	if (status == LK_OK) status = note_method(request, offers, arena, &n, err);
@@ -74,8 +117,8 @@ static lk_status take_notes(const lk_rent_request *request, const lk_offers *off
 
 /* ---- the whole ---- */
 
-static lk_status make(const lk_rent_request *request, lk_arena *arena, lk_offers *offers, lk_offer_faults *faults, lk_rent_rates *rates,
-                      lk_rent *out, lk_error *err) {
+static lk_status make(const lk_rent_request *request, lk_arena *arena, lk_offers *offers,
+                      lk_offer_faults *faults, lk_rent_rates *rates, lk_rent *out, lk_error *err) {
 	LK_TRY(check(request, err));
 	LK_TRY(lk_rent_offers(&request->machines, arena, offers, faults, err));
 	LK_TRY(lk_rent_rates_of(request, offers, arena, rates, err));
@@ -90,7 +133,9 @@ static const char *reproduce(lk_arena *arena, const lk_rent_request *request) {
 	static const char *const but[] = {"output", "file", "html", "verbose", NULL};
 	lk_rent_request usual;
 	lk_rent_defaults(&usual);
-	return lk_command(arena, &(lk_question){.verb = &lk_rent_verb, .request = request, .usual = &usual, .but = but});
+	return lk_command(
+		arena,
+		&(lk_question){.verb = &lk_rent_verb, .request = request, .usual = &usual, .but = but});
 }
 
 lk_status lk_rent_find(const lk_rent_request *request, lk_rent **out, lk_error *err) {
@@ -101,9 +146,13 @@ lk_status lk_rent_find(const lk_rent_request *request, lk_rent **out, lk_error *
 	*out = NULL;
 	if (!answer) return lk_oom(err);
 	answer->public.memory_owner = answer;
-	lk_status status = make(request, &answer->arena, &offers, &faults, &rates, &answer->public, err);
-	if (status == LK_OK) status = lk_inputs_find(&answer->arena, &lk_rent_verb, request, NULL, 0, &answer->public.inputs, err);
-	if (status == LK_OK && !(answer->public.reproduce = reproduce(&answer->arena, request))) status = lk_oom(err);
+	lk_status status =
+		make(request, &answer->arena, &offers, &faults, &rates, &answer->public, err);
+	if (status == LK_OK)
+		status = lk_inputs_find(&answer->arena, &lk_rent_verb, request, NULL, 0,
+		                        &answer->public.inputs, err);
+	if (status == LK_OK && !(answer->public.reproduce = reproduce(&answer->arena, request)))
+		status = lk_oom(err);
 	lk_vec_free(&offers), lk_vec_free(&faults), lk_vec_free(&rates);
 	if (status == LK_OK) *out = &answer->public;
 	else lk_rent_free(&answer->public);

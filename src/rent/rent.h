@@ -1,5 +1,6 @@
-/* rent.h: what the files of rent share. rent_offers.c gathers machines, rent_stalls.c reads how fast data is made ready, rent_rates.c finds how fast a job is on so many
- * of them, rent_choose.c sets prices against hours, rent.c puts it together; rent_options.c has the tables of options. */
+/* rent.h: what the files of rent share. rent_offers.c gathers machines, rent_stalls.c reads how
+ * fast data is made ready, rent_rates.c finds how fast a job is on so many of them, rent_choose.c
+ * sets prices against hours, rent.c puts it together; rent_options.c has the tables of options. */
 #ifndef LK_RENT_RENT_H
 #define LK_RENT_RENT_H
 
@@ -10,19 +11,19 @@
 #include "lockstep/plan.h"
 #include "lockstep/rent.h"
 
-/* ---- offers: machines that can be rented, with prices. The project's own list is data/instances.csv; SkyPilot's catalogues of
- * AWS, GCP, Azure and Lambda are read too. */
+/* ---- offers: machines that can be rented, with prices. The project's own list is
+ * data/instances.csv; SkyPilot's catalogues of AWS, GCP, Azure and Lambda are read too. */
 
 /* Prices are US dollars per machine and hour; NAN: not offered or not stated. */
 typedef struct lk_offer {
 	const char *provider, *instance, *region;
-	const char *gpu;         /* name in the catalogue, or as the list has it where it is not known */
+	const char *gpu; /* name in the catalogue, or as the list has it where it is not known */
 	const lk_device *device; /* NULL: not known */
 	int gpus;
-	const char *links;       /* "nvlink", "xgmi", "pcie"; "" one GPU, or not stated */
+	const char *links; /* "nvlink", "xgmi", "pcie"; "" one GPU, or not stated */
 	double vcpus, memory_gib, nvme_gb, network_gbps; /* NAN: not stated */
 	double on_demand, spot;
-	const char *date;        /* of the prices: "2026-07-20", "undated" */
+	const char *date; /* of the prices: "2026-07-20", "undated" */
 	const char *source;
 } lk_offer;
 typedef LK_VEC(lk_offer) lk_offers;
@@ -34,32 +35,39 @@ typedef struct lk_offer_fault {
 typedef LK_VEC(lk_offer_fault) lk_offer_faults;
 
 /* A list of the project's own form. */
-lk_status lk_offers_read(lk_stream *in, lk_arena *arena, lk_offers *out, lk_offer_faults *faults, lk_error *err);
+lk_status lk_offers_read(lk_stream *in, lk_arena *arena, lk_offers *out, lk_offer_faults *faults,
+                         lk_error *err);
 /* data/instances.csv. */
-lk_status lk_offers_builtin(lk_arena *arena, lk_offers *out, lk_offer_faults *faults, lk_error *err);
-/* SkyPilot's vms.csv (InstanceType, AcceleratorName, AcceleratorCount, vCPUs, MemoryGiB, Price, SpotPrice, Region, ...);
- * `provider` names whose it is, `date` when it was fetched. Of the zones of a region the cheapest spot price counts. GCP's
- * rows of accelerators are added to their host's. Links and network, which such lists do not state, are taken from the
- * project's own list where it has the instance. */
-lk_status lk_offers_skypilot(lk_stream *in, const char *provider, const char *date, lk_arena *arena, lk_offers *out,
-                             lk_offer_faults *faults, lk_error *err);
-/* Rules that no price list breaks but by mistake: on demand costs at least what spot does; a price is above nothing and below
- * 60 dollars per GPU and hour; regions differ by less than a factor of three. Offers that break one are taken out. */
-lk_status lk_offers_check(lk_arena *arena, lk_offers *offers, lk_offer_faults *faults, lk_error *err);
+lk_status lk_offers_builtin(lk_arena *arena, lk_offers *out, lk_offer_faults *faults,
+                            lk_error *err);
+/* SkyPilot's vms.csv (InstanceType, AcceleratorName, AcceleratorCount, vCPUs, MemoryGiB, Price,
+ * SpotPrice, Region, ...); `provider` names whose it is, `date` when it was fetched. Of the zones
+ * of a region the cheapest spot price counts. GCP's rows of accelerators are added to their host's.
+ * Links and network, which such lists do not state, are taken from the project's own list where it
+ * has the instance. */
+lk_status lk_offers_skypilot(lk_stream *in, const char *provider, const char *date, lk_arena *arena,
+                             lk_offers *out, lk_offer_faults *faults, lk_error *err);
+/* Rules that no price list breaks but by mistake: on demand costs at least what spot does; a price
+ * is above nothing and below 60 dollars per GPU and hour; regions differ by less than a factor of
+ * three. Offers that break one are taken out. */
+lk_status lk_offers_check(lk_arena *arena, lk_offers *offers, lk_offer_faults *faults,
+                          lk_error *err);
 
-/* What a machine counts as in a cluster of `machines`, in the synthetic form; NULL where the memory is out. */
+/* What a machine counts as in a cluster of `machines`, in the synthetic form; NULL where the memory
+ * is out. */
 const char *lk_offer_cluster(const lk_offer *offer, int machines, lk_arena *arena);
 
 /* ---- rent_offers.c ---- */
 
 /* The offers that a request means, in the order of their list. Nothing found is LK_ERR_INPUT. */
-lk_status lk_rent_offers(const lk_machines_request *request, lk_arena *arena, lk_offers *out, lk_offer_faults *faults, lk_error *err);
+lk_status lk_rent_offers(const lk_machines_request *request, lk_arena *arena, lk_offers *out,
+                         lk_offer_faults *faults, lk_error *err);
 
 /* ---- rent_stalls.c ---- */
 
 /* How fast data is made ready; NAN: no limit is known. */
 typedef struct lk_rent_loader {
-	bool pipelined;          /* beside the step; else before it */
+	bool pipelined;                             /* beside the step; else before it */
 	double prepare_per_core, fetch_per_machine; /* samples a second */
 } lk_rent_loader;
 lk_status lk_rent_loader_of(const lk_rent_request *request, lk_rent_loader *out, lk_error *err);
@@ -68,7 +76,7 @@ lk_status lk_rent_loader_of(const lk_rent_request *request, lk_rent_loader *out,
 
 /* A job on so many machines of a kind: what does not depend on who rents them out. */
 typedef struct lk_rent_rate {
-	const char *cluster;     /* the synthetic form, which tells kinds apart */
+	const char *cluster; /* the synthetic form, which tells kinds apart */
 	int gpus, machines, batch;
 	/* answer */
 	bool fits;
@@ -78,18 +86,19 @@ typedef struct lk_rent_rate {
 	double stall_s;
 	int seq;
 	const char *model;
-	char why[200];           /* where it does not fit */
+	char why[200]; /* where it does not fit */
 } lk_rent_rate;
 typedef LK_VEC(lk_rent_rate) lk_rent_rates;
 
-/* Every machine count and batch worth a look for every kind of machine among the offers, answered on all cores. */
-lk_status lk_rent_rates_of(const lk_rent_request *request, const lk_offers *offers, lk_arena *arena, lk_rent_rates *out,
-                           lk_error *err);
+/* Every machine count and batch worth a look for every kind of machine among the offers, answered
+ * on all cores. */
+lk_status lk_rent_rates_of(const lk_rent_request *request, const lk_offers *offers, lk_arena *arena,
+                           lk_rent_rates *out, lk_error *err);
 
 /* ---- rent_choose.c ---- */
 
 /* Fills choices, cheapest, fastest, ties and what they are told apart by. */
-lk_status lk_rent_choose(const lk_rent_request *request, const lk_offers *offers, const lk_rent_rates *rates, lk_arena *arena,
-                         lk_rent *out, lk_error *err);
+lk_status lk_rent_choose(const lk_rent_request *request, const lk_offers *offers,
+                         const lk_rent_rates *rates, lk_arena *arena, lk_rent *out, lk_error *err);
 
 #endif

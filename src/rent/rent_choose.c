@@ -1,5 +1,6 @@
-/* rent_choose.c: prices against hours. Of every offer, every number of machines and batch that fits is a choice; shown are the
- * front (nobody is both cheaper and faster) and the best of each machine. */
+/* rent_choose.c: prices against hours. Of every offer, every number of machines and batch that fits
+ * is a choice; shown are the front (nobody is both cheaper and faster) and the best of each
+ * machine. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,20 +15,24 @@ struct ware {
 	lk_rent_choice choice;
 	const lk_offer *offer;
 	bool shown;
-	int at;                  /* then: its place among those shown */
+	int at; /* then: its place among those shown */
 };
 typedef LK_VEC(struct ware) wares;
 
 /* ---- a choice ---- */
 
-static double hours_of(const lk_rent_request *request, double steps, double step_s, double goodput) {
+static double hours_of(const lk_rent_request *request, double steps, double step_s,
+                       double goodput) {
 	return steps * step_s / 3600 / goodput + request->setup_min / 60;
 }
 
-/* Preparation and fetching run beside the step: the slowest counts; a loader that does not is added. */
-static double with_data(const lk_rent_loader *loader, const lk_offer *offer, const lk_rent_rate *rate, double step_s, const char **slowest) {
+/* Preparation and fetching run beside the step: the slowest counts; a loader that does not is
+ * added. */
+static double with_data(const lk_rent_loader *loader, const lk_offer *offer,
+                        const lk_rent_rate *rate, double step_s, const char **slowest) {
 	double prepare = rate->batch / (loader->prepare_per_core * offer->vcpus * rate->machines);
-	double fetch = rate->batch / (loader->fetch_per_machine * rate->machines), data = fmax(prepare, fetch);
+	double fetch = rate->batch / (loader->fetch_per_machine * rate->machines),
+		   data = fmax(prepare, fetch);
 	if (isnan(data)) return step_s; /* fmax leaves out one that is not known */
 	*slowest = data == fetch ? "fetch" : "preparation";
 	return loader->pipelined ? fmax(step_s, data) : step_s + data;
@@ -41,31 +46,48 @@ static void set_stall(const lk_rent_rate *rate, const char *slowest, lk_rent_cho
 	choice->stall = choice->stall_share < 0.01 ? "none" : waits ? slowest : rate->stall;
 }
 
-static bool make_choice(const lk_rent_request *request, const lk_rent_loader *loader, const lk_offer *offer, const lk_rent_rate *rate, double samples,
+static bool make_choice(const lk_rent_request *request, const lk_rent_loader *loader,
+                        const lk_offer *offer, const lk_rent_rate *rate, double samples,
                         lk_rent_choice *choice) {
 	const char *slowest = "preparation";
 	double price = request->spot ? offer->spot : offer->on_demand, steps = samples / rate->batch;
 	double goodput = request->spot && request->interruptions > 0
-	                     ? lk_goodput(1 / (request->interruptions * rate->machines), request->job.checkpoint_minutes) : 1;
+	                     ? lk_goodput(1 / (request->interruptions * rate->machines),
+	                                  request->job.checkpoint_minutes)
+	                     : 1;
 	if (!rate->fits || isnan(price) || goodput <= 0) return false;
-	*choice = (lk_rent_choice){
-		.provider = offer->provider, .instance = offer->instance, .region = offer->region, .gpu = offer->device->name, .gpus_each = offer->gpus,
-		.machines = rate->machines, .gpus = rate->gpus, .batch = rate->batch, .layout = rate->layout, .reproduce = rate->reproduce,
-		.step_s = with_data(loader, offer, rate, rate->step_s, &slowest), .step_low_s = with_data(loader, offer, rate, rate->low_s, &slowest),
-		.step_high_s = with_data(loader, offer, rate, rate->high_s, &slowest), .price = price, .date = offer->date, .source = offer->source,
-		.goodput = goodput};
+	*choice =
+		(lk_rent_choice){.provider = offer->provider,
+	                     .instance = offer->instance,
+	                     .region = offer->region,
+	                     .gpu = offer->device->name,
+	                     .gpus_each = offer->gpus,
+	                     .machines = rate->machines,
+	                     .gpus = rate->gpus,
+	                     .batch = rate->batch,
+	                     .layout = rate->layout,
+	                     .reproduce = rate->reproduce,
+	                     .step_s = with_data(loader, offer, rate, rate->step_s, &slowest),
+	                     .step_low_s = with_data(loader, offer, rate, rate->low_s, &slowest),
+	                     .step_high_s = with_data(loader, offer, rate, rate->high_s, &slowest),
+	                     .price = price,
+	                     .date = offer->date,
+	                     .source = offer->source,
+	                     .goodput = goodput};
 	choice->hours = hours_of(request, steps, choice->step_s, goodput);
 	choice->hours_low = hours_of(request, steps, choice->step_low_s, goodput);
 	choice->hours_high = hours_of(request, steps, choice->step_high_s, goodput);
 	double rate_usd = price * rate->machines;
-	choice->cost = choice->hours * rate_usd, choice->cost_low = choice->hours_low * rate_usd, choice->cost_high = choice->hours_high * rate_usd;
+	choice->cost = choice->hours * rate_usd, choice->cost_low = choice->hours_low * rate_usd,
+	choice->cost_high = choice->hours_high * rate_usd;
 	choice->in_time = request->deadline_h <= 0 || choice->hours <= request->deadline_h;
 	choice->in_budget = request->budget <= 0 || choice->cost <= request->budget;
 	set_stall(rate, slowest, choice);
 	return true;
 }
 
-static const lk_rent_rate *find_rate(const lk_rent_rates *rates, const char *cluster, size_t *from) {
+static const lk_rent_rate *find_rate(const lk_rent_rates *rates, const char *cluster,
+                                     size_t *from) {
 	for (size_t i = *from; i < rates->count; i++)
 		if (strcmp(rates->at[i].cluster, cluster) == 0) return *from = i + 1, &rates->at[i];
 	return NULL;
@@ -73,8 +95,9 @@ static const lk_rent_rate *find_rate(const lk_rent_rates *rates, const char *clu
 
 /* ---- all choices ---- */
 
-static lk_status add_choices(const lk_rent_request *request, const lk_rent_loader *loader, const lk_offer *offer, const lk_rent_rates *rates,
-                             lk_arena *arena, wares *all, double *samples, lk_error *err) {
+static lk_status add_choices(const lk_rent_request *request, const lk_rent_loader *loader,
+                             const lk_offer *offer, const lk_rent_rates *rates, lk_arena *arena,
+                             wares *all, double *samples, lk_error *err) {
 	for (int machines = 1; machines * offer->gpus <= request->most_gpus; machines *= 2) {
 		const char *cluster = lk_offer_cluster(offer, machines, arena);
 		const lk_rent_rate *rate;
@@ -107,7 +130,8 @@ static void mark_front(wares *all) {
 	}
 }
 
-/* The first of its machine, by cost, among those that keep to what was asked (or among all where none does). */
+/* The first of its machine, by cost, among those that keep to what was asked (or among all where
+ * none does). */
 static bool is_best_of_machine(const wares *all, size_t at) {
 	const lk_rent_choice *choice = &all->at[at].choice;
 	bool keeps = choice->in_time && choice->in_budget;
@@ -122,11 +146,13 @@ static bool is_best_of_machine(const wares *all, size_t at) {
 
 /* ---- decisions ---- */
 
-enum { MOST_TIES = 3 };
+enum {
+	MOST_TIES = 3
+};
 
 /* By places among all. */
 struct decision {
-	int cheapest, fastest;   /* -1 none */
+	int cheapest, fastest; /* -1 none */
 	int ties[MOST_TIES], tie_count;
 };
 
@@ -135,18 +161,23 @@ static bool keeps(const lk_rent_choice *choice) {
 }
 
 static bool same_machine(const struct ware *a, const struct ware *b) {
-	return strcmp(a->choice.instance, b->choice.instance) == 0 && strcmp(a->choice.provider, b->choice.provider) == 0;
+	return strcmp(a->choice.instance, b->choice.instance) == 0 &&
+	       strcmp(a->choice.provider, b->choice.provider) == 0;
 }
 
-/* Others that may cost less than the cheapest may cost: its range against theirs. On the same device the error of the
- * prediction is largely the same, so that the price decides: those are no ties. */
+/* Others that may cost less than the cheapest may cost: its range against theirs. On the same
+ * device the error of the prediction is largely the same, so that the price decides: those are no
+ * ties. */
 static void find_ties(const wares *all, struct decision *decision) {
 	const struct ware *best = &all->at[decision->cheapest];
-	for (int i = decision->cheapest + 1; i < (int)all->count && decision->tie_count < MOST_TIES; i++) {
+	for (int i = decision->cheapest + 1; i < (int)all->count && decision->tie_count < MOST_TIES;
+	     i++) {
 		const struct ware *ware = &all->at[i];
 		bool other = strcmp(ware->choice.gpu, best->choice.gpu) != 0;
-		for (int k = 0; k < decision->tie_count; k++) other &= !same_machine(ware, &all->at[decision->ties[k]]);
-		if (other && keeps(&ware->choice) && ware->choice.cost_low < best->choice.cost_high) decision->ties[decision->tie_count++] = i;
+		for (int k = 0; k < decision->tie_count; k++)
+			other &= !same_machine(ware, &all->at[decision->ties[k]]);
+		if (other && keeps(&ware->choice) && ware->choice.cost_low < best->choice.cost_high)
+			decision->ties[decision->tie_count++] = i;
 	}
 }
 
@@ -165,7 +196,8 @@ static struct decision decide(const wares *all) {
 /* ---- what is shown ---- */
 
 /* The front, the decisions, and of every machine its best, as many as asked for. */
-static void mark_shown(const lk_rent_request *request, wares *all, const struct decision *decision) {
+static void mark_shown(const lk_rent_request *request, wares *all,
+                       const struct decision *decision) {
 	int plain = 0;
 	for (int i = 0; i < (int)all->count; i++) {
 		struct ware *ware = &all->at[i];
@@ -178,7 +210,8 @@ static void mark_shown(const lk_rent_request *request, wares *all, const struct 
 	}
 }
 
-static lk_status show(wares *all, const struct decision *decision, lk_arena *arena, lk_rent *out, lk_error *err) {
+static lk_status show(wares *all, const struct decision *decision, lk_arena *arena, lk_rent *out,
+                      lk_error *err) {
 	lk_rent_choice *choices = LK_ARRAY(arena, lk_rent_choice, all->count);
 	int *ties = LK_ARRAY(arena, int, MOST_TIES);
 	if (!choices || !ties) return lk_oom(err);
@@ -196,18 +229,21 @@ static lk_status show(wares *all, const struct decision *decision, lk_arena *are
 }
 
 static double measuring_usd(const lk_rent_request *request, const lk_rent_choice *choice) {
-	return (request->setup_min / 60 + STEPS_TO_MEASURE * choice->step_s / 3600) * choice->price * choice->machines;
+	return (request->setup_min / 60 + STEPS_TO_MEASURE * choice->step_s / 3600) * choice->price *
+	       choice->machines;
 }
 
-static lk_status name_measurement(const lk_rent_request *request, lk_arena *arena, lk_rent *out, lk_error *err) {
+static lk_status name_measurement(const lk_rent_request *request, lk_arena *arena, lk_rent *out,
+                                  lk_error *err) {
 	if (!out->tie_count) return LK_OK;
 	const lk_rent_choice *least = &out->choices[out->cheapest];
 	for (int i = 0; i < out->tie_count; i++) {
 		const lk_rent_choice *choice = &out->choices[out->ties[i]];
 		if (measuring_usd(request, choice) < measuring_usd(request, least)) least = choice;
 	}
-	out->settle = lk_arena_printf(arena, "%.0f steps on %d x %s: about $%.2f with %.0f minutes to set up", STEPS_TO_MEASURE,
-	                              least->machines, least->instance, measuring_usd(request, least), request->setup_min);
+	out->settle = lk_arena_printf(
+		arena, "%.0f steps on %d x %s: about $%.2f with %.0f minutes to set up", STEPS_TO_MEASURE,
+		least->machines, least->instance, measuring_usd(request, least), request->setup_min);
 	return out->settle ? LK_OK : lk_oom(err);
 }
 
@@ -220,13 +256,21 @@ static lk_status explain_nothing(const wares *all, lk_arena *arena, lk_rent *out
 		if (choice->in_budget && (!fast || choice->hours < fast->hours)) fast = choice;
 	}
 	char in_time[160] = "nothing is done in time", in_budget[160] = "nothing keeps to the budget";
-	if (cheap) snprintf(in_time, sizeof in_time, "in time, the cheapest is %d x %s for $%.0f", cheap->machines, cheap->instance, cheap->cost);
-	if (fast) snprintf(in_budget, sizeof in_budget, "within the budget, the fastest is %d x %s in %.1f h", fast->machines, fast->instance, fast->hours);
+	if (cheap)
+		snprintf(in_time, sizeof in_time, "in time, the cheapest is %d x %s for $%.0f",
+		         cheap->machines, cheap->instance, cheap->cost);
+	if (fast)
+		snprintf(in_budget, sizeof in_budget, "within the budget, the fastest is %d x %s in %.1f h",
+		         fast->machines, fast->instance, fast->hours);
 	if (!cheap && !fast)
-		out->nothing = lk_arena_printf(arena, "nothing keeps to deadline or budget; the cheapest is %d x %s for $%.0f in %.1f h",
-		                               all->at[0].choice.machines, all->at[0].choice.instance, all->at[0].choice.cost,
-		                               all->at[0].choice.hours);
-	else out->nothing = lk_arena_printf(arena, "no choice keeps to deadline and budget: %s; %s", in_time, in_budget);
+		out->nothing = lk_arena_printf(
+			arena,
+			"nothing keeps to deadline or budget; the cheapest is %d x %s for $%.0f in %.1f h",
+			all->at[0].choice.machines, all->at[0].choice.instance, all->at[0].choice.cost,
+			all->at[0].choice.hours);
+	else
+		out->nothing = lk_arena_printf(arena, "no choice keeps to deadline and budget: %s; %s",
+		                               in_time, in_budget);
 	return out->nothing ? LK_OK : lk_oom(err);
 }
 
@@ -235,17 +279,20 @@ static lk_status explain_nothing(const wares *all, lk_arena *arena, lk_rent *out
 static lk_status nothing_fits(const lk_rent_rates *rates, lk_error *err) {
 	lk_fail(err, LK_ERR_INPUT, "rent", "the job runs on none of the machines meant");
 	for (size_t i = rates->count; i-- > 0;)
-		if (*rates->at[i].why) return lk_hint(err, "on %s: %.160s", rates->at[i].cluster, rates->at[i].why);
+		if (*rates->at[i].why)
+			return lk_hint(err, "on %s: %.160s", rates->at[i].cluster, rates->at[i].why);
 	return lk_hint(err, "none of them has a price and a GPU that is known");
 }
 
-static lk_status choose(const lk_rent_request *request, const lk_offers *offers, const lk_rent_rates *rates, lk_arena *arena, wares *all,
-                        lk_rent *out, lk_error *err) {
+static lk_status choose(const lk_rent_request *request, const lk_offers *offers,
+                        const lk_rent_rates *rates, lk_arena *arena, wares *all, lk_rent *out,
+                        lk_error *err) {
 	double samples = request->samples * (request->epochs > 0 ? request->epochs : 1);
 	lk_rent_loader loader;
 	LK_TRY(lk_rent_loader_of(request, &loader, err));
 	for (size_t i = 0; i < offers->count; i++)
-		if (offers->at[i].device) LK_TRY(add_choices(request, &loader, &offers->at[i], rates, arena, all, &samples, err));
+		if (offers->at[i].device)
+			LK_TRY(add_choices(request, &loader, &offers->at[i], rates, arena, all, &samples, err));
 	if (!all->count) return nothing_fits(rates, err);
 	qsort(all->at, all->count, sizeof *all->at, by_cost);
 	mark_front(all);
@@ -257,8 +304,8 @@ static lk_status choose(const lk_rent_request *request, const lk_offers *offers,
 	return out->cheapest < 0 ? explain_nothing(all, arena, out, err) : LK_OK;
 }
 
-lk_status lk_rent_choose(const lk_rent_request *request, const lk_offers *offers, const lk_rent_rates *rates, lk_arena *arena,
-                         lk_rent *out, lk_error *err) {
+lk_status lk_rent_choose(const lk_rent_request *request, const lk_offers *offers,
+                         const lk_rent_rates *rates, lk_arena *arena, lk_rent *out, lk_error *err) {
 	wares all = {0};
 	lk_status status = choose(request, offers, rates, arena, &all, out, err);
 	lk_vec_free(&all);

@@ -5,18 +5,23 @@
 #include "base/text.h"
 #include "rent/rent.h"
 
-static lk_status read_list(const lk_machines_request *request, lk_arena *arena, lk_offers *out, lk_offer_faults *faults, lk_error *err) {
+static lk_status read_list(const lk_machines_request *request, lk_arena *arena, lk_offers *out,
+                           lk_offer_faults *faults, lk_error *err) {
 	lk_stream *in;
-	if (request->prices && request->catalog) return lk_fail(err, LK_ERR_INPUT, "--catalog", "a list of prices was given, too");
+	if (request->prices && request->catalog)
+		return lk_fail(err, LK_ERR_INPUT, "--catalog", "a list of prices was given, too");
 	if (!request->prices && !request->catalog) return lk_offers_builtin(arena, out, faults, err);
 	if (request->catalog && !request->catalog_provider) {
 		lk_fail(err, LK_ERR_INPUT, "--catalog", "does not say whose it is");
 		return lk_hint(err, "add --catalog-provider aws, gcp, azure or lambda");
 	}
 	LK_TRY(lk_stream_open(request->catalog ? request->catalog : request->prices, &in, err));
-	lk_status status = request->catalog ? lk_offers_skypilot(in, request->catalog_provider, request->catalog_date ? request->catalog_date : "undated",
-	                                                   arena, out, faults, err)
-	                              : lk_offers_read(in, arena, out, faults, err);
+	lk_status status =
+		request->catalog
+			? lk_offers_skypilot(in, request->catalog_provider,
+	                             request->catalog_date ? request->catalog_date : "undated", arena,
+	                             out, faults, err)
+			: lk_offers_read(in, arena, out, faults, err);
 	lk_stream_close(in);
 	return status;
 }
@@ -25,7 +30,8 @@ static lk_status read_list(const lk_machines_request *request, lk_arena *arena, 
 static void bare(const char *text, char out[256]) {
 	size_t used = 0;
 	for (; *text && used < 255; text++)
-		if (!strchr("-_. ", *text)) out[used++] = (char)(*text >= 'A' && *text <= 'Z' ? *text + 32 : *text);
+		if (!strchr("-_. ", *text))
+			out[used++] = (char)(*text >= 'A' && *text <= 'Z' ? *text + 32 : *text);
 	out[used] = '\0';
 }
 
@@ -38,29 +44,36 @@ static bool holds(const char *text, const char *part) {
 /* Whether one of the names, which are separated by commas, is the text. */
 static bool names(const char *list, const char *text) {
 	for (const char *at = list; at; at = strchr(at, ',') ? strchr(at, ',') + 1 : NULL)
-		if (strcspn(at, ",") == strlen(text) && strncasecmp(at, text, strlen(text)) == 0) return true;
+		if (strcspn(at, ",") == strlen(text) && strncasecmp(at, text, strlen(text)) == 0)
+			return true;
 	return false;
 }
 
 static bool is_meant(const lk_machines_request *request, const lk_offer *offer) {
 	if (request->provider && !names(request->provider, offer->provider)) return false;
 	if (request->region && !holds(offer->region, request->region)) return false;
-	return !request->filter || holds(offer->gpu, request->filter) || holds(offer->instance, request->filter) ||
+	return !request->filter || holds(offer->gpu, request->filter) ||
+	       holds(offer->instance, request->filter) ||
 	       (offer->device && holds(offer->device->label, request->filter));
 }
 
-static lk_status none_found(const lk_machines_request *request, const lk_offers *all, lk_arena *arena, lk_error *err) {
+static lk_status none_found(const lk_machines_request *request, const lk_offers *all,
+                            lk_arena *arena, lk_error *err) {
 	const char **known = LK_ARRAY(arena, const char *, 2 * all->count + 1);
 	if (!known) return lk_oom(err);
-	for (size_t i = 0; i < all->count; i++) known[2 * i] = all->at[i].instance, known[2 * i + 1] = all->at[i].gpu;
+	for (size_t i = 0; i < all->count; i++)
+		known[2 * i] = all->at[i].instance, known[2 * i + 1] = all->at[i].gpu;
 	const char *near = request->filter ? lk_nearest(request->filter, known, 2 * all->count) : NULL;
-	lk_fail(err, LK_ERR_INPUT, "machines", "none of %zu is meant by%s%s%s%s%s%s", all->count, request->filter ? " " : "",
-	        request->filter ? request->filter : "", request->provider ? " --provider " : "", request->provider ? request->provider : "",
+	lk_fail(err, LK_ERR_INPUT, "machines", "none of %zu is meant by%s%s%s%s%s%s", all->count,
+	        request->filter ? " " : "", request->filter ? request->filter : "",
+	        request->provider ? " --provider " : "", request->provider ? request->provider : "",
 	        request->region ? " --region " : "", request->region ? request->region : "");
-	return near ? lk_hint(err, "did you mean %s?", near) : lk_hint(err, "lockstep machines lists all");
+	return near ? lk_hint(err, "did you mean %s?", near)
+	            : lk_hint(err, "lockstep machines lists all");
 }
 
-lk_status lk_rent_offers(const lk_machines_request *request, lk_arena *arena, lk_offers *out, lk_offer_faults *faults, lk_error *err) {
+lk_status lk_rent_offers(const lk_machines_request *request, lk_arena *arena, lk_offers *out,
+                         lk_offer_faults *faults, lk_error *err) {
 	LK_TRY(read_list(request, arena, out, faults, err));
 	size_t kept = 0;
 	for (size_t i = 0; i < out->count; i++) kept += is_meant(request, &out->at[i]);

@@ -1,5 +1,5 @@
-/* rent_rates.c: how fast a job is on so many machines of a kind: the fastest layout that fits, as `plan` finds it. Offers that
- * differ in price alone are one kind. */
+/* rent_rates.c: how fast a job is on so many machines of a kind: the fastest layout that fits, as
+ * `plan` finds it. Offers that differ in price alone are one kind. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,15 +18,19 @@ static bool is_known(const lk_rent_rates *rates, const char *cluster, int batch)
 }
 
 /* One machine and its doubles; a machine whose network is not stated stays alone. */
-static lk_status add_offer(const lk_rent_request *request, const lk_offer *offer, const int *batches, int batch_count, lk_arena *arena,
-                           lk_rent_rates *out, lk_error *err) {
+static lk_status add_offer(const lk_rent_request *request, const lk_offer *offer,
+                           const int *batches, int batch_count, lk_arena *arena, lk_rent_rates *out,
+                           lk_error *err) {
 	for (int machines = 1; machines * offer->gpus <= request->most_gpus; machines *= 2) {
 		const char *cluster = lk_offer_cluster(offer, machines, arena);
 		if (!cluster) return lk_oom(err);
 		for (int b = 0; b < batch_count; b++) {
 			if (is_known(out, cluster, batches[b])) continue;
 			if (!lk_push(out)) return lk_oom(err);
-			*lk_last(out) = (lk_rent_rate){.cluster = cluster, .gpus = machines * offer->gpus, .machines = machines, .batch = batches[b]};
+			*lk_last(out) = (lk_rent_rate){.cluster = cluster,
+			                               .gpus = machines * offer->gpus,
+			                               .machines = machines,
+			                               .batch = batches[b]};
 		}
 		if (isnan(offer->network_gbps)) break;
 	}
@@ -43,7 +47,8 @@ static lk_status read_batches(const char *text, int *out, int most, int *count, 
 		char one[32];
 		long long batch;
 		size_t length = strcspn(at, ",");
-		if (*count == most) return lk_fail(err, LK_ERR_INPUT, "--gbs", "more than %d batches", most);
+		if (*count == most)
+			return lk_fail(err, LK_ERR_INPUT, "--gbs", "more than %d batches", most);
 		snprintf(one, sizeof one, "%.*s", (int)(length < 31 ? length : 31), at);
 		LK_TRY(lk_parse_int(one, 1, 1 << 28, &batch, "--gbs", err));
 		out[(*count)++] = (int)batch;
@@ -53,15 +58,24 @@ static lk_status read_batches(const char *text, int *out, int most, int *count, 
 
 /* ---- the answer ---- */
 
-/* Kinds of stalls, by parts of the step. Data-parallel and other traffic is the network's where machines are several. */
+/* Kinds of stalls, by parts of the step. Data-parallel and other traffic is the network's where
+ * machines are several. */
 static const struct {
 	const char *part, *alone, *several;
 } kinds[] = {
-	{"tp", "interconnect", "interconnect"}, {"cp", "interconnect", "network"}, {"ep", "interconnect", "network"},
-	{"dp", "interconnect", "network"}, {"pp", "interconnect", "network"}, {"bubble", "pipeline", "pipeline"},
-	{"wait", "waiting for ranks", "waiting for ranks"}, {"host", "host", "host"}, {"copy", "copies", "copies"},
+	{"tp", "interconnect", "interconnect"},
+	{"cp", "interconnect", "network"},
+	{"ep", "interconnect", "network"},
+	{"dp", "interconnect", "network"},
+	{"pp", "interconnect", "network"},
+	{"bubble", "pipeline", "pipeline"},
+	{"wait", "waiting for ranks", "waiting for ranks"},
+	{"host", "host", "host"},
+	{"copy", "copies", "copies"},
 };
-enum { KINDS = sizeof kinds / sizeof *kinds };
+enum {
+	KINDS = sizeof kinds / sizeof *kinds
+};
 
 static const char *kind_of(const char *part, bool several) {
 	for (int i = 0; i < KINDS; i++)
@@ -85,14 +99,15 @@ static void find_stall(const lk_plan_choice *choice, bool several, lk_rent_rate 
 struct asking {
 	const lk_rent_request *request;
 	lk_rent_rates *rates;
-	lk_arena *arenas;        /* one per question: arenas are no thread's friends */
+	lk_arena *arenas; /* one per question: arenas are no thread's friends */
 	const size_t *order;
 };
 
 static lk_status keep(lk_arena *arena, const lk_plan *plan, lk_rent_rate *rate, lk_error *err) {
 	const lk_plan_choice *choice = &plan->counts[0].choices[0];
 	rate->fits = true;
-	rate->step_s = choice->step_time_s, rate->low_s = choice->step_time_low_s, rate->high_s = choice->step_time_high_s;
+	rate->step_s = choice->step_time_s, rate->low_s = choice->step_time_low_s,
+	rate->high_s = choice->step_time_high_s;
 	rate->seq = plan->seq;
 	rate->layout = lk_arena_strdup(arena, choice->layout);
 	rate->reproduce = lk_arena_strdup(arena, choice->reproduce);
@@ -111,14 +126,18 @@ static lk_status ask(void *context, size_t job, lk_error *err) {
 	char text[400];
 	lk_plan_defaults(&request);
 	request.job = asking->request->job;
-	request.job.cluster = rate->cluster, request.job.gpu = NULL, request.job.gpus = 0, request.job.gbs = rate->batch;
+	request.job.cluster = rate->cluster, request.job.gpu = NULL, request.job.gpus = 0,
+	request.job.gbs = rate->batch;
 	request.fixed_switches = request.no_exact = request.no_sensitivity = true;
 	request.top = 1, request.threads = 1;
 	lk_status status = lk_plan_find(&request, &plan, &why), kept = LK_OK;
 	if (status == LK_ERR_MEMORY) kept = lk_oom(err);
-	else if (status != LK_OK) snprintf(rate->why, sizeof rate->why, "%.199s", lk_error_text(&why, text, sizeof text));
+	else if (status != LK_OK)
+		snprintf(rate->why, sizeof rate->why, "%.199s", lk_error_text(&why, text, sizeof text));
 	else if (plan->counts[0].choice_count) kept = keep(&asking->arenas[at], plan, rate, err);
-	else snprintf(rate->why, sizeof rate->why, "%.199s", plan->counts[0].nothing ? plan->counts[0].nothing : "nothing fits");
+	else
+		snprintf(rate->why, sizeof rate->why, "%.199s",
+		         plan->counts[0].nothing ? plan->counts[0].nothing : "nothing fits");
 	lk_plan_free(plan);
 	return kept;
 }
@@ -126,12 +145,14 @@ static lk_status ask(void *context, size_t job, lk_error *err) {
 /* ---- all of them ---- */
 
 /* Largest first, so that no long search is left for the end. */
-static lk_status order_of(const lk_rent_rates *rates, lk_arena *arena, size_t **out, lk_error *err) {
+static lk_status order_of(const lk_rent_rates *rates, lk_arena *arena, size_t **out,
+                          lk_error *err) {
 	size_t *order = LK_ARRAY(arena, size_t, rates->count + 1);
 	if (!order) return lk_oom(err);
 	for (size_t i = 0; i < rates->count; i++) {
 		size_t at = i;
-		for (; at > 0 && rates->at[order[at - 1]].gpus < rates->at[i].gpus; at--) order[at] = order[at - 1];
+		for (; at > 0 && rates->at[order[at - 1]].gpus < rates->at[i].gpus; at--)
+			order[at] = order[at - 1];
 		order[at] = i;
 	}
 	*out = order;
@@ -139,14 +160,19 @@ static lk_status order_of(const lk_rent_rates *rates, lk_arena *arena, size_t **
 }
 
 /* In parts, so that somebody may watch. */
-static lk_status ask_all(const lk_rent_request *request, struct asking *asking, lk_arena *arena, lk_error *err) {
-	enum { PART = 16 };
+static lk_status ask_all(const lk_rent_request *request, struct asking *asking, lk_arena *arena,
+                         lk_error *err) {
+	enum {
+		PART = 16
+	};
 	size_t *order = NULL, count = asking->rates->count;
 	LK_TRY(order_of(asking->rates, arena, &order, err));
 	for (size_t begin = 0; begin < count; begin += PART) {
 		asking->order = order + begin;
 		LK_TRY(lk_parallel(count - begin < PART ? count - begin : PART, 0, ask, asking, err));
-		if (request->progress) request->progress(request->progress_context, (int)(begin + PART < count ? begin + PART : count), (int)count);
+		if (request->progress)
+			request->progress(request->progress_context,
+			                  (int)(begin + PART < count ? begin + PART : count), (int)count);
 	}
 	return LK_OK;
 }
@@ -164,12 +190,16 @@ static lk_status gather(struct asking *asking, lk_arena *arena, lk_error *err) {
 	return LK_OK;
 }
 
-lk_status lk_rent_rates_of(const lk_rent_request *request, const lk_offers *offers, lk_arena *arena, lk_rent_rates *out, lk_error *err) {
-	enum { BATCHES = 16 };
+lk_status lk_rent_rates_of(const lk_rent_request *request, const lk_offers *offers, lk_arena *arena,
+                           lk_rent_rates *out, lk_error *err) {
+	enum {
+		BATCHES = 16
+	};
 	int batches[BATCHES], batch_count;
 	LK_TRY(read_batches(request->batches, batches, BATCHES, &batch_count, err));
 	for (size_t i = 0; i < offers->count; i++)
-		if (offers->at[i].device) LK_TRY(add_offer(request, &offers->at[i], batches, batch_count, arena, out, err));
+		if (offers->at[i].device)
+			LK_TRY(add_offer(request, &offers->at[i], batches, batch_count, arena, out, err));
 	lk_arena *arenas = calloc(out->count + 1, sizeof *arenas);
 	if (!arenas) return lk_oom(err);
 	struct asking a = {request, out, arenas, NULL};

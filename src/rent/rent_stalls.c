@@ -1,5 +1,6 @@
-/* rent_stalls.c: how fast a job's data is made ready, as `lockstep stalls` measured it: JSON of its -o json. A rate of steps is
- * that of all hosts it ran on; preparation goes with cores, fetching with machines, whose disks are taken to be like those. */
+/* rent_stalls.c: how fast a job's data is made ready, as `lockstep stalls` measured it: JSON of its
+ * -o json. A rate of steps is that of all hosts it ran on; preparation goes with cores, fetching
+ * with machines, whose disks are taken to be like those. */
 #include <math.h>
 
 #include "io/json.h"
@@ -16,10 +17,13 @@ static lk_status no_stalls(const char *path, lk_error *err) {
 }
 
 /* Samples a second of one core, of one machine; NAN where no limit was seen. */
-static lk_status take(const lk_rent_request *request, const lk_value *root, lk_rent_loader *out, lk_error *err) {
-	const lk_value *rates = lk_json_get(root, "rates"), *pipelined = lk_json_get(rates, "pipelined");
+static lk_status take(const lk_rent_request *request, const lk_value *root, lk_rent_loader *out,
+                      lk_error *err) {
+	const lk_value *rates = lk_json_get(root, "rates"),
+				   *pipelined = lk_json_get(rates, "pipelined");
 	double hosts = number(root, "hosts"), cores = number(rates, "cores");
-	if (!rates || rates->kind != LK_JSON_OBJECT || !(hosts >= 1) || !(cores >= 1)) return no_stalls(request->stalls, err);
+	if (!rates || rates->kind != LK_JSON_OBJECT || !(hosts >= 1) || !(cores >= 1))
+		return no_stalls(request->stalls, err);
 	out->pipelined = !pipelined || pipelined->kind != LK_JSON_FALSE;
 	out->prepare_per_core = number(rates, "preparation") * request->stalls_batch / (hosts * cores);
 	out->fetch_per_machine = number(rates, "fetch") * request->stalls_batch / hosts;
@@ -30,14 +34,19 @@ lk_status lk_rent_loader_of(const lk_rent_request *request, lk_rent_loader *out,
 	lk_arena arena = LK_ARENA_INIT;
 	lk_stream *in;
 	lk_value *root;
-	*out = (lk_rent_loader){.pipelined = true, .prepare_per_core = request->prepare_per_core > 0 ? request->prepare_per_core : NAN,
+	*out = (lk_rent_loader){.pipelined = true,
+	                        .prepare_per_core =
+	                            request->prepare_per_core > 0 ? request->prepare_per_core : NAN,
 	                        .fetch_per_machine = NAN};
 	if (!request->stalls) return LK_OK;
 	if (request->stalls_batch < 1) {
-		lk_fail(err, LK_ERR_INPUT, "--stalls", "needs to know how many samples a step of the measured job had");
+		lk_fail(err, LK_ERR_INPUT, "--stalls",
+		        "needs to know how many samples a step of the measured job had");
 		return lk_hint(err, "add --stalls-batch N, over all its ranks");
 	}
-	if (request->prepare_per_core > 0) return lk_fail(err, LK_ERR_INPUT, "--prepare-per-core", "is measured by --stalls; give one of them");
+	if (request->prepare_per_core > 0)
+		return lk_fail(err, LK_ERR_INPUT, "--prepare-per-core",
+		               "is measured by --stalls; give one of them");
 	LK_TRY(lk_stream_open(request->stalls, &in, err));
 	lk_status status = lk_json_document(&arena, in, &root, err);
 	lk_stream_close(in);

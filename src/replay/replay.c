@@ -1,4 +1,5 @@
-/* replay.c: the question `replay`: traces lifted step by step, simulated with times of other steps, compared with their own. */
+/* replay.c: the question `replay`: traces lifted step by step, simulated with times of other steps,
+ * compared with their own. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -37,13 +38,15 @@ static uint32_t device_ops(const lk_lifted_rank *rank) {
 	return count;
 }
 
-/* A step with many more or fewer launches than the others is none of the same kind: a warm-up, or one that profiling cut off. */
+/* A step with many more or fewer launches than the others is none of the same kind: a warm-up, or
+ * one that profiling cut off. */
 static lk_status judge_steps(lk_replaying *replaying, lk_error *err) {
 	double launches[LK_REPLAY_STEPS];
 	uint32_t filled = 0;
 	replaying->used = 0;
 	for (uint32_t s = 0; s < replaying->steps; s++) {
-		if (replaying->base[s]->rank[0].ops.count <= 1) replaying->left_out[s] = "nothing happened in it";
+		if (replaying->base[s]->rank[0].ops.count <= 1)
+			replaying->left_out[s] = "nothing happened in it";
 		else launches[filled++] = device_ops(&replaying->base[s]->rank[0]);
 	}
 	double usual = lk_median(launches, filled);
@@ -54,20 +57,24 @@ static lk_status judge_steps(lk_replaying *replaying, lk_error *err) {
 			replaying->used++;
 			continue;
 		}
-		replaying->left_out[s] = lk_arena_printf(replaying->arena, "%.0f kernels and copies where the others have %.0f", count, usual);
+		replaying->left_out[s] = lk_arena_printf(
+			replaying->arena, "%.0f kernels and copies where the others have %.0f", count, usual);
 		if (!replaying->left_out[s]) return lk_oom(err);
 	}
 	return LK_OK;
 }
 
 static lk_status lift_steps(lk_replaying *replaying, lk_error *err) {
-	for (uint32_t s = 0; s < replaying->steps; s++) LK_TRY(lk_lift(replaying->traces, replaying->first_step + s, LK_NONE, &replaying->base[s], err));
+	for (uint32_t s = 0; s < replaying->steps; s++)
+		LK_TRY(lk_lift(replaying->traces, replaying->first_step + s, LK_NONE, &replaying->base[s],
+		               err));
 	return judge_steps(replaying, err);
 }
 
 /* ---- overheads ---- */
 
-static lk_status own_overheads(const lk_replaying *replaying, uint32_t first, uint32_t end, lk_overheads **out, lk_error *err) {
+static lk_status own_overheads(const lk_replaying *replaying, uint32_t first, uint32_t end,
+                               lk_overheads **out, lk_error *err) {
 	if (!(*out = lk_overheads_new())) return lk_oom(err);
 	for (uint32_t i = first; i < end; i++)
 		LK_TRY(lk_host_overheads(replaying->traces->capture[i], 0, INT64_MAX, *out, err));
@@ -77,7 +84,8 @@ static lk_status own_overheads(const lk_replaying *replaying, uint32_t first, ui
 /* A table, or a trace to take them from. */
 lk_status lk_replay_stored_overheads(const char *path, lk_overheads **out, lk_error *err) {
 	size_t length = strlen(path);
-	if (length > 4 && strcmp(path + length - 4, ".csv") == 0) return lk_overheads_read(path, out, err);
+	if (length > 4 && strcmp(path + length - 4, ".csv") == 0)
+		return lk_overheads_read(path, out, err);
 	lk_traces *traces;
 	LK_TRY(lk_traces_read(&path, 1, NULL, 0, &traces, err));
 	lk_replaying other = {.traces = traces};
@@ -93,7 +101,8 @@ static lk_status share_overheads(lk_replaying *replaying, lk_overheads **table, 
 	if (!replaying->shared) return lk_oom(err);
 	for (uint32_t i = 0; i < replaying->traces->count; i++) {
 		lk_overheads *own = NULL;
-		lk_status status = replaying->request->as_stored ? LK_OK : own_overheads(replaying, i, i + 1, &own, err);
+		lk_status status =
+			replaying->request->as_stored ? LK_OK : own_overheads(replaying, i, i + 1, &own, err);
 		if (status == LK_OK) lk_shared_overheads_fit(*table, own, &replaying->shared[i]);
 		lk_overheads_free(own);
 		LK_TRY(status);
@@ -120,11 +129,16 @@ static lk_status new_ranks(lk_replaying *replaying, lk_error *err) {
 		lk_replay_step *steps = LK_ARRAY(replaying->arena, lk_replay_step, replaying->steps);
 		const char *path = lk_arena_strdup(replaying->arena, capture->path);
 		if (!steps || !path) return lk_oom(err);
-		replaying->ranks[i] = (lk_replay_rank){.rank = capture->rank, .path = path, .steps = steps, .step_count = replaying->steps};
+		replaying->ranks[i] = (lk_replay_rank){
+			.rank = capture->rank, .path = path, .steps = steps, .step_count = replaying->steps};
 		for (uint32_t s = 0; s < replaying->steps; s++) {
 			const lk_capture_step *found = &replaying->found[i].at[replaying->first_step + s];
-			steps[s] = (lk_replay_step){.number = found->number, .measured_s = (double)(found->end_ns - found->start_ns) * 1e-9,
-			                            .predicted_s = NAN, .baseline_s = NAN, .left_out = replaying->left_out[s]};
+			steps[s] =
+				(lk_replay_step){.number = found->number,
+			                     .measured_s = (double)(found->end_ns - found->start_ns) * 1e-9,
+			                     .predicted_s = NAN,
+			                     .baseline_s = NAN,
+			                     .left_out = replaying->left_out[s]};
 		}
 	}
 	return LK_OK;
@@ -141,7 +155,9 @@ static lk_status predict_all(lk_replaying *replaying, lk_error *err) {
 }
 
 static double log_error(double predicted, double measured) {
-	return predicted > 0 && measured > 0 ? fabs(log(predicted / measured)) : predicted == measured ? 0 : INFINITY;
+	return predicted > 0 && measured > 0 ? fabs(log(predicted / measured))
+	       : predicted == measured       ? 0
+	                                     : INFINITY;
 }
 
 static void score_steps(lk_replay *out) {
@@ -153,7 +169,8 @@ static void score_steps(lk_replay *out) {
 			if (step->left_out || isnan(step->predicted_s)) continue;
 			out->predicted++;
 			error += log_error(step->predicted_s, step->measured_s);
-			if (!isnan(step->baseline_s)) baseline += log_error(step->baseline_s, step->measured_s), baselines++;
+			if (!isnan(step->baseline_s))
+				baseline += log_error(step->baseline_s, step->measured_s), baselines++;
 		}
 	}
 	out->geomean_error = out->predicted ? expm1(error / (double)out->predicted) : NAN;
@@ -184,7 +201,8 @@ static void score_parts(lk_replay *out) {
 				score_part(out, &out->ranks[i], out->ranks[i].steps[s].parts[p].name);
 }
 
-static lk_status copy_texts(lk_arena *arena, const char *const *from, size_t count, const char *const **out, lk_error *err) {
+static lk_status copy_texts(lk_arena *arena, const char *const *from, size_t count,
+                            const char *const **out, lk_error *err) {
 	const char **texts = LK_ARRAY(arena, const char *, count);
 	if (!texts) return lk_oom(err);
 	for (size_t i = 0; i < count; i++)
@@ -193,52 +211,66 @@ static lk_status copy_texts(lk_arena *arena, const char *const *from, size_t cou
 	return LK_OK;
 }
 
-/* Steps that do the same have their operations in the same places; where most are elsewhere, operations are missing. */
+/* Steps that do the same have their operations in the same places; where most are elsewhere,
+ * operations are missing. */
 static lk_status warn_of_gaps(lk_replaying *replaying, lk_replay *out, lk_error *err) {
 	const double LITTLE = 0.5;
 	double known = 0;
 	size_t steps = 0;
 	for (size_t i = 0; i < out->rank_count; i++)
 		for (size_t s = 0; s < out->ranks[i].step_count; s++)
-			if (!out->ranks[i].steps[s].left_out) known += out->ranks[i].steps[s].host_known, steps++;
-	if (replaying->hold_out != LK_HOLD_STEP || replaying->shared || !steps || known / (double)steps >= LITTLE) return LK_OK;
+			if (!out->ranks[i].steps[s].left_out)
+				known += out->ranks[i].steps[s].host_known, steps++;
+	if (replaying->hold_out != LK_HOLD_STEP || replaying->shared || !steps ||
+	    known / (double)steps >= LITTLE)
+		return LK_OK;
 	const char **texts = LK_ARRAY(replaying->arena, const char *, out->warning_count + 1);
 	if (!texts) return lk_oom(err);
 	if (out->warning_count) memcpy(texts, out->warnings, out->warning_count * sizeof *texts);
-	texts[out->warning_count] = lk_arena_printf(
-		replaying->arena, "only %.0f %% of the host's time is in operations that the other steps have in the same place: are events missing "
-		"from the trace? then the prediction is weak", 100 * known / (double)steps);
+	texts[out->warning_count] =
+		lk_arena_printf(replaying->arena,
+	                    "only %.0f %% of the host's time is in operations that the other steps "
+	                    "have in the same place: are events missing "
+	                    "from the trace? then the prediction is weak",
+	                    100 * known / (double)steps);
 	if (!texts[out->warning_count++]) return lk_oom(err);
 	out->warnings = texts;
 	return LK_OK;
 }
 
 static lk_status describe(lk_replaying *replaying, lk_replay *out, lk_error *err) {
-	static const char *const held[] = {[LK_HOLD_STEP] = "steps", [LK_HOLD_RANK] = "ranks", [LK_HOLD_NONE] = "nothing"};
+	static const char *const held[] = {
+		[LK_HOLD_STEP] = "steps", [LK_HOLD_RANK] = "ranks", [LK_HOLD_NONE] = "nothing"};
 	static const char *const from[] = {
 		[LK_HOLD_STEP] = "each step by the times of the other steps",
 		[LK_HOLD_RANK] = "each rank by the times of the other ranks",
 		[LK_HOLD_NONE] = "each step by its own times",
 	};
 	out->held_out = held[replaying->hold_out];
-	out->times_from = lk_arena_printf(replaying->arena, "%s%s%s", from[replaying->hold_out], replaying->shared ? "; host overheads from " : "",
+	out->times_from = lk_arena_printf(replaying->arena, "%s%s%s", from[replaying->hold_out],
+	                                  replaying->shared ? "; host overheads from " : "",
 	                                  replaying->shared ? replaying->request->overheads : "");
 	if (!out->times_from) return lk_oom(err);
 	out->ranks = replaying->ranks, out->rank_count = replaying->traces->count;
 	out->collectives = replaying->traces->matches.count;
 	out->residual_s = replaying->traces->residual_ns * 1e-9;
 	double operations = 0;
-	for (uint32_t s = 0; s < replaying->steps; s++) operations += replaying->base[s]->graph->ops.count;
+	for (uint32_t s = 0; s < replaying->steps; s++)
+		operations += replaying->base[s]->graph->ops.count;
 	out->operations = (size_t)(operations / replaying->steps);
 	score_steps(out);
 	score_parts(out);
 	const lk_lifted *last = replaying->base[replaying->steps - 1];
-	out->uncovered_count = last->unknown.count, out->warning_count = replaying->traces->warnings.count;
-	LK_TRY(copy_texts(replaying->arena, last->unknown.at, last->unknown.count, &out->uncovered, err));
+	out->uncovered_count = last->unknown.count,
+	out->warning_count = replaying->traces->warnings.count;
+	LK_TRY(
+		copy_texts(replaying->arena, last->unknown.at, last->unknown.count, &out->uncovered, err));
 	out->device_known_shape = last->device_ns > 0 ? last->known_ns / last->device_ns : NAN;
 	out->note_count = replaying->traces->notes.count;
-	LK_TRY(copy_texts(replaying->arena, replaying->traces->notes.at, replaying->traces->notes.count, &out->notes, err));
-	LK_TRY(copy_texts(replaying->arena, replaying->traces->warnings.at, replaying->traces->warnings.count, &out->warnings, err));
+	LK_TRY(copy_texts(replaying->arena, replaying->traces->notes.at, replaying->traces->notes.count,
+	                  &out->notes, err));
+	LK_TRY(copy_texts(replaying->arena, replaying->traces->warnings.at,
+	                  replaying->traces->warnings.count, &out->warnings, err));
 	return warn_of_gaps(replaying, out, err);
 }
 
@@ -248,38 +280,51 @@ static lk_status write_graphs(lk_replaying *replaying, lk_error *err) {
 	if (!replaying->request->graph && !replaying->request->chakra) return LK_OK;
 	while (s + 1 < replaying->steps && replaying->left_out[s]) s++;
 	lk_lift_retime(replaying->base[s], NULL, NULL);
-	if (replaying->request->graph) LK_TRY(lk_graph_write(replaying->base[s]->graph, replaying->request->graph, err));
-	return replaying->request->chakra ? lk_graph_chakra_write(replaying->base[s]->graph, replaying->request->chakra, err) : LK_OK;
+	if (replaying->request->graph)
+		LK_TRY(lk_graph_write(replaying->base[s]->graph, replaying->request->graph, err));
+	return replaying->request->chakra
+	           ? lk_graph_chakra_write(replaying->base[s]->graph, replaying->request->chakra, err)
+	           : LK_OK;
 }
 
 static int choose(const lk_replaying *replaying) {
 	if (replaying->request->hold_out != LK_HOLD_AUTO) return replaying->request->hold_out;
 	if (replaying->request->overheads) return LK_HOLD_NONE;
-	return replaying->used > 1 ? LK_HOLD_STEP : replaying->traces->count > 1 ? LK_HOLD_RANK : LK_HOLD_NONE;
+	return replaying->used > 1            ? LK_HOLD_STEP
+	       : replaying->traces->count > 1 ? LK_HOLD_RANK
+	                                      : LK_HOLD_NONE;
 }
 
 static lk_status check_choice(const lk_replaying *replaying, lk_error *err) {
-	bool steps = replaying->hold_out == LK_HOLD_STEP && replaying->used < 2, ranks = replaying->hold_out == LK_HOLD_RANK && replaying->traces->count < 2;
+	bool steps = replaying->hold_out == LK_HOLD_STEP && replaying->used < 2,
+		 ranks = replaying->hold_out == LK_HOLD_RANK && replaying->traces->count < 2;
 	if (!replaying->used) {
-		lk_fail(err, LK_ERR_INPUT, replaying->traces->capture[0]->path, "nothing can be replayed: no step has operations");
+		lk_fail(err, LK_ERR_INPUT, replaying->traces->capture[0]->path,
+		        "nothing can be replayed: no step has operations");
 		return lk_hint(err, "profile with CPU and CUDA activities");
 	}
 	if (!steps && !ranks) return LK_OK;
-	lk_fail(err, LK_ERR_INPUT, "--hold-out", "there is only one %s like it", steps ? "step" : "rank");
+	lk_fail(err, LK_ERR_INPUT, "--hold-out", "there is only one %s like it",
+	        steps ? "step" : "rank");
 	return lk_hint(err, "trace more of them, or use --hold-out none");
 }
 
 static lk_status check_captures(const lk_replay_request *request, lk_error *err) {
-	const char *option = request->gpu ? "--gpu" : request->cluster ? "--cluster" : request->measured ? "--measured" : NULL;
+	const char *option = request->gpu        ? "--gpu"
+	                     : request->cluster  ? "--cluster"
+	                     : request->measured ? "--measured"
+	                                         : NULL;
 	if (!option) return LK_OK;
-	lk_fail(err, LK_ERR_INPUT, option, "these traces have times, which are taken instead of models");
+	lk_fail(err, LK_ERR_INPUT, option,
+	        "these traces have times, which are taken instead of models");
 	return lk_hint(err, "leave it out; `lockstep whatif` predicts other hardware");
 }
 
 static lk_status ask(lk_replaying *replaying, lk_overheads **table, lk_replay *out, lk_error *err) {
 	const lk_replay_request *request = replaying->request;
 	lk_read_limits limits = {.shapes = true};
-	LK_TRY(lk_trace_files_read(request->paths, (uint32_t)request->path_count, &limits, 0, &replaying->files, err));
+	LK_TRY(lk_trace_files_read(request->paths, (uint32_t)request->path_count, &limits, 0,
+	                           &replaying->files, err));
 	if (!replaying->files.captures) return lk_replay_works_ask(replaying, table, out, err);
 	LK_TRY(check_captures(request, err));
 	LK_TRY(lk_traces_join(&replaying->files, &replaying->traces, err));
@@ -296,7 +341,8 @@ static lk_status ask(lk_replaying *replaying, lk_overheads **table, lk_replay *o
 }
 
 static void end(lk_replaying *replaying) {
-	for (uint32_t i = 0; replaying->found && i < replaying->traces->count; i++) lk_vec_free(&replaying->found[i]);
+	for (uint32_t i = 0; replaying->found && i < replaying->traces->count; i++)
+		lk_vec_free(&replaying->found[i]);
 	for (uint32_t s = 0; s < LK_REPLAY_STEPS; s++) lk_lifted_free(replaying->base[s]);
 }
 

@@ -8,31 +8,35 @@
 #include "trace/lift/lift.h"
 #include "trace/read/read.h"
 
-/* The error of `replay` with steps held out, else ranks: exp(mean |ln|) - 1. 0 where there is but one step of one rank. */
+/* The error of `replay` with steps held out, else ranks: exp(mean |ln|) - 1. 0 where there is but
+ * one step of one rank. */
 lk_status lk_replay_error(lk_traces *traces, double *error, lk_error *err);
 
 /* ---- replay_parts: what the files of `replay` share. Private to ask/. */
 
-/* A step is lifted so often at most: of longer captures the last ones are taken, for the first warm up. */
-enum { LK_REPLAY_STEPS = 16 };
+/* A step is lifted so often at most: of longer captures the last ones are taken, for the first warm
+ * up. */
+enum {
+	LK_REPLAY_STEPS = 16
+};
 
 typedef struct lk_replaying {
 	const lk_replay_request *request;
-	lk_arena *arena;               /* of the answer */
+	lk_arena *arena; /* of the answer */
 	lk_trace_files files;
 	lk_traces *traces;
-	uint32_t first_step, steps;    /* of every capture, from the first of them on */
-	lk_lifted *base[LK_REPLAY_STEPS]; /* each step, lifted by all that is known */
-	lk_capture_steps *found;       /* [captures] */
+	uint32_t first_step, steps;            /* of every capture, from the first of them on */
+	lk_lifted *base[LK_REPLAY_STEPS];      /* each step, lifted by all that is known */
+	lk_capture_steps *found;               /* [captures] */
 	const char *left_out[LK_REPLAY_STEPS]; /* why a step is neither predicted nor used; NULL */
-	uint32_t used;                 /* steps that are */
+	uint32_t used;                         /* steps that are */
 	int hold_out;
-	lk_shared_overheads *shared;   /* [captures], NULL: none */
-	lk_replay_rank *ranks;         /* of the answer */
+	lk_shared_overheads *shared; /* [captures], NULL: none */
+	lk_replay_rank *ranks;       /* of the answer */
 } lk_replaying;
 
-/* replay_hold.c: predicts step `s` (an index into base) of all ranks: *out[rank] in lk_retimed; or, with ranks held out, of `rank`
- * alone. */
+/* replay_hold.c: predicts step `s` (an index into base) of all ranks: *out[rank] in lk_retimed; or,
+ * with ranks held out, of `rank` alone. */
 lk_status lk_replay_step_out(lk_replaying *replaying, uint32_t s, lk_error *err);
 lk_status lk_replay_rank_out(lk_replaying *replaying, uint32_t s, lk_error *err);
 lk_status lk_replay_itself(lk_replaying *replaying, uint32_t s, lk_error *err);
@@ -40,6 +44,7 @@ lk_status lk_replay_itself(lk_replaying *replaying, uint32_t s, lk_error *err);
 /* Overheads of a table, or of a trace to take them from. */
 lk_status lk_replay_stored_overheads(const char *path, lk_overheads **out, lk_error *err);
 /* The prediction of execution traces, which have no times (replay_works.c). */
-lk_status lk_replay_works_ask(lk_replaying *replaying, lk_overheads **table, lk_replay *out, lk_error *err);
+lk_status lk_replay_works_ask(lk_replaying *replaying, lk_overheads **table, lk_replay *out,
+                              lk_error *err);
 
 #endif

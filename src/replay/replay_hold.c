@@ -22,14 +22,16 @@ static void add_part(lk_replay_part *parts, size_t *count, const char *name, dou
 }
 
 /* The parts of a rank's step as measured. */
-static lk_status begin_parts(lk_replaying *replaying, const lk_lifted *lifted, uint32_t rank, lk_replay_step *out, lk_error *err) {
+static lk_status begin_parts(lk_replaying *replaying, const lk_lifted *lifted, uint32_t rank,
+                             lk_replay_step *out, lk_error *err) {
 	lk_device_use was;
 	LK_TRY(lk_lifted_use(lifted, NULL, NULL, rank, &was, err));
 	lk_replay_part *parts = LK_ARRAY(replaying->arena, lk_replay_part, LK_STREAMS + 2);
 	if (!parts) return lk_oom(err);
 	for (unsigned s = 0; s < LK_STREAMS; s++) {
 		if (was.busy[s] <= 0) continue;
-		const char *name = lk_arena_printf(replaying->arena, "busy %s", lk_graph_stream(lifted->graph, rank, s));
+		const char *name =
+			lk_arena_printf(replaying->arena, "busy %s", lk_graph_stream(lifted->graph, rank, s));
 		if (!name) return lk_oom(err);
 		add_part(parts, &out->part_count, name, was.busy[s]);
 	}
@@ -40,8 +42,8 @@ static lk_status begin_parts(lk_replaying *replaying, const lk_lifted *lifted, u
 }
 
 /* The mean of several runs grows: this one is a share of it. */
-static lk_status add_parts(const lk_lifted *lifted, const lk_ran *ran, const int64_t *lag_ns, uint32_t rank, double share,
-                           lk_replay_step *out, lk_error *err) {
+static lk_status add_parts(const lk_lifted *lifted, const lk_ran *ran, const int64_t *lag_ns,
+                           uint32_t rank, double share, lk_replay_step *out, lk_error *err) {
 	lk_device_use was, is;
 	size_t p = 0;
 	lk_replay_part *parts = (lk_replay_part *)out->parts;
@@ -58,17 +60,19 @@ static lk_replay_step *step_of(lk_replaying *replaying, uint32_t rank, uint32_t 
 	return (lk_replay_step *)&replaying->ranks[rank].steps[s];
 }
 
-static lk_status begin_step(lk_replaying *replaying, uint32_t rank, uint32_t s, double baseline_s, lk_error *err) {
+static lk_status begin_step(lk_replaying *replaying, uint32_t rank, uint32_t s, double baseline_s,
+                            lk_error *err) {
 	lk_replay_step *step = step_of(replaying, rank, s);
 	step->baseline_s = baseline_s;
 	step->predicted_s = step->host_known = step->device_known = 0;
 	return begin_parts(replaying, replaying->base[s], rank, step, err);
 }
 
-static lk_status add_run(lk_replaying *replaying, lk_ran **ran, const lk_retimed *times, uint32_t rank, uint32_t s, double share,
-                         lk_error *err) {
+static lk_status add_run(lk_replaying *replaying, lk_ran **ran, const lk_retimed *times,
+                         uint32_t rank, uint32_t s, double share, lk_error *err) {
 	lk_replay_step *step = step_of(replaying, rank, s);
-	step->predicted_s += share * (double)lk_lifted_step_ps(replaying->base[s], ran[rank], rank) * 1e-12;
+	step->predicted_s +=
+		share * (double)lk_lifted_step_ps(replaying->base[s], ran[rank], rank) * 1e-12;
 	step->host_known += share * share_known(times->host_ns, replaying->shared);
 	step->device_known += share * share_known(times->device_ns, false);
 	return add_parts(replaying->base[s], ran[rank], times->lag_ns, rank, share, step, err);
@@ -82,13 +86,14 @@ static int64_t given(const void *context, const lk_lifted *lifted, uint32_t rank
 	return times[rank].ns ? times[rank].ns[op] * 1000 : -1;
 }
 
-/* Times of every rank from its table (`tables` one for all, or one each), and the step simulated with them. */
+/* Times of every rank from its table (`tables` one for all, or one each), and the step simulated
+ * with them. */
 struct trial {
 	lk_replaying *r;
 	uint32_t step;
 	lk_step_times **tables;
-	lk_retimed *times;    /* [ranks] */
-	lk_arena arena;       /* of the run */
+	lk_retimed *times; /* [ranks] */
+	lk_arena arena;    /* of the run */
 	lk_ran **ran;
 };
 
@@ -103,15 +108,21 @@ static lk_status run(struct trial *trial, uint32_t source, lk_error *err) {
 	forget(trial);
 	for (uint32_t i = 0; i < replaying->traces->count; i++) {
 		if (!trial->tables[i]) continue;
-		LK_TRY(lk_step_times_predict(trial->tables[i], &lifted->rank[i], replaying->shared ? &replaying->shared[i] : NULL, source, &trial->times[i], err));
+		LK_TRY(lk_step_times_predict(trial->tables[i], &lifted->rank[i],
+		                             replaying->shared ? &replaying->shared[i] : NULL, source,
+		                             &trial->times[i], err));
 	}
 	lk_lift_retime(lifted, given, trial->times);
 	return lk_lifted_run(&trial->arena, lifted, &trial->ran, err);
 }
 
-static lk_status begin_trial(struct trial *trial, lk_replaying *replaying, uint32_t s, lk_error *err) {
+static lk_status begin_trial(struct trial *trial, lk_replaying *replaying, uint32_t s,
+                             lk_error *err) {
 	uint32_t count = replaying->traces->count;
-	*trial = (struct trial){.r = replaying, .step = s, .tables = calloc(count, sizeof *trial->tables), .times = calloc(count, sizeof *trial->times)};
+	*trial = (struct trial){.r = replaying,
+	                        .step = s,
+	                        .tables = calloc(count, sizeof *trial->tables),
+	                        .times = calloc(count, sizeof *trial->times)};
 	return trial->tables && trial->times ? LK_OK : lk_oom(err);
 }
 
@@ -132,11 +143,13 @@ static double other_steps(const lk_replaying *replaying, uint32_t rank, uint32_t
 	double sum = 0;
 	uint32_t count = 0;
 	for (uint32_t s = 0; s < replaying->steps; s++)
-		if (s != but && !replaying->left_out[s]) sum += measured_s(replaying->base[s], rank), count++;
+		if (s != but && !replaying->left_out[s])
+			sum += measured_s(replaying->base[s], rank), count++;
 	return count ? sum / count : NAN;
 }
 
-/* Whether transfers are learned from the capture: then every step is lifted again without the one that is held out. */
+/* Whether transfers are learned from the capture: then every step is lifted again without the one
+ * that is held out. */
 static bool has_peers(const lk_lifted *lifted) {
 	for (uint32_t r = 0; r < lifted->traces->count; r++)
 		if (lifted->rank[r].streams & LK_JOIN(LK_STREAM_PEERS)) return true;
@@ -147,7 +160,9 @@ static lk_status learn_step(struct trial *trial, uint32_t from, lk_error *err) {
 	lk_replaying *replaying = trial->r;
 	lk_lifted *lifted = replaying->base[from];
 	bool again = has_peers(lifted);
-	if (again) LK_TRY(lk_lift_ranks(replaying->traces, replaying->first_step + from, replaying->first_step + trial->step, &lifted, err));
+	if (again)
+		LK_TRY(lk_lift_ranks(replaying->traces, replaying->first_step + from,
+		                     replaying->first_step + trial->step, &lifted, err));
 	lk_status status = LK_OK;
 	for (uint32_t rank = 0; rank < replaying->traces->count && status == LK_OK; rank++)
 		status = lk_step_times_add(trial->tables[rank], &lifted->rank[rank], from, err);
@@ -155,10 +170,13 @@ static lk_status learn_step(struct trial *trial, uint32_t from, lk_error *err) {
 	return status;
 }
 
-/* Every other step gives one run; of large steps so many that it stays bearable. Averaging the times instead would lose what
- * they have in common: the mean of two latenesses is no lateness, and waiting is what is left of it. */
+/* Every other step gives one run; of large steps so many that it stays bearable. Averaging the
+ * times instead would lose what they have in common: the mean of two latenesses is no lateness, and
+ * waiting is what is left of it. */
 static uint32_t runs_of(const lk_replaying *replaying) {
-	enum { MOST_OPERATIONS = 30000000 };
+	enum {
+		MOST_OPERATIONS = 30000000
+	};
 	uint64_t each = (uint64_t)replaying->base[0]->graph->ops.count * replaying->steps + 1;
 	uint64_t runs = MOST_OPERATIONS / each;
 	return runs < 1 ? 1 : runs > replaying->used ? replaying->used : (uint32_t)runs;
@@ -174,11 +192,13 @@ static lk_status predict_step(struct trial *trial, lk_error *err) {
 	}
 	if (most > count) most = count;
 	for (uint32_t rank = 0; rank < replaying->traces->count; rank++)
-		LK_TRY(begin_step(replaying, rank, trial->step, other_steps(replaying, rank, trial->step), err));
+		LK_TRY(begin_step(replaying, rank, trial->step, other_steps(replaying, rank, trial->step),
+		                  err));
 	for (uint32_t i = 0; i < most; i++) {
 		LK_TRY(run(trial, most < 2 && count > 1 ? LK_NONE : sources[i * count / most], err));
 		for (uint32_t rank = 0; rank < replaying->traces->count; rank++)
-			LK_TRY(add_run(replaying, trial->ran, &trial->times[rank], rank, trial->step, 1.0 / most, err));
+			LK_TRY(add_run(replaying, trial->ran, &trial->times[rank], rank, trial->step,
+			               1.0 / most, err));
 	}
 	return LK_OK;
 }
@@ -203,14 +223,17 @@ static double other_ranks(const lk_replaying *replaying, uint32_t s, uint32_t bu
 	return count > 1 ? sum / (count - 1) : NAN;
 }
 
-/* One rank is held out at a time: no rank's time is taken from it, not even where it only makes others wait. */
+/* One rank is held out at a time: no rank's time is taken from it, not even where it only makes
+ * others wait. */
 static lk_status predict_rank(struct trial *trial, uint32_t out, lk_error *err) {
 	lk_replaying *replaying = trial->r;
 	uint32_t count = replaying->traces->count;
 	if (!(trial->tables[0] = lk_step_times_new())) return lk_oom(err);
 	for (uint32_t rank = 0; rank < count; rank++) {
 		trial->tables[rank] = trial->tables[0];
-		if (rank != out) LK_TRY(lk_step_times_add(trial->tables[0], &replaying->base[trial->step]->rank[rank], rank, err));
+		if (rank != out)
+			LK_TRY(lk_step_times_add(trial->tables[0], &replaying->base[trial->step]->rank[rank],
+			                         rank, err));
 	}
 	LK_TRY(begin_step(replaying, out, trial->step, other_ranks(replaying, trial->step, out), err));
 	/* What ranks have in common is the run, not their times: one run with the means. */
@@ -220,7 +243,9 @@ static lk_status predict_rank(struct trial *trial, uint32_t out, lk_error *err) 
 
 /* Each rank held out costs a look at all the others: of many, every n-th is. */
 static bool is_held_out(const lk_replaying *replaying, uint32_t rank) {
-	enum { MOST_RANKS = 16 };
+	enum {
+		MOST_RANKS = 16
+	};
 	uint32_t every = (replaying->traces->count + MOST_RANKS - 1) / MOST_RANKS;
 	return rank % every == 0;
 }
@@ -247,11 +272,13 @@ static lk_status predict_itself(struct trial *trial, lk_error *err) {
 	lk_replaying *replaying = trial->r;
 	for (uint32_t rank = 0; rank < replaying->traces->count; rank++) {
 		if (!(trial->tables[rank] = lk_step_times_new())) return lk_oom(err);
-		LK_TRY(lk_step_times_add(trial->tables[rank], &replaying->base[trial->step]->rank[rank], trial->step, err));
+		LK_TRY(lk_step_times_add(trial->tables[rank], &replaying->base[trial->step]->rank[rank],
+		                         trial->step, err));
 		LK_TRY(begin_step(replaying, rank, trial->step, NAN, err));
 	}
 	LK_TRY(run(trial, trial->step, err));
-	for (uint32_t rank = 0; rank < replaying->traces->count; rank++) LK_TRY(add_run(replaying, trial->ran, &trial->times[rank], rank, trial->step, 1, err));
+	for (uint32_t rank = 0; rank < replaying->traces->count; rank++)
+		LK_TRY(add_run(replaying, trial->ran, &trial->times[rank], rank, trial->step, 1, err));
 	return LK_OK;
 }
 

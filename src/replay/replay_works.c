@@ -1,5 +1,5 @@
-/* replay_works.c: execution traces, which have no times: the host by stored overheads, the device by the cost models,
- * together simulated on a cluster. */
+/* replay_works.c: execution traces, which have no times: the host by stored overheads, the device
+ * by the cost models, together simulated on a cluster. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,9 +13,9 @@
 
 struct asked {
 	lk_replaying *r;
-	lk_works **works;            /* by rank */
+	lk_works **works; /* by rank */
 	uint32_t count;
-	lk_cluster cluster;          /* groups 0: none is needed */
+	lk_cluster cluster; /* groups 0: none is needed */
 	lk_works_lifted lifted;
 	lk_step step;
 	lk_sentences warnings;
@@ -44,8 +44,8 @@ static lk_status find_ranks(struct asked *asked, lk_error *err) {
 	qsort(asked->works, asked->count, sizeof(lk_works *), by_rank);
 	for (uint32_t i = 1; i < asked->count; i++) {
 		if (asked->works[i]->rank != asked->works[i - 1]->rank) continue;
-		lk_fail(err, LK_ERR_INPUT, asked->works[i]->path, "is of rank %d, as %.200s is", asked->works[i]->rank,
-		        asked->works[i - 1]->path);
+		lk_fail(err, LK_ERR_INPUT, asked->works[i]->path, "is of rank %d, as %.200s is",
+		        asked->works[i]->rank, asked->works[i - 1]->path);
 		return lk_hint(err, "give one file per rank of one run");
 	}
 	return LK_OK;
@@ -58,14 +58,16 @@ static bool all_timed(const struct asked *asked) {
 }
 
 static lk_status check_request(const lk_replay_request *request, lk_error *err) {
-	const char *option = request->hold_out == LK_HOLD_STEP || request->hold_out == LK_HOLD_RANK ? "--hold-out"
-						 : request->overheads_out                                         ? "--overheads-out"
-																					: NULL;
+	const char *option = request->hold_out == LK_HOLD_STEP || request->hold_out == LK_HOLD_RANK
+	                         ? "--hold-out"
+	                     : request->overheads_out ? "--overheads-out"
+	                                              : NULL;
 	if (option) {
 		lk_fail(err, LK_ERR_INPUT, option, "execution traces have no times of the host");
 		return lk_hint(err, "give profiles (Kineto, Nsight Systems) for that");
 	}
-	if (request->gpu && request->cluster) return lk_fail(err, LK_ERR_INPUT, "--cluster", "--cluster and --gpu exclude one another");
+	if (request->gpu && request->cluster)
+		return lk_fail(err, LK_ERR_INPUT, "--cluster", "--cluster and --gpu exclude one another");
 	return LK_OK;
 }
 
@@ -75,7 +77,8 @@ static lk_status check_request(const lk_replay_request *request, lk_error *err) 
 static uint32_t ranks_needed(const struct asked *asked) {
 	uint32_t most = asked->count;
 	for (size_t i = 0; i < asked->step.graph->teams.count; i++)
-		if (asked->step.graph->teams.at[i].ranks > most) most = asked->step.graph->teams.at[i].ranks;
+		if (asked->step.graph->teams.at[i].ranks > most)
+			most = asked->step.graph->teams.at[i].ranks;
 	return most;
 }
 
@@ -86,16 +89,20 @@ static lk_status find_cluster(struct asked *asked, lk_error *err) {
 	if (request->cluster) {
 		LK_TRY(lk_cluster_parse(&asked->step.arena, request->cluster, &asked->cluster, err));
 		if ((uint32_t)asked->cluster.gpus >= asked->count) return LK_OK;
-		return lk_fail(err, LK_ERR_INPUT, "--cluster", "has %d GPUs for %u ranks", asked->cluster.gpus, asked->count);
+		return lk_fail(err, LK_ERR_INPUT, "--cluster", "has %d GPUs for %u ranks",
+		               asked->cluster.gpus, asked->count);
 	}
 	if (!request->gpu && all_timed(asked)) return LK_OK;
 	if (!request->gpu) {
-		lk_fail(err, LK_ERR_INPUT, asked->works[0]->path, "is a %s: it does not say when things ran", asked->works[0]->format);
-		return lk_hint(err, "give --gpu NAME or --cluster TEXT to predict it, and --overheads FILE for the times of the "
+		lk_fail(err, LK_ERR_INPUT, asked->works[0]->path,
+		        "is a %s: it does not say when things ran", asked->works[0]->format);
+		return lk_hint(err, "give --gpu NAME or --cluster TEXT to predict it, and --overheads FILE "
+		                    "for the times of the "
 		                    "host");
 	}
 	LK_TRY(lk_device_lookup(request->gpu, &device, err));
-	if (ranks > INT32_MAX) return lk_fail(err, LK_ERR_INPUT, "--gpu", "%u ranks are too many", ranks);
+	if (ranks > INT32_MAX)
+		return lk_fail(err, LK_ERR_INPUT, "--gpu", "%u ranks are too many", ranks);
 	return lk_cluster_simple(&asked->step.arena, device, (int)ranks, 0, 0, &asked->cluster, err);
 }
 
@@ -110,24 +117,30 @@ static void use_known_formats(struct asked *asked) {
 		graph->ops.dtype[i] = LK_FP32;
 	}
 	if (!changed) return;
-	const char *text = lk_arena_printf(asked->r->arena, "%u operations have a format that the device does not compute in; they "
-	                                   "are taken as fp32", changed);
+	const char *text =
+		lk_arena_printf(asked->r->arena,
+	                    "%u operations have a format that the device does not compute in; they "
+	                    "are taken as fp32",
+	                    changed);
 	if (text) warn(asked, text);
 }
 
 static lk_status find_costs(struct asked *asked, lk_error *err) {
 	lk_constants constants;
 	LK_TRY(find_cluster(asked, err));
-	if (!asked->cluster.groups) return lk_lifted_costs(&asked->step.arena, asked->step.graph, &asked->step.costs, err);
+	if (!asked->cluster.groups)
+		return lk_lifted_costs(&asked->step.arena, asked->step.graph, &asked->step.costs, err);
 	use_known_formats(asked);
 	lk_profile_base(lk_calibration_current(), &constants);
 	lk_cost_options options = {.constants = &constants};
-	return lk_costs_build(&asked->step.arena, asked->step.graph, &asked->cluster, &options, &asked->step.costs, err);
+	return lk_costs_build(&asked->step.arena, asked->step.graph, &asked->cluster, &options,
+	                      &asked->step.costs, err);
 }
 
 /* ---- the answer ---- */
 
-/* Events of a rank, as the device saw them: busy streams, communication with nothing beside it, nothing at all. */
+/* Events of a rank, as the device saw them: busy streams, communication with nothing beside it,
+ * nothing at all. */
 static lk_status add_parts(struct asked *asked, uint32_t rank, lk_replay_step *out, lk_error *err) {
 	const lk_graph *graph = asked->step.graph;
 	lk_replay_part *parts = LK_ARRAY(asked->r->arena, lk_replay_part, LK_STREAMS + 2);
@@ -137,22 +150,31 @@ static lk_status add_parts(struct asked *asked, uint32_t rank, lk_replay_step *o
 	for (size_t i = 0; fine && i < asked->step.sim.events.count; i++) {
 		const lk_sim_event *event = &asked->step.sim.events.at[i];
 		unsigned stream = graph->ops.stream[event->op], kind = graph->ops.kind[event->op];
-		if (event->record != rank || kind == LK_OP_HOST || kind == LK_OP_WAIT || event->end_ps <= event->ready_ps) continue;
+		if (event->record != rank || kind == LK_OP_HOST || kind == LK_OP_WAIT ||
+		    event->end_ps <= event->ready_ps)
+			continue;
 		busy[stream] += (double)(event->end_ps - event->ready_ps) / LK_PS_PER_S;
-		fine = lk_intervals_add(lk_op_is_comm(kind) ? &comm : &compute, event->ready_ps, event->end_ps) &&
-			   lk_intervals_add(&all, event->ready_ps, event->end_ps);
+		fine = lk_intervals_add(lk_op_is_comm(kind) ? &comm : &compute, event->ready_ps,
+		                        event->end_ps) &&
+		       lk_intervals_add(&all, event->ready_ps, event->end_ps);
 	}
 	lk_intervals_sort(&compute), lk_intervals_sort(&comm), lk_intervals_sort(&all);
 	fine = fine && lk_intervals_minus(&comm, &compute, &alone);
 	for (unsigned s = 0; fine && s < LK_STREAMS; s++) {
-		const char *name = busy[s] > 0 ? lk_arena_printf(asked->r->arena, "busy %s", lk_graph_stream(graph, rank, s)) : NULL;
+		const char *name = busy[s] > 0 ? lk_arena_printf(asked->r->arena, "busy %s",
+		                                                 lk_graph_stream(graph, rank, s))
+		                               : NULL;
 		if (busy[s] > 0 && !name) fine = false;
 		if (name) parts[out->part_count++] = (lk_replay_part){name, NAN, busy[s]};
 	}
 	if (fine) {
-		double idle = all.count ? (double)(all.at[all.count - 1].end - all.at[0].start - lk_intervals_length(&all)) : 0;
+		double idle =
+			all.count
+				? (double)(all.at[all.count - 1].end - all.at[0].start - lk_intervals_length(&all))
+				: 0;
 		double exposed = (double)lk_intervals_length(&alone);
-		parts[out->part_count++] = (lk_replay_part){"exposed communication", NAN, exposed / LK_PS_PER_S};
+		parts[out->part_count++] =
+			(lk_replay_part){"exposed communication", NAN, exposed / LK_PS_PER_S};
 		parts[out->part_count++] = (lk_replay_part){"idle", NAN, idle / LK_PS_PER_S};
 	}
 	out->parts = parts;
@@ -164,7 +186,8 @@ static lk_status add_parts(struct asked *asked, uint32_t rank, lk_replay_step *o
 static int64_t step_number(const lk_works *works) {
 	for (uint32_t i = 0; i < works->count; i++) {
 		const char *name = lk_works_text(works, works->name[i]);
-		if (works->kind[i] == LK_NODE_NOTE && strncmp(name, "ProfilerStep#", 13) == 0) return strtoll(name + 13, NULL, 10);
+		if (works->kind[i] == LK_NODE_NOTE && strncmp(name, "ProfilerStep#", 13) == 0)
+			return strtoll(name + 13, NULL, 10);
 	}
 	return 0;
 }
@@ -176,8 +199,12 @@ static lk_status fill_ranks(struct asked *asked, lk_replay *out, lk_error *err) 
 		lk_replay_step *step = LK_NEW(asked->r->arena, lk_replay_step);
 		const char *path = lk_arena_strdup(asked->r->arena, asked->works[i]->path);
 		if (!step || !path) return lk_oom(err);
-		*step = (lk_replay_step){.number = step_number(asked->works[i]), .measured_s = NAN, .baseline_s = NAN,
-		                         .host_known = NAN, .device_known = NAN, .predicted_s = (double)asked->step.sim.finish_ps[i] / LK_PS_PER_S};
+		*step = (lk_replay_step){.number = step_number(asked->works[i]),
+		                         .measured_s = NAN,
+		                         .baseline_s = NAN,
+		                         .host_known = NAN,
+		                         .device_known = NAN,
+		                         .predicted_s = (double)asked->step.sim.finish_ps[i] / LK_PS_PER_S};
 		LK_TRY(add_parts(asked, i, step, err));
 		ranks[i] = (lk_replay_rank){asked->works[i]->rank, path, step, 1};
 	}
@@ -191,12 +218,17 @@ static lk_status fill_uncovered(struct asked *asked, lk_replay *out, lk_error *e
 	lk_replay_works *works = LK_NEW(asked->r->arena, lk_replay_works);
 	if (!texts || !works) return lk_oom(err);
 	for (size_t i = 0; i < asked->lifted.names.count; i++) {
-		texts[i] = lk_arena_printf(asked->r->arena, "%s (%u)", asked->lifted.names.at[i].name, asked->lifted.names.at[i].count);
+		texts[i] = lk_arena_printf(asked->r->arena, "%s (%u)", asked->lifted.names.at[i].name,
+		                           asked->lifted.names.at[i].count);
 		if (!texts[i]) return lk_oom(err);
 	}
 	const lk_works_lifted *lifted = &asked->lifted;
-	*works = (lk_replay_works){.modelled = lifted->priced, .timed = lifted->timed, .uncovered = lifted->unpriced,
-	                           .nothing = lifted->nothing, .hosts = lifted->hosts, .host_times = lifted->host_times,
+	*works = (lk_replay_works){.modelled = lifted->priced,
+	                           .timed = lifted->timed,
+	                           .uncovered = lifted->unpriced,
+	                           .nothing = lifted->nothing,
+	                           .hosts = lifted->hosts,
+	                           .host_times = lifted->host_times,
 	                           .host_times_by_mean = lifted->strange_overheads};
 	out->works = works;
 	out->uncovered = texts, out->uncovered_count = asked->lifted.names.count;
@@ -207,12 +239,14 @@ static lk_status fill_warnings(struct asked *asked, lk_replay *out, lk_error *er
 	for (uint32_t i = 0; i < asked->count; i++) {
 		const lk_works *works = asked->works[i];
 		for (size_t k = 0; k < works->warnings.count; k++) {
-			const char *text = lk_arena_printf(asked->r->arena, "%s: %s", works->path, works->warnings.at[k]);
+			const char *text =
+				lk_arena_printf(asked->r->arena, "%s: %s", works->path, works->warnings.at[k]);
 			if (!text) return lk_oom(err);
 			warn(asked, text);
 		}
 	}
-	if (!asked->r->request->overheads && !all_timed(asked)) warn(asked, "without --overheads the host takes no time");
+	if (!asked->r->request->overheads && !all_timed(asked))
+		warn(asked, "without --overheads the host takes no time");
 	const char **texts = LK_ARRAY(asked->r->arena, const char *, asked->warnings.count);
 	if (!texts) return lk_oom(err);
 	for (size_t i = 0; i < asked->warnings.count; i++) texts[i] = asked->warnings.at[i];
@@ -226,9 +260,11 @@ static lk_status describe(struct asked *asked, lk_replay *out, lk_error *err) {
 	out->worst_part = "";
 	out->geomean_error = out->baseline_error = out->device_known_shape = NAN;
 	out->operations = asked->step.graph->ops.count;
-	out->times_from = lk_arena_printf(asked->r->arena, "%s%s%s", asked->cluster.groups ? "models of " : "durations of the traces",
-	                                  asked->cluster.groups ? asked->cluster.text : "", host ? "; host times from " : "");
-	if (out->times_from && host) out->times_from = lk_arena_printf(asked->r->arena, "%s%s", out->times_from, host);
+	out->times_from = lk_arena_printf(
+		asked->r->arena, "%s%s%s", asked->cluster.groups ? "models of " : "durations of the traces",
+		asked->cluster.groups ? asked->cluster.text : "", host ? "; host times from " : "");
+	if (out->times_from && host)
+		out->times_from = lk_arena_printf(asked->r->arena, "%s%s", out->times_from, host);
 	if (!out->times_from) return lk_oom(err);
 	LK_TRY(fill_ranks(asked, out, err));
 	LK_TRY(fill_uncovered(asked, out, err));
@@ -237,8 +273,8 @@ static lk_status describe(struct asked *asked, lk_replay *out, lk_error *err) {
 
 /* ---- what was measured ---- */
 
-static void compare_rank(lk_replay *out, const lk_capture *capture, const lk_capture_steps *steps, double *sum,
-                         size_t *count) {
+static void compare_rank(lk_replay *out, const lk_capture *capture, const lk_capture_steps *steps,
+                         double *sum, size_t *count) {
 	for (size_t i = 0; i < out->rank_count; i++) {
 		lk_replay_step *step = (lk_replay_step *)out->ranks[i].steps; /* this file made it */
 		if (out->ranks[i].rank != capture->rank) continue;
@@ -269,15 +305,17 @@ static lk_status compare(struct asked *asked, lk_replay *out, lk_error *err) {
 	}
 	lk_traces_free(traces);
 	LK_TRY(status);
-	if (!count) return lk_fail(err, LK_ERR_INPUT, path, "holds none of the ranks and steps of the execution traces");
+	if (!count)
+		return lk_fail(err, LK_ERR_INPUT, path,
+		               "holds none of the ranks and steps of the execution traces");
 	out->geomean_error = expm1(sum / (double)count);
 	return LK_OK;
 }
 
 /* ---- what is written ---- */
 
-/* A step graph is left to the models of whoever reads it. Chakra has one duration for a node: what was predicted
- * here. */
+/* A step graph is left to the models of whoever reads it. Chakra has one duration for a node: what
+ * was predicted here. */
 static lk_status write_files(struct asked *asked, lk_error *err) {
 	const lk_replay_request *request = asked->r->request;
 	lk_graph *graph = asked->step.graph;
@@ -287,7 +325,8 @@ static lk_status write_files(struct asked *asked, lk_error *err) {
 	for (uint32_t b = 0; b < graph->blocks.count; b++) {
 		uint32_t variant = costs->variant_of ? costs->variant_of[b] : 0; /* a block is a rank */
 		for (uint32_t i = graph->blocks.at[b].begin; i < graph->blocks.at[b].end; i++)
-			if (graph->ops.measured_ps[i] <= 0) graph->ops.measured_ps[i] = lk_costs_get(costs, variant, i)->duration_ps;
+			if (graph->ops.measured_ps[i] <= 0)
+				graph->ops.measured_ps[i] = lk_costs_get(costs, variant, i)->duration_ps;
 	}
 	return lk_graph_chakra_write(graph, request->chakra, err);
 }
@@ -299,7 +338,8 @@ static lk_status run(struct asked *asked, lk_overheads **table, lk_replay *out, 
 	LK_TRY(check_request(request, err));
 	LK_TRY(find_ranks(asked, err));
 	if (request->overheads) LK_TRY(lk_replay_stored_overheads(request->overheads, table, err));
-	LK_TRY(lk_works_lift((const lk_works *const *)asked->works, asked->count, *table, &asked->step.graph, &asked->lifted, err));
+	LK_TRY(lk_works_lift((const lk_works *const *)asked->works, asked->count, *table,
+	                     &asked->step.graph, &asked->lifted, err));
 	LK_TRY(find_costs(asked, err));
 	lk_step_options options = {.no_contention = !asked->cluster.groups};
 	LK_TRY(lk_step_simulate(&options, &asked->step, err));
@@ -308,8 +348,10 @@ static lk_status run(struct asked *asked, lk_overheads **table, lk_replay *out, 
 	return write_files(asked, err);
 }
 
-lk_status lk_replay_works_ask(lk_replaying *replaying, lk_overheads **table, lk_replay *out, lk_error *err) {
-	struct asked a = {.r = replaying, .works = replaying->files.works, .count = replaying->files.work_count};
+lk_status lk_replay_works_ask(lk_replaying *replaying, lk_overheads **table, lk_replay *out,
+                              lk_error *err) {
+	struct asked a = {
+		.r = replaying, .works = replaying->files.works, .count = replaying->files.work_count};
 	lk_status status = run(&a, table, out, err);
 	lk_vec_free(&a.warnings);
 	lk_works_lifted_free(&a.lifted);

@@ -1,4 +1,5 @@
-/* answer.c: the life of a child: fields become a request, the verb answers, the answer goes through a pipe. */
+/* answer.c: the life of a child: fields become a request, the verb answers, the answer goes through
+ * a pipe. */
 #include "serve/serve_internal.h"
 
 #include <errno.h>
@@ -19,7 +20,7 @@
 struct child {
 	const lk_question *question;
 	int out;
-	double told;            /* when progress was last told */
+	double told; /* when progress was last told */
 	lk_arena arena;
 	lk_serve_words words;
 	lk_args args;
@@ -72,7 +73,8 @@ static void copy_value(lk_json_writer *writer, const char *key, const lk_value *
 	switch (value->kind) {
 	case LK_JSON_OBJECT:
 		lk_json_object(writer, key);
-		for (size_t i = 0; i < value->count; i++) copy_value(writer, value->keys[i], &value->items[i]);
+		for (size_t i = 0; i < value->count; i++)
+			copy_value(writer, value->keys[i], &value->items[i]);
 		lk_json_object_end(writer);
 		break;
 	case LK_JSON_ARRAY:
@@ -105,17 +107,19 @@ static lk_status write_file(const lk_serve_file *file, lk_error *err) {
 	return status;
 }
 
-/* Launch lines and scripts name further files: they are taken only where the kernel keeps this process from them. */
+/* Launch lines and scripts name further files: they are taken only where the kernel keeps this
+ * process from them. */
 static lk_status check_confined(const struct child *child, bool confined, lk_error *err) {
 	if (confined) return LK_OK;
 	bool names = child->words.launch_count > 0;
 	for (int i = 0; i < child->words.file_count; i++)
 		names |= strcmp(child->words.files[i].name, "script.sh") == 0 ||
-			strcmp(child->words.files[i].name, "ds_config.json") == 0;
+		         strcmp(child->words.files[i].name, "ds_config.json") == 0;
 	if (!names) return LK_OK;
 	lk_fail(err, LK_ERR_INPUT, "launch",
-			"launch lines and scripts can name files, and this kernel cannot keep them away");
-	return lk_hint(err, "use lockstep %s, or Linux 5.13 or later with Landlock", child->args.verb->name);
+	        "launch lines and scripts can name files, and this kernel cannot keep them away");
+	return lk_hint(err, "use lockstep %s, or Linux 5.13 or later with Landlock",
+	               child->args.verb->name);
 }
 
 /* ---- the verbs ---- */
@@ -136,9 +140,10 @@ static lk_status predict(struct child *child, lk_error *err) {
 	if (child->question->form == LK_FORM_PICTURE) r.no_sensitivity = r.no_fixes = true;
 	LK_TRY(lk_predict(&r, &prediction, err));
 	lk_sweep_row row = {prediction, NULL, &r};
-	lk_status status = child->question->form != LK_FORM_RESULT
-		? lk_report_predict(prediction, LK_REPORT_JSON, NULL, child->answer, err)
-		: lk_sweep_print(&row, 1, LK_OUTPUT_JSON, false, false, NULL, child->answer, err);
+	lk_status status =
+		child->question->form != LK_FORM_RESULT
+			? lk_report_predict(prediction, LK_REPORT_JSON, NULL, child->answer, err)
+			: lk_sweep_print(&row, 1, LK_OUTPUT_JSON, false, false, NULL, child->answer, err);
 	lk_predict_free(prediction);
 	return status;
 }
@@ -152,9 +157,10 @@ static lk_status plan(struct child *child, lk_error *err) {
 	r.threads = child->question->threads;
 	r.progress = tell_progress, r.progress_context = child;
 	LK_TRY(lk_plan_find(&r, &found, err));
-	lk_status status = child->question->form != LK_FORM_RESULT
-		? lk_report_plan(found, LK_REPORT_JSON, NULL, child->answer, err)
-		: lk_plan_print(found, LK_OUTPUT_JSON, false, false, NULL, child->answer, err);
+	lk_status status =
+		child->question->form != LK_FORM_RESULT
+			? lk_report_plan(found, LK_REPORT_JSON, NULL, child->answer, err)
+			: lk_plan_print(found, LK_OUTPUT_JSON, false, false, NULL, child->answer, err);
 	lk_plan_free(found);
 	return status;
 }
@@ -169,8 +175,9 @@ static lk_status explain(struct child *child, lk_error *err) {
 	r.roofline = child->question->form != LK_FORM_RESULT;
 	LK_TRY(lk_explain(&r, &found, err));
 	lk_status status = child->question->form != LK_FORM_RESULT
-		? lk_report_explain(found, LK_REPORT_JSON, NULL, child->answer, err)
-		: lk_explain_print(found, LK_OUTPUT_JSON, LK_EXPLAIN_ALL, false, NULL, child->answer, err);
+	                       ? lk_report_explain(found, LK_REPORT_JSON, NULL, child->answer, err)
+	                       : lk_explain_print(found, LK_OUTPUT_JSON, LK_EXPLAIN_ALL, false, NULL,
+	                                          child->answer, err);
 	lk_explain_free(found);
 	return status;
 }
@@ -181,8 +188,10 @@ static lk_status explain(struct child *child, lk_error *err) {
 static lk_status parse(struct child *child, lk_error *err) {
 	const lk_question *question = child->question;
 	const lk_verb *verb = lk_question_verb(question->kind);
-	LK_TRY(lk_serve_fields(verb, question->body, question->size, &child->arena, &child->words, err));
-	const char **words = LK_ARRAY(&child->arena, const char *, (size_t)child->words.count + (size_t)question->trace_count + 1);
+	LK_TRY(
+		lk_serve_fields(verb, question->body, question->size, &child->arena, &child->words, err));
+	const char **words = LK_ARRAY(&child->arena, const char *,
+	                              (size_t)child->words.count + (size_t)question->trace_count + 1);
 	if (!words) return lk_oom(err);
 	int count = 0;
 	for (int i = 0; i < child->words.count; i++) words[count++] = child->words.words[i];
@@ -191,14 +200,17 @@ static lk_status parse(struct child *child, lk_error *err) {
 }
 
 static lk_status ask(struct child *child, lk_error *err) {
-	static lk_status (*const verbs[LK_ASK_KINDS])(struct child *, lk_error *) = {predict, plan, explain};
+	static lk_status (*const verbs[LK_ASK_KINDS])(struct child *, lk_error *) = {predict, plan,
+	                                                                             explain};
 	if (chdir(child->question->folder) != 0)
-		return lk_fail(err, LK_ERR_IO, child->question->folder, "cannot enter: %s", strerror(errno));
+		return lk_fail(err, LK_ERR_IO, child->question->folder, "cannot enter: %s",
+		               strerror(errno));
 	/* What was sent is looked at where it can do no harm. */
 	bool confined = lk_confine_files(true);
 	LK_TRY(parse(child, err));
 	LK_TRY(check_confined(child, confined, err));
-	for (int i = 0; i < child->words.file_count; i++) LK_TRY(write_file(&child->words.files[i], err));
+	for (int i = 0; i < child->words.file_count; i++)
+		LK_TRY(write_file(&child->words.files[i], err));
 	lk_confine_files(false);
 	child->answer = open_memstream(&child->text, &child->size);
 	if (!child->answer) return lk_oom(err);
@@ -208,7 +220,8 @@ static lk_status ask(struct child *child, lk_error *err) {
 		char where[sizeof err->where];
 		memcpy(where, err->where, sizeof where);
 		lk_fail(err, LK_ERR_INPUT, where, "is not among the files that were sent");
-		return lk_hint(err, "the server reads no others; leave it out, or use lockstep %s", child->args.verb->name);
+		return lk_hint(err, "the server reads no others; leave it out, or use lockstep %s",
+		               child->args.verb->name);
 	}
 	LK_TRY(status);
 	return fclose(child->answer) == 0 ? LK_OK : lk_oom(err);

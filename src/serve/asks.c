@@ -13,7 +13,11 @@
 
 #include "io/json.h"
 
-enum { ANSWER_LIMIT = 64 << 20, CHUNK = 256 << 10, CHILD_PIPE = 3 };
+enum {
+	ANSWER_LIMIT = 64 << 20,
+	CHUNK = 256 << 10,
+	CHILD_PIPE = 3
+};
 
 double lk_serve_now(void) {
 	struct timespec now;
@@ -51,7 +55,8 @@ static char *copy(const void *bytes, size_t size) {
 }
 
 static void free_question(lk_question *question) {
-	for (int i = 0; question->traces && i < question->trace_count; i++) free((char *)question->traces[i]);
+	for (int i = 0; question->traces && i < question->trace_count; i++)
+		free((char *)question->traces[i]);
 	free((void *)question->traces);
 	free((char *)question->folder);
 	free((char *)question->body);
@@ -121,7 +126,7 @@ static void failed(lk_asks *asks, lk_ask *ask, int status, const lk_error *err) 
 static void out_of_memory(lk_asks *asks, lk_ask *ask) {
 	lk_error err = {0};
 	lk_fail(&err, LK_ERR_MEMORY, "memory", "the question takes more than %.0f MiB",
-			ask->question.limits.memory_bytes / 1048576);
+	        ask->question.limits.memory_bytes / 1048576);
 	lk_hint(&err, "ask for less, or start lockstep serve with a larger --memory");
 	failed(asks, ask, 422, &err);
 }
@@ -129,21 +134,24 @@ static void out_of_memory(lk_asks *asks, lk_ask *ask) {
 static void too_late(lk_asks *asks, lk_ask *ask) {
 	lk_error err = {0};
 	lk_fail(&err, LK_ERR_INPUT, "time", "the question takes more than %g s", ask->seconds);
-	lk_hint(&err, "ask for less, or start lockstep serve with a larger --%s", lane(ask) ? "long-seconds" : "seconds");
+	lk_hint(&err, "ask for less, or start lockstep serve with a larger --%s",
+	        lane(ask) ? "long-seconds" : "seconds");
 	failed(asks, ask, 422, &err);
 }
 
 /* The pipe ended before an answer came. */
 static void broken(lk_asks *asks, lk_ask *ask) {
 	lk_error err = {0};
-	/* What ends a process that is about to leave comes too late to change its status; one that stays is ended. */
+	/* What ends a process that is about to leave comes too late to change its status; one that
+	 * stays is ended. */
 	int how = reap(ask);
 	if (WIFSIGNALED(how) && (WTERMSIG(how) == SIGXCPU || WTERMSIG(how) == SIGKILL)) {
 		too_late(asks, ask);
 		return;
 	}
 	lk_fail(&err, LK_ERR_INTERNAL, "answer", "the process that answers ended without one (%s %d)",
-			WIFSIGNALED(how) ? "signal" : "status", WIFSIGNALED(how) ? WTERMSIG(how) : WEXITSTATUS(how));
+	        WIFSIGNALED(how) ? "signal" : "status",
+	        WIFSIGNALED(how) ? WTERMSIG(how) : WEXITSTATUS(how));
 	lk_hint(&err, "this is an error of lockstep; the server goes on");
 	failed(asks, ask, 500, &err);
 }
@@ -240,7 +248,8 @@ static bool take_frames(lk_asks *asks, lk_ask *ask) {
 		} else if (frame.kind == LK_FRAME_ERROR && frame.size == sizeof(lk_error)) {
 			lk_error err;
 			memcpy(&err, content, sizeof err);
-			err.where[sizeof err.where - 1] = err.what[sizeof err.what - 1] = err.hint[sizeof err.hint - 1] = '\0';
+			err.where[sizeof err.where - 1] = err.what[sizeof err.what - 1] =
+				err.hint[sizeof err.hint - 1] = '\0';
 			if (err.status == LK_ERR_MEMORY) out_of_memory(asks, ask);
 			else failed(asks, ask, err.status == LK_ERR_INPUT ? 400 : 500, &err);
 			return true;
@@ -293,7 +302,8 @@ void lk_asks_step(lk_asks *asks) {
 int lk_asks_poll(const lk_asks *asks, struct pollfd *fds, int room) {
 	int count = 0;
 	for (const lk_ask *ask = asks->first; ask && count < room; ask = ask->next)
-		if (ask->state == LK_ASK_RUNNING) fds[count++] = (struct pollfd){.fd = ask->pipe, .events = POLLIN};
+		if (ask->state == LK_ASK_RUNNING)
+			fds[count++] = (struct pollfd){.fd = ask->pipe, .events = POLLIN};
 	return count;
 }
 

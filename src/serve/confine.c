@@ -1,8 +1,8 @@
-/* confine.c: limits of the kernel (setrlimit) and Landlock, which takes rights away from the process that
- * asks for it.
+/* confine.c: limits of the kernel (setrlimit) and Landlock, which takes rights away from the
+ * process that asks for it.
  *
- * Landlock: linux/landlock.h and https://docs.kernel.org/userspace-api/landlock.html. Rights of later versions are
- * named here by number, so that older headers will do. */
+ * Landlock: linux/landlock.h and https://docs.kernel.org/userspace-api/landlock.html. Rights of
+ * later versions are named here by number, so that older headers will do. */
 #include "serve/serve_internal.h"
 
 #include <fcntl.h>
@@ -13,17 +13,23 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-enum { WRITTEN = 4 << 20 };
+enum {
+	WRITTEN = 4 << 20
+};
 
 /* The sanitizers' shadow takes terabytes of addresses. */
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-enum { SHADOWED = 1 };
+enum {
+	SHADOWED = 1
+};
 #else
-enum { SHADOWED = 0 };
+enum {
+	SHADOWED = 0
+};
 #endif
 
-/* Rights on files by version of Landlock: 13 in the first, then refer, truncate, and, with the fifth, device controls.
- * Rights on the network (bind, connect) came with the fourth. */
+/* Rights on files by version of Landlock: 13 in the first, then refer, truncate, and, with the
+ * fifth, device controls. Rights on the network (bind, connect) came with the fourth. */
 #define TRUNCATE (UINT64_C(1) << 14)
 
 struct rules {
@@ -34,7 +40,8 @@ static long version(void) {
 	return syscall(SYS_landlock_create_ruleset, NULL, 0, LANDLOCK_CREATE_RULESET_VERSION);
 }
 
-/* `more` stands between the limit and the one behind it, that of processor time ends without a word. */
+/* `more` stands between the limit and the one behind it, that of processor time ends without a
+ * word. */
 static void limit(int what, double value, rlim_t more) {
 	struct rlimit now;
 	if (getrlimit((__rlimit_resource_t)what, &now) != 0) return;
@@ -56,7 +63,8 @@ void lk_confine_limits(const lk_limits *limits) {
 
 /* What may still be done below the working folder. */
 static bool allow_here(int ruleset, uint64_t rights) {
-	struct landlock_path_beneath_attr here = {.allowed_access = rights, .parent_fd = open(".", O_PATH | O_CLOEXEC)};
+	struct landlock_path_beneath_attr here = {.allowed_access = rights,
+	                                          .parent_fd = open(".", O_PATH | O_CLOEXEC)};
 	if (here.parent_fd < 0) return false;
 	long result = syscall(SYS_landlock_add_rule, ruleset, LANDLOCK_RULE_PATH_BENEATH, &here, 0);
 	close(here.parent_fd);
@@ -68,12 +76,15 @@ bool lk_confine_files(bool writing) {
 	if (v < 1) return false;
 	int rights = v >= 5 ? 16 : v >= 3 ? 15 : v >= 2 ? 14 : 13;
 	struct rules r = {.files = (UINT64_C(1) << rights) - 1, .network = v >= 4 ? 3 : 0};
-	int ruleset = (int)syscall(SYS_landlock_create_ruleset, &r, v >= 4 ? sizeof r : sizeof r.files, 0);
+	int ruleset =
+		(int)syscall(SYS_landlock_create_ruleset, &r, v >= 4 ? sizeof r : sizeof r.files, 0);
 	if (ruleset < 0) return false;
 	uint64_t here = LANDLOCK_ACCESS_FS_READ_FILE | LANDLOCK_ACCESS_FS_READ_DIR;
-	if (writing) here |= LANDLOCK_ACCESS_FS_WRITE_FILE | LANDLOCK_ACCESS_FS_MAKE_REG | (v >= 3 ? TRUNCATE : 0);
+	if (writing)
+		here |=
+			LANDLOCK_ACCESS_FS_WRITE_FILE | LANDLOCK_ACCESS_FS_MAKE_REG | (v >= 3 ? TRUNCATE : 0);
 	bool confined = allow_here(ruleset, here) && prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 &&
-		syscall(SYS_landlock_restrict_self, ruleset, 0) == 0;
+	                syscall(SYS_landlock_restrict_self, ruleset, 0) == 0;
 	close(ruleset);
 	return confined;
 }

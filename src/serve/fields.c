@@ -15,7 +15,9 @@ static const struct {
 	{"deepspeed_config", "ds_config.json", LK_FIELD_FILE},
 	{"script", "script.sh", LK_FIELD_CONTENT},
 };
-enum { CONTENTS = sizeof contents / sizeof *contents };
+enum {
+	CONTENTS = sizeof contents / sizeof *contents
+};
 
 /* What the server decides. */
 static const char *const decided[] = {"output", "verbose", "table", "threads", "emit"};
@@ -30,7 +32,8 @@ lk_serve_form lk_serve_form_of(const lk_option *option) {
 	for (size_t i = 0; i < sizeof decided / sizeof *decided; i++)
 		if (strcmp(decided[i], option->name) == 0) return LK_FIELD_REFUSED;
 	if (content_of(option) >= 0) return contents[content_of(option)].form;
-	if (option->value && (strstr(option->value, "FILE") || strstr(option->value, "DIR"))) return LK_FIELD_REFUSED;
+	if (option->value && (strstr(option->value, "FILE") || strstr(option->value, "DIR")))
+		return LK_FIELD_REFUSED;
 	switch (option->kind) {
 	case LK_OPTION_FLAG:
 	case LK_OPTION_SWITCH: return LK_FIELD_BOOL;
@@ -77,7 +80,8 @@ static lk_status refused(struct reader *reader, const lk_option *option) {
 	const char *where = lk_arena_printf(reader->arena, "--%s", option->name);
 	bool file = option->value && (strstr(option->value, "FILE") || strstr(option->value, "DIR"));
 	if (file) {
-		lk_fail(reader->err, LK_ERR_INPUT, where, "the server neither reads nor writes files by name");
+		lk_fail(reader->err, LK_ERR_INPUT, where,
+		        "the server neither reads nor writes files by name");
 		return lk_hint(reader->err, "leave it out, or use lockstep %s", reader->verb->name);
 	}
 	lk_fail(reader->err, LK_ERR_INPUT, where, "the server decides this");
@@ -85,17 +89,19 @@ static lk_status refused(struct reader *reader, const lk_option *option) {
 }
 
 static lk_status wrong_form(struct reader *reader, const lk_option *option, lk_serve_form form) {
-	lk_fail(reader->err, LK_ERR_INPUT, lk_arena_printf(reader->arena, "--%s", option->name), "must be %s in JSON",
-			lk_serve_form_name(form));
+	lk_fail(reader->err, LK_ERR_INPUT, lk_arena_printf(reader->arena, "--%s", option->name),
+	        "must be %s in JSON", lk_serve_form_name(form));
 	return lk_hint(reader->err, "see GET /api/v1/options, or leave it out");
 }
 
 /* A text that could be a path would be read as one by the verb. */
-static lk_status check_text(struct reader *reader, const lk_option *option, lk_serve_form form, const char *text) {
+static lk_status check_text(struct reader *reader, const lk_option *option, lk_serve_form form,
+                            const char *text) {
 	const char *where = lk_arena_printf(reader->arena, "--%s", option->name);
 	if (!*text) {
 		lk_fail(reader->err, LK_ERR_INPUT, where, "the value is empty");
-		return lk_hint(reader->err, "give %.64s, or leave the option out", option->value ? option->value : "a text");
+		return lk_hint(reader->err, "give %.64s, or leave the option out",
+		               option->value ? option->value : "a text");
 	}
 	if (form != LK_FIELD_TEXT_OR_FILE || !strchr(text, '/')) return LK_OK;
 	lk_fail(reader->err, LK_ERR_INPUT, where, "the server reads no files by name");
@@ -104,7 +110,8 @@ static lk_status check_text(struct reader *reader, const lk_option *option, lk_s
 
 static lk_status add_file(struct reader *reader, const lk_option *option, const lk_value *value) {
 	const char *name = contents[content_of(option)].file;
-	if (reader->out->file_count == LK_SERVE_FILES) return lk_fail(reader->err, LK_ERR_INPUT, "body", "too many files");
+	if (reader->out->file_count == LK_SERVE_FILES)
+		return lk_fail(reader->err, LK_ERR_INPUT, "body", "too many files");
 	reader->out->files[reader->out->file_count++] = (lk_serve_file){name, value};
 	return add_word(reader, option->name, name);
 }
@@ -122,7 +129,7 @@ static lk_status add_field(struct reader *reader, const lk_option *option, const
 		return add_file(reader, option, value);
 	if (form == LK_FIELD_CONTENT && kind == LK_JSON_STRING) return add_file(reader, option, value);
 	bool text = form == LK_FIELD_COUNT || form == LK_FIELD_TEXT || form == LK_FIELD_CHOICE ||
-		form == LK_FIELD_TEXT_OR_FILE;
+	            form == LK_FIELD_TEXT_OR_FILE;
 	if (!text || kind != LK_JSON_STRING) return wrong_form(reader, option, form);
 	LK_TRY(check_text(reader, option, form, value->text));
 	return add_word(reader, option->name, value->text);
@@ -132,7 +139,8 @@ static lk_status add_field(struct reader *reader, const lk_option *option, const
 static lk_status add_launch(struct reader *reader, const lk_value *value) {
 	if (value->kind == LK_JSON_NULL) return LK_OK;
 	bool right = value->kind == LK_JSON_ARRAY;
-	for (size_t i = 0; right && i < value->count; i++) right = value->items[i].kind == LK_JSON_STRING;
+	for (size_t i = 0; right && i < value->count; i++)
+		right = value->items[i].kind == LK_JSON_STRING;
 	if (!right) {
 		lk_fail(reader->err, LK_ERR_INPUT, "launch", "must be an array of texts in JSON");
 		return lk_hint(reader->err, "give the words of the launch line one by one");
@@ -140,7 +148,8 @@ static lk_status add_launch(struct reader *reader, const lk_value *value) {
 	reader->out->launch = LK_ARRAY(reader->arena, const char *, value->count + 1);
 	if (!reader->out->launch) return lk_oom(reader->err);
 	reader->out->launch_count = 0;
-	for (size_t i = 0; i < value->count; i++) reader->out->launch[reader->out->launch_count++] = value->items[i].text;
+	for (size_t i = 0; i < value->count; i++)
+		reader->out->launch[reader->out->launch_count++] = value->items[i].text;
 	return LK_OK;
 }
 
@@ -150,14 +159,18 @@ static const lk_option *find(const lk_verb *verb, const char *key) {
 	return NULL;
 }
 
-/* The option parser names the nearest option; what it would take in another spelling is no name here. */
+/* The option parser names the nearest option; what it would take in another spelling is no name
+ * here. */
 static lk_status unknown(struct reader *reader, const char *key) {
 	lk_args args;
 	const char *word = lk_arena_printf(reader->arena, "--%s", key);
 	if (!word) return lk_oom(reader->err);
-	bool plain = strspn(key, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_") == strlen(key);
-	if (plain && *key && lk_args_parse(reader->verb, 1, &word, &args, reader->err) == LK_OK) lk_args_free(&args);
-	else if (plain && *key && strcmp(reader->err->what, "unknown option") == 0) return reader->err->status;
+	bool plain = strspn(key, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_") ==
+	             strlen(key);
+	if (plain && *key && lk_args_parse(reader->verb, 1, &word, &args, reader->err) == LK_OK)
+		lk_args_free(&args);
+	else if (plain && *key && strcmp(reader->err->what, "unknown option") == 0)
+		return reader->err->status;
 	lk_fail(reader->err, LK_ERR_INPUT, word, "unknown option");
 	return lk_hint(reader->err, "see GET /api/v1/options");
 }
@@ -172,14 +185,15 @@ static lk_status read_fields(struct reader *reader, const lk_value *body) {
 	for (size_t i = 0; i < body->count; i++) {
 		const lk_option *option = find(reader->verb, body->keys[i]);
 		if (option) LK_TRY(add_field(reader, option, &body->items[i]));
-		else if (reader->verb->rest && strcmp(body->keys[i], "launch") == 0) LK_TRY(add_launch(reader, &body->items[i]));
+		else if (reader->verb->rest && strcmp(body->keys[i], "launch") == 0)
+			LK_TRY(add_launch(reader, &body->items[i]));
 		else return unknown(reader, body->keys[i]);
 	}
 	return LK_OK;
 }
 
-lk_status lk_serve_fields(const lk_verb *verb, const char *body, size_t size, lk_arena *arena, lk_serve_words *out,
-						  lk_error *err) {
+lk_status lk_serve_fields(const lk_verb *verb, const char *body, size_t size, lk_arena *arena,
+                          lk_serve_words *out, lk_error *err) {
 	struct reader r = {verb, arena, out, err};
 	lk_stream *in = NULL;
 	lk_value *value = NULL;
@@ -187,7 +201,7 @@ lk_status lk_serve_fields(const lk_verb *verb, const char *body, size_t size, lk
 	LK_TRY(lk_stream_memory(body, size, "body", &in, err));
 	bool plain = lk_stream_plain(in);
 	lk_status status = plain ? lk_json_document(arena, in, &value, err)
-							 : lk_fail(err, LK_ERR_INPUT, "body", "is compressed");
+	                         : lk_fail(err, LK_ERR_INPUT, "body", "is compressed");
 	lk_stream_close(in);
 	return status == LK_OK ? read_fields(&r, value) : status;
 }

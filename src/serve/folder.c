@@ -14,16 +14,20 @@
 
 lk_status lk_folder_make(char path[LK_FOLDER_SIZE], lk_error *err) {
 	const char *below = getenv("TMPDIR");
-	int length = snprintf(path, LK_FOLDER_SIZE, "%s/lockstep-serve-XXXXXX", below && *below ? below : "/tmp");
-	if (length < 0 || length >= LK_FOLDER_SIZE - 32) return lk_fail(err, LK_ERR_INPUT, "TMPDIR", "is too long");
+	int length = snprintf(path, LK_FOLDER_SIZE, "%s/lockstep-serve-XXXXXX",
+	                      below && *below ? below : "/tmp");
+	if (length < 0 || length >= LK_FOLDER_SIZE - 32)
+		return lk_fail(err, LK_ERR_INPUT, "TMPDIR", "is too long");
 	if (mkdtemp(path)) return LK_OK;
 	lk_fail(err, LK_ERR_IO, path, "cannot be made: %s", strerror(errno));
 	return lk_hint(err, "set TMPDIR to a folder that can be written");
 }
 
-lk_status lk_folder_below(const char *parent, unsigned long long number, char path[LK_FOLDER_SIZE], lk_error *err) {
+lk_status lk_folder_below(const char *parent, unsigned long long number, char path[LK_FOLDER_SIZE],
+                          lk_error *err) {
 	int length = snprintf(path, LK_FOLDER_SIZE, "%s/%llu", parent, number);
-	if (length < 0 || length >= LK_FOLDER_SIZE) return lk_fail(err, LK_ERR_IO, parent, "is too long");
+	if (length < 0 || length >= LK_FOLDER_SIZE)
+		return lk_fail(err, LK_ERR_IO, parent, "is too long");
 	if (mkdir(path, 0700) == 0) return LK_OK;
 	return lk_fail(err, LK_ERR_IO, path, "cannot be made: %s", strerror(errno));
 }

@@ -7,13 +7,16 @@
 #include <strings.h>
 #include <sys/random.h>
 
-enum { HOST_SIZE = 256 };
+enum {
+	HOST_SIZE = 256
+};
 
 lk_status lk_guard_init(lk_guard *guard, bool loopback, const char *names, lk_error *err) {
 	unsigned char bytes[LK_TOKEN_BYTES];
 	*guard = (lk_guard){.loopback = loopback, .names = names};
 	if (getrandom(bytes, sizeof bytes, 0) != (ssize_t)sizeof bytes)
-		return lk_fail(err, LK_ERR_IO, "getrandom", "the system gives no random numbers for the token");
+		return lk_fail(err, LK_ERR_IO, "getrandom",
+		               "the system gives no random numbers for the token");
 	for (int i = 0; i < LK_TOKEN_BYTES; i++) snprintf(guard->token + 2 * i, 3, "%02x", bytes[i]);
 	return LK_OK;
 }
@@ -29,7 +32,8 @@ static bool split(const char *host, char name[HOST_SIZE]) {
 	} else {
 		end = port = host + strcspn(host, ":");
 	}
-	size_t length = (size_t)(end - begin), digits = *port == ':' ? strspn(port + 1, "0123456789") : 0;
+	size_t length = (size_t)(end - begin),
+		   digits = *port == ':' ? strspn(port + 1, "0123456789") : 0;
 	if (length == 0 || length >= HOST_SIZE) return false;
 	if (*port && (*port != ':' || digits == 0 || digits > 5 || port[1 + digits])) return false;
 	memcpy(name, begin, length);
@@ -38,7 +42,8 @@ static bool split(const char *host, char name[HOST_SIZE]) {
 }
 
 static bool is_loopback(const struct in6_addr *address) {
-	return IN6_IS_ADDR_LOOPBACK(address) || (IN6_IS_ADDR_V4MAPPED(address) && address->s6_addr[12] == 127);
+	return IN6_IS_ADDR_LOOPBACK(address) ||
+	       (IN6_IS_ADDR_V4MAPPED(address) && address->s6_addr[12] == 127);
 }
 
 /* An address in its usual form, no number that a lenient reader would take for one. */
@@ -68,7 +73,8 @@ bool lk_guard_host(const lk_guard *guard, const char *host) {
 	char name[HOST_SIZE];
 	bool loopback = false, bracket = host && *host == '[';
 	if (!host || !split(host, name)) return false;
-	if (!bracket && (strcasecmp(name, "localhost") == 0 || is_listed(guard->names, name))) return true;
+	if (!bracket && (strcasecmp(name, "localhost") == 0 || is_listed(guard->names, name)))
+		return true;
 	return is_address(name, bracket, &loopback) && (loopback || !guard->loopback);
 }
 
@@ -83,6 +89,7 @@ bool lk_guard_token(const lk_guard *guard, const char *authorization) {
 	if (!authorization || strncasecmp(authorization, "Bearer ", 7) != 0) return false;
 	const char *token = authorization + 7;
 	if (strlen(token) != LK_TOKEN_SIZE - 1) return false;
-	for (int i = 0; i < LK_TOKEN_SIZE - 1; i++) different |= (unsigned char)(token[i] ^ guard->token[i]);
+	for (int i = 0; i < LK_TOKEN_SIZE - 1; i++)
+		different |= (unsigned char)(token[i] ^ guard->token[i]);
 	return different == 0;
 }

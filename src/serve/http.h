@@ -1,5 +1,5 @@
-/* http.h: what the files of the server share. They alone know libmicrohttpd; the daemon is driven by the loop in
- * http_loop.c, so that every callback runs in the one thread. */
+/* http.h: what the files of the server share. They alone know libmicrohttpd; the daemon is driven
+ * by the loop in http_loop.c, so that every callback runs in the one thread. */
 #ifndef LK_SERVE_HTTP_H
 #define LK_SERVE_HTTP_H
 
@@ -16,8 +16,8 @@ typedef struct lk_peer {
 	struct lk_peer *next, *previous;
 	lk_server *server;
 	int fd;
-	bool leaving;           /* was shown out to make place */
-	bool asking;            /* a request is complete, the answer not yet made: not the client's time */
+	bool leaving; /* was shown out to make place */
+	bool asking;  /* a request is complete, the answer not yet made: not the client's time */
 	double deadline;
 } lk_peer;
 
@@ -33,17 +33,21 @@ struct lk_exchange {
 	double begin, received; /* bytes of the body */
 	char *body;             /* of a JSON request */
 	size_t size, room;
-	lk_upload *upload;      /* of an explanation */
-	lk_ask *ask;            /* a prediction that is waited for; owned */
+	lk_upload *upload; /* of an explanation */
+	lk_ask *ask;       /* a prediction that is waited for; owned */
 	bool suspended;
 };
 
 /* What is asked by which method where. */
 typedef struct lk_route {
-	const char *method, *path;  /* a path that ends in '/' takes what follows as `rest` */
+	const char *method, *path; /* a path that ends in '/' takes what follows as `rest` */
 	enum MHD_Result (*run)(lk_exchange *x);
-	enum { LK_BODY_NONE, LK_BODY_JSON, LK_BODY_FORM } body;
-	bool open;                  /* needs no token */
+	enum {
+		LK_BODY_NONE,
+		LK_BODY_JSON,
+		LK_BODY_FORM
+	} body;
+	bool open; /* needs no token */
 } lk_route;
 
 struct lk_server {
@@ -53,7 +57,7 @@ struct lk_server {
 	lk_job_list jobs;
 	lk_lists lists;
 	struct MHD_Daemon *daemon;
-	lk_peer *peers;             /* the newest first */
+	lk_peer *peers; /* the newest first */
 	int peer_count;
 	int workers;
 	char folder[LK_FOLDER_SIZE];
@@ -64,31 +68,41 @@ struct lk_server {
 };
 
 /* LK_UPLOADS: explanations at a time, waiting or not, whose traces lie on the disk. */
-enum { LK_BODY_LIMIT = 1 << 20, LK_PEERS = 512, LK_UPLOADS = 4 };
+enum {
+	LK_BODY_LIMIT = 1 << 20,
+	LK_PEERS = 512,
+	LK_UPLOADS = 4
+};
 
-/* http_routes.c. *route is NULL where the path is unknown or the method wrong; `allowed` then says which would do. */
-const lk_route *lk_route_find(const char *method, const char *path, const char **rest, const char **allowed);
+/* http_routes.c. *route is NULL where the path is unknown or the method wrong; `allowed` then says
+ * which would do. */
+const lk_route *lk_route_find(const char *method, const char *path, const char **rest,
+                              const char **allowed);
 /* A question of this kind, with the body, in a folder of its own; NULL: answered with an error. */
-lk_ask *lk_exchange_ask(lk_exchange *exchange, lk_question_kind kind, const char *folder, const char *const *traces,
-	int count);
+lk_ask *lk_exchange_ask(lk_exchange *exchange, lk_question_kind kind, const char *folder,
+                        const char *const *traces, int count);
 
 /* http_respond.c. All of them queue the answer of the exchange. `text` of lk_respond is copied. */
-enum MHD_Result lk_respond(lk_exchange *exchange, unsigned status, const char *type, const void *bytes, size_t size);
-enum MHD_Result lk_respond_static(lk_exchange *exchange, const char *type, const void *bytes, size_t size);
-enum MHD_Result lk_respond_json(lk_exchange *exchange, unsigned status, char *text, size_t size); /* takes `text` over */
+enum MHD_Result lk_respond(lk_exchange *exchange, unsigned status, const char *type,
+                           const void *bytes, size_t size);
+enum MHD_Result lk_respond_static(lk_exchange *exchange, const char *type, const void *bytes,
+                                  size_t size);
+enum MHD_Result lk_respond_json(lk_exchange *exchange, unsigned status, char *text,
+                                size_t size); /* takes `text` over */
 enum MHD_Result lk_respond_error(lk_exchange *exchange, unsigned status, const lk_error *err);
-enum MHD_Result lk_respond_with(lk_exchange *exchange, unsigned status, const lk_error *err, const char *header,
-								const char *value);
+enum MHD_Result lk_respond_with(lk_exchange *exchange, unsigned status, const lk_error *err,
+                                const char *header, const char *value);
 
 /* http_request.c: libmicrohttpd's callbacks. */
-enum MHD_Result lk_exchange_take(void *server, struct MHD_Connection *connection, const char *url, const char *method,
-								const char *version, const char *data, size_t *size, void **exchange);
+enum MHD_Result lk_exchange_take(void *server, struct MHD_Connection *connection, const char *url,
+                                 const char *method, const char *version, const char *data,
+                                 size_t *size, void **exchange);
 void lk_exchange_end(void *server, struct MHD_Connection *connection, void **exchange,
-					enum MHD_RequestTerminationCode how);
+                     enum MHD_RequestTerminationCode how);
 
 /* http_peers.c. */
 void lk_peer_notify(void *server, struct MHD_Connection *connection, void **peer,
-					enum MHD_ConnectionNotificationCode what);
+                    enum MHD_ConnectionNotificationCode what);
 void lk_peer_within(lk_peer *peer, double seconds);
 double lk_peers_deadline(const lk_server *server);
 void lk_peers_step(lk_server *server);

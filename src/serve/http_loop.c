@@ -19,15 +19,21 @@
 #include "serve/http.h"
 #include "serve/serve_internal.h"
 
-enum { BACKLOG = 512, DESCRIPTORS = 4096, POLLED = 512 + 2, CONNECTION_MEMORY = 32 << 10, SILENT_S = 30,
-	URL_SIZE = 256 };
+enum {
+	BACKLOG = 512,
+	DESCRIPTORS = 4096,
+	POLLED = 512 + 2,
+	CONNECTION_MEMORY = 32 << 10,
+	SILENT_S = 30,
+	URL_SIZE = 256
+};
 
 /* ---- the socket ---- */
 
 struct place {
 	int socket;
 	bool loopback;
-	char url[URL_SIZE];     /* "http://127.0.0.1:8420/" */
+	char url[URL_SIZE]; /* "http://127.0.0.1:8420/" */
 };
 
 static lk_status bad_address(const lk_serve_request *request, const char *why, lk_error *err) {
@@ -38,18 +44,22 @@ static lk_status bad_address(const lk_serve_request *request, const char *why, l
 static lk_status look_up(const lk_serve_request *request, struct addrinfo **out, lk_error *err) {
 	char port[16];
 	bool local = strcmp(request->listen, "localhost") == 0;
-	struct addrinfo hints = {.ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM,
-		.ai_flags = AI_NUMERICHOST | AI_NUMERICSERV | AI_PASSIVE};
+	struct addrinfo hints = {.ai_family = AF_UNSPEC,
+	                         .ai_socktype = SOCK_STREAM,
+	                         .ai_flags = AI_NUMERICHOST | AI_NUMERICSERV | AI_PASSIVE};
 	snprintf(port, sizeof port, "%d", request->port);
 	int code = getaddrinfo(local ? "127.0.0.1" : request->listen, port, &hints, out);
 	return code == 0 ? LK_OK : bad_address(request, gai_strerror(code), err);
 }
 
-static lk_status bound(const lk_serve_request *request, const struct addrinfo *addrinfo, struct place *place, lk_error *err) {
+static lk_status bound(const lk_serve_request *request, const struct addrinfo *addrinfo,
+                       struct place *place, lk_error *err) {
 	int on = 1;
 	if (place->socket < 0) return bad_address(request, strerror(errno), err);
 	setsockopt(place->socket, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
-	if (bind(place->socket, addrinfo->ai_addr, addrinfo->ai_addrlen) == 0 && listen(place->socket, BACKLOG) == 0) return LK_OK;
+	if (bind(place->socket, addrinfo->ai_addr, addrinfo->ai_addrlen) == 0 &&
+	    listen(place->socket, BACKLOG) == 0)
+		return LK_OK;
 	if (errno != EADDRINUSE && errno != EACCES) return bad_address(request, strerror(errno), err);
 	lk_fail(err, LK_ERR_IO, "--port", "%d cannot be used: %s", request->port, strerror(errno));
 	return lk_hint(err, "give another, or --port 0 for one that is free");
@@ -60,8 +70,8 @@ static lk_status name_place(struct place *place, lk_error *err) {
 	socklen_t size = sizeof own;
 	char host[64] = "", port[16] = "";
 	if (getsockname(place->socket, (struct sockaddr *)&own, &size) != 0 ||
-		getnameinfo((struct sockaddr *)&own, size, host, sizeof host, port, sizeof port,
-			NI_NUMERICHOST | NI_NUMERICSERV) != 0)
+	    getnameinfo((struct sockaddr *)&own, size, host, sizeof host, port, sizeof port,
+	                NI_NUMERICHOST | NI_NUMERICSERV) != 0)
 		return lk_fail(err, LK_ERR_IO, "socket", "has no name: %s", strerror(errno));
 	bool six = own.ss_family == AF_INET6;
 	const struct sockaddr_in *four = (const struct sockaddr_in *)&own;
@@ -77,7 +87,9 @@ static lk_status open_place(const lk_serve_request *request, struct place *place
 	struct addrinfo *addrinfo = NULL;
 	*place = (struct place){.socket = -1};
 	LK_TRY(look_up(request, &addrinfo, err));
-	place->socket = socket(addrinfo->ai_family, addrinfo->ai_socktype | SOCK_CLOEXEC | SOCK_NONBLOCK, addrinfo->ai_protocol);
+	place->socket =
+		socket(addrinfo->ai_family, addrinfo->ai_socktype | SOCK_CLOEXEC | SOCK_NONBLOCK,
+	           addrinfo->ai_protocol);
 	lk_status status = bound(request, addrinfo, place, err);
 	freeaddrinfo(addrinfo);
 	return status == LK_OK ? name_place(place, err) : status;
@@ -109,18 +121,15 @@ static void silent(void *context, const char *format, va_list values) {
 
 static lk_status start_daemon(lk_server *server, int socket, lk_error *err) {
 	unsigned flags = MHD_USE_EPOLL | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_ERROR_LOG;
-	server->daemon = MHD_start_daemon(flags, 0, NULL, NULL, lk_exchange_take, server,
-		MHD_OPTION_EXTERNAL_LOGGER, silent, NULL,
-		MHD_OPTION_LISTEN_SOCKET, socket,
-		MHD_OPTION_CONNECTION_LIMIT, (unsigned)LK_PEERS,
-		MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)SILENT_S,
-		MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)CONNECTION_MEMORY,
-		MHD_OPTION_STRICT_FOR_CLIENT, 1,
-		MHD_OPTION_SIGPIPE_HANDLED_BY_APP, 1,
-		MHD_OPTION_NOTIFY_COMPLETED, lk_exchange_end, server,
-		MHD_OPTION_NOTIFY_CONNECTION, lk_peer_notify, server,
-		MHD_OPTION_END);
-	return server->daemon ? LK_OK : lk_fail(err, LK_ERR_IO, "server", "libmicrohttpd cannot be started");
+	server->daemon = MHD_start_daemon(
+		flags, 0, NULL, NULL, lk_exchange_take, server, MHD_OPTION_EXTERNAL_LOGGER, silent, NULL,
+		MHD_OPTION_LISTEN_SOCKET, socket, MHD_OPTION_CONNECTION_LIMIT, (unsigned)LK_PEERS,
+		MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)SILENT_S, MHD_OPTION_CONNECTION_MEMORY_LIMIT,
+		(size_t)CONNECTION_MEMORY, MHD_OPTION_STRICT_FOR_CLIENT, 1,
+		MHD_OPTION_SIGPIPE_HANDLED_BY_APP, 1, MHD_OPTION_NOTIFY_COMPLETED, lk_exchange_end, server,
+		MHD_OPTION_NOTIFY_CONNECTION, lk_peer_notify, server, MHD_OPTION_END);
+	return server->daemon ? LK_OK
+	                      : lk_fail(err, LK_ERR_IO, "server", "libmicrohttpd cannot be started");
 }
 
 /* Milliseconds until something is late or the library wants to be called; -1: never. */
@@ -151,7 +160,8 @@ static void loop(lk_server *server, int signals) {
 	}
 }
 
-/* Questions first: the library may not be stopped while requests stand still, and one that comes now would. */
+/* Questions first: the library may not be stopped while requests stand still, and one that comes
+ * now would. */
 static void finish(lk_server *server) {
 	server->ending = true;
 	while (server->asks.first) lk_asks_cancel(&server->asks, server->asks.first);
@@ -164,19 +174,22 @@ static void finish(lk_server *server) {
 	if (server->folder[0]) lk_folder_remove(server->folder);
 }
 
-static lk_status serve(lk_server *server, const struct place *place, int signals, lk_serve_ready *ready, void *context, lk_error *err) {
+static lk_status serve(lk_server *server, const struct place *place, int signals,
+                       lk_serve_ready *ready, void *context, lk_error *err) {
 	char url[URL_SIZE + LK_TOKEN_SIZE + 16];
 	LK_TRY(lk_guard_init(&server->guard, place->loopback, server->request->names, err));
 	LK_TRY(lk_lists_make(&server->lists, err));
 	LK_TRY(lk_folder_make(server->folder, err));
 	LK_TRY(start_daemon(server, place->socket, err));
 	snprintf(url, sizeof url, "%s#token=%s", place->url, server->guard.token);
-	ready(context, url, server->request->open && lk_open_browser(server->folder, url, &server->asks.signals));
+	ready(context, url,
+	      server->request->open && lk_open_browser(server->folder, url, &server->asks.signals));
 	loop(server, signals);
 	return LK_OK;
 }
 
-lk_status lk_serve(const lk_serve_request *request, lk_serve_ready *ready, void *context, lk_error *err) {
+lk_status lk_serve(const lk_serve_request *request, lk_serve_ready *ready, void *context,
+                   lk_error *err) {
 	lk_server *server = calloc(1, sizeof *server);
 	sigset_t held, before;
 	struct place p;
@@ -192,7 +205,8 @@ lk_status lk_serve(const lk_serve_request *request, lk_serve_ready *ready, void 
 	sigprocmask(SIG_BLOCK, &held, &before);
 	sigdelset(&held, SIGPIPE);
 	int signals = signalfd(-1, &held, SFD_CLOEXEC | SFD_NONBLOCK);
-	if (status == LK_OK && signals < 0) status = lk_fail(err, LK_ERR_IO, "signalfd", "%s", strerror(errno));
+	if (status == LK_OK && signals < 0)
+		status = lk_fail(err, LK_ERR_IO, "signalfd", "%s", strerror(errno));
 	server->asks.most = server->workers;
 	server->asks.signals = before;
 	if (status == LK_OK) {

@@ -1,6 +1,6 @@
-/* http_peers.c: connections by age. A client has a time for each thing it has to do: for a request to come whole,
- * for the answer to be taken, for the next request to begin. One that dribbles bytes is as late as one that is
- * silent. */
+/* http_peers.c: connections by age. A client has a time for each thing it has to do: for a request
+ * to come whole, for the answer to be taken, for the next request to begin. One that dribbles bytes
+ * is as late as one that is silent. */
 #include "serve/http.h"
 
 #include <math.h>
@@ -17,7 +17,8 @@ void lk_peer_within(lk_peer *peer, double seconds) {
 static void make_place(const lk_server *server) {
 	lk_peer *oldest = NULL;
 	for (lk_peer *peer = server->peers; peer; peer = peer->next)
-		if (!peer->asking && !peer->leaving && (!oldest || peer->deadline < oldest->deadline)) oldest = peer;
+		if (!peer->asking && !peer->leaving && (!oldest || peer->deadline < oldest->deadline))
+			oldest = peer;
 	if (!oldest) return;
 	oldest->leaving = true;
 	shutdown(oldest->fd, SHUT_RDWR);
@@ -27,7 +28,8 @@ static lk_peer *begin(lk_server *server, struct MHD_Connection *connection) {
 	lk_peer *peer = calloc(1, sizeof *peer);
 	if (!peer) return NULL;
 	if (server->peer_count >= LK_PEERS - LK_PEERS / 8) make_place(server);
-	const union MHD_ConnectionInfo *info = MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD);
+	const union MHD_ConnectionInfo *info =
+		MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD);
 	*peer = (lk_peer){.server = server, .fd = info ? info->connect_fd : -1, .next = server->peers};
 	lk_peer_within(peer, FIRST_S);
 	if (server->peers) server->peers->previous = peer;
@@ -45,7 +47,7 @@ static void end(lk_peer *peer) {
 }
 
 void lk_peer_notify(void *server, struct MHD_Connection *connection, void **peer,
-					enum MHD_ConnectionNotificationCode what) {
+                    enum MHD_ConnectionNotificationCode what) {
 	if (what == MHD_CONNECTION_NOTIFY_STARTED) *peer = begin(server, connection);
 	else if (*peer) end(*peer), *peer = NULL;
 }

@@ -1,15 +1,18 @@
-/* http_request.c: a request from its headers to its answer: who asks, what is asked, the body, the question. */
+/* http_request.c: a request from its headers to its answer: who asks, what is asked, the body, the
+ * question. */
 #include "serve/http.h"
 
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 
-enum { SWALLOWED = 4 * LK_BODY_LIMIT };
+enum {
+	SWALLOWED = 4 * LK_BODY_LIMIT
+};
 
 #define REQUEST_S 10.0          /* for a request to come whole */
-#define RATE (64.0 * 1024)      /* bytes per second that an upload must have on top of that */
-#define IDLE_S 30.0             /* between two requests */
+#define RATE      (64.0 * 1024) /* bytes per second that an upload must have on top of that */
+#define IDLE_S    30.0          /* between two requests */
 
 /* ---- what is wrong with a request, told from its headers ---- */
 
@@ -34,9 +37,11 @@ static enum MHD_Result refuse_origin(lk_exchange *exchange) {
 static enum MHD_Result refuse_token(lk_exchange *exchange) {
 	lk_error err = {0};
 	lk_fail(&err, LK_ERR_INPUT, "Authorization", "the token of this run is missing or wrong");
-	lk_hint(&err, "open the address that lockstep serve printed, or send the token in it as \"Authorization: Bearer "
-				  "TOKEN\"");
-	return lk_respond_with(exchange, MHD_HTTP_UNAUTHORIZED, &err, MHD_HTTP_HEADER_WWW_AUTHENTICATE, "Bearer");
+	lk_hint(&err, "open the address that lockstep serve printed, or send the token in it as "
+	              "\"Authorization: Bearer "
+	              "TOKEN\"");
+	return lk_respond_with(exchange, MHD_HTTP_UNAUTHORIZED, &err, MHD_HTTP_HEADER_WWW_AUTHENTICATE,
+	                       "Bearer");
 }
 
 static enum MHD_Result refuse_path(lk_exchange *exchange, const char *allowed) {
@@ -48,7 +53,8 @@ static enum MHD_Result refuse_path(lk_exchange *exchange, const char *allowed) {
 	}
 	lk_fail(&err, LK_ERR_INPUT, "method", "this path does not take it");
 	lk_hint(&err, "use %s", allowed);
-	return lk_respond_with(exchange, MHD_HTTP_METHOD_NOT_ALLOWED, &err, MHD_HTTP_HEADER_ALLOW, allowed);
+	return lk_respond_with(exchange, MHD_HTTP_METHOD_NOT_ALLOWED, &err, MHD_HTTP_HEADER_ALLOW,
+	                       allowed);
 }
 
 static enum MHD_Result refuse_size(lk_exchange *exchange, double limit) {
@@ -56,8 +62,7 @@ static enum MHD_Result refuse_size(lk_exchange *exchange, double limit) {
 	lk_fail(&err, LK_ERR_INPUT, "body", "more than %.0f MiB", limit / 1048576);
 	if (exchange->route->body == LK_BODY_FORM)
 		lk_hint(&err, "send fewer traces, or start lockstep serve with a larger --upload");
-	else
-		lk_hint(&err, "send less");
+	else lk_hint(&err, "send less");
 	return lk_respond_error(exchange, MHD_HTTP_CONTENT_TOO_LARGE, &err);
 }
 
@@ -86,8 +91,8 @@ static const char *argument(const lk_exchange *exchange, const char *name) {
 }
 
 static bool take_form(lk_exchange *exchange) {
-	static const char *const forms[] = {[LK_FORM_RESULT] = "result", [LK_FORM_REPORT] = "report",
-		[LK_FORM_PICTURE] = "picture"};
+	static const char *const forms[] = {
+		[LK_FORM_RESULT] = "result", [LK_FORM_REPORT] = "report", [LK_FORM_PICTURE] = "picture"};
 	const char *form = argument(exchange, "form");
 	for (size_t i = 0; i < sizeof forms / sizeof *forms; i++) {
 		if (form && strcmp(form, forms[i]) != 0) continue;
@@ -99,37 +104,46 @@ static bool take_form(lk_exchange *exchange) {
 
 static double body_limit(const lk_exchange *exchange) {
 	/* A form is a little larger than the files in it. */
-	return exchange->route->body == LK_BODY_FORM ? exchange->server->request->upload_mib * 1048576 + LK_BODY_LIMIT : LK_BODY_LIMIT;
+	return exchange->route->body == LK_BODY_FORM
+	           ? exchange->server->request->upload_mib * 1048576 + LK_BODY_LIMIT
+	           : LK_BODY_LIMIT;
 }
 
 static bool has_type(const lk_exchange *exchange, const char *type) {
 	const char *given = header(exchange, MHD_HTTP_HEADER_CONTENT_TYPE);
 	size_t length = strlen(type);
-	return given && strncasecmp(given, type, length) == 0 && (given[length] == '\0' || strchr("; \t", given[length]));
+	return given && strncasecmp(given, type, length) == 0 &&
+	       (given[length] == '\0' || strchr("; \t", given[length]));
 }
 
 /* Answers what can be answered without the body: everything that is wrong with the headers. */
 static enum MHD_Result check(lk_exchange *exchange, const char *method, const char *url) {
 	const char *host = header(exchange, MHD_HTTP_HEADER_HOST), *allowed = NULL;
-	static const char *const types[] = {[LK_BODY_JSON] = "application/json", [LK_BODY_FORM] = "multipart/form-data"};
+	static const char *const types[] = {
+		[LK_BODY_JSON] = "application/json", [LK_BODY_FORM] = "multipart/form-data"};
 	if (!lk_guard_host(&exchange->server->guard, host)) return refuse_host(exchange);
-	if (!lk_guard_origin(header(exchange, MHD_HTTP_HEADER_ORIGIN), NULL, host)) return refuse_origin(exchange);
+	if (!lk_guard_origin(header(exchange, MHD_HTTP_HEADER_ORIGIN), NULL, host))
+		return refuse_origin(exchange);
 	exchange->route = lk_route_find(method, url, &exchange->rest, &allowed);
 	bool open = exchange->route && exchange->route->open;
 	/* A link from elsewhere may lead to the page; nothing but the page may use the interface. */
-	if (!open && !lk_guard_origin(NULL, header(exchange, "Sec-Fetch-Site"), host)) return refuse_origin(exchange);
+	if (!open && !lk_guard_origin(NULL, header(exchange, "Sec-Fetch-Site"), host))
+		return refuse_origin(exchange);
 	if (!open && strncmp(url, "/api/", 5) == 0 &&
-		!lk_guard_token(&exchange->server->guard, header(exchange, MHD_HTTP_HEADER_AUTHORIZATION)))
+	    !lk_guard_token(&exchange->server->guard, header(exchange, MHD_HTTP_HEADER_AUTHORIZATION)))
 		return refuse_token(exchange);
 	if (!exchange->route) return refuse_path(exchange, allowed);
 	if (!take_form(exchange)) return refuse_form(exchange);
 	exchange->page = argument(exchange, "page");
-	if (exchange->page && (!*exchange->page || strlen(exchange->page) >= LK_PAGE_SIZE)) return refuse_page(exchange);
+	if (exchange->page && (!*exchange->page || strlen(exchange->page) >= LK_PAGE_SIZE))
+		return refuse_page(exchange);
 	if (exchange->route->body != LK_BODY_NONE) {
 		const char *length = header(exchange, MHD_HTTP_HEADER_CONTENT_LENGTH);
-		if (!has_type(exchange, types[exchange->route->body])) return refuse_type(exchange, types[exchange->route->body]);
+		if (!has_type(exchange, types[exchange->route->body]))
+			return refuse_type(exchange, types[exchange->route->body]);
 		/* what is little more is read first: a client that still sends would not see the answer */
-		if (length && strtod(length, NULL) > body_limit(exchange) + SWALLOWED) return refuse_size(exchange, body_limit(exchange));
+		if (length && strtod(length, NULL) > body_limit(exchange) + SWALLOWED)
+			return refuse_size(exchange, body_limit(exchange));
 	}
 	return MHD_YES;
 }
@@ -149,11 +163,14 @@ static bool keep(lk_exchange *exchange, const char *data, size_t size) {
 	return true;
 }
 
-/* What is too large is counted and thrown away, so that the answer can say so; what is far too large ends the
- * connection. */
+/* What is too large is counted and thrown away, so that the answer can say so; what is far too
+ * large ends the connection. */
 static enum MHD_Result take_body(lk_exchange *exchange, const char *data, size_t size) {
 	exchange->received += (double)size;
-	if (exchange->peer) exchange->peer->deadline = exchange->begin + REQUEST_S + (exchange->route->body == LK_BODY_FORM ? exchange->received / RATE : 0);
+	if (exchange->peer)
+		exchange->peer->deadline =
+			exchange->begin + REQUEST_S +
+			(exchange->route->body == LK_BODY_FORM ? exchange->received / RATE : 0);
 	if (exchange->route->body == LK_BODY_NONE || exchange->received > body_limit(exchange))
 		return exchange->received > body_limit(exchange) + SWALLOWED ? MHD_NO : MHD_YES;
 	if (exchange->route->body == LK_BODY_JSON) return keep(exchange, data, size) ? MHD_YES : MHD_NO;
@@ -168,9 +185,12 @@ static enum MHD_Result take_body(lk_exchange *exchange, const char *data, size_t
 static lk_exchange *begin(lk_server *server, struct MHD_Connection *connection) {
 	lk_exchange *exchange = calloc(1, sizeof *exchange);
 	if (!exchange) return NULL;
-	const union MHD_ConnectionInfo *info = MHD_get_connection_info(connection, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
-	*exchange = (lk_exchange){.server = server, .connection = connection, .peer = info ? info->socket_context : NULL,
-		.begin = lk_serve_now()};
+	const union MHD_ConnectionInfo *info =
+		MHD_get_connection_info(connection, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
+	*exchange = (lk_exchange){.server = server,
+	                          .connection = connection,
+	                          .peer = info ? info->socket_context : NULL,
+	                          .begin = lk_serve_now()};
 	if (exchange->peer) exchange->peer->deadline = exchange->begin + REQUEST_S;
 	return exchange;
 }
@@ -180,15 +200,18 @@ static enum MHD_Result finish(lk_exchange *exchange) {
 		lk_ask *ask = exchange->ask;
 		char *text = ask->text;
 		ask->text = NULL;
-		if (ask->status == MHD_HTTP_NO_CONTENT) return lk_respond(exchange, MHD_HTTP_NO_CONTENT, "application/json", "", 0);
+		if (ask->status == MHD_HTTP_NO_CONTENT)
+			return lk_respond(exchange, MHD_HTTP_NO_CONTENT, "application/json", "", 0);
 		return lk_respond_json(exchange, (unsigned)ask->status, text, ask->text_size);
 	}
-	if (exchange->received > body_limit(exchange)) return refuse_size(exchange, body_limit(exchange));
+	if (exchange->received > body_limit(exchange))
+		return refuse_size(exchange, body_limit(exchange));
 	return exchange->route->run(exchange);
 }
 
-enum MHD_Result lk_exchange_take(void *server, struct MHD_Connection *connection, const char *url, const char *method,
-								const char *version, const char *data, size_t *size, void **exchange) {
+enum MHD_Result lk_exchange_take(void *server, struct MHD_Connection *connection, const char *url,
+                                 const char *method, const char *version, const char *data,
+                                 size_t *size, void **exchange) {
 	(void)version;
 	lk_exchange *x = *exchange;
 	if (!x) {
@@ -204,7 +227,7 @@ enum MHD_Result lk_exchange_take(void *server, struct MHD_Connection *connection
 }
 
 void lk_exchange_end(void *server, struct MHD_Connection *connection, void **exchange,
-					enum MHD_RequestTerminationCode how) {
+                     enum MHD_RequestTerminationCode how) {
 	(void)connection, (void)how;
 	lk_exchange *x = *exchange;
 	if (!x) return;

@@ -1,4 +1,5 @@
-/* http_respond.c: answers, with the headers that keep a browser from doing more with them than showing our page. */
+/* http_respond.c: answers, with the headers that keep a browser from doing more with them than
+ * showing our page. */
 #include "serve/http.h"
 
 #include <stdlib.h>
@@ -8,13 +9,14 @@
 
 static const char json[] = "application/json";
 
-/* Scripts, styles and data come from here alone; nobody frames the page; nothing tells other sites of it. */
+/* Scripts, styles and data come from here alone; nobody frames the page; nothing tells other sites
+ * of it. */
 static const struct {
 	const char *name, *value;
 } headers[] = {
-	{"Content-Security-Policy",
-	 "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
-	 "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"},
+	{"Content-Security-Policy", "default-src 'none'; script-src 'self'; style-src 'self'; img-src "
+                                "'self' data:; connect-src 'self'; "
+                                "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"},
 	{"X-Content-Type-Options", "nosniff"},
 	{"X-Frame-Options", "DENY"},
 	{"Referrer-Policy", "no-referrer"},
@@ -23,8 +25,8 @@ static const struct {
 	{"Cache-Control", "no-store"},
 };
 
-static enum MHD_Result queue(lk_exchange *exchange, unsigned status, const char *type, struct MHD_Response *response,
-							 const char *header, const char *value) {
+static enum MHD_Result queue(lk_exchange *exchange, unsigned status, const char *type,
+                             struct MHD_Response *response, const char *header, const char *value) {
 	if (!response) return MHD_NO;
 	for (size_t i = 0; i < sizeof headers / sizeof *headers; i++)
 		MHD_add_response_header(response, headers[i].name, headers[i].value);
@@ -36,20 +38,25 @@ static enum MHD_Result queue(lk_exchange *exchange, unsigned status, const char 
 	return result;
 }
 
-enum MHD_Result lk_respond(lk_exchange *exchange, unsigned status, const char *type, const void *bytes, size_t size) {
-	struct MHD_Response *Response = MHD_create_response_from_buffer(size, (void *)bytes, MHD_RESPMEM_MUST_COPY);
+enum MHD_Result lk_respond(lk_exchange *exchange, unsigned status, const char *type,
+                           const void *bytes, size_t size) {
+	struct MHD_Response *Response =
+		MHD_create_response_from_buffer(size, (void *)bytes, MHD_RESPMEM_MUST_COPY);
 	return queue(exchange, status, type, Response, NULL, NULL);
 }
 
-enum MHD_Result lk_respond_static(lk_exchange *exchange, const char *type, const void *bytes, size_t size) {
-	struct MHD_Response *Response = MHD_create_response_from_buffer(size, (void *)bytes, MHD_RESPMEM_PERSISTENT);
+enum MHD_Result lk_respond_static(lk_exchange *exchange, const char *type, const void *bytes,
+                                  size_t size) {
+	struct MHD_Response *Response =
+		MHD_create_response_from_buffer(size, (void *)bytes, MHD_RESPMEM_PERSISTENT);
 	return queue(exchange, MHD_HTTP_OK, type, Response, NULL, NULL);
 }
 
-static enum MHD_Result respond_text(lk_exchange *exchange, unsigned status, char *text, size_t size, const char *header,
-									const char *value) {
+static enum MHD_Result respond_text(lk_exchange *exchange, unsigned status, char *text, size_t size,
+                                    const char *header, const char *value) {
 	if (!text) return MHD_NO;
-	struct MHD_Response *Response = MHD_create_response_from_buffer(size, text, MHD_RESPMEM_MUST_FREE);
+	struct MHD_Response *Response =
+		MHD_create_response_from_buffer(size, text, MHD_RESPMEM_MUST_FREE);
 	if (!Response) free(text);
 	return queue(exchange, status, json, Response, header, value);
 }
@@ -58,8 +65,8 @@ enum MHD_Result lk_respond_json(lk_exchange *exchange, unsigned status, char *te
 	return respond_text(exchange, status, text, size, NULL, NULL);
 }
 
-enum MHD_Result lk_respond_with(lk_exchange *exchange, unsigned status, const lk_error *err, const char *header,
-								const char *value) {
+enum MHD_Result lk_respond_with(lk_exchange *exchange, unsigned status, const lk_error *err,
+                                const char *header, const char *value) {
 	size_t size = 0;
 	char *text = lk_error_json(err, &size);
 	return respond_text(exchange, status, text, size, header, value);

@@ -9,8 +9,12 @@
 #include "io/embedded.h"
 #include "lockstep/catalogue.h"
 
-/* Questions give way to the server itself, which everybody waits for; least of all those whose answer is watched. */
-enum { NICE = 5, NICE_QUICK = 1 };
+/* Questions give way to the server itself, which everybody waits for; least of all those whose
+ * answer is watched. */
+enum {
+	NICE = 5,
+	NICE_QUICK = 1
+};
 
 /* ---- what is known without asking ---- */
 
@@ -19,12 +23,15 @@ static enum MHD_Result get_list(lk_exchange *exchange, const lk_list_text *list)
 }
 
 static enum MHD_Result get_style(lk_exchange *exchange) {
-	return lk_respond_static(exchange, "text/css; charset=utf-8", exchange->server->lists.style.text, exchange->server->lists.style.size);
+	return lk_respond_static(exchange, "text/css; charset=utf-8",
+	                         exchange->server->lists.style.text,
+	                         exchange->server->lists.style.size);
 }
 
 static enum MHD_Result get_script(lk_exchange *exchange) {
-	return lk_respond_static(exchange, "text/javascript; charset=utf-8", exchange->server->lists.script.text,
-		exchange->server->lists.script.size);
+	return lk_respond_static(exchange, "text/javascript; charset=utf-8",
+	                         exchange->server->lists.script.text,
+	                         exchange->server->lists.script.size);
 }
 
 static enum MHD_Result get_models(lk_exchange *exchange) {
@@ -49,10 +56,11 @@ static enum MHD_Result get_health(lk_exchange *exchange) {
 	const lk_asks *asks = &exchange->server->asks;
 	char text[256];
 	int size = snprintf(text, sizeof text,
-		"{\"status\": \"ok\", \"version\": \"%s\", \"data_date\": \"%s\", \"running\": %d, \"waiting\": %d, "
-		"\"upload_bytes\": %.0f}\n",
-		lk_version(), lk_data_date(), asks->running[0] + asks->running[1], asks->waiting,
-		exchange->server->request->upload_mib * 1048576);
+	                    "{\"status\": \"ok\", \"version\": \"%s\", \"data_date\": \"%s\", "
+	                    "\"running\": %d, \"waiting\": %d, "
+	                    "\"upload_bytes\": %.0f}\n",
+	                    lk_version(), lk_data_date(), asks->running[0] + asks->running[1],
+	                    asks->waiting, exchange->server->request->upload_mib * 1048576);
 	return lk_respond(exchange, MHD_HTTP_OK, "application/json", text, (size_t)size);
 }
 
@@ -74,11 +82,12 @@ static enum MHD_Result busy(lk_exchange *exchange) {
 	bool ending = exchange->server->ending;
 	lk_fail(&err, LK_ERR_IO, "server", ending ? "it is ending" : "too many questions wait");
 	lk_hint(&err, ending ? "start lockstep serve again" : "ask again in a few seconds");
-	return lk_respond_with(exchange, MHD_HTTP_SERVICE_UNAVAILABLE, &err, MHD_HTTP_HEADER_RETRY_AFTER, "2");
+	return lk_respond_with(exchange, MHD_HTTP_SERVICE_UNAVAILABLE, &err,
+	                       MHD_HTTP_HEADER_RETRY_AFTER, "2");
 }
 
-lk_ask *lk_exchange_ask(lk_exchange *exchange, lk_question_kind kind, const char *folder, const char *const *traces,
-						int count) {
+lk_ask *lk_exchange_ask(lk_exchange *exchange, lk_question_kind kind, const char *folder,
+                        const char *const *traces, int count) {
 	const lk_serve_request *request = exchange->server->request;
 	char own[LK_FOLDER_SIZE];
 	lk_error err = {0};
@@ -87,19 +96,28 @@ lk_ask *lk_exchange_ask(lk_exchange *exchange, lk_question_kind kind, const char
 		busy(exchange);
 		return NULL;
 	}
-	if (!folder && lk_folder_below(exchange->server->folder, ++exchange->server->folders, own, &err) != LK_OK) {
+	if (!folder && lk_folder_below(exchange->server->folder, ++exchange->server->folders, own,
+	                               &err) != LK_OK) {
 		lk_respond_error(exchange, MHD_HTTP_SERVICE_UNAVAILABLE, &err);
 		return NULL;
 	}
 	double seconds = quick ? request->seconds : request->long_seconds;
 	int threads = quick ? 1 : exchange->server->workers;
 	lk_question question = {
-		.kind = kind, .folder = folder ? folder : own, .body = exchange->size ? exchange->body : "{}", .size = exchange->size ? exchange->size : 2,
-		.traces = traces, .trace_count = count, .threads = threads, .form = exchange->form,
-		.limits = {.memory_bytes = request->memory_mib * 1048576, .cpu_seconds = seconds * threads,
-			.nice = exchange->form == LK_FORM_PICTURE ? NICE_QUICK : NICE},
+		.kind = kind,
+		.folder = folder ? folder : own,
+		.body = exchange->size ? exchange->body : "{}",
+		.size = exchange->size ? exchange->size : 2,
+		.traces = traces,
+		.trace_count = count,
+		.threads = threads,
+		.form = exchange->form,
+		.limits = {.memory_bytes = request->memory_mib * 1048576,
+	               .cpu_seconds = seconds * threads,
+	               .nice = exchange->form == LK_FORM_PICTURE ? NICE_QUICK : NICE},
 	};
-	if (exchange->page && quick) snprintf(question.page, sizeof question.page, "%s", exchange->page);
+	if (exchange->page && quick)
+		snprintf(question.page, sizeof question.page, "%s", exchange->page);
 	lk_ask *ask = lk_ask_new(&question, seconds);
 	if (ask) return ask;
 	lk_folder_remove(question.folder);
@@ -138,7 +156,9 @@ static enum MHD_Result respond_job(lk_exchange *exchange, unsigned status, const
 static enum MHD_Result start_job(lk_exchange *exchange, lk_ask *ask) {
 	lk_server *server = exchange->server;
 	if (!ask) return MHD_YES;
-	const lk_job *job = server->asks.waiting < LK_ASKS_WAITING ? lk_job_list_add(&server->jobs, &server->asks, ask) : NULL;
+	const lk_job *job = server->asks.waiting < LK_ASKS_WAITING
+	                        ? lk_job_list_add(&server->jobs, &server->asks, ask)
+	                        : NULL;
 	if (!job) {
 		lk_ask_drop(ask);
 		return busy(exchange);
@@ -153,7 +173,8 @@ static enum MHD_Result post_plan(lk_exchange *exchange) {
 
 static enum MHD_Result post_explain(lk_exchange *exchange) {
 	if (!exchange->upload) exchange->upload = lk_upload_new(exchange);
-	return exchange->upload ? start_job(exchange, lk_upload_ask(exchange->upload, exchange)) : busy(exchange);
+	return exchange->upload ? start_job(exchange, lk_upload_ask(exchange->upload, exchange))
+	                        : busy(exchange);
 }
 
 static const lk_job *find_job(lk_exchange *exchange) {
@@ -206,7 +227,8 @@ static bool leads_to(const lk_route *route, const char *path, const char **rest)
 	return folder ? **rest != '\0' : **rest == '\0';
 }
 
-const lk_route *lk_route_find(const char *method, const char *path, const char **rest, const char **allowed) {
+const lk_route *lk_route_find(const char *method, const char *path, const char **rest,
+                              const char **allowed) {
 	const char *wanted = strcmp(method, "HEAD") == 0 ? "GET" : method;
 	for (size_t i = 0; i < sizeof routes / sizeof *routes; i++) {
 		if (!leads_to(&routes[i], path, rest)) continue;

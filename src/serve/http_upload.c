@@ -1,5 +1,5 @@
-/* http_upload.c: a form with traces, written to the folder of the question as it comes. libmicrohttpd takes it
- * apart. */
+/* http_upload.c: a form with traces, written to the folder of the question as it comes.
+ * libmicrohttpd takes it apart. */
 #include "serve/http.h"
 
 #include <errno.h>
@@ -9,22 +9,28 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { NAME_SIZE = 128, FILES = 4096, OPTIONS_SIZE = 64 << 10, FORM_BUFFER = 64 << 10 };
+enum {
+	NAME_SIZE = 128,
+	FILES = 4096,
+	OPTIONS_SIZE = 64 << 10,
+	FORM_BUFFER = 64 << 10
+};
 
 struct lk_upload {
 	lk_exchange *x;
 	struct MHD_PostProcessor *form;
 	char folder[LK_FOLDER_SIZE];
-	bool owns;              /* the folder; later the question does */
+	bool owns; /* the folder; later the question does */
 	char **names;
 	int count, room;
-	int file;               /* that is being written; -1 none */
+	int file; /* that is being written; -1 none */
 	double bytes;
-	unsigned status;        /* of what went wrong first; 0 nothing */
+	unsigned status; /* of what went wrong first; 0 nothing */
 	lk_error err;
 };
 
-static void fail(lk_upload *upload, unsigned status, const char *where, const char *what, const char *hint) {
+static void fail(lk_upload *upload, unsigned status, const char *where, const char *what,
+                 const char *hint) {
 	if (upload->status) return;
 	upload->status = status;
 	lk_fail(&upload->err, status == 400 ? LK_ERR_INPUT : LK_ERR_IO, where, "%s", what);
@@ -60,7 +66,8 @@ static void begin_file(lk_upload *upload, const char *sent) {
 	char name[NAME_SIZE + 16];
 	if (upload->file >= 0) close(upload->file);
 	upload->file = -1;
-	if (upload->count >= FILES) fail(upload, 400, "body", "too many files", "send fewer, or use lockstep explain");
+	if (upload->count >= FILES)
+		fail(upload, 400, "body", "too many files", "send fewer, or use lockstep explain");
 	if (upload->status) return;
 	upload->file = create(upload, sent, name);
 	if (upload->file < 0 || !remember(upload, name))
@@ -70,18 +77,22 @@ static void begin_file(lk_upload *upload, const char *sent) {
 static void write_file(lk_upload *upload, const char *data, size_t size) {
 	upload->bytes += (double)size;
 	if (upload->bytes > upload->x->server->request->upload_mib * 1048576)
-		fail(upload, 413, "body", "the traces are too large", "send fewer, or start lockstep serve with a larger --upload");
+		fail(upload, 413, "body", "the traces are too large",
+		     "send fewer, or start lockstep serve with a larger --upload");
 	while (size > 0 && !upload->status) {
 		ssize_t n = write(upload->file, data, size);
 		if (n < 0 && errno == EINTR) continue;
-		if (n <= 0) fail(upload, 503, "upload", "the disk of the server is full or refuses", "look at TMPDIR of the server");
+		if (n <= 0)
+			fail(upload, 503, "upload", "the disk of the server is full or refuses",
+			     "look at TMPDIR of the server");
 		else data += n, size -= (size_t)n;
 	}
 }
 
 static void take_options(lk_upload *upload, const char *data, size_t size) {
 	lk_exchange *exchange = upload->x;
-	if (exchange->size + size > OPTIONS_SIZE) fail(upload, 400, "options", "more than 64 KiB", "leave out what is not needed");
+	if (exchange->size + size > OPTIONS_SIZE)
+		fail(upload, 400, "options", "more than 64 KiB", "leave out what is not needed");
 	if (upload->status || size == 0) return;
 	char *body = realloc(exchange->body, exchange->size + size + 1);
 	if (!body) {
@@ -93,9 +104,9 @@ static void take_options(lk_upload *upload, const char *data, size_t size) {
 	body[exchange->size] = '\0';
 }
 
-static enum MHD_Result take_part(void *upload, enum MHD_ValueKind kind, const char *key, const char *filename,
-								 const char *type, const char *encoding, const char *data, uint64_t offset,
-								 size_t size) {
+static enum MHD_Result take_part(void *upload, enum MHD_ValueKind kind, const char *key,
+                                 const char *filename, const char *type, const char *encoding,
+                                 const char *data, uint64_t offset, size_t size) {
 	lk_upload *u = upload;
 	(void)kind, (void)type, (void)encoding;
 	if (filename) {
@@ -104,7 +115,8 @@ static enum MHD_Result take_part(void *upload, enum MHD_ValueKind kind, const ch
 	} else if (key && strcmp(key, "options") == 0) {
 		take_options(u, data, size);
 	} else {
-		fail(u, 400, "form", "holds a field that is neither a file nor \"options\"", "give options as one JSON object");
+		fail(u, 400, "form", "holds a field that is neither a file nor \"options\"",
+		     "give options as one JSON object");
 	}
 	/* What is wrong is told when all has come; going on here costs nothing. */
 	return MHD_YES;
@@ -112,7 +124,8 @@ static enum MHD_Result take_part(void *upload, enum MHD_ValueKind kind, const ch
 
 static int explanations(const lk_server *server) {
 	int count = server->uploads;
-	for (const lk_ask *ask = server->asks.first; ask; ask = ask->next) count += ask->question.kind == LK_ASK_EXPLAIN;
+	for (const lk_ask *ask = server->asks.first; ask; ask = ask->next)
+		count += ask->question.kind == LK_ASK_EXPLAIN;
 	return count;
 }
 
@@ -121,12 +134,16 @@ lk_upload *lk_upload_new(lk_exchange *exchange) {
 	lk_upload *upload = calloc(1, sizeof *upload);
 	if (!upload) return NULL;
 	*upload = (lk_upload){.x = exchange, .file = -1};
-	if (explanations(server) >= LK_UPLOADS) fail(upload, 503, "server", "other traces are being read", "ask again later");
+	if (explanations(server) >= LK_UPLOADS)
+		fail(upload, 503, "server", "other traces are being read", "ask again later");
 	server->uploads++;
-	if (!upload->status && lk_folder_below(server->folder, ++server->folders, upload->folder, &upload->err) != LK_OK) upload->status = 503;
+	if (!upload->status &&
+	    lk_folder_below(server->folder, ++server->folders, upload->folder, &upload->err) != LK_OK)
+		upload->status = 503;
 	upload->owns = !upload->status;
 	upload->form = MHD_create_post_processor(exchange->connection, FORM_BUFFER, take_part, upload);
-	if (!upload->form) fail(upload, 400, "body", "is no form", "send multipart/form-data with a boundary");
+	if (!upload->form)
+		fail(upload, 400, "body", "is no form", "send multipart/form-data with a boundary");
 	return upload;
 }
 
@@ -143,14 +160,16 @@ lk_ask *lk_upload_ask(lk_upload *upload, lk_exchange *exchange) {
 	if (upload->form && MHD_destroy_post_processor(upload->form) != MHD_YES && !upload->status)
 		fail(upload, 400, "body", "the form ends too early", "send it again");
 	upload->form = NULL;
-	if (!upload->status && upload->count == 0) fail(upload, 400, "explain", "no trace was sent", "send files of torch.profiler");
+	if (!upload->status && upload->count == 0)
+		fail(upload, 400, "explain", "no trace was sent", "send files of torch.profiler");
 	if (upload->status) {
 		lk_respond_error(exchange, upload->status, &upload->err);
 		return NULL;
 	}
 	qsort(upload->names, (size_t)upload->count, sizeof *upload->names, by_name);
 	upload->owns = false;
-	return lk_exchange_ask(exchange, LK_ASK_EXPLAIN, upload->folder, (const char *const *)upload->names, upload->count);
+	return lk_exchange_ask(exchange, LK_ASK_EXPLAIN, upload->folder,
+	                       (const char *const *)upload->names, upload->count);
 }
 
 void lk_upload_free(lk_upload *upload) {

@@ -63,9 +63,10 @@ char *lk_job_json(const lk_job *job, size_t *size) {
 	FILE *out = open_memstream(&text, size);
 	if (!out) return NULL;
 	fprintf(out, "{\"id\": \"%llu\", \"verb\": \"%s\", \"state\": \"%s\", \"progress\": ", job->id,
-			lk_question_verb(ask->question.kind)->name, state_of(ask));
-	if (ask->progress.gpus) fprintf(out, "{\"gpus\": %d, \"done\": %.0f, \"all\": %.0f}", ask->progress.gpus,
-									ask->progress.done, ask->progress.all);
+	        lk_question_verb(ask->question.kind)->name, state_of(ask));
+	if (ask->progress.gpus)
+		fprintf(out, "{\"gpus\": %d, \"done\": %.0f, \"all\": %.0f}", ask->progress.gpus,
+		        ask->progress.done, ask->progress.all);
 	else fputs("null", out);
 	if (ask->state == LK_ASK_DONE) fprintf(out, ", \"status\": %d", ask->status);
 	if (ask->state == LK_ASK_DONE && ask->text && ask->status == 200) {

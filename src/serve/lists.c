@@ -11,10 +11,15 @@
 #include "lockstep/view.h"
 
 static const char *const form_keys[] = {
-	[LK_FIELD_REFUSED] = "refused", [LK_FIELD_BOOL] = "boolean", [LK_FIELD_NUMBER] = "number",
+	[LK_FIELD_REFUSED] = "refused",
+	[LK_FIELD_BOOL] = "boolean",
+	[LK_FIELD_NUMBER] = "number",
 	[LK_FIELD_COUNT] = "count",
-	[LK_FIELD_TEXT] = "text", [LK_FIELD_CHOICE] = "choice", [LK_FIELD_TEXT_OR_FILE] = "text_or_object",
-	[LK_FIELD_FILE] = "object", [LK_FIELD_CONTENT] = "content",
+	[LK_FIELD_TEXT] = "text",
+	[LK_FIELD_CHOICE] = "choice",
+	[LK_FIELD_TEXT_OR_FILE] = "text_or_object",
+	[LK_FIELD_FILE] = "object",
+	[LK_FIELD_CONTENT] = "content",
 };
 
 static void put_option(lk_json_writer *writer, const lk_option *option, const char *group) {

@@ -1,5 +1,6 @@
-/* open.c: a browser, started and left to itself. $BROWSER is a list of commands with ':' between them, of which the
- * first that can be started is taken; %s in a command stands for the address, which otherwise comes last. */
+/* open.c: a browser, started and left to itself. $BROWSER is a list of commands with ':' between
+ * them, of which the first that can be started is taken; %s in a command stands for the address,
+ * which otherwise comes last. */
 #include "serve/serve_internal.h"
 
 #include <ctype.h>
@@ -11,7 +12,11 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { WORDS = 16, COMMAND_SIZE = 1024, NAME_SIZE = 3 * LK_FOLDER_SIZE };
+enum {
+	WORDS = 16,
+	COMMAND_SIZE = 1024,
+	NAME_SIZE = 3 * LK_FOLDER_SIZE
+};
 
 /* ---- the page that leads there ---- */
 
@@ -21,9 +26,12 @@ static bool write_page(const char *folder, const char *url, char path[LK_FOLDER_
 	int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
 	FILE *out = fd >= 0 ? fdopen(fd, "w") : NULL;
 	if (!out) return false;
-	fprintf(out, "<!DOCTYPE html>\n<meta charset=\"utf-8\">\n<meta name=\"referrer\" content=\"no-referrer\">\n"
-		"<meta http-equiv=\"refresh\" content=\"0; url=%s\">\n<title>lockstep</title>\n<a href=\"%s\">lockstep</a>\n",
-		url, url);
+	fprintf(out,
+	        "<!DOCTYPE html>\n<meta charset=\"utf-8\">\n<meta name=\"referrer\" "
+	        "content=\"no-referrer\">\n"
+	        "<meta http-equiv=\"refresh\" content=\"0; url=%s\">\n<title>lockstep</title>\n<a "
+	        "href=\"%s\">lockstep</a>\n",
+	        url, url);
 	return fclose(out) == 0;
 }
 
@@ -69,8 +77,8 @@ static void become_browser(const char *name) {
 	become("xdg-open", strlen("xdg-open"), name);
 }
 
-/* In a process of its own, away from the terminal: what browsers say is not for it, and Ctrl-C is for the server
- * alone. */
+/* In a process of its own, away from the terminal: what browsers say is not for it, and Ctrl-C is
+ * for the server alone. */
 static void live_apart(const char *name, const sigset_t *mask, int told) {
 	int nothing = open("/dev/null", O_RDWR);
 	setsid();

@@ -1,4 +1,5 @@
-/* shard.c: a request answered: tables and device read, every sharder run, the one asked for shown in parts. */
+/* shard.c: a request answered: tables and device read, every sharder run, the one asked for shown
+ * in parts. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -24,7 +25,9 @@ const lk_sharder lk_sharders[] = {
 const int lk_sharder_count = sizeof lk_sharders / sizeof *lk_sharders;
 const int lk_sharder_search = sizeof lk_sharders / sizeof *lk_sharders - 1;
 
-enum { RANKS = 4096 };
+enum {
+	RANKS = 4096
+};
 
 struct answer {
 	lk_arena arena;
@@ -42,14 +45,17 @@ static double now(void) {
 
 /* ---- reading the request ---- */
 
-static lk_status read_cluster(struct answer *answer, const lk_shard_request *request, lk_error *err) {
+static lk_status read_cluster(struct answer *answer, const lk_shard_request *request,
+                              lk_error *err) {
 	const lk_device *device;
-	if (request->cluster && request->gpu) return lk_fail(err, LK_ERR_INPUT, "--cluster", "--cluster and --gpu exclude one another");
+	if (request->cluster && request->gpu)
+		return lk_fail(err, LK_ERR_INPUT, "--cluster", "--cluster and --gpu exclude one another");
 	if (request->cluster) {
 		LK_TRY(lk_cluster_parse(&answer->arena, request->cluster, &answer->cluster, err));
 		answer->p.ranks = request->gpus ? request->gpus : answer->cluster.gpus;
 		if (request->gpus <= answer->cluster.gpus) return LK_OK;
-		lk_fail(err, LK_ERR_INPUT, "--gpus", "%d GPUs asked, but the cluster has %d", request->gpus, answer->cluster.gpus);
+		lk_fail(err, LK_ERR_INPUT, "--gpus", "%d GPUs asked, but the cluster has %d", request->gpus,
+		        answer->cluster.gpus);
 		return lk_hint(err, "give at most %d", answer->cluster.gpus);
 	}
 	if (!request->gpu) {
@@ -67,12 +73,14 @@ static lk_status read_cluster(struct answer *answer, const lk_shard_request *req
 
 static lk_status check_ranks(const struct answer *answer, lk_error *err) {
 	if (answer->p.ranks > RANKS) {
-		lk_fail(err, LK_ERR_INPUT, "--gpus", "%d ranks are more than are searched", answer->p.ranks);
+		lk_fail(err, LK_ERR_INPUT, "--gpus", "%d ranks are more than are searched",
+		        answer->p.ranks);
 		return lk_hint(err, "give at most %d", RANKS);
 	}
 	for (int i = 1; i < answer->cluster.groups; i++)
 		if (answer->cluster.node[i].device != answer->cluster.node[0].device) {
-			lk_fail(err, LK_ERR_INPUT, "--cluster", "ranks on %s and on %s", answer->cluster.node[0].device->name, answer->cluster.node[i].device->name);
+			lk_fail(err, LK_ERR_INPUT, "--cluster", "ranks on %s and on %s",
+			        answer->cluster.node[0].device->name, answer->cluster.node[i].device->name);
 			return lk_hint(err, "give devices of one kind");
 		}
 	return LK_OK;
@@ -82,33 +90,48 @@ static lk_status check_ranks(const struct answer *answer, lk_error *err) {
 static lk_group_shape whole_network(const lk_cluster *cluster, int ranks) {
 	const lk_node *node = &cluster->node[0];
 	int in_node = ranks < node->gpus ? ranks : node->gpus;
-	return (lk_group_shape){.node = node, .ranks = ranks, .nodes = (ranks + node->gpus - 1) / node->gpus, .ranks_per_node = in_node,
-	                        .sharing = 1, .oversubscription = cluster->oversubscription};
+	return (lk_group_shape){.node = node,
+	                        .ranks = ranks,
+	                        .nodes = (ranks + node->gpus - 1) / node->gpus,
+	                        .ranks_per_node = in_node,
+	                        .sharing = 1,
+	                        .oversubscription = cluster->oversubscription};
 }
 
-static lk_status read_device(struct answer *answer, const lk_shard_request *request, lk_error *err) {
+static lk_status read_device(struct answer *answer, const lk_shard_request *request,
+                             lk_error *err) {
 	lk_shard_device *at = &answer->p.at;
 	const lk_device *device = answer->cluster.node[0].device;
 	if (request->calibration) LK_TRY(lk_calibration_use(request->calibration, err));
 	lk_profile_base(lk_calibration_current(), &answer->constants);
 	/* L2 over memory: as in cost/kernel/embedding.c */
-	*at = (lk_shard_device){.device = device, .memory_rate = device->memory_rate * answer->constants.memory_efficiency,
-	                        .host_rate = fmax(device->pcie_rate, 1), .floor_s = answer->constants.kernel_floor_s};
+	*at =
+		(lk_shard_device){.device = device,
+	                      .memory_rate = device->memory_rate * answer->constants.memory_efficiency,
+	                      .host_rate = fmax(device->pcie_rate, 1),
+	                      .floor_s = answer->constants.kernel_floor_s};
 	at->l2_rate = lk_lookup_l2_gain * at->memory_rate;
 	answer->p.network = whole_network(&answer->cluster, answer->p.ranks);
 	if (device->arch != LK_ARCH_CPU) return LK_OK;
 	lk_host_lookup *host = LK_NEW(&answer->arena, lk_host_lookup);
 	if (!host) return lk_oom(err);
-	const lk_calibration_row *row = lk_calibration_find(lk_calibration_current(), "lookup", device->name, "");
+	const lk_calibration_row *row =
+		lk_calibration_find(lk_calibration_current(), "lookup", device->name, "");
 	if (lk_host_lookup_of(row, host)) {
 		at->host = host, at->floor_s = 0;
 		return LK_OK;
 	}
 	if (row)
-		lk_fail(err, LK_ERR_INPUT, "--calibration", "what was measured of lookups on \"%.40s\" is of another version: it has no %s",
+		lk_fail(err, LK_ERR_INPUT, "--calibration",
+		        "what was measured of lookups on \"%.40s\" is of another version: it has no %s",
 		        device->name, lk_host_lookup_missing(row));
-	else lk_fail(err, LK_ERR_INPUT, "--cluster", "lookups on \"%.40s\" were not measured", device->name);
-	return lk_hint(err, "measure them (docs/SHARD.md): bench-lookup shares > a.csv; bench-lookup fit a.csv %.40s > b.csv; then --calibration b.csv", device->name);
+	else
+		lk_fail(err, LK_ERR_INPUT, "--cluster", "lookups on \"%.40s\" were not measured",
+		        device->name);
+	return lk_hint(err,
+	               "measure them (docs/SHARD.md): bench-lookup shares > a.csv; bench-lookup fit "
+	               "a.csv %.40s > b.csv; then --calibration b.csv",
+	               device->name);
 }
 
 static lk_status read_kinds(const lk_shard_request *request, unsigned *out, lk_error *err) {
@@ -128,7 +151,8 @@ static lk_status read_kinds(const lk_shard_request *request, unsigned *out, lk_e
 	return LK_OK;
 }
 
-static lk_status read_tables(struct answer *answer, const lk_shard_request *request, lk_error *err) {
+static lk_status read_tables(struct answer *answer, const lk_shard_request *request,
+                             lk_error *err) {
 	lk_shard_tables tables = {0};
 	lk_stream *in;
 	unsigned kinds;
@@ -136,13 +160,16 @@ static lk_status read_tables(struct answer *answer, const lk_shard_request *requ
 	LK_TRY(lk_stream_open(request->tables, &in, err));
 	lk_status status = lk_shard_tables_read(&answer->arena, in, answer->p.batch, &tables, err);
 	lk_stream_close(in);
-	lk_shard_table *copy = status == LK_OK ? LK_ARRAY(&answer->arena, lk_shard_table, tables.count) : NULL;
+	lk_shard_table *copy =
+		status == LK_OK ? LK_ARRAY(&answer->arena, lk_shard_table, tables.count) : NULL;
 	if (status == LK_OK && !copy) status = lk_oom(err);
 	for (size_t i = 0; i < tables.count && status == LK_OK; i++) {
 		copy[i] = tables.at[i];
 		copy[i].allowed &= kinds;
 		if (copy[i].allowed) continue;
-		lk_fail(err, LK_ERR_INPUT, copy[i].where, "table \"%.60s\": --kinds leaves none of the kinds that the file allows", copy[i].name);
+		lk_fail(err, LK_ERR_INPUT, copy[i].where,
+		        "table \"%.60s\": --kinds leaves none of the kinds that the file allows",
+		        copy[i].name);
 		status = lk_hint(err, "widen --kinds");
 	}
 	answer->p.tables = copy, answer->p.count = (uint32_t)tables.count;
@@ -155,19 +182,23 @@ static void read_numbers(lk_shard_problem *problem, const lk_shard_request *requ
 	static const double elements[] = {4, 2, 2};
 	static const struct { double number, row; } states[] = {{0, 4}, {4, 0}, {0, 0}, {8, 0}};
 	problem->element = elements[request->dtype];
-	problem->state = states[request->optimizer].number, problem->row_state = states[request->optimizer].row;
+	problem->state = states[request->optimizer].number,
+	problem->row_state = states[request->optimizer].row;
 	problem->capacity = problem->at.device->memory_bytes * (1 - request->reserve);
 	problem->host_capacity = request->host_gib * 0x1p30;
-	problem->cache_share = request->cache, problem->dense_s = request->dense_ms * 1e-3, problem->seed = (uint64_t)request->seed;
+	problem->cache_share = request->cache, problem->dense_s = request->dense_ms * 1e-3,
+	problem->seed = (uint64_t)request->seed;
 }
 
-static lk_status read_request(struct answer *answer, const lk_shard_request *request, lk_error *err) {
+static lk_status read_request(struct answer *answer, const lk_shard_request *request,
+                              lk_error *err) {
 	answer->p.arena = &answer->arena;
 	answer->p.batch = request->batch > 0 ? request->batch : 65536;
 	LK_TRY(read_cluster(answer, request, err));
 	LK_TRY(check_ranks(answer, err));
 	if (answer->p.batch < answer->p.ranks) {
-		lk_fail(err, LK_ERR_INPUT, "--batch", "%.0f samples on %d ranks", answer->p.batch, answer->p.ranks);
+		lk_fail(err, LK_ERR_INPUT, "--batch", "%.0f samples on %d ranks", answer->p.batch,
+		        answer->p.ranks);
 		return lk_hint(err, "give at least one for each rank");
 	}
 	LK_TRY(read_device(answer, request, err));
@@ -198,25 +229,42 @@ static lk_status fill_pieces(struct answer *answer, const lk_shard_pieces *piece
 		const lk_shard_table *table = &problem->tables[piece->table];
 		bool row = piece->kind == LK_SHARD_ROW;
 		double k = piece->parts, at = piece->part;
-		out[i] = (lk_shard_placed){.name = table->name, .kind = lk_shard_kind_names[piece->kind], .where = piece->host ? "host" : "device",
-		                           .rank = piece->rank, .part = piece->part, .parts = piece->parts, .rows = table->rows,
-		                           .dim = piece->cost.columns > 0 ? piece->cost.columns : table->dim, .pooling = table->pooling / (row ? k : 1),
-		                           .forward_s = piece->cost.forward_s, .backward_s = piece->cost.backward_s};
+		out[i] =
+			(lk_shard_placed){.name = table->name,
+		                      .kind = lk_shard_kind_names[piece->kind],
+		                      .where = piece->host ? "host" : "device",
+		                      .rank = piece->rank,
+		                      .part = piece->part,
+		                      .parts = piece->parts,
+		                      .rows = table->rows,
+		                      .dim = piece->cost.columns > 0 ? piece->cost.columns : table->dim,
+		                      .pooling = table->pooling / (row ? k : 1),
+		                      .forward_s = piece->cost.forward_s,
+		                      .backward_s = piece->cost.backward_s};
 		if (row) out[i].rows = floor(table->rows * (at + 1) / k) - floor(table->rows * at / k);
-		out[i].bytes = out[i].rows * (out[i].dim * (problem->element + problem->state) + problem->row_state);
+		out[i].bytes =
+			out[i].rows * (out[i].dim * (problem->element + problem->state) + problem->row_state);
 	}
 	answer->a.pieces = out, answer->a.piece_count = (int)pieces->count;
 	return LK_OK;
 }
 
-static lk_status fill_ranks(struct answer *answer, const lk_shard_pieces *pieces, const lk_shard_load *load, lk_error *err) {
+static lk_status fill_ranks(struct answer *answer, const lk_shard_pieces *pieces,
+                            const lk_shard_load *load, lk_error *err) {
 	const lk_shard_problem *problem = &answer->p;
 	lk_shard_rank *out = LK_ARRAY(&answer->arena, lk_shard_rank, problem->ranks);
 	if (!out) return lk_oom(err);
 	for (int r = 0; r < problem->ranks; r++) {
 		const lk_shard_cost *cost = &load->rank[r];
-		out[r] = (lk_shard_rank){r, 0, cost->device_bytes, cost->host_bytes, cost->forward_s, cost->backward_s, cost->columns,
-		                         lk_shard_exchange_s(problem, cost->columns, cost->columns, cost->columns * problem->ranks)};
+		out[r] = (lk_shard_rank){r,
+		                         0,
+		                         cost->device_bytes,
+		                         cost->host_bytes,
+		                         cost->forward_s,
+		                         cost->backward_s,
+		                         cost->columns,
+		                         lk_shard_exchange_s(problem, cost->columns, cost->columns,
+		                                             cost->columns * problem->ranks)};
 	}
 	for (size_t i = 0; i < pieces->count; i++)
 		for (int r = 0; r < problem->ranks; r++)
@@ -225,24 +273,28 @@ static lk_status fill_ranks(struct answer *answer, const lk_shard_pieces *pieces
 	return LK_OK;
 }
 
-static lk_status fill(struct answer *answer, const lk_shard_pieces *pieces, const char *graph, lk_error *err) {
+static lk_status fill(struct answer *answer, const lk_shard_pieces *pieces, const char *graph,
+                      lk_error *err) {
 	const lk_shard_problem *problem = &answer->p;
 	lk_shard_load load;
 	LK_TRY(lk_shard_load_of(&answer->arena, problem, pieces, &load, err));
 	LK_TRY(lk_shard_simulate(problem, &load, &answer->a.step_s, err));
 	answer->a.fits = lk_shard_fits(problem, &load);
-	answer->a.index_s = load.index_s, answer->a.forward_s = load.forward_s, answer->a.exchange_s = load.exchange_s, answer->a.dense_s = problem->dense_s;
+	answer->a.index_s = load.index_s, answer->a.forward_s = load.forward_s,
+	answer->a.exchange_s = load.exchange_s, answer->a.dense_s = problem->dense_s;
 	answer->a.backward_s = load.backward_s, answer->a.reduce_s = load.reduce_s;
 	answer->a.imbalance = imbalance_of(problem, &load);
 	/* the step is in whole picoseconds */
-	answer->a.bound_s = lk_shard_bound(problem), answer->a.gap = answer->a.bound_s > 0 ? fmax(answer->a.step_s / answer->a.bound_s - 1, 0) : 0;
+	answer->a.bound_s = lk_shard_bound(problem),
+	answer->a.gap = answer->a.bound_s > 0 ? fmax(answer->a.step_s / answer->a.bound_s - 1, 0) : 0;
 	LK_TRY(fill_pieces(answer, pieces, err));
 	LK_TRY(fill_ranks(answer, pieces, &load, err));
 	lk_graph *step = NULL;
 	lk_costs costs;
 	if (!graph) return LK_OK;
 	LK_TRY(lk_shard_graph(&answer->arena, problem, &load, &step, &costs, err));
-	for (uint32_t i = 0; i < step->ops.count; i++) step->ops.measured_ps[i] = costs.at[i].duration_ps;
+	for (uint32_t i = 0; i < step->ops.count; i++)
+		step->ops.measured_ps[i] = costs.at[i].duration_ps;
 	lk_status status = lk_graph_write(step, graph, err);
 	lk_graph_free(step);
 	return status;
@@ -260,7 +312,8 @@ static lk_status choose(const lk_shard_request *request, int *out, lk_error *err
 	}
 	lk_fail(err, LK_ERR_INPUT, "--sharder", "\"%.40s\" is not known", request->sharder);
 	const char *near = lk_nearest(request->sharder, names, (size_t)lk_sharder_count);
-	return lk_hint(err, "%s%s", near ? "did you mean " : "give search, naive, random, ", near ? near : "size-greedy, ...");
+	return lk_hint(err, "%s%s", near ? "did you mean " : "give search, naive, random, ",
+	               near ? near : "size-greedy, ...");
 }
 
 static bool whole_allowed(const lk_shard_problem *problem) {
@@ -270,19 +323,26 @@ static bool whole_allowed(const lk_shard_problem *problem) {
 }
 
 /* Runs one; a placement that it does not find is a reason, not an error. */
-static lk_status try_one(struct answer *answer, const lk_sharder *sharder, lk_shard_plan *plan, lk_shard_tried *out, lk_error *err) {
+static lk_status try_one(struct answer *answer, const lk_sharder *sharder, lk_shard_plan *plan,
+                         lk_shard_tried *out, lk_error *err) {
 	lk_arena arena = LK_ARENA_INIT;
 	lk_shard_load load;
 	lk_error refused = {0};
 	double begin = now();
 	*out = (lk_shard_tried){.name = sharder->name, .step_s = NAN, .imbalance = NAN};
 	lk_status status = LK_OK;
-	if (sharder->search || whole_allowed(&answer->p)) status = sharder->run(&answer->p, plan, &refused);
-	else lk_fail(&refused, status = LK_ERR_INPUT, NULL, "it places whole tables, and --kinds leaves them out");
+	if (sharder->search || whole_allowed(&answer->p))
+		status = sharder->run(&answer->p, plan, &refused);
+	else
+		lk_fail(&refused, status = LK_ERR_INPUT, NULL,
+		        "it places whole tables, and --kinds leaves them out");
 	out->seconds = now() - begin;
-	if (status == LK_OK) status = lk_shard_load_of(&arena, &answer->p, &plan->pieces, &load, &refused);
+	if (status == LK_OK)
+		status = lk_shard_load_of(&arena, &answer->p, &plan->pieces, &load, &refused);
 	if (status == LK_OK) status = lk_shard_simulate(&answer->p, &load, &out->step_s, &refused);
-	if (status == LK_OK) out->fits = lk_shard_fits(&answer->p, &load), out->imbalance = imbalance_of(&answer->p, &load);
+	if (status == LK_OK)
+		out->fits = lk_shard_fits(&answer->p, &load),
+		out->imbalance = imbalance_of(&answer->p, &load);
 	lk_arena_free(&arena);
 	if (status != LK_OK && status != LK_ERR_INPUT) return *err = refused, status;
 	if (status == LK_OK) return LK_OK;
@@ -299,7 +359,8 @@ static lk_status try_all(struct answer *answer, const lk_shard_request *request,
 	for (int i = 0; i < lk_sharder_count; i++) {
 		lk_shard_plan plan = {0};
 		lk_status status = try_one(answer, &lk_sharders[i], &plan, &tried[i], err);
-		if (status == LK_OK && i == chosen && !tried[i].reason) status = fill(answer, &plan.pieces, request->graph, err);
+		if (status == LK_OK && i == chosen && !tried[i].reason)
+			status = fill(answer, &plan.pieces, request->graph, err);
 		lk_vec_free(&plan.pieces);
 		LK_TRY(status);
 	}
@@ -312,7 +373,8 @@ static lk_status try_all(struct answer *answer, const lk_shard_request *request,
 /* ---- what does not fit ---- */
 
 /* So many ranks, or so much host memory for each. */
-static lk_status has_room(const struct answer *answer, double ranks, double host_gib, bool *fits, lk_error *err) {
+static lk_status has_room(const struct answer *answer, double ranks, double host_gib, bool *fits,
+                          lk_error *err) {
 	lk_shard_problem p = answer->p;
 	*fits = false;
 	if (ranks > RANKS) return LK_OK;
@@ -321,19 +383,23 @@ static lk_status has_room(const struct answer *answer, double ranks, double host
 	return lk_shard_has_room(&p, fits, err);
 }
 
-/* The least whole number from `least` on that suffices, of ranks or of GiB of host memory; 0: none was found. */
-static lk_status least_remedy(const struct answer *answer, double least, bool ranks, double *out, lk_error *err) {
+/* The least whole number from `least` on that suffices, of ranks or of GiB of host memory; 0: none
+ * was found. */
+static lk_status least_remedy(const struct answer *answer, double least, bool ranks, double *out,
+                              lk_error *err) {
 	double lacking = fmax(least, 1) - 1, enough = fmax(least, 1);
 	bool fits = false;
 	for (int i = 0; i < 12 && !fits; i++) {
-		LK_TRY(has_room(answer, ranks ? enough : answer->p.ranks, ranks ? answer->p.host_capacity / 0x1p30 : enough, &fits, err));
+		LK_TRY(has_room(answer, ranks ? enough : answer->p.ranks,
+		                ranks ? answer->p.host_capacity / 0x1p30 : enough, &fits, err));
 		if (!fits) lacking = enough, enough = ceil(enough * (i < 4 ? 1.1 : 2));
 	}
 	*out = fits ? enough : 0;
 	while (fits && enough - lacking > 1) {
 		bool here;
 		double middle = floor((lacking + enough) / 2);
-		LK_TRY(has_room(answer, ranks ? middle : answer->p.ranks, ranks ? answer->p.host_capacity / 0x1p30 : middle, &here, err));
+		LK_TRY(has_room(answer, ranks ? middle : answer->p.ranks,
+		                ranks ? answer->p.host_capacity / 0x1p30 : middle, &here, err));
 		*(here ? &enough : &lacking) = middle, *out = enough;
 	}
 	return LK_OK;
@@ -346,19 +412,24 @@ static lk_status explain_lack(struct answer *answer, lk_error *err) {
 	char has[32], host[32], gpus[32] = "", memory[48] = "";
 	if (!(all > room)) return LK_OK;
 	LK_TRY(least_remedy(answer, ceil(all / problem->capacity), true, &ranks, err));
-	LK_TRY(least_remedy(answer, ceil((all - room) / (1 - problem->cache_share + 1e-9) / problem->ranks / 0x1p30), false, &gib, err));
+	LK_TRY(least_remedy(
+		answer, ceil((all - room) / (1 - problem->cache_share + 1e-9) / problem->ranks / 0x1p30),
+		false, &gib, err));
 	if (ranks > 0) snprintf(gpus, sizeof gpus, "give --gpus %.0f", ranks);
-	if (gib > 0) snprintf(memory, sizeof memory, "%s--host-memory %.0f", ranks > 0 ? ", or " : "give ", gib);
+	if (gib > 0)
+		snprintf(memory, sizeof memory, "%s--host-memory %.0f", ranks > 0 ? ", or " : "give ", gib);
 	lk_format_bytes(room, has, sizeof has), lk_format_bytes(all, host, sizeof host);
-	answer->a.reason = lk_arena_printf(&answer->arena, "tables and optimizer states take %s, %d ranks hold %s%s%s%s", host, problem->ranks, has,
-	                              *gpus || *memory ? "; " : "", gpus, memory);
+	answer->a.reason = lk_arena_printf(
+		&answer->arena, "tables and optimizer states take %s, %d ranks hold %s%s%s%s", host,
+		problem->ranks, has, *gpus || *memory ? "; " : "", gpus, memory);
 	return answer->a.reason ? LK_OK : lk_oom(err);
 }
 
 static double all_tables(const lk_shard_problem *problem) {
 	double sum = 0;
 	for (uint32_t t = 0; t < problem->count; t++)
-		sum += problem->tables[t].rows * (problem->tables[t].dim * (problem->element + problem->state) + problem->row_state);
+		sum += problem->tables[t].rows *
+		       (problem->tables[t].dim * (problem->element + problem->state) + problem->row_state);
 	return sum;
 }
 
@@ -368,18 +439,28 @@ static const char *reproduce(lk_arena *arena, const lk_shard_request *request) {
 	static const char *const but[] = {"plan", "graph", "table", "output", "file", "html", NULL};
 	lk_shard_request usual;
 	lk_shard_defaults(&usual);
-	return lk_command(arena, &(lk_question){
-		.verb = &lk_shard_verb, .request = request, .usual = &usual, .but = but, .operands = &request->tables, .operand_count = 1});
+	return lk_command(arena, &(lk_question){.verb = &lk_shard_verb,
+	                                        .request = request,
+	                                        .usual = &usual,
+	                                        .but = but,
+	                                        .operands = &request->tables,
+	                                        .operand_count = 1});
 }
 
 static lk_status describe(struct answer *answer, const lk_shard_request *request, lk_error *err) {
 	lk_shard_answer *shard_answer = &answer->a;
 	const lk_shard_problem *problem = &answer->p;
-	shard_answer->batch = problem->batch, shard_answer->tables = (int)problem->count, shard_answer->table_bytes = all_tables(problem);
-	shard_answer->capacity_bytes = problem->capacity, shard_answer->host_capacity_bytes = problem->host_capacity;
-	shard_answer->cluster = lk_arena_printf(&answer->arena, "%d of %s", problem->ranks, answer->cluster.text);
-	shard_answer->basis = problem->at.host ? "lookups by caches and bandwidths measured on this processor; collectives by the model of the cluster"
-	                      : "lookups by traffic and L2 hits, at the memory rate of the data sheet times the usual efficiency; NCCL's collectives";
+	shard_answer->batch = problem->batch, shard_answer->tables = (int)problem->count,
+	shard_answer->table_bytes = all_tables(problem);
+	shard_answer->capacity_bytes = problem->capacity,
+	shard_answer->host_capacity_bytes = problem->host_capacity;
+	shard_answer->cluster =
+		lk_arena_printf(&answer->arena, "%d of %s", problem->ranks, answer->cluster.text);
+	shard_answer->basis = problem->at.host
+	                          ? "lookups by caches and bandwidths measured on this processor; "
+	                            "collectives by the model of the cluster"
+	                          : "lookups by traffic and L2 hits, at the memory rate of the data "
+	                            "sheet times the usual efficiency; NCCL's collectives";
 	shard_answer->reproduce = reproduce(&answer->arena, request);
 	return shard_answer->cluster && shard_answer->reproduce ? LK_OK : lk_oom(err);
 }
@@ -397,7 +478,9 @@ lk_status lk_shard(const lk_shard_request *request, lk_shard_answer **out, lk_er
 	if (!answer) return lk_oom(err);
 	answer->a.memory_owner = answer;
 	lk_status status = ask(answer, request, err);
-	if (status == LK_OK) status = lk_inputs_find(&answer->arena, &lk_shard_verb, request, &request->tables, request->tables ? 1 : 0, &answer->a.inputs, err);
+	if (status == LK_OK)
+		status = lk_inputs_find(&answer->arena, &lk_shard_verb, request, &request->tables,
+		                        request->tables ? 1 : 0, &answer->a.inputs, err);
 	if (status == LK_OK) *out = &answer->a;
 	else lk_shard_free(&answer->a);
 	return status;

@@ -1,4 +1,5 @@
-/* shard.h: which embedding table goes where: the problem, placements, what they take, and the sharders that find them. */
+/* shard.h: which embedding table goes where: the problem, placements, what they take, and the
+ * sharders that find them. */
 #ifndef LK_SHARD_SHARD_H
 #define LK_SHARD_SHARD_H
 
@@ -10,10 +11,10 @@
 
 /* How a table is placed. Split pieces are equal but for rounding. */
 typedef enum lk_shard_kind {
-	LK_SHARD_TABLE,     /* whole on one rank */
-	LK_SHARD_COLUMN,    /* each piece has some of the columns */
-	LK_SHARD_ROW,       /* each piece has some of the rows, and gives partial sums of all columns */
-	LK_SHARD_DATA,      /* a copy on every rank, its gradient summed over all */
+	LK_SHARD_TABLE,  /* whole on one rank */
+	LK_SHARD_COLUMN, /* each piece has some of the columns */
+	LK_SHARD_ROW,    /* each piece has some of the rows, and gives partial sums of all columns */
+	LK_SHARD_DATA,   /* a copy on every rank, its gradient summed over all */
 	LK_SHARD_KINDS,
 } lk_shard_kind;
 
@@ -22,35 +23,40 @@ extern const char *const lk_shard_kind_names[LK_SHARD_KINDS + 1]; /* "table", ..
 typedef struct lk_shard_table {
 	const char *name, *where;
 	double rows, dim, pooling;
-	unsigned allowed;        /* 1 << lk_shard_kind */
+	unsigned allowed;            /* 1 << lk_shard_kind */
 	const lk_locality *locality; /* of a batch of all ranks */
 } lk_shard_table;
 
 /* What a piece takes on the rank that has it. Seconds of the fused kernels that it is a part of. */
 typedef struct lk_shard_cost {
 	double forward_s, backward_s;
-	double columns;          /* of pooled sums that it sends to every rank */
+	double columns; /* of pooled sums that it sends to every rank */
 	double device_bytes, host_bytes;
-	double reduced_bytes;    /* of gradients summed over all ranks: copies only */
+	double reduced_bytes; /* of gradients summed over all ranks: copies only */
 } lk_shard_cost;
 
-/* Ranks that touch half to twice what the mean one does, by the logarithm: in quarters of an octave, the mean in the middle. */
-enum { LK_SHARD_OCTAVE = 4, LK_SHARD_SIZES = 2 * LK_SHARD_OCTAVE + 1 };
+/* Ranks that touch half to twice what the mean one does, by the logarithm: in quarters of an
+ * octave, the mean in the middle. */
+enum {
+	LK_SHARD_OCTAVE = 4,
+	LK_SHARD_SIZES = 2 * LK_SHARD_OCTAVE + 1
+};
 
-/* On a processor: what a piece's lookups take more than in the mean share of a rank if its rank touches more, or less, then not above
- * 0. All 0 on a GPU, where a fused kernel finds no rows of the last step in its caches. */
+/* On a processor: what a piece's lookups take more than in the mean share of a rank if its rank
+ * touches more, or less, then not above 0. All 0 on a GPU, where a fused kernel finds no rows of
+ * the last step in its caches. */
 typedef struct lk_shard_shared {
-	double bytes;            /* that the piece touches itself */
+	double bytes; /* that the piece touches itself */
 	double forward_s[LK_SHARD_SIZES], backward_s[LK_SHARD_SIZES];
 } lk_shard_shared;
 
 typedef struct lk_shard_piece {
 	uint32_t table;
-	uint8_t kind;            /* lk_shard_kind */
-	bool host;               /* rows in host memory, the most frequent ones cached on the device */
+	uint8_t kind; /* lk_shard_kind */
+	bool host;    /* rows in host memory, the most frequent ones cached on the device */
 	int part, parts;
-	int rank;                /* -1: all (copies), or not placed yet */
-	lk_shard_cost cost;      /* in the mean share of a rank */
+	int rank;           /* -1: all (copies), or not placed yet */
+	lk_shard_cost cost; /* in the mean share of a rank */
 	lk_shard_shared shared;
 } lk_shard_piece;
 
@@ -59,9 +65,9 @@ typedef LK_VEC(lk_shard_piece) lk_shard_pieces;
 /* Where lookups run: on a GPU of the catalogue, or on cores that were measured. */
 typedef struct lk_shard_device {
 	const lk_device *device;
-	const lk_host_lookup *host;  /* NULL: a GPU */
+	const lk_host_lookup *host;             /* NULL: a GPU */
 	double memory_rate, l2_rate, host_rate; /* bytes/s reached */
-	double floor_s;              /* shortest kernel */
+	double floor_s;                         /* shortest kernel */
 } lk_shard_device;
 
 typedef struct lk_shard_problem {
@@ -69,17 +75,18 @@ typedef struct lk_shard_problem {
 	const lk_shard_table *tables;
 	uint32_t count;
 	int ranks;
-	double batch;            /* samples of a step over all ranks */
-	double element, state;   /* bytes of a number; of optimizer state for each number of a row, or ... */
-	double row_state;        /* ... for each row */
-	double capacity;         /* bytes of tables on a rank's device */
-	double host_capacity;    /* and in host memory for each rank */
-	double cache_share;      /* of a table in host memory, kept on the device */
-	double dense_s;          /* computation between the two exchanges, the same on all ranks */
+	double batch; /* samples of a step over all ranks */
+	double element,
+		state;        /* bytes of a number; of optimizer state for each number of a row, or ... */
+	double row_state; /* ... for each row */
+	double capacity;  /* bytes of tables on a rank's device */
+	double host_capacity; /* and in host memory for each rank */
+	double cache_share;   /* of a table in host memory, kept on the device */
+	double dense_s;       /* computation between the two exchanges, the same on all ranks */
 	uint64_t seed;
 	lk_shard_device at;
 	lk_group_shape network;
-	lk_host_share share;     /* what a rank touches in a step if all touch the same */
+	lk_host_share share; /* what a rank touches in a step if all touch the same */
 } lk_shard_problem;
 
 /* A placement: pieces with ranks. The vector is on the heap. */
@@ -91,26 +98,32 @@ typedef struct lk_shard_plan {
 
 typedef LK_VEC(lk_shard_table) lk_shard_tables;
 /* Reads a table list; texts are owned by the arena. `batch` scales the lookups. */
-lk_status lk_shard_tables_read(lk_arena *arena, lk_stream *in, double batch, lk_shard_tables *out, lk_error *err);
+lk_status lk_shard_tables_read(lk_arena *arena, lk_stream *in, double batch, lk_shard_tables *out,
+                               lk_error *err);
 
 /* ---- shard_cost.c ---- */
 
-lk_shard_piece lk_shard_piece_of(const lk_shard_problem *problem, uint32_t table, lk_shard_kind kind, int part, int parts, bool host);
+lk_shard_piece lk_shard_piece_of(const lk_shard_problem *problem, uint32_t table,
+                                 lk_shard_kind kind, int part, int parts, bool host);
 /* All parts of a table, not placed. */
-lk_status lk_shard_add_parts(const lk_shard_problem *problem, lk_shard_pieces *pieces, uint32_t table, lk_shard_kind kind, int parts, bool host,
+lk_status lk_shard_add_parts(const lk_shard_problem *problem, lk_shard_pieces *pieces,
+                             uint32_t table, lk_shard_kind kind, int parts, bool host,
                              lk_error *err);
 /* The finest split of this kind that makes sense, 1 at least. */
 int lk_shard_most_parts(const lk_shard_problem *problem, uint32_t table, lk_shard_kind kind);
 /* The next finer split: twice as many parts, at last the most; 0 behind that. */
 int lk_shard_more_parts(int parts, int most);
 /* Replaces all pieces of piece `index`'s table by `parts` pieces of a kind, not placed. */
-lk_status lk_shard_resplit(const lk_shard_problem *problem, lk_shard_pieces *pieces, size_t index, lk_shard_kind kind, int parts,
-                           bool host, lk_error *err);
+lk_status lk_shard_resplit(const lk_shard_problem *problem, lk_shard_pieces *pieces, size_t index,
+                           lk_shard_kind kind, int parts, bool host, lk_error *err);
 /* All tables whole, not placed. */
 lk_status lk_shard_whole(const lk_shard_problem *problem, lk_shard_pieces *out, lk_error *err);
-/* Whole tables, placed one after another by `place`, which keeps the bytes of each rank in `bytes`. */
-typedef lk_status lk_shard_place_fn(const lk_shard_problem *p, lk_shard_pieces *pieces, double *bytes, lk_error *err);
-lk_status lk_shard_in_turn(const lk_shard_problem *problem, lk_shard_place_fn *place, lk_shard_plan *out, lk_error *err);
+/* Whole tables, placed one after another by `place`, which keeps the bytes of each rank in `bytes`.
+ */
+typedef lk_status lk_shard_place_fn(const lk_shard_problem *p, lk_shard_pieces *pieces,
+                                    double *bytes, lk_error *err);
+lk_status lk_shard_in_turn(const lk_shard_problem *problem, lk_shard_place_fn *place,
+                           lk_shard_plan *out, lk_error *err);
 
 /* Fills p->share. */
 void lk_shard_share(lk_shard_problem *problem);
@@ -135,38 +148,49 @@ lk_shard_ways *lk_shard_all_ways(lk_arena *arena, const lk_shard_problem *proble
 /* Greatest common divisor of the widths of all pieces: every rank sends a multiple of it. */
 double lk_shard_grain(const lk_shard_problem *problem);
 
-/* Pieces' columns, in units of the grain. A rank has an odd number of units only if it has a piece that has, an odd number of
- * twice as large units only if it has a piece that is no multiple of four, ... */
-enum { LK_SHARD_WIDTHS = 12 };
+/* Pieces' columns, in units of the grain. A rank has an odd number of units only if it has a piece
+ * that has, an odd number of twice as large units only if it has a piece that is no multiple of
+ * four, ... */
+enum {
+	LK_SHARD_WIDTHS = 12
+};
 typedef struct lk_shard_widths {
-	double grain, columns;   /* columns: of all pieces */
+	double grain, columns;       /* columns: of all pieces */
 	double odd[LK_SHARD_WIDTHS]; /* pieces that are no multiple of 2, 4, 8, ... units */
 } lk_shard_widths;
 
 void lk_shard_widths_add(lk_shard_widths *widths, double columns, double pieces);
-void lk_shard_widths_of_way(const lk_shard_problem *problem, uint32_t table, const lk_shard_way *way, lk_shard_widths *widths);
-/* What the rank with most has at least, however they are placed; `spare` as many odd pieces as it takes: 1 or more. */
+void lk_shard_widths_of_way(const lk_shard_problem *problem, uint32_t table,
+                            const lk_shard_way *way, lk_shard_widths *widths);
+/* What the rank with most has at least, however they are placed; `spare` as many odd pieces as it
+ * takes: 1 or more. */
 double lk_shard_even_columns(const lk_shard_widths *widths, double spare, int ranks);
 
 /* ---- shard_time.c ---- */
 
-/* What each rank has to do, and how long a step is: in closed form, for the search, and by the step graph. */
+/* What each rank has to do, and how long a step is: in closed form, for the search, and by the step
+ * graph. */
 typedef struct lk_shard_load {
-	lk_shard_cost *rank;     /* [ranks], copies included */
-	double forward_s, exchange_s, backward_s, reduce_s, index_s; /* of the step: slowest rank, exchange in one direction */
+	lk_shard_cost *rank; /* [ranks], copies included */
+	double forward_s, exchange_s, backward_s, reduce_s,
+		index_s; /* of the step: slowest rank, exchange in one direction */
 	double step_s;
 } lk_shard_load;
 
-lk_status lk_shard_load_of(lk_arena *arena, const lk_shard_problem *problem, const lk_shard_pieces *pieces, lk_shard_load *out,
-                           lk_error *err);
-/* All-to-all of pooled sums when one rank sends `most` columns and another, that has `least` of all the `total`, receives. */
-double lk_shard_exchange_s(const lk_shard_problem *problem, double most, double least, double total);
+lk_status lk_shard_load_of(lk_arena *arena, const lk_shard_problem *problem,
+                           const lk_shard_pieces *pieces, lk_shard_load *out, lk_error *err);
+/* All-to-all of pooled sums when one rank sends `most` columns and another, that has `least` of all
+ * the `total`, receives. */
+double lk_shard_exchange_s(const lk_shard_problem *problem, double most, double least,
+                           double total);
 double lk_shard_reduce_s(const lk_shard_problem *problem, double bytes);
 double lk_shard_index_s(const lk_shard_problem *problem);
 /* The step graph of a placement (one program per rank) with its costs. */
-lk_status lk_shard_graph(lk_arena *arena, const lk_shard_problem *problem, const lk_shard_load *load, lk_graph **graph,
-                         lk_costs *costs, lk_error *err);
-lk_status lk_shard_simulate(const lk_shard_problem *problem, const lk_shard_load *load, double *step_s, lk_error *err);
+lk_status lk_shard_graph(lk_arena *arena, const lk_shard_problem *problem,
+                         const lk_shard_load *load, lk_graph **graph, lk_costs *costs,
+                         lk_error *err);
+lk_status lk_shard_simulate(const lk_shard_problem *problem, const lk_shard_load *load,
+                            double *step_s, lk_error *err);
 bool lk_shard_fits(const lk_shard_problem *problem, const lk_shard_load *load);
 
 /* ---- shard_bound.c ---- */
@@ -177,12 +201,14 @@ double lk_shard_bound(const lk_shard_problem *problem);
 /* What the bound is made of, and prices at which the cheapest way of each table comes near it. */
 typedef struct lk_shard_prices {
 	double bound_s;
-	double column, byte;     /* seconds for a column that a rank sends on average, for a byte of copies' gradients */
-	double columns, bytes;   /* that the bound has */
+	double column, byte; /* seconds for a column that a rank sends on average, for a byte of copies'
+	                        gradients */
+	double columns, bytes;        /* that the bound has */
 	double forward_s, backward_s; /* longest pieces that the bound allows */
 } lk_shard_prices;
 
-void lk_shard_price(const lk_shard_problem *problem, const lk_shard_ways *ways, lk_shard_prices *out);
+void lk_shard_price(const lk_shard_problem *problem, const lk_shard_ways *ways,
+                    lk_shard_prices *out);
 
 /* ---- sharders: one file each, a line in lk_sharders (shard_sharders.c) ---- */
 
@@ -191,14 +217,15 @@ typedef lk_status lk_sharder_run(const lk_shard_problem *p, lk_shard_plan *out, 
 typedef struct lk_sharder {
 	const char *name;
 	lk_sharder_run *run;
-	bool search;             /* ours; the others are the published heuristics */
+	bool search; /* ours; the others are the published heuristics */
 } lk_sharder;
 extern const lk_sharder lk_sharders[];
 extern const int lk_sharder_count;
-extern const int lk_sharder_search;  /* place of ours in the table */
+extern const int lk_sharder_search; /* place of ours in the table */
 
-lk_sharder_run lk_shard_naive, lk_shard_naive_chunk, lk_shard_random, lk_shard_size_greedy, lk_shard_lookup_greedy,
-	lk_shard_norm_lookup_greedy, lk_shard_size_lookup_greedy, lk_shard_search;
+lk_sharder_run lk_shard_naive, lk_shard_naive_chunk, lk_shard_random, lk_shard_size_greedy,
+	lk_shard_lookup_greedy, lk_shard_norm_lookup_greedy, lk_shard_size_lookup_greedy,
+	lk_shard_search;
 
 /* Whether a placement that fits is found by memory alone: then lk_shard_search finds one, too. */
 lk_status lk_shard_has_room(const lk_shard_problem *problem, bool *placed, lk_error *err);
@@ -210,17 +237,21 @@ typedef struct lk_shard_weighed {
 } lk_shard_weighed;
 int lk_shard_costliest_first(const void *a, const void *b);
 /* "does not fit" of a heuristic, with the table that found no room. */
-lk_status lk_shard_no_room(const lk_shard_problem *problem, const lk_shard_piece *piece, lk_error *err);
+lk_status lk_shard_no_room(const lk_shard_problem *problem, const lk_shard_piece *piece,
+                           lk_error *err);
 
 /* ---- shard_pack.c ---- */
 
-/* Places pieces by memory alone: largest first, then a complete search of at most `nodes` steps. *placed: whether it
- * succeeded. */
-lk_status lk_shard_pack(const lk_shard_problem *problem, lk_shard_pieces *pieces, uint64_t nodes, bool *placed, lk_error *err);
+/* Places pieces by memory alone: largest first, then a complete search of at most `nodes` steps.
+ * *placed: whether it succeeded. */
+lk_status lk_shard_pack(const lk_shard_problem *problem, lk_shard_pieces *pieces, uint64_t nodes,
+                        bool *placed, lk_error *err);
 /* ---- shard_balance.c ---- */
 
-/* Exchanges pieces between ranks while the step gets shorter, and while *budget, exchanges looked at, lasts. */
-lk_status lk_shard_balance(const lk_shard_problem *problem, lk_shard_pieces *pieces, size_t *budget, lk_error *err);
+/* Exchanges pieces between ranks while the step gets shorter, and while *budget, exchanges looked
+ * at, lasts. */
+lk_status lk_shard_balance(const lk_shard_problem *problem, lk_shard_pieces *pieces, size_t *budget,
+                           lk_error *err);
 
 /* ---- shard_search: what the files of our sharder share. */
 
@@ -229,10 +260,10 @@ typedef struct searcher {
 	const lk_shard_ways *ways;
 	lk_shard_prices prices;
 	lk_shard_pieces best;
-	double best_s;           /* INFINITY: none yet */
+	double best_s; /* INFINITY: none yet */
 	double bound_s, grain;
-	bool *tried;             /* [count] splitting the table further did not help */
-	size_t budget;           /* exchanges left for refining */
+	bool *tried;   /* [count] splitting the table further did not help */
+	size_t budget; /* exchanges left for refining */
 } searcher;
 
 /* Gaps below are not worth another round. */
@@ -241,28 +272,39 @@ typedef struct searcher {
 /* ---- shard_place.c ---- */
 
 /* What ranks are measured by: lookups forward, backward, columns. */
-enum { LK_SHARD_FORWARD, LK_SHARD_BACKWARD, LK_SHARD_EXCHANGED, LK_SHARD_MEASURES };
+enum {
+	LK_SHARD_FORWARD,
+	LK_SHARD_BACKWARD,
+	LK_SHARD_EXCHANGED,
+	LK_SHARD_MEASURES
+};
 double lk_shard_measure(const lk_shard_cost *cost, int which);
 /* Lookups forward and backward. */
 double lk_shard_work(const lk_shard_piece *piece);
 /* Each table as it may be, whole if it may; copied[t]: on every rank. */
-lk_status lk_shard_start_pieces(const lk_shard_problem *problem, const bool *copied, lk_shard_pieces *out, lk_error *err);
+lk_status lk_shard_start_pieces(const lk_shard_problem *problem, const bool *copied,
+                                lk_shard_pieces *out, lk_error *err);
 /* The next finer way to split a piece's table; false: there is none. */
-bool lk_shard_finer(const lk_shard_problem *problem, const lk_shard_piece *piece, lk_shard_kind *kind, int *parts);
+bool lk_shard_finer(const lk_shard_problem *problem, const lk_shard_piece *piece,
+                    lk_shard_kind *kind, int *parts);
 /* Places what has no rank yet. */
-lk_status lk_shard_longest_first(const lk_shard_problem *problem, lk_shard_pieces *pieces, bool *placed, lk_error *err);
+lk_status lk_shard_longest_first(const lk_shard_problem *problem, lk_shard_pieces *pieces,
+                                 bool *placed, lk_error *err);
 /* More bytes, or a piece larger, than ranks have: no order of placing helps. */
 bool lk_shard_hopeless(const lk_shard_problem *problem, const lk_shard_pieces *pieces);
 /* Places all, and splits or moves to host memory until it fits. */
-lk_status lk_shard_place(const lk_shard_problem *problem, lk_shard_pieces *pieces, bool *placed, lk_error *err);
+lk_status lk_shard_place(const lk_shard_problem *problem, lk_shard_pieces *pieces, bool *placed,
+                         lk_error *err);
 
 /* ---- shard_search.c ---- */
 
 /* The step if all ranks were even, `columns` on the one with most. */
 double lk_shard_even_step(const lk_shard_problem *problem, const lk_shard_way *sum, double columns);
-/* No placement of these pieces is faster, where more columns take longer to exchange; 0 on a processor, where nothing is known. */
+/* No placement of these pieces is faster, where more columns take longer to exchange; 0 on a
+ * processor, where nothing is known. */
 double lk_shard_even_pieces(const lk_shard_problem *problem, const lk_shard_pieces *pieces);
-lk_status lk_shard_step_of(const lk_shard_problem *problem, const lk_shard_pieces *pieces, double *step_s, lk_error *err);
+lk_status lk_shard_step_of(const lk_shard_problem *problem, const lk_shard_pieces *pieces,
+                           double *step_s, lk_error *err);
 lk_status lk_shard_copy(lk_shard_pieces *to, const lk_shard_pieces *from, lk_error *err);
 /* A placement, as it is and balanced, becomes the best if it is. */
 lk_status lk_shard_take(searcher *s, lk_shard_pieces *pieces, size_t *budget, lk_error *err);

@@ -1,22 +1,25 @@
 /* shard_bound.c: a time that no placement of the allowed kinds beats.
  *
- * The slowest rank has at least the mean, so with W the lookups of all pieces over the ranks, C the columns that a rank
- * sends on average and G the bytes of copies' gradients,
+ * The slowest rank has at least the mean, so with W the lookups of all pieces over the ranks, C the
+ * columns that a rank sends on average and G the bytes of copies' gradients,
  *
  *     step >= indices + dense + W + 2 exchange(C) + reduction(G)
  *
  * Tables are tied together by C and G alone. For any prices m of a column and g of a byte
  *
- *     W >= P(m, g) - m C - g G,   P = sum over tables of min over ways to place it of (w + m c + g b)
+ *     W >= P(m, g) - m C - g G,   P = sum over tables of min over ways to place it of (w + m c + g
+ * b)
  *
- * holds for every placement (the Lagrangian dual). The plane of C and G is divided in boxes; in one, exchange and reduction
- * are at least those of its lower corner and W at least what the best of some hundred prices gives at its upper corner. The
- * box whose sum is least is halved until it is small: its sum is the bound.
+ * holds for every placement (the Lagrangian dual). The plane of C and G is divided in boxes; in
+ * one, exchange and reduction are at least those of its lower corner and W at least what the best
+ * of some hundred prices gives at its upper corner. The box whose sum is least is halved until it
+ * is small: its sum is the bound.
  *
  * Pieces are some columns wide, so the rank that sends most has a multiple of their common divisor.
  *
- * A piece is on some rank, so what is longer than a step allows beside the least of everything else is no way to place
- * a table if the step is to be S or less: the bound is the least S that its own ways do not exceed.
+ * A piece is on some rank, so what is longer than a step allows beside the least of everything else
+ * is no way to place a table if the step is to be S or less: the bound is the least S that its own
+ * ways do not exceed.
  *
  * Ways: splits into 1, 2, 4, ... parts and as many as there may be, as the search uses them.
  */
@@ -25,9 +28,17 @@
 
 #include "shard/shard.h"
 
-enum { COLUMN_PRICES = 28, BYTE_PRICES = 14, PRICES = COLUMN_PRICES * BYTE_PRICES, BOXES = 3000, SIZES = 400, HALVINGS = 10 };
+enum {
+	COLUMN_PRICES = 28,
+	BYTE_PRICES = 14,
+	PRICES = COLUMN_PRICES * BYTE_PRICES,
+	BOXES = 3000,
+	SIZES = 400,
+	HALVINGS = 10
+};
 
-/* What a step is taken to be: lookups forward, backward and the exchange, or some of them not at all. */
+/* What a step is taken to be: lookups forward, backward and the exchange, or some of them not at
+ * all. */
 struct counted {
 	bool forward, backward;
 };
@@ -40,17 +51,18 @@ struct longest {
 struct box {
 	double columns[2], bytes[2]; /* from, to */
 	double least;
-	int price;               /* by which it is the least */
+	int price; /* by which it is the least */
 	bool small;
 };
 
 struct bounder {
 	const lk_shard_problem *p;
-	const lk_shard_ways *tables; /* [count] */
+	const lk_shard_ways *tables;                      /* [count] */
 	double exchange[SIZES + 1], reduction[SIZES + 1]; /* least from so many columns or bytes on */
-	double most_columns, most_bytes, narrowest, smallest; /* of all tables; of one: columns, and bytes of a copy */
-	double grain;            /* every piece's columns are a multiple */
-	struct box *boxes;              /* [BOXES] */
+	double most_columns, most_bytes, narrowest,
+		smallest;      /* of all tables; of one: columns, and bytes of a copy */
+	double grain;      /* every piece's columns are a multiple */
+	struct box *boxes; /* [BOXES] */
 	double saved[PRICES], column_price[PRICES], byte_price[PRICES]; /* P and its prices */
 };
 
@@ -66,9 +78,12 @@ static double size_at(double most, int i) {
 
 static void make_sizes(struct bounder *bounder) {
 	for (int i = SIZES; i >= 0; i--) {
-		double next[2] = {i < SIZES ? bounder->exchange[i + 1] : INFINITY, i < SIZES ? bounder->reduction[i + 1] : INFINITY};
-		bounder->exchange[i] = fmin(exchange_of(bounder->p, size_at(bounder->most_columns, i)), next[0]);
-		bounder->reduction[i] = fmin(lk_shard_reduce_s(bounder->p, size_at(bounder->most_bytes, i)), next[1]);
+		double next[2] = {i < SIZES ? bounder->exchange[i + 1] : INFINITY,
+		                  i < SIZES ? bounder->reduction[i + 1] : INFINITY};
+		bounder->exchange[i] =
+			fmin(exchange_of(bounder->p, size_at(bounder->most_columns, i)), next[0]);
+		bounder->reduction[i] =
+			fmin(lk_shard_reduce_s(bounder->p, size_at(bounder->most_bytes, i)), next[1]);
 	}
 }
 
@@ -78,11 +93,15 @@ static int size_above(double most, double size) {
 }
 
 static double exchange_from(const struct bounder *bounder, double columns) {
-	return columns > 0 ? fmin(exchange_of(bounder->p, columns), bounder->exchange[size_above(bounder->most_columns, columns)]) : 0;
+	return columns > 0 ? fmin(exchange_of(bounder->p, columns),
+	                          bounder->exchange[size_above(bounder->most_columns, columns)])
+	                   : 0;
 }
 
 static double reduction_from(const struct bounder *bounder, double bytes) {
-	return bytes > 0 ? fmin(lk_shard_reduce_s(bounder->p, bytes), bounder->reduction[size_above(bounder->most_bytes, bytes)]) : 0;
+	return bytes > 0 ? fmin(lk_shard_reduce_s(bounder->p, bytes),
+	                        bounder->reduction[size_above(bounder->most_bytes, bytes)])
+	                 : 0;
 }
 
 /* ---- prices ---- */
@@ -95,10 +114,13 @@ static void find_saved(struct bounder *bounder, struct counted what, struct long
 		for (int i = 0; i < PRICES; i++) least[i] = INFINITY;
 		for (int k = 0; k < bounder->tables[t].count; k++) {
 			const lk_shard_way *way = &bounder->tables[t].at[k];
-			if (way->piece_forward > limit.forward || way->piece_backward > limit.backward) continue;
-			double work = (what.forward ? way->forward : 0) + (what.backward ? way->backward : 0), columns = way->columns, bytes = way->bytes;
+			if (way->piece_forward > limit.forward || way->piece_backward > limit.backward)
+				continue;
+			double work = (what.forward ? way->forward : 0) + (what.backward ? way->backward : 0),
+				   columns = way->columns, bytes = way->bytes;
 			for (int i = 0; i < PRICES; i++) {
-				double price = work + bounder->column_price[i] * columns + bounder->byte_price[i] * bytes;
+				double price =
+					work + bounder->column_price[i] * columns + bounder->byte_price[i] * bytes;
 				least[i] = price < least[i] ? price : least[i];
 			}
 		}
@@ -112,12 +134,17 @@ static double price_at(int i, int count, double usual) {
 }
 
 static void make_prices(struct bounder *bounder, struct counted what, struct longest limit) {
-	double column = bounder->most_columns > 0 ? exchange_of(bounder->p, bounder->most_columns) / bounder->most_columns : 0;
-	double byte = bounder->most_bytes > 0 ? lk_shard_reduce_s(bounder->p, bounder->most_bytes) / bounder->most_bytes : 0;
+	double column = bounder->most_columns > 0
+	                    ? exchange_of(bounder->p, bounder->most_columns) / bounder->most_columns
+	                    : 0;
+	double byte = bounder->most_bytes > 0
+	                  ? lk_shard_reduce_s(bounder->p, bounder->most_bytes) / bounder->most_bytes
+	                  : 0;
 	for (int i = 0; i < COLUMN_PRICES; i++)
 		for (int k = 0; k < BYTE_PRICES; k++) {
 			int at = i * BYTE_PRICES + k;
-			bounder->column_price[at] = price_at(i, COLUMN_PRICES, column), bounder->byte_price[at] = price_at(k, BYTE_PRICES, byte);
+			bounder->column_price[at] = price_at(i, COLUMN_PRICES, column),
+			bounder->byte_price[at] = price_at(k, BYTE_PRICES, byte);
 		}
 	find_saved(bounder, what, limit);
 }
@@ -125,14 +152,18 @@ static void make_prices(struct bounder *bounder, struct counted what, struct lon
 /* ---- boxes ---- */
 
 static void price_box(const struct bounder *bounder, struct box *box) {
-	double columns = ceil(box->columns[0] / bounder->grain * (1 - 1e-12)) * bounder->grain; /* of one rank at least */
-	double work = 0, from = exchange_from(bounder, columns) + reduction_from(bounder, box->bytes[0]);
+	double columns = ceil(box->columns[0] / bounder->grain * (1 - 1e-12)) *
+	                 bounder->grain; /* of one rank at least */
+	double work = 0,
+		   from = exchange_from(bounder, columns) + reduction_from(bounder, box->bytes[0]);
 	for (int i = 0; i < PRICES; i++) {
-		double at_least = bounder->saved[i] - bounder->column_price[i] * box->columns[1] - bounder->byte_price[i] * box->bytes[1];
+		double at_least = bounder->saved[i] - bounder->column_price[i] * box->columns[1] -
+		                  bounder->byte_price[i] * box->bytes[1];
 		if (at_least > work) work = at_least, box->price = i;
 	}
 	box->least = from + work;
-	double width = exchange_of(bounder->p, box->columns[1]) + lk_shard_reduce_s(bounder->p, box->bytes[1]) - from;
+	double width = exchange_of(bounder->p, box->columns[1]) +
+	               lk_shard_reduce_s(bounder->p, box->bytes[1]) - from;
 	box->small = width < 2e-4 * box->least && box->columns[1] < box->columns[0] * 1.001 + 1e-9;
 }
 
@@ -140,7 +171,8 @@ static void price_box(const struct bounder *bounder, struct box *box) {
 static void halve(struct box *low, struct box *high) {
 	double columns = low->columns[1] - low->columns[0], bytes = low->bytes[1] - low->bytes[0];
 	bool along_bytes = bytes / fmax(low->bytes[1], 1e-9) > columns / fmax(low->columns[1], 1e-9);
-	double *side = along_bytes ? low->bytes : low->columns, *other = along_bytes ? high->bytes : high->columns;
+	double *side = along_bytes ? low->bytes : low->columns,
+		   *other = along_bytes ? high->bytes : high->columns;
 	*high = *low;
 	side[1] = other[0] = side[0] > 0 ? sqrt(side[0] * side[1]) : side[1] / 16;
 }
@@ -148,15 +180,22 @@ static void halve(struct box *low, struct box *high) {
 /* Without copies, with some, with copies alone. */
 static size_t first_boxes(struct bounder *bounder) {
 	const struct box firsts[] = {{{bounder->narrowest, bounder->most_columns}, {0, 0}, 0, 0, false},
-	                      {{bounder->narrowest, bounder->most_columns}, {bounder->smallest, bounder->most_bytes}, 0, 0, false},
-	                      {{0, 0}, {bounder->smallest, bounder->most_bytes}, 0, 0, false}};
-	size_t from = bounder->most_columns > 0 ? 0 : 2, to = bounder->most_bytes > 0 ? 3 : 1, count = 0;
-	for (size_t i = from; i < to; i++) bounder->boxes[count] = firsts[i], price_box(bounder, &bounder->boxes[count++]);
+	                             {{bounder->narrowest, bounder->most_columns},
+	                              {bounder->smallest, bounder->most_bytes},
+	                              0,
+	                              0,
+	                              false},
+	                             {{0, 0}, {bounder->smallest, bounder->most_bytes}, 0, 0, false}};
+	size_t from = bounder->most_columns > 0 ? 0 : 2, to = bounder->most_bytes > 0 ? 3 : 1,
+		   count = 0;
+	for (size_t i = from; i < to; i++)
+		bounder->boxes[count] = firsts[i], price_box(bounder, &bounder->boxes[count++]);
 	return count;
 }
 
 /* The box whose lookups, exchange and reduction take least. */
-static const struct box *least_box(struct bounder *bounder, struct counted what, struct longest limit) {
+static const struct box *least_box(struct bounder *bounder, struct counted what,
+                                   struct longest limit) {
 	make_prices(bounder, what, limit);
 	for (size_t count = first_boxes(bounder), best;; count++) {
 		best = 0;
@@ -192,30 +231,43 @@ static bool begin(struct bounder *bounder, const lk_shard_ways *ways, lk_arena *
 	return true;
 }
 
-/* The least S that is not beaten by ways whose pieces leave room in S for the least of the other direction and exchange. */
+/* The least S that is not beaten by ways whose pieces leave room in S for the least of the other
+ * direction and exchange. */
 static double without_long_pieces(struct bounder *bounder, lk_shard_prices *out) {
 	const struct counted all = {true, true}, forward = {true, false}, backward = {false, true};
 	const struct longest any = {INFINITY, INFINITY};
-	double low = least_of(bounder, all, any), but_forward = least_of(bounder, backward, any), but_backward = least_of(bounder, forward, any);
+	double low = least_of(bounder, all, any), but_forward = least_of(bounder, backward, any),
+		   but_backward = least_of(bounder, forward, any);
 	double high = least_of(bounder, all, (struct longest){low - but_forward, low - but_backward});
 	for (int i = 0; i < HALVINGS && high > low * (1 + 1e-4); i++) {
 		double middle = (low + fmin(high, 4 * low)) / 2;
-		if (least_of(bounder, all, (struct longest){middle - but_forward, middle - but_backward}) > middle) low = middle;
+		if (least_of(bounder, all, (struct longest){middle - but_forward, middle - but_backward}) >
+		    middle)
+			low = middle;
 		else high = middle;
 	}
-	const struct longest limit = {fmin(high, 4 * low) - but_forward, fmin(high, 4 * low) - but_backward};
+	const struct longest limit = {fmin(high, 4 * low) - but_forward,
+	                              fmin(high, 4 * low) - but_backward};
 	const struct box *box = least_box(bounder, all, limit);
-	*out = (lk_shard_prices){.column = bounder->column_price[box->price], .byte = bounder->byte_price[box->price], .columns = box->columns[1],
-	                         .bytes = box->bytes[1], .forward_s = limit.forward, .backward_s = limit.backward};
+	*out = (lk_shard_prices){.column = bounder->column_price[box->price],
+	                         .byte = bounder->byte_price[box->price],
+	                         .columns = box->columns[1],
+	                         .bytes = box->bytes[1],
+	                         .forward_s = limit.forward,
+	                         .backward_s = limit.backward};
 	return low;
 }
 
-void lk_shard_price(const lk_shard_problem *problem, const lk_shard_ways *ways, lk_shard_prices *out) {
+void lk_shard_price(const lk_shard_problem *problem, const lk_shard_ways *ways,
+                    lk_shard_prices *out) {
 	lk_arena arena = LK_ARENA_INIT;
 	struct bounder b = {.p = problem};
 	*out = (lk_shard_prices){.forward_s = INFINITY, .backward_s = INFINITY};
-	double least = problem->count && begin(&b, ways, &arena) ? without_long_pieces(&b, out) : 0; /* no memory: a bound nevertheless */
-	out->bound_s = lk_shard_index_s(problem) + problem->dense_s + least + (least > 0 ? 2 : 0) * problem->at.floor_s;
+	double least = problem->count && begin(&b, ways, &arena)
+	                   ? without_long_pieces(&b, out)
+	                   : 0; /* no memory: a bound nevertheless */
+	out->bound_s = lk_shard_index_s(problem) + problem->dense_s + least +
+	               (least > 0 ? 2 : 0) * problem->at.floor_s;
 	lk_arena_free(&arena);
 }
 

@@ -1,5 +1,6 @@
-/* shard_pack.c: places pieces by memory alone, where nothing else fits any more: largest first, each to the rank that it
- * fills most; and when that fails, every placement one after the other, ranks that are filled alike once. */
+/* shard_pack.c: places pieces by memory alone, where nothing else fits any more: largest first,
+ * each to the rank that it fills most; and when that fails, every placement one after the other,
+ * ranks that are filled alike once. */
 #include <stdlib.h>
 
 #include "shard/shard.h"
@@ -16,13 +17,15 @@ struct packer {
 
 static int largest_first(const void *a, const void *b) {
 	const lk_shard_piece *x = *(lk_shard_piece *const *)a, *y = *(lk_shard_piece *const *)b;
-	double l = x->cost.device_bytes + x->cost.host_bytes, r = y->cost.device_bytes + y->cost.host_bytes;
+	double l = x->cost.device_bytes + x->cost.host_bytes,
+		   r = y->cost.device_bytes + y->cost.host_bytes;
 	if (l != r) return l > r ? -1 : 1;
 	return x->table != y->table ? (x->table < y->table ? -1 : 1) : x->part - y->part;
 }
 
 static bool has_room(const struct packer *packer, int r, const lk_shard_cost *cost) {
-	return packer->device[r] + cost->device_bytes <= packer->p->capacity && packer->host[r] + cost->host_bytes <= packer->p->host_capacity;
+	return packer->device[r] + cost->device_bytes <= packer->p->capacity &&
+	       packer->host[r] + cost->host_bytes <= packer->p->host_capacity;
 }
 
 static void put(struct packer *packer, int r, lk_shard_piece *piece, double sign) {
@@ -35,7 +38,8 @@ static void put(struct packer *packer, int r, lk_shard_piece *piece, double sign
 
 static bool seen_alike(const struct packer *packer, int r) {
 	for (int q = 0; q < r; q++)
-		if (packer->device[q] == packer->device[r] && packer->host[q] == packer->host[r]) return true;
+		if (packer->device[q] == packer->device[r] && packer->host[q] == packer->host[r])
+			return true;
 	return false;
 }
 
@@ -43,7 +47,9 @@ static bool best_fit(struct packer *packer) {
 	for (size_t i = 0; i < packer->count; i++) {
 		int best = -1;
 		for (int r = 0; r < packer->p->ranks; r++)
-			if (has_room(packer, r, &packer->order[i]->cost) && (best < 0 || packer->device[r] > packer->device[best])) best = r;
+			if (has_room(packer, r, &packer->order[i]->cost) &&
+			    (best < 0 || packer->device[r] > packer->device[best]))
+				best = r;
 		if (best < 0) return false;
 		put(packer, best, packer->order[i], 1);
 	}
@@ -52,7 +58,8 @@ static bool best_fit(struct packer *packer) {
 
 static bool every_way(struct packer *packer, size_t at) {
 	if (at == packer->count) return true;
-	if (packer->device_left > packer->device_room || packer->host_left > packer->host_room) return false;
+	if (packer->device_left > packer->device_room || packer->host_left > packer->host_room)
+		return false;
 	for (int r = 0; r < packer->p->ranks && packer->nodes; r++) {
 		if (!has_room(packer, r, &packer->order[at]->cost) || seen_alike(packer, r)) continue;
 		packer->nodes--;
@@ -75,21 +82,29 @@ static void begin(struct packer *packer, lk_shard_pieces *pieces) {
 		piece->rank = -1;
 		if (piece->kind != LK_SHARD_DATA) {
 			packer->order[packer->count++] = piece;
-			packer->device_left += piece->cost.device_bytes, packer->host_left += piece->cost.host_bytes;
+			packer->device_left += piece->cost.device_bytes,
+				packer->host_left += piece->cost.host_bytes;
 			continue;
 		}
 		for (int r = 0; r < packer->p->ranks; r++) packer->device[r] += piece->cost.device_bytes;
 	}
 	for (int r = 0; r < packer->p->ranks; r++)
-		packer->device_room += packer->p->capacity - packer->device[r], packer->host_room += packer->p->host_capacity;
+		packer->device_room += packer->p->capacity - packer->device[r],
+			packer->host_room += packer->p->host_capacity;
 	qsort(packer->order, packer->count, sizeof *packer->order, largest_first);
 }
 
-lk_status lk_shard_pack(const lk_shard_problem *problem, lk_shard_pieces *pieces, uint64_t nodes, bool *placed, lk_error *err) {
-	enum { DEEPEST = 4000 }; /* the search calls itself for each piece */
+lk_status lk_shard_pack(const lk_shard_problem *problem, lk_shard_pieces *pieces, uint64_t nodes,
+                        bool *placed, lk_error *err) {
+	enum {
+		DEEPEST = 4000
+	}; /* the search calls itself for each piece */
 	lk_arena arena = LK_ARENA_INIT;
-	struct packer k = {.p = problem, .order = LK_ARRAY(&arena, lk_shard_piece *, pieces->count), .nodes = nodes,
-	            .device = LK_ARRAY(&arena, double, problem->ranks), .host = LK_ARRAY(&arena, double, problem->ranks)};
+	struct packer k = {.p = problem,
+	                   .order = LK_ARRAY(&arena, lk_shard_piece *, pieces->count),
+	                   .nodes = nodes,
+	                   .device = LK_ARRAY(&arena, double, problem->ranks),
+	                   .host = LK_ARRAY(&arena, double, problem->ranks)};
 	lk_status status = k.order && k.device && k.host ? LK_OK : lk_oom(err);
 	if (status == LK_OK) {
 		begin(&k, pieces);

@@ -1,12 +1,15 @@
-/* shard_place.c: gives pieces ranks: longest first, each where it fits; and what fits nowhere is split, by columns while they last,
- * then by rows; then taken to host memory, where a byte costs least time first.
+/* shard_place.c: gives pieces ranks: longest first, each where it fits; and what fits nowhere is
+ * split, by columns while they last, then by rows; then taken to host memory, where a byte costs
+ * least time first.
  */
 #include <math.h>
 #include <stdlib.h>
 
 #include "shard/shard.h"
 
-enum { PACK_NODES = 200000 };
+enum {
+	PACK_NODES = 200000
+};
 
 static lk_shard_kind first_kind(const lk_shard_table *table) {
 	for (int kind = 0; kind < LK_SHARD_KINDS; kind++)
@@ -14,7 +17,8 @@ static lk_shard_kind first_kind(const lk_shard_table *table) {
 	return LK_SHARD_TABLE;
 }
 
-lk_status lk_shard_start_pieces(const lk_shard_problem *problem, const bool *copied, lk_shard_pieces *out, lk_error *err) {
+lk_status lk_shard_start_pieces(const lk_shard_problem *problem, const bool *copied,
+                                lk_shard_pieces *out, lk_error *err) {
 	for (uint32_t t = 0; t < problem->count; t++) {
 		lk_shard_kind kind = copied && copied[t] ? LK_SHARD_DATA : first_kind(&problem->tables[t]);
 		if (!lk_push(out)) return lk_oom(err);
@@ -24,18 +28,23 @@ lk_status lk_shard_start_pieces(const lk_shard_problem *problem, const bool *cop
 }
 
 /* The next finer way to split a piece's table; false: there is none. */
-bool lk_shard_finer(const lk_shard_problem *problem, const lk_shard_piece *piece, lk_shard_kind *kind, int *parts) {
-	int columns = lk_shard_most_parts(problem, piece->table, LK_SHARD_COLUMN), rows = lk_shard_most_parts(problem, piece->table, LK_SHARD_ROW);
+bool lk_shard_finer(const lk_shard_problem *problem, const lk_shard_piece *piece,
+                    lk_shard_kind *kind, int *parts) {
+	int columns = lk_shard_most_parts(problem, piece->table, LK_SHARD_COLUMN),
+		rows = lk_shard_most_parts(problem, piece->table, LK_SHARD_ROW);
 	int now = piece->parts;
 	if (piece->kind == LK_SHARD_DATA) return false;
-	if (piece->kind != LK_SHARD_ROW && (*parts = lk_shard_more_parts(now, columns)) > 0) return *kind = LK_SHARD_COLUMN, true;
+	if (piece->kind != LK_SHARD_ROW && (*parts = lk_shard_more_parts(now, columns)) > 0)
+		return *kind = LK_SHARD_COLUMN, true;
 	return *kind = LK_SHARD_ROW, (*parts = lk_shard_more_parts(now, rows)) > 0;
 }
 
 /* ---- longest first ---- */
 
 double lk_shard_measure(const lk_shard_cost *cost, int which) {
-	return which == LK_SHARD_FORWARD ? cost->forward_s : which == LK_SHARD_BACKWARD ? cost->backward_s : cost->columns;
+	return which == LK_SHARD_FORWARD    ? cost->forward_s
+	       : which == LK_SHARD_BACKWARD ? cost->backward_s
+	                                    : cost->columns;
 }
 
 double lk_shard_work(const lk_shard_piece *piece) {
@@ -43,11 +52,14 @@ double lk_shard_work(const lk_shard_piece *piece) {
 }
 
 /* The rank that has room and where the most of the measures is least. */
-static int least_loaded(const lk_shard_problem *problem, const lk_shard_cost *mean, const lk_shard_cost *load, const lk_shard_cost *more) {
+static int least_loaded(const lk_shard_problem *problem, const lk_shard_cost *mean,
+                        const lk_shard_cost *load, const lk_shard_cost *more) {
 	int best = -1;
 	double least = INFINITY;
 	for (int r = 0; r < problem->ranks; r++) {
-		if (load[r].device_bytes + more->device_bytes > problem->capacity || load[r].host_bytes + more->host_bytes > problem->host_capacity) continue;
+		if (load[r].device_bytes + more->device_bytes > problem->capacity ||
+		    load[r].host_bytes + more->host_bytes > problem->host_capacity)
+			continue;
 		double most = 0;
 		for (int m = 0; m < LK_SHARD_MEASURES; m++) {
 			double all = lk_shard_measure(&load[r], m) + lk_shard_measure(more, m);
@@ -59,12 +71,14 @@ static int least_loaded(const lk_shard_problem *problem, const lk_shard_cost *me
 }
 
 static void load_with(lk_shard_cost *load, const lk_shard_cost *cost) {
-	load->forward_s += cost->forward_s, load->backward_s += cost->backward_s, load->columns += cost->columns;
+	load->forward_s += cost->forward_s, load->backward_s += cost->backward_s,
+		load->columns += cost->columns;
 	load->device_bytes += cost->device_bytes, load->host_bytes += cost->host_bytes;
 }
 
 /* Places what has no rank yet. */
-lk_status lk_shard_longest_first(const lk_shard_problem *problem, lk_shard_pieces *pieces, bool *placed, lk_error *err) {
+lk_status lk_shard_longest_first(const lk_shard_problem *problem, lk_shard_pieces *pieces,
+                                 bool *placed, lk_error *err) {
 	lk_arena arena = LK_ARENA_INIT;
 	lk_shard_cost *load = LK_ARRAY(&arena, lk_shard_cost, problem->ranks), mean = {0};
 	lk_shard_weighed *order = LK_ARRAY(&arena, lk_shard_weighed, pieces->count);
@@ -75,15 +89,18 @@ lk_status lk_shard_longest_first(const lk_shard_problem *problem, lk_shard_piece
 		const lk_shard_piece *piece = &pieces->at[i];
 		for (int r = 0; r < problem->ranks; r++)
 			if (piece->kind == LK_SHARD_DATA || piece->rank == r) load_with(&load[r], &piece->cost);
-		if (piece->kind != LK_SHARD_DATA && piece->rank < 0) order[count++] = (lk_shard_weighed){0, i};
+		if (piece->kind != LK_SHARD_DATA && piece->rank < 0)
+			order[count++] = (lk_shard_weighed){0, i};
 		lk_shard_cost part = piece->cost;
-		part.forward_s /= problem->ranks, part.backward_s /= problem->ranks, part.columns /= problem->ranks;
+		part.forward_s /= problem->ranks, part.backward_s /= problem->ranks,
+			part.columns /= problem->ranks;
 		load_with(&mean, &part);
 	}
 	for (size_t i = 0; i < count; i++)
 		for (int m = 0; m < LK_SHARD_MEASURES; m++) {
 			double own = lk_shard_measure(&pieces->at[order[i].piece].cost, m);
-			if (lk_shard_measure(&mean, m) > 0) order[i].cost = fmax(order[i].cost, own / lk_shard_measure(&mean, m));
+			if (lk_shard_measure(&mean, m) > 0)
+				order[i].cost = fmax(order[i].cost, own / lk_shard_measure(&mean, m));
 		}
 	for (int r = 0; r < problem->ranks; r++) *placed &= load[r].device_bytes <= problem->capacity;
 	qsort(order, count, sizeof *order, lk_shard_costliest_first);
@@ -102,12 +119,14 @@ lk_status lk_shard_longest_first(const lk_shard_problem *problem, lk_shard_piece
 static double all_bytes(const lk_shard_problem *problem, const lk_shard_pieces *pieces) {
 	double sum = 0;
 	for (size_t i = 0; i < pieces->count; i++)
-		sum += pieces->at[i].cost.device_bytes * (pieces->at[i].kind == LK_SHARD_DATA ? problem->ranks : 1);
+		sum += pieces->at[i].cost.device_bytes *
+		       (pieces->at[i].kind == LK_SHARD_DATA ? problem->ranks : 1);
 	return sum;
 }
 
 /* The largest piece whose table can be split further is split. */
-static lk_status split_largest(const lk_shard_problem *problem, lk_shard_pieces *pieces, bool *done, lk_error *err) {
+static lk_status split_largest(const lk_shard_problem *problem, lk_shard_pieces *pieces, bool *done,
+                               lk_error *err) {
 	size_t largest = SIZE_MAX;
 	lk_shard_kind kind = LK_SHARD_TABLE, k;
 	int parts = 0, n;
@@ -117,28 +136,36 @@ static lk_status split_largest(const lk_shard_problem *problem, lk_shard_pieces 
 		if (lk_shard_finer(problem, &pieces->at[i], &k, &n)) largest = i, kind = k, parts = n;
 	}
 	*done = largest != SIZE_MAX;
-	return *done ? lk_shard_resplit(problem, pieces, largest, kind, parts, pieces->at[largest].host, err) : LK_OK;
+	return *done ? lk_shard_resplit(problem, pieces, largest, kind, parts, pieces->at[largest].host,
+	                                err)
+	             : LK_OK;
 }
 
-/* A table goes to host memory, or a copy becomes a table again: where a byte of the device costs least time. */
-static lk_status move_to_host(const lk_shard_problem *problem, lk_shard_pieces *pieces, bool *done, lk_error *err) {
+/* A table goes to host memory, or a copy becomes a table again: where a byte of the device costs
+ * least time. */
+static lk_status move_to_host(const lk_shard_problem *problem, lk_shard_pieces *pieces, bool *done,
+                              lk_error *err) {
 	size_t cheapest = SIZE_MAX;
 	double least = INFINITY;
 	for (size_t i = 0; i < pieces->count && problem->host_capacity > 0; i++) {
 		const lk_shard_piece *piece = &pieces->at[i];
 		if (piece->host || piece->kind == LK_SHARD_DATA) continue;
-		lk_shard_piece there = lk_shard_piece_of(problem, piece->table, (lk_shard_kind)piece->kind, piece->part, piece->parts, true);
+		lk_shard_piece there = lk_shard_piece_of(problem, piece->table, (lk_shard_kind)piece->kind,
+		                                         piece->part, piece->parts, true);
 		double saved = piece->cost.device_bytes - there.cost.device_bytes;
-		double price = saved > 0 ? (lk_shard_work(&there) - lk_shard_work(piece)) / saved : INFINITY;
+		double price =
+			saved > 0 ? (lk_shard_work(&there) - lk_shard_work(piece)) / saved : INFINITY;
 		if (price < least) least = price, cheapest = i;
 	}
 	*done = cheapest != SIZE_MAX;
 	if (!*done) return LK_OK;
 	const lk_shard_piece *piece = &pieces->at[cheapest];
-	return lk_shard_resplit(problem, pieces, cheapest, (lk_shard_kind)piece->kind, piece->parts, true, err);
+	return lk_shard_resplit(problem, pieces, cheapest, (lk_shard_kind)piece->kind, piece->parts,
+	                        true, err);
 }
 
-static lk_status copies_to_tables(const lk_shard_problem *problem, lk_shard_pieces *pieces, bool *done, lk_error *err) {
+static lk_status copies_to_tables(const lk_shard_problem *problem, lk_shard_pieces *pieces,
+                                  bool *done, lk_error *err) {
 	*done = false;
 	for (size_t i = 0; i < pieces->count; i++) {
 		const lk_shard_table *table = &problem->tables[pieces->at[i].table];
@@ -149,9 +176,11 @@ static lk_status copies_to_tables(const lk_shard_problem *problem, lk_shard_piec
 	return LK_OK;
 }
 
-static lk_status relax(const lk_shard_problem *problem, lk_shard_pieces *pieces, bool *done, lk_error *err) {
+static lk_status relax(const lk_shard_problem *problem, lk_shard_pieces *pieces, bool *done,
+                       lk_error *err) {
 	LK_TRY(copies_to_tables(problem, pieces, done, err));
-	if (!*done && all_bytes(problem, pieces) <= problem->capacity * problem->ranks) LK_TRY(split_largest(problem, pieces, done, err));
+	if (!*done && all_bytes(problem, pieces) <= problem->capacity * problem->ranks)
+		LK_TRY(split_largest(problem, pieces, done, err));
 	if (!*done) LK_TRY(move_to_host(problem, pieces, done, err));
 	return *done ? LK_OK : split_largest(problem, pieces, done, err);
 }
@@ -163,11 +192,14 @@ static void unplace(lk_shard_pieces *pieces) {
 /* More bytes, or a piece larger, than ranks have: no order of placing helps. */
 bool lk_shard_hopeless(const lk_shard_problem *problem, const lk_shard_pieces *pieces) {
 	for (size_t i = 0; i < pieces->count; i++)
-		if (pieces->at[i].cost.device_bytes > problem->capacity || pieces->at[i].cost.host_bytes > problem->host_capacity) return true;
+		if (pieces->at[i].cost.device_bytes > problem->capacity ||
+		    pieces->at[i].cost.host_bytes > problem->host_capacity)
+			return true;
 	return all_bytes(problem, pieces) > problem->capacity * problem->ranks;
 }
 
-lk_status lk_shard_place(const lk_shard_problem *problem, lk_shard_pieces *pieces, bool *placed, lk_error *err) {
+lk_status lk_shard_place(const lk_shard_problem *problem, lk_shard_pieces *pieces, bool *placed,
+                         lk_error *err) {
 	for (bool more = true; more;) {
 		*placed = false;
 		if (!lk_shard_hopeless(problem, pieces)) {
@@ -177,7 +209,9 @@ lk_status lk_shard_place(const lk_shard_problem *problem, lk_shard_pieces *piece
 		}
 		if (*placed) return LK_OK;
 		/* splits repeat indices or sums: they never make less of too much */
-		if (problem->host_capacity <= 0 && all_bytes(problem, pieces) > problem->capacity * problem->ranks) LK_TRY(copies_to_tables(problem, pieces, &more, err));
+		if (problem->host_capacity <= 0 &&
+		    all_bytes(problem, pieces) > problem->capacity * problem->ranks)
+			LK_TRY(copies_to_tables(problem, pieces, &more, err));
 		else LK_TRY(relax(problem, pieces, &more, err));
 	}
 	return LK_OK;

@@ -1,9 +1,11 @@
-/* shard_priced.c: starts from ways to place each table that are cheap together: at prices for columns and copied bytes (those of the
- * bound, shard_bound.c), each table takes the way that costs it least. The price of a column rises until ranks send no more than
- * they are to. Pieces may be no longer than a part of a rank's load, or ranks could not be made even.
+/* shard_priced.c: starts from ways to place each table that are cheap together: at prices for
+ * columns and copied bytes (those of the bound, shard_bound.c), each table takes the way that costs
+ * it least. The price of a column rises until ranks send no more than they are to. Pieces may be no
+ * longer than a part of a rank's load, or ranks could not be made even.
  *
- * Copies cheaper and dearer, or none; pieces long and short; columns that fill ranks, and that leave them some room: each is a choice.
- * Those whose step would be least are tried first, as the ranks are likely to become: the longer the pieces, the less even.
+ * Copies cheaper and dearer, or none; pieces long and short; columns that fill ranks, and that
+ * leave them some room: each is a choice. Those whose step would be least are tried first, as the
+ * ranks are likely to become: the longer the pieces, the less even.
  */
 #include <math.h>
 #include <stdlib.h>
@@ -11,12 +13,17 @@
 #include "shard/shard.h"
 
 /* Exchanges looked at, for all starts together. */
-enum { PRICED_BUDGET = 60000000, BYTES = 4, LENGTHS = 7, STEPS = 4 };
+enum {
+	PRICED_BUDGET = 60000000,
+	BYTES = 4,
+	LENGTHS = 7,
+	STEPS = 4
+};
 
 /* Prices and what they are to lead to. */
 struct choice {
-	double column, byte;     /* byte: INFINITY for no copies */
-	double columns;          /* at most, of a rank on average */
+	double column, byte;          /* byte: INFINITY for no copies */
+	double columns;               /* at most, of a rank on average */
 	double forward_s, backward_s; /* longest pieces */
 };
 
@@ -34,8 +41,10 @@ static const lk_shard_way *cheapest(const struct chooser *chooser, uint32_t tabl
 	double least = INFINITY, length = INFINITY;
 	for (int i = 0; i < ways->count; i++) {
 		const lk_shard_way *way = &ways->at[i];
-		double price = way->forward + way->backward + column * way->columns + (way->bytes > 0 ? chooser->byte * way->bytes : 0);
-		double longest = fmax(way->piece_forward / chooser->forward, way->piece_backward / chooser->backward);
+		double price = way->forward + way->backward + column * way->columns +
+		               (way->bytes > 0 ? chooser->byte * way->bytes : 0);
+		double longest =
+			fmax(way->piece_forward / chooser->forward, way->piece_backward / chooser->backward);
 		if (price < INFINITY && longest < length) shortest = way, length = longest;
 		if (!(longest > 1) && price < least) best = way, least = price;
 	}
@@ -46,19 +55,25 @@ static lk_shard_way sum_at(const struct chooser *chooser, double column, const l
 	lk_shard_way sum = {.parts = 1};
 	for (uint32_t t = 0; t < chooser->p->count; t++) {
 		const lk_shard_way *way = cheapest(chooser, t, column);
-		sum.forward += way->forward, sum.backward += way->backward, sum.columns += way->columns, sum.bytes += way->bytes;
+		sum.forward += way->forward, sum.backward += way->backward, sum.columns += way->columns,
+			sum.bytes += way->bytes;
 		if (out) out[t] = way;
 	}
 	return sum;
 }
 
 /* The way of each table, out[count]; what they sum up to. */
-static lk_shard_way choose(const lk_shard_problem *problem, const lk_shard_ways *ways, const struct choice *choice, const lk_shard_way **out) {
-	enum { DOUBLINGS = 20, HALVINGS = 14 };
+static lk_shard_way choose(const lk_shard_problem *problem, const lk_shard_ways *ways,
+                           const struct choice *choice, const lk_shard_way **out) {
+	enum {
+		DOUBLINGS = 20,
+		HALVINGS = 14
+	};
 	struct chooser c = {problem, ways, choice->forward_s, choice->backward_s, choice->byte};
 	double low = 0, high = choice->column;
 	if (isinf(choice->columns)) return sum_at(&c, high, out);
-	for (int i = 0; i < DOUBLINGS && sum_at(&c, high, NULL).columns > choice->columns; i++) low = high, high *= 2;
+	for (int i = 0; i < DOUBLINGS && sum_at(&c, high, NULL).columns > choice->columns; i++)
+		low = high, high *= 2;
 	for (int i = 0; i < HALVINGS && high > low * (1 + 1e-4); i++) {
 		double middle = (low + high) / 2;
 		*(sum_at(&c, middle, NULL).columns > choice->columns ? &low : &high) = middle;
@@ -80,51 +95,67 @@ static int shortest_first(const void *a, const void *b) {
 	return x->order - y->order;
 }
 
-static lk_status from_ways(searcher *s, const lk_shard_way *const *ways, size_t *budget, lk_error *err) {
+static lk_status from_ways(searcher *s, const lk_shard_way *const *ways, size_t *budget,
+                           lk_error *err) {
 	lk_shard_pieces pieces = {0};
 	bool placed = false;
 	lk_status status = LK_OK;
 	for (uint32_t t = 0; t < s->p->count && status == LK_OK; t++)
 		status = lk_shard_add_parts(s->p, &pieces, t, ways[t]->kind, ways[t]->parts, false, err);
-	if (status == LK_OK && !lk_shard_hopeless(s->p, &pieces)) status = lk_shard_longest_first(s->p, &pieces, &placed, err);
+	if (status == LK_OK && !lk_shard_hopeless(s->p, &pieces))
+		status = lk_shard_longest_first(s->p, &pieces, &placed, err);
 	if (status == LK_OK && placed) status = lk_shard_take(s, &pieces, budget, err);
 	lk_vec_free(&pieces);
 	return status;
 }
 
 /* Ways at these prices; where the same ones were chosen before, none. */
-static void add_variant(searcher *s, const struct choice *choice, double length, const lk_shard_way **ways, struct variant *all, int *count) {
-	static const double uneven = 0.03; /* of the lookups, about, if pieces are as long as the bound allows; less with length^4 */
+static void add_variant(searcher *s, const struct choice *choice, double length,
+                        const lk_shard_way **ways, struct variant *all, int *count) {
+	static const double uneven = 0.03; /* of the lookups, about, if pieces are as long as the bound
+	                                      allows; less with length^4 */
 	const lk_shard_problem *problem = s->p;
 	lk_shard_widths widths = {.grain = s->grain};
 	lk_shard_way sum = choose(problem, s->ways, choice, ways);
-	for (uint32_t t = 0; t < problem->count; t++) lk_shard_widths_of_way(problem, t, ways[t], &widths);
-	double step_s = lk_shard_even_step(problem, &sum, lk_shard_even_columns(&widths, 1, problem->ranks));
-	double likely_s = lk_shard_even_step(problem, &sum, lk_shard_even_columns(&widths, 2, problem->ranks));
+	for (uint32_t t = 0; t < problem->count; t++)
+		lk_shard_widths_of_way(problem, t, ways[t], &widths);
+	double step_s =
+		lk_shard_even_step(problem, &sum, lk_shard_even_columns(&widths, 1, problem->ranks));
+	double likely_s =
+		lk_shard_even_step(problem, &sum, lk_shard_even_columns(&widths, 2, problem->ranks));
 	for (int i = 0; i < *count; i++)
 		if (all[i].even_s == step_s) return;
-	all[*count] = (struct variant){*choice, step_s, likely_s + (sum.forward + sum.backward) * uneven * pow(length, 4), *count};
+	all[*count] = (struct variant){
+		*choice, step_s, likely_s + (sum.forward + sum.backward) * uneven * pow(length, 4), *count};
 	++*count;
 }
 
-/* With as many columns as the prices lead to; up to a step of the ranks' columns less and more, and steps that most pieces make. */
-static void add_variants(searcher *s, struct choice x, double length, const lk_shard_way **ways, struct variant *all, int *count) {
+/* With as many columns as the prices lead to; up to a step of the ranks' columns less and more, and
+ * steps that most pieces make. */
+static void add_variants(searcher *s, struct choice x, double length, const lk_shard_way **ways,
+                         struct variant *all, int *count) {
 	static const double steps[] = {-1, -0.5, 0, 0.5};
-	double near = ceil(choose(s->p, s->ways, &x, NULL).columns / s->grain * (1 - 1e-12)), coarse = 4 * floor(near / 4);
+	double near = ceil(choose(s->p, s->ways, &x, NULL).columns / s->grain * (1 - 1e-12)),
+		   coarse = 4 * floor(near / 4);
 	add_variant(s, &x, length, ways, all, count);
-	for (int i = 0; i < STEPS; i++) x.columns = (near + steps[i]) * s->grain, add_variant(s, &x, length, ways, all, count);
+	for (int i = 0; i < STEPS; i++)
+		x.columns = (near + steps[i]) * s->grain, add_variant(s, &x, length, ways, all, count);
 	x.columns = coarse * s->grain, add_variant(s, &x, length, ways, all, count);
 	x.columns = (coarse + 4) * s->grain, add_variant(s, &x, length, ways, all, count);
 }
 
 static int all_variants(searcher *s, const lk_shard_way **ways, struct variant *all) {
-	static const double bytes[BYTES] = {0.25, 1, 4, INFINITY}, lengths[LENGTHS] = {1, 0.7, 0.6, 0.5, 0.4, 0.3, 0.2};
+	static const double bytes[BYTES] = {0.25, 1, 4, INFINITY},
+						lengths[LENGTHS] = {1, 0.7, 0.6, 0.5, 0.4, 0.3, 0.2};
 	const lk_shard_prices *prices = &s->prices;
 	int count = 0;
 	for (int i = 0; i < BYTES; i++)
 		for (int k = 0; k < LENGTHS; k++) {
 			double byte = isinf(bytes[i]) ? INFINITY : prices->byte * bytes[i];
-			add_variants(s, (struct choice){prices->column, byte, INFINITY, prices->forward_s * lengths[k], prices->backward_s * lengths[k]},
+			add_variants(s,
+			             (struct choice){prices->column, byte, INFINITY,
+			                             prices->forward_s * lengths[k],
+			                             prices->backward_s * lengths[k]},
 			             lengths[k], ways, all, &count);
 		}
 	qsort(all, (size_t)count, sizeof *all, shortest_first);

@@ -1,5 +1,5 @@
-/* shard_refine.c: a placement made better: the table that the slowest rank waits for is split further while the step gets shorter;
- * tables that cost little when split fill ranks up evenly.
+/* shard_refine.c: a placement made better: the table that the slowest rank waits for is split
+ * further while the step gets shorter; tables that cost little when split fill ranks up evenly.
  */
 #include <math.h>
 #include <stdlib.h>
@@ -7,20 +7,26 @@
 
 #include "shard/shard.h"
 
-enum { ROUNDS = 200 };
+enum {
+	ROUNDS = 200
+};
 
 /* ---- finer where ranks wait ---- */
 
 /* What the step loses by the slowest rank of a measure, against the mean; *rank: that rank. */
-static double loss_of(const lk_shard_problem *problem, const lk_shard_load *load, int which, int *rank) {
+static double loss_of(const lk_shard_problem *problem, const lk_shard_load *load, int which,
+                      int *rank) {
 	double mean = 0;
 	*rank = 0;
 	for (int r = 0; r < problem->ranks; r++) {
 		mean += lk_shard_measure(&load->rank[r], which) / problem->ranks;
-		if (lk_shard_measure(&load->rank[r], which) > lk_shard_measure(&load->rank[*rank], which)) *rank = r;
+		if (lk_shard_measure(&load->rank[r], which) > lk_shard_measure(&load->rank[*rank], which))
+			*rank = r;
 	}
 	double most = lk_shard_measure(&load->rank[*rank], which);
-	return which != LK_SHARD_EXCHANGED ? most - mean : most > 0 ? 2 * load->exchange_s * (1 - mean / most) : 0;
+	return which != LK_SHARD_EXCHANGED ? most - mean
+	       : most > 0                  ? 2 * load->exchange_s * (1 - mean / most)
+	                                   : 0;
 }
 
 /* On that rank, the piece that counts most and can be finer; SIZE_MAX: none. */
@@ -31,15 +37,20 @@ static size_t coarsest(const searcher *s, const lk_shard_pieces *pieces, int ran
 		const lk_shard_piece *piece = &pieces->at[i];
 		lk_shard_kind kind;
 		int parts;
-		if (piece->rank != rank || s->tried[piece->table] || lk_shard_measure(&piece->cost, which) <= most) continue;
-		if (!lk_shard_finer(s->p, piece, &kind, &parts) || (which == LK_SHARD_EXCHANGED && kind != LK_SHARD_COLUMN)) continue;
+		if (piece->rank != rank || s->tried[piece->table] ||
+		    lk_shard_measure(&piece->cost, which) <= most)
+			continue;
+		if (!lk_shard_finer(s->p, piece, &kind, &parts) ||
+		    (which == LK_SHARD_EXCHANGED && kind != LK_SHARD_COLUMN))
+			continue;
 		found = i, most = lk_shard_measure(&piece->cost, which);
 	}
 	return found;
 }
 
 /* The piece to split: of the measure by which the step loses most, else of the next one. */
-static lk_status find_waited(const searcher *s, const lk_shard_pieces *pieces, size_t *out, lk_error *err) {
+static lk_status find_waited(const searcher *s, const lk_shard_pieces *pieces, size_t *out,
+                             lk_error *err) {
 	lk_arena arena = LK_ARENA_INIT;
 	lk_shard_load load;
 	lk_status status = lk_shard_load_of(&arena, s->p, pieces, &load, err);
@@ -55,8 +66,10 @@ static lk_status find_waited(const searcher *s, const lk_shard_pieces *pieces, s
 	return status;
 }
 
-/* Splits a table further and balances again; *better: the step got shorter, and `pieces` is that placement. */
-static lk_status split_waited(searcher *s, lk_shard_pieces *pieces, size_t at, double *step_s, bool *better, lk_error *err) {
+/* Splits a table further and balances again; *better: the step got shorter, and `pieces` is that
+ * placement. */
+static lk_status split_waited(searcher *s, lk_shard_pieces *pieces, size_t at, double *step_s,
+                              bool *better, lk_error *err) {
 	lk_shard_pieces trial = {0};
 	lk_shard_kind kind = LK_SHARD_TABLE;
 	int parts = 1;
@@ -64,8 +77,10 @@ static lk_status split_waited(searcher *s, lk_shard_pieces *pieces, size_t at, d
 	double seconds = INFINITY;
 	lk_shard_finer(s->p, &pieces->at[at], &kind, &parts);
 	lk_status status = lk_shard_copy(&trial, pieces, err);
-	if (status == LK_OK) status = lk_shard_resplit(s->p, &trial, at, kind, parts, pieces->at[at].host, err);
-	if (status == LK_OK && lk_shard_even_pieces(s->p, &trial) < *step_s) status = lk_shard_longest_first(s->p, &trial, &placed, err);
+	if (status == LK_OK)
+		status = lk_shard_resplit(s->p, &trial, at, kind, parts, pieces->at[at].host, err);
+	if (status == LK_OK && lk_shard_even_pieces(s->p, &trial) < *step_s)
+		status = lk_shard_longest_first(s->p, &trial, &placed, err);
 	if (status == LK_OK && placed) status = lk_shard_balance(s->p, &trial, &s->budget, err);
 	if (status == LK_OK && placed) status = lk_shard_step_of(s->p, &trial, &seconds, err);
 	*better = seconds < *step_s;
@@ -77,7 +92,7 @@ static lk_status split_waited(searcher *s, lk_shard_pieces *pieces, size_t at, d
 /* ---- small pieces, to fill ranks up evenly ---- */
 
 struct filler {
-	double price;            /* what splitting the table finest adds */
+	double price; /* what splitting the table finest adds */
 	uint32_t table;
 };
 
@@ -87,14 +102,17 @@ static int cheapest_first(const void *a, const void *b) {
 	return x->table < y->table ? -1 : x->table > y->table;
 }
 
-static size_t find_fillers(const lk_shard_problem *problem, const lk_shard_pieces *pieces, struct filler *out) {
+static size_t find_fillers(const lk_shard_problem *problem, const lk_shard_pieces *pieces,
+                           struct filler *out) {
 	size_t count = 0;
 	for (size_t i = 0; i < pieces->count; i++) {
 		const lk_shard_piece *piece = &pieces->at[i];
 		int most = lk_shard_most_parts(problem, piece->table, LK_SHARD_COLUMN);
 		if (piece->parts > 1 || piece->kind == LK_SHARD_DATA || piece->host || most < 2) continue;
-		lk_shard_piece part = lk_shard_piece_of(problem, piece->table, LK_SHARD_COLUMN, 0, most, false);
-		out[count++] = (struct filler){most * lk_shard_work(&part) - lk_shard_work(piece), piece->table};
+		lk_shard_piece part =
+			lk_shard_piece_of(problem, piece->table, LK_SHARD_COLUMN, 0, most, false);
+		out[count++] =
+			(struct filler){most * lk_shard_work(&part) - lk_shard_work(piece), piece->table};
 	}
 	qsort(out, count, sizeof *out, cheapest_first);
 	return count;
@@ -118,13 +136,16 @@ lk_status lk_shard_fill_up(searcher *s, size_t wanted, lk_error *err) {
 	size_t count = status == LK_OK ? find_fillers(problem, &trial, order) : 0, made = 0;
 	for (size_t i = 0; i < count && made < wanted && status == LK_OK; i++) {
 		int parts = lk_shard_most_parts(problem, order[i].table, LK_SHARD_COLUMN);
-		status = lk_shard_resplit(problem, &trial, piece_of_table(&trial, order[i].table), LK_SHARD_COLUMN, parts, false, err);
+		status = lk_shard_resplit(problem, &trial, piece_of_table(&trial, order[i].table),
+		                          LK_SHARD_COLUMN, parts, false, err);
 		made += (size_t)parts;
 	}
-	if (status == LK_OK && lk_shard_even_pieces(problem, &trial) < s->best_s) status = lk_shard_longest_first(problem, &trial, &placed, err);
+	if (status == LK_OK && lk_shard_even_pieces(problem, &trial) < s->best_s)
+		status = lk_shard_longest_first(problem, &trial, &placed, err);
 	if (status == LK_OK && placed) status = lk_shard_balance(problem, &trial, &s->budget, err);
 	if (status == LK_OK && placed) status = lk_shard_step_of(problem, &trial, &seconds, err);
-	if (status == LK_OK && seconds < s->best_s) status = lk_shard_copy(&s->best, &trial, err), s->best_s = seconds;
+	if (status == LK_OK && seconds < s->best_s)
+		status = lk_shard_copy(&s->best, &trial, err), s->best_s = seconds;
 	lk_vec_free(&trial);
 	lk_arena_free(&arena);
 	return status;
@@ -132,7 +153,8 @@ lk_status lk_shard_fill_up(searcher *s, size_t wanted, lk_error *err) {
 
 lk_status lk_shard_refine(searcher *s, lk_shard_pieces *pieces, double *step_s, lk_error *err) {
 	memset(s->tried, 0, s->p->count * sizeof *s->tried);
-	for (int round = 0; round < ROUNDS && s->budget && *step_s > s->bound_s * (1 + LK_SHARD_CLOSE); round++) {
+	for (int round = 0; round < ROUNDS && s->budget && *step_s > s->bound_s * (1 + LK_SHARD_CLOSE);
+	     round++) {
 		size_t at;
 		bool better;
 		LK_TRY(find_waited(s, pieces, &at, err));

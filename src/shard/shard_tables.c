@@ -2,8 +2,9 @@
  *
  *     name,rows,dim,pooling[,count][,skew | ,reuse][,kinds]
  *
- * pooling: rows that a sample looks up and sums; count: so many equal tables; skew: exponent of a Zipf law, 0 uniform;
- * reuse: 17 shares of different rows by how often a batch looks them up, blanks between them; kinds: "table|column|row|data".
+ * pooling: rows that a sample looks up and sums; count: so many equal tables; skew: exponent of a
+ * Zipf law, 0 uniform; reuse: 17 shares of different rows by how often a batch looks them up,
+ * blanks between them; kinds: "table|column|row|data".
  */
 #include <math.h>
 #include <stdio.h>
@@ -14,11 +15,26 @@
 #include "base/text.h"
 #include "shard/shard.h"
 
-enum { NAME, ROWS, DIM, POOLING, COUNT, SKEW, REUSE, KINDS, COLUMNS, NEEDED = COUNT, TABLES = 4096,
-       REUSE_BATCH = 65536 /* samples that histograms of reuse are of, as in facebookresearch/dlrm_datasets 2021 */ };
-static const char *const columns[COLUMNS] = {"name", "rows", "dim", "pooling", "count", "skew", "reuse", "kinds"};
+enum {
+	NAME,
+	ROWS,
+	DIM,
+	POOLING,
+	COUNT,
+	SKEW,
+	REUSE,
+	KINDS,
+	COLUMNS,
+	NEEDED = COUNT,
+	TABLES = 4096,
+	REUSE_BATCH = 65536 /* samples that histograms of reuse are of, as in
+	                       facebookresearch/dlrm_datasets 2021 */
+};
+static const char *const columns[COLUMNS] = {"name",  "rows", "dim",   "pooling",
+                                             "count", "skew", "reuse", "kinds"};
 
-const char *const lk_shard_kind_names[LK_SHARD_KINDS + 1] = {"table", "column", "row", "data", NULL};
+const char *const lk_shard_kind_names[LK_SHARD_KINDS + 1] = {"table", "column", "row", "data",
+                                                             NULL};
 
 struct reader {
 	lk_arena *arena;
@@ -38,7 +54,8 @@ static const char *place(const struct reader *reader, int column, char out[192])
 	return out;
 }
 
-static lk_status number(const struct reader *reader, int column, double low, double high, double otherwise, double *out, lk_error *err) {
+static lk_status number(const struct reader *reader, int column, double low, double high,
+                        double otherwise, double *out, lk_error *err) {
 	char where[192];
 	const char *text = field(reader, column);
 	*out = otherwise;
@@ -46,7 +63,8 @@ static lk_status number(const struct reader *reader, int column, double low, dou
 	return lk_parse_count(text, low, high, out, place(reader, column, where), err);
 }
 
-static lk_status whole(const struct reader *reader, int column, double low, double high, double otherwise, double *out, lk_error *err) {
+static lk_status whole(const struct reader *reader, int column, double low, double high,
+                       double otherwise, double *out, lk_error *err) {
 	char where[192];
 	LK_TRY(number(reader, column, low, high, otherwise, out, err));
 	if (*out == floor(*out)) return LK_OK;
@@ -63,7 +81,8 @@ static lk_status read_kinds(const struct reader *reader, unsigned *out, lk_error
 		int kind = 0;
 		while (kind < LK_SHARD_KINDS && !lk_same_name(word, lk_shard_kind_names[kind])) kind++;
 		if (kind == LK_SHARD_KINDS) {
-			lk_fail(err, LK_ERR_INPUT, place(reader, KINDS, where), "\"%.40s\" is no kind of placement", word);
+			lk_fail(err, LK_ERR_INPUT, place(reader, KINDS, where),
+			        "\"%.40s\" is no kind of placement", word);
 			return lk_hint(err, "give table, column, row, data, or several with | between them");
 		}
 		*out |= 1u << kind;
@@ -71,7 +90,8 @@ static lk_status read_kinds(const struct reader *reader, unsigned *out, lk_error
 	return LK_OK;
 }
 
-static lk_status read_reuse(const struct reader *reader, double bins[LK_REUSE_BINS], lk_error *err) {
+static lk_status read_reuse(const struct reader *reader, double bins[LK_REUSE_BINS],
+                            lk_error *err) {
 	char where[192], text[512], *next = text, *word;
 	double sum = 0;
 	int count = 0;
@@ -86,7 +106,9 @@ static lk_status read_reuse(const struct reader *reader, double bins[LK_REUSE_BI
 	}
 	if (count == LK_REUSE_BINS && sum > 0.9 && sum < 1.1) return LK_OK;
 	lk_fail(err, LK_ERR_INPUT, where, "%d shares with the sum %.3g", count, sum);
-	return lk_hint(err, "give 17 with the sum 1: rows looked up once, twice, up to 4, 8, ... over 32768 times");
+	return lk_hint(
+		err,
+		"give 17 with the sum 1: rows looked up once, twice, up to 4, 8, ... over 32768 times");
 }
 
 static lk_status read_locality(const struct reader *reader, lk_shard_table *table, lk_error *err) {
@@ -101,22 +123,27 @@ static lk_status read_locality(const struct reader *reader, lk_shard_table *tabl
 		return LK_OK;
 	}
 	if (*field(reader, SKEW))
-		return lk_fail(err, LK_ERR_INPUT, place(reader, REUSE, where), "skew and reuse exclude one another");
+		return lk_fail(err, LK_ERR_INPUT, place(reader, REUSE, where),
+		               "skew and reuse exclude one another");
 	LK_TRY(read_reuse(reader, bins, err));
-	lk_locality_reuse_at(bins, NULL, REUSE_BATCH, table->rows, table->pooling, reader->batch, locality);
+	lk_locality_reuse_at(bins, NULL, REUSE_BATCH, table->rows, table->pooling, reader->batch,
+	                     locality);
 	return LK_OK;
 }
 
 /* A product that no machine has is a slip; the sum over all is checked against memory later. */
-static lk_status check_size(const struct reader *reader, const lk_shard_table *table, lk_error *err) {
+static lk_status check_size(const struct reader *reader, const lk_shard_table *table,
+                            lk_error *err) {
 	char where[192];
 	if (table->rows * table->dim <= 1e15) return LK_OK;
-	lk_fail(err, LK_ERR_INPUT, place(reader, ROWS, where), "%.4g rows of %.0f columns are %.3g numbers in one table", table->rows,
-	        table->dim, table->rows * table->dim);
+	lk_fail(err, LK_ERR_INPUT, place(reader, ROWS, where),
+	        "%.4g rows of %.0f columns are %.3g numbers in one table", table->rows, table->dim,
+	        table->rows * table->dim);
 	return lk_hint(err, "give fewer rows or columns: at most 1e15 numbers");
 }
 
-static lk_status add(const struct reader *reader, const lk_shard_table *table, double count, lk_error *err) {
+static lk_status add(const struct reader *reader, const lk_shard_table *table, double count,
+                     lk_error *err) {
 	if ((double)reader->out->count + count > TABLES) {
 		lk_fail(err, LK_ERR_INPUT, lk_csv_where(reader->csv), "more than %d tables", TABLES);
 		return lk_hint(err, "give fewer rows, or smaller counts");
@@ -146,7 +173,8 @@ static lk_status read_row(const struct reader *reader, lk_error *err) {
 	LK_TRY(check_size(reader, &t, err));
 	LK_TRY(read_kinds(reader, &t.allowed, err));
 	LK_TRY(read_locality(reader, &t, err));
-	t.name = lk_arena_strdup(reader->arena, t.name), t.where = lk_arena_strdup(reader->arena, lk_csv_where(reader->csv));
+	t.name = lk_arena_strdup(reader->arena, t.name),
+	t.where = lk_arena_strdup(reader->arena, lk_csv_where(reader->csv));
 	if (!t.name || !t.where) return lk_oom(err);
 	return add(reader, &t, count, err);
 }
@@ -160,7 +188,8 @@ static lk_status check_names(const lk_shard_tables *tables, lk_error *err) {
 		bool known = lk_intern_find(names, table->name) != UINT32_MAX;
 		if (!known && lk_intern_id(names, table->name) == UINT32_MAX) status = lk_oom(err);
 		if (!known) continue;
-		lk_fail(err, LK_ERR_INPUT, table->where, "column name: a second table \"%.60s\"", table->name);
+		lk_fail(err, LK_ERR_INPUT, table->where, "column name: a second table \"%.60s\"",
+		        table->name);
 		status = lk_hint(err, "give each table a name of its own");
 	}
 	lk_intern_free(names);
@@ -179,7 +208,8 @@ static lk_status read_rows(struct reader *reader, lk_csv *csv, const char *file,
 	return lk_hint(err, "give rows such as t0,1000000,64,10 under name,rows,dim,pooling");
 }
 
-lk_status lk_shard_tables_read(lk_arena *arena, lk_stream *in, double batch, lk_shard_tables *out, lk_error *err) {
+lk_status lk_shard_tables_read(lk_arena *arena, lk_stream *in, double batch, lk_shard_tables *out,
+                               lk_error *err) {
 	lk_csv *csv;
 	LK_TRY(lk_csv_open(in, &csv, err));
 	struct reader r = {.arena = arena, .csv = csv, .batch = batch, .out = out};

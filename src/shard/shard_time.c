@@ -1,13 +1,15 @@
 /* shard_time.c: from a placement to the time of a step.
  *
- *     all-to-all of indices | lookups | all-to-all of sums | dense part | all-to-all of gradients | lookups backward |
- *     all-reduce of the gradients of copies
+ *     all-to-all of indices | lookups | all-to-all of sums | dense part | all-to-all of gradients |
+ * lookups backward | all-reduce of the gradients of copies
  *
- * Each is a barrier for the ranks, so a step is the sum of the slowest ranks' times. That closed form is what the search
- * looks at; what is shown comes from the simulation of the step graph, and a test holds the two together.
+ * Each is a barrier for the ranks, so a step is the sum of the slowest ranks' times. That closed
+ * form is what the search looks at; what is shown comes from the simulation of the step graph, and
+ * a test holds the two together.
  *
- * Exchange: the rank that sends most and the one that receives most are what it waits for (Lin et al., arXiv 2404.12674,
- * "max of max"): with c_i columns on rank i, B samples and n ranks, max(c_max (n - 1), sum c - c_min) * B/n * 4 bytes.
+ * Exchange: the rank that sends most and the one that receives most are what it waits for (Lin et
+ * al., arXiv 2404.12674, "max of max"): with c_i columns on rank i, B samples and n ranks,
+ * max(c_max (n - 1), sum c - c_min) * B/n * 4 bytes.
  */
 #include <math.h>
 
@@ -15,16 +17,23 @@
 #include "shard/shard.h"
 #include "sim/sim.h"
 
-enum { FLOAT = 4, INDEX = 8, LENGTH = 4 };
+enum {
+	FLOAT = 4,
+	INDEX = 8,
+	LENGTH = 4
+};
 
 static void add(lk_shard_cost *sum, const lk_shard_cost *cost) {
-	sum->forward_s += cost->forward_s, sum->backward_s += cost->backward_s, sum->columns += cost->columns;
-	sum->device_bytes += cost->device_bytes, sum->host_bytes += cost->host_bytes, sum->reduced_bytes += cost->reduced_bytes;
+	sum->forward_s += cost->forward_s, sum->backward_s += cost->backward_s,
+		sum->columns += cost->columns;
+	sum->device_bytes += cost->device_bytes, sum->host_bytes += cost->host_bytes,
+		sum->reduced_bytes += cost->reduced_bytes;
 }
 
 /* ---- communication ---- */
 
-double lk_shard_exchange_s(const lk_shard_problem *problem, double most, double least, double total) {
+double lk_shard_exchange_s(const lk_shard_problem *problem, double most, double least,
+                           double total) {
 	double n = problem->ranks, one = problem->batch / n * FLOAT;
 	if (n < 2 || !(total > 0)) return 0;
 	double bytes = fmax(most * (n - 1), total - least) * one;
@@ -38,7 +47,8 @@ double lk_shard_reduce_s(const lk_shard_problem *problem, double bytes) {
 double lk_shard_index_s(const lk_shard_problem *problem) {
 	double lookups = 0;
 	for (uint32_t t = 0; t < problem->count; t++) lookups += problem->tables[t].pooling;
-	double bytes = problem->batch / problem->ranks * (lookups * INDEX + (double)problem->count * LENGTH);
+	double bytes =
+		problem->batch / problem->ranks * (lookups * INDEX + (double)problem->count * LENGTH);
 	return lk_collective_cost(LK_COLL_ALLTOALL, &problem->network, bytes).seconds;
 }
 
@@ -51,30 +61,37 @@ static void sum_up(const lk_shard_problem *problem, lk_shard_load *out) {
 		lk_shard_cost *cost = &out->rank[r];
 		if (cost->forward_s > 0) cost->forward_s += floor_s;
 		if (cost->backward_s > 0) cost->backward_s += floor_s;
-		out->forward_s = fmax(out->forward_s, cost->forward_s), out->backward_s = fmax(out->backward_s, cost->backward_s);
-		most = fmax(most, cost->columns), least = fmin(least, cost->columns), total += cost->columns;
+		out->forward_s = fmax(out->forward_s, cost->forward_s),
+		out->backward_s = fmax(out->backward_s, cost->backward_s);
+		most = fmax(most, cost->columns), least = fmin(least, cost->columns),
+		total += cost->columns;
 	}
 	out->index_s = lk_shard_index_s(problem);
 	out->exchange_s = lk_shard_exchange_s(problem, most, least, total);
 	out->reduce_s = lk_shard_reduce_s(problem, out->rank[0].reduced_bytes);
-	out->step_s = out->index_s + out->forward_s + 2 * out->exchange_s + problem->dense_s + out->backward_s + out->reduce_s;
+	out->step_s = out->index_s + out->forward_s + 2 * out->exchange_s + problem->dense_s +
+	              out->backward_s + out->reduce_s;
 }
 
 /* Straight between the sizes that are known; beyond as at the last. */
-static void add_shared(const lk_shard_problem *problem, double touched, const lk_shard_shared *shared, lk_shard_cost *sum) {
+static void add_shared(const lk_shard_problem *problem, double touched,
+                       const lk_shard_shared *shared, lk_shard_cost *sum) {
 	double at = (fmin(fmax(log2(touched / problem->share.bytes), -1), 1) + 1) * LK_SHARD_OCTAVE;
 	int i = (int)fmin(floor(at), LK_SHARD_SIZES - 2);
-	sum->forward_s += shared->forward_s[i] + (at - i) * (shared->forward_s[i + 1] - shared->forward_s[i]);
-	sum->backward_s += shared->backward_s[i] + (at - i) * (shared->backward_s[i + 1] - shared->backward_s[i]);
+	sum->forward_s +=
+		shared->forward_s[i] + (at - i) * (shared->forward_s[i + 1] - shared->forward_s[i]);
+	sum->backward_s +=
+		shared->backward_s[i] + (at - i) * (shared->backward_s[i + 1] - shared->backward_s[i]);
 }
 
-static void ranks_of(const lk_shard_problem *problem, const lk_shard_piece *piece, int *first, int *end) {
+static void ranks_of(const lk_shard_problem *problem, const lk_shard_piece *piece, int *first,
+                     int *end) {
 	bool copied = piece->kind == LK_SHARD_DATA;
 	*first = copied ? 0 : piece->rank, *end = copied ? problem->ranks : piece->rank + 1;
 }
 
-lk_status lk_shard_load_of(lk_arena *arena, const lk_shard_problem *problem, const lk_shard_pieces *pieces, lk_shard_load *out,
-                           lk_error *err) {
+lk_status lk_shard_load_of(lk_arena *arena, const lk_shard_problem *problem,
+                           const lk_shard_pieces *pieces, lk_shard_load *out, lk_error *err) {
 	double *touched = LK_ARRAY(arena, double, problem->ranks);
 	int first, end;
 	*out = (lk_shard_load){.rank = LK_ARRAY(arena, lk_shard_cost, problem->ranks)};
@@ -82,12 +99,14 @@ lk_status lk_shard_load_of(lk_arena *arena, const lk_shard_problem *problem, con
 	for (size_t i = 0; i < pieces->count; i++) {
 		const lk_shard_piece *piece = &pieces->at[i];
 		ranks_of(problem, piece, &first, &end);
-		for (int r = first; r >= 0 && r < end; r++) add(&out->rank[r], &piece->cost), touched[r] += piece->shared.bytes;
+		for (int r = first; r >= 0 && r < end; r++)
+			add(&out->rank[r], &piece->cost), touched[r] += piece->shared.bytes;
 	}
 	for (size_t i = 0; i < pieces->count && problem->share.bytes > 0; i++) {
 		ranks_of(problem, &pieces->at[i], &first, &end);
 		for (int r = first; r >= 0 && r < end; r++)
-			if (touched[r] > 0) add_shared(problem, touched[r], &pieces->at[i].shared, &out->rank[r]);
+			if (touched[r] > 0)
+				add_shared(problem, touched[r], &pieces->at[i].shared, &out->rank[r]);
 	}
 	sum_up(problem, out);
 	return LK_OK;
@@ -95,7 +114,9 @@ lk_status lk_shard_load_of(lk_arena *arena, const lk_shard_problem *problem, con
 
 bool lk_shard_fits(const lk_shard_problem *problem, const lk_shard_load *load) {
 	for (int r = 0; r < problem->ranks; r++)
-		if (load->rank[r].device_bytes > problem->capacity || load->rank[r].host_bytes > problem->host_capacity) return false;
+		if (load->rank[r].device_bytes > problem->capacity ||
+		    load->rank[r].host_bytes > problem->host_capacity)
+			return false;
 	return true;
 }
 
@@ -104,7 +125,7 @@ bool lk_shard_fits(const lk_shard_problem *problem, const lk_shard_load *load) {
 struct builder {
 	lk_graph *graph;
 	const lk_shard_problem *p;
-	LK_VEC(double) seconds;  /* of each operation */
+	LK_VEC(double) seconds; /* of each operation */
 	uint32_t team;
 	bool failed;
 };
@@ -115,15 +136,29 @@ static void put(struct builder *builder, lk_op op, double seconds) {
 	else builder->failed = true;
 }
 
-static void communicate(struct builder *builder, const char *name, lk_op_kind kind, lk_phase phase, double seconds) {
+static void communicate(struct builder *builder, const char *name, lk_op_kind kind, lk_phase phase,
+                        double seconds) {
 	if (builder->p->ranks < 2) return;
-	put(builder, (lk_op){.kind = (uint8_t)kind, .stream = LK_STREAM_EP, .phase = (uint8_t)phase, .group = LK_GROUP_TEAM, .name = name,
-	               .join = LK_JOIN(LK_STREAM_COMPUTE), .channel = (int32_t)builder->team}, seconds);
+	put(builder,
+	    (lk_op){.kind = (uint8_t)kind,
+	            .stream = LK_STREAM_EP,
+	            .phase = (uint8_t)phase,
+	            .group = LK_GROUP_TEAM,
+	            .name = name,
+	            .join = LK_JOIN(LK_STREAM_COMPUTE),
+	            .channel = (int32_t)builder->team},
+	    seconds);
 }
 
-static void compute(struct builder *builder, const char *name, lk_op_kind kind, lk_phase phase, double seconds) {
-	put(builder, (lk_op){.kind = (uint8_t)kind, .stream = LK_STREAM_COMPUTE, .phase = (uint8_t)phase, .name = name,
-	               .join = LK_JOIN(LK_STREAM_EP)}, seconds);
+static void compute(struct builder *builder, const char *name, lk_op_kind kind, lk_phase phase,
+                    double seconds) {
+	put(builder,
+	    (lk_op){.kind = (uint8_t)kind,
+	            .stream = LK_STREAM_COMPUTE,
+	            .phase = (uint8_t)phase,
+	            .name = name,
+	            .join = LK_JOIN(LK_STREAM_EP)},
+	    seconds);
 }
 
 static void step_of_rank(struct builder *builder, const lk_shard_load *load, int rank) {
@@ -134,7 +169,9 @@ static void step_of_rank(struct builder *builder, const lk_shard_load *load, int
 	compute(builder, "dense part", LK_OP_GEMM, LK_PHASE_OTHER, builder->p->dense_s);
 	communicate(builder, "gradients of sums", LK_OP_ALLTOALL, LK_PHASE_BACKWARD, load->exchange_s);
 	compute(builder, "lookups backward", LK_OP_EMBEDDING, LK_PHASE_BACKWARD, cost->backward_s);
-	if (load->reduce_s > 0) communicate(builder, "gradients of copies", LK_OP_ALLREDUCE, LK_PHASE_BACKWARD, load->reduce_s);
+	if (load->reduce_s > 0)
+		communicate(builder, "gradients of copies", LK_OP_ALLREDUCE, LK_PHASE_BACKWARD,
+		            load->reduce_s);
 }
 
 static lk_status build_programs(struct builder *builder, const lk_shard_load *load, lk_error *err) {
@@ -151,13 +188,18 @@ static lk_status build_programs(struct builder *builder, const lk_shard_load *lo
 		lk_graph_begin_block(builder->graph, name);
 		step_of_rank(builder, load, (int)r);
 		LK_TRY(lk_graph_end_block(builder->graph, &block, err));
-		LK_TRY(lk_graph_call(builder->graph, r, &(lk_call){.block = block, .repeat = 1, .microbatch = -1, .layer = -1}, err));
+		LK_TRY(lk_graph_call(builder->graph, r,
+		                     &(lk_call){.block = block, .repeat = 1, .microbatch = -1, .layer = -1},
+		                     err));
 	}
 	return builder->failed ? lk_oom(err) : LK_OK;
 }
 
-static lk_status price(lk_arena *arena, const struct builder *builder, lk_costs *costs, lk_error *err) {
-	*costs = (lk_costs){.variants = 1, .ops = builder->graph->ops.count, .at = LK_ARRAY(arena, lk_cost, builder->graph->ops.count)};
+static lk_status price(lk_arena *arena, const struct builder *builder, lk_costs *costs,
+                       lk_error *err) {
+	*costs = (lk_costs){.variants = 1,
+	                    .ops = builder->graph->ops.count,
+	                    .at = LK_ARRAY(arena, lk_cost, builder->graph->ops.count)};
 	if (!costs->at) return lk_oom(err);
 	for (uint32_t i = 0; i < costs->ops; i++) {
 		int64_t ps = llround(fmin(builder->seconds.at[i], 1e6) * LK_PS_PER_S);
@@ -166,12 +208,15 @@ static lk_status price(lk_arena *arena, const struct builder *builder, lk_costs 
 	return LK_OK;
 }
 
-lk_status lk_shard_graph(lk_arena *arena, const lk_shard_problem *problem, const lk_shard_load *load, lk_graph **graph,
-                         lk_costs *costs, lk_error *err) {
+lk_status lk_shard_graph(lk_arena *arena, const lk_shard_problem *problem,
+                         const lk_shard_load *load, lk_graph **graph, lk_costs *costs,
+                         lk_error *err) {
 	struct builder b = {.graph = lk_graph_new(), .p = problem};
 	if (!b.graph) return lk_oom(err);
-	b.graph->ranks = (lk_ranks){.world = (uint32_t)problem->ranks, .stages = (uint32_t)problem->ranks, .chains = 1};
-	for (int g = 0; g < LK_GROUPS; g++) b.graph->ranks.group[g].size = b.graph->ranks.group[g].stride = 1;
+	b.graph->ranks = (lk_ranks){
+		.world = (uint32_t)problem->ranks, .stages = (uint32_t)problem->ranks, .chains = 1};
+	for (int g = 0; g < LK_GROUPS; g++)
+		b.graph->ranks.group[g].size = b.graph->ranks.group[g].stride = 1;
 	b.graph->samples = problem->batch;
 	lk_status status = build_programs(&b, load, err);
 	if (status == LK_OK) status = price(arena, &b, costs, err);
@@ -181,7 +226,8 @@ lk_status lk_shard_graph(lk_arena *arena, const lk_shard_problem *problem, const
 	return status;
 }
 
-lk_status lk_shard_simulate(const lk_shard_problem *problem, const lk_shard_load *load, double *step_s, lk_error *err) {
+lk_status lk_shard_simulate(const lk_shard_problem *problem, const lk_shard_load *load,
+                            double *step_s, lk_error *err) {
 	lk_arena arena = LK_ARENA_INIT;
 	lk_graph *graph = NULL;
 	lk_costs costs;

@@ -1,4 +1,5 @@
-/* shard_ways.c: the ways to place each table: whole, copied, in 2, 4, ... and as many parts as there may be. */
+/* shard_ways.c: the ways to place each table: whole, copied, in 2, 4, ... and as many parts as
+ * there may be. */
 #include <math.h>
 
 #include "shard/shard.h"
@@ -7,10 +8,17 @@ static lk_shard_way way_of(const lk_shard_problem *problem, uint32_t t, lk_shard
 	lk_shard_piece piece = lk_shard_piece_of(problem, t, kind, 0, k, false);
 	lk_shard_cost c = piece.cost;
 	bool copy = kind == LK_SHARD_DATA;
-	double ranks = copy ? 1 : problem->ranks, columns = kind == LK_SHARD_ROW ? k * c.columns : problem->tables[t].dim;
-	c.forward_s += piece.shared.forward_s[0], c.backward_s += piece.shared.backward_s[0]; /* its rank may touch little */
-	return (lk_shard_way){.kind = kind, .parts = k, .forward = k * c.forward_s / ranks, .backward = k * c.backward_s / ranks,
-	                      .columns = copy ? 0 : columns / ranks, .bytes = c.reduced_bytes, .piece_forward = copy ? 0 : c.forward_s,
+	double ranks = copy ? 1 : problem->ranks,
+		   columns = kind == LK_SHARD_ROW ? k * c.columns : problem->tables[t].dim;
+	c.forward_s += piece.shared.forward_s[0],
+		c.backward_s += piece.shared.backward_s[0]; /* its rank may touch little */
+	return (lk_shard_way){.kind = kind,
+	                      .parts = k,
+	                      .forward = k * c.forward_s / ranks,
+	                      .backward = k * c.backward_s / ranks,
+	                      .columns = copy ? 0 : columns / ranks,
+	                      .bytes = c.reduced_bytes,
+	                      .piece_forward = copy ? 0 : c.forward_s,
 	                      .piece_backward = copy ? 0 : c.backward_s};
 }
 
@@ -28,7 +36,8 @@ lk_shard_ways *lk_shard_all_ways(lk_arena *arena, const lk_shard_problem *proble
 	lk_shard_ways *all = LK_ARRAY(arena, lk_shard_ways, problem->count);
 	for (uint32_t t = 0; all && t < problem->count; t++) {
 		lk_shard_ways *ways = &all[t];
-		ways->count = find_ways(problem, t, NULL), ways->at = LK_ARRAY(arena, lk_shard_way, ways->count);
+		ways->count = find_ways(problem, t, NULL),
+		ways->at = LK_ARRAY(arena, lk_shard_way, ways->count);
 		if (!ways->at) return NULL;
 		find_ways(problem, t, ways->at);
 	}
@@ -50,7 +59,8 @@ double lk_shard_grain(const lk_shard_problem *problem) {
 		int most = lk_shard_most_parts(problem, t, LK_SHARD_COLUMN);
 		grain = common(grain, dim);
 		for (int k = 2; most && k; k = lk_shard_more_parts(k, most))
-			for (int i = 0; i < k && grain > 1; i++) grain = common(grain, floor(dim * (i + 1) / k) - floor(dim * i / k));
+			for (int i = 0; i < k && grain > 1; i++)
+				grain = common(grain, floor(dim * (i + 1) / k) - floor(dim * i / k));
 	}
 	return fmax(grain, 1);
 }
@@ -64,14 +74,16 @@ void lk_shard_widths_add(lk_shard_widths *widths, double columns, double pieces)
 		if (units & ((2ull << i) - 1)) widths->odd[i] += pieces;
 }
 
-void lk_shard_widths_of_way(const lk_shard_problem *problem, uint32_t table, const lk_shard_way *way, lk_shard_widths *widths) {
+void lk_shard_widths_of_way(const lk_shard_problem *problem, uint32_t table,
+                            const lk_shard_way *way, lk_shard_widths *widths) {
 	double dim = problem->tables[table].dim, k = way->parts;
 	if (way->kind == LK_SHARD_DATA) return;
 	if (way->kind != LK_SHARD_COLUMN || fmod(dim, k) == 0) {
 		lk_shard_widths_add(widths, way->kind == LK_SHARD_COLUMN ? dim / k : dim, k);
 		return;
 	}
-	for (int i = 0; i < way->parts; i++) lk_shard_widths_add(widths, floor(dim * (i + 1) / k) - floor(dim * i / k), 1);
+	for (int i = 0; i < way->parts; i++)
+		lk_shard_widths_add(widths, floor(dim * (i + 1) / k) - floor(dim * i / k), 1);
 }
 
 /* All columns that ranks of `units` at most can have. */
@@ -79,7 +91,8 @@ static double room_of(const lk_shard_widths *widths, double spare, int ranks, ui
 	double room = 0;
 	for (int i = 0; i < LK_SHARD_WIDTHS; i++)
 		if (units >> i & 1) room += ldexp(fmin(widths->odd[i] / spare, ranks), i);
-	return (room + ldexp((double)(units >> LK_SHARD_WIDTHS), LK_SHARD_WIDTHS) * ranks) * widths->grain;
+	return (room + ldexp((double)(units >> LK_SHARD_WIDTHS), LK_SHARD_WIDTHS) * ranks) *
+	       widths->grain;
 }
 
 double lk_shard_even_columns(const lk_shard_widths *widths, double spare, int ranks) {

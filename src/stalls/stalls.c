@@ -22,8 +22,8 @@ struct stalls_work {
 	lk_stalls_rounds rounds;
 	lk_stalls_run last[LK_STALLS_CONFIGURATIONS]; /* of the last good round */
 	bool busy_seen;
-	double busy;             /* processors at work in the null run */
-	double disk_rate;        /* the largest that was seen before a cold run; NAN: none was */
+	double busy;      /* processors at work in the null run */
+	double disk_rate; /* the largest that was seen before a cold run; NAN: none was */
 	LK_VEC(const char *) notes;
 	LK_VEC(lk_stalls_change) changes;
 	lk_error *err;
@@ -79,12 +79,14 @@ static lk_status read_names(struct stalls_work *work) {
 	while (*at) {
 		size_t length = strcspn(at, ",");
 		int c = 0;
-		while (c < LK_STALLS_CONFIGURATIONS && (strlen(lk_stalls_configurations[c]) != length ||
-		                                        strncmp(at, lk_stalls_configurations[c], length) != 0))
+		while (c < LK_STALLS_CONFIGURATIONS &&
+		       (strlen(lk_stalls_configurations[c]) != length ||
+		        strncmp(at, lk_stalls_configurations[c], length) != 0))
 			c++;
 		if (c == LK_STALLS_CONFIGURATIONS) {
 			int shown = (int)(length < 40 ? length : 40);
-			lk_fail(work->err, LK_ERR_INPUT, "--configurations", "there is none of the name \"%.*s\"", shown, at);
+			lk_fail(work->err, LK_ERR_INPUT, "--configurations",
+			        "there is none of the name \"%.*s\"", shown, at);
 			return lk_hint(work->err, "one, null, ready, hot, cold, or first alone");
 		}
 		work->wanted[c] = true, work->result.rows[c].note = "";
@@ -96,16 +98,21 @@ static lk_status read_names(struct stalls_work *work) {
 static lk_status choose(struct stalls_work *work) {
 	const lk_stalls_seen *seen = &work->first.seen;
 	bool ranks = seen->ranks > 1;
-	if (work->wanted[LK_STALLS_ONE] && !ranks) leave_out(work, LK_STALLS_ONE, "there is one process only");
+	if (work->wanted[LK_STALLS_ONE] && !ranks)
+		leave_out(work, LK_STALLS_ONE, "there is one process only");
 	if (work->wanted[LK_STALLS_ONE] && !work->runner.one)
 		leave_out(work, LK_STALLS_ONE, "how one process is started is not known; --one says it");
 	bool mpi = seen->mpi && seen->communications > 0;
 	if (work->wanted[LK_STALLS_NULL] && (!ranks || (!mpi && !seen->torch)))
-		leave_out(work, LK_STALLS_NULL, "no communication over MPI or Python's torch.distributed, which alone can be left out");
+		leave_out(
+			work, LK_STALLS_NULL,
+			"no communication over MPI or Python's torch.distributed, which alone can be left out");
 	bool loader = work->runner.python && work->runner.marker && !work->request->step_marker;
 	if (work->wanted[LK_STALLS_READY] && !loader)
-		leave_out(work, LK_STALLS_READY, "no DataLoader of Python's torch whose batches could be repeated");
-	if (work->wanted[LK_STALLS_COLD] && !work->runner.files.count) leave_out(work, LK_STALLS_COLD, "no files are read in the steps");
+		leave_out(work, LK_STALLS_READY,
+		          "no DataLoader of Python's torch whose batches could be repeated");
+	if (work->wanted[LK_STALLS_COLD] && !work->runner.files.count)
+		leave_out(work, LK_STALLS_COLD, "no files are read in the steps");
 	return LK_OK;
 }
 
@@ -117,14 +124,17 @@ static const char *list_of(struct stalls_work *work, int *count) {
 	for (int c = 0; c < LK_STALLS_CONFIGURATIONS; c++) {
 		if (!work->wanted[c]) continue;
 		size_t used = strlen(text);
-		snprintf(text + used, sizeof text - used, "%s%s", used ? ", " : "", lk_stalls_configurations[c]);
+		snprintf(text + used, sizeof text - used, "%s%s", used ? ", " : "",
+		         lk_stalls_configurations[c]);
 		(*count)++;
 	}
 	return lk_arena_strdup(&work->arena, text);
 }
 
 static lk_status agree(struct stalls_work *work, bool *yes) {
-	lk_stalls_plan plan = {.repeats = work->request->repeats, .status = work->first.status, .scratch = work->runner.folder};
+	lk_stalls_plan plan = {.repeats = work->request->repeats,
+	                       .status = work->first.status,
+	                       .scratch = work->runner.folder};
 	lk_stalls_files written = {0};
 	int each;
 	*yes = false;
@@ -133,10 +143,12 @@ static lk_status agree(struct stalls_work *work, bool *yes) {
 	plan.runs = each * plan.repeats;
 	plan.seconds = plan.runs * work->first.wall_s;
 	const char *folder = lk_stalls_run_folder(&work->runner, LK_STALLS_CONFIGURATIONS, 0);
-	lk_status status = folder ? lk_stalls_files_of(folder, true, &work->arena, &written, &plan.written_bytes, work->err)
+	lk_status status = folder ? lk_stalls_files_of(folder, true, &work->arena, &written,
+	                                               &plan.written_bytes, work->err)
 	                          : lk_oom(work->err);
 	plan.written = written.at, plan.written_count = (int)written.count;
-	if (status == LK_OK && plan.runs && work->request->confirm) *yes = work->request->confirm(&plan, work->request->context);
+	if (status == LK_OK && plan.runs && work->request->confirm)
+		*yes = work->request->confirm(&plan, work->request->context);
 	lk_vec_free(&written);
 	return status;
 }
@@ -144,11 +156,14 @@ static lk_status agree(struct stalls_work *work, bool *yes) {
 /* ---- rounds ---- */
 
 static void take_comm(lk_stalls_times *times, const lk_stalls_comm *comm) {
-	times->waiting = comm->waiting, times->interconnect = comm->interconnect, times->network = comm->network;
+	times->waiting = comm->waiting, times->interconnect = comm->interconnect,
+	times->network = comm->network;
 }
 
-/* Times in calls of communication; where they cannot be told (recordings without ranks) they stay NAN. */
-static lk_status see_comm(struct stalls_work *work, const char *folder, lk_stalls_times *times, lk_stalls_comm *out) {
+/* Times in calls of communication; where they cannot be told (recordings without ranks) they stay
+ * NAN. */
+static lk_status see_comm(struct stalls_work *work, const char *folder, lk_stalls_times *times,
+                          lk_stalls_comm *out) {
 	lk_error ignored = {0};
 	const lk_stalls_request *request = work->request;
 	*out = (lk_stalls_comm){0};
@@ -160,26 +175,33 @@ static lk_status see_comm(struct stalls_work *work, const char *folder, lk_stall
 }
 
 static bool was_interrupted(int status) {
-	return status == 128 + SIGINT || status == 128 + SIGTERM || status == 128 + SIGHUP || status == 128 + SIGQUIT;
+	return status == 128 + SIGINT || status == 128 + SIGTERM || status == 128 + SIGHUP ||
+	       status == 128 + SIGQUIT;
 }
 
 /* Why a run does not count; NULL: it does. */
-static const char *fault_of(struct stalls_work *work, lk_stalls_configuration c, const lk_stalls_run *run) {
+static const char *fault_of(struct stalls_work *work, lk_stalls_configuration c,
+                            const lk_stalls_run *run) {
 	lk_arena *arena = &work->arena;
 	double bytes = work->first.seen.loader.bytes, own = run->seen.loader.bytes;
 	if (run->late) return "it took too long (--time-limit)";
 	if (run->status && c == LK_STALLS_ONE)
-		return lk_arena_printf(arena, "the command does not run as one process (exit status %d); --one says how",
-		                       run->status);
+		return lk_arena_printf(
+			arena, "the command does not run as one process (exit status %d); --one says how",
+			run->status);
 	if (run->status) return lk_arena_printf(arena, "it ended with exit status %d", run->status);
 	if (!run->seen.steps) return "it has no steps";
 	if (c == LK_STALLS_ONE && fabs(own - bytes) > 0.05 * bytes)
-		return lk_arena_printf(arena, "one process does other work: it reads %.4g bytes a step, each of all ranks %.4g", own,
-		                       bytes);
+		return lk_arena_printf(
+			arena,
+			"one process does other work: it reads %.4g bytes a step, each of all ranks %.4g", own,
+			bytes);
 	if (c == LK_STALLS_COLD && !(run->cache.resident <= LK_CACHE_COLD))
 		return isnan(run->cache.resident)
 		           ? "cold not achieved: what is in the page cache cannot be looked at"
-		           : lk_arena_printf(arena, "cold not achieved: %.0f %% of the files stayed in memory", 100 * run->cache.resident);
+		           : lk_arena_printf(arena,
+		                             "cold not achieved: %.0f %% of the files stayed in memory",
+		                             100 * run->cache.resident);
 	return NULL;
 }
 
@@ -190,7 +212,8 @@ static lk_status run_one(struct stalls_work *work, lk_stalls_configuration c, in
 	bool ready = work->wanted[LK_STALLS_READY] && c <= LK_STALLS_READY;
 	say(work, "round %d of %d, %s", round + 1, work->request->repeats, lk_stalls_configurations[c]);
 	LK_TRY(lk_stalls_run_again(&work->runner, c, round, ready, &run, work->err));
-	if (was_interrupted(run.status) && !run.late) return lk_fail(work->err, LK_ERR_INPUT, "stalls", "interrupted");
+	if (was_interrupted(run.status) && !run.late)
+		return lk_fail(work->err, LK_ERR_INPUT, "stalls", "interrupted");
 	const char *fault = fault_of(work, c, &run);
 	if (fault) return leave_out(work, c, fault);
 	*times = run.seen.times;
@@ -198,7 +221,8 @@ static lk_status run_one(struct stalls_work *work, lk_stalls_configuration c, in
 	lk_vec_free(&comm.sizes);
 	if (run.seen.steps < work->result.steps) work->result.steps = run.seen.steps;
 	work->disk_rate = fmax(work->disk_rate, run.cache.rate);
-	if (c == LK_STALLS_NULL && run.wall_s > 0) work->busy = run.cpu_s / run.wall_s, work->busy_seen = true;
+	if (c == LK_STALLS_NULL && run.wall_s > 0)
+		work->busy = run.cpu_s / run.wall_s, work->busy_seen = true;
 	work->result.rows[c].runs++;
 	work->result.rows[c].resident = run.cache.resident;
 	work->last[c] = run;
@@ -214,21 +238,28 @@ static lk_status run_rounds(struct stalls_work *work) {
 			if (work->wanted[c]) LK_TRY(run_one(work, (lk_stalls_configuration)c, round));
 	/* what failed in a later round does not count at all: the rounds would not be alike */
 	for (int c = 0; c < LK_STALLS_CONFIGURATIONS; c++)
-		for (int i = 0; i < work->rounds.count && !work->wanted[c]; i++) work->rounds.at[c][i].step = NAN;
+		for (int i = 0; i < work->rounds.count && !work->wanted[c]; i++)
+			work->rounds.at[c][i].step = NAN;
 	return LK_OK;
 }
 
 /* ---- the model ---- */
 
-static double or_0(double x) { return isnan(x) ? 0 : x; }
+static double or_0(double x) {
+	return isnan(x) ? 0 : x;
+}
 
 static double rank_busy(const struct stalls_work *work) {
-	double ranks = ceil((double)work->result.ranks / fmax(1, work->result.hosts)), cores = lk_cores();
-	return work->busy_seen && work->result.hosts == 1 ? fmax(ranks, fmin(work->busy, fmax(cores, ranks))) : ranks;
+	double ranks = ceil((double)work->result.ranks / fmax(1, work->result.hosts)),
+		   cores = lk_cores();
+	return work->busy_seen && work->result.hosts == 1
+	           ? fmax(ranks, fmin(work->busy, fmax(cores, ranks)))
+	           : ranks;
 }
 
 /* A loader that the step waits for: its times add up. */
-static void model_blocking(const struct stalls_work *work, const lk_stalls_seen *hot, lk_stalls_model *model) {
+static void model_blocking(const struct stalls_work *work, const lk_stalls_seen *hot,
+                           lk_stalls_model *model) {
 	const lk_stalls_part *part = work->result.parts;
 	double reading = hot->times.reading;
 	model->workers = 1;
@@ -237,52 +268,76 @@ static void model_blocking(const struct stalls_work *work, const lk_stalls_seen 
 	model->memory = model->bytes > 0 && reading > 0 ? model->bytes / reading : 1e15;
 }
 
-/* One beside it: rates of those that the step was seen to hang on, limits of the others from the loader's own threads. */
-static void model_pipelined(const struct stalls_work *work, const lk_stalls_seen *hot, lk_stalls_model *model) {
+/* One beside it: rates of those that the step was seen to hang on, limits of the others from the
+ * loader's own threads. */
+static void model_pipelined(const struct stalls_work *work, const lk_stalls_seen *hot,
+                            lk_stalls_model *model) {
 	const lk_stalls_part *part = work->result.parts;
 	const lk_stalls_loader *loader = &hot->loader;
 	double warm = work->result.step_s - or_0(part[LK_STALL_FETCH].seconds);
 	model->workers = fmax(1, loader->threads);
-	model->preparation = part[LK_STALL_PREPARATION].named ? warm * model->workers : fmin(or_0(loader->own) + loader->busy, warm * model->workers);
-	model->memory = model->bytes > 0 && loader->busy > 0 ? model->bytes * model->workers / loader->busy : 1e15;
+	model->preparation = part[LK_STALL_PREPARATION].named
+	                         ? warm * model->workers
+	                         : fmin(or_0(loader->own) + loader->busy, warm * model->workers);
+	model->memory =
+		model->bytes > 0 && loader->busy > 0 ? model->bytes * model->workers / loader->busy : 1e15;
 }
 
 static lk_stalls_model model_of(const struct stalls_work *stalls_work) {
 	const lk_stalls_answer *answer = &stalls_work->result;
 	const lk_stalls_part *part = answer->parts;
-	const lk_stalls_seen *hot = answer->rows[LK_STALLS_HOT].runs ? &stalls_work->last[LK_STALLS_HOT].seen : &stalls_work->first.seen;
-	lk_stalls_model m = {.own = or_0(part[LK_STALL_COMPUTE].seconds) + or_0(part[LK_STALL_SHARING].seconds),
-	                     .writing = or_0(part[LK_STALL_WRITING].seconds), .waiting = or_0(part[LK_STALL_WAITING].seconds),
-	                     .interconnect = or_0(part[LK_STALL_INTERCONNECT].seconds), .network = or_0(part[LK_STALL_NETWORK].seconds),
-	                     .bytes = hot->loader.bytes, .cores = lk_cores(), .busy = rank_busy(stalls_work),
+	const lk_stalls_seen *hot = answer->rows[LK_STALLS_HOT].runs
+	                                ? &stalls_work->last[LK_STALLS_HOT].seen
+	                                : &stalls_work->first.seen;
+	lk_stalls_model m = {.own = or_0(part[LK_STALL_COMPUTE].seconds) +
+	                            or_0(part[LK_STALL_SHARING].seconds),
+	                     .writing = or_0(part[LK_STALL_WRITING].seconds),
+	                     .waiting = or_0(part[LK_STALL_WAITING].seconds),
+	                     .interconnect = or_0(part[LK_STALL_INTERCONNECT].seconds),
+	                     .network = or_0(part[LK_STALL_NETWORK].seconds),
+	                     .bytes = hot->loader.bytes,
+	                     .cores = lk_cores(),
+	                     .busy = rank_busy(stalls_work),
 	                     .pipelined = hot->loader.apart && hot->loader_seen};
 	m.hit = strcmp(answer->base, "hot") == 0;
 	if (m.pipelined) model_pipelined(stalls_work, hot, &m);
 	else model_blocking(stalls_work, hot, &m);
 	lk_disk_work work = lk_stalls_storage_of(&stalls_work->rounds, answer);
 	if (!isnan(part[LK_STALL_FETCH].seconds))
-		work.rate = stalls_work->disk_rate, work.steps = stalls_work->runner.cold.at, work.count = stalls_work->runner.cold.count;
+		work.rate = stalls_work->disk_rate, work.steps = stalls_work->runner.cold.at,
+		work.count = stalls_work->runner.cold.count;
 	lk_stalls_fit_disk(&m, &work);
 	return m;
 }
 
 static lk_status fill_rates(struct stalls_work *work, const lk_stalls_model *model) {
 	lk_stalls_rates *rates = &work->result.rates;
-	double compute = lk_stalls_compute_s(model), preparation = model->preparation / model->workers, device = lk_stalls_device_s(model);
+	double compute = lk_stalls_compute_s(model), preparation = model->preparation / model->workers,
+		   device = lk_stalls_device_s(model);
 	double fetch = model->pipelined ? device : lk_stalls_fetch_s(model);
-	*rates = (lk_stalls_rates){.pipelined = model->pipelined, .ingestion = compute > 0 ? 1 / compute : INFINITY,
-	                       .preparation = preparation > 0 ? 1 / preparation : INFINITY,
-	                       .fetch = fetch > 0 ? 1 / fetch : INFINITY, .bytes = model->bytes, .disk = model->disk, .memory = model->memory,
-	                       .device = device, .hidden = fmin(model->hidden, device),
-	                       .hit = model->hit, .workers = model->workers, .cores = model->cores, .busy = model->busy,
-	                       .cores_to_hide = lk_stalls_cores_to_hide(model), .cache_to_hide = lk_stalls_cache_to_hide(model),
-	                       .from = work->result.base};
+	*rates = (lk_stalls_rates){.pipelined = model->pipelined,
+	                           .ingestion = compute > 0 ? 1 / compute : INFINITY,
+	                           .preparation = preparation > 0 ? 1 / preparation : INFINITY,
+	                           .fetch = fetch > 0 ? 1 / fetch : INFINITY,
+	                           .bytes = model->bytes,
+	                           .disk = model->disk,
+	                           .memory = model->memory,
+	                           .device = device,
+	                           .hidden = fmin(model->hidden, device),
+	                           .hit = model->hit,
+	                           .workers = model->workers,
+	                           .cores = model->cores,
+	                           .busy = model->busy,
+	                           .cores_to_hide = lk_stalls_cores_to_hide(model),
+	                           .cache_to_hide = lk_stalls_cache_to_hide(model),
+	                           .from = work->result.base};
 	if (isnan(work->result.parts[LK_STALL_FETCH].seconds))
 		rates->disk = rates->fetch = rates->cache_to_hide = rates->device = rates->hidden = NAN;
 	return LK_OK;
 }
 
-static lk_status add_change(struct stalls_work *work, const lk_stalls_model *now, double now_s, const char *line) {
+static lk_status add_change(struct stalls_work *work, const lk_stalls_model *now, double now_s,
+                            const char *line) {
 	lk_stalls_machine machine;
 	char name[160];
 	LK_TRY(lk_stalls_machine_of(line, &machine, name, work->err));
@@ -293,16 +348,19 @@ static lk_status add_change(struct stalls_work *work, const lk_stalls_model *now
 	lk_stalls_change *change = lk_last(&work->changes);
 	change->what = lk_arena_strdup(&work->arena, name);
 	if (!change->what) return lk_oom(work->err);
-	if (isnan(work->result.parts[LK_STALL_FETCH].seconds) && (machine.disk != 1 || !isnan(machine.hit))) {
+	if (isnan(work->result.parts[LK_STALL_FETCH].seconds) &&
+	    (machine.disk != 1 || !isnan(machine.hit))) {
 		change->step_s = change->factor = change->closed_s = NAN, change->bottleneck = "not known";
 		return LK_OK;
 	}
 	change->factor = now_s / then_s, change->step_s = work->result.step_s / change->factor;
-	change->closed_s = work->result.step_s * lk_stalls_closed(&then, &change->bottleneck) / lk_stalls_closed(now, NULL);
+	change->closed_s = work->result.step_s * lk_stalls_closed(&then, &change->bottleneck) /
+	                   lk_stalls_closed(now, NULL);
 	return LK_OK;
 }
 
-static lk_status usual_changes(struct stalls_work *work, const lk_stalls_model *model, double now_s) {
+static lk_status usual_changes(struct stalls_work *work, const lk_stalls_model *model,
+                               double now_s) {
 	char half[32], twice[32];
 	snprintf(half, sizeof half, "cores=%g", fmax(1, floor(model->cores / 2)));
 	snprintf(twice, sizeof twice, "cores=%g", 2 * model->cores);
@@ -321,7 +379,8 @@ static lk_status predict(struct stalls_work *work) {
 	LK_TRY(fill_rates(work, &m));
 	LK_TRY(lk_stalls_simulate(&m, &now_s, work->err));
 	if (!work->request->what_ifs) LK_TRY(usual_changes(work, &m, now_s));
-	for (const char *line = work->request->what_ifs; line && *line; line += strcspn(line, "\n"), line += *line == '\n')
+	for (const char *line = work->request->what_ifs; line && *line;
+	     line += strcspn(line, "\n"), line += *line == '\n')
 		LK_TRY(add_change(work, &m, now_s, line));
 	work->result.changes = work->changes.at, work->result.change_count = (int)work->changes.count;
 	return LK_OK;
@@ -331,9 +390,11 @@ static lk_status fit_buckets(struct stalls_work *work, const lk_stalls_comm *com
 	lk_stalls_buckets *buckets = &work->result.buckets;
 	const lk_stalls_part *part = work->result.parts;
 	buckets->group = lk_arena_strdup(&work->arena, comm->group);
-	double exposed = or_0(part[comm->bucket_network ? LK_STALL_NETWORK : LK_STALL_INTERCONNECT].seconds);
+	double exposed =
+		or_0(part[comm->bucket_network ? LK_STALL_NETWORK : LK_STALL_INTERCONNECT].seconds);
 	if (!buckets->group) return lk_oom(work->err);
-	bool good = lk_stalls_fit_buckets(comm->sizes.at, (int)comm->sizes.count, exposed, work->result.step_s, &work->arena, buckets);
+	bool good = lk_stalls_fit_buckets(comm->sizes.at, (int)comm->sizes.count, exposed,
+	                                  work->result.step_s, &work->arena, buckets);
 	return good ? LK_OK : lk_oom(work->err);
 }
 
@@ -349,30 +410,39 @@ static bool contradict(const lk_stalls_answer *answer) {
 static lk_status add_notes(struct stalls_work *work) {
 	const lk_stalls_answer *answer = &work->result;
 	if (contradict(answer))
-		LK_TRY(note(work, "the runs contradict one another, so that the parts are more than the step: other programs were at "
-		               "work, or the runs are too short; more --repeats and --steps help"));
+		LK_TRY(note(work, "the runs contradict one another, so that the parts are more than the "
+		                  "step: other programs were at "
+		                  "work, or the runs are too short; more --repeats and --steps help"));
 	if (answer->rows[LK_STALLS_NULL].runs && !work->last[LK_STALLS_NULL].seen.left_out)
-		LK_TRY(note(work, "the null run left no call out: all are small, or messages; communication is what their calls "
-		               "took"));
+		LK_TRY(note(work, "the null run left no call out: all are small, or messages; "
+		                  "communication is what their calls "
+		                  "took"));
 	if (answer->rows[LK_STALLS_ONE].runs)
 		LK_TRY(note(work, "one process is taken to do what each rank does%s",
 		            work->request->one || !work->runner.program ? "" : "; it posed as rank 0"));
 	if (answer->rows[LK_STALLS_HOT].runs && answer->rows[LK_STALLS_HOT].resident < 0.95)
-		LK_TRY(note(work, "hot not achieved: %.0f %% of the files were in memory", 100 * answer->rows[LK_STALLS_HOT].resident));
+		LK_TRY(note(work, "hot not achieved: %.0f %% of the files were in memory",
+		            100 * answer->rows[LK_STALLS_HOT].resident));
 	const lk_cache_state *cold = &work->last[LK_STALLS_COLD].cache;
-	double read = work->last[LK_STALLS_COLD].seen.loader.bytes * answer->ranks * (work->request->warmup + answer->steps);
+	double read = work->last[LK_STALLS_COLD].seen.loader.bytes * answer->ranks *
+	              (work->request->warmup + answer->steps);
 	if (answer->rows[LK_STALLS_COLD].runs && read > cold->bytes)
-		LK_TRY(note(work, "the steps read %.2g times the bytes of their files: what is read again comes from memory, so that "
-		               "the first pass stalls more than fetch says", read / cold->bytes));
+		LK_TRY(note(work,
+		            "the steps read %.2g times the bytes of their files: what is read again comes "
+		            "from memory, so that "
+		            "the first pass stalls more than fetch says",
+		            read / cold->bytes));
 	bool unknown = false;
 	for (int i = 0; i < answer->change_count; i++) unknown |= isnan(answer->changes[i].step_s);
 	if (unknown)
-		LK_TRY(note(work, "what storage takes of a step is not known without a cold run, nor what another disk or more in "
-		               "memory would save"));
+		LK_TRY(note(work, "what storage takes of a step is not known without a cold run, nor what "
+		                  "another disk or more in "
+		                  "memory would save"));
 	for (size_t i = 0; i < work->runner.unguarded.count; i++)
 		LK_TRY(note(work, "not guarded in the further runs: %s", work->runner.unguarded.at[i]));
 	if (answer->steps < work->request->steps)
-		LK_TRY(note(work, "only %d steps counted in a run; the means are those of few", answer->steps));
+		LK_TRY(note(work, "only %d steps counted in a run; the means are those of few",
+		            answer->steps));
 	work->result.notes = work->notes.at, work->result.note_count = (int)work->notes.count;
 	return LK_OK;
 }
@@ -390,12 +460,17 @@ static lk_status answer(struct stalls_work *work) {
 }
 
 static lk_status reproduce(struct stalls_work *work) {
-	static const char *const but[] = {"yes", "out", "output", "table", "file", "timeline", "folded", "html", NULL};
+	static const char *const but[] = {"yes",      "out",    "output", "table", "file",
+	                                  "timeline", "folded", "html",   NULL};
 	lk_stalls_request usual;
 	lk_stalls_defaults(&usual);
-	work->result.reproduce = lk_command(&work->arena, &(lk_question){
-		.verb = &lk_stalls_verb, .request = work->request, .usual = &usual, .but = but, .rest = work->request->command,
-		.rest_count = work->request->words});
+	work->result.reproduce =
+		lk_command(&work->arena, &(lk_question){.verb = &lk_stalls_verb,
+	                                            .request = work->request,
+	                                            .usual = &usual,
+	                                            .but = but,
+	                                            .rest = work->request->command,
+	                                            .rest_count = work->request->words});
 	return work->result.reproduce ? LK_OK : lk_oom(work->err);
 }
 
@@ -410,11 +485,16 @@ static lk_status look_at_first(struct stalls_work *work, const char *folder) {
 
 static lk_status of_recording(struct stalls_work *work) {
 	const lk_stalls_request *request = work->request;
-	for (int c = 0; c < LK_STALLS_CONFIGURATIONS; c++) leave_out(work, c, "nothing is run: a recording was given");
-	LK_TRY(lk_stalls_see(request->recording, request->warmup, request->steps, &work->first.seen, NULL, work->err));
+	for (int c = 0; c < LK_STALLS_CONFIGURATIONS; c++)
+		leave_out(work, c, "nothing is run: a recording was given");
+	LK_TRY(lk_stalls_see(request->recording, request->warmup, request->steps, &work->first.seen,
+	                     NULL, work->err));
 	if (!work->first.seen.steps) {
-		lk_fail(work->err, LK_ERR_INPUT, request->recording, "holds no recording with more than %d steps", request->warmup);
-		return lk_hint(work->err, "is it a folder that lockstep record made? --warmup says how many steps do not count");
+		lk_fail(work->err, LK_ERR_INPUT, request->recording,
+		        "holds no recording with more than %d steps", request->warmup);
+		return lk_hint(
+			work->err,
+			"is it a folder that lockstep record made? --warmup says how many steps do not count");
 	}
 	LK_TRY(look_at_first(work, request->recording));
 	return answer(work);
@@ -428,21 +508,31 @@ static lk_status of_command(struct stalls_work *work) {
 	LK_TRY(lk_stalls_run_first(&work->runner, &work->first, work->err));
 	work->result.status = work->first.status;
 	if (work->request->out) work->result.kept = work->request->out;
-	if (work->first.late) return give_up(work, "the time limit is over; the command was stopped before its steps were done");
-	if (work->first.status) return give_up(work, "the command ended with exit status %d; nothing is run again", work->first.status);
+	if (work->first.late)
+		return give_up(
+			work, "the time limit is over; the command was stopped before its steps were done");
+	if (work->first.status)
+		return give_up(work, "the command ended with exit status %d; nothing is run again",
+		               work->first.status);
 	if (!work->first.seen.steps)
-		return give_up(work, "no steps: fewer than %d were seen; --step-marker says what begins one, --warmup how many do not "
-		                  "count", work->request->warmup + 1);
+		return give_up(work,
+		               "no steps: fewer than %d were seen; --step-marker says what begins one, "
+		               "--warmup how many do not "
+		               "count",
+		               work->request->warmup + 1);
 	LK_TRY(look_at_first(work, lk_stalls_run_folder(&work->runner, LK_STALLS_CONFIGURATIONS, 0)));
-	work->runner.per_host = (int)ceil((double)work->first.seen.ranks / fmax(1, work->first_comm.hosts));
-	work->runner.readers = (int)fmin(1024, work->runner.per_host * fmax(1, work->first.seen.loader.threads));
+	work->runner.per_host =
+		(int)ceil((double)work->first.seen.ranks / fmax(1, work->first_comm.hosts));
+	work->runner.readers =
+		(int)fmin(1024, work->runner.per_host * fmax(1, work->first.seen.loader.threads));
 	LK_TRY(choose(work));
 	LK_TRY(agree(work, &yes));
 	if (yes) LK_TRY(run_rounds(work));
 	for (int c = 0; !yes && c < LK_STALLS_CONFIGURATIONS; c++)
 		if (work->wanted[c]) leave_out(work, c, "not agreed to");
 	if (!yes && !work->request->configurations)
-		LK_TRY(note(work, "nothing was run again: all is estimated from the first run; --yes agrees to the runs"));
+		LK_TRY(note(work, "nothing was run again: all is estimated from the first run; --yes "
+		                  "agrees to the runs"));
 	LK_TRY(answer(work));
 	if (work->result.rows[LK_STALLS_HOT].runs)
 		work->result.shown = lk_stalls_run_folder(&work->runner, LK_STALLS_HOT, 0);
@@ -452,7 +542,8 @@ static lk_status of_command(struct stalls_work *work) {
 static lk_status check(const lk_stalls_request *request, lk_error *err) {
 	if (request->repeats < 1 || request->repeats > LK_STALLS_REPEATS)
 		return lk_fail(err, LK_ERR_INPUT, "--repeats", "must be 1 to %d", LK_STALLS_REPEATS);
-	if (request->recording && request->words) return lk_fail(err, LK_ERR_INPUT, "--recording", "stands in place of a command");
+	if (request->recording && request->words)
+		return lk_fail(err, LK_ERR_INPUT, "--recording", "stands in place of a command");
 	if (request->recording || request->words) return LK_OK;
 	lk_fail(err, LK_ERR_INPUT, "stalls", "no command is given");
 	return lk_hint(err, "it stands behind --, as in lockstep stalls -- mpirun -n 2 ./train");
@@ -463,11 +554,19 @@ lk_status lk_stalls(const lk_stalls_request *request, lk_stalls_answer **out, lk
 	struct stalls_work *work = calloc(1, sizeof *work);
 	if (!work) return lk_oom(err);
 	work->request = request, work->err = err, work->disk_rate = NAN;
-	work->result = (lk_stalls_answer){.reason = "", .kept = "", .base = "first", .memory_owner = work, .step_s = NAN, .first_s = NAN};
+	work->result = (lk_stalls_answer){.reason = "",
+	                                  .kept = "",
+	                                  .base = "first",
+	                                  .memory_owner = work,
+	                                  .step_s = NAN,
+	                                  .first_s = NAN};
 	for (int c = 0; c < LK_STALLS_CONFIGURATIONS; c++)
-		work->result.rows[c] = (lk_stalls_row){.step_s = NAN, .low = NAN, .high = NAN, .resident = NAN, .note = ""};
+		work->result.rows[c] =
+			(lk_stalls_row){.step_s = NAN, .low = NAN, .high = NAN, .resident = NAN, .note = ""};
 	lk_status status = request->recording ? of_recording(work) : of_command(work);
-	if (status == LK_OK) status = lk_traces_inputs(&work->arena, &lk_stalls_verb, request, &request->recording, request->recording ? 1 : 0, &work->result.inputs, err);
+	if (status == LK_OK)
+		status = lk_traces_inputs(&work->arena, &lk_stalls_verb, request, &request->recording,
+		                          request->recording ? 1 : 0, &work->result.inputs, err);
 	if (status != LK_OK) lk_stalls_free(&work->result);
 	else *out = &work->result;
 	return status;

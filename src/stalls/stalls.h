@@ -34,21 +34,26 @@ typedef struct lk_stalls_times {
 	double step;
 	double waiting, interconnect, network; /* in calls of communication */
 	double reading, preparation, writing;  /* of the main thread; preparation that is not hidden */
-	double waited;           /* some thread of a host was in a read */
+	double waited;                         /* some thread of a host was in a read */
 } lk_stalls_times;
 
 /* Runs by configuration and round; `step` NAN: there is none. */
-enum { LK_STALLS_REPEATS = 50 };
+enum {
+	LK_STALLS_REPEATS = 50
+};
 typedef struct lk_stalls_rounds {
 	int count;
 	lk_stalls_times at[LK_STALLS_CONFIGURATIONS][LK_STALLS_REPEATS];
-	lk_stalls_times first;   /* what the parts are estimated from where there are no rounds */
+	lk_stalls_times first; /* what the parts are estimated from where there are no rounds */
 } lk_stalls_rounds;
-/* The parts of the step and what it is: cold if that was run, else hot, else the first run. Texts are constants. */
+/* The parts of the step and what it is: cold if that was run, else hot, else the first run. Texts
+ * are constants. */
 void lk_stalls_split(const lk_stalls_rounds *rounds, lk_stalls_answer *out);
 struct lk_disk_work;
-/* What the cold rounds tell of storage, but for its rate and the single steps; the answer's parts are there. */
-struct lk_disk_work lk_stalls_storage_of(const lk_stalls_rounds *rounds, const lk_stalls_answer *answer);
+/* What the cold rounds tell of storage, but for its rate and the single steps; the answer's parts
+ * are there. */
+struct lk_disk_work lk_stalls_storage_of(const lk_stalls_rounds *rounds,
+                                         const lk_stalls_answer *answer);
 
 /* ---- stalls_buckets.c ---- */
 
@@ -56,40 +61,45 @@ struct lk_disk_work lk_stalls_storage_of(const lk_stalls_rounds *rounds, const l
 typedef struct lk_stalls_size {
 	double bytes, calls, seconds;
 } lk_stalls_size;
-/* Fits and predicts; `exposed_s` is what of the transfer shows in the step. False: memory is out. */
-bool lk_stalls_fit_buckets(const lk_stalls_size *sizes, int count, double exposed_s, double step_s, lk_arena *arena,
-                           lk_stalls_buckets *out);
+/* Fits and predicts; `exposed_s` is what of the transfer shows in the step. False: memory is out.
+ */
+bool lk_stalls_fit_buckets(const lk_stalls_size *sizes, int count, double exposed_s, double step_s,
+                           lk_arena *arena, lk_stalls_buckets *out);
 
 /* ---- stalls_whatif.c, stalls_simulate.c ---- */
 
-enum { LK_STALLS_UNLIKE = 16 };
+enum {
+	LK_STALLS_UNLIKE = 16
+};
 /* A step of one rank as the loader's model sees it; seconds a step. */
 typedef struct lk_stalls_model {
 	bool pipelined;
-	double own;              /* its code, preparation left out */
+	double own; /* its code, preparation left out */
 	double waiting, interconnect, network, writing;
-	double preparation;      /* work of one loader thread for a step */
-	double workers;          /* loader threads that share it */
-	/* (1 - hit) bytes / disk: storage works so long for a step, `hidden` of it beside other work; bytes / memory: copying,
-	 * which of a loader beside the step is a part of preparation */
+	double preparation; /* work of one loader thread for a step */
+	double workers;     /* loader threads that share it */
+	/* (1 - hit) bytes / disk: storage works so long for a step, `hidden` of it beside other work;
+	 * bytes / memory: copying, which of a loader beside the step is a part of preparation */
 	double bytes, disk, memory, hit, hidden;
-	/* Of a loader in the step: steps are unlike, as where shards are read now and then; equally many of each kind, the
-	 * device's work and the rest of the step against the means, and what of the device's work is hidden; 0: all are alike. */
+	/* Of a loader in the step: steps are unlike, as where shards are read now and then; equally
+	 * many of each kind, the device's work and the rest of the step against the means, and what of
+	 * the device's work is hidden; 0: all are alike. */
 	struct lk_stalls_unlike {
 		double device, hidden, rest;
 	} of[LK_STALLS_UNLIKE];
 	int kinds;
-	double cores, busy;      /* of the host; busy ones where nothing is waited for */
+	double cores, busy; /* of the host; busy ones where nothing is waited for */
 } lk_stalls_model;
 
 /* A machine beside the present one; 1 everywhere: the same. */
 typedef struct lk_stalls_machine {
 	double disk, network, speed;
-	double cores, hit;       /* NAN: as they are */
+	double cores, hit; /* NAN: as they are */
 } lk_stalls_machine;
 lk_stalls_model lk_stalls_on(const lk_stalls_model *model, const lk_stalls_machine *machine);
-double lk_stalls_device_s(const lk_stalls_model *model);  /* storage works */
-/* Of a loader in the step: its reads, what of the device shows included; of one beside it: what a worker waits for the device. */
+double lk_stalls_device_s(const lk_stalls_model *model); /* storage works */
+/* Of a loader in the step: its reads, what of the device shows included; of one beside it: what a
+ * worker waits for the device. */
 double lk_stalls_fetch_s(const lk_stalls_model *model);
 double lk_stalls_compute_s(const lk_stalls_model *model); /* all but preparation and fetch */
 /* The step by the closed forms; *bottleneck (may be NULL) names what it hangs on. */
@@ -98,99 +108,111 @@ double lk_stalls_closed(const lk_stalls_model *model, const char **bottleneck);
 double lk_stalls_cores_to_hide(const lk_stalls_model *model);
 double lk_stalls_cache_to_hide(const lk_stalls_model *model);
 /* "disk=2,cores=1": a machine, and how it is called. */
-lk_status lk_stalls_machine_of(const char *line, lk_stalls_machine *out, char name[160], lk_error *err);
-/* The step in the steady state of a simulated timeline: batches are fetched by the device, prepared by the workers, and used. */
+lk_status lk_stalls_machine_of(const char *line, lk_stalls_machine *out, char name[160],
+                               lk_error *err);
+/* The step in the steady state of a simulated timeline: batches are fetched by the device, prepared
+ * by the workers, and used. */
 lk_status lk_stalls_simulate(const lk_stalls_model *model, double *step_s, lk_error *err);
 
 /* ---- stalls_disk.c ---- */
 
 typedef struct lk_disk_step {
-	double seconds, waited;  /* how long it is; that some thread of a host is in a read */
-	double stored;           /* bytes of a host that came from storage */
+	double seconds, waited; /* how long it is; that some thread of a host is in a read */
+	double stored;          /* bytes of a host that came from storage */
 } lk_disk_step;
 typedef LK_VEC(lk_disk_step) lk_disk_steps;
 /* What a host's ranks read. */
 typedef struct lk_disk_use {
 	char host[64];
-	lk_intervals reads;      /* in which some thread is in a read */
-	lk_disk_steps steps;     /* seconds: sum over its ranks */
-	LK_VEC(int64_t) begin;   /* of its first rank's steps, and the last one's end */
+	lk_intervals reads;    /* in which some thread is in a read */
+	lk_disk_steps steps;   /* seconds: sum over its ranks */
+	LK_VEC(int64_t) begin; /* of its first rank's steps, and the last one's end */
 	int ranks;
 } lk_disk_use;
 typedef LK_VEC(lk_disk_use) lk_disk_uses;
-/* Adds a rank's reads in the steps that begin at begin[0], ...; begin[steps] is the last one's end. */
-lk_status lk_disk_see(lk_disk_uses *uses, const lk_recorded_run *run, const int64_t *begin, int steps, lk_error *err);
-/* A step's seconds in which some thread is in a read, and each step, mean over hosts; frees `uses`. */
+/* Adds a rank's reads in the steps that begin at begin[0], ...; begin[steps] is the last one's end.
+ */
+lk_status lk_disk_see(lk_disk_uses *uses, const lk_recorded_run *run, const int64_t *begin,
+                      int steps, lk_error *err);
+/* A step's seconds in which some thread is in a read, and each step, mean over hosts; frees `uses`.
+ */
 lk_status lk_disk_sum_up(lk_disk_uses *uses, double *waited, lk_disk_steps *out, lk_error *err);
-/* Bytes a second at which evicted files come, read by so many threads at once; NAN: too few bytes to tell. Evict them again. */
+/* Bytes a second at which evicted files come, read by so many threads at once; NAN: too few bytes
+ * to tell. Evict them again. */
 double lk_disk_rate(const char *const *paths, size_t count, int streams);
 
 /* What is known of storage; seconds and bytes a step, of a host. */
 typedef struct lk_disk_work {
 	const lk_disk_step *steps; /* of all cold runs */
 	size_t count;
-	double rate;             /* bytes a second; NAN: not known */
-	double waited;           /* some thread waits for storage in a read */
-	double fetch, step;      /* the stall, the whole step */
-	bool stalls;             /* `fetch` is surely there */
+	double rate;        /* bytes a second; NAN: not known */
+	double waited;      /* some thread waits for storage in a read */
+	double fetch, step; /* the stall, the whole step */
+	bool stalls;        /* `fetch` is surely there */
 } lk_disk_work;
 /* How long the device works, at least. */
 double lk_disk_busy(const lk_disk_work *work);
-/* Sets disk and hidden, so that the model's step is the one that was measured. All else of the model is there. */
+/* Sets disk and hidden, so that the model's step is the one that was measured. All else of the
+ * model is there. */
 void lk_stalls_fit_disk(lk_stalls_model *model, const lk_disk_work *work);
 
 /* ---- stalls_loader.c ---- */
 
 /* What a rank's loader does in a step. */
 typedef struct lk_stalls_loader {
-	double bytes, reads;     /* of files, a step */
-	double busy;             /* seconds in reads, all threads */
-	double own;              /* seconds of own code between reads: preparation; NAN: it cannot be told */
-	bool apart;              /* not the main thread's */
-	double threads;          /* that read */
+	double bytes, reads; /* of files, a step */
+	double busy;         /* seconds in reads, all threads */
+	double own;     /* seconds of own code between reads: preparation; NAN: it cannot be told */
+	bool apart;     /* not the main thread's */
+	double threads; /* that read */
 } lk_stalls_loader;
 /* Of the steps that begin at begin[0], ...; begin[steps] is the last one's end. */
-lk_status lk_stalls_see_loader(const lk_recorded_run *run, const int64_t *begin, int steps, lk_stalls_loader *out,
-                               lk_error *err);
+lk_status lk_stalls_see_loader(const lk_recorded_run *run, const int64_t *begin, int steps,
+                               lk_stalls_loader *out, lk_error *err);
 
 /* ---- stalls_comm.c ---- */
 
 typedef LK_VEC(lk_stalls_size) lk_stalls_sizes;
 typedef struct lk_stalls_comm {
-	double waiting, interconnect, network; /* seconds a step in calls of communication, mean over ranks */
+	double waiting, interconnect,
+		network; /* seconds a step in calls of communication, mean over ranks */
 	int ranks, hosts;
-	lk_stalls_sizes sizes;   /* of the group with most bytes, ascending */
+	lk_stalls_sizes sizes; /* of the group with most bytes, ascending */
 	char group[128];
-	bool bucket_network;     /* it spans hosts */
+	bool bucket_network; /* it spans hosts */
 } lk_stalls_comm;
 /* Of the ranks' recordings in the folder, steps `warmup` and on, at most `steps`. */
-lk_status lk_stalls_see_comm(const char *folder, int warmup, int steps, lk_stalls_comm *out, lk_error *err);
+lk_status lk_stalls_see_comm(const char *folder, int warmup, int steps, lk_stalls_comm *out,
+                             lk_error *err);
 
 /* ---- stalls_seen.c ---- */
 
 typedef struct lk_stalls_seen {
-	int ranks, steps;        /* recordings with steps; steps looked at, the fewest */
+	int ranks, steps; /* recordings with steps; steps looked at, the fewest */
 	lk_stalls_times times;
 	double quick_s;          /* a tenth of the steps is quicker than that */
 	lk_stalls_loader loader; /* mean over ranks */
 	double communications;   /* calls a step */
 	uint64_t left_out;       /* calls that null mode left out */
 	bool mpi;
-	bool torch;              /* torch.distributed of Python, among several ranks */
+	bool torch; /* torch.distributed of Python, among several ranks */
 	bool loader_seen;
 } lk_stalls_seen;
-/* 0 steps in *out: there are none. Communication is left NAN. The steps are added to `each`, unless it is NULL. */
-lk_status lk_stalls_see(const char *folder, int warmup, int steps, lk_stalls_seen *out, lk_disk_steps *each, lk_error *err);
+/* 0 steps in *out: there are none. Communication is left NAN. The steps are added to `each`, unless
+ * it is NULL. */
+lk_status lk_stalls_see(const char *folder, int warmup, int steps, lk_stalls_seen *out,
+                        lk_disk_steps *each, lk_error *err);
 typedef LK_VEC(const char *) lk_stalls_files;
-/* Paths of files that were read, or written, in the folder's recordings; read ones without those of steps that do not count. */
-lk_status lk_stalls_files_of(const char *folder, bool written, lk_arena *arena, lk_stalls_files *out, double *bytes,
-                             lk_error *err);
+/* Paths of files that were read, or written, in the folder's recordings; read ones without those of
+ * steps that do not count. */
+lk_status lk_stalls_files_of(const char *folder, bool written, lk_arena *arena,
+                             lk_stalls_files *out, double *bytes, lk_error *err);
 
 /* ---- stalls_cache.c ---- */
 
 typedef struct lk_cache_state {
-	double bytes, resident;  /* resident: share of the pages looked at; NAN: none could be */
-	double rate;             /* of storage, bytes a second, measured before a cold run; NAN not known */
+	double bytes, resident; /* resident: share of the pages looked at; NAN: none could be */
+	double rate; /* of storage, bytes a second, measured before a cold run; NAN not known */
 	int files, unreadable;
 } lk_cache_state;
 /* With at most that share in memory files are cold. */
@@ -213,26 +235,31 @@ typedef struct lk_stalls_run {
 typedef struct lk_stalls_runner {
 	const lk_stalls_request *request;
 	lk_arena *arena;
-	char folder[PATH_MAX];   /* private: recordings, scratch, the Python module */
-	bool python;             /* the command's program is Python: loaders can be repeated and mark steps */
-	const char *marker;      /* what begins a step; NULL: the period */
-	lk_stalls_files files;   /* that the job reads */
-	lk_disk_steps cold;      /* steps of all cold runs */
+	char folder[PATH_MAX]; /* private: recordings, scratch, the Python module */
+	bool python; /* the command's program is Python: loaders can be repeated and mark steps */
+	const char *marker;        /* what begins a step; NULL: the period */
+	lk_stalls_files files;     /* that the job reads */
+	lk_disk_steps cold;        /* steps of all cold runs */
 	lk_stalls_files unguarded; /* what runs again did to the world, in words */
 	double first_wall_s;
-	const char *const *one;  /* the command of one process; NULL: it cannot be told */
+	const char *const *one; /* the command of one process; NULL: it cannot be told */
 	int one_words;
-	const char *program;     /* of the first run's ranks, where they have MPI: one process can pose as rank 0 of them */
+	const char *program; /* of the first run's ranks, where they have MPI: one process can pose as
+	                        rank 0 of them */
 	int world, per_host;
-	int readers;             /* threads of a host that read at once, about */
+	int readers; /* threads of a host that read at once, about */
 } lk_stalls_runner;
-lk_status lk_stalls_runner_open(const lk_stalls_request *request, lk_arena *arena, lk_stalls_runner *out, lk_error *err);
-void lk_stalls_runner_close(lk_stalls_runner *runner); /* removes the private folder, unless it is to be kept */
+lk_status lk_stalls_runner_open(const lk_stalls_request *request, lk_arena *arena,
+                                lk_stalls_runner *out, lk_error *err);
+void lk_stalls_runner_close(
+	lk_stalls_runner *runner); /* removes the private folder, unless it is to be kept */
 /* The command as it is; its recording is FOLDER/first. */
 lk_status lk_stalls_run_first(lk_stalls_runner *runner, lk_stalls_run *out, lk_error *err);
-/* In a configuration; its recording is FOLDER/ROUND-NAME. What it writes and prints does not get out. */
-lk_status lk_stalls_run_again(lk_stalls_runner *runner, lk_stalls_configuration c, int round, bool ready, lk_stalls_run *out,
-                              lk_error *err);
-const char *lk_stalls_run_folder(const lk_stalls_runner *runner, lk_stalls_configuration c, int round);
+/* In a configuration; its recording is FOLDER/ROUND-NAME. What it writes and prints does not get
+ * out. */
+lk_status lk_stalls_run_again(lk_stalls_runner *runner, lk_stalls_configuration c, int round,
+                              bool ready, lk_stalls_run *out, lk_error *err);
+const char *lk_stalls_run_folder(const lk_stalls_runner *runner, lk_stalls_configuration c,
+                                 int round);
 
 #endif

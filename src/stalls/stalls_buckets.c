@@ -1,30 +1,36 @@
-/* stalls_buckets.c: the layer and bucket model: how long the gradients' communication takes by how many calls they are in.
+/* stalls_buckets.c: the layer and bucket model: how long the gradients' communication takes by how
+ * many calls they are in.
  *
  *     T(step) = a * calls + b * bytes + c,   a, b, c >= 0
  *
- * a and b are fitted to the transfer times by size of the message (least squares of relative errors; a negative one is 0 and
- * the other fitted alone, which is non-negative least squares for two numbers); c is what shows of the step's
- * communication beyond them. Tensors that are sent one by one make `calls` their number; buckets of B bytes make it
- * ceil(bytes / B). What overlap hides stays hidden: the shown time changes by the change of the transfer, not below 0. */
+ * a and b are fitted to the transfer times by size of the message (least squares of relative
+ * errors; a negative one is 0 and the other fitted alone, which is non-negative least squares for
+ * two numbers); c is what shows of the step's communication beyond them. Tensors that are sent one
+ * by one make `calls` their number; buckets of B bytes make it ceil(bytes / B). What overlap hides
+ * stays hidden: the shown time changes by the change of the transfer, not below 0. */
 #include <math.h>
 #include <stdlib.h>
 
 #include "stalls/stalls.h"
 #include "base/stats.h"
 
-enum { MOST_SIZES = 4096 };
+enum {
+	MOST_SIZES = 4096
+};
 
 struct line {
 	double per_call, per_byte;
 };
 
-/* Least squares of seconds = a + b * bytes with weights 1 / seconds^2, calls as often as they are made. */
+/* Least squares of seconds = a + b * bytes with weights 1 / seconds^2, calls as often as they are
+ * made. */
 static struct line fit(const lk_stalls_size *size, int count) {
 	double w = 0, x = 0, y = 0, xx = 0, xy = 0;
 	for (int i = 0; i < count; i++) {
 		double weight = size[i].calls / (size[i].seconds * size[i].seconds);
 		w += weight, x += weight * size[i].bytes, y += weight * size[i].seconds;
-		xx += weight * size[i].bytes * size[i].bytes, xy += weight * size[i].bytes * size[i].seconds;
+		xx += weight * size[i].bytes * size[i].bytes,
+			xy += weight * size[i].bytes * size[i].seconds;
 	}
 	double det = w * xx - x * x;
 	struct line l = {w > 0 ? y / w : 0, xx > 0 ? xy / xx : 0};
@@ -46,15 +52,18 @@ static void predict(lk_stalls_buckets *buckets, double exposed_s, double step_s)
 	for (int i = 0; i < buckets->count; i++) {
 		struct lk_stalls_bucket *bucket = &buckets->at[i];
 		bucket->calls = ceil(buckets->bytes / bucket->bucket_bytes);
-		bucket->transfer_s = buckets->per_call_s * bucket->calls + buckets->per_byte_s * buckets->bytes;
+		bucket->transfer_s =
+			buckets->per_call_s * bucket->calls + buckets->per_byte_s * buckets->bytes;
 		double shown = fmax(0, exposed_s + bucket->transfer_s - now);
 		bucket->step_s = step_s + shown - exposed_s;
 	}
 }
 
-bool lk_stalls_fit_buckets(const lk_stalls_size *sizes, int count, double exposed_s, double step_s, lk_arena *arena,
-                           lk_stalls_buckets *out) {
-	enum { BUCKETS = 6 };
+bool lk_stalls_fit_buckets(const lk_stalls_size *sizes, int count, double exposed_s, double step_s,
+                           lk_arena *arena, lk_stalls_buckets *out) {
+	enum {
+		BUCKETS = 6
+	};
 	double room[MOST_SIZES];
 	lk_stalls_size used[MOST_SIZES];
 	int n = 0;
@@ -64,7 +73,9 @@ bool lk_stalls_fit_buckets(const lk_stalls_size *sizes, int count, double expose
 	}
 	out->error = NAN, out->per_call_s = out->per_byte_s = out->rest_s = NAN;
 	out->sizes = n;
-	out->note = n == 0 ? "no call's transfer was seen" : n == 1 ? "all calls have one size: calls cannot be told from bytes" : "";
+	out->note = n == 0   ? "no call's transfer was seen"
+	            : n == 1 ? "all calls have one size: calls cannot be told from bytes"
+	                     : "";
 	if (n < 2) return true;
 	struct line l = fit(used, n);
 	out->per_call_s = l.per_call, out->per_byte_s = l.per_byte;
@@ -73,7 +84,8 @@ bool lk_stalls_fit_buckets(const lk_stalls_size *sizes, int count, double expose
 	/* from one bucket for all down to a thousandth */
 	out->at = LK_ARRAY(arena, struct lk_stalls_bucket, BUCKETS);
 	if (!out->at) return false;
-	for (double parts = 1; out->count < BUCKETS; parts *= 4) out->at[out->count++].bucket_bytes = ceil(out->bytes / parts);
+	for (double parts = 1; out->count < BUCKETS; parts *= 4)
+		out->at[out->count++].bucket_bytes = ceil(out->bytes / parts);
 	predict(out, exposed_s, step_s);
 	return true;
 }

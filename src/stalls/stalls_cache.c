@@ -1,9 +1,10 @@
 /* stalls_cache.c: the page cache, without root.
  *
- * Evicting: dirty pages are written (fdatasync), then posix_fadvise(POSIX_FADV_DONTNEED) drops those that nobody has mapped.
- * File systems may ignore that, so the files are looked at afterwards: cachestat(2) where the kernel has it and the file is
- * ours, else preadv2(RWF_NOWAIT) of one byte at a few places, which fails where the page is not there. Each such miss begins
- * a read ahead, so few places are tried, from the end of the file to its begin. */
+ * Evicting: dirty pages are written (fdatasync), then posix_fadvise(POSIX_FADV_DONTNEED) drops
+ * those that nobody has mapped. File systems may ignore that, so the files are looked at
+ * afterwards: cachestat(2) where the kernel has it and the file is ours, else preadv2(RWF_NOWAIT)
+ * of one byte at a few places, which fails where the page is not there. Each such miss begins a
+ * read ahead, so few places are tried, from the end of the file to its begin. */
 #include <errno.h>
 #include <fcntl.h>
 #include <math.h>
@@ -15,7 +16,11 @@
 
 #include "stalls/stalls.h"
 
-enum { PLACES = 16, CACHESTAT = 451, WARM_BYTES = 1 << 20 };
+enum {
+	PLACES = 16,
+	CACHESTAT = 451,
+	WARM_BYTES = 1 << 20
+};
 
 /* linux/mman.h has them from 6.5 on. */
 struct cache_range {
@@ -25,7 +30,9 @@ struct cache_count {
 	uint64_t cached, dirty, writeback, evicted, recently_evicted;
 };
 
-static double page_bytes(void) { return (double)sysconf(_SC_PAGESIZE); }
+static double page_bytes(void) {
+	return (double)sysconf(_SC_PAGESIZE);
+}
 
 /* Pages of the file in memory by the kernel's count; NAN where it does not tell. */
 static double counted(int fd, double bytes) {
@@ -51,7 +58,7 @@ static double tried(int fd, double bytes) {
 }
 
 struct looker {
-	double seen, resident;   /* bytes that were looked at; of them in memory */
+	double seen, resident; /* bytes that were looked at; of them in memory */
 	lk_cache_state *out;
 };
 
@@ -115,6 +122,12 @@ static void with_all(const char *const *paths, size_t count, deed *act, lk_cache
 	if (l.seen > 0) out->resident = l.resident / l.seen;
 }
 
-void lk_cache_evict(const char *const *paths, size_t count, lk_cache_state *out) { with_all(paths, count, evict, out); }
-void lk_cache_warm(const char *const *paths, size_t count, lk_cache_state *out) { with_all(paths, count, warm, out); }
-void lk_cache_look(const char *const *paths, size_t count, lk_cache_state *out) { with_all(paths, count, NULL, out); }
+void lk_cache_evict(const char *const *paths, size_t count, lk_cache_state *out) {
+	with_all(paths, count, evict, out);
+}
+void lk_cache_warm(const char *const *paths, size_t count, lk_cache_state *out) {
+	with_all(paths, count, warm, out);
+}
+void lk_cache_look(const char *const *paths, size_t count, lk_cache_state *out) {
+	with_all(paths, count, NULL, out);
+}

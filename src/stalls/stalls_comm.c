@@ -1,13 +1,16 @@
-/* stalls_comm.c: communication of a recorded run: waiting for own code of others and transfer, inside and across hosts.
+/* stalls_comm.c: communication of a recorded run: waiting for own code of others and transfer,
+ * inside and across hosts.
  *
- * The ranks are put on one clock and their calls matched as `explain` does; but ranks of one host have one clock already,
- * which is exact where an alignment by ends of calls is not. What shows of a call is what no own code of the rank runs
- * beside. A group whose ranks have several hosts is the network's, whatever part of its work stays on a host.
+ * The ranks are put on one clock and their calls matched as `explain` does; but ranks of one host
+ * have one clock already, which is exact where an alignment by ends of calls is not. What shows of
+ * a call is what no own code of the rank runs beside. A group whose ranks have several hosts is the
+ * network's, whatever part of its work stays on a host.
  *
- * Ranks do not leave a collective together, least so over a network; what they then wait for in the next one is the transfer
- * of the one before. So where all members of a collective come from one and the same other one, a rank waits for the own
- * code that the slowest of them had since, less its own; no clock is needed for that. Elsewhere it waits for the last
- * arrival on the common clock. */
+ * Ranks do not leave a collective together, least so over a network; what they then wait for in the
+ * next one is the transfer of the one before. So where all members of a collective come from one
+ * and the same other one, a rank waits for the own code that the slowest of them had since, less
+ * its own; no clock is needed for that. Elsewhere it waits for the last arrival on the common
+ * clock. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,9 +23,9 @@
 struct sorter {
 	lk_traces *traces;
 	lk_stalls_comm *out;
-	uint32_t *host;          /* [captures] */
-	uint32_t **before;       /* [captures][events] */
-	int64_t *clock;          /* [captures] the host's own clock when the capture's time was 0 */
+	uint32_t *host;    /* [captures] */
+	uint32_t **before; /* [captures][events] */
+	int64_t *clock;    /* [captures] the host's own clock when the capture's time was 0 */
 	int steps;
 	char window[48];
 	LK_VEC(lk_stalls_size) calls; /* one by one */
@@ -45,7 +48,8 @@ static void keep_host_clock(struct sorter *sorter, uint32_t i) {
 	for (uint32_t k = 0; k < i; k++) {
 		if (sorter->host[k] != sorter->host[i]) continue;
 		traces->shift_ns[i] = traces->shift_ns[k] + sorter->clock[i] - sorter->clock[k];
-		traces->drift_ppm[i] = traces->drift_ppm[k], traces->middle_ns[i] = traces->middle_ns[k] - sorter->clock[i] + sorter->clock[k];
+		traces->drift_ppm[i] = traces->drift_ppm[k],
+		traces->middle_ns[i] = traces->middle_ns[k] - sorter->clock[i] + sorter->clock[k];
 		return;
 	}
 }
@@ -55,7 +59,8 @@ static lk_status find_hosts(struct sorter *sorter, lk_error *err) {
 	lk_status status = names && sorter->host && sorter->clock ? LK_OK : lk_oom(err);
 	for (uint32_t i = 0; status == LK_OK && i < sorter->traces->count; i++) {
 		status = host_of(sorter, i, names, err);
-		if (status == LK_OK && (int)sorter->host[i] > sorter->out->hosts) sorter->out->hosts = (int)sorter->host[i];
+		if (status == LK_OK && (int)sorter->host[i] > sorter->out->hosts)
+			sorter->out->hosts = (int)sorter->host[i];
 		if (status == LK_OK) keep_host_clock(sorter, i);
 	}
 	lk_intern_free(names);
@@ -70,11 +75,13 @@ static bool across_hosts(const struct sorter *sorter, const lk_run_group *group)
 
 /* ---- what shows ---- */
 
-/* By event of a capture: the call of communication that was over before, LK_NONE where there is none or it was not over. */
+/* By event of a capture: the call of communication that was over before, LK_NONE where there is
+ * none or it was not over. */
 static lk_status find_before(struct sorter *sorter, const lk_explain_work *work, lk_error *err) {
 	for (uint32_t r = 0; r < work->count; r++) {
 		const lk_rank_work *rank = &work->rank[r];
-		uint32_t *before = sorter->before[r] = malloc(((size_t)rank->c->count + 1) * sizeof *before);
+		uint32_t *before = sorter->before[r] =
+			malloc(((size_t)rank->c->count + 1) * sizeof *before);
 		if (!before) return lk_oom(err);
 		memset(before, 0xff, ((size_t)rank->c->count + 1) * sizeof *before);
 		for (size_t i = 1; i < rank->comms.count; i++) {
@@ -86,7 +93,8 @@ static lk_status find_before(struct sorter *sorter, const lk_explain_work *work,
 }
 
 /* Own code of a member since the call before; *match is that call's. */
-static int64_t since(const struct sorter *sorter, const lk_match_member *member, const lk_match **match) {
+static int64_t since(const struct sorter *sorter, const lk_match_member *member,
+                     const lk_match **match) {
 	const lk_capture *capture = sorter->traces->capture[member->capture];
 	uint32_t last = sorter->before[member->capture][member->event];
 	*match = last == LK_NONE ? NULL : lk_traces_match(sorter->traces, member->capture, last);
@@ -94,7 +102,8 @@ static int64_t since(const struct sorter *sorter, const lk_match_member *member,
 }
 
 /* Nanoseconds that a rank waits for others, as much as shows. */
-static int64_t waiting_of(const struct sorter *sorter, const lk_rank_comm *comm, uint32_t capture, const lk_match *match) {
+static int64_t waiting_of(const struct sorter *sorter, const lk_rank_comm *comm, uint32_t capture,
+                          const lk_match *match) {
 	const lk_match *first = NULL, *other;
 	int64_t own = 0, most = 0;
 	for (uint32_t i = match->begin; i < match->end; i++) {
@@ -105,16 +114,20 @@ static int64_t waiting_of(const struct sorter *sorter, const lk_rank_comm *comm,
 		if (code > most) most = code;
 		if (one->capture == capture) own = code;
 	}
-	if (!first || first->end - first->begin != match->end - match->begin) return comm->exposed_wait_ns; /* others were in that one too */
+	if (!first || first->end - first->begin != match->end - match->begin)
+		return comm->exposed_wait_ns; /* others were in that one too */
 	return most - own < comm->exposed_ns ? most - own : comm->exposed_ns;
 }
 
-static bool is_network(const struct sorter *sorter, uint32_t capture, uint32_t event, const lk_match *match) {
+static bool is_network(const struct sorter *sorter, uint32_t capture, uint32_t event,
+                       const lk_match *match) {
 	if (match) return across_hosts(sorter, &sorter->traces->groups.at[match->group]);
 	const lk_comm_note *note = lk_capture_comm(sorter->traces->capture[capture], event);
-	const char *name = note ? lk_capture_text(sorter->traces->capture[capture], note->group_text) : "";
+	const char *name =
+		note ? lk_capture_text(sorter->traces->capture[capture], note->group_text) : "";
 	for (size_t i = 0; i < sorter->traces->groups.count; i++)
-		if (strcmp(sorter->traces->groups.at[i].name, name) == 0) return across_hosts(sorter, &sorter->traces->groups.at[i]);
+		if (strcmp(sorter->traces->groups.at[i].name, name) == 0)
+			return across_hosts(sorter, &sorter->traces->groups.at[i]);
 	return sorter->out->hosts > 1;
 }
 
@@ -123,20 +136,24 @@ static void add_rank(struct sorter *sorter, const lk_rank_work *rank, uint32_t c
 	for (size_t i = 0; i < rank->comms.count; i++) {
 		const lk_rank_comm *comm = &rank->comms.at[i];
 		const lk_match *match = lk_traces_match(sorter->traces, capture, comm->event);
-		int64_t wait = match && match->end - match->begin > 1 ? waiting_of(sorter, comm, capture, match) : 0;
+		int64_t wait =
+			match && match->end - match->begin > 1 ? waiting_of(sorter, comm, capture, match) : 0;
 		waiting += wait;
 		moved[is_network(sorter, capture, comm->event, match)] += comm->exposed_ns - wait;
 	}
 	double per = 1e-9 / ((double)sorter->traces->count * sorter->steps);
 	sorter->out->waiting += per * (double)waiting;
-	sorter->out->interconnect += per * (double)moved[0], sorter->out->network += per * (double)moved[1];
+	sorter->out->interconnect += per * (double)moved[0],
+		sorter->out->network += per * (double)moved[1];
 }
 
-static lk_status add_ranks(struct sorter *sorter, const lk_explanation *explanation, lk_error *err) {
+static lk_status add_ranks(struct sorter *sorter, const lk_explanation *explanation,
+                           lk_error *err) {
 	const lk_explain_work *work = explanation->memory_owner;
 	sorter->before = calloc(work->count + 1, sizeof *sorter->before);
 	lk_status status = sorter->before ? find_before(sorter, work, err) : lk_oom(err);
-	for (uint32_t r = 0; status == LK_OK && r < work->count; r++) add_rank(sorter, &work->rank[r], r);
+	for (uint32_t r = 0; status == LK_OK && r < work->count; r++)
+		add_rank(sorter, &work->rank[r], r);
 	for (uint32_t r = 0; sorter->before && r < work->count; r++) free(sorter->before[r]);
 	free(sorter->before);
 	return status;
@@ -145,8 +162,10 @@ static lk_status add_ranks(struct sorter *sorter, const lk_explanation *explanat
 /* ---- transfer by size ---- */
 
 /* The steps are those of the first rank. */
-static bool in_window(const struct sorter *sorter, const lk_match_member *member, const lk_capture_steps *steps, int first) {
-	int64_t at = lk_traces_time(sorter->traces, member->capture, sorter->traces->capture[member->capture]->start_ns[member->event]);
+static bool in_window(const struct sorter *sorter, const lk_match_member *member,
+                      const lk_capture_steps *steps, int first) {
+	int64_t at = lk_traces_time(sorter->traces, member->capture,
+	                            sorter->traces->capture[member->capture]->start_ns[member->event]);
 	return at >= lk_traces_time(sorter->traces, 0, steps->at[first].start_ns) &&
 	       at < lk_traces_time(sorter->traces, 0, steps->at[first + sorter->steps - 1].end_ns);
 }
@@ -163,7 +182,8 @@ static double transfer_of(const struct sorter *sorter, const lk_match *match) {
 }
 
 static bool is_bulk(const lk_match *match) {
-	return match->kind == LK_OP_ALLREDUCE || match->kind == LK_OP_REDUCESCATTER || match->kind == LK_OP_ALLGATHER;
+	return match->kind == LK_OP_ALLREDUCE || match->kind == LK_OP_REDUCESCATTER ||
+	       match->kind == LK_OP_ALLGATHER;
 }
 
 /* The group that moves most bytes in collectives that gradients use. */
@@ -190,16 +210,20 @@ static int by_bytes(const void *a, const void *b) {
 /* Calls of one size together: their median. `calls` are sorted by size and time. */
 static lk_status join_sizes(struct sorter *sorter, lk_error *err) {
 	for (size_t i = 0, end; i < sorter->calls.count; i = end) {
-		for (end = i; end < sorter->calls.count && sorter->calls.at[end].bytes == sorter->calls.at[i].bytes; end++) {
+		for (end = i;
+		     end < sorter->calls.count && sorter->calls.at[end].bytes == sorter->calls.at[i].bytes;
+		     end++) {
 		}
 		if (!lk_push(&sorter->out->sizes)) return lk_oom(err);
-		*lk_last(&sorter->out->sizes) = (lk_stalls_size){sorter->calls.at[i].bytes, (double)(end - i) / sorter->steps,
-		                                            sorter->calls.at[i + (end - i) / 2].seconds};
+		*lk_last(&sorter->out->sizes) =
+			(lk_stalls_size){sorter->calls.at[i].bytes, (double)(end - i) / sorter->steps,
+		                     sorter->calls.at[i + (end - i) / 2].seconds};
 	}
 	return LK_OK;
 }
 
-static lk_status add_sizes(struct sorter *sorter, const lk_capture_steps *steps, int first, lk_error *err) {
+static lk_status add_sizes(struct sorter *sorter, const lk_capture_steps *steps, int first,
+                           lk_error *err) {
 	lk_status status;
 	uint32_t group = busiest_group(sorter, err, &status);
 	if (status != LK_OK || group == LK_NONE) return status;
@@ -209,22 +233,28 @@ static lk_status add_sizes(struct sorter *sorter, const lk_capture_steps *steps,
 	for (size_t i = 0; i < sorter->traces->matches.count; i++) {
 		const lk_match *match = &sorter->traces->matches.at[i];
 		const lk_match_member *member = &sorter->traces->members.at[match->begin];
-		if (match->group != group || !is_bulk(match) || match->bytes <= 0 || match->end - match->begin < 2) continue;
+		if (match->group != group || !is_bulk(match) || match->bytes <= 0 ||
+		    match->end - match->begin < 2)
+			continue;
 		if (!in_window(sorter, member, steps, first)) continue;
 		if (!lk_push(&sorter->calls)) return lk_oom(err);
-		*lk_last(&sorter->calls) = (lk_stalls_size){(double)match->bytes, 1, transfer_of(sorter, match)};
+		*lk_last(&sorter->calls) =
+			(lk_stalls_size){(double)match->bytes, 1, transfer_of(sorter, match)};
 	}
-	if (sorter->calls.count) qsort(sorter->calls.at, sorter->calls.count, sizeof *sorter->calls.at, by_bytes);
+	if (sorter->calls.count)
+		qsort(sorter->calls.at, sorter->calls.count, sizeof *sorter->calls.at, by_bytes);
 	return join_sizes(sorter, err);
 }
 
 /* ---- all ---- */
 
-static lk_status choose_steps(struct sorter *sorter, int warmup, int steps, lk_capture_steps *out, int *first, lk_error *err) {
+static lk_status choose_steps(struct sorter *sorter, int warmup, int steps, lk_capture_steps *out,
+                              int *first, lk_error *err) {
 	uint32_t count = 0;
 	LK_TRY(lk_traced_common_steps(sorter->traces, &count, err));
 	LK_TRY(lk_capture_find_steps(sorter->traces->capture[0], out, err));
-	if (out->at[0].event == LK_NONE) return lk_fail(err, LK_ERR_INPUT, sorter->traces->capture[0]->path, "no steps were found");
+	if (out->at[0].event == LK_NONE)
+		return lk_fail(err, LK_ERR_INPUT, sorter->traces->capture[0]->path, "no steps were found");
 	*first = warmup < (int)count ? warmup : 0;
 	sorter->steps = (int)count - *first;
 	if (steps > 0 && sorter->steps > steps) sorter->steps = steps;
@@ -232,7 +262,8 @@ static lk_status choose_steps(struct sorter *sorter, int warmup, int steps, lk_c
 	return LK_OK;
 }
 
-static lk_status sort_out(struct sorter *sorter, int warmup, int steps, lk_explanation **x, lk_error *err) {
+static lk_status sort_out(struct sorter *sorter, int warmup, int steps, lk_explanation **x,
+                          lk_error *err) {
 	lk_capture_steps all = {0};
 	lk_explain_request request;
 	int first = 0;
@@ -253,14 +284,17 @@ static lk_status sort_out(struct sorter *sorter, int warmup, int steps, lk_expla
 	return status;
 }
 
-lk_status lk_stalls_see_comm(const char *folder, int warmup, int steps, lk_stalls_comm *out, lk_error *err) {
+lk_status lk_stalls_see_comm(const char *folder, int warmup, int steps, lk_stalls_comm *out,
+                             lk_error *err) {
 	static const lk_read_limits limits = {.shapes = false};
 	lk_traces *traces;
 	lk_explanation *explanation = NULL;
 	*out = (lk_stalls_comm){0};
 	LK_TRY(lk_traces_read(&folder, 1, &limits, 0, &traces, err));
-	struct sorter s = {.traces = traces, .out = out, .host = calloc(traces->count + 1, sizeof *s.host),
-	            .clock = calloc(traces->count + 1, sizeof *s.clock)};
+	struct sorter s = {.traces = traces,
+	                   .out = out,
+	                   .host = calloc(traces->count + 1, sizeof *s.host),
+	                   .clock = calloc(traces->count + 1, sizeof *s.clock)};
 	lk_status status = sort_out(&s, warmup, steps, &explanation, err);
 	free(s.host);
 	free(s.clock);

@@ -1,17 +1,18 @@
 /* stalls_disk.c: how long storage works for a step, and how much of that the step does not see.
  *
- * A step that waits 0.2 s for storage does not tell what storage twice as fast would save: the kernel reads ahead while the
- * program computes, one rank is served while another decodes, a limited volume lets through at once what was not used before.
- * So storage works longer than is waited for. How long, is at least
+ * A step that waits 0.2 s for storage does not tell what storage twice as fast would save: the
+ * kernel reads ahead while the program computes, one rank is served while another decodes, a
+ * limited volume lets through at once what was not used before. So storage works longer than is
+ * waited for. How long, is at least
  *
- *     bytes / rate      what the kernel counts as read from storage in a step, all ranks of a host, over the rate at which the
- *                       same files come when nothing but reading is done: lk_disk_rate, just before a cold run
- *     waiting           time in which some thread of the host waits in a read, without what the hot run's reads take
- *     fetch             what the step takes longer
+ *     bytes / rate      what the kernel counts as read from storage in a step, all ranks of a host,
+ * over the rate at which the same files come when nothing but reading is done: lk_disk_rate, just
+ * before a cold run waiting           time in which some thread of the host waits in a read,
+ * without what the hot run's reads take fetch             what the step takes longer
  *
- * The first is exact where storage is limited by its bandwidth, the second where each read waits for its own request. The
- * kernel's counters of a device do not serve: what a limit of a control group holds back is idleness to them, and they hold
- * what other programs read. */
+ * The first is exact where storage is limited by its bandwidth, the second where each read waits
+ * for its own request. The kernel's counters of a device do not serve: what a limit of a control
+ * group holds back is idleness to them, and they hold what other programs read. */
 #include <fcntl.h>
 #include <math.h>
 #include <stdlib.h>
@@ -24,11 +25,13 @@
 
 /* ---- what a run read ---- */
 
-enum { MOST_THREADS = 1 << 10 };
+enum {
+	MOST_THREADS = 1 << 10
+};
 
 struct counter {
-	uint64_t key;            /* process and thread */
-	double bytes;            /* so far */
+	uint64_t key; /* process and thread */
+	double bytes; /* so far */
 };
 typedef LK_VEC(struct counter) counters;
 
@@ -46,10 +49,12 @@ static double more_of(counters *all, const lk_recorded_call *call) {
 	return more;
 }
 
-static void add_stored(lk_disk_use *use, const lk_recorded_run *run, const int64_t *begin, int steps) {
+static void add_stored(lk_disk_use *use, const lk_recorded_run *run, const int64_t *begin,
+                       int steps) {
 	counters all = {0};
 	int step = 0;
-	for (size_t i = 0; i < run->storage.count && run->storage.at[i].record.start_ns < begin[steps]; i++) {
+	for (size_t i = 0; i < run->storage.count && run->storage.at[i].record.start_ns < begin[steps];
+	     i++) {
 		const lk_recorded_call *call = &run->storage.at[i];
 		double more = more_of(&all, call);
 		while (call->record.start_ns >= begin[step + 1]) step++;
@@ -67,37 +72,48 @@ static lk_disk_use *use_of(lk_disk_uses *uses, const char *host) {
 	return lk_last(uses);
 }
 
-static bool add_reads(lk_disk_use *use, const lk_recorded_run *run, const int64_t *begin, int steps) {
+static bool add_reads(lk_disk_use *use, const lk_recorded_run *run, const int64_t *begin,
+                      int steps) {
 	/* ranks of a host have one clock; a moment that none has is as good as another */
 	const int64_t latest = INT64_C(1) << 61;
-	int64_t moment = run->head.monotonic_ns >= 0 && run->head.monotonic_ns < latest ? run->head.monotonic_ns : 0;
+	int64_t moment =
+		run->head.monotonic_ns >= 0 && run->head.monotonic_ns < latest ? run->head.monotonic_ns : 0;
 	for (int i = 0; i <= steps && !use->ranks; i++) {
 		if (!lk_push(&use->begin)) return false;
 		*lk_last(&use->begin) = moment + begin[i];
 	}
 	for (size_t i = 0; i < run->calls.count; i++) {
 		const lk_record_entry *entry = &run->calls.at[i].record;
-		if (entry->kind != LK_RECORD_READ || entry->start_ns < begin[0] || entry->start_ns >= begin[steps]) continue;
-		int64_t all = entry->end_ns - entry->start_ns, busy = entry->io.busy_ns < 0 ? 0 : entry->io.busy_ns < all ? entry->io.busy_ns : all;
-		if (!lk_intervals_add(&use->reads, moment + entry->end_ns - busy, moment + entry->end_ns)) return false;
+		if (entry->kind != LK_RECORD_READ || entry->start_ns < begin[0] ||
+		    entry->start_ns >= begin[steps])
+			continue;
+		int64_t all = entry->end_ns - entry->start_ns, busy = entry->io.busy_ns < 0 ? 0
+		                                                      : entry->io.busy_ns < all
+		                                                          ? entry->io.busy_ns
+		                                                          : all;
+		if (!lk_intervals_add(&use->reads, moment + entry->end_ns - busy, moment + entry->end_ns))
+			return false;
 	}
 	return true;
 }
 
-lk_status lk_disk_see(lk_disk_uses *uses, const lk_recorded_run *run, const int64_t *begin, int steps, lk_error *err) {
+lk_status lk_disk_see(lk_disk_uses *uses, const lk_recorded_run *run, const int64_t *begin,
+                      int steps, lk_error *err) {
 	lk_disk_use *use = use_of(uses, run->head.host);
 	if (!use || !add_reads(use, run, begin, steps)) return lk_oom(err);
 	while (use->steps.count < (size_t)steps) {
 		if (!lk_push(&use->steps)) return lk_oom(err);
 		*lk_last(&use->steps) = (lk_disk_step){0};
 	}
-	for (int i = 0; i < steps; i++) use->steps.at[i].seconds += 1e-9 * (double)(begin[i + 1] - begin[i]);
+	for (int i = 0; i < steps; i++)
+		use->steps.at[i].seconds += 1e-9 * (double)(begin[i + 1] - begin[i]);
 	add_stored(use, run, begin, steps);
 	use->ranks++;
 	return LK_OK;
 }
 
-/* What is in a step of the first rank is in it; behind its last step is what other ranks read, whose clock is the same. */
+/* What is in a step of the first rank is in it; behind its last step is what other ranks read,
+ * whose clock is the same. */
 static double wait_by_step(lk_disk_use *use) {
 	size_t step = 0, last = use->begin.count ? use->begin.count - 1 : 0;
 	lk_intervals_sort(&use->reads);
@@ -105,12 +121,15 @@ static double wait_by_step(lk_disk_use *use) {
 		int64_t from = use->reads.at[i].start, end = use->reads.at[i].end;
 		while (from < end) {
 			while (step + 1 < last && from >= use->begin.at[step + 1]) step++;
-			int64_t to = step + 1 < last && end > use->begin.at[step + 1] ? use->begin.at[step + 1] : end;
+			int64_t to =
+				step + 1 < last && end > use->begin.at[step + 1] ? use->begin.at[step + 1] : end;
 			use->steps.at[step].waited += 1e-9 * (double)(to - from);
 			from = to;
 		}
 	}
-	return use->steps.count ? 1e-9 * (double)lk_intervals_length(&use->reads) / (double)use->steps.count : 0;
+	return use->steps.count
+	           ? 1e-9 * (double)lk_intervals_length(&use->reads) / (double)use->steps.count
+	           : 0;
 }
 
 /* Ranks of a host have equally many steps, or a last one that not all have. */
@@ -148,12 +167,15 @@ lk_status lk_disk_sum_up(lk_disk_uses *uses, double *waited, lk_disk_steps *out,
 
 /* ---- the rate ---- */
 
-/* What a limit lets through at once is over after SETTLING_S; a slow device is looked at for LONGEST_S. */
+/* What a limit lets through at once is over after SETTLING_S; a slow device is looked at for
+ * LONGEST_S. */
 static const double SETTLING_S = 0.2, LONGEST_S = 1, ENOUGH_BYTES = 64 << 20, LEAST_BYTES = 1 << 20;
-enum { CHUNK = 128 << 10 };
+enum {
+	CHUNK = 128 << 10
+};
 
 struct reader {
-	double start, settled;   /* moments */
+	double start, settled; /* moments */
 	double now, bytes, settled_bytes;
 	double rate;
 };
@@ -161,12 +183,14 @@ struct reader {
 struct reading {
 	const char *const *paths;
 	size_t count;
-	double all;              /* bytes of all files */
+	double all; /* bytes of all files */
 	size_t streams;
 	struct reader *of;
 };
 
-static double now_s(void) { return 1e-9 * (double)lk_monotonic_ns(); }
+static double now_s(void) {
+	return 1e-9 * (double)lk_monotonic_ns();
+}
 
 static bool go_on(const struct reader *reader) {
 	double took = reader->now - reader->start;
@@ -188,7 +212,8 @@ static void read_part(struct reader *reader, const char *path, double from, doub
 		if (got <= 0) break;
 		at += got;
 		reader->now = now_s(), reader->bytes += (double)got;
-		if (reader->settled <= 0 && reader->now - reader->start >= SETTLING_S) reader->settled = reader->now, reader->settled_bytes = reader->bytes;
+		if (reader->settled <= 0 && reader->now - reader->start >= SETTLING_S)
+			reader->settled = reader->now, reader->settled_bytes = reader->bytes;
 	}
 	close(fd);
 }
@@ -198,12 +223,15 @@ static lk_status read_stream(void *context, size_t job, lk_error *err) {
 	struct reading *all = context;
 	struct reader *reader = &all->of[job];
 	char *room = malloc(CHUNK);
-	double from = all->all * (double)job / (double)all->streams, to = from + all->all / (double)all->streams, begin = 0;
+	double from = all->all * (double)job / (double)all->streams,
+		   to = from + all->all / (double)all->streams, begin = 0;
 	if (!room) return lk_oom(err);
 	reader->start = reader->now = now_s();
 	for (size_t i = 0; i < all->count && begin < to && go_on(reader); i++) {
 		double bytes = file_bytes(all->paths[i]), end = begin + bytes;
-		if (bytes > 0 && end > from) read_part(reader, all->paths[i], floor(fmax(0, from - begin)), fmin(bytes, to - begin), room);
+		if (bytes > 0 && end > from)
+			read_part(reader, all->paths[i], floor(fmax(0, from - begin)), fmin(bytes, to - begin),
+			          room);
 		begin = end;
 	}
 	free(room);
@@ -214,14 +242,18 @@ static lk_status read_stream(void *context, size_t job, lk_error *err) {
 }
 
 double lk_disk_rate(const char *const *paths, size_t count, int streams) {
-	enum { MOST_STREAMS = 16 };
+	enum {
+		MOST_STREAMS = 16
+	};
 	struct reader of[MOST_STREAMS] = {0};
 	struct reading all = {.paths = paths, .count = count, .of = of};
 	lk_error ignored = {0};
 	double rate = 0, bytes = 0;
 	all.streams = streams < 1 ? 1 : streams > MOST_STREAMS ? MOST_STREAMS : (size_t)streams;
 	for (size_t i = 0; i < count; i++) all.all += file_bytes(paths[i]);
-	if (all.all < LEAST_BYTES || lk_parallel(all.streams, (int)all.streams, read_stream, &all, &ignored) != LK_OK) return NAN;
+	if (all.all < LEAST_BYTES ||
+	    lk_parallel(all.streams, (int)all.streams, read_stream, &all, &ignored) != LK_OK)
+		return NAN;
 	for (size_t i = 0; i < all.streams; i++) rate += of[i].rate, bytes += of[i].bytes;
 	return bytes >= LEAST_BYTES / 2 && rate > 0 ? rate : NAN;
 }
@@ -250,7 +282,8 @@ static int by_seconds(const void *a, const void *b) {
 	return (x->seconds > y->seconds) - (x->seconds < y->seconds);
 }
 
-/* What a step asks for and storage does not do within it, it does in the next one. Means become those that are known. */
+/* What a step asks for and storage does not do within it, it does in the next one. Means become
+ * those that are known. */
 static bool look_at_steps(const lk_disk_work *work, double busy, struct worked *out) {
 	double left = 0, device = 0, fetch = 0, n = (double)work->count;
 	for (size_t i = 0; i < work->count; i++) {
@@ -269,20 +302,23 @@ static bool look_at_steps(const lk_disk_work *work, double busy, struct worked *
 }
 
 /* By length, an equal share of all steps to each kind: a step may be a part of two. */
-static void sort_into_kinds(lk_stalls_model *model, const struct worked *steps, size_t count, double busy) {
+static void sort_into_kinds(lk_stalls_model *model, const struct worked *steps, size_t count,
+                            double busy) {
 	double share = (double)count / LK_STALLS_UNLIKE, all = 0;
 	model->kinds = LK_STALLS_UNLIKE, model->hidden = 0;
 	for (int k = 0; k < model->kinds; k++) {
 		double from = k * share, to = from + share, device = 0, hidden = 0, rest = 0;
 		for (size_t i = (size_t)from; i < count && (double)i < to; i++) {
 			double part = (fmin(to, (double)i + 1) - fmax(from, (double)i)) / share;
-			device += part * steps[i].device, hidden += part * fmax(0, steps[i].device - steps[i].fetch);
+			device += part * steps[i].device,
+				hidden += part * fmax(0, steps[i].device - steps[i].fetch);
 			rest += part * fmax(0, steps[i].seconds - steps[i].fetch);
 		}
 		model->of[k] = (struct lk_stalls_unlike){device / busy, hidden, rest};
 		model->hidden += hidden / model->kinds, all += rest / model->kinds;
 	}
-	for (int k = 0; k < model->kinds; k++) model->of[k].rest = all > 0 ? model->of[k].rest / all : 1;
+	for (int k = 0; k < model->kinds; k++)
+		model->of[k].rest = all > 0 ? model->of[k].rest / all : 1;
 }
 
 /* One that reads much now and then is not helped as one that always reads alike. */
@@ -296,10 +332,12 @@ static void fit_kinds(lk_stalls_model *model, const lk_disk_work *work, double b
 	free(steps);
 }
 
-/* Beside a loader of w workers a step is max(compute, device, (preparation + device - hidden) / w). Where fetching is a stall,
- * that is what was measured: a device that is not known to work so long is one whose requests the workers wait for. */
+/* Beside a loader of w workers a step is max(compute, device, (preparation + device - hidden) / w).
+ * Where fetching is a stall, that is what was measured: a device that is not known to work so long
+ * is one whose requests the workers wait for. */
 static double pipelined_busy(const lk_stalls_model *model, double busy, const lk_disk_work *work) {
-	if (!work->stalls || fmax(busy, (model->preparation + busy) / model->workers) >= work->step) return busy;
+	if (!work->stalls || fmax(busy, (model->preparation + busy) / model->workers) >= work->step)
+		return busy;
 	return fmax(busy, fmin(work->step, model->workers * work->step - model->preparation));
 }
 
@@ -307,7 +345,8 @@ void lk_stalls_fit_disk(lk_stalls_model *model, const lk_disk_work *work) {
 	double busy = lk_disk_busy(work);
 	if (model->pipelined) {
 		busy = pipelined_busy(model, busy, work);
-		model->hidden = fmin(model->preparation, fmax(0, model->preparation + busy - model->workers * work->step));
+		model->hidden = fmin(model->preparation,
+		                     fmax(0, model->preparation + busy - model->workers * work->step));
 	} else {
 		model->hidden = fmax(0, busy - work->fetch);
 		fit_kinds(model, work, busy);

@@ -1,11 +1,13 @@
 /* stalls_loader.c: how long a rank prepares data, from its reads and its own code between them.
  *
- * A loader reads a sample and decodes it, reads the next one and decodes that: the code from a read to the thread's next call
- * is preparation. Where the step's own thread loads, its reads come in bursts, and what follows a burst's last read is that
- * sample's decoding and then the model. So each read of a step has its place there; places whose time is longer than that
- * of the usual one end a burst, and count as the others do. The model's code must show that way: with no longer places, or
- * more than one in three, every one may be the model's, and nothing can be told. A loader of other threads or processes also
- * waits for room between reads: there each read counts with the first quartile. */
+ * A loader reads a sample and decodes it, reads the next one and decodes that: the code from a read
+ * to the thread's next call is preparation. Where the step's own thread loads, its reads come in
+ * bursts, and what follows a burst's last read is that sample's decoding and then the model. So
+ * each read of a step has its place there; places whose time is longer than that of the usual one
+ * end a burst, and count as the others do. The model's code must show that way: with no longer
+ * places, or more than one in three, every one may be the model's, and nothing can be told. A
+ * loader of other threads or processes also waits for room between reads: there each read counts
+ * with the first quartile. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,20 +16,26 @@
 #include "base/stats.h"
 
 /* Of hostile recordings no more threads and gaps are looked at than any loader has. */
-enum { LEAST_BURST = 3, PLACES = 1 << 14, MOST_READERS = 1 << 10, MOST_GAPS = 1 << 20 };
-/* Longer than usual: medians of a place over steps, and, where steps read unequally often, single times. */
+enum {
+	LEAST_BURST = 3,
+	PLACES = 1 << 14,
+	MOST_READERS = 1 << 10,
+	MOST_GAPS = 1 << 20
+};
+/* Longer than usual: medians of a place over steps, and, where steps read unequally often, single
+ * times. */
 static const double LONGER = 1.25, MUCH_LONGER = 1.5;
 
 struct gap {
-	uint32_t place;          /* the how-manieth read of its step */
+	uint32_t place; /* the how-manieth read of its step */
 	double seconds;
 };
 
 struct reader {
-	uint64_t key;            /* process and thread */
-	int64_t end_ns;          /* of its last read */
-	bool open;               /* nothing followed it yet */
-	int step;                /* it is in */
+	uint64_t key;                        /* process and thread */
+	int64_t end_ns;                      /* of its last read */
+	bool open;                           /* nothing followed it yet */
+	int step;                            /* it is in */
 	uint32_t reads_in_step, most, least; /* this step; of all steps so far */
 	double reads, busy;
 	LK_VEC(struct gap) gaps;
@@ -59,7 +67,8 @@ static bool add_gap(struct reader *reader, uint32_t place, double seconds) {
 static bool end_gap(struct reader *reader, int64_t now_ns) {
 	bool was = reader->open;
 	reader->open = false;
-	return !was || !reader->reads_in_step || add_gap(reader, reader->reads_in_step - 1, 1e-9 * (double)(now_ns - reader->end_ns));
+	return !was || !reader->reads_in_step ||
+	       add_gap(reader, reader->reads_in_step - 1, 1e-9 * (double)(now_ns - reader->end_ns));
 }
 
 static void end_step(struct reader *reader) {
@@ -77,7 +86,8 @@ static void begin_step(struct reader *reader, int step) {
 
 /* A record may stand for several calls that followed one another closely: equal gaps. */
 static bool add_read(struct reader *reader, const lk_record_entry *entry, int step) {
-	double busy = 1e-9 * (double)entry->io.busy_ns, inside = 1e-9 * (double)(entry->end_ns - entry->start_ns) - busy;
+	double busy = 1e-9 * (double)entry->io.busy_ns,
+		   inside = 1e-9 * (double)(entry->end_ns - entry->start_ns) - busy;
 	uint32_t more = entry->io.count ? entry->io.count - 1 : 0;
 	if (!end_gap(reader, entry->start_ns)) return false;
 	begin_step(reader, step);
@@ -89,15 +99,19 @@ static bool add_read(struct reader *reader, const lk_record_entry *entry, int st
 	return true;
 }
 
-static bool see_calls(const lk_recorded_run *run, const int64_t *begin, int steps, struct readers *all, double *bytes) {
+static bool see_calls(const lk_recorded_run *run, const int64_t *begin, int steps,
+                      struct readers *all, double *bytes) {
 	int step = 0;
 	for (size_t i = 0; i < run->calls.count; i++) {
 		const lk_record_entry *entry = &run->calls.at[i].record;
-		if (entry->start_ns < begin[0] || (entry->kind != LK_RECORD_READ && entry->kind != LK_RECORD_COMM)) continue;
+		if (entry->start_ns < begin[0] ||
+		    (entry->kind != LK_RECORD_READ && entry->kind != LK_RECORD_COMM))
+			continue;
 		if (entry->start_ns >= begin[steps]) break;
 		while (entry->start_ns >= begin[step + 1]) step++;
 		struct reader *reader = reader_of(all, run->calls.at[i].process, entry->thread);
-		if (!reader || (entry->kind == LK_RECORD_COMM && !end_gap(reader, entry->start_ns))) return false;
+		if (!reader || (entry->kind == LK_RECORD_COMM && !end_gap(reader, entry->start_ns)))
+			return false;
 		if (entry->kind != LK_RECORD_READ) continue;
 		*bytes += (double)entry->bytes;
 		if (!add_read(reader, entry, step)) return false;
@@ -119,7 +133,8 @@ struct stretch {
 	double usual, sum, count;
 };
 
-/* Sums what is not much longer than the usual; the rest counts as the mean of that. `room` has as many numbers. */
+/* Sums what is not much longer than the usual; the rest counts as the mean of that. `room` has as
+ * many numbers. */
 static double without_ends(const struct stretch *at, size_t n, double longer, double *room) {
 	double sum = 0, count = 0, ends = 0, all = 0;
 	for (size_t i = 0; i < n; i++) room[i] = at[i].usual;
@@ -136,9 +151,13 @@ static size_t join_places(const struct reader *reader, bool each, struct stretch
 	size_t n = 0;
 	for (size_t i = 0, end; i < reader->gaps.count; i = end) {
 		double sum = 0;
-		for (end = i; end < reader->gaps.count && (end == i || (!each && reader->gaps.at[end].place == reader->gaps.at[i].place)); end++)
+		for (end = i;
+		     end < reader->gaps.count &&
+		     (end == i || (!each && reader->gaps.at[end].place == reader->gaps.at[i].place));
+		     end++)
 			sum += reader->gaps.at[end].seconds;
-		out[n++] = (struct stretch){reader->gaps.at[i + (end - i) / 2].seconds, sum, (double)(end - i)};
+		out[n++] =
+			(struct stretch){reader->gaps.at[i + (end - i) / 2].seconds, sum, (double)(end - i)};
 	}
 	return n;
 }
@@ -152,7 +171,8 @@ static bool main_thread(struct reader *reader, double *own) {
 	double *room = malloc(n * sizeof *room);
 	if (at && room) {
 		qsort(reader->gaps.at, n, sizeof *reader->gaps.at, by_place);
-		*own = without_ends(at, join_places(reader, !alike, at), alike ? LONGER : MUCH_LONGER, room);
+		*own =
+			without_ends(at, join_places(reader, !alike, at), alike ? LONGER : MUCH_LONGER, room);
 	}
 	bool good = at && room;
 	free(at);
@@ -169,7 +189,8 @@ static bool other_thread(const struct reader *reader, double *own) {
 	return true;
 }
 
-static bool sum_up(const lk_recorded_run *run, struct readers *all, int steps, lk_stalls_loader *out) {
+static bool sum_up(const lk_recorded_run *run, struct readers *all, int steps,
+                   lk_stalls_loader *out) {
 	double away = 0, sum = 0;
 	for (size_t i = 0; i < all->at.count; i++) {
 		struct reader *reader = &all->at.at[i];
@@ -186,8 +207,8 @@ static bool sum_up(const lk_recorded_run *run, struct readers *all, int steps, l
 	return true;
 }
 
-lk_status lk_stalls_see_loader(const lk_recorded_run *run, const int64_t *begin, int steps, lk_stalls_loader *out,
-                               lk_error *err) {
+lk_status lk_stalls_see_loader(const lk_recorded_run *run, const int64_t *begin, int steps,
+                               lk_stalls_loader *out, lk_error *err) {
 	struct readers all = {0};
 	*out = (lk_stalls_loader){0};
 	bool good = see_calls(run, begin, steps, &all, &out->bytes) && sum_up(run, &all, steps, out);

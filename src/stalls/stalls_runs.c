@@ -1,8 +1,9 @@
 /* stalls_runs.c: the command in each of its configurations.
  *
- * A run again has its recording and its scratch folder in a private folder; nothing that it prints or writes gets out, and
- * its input is empty. Python programs get a sitecustomize module that marks the loader's batches as steps, and repeats
- * the first ones where data is to be ready; others are what they are. */
+ * A run again has its recording and its scratch folder in a private folder; nothing that it prints
+ * or writes gets out, and its input is empty. Python programs get a sitecustomize module that marks
+ * the loader's batches as steps, and repeats the first ones where data is to be ready; others are
+ * what they are. */
 #include <errno.h>
 #include <fcntl.h>
 #include <ftw.h>
@@ -28,16 +29,21 @@ static int remove_one(const char *path, const struct stat *info, int kind, struc
 	return remove(path);
 }
 
-static void remove_all(const char *folder) { nftw(folder, remove_one, 16, FTW_DEPTH | FTW_PHYS); }
+static void remove_all(const char *folder) {
+	nftw(folder, remove_one, 16, FTW_DEPTH | FTW_PHYS);
+}
 
-static lk_status write_file(const char *folder, const char *name, const char *text, size_t size, lk_error *err) {
+static lk_status write_file(const char *folder, const char *name, const char *text, size_t size,
+                            lk_error *err) {
 	char path[PATH_MAX + 64];
 	snprintf(path, sizeof path, "%s/%s", folder, name);
 	int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
 	ssize_t put = fd >= 0 ? write(fd, text, size) : -1;
 	int code = errno;
 	if (fd >= 0) close(fd);
-	return put == (ssize_t)size ? LK_OK : lk_fail(err, LK_ERR_IO, path, "cannot be written: %s", strerror(code));
+	return put == (ssize_t)size
+	           ? LK_OK
+	           : lk_fail(err, LK_ERR_IO, path, "cannot be written: %s", strerror(code));
 }
 
 static lk_status make_folder(lk_stalls_runner *runner, lk_error *err) {
@@ -48,7 +54,9 @@ static lk_status make_folder(lk_stalls_runner *runner, lk_error *err) {
 		if (n < (int)sizeof runner->folder && mkdtemp(runner->folder)) return LK_OK;
 		return lk_fail(err, LK_ERR_IO, runner->folder, "cannot be made: %s", strerror(errno));
 	}
-	if (mkdir(kept, 0700) == 0) return realpath(kept, runner->folder) ? LK_OK : lk_fail(err, LK_ERR_IO, kept, "cannot be found");
+	if (mkdir(kept, 0700) == 0)
+		return realpath(kept, runner->folder) ? LK_OK
+		                                      : lk_fail(err, LK_ERR_IO, kept, "cannot be found");
 	lk_fail(err, LK_ERR_IO, kept, "cannot be made: %s", strerror(errno));
 	return lk_hint(err, "--out names a folder that is not there yet");
 }
@@ -58,7 +66,8 @@ static lk_status add_python(lk_stalls_runner *runner, lk_error *err) {
 	size_t size;
 	const char *module = lk_data_file("python/sitecustomize.py", &size);
 	snprintf(folder, sizeof folder, "%s/python", runner->folder);
-	if (mkdir(folder, 0700) != 0) return lk_fail(err, LK_ERR_IO, folder, "cannot be made: %s", strerror(errno));
+	if (mkdir(folder, 0700) != 0)
+		return lk_fail(err, LK_ERR_IO, folder, "cannot be made: %s", strerror(errno));
 	LK_TRY(write_file(folder, "sitecustomize.py", module, size, err));
 	LK_TRY(write_file(folder, MARK, "", 0, err));
 	if (!runner->marker) runner->marker = "open:" MARK;
@@ -73,15 +82,16 @@ static const char *base_name(const char *path) {
 }
 
 static bool counts_processes(const char *word) {
-	static const char *const options[] = {"-n",   "-np", "--np", "--n", "-c", "--nproc_per_node", "--nproc-per-node",
-	                                      "--ntasks"};
+	static const char *const options[] = {
+		"-n", "-np", "--np", "--n", "-c", "--nproc_per_node", "--nproc-per-node", "--ntasks"};
 	for (size_t i = 0; i < sizeof options / sizeof *options; i++)
 		if (strcmp(word, options[i]) == 0) return true;
 	return false;
 }
 
 static bool starts_ranks(const char *word) {
-	static const char *const names[] = {"mpirun", "mpiexec", "orterun", "prterun", "srun", "torchrun"};
+	static const char *const names[] = {"mpirun",  "mpiexec", "orterun",
+	                                    "prterun", "srun",    "torchrun"};
 	for (size_t i = 0; i < sizeof names / sizeof *names; i++)
 		if (strncmp(base_name(word), names[i], strlen(names[i])) == 0) return true;
 	return false;
@@ -96,16 +106,19 @@ static const char *number_within(const char *word) {
 	return counts_processes(name) ? equals + 1 : NULL;
 }
 
-/* The command with 1 where its launcher is told how many processes to start; left NULL where that is not found. */
+/* The command with 1 where its launcher is told how many processes to start; left NULL where that
+ * is not found. */
 static lk_status one_process(lk_stalls_runner *runner, lk_error *err) {
 	const lk_stalls_request *request = runner->request;
 	const char **words = LK_ARRAY(runner->arena, const char *, (size_t)request->words + 1);
 	bool launcher = false, found = false;
 	if (!words) return lk_oom(err);
 	for (int i = 0; i < request->words; i++) {
-		const char *word = words[i] = request->command[i], *within = launcher && !found ? number_within(word) : NULL;
+		const char *word = words[i] = request->command[i],
+				   *within = launcher && !found ? number_within(word) : NULL;
 		launcher |= starts_ranks(word);
-		if (launcher && !found && i > 0 && counts_processes(request->command[i - 1])) words[i] = "1", found = true;
+		if (launcher && !found && i > 0 && counts_processes(request->command[i - 1]))
+			words[i] = "1", found = true;
 		if (within) {
 			words[i] = lk_arena_printf(runner->arena, "%.*s1", (int)(within - word), word);
 			if (!words[i]) return lk_oom(err);
@@ -117,20 +130,25 @@ static lk_status one_process(lk_stalls_runner *runner, lk_error *err) {
 }
 
 static lk_status one_as_told(lk_stalls_runner *runner, lk_error *err) {
-	enum { MOST = 512 };
+	enum {
+		MOST = 512
+	};
 	const char **words = LK_ARRAY(runner->arena, const char *, MOST + 1);
 	char *text = lk_arena_strdup(runner->arena, runner->request->one), *rest = NULL;
 	if (!words || !text) return lk_oom(err);
-	for (char *w = strtok_r(text, " \t\n", &rest); w && runner->one_words < MOST; w = strtok_r(NULL, " \t\n", &rest))
+	for (char *w = strtok_r(text, " \t\n", &rest); w && runner->one_words < MOST;
+	     w = strtok_r(NULL, " \t\n", &rest))
 		words[runner->one_words++] = w;
 	if (!runner->one_words) return lk_fail(err, LK_ERR_INPUT, "--one", "is no command");
 	runner->one = words;
 	return LK_OK;
 }
 
-lk_status lk_stalls_runner_open(const lk_stalls_request *request, lk_arena *arena, lk_stalls_runner *out, lk_error *err) {
+lk_status lk_stalls_runner_open(const lk_stalls_request *request, lk_arena *arena,
+                                lk_stalls_runner *out, lk_error *err) {
 	char room[LK_PROGRAM_NAME];
-	lk_record_request whose = {.command = request->command, .words = request->words, .program = request->program};
+	lk_record_request whose = {
+		.command = request->command, .words = request->words, .program = request->program};
 	*out = (lk_stalls_runner){.request = request, .arena = arena, .marker = request->step_marker};
 	const char *program = lk_probe_programs(&whose, room);
 	out->python = program && strncmp(program, "python", 6) == 0;
@@ -149,19 +167,27 @@ void lk_stalls_runner_close(lk_stalls_runner *runner) {
 
 /* ---- runs ---- */
 
-const char *lk_stalls_run_folder(const lk_stalls_runner *runner, lk_stalls_configuration c, int round) {
-	if (c == LK_STALLS_CONFIGURATIONS) return lk_arena_printf(runner->arena, "%s/first", runner->folder);
-	return lk_arena_printf(runner->arena, "%s/%d-%s", runner->folder, round, lk_stalls_configurations[c]);
+const char *lk_stalls_run_folder(const lk_stalls_runner *runner, lk_stalls_configuration c,
+                                 int round) {
+	if (c == LK_STALLS_CONFIGURATIONS)
+		return lk_arena_printf(runner->arena, "%s/first", runner->folder);
+	return lk_arena_printf(runner->arena, "%s/%d-%s", runner->folder, round,
+	                       lk_stalls_configurations[c]);
 }
 
 /* What Python finds in its environment; NULL last. */
-static lk_status settings_of(lk_stalls_runner *runner, bool ready, const char *out[4], lk_error *err) {
+static lk_status settings_of(lk_stalls_runner *runner, bool ready, const char *out[4],
+                             lk_error *err) {
 	int n = 0;
 	const char *before = getenv("PYTHONPATH");
 	if (runner->python) {
-		out[n++] = lk_arena_printf(runner->arena, "PYTHONPATH=%s/python%s%s", runner->folder, before ? ":" : "", before ? before : "");
-		out[n++] = lk_arena_printf(runner->arena, "LOCKSTEP_LOADER_MARK=%s/python/" MARK, runner->folder);
-		if (ready) out[n++] = lk_arena_printf(runner->arena, "LOCKSTEP_LOADER_REPEAT=%d", runner->request->batches);
+		out[n++] = lk_arena_printf(runner->arena, "PYTHONPATH=%s/python%s%s", runner->folder,
+		                           before ? ":" : "", before ? before : "");
+		out[n++] =
+			lk_arena_printf(runner->arena, "LOCKSTEP_LOADER_MARK=%s/python/" MARK, runner->folder);
+		if (ready)
+			out[n++] = lk_arena_printf(runner->arena, "LOCKSTEP_LOADER_REPEAT=%d",
+			                           runner->request->batches);
 	}
 	out[n] = NULL;
 	for (int i = 0; i < n; i++)
@@ -172,10 +198,12 @@ static lk_status settings_of(lk_stalls_runner *runner, bool ready, const char *o
 static double children_s(void) {
 	struct rusage use;
 	if (getrusage(RUSAGE_CHILDREN, &use) != 0) return NAN;
-	return (double)(use.ru_utime.tv_sec + use.ru_stime.tv_sec) + 1e-6 * (double)(use.ru_utime.tv_usec + use.ru_stime.tv_usec);
+	return (double)(use.ru_utime.tv_sec + use.ru_stime.tv_sec) +
+	       1e-6 * (double)(use.ru_utime.tv_usec + use.ru_stime.tv_usec);
 }
 
-static lk_record_request request_of(const lk_stalls_runner *runner, const char *out, const char *const *settings) {
+static lk_record_request request_of(const lk_stalls_runner *runner, const char *out,
+                                    const char *const *settings) {
 	const lk_stalls_request *request = runner->request;
 	lk_record_request record;
 	lk_record_defaults(&record);
@@ -183,17 +211,22 @@ static lk_record_request request_of(const lk_stalls_runner *runner, const char *
 	record.out = out, record.max_mb = request->max_mb;
 	record.steps = request->warmup + request->steps;
 	record.time_limit = request->time_limit;
-	record.step_marker = runner->marker, record.program = request->program, record.mpi = request->mpi;
+	record.step_marker = runner->marker, record.program = request->program,
+	record.mpi = request->mpi;
 	record.settings = settings;
 	return record;
 }
 
 /* What runs again did that could not be kept from the user's work, each once. */
-static lk_status keep_unguarded(lk_stalls_runner *runner, const lk_record_answer *answer, lk_error *err) {
-	enum { MOST = 20 };
+static lk_status keep_unguarded(lk_stalls_runner *runner, const lk_record_answer *answer,
+                                lk_error *err) {
+	enum {
+		MOST = 20
+	};
 	for (int i = 0; i < answer->unguarded_count && runner->unguarded.count < MOST; i++) {
 		bool known = false;
-		for (size_t k = 0; k < runner->unguarded.count; k++) known |= strcmp(runner->unguarded.at[k], answer->unguarded[i]) == 0;
+		for (size_t k = 0; k < runner->unguarded.count; k++)
+			known |= strcmp(runner->unguarded.at[k], answer->unguarded[i]) == 0;
 		if (known) continue;
 		if (!lk_push(&runner->unguarded)) return lk_oom(err);
 		*lk_last(&runner->unguarded) = lk_arena_strdup(runner->arena, answer->unguarded[i]);
@@ -202,18 +235,20 @@ static lk_status keep_unguarded(lk_stalls_runner *runner, const lk_record_answer
 	return LK_OK;
 }
 
-static lk_status keep_program(lk_stalls_runner *runner, const lk_record_answer *answer, lk_error *err) {
+static lk_status keep_program(lk_stalls_runner *runner, const lk_record_answer *answer,
+                              lk_error *err) {
 	for (int i = 0; i < answer->count && !runner->program; i++) {
 		const lk_record_process *process = &answer->processes[i];
 		if (process->forked || process->rank < 0 || process->world < 2) continue;
-		runner->program = lk_arena_strdup(runner->arena, process->program), runner->world = process->world;
+		runner->program = lk_arena_strdup(runner->arena, process->program),
+		runner->world = process->world;
 		if (!runner->program) return lk_oom(err);
 	}
 	return LK_OK;
 }
 
-static lk_status run(lk_stalls_runner *runner, const lk_record_request *record, lk_disk_steps *each, lk_stalls_run *out,
-                     lk_error *err) {
+static lk_status run(lk_stalls_runner *runner, const lk_record_request *record, lk_disk_steps *each,
+                     lk_stalls_run *out, lk_error *err) {
 	lk_record_answer *answer;
 	double before = children_s();
 	LK_TRY(lk_record(record, &answer, err));
@@ -223,7 +258,8 @@ static lk_status run(lk_stalls_runner *runner, const lk_record_request *record, 
 	if (status == LK_OK && !runner->program) status = keep_program(runner, answer, err);
 	lk_record_free(answer);
 	LK_TRY(status);
-	return lk_stalls_see(record->out, runner->request->warmup, runner->request->steps, &out->seen, each, err);
+	return lk_stalls_see(record->out, runner->request->warmup, runner->request->steps, &out->seen,
+	                     each, err);
 }
 
 lk_status lk_stalls_run_first(lk_stalls_runner *runner, lk_stalls_run *out, lk_error *err) {
@@ -237,28 +273,33 @@ lk_status lk_stalls_run_first(lk_stalls_runner *runner, lk_stalls_run *out, lk_e
 	return lk_stalls_files_of(folder, false, runner->arena, &runner->files, &bytes, err);
 }
 
-static void set_cache(const lk_stalls_runner *runner, lk_stalls_configuration c, lk_cache_state *out) {
+static void set_cache(const lk_stalls_runner *runner, lk_stalls_configuration c,
+                      lk_cache_state *out) {
 	if (c != LK_STALLS_COLD) {
 		lk_cache_warm(runner->files.at, runner->files.count, out);
 		return;
 	}
 	lk_cache_evict(runner->files.at, runner->files.count, out);
-	double rate = out->resident <= LK_CACHE_COLD ? lk_disk_rate(runner->files.at, runner->files.count, runner->readers) : NAN;
+	double rate = out->resident <= LK_CACHE_COLD
+	                  ? lk_disk_rate(runner->files.at, runner->files.count, runner->readers)
+	                  : NAN;
 	if (!isnan(rate)) lk_cache_evict(runner->files.at, runner->files.count, out);
 	out->rate = rate;
 }
 
-/* A command that the caller gives for one process is what it is; otherwise the one process poses as rank 0 of all. */
+/* A command that the caller gives for one process is what it is; otherwise the one process poses as
+ * rank 0 of all. */
 static void one_of(const lk_stalls_runner *runner, lk_record_request *record) {
 	record->command = runner->one, record->words = runner->one_words;
 	if (runner->request->one || !runner->program) return;
 	record->mode = LK_RECORD_MODE_AS_RANK;
-	record->as_rank = 0, record->world_size = runner->world, record->ranks_per_node = runner->per_host;
+	record->as_rank = 0, record->world_size = runner->world,
+	record->ranks_per_node = runner->per_host;
 	if (!record->program) record->program = runner->program;
 }
 
-lk_status lk_stalls_run_again(lk_stalls_runner *runner, lk_stalls_configuration c, int round, bool ready, lk_stalls_run *out,
-                              lk_error *err) {
+lk_status lk_stalls_run_again(lk_stalls_runner *runner, lk_stalls_configuration c, int round,
+                              bool ready, lk_stalls_run *out, lk_error *err) {
 	const char *settings[4], *folder = lk_stalls_run_folder(runner, c, round);
 	const char *scratch = folder ? lk_arena_printf(runner->arena, "%s.scratch", folder) : NULL;
 	const char *output = folder ? lk_arena_printf(runner->arena, "%s.output", folder) : NULL;
@@ -268,9 +309,11 @@ lk_status lk_stalls_run_again(lk_stalls_runner *runner, lk_stalls_configuration 
 	lk_record_request record = request_of(runner, folder, settings);
 	if (c == LK_STALLS_ONE) one_of(runner, &record);
 	if (c == LK_STALLS_NULL) record.mode = LK_RECORD_MODE_NULL;
-	if (record.time_limit <= 0) record.time_limit = LIMIT_FACTOR * runner->first_wall_s + LIMIT_MORE_S;
+	if (record.time_limit <= 0)
+		record.time_limit = LIMIT_FACTOR * runner->first_wall_s + LIMIT_MORE_S;
 	record.scratch = scratch, record.guarded = true, record.output = output;
-	if (mkdir(scratch, 0700) != 0) return lk_fail(err, LK_ERR_IO, scratch, "cannot be made: %s", strerror(errno));
+	if (mkdir(scratch, 0700) != 0)
+		return lk_fail(err, LK_ERR_IO, scratch, "cannot be made: %s", strerror(errno));
 	set_cache(runner, c, &out->cache);
 	lk_status status = run(runner, &record, c == LK_STALLS_COLD ? &runner->cold : NULL, out, err);
 	remove_all(scratch);

@@ -1,7 +1,8 @@
 /* stalls_seen.c: a folder of recordings as the times of a step.
  *
- * The step of a run is the mean over its ranks of the mean over the steps that count: sums of parts hold for means, not for
- * medians. Recordings without steps (a launcher's, a helper's) are left out. */
+ * The step of a run is the mean over its ranks of the mean over the steps that count: sums of parts
+ * hold for means, not for medians. Recordings without steps (a launcher's, a helper's) are left
+ * out. */
 #include <dirent.h>
 #include <errno.h>
 #include <limits.h>
@@ -23,10 +24,11 @@ struct viewer {
 	lk_arena *arena;
 	lk_stalls_files *files;
 	lk_intern *paths;
-	LK_VEC(double) bytes;    /* by path */
+	LK_VEC(double) bytes; /* by path */
 };
 
-typedef lk_status look(struct viewer *v, const char *path, const lk_recorded_run *run, const lk_recorded_steps *steps, lk_error *err);
+typedef lk_status look(struct viewer *v, const char *path, const lk_recorded_run *run,
+                       const lk_recorded_steps *steps, lk_error *err);
 
 /* Recordings of forked processes are read with those that they came from. */
 static bool is_root(const char *name) {
@@ -76,19 +78,25 @@ static int counted(const struct viewer *viewer, const lk_recorded_steps *steps, 
 }
 
 /* Time in calls of the main thread, and how many calls of communication there are. */
-static void add_main(const lk_recorded_run *run, int64_t from, int64_t to, double *reading, double *writing, double *comms) {
+static void add_main(const lk_recorded_run *run, int64_t from, int64_t to, double *reading,
+                     double *writing, double *comms) {
 	for (size_t i = 0; i < run->calls.count; i++) {
 		const lk_recorded_call *call = &run->calls.at[i];
 		const lk_record_entry *entry = &call->record;
-		if (call->process || entry->thread != run->main_thread || entry->start_ns < from || entry->start_ns >= to) continue;
+		if (call->process || entry->thread != run->main_thread || entry->start_ns < from ||
+		    entry->start_ns >= to)
+			continue;
 		if (entry->kind == LK_RECORD_READ) *reading += 1e-9 * (double)entry->io.busy_ns;
 		if (entry->kind == LK_RECORD_WRITE) *writing += 1e-9 * (double)entry->io.busy_ns;
-		if (entry->kind == LK_RECORD_SYNC) *writing += 1e-9 * (double)(entry->end_ns - entry->start_ns);
-		*comms += entry->kind == LK_RECORD_COMM && entry->comm.part != LK_PART_DONE && entry->comm.part != LK_PART_MAKE;
+		if (entry->kind == LK_RECORD_SYNC)
+			*writing += 1e-9 * (double)(entry->end_ns - entry->start_ns);
+		*comms += entry->kind == LK_RECORD_COMM && entry->comm.part != LK_PART_DONE &&
+		          entry->comm.part != LK_PART_MAKE;
 	}
 }
 
-static lk_status quick_step(const lk_recorded_steps *steps, int first, int count, double *out, lk_error *err) {
+static lk_status quick_step(const lk_recorded_steps *steps, int first, int count, double *out,
+                            lk_error *err) {
 	double *each = malloc(((size_t)count + 1) * sizeof *each);
 	if (!each) return lk_oom(err);
 	for (int i = 0; i < count; i++)
@@ -98,8 +106,8 @@ static lk_status quick_step(const lk_recorded_steps *steps, int first, int count
 	return LK_OK;
 }
 
-static lk_status see_rank(struct viewer *viewer, const char *path, const lk_recorded_run *run, const lk_recorded_steps *steps,
-                          lk_error *err) {
+static lk_status see_rank(struct viewer *viewer, const char *path, const lk_recorded_run *run,
+                          const lk_recorded_steps *steps, lk_error *err) {
 	lk_stalls_seen *seen = viewer->out;
 	lk_stalls_loader l;
 	double reading = 0, writing = 0, comms = 0, quick = NAN;
@@ -120,14 +128,15 @@ static lk_status see_rank(struct viewer *viewer, const char *path, const lk_reco
 	seen->left_out += run->head.left_out;
 	seen->mpi |= (run->head.seen & LK_RECORDED_MPI) != 0;
 	seen->torch |= (run->head.seen & LK_RECORDED_TORCH) != 0;
-	seen->loader.bytes += l.bytes, seen->loader.reads += l.reads, seen->loader.busy += l.busy, seen->loader.own += l.own;
+	seen->loader.bytes += l.bytes, seen->loader.reads += l.reads, seen->loader.busy += l.busy,
+		seen->loader.own += l.own;
 	seen->loader.threads += l.threads;
 	seen->loader.apart |= l.apart;
 	return LK_OK;
 }
 
-/* Preparation that shows: all of it where the main thread loads; else, where the loader has no rest, what the step takes
- * longer than one whose data was there. */
+/* Preparation that shows: all of it where the main thread loads; else, where the loader has no
+ * rest, what the step takes longer than one whose data was there. */
 static void see_preparation(lk_stalls_seen *seen) {
 	lk_stalls_times *times = &seen->times;
 	const lk_stalls_loader *loader = &seen->loader;
@@ -137,12 +146,14 @@ static void see_preparation(lk_stalls_seen *seen) {
 	} else if (!loader->apart) {
 		times->preparation = loader->own + times->reading;
 	} else {
-		bool bound = (loader->busy + loader->own) / fmax(1, loader->threads) > no_rest * times->step;
+		bool bound =
+			(loader->busy + loader->own) / fmax(1, loader->threads) > no_rest * times->step;
 		times->preparation = bound ? fmax(0, times->step - seen->quick_s) : 0;
 	}
 }
 
-lk_status lk_stalls_see(const char *folder, int warmup, int steps, lk_stalls_seen *out, lk_disk_steps *each, lk_error *err) {
+lk_status lk_stalls_see(const char *folder, int warmup, int steps, lk_stalls_seen *out,
+                        lk_disk_steps *each, lk_error *err) {
 	struct viewer v = {.warmup = warmup, .steps = steps, .out = out};
 	*out = (lk_stalls_seen){.times = {.waiting = NAN, .interconnect = NAN, .network = NAN}};
 	lk_status status = look_at_all(&v, folder, see_rank, err);
@@ -152,7 +163,8 @@ lk_status lk_stalls_see(const char *folder, int warmup, int steps, lk_stalls_see
 	double n = out->ranks;
 	out->quick_s /= n, out->communications /= n;
 	out->times.step /= n, out->times.reading /= n, out->times.writing /= n;
-	out->loader.bytes /= n, out->loader.reads /= n, out->loader.busy /= n, out->loader.own /= n, out->loader.threads /= n;
+	out->loader.bytes /= n, out->loader.reads /= n, out->loader.busy /= n, out->loader.own /= n,
+		out->loader.threads /= n;
 	out->loader_seen = out->loader.reads > 0;
 	see_preparation(out);
 	return LK_OK;
@@ -160,8 +172,10 @@ lk_status lk_stalls_see(const char *folder, int warmup, int steps, lk_stalls_see
 
 /* ---- files ---- */
 
-static lk_status add_file(struct viewer *viewer, const lk_recorded_run *run, const lk_recorded_call *call, lk_error *err) {
-	const lk_recorded_name *name = lk_recorded_find(&run->files, call->process, call->record.object);
+static lk_status add_file(struct viewer *viewer, const lk_recorded_run *run,
+                          const lk_recorded_call *call, lk_error *err) {
+	const lk_recorded_name *name =
+		lk_recorded_find(&run->files, call->process, call->record.object);
 	const char *path = name ? lk_intern_text(run->texts, name->name) : "";
 	/* a pipe, shared memory, or its name was dropped */
 	if (*path != '/' || strncmp(path, "/dev/", 5) == 0) return LK_OK;
@@ -177,20 +191,23 @@ static lk_status add_file(struct viewer *viewer, const lk_recorded_run *run, con
 }
 
 /* What was read before the first step, as the interpreter's own files are, is no data. */
-static lk_status see_files(struct viewer *viewer, const char *path, const lk_recorded_run *run, const lk_recorded_steps *steps,
-                           lk_error *err) {
+static lk_status see_files(struct viewer *viewer, const char *path, const lk_recorded_run *run,
+                           const lk_recorded_steps *steps, lk_error *err) {
 	int64_t from = viewer->written || !steps->begin.count ? 0 : steps->begin.at[0];
 	(void)path;
 	for (size_t i = 0; i < run->calls.count; i++) {
 		const lk_record_entry *entry = &run->calls.at[i].record;
-		if (entry->kind != (viewer->written ? LK_RECORD_WRITE : LK_RECORD_READ) || entry->start_ns < from) continue;
+		if (entry->kind != (viewer->written ? LK_RECORD_WRITE : LK_RECORD_READ) ||
+		    entry->start_ns < from)
+			continue;
 		LK_TRY(add_file(viewer, run, &run->calls.at[i], err));
 	}
 	return LK_OK;
 }
 
 static bool comes_first(const struct viewer *viewer, size_t a, size_t b) {
-	if (viewer->bytes.at[a] != viewer->bytes.at[b]) return viewer->bytes.at[a] > viewer->bytes.at[b];
+	if (viewer->bytes.at[a] != viewer->bytes.at[b])
+		return viewer->bytes.at[a] > viewer->bytes.at[b];
 	return strcmp(viewer->files->at[a], viewer->files->at[b]) < 0;
 }
 
@@ -199,14 +216,17 @@ static void largest_first(struct viewer *viewer) {
 		for (size_t k = i; k > 0 && comes_first(viewer, k, k - 1); k--) {
 			double bytes = viewer->bytes.at[k];
 			const char *path = viewer->files->at[k];
-			viewer->bytes.at[k] = viewer->bytes.at[k - 1], viewer->files->at[k] = viewer->files->at[k - 1];
+			viewer->bytes.at[k] = viewer->bytes.at[k - 1],
+			viewer->files->at[k] = viewer->files->at[k - 1];
 			viewer->bytes.at[k - 1] = bytes, viewer->files->at[k - 1] = path;
 		}
 }
 
-lk_status lk_stalls_files_of(const char *folder, bool written, lk_arena *arena, lk_stalls_files *out, double *bytes,
-                             lk_error *err) {
-	enum { SORTED = 4096 };
+lk_status lk_stalls_files_of(const char *folder, bool written, lk_arena *arena,
+                             lk_stalls_files *out, double *bytes, lk_error *err) {
+	enum {
+		SORTED = 4096
+	};
 	struct viewer v = {.written = written, .arena = arena, .files = out, .paths = lk_intern_new()};
 	lk_status status = v.paths ? look_at_all(&v, folder, see_files, err) : lk_oom(err);
 	*bytes = 0;

@@ -1,62 +1,87 @@
-/* stalls_simulate.c: the loader's model as a step graph, run by the engine that runs every other one.
+/* stalls_simulate.c: the loader's model as a step graph, run by the engine that runs every other
+ * one.
  *
- * Steps are fetched by the device one after another, prepared by the workers in turn, each work as long as one thread needs,
- * and used by the step. What of the device's work is hidden comes behind what a worker waits for, and nothing but the device
- * waits for it. A loader beside the step has AHEAD batches per worker on their way or waiting, beside the
- * one in use, as PyTorch's DataLoader has (prefetch_factor); one that the step waits for begins a batch when the step before is
- * over, and its workers share it. */
+ * Steps are fetched by the device one after another, prepared by the workers in turn, each work as
+ * long as one thread needs, and used by the step. What of the device's work is hidden comes behind
+ * what a worker waits for, and nothing but the device waits for it. A loader beside the step has
+ * AHEAD batches per worker on their way or waiting, beside the one in use, as PyTorch's DataLoader
+ * has (prefetch_factor); one that the step waits for begins a batch when the step before is over,
+ * and its workers share it. */
 #include <math.h>
 
 #include "step/traced.h"
 #include "stalls/stalls.h"
 
-enum { FIRST_WORKER = 3, MOST_WORKERS = LK_STREAMS - FIRST_WORKER, AHEAD = 2, SETTLING = 64, MEASURED = 128 };
-enum { STEPS = SETTLING + MEASURED };
+enum {
+	FIRST_WORKER = 3,
+	MOST_WORKERS = LK_STREAMS - FIRST_WORKER,
+	AHEAD = 2,
+	SETTLING = 64,
+	MEASURED = 128
+};
+enum {
+	STEPS = SETTLING + MEASURED
+};
 
 struct line_up {
 	const lk_stalls_model *m;
 	lk_graph *graph;
-	uint32_t used[STEPS];    /* the operation that uses a step's batch */
+	uint32_t used[STEPS]; /* the operation that uses a step's batch */
 	uint32_t prepared[STEPS];
 	uint32_t workers;
 };
 
-static int64_t picoseconds(double seconds) { return (int64_t)fmax(1, seconds * 1e12 + 0.5); }
+static int64_t picoseconds(double seconds) {
+	return (int64_t)fmax(1, seconds * 1e12 + 0.5);
+}
 
-static uint32_t add(struct line_up *line_up, const char *name, unsigned stream, double seconds, uint32_t a, uint32_t b) {
+static uint32_t add(struct line_up *line_up, const char *name, unsigned stream, double seconds,
+                    uint32_t a, uint32_t b) {
 	uint32_t deps[2], count = 0;
 	if (a != UINT32_MAX) deps[count++] = a;
 	if (b != UINT32_MAX && b != a) deps[count++] = b;
 	if (count == 2 && deps[0] > deps[1]) deps[0] = b, deps[1] = a;
-	lk_op op = {.kind = stream == LK_STREAM_COMPUTE ? LK_OP_ELEMENTWISE : LK_OP_HOST, .stream = (uint8_t)stream, .name = name,
-	            .measured_ps = picoseconds(seconds), .deps = deps, .dep_count = count};
+	lk_op op = {.kind = stream == LK_STREAM_COMPUTE ? LK_OP_ELEMENTWISE : LK_OP_HOST,
+	            .stream = (uint8_t)stream,
+	            .name = name,
+	            .measured_ps = picoseconds(seconds),
+	            .deps = deps,
+	            .dep_count = count};
 	return lk_graph_add(line_up->graph, &op);
 }
 
-/* A worker's time for a batch behind its fetching: workers that are no whole number are as many that work longer. */
+/* A worker's time for a batch behind its fetching: workers that are no whole number are as many
+ * that work longer. */
 static double work_s(const struct line_up *line_up, double waited) {
 	const lk_stalls_model *model = line_up->m;
 	double copying = model->bytes > 0 ? model->bytes / model->memory : 0;
 	if (!model->pipelined) return copying + model->preparation / fmax(model->workers, 1);
-	return fmax(0, (model->preparation + waited) * line_up->workers / fmax(model->workers, 1e-9) - waited);
+	return fmax(0, (model->preparation + waited) * line_up->workers / fmax(model->workers, 1e-9) -
+	                   waited);
 }
 
 static void add_steps(struct line_up *line_up) {
 	const lk_stalls_model *model = line_up->m;
 	uint32_t ahead = line_up->workers * AHEAD + 1;
-	double mean = lk_stalls_device_s(model), work = work_s(line_up, mean - fmin(model->hidden, mean));
+	double mean = lk_stalls_device_s(model),
+		   work = work_s(line_up, mean - fmin(model->hidden, mean));
 	for (uint32_t s = 0; s < STEPS; s++) {
-		const struct lk_stalls_unlike *kind = model->kinds ? &model->of[s % (uint32_t)model->kinds] : NULL;
-		double device = kind ? mean * kind->device : mean, hidden = fmin(kind ? kind->hidden : model->hidden, device);
+		const struct lk_stalls_unlike *kind =
+			model->kinds ? &model->of[s % (uint32_t)model->kinds] : NULL;
+		double device = kind ? mean * kind->device : mean,
+			   hidden = fmin(kind ? kind->hidden : model->hidden, device);
 		uint32_t room = UINT32_MAX, free = UINT32_MAX;
 		if (!model->pipelined && s > 0) room = line_up->used[s - 1];
 		if (model->pipelined && s >= ahead) room = line_up->used[s - ahead];
-		if (model->pipelined && s >= line_up->workers) free = line_up->prepared[s - line_up->workers];
+		if (model->pipelined && s >= line_up->workers)
+			free = line_up->prepared[s - line_up->workers];
 		double rest = kind ? kind->rest : 1;
 		uint32_t fetched = add(line_up, "fetch", 2, device - hidden, room, free);
 		add(line_up, "read ahead", 2, hidden, fetched, UINT32_MAX);
-		line_up->prepared[s] = add(line_up, "prepare", FIRST_WORKER + s % line_up->workers, rest * work, fetched, room);
-		line_up->used[s] = add(line_up, "step", LK_STREAM_COMPUTE, rest * lk_stalls_compute_s(model), line_up->prepared[s], UINT32_MAX);
+		line_up->prepared[s] = add(line_up, "prepare", FIRST_WORKER + s % line_up->workers,
+		                           rest * work, fetched, room);
+		line_up->used[s] = add(line_up, "step", LK_STREAM_COMPUTE,
+		                       rest * lk_stalls_compute_s(model), line_up->prepared[s], UINT32_MAX);
 	}
 }
 
@@ -64,14 +89,16 @@ static lk_status build(struct line_up *line_up, lk_error *err) {
 	uint32_t block;
 	line_up->graph->traced = true;
 	line_up->graph->ranks = (lk_ranks){.world = 1, .stages = 1, .chains = 1};
-	for (int g = 0; g < LK_GROUPS; g++) line_up->graph->ranks.group[g].size = line_up->graph->ranks.group[g].stride = 1;
+	for (int g = 0; g < LK_GROUPS; g++)
+		line_up->graph->ranks.group[g].size = line_up->graph->ranks.group[g].stride = 1;
 	lk_graph_begin_block(line_up->graph, "steps");
 	add_steps(line_up);
 	LK_TRY(lk_graph_end_block(line_up->graph, &block, err));
 	LK_TRY(lk_graph_set_programs(line_up->graph, 1, 0, err));
 	lk_call call = {.block = block, .repeat = 1, .microbatch = -1, .layer = -1};
 	LK_TRY(lk_graph_call(line_up->graph, 0, &call, err));
-	for (uint32_t w = 0; w <= line_up->workers; w++) LK_TRY(lk_graph_name_stream(line_up->graph, 0, 2 + w, w ? "worker" : "disk", true, err));
+	for (uint32_t w = 0; w <= line_up->workers; w++)
+		LK_TRY(lk_graph_name_stream(line_up->graph, 0, 2 + w, w ? "worker" : "disk", true, err));
 	return lk_graph_check(line_up->graph, err);
 }
 
@@ -84,11 +111,14 @@ static lk_status run(struct line_up *line_up, lk_arena *arena, double *step_s, l
 	LK_TRY(lk_lifted_costs(arena, line_up->graph, &costs, err));
 	LK_TRY(lk_sim_run(line_up->graph, &costs, &options, &result, err));
 	/* rounds of the workers, inside which batches may come in a bunch; or of the kinds of steps */
-	uint32_t round = line_up->m->kinds ? (uint32_t)line_up->m->kinds : line_up->workers, measured = MEASURED / round * round;
+	uint32_t round = line_up->m->kinds ? (uint32_t)line_up->m->kinds : line_up->workers,
+			 measured = MEASURED / round * round;
 	int64_t from = 0, to = 0;
 	for (size_t i = 0; i < result.events.count; i++) {
-		if (result.events.at[i].op == line_up->used[SETTLING - 1]) from = result.events.at[i].end_ps;
-		if (result.events.at[i].op == line_up->used[SETTLING - 1 + measured]) to = result.events.at[i].end_ps;
+		if (result.events.at[i].op == line_up->used[SETTLING - 1])
+			from = result.events.at[i].end_ps;
+		if (result.events.at[i].op == line_up->used[SETTLING - 1 + measured])
+			to = result.events.at[i].end_ps;
 	}
 	*step_s = 1e-12 * (double)(to - from) / measured;
 	lk_sim_result_free(&result);

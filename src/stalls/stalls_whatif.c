@@ -4,23 +4,26 @@
  *
  *     G          the step without its loader
  *     P = w / p  preparation: w workers, p seconds of work for a step
- *     D(x) = s (1 - x) / B_disk     seconds that storage works for s bytes of which the share x is in memory
- *     R = min(G, P, F)              of a loader that works beside the step; 1 / (1/G + 1/P + 1/F) of one that the step waits for
+ *     D(x) = s (1 - x) / B_disk     seconds that storage works for s bytes of which the share x is
+ * in memory R = min(G, P, F)              of a loader that works beside the step; 1 / (1/G + 1/P +
+ * 1/F) of one that the step waits for
  *
- * What differs is fetching, for storage works on while nothing waits for it (stalls_disk.c): h seconds of D are hidden.
+ * What differs is fetching, for storage works on while nothing waits for it (stalls_disk.c): h
+ * seconds of D are hidden.
  *
- *     in the step:   1/F = s / B_mem + max(0, D - min(h, r))   r the rest of the step: 1/G + 1/P + s / B_mem
- *     beside it:     1/F = D, and a worker that waits for its reads does not prepare: P = w / (p + max(0, D - h))
- *     c* = ceil((p + max(0, D - h)) / max(1/G, D))             workers that the step does not wait for
- *     x* = 1 - min(a, w a - p + h) / D(0), a = max(1/G, p/w)   share in memory that hides fetching
+ *     in the step:   1/F = s / B_mem + max(0, D - min(h, r))   r the rest of the step: 1/G + 1/P +
+ * s / B_mem beside it:     1/F = D, and a worker that waits for its reads does not prepare: P = w /
+ * (p + max(0, D - h)) c* = ceil((p + max(0, D - h)) / max(1/G, D))             workers that the
+ * step does not wait for x* = 1 - min(a, w a - p + h) / D(0), a = max(1/G, p/w)   share in memory
+ * that hides fetching
  *
- * Steps may be unlike: D, h and r are then those of each kind, and what shows is the mean over kinds. h stays where storage
- * is faster or slower: the processor's time beside which it worked is the same. It is at most all the rest of the step, so
- * that no step is shorter than D.
+ * Steps may be unlike: D, h and r are then those of each kind, and what shows is the mean over
+ * kinds. h stays where storage is faster or slower: the processor's time beside which it worked is
+ * the same. It is at most all the rest of the step, so that no step is shorter than D.
  *
- * `cores` scales workers, and, where the processor is what computes, own code as far as the cores would be fewer than what
- * is busy: max(1, busy / cores) / max(1, busy / present cores). `speed` divides own code alone, `network` the transfer
- * across hosts alone. */
+ * `cores` scales workers, and, where the processor is what computes, own code as far as the cores
+ * would be fewer than what is busy: max(1, busy / cores) / max(1, busy / present cores). `speed`
+ * divides own code alone, `network` the transfer across hosts alone. */
 #include <ctype.h>
 #include <math.h>
 #include <stdio.h>
@@ -29,21 +32,28 @@
 #include "stalls/stalls.h"
 #include "base/text.h"
 
-double lk_stalls_device_s(const lk_stalls_model *model) { return model->bytes > 0 ? (1 - model->hit) * model->bytes / model->disk : 0; }
+double lk_stalls_device_s(const lk_stalls_model *model) {
+	return model->bytes > 0 ? (1 - model->hit) * model->bytes / model->disk : 0;
+}
 
 double lk_stalls_compute_s(const lk_stalls_model *model) {
 	return model->own + model->waiting + model->interconnect + model->network + model->writing;
 }
 
-static double preparation_s(const lk_stalls_model *model) { return model->workers > 0 ? model->preparation / model->workers : model->preparation; }
+static double preparation_s(const lk_stalls_model *model) {
+	return model->workers > 0 ? model->preparation / model->workers : model->preparation;
+}
 
 double lk_stalls_fetch_s(const lk_stalls_model *model) {
 	double device = lk_stalls_device_s(model);
 	if (model->pipelined) return fmax(0, device - model->hidden);
-	double copying = model->bytes > 0 ? model->bytes / model->memory : 0, rest = lk_stalls_compute_s(model) + preparation_s(model) + copying;
+	double copying = model->bytes > 0 ? model->bytes / model->memory : 0,
+		   rest = lk_stalls_compute_s(model) + preparation_s(model) + copying;
 	if (!model->kinds) return copying + fmax(0, device - fmin(model->hidden, rest));
 	double sum = 0;
-	for (int i = 0; i < model->kinds; i++) sum += fmax(0, device * model->of[i].device - fmin(model->of[i].hidden, rest * model->of[i].rest));
+	for (int i = 0; i < model->kinds; i++)
+		sum += fmax(0, device * model->of[i].device -
+		                   fmin(model->of[i].hidden, rest * model->of[i].rest));
 	return copying + sum / model->kinds;
 }
 
@@ -53,11 +63,14 @@ static const char *largest(double compute, double preparation, double fetch) {
 }
 
 double lk_stalls_closed(const lk_stalls_model *model, const char **bottleneck) {
-	double compute = lk_stalls_compute_s(model), preparation = preparation_s(model), fetch = lk_stalls_fetch_s(model);
-	double loading = preparation + (model->workers > 0 ? fetch / model->workers : fetch), device = lk_stalls_device_s(model);
+	double compute = lk_stalls_compute_s(model), preparation = preparation_s(model),
+		   fetch = lk_stalls_fetch_s(model);
+	double loading = preparation + (model->workers > 0 ? fetch / model->workers : fetch),
+		   device = lk_stalls_device_s(model);
 	const char *what = largest(compute, preparation, fetch);
 	if (model->pipelined && fmax(device, loading) <= compute) what = "compute";
-	else if (model->pipelined) what = device < loading && preparation >= loading - preparation ? "preparation" : "fetch";
+	else if (model->pipelined)
+		what = device < loading && preparation >= loading - preparation ? "preparation" : "fetch";
 	if (bottleneck) *bottleneck = what;
 	return model->pipelined ? fmax(compute, fmax(device, loading)) : compute + preparation + fetch;
 }
@@ -77,7 +90,9 @@ double lk_stalls_cache_to_hide(const lk_stalls_model *model) {
 
 /* ---- another machine ---- */
 
-static double crowding(double busy, double cores) { return fmax(1, busy / fmax(cores, 1e-3)); }
+static double crowding(double busy, double cores) {
+	return fmax(1, busy / fmax(cores, 1e-3));
+}
 
 lk_stalls_model lk_stalls_on(const lk_stalls_model *model, const lk_stalls_machine *machine) {
 	lk_stalls_model m = *model;
@@ -104,8 +119,10 @@ struct key {
 };
 
 static const struct key keys[] = {
-	{"disk", offsetof(lk_stalls_machine, disk), 1e-3, 1e6},   {"network", offsetof(lk_stalls_machine, network), 1e-3, 1e6},
-	{"speed", offsetof(lk_stalls_machine, speed), 1e-3, 1e6}, {"cores", offsetof(lk_stalls_machine, cores), 1, 65536},
+	{"disk", offsetof(lk_stalls_machine, disk), 1e-3, 1e6},
+	{"network", offsetof(lk_stalls_machine, network), 1e-3, 1e6},
+	{"speed", offsetof(lk_stalls_machine, speed), 1e-3, 1e6},
+	{"cores", offsetof(lk_stalls_machine, cores), 1, 65536},
 	{"cache", offsetof(lk_stalls_machine, hit), 0, 1},
 };
 
@@ -117,7 +134,8 @@ static const struct key *find_key(const char *name, lk_error *err) {
 	}
 	lk_fail(err, LK_ERR_INPUT, "--what-if", "\"%.40s\" is nothing that can be changed", name);
 	const char *near = lk_nearest(name, names, sizeof keys / sizeof *keys);
-	if (near) lk_hint(err, "did you mean %s? disk, network, speed, cores and cache are known", near);
+	if (near)
+		lk_hint(err, "did you mean %s? disk, network, speed, cores and cache are known", near);
 	else lk_hint(err, "disk, network, speed, cores and cache are known, as in disk=2,cores=4");
 	return NULL;
 }
@@ -125,19 +143,23 @@ static const struct key *find_key(const char *name, lk_error *err) {
 static void say(const struct key *key, double value, char name[160]) {
 	size_t used = strlen(name);
 	const char *comma = used ? ", " : "";
-	if (strcmp(key->name, "cores") == 0) snprintf(name + used, 160 - used, "%s%g core%s", comma, value, value == 1 ? "" : "s");
-	else if (strcmp(key->name, "cache") == 0) snprintf(name + used, 160 - used, "%s%.3g %% in memory", comma, 100 * value);
+	if (strcmp(key->name, "cores") == 0)
+		snprintf(name + used, 160 - used, "%s%g core%s", comma, value, value == 1 ? "" : "s");
+	else if (strcmp(key->name, "cache") == 0)
+		snprintf(name + used, 160 - used, "%s%.3g %% in memory", comma, 100 * value);
 	else snprintf(name + used, 160 - used, "%s%s x%g", comma, key->name, value);
 }
 
-lk_status lk_stalls_machine_of(const char *line, lk_stalls_machine *out, char name[160], lk_error *err) {
+lk_status lk_stalls_machine_of(const char *line, lk_stalls_machine *out, char name[160],
+                               lk_error *err) {
 	*out = (lk_stalls_machine){1, 1, 1, NAN, NAN};
 	*name = '\0';
 	while (*line && *line != '\n') {
 		char word[64];
 		size_t length = strcspn(line, ",\n"), equals = strcspn(line, "=,\n");
 		if (length >= sizeof word || equals >= length)
-			return lk_fail(err, LK_ERR_INPUT, "--what-if", "\"%.*s\" is no KEY=VALUE", (int)(length < 40 ? length : 40), line);
+			return lk_fail(err, LK_ERR_INPUT, "--what-if", "\"%.*s\" is no KEY=VALUE",
+			               (int)(length < 40 ? length : 40), line);
 		snprintf(word, sizeof word, "%.*s", (int)equals, line);
 		const struct key *key = find_key(word, err);
 		if (!key) return LK_ERR_INPUT;

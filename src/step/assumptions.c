@@ -14,23 +14,30 @@ static const char *model_line(lk_arena *arena, const lk_model *model) {
 	char params[32], active[32] = "";
 	lk_format_count(lk_model_params(model), params, sizeof params);
 	if (model->network == LK_NET_CONV)
-		return lk_arena_printf(arena, "%s, %s: %s parameters, %d blocks, images of %d x %d, %d classes, %.1f G multiply-adds an image", model->name,
-		                       model->family, params, model->layers, model->image, model->image, model->conv.classes, lk_convnet_macs(model) / 1e9);
+		return lk_arena_printf(arena,
+		                       "%s, %s: %s parameters, %d blocks, images of %d x %d, %d classes, "
+		                       "%.1f G multiply-adds an image",
+		                       model->name, model->family, params, model->layers, model->image,
+		                       model->image, model->conv.classes, lk_convnet_macs(model) / 1e9);
 	if (model->experts > 0) {
 		char count[32];
 		snprintf(active, sizeof active, " (%s active)",
-				 lk_format_count(lk_model_active_params(model), count, sizeof count));
+		         lk_format_count(lk_model_active_params(model), count, sizeof count));
 	}
-	const char *kind = model->attention == LK_ATTN_MLA ? "MLA"
-					   : model->kv_heads == model->heads   ? "MHA"
-					   : model->kv_heads == 1          ? "MQA"
-												   : "GQA";
-	const char *experts = model->experts > 0 ? lk_arena_printf(arena, ", %d experts top-%d", model->experts, model->topk) : "";
+	const char *kind = model->attention == LK_ATTN_MLA   ? "MLA"
+	                   : model->kv_heads == model->heads ? "MHA"
+	                   : model->kv_heads == 1            ? "MQA"
+	                                                     : "GQA";
+	const char *experts = model->experts > 0 ? lk_arena_printf(arena, ", %d experts top-%d",
+	                                                           model->experts, model->topk)
+	                                         : "";
 	if (!experts) return NULL;
-	return lk_arena_printf(arena,
-						   "%s%s%s: %s parameters%s, %d layers, hidden %d, %s %d/%d heads, ffn %d%s, vocabulary %d",
-						   model->name, model->family[0] ? ", " : "", model->family, params, active, model->layers + model->decoder_layers,
-						   model->hidden, kind, model->heads, model->kv_heads, model->ffn, experts, model->vocab);
+	return lk_arena_printf(
+		arena,
+		"%s%s%s: %s parameters%s, %d layers, hidden %d, %s %d/%d heads, ffn %d%s, vocabulary %d",
+		model->name, model->family[0] ? ", " : "", model->family, params, active,
+		model->layers + model->decoder_layers, model->hidden, kind, model->heads, model->kv_heads,
+		model->ffn, experts, model->vocab);
 }
 
 static const char *cluster_line(lk_arena *arena, const lk_asked *asked) {
@@ -39,8 +46,9 @@ static const char *cluster_line(lk_arena *arena, const lk_asked *asked) {
 	char rate[32], nic[32];
 	lk_format_rate(node->intra_rate, rate, sizeof rate);
 	lk_format_rate(node->nic_rate, nic, sizeof nic);
-	return lk_arena_printf(arena, "%s: %s, %s per GPU and direction through %s, %d NICs of %s per node",
-						   asked->cluster.text, node->device->label, rate, intra[node->intra], node->nics, nic);
+	return lk_arena_printf(
+		arena, "%s: %s, %s per GPU and direction through %s, %d NICs of %s per node",
+		asked->cluster.text, node->device->label, rate, intra[node->intra], node->nics, nic);
 }
 
 static const char *layout_line(lk_arena *arena, const lk_job *job) {
@@ -48,14 +56,18 @@ static const char *layout_line(lk_arena *arena, const lk_job *job) {
 	static const char *const recompute[] = {"none", "selective", "full"};
 	char extra[128] = "";
 	size_t used = 0;
-	if (job->vp > 1) used += (size_t)snprintf(extra + used, sizeof extra - used, " x VP%d", job->vp);
-	if (job->cp > 1) used += (size_t)snprintf(extra + used, sizeof extra - used, " x CP%d", job->cp);
+	if (job->vp > 1)
+		used += (size_t)snprintf(extra + used, sizeof extra - used, " x VP%d", job->vp);
+	if (job->cp > 1)
+		used += (size_t)snprintf(extra + used, sizeof extra - used, " x CP%d", job->cp);
 	if (job->ep > 1) snprintf(extra + used, sizeof extra - used, ", EP%d", job->ep);
 	return lk_arena_printf(
-		arena, "DP%d x TP%d x PP%d%s%s, ZeRO %s, recompute %s, %s, %d micro-batches of %d x %d tokens, %s", job->dp,
-		job->tp, job->pp, extra, job->sequence_parallel == LK_ON && job->tp > 1 ? ", SP" : "", sharding[job->sharding],
-		recompute[job->recompute], lk_schedule_get(job->schedule)->label, job->microbatches, job->mbs, job->seq,
-		lk_dtype_name(job->dtype));
+		arena,
+		"DP%d x TP%d x PP%d%s%s, ZeRO %s, recompute %s, %s, %d micro-batches of %d x %d tokens, %s",
+		job->dp, job->tp, job->pp, extra,
+		job->sequence_parallel == LK_ON && job->tp > 1 ? ", SP" : "", sharding[job->sharding],
+		recompute[job->recompute], lk_schedule_get(job->schedule)->label, job->microbatches,
+		job->mbs, job->seq, lk_dtype_name(job->dtype));
 }
 
 /* ---- assumptions ---- */
@@ -70,70 +82,91 @@ static lk_status line(lk_arena *arena, lk_lines *lines, const char *text, lk_err
 	return LK_OK;
 }
 
-static lk_status list_assumptions(lk_arena *arena, const lk_predict_request *request, const lk_asked *asked, lk_lines *lines,
-								  lk_error *err) {
+static lk_status list_assumptions(lk_arena *arena, const lk_predict_request *request,
+                                  const lk_asked *asked, lk_lines *lines, lk_error *err) {
 	const lk_job *job = &asked->job;
 	lk_constants constants, *c = &constants;
 	lk_profile_constants(job, c);
 	char text[400];
-#define SAY(condition, ...)                                                                                            \
-	do {                                                                                                               \
-		if (condition) {                                                                                               \
-			snprintf(text, sizeof text, __VA_ARGS__);                                                                  \
-			LK_TRY(line(arena, lines, text, err));                                                                     \
-		}                                                                                                              \
+#define SAY(condition, ...)                           \
+	do {                                              \
+		if (condition) {                              \
+			snprintf(text, sizeof text, __VA_ARGS__); \
+			LK_TRY(line(arena, lines, text, err));    \
+		}                                             \
 	} while (0)
 	bool launched = request->launch_count > 0 || request->script;
-	SAY(!request->cluster, "nodes are the device's usual ones: %s (say otherwise with --cluster)", asked->cluster.text);
+	SAY(!request->cluster, "nodes are the device's usual ones: %s (say otherwise with --cluster)",
+	    asked->cluster.text);
 	SAY(!request->dtype && !launched, "number format %s (--dtype)", lk_dtype_name(job->dtype));
 	SAY(!request->seq && !launched, "sequence length %d (--seq)", job->seq);
 	SAY(!request->gbs && !launched, "global batch %d sequences (--gbs)", job->gbs);
 	SAY(!request->mbs && !launched, "micro-batch %d (--mbs)", job->mbs);
 	SAY(!request->zero && !launched, "ZeRO stage %d (--zero)", (int)job->sharding);
-	SAY(job->model.vocab > 0 && job->padded_vocab != job->model.vocab, "vocabulary padded from %d to %d",
-		job->model.vocab, job->padded_vocab);
-	SAY(true, "gradients %s with the backward pass, in buckets of %.0f MiB, %g bytes per element on the wire",
-		job->overlap_grad_reduce != LK_OFF ? "are reduced along" : "are not reduced along", job->bucket_bytes / LK_MIB,
-		lk_sizes_wire_bytes(job));
+	SAY(job->model.vocab > 0 && job->padded_vocab != job->model.vocab,
+	    "vocabulary padded from %d to %d", job->model.vocab, job->padded_vocab);
+	SAY(true,
+	    "gradients %s with the backward pass, in buckets of %.0f MiB, %g bytes per element on the "
+	    "wire",
+	    job->overlap_grad_reduce != LK_OFF ? "are reduced along" : "are not reduced along",
+	    job->bucket_bytes / LK_MIB, lk_sizes_wire_bytes(job));
 	SAY(job->pp > 1, "pipeline messages %s",
-		job->overlap_p2p == LK_ON ? "run behind compute" : "block, as Megatron-LM's without overlap");
-	SAY(job->model.experts > 0, "the busiest expert rank gets %.2f times the mean tokens (--moe-imbalance)",
-		job->moe_imbalance);
-	SAY(job->attn_kernel == LK_KERNEL_FLASH, "fused (flash) attention, %.0f %% of dense peak forward, %.0f %% backward",
-		100 * c->attention_forward, 100 * c->attention_backward);
+	    job->overlap_p2p == LK_ON ? "run behind compute"
+	                              : "block, as Megatron-LM's without overlap");
+	SAY(job->model.experts > 0,
+	    "the busiest expert rank gets %.2f times the mean tokens (--moe-imbalance)",
+	    job->moe_imbalance);
+	SAY(job->attn_kernel == LK_KERNEL_FLASH,
+	    "fused (flash) attention, %.0f %% of dense peak forward, %.0f %% backward",
+	    100 * c->attention_forward, 100 * c->attention_backward);
 	const lk_device *device = asked->cluster.node[0].device;
-	SAY(device->gemm_flops > 0, "measured on %s: fp32 products %.3g TFLOP/s, streaming %.3g GB/s, a call %.3g us",
-		device->name, device->gemm_flops / 1e12, device->stream_rate / 1e9, 1e6 * device->call_s);
-	SAY(device->arch == LK_ARCH_CPU, "no step on a processor was ever compared: the range is that of runs on GPUs");
+	SAY(device->gemm_flops > 0,
+	    "measured on %s: fp32 products %.3g TFLOP/s, streaming %.3g GB/s, a call %.3g us",
+	    device->name, device->gemm_flops / 1e12, device->stream_rate / 1e9, 1e6 * device->call_s);
+	SAY(device->arch == LK_ARCH_CPU,
+	    "no step on a processor was ever compared: the range is that of runs on GPUs");
 	SAY(device->gemm_flops <= 0,
-		"large matrix products reach %.0f %% of dense peak, streaming kernels %.0f %% of memory bandwidth",
-		100 * c->gemm_efficiency, 100 * c->memory_efficiency);
-	SAY(job->cuda_graphs != LK_ON, "the host needs %.0f us to issue an operation (--cuda-graphs: %.0f us)",
-		1e6 * c->launch_s, 1e6 * c->graph_launch_s);
-	SAY(job->max_connections == 1, "one hardware queue (CUDA_DEVICE_MAX_CONNECTIONS=1): nothing starts before what was "
-		"issued earlier has started%s", job->sharding >= LK_SHARD_ZERO2 && job->dp > 1 ?
-		"; sharded layers' gathers and reductions hold up compute behind them" : "");
+	    "large matrix products reach %.0f %% of dense peak, streaming kernels %.0f %% of memory "
+	    "bandwidth",
+	    100 * c->gemm_efficiency, 100 * c->memory_efficiency);
+	SAY(job->cuda_graphs != LK_ON,
+	    "the host needs %.0f us to issue an operation (--cuda-graphs: %.0f us)", 1e6 * c->launch_s,
+	    1e6 * c->graph_launch_s);
+	SAY(job->max_connections == 1,
+	    "one hardware queue (CUDA_DEVICE_MAX_CONNECTIONS=1): nothing starts before what was "
+	    "issued earlier has started%s",
+	    job->sharding >= LK_SHARD_ZERO2 && job->dp > 1
+	        ? "; sharded layers' gathers and reductions hold up compute behind them"
+	        : "");
 	SAY(job->recompute == LK_RECOMPUTE_SELECTIVE && job->attn_kernel == LK_KERNEL_FLASH,
-		"selective recomputation saves almost nothing with flash attention: scores are never stored");
+	    "selective recomputation saves almost nothing with flash attention: scores are never "
+	    "stored");
 	SAY(request->jitter > 0 && job->gpus / job->pp > LK_STEP_NOISY_CHAINS && !request->exact,
-		"jitter acts on whole runs of layers, their communication included (--exact: on every operation)");
+	    "jitter acts on whole runs of layers, their communication included (--exact: on every "
+	    "operation)");
 	const lk_calibration *numbers = lk_calibration_current();
 	const lk_calibration_row *profile = lk_profile_find(numbers, job);
-	SAY(profile, "efficiencies of the stack %s, %s: %d measured runs, %.1f %% off in their fit (--stack, --release)",
-		profile->subject, profile->variant, profile->points, 100 * profile->error);
-	SAY(!profile, "no measured run of the stack %s: base numbers of all stacks (--stack)", job->profile);
+	SAY(profile,
+	    "efficiencies of the stack %s, %s: %d measured runs, %.1f %% off in their fit (--stack, "
+	    "--release)",
+	    profile->subject, profile->variant, profile->points, 100 * profile->error);
+	SAY(!profile, "no measured run of the stack %s: base numbers of all stacks (--stack)",
+	    job->profile);
 	SAY(device->arch != LK_ARCH_CPU && !lk_profile_measured(numbers, device->arch),
-		"no run was measured on %s: it is taken to keep its peak as Ampere does", lk_arch_name(device->arch));
+	    "no run was measured on %s: it is taken to keep its peak as Ampere does",
+	    lk_arch_name(device->arch));
 	SAY(true, "input data is always there: no stalls of preparation or fetch are modelled");
 #undef SAY
 	return LK_OK;
 }
 
-static lk_status list_ignored(lk_arena *arena, const lk_asked *asked, lk_prediction *out, lk_error *err) {
+static lk_status list_ignored(lk_arena *arena, const lk_asked *asked, lk_prediction *out,
+                              lk_error *err) {
 	const char **lines = LK_ARRAY(arena, const char *, asked->ignored_count);
 	if (!lines) return lk_oom(err);
 	for (int i = 0; i < asked->ignored_count; i++) {
-		lines[i] = lk_arena_printf(arena, "%s: %s", asked->ignored[i].flag, asked->ignored[i].reason);
+		lines[i] =
+			lk_arena_printf(arena, "%s: %s", asked->ignored[i].flag, asked->ignored[i].reason);
 		if (!lines[i]) return lk_oom(err);
 	}
 	out->ignored = lines;
@@ -141,8 +174,8 @@ static lk_status list_ignored(lk_arena *arena, const lk_asked *asked, lk_predict
 	return LK_OK;
 }
 
-lk_status lk_note_job(lk_arena *arena, const lk_predict_request *request, const lk_asked *asked, lk_prediction *out,
-					  lk_error *err) {
+lk_status lk_note_job(lk_arena *arena, const lk_predict_request *request, const lk_asked *asked,
+                      lk_prediction *out, lk_error *err) {
 	lk_lines lines = {0};
 	out->model = model_line(arena, &asked->job.model);
 	out->cluster = cluster_line(arena, asked);
@@ -151,7 +184,8 @@ lk_status lk_note_job(lk_arena *arena, const lk_predict_request *request, const 
 	out->warning = asked->warning[0] ? lk_arena_strdup(arena, asked->warning) : NULL;
 	lk_status status = list_assumptions(arena, request, asked, &lines, err);
 	const char **kept = LK_ARRAY(arena, const char *, lines.count);
-	if (status == LK_OK && (!kept || !out->model || !out->cluster || !out->layout || !out->reproduce))
+	if (status == LK_OK &&
+	    (!kept || !out->model || !out->cluster || !out->layout || !out->reproduce))
 		status = lk_oom(err);
 	if (status == LK_OK) {
 		if (lines.count) memcpy(kept, lines.at, lines.count * sizeof *kept);

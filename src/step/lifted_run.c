@@ -5,7 +5,8 @@
 #include "base/intervals.h"
 
 lk_status lk_lifted_costs(lk_arena *arena, const lk_graph *graph, lk_costs *out, lk_error *err) {
-	*out = (lk_costs){.variants = 1, .ops = graph->ops.count, .at = LK_ARRAY(arena, lk_cost, graph->ops.count)};
+	*out = (lk_costs){
+		.variants = 1, .ops = graph->ops.count, .at = LK_ARRAY(arena, lk_cost, graph->ops.count)};
 	if (!out->at) return lk_oom(err);
 	for (uint32_t op = 0; op < graph->ops.count; op++)
 		out->at[op].duration_ps = out->at[op].tail_ps = graph->ops.measured_ps[op];
@@ -35,7 +36,8 @@ lk_status lk_lifted_run(lk_arena *arena, const lk_lifted *lifted, lk_ran ***out,
 		const lk_sim_event *event = &result.events.at[i];
 		uint32_t rank = event->record, first = lifted->first_op[rank];
 		if (event->op >= first && event->op - first < lifted->rank[rank].ops.count)
-			(*out)[rank][event->op - first] = (lk_ran){event->ready_ps, event->start_ps, event->end_ps};
+			(*out)[rank][event->op - first] =
+				(lk_ran){event->ready_ps, event->start_ps, event->end_ps};
 	}
 	lk_sim_result_free(&result);
 	return LK_OK;
@@ -51,15 +53,18 @@ static bool is_work(const lk_lifted_op *op) {
 	return op->what == LK_LIFTED_DEVICE || op->what == LK_LIFTED_COMM;
 }
 
-/* When the kernel of a communication operation started: at the end of its lag, which stands before it. */
+/* When the kernel of a communication operation started: at the end of its lag, which stands before
+ * it. */
 static int64_t arrival(const lk_lifted_rank *rank, const lk_ran *ran, uint32_t i) {
 	uint32_t lag = i;
 	while (lag > 0 && rank->ops.at[lag].what != LK_LIFTED_LAG) lag--;
 	return ran[lag].end_ps;
 }
 
-/* The time in which an operation keeps its stream busy: its lag is idle. A communication kernel runs from its arrival on. */
-static lk_interval busy(const lk_lifted_rank *rank, const lk_ran *ran, const int64_t *lag_ns, uint32_t i) {
+/* The time in which an operation keeps its stream busy: its lag is idle. A communication kernel
+ * runs from its arrival on. */
+static lk_interval busy(const lk_lifted_rank *rank, const lk_ran *ran, const int64_t *lag_ns,
+                        uint32_t i) {
 	const lk_lifted_op *op = &rank->ops.at[i];
 	if (!ran) return (lk_interval){op->start_ns * 1000, op->end_ns * 1000};
 	int64_t lag = 1000 * (lag_ns ? lag_ns[i] : op->lag_ns), span = ran[i].end_ps - ran[i].start_ps;
@@ -67,8 +72,8 @@ static lk_interval busy(const lk_lifted_rank *rank, const lk_ran *ran, const int
 	return (lk_interval){ran[i].start_ps + (lag < span ? lag : span), ran[i].end_ps};
 }
 
-lk_status lk_lifted_use(const lk_lifted *lifted, const lk_ran *ran, const int64_t *lag_ns, uint32_t r, lk_device_use *out,
-                        lk_error *err) {
+lk_status lk_lifted_use(const lk_lifted *lifted, const lk_ran *ran, const int64_t *lag_ns,
+                        uint32_t r, lk_device_use *out, lk_error *err) {
 	const lk_lifted_rank *rank = &lifted->rank[r];
 	lk_intervals compute = {0}, comm = {0}, all = {0}, alone = {0};
 	bool fine = true;
@@ -77,7 +82,8 @@ lk_status lk_lifted_use(const lk_lifted *lifted, const lk_ran *ran, const int64_
 		if (!is_work(&rank->ops.at[i])) continue;
 		lk_interval at = busy(rank, ran, lag_ns, i);
 		out->busy[rank->ops.at[i].stream] += (double)(at.end - at.start) * 1e-3;
-		fine = lk_intervals_add(rank->ops.at[i].what == LK_LIFTED_COMM ? &comm : &compute, at.start, at.end) &&
+		fine = lk_intervals_add(rank->ops.at[i].what == LK_LIFTED_COMM ? &comm : &compute, at.start,
+		                        at.end) &&
 		       lk_intervals_add(&all, at.start, at.end);
 	}
 	lk_intervals_sort(&compute);
@@ -85,7 +91,10 @@ lk_status lk_lifted_use(const lk_lifted *lifted, const lk_ran *ran, const int64_
 	lk_intervals_sort(&all);
 	fine = fine && lk_intervals_minus(&comm, &compute, &alone);
 	out->exposed = (double)lk_intervals_length(&alone) * 1e-3;
-	if (all.count) out->idle = (double)(all.at[all.count - 1].end - all.at[0].start - lk_intervals_length(&all)) * 1e-3;
+	if (all.count)
+		out->idle =
+			(double)(all.at[all.count - 1].end - all.at[0].start - lk_intervals_length(&all)) *
+			1e-3;
 	lk_vec_free(&compute);
 	lk_vec_free(&comm);
 	lk_vec_free(&all);

@@ -1,8 +1,8 @@
 /* memory_range.c: the 80 % range of a predicted peak allocation.
  *
- * Errors are z = ln(measured / predicted) scale, scale = sqrt(predicted / GiB) up to 2: what a prediction misses is
- * partly a share of the memory and partly a number of bytes, so small jobs miss by more. Above 8 GiB, where few jobs
- * were measured, the scale is 1: twice as wide. */
+ * Errors are z = ln(measured / predicted) scale, scale = sqrt(predicted / GiB) up to 2: what a
+ * prediction misses is partly a share of the memory and partly a number of bytes, so small jobs
+ * miss by more. Above 8 GiB, where few jobs were measured, the scale is 1: twice as wide. */
 #include "step/step.h"
 
 #include <math.h>
@@ -10,7 +10,8 @@
 #include "base/units.h"
 #include "cost/calibration/calibration.h"
 
-const char *const lk_memory_classes[LK_MEMORY_CLASSES] = {"bert", "gpt with experts", "gpt without experts", "t5"};
+const char *const lk_memory_classes[LK_MEMORY_CLASSES] = {"bert", "gpt with experts",
+                                                          "gpt without experts", "t5"};
 
 const char *lk_memory_class(const lk_model *model) {
 	if (model->network == LK_NET_ENCODER) return lk_memory_classes[0];
@@ -23,10 +24,11 @@ double lk_memory_scale(double predicted) {
 }
 
 lk_memory_band lk_memory_band_known(const char *class) {
-	const lk_calibration_row *row = lk_calibration_find(lk_calibration_current(), "range", "peak-memory", class);
+	const lk_calibration_row *row =
+		lk_calibration_find(lk_calibration_current(), "range", "peak-memory", class);
 	if (!row) return (lk_memory_band){0};
-	return (lk_memory_band){lk_calibration_value(row, "low", NAN), lk_calibration_value(row, "high", NAN), row->error,
-							row->points};
+	return (lk_memory_band){lk_calibration_value(row, "low", NAN),
+	                        lk_calibration_value(row, "high", NAN), row->error, row->points};
 }
 
 void lk_memory_band_apply(const lk_memory_band *band, double predicted, double *low, double *high) {

@@ -1,22 +1,25 @@
-/* memory_use.c: from the walk over a stage's allocations to what the device shows (docs/METHOD.md, "Memory").
+/* memory_use.c: from the walk over a stage's allocations to what the device shows (docs/METHOD.md,
+ * "Memory").
  *
  *     total = reserved + CUDA context + NCCL          reserved = peak + 4 % of what moves + 0.1 GiB
- *     workspaces: cuBLAS keeps one for each handle, and PyTorch has a handle for the forward and one for the backward
- * thread: 32 MiB each from Hopper on, or where CUBLAS_WORKSPACE_CONFIG is :4096:8, which deterministic runs need;
- * else 8.1 MiB (ATen/cuda/CublasHandlePool.cpp). Transformer Engine has one of its own, 32 MiB from Hopper on and 4 MiB
- * before, and four more for grouped products. Megatron-LM's own layers have four of cuBLAS's, three with tensor
- * parallelism: seen in the steady allocation of its tests, not derived. */
+ *     workspaces: cuBLAS keeps one for each handle, and PyTorch has a handle for the forward and
+ * one for the backward thread: 32 MiB each from Hopper on, or where CUBLAS_WORKSPACE_CONFIG is
+ * :4096:8, which deterministic runs need; else 8.1 MiB (ATen/cuda/CublasHandlePool.cpp).
+ * Transformer Engine has one of its own, 32 MiB from Hopper on and 4 MiB before, and four more for
+ * grouped products. Megatron-LM's own layers have four of cuBLAS's, three with tensor parallelism:
+ * seen in the steady allocation of its tests, not derived. */
 #include "step/step.h"
 
 #include "base/units.h"
 #include "model/layout/job.h"
 
 static double context_bytes(const lk_device *device) {
-	return device->arch >= LK_ARCH_HOPPER ? 0.8 * LK_GIB : 0.6 * LK_GIB; /* driver, kernels of the libraries */
+	return device->arch >= LK_ARCH_HOPPER ? 0.8 * LK_GIB
+	                                      : 0.6 * LK_GIB; /* driver, kernels of the libraries */
 }
 
-/* NCCL keeps buffers per channel and connection: 4 MiB Simple, 4.7 MiB LL128, 0.5 MiB LL, for a ring's two neighbours,
- * allocated at first use; communicators of up to 16 channels. */
+/* NCCL keeps buffers per channel and connection: 4 MiB Simple, 4.7 MiB LL128, 0.5 MiB LL, for a
+ * ring's two neighbours, allocated at first use; communicators of up to 16 channels. */
 static double nccl_bytes(const lk_ranks *ranks) {
 	double per_group = 16 * 2 * (4 + 4.7 + 0.5) / 2 * LK_MIB, bytes = 0;
 	uint32_t seen[LK_GROUPS][2];
@@ -24,7 +27,8 @@ static double nccl_bytes(const lk_ranks *ranks) {
 	for (int g = 1; g < LK_GROUPS; g++) {
 		uint32_t size = ranks->group[g].size, stride = ranks->group[g].stride;
 		bool known = size <= 1 || g == LK_GROUP_MODEL || g == LK_GROUP_EMBEDDING;
-		for (int i = 0; i < distinct && !known; i++) known = seen[i][0] == size && seen[i][1] == stride;
+		for (int i = 0; i < distinct && !known; i++)
+			known = seen[i][0] == size && seen[i][1] == stride;
 		if (known) continue;
 		seen[distinct][0] = size, seen[distinct++][1] = stride;
 		bytes += per_group;
@@ -32,7 +36,8 @@ static double nccl_bytes(const lk_ranks *ranks) {
 	return bytes;
 }
 
-/* The caching allocator holds more than is in use: blocks of 2 MiB granularity and holes between long-lived tensors. */
+/* The caching allocator holds more than is in use: blocks of 2 MiB granularity and holes between
+ * long-lived tensors. */
 static double reserved_bytes(const lk_memory *memory) {
 	double moving = memory->peak - memory->resident;
 	return memory->peak + 0.04 * moving + 0.1 * LK_GIB;
@@ -40,7 +45,8 @@ static double reserved_bytes(const lk_memory *memory) {
 
 static double workspace_bytes(const lk_job *job, const lk_device *device) {
 	bool later = device->arch == LK_ARCH_HOPPER || device->arch == LK_ARCH_BLACKWELL;
-	double cublas = (later || job->deterministic ? 32 : 8.125) * LK_MIB, engine = (later ? 32 : 4) * LK_MIB;
+	double cublas = (later || job->deterministic ? 32 : 8.125) * LK_MIB,
+		   engine = (later ? 32 : 4) * LK_MIB;
 	if (job->local_layers) return (job->tp == 1 ? 4 : 3) * cublas;
 	if (!lk_job_like_megatron(job)) return 2 * cublas;
 	return 2 * cublas + engine * (job->grouped_gemm ? 5 : 1);
@@ -53,14 +59,15 @@ static const lk_device *smallest_device(const lk_cluster *cluster, int64_t first
 	for (int g = 0; g < cluster->groups; g++) {
 		const lk_device *device = cluster->node[g].device;
 		int64_t next = rank + (int64_t)cluster->nodes[g] * cluster->node[g].gpus;
-		if (rank < end && next > first && (!least || device->memory_bytes < least->memory_bytes)) least = device;
+		if (rank < end && next > first && (!least || device->memory_bytes < least->memory_bytes))
+			least = device;
 		rank = next;
 	}
 	return least ? least : cluster->node[0].device;
 }
 
-double lk_memory_least(const lk_job *job, const lk_cluster *cluster, const lk_ranks *ranks, int stage, double resident,
-                       double held, double *usable) {
+double lk_memory_least(const lk_job *job, const lk_cluster *cluster, const lk_ranks *ranks,
+                       int stage, double resident, double held, double *usable) {
 	int64_t chains = ranks->chains;
 	const lk_device *device = smallest_device(cluster, stage * chains, (stage + 1) * chains);
 	double always = resident + workspace_bytes(job, device);
@@ -76,7 +83,8 @@ lk_status lk_memory_ask(const lk_job *job, const lk_cluster *cluster, lk_step *o
 	lk_swing *swings = lk_memory_swings(&out->arena, out->graph);
 	if (!swings) return lk_oom(err);
 	lk_memory_band band = {0}; /* measured for Megatron-LM alone */
-	if (lk_job_like_megatron(job) && job->model.image == 0) band = lk_memory_band_known(lk_memory_class(&job->model));
+	if (lk_job_like_megatron(job) && job->model.image == 0)
+		band = lk_memory_band_known(lk_memory_class(&job->model));
 	for (int s = 0; s < job->pp; s++) {
 		lk_stage_use *use = &out->memory[s];
 		const lk_device *device = smallest_device(cluster, s * chains, (s + 1) * chains);

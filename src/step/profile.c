@@ -1,5 +1,6 @@
-/* profile.c: the constants that a job is predicted with: the base, found on all measured runs together, times the profile
- * of its software stack. Both are calibration rows that `lockstep calibrate runs` writes. */
+/* profile.c: the constants that a job is predicted with: the base, found on all measured runs
+ * together, times the profile of its software stack. Both are calibration rows that `lockstep
+ * calibrate runs` writes. */
 #include "step/step.h"
 
 #include <ctype.h>
@@ -8,7 +9,8 @@
 #include "base/text.h"
 
 const char *lk_knob_name(lk_knob knob) {
-	static const char *const names[LK_KNOBS] = {"gemm", "attention", "memory", "host", "network", "experts"};
+	static const char *const names[LK_KNOBS] = {"gemm", "attention", "memory",
+	                                            "host", "network",   "experts"};
 	return (unsigned)knob < LK_KNOBS ? names[knob] : "";
 }
 
@@ -34,10 +36,14 @@ int lk_release_compare(const char *a, const char *b) {
 
 /* ---- finding a profile ---- */
 
-/* Stacks that share code with a measured one: Megatron-LM is what NeMo runs, PyTorch's FSDP what llm-foundry runs. */
+/* Stacks that share code with a measured one: Megatron-LM is what NeMo runs, PyTorch's FSDP what
+ * llm-foundry runs. */
 static const char *relative(const char *stack) {
 	static const char *const pairs[][2] = {
-		{"megatron", "nemo"}, {"megatron-bridge", "nemo"}, {"fsdp", "llm-foundry"}, {"deepspeed", "megatron-deepspeed"},
+		{"megatron", "nemo"},
+		{"megatron-bridge", "nemo"},
+		{"fsdp", "llm-foundry"},
+		{"deepspeed", "megatron-deepspeed"},
 	};
 	for (size_t i = 0; i < sizeof pairs / sizeof *pairs; i++)
 		if (strcmp(stack, pairs[i][0]) == 0) return pairs[i][1];
@@ -79,7 +85,8 @@ const lk_calibration_row *lk_profile_find(const lk_calibration *calibration, con
 }
 
 bool lk_profile_measured(const lk_calibration *calibration, lk_arch arch) {
-	return arch == LK_ARCH_AMPERE || lk_calibration_find(calibration, "sustained", lk_arch_name(arch), "");
+	return arch == LK_ARCH_AMPERE ||
+	       lk_calibration_find(calibration, "sustained", lk_arch_name(arch), "");
 }
 
 /* ---- constants ---- */
@@ -88,14 +95,19 @@ void lk_profile_base(const lk_calibration *calibration, lk_constants *out) {
 	const lk_calibration_row *row = lk_calibration_find(calibration, "step", "all", "");
 	*out = lk_default_constants;
 #define TAKE(field) out->field = lk_calibration_value(row, #field, out->field)
-	TAKE(gemm_efficiency), TAKE(gemm_fill_s), TAKE(attention_forward), TAKE(attention_backward), TAKE(attention_ramp);
-	TAKE(memory_efficiency), TAKE(norm_efficiency), TAKE(kernel_floor_s), TAKE(launch_s), TAKE(graph_launch_s);
-	TAKE(step_overhead_s), TAKE(graph_step_overhead_s), TAKE(expert_launch_s), TAKE(expert_efficiency), TAKE(network_efficiency);
+	TAKE(gemm_efficiency), TAKE(gemm_fill_s), TAKE(attention_forward), TAKE(attention_backward),
+		TAKE(attention_ramp);
+	TAKE(memory_efficiency), TAKE(norm_efficiency), TAKE(kernel_floor_s), TAKE(launch_s),
+		TAKE(graph_launch_s);
+	TAKE(step_overhead_s), TAKE(graph_step_overhead_s), TAKE(expert_launch_s),
+		TAKE(expert_efficiency), TAKE(network_efficiency);
 #undef TAKE
 	for (int arch = 0; arch < LK_ARCHES; arch++) {
-		const lk_calibration_row *share = lk_calibration_find(calibration, "sustained", lk_arch_name((lk_arch)arch), "");
+		const lk_calibration_row *share =
+			lk_calibration_find(calibration, "sustained", lk_arch_name((lk_arch)arch), "");
 		out->sustained[arch] = lk_calibration_value(share, "gemm", out->sustained[arch]);
-		out->attention_share[arch] = lk_calibration_value(share, "attention", out->attention_share[arch]);
+		out->attention_share[arch] =
+			lk_calibration_value(share, "attention", out->attention_share[arch]);
 	}
 }
 
@@ -112,8 +124,9 @@ void lk_profile_apply(const double knobs[LK_KNOBS], lk_constants *constants) {
 	constants->expert_efficiency *= knobs[LK_KNOB_EXPERTS];
 }
 
-/* The base's shares of memory bandwidth are of language models: they stand for passes that their graphs do not have, too. Those of
- * convolution nets have theirs; kernels that stream, measured alone, reach 0.83 to 0.89 (add in data/calibration/memory.csv). */
+/* The base's shares of memory bandwidth are of language models: they stand for passes that their
+ * graphs do not have, too. Those of convolution nets have theirs; kernels that stream, measured
+ * alone, reach 0.83 to 0.89 (add in data/calibration/memory.csv). */
 void lk_profile_streaming(lk_constants *out) {
 	out->memory_efficiency = out->norm_efficiency = 0.86;
 	out->stream_issue = 13.9; /* of the H100, the most of all devices measured */
@@ -123,7 +136,8 @@ void lk_profile_constants(const lk_job *job, lk_constants *out) {
 	const lk_calibration *calibration = lk_calibration_current();
 	const lk_calibration_row *row = lk_profile_find(calibration, job);
 	double knobs[LK_KNOBS];
-	for (int k = 0; k < LK_KNOBS; k++) knobs[k] = lk_calibration_value(row, lk_knob_name((lk_knob)k), 1);
+	for (int k = 0; k < LK_KNOBS; k++)
+		knobs[k] = lk_calibration_value(row, lk_knob_name((lk_knob)k), 1);
 	lk_profile_base(calibration, out);
 	if (job->model.network == LK_NET_CONV || job->fused_kernels) lk_profile_streaming(out);
 	lk_profile_apply(knobs, out);

@@ -1,8 +1,9 @@
 /* range.c: the 80 % range of a predicted step time.
  *
- * The interval of measured / predicted that held most of the runs of the job's class, when each run was predicted from
- * fits that had not seen it (src/fit/cross_runs.c). What no run of the class says is a distance: an architecture
- * that was never measured, or a stack without runs, takes the interval of all stacks and widens it by half each. */
+ * The interval of measured / predicted that held most of the runs of the job's class, when each run
+ * was predicted from fits that had not seen it (src/fit/cross_runs.c). What no run of the class
+ * says is a distance: an architecture that was never measured, or a stack without runs, takes the
+ * interval of all stacks and widens it by half each. */
 #include "step/step.h"
 
 #include <math.h>
@@ -10,29 +11,32 @@
 #include "cost/calibration/calibration.h"
 
 char *lk_range_class(lk_arena *arena, const char *stack, const char *arch, bool experts) {
-	return lk_arena_printf(arena, "%s%s%s%s%s", stack ? stack : "", stack ? " " : "", arch ? arch : "", arch ? " " : "",
-	                       experts ? "experts" : "dense");
+	return lk_arena_printf(arena, "%s%s%s%s%s", stack ? stack : "", stack ? " " : "",
+	                       arch ? arch : "", arch ? " " : "", experts ? "experts" : "dense");
 }
 
 /* The narrowest class that has a row. */
-static const lk_calibration_row *class_of(lk_arena *arena, const lk_calibration *calibration, const char *stack, const char *arch,
-                                          bool experts) {
+static const lk_calibration_row *class_of(lk_arena *arena, const lk_calibration *calibration,
+                                          const char *stack, const char *arch, bool experts) {
 	const lk_calibration_row *row = NULL;
 	for (int level = stack ? 0 : 2; level < 3 && !row; level++) {
-		const char *variant = lk_range_class(arena, level < 2 ? stack : NULL, level < 1 ? arch : NULL, experts);
+		const char *variant =
+			lk_range_class(arena, level < 2 ? stack : NULL, level < 1 ? arch : NULL, experts);
 		if (variant) row = lk_calibration_find(calibration, "range", "step", variant);
 	}
 	return row;
 }
 
-const lk_calibration_row *lk_range_row(lk_arena *arena, const lk_job *job, const lk_device *device) {
+const lk_calibration_row *lk_range_row(lk_arena *arena, const lk_job *job,
+                                       const lk_device *device) {
 	const lk_calibration *calibration = lk_calibration_current();
 	const lk_calibration_row *profile = lk_profile_find(calibration, job);
-	return class_of(arena, calibration, profile ? profile->subject : NULL, lk_arch_name(device->arch), job->model.experts > 0);
+	return class_of(arena, calibration, profile ? profile->subject : NULL,
+	                lk_arch_name(device->arch), job->model.experts > 0);
 }
 
-void lk_range_of(lk_arena *arena, const lk_job *job, const lk_device *device, double seconds, double *low, double *high,
-                 const char **basis) {
+void lk_range_of(lk_arena *arena, const lk_job *job, const lk_device *device, double seconds,
+                 double *low, double *high, const char **basis) {
 	const lk_calibration *calibration = lk_calibration_current();
 	bool experts = job->model.experts > 0;
 	const lk_calibration_row *profile = lk_profile_find(calibration, job);
@@ -44,8 +48,12 @@ void lk_range_of(lk_arena *arena, const lk_job *job, const lk_device *device, do
 	*low = seconds * exp(middle - half);
 	*high = seconds * exp(middle + half);
 	if (!basis) return;
-	*basis = lk_arena_printf(arena, "errors of %d %s runs that the fit had not seen%s%s", row ? row->points : 0,
-	                         row ? row->variant : experts ? "experts" : "dense",
-	                         profile ? "" : ", wider: no run of this stack",
-	                         lk_profile_measured(calibration, device->arch) ? "" : ", wider: no run on this architecture");
+	*basis = lk_arena_printf(
+		arena, "errors of %d %s runs that the fit had not seen%s%s", row ? row->points : 0,
+		row       ? row->variant
+		: experts ? "experts"
+				  : "dense",
+		profile ? "" : ", wider: no run of this stack",
+		lk_profile_measured(calibration, device->arch) ? ""
+													   : ", wider: no run on this architecture");
 }

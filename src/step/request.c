@@ -1,4 +1,5 @@
-/* request.c: reads a request: launch line, model, cluster, then the options on top, then everything is completed. */
+/* request.c: reads a request: launch line, model, cluster, then the options on top, then everything
+ * is completed. */
 #include "step/step.h"
 
 #include <string.h>
@@ -7,14 +8,16 @@
 #include "base/units.h"
 #include "model/layout/schedule.h"
 
-static lk_status read_launch(lk_arena *arena, const lk_predict_request *request, lk_asked *out, int *gpus, lk_error *err) {
+static lk_status read_launch(lk_arena *arena, const lk_predict_request *request, lk_asked *out,
+                             int *gpus, lk_error *err) {
 	lk_launch launch = {.job = &out->job};
 	if (request->script && request->launch_count > 0)
-		return lk_fail(err, LK_ERR_INPUT, "--script", "a script and a launch line behind -- exclude one another");
-	if (request->script)
-		LK_TRY(lk_launch_script(arena, request->script, &launch, err));
+		return lk_fail(err, LK_ERR_INPUT, "--script",
+		               "a script and a launch line behind -- exclude one another");
+	if (request->script) LK_TRY(lk_launch_script(arena, request->script, &launch, err));
 	else if (request->launch_count > 0)
-		LK_TRY(lk_launch_read(arena, request->launch_count, request->launch, "launch line", &launch, err));
+		LK_TRY(lk_launch_read(arena, request->launch_count, request->launch, "launch line", &launch,
+		                      err));
 	if (launch.job) out->job = *launch.job;
 	launch.job = &out->job;
 	if (request->deepspeed) LK_TRY(lk_deepspeed_read(arena, request->deepspeed, &launch, err));
@@ -27,35 +30,38 @@ static lk_status read_launch(lk_arena *arena, const lk_predict_request *request,
 
 static bool looks_like_path(const char *name) {
 	size_t length = strlen(name);
-	return strchr(name, '/') || (length > 5 && strcmp(name + length - 5, ".json") == 0) || strcmp(name, ".") == 0;
+	return strchr(name, '/') || (length > 5 && strcmp(name + length - 5, ".json") == 0) ||
+	       strcmp(name, ".") == 0;
 }
 
 static lk_status read_model(const lk_predict_request *request, lk_asked *out, lk_error *err) {
 	if (!request->model) {
 		if (out->job.model.layers > 0) return LK_OK; /* the launch line states the shape */
 		lk_fail(err, LK_ERR_INPUT, "--model", "no model was given");
-		return lk_hint(
-			err,
-			"give --model with a preset (`lockstep models` lists them) or a config.json, or a launch line behind --");
+		return lk_hint(err, "give --model with a preset (`lockstep models` lists them) or a "
+		                    "config.json, or a launch line behind --");
 	}
 	lk_model model;
 	if (looks_like_path(request->model))
 		LK_TRY(lk_model_read(request->model, &model, out->warning, err));
-	else
-		LK_TRY(lk_model_preset(request->model, &model, err));
+	else LK_TRY(lk_model_preset(request->model, &model, err));
 	out->job.model = model;
 	return LK_OK;
 }
 
-static lk_status read_cluster(lk_arena *arena, const lk_predict_request *request, int launched, lk_asked *out,
-							  lk_error *err) {
+static lk_status read_cluster(lk_arena *arena, const lk_predict_request *request, int launched,
+                              lk_asked *out, lk_error *err) {
 	if (request->cluster) {
-		if (request->gpu) return lk_fail(err, LK_ERR_INPUT, "--cluster", "--cluster and --gpu exclude one another");
+		if (request->gpu)
+			return lk_fail(err, LK_ERR_INPUT, "--cluster",
+			               "--cluster and --gpu exclude one another");
 		LK_TRY(lk_cluster_parse(arena, request->cluster, &out->cluster, err));
 		if (request->gpus > out->cluster.gpus)
-			return lk_fail(err, LK_ERR_INPUT, "--gpus", "%d GPUs asked, but the cluster has %d", request->gpus,
-						   out->cluster.gpus);
-		out->job.gpus = request->gpus ? request->gpus : launched && launched <= out->cluster.gpus ? launched : out->cluster.gpus;
+			return lk_fail(err, LK_ERR_INPUT, "--gpus", "%d GPUs asked, but the cluster has %d",
+			               request->gpus, out->cluster.gpus);
+		out->job.gpus = request->gpus                               ? request->gpus
+		                : launched && launched <= out->cluster.gpus ? launched
+		                                                            : out->cluster.gpus;
 		return LK_OK;
 	}
 	if (!request->gpu) {
@@ -83,7 +89,8 @@ static void take_switch(lk_switch *field, int value) {
 }
 
 /* One of a list of names, which end with NULL; `out` keeps its value when nothing was said. */
-static lk_status take_name(int *out, const char *text, const char *const *names, const char *where, lk_error *err) {
+static lk_status take_name(int *out, const char *text, const char *const *names, const char *where,
+                           lk_error *err) {
 	if (!text) return LK_OK;
 	int count = 0;
 	for (; names[count]; count++)
@@ -96,7 +103,8 @@ static lk_status take_name(int *out, const char *text, const char *const *names,
 	}
 	lk_fail(err, LK_ERR_INPUT, where, "unknown name '%s'", shown);
 	const char *near = lk_nearest(text, names, (size_t)count);
-	return near ? lk_hint(err, "did you mean %s? one of %s", near, list) : lk_hint(err, "give one of %s", list);
+	return near ? lk_hint(err, "did you mean %s? one of %s", near, list)
+	            : lk_hint(err, "give one of %s", list);
 }
 
 static lk_status take_recompute(lk_job *job, const char *text, lk_error *err) {
@@ -114,7 +122,8 @@ static lk_status take_recompute(lk_job *job, const char *text, lk_error *err) {
 	int value = 0;
 	LK_TRY(take_name(&value, kind, names, "--recompute", err));
 	if (slash && value != LK_RECOMPUTE_FULL)
-		return lk_fail(err, LK_ERR_INPUT, "--recompute", "a number of layers goes with full/N only");
+		return lk_fail(err, LK_ERR_INPUT, "--recompute",
+		               "a number of layers goes with full/N only");
 	job->recompute = (lk_recompute)value;
 	job->recompute_said = true;
 	return LK_OK;
@@ -123,7 +132,8 @@ static lk_status take_recompute(lk_job *job, const char *text, lk_error *err) {
 static lk_status take_dtype(lk_dtype *out, const char *text, const char *where, lk_error *err) {
 	if (!text || lk_dtype_parse(text, out)) return LK_OK;
 	char shown[64];
-	lk_fail(err, LK_ERR_INPUT, where, "unknown number format '%s'", lk_escape(text, shown, sizeof shown));
+	lk_fail(err, LK_ERR_INPUT, where, "unknown number format '%s'",
+	        lk_escape(text, shown, sizeof shown));
 	return lk_hint(err, "give one of fp32, tf32, fp16, bf16, fp8, mxfp8, nvfp4");
 }
 
@@ -132,7 +142,8 @@ static lk_status take_schedule(lk_job *job, const char *text, lk_error *err) {
 	const lk_schedule *schedule = lk_schedule_find(text);
 	if (!schedule) {
 		char shown[64];
-		lk_fail(err, LK_ERR_INPUT, "--schedule", "unknown schedule '%s'", lk_escape(text, shown, sizeof shown));
+		lk_fail(err, LK_ERR_INPUT, "--schedule", "unknown schedule '%s'",
+		        lk_escape(text, shown, sizeof shown));
 		return lk_hint(err, "give one of gpipe, 1f1b, interleaved, zb-h1, zb-v, dualpipe");
 	}
 	job->schedule = schedule->kind;
@@ -163,16 +174,21 @@ static lk_status take_layout(const lk_predict_request *request, lk_job *job, lk_
 	static const char *const kernels[] = {"flash", "unfused", NULL};
 	static const char *const dispatchers[] = {"alltoall", "allgather", "node", NULL};
 	int cp_kind = job->cp_kind, kernel = job->attn_kernel, dispatcher = job->dispatcher;
-	take_int(&job->tp, request->tp), take_int(&job->pp, request->pp), take_int(&job->vp, request->vp), take_int(&job->cp, request->cp);
-	take_int(&job->ep, request->ep), take_int(&job->etp, request->etp), take_int(&job->dp, request->dp);
-	take_int(&job->mbs, request->mbs), take_int(&job->gbs, request->gbs), take_int(&job->seq, request->seq);
-	take_int(&job->shard_group, request->shard_group), take_int(&job->lora_rank, request->lora_rank);
-	take_int(&job->first_stage_layers, request->first_stage_layers), take_int(&job->last_stage_layers, request->last_stage_layers);
+	take_int(&job->tp, request->tp), take_int(&job->pp, request->pp),
+		take_int(&job->vp, request->vp), take_int(&job->cp, request->cp);
+	take_int(&job->ep, request->ep), take_int(&job->etp, request->etp),
+		take_int(&job->dp, request->dp);
+	take_int(&job->mbs, request->mbs), take_int(&job->gbs, request->gbs),
+		take_int(&job->seq, request->seq);
+	take_int(&job->shard_group, request->shard_group),
+		take_int(&job->lora_rank, request->lora_rank);
+	take_int(&job->first_stage_layers, request->first_stage_layers),
+		take_int(&job->last_stage_layers, request->last_stage_layers);
 	take_switch(&job->sequence_parallel, request->sequence_parallel);
 	if (request->pipeline_layout) {
 		if (strlen(request->pipeline_layout) >= sizeof job->pipeline_layout)
 			return lk_fail(err, LK_ERR_INPUT, "--pipeline-layout", "longer than %zu characters",
-						   sizeof job->pipeline_layout - 1);
+			               sizeof job->pipeline_layout - 1);
 		lk_copy(job->pipeline_layout, sizeof job->pipeline_layout, request->pipeline_layout);
 	}
 	LK_TRY(take_name(&cp_kind, request->cp_kind, cp_kinds, "--cp-kind", err));
@@ -201,15 +217,18 @@ static void take_switches(const lk_predict_request *request, lk_job *job) {
 	if (request->release) lk_copy(job->release, sizeof job->release, request->release);
 }
 
-/* Stacks whose defaults differ; what else a user writes would be taken for one of them in silence. */
+/* Stacks whose defaults differ; what else a user writes would be taken for one of them in silence.
+ */
 lk_status lk_request_check_stack(const char *stack, lk_error *err) {
-	static const char *const names[] = {"megatron",           "nemo", "fsdp", "llm-foundry", "torchtitan", "deepspeed",
-										"megatron-deepspeed", "ddp",  NULL};
+	static const char *const names[] = {"megatron",           "nemo",       "fsdp",
+	                                    "llm-foundry",        "torchtitan", "deepspeed",
+	                                    "megatron-deepspeed", "ddp",        NULL};
 	int unused = 0;
 	return take_name(&unused, stack, names, "--stack", err);
 }
 
-lk_status lk_request_take(lk_arena *arena, const lk_predict_request *request, lk_asked *out, lk_error *err) {
+lk_status lk_request_take(lk_arena *arena, const lk_predict_request *request, lk_asked *out,
+                          lk_error *err) {
 	memset(out, 0, sizeof *out);
 	int launched = 0;
 	LK_TRY(read_launch(arena, request, out, &launched, err));
@@ -226,7 +245,8 @@ lk_status lk_request_take(lk_arena *arena, const lk_predict_request *request, lk
 	return LK_OK;
 }
 
-lk_status lk_request_read(lk_arena *arena, const lk_predict_request *request, lk_asked *out, lk_error *err) {
+lk_status lk_request_read(lk_arena *arena, const lk_predict_request *request, lk_asked *out,
+                          lk_error *err) {
 	LK_TRY(lk_request_take(arena, request, out, err));
 	return lk_job_complete(&out->job, &out->cluster, err);
 }

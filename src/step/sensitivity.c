@@ -1,17 +1,25 @@
-/* sensitivity.c: one rate changed, the step asked again: tensor cores, memory bandwidth, NICs, links inside a node. */
+/* sensitivity.c: one rate changed, the step asked again: tensor cores, memory bandwidth, NICs,
+ * links inside a node. */
 #include "step/step.h"
 
 #include <math.h>
 #include "base/parallel.h"
 #include "base/units.h"
 
-enum { COMPUTE, MEMORY, NETWORK, LINKS };
-const char *const lk_sensitive_costs[LK_SENSITIVE_COSTS] = {"compute", "memory bandwidth", "network", "links inside a node"};
+enum {
+	COMPUTE,
+	MEMORY,
+	NETWORK,
+	LINKS
+};
+const char *const lk_sensitive_costs[LK_SENSITIVE_COSTS] = {"compute", "memory bandwidth",
+                                                            "network", "links inside a node"};
 const double lk_sensitive_factors[LK_SENSITIVE_WAYS] = {0.9, 1.1};
 
-/* The cluster with one rate changed. That of compute is not among them: the constants of products and attention hold it. */
-static lk_status changed_cluster(lk_arena *arena, const lk_cluster *from, int cost, double factor, lk_cluster *out,
-                                 lk_error *err) {
+/* The cluster with one rate changed. That of compute is not among them: the constants of products
+ * and attention hold it. */
+static lk_status changed_cluster(lk_arena *arena, const lk_cluster *from, int cost, double factor,
+                                 lk_cluster *out, lk_error *err) {
 	*out = *from;
 	out->node = LK_ARRAY(arena, lk_node, from->groups);
 	lk_device *devices = LK_ARRAY(arena, lk_device, from->groups);
@@ -30,12 +38,16 @@ static lk_status changed_cluster(lk_arena *arena, const lk_cluster *from, int co
 }
 
 /* `cost` LK_SENSITIVE_COSTS: nothing is changed. */
-static double ask_changed(const lk_job *job, const lk_cluster *cluster, int cost, double factor, double limit_s) {
+static double ask_changed(const lk_job *job, const lk_cluster *cluster, int cost, double factor,
+                          double limit_s) {
 	lk_arena arena = LK_ARENA_INIT;
 	lk_cluster changed;
 	lk_step step = {0};
 	lk_constants constants;
-	lk_step_options options = {.bare = true, .constants = &constants, .give_up_ps = limit_s > 0 ? (int64_t)ceil(limit_s * LK_PS_PER_S) : 0};
+	lk_step_options options = {.bare = true,
+	                           .constants = &constants,
+	                           .give_up_ps =
+	                               limit_s > 0 ? (int64_t)ceil(limit_s * LK_PS_PER_S) : 0};
 	lk_profile_constants(job, &constants);
 	if (cost == COMPUTE) {
 		constants.gemm_efficiency *= factor, constants.vector_products *= factor;
@@ -50,18 +62,22 @@ static double ask_changed(const lk_job *job, const lk_cluster *cluster, int cost
 	return seconds;
 }
 
-double lk_sensitivity_ask(const lk_job *job, const lk_cluster *cluster, int cost, int way, double limit_s) {
+double lk_sensitivity_ask(const lk_job *job, const lk_cluster *cluster, int cost, int way,
+                          double limit_s) {
 	return ask_changed(job, cluster, cost, lk_sensitive_factors[way], limit_s);
 }
 
 /* ---- all at once ---- */
 
-enum { CHANGES = LK_SENSITIVE_COSTS * LK_SENSITIVE_WAYS, LEAST_FOLDS = 4 };
+enum {
+	CHANGES = LK_SENSITIVE_COSTS * LK_SENSITIVE_WAYS,
+	LEAST_FOLDS = 4
+};
 
 struct trial {
-	lk_job few, twice;       /* alike but for their micro-batches */
+	lk_job few, twice; /* alike but for their micro-batches */
 	const lk_cluster *cluster;
-	bool shortened;          /* else `few` is the job itself */
+	bool shortened;                                  /* else `few` is the job itself */
 	double few_s[CHANGES + 1], twice_s[CHANGES + 1]; /* the last one: nothing changed */
 };
 
@@ -71,8 +87,10 @@ static lk_status try_change(void *context, size_t i, lk_error *err) {
 	int cost = (int)change / LK_SENSITIVE_WAYS;
 	double factor = change < CHANGES ? lk_sensitive_factors[change % LK_SENSITIVE_WAYS] : 1;
 	(void)err;
-	if (i % 2 == 0) trial->few_s[change] = ask_changed(&trial->few, trial->cluster, cost, factor, 0);
-	else if (trial->shortened) trial->twice_s[change] = ask_changed(&trial->twice, trial->cluster, cost, factor, 0);
+	if (i % 2 == 0)
+		trial->few_s[change] = ask_changed(&trial->few, trial->cluster, cost, factor, 0);
+	else if (trial->shortened)
+		trial->twice_s[change] = ask_changed(&trial->twice, trial->cluster, cost, factor, 0);
 	return LK_OK;
 }
 
@@ -84,20 +102,24 @@ static lk_job shortened(const lk_job *job, int count) {
 	return out;
 }
 
-/* Simulated lengths grow evenly from two micro-batches for each stage on; an interleaved schedule takes them by groups. */
+/* Simulated lengths grow evenly from two micro-batches for each stage on; an interleaved schedule
+ * takes them by groups. */
 static int few_microbatches(const lk_job *job) {
 	int group = job->microbatch_group > job->pp ? job->microbatch_group : job->pp;
-	return LEAST_FOLDS * group <= job->microbatches && job->gbs % job->microbatches == 0 ? group : 0;
+	return LEAST_FOLDS * group <= job->microbatches && job->gbs % job->microbatches == 0 ? group
+	                                                                                     : 0;
 }
 
-lk_status lk_sensitivity_all(const lk_job *job, const lk_cluster *cluster, double step_s, double *seconds, lk_error *err) {
+lk_status lk_sensitivity_all(const lk_job *job, const lk_cluster *cluster, double step_s,
+                             double *seconds, lk_error *err) {
 	int few = few_microbatches(job);
 	struct trial t = {.cluster = cluster, .shortened = few > 0};
 	t.few = few ? shortened(job, few) : *job;
 	if (few) t.twice = shortened(job, 2 * few);
 	LK_TRY(lk_parallel(2 * (CHANGES + 1), 0, try_change, &t, err));
 	double folds = few ? (double)job->microbatches / few - 1 : 0, whole[CHANGES + 1];
-	for (int i = 0; i <= CHANGES; i++) whole[i] = t.few_s[i] + folds * (few ? t.twice_s[i] - t.few_s[i] : 0);
+	for (int i = 0; i <= CHANGES; i++)
+		whole[i] = t.few_s[i] + folds * (few ? t.twice_s[i] - t.few_s[i] : 0);
 	for (int i = 0; i < CHANGES; i++) seconds[i] = step_s * whole[i] / whole[CHANGES];
 	return LK_OK;
 }

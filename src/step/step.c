@@ -19,13 +19,16 @@ static lk_status choose_records(const lk_step_options *options, lk_step *out, lk
 	const lk_ranks *ranks = &out->graph->ranks;
 	out->record = LK_ARRAY(&out->arena, uint32_t, ranks->stages + options->record_count);
 	if (!out->record) return lk_oom(err);
-	for (uint32_t s = 0; s < ranks->stages; s++) out->record[out->record_count++] = lk_rank_of(out->graph, s, 0);
+	for (uint32_t s = 0; s < ranks->stages; s++)
+		out->record[out->record_count++] = lk_rank_of(out->graph, s, 0);
 	for (uint32_t i = 0; i < options->record_count; i++) {
 		if (options->record[i] >= ranks->world)
-			return lk_fail(err, LK_ERR_INPUT, "--trace-ranks", "there is no rank %u; the last is %u",
-						   options->record[i], ranks->world - 1);
+			return lk_fail(err, LK_ERR_INPUT, "--trace-ranks",
+			               "there is no rank %u; the last is %u", options->record[i],
+			               ranks->world - 1);
 		bool known = false;
-		for (uint32_t k = 0; k < out->record_count; k++) known |= out->record[k] == options->record[i];
+		for (uint32_t k = 0; k < out->record_count; k++)
+			known |= out->record[k] == options->record[i];
 		if (!known) out->record[out->record_count++] = options->record[i];
 	}
 	return LK_OK;
@@ -42,8 +45,9 @@ static lk_status split_time(lk_step *out, lk_error *err) {
 		while (end < events->count && events->at[end].record == r) end++;
 		if (r < stages) {
 			lk_breakdown *one = &out->stage_time[r];
-			LK_TRY(lk_breakdown_of(lk_step_simulated(out), out->fold, out->graph, events->at + begin, end - begin,
-								   out->sim.step_ps, stages > 1, one, err));
+			LK_TRY(lk_breakdown_of(lk_step_simulated(out), out->fold, out->graph,
+			                       events->at + begin, end - begin, out->sim.step_ps, stages > 1,
+			                       one, err));
 			for (int p = 0; p < LK_PART_COUNT; p++) {
 				out->breakdown.exposed_s[p] += one->exposed_s[p] / stages;
 				out->breakdown.hidden_s[p] += one->hidden_s[p] / stages;
@@ -66,8 +70,9 @@ static double program_flops(const lk_graph *graph, uint32_t stage) {
 	return flops;
 }
 
-/* A slow rank or noise changes compute but not communication, which a folded run holds both of: such steps are
- * simulated operation by operation, unless noise makes every chain of a very large job its own class. */
+/* A slow rank or noise changes compute but not communication, which a folded run holds both of:
+ * such steps are simulated operation by operation, unless noise makes every chain of a very large
+ * job its own class. */
 static bool folds(const lk_step_options *options, const lk_graph *graph) {
 	if (options->exact || options->straggler_count > 0 || graph->traced) return false;
 	return options->jitter <= 0 || graph->ranks.chains > LK_STEP_NOISY_CHAINS;
@@ -75,7 +80,8 @@ static bool folds(const lk_step_options *options, const lk_graph *graph) {
 
 lk_status lk_step_simulate(const lk_step_options *options, lk_step *out, lk_error *err) {
 	if (!options->bare) LK_TRY(choose_records(options, out, err));
-	if (folds(options, out->graph)) LK_TRY(lk_sim_fold(out->graph, &out->costs, !options->no_contention, &out->fold, err));
+	if (folds(options, out->graph))
+		LK_TRY(lk_sim_fold(out->graph, &out->costs, !options->no_contention, &out->fold, err));
 	lk_sim_options run = {
 		.contention = !options->no_contention,
 		.all_ranks = options->all_ranks,
@@ -88,7 +94,8 @@ lk_status lk_step_simulate(const lk_step_options *options, lk_step *out, lk_erro
 		.give_up_ps = options->bare ? options->give_up_ps : 0,
 	};
 	double start = now_s();
-	LK_TRY(lk_sim_run(lk_step_simulated(out), out->fold ? &out->fold->costs : &out->costs, &run, &out->sim, err));
+	LK_TRY(lk_sim_run(lk_step_simulated(out), out->fold ? &out->fold->costs : &out->costs, &run,
+	                  &out->sim, err));
 	out->simulation_s = now_s() - start;
 	out->step_s = (double)out->sim.step_ps / LK_PS_PER_S;
 	if (options->bare) return LK_OK;
@@ -97,8 +104,8 @@ lk_status lk_step_simulate(const lk_step_options *options, lk_step *out, lk_erro
 	return split_time(out, err);
 }
 
-static lk_status ask_times(const lk_job *job, const lk_cluster *cluster, const lk_step_options *options, lk_step *out,
-						   lk_error *err) {
+static lk_status ask_times(const lk_job *job, const lk_cluster *cluster,
+                           const lk_step_options *options, lk_step *out, lk_error *err) {
 	lk_constants constants;
 	if (!options->constants) lk_profile_constants(job, &constants);
 	lk_cost_options costing = {
@@ -112,8 +119,8 @@ static lk_status ask_times(const lk_job *job, const lk_cluster *cluster, const l
 	return lk_step_simulate(options, out, err);
 }
 
-lk_status lk_step_ask(const lk_job *job, const lk_cluster *cluster, const lk_step_options *options, lk_step *out,
-					  lk_error *err) {
+lk_status lk_step_ask(const lk_job *job, const lk_cluster *cluster, const lk_step_options *options,
+                      lk_step *out, lk_error *err) {
 	memset(out, 0, sizeof *out);
 	LK_TRY(lk_stop_check(err));
 	LK_TRY(lk_build_graph(job, &out->graph, err));

@@ -1,5 +1,5 @@
-/* step.h: one training step, asked: job and cluster in; graph, times, memory and their split out. What predict, validate
- * and every search stand on. */
+/* step.h: one training step, asked: job and cluster in; graph, times, memory and their split out.
+ * What predict, validate and every search stand on. */
 #ifndef LK_STEP_STEP_H
 #define LK_STEP_STEP_H
 
@@ -13,8 +13,11 @@
 #include "sim/sim.h"
 #include "sim/timeline.h"
 
-/* With jitter, jobs of up to so many chains (ranks of a stage) are simulated operation by operation. */
-enum { LK_STEP_NOISY_CHAINS = 512 };
+/* With jitter, jobs of up to so many chains (ranks of a stage) are simulated operation by
+ * operation. */
+enum {
+	LK_STEP_NOISY_CHAINS = 512
+};
 
 /* How to simulate. Zero is the usual: folded, with contention. */
 typedef struct lk_step_options {
@@ -23,52 +26,58 @@ typedef struct lk_step_options {
 	uint64_t seed;
 	const lk_straggler *stragglers;
 	uint32_t straggler_count;
-	const uint32_t *record;      /* more ranks to record than the first of each stage */
+	const uint32_t *record; /* more ranks to record than the first of each stage */
 	uint32_t record_count;
-	bool memory_only;            /* no times: does it fit? */
-	int64_t give_up_ps;          /* bare: a step that takes longer need not be simulated to its end; sim.gave_up says so. 0 none */
-	bool bare;                   /* for searches: no times where it does not fit; no events, no breakdown */
-	lk_cost_cache *cache;        /* NULL: none */
+	bool memory_only;   /* no times: does it fit? */
+	int64_t give_up_ps; /* bare: a step that takes longer need not be simulated to its end;
+	                       sim.gave_up says so. 0 none */
+	bool bare;          /* for searches: no times where it does not fit; no events, no breakdown */
+	lk_cost_cache *cache;          /* NULL: none */
 	const lk_constants *constants; /* NULL: the defaults */
 } lk_step_options;
 
 /* Memory of a stage as the device sees it, bytes. */
 typedef struct lk_stage_use {
 	lk_memory walk;
-	double low, high;            /* 80 % range of the walk's peak; NAN unknown */
+	double low, high; /* 80 % range of the walk's peak; NAN unknown */
 	double reserved, context, nccl, total;
-	double usable;               /* of the smallest device that holds ranks of the stage */
+	double usable; /* of the smallest device that holds ranks of the stage */
 } lk_stage_use;
 
 typedef struct lk_step {
 	lk_arena arena;
-	lk_graph *graph;             /* as built */
+	lk_graph *graph; /* as built */
 	lk_costs costs;
-	lk_fold *fold;               /* NULL when exact */
+	lk_fold *fold; /* NULL when exact */
 	lk_sim_result sim;
-	uint32_t *record;            /* [record_count] ranks in sim.events */
+	uint32_t *record; /* [record_count] ranks in sim.events */
 	uint32_t record_count;
 	double step_s, simulation_s;
-	lk_breakdown breakdown;      /* mean over stages */
-	lk_breakdown *stage_time;    /* [stages] */
-	lk_stage_use *memory;        /* [stages] */
-	int fullest;                 /* stage with the least room left */
-	double usable;               /* bytes of its smallest device */
-	double executed_flops;       /* of all ranks */
+	lk_breakdown breakdown;   /* mean over stages */
+	lk_breakdown *stage_time; /* [stages] */
+	lk_stage_use *memory;     /* [stages] */
+	int fullest;              /* stage with the least room left */
+	double usable;            /* bytes of its smallest device */
+	double executed_flops;    /* of all ranks */
 } lk_step;
 
 /* Whether every stage has room. */
-static inline bool lk_step_fits(const lk_step *step) { return step->memory[step->fullest].total <= step->usable; }
+static inline bool lk_step_fits(const lk_step *step) {
+	return step->memory[step->fullest].total <= step->usable;
+}
 
 /* Answers; `out` is to be freed with lk_step_free in every case. */
-lk_status lk_step_ask(const lk_job *job, const lk_cluster *cluster, const lk_step_options *options, lk_step *out, lk_error *err);
+lk_status lk_step_ask(const lk_job *job, const lk_cluster *cluster, const lk_step_options *options,
+                      lk_step *out, lk_error *err);
 void lk_step_free(lk_step *step);
 
-/* The part behind graph and costs, which `step` holds: folds, simulates, splits the time. Also for graphs that no job stands
- * behind. */
+/* The part behind graph and costs, which `step` holds: folds, simulates, splits the time. Also for
+ * graphs that no job stands behind. */
 lk_status lk_step_simulate(const lk_step_options *options, lk_step *step, lk_error *err);
 /* The graph that the events of step->sim refer to. */
-static inline const lk_graph *lk_step_simulated(const lk_step *step) { return step->fold ? step->fold->graph : step->graph; }
+static inline const lk_graph *lk_step_simulated(const lk_step *step) {
+	return step->fold ? step->fold->graph : step->graph;
+}
 
 /* ---- request: what a user said, as a completed job on a cluster. */
 
@@ -80,39 +89,44 @@ typedef struct lk_asked {
 	char warning[256];
 } lk_asked;
 
-/* Order of precedence: options, then the launch line or script, then the DeepSpeed file, then the model's config. */
-lk_status lk_request_read(lk_arena *arena, const lk_predict_request *request, lk_asked *out, lk_error *err);
+/* Order of precedence: options, then the launch line or script, then the DeepSpeed file, then the
+ * model's config. */
+lk_status lk_request_read(lk_arena *arena, const lk_predict_request *request, lk_asked *out,
+                          lk_error *err);
 /* The same before the job is completed: what was not said is open. */
-lk_status lk_request_take(lk_arena *arena, const lk_predict_request *request, lk_asked *out, lk_error *err);
+lk_status lk_request_take(lk_arena *arena, const lk_predict_request *request, lk_asked *out,
+                          lk_error *err);
 
 /* NULL, or a software stack that is known; else an error that names the nearest. */
 lk_status lk_request_check_stack(const char *stack, lk_error *err);
 
 /* ---- range: the 80 % range of a predicted step time. */
 
-/* From the cross-validated errors of the job's class of runs (calibration rows of family "range"); wider on an
- * architecture that no run was measured on, or with a stack that none is known of. `basis` (may be NULL) says which, in
- * words that the arena owns; NULL there when memory is out. */
-void lk_range_of(lk_arena *arena, const lk_job *job, const lk_device *device, double seconds, double *low, double *high,
-                 const char **basis);
+/* From the cross-validated errors of the job's class of runs (calibration rows of family "range");
+ * wider on an architecture that no run was measured on, or with a stack that none is known of.
+ * `basis` (may be NULL) says which, in words that the arena owns; NULL there when memory is out. */
+void lk_range_of(lk_arena *arena, const lk_job *job, const lk_device *device, double seconds,
+                 double *low, double *high, const char **basis);
 
-/* The calibration row that the range rests on: the narrowest class of runs that has one; NULL none. */
+/* The calibration row that the range rests on: the narrowest class of runs that has one; NULL none.
+ */
 const lk_calibration_row *lk_range_row(lk_arena *arena, const lk_job *job, const lk_device *device);
 
-/* The variant of a class's row: "nemo blackwell experts"; without an architecture (NULL) "nemo experts", without a stack
- * "experts" or "dense". NULL when memory is out. */
+/* The variant of a class's row: "nemo blackwell experts"; without an architecture (NULL) "nemo
+ * experts", without a stack "experts" or "dense". NULL when memory is out. */
 char *lk_range_class(lk_arena *arena, const char *stack, const char *arch, bool experts);
 
-/* ---- profile: how well a software stack uses the hardware, as factors on the constants of the cost models. */
+/* ---- profile: how well a software stack uses the hardware, as factors on the constants of the
+ * cost models. */
 
 /* A profile: at most six numbers for a stack, release and precision. Above 1 is better: faster. */
 typedef enum lk_knob {
-	LK_KNOB_GEMM,       /* rate of matrix products */
-	LK_KNOB_ATTENTION,  /* of attention */
-	LK_KNOB_MEMORY,     /* of memory-bound kernels */
-	LK_KNOB_HOST,       /* of the host's launches */
-	LK_KNOB_NETWORK,    /* of communication */
-	LK_KNOB_EXPERTS,    /* of kernels that only mixture-of-experts layers have */
+	LK_KNOB_GEMM,      /* rate of matrix products */
+	LK_KNOB_ATTENTION, /* of attention */
+	LK_KNOB_MEMORY,    /* of memory-bound kernels */
+	LK_KNOB_HOST,      /* of the host's launches */
+	LK_KNOB_NETWORK,   /* of communication */
+	LK_KNOB_EXPERTS,   /* of kernels that only mixture-of-experts layers have */
 	LK_KNOBS,
 } lk_knob;
 
@@ -121,12 +135,13 @@ const char *lk_knob_name(lk_knob knob); /* "gemm" */
 /* Formats that share a profile: "16-bit" (and wider), "fp8", "fp4". */
 const char *lk_precision_class(lk_dtype dtype);
 
-/* The row of family "stack" for a job: of its stack and precision the latest release that is not after the job's; where
- * the precision has none, that of the nearest one. NULL: unknown stack. Variants are "PRECISION" or "PRECISION
- * RELEASE". */
+/* The row of family "stack" for a job: of its stack and precision the latest release that is not
+ * after the job's; where the precision has none, that of the nearest one. NULL: unknown stack.
+ * Variants are "PRECISION" or "PRECISION RELEASE". */
 const lk_calibration_row *lk_profile_find(const lk_calibration *calibration, const lk_job *job);
 
-/* Whether runs on the architecture are behind the shares. Ampere is what the shares of others are of. */
+/* Whether runs on the architecture are behind the shares. Ampere is what the shares of others are
+ * of. */
 bool lk_profile_measured(const lk_calibration *calibration, lk_arch arch);
 
 /* The constants without a profile: family "step". */
@@ -138,30 +153,35 @@ void lk_profile_apply(const double knobs[LK_KNOBS], lk_constants *constants);
 /* Both, with the calibration in use: what a job is predicted with. */
 void lk_profile_constants(const lk_job *job, lk_constants *out);
 
-/* Compares releases by their numbers: "v4.1" < "v5.0", "26.04" < "26.04.01"; "" comes first. As strcmp. */
+/* Compares releases by their numbers: "v4.1" < "v5.0", "26.04" < "26.04.01"; "" comes first. As
+ * strcmp. */
 int lk_release_compare(const char *a, const char *b);
 
-/* ---- memory_use: the memory of every stage as the device sees it. Private to ask/ and to searches. */
+/* ---- memory_use: the memory of every stage as the device sees it. Private to ask/ and to
+ * searches. */
 
 /* Fills out->memory, out->fullest and out->usable from out->graph. */
 lk_status lk_memory_ask(const lk_job *job, const lk_cluster *cluster, lk_step *out, lk_error *err);
 
-/* The total of a stage that holds `resident` bytes throughout (workspaces left out) and at some moment `held` more: no more
- * than lk_memory_ask says where those are no more than there are. *usable: of its smallest device. */
-double lk_memory_least(const lk_job *job, const lk_cluster *cluster, const lk_ranks *ranks, int stage, double resident,
-                       double held, double *usable);
+/* The total of a stage that holds `resident` bytes throughout (workspaces left out) and at some
+ * moment `held` more: no more than lk_memory_ask says where those are no more than there are.
+ * *usable: of its smallest device. */
+double lk_memory_least(const lk_job *job, const lk_cluster *cluster, const lk_ranks *ranks,
+                       int stage, double resident, double held, double *usable);
 
 /* ---- memory_range: the band around a predicted peak, by class of network. */
 
 /* "bert", "gpt with experts", "gpt without experts", "t5". */
-enum { LK_MEMORY_CLASSES = 4 };
+enum {
+	LK_MEMORY_CLASSES = 4
+};
 extern const char *const lk_memory_classes[LK_MEMORY_CLASSES];
 const char *lk_memory_class(const lk_model *model);
 
 /* 80 % of measured peaks lie in [p exp(low / scale), p exp(high / scale)], p predicted. */
 typedef struct lk_memory_band {
-	double low, high, error;    /* error: exp(mean |ln(p / m)|) - 1 of the rows behind it */
-	int rows;                   /* 0: nothing is known of the class */
+	double low, high, error; /* error: exp(mean |ln(p / m)|) - 1 of the rows behind it */
+	int rows;                /* 0: nothing is known of the class */
 } lk_memory_band;
 
 double lk_memory_scale(double predicted);
@@ -173,21 +193,31 @@ void lk_memory_band_apply(const lk_memory_band *band, double predicted, double *
 /* ---- sensitivity: what a rate that is a little lower or higher makes of a step. */
 
 /* Rates that are changed, one at a time, and by what. */
-enum { LK_SENSITIVE_COSTS = 4, LK_SENSITIVE_WAYS = 2 };
-extern const char *const lk_sensitive_costs[LK_SENSITIVE_COSTS]; /* "compute", "memory bandwidth", ... */
-extern const double lk_sensitive_factors[LK_SENSITIVE_WAYS];     /* 0.9, 1.1 */
+enum {
+	LK_SENSITIVE_COSTS = 4,
+	LK_SENSITIVE_WAYS = 2
+};
+extern const char
+	*const lk_sensitive_costs[LK_SENSITIVE_COSTS]; /* "compute", "memory bandwidth", ... */
+extern const double lk_sensitive_factors[LK_SENSITIVE_WAYS]; /* 0.9, 1.1 */
 
-/* The step of a completed job with rate `cost` times factor `way`, predicted as lk_step_ask does; NAN where it fails, INFINITY
- * where it takes longer than `limit_s` and was not simulated to its end (0: no limit). */
-double lk_sensitivity_ask(const lk_job *job, const lk_cluster *cluster, int cost, int way, double limit_s);
+/* The step of a completed job with rate `cost` times factor `way`, predicted as lk_step_ask does;
+ * NAN where it fails, INFINITY where it takes longer than `limit_s` and was not simulated to its
+ * end (0: no limit). */
+double lk_sensitivity_ask(const lk_job *job, const lk_cluster *cluster, int cost, int way,
+                          double limit_s);
 
-/* The same for all rates, for pictures: seconds[cost * LK_SENSITIVE_WAYS + way], where the step itself takes `step_s`. A long
- * pipeline grows evenly with its micro-batches, so it is simulated with a few and with twice as many, which tells the rest. */
-lk_status lk_sensitivity_all(const lk_job *job, const lk_cluster *cluster, double step_s, double *seconds, lk_error *err);
+/* The same for all rates, for pictures: seconds[cost * LK_SENSITIVE_WAYS + way], where the step
+ * itself takes `step_s`. A long pipeline grows evenly with its micro-batches, so it is simulated
+ * with a few and with twice as many, which tells the rest. */
+lk_status lk_sensitivity_all(const lk_job *job, const lk_cluster *cluster, double step_s,
+                             double *seconds, lk_error *err);
 
-/* ---- assumptions: a job told in words: one line each for model, cluster and layout, what was assumed, the command to repeat it. */
+/* ---- assumptions: a job told in words: one line each for model, cluster and layout, what was
+ * assumed, the command to repeat it. */
 
-lk_status lk_note_job(lk_arena *arena, const lk_predict_request *request, const lk_asked *asked, lk_prediction *out, lk_error *err);
+lk_status lk_note_job(lk_arena *arena, const lk_predict_request *request, const lk_asked *asked,
+                      lk_prediction *out, lk_error *err);
 
 /* The command that asks the request again; `job` is its completed job. NULL when memory is out. */
 const char *lk_reproduce(lk_arena *arena, const lk_predict_request *request, const lk_job *job);
@@ -195,13 +225,13 @@ const char *lk_reproduce(lk_arena *arena, const lk_predict_request *request, con
 /* ---- dlrm_step: one hybrid-parallel step of a recommendation model, asked. */
 
 /* Graph, costs, times; `out` is to be freed with lk_step_free in every case. */
-lk_status lk_dlrm_ask(const lk_dlrm *model, const lk_dlrm_job *job, const lk_cluster *cluster, const lk_step_options *options,
-                      lk_step *out, lk_error *err);
+lk_status lk_dlrm_ask(const lk_dlrm *model, const lk_dlrm_job *job, const lk_cluster *cluster,
+                      const lk_step_options *options, lk_step *out, lk_error *err);
 
 /* ---- timeline: a simulated step as tracks, slices, flows and counters for the views. */
 
-/* The recorded ranks of a step. Folded runs of layers are one slice each, with the operations of their first repetitions
- * nested inside; an exact simulation has every operation. */
+/* The recorded ranks of a step. Folded runs of layers are one slice each, with the operations of
+ * their first repetitions nested inside; an exact simulation has every operation. */
 lk_status lk_step_timeline(const lk_step *step, lk_timeline **out, lk_error *err);
 
 #endif

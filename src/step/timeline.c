@@ -1,6 +1,6 @@
-/* timeline.c: events to slices. One process per recorded rank, one thread per stream; micro-batch and layer come from
- * the call that an operation belongs to; an arrow leads from each send to its receive; memory is counted behind every
- * call. */
+/* timeline.c: events to slices. One process per recorded rank, one thread per stream; micro-batch
+ * and layer come from the call that an operation belongs to; an arrow leads from each send to its
+ * receive; memory is counted behind every call. */
 #include "step/step.h"
 
 #include <stdio.h>
@@ -28,7 +28,8 @@ static uint32_t stage_of(const struct lk_drawing *drawing, uint32_t record) {
 }
 
 /* The name that the trace has for it, or what streams of predictions are called. */
-static const char *stream_name(const lk_graph *graph, uint32_t stage, unsigned stream, char out[24]) {
+static const char *stream_name(const lk_graph *graph, uint32_t stage, unsigned stream,
+                               char out[24]) {
 	uint32_t name = graph->programs.at[stage].stream_names[stream];
 	if (name) return lk_intern_text(graph->names, name);
 	if (!graph->traced) return lk_stream_label(stream);
@@ -36,23 +37,27 @@ static const char *stream_name(const lk_graph *graph, uint32_t stage, unsigned s
 	return out;
 }
 
-static lk_status track_of(struct lk_drawing *drawing, uint32_t record, unsigned stream, uint32_t *track) {
+static lk_status track_of(struct lk_drawing *drawing, uint32_t record, unsigned stream,
+                          uint32_t *track) {
 	uint32_t *known = &drawing->track[record * LK_STREAMS + stream];
 	if (!*known) {
 		const lk_graph *graph = drawing->step->graph;
-		uint32_t rank = drawing->step->record[record], lane = drawing->step->sim.lane_of[lk_rank_chain(graph, rank)];
+		uint32_t rank = drawing->step->record[record],
+				 lane = drawing->step->sim.lane_of[lk_rank_chain(graph, rank)];
 		char process[96], name[24];
 		if (graph->traced)
-			snprintf(process, sizeof process, "rank %u (stands for %u ranks)", rank, drawing->step->sim.lane_ranks[lane]);
+			snprintf(process, sizeof process, "rank %u (stands for %u ranks)", rank,
+			         drawing->step->sim.lane_ranks[lane]);
 		else
-			snprintf(process, sizeof process, "rank %u, stage %u (stands for %u ranks)", rank, lk_rank_stage(graph, rank),
-					 drawing->step->sim.lane_ranks[lane]);
+			snprintf(process, sizeof process, "rank %u, stage %u (stands for %u ranks)", rank,
+			         lk_rank_stage(graph, rank), drawing->step->sim.lane_ranks[lane]);
 		if (!lk_push(&drawing->out->tracks)) return lk_oom(drawing->err);
 		*lk_last(&drawing->out->tracks) = (lk_track){
 			.rank = (int32_t)rank,
 			.ranks = (int32_t)drawing->step->sim.lane_ranks[lane],
 			.process = lk_intern_id(drawing->out->names, process),
-			.name = lk_intern_id(drawing->out->names, stream_name(graph, stage_of(drawing, record), stream, name)),
+			.name = lk_intern_id(drawing->out->names,
+		                         stream_name(graph, stage_of(drawing, record), stream, name)),
 		};
 		*known = (uint32_t)drawing->out->tracks.count;
 	}
@@ -60,8 +65,9 @@ static lk_status track_of(struct lk_drawing *drawing, uint32_t record, unsigned 
 	return LK_OK;
 }
 
-static lk_status add_slice(struct lk_drawing *drawing, uint32_t record, const lk_graph *graph, uint32_t op, const lk_call *call,
-						   uint32_t repetition, int64_t start, int64_t end) {
+static lk_status add_slice(struct lk_drawing *drawing, uint32_t record, const lk_graph *graph,
+                           uint32_t op, const lk_call *call, uint32_t repetition, int64_t start,
+                           int64_t end) {
 	const lk_ops *ops = &graph->ops;
 	uint32_t track = 0;
 	if (ops->kind[op] == LK_OP_WAIT) return LK_OK;
@@ -83,7 +89,8 @@ static lk_status add_slice(struct lk_drawing *drawing, uint32_t record, const lk
 	return LK_OK;
 }
 
-static lk_status add_arrow_end(struct lk_drawing *drawing, const lk_graph *graph, const lk_sim_event *event) {
+static lk_status add_arrow_end(struct lk_drawing *drawing, const lk_graph *graph,
+                               const lk_sim_event *event) {
 	unsigned kind = graph->ops.kind[event->op];
 	if (kind != LK_OP_SEND && kind != LK_OP_RECV) return LK_OK;
 	if (drawing->arrow_count == drawing->arrow_capacity) {
@@ -102,55 +109,70 @@ static lk_status add_arrow_end(struct lk_drawing *drawing, const lk_graph *graph
 }
 
 /* One window of an isolated run, laid into the time that the macro operation took here. */
-static lk_status draw_window(struct lk_drawing *drawing, const lk_sim_event *event, const lk_call *outer, const lk_fold_window *window,
-							 double scale) {
+static lk_status draw_window(struct lk_drawing *drawing, const lk_sim_event *event,
+                             const lk_call *outer, const lk_fold_window *window, double scale) {
 	const lk_fold *fold = drawing->step->fold;
 	const struct lk_fold_span *span = &fold->span[event->op];
-	lk_call call = span->part ? *outer : drawing->step->graph->programs.at[span->stage].calls.at[window->call];
+	lk_call call =
+		span->part ? *outer : drawing->step->graph->programs.at[span->stage].calls.at[window->call];
 	call.microbatch = outer->microbatch;
 	for (uint32_t i = span->sample_begin; i < span->sample_end; i++) {
 		const lk_sim_event *sim_event = &fold->samples.at[i];
-		if (sim_event->call != window->call || sim_event->repetition != window->repetition) continue;
-		int64_t start = event->start_ps + (int64_t)((double)(sim_event->start_ps + window->shift_ps) * scale);
-		int64_t end = event->start_ps + (int64_t)((double)(sim_event->end_ps + window->shift_ps) * scale);
+		if (sim_event->call != window->call || sim_event->repetition != window->repetition)
+			continue;
+		int64_t start =
+			event->start_ps + (int64_t)((double)(sim_event->start_ps + window->shift_ps) * scale);
+		int64_t end =
+			event->start_ps + (int64_t)((double)(sim_event->end_ps + window->shift_ps) * scale);
 		if (end > event->end_ps) end = event->end_ps;
-		if (start < end) LK_TRY(add_slice(drawing, event->record, drawing->step->graph, sim_event->op, &call, span->part ? event->repetition : sim_event->repetition, start, end));
+		if (start < end)
+			LK_TRY(add_slice(drawing, event->record, drawing->step->graph, sim_event->op, &call,
+			                 span->part ? event->repetition : sim_event->repetition, start, end));
 	}
 	return LK_OK;
 }
 
-/* The isolated run of a macro operation: of each call the first repetition, in its place. Its waiting is left out. */
-static lk_status draw_inside(struct lk_drawing *drawing, const lk_sim_event *event, const lk_call *outer) {
+/* The isolated run of a macro operation: of each call the first repetition, in its place. Its
+ * waiting is left out. */
+static lk_status draw_inside(struct lk_drawing *drawing, const lk_sim_event *event,
+                             const lk_call *outer) {
 	lk_fold_windows windows = {0};
 	double whole = 0;
-	lk_status status = lk_fold_windows_of(drawing->step->graph, drawing->step->fold, event->op, &windows, drawing->err);
+	lk_status status = lk_fold_windows_of(drawing->step->graph, drawing->step->fold, event->op,
+	                                      &windows, drawing->err);
 	for (size_t i = 0; i < windows.count; i++)
 		whole += windows.at[i].times * (double)(windows.at[i].end_ps - windows.at[i].begin_ps);
 	for (size_t i = 0; i < windows.count && status == LK_OK && whole > 0; i++)
 		if (windows.at[i].repetition == 0)
-			status = draw_window(drawing, event, outer, &windows.at[i], (double)(event->end_ps - event->start_ps) / whole);
+			status = draw_window(drawing, event, outer, &windows.at[i],
+			                     (double)(event->end_ps - event->start_ps) / whole);
 	lk_vec_free(&windows);
 	return status;
 }
 
 static lk_status draw_event(struct lk_drawing *drawing, const lk_sim_event *event) {
 	const lk_graph *graph = lk_step_simulated(drawing->step);
-	const lk_call *call = &graph->programs.at[stage_of(drawing, event->record)].calls.at[event->call];
+	const lk_call *call =
+		&graph->programs.at[stage_of(drawing, event->record)].calls.at[event->call];
 	if (graph->ops.kind[event->op] == LK_OP_WAIT) return LK_OK;
-	LK_TRY(add_slice(drawing, event->record, graph, event->op, call, event->repetition, event->start_ps, event->end_ps));
+	LK_TRY(add_slice(drawing, event->record, graph, event->op, call, event->repetition,
+	                 event->start_ps, event->end_ps));
 	LK_TRY(add_arrow_end(drawing, graph, event));
 	return graph->ops.kind[event->op] == LK_OP_MACRO ? draw_inside(drawing, event, call) : LK_OK;
 }
 
-/* The k-th send on a channel meets the k-th receive on the wired one. Both ends must be recorded, chains alike. */
+/* The k-th send on a channel meets the k-th receive on the wired one. Both ends must be recorded,
+ * chains alike. */
 static lk_status draw_arrows(struct lk_drawing *drawing) {
 	const lk_graph *graph = drawing->step->graph;
-	uint32_t chains = graph->ranks.chains, channels = graph->channels, records = drawing->step->record_count;
+	uint32_t chains = graph->ranks.chains, channels = graph->channels,
+			 records = drawing->step->record_count;
 	if (drawing->arrow_count == 0) return LK_OK;
 	uint32_t *count = calloc((size_t)records * channels, sizeof *count);
 	if (!count) return lk_oom(drawing->err);
 	for (size_t i = 0; i < drawing->arrow_count; i++)
-		drawing->arrows[i].number = count[drawing->arrows[i].record * channels + drawing->arrows[i].channel]++;
+		drawing->arrows[i].number =
+			count[drawing->arrows[i].record * channels + drawing->arrows[i].channel]++;
 	free(count);
 	/* receives by (record, channel, number) */
 	uint32_t most = 0;
@@ -161,30 +183,35 @@ static lk_status draw_arrows(struct lk_drawing *drawing) {
 	if (!slice) return lk_oom(drawing->err);
 	for (size_t i = 0; i < drawing->arrow_count; i++) {
 		const struct arrow *arrow = &drawing->arrows[i];
-		if (!arrow->send) slice[((size_t)arrow->record * channels + arrow->channel) * most + arrow->number] = arrow->slice + 1;
+		if (!arrow->send)
+			slice[((size_t)arrow->record * channels + arrow->channel) * most + arrow->number] =
+				arrow->slice + 1;
 	}
 	lk_status status = LK_OK;
 	for (size_t i = 0; i < drawing->arrow_count && status == LK_OK; i++) {
 		const struct arrow *arrow = &drawing->arrows[i];
 		if (!arrow->send) continue;
-		lk_wire peer = graph->wires.at[(size_t)stage_of(drawing, arrow->record) * channels + arrow->channel];
+		lk_wire peer =
+			graph->wires.at[(size_t)stage_of(drawing, arrow->record) * channels + arrow->channel];
 		for (uint32_t r = 0; r < records; r++) {
-			if (stage_of(drawing, r) != peer.stage || drawing->step->record[r] % chains != drawing->step->record[arrow->record] % chains)
+			if (stage_of(drawing, r) != peer.stage ||
+			    drawing->step->record[r] % chains != drawing->step->record[arrow->record] % chains)
 				continue;
 			uint32_t to = slice[((size_t)r * channels + peer.channel) * most + arrow->number];
 			if (!to) continue;
 			if (lk_push(&drawing->out->flows))
 				*lk_last(&drawing->out->flows) = (lk_flow){arrow->slice, to - 1};
-			else
-				status = lk_oom(drawing->err);
+			else status = lk_oom(drawing->err);
 		}
 	}
 	free(slice);
 	return status;
 }
 
-/* Memory behind every call of the source program, at the time when the calls it was folded into ended. */
-static lk_status draw_memory(struct lk_drawing *drawing, uint32_t record, const lk_sim_event *events, size_t count) {
+/* Memory behind every call of the source program, at the time when the calls it was folded into
+ * ended. */
+static lk_status draw_memory(struct lk_drawing *drawing, uint32_t record,
+                             const lk_sim_event *events, size_t count) {
 	const lk_step *step = drawing->step;
 	uint32_t stage = stage_of(drawing, record);
 	size_t calls = step->graph->programs.at[stage].calls.count;
@@ -194,25 +221,28 @@ static lk_status draw_memory(struct lk_drawing *drawing, uint32_t record, const 
 	if (status == LK_OK) lk_memory_series(step->graph, stage, after, highest);
 	for (size_t i = 0; i < count && status == LK_OK; i++) {
 		const lk_sim_event *event = &events[i];
-		if (i + 1 < count && events[i + 1].call == event->call) continue; /* the last event of a call stands for it */
+		if (i + 1 < count && events[i + 1].call == event->call)
+			continue; /* the last event of a call stands for it */
 		uint32_t first = event->call, call = first;
 		if (step->fold) {
 			const struct lk_fold_span *span = &step->fold->span[event->op];
 			first = step->fold->source_call[stage][event->call];
-			call = span->call_end > span->call_begin ? first + (span->call_end - span->call_begin) - 1 : first;
+			call = span->call_end > span->call_begin
+			           ? first + (span->call_end - span->call_begin) - 1
+			           : first;
 		}
 		double top = 0;
 		for (uint32_t c = first; c <= call && c < calls; c++)
 			if (highest[c] > top) top = highest[c];
 		for (int point = 0; point < 2 && status == LK_OK; point++) {
-			if (!lk_push(&drawing->out->counters))
-				status = lk_oom(drawing->err);
+			if (!lk_push(&drawing->out->counters)) status = lk_oom(drawing->err);
 			else
-				*lk_last(&drawing->out->counters) =
-					(lk_counter){.rank = (int32_t)step->record[record],
-								 .name = allocated,
-								 .time_ps = point ? event->end_ps : event->start_ps + (event->end_ps - event->start_ps) / 2,
-								 .value = point ? after[call] : top};
+				*lk_last(&drawing->out->counters) = (lk_counter){
+					.rank = (int32_t)step->record[record],
+					.name = allocated,
+					.time_ps = point ? event->end_ps
+				                     : event->start_ps + (event->end_ps - event->start_ps) / 2,
+					.value = point ? after[call] : top};
 		}
 	}
 	free(after);

@@ -8,7 +8,9 @@
 #include "trace/read/read.h"
 
 bool lk_is_graph_file(const char *path) {
-	enum { HEAD = 4096 };
+	enum {
+		HEAD = 4096
+	};
 	char head[HEAD + 1];
 	size_t got = 0;
 	lk_stream *in;
@@ -34,9 +36,10 @@ static int by_length(const void *a, const void *b) {
 	return x->place < y->place ? -1 : x->place > y->place;
 }
 
-static lk_status unlike(const lk_capture *capture, const lk_capture *first, bool marked, lk_error *err) {
-	lk_fail(err, LK_ERR_INPUT, capture->path, "%s steps are marked in it, but %s in %s", marked ? "training" : "no training",
-	        marked ? "none" : "some", first->path);
+static lk_status unlike(const lk_capture *capture, const lk_capture *first, bool marked,
+                        lk_error *err) {
+	lk_fail(err, LK_ERR_INPUT, capture->path, "%s steps are marked in it, but %s in %s",
+	        marked ? "training" : "no training", marked ? "none" : "some", first->path);
 	return lk_hint(err, "profile all ranks alike, or give those that are");
 }
 
@@ -51,18 +54,23 @@ lk_status lk_traced_common_steps(const lk_traces *traces, uint32_t *count, lk_er
 		lk_vec_free(&steps);
 		LK_TRY(status);
 		if (r == 0) first_marked = marked;
-		if (marked != first_marked) return unlike(traces->capture[r], traces->capture[0], marked, err);
+		if (marked != first_marked)
+			return unlike(traces->capture[r], traces->capture[0], marked, err);
 	}
 	return LK_OK;
 }
 
-static lk_status no_step(const lk_traces *traces, const lk_capture_steps *steps, int64_t number, lk_error *err) {
-	lk_fail(err, LK_ERR_INPUT, traces->capture[0]->path, "there is no step %lld", (long long)number);
+static lk_status no_step(const lk_traces *traces, const lk_capture_steps *steps, int64_t number,
+                         lk_error *err) {
+	lk_fail(err, LK_ERR_INPUT, traces->capture[0]->path, "there is no step %lld",
+	        (long long)number);
 	if (!steps->count) return LK_ERR_INPUT;
-	return lk_hint(err, "it has the steps %lld to %lld", (long long)steps->at[0].number, (long long)lk_last(steps)->number);
+	return lk_hint(err, "it has the steps %lld to %lld", (long long)steps->at[0].number,
+	               (long long)lk_last(steps)->number);
 }
 
-lk_status lk_traced_usual_step(const lk_traces *traces, int64_t number, uint32_t *place, lk_error *err) {
+lk_status lk_traced_usual_step(const lk_traces *traces, int64_t number, uint32_t *place,
+                               lk_error *err) {
 	lk_capture_steps steps = {0};
 	uint32_t count = 0;
 	LK_TRY(lk_traced_common_steps(traces, &count, err));
@@ -84,8 +92,8 @@ lk_status lk_traced_usual_step(const lk_traces *traces, int64_t number, uint32_t
 	return status;
 }
 
-lk_status lk_traces_inputs(lk_arena *arena, const lk_verb *verb, const void *request, const char *const *paths, int count,
-                           lk_inputs *out, lk_error *err) {
+lk_status lk_traces_inputs(lk_arena *arena, const lk_verb *verb, const void *request,
+                           const char *const *paths, int count, lk_inputs *out, lk_error *err) {
 	const char *const *files = NULL;
 	uint32_t found = 0;
 	if (count > 0) LK_TRY(lk_trace_files_list(arena, paths, (uint32_t)count, &files, &found, err));
@@ -107,7 +115,8 @@ static void note(int64_t *latest, int64_t end) {
 	if (end > *latest) *latest = end;
 }
 
-static void look_at(const lk_graph *graph, const lk_sim_event *event, uint32_t begin, uint32_t mark, struct program_times *out) {
+static void look_at(const lk_graph *graph, const lk_sim_event *event, uint32_t begin, uint32_t mark,
+                    struct program_times *out) {
 	unsigned kind = graph->ops.kind[event->op];
 	uint32_t name = graph->ops.name[event->op];
 	if (kind == LK_OP_HOST && name == begin) note(&out->begin, event->end_ps);
@@ -118,19 +127,22 @@ static void look_at(const lk_graph *graph, const lk_sim_event *event, uint32_t b
 }
 
 static int64_t period(const struct program_times *times) {
-	int64_t host = times->end - times->begin, since = times->carried > times->begin ? times->carried : times->begin;
+	int64_t host = times->end - times->begin,
+			since = times->carried > times->begin ? times->carried : times->begin;
 	return times->device - since > host ? times->device - since : host;
 }
 
 int64_t lk_traced_step_ps(const lk_graph *graph, const lk_sim_events *events, int64_t otherwise) {
-	uint32_t begin = lk_intern_find(graph->names, "begin"), mark = lk_intern_find(graph->names, "end of step");
+	uint32_t begin = lk_intern_find(graph->names, "begin"),
+			 mark = lk_intern_find(graph->names, "end of step");
 	double sum = 0;
 	uint32_t programs = 0;
 	if (!graph->traced || mark == UINT32_MAX) return otherwise;
 	for (size_t i = 0; i < events->count;) {
 		struct program_times times = {0};
 		uint32_t record = events->at[i].record;
-		for (; i < events->count && events->at[i].record == record; i++) look_at(graph, &events->at[i], begin, mark, &times);
+		for (; i < events->count && events->at[i].record == record; i++)
+			look_at(graph, &events->at[i], begin, mark, &times);
 		if (times.marked) sum += (double)period(&times), programs++;
 	}
 	return programs ? (int64_t)(sum / programs + 0.5) : otherwise;

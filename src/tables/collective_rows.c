@@ -1,5 +1,6 @@
-/* collective_rows.c: reads a table of measured collectives. What its column `fabric` says of the nodes, in words of any
- * source, is read here: NICs ("8x200Gb IB", "4x100G EFA"), GPUs joined in pairs ("pairwise_nvlink"). */
+/* collective_rows.c: reads a table of measured collectives. What its column `fabric` says of the
+ * nodes, in words of any source, is read here: NICs ("8x200Gb IB", "4x100G EFA"), GPUs joined in
+ * pairs ("pairwise_nvlink"). */
 #include "tables/tables.h"
 
 #include <math.h>
@@ -10,7 +11,9 @@
 #include "base/text.h"
 #include "hw/hw.h"
 
-enum { ROWS = 1 << 20 };
+enum {
+	ROWS = 1 << 20
+};
 
 /* ---- the fabric in words ---- */
 
@@ -19,7 +22,8 @@ static bool read_nics(const char *text, lk_node *node) {
 	for (const char *x = strchr(text, 'x'); x; x = strchr(x + 1, 'x')) {
 		const char *begin = x, *end;
 		while (begin > text && begin[-1] >= '0' && begin[-1] <= '9') begin--;
-		double gbits = lk_read_real(x + 1, &end), count = lk_read_real(begin, &(const char *){NULL});
+		double gbits = lk_read_real(x + 1, &end),
+			   count = lk_read_real(begin, &(const char *){NULL});
 		if (begin == x || end == x + 1 || (*end != 'G' && *end != 'g')) continue;
 		if (!(count >= 1 && count <= 64 && gbits >= 1 && gbits <= 10000)) continue;
 		node->nics = (int)count, node->nic_rate = gbits * 1e9 / 8;
@@ -28,8 +32,8 @@ static bool read_nics(const char *text, lk_node *node) {
 	return false;
 }
 
-/* GPUs joined in pairs by bridges: two of them see NVLink, a larger group goes through PCIe. NVLink bridges have 12
- * links on cards of both generations. */
+/* GPUs joined in pairs by bridges: two of them see NVLink, a larger group goes through PCIe. NVLink
+ * bridges have 12 links on cards of both generations. */
 static void pairs(int gpus, lk_node *node) {
 	const lk_device *device = node->device;
 	bool pair = gpus <= 2;
@@ -39,10 +43,11 @@ static void pairs(int gpus, lk_node *node) {
 	node->intra_rate = pair ? device->link_rate * links : device->pcie_rate;
 }
 
-/* Networks that no text states. That of vidur's A100 nodes: the sizes at which its all-reduce turns from slow to fast
- * and back (4, 8 and 16 GPUs on 2 nodes: 8, 16 and 64 MiB) are where NCCL turns from rings to trees and back if a node
- * has a single NIC of up to 100 Gb/s and no LL128; nothing faster than 14 GB/s per node was measured, and a lone GPU
- * reaches the same 6 GB/s as two: sockets. */
+/* Networks that no text states. That of vidur's A100 nodes: the sizes at which its all-reduce turns
+ * from slow to fast and back (4, 8 and 16 GPUs on 2 nodes: 8, 16 and 64 MiB) are where NCCL turns
+ * from rings to trees and back if a node has a single NIC of up to 100 Gb/s and no LL128; nothing
+ * faster than 14 GB/s per node was measured, and a lone GPU reaches the same 6 GB/s as two:
+ * sockets. */
 static const struct {
 	const char *text;
 	int nics;
@@ -61,15 +66,17 @@ void lk_coll_row_wire(lk_coll_row *row, const lk_device *device) {
 		.nics = most,
 		.nic_rate = device->nic_rate,
 		.intra = device->link_switch                             ? LK_INTRA_SWITCH
-				 : device->link_rate > 0 && !device->link_bridge ? LK_INTRA_MESH
-																 : LK_INTRA_PCIE,
+	             : device->link_rate > 0 && !device->link_bridge ? LK_INTRA_MESH
+	                                                             : LK_INTRA_PCIE,
 	};
 	node->intra_rate = node->intra == LK_INTRA_PCIE ? device->pcie_rate : device->link_rate;
 	row->network_stated = read_nics(text, node);
-	if (strstr(text, "pairwise") && !device->link_bridge) pairs((row->gpus + row->nodes - 1) / row->nodes, node);
+	if (strstr(text, "pairwise") && !device->link_bridge)
+		pairs((row->gpus + row->nodes - 1) / row->nodes, node);
 	for (size_t i = 0; i < sizeof networks / sizeof *networks; i++) {
 		if (!strstr(text, networks[i].text)) continue;
-		node->nics = networks[i].nics, node->nic_rate = networks[i].gbits * 1e9 / 8, node->sockets = true;
+		node->nics = networks[i].nics, node->nic_rate = networks[i].gbits * 1e9 / 8,
+		node->sockets = true;
 	}
 	if (strstr(text, "EFA")) node->nic_latency_s = device->arch >= LK_ARCH_HOPPER ? 35e-6 : 75e-6;
 	if (row->gpus > row->nodes * node->gpus) row->refused = "more GPUs than its nodes have";
@@ -85,7 +92,8 @@ static const struct {
 
 static const char *slow_reason(const char *text, const char *source) {
 	for (size_t i = 0; i < sizeof slow_ones / sizeof *slow_ones; i++)
-		if (strstr(text, slow_ones[i].text) && strstr(source, slow_ones[i].source)) return slow_ones[i].why;
+		if (strstr(text, slow_ones[i].text) && strstr(source, slow_ones[i].source))
+			return slow_ones[i].why;
 	return "";
 }
 
@@ -100,7 +108,8 @@ static bool kind_of(const char *name, lk_coll_kind *out) {
 	return false;
 }
 
-/* "H100-SXM (per file comment)" without the remark, "NVIDIA H100 80GB HBM3" without its last words. */
+/* "H100-SXM (per file comment)" without the remark, "NVIDIA H100 80GB HBM3" without its last words.
+ */
 const lk_device *lk_coll_device(const char *text) {
 	char name[128];
 	lk_copy(name, sizeof name, text);
@@ -113,14 +122,12 @@ const lk_device *lk_coll_device(const char *text) {
 	}
 }
 
-/* The fabric's name: its first word, two where the first one names who measured; what stands before a remark if that is
- * too short for a name. */
+/* The fabric's name: its first word, two where the first one names who measured; what stands before
+ * a remark if that is too short for a name. */
 static const char *short_name(lk_arena *arena, const char *text) {
 	size_t length = strcspn(text, " ;");
-	if (strncmp(text, "vidur ", 6) == 0)
-		length += 1 + strcspn(text + length + 1, " ;");
-	else if (length < 4)
-		length = strcspn(text, ";,(");
+	if (strncmp(text, "vidur ", 6) == 0) length += 1 + strcspn(text + length + 1, " ;");
+	else if (length < 4) length = strcspn(text, ";,(");
 	while (length > 0 && text[length - 1] == ' ') length--;
 	return lk_arena_strndup(arena, text, length);
 }
@@ -144,11 +151,13 @@ static lk_status read_int(const struct reader *reader, const char *name, int *ou
 	return LK_OK;
 }
 
-static lk_status read_real(const struct reader *reader, const char *name, double *out, lk_error *err) {
+static lk_status read_real(const struct reader *reader, const char *name, double *out,
+                           lk_error *err) {
 	char where[256];
 	snprintf(where, sizeof where, "%.200s: %s", lk_csv_where(reader->csv), name);
 	*out = NAN;
-	return *field(reader, name) ? lk_parse_real(field(reader, name), 0, 1e18, out, where, err) : LK_OK;
+	return *field(reader, name) ? lk_parse_real(field(reader, name), 0, 1e18, out, where, err)
+	                            : LK_OK;
 }
 
 static lk_status read_row(void *context, const lk_csv *csv, const int *at, lk_error *err) {
@@ -173,19 +182,20 @@ static lk_status read_row(void *context, const lk_csv *csv, const int *at, lk_er
 	const lk_device *device = lk_coll_device(row->gpu);
 	if (!kind_of(field(reader, "collective"), &row->kind))
 		row->refused = "this collective is not modelled";
-	else if (!device)
-		row->refused = "this GPU is not in the catalogue";
-	else if (!(row->bytes > 0))
-		row->refused = "the size is not stated";
-	else
-		lk_coll_row_wire(row, device);
+	else if (!device) row->refused = "this GPU is not in the catalogue";
+	else if (!(row->bytes > 0)) row->refused = "the size is not stated";
+	else lk_coll_row_wire(row, device);
 	return LK_OK;
 }
 
 lk_status lk_coll_rows_read(lk_arena *arena, lk_stream *in, lk_coll_rows *out, lk_error *err) {
-	static const char *const needed[] = {"collective", "gpu", "n_gpu", "nodes", "fabric", "size_bytes", "time_us"};
-	enum { NEEDED = sizeof needed / sizeof *needed };
-	static const lk_csv_table table = {needed, NEEDED, NEEDED, "table of collectives", ROWS, read_row, NULL};
+	static const char *const needed[] = {"collective", "gpu",        "n_gpu",  "nodes",
+	                                     "fabric",     "size_bytes", "time_us"};
+	enum {
+		NEEDED = sizeof needed / sizeof *needed
+	};
+	static const lk_csv_table table = {needed, NEEDED,   NEEDED, "table of collectives",
+	                                   ROWS,   read_row, NULL};
 	return lk_csv_read(in, &table, &(struct reader){.arena = arena, .out = out}, err);
 }
 

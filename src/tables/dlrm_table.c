@@ -6,7 +6,14 @@
 #include "io/csv.h"
 #include "base/text.h"
 
-enum { ROWS = 100000, GPU = 0, MODEL, BATCH, TIME, COLUMNS };
+enum {
+	ROWS = 100000,
+	GPU = 0,
+	MODEL,
+	BATCH,
+	TIME,
+	COLUMNS
+};
 static const char *const columns[COLUMNS] = {"gpu", "model", "batch_size", "measured_iter_ms"};
 static const char digitised_time[] = "measured_iter_ms_digitised"; /* the same, read off a figure */
 
@@ -22,7 +29,8 @@ static lk_status find_model(lk_arena *arena, lk_dlrm_run *run, lk_error *err) {
 	return LK_OK;
 }
 
-static lk_status read_row(lk_arena *arena, const lk_csv *csv, const int *at, lk_dlrm_run *run, lk_error *err) {
+static lk_status read_row(lk_arena *arena, const lk_csv *csv, const int *at, lk_dlrm_run *run,
+                          lk_error *err) {
 	long long batch;
 	run->gpu = lk_arena_strdup(arena, lk_csv_field(csv, at[GPU]));
 	run->name = lk_arena_strdup(arena, lk_csv_field(csv, at[MODEL]));
@@ -35,10 +43,12 @@ static lk_status read_row(lk_arena *arena, const lk_csv *csv, const int *at, lk_
 	return find_model(arena, run, err);
 }
 
-static lk_status read_rows(lk_arena *arena, lk_csv *csv, const char *file, lk_dlrm_runs *out, lk_error *err) {
+static lk_status read_rows(lk_arena *arena, lk_csv *csv, const char *file, lk_dlrm_runs *out,
+                           lk_error *err) {
 	int at[COLUMNS];
 	bool digitised = lk_csv_column(csv, digitised_time) >= 0;
-	LK_TRY(lk_csv_find(csv, columns, COLUMNS, digitised ? TIME : COLUMNS, "table of recommendation models", at, err));
+	LK_TRY(lk_csv_find(csv, columns, COLUMNS, digitised ? TIME : COLUMNS,
+	                   "table of recommendation models", at, err));
 	if (at[TIME] < 0) at[TIME] = lk_csv_column(csv, digitised_time);
 	for (bool more;;) {
 		LK_TRY(lk_csv_next(csv, &more, err));

@@ -1,9 +1,10 @@
 /* eager_ops.c: operator lists of networks as they run without a compiler.
  *
- * Sizes: T = batch * seq tokens, h hidden, s sequence, a heads. Scores are a * batch matrices of s x s. Matrix products
- * of attention need contiguous operands, so queries, keys and values are copied. What a backward pass launches follows
- * from its forward: two products for one, a gradient pass for each operation, sums over rows for biases and norms, an
- * addition wherever a tensor is used twice, and the addition to the gradients of the step before.
+ * Sizes: T = batch * seq tokens, h hidden, s sequence, a heads. Scores are a * batch matrices of s
+ * x s. Matrix products of attention need contiguous operands, so queries, keys and values are
+ * copied. What a backward pass launches follows from its forward: two products for one, a gradient
+ * pass for each operation, sums over rows for biases and norms, an addition wherever a tensor is
+ * used twice, and the addition to the gradients of the step before.
  */
 #include "tables/tables.h"
 
@@ -16,8 +17,8 @@ struct lister {
 	const lk_eager_run *run;
 	lk_eager_ops *out;
 	double tokens, seq, sequences, hidden, inner; /* inner: heads * head size */
-	double layers;   /* of those being listed */
-	bool failed;     /* memory is out */
+	double layers;                                /* of those being listed */
+	bool failed;                                  /* memory is out */
 };
 
 /* ---- adding ---- */
@@ -31,26 +32,41 @@ static void add(struct lister *lister, lk_eager_op op) {
 	*lk_last(lister->out) = op;
 }
 
-static void one_product(struct lister *lister, double batch, double m, double n, double k, bool backward) {
-	add(lister, (lk_eager_op){.count = 1, .backward = backward, .product = true, .batch = batch, .m = m, .n = n, .k = k});
+static void one_product(struct lister *lister, double batch, double m, double n, double k,
+                        bool backward) {
+	add(lister, (lk_eager_op){.count = 1,
+	                          .backward = backward,
+	                          .product = true,
+	                          .batch = batch,
+	                          .m = m,
+	                          .n = n,
+	                          .k = k});
 }
 
 /* `accesses` elements per element of rows x width. */
-static void pass(struct lister *lister, const char *name, double count, double rows, double width, double accesses, bool backward) {
-	add(lister, (lk_eager_op){.count = count, .backward = backward, .kernel = lk_memory_kernel_find(name), .rows = rows,
-	                     .width = width, .bytes = rows * width * accesses * 4,
-	                     .whole = rows == lister->tokens && width == lister->hidden});
+static void pass(struct lister *lister, const char *name, double count, double rows, double width,
+                 double accesses, bool backward) {
+	add(lister, (lk_eager_op){.count = count,
+	                          .backward = backward,
+	                          .kernel = lk_memory_kernel_find(name),
+	                          .rows = rows,
+	                          .width = width,
+	                          .bytes = rows * width * accesses * 4,
+	                          .whole = rows == lister->tokens && width == lister->hidden});
 }
 
-static void forward(struct lister *lister, const char *name, double count, double rows, double width, double accesses) {
+static void forward(struct lister *lister, const char *name, double count, double rows,
+                    double width, double accesses) {
 	pass(lister, name, count, rows, width, accesses, false);
 }
 
-static void backward(struct lister *lister, const char *name, double count, double rows, double width, double accesses) {
+static void backward(struct lister *lister, const char *name, double count, double rows,
+                     double width, double accesses) {
 	if (lister->run->train) pass(lister, name, count, rows, width, accesses, true);
 }
 
-/* y = x W + b for `rows` rows; backward: gradients of input and weight, the bias's sum, gradients added up. */
+/* y = x W + b for `rows` rows; backward: gradients of input and weight, the bias's sum, gradients
+ * added up. */
 static void linear(struct lister *lister, double rows, double in, double width, bool bias) {
 	one_product(lister, 1, rows, width, in, false);
 	if (!lister->run->train) return;
@@ -94,20 +110,23 @@ static void rms_norm(struct lister *lister) {
 /* ---- attention ---- */
 
 struct attention {
-	double queries, keys;        /* tokens of one sequence */
-	double copies, copy_back;    /* of T x inner, in front of and behind the products */
-	double before, before_grad;  /* accesses per score between product and softmax: scale, mask */
-	double launches;             /* kernels that these are */
+	double queries, keys;       /* tokens of one sequence */
+	double copies, copy_back;   /* of T x inner, in front of and behind the products */
+	double before, before_grad; /* accesses per score between product and softmax: scale, mask */
+	double launches;            /* kernels that these are */
 	bool dropout;
 };
 
 static void attend(struct lister *lister, const struct attention *attention) {
-	double heads = lister->model->heads, batch = lister->sequences * heads, head = lister->inner / heads;
+	double heads = lister->model->heads, batch = lister->sequences * heads,
+		   head = lister->inner / heads;
 	double rows = batch * attention->queries;
 	bool fused = lister->run->compiled;
 	forward(lister, "addu", fused ? 1 : attention->copies, lister->tokens, lister->inner, 2);
 	one_product(lister, batch, attention->queries, attention->keys, head, false);
-	if (!fused && attention->launches > 0) forward(lister, "addu", attention->launches, rows, attention->keys, attention->before / attention->launches);
+	if (!fused && attention->launches > 0)
+		forward(lister, "addu", attention->launches, rows, attention->keys,
+		        attention->before / attention->launches);
 	forward(lister, "softmax", 1, rows, attention->keys, 2);
 	if (attention->dropout) dropout(lister, rows, attention->keys);
 	one_product(lister, batch, attention->queries, head, attention->keys, false);
@@ -116,7 +135,9 @@ static void attend(struct lister *lister, const struct attention *attention) {
 	one_product(lister, batch, attention->queries, attention->keys, head, true);
 	one_product(lister, batch, attention->keys, head, attention->queries, true);
 	backward(lister, "softmax", 1, rows, attention->keys, 3);
-	if (attention->launches > 0) backward(lister, "addu", attention->launches, rows, attention->keys, attention->before_grad / attention->launches);
+	if (attention->launches > 0)
+		backward(lister, "addu", attention->launches, rows, attention->keys,
+		         attention->before_grad / attention->launches);
 	one_product(lister, batch, attention->queries, head, attention->keys, true);
 	one_product(lister, batch, attention->keys, head, attention->queries, true);
 	backward(lister, "addu", attention->copy_back, lister->tokens, lister->inner, 2);
@@ -143,7 +164,7 @@ static void gelu_by_parts(struct lister *lister, double width) {
 	backward(lister, "powu", 1, t, width, 2);
 	backward(lister, "mulu", 1, t, width, 2);
 	backward(lister, "mul", 1, t, width, 3);
-	backward(lister, "add", 2, t, width, 3);  /* x is used three times */
+	backward(lister, "add", 2, t, width, 3); /* x is used three times */
 }
 
 static void gpt2_layer(struct lister *lister) {
@@ -203,15 +224,16 @@ static void bert_layer(struct lister *lister) {
 	layer_norm(lister);
 }
 
-/* Attention of T5: no bias, no scale; a table of relative positions is added to the scores. It comes out of an
- * embedding with the heads innermost and is never turned round, so a score's bias costs a sector of 32 bytes, 8 elements.
- * Attention to the encoder adds its mask alone. */
+/* Attention of T5: no bias, no scale; a table of relative positions is added to the scores. It
+ * comes out of an embedding with the heads innermost and is never turned round, so a score's bias
+ * costs a sector of 32 bytes, 8 elements. Attention to the encoder adds its mask alone. */
 static void t5_attention(struct lister *lister, bool positions) {
 	double t = lister->tokens, h = lister->hidden;
 	rms_norm(lister);
 	for (int i = 0; i < 3; i++) linear(lister, t, h, lister->inner, false);
 	backward(lister, "add", 2, t, h, 3);
-	attend(lister, &(struct attention){lister->seq, lister->seq, 3, 4, positions ? 2 + 8 : 3, 3, 1, true});
+	attend(lister,
+	       &(struct attention){lister->seq, lister->seq, 3, 4, positions ? 2 + 8 : 3, 3, 1, true});
 	linear(lister, t, lister->inner, h, false);
 	dropout(lister, t, h);
 	residual(lister);
@@ -226,10 +248,12 @@ static void t5_mlp(struct lister *lister, double tokens) {
 	linear(lister, tokens, f, lister->hidden, false);
 }
 
-/* Tokens without padding are all alike here: one expert gets as many as it takes, the others none; routing, gathering
- * and scattering are many small launches. */
+/* Tokens without padding are all alike here: one expert gets as many as it takes, the others none;
+ * routing, gathering and scattering are many small launches. */
 static void switch_mlp(struct lister *lister) {
-	enum { CAPACITY = 64 };
+	enum {
+		CAPACITY = 64
+	};
 	double t = lister->tokens, h = lister->hidden, experts = lister->model->experts;
 	rms_norm(lister);
 	linear(lister, t, h, experts, false);
@@ -316,17 +340,27 @@ bool lk_eager_known(const lk_model *model) {
 	return false;
 }
 
-lk_status lk_eager_list(const lk_model *model, const lk_eager_run *run, lk_eager_ops *out, lk_error *err) {
-	double inner = (double)model->heads * (model->head_dim > 0 ? model->head_dim : model->hidden / model->heads);
-	struct lister l = {.model = model, .run = run, .out = out, .tokens = run->batch * run->seq, .seq = run->seq,
-	            .sequences = run->batch, .hidden = model->hidden, .inner = inner, .layers = 1};
+lk_status lk_eager_list(const lk_model *model, const lk_eager_run *run, lk_eager_ops *out,
+                        lk_error *err) {
+	double inner = (double)model->heads *
+	               (model->head_dim > 0 ? model->head_dim : model->hidden / model->heads);
+	struct lister l = {.model = model,
+	                   .run = run,
+	                   .out = out,
+	                   .tokens = run->batch * run->seq,
+	                   .seq = run->seq,
+	                   .sequences = run->batch,
+	                   .hidden = model->hidden,
+	                   .inner = inner,
+	                   .layers = 1};
 	if (strcmp(model->family, "bert") == 0) list_bert(&l);
 	else if (strcmp(model->family, "switch_transformers") == 0) list_switch(&l);
 	else list_decoder(&l);
 	return l.failed ? lk_oom(err) : LK_OK;
 }
 
-/* Requests below 10 MB share segments of 20 MB, larger ones get their own: PyTorch's caching allocator. */
+/* Requests below 10 MB share segments of 20 MB, larger ones get their own: PyTorch's caching
+ * allocator. */
 static void keep(lk_eager_kept *kept, double tensors, double elements) {
 	double bytes = 4 * elements;
 	kept->bytes += tensors * bytes;
@@ -334,20 +368,25 @@ static void keep(lk_eager_kept *kept, double tensors, double elements) {
 }
 
 lk_eager_kept lk_eager_keeps(const lk_model *model, const lk_eager_run *run) {
-	bool t5 = strcmp(model->family, "switch_transformers") == 0, by_parts = strcmp(model->family, "gpt2") == 0;
-	double layers = model->layers + model->decoder_layers, attentions = layers + model->decoder_layers;
+	bool t5 = strcmp(model->family, "switch_transformers") == 0,
+		 by_parts = strcmp(model->family, "gpt2") == 0;
+	double layers = model->layers + model->decoder_layers,
+		   attentions = layers + model->decoder_layers;
 	double tokens = run->batch * run->seq;
-	double inner = (double)model->heads * (model->head_dim > 0 ? model->head_dim : model->hidden / model->heads);
+	double inner = (double)model->heads *
+	               (model->head_dim > 0 ? model->head_dim : model->hidden / model->heads);
 	lk_eager_kept kept = {0, 0};
 	/* the softmax and what dropout makes of it, with its mask of bytes */
 	keep(&kept, 2 * attentions, run->batch * model->heads * run->seq * run->seq);
-	if (strcmp(model->family, "opt") != 0) keep(&kept, attentions, run->batch * model->heads * run->seq * run->seq / 4);
+	if (strcmp(model->family, "opt") != 0)
+		keep(&kept, attentions, run->batch * model->heads * run->seq * run->seq / 4);
 	keep(&kept, 6 * attentions, tokens * inner);
 	keep(&kept, 6 * layers, tokens * model->hidden);
 	keep(&kept, (by_parts ? 5 : 2) * (t5 ? layers / 2 : layers), tokens * model->ffn);
 	keep(&kept, 3, tokens * model->vocab);
 	double experts = model->experts > 0 ? (1 + model->experts) / 2.0 : 1;
-	double weights = attentions * 4 * model->hidden * inner + layers * experts * 2.0 * model->hidden * model->ffn;
+	double weights = attentions * 4 * model->hidden * inner +
+	                 layers * experts * 2.0 * model->hidden * model->ffn;
 	kept.bytes += 8 * (weights + (double)model->vocab * model->hidden);
 	return kept;
 }
@@ -360,10 +399,19 @@ bool lk_eager_switch(const char *name, lk_model *out) {
 	} shapes[] = {{"switchxl4", 24, 1024, 32, 128, 16384}, {"switch4", 12, 768, 12, 64, 3072}};
 	for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
 		if (strcmp(name, shapes[i].name) != 0) continue;
-		*out = (lk_model){.family = "switch_transformers", .network = LK_NET_ENCDEC, .layers = shapes[i].layers,
-		                  .decoder_layers = shapes[i].layers, .hidden = shapes[i].hidden, .heads = shapes[i].heads,
-		                  .kv_heads = shapes[i].heads, .head_dim = shapes[i].head_dim, .ffn = shapes[i].ffn,
-		                  .vocab = 32128, .experts = 4, .topk = 1, .moe_every = 2};
+		*out = (lk_model){.family = "switch_transformers",
+		                  .network = LK_NET_ENCDEC,
+		                  .layers = shapes[i].layers,
+		                  .decoder_layers = shapes[i].layers,
+		                  .hidden = shapes[i].hidden,
+		                  .heads = shapes[i].heads,
+		                  .kv_heads = shapes[i].heads,
+		                  .head_dim = shapes[i].head_dim,
+		                  .ffn = shapes[i].ffn,
+		                  .vocab = 32128,
+		                  .experts = 4,
+		                  .topk = 1,
+		                  .moe_every = 2};
 		snprintf(out->name, sizeof out->name, "%s", name);
 		return true;
 	}

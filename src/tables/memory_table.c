@@ -1,6 +1,6 @@
-/* memory_table.c: rows of a table of measured memory as jobs. A column whose name is a flag of Megatron-LM becomes that
- * flag of a launch line; the line is read by launch/launch.c, so that nothing here knows what a flag means. The column
- * `env` names the machine and the software. */
+/* memory_table.c: rows of a table of measured memory as jobs. A column whose name is a flag of
+ * Megatron-LM becomes that flag of a launch line; the line is read by launch/launch.c, so that
+ * nothing here knows what a flag means. The column `env` names the machine and the software. */
 #include "tables/tables.h"
 
 #include <math.h>
@@ -13,7 +13,12 @@
 #include "base/text.h"
 #include "model/layout/job.h"
 
-enum { ROWS = 1 << 20, WORDS = 512, WORLD_MOST = 4096, NODE_GPUS = 8 /* of a test that does not say */ };
+enum {
+	ROWS = 1 << 20,
+	WORDS = 512,
+	WORLD_MOST = 4096,
+	NODE_GPUS = 8 /* of a test that does not say */
+};
 
 struct reader {
 	lk_arena *arena;
@@ -51,16 +56,19 @@ static const char *gpu_of(const char *env) {
 	return "a100-sxm-80";
 }
 
-/* Software before Transformer Engine had a deterministic fused attention on A100: with --deterministic-mode and no
- * stated backend it ran the unfused one. The results of the first CI clusters ("dracooci") are of that time. */
+/* Software before Transformer Engine had a deterministic fused attention on A100: with
+ * --deterministic-mode and no stated backend it ran the unfused one. The results of the first CI
+ * clusters ("dracooci") are of that time. */
 static bool early_software(const char *env) {
 	return strstr(env, "dracooci") != NULL;
 }
 
 /* Runs that are not one plain training step of one network. */
 static const char *suspicion(const char *test) {
-	if (strstr(test, "distill")) return "distillation: a second network is in memory that the row does not describe";
-	if (strstr(test, "check_grads")) return "the run resumes and checks gradients: it is no plain training step";
+	if (strstr(test, "distill"))
+		return "distillation: a second network is in memory that the row does not describe";
+	if (strstr(test, "check_grads"))
+		return "the run resumes and checks gradients: it is no plain training step";
 	return "";
 }
 
@@ -71,7 +79,8 @@ static const char *program_of(const char *model) {
 	return strcmp(model, "bert") == 0 ? "pretrain_bert.py" : "pretrain_gpt.py";
 }
 
-static bool put_flag(struct reader *reader, struct words *words, const char *name, const char *value) {
+static bool put_flag(struct reader *reader, struct words *words, const char *name,
+                     const char *value) {
 	char *flag = lk_arena_printf(reader->arena, "--%s", name);
 	bool on = strcmp(value, "True") == 0;
 	if (strcmp(value, "False") == 0) return true;
@@ -91,23 +100,29 @@ static bool put_text(struct words *words, char *text) {
 static bool put_columns(struct reader *reader, struct words *words) {
 	for (int c = 0; c < reader->columns; c++) {
 		const char *value = lk_csv_field(reader->csv, c);
-		if (reader->names[c] && *value && !put_flag(reader, words, reader->names[c], value)) return false;
+		if (reader->names[c] && *value && !put_flag(reader, words, reader->names[c], value))
+			return false;
 	}
 	const char *vocab = field(reader, "vocab"), *stated = field(reader, "vocab-size");
 	return !*vocab || *stated || put_flag(reader, words, "vocab-size", vocab);
 }
 
 static bool put_backend(struct reader *reader, const lk_memory_run *run, struct words *words) {
-	bool open = !*field(reader, "attention-backend") && strcmp(field(reader, "transformer-impl"), "transformer_engine") == 0;
+	bool open = !*field(reader, "attention-backend") &&
+	            strcmp(field(reader, "transformer-impl"), "transformer_engine") == 0;
 	bool exact = strcmp(field(reader, "deterministic-mode"), "True") == 0;
-	return !(open && exact && early_software(run->env)) || put_flag(reader, words, "attention-backend", "unfused");
+	return !(open && exact && early_software(run->env)) ||
+	       put_flag(reader, words, "attention-backend", "unfused");
 }
 
-static lk_status line_of(struct reader *reader, const lk_memory_run *run, int gpus, struct words *words, lk_error *err) {
+static lk_status line_of(struct reader *reader, const lk_memory_run *run, int gpus,
+                         struct words *words, lk_error *err) {
 	const char *more = lk_memory_flags(reader->arena, run->model, run->test);
-	bool ok = put(words, "torchrun") && put(words, "--nproc_per_node") && put(words, lk_arena_printf(reader->arena, "%d", gpus)) &&
-			  put(words, program_of(run->model)) && put_columns(reader, words) && put_backend(reader, run, words) && more &&
-			  put_text(words, lk_arena_strdup(reader->arena, more));
+	bool ok = put(words, "torchrun") && put(words, "--nproc_per_node") &&
+	          put(words, lk_arena_printf(reader->arena, "%d", gpus)) &&
+	          put(words, program_of(run->model)) && put_columns(reader, words) &&
+	          put_backend(reader, run, words) && more &&
+	          put_text(words, lk_arena_strdup(reader->arena, more));
 	return ok ? LK_OK : lk_fail(err, LK_ERR_INPUT, run->where, "the launch line is too long");
 }
 
@@ -130,9 +145,9 @@ static double resident(const lk_job *job) {
 	return held.weights + held.gradients + held.optimizer;
 }
 
-/* The table does not state how many GPUs the release tests ran on. Only the optimizer's shards depend on it, so the
- * world size, a power of two times the model-parallel ranks, is that whose model states come nearest to the steady
- * allocation, which is measured apart from the peak. */
+/* The table does not state how many GPUs the release tests ran on. Only the optimizer's shards
+ * depend on it, so the world size, a power of two times the model-parallel ranks, is that whose
+ * model states come nearest to the steady allocation, which is measured apart from the peak. */
 static lk_status find_world(struct reader *reader, lk_memory_run *run, lk_error *err) {
 	lk_memory_run best = *run;
 	double nearest = INFINITY;
@@ -153,16 +168,19 @@ static lk_status find_world(struct reader *reader, lk_memory_run *run, lk_error 
 	*err = first;
 	if (!any) return LK_ERR_INPUT;
 	*run = best;
-	run->note =
-		lk_arena_printf(reader->arena, "the row does not state how many GPUs; %d fit its steady allocation", best.job.gpus);
+	run->note = lk_arena_printf(
+		reader->arena, "the row does not state how many GPUs; %d fit its steady allocation",
+		best.job.gpus);
 	return run->note ? LK_OK : lk_oom(err);
 }
 
 static lk_status build(struct reader *reader, lk_memory_run *run, lk_error *err) {
 	int nodes = atoi(field(reader, "nodes")), each = atoi(field(reader, "gpus_per_node"));
-	if (nodes > 0 && each > 0 && nodes <= WORLD_MOST && each <= WORLD_MOST) return job_of(reader, run, nodes * each, err);
+	if (nodes > 0 && each > 0 && nodes <= WORLD_MOST && each <= WORLD_MOST)
+		return job_of(reader, run, nodes * each, err);
 	if (strcmp(field(reader, "type"), "release") != 0) return job_of(reader, run, NODE_GPUS, err);
-	if (!(run->steady > 0)) return lk_fail(err, LK_ERR_INPUT, run->where, "the row does not state how many GPUs");
+	if (!(run->steady > 0))
+		return lk_fail(err, LK_ERR_INPUT, run->where, "the row does not state how many GPUs");
 	return find_world(reader, run, err);
 }
 
@@ -182,7 +200,8 @@ static lk_status read_row(void *context, const lk_csv *csv, const int *at, lk_er
 	char text[900];
 	*run = (lk_memory_run){.refused = "", .suspect = "", .note = "", .class = ""};
 	run->where = lk_arena_strdup(reader->arena, lk_csv_where(reader->csv));
-	run->model = kept(reader, "model"), run->test = kept(reader, "test"), run->env = kept(reader, "env");
+	run->model = kept(reader, "model"), run->test = kept(reader, "test"),
+	run->env = kept(reader, "env");
 	if (!run->where || !run->model || !run->test || !run->env) return lk_oom(err);
 	run->gpu = gpu_of(run->env);
 	run->suspect = suspicion(run->test);
@@ -212,10 +231,14 @@ static lk_status find_flags(void *context, const lk_csv *csv, const int *at, lk_
 }
 
 lk_status lk_memory_read(lk_arena *arena, lk_stream *in, lk_memory_runs *out, lk_error *err) {
-	static const char *const needed[] = {"model", "test", "env", "mem_alloc_bytes", "mem_max_alloc_bytes"};
-	enum { NEEDED = sizeof needed / sizeof *needed };
+	static const char *const needed[] = {"model", "test", "env", "mem_alloc_bytes",
+	                                     "mem_max_alloc_bytes"};
+	enum {
+		NEEDED = sizeof needed / sizeof *needed
+	};
 	static const lk_csv_table table = {
-		needed, NEEDED, NEEDED, "table of memory, with flags of Megatron-LM as columns", ROWS, read_row, find_flags,
+		needed, NEEDED,   NEEDED,     "table of memory, with flags of Megatron-LM as columns",
+		ROWS,   read_row, find_flags,
 	};
 	return lk_csv_read(in, &table, &(struct reader){.arena = arena, .out = out}, err);
 }

@@ -8,10 +8,25 @@
 #include "io/csv.h"
 #include "base/text.h"
 
-enum { ROWS = 100000, ID = 0, BENCHMARK, GPU, GPUS, BATCH, TIME, NODES, FRAMEWORK, SOURCE, COLUMNS, NEEDED = NODES };
-static const char *const columns[COLUMNS] = {"id", "benchmark", "gpu", "n_gpu", "gbs", "step_s", "nodes", "framework", "source"};
+enum {
+	ROWS = 100000,
+	ID = 0,
+	BENCHMARK,
+	GPU,
+	GPUS,
+	BATCH,
+	TIME,
+	NODES,
+	FRAMEWORK,
+	SOURCE,
+	COLUMNS,
+	NEEDED = NODES
+};
+static const char *const columns[COLUMNS] = {"id",     "benchmark", "gpu",       "n_gpu", "gbs",
+                                             "step_s", "nodes",     "framework", "source"};
 
-static lk_status number(const char *text, double low, double high, double *out, const char *where, lk_error *err) {
+static lk_status number(const char *text, double low, double high, double *out, const char *where,
+                        lk_error *err) {
 	*out = NAN;
 	return *text ? lk_parse_real(text, low, high, out, where, err) : LK_OK;
 }
@@ -20,19 +35,22 @@ static lk_status number(const char *text, double low, double high, double *out, 
 static int nodes_of(const char *name) {
 	for (const char *at = name; (at = strstr(at, "_n")) != NULL; at++) {
 		size_t digits = strspn(at + 2, "0123456789");
-		if (digits && digits < 6 && (at[2 + digits] == '_' || at[2 + digits] == '\0')) return atoi(at + 2);
+		if (digits && digits < 6 && (at[2 + digits] == '_' || at[2 + digits] == '\0'))
+			return atoi(at + 2);
 	}
 	return 0;
 }
 
-static lk_status read_row(lk_arena *arena, const lk_csv *csv, const int *at, lk_mlperf_run *run, lk_error *err) {
+static lk_status read_row(lk_arena *arena, const lk_csv *csv, const int *at, lk_mlperf_run *run,
+                          lk_error *err) {
 	double gpus, nodes;
 	run->where = lk_arena_strdup(arena, lk_csv_where(csv));
 	run->id = lk_arena_strdup(arena, lk_csv_field(csv, at[ID]));
 	run->benchmark = lk_arena_strdup(arena, lk_csv_field(csv, at[BENCHMARK]));
 	run->gpu = lk_arena_strdup(arena, lk_csv_field(csv, at[GPU]));
 	run->framework = lk_arena_strdup(arena, lk_csv_field(csv, at[FRAMEWORK]));
-	if (!run->where || !run->id || !run->benchmark || !run->gpu || !run->framework) return lk_oom(err);
+	if (!run->where || !run->id || !run->benchmark || !run->gpu || !run->framework)
+		return lk_oom(err);
 	LK_TRY(number(lk_csv_field(csv, at[GPUS]), 1, 1 << 20, &gpus, run->where, err));
 	LK_TRY(number(lk_csv_field(csv, at[NODES]), 1, 1 << 20, &nodes, run->where, err));
 	LK_TRY(number(lk_csv_field(csv, at[BATCH]), 1, 1e9, &run->batch, run->where, err));
@@ -50,10 +68,12 @@ struct reading {
 
 static lk_status add_row(void *context, const lk_csv *csv, const int *at, lk_error *err) {
 	struct reading *reading = context;
-	return lk_push(reading->out) ? read_row(reading->arena, csv, at, lk_last(reading->out), err) : lk_oom(err);
+	return lk_push(reading->out) ? read_row(reading->arena, csv, at, lk_last(reading->out), err)
+	                             : lk_oom(err);
 }
 
 lk_status lk_mlperf_read(lk_arena *arena, lk_stream *in, lk_mlperf_runs *out, lk_error *err) {
-	const lk_csv_table table = {columns, COLUMNS, NEEDED, "table of MLPerf steps", ROWS, add_row, NULL};
+	const lk_csv_table table = {columns, COLUMNS, NEEDED, "table of MLPerf steps",
+	                            ROWS,    add_row, NULL};
 	return lk_csv_read(in, &table, &(struct reading){arena, out}, err);
 }

@@ -6,11 +6,24 @@
 #include "io/csv.h"
 #include "base/text.h"
 
-enum { ROWS = 100000 };
-enum { GPU, MODEL, PHASE, SEQ, BATCH, MODE, TIME, COLUMNS };
-static const char *const columns[COLUMNS] = {"gpu", "model", "phase", "seq", "batch", "mode", "e2e_ms"};
+enum {
+	ROWS = 100000
+};
+enum {
+	GPU,
+	MODEL,
+	PHASE,
+	SEQ,
+	BATCH,
+	MODE,
+	TIME,
+	COLUMNS
+};
+static const char *const columns[COLUMNS] = {"gpu",   "model", "phase", "seq",
+                                             "batch", "mode",  "e2e_ms"};
 
-/* Names of the table that are no preset's. "gpt3_xl" there has 24 heads of 128 and a width of 3072. */
+/* Names of the table that are no preset's. "gpt3_xl" there has 24 heads of 128 and a width of 3072.
+ */
 static const struct {
 	const char *name, *preset;
 } names[] = {{"opt_13", "opt-1.3b"}, {"gpt3_27", "gpt3-2.7b"}, {"gpt3_xl", "gpt3-24x3072"}};
@@ -42,17 +55,21 @@ static lk_status read_mode(lk_model_run *run, lk_error *err) {
 		const char *rest = run->mode + 2 + used;
 		if (!*rest) return LK_OK;
 		used = 0;
-		if (i == 2 && sscanf(rest, "_%4d%n", &run->micro, &used) == 1 && run->micro >= 1 && !rest[used]) return LK_OK;
+		if (i == 2 && sscanf(rest, "_%4d%n", &run->micro, &used) == 1 && run->micro >= 1 &&
+		    !rest[used])
+			return LK_OK;
 		break;
 	}
 	return bad_mode(run->where, run->mode, err);
 }
 
-static lk_status read_row(lk_arena *arena, const lk_csv *csv, const int *at, lk_model_run *run, lk_error *err) {
+static lk_status read_row(lk_arena *arena, const lk_csv *csv, const int *at, lk_model_run *run,
+                          lk_error *err) {
 	const char **texts[] = {&run->gpu, &run->name, &run->phase, &run->mode};
 	const int from[] = {GPU, MODEL, PHASE, MODE};
 	for (int i = 0; i < 4; i++)
-		if (!(*texts[i] = lk_arena_strdup(arena, lk_csv_field(csv, at[from[i]])))) return lk_oom(err);
+		if (!(*texts[i] = lk_arena_strdup(arena, lk_csv_field(csv, at[from[i]]))))
+			return lk_oom(err);
 	if (!(run->where = lk_arena_strdup(arena, lk_csv_where(csv)))) return lk_oom(err);
 	long long seq, batch;
 	LK_TRY(lk_parse_int(lk_csv_field(csv, at[SEQ]), 1, 1 << 20, &seq, run->where, err));
@@ -61,7 +78,8 @@ static lk_status read_row(lk_arena *arena, const lk_csv *csv, const int *at, lk_
 	run->seq = (double)seq, run->batch = (double)batch, run->seconds *= 1e-3;
 	run->train = strcmp(run->phase, "train") == 0;
 	if (!run->train && strcmp(run->phase, "inf") != 0) {
-		lk_fail(err, LK_ERR_INPUT, run->where, "column phase: \"%.40s\" is neither inf nor train", run->phase);
+		lk_fail(err, LK_ERR_INPUT, run->where, "column phase: \"%.40s\" is neither inf nor train",
+		        run->phase);
 		return LK_ERR_INPUT;
 	}
 	run->device = lk_device_find(run->gpu);
@@ -76,10 +94,12 @@ struct reading {
 
 static lk_status add_row(void *context, const lk_csv *csv, const int *at, lk_error *err) {
 	struct reading *reading = context;
-	return lk_push(reading->out) ? read_row(reading->arena, csv, at, lk_last(reading->out), err) : lk_oom(err);
+	return lk_push(reading->out) ? read_row(reading->arena, csv, at, lk_last(reading->out), err)
+	                             : lk_oom(err);
 }
 
 lk_status lk_models_read(lk_arena *arena, lk_stream *in, lk_model_runs *out, lk_error *err) {
-	const lk_csv_table table = {columns, COLUMNS, COLUMNS, "table of whole networks", ROWS, add_row, NULL};
+	const lk_csv_table table = {columns, COLUMNS, COLUMNS, "table of whole networks",
+	                            ROWS,    add_row, NULL};
 	return lk_csv_read(in, &table, &(struct reading){arena, out}, err);
 }

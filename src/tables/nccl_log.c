@@ -1,9 +1,10 @@
 /* nccl_log.c: reads the output of nccl-tests.
  *
- * Text: '#' lines say how the test was started ("nThread"), which ranks ran where ("Rank 3 ... on HOST device 3 [0x..]
- * NAME") and what the columns are ("size count type redop root time algbw busbw #wrong time ..."). A row is a line of
- * numbers. The columns were fewer in old versions and are more with statistics per iteration, so that they are found
- * by the header. Without out-of-place figures a row is short by one group. Launchers put a rank before each line
+ * Text: '#' lines say how the test was started ("nThread"), which ranks ran where ("Rank 3 ... on
+ * HOST device 3 [0x..] NAME") and what the columns are ("size count type redop root time algbw
+ * busbw #wrong time ..."). A row is a line of numbers. The columns were fewer in old versions and
+ * are more with statistics per iteration, so that they are found by the header. Without
+ * out-of-place figures a row is short by one group. Launchers put a rank before each line
  * ("[1,0]<stdout>:", "0: "). JSON, version 3: keys args, devices and results. */
 #include "tables/tables.h"
 
@@ -15,7 +16,12 @@
 #include "io/json.h"
 #include "base/text.h"
 
-enum { WORDS = 64, LIMIT = 256 << 20, HOSTS = 4096, RANKS = 1 << 20 };
+enum {
+	WORDS = 64,
+	LIMIT = 256 << 20,
+	HOSTS = 4096,
+	RANKS = 1 << 20
+};
 
 /* A log while it is read. */
 struct reader {
@@ -33,16 +39,15 @@ double lk_nccl_point_us(const lk_nccl_point *point) {
 	return isnan(point->us) ? point->in_place_us : point->us;
 }
 
-lk_status lk_nccl_log_text(lk_arena *arena, lk_stream *in, char **text, size_t *size, lk_error *err) {
+lk_status lk_nccl_log_text(lk_arena *arena, lk_stream *in, char **text, size_t *size,
+                           lk_error *err) {
 	LK_VEC(char) all = {0};
 	lk_status status = LK_OK;
 	for (size_t got = 1; status == LK_OK && got > 0;) {
 		if (all.count > LIMIT)
 			status = lk_fail(err, LK_ERR_INPUT, lk_stream_name(in), "more than 256 MiB");
-		else if (!lk_reserve(&all, 65536))
-			status = lk_oom(err);
-		else
-			status = lk_stream_read(in, all.at + all.count, 65536, &got, err);
+		else if (!lk_reserve(&all, 65536)) status = lk_oom(err);
+		else status = lk_stream_read(in, all.at + all.count, 65536, &got, err);
 		if (status == LK_OK) all.count += got;
 	}
 	*size = all.count;
@@ -125,7 +130,8 @@ static lk_status end_run(struct reader *reader, lk_error *err) {
 		run->points = LK_ARRAY(reader->arena, lk_nccl_point, (size_t)run->count);
 		if (!run->points) return lk_oom(err);
 		memcpy(run->points, reader->points.at, (size_t)run->count * sizeof *run->points);
-		bool known = run->kind_known; /* later runs of the file are of the same test unless they say otherwise */
+		bool known = run->kind_known; /* later runs of the file are of the same test unless they say
+		                                 otherwise */
 		lk_coll_kind kind = run->kind;
 		reader->run = (lk_nccl_run){.device = "", .where = "", .kind = kind, .kind_known = known};
 	}
@@ -145,7 +151,8 @@ static lk_status add_point(struct reader *reader, lk_nccl_point point, lk_error 
 	return LK_OK;
 }
 
-static lk_status add_rank(struct reader *reader, const char *host, const char *device, lk_error *err) {
+static lk_status add_rank(struct reader *reader, const char *host, const char *device,
+                          lk_error *err) {
 	if (reader->run.gpus < RANKS) reader->run.gpus++;
 	if (!*reader->run.device) reader->run.device = lk_arena_strdup(reader->arena, device);
 	if (!reader->run.device) return lk_oom(err);
@@ -164,7 +171,8 @@ static lk_status add_rank(struct reader *reader, const char *host, const char *d
 static int split(char *line, char *words[WORDS]) {
 	int count = 0;
 	char *state = NULL;
-	for (char *w = strtok_r(line, " \t\r|", &state); w && count < WORDS; w = strtok_r(NULL, " \t\r|", &state))
+	for (char *w = strtok_r(line, " \t\r|", &state); w && count < WORDS;
+	     w = strtok_r(NULL, " \t\r|", &state))
 		words[count++] = w;
 	return count;
 }
@@ -208,13 +216,15 @@ static void read_header(struct reader *reader, char *line) {
 	reader->times[0] = reader->times[1] = -1;
 	reader->columns = count - first;
 	for (int i = first, found = 0; i < count && found < 2; i++)
-		if (strcmp(words[i], "time") == 0 || strcmp(words[i], "cputime") == 0) reader->times[found++] = i - first;
+		if (strcmp(words[i], "time") == 0 || strcmp(words[i], "cputime") == 0)
+			reader->times[found++] = i - first;
 }
 
 static lk_status read_comment(struct reader *reader, char *line, lk_error *err) {
 	if (strstr(line, "nThread") && strstr(line, "nGpus")) LK_TRY(end_run(reader, err));
 	if (strstr(line, " Rank ") && strstr(line, "device")) return read_rank(reader, line, err);
-	if (strstr(line, "size") && strstr(line, "count") && strstr(line, "time")) read_header(reader, line);
+	if (strstr(line, "size") && strstr(line, "count") && strstr(line, "time"))
+		read_header(reader, line);
 	return LK_OK;
 }
 
@@ -223,7 +233,8 @@ static lk_status read_row(struct reader *reader, char *line, lk_error *err) {
 	int count = split(line, words), time = reader->times[0], second = reader->times[1];
 	lk_nccl_point point = {.us = NAN, .in_place_us = NAN, .busbw = NAN};
 	double elements;
-	if (count < 6 || !number_of(words[0], &point.bytes) || !number_of(words[1], &elements)) return LK_OK;
+	if (count < 6 || !number_of(words[0], &point.bytes) || !number_of(words[1], &elements))
+		return LK_OK;
 	if (time < 0) { /* no header was seen: two groups of four at the end, or one */
 		time = count >= 11 ? count - 8 : count - 4;
 		second = count >= 11 ? count - 4 : -1;
@@ -234,9 +245,11 @@ static lk_status read_row(struct reader *reader, char *line, lk_error *err) {
 	}
 	if (isnan(point.in_place_us) && time < count) (void)number_of(words[time], &point.us);
 	if (second > 0 && second < count) (void)number_of(words[second], &point.in_place_us);
-	if (!(lk_nccl_point_us(&point) > 0) || !(point.bytes > 0)) return LK_OK; /* nccl-tests write 0 for nothing to do */
+	if (!(lk_nccl_point_us(&point) > 0) || !(point.bytes > 0))
+		return LK_OK; /* nccl-tests write 0 for nothing to do */
 	double algbw, busbw;
-	if (time + 2 < count && number_of(words[time + 1], &algbw) && number_of(words[time + 2], &busbw)) {
+	if (time + 2 < count && number_of(words[time + 1], &algbw) &&
+	    number_of(words[time + 2], &busbw)) {
 		point.busbw = busbw;
 		if (algbw > 1) guess_kind(&reader->run, busbw / algbw);
 	}
@@ -276,7 +289,8 @@ static lk_status read_devices(struct reader *reader, const lk_value *devices, lk
 	for (size_t i = 0; devices && devices->kind == LK_JSON_ARRAY && i < devices->count; i++) {
 		const lk_value *host = lk_json_get(&devices->items[i], "hostname");
 		const lk_value *device = lk_json_get(&devices->items[i], "device_info");
-		bool named = host && host->kind == LK_JSON_STRING, known = device && device->kind == LK_JSON_STRING;
+		bool named = host && host->kind == LK_JSON_STRING,
+			 known = device && device->kind == LK_JSON_STRING;
 		LK_TRY(add_rank(reader, named ? host->text : "", known ? device->text : "", err));
 	}
 	return LK_OK;
@@ -309,7 +323,8 @@ static lk_status read_json(struct reader *reader, const char *text, size_t size,
 	LK_TRY(status);
 	const lk_value *args = lk_json_get(top, "args");
 	for (size_t i = 0; args && args->kind == LK_JSON_ARRAY && i < args->count; i++)
-		if (args->items[i].kind == LK_JSON_STRING && find_kind(args->items[i].text, &reader->run.kind))
+		if (args->items[i].kind == LK_JSON_STRING &&
+		    find_kind(args->items[i].text, &reader->run.kind))
 			reader->run.kind_known = true;
 	LK_TRY(read_devices(reader, lk_json_get(top, "devices"), err));
 	LK_TRY(read_results(reader, lk_json_get(top, "results"), err));
@@ -335,7 +350,8 @@ lk_status lk_nccl_log_read(lk_arena *arena, lk_stream *in, lk_nccl_runs *out, lk
 	lk_vec_free(&r.hosts);
 	if (status == LK_OK && out->count == 0) {
 		lk_fail(err, LK_ERR_INPUT, r.name, "no rows of nccl-tests are in it");
-		return lk_hint(err, "paste what all_reduce_perf and its relatives print, or the file of their -J");
+		return lk_hint(
+			err, "paste what all_reduce_perf and its relatives print, or the file of their -J");
 	}
 	return status;
 }

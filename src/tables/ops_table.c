@@ -1,4 +1,5 @@
-/* ops_table.c: reads tables of measured kernel times. Columns are found by name; those that are not known are not read. */
+/* ops_table.c: reads tables of measured kernel times. Columns are found by name; those that are not
+ * known are not read. */
 #include "tables/tables.h"
 
 #include <stdio.h>
@@ -7,7 +8,10 @@
 #include "io/csv.h"
 #include "base/text.h"
 
-enum { ROWS = 1 << 22, NAMES = 4096 };
+enum {
+	ROWS = 1 << 22,
+	NAMES = 4096
+};
 
 /* A name that occurs in many rows, kept once. */
 struct name {
@@ -21,7 +25,7 @@ struct reader {
 	lk_arena *arena;
 	LK_VEC(struct name) names;
 	const char *file;
-	bool general;  /* the form with d0, d1, ... */
+	bool general; /* the form with d0, d1, ... */
 	int op, gpu, dtype, time, points, model, size[4];
 };
 
@@ -30,7 +34,8 @@ static const char *place(const struct reader *reader, const char *column, char o
 	return out;
 }
 
-/* The one copy of a name, and the device of that name. Tables are sorted: the newest names come first. */
+/* The one copy of a name, and the device of that name. Tables are sorted: the newest names come
+ * first. */
 static lk_status keep(struct reader *reader, const char *text, struct name *out, lk_error *err) {
 	for (size_t i = reader->names.count; i-- > 0;) {
 		if (strcmp(reader->names.at[i].text, text) != 0) continue;
@@ -38,17 +43,20 @@ static lk_status keep(struct reader *reader, const char *text, struct name *out,
 		return LK_OK;
 	}
 	if (reader->names.count == NAMES)
-		return lk_fail(err, LK_ERR_INPUT, lk_csv_where(reader->csv), "more than %d names of devices and operations", NAMES);
+		return lk_fail(err, LK_ERR_INPUT, lk_csv_where(reader->csv),
+		               "more than %d names of devices and operations", NAMES);
 	const char *copy = lk_arena_strdup(reader->arena, text);
 	if (!copy || !lk_push(&reader->names)) return lk_oom(err);
 	*lk_last(&reader->names) = *out = (struct name){copy, lk_device_find(copy)};
 	return LK_OK;
 }
 
-static lk_status read_size(const struct reader *reader, int column, const char *what, double *out, lk_error *err) {
+static lk_status read_size(const struct reader *reader, int column, const char *what, double *out,
+                           lk_error *err) {
 	long long value;
 	char where[256];
-	LK_TRY(lk_parse_int(lk_csv_field(reader->csv, column), 1, 1000000000, &value, place(reader, what, where), err));
+	LK_TRY(lk_parse_int(lk_csv_field(reader->csv, column), 1, 1000000000, &value,
+	                    place(reader, what, where), err));
 	*out = (double)value;
 	return LK_OK;
 }
@@ -58,15 +66,18 @@ static lk_status read_dtype(const struct reader *reader, lk_dtype *out, lk_error
 	char where[256];
 	*out = LK_FP32;
 	if (reader->dtype < 0 || lk_dtype_parse(text, out)) return LK_OK;
-	lk_fail(err, LK_ERR_INPUT, place(reader, "dtype", where), "unknown number format \"%.60s\"", text);
+	lk_fail(err, LK_ERR_INPUT, place(reader, "dtype", where), "unknown number format \"%.60s\"",
+	        text);
 	return lk_hint(err, "give one of fp32, tf32, fp16, bf16, fp8, mxfp8, nvfp4");
 }
 
 /* Sizes in the order batch, m, n, k. A row whose last one is empty is no product. */
 static lk_status read_sizes(const struct reader *reader, lk_op_sample *sample, lk_error *err) {
-	static const char *const general[] = {"d0", "d1", "d2", "d3"}, *const plain[] = {"", "m", "n", "k"};
+	static const char *const general[] = {"d0", "d1", "d2", "d3"}, *const plain[] = {"", "m", "n",
+	                                                                                 "k"};
 	const char *const *what = reader->general ? general : plain;
-	sample->family = *lk_csv_field(reader->csv, reader->size[3]) ? LK_FAMILY_GEMM : LK_FAMILY_MEMORY;
+	sample->family =
+		*lk_csv_field(reader->csv, reader->size[3]) ? LK_FAMILY_GEMM : LK_FAMILY_MEMORY;
 	sample->batch = 1;
 	if (sample->family == LK_FAMILY_MEMORY) {
 		int rows = reader->general ? 0 : 1;
@@ -85,29 +96,35 @@ static lk_status read_row(struct reader *reader, lk_op_sample *sample, lk_error 
 	double ms;
 	LK_TRY(keep(reader, lk_csv_field(reader->csv, reader->op), &op, err));
 	LK_TRY(keep(reader, lk_csv_field(reader->csv, reader->gpu), &gpu, err));
-	if (reader->model >= 0) LK_TRY(keep(reader, lk_csv_field(reader->csv, reader->model), &model, err));
-	sample->op = op.text, sample->gpu = gpu.text, sample->model = model.text, sample->device = gpu.device;
+	if (reader->model >= 0)
+		LK_TRY(keep(reader, lk_csv_field(reader->csv, reader->model), &model, err));
+	sample->op = op.text, sample->gpu = gpu.text, sample->model = model.text,
+	sample->device = gpu.device;
 	sample->where = lk_arena_strdup(reader->arena, lk_csv_where(reader->csv));
 	if (!sample->where) return lk_oom(err);
 	LK_TRY(read_dtype(reader, &sample->dtype, err));
 	LK_TRY(read_sizes(reader, sample, err));
 	const char *time = reader->general ? "latency_ms" : "time_ms";
-	LK_TRY(lk_parse_real(lk_csv_field(reader->csv, reader->time), 1e-9, 1e9, &ms, place(reader, time, where), err));
+	LK_TRY(lk_parse_real(lk_csv_field(reader->csv, reader->time), 1e-9, 1e9, &ms,
+	                     place(reader, time, where), err));
 	sample->seconds = ms * 1e-3;
 	sample->points = 1;
 	const char *points = lk_csv_field(reader->csv, reader->points);
 	long long count = 1;
-	if (*points) LK_TRY(lk_parse_int(points, 1, 1000000000, &count, place(reader, "n_meas", where), err));
+	if (*points)
+		LK_TRY(lk_parse_int(points, 1, 1000000000, &count, place(reader, "n_meas", where), err));
 	sample->points = (int)count;
 	return LK_OK;
 }
 
 static lk_status find_columns(struct reader *reader, lk_error *err) {
-	static const char *const general[] = {"d0", "d1", "d2", "d3"}, *const plain[] = {"", "m", "n", "k"};
+	static const char *const general[] = {"d0", "d1", "d2", "d3"}, *const plain[] = {"", "m", "n",
+	                                                                                 "k"};
 	reader->general = lk_csv_column(reader->csv, "latency_ms") >= 0;
 	reader->time = lk_csv_column(reader->csv, reader->general ? "latency_ms" : "time_ms");
 	reader->op = lk_csv_column(reader->csv, "op"), reader->gpu = lk_csv_column(reader->csv, "gpu");
-	reader->dtype = lk_csv_column(reader->csv, "dtype"), reader->points = lk_csv_column(reader->csv, "n_meas");
+	reader->dtype = lk_csv_column(reader->csv, "dtype"),
+	reader->points = lk_csv_column(reader->csv, "n_meas");
 	reader->model = lk_csv_column(reader->csv, "model");
 	bool whole = reader->time >= 0 && reader->op >= 0 && reader->gpu >= 0;
 	for (int i = 0; i < 4; i++) {
@@ -115,8 +132,10 @@ static lk_status find_columns(struct reader *reader, lk_error *err) {
 		whole = whole && (reader->size[i] >= 0 || (i == 0 && !reader->general));
 	}
 	if (whole) return LK_OK;
-	lk_fail(err, LK_ERR_INPUT, reader->file, "this is no table of kernel times: columns are missing");
-	return lk_hint(err, "a table has gpu, op, m, n, k and time_ms, or gpu, op, d0 to d3 and latency_ms");
+	lk_fail(err, LK_ERR_INPUT, reader->file,
+	        "this is no table of kernel times: columns are missing");
+	return lk_hint(err,
+	               "a table has gpu, op, m, n, k and time_ms, or gpu, op, d0 to d3 and latency_ms");
 }
 
 static lk_status read_rows(struct reader *reader, lk_op_samples *out, lk_error *err) {
@@ -125,7 +144,8 @@ static lk_status read_rows(struct reader *reader, lk_op_samples *out, lk_error *
 		bool more;
 		LK_TRY(lk_csv_next(reader->csv, &more, err));
 		if (!more) return LK_OK;
-		if (out->count == ROWS) return lk_fail(err, LK_ERR_INPUT, reader->file, "more than %d rows", ROWS);
+		if (out->count == ROWS)
+			return lk_fail(err, LK_ERR_INPUT, reader->file, "more than %d rows", ROWS);
 		if (!lk_push(out)) return lk_oom(err);
 		LK_TRY(read_row(reader, lk_last(out), err));
 	}

@@ -1,5 +1,6 @@
-/* runs.c: reads the rows of a table of runs. Columns are found by name, in any order; columns that are not known are
- * not read. Numbers and choices are checked here, one column each; whether they make a job is found in runs_job.c. */
+/* runs.c: reads the rows of a table of runs. Columns are found by name, in any order; columns that
+ * are not known are not read. Numbers and choices are checked here, one column each; whether they
+ * make a job is found in runs_job.c. */
 #include "tables/tables.h"
 
 #include <math.h>
@@ -18,15 +19,32 @@ static const struct number {
 	size_t offset;
 	int low, high;
 } numbers[] = {
-	{"layers", AT(layers), 1, 1 << 16}, {"hidden", AT(hidden), 1, 1 << 20}, {"heads", AT(heads), 1, 1 << 16},
-	{"kv_heads", AT(kv_heads), 1, 1 << 16}, {"head_dim", AT(head_dim), 1, 1 << 16}, {"ffn", AT(ffn), 1, 1 << 24},
-	{"vocab", AT(vocab), 1, 1 << 26}, {"seq", AT(seq), 1, 1 << 27}, {"gated", AT(gated), 0, 1},
-	{"experts", AT(experts), 0, 1 << 16}, {"topk", AT(topk), 0, 1 << 16}, {"expert_ffn", AT(expert_ffn), 0, 1 << 24},
-	{"shared_experts", AT(shared_experts), 0, 1024}, {"dense_layers", AT(dense_layers), 0, 1 << 16},
-	{"n_gpu", AT(n_gpu), 1, 1 << 22}, {"nvlink_domain", AT(nvlink_domain), 1, 1 << 16}, {"tp", AT(tp), 1, 1 << 16},
-	{"pp", AT(pp), 1, 1 << 12}, {"vp", AT(vp), 1, 1 << 12}, {"cp", AT(cp), 1, 1 << 16}, {"ep", AT(ep), 1, 1 << 16},
-	{"dp", AT(dp), 1, 1 << 22}, {"mbs", AT(mbs), 1, 1 << 20}, {"gbs", AT(gbs), 1, 1 << 28},
-	{"seq_parallel", AT(seq_parallel), 0, 1}, {"mtp", AT(mtp), 0, 64},
+	{"layers", AT(layers), 1, 1 << 16},
+	{"hidden", AT(hidden), 1, 1 << 20},
+	{"heads", AT(heads), 1, 1 << 16},
+	{"kv_heads", AT(kv_heads), 1, 1 << 16},
+	{"head_dim", AT(head_dim), 1, 1 << 16},
+	{"ffn", AT(ffn), 1, 1 << 24},
+	{"vocab", AT(vocab), 1, 1 << 26},
+	{"seq", AT(seq), 1, 1 << 27},
+	{"gated", AT(gated), 0, 1},
+	{"experts", AT(experts), 0, 1 << 16},
+	{"topk", AT(topk), 0, 1 << 16},
+	{"expert_ffn", AT(expert_ffn), 0, 1 << 24},
+	{"shared_experts", AT(shared_experts), 0, 1024},
+	{"dense_layers", AT(dense_layers), 0, 1 << 16},
+	{"n_gpu", AT(n_gpu), 1, 1 << 22},
+	{"nvlink_domain", AT(nvlink_domain), 1, 1 << 16},
+	{"tp", AT(tp), 1, 1 << 16},
+	{"pp", AT(pp), 1, 1 << 12},
+	{"vp", AT(vp), 1, 1 << 12},
+	{"cp", AT(cp), 1, 1 << 16},
+	{"ep", AT(ep), 1, 1 << 16},
+	{"dp", AT(dp), 1, 1 << 22},
+	{"mbs", AT(mbs), 1, 1 << 20},
+	{"gbs", AT(gbs), 1, 1 << 28},
+	{"seq_parallel", AT(seq_parallel), 0, 1},
+	{"mtp", AT(mtp), 0, 64},
 };
 
 struct word {
@@ -34,22 +52,33 @@ struct word {
 	int value;
 };
 
-static const struct word tasks[] = {{"pretrain", LK_TASK_PRETRAIN}, {"sft", LK_TASK_SFT}, {"lora", LK_TASK_LORA}, {NULL, 0}};
-static const struct word attentions[] = {{"mha", LK_ATTN_HEADS}, {"gqa", LK_ATTN_HEADS}, {"mqa", LK_ATTN_HEADS},
-	{"mla", LK_ATTN_MLA}, {NULL, 0}};
-static const struct word shardings[] = {{"none", LK_SHARD_NONE}, {"zero1", LK_SHARD_ZERO1}, {"zero2", LK_SHARD_ZERO2},
-	{"zero3", LK_SHARD_ZERO3}, {"fsdp", LK_SHARD_ZERO3}, {NULL, 0}};
-static const struct word recomputes[] = {{"none", LK_RECOMPUTE_NONE}, {"selective", LK_RECOMPUTE_SELECTIVE},
-	{"full", LK_RECOMPUTE_FULL}, {NULL, 0}};
-static const struct word kernels[] = {{"flash", LK_KERNEL_FLASH}, {"unfused", LK_KERNEL_UNFUSED}, {NULL, 0}};
+static const struct word tasks[] = {
+	{"pretrain", LK_TASK_PRETRAIN}, {"sft", LK_TASK_SFT}, {"lora", LK_TASK_LORA}, {NULL, 0}};
+static const struct word attentions[] = {{"mha", LK_ATTN_HEADS},
+                                         {"gqa", LK_ATTN_HEADS},
+                                         {"mqa", LK_ATTN_HEADS},
+                                         {"mla", LK_ATTN_MLA},
+                                         {NULL, 0}};
+static const struct word shardings[] = {{"none", LK_SHARD_NONE},   {"zero1", LK_SHARD_ZERO1},
+                                        {"zero2", LK_SHARD_ZERO2}, {"zero3", LK_SHARD_ZERO3},
+                                        {"fsdp", LK_SHARD_ZERO3},  {NULL, 0}};
+static const struct word recomputes[] = {{"none", LK_RECOMPUTE_NONE},
+                                         {"selective", LK_RECOMPUTE_SELECTIVE},
+                                         {"full", LK_RECOMPUTE_FULL},
+                                         {NULL, 0}};
+static const struct word kernels[] = {
+	{"flash", LK_KERNEL_FLASH}, {"unfused", LK_KERNEL_UNFUSED}, {NULL, 0}};
 
 static const struct choice {
 	const char *name;
 	size_t offset;
 	const struct word *words;
 } choices[] = {
-	{"task", AT(task), tasks}, {"attention", AT(attention), attentions}, {"sharding", AT(sharding), shardings},
-	{"recompute", AT(recompute), recomputes}, {"attn_kernel", AT(attn_kernel), kernels},
+	{"task", AT(task), tasks},
+	{"attention", AT(attention), attentions},
+	{"sharding", AT(sharding), shardings},
+	{"recompute", AT(recompute), recomputes},
+	{"attn_kernel", AT(attn_kernel), kernels},
 };
 
 enum {
@@ -81,12 +110,15 @@ static lk_status read_number(const struct reader *reader, int i, lk_run_row *row
 	const char *text = lk_csv_field(reader->csv, reader->number[i]);
 	char where[256];
 	long long value = LK_EMPTY;
-	if (*text) LK_TRY(lk_parse_int(text, numbers[i].low, numbers[i].high, &value, place(reader, numbers[i].name, where), err));
+	if (*text)
+		LK_TRY(lk_parse_int(text, numbers[i].low, numbers[i].high, &value,
+		                    place(reader, numbers[i].name, where), err));
 	*at = (int)value;
 	return LK_OK;
 }
 
-static lk_status unknown_word(const struct reader *reader, const char *column, const char *text, const struct word *words, lk_error *err) {
+static lk_status unknown_word(const struct reader *reader, const char *column, const char *text,
+                              const struct word *words, lk_error *err) {
 	char where[256], list[200] = "";
 	lk_fail(err, LK_ERR_INPUT, place(reader, column, where), "\"%.60s\" is not known", text);
 	for (const struct word *word = words; word->text; word++) {
@@ -116,22 +148,25 @@ static lk_status read_precision(const struct reader *reader, lk_run_row *row, lk
 	row->precision = LK_EMPTY;
 	if (!*text) return LK_OK;
 	if (!lk_dtype_parse(text, &dtype)) {
-		lk_fail(err, LK_ERR_INPUT, place(reader, "precision", where), "unknown number format \"%.60s\"", text);
+		lk_fail(err, LK_ERR_INPUT, place(reader, "precision", where),
+		        "unknown number format \"%.60s\"", text);
 		return lk_hint(err, "give one of fp32, tf32, fp16, bf16, fp8, mxfp8, nvfp4");
 	}
 	row->precision = (int)dtype;
 	return LK_OK;
 }
 
-/* Switches, separated by ';'. What is not known does not change the prediction, and the row says so. */
-static lk_status read_options(const struct reader *reader, lk_run_row *row, lk_run *run, lk_error *err) {
+/* Switches, separated by ';'. What is not known does not change the prediction, and the row says
+ * so. */
+static lk_status read_options(const struct reader *reader, lk_run_row *row, lk_run *run,
+                              lk_error *err) {
 	for (const char *at = field(reader, "options"); *at;) {
 		size_t length = strcspn(at, ";");
 		if (length == 7 && strncmp(at, "compile", 7) == 0) row->compile = true;
 		else if (length == 8 && strncmp(at, "async_tp", 8) == 0) row->async_tp = true;
 		else if (length > 0) {
-			run->note = lk_arena_printf(reader->arena, "%s%soption %.*s is not modelled", run->note, *run->note ? "; " : "",
-			                            length < 60 ? (int)length : 60, at);
+			run->note = lk_arena_printf(reader->arena, "%s%soption %.*s is not modelled", run->note,
+			                            *run->note ? "; " : "", length < 60 ? (int)length : 60, at);
 			if (!run->note) return lk_oom(err);
 		}
 		at += length;
@@ -140,14 +175,18 @@ static lk_status read_options(const struct reader *reader, lk_run_row *row, lk_r
 	return LK_OK;
 }
 
-static lk_status read_reals(const struct reader *reader, lk_run_row *row, lk_run *run, lk_error *err) {
+static lk_status read_reals(const struct reader *reader, lk_run_row *row, lk_run *run,
+                            lk_error *err) {
 	const char *network = field(reader, "net_gbps_per_gpu"), *step = field(reader, "step_s");
 	char where[256];
 	row->net_gbps_per_gpu = LK_EMPTY;
 	run->measured_s = NAN;
 	if (*network)
-		LK_TRY(lk_parse_real(network, 1e-3, 1e6, &row->net_gbps_per_gpu, place(reader, "net_gbps_per_gpu", where), err));
-	if (*step) LK_TRY(lk_parse_real(step, 1e-9, 1e9, &run->measured_s, place(reader, "step_s", where), err));
+		LK_TRY(lk_parse_real(network, 1e-3, 1e6, &row->net_gbps_per_gpu,
+		                     place(reader, "net_gbps_per_gpu", where), err));
+	if (*step)
+		LK_TRY(
+			lk_parse_real(step, 1e-9, 1e9, &run->measured_s, place(reader, "step_s", where), err));
 	return LK_OK;
 }
 
@@ -156,8 +195,8 @@ static lk_status read_texts(const struct reader *reader, lk_run *run, lk_error *
 		const char **to;
 		const char *column;
 	} texts[] = {
-		{&run->id, "id"}, {&run->model, "model"}, {&run->gpu, "gpu"}, {&run->stack, "stack"}, {&run->release, "release"},
-		{&run->suspect, "suspect"},
+		{&run->id, "id"},       {&run->model, "model"},     {&run->gpu, "gpu"},
+		{&run->stack, "stack"}, {&run->release, "release"}, {&run->suspect, "suspect"},
 	};
 	run->where = lk_arena_strdup(reader->arena, lk_csv_where(reader->csv));
 	if (!run->where) return lk_oom(err);
@@ -197,8 +236,11 @@ static lk_status find_columns(void *context, const lk_csv *csv, const int *at, l
 lk_status lk_runs_read(lk_arena *arena, lk_stream *in, lk_runs *out, lk_error *err) {
 	/* Without these no row could be predicted or scored. */
 	static const char *const needed[] = {"id", "model", "gpu", "n_gpu", "gbs", "step_s"};
-	enum { NEEDED = sizeof needed / sizeof *needed };
-	static const lk_csv_table table = {needed, NEEDED, NEEDED, "table of runs", ROWS, read_row, find_columns};
+	enum {
+		NEEDED = sizeof needed / sizeof *needed
+	};
+	static const lk_csv_table table = {needed, NEEDED,   NEEDED,      "table of runs",
+	                                   ROWS,   read_row, find_columns};
 	return lk_csv_read(in, &table, &(struct reader){.arena = arena, .out = out}, err);
 }
 
@@ -211,19 +253,24 @@ const char *lk_run_layout(lk_arena *arena, const lk_run *run) {
 	const struct {
 		const char *name;
 		int value;
-	} degrees[] = {{"tp", job->tp}, {"pp", job->pp}, {"vp", job->vp}, {"cp", job->cp}, {"ep", job->ep}};
+	} degrees[] = {
+		{"tp", job->tp}, {"pp", job->pp}, {"vp", job->vp}, {"cp", job->cp}, {"ep", job->ep}};
 	for (size_t i = 0; i < sizeof degrees / sizeof *degrees; i++)
 		if (degrees[i].value > 1)
-			used += snprintf(text + used, sizeof text - (size_t)used, "%s%d ", degrees[i].name, degrees[i].value);
-	snprintf(text + used, sizeof text - (size_t)used, "dp%d mbs%d %s%s%s", job->dp, job->mbs, shardings_text[job->sharding],
-	         job->sequence_parallel == LK_ON ? " sp" : "", recomputes_text[job->recompute]);
+			used += snprintf(text + used, sizeof text - (size_t)used, "%s%d ", degrees[i].name,
+			                 degrees[i].value);
+	snprintf(text + used, sizeof text - (size_t)used, "dp%d mbs%d %s%s%s", job->dp, job->mbs,
+	         shardings_text[job->sharding], job->sequence_parallel == LK_ON ? " sp" : "",
+	         recomputes_text[job->recompute]);
 	return lk_arena_strdup(arena, text);
 }
 
 const char *lk_run_series(lk_arena *arena, const lk_run *run) {
 	const lk_job *job = &run->job;
 	double nic = run->cluster.groups > 0 ? run->cluster.node[0].nic_rate : 0;
-	return lk_arena_printf(arena, "%s|%s|%g|%s|%s|%d|%d|%s|%d %d %d %d %d|%d|%d %d %d %d|%d", run->model, run->gpu, nic,
-	                       run->stack, run->release, job->task, job->seq, lk_dtype_name(job->dtype), job->tp, job->pp, job->vp, job->cp,
-	                       job->ep, job->mbs, job->sharding, job->recompute, job->attn_kernel, job->sequence_parallel, job->compile);
+	return lk_arena_printf(arena, "%s|%s|%g|%s|%s|%d|%d|%s|%d %d %d %d %d|%d|%d %d %d %d|%d",
+	                       run->model, run->gpu, nic, run->stack, run->release, job->task, job->seq,
+	                       lk_dtype_name(job->dtype), job->tp, job->pp, job->vp, job->cp, job->ep,
+	                       job->mbs, job->sharding, job->recompute, job->attn_kernel,
+	                       job->sequence_parallel, job->compile);
 }

@@ -1,8 +1,9 @@
 /* runs_job.c: a row of a table of runs as a job on a cluster.
  *
- * The network is the catalogue's of that name where its sizes agree with the columns: that settles what has no column
- * (norms, biases, learned positions, tied embeddings, sliding windows). Otherwise it follows from the columns alone: a
- * gated MLP stands for the llama family (RMSNorm, no biases), two matrices for the GPT family. Stated columns win.
+ * The network is the catalogue's of that name where its sizes agree with the columns: that settles
+ * what has no column (norms, biases, learned positions, tied embeddings, sliding windows).
+ * Otherwise it follows from the columns alone: a gated MLP stands for the llama family (RMSNorm, no
+ * biases), two matrices for the GPT family. Stated columns win.
  *
  * What a row leaves open is filled from stack_defaults.c, then by lk_job_complete. */
 #include <stdio.h>
@@ -12,8 +13,15 @@
 #include "tables/tables.h"
 #include "base/text.h"
 
-/* DeepSeek-V3's latent attention (arXiv 2412.19437, 4.2), for networks that the catalogue does not know. */
-enum { MLA_Q = 1536, MLA_KV = 512, MLA_NOPE = 128, MLA_ROPE = 64, MLA_V = 128 };
+/* DeepSeek-V3's latent attention (arXiv 2412.19437, 4.2), for networks that the catalogue does not
+ * know. */
+enum {
+	MLA_Q = 1536,
+	MLA_KV = 512,
+	MLA_NOPE = 128,
+	MLA_ROPE = 64,
+	MLA_V = 128
+};
 
 static void take(int *to, int stated) {
 	if (stated != LK_EMPTY) *to = stated;
@@ -22,8 +30,12 @@ static void take(int *to, int stated) {
 /* Whether the row describes this network: no stated size differs. */
 static bool agrees(const lk_model *model, const lk_run_row *row) {
 	const int pairs[][2] = {
-		{row->layers, model->layers}, {row->hidden, model->hidden}, {row->heads, model->heads}, {row->ffn, model->ffn},
-		{row->experts == 0 ? LK_EMPTY : row->experts, model->experts}, {row->gated, model->gated},
+		{row->layers, model->layers},
+		{row->hidden, model->hidden},
+		{row->heads, model->heads},
+		{row->ffn, model->ffn},
+		{row->experts == 0 ? LK_EMPTY : row->experts, model->experts},
+		{row->gated, model->gated},
 	};
 	for (size_t i = 0; i < sizeof pairs / sizeof *pairs; i++)
 		if (pairs[i][0] != LK_EMPTY && pairs[i][0] != pairs[i][1]) return false;
@@ -33,21 +45,30 @@ static bool agrees(const lk_model *model, const lk_run_row *row) {
 static lk_model plain_network(const lk_run_row *row) {
 	bool gated = row->gated != 0;
 	return (lk_model){
-		.norm = gated ? LK_NORM_RMS : LK_NORM_LAYER, .norms_per_layer = 2, .final_norm = true, .norm_bias = !gated,
-		.qkv_bias = !gated, .out_bias = !gated, .mlp_bias = !gated, .lm_head = true, .gated = gated,
+		.norm = gated ? LK_NORM_RMS : LK_NORM_LAYER,
+		.norms_per_layer = 2,
+		.final_norm = true,
+		.norm_bias = !gated,
+		.qkv_bias = !gated,
+		.out_bias = !gated,
+		.mlp_bias = !gated,
+		.lm_head = true,
+		.gated = gated,
 	};
 }
 
 static void take_attention(const lk_run_row *row, lk_model *model) {
 	take(&model->heads, row->heads);
-	if (row->heads != LK_EMPTY && row->kv_heads == LK_EMPTY && model->kv_heads == 0) model->kv_heads = row->heads;
+	if (row->heads != LK_EMPTY && row->kv_heads == LK_EMPTY && model->kv_heads == 0)
+		model->kv_heads = row->heads;
 	take(&model->kv_heads, row->kv_heads);
 	take(&model->head_dim, row->head_dim);
 	if (model->head_dim == 0 && model->heads > 0) model->head_dim = model->hidden / model->heads;
 	if (row->attention == LK_EMPTY) return;
 	model->attention = (lk_attention)row->attention;
 	if (model->attention != LK_ATTN_MLA || model->kv_lora > 0) return;
-	model->q_lora = MLA_Q, model->kv_lora = MLA_KV, model->qk_nope = MLA_NOPE, model->qk_rope = MLA_ROPE, model->v_dim = MLA_V;
+	model->q_lora = MLA_Q, model->kv_lora = MLA_KV, model->qk_nope = MLA_NOPE,
+	model->qk_rope = MLA_ROPE, model->v_dim = MLA_V;
 }
 
 static void take_experts(const lk_run_row *row, lk_model *model) {
@@ -62,7 +83,8 @@ static void take_experts(const lk_run_row *row, lk_model *model) {
 /* False where the row and the catalogue together do not say what trains. */
 static bool take_network(const lk_run_row *row, const char *name, lk_model *model) {
 	lk_error unused;
-	if (!*name || lk_model_preset(name, model, &unused) != LK_OK || !agrees(model, row)) *model = plain_network(row);
+	if (!*name || lk_model_preset(name, model, &unused) != LK_OK || !agrees(model, row))
+		*model = plain_network(row);
 	if (!*model->name) lk_copy(model->name, sizeof model->name, name);
 	take(&model->layers, row->layers);
 	take(&model->hidden, row->hidden);
@@ -71,15 +93,19 @@ static bool take_network(const lk_run_row *row, const char *name, lk_model *mode
 	take_attention(row, model);
 	take_experts(row, model);
 	take(&model->mtp_layers, row->mtp);
-	/* Longer sequences than the network was published with were run with a longer table of positions. */
-	if (model->position_rows > 0 && row->seq > model->position_rows) model->position_rows = row->seq;
-	return model->layers > 0 && model->hidden > 0 && model->heads > 0 && (model->ffn > 0 || model->expert_ffn > 0) && model->vocab > 0;
+	/* Longer sequences than the network was published with were run with a longer table of
+	 * positions. */
+	if (model->position_rows > 0 && row->seq > model->position_rows)
+		model->position_rows = row->seq;
+	return model->layers > 0 && model->hidden > 0 && model->heads > 0 &&
+	       (model->ffn > 0 || model->expert_ffn > 0) && model->vocab > 0;
 }
 
-/* Layers of a pipeline that do not divide by its chunks, as the recipes of Megatron-Bridge and MLPerf lay them out: the
- * embedding and the loss count as a layer each where that makes the split even (llama3.1-405b: 126 + 2 on 64 chunks);
- * otherwise every chunk holds the ceiling, and the last one, then the first, goes short (DeepSeek-V3 on 8 stages of 4
- * chunks: 1, 2 ... 2, 0 and the prediction module). */
+/* Layers of a pipeline that do not divide by its chunks, as the recipes of Megatron-Bridge and
+ * MLPerf lay them out: the embedding and the loss count as a layer each where that makes the split
+ * even (llama3.1-405b: 126 + 2 on 64 chunks); otherwise every chunk holds the ceiling, and the last
+ * one, then the first, goes short (DeepSeek-V3 on 8 stages of 4 chunks: 1, 2 ... 2, 0 and the
+ * prediction module). */
 static void split_layers(lk_job *job) {
 	int chunks = job->pp * (job->vp > 0 ? job->vp : 1), layers = job->model.layers;
 	if (job->pp < 2 || layers % chunks == 0) return;
@@ -90,38 +116,46 @@ static void split_layers(lk_job *job) {
 	int each = (layers + chunks - 1) / chunks, missing = each * chunks - layers;
 	int last = missing < each ? each - missing : 0;
 	int first = each - (missing - (each - last));
-	if (chunks < 3 || first < 0 || job->model.mtp_layers > 1) return; /* refused where the job is completed */
+	if (chunks < 3 || first < 0 || job->model.mtp_layers > 1)
+		return; /* refused where the job is completed */
 	char t[3][16] = {"", "", ""};
 	const int counts[] = {first, each, last};
 	for (int i = 0; i < 3; i++)
 		if (counts[i] > 0) snprintf(t[i], sizeof t[i], "t*%d", counts[i]);
-	snprintf(job->pipeline_layout, sizeof job->pipeline_layout, "E%s|(%s|)*%d%s%sL", t[0], t[1], chunks - 2, t[2],
-	         job->model.mtp_layers ? "m" : "");
+	snprintf(job->pipeline_layout, sizeof job->pipeline_layout, "E%s|(%s|)*%d%s%sL", t[0], t[1],
+	         chunks - 2, t[2], job->model.mtp_layers ? "m" : "");
 }
 
 static void take_layout(const lk_run_row *row, lk_job *job) {
-	take(&job->tp, row->tp), take(&job->pp, row->pp), take(&job->vp, row->vp), take(&job->cp, row->cp);
-	take(&job->ep, row->ep), take(&job->dp, row->dp), take(&job->mbs, row->mbs), take(&job->gbs, row->gbs);
+	take(&job->tp, row->tp), take(&job->pp, row->pp), take(&job->vp, row->vp),
+		take(&job->cp, row->cp);
+	take(&job->ep, row->ep), take(&job->dp, row->dp), take(&job->mbs, row->mbs),
+		take(&job->gbs, row->gbs);
 	take(&job->seq, row->seq);
 	/* Sequence parallelism over one rank is none. */
-	if (row->seq_parallel != LK_EMPTY) job->sequence_parallel = row->seq_parallel && job->tp > 1 ? LK_ON : LK_OFF;
+	if (row->seq_parallel != LK_EMPTY)
+		job->sequence_parallel = row->seq_parallel && job->tp > 1 ? LK_ON : LK_OFF;
 	split_layers(job);
 }
 
 /* Defaults of the stack, then what the row states. */
-static void take_software(const lk_run_row *row, const lk_stack_defaults *defaults, const lk_run *run, lk_job *job) {
+static void take_software(const lk_run_row *row, const lk_stack_defaults *defaults,
+                          const lk_run *run, lk_job *job) {
 	lk_copy(job->stack, sizeof job->stack, defaults->job_stack);
 	lk_copy(job->profile, sizeof job->profile, run->stack);
 	lk_copy(job->release, sizeof job->release, *run->release ? run->release : "0");
 	job->sharding = row->sharding != LK_EMPTY ? (lk_sharding)row->sharding : defaults->sharding;
-	job->recompute = row->recompute != LK_EMPTY ? (lk_recompute)row->recompute : defaults->recompute;
-	job->attn_kernel = row->attn_kernel != LK_EMPTY ? (lk_attn_kernel)row->attn_kernel : defaults->attention;
+	job->recompute =
+		row->recompute != LK_EMPTY ? (lk_recompute)row->recompute : defaults->recompute;
+	job->attn_kernel =
+		row->attn_kernel != LK_EMPTY ? (lk_attn_kernel)row->attn_kernel : defaults->attention;
 	job->dtype = row->precision != LK_EMPTY ? (lk_dtype)row->precision : defaults->dtype;
 	job->sharding_said = job->recompute_said = job->dtype_said = true;
 	job->task = row->task != LK_EMPTY ? (lk_task)row->task : LK_TASK_PRETRAIN;
 	job->model.dropout = defaults->dropout;
 	job->overlap_grad_reduce = defaults->overlap_grad_reduce;
-	job->overlap_param_gather = job->sharding == LK_SHARD_NONE ? LK_AUTO : defaults->overlap_param_gather;
+	job->overlap_param_gather =
+		job->sharding == LK_SHARD_NONE ? LK_AUTO : defaults->overlap_param_gather;
 	bool split = job->sequence_parallel == LK_ON;
 	job->tp_overlap = !split ? LK_OFF : row->async_tp ? LK_ON : defaults->tp_overlap;
 	job->cuda_graphs = defaults->cuda_graphs;
@@ -134,13 +168,18 @@ static void take_software(const lk_run_row *row, const lk_stack_defaults *defaul
 	job->cp_balanced = defaults->cp_balanced;
 	job->dispatcher = defaults->dispatcher;
 	job->compile = defaults->compile || row->compile;
-	if (job->model.experts > 0) job->etp = defaults->etp, job->moe_imbalance = defaults->moe_imbalance;
+	if (job->model.experts > 0)
+		job->etp = defaults->etp, job->moe_imbalance = defaults->moe_imbalance;
 	if (job->task == LK_TASK_LORA) job->lora_rank = defaults->lora_rank;
 }
 
-/* Racks of 72 GPUs in one NVLink domain: jobs beyond one are laid out on 64 of the 72, whose counts divide. */
+/* Racks of 72 GPUs in one NVLink domain: jobs beyond one are laid out on 64 of the 72, whose counts
+ * divide. */
 static int domain_of(const lk_run_row *row) {
-	enum { RACK = 72, RACK_USED = 64 };
+	enum {
+		RACK = 72,
+		RACK_USED = 64
+	};
 	if (row->nvlink_domain == RACK && row->n_gpu > RACK) return RACK_USED;
 	return row->nvlink_domain == LK_EMPTY ? 0 : row->nvlink_domain;
 }

@@ -1,5 +1,6 @@
-/* slowdown_table.c: reads a table of kernels, each with its duration alone and beside communication and with what Nsight
- * Compute says of it alone. Durations in ns; throughputs, occupancies and hit rates in percent. */
+/* slowdown_table.c: reads a table of kernels, each with its duration alone and beside communication
+ * and with what Nsight Compute says of it alone. Durations in ns; throughputs, occupancies and hit
+ * rates in percent. */
 #include <math.h>
 #include <stdio.h>
 
@@ -8,28 +9,50 @@
 #include "base/text.h"
 
 enum {
-	ALONE, BESIDE, RATIO, COMPUTE, MEMORY, DRAM, ACHIEVED, MAXIMUM, L1, L2, NUMBERS,
-	NAME = NUMBERS, ID, COLUMNS,
+	ALONE,
+	BESIDE,
+	RATIO,
+	COMPUTE,
+	MEMORY,
+	DRAM,
+	ACHIEVED,
+	MAXIMUM,
+	L1,
+	L2,
+	NUMBERS,
+	NAME = NUMBERS,
+	ID,
+	COLUMNS,
 };
 
 static const struct column {
 	const char *name;
 	double low, high;
 } columns[COLUMNS] = {
-	[ALONE] = {"ground_truth", 1, 1e15}, [BESIDE] = {"duration", 1, 1e15}, [RATIO] = {"overlap_ratio", 0, 1},
-	[COMPUTE] = {"Compute throughput", 0, 1000}, [MEMORY] = {"Memory throughput", 0, 1000},
-	[DRAM] = {"DRAM throughput", 0, 1000}, [ACHIEVED] = {"Achieved occupancy", 0, 1000},
-	[MAXIMUM] = {"Maximum occupancy", 0, 1000}, [L1] = {"L1 hit rate", 0, 1000}, [L2] = {"L2 hit rate", 0, 1000},
-	[NAME] = {"Kernel Name", 0, 0}, [ID] = {"id", 0, 0},
+	[ALONE] = {"ground_truth", 1, 1e15},
+	[BESIDE] = {"duration", 1, 1e15},
+	[RATIO] = {"overlap_ratio", 0, 1},
+	[COMPUTE] = {"Compute throughput", 0, 1000},
+	[MEMORY] = {"Memory throughput", 0, 1000},
+	[DRAM] = {"DRAM throughput", 0, 1000},
+	[ACHIEVED] = {"Achieved occupancy", 0, 1000},
+	[MAXIMUM] = {"Maximum occupancy", 0, 1000},
+	[L1] = {"L1 hit rate", 0, 1000},
+	[L2] = {"L2 hit rate", 0, 1000},
+	[NAME] = {"Kernel Name", 0, 0},
+	[ID] = {"id", 0, 0},
 };
 
-enum { ROWS = 1 << 13 };
+enum {
+	ROWS = 1 << 13
+};
 
 static lk_status read_numbers(const lk_csv *csv, const int *column, double *value, lk_error *err) {
 	for (int c = 0; c < NUMBERS; c++) {
 		char where[256];
 		snprintf(where, sizeof where, "%.200s: %s", lk_csv_where(csv), columns[c].name);
-		LK_TRY(lk_parse_real(lk_csv_field(csv, column[c]), columns[c].low, columns[c].high, &value[c], where, err));
+		LK_TRY(lk_parse_real(lk_csv_field(csv, column[c]), columns[c].low, columns[c].high,
+		                     &value[c], where, err));
 	}
 	return LK_OK;
 }
@@ -50,11 +73,18 @@ static lk_status read_row(void *context, const lk_csv *csv, const int *column, l
 		.name = lk_arena_strdup(reading->arena, lk_csv_field(csv, column[NAME])),
 		.where = lk_arena_strdup(reading->arena, lk_csv_where(csv)),
 		.measured_s = v[BESIDE] * 1e-9,
-		.kernel = {
-			.alone_s = v[ALONE] * 1e-9, .ratio = v[RATIO], .compute = v[COMPUTE] / 100, .memory = v[MEMORY] / 100,
-			.dram = v[DRAM] / 100, .achieved = v[ACHIEVED] / 100, .maximum = v[MAXIMUM] / 100,
-			.l1 = fmin(v[L1] / 100, 1), .l2 = fmin(v[L2] / 100, 1),
-		},
+		.kernel =
+			{
+				.alone_s = v[ALONE] * 1e-9,
+				.ratio = v[RATIO],
+				.compute = v[COMPUTE] / 100,
+				.memory = v[MEMORY] / 100,
+				.dram = v[DRAM] / 100,
+				.achieved = v[ACHIEVED] / 100,
+				.maximum = v[MAXIMUM] / 100,
+				.l1 = fmin(v[L1] / 100, 1),
+				.l2 = fmin(v[L2] / 100, 1),
+			},
 	};
 	return row->id && row->name && row->where ? LK_OK : lk_oom(err);
 }
@@ -62,6 +92,7 @@ static lk_status read_row(void *context, const lk_csv *csv, const int *column, l
 lk_status lk_slowdown_read(lk_arena *arena, lk_stream *in, lk_slowdown_table *out, lk_error *err) {
 	const char *names[COLUMNS];
 	for (int c = 0; c < COLUMNS; c++) names[c] = columns[c].name;
-	const lk_csv_table table = {names, COLUMNS, NUMBERS, "table of overlapped kernels", ROWS, read_row, NULL};
+	const lk_csv_table table = {names, COLUMNS,  NUMBERS, "table of overlapped kernels",
+	                            ROWS,  read_row, NULL};
 	return lk_csv_read(in, &table, &(struct reading){arena, out}, err);
 }

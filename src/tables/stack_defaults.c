@@ -1,5 +1,6 @@
-/* stack_defaults.c: the one table of defaults for what a table of measured runs leaves empty. An entry is chosen by the
- * columns `stack` and `release` alone: nothing here depends on a model, a GPU or a run. A stated column always wins. */
+/* stack_defaults.c: the one table of defaults for what a table of measured runs leaves empty. An
+ * entry is chosen by the columns `stack` and `release` alone: nothing here depends on a model, a
+ * GPU or a run. A stated column always wins. */
 #include "tables/tables.h"
 
 #include <stddef.h>
@@ -9,92 +10,206 @@
 
 static const lk_stack_defaults table[] = {
 	{
-		.stack = "", .since = "", .job_stack = "megatron",
-		.sharding = LK_SHARD_ZERO1, .recompute = LK_RECOMPUTE_NONE, .dtype = LK_BF16, .lora_rank = 16,
-		.source = "any other stack: Megatron-LM's usual flags (--bf16 --use-distributed-optimizer --use-flash-attn)",
-	},
-	{
-		/* The fused loss is llm-foundry's default (model.loss_fn fused_crossentropy); its FSDP yamls say
-		 * mixed_precision PURE, so that gradients are kept and reduced in bf16. */
-		.stack = "llm-foundry", .since = "", .job_stack = "llm-foundry",
-		.sharding = LK_SHARD_ZERO3, .recompute = LK_RECOMPUTE_NONE, .dtype = LK_BF16,
-		.fused_loss = LK_ON, .fp32_grads = LK_OFF, .grad_reduce_fp32 = LK_OFF, .lora_rank = 16,
-		.source = "mosaicml/llm-foundry scripts/train/benchmarking and yamls: FSDP, flash attention, fused loss",
-	},
-	{
-		.stack = "megatron-deepspeed", .since = "", .job_stack = "megatron-deepspeed",
-		.sharding = LK_SHARD_NONE, .recompute = LK_RECOMPUTE_FULL, .attention = LK_KERNEL_UNFUSED, .dtype = LK_FP16,
-		.dropout = 0.1, .lora_rank = 16, .overlap_grad_reduce = LK_OFF,
-		.source = "vTrain (MICRO 2024) and its profiler: fp16, scale-mask-softmax with dropout, full recomputation; "
-		          "DeepSpeed's engine without ZeRO reduces gradients behind the last backward pass",
-	},
-	{
-		/* Megatron-Bridge's performance recipes: distributed optimizer with both overlaps, bf16 gradients on the wire,
-		 * fused loss, userbuffers overlap of tensor parallelism, experts not split by tensor parallelism. */
-		.stack = "nemo", .since = "", .job_stack = "nemo",
-		.sharding = LK_SHARD_ZERO1, .recompute = LK_RECOMPUTE_NONE, .dtype = LK_BF16,
-		.overlap_grad_reduce = LK_ON, .tp_overlap = LK_ON, .fused_loss = LK_ON,
-		.grad_reduce_fp32 = LK_OFF, .dispatcher = LK_DISPATCH_ALLTOALL, .moe_imbalance = 1, .etp = 1, .lora_rank = 16,
-		.source = "NVIDIA-NeMo/NeMo 24.12 performance recipes: all-to-all dispatcher, no CUDA graphs",
-	},
-	{
-		.stack = "nemo", .since = "25.09", .job_stack = "nemo",
-		.sharding = LK_SHARD_ZERO1, .recompute = LK_RECOMPUTE_NONE, .dtype = LK_BF16,
-		.overlap_grad_reduce = LK_ON, .tp_overlap = LK_ON, .fused_loss = LK_ON,
-		.grad_reduce_fp32 = LK_OFF, .dispatcher = LK_DISPATCH_NODE, .expert_overlap = LK_ON, .moe_imbalance = 1, .etp = 1, .lora_rank = 16,
-		.source = "NVIDIA-NeMo/Megatron-Bridge scripts/performance: DeepEP or HybridEP, moe_router_force_load_balancing; "
-		          "expert traffic overlapped in interleaved pipelines: assumed",
-	},
-	{
-		.stack = "nemo", .since = "26.02", .job_stack = "nemo",
-		.sharding = LK_SHARD_ZERO1, .recompute = LK_RECOMPUTE_NONE, .dtype = LK_BF16,
-		.overlap_grad_reduce = LK_ON, .tp_overlap = LK_ON, .fused_loss = LK_ON, .cuda_graphs = LK_ON,
-		.grad_reduce_fp32 = LK_OFF, .dispatcher = LK_DISPATCH_NODE, .expert_overlap = LK_ON, .moe_imbalance = 1, .etp = 1, .lora_rank = 16,
-		.source = "NVIDIA-NeMo/Megatron-Bridge scripts/performance: CUDA graphs of attention, router and preprocessing",
-	},	{
-		.stack = "nemo", .since = "26.06", .job_stack = "nemo",
-		.sharding = LK_SHARD_ZERO1, .recompute = LK_RECOMPUTE_NONE, .dtype = LK_BF16,
-		.overlap_grad_reduce = LK_ON, .tp_overlap = LK_ON, .fused_loss = LK_ON, .cuda_graphs = LK_ON, .graph_experts = LK_ON,
-		.grad_reduce_fp32 = LK_OFF, .dispatcher = LK_DISPATCH_NODE, .expert_overlap = LK_ON, .moe_imbalance = 1, .etp = 1, .lora_rank = 16,
-		.source = "as before, with graphs of whole iterations: assumed from the launch times that the runs leave room for",
-	},
-	{
-		.stack = "mlperf", .since = "", .job_stack = "nemo",
-		.sharding = LK_SHARD_ZERO1, .recompute = LK_RECOMPUTE_NONE, .dtype = LK_FP8,
-		.overlap_grad_reduce = LK_ON, .tp_overlap = LK_ON, .fused_loss = LK_ON, .grad_reduce_fp32 = LK_OFF,
+		.stack = "",
+		.since = "",
+		.job_stack = "megatron",
+		.sharding = LK_SHARD_ZERO1,
+		.recompute = LK_RECOMPUTE_NONE,
+		.dtype = LK_BF16,
 		.lora_rank = 16,
-		.source = "mlcommons training results, NVIDIA's configurations: fp8, distributed optimizer, tensor-parallel overlap",
+		.source = "any other stack: Megatron-LM's usual flags (--bf16 --use-distributed-optimizer "
+				  "--use-flash-attn)",
 	},
 	{
-		.stack = "mlperf", .since = "v5.0", .job_stack = "nemo",
-		.sharding = LK_SHARD_ZERO1, .recompute = LK_RECOMPUTE_NONE, .dtype = LK_FP8,
-		.overlap_grad_reduce = LK_ON, .tp_overlap = LK_ON, .fused_loss = LK_ON, .grad_reduce_fp32 = LK_OFF,
-		.cuda_graphs = LK_ON, .lora_rank = 16,
+		/* The fused loss is llm-foundry's default (model.loss_fn fused_crossentropy); its FSDP
+         * yamls say mixed_precision PURE, so that gradients are kept and reduced in bf16. */
+		.stack = "llm-foundry",
+		.since = "",
+		.job_stack = "llm-foundry",
+		.sharding = LK_SHARD_ZERO3,
+		.recompute = LK_RECOMPUTE_NONE,
+		.dtype = LK_BF16,
+		.fused_loss = LK_ON,
+		.fp32_grads = LK_OFF,
+		.grad_reduce_fp32 = LK_OFF,
+		.lora_rank = 16,
+		.source = "mosaicml/llm-foundry scripts/train/benchmarking and yamls: FSDP, flash "
+				  "attention, fused loss",
+	},
+	{
+		.stack = "megatron-deepspeed",
+		.since = "",
+		.job_stack = "megatron-deepspeed",
+		.sharding = LK_SHARD_NONE,
+		.recompute = LK_RECOMPUTE_FULL,
+		.attention = LK_KERNEL_UNFUSED,
+		.dtype = LK_FP16,
+		.dropout = 0.1,
+		.lora_rank = 16,
+		.overlap_grad_reduce = LK_OFF,
+		.source = "vTrain (MICRO 2024) and its profiler: fp16, scale-mask-softmax with dropout, "
+				  "full recomputation; "
+				  "DeepSpeed's engine without ZeRO reduces gradients behind the last backward pass",
+	},
+	{
+		/* Megatron-Bridge's performance recipes: distributed optimizer with both overlaps, bf16
+         * gradients on the wire, fused loss, userbuffers overlap of tensor parallelism, experts not
+         * split by tensor parallelism. */
+		.stack = "nemo",
+		.since = "",
+		.job_stack = "nemo",
+		.sharding = LK_SHARD_ZERO1,
+		.recompute = LK_RECOMPUTE_NONE,
+		.dtype = LK_BF16,
+		.overlap_grad_reduce = LK_ON,
+		.tp_overlap = LK_ON,
+		.fused_loss = LK_ON,
+		.grad_reduce_fp32 = LK_OFF,
+		.dispatcher = LK_DISPATCH_ALLTOALL,
+		.moe_imbalance = 1,
+		.etp = 1,
+		.lora_rank = 16,
+		.source =
+			"NVIDIA-NeMo/NeMo 24.12 performance recipes: all-to-all dispatcher, no CUDA graphs",
+	},
+	{
+		.stack = "nemo",
+		.since = "25.09",
+		.job_stack = "nemo",
+		.sharding = LK_SHARD_ZERO1,
+		.recompute = LK_RECOMPUTE_NONE,
+		.dtype = LK_BF16,
+		.overlap_grad_reduce = LK_ON,
+		.tp_overlap = LK_ON,
+		.fused_loss = LK_ON,
+		.grad_reduce_fp32 = LK_OFF,
+		.dispatcher = LK_DISPATCH_NODE,
+		.expert_overlap = LK_ON,
+		.moe_imbalance = 1,
+		.etp = 1,
+		.lora_rank = 16,
+		.source = "NVIDIA-NeMo/Megatron-Bridge scripts/performance: DeepEP or HybridEP, "
+				  "moe_router_force_load_balancing; "
+				  "expert traffic overlapped in interleaved pipelines: assumed",
+	},
+	{
+		.stack = "nemo",
+		.since = "26.02",
+		.job_stack = "nemo",
+		.sharding = LK_SHARD_ZERO1,
+		.recompute = LK_RECOMPUTE_NONE,
+		.dtype = LK_BF16,
+		.overlap_grad_reduce = LK_ON,
+		.tp_overlap = LK_ON,
+		.fused_loss = LK_ON,
+		.cuda_graphs = LK_ON,
+		.grad_reduce_fp32 = LK_OFF,
+		.dispatcher = LK_DISPATCH_NODE,
+		.expert_overlap = LK_ON,
+		.moe_imbalance = 1,
+		.etp = 1,
+		.lora_rank = 16,
+		.source = "NVIDIA-NeMo/Megatron-Bridge scripts/performance: CUDA graphs of attention, "
+				  "router and preprocessing",
+	},
+	{
+		.stack = "nemo",
+		.since = "26.06",
+		.job_stack = "nemo",
+		.sharding = LK_SHARD_ZERO1,
+		.recompute = LK_RECOMPUTE_NONE,
+		.dtype = LK_BF16,
+		.overlap_grad_reduce = LK_ON,
+		.tp_overlap = LK_ON,
+		.fused_loss = LK_ON,
+		.cuda_graphs = LK_ON,
+		.graph_experts = LK_ON,
+		.grad_reduce_fp32 = LK_OFF,
+		.dispatcher = LK_DISPATCH_NODE,
+		.expert_overlap = LK_ON,
+		.moe_imbalance = 1,
+		.etp = 1,
+		.lora_rank = 16,
+		.source = "as before, with graphs of whole iterations: assumed from the launch times that "
+				  "the runs leave room for",
+	},
+	{
+		.stack = "mlperf",
+		.since = "",
+		.job_stack = "nemo",
+		.sharding = LK_SHARD_ZERO1,
+		.recompute = LK_RECOMPUTE_NONE,
+		.dtype = LK_FP8,
+		.overlap_grad_reduce = LK_ON,
+		.tp_overlap = LK_ON,
+		.fused_loss = LK_ON,
+		.grad_reduce_fp32 = LK_OFF,
+		.lora_rank = 16,
+		.source = "mlcommons training results, NVIDIA's configurations: fp8, distributed "
+				  "optimizer, tensor-parallel overlap",
+	},
+	{
+		.stack = "mlperf",
+		.since = "v5.0",
+		.job_stack = "nemo",
+		.sharding = LK_SHARD_ZERO1,
+		.recompute = LK_RECOMPUTE_NONE,
+		.dtype = LK_FP8,
+		.overlap_grad_reduce = LK_ON,
+		.tp_overlap = LK_ON,
+		.fused_loss = LK_ON,
+		.grad_reduce_fp32 = LK_OFF,
+		.cuda_graphs = LK_ON,
+		.lora_rank = 16,
 		.source = "mlcommons training results v5.0 and later: as before, with CUDA graphs",
 	},
 	{
-		.stack = "mlperf-lora", .since = "", .job_stack = "nemo",
-		.sharding = LK_SHARD_NONE, .recompute = LK_RECOMPUTE_NONE, .dtype = LK_FP8,
-		.tp_overlap = LK_ON, .fused_loss = LK_ON, .lora_rank = 16,
-		.source = "mlcommons training results, llama2_70b_lora: rank 16 adapters on frozen base weights, fp8",
+		.stack = "mlperf-lora",
+		.since = "",
+		.job_stack = "nemo",
+		.sharding = LK_SHARD_NONE,
+		.recompute = LK_RECOMPUTE_NONE,
+		.dtype = LK_FP8,
+		.tp_overlap = LK_ON,
+		.fused_loss = LK_ON,
+		.lora_rank = 16,
+		.source = "mlcommons training results, llama2_70b_lora: rank 16 adapters on frozen base "
+				  "weights, fp8",
 	},
 	{
-		.stack = "mlperf-lora", .since = "v4.1", .job_stack = "nemo",
-		.sharding = LK_SHARD_NONE, .recompute = LK_RECOMPUTE_NONE, .dtype = LK_FP8,
-		.tp_overlap = LK_ON, .fused_loss = LK_ON, .cuda_graphs = LK_ON, .lora_rank = 16,
+		.stack = "mlperf-lora",
+		.since = "v4.1",
+		.job_stack = "nemo",
+		.sharding = LK_SHARD_NONE,
+		.recompute = LK_RECOMPUTE_NONE,
+		.dtype = LK_FP8,
+		.tp_overlap = LK_ON,
+		.fused_loss = LK_ON,
+		.cuda_graphs = LK_ON,
+		.lora_rank = 16,
 		.source = "mlcommons training results v4.1 and later: as before, with CUDA graphs",
 	},
 	{
-		/* FSDP2's MixedPrecisionPolicy in torchtitan: parameters bf16, reduction fp32. Context parallelism splits the
-		 * sequence into one contiguous piece per rank. */
-		.stack = "torchtitan", .since = "", .job_stack = "torchtitan",
-		.sharding = LK_SHARD_ZERO3, .recompute = LK_RECOMPUTE_SELECTIVE, .dtype = LK_BF16,
-		.grad_reduce_fp32 = LK_ON, .fp32_grads = LK_ON, .cp_balanced = LK_OFF, .lora_rank = 16,
-		.source = "pytorch/torchtitan benchmarks and training configurations: FSDP2, no load balancing over context",
+		/* FSDP2's MixedPrecisionPolicy in torchtitan: parameters bf16, reduction fp32. Context
+         * parallelism splits the sequence into one contiguous piece per rank. */
+		.stack = "torchtitan",
+		.since = "",
+		.job_stack = "torchtitan",
+		.sharding = LK_SHARD_ZERO3,
+		.recompute = LK_RECOMPUTE_SELECTIVE,
+		.dtype = LK_BF16,
+		.grad_reduce_fp32 = LK_ON,
+		.fp32_grads = LK_ON,
+		.cp_balanced = LK_OFF,
+		.lora_rank = 16,
+		.source = "pytorch/torchtitan benchmarks and training configurations: FSDP2, no load "
+				  "balancing over context",
 	},
 };
 
-enum { ENTRIES = sizeof table / sizeof *table };
+enum {
+	ENTRIES = sizeof table / sizeof *table
+};
 
 const lk_stack_defaults *lk_stack_defaults_at(int index) {
 	return index >= 0 && index < ENTRIES ? &table[index] : NULL;
@@ -104,7 +219,8 @@ const lk_stack_defaults *lk_stack_defaults_of(const char *stack, const char *rel
 	const lk_stack_defaults *best = NULL;
 	for (int i = 0; i < ENTRIES; i++) {
 		const lk_stack_defaults *entry = &table[i];
-		if (strcmp(entry->stack, stack) != 0 || lk_release_compare(entry->since, release) > 0) continue;
+		if (strcmp(entry->stack, stack) != 0 || lk_release_compare(entry->since, release) > 0)
+			continue;
 		if (!best || lk_release_compare(best->since, entry->since) < 0) best = entry;
 	}
 	return best ? best : &table[0];

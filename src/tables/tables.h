@@ -1,5 +1,6 @@
-/* tables.h: a table of measured training runs, read as jobs on clusters. The columns are those of docs/METHOD.md,
- * "Tables of runs": shape of the network, hardware, layout, numbers, software, measured step time. */
+/* tables.h: a table of measured training runs, read as jobs on clusters. The columns are those of
+ * docs/METHOD.md, "Tables of runs": shape of the network, hardware, layout, numbers, software,
+ * measured step time. */
 #ifndef LK_TABLES_TABLES_H
 #define LK_TABLES_TABLES_H
 
@@ -15,38 +16,41 @@
 #include "model/network/model.h"
 
 typedef struct lk_run {
-	const char *id, *where;     /* as in the table, or its line; "file:line" */
+	const char *id, *where;                    /* as in the table, or its line; "file:line" */
 	const char *model, *gpu, *stack, *release; /* as in the table */
-	const char *suspect;        /* why it is not to be scored; "" */
-	const char *note;           /* what of the row was not used; "" */
-	const char *refused;        /* why it cannot be predicted; "" */
-	double measured_s;          /* NAN: not stated */
-	lk_job job;                 /* completed, unless refused */
+	const char *suspect;                       /* why it is not to be scored; "" */
+	const char *note;                          /* what of the row was not used; "" */
+	const char *refused;                       /* why it cannot be predicted; "" */
+	double measured_s;                         /* NAN: not stated */
+	lk_job job;                                /* completed, unless refused */
 	lk_cluster cluster;
 } lk_run;
 
 typedef LK_VEC(lk_run) lk_runs;
 
-/* Reads all rows; texts are owned by the arena, and the vector is to be freed with lk_vec_free in every case. A value
- * that cannot be read is an error with file, line and column; a row whose job cannot be, or that lacks what no
- * default can supply, is kept with `refused` set. */
+/* Reads all rows; texts are owned by the arena, and the vector is to be freed with lk_vec_free in
+ * every case. A value that cannot be read is an error with file, line and column; a row whose job
+ * cannot be, or that lacks what no default can supply, is kept with `refused` set. */
 lk_status lk_runs_read(lk_arena *arena, lk_stream *in, lk_runs *out, lk_error *err);
 
 /* "tp4 pp8 vp5 dp2 mbs1 zero1 sp", what a rank comparison varies; NULL when memory is out. */
 const char *lk_run_layout(lk_arena *arena, const lk_run *run);
 
-/* The scaling series of a run: what stays the same while GPUs are added, data-parallel ranks with them. Network, task,
- * sequence, GPU and its network, stack and release, number format, all degrees but data parallelism, micro-batch,
- * sharding, recomputation, attention kernel. The batch may grow or stay: speed is per token. NULL when memory is out. */
+/* The scaling series of a run: what stays the same while GPUs are added, data-parallel ranks with
+ * them. Network, task, sequence, GPU and its network, stack and release, number format, all degrees
+ * but data parallelism, micro-batch, sharding, recomputation, attention kernel. The batch may grow
+ * or stay: speed is per token. NULL when memory is out. */
 const char *lk_run_series(lk_arena *arena, const lk_run *run);
 
-/* The step time of a run that is not refused, with these constants; NULL: those of its stack in the calibration in use.
- * A job that cannot be built is an error, and *seconds NAN. */
-lk_status lk_run_predict(const lk_run *run, const lk_constants *constants, double *seconds, lk_error *err);
+/* The step time of a run that is not refused, with these constants; NULL: those of its stack in the
+ * calibration in use. A job that cannot be built is an error, and *seconds NAN. */
+lk_status lk_run_predict(const lk_run *run, const lk_constants *constants, double *seconds,
+                         lk_error *err);
 /* The architecture of its first node. */
 lk_arch lk_run_arch(const lk_run *run);
 
-/* ---- collective_rows: a table of measured collectives (collectives.csv), each row with the nodes that it ran on. */
+/* ---- collective_rows: a table of measured collectives (collectives.csv), each row with the nodes
+ * that it ran on. */
 
 typedef struct lk_coll_row {
 	lk_coll_kind kind;
@@ -63,7 +67,8 @@ typedef struct lk_coll_row {
 
 typedef LK_VEC(lk_coll_row) lk_coll_rows;
 
-/* Reads all rows; texts are owned by the arena, the vector is to be freed with lk_vec_free in every case. */
+/* Reads all rows; texts are owned by the arena, the vector is to be freed with lk_vec_free in every
+ * case. */
 lk_status lk_coll_rows_read(lk_arena *arena, lk_stream *in, lk_coll_rows *out, lk_error *err);
 
 /* A device by the name that a table or a log has for it; NULL. */
@@ -83,7 +88,7 @@ lk_group_shape lk_coll_row_group(const lk_coll_row *row, const lk_fabric *fabric
 
 typedef struct lk_dlrm_run {
 	const char *gpu, *name, *where;
-	const lk_device *device;  /* NULL: not in the catalogue */
+	const lk_device *device; /* NULL: not in the catalogue */
 	lk_dlrm model;
 	bool known;
 	double batch, seconds;
@@ -91,21 +96,24 @@ typedef struct lk_dlrm_run {
 
 typedef LK_VEC(lk_dlrm_run) lk_dlrm_runs;
 
-/* Reads all rows; texts and tables are owned by the arena, the vector is to be freed in every case. */
+/* Reads all rows; texts and tables are owned by the arena, the vector is to be freed in every case.
+ */
 lk_status lk_dlrm_runs_read(lk_arena *arena, lk_stream *in, lk_dlrm_runs *out, lk_error *err);
 
-/* ---- memory_table: a table of measured memory: launch flags of Megatron-LM as columns, allocated and peak bytes of the
- * last pipeline stage. Each row becomes a job through the same readers as a pasted launch line. */
+/* ---- memory_table: a table of measured memory: launch flags of Megatron-LM as columns, allocated
+ * and peak bytes of the last pipeline stage. Each row becomes a job through the same readers as a
+ * pasted launch line. */
 
 typedef struct lk_memory_run {
-	const char *where;          /* "file:line" */
+	const char *where;              /* "file:line" */
 	const char *model, *test, *env; /* as in the table */
-	const char *gpu, *class;    /* device; one of lk_memory_classes */
-	const char *refused;        /* why it cannot be predicted; "" */
-	const char *suspect;        /* why it is not to be scored; "" */
-	const char *note;           /* what was assumed; "" */
-	double steady, peak;        /* bytes that torch had allocated behind a step, and at most; NAN not stated */
-	lk_job job;                 /* completed, unless refused */
+	const char *gpu, *class;        /* device; one of lk_memory_classes */
+	const char *refused;            /* why it cannot be predicted; "" */
+	const char *suspect;            /* why it is not to be scored; "" */
+	const char *note;               /* what was assumed; "" */
+	double steady,
+		peak;   /* bytes that torch had allocated behind a step, and at most; NAN not stated */
+	lk_job job; /* completed, unless refused */
 	lk_cluster cluster;
 } lk_memory_run;
 
@@ -114,22 +122,25 @@ typedef LK_VEC(lk_memory_run) lk_memory_runs;
 /* Peak of the last stage, bytes: score_memory.c. Fails on jobs that cannot be built. */
 lk_status lk_memory_predict(const lk_memory_run *run, double *bytes, lk_error *err);
 
-/* Reads all rows; texts are owned by the arena, and the vector is to be freed with lk_vec_free in every case. */
+/* Reads all rows; texts are owned by the arena, and the vector is to be freed with lk_vec_free in
+ * every case. */
 lk_status lk_memory_read(lk_arena *arena, lk_stream *in, lk_memory_runs *out, lk_error *err);
 
-/* memory_flags.c: flags that the table has no column for, by the test's name, as one text; NULL when memory is out. */
+/* memory_flags.c: flags that the table has no column for, by the test's name, as one text; NULL
+ * when memory is out. */
 const char *lk_memory_flags(lk_arena *arena, const char *model, const char *test);
 
 /* memory_baseline.c: the closed form of docs/METHOD.md, bytes at the peak of the last stage. */
 double lk_memory_closed_form(const lk_job *job);
 
-/* ---- mlperf_table: measured steps of MLPerf submissions: benchmark, gpu, nodes, gpus_per_node, n_gpu, gbs, step_s, framework,
- * source. */
+/* ---- mlperf_table: measured steps of MLPerf submissions: benchmark, gpu, nodes, gpus_per_node,
+ * n_gpu, gbs, step_s, framework, source. */
 
 typedef struct lk_mlperf_run {
 	const char *id, *benchmark, *gpu, *framework, *where;
 	int nodes, gpus;
-	int named_nodes;       /* that the system's name states ("..._n4"), where the table says otherwise; 0 */
+	int named_nodes; /* that the system's name states ("..._n4"), where the table says otherwise; 0
+	                  */
 	double batch, seconds; /* NAN: not stated */
 } lk_mlperf_run;
 
@@ -138,22 +149,23 @@ typedef LK_VEC(lk_mlperf_run) lk_mlperf_runs;
 /* Texts are owned by the arena; the vector is to be freed in every case. */
 lk_status lk_mlperf_read(lk_arena *arena, lk_stream *in, lk_mlperf_runs *out, lk_error *err);
 
-/* ---- models_table: a table of whole networks, timed on one device or a few: fp32, run operator by operator.
+/* ---- models_table: a table of whole networks, timed on one device or a few: fp32, run operator by
+ * operator.
  *
  *     gpu,model,phase,seq,batch,mode,n_gpu,e2e_ms,fwd_ms,bwd_ms
  *
- * phase: inf or train (forward and backward, no optimizer). mode: single; fusion (compiled); dpN, tpN, ppN_M (data,
- * tensor and pipeline parallel, M micro-batches).
+ * phase: inf or train (forward and backward, no optimizer). mode: single; fusion (compiled); dpN,
+ * tpN, ppN_M (data, tensor and pipeline parallel, M micro-batches).
  */
 
 typedef struct lk_model_run {
 	const char *gpu, *name, *phase, *mode, *where;
-	const lk_device *device;      /* NULL: not in the catalogue */
-	lk_model model;               /* of a name that is known */
+	const lk_device *device; /* NULL: not in the catalogue */
+	lk_model model;          /* of a name that is known */
 	bool known;
 	bool train, compiled;
 	int data, tensor, stages, micro; /* 1 where not split */
-	double seq, batch;            /* the batch over all devices */
+	double seq, batch;               /* the batch over all devices */
 	double seconds;
 } lk_model_run;
 
@@ -162,7 +174,8 @@ typedef LK_VEC(lk_model_run) lk_model_runs;
 /* Reads all rows; texts are owned by the arena, the vector is to be freed in every case. */
 lk_status lk_models_read(lk_arena *arena, lk_stream *in, lk_model_runs *out, lk_error *err);
 
-/* ---- nccl_log: what nccl-tests print (NVIDIA/nccl-tests@a0b82b2), as text or as JSON (-J), read as measurements. */
+/* ---- nccl_log: what nccl-tests print (NVIDIA/nccl-tests@a0b82b2), as text or as JSON (-J), read
+ * as measurements. */
 
 typedef struct lk_nccl_point {
 	double bytes;
@@ -184,51 +197,56 @@ typedef struct lk_nccl_run {
 
 typedef LK_VEC(lk_nccl_run) lk_nccl_runs;
 
-/* Reads all runs of a log; what they hold is owned by the arena, the vector is to be freed with lk_vec_free in every
- * case. Lines that are no rows of a table are passed over; a text without any row is an error. */
+/* Reads all runs of a log; what they hold is owned by the arena, the vector is to be freed with
+ * lk_vec_free in every case. Lines that are no rows of a table are passed over; a text without any
+ * row is an error. */
 lk_status lk_nccl_log_read(lk_arena *arena, lk_stream *in, lk_nccl_runs *out, lk_error *err);
 
 /* The time that counts: out of place where there is one. */
 double lk_nccl_point_us(const lk_nccl_point *point);
 
 /* The whole of a stream, owned by the arena, '\0' behind it. */
-lk_status lk_nccl_log_text(lk_arena *arena, lk_stream *in, char **text, size_t *size, lk_error *err);
+lk_status lk_nccl_log_text(lk_arena *arena, lk_stream *in, char **text, size_t *size,
+                           lk_error *err);
 
-/* ---- ops_table: a table of measured kernel times: one row is one operation of one shape on one device. Two forms of the
- * table are read, told apart by their columns (docs/METHOD.md, "Tables of kernels"):
+/* ---- ops_table: a table of measured kernel times: one row is one operation of one shape on one
+ * device. Two forms of the table are read, told apart by their columns (docs/METHOD.md, "Tables of
+ * kernels"):
  *
- *     gpu,op,m,n,k,dtype,time_ms,n_meas,model                matrix products have k, memory-bound operations do not
- *     op,gpu,...,d0,d1,d2,d3,...,latency_ms                  fp32; products: batch, m, n, k; others: rows, width
+ *     gpu,op,m,n,k,dtype,time_ms,n_meas,model                matrix products have k, memory-bound
+ * operations do not op,gpu,...,d0,d1,d2,d3,...,latency_ms                  fp32; products: batch,
+ * m, n, k; others: rows, width
  */
 
 typedef enum lk_op_family {
-	LK_FAMILY_GEMM,      /* C[b] = A[b] B[b]: m x k times k x n, b times */
-	LK_FAMILY_MEMORY,    /* over m rows of n elements; batch 1, k 0 */
+	LK_FAMILY_GEMM,   /* C[b] = A[b] B[b]: m x k times k x n, b times */
+	LK_FAMILY_MEMORY, /* over m rows of n elements; batch 1, k 0 */
 } lk_op_family;
 
 typedef struct lk_op_sample {
-	const char *op, *gpu, *where; /* as in the table; "file:line". Equal texts of op and gpu are one pointer */
-	const char *model;            /* the network it was profiled for; "" not stated */
-	const lk_device *device;      /* of the catalogue; NULL: not known */
+	const char *op, *gpu,
+		*where;        /* as in the table; "file:line". Equal texts of op and gpu are one pointer */
+	const char *model; /* the network it was profiled for; "" not stated */
+	const lk_device *device; /* of the catalogue; NULL: not known */
 	lk_op_family family;
 	lk_dtype dtype;
-	double batch, m, n, k;        /* whole numbers from 1 */
+	double batch, m, n, k; /* whole numbers from 1 */
 	double seconds;
-	int points;                   /* measurements behind it, 1 where not stated */
+	int points; /* measurements behind it, 1 where not stated */
 } lk_op_sample;
 
 typedef LK_VEC(lk_op_sample) lk_op_samples;
 
-/* Reads all rows; texts are owned by the arena, and the vector is to be freed with lk_vec_free in every case. A value that
- * cannot be read is an error with file, line and column. */
+/* Reads all rows; texts are owned by the arena, and the vector is to be freed with lk_vec_free in
+ * every case. A value that cannot be read is an error with file, line and column. */
 lk_status lk_ops_read(lk_arena *arena, lk_stream *in, lk_op_samples *out, lk_error *err);
 
 /* ---- stack_defaults: what a table of runs leaves empty, by software stack. */
 
 typedef struct lk_stack_defaults {
-	const char *stack;       /* column `stack` of the table of runs */
-	const char *since;       /* first release that it holds for; "" all */
-	const char *job_stack;   /* lk_job.stack: whose rules of layout, padding and buckets apply */
+	const char *stack;     /* column `stack` of the table of runs */
+	const char *since;     /* first release that it holds for; "" all */
+	const char *job_stack; /* lk_job.stack: whose rules of layout, padding and buckets apply */
 	/* for columns that may be empty */
 	lk_sharding sharding;
 	lk_recompute recompute;
@@ -236,24 +254,26 @@ typedef struct lk_stack_defaults {
 	lk_dtype dtype;
 	/* for what has no column */
 	double dropout;
-	lk_switch overlap_grad_reduce, overlap_param_gather, tp_overlap, cuda_graphs, graph_experts, expert_overlap, fused_loss;
+	lk_switch overlap_grad_reduce, overlap_param_gather, tp_overlap, cuda_graphs, graph_experts,
+		expert_overlap, fused_loss;
 	lk_switch fp32_grads, grad_reduce_fp32, master_weights, cp_balanced;
 	lk_dispatcher dispatcher;
 	double moe_imbalance;
-	int etp;                 /* 0: as tp */
+	int etp; /* 0: as tp */
 	int lora_rank;
 	bool compile;
-	const char *source;      /* where this is stated, or why it is assumed */
+	const char *source; /* where this is stated, or why it is assumed */
 } lk_stack_defaults;
 
-/* The entry of the stack with the latest `since` that is not after the release; an empty release is before all others.
- * Unknown stacks get the entry of the stack "". Never NULL. */
+/* The entry of the stack with the latest `since` that is not after the release; an empty release is
+ * before all others. Unknown stacks get the entry of the stack "". Never NULL. */
 const lk_stack_defaults *lk_stack_defaults_of(const char *stack, const char *release);
 
 /* All entries, for documents and tests; NULL past the end. */
 const lk_stack_defaults *lk_stack_defaults_at(int index);
 
-/* ---- throughput: measured training throughput of BERT and of convolution nets, from published tables. */
+/* ---- throughput: measured training throughput of BERT and of convolution nets, from published
+ * tables. */
 
 /* One row, as far as its table tells. */
 typedef struct lk_throughput_run {
@@ -263,36 +283,39 @@ typedef struct lk_throughput_run {
 	const char *gpu;         /* as the table has it */
 	const lk_device *device; /* NULL: not known */
 	lk_dtype dtype;
-	const char *precision;   /* "fp32", "tf32", "fp16" */
-	int gpus, nodes;         /* nodes 0: not stated */
-	int mbs, steps;          /* samples of a GPU at once; times that before an update */
-	int seq;                 /* 0: images */
-	double logit_share;      /* of the logits, that are computed; 0: all */
-	bool host_ahead;         /* the device never waits for the host */
-	bool reduces_late;       /* gradients are reduced behind the backward pass */
-	bool unfused;            /* attention as separate kernels */
-	bool compiled;           /* element-wise work is fused */
-	const char *optimizer;   /* NULL: lamb of BERT, sgd of images */
-	bool fused_kernels;      /* as of a job */
-	bool fused;              /* compiled: element-wise work is fused, steps are replayed from CUDA graphs */
-	double seconds;          /* of a step of all GPUs */
-	const char *why_not;     /* cannot be predicted, because; NULL */
+	const char *precision; /* "fp32", "tf32", "fp16" */
+	int gpus, nodes;       /* nodes 0: not stated */
+	int mbs, steps;        /* samples of a GPU at once; times that before an update */
+	int seq;               /* 0: images */
+	double logit_share;    /* of the logits, that are computed; 0: all */
+	bool host_ahead;       /* the device never waits for the host */
+	bool reduces_late;     /* gradients are reduced behind the backward pass */
+	bool unfused;          /* attention as separate kernels */
+	bool compiled;         /* element-wise work is fused */
+	const char *optimizer; /* NULL: lamb of BERT, sgd of images */
+	bool fused_kernels;    /* as of a job */
+	bool fused;     /* compiled: element-wise work is fused, steps are replayed from CUDA graphs */
+	double seconds; /* of a step of all GPUs */
+	const char *why_not; /* cannot be predicted, because; NULL */
 } lk_throughput_run;
 typedef LK_VEC(lk_throughput_run) lk_throughput_runs;
 
-/* Tables of throughput by GPUs (cnn_bert_scaling.csv): framework, model_path, gpu, n_gpu, batch_cols, precision, throughput,
- * extra, section. Texts belong to the arena. */
-lk_status lk_throughput_read(lk_arena *arena, lk_stream *in, lk_throughput_runs *out, lk_error *err);
+/* Tables of throughput by GPUs (cnn_bert_scaling.csv): framework, model_path, gpu, n_gpu,
+ * batch_cols, precision, throughput, extra, section. Texts belong to the arena. */
+lk_status lk_throughput_read(lk_arena *arena, lk_stream *in, lk_throughput_runs *out,
+                             lk_error *err);
 
 /* The predicted step of a row without why_not, and what it would take at the device's peak. */
-lk_status lk_throughput_step(const lk_throughput_run *run, double *seconds, double *ideal, lk_error *err);
+lk_status lk_throughput_step(const lk_throughput_run *run, double *seconds, double *ideal,
+                             lk_error *err);
 
-/* ---- slowdown: tables of kernels measured beside communication and alone, and the fit of the overlap model to them. */
+/* ---- slowdown: tables of kernels measured beside communication and alone, and the fit of the
+ * overlap model to them. */
 
 typedef struct lk_slowdown_row {
 	const char *id, *name, *where;
 	lk_overlap_kernel kernel;
-	double measured_s;          /* in the run with communication */
+	double measured_s; /* in the run with communication */
 } lk_slowdown_row;
 
 typedef LK_VEC(lk_slowdown_row) lk_slowdown_table;
@@ -301,22 +324,25 @@ typedef LK_VEC(lk_slowdown_row) lk_slowdown_table;
 lk_status lk_slowdown_read(lk_arena *arena, lk_stream *in, lk_slowdown_table *out, lk_error *err);
 
 /* Fits the model to the rows with use[i] set (NULL: all). False when memory is out. */
-bool lk_slowdown_fit(lk_arena *arena, const lk_slowdown_table *table, const bool *use, bool kinds, lk_overlap *out);
-/* Fills how far predictions of each kind miss: miss[i] is |ln(predicted / measured)| of row i by a fit that had not seen
- * it, NAN for rows that do not count. False when memory is out. */
-bool lk_slowdown_spreads(lk_arena *arena, const lk_slowdown_table *table, const bool *use, const double *miss,
-                         lk_overlap *model);
-/* The median over time of slower = (measured / alone - 1) / ratio / strength of the rows with strength[i] above 0. */
+bool lk_slowdown_fit(lk_arena *arena, const lk_slowdown_table *table, const bool *use, bool kinds,
+                     lk_overlap *out);
+/* Fills how far predictions of each kind miss: miss[i] is |ln(predicted / measured)| of row i by a
+ * fit that had not seen it, NAN for rows that do not count. False when memory is out. */
+bool lk_slowdown_spreads(lk_arena *arena, const lk_slowdown_table *table, const bool *use,
+                         const double *miss, lk_overlap *model);
+/* The median over time of slower = (measured / alone - 1) / ratio / strength of the rows with
+ * strength[i] above 0. */
 double lk_slowdown_median(lk_arena *arena, const lk_slowdown_table *table, const double *strength);
 
-/* ---- eager_ops: the kernels that a network launches when a framework runs it operator by operator: matrix products, and
- * memory-bound operations between them, as the Hugging Face implementations issue them in fp32. */
+/* ---- eager_ops: the kernels that a network launches when a framework runs it operator by
+ * operator: matrix products, and memory-bound operations between them, as the Hugging Face
+ * implementations issue them in fp32. */
 
 /* One kernel, launched `count` times. */
 typedef struct lk_eager_op {
 	double count;
 	bool backward;
-	bool whole;                     /* not split over tensor-parallel ranks: all tokens, all of hidden */
+	bool whole; /* not split over tensor-parallel ranks: all tokens, all of hidden */
 	bool product;
 	double batch, m, n, k;          /* of a product */
 	const lk_memory_kernel *kernel; /* else */
@@ -335,16 +361,18 @@ typedef struct lk_eager_run {
 bool lk_eager_known(const lk_model *model);
 
 /* Appends the kernels. */
-lk_status lk_eager_list(const lk_model *model, const lk_eager_run *run, lk_eager_ops *out, lk_error *err);
+lk_status lk_eager_list(const lk_model *model, const lk_eager_run *run, lk_eager_ops *out,
+                        lk_error *err);
 
 /* What is on the device at the end of a training forward. */
 typedef struct lk_eager_kept {
-	double bytes;    /* weights, gradients, what backward needs */
-	double fetches;  /* requests to the driver for it, when the allocator begins with nothing */
+	double bytes;   /* weights, gradients, what backward needs */
+	double fetches; /* requests to the driver for it, when the allocator begins with nothing */
 } lk_eager_kept;
 lk_eager_kept lk_eager_keeps(const lk_model *model, const lk_eager_run *run);
 
-/* Switch Transformer shapes that are measured and no preset: an encoder and a decoder, every second MLP of experts. */
+/* Switch Transformer shapes that are measured and no preset: an encoder and a decoder, every second
+ * MLP of experts. */
 bool lk_eager_switch(const char *name, lk_model *out);
 
 #endif

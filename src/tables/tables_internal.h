@@ -1,23 +1,28 @@
-/* tables_internal.h: one row of a table of runs between its text and its job. Private to runs*.c. */
+/* tables_internal.h: one row of a table of runs between its text and its job. Private to runs*.c.
+ */
 #ifndef LK_TABLES_TABLES_INTERNAL_H
 #define LK_TABLES_TABLES_INTERNAL_H
 
 #include "tables/tables.h"
 
-enum { LK_EMPTY = -1 }; /* a field that the row leaves empty */
+enum {
+	LK_EMPTY = -1
+}; /* a field that the row leaves empty */
 
-/* Integer columns by the name of their column; choices are values of the enumeration that they stand for. */
+/* Integer columns by the name of their column; choices are values of the enumeration that they
+ * stand for. */
 typedef struct lk_run_row {
 	int layers, hidden, heads, kv_heads, head_dim, ffn, vocab, seq, gated;
 	int experts, topk, expert_ffn, shared_experts, dense_layers;
 	int n_gpu, nvlink_domain;
 	int tp, pp, vp, cp, ep, dp, mbs, gbs, seq_parallel, mtp;
 	int task, attention, sharding, recompute, attn_kernel, precision;
-	double net_gbps_per_gpu;    /* Gbit/s; LK_EMPTY */
+	double net_gbps_per_gpu; /* Gbit/s; LK_EMPTY */
 	bool compile, async_tp;
 } lk_run_row;
 
-/* runs_job.c: fills job and cluster of a run whose texts are set, or `refused`. Fails only when memory is out. */
+/* runs_job.c: fills job and cluster of a run whose texts are set, or `refused`. Fails only when
+ * memory is out. */
 lk_status lk_run_build(lk_arena *arena, const lk_run_row *row, lk_run *run, lk_error *err);
 
 #endif

@@ -1,6 +1,6 @@
-/* throughput_table.c: tables of throughput as READMEs have them, whose columns were kept as they were: batch sizes stand in a
- * text with the names of their columns ("Batch size / GPU: mixed precision, FP32=24, 10"), the rest of what matters in
- * another. */
+/* throughput_table.c: tables of throughput as READMEs have them, whose columns were kept as they
+ * were: batch sizes stand in a text with the names of their columns ("Batch size / GPU: mixed
+ * precision, FP32=24, 10"), the rest of what matters in another. */
 #include "tables/tables.h"
 
 #include <math.h>
@@ -12,21 +12,42 @@
 #include "io/csv.h"
 #include "base/text.h"
 
-enum { ROWS = 100000 };
-enum { FRAMEWORK, MODEL, GPU, GPUS, BATCH, PRECISION, THROUGHPUT, EXTRA, SECTION, COLUMNS };
+enum {
+	ROWS = 100000
+};
+enum {
+	FRAMEWORK,
+	MODEL,
+	GPU,
+	GPUS,
+	BATCH,
+	PRECISION,
+	THROUGHPUT,
+	EXTRA,
+	SECTION,
+	COLUMNS
+};
 static const char *const columns[COLUMNS] = {
-	"framework", "model_path", "gpu", "n_gpu", "batch_cols", "precision", "throughput", "extra", "section",
+	"framework", "model_path", "gpu",   "n_gpu",   "batch_cols",
+	"precision", "throughput", "extra", "section",
 };
 
-/* Sequence length of fine-tuning on SQuAD, where the tables state none (NVIDIA's DeepLearningExamples). */
-enum { SQUAD_SEQ = 384, VOCABULARY = 30522 };
+/* Sequence length of fine-tuning on SQuAD, where the tables state none (NVIDIA's
+ * DeepLearningExamples). */
+enum {
+	SQUAD_SEQ = 384,
+	VOCABULARY = 30522
+};
 
 /* Networks whose shapes are known, by the end of their path. */
 static const struct {
 	const char *path, *preset;
 } networks[] = {
-	{"LanguageModeling/BERT", "bert-large"}, {"/resnet50v1.5", "resnet50"}, {"/RN50v1.5", "resnet50"},
-	{"/se-resnext101-32x4d", "se-resnext101-32x4d"}, {"/resnext101-32x4d", "resnext101-32x4d"},
+	{"LanguageModeling/BERT", "bert-large"},
+	{"/resnet50v1.5", "resnet50"},
+	{"/RN50v1.5", "resnet50"},
+	{"/se-resnext101-32x4d", "se-resnext101-32x4d"},
+	{"/resnext101-32x4d", "resnext101-32x4d"},
 };
 
 static const char *preset_of(const char *path) {
@@ -37,7 +58,8 @@ static const char *preset_of(const char *path) {
 
 /* ---- numbers in texts ---- */
 
-/* The value of a field "NAME...=VALUE;..." whose name begins so; "" none. `label` gets the rest of the name. */
+/* The value of a field "NAME...=VALUE;..." whose name begins so; "" none. `label` gets the rest of
+ * the name. */
 static const char *field(const char *text, const char *name, char *label, size_t size) {
 	for (const char *at = text; *at;) {
 		size_t length = strcspn(at, ";"), named = strcspn(at, "=");
@@ -57,15 +79,16 @@ static int numbers_of(const char *text, double out[2]) {
 		const char *end;
 		double value = lk_read_real(at, &end);
 		/* digits of names ("FP32", "TF32") are none */
-		bool named = at > text && ((at[-1] >= 'A' && at[-1] <= 'Z') || (at[-1] >= 'a' && at[-1] <= 'z'));
+		bool named =
+			at > text && ((at[-1] >= 'A' && at[-1] <= 'Z') || (at[-1] >= 'a' && at[-1] <= 'z'));
 		if (end == at || named || *at == '-' || *at == '+') at += end == at ? 1 : end - at;
 		else out[count++] = value, at = end;
 	}
 	return count;
 }
 
-/* Which of two numbers is that of the precision: labels say their order, "(TF32 and FP16)", ": mixed precision, FP32", or the
- * values carry names, "128 (FP32) / 256 (AMP)". */
+/* Which of two numbers is that of the precision: labels say their order, "(TF32 and FP16)", ":
+ * mixed precision, FP32", or the values carry names, "128 (FP32) / 256 (AMP)". */
 static double of_precision(const char *value, const char *label, bool mixed) {
 	double both[2];
 	int count = numbers_of(value, both);
@@ -84,8 +107,12 @@ static double batch_of(const char *text, const char *name, bool mixed) {
 
 /* Tables that call a column of A100s FP32 say TF32 in the names of their batch sizes. */
 static void take_precision(const char *text, const char *batch, lk_throughput_run *run) {
-	bool narrow = strcmp(text, "TF32") == 0 || (strcmp(text, "FP32") == 0 && (strstr(batch, "TF32") || strstr(batch, "(TF)")));
-	run->dtype = strcmp(text, "mixed") == 0 ? LK_FP16 : narrow ? LK_TF32 : strcmp(text, "BF16") == 0 ? LK_BF16 : LK_FP32;
+	bool narrow = strcmp(text, "TF32") == 0 ||
+	              (strcmp(text, "FP32") == 0 && (strstr(batch, "TF32") || strstr(batch, "(TF)")));
+	run->dtype = strcmp(text, "mixed") == 0  ? LK_FP16
+	             : narrow                    ? LK_TF32
+	             : strcmp(text, "BF16") == 0 ? LK_BF16
+	                                         : LK_FP32;
 	run->precision = lk_dtype_name(run->dtype);
 }
 
@@ -97,8 +124,10 @@ static void take_device(const char *gpu, const char *section, lk_throughput_run 
 
 static void take_batch(const char *batch, const char *extra, lk_throughput_run *run) {
 	bool mixed = run->dtype == LK_FP16 || run->dtype == LK_BF16;
-	double gpu = batch_of(batch, "Batch size / GPU", mixed), all = batch_of(batch, "Accumulated Batch size / GPU", mixed);
-	double steps = batch_of(extra, "Accumulation steps", mixed), more = batch_of(extra, "Gradient Accumulation", mixed);
+	double gpu = batch_of(batch, "Batch size / GPU", mixed),
+		   all = batch_of(batch, "Accumulated Batch size / GPU", mixed);
+	double steps = batch_of(extra, "Accumulation steps", mixed),
+		   more = batch_of(extra, "Gradient Accumulation", mixed);
 	if (isnan(steps)) steps = more;
 	if (isnan(steps)) steps = 1;
 	/* where the table gives what is accumulated as the batch of a GPU */
@@ -111,38 +140,46 @@ static void take_batch(const char *batch, const char *extra, lk_throughput_run *
 	run->mbs = (int)gpu, run->steps = (int)steps;
 }
 
-/* BERT as NVIDIA/DeepLearningExamples runs it (scripts/run_pretraining_lamb_phase2.sh, run_squad.sh): compiled by XLA, whose
- * attention is several kernels; every step is a blocking call of the session; gradients are reduced when all are there, for they
- * are accumulated (--allreduce_post_accumulation) or clipped by their common norm first. Of 512 positions at most 80 are predicted, of 128 at most
- * 20, gathered before the head; SQuAD has two columns for each position instead. */
+/* BERT as NVIDIA/DeepLearningExamples runs it (scripts/run_pretraining_lamb_phase2.sh,
+ * run_squad.sh): compiled by XLA, whose attention is several kernels; every step is a blocking call
+ * of the session; gradients are reduced when all are there, for they are accumulated
+ * (--allreduce_post_accumulation) or clipped by their common norm first. Of 512 positions at most
+ * 80 are predicted, of 128 at most 20, gathered before the head; SQuAD has two columns for each
+ * position instead. */
 static void take_bert(const char *extra, const char *section, lk_throughput_run *run) {
 	char label[80];
 	double seq[2];
 	if (strcmp(run->model, "bert-large") != 0) return;
 	run->compiled = run->unfused = run->reduces_late = true;
 	run->logit_share = 80.0 / 512;
-	if (numbers_of(field(extra, "Sequence length", label, sizeof label), seq)) run->seq = (int)seq[0];
-	else if (strstr(section, "SQuAD") || strstr(section, "Fine-tuning")) run->seq = SQUAD_SEQ, run->logit_share = 2.0 / VOCABULARY, run->optimizer = "adam";
+	if (numbers_of(field(extra, "Sequence length", label, sizeof label), seq))
+		run->seq = (int)seq[0];
+	else if (strstr(section, "SQuAD") || strstr(section, "Fine-tuning"))
+		run->seq = SQUAD_SEQ, run->logit_share = 2.0 / VOCABULARY, run->optimizer = "adam";
 	else run->why_not = "the sequence length is not stated";
 }
 
-/* In mixed precision TensorFlow joins a batch norm with its activation (grappler's remapper, NHWC and persistent norms:
- * TF_USE_CUDNN_BATCHNORM_SPATIAL_PERSISTENT in NVIDIA/DeepLearningExamples@169b0818, ConvNets/runtime/runner.py). */
+/* In mixed precision TensorFlow joins a batch norm with its activation (grappler's remapper, NHWC
+ * and persistent norms: TF_USE_CUDNN_BATCHNORM_SPATIAL_PERSISTENT in
+ * NVIDIA/DeepLearningExamples@169b0818, ConvNets/runtime/runner.py). */
 static void take_images(lk_throughput_run *run) {
 	if (strcmp(run->model, "bert-large") != 0) run->compiled = run->dtype == LK_FP16;
 }
 
-static lk_status read_row(const lk_csv *csv, const int *at, lk_arena *arena, lk_throughput_run *run, lk_error *err) {
+static lk_status read_row(const lk_csv *csv, const int *at, lk_arena *arena, lk_throughput_run *run,
+                          lk_error *err) {
 	const char *path = lk_csv_field(csv, at[MODEL]), *preset = preset_of(path);
 	const char *extra = lk_csv_field(csv, at[EXTRA]), *section = lk_csv_field(csv, at[SECTION]);
 	double throughput;
 	long long gpus;
 	LK_TRY(lk_parse_int(lk_csv_field(csv, at[GPUS]), 1, 1 << 20, &gpus, lk_csv_where(csv), err));
-	LK_TRY(lk_parse_real(lk_csv_field(csv, at[THROUGHPUT]), 1e-9, 1e15, &throughput, lk_csv_where(csv), err));
+	LK_TRY(lk_parse_real(lk_csv_field(csv, at[THROUGHPUT]), 1e-9, 1e15, &throughput,
+	                     lk_csv_where(csv), err));
 	run->stack = lk_arena_strdup(arena, lk_csv_field(csv, at[FRAMEWORK]));
 	run->gpu = lk_arena_strdup(arena, lk_csv_field(csv, at[GPU]));
 	run->where = lk_arena_strdup(arena, lk_csv_where(csv));
-	run->id = lk_arena_printf(arena, "%.40s %.40s %lld GPUs", path, lk_csv_field(csv, at[PRECISION]), gpus);
+	run->id = lk_arena_printf(arena, "%.40s %.40s %lld GPUs", path,
+	                          lk_csv_field(csv, at[PRECISION]), gpus);
 	if (!run->stack || !run->gpu || !run->where || !run->id) return lk_oom(err);
 	run->gpus = (int)gpus;
 	run->model = preset ? preset : "";
@@ -163,10 +200,13 @@ struct reading {
 
 static lk_status add_row(void *context, const lk_csv *csv, const int *at, lk_error *err) {
 	struct reading *reading = context;
-	return lk_push(reading->out) ? read_row(csv, at, reading->arena, lk_last(reading->out), err) : lk_oom(err);
+	return lk_push(reading->out) ? read_row(csv, at, reading->arena, lk_last(reading->out), err)
+	                             : lk_oom(err);
 }
 
-lk_status lk_throughput_read(lk_arena *arena, lk_stream *in, lk_throughput_runs *out, lk_error *err) {
-	const lk_csv_table table = {columns, COLUMNS, COLUMNS, "table of throughput", ROWS, add_row, NULL};
+lk_status lk_throughput_read(lk_arena *arena, lk_stream *in, lk_throughput_runs *out,
+                             lk_error *err) {
+	const lk_csv_table table = {columns, COLUMNS, COLUMNS, "table of throughput",
+	                            ROWS,    add_row, NULL};
 	return lk_csv_read(in, &table, &(struct reading){arena, out}, err);
 }

@@ -1,19 +1,20 @@
 /* baseline_runs.c: what a page of arithmetic predicts for a training run.
  *
  *     constant MFU            flops / (GPUs x peak) / MFU; one MFU, the median of the other folds
- *     constant MFU per stack  the same, one MFU per software stack (of all stacks where no other fold has this one)
- *     roofline, alpha-beta    max(max(flops / peak, bytes / bandwidth) x bubble + messages of layers, messages of
- *                             gradients and weights), times one factor
- *     nearest run             the MFU of the most similar run of another fold
+ *     constant MFU per stack  the same, one MFU per software stack (of all stacks where no other
+ * fold has this one) roofline, alpha-beta    max(max(flops / peak, bytes / bandwidth) x bubble +
+ * messages of layers, messages of gradients and weights), times one factor nearest run the MFU of
+ * the most similar run of another fold
  *
- * Roofline: bytes are three reads of the weights per micro-batch, 34 bytes per token, hidden unit and layer written and
- * read (arXiv 2205.05198), and the optimizer's state read and written. The bubble is 1 + (p - 1) / (v m). Messages:
- * 4 all-reduces per layer and micro-batch for tensor parallelism, 4 all-to-alls for experts; beside the arithmetic one
- * all-reduce of the gradients and with ZeRO-3 two all-gathers of the weights per micro-batch. Each takes ALPHA + bytes
- * over the rate of the link.
- * The factor is the median of measured / predicted over the other folds.
+ * Roofline: bytes are three reads of the weights per micro-batch, 34 bytes per token, hidden unit
+ * and layer written and read (arXiv 2205.05198), and the optimizer's state read and written. The
+ * bubble is 1 + (p - 1) / (v m). Messages: 4 all-reduces per layer and micro-batch for tensor
+ * parallelism, 4 all-to-alls for experts; beside the arithmetic one all-reduce of the gradients and
+ * with ZeRO-3 two all-gathers of the weights per micro-batch. Each takes ALPHA + bytes over the
+ * rate of the link. The factor is the median of measured / predicted over the other folds.
  *
- * Similar: the sum of |log2| of the ratios of sizes, degrees and peak, and 1 for each choice that differs. */
+ * Similar: the sum of |log2| of the ratios of sizes, degrees and peak, and 1 for each choice that
+ * differs. */
 #include "validate/validate.h"
 
 #include <math.h>
@@ -36,9 +37,9 @@ static const double ALPHA = 10e-6; /* s per message */
 struct lesson {
 	const char *stack;
 	int fold;
-	bool asked, teaches;       /* can be predicted; others may learn from it */
+	bool asked, teaches;              /* can be predicted; others may learn from it */
 	double measured, ideal, roofline; /* s; ideal: at the device's peak */
-	double size[SIZES];        /* log2 */
+	double size[SIZES];               /* log2 */
 	int choice[CHOICES];
 };
 
@@ -74,7 +75,8 @@ lk_status lk_runs_folds(const lk_runs *runs, int *fold, int *count, lk_error *er
 
 static double ideal_of(const lk_run *run) {
 	const lk_job *job = &run->job;
-	double flops = lk_model_flops(&job->model, job->seq) * job->gbs * (job->task == LK_TASK_LORA ? 2.0 / 3 : 1);
+	double flops = lk_model_flops(&job->model, job->seq) * job->gbs *
+	               (job->task == LK_TASK_LORA ? 2.0 / 3 : 1);
 	return flops / job->gpus / lk_peak_flops(run->cluster.node[0].device, job->dtype);
 }
 
@@ -91,7 +93,8 @@ static double layer_messages(const lk_run *run, double tokens, double layers) {
 	const lk_node *node = &run->cluster.node[0];
 	double calls = 4 * layers * job->microbatches, activations = 2 * tokens * job->model.hidden;
 	double time = messages(node, job->tp, job->tp, calls, 2 * activations);
-	if (job->model.experts > 0) time += messages(node, job->ep, job->ep * job->etp, calls, activations * job->model.topk);
+	if (job->model.experts > 0)
+		time += messages(node, job->ep, job->ep * job->etp, calls, activations * job->model.topk);
 	return time;
 }
 
@@ -100,11 +103,13 @@ static double data_messages(const lk_run *run, double layers) {
 	const lk_job *job = &run->job;
 	const lk_node *node = &run->cluster.node[0];
 	lk_rank_params held = lk_sizes_stage(job, 0);
-	double trained = held.trained_dense + held.trained_experts, gathers = 2 * layers * job->microbatches;
+	double trained = held.trained_dense + held.trained_experts,
+		   gathers = 2 * layers * job->microbatches;
 	int dp = lk_sizes_dp_ranks(job);
 	double time = messages(node, dp, dp * job->tp, 1, 2 * trained * lk_sizes_wire_bytes(job));
 	if (job->sharding != LK_SHARD_ZERO3) return time;
-	return time + messages(node, dp, dp * job->tp, gathers, (held.dense + held.experts) * 2 / layers);
+	return time +
+	       messages(node, dp, dp * job->tp, gathers, (held.dense + held.experts) * 2 / layers);
 }
 
 static double roofline_of(const lk_run *run, double ideal) {
@@ -115,18 +120,33 @@ static double roofline_of(const lk_run *run, double ideal) {
 	double weights = 3 * (held.dense + held.experts) * lk_sizes_weight_bytes(job);
 	double activations = 68 * tokens * job->model.hidden * layers / job->tp;
 	double bytes = m * (weights + activations) + 2 * lk_sizes_resident(job, 0).optimizer;
-	double device = fmax(ideal, bytes / run->cluster.node[0].device->memory_rate) * (1 + (job->pp - 1) / (job->vp * m));
+	double device = fmax(ideal, bytes / run->cluster.node[0].device->memory_rate) *
+	                (1 + (job->pp - 1) / (job->vp * m));
 	return fmax(device + layer_messages(run, tokens, layers), data_messages(run, layers));
 }
 
 static void describe(const lk_run *run, struct lesson *lesson) {
 	const lk_job *job = &run->job;
 	const double sizes[SIZES] = {
-		lk_model_params(&job->model), lk_model_flops(&job->model, job->seq) / job->seq, job->seq, job->gpus, job->tp, job->pp, job->cp, job->ep,
-		job->mbs, job->microbatches, lk_peak_flops(run->cluster.node[0].device, job->dtype),
+		lk_model_params(&job->model),
+		lk_model_flops(&job->model, job->seq) / job->seq,
+		job->seq,
+		job->gpus,
+		job->tp,
+		job->pp,
+		job->cp,
+		job->ep,
+		job->mbs,
+		job->microbatches,
+		lk_peak_flops(run->cluster.node[0].device, job->dtype),
 	};
 	const int choices[CHOICES] = {
-		(int)job->task, (int)job->sharding, (int)job->recompute, (int)job->attn_kernel, (int)job->dtype, (int)job->compile,
+		(int)job->task,
+		(int)job->sharding,
+		(int)job->recompute,
+		(int)job->attn_kernel,
+		(int)job->dtype,
+		(int)job->compile,
 		(int)run->cluster.node[0].device->arch,
 	};
 	for (int i = 0; i < SIZES; i++) lesson->size[i] = log2(fmax(sizes[i], 1));
@@ -138,7 +158,10 @@ static struct lesson *lessons_of(lk_arena *arena, const lk_runs *runs, const int
 	for (size_t i = 0; lessons && i < runs->count; i++) {
 		const lk_run *run = &runs->at[i];
 		struct lesson *lesson = &lessons[i];
-		*lesson = (struct lesson){.stack = run->stack, .fold = fold[i], .asked = !*run->refused, .measured = run->measured_s};
+		*lesson = (struct lesson){.stack = run->stack,
+		                          .fold = fold[i],
+		                          .asked = !*run->refused,
+		                          .measured = run->measured_s};
 		if (!lesson->asked) continue;
 		lesson->ideal = ideal_of(run);
 		lesson->roofline = roofline_of(run, lesson->ideal);
@@ -161,31 +184,39 @@ static double roofline_seconds(const struct lesson *lesson) {
 	return lesson->roofline;
 }
 
-/* Median of measured over `seconds` in the other folds, of one stack or (NULL) of all; NAN where there are none. */
-static double factor_for(const struct lesson *lessons, size_t count, int fold, const char *stack, seconds_fn *seconds,
-                         double *room) {
+/* Median of measured over `seconds` in the other folds, of one stack or (NULL) of all; NAN where
+ * there are none. */
+static double factor_for(const struct lesson *lessons, size_t count, int fold, const char *stack,
+                         seconds_fn *seconds, double *room) {
 	size_t n = 0;
 	for (size_t i = 0; i < count; i++) {
 		const struct lesson *lesson = &lessons[i];
-		if (!lesson->teaches || lesson->fold == fold || (stack && strcmp(lesson->stack, stack) != 0)) continue;
+		if (!lesson->teaches || lesson->fold == fold ||
+		    (stack && strcmp(lesson->stack, stack) != 0))
+			continue;
 		room[n++] = lesson->measured / seconds(lesson);
 	}
 	return n > 0 ? lk_median(room, n) : NAN;
 }
 
 /* Rows of one fold share their factor: it is worked out once. */
-static lk_status scaled(lk_arena *arena, lk_scoring *out, const char *name, const struct lesson *lessons, bool per_stack,
-                        seconds_fn *seconds, int parameters, lk_error *err) {
+static lk_status scaled(lk_arena *arena, lk_scoring *out, const char *name,
+                        const struct lesson *lessons, bool per_stack, seconds_fn *seconds,
+                        int parameters, lk_error *err) {
 	lk_baseline *baseline = lk_scoring_baseline(arena, out, name, parameters);
-	double *room = LK_ARRAY(arena, double, out->count), *factor = LK_ARRAY(arena, double, out->count);
+	double *room = LK_ARRAY(arena, double, out->count),
+		   *factor = LK_ARRAY(arena, double, out->count);
 	bool *known = LK_ARRAY(arena, bool, out->count);
 	if (!baseline || !room || !factor || !known) return lk_oom(err);
 	for (size_t i = 0; i < out->count; i++) {
 		const struct lesson *lesson = &lessons[i];
 		if (!lesson->asked) continue;
 		if (!known[lesson->fold]) {
-			double found = per_stack ? factor_for(lessons, out->count, lesson->fold, lesson->stack, seconds, room) : NAN;
-			if (isnan(found)) found = factor_for(lessons, out->count, lesson->fold, NULL, seconds, room);
+			double found = per_stack ? factor_for(lessons, out->count, lesson->fold, lesson->stack,
+			                                      seconds, room)
+			                         : NAN;
+			if (isnan(found))
+				found = factor_for(lessons, out->count, lesson->fold, NULL, seconds, room);
 			factor[lesson->fold] = found, known[lesson->fold] = true;
 		}
 		baseline->predicted[i] = factor[lesson->fold] * seconds(lesson);
@@ -200,7 +231,8 @@ static double distance(const struct lesson *a, const struct lesson *b) {
 	return sum;
 }
 
-static lk_status nearest(lk_arena *arena, lk_scoring *out, const struct lesson *lessons, lk_error *err) {
+static lk_status nearest(lk_arena *arena, lk_scoring *out, const struct lesson *lessons,
+                         lk_error *err) {
 	lk_baseline *baseline = lk_scoring_baseline(arena, out, "nearest run", 0);
 	if (!baseline) return lk_oom(err);
 	for (size_t i = 0; i < out->count; i++) {
@@ -228,7 +260,8 @@ static int stacks_of(const struct lesson *lessons, size_t count) {
 	return stacks;
 }
 
-lk_status lk_baselines_runs(lk_arena *arena, const lk_runs *runs, const int *fold, lk_scoring *out, lk_error *err) {
+lk_status lk_baselines_runs(lk_arena *arena, const lk_runs *runs, const int *fold, lk_scoring *out,
+                            lk_error *err) {
 	if (runs->count > MOST) return LK_OK;
 	struct lesson *lessons = lessons_of(arena, runs, fold);
 	if (!lessons) return lk_oom(err);

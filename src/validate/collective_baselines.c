@@ -1,9 +1,9 @@
 /* collective_baselines.c: what the model is compared with, on the same folds.
  *
- *     alpha-beta     t = a + traffic / b of each collective and group (of the fabric, where its own sizes were not
- * seen); traffic is the size times the factor of the bus bandwidth raw NCCL       NCCL's own latency + size /
- * bandwidth, nothing fitted five scalars   t = t0 + kL latency + S / (bandwidth e), with e for each protocol, on NCCL's
- * numbers */
+ *     alpha-beta     t = a + traffic / b of each collective and group (of the fabric, where its own
+ * sizes were not seen); traffic is the size times the factor of the bus bandwidth raw NCCL NCCL's
+ * own latency + size / bandwidth, nothing fitted five scalars   t = t0 + kL latency + S /
+ * (bandwidth e), with e for each protocol, on NCCL's numbers */
 #include <math.h>
 #include <string.h>
 
@@ -11,7 +11,9 @@
 #include "base/fit.h"
 #include "cost/collective/nccl.h"
 
-enum { EVALUATIONS = 600 };
+enum {
+	EVALUATIONS = 600
+};
 
 /* ---- alpha and beta ---- */
 
@@ -37,13 +39,16 @@ static double line_error(const double *x, void *context) {
 	const struct line_fit *fit = context;
 	double sum = 0;
 	for (size_t i = 0; i < fit->count; i++)
-		if (alike(fit->rows[i], fit->like)) sum += fabs(log(line_at(x, fit->rows[i]) / fit->rows[i]->us));
+		if (alike(fit->rows[i], fit->like))
+			sum += fabs(log(line_at(x, fit->rows[i]) / fit->rows[i]->us));
 	return sum;
 }
 
-lk_status lk_coll_predict_alpha_beta(const lk_coll_pick *seen, size_t seen_count, const lk_coll_pick *held,
-									 size_t held_count, double *us, lk_error *err) {
-	static const lk_fit_number numbers[] = {{"alpha_us", 30, .1, 10000, true}, {"GBps", 50, .01, 2000, true}};
+lk_status lk_coll_predict_alpha_beta(const lk_coll_pick *seen, size_t seen_count,
+                                     const lk_coll_pick *held, size_t held_count, double *us,
+                                     lk_error *err) {
+	static const lk_fit_number numbers[] = {{"alpha_us", 30, .1, 10000, true},
+	                                        {"GBps", 50, .01, 2000, true}};
 	double x[2] = {0};
 	(void)err;
 	for (size_t i = 0; i < held_count; i++) {
@@ -65,8 +70,8 @@ static bool raw_of(const lk_coll_row *row, lk_nccl_raw *out) {
 	return lk_nccl_raw_of(row->kind, &group, row->bytes, out);
 }
 
-lk_status lk_coll_predict_raw(const lk_coll_pick *seen, size_t seen_count, const lk_coll_pick *held, size_t held_count,
-							  double *us, lk_error *err) {
+lk_status lk_coll_predict_raw(const lk_coll_pick *seen, size_t seen_count, const lk_coll_pick *held,
+                              size_t held_count, double *us, lk_error *err) {
 	(void)seen, (void)seen_count, (void)err;
 	for (size_t i = 0; i < held_count; i++) {
 		lk_nccl_raw raw;
@@ -95,8 +100,9 @@ static double scalar_error(const double *x, void *context) {
 	return sum;
 }
 
-lk_status lk_coll_predict_scalars(const lk_coll_pick *seen, size_t seen_count, const lk_coll_pick *held,
-								  size_t held_count, double *us, lk_error *err) {
+lk_status lk_coll_predict_scalars(const lk_coll_pick *seen, size_t seen_count,
+                                  const lk_coll_pick *held, size_t held_count, double *us,
+                                  lk_error *err) {
 	static const lk_fit_number numbers[] = {
 		{"t0", 6, .1, 1000, true},     {"kL", 1.5, .05, 50, true},     {"e_LL", .6, .01, 3, true},
 		{"e_LL128", .9, .01, 3, true}, {"e_Simple", .9, .01, 3, true},

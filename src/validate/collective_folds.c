@@ -1,5 +1,6 @@
-/* collective_folds.c: folds over the rows of a fabric. By size: the sizes fall into five parts, and a part is left out
- * of all curves of the fabric. By GPUs: all rows on that number of GPUs are left out. */
+/* collective_folds.c: folds over the rows of a fabric. By size: the sizes fall into five parts, and
+ * a part is left out of all curves of the fabric. By GPUs: all rows on that number of GPUs are left
+ * out. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -7,7 +8,10 @@
 #include "fit/fits.h"
 #include "base/stats.h"
 
-enum { PARTS = 5, FOLDS = 64 };
+enum {
+	PARTS = 5,
+	FOLDS = 64
+};
 
 const char *lk_coll_size_class(double bytes) {
 	return bytes < 1048576 ? "<1 MiB" : bytes <= 16777216 ? "1-16 MiB" : ">16 MiB";
@@ -43,19 +47,21 @@ static int fold_of(const lk_coll_row *row, lk_coll_folds folds) {
 	return (int)(lk_hash64((uint64_t)row->bytes) % PARTS);
 }
 
-/* A row has no relatives where no other number of GPUs of its fabric was measured, or none over the network that its
- * own time is made of and that nobody states. */
+/* A row has no relatives where no other number of GPUs of its fabric was measured, or none over the
+ * network that its own time is made of and that nobody states. */
 const char *lk_coll_no_relatives(const lk_coll_rows *rows, const lk_coll_row *row) {
 	bool others = false, network = row->network_stated;
 	for (size_t i = 0; i < rows->count; i++) {
 		const lk_coll_row *other = &rows->at[i];
-		if (!usable(other) || other->gpus == row->gpus || strcmp(other->fabric, row->fabric) != 0) continue;
+		if (!usable(other) || other->gpus == row->gpus || strcmp(other->fabric, row->fabric) != 0)
+			continue;
 		others = true;
 		network |= other->nodes > 1;
 	}
 	if (!others) return "not scored: no other number of GPUs of this fabric was measured";
 	if (row->nodes > 1 && !network)
-		return "not scored: its network is not stated, and no other number of GPUs was measured over it";
+		return "not scored: its network is not stated, and no other number of GPUs was measured "
+			   "over it";
 	return NULL;
 }
 
@@ -68,7 +74,8 @@ struct split {
 	size_t seen_count, held_count;
 };
 
-static void divide(const lk_coll_rows *rows, const char *fabric, lk_coll_folds folds, int fold, struct split *split) {
+static void divide(const lk_coll_rows *rows, const char *fabric, lk_coll_folds folds, int fold,
+                   struct split *split) {
 	split->seen_count = split->held_count = 0;
 	for (size_t i = 0; i < rows->count; i++) {
 		const lk_coll_row *row = &rows->at[i];
@@ -82,8 +89,8 @@ static void divide(const lk_coll_rows *rows, const char *fabric, lk_coll_folds f
 	}
 }
 
-static lk_status cross(const lk_coll_rows *rows, const char *fabric, lk_coll_folds folds, lk_coll_predictor *predict,
-					   struct split *split, double *us, lk_error *err) {
+static lk_status cross(const lk_coll_rows *rows, const char *fabric, lk_coll_folds folds,
+                       lk_coll_predictor *predict, struct split *split, double *us, lk_error *err) {
 	int done[FOLDS], count = 0;
 	for (size_t i = 0; i < rows->count; i++) {
 		const lk_coll_row *row = &rows->at[i];
@@ -93,14 +100,16 @@ static lk_status cross(const lk_coll_rows *rows, const char *fabric, lk_coll_fol
 		if (known || count == FOLDS || strcmp(row->fabric, fabric) != 0) continue;
 		done[count++] = fold;
 		divide(rows, fabric, folds, fold, split);
-		LK_TRY(predict(split->seen, split->seen_count, split->held, split->held_count, split->us, err));
+		LK_TRY(predict(split->seen, split->seen_count, split->held, split->held_count, split->us,
+		               err));
 		for (size_t h = 0; h < split->held_count; h++) us[split->place[h]] = split->us[h];
 	}
 	return LK_OK;
 }
 
-lk_status lk_coll_cross(const lk_coll_rows *rows, const lk_coll_fabrics *fabrics, lk_coll_folds folds,
-						lk_coll_predictor *predict, double *us, lk_error *err) {
+lk_status lk_coll_cross(const lk_coll_rows *rows, const lk_coll_fabrics *fabrics,
+                        lk_coll_folds folds, lk_coll_predictor *predict, double *us,
+                        lk_error *err) {
 	lk_arena arena = LK_ARENA_INIT;
 	struct split s = {
 		.seen = LK_ARRAY(&arena, lk_coll_pick, rows->count),

@@ -12,8 +12,8 @@ static void add_up(const lk_graph *graph, const lk_costs *costs, lk_dlrm_time *o
 	}
 }
 
-static lk_status simulate(lk_arena *arena, const lk_graph *graph, const lk_device *device, lk_dlrm_time *out,
-                          lk_error *err) {
+static lk_status simulate(lk_arena *arena, const lk_graph *graph, const lk_device *device,
+                          lk_dlrm_time *out, lk_error *err) {
 	lk_eager_device eager;
 	lk_costs costs;
 	lk_sim_result result = {0};
@@ -27,8 +27,8 @@ static lk_status simulate(lk_arena *arena, const lk_graph *graph, const lk_devic
 	return LK_OK;
 }
 
-lk_status lk_dlrm_predict(const lk_dlrm *model, double batch, const lk_device *device, const lk_host_terms *host,
-                          lk_dlrm_time *out, lk_error *err) {
+lk_status lk_dlrm_predict(const lk_dlrm *model, double batch, const lk_device *device,
+                          const lk_host_terms *host, lk_dlrm_time *out, lk_error *err) {
 	lk_arena arena = LK_ARENA_INIT;
 	lk_graph *graph;
 	const lk_host_times times = {lk_host_terms_seconds, host};

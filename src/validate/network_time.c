@@ -6,9 +6,9 @@
  *     backward = max4(device, host)
  *     time     = (forward + backward) * bubble
  *
- * Kernels are issued ahead of the device, so the longer of the two counts. Measured loops give all memory back before
- * each run: a training forward fetches what it keeps from the driver. Where that nearly fills the device, the allocator
- * gives back and fetches again in the middle of it.
+ * Kernels are issued ahead of the device, so the longer of the two counts. Measured loops give all
+ * memory back before each run: a training forward fetches what it keeps from the driver. Where that
+ * nearly fills the device, the allocator gives back and fetches again in the middle of it.
  */
 #include "validate/validate.h"
 
@@ -37,22 +37,25 @@ struct found {
 	lk_memory_model model;
 };
 
-static const lk_memory_model *model_of(const lk_calibration *calibration, const lk_device *device, const lk_memory_kernel *kernel,
-                                       struct found *cache) {
-	enum { KERNELS = 16 };
+static const lk_memory_model *model_of(const lk_calibration *calibration, const lk_device *device,
+                                       const lk_memory_kernel *kernel, struct found *cache) {
+	enum {
+		KERNELS = 16
+	};
 	for (int i = 0; i < KERNELS; i++) {
 		if (cache[i].kernel == kernel) return &cache[i].model;
 		if (cache[i].kernel && i + 1 < KERNELS) continue;
 		cache[i].kernel = kernel;
 		cache[i].model = lk_memory_model_find(calibration, device, kernel, LK_FP32, NULL, NULL);
-		cache[i].model.floor_s = cache[i].model.start_s = 0; /* of a call alone; in a queue it is the gap */
+		cache[i].model.floor_s = cache[i].model.start_s =
+			0; /* of a call alone; in a queue it is the gap */
 		return &cache[i].model;
 	}
 	return &cache[0].model;
 }
 
-static void add_pass(const lk_calibration *calibration, const lk_model_run *run, const lk_eager_op *op, struct found *cache,
-                     lk_network_work *network_work) {
+static void add_pass(const lk_calibration *calibration, const lk_model_run *run,
+                     const lk_eager_op *op, struct found *cache, lk_network_work *network_work) {
 	double count = op->count / (op->whole ? 1 : run->tensor);
 	lk_memory_work work = {op->kernel, op->bytes, op->rows, op->width, 4};
 	const lk_memory_model *model = model_of(calibration, run->device, op->kernel, cache);
@@ -70,7 +73,8 @@ static void add_exchange(const lk_model_run *run, double batch, lk_network_work 
 	const lk_model *model = &run->model;
 	double layers = model->layers + model->decoder_layers;
 	if (run->tensor > 1) {
-		double each = reduce_seconds(run->device, run->tensor, 4 * batch * run->seq * model->hidden);
+		double each =
+			reduce_seconds(run->device, run->tensor, 4 * batch * run->seq * model->hidden);
 		work->exchange_s[0] += 2 * layers * each, work->exchange_s[1] += 2 * layers * each;
 	}
 	if (run->data > 1) { /* behind the backward pass, but for the last buckets */
@@ -79,8 +83,8 @@ static void add_exchange(const lk_model_run *run, double batch, lk_network_work 
 	}
 }
 
-lk_status lk_network_work_of(const lk_calibration *calibration, const lk_model_run *run, lk_network_work *out,
-                             lk_error *err) {
+lk_status lk_network_work_of(const lk_calibration *calibration, const lk_model_run *run,
+                             lk_network_work *out, lk_error *err) {
 	lk_eager_ops ops = {0};
 	struct found cache[16] = {{0}};
 	lk_gemm_model products;
@@ -116,8 +120,8 @@ static const struct {
 	const char *name;
 	double usual, low, high, spread; /* spread: how far from usual is no surprise, as ln */
 } numbers[LK_NETWORK_NUMBERS] = {
-	{"gap_us", 3, 0.3, 30, 1},       {"products", 1.02, 0.7, 1.5, 0.1}, {"passes", 1.0, 0.5, 2, 0.2},
-	{"host", 0.5, 0.02, 5, 1},       {"fetch_us", 200, 10, 2000, 1}, {"squeeze", 0.5, 0.01, 3, 1},
+	{"gap_us", 3, 0.3, 30, 1}, {"products", 1.02, 0.7, 1.5, 0.1}, {"passes", 1.0, 0.5, 2, 0.2},
+	{"host", 0.5, 0.02, 5, 1}, {"fetch_us", 200, 10, 2000, 1},    {"squeeze", 0.5, 0.01, 3, 1},
 };
 
 static lk_network_model model_from(const double *x) {
@@ -138,7 +142,8 @@ static double longer(double a, double b) {
 double lk_network_seconds(const lk_network_model *model, const lk_network_work *work) {
 	double total = 0;
 	for (int way = 0; way < (work->train ? 2 : 1); way++) {
-		double device = model->products * work->products_s[way] + model->passes * work->passes_s[way] + model->gap_s * work->launches[way] +
+		double device = model->products * work->products_s[way] +
+		                model->passes * work->passes_s[way] + model->gap_s * work->launches[way] +
 		                work->exchange_s[way];
 		double host = model->host * work->call_s * work->launches[way];
 		if (work->train && way == 0) host += model->fetch_s * work->fetches;
@@ -159,7 +164,8 @@ struct task {
 };
 
 /* Seconds with products longer by a factor. */
-static double with_factor(const lk_network_model *model, const lk_network_work *work, double factor) {
+static double with_factor(const lk_network_model *model, const lk_network_work *work,
+                          double factor) {
 	lk_network_model own = *model;
 	own.products *= factor;
 	return lk_network_seconds(&own, work);
@@ -169,14 +175,16 @@ static double with_factor(const lk_network_model *model, const lk_network_work *
 static double factor_of_row(const lk_network_model *model, const lk_network_row *row) {
 	double at = 1;
 	for (int step = 0; step < 3; step++) {
-		double now = with_factor(model, row->work, at), more = with_factor(model, row->work, 1.1 * at);
+		double now = with_factor(model, row->work, at),
+			   more = with_factor(model, row->work, 1.1 * at);
 		double slope = log(more / now) / log(1.1);
 		at *= exp(fmin(fmax(log(row->seconds / now) / fmax(slope, 0.2), -1), 1));
 	}
 	return log(at);
 }
 
-/* Products of devices whose kernels are borrowed: the mean of what rows ask for, drawn to 1 as by half a row. */
+/* Products of devices whose kernels are borrowed: the mean of what rows ask for, drawn to 1 as by
+ * half a row. */
 static void set_factors(const struct task *task) {
 	for (int d = 0; d < task->fit->owners; d++) {
 		double sum = 0, rows = 0.5;
@@ -191,7 +199,8 @@ static void set_factors(const struct task *task) {
 
 double lk_network_predict(const lk_network_fit *fit, const lk_network_row *row) {
 	for (int d = 0; d < fit->owners && row->work->borrowed; d++)
-		if (fit->own[d].device == row->device) return with_factor(&fit->model, row->work, fit->own[d].factor);
+		if (fit->own[d].device == row->device)
+			return with_factor(&fit->model, row->work, fit->own[d].factor);
 	return lk_network_seconds(&fit->model, row->work);
 }
 
@@ -230,7 +239,8 @@ void lk_network_fit_rows(const lk_network_row *rows, size_t count, lk_network_fi
 	if (count == 0) return;
 	find_devices(&t);
 	for (int i = 0; i < LK_NETWORK_NUMBERS; i++)
-		search[i] = (lk_fit_number){numbers[i].name, numbers[i].usual, numbers[i].low, numbers[i].high, true};
+		search[i] = (lk_fit_number){numbers[i].name, numbers[i].usual, numbers[i].low,
+		                            numbers[i].high, true};
 	lk_fit_simplex(search, LK_NETWORK_NUMBERS, 3000, objective, &t, x, NULL);
 	out->model = model_from(x);
 	set_factors(&t);
@@ -238,10 +248,10 @@ void lk_network_fit_rows(const lk_network_row *rows, size_t count, lk_network_fi
 
 /* ---- as rows of a calibration ---- */
 
-lk_status lk_network_write(const lk_network_fit *fit, int points, double error, const char *source, const char *date,
-                           lk_calibration *into, lk_error *err) {
+lk_status lk_network_write(const lk_network_fit *fit, int points, double error, const char *source,
+                           const char *date, lk_calibration *into, lk_error *err) {
 	const lk_network_model *model = &fit->model;
-	const double x[LK_NETWORK_NUMBERS] = {model->gap_s * 1e6, model->products, model->passes,
+	const double x[LK_NETWORK_NUMBERS] = {model->gap_s * 1e6, model->products,      model->passes,
 	                                      model->host,        model->fetch_s * 1e6, model->squeeze};
 	lk_calibration_row *row = lk_calibration_add(into, "network", "all", "fp32");
 	if (!row) return lk_oom(err);
@@ -269,6 +279,7 @@ void lk_network_read(const lk_calibration *calibration, lk_network_fit *out) {
 		const lk_calibration_row *row = &calibration->rows.at[i];
 		if (strcmp(row->family, "network") != 0 || strcmp(row->subject, "all") == 0) continue;
 		out->own[out->owners].device = lk_device_find(row->subject);
-		out->own[out->owners++].factor = fmin(fmax(lk_calibration_value(row, "factor", 1), 0.1), 10);
+		out->own[out->owners++].factor =
+			fmin(fmax(lk_calibration_value(row, "factor", 1), 0.1), 10);
 	}
 }

@@ -1,5 +1,6 @@
-/* ops_gemm.c: products of a table of kernel times: each row predicted with the calibration in use, or from a fit to the other
- * folds; ranges from the misses of such fits, by device and operation. */
+/* ops_gemm.c: products of a table of kernel times: each row predicted with the calibration in use,
+ * or from a fit to the other folds; ranges from the misses of such fits, by device and operation.
+ */
 #include <math.h>
 #include <string.h>
 
@@ -14,32 +15,39 @@ static const char *class_of(lk_arena *arena, const lk_op_sample *sample) {
 
 /* Rows that miss alike: "bmm fp32 t4"; "bmm fp32 other" on devices that the fit has not seen. */
 static const char *range_of(lk_arena *arena, const lk_op_sample *sample, bool measured) {
-	return lk_arena_printf(arena, "%s %s %s", sample->op, lk_dtype_name(sample->dtype), measured ? sample->device->name : "other");
+	return lk_arena_printf(arena, "%s %s %s", sample->op, lk_dtype_name(sample->dtype),
+	                       measured ? sample->device->name : "other");
 }
 
-/* Classes and ranges' names of all points; few texts, so each is made once per run of alike rows. */
+/* Classes and ranges' names of all points; few texts, so each is made once per run of alike rows.
+ */
 struct names {
 	const char *class, *range;
 };
 
-static lk_status name_points(lk_arena *arena, const lk_gemm_table *table, const bool *measured, struct names *out, lk_error *err) {
+static lk_status name_points(lk_arena *arena, const lk_gemm_table *table, const bool *measured,
+                             struct names *out, lk_error *err) {
 	for (size_t i = 0; i < table->count; i++) {
-		const lk_op_sample *sample = table->points[i].sample, *before = i > 0 ? table->points[i - 1].sample : NULL;
+		const lk_op_sample *sample = table->points[i].sample,
+						   *before = i > 0 ? table->points[i - 1].sample : NULL;
 		if (before && before->op == sample->op && before->device == sample->device) {
 			out[i] = out[i - 1];
 			continue;
 		}
-		out[i] = (struct names){class_of(arena, sample), range_of(arena, sample, measured[table->points[i].device])};
+		out[i] = (struct names){class_of(arena, sample),
+		                        range_of(arena, sample, measured[table->points[i].device])};
 		if (!out[i].class || !out[i].range) return lk_oom(err);
 	}
 	return LK_OK;
 }
 
 /* Misses of cross-validated predictions, by the names of their ranges. */
-static lk_miss *misses_of(lk_arena *arena, const lk_gemm_table *table, const struct names *of, const double *predicted) {
+static lk_miss *misses_of(lk_arena *arena, const lk_gemm_table *table, const struct names *of,
+                          const double *predicted) {
 	lk_miss *out = LK_ARRAY(arena, lk_miss, table->count);
 	for (size_t i = 0; out && i < table->count; i++)
-		out[i] = (lk_miss){of[i].range, table->points[i].fold, fabs(log(predicted[i] / table->points[i].sample->seconds)), NAN};
+		out[i] = (lk_miss){of[i].range, table->points[i].fold,
+		                   fabs(log(predicted[i] / table->points[i].sample->seconds)), NAN};
 	return out;
 }
 
@@ -76,15 +84,18 @@ static lk_status predict_calibrated(struct work *work, lk_error *err) {
 	for (int d = 0; d < work->table.devices; d++) {
 		lk_gemm_model_of(work->table.device[d], work->table.dtype, &models[d]);
 		work->measured[d] = models[d].measured;
-		if (!models[d].measured && !(notes[d] = lk_arena_strdup(work->arena, models[d].note))) return lk_oom(err);
+		if (!models[d].measured && !(notes[d] = lk_arena_strdup(work->arena, models[d].note)))
+			return lk_oom(err);
 	}
 	LK_TRY(name_points(work->arena, &work->table, work->measured, work->of, err));
 	for (size_t i = 0; i < work->table.count; i++) {
 		const lk_gemm_point *point = &work->table.points[i];
-		work->predicted[i] = lk_gemm_seconds(&models[point->device], work->table.device[point->device], &point->shape, NULL);
-		work->width[i] = i > 0 && work->of[i].range == work->of[i - 1].range
-		                  ? work->width[i - 1]
-		                  : lk_misses_width(lk_calibration_current(), "gemm", work->of[i].range, unknown);
+		work->predicted[i] = lk_gemm_seconds(
+			&models[point->device], work->table.device[point->device], &point->shape, NULL);
+		work->width[i] =
+			i > 0 && work->of[i].range == work->of[i - 1].range
+				? work->width[i - 1]
+				: lk_misses_width(lk_calibration_current(), "gemm", work->of[i].range, unknown);
 		work->part->rows[point->row].reason = notes[point->device];
 	}
 	return LK_OK;
@@ -99,19 +110,23 @@ static lk_status put_rows(struct work *work, lk_error *err) {
 		const lk_gemm_point *point = &work->table.points[i];
 		lk_validated *row = &work->part->rows[point->row];
 		row->predicted = work->predicted[i];
-		row->low = row->predicted * exp(-work->width[i]), row->high = row->predicted * exp(work->width[i]);
+		row->low = row->predicted * exp(-work->width[i]),
+		row->high = row->predicted * exp(work->width[i]);
 		work->part->classes[point->row].name = work->of[i].class;
 		work->part->nearest[point->row] = nearest[i];
-		work->part->roofline[point->row] = lk_gemm_roofline(work->table.device[point->device], &point->shape);
+		work->part->roofline[point->row] =
+			lk_gemm_roofline(work->table.device[point->device], &point->shape);
 	}
 	return LK_OK;
 }
 
 static lk_status score_dtype(lk_arena *arena, lk_ops_part *part, lk_dtype dtype, lk_error *err) {
 	struct work w = {.arena = arena, .part = part};
-	LK_TRY(lk_gemm_table_build(arena, part->samples, part->count, dtype, part->folds, &w.table, err));
+	LK_TRY(
+		lk_gemm_table_build(arena, part->samples, part->count, dtype, part->folds, &w.table, err));
 	if (w.table.count == 0) return LK_OK;
-	w.predicted = LK_ARRAY(arena, double, w.table.count), w.width = LK_ARRAY(arena, double, w.table.count);
+	w.predicted = LK_ARRAY(arena, double, w.table.count),
+	w.width = LK_ARRAY(arena, double, w.table.count);
 	w.of = LK_ARRAY(arena, struct names, w.table.count);
 	if (!w.predicted || !w.width || !w.of) return lk_oom(err);
 	LK_TRY(part->cross ? predict_cross(&w, err) : predict_calibrated(&w, err));
@@ -123,7 +138,8 @@ lk_status lk_ops_gemm_score(lk_arena *arena, lk_ops_part *part, lk_error *err) {
 	for (size_t i = 0; i < part->count; i++) {
 		lk_validated *row = &part->rows[i];
 		if (part->samples[i].family != LK_FAMILY_GEMM || isfinite(row->predicted)) continue;
-		row->reason = part->samples[i].device ? "more devices in one table than can be fitted" : "the device is not in the catalogue";
+		row->reason = part->samples[i].device ? "more devices in one table than can be fitted"
+		                                      : "the device is not in the catalogue";
 	}
 	return LK_OK;
 }
@@ -134,28 +150,35 @@ static double share_off(double sum, size_t count) {
 	return count ? expm1(sum / (double)count) : NAN;
 }
 
-static lk_status put_numbers(const lk_gemm_table *table, const lk_gemm_fitted *fitted, const char *source, const char *date,
-                             lk_calibration *out, lk_error *err) {
+static lk_status put_numbers(const lk_gemm_table *table, const lk_gemm_fitted *fitted,
+                             const char *source, const char *date, lk_calibration *out,
+                             lk_error *err) {
 	for (int d = 0; d < (fitted->general ? 1 : table->devices); d++) {
 		double sum = 0;
 		size_t count = 0;
 		for (size_t i = 0; i < table->count; i++) {
 			if (!fitted->general && table->points[i].device != d) continue;
-			sum += fabs(log(lk_gemm_fitted_seconds(fitted, table, &table->points[i]) / table->points[i].sample->seconds)), count++;
+			sum += fabs(log(lk_gemm_fitted_seconds(fitted, table, &table->points[i]) /
+			                table->points[i].sample->seconds)),
+				count++;
 		}
 		const char *subject = fitted->general ? "" : table->device[d]->name;
-		lk_calibration_row *row = lk_calibration_add(out, "gemm", subject, lk_dtype_name(table->dtype));
+		lk_calibration_row *row =
+			lk_calibration_add(out, "gemm", subject, lk_dtype_name(table->dtype));
 		if (!row) return lk_oom(err);
 		lk_gemm_put(row, &fitted->numbers[d]);
-		row->points = (int)count, row->error = share_off(sum, count), row->source = source, row->date = date;
+		row->points = (int)count, row->error = share_off(sum, count), row->source = source,
+		row->date = date;
 	}
 	return LK_OK;
 }
 
-static lk_status put_trees(const lk_gemm_table *table, const lk_gemm_fitted *fitted, const char *source, const char *date,
-                           lk_calibration *out, lk_error *err) {
+static lk_status put_trees(const lk_gemm_table *table, const lk_gemm_fitted *fitted,
+                           const char *source, const char *date, lk_calibration *out,
+                           lk_error *err) {
 	if (fitted->trees.count == 0) return LK_OK;
-	const char *variant = lk_arena_printf(&out->arena, "%s%s", lk_dtype_name(table->dtype), fitted->general ? " other" : "");
+	const char *variant = lk_arena_printf(&out->arena, "%s%s", lk_dtype_name(table->dtype),
+	                                      fitted->general ? " other" : "");
 	lk_calibration_row *row = variant ? lk_calibration_add(out, "trees", "gemm", variant) : NULL;
 	if (!row || !(row->text = lk_trees_text(&out->arena, &fitted->trees))) return lk_oom(err);
 	row->points = (int)table->count, row->source = source, row->date = date;
@@ -163,8 +186,8 @@ static lk_status put_trees(const lk_gemm_table *table, const lk_gemm_fitted *fit
 }
 
 /* Widths of ranges, from predictions of folds that the fit had not seen. */
-static lk_status put_ranges(lk_gemm_table *table, bool general, const char *source, const char *date, lk_calibration *out,
-                            lk_error *err) {
+static lk_status put_ranges(lk_gemm_table *table, bool general, const char *source,
+                            const char *date, lk_calibration *out, lk_error *err) {
 	lk_arena *arena = &out->arena;
 	double *predicted = LK_ARRAY(arena, double, table->count);
 	struct names *of = LK_ARRAY(arena, struct names, table->count);
@@ -178,8 +201,9 @@ static lk_status put_ranges(lk_gemm_table *table, bool general, const char *sour
 	return lk_misses_write(arena, misses, table->count, "gemm", source, date, out, err);
 }
 
-static lk_status calibrate(const lk_op_samples *samples, lk_dtype dtype, bool general, const char *source, const char *date,
-                           lk_calibration *out, lk_error *err) {
+static lk_status calibrate(const lk_op_samples *samples, lk_dtype dtype, bool general,
+                           const char *source, const char *date, lk_calibration *out,
+                           lk_error *err) {
 	lk_gemm_table t;
 	int folds = general ? LK_FOLDS_GPU : LK_FOLDS_SHAPE;
 	LK_TRY(lk_gemm_table_build(&out->arena, samples->at, samples->count, dtype, folds, &t, err));
@@ -192,8 +216,8 @@ static lk_status calibrate(const lk_op_samples *samples, lk_dtype dtype, bool ge
 	return put_ranges(&t, general, source, date, out, err);
 }
 
-lk_status lk_calibrate_gemm(const lk_op_samples *samples, const char *source, const char *date, lk_calibration *out,
-                            lk_error *err) {
+lk_status lk_calibrate_gemm(const lk_op_samples *samples, const char *source, const char *date,
+                            lk_calibration *out, lk_error *err) {
 	for (int d = 0; d < LK_DTYPES; d++)
 		for (int general = 0; general < 2; general++)
 			LK_TRY(calibrate(samples, (lk_dtype)d, general, source, date, out, err));

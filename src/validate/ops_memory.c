@@ -1,7 +1,8 @@
 /* ops_memory.c: memory-bound operations of a table of kernel times, predicted by the memory model.
  *
- * What is left out together is a width, on all devices and for all operations (or a device). The numbers of a group are
- * fitted to its other rows; where none are left, they come from relatives that were fitted without the fold too.
+ * What is left out together is a width, on all devices and for all operations (or a device). The
+ * numbers of a group are fitted to its other rows; where none are left, they come from relatives
+ * that were fitted without the fold too.
  */
 #include "validate/validate.h"
 
@@ -24,28 +25,34 @@ struct scorer {
 static const char *basis_text(lk_memory_basis basis) {
 	switch (basis) {
 	case LK_BASIS_DEVICE: return NULL;
-	case LK_BASIS_FAMILY: return "by the data sheet and devices of its architecture: not measured on this device";
-	case LK_BASIS_ANY: return "by the data sheet and other devices: not measured on this architecture";
-	case LK_BASIS_KIND: return "by other operations of its kind on this device: not measured itself";
+	case LK_BASIS_FAMILY:
+		return "by the data sheet and devices of its architecture: not measured on this device";
+	case LK_BASIS_ANY:
+		return "by the data sheet and other devices: not measured on this architecture";
+	case LK_BASIS_KIND:
+		return "by other operations of its kind on this device: not measured itself";
 	default: return "by the data sheet and usual numbers: not measured anywhere";
 	}
 }
 
-static void put_row(struct scorer *scorer, const lk_memory_rows *rows, size_t row, const lk_memory_model *model,
-                    lk_memory_basis basis) {
+static void put_row(struct scorer *scorer, const lk_memory_rows *rows, size_t row,
+                    const lk_memory_model *model, lk_memory_basis basis) {
 	const lk_op_sample *sample = &scorer->part->samples[row];
 	lk_validated *out = &scorer->part->rows[row];
-	lk_memory_work work = lk_memory_work_of(rows->kernel, sample->m, sample->n, lk_dtype_bytes(rows->dtype));
+	lk_memory_work work =
+		lk_memory_work_of(rows->kernel, sample->m, sample->n, lk_dtype_bytes(rows->dtype));
 	out->predicted = lk_memory_seconds(model, rows->device, &work);
 	out->reason = basis_text(basis);
 	scorer->part->roofline[row] = work.bytes / rows->device->memory_rate;
 	scorer->part->classes[row].name = sample->seconds < short_call_s ? "under 10 us"
-	                             : rows->dtype == LK_FP32          ? "memory-bound fp32"
-	                                                            : "memory-bound fp16";
+	                                  : rows->dtype == LK_FP32       ? "memory-bound fp32"
+	                                                                 : "memory-bound fp16";
 	scorer->part->classes[row].order = sample->seconds < short_call_s ? 2 : 1;
 	if (basis == LK_BASIS_DEVICE) /* of others it is not known how far off they are */
-		scorer->misses[row] = (lk_miss){.name = lk_memory_range_class(scorer->arena, rows, out->predicted),
-		                           .fold = scorer->table.fold[row], .by = fabs(log(sample->seconds / out->predicted))};
+		scorer->misses[row] =
+			(lk_miss){.name = lk_memory_range_class(scorer->arena, rows, out->predicted),
+		              .fold = scorer->table.fold[row],
+		              .by = fabs(log(sample->seconds / out->predicted))};
 }
 
 /* ---- the nearest measured shape ---- */
@@ -61,7 +68,9 @@ static void put_nearest(struct scorer *scorer, const lk_memory_rows *rows, size_
 	double least = INFINITY;
 	for (size_t i = 0; i < rows->rows.count; i += step) {
 		size_t other = rows->rows.at[i];
-		if (other == row || (scorer->part->cross && scorer->table.fold[other] == scorer->table.fold[row])) continue;
+		if (other == row ||
+		    (scorer->part->cross && scorer->table.fold[other] == scorer->table.fold[row]))
+			continue;
 		double d = distance(&samples[row], &samples[other]);
 		if (d < least) least = d, scorer->part->nearest[row] = samples[other].seconds;
 	}
@@ -76,7 +85,8 @@ static bool has_fold(const struct scorer *scorer, const lk_memory_rows *rows, in
 }
 
 /* Fits a group without a fold; false where too few rows are left. */
-static bool fit_without(struct scorer *scorer, lk_memory_rows *rows, int fold, lk_memory_model *out) {
+static bool fit_without(struct scorer *scorer, lk_memory_rows *rows, int fold,
+                        lk_memory_model *out) {
 	if (!has_fold(scorer, rows, fold)) {
 		*out = *lk_memory_table_whole(&scorer->table, rows);
 		return rows->rows.count >= LK_MEMORY_POINTS_LEAST;
@@ -92,8 +102,8 @@ static bool is_relative(const lk_memory_rows *a, const lk_memory_rows *b) {
 	return a != b && a->dtype == b->dtype && (a->kernel == b->kernel || a->device == b->device);
 }
 
-static lk_status from_relatives(struct scorer *scorer, const lk_memory_rows *rows, int fold, lk_memory_model *out,
-                                lk_memory_basis *basis, lk_error *err) {
+static lk_status from_relatives(struct scorer *scorer, const lk_memory_rows *rows, int fold,
+                                lk_memory_model *out, lk_memory_basis *basis, lk_error *err) {
 	lk_calibration fits = {0};
 	lk_status status = LK_OK;
 	for (size_t i = 0; i < scorer->table.groups.count && status == LK_OK; i++) {
@@ -103,7 +113,8 @@ static lk_status from_relatives(struct scorer *scorer, const lk_memory_rows *row
 		lk_memory_group group = {other->device, other->kernel, other->dtype, NULL, 0};
 		status = lk_memory_fit_row(&fits, &group, &model, "", "", err);
 	}
-	if (status == LK_OK) *out = lk_memory_model_find(&fits, rows->device, rows->kernel, rows->dtype, NULL, basis);
+	if (status == LK_OK)
+		*out = lk_memory_model_find(&fits, rows->device, rows->kernel, rows->dtype, NULL, basis);
 	lk_calibration_free(&fits);
 	return status;
 }
@@ -111,14 +122,17 @@ static lk_status from_relatives(struct scorer *scorer, const lk_memory_rows *row
 static lk_status score_fold(struct scorer *scorer, lk_memory_rows *rows, int fold, lk_error *err) {
 	lk_memory_model model;
 	lk_memory_basis basis = LK_BASIS_DEVICE;
-	if (!fit_without(scorer, rows, fold, &model)) LK_TRY(from_relatives(scorer, rows, fold, &model, &basis, err));
+	if (!fit_without(scorer, rows, fold, &model))
+		LK_TRY(from_relatives(scorer, rows, fold, &model, &basis, err));
 	for (size_t i = 0; i < rows->rows.count; i++)
-		if (scorer->table.fold[rows->rows.at[i]] == fold) put_row(scorer, rows, rows->rows.at[i], &model, basis);
+		if (scorer->table.fold[rows->rows.at[i]] == fold)
+			put_row(scorer, rows, rows->rows.at[i], &model, basis);
 	return LK_OK;
 }
 
 static lk_status score_group(struct scorer *scorer, lk_memory_rows *rows, lk_error *err) {
-	for (size_t i = 0; scorer->part->nearest && i < rows->rows.count; i++) put_nearest(scorer, rows, rows->rows.at[i]);
+	for (size_t i = 0; scorer->part->nearest && i < rows->rows.count; i++)
+		put_nearest(scorer, rows, rows->rows.at[i]);
 	if (scorer->part->cross) {
 		scorer->part->parameters += lk_memory_fit_numbers(rows->kernel);
 		for (int fold = 0; fold < scorer->table.folds; fold++)
@@ -126,23 +140,27 @@ static lk_status score_group(struct scorer *scorer, lk_memory_rows *rows, lk_err
 		return LK_OK;
 	}
 	lk_memory_basis basis;
-	lk_memory_model model =
-		lk_memory_model_find(lk_calibration_current(), rows->device, rows->kernel, rows->dtype, NULL, &basis);
-	for (size_t i = 0; i < rows->rows.count; i++) put_row(scorer, rows, rows->rows.at[i], &model, basis);
+	lk_memory_model model = lk_memory_model_find(lk_calibration_current(), rows->device,
+	                                             rows->kernel, rows->dtype, NULL, &basis);
+	for (size_t i = 0; i < rows->rows.count; i++)
+		put_row(scorer, rows, rows->rows.at[i], &model, basis);
 	return LK_OK;
 }
 
 /* Ranges: with `cross` from the misses in other folds, else as calibrated. */
 static lk_status put_ranges(struct scorer *scorer, lk_error *err) {
 	double share = lk_memory_inside(&scorer->table);
-	if (scorer->part->cross) LK_TRY(lk_misses_widths_of(scorer->arena, scorer->misses, scorer->part->count, share, err));
+	if (scorer->part->cross)
+		LK_TRY(lk_misses_widths_of(scorer->arena, scorer->misses, scorer->part->count, share, err));
 	for (size_t i = 0; i < scorer->part->count; i++) {
 		lk_miss *miss = &scorer->misses[i];
 		lk_validated *row = &scorer->part->rows[i];
 		if (scorer->part->samples[i].family != LK_FAMILY_MEMORY || !(row->predicted > 0)) continue;
 		if (!miss->name) miss->width = of_relatives;
-		else if (!scorer->part->cross) miss->width = lk_misses_width(lk_calibration_current(), "memory", miss->name, 0.1);
-		row->low = row->predicted * exp(-miss->width), row->high = row->predicted * exp(miss->width);
+		else if (!scorer->part->cross)
+			miss->width = lk_misses_width(lk_calibration_current(), "memory", miss->name, 0.1);
+		row->low = row->predicted * exp(-miss->width),
+		row->high = row->predicted * exp(miss->width);
 	}
 	return LK_OK;
 }
@@ -151,13 +169,16 @@ static lk_status score(struct scorer *scorer, lk_error *err) {
 	const char **why = LK_ARRAY(scorer->arena, const char *, scorer->part->count);
 	scorer->misses = LK_ARRAY(scorer->arena, lk_miss, scorer->part->count);
 	if (!why || !scorer->misses) return lk_oom(err);
-	LK_TRY(lk_memory_table_sort(scorer->arena, scorer->part->samples, scorer->part->count, why, &scorer->table, err));
+	LK_TRY(lk_memory_table_sort(scorer->arena, scorer->part->samples, scorer->part->count, why,
+	                            &scorer->table, err));
 	LK_TRY(lk_memory_table_folds(scorer->arena, &scorer->table, scorer->part->folds, err));
 	for (size_t i = 0; i < scorer->part->count; i++)
 		if (why[i]) scorer->part->rows[i].reason = why[i];
-	for (size_t i = 0; i < scorer->table.groups.count; i++) LK_TRY(score_group(scorer, &scorer->table.groups.at[i], err));
+	for (size_t i = 0; i < scorer->table.groups.count; i++)
+		LK_TRY(score_group(scorer, &scorer->table.groups.at[i], err));
 	if (scorer->table.groups.count > 0 && scorer->part->cross)
-		scorer->part->held_out = scorer->part->folds == LK_FOLDS_GPU ? "whole devices" : "whole widths";
+		scorer->part->held_out =
+			scorer->part->folds == LK_FOLDS_GPU ? "whole devices" : "whole widths";
 	return put_ranges(scorer, err);
 }
 
@@ -168,11 +189,12 @@ lk_status lk_ops_memory_score(lk_arena *arena, lk_ops_part *part, lk_error *err)
 	return status;
 }
 
-lk_status lk_ops_memory_misses(lk_arena *arena, const lk_op_samples *samples, lk_miss **out, double *share,
-                               lk_error *err) {
+lk_status lk_ops_memory_misses(lk_arena *arena, const lk_op_samples *samples, lk_miss **out,
+                               double *share, lk_error *err) {
 	size_t count = samples->count;
 	lk_scoring rows = {0};
-	lk_ops_part part = {.samples = samples->at, .count = count, .cross = true, .folds = LK_FOLDS_SHAPE};
+	lk_ops_part part = {
+		.samples = samples->at, .count = count, .cross = true, .folds = LK_FOLDS_SHAPE};
 	struct scorer s = {.arena = arena, .part = &part};
 	LK_TRY(lk_scoring_rows(arena, count, &rows, err));
 	part.rows = rows.rows;

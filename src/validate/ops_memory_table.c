@@ -1,5 +1,5 @@
-/* ops_memory_table.c: memory-bound rows of a table of kernel times, sorted by what is fitted together and by what is
- * left out together. */
+/* ops_memory_table.c: memory-bound rows of a table of kernel times, sorted by what is fitted
+ * together and by what is left out together. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,19 +8,24 @@
 #include "base/stats.h"
 #include "model/network/model.h"
 
-enum { FEW_WIDTHS = 32, SHARES = 8 };
+enum {
+	FEW_WIDTHS = 32,
+	SHARES = 8
+};
 
 /* ---- groups ---- */
 
-/* Networks differ in what one name stands for: with a parallel residual an addition has three terms, and norms are of
- * two kinds. */
+/* Networks differ in what one name stands for: with a parallel residual an addition has three
+ * terms, and norms are of two kinds. */
 static const lk_memory_kernel *kernel_named(const lk_op_sample *sample) {
 	lk_model model;
 	lk_error unused;
 	bool known = *sample->model && lk_model_preset(sample->model, &model, &unused) == LK_OK;
-	if (strcmp(sample->op, "add") == 0 && known && model.parallel_residual) return lk_memory_kernel_find("add_parallel");
+	if (strcmp(sample->op, "add") == 0 && known && model.parallel_residual)
+		return lk_memory_kernel_find("add_parallel");
 	if (strcmp(sample->op, "rmsnorm_or_layernorm") == 0)
-		return lk_memory_kernel_find(known && model.norm == LK_NORM_LAYER ? "layernorm" : "rmsnorm");
+		return lk_memory_kernel_find(known && model.norm == LK_NORM_LAYER ? "layernorm"
+		                                                                  : "rmsnorm");
 	return lk_memory_kernel_find(sample->op);
 }
 
@@ -31,7 +36,8 @@ struct known_kernel {
 };
 typedef LK_VEC(struct known_kernel) known_kernels;
 
-static lk_status kernel_of(known_kernels *known, const lk_op_sample *sample, const lk_memory_kernel **out, lk_error *err) {
+static lk_status kernel_of(known_kernels *known, const lk_op_sample *sample,
+                           const lk_memory_kernel **out, lk_error *err) {
 	for (size_t i = known->count; i-- > 0;) {
 		*out = known->at[i].kernel;
 		if (known->at[i].op == sample->op && known->at[i].model == sample->model) return LK_OK;
@@ -42,17 +48,22 @@ static lk_status kernel_of(known_kernels *known, const lk_op_sample *sample, con
 	return LK_OK;
 }
 
-static lk_memory_rows *group_of(lk_memory_table *table, const lk_op_sample *sample, const lk_memory_kernel *kernel) {
+static lk_memory_rows *group_of(lk_memory_table *table, const lk_op_sample *sample,
+                                const lk_memory_kernel *kernel) {
 	for (size_t i = table->groups.count; i-- > 0;) {
 		lk_memory_rows *rows = &table->groups.at[i];
-		if (rows->device == sample->device && rows->kernel == kernel && rows->dtype == sample->dtype) return rows;
+		if (rows->device == sample->device && rows->kernel == kernel &&
+		    rows->dtype == sample->dtype)
+			return rows;
 	}
 	if (!lk_push(&table->groups)) return NULL;
-	*lk_last(&table->groups) = (lk_memory_rows){.device = sample->device, .kernel = kernel, .dtype = sample->dtype};
+	*lk_last(&table->groups) =
+		(lk_memory_rows){.device = sample->device, .kernel = kernel, .dtype = sample->dtype};
 	return lk_last(&table->groups);
 }
 
-static lk_status sort_rows(lk_memory_table *table, known_kernels *known, const char **why, lk_error *err) {
+static lk_status sort_rows(lk_memory_table *table, known_kernels *known, const char **why,
+                           lk_error *err) {
 	for (size_t i = 0; i < table->count; i++) {
 		const lk_op_sample *sample = &table->samples[i];
 		const lk_memory_kernel *kernel = NULL;
@@ -70,8 +81,8 @@ static lk_status sort_rows(lk_memory_table *table, known_kernels *known, const c
 	return LK_OK;
 }
 
-lk_status lk_memory_table_sort(lk_arena *arena, const lk_op_sample *samples, size_t count, const char **why,
-                               lk_memory_table *out, lk_error *err) {
+lk_status lk_memory_table_sort(lk_arena *arena, const lk_op_sample *samples, size_t count,
+                               const char **why, lk_memory_table *out, lk_error *err) {
 	*out = (lk_memory_table){.samples = samples, .count = count};
 	out->points = LK_ARRAY(arena, lk_memory_point, count);
 	out->fold = LK_ARRAY(arena, int, count);
@@ -102,8 +113,11 @@ static lk_status folds_of_widths(lk_arena *arena, lk_memory_table *table, lk_err
 	table->few_widths = different <= FEW_WIDTHS;
 	table->folds = table->few_widths ? (int)different : SHARES;
 	for (size_t i = 0; i < table->count; i++) {
-		double n = table->samples[i].n, *place = bsearch(&n, widths, different, sizeof n, lk_ascending);
-		if (place) table->fold[i] = table->few_widths ? (int)(place - widths) : (int)(lk_hash64((uint64_t)n) % SHARES);
+		double n = table->samples[i].n,
+			   *place = bsearch(&n, widths, different, sizeof n, lk_ascending);
+		if (place)
+			table->fold[i] =
+				table->few_widths ? (int)(place - widths) : (int)(lk_hash64((uint64_t)n) % SHARES);
 	}
 	return LK_OK;
 }
@@ -112,7 +126,8 @@ static void folds_of_devices(lk_memory_table *table) {
 	for (size_t i = 0; i < table->groups.count; i++) {
 		size_t first = 0;
 		while (table->groups.at[first].device != table->groups.at[i].device) first++;
-		for (size_t r = 0; r < table->groups.at[i].rows.count; r++) table->fold[table->groups.at[i].rows.at[r]] = (int)first;
+		for (size_t r = 0; r < table->groups.at[i].rows.count; r++)
+			table->fold[table->groups.at[i].rows.at[r]] = (int)first;
 	}
 	table->folds = (int)table->groups.count;
 }
@@ -125,7 +140,8 @@ lk_status lk_memory_table_folds(lk_arena *arena, lk_memory_table *table, int kin
 
 /* ---- fits ---- */
 
-lk_memory_group lk_memory_table_points(lk_memory_table *table, const lk_memory_rows *rows, int fold) {
+lk_memory_group lk_memory_table_points(lk_memory_table *table, const lk_memory_rows *rows,
+                                       int fold) {
 	lk_memory_group group = {rows->device, rows->kernel, rows->dtype, table->points, 0};
 	for (size_t i = 0; i < rows->rows.count; i++) {
 		const lk_op_sample *sample = &table->samples[rows->rows.at[i]];
@@ -148,7 +164,8 @@ const lk_memory_model *lk_memory_table_whole(lk_memory_table *table, lk_memory_r
 const char *lk_memory_range_class(lk_arena *arena, const lk_memory_rows *rows, double seconds) {
 	const char *kind = rows->kernel->grid == LK_GRID_FLAT ? "flat" : rows->kernel->name;
 	int octave = (int)fmin(fmax(floor(log2(seconds * 1e6)), 0), 12);
-	return lk_arena_printf(arena, "%s %s %s %d us", kind, lk_dtype_name(rows->dtype), rows->device->name, 1 << octave);
+	return lk_arena_printf(arena, "%s %s %s %d us", kind, lk_dtype_name(rows->dtype),
+	                       rows->device->name, 1 << octave);
 }
 
 double lk_memory_inside(const lk_memory_table *table) {

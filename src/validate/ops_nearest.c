@@ -1,5 +1,6 @@
-/* ops_nearest.c: nearest neighbours in four logarithms. Points are sorted by their sum, the logarithm of the work: two points
- * whose sums differ by s are at least s/2 apart, so the search goes outward from a point's place and ends early. */
+/* ops_nearest.c: nearest neighbours in four logarithms. Points are sorted by their sum, the
+ * logarithm of the work: two points whose sums differ by s are at least s/2 apart, so the search
+ * goes outward from a point's place and ends early. */
 #include "validate/validate.h"
 
 #include <math.h>
@@ -22,7 +23,10 @@ static int by_sum(const void *a, const void *b) {
 
 static struct place place_of(const lk_gemm_table *table, size_t i, bool other_devices) {
 	const lk_gemm_point *point = &table->points[i];
-	struct place out = {.at = {log(point->shape.batch), log(point->shape.m), log(point->shape.n), log(point->shape.k)}, .point = i, .fold = point->fold};
+	struct place out = {.at = {log(point->shape.batch), log(point->shape.m), log(point->shape.n),
+	                           log(point->shape.k)},
+	                    .point = i,
+	                    .fold = point->fold};
 	for (int d = 0; d < 4; d++) out.sum += out.at[d];
 	out.device = other_devices ? 0 : point->device;
 	return out;
@@ -32,8 +36,8 @@ struct search {
 	const struct place *at;
 	size_t count, own;
 	bool cross;
-	double least;   /* squared distance */
-	size_t best;    /* of at; `own` none */
+	double least; /* squared distance */
+	size_t best;  /* of at; `own` none */
 };
 
 /* Looks at one place; false when nothing nearer can lie beyond it. */
@@ -57,14 +61,16 @@ static size_t nearest(const struct place *places, size_t count, size_t own, bool
 	return s.best;
 }
 
-lk_status lk_gemm_nearest(const lk_gemm_table *table, bool cross, bool other_devices, double *predicted, lk_error *err) {
+lk_status lk_gemm_nearest(const lk_gemm_table *table, bool cross, bool other_devices,
+                          double *predicted, lk_error *err) {
 	struct place *places = calloc(table->count + 1, sizeof *places);
 	if (!places) return lk_oom(err);
 	for (size_t i = 0; i < table->count; i++) places[i] = place_of(table, i, other_devices);
 	qsort(places, table->count, sizeof *places, by_sum);
 	for (size_t i = 0; i < table->count; i++) {
 		size_t found = nearest(places, table->count, i, cross);
-		const lk_gemm_point *own = &table->points[places[i].point], *other = &table->points[places[found].point];
+		const lk_gemm_point *own = &table->points[places[i].point],
+							*other = &table->points[places[found].point];
 		double work = exp(places[i].sum - places[found].sum);
 		double peaks = lk_peak_flops(table->device[other->device], table->dtype) /
 		               lk_peak_flops(table->device[own->device], table->dtype);
@@ -75,6 +81,9 @@ lk_status lk_gemm_nearest(const lk_gemm_table *table, bool cross, bool other_dev
 }
 
 double lk_gemm_roofline(const lk_device *device, const lk_gemm_shape *shape) {
-	double bytes = lk_dtype_bytes(shape->dtype) * shape->batch * (shape->m * shape->n + shape->m * shape->k + shape->n * shape->k);
-	return fmax(2 * shape->batch * shape->m * shape->n * shape->k / lk_peak_flops(device, shape->dtype), bytes / device->memory_rate);
+	double bytes = lk_dtype_bytes(shape->dtype) * shape->batch *
+	               (shape->m * shape->n + shape->m * shape->k + shape->n * shape->k);
+	return fmax(2 * shape->batch * shape->m * shape->n * shape->k /
+	                lk_peak_flops(device, shape->dtype),
+	            bytes / device->memory_rate);
 }

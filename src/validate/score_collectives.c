@@ -1,7 +1,8 @@
-/* score_collectives.c: measured collectives, size by size. Fabrics with rows enough are fitted (cross-validated:
- * without the row's fold), the others are predicted from the catalogue and the default numbers. Fabrics whose source
- * calls them slow are predicted and not scored. Ranges: the class widths of the calibration (family "range", subject
- * "collective", variant fabric and size class). */
+/* score_collectives.c: measured collectives, size by size. Fabrics with rows enough are fitted
+ * (cross-validated: without the row's fold), the others are predicted from the catalogue and the
+ * default numbers. Fabrics whose source calls them slow are predicted and not scored. Ranges: the
+ * class widths of the calibration (family "range", subject "collective", variant fabric and size
+ * class). */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -16,7 +17,8 @@ static const lk_calibration_row *own_row(const char *fabric) {
 	return lk_calibration_find(lk_calibration_current(), "collective", fabric, "");
 }
 
-/* With the numbers in use: the fabric's own row of the calibration and its curves, else the default. */
+/* With the numbers in use: the fabric's own row of the calibration and its curves, else the
+ * default. */
 static void predict_in_use(const lk_coll_rows *rows, double *us) {
 	for (size_t i = 0; i < rows->count; i++) {
 		const lk_calibration_row *row = own_row(rows->at[i].fabric);
@@ -44,8 +46,10 @@ static int numbers_of(const lk_coll_fabrics *fabrics) {
 
 static void set_range(const lk_coll_row *row, bool fitted, bool unseen, lk_validated *out) {
 	char class[128];
-	snprintf(class, sizeof class, "%.80s %s", fitted ? row->fabric : "other", lk_coll_size_class(row->bytes));
-	const lk_calibration_row *range = lk_calibration_find(lk_calibration_current(), "range", "collective", class);
+	snprintf(class, sizeof class, "%.80s %s", fitted ? row->fabric : "other",
+	         lk_coll_size_class(row->bytes));
+	const lk_calibration_row *range =
+		lk_calibration_find(lk_calibration_current(), "range", "collective", class);
 	double width = lk_calibration_value(range, unseen ? "unseen_width" : "width", usual_width);
 	out->low = out->predicted * exp(-width), out->high = out->predicted * exp(width);
 }
@@ -66,8 +70,10 @@ static const char *reason_of(const struct task *task, const lk_coll_row *row) {
 	if (*row->slow) return lk_arena_printf(task->arena, "not scored: %s", row->slow);
 	if (!(row->us > 0)) return "not scored: no measured time";
 	bool fitted = lk_coll_fitted(&task->fabrics, row);
-	if (fitted && task->cross && task->folds == LK_COLL_FOLDS_GPUS) return lk_coll_no_relatives(task->rows, row);
-	return fitted ? NULL : "from the catalogue and the default numbers: too few rows to fit its fabric";
+	if (fitted && task->cross && task->folds == LK_COLL_FOLDS_GPUS)
+		return lk_coll_no_relatives(task->rows, row);
+	return fitted ? NULL
+	              : "from the catalogue and the default numbers: too few rows to fit its fabric";
 }
 
 static lk_status fill_row(const struct task *task, size_t i, double us, lk_error *err) {
@@ -75,26 +81,35 @@ static lk_status fill_row(const struct task *task, size_t i, double us, lk_error
 	lk_validated *out = &task->out->rows[i];
 	lk_group_shape group = lk_coll_row_group(row, NULL);
 	bool fitted = lk_coll_fitted(&task->fabrics, row), own = own_row(row->fabric) != NULL;
-	out->id = row->fabric, out->where = row->where, out->gpu = row->gpu, out->gpus = row->gpus, out->unit = "us";
-	out->model = lk_coll_name(row->kind), out->measured = row->us > 0 ? row->us : NAN, out->predicted = us;
+	out->id = row->fabric, out->where = row->where, out->gpu = row->gpu, out->gpus = row->gpus,
+	out->unit = "us";
+	out->model = lk_coll_name(row->kind), out->measured = row->us > 0 ? row->us : NAN,
+	out->predicted = us;
 	out->reason = reason_of(task, row);
 	if (!*row->refused) {
 		lk_coll_cost cost = lk_collective_cost(row->kind, &group, row->bytes);
-		out->layout = lk_arena_printf(task->arena, "%.0f B, %d node%s, %s %s", row->bytes, row->nodes,
-									  row->nodes == 1 ? "" : "s", lk_algo_name(cost.algo), lk_proto_name(cost.proto));
+		out->layout = lk_arena_printf(task->arena, "%.0f B, %d node%s, %s %s", row->bytes,
+		                              row->nodes, row->nodes == 1 ? "" : "s",
+		                              lk_algo_name(cost.algo), lk_proto_name(cost.proto));
 		if (!out->layout) return lk_oom(err);
 	}
 	set_range(row, fitted || own, task->cross && task->folds == LK_COLL_FOLDS_GPUS, out);
-	task->out->scores[i].suspect = *row->slow || (out->reason && strncmp(out->reason, "not scored", 10) == 0);
-	task->out->divisions[0].keys[i] = fitted ? (lk_score_key){"fitted", 0} : (lk_score_key){"from the catalogue", 1};
+	task->out->scores[i].suspect =
+		*row->slow || (out->reason && strncmp(out->reason, "not scored", 10) == 0);
+	task->out->divisions[0].keys[i] =
+		fitted ? (lk_score_key){"fitted", 0} : (lk_score_key){"from the catalogue", 1};
 	task->out->divisions[1].keys[i] = (lk_score_key){row->fabric, 0};
 	task->out->divisions[2].keys[i] = (lk_score_key){lk_coll_name(row->kind), 0};
 	task->out->divisions[3].keys[i] = (lk_score_key){
-		lk_arena_printf(task->arena, "%d on %d node%s", row->gpus, row->nodes, row->nodes == 1 ? "" : "s"),
+		lk_arena_printf(task->arena, "%d on %d node%s", row->gpus, row->nodes,
+	                    row->nodes == 1 ? "" : "s"),
 		row->nodes * 1000 + row->gpus,
 	};
-	task->out->divisions[4].keys[i] = (lk_score_key){lk_coll_size_class(row->bytes), (int)fmin(row->bytes / 1048576, 17)};
-	task->out->divisions[4].keys[i].order = row->bytes < 1048576 ? 0 : row->bytes <= 16777216 ? 1 : 2;
+	task->out->divisions[4].keys[i] =
+		(lk_score_key){lk_coll_size_class(row->bytes), (int)fmin(row->bytes / 1048576, 17)};
+	task->out->divisions[4].keys[i].order = row->bytes < 1048576     ? 0
+	                                        : row->bytes <= 16777216 ? 1
+	                                                                 : 2;
 	return task->out->divisions[3].keys[i].name ? LK_OK : lk_oom(err);
 }
 
@@ -112,14 +127,16 @@ static lk_status compare(const struct task *task, lk_error *err) {
 	};
 	for (size_t b = 0; b < sizeof others / sizeof *others; b++) {
 		int parameters = others[b].parameters * (int)task->fabrics.count;
-		lk_baseline *baseline = lk_scoring_baseline(task->arena, task->out, others[b].name, parameters < 0 ? 0 : parameters);
+		lk_baseline *baseline = lk_scoring_baseline(task->arena, task->out, others[b].name,
+		                                            parameters < 0 ? 0 : parameters);
 		if (!baseline) return lk_oom(err);
-		LK_TRY(lk_coll_cross(task->rows, &task->fabrics, task->folds, others[b].predict, baseline->predicted, err));
+		LK_TRY(lk_coll_cross(task->rows, &task->fabrics, task->folds, others[b].predict,
+		                     baseline->predicted, err));
 		if (parameters >= 0) continue;
 		for (size_t i = 0; i < task->rows->count; i++) {
 			const lk_coll_row *row = &task->rows->at[i], *before = i ? row - 1 : NULL;
 			bool same = before && before->kind == row->kind && before->gpus == row->gpus &&
-						before->nodes == row->nodes && strcmp(before->fabric, row->fabric) == 0;
+			            before->nodes == row->nodes && strcmp(before->fabric, row->fabric) == 0;
 			if (!same && lk_coll_fitted(&task->fabrics, row)) baseline->parameters += 2;
 		}
 	}
@@ -134,20 +151,22 @@ static lk_status score(struct task *task, lk_error *err) {
 	if (!us) return lk_oom(err);
 	for (size_t i = 0; i < task->rows->count; i++) us[i] = NAN;
 	predict_in_use(task->rows, us);
-	if (task->cross) LK_TRY(lk_coll_cross(task->rows, &task->fabrics, task->folds, lk_coll_predict_model, us, err));
+	if (task->cross)
+		LK_TRY(
+			lk_coll_cross(task->rows, &task->fabrics, task->folds, lk_coll_predict_model, us, err));
 	for (size_t d = 0; d < sizeof by / sizeof *by; d++)
 		if (!lk_scoring_divide(task->arena, task->out, by[d])) return lk_oom(err);
 	for (size_t i = 0; i < task->rows->count; i++) LK_TRY(fill_row(task, i, us[i], err));
 	task->out->parameters = numbers_of(&task->fabrics);
 	task->out->unit_of_rows = "size";
 	task->out->folds = !task->cross                        ? ""
-					: task->folds == LK_COLL_FOLDS_SIZE ? "fifth of the fabric's sizes"
-													 : "number of GPUs of the fabric";
+	                   : task->folds == LK_COLL_FOLDS_SIZE ? "fifth of the fabric's sizes"
+	                                                       : "number of GPUs of the fabric";
 	return compare(task, err);
 }
 
-lk_status lk_score_collectives(lk_arena *arena, const lk_validate_request *request, lk_stream *in, lk_scoring *out,
-							   lk_error *err) {
+lk_status lk_score_collectives(lk_arena *arena, const lk_validate_request *request, lk_stream *in,
+                               lk_scoring *out, lk_error *err) {
 	lk_coll_rows rows = {0};
 	struct task t = {.arena = arena, .rows = &rows, .cross = request->cross, .out = out};
 	t.folds = request->folds == LK_FOLDS_GPUS ? LK_COLL_FOLDS_GPUS : LK_COLL_FOLDS_SIZE;

@@ -1,5 +1,6 @@
-/* score_dlrm.c: training steps of recommendation models on one device. Nothing is fitted to the rows: kernels come from other
- * measurements, what the host spends from profiles of recommendation models on one of the devices, shared by all rows. */
+/* score_dlrm.c: training steps of recommendation models on one device. Nothing is fitted to the
+ * rows: kernels come from other measurements, what the host spends from profiles of recommendation
+ * models on one of the devices, shared by all rows. */
 #include <math.h>
 #include <string.h>
 
@@ -17,8 +18,8 @@ struct scorer {
 	const lk_dlrm_run *runs;
 	size_t count;
 	lk_host_terms host;
-	lk_dlrm_time *times;        /* [count] */
-	lk_miss *misses;            /* [count] */
+	lk_dlrm_time *times; /* [count] */
+	lk_miss *misses;     /* [count] */
 	lk_scoring *out;
 };
 
@@ -28,11 +29,13 @@ struct scorer {
 static lk_host_kind kind_of(const struct scorer *scorer) {
 	lk_host_kind kind = {"DLRM", INFINITY, 0};
 	for (size_t i = 0; i < scorer->count; i++)
-		kind.least = fmin(kind.least, scorer->runs[i].batch), kind.most = fmax(kind.most, scorer->runs[i].batch);
+		kind.least = fmin(kind.least, scorer->runs[i].batch),
+		kind.most = fmax(kind.most, scorer->runs[i].batch);
 	return kind;
 }
 
-static lk_status read_terms(const struct scorer *scorer, const char *path, lk_host_terms *out, lk_error *err) {
+static lk_status read_terms(const struct scorer *scorer, const char *path, lk_host_terms *out,
+                            lk_error *err) {
 	const lk_host_kind kind = kind_of(scorer);
 	lk_stream *in;
 	LK_TRY(lk_stream_open(path, &in, err));
@@ -46,7 +49,8 @@ static const char *beside(lk_arena *arena, const char *table, const char *name) 
 	return lk_arena_printf(arena, "%.*s%s", slash ? (int)(slash + 1 - table) : 0, table, name);
 }
 
-/* The tables beside the one of measurements: a newer one of T1 and T2 over many runs, an older one of all terms of one. */
+/* The tables beside the one of measurements: a newer one of T1 and T2 over many runs, an older one
+ * of all terms of one. */
 static lk_status read_usual(struct scorer *scorer, lk_error *err) {
 	const char *many = beside(scorer->arena, scorer->request->table, "host_op_overheads.csv");
 	const char *full = beside(scorer->arena, scorer->request->table, "host_op_overheads_dlrm.csv");
@@ -61,7 +65,9 @@ static lk_status read_usual(struct scorer *scorer, lk_error *err) {
 }
 
 static lk_status read_host(struct scorer *scorer, lk_error *err) {
-	return scorer->request->overheads ? read_terms(scorer, scorer->request->overheads, &scorer->host, err) : read_usual(scorer, err);
+	return scorer->request->overheads
+	           ? read_terms(scorer, scorer->request->overheads, &scorer->host, err)
+	           : read_usual(scorer, err);
 }
 
 /* ---- rows ---- */
@@ -80,14 +86,17 @@ static lk_status fill_row(struct scorer *scorer, size_t i, lk_error *err) {
 	row->where = run->where, row->model = run->name, row->gpu = run->gpu, row->gpus = 1;
 	row->precision = "fp32", row->measured = run->seconds, row->reason = why_not(run);
 	if (row->reason) return LK_OK;
-	LK_TRY(lk_dlrm_predict(&run->model, run->batch, run->device, &scorer->host, &scorer->times[i], err));
+	LK_TRY(lk_dlrm_predict(&run->model, run->batch, run->device, &scorer->host, &scorer->times[i],
+	                       err));
 	row->predicted = scorer->times[i].step_s;
 	return LK_OK;
 }
 
-/* Rows whose ranges are of one width: steps that wait for the host miss by what profiles hold, others by kernels. */
+/* Rows whose ranges are of one width: steps that wait for the host miss by what profiles hold,
+ * others by kernels. */
 static const char *class_of(const struct scorer *scorer, size_t i) {
-	return scorer->times[i].host_s > scorer->times[i].kernels_s ? "host-bound step" : "device-bound step";
+	return scorer->times[i].host_s > scorer->times[i].kernels_s ? "host-bound step"
+	                                                            : "device-bound step";
 }
 
 static lk_status divide(struct scorer *scorer, lk_error *err) {
@@ -99,7 +108,8 @@ static lk_status divide(struct scorer *scorer, lk_error *err) {
 	for (size_t i = 0; i < scorer->count; i++) {
 		class[i].name = class_of(scorer, i);
 		gpu[i].name = scorer->runs[i].gpu, model[i].name = scorer->runs[i].name;
-		batch[i] = (lk_score_key){lk_arena_printf(scorer->arena, "%.0f", scorer->runs[i].batch), (int)scorer->runs[i].batch};
+		batch[i] = (lk_score_key){lk_arena_printf(scorer->arena, "%.0f", scorer->runs[i].batch),
+		                          (int)scorer->runs[i].batch};
 		if (!batch[i].name) return lk_oom(err);
 	}
 	return LK_OK;
@@ -117,15 +127,18 @@ static lk_status put_ranges(struct scorer *scorer, lk_error *err) {
 	for (size_t i = 0; i < scorer->count; i++) {
 		const lk_validated *row = &scorer->out->rows[i];
 		double miss = fabs(log(row->predicted / row->measured));
-		if (!row->reason) scorer->misses[i] = (lk_miss){class_of(scorer, i), fold_of(scorer, i), miss, NAN};
+		if (!row->reason)
+			scorer->misses[i] = (lk_miss){class_of(scorer, i), fold_of(scorer, i), miss, NAN};
 	}
-	if (scorer->request->cross) LK_TRY(lk_misses_widths_of(scorer->arena, scorer->misses, scorer->count, inside, err));
+	if (scorer->request->cross)
+		LK_TRY(lk_misses_widths_of(scorer->arena, scorer->misses, scorer->count, inside, err));
 	for (size_t i = 0; i < scorer->count; i++) {
 		lk_validated *row = &scorer->out->rows[i];
 		double width = scorer->misses[i].width;
 		if (row->reason) continue;
 		/* 0.13: what cross-validation over the three models of the public table gives */
-		if (!scorer->request->cross) width = lk_misses_width(lk_calibration_current(), "network", class_of(scorer, i), 0.13);
+		if (!scorer->request->cross)
+			width = lk_misses_width(lk_calibration_current(), "network", class_of(scorer, i), 0.13);
 		row->low = row->predicted * exp(-width), row->high = row->predicted * exp(width);
 	}
 	return LK_OK;
@@ -151,11 +164,13 @@ static double nearest_of_others(const struct scorer *scorer, size_t i) {
 static lk_status add_baselines(struct scorer *scorer, lk_error *err) {
 	lk_baseline *kernels = lk_scoring_baseline(scorer->arena, scorer->out, "kernels alone", 0);
 	lk_baseline *host = lk_scoring_baseline(scorer->arena, scorer->out, "host alone", 0);
-	lk_baseline *nearest = lk_scoring_baseline(scorer->arena, scorer->out, "other models on the GPU, nearest batch", 1);
+	lk_baseline *nearest = lk_scoring_baseline(scorer->arena, scorer->out,
+	                                           "other models on the GPU, nearest batch", 1);
 	if (!kernels || !host || !nearest) return lk_oom(err);
 	for (size_t i = 0; i < scorer->count; i++) {
 		if (scorer->out->rows[i].reason) continue;
-		kernels->predicted[i] = scorer->times[i].kernels_s, host->predicted[i] = scorer->times[i].host_s;
+		kernels->predicted[i] = scorer->times[i].kernels_s,
+		host->predicted[i] = scorer->times[i].host_s;
 		nearest->predicted[i] = nearest_of_others(scorer, i);
 	}
 	return LK_OK;
@@ -175,11 +190,12 @@ static lk_status score(struct scorer *scorer, lk_error *err) {
 	return LK_OK;
 }
 
-lk_status lk_score_dlrm(lk_arena *arena, const lk_validate_request *request, lk_stream *in, lk_scoring *out,
-                        lk_error *err) {
+lk_status lk_score_dlrm(lk_arena *arena, const lk_validate_request *request, lk_stream *in,
+                        lk_scoring *out, lk_error *err) {
 	lk_dlrm_runs runs = {0};
 	lk_status status = lk_dlrm_runs_read(arena, in, &runs, err);
-	struct scorer s = {.arena = arena, .request = request, .runs = runs.at, .count = runs.count, .out = out};
+	struct scorer s = {
+		.arena = arena, .request = request, .runs = runs.at, .count = runs.count, .out = out};
 	if (status == LK_OK) status = score(&s, err);
 	lk_host_terms_free(&s.host);
 	lk_vec_free(&runs);

@@ -1,5 +1,5 @@
-/* score_memory.c: peak memory of the last pipeline stage, predicted as `lockstep predict` would: the same builder, the
- * same walk over the graph (lk_step_ask). */
+/* score_memory.c: peak memory of the last pipeline stage, predicted as `lockstep predict` would:
+ * the same builder, the same walk over the graph (lk_step_ask). */
 #include <math.h>
 #include <string.h>
 
@@ -28,7 +28,8 @@ static const char *reason_of(lk_arena *arena, const lk_memory_run *run, const ch
 	return *run->note ? run->note : NULL;
 }
 
-static lk_status fill_row(lk_arena *arena, const lk_memory_run *run, lk_scoring *out, size_t i, lk_error *err) {
+static lk_status fill_row(lk_arena *arena, const lk_memory_run *run, lk_scoring *out, size_t i,
+                          lk_error *err) {
 	lk_validated *row = &out->rows[i];
 	const char *refused = run->refused;
 	char text[900];
@@ -54,26 +55,30 @@ static lk_status fill_row(lk_arena *arena, const lk_memory_run *run, lk_scoring 
 }
 
 /* The range of every row: known from the calibration, or found from the rows of the other tests. */
-static lk_status fill_ranges(lk_arena *arena, const lk_memory_runs *runs, bool cross, lk_scoring *out, lk_error *err) {
+static lk_status fill_ranges(lk_arena *arena, const lk_memory_runs *runs, bool cross,
+                             lk_scoring *out, lk_error *err) {
 	lk_memory_residual *known = LK_ARRAY(arena, lk_memory_residual, out->count + 1);
 	if (!known) return lk_oom(err);
 	for (size_t i = 0; i < out->count; i++) {
 		bool counts = !*runs->at[i].suspect && out->rows[i].predicted > 0;
-		known[i] = (lk_memory_residual){runs->at[i].class, runs->at[i].test, counts ? out->rows[i].predicted : 0,
-										out->rows[i].measured};
+		known[i] = (lk_memory_residual){runs->at[i].class, runs->at[i].test,
+		                                counts ? out->rows[i].predicted : 0, out->rows[i].measured};
 	}
 	lk_memory_band band = {0};
 	for (size_t i = 0; i < out->count; i++) {
-		bool same = i > 0 && strcmp(known[i].fold, known[i - 1].fold) == 0 && known[i].class == known[i - 1].class;
-		if (!same && cross) LK_TRY(lk_memory_band_fit(known, out->count, known[i].class, known[i].fold, &band, err));
+		bool same = i > 0 && strcmp(known[i].fold, known[i - 1].fold) == 0 &&
+		            known[i].class == known[i - 1].class;
+		if (!same && cross)
+			LK_TRY(
+				lk_memory_band_fit(known, out->count, known[i].class, known[i].fold, &band, err));
 		if (!same && !cross) band = lk_memory_band_known(known[i].class);
 		lk_memory_band_apply(&band, out->rows[i].predicted, &out->rows[i].low, &out->rows[i].high);
 	}
 	return LK_OK;
 }
 
-static lk_status score(lk_arena *arena, const lk_validate_request *request, lk_stream *in, lk_memory_runs *runs,
-					   lk_scoring *out, lk_error *err) {
+static lk_status score(lk_arena *arena, const lk_validate_request *request, lk_stream *in,
+                       lk_memory_runs *runs, lk_scoring *out, lk_error *err) {
 	static const char *const by[] = {"class", "gpu", "schedule"};
 	LK_TRY(lk_memory_read(arena, in, runs, err));
 	LK_TRY(lk_scoring_rows(arena, runs->count, out, err));
@@ -85,8 +90,8 @@ static lk_status score(lk_arena *arena, const lk_validate_request *request, lk_s
 	return fill_ranges(arena, runs, request->cross, out, err);
 }
 
-lk_status lk_score_memory(lk_arena *arena, const lk_validate_request *request, lk_stream *in, lk_scoring *out,
-						  lk_error *err) {
+lk_status lk_score_memory(lk_arena *arena, const lk_validate_request *request, lk_stream *in,
+                          lk_scoring *out, lk_error *err) {
 	lk_memory_runs runs = {0};
 	lk_status status = score(arena, request, in, &runs, out, err);
 	lk_vec_free(&runs);

@@ -1,7 +1,8 @@
-/* score_mlperf.c: MLPerf steps of recommendation models, BERT and ResNet-50: the predicted step, times one number for each
- * stack. Nearly all submissions of a benchmark run one code: HugeCTR's or built like it (fp16 or TF32 with tables in fp32),
- * NVIDIA's BERT and ResNet (compiled or fused, replayed from CUDA graphs); tinygrad's are their own. With folds, the number is
- * that of the rows of other models or other GPUs alone. */
+/* score_mlperf.c: MLPerf steps of recommendation models, BERT and ResNet-50: the predicted step,
+ * times one number for each stack. Nearly all submissions of a benchmark run one code: HugeCTR's or
+ * built like it (fp16 or TF32 with tables in fp32), NVIDIA's BERT and ResNet (compiled or fused,
+ * replayed from CUDA graphs); tinygrad's are their own. With folds, the number is that of the rows
+ * of other models or other GPUs alone. */
 #include <math.h>
 #include <string.h>
 
@@ -17,8 +18,8 @@ struct scorer {
 	const lk_validate_request *request;
 	const lk_mlperf_run *runs;
 	size_t count;
-	double *raw;             /* [count] before the number; NAN */
-	double *ratios;          /* [count] scratch */
+	double *raw;    /* [count] before the number; NAN */
+	double *ratios; /* [count] scratch */
 	lk_scoring *out;
 };
 
@@ -40,31 +41,42 @@ static const char *stack_of(const lk_mlperf_run *run) {
 	return strcmp(run->benchmark, "bert") == 0 ? "mlperf bert" : "mlperf resnet";
 }
 
-/* NVIDIA's code, which nearly all submissions run (mlcommons/training_results_v3.1, NVIDIA/benchmarks/bert, and xFusion's on
- * Ada): sequences of up to 512 tokens are packed, two of them in 512 on average ("Average sequences/sample 1.99895" in its
- * packed_data/README.md; PACKING_FACTOR=2), masked positions alone reach the head (masked_lm_prob 0.15, --dense_seq_output),
- * layers are fused by hand and replayed from CUDA graphs, on Hopper and Blackwell in 8 bits (--use_transformer_engine2).
- * tinygrad pads to 512, gathers masked positions as well and has no fused attention; its loss stays on the device, too. */
+/* NVIDIA's code, which nearly all submissions run (mlcommons/training_results_v3.1,
+ * NVIDIA/benchmarks/bert, and xFusion's on Ada): sequences of up to 512 tokens are packed, two of
+ * them in 512 on average ("Average sequences/sample 1.99895" in its packed_data/README.md;
+ * PACKING_FACTOR=2), masked positions alone reach the head (masked_lm_prob 0.15,
+ * --dense_seq_output), layers are fused by hand and replayed from CUDA graphs, on Hopper and
+ * Blackwell in 8 bits (--use_transformer_engine2). tinygrad pads to 512, gathers masked positions
+ * as well and has no fused attention; its loss stays on the device, too. */
 static void take_bert(const lk_mlperf_run *mlperf_run, lk_throughput_run *run) {
 	bool packed = strcmp(stack_of(mlperf_run), "mlperf bert") == 0;
 	lk_arch arch = run->device->arch;
 	run->seq = packed ? 256 : 512, run->host_ahead = true, run->logit_share = 0.15;
 	run->unfused = !packed, run->fused_kernels = packed;
 	if (!packed) return;
-	if (arch == LK_ARCH_HOPPER || arch == LK_ARCH_BLACKWELL) run->dtype = LK_FP8, run->precision = "fp8";
+	if (arch == LK_ARCH_HOPPER || arch == LK_ARCH_BLACKWELL)
+		run->dtype = LK_FP8, run->precision = "fp8";
 }
 
-static lk_status predict_network(const lk_mlperf_run *mlperf_run, const lk_device *device, double *out, lk_error *err) {
-	lk_throughput_run run = {
-		.model = network_of(mlperf_run->benchmark), .device = device, .dtype = LK_FP16, .precision = "fp16", .gpus = mlperf_run->gpus, .nodes = mlperf_run->nodes,
-		.mbs = (int)(mlperf_run->batch / mlperf_run->gpus), .steps = 1, .fused = true};
+static lk_status predict_network(const lk_mlperf_run *mlperf_run, const lk_device *device,
+                                 double *out, lk_error *err) {
+	lk_throughput_run run = {.model = network_of(mlperf_run->benchmark),
+	                         .device = device,
+	                         .dtype = LK_FP16,
+	                         .precision = "fp16",
+	                         .gpus = mlperf_run->gpus,
+	                         .nodes = mlperf_run->nodes,
+	                         .mbs = (int)(mlperf_run->batch / mlperf_run->gpus),
+	                         .steps = 1,
+	                         .fused = true};
 	if (strcmp(mlperf_run->benchmark, "bert") == 0) take_bert(mlperf_run, &run);
 	double ideal;
 	return lk_throughput_step(&run, out, &ideal, err);
 }
 
 /* Ranks that do not divide the batch get what is left in fractions: a hundred thousand samples. */
-static lk_status predict(const lk_mlperf_run *run, const lk_device *device, double *out, lk_error *err) {
+static lk_status predict(const lk_mlperf_run *run, const lk_device *device, double *out,
+                         lk_error *err) {
 	lk_arena arena = LK_ARENA_INIT;
 	lk_dlrm model;
 	lk_cluster cluster;
@@ -73,7 +85,9 @@ static lk_status predict(const lk_mlperf_run *run, const lk_device *device, doub
 	int in_node = (run->gpus + run->nodes - 1) / run->nodes;
 	const lk_dlrm_job job = {run->batch, run->gpus, LK_FP16, in_node};
 	lk_status status = lk_dlrm_preset(&arena, preset_of(run->benchmark), &model, err);
-	if (status == LK_OK) status = lk_cluster_simple(&arena, device, run->gpus, in_node < device->node_gpus ? in_node : 0, 0, &cluster, err);
+	if (status == LK_OK)
+		status = lk_cluster_simple(&arena, device, run->gpus,
+		                           in_node < device->node_gpus ? in_node : 0, 0, &cluster, err);
 	if (status == LK_OK) status = lk_dlrm_ask(&model, &job, &cluster, &options, &step, err);
 	if (status == LK_OK) *out = step.step_s;
 	lk_step_free(&step);
@@ -86,15 +100,20 @@ static lk_status fill_row(struct scorer *scorer, size_t i, lk_error *err) {
 	lk_validated *row = &scorer->out->rows[i];
 	const lk_device *device = lk_device_find(run->gpu);
 	scorer->raw[i] = NAN;
-	row->id = run->id, row->where = run->where, row->model = run->benchmark, row->gpu = run->gpu, row->gpus = run->gpus;
+	row->id = run->id, row->where = run->where, row->model = run->benchmark, row->gpu = run->gpu,
+	row->gpus = run->gpus;
 	row->stack = stack_of(run), row->precision = "fp16", row->measured = run->seconds;
 	const char *network = network_of(run->benchmark);
-	if (!preset_of(run->benchmark) && !network) row->reason = "the network's shapes are not known here";
+	if (!preset_of(run->benchmark) && !network)
+		row->reason = "the network's shapes are not known here";
 	else if (!device) row->reason = "the device is not in the catalogue";
-	else if (!(run->batch >= run->gpus) || run->gpus < 1) row->reason = "batch or GPUs are not stated";
-	else if (network && (run->batch > 1 << 28 || fmod(run->batch, run->gpus) != 0)) row->reason = "the batch does not divide over the GPUs";
+	else if (!(run->batch >= run->gpus) || run->gpus < 1)
+		row->reason = "batch or GPUs are not stated";
+	else if (network && (run->batch > 1 << 28 || fmod(run->batch, run->gpus) != 0))
+		row->reason = "the batch does not divide over the GPUs";
 	if (row->reason) return LK_OK;
-	return network ? predict_network(run, device, &scorer->raw[i], err) : predict(run, device, &scorer->raw[i], err);
+	return network ? predict_network(run, device, &scorer->raw[i], err)
+	               : predict(run, device, &scorer->raw[i], err);
 }
 
 /* ---- the one number ---- */
@@ -103,12 +122,14 @@ static bool same_fold(const lk_mlperf_run *a, const lk_mlperf_run *b) {
 	return strcmp(a->benchmark, b->benchmark) == 0 && strcmp(a->gpu, b->gpu) == 0;
 }
 
-/* Median of measured over predicted of a row's stack, which makes the mean of |ln| least; with folds, rows of its model and
- * GPU are left out. NAN: no other rows. */
+/* Median of measured over predicted of a row's stack, which makes the mean of |ln| least; with
+ * folds, rows of its model and GPU are left out. NAN: no other rows. */
 static double scale_of(const struct scorer *scorer, size_t without) {
 	size_t rows = 0;
 	for (size_t i = 0; i < scorer->count; i++) {
-		if (isnan(scorer->raw[i]) || isnan(scorer->runs[i].seconds) || strcmp(scorer->out->rows[i].stack, scorer->out->rows[without].stack) != 0) continue;
+		if (isnan(scorer->raw[i]) || isnan(scorer->runs[i].seconds) ||
+		    strcmp(scorer->out->rows[i].stack, scorer->out->rows[without].stack) != 0)
+			continue;
 		if (scorer->request->cross && same_fold(&scorer->runs[i], &scorer->runs[without])) continue;
 		scorer->ratios[rows++] = log(scorer->runs[i].seconds / scorer->raw[i]);
 	}
@@ -119,7 +140,9 @@ static int stacks_of(const struct scorer *scorer) {
 	int count = 0;
 	for (size_t i = 0; i < scorer->count; i++) {
 		bool seen = isnan(scorer->raw[i]);
-		for (size_t k = 0; k < i && !seen; k++) seen = !isnan(scorer->raw[k]) && strcmp(scorer->out->rows[i].stack, scorer->out->rows[k].stack) == 0;
+		for (size_t k = 0; k < i && !seen; k++)
+			seen = !isnan(scorer->raw[k]) &&
+			       strcmp(scorer->out->rows[i].stack, scorer->out->rows[k].stack) == 0;
 		count += !seen;
 	}
 	return count;
@@ -137,8 +160,10 @@ static bool one_fold(const void *context, size_t a, size_t b) {
 
 /* A stack's own, where enough others have run it. */
 static lk_status range_rows(struct scorer *scorer, lk_error *err) {
-	LK_TRY(lk_fold_ranges(scorer->arena, scorer->out->rows, scorer->count, one_stack, one_fold, scorer, err));
-	return lk_fold_ranges(scorer->arena, scorer->out->rows, scorer->count, NULL, one_fold, scorer, err);
+	LK_TRY(lk_fold_ranges(scorer->arena, scorer->out->rows, scorer->count, one_stack, one_fold,
+	                      scorer, err));
+	return lk_fold_ranges(scorer->arena, scorer->out->rows, scorer->count, NULL, one_fold, scorer,
+	                      err);
 }
 
 static void predict_rows(struct scorer *scorer) {
@@ -150,26 +175,36 @@ static void predict_rows(struct scorer *scorer) {
 			row->reason = "no other GPU of this stack";
 			continue;
 		}
-		const lk_calibration_row *known = lk_calibration_find(lk_calibration_current(), "recommender", row->stack, "fp16");
+		const lk_calibration_row *known =
+			lk_calibration_find(lk_calibration_current(), "recommender", row->stack, "fp16");
 		bool use = !scorer->request->cross && known;
 		if (use) scale = lk_calibration_value(known, "scale", scale);
 		row->predicted = scorer->raw[i] * scale;
-		if (use) row->low = row->predicted * lk_calibration_value(known, "low", NAN), row->high = row->predicted * lk_calibration_value(known, "high", NAN);
+		if (use)
+			row->low = row->predicted * lk_calibration_value(known, "low", NAN),
+			row->high = row->predicted * lk_calibration_value(known, "high", NAN);
 	}
-	scorer->out->parameters = stacks_of(scorer), scorer->out->folds = scorer->request->cross ? "model and GPU" : "", scorer->out->unit_of_rows = "run";
+	scorer->out->parameters = stacks_of(scorer),
+	scorer->out->folds = scorer->request->cross ? "model and GPU" : "",
+	scorer->out->unit_of_rows = "run";
 }
 
 static lk_status divide(struct scorer *scorer, lk_error *err) {
-	lk_score_key *gpu = lk_scoring_divide(scorer->arena, scorer->out, "gpu"), *model = lk_scoring_divide(scorer->arena, scorer->out, "model");
-	lk_score_key *both = lk_scoring_divide(scorer->arena, scorer->out, "model and GPU"), *stack = lk_scoring_divide(scorer->arena, scorer->out, "stack");
+	lk_score_key *gpu = lk_scoring_divide(scorer->arena, scorer->out, "gpu"),
+				 *model = lk_scoring_divide(scorer->arena, scorer->out, "model");
+	lk_score_key *both = lk_scoring_divide(scorer->arena, scorer->out, "model and GPU"),
+				 *stack = lk_scoring_divide(scorer->arena, scorer->out, "stack");
 	lk_score_key *entries = lk_scoring_divide(scorer->arena, scorer->out, "entries");
 	if (!gpu || !model || !both || !stack || !entries) return lk_oom(err);
 	for (size_t i = 0; i < scorer->count; i++) {
 		if (scorer->out->rows[i].reason) continue;
 		stack[i].name = scorer->out->rows[i].stack;
 		gpu[i].name = scorer->runs[i].gpu, model[i].name = scorer->runs[i].benchmark;
-		both[i].name = lk_arena_printf(scorer->arena, "%s %s", scorer->runs[i].benchmark, scorer->runs[i].gpu);
-		entries[i].name = lk_arena_printf(scorer->arena, "%s%s", scorer->runs[i].benchmark, scorer->runs[i].named_nodes ? ", its name tells other nodes" : "");
+		both[i].name =
+			lk_arena_printf(scorer->arena, "%s %s", scorer->runs[i].benchmark, scorer->runs[i].gpu);
+		entries[i].name =
+			lk_arena_printf(scorer->arena, "%s%s", scorer->runs[i].benchmark,
+		                    scorer->runs[i].named_nodes ? ", its name tells other nodes" : "");
 		if (!both[i].name || !entries[i].name) return lk_oom(err);
 	}
 	return LK_OK;
@@ -177,7 +212,9 @@ static lk_status divide(struct scorer *scorer, lk_error *err) {
 
 /* Time per sample and GPU of the other folds' rows, nearest in GPUs' memory rate. */
 static lk_status add_baseline(struct scorer *scorer, lk_error *err) {
-	lk_baseline *baseline = lk_scoring_baseline(scorer->arena, scorer->out, "samples per second and GPU of the other folds, by memory rate", 1);
+	lk_baseline *baseline =
+		lk_scoring_baseline(scorer->arena, scorer->out,
+	                        "samples per second and GPU of the other folds, by memory rate", 1);
 	if (!baseline) return lk_oom(err);
 	for (size_t i = 0; i < scorer->count; i++) {
 		if (isnan(scorer->raw[i])) continue;
@@ -185,17 +222,23 @@ static lk_status add_baseline(struct scorer *scorer, lk_error *err) {
 		int rows = 0;
 		for (size_t k = 0; k < scorer->count; k++) {
 			const lk_mlperf_run *run = &scorer->runs[k];
-			if (isnan(scorer->raw[k]) || isnan(run->seconds) || same_fold(run, &scorer->runs[i]) || strcmp(run->benchmark, scorer->runs[i].benchmark) != 0) continue;
-			sum += log(run->seconds * run->gpus / run->batch * lk_device_find(run->gpu)->memory_rate / rate), rows++;
+			if (isnan(scorer->raw[k]) || isnan(run->seconds) || same_fold(run, &scorer->runs[i]) ||
+			    strcmp(run->benchmark, scorer->runs[i].benchmark) != 0)
+				continue;
+			sum += log(run->seconds * run->gpus / run->batch *
+			           lk_device_find(run->gpu)->memory_rate / rate),
+				rows++;
 		}
-		if (rows) baseline->predicted[i] = exp(sum / rows) * scorer->runs[i].batch / scorer->runs[i].gpus;
+		if (rows)
+			baseline->predicted[i] = exp(sum / rows) * scorer->runs[i].batch / scorer->runs[i].gpus;
 	}
 	return LK_OK;
 }
 
 static lk_status score(struct scorer *scorer, lk_error *err) {
 	LK_TRY(lk_scoring_rows(scorer->arena, scorer->count, scorer->out, err));
-	scorer->raw = LK_ARRAY(scorer->arena, double, scorer->count), scorer->ratios = LK_ARRAY(scorer->arena, double, scorer->count);
+	scorer->raw = LK_ARRAY(scorer->arena, double, scorer->count),
+	scorer->ratios = LK_ARRAY(scorer->arena, double, scorer->count);
 	if (!scorer->raw || !scorer->ratios) return lk_oom(err);
 	for (size_t i = 0; i < scorer->count; i++) LK_TRY(fill_row(scorer, i, err));
 	predict_rows(scorer);
@@ -204,10 +247,12 @@ static lk_status score(struct scorer *scorer, lk_error *err) {
 	return add_baseline(scorer, err);
 }
 
-lk_status lk_score_mlperf(lk_arena *arena, const lk_validate_request *request, lk_stream *in, lk_scoring *out, lk_error *err) {
+lk_status lk_score_mlperf(lk_arena *arena, const lk_validate_request *request, lk_stream *in,
+                          lk_scoring *out, lk_error *err) {
 	lk_mlperf_runs runs = {0};
 	lk_status status = lk_mlperf_read(arena, in, &runs, err);
-	struct scorer s = {.arena = arena, .request = request, .runs = runs.at, .count = runs.count, .out = out};
+	struct scorer s = {
+		.arena = arena, .request = request, .runs = runs.at, .count = runs.count, .out = out};
 	if (status == LK_OK) status = score(&s, err);
 	lk_vec_free(&runs);
 	return status;

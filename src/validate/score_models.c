@@ -1,5 +1,6 @@
-/* score_models.c: whole networks against the sum of their kernels. With `cross` the few numbers between kernels and
- * network are fitted without all rows of the network that is predicted; times of kernels come from other measurements. */
+/* score_models.c: whole networks against the sum of their kernels. With `cross` the few numbers
+ * between kernels and network are fitted without all rows of the network that is predicted; times
+ * of kernels come from other measurements. */
 #include <math.h>
 #include <string.h>
 
@@ -16,8 +17,8 @@ struct scorer {
 	const lk_validate_request *request;
 	const lk_model_run *runs;
 	size_t count;
-	lk_network_work *work;      /* [count], of rows that can be predicted */
-	lk_network_row *rows;       /* scratch */
+	lk_network_work *work; /* [count], of rows that can be predicted */
+	lk_network_row *rows;  /* scratch */
 	lk_miss *misses;
 	lk_scoring *out;
 };
@@ -33,13 +34,16 @@ static lk_status fill_rows(struct scorer *scorer, lk_error *err) {
 	for (size_t i = 0; i < scorer->count; i++) {
 		const lk_model_run *run = &scorer->runs[i];
 		lk_validated *row = &scorer->out->rows[i];
-		row->id = lk_arena_printf(scorer->arena, "%s %s seq %.0f batch %.0f", run->name, run->phase, run->seq, run->batch);
+		row->id = lk_arena_printf(scorer->arena, "%s %s seq %.0f batch %.0f", run->name, run->phase,
+		                          run->seq, run->batch);
 		if (!row->id) return lk_oom(err);
-		row->where = run->where, row->model = run->name, row->gpu = run->gpu, row->layout = run->mode;
+		row->where = run->where, row->model = run->name, row->gpu = run->gpu,
+		row->layout = run->mode;
 		row->gpus = run->data * run->tensor * run->stages;
 		row->precision = "fp32", row->measured = run->seconds;
 		row->reason = why_not(run);
-		if (!row->reason) LK_TRY(lk_network_work_of(lk_calibration_current(), run, &scorer->work[i], err));
+		if (!row->reason)
+			LK_TRY(lk_network_work_of(lk_calibration_current(), run, &scorer->work[i], err));
 	}
 	return LK_OK;
 }
@@ -52,7 +56,8 @@ static lk_status divide(struct scorer *scorer, lk_error *err) {
 	if (!of_class || !gpu || !model || !mode) return lk_oom(err);
 	for (size_t i = 0; i < scorer->count; i++) {
 		of_class[i].name = scorer->runs[i].train ? "training fp32" : "inference fp32";
-		gpu[i].name = scorer->runs[i].gpu, model[i].name = scorer->runs[i].name, mode[i].name = scorer->runs[i].mode;
+		gpu[i].name = scorer->runs[i].gpu, model[i].name = scorer->runs[i].name,
+		mode[i].name = scorer->runs[i].mode;
 	}
 	return LK_OK;
 }
@@ -67,7 +72,8 @@ static size_t fit_without(struct scorer *scorer, const char *name, lk_network_fi
 	size_t count = 0;
 	for (size_t i = 0; i < scorer->count; i++)
 		if (!why_not(&scorer->runs[i]) && (!name || strcmp(fold_of(scorer, i), name) != 0))
-			scorer->rows[count++] = (lk_network_row){&scorer->work[i], scorer->runs[i].device, scorer->runs[i].seconds};
+			scorer->rows[count++] =
+				(lk_network_row){&scorer->work[i], scorer->runs[i].device, scorer->runs[i].seconds};
 	lk_network_fit_rows(scorer->rows, count, fit);
 	return count;
 }
@@ -77,33 +83,40 @@ static void put_row(struct scorer *scorer, size_t i, const lk_network_fit *fit, 
 	lk_network_row row = {&scorer->work[i], run->device, run->seconds};
 	lk_validated *out = &scorer->out->rows[i];
 	out->predicted = lk_network_predict(fit, &row);
-	if (scorer->work[i].borrowed) out->reason = "kernels as on other devices: not measured on this one";
+	if (scorer->work[i].borrowed)
+		out->reason = "kernels as on other devices: not measured on this one";
 	scorer->misses[i] = (lk_miss){run->train ? "training fp32" : "inference fp32", fold,
-	                       fabs(log(run->seconds / out->predicted)), NAN};
+	                              fabs(log(run->seconds / out->predicted)), NAN};
 }
 
 static void score_folds(struct scorer *scorer) {
 	int folds = 0;
 	for (size_t first = 0; first < scorer->count; first++) {
 		bool seen = false;
-		for (size_t i = 0; i < first; i++) seen = seen || strcmp(fold_of(scorer, i), fold_of(scorer, first)) == 0;
+		for (size_t i = 0; i < first; i++)
+			seen = seen || strcmp(fold_of(scorer, i), fold_of(scorer, first)) == 0;
 		if (seen) continue;
 		lk_network_fit fit;
 		fit_without(scorer, fold_of(scorer, first), &fit);
 		for (size_t i = first; i < scorer->count; i++)
-			if (!why_not(&scorer->runs[i]) && strcmp(fold_of(scorer, i), fold_of(scorer, first)) == 0) put_row(scorer, i, &fit, folds);
+			if (!why_not(&scorer->runs[i]) &&
+			    strcmp(fold_of(scorer, i), fold_of(scorer, first)) == 0)
+				put_row(scorer, i, &fit, folds);
 		folds++;
 	}
 }
 
 static lk_status put_ranges(struct scorer *scorer, lk_error *err) {
-	if (scorer->request->cross) LK_TRY(lk_misses_widths_of(scorer->arena, scorer->misses, scorer->count, inside, err));
+	if (scorer->request->cross)
+		LK_TRY(lk_misses_widths_of(scorer->arena, scorer->misses, scorer->count, inside, err));
 	for (size_t i = 0; i < scorer->count; i++) {
 		lk_miss *miss = &scorer->misses[i];
 		lk_validated *row = &scorer->out->rows[i];
 		if (!miss->name) continue;
-		if (!scorer->request->cross) miss->width = lk_misses_width(lk_calibration_current(), "network", miss->name, 0.15);
-		row->low = row->predicted * exp(-miss->width), row->high = row->predicted * exp(miss->width);
+		if (!scorer->request->cross)
+			miss->width = lk_misses_width(lk_calibration_current(), "network", miss->name, 0.15);
+		row->low = row->predicted * exp(-miss->width),
+		row->high = row->predicted * exp(miss->width);
 	}
 	return LK_OK;
 }
@@ -112,7 +125,8 @@ static lk_status baseline(struct scorer *scorer, lk_error *err) {
 	lk_baseline *roofline = lk_scoring_baseline(scorer->arena, scorer->out, "roofline", 0);
 	if (!roofline) return lk_oom(err);
 	for (size_t i = 0; i < scorer->count; i++)
-		if (!why_not(&scorer->runs[i])) roofline->predicted[i] = scorer->work[i].roofline_s * scorer->work[i].bubble;
+		if (!why_not(&scorer->runs[i]))
+			roofline->predicted[i] = scorer->work[i].roofline_s * scorer->work[i].bubble;
 	return LK_OK;
 }
 
@@ -123,7 +137,8 @@ static lk_status prepare(struct scorer *scorer, lk_error *err) {
 	return scorer->work && scorer->rows && scorer->misses ? LK_OK : lk_oom(err);
 }
 
-/* Numbers of one fit: those of all rows, and a factor for each device whose kernels are borrowed. */
+/* Numbers of one fit: those of all rows, and a factor for each device whose kernels are borrowed.
+ */
 static int parameters(struct scorer *scorer) {
 	lk_network_fit fit;
 	fit_without(scorer, NULL, &fit);
@@ -149,11 +164,12 @@ static lk_status score(struct scorer *scorer, lk_error *err) {
 	return put_ranges(scorer, err);
 }
 
-lk_status lk_score_models(lk_arena *arena, const lk_validate_request *request, lk_stream *in, lk_scoring *out,
-                          lk_error *err) {
+lk_status lk_score_models(lk_arena *arena, const lk_validate_request *request, lk_stream *in,
+                          lk_scoring *out, lk_error *err) {
 	lk_model_runs runs = {0};
 	lk_status status = lk_models_read(arena, in, &runs, err);
-	struct scorer s = {.arena = arena, .request = request, .runs = runs.at, .count = runs.count, .out = out};
+	struct scorer s = {
+		.arena = arena, .request = request, .runs = runs.at, .count = runs.count, .out = out};
 	if (status == LK_OK) status = score(&s, err);
 	lk_vec_free(&runs);
 	return status;
@@ -169,15 +185,18 @@ static double fit_error(const struct scorer *scorer) {
 	return rows ? expm1(sum / (double)rows) : NAN;
 }
 
-static lk_status calibrate(struct scorer *scorer, const char *source, const char *date, lk_calibration *out, lk_error *err) {
+static lk_status calibrate(struct scorer *scorer, const char *source, const char *date,
+                           lk_calibration *out, lk_error *err) {
 	LK_TRY(score(scorer, err));
 	lk_network_fit fit;
 	size_t rows = fit_without(scorer, NULL, &fit);
 	LK_TRY(lk_network_write(&fit, (int)rows, fit_error(scorer), source, date, out, err));
-	return lk_misses_write_of(scorer->arena, scorer->misses, scorer->count, inside, "network", source, date, out, err);
+	return lk_misses_write_of(scorer->arena, scorer->misses, scorer->count, inside, "network",
+	                          source, date, out, err);
 }
 
-lk_status lk_calibrate_models(lk_stream *in, const char *source, const char *date, lk_calibration *out, lk_error *err) {
+lk_status lk_calibrate_models(lk_stream *in, const char *source, const char *date,
+                              lk_calibration *out, lk_error *err) {
 	lk_arena arena = LK_ARENA_INIT;
 	lk_model_runs runs = {0};
 	lk_scoring scoring = {0};
@@ -185,7 +204,11 @@ lk_status lk_calibrate_models(lk_stream *in, const char *source, const char *dat
 	lk_validate_defaults(&request);
 	request.cross = true;
 	lk_status status = lk_models_read(&arena, in, &runs, err);
-	struct scorer s = {.arena = &arena, .request = &request, .runs = runs.at, .count = runs.count, .out = &scoring};
+	struct scorer s = {.arena = &arena,
+	                   .request = &request,
+	                   .runs = runs.at,
+	                   .count = runs.count,
+	                   .out = &scoring};
 	if (status == LK_OK) status = calibrate(&s, source, date, out, err);
 	lk_vec_free(&runs);
 	lk_arena_free(&arena);

@@ -1,5 +1,5 @@
-/* score_ops.c: measured kernel times against predicted ones: reads the table, hands products and memory-bound operations to
- * their parts, divides the rows. */
+/* score_ops.c: measured kernel times against predicted ones: reads the table, hands products and
+ * memory-bound operations to their parts, divides the rows. */
 #include <string.h>
 
 #include "validate/validate.h"
@@ -7,12 +7,17 @@
 
 /* "add 1000x8192", "gemm 16x4096x512x64" */
 static const char *shape_text(lk_arena *arena, const lk_op_sample *sample) {
-	if (sample->family == LK_FAMILY_MEMORY) return lk_arena_printf(arena, "%s %.0fx%.0f", sample->op, sample->m, sample->n);
-	if (sample->batch == 1) return lk_arena_printf(arena, "%s %.0fx%.0fx%.0f", sample->op, sample->m, sample->n, sample->k);
-	return lk_arena_printf(arena, "%s %.0fx%.0fx%.0fx%.0f", sample->op, sample->batch, sample->m, sample->n, sample->k);
+	if (sample->family == LK_FAMILY_MEMORY)
+		return lk_arena_printf(arena, "%s %.0fx%.0f", sample->op, sample->m, sample->n);
+	if (sample->batch == 1)
+		return lk_arena_printf(arena, "%s %.0fx%.0fx%.0f", sample->op, sample->m, sample->n,
+		                       sample->k);
+	return lk_arena_printf(arena, "%s %.0fx%.0fx%.0fx%.0f", sample->op, sample->batch, sample->m,
+	                       sample->n, sample->k);
 }
 
-static lk_status fill_rows(lk_arena *arena, const lk_op_samples *samples, lk_scoring *out, lk_error *err) {
+static lk_status fill_rows(lk_arena *arena, const lk_op_samples *samples, lk_scoring *out,
+                           lk_error *err) {
 	LK_TRY(lk_scoring_rows(arena, samples->count, out, err));
 	for (size_t i = 0; i < samples->count; i++) {
 		const lk_op_sample *sample = &samples->at[i];
@@ -27,19 +32,21 @@ static lk_status fill_rows(lk_arena *arena, const lk_op_samples *samples, lk_sco
 	return LK_OK;
 }
 
-static lk_status divide(lk_arena *arena, const lk_op_samples *samples, lk_ops_part *part, lk_scoring *out,
-                        lk_error *err) {
+static lk_status divide(lk_arena *arena, const lk_op_samples *samples, lk_ops_part *part,
+                        lk_scoring *out, lk_error *err) {
 	part->classes = lk_scoring_divide(arena, out, "class");
-	lk_score_key *gpu = lk_scoring_divide(arena, out, "gpu"), *op = lk_scoring_divide(arena, out, "op");
+	lk_score_key *gpu = lk_scoring_divide(arena, out, "gpu"),
+				 *op = lk_scoring_divide(arena, out, "op");
 	if (!part->classes || !gpu || !op) return lk_oom(err);
 	for (size_t i = 0; i < samples->count; i++)
 		gpu[i].name = samples->at[i].gpu, op[i].name = samples->at[i].op;
 	return LK_OK;
 }
 
-/* "A40, gemm fp16": once the parts have named the classes. Rows alike stand together, so texts are made once a run. */
-static lk_status divide_by_both(lk_arena *arena, const lk_op_samples *samples, const lk_score_key *classes, lk_scoring *out,
-                                lk_error *err) {
+/* "A40, gemm fp16": once the parts have named the classes. Rows alike stand together, so texts are
+ * made once a run. */
+static lk_status divide_by_both(lk_arena *arena, const lk_op_samples *samples,
+                                const lk_score_key *classes, lk_scoring *out, lk_error *err) {
 	lk_score_key *both = lk_scoring_divide(arena, out, "gpu, class");
 	if (!both) return lk_oom(err);
 	for (size_t i = 0; i < samples->count; i++) {
@@ -52,10 +59,13 @@ static lk_status divide_by_both(lk_arena *arena, const lk_op_samples *samples, c
 	return LK_OK;
 }
 
-static lk_status score(lk_arena *arena, const lk_validate_request *request, const lk_op_samples *samples, lk_scoring *out,
-                       lk_error *err) {
+static lk_status score(lk_arena *arena, const lk_validate_request *request,
+                       const lk_op_samples *samples, lk_scoring *out, lk_error *err) {
 	LK_TRY(fill_rows(arena, samples, out, err));
-	lk_ops_part part = {.samples = samples->at, .count = samples->count, .cross = request->cross, .folds = request->folds};
+	lk_ops_part part = {.samples = samples->at,
+	                    .count = samples->count,
+	                    .cross = request->cross,
+	                    .folds = request->folds};
 	part.rows = out->rows, part.held_out = "";
 	LK_TRY(divide(arena, samples, &part, out, err));
 	lk_baseline *nearest = lk_scoring_baseline(arena, out, "nearest shape", 0);
@@ -68,14 +78,16 @@ static lk_status score(lk_arena *arena, const lk_validate_request *request, cons
 	LK_TRY(lk_ops_memory_score(arena, &part, err));
 	LK_TRY(divide_by_both(arena, samples, part.classes, out, err));
 	bool both = *of_products && *part.held_out && strcmp(of_products, part.held_out) != 0;
-	out->folds = !both ? (*of_products ? of_products : part.held_out)
-	                   : lk_arena_printf(arena, "%s (products), %s (others)", of_products, part.held_out);
+	out->folds =
+		!both ? (*of_products ? of_products : part.held_out)
+			  : lk_arena_printf(arena, "%s (products), %s (others)", of_products, part.held_out);
 	out->parameters = part.parameters;
 	out->unit_of_rows = "kernel";
 	return out->folds ? LK_OK : lk_oom(err);
 }
 
-lk_status lk_score_ops(lk_arena *arena, const lk_validate_request *request, lk_stream *in, lk_scoring *out, lk_error *err) {
+lk_status lk_score_ops(lk_arena *arena, const lk_validate_request *request, lk_stream *in,
+                       lk_scoring *out, lk_error *err) {
 	lk_op_samples samples = {0};
 	lk_status status = lk_ops_read(arena, in, &samples, err);
 	if (status == LK_OK) status = score(arena, request, &samples, out, err);

@@ -1,7 +1,8 @@
-/* score_plans.c: `validate --plan`: would the search for a layout have found the one that was measured to be the fastest?
- * Runs of the same network, GPU, number of GPUs and batch are a group; of groups with four layouts or more each is a row:
- * its measured best layout, whether the search looks at it, and its place among the measured layouts when they are ranked
- * by prediction. Suspect rows and rows without a time do not count. */
+/* score_plans.c: `validate --plan`: would the search for a layout have found the one that was
+ * measured to be the fastest? Runs of the same network, GPU, number of GPUs and batch are a group;
+ * of groups with four layouts or more each is a row: its measured best layout, whether the search
+ * looks at it, and its place among the measured layouts when they are ranked by prediction. Suspect
+ * rows and rows without a time do not count. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,7 +11,10 @@
 #include "validate/validate.h"
 #include "plan/plan.h"
 
-enum { LEAST_LAYOUTS = 4, TOP = 3 };
+enum {
+	LEAST_LAYOUTS = 4,
+	TOP = 3
+};
 
 struct layout_run {
 	const lk_run *run;
@@ -22,12 +26,15 @@ static int by_group(const void *a, const void *b) {
 	const struct layout_run *x = a, *y = b;
 	int order = strcmp(x->group, y->group);
 	if (order == 0) order = strcmp(x->layout, y->layout);
-	if (order == 0) order = (x->run->measured_s > y->run->measured_s) - (x->run->measured_s < y->run->measured_s);
+	if (order == 0)
+		order =
+			(x->run->measured_s > y->run->measured_s) - (x->run->measured_s < y->run->measured_s);
 	return order ? order : strcmp(x->run->id, y->run->id);
 }
 
 /* Layouts in the order of their groups; of repeated runs of a layout the fastest. */
-static lk_status collect(lk_arena *arena, const lk_runs *runs, struct layout_run **out, size_t *count, lk_error *err) {
+static lk_status collect(lk_arena *arena, const lk_runs *runs, struct layout_run **out,
+                         size_t *count, lk_error *err) {
 	struct layout_run *all = LK_ARRAY(arena, struct layout_run, runs->count);
 	if (!all) return lk_oom(err);
 	*count = 0;
@@ -36,15 +43,16 @@ static lk_status collect(lk_arena *arena, const lk_runs *runs, struct layout_run
 		if (*run->refused || *run->suspect || !(run->measured_s > 0)) continue;
 		struct layout_run *one = &all[(*count)++];
 		*one = (struct layout_run){.run = run, .layout = lk_run_layout(arena, run)};
-		one->group = lk_arena_printf(arena, "%s|%s|%d|%d|%d|%s|%s", run->model, run->gpu, run->job.gpus, run->job.gbs,
-									 run->job.seq, run->stack, lk_dtype_name(run->job.dtype));
+		one->group =
+			lk_arena_printf(arena, "%s|%s|%d|%d|%d|%s|%s", run->model, run->gpu, run->job.gpus,
+		                    run->job.gbs, run->job.seq, run->stack, lk_dtype_name(run->job.dtype));
 		if (!one->layout || !one->group) return lk_oom(err);
 	}
 	qsort(all, *count, sizeof *all, by_group);
 	size_t kept = 0;
 	for (size_t i = 0; i < *count; i++) {
-		bool again =
-			kept && strcmp(all[kept - 1].group, all[i].group) == 0 && strcmp(all[kept - 1].layout, all[i].layout) == 0;
+		bool again = kept && strcmp(all[kept - 1].group, all[i].group) == 0 &&
+		             strcmp(all[kept - 1].layout, all[i].layout) == 0;
 		if (!again) all[kept++] = all[i];
 	}
 	*count = kept;
@@ -59,19 +67,23 @@ static size_t group_end(const struct layout_run *all, size_t begin, size_t count
 }
 
 /* Remarks: "rank 1 of 9, in the space; predicted best takes 1.3 % longer" */
-static const char *remark(lk_arena *arena, const struct layout_run *best, const struct layout_run *chosen, int rank, size_t layouts) {
+static const char *remark(lk_arena *arena, const struct layout_run *best,
+                          const struct layout_run *chosen, int rank, size_t layouts) {
 	const char *why = NULL;
 	bool held = lk_layout_searched(&best->run->job, &best->run->cluster, &why);
-	const char *space = held ? "in the space" : lk_arena_printf(arena, "not in the space (%s)", why);
+	const char *space =
+		held ? "in the space" : lk_arena_printf(arena, "not in the space (%s)", why);
 	if (!space) return NULL;
 	const char *verdict = held && rank <= TOP ? "" : "MISS: ";
-	if (chosen == best) return lk_arena_printf(arena, "%srank %d of %zu, %s", verdict, rank, layouts, space);
-	return lk_arena_printf(arena, "%srank %d of %zu, %s; %s, predicted best, measured %+.1f %%", verdict, rank, layouts,
-						   space, chosen->layout, 100 * (chosen->run->measured_s / best->run->measured_s - 1));
+	if (chosen == best)
+		return lk_arena_printf(arena, "%srank %d of %zu, %s", verdict, rank, layouts, space);
+	return lk_arena_printf(arena, "%srank %d of %zu, %s; %s, predicted best, measured %+.1f %%",
+	                       verdict, rank, layouts, space, chosen->layout,
+	                       100 * (chosen->run->measured_s / best->run->measured_s - 1));
 }
 
-static lk_status score_group(lk_arena *arena, struct layout_run *group, size_t layouts, lk_validated *row, lk_score *score,
-							 lk_error *err) {
+static lk_status score_group(lk_arena *arena, struct layout_run *group, size_t layouts,
+                             lk_validated *row, lk_score *score, lk_error *err) {
 	struct layout_run *best = group, *chosen = group;
 	int rank = 1;
 	for (size_t i = 0; i < layouts; i++) {
@@ -81,8 +93,10 @@ static lk_status score_group(lk_arena *arena, struct layout_run *group, size_t l
 	}
 	for (size_t i = 0; i < layouts; i++) rank += group[i].predicted < best->predicted;
 	const lk_run *run = best->run;
-	row->id = run->id, row->where = run->where, row->stack = run->stack, row->release = run->release;
-	row->model = run->model, row->gpu = run->gpu, row->gpus = run->job.gpus, row->layout = best->layout;
+	row->id = run->id, row->where = run->where, row->stack = run->stack,
+	row->release = run->release;
+	row->model = run->model, row->gpu = run->gpu, row->gpus = run->job.gpus,
+	row->layout = best->layout;
 	row->precision = lk_dtype_name(run->job.dtype);
 	row->predicted = best->predicted, row->measured = run->measured_s;
 	row->reason = remark(arena, best, chosen, rank, layouts);
@@ -94,9 +108,11 @@ static lk_status score_all(lk_arena *arena, const lk_runs *runs, lk_scoring *out
 	struct layout_run *all = NULL;
 	size_t count = 0, groups = 0;
 	LK_TRY(collect(arena, runs, &all, &count, err));
-	for (size_t i = 0, end; i < count; i = end) groups += (end = group_end(all, i, count)) - i >= LEAST_LAYOUTS;
+	for (size_t i = 0, end; i < count; i = end)
+		groups += (end = group_end(all, i, count)) - i >= LEAST_LAYOUTS;
 	if (groups == 0)
-		return lk_fail(err, LK_ERR_INPUT, "validate --plan", "no group of runs has %d layouts", LEAST_LAYOUTS);
+		return lk_fail(err, LK_ERR_INPUT, "validate --plan", "no group of runs has %d layouts",
+		               LEAST_LAYOUTS);
 	LK_TRY(lk_scoring_rows(arena, groups, out, err));
 	lk_score_key *stacks = lk_scoring_divide(arena, out, "stack");
 	if (!stacks) return lk_oom(err);
@@ -112,12 +128,12 @@ static lk_status score_all(lk_arena *arena, const lk_runs *runs, lk_scoring *out
 	return LK_OK;
 }
 
-lk_status lk_score_plans(lk_arena *arena, const lk_validate_request *request, lk_stream *in, lk_scoring *out,
-						 lk_error *err) {
+lk_status lk_score_plans(lk_arena *arena, const lk_validate_request *request, lk_stream *in,
+                         lk_scoring *out, lk_error *err) {
 	lk_runs runs = {0};
 	if (request->cross)
 		return lk_fail(err, LK_ERR_INPUT, "--plan",
-					   "layouts are ranked with the calibration in use, not cross-validated");
+		               "layouts are ranked with the calibration in use, not cross-validated");
 	lk_status status = lk_runs_read(arena, in, &runs, err);
 	if (status == LK_OK) status = score_all(arena, &runs, out, err);
 	lk_vec_free(&runs);

@@ -1,5 +1,5 @@
-/* score_runs.c: measured training runs. Rows are predicted as `lockstep predict` would: the same question (lk_step_ask), no
- * constant that depends on the row. */
+/* score_runs.c: measured training runs. Rows are predicted as `lockstep predict` would: the same
+ * question (lk_step_ask), no constant that depends on the row. */
 #include <math.h>
 #include <string.h>
 
@@ -14,7 +14,8 @@
 static const char *reason_of(lk_arena *arena, const lk_run *run, const char *refused) {
 	if (*refused) return refused;
 	if (*run->suspect)
-		return lk_arena_printf(arena, "not scored, suspect: %s%s%s", run->suspect, *run->note ? "; " : "", run->note);
+		return lk_arena_printf(arena, "not scored, suspect: %s%s%s", run->suspect,
+		                       *run->note ? "; " : "", run->note);
 	if (isnan(run->measured_s)) return "not scored: no measured step time";
 	return *run->note ? run->note : NULL;
 }
@@ -24,10 +25,13 @@ static const char *group_of(lk_arena *arena, const lk_run *run) {
 	return lk_arena_printf(arena, "%s|%s|%d|%d", run->model, run->gpu, run->job.gpus, run->job.gbs);
 }
 
-/* What is ranked: the layout with all else that a user could choose; repeated runs of it are one. */
+/* What is ranked: the layout with all else that a user could choose; repeated runs of it are one.
+ */
 static const char *choice_of(lk_arena *arena, const lk_run *run, const char *layout) {
 	const lk_job *job = &run->job;
-	return layout ? lk_arena_printf(arena, "%s|%d|%d|%s", layout, job->task, job->seq, lk_dtype_name(job->dtype)) : NULL;
+	return layout ? lk_arena_printf(arena, "%s|%d|%d|%s", layout, job->task, job->seq,
+	                                lk_dtype_name(job->dtype))
+	              : NULL;
 }
 
 /* A prediction that a team of processes shares, or the reason why there is none. */
@@ -48,34 +52,43 @@ static lk_status predict_one(void *context, size_t i, void *result, lk_error *er
 }
 
 /* In parts, so that those that are done can be kept. */
-static lk_status predict_together(const struct lk_plan_team *team, const lk_runs *runs, struct shared_run *out, lk_error *err) {
-	enum { PART = 64 };
+static lk_status predict_together(const struct lk_plan_team *team, const lk_runs *runs,
+                                  struct shared_run *out, lk_error *err) {
+	enum {
+		PART = 64
+	};
 	for (size_t at = 0; at < runs->count; at += PART) {
 		size_t left = runs->count - at, count = left < PART ? left : PART;
-		LK_TRY(team->run(team->self, count, sizeof *out, predict_one, runs->at + at, out + at, err));
+		LK_TRY(
+			team->run(team->self, count, sizeof *out, predict_one, runs->at + at, out + at, err));
 	}
 	return LK_OK;
 }
 
-static lk_status predict_run(const lk_run *run, const struct shared_run *shared, double *seconds, lk_error *err) {
+static lk_status predict_run(const lk_run *run, const struct shared_run *shared, double *seconds,
+                             lk_error *err) {
 	if (!shared) return lk_run_predict(run, NULL, seconds, err);
 	*seconds = shared->seconds;
 	if (shared->status != LK_OK) *err = shared->err;
 	return shared->status;
 }
 
-static lk_status fill_row(lk_arena *arena, const lk_run *run, const lk_cross_run *cross, const struct shared_run *shared, lk_scoring *out,
-                          size_t i, lk_error *err) {
+static lk_status fill_row(lk_arena *arena, const lk_run *run, const lk_cross_run *cross,
+                          const struct shared_run *shared, lk_scoring *out, size_t i,
+                          lk_error *err) {
 	lk_validated *row = &out->rows[i];
 	lk_score *score = &out->scores[i];
 	const char *refused = run->refused;
 	char text[900];
-	row->id = run->id, row->where = run->where, row->stack = run->stack, row->release = run->release;
+	row->id = run->id, row->where = run->where, row->stack = run->stack,
+	row->release = run->release;
 	row->model = run->model, row->gpu = run->gpu, row->gpus = run->job.gpus, row->unit = "s";
 	row->measured = run->measured_s;
 	lk_status status = LK_OK;
-	double in_use = NAN; /* with the calibration in use, which has seen the run: in cross-validation for its error alone */
-	if (!*refused && !(cross && isfinite(cross->predicted))) status = predict_run(run, shared, &in_use, err);
+	double in_use = NAN; /* with the calibration in use, which has seen the run: in cross-validation
+	                        for its error alone */
+	if (!*refused && !(cross && isfinite(cross->predicted)))
+		status = predict_run(run, shared, &in_use, err);
 	row->predicted = cross ? cross->predicted : in_use;
 	if (status == LK_ERR_MEMORY) return status;
 	if (status != LK_OK) refused = lk_arena_strdup(arena, lk_error_text(err, text, sizeof text));
@@ -91,14 +104,18 @@ static lk_status fill_row(lk_arena *arena, const lk_run *run, const lk_cross_run
 		if (!row->layout || !score->layout || !score->group || !score->series) return lk_oom(err);
 	}
 	if (row->predicted > 0 && !cross)
-		lk_range_of(arena, &run->job, run->cluster.node[0].device, row->predicted, &row->low, &row->high, NULL);
+		lk_range_of(arena, &run->job, run->cluster.node[0].device, row->predicted, &row->low,
+		            &row->high, NULL);
 	if (cross) row->low = cross->low, row->high = cross->high;
 	row->reason = reason_of(arena, run, refused);
 	if (*run->suspect && !*refused && !row->reason) return lk_oom(err);
 	out->divisions[0].keys[i] = (lk_score_key){run->stack, 0};
 	out->divisions[1].keys[i] = (lk_score_key){run->gpu, 0};
 	out->divisions[2].keys[i] = lk_scale_key(run->job.gpus);
-	out->divisions[3].keys[i] = (lk_score_key){*run->refused ? NULL : run->job.model.experts > 0 ? "experts" : "dense", 0};
+	out->divisions[3].keys[i] = (lk_score_key){*run->refused                ? NULL
+	                                           : run->job.model.experts > 0 ? "experts"
+	                                                                        : "dense",
+	                                           0};
 	return LK_OK;
 }
 
@@ -110,7 +127,8 @@ static lk_status choose(const lk_validate_request *request, lk_runs *runs, lk_er
 		if (lk_same_name(runs->at[i].stack, request->stack)) runs->at[kept++] = runs->at[i];
 	if (kept == 0) {
 		char shown[64];
-		lk_fail(err, LK_ERR_INPUT, "--stack", "no row has the stack \"%s\"", lk_escape(request->stack, shown, sizeof shown));
+		lk_fail(err, LK_ERR_INPUT, "--stack", "no row has the stack \"%s\"",
+		        lk_escape(request->stack, shown, sizeof shown));
 		return lk_hint(err, "the column `stack` of %.100s names them", request->table);
 	}
 	runs->count = kept;
@@ -118,8 +136,8 @@ static lk_status choose(const lk_validate_request *request, lk_runs *runs, lk_er
 }
 
 /* Predictions from fits without the run's fold. */
-static lk_status cross_validate(lk_arena *arena, const lk_runs *runs, const int *fold, int folds, lk_cross_run **out,
-                                int *numbers, lk_error *err) {
+static lk_status cross_validate(lk_arena *arena, const lk_runs *runs, const int *fold, int folds,
+                                lk_cross_run **out, int *numbers, lk_error *err) {
 	lk_runs_fit *fit;
 	*out = LK_ARRAY(arena, lk_cross_run, runs->count);
 	if (!*out) return lk_oom(err);
@@ -128,8 +146,8 @@ static lk_status cross_validate(lk_arena *arena, const lk_runs *runs, const int 
 	return lk_runs_cross(arena, runs, fit, fold, folds, *out, err);
 }
 
-static lk_status score(lk_arena *arena, const lk_validate_request *request, lk_stream *in, lk_runs *runs, lk_scoring *out,
-                       lk_error *err) {
+static lk_status score(lk_arena *arena, const lk_validate_request *request, lk_stream *in,
+                       lk_runs *runs, lk_scoring *out, lk_error *err) {
 	LK_TRY(lk_runs_read(arena, in, runs, err));
 	LK_TRY(choose(request, runs, err));
 	LK_TRY(lk_scoring_rows(arena, runs->count, out, err));
@@ -144,16 +162,18 @@ static lk_status score(lk_arena *arena, const lk_validate_request *request, lk_s
 		LK_TRY(cross_validate(arena, runs, fold, folds, &cross, &out->parameters, err));
 		out->folds = "(stack, network, GPU)";
 	}
-	struct shared_run *shared = request->team && !cross ? LK_ARRAY(arena, struct shared_run, runs->count) : NULL;
+	struct shared_run *shared =
+		request->team && !cross ? LK_ARRAY(arena, struct shared_run, runs->count) : NULL;
 	if (request->team && !cross && !shared) return lk_oom(err);
 	if (shared) LK_TRY(predict_together(request->team, runs, shared, err));
 	for (size_t i = 0; i < runs->count; i++)
-		LK_TRY(fill_row(arena, &runs->at[i], cross ? &cross[i] : NULL, shared ? &shared[i] : NULL, out, i, err));
+		LK_TRY(fill_row(arena, &runs->at[i], cross ? &cross[i] : NULL, shared ? &shared[i] : NULL,
+		                out, i, err));
 	return cross ? lk_baselines_runs(arena, runs, fold, out, err) : LK_OK;
 }
 
-lk_status lk_score_runs(lk_arena *arena, const lk_validate_request *request, lk_stream *in, lk_scoring *out,
-                        lk_error *err) {
+lk_status lk_score_runs(lk_arena *arena, const lk_validate_request *request, lk_stream *in,
+                        lk_scoring *out, lk_error *err) {
 	lk_runs runs = {0};
 	lk_status status = score(arena, request, in, &runs, out, err);
 	lk_vec_free(&runs);

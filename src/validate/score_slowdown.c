@@ -1,10 +1,10 @@
-/* score_slowdown.c: kernels beside communication, predicted from their time alone and their profile. Names of kernels
- * serve to tell rows apart in what is printed and to keep kernels apart in the folds of one baseline; the model never
- * sees them. Rows that no communication runs beside are not predicted; the fit learns from them how far a time alone
- * can be trusted.
+/* score_slowdown.c: kernels beside communication, predicted from their time alone and their
+ * profile. Names of kernels serve to tell rows apart in what is printed and to keep kernels apart
+ * in the folds of one baseline; the model never sees them. Rows that no communication runs beside
+ * are not predicted; the fit learns from them how far a time alone can be trusted.
  *
- * Folds: FOLDS parts of the launches, by a hash of their place. The baseline "kernel never seen" is the same model with
- * all launches of a name left out together. */
+ * Folds: FOLDS parts of the launches, by a hash of their place. The baseline "kernel never seen" is
+ * the same model with all launches of a name left out together. */
 #include <math.h>
 #include <string.h>
 
@@ -13,20 +13,23 @@
 #include "base/stats.h"
 #include "cost/calibration/calibration.h"
 
-enum { FOLDS = 20 };
+enum {
+	FOLDS = 20
+};
 
 struct work {
 	lk_arena *arena;
 	lk_slowdown_table table;
-	size_t *fold, *name_fold;   /* [rows] */
+	size_t *fold, *name_fold; /* [rows] */
 	size_t names;
-	bool *use;                  /* [rows] of the fit at hand */
-	double *strength;           /* [rows] */
-	double *width;              /* [rows] half the 80 % range, |ln| */
+	bool *use;        /* [rows] of the fit at hand */
+	double *strength; /* [rows] */
+	double *width;    /* [rows] half the 80 % range, |ln| */
 };
 
 /* What one way to predict writes: [rows of the table]. */
-typedef lk_status way(struct work *w, bool all, size_t fold, const size_t *folds, double *predicted, lk_error *err);
+typedef lk_status way(struct work *w, bool all, size_t fold, const size_t *folds, double *predicted,
+                      lk_error *err);
 
 static bool beside(const lk_slowdown_row *row) {
 	return row->kernel.ratio > 0;
@@ -36,13 +39,14 @@ static bool beside(const lk_slowdown_row *row) {
 
 static double width_of(const lk_overlap *model, const lk_overlap_kernel *kernel) {
 	const char *class = lk_overlap_class_names[lk_overlap_class_of(kernel)];
-	const lk_calibration_row *row = lk_calibration_find(lk_calibration_current(), "range", "slowdown", class);
+	const lk_calibration_row *row =
+		lk_calibration_find(lk_calibration_current(), "range", "slowdown", class);
 	double usual = lk_calibration_value(row, "usual", 0.1);
 	return lk_calibration_value(row, "times", 2) * lk_overlap_spread(model, kernel, usual);
 }
 
-
-static lk_status by_model(struct work *work, bool kinds, size_t fold, const size_t *folds, double *predicted, lk_error *err) {
+static lk_status by_model(struct work *work, bool kinds, size_t fold, const size_t *folds,
+                          double *predicted, lk_error *err) {
 	lk_arena arena = {0};
 	lk_overlap model;
 	bool fitted = lk_slowdown_fit(&arena, &work->table, work->use, kinds, &model);
@@ -52,13 +56,17 @@ static lk_status by_model(struct work *work, bool kinds, size_t fold, const size
 	return fitted ? LK_OK : lk_oom(err);
 }
 
-/* Half the range of the fold's rows, from how far launches outside it were missed when they were left out. */
-static lk_status widths(struct work *work, bool kinds, size_t fold, const size_t *folds, double *predicted, lk_error *err) {
+/* Half the range of the fold's rows, from how far launches outside it were missed when they were
+ * left out. */
+static lk_status widths(struct work *work, bool kinds, size_t fold, const size_t *folds,
+                        double *predicted, lk_error *err) {
 	lk_arena arena = {0};
 	lk_overlap model;
 	double *miss = LK_ARRAY(&arena, double, work->table.count);
 	for (size_t i = 0; miss && i < work->table.count; i++)
-		miss[i] = beside(&work->table.at[i]) ? fabs(log(predicted[i] / work->table.at[i].measured_s)) : NAN;
+		miss[i] = beside(&work->table.at[i])
+		              ? fabs(log(predicted[i] / work->table.at[i].measured_s))
+		              : NAN;
 	bool fitted = miss && lk_slowdown_fit(&arena, &work->table, work->use, kinds, &model) &&
 	              lk_slowdown_spreads(&arena, &work->table, work->use, miss, &model);
 	for (size_t i = 0; fitted && i < work->table.count; i++)
@@ -68,7 +76,8 @@ static lk_status widths(struct work *work, bool kinds, size_t fold, const size_t
 }
 
 /* The reference of the literature: one kernel, by its name, and one number for all others. */
-static lk_status by_name(struct work *work, bool kinds, size_t fold, const size_t *folds, double *predicted, lk_error *err) {
+static lk_status by_name(struct work *work, bool kinds, size_t fold, const size_t *folds,
+                         double *predicted, lk_error *err) {
 	double slower[2];
 	(void)kinds;
 	for (int named = 0; named < 2; named++) {
@@ -82,13 +91,14 @@ static lk_status by_name(struct work *work, bool kinds, size_t fold, const size_
 	for (size_t i = 0; i < work->table.count; i++) {
 		const lk_slowdown_row *row = &work->table.at[i];
 		if (folds[i] == fold)
-			predicted[i] = row->kernel.alone_s * (1 + row->kernel.ratio * slower[strstr(row->name, "GammaBeta") != NULL]);
+			predicted[i] = row->kernel.alone_s *
+			               (1 + row->kernel.ratio * slower[strstr(row->name, "GammaBeta") != NULL]);
 	}
 	return LK_OK;
 }
 
-static lk_status each_fold(struct work *work, way *predict, bool kinds, const size_t *folds, size_t count, double *predicted,
-                           lk_error *err) {
+static lk_status each_fold(struct work *work, way *predict, bool kinds, const size_t *folds,
+                           size_t count, double *predicted, lk_error *err) {
 	for (size_t f = 0; f < count; f++) {
 		for (size_t i = 0; i < work->table.count; i++) work->use[i] = folds[i] != f;
 		LK_TRY(predict(work, kinds, f, folds, predicted, err));
@@ -100,10 +110,13 @@ static lk_status each_fold(struct work *work, way *predict, bool kinds, const si
 
 static lk_status number_folds(struct work *work, lk_error *err) {
 	size_t count = work->table.count;
-	work->fold = LK_ARRAY(work->arena, size_t, count), work->name_fold = LK_ARRAY(work->arena, size_t, count);
-	work->use = LK_ARRAY(work->arena, bool, count), work->strength = LK_ARRAY(work->arena, double, count);
+	work->fold = LK_ARRAY(work->arena, size_t, count),
+	work->name_fold = LK_ARRAY(work->arena, size_t, count);
+	work->use = LK_ARRAY(work->arena, bool, count),
+	work->strength = LK_ARRAY(work->arena, double, count);
 	work->width = LK_ARRAY(work->arena, double, count);
-	if (!work->fold || !work->name_fold || !work->use || !work->strength || !work->width) return lk_oom(err);
+	if (!work->fold || !work->name_fold || !work->use || !work->strength || !work->width)
+		return lk_oom(err);
 	for (size_t i = 0; i < count; i++) {
 		size_t first = 0;
 		work->fold[i] = lk_hash64(i) % FOLDS;
@@ -118,8 +131,8 @@ static double plain(const lk_overlap_kernel *kernel, double slower) {
 }
 
 /* A baseline's predictions, from those of all rows of the table. */
-static lk_status add_baseline(struct work *work, lk_scoring *out, const char *name, int parameters, const double *all,
-                              lk_error *err) {
+static lk_status add_baseline(struct work *work, lk_scoring *out, const char *name, int parameters,
+                              const double *all, lk_error *err) {
 	lk_baseline *baseline = lk_scoring_baseline(work->arena, out, name, parameters);
 	if (!baseline) return lk_oom(err);
 	size_t at = 0;
@@ -144,14 +157,16 @@ static lk_status add_baselines(struct work *work, bool cross, lk_scoring *out, l
 	return add_baseline(work, out, "kernel never seen", 0, all, err);
 }
 
-static void fill_row(const lk_slowdown_row *from, double predicted, double width, lk_validated *row) {
+static void fill_row(const lk_slowdown_row *from, double predicted, double width,
+                     lk_validated *row) {
 	row->id = from->id, row->where = from->where, row->model = from->name;
 	row->layout = lk_overlap_class_names[lk_overlap_class_of(&from->kernel)];
 	row->predicted = predicted, row->measured = from->measured_s;
 	row->low = predicted * exp(-width), row->high = predicted * exp(width);
 }
 
-static lk_status fill_rows(struct work *work, const double *predicted, lk_scoring *out, lk_error *err) {
+static lk_status fill_rows(struct work *work, const double *predicted, lk_scoring *out,
+                           lk_error *err) {
 	size_t count = 0, at = 0;
 	for (size_t i = 0; i < work->table.count; i++) count += beside(&work->table.at[i]);
 	LK_TRY(lk_scoring_rows(work->arena, count, out, err));
@@ -169,12 +184,14 @@ static lk_status fill_rows(struct work *work, const double *predicted, lk_scorin
 	return LK_OK;
 }
 
-static lk_status score(struct work *work, const lk_validate_request *request, lk_stream *in, lk_scoring *out, lk_error *err) {
+static lk_status score(struct work *work, const lk_validate_request *request, lk_stream *in,
+                       lk_scoring *out, lk_error *err) {
 	lk_overlap model;
 	LK_TRY(lk_slowdown_read(work->arena, in, &work->table, err));
 	LK_TRY(number_folds(work, err));
 	double *predicted = LK_ARRAY(work->arena, double, work->table.count);
-	if (!predicted || !lk_overlap_load(work->arena, lk_calibration_current(), &model)) return lk_oom(err);
+	if (!predicted || !lk_overlap_load(work->arena, lk_calibration_current(), &model))
+		return lk_oom(err);
 	for (size_t i = 0; i < work->table.count; i++) {
 		predicted[i] = lk_overlap_seconds(&model, &work->table.at[i].kernel);
 		work->width[i] = width_of(&model, &work->table.at[i].kernel);
@@ -189,8 +206,8 @@ static lk_status score(struct work *work, const lk_validate_request *request, lk
 	return LK_OK;
 }
 
-lk_status lk_score_slowdown(lk_arena *arena, const lk_validate_request *request, lk_stream *in, lk_scoring *out,
-                            lk_error *err) {
+lk_status lk_score_slowdown(lk_arena *arena, const lk_validate_request *request, lk_stream *in,
+                            lk_scoring *out, lk_error *err) {
 	struct work w = {.arena = arena};
 	lk_status status = score(&w, request, in, out, err);
 	lk_vec_free(&w.table);

@@ -1,5 +1,6 @@
-/* score_throughput.c: throughput of BERT and convolution nets: the predicted step times one number for the stack and its
- * precision. With folds, the number is that of rows of other networks or other GPUs alone. */
+/* score_throughput.c: throughput of BERT and convolution nets: the predicted step times one number
+ * for the stack and its precision. With folds, the number is that of rows of other networks or
+ * other GPUs alone. */
 #include <math.h>
 #include <string.h>
 
@@ -15,29 +16,34 @@ struct scorer {
 	const lk_validate_request *request;
 	lk_throughput_run *runs;
 	size_t count;
-	double *raw;             /* [count] before the number; NAN */
-	double *ideal;           /* [count] at the peak */
-	double *ratios;          /* [count] scratch */
+	double *raw;    /* [count] before the number; NAN */
+	double *ideal;  /* [count] at the peak */
+	double *ratios; /* [count] scratch */
 	lk_scoring *out;
 };
 
 /* ---- prediction ---- */
 
-lk_status lk_throughput_step(const lk_throughput_run *run, double *seconds, double *ideal, lk_error *err) {
+lk_status lk_throughput_step(const lk_throughput_run *run, double *seconds, double *ideal,
+                             lk_error *err) {
 	lk_arena arena = LK_ARENA_INIT;
 	lk_predict_request request;
 	lk_asked asked;
 	lk_step step = {0};
 	const lk_step_options options = {0};
 	lk_predict_defaults(&request);
-	request.model = run->model, request.gpu = run->device->name, request.gpus = run->gpus, request.seq = run->seq;
-	request.mbs = run->mbs, request.gbs = run->mbs * run->gpus * run->steps, request.dtype = run->precision;
-	request.stack = "ddp", request.compile = run->fused || run->compiled, request.cuda_graphs = run->fused ? 1 : 0;
+	request.model = run->model, request.gpu = run->device->name, request.gpus = run->gpus,
+	request.seq = run->seq;
+	request.mbs = run->mbs, request.gbs = run->mbs * run->gpus * run->steps,
+	request.dtype = run->precision;
+	request.stack = "ddp", request.compile = run->fused || run->compiled,
+	request.cuda_graphs = run->fused ? 1 : 0;
 	request.optimizer = run->optimizer ? run->optimizer : run->seq ? "lamb" : "sgd";
 	if (run->reduces_late) request.overlap_grad_reduce = -1;
 	if (run->unfused) request.attention = "unfused";
 	lk_status status = lk_request_read(&arena, &request, &asked, err);
-	asked.job.logit_share = run->logit_share, asked.job.host_ahead = run->host_ahead, asked.job.fused_kernels = run->fused_kernels;
+	asked.job.logit_share = run->logit_share, asked.job.host_ahead = run->host_ahead,
+	asked.job.fused_kernels = run->fused_kernels;
 	if (run->fused_kernels) asked.job.compile = false;
 	if (status == LK_OK) status = lk_step_ask(&asked.job, &asked.cluster, &options, &step, err);
 	if (status == LK_OK) {
@@ -54,7 +60,8 @@ static lk_status fill_row(struct scorer *scorer, size_t i, lk_error *err) {
 	lk_validated *row = &scorer->out->rows[i];
 	lk_error why = {0};
 	scorer->raw[i] = scorer->ideal[i] = NAN;
-	row->id = run->id, row->where = run->where, row->model = run->model, row->gpu = run->gpu, row->gpus = run->gpus, row->stack = run->stack;
+	row->id = run->id, row->where = run->where, row->model = run->model, row->gpu = run->gpu,
+	row->gpus = run->gpus, row->stack = run->stack;
 	row->precision = run->precision, row->measured = run->seconds, row->reason = run->why_not;
 	if (row->reason) return LK_OK;
 	lk_status status = lk_throughput_step(run, &scorer->raw[i], &scorer->ideal[i], &why);
@@ -74,8 +81,8 @@ static bool same_fold(const lk_throughput_run *a, const lk_throughput_run *b) {
 	return strcmp(a->model, b->model) == 0 && a->device == b->device;
 }
 
-/* Median of measured over predicted of the stack in that precision, which makes the mean of |ln| least; with folds, rows of the
- * network on that GPU are left out. NAN: no other rows. */
+/* Median of measured over predicted of the stack in that precision, which makes the mean of |ln|
+ * least; with folds, rows of the network on that GPU are left out. NAN: no other rows. */
 static double scale_of(const struct scorer *scorer, const double *predicted, size_t of) {
 	size_t rows = 0;
 	for (size_t i = 0; i < scorer->count; i++) {
@@ -90,7 +97,8 @@ static int stacks_of(const struct scorer *scorer) {
 	int count = 0;
 	for (size_t i = 0; i < scorer->count; i++) {
 		bool seen = isnan(scorer->raw[i]);
-		for (size_t k = 0; k < i && !seen; k++) seen = !isnan(scorer->raw[k]) && same_stack(&scorer->runs[i], &scorer->runs[k]);
+		for (size_t k = 0; k < i && !seen; k++)
+			seen = !isnan(scorer->raw[k]) && same_stack(&scorer->runs[i], &scorer->runs[k]);
 		count += !seen;
 	}
 	return count;
@@ -107,7 +115,9 @@ static bool one_fold(const void *context, size_t a, size_t b) {
 }
 
 static lk_status predict_rows(struct scorer *scorer, lk_error *err) {
-	lk_baseline *mfu = lk_scoring_baseline(scorer->arena, scorer->out, "one share of the peak for each stack and precision", stacks_of(scorer));
+	lk_baseline *mfu = lk_scoring_baseline(scorer->arena, scorer->out,
+	                                       "one share of the peak for each stack and precision",
+	                                       stacks_of(scorer));
 	if (!mfu) return lk_oom(err);
 	for (size_t i = 0; i < scorer->count; i++) {
 		lk_validated *row = &scorer->out->rows[i];
@@ -122,13 +132,17 @@ static lk_status predict_rows(struct scorer *scorer, lk_error *err) {
 	}
 	scorer->out->parameters = stacks_of(scorer);
 	scorer->out->folds = scorer->request->cross ? "network on a GPU" : "";
-	LK_TRY(lk_fold_ranges(scorer->arena, scorer->out->rows, scorer->count, one_stack, one_fold, scorer, err));
-	return lk_fold_ranges(scorer->arena, scorer->out->rows, scorer->count, NULL, one_fold, scorer, err);
+	LK_TRY(lk_fold_ranges(scorer->arena, scorer->out->rows, scorer->count, one_stack, one_fold,
+	                      scorer, err));
+	return lk_fold_ranges(scorer->arena, scorer->out->rows, scorer->count, NULL, one_fold, scorer,
+	                      err);
 }
 
 static lk_status divide(struct scorer *scorer, lk_error *err) {
-	lk_score_key *stack = lk_scoring_divide(scorer->arena, scorer->out, "stack"), *gpu = lk_scoring_divide(scorer->arena, scorer->out, "gpu");
-	lk_score_key *model = lk_scoring_divide(scorer->arena, scorer->out, "model"), *both = lk_scoring_divide(scorer->arena, scorer->out, "stack and precision");
+	lk_score_key *stack = lk_scoring_divide(scorer->arena, scorer->out, "stack"),
+				 *gpu = lk_scoring_divide(scorer->arena, scorer->out, "gpu");
+	lk_score_key *model = lk_scoring_divide(scorer->arena, scorer->out, "model"),
+				 *both = lk_scoring_divide(scorer->arena, scorer->out, "stack and precision");
 	lk_score_key *fold = lk_scoring_divide(scorer->arena, scorer->out, "network on a GPU");
 	if (!stack || !gpu || !model || !both || !fold) return lk_oom(err);
 	for (size_t i = 0; i < scorer->count; i++) {
@@ -142,9 +156,10 @@ static lk_status divide(struct scorer *scorer, lk_error *err) {
 	return LK_OK;
 }
 
-static lk_status score(lk_arena *arena, const lk_validate_request *request, lk_throughput_run *runs, size_t count,
-                       lk_scoring *out, lk_error *err) {
-	struct scorer s = {.arena = arena, .request = request, .runs = runs, .count = count, .out = out};
+static lk_status score(lk_arena *arena, const lk_validate_request *request, lk_throughput_run *runs,
+                       size_t count, lk_scoring *out, lk_error *err) {
+	struct scorer s = {
+		.arena = arena, .request = request, .runs = runs, .count = count, .out = out};
 	LK_TRY(lk_scoring_rows(arena, count, out, err));
 	s.raw = LK_ARRAY(arena, double, count), s.ideal = LK_ARRAY(arena, double, count);
 	s.ratios = LK_ARRAY(arena, double, count);
@@ -155,7 +170,8 @@ static lk_status score(lk_arena *arena, const lk_validate_request *request, lk_t
 	return divide(&s, err);
 }
 
-lk_status lk_score_scaling(lk_arena *arena, const lk_validate_request *request, lk_stream *in, lk_scoring *out, lk_error *err) {
+lk_status lk_score_scaling(lk_arena *arena, const lk_validate_request *request, lk_stream *in,
+                           lk_scoring *out, lk_error *err) {
 	lk_throughput_runs runs = {0};
 	lk_status status = lk_throughput_read(arena, in, &runs, err);
 	if (status == LK_OK) status = score(arena, request, runs.at, runs.count, out, err);

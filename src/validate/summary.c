@@ -1,12 +1,14 @@
 /* summary.c: the statistics of include/lockstep/validate.h over rows of (predicted, measured).
  *
- * Errors are symmetric in the logarithm: halving and doubling count alike in geomean_error. Rank figures compare
- * layouts of one job: rows of one layout (repeated submissions, releases) are one point, by the geometric mean of
- * what was predicted and measured; only groups with two layouts or more count.
+ * Errors are symmetric in the logarithm: halving and doubling count alike in geomean_error. Rank
+ * figures compare layouts of one job: rows of one layout (repeated submissions, releases) are one
+ * point, by the geometric mean of what was predicted and measured; only groups with two layouts or
+ * more count.
  *
- * A scaling series is one job on different numbers of GPUs. Its speed is work / time, and each number of GPUs is held
- * against the smallest one: ln of (predicted speed-up / measured speed-up). What is wrong at every size alike cancels, so
- * scaling_error says how far one measurement can be carried to other sizes. */
+ * A scaling series is one job on different numbers of GPUs. Its speed is work / time, and each
+ * number of GPUs is held against the smallest one: ln of (predicted speed-up / measured speed-up).
+ * What is wrong at every size alike cancels, so scaling_error says how far one measurement can be
+ * carried to other sizes. */
 #include "validate/validate.h"
 
 #include <math.h>
@@ -15,7 +17,9 @@
 
 #include "base/stats.h"
 
-enum { MACRO_ROWS = 10 }; /* scored rows that a stack needs to count in the macro mean */
+enum {
+	MACRO_ROWS = 10
+}; /* scored rows that a stack needs to count in the macro mean */
 
 static bool is_positive(double x) {
 	return isfinite(x) && x > 0;
@@ -28,15 +32,28 @@ bool lk_score_counts(const lk_score *score) {
 static void clear(lk_accuracy *accuracy) {
 	const char *by = accuracy->by, *name = accuracy->name;
 	*accuracy = (lk_accuracy){
-		.by = by, .name = name, .geomean_error = NAN, .macro_geomean_error = NAN, .mape = NAN, .median_error = NAN,
-		.p90_error = NAN, .bias = NAN, .kendall_tau = NAN, .mean_top1_regret = NAN, .coverage = NAN,
-		.within_5 = NAN, .weighted_error = NAN, .half_width = NAN, .scaling_error = NAN,
+		.by = by,
+		.name = name,
+		.geomean_error = NAN,
+		.macro_geomean_error = NAN,
+		.mape = NAN,
+		.median_error = NAN,
+		.p90_error = NAN,
+		.bias = NAN,
+		.kendall_tau = NAN,
+		.mean_top1_regret = NAN,
+		.coverage = NAN,
+		.within_5 = NAN,
+		.weighted_error = NAN,
+		.half_width = NAN,
+		.scaling_error = NAN,
 	};
 }
 
 /* ---- errors ---- */
 
-static lk_status summarise_errors(const lk_score *scores, size_t count, lk_accuracy *out, lk_error *err) {
+static lk_status summarise_errors(const lk_score *scores, size_t count, lk_accuracy *out,
+                                  lk_error *err) {
 	size_t room = count ? count : 1, n = 0, ranges = 0, covered = 0, near = 0;
 	double *error = malloc(2 * room * sizeof *error);
 	double distance = 0, shift = 0, off = 0, whole = 0;
@@ -128,11 +145,13 @@ static double top1_regret(const double *predicted, const double *measured, size_
 }
 
 /* Means over the groups of joined points. x and y have room for all of them. */
-static void rank_groups(const struct point *points, size_t count, double *x, double *y, lk_accuracy *out) {
+static void rank_groups(const struct point *points, size_t count, double *x, double *y,
+                        lk_accuracy *out) {
 	double tau_sum = 0, regret_sum = 0;
 	int taus = 0;
 	for (size_t begin = 0, end; begin < count; begin = end) {
-		for (end = begin; end < count && strcmp(points[end].group, points[begin].group) == 0; end++) {
+		for (end = begin; end < count && strcmp(points[end].group, points[begin].group) == 0;
+		     end++) {
 			x[end - begin] = points[end].predicted;
 			y[end - begin] = points[end].measured;
 		}
@@ -146,7 +165,8 @@ static void rank_groups(const struct point *points, size_t count, double *x, dou
 	if (out->rank_groups > 0) out->mean_top1_regret = regret_sum / out->rank_groups;
 }
 
-static lk_status summarise_ranks(const lk_score *scores, size_t count, lk_accuracy *out, lk_error *err) {
+static lk_status summarise_ranks(const lk_score *scores, size_t count, lk_accuracy *out,
+                                 lk_error *err) {
 	size_t room = count ? count : 1, n = 0;
 	struct point *points = malloc(room * sizeof *points);
 	double *x = malloc(2 * room * sizeof *x);
@@ -154,7 +174,8 @@ static lk_status summarise_ranks(const lk_score *scores, size_t count, lk_accura
 	for (size_t i = 0; status == LK_OK && i < count; i++) {
 		const lk_score *score = &scores[i];
 		if (!score->group || !lk_score_counts(score)) continue;
-		points[n++] = (struct point){score->group, score->layout, log(score->predicted), log(score->measured), 1};
+		points[n++] = (struct point){score->group, score->layout, log(score->predicted),
+		                             log(score->measured), 1};
 	}
 	if (status == LK_OK && n > 0) {
 		qsort(points, n, sizeof *points, by_group);
@@ -216,7 +237,8 @@ static void scale(const struct pace *paces, size_t count, lk_accuracy *out) {
 	if (steps > 0) out->scaling_error = expm1(distance / steps);
 }
 
-static lk_status summarise_scaling(const lk_score *scores, size_t count, lk_accuracy *out, lk_error *err) {
+static lk_status summarise_scaling(const lk_score *scores, size_t count, lk_accuracy *out,
+                                   lk_error *err) {
 	size_t n = 0;
 	struct pace *paces = malloc((count ? count : 1) * sizeof *paces);
 	if (!paces) return lk_oom(err);
@@ -224,7 +246,8 @@ static lk_status summarise_scaling(const lk_score *scores, size_t count, lk_accu
 		const lk_score *score = &scores[i];
 		if (!score->series || !is_positive(score->work) || !lk_score_counts(score)) continue;
 		double work = log(score->work);
-		paces[n++] = (struct pace){score->series, score->gpus, 1, work - log(score->predicted), work - log(score->measured)};
+		paces[n++] = (struct pace){score->series, score->gpus, 1, work - log(score->predicted),
+		                           work - log(score->measured)};
 	}
 	qsort(paces, n, sizeof *paces, by_series);
 	scale(paces, join_sizes(paces, n), out);
@@ -247,17 +270,20 @@ static int by_key(const void *a, const void *b) {
 	return order ? order : (x->row > y->row) - (x->row < y->row);
 }
 
-static lk_status summarise_rows(const lk_score *scores, size_t count, lk_accuracy *out, lk_error *err) {
+static lk_status summarise_rows(const lk_score *scores, size_t count, lk_accuracy *out,
+                                lk_error *err) {
 	clear(out);
 	LK_TRY(summarise_errors(scores, count, out, err));
 	LK_TRY(summarise_ranks(scores, count, out, err));
 	return summarise_scaling(scores, count, out, err);
 }
 
-static lk_status summarise_members(const char *by, const lk_score *scores, const struct member *members, size_t count,
-                                   lk_score *part, lk_accuracy *groups, int *filled, lk_error *err) {
+static lk_status summarise_members(const char *by, const lk_score *scores,
+                                   const struct member *members, size_t count, lk_score *part,
+                                   lk_accuracy *groups, int *filled, lk_error *err) {
 	for (size_t begin = 0, end; begin < count; begin = end) {
-		for (end = begin; end < count && strcmp(members[end].key.name, members[begin].key.name) == 0; end++)
+		for (end = begin;
+		     end < count && strcmp(members[end].key.name, members[begin].key.name) == 0; end++)
 			part[end - begin] = scores[members[end].row];
 		lk_accuracy *group = &groups[(*filled)++];
 		group->by = by;
@@ -267,8 +293,8 @@ static lk_status summarise_members(const char *by, const lk_score *scores, const
 	return LK_OK;
 }
 
-lk_status lk_summarise_by(const char *by, const lk_score *scores, const lk_score_key *keys, size_t count,
-                          lk_accuracy *groups, int *filled, lk_error *err) {
+lk_status lk_summarise_by(const char *by, const lk_score *scores, const lk_score_key *keys,
+                          size_t count, lk_accuracy *groups, int *filled, lk_error *err) {
 	size_t room = count ? count : 1;
 	struct member *members = malloc(room * sizeof *members);
 	lk_score *part = malloc(room * sizeof *part);
@@ -286,15 +312,18 @@ lk_status lk_summarise_by(const char *by, const lk_score *scores, const lk_score
 }
 
 /* The mean of the stacks' geomean_error. */
-static lk_status summarise_macro(const lk_score *scores, size_t count, lk_accuracy *out, lk_error *err) {
+static lk_status summarise_macro(const lk_score *scores, size_t count, lk_accuracy *out,
+                                 lk_error *err) {
 	size_t room = count ? count : 1;
 	lk_score_key *keys = malloc(room * sizeof *keys);
 	lk_accuracy *stacks = malloc(room * sizeof *stacks);
 	int filled = 0, counted = 0;
 	double sum = 0;
 	lk_status status = keys && stacks ? LK_OK : lk_oom(err);
-	for (size_t i = 0; status == LK_OK && i < count; i++) keys[i] = (lk_score_key){scores[i].stack, 0};
-	if (status == LK_OK) status = lk_summarise_by("stack", scores, keys, count, stacks, &filled, err);
+	for (size_t i = 0; status == LK_OK && i < count; i++)
+		keys[i] = (lk_score_key){scores[i].stack, 0};
+	if (status == LK_OK)
+		status = lk_summarise_by("stack", scores, keys, count, stacks, &filled, err);
 	for (int i = 0; status == LK_OK && i < filled; i++) {
 		if (stacks[i].scored < MACRO_ROWS || !*stacks[i].name) continue;
 		sum += stacks[i].geomean_error;

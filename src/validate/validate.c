@@ -1,4 +1,5 @@
-/* validate.c: predicted against measured: hands the table to the file of its kind (score_*.c), sums up what comes back. */
+/* validate.c: predicted against measured: hands the table to the file of its kind (score_*.c), sums
+ * up what comes back. */
 #include "lockstep/validate.h"
 
 #include <math.h>
@@ -11,7 +12,7 @@
 
 /* Everything that a validation owns. */
 struct work {
-	lk_validation result;       /* first: the result is the work */
+	lk_validation result; /* first: the result is the work */
 	lk_arena arena;
 };
 
@@ -35,8 +36,21 @@ lk_status lk_scoring_rows(lk_arena *arena, size_t count, lk_scoring *out, lk_err
 	out->count = count;
 	for (size_t i = 0; i < count; i++) {
 		out->rows[i] = (lk_validated){
-			.row = (int)i + 1, .id = "", .where = "", .stack = "", .release = "", .model = "", .gpu = "", .layout = "",
-			.precision = "", .unit = "s", .predicted = NAN, .measured = NAN, .error = NAN, .low = NAN, .high = NAN,
+			.row = (int)i + 1,
+			.id = "",
+			.where = "",
+			.stack = "",
+			.release = "",
+			.model = "",
+			.gpu = "",
+			.layout = "",
+			.precision = "",
+			.unit = "s",
+			.predicted = NAN,
+			.measured = NAN,
+			.error = NAN,
+			.low = NAN,
+			.high = NAN,
 		};
 		out->scores[i].stack = "";
 	}
@@ -50,7 +64,8 @@ lk_score_key *lk_scoring_divide(lk_arena *arena, lk_scoring *out, const char *by
 	return keys;
 }
 
-lk_baseline *lk_scoring_baseline(lk_arena *arena, lk_scoring *out, const char *name, int parameters) {
+lk_baseline *lk_scoring_baseline(lk_arena *arena, lk_scoring *out, const char *name,
+                                 int parameters) {
 	double *predicted = LK_ARRAY(arena, double, out->count);
 	if (!predicted || out->baseline_count == LK_BASELINES) return NULL;
 	for (size_t i = 0; i < out->count; i++) predicted[i] = NAN;
@@ -67,7 +82,8 @@ static void finish_rows(lk_scoring *scoring) {
 		lk_validated *row = &scoring->rows[i];
 		lk_score *score = &scoring->scores[i];
 		row->error = row->predicted / row->measured - 1;
-		score->predicted = row->predicted, score->measured = row->measured, score->low = row->low, score->high = row->high;
+		score->predicted = row->predicted, score->measured = row->measured, score->low = row->low,
+		score->high = row->high;
 		row->scored = lk_score_counts(score);
 	}
 }
@@ -85,25 +101,32 @@ static bool tells_apart(const lk_division *division, size_t count) {
 /* The part of each row, for those who show rows one by one. */
 static const char *part_rows(lk_scoring *scoring) {
 	int chosen = 0;
-	while (chosen < scoring->division_count && !tells_apart(&scoring->divisions[chosen], scoring->count)) chosen++;
+	while (chosen < scoring->division_count &&
+	       !tells_apart(&scoring->divisions[chosen], scoring->count))
+		chosen++;
 	if (chosen == scoring->division_count) return "";
-	for (size_t i = 0; i < scoring->count; i++) scoring->rows[i].part = scoring->divisions[chosen].keys[i].name;
+	for (size_t i = 0; i < scoring->count; i++)
+		scoring->rows[i].part = scoring->divisions[chosen].keys[i].name;
 	return scoring->divisions[chosen].by;
 }
 
 /* Rows of a part, for every division. */
-static lk_status divide(const lk_scoring *scoring, lk_arena *arena, lk_validation *validation, lk_error *err) {
+static lk_status divide(const lk_scoring *scoring, lk_arena *arena, lk_validation *validation,
+                        lk_error *err) {
 	size_t room = (size_t)scoring->division_count * scoring->count;
 	lk_accuracy *groups = LK_ARRAY(arena, lk_accuracy, room);
 	if (!groups) return lk_oom(err);
 	validation->groups = groups;
 	for (int d = 0; d < scoring->division_count; d++)
-		LK_TRY(lk_summarise_by(scoring->divisions[d].by, scoring->scores, scoring->divisions[d].keys, scoring->count, groups, &validation->group_count, err));
+		LK_TRY(lk_summarise_by(scoring->divisions[d].by, scoring->scores,
+		                       scoring->divisions[d].keys, scoring->count, groups,
+		                       &validation->group_count, err));
 	return LK_OK;
 }
 
 /* The baselines over the rows that they answer. */
-static lk_status compare(const lk_scoring *scoring, lk_arena *arena, lk_validation *validation, lk_error *err) {
+static lk_status compare(const lk_scoring *scoring, lk_arena *arena, lk_validation *validation,
+                         lk_error *err) {
 	lk_accuracy *baselines = LK_ARRAY(arena, lk_accuracy, scoring->baseline_count);
 	lk_score *scores = LK_ARRAY(arena, lk_score, scoring->count);
 	if (!baselines || !scores) return lk_oom(err);
@@ -122,7 +145,8 @@ static lk_status compare(const lk_scoring *scoring, lk_arena *arena, lk_validati
 	return LK_OK;
 }
 
-static lk_status summarise(lk_scoring *scoring, lk_arena *arena, lk_validation *validation, lk_error *err) {
+static lk_status summarise(lk_scoring *scoring, lk_arena *arena, lk_validation *validation,
+                           lk_error *err) {
 	finish_rows(scoring);
 	validation->parts = part_rows(scoring);
 	validation->rows = scoring->rows;
@@ -152,9 +176,11 @@ static lk_scoring_fn *kind_of(const lk_validate_request *request, lk_error *err)
 		bool asked;
 		lk_scoring_fn *score;
 	} kinds[] = {
-		{request->ops, lk_score_ops}, {request->collectives, lk_score_collectives}, {request->memory, lk_score_memory},
-		{request->slowdown, lk_score_slowdown}, {request->models, lk_score_models},
-		{request->dlrm, lk_score_dlrm}, {request->scaling, lk_score_scaling}, {request->plan, lk_score_plans}, {request->mlperf, lk_score_mlperf},
+		{request->ops, lk_score_ops},         {request->collectives, lk_score_collectives},
+		{request->memory, lk_score_memory},   {request->slowdown, lk_score_slowdown},
+		{request->models, lk_score_models},   {request->dlrm, lk_score_dlrm},
+		{request->scaling, lk_score_scaling}, {request->plan, lk_score_plans},
+		{request->mlperf, lk_score_mlperf},
 	};
 	lk_scoring_fn *found = lk_score_runs;
 	int asked = 0;
@@ -162,38 +188,47 @@ static lk_scoring_fn *kind_of(const lk_validate_request *request, lk_error *err)
 		if (kinds[i].asked) found = kinds[i].score, asked++;
 	if (asked <= 1) return found;
 	lk_fail(err, LK_ERR_INPUT, "validate", "more than one kind of table is named");
-	lk_hint(err, "give one of --ops, --collectives, --memory, --slowdown, --models, --scaling, --mlperf, --plan and --dlrm, or none for "
-	        "training runs");
+	lk_hint(err, "give one of --ops, --collectives, --memory, --slowdown, --models, --scaling, "
+	             "--mlperf, --plan and --dlrm, or none for "
+	             "training runs");
 	return NULL;
 }
 
 static lk_status check_stack(const lk_validate_request *request, lk_error *err) {
-	bool other = request->ops || request->collectives || request->memory || request->slowdown || request->models || request->dlrm || request->scaling || request->mlperf || request->plan;
+	bool other = request->ops || request->collectives || request->memory || request->slowdown ||
+	             request->models || request->dlrm || request->scaling || request->mlperf ||
+	             request->plan;
 	if (!request->stack || !other) return LK_OK;
 	return lk_fail(err, LK_ERR_INPUT, "--stack", "only tables of training runs have stacks");
 }
 
 static lk_status check_overheads(const lk_validate_request *request, lk_error *err) {
 	if (!request->overheads || request->dlrm) return LK_OK;
-	lk_fail(err, LK_ERR_INPUT, "--overheads", "only recommendation models are predicted with host overheads");
+	lk_fail(err, LK_ERR_INPUT, "--overheads",
+	        "only recommendation models are predicted with host overheads");
 	return lk_hint(err, "add --dlrm");
 }
 
 /* Kinds that can leave something else out than usual. */
 static lk_status check_folds(const lk_validate_request *request, lk_error *err) {
-	bool kernels = request->ops || request->models, of_kernels = request->folds == LK_FOLDS_SHAPE || request->folds == LK_FOLDS_GPU;
+	bool kernels = request->ops || request->models,
+		 of_kernels = request->folds == LK_FOLDS_SHAPE || request->folds == LK_FOLDS_GPU;
 	bool of_collectives = request->folds == LK_FOLDS_SIZE || request->folds == LK_FOLDS_GPUS;
 	if (request->folds != 0 && !request->cross) {
-		lk_fail(err, LK_ERR_INPUT, "--folds", "nothing is left out of a fit without --cross-validate");
+		lk_fail(err, LK_ERR_INPUT, "--folds",
+		        "nothing is left out of a fit without --cross-validate");
 		return lk_hint(err, "add --cross-validate");
 	}
-	if (request->folds == 0 || (kernels && of_kernels) || (request->collectives && of_collectives)) return LK_OK;
+	if (request->folds == 0 || (kernels && of_kernels) || (request->collectives && of_collectives))
+		return LK_OK;
 	lk_fail(err, LK_ERR_INPUT, "--folds", "tables of this kind are not divided so");
 	if (kernels) return lk_hint(err, "give shape or gpu");
-	return request->collectives ? lk_hint(err, "give size or gpus") : lk_hint(err, "leave it out: they have one kind of folds");
+	return request->collectives ? lk_hint(err, "give size or gpus")
+	                            : lk_hint(err, "leave it out: they have one kind of folds");
 }
 
-static lk_status answer(const lk_validate_request *request, lk_stream *in, struct work *work, lk_error *err) {
+static lk_status answer(const lk_validate_request *request, lk_stream *in, struct work *work,
+                        lk_error *err) {
 	lk_scoring scoring = {0};
 	lk_scoring_fn *score = kind_of(request, err);
 	if (!score) return LK_ERR_INPUT;
@@ -201,7 +236,8 @@ static lk_status answer(const lk_validate_request *request, lk_stream *in, struc
 	LK_TRY(check_overheads(request, err));
 	LK_TRY(check_folds(request, err));
 	LK_TRY(score(&work->arena, request, in, &scoring, err));
-	if (scoring.count == 0) return lk_fail(err, LK_ERR_INPUT, request->table, "the table has no rows");
+	if (scoring.count == 0)
+		return lk_fail(err, LK_ERR_INPUT, request->table, "the table has no rows");
 	LK_TRY(summarise(&scoring, &work->arena, &work->result, err));
 	work->result.all_rows = request->rows || request->plan;
 	if (request->sort == 1) qsort(scoring.rows, scoring.count, sizeof *scoring.rows, by_error);

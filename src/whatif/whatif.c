@@ -1,5 +1,5 @@
-/* whatif.c: a change of a step asked: the base graph copied, the sets applied in the order of their table, priced,
- * simulated. */
+/* whatif.c: a change of a step asked: the base graph copied, the sets applied in the order of their
+ * table, priced, simulated. */
 #include "whatif/whatif.h"
 #include "step/traced.h"
 
@@ -22,15 +22,21 @@ struct lk_whatif_base {
 
 /* ---- where a step's time goes ---- */
 
-/* Events of one program, those of the step's own work: compute, communication alone, communication beside compute. */
-lk_status lk_whatif_split(const lk_graph *graph, const lk_sim_event *events, size_t count, double seconds[3], lk_error *err) {
+/* Events of one program, those of the step's own work: compute, communication alone, communication
+ * beside compute. */
+lk_status lk_whatif_split(const lk_graph *graph, const lk_sim_event *events, size_t count,
+                          double seconds[3], lk_error *err) {
 	lk_intervals compute = {0}, comm = {0}, alone = {0};
 	lk_status status = LK_OK;
 	for (size_t i = 0; i < count && status == LK_OK; i++) {
 		unsigned kind = graph->ops.kind[events[i].op];
 		bool communicates = lk_op_is_comm(kind);
-		if ((!communicates && kind > LK_OP_OPTIMIZER) || graph->ops.flags[events[i].op] & LK_OP_CARRIED) continue;
-		if (!lk_intervals_add(communicates ? &comm : &compute, events[i].start_ps, events[i].end_ps)) status = lk_oom(err);
+		if ((!communicates && kind > LK_OP_OPTIMIZER) ||
+		    graph->ops.flags[events[i].op] & LK_OP_CARRIED)
+			continue;
+		if (!lk_intervals_add(communicates ? &comm : &compute, events[i].start_ps,
+		                      events[i].end_ps))
+			status = lk_oom(err);
 	}
 	lk_intervals_sort(&compute);
 	lk_intervals_sort(&comm);
@@ -51,7 +57,9 @@ static lk_status split_traced(lk_whatif_outcome *out, lk_error *err) {
 	const lk_sim_events *events = &out->step.sim.events;
 	double programs = (double)out->step.graph->programs.count, seconds[3] = {0};
 	for (size_t begin = 0, end; begin < events->count; begin = end) {
-		for (end = begin; end < events->count && events->at[end].record == events->at[begin].record;) end++;
+		for (end = begin;
+		     end < events->count && events->at[end].record == events->at[begin].record;)
+			end++;
 		LK_TRY(lk_whatif_split(out->step.graph, events->at + begin, end - begin, seconds, err));
 	}
 	out->compute_s = seconds[0] / programs, out->exposed_s = seconds[1] / programs,
@@ -61,15 +69,15 @@ static lk_status split_traced(lk_whatif_outcome *out, lk_error *err) {
 
 static void split_predicted(lk_whatif_outcome *out) {
 	const lk_breakdown *breakdown = &out->step.breakdown;
-	for (int p = LK_PART_GEMM; p <= LK_PART_OPTIMIZER; p++) out->compute_s += breakdown->exposed_s[p];
-	for (int p = LK_PART_TP; p <= LK_PART_PP; p++) out->exposed_s += breakdown->exposed_s[p], out->hidden_s += breakdown->hidden_s[p];
+	for (int p = LK_PART_GEMM; p <= LK_PART_OPTIMIZER; p++)
+		out->compute_s += breakdown->exposed_s[p];
+	for (int p = LK_PART_TP; p <= LK_PART_PP; p++)
+		out->exposed_s += breakdown->exposed_s[p], out->hidden_s += breakdown->hidden_s[p];
 }
 
 static lk_status split(lk_whatif_outcome *out, lk_error *err) {
-	if (out->step.graph->traced)
-		LK_TRY(split_traced(out, err));
-	else
-		split_predicted(out);
+	if (out->step.graph->traced) LK_TRY(split_traced(out, err));
+	else split_predicted(out);
 	double rest = out->step.step_s - out->compute_s - out->exposed_s;
 	out->other_s = rest > 0 ? rest : 0;
 	return LK_OK;
@@ -94,7 +102,8 @@ static void free_scenario(lk_scenario *scenario) {
 }
 
 lk_status lk_whatif_check_twice(const lk_whatif_set *a, const lk_whatif_set *b, lk_error *err) {
-	if (a->key->apply != b->key->apply || a->key->what || strcmp(a->key->name, "straggler") == 0) return LK_OK;
+	if (a->key->apply != b->key->apply || a->key->what || strcmp(a->key->name, "straggler") == 0)
+		return LK_OK;
 	lk_fail(err, LK_ERR_INPUT, "--set", "'%.80s' and '%.80s' set the same", a->text, b->text);
 	return lk_hint(err, "write values to try one after the other as a list: %s=A,B", a->key->name);
 }
@@ -111,7 +120,8 @@ static lk_status check_format(const lk_scenario *scenario, lk_dtype before, lk_e
 	const lk_device *device = lacks(&scenario->cluster, scenario->dtype);
 	if (!device || lacks(scenario->before, before)) return LK_OK;
 	const char *key = scenario->dtype == before ? "gpu" : "dtype";
-	lk_fail(err, LK_ERR_INPUT, key, "%s has no %s arithmetic", device->name, lk_dtype_name(scenario->dtype));
+	lk_fail(err, LK_ERR_INPUT, key, "%s has no %s arithmetic", device->name,
+	        lk_dtype_name(scenario->dtype));
 	return lk_hint(err, "give another format or another GPU");
 }
 
@@ -121,21 +131,27 @@ int lk_whatif_ranks(const lk_graph *graph, uint32_t before, const lk_whatif_site
 	return (int)(graph->ranks.world * each + 0.5);
 }
 
-static lk_status apply(lk_scenario *scenario, const lk_whatif_set *sets, size_t count, lk_error *err) {
+static lk_status apply(lk_scenario *scenario, const lk_whatif_set *sets, size_t count,
+                       lk_error *err) {
 	const lk_dtype before = scenario->dtype;
 	for (size_t a = 0; a < count; a++)
 		for (size_t b = 0; b < a; b++) LK_TRY(lk_whatif_check_twice(&sets[b], &sets[a], err));
 	for (int k = 0; k < lk_whatif_key_count; k++)
 		for (size_t i = 0; i < count; i++)
-			if (sets[i].key == &lk_whatif_keys[k]) LK_TRY(sets[i].key->apply(scenario, sets[i].what, sets[i].value, err));
+			if (sets[i].key == &lk_whatif_keys[k])
+				LK_TRY(sets[i].key->apply(scenario, sets[i].what, sets[i].value, err));
 	LK_TRY(check_format(scenario, before, err));
-	if (count) LK_TRY(lk_graph_check(scenario->edit.graph, err)); /* half of a message, one rank's part of a collective */
+	if (count)
+		LK_TRY(lk_graph_check(scenario->edit.graph,
+		                      err)); /* half of a message, one rank's part of a collective */
 	int ranks = lk_whatif_ranks(scenario->edit.graph, scenario->before_ranks, scenario->site);
-	if (scenario->wired.groups) LK_TRY(lk_cluster_grown(scenario->arena, &scenario->wired, ranks, &scenario->wired, err));
+	if (scenario->wired.groups)
+		LK_TRY(lk_cluster_grown(scenario->arena, &scenario->wired, ranks, &scenario->wired, err));
 	return lk_cluster_grown(scenario->arena, &scenario->cluster, ranks, &scenario->cluster, err);
 }
 
-/* What was measured stands in the graph as the time that it was given, for files and other tools. */
+/* What was measured stands in the graph as the time that it was given, for files and other tools.
+ */
 static void state_times(const lk_scenario *scenario, const lk_costs *costs) {
 	lk_graph *graph = scenario->edit.graph;
 	for (size_t p = graph->programs.count; p-- > 0;) {
@@ -150,7 +166,8 @@ static void state_times(const lk_scenario *scenario, const lk_costs *costs) {
 	}
 }
 
-static lk_status simulate(lk_scenario *scenario, const lk_ranks *before, lk_whatif_outcome *out, lk_error *err) {
+static lk_status simulate(lk_scenario *scenario, const lk_ranks *before, lk_whatif_outcome *out,
+                          lk_error *err) {
 	lk_step_options options = {
 		/* What was measured has been slowed by what ran beside it already. */
 		.no_contention = scenario->site->no_contention || scenario->edit.graph->traced,
@@ -162,10 +179,13 @@ static lk_status simulate(lk_scenario *scenario, const lk_ranks *before, lk_what
 	out->step.graph = scenario->edit.graph;
 	lk_status status = lk_step_simulate(&options, &out->step, err);
 	if (status == LK_OK && out->step.graph->traced) {
-		out->step.sim.step_ps = lk_traced_step_ps(out->step.graph, &out->step.sim.events, out->step.sim.step_ps);
+		out->step.sim.step_ps =
+			lk_traced_step_ps(out->step.graph, &out->step.sim.events, out->step.sim.step_ps);
 		out->step.step_s = (double)out->step.sim.step_ps / LK_PS_PER_S;
 	}
-	if (status == LK_OK) out->uncertainty = lk_whatif_uncertainty(scenario, &out->step.costs, before, out->step.step_s);
+	if (status == LK_OK)
+		out->uncertainty =
+			lk_whatif_uncertainty(scenario, &out->step.costs, before, out->step.step_s);
 	scenario->edit.graph = NULL; /* the step's now */
 	return status == LK_OK ? split(out, err) : status;
 }
@@ -173,12 +193,13 @@ static lk_status simulate(lk_scenario *scenario, const lk_ranks *before, lk_what
 static lk_status keep_notes(const lk_scenario *scenario, lk_whatif_outcome *out, lk_error *err) {
 	out->notes = LK_ARRAY(&out->step.arena, const char *, scenario->notes.count);
 	if (!out->notes) return lk_oom(err);
-	for (size_t i = 0; i < scenario->notes.count; i++) out->notes[out->note_count++] = scenario->notes.at[i];
+	for (size_t i = 0; i < scenario->notes.count; i++)
+		out->notes[out->note_count++] = scenario->notes.at[i];
 	return LK_OK;
 }
 
-lk_status lk_whatif_try(const lk_whatif_base *base, const lk_whatif_set *sets, size_t count, lk_whatif_outcome *out,
-						lk_error *err) {
+lk_status lk_whatif_try(const lk_whatif_base *base, const lk_whatif_set *sets, size_t count,
+                        lk_whatif_outcome *out, lk_error *err) {
 	memset(out, 0, sizeof *out);
 	lk_scenario s = {
 		.site = &base->site,
@@ -213,8 +234,11 @@ static lk_status name_teams(lk_whatif_base *base, lk_error *err) {
 	while ((name = strsep(&rest, ","))) {
 		bool found = false;
 		for (size_t t = 0; t < graph->teams.count; t++)
-			if (lk_glob(name, lk_intern_text(graph->names, graph->teams.at[t].name))) base->mask[t] = found = true;
-		if (!found) return lk_fail(err, LK_ERR_INPUT, "--data-parallel", "the graph has no group '%.80s'", name);
+			if (lk_glob(name, lk_intern_text(graph->names, graph->teams.at[t].name)))
+				base->mask[t] = found = true;
+		if (!found)
+			return lk_fail(err, LK_ERR_INPUT, "--data-parallel", "the graph has no group '%.80s'",
+			               name);
 	}
 	return LK_OK;
 }
@@ -222,8 +246,8 @@ static lk_status name_teams(lk_whatif_base *base, lk_error *err) {
 static lk_status check_room(const lk_whatif_base *base, lk_error *err) {
 	const lk_ranks *ranks = &base->edit.graph->ranks;
 	if ((uint32_t)base->site.cluster.gpus >= ranks->world) return LK_OK;
-	lk_fail(err, LK_ERR_INPUT, "--cluster", "%d GPUs, but the graph has %u ranks", base->site.cluster.gpus,
-			ranks->world);
+	lk_fail(err, LK_ERR_INPUT, "--cluster", "%d GPUs, but the graph has %u ranks",
+	        base->site.cluster.gpus, ranks->world);
 	return lk_hint(err, "give the cluster that it ran on, or was predicted for");
 }
 
@@ -232,8 +256,8 @@ static lk_status check_length(const lk_graph *graph, lk_error *err) {
 	const double most = 5e7; /* largest predicted jobs and traces have a tenth */
 	double ops = lk_graph_length(graph);
 	if (ops <= most) return LK_OK;
-	return lk_fail(err, LK_ERR_INPUT, "step graph", "its programs run %.3g operations: at most %.0e are simulated", ops,
-				   most);
+	return lk_fail(err, LK_ERR_INPUT, "step graph",
+	               "its programs run %.3g operations: at most %.0e are simulated", ops, most);
 }
 
 static lk_status learn(lk_whatif_base *base, lk_error *err) {
@@ -251,7 +275,8 @@ static lk_status learn(lk_whatif_base *base, lk_error *err) {
 	return lk_whatif_price(&s, true, &costs, err);
 }
 
-/* As predict decides where nothing is said: layers whose gradients are scattered one by one are FSDP's. */
+/* As predict decides where nothing is said: layers whose gradients are scattered one by one are
+ * FSDP's. */
 const char *lk_whatif_usual_stack(const lk_graph *graph) {
 	uint32_t name = lk_intern_find(graph->names, "scatter_gradients");
 	for (uint32_t i = 0; i < graph->ops.count && name != UINT32_MAX; i++)
@@ -267,10 +292,8 @@ static lk_status begin(const lk_graph *graph, lk_whatif_base *base, lk_error *er
 	LK_TRY(check_length(graph, err));
 	base->mask = LK_ARRAY(&base->arena, bool, graph->teams.count);
 	if (!base->mask) return lk_oom(err);
-	if (base->site.data_parallel)
-		LK_TRY(name_teams(base, err));
-	else
-		lk_edit_data_parallel(base->edit.graph, base->mask);
+	if (base->site.data_parallel) LK_TRY(name_teams(base, err));
+	else lk_edit_data_parallel(base->edit.graph, base->mask);
 	LK_TRY(learn(base, err));
 	lk_status status = lk_whatif_try(base, NULL, 0, &outcome, err);
 	base->step_s = outcome.step.step_s;
@@ -278,16 +301,15 @@ static lk_status begin(const lk_graph *graph, lk_whatif_base *base, lk_error *er
 	return status;
 }
 
-lk_status lk_whatif_begin(const lk_graph *graph, const lk_whatif_site *site, lk_whatif_base **out, lk_error *err) {
+lk_status lk_whatif_begin(const lk_graph *graph, const lk_whatif_site *site, lk_whatif_base **out,
+                          lk_error *err) {
 	lk_whatif_base *base = calloc(1, sizeof *base);
 	*out = NULL;
 	if (!base) return lk_oom(err);
 	base->site = *site;
 	lk_status status = begin(graph, base, err);
-	if (status == LK_OK)
-		*out = base;
-	else
-		lk_whatif_end(base);
+	if (status == LK_OK) *out = base;
+	else lk_whatif_end(base);
 	return status;
 }
 
@@ -305,7 +327,8 @@ uint32_t lk_whatif_stand_ins(const lk_whatif_base *base) {
 	return base->stand_ins;
 }
 
-lk_status lk_whatif_worth(const lk_whatif_base *base, const char *text, double *seconds, lk_error *err) {
+lk_status lk_whatif_worth(const lk_whatif_base *base, const char *text, double *seconds,
+                          lk_error *err) {
 	lk_arena arena = LK_ARENA_INIT;
 	lk_whatif_sets sets = {0};
 	lk_whatif_outcome outcome = {0};

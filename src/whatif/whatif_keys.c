@@ -1,6 +1,6 @@
-/* whatif_keys.c: the changes that `--set KEY=VALUE` names: one function and one line of the table each. They are
- * applied in the order of the table whatever the order in which they were given: where it runs, what runs, how many of
- * it, and last what is said of operations by name. */
+/* whatif_keys.c: the changes that `--set KEY=VALUE` names: one function and one line of the table
+ * each. They are applied in the order of the table whatever the order in which they were given:
+ * where it runs, what runs, how many of it, and last what is said of operations by name. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -16,27 +16,35 @@ static lk_status note(lk_scenario *scenario, const char *text, lk_error *err) {
 	return LK_OK;
 }
 
-/* An edit that found nothing to change is not an error: of several traces some have it. But it is said. */
-static lk_status say_changed(lk_scenario *scenario, const char *key, const char *what, lk_error *err) {
+/* An edit that found nothing to change is not an error: of several traces some have it. But it is
+ * said. */
+static lk_status say_changed(lk_scenario *scenario, const char *key, const char *what,
+                             lk_error *err) {
 	if (scenario->edit.changed) return LK_OK;
-	return note(scenario, lk_arena_printf(scenario->arena, "%s changes nothing: %s", key, what), err);
+	return note(scenario, lk_arena_printf(scenario->arena, "%s changes nothing: %s", key, what),
+	            err);
 }
 
 /* ---- values ---- */
 
 static lk_status wrong(const char *key, const char *value, const char *hint, lk_error *err) {
 	char shown[64];
-	lk_fail(err, LK_ERR_INPUT, key, "'%s' is not understood", lk_escape(value, shown, sizeof shown));
+	lk_fail(err, LK_ERR_INPUT, key, "'%s' is not understood",
+	        lk_escape(value, shown, sizeof shown));
 	return lk_hint(err, "%s", hint);
 }
 
 /* "0.8x", "0.8", "off" where that is 0. */
-static lk_status read_factor(const char *key, const char *value, bool off, double *out, lk_error *err) {
+static lk_status read_factor(const char *key, const char *value, bool off, double *out,
+                             lk_error *err) {
 	const char *end;
 	if (off && lk_same_name(value, "off")) return *out = 0, LK_OK;
 	*out = lk_read_real(value, &end);
-	bool good = end != value && (*end == '\0' || strcmp(end, "x") == 0) && *out >= (off ? 0 : 1e-6) && *out <= 1e6;
-	return good ? LK_OK : wrong(key, value, off ? "write a factor as 0.5x, or off" : "write a factor as 0.5x", err);
+	bool good = end != value && (*end == '\0' || strcmp(end, "x") == 0) &&
+	            *out >= (off ? 0 : 1e-6) && *out <= 1e6;
+	return good ? LK_OK
+	            : wrong(key, value,
+	                    off ? "write a factor as 0.5x, or off" : "write a factor as 0.5x", err);
 }
 
 static lk_status read_switch(const char *key, const char *value, bool *out, lk_error *err) {
@@ -51,43 +59,52 @@ static lk_status read_bytes(const char *key, const char *value, double *out, lk_
 	lk_copy(text, sizeof text, value);
 	if (length > 1 && length < sizeof text && (text[length - 1] == 'B' || text[length - 1] == 'b'))
 		text[length - 1] = '\0';
-	if (length < sizeof text && lk_parse_count(text, 1024, 1e15, out, key, NULL) == LK_OK) return LK_OK;
+	if (length < sizeof text && lk_parse_count(text, 1024, 1e15, out, key, NULL) == LK_OK)
+		return LK_OK;
 	return wrong(key, value, "write bytes from 1024 on, as 25MB or 25MiB", err);
 }
 
 /* ---- where it runs ---- */
 
-static lk_status set_cluster(lk_scenario *scenario, const char *what, const char *value, lk_error *err) {
+static lk_status set_cluster(lk_scenario *scenario, const char *what, const char *value,
+                             lk_error *err) {
 	(void)what;
 	return lk_cluster_parse(scenario->arena, value, &scenario->cluster, err);
 }
 
-static lk_status set_gpu(lk_scenario *scenario, const char *what, const char *value, lk_error *err) {
+static lk_status set_gpu(lk_scenario *scenario, const char *what, const char *value,
+                         lk_error *err) {
 	const lk_device *device;
 	(void)what;
 	LK_TRY(lk_device_lookup(value, &device, err));
-	return lk_cluster_with_device(scenario->arena, &scenario->cluster, device, &scenario->cluster, err);
+	return lk_cluster_with_device(scenario->arena, &scenario->cluster, device, &scenario->cluster,
+	                              err);
 }
 
 static void keep_wired(lk_scenario *scenario) {
 	if (!scenario->wired.groups) scenario->wired = scenario->cluster;
 }
 
-static lk_status set_nic(lk_scenario *scenario, const char *what, const char *value, lk_error *err) {
+static lk_status set_nic(lk_scenario *scenario, const char *what, const char *value,
+                         lk_error *err) {
 	(void)what;
 	keep_wired(scenario);
-	return lk_cluster_with_nics(scenario->arena, &scenario->cluster, value, &scenario->cluster, err);
+	return lk_cluster_with_nics(scenario->arena, &scenario->cluster, value, &scenario->cluster,
+	                            err);
 }
 
-static lk_status set_link(lk_scenario *scenario, const char *what, const char *value, lk_error *err) {
+static lk_status set_link(lk_scenario *scenario, const char *what, const char *value,
+                          lk_error *err) {
 	(void)what;
 	keep_wired(scenario);
-	return lk_cluster_with_links(scenario->arena, &scenario->cluster, value, &scenario->cluster, err);
+	return lk_cluster_with_links(scenario->arena, &scenario->cluster, value, &scenario->cluster,
+	                             err);
 }
 
 /* ---- what runs ---- */
 
-static lk_status set_dtype(lk_scenario *scenario, const char *what, const char *value, lk_error *err) {
+static lk_status set_dtype(lk_scenario *scenario, const char *what, const char *value,
+                           lk_error *err) {
 	lk_dtype dtype;
 	(void)what;
 	if (!lk_dtype_parse(value, &dtype))
@@ -98,7 +115,8 @@ static lk_status set_dtype(lk_scenario *scenario, const char *what, const char *
 	return LK_OK;
 }
 
-static lk_status set_batch(lk_scenario *scenario, const char *what, const char *value, lk_error *err) {
+static lk_status set_batch(lk_scenario *scenario, const char *what, const char *value,
+                           lk_error *err) {
 	double factor;
 	(void)what;
 	LK_TRY(read_factor("batch", value, false, &factor, err));
@@ -106,31 +124,38 @@ static lk_status set_batch(lk_scenario *scenario, const char *what, const char *
 	return LK_OK;
 }
 
-static lk_status set_bucket(lk_scenario *scenario, const char *what, const char *value, lk_error *err) {
+static lk_status set_bucket(lk_scenario *scenario, const char *what, const char *value,
+                            lk_error *err) {
 	double bytes;
 	(void)what;
 	LK_TRY(read_bytes("bucket", value, &bytes, err));
 	LK_TRY(lk_edit_buckets(&scenario->edit, bytes, scenario->mask, err));
-	return say_changed(scenario, "bucket", "no gradients are reduced in buckets of another size", err);
+	return say_changed(scenario, "bucket", "no gradients are reduced in buckets of another size",
+	                   err);
 }
 
-static lk_status set_overlap(lk_scenario *scenario, const char *what, const char *value, lk_error *err) {
+static lk_status set_overlap(lk_scenario *scenario, const char *what, const char *value,
+                             lk_error *err) {
 	bool on;
 	(void)what;
 	LK_TRY(read_switch("overlap", value, &on, err));
 	LK_TRY(lk_edit_overlap(&scenario->edit, on, scenario->mask, err));
-	return say_changed(scenario, "overlap", on ? "gradients hold nothing up already" : "no collective runs beside compute",
-					   err);
+	return say_changed(
+		scenario, "overlap",
+		on ? "gradients hold nothing up already" : "no collective runs beside compute", err);
 }
 
-static lk_status set_fused(lk_scenario *scenario, const char *what, const char *value, lk_error *err) {
+static lk_status set_fused(lk_scenario *scenario, const char *what, const char *value,
+                           lk_error *err) {
 	bool on;
 	(void)what;
 	LK_TRY(read_switch("fused-optimizer", value, &on, err));
 	if (!on)
-		return wrong("fused-optimizer", value, "only on can be asked: nothing tells the parts of a fused one", err);
+		return wrong("fused-optimizer", value,
+		             "only on can be asked: nothing tells the parts of a fused one", err);
 	LK_TRY(lk_edit_fuse_optimizer(&scenario->edit, err));
-	return say_changed(scenario, "fused-optimizer", "the optimizer is one kernel, or no operation is known to be one", err);
+	return say_changed(scenario, "fused-optimizer",
+	                   "the optimizer is one kernel, or no operation is known to be one", err);
 }
 
 /* ---- the host ---- */
@@ -142,7 +167,8 @@ static double graph_share(void) {
 	return c.launch_s > 0 ? fmin(1, c.graph_launch_s / c.launch_s) : 0;
 }
 
-static lk_status set_launch(lk_scenario *scenario, const char *what, const char *value, lk_error *err) {
+static lk_status set_launch(lk_scenario *scenario, const char *what, const char *value,
+                            lk_error *err) {
 	(void)what;
 	if (lk_same_name(value, "graphs")) {
 		scenario->cuda_graphs = true;
@@ -157,7 +183,8 @@ static lk_status set_launch(lk_scenario *scenario, const char *what, const char 
 	return LK_OK;
 }
 
-static lk_status set_host(lk_scenario *scenario, const char *what, const char *value, lk_error *err) {
+static lk_status set_host(lk_scenario *scenario, const char *what, const char *value,
+                          lk_error *err) {
 	double factor;
 	(void)what;
 	LK_TRY(read_factor("host", value, true, &factor, err));
@@ -166,26 +193,32 @@ static lk_status set_host(lk_scenario *scenario, const char *what, const char *v
 	return LK_OK;
 }
 
-static lk_status set_loading(lk_scenario *scenario, const char *what, const char *value, lk_error *err) {
+static lk_status set_loading(lk_scenario *scenario, const char *what, const char *value,
+                             lk_error *err) {
 	double factor;
 	(void)what;
 	LK_TRY(read_factor("data-loading", value, true, &factor, err));
 	lk_edit_data_loading(&scenario->edit, factor);
-	return say_changed(scenario, "data-loading", "no operation of the host is known to load data", err);
+	return say_changed(scenario, "data-loading", "no operation of the host is known to load data",
+	                   err);
 }
 
 /* ---- by name ---- */
 
-static lk_status unknown_operation(const lk_scenario *scenario, const char *key, const char *what, lk_error *err) {
+static lk_status unknown_operation(const lk_scenario *scenario, const char *key, const char *what,
+                                   lk_error *err) {
 	const lk_intern *names = scenario->edit.graph->names;
 	uint32_t count = lk_intern_count(names);
 	char shown[80];
-	lk_fail(err, LK_ERR_INPUT, key, "no operation is called '%s'", lk_escape(what, shown, sizeof shown));
+	lk_fail(err, LK_ERR_INPUT, key, "no operation is called '%s'",
+	        lk_escape(what, shown, sizeof shown));
 	const char **list = LK_ARRAY(scenario->arena, const char *, count);
 	for (uint32_t i = 0; list && i < count; i++) list[i] = lk_intern_text(names, i);
 	const char *near = list ? lk_nearest(what, list, count) : NULL;
-	if (near && *near) return lk_hint(err, "did you mean %.80s?", lk_escape(near, shown, sizeof shown));
-	return lk_hint(err, "give a name of the graph, a kind as gemm or all_reduce, or a pattern with * and ?");
+	if (near && *near)
+		return lk_hint(err, "did you mean %.80s?", lk_escape(near, shown, sizeof shown));
+	return lk_hint(
+		err, "give a name of the graph, a kind as gemm or all_reduce, or a pattern with * and ?");
 }
 
 static lk_status set_op(lk_scenario *scenario, const char *what, const char *value, lk_error *err) {
@@ -195,20 +228,24 @@ static lk_status set_op(lk_scenario *scenario, const char *what, const char *val
 	return scenario->edit.changed ? LK_OK : unknown_operation(scenario, "op", what, err);
 }
 
-static lk_status set_remove(lk_scenario *scenario, const char *what, const char *value, lk_error *err) {
+static lk_status set_remove(lk_scenario *scenario, const char *what, const char *value,
+                            lk_error *err) {
 	if (value) return wrong("remove", value, "write remove:NAME", err);
 	lk_edit_remove(&scenario->edit, what);
 	if (!scenario->edit.changed) return unknown_operation(scenario, "remove", what, err);
 	lk_status status = lk_graph_check(scenario->edit.graph, err);
-	return status == LK_ERR_INPUT ? lk_hint(err, "remove both ends of a message, a collective on all its ranks")
-								  : status;
+	return status == LK_ERR_INPUT
+	           ? lk_hint(err, "remove both ends of a message, a collective on all its ranks")
+	           : status;
 }
 
 /* ---- how many ---- */
 
 /* `ranks` of the run; the graph may hold some of them, which stand for the others. */
-static lk_status grow(lk_scenario *scenario, double ranks, const char *key, const char *value, lk_error *err) {
-	uint32_t held = scenario->edit.graph->ranks.world, all = scenario->site->run_ranks > held ? scenario->site->run_ranks : held;
+static lk_status grow(lk_scenario *scenario, double ranks, const char *key, const char *value,
+                      lk_error *err) {
+	uint32_t held = scenario->edit.graph->ranks.world,
+			 all = scenario->site->run_ranks > held ? scenario->site->run_ranks : held;
 	ranks = ranks * held / all;
 	if (!(ranks >= 1 && ranks <= 1 << 24) || ranks != floor(ranks))
 		return wrong(key, value,
@@ -220,22 +257,26 @@ static lk_status grow(lk_scenario *scenario, double ranks, const char *key, cons
 	return err ? err->status : LK_ERR_INPUT;
 }
 
-static lk_status set_gpus(lk_scenario *scenario, const char *what, const char *value, lk_error *err) {
+static lk_status set_gpus(lk_scenario *scenario, const char *what, const char *value,
+                          lk_error *err) {
 	long long ranks;
 	(void)what;
 	LK_TRY(lk_parse_int(value, 1, 1 << 24, &ranks, "gpus", err));
 	return grow(scenario, (double)ranks, "gpus", value, err);
 }
 
-static lk_status set_scale(lk_scenario *scenario, const char *what, const char *value, lk_error *err) {
+static lk_status set_scale(lk_scenario *scenario, const char *what, const char *value,
+                           lk_error *err) {
 	double factor;
 	(void)what;
 	LK_TRY(read_factor("scale", value, false, &factor, err));
-	uint32_t held = scenario->edit.graph->ranks.world, all = scenario->site->run_ranks > held ? scenario->site->run_ranks : held;
+	uint32_t held = scenario->edit.graph->ranks.world,
+			 all = scenario->site->run_ranks > held ? scenario->site->run_ranks : held;
 	return grow(scenario, all * factor, "scale", value, err);
 }
 
-static lk_status set_straggler(lk_scenario *scenario, const char *what, const char *value, lk_error *err) {
+static lk_status set_straggler(lk_scenario *scenario, const char *what, const char *value,
+                               lk_error *err) {
 	const char *colon = strchr(value, ':');
 	long long rank;
 	lk_straggler slow;
@@ -248,8 +289,8 @@ static lk_status set_straggler(lk_scenario *scenario, const char *what, const ch
 	LK_TRY(read_factor("straggler", colon + 1, false, &slow.factor, err));
 	slow.rank = (uint32_t)rank;
 	if (slow.rank >= scenario->edit.graph->ranks.world)
-		return lk_fail(err, LK_ERR_INPUT, "straggler", "there is no rank %u; the last is %u", slow.rank,
-					   scenario->edit.graph->ranks.world - 1);
+		return lk_fail(err, LK_ERR_INPUT, "straggler", "there is no rank %u; the last is %u",
+		               slow.rank, scenario->edit.graph->ranks.world - 1);
 	if (slow.factor == 1) return LK_OK;
 	if (!lk_push(&scenario->stragglers)) return lk_oom(err);
 	*lk_last(&scenario->stragglers) = slow;
@@ -259,25 +300,37 @@ static lk_status set_straggler(lk_scenario *scenario, const char *what, const ch
 /* ---- the table ---- */
 
 const lk_whatif_key lk_whatif_keys[] = {
-	{"cluster", false, false, set_cluster, "cluster=TEXT|FILE", "another cluster, as for predict --cluster", false},
-	{"gpu", true, false, set_gpu, "gpu=NAME", "other GPUs; their usual nodes where the base has its usual ones", false},
-	{"nic", true, false, set_nic, "nic=2x|400g|8*400g", "faster or other NICs, each in Gbit/s (g) or GB/s", false},
+	{"cluster", false, false, set_cluster, "cluster=TEXT|FILE",
+     "another cluster, as for predict --cluster", false},
+	{"gpu", true, false, set_gpu, "gpu=NAME",
+     "other GPUs; their usual nodes where the base has its usual ones", false},
+	{"nic", true, false, set_nic, "nic=2x|400g|8*400g",
+     "faster or other NICs, each in Gbit/s (g) or GB/s", false},
 	{"network", true, false, set_nic, "network=...", "the same", false},
-	{"link", true, false, set_link, "link=2x|450GB/s", "faster links inside nodes, per GPU and direction", false},
+	{"link", true, false, set_link, "link=2x|450GB/s",
+     "faster links inside nodes, per GPU and direction", false},
 	{"dtype", true, false, set_dtype, "dtype=fp8", "another number format of products", false},
 	{"batch", true, false, set_batch, "batch=2x", "a larger batch on every rank", false},
-	{"bucket", true, false, set_bucket, "bucket=25MB", "gradients reduced in buckets of this size", false},
-	{"overlap", true, false, set_overlap, "overlap=on|off", "collectives beside compute, or not", false},
-	{"fused-optimizer", true, false, set_fused, "fused-optimizer=on", "one kernel for the optimizer", false},
-	{"launch", true, false, set_launch, "launch=graphs|0", "launches from CUDA graphs, or free", false},
+	{"bucket", true, false, set_bucket, "bucket=25MB", "gradients reduced in buckets of this size",
+     false},
+	{"overlap", true, false, set_overlap, "overlap=on|off", "collectives beside compute, or not",
+     false},
+	{"fused-optimizer", true, false, set_fused, "fused-optimizer=on",
+     "one kernel for the optimizer", false},
+	{"launch", true, false, set_launch, "launch=graphs|0", "launches from CUDA graphs, or free",
+     false},
 	{"host", true, false, set_host, "host=0.5x", "a faster host", false},
-	{"data-loading", true, false, set_loading, "data-loading=0.5x|off", "input read faster, or at no cost", false},
-	{"gpus", true, false, set_gpus, "gpus=N", "more or fewer GPUs by data parallelism, each with its own work", true},
+	{"data-loading", true, false, set_loading, "data-loading=0.5x|off",
+     "input read faster, or at no cost", false},
+	{"gpus", true, false, set_gpus, "gpus=N",
+     "more or fewer GPUs by data parallelism, each with its own work", true},
 	{"ranks", true, false, set_gpus, "ranks=N", "the same", true},
 	{"scale", true, false, set_scale, "scale=4", "so many times the GPUs", true},
-	{"op", true, true, set_op, "op:NAME=0.8x", "operations of a name (with * and ?) or kind faster or slower", false},
+	{"op", true, true, set_op, "op:NAME=0.8x",
+     "operations of a name (with * and ?) or kind faster or slower", false},
 	{"remove", false, true, set_remove, "remove:NAME", "operations of a name or kind gone", false},
-	{"straggler", true, false, set_straggler, "straggler=RANK:1.3x", "a rank slower, all but its communication", false},
+	{"straggler", true, false, set_straggler, "straggler=RANK:1.3x",
+     "a rank slower, all but its communication", false},
 };
 const int lk_whatif_key_count = sizeof lk_whatif_keys / sizeof *lk_whatif_keys;
 
@@ -287,7 +340,8 @@ static lk_status unknown_key(const char *name, lk_error *err) {
 	const char *names[sizeof lk_whatif_keys / sizeof *lk_whatif_keys];
 	char shown[64];
 	for (int k = 0; k < lk_whatif_key_count; k++) names[k] = lk_whatif_keys[k].name;
-	lk_fail(err, LK_ERR_INPUT, "--set", "there is no '%s' to set", lk_escape(name, shown, sizeof shown));
+	lk_fail(err, LK_ERR_INPUT, "--set", "there is no '%s' to set",
+	        lk_escape(name, shown, sizeof shown));
 	const char *near = lk_nearest(name, names, (size_t)lk_whatif_key_count);
 	if (near) return lk_hint(err, "did you mean %s? see lockstep help whatif", near);
 	return lk_hint(err, "see lockstep help whatif for what can be set");
@@ -299,20 +353,26 @@ static const lk_whatif_key *find_key(const char *name) {
 	return NULL;
 }
 
-static lk_status add(lk_arena *arena, const lk_whatif_set *set, const char *head, lk_whatif_sets *out, lk_error *err) {
+static lk_status add(lk_arena *arena, const lk_whatif_set *set, const char *head,
+                     lk_whatif_sets *out, lk_error *err) {
 	if (!lk_push(out)) return lk_oom(err);
 	*lk_last(out) = *set;
 	lk_last(out)->text = set->value ? lk_arena_printf(arena, "%s=%s", head, set->value) : head;
 	return lk_last(out)->text ? LK_OK : lk_oom(err);
 }
 
-enum { MOST_TEXT = 4096 };
+enum {
+	MOST_TEXT = 4096
+};
 
-/* "KEY:WHAT=VALUE": the name ends at the first ':' or '='; a name of an operation may hold ':', its value not '='. */
+/* "KEY:WHAT=VALUE": the name ends at the first ':' or '='; a name of an operation may hold ':', its
+ * value not '='. */
 lk_status lk_whatif_parse(lk_arena *arena, const char *text, lk_whatif_sets *out, lk_error *err) {
 	lk_whatif_set set = {0};
-	if (strlen(text) > MOST_TEXT) return lk_fail(err, LK_ERR_INPUT, "--set", "longer than %d characters", MOST_TEXT);
-	char *head = lk_arena_strdup(arena, text), *name = lk_arena_strndup(arena, text, strcspn(text, ":="));
+	if (strlen(text) > MOST_TEXT)
+		return lk_fail(err, LK_ERR_INPUT, "--set", "longer than %d characters", MOST_TEXT);
+	char *head = lk_arena_strdup(arena, text),
+		 *name = lk_arena_strndup(arena, text, strcspn(text, ":="));
 	if (!head || !name) return lk_oom(err);
 	set.key = find_key(name);
 	if (!set.key) return unknown_key(name, err);
@@ -320,7 +380,8 @@ lk_status lk_whatif_parse(lk_arena *arena, const char *text, lk_whatif_sets *out
 	char *colon = head[strlen(name)] == ':' ? head + strlen(name) : NULL;
 	if (equals) *equals = '\0';
 	bool valued = equals && equals[1], named = colon && colon[1];
-	if (set.key->what != named || (!valued && set.key->apply != set_remove) || (colon && !set.key->what))
+	if (set.key->what != named || (!valued && set.key->apply != set_remove) ||
+	    (colon && !set.key->what))
 		return wrong("--set", text, set.key->form, err);
 	set.what = set.key->what ? colon + 1 : NULL;
 	set.value = equals ? equals + 1 : NULL;

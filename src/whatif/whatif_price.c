@@ -1,17 +1,18 @@
 /* whatif_price.c: what operations of an edited graph take.
  *
  *     never measured   as predict prices it: the model on the new site
- *     measured         measured * model(edited operation, new site) / model(operation as it was, old site)
- *     asked for        times the factors that were set by name
+ *     measured         measured * model(edited operation, new site) / model(operation as it was,
+ * old site) asked for        times the factors that were set by name
  *
- * A network that was made faster (or slower) by rates alone never takes longer (shorter): what runs at a rate can run
- * at a higher one. The model searches for channels as NCCL does, in steps of rates, and may find more of them, each
- * with its start-up; so communication takes the least (most) of what it takes at rates on the way, an eighth of an
- * octave apart.
+ * A network that was made faster (or slower) by rates alone never takes longer (shorter): what runs
+ * at a rate can run at a higher one. The model searches for channels as NCCL does, in steps of
+ * rates, and may find more of them, each with its start-up; so communication takes the least (most)
+ * of what it takes at rates on the way, an eighth of an octave apart.
  *
- * Host work has no model of hardware: it stays as measured but for factors. An operation that a trace says no shape of
- * gets one: that of its kind which the model says to take as long as it was measured. What changes it later, changes it
- * as the model says of that shape: a kernel of microseconds hardly, one of milliseconds by bandwidth. */
+ * Host work has no model of hardware: it stays as measured but for factors. An operation that a
+ * trace says no shape of gets one: that of its kind which the model says to take as long as it was
+ * measured. What changes it later, changes it as the model says of that shape: a kernel of
+ * microseconds hardly, one of milliseconds by bandwidth. */
 #include <math.h>
 #include <string.h>
 
@@ -27,14 +28,16 @@ static void constants_of(const lk_scenario *scenario, lk_constants *out) {
 	lk_job job;
 	memset(&job, 0, sizeof job);
 	lk_copy(job.profile, sizeof job.profile, scenario->site->stack);
-	lk_copy(job.release, sizeof job.release, scenario->site->release ? scenario->site->release : "");
+	lk_copy(job.release, sizeof job.release,
+	        scenario->site->release ? scenario->site->release : "");
 	job.dtype = scenario->dtype;
 	lk_profile_constants(&job, out);
-	out->launch_s *= scenario->launch, out->graph_launch_s *= scenario->launch, out->expert_launch_s *= scenario->launch;
+	out->launch_s *= scenario->launch, out->graph_launch_s *= scenario->launch,
+		out->expert_launch_s *= scenario->launch;
 }
 
-static lk_status model_costs(const lk_scenario *scenario, const lk_cluster *cluster, lk_arena *arena, lk_costs *out,
-							 lk_error *err) {
+static lk_status model_costs(const lk_scenario *scenario, const lk_cluster *cluster,
+                             lk_arena *arena, lk_costs *out, lk_error *err) {
 	lk_constants constants;
 	constants_of(scenario, &constants);
 	lk_cost_options options = {
@@ -79,34 +82,42 @@ static bool has_model(unsigned kind) {
 static bool shapeless(const lk_edit *edit, uint32_t i) {
 	const lk_ops *ops = &edit->graph->ops;
 	if (edit->op.at[i].measured_ps <= 0 || !has_model(ops->kind[i])) return false;
-	if (multiplies(ops->kind[i]) || is_attention(ops->kind[i])) return !(ops->m[i] > 0 && ops->n[i] > 0 && ops->k[i] > 0);
+	if (multiplies(ops->kind[i]) || is_attention(ops->kind[i]))
+		return !(ops->m[i] > 0 && ops->n[i] > 0 && ops->k[i] > 0);
 	return !(ops->bytes[i] > 0);
 }
 
-/* `size` times as much work as before; at first the smallest of its kind: a product of 256^3, heads of 128 on 1024
- * tokens, 64 KiB. */
+/* `size` times as much work as before; at first the smallest of its kind: a product of 256^3, heads
+ * of 128 on 1024 tokens, 64 KiB. */
 static void set_shape(lk_ops *ops, uint32_t i, double size, bool first) {
 	if (multiplies(ops->kind[i])) {
-		double side = first ? 256 : ops->m[i] * cbrt(size), element = fmax(2, lk_dtype_bytes((lk_dtype)ops->dtype[i]));
+		double side = first ? 256 : ops->m[i] * cbrt(size),
+			   element = fmax(2, lk_dtype_bytes((lk_dtype)ops->dtype[i]));
 		ops->m[i] = ops->n[i] = ops->k[i] = side, ops->batch[i] = 1;
 		ops->bytes[i] = 3 * side * side * element, ops->flops[i] = 2 * side * side * side;
 	} else if (is_attention(ops->kind[i])) {
-		ops->m[i] = ops->n[i] = 1024, ops->k[i] = 128, ops->batch[i] = first ? 1 : ops->batch[i] * size;
-		ops->bytes[i] = ops->batch[i] * 4 * 1024 * 128 * 2, ops->flops[i] = ops->batch[i] * 4 * 1024.0 * 1024 * 128;
+		ops->m[i] = ops->n[i] = 1024, ops->k[i] = 128,
+		ops->batch[i] = first ? 1 : ops->batch[i] * size;
+		ops->bytes[i] = ops->batch[i] * 4 * 1024 * 128 * 2,
+		ops->flops[i] = ops->batch[i] * 4 * 1024.0 * 1024 * 128;
 	} else {
 		ops->bytes[i] = first ? 65536 : ops->bytes[i] * size;
 	}
 }
 
-enum { ROUNDS = 12 };
+enum {
+	ROUNDS = 12
+};
 
 /* Times grow by less than the work, so a step by their ratio never goes too far up. */
-static lk_status fit_shapes(lk_scenario *scenario, const uint32_t *op, uint32_t count, lk_error *err) {
+static lk_status fit_shapes(lk_scenario *scenario, const uint32_t *op, uint32_t count,
+                            lk_error *err) {
 	for (int round = 0; round < ROUNDS; round++) {
 		lk_arena arena = LK_ARENA_INIT;
 		lk_costs costs = {0};
 		lk_status status = model_costs(scenario, &scenario->cluster, &arena, &costs, err);
-		const uint32_t *variant = status == LK_OK ? variants(&arena, scenario->edit.graph, &costs) : NULL;
+		const uint32_t *variant =
+			status == LK_OK ? variants(&arena, scenario->edit.graph, &costs) : NULL;
 		if (status == LK_OK && !variant) status = lk_oom(err);
 		double worst = 0;
 		for (uint32_t k = 0; k < count && status == LK_OK; k++) {
@@ -132,7 +143,8 @@ lk_status lk_whatif_stand_in(lk_scenario *scenario, uint32_t *count, lk_error *e
 		*lk_last(&found) = i;
 		set_shape(&scenario->edit.graph->ops, i, 1, true);
 	}
-	lk_status status = found.count ? fit_shapes(scenario, found.at, (uint32_t)found.count, err) : LK_OK;
+	lk_status status =
+		found.count ? fit_shapes(scenario, found.at, (uint32_t)found.count, err) : LK_OK;
 	*count = (uint32_t)found.count;
 	lk_vec_free(&found);
 	return status;
@@ -140,7 +152,8 @@ lk_status lk_whatif_stand_in(lk_scenario *scenario, uint32_t *count, lk_error *e
 
 /* ---- networks of other rates ---- */
 
-/* log2 of the largest change of a rate; NAN where some rates rise and others fall, or nodes differ in more. */
+/* log2 of the largest change of a rate; NAN where some rates rise and others fall, or nodes differ
+ * in more. */
 static double octaves(const lk_cluster *from, const lk_cluster *to) {
 	double up = 0, down = 0;
 	for (int g = 0; g < from->groups; g++) {
@@ -154,15 +167,18 @@ static double octaves(const lk_cluster *from, const lk_cluster *to) {
 }
 
 /* Rates a share of the way. */
-static lk_status between(lk_arena *arena, const lk_scenario *scenario, double share, lk_cluster *out, lk_error *err) {
+static lk_status between(lk_arena *arena, const lk_scenario *scenario, double share,
+                         lk_cluster *out, lk_error *err) {
 	*out = scenario->wired;
 	out->node = LK_ARRAY(arena, lk_node, (size_t)out->groups);
 	if (!out->node) return lk_oom(err);
 	for (int g = 0; g < out->groups; g++) {
 		const lk_node *a = &scenario->wired.node[g], *b = &scenario->cluster.node[g];
 		out->node[g] = *a;
-		if (a->nic_rate > 0) out->node[g].nic_rate = a->nic_rate * pow(b->nic_rate / a->nic_rate, share);
-		if (a->intra_rate > 0) out->node[g].intra_rate = a->intra_rate * pow(b->intra_rate / a->intra_rate, share);
+		if (a->nic_rate > 0)
+			out->node[g].nic_rate = a->nic_rate * pow(b->nic_rate / a->nic_rate, share);
+		if (a->intra_rate > 0)
+			out->node[g].intra_rate = a->intra_rate * pow(b->intra_rate / a->intra_rate, share);
 	}
 	return LK_OK;
 }
@@ -172,13 +188,16 @@ static void keep_better(const lk_graph *graph, const lk_costs *way, bool faster,
 		for (uint32_t i = 0; i < out->ops; i++) {
 			const lk_cost *there = lk_costs_get(way, v, i);
 			lk_cost *here = &out->at[(size_t)v * out->ops + i];
-			bool better = faster ? there->duration_ps < here->duration_ps : there->duration_ps > here->duration_ps;
+			bool better = faster ? there->duration_ps < here->duration_ps
+			                     : there->duration_ps > here->duration_ps;
 			if (better && lk_op_is_comm(graph->ops.kind[i])) *here = *there;
 		}
 }
 
 static lk_status along_the_way(const lk_scenario *scenario, lk_costs *out, lk_error *err) {
-	enum { MOST_STOPS = 32 };
+	enum {
+		MOST_STOPS = 32
+	};
 	double far = octaves(&scenario->wired, &scenario->cluster);
 	if (!(fabs(far) > 0)) return LK_OK;
 	int stops = (int)fmin(ceil(8 * fabs(far) * (1 - 1e-9)), MOST_STOPS);
@@ -220,20 +239,27 @@ lk_status lk_whatif_price(lk_scenario *scenario, bool learn, lk_costs *out, lk_e
 		scenario->edit.op.at[i].modelled_ps = (double)lk_costs_get(out, variant[i], i)->duration_ps;
 	for (uint32_t v = 0; v < out->variants; v++)
 		for (uint32_t i = 0; i < ops->count; i++)
-			price_op(&scenario->edit.op.at[i], has_model(ops->kind[i]), &out->at[(size_t)v * out->ops + i]);
+			price_op(&scenario->edit.op.at[i], has_model(ops->kind[i]),
+			         &out->at[(size_t)v * out->ops + i]);
 	return LK_OK;
 }
 
 /* ---- uncertainty ---- */
 
-enum { PRODUCTS, STREAMS, NETWORK, FAMILIES };
+enum {
+	PRODUCTS,
+	STREAMS,
+	NETWORK,
+	FAMILIES
+};
 
 static int family_of(unsigned kind) {
 	if (lk_op_is_comm(kind)) return NETWORK;
 	return multiplies(kind) || is_attention(kind) ? PRODUCTS : STREAMS;
 }
 
-/* Mean error of a family's fits in the calibration in use: of all devices where such a row is, else over its rows. */
+/* Mean error of a family's fits in the calibration in use: of all devices where such a row is, else
+ * over its rows. */
 static double family_error(const char *family) {
 	const lk_calibration *calibration = lk_calibration_current();
 	double sum = 0, weight = 0;
@@ -251,7 +277,8 @@ static double distance(const lk_edit_op *known, double ps) {
 	return before > 0 && ps > 0 ? fmin(1, fabs(log2(ps / before))) : 0;
 }
 
-static void carried_time(const lk_scenario *scenario, const lk_costs *costs, double carried[FAMILIES]) {
+static void carried_time(const lk_scenario *scenario, const lk_costs *costs,
+                         double carried[FAMILIES]) {
 	const lk_graph *graph = scenario->edit.graph;
 	for (size_t p = 0; p < graph->programs.count; p++) {
 		uint32_t variant = lk_whatif_variant(graph, costs, (uint32_t)p);
@@ -260,7 +287,8 @@ static void carried_time(const lk_scenario *scenario, const lk_costs *costs, dou
 			const lk_block *block = &graph->blocks.at[program->calls.at[c].block];
 			for (uint32_t i = block->begin; i < block->end; i++) {
 				double ps = (double)lk_costs_get(costs, variant, i)->duration_ps;
-				double far = has_model(graph->ops.kind[i]) ? distance(&scenario->edit.op.at[i], ps) : 0;
+				double far =
+					has_model(graph->ops.kind[i]) ? distance(&scenario->edit.op.at[i], ps) : 0;
 				carried[family_of(graph->ops.kind[i])] += far * ps * program->calls.at[c].repeat;
 			}
 		}
@@ -268,10 +296,13 @@ static void carried_time(const lk_scenario *scenario, const lk_costs *costs, dou
 	for (int f = 0; f < FAMILIES; f++) carried[f] /= LK_PS_PER_S * (double)graph->programs.count;
 }
 
-/* Ranks wait for the latest: the expected maximum of n normal deviations is about sqrt(2 ln n) of them. */
+/* Ranks wait for the latest: the expected maximum of n normal deviations is about sqrt(2 ln n) of
+ * them. */
 static double more_ranks(double before, double after) {
-	const double deviation = 0.01; /* of a rank's compute time in a step: assumed, of clocks and caches */
-	double low = sqrt(2 * log(fmax(fmin(before, after), 1))), high = sqrt(2 * log(fmax(fmax(before, after), 1)));
+	const double deviation =
+		0.01; /* of a rank's compute time in a step: assumed, of clocks and caches */
+	double low = sqrt(2 * log(fmax(fmin(before, after), 1))),
+		   high = sqrt(2 * log(fmax(fmax(before, after), 1)));
 	return deviation * (high - low);
 }
 
@@ -281,18 +312,22 @@ static bool has_experts(const lk_graph *graph) {
 	return false;
 }
 
-/* Of the base: a replay's mean error, 3.3 % in Lumos (arXiv 2504.09307, abstract) where the trace does not say its own;
- * of a prediction half its 80 % range. */
+/* Of the base: a replay's mean error, 3.3 % in Lumos (arXiv 2504.09307, abstract) where the trace
+ * does not say its own; of a prediction half its 80 % range. */
 static double base_error(const lk_scenario *scenario) {
-	if (scenario->edit.graph->traced) return scenario->site->replay_error > 0 ? scenario->site->replay_error : 0.033;
+	if (scenario->edit.graph->traced)
+		return scenario->site->replay_error > 0 ? scenario->site->replay_error : 0.033;
 	const char *runs = has_experts(scenario->edit.graph) ? "experts" : "dense";
-	const lk_calibration_row *range = lk_calibration_find(lk_calibration_current(), "range", "step", runs);
+	const lk_calibration_row *range =
+		lk_calibration_find(lk_calibration_current(), "range", "step", runs);
 	return (lk_calibration_value(range, "high", 1.25) - lk_calibration_value(range, "low", .8)) / 2;
 }
 
-double lk_whatif_uncertainty(const lk_scenario *scenario, const lk_costs *costs, const lk_ranks *before, double step_s) {
+double lk_whatif_uncertainty(const lk_scenario *scenario, const lk_costs *costs,
+                             const lk_ranks *before, double step_s) {
 	const char *const families[FAMILIES] = {"gemm", "memory", "collective"};
-	double carried[FAMILIES] = {0}, ranks = more_ranks(before->world, scenario->edit.graph->ranks.world);
+	double carried[FAMILIES] = {0},
+		   ranks = more_ranks(before->world, scenario->edit.graph->ranks.world);
 	double base = base_error(scenario), sum = base * base + ranks * ranks;
 	carried_time(scenario, costs, carried);
 	for (int f = 0; f < FAMILIES && step_s > 0; f++) {

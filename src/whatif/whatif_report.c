@@ -1,5 +1,5 @@
-/* whatif_report.c: the question as the verb asks it: the base from a file, one column for every change alone and one
- * for every combination. */
+/* whatif_report.c: the question as the verb asks it: the base from a file, one column for every
+ * change alone and one for every combination. */
 #include <limits.h>
 #include <math.h>
 #include <stdlib.h>
@@ -13,7 +13,10 @@
 #include "base/text.h"
 #include "cost/calibration/calibration.h"
 
-enum { MOST_COLUMNS = 1000, MOST_GROUPS = 64 };
+enum {
+	MOST_COLUMNS = 1000,
+	MOST_GROUPS = 64
+};
 
 struct answer {
 	lk_arena arena;
@@ -41,42 +44,53 @@ struct origin {
 	double replay_error;     /* 0 not known */
 };
 
-static lk_status read_site(struct answer *answer, const lk_whatif_request *request, const struct origin *from, lk_whatif_site *out, lk_error *err) {
+static lk_status read_site(struct answer *answer, const lk_whatif_request *request,
+                           const struct origin *from, lk_whatif_site *out, lk_error *err) {
 	*out = (lk_whatif_site){.stack = request->stack,
-							.release = request->release,
-							.cuda_graphs = request->cuda_graphs,
-							.compiled = request->compile,
-							.no_contention = request->no_contention,
-							.run_ranks = from->ranks,
-							.data_parallel = request->data_parallel,
-							.replay_error = from->replay_error};
+	                        .release = request->release,
+	                        .cuda_graphs = request->cuda_graphs,
+	                        .compiled = request->compile,
+	                        .no_contention = request->no_contention,
+	                        .run_ranks = from->ranks,
+	                        .data_parallel = request->data_parallel,
+	                        .replay_error = from->replay_error};
 	LK_TRY(lk_request_check_stack(request->stack, err));
-	if (request->cluster && request->gpu) return lk_fail(err, LK_ERR_INPUT, "--cluster", "--cluster and --gpu exclude one another");
-	if (request->cluster) return lk_cluster_parse(&answer->arena, request->cluster, &out->cluster, err);
+	if (request->cluster && request->gpu)
+		return lk_fail(err, LK_ERR_INPUT, "--cluster", "--cluster and --gpu exclude one another");
+	if (request->cluster)
+		return lk_cluster_parse(&answer->arena, request->cluster, &out->cluster, err);
 	const lk_device *device = from->device;
 	if (request->gpu) LK_TRY(lk_device_lookup(request->gpu, &device, err));
 	if (!device) {
-		lk_fail(err, LK_ERR_INPUT, "--gpu", "%s not say on which GPU it ran", answer->w.traced ? "the traces do" : "a step graph does");
-		return lk_hint(err, "give --gpu NAME (`lockstep devices` lists them) or --cluster, as for predict");
+		lk_fail(err, LK_ERR_INPUT, "--gpu", "%s not say on which GPU it ran",
+		        answer->w.traced ? "the traces do" : "a step graph does");
+		return lk_hint(
+			err, "give --gpu NAME (`lockstep devices` lists them) or --cluster, as for predict");
 	}
-	if (from->ranks > INT32_MAX) return lk_fail(err, LK_ERR_INPUT, "--gpu", "%u ranks are too many", from->ranks);
+	if (from->ranks > INT32_MAX)
+		return lk_fail(err, LK_ERR_INPUT, "--gpu", "%u ranks are too many", from->ranks);
 	return lk_cluster_simple(&answer->arena, device, (int)from->ranks, 0, 0, &out->cluster, err);
 }
 
-/* How well the run's steps predict one another says how far its base can be trusted; of long traces it would take long. */
+/* How well the run's steps predict one another says how far its base can be trusted; of long traces
+ * it would take long. */
 static lk_status trust(lk_traces *traces, struct origin *out, lk_error *err) {
-	enum { MOST_EVENTS = 3000000 };
+	enum {
+		MOST_EVENTS = 3000000
+	};
 	uint64_t events = 0;
 	for (uint32_t i = 0; i < traces->count; i++) events += traces->capture[i]->count;
 	return events <= MOST_EVENTS ? lk_replay_error(traces, &out->replay_error, err) : LK_OK;
 }
 
 static lk_status nothing_there(const lk_traces *traces, lk_error *err) {
-	lk_fail(err, LK_ERR_INPUT, traces->capture[0]->path, "there is nothing to change: the step has no operations");
+	lk_fail(err, LK_ERR_INPUT, traces->capture[0]->path,
+	        "there is nothing to change: the step has no operations");
 	return lk_hint(err, "profile with CPU and CUDA activities");
 }
 
-static lk_status lift_traces(lk_traces *traces, const lk_whatif_request *request, lk_graph **out, struct origin *from, lk_error *err) {
+static lk_status lift_traces(lk_traces *traces, const lk_whatif_request *request, lk_graph **out,
+                             struct origin *from, lk_error *err) {
 	lk_lifted *lifted;
 	uint32_t step = 0;
 	long long number = -1;
@@ -94,7 +108,8 @@ static lk_status lift_traces(lk_traces *traces, const lk_whatif_request *request
 	return status;
 }
 
-static lk_status read_traces(const lk_whatif_request *request, lk_graph **out, struct origin *from, lk_error *err) {
+static lk_status read_traces(const lk_whatif_request *request, lk_graph **out, struct origin *from,
+                             lk_error *err) {
 	lk_read_limits limits = {.shapes = true};
 	lk_traces *traces;
 	LK_TRY(lk_traces_read(request->paths, (uint32_t)request->path_count, &limits, 0, &traces, err));
@@ -103,7 +118,8 @@ static lk_status read_traces(const lk_whatif_request *request, lk_graph **out, s
 	return status;
 }
 
-static lk_status read_graph(const lk_whatif_request *request, lk_graph **out, struct origin *from, lk_error *err) {
+static lk_status read_graph(const lk_whatif_request *request, lk_graph **out, struct origin *from,
+                            lk_error *err) {
 	if (request->path_count == 1 && lk_is_graph_file(request->paths[0])) {
 		if (request->step) return lk_fail(err, LK_ERR_INPUT, "--step", "a graph holds one step");
 		LK_TRY(lk_graph_read(request->paths[0], out, err));
@@ -112,7 +128,8 @@ static lk_status read_graph(const lk_whatif_request *request, lk_graph **out, st
 	}
 	if (request->path_count > 0) return read_traces(request, out, from, err);
 	lk_fail(err, LK_ERR_INPUT, "whatif", "no file");
-	return lk_hint(err, "give traces, or a step graph as `lockstep predict --graph FILE` writes it");
+	return lk_hint(err,
+	               "give traces, or a step graph as `lockstep predict --graph FILE` writes it");
 }
 
 static lk_status read_base(struct answer *answer, const lk_whatif_request *request, lk_error *err) {
@@ -120,7 +137,8 @@ static lk_status read_base(struct answer *answer, const lk_whatif_request *reque
 	struct origin from = {0};
 	if (request->calibration) LK_TRY(lk_calibration_use(request->calibration, err));
 	LK_TRY(read_graph(request, &graph, &from, err));
-	answer->base_ranks = from.ranks, answer->graph_ranks = graph->ranks.world, answer->w.traced = graph->traced;
+	answer->base_ranks = from.ranks, answer->graph_ranks = graph->ranks.world,
+	answer->w.traced = graph->traced;
 	lk_status status = read_site(answer, request, &from, &answer->site, err);
 	if (status == LK_OK) status = lk_whatif_begin(graph, &answer->site, &answer->base, err);
 	lk_graph_free(graph);
@@ -133,7 +151,8 @@ static lk_status read_sets(struct answer *answer, const char *sets, lk_error *er
 	char *copy = sets ? lk_arena_strdup(&answer->arena, sets) : NULL, *rest = copy, *line;
 	if (sets && !copy) return lk_oom(err);
 	while ((line = strsep(&rest, "\n"))) {
-		if (answer->group_count == MOST_GROUPS) return lk_fail(err, LK_ERR_INPUT, "--set", "more than %d", MOST_GROUPS);
+		if (answer->group_count == MOST_GROUPS)
+			return lk_fail(err, LK_ERR_INPUT, "--set", "more than %d", MOST_GROUPS);
 		lk_whatif_sets *sets_of = &answer->groups[answer->group_count];
 		LK_TRY(lk_whatif_parse(&answer->arena, line, sets_of, err));
 		for (size_t g = 0; g < answer->group_count; g++)
@@ -144,7 +163,8 @@ static lk_status read_sets(struct answer *answer, const char *sets, lk_error *er
 }
 
 /* Columns: the base, every value alone, every combination where there is more than one set. */
-static lk_status count_columns(const struct answer *answer, size_t *singles, size_t *combinations, lk_error *err) {
+static lk_status count_columns(const struct answer *answer, size_t *singles, size_t *combinations,
+                               lk_error *err) {
 	*singles = 0, *combinations = answer->group_count > 1;
 	for (size_t g = 0; g < answer->group_count; g++) {
 		*singles += answer->groups[g].count;
@@ -159,46 +179,53 @@ static lk_status count_columns(const struct answer *answer, size_t *singles, siz
 
 /* ---- columns ---- */
 
-static lk_status label(struct answer *answer, const lk_whatif_set *sets, size_t count, lk_whatif_column *out, lk_error *err) {
+static lk_status label(struct answer *answer, const lk_whatif_set *sets, size_t count,
+                       lk_whatif_column *out, lk_error *err) {
 	const char **texts = LK_ARRAY(&answer->arena, const char *, count);
 	out->label = count ? "" : "base";
 	for (size_t i = 0; texts && out->label && i < count; i++) {
 		texts[i] = sets[i].text;
-		out->label = lk_arena_printf(&answer->arena, "%s%s%s", out->label, i ? " " : "", sets[i].text);
+		out->label =
+			lk_arena_printf(&answer->arena, "%s%s%s", out->label, i ? " " : "", sets[i].text);
 	}
 	out->sets = texts, out->set_count = (int)count;
 	return texts && out->label ? LK_OK : lk_oom(err);
 }
 
-static lk_status copy_notes(struct answer *answer, const lk_whatif_outcome *from, lk_whatif_column *out, lk_error *err) {
+static lk_status copy_notes(struct answer *answer, const lk_whatif_outcome *from,
+                            lk_whatif_column *out, lk_error *err) {
 	const char **notes = LK_ARRAY(&answer->arena, const char *, from->note_count);
-	for (size_t i = 0; notes && i < from->note_count; i++) notes[i] = lk_arena_strdup(&answer->arena, from->notes[i]);
+	for (size_t i = 0; notes && i < from->note_count; i++)
+		notes[i] = lk_arena_strdup(&answer->arena, from->notes[i]);
 	out->notes = notes, out->note_count = (int)from->note_count;
 	return notes ? LK_OK : lk_oom(err);
 }
 
-/* Scaling efficiency: what a rank gets done in a second, of what it does with the same changes on as many ranks as the
- * base has. Without samples: of the step's inverse, as copies do the same work. */
-static lk_status efficiency(const struct answer *answer, const lk_whatif_set *sets, size_t count, lk_whatif_column *column,
-							lk_error *err) {
+/* Scaling efficiency: what a rank gets done in a second, of what it does with the same changes on
+ * as many ranks as the base has. Without samples: of the step's inverse, as copies do the same
+ * work. */
+static lk_status efficiency(const struct answer *answer, const lk_whatif_set *sets, size_t count,
+                            lk_whatif_column *column, lk_error *err) {
 	lk_whatif_set others[MOST_GROUPS];
 	lk_whatif_outcome outcome;
 	size_t kept = 0;
 	column->efficiency = NAN;
 	if ((uint32_t)column->ranks == answer->base_ranks || column->step_s <= 0) return LK_OK;
 	for (size_t i = 0; i < count; i++)
-		if (!sets[i].key->ranks && strcmp(sets[i].key->name, "straggler") != 0) others[kept++] = sets[i];
+		if (!sets[i].key->ranks && strcmp(sets[i].key->name, "straggler") != 0)
+			others[kept++] = sets[i];
 	lk_status status = lk_whatif_try(answer->base, others, kept, &outcome, err);
 	if (status == LK_OK && column->samples_per_s > 0)
 		column->efficiency =
-			column->samples_per_s / column->ranks / (outcome.step.graph->samples / outcome.step.step_s / answer->base_ranks);
-	else if (status == LK_OK)
-		column->efficiency = outcome.step.step_s / column->step_s;
+			column->samples_per_s / column->ranks /
+			(outcome.step.graph->samples / outcome.step.step_s / answer->base_ranks);
+	else if (status == LK_OK) column->efficiency = outcome.step.step_s / column->step_s;
 	lk_whatif_outcome_free(&outcome);
 	return status == LK_ERR_INPUT ? LK_OK : status;
 }
 
-static lk_status fill(struct answer *answer, const lk_whatif_outcome *from, lk_whatif_column *out, lk_error *err) {
+static lk_status fill(struct answer *answer, const lk_whatif_outcome *from, lk_whatif_column *out,
+                      lk_error *err) {
 	const lk_graph *graph = from->step.graph;
 	out->step_s = from->step.step_s;
 	out->ranks = lk_whatif_ranks(graph, answer->graph_ranks, &answer->site);
@@ -206,13 +233,14 @@ static lk_status fill(struct answer *answer, const lk_whatif_outcome *from, lk_w
 	if (out == answer->columns) answer->base_s = out->step_s;
 	out->change = answer->base_s > 0 ? out->step_s / answer->base_s - 1 : 0;
 	out->uncertainty = from->uncertainty;
-	out->compute_s = from->compute_s, out->exposed_s = from->exposed_s, out->hidden_s = from->hidden_s,
-	out->other_s = from->other_s;
+	out->compute_s = from->compute_s, out->exposed_s = from->exposed_s,
+	out->hidden_s = from->hidden_s, out->other_s = from->other_s;
 	out->cluster = lk_arena_strdup(&answer->arena, from->cluster.text);
 	return out->cluster ? copy_notes(answer, from, out, err) : lk_oom(err);
 }
 
-static lk_status refuse(struct answer *answer, const lk_error *why, lk_whatif_column *out, lk_error *err) {
+static lk_status refuse(struct answer *answer, const lk_error *why, lk_whatif_column *out,
+                        lk_error *err) {
 	char line[1024];
 	out->refused = lk_arena_strdup(&answer->arena, lk_error_text(why, line, sizeof line));
 	out->efficiency = NAN;
@@ -220,7 +248,8 @@ static lk_status refuse(struct answer *answer, const lk_error *why, lk_whatif_co
 }
 
 /* A change that cannot be made is told in its column; the base must be possible. */
-static lk_status ask(struct answer *answer, const lk_whatif_set *sets, size_t count, bool keep, lk_error *err) {
+static lk_status ask(struct answer *answer, const lk_whatif_set *sets, size_t count, bool keep,
+                     lk_error *err) {
 	lk_whatif_column *column = &answer->columns[answer->w.column_count++];
 	lk_whatif_outcome outcome;
 	lk_error why = {0};
@@ -249,7 +278,8 @@ static void combine(const struct answer *answer, size_t index, lk_whatif_set *ou
 	}
 }
 
-static lk_status ask_all(struct answer *answer, size_t singles, size_t combinations, lk_error *err) {
+static lk_status ask_all(struct answer *answer, size_t singles, size_t combinations,
+                         lk_error *err) {
 	size_t total = 1 + singles + combinations;
 	lk_whatif_set together[MOST_GROUPS];
 	answer->columns = LK_ARRAY(&answer->arena, lk_whatif_column, total);
@@ -258,7 +288,8 @@ static lk_status ask_all(struct answer *answer, size_t singles, size_t combinati
 	LK_TRY(ask(answer, NULL, 0, total == 1, err));
 	for (size_t g = 0; g < answer->group_count; g++)
 		for (size_t i = 0; i < answer->groups[g].count; i++)
-			LK_TRY(ask(answer, &answer->groups[g].at[i], 1, (size_t)answer->w.column_count + 1 == total, err));
+			LK_TRY(ask(answer, &answer->groups[g].at[i], 1,
+			           (size_t)answer->w.column_count + 1 == total, err));
 	for (size_t i = 0; i < combinations; i++) {
 		combine(answer, i, together);
 		LK_TRY(ask(answer, together, answer->group_count, i + 1 == combinations, err));
@@ -273,14 +304,15 @@ static lk_status add_notes(struct answer *answer, lk_error *err) {
 	int count = 0;
 	if (!notes) return lk_oom(err);
 	if (answer->w.traced) {
-		notes[count++] =
-			"measured times are scaled by the ratio of the models; nothing is priced anew that was measured";
+		notes[count++] = "measured times are scaled by the ratio of the models; nothing is priced "
+						 "anew that was measured";
 		notes[count++] = "the simulation has no contention of its own: measured times hold it";
 		uint32_t guessed = lk_whatif_stand_ins(answer->base);
 		if (guessed)
-			notes[count++] = lk_arena_printf(
-				&answer->arena, "%u operations have no shape in the trace: scaled as one of their kind that takes as long",
-				guessed);
+			notes[count++] = lk_arena_printf(&answer->arena,
+			                                 "%u operations have no shape in the trace: scaled as "
+			                                 "one of their kind that takes as long",
+			                                 guessed);
 	} else {
 		notes[count++] = "operations are priced by the models, as predict prices them";
 	}
@@ -290,12 +322,17 @@ static lk_status add_notes(struct answer *answer, lk_error *err) {
 
 static lk_status reproduce(struct answer *answer, const lk_whatif_request *request, lk_error *err) {
 	static const char *const but[] = {"graph", "trace", "html", "output", "file", "verbose", NULL};
-	answer->w.reproduce = lk_command(&answer->arena, &(lk_question){
-		.verb = &lk_whatif_verb, .request = request, .but = but, .operands = request->paths, .operand_count = request->path_count});
+	answer->w.reproduce =
+		lk_command(&answer->arena, &(lk_question){.verb = &lk_whatif_verb,
+	                                              .request = request,
+	                                              .but = but,
+	                                              .operands = request->paths,
+	                                              .operand_count = request->path_count});
 	return answer->w.reproduce ? LK_OK : lk_oom(err);
 }
 
-static lk_status answer_all(struct answer *answer, const lk_whatif_request *request, lk_error *err) {
+static lk_status answer_all(struct answer *answer, const lk_whatif_request *request,
+                            lk_error *err) {
 	size_t singles, combinations;
 	LK_TRY(read_sets(answer, request->sets, err));
 	LK_TRY(count_columns(answer, &singles, &combinations, err));
@@ -304,7 +341,8 @@ static lk_status answer_all(struct answer *answer, const lk_whatif_request *requ
 	if (!answer->w.source) return lk_oom(err);
 	LK_TRY(ask_all(answer, singles, combinations, err));
 	LK_TRY(add_notes(answer, err));
-	LK_TRY(lk_traces_inputs(&answer->arena, &lk_whatif_verb, request, request->paths, request->path_count, &answer->w.inputs, err));
+	LK_TRY(lk_traces_inputs(&answer->arena, &lk_whatif_verb, request, request->paths,
+	                        request->path_count, &answer->w.inputs, err));
 	return reproduce(answer, request, err);
 }
 
@@ -314,10 +352,8 @@ lk_status lk_whatif_ask(const lk_whatif_request *request, lk_whatif **out, lk_er
 	if (!answer) return lk_oom(err);
 	answer->w.memory_owner = answer;
 	lk_status status = answer_all(answer, request, err);
-	if (status == LK_OK)
-		*out = &answer->w;
-	else
-		lk_whatif_free(&answer->w);
+	if (status == LK_OK) *out = &answer->w;
+	else lk_whatif_free(&answer->w);
 	return status;
 }
 

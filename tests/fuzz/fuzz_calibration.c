@@ -1,5 +1,5 @@
-/* fuzz_calibration.c: any bytes are rows of fitted numbers or an error that says where; what was read can be written and
- * read again. */
+/* fuzz_calibration.c: any bytes are rows of fitted numbers or an error that says where; what was
+ * read can be written and read again. */
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -27,7 +27,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
 		if (!out) abort();
 		lk_calibration_write(&first, out);
 		fclose(out);
-		if (take(text, length, &again, &err) == LK_OK && again.rows.count != first.rows.count) abort();
+		if (take(text, length, &again, &err) == LK_OK && again.rows.count != first.rows.count)
+			abort();
 		free(text);
 	}
 	lk_calibration_free(&first);

@@ -1,5 +1,5 @@
-/* fuzz_cluster.c: any text is a cluster or an error, in the synthetic form and in JSON; and what was read is written as
- * a text that reads back as the same text. */
+/* fuzz_cluster.c: any text is a cluster or an error, in the synthetic form and in JSON; and what
+ * was read is written as a text that reads back as the same text. */
 #include <stdlib.h>
 #include <string.h>
 

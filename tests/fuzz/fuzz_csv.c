@@ -1,4 +1,5 @@
-/* fuzz_csv.c: any bytes are a table or an error that names a line; every row has the columns of the header. */
+/* fuzz_csv.c: any bytes are a table or an error that names a line; every row has the columns of the
+ * header. */
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,11 +16,13 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
 	size_t text = 0;
 	for (bool more = status == LK_OK; more && status == LK_OK;) {
 		status = lk_csv_next(csv, &more, &err);
-		for (int c = 0; status == LK_OK && more && c < lk_csv_columns(csv); c++) text += strlen(lk_csv_field(csv, c));
+		for (int c = 0; status == LK_OK && more && c < lk_csv_columns(csv); c++)
+			text += strlen(lk_csv_field(csv, c));
 	}
 	if (status != LK_OK && !err.where[0]) abort();
 	/* packed input may be longer than it looks */
-	if (size >= 1 && data[0] != 0x1f && data[0] != 0x28 && (data[0] & 0xf0) != 0x50 && text > size) abort();
+	if (size >= 1 && data[0] != 0x1f && data[0] != 0x28 && (data[0] & 0xf0) != 0x50 && text > size)
+		abort();
 	lk_csv_close(csv);
 	lk_stream_close(in);
 	return 0;

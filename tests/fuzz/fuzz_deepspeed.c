@@ -11,8 +11,13 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
 	lk_reading r = {.arena = &arena, .where = "fuzz", .out = &out, .err = &err};
 	if (out.job != NULL && lk_stream_memory(data, size, "fuzz", &in, &err) == LK_OK) {
 		lk_status status = lk_deepspeed_stream(&r, in);
-		out.job->model =
-			(lk_model){.layers = 2, .hidden = 64, .heads = 4, .kv_heads = 4, .head_dim = 16, .ffn = 256, .vocab = 100};
+		out.job->model = (lk_model){.layers = 2,
+		                            .hidden = 64,
+		                            .heads = 4,
+		                            .kv_heads = 4,
+		                            .head_dim = 16,
+		                            .ffn = 256,
+		                            .vocab = 100};
 		if (status == LK_OK) (void)lk_job_complete(out.job, NULL, &err);
 		lk_stream_close(in);
 	}

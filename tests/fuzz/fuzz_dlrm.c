@@ -1,5 +1,5 @@
-/* fuzz_dlrm.c: any bytes are a recommendation model, a table of host overheads, a table of steps, or an error that says
- * where; what is read gives a step of finite time. */
+/* fuzz_dlrm.c: any bytes are a recommendation model, a table of host overheads, a table of steps,
+ * or an error that says where; what is read gives a step of finite time. */
 #include <math.h>
 #include <stdlib.h>
 
@@ -25,12 +25,17 @@ static void try_model(const uint8_t *data, size_t size, const lk_host_terms *hos
 	if (status == LK_OK) {
 		lk_dlrm_time time;
 		lk_graph *graph = NULL;
-		if (lk_dlrm_hybrid(&model, &(lk_dlrm_job){4096, 8, LK_FP16, 4}, &graph, &err) != LK_OK || lk_graph_check(graph, &err) != LK_OK) abort();
+		if (lk_dlrm_hybrid(&model, &(lk_dlrm_job){4096, 8, LK_FP16, 4}, &graph, &err) != LK_OK ||
+		    lk_graph_check(graph, &err) != LK_OK)
+			abort();
 		lk_graph_free(graph);
 		bool eager = model.interaction != LK_DLRM_CROSS && model.optimizer != LK_DLRM_ADAM;
-		if ((lk_dlrm_predict(&model, 512, lk_device_find("V100"), host, &time, &err) == LK_OK) != eager) abort();
+		if ((lk_dlrm_predict(&model, 512, lk_device_find("V100"), host, &time, &err) == LK_OK) !=
+		    eager)
+			abort();
 		if (!eager) time.step_s = 1;
-		if (!isfinite(time.step_s) || !(time.step_s > 0) || !isfinite(lk_dlrm_params(&model))) abort();
+		if (!isfinite(time.step_s) || !(time.step_s > 0) || !isfinite(lk_dlrm_params(&model)))
+			abort();
 	}
 	lk_stream_close(in);
 	lk_arena_free(&arena);

@@ -1,5 +1,5 @@
-/* fuzz_emit.c: whatever is a program, with whatever schedules are legal, becomes C with balanced brackets, or there is a
- * reason why not; its declarations likewise. */
+/* fuzz_emit.c: whatever is a program, with whatever schedules are legal, becomes C with balanced
+ * brackets, or there is a reason why not; its declarations likewise. */
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -23,7 +23,9 @@ static void check_brackets(const char *text) {
 				if (*at == '\\') at++;
 				if (!*at || *at == '\n') abort();
 			}
-		} else open += (*at == '{') + (*at == '(') + (*at == '[') - (*at == '}') - (*at == ')') - (*at == ']');
+		} else
+			open += (*at == '{') + (*at == '(') + (*at == '[') - (*at == '}') - (*at == ')') -
+			        (*at == ']');
 		if (open < 0) abort();
 	}
 	if (open) abort();
@@ -36,7 +38,8 @@ static void write_both(const lc_program *program, const lc_variant *variant) {
 		lk_error err = {0};
 		FILE *out = open_memstream(&text, &size);
 		if (!out) return;
-		lk_status status = header ? lc_emit_header(program, variant, 1, false, out, &err) : lc_emit_mpi(program, variant, 1, out, &err);
+		lk_status status = header ? lc_emit_header(program, variant, 1, false, out, &err)
+		                          : lc_emit_mpi(program, variant, 1, out, &err);
 		if (fclose(out) == 0 && status == LK_OK) check_brackets(text);
 		if (status != LK_OK && !err.what[0]) abort();
 		free(text);
@@ -47,7 +50,8 @@ static void make(const lc_program *program, const lc_schedule *schedule) {
 	lc_program *q = NULL;
 	lc_steps *steps = NULL;
 	lk_error err = {0};
-	if (lc_rewrite_all(program, schedule, &q, &err) == LK_OK && lc_steps_make(q, &steps, &err) == LK_OK) {
+	if (lc_rewrite_all(program, schedule, &q, &err) == LK_OK &&
+	    lc_steps_make(q, &steps, &err) == LK_OK) {
 		lc_variant v = {.name = schedule ? schedule->name : "plain", .program = q, .steps = steps};
 		write_both(program, &v);
 	}
@@ -62,7 +66,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
 		for (size_t i = 0; i < file->programs.count; i++) {
 			const lc_program *program = file->programs.at[i];
 			make(program, NULL);
-			for (size_t k = 0; k < program->schedules.count; k++) make(program, &program->schedules.at[k]);
+			for (size_t k = 0; k < program->schedules.count; k++)
+				make(program, &program->schedules.at[k]);
 		}
 	lc_file_free(file);
 	return 0;

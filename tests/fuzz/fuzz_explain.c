@@ -1,4 +1,5 @@
-/* fuzz_explain.c: any bytes are a trace that can be explained or an error; parts of the time add up to the whole. */
+/* fuzz_explain.c: any bytes are a trace that can be explained or an error; parts of the time add up
+ * to the whole. */
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,8 +15,8 @@ static lk_capture *read_capture(const uint8_t *data, size_t size) {
 	lk_stream *in;
 	if (lk_stream_memory(data, size, "trace", &in, &err) != LK_OK) return NULL;
 	lk_capture *capture = lk_capture_new("trace", "Kineto JSON");
-	bool good =
-		capture && lk_kineto_read(in, &limits, capture, &err) == LK_OK && lk_capture_finish(capture, &err) == LK_OK;
+	bool good = capture && lk_kineto_read(in, &limits, capture, &err) == LK_OK &&
+	            lk_capture_finish(capture, &err) == LK_OK;
 	lk_stream_close(in);
 	if (good) return capture;
 	lk_capture_free(capture);
@@ -25,14 +26,23 @@ static lk_capture *read_capture(const uint8_t *data, size_t size) {
 static void check(const lk_explanation *explanation) {
 	for (int i = 0; i < explanation->rank_count; i++) {
 		const lk_explain_rank *rank = &explanation->ranks[i];
-		if (rank->idle_ns + rank->compute_ns + rank->non_compute_ns != rank->kernel_time_ns) abort();
-		if (rank->exposed_communication_ns + rank->exposed_memory_ns != rank->non_compute_ns) abort();
-		if (rank->idle_data_ns + rank->idle_sync_ns + rank->idle_host_ns + rank->idle_other_ns != rank->idle_ns) abort();
-		if (rank->idle_data_ns < 0 || rank->idle_sync_ns < 0 || rank->idle_host_ns < 0 || rank->idle_other_ns < 0) abort();
+		if (rank->idle_ns + rank->compute_ns + rank->non_compute_ns != rank->kernel_time_ns)
+			abort();
+		if (rank->exposed_communication_ns + rank->exposed_memory_ns != rank->non_compute_ns)
+			abort();
+		if (rank->idle_data_ns + rank->idle_sync_ns + rank->idle_host_ns + rank->idle_other_ns !=
+		    rank->idle_ns)
+			abort();
+		if (rank->idle_data_ns < 0 || rank->idle_sync_ns < 0 || rank->idle_host_ns < 0 ||
+		    rank->idle_other_ns < 0)
+			abort();
 	}
 	for (int i = 0; i < explanation->step_rows; i++) {
 		const lk_explain_step *step = &explanation->steps[i];
-		if (step->compute_ns + step->exposed_communication_ns + step->exposed_memory_ns + step->idle_ns != step->dur_ns) abort();
+		if (step->compute_ns + step->exposed_communication_ns + step->exposed_memory_ns +
+		        step->idle_ns !=
+		    step->dur_ns)
+			abort();
 	}
 	for (int i = 0; i < explanation->stall_count; i++)
 		if (!(explanation->stalls[i].lost_s > 0) || !*explanation->stalls[i].evidence) abort();
@@ -50,7 +60,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
 	check(explanation);
 	FILE *nowhere = fopen("/dev/null", "w");
 	for (int format = 0; nowhere && format < 5; format++)
-		if (lk_explain_print(explanation, format, LK_EXPLAIN_ALL, false, NULL, nowhere, &err) != LK_OK) abort();
+		if (lk_explain_print(explanation, format, LK_EXPLAIN_ALL, false, NULL, nowhere, &err) !=
+		    LK_OK)
+			abort();
 	if (nowhere) fclose(nowhere);
 	lk_explain_free(explanation);
 	return 0;

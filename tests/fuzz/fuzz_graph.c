@@ -1,5 +1,5 @@
-/* fuzz_graph.c: any bytes are a step graph that the checker accepts, or an error; and what was read can be printed, and
- * written and read again. */
+/* fuzz_graph.c: any bytes are a step graph that the checker accepts, or an error; and what was read
+ * can be printed, and written and read again. */
 #include <stdlib.h>
 
 #include "graph/graph.h"
@@ -18,9 +18,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
 		if (size < 512) { /* a file: not for every input */
 			char path[] = "/tmp/fuzz_graph.XXXXXX";
 			int fd = mkstemp(path);
-			if (fd < 0 || lk_graph_write(graph, path, &err) != LK_OK || lk_graph_read(path, &again, &err) != LK_OK)
+			if (fd < 0 || lk_graph_write(graph, path, &err) != LK_OK ||
+			    lk_graph_read(path, &again, &err) != LK_OK)
 				abort();
-			if (again->ops.count != graph->ops.count || again->programs.count != graph->programs.count) abort();
+			if (again->ops.count != graph->ops.count ||
+			    again->programs.count != graph->programs.count)
+				abort();
 			fclose(fdopen(fd, "r"));
 			remove(path);
 		}

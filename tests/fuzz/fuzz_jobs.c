@@ -1,5 +1,5 @@
-/* fuzz_jobs.c: any bytes are a list of jobs or an error with a text; a list that is read can be run with measured rates of
- * its own making, under every policy. */
+/* fuzz_jobs.c: any bytes are a list of jobs or an error with a text; a list that is read can be run
+ * with measured rates of its own making, under every policy. */
 #include <math.h>
 #include <stdlib.h>
 
@@ -7,7 +7,10 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-enum { GPUS = 8, MOST = 40 };
+enum {
+	GPUS = 8,
+	MOST = 40
+};
 
 /* As if every job had been measured with what it asks for, and with one GPU. */
 static void give_rates(lk_arena *arena, lk_listed_job *job) {
@@ -30,7 +33,9 @@ static void run(lk_arena *arena, lk_job_list *list) {
 	for (int p = 0; p < lk_policy_count; p++) {
 		if (lk_jobs_simulate(&request, list, &lk_policies[p], courses, &err) != LK_OK) abort();
 		for (size_t i = 0; i < list->count; i++)
-			if (!(courses[i].end_s >= courses[i].start_s && courses[i].start_s >= list->at[i].job.submit_s)) abort();
+			if (!(courses[i].end_s >= courses[i].start_s &&
+			      courses[i].start_s >= list->at[i].job.submit_s))
+				abort();
 	}
 }
 

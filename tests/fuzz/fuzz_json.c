@@ -1,6 +1,6 @@
-/* fuzz_json.c: any bytes are a document or an error with a position. The pull reader, skipping and the tree agree on
- * what is accepted, but for the NUL characters that only the tree refuses; what is read, written and read again is the
- * same. */
+/* fuzz_json.c: any bytes are a document or an error with a position. The pull reader, skipping and
+ * the tree agree on what is accepted, but for the NUL characters that only the tree refuses; what
+ * is read, written and read again is the same. */
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
@@ -41,12 +41,14 @@ static void rewrite(lk_json_writer *writer, const char *key, const lk_value *val
 	bool object = value->kind == LK_JSON_OBJECT, array = value->kind == LK_JSON_ARRAY;
 	if (object) lk_json_object(writer, key);
 	if (array) lk_json_array(writer, key);
-	for (size_t i = 0; i < value->count; i++) rewrite(writer, object ? value->keys[i] : NULL, &value->items[i]);
+	for (size_t i = 0; i < value->count; i++)
+		rewrite(writer, object ? value->keys[i] : NULL, &value->items[i]);
 	if (object) lk_json_object_end(writer);
 	if (array) lk_json_array_end(writer);
 	if (value->kind == LK_JSON_STRING) lk_json_put_text(writer, key, value->text);
 	if (value->kind == LK_JSON_NUMBER) lk_json_put_number(writer, key, value->number);
-	if (value->kind == LK_JSON_TRUE || value->kind == LK_JSON_FALSE) lk_json_put_bool(writer, key, value->kind == LK_JSON_TRUE);
+	if (value->kind == LK_JSON_TRUE || value->kind == LK_JSON_FALSE)
+		lk_json_put_bool(writer, key, value->kind == LK_JSON_TRUE);
 	if (value->kind == LK_JSON_NULL) lk_json_put_null(writer, key);
 }
 

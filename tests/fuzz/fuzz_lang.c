@@ -1,5 +1,5 @@
-/* fuzz_lang.c: any text is programs or one error at a place; what was read, and what schedules make of it, is printed as a
- * text that reads back as the same programs. */
+/* fuzz_lang.c: any text is programs or one error at a place; what was read, and what schedules make
+ * of it, is printed as a text that reads back as the same programs. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -23,12 +23,14 @@ static void round_trip(const lc_file *file, FILE *nothing) {
 		for (size_t i = 0; i < file->programs.count; i++)
 			if (!lc_program_equal(file->programs.at[i], again->programs.at[i])) abort();
 	}
-	for (size_t i = 0; i < file->programs.count; i++) lc_print_listing(file->programs.at[i], nothing);
+	for (size_t i = 0; i < file->programs.count; i++)
+		lc_print_listing(file->programs.at[i], nothing);
 	lc_file_free(again);
 	free(text);
 }
 
-/* A rewritten program reads back with its bundles as a schedule, and that schedule makes the same of it. */
+/* A rewritten program reads back with its bundles as a schedule, and that schedule makes the same
+ * of it. */
 static void check_rewritten(const lc_program *program) {
 	char *text = NULL;
 	size_t length = 0;
@@ -37,7 +39,9 @@ static void check_rewritten(const lc_program *program) {
 	lc_schedule bundles;
 	lk_error err = {0};
 	FILE *out = open_memstream(&text, &length);
-	if (!out || lc_rewrite_all(program, NULL, &settled, &err) != LK_OK || lc_settle_rewritten(settled, &err) != LK_OK) abort();
+	if (!out || lc_rewrite_all(program, NULL, &settled, &err) != LK_OK ||
+	    lc_settle_rewritten(settled, &err) != LK_OK)
+		abort();
 	if (lc_bundles_schedule(settled, "bundles", &bundles, &err) != LK_OK) abort();
 	lc_print_program(settled, out);
 	if (bundles.count) lc_print_schedule(settled, &bundles, out);
@@ -45,7 +49,9 @@ static void check_rewritten(const lc_program *program) {
 	if (length <= LC_TEXT_LIMIT) {
 		if (lc_parse("rewritten", text, length, &file, &err) != LK_OK) abort();
 		const lc_program *read = file->programs.at[0];
-		if (lc_rewrite_all(read, read->schedules.count ? read->schedules.at : NULL, &again, &err) != LK_OK) abort();
+		if (lc_rewrite_all(read, read->schedules.count ? read->schedules.at : NULL, &again, &err) !=
+		    LK_OK)
+			abort();
 		if (lc_program_hash(program) != lc_program_hash(again)) abort();
 	}
 	lc_program_free(settled);
@@ -82,7 +88,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
 		round_trip(file, nothing);
 		for (size_t i = 0; i < file->programs.count; i++) rewrite(file->programs.at[i]);
 	} else if (!err.what[0]) abort();
-	else if (lk_compile_text("fuzz", (const char *)data, size, &answer, &err) != LK_OK) lk_compile_caret(answer, nothing);
+	else if (lk_compile_text("fuzz", (const char *)data, size, &answer, &err) != LK_OK)
+		lk_compile_caret(answer, nothing);
 	lk_compile_free(answer);
 	lc_file_free(file);
 	fclose(nothing);

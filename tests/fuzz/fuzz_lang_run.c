@@ -1,5 +1,6 @@
-/* fuzz_lang_run.c: any text is sizes, behind a line of which a program may follow: both are read or refused; what was
- * read is run in both arithmetics, within limits, and its results put together; ranks agree. */
+/* fuzz_lang_run.c: any text is sizes, behind a line of which a program may follow: both are read or
+ * refused; what was read is run in both arithmetics, within limits, and its results put together;
+ * ranks agree. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,7 +15,8 @@ static void put_together(lc_run *run, const lc_program *program, const lc_sizes 
 	lk_error err = {0};
 	if (lc_results(program, ids, LC_VALUES, &count, &err) != LK_OK) abort();
 	for (int i = 0; i < count; i++)
-		for (int64_t item = 0; item < lc_items(program, sizes, &program->nodes.at[ids[i]]); item++) {
+		for (int64_t item = 0; item < lc_items(program, sizes, &program->nodes.at[ids[i]]);
+		     item++) {
 			const lc_cells *whole;
 			if (lc_run_whole_of(run, ids[i], item, 0, &whole, &err) == LK_ERR_INTERNAL) abort();
 		}
@@ -23,7 +25,8 @@ static void put_together(lc_run *run, const lc_program *program, const lc_sizes 
 static void run_with(const lc_program *program, const lc_sizes *sizes, lc_arithmetic arithmetic) {
 	lc_run *run, *bounds;
 	lk_error err = {0};
-	lc_run_options o = {.arithmetic = arithmetic, .seed = 1, .key = 2, .cells = 1 << 18, .work = 1 << 20};
+	lc_run_options o = {
+		.arithmetic = arithmetic, .seed = 1, .key = 2, .cells = 1 << 18, .work = 1 << 20};
 	if (lc_ranks(program, sizes) > 64) return;
 	lk_status status = lc_run_program(program, sizes, &o, &run, &err);
 	if (status == LK_ERR_INTERNAL || (status != LK_OK && !err.what[0])) abort();
@@ -51,9 +54,9 @@ static void run_file(const lc_file *file, const char *text) {
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
-	static const char usual[] =
-		"program p(mesh a, b) { list l dim N, M dim K of l in x : f32[N,M] @ P(sum,a), y : i32[K] of l @ S(0,b)\n"
-		"z = allreduce(x, sum, a) at b=k out z at b=k, total(sum(y)) }";
+	static const char usual[] = "program p(mesh a, b) { list l dim N, M dim K of l in x : f32[N,M] "
+								"@ P(sum,a), y : i32[K] of l @ S(0,b)\n"
+								"z = allreduce(x, sum, a) at b=k out z at b=k, total(sum(y)) }";
 	char *text = malloc(size + 1);
 	lc_file *file = NULL;
 	lk_error err = {0};
@@ -64,8 +67,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
 	if (line) *line = '\0';
 	/* files beside the corpus are not its business */
 	bool foreign = strchr(text, '@') != NULL;
-	if (!foreign &&
-		lc_parse("fuzz", program ? program : usual, program ? strlen(program) : sizeof usual - 1, &file, &err) == LK_OK)
+	if (!foreign && lc_parse("fuzz", program ? program : usual,
+	                         program ? strlen(program) : sizeof usual - 1, &file, &err) == LK_OK)
 		run_file(file, text);
 	lc_file_free(file);
 	free(text);

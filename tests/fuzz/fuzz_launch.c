@@ -1,5 +1,5 @@
-/* fuzz_launch.c: launch scripts, and the same bytes as blank-separated words; what is read is completed, written and
- * read. */
+/* fuzz_launch.c: launch scripts, and the same bytes as blank-separated words; what is read is
+ * completed, written and read. */
 #include <stdlib.h>
 #include <string.h>
 #include "launch/launch.h"
@@ -11,7 +11,8 @@ static void check(lk_arena *arena, lk_job *job) {
 	for (int stage = 0; stage < job->pp && stage < 4; stage++)
 		(void)lk_job_chunk_layers(job, stage, job->vp - 1, &first);
 	char *text = lk_launch_write(arena, job);
-	if (text == NULL || lk_launch_text(arena, text, strlen(text), "written", &back, NULL) != LK_OK) abort();
+	if (text == NULL || lk_launch_text(arena, text, strlen(text), "written", &back, NULL) != LK_OK)
+		abort();
 	if (lk_job_complete(back.job, NULL, NULL) != LK_OK) abort();
 	for (const lk_field *field = lk_job_fields; field->name != NULL; field++)
 		if (!lk_field_equal(field, job, back.job)) abort();
@@ -24,9 +25,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
 	lk_error err;
 	const char *words[256];
 	int count = 0;
-	if (lk_launch_text(&arena, (const char *)data, size, "fuzz", &out, &err) == LK_OK) check(&arena, out.job);
+	if (lk_launch_text(&arena, (const char *)data, size, "fuzz", &out, &err) == LK_OK)
+		check(&arena, out.job);
 	char *text = lk_arena_strndup(&arena, (const char *)data, size), *save = NULL;
-	for (char *at = strtok_r(text, " \n", &save); at != NULL && count < 256; at = strtok_r(NULL, " \n", &save))
+	for (char *at = strtok_r(text, " \n", &save); at != NULL && count < 256;
+	     at = strtok_r(NULL, " \n", &save))
 		words[count++] = at;
 	if (lk_launch_read(&arena, count, words, "fuzz", &out, &err) == LK_OK) check(&arena, out.job);
 	lk_arena_free(&arena);

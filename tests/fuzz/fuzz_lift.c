@@ -1,7 +1,7 @@
-/* fuzz_lift.c: any events of any ranks are lifted to a graph that is legal and runs to its end, or to an error; the parts of
- * the critical path add up to it; any changes of the graph give an answer or an error. The first byte says how many ranks
- * and which change; then four bytes are an event: rank, kind and lane; name and group; time since the one before;
- * duration and correlation. */
+/* fuzz_lift.c: any events of any ranks are lifted to a graph that is legal and runs to its end, or
+ * to an error; the parts of the critical path add up to it; any changes of the graph give an answer
+ * or an error. The first byte says how many ranks and which change; then four bytes are an event:
+ * rank, kind and lane; name and group; time since the one before; duration and correlation. */
 #include <math.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -15,23 +15,41 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-enum { MOST_RANKS = 3, MOST_BYTES = 4096 };
+enum {
+	MOST_RANKS = 3,
+	MOST_BYTES = 4096
+};
 
-static const char *const host_names[] = {"aten::mm", "autograd::engine::evaluate_function: X", "Optimizer.step#SGD.step",
-                                         "ProfilerStep#1", "enumerate(DataLoader)#It.__next__", "ProfilerStep#2", "aten::copy_",
+static const char *const host_names[] = {"aten::mm",
+                                         "autograd::engine::evaluate_function: X",
+                                         "Optimizer.step#SGD.step",
+                                         "ProfilerStep#1",
+                                         "enumerate(DataLoader)#It.__next__",
+                                         "ProfilerStep#2",
+                                         "aten::copy_",
                                          "c10d::allreduce_"};
-static const char *const call_names[] = {"cudaLaunchKernel", "cudaStreamWaitEvent", "cudaDeviceSynchronize", "cudaMemcpyAsync",
-                                         "cudaStreamSynchronize", "cudaEventSynchronize", "cudaEventRecord", "cudaGraphLaunch"};
-static const char *const work_names[] = {"ncclDevKernel_AllReduce_Sum_f32_RING_LL(ncclDevComm*)", "volta_sgemm_128x64_nn",
-                                         "ncclKernel_SendRecv_RING_SIMPLE_Sum_int8_t(ncclWorkElem)", "Memcpy HtoD (Pageable -> Device)",
-                                         "elementwise", "ncclDevKernel_Generic", "Memset (Device)", "flash_fwd_kernel"};
-static const char *const sets[] = {"overlap=on", "remove:*gemm*", "op:*=0x", "scale=2", "launch=graphs", "bucket=1MB",
-                                   "data-loading=off", "host=0.5x", "dtype=fp8", "batch=2x", "straggler=0:1.5x", "fused-optimizer=on",
-                                   "remove:*", "nic=2x", "op:host=3x", "gpu=h200"};
+static const char *const call_names[] = {
+	"cudaLaunchKernel",      "cudaStreamWaitEvent",  "cudaDeviceSynchronize", "cudaMemcpyAsync",
+	"cudaStreamSynchronize", "cudaEventSynchronize", "cudaEventRecord",       "cudaGraphLaunch"};
+static const char *const work_names[] = {"ncclDevKernel_AllReduce_Sum_f32_RING_LL(ncclDevComm*)",
+                                         "volta_sgemm_128x64_nn",
+                                         "ncclKernel_SendRecv_RING_SIMPLE_Sum_int8_t(ncclWorkElem)",
+                                         "Memcpy HtoD (Pageable -> Device)",
+                                         "elementwise",
+                                         "ncclDevKernel_Generic",
+                                         "Memset (Device)",
+                                         "flash_fwd_kernel"};
+static const char *const sets[] = {
+	"overlap=on",    "remove:*gemm*", "op:*=0x",          "scale=2",
+	"launch=graphs", "bucket=1MB",    "data-loading=off", "host=0.5x",
+	"dtype=fp8",     "batch=2x",      "straggler=0:1.5x", "fused-optimizer=on",
+	"remove:*",      "nic=2x",        "op:host=3x",       "gpu=h200"};
 
 /* Mostly small steps; some of the largest and smallest times there are. */
 static int64_t span(uint8_t byte) {
-	return byte < 250 ? (int64_t)byte * byte * 37 : byte == 250 ? -5 : INT64_MAX / 300 * (byte - 250);
+	return byte < 250    ? (int64_t)byte * byte * 37
+	       : byte == 250 ? -5
+	                     : INT64_MAX / 300 * (byte - 250);
 }
 
 static _Noreturn void broken(const lk_error *err) {
@@ -39,33 +57,50 @@ static _Noreturn void broken(const lk_error *err) {
 	abort();
 }
 
-static void add_notes(lk_capture *capture, uint32_t event, lk_event_kind kind, const uint8_t *byte) {
+static void add_notes(lk_capture *capture, uint32_t event, lk_event_kind kind,
+                      const uint8_t *byte) {
 	uint32_t lanes = (uint32_t)capture->lanes.count;
 	if (kind == LK_EVENT_KERNEL && byte[1] >> 6 && lk_push(&capture->comms))
-		*lk_last(&capture->comms) = (lk_comm_note){.event = event, .kind = (uint8_t)(LK_OP_ALLREDUCE + byte[1] % 8), .element_bytes = 4,
-		                                     .group = lk_intern_id(capture->names, byte[1] >> 7 ? "0" : "1"),
-		                                     .ranks = lk_intern_id(capture->names, byte[1] >> 7 ? "[0, 1, 2]" : "[0, 1]"),
-		                                     .group_size = byte[1] >> 7 ? 3 : 2, .peer = byte[1] & 8 ? 1 : -1,
-		                                     .in_elements = byte[1] & 15, .out_elements = byte[1] & 15};
+		*lk_last(&capture->comms) = (lk_comm_note){
+			.event = event,
+			.kind = (uint8_t)(LK_OP_ALLREDUCE + byte[1] % 8),
+			.element_bytes = 4,
+			.group = lk_intern_id(capture->names, byte[1] >> 7 ? "0" : "1"),
+			.ranks = lk_intern_id(capture->names, byte[1] >> 7 ? "[0, 1, 2]" : "[0, 1]"),
+			.group_size = byte[1] >> 7 ? 3 : 2,
+			.peer = byte[1] & 8 ? 1 : -1,
+			.in_elements = byte[1] & 15,
+			.out_elements = byte[1] & 15};
 	if ((kind == LK_EVENT_RUNTIME && byte[1] >> 6) || kind == LK_EVENT_SYNC) {
 		if (!lk_push(&capture->syncs)) abort();
-		*lk_last(&capture->syncs) = (lk_sync_note){.event = event, .kind = byte[1] >> 4 & 3,
-		                                     .stream = byte[1] & 64 ? byte[2] % lanes : LK_NONE,
-		                                     .on = byte[1] & 128 ? byte[3] % lanes : LK_NONE, .record = byte[3] & 31};
+		*lk_last(&capture->syncs) =
+			(lk_sync_note){.event = event,
+		                   .kind = byte[1] >> 4 & 3,
+		                   .stream = byte[1] & 64 ? byte[2] % lanes : LK_NONE,
+		                   .on = byte[1] & 128 ? byte[3] % lanes : LK_NONE,
+		                   .record = byte[3] & 31};
 	}
 }
 
 static void add_event(lk_capture *capture, const uint8_t *byte, int64_t *now) {
 	lk_event_kind kind = (lk_event_kind)((byte[0] >> 2 & 7) % LK_EVENT_KINDS);
-	const char *const *names = lk_event_on_device(kind) ? work_names : kind == LK_EVENT_RUNTIME ? call_names : host_names;
+	const char *const *names = lk_event_on_device(kind)   ? work_names
+	                           : kind == LK_EVENT_RUNTIME ? call_names
+	                                                      : host_names;
 	if (__builtin_add_overflow(*now, span(byte[2]), now)) *now = INT64_MAX;
 	bool device = lk_event_on_device(kind) || kind == LK_EVENT_SYNC;
-	lk_event event = {.kind = kind, .start_ns = *now, .dur_ns = span((uint8_t)(byte[3] & 31 ? byte[3] : byte[1])),
-	                  .name = lk_intern_id(capture->names, names[byte[1] & 7]), .value = -1,
-	                  .lane = lk_capture_lane(capture, device, 0, (byte[0] >> 5) * (byte[1] & 32 ? 5 : 1)),
-	                  .correlation = kind == LK_EVENT_RUNTIME || device ? byte[3] & 31 : 0};
-	if (kind == LK_EVENT_OP && byte[1] & 16) event.shape = lk_intern_id(capture->names, "[[64, 32], [32, 16]]");
-	if (kind == LK_EVENT_OP && byte[1] & 16) event.types = lk_intern_id(capture->names, "[\"float\", \"float\"]");
+	lk_event event = {
+		.kind = kind,
+		.start_ns = *now,
+		.dur_ns = span((uint8_t)(byte[3] & 31 ? byte[3] : byte[1])),
+		.name = lk_intern_id(capture->names, names[byte[1] & 7]),
+		.value = -1,
+		.lane = lk_capture_lane(capture, device, 0, (byte[0] >> 5) * (byte[1] & 32 ? 5 : 1)),
+		.correlation = kind == LK_EVENT_RUNTIME || device ? byte[3] & 31 : 0};
+	if (kind == LK_EVENT_OP && byte[1] & 16)
+		event.shape = lk_intern_id(capture->names, "[[64, 32], [32, 16]]");
+	if (kind == LK_EVENT_OP && byte[1] & 16)
+		event.types = lk_intern_id(capture->names, "[\"float\", \"float\"]");
 	uint32_t number = lk_capture_add(capture, &event);
 	if (number == LK_NONE) abort();
 	add_notes(capture, number, kind, byte);
@@ -79,17 +114,21 @@ static lk_traces *make(const uint8_t *data, size_t size, uint32_t ranks) {
 		if (!(captures[r] = lk_capture_new("x", "bytes"))) abort();
 		captures[r]->rank = (int32_t)r;
 	}
-	for (size_t i = 0; i + 4 <= size; i += 4) add_event(captures[(data[i] & 3) % ranks], data + i, &now[(data[i] & 3) % ranks]);
+	for (size_t i = 0; i + 4 <= size; i += 4)
+		add_event(captures[(data[i] & 3) % ranks], data + i, &now[(data[i] & 3) % ranks]);
 	for (uint32_t r = 0; r < ranks; r++)
 		if (lk_capture_finish(captures[r], NULL) != LK_OK) abort();
 	return lk_traces_make(captures, ranks, &traces, NULL) == LK_OK ? traces : NULL;
 }
 
-/* Operations stand in order of their dependencies; pieces of a thread that become operations are each of one only. */
+/* Operations stand in order of their dependencies; pieces of a thread that become operations are
+ * each of one only. */
 static void check_rank(const lk_lifted_rank *rank) {
 	for (uint32_t i = 0; i < rank->ops.count; i++) {
 		const lk_lifted_op *op = &rank->ops.at[i];
-		if (op->stream >= LK_STREAMS || op->piece_begin > op->piece_end || op->piece_end > rank->pieces.count) abort();
+		if (op->stream >= LK_STREAMS || op->piece_begin > op->piece_end ||
+		    op->piece_end > rank->pieces.count)
+			abort();
 		if (op->end_ns < op->start_ns || op->lag_ns < 0 || lk_lifted_own(rank, i) < 0) abort();
 		for (uint32_t d = op->dep_begin; d < op->dep_end; d++)
 			if (rank->deps.at[d] >= i) abort();
@@ -99,7 +138,8 @@ static void check_rank(const lk_lifted_rank *rank) {
 	if (rank->end >= rank->ops.count || rank->ops.at[rank->end].what != LK_LIFTED_END) abort();
 }
 
-/* Simulated with its own times every operation runs once what it waits for is over, or ranks wait for one another: that is said. */
+/* Simulated with its own times every operation runs once what it waits for is over, or ranks wait
+ * for one another: that is said. */
 static bool run(const lk_lifted *lifted) {
 	lk_arena arena = LK_ARENA_INIT;
 	lk_error err = {0};
@@ -109,12 +149,15 @@ static bool run(const lk_lifted *lifted) {
 	for (uint32_t r = 0; status == LK_OK && r < lifted->traces->count; r++) {
 		const lk_lifted_rank *rank = &lifted->rank[r];
 		for (uint32_t i = 0; i < rank->ops.count; i++) {
-			if (ran[r][i].end_ps < ran[r][i].start_ps || ran[r][i].start_ps < lifted->begin_ps[r]) abort();
+			if (ran[r][i].end_ps < ran[r][i].start_ps || ran[r][i].start_ps < lifted->begin_ps[r])
+				abort();
 			for (uint32_t d = rank->ops.at[i].dep_begin; d < rank->ops.at[i].dep_end; d++)
 				if (ran[r][rank->deps.at[d]].end_ps > ran[r][i].end_ps) abort();
 		}
 		lk_device_use use;
-		if (lk_lifted_use(lifted, ran[r], NULL, r, &use, &err) != LK_OK || use.idle < 0 || use.exposed < 0) abort();
+		if (lk_lifted_use(lifted, ran[r], NULL, r, &use, &err) != LK_OK || use.idle < 0 ||
+		    use.exposed < 0)
+			abort();
 	}
 	lk_arena_free(&arena);
 	return status == LK_OK;
@@ -138,7 +181,8 @@ static void predict(const lk_lifted *lifted) {
 	lk_step_times *times = lk_step_times_new();
 	lk_retimed retimed;
 	if (!times || lk_step_times_add(times, &lifted->rank[0], 0, NULL) != LK_OK) abort();
-	if (lk_step_times_predict(times, &lifted->rank[0], NULL, LK_NONE, &retimed, NULL) != LK_OK) abort();
+	if (lk_step_times_predict(times, &lifted->rank[0], NULL, LK_NONE, &retimed, NULL) != LK_OK)
+		abort();
 	for (uint32_t i = 0; i < lifted->rank[0].ops.count; i++)
 		if (retimed.ns[i] < 0 || retimed.lag_ns[i] < 0) abort();
 	lk_retimed_free(&retimed);
@@ -151,10 +195,16 @@ static void change(const lk_lifted *lifted, uint8_t which) {
 	lk_whatif_base *base = NULL;
 	lk_error err = {0};
 	double seconds;
-	if (lk_cluster_simple(&arena, lk_device_find("a100-sxm-80"), MOST_RANKS, 0, 0, &site.cluster, &err) != LK_OK) abort();
+	if (lk_cluster_simple(&arena, lk_device_find("a100-sxm-80"), MOST_RANKS, 0, 0, &site.cluster,
+	                      &err) != LK_OK)
+		abort();
 	if (lk_whatif_begin(lifted->graph, &site, &base, &err) != LK_OK) broken(&err);
-	if (lk_whatif_worth(base, sets[which % 16], &seconds, &err) == LK_OK ? !isfinite(seconds) : !err.what[0]) abort();
-	if (lk_whatif_worth(base, sets[which / 16], &seconds, &err) == LK_OK ? !isfinite(seconds) : !err.what[0]) abort();
+	if (lk_whatif_worth(base, sets[which % 16], &seconds, &err) == LK_OK ? !isfinite(seconds)
+	                                                                     : !err.what[0])
+		abort();
+	if (lk_whatif_worth(base, sets[which / 16], &seconds, &err) == LK_OK ? !isfinite(seconds)
+	                                                                     : !err.what[0])
+		abort();
 	lk_whatif_end(base);
 	lk_arena_free(&arena);
 }

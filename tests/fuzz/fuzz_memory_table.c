@@ -1,5 +1,5 @@
-/* fuzz_memory_table.c: any bytes are a table of measured memory or an error; every row that is read is a job that can
- * be completed again, or says why not. */
+/* fuzz_memory_table.c: any bytes are a table of measured memory or an error; every row that is read
+ * is a job that can be completed again, or says why not. */
 #include <stdlib.h>
 
 #include "tables/tables.h"

@@ -1,5 +1,5 @@
-/* fuzz_models.c: any bytes are a table of whole networks or an error with a text; rows that are read give operator
- * lists and finite times. */
+/* fuzz_models.c: any bytes are a table of whole networks or an error with a text; rows that are
+ * read give operator lists and finite times. */
 #include <math.h>
 #include <stdlib.h>
 
@@ -20,7 +20,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
 			lk_network_work work;
 			if (!runs.at[i].device || !runs.at[i].known) continue;
 			lk_network_model usual = lk_network_usual();
-			if (lk_network_work_of(lk_calibration_current(), &runs.at[i], &work, &err) != LK_OK) abort();
+			if (lk_network_work_of(lk_calibration_current(), &runs.at[i], &work, &err) != LK_OK)
+				abort();
 			if (!isfinite(lk_network_seconds(&usual, &work))) abort();
 		}
 	}

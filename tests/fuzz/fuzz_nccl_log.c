@@ -1,4 +1,5 @@
-/* fuzz_nccl_log.c: any text is a log of nccl-tests or an error; what was read has sizes in order and times above 0. */
+/* fuzz_nccl_log.c: any text is a log of nccl-tests or an error; what was read has sizes in order
+ * and times above 0. */
 #include <stdint.h>
 #include <stdlib.h>
 

@@ -1,5 +1,5 @@
-/* fuzz_offers.c: any bytes are a list of machines, in one of two forms, or an error with a text; offers that are left keep to
- * the rules, and those with a known GPU are a cluster. */
+/* fuzz_offers.c: any bytes are a list of machines, in one of two forms, or an error with a text;
+ * offers that are left keep to the rules, and those with a known GPU are a cluster. */
 #include <math.h>
 #include <stdlib.h>
 
@@ -26,8 +26,9 @@ static void read(const uint8_t *data, size_t size, bool sky) {
 	lk_stream *in = NULL;
 	lk_error err = {0};
 	if (lk_stream_memory(data, size, "offers.csv", &in, &err) == LK_OK) {
-		lk_status status = sky ? lk_offers_skypilot(in, "gcp", "today", &arena, &offers, &faults, &err)
-		                       : lk_offers_read(in, &arena, &offers, &faults, &err);
+		lk_status status =
+			sky ? lk_offers_skypilot(in, "gcp", "today", &arena, &offers, &faults, &err)
+				: lk_offers_read(in, &arena, &offers, &faults, &err);
 		if (status == LK_OK) check(&arena, &offers);
 		else if (err.what[0] == '\0') abort();
 	}

@@ -1,5 +1,5 @@
-/* fuzz_ops.c: any bytes are a table of kernel times or an error, and a text of trees or an error; what is read can be
- * used. */
+/* fuzz_ops.c: any bytes are a table of kernel times or an error, and a text of trees or an error;
+ * what is read can be used. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -28,7 +28,9 @@ static void read_trees(lk_arena *arena, const uint8_t *data, size_t size) {
 	static const float x[LK_TREE_FEATURES] = {1, 2, 3};
 	lk_error err = {0};
 	char *text = lk_arena_strndup(arena, (const char *)data, size);
-	if (text && lk_trees_read(arena, text, "trees", &trees, &err) == LK_OK && !isfinite(lk_trees_at(&trees, x))) abort();
+	if (text && lk_trees_read(arena, text, "trees", &trees, &err) == LK_OK &&
+	    !isfinite(lk_trees_at(&trees, x)))
+		abort();
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {

@@ -1,5 +1,5 @@
-/* fuzz_options.c: the bytes are words, each ended by a line end; any words are requests within the limits of the
- * table, or an error. */
+/* fuzz_options.c: the bytes are words, each ended by a line end; any words are requests within the
+ * limits of the table, or an error. */
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,17 +16,24 @@ struct request {
 
 static const char *const choices[] = {"bf16", "fp16", "fp8", NULL};
 static const lk_option options[] = {
-	{"output", 'o', LK_OPTION_TEXT, offsetof(struct request, text), false, 0, 0, NULL, "FILE", "Output", "A text."},
-	{"flag", 'f', LK_OPTION_FLAG, offsetof(struct request, flag), false, 0, 0, NULL, NULL, NULL, "A flag."},
-	{"gpu", 'g', LK_OPTION_TEXT, offsetof(struct request, item), true, 0, 0, NULL, "NAME", NULL, "A list of texts."},
-	{"tp", 't', LK_OPTION_INT, offsetof(struct request, number), true, 1, 64, NULL, "N", "Numbers", "A list of numbers."},
-	{"dtype", 'd', LK_OPTION_CHOICE, offsetof(struct request, choice), true, 0, 0, choices, NULL, NULL, "A list of names."},
-	{"memory", 0, LK_OPTION_REAL, offsetof(struct request, real), false, -1, 1, NULL, "X", NULL, "A number."},
-	{"tokens", 0, LK_OPTION_COUNT, offsetof(struct request, count), true, 1, 1e18, NULL, "N", NULL, "A list of counts."},
+	{"output", 'o', LK_OPTION_TEXT, offsetof(struct request, text), false, 0, 0, NULL, "FILE",
+     "Output", "A text."},
+	{"flag", 'f', LK_OPTION_FLAG, offsetof(struct request, flag), false, 0, 0, NULL, NULL, NULL,
+     "A flag."},
+	{"gpu", 'g', LK_OPTION_TEXT, offsetof(struct request, item), true, 0, 0, NULL, "NAME", NULL,
+     "A list of texts."},
+	{"tp", 't', LK_OPTION_INT, offsetof(struct request, number), true, 1, 64, NULL, "N", "Numbers",
+     "A list of numbers."},
+	{"dtype", 'd', LK_OPTION_CHOICE, offsetof(struct request, choice), true, 0, 0, choices, NULL,
+     NULL, "A list of names."},
+	{"memory", 0, LK_OPTION_REAL, offsetof(struct request, real), false, -1, 1, NULL, "X", NULL,
+     "A number."},
+	{"tokens", 0, LK_OPTION_COUNT, offsetof(struct request, count), true, 1, 1e18, NULL, "N", NULL,
+     "A list of counts."},
 	{0},
 };
-static const lk_verb verb = {.name = "fuzz", .operands = "[FILE...]", .options = options, .max_operands = 3,
-	.rest = true};
+static const lk_verb verb = {
+	.name = "fuzz", .operands = "[FILE...]", .options = options, .max_operands = 3, .rest = true};
 
 static void check(lk_args *args, size_t index) {
 	struct request r = {.number = 1, .count = 1};

@@ -1,5 +1,5 @@
-/* fuzz_recording.c: any bytes are a recording as far as they are whole, shown as a capture whose steps can be asked for,
- * or an error. */
+/* fuzz_recording.c: any bytes are a recording as far as they are whole, shown as a capture whose
+ * steps can be asked for, or an error. */
 #include <stdlib.h>
 
 #include "trace/read/read.h"

@@ -1,5 +1,5 @@
-/* fuzz_runs.c: any bytes are a table of runs or an error; every row that is read is a job that can be completed again, with
- * a layout that can be printed, or says why not. Nothing is simulated. */
+/* fuzz_runs.c: any bytes are a table of runs or an error; every row that is read is a job that can
+ * be completed again, with a layout that can be printed, or says why not. Nothing is simulated. */
 #include <stdlib.h>
 
 #include "tables/tables.h"

@@ -1,5 +1,6 @@
-/* fuzz_serve.c: the bytes are a verb's number and the body of a request; any body becomes words that the parser takes or
- * refuses, or an error. The same bytes as headers pass no check that they must not pass. */
+/* fuzz_serve.c: the bytes are a verb's number and the body of a request; any body becomes words
+ * that the parser takes or refuses, or an error. The same bytes as headers pass no check that they
+ * must not pass. */
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
@@ -26,9 +27,12 @@ static void check_words(const lk_verb *verb, const lk_serve_words *words) {
 
 static void check_headers(const char *text) {
 	const lk_guard guard = {.loopback = true, .token = "0123456789abcdef0123456789abcdef"};
-	if (lk_guard_host(&guard, text) && strncasecmp(text, "localhost", 9) != 0 && strncmp(text, "127.", 4) != 0 && *text != '[')
+	if (lk_guard_host(&guard, text) && strncasecmp(text, "localhost", 9) != 0 &&
+	    strncmp(text, "127.", 4) != 0 && *text != '[')
 		abort();
-	if (lk_guard_origin(text, NULL, "localhost:8420") && strcasecmp(text, "http://localhost:8420") != 0) abort();
+	if (lk_guard_origin(text, NULL, "localhost:8420") &&
+	    strcasecmp(text, "http://localhost:8420") != 0)
+		abort();
 	if (lk_guard_token(&guard, text) && !strstr(text, guard.token)) abort();
 }
 
@@ -42,7 +46,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
 	if (!text) return 0;
 	memcpy(text, data + 1, size - 1);
 	text[size - 1] = '\0';
-	if (lk_serve_fields(verb, text, size - 1, &arena, &words, &err) == LK_OK) check_words(verb, &words);
+	if (lk_serve_fields(verb, text, size - 1, &arena, &words, &err) == LK_OK)
+		check_words(verb, &words);
 	else if (!err.what[0] || err.status == LK_OK) abort();
 	check_headers(text);
 	lk_arena_free(&arena);

@@ -1,4 +1,5 @@
-/* fuzz_simulate.c: any step graph that can be read is simulated, or refused: with its own durations, and on a cluster. */
+/* fuzz_simulate.c: any step graph that can be read is simulated, or refused: with its own
+ * durations, and on a cluster. */
 #include <math.h>
 #include <stdlib.h>
 
@@ -18,7 +19,8 @@ static int is_short(const uint8_t *data, size_t size) {
 		for (size_t s = 0; s < graph->programs.count; s++)
 			for (size_t c = 0; c < graph->programs.at[s].calls.count; c++) {
 				const lk_block *block = &graph->blocks.at[graph->programs.at[s].calls.at[c].block];
-				ops += (double)graph->programs.at[s].calls.at[c].repeat * (block->end - block->begin);
+				ops +=
+					(double)graph->programs.at[s].calls.at[c].repeat * (block->end - block->begin);
 			}
 	int fine = ops < 1e5 && (!graph || (double)graph->ranks.world < 1e5);
 	lk_graph_free(graph);
@@ -36,7 +38,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
 		lk_simulate_defaults(&request);
 		request.text = (const char *)data, request.text_size = size, request.gpu = gpus[i];
 		lk_status status = lk_simulate(&request, &simulation, &err);
-		if ((status == LK_OK) != (simulation != NULL) || (status != LK_OK && err.status != status)) abort();
+		if ((status == LK_OK) != (simulation != NULL) || (status != LK_OK && err.status != status))
+			abort();
 		if (simulation && !(isfinite(simulation->step_s) && simulation->step_s >= 0)) abort();
 		lk_simulate_free(simulation);
 	}

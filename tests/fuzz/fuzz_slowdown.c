@@ -1,5 +1,5 @@
-/* fuzz_slowdown.c: any bytes are a table of overlapped kernels or an error; every row that is read has a prediction that is
- * a number, from a fit of the rows themselves. */
+/* fuzz_slowdown.c: any bytes are a table of overlapped kernels or an error; every row that is read
+ * has a prediction that is a number, from a fit of the rows themselves. */
 #include <math.h>
 #include <stdint.h>
 #include <stdlib.h>

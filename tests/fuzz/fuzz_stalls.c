@@ -1,4 +1,5 @@
-/* fuzz_stalls.c: any bytes as recordings of two ranks, on one host or two: parts of a step, or an error that says why not. */
+/* fuzz_stalls.c: any bytes as recordings of two ranks, on one host or two: parts of a step, or an
+ * error that says why not. */
 #include <limits.h>
 #include <math.h>
 #include <stdio.h>

@@ -1,5 +1,5 @@
-/* fuzz_steps.c: whatever is a program, with whatever schedules are legal, becomes steps and a step graph that is whole, or
- * there is a reason why not. */
+/* fuzz_steps.c: whatever is a program, with whatever schedules are legal, becomes steps and a step
+ * graph that is whole, or there is a reason why not. */
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,8 +13,8 @@ static void lower(const lc_steps *steps, const lc_program *program) {
 	lc_sizes sizes;
 	lk_graph *graph = NULL;
 	lk_error err = {0};
-	if (lc_sizes_read(program, "", 2, &sizes, &err) == LK_OK && steps->p->axis_count == program->axis_count &&
-	    lc_ranks(program, &sizes) <= 64) {
+	if (lc_sizes_read(program, "", 2, &sizes, &err) == LK_OK &&
+	    steps->p->axis_count == program->axis_count && lc_ranks(program, &sizes) <= 64) {
 		lk_status status = lc_lower(steps, &sizes, 2, &graph, &err);
 		if (status == LK_OK && lk_graph_check(graph, &err) != LK_OK) abort();
 		if (status != LK_OK && !err.what[0]) abort();
@@ -46,7 +46,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
 		for (size_t i = 0; i < file->programs.count; i++) {
 			const lc_program *program = file->programs.at[i];
 			make(program, NULL, nothing);
-			for (size_t k = 0; k < program->schedules.count; k++) make(program, &program->schedules.at[k], nothing);
+			for (size_t k = 0; k < program->schedules.count; k++)
+				make(program, &program->schedules.at[k], nothing);
 		}
 	lc_file_free(file);
 	fclose(nothing);

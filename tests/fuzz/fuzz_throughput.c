@@ -1,5 +1,5 @@
-/* fuzz_throughput.c: any bytes are a table of throughput or an error with a text; rows that can be predicted have whole batches
- * and finite times. */
+/* fuzz_throughput.c: any bytes are a table of throughput or an error with a text; rows that can be
+ * predicted have whole batches and finite times. */
 #include <math.h>
 #include <stdlib.h>
 
@@ -18,7 +18,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
 		for (size_t i = 0; status == LK_OK && i < runs.count; i++) {
 			const lk_throughput_run *run = &runs.at[i];
 			if (run->why_not) continue;
-			if (run->mbs < 1 || run->steps < 1 || run->gpus < 1 || !(run->seconds > 0) || !isfinite(run->seconds)) abort();
+			if (run->mbs < 1 || run->steps < 1 || run->gpus < 1 || !(run->seconds > 0) ||
+			    !isfinite(run->seconds))
+				abort();
 		}
 	}
 	lk_stream_close(in);

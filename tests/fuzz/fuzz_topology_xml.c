@@ -13,7 +13,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
 	lk_node node;
 	if (lk_stream_memory(data, size, "topology", &in, &err) != LK_OK) return 0;
 	if (lk_topology_xml_read(in, &node, &err) == LK_OK)
-		if (!node.device || node.gpus < 1 || node.nics < 1 || !(node.nic_rate > 0) || !isfinite(node.intra_rate))
+		if (!node.device || node.gpus < 1 || node.nics < 1 || !(node.nic_rate > 0) ||
+		    !isfinite(node.intra_rate))
 			abort();
 	lk_stream_close(in);
 	return 0;

@@ -1,5 +1,6 @@
-/* fuzz_trace_kind.c: any bytes have a kind, found within their bounds; a longer beginning never turns one kind that was told
- * into another that has no times, or the other way round; any name and texts are a convolution's result or none. */
+/* fuzz_trace_kind.c: any bytes have a kind, found within their bounds; a longer beginning never
+ * turns one kind that was told into another that has no times, or the other way round; any name and
+ * texts are a convolution's result or none. */
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,7 +20,9 @@ static lk_trace_kind kind_of(const uint8_t *data, size_t size) {
 	return kind;
 }
 
-static bool told(lk_trace_kind kind) { return kind != LK_TRACE_OTHER && kind != LK_TRACE_OTHER_JSON; }
+static bool told(lk_trace_kind kind) {
+	return kind != LK_TRACE_OTHER && kind != LK_TRACE_OTHER_JSON;
+}
 
 /* Two texts, divided by the first '|'. */
 static void convolve(const uint8_t *data, size_t size) {
@@ -28,10 +31,13 @@ static void convolve(const uint8_t *data, size_t size) {
 	char *values = strchr(text, '|');
 	if (!values) return;
 	*values++ = '\0';
-	static const char *const names[] = {"aten::conv2d", "aten::_convolution", "aten::cudnn_convolution", "aten::miopen_convolution"};
+	static const char *const names[] = {"aten::conv2d", "aten::_convolution",
+	                                    "aten::cudnn_convolution", "aten::miopen_convolution"};
 	for (int i = 0; i < 4; i++) {
 		size_t room = i % 2 ? sizeof out : 16;
-		if (lk_conv_result(names[i], text, values, out, room) && (strlen(out) >= room || out[0] != '[' || !strstr(out, "]]"))) abort();
+		if (lk_conv_result(names[i], text, values, out, room) &&
+		    (strlen(out) >= room || out[0] != '[' || !strstr(out, "]]")))
+			abort();
 	}
 }
 

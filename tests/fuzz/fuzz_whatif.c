@@ -1,5 +1,6 @@
-/* fuzz_whatif.c: any texts of --set, and any graph that can be read, give an answer or an error. The input is lines
- * "KEY=VALUE" up to an empty line, then a step graph; without one a small graph of two ranks is asked about. */
+/* fuzz_whatif.c: any texts of --set, and any graph that can be read, give an answer or an error.
+ * The input is lines "KEY=VALUE" up to an empty line, then a step graph; without one a small graph
+ * of two ranks is asked about. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -18,33 +19,34 @@ static lk_graph *small(void) {
 	const lk_op ops[] = {
 		{.kind = LK_OP_HOST, .stream = LK_STREAM_HOST, .name = "DataLoader", .m = 1e-3},
 		{.kind = LK_OP_GEMM,
-		 .stream = LK_STREAM_COMPUTE,
-		 .name = "product",
-		 .dtype = LK_BF16,
-		 .m = 512,
-		 .n = 512,
-		 .k = 512,
-		 .batch = 1,
-		 .measured_ps = 20000000},
+	     .stream = LK_STREAM_COMPUTE,
+	     .name = "product",
+	     .dtype = LK_BF16,
+	     .m = 512,
+	     .n = 512,
+	     .k = 512,
+	     .batch = 1,
+	     .measured_ps = 20000000},
 		{.kind = LK_OP_ALLREDUCE,
-		 .stream = LK_STREAM_DP,
-		 .phase = LK_PHASE_BACKWARD,
-		 .group = LK_GROUP_DP,
-		 .name = "reduce",
-		 .bytes = 1e6,
-		 .join = LK_JOIN(LK_STREAM_COMPUTE)},
+	     .stream = LK_STREAM_DP,
+	     .phase = LK_PHASE_BACKWARD,
+	     .group = LK_GROUP_DP,
+	     .name = "reduce",
+	     .bytes = 1e6,
+	     .join = LK_JOIN(LK_STREAM_COMPUTE)},
 		{.kind = LK_OP_OPTIMIZER,
-		 .stream = LK_STREAM_COMPUTE,
-		 .phase = LK_PHASE_OPTIMIZER,
-		 .name = "adam",
-		 .bytes = 1e7,
-		 .join = LK_JOIN(LK_STREAM_DP)},
+	     .stream = LK_STREAM_COMPUTE,
+	     .phase = LK_PHASE_OPTIMIZER,
+	     .name = "adam",
+	     .bytes = 1e7,
+	     .join = LK_JOIN(LK_STREAM_DP)},
 	};
 	lk_graph_begin_block(graph, "step");
 	for (size_t i = 0; i < sizeof ops / sizeof *ops; i++) lk_graph_add(graph, &ops[i]);
 	if (lk_graph_end_block(graph, &id, &err) != LK_OK) abort();
 	lk_call call = {.block = id, .repeat = 1, .microbatch = -1, .layer = -1};
-	if (lk_graph_call(graph, 0, &call, &err) != LK_OK || lk_graph_check(graph, &err) != LK_OK) abort();
+	if (lk_graph_call(graph, 0, &call, &err) != LK_OK || lk_graph_check(graph, &err) != LK_OK)
+		abort();
 	return graph;
 }
 
@@ -74,14 +76,18 @@ static void try_all(const lk_graph *graph, char *sets, lk_arena *arena) {
 	lk_whatif_sets list = {0};
 	lk_whatif_outcome outcome = {0};
 	lk_error err = {0};
-	if (lk_cluster_simple(arena, device, (int)graph->ranks.world, 0, 0, &site.cluster, &err) != LK_OK) abort();
+	if (lk_cluster_simple(arena, device, (int)graph->ranks.world, 0, 0, &site.cluster, &err) !=
+	    LK_OK)
+		abort();
 	lk_status status = lk_whatif_begin(graph, &site, &base, &err);
 	for (char *line; status == LK_OK && (line = strsep(&sets, "\n"));)
 		if (!strstr(line, "gpus") && !strstr(line, "ranks") && !strstr(line, "scale"))
 			status = lk_whatif_parse(arena, line, &list, &err);
 	if (list.count > 16) list.count = 16;
 	if (status == LK_OK) status = lk_whatif_try(base, list.at, list.count, &outcome, &err);
-	if (status == LK_OK && (outcome.step.sim.step_ps < 0 || lk_graph_check(outcome.step.graph, &err) != LK_OK)) abort();
+	if (status == LK_OK &&
+	    (outcome.step.sim.step_ps < 0 || lk_graph_check(outcome.step.graph, &err) != LK_OK))
+		abort();
 	if (status != LK_OK && !err.what[0]) abort();
 	if (status == LK_ERR_INTERNAL && !graph->programs.count) abort();
 	lk_whatif_outcome_free(&outcome);

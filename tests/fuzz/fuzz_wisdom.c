@@ -1,5 +1,5 @@
-/* fuzz_wisdom.c: any bytes are wisdom, lines that are ignored with a warning, or no wisdom file; schedules in it are legal,
- * or there is a reason. */
+/* fuzz_wisdom.c: any bytes are wisdom, lines that are ignored with a warning, or no wisdom file;
+ * schedules in it are legal, or there is a reason. */
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,9 +8,10 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-static const char adam[] = "program adam(mesh dp) { dim N scalar f32 lr, b1, b2, eps in g : f16[N] @ P(sum,dp)\n"
-                           "state w : f32[N], m : f32[N], v : f32[N] gr = cast(f32, allreduce(g, sum, dp))\n"
-                           "m <- b1*m + gr v <- b2*v + gr^2 w <- w - lr*m/(sqrt(v) + eps) out cast(f16, w) }";
+static const char adam[] =
+	"program adam(mesh dp) { dim N scalar f32 lr, b1, b2, eps in g : f16[N] @ P(sum,dp)\n"
+	"state w : f32[N], m : f32[N], v : f32[N] gr = cast(f32, allreduce(g, sum, dp))\n"
+	"m <- b1*m + gr v <- b2*v + gr^2 w <- w - lr*m/(sqrt(v) + eps) out cast(f16, w) }";
 
 static void use(const lc_program *program, const lk_wise *entry) {
 	lc_file *file = NULL;

@@ -1,5 +1,6 @@
-/* fuzz_works.c: any bytes are an execution trace (PyTorch's JSON, Chakra's JSON or protobuf) whose lists stay within their
- * bounds, or an error; and what was read can be lifted to a graph that the checker accepts, or is an error. */
+/* fuzz_works.c: any bytes are an execution trace (PyTorch's JSON, Chakra's JSON or protobuf) whose
+ * lists stay within their bounds, or an error; and what was read can be lifted to a graph that the
+ * checker accepts, or is an error. */
 #include <stdlib.h>
 
 #include "trace/lift/lift.h"
@@ -9,12 +10,15 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 static void check_lists(const lk_works *works) {
 	for (uint32_t i = 0; i < works->count; i++) {
 		if (works->parent[i] != LK_NONE && works->parent[i] >= i) abort();
-		if (works->tensor_begin[i + 1] < works->tensor_begin[i] || works->tensor_begin[i + 1] > works->tensors.count) abort();
+		if (works->tensor_begin[i + 1] < works->tensor_begin[i] ||
+		    works->tensor_begin[i + 1] > works->tensors.count)
+			abort();
 		for (uint32_t d = works->data_begin[i]; d < works->data_begin[i + 1]; d++)
 			if (works->data[d] >= works->count) abort();
 		for (uint32_t d = works->control_begin[i]; d < works->control_begin[i + 1]; d++)
 			if (works->control[d] >= works->count) abort();
-		if (!lk_works_text(works, works->name[i]) || !lk_works_text(works, works->shape[i])) abort();
+		if (!lk_works_text(works, works->name[i]) || !lk_works_text(works, works->shape[i]))
+			abort();
 	}
 	for (size_t i = 0; i < works->comms.count; i++)
 		if (lk_works_comm(works, works->comms.at[i].note.event) == NULL) abort();

@@ -1,10 +1,12 @@
-/* replay.c: runs one fuzz target over a corpus without a fuzzer: main() for any LLVMFuzzerTestOneInput.
+/* replay.c: runs one fuzz target over a corpus without a fuzzer: main() for any
+ * LLVMFuzzerTestOneInput.
  *
  * Usage: replay NAME FILE-OR-FOLDER...
  *
- * Every file is tried whole and cut short at some places (truncated input is the cheapest hostile input), each in a child
- * process of its own with a time limit, so that one crash neither hides the others nor leaves the file unnamed. The
- * sanitizers find reads beyond the end because every input lies in a heap block of exactly its size.
+ * Every file is tried whole and cut short at some places (truncated input is the cheapest hostile
+ * input), each in a child process of its own with a time limit, so that one crash neither hides the
+ * others nor leaves the file unnamed. The sanitizers find reads beyond the end because every input
+ * lies in a heap block of exactly its size.
  */
 #include <dirent.h>
 #include <signal.h>
@@ -16,7 +18,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { SECONDS = 20, CUTS = 8 };
+enum {
+	SECONDS = 20,
+	CUTS = 8
+};
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -31,8 +36,8 @@ static void try_bytes(const uint8_t *bytes, size_t size) {
 	free(exact);
 }
 
-/* The child: the input whole, then its first 0/8, 1/8, ... 7/8, then all but the last byte. Leaves by exit(), which is
- * where leaks are looked for. */
+/* The child: the input whole, then its first 0/8, 1/8, ... 7/8, then all but the last byte. Leaves
+ * by exit(), which is where leaks are looked for. */
 static void try_input(const uint8_t *bytes, size_t size) {
 	alarm(SECONDS);
 	try_bytes(bytes, size);
@@ -47,7 +52,8 @@ static uint8_t *read_file(const char *path, size_t *size) {
 	long length;
 
 	if (!file) return NULL;
-	if (fseek(file, 0, SEEK_END) == 0 && (length = ftell(file)) >= 0 && fseek(file, 0, SEEK_SET) == 0) {
+	if (fseek(file, 0, SEEK_END) == 0 && (length = ftell(file)) >= 0 &&
+	    fseek(file, 0, SEEK_SET) == 0) {
 		bytes = malloc((size_t)length + 1);
 		*size = bytes ? fread(bytes, 1, (size_t)length, file) : 0;
 	}
@@ -61,8 +67,7 @@ static void report(const char *path, int status) {
 		fprintf(stderr, "%s: not done after %d seconds\n", path, SECONDS);
 	else if (WIFSIGNALED(status))
 		fprintf(stderr, "%s: ended by signal %d\n", path, WTERMSIG(status));
-	else
-		fprintf(stderr, "%s: exit status %d\n", path, WEXITSTATUS(status));
+	else fprintf(stderr, "%s: exit status %d\n", path, WEXITSTATUS(status));
 }
 
 static void replay_file(const char *path) {

@@ -1,7 +1,9 @@
-/* cudart.c: a stand-in for libcudart without a GPU: a stream is a thread that does its work in order, an event is a moment
- * of it. Work takes the time that the processor takes for it. Tests only.
+/* cudart.c: a stand-in for libcudart without a GPU: a stream is a thread that does its work in
+ * order, an event is a moment of it. Work takes the time that the processor takes for it. Tests
+ * only.
  *
- * Weaker than the runtime: one address space, no capture into graphs, the legacy stream waits for no other stream. */
+ * Weaker than the runtime: one address space, no capture into graphs, the legacy stream waits for
+ * no other stream. */
 #include <cuda_runtime_api.h>
 
 #include <pthread.h>
@@ -12,13 +14,25 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { ARGUMENTS = 64, DEVICES = 8 };
+enum {
+	ARGUMENTS = 64,
+	DEVICES = 8
+};
 
-typedef struct { char bytes[ARGUMENTS]; } arguments;
+typedef struct {
+	char bytes[ARGUMENTS];
+} arguments;
 
 typedef struct work {
 	struct work *next;
-	enum { KERNEL, COPY, SET, RECORD, WAIT, CALL } kind;
+	enum {
+		KERNEL,
+		COPY,
+		SET,
+		RECORD,
+		WAIT,
+		CALL
+	} kind;
 	const void *function;
 	arguments given;
 	void *to;
@@ -26,21 +40,22 @@ typedef struct work {
 	size_t size;
 	int value;
 	cudaEvent_t event;
-	uint64_t moment;         /* of the event */
+	uint64_t moment; /* of the event */
 	cudaHostFn_t call;
 	void *data;
-	unsigned correlation;    /* for the stand-in of CUPTI */
+	unsigned correlation; /* for the stand-in of CUPTI */
 	int direction;
 } work;
 
 /* What the stand-in of CUPTI hears: work that is given (it answers a number), and that was done. */
 unsigned (*stub_given)(void);
-void (*stub_done)(unsigned correlation, int kind, int direction, size_t bytes, uint64_t start, uint64_t end, unsigned stream);
+void (*stub_done)(unsigned correlation, int kind, int direction, size_t bytes, uint64_t start,
+                  uint64_t end, unsigned stream);
 
 struct CUstream_st {
 	pthread_t thread;
 	work *first, **last;
-	uint64_t given, done;    /* pieces of work */
+	uint64_t given, done; /* pieces of work */
 	bool ends;
 	unsigned number;
 	struct CUstream_st *next;
@@ -48,7 +63,7 @@ struct CUstream_st {
 
 struct CUevent_st {
 	bool timed;
-	uint64_t asked, done;    /* how often it was recorded, and got there */
+	uint64_t asked, done; /* how often it was recorded, and got there */
 	double ms;
 };
 
@@ -93,7 +108,8 @@ static void *run(void *argument) {
 		double from = now_ms();
 		perform(w);
 		if (stub_done && w->correlation)
-			stub_done(w->correlation, w->kind, w->direction, w->size, (uint64_t)(1e6 * from), (uint64_t)(1e6 * now_ms()), s->number);
+			stub_done(w->correlation, w->kind, w->direction, w->size, (uint64_t)(1e6 * from),
+			          (uint64_t)(1e6 * now_ms()), s->number);
 		pthread_mutex_lock(&lock);
 		if (w->kind == RECORD) w->event->done = w->moment, w->event->ms = now_ms();
 		s->first = w->next;
@@ -133,7 +149,10 @@ cudaError_t cudaStreamDestroy(cudaStream_t s) {
 	pthread_mutex_lock(&lock);
 	s->ends = true;
 	for (cudaStream_t *at = &streams; *at; at = &(*at)->next)
-		if (*at == s) { *at = s->next; break; }
+		if (*at == s) {
+			*at = s->next;
+			break;
+		}
 	pthread_cond_broadcast(&change);
 	pthread_mutex_unlock(&lock);
 	pthread_join(s->thread, NULL);
@@ -182,7 +201,8 @@ static cudaError_t give(cudaStream_t s, const work *what) {
 
 /* ---- work ---- */
 
-cudaError_t cudaLaunchKernel(const void *kernel, dim3 grid, dim3 block, void **given, size_t shared, cudaStream_t stream) {
+cudaError_t cudaLaunchKernel(const void *kernel, dim3 grid, dim3 block, void **given, size_t shared,
+                             cudaStream_t stream) {
 	(void)grid, (void)block, (void)shared;
 	work w = {.kind = KERNEL, .function = kernel};
 	memcpy(&w.given, given[0], sizeof w.given);
@@ -193,8 +213,11 @@ cudaError_t cudaLaunchHostFunc(cudaStream_t stream, cudaHostFn_t function, void 
 	return give(stream, &(work){.kind = CALL, .call = function, .data = data});
 }
 
-cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t size, enum cudaMemcpyKind kind, cudaStream_t stream) {
-	return give(stream, &(work){.kind = COPY, .to = to, .from = from, .size = size, .direction = (int)kind});
+cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t size, enum cudaMemcpyKind kind,
+                            cudaStream_t stream) {
+	return give(
+		stream,
+		&(work){.kind = COPY, .to = to, .from = from, .size = size, .direction = (int)kind});
 }
 
 cudaError_t cudaMemcpy(void *to, const void *from, size_t size, enum cudaMemcpyKind kind) {
@@ -215,7 +238,9 @@ cudaError_t cudaEventCreateWithFlags(cudaEvent_t *out, unsigned flags) {
 	return cudaSuccess;
 }
 
-cudaError_t cudaEventCreate(cudaEvent_t *out) { return cudaEventCreateWithFlags(out, 0); }
+cudaError_t cudaEventCreate(cudaEvent_t *out) {
+	return cudaEventCreateWithFlags(out, 0);
+}
 
 /* An event that is still to be reached stays: the runtime too frees it only then. */
 cudaError_t cudaEventDestroy(cudaEvent_t event) {
@@ -263,16 +288,34 @@ cudaError_t cudaEventElapsedTime(float *ms, cudaEvent_t from, cudaEvent_t to) {
 
 /* ---- memory and devices ---- */
 
-cudaError_t cudaMalloc(void **out, size_t size) { return (*out = malloc(size ? size : 1)) ? cudaSuccess : cudaErrorMemoryAllocation; }
-cudaError_t cudaMallocHost(void **out, size_t size) { return cudaMalloc(out, size); }
-cudaError_t cudaFree(void *memory) { return free(memory), cudaSuccess; }
-cudaError_t cudaFreeHost(void *memory) { return cudaFree(memory); }
-cudaError_t cudaGetDeviceCount(int *count) { return *count = DEVICES, cudaSuccess; }
-cudaError_t cudaGetDevice(int *device) { return *device = current_device, cudaSuccess; }
+cudaError_t cudaMalloc(void **out, size_t size) {
+	return (*out = malloc(size ? size : 1)) ? cudaSuccess : cudaErrorMemoryAllocation;
+}
+cudaError_t cudaMallocHost(void **out, size_t size) {
+	return cudaMalloc(out, size);
+}
+cudaError_t cudaFree(void *memory) {
+	return free(memory), cudaSuccess;
+}
+cudaError_t cudaFreeHost(void *memory) {
+	return cudaFree(memory);
+}
+cudaError_t cudaGetDeviceCount(int *count) {
+	return *count = DEVICES, cudaSuccess;
+}
+cudaError_t cudaGetDevice(int *device) {
+	return *device = current_device, cudaSuccess;
+}
 cudaError_t cudaSetDevice(int device) {
 	if (device < 0 || device >= DEVICES) return cudaErrorInvalidDevice;
 	return current_device = device, cudaSuccess;
 }
-cudaError_t cudaGetLastError(void) { return cudaSuccess; }
-cudaError_t cudaPeekAtLastError(void) { return cudaSuccess; }
-const char *cudaGetErrorString(cudaError_t error) { return error ? "error of the stand-in" : "no error"; }
+cudaError_t cudaGetLastError(void) {
+	return cudaSuccess;
+}
+cudaError_t cudaPeekAtLastError(void) {
+	return cudaSuccess;
+}
+const char *cudaGetErrorString(cudaError_t error) {
+	return error ? "error of the stand-in" : "no error";
+}

@@ -1,12 +1,20 @@
-/* cupti.c: a stand-in for the part of libcupti that lockstep uses: records of the work of the stand-in's streams. Tests only.
- * With STUB_CUPTI_TAKEN in the environment somebody else has subscribed. */
+/* cupti.c: a stand-in for the part of libcupti that lockstep uses: records of the work of the
+ * stand-in's streams. Tests only. With STUB_CUPTI_TAKEN in the environment somebody else has
+ * subscribed. */
 #include <pthread.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
-enum { KERNEL = 0, COPY = 1, SET = 2, CALL = 5, TAKEN = 39, END = 12 };
+enum {
+	KERNEL = 0,
+	COPY = 1,
+	SET = 2,
+	CALL = 5,
+	TAKEN = 39,
+	END = 12
+};
 extern unsigned (*stub_given)(void);
 extern void (*stub_done)(unsigned, int, int, size_t, uint64_t, uint64_t, unsigned);
 
@@ -27,7 +35,9 @@ static uint8_t *next_record(void) {
 	return memset(buffer + used - 128, 0, 128);
 }
 
-static void put(uint8_t *to, int at, uint64_t value, int bytes) { memcpy(to + at, &value, (size_t)bytes); }
+static void put(uint8_t *to, int at, uint64_t value, int bytes) {
+	memcpy(to + at, &value, (size_t)bytes);
+}
 
 static unsigned given(void) {
 	static unsigned count;
@@ -35,22 +45,27 @@ static unsigned given(void) {
 	pthread_mutex_lock(&lock);
 	if (depth) {
 		uint8_t *r = next_record();
-		put(r, 0, 39, 4), put(r, 4, 3, 4), put(r, 8, pushed[depth - 1], 8), put(r, 16, correlation, 4);
+		put(r, 0, 39, 4), put(r, 4, 3, 4), put(r, 8, pushed[depth - 1], 8),
+			put(r, 16, correlation, 4);
 	}
 	pthread_mutex_unlock(&lock);
 	return correlation;
 }
 
-static void done(unsigned correlation, int kind, int direction, size_t bytes, uint64_t start, uint64_t end, unsigned stream) {
+static void done(unsigned correlation, int kind, int direction, size_t bytes, uint64_t start,
+                 uint64_t end, unsigned stream) {
 	pthread_mutex_lock(&lock);
 	uint8_t *r = next_record();
 	int memory = kind == COPY || kind == SET;
 	put(r, 0, kind == COPY ? 1 : kind == SET ? 2 : 10, 4);
 	put(r, 16, start, 8), put(r, 24, end, 8);
-	if (memory) put(r, 4, (uint64_t)(direction == 3 ? 8 : direction), 1), put(r, 8, bytes, 8), put(r, 40, stream, 4), put(r, 44, correlation, 4);
+	if (memory)
+		put(r, 4, (uint64_t)(direction == 3 ? 8 : direction), 1), put(r, 8, bytes, 8),
+			put(r, 40, stream, 4), put(r, 44, correlation, 4);
 	else {
 		const char *name = kind == CALL ? "ncclDevKernel_stub" : "stub_kernel";
-		put(r, 48, stream, 4), put(r, 92, correlation, 4), put(r, 104, (uint64_t)(uintptr_t)name, 8);
+		put(r, 48, stream, 4), put(r, 92, correlation, 4),
+			put(r, 104, (uint64_t)(uintptr_t)name, 8);
 	}
 	pthread_mutex_unlock(&lock);
 }
@@ -59,11 +74,16 @@ int cuptiSubscribe(void **subscriber, void *callback, void *data) {
 	(void)callback, (void)data;
 	return getenv("STUB_CUPTI_TAKEN") ? TAKEN : (*subscriber = &lock, 0);
 }
-int cuptiUnsubscribe(void *subscriber) { return subscriber != &lock; }
-int cuptiActivityRegisterCallbacks(void (*a)(uint8_t **, size_t *, size_t *), void (*b)(void *, uint32_t, uint8_t *, size_t, size_t)) {
+int cuptiUnsubscribe(void *subscriber) {
+	return subscriber != &lock;
+}
+int cuptiActivityRegisterCallbacks(void (*a)(uint8_t **, size_t *, size_t *),
+                                   void (*b)(void *, uint32_t, uint8_t *, size_t, size_t)) {
 	return request = a, complete = b, 0;
 }
-int cuptiActivityEnable(int kind) { return stub_given = given, stub_done = done, kind <= 0; }
+int cuptiActivityEnable(int kind) {
+	return stub_given = given, stub_done = done, kind <= 0;
+}
 int cuptiActivityGetNextRecord(uint8_t *from, size_t valid, uint32_t **record) {
 	uint8_t *at = *record ? (uint8_t *)*record + 128 : from;
 	if (at >= from + valid) return END;
@@ -76,8 +96,12 @@ int cuptiActivityFlushAll(uint32_t flag) {
 	pthread_mutex_unlock(&lock);
 	return 0;
 }
-int cuptiActivityPushExternalCorrelationId(int kind, uint64_t id) { return pushed[depth++ & 15] = id, kind != 3; }
-int cuptiActivityPopExternalCorrelationId(int kind, uint64_t *id) { return *id = pushed[--depth & 15], kind != 3; }
+int cuptiActivityPushExternalCorrelationId(int kind, uint64_t id) {
+	return pushed[depth++ & 15] = id, kind != 3;
+}
+int cuptiActivityPopExternalCorrelationId(int kind, uint64_t *id) {
+	return *id = pushed[--depth & 15], kind != 3;
+}
 int cuptiGetTimestamp(uint64_t *ns) {
 	struct timespec t;
 	clock_gettime(CLOCK_MONOTONIC, &t);

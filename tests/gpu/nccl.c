@@ -1,8 +1,9 @@
-/* nccl.c: a stand-in for libnccl without a GPU: ranks are processes that meet in a file of shared memory, work is done in
- * the order of its stream. Tests only. Sums and maxima of float, double, int32 and int64; other types are moved but not
- * added.
+/* nccl.c: a stand-in for libnccl without a GPU: ranks are processes that meet in a file of shared
+ * memory, work is done in the order of its stream. Tests only. Sums and maxima of float, double,
+ * int32 and int64; other types are moved but not added.
  *
- * The memory: a meeting point, a piece of PIECE bytes for each rank (collectives), and one for each pair (messages). */
+ * The memory: a meeting point, a piece of PIECE bytes for each rank (collectives), and one for each
+ * pair (messages). */
 #include <nccl.h>
 
 #include <fcntl.h>
@@ -16,10 +17,16 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { RANKS = 16, PIECE = 1 << 18, LETTER = 1 << 16, CALLS = 64, WAIT_S = 60 };
+enum {
+	RANKS = 16,
+	PIECE = 1 << 18,
+	LETTER = 1 << 16,
+	CALLS = 64,
+	WAIT_S = 60
+};
 
 typedef struct letter {
-	size_t size;             /* 0: empty */
+	size_t size; /* 0: empty */
 	char bytes[LETTER];
 } letter;
 
@@ -28,7 +35,7 @@ typedef struct hall {
 	pthread_cond_t change;
 	uint32_t ready, here, round;
 	int32_t color[RANKS], key[RANKS];
-	uint64_t child[RANKS];   /* of a split: by colour's first rank */
+	uint64_t child[RANKS]; /* of a split: by colour's first rank */
 	char piece[RANKS][PIECE];
 	letter mail[RANKS][RANKS]; /* from, to */
 } hall;
@@ -38,7 +45,14 @@ struct ncclComm {
 	int ranks, rank;
 };
 
-typedef enum { ALL_REDUCE, REDUCE_SCATTER, ALL_GATHER, BROADCAST, SEND, RECV } what;
+typedef enum {
+	ALL_REDUCE,
+	REDUCE_SCATTER,
+	ALL_GATHER,
+	BROADCAST,
+	SEND,
+	RECV
+} what;
 
 typedef struct call {
 	what what;
@@ -50,7 +64,7 @@ typedef struct call {
 	int peer;
 	ncclComm_t comm;
 	cudaStream_t stream;
-	size_t moved;            /* of a message */
+	size_t moved; /* of a message */
 } call;
 
 typedef struct calls {
@@ -73,7 +87,9 @@ static void give_up(const char *what) {
 
 /* ---- the hall ---- */
 
-enum { NAME = 64 };
+enum {
+	NAME = 64
+};
 static const char *path_of(uint64_t name, char path[NAME]) {
 	snprintf(path, NAME, "/lockstep-stub-%016llx", (unsigned long long)name);
 	return path;
@@ -139,9 +155,9 @@ static ncclResult_t enter(ncclComm_t *out, uint64_t name, int ranks, int rank) {
 
 /* ---- collectives ---- */
 
-#define ADD(type)                                                                        \
-	for (size_t i = 0; i < count; i++) {                                                 \
-		type *a = (type *)to + i, b = ((const type *)from)[i];                           \
+#define ADD(type)                                                                            \
+	for (size_t i = 0; i < count; i++) {                                                     \
+		type *a = (type *)to + i, b = ((const type *)from)[i];                               \
 		*a = op == ncclMax ? (*a > b ? *a : b) : op == ncclMin ? (*a < b ? *a : b) : *a + b; \
 	}
 
@@ -195,7 +211,8 @@ static void collective(const call *c) {
 		n = size - at < PIECE ? size - at : PIECE;
 		if (c->what == ALL_REDUCE) reduce_piece(c, to + at, from + at, n);
 		if (c->what == ALL_GATHER) gather_piece(c, to + at, from + at, n, size);
-		if (c->what == BROADCAST) broadcast_piece(c, to + at, c->comm->rank == c->peer ? from + at : NULL, n);
+		if (c->what == BROADCAST)
+			broadcast_piece(c, to + at, c->comm->rank == c->peer ? from + at : NULL, n);
 		for (int r = 0; c->what == REDUCE_SCATTER && r < c->comm->ranks; r++)
 			reduce_piece(c, r == c->comm->rank ? to + at : NULL, from + (size_t)r * size + at, n);
 	}
@@ -206,8 +223,10 @@ static void collective(const call *c) {
 /* Moves a letter of a message if it can; with the lock held. */
 static bool move(call *c) {
 	hall *h = c->comm->hall;
-	size_t size = c->count * bytes_of(c->type), left = size - c->moved, n = left < LETTER ? left : LETTER;
-	letter *box = c->what == SEND ? &h->mail[c->comm->rank][c->peer] : &h->mail[c->peer][c->comm->rank];
+	size_t size = c->count * bytes_of(c->type), left = size - c->moved,
+		   n = left < LETTER ? left : LETTER;
+	letter *box =
+		c->what == SEND ? &h->mail[c->comm->rank][c->peer] : &h->mail[c->peer][c->comm->rank];
 	if ((c->what == SEND) == (box->size != 0)) return false;
 	if (c->what == SEND) memcpy(box->bytes, (const char *)c->from + c->moved, n), box->size = n;
 	else memcpy((char *)c->to + c->moved, box->bytes, n), box->size = 0;
@@ -268,45 +287,59 @@ static ncclResult_t launch(void) {
 }
 
 static ncclResult_t issue(call c) {
-	if (!c.comm || waiting.count == CALLS || (unsigned)c.type > ncclBfloat16) return ncclInvalidArgument;
+	if (!c.comm || waiting.count == CALLS || (unsigned)c.type > ncclBfloat16)
+		return ncclInvalidArgument;
 	waiting.at[waiting.count++] = c;
 	return depth ? ncclSuccess : launch();
 }
 
-ncclResult_t ncclGroupStart(void) { return depth++, ncclSuccess; }
+ncclResult_t ncclGroupStart(void) {
+	return depth++, ncclSuccess;
+}
 ncclResult_t ncclGroupEnd(void) {
 	if (depth == 0) return ncclInvalidUsage;
 	return --depth ? ncclSuccess : launch();
 }
 
-ncclResult_t ncclAllReduce(const void *from, void *to, size_t n, ncclDataType_t type, ncclRedOp_t op, ncclComm_t comm,
-                           cudaStream_t stream) {
+ncclResult_t ncclAllReduce(const void *from, void *to, size_t n, ncclDataType_t type,
+                           ncclRedOp_t op, ncclComm_t comm, cudaStream_t stream) {
 	return issue((call){ALL_REDUCE, from, to, n, type, op, 0, comm, stream, 0});
 }
-ncclResult_t ncclReduceScatter(const void *from, void *to, size_t n, ncclDataType_t type, ncclRedOp_t op, ncclComm_t comm,
-                               cudaStream_t stream) {
+ncclResult_t ncclReduceScatter(const void *from, void *to, size_t n, ncclDataType_t type,
+                               ncclRedOp_t op, ncclComm_t comm, cudaStream_t stream) {
 	return issue((call){REDUCE_SCATTER, from, to, n, type, op, 0, comm, stream, 0});
 }
-ncclResult_t ncclAllGather(const void *from, void *to, size_t n, ncclDataType_t type, ncclComm_t comm, cudaStream_t stream) {
+ncclResult_t ncclAllGather(const void *from, void *to, size_t n, ncclDataType_t type,
+                           ncclComm_t comm, cudaStream_t stream) {
 	return issue((call){ALL_GATHER, from, to, n, type, ncclSum, 0, comm, stream, 0});
 }
-ncclResult_t ncclBroadcast(const void *from, void *to, size_t n, ncclDataType_t type, int root, ncclComm_t comm,
-                           cudaStream_t stream) {
+ncclResult_t ncclBroadcast(const void *from, void *to, size_t n, ncclDataType_t type, int root,
+                           ncclComm_t comm, cudaStream_t stream) {
 	return issue((call){BROADCAST, from, to, n, type, ncclSum, root, comm, stream, 0});
 }
-ncclResult_t ncclSend(const void *from, size_t n, ncclDataType_t type, int peer, ncclComm_t comm, cudaStream_t stream) {
+ncclResult_t ncclSend(const void *from, size_t n, ncclDataType_t type, int peer, ncclComm_t comm,
+                      cudaStream_t stream) {
 	return issue((call){SEND, from, NULL, n, type, ncclSum, peer, comm, stream, 0});
 }
-ncclResult_t ncclRecv(void *to, size_t n, ncclDataType_t type, int peer, ncclComm_t comm, cudaStream_t stream) {
+ncclResult_t ncclRecv(void *to, size_t n, ncclDataType_t type, int peer, ncclComm_t comm,
+                      cudaStream_t stream) {
 	return issue((call){RECV, NULL, to, n, type, ncclSum, peer, comm, stream, 0});
 }
 
 /* ---- communicators ---- */
 
-ncclResult_t ncclGetVersion(int *version) { return *version = 22809, ncclSuccess; }
-const char *ncclGetErrorString(ncclResult_t result) { return result ? "error of the stand-in" : "no error"; }
-ncclResult_t ncclCommCount(const ncclComm_t c, int *count) { return *count = c->ranks, ncclSuccess; }
-ncclResult_t ncclCommUserRank(const ncclComm_t c, int *rank) { return *rank = c->rank, ncclSuccess; }
+ncclResult_t ncclGetVersion(int *version) {
+	return *version = 22809, ncclSuccess;
+}
+const char *ncclGetErrorString(ncclResult_t result) {
+	return result ? "error of the stand-in" : "no error";
+}
+ncclResult_t ncclCommCount(const ncclComm_t c, int *count) {
+	return *count = c->ranks, ncclSuccess;
+}
+ncclResult_t ncclCommUserRank(const ncclComm_t c, int *rank) {
+	return *rank = c->rank, ncclSuccess;
+}
 
 static uint64_t new_name(void) {
 	uint64_t name = 0;
@@ -329,7 +362,8 @@ ncclResult_t ncclCommInitRank(ncclComm_t *out, int ranks, ncclUniqueId id, int r
 	return enter(out, name, ranks, rank);
 }
 
-ncclResult_t ncclCommSplit(ncclComm_t c, int color, int key, ncclComm_t *out, ncclConfig_t *config) {
+ncclResult_t ncclCommSplit(ncclComm_t c, int color, int key, ncclComm_t *out,
+                           ncclConfig_t *config) {
 	(void)config;
 	int rank = 0, ranks = 0, first = -1;
 	hall *h = c->hall;
@@ -356,4 +390,6 @@ ncclResult_t ncclCommDestroy(ncclComm_t c) {
 	return ncclSuccess;
 }
 
-ncclResult_t ncclCommAbort(ncclComm_t c) { return ncclCommDestroy(c); }
+ncclResult_t ncclCommAbort(ncclComm_t c) {
+	return ncclCommDestroy(c);
+}

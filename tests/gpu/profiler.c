@@ -1,10 +1,11 @@
-/* profiler.c: does to a profiler plugin what NCCL does: loads it by NCCL_PROFILER_PLUGIN, takes ncclProfiler_vN, tells it of
- * a communicator, collectives, channels and network operations. Descriptions of events are put together byte by byte, at
- * the offsets that NCCL's own declarations have on 64 bits, so that nothing is shared with what is tested.
+/* profiler.c: does to a profiler plugin what NCCL does: loads it by NCCL_PROFILER_PLUGIN, takes
+ * ncclProfiler_vN, tells it of a communicator, collectives, channels and network operations.
+ * Descriptions of events are put together byte by byte, at the offsets that NCCL's own declarations
+ * have on 64 bits, so that nothing is shared with what is tested.
  *
- * Usage: profiler VERSION STEPS. Each step: two all-reduces of 1000 floats (2 and 1 ms on the device), one all-gather of 10
- * halves from each of 4 ranks (1 ms), a message of 7 bytes to rank 3; one network operation of two transfers, which waits
- * 1 ms for the device and 2 ms for the wire. */
+ * Usage: profiler VERSION STEPS. Each step: two all-reduces of 1000 floats (2 and 1 ms on the
+ * device), one all-gather of 10 halves from each of 4 ranks (1 ms), a message of 7 bytes to rank 3;
+ * one network operation of two transfers, which waits 1 ms for the device and 2 ms for the wire. */
 #include <dlfcn.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -13,8 +14,19 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { COLL = 2, P2P = 4, PROXY_OP = 8, PROXY_STEP = 16, KERNEL_CH = 64, COLL_API = 512 };
-enum { SEND_GPU_WAIT = 8, SEND_WAIT = 9, CH_STOP = 22 };
+enum {
+	COLL = 2,
+	P2P = 4,
+	PROXY_OP = 8,
+	PROXY_STEP = 16,
+	KERNEL_CH = 64,
+	COLL_API = 512
+};
+enum {
+	SEND_GPU_WAIT = 8,
+	SEND_WAIT = 9,
+	CH_STOP = 22
+};
 
 /* The device's clock began at another time. */
 static const int64_t APART = 5000000000;
@@ -38,8 +50,12 @@ static int64_t now(void) {
 	return at.tv_sec * 1000000000 + at.tv_nsec;
 }
 
-static void put(char *to, int at, uint64_t value, int size) { memcpy(to + at, &value, (size_t)size); }
-static void put_text(char *to, int at, const char *text) { put(to, at, (uint64_t)(uintptr_t)text, 8); }
+static void put(char *to, int at, uint64_t value, int size) {
+	memcpy(to + at, &value, (size_t)size);
+}
+static void put_text(char *to, int at, const char *text) {
+	put(to, at, (uint64_t)(uintptr_t)text, 8);
+}
 
 static void *start(uint64_t type, void *parent, char *d) {
 	void *event = NULL;
@@ -84,7 +100,8 @@ static void channels(void *parent, int64_t begin, int64_t length) {
 
 static void network(void *parent) {
 	char d[256] = {0}, step[256] = {0};
-	put(d, 24, (uint64_t)getpid(), 4), put(d, 28, 1, 1), put(d, 32, 2, 4), put(d, 36, 2, 4), put(d, 40, 500, 4), put(d, 44, 1, 4);
+	put(d, 24, (uint64_t)getpid(), 4), put(d, 28, 1, 1), put(d, 32, 2, 4), put(d, 36, 2, 4),
+		put(d, 40, 500, 4), put(d, 44, 1, 4);
 	void *op = start(PROXY_OP, parent, d);
 	for (int i = 0; i < 2; i++) {
 		uint64_t bytes[2] = {500, 0};
@@ -103,7 +120,8 @@ static void message(void) {
 	char d[256] = {0};
 	int at = version == 3 ? 40 : 24;
 	if (version == 3) put_text(d, 24, "name"), put(d, 32, 0xabcdef, 8);
-	put_text(d, at, "Send"), put_text(d, at + 16, "ncclInt8"), put(d, at + 24, 7, 8), put(d, at + 32, 3, 4);
+	put_text(d, at, "Send"), put_text(d, at + 16, "ncclInt8"), put(d, at + 24, 7, 8),
+		put(d, at + 32, 3, 4);
 	t->stop(start(P2P, NULL, d));
 }
 
@@ -111,11 +129,11 @@ static void begin(int *mask) {
 	int result;
 	if (version == 3) result = ((int (*)(void **, int *))(uintptr_t)t->init)(&context, mask);
 	else if (version == 4)
-		result = ((int (*)(void **, int *, const char *, uint64_t, int, int, int, void *))(uintptr_t)t->init)(
-			&context, mask, "name", 0xabcdef, 2, 4, 1, NULL);
+		result = ((int (*)(void **, int *, const char *, uint64_t, int, int, int, void *))(
+					  uintptr_t)t->init)(&context, mask, "name", 0xabcdef, 2, 4, 1, NULL);
 	else
-		result = ((int (*)(void **, uint64_t, int *, const char *, int, int, int, void *))(uintptr_t)t->init)(
-			&context, 0xabcdef, mask, "name", 2, 4, 1, NULL);
+		result = ((int (*)(void **, uint64_t, int *, const char *, int, int, int, void *))(
+					  uintptr_t)t->init)(&context, 0xabcdef, mask, "name", 2, 4, 1, NULL);
 	if (result != 0) exit(2);
 }
 
@@ -137,7 +155,8 @@ int main(int argc, char **argv) {
 		message();
 		network(first);
 		while (now() < at + 4500000) usleep(100);
-		channels(first, at, 2000000), channels(second, at + 2000000, 1000000), channels(third, at + 3000000, 1000000);
+		channels(first, at, 2000000), channels(second, at + 2000000, 1000000),
+			channels(third, at + 3000000, 1000000);
 	}
 	t->stop(NULL);
 	t->state((void *)0x7777777, SEND_WAIT, NULL); /* no event of it */

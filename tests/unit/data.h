@@ -1,4 +1,5 @@
-/* data.h: where the public data lie: the folder that LOCKSTEP_DATA names, or shared/data beside the checkout. */
+/* data.h: where the public data lie: the folder that LOCKSTEP_DATA names, or shared/data beside the
+ * checkout. */
 #ifndef LK_TEST_DATA_H
 #define LK_TEST_DATA_H
 
@@ -12,7 +13,8 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-/* The path of a file or folder of the data, there or not. It stays until sixteen more have been asked for. */
+/* The path of a file or folder of the data, there or not. It stays until sixteen more have been
+ * asked for. */
 static inline const char *data_path(const char *name) {
 	static char paths[16][600];
 	static unsigned turn;

@@ -1,4 +1,5 @@
-/* lang_random.h: random programs of the language, well typed, and random directives on them. All by seed. */
+/* lang_random.h: random programs of the language, well typed, and random directives on them. All by
+ * seed. */
 #ifndef LK_TEST_LANG_RANDOM_H
 #define LK_TEST_LANG_RANDOM_H
 
@@ -10,7 +11,9 @@
 #include "lang/rewrite/rewrite.h"
 #include "lang_text.h"
 
-static inline bool draw_chance(uint64_t *seed, unsigned percent) { return draw(seed, 100) < percent; }
+static inline bool draw_chance(uint64_t *seed, unsigned percent) {
+	return draw(seed, 100) < percent;
+}
 
 static inline const char *random_name(lc_program *program, char kind, int number) {
 	char name[24];
@@ -21,11 +24,13 @@ static inline const char *random_name(lc_program *program, char kind, int number
 /* ---- leaves ---- */
 
 static inline lc_layout random_layout(uint64_t *seed, int rank) {
-	static const uint8_t kinds[] = {LC_R, LC_R, LC_R, LC_R, LC_P, LC_P, LC_P, LC_S, LC_S, LC_L, LC_ROOT};
+	static const uint8_t kinds[] = {LC_R, LC_R, LC_R, LC_R, LC_P,   LC_P,
+	                                LC_P, LC_S, LC_S, LC_L, LC_ROOT};
 	lc_layout l = {.kind = kinds[draw(seed, sizeof kinds)]};
 	if (l.kind == LC_S && rank == 0) l.kind = LC_R;
 	if (l.kind == LC_S) l.dim = (int8_t)draw(seed, (uint64_t)rank);
-	if (l.kind == LC_P) l.reduce = (uint8_t)(draw_chance(seed, 85) ? LC_SUM : draw(seed, LC_REDUCES));
+	if (l.kind == LC_P)
+		l.reduce = (uint8_t)(draw_chance(seed, 85) ? LC_SUM : draw(seed, LC_REDUCES));
 	return l;
 }
 
@@ -61,7 +66,8 @@ static inline lc_node random_draft(const lc_program *program, uint64_t *seed) {
 	for (int i = 0; i < n.inputs; i++) n.in[i] = random_value(program, seed);
 	if (op == LC_CONST || op == LC_DROPOUT) n.number = (double)draw(seed, 8) / 8;
 	if (strchr(kinds, 't')) n.dtype = (uint8_t)draw(seed, LC_WEAK_INT);
-	if (lc_ops[op].family == LC_COMM || op == LC_SIZE) n.axis = (int8_t)draw(seed, (uint64_t)program->axis_count);
+	if (lc_ops[op].family == LC_COMM || op == LC_SIZE)
+		n.axis = (int8_t)draw(seed, (uint64_t)program->axis_count);
 	if (strchr(kinds, 'd')) n.d = (int8_t)draw(seed, 2);
 	if (strchr(kinds, 'e')) n.e = (int8_t)draw(seed, 2);
 	if (strchr(kinds, 'o')) n.reduce = (uint8_t)draw(seed, LC_REDUCES);
@@ -73,11 +79,13 @@ static inline lc_node random_draft(const lc_program *program, uint64_t *seed) {
 }
 
 static inline lc_node random_pointwise(const lc_program *program, uint64_t *seed) {
-	static const lc_op ops[] = {LC_ADD,     LC_ADD,  LC_SUB,  LC_MUL,     LC_MUL,      LC_DIV,   LC_MIN,
-								LC_MAX,     LC_NEG,  LC_SQRT, LC_EXP,     LC_RELU,     LC_TANH,  LC_GELU,
-								LC_DROPOUT, LC_COPY, LC_CAST, LC_RED_SUM, LC_RED_MEAN, LC_MATMUL};
+	static const lc_op ops[] = {LC_ADD,  LC_ADD,  LC_SUB,     LC_MUL,      LC_MUL,
+	                            LC_DIV,  LC_MIN,  LC_MAX,     LC_NEG,      LC_SQRT,
+	                            LC_EXP,  LC_RELU, LC_TANH,    LC_GELU,     LC_DROPOUT,
+	                            LC_COPY, LC_CAST, LC_RED_SUM, LC_RED_MEAN, LC_MATMUL};
 	lc_node n = random_draft(program, seed);
-	n = (lc_node){.op = (uint8_t)ops[draw(seed, sizeof ops / sizeof *ops)], .key = n.key, .axis = -1};
+	n = (lc_node){
+		.op = (uint8_t)ops[draw(seed, sizeof ops / sizeof *ops)], .key = n.key, .axis = -1};
 	lc_node plain = lc_draft((lc_op)n.op, 0, 0);
 	plain.key = (int64_t)draw(seed, 5);
 	for (int i = 0; i < plain.inputs; i++) plain.in[i] = random_value(program, seed);
@@ -94,13 +102,19 @@ static inline lc_node random_collective(const lc_program *program, uint64_t *see
 	const lc_layout *layout = &program->nodes.at[id].layout[axis];
 	lc_op op = LC_SLICE;
 	if (layout->kind == LC_P)
-		op = draw_chance(seed, 70) ? LC_ALLREDUCE : draw_chance(seed, 70) ? LC_REDUCESCATTER : LC_REDUCE;
-	if (layout->kind == LC_S) op = draw_chance(seed, 60) ? LC_ALLGATHER : draw_chance(seed, 50) ? LC_ALLTOALL : LC_PERMUTE;
+		op = draw_chance(seed, 70)   ? LC_ALLREDUCE
+		     : draw_chance(seed, 70) ? LC_REDUCESCATTER
+		                             : LC_REDUCE;
+	if (layout->kind == LC_S)
+		op = draw_chance(seed, 60)   ? LC_ALLGATHER
+		     : draw_chance(seed, 50) ? LC_ALLTOALL
+		                             : LC_PERMUTE;
 	if (layout->kind == LC_ROOT) op = LC_BROADCAST;
 	if (layout->kind == LC_L) op = draw_chance(seed, 50) ? LC_SLICED : LC_PERMUTE;
 	lc_node n = lc_draft(op, 0, 0);
 	n.in[0] = id, n.axis = (int8_t)axis, n.reduce = layout->reduce;
-	n.d = (int8_t)(layout->kind == LC_S ? layout->dim : (int)draw(seed, 2)), n.e = (int8_t)draw(seed, 2), n.shift = 1;
+	n.d = (int8_t)(layout->kind == LC_S ? layout->dim : (int)draw(seed, 2)),
+	n.e = (int8_t)draw(seed, 2), n.shift = 1;
 	return n;
 }
 
@@ -121,7 +135,8 @@ static inline void random_updates(lc_program *program, uint64_t *seed) {
 		for (int tries = 0; tries < 60; tries++) {
 			lc_node n = lc_draft(LC_UPDATE, 0, 0);
 			lk_error err;
-			n.in[0] = lc_value_find(program, program->nodes.at[s].name), n.in[1] = random_value(program, seed);
+			n.in[0] = lc_value_find(program, program->nodes.at[s].name),
+			n.in[1] = random_value(program, seed);
 			if (n.in[0] != n.in[1] && lc_add(program, &n, NULL, &err) == LK_OK) break;
 		}
 	}
@@ -133,11 +148,13 @@ static inline void random_outputs(lc_program *program, uint64_t *seed) {
 	for (size_t made = 0, tries = 0; made < 2 && tries < 40; tries++) {
 		lc_node out = lc_draft(LC_OUT, 0, 0);
 		out.in[0] = (int32_t)(count - 1 - draw(seed, count < 8 ? count : 8));
-		if (program->nodes.at[out.in[0]].op != LC_OUT && lc_add(program, &out, NULL, &err) == LK_OK) made++;
+		if (program->nodes.at[out.in[0]].op != LC_OUT && lc_add(program, &out, NULL, &err) == LK_OK)
+			made++;
 	}
 }
 
-/* A program of at most `values` values and what updates and outputs add; in a file of its own, which is returned. */
+/* A program of at most `values` values and what updates and outputs add; in a file of its own,
+ * which is returned. */
 static inline lc_file *random_program(uint64_t seed, int values) {
 	lk_error err;
 	uint64_t s = lk_hash64(seed) << 20;
@@ -149,12 +166,15 @@ static inline lc_file *random_program(uint64_t seed, int values) {
 	lc_dim_declare(program, "M", -1, &err);
 	for (int i = 0; i < 5; i++) random_leaf(program, &s, i);
 	if (program->nodes.count == 0) random_leaf(program, &s, 9);
-	for (int tries = 0, number = 0; tries < 40 * values && (int)program->nodes.count < values && program->nodes.count; tries++) {
+	for (int tries = 0, number = 0;
+	     tries < 40 * values && (int)program->nodes.count < values && program->nodes.count;
+	     tries++) {
 		lc_node n = draw_chance(&s, 35)   ? random_collective(program, &s)
-					: draw_chance(&s, 85) ? random_pointwise(program, &s)
-										  : random_draft(program, &s);
+		            : draw_chance(&s, 85) ? random_pointwise(program, &s)
+		                                  : random_draft(program, &s);
 		if (draw_chance(&s, 4)) n = random_send(program, &s);
-		bool named = lc_ops[n.op].family != LC_EFFECT && lc_ops[n.op].family != LC_LEAF && draw_chance(&s, 60);
+		bool named = lc_ops[n.op].family != LC_EFFECT && lc_ops[n.op].family != LC_LEAF &&
+		             draw_chance(&s, 60);
 		if (named) n.name = random_name(program, 'v', number++);
 		lc_add(program, &n, NULL, &err);
 	}
@@ -188,15 +208,17 @@ static inline const char *random_part_of(const lc_program *program, uint64_t *se
 /* Any directive on parts of the program: some are right. */
 static inline lc_directive random_directive(const lc_program *program, uint64_t *seed, int number) {
 	lk_arena *arena = &program->file->arena;
-	static const uint8_t kinds[] = {LC_SPLIT,       LC_SPLIT, LC_REORDER, LC_REORDER, LC_REORDER,
-									LC_SLICE_STATE, LC_FUSE,  LC_OVERLAP, LC_BUCKET,  LC_HIERARCHICAL};
+	static const uint8_t kinds[] = {LC_SPLIT,   LC_SPLIT,       LC_REORDER, LC_REORDER,
+	                                LC_REORDER, LC_SLICE_STATE, LC_FUSE,    LC_OVERLAP,
+	                                LC_BUCKET,  LC_HIERARCHICAL};
 	lc_directive d = {.kind = (lc_directive_kind)kinds[draw(seed, sizeof kinds)], .chunk = ""};
 	int count = d.kind == LC_SPLIT || d.kind == LC_HIERARCHICAL ? 1 : 1 + (int)draw(seed, 4);
 	if (d.kind == LC_REORDER) count++;
 	d.names = LK_ARRAY(arena, lc_word, (size_t)count);
 	d.name_count = count;
 	for (int i = 0; i < count; i++) d.names[i].text = random_part(program, seed);
-	if (d.kind == LC_SPLIT || d.kind == LC_HIERARCHICAL) d.names[0].text = random_part_of(program, seed, LC_ALLREDUCE);
+	if (d.kind == LC_SPLIT || d.kind == LC_HIERARCHICAL)
+		d.names[0].text = random_part_of(program, seed, LC_ALLREDUCE);
 	if (d.kind == LC_REORDER) d.names[0].text = random_part_of(program, seed, LC_ALLGATHER);
 	static const lc_op messages[] = {LC_ALLREDUCE, LC_REDUCESCATTER, LC_ALLGATHER};
 	for (int i = 0; i < count && d.kind == LC_BUCKET; i++)
@@ -208,14 +230,17 @@ static inline lc_directive random_directive(const lc_program *program, uint64_t 
 		for (size_t k = 0; k < program->nodes.count && !reader; k++)
 			for (int o = 0; o < program->nodes.at[k].inputs; o++) {
 				const lc_node *node = &program->nodes.at[program->nodes.at[k].in[o]];
-				if (node->part_of && strcmp(node->part_of, d.names[i - 1].text) == 0 && program->nodes.at[k].part_of &&
-				    strcmp(program->nodes.at[k].part_of, d.names[i - 1].text) != 0) reader = &program->nodes.at[k];
+				if (node->part_of && strcmp(node->part_of, d.names[i - 1].text) == 0 &&
+				    program->nodes.at[k].part_of &&
+				    strcmp(program->nodes.at[k].part_of, d.names[i - 1].text) != 0)
+					reader = &program->nodes.at[k];
 			}
 		if (reader) d.names[i].text = reader->part_of;
 	}
 	d.result_count = d.kind == LC_SPLIT ? 2 : d.kind == LC_HIERARCHICAL ? 3 : 0;
 	d.results = LK_ARRAY(arena, lc_word, 3);
-	for (int i = 0; i < d.result_count; i++) d.results[i].text = lk_arena_printf(arena, "r%d_%d", number, i);
+	for (int i = 0; i < d.result_count; i++)
+		d.results[i].text = lk_arena_printf(arena, "r%d_%d", number, i);
 	d.size = d.kind == LC_HIERARCHICAL ? 2 : 1 << 20;
 	if (d.kind != LC_OVERLAP) d.chunk = NULL;
 	else d.chunks = (int64_t)draw(seed, 4), d.order = draw_chance(seed, 30) ? "ring" : NULL;

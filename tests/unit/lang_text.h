@@ -6,13 +6,16 @@
 #include "base/stats.h"
 #include "lang/types/program.h"
 
-static inline uint64_t draw(uint64_t *seed, uint64_t below) { return lk_hash64((*seed)++) % below; }
+static inline uint64_t draw(uint64_t *seed, uint64_t below) {
+	return lk_hash64((*seed)++) % below;
+}
 
 static inline lc_file *read_text(const char *name, const char *text) {
 	lc_file *file = NULL;
 	lk_error err = {0};
 	char line[1024];
-	if (lc_parse(name, text, strlen(text), &file, &err) != LK_OK) fail_msg("%s\n%s", lk_error_text(&err, line, sizeof line), text);
+	if (lc_parse(name, text, strlen(text), &file, &err) != LK_OK)
+		fail_msg("%s\n%s", lk_error_text(&err, line, sizeof line), text);
 	return file;
 }
 

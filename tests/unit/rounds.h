@@ -1,5 +1,6 @@
-/* rounds.h: how many random cases a test looks at: more with LOCKSTEP_LONG=1; fewer where a sanitizer makes each of them
- * several times as slow, and where the kinds of cases matter more than their number, which runs without one see. */
+/* rounds.h: how many random cases a test looks at: more with LOCKSTEP_LONG=1; fewer where a
+ * sanitizer makes each of them several times as slow, and where the kinds of cases matter more than
+ * their number, which runs without one see. */
 #ifndef LK_TEST_ROUNDS_H
 #define LK_TEST_ROUNDS_H
 
@@ -13,11 +14,17 @@
 #endif
 
 #if defined __SANITIZE_THREAD__ || LK_TEST_FEATURE(thread_sanitizer)
-enum { FEWER = 10 };
+enum {
+	FEWER = 10
+};
 #elif defined __SANITIZE_ADDRESS__ || LK_TEST_FEATURE(address_sanitizer)
-enum { FEWER = 4 };
+enum {
+	FEWER = 4
+};
 #else
-enum { FEWER = 1 };
+enum {
+	FEWER = 1
+};
 #endif
 
 static inline bool takes_long(void) {
@@ -30,16 +37,18 @@ static inline int rounds(int usual, int longer) {
 	return usual > FEWER ? usual / FEWER : 1;
 }
 
-static inline int trials(int usual) { return rounds(usual, 20 * usual); }
+static inline int trials(int usual) {
+	return rounds(usual, 20 * usual);
+}
 
-/* Whether a test of a large file is left to other runs: the thread sanitizer takes ten times as long, and smaller tests start
- * the same threads. */
+/* Whether a test of a large file is left to other runs: the thread sanitizer takes ten times as
+ * long, and smaller tests start the same threads. */
 static inline bool only_elsewhere(void) {
 	return FEWER == 10 && !takes_long();
 }
 
-/* Whether answers are compared with another program's, or large fits are made, by other builds alone: a sanitizer looks at how
- * an answer is made, and it is the same in all of them. */
+/* Whether answers are compared with another program's, or large fits are made, by other builds
+ * alone: a sanitizer looks at how an answer is made, and it is the same in all of them. */
 static inline bool judged_elsewhere(void) {
 	return FEWER > 1 && !takes_long();
 }

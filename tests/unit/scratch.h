@@ -22,7 +22,8 @@ static inline char *new_folder(char out[64]) {
 	return out;
 }
 
-static inline int remove_entry(const char *path, const struct stat *info, int kind, struct FTW *place) {
+static inline int remove_entry(const char *path, const struct stat *info, int kind,
+                               struct FTW *place) {
 	(void)info, (void)kind, (void)place;
 	return remove(path);
 }

@@ -1,5 +1,5 @@
-/* test_accuracy.c: statistics against values worked out by hand and against python's; the reader of tables of runs, its
- * defaults and its errors; a validation from table to output. */
+/* test_accuracy.c: statistics against values worked out by hand and against python's; the reader of
+ * tables of runs, its defaults and its errors; a validation from table to output. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -24,7 +24,8 @@
 static const char small[] = "tests/data/runs_small.csv";
 
 static void near(double value, double wanted) {
-	if (isnan(wanted) ? isnan(value) : fabs(value - wanted) <= 1e-12 * fmax(1, fabs(wanted))) return;
+	if (isnan(wanted) ? isnan(value) : fabs(value - wanted) <= 1e-12 * fmax(1, fabs(wanted)))
+		return;
 	fail_msg("%.17g is not %.17g", value, wanted);
 }
 
@@ -47,13 +48,13 @@ static void test_hand(void **state) {
 		{.predicted = 8, .measured = 2, .low = 2.5, .high = 9, .stack = "b"},
 	};
 	lk_accuracy a = summary_of(scores, 4);
-	near(a.geomean_error, 1);                  /* mean |ln| = ln 2 */
-	near(a.bias, exp2(0.5) - 1);               /* mean ln = ln 2 / 2 */
+	near(a.geomean_error, 1);    /* mean |ln| = ln 2 */
+	near(a.bias, exp2(0.5) - 1); /* mean ln = ln 2 / 2 */
 	near(a.mape, 4.5 / 4);
 	near(a.median_error, 0.75);
-	near(a.p90_error, 1 + 0.7 * 2);            /* place 2.7 of 0, 0.5, 1, 3 */
-	near(a.coverage, 0.5);                     /* limits count as inside */
-	near(a.macro_geomean_error, NAN);          /* no stack has ten rows */
+	near(a.p90_error, 1 + 0.7 * 2);   /* place 2.7 of 0, 0.5, 1, 3 */
+	near(a.coverage, 0.5);            /* limits count as inside */
+	near(a.macro_geomean_error, NAN); /* no stack has ten rows */
 	near(a.kendall_tau, NAN);
 	near(a.mean_top1_regret, NAN);
 	assert_int_equal(a.rows, 4);
@@ -77,10 +78,13 @@ static void test_macro(void **state) {
 	(void)state;
 	lk_score scores[10 + 11 + 9];
 	size_t n = 0;
-	for (int i = 0; i < 10; i++) scores[n++] = (lk_score){.predicted = 2, .measured = 1, .stack = "ten"};
+	for (int i = 0; i < 10; i++)
+		scores[n++] = (lk_score){.predicted = 2, .measured = 1, .stack = "ten"};
 	for (int i = 0; i < 11; i++)
-		scores[n++] = (lk_score){.predicted = 1, .measured = 4, .stack = "eleven", .suspect = i == 0};
-	for (int i = 0; i < 9; i++) scores[n++] = (lk_score){.predicted = 1, .measured = 100, .stack = "nine"};
+		scores[n++] =
+			(lk_score){.predicted = 1, .measured = 4, .stack = "eleven", .suspect = i == 0};
+	for (int i = 0; i < 9; i++)
+		scores[n++] = (lk_score){.predicted = 1, .measured = 100, .stack = "nine"};
 	near(summary_of(scores, n).macro_geomean_error, (1 + 3) / 2.0);
 	scores[12].suspect = true; /* nine scored rows are left of "eleven" */
 	near(summary_of(scores, n).macro_geomean_error, 1);
@@ -92,11 +96,19 @@ static void test_suspect(void **state) {
 	lk_score scores[24];
 	for (size_t i = 0; i < 24; i++) {
 		double m = 1 + lk_uniform(1, i), p = m * exp(0.3 * lk_normal(2, i));
-		scores[i] = (lk_score){.predicted = p, .measured = m, .low = 0.8 * p, .high = 1.25 * p, .stack = "s", .group = "g",
-			.layout = i % 3 ? "x" : i % 2 ? "y" : "z"};
+		scores[i] = (lk_score){.predicted = p,
+		                       .measured = m,
+		                       .low = 0.8 * p,
+		                       .high = 1.25 * p,
+		                       .stack = "s",
+		                       .group = "g",
+		                       .layout = i % 3   ? "x"
+		                                 : i % 2 ? "y"
+		                                         : "z"};
 	}
 	lk_accuracy without = summary_of(scores, 20);
-	for (size_t i = 20; i < 24; i++) scores[i].suspect = true, scores[i].predicted = 1e6, scores[i].layout = "w";
+	for (size_t i = 20; i < 24; i++)
+		scores[i].suspect = true, scores[i].predicted = 1e6, scores[i].layout = "w";
 	lk_accuracy with = summary_of(scores, 24);
 	assert_int_equal(with.suspect, 4);
 	assert_int_equal(with.predicted, 24);
@@ -110,20 +122,24 @@ static void test_suspect(void **state) {
 }
 
 static lk_score rank_row(const char *group, const char *layout, double predicted, double measured) {
-	return (lk_score){.predicted = predicted, .measured = measured, .stack = "", .group = group, .layout = layout};
+	return (lk_score){.predicted = predicted,
+	                  .measured = measured,
+	                  .stack = "",
+	                  .group = group,
+	                  .layout = layout};
 }
 
 static void test_ranks(void **state) {
 	(void)state;
 	/* a: predicted order 1 2 3, measured 2 1 3: tau (2 - 1) / 3, regret of the first 2 / 1 - 1 */
 	/* b: two layouts with equal predictions: no tau; regret the mean of 0 and 0.5 */
-	/* c: one layout twice: no group. d: layout x is the geometric mean 4 of 2 and 8, y is 5: right */
+	/* c: one layout twice: no group. d: layout x is the geometric mean 4 of 2 and 8, y is 5: right
+	 */
 	const lk_score scores[] = {
-		rank_row("a", "x", 1, 2), rank_row("a", "y", 2, 1), rank_row("a", "z", 3, 3),
-		rank_row("b", "x", 1, 4), rank_row("b", "y", 1, 6),
-		rank_row("c", "x", 1, 4), rank_row("c", "x", 2, 6),
-		rank_row("d", "x", 1, 2), rank_row("d", "y", 3, 5), rank_row("d", "x", 1, 8),
-		rank_row(NULL, "x", 1, 2),
+		rank_row("a", "x", 1, 2), rank_row("a", "y", 2, 1),  rank_row("a", "z", 3, 3),
+		rank_row("b", "x", 1, 4), rank_row("b", "y", 1, 6),  rank_row("c", "x", 1, 4),
+		rank_row("c", "x", 2, 6), rank_row("d", "x", 1, 2),  rank_row("d", "y", 3, 5),
+		rank_row("d", "x", 1, 8), rank_row(NULL, "x", 1, 2),
 	};
 	lk_accuracy a = summary_of(scores, sizeof scores / sizeof *scores);
 	assert_int_equal(a.rank_groups, 3);
@@ -137,8 +153,13 @@ static void test_symmetry(void **state) {
 	lk_score one[40], scaled[40], turned[40];
 	for (size_t i = 0; i < 40; i++) {
 		double m = exp(lk_normal(3, i)), p = m * exp(0.2 * lk_normal(4, i));
-		one[i] = (lk_score){.predicted = p, .measured = m, .low = 0.9 * p, .high = 1.1 * p, .stack = "s"};
-		scaled[i] = (lk_score){.predicted = 1e3 * p, .measured = 1e3 * m, .low = 9e2 * p, .high = 1.1e3 * p, .stack = "s"};
+		one[i] = (lk_score){
+			.predicted = p, .measured = m, .low = 0.9 * p, .high = 1.1 * p, .stack = "s"};
+		scaled[i] = (lk_score){.predicted = 1e3 * p,
+		                       .measured = 1e3 * m,
+		                       .low = 9e2 * p,
+		                       .high = 1.1e3 * p,
+		                       .stack = "s"};
 		turned[i] = (lk_score){.predicted = m, .measured = p, .stack = "s"};
 	}
 	lk_accuracy a = summary_of(one, 40), b = summary_of(scaled, 40), c = summary_of(turned, 40);
@@ -196,8 +217,10 @@ static const char oracle[] =
 	"  c=[(sg(p[i]-p[j]),sg(m[i]-m[j])) for i,j in itertools.combinations(range(len(p)),2)]\n"
 	"  a=sum(x!=0 for x,_ in c);b=sum(y!=0 for _,y in c)\n"
 	"  if a and b: taus.append(sum(x*y for x,y in c)/math.sqrt(a*b))\n"
-	"o=[gm(S),sum(big)/len(big),sum(e)/len(e),q(.5),q(.9),math.exp(sum(math.log(r['p']/r['m']) for r in S)/len(S))-1,\n"
-	"   sum(taus)/len(taus),sum(reg)/len(reg),sum(r['l']<=r['m']<=r['h'] for r in S)/len(S),len(reg)]\n"
+	"o=[gm(S),sum(big)/len(big),sum(e)/len(e),q(.5),q(.9),math.exp(sum(math.log(r['p']/r['m']) for "
+	"r in S)/len(S))-1,\n"
+	"   sum(taus)/len(taus),sum(reg)/len(reg),sum(r['l']<=r['m']<=r['h'] for r in "
+	"S)/len(S),len(reg)]\n"
 	"print(*['%.17g'%x for x in o])\n";
 
 static void test_python(void **state) {
@@ -206,7 +229,9 @@ static void test_python(void **state) {
 		print_message("python3 is not there\n");
 		skip();
 	}
-	enum { N = 400 };
+	enum {
+		N = 400
+	};
 	static lk_score scores[N];
 	static char texts[N][3][16];
 	char path[64], code[64], command[200];
@@ -216,20 +241,28 @@ static void test_python(void **state) {
 	fputs("p,m,l,h,s,g,y,q\n", file);
 	for (size_t i = 0; i < N; i++) {
 		/* few different values, so that there are ties */
-		double m = exp2(floor(6 * lk_uniform(5, i))), p = m * exp2(floor(4 * lk_uniform(6, i)) - 1.5);
+		double m = exp2(floor(6 * lk_uniform(5, i))),
+			   p = m * exp2(floor(4 * lk_uniform(6, i)) - 1.5);
 		snprintf(texts[i][0], 16, "s%d", (int)(sqrt(lk_uniform(7, i)) * 12));
 		snprintf(texts[i][1], 16, "g%d", (int)(lk_uniform(8, i) * 60));
 		snprintf(texts[i][2], 16, "y%d", (int)(lk_uniform(9, i) * 9));
-		scores[i] = (lk_score){.predicted = p * (1 + 1e-3 * (double)i), .measured = m, .low = p * 0.5, .high = p * 1.7,
-			.suspect = lk_uniform(10, i) < 0.1, .stack = texts[i][0], .group = texts[i][1], .layout = texts[i][2]};
-		fprintf(file, "%.17g,%.17g,%.17g,%.17g,%s,%s,%s,%d\n", scores[i].predicted, m, scores[i].low, scores[i].high,
-		        texts[i][0], texts[i][1], texts[i][2], scores[i].suspect);
+		scores[i] = (lk_score){.predicted = p * (1 + 1e-3 * (double)i),
+		                       .measured = m,
+		                       .low = p * 0.5,
+		                       .high = p * 1.7,
+		                       .suspect = lk_uniform(10, i) < 0.1,
+		                       .stack = texts[i][0],
+		                       .group = texts[i][1],
+		                       .layout = texts[i][2]};
+		fprintf(file, "%.17g,%.17g,%.17g,%.17g,%s,%s,%s,%d\n", scores[i].predicted, m,
+		        scores[i].low, scores[i].high, texts[i][0], texts[i][1], texts[i][2],
+		        scores[i].suspect);
 	}
 	fclose(file);
 	lk_accuracy a = summary_of(scores, N);
-	const double ours[] = {a.geomean_error, a.macro_geomean_error, a.mape, a.median_error, a.p90_error, a.bias,
-		a.kendall_tau,
-		a.mean_top1_regret, a.coverage, a.rank_groups};
+	const double ours[] = {
+		a.geomean_error, a.macro_geomean_error, a.mape,     a.median_error, a.p90_error, a.bias,
+		a.kendall_tau,   a.mean_top1_regret,    a.coverage, a.rank_groups};
 	snprintf(command, sizeof command, "python3 %s %s", code, path);
 	FILE *answer = popen(command, "r");
 	assert_non_null(answer);
@@ -244,16 +277,19 @@ static void test_python(void **state) {
 
 /* ---- ranges and defaults ---- */
 
-/* A class's range is what its row says; a stack or an architecture without runs makes it wider, and the words say so. */
+/* A class's range is what its row says; a stack or an architecture without runs makes it wider, and
+ * the words say so. */
 static void test_range(void **state) {
 	(void)state;
 	lk_arena arena = LK_ARENA_INIT;
 	const lk_device *known = lk_device_find("a100-sxm-80"), *old = lk_device_find("k80");
-	lk_job dense = {.profile = "llm-foundry"}, moe = {.profile = "nemo", .model.experts = 8}, strange = {.profile = "jax"};
+	lk_job dense = {.profile = "llm-foundry"}, moe = {.profile = "nemo", .model.experts = 8},
+		   strange = {.profile = "jax"};
 	double low, high, wide_low, wide_high;
 	const char *basis = NULL;
 	lk_range_of(&arena, &dense, known, 2, &low, &high, &basis);
-	const lk_calibration_row *row = lk_calibration_find(lk_calibration_current(), "range", "step", "llm-foundry ampere dense");
+	const lk_calibration_row *row =
+		lk_calibration_find(lk_calibration_current(), "range", "step", "llm-foundry ampere dense");
 	assert_non_null(row);
 	near(low, 2 * lk_calibration_value(row, "low", 0));
 	near(high, 2 * lk_calibration_value(row, "high", 0));
@@ -272,9 +308,10 @@ static void test_range(void **state) {
 
 static void test_releases(void **state) {
 	(void)state;
-	static const char *const rising[] = {"", "v3.0", "v3.1", "v4.0", "v4.1", "v10", "24.12", "25.09", "25.11", "26.02",
-		"26.02.01",
-		"26.04", "26.04.01", "26.10", "99999999999999999999999999"};
+	static const char *const rising[] = {
+		"",         "v3.0",  "v3.1",     "v4.0",  "v4.1",
+		"v10",      "24.12", "25.09",    "25.11", "26.02",
+		"26.02.01", "26.04", "26.04.01", "26.10", "99999999999999999999999999"};
 	for (size_t i = 0; i < sizeof rising / sizeof *rising; i++)
 		for (size_t j = 0; j < sizeof rising / sizeof *rising; j++) {
 			int order = lk_release_compare(rising[i], rising[j]);
@@ -288,7 +325,8 @@ static void test_defaults(void **state) {
 	for (int i = 0; lk_stack_defaults_at(i); i++) {
 		const lk_stack_defaults *defaults = lk_stack_defaults_at(i);
 		assert_true(*defaults->source && *defaults->job_stack);
-		assert_ptr_equal(lk_stack_defaults_of(defaults->stack, defaults->since), defaults); /* no entry hides another */
+		assert_ptr_equal(lk_stack_defaults_of(defaults->stack, defaults->since),
+		                 defaults); /* no entry hides another */
 	}
 	assert_string_equal(lk_stack_defaults_of("nemo", "26.01")->since, "25.09");
 	assert_string_equal(lk_stack_defaults_of("nemo", "26.08")->since, "26.06");
@@ -332,7 +370,8 @@ static void test_small(void **state) {
 	read_stream(&t, in);
 	if (t.status != LK_OK) fail_msg("%s: %s", t.err.where, t.err.what);
 	assert_int_equal(t.runs.count, 4);
-	const lk_run *dense = &t.runs.at[0], *gpt = &t.runs.at[1], *moe = &t.runs.at[2], *nowhere = &t.runs.at[3];
+	const lk_run *dense = &t.runs.at[0], *gpt = &t.runs.at[1], *moe = &t.runs.at[2],
+				 *nowhere = &t.runs.at[3];
 
 	assert_string_equal(dense->refused, "");
 	assert_string_equal(dense->id, "dense");
@@ -383,8 +422,9 @@ static void test_uneven(void **state) {
 	};
 	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
 		char text[400];
-		snprintf(text, sizeof text, "model,gpu,n_gpu,gbs,pp,vp,tp,cp,ep,id,step_s,stack,release\n%s,x,1,nemo,26.04\n",
-			cases[i].row);
+		snprintf(text, sizeof text,
+		         "model,gpu,n_gpu,gbs,pp,vp,tp,cp,ep,id,step_s,stack,release\n%s,x,1,nemo,26.04\n",
+		         cases[i].row);
 		struct table t = read_text(text);
 		assert_int_equal(t.status, LK_OK);
 		const lk_job *job = &t.runs.at[0].job;
@@ -403,8 +443,9 @@ static void test_uneven(void **state) {
 /* The catalogue's network of that name holds only while no stated size differs. */
 static void test_names(void **state) {
 	(void)state;
-	struct table t = read_text("id,model,gpu,n_gpu,gbs,step_s,layers,window\n"
-	                    "a,gpt-oss-120b,h100-sxm,64,64,1,36,\nb,gpt-oss-120b,h100-sxm,64,64,1,35,\n");
+	struct table t =
+		read_text("id,model,gpu,n_gpu,gbs,step_s,layers,window\n"
+	              "a,gpt-oss-120b,h100-sxm,64,64,1,36,\nb,gpt-oss-120b,h100-sxm,64,64,1,35,\n");
 	assert_int_equal(t.status, LK_OK);
 	assert_string_equal(t.runs.at[0].refused, "");
 	assert_int_equal(t.runs.at[0].job.model.window, 128);
@@ -429,10 +470,12 @@ static void test_refused(void **state) {
 	};
 	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
 		char text[300];
-		snprintf(text, sizeof text, "id,model,gpu,n_gpu,gbs,step_s,tp,mbs,precision\n%s\n", cases[i].row);
+		snprintf(text, sizeof text, "id,model,gpu,n_gpu,gbs,step_s,tp,mbs,precision\n%s\n",
+		         cases[i].row);
 		struct table t = read_text(text);
 		if (t.status != LK_OK) fail_msg("%s: %s", cases[i].row, t.err.what);
-		if (!strstr(t.runs.at[0].refused, cases[i].why)) fail_msg("%s: \"%s\"", cases[i].row, t.runs.at[0].refused);
+		if (!strstr(t.runs.at[0].refused, cases[i].why))
+			fail_msg("%s: \"%s\"", cases[i].row, t.runs.at[0].refused);
 		assert_null(strchr(t.runs.at[0].refused, '\n'));
 		drop(&t);
 	}
@@ -449,15 +492,19 @@ static void test_hostile(void **state) {
 		{"id,model,gpu,n_gpu,gbs,step_s,tp\n#\na,b,c,8,8,1,x\n", "t.csv:3: tp", "\"x\""},
 		{"id,model,gpu,n_gpu,gbs,step_s,tp\na,b,c,8,8,1,-1\n", "t.csv:2: tp", "-1 is out of range"},
 		{"id,model,gpu,n_gpu,gbs,step_s\na,b,c,0,8,1\n", "t.csv:2: n_gpu", "out of range"},
-		{"id,model,gpu,n_gpu,gbs,step_s\na,b,c,99999999999999999999999,8,1\n", "t.csv:2: n_gpu", "out of range"},
+		{"id,model,gpu,n_gpu,gbs,step_s\na,b,c,99999999999999999999999,8,1\n", "t.csv:2: n_gpu",
+	     "out of range"},
 		{"id,model,gpu,n_gpu,gbs,step_s\na,b,c,8,1e9,1\n", "t.csv:2: gbs", "1e9"},
 		{"id,model,gpu,n_gpu,gbs,step_s\na,b,c,8,8,-1\n", "t.csv:2: step_s", "-1"},
 		{"id,model,gpu,n_gpu,gbs,step_s\na,b,c,8,8,nan\n", "t.csv:2: step_s", "nan"},
 		{"id,model,gpu,n_gpu,gbs,step_s\na,b,c,8,8,1e999\n", "t.csv:2: step_s", "1e999"},
 		{"id,model,gpu,n_gpu,gbs,step_s\na,b,c,8,8,1s\n", "t.csv:2: step_s", "1s"},
-		{"id,model,gpu,n_gpu,gbs,step_s,sharding\na,b,c,8,8,1,zero9\n", "t.csv:2: sharding", "zero9"},
-		{"id,model,gpu,n_gpu,gbs,step_s,precision\na,b,c,8,8,1,int3\n", "t.csv:2: precision", "int3"},
-		{"id,model,gpu,n_gpu,gbs,step_s,net_gbps_per_gpu\na,b,c,8,8,1,inf\n", "t.csv:2: net_gbps_per_gpu", "inf"},
+		{"id,model,gpu,n_gpu,gbs,step_s,sharding\na,b,c,8,8,1,zero9\n", "t.csv:2: sharding",
+	     "zero9"},
+		{"id,model,gpu,n_gpu,gbs,step_s,precision\na,b,c,8,8,1,int3\n", "t.csv:2: precision",
+	     "int3"},
+		{"id,model,gpu,n_gpu,gbs,step_s,net_gbps_per_gpu\na,b,c,8,8,1,inf\n",
+	     "t.csv:2: net_gbps_per_gpu", "inf"},
 		{"id,model,gpu,n_gpu,gbs,step_s\na,\"b,c,8,8,1\n", "t.csv:2", "not closed"},
 	};
 	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
@@ -465,7 +512,8 @@ static void test_hostile(void **state) {
 		char line[900];
 		lk_error_text(&t.err, line, sizeof line);
 		if (t.status != LK_ERR_INPUT) fail_msg("case %zu is read", i);
-		if (strncmp(t.err.where, cases[i].where, strlen(cases[i].where)) != 0 || !strstr(line, cases[i].what))
+		if (strncmp(t.err.where, cases[i].where, strlen(cases[i].where)) != 0 ||
+		    !strstr(line, cases[i].what))
 			fail_msg("case %zu: %s", i, line);
 		assert_null(strchr(line, '\n'));
 		drop(&t);
@@ -516,16 +564,18 @@ static void test_validate(void **state) {
 	validation = validated(small, "NeMo", 1);
 	assert_int_equal(validation->row_count, 2);
 	assert_true(fabs(log1p(validation->rows[0].error)) >= fabs(log1p(validation->rows[1].error)));
-	assert_string_equal(validation->reproduce, "lockstep validate tests/data/runs_small.csv --stack NeMo --sort error");
+	assert_string_equal(validation->reproduce,
+	                    "lockstep validate tests/data/runs_small.csv --stack NeMo --sort error");
 	lk_validate_free(validation);
 }
 
 static void test_json(void **state) {
 	(void)state;
-	static const char *const keys[] = {"predicted", "skipped", "geomean_error", "macro_geomean_error", "mape",
-		"median_error",
-		"p90_error", "bias", "kendall_tau", "mean_top1_regret", "coverage"};
-	static const char *const row_keys[] = {"id", "predicted", "measured", "unit", "error", "low", "high", "reason"};
+	static const char *const keys[] = {
+		"predicted", "skipped", "geomean_error", "macro_geomean_error", "mape",    "median_error",
+		"p90_error", "bias",    "kendall_tau",   "mean_top1_regret",    "coverage"};
+	static const char *const row_keys[] = {"id",    "predicted", "measured", "unit",
+	                                       "error", "low",       "high",     "reason"};
 	lk_validation *validation = validated(small, NULL, 0);
 	char *text = printed(validation, LK_VALIDATE_JSON);
 	lk_arena arena = LK_ARENA_INIT;
@@ -535,7 +585,8 @@ static void test_json(void **state) {
 	assert_int_equal(lk_stream_memory(text, strlen(text), "json", &in, &err), LK_OK);
 	assert_int_equal(lk_json_document(&arena, in, &tree, &err), LK_OK);
 	const lk_value *summary = lk_json_get(tree, "summary"), *rows = lk_json_get(tree, "rows");
-	for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) assert_non_null(lk_json_get(summary, keys[i]));
+	for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
+		assert_non_null(lk_json_get(summary, keys[i]));
 	near(lk_json_get(summary, "geomean_error")->number, validation->summary.geomean_error);
 	assert_int_equal(lk_json_get(summary, "kendall_tau")->kind, LK_JSON_NULL);
 	assert_int_equal(lk_json_get(summary, "macro_geomean_error")->kind, LK_JSON_NULL);
@@ -553,8 +604,10 @@ static void test_json(void **state) {
 static void test_formats(void **state) {
 	(void)state;
 	lk_validation *validation = validated(small, NULL, 0);
-	char *text = printed(validation, LK_VALIDATE_TEXT), *csv = printed(validation, LK_VALIDATE_CSV), *lines = printed(validation, LK_VALIDATE_JSONL);
-	assert_non_null(strstr(text, "4 rows of tests/data/runs_small.csv: 3 predicted, 1 skipped, 2 scored"));
+	char *text = printed(validation, LK_VALIDATE_TEXT), *csv = printed(validation, LK_VALIDATE_CSV),
+		 *lines = printed(validation, LK_VALIDATE_JSONL);
+	assert_non_null(
+		strstr(text, "4 rows of tests/data/runs_small.csv: 3 predicted, 1 skipped, 2 scored"));
 	assert_non_null(strstr(text, "\nlockstep validate tests/data/runs_small.csv\n"));
 	assert_non_null(strstr(text, "TPU"));
 	int newlines = 0;
@@ -568,9 +621,11 @@ static void test_formats(void **state) {
 	assert_int_equal(lk_stream_memory(csv, strlen(csv), "csv", &in, &err), LK_OK);
 	assert_int_equal(lk_csv_open(in, &rows, &err), LK_OK);
 	while (lk_csv_next(rows, &more, &err) == LK_OK && more) {
-		assert_string_equal(lk_csv_field(rows, lk_csv_column(rows, "id")), validation->rows[count].id);
+		assert_string_equal(lk_csv_field(rows, lk_csv_column(rows, "id")),
+		                    validation->rows[count].id);
 		if (validation->rows[count].predicted > 0)
-			near(atof(lk_csv_field(rows, lk_csv_column(rows, "predicted"))), validation->rows[count].predicted);
+			near(atof(lk_csv_field(rows, lk_csv_column(rows, "predicted"))),
+			     validation->rows[count].predicted);
 		count++;
 	}
 	assert_int_equal(count, 4);
@@ -585,8 +640,9 @@ static void test_wrong_questions(void **state) {
 	static const struct {
 		const char *runs, *stack, *what;
 	} cases[] = {
-		{NULL, NULL, "no table"}, {"tests/data/there-is-no-such-file.csv", NULL, ""}, {small, "nobody",
-		"no row has the stack"},
+		{NULL, NULL, "no table"},
+		{"tests/data/there-is-no-such-file.csv", NULL, ""},
+		{small, "nobody", "no row has the stack"},
 		{"tests/fuzz/corpus/runs/empty.csv", NULL, "no rows"},
 	};
 	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
@@ -602,14 +658,16 @@ static void test_wrong_questions(void **state) {
 	lk_validate_free(NULL);
 }
 
-/* The measured runs: nearly all are predicted, each skipped row says why, and no figure is missing. */
+/* The measured runs: nearly all are predicted, each skipped row says why, and no figure is missing.
+ */
 static void test_measured(void **state) {
 	(void)state;
 	if (only_elsewhere()) skip();
 	lk_validation *validation = validated(need_data("measured/llm_runs.csv"), NULL, 0);
 	const lk_accuracy *accuracy = &validation->summary;
 	assert_true(accuracy->skipped * 50 <= accuracy->rows);
-	assert_true(isfinite(accuracy->geomean_error) && isfinite(accuracy->macro_geomean_error) && isfinite(accuracy->kendall_tau));
+	assert_true(isfinite(accuracy->geomean_error) && isfinite(accuracy->macro_geomean_error) &&
+	            isfinite(accuracy->kendall_tau));
 	assert_true(isfinite(accuracy->mean_top1_regret) && accuracy->mean_top1_regret >= 0);
 	for (int i = 0; i < validation->row_count; i++) {
 		const lk_validated *row = &validation->rows[i];
@@ -624,15 +682,17 @@ static void test_measured(void **state) {
 
 int main(void) {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_hand), cmocka_unit_test(test_nothing), cmocka_unit_test(test_macro),
-		cmocka_unit_test(test_suspect),
-		cmocka_unit_test(test_ranks), cmocka_unit_test(test_symmetry), cmocka_unit_test(test_divisions),
-		cmocka_unit_test(test_python), cmocka_unit_test(test_range), cmocka_unit_test(test_releases),
-		cmocka_unit_test(test_defaults), cmocka_unit_test(test_small), cmocka_unit_test(test_uneven),
-		cmocka_unit_test(test_names),
-		cmocka_unit_test(test_refused), cmocka_unit_test(test_hostile), cmocka_unit_test(test_validate),
-		cmocka_unit_test(test_json),
-		cmocka_unit_test(test_formats), cmocka_unit_test(test_wrong_questions), cmocka_unit_test(test_measured),
+		cmocka_unit_test(test_hand),      cmocka_unit_test(test_nothing),
+		cmocka_unit_test(test_macro),     cmocka_unit_test(test_suspect),
+		cmocka_unit_test(test_ranks),     cmocka_unit_test(test_symmetry),
+		cmocka_unit_test(test_divisions), cmocka_unit_test(test_python),
+		cmocka_unit_test(test_range),     cmocka_unit_test(test_releases),
+		cmocka_unit_test(test_defaults),  cmocka_unit_test(test_small),
+		cmocka_unit_test(test_uneven),    cmocka_unit_test(test_names),
+		cmocka_unit_test(test_refused),   cmocka_unit_test(test_hostile),
+		cmocka_unit_test(test_validate),  cmocka_unit_test(test_json),
+		cmocka_unit_test(test_formats),   cmocka_unit_test(test_wrong_questions),
+		cmocka_unit_test(test_measured),
 	};
 	return cmocka_run_group_tests_name("accuracy", tests, NULL, NULL);
 }

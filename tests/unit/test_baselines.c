@@ -1,5 +1,5 @@
-/* test_baselines.c: scaling error by hand and its properties; baselines of training runs on invented rows: they find
- * what they can, and nothing of a fold reaches its own predictions. */
+/* test_baselines.c: scaling error by hand and its properties; baselines of training runs on
+ * invented rows: they find what they can, and nothing of a fold reaches its own predictions. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -15,7 +15,8 @@
 #include "cost/kernel/kernel.h"
 
 static void near(double value, double wanted) {
-	if (isnan(wanted) ? isnan(value) : fabs(value - wanted) <= 1e-12 * fmax(1, fabs(wanted))) return;
+	if (isnan(wanted) ? isnan(value) : fabs(value - wanted) <= 1e-12 * fmax(1, fabs(wanted)))
+		return;
 	fail_msg("%.17g is not %.17g", value, wanted);
 }
 
@@ -29,24 +30,30 @@ static lk_accuracy summary_of(const lk_score *scores, size_t count) {
 /* ---- scaling ---- */
 
 static lk_score pace(const char *series, int gpus, double predicted, double measured) {
-	return (lk_score){.predicted = predicted, .measured = measured, .stack = "", .series = series, .gpus = gpus,
-		.work = gpus};
+	return (lk_score){.predicted = predicted,
+	                  .measured = measured,
+	                  .stack = "",
+	                  .series = series,
+	                  .gpus = gpus,
+	                  .work = gpus};
 }
 
 static void test_scaling(void **state) {
 	(void)state;
 	lk_score scores[] = {
-		pace("a", 8, 1, 2), pace("a", 16, 1.5, 2),   /* the speed-up is 1.5 times too small */
+		pace("a", 8, 1, 2),   pace("a", 16, 1.5, 2), /* the speed-up is 1.5 times too small */
 		pace("a", 64, 2, 2),                         /* 2 times */
-		pace("b", 4, 3, 1), pace("b", 8, 3, 2), pace("b", 8, 3, 0.5), /* geometric mean 1: right */
-		pace("c", 8, 1, 5), pace("c", 8, 2, 1),      /* one size is no series */
-		pace(NULL, 1, 1, 1), pace(NULL, 2, 9, 1),
+		pace("b", 4, 3, 1),   pace("b", 8, 3, 2),
+		pace("b", 8, 3, 0.5),                     /* geometric mean 1: right */
+		pace("c", 8, 1, 5),   pace("c", 8, 2, 1), /* one size is no series */
+		pace(NULL, 1, 1, 1),  pace(NULL, 2, 9, 1),
 	};
 	size_t n = sizeof scores / sizeof *scores;
 	lk_accuracy a = summary_of(scores, n);
 	assert_int_equal(a.series, 2);
 	near(a.scaling_error, exp((log(1.5) + log(2)) / 3) - 1);
-	for (size_t i = 0; i < n; i++) scores[i].predicted *= 7, scores[i].work *= 3; /* what is wrong everywhere alike */
+	for (size_t i = 0; i < n; i++)
+		scores[i].predicted *= 7, scores[i].work *= 3; /* what is wrong everywhere alike */
 	near(summary_of(scores, n).scaling_error, a.scaling_error);
 	scores[2].suspect = true;
 	near(summary_of(scores, n).scaling_error, exp(log(1.5) / 2) - 1);
@@ -55,7 +62,9 @@ static void test_scaling(void **state) {
 
 /* ---- baselines ---- */
 
-enum { ROWS = 24 };
+enum {
+	ROWS = 24
+};
 
 struct world {
 	lk_arena arena;
@@ -65,38 +74,48 @@ struct world {
 };
 
 static const char *const baseline_names[] = {
-	"constant MFU", "constant MFU per stack", "roofline, alpha-beta", "nearest run",
+	"constant MFU",
+	"constant MFU per stack",
+	"roofline, alpha-beta",
+	"nearest run",
 };
-enum { BASELINES = 4 };
+enum {
+	BASELINES = 4
+};
 
 static double mfu(const struct world *world, size_t i) {
 	return strcmp(world->runs.at[i].stack, "nemo") == 0 ? 0.5 : 0.3;
 }
 
-/* Two stacks, three networks, two GPUs, two sizes each; every run at its stack's MFU, or all at 0.4. */
+/* Two stacks, three networks, two GPUs, two sizes each; every run at its stack's MFU, or all at
+ * 0.4. */
 static void invent(struct world *world, bool by_stack) {
 	static const char *const networks[] = {"llama3.1-8b", "llama2-7b", "gpt3-175b"};
 	static const char *const gpus[] = {"h100-sxm", "a100-sxm-80"};
 	char text[4000];
 	lk_stream *in;
 	lk_error err = {0};
-	int used = snprintf(text, sizeof text, "id,model,gpu,n_gpu,seq,mbs,gbs,tp,pp,precision,stack,step_s\n");
+	int used = snprintf(text, sizeof text,
+	                    "id,model,gpu,n_gpu,seq,mbs,gbs,tp,pp,precision,stack,step_s\n");
 	for (int i = 0; i < ROWS; i++) {
 		int network = i / 2 % 3;
-		used += snprintf(text + used, sizeof text - (size_t)used, "r%d,%s,%s,%d,2048,1,%d,%d,%d,bf16,%s,1\n", i,
-		                 networks[network], gpus[i / 6 % 2], i % 2 ? 128 : 64, 128 << (i % 2), network == 2 ? 8 : 2, network == 2 ? 8 : 1,
-		                 i < 12 ? "nemo" : "mlperf");
+		used += snprintf(text + used, sizeof text - (size_t)used,
+		                 "r%d,%s,%s,%d,2048,1,%d,%d,%d,bf16,%s,1\n", i, networks[network],
+		                 gpus[i / 6 % 2], i % 2 ? 128 : 64, 128 << (i % 2), network == 2 ? 8 : 2,
+		                 network == 2 ? 8 : 1, i < 12 ? "nemo" : "mlperf");
 	}
 	memset(world, 0, sizeof *world);
 	assert_int_equal(lk_stream_memory(text, strlen(text), "t.csv", &in, &err), LK_OK);
-	if (lk_runs_read(&world->arena, in, &world->runs, &err) != LK_OK) fail_msg("%s: %s", err.where, err.what);
+	if (lk_runs_read(&world->arena, in, &world->runs, &err) != LK_OK)
+		fail_msg("%s: %s", err.where, err.what);
 	lk_stream_close(in);
 	assert_int_equal(world->runs.count, ROWS);
 	for (size_t i = 0; i < ROWS; i++) {
 		lk_run *run = &world->runs.at[i];
 		if (*run->refused) fail_msg("%s: %s", run->id, run->refused);
 		double peak = lk_peak_flops(run->cluster.node[0].device, LK_BF16);
-		run->measured_s = lk_model_flops(&run->job.model, run->job.seq) * run->job.gbs / run->job.gpus / peak;
+		run->measured_s =
+			lk_model_flops(&run->job.model, run->job.seq) * run->job.gbs / run->job.gpus / peak;
 		run->measured_s /= by_stack ? mfu(world, i) : 0.4;
 	}
 }
@@ -105,8 +124,10 @@ static void compare(struct world *world) {
 	lk_error err = {0};
 	memset(&world->scoring, 0, sizeof world->scoring);
 	assert_int_equal(lk_runs_folds(&world->runs, world->fold, &world->folds, &err), LK_OK);
-	assert_int_equal(lk_scoring_rows(&world->arena, world->runs.count, &world->scoring, &err), LK_OK);
-	assert_int_equal(lk_baselines_runs(&world->arena, &world->runs, world->fold, &world->scoring, &err), LK_OK);
+	assert_int_equal(lk_scoring_rows(&world->arena, world->runs.count, &world->scoring, &err),
+	                 LK_OK);
+	assert_int_equal(
+		lk_baselines_runs(&world->arena, &world->runs, world->fold, &world->scoring, &err), LK_OK);
 	assert_int_equal(world->scoring.baseline_count, BASELINES);
 }
 
@@ -124,7 +145,8 @@ static void test_folds(void **state) {
 	for (size_t i = 0; i < ROWS; i++)
 		for (size_t k = 0; k < ROWS; k++) {
 			const lk_run *a = &w.runs.at[i], *b = &w.runs.at[k];
-			bool same = !strcmp(a->stack, b->stack) && !strcmp(a->model, b->model) && !strcmp(a->gpu, b->gpu);
+			bool same = !strcmp(a->stack, b->stack) && !strcmp(a->model, b->model) &&
+			            !strcmp(a->gpu, b->gpu);
 			assert_int_equal(w.fold[i] == w.fold[k], same);
 		}
 	drop(&w);
@@ -161,11 +183,14 @@ static void test_unseen(void **state) {
 		compare(&other);
 		for (int b = 0; b < BASELINES; b++)
 			for (size_t i = 0; i < ROWS; i++)
-				if (w.fold[i] == fold) near(other.scoring.baselines[b].predicted[i], w.scoring.baselines[b].predicted[i]);
+				if (w.fold[i] == fold)
+					near(other.scoring.baselines[b].predicted[i],
+					     w.scoring.baselines[b].predicted[i]);
 		drop(&other);
 	}
 	invent(&other, false);
-	for (size_t i = 0; i < ROWS; i += 2) other.runs.at[i].suspect = "yes", other.runs.at[i].measured_s *= 50;
+	for (size_t i = 0; i < ROWS; i += 2)
+		other.runs.at[i].suspect = "yes", other.runs.at[i].measured_s *= 50;
 	compare(&other);
 	for (size_t i = 1; i < ROWS; i += 2) {
 		near(other.scoring.baselines[0].predicted[i], other.runs.at[i].measured_s);
@@ -194,7 +219,8 @@ static void test_series(void **state) {
 	struct world w;
 	invent(&w, false);
 	for (size_t i = 0; i < ROWS; i += 2) {
-		const char *a = lk_run_series(&w.arena, &w.runs.at[i]), *b = lk_run_series(&w.arena, &w.runs.at[i + 1]);
+		const char *a = lk_run_series(&w.arena, &w.runs.at[i]),
+				   *b = lk_run_series(&w.arena, &w.runs.at[i + 1]);
 		assert_string_equal(a, b);
 		if (i > 0) assert_string_not_equal(a, lk_run_series(&w.arena, &w.runs.at[i - 1]));
 		w.runs.at[i].job.mbs++;
@@ -206,7 +232,7 @@ static void test_series(void **state) {
 int main(void) {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_scaling), cmocka_unit_test(test_folds), cmocka_unit_test(test_found),
-		cmocka_unit_test(test_unseen), cmocka_unit_test(test_alone), cmocka_unit_test(test_series),
+		cmocka_unit_test(test_unseen),  cmocka_unit_test(test_alone), cmocka_unit_test(test_series),
 	};
 	return cmocka_run_group_tests_name("baselines", tests, NULL, NULL);
 }

@@ -1,5 +1,6 @@
-/* test_build.c: step graphs of many random legal jobs: every graph passes the checker, gives back what it takes, runs
- * every layer once forward and once backward for each micro-batch, and does the work that the model's formula says. */
+/* test_build.c: step graphs of many random legal jobs: every graph passes the checker, gives back
+ * what it takes, runs every layer once forward and once backward for each micro-batch, and does the
+ * work that the model's formula says. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -26,9 +27,12 @@ struct dice {
 static unsigned roll(struct dice *dice, unsigned sides) {
 	return (unsigned)(lk_hash64(dice->seed * 0x9e3779b97f4a7c15u + dice->at++) % sides);
 }
-static lk_switch either(struct dice *dice) { return (lk_switch)((int)roll(dice, 3) - 1); }
+static lk_switch either(struct dice *dice) {
+	return (lk_switch)((int)roll(dice, 3) - 1);
+}
 
-#define PICK(d, ...) ((const int[]){__VA_ARGS__}[roll((d), sizeof((const int[]){__VA_ARGS__}) / sizeof(int))])
+#define PICK(d, ...) \
+	((const int[]){__VA_ARGS__}[roll((d), sizeof((const int[]){__VA_ARGS__}) / sizeof(int))])
 
 static void random_layout(lk_job *job, struct dice *dice) {
 	job->tp = PICK(dice, 1, 1, 2, 4, 8);
@@ -52,7 +56,8 @@ static void random_layout(lk_job *job, struct dice *dice) {
 }
 
 static void random_sharding(lk_job *job, struct dice *dice) {
-	static const char *const stacks[] = {"", "", "", "megatron", "fsdp", "deepspeed", "ddp", "torchtitan"};
+	static const char *const stacks[] = {"",     "",          "",    "megatron",
+	                                     "fsdp", "deepspeed", "ddp", "torchtitan"};
 	strcpy(job->stack, stacks[roll(dice, 8)]);
 	job->sharding_said = roll(dice, 4) > 0;
 	job->sharding = (lk_sharding)roll(dice, 4);
@@ -70,9 +75,11 @@ static void random_sharding(lk_job *job, struct dice *dice) {
 static void random_work(lk_job *job, struct dice *dice) {
 	job->recompute_said = true;
 	job->recompute = (lk_recompute)roll(dice, 3);
-	if (job->recompute == LK_RECOMPUTE_FULL && roll(dice, 2)) job->recompute_layers = PICK(dice, 1, 2);
+	if (job->recompute == LK_RECOMPUTE_FULL && roll(dice, 2))
+		job->recompute_layers = PICK(dice, 1, 2);
 	if (job->recompute == LK_RECOMPUTE_SELECTIVE) job->recompute_mlp = roll(dice, 2);
-	job->task = (lk_task)PICK(dice, LK_TASK_PRETRAIN, LK_TASK_PRETRAIN, LK_TASK_PRETRAIN, LK_TASK_SFT, LK_TASK_LORA);
+	job->task = (lk_task)PICK(dice, LK_TASK_PRETRAIN, LK_TASK_PRETRAIN, LK_TASK_PRETRAIN,
+	                          LK_TASK_SFT, LK_TASK_LORA);
 	job->dtype_said = roll(dice, 2);
 	job->dtype = (lk_dtype)roll(dice, LK_DTYPES);
 	job->attn_kernel = (lk_attn_kernel)(roll(dice, 3) == 0);
@@ -100,15 +107,18 @@ static bool random_job(uint64_t seed, const lk_cluster *cluster, lk_job *job) {
 static void all_formats(lk_arena *arena, lk_cluster *cluster) {
 	lk_error err = {0};
 	assert_non_null(lk_device_find("b200"));
-	assert_int_equal(lk_cluster_simple(arena, lk_device_find("b200"), 8192, 0, 0, cluster, &err), LK_OK);
+	assert_int_equal(lk_cluster_simple(arena, lk_device_find("b200"), 8192, 0, 0, cluster, &err),
+	                 LK_OK);
 }
 
 static const char *say(const lk_job *job, uint64_t seed, char out[256]) {
 	snprintf(out, 256,
-			 "seed %llu: %s tp %d pp %d vp %d cp %d dp %d ep %d etp %d %s zero %d/%d recompute %d/%d task %d %s sp %d",
-			 (unsigned long long)seed, job->model.name, job->tp, job->pp, job->vp, job->cp, job->dp, job->ep, job->etp,
-			 lk_schedule_get(job->schedule)->name, job->sharding, job->shard_group, job->recompute, job->recompute_layers,
-			 job->task, lk_dtype_name(job->dtype), job->sequence_parallel);
+	         "seed %llu: %s tp %d pp %d vp %d cp %d dp %d ep %d etp %d %s zero %d/%d recompute "
+	         "%d/%d task %d %s sp %d",
+	         (unsigned long long)seed, job->model.name, job->tp, job->pp, job->vp, job->cp, job->dp,
+	         job->ep, job->etp, lk_schedule_get(job->schedule)->name, job->sharding,
+	         job->shard_group, job->recompute, job->recompute_layers, job->task,
+	         lk_dtype_name(job->dtype), job->sequence_parallel);
 	return out;
 }
 
@@ -150,11 +160,15 @@ static bool attends(const lk_graph *graph, uint32_t op) {
 static bool attends_again(const lk_graph *graph, uint32_t op) {
 	return graph->ops.kind[op] == LK_OP_ATTENTION && graph->ops.phase[op] == LK_PHASE_RECOMPUTE;
 }
-static bool attends_backward(const lk_graph *graph, uint32_t op) { return graph->ops.kind[op] == LK_OP_ATTENTION_BWD; }
-static bool sends(const lk_graph *graph, uint32_t op) { return graph->ops.kind[op] == LK_OP_SEND; }
+static bool attends_backward(const lk_graph *graph, uint32_t op) {
+	return graph->ops.kind[op] == LK_OP_ATTENTION_BWD;
+}
+static bool sends(const lk_graph *graph, uint32_t op) {
+	return graph->ops.kind[op] == LK_OP_SEND;
+}
 
-/* Repetitions written out, every operation's memory added up by itself: nothing falls below what is resident, and the
- * step ends there. The checker's summaries are not used. */
+/* Repetitions written out, every operation's memory added up by itself: nothing falls below what is
+ * resident, and the step ends there. The checker's summaries are not used. */
 static double walk_memory(const lk_graph *graph, uint32_t stage, const char *who) {
 	const lk_program *program = &graph->programs.at[stage];
 	const lk_ops *ops = &graph->ops;
@@ -172,13 +186,14 @@ static double walk_memory(const lk_graph *graph, uint32_t stage, const char *who
 		}
 	}
 	if (fabs(now) > 1 + 1e-6 * peak || lowest < -(1 + 1e-6 * peak))
-		fail_msg("%s, stage %u: %.0f bytes at the end, %.0f at the lowest, %.0f at the peak", who, stage, now, lowest,
-				 peak);
+		fail_msg("%s, stage %u: %.0f bytes at the end, %.0f at the lowest, %.0f at the peak", who,
+		         stage, now, lowest, peak);
 	return peak;
 }
 
-/* A layer's blocks are named "layer KIND PASS"; with split backward passes a layer has three. T5's encoder layers,
- * which have neither rotary positions nor biases nor gates, have the fewest operations. */
+/* A layer's blocks are named "layer KIND PASS"; with split backward passes a layer has three. T5's
+ * encoder layers, which have neither rotary positions nor biases nor gates, have the fewest
+ * operations. */
 static void count_layer(const lk_graph *graph, const char *who) {
 	uint32_t forward = UINT32_MAX, backward = UINT32_MAX, input = 0, weight = 0;
 	for (size_t b = 0; b < graph->blocks.count; b++) {
@@ -200,17 +215,21 @@ static void count_layer(const lk_graph *graph, const char *who) {
 static void count_attention(const lk_graph *graph, const lk_job *job, const char *who) {
 	const lk_model *model = &job->model;
 	if (job->attn_kernel != LK_KERNEL_FLASH || model->network == LK_NET_CONV) return;
-	double wanted = (double)job->microbatches * (model->layers + 2 * model->decoder_layers + model->mtp_layers);
-	double forward = sum_all(graph, NULL, attends), backward = sum_all(graph, NULL, attends_backward),
+	double wanted =
+		(double)job->microbatches * (model->layers + 2 * model->decoder_layers + model->mtp_layers);
+	double forward = sum_all(graph, NULL, attends),
+		   backward = sum_all(graph, NULL, attends_backward),
 		   again = sum_all(graph, NULL, attends_again);
 	if (forward != wanted || backward != wanted)
-		fail_msg("%s: attention runs %.0f times forward and %.0f backward, not %.0f", who, forward, backward, wanted);
+		fail_msg("%s: attention runs %.0f times forward and %.0f backward, not %.0f", who, forward,
+		         backward, wanted);
 	bool all = job->recompute == LK_RECOMPUTE_FULL && job->recompute_layers == 0;
 	if (job->recompute != LK_RECOMPUTE_FULL || all) assert_true(again == (all ? wanted : 0));
 	else assert_true(again > 0 && again <= wanted);
 }
 
-/* A micro-batch crosses every border between places forward and backward, but not the turn of a V. */
+/* A micro-batch crosses every border between places forward and backward, but not the turn of a V.
+ */
 static void count_sends(const lk_graph *graph, const lk_job *job, const char *who) {
 	bool dual = job->schedule == LK_SCHED_DUALPIPE, vee = job->schedule == LK_SCHED_ZB_V;
 	int borders = (dual ? job->pp : job->pp * job->vp) - 1 - vee;
@@ -229,19 +248,22 @@ static void round_trip(const lk_graph *graph, const char *who) {
 	assert_memory_equal(again->ops.bytes, graph->ops.bytes, graph->ops.count * sizeof(double));
 	assert_memory_equal(again->ops.flops, graph->ops.flops, graph->ops.count * sizeof(double));
 	for (uint32_t s = 0; s < graph->programs.count; s++)
-		assert_true(sum_stage(again, s, again->ops.alloc, NULL) == sum_stage(graph, s, graph->ops.alloc, NULL));
+		assert_true(sum_stage(again, s, again->ops.alloc, NULL) ==
+		            sum_stage(graph, s, graph->ops.alloc, NULL));
 	unlink(path);
 	lk_graph_free(again);
 }
 
-static uint64_t seeds(uint64_t usual) { return getenv("LOCKSTEP_LONG") ? usual * 20 : usual; }
+static uint64_t seeds(uint64_t usual) {
+	return getenv("LOCKSTEP_LONG") ? usual * 20 : usual;
+}
 
 static void test_random_jobs(void **state) {
 	(void)state;
 	lk_arena arena = LK_ARENA_INIT;
 	lk_cluster cluster;
-	unsigned legal = 0, schedules[LK_SCHEDULES] = {0}, shardings[4] = {0}, adapters = 0, experts = 0, latent = 0,
-			 both = 0, images = 0;
+	unsigned legal = 0, schedules[LK_SCHEDULES] = {0}, shardings[4] = {0}, adapters = 0,
+			 experts = 0, latent = 0, both = 0, images = 0;
 	all_formats(&arena, &cluster);
 	for (uint64_t seed = 1; seed <= seeds(6000); seed++) {
 		lk_job job;
@@ -252,7 +274,8 @@ static void test_random_jobs(void **state) {
 		assert_int_equal(graph->programs.count, job.pp);
 		assert_int_equal(graph->ranks.world, job.gpus);
 		double peak = 0; /* a stage may hold no layer, but not all of them */
-		for (uint32_t s = 0; s < graph->programs.count; s++) peak = fmax(peak, walk_memory(graph, s, who));
+		for (uint32_t s = 0; s < graph->programs.count; s++)
+			peak = fmax(peak, walk_memory(graph, s, who));
 		assert_true(peak > 0);
 		if (job.model.network != LK_NET_CONV) count_layer(graph, who);
 		count_attention(graph, &job, who);
@@ -267,13 +290,15 @@ static void test_random_jobs(void **state) {
 	print_message("%u legal jobs\n", legal);
 	for (int i = 0; i < LK_SCHEDULES; i++) assert_true(schedules[i] >= 10);
 	for (int i = 0; i < 4; i++) assert_true(shardings[i] >= 10);
-	assert_true(legal >= 1000 && adapters >= 10 && experts >= 10 && latent >= 10 && both >= 10 && images >= 10);
+	assert_true(legal >= 1000 && adapters >= 10 && experts >= 10 && latent >= 10 && both >= 10 &&
+	            images >= 10);
 	lk_arena_free(&arena);
 }
 
 /* ---- work ---- */
 
-/* Query-key pairs of all layers, forward: half the square, or the band of a window with its corner cut off. */
+/* Query-key pairs of all layers, forward: half the square, or the band of a window with its corner
+ * cut off. */
 static double attention_pairs(const lk_model *model, double s) {
 	double sum = 0;
 	for (int i = 0; i < model->layers; i++) {
@@ -283,24 +308,28 @@ static double attention_pairs(const lk_model *model, double s) {
 	return sum;
 }
 
-/* What is executed beyond the model's own work, in a dense decoder with flash attention and without recomputation:
+/* What is executed beyond the model's own work, in a dense decoder with flash attention and without
+ * recomputation:
  *
  *     executed = model + attention / 6 + padded vocabulary + key-value heads held more than once
  *
- * The fused kernel's backward pass computes the scores again: 5 products where the formula counts 4 (forward 2), so 7/6
- * of the formula's attention. Padding makes the output matrix larger; with more tensor-parallel ranks than key-value
- * heads, tp heads are computed instead of kv_heads. */
+ * The fused kernel's backward pass computes the scores again: 5 products where the formula counts 4
+ * (forward 2), so 7/6 of the formula's attention. Padding makes the output matrix larger; with more
+ * tensor-parallel ranks than key-value heads, tp heads are computed instead of kv_heads. */
 static double extra_flops(const lk_job *job) {
 	const lk_model *model = &job->model;
-	double s = job->seq, attention = 6 * 2.0 * model->heads * model->head_dim * attention_pairs(model, s);
+	double s = job->seq,
+		   attention = 6 * 2.0 * model->heads * model->head_dim * attention_pairs(model, s);
 	double padding = 6 * s * model->hidden * (double)(job->padded_vocab - model->vocab);
-	double copies = job->tp > model->kv_heads ? 6 * s * model->hidden * 2.0 * model->head_dim * (job->tp - model->kv_heads) * model->layers : 0;
+	double copies = job->tp > model->kv_heads ? 6 * s * model->hidden * 2.0 * model->head_dim *
+	                                                (job->tp - model->kv_heads) * model->layers
+	                                          : 0;
 	return job->gbs * (attention / 6 + padding + copies);
 }
 
 static bool dense_decoder(const lk_model *model) {
-	return model->network == LK_NET_DECODER && model->experts == 0 && model->embed_dim == 0 && model->mtp_layers == 0 &&
-		   model->attention == LK_ATTN_HEADS;
+	return model->network == LK_NET_DECODER && model->experts == 0 && model->embed_dim == 0 &&
+	       model->mtp_layers == 0 && model->attention == LK_ATTN_HEADS;
 }
 
 static void test_flops(void **state) {
@@ -311,7 +340,8 @@ static void test_flops(void **state) {
 	all_formats(&arena, &cluster);
 	for (uint64_t seed = 1; seed <= seeds(4000); seed++) {
 		struct dice d = {seed, 0};
-		lk_job job = {.model = *lk_model_preset_at((int)roll(&d, (unsigned)lk_model_preset_count()))};
+		lk_job job = {.model =
+		                  *lk_model_preset_at((int)roll(&d, (unsigned)lk_model_preset_count()))};
 		lk_error err;
 		char who[256];
 		if (!dense_decoder(&job.model)) continue;
@@ -325,24 +355,29 @@ static void test_flops(void **state) {
 			   model = lk_model_flops(&job.model, job.seq) * job.gbs;
 		assert_true(graph->model_flops == model);
 		if (fabs(executed / (model + extra_flops(&job)) - 1) > 1e-9)
-			fail_msg("%s: %.6g operations, model %.6g and %.6g more: off by %.3g", say(&job, seed, who), executed,
-					 model, extra_flops(&job), executed / (model + extra_flops(&job)) - 1);
+			fail_msg("%s: %.6g operations, model %.6g and %.6g more: off by %.3g",
+			         say(&job, seed, who), executed, model, extra_flops(&job),
+			         executed / (model + extra_flops(&job)) - 1);
 		if (job.seq <= job.model.hidden && job.tp <= job.model.kv_heads) {
 			if (executed > model * 1.03)
-				fail_msg("%s: %.4f of the model's operations", say(&job, seed, who), executed / model);
+				fail_msg("%s: %.4f of the model's operations", say(&job, seed, who),
+				         executed / model);
 			short_ones++;
 		}
-		windows += job.model.window > 0 && job.model.window < job.seq, copies += job.tp > job.model.kv_heads, jobs++;
+		windows +=
+			job.model.window > 0 && job.model.window<job.seq, copies += job.tp> job.model.kv_heads,
+			jobs++;
 		lk_graph_free(graph);
 	}
-	print_message("%u jobs, %u with windows, %u with repeated key-value heads\n", jobs, windows, copies);
+	print_message("%u jobs, %u with windows, %u with repeated key-value heads\n", jobs, windows,
+	              copies);
 	assert_true(jobs > 200 && windows >= 10 && copies >= 10 && short_ones > 100);
 	lk_arena_free(&arena);
 }
 
 /* Full recomputation adds the forward pass of the layers, nothing else. */
-/* Logits that are not computed are no work; a host that runs ahead leaves no operation; passes that fused kernels save are gone
- * while products stay. */
+/* Logits that are not computed are no work; a host that runs ahead leaves no operation; passes that
+ * fused kernels save are gone while products stay. */
 static void test_bert_switches(void **state) {
 	(void)state;
 	lk_arena arena = LK_ARENA_INIT;
@@ -361,13 +396,18 @@ static void test_bert_switches(void **state) {
 		assert_int_equal(lk_job_complete(&job, &cluster, &err), LK_OK);
 		assert_int_equal(lk_build_graph(&job, &graph, &err), LK_OK);
 		assert_int_equal(lk_graph_check(graph, &err), LK_OK);
-		flops[i] = sum_all(graph, graph->ops.flops, NULL), bytes[i] = sum_all(graph, graph->ops.bytes, NULL), model[i] = graph->model_flops, hosts[i] = 0;
-		for (uint32_t op = 0; op < graph->ops.count; op++) hosts[i] += graph->ops.kind[op] == LK_OP_HOST;
+		flops[i] = sum_all(graph, graph->ops.flops, NULL),
+		bytes[i] = sum_all(graph, graph->ops.bytes, NULL), model[i] = graph->model_flops,
+		hosts[i] = 0;
+		for (uint32_t op = 0; op < graph->ops.count; op++)
+			hosts[i] += graph->ops.kind[op] == LK_OP_HOST;
 		lk_graph_free(graph);
 	}
 	double head = 3 * 2.0 * 32 * 512 * 1024 * 30522; /* three products over the vocabulary */
-	if (fabs((model[0] - model[1]) / (0.85 * head) - 1) > 1e-9) fail_msg("%g of %g", model[0] - model[1], 0.85 * head);
-	if (fabs((flops[0] - flops[1]) * 8 / (0.85 * head) - 1) > 0.02) fail_msg("%g of %g", (flops[0] - flops[1]) * 8, 0.85 * head);
+	if (fabs((model[0] - model[1]) / (0.85 * head) - 1) > 1e-9)
+		fail_msg("%g of %g", model[0] - model[1], 0.85 * head);
+	if (fabs((flops[0] - flops[1]) * 8 / (0.85 * head) - 1) > 0.02)
+		fail_msg("%g of %g", (flops[0] - flops[1]) * 8, 0.85 * head);
 	assert_true(flops[1] == flops[2] && flops[2] == flops[3]);
 	assert_true(hosts[0] == 1 && hosts[1] == 1 && hosts[2] == 0 && hosts[3] == 0);
 	assert_true(bytes[1] == bytes[2] && bytes[3] < bytes[2]);
@@ -377,23 +417,26 @@ static void test_bert_switches(void **state) {
 static void test_recompute(void **state) {
 	(void)state;
 	static const char *const names[] = {"llama3-8b",    "gpt2-large", "gemma2-9b",
-										"mixtral-8x7b", "t5-large",   "deepseek-v2-lite"};
+	                                    "mixtral-8x7b", "t5-large",   "deepseek-v2-lite"};
 	for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
 		lk_job plain = {.tp = 2, .gpus = 8, .gbs = 16, .seq = 512}, again;
 		lk_error err = {0};
 		assert_int_equal(lk_model_preset(names[i], &plain.model, &err), LK_OK);
 		again = plain;
 		again.recompute = LK_RECOMPUTE_FULL;
-		if (lk_job_complete(&plain, NULL, &err) != LK_OK || lk_job_complete(&again, NULL, &err) != LK_OK)
+		if (lk_job_complete(&plain, NULL, &err) != LK_OK ||
+		    lk_job_complete(&again, NULL, &err) != LK_OK)
 			fail_msg("%s: %s: %s", names[i], err.where, err.what);
 		lk_graph *a = graph_of(&plain, i), *b = graph_of(&again, i);
 		double forward = 0;
 		for (size_t k = 0; k < a->programs.at[0].calls.count; k++) {
 			const lk_call *call = &a->programs.at[0].calls.at[k];
 			const lk_block *block = &a->blocks.at[call->block];
-			if (strncmp(lk_intern_text(a->names, block->name), "layer", 5) != 0 || call->pass != LK_PHASE_FORWARD)
+			if (strncmp(lk_intern_text(a->names, block->name), "layer", 5) != 0 ||
+			    call->pass != LK_PHASE_FORWARD)
 				continue;
-			for (uint32_t op = block->begin; op < block->end; op++) forward += a->ops.flops[op] * call->repeat;
+			for (uint32_t op = block->begin; op < block->end; op++)
+				forward += a->ops.flops[op] * call->repeat;
 		}
 		double more = sum_all(b, b->ops.flops, NULL) - sum_all(a, a->ops.flops, NULL);
 		assert_true(forward > 0 && fabs(more / forward - 1) < 1e-9);
@@ -405,12 +448,14 @@ static void test_recompute(void **state) {
 /* ---- data-parallel traffic ---- */
 
 static bool reduces_gradients(const lk_graph *graph, uint32_t op) {
-	bool group =
-		graph->ops.group[op] == LK_GROUP_DP || graph->ops.group[op] == LK_GROUP_EDP || graph->ops.group[op] == LK_GROUP_SHARD;
-	return group && (graph->ops.kind[op] == LK_OP_ALLREDUCE || graph->ops.kind[op] == LK_OP_REDUCESCATTER);
+	bool group = graph->ops.group[op] == LK_GROUP_DP || graph->ops.group[op] == LK_GROUP_EDP ||
+	             graph->ops.group[op] == LK_GROUP_SHARD;
+	return group &&
+	       (graph->ops.kind[op] == LK_OP_ALLREDUCE || graph->ops.kind[op] == LK_OP_REDUCESCATTER);
 }
 
-/* Without sharded gradients every trained parameter is reduced once a step, however it is bucketed and overlapped. */
+/* Without sharded gradients every trained parameter is reduced once a step, however it is bucketed
+ * and overlapped. */
 static void test_gradients(void **state) {
 	(void)state;
 	lk_arena arena = LK_ARENA_INIT;
@@ -421,7 +466,7 @@ static void test_gradients(void **state) {
 		lk_job job;
 		char who[256];
 		if (!random_job(seed + 1000000, &cluster, &job) || job.sharding >= LK_SHARD_ZERO2 ||
-			lk_sizes_dp_ranks(&job) == 1)
+		    lk_sizes_dp_ranks(&job) == 1)
 			continue;
 		if (job.model.mtp_layers > 0) continue; /* its layers are none of the stage's parameters */
 		lk_graph *graph = graph_of(&job, seed);
@@ -430,7 +475,8 @@ static void test_gradients(void **state) {
 			double wanted = (p.trained_dense + p.trained_experts) * lk_sizes_wire_bytes(&job);
 			double sent = sum_stage(graph, s, graph->ops.bytes, reduces_gradients);
 			if (fabs(sent - wanted) > 1e-6 * wanted)
-				fail_msg("%s, stage %u: %.6g bytes reduced, not %.6g", say(&job, seed, who), s, sent, wanted);
+				fail_msg("%s, stage %u: %.6g bytes reduced, not %.6g", say(&job, seed, who), s,
+				         sent, wanted);
 		}
 		jobs++;
 		lk_graph_free(graph);
@@ -441,7 +487,8 @@ static void test_gradients(void **state) {
 
 int main(void) {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_random_jobs), cmocka_unit_test(test_flops), cmocka_unit_test(test_recompute), cmocka_unit_test(test_bert_switches),
+		cmocka_unit_test(test_random_jobs), cmocka_unit_test(test_flops),
+		cmocka_unit_test(test_recompute),   cmocka_unit_test(test_bert_switches),
 		cmocka_unit_test(test_gradients),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

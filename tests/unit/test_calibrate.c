@@ -1,5 +1,5 @@
-/* test_calibrate.c: `calibrate` on the tables of measurements: what it writes is read back as the same rows, the same in
- * every format, and equal on a second run. */
+/* test_calibrate.c: `calibrate` on the tables of measurements: what it writes is read back as the
+ * same rows, the same in every format, and equal on a second run. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -76,7 +76,9 @@ static void check_table(const char *kind, const char *file) {
 	const char *path = need_data(file);
 	lk_calibrated *calibrated = calibrate(kind, path, NULL);
 	assert_true(calibrated->row_count > 0);
-	char *csv = printed(calibrated, LK_CALIBRATE_CSV), *json = printed(calibrated, LK_CALIBRATE_JSON), *text = printed(calibrated, LK_CALIBRATE_TEXT);
+	char *csv = printed(calibrated, LK_CALIBRATE_CSV),
+		 *json = printed(calibrated, LK_CALIBRATE_JSON),
+		 *text = printed(calibrated, LK_CALIBRATE_TEXT);
 	check_csv(calibrated, csv);
 	check_json(calibrated, json);
 	assert_non_null(strstr(text, "--calibration ours.csv"));
@@ -111,7 +113,9 @@ static void test_models(void **state) {
 
 int main(void) {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_collectives), cmocka_unit_test(test_slowdown), cmocka_unit_test(test_memory),
+		cmocka_unit_test(test_collectives),
+		cmocka_unit_test(test_slowdown),
+		cmocka_unit_test(test_memory),
 		cmocka_unit_test(test_models),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -35,7 +35,8 @@ static double nowhere(const double *x, void *context) {
 static void test_simplex(void **state) {
 	(void)state;
 	double centre[] = {.3, 40}, x[3], least;
-	const lk_fit_number bowl_numbers[] = {{"a", 0, -1, 1, false}, {"b", 1, .1, 1000, true}, {"c", 7, 7, 7, false}};
+	const lk_fit_number bowl_numbers[] = {
+		{"a", 0, -1, 1, false}, {"b", 1, .1, 1000, true}, {"c", 7, 7, 7, false}};
 	lk_fit_simplex(bowl_numbers, 3, 4000, bowl, centre, x, &least);
 	assert_true(fabs(x[0] - .3) < 1e-3 && fabs(x[1] - 40) < .1 && x[2] == 7 && least < 1e-5);
 	const lk_fit_number plane[] = {{"x", -1.2, -3, 3, false}, {"y", 1, -3, 3, false}};
@@ -53,8 +54,12 @@ static void test_simplex(void **state) {
 /* Most rows agree, some are far off: least absolute deviations find what the most say. */
 static void test_linear(void **state) {
 	(void)state;
-	enum { ROWS = 400, COUNT = 3 };
-	double truth[COUNT] = {.2, -.1, .05}, x[COUNT], free_prior[COUNT] = {INFINITY, INFINITY, INFINITY};
+	enum {
+		ROWS = 400,
+		COUNT = 3
+	};
+	double truth[COUNT] = {.2, -.1, .05}, x[COUNT],
+		   free_prior[COUNT] = {INFINITY, INFINITY, INFINITY};
 	double *jacobian = calloc(ROWS * COUNT, sizeof *jacobian), residual[ROWS], weight[ROWS];
 	lk_error err;
 	for (int i = 0; i < ROWS; i++) {
@@ -65,7 +70,8 @@ static void test_linear(void **state) {
 			residual[i] += jacobian[i * COUNT + c] * truth[c];
 		}
 	}
-	assert_int_equal(lk_fit_linear(jacobian, residual, weight, ROWS, COUNT, free_prior, x, &err), LK_OK);
+	assert_int_equal(lk_fit_linear(jacobian, residual, weight, ROWS, COUNT, free_prior, x, &err),
+	                 LK_OK);
 	for (int c = 0; c < COUNT; c++) assert_true(fabs(x[c] - truth[c]) < 5e-3);
 	/* a deviation of 0 pins a number, a small one draws it to 0 */
 	double prior[COUNT] = {INFINITY, 0, 1e-4};
@@ -73,8 +79,10 @@ static void test_linear(void **state) {
 	assert_true(x[1] == 0 && fabs(x[2]) < 1e-3 && fabs(x[0] - .2) < .02);
 	/* rows of weight 0 say nothing; a column that no row moves stays 0 */
 	for (int i = 0; i < ROWS; i++) weight[i] = i % 10 != 0, jacobian[i * COUNT + 2] = 0;
-	for (int i = 0; i < ROWS; i++) residual[i] = jacobian[i * COUNT] * .2 + (weight[i] > 0 ? 0 : 50);
-	assert_int_equal(lk_fit_linear(jacobian, residual, weight, ROWS, COUNT, free_prior, x, &err), LK_OK);
+	for (int i = 0; i < ROWS; i++)
+		residual[i] = jacobian[i * COUNT] * .2 + (weight[i] > 0 ? 0 : 50);
+	assert_int_equal(lk_fit_linear(jacobian, residual, weight, ROWS, COUNT, free_prior, x, &err),
+	                 LK_OK);
 	assert_true(fabs(x[0] - .2) < 1e-4 && fabs(x[1]) < 1e-4 && x[2] == 0);
 	free(jacobian);
 }
@@ -96,13 +104,18 @@ static void test_rows(void **state) {
 	lk_calibration c = {0}, again = {0};
 	lk_error err;
 	assert_int_equal(read_text("# mine\nfamily,subject,variant,numbers,points,error,date,source\n"
-	                           "gemm,a100-sxm-80,fp16,efficiency=0.74 fill_us=4.2,8120,0.049,2026-11-21,\"a, \"\"b\"\"\"\n"
+	                           "gemm,a100-sxm-80,fp16,efficiency=0.74 "
+	                           "fill_us=4.2,8120,0.049,2026-11-21,\"a, \"\"b\"\"\"\n"
 	                           "gemm,A100 SXM 80,FP16,efficiency=0.8,,,,\n"
-	                           "stack,nemo,,,0,,,\n", &c, &err), LK_OK);
+	                           "stack,nemo,,,0,,,\n",
+	                           &c, &err),
+	                 LK_OK);
 	const lk_calibration_row *row = lk_calibration_find(&c, "gemm", "a100_sxm_80", "fp16");
 	assert_non_null(row); /* the later one wins */
-	assert_true(lk_calibration_value(row, "efficiency", 0) == .8 && lk_calibration_value(row, "fill_us", 9) == 9);
-	assert_true(lk_calibration_value(NULL, "efficiency", 5) == 5 && isnan(row->error) && row->points == 0);
+	assert_true(lk_calibration_value(row, "efficiency", 0) == .8 &&
+	            lk_calibration_value(row, "fill_us", 9) == 9);
+	assert_true(lk_calibration_value(NULL, "efficiency", 5) == 5 && isnan(row->error) &&
+	            row->points == 0);
 	assert_null(lk_calibration_find(&c, "gemm", "a100-sxm-80", "bf16"));
 	assert_string_equal(c.rows.at[0].source, "a, \"b\"");
 	char *text = NULL;
@@ -116,7 +129,8 @@ static void test_rows(void **state) {
 		assert_string_equal(again.rows.at[i].subject, c.rows.at[i].subject);
 		assert_string_equal(again.rows.at[i].source, c.rows.at[i].source);
 		assert_int_equal(again.rows.at[i].count, c.rows.at[i].count);
-		for (int n = 0; n < c.rows.at[i].count; n++) assert_true(again.rows.at[i].value[n] == c.rows.at[i].value[n]);
+		for (int n = 0; n < c.rows.at[i].count; n++)
+			assert_true(again.rows.at[i].value[n] == c.rows.at[i].value[n]);
 	}
 	free(text);
 	lk_calibration_free(&c);
@@ -172,7 +186,8 @@ static void test_compiled_in(void **state) {
 		lk_stream *in;
 		lk_error err;
 		size_t length = strlen(name);
-		if (strncmp(name, "calibration/", 12) != 0 || strcmp(name + length - 4, ".csv") != 0) continue;
+		if (strncmp(name, "calibration/", 12) != 0 || strcmp(name + length - 4, ".csv") != 0)
+			continue;
 		assert_int_equal(lk_data_open(NULL, name, &in, &err), LK_OK);
 		assert_int_equal(lk_calibration_read(in, &c, &err), LK_OK);
 		for (size_t r = 0; r < c.rows.count; r++) {
@@ -188,7 +203,8 @@ static void test_compiled_in(void **state) {
 
 /* ---- profiles ---- */
 
-static const char *profile_of(const lk_calibration *calibration, const char *stack, const char *release, lk_dtype dtype) {
+static const char *profile_of(const lk_calibration *calibration, const char *stack,
+                              const char *release, lk_dtype dtype) {
 	lk_job job = {.dtype = dtype};
 	snprintf(job.profile, sizeof job.profile, "%s", stack);
 	snprintf(job.release, sizeof job.release, "%s", release);
@@ -200,16 +216,23 @@ static void test_profiles(void **state) {
 	(void)state;
 	lk_calibration c = {0};
 	lk_error err;
-	assert_int_equal(read_text("family,subject,variant,numbers\n"
-	                           "stack,nemo,fp8 26.04,gemm=2\nstack,nemo,fp8 25.11,gemm=3\nstack,nemo,fp8,gemm=4\n"
-	                           "stack,nemo,16-bit 26.02,gemm=5\nstack,llm-foundry,16-bit,gemm=6\n", &c, &err), LK_OK);
-	assert_string_equal(profile_of(&c, "nemo", "", LK_FP8), "fp8 26.04");      /* the newest */
-	assert_string_equal(profile_of(&c, "nemo", "26.03", LK_MXFP8), "fp8 25.11"); /* not after the job's */
+	assert_int_equal(
+		read_text(
+			"family,subject,variant,numbers\n"
+			"stack,nemo,fp8 26.04,gemm=2\nstack,nemo,fp8 25.11,gemm=3\nstack,nemo,fp8,gemm=4\n"
+			"stack,nemo,16-bit 26.02,gemm=5\nstack,llm-foundry,16-bit,gemm=6\n",
+			&c, &err),
+		LK_OK);
+	assert_string_equal(profile_of(&c, "nemo", "", LK_FP8), "fp8 26.04"); /* the newest */
+	assert_string_equal(profile_of(&c, "nemo", "26.03", LK_MXFP8),
+	                    "fp8 25.11"); /* not after the job's */
 	assert_string_equal(profile_of(&c, "nemo", "26.04.01", LK_FP8), "fp8 26.04");
 	assert_string_equal(profile_of(&c, "nemo", "0", LK_FP8), "fp8");
 	assert_string_equal(profile_of(&c, "nemo", "", LK_BF16), "16-bit 26.02");
-	assert_string_equal(profile_of(&c, "nemo", "", LK_NVFP4), "fp8 26.04");    /* the nearest precision */
-	assert_string_equal(profile_of(&c, "nemo", "24.01", LK_BF16), "fp8");      /* of the releases that are old enough */
+	assert_string_equal(profile_of(&c, "nemo", "", LK_NVFP4),
+	                    "fp8 26.04"); /* the nearest precision */
+	assert_string_equal(profile_of(&c, "nemo", "24.01", LK_BF16),
+	                    "fp8"); /* of the releases that are old enough */
 	assert_string_equal(profile_of(&c, "megatron", "", LK_BF16), "16-bit 26.02");
 	assert_string_equal(profile_of(&c, "fsdp", "", LK_FP8), "16-bit");
 	assert_string_equal(profile_of(&c, "jax", "", LK_FP8), "none");
@@ -226,13 +249,15 @@ static void test_apply(void **state) {
 	assert_memory_equal(&c, &base, sizeof c);
 	lk_profile_apply(twice, &c);
 	assert_true(c.gemm_efficiency == 2 * base.gemm_efficiency && c.launch_s == base.launch_s / 2);
-	assert_true(c.network_efficiency == 2 * base.network_efficiency && c.expert_efficiency == 2 * base.expert_efficiency);
+	assert_true(c.network_efficiency == 2 * base.network_efficiency &&
+	            c.expert_efficiency == 2 * base.expert_efficiency);
 }
 
 int main(void) {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_simplex),     cmocka_unit_test(test_linear),   cmocka_unit_test(test_rows),
-		cmocka_unit_test(test_bad_rows),    cmocka_unit_test(test_compiled_in), cmocka_unit_test(test_profiles),
+		cmocka_unit_test(test_simplex),     cmocka_unit_test(test_linear),
+		cmocka_unit_test(test_rows),        cmocka_unit_test(test_bad_rows),
+		cmocka_unit_test(test_compiled_in), cmocka_unit_test(test_profiles),
 		cmocka_unit_test(test_apply),
 	};
 	return cmocka_run_group_tests_name("calibration", tests, NULL, NULL);

@@ -1,5 +1,5 @@
-/* test_chakra.c: Chakra's traces: what other programs wrote, as python decodes it; every type of attribute; graphs
- * written as traces and read again, by our reader and by python. */
+/* test_chakra.c: Chakra's traces: what other programs wrote, as python decodes it; every type of
+ * attribute; graphs written as traces and read again, by our reader and by python. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -18,7 +18,9 @@
 /* ---- python's opinion ---- */
 
 /* The next column of a line. */
-static char *column(char **line) { return strsep(line, "\t\n"); }
+static char *column(char **line) {
+	return strsep(line, "\t\n");
+}
 
 static long long attribute(const char *attributes, const char *name, long long none) {
 	char key[64];
@@ -29,7 +31,8 @@ static long long attribute(const char *attributes, const char *name, long long n
 }
 
 /* Ids of a list that are nodes of the file. */
-static void check_ids(const lk_works *works, uint32_t self, char *list, const uint32_t *begin, const uint32_t *ids) {
+static void check_ids(const lk_works *works, uint32_t self, char *list, const uint32_t *begin,
+                      const uint32_t *ids) {
 	uint32_t at = begin[self];
 	for (char *id; (id = strsep(&list, ",")) && *id;) {
 		uint32_t found = lk_works_find(works, strtoll(id, NULL, 10));
@@ -52,10 +55,12 @@ static void check_node(const lk_works *works, uint32_t i, char *line) {
 	const lk_work_comm *comm = lk_works_comm(works, i);
 	long long size = attribute(attributes, "comm_size", -1);
 	assert_int_equal(comm ? comm->note.in_elements : -1, size);
-	assert_true(type == 7 || !comm || comm->note.kind == LK_OP_SEND || comm->note.kind == LK_OP_RECV);
+	assert_true(type == 7 || !comm || comm->note.kind == LK_OP_SEND ||
+	            comm->note.kind == LK_OP_RECV);
 	assert_int_equal(works->kind[i] == LK_NODE_DEVICE, !attribute(attributes, "is_cpu_op", 0));
 	assert_int_equal(works->record[i], attribute(attributes, "rf_id", 0));
-	assert_int_equal(works->thread[i], attribute(attributes, "tid", attribute(attributes, "stream", -1)));
+	assert_int_equal(works->thread[i],
+	                 attribute(attributes, "tid", attribute(attributes, "stream", -1)));
 	assert_true(works->flops[i] == (double)attribute(attributes, "num_ops", 0));
 }
 
@@ -125,7 +130,11 @@ static void put_value(lk_proto_out *out, unsigned field, unsigned form) {
 	if (form == 3) lk_proto_put_double(out, field, 42);
 	else if (form == 21 || form == 25) lk_proto_put_fixed64(out, field, 42);
 	else if (form == 5 || form == 19 || form == 23) put_fixed32(out, field, form == 5 ? bits : 42);
-	else lk_proto_put_integer(out, field, form == 15 || form == 17 ? 84 : form == 27 ? 1 : 42); /* 84: zigzag */
+	else
+		lk_proto_put_integer(out, field,
+		                     form == 15 || form == 17 ? 84
+		                     : form == 27             ? 1
+		                                              : 42); /* 84: zigzag */
 }
 
 static void check_form(unsigned form, bool list) {
@@ -178,59 +187,68 @@ static void test_packed(void **state) {
 
 /* ---- graphs as traces ---- */
 
-enum { STAGES = 2, CHAINS = 4 };
+enum {
+	STAGES = 2,
+	CHAINS = 4
+};
 
-/* Two stages of four ranks: forward and backward with a message, a collective beside it, an event between two calls. */
+/* Two stages of four ranks: forward and backward with a message, a collective beside it, an event
+ * between two calls. */
 static lk_graph *made_graph(void) {
 	lk_graph *graph = lk_graph_new();
 	lk_error err;
 	uint32_t id;
 	assert_int_equal(lk_graph_set_programs(graph, STAGES, 2, &err), LK_OK);
 	graph->ranks.chains = CHAINS, graph->ranks.world = STAGES * CHAINS;
-	for (int i = 0; i < LK_GROUPS; i++) graph->ranks.group[i].size = graph->ranks.group[i].stride = 1;
+	for (int i = 0; i < LK_GROUPS; i++)
+		graph->ranks.group[i].size = graph->ranks.group[i].stride = 1;
 	graph->ranks.group[LK_GROUP_TP].size = 2;
 	graph->ranks.group[LK_GROUP_DP].size = 2, graph->ranks.group[LK_GROUP_DP].stride = 2;
 	for (uint32_t s = 0; s < STAGES; s++) {
 		uint32_t after = 1;
 		lk_graph_begin_block(graph, "work");
-		lk_graph_add(graph, &(lk_op){.kind = LK_OP_HOST, .stream = LK_STREAM_HOST, .name = "data \xff", .m = 12.4e-6});
+		lk_graph_add(graph, &(lk_op){.kind = LK_OP_HOST,
+		                             .stream = LK_STREAM_HOST,
+		                             .name = "data \xff",
+		                             .m = 12.4e-6});
 		lk_graph_add(graph, &(lk_op){.kind = LK_OP_GEMM,
-								 .stream = LK_STREAM_COMPUTE,
-								 .name = "product",
-								 .m = 64,
-								 .n = 64,
-								 .k = 64,
-								 .batch = 1,
-								 .flops = 524288,
-								 .bytes = 24576,
-								 .signal = 1});
+		                             .stream = LK_STREAM_COMPUTE,
+		                             .name = "product",
+		                             .m = 64,
+		                             .n = 64,
+		                             .k = 64,
+		                             .batch = 1,
+		                             .flops = 524288,
+		                             .bytes = 24576,
+		                             .signal = 1});
 		lk_graph_add(graph, &(lk_op){.kind = LK_OP_ALLREDUCE,
-								 .stream = LK_STREAM_TP,
-								 .group = LK_GROUP_TP,
-								 .name = "sum",
-								 .bytes = 4096,
-								 .deps = &after,
-								 .dep_count = 1});
+		                             .stream = LK_STREAM_TP,
+		                             .group = LK_GROUP_TP,
+		                             .name = "sum",
+		                             .bytes = 4096,
+		                             .deps = &after,
+		                             .dep_count = 1});
 		lk_graph_add(graph, &(lk_op){.kind = s ? LK_OP_RECV : LK_OP_SEND,
-								 .stream = LK_STREAM_SEND_FORWARD,
-								 .name = "message",
-								 .bytes = 1e6,
-								 .channel = 0,
-								 .join = LK_JOIN(LK_STREAM_COMPUTE)});
+		                             .stream = LK_STREAM_SEND_FORWARD,
+		                             .name = "message",
+		                             .bytes = 1e6,
+		                             .channel = 0,
+		                             .join = LK_JOIN(LK_STREAM_COMPUTE)});
 		lk_graph_end_block(graph, &id, &err);
 		lk_call call = {.block = id, .repeat = 3, .microbatch = -1, .layer = -1};
 		assert_int_equal(lk_graph_call(graph, s, &call, &err), LK_OK);
 		lk_graph_begin_block(graph, "end");
 		lk_graph_add(graph, &(lk_op){.kind = LK_OP_ALLGATHER,
-								 .stream = LK_STREAM_DP,
-								 .group = LK_GROUP_DP,
-								 .name = "gather",
-								 .bytes = 8192,
-								 .wait = 1,
-								 .measured_ps = 7600000});
-		lk_graph_add(
-			graph,
-			&(lk_op){.kind = LK_OP_WAIT, .stream = LK_STREAM_COMPUTE, .name = "join", .join = LK_JOIN(LK_STREAM_DP)});
+		                             .stream = LK_STREAM_DP,
+		                             .group = LK_GROUP_DP,
+		                             .name = "gather",
+		                             .bytes = 8192,
+		                             .wait = 1,
+		                             .measured_ps = 7600000});
+		lk_graph_add(graph, &(lk_op){.kind = LK_OP_WAIT,
+		                             .stream = LK_STREAM_COMPUTE,
+		                             .name = "join",
+		                             .join = LK_JOIN(LK_STREAM_DP)});
 		lk_graph_end_block(graph, &id, &err);
 		call = (lk_call){.block = id, .repeat = 1, .microbatch = -1, .layer = -1};
 		assert_int_equal(lk_graph_call(graph, s, &call, &err), LK_OK);
@@ -241,14 +259,17 @@ static lk_graph *made_graph(void) {
 	return graph;
 }
 
-static void rank_path(uint32_t rank, char out[200]) { snprintf(out, 200, "%s/lockstep.%u.et", scratch, rank); }
+static void rank_path(uint32_t rank, char out[200]) {
+	snprintf(out, 200, "%s/lockstep.%u.et", scratch, rank);
+}
 
 /* Ids are unique, dependencies lead back: no circles. */
 static void check_order(const lk_works *works) {
 	assert_int_equal(works->unresolved, 0);
 	for (uint32_t i = 0; i < works->count; i++) {
 		if (i) assert_true(works->id[i] > works->id[i - 1]);
-		for (uint32_t d = works->data_begin[i]; d < works->data_begin[i + 1]; d++) assert_true(works->data[d] < i);
+		for (uint32_t d = works->data_begin[i]; d < works->data_begin[i + 1]; d++)
+			assert_true(works->data[d] < i);
 	}
 }
 
@@ -269,10 +290,12 @@ static void check_rank(const lk_works *works, uint32_t rank) {
 		assert_int_equal(works->kind[at], LK_NODE_OP);
 		assert_int_equal(works->duration_ns[at], 12000);
 		assert_true(works->flops[at + 1] == 524288 && works->bytes[at + 1] == 24576);
-		assert_true(needs(works, at + 1, at) && needs(works, at + 2, at + 1) && needs(works, at + 3, at + 1));
+		assert_true(needs(works, at + 1, at) && needs(works, at + 2, at + 1) &&
+		            needs(works, at + 3, at + 1));
 		if (r) assert_true(needs(works, at + 1, at - 3) && needs(works, at + 3, at - 1));
 	}
-	const lk_comm_note *sum = &lk_works_comm(works, 2)->note, *gather = &lk_works_comm(works, 12)->note,
+	const lk_comm_note *sum = &lk_works_comm(works, 2)->note,
+					   *gather = &lk_works_comm(works, 12)->note,
 					   *message = &lk_works_comm(works, 3)->note;
 	uint32_t stage = rank / CHAINS, chain = rank % CHAINS;
 	assert_true(sum->kind == LK_OP_ALLREDUCE && sum->in_elements == 4096 && sum->group_size == 2);
@@ -292,7 +315,8 @@ static void test_written(void **state) {
 	bool python = system("python3 -c '' 2>/dev/null") == 0;
 	lk_graph *graph = made_graph();
 	lk_error err = {0};
-	if (lk_graph_chakra_write(graph, scratch, &err) != LK_OK) fail_msg("%s: %s", err.where, err.what);
+	if (lk_graph_chakra_write(graph, scratch, &err) != LK_OK)
+		fail_msg("%s: %s", err.where, err.what);
 	for (uint32_t rank = 0; rank < STAGES * CHAINS; rank++) {
 		char path[200];
 		rank_path(rank, path);
@@ -305,7 +329,8 @@ static void test_written(void **state) {
 	lk_graph_free(graph);
 }
 
-/* A trace with times becomes a graph, and a trace again: durations, dependencies and collectives are the same. */
+/* A trace with times becomes a graph, and a trace again: durations, dependencies and collectives
+ * are the same. */
 static void test_there_and_back(void **state) {
 	(void)state;
 	char path[200];
@@ -319,7 +344,8 @@ static void test_there_and_back(void **state) {
 	assert_int_equal(graph->ops.count, works->count);
 	assert_int_equal(report.timed, 3507);
 	assert_int_equal(report.unpriced, 0);
-	for (uint32_t i = 0; i < works->count; i++) sum += works->duration_ns[i] > 0 ? works->duration_ns[i] : 0;
+	for (uint32_t i = 0; i < works->count; i++)
+		sum += works->duration_ns[i] > 0 ? works->duration_ns[i] : 0;
 	for (uint32_t i = 0; i < graph->ops.count; i++) lifted += graph->ops.measured_ps[i] / 1000;
 	assert_int_equal(lifted, sum);
 	assert_int_equal(lk_graph_chakra_write(graph, scratch, &err), LK_OK);
@@ -328,7 +354,8 @@ static void test_there_and_back(void **state) {
 	check_order(again);
 	assert_int_equal(again->count, works->count);
 	assert_int_equal(again->comms.count, works->comms.count);
-	for (uint32_t i = 0; i < again->count; i++) back += again->duration_ns[i] > 0 ? again->duration_ns[i] : 0;
+	for (uint32_t i = 0; i < again->count; i++)
+		back += again->duration_ns[i] > 0 ? again->duration_ns[i] : 0;
 	assert_int_equal(back, sum);
 	lk_works_free(again);
 	lk_works_free(works);
@@ -336,7 +363,8 @@ static void test_there_and_back(void **state) {
 	lk_works_lifted_free(&report);
 }
 
-/* Eight ranks' traces are one graph again: the same operations, messages that meet, groups that hold their members. */
+/* Eight ranks' traces are one graph again: the same operations, messages that meet, groups that
+ * hold their members. */
 static void test_ranks_again(void **state) {
 	(void)state;
 	lk_graph *graph = made_graph(), *again;
@@ -350,12 +378,14 @@ static void test_ranks_again(void **state) {
 		w[rank] = read_works(path);
 		w[rank]->timed = false; /* so that all is left to models */
 	}
-	if (lk_works_lift((const lk_works *const *)w, STAGES * CHAINS, NULL, &again, &report, &err) != LK_OK)
+	if (lk_works_lift((const lk_works *const *)w, STAGES * CHAINS, NULL, &again, &report, &err) !=
+	    LK_OK)
 		fail_msg("%s: %s", err.where, err.what);
 	assert_int_equal(again->ops.count, STAGES * CHAINS * 14);
 	assert_int_equal(again->channels, 1);
 	assert_int_equal(again->teams.count, 4 + 4); /* tp and dp, of two each */
-	for (size_t i = 0; i < again->teams.count; i++) assert_int_equal(again->teams.at[i].end - again->teams.at[i].begin, 2);
+	for (size_t i = 0; i < again->teams.count; i++)
+		assert_int_equal(again->teams.at[i].end - again->teams.at[i].begin, 2);
 	for (uint32_t rank = 0; rank < STAGES * CHAINS; rank++)
 		assert_int_equal(again->wires.at[rank].stage, (rank + CHAINS) % (STAGES * CHAINS));
 	uint32_t messages = 0;
@@ -399,14 +429,17 @@ static void test_damage(void **state) {
 static void test_circle(void **state) {
 	(void)state;
 	static const char text[] =
-		"{\"workload_graph\": [{\"Id\": 1, \"Name\": \"a\", \"NodeType\": 4, \"data_deps\": [2], \"runtime\": 3}, "
+		"{\"workload_graph\": [{\"Id\": 1, \"Name\": \"a\", \"NodeType\": 4, \"data_deps\": [2], "
+		"\"runtime\": 3}, "
 		"{\"Id\": 2, \"Name\": \"b\", \"NodeType\": 4, \"data_deps\": [1], \"runtime\": 3}]}";
 	lk_works *works;
 	lk_works_lifted report;
 	lk_graph *graph;
 	lk_error err = {0};
-	assert_int_equal(lk_works_read_memory(text, strlen(text), "circle.json", NULL, &works, &err), LK_OK);
-	assert_int_equal(lk_works_lift((const lk_works *const *)&works, 1, NULL, &graph, &report, &err), LK_ERR_INPUT);
+	assert_int_equal(lk_works_read_memory(text, strlen(text), "circle.json", NULL, &works, &err),
+	                 LK_OK);
+	assert_int_equal(lk_works_lift((const lk_works *const *)&works, 1, NULL, &graph, &report, &err),
+	                 LK_ERR_INPUT);
 	assert_non_null(strstr(err.what, "lead back"));
 	lk_works_free(works);
 }
@@ -414,9 +447,10 @@ static void test_circle(void **state) {
 /* Times of the host alone: work of the device is left to models, and is not over at once. */
 static void test_host_times(void **state) {
 	(void)state;
-	static const char text[] =
-		"{\"workload_graph\": [{\"Id\": 1, \"Name\": \"launch\", \"NodeType\": 4, \"runtime\": 3, \"is_cpu_op\": true}, "
-		"{\"Id\": 2, \"Name\": \"all\", \"NodeType\": 7, \"comm_type\": 0, \"comm_size\": 1000, \"data_deps\": [1], \"is_cpu_op\": false%s}]}";
+	static const char text[] = "{\"workload_graph\": [{\"Id\": 1, \"Name\": \"launch\", "
+							   "\"NodeType\": 4, \"runtime\": 3, \"is_cpu_op\": true}, "
+							   "{\"Id\": 2, \"Name\": \"all\", \"NodeType\": 7, \"comm_type\": 0, "
+							   "\"comm_size\": 1000, \"data_deps\": [1], \"is_cpu_op\": false%s}]}";
 	for (int timed = 0; timed < 2; timed++) {
 		char json[600];
 		lk_works *works;
@@ -427,12 +461,15 @@ static void test_host_times(void **state) {
 #pragma GCC diagnostic ignored "-Wformat-nonliteral"
 		snprintf(json, sizeof json, text, timed ? ", \"runtime\": 5" : "");
 #pragma GCC diagnostic pop
-		if (lk_works_read_memory(json, strlen(json), "host.json", NULL, &works, &err) != LK_OK) fail_msg("%s: %s", err.where, err.what);
+		if (lk_works_read_memory(json, strlen(json), "host.json", NULL, &works, &err) != LK_OK)
+			fail_msg("%s: %s", err.where, err.what);
 		assert_int_equal(lk_works_device_timed(works), timed);
-		assert_int_equal(lk_works_lift((const lk_works *const *)&works, 1, NULL, &graph, &report, &err), LK_OK);
+		assert_int_equal(
+			lk_works_lift((const lk_works *const *)&works, 1, NULL, &graph, &report, &err), LK_OK);
 		assert_int_equal(report.timed, timed ? 2 : 1);
 		assert_int_equal(report.priced, timed ? 0 : 1);
-		assert_true(graph->ops.measured_ps[0] == 3000000 && graph->ops.measured_ps[1] == (timed ? 5000000 : 0));
+		assert_true(graph->ops.measured_ps[0] == 3000000 &&
+		            graph->ops.measured_ps[1] == (timed ? 5000000 : 0));
 		lk_graph_free(graph);
 		lk_works_lifted_free(&report);
 		lk_works_free(works);
@@ -441,9 +478,11 @@ static void test_host_times(void **state) {
 
 int main(void) {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_python_agrees), cmocka_unit_test(test_json_form), cmocka_unit_test(test_attribute_types),
-		cmocka_unit_test(test_packed),        cmocka_unit_test(test_written),   cmocka_unit_test(test_there_and_back), cmocka_unit_test(test_ranks_again),
-		cmocka_unit_test(test_host_times), cmocka_unit_test(test_damage),        cmocka_unit_test(test_circle),
+		cmocka_unit_test(test_python_agrees),   cmocka_unit_test(test_json_form),
+		cmocka_unit_test(test_attribute_types), cmocka_unit_test(test_packed),
+		cmocka_unit_test(test_written),         cmocka_unit_test(test_there_and_back),
+		cmocka_unit_test(test_ranks_again),     cmocka_unit_test(test_host_times),
+		cmocka_unit_test(test_damage),          cmocka_unit_test(test_circle),
 	};
 	return cmocka_run_group_tests(tests, make_scratch, remove_scratch);
 }

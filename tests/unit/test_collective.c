@@ -1,5 +1,5 @@
-/* test_collective.c: the NCCL model: graphs of known nodes, NCCL's formulas worked by hand, properties that hold on
- * any hardware, and a comparison with public measurements. */
+/* test_collective.c: the NCCL model: graphs of known nodes, NCCL's formulas worked by hand,
+ * properties that hold on any hardware, and a comparison with public measurements. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -18,20 +18,39 @@
 #include "data.h"
 
 /* Link rates as the catalogue has them: what NCCL counts of the wire. */
-static const lk_device v100 = {.arch = LK_ARCH_VOLTA, .links = 6, .link_rate = 120e9, .pcie_rate = 12e9};
-static const lk_device a100 = {.arch = LK_ARCH_AMPERE, .links = 12, .link_rate = 240e9, .pcie_rate = 24e9};
-static const lk_device h100 = {.arch = LK_ARCH_HOPPER, .links = 18, .link_rate = 370.8e9, .pcie_rate = 48e9};
-static const lk_device b200 = {.arch = LK_ARCH_BLACKWELL, .links = 18, .link_rate = 721.8e9, .pcie_rate = 48e9};
-static const lk_device mi300 = {.arch = LK_ARCH_CDNA3, .links = 7, .link_rate = 336e9, .pcie_rate = 48e9};
+static const lk_device v100 = {
+	.arch = LK_ARCH_VOLTA, .links = 6, .link_rate = 120e9, .pcie_rate = 12e9};
+static const lk_device a100 = {
+	.arch = LK_ARCH_AMPERE, .links = 12, .link_rate = 240e9, .pcie_rate = 24e9};
+static const lk_device h100 = {
+	.arch = LK_ARCH_HOPPER, .links = 18, .link_rate = 370.8e9, .pcie_rate = 48e9};
+static const lk_device b200 = {
+	.arch = LK_ARCH_BLACKWELL, .links = 18, .link_rate = 721.8e9, .pcie_rate = 48e9};
+static const lk_device mi300 = {
+	.arch = LK_ARCH_CDNA3, .links = 7, .link_rate = 336e9, .pcie_rate = 48e9};
 static const lk_device l40s = {.arch = LK_ARCH_ADA, .pcie_rate = 24e9};
 
 static const lk_node nodes[] = {
-	{&v100, 8, LK_INTRA_MESH, 120e9, 4, 12.5e9, 0, false},      {&a100, 8, LK_INTRA_SWITCH, 240e9, 8, 25e9, 0, false},
-	{&a100, 8, LK_INTRA_SWITCH, 240e9, 4, 12.5e9, 75e-6, false}, {&h100, 8, LK_INTRA_SWITCH, 370.8e9, 8, 50e9, 0, false},
-	{&b200, 8, LK_INTRA_SWITCH, 721.8e9, 8, 50e9, 0, false},     {&b200, 72, LK_INTRA_SWITCH, 721.8e9, 72, 50e9, 0, false},
-	{&mi300, 8, LK_INTRA_MESH, 336e9, 8, 50e9, 0, false},        {&l40s, 8, LK_INTRA_PCIE, 24e9, 1, 12.5e9, 0, false},
+	{&v100, 8, LK_INTRA_MESH, 120e9, 4, 12.5e9, 0, false},
+	{&a100, 8, LK_INTRA_SWITCH, 240e9, 8, 25e9, 0, false},
+	{&a100, 8, LK_INTRA_SWITCH, 240e9, 4, 12.5e9, 75e-6, false},
+	{&h100, 8, LK_INTRA_SWITCH, 370.8e9, 8, 50e9, 0, false},
+	{&b200, 8, LK_INTRA_SWITCH, 721.8e9, 8, 50e9, 0, false},
+	{&b200, 72, LK_INTRA_SWITCH, 721.8e9, 72, 50e9, 0, false},
+	{&mi300, 8, LK_INTRA_MESH, 336e9, 8, 50e9, 0, false},
+	{&l40s, 8, LK_INTRA_PCIE, 24e9, 1, 12.5e9, 0, false},
 };
-enum { V100, A100, A100_EFA, H100, B200, NVL72, MI300, L40S, NODES };
+enum {
+	V100,
+	A100,
+	A100_EFA,
+	H100,
+	B200,
+	NVL72,
+	MI300,
+	L40S,
+	NODES
+};
 
 static lk_group_shape group_of(int node, int ranks, int over) {
 	return (lk_group_shape){&nodes[node], ranks, over, (ranks + over - 1) / over, 1, 1, NULL};
@@ -43,7 +62,8 @@ static double seconds(lk_coll_kind kind, int node, int ranks, int over, double b
 }
 
 static void assert_near(double value, double expected, double tolerance) {
-	if (!(fabs(value - expected) <= tolerance * fabs(expected))) fail_msg("%.9g, expected %.9g", value, expected);
+	if (!(fabs(value - expected) <= tolerance * fabs(expected)))
+		fail_msg("%.9g, expected %.9g", value, expected);
 }
 
 static lk_nccl_site site_of(int node, int ranks, int over) {
@@ -86,20 +106,24 @@ static const double S = 1048576;
 static double predicted(lk_coll_kind kind, const lk_nccl_site *site, lk_algo algo, lk_proto proto) {
 	lk_nccl_estimate out;
 	if (!lk_nccl_estimate_of(kind, site, algo, proto, S, &out))
-		fail_msg("%s %s %s is not offered", lk_coll_name(kind), lk_algo_name(algo), lk_proto_name(proto));
+		fail_msg("%s %s %s is not offered", lk_coll_name(kind), lk_algo_name(algo),
+		         lk_proto_name(proto));
 	return out.predicted;
 }
 
-/* NCCL's formulas worked by hand: latency + S / bandwidth, in us, on 8 A100 and on 2 and 4 nodes of them. */
+/* NCCL's formulas worked by hand: latency + S / bandwidth, in us, on 8 A100 and on 2 and 4 nodes of
+ * them. */
 static void test_formulas(void **state) {
 	(void)state;
 	lk_nccl_site one = site_of(A100, 8, 1), two = site_of(A100, 16, 2), four = site_of(A100, 32, 4);
 	lk_nccl_site hopper = site_of(H100, 8, 1), rail = site_of(A100, 16, 16);
 	lk_coll_kind ar = LK_COLL_ALLREDUCE;
-	assert_near(predicted(ar, &one, LK_ALGO_RING, LK_PROTO_LL), 6.6 + 14 * .6 + S / 1e3 / (87.7 * 8 / 14), 1e-12);
+	assert_near(predicted(ar, &one, LK_ALGO_RING, LK_PROTO_LL),
+	            6.6 + 14 * .6 + S / 1e3 / (87.7 * 8 / 14), 1e-12);
 	assert_near(predicted(ar, &one, LK_ALGO_RING, LK_PROTO_LL128),
 	            14 + 14 * 1.9 + S / 1e3 / (.92 * 240 * 8 / 14), 1e-12);
-	assert_near(predicted(ar, &one, LK_ALGO_RING, LK_PROTO_SIMPLE), 8.4 + 14 * 3.4 + S / 1e3 / (240. * 8 / 14), 1e-12);
+	assert_near(predicted(ar, &one, LK_ALGO_RING, LK_PROTO_SIMPLE),
+	            8.4 + 14 * 3.4 + S / 1e3 / (240. * 8 / 14), 1e-12);
 	/* log2(2^20 / 64) = 14: correction .5 (LL) and .5 (Simple) */
 	assert_near(predicted(ar, &one, LK_ALGO_TREE, LK_PROTO_LL),
 	            6.8 + 14 * .6 + S / 1e3 / (.92 * 240 / 3.8 * .5 * .5), 1e-12);
@@ -113,7 +137,8 @@ static void test_formulas(void **state) {
 	            25 + S / 1e3 / (320 * .85 * 15 / 16 * 2 * 8 / 14), 1e-12);
 	assert_near(predicted(LK_COLL_ALLGATHER, &one, LK_ALGO_RING, LK_PROTO_SIMPLE),
 	            8.4 + 7 * 3.4 + S / 1e3 / (240. * 8 / 7), 1e-12);
-	assert_near(predicted(LK_COLL_BROADCAST, &one, LK_ALGO_RING, LK_PROTO_SIMPLE), 8.4 + 3.4 + S / 1e3 / 240, 1e-12);
+	assert_near(predicted(LK_COLL_BROADCAST, &one, LK_ALGO_RING, LK_PROTO_SIMPLE),
+	            8.4 + 3.4 + S / 1e3 / 240, 1e-12);
 	assert_near(predicted(LK_COLL_ALLGATHER, &rail, LK_ALGO_PAT, LK_PROTO_SIMPLE),
 	            8 + 4 * 14 / 3.5 + 2.8 * 16 + S / 1e3 / (.75 * 24), 1e-9);
 }
@@ -152,9 +177,11 @@ static void test_nothing_to_do(void **state) {
 }
 
 static void assert_sane(const lk_coll_cost *cost, const char *what) {
-	const double values[] = {cost->seconds, cost->busbw, cost->memory_rate, cost->intra_rate, cost->nic_rate};
+	const double values[] = {cost->seconds, cost->busbw, cost->memory_rate, cost->intra_rate,
+	                         cost->nic_rate};
 	for (size_t i = 0; i < sizeof values / sizeof values[0]; i++)
-		if (!isfinite(values[i]) || values[i] < 0) fail_msg("%s: value %zu is %g", what, i, values[i]);
+		if (!isfinite(values[i]) || values[i] < 0)
+			fail_msg("%s: value %zu is %g", what, i, values[i]);
 	if (!(cost->seconds > 0) || cost->channels < 1 || cost->channels > 64)
 		fail_msg("%s: %g s, %d channels", what, cost->seconds, cost->channels);
 }
@@ -176,14 +203,15 @@ static void test_grows_with_bytes(void **state) {
 					bool same = cost.algo == before.algo && cost.proto == before.proto;
 					if (same && cost.seconds < before.seconds * (1 - 1e-12))
 						fail_msg("%s on node %d, %d ranks: %g bytes take %g s, fewer took %g",
-						         lk_coll_name((lk_coll_kind)kind), node, shapes[s][0], bytes, cost.seconds,
-						         before.seconds);
+						         lk_coll_name((lk_coll_kind)kind), node, shapes[s][0], bytes,
+						         cost.seconds, before.seconds);
 					before = cost;
 				}
 			}
 }
 
-/* No faster than the wires: what a GPU must send at its link rate, what a node must send at its NICs'. */
+/* No faster than the wires: what a GPU must send at its link rate, what a node must send at its
+ * NICs'. */
 static void test_physical_limits(void **state) {
 	(void)state;
 	static const int shapes[][2] = {{2, 1}, {8, 1}, {16, 2}, {24, 3}, {64, 8}};
@@ -194,13 +222,17 @@ static void test_physical_limits(void **state) {
 				double bytes = 1e9, n = group.ranks, ppn = n / group.nodes;
 				lk_coll_cost cost = lk_collective_cost((lk_coll_kind)kind, &group, bytes);
 				bool multicast = cost.algo == LK_ALGO_NVLS || cost.algo == LK_ALGO_NVLSTREE;
-				double sent = bytes * (multicast ? (n + 1) / n : (kind == LK_COLL_ALLREDUCE ? 2 : 1) * (ppn - 1) / n);
+				double sent =
+					bytes *
+					(multicast ? (n + 1) / n : (kind == LK_COLL_ALLREDUCE ? 2 : 1) * (ppn - 1) / n);
 				assert_true(cost.seconds >= sent / nodes[node].intra_rate);
 				double out = kind == LK_COLL_ALLREDUCE ? bytes : bytes * (n - ppn) / n;
 				if (kind == LK_COLL_ALLTOALL) out *= ppn;
-				if (group.nodes > 1) assert_true(cost.seconds >= out / (nodes[node].nics * nodes[node].nic_rate));
+				if (group.nodes > 1)
+					assert_true(cost.seconds >= out / (nodes[node].nics * nodes[node].nic_rate));
 				assert_true(cost.intra_rate <= nodes[node].intra_rate * 1.0001);
-				assert_true(cost.nic_rate * ppn <= nodes[node].nics * nodes[node].nic_rate * 1.0001);
+				assert_true(cost.nic_rate * ppn <=
+				            nodes[node].nics * nodes[node].nic_rate * 1.0001);
 			}
 }
 
@@ -212,17 +244,19 @@ static void test_orderings(void **state) {
 			double all = seconds(LK_COLL_ALLREDUCE, node, ranks, over, 1e9);
 			for (int kind = LK_COLL_ALLGATHER; kind <= LK_COLL_REDUCESCATTER; kind++) {
 				double half = seconds((lk_coll_kind)kind, node, ranks, over, 1e9);
-				if (all < half) fail_msg("node %d, %d nodes: %s takes %g s, all_reduce %g", node, over,
-				                         lk_coll_name((lk_coll_kind)kind), half, all);
+				if (all < half)
+					fail_msg("node %d, %d nodes: %s takes %g s, all_reduce %g", node, over,
+					         lk_coll_name((lk_coll_kind)kind), half, all);
 			}
 			for (int kind = 0; kind < LK_COLL_BROADCAST; kind++) {
 				double more = seconds((lk_coll_kind)kind, node, 2 * ranks, 2 * over, 4e9);
 				if (more < seconds((lk_coll_kind)kind, node, ranks, over, 4e9) * .999)
-					fail_msg("%s: node %d, %d nodes are faster than %d", lk_coll_name((lk_coll_kind)kind), node,
-					         2 * over, over);
+					fail_msg("%s: node %d, %d nodes are faster than %d",
+					         lk_coll_name((lk_coll_kind)kind), node, 2 * over, over);
 			}
 		}
-		double doubled = seconds(LK_COLL_ALLREDUCE, node, 8, 1, 8e9) / seconds(LK_COLL_ALLREDUCE, node, 8, 1, 4e9);
+		double doubled = seconds(LK_COLL_ALLREDUCE, node, 8, 1, 8e9) /
+		                 seconds(LK_COLL_ALLREDUCE, node, 8, 1, 4e9);
 		assert_true(doubled > 1.95 && doubled <= 2);
 	}
 }
@@ -250,13 +284,16 @@ static void test_sharing(void **state) {
 	assert_near(thin / once, 2, .01);
 	assert_true(lk_p2p_cost(&nodes[H100], true, 1, 1, 1e9).seconds < once);
 	for (int node = 0; node < NODES; node++) /* no message is faster than its NICs */
-		assert_true(lk_p2p_cost(&nodes[node], false, 1, 1, 4e9).seconds > 4e9 / (nodes[node].nic_rate * fmax(1, nodes[node].nics / 8.)));
+		assert_true(lk_p2p_cost(&nodes[node], false, 1, 1, 4e9).seconds >
+		            4e9 / (nodes[node].nic_rate * fmax(1, nodes[node].nics / 8.)));
 }
 
-/* Slow networks: EFA's latency shows, and NICs that are absent or broken still give finite times. */
+/* Slow networks: EFA's latency shows, and NICs that are absent or broken still give finite times.
+ */
 static void test_hostile_hardware(void **state) {
 	(void)state;
-	assert_true(seconds(LK_COLL_ALLREDUCE, A100_EFA, 16, 2, 8) > seconds(LK_COLL_ALLREDUCE, A100, 16, 2, 8) + 100e-6);
+	assert_true(seconds(LK_COLL_ALLREDUCE, A100_EFA, 16, 2, 8) >
+	            seconds(LK_COLL_ALLREDUCE, A100, 16, 2, 8) + 100e-6);
 	static const double bad[] = {0, -1, NAN, INFINITY, 1e-300, 1e300};
 	for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
 		lk_node node = {&h100, 8, (lk_intra)(i % 3), bad[i], i % 2 ? -3 : 8, bad[i], bad[i], i > 3};
@@ -301,7 +338,8 @@ static void test_names_and_factors(void **state) {
 
 struct bin {
 	char name[96];
-	double sum[3], bias[3]; /* of logarithms of predicted / measured: below 1 MB, above, and from 64 MB */
+	double sum[3],
+		bias[3]; /* of logarithms of predicted / measured: below 1 MB, above, and from 64 MB */
 	int count[3];
 };
 
@@ -310,7 +348,8 @@ struct report {
 	int count;
 };
 
-/* The node of a row, from what the data says of the fabric; false where it says too little to predict. */
+/* The node of a row, from what the data says of the fabric; false where it says too little to
+ * predict. */
 static bool measured_node(const char *gpu, const char *fabric, int over, lk_node *node) {
 	if (strstr(fabric, "vidur") && over > 1) return false; /* the network is not stated */
 	if (strstr(fabric, "not captured") || strstr(fabric, "LOW") || strstr(gpu, "A40")) return false;
@@ -322,7 +361,8 @@ static bool measured_node(const char *gpu, const char *fabric, int over, lk_node
 	return true;
 }
 
-/* Of GPUs that have PCIe alone: up to four lie behind one CPU; of more, half sends to the other half between two CPUs. */
+/* Of GPUs that have PCIe alone: up to four lie behind one CPU; of more, half sends to the other
+ * half between two CPUs. */
 static void test_two_cpus(void **state) {
 	(void)state;
 	lk_nccl_site four, eight;
@@ -330,9 +370,11 @@ static void test_two_cpus(void **state) {
 	lk_nccl_site_of(&group, &four);
 	group = group_of(L40S, 8, 1);
 	lk_nccl_site_of(&group, &eight);
-	assert_true(four.bridge == 0 && four.wire == 24 && eight.bridge == 16 && eight.wire == 16 && eight.pair_wire == 24);
+	assert_true(four.bridge == 0 && four.wire == 24 && eight.bridge == 16 && eight.wire == 16 &&
+	            eight.pair_wire == 24);
 	assert_true(lk_host_bridge_rate(&v100) == 10 && lk_host_bridge_rate(&h100) == 28);
-	assert_true(lk_bridge_bytes(8, 8, 80) == 160); /* each of four ranks sends ten to each of four */
+	assert_true(lk_bridge_bytes(8, 8, 80) ==
+	            160); /* each of four ranks sends ten to each of four */
 	/* an all-to-all is never faster than that link, nor slower with fewer bytes */
 	double last = 0;
 	for (double bytes = 1e5; bytes < 1e9; bytes *= 10) {
@@ -340,7 +382,8 @@ static void test_two_cpus(void **state) {
 		assert_true(time > last && time >= 2 * bytes / 16e9);
 		last = time;
 	}
-	assert_true(seconds(LK_COLL_ALLREDUCE, L40S, 8, 1, 1e9) > 1.4 * seconds(LK_COLL_ALLREDUCE, L40S, 4, 1, 1e9));
+	assert_true(seconds(LK_COLL_ALLREDUCE, L40S, 8, 1, 1e9) >
+	            1.4 * seconds(LK_COLL_ALLREDUCE, L40S, 4, 1, 1e9));
 }
 
 static struct bin *bin_of(struct report *report, const char *name) {
@@ -398,12 +441,14 @@ static double percent(double sum, int count) {
 }
 
 static void print_report(const struct report *report) {
-	print_message("geometric mean error (and bias) in %% and rows: below 1 MB, from 1 MB, from 64 MB\n");
+	print_message(
+		"geometric mean error (and bias) in %% and rows: below 1 MB, from 1 MB, from 64 MB\n");
 	for (int i = 0; i < report->count; i++) {
 		const struct bin *bin = &report->bins[i];
 		print_message("  %-62.62s", bin->name);
 		for (int s = 0; s < 3; s++) {
-			double error = percent(bin->sum[s], bin->count[s]), bias = percent(bin->bias[s], bin->count[s]);
+			double error = percent(bin->sum[s], bin->count[s]),
+				   bias = percent(bin->bias[s], bin->count[s]);
 			print_message("  %5.1f (%+6.1f) %3d", error, bias, bin->count[s]);
 		}
 		print_message("\n");
@@ -434,17 +479,12 @@ static void test_measurements(void **state) {
 
 int main(void) {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_graphs),
-		cmocka_unit_test(test_formulas),
-		cmocka_unit_test(test_what_is_offered),
-		cmocka_unit_test(test_nothing_to_do),
-		cmocka_unit_test(test_grows_with_bytes),
-		cmocka_unit_test(test_physical_limits),
-		cmocka_unit_test(test_orderings),
-		cmocka_unit_test(test_sharing),
-		cmocka_unit_test(test_hostile_hardware),
-		cmocka_unit_test(test_channels), cmocka_unit_test(test_two_cpus),
-		cmocka_unit_test(test_names_and_factors),
+		cmocka_unit_test(test_graphs),           cmocka_unit_test(test_formulas),
+		cmocka_unit_test(test_what_is_offered),  cmocka_unit_test(test_nothing_to_do),
+		cmocka_unit_test(test_grows_with_bytes), cmocka_unit_test(test_physical_limits),
+		cmocka_unit_test(test_orderings),        cmocka_unit_test(test_sharing),
+		cmocka_unit_test(test_hostile_hardware), cmocka_unit_test(test_channels),
+		cmocka_unit_test(test_two_cpus),         cmocka_unit_test(test_names_and_factors),
 		cmocka_unit_test(test_measurements),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

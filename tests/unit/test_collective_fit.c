@@ -1,5 +1,6 @@
-/* test_collective_fit.c: fits of fabrics: numbers are found again, folds keep what they leave out, and the committed
- * calibration is what the measurements give. With LOCKSTEP_REGENERATE=FILE the calibration is written there. */
+/* test_collective_fit.c: fits of fabrics: numbers are found again, folds keep what they leave out,
+ * and the committed calibration is what the measurements give. With LOCKSTEP_REGENERATE=FILE the
+ * calibration is written there. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -58,8 +59,10 @@ static void test_numbers_are_found_again(void **state) {
 		size_t count = make_rows(&made[m], rows, picks);
 		lk_fabric_fit(picks, count, &lk_fabric_plain, &found, &error);
 		double off = 0;
-		for (size_t i = 0; i < count; i++) off += fabs(log(lk_coll_row_time(&rows[i], &found) / rows[i].us));
-		if (off / (double)count > .02) fail_msg("fabric %zu: mean error %g", m, off / (double)count);
+		for (size_t i = 0; i < count; i++)
+			off += fabs(log(lk_coll_row_time(&rows[i], &found) / rows[i].us));
+		if (off / (double)count > .02)
+			fail_msg("fabric %zu: mean error %g", m, off / (double)count);
 		assert_true(fabs(found.nic / made[m].nic - 1) < .05);
 		assert_true(fabs(found.wire / made[m].wire - 1) < .1);
 	}
@@ -80,7 +83,8 @@ static void held_rows_do_not_teach(lk_coll_folds folds) {
 	memcpy(spoilt, rows, sizeof spoilt);
 	for (size_t i = 0; i < count; i++)
 		if (is_spoilt(&rows[i], folds)) spoilt[i].us *= 3;
-	lk_coll_rows clean_rows = {.at = rows, .count = count}, spoilt_rows = {.at = spoilt, .count = count};
+	lk_coll_rows clean_rows = {.at = rows, .count = count},
+				 spoilt_rows = {.at = spoilt, .count = count};
 	lk_coll_fabrics fabrics = {0};
 	assert_int_equal(lk_coll_fabrics_of(&clean_rows, &fabrics, &err), LK_OK);
 	assert_int_equal(fabrics.count, 1);
@@ -91,8 +95,10 @@ static void held_rows_do_not_teach(lk_coll_folds folds) {
 		lk_coll_predict_scalars,
 	};
 	for (size_t p = 0; p < sizeof all / sizeof *all; p++) {
-		assert_int_equal(lk_coll_cross(&clean_rows, &fabrics, folds, all[p], clean_us, &err), LK_OK);
-		assert_int_equal(lk_coll_cross(&spoilt_rows, &fabrics, folds, all[p], spoilt_us, &err), LK_OK);
+		assert_int_equal(lk_coll_cross(&clean_rows, &fabrics, folds, all[p], clean_us, &err),
+		                 LK_OK);
+		assert_int_equal(lk_coll_cross(&spoilt_rows, &fabrics, folds, all[p], spoilt_us, &err),
+		                 LK_OK);
 		for (size_t i = 0; i < count; i++)
 			if (is_spoilt(&rows[i], folds)) assert_true(clean_us[i] == spoilt_us[i]);
 	}
@@ -105,7 +111,8 @@ static void test_held_rows_do_not_teach(void **state) {
 	held_rows_do_not_teach(LK_COLL_FOLDS_SIZE);
 }
 
-/* A curve that lies above the model by a factor that depends on the size is found, and no other curve moves. */
+/* A curve that lies above the model by a factor that depends on the size is found, and no other
+ * curve moves. */
 static void test_curves_are_found_again(void **state) {
 	(void)state;
 	static lk_coll_row rows[200];
@@ -118,11 +125,13 @@ static void test_curves_are_found_again(void **state) {
 	lk_coll_curves_fit(picks, count, &fabric, &curves);
 	assert_int_equal(curves.count, 5);
 	fabric.curves = &curves;
-	for (size_t i = 0; i < count; i++) assert_true(fabs(lk_coll_row_time(&rows[i], &fabric) / rows[i].us - 1) < 1e-9);
+	for (size_t i = 0; i < count; i++)
+		assert_true(fabs(lk_coll_row_time(&rows[i], &fabric) / rows[i].us - 1) < 1e-9);
 	lk_fabric none = fabric;
 	none.curves = NULL;
 	lk_group_shape group = lk_coll_row_group(&rows[0], &fabric);
-	for (double bytes = 8; bytes < 1e12; bytes *= 1.7) { /* other collectives and groups, and groups that share */
+	for (double bytes = 8; bytes < 1e12;
+	     bytes *= 1.7) { /* other collectives and groups, and groups that share */
 		group.ranks = 12, group.nodes = 2, group.ranks_per_node = 6, group.sharing = 1;
 		assert_true(lk_curves_factor(&curves, LK_COLL_ALLREDUCE, &group, bytes) == 1);
 		group.ranks = 16, group.ranks_per_node = 8;
@@ -134,22 +143,24 @@ static void test_curves_are_found_again(void **state) {
 		group.fabric = &none;
 		lk_coll_cost without = lk_collective_cost(LK_COLL_ALLREDUCE, &group, bytes);
 		assert_true(fabs(with.seconds / without.seconds / factor - 1) < 1e-12);
-		assert_true(fabs(with.busbw * factor / without.busbw - 1) < 1e-12 && with.channels == without.channels);
+		assert_true(fabs(with.busbw * factor / without.busbw - 1) < 1e-12 &&
+		            with.channels == without.channels);
 		group.sharing = 8;
 		assert_true(lk_curves_factor(&curves, LK_COLL_ALLREDUCE, &group, bytes) == 1);
 	}
 }
 
-/* Between what was measured a straight line, beyond it the last value; and nothing of what a row does not say. */
+/* Between what was measured a straight line, beyond it the last value; and nothing of what a row
+ * does not say. */
 static void test_curves_of_a_calibration(void **state) {
 	(void)state;
-	static const char text[] =
-		"family,subject,variant,numbers\n"
-		"curve,ours,all_reduce 8 on 1,1K=9\n" /* of no fabric yet */
-		"collective,ours,,launch_us=5\n"
-		"curve,ours,all_reduce 8 on 1,1M=2 4M=8\n"
-		"curve,others,all_reduce 4 on 1,1M=2\n"
-		"curve,ours,all_reduce 1 on 1,1M=2\ncurve,ours,scan 8 on 1,1M=2\ncurve,ours,all_reduce 8,1M=2\n";
+	static const char text[] = "family,subject,variant,numbers\n"
+							   "curve,ours,all_reduce 8 on 1,1K=9\n" /* of no fabric yet */
+							   "collective,ours,,launch_us=5\n"
+							   "curve,ours,all_reduce 8 on 1,1M=2 4M=8\n"
+							   "curve,others,all_reduce 4 on 1,1M=2\n"
+							   "curve,ours,all_reduce 1 on 1,1M=2\ncurve,ours,scan 8 on "
+							   "1,1M=2\ncurve,ours,all_reduce 8,1M=2\n";
 	static const double points[][2] = {{1, 2}, {1 << 20, 2}, {1 << 21, 4}, {1 << 22, 8}, {1e15, 8}};
 	lk_calibration calibration = {0};
 	lk_curves curves;
@@ -160,11 +171,15 @@ static void test_curves_of_a_calibration(void **state) {
 	lk_stream_close(in);
 	lk_curves_of(&calibration, NULL, &curves);
 	assert_int_equal(curves.count, 0);
-	lk_curves_of(&calibration, lk_calibration_find(&calibration, "collective", "ours", ""), &curves);
+	lk_curves_of(&calibration, lk_calibration_find(&calibration, "collective", "ours", ""),
+	             &curves);
 	assert_int_equal(curves.count, 1);
-	lk_group_shape group = {.ranks = 8, .nodes = 1, .ranks_per_node = 8, .sharing = 8, .oversubscription = 2};
+	lk_group_shape group = {
+		.ranks = 8, .nodes = 1, .ranks_per_node = 8, .sharing = 8, .oversubscription = 2};
 	for (size_t i = 0; i < sizeof points / sizeof *points; i++)
-		assert_true(fabs(lk_curves_factor(&curves, LK_COLL_ALLREDUCE, &group, points[i][0]) / points[i][1] - 1) < 1e-12);
+		assert_true(
+			fabs(lk_curves_factor(&curves, LK_COLL_ALLREDUCE, &group, points[i][0]) / points[i][1] -
+		         1) < 1e-12);
 	assert_true(lk_curves_factor(NULL, LK_COLL_ALLREDUCE, &group, 1e6) == 1);
 	lk_calibration_free(&calibration);
 }
@@ -188,8 +203,9 @@ static void test_a_log_gives_the_default(void **state) {
 	char text[2000];
 	int used = snprintf(text, sizeof text, "%s", ranks);
 	for (double bytes = 1024; bytes < 2e9; bytes *= 8)
-		used += snprintf(text + used, sizeof text - (size_t)used, "%.0f %.0f float sum -1 %.2f 1 1 0 %.2f 1 1 0\n",
-						 bytes, bytes / 4, 9 + bytes / 200e3, 9 + bytes / 200e3);
+		used += snprintf(text + used, sizeof text - (size_t)used,
+		                 "%.0f %.0f float sum -1 %.2f 1 1 0 %.2f 1 1 0\n", bytes, bytes / 4,
+		                 9 + bytes / 200e3, 9 + bytes / 200e3);
 	assert_int_equal(calibrate(text, &out, &err), LK_OK);
 	assert_int_equal(out.rows.count, 2);
 	assert_string_equal(out.rows.at[1].family, "curve");
@@ -208,10 +224,13 @@ static void test_what_cannot_be_fitted(void **state) {
 	} wrong[] = {
 		{"", "no rows"},
 		{"1024 256 float sum -1 9 1 1 0 9 1 1 0\n", "does not say"},
-		{"collective,gpu,n_gpu,nodes,fabric,size_bytes,time_us,source\nall_reduce,A100,8,1,X,8,9,s\n", "no fabric has"},
+		{"collective,gpu,n_gpu,nodes,fabric,size_bytes,time_us,source\nall_reduce,A100,8,1,X,8,9,"
+	     "s\n",
+	     "no fabric has"},
 		{"collective,gpu,n_gpu,nodes,size_bytes,time_us\n", "fabric is missing"},
-		{"collective,gpu,n_gpu,nodes,fabric,size_bytes,time_us,source\nall_reduce,A100,zero,1,X,8,9,s\n",
-		 "not a whole number"},
+		{"collective,gpu,n_gpu,nodes,fabric,size_bytes,time_us,source\nall_reduce,A100,zero,1,X,8,"
+	     "9,s\n",
+	     "not a whole number"},
 	};
 	for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
 		lk_calibration out = {0};
@@ -227,12 +246,14 @@ static void test_what_cannot_be_fitted(void **state) {
 static void test_words_of_fabrics(void **state) {
 	(void)state;
 	static const char rows[] =
-		"all_reduce,A100-SXM-40,16,2,NDv4 NVLink3 + 8x200Gb IB,8,9,s\nall_reduce,A100-80GB,16,2,p4de 4x100G EFA,8,9,s\n"
+		"all_reduce,A100-SXM-40,16,2,NDv4 NVLink3 + 8x200Gb "
+		"IB,8,9,s\nall_reduce,A100-80GB,16,2,p4de 4x100G EFA,8,9,s\n"
 		"send_recv,A100-SXM-80,2,1,vidur a100_pairwise_nvlink,8,9,s\nall_reduce,H100-SXM,4,1,vidur "
 		"h100_pairwise_nvlink,8,9,s\n"
 		"all_reduce,A100-SXM-80,16,2,vidur a100_dgx,8,9,s\nalltoall,H100-SXM (per file "
 		"comment),8,1,NVLink4+NVLS,8,9,s\n"
-		"all_reduce,H100,16,2,\"NDR 400G IB, user-reported as LOW\",8,9,NVIDIA/nccl-tests issue 290\n"
+		"all_reduce,H100,16,2,\"NDR 400G IB, user-reported as LOW\",8,9,NVIDIA/nccl-tests issue "
+		"290\n"
 		"scan,H100,16,2,x,8,9,s\nall_reduce,no such GPU,16,2,x,8,9,s\n";
 	char text[2000];
 	snprintf(text, sizeof text, "%s%s", header, rows);
@@ -269,7 +290,8 @@ static void test_committed_calibration(void **state) {
 	lk_stream *in;
 	lk_error err = {0};
 	assert_int_equal(lk_stream_open(need_data("measured/collectives.csv"), &in, &err), LK_OK);
-	static const char source[] = "NetX-lab/Echo@15f0d12 nccl-test-log; microsoft/vidur data/profiling/network";
+	static const char source[] =
+		"NetX-lab/Echo@15f0d12 nccl-test-log; microsoft/vidur data/profiling/network";
 	lk_calibration out = {0};
 	assert_int_equal(lk_calibrate_collectives(in, source, "2026-11-21", &out, &err), LK_OK);
 	lk_stream_close(in);
@@ -293,10 +315,14 @@ static void test_committed_calibration(void **state) {
 
 int main(void) {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_numbers_are_found_again), cmocka_unit_test(test_held_rows_do_not_teach),
-		cmocka_unit_test(test_curves_are_found_again),  cmocka_unit_test(test_curves_of_a_calibration),
-		cmocka_unit_test(test_a_log_gives_the_default), cmocka_unit_test(test_what_cannot_be_fitted),
-		cmocka_unit_test(test_words_of_fabrics),        cmocka_unit_test(test_committed_calibration),
+		cmocka_unit_test(test_numbers_are_found_again),
+		cmocka_unit_test(test_held_rows_do_not_teach),
+		cmocka_unit_test(test_curves_are_found_again),
+		cmocka_unit_test(test_curves_of_a_calibration),
+		cmocka_unit_test(test_a_log_gives_the_default),
+		cmocka_unit_test(test_what_cannot_be_fitted),
+		cmocka_unit_test(test_words_of_fabrics),
+		cmocka_unit_test(test_committed_calibration),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,4 +1,5 @@
-/* test_collective_log.c: logs of nccl-tests, topology files, libraries on the host, and the verb's answers and flags.
+/* test_collective_log.c: logs of nccl-tests, topology files, libraries on the host, and the verb's
+ * answers and flags.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -32,16 +33,22 @@ static const char whole[] =
 	"#  Rank  1 Group  0 Pid  12 on      alpha device  1 [0x0b] NVIDIA A100-SXM4-40GB\n"
 	"#  Rank  2 Group  0 Pid  13 on       beta device  0 [0x07] NVIDIA A100-SXM4-40GB\n"
 	"#  Rank  3 Group  0 Pid  14 on       beta device  1 [0x0b] NVIDIA A100-SXM4-40GB\n#\n"
-	"#       size         count      type   redop    root     time   algbw   busbw #wrong     time   algbw   busbw "
+	"#       size         count      type   redop    root     time   algbw   busbw #wrong     time "
+	"  algbw   busbw "
 	"#wrong\n"
-	"#        (B)    (elements)                               (us)  (GB/s)  (GB/s)            (us)  (GB/s)  (GB/s)\n"
-	"           0             0     float     sum      -1     0.00    0.00    0.00      0     0.00    0.00    0.00     "
+	"#        (B)    (elements)                               (us)  (GB/s)  (GB/s)            (us) "
+	" (GB/s)  (GB/s)\n"
+	"           0             0     float     sum      -1     0.00    0.00    0.00      0     0.00 "
+	"   0.00    0.00     "
 	" 0\n"
-	"     1048576        262144     float     sum      -1    100.0   10.49   15.73      0    90.00   11.65   17.48    "
+	"     1048576        262144     float     sum      -1    100.0   10.49   15.73      0    90.00 "
+	"  11.65   17.48    "
 	"N/A\n"
-	"     1048576        262144     float     sum      -1    120.0    8.74   13.11      0    92.00   11.40   17.10    "
+	"     1048576        262144     float     sum      -1    120.0    8.74   13.11      0    92.00 "
+	"  11.40   17.10    "
 	"N/A\n"
-	"        1024           256     float     sum      -1    30.50    0.03    0.05      0    31.00    0.03    0.05     "
+	"        1024           256     float     sum      -1    30.50    0.03    0.05      0    31.00 "
+	"   0.03    0.05     "
 	" 0\n"
 	"# Out of bounds values : 0 OK\n# Avg bus bandwidth    : 12.3\n";
 
@@ -58,8 +65,10 @@ static void test_text(void **state) {
 	assert_int_equal(run->nodes, 2);
 	assert_string_equal(run->device, "NVIDIA A100-SXM4-40GB");
 	assert_int_equal(run->count, 2);
-	assert_true(run->points[0].bytes == 1024 && run->points[0].us == 30.5 && run->points[0].in_place_us == 31);
-	assert_true(run->points[1].us == 110 && run->points[1].in_place_us == 91 && run->points[1].runs == 2);
+	assert_true(run->points[0].bytes == 1024 && run->points[0].us == 30.5 &&
+	            run->points[0].in_place_us == 31);
+	assert_true(run->points[1].us == 110 && run->points[1].in_place_us == 91 &&
+	            run->points[1].runs == 2);
 	lk_vec_free(&runs);
 	lk_arena_free(&arena);
 }
@@ -67,10 +76,11 @@ static void test_text(void **state) {
 /* The forms that versions and launchers give a row. */
 static void test_rows(void **state) {
 	(void)state;
-	static const char head13[] = "# size count type redop root time algbw busbw #wrong time algbw busbw #wrong\n";
-	static const char head21[] =
-		"# size count type redop root time algbw busbw #wrong i_min i_max i_p99 i_cv% time algbw busbw "
-		"#wrong i_min i_max i_p99 i_cv%\n";
+	static const char head13[] =
+		"# size count type redop root time algbw busbw #wrong time algbw busbw #wrong\n";
+	static const char head21[] = "# size count type redop root time algbw busbw #wrong i_min i_max "
+								 "i_p99 i_cv% time algbw busbw "
+								 "#wrong i_min i_max i_p99 i_cv%\n";
 	static const struct {
 		const char *head, *row;
 		double us, in_place;
@@ -78,7 +88,7 @@ static void test_rows(void **state) {
 		{head13, "8 2 float sum -1 25.1 0.00 0.00 0 24.0 0.00 0.00 0", 25.1, 24},
 		{head13, "8 2 float sum -1 24.0 0.00 0.00 0", NAN, 24}, /* in place alone */
 		{"# size count type redop time algbw busbw error time algbw busbw error\n",
-		 "8 2 float sum 25.1 0 0 1e-7 24 0 0 1e-7", 25.1, 24},
+	     "8 2 float sum 25.1 0 0 1e-7 24 0 0 1e-7", 25.1, 24},
 		{"", "8 2 float 25.1 0 0 1e-7 24 0 0 1e-7", 25.1, 24},
 		{head21, "8 2 float sum -1 25.1 0 0 0 20 30 29 3 24 0 0 0 19 29 28 2", 25.1, 24},
 		{head13, "[1,0]<stdout>:8 2 float sum -1 25.1 0 0 0 24 0 0 N/A", 25.1, 24},
@@ -92,8 +102,10 @@ static void test_rows(void **state) {
 		snprintf(text, sizeof text, "%s%s\n", forms[i].head, forms[i].row);
 		if (read_log(&arena, text, &runs, &err) != LK_OK) fail_msg("form %zu: %s", i, err.what);
 		const lk_nccl_point *point = &runs.at[0].points[0];
-		bool same = point->bytes == 8 && (point->us == forms[i].us || (isnan(point->us) && isnan(forms[i].us)));
-		if (!same || point->in_place_us != forms[i].in_place) fail_msg("form %zu: %g %g", i, point->us, point->in_place_us);
+		bool same = point->bytes == 8 &&
+		            (point->us == forms[i].us || (isnan(point->us) && isnan(forms[i].us)));
+		if (!same || point->in_place_us != forms[i].in_place)
+			fail_msg("form %zu: %g %g", i, point->us, point->in_place_us);
 		lk_vec_free(&runs);
 		lk_arena_free(&arena);
 	}
@@ -101,19 +113,22 @@ static void test_rows(void **state) {
 
 static void test_json_and_several_runs(void **state) {
 	(void)state;
-	static const char json[] = "{\"version\": 3, \"args\": [\"./reduce_scatter_perf\"], \"devices\": [{\"hostname\": "
-							   "\"a\", \"device_info\": \"H100\"}, "
-							   "{\"hostname\": \"b\"}], \"results\": [{\"size\": 64, \"out_of_place\": {\"time\": 9.5, "
-							   "\"alg_bw\": 1, \"bus_bw\": 2}, "
-							   "\"in_place\": null}, {\"size\": 128, \"out_of_place\": null, \"in_place\": "
-							   "{\"cpu_time\": 4}}, {\"size\": -1}, 7]}";
+	static const char json[] =
+		"{\"version\": 3, \"args\": [\"./reduce_scatter_perf\"], \"devices\": [{\"hostname\": "
+		"\"a\", \"device_info\": \"H100\"}, "
+		"{\"hostname\": \"b\"}], \"results\": [{\"size\": 64, \"out_of_place\": {\"time\": 9.5, "
+		"\"alg_bw\": 1, \"bus_bw\": 2}, "
+		"\"in_place\": null}, {\"size\": 128, \"out_of_place\": null, \"in_place\": "
+		"{\"cpu_time\": 4}}, {\"size\": -1}, 7]}";
 	lk_arena arena = LK_ARENA_INIT;
 	lk_nccl_runs runs = {0}, two = {0};
 	lk_error err;
 	assert_int_equal(read_log(&arena, json, &runs, &err), LK_OK);
 	const lk_nccl_run *run = &runs.at[0];
-	assert_true(run->kind == LK_COLL_REDUCESCATTER && run->gpus == 2 && run->nodes == 2 && run->count == 2);
-	assert_true(run->points[0].us == 9.5 && isnan(run->points[1].us) && lk_nccl_point_us(&run->points[1]) == 4);
+	assert_true(run->kind == LK_COLL_REDUCESCATTER && run->gpus == 2 && run->nodes == 2 &&
+	            run->count == 2);
+	assert_true(run->points[0].us == 9.5 && isnan(run->points[1].us) &&
+	            lk_nccl_point_us(&run->points[1]) == 4);
 	char text[4000];
 	snprintf(text, sizeof text, "# all_gather_perf\n%s# all_reduce_perf\n%s", whole, whole);
 	assert_int_equal(read_log(&arena, text, &two, &err), LK_OK);
@@ -145,29 +160,35 @@ static void test_topology(void **state) {
 	lk_node node;
 	lk_error err;
 	assert_int_equal(
-		read_topology("<system version=\"1\"><cpu numaid=\"0\"><pci class=\"0x030200\" device=\"0x20b0\"><gpu "
-					  "dev=\"0\" sm=\"80\">"
-					  "<nvlink target=\"a\" count=\"12\" tclass=\"0x068000\"/></gpu></pci><pci class=\"0x030200\"><gpu "
-					  "dev=\"1\" sm=\"80\"/></pci>"
-					  "<pci class=\"0x020700\"><nic><net name=\"a\" speed=\"200000\" latency=\"2.5\"/></nic></pci>"
-					  "<pci class=\"0x020000\"><nic><net name=\"eth0\" speed=\"25000\" "
-					  "latency=\"9\"/></nic></pci></cpu></system>",
-					  &node, &err),
+		read_topology("<system version=\"1\"><cpu numaid=\"0\"><pci class=\"0x030200\" "
+	                  "device=\"0x20b0\"><gpu "
+	                  "dev=\"0\" sm=\"80\">"
+	                  "<nvlink target=\"a\" count=\"12\" tclass=\"0x068000\"/></gpu></pci><pci "
+	                  "class=\"0x030200\"><gpu "
+	                  "dev=\"1\" sm=\"80\"/></pci>"
+	                  "<pci class=\"0x020700\"><nic><net name=\"a\" speed=\"200000\" "
+	                  "latency=\"2.5\"/></nic></pci>"
+	                  "<pci class=\"0x020000\"><nic><net name=\"eth0\" speed=\"25000\" "
+	                  "latency=\"9\"/></nic></pci></cpu></system>",
+	                  &node, &err),
 		LK_OK);
 	assert_string_equal(node.device->name, "a100-sxm-40");
 	assert_true(node.gpus == 2 && node.intra == LK_INTRA_SWITCH && node.intra_rate == 240e9);
-	assert_true(node.nics == 1 && node.nic_rate == 25e9 && fabs(node.nic_latency_s - 2.5e-6) < 1e-12);
+	assert_true(node.nics == 1 && node.nic_rate == 25e9 &&
+	            fabs(node.nic_latency_s - 2.5e-6) < 1e-12);
 	/* Links to GPUs, not to a switch; a NIC that does not know its speed. */
 	assert_int_equal(
-		read_topology("<system><gpu sm=\"70\"><nvlink count=\"2\" tclass=\"0x030200\"/><nvlink count=\"1\" "
-					  "tclass=\"0x030200\"/></gpu><net speed=\"-1\"/></system>",
-					  &node, &err),
+		read_topology(
+			"<system><gpu sm=\"70\"><nvlink count=\"2\" tclass=\"0x030200\"/><nvlink count=\"1\" "
+			"tclass=\"0x030200\"/></gpu><net speed=\"-1\"/></system>",
+			&node, &err),
 		LK_OK);
 	assert_true(node.intra == LK_INTRA_MESH && node.intra_rate == 60e9 && node.nic_rate == 1.25e9);
 	/* A cloud's skeleton: links as the catalogue has them. */
 	assert_int_equal(
-		read_topology("<system><pci class=\"0x030200\" device=\"0x2330\"/><pci class=\"0x020700\"/></system>", &node,
-					  &err),
+		read_topology(
+			"<system><pci class=\"0x030200\" device=\"0x2330\"/><pci class=\"0x020700\"/></system>",
+			&node, &err),
 		LK_OK);
 	assert_string_equal(node.device->name, "h100-sxm");
 	assert_true(node.gpus == 1 && node.nics == 1 && node.intra == LK_INTRA_SWITCH);
@@ -187,12 +208,18 @@ static void test_topology(void **state) {
 
 /* ---- libraries on the host ---- */
 
-static const lk_device h100 = {.arch = LK_ARCH_HOPPER, .links = 18, .link_rate = 370.8e9, .pcie_rate = 48e9};
-static const lk_node node = {
-	.device = &h100, .gpus = 8, .intra = LK_INTRA_SWITCH, .intra_rate = 370.8e9, .nics = 8, .nic_rate = 50e9};
+static const lk_device h100 = {
+	.arch = LK_ARCH_HOPPER, .links = 18, .link_rate = 370.8e9, .pcie_rate = 48e9};
+static const lk_node node = {.device = &h100,
+                             .gpus = 8,
+                             .intra = LK_INTRA_SWITCH,
+                             .intra_rate = 370.8e9,
+                             .nics = 8,
+                             .nic_rate = 50e9};
 
 static void assert_near(double value, double expected) {
-	if (!(fabs(value - expected) <= 1e-9 * fabs(expected))) fail_msg("%.12g, expected %.12g", value, expected);
+	if (!(fabs(value - expected) <= 1e-9 * fabs(expected)))
+		fail_msg("%.12g, expected %.12g", value, expected);
 }
 
 /* One rank per node: the closed forms of the paper; the fastest of those that the library has. */
@@ -201,28 +228,42 @@ static void test_closed_forms(void **state) {
 	for (int library = 0; library < 2; library++)
 		for (int p = 2; p <= 64; p *= 2)
 			for (double n = 8; n < 1e9; n *= 64) {
-				lk_group_shape group = {
-					.node = &node, .ranks = p, .nodes = p, .ranks_per_node = 1, .sharing = 1, .oversubscription = 1};
+				lk_group_shape group = {.node = &node,
+				                        .ranks = p,
+				                        .nodes = p,
+				                        .ranks_per_node = 1,
+				                        .sharing = 1,
+				                        .oversubscription = 1};
 				lk_host_links l = lk_host_links_of((lk_host_library)library, &group);
 				bool mpi = library == LK_HOST_MPI;
-				double a = l.alpha[1], b = l.beta[1], b1 = fmax(l.beta[0], b), g = l.gamma, d = log2(p),
-					   part = (p - 1.) / p * n;
+				double a = l.alpha[1], b = l.beta[1], b1 = fmax(l.beta[0], b), g = l.gamma,
+					   d = log2(p), part = (p - 1.) / p * n;
 				double doubling = mpi ? d * (a + n * b + n * g) : INFINITY,
 					   halves = 2 * d * a + 2 * part * b + part * g;
 				double ring = 2 * (p - 1) * a + 2 * part * b1 + part * g;
-				assert_near(lk_host_collective((lk_host_library)library, LK_COLL_ALLREDUCE, &group, n).seconds,
-							fmin(doubling, fmin(halves, ring)));
+				assert_near(
+					lk_host_collective((lk_host_library)library, LK_COLL_ALLREDUCE, &group, n)
+						.seconds,
+					fmin(doubling, fmin(halves, ring)));
 				double gather = (p - 1) * a + part * b1;
-				assert_near(lk_host_collective((lk_host_library)library, LK_COLL_ALLGATHER, &group, n).seconds,
-							mpi ? fmin(gather, d * a + part * b) : gather);
+				assert_near(
+					lk_host_collective((lk_host_library)library, LK_COLL_ALLGATHER, &group, n)
+						.seconds,
+					mpi ? fmin(gather, d * a + part * b) : gather);
 				double pairs = (p - 1) * a + part * b;
-				assert_near(lk_host_collective((lk_host_library)library, LK_COLL_ALLTOALL, &group, n).seconds,
-							mpi ? fmin(pairs, d * (a + n / 2 * b)) : pairs);
+				assert_near(
+					lk_host_collective((lk_host_library)library, LK_COLL_ALLTOALL, &group, n)
+						.seconds,
+					mpi ? fmin(pairs, d * (a + n / 2 * b)) : pairs);
 				double tree = d * (a + n * b);
-				assert_near(lk_host_collective((lk_host_library)library, LK_COLL_BROADCAST, &group, n).seconds,
-							mpi ? fmin(tree, (d + p - 1) * a + part * b + part * b1) : tree);
-				assert_near(lk_host_collective((lk_host_library)library, LK_COLL_SENDRECV, &group, n).seconds,
-							a + n * b);
+				assert_near(
+					lk_host_collective((lk_host_library)library, LK_COLL_BROADCAST, &group, n)
+						.seconds,
+					mpi ? fmin(tree, (d + p - 1) * a + part * b + part * b1) : tree);
+				assert_near(
+					lk_host_collective((lk_host_library)library, LK_COLL_SENDRECV, &group, n)
+						.seconds,
+					a + n * b);
 			}
 }
 
@@ -232,15 +273,17 @@ static void test_hosts_grow(void **state) {
 		for (int kind = 0; kind < LK_COLLS; kind++)
 			for (int p = 2; p <= 48; p++) {
 				lk_group_shape group = {.node = &node,
-										.ranks = p,
-										.nodes = (p + 7) / 8,
-										.ranks_per_node = 8,
-										.sharing = 1,
-										.oversubscription = 1};
+				                        .ranks = p,
+				                        .nodes = (p + 7) / 8,
+				                        .ranks_per_node = 8,
+				                        .sharing = 1,
+				                        .oversubscription = 1};
 				double before = 0;
 				for (double n = 1; n < 1e12; n *= 3) {
-					lk_host_cost cost = lk_host_collective((lk_host_library)library, (lk_coll_kind)kind, &group, n);
-					assert_true(isfinite(cost.seconds) && cost.seconds >= before && *cost.algorithm);
+					lk_host_cost cost =
+						lk_host_collective((lk_host_library)library, (lk_coll_kind)kind, &group, n);
+					assert_true(isfinite(cost.seconds) && cost.seconds >= before &&
+					            *cost.algorithm);
 					before = cost.seconds;
 				}
 			}
@@ -252,7 +295,8 @@ static lk_collective *ask(const lk_collective_request *request) {
 	lk_collective *answer;
 	lk_error err;
 	char line[900];
-	if (lk_collective_ask(request, &answer, &err) != LK_OK) fail_msg("%s", lk_error_text(&err, line, sizeof line));
+	if (lk_collective_ask(request, &answer, &err) != LK_OK)
+		fail_msg("%s", lk_error_text(&err, line, sizeof line));
 	return answer;
 }
 
@@ -291,9 +335,10 @@ static lk_collective *spoilt_log(double (*spoil)(double bytes, double us)) {
 	assert_non_null(file);
 	fputs("# all_reduce_perf\n", file);
 	for (int i = 0; i < model->row_count; i++) {
-		double us = spoil(model->rows[i].bytes, model->rows[i].us), rate = model->rows[i].bytes / us / 1e3;
-		fprintf(file, "%.0f %.0f float sum -1 %.6f %.4f %.4f 0\n", model->rows[i].bytes, model->rows[i].count, us, rate,
-				rate * 1.75);
+		double us = spoil(model->rows[i].bytes, model->rows[i].us),
+			   rate = model->rows[i].bytes / us / 1e3;
+		fprintf(file, "%.0f %.0f float sum -1 %.6f %.4f %.4f 0\n", model->rows[i].bytes,
+		        model->rows[i].count, us, rate, rate * 1.75);
 	}
 	fclose(file);
 	lk_collective_free(model);
@@ -336,10 +381,13 @@ static void test_flags(void **state) {
 		lk_collective *collective = spoilt_log(cases[i].spoil);
 		int flagged = 0, noted = 0;
 		for (int k = 0; k < collective->row_count; k++)
-			flagged += *collective->rows[k].flag && strcmp(collective->rows[k].flag, cases[i].flag) == 0;
-		for (int k = 1; k < collective->note_count; k++) noted += cases[i].note && strncmp(collective->notes[k], cases[i].note, 5) == 0;
+			flagged +=
+				*collective->rows[k].flag && strcmp(collective->rows[k].flag, cases[i].flag) == 0;
+		for (int k = 1; k < collective->note_count; k++)
+			noted += cases[i].note && strncmp(collective->notes[k], cases[i].note, 5) == 0;
 		if (flagged < cases[i].flagged || (cases[i].flagged == 0 && collective->note_count > 1))
-			fail_msg("case %zu: %d rows, %d notes: %s", i, flagged, collective->note_count, collective->notes[collective->note_count - 1]);
+			fail_msg("case %zu: %d rows, %d notes: %s", i, flagged, collective->note_count,
+			         collective->notes[collective->note_count - 1]);
 		if (cases[i].note) assert_true(noted > 0);
 		if (i == 0) assert_true(collective->error < 1e-4);
 		lk_collective_free(collective);
@@ -363,7 +411,8 @@ static void test_wrong_questions(void **state) {
 	for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
 		lk_collective *answer;
 		lk_error err;
-		if (lk_collective_ask(&wrong[i], &answer, &err) == LK_OK) fail_msg("question %zu was answered", i);
+		if (lk_collective_ask(&wrong[i], &answer, &err) == LK_OK)
+			fail_msg("question %zu was answered", i);
 		assert_null(answer);
 	}
 }

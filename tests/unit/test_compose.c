@@ -1,5 +1,5 @@
-/* test_compose.c: jobs from recordings of single processes: who stands in for whom, what a step takes where it can be
- * reckoned by hand, what is refused; how long messages take by their size. */
+/* test_compose.c: jobs from recordings of single processes: who stands in for whom, what a step
+ * takes where it can be reckoned by hand, what is refused; how long messages take by their size. */
 #include <limits.h>
 #include <math.h>
 
@@ -8,7 +8,10 @@
 #include "lockstep/compose.h"
 #include "scratch.h"
 
-enum { MB = 1 << 20, STEPS = 6 };
+enum {
+	MB = 1 << 20,
+	STEPS = 6
+};
 static const int64_t MS = 1000000;
 
 /* ---- recordings ---- */
@@ -27,7 +30,8 @@ static struct writer begin(int rank, int world) {
 	return w;
 }
 
-static void text(struct writer *writer, lk_record_entry head, lk_record_kind kind, const char *said) {
+static void text(struct writer *writer, lk_record_entry head, lk_record_kind kind,
+                 const char *said) {
 	lk_recorder_text(&writer->r, &writer->place, &head, kind, said, strlen(said));
 }
 
@@ -36,27 +40,33 @@ static void name(struct writer *writer, uint32_t number, const char *said) {
 }
 
 /* `own` -1: of other ranks. */
-static void group(struct writer *writer, uint32_t number, int own, int size, int64_t division, const char *ranks) {
-	text(writer, (lk_record_entry){.object = number, .bytes = division, .comm = {.peer = size, .tag = own}}, LK_RECORD_GROUP, ranks);
+static void group(struct writer *writer, uint32_t number, int own, int size, int64_t division,
+                  const char *ranks) {
+	text(writer,
+	     (lk_record_entry){.object = number, .bytes = division, .comm = {.peer = size, .tag = own}},
+	     LK_RECORD_GROUP, ranks);
 }
 
 static void whole_world(struct writer *writer, int rank, int world) {
 	char ranks[LK_TEXT_MOST];
 	size_t length = (size_t)snprintf(ranks, sizeof ranks, "[0");
-	for (int i = 1; i < world; i++) length += (size_t)snprintf(ranks + length, sizeof ranks - length, ", %d", i);
+	for (int i = 1; i < world; i++)
+		length += (size_t)snprintf(ranks + length, sizeof ranks - length, ", %d", i);
 	snprintf(ranks + length, sizeof ranks - length, "]");
 	group(writer, 1, rank, world, 1, ranks);
 }
 
 /* A call after own work; the time in it means nothing. */
-static void call(struct writer *writer, uint32_t object, lk_comm_what what, lk_comm_part part, int peer, int64_t bytes, int64_t own_ns) {
+static void call(struct writer *writer, uint32_t object, lk_comm_what what, lk_comm_part part,
+                 int peer, int64_t bytes, int64_t own_ns) {
 	lk_record_entry *entry = lk_recorder_next(&writer->r, &writer->place);
 	assert_non_null(entry);
 	writer->now += own_ns;
 	entry->object = object;
 	entry->start_ns = writer->now, entry->end_ns = writer->now += MS;
 	entry->bytes = bytes;
-	entry->comm.what = (uint8_t)what, entry->comm.part = (uint8_t)part, entry->comm.call = 1, entry->comm.peer = peer, entry->comm.from = -1;
+	entry->comm.what = (uint8_t)what, entry->comm.part = (uint8_t)part, entry->comm.call = 1,
+	entry->comm.peer = peer, entry->comm.from = -1;
 	entry->comm.request = part == LK_PART_WHOLE ? 0 : 77;
 	lk_recorder_publish(&writer->r, &writer->place, entry, LK_RECORD_COMM);
 }
@@ -71,7 +81,8 @@ static void reducing_rank(int rank, int world, int64_t own_ns, int64_t bytes) {
 	struct writer w = begin(rank, world);
 	name(&w, 1, "MPI_Allreduce");
 	whole_world(&w, rank, world);
-	for (int i = 0; i < STEPS; i++) call(&w, 1, LK_WHAT_ALLREDUCE, LK_PART_WHOLE, -1, bytes, own_ns);
+	for (int i = 0; i < STEPS; i++)
+		call(&w, 1, LK_WHAT_ALLREDUCE, LK_PART_WHOLE, -1, bytes, own_ns);
 	finish(&w);
 }
 
@@ -82,7 +93,8 @@ static void pipeline_rank(int rank, int world, int width, int64_t own_ns, int64_
 	whole_world(&w, rank, world);
 	for (int i = 0; i < STEPS; i++) {
 		if (rank >= width) call(&w, 1, LK_WHAT_RECV, LK_PART_WHOLE, rank - width, bytes, MS);
-		if (rank + width < world) call(&w, 1, LK_WHAT_SEND, LK_PART_WHOLE, rank + width, bytes, own_ns);
+		if (rank + width < world)
+			call(&w, 1, LK_WHAT_SEND, LK_PART_WHOLE, rank + width, bytes, own_ns);
 		call(&w, 1, LK_WHAT_ALLREDUCE, LK_PART_WHOLE, -1, 8, rank + width < world ? MS : own_ns);
 	}
 	finish(&w);
@@ -109,7 +121,8 @@ static void refuses(const char *what) {
 	lk_compose_defaults(&request);
 	request.folder = scratch, request.cluster = cluster;
 	assert_int_not_equal(lk_compose(&request, &composed, &err), LK_OK);
-	if (!strstr(err.what, what)) fail_msg("said \"%s\" of %s, not \"%s\"", err.what, err.where, what);
+	if (!strstr(err.what, what))
+		fail_msg("said \"%s\" of %s, not \"%s\"", err.what, err.where, what);
 }
 
 static void empty(void) {
@@ -122,7 +135,12 @@ static double collective_s(lk_coll_kind kind, int ranks, double bytes) {
 	lk_cluster c;
 	lk_error err = {0};
 	assert_int_equal(lk_cluster_parse(&arena, cluster, &c, &err), LK_OK);
-	lk_group_shape shape = {.node = &c.node[0], .ranks = ranks, .nodes = ranks, .ranks_per_node = 1, .sharing = 1, .oversubscription = 1};
+	lk_group_shape shape = {.node = &c.node[0],
+	                        .ranks = ranks,
+	                        .nodes = ranks,
+	                        .ranks_per_node = 1,
+	                        .sharing = 1,
+	                        .oversubscription = 1};
 	double seconds = lk_host_collective(LK_HOST_MPI, kind, &shape, bytes).seconds;
 	lk_arena_free(&arena);
 	return seconds;
@@ -167,7 +185,8 @@ static void test_one_for_all(void **state) {
 	lk_compose_free(all);
 }
 
-/* Of a pipeline of four stages of two, the first, a middle and the last stage are recorded: messages decide who is whom. */
+/* Of a pipeline of four stages of two, the first, a middle and the last stage are recorded:
+ * messages decide who is whom. */
 static void test_pipeline(void **state) {
 	(void)state;
 	empty();
@@ -198,7 +217,8 @@ static void test_divisions(void **state) {
 		name(&w, 1, "MPI_Allreduce");
 		group(&w, 1, 0, 3, 99, "[0, 3, 4]");
 		if (told) group(&w, 2, -1, 3, 99, "[5, 1, 2]");
-		for (int i = 0; i < STEPS; i++) call(&w, 1, LK_WHAT_ALLREDUCE, LK_PART_WHOLE, -1, MB, 10 * MS);
+		for (int i = 0; i < STEPS; i++)
+			call(&w, 1, LK_WHAT_ALLREDUCE, LK_PART_WHOLE, -1, MB, 10 * MS);
 		finish(&w);
 		if (!told) {
 			refuses("none of the recorded ranks can stand in for rank 1");
@@ -225,7 +245,8 @@ static void test_begun(void **state) {
 		finish(&w);
 	}
 	double moves = collective_s(LK_COLL_ALLREDUCE, 2, 4 * MB);
-	lk_composed *always = compose_on(cluster, LK_PROGRESS_ALWAYS), *calls = compose_on(cluster, LK_PROGRESS_CALLS);
+	lk_composed *always = compose_on(cluster, LK_PROGRESS_ALWAYS),
+				*calls = compose_on(cluster, LK_PROGRESS_CALLS);
 	assert_true(moves < 0.030);
 	near(always->step_s, 0.035);
 	near(calls->step_s, 0.035 + moves);
@@ -242,7 +263,8 @@ static void test_checkpoint(void **state) {
 		struct writer w = begin(rank, 2);
 		name(&w, 1, "MPI_Allreduce");
 		whole_world(&w, rank, 2);
-		for (int i = 0; i < 20; i++) call(&w, 1, LK_WHAT_ALLREDUCE, LK_PART_WHOLE, -1, MB, i == 10 ? 210 * MS : 10 * MS);
+		for (int i = 0; i < 20; i++)
+			call(&w, 1, LK_WHAT_ALLREDUCE, LK_PART_WHOLE, -1, MB, i == 10 ? 210 * MS : 10 * MS);
 		finish(&w);
 	}
 	lk_composed *composed = compose_on(cluster, LK_PROGRESS_CALLS);
@@ -300,10 +322,12 @@ static void test_messages(void **state) {
 	lk_error err = {0};
 	snprintf(path, sizeof path, "%s/hosts.json", scratch);
 	FILE *out = fopen(path, "w");
-	fputs("{\"nodes\": [{\"device\": \"cpu\"}], \"measured\": {\"memory\": {\"triad, one core\": {\"value\": 12.5}}, \"messages\": ["
+	fputs("{\"nodes\": [{\"device\": \"cpu\"}], \"measured\": {\"memory\": {\"triad, one core\": "
+	      "{\"value\": 12.5}}, \"messages\": ["
 	      "{\"inside\": false, \"bytes\": 1000000, \"alone_us\": 8000, \"both_us\": 16000},"
 	      "{\"inside\": false, \"bytes\": 8, \"alone_us\": 20, \"both_us\": 30},"
-	      "{\"inside\": true, \"bytes\": 8, \"alone_us\": 1, \"both_us\": 1}]}}", out);
+	      "{\"inside\": true, \"bytes\": 8, \"alone_us\": 1, \"both_us\": 1}]}}",
+	      out);
 	fclose(out);
 	assert_int_equal(lk_host_messages_read(path, &m, &err), LK_OK);
 	assert_int_equal(m.between.count, 2);
@@ -312,16 +336,19 @@ static void test_messages(void **state) {
 	near(lk_message_seconds(&m.between, 1, false), 20e-6);
 	near(lk_message_seconds(&m.between, 8, true), 30e-6);
 	near(lk_message_seconds(&m.between, 1000000, true), 16e-3);
-	near(lk_message_seconds(&m.between, 2000000, true), 16e-3 + (16e-3 - 30e-6) / (1000000 - 8) * 1000000);
+	near(lk_message_seconds(&m.between, 2000000, true),
+	     16e-3 + (16e-3 - 30e-6) / (1000000 - 8) * 1000000);
 	double before = 0;
 	for (double bytes = 1; bytes < 1e9; bytes *= 1.5) {
 		double now = lk_message_seconds(&m.between, bytes, false);
 		assert_true(now >= before);
 		before = now;
 	}
-	static const char *const wrong[] = {
-		"{\"bytes\": 8}", "{\"bytes\": 0, \"alone_us\": 1, \"both_us\": 1}", "7", "{\"bytes\": 8, \"alone_us\": -1, \"both_us\": 1}",
-		"{\"bytes\": 8, \"alone_us\": 1, \"both_us\": 1}, {\"bytes\": 8, \"alone_us\": 1, \"both_us\": 1}"};
+	static const char *const wrong[] = {"{\"bytes\": 8}",
+	                                    "{\"bytes\": 0, \"alone_us\": 1, \"both_us\": 1}", "7",
+	                                    "{\"bytes\": 8, \"alone_us\": -1, \"both_us\": 1}",
+	                                    "{\"bytes\": 8, \"alone_us\": 1, \"both_us\": 1}, "
+	                                    "{\"bytes\": 8, \"alone_us\": 1, \"both_us\": 1}"};
 	for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
 		out = fopen(path, "w");
 		fprintf(out, "{\"measured\": {\"messages\": [%s]}}", wrong[i]);
@@ -330,21 +357,34 @@ static void test_messages(void **state) {
 	}
 }
 
-/* Measured collectives: exact where and among whom they were measured, never less for more bytes, scaled by the
- * algorithms' own ratio for other groups. */
+/* Measured collectives: exact where and among whom they were measured, never less for more bytes,
+ * scaled by the algorithms' own ratio for other groups. */
 static void test_collectives(void **state) {
 	(void)state;
 	static lk_node node = {.nics = 1, .nic_rate = 1e9};
-	lk_group_shape two = {.node = &node, .ranks = 2, .nodes = 2, .ranks_per_node = 1, .sharing = 1, .oversubscription = 1};
-	lk_group_shape eight = {.node = &node, .ranks = 8, .nodes = 8, .ranks_per_node = 1, .sharing = 1, .oversubscription = 1};
+	lk_group_shape two = {.node = &node,
+	                      .ranks = 2,
+	                      .nodes = 2,
+	                      .ranks_per_node = 1,
+	                      .sharing = 1,
+	                      .oversubscription = 1};
+	lk_group_shape eight = {.node = &node,
+	                        .ranks = 8,
+	                        .nodes = 8,
+	                        .ranks_per_node = 1,
+	                        .sharing = 1,
+	                        .oversubscription = 1};
 	lk_host_messages m;
 	lk_error err = {0};
 	char path[PATH_MAX];
 	snprintf(path, sizeof path, "%s/hosts.json", scratch);
 	FILE *out = fopen(path, "w");
 	fputs("{\"measured\": {\"collectives\": ["
-	      "{\"kind\": \"all_reduce\", \"ranks\": 2, \"nodes\": 2, \"bytes\": 8, \"alone_us\": 30, \"behind_us\": 20},"
-	      "{\"kind\": \"all_reduce\", \"ranks\": 2, \"nodes\": 2, \"bytes\": 1000000, \"alone_us\": 4000, \"behind_us\": 7000}]}}", out);
+	      "{\"kind\": \"all_reduce\", \"ranks\": 2, \"nodes\": 2, \"bytes\": 8, \"alone_us\": 30, "
+	      "\"behind_us\": 20},"
+	      "{\"kind\": \"all_reduce\", \"ranks\": 2, \"nodes\": 2, \"bytes\": 1000000, "
+	      "\"alone_us\": 4000, \"behind_us\": 7000}]}}",
+	      out);
 	fclose(out);
 	assert_int_equal(lk_host_messages_read(path, &m, &err), LK_OK);
 	near(lk_host_collective_measured(&m, LK_COLL_ALLREDUCE, &two, 8, false).seconds, 30e-6);
@@ -363,10 +403,14 @@ static void test_collectives(void **state) {
 	near(lk_host_collective_measured(&m, LK_COLL_ALLGATHER, &two, 1e6, true).seconds,
 	     lk_host_collective(LK_HOST_MPI, LK_COLL_ALLGATHER, &two, 1e6).seconds);
 	static const char *const wrong[] = {
-		"7", "{\"kind\": \"all\"}", "{\"kind\": \"all_reduce\", \"ranks\": 2, \"nodes\": 2, \"bytes\": 8, \"alone_us\": 30}",
-		"{\"kind\": \"all_reduce\", \"ranks\": 1, \"nodes\": 1, \"bytes\": 8, \"alone_us\": 30, \"behind_us\": 20}",
-		"{\"kind\": \"all_reduce\", \"ranks\": 2, \"nodes\": 2, \"bytes\": 8, \"alone_us\": 30, \"behind_us\": 20},"
-		"{\"kind\": \"all_reduce\", \"ranks\": 2, \"nodes\": 2, \"bytes\": 8, \"alone_us\": 30, \"behind_us\": 20}"};
+		"7", "{\"kind\": \"all\"}",
+		"{\"kind\": \"all_reduce\", \"ranks\": 2, \"nodes\": 2, \"bytes\": 8, \"alone_us\": 30}",
+		"{\"kind\": \"all_reduce\", \"ranks\": 1, \"nodes\": 1, \"bytes\": 8, \"alone_us\": 30, "
+		"\"behind_us\": 20}",
+		"{\"kind\": \"all_reduce\", \"ranks\": 2, \"nodes\": 2, \"bytes\": 8, \"alone_us\": 30, "
+		"\"behind_us\": 20},"
+		"{\"kind\": \"all_reduce\", \"ranks\": 2, \"nodes\": 2, \"bytes\": 8, \"alone_us\": 30, "
+		"\"behind_us\": 20}"};
 	for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
 		out = fopen(path, "w");
 		fprintf(out, "{\"measured\": {\"collectives\": [%s]}}", wrong[i]);
@@ -377,8 +421,10 @@ static void test_collectives(void **state) {
 
 int main(void) {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_reducing), cmocka_unit_test(test_one_for_all), cmocka_unit_test(test_pipeline),
-		cmocka_unit_test(test_divisions), cmocka_unit_test(test_begun),      cmocka_unit_test(test_checkpoint),
-		cmocka_unit_test(test_refused),  cmocka_unit_test(test_messages), cmocka_unit_test(test_collectives)};
+		cmocka_unit_test(test_reducing),   cmocka_unit_test(test_one_for_all),
+		cmocka_unit_test(test_pipeline),   cmocka_unit_test(test_divisions),
+		cmocka_unit_test(test_begun),      cmocka_unit_test(test_checkpoint),
+		cmocka_unit_test(test_refused),    cmocka_unit_test(test_messages),
+		cmocka_unit_test(test_collectives)};
 	return cmocka_run_group_tests(tests, make_scratch, remove_scratch);
 }

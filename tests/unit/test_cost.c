@@ -1,5 +1,6 @@
-/* test_cost.c: properties of the kernel and communication models that hold on any hardware (rooflines, monotony, limits),
- * of contention, and of the places of ranks: every rank's costs against its groups counted one by one. */
+/* test_cost.c: properties of the kernel and communication models that hold on any hardware
+ * (rooflines, monotony, limits), of contention, and of the places of ranks: every rank's costs
+ * against its groups counted one by one. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -18,8 +19,7 @@ static const lk_cost_options eager = {.constants = &lk_default_constants};
 
 /* ---- graphs of a few operations ---- */
 
-static lk_graph *graph_of(const lk_op *ops, int count)
-{
+static lk_graph *graph_of(const lk_op *ops, int count) {
 	lk_error err;
 	lk_graph *graph = lk_graph_new();
 	assert_non_null(graph);
@@ -31,9 +31,9 @@ static lk_graph *graph_of(const lk_op *ops, int count)
 	return graph;
 }
 
-static void lay_out(lk_graph *graph, uint32_t stages, uint32_t chains)
-{
-	graph->ranks.stages = stages, graph->ranks.chains = chains, graph->ranks.world = stages * chains;
+static void lay_out(lk_graph *graph, uint32_t stages, uint32_t chains) {
+	graph->ranks.stages = stages, graph->ranks.chains = chains,
+	graph->ranks.world = stages * chains;
 	const int across[] = {LK_GROUP_PP, LK_GROUP_EMBEDDING, LK_GROUP_MODEL};
 	for (int i = 0; i < 3; i++) graph->ranks.group[across[i]].stride = chains;
 	graph->ranks.group[LK_GROUP_PP].size = stages;
@@ -41,15 +41,13 @@ static void lay_out(lk_graph *graph, uint32_t stages, uint32_t chains)
 	graph->ranks.group[LK_GROUP_MODEL].size = 1;
 }
 
-static void set_group(lk_graph *graph, int kind, uint32_t size, uint32_t stride)
-{
+static void set_group(lk_graph *graph, int kind, uint32_t size, uint32_t stride) {
 	graph->ranks.group[kind].size = size;
 	graph->ranks.group[kind].stride = stride;
 }
 
 /* One operation on one device, through lk_costs_build. */
-static lk_cost cost_on(const lk_device *device, const lk_op *op, const lk_cost_options *options)
-{
+static lk_cost cost_on(const lk_device *device, const lk_op *op, const lk_cost_options *options) {
 	lk_error err;
 	lk_arena arena = LK_ARENA_INIT;
 	lk_cluster cluster;
@@ -65,21 +63,26 @@ static lk_cost cost_on(const lk_device *device, const lk_op *op, const lk_cost_o
 	return cost;
 }
 
-static double seconds_on(const lk_device *device, const lk_op *op)
-{
+static double seconds_on(const lk_device *device, const lk_op *op) {
 	return cost_on(device, op, &eager).duration_ps / LK_PS_PER_S;
 }
 
-static lk_op gemm(double m, double n, double k, double batch)
-{
+static lk_op gemm(double m, double n, double k, double batch) {
 	return (lk_op){
-		.kind = LK_OP_GEMM, .stream = LK_STREAM_COMPUTE, .dtype = LK_BF16, .name = "gemm", .m = m, .n = n, .k = k, .batch = batch,
-		.flops = 2 * m * n * k * batch, .bytes = 2 * batch * (m * k + k * n + m * n),
+		.kind = LK_OP_GEMM,
+		.stream = LK_STREAM_COMPUTE,
+		.dtype = LK_BF16,
+		.name = "gemm",
+		.m = m,
+		.n = n,
+		.k = k,
+		.batch = batch,
+		.flops = 2 * m * n * k * batch,
+		.bytes = 2 * batch * (m * k + k * n + m * n),
 	};
 }
 
-static const lk_device *device_of(const char *name)
-{
+static const lk_device *device_of(const char *name) {
 	const lk_device *device = lk_device_find(name);
 	assert_non_null(device);
 	return device;
@@ -87,29 +90,28 @@ static const lk_device *device_of(const char *name)
 
 /* ---- every kind, every device ---- */
 
-static void check_shares(const lk_cost *cost)
-{
+static void check_shares(const lk_cost *cost) {
 	const float shares[] = {cost->sm, cost->compute, cost->memory, cost->intra, cost->nic};
-	for (size_t i = 0; i < sizeof shares / sizeof *shares; i++) assert_true(shares[i] >= 0 && shares[i] <= 1);
+	for (size_t i = 0; i < sizeof shares / sizeof *shares; i++)
+		assert_true(shares[i] >= 0 && shares[i] <= 1);
 	assert_true(isfinite(cost->waves) && cost->waves >= 0);
 	assert_int_equal(cost->lead_ps, cost->host_ps);
 	assert_int_equal(cost->tail_ps, cost->duration_ps);
 }
 
-static lk_op op_of_kind(unsigned kind)
-{
+static lk_op op_of_kind(unsigned kind) {
 	lk_op op = gemm(1024, 512, 256, 4);
 	op.kind = (uint8_t)kind;
 	op.name = lk_op_kind_name(kind);
 	if (kind == LK_OP_HOST) op.m = 1e-3, op.bytes = 0;
-	if (lk_op_is_comm(kind)) op = (lk_op){.kind = (uint8_t)kind, .name = op.name, .bytes = 1e6, .group = LK_GROUP_TP};
+	if (lk_op_is_comm(kind))
+		op = (lk_op){.kind = (uint8_t)kind, .name = op.name, .bytes = 1e6, .group = LK_GROUP_TP};
 	if (kind == LK_OP_SEND) op.group = LK_GROUP_PP, op.stream = LK_STREAM_SEND_FORWARD;
 	if (kind == LK_OP_RECV) op.group = LK_GROUP_PP, op.stream = LK_STREAM_RECV_FORWARD;
 	return op;
 }
 
-static void every_kind_takes_time_on_every_device(void **state)
-{
+static void every_kind_takes_time_on_every_device(void **state) {
 	(void)state;
 	lk_op ops[LK_OP_COUNT];
 	for (unsigned kind = 0; kind < LK_OP_COUNT; kind++) ops[kind] = op_of_kind(kind);
@@ -122,14 +124,17 @@ static void every_kind_takes_time_on_every_device(void **state)
 		lk_arena arena = LK_ARENA_INIT;
 		lk_cluster cluster;
 		lk_costs costs;
-		assert_int_equal(lk_cluster_simple(&arena, lk_device_at(d), 4, 0, 0, &cluster, &err), LK_OK);
+		assert_int_equal(lk_cluster_simple(&arena, lk_device_at(d), 4, 0, 0, &cluster, &err),
+		                 LK_OK);
 		assert_int_equal(lk_costs_build(&arena, graph, &cluster, &eager, &costs, &err), LK_OK);
 		for (uint32_t v = 0; v < costs.variants; v++)
 			for (unsigned kind = 0; kind < LK_OP_COUNT; kind++) {
 				const lk_cost *cost = lk_costs_get(&costs, v, kind);
 				bool free = kind == LK_OP_WAIT || kind == LK_OP_MACRO;
-				if (free ? cost->duration_ps != 0 : cost->duration_ps <= 0 || cost->duration_ps > LK_PS_PER_S)
-					fail_msg("%s on %s: %lld ps", lk_op_kind_name(kind), lk_device_at(d)->name, (long long)cost->duration_ps);
+				if (free ? cost->duration_ps != 0
+				         : cost->duration_ps <= 0 || cost->duration_ps > LK_PS_PER_S)
+					fail_msg("%s on %s: %lld ps", lk_op_kind_name(kind), lk_device_at(d)->name,
+					         (long long)cost->duration_ps);
 				check_shares(cost);
 			}
 		lk_arena_free(&arena);
@@ -137,8 +142,7 @@ static void every_kind_takes_time_on_every_device(void **state)
 	lk_graph_free(graph);
 }
 
-static void absurd_sizes_stay_finite(void **state)
-{
+static void absurd_sizes_stay_finite(void **state) {
 	(void)state;
 	const double sizes[] = {0, 1e-300, 1, 1e9, 1e18, 1e300};
 	for (unsigned kind = 0; kind < LK_OP_COUNT; kind++)
@@ -151,8 +155,7 @@ static void absurd_sizes_stay_finite(void **state)
 		}
 }
 
-static void measured_times_win(void **state)
-{
+static void measured_times_win(void **state) {
 	(void)state;
 	lk_op op = gemm(4096, 4096, 4096, 1);
 	op.measured_ps = 123456789;
@@ -161,12 +164,13 @@ static void measured_times_win(void **state)
 
 /* ---- matrix products ---- */
 
-/* More work in m, n or batch takes at least as long. In k it may be quicker once a split along k becomes possible (from
- * 1024 and 2048 on): the halves run side by side, so never less than half. */
-static void gemm_time_grows(void **state)
-{
+/* More work in m, n or batch takes at least as long. In k it may be quicker once a split along k
+ * becomes possible (from 1024 and 2048 on): the halves run side by side, so never less than half.
+ */
+static void gemm_time_grows(void **state) {
 	(void)state;
-	const double sides[] = {1, 16, 100, 128, 129, 511, 512, 1000, 1024, 1025, 2047, 2048, 4096, 5000, 16384, 100000};
+	const double sides[] = {1,    16,   100,  128,  129,  511,  512,   1000,
+	                        1024, 1025, 2047, 2048, 4096, 5000, 16384, 100000};
 	const int count = sizeof sides / sizeof *sides;
 	const char *const names[] = {"h100-sxm", "a100-sxm-80", "v100-sxm-16", "t4", "mi300x"};
 	for (int d = 0; d < 5; d++)
@@ -175,21 +179,23 @@ static void gemm_time_grows(void **state)
 				double last[4] = {0};
 				for (int x = 0; x < count; x++) {
 					const lk_op by[4] = {
-						gemm(sides[x], sides[i], sides[j], 1), gemm(sides[i], sides[x], sides[j], 1),
-						gemm(sides[i], sides[j], 640, sides[x]), gemm(sides[i], sides[j], sides[x], 1),
+						gemm(sides[x], sides[i], sides[j], 1),
+						gemm(sides[i], sides[x], sides[j], 1),
+						gemm(sides[i], sides[j], 640, sides[x]),
+						gemm(sides[i], sides[j], sides[x], 1),
 					};
 					for (int which = 0; which < 4; which++) {
 						double now = seconds_on(device_of(names[d]), &by[which]);
 						if (now < last[which] * (which == 3 ? 0.5 : 1))
-							fail_msg("%s, %d: %g x %g, %g: %g after %g s", names[d], which, sides[i], sides[j], sides[x], now, last[which]);
+							fail_msg("%s, %d: %g x %g, %g: %g after %g s", names[d], which,
+							         sides[i], sides[j], sides[x], now, last[which]);
 						last[which] = fmax(now, last[which]);
 					}
 				}
 			}
 }
 
-static void gemm_stays_under_its_roofs(void **state)
-{
+static void gemm_stays_under_its_roofs(void **state) {
 	(void)state;
 	const double sides[] = {1, 64, 300, 1024, 8192};
 	for (int d = 0; d < lk_device_count(); d++) {
@@ -204,20 +210,20 @@ static void gemm_stays_under_its_roofs(void **state)
 	}
 }
 
-static void large_gemm_reaches_its_efficiency(void **state)
-{
+static void large_gemm_reaches_its_efficiency(void **state) {
 	(void)state;
 	for (int d = 0; d < lk_device_count(); d++) {
 		const lk_device *device = lk_device_at(d);
 		lk_op op = gemm(1 << 15, 1 << 15, 1 << 17, 1);
-		double wanted = op.flops / (lk_sustained_flops(device, LK_BF16, 1) * lk_default_constants.gemm_efficiency);
+		double wanted = op.flops / (lk_sustained_flops(device, LK_BF16, 1) *
+		                            lk_default_constants.gemm_efficiency);
 		double time = seconds_on(device, &op);
-		if (time < wanted || time > wanted * 1.02) fail_msg("%s: %g s, not %g s", device->name, time, wanted);
+		if (time < wanted || time > wanted * 1.02)
+			fail_msg("%s: %g s, not %g s", device->name, time, wanted);
 	}
 }
 
-static void formats_fall_back_to_wider_ones(void **state)
-{
+static void formats_fall_back_to_wider_ones(void **state) {
 	(void)state;
 	for (int d = 0; d < lk_device_count(); d++) {
 		const lk_device *device = lk_device_at(d);
@@ -226,22 +232,24 @@ static void formats_fall_back_to_wider_ones(void **state)
 			double peak = lk_peak_flops(device, (lk_dtype)dtype);
 			assert_true(peak > 0 && isfinite(peak));
 			if (device->peak_flops[dtype] > 0) assert_true(peak == device->peak_flops[dtype]);
-			else if (dtype > LK_TF32) assert_true(peak == lk_peak_flops(device, (lk_dtype)(dtype - 1)));
+			else if (dtype > LK_TF32)
+				assert_true(peak == lk_peak_flops(device, (lk_dtype)(dtype - 1)));
 			last = fmax(last, peak);
 		}
 		assert_true(last >= lk_peak_flops(device, LK_FP32));
 	}
 	lk_op wide = gemm(8192, 8192, 8192, 1), narrow = wide;
 	narrow.dtype = LK_FP8;
-	assert_true(seconds_on(device_of("a100-sxm-80"), &wide) == seconds_on(device_of("a100-sxm-80"), &narrow));
-	assert_true(seconds_on(device_of("h100-sxm"), &wide) > 1.7 * seconds_on(device_of("h100-sxm"), &narrow));
+	assert_true(seconds_on(device_of("a100-sxm-80"), &wide) ==
+	            seconds_on(device_of("a100-sxm-80"), &narrow));
+	assert_true(seconds_on(device_of("h100-sxm"), &wide) >
+	            1.7 * seconds_on(device_of("h100-sxm"), &narrow));
 }
 
 /* ---- attention ---- */
 
 /* Time of the forward attention of one layer, 4096 tokens, as a whole job's graph has it. */
-static double attention_seconds(bool causal, int window)
-{
+static double attention_seconds(bool causal, int window) {
 	lk_error err;
 	lk_arena arena = LK_ARENA_INIT;
 	lk_cluster cluster;
@@ -249,30 +257,46 @@ static double attention_seconds(bool causal, int window)
 	lk_graph *graph = NULL;
 	lk_job job = {.gpus = 1, .mbs = 4, .seq = 4096, .dtype = LK_BF16, .dtype_said = true};
 	job.model = (lk_model){
-		.name = "test", .family = "gpt2", .network = causal ? LK_NET_DECODER : LK_NET_ENCODER, .layers = 2, .hidden = 2048, .heads = 16,
-		.kv_heads = 16, .head_dim = 128, .ffn = 8192, .vocab = 32000, .context = 4096, .norm = LK_NORM_LAYER, .norms_per_layer = 2,
-		.final_norm = true, .lm_head = true, .moe_every = 1, .window = window,
+		.name = "test",
+		.family = "gpt2",
+		.network = causal ? LK_NET_DECODER : LK_NET_ENCODER,
+		.layers = 2,
+		.hidden = 2048,
+		.heads = 16,
+		.kv_heads = 16,
+		.head_dim = 128,
+		.ffn = 8192,
+		.vocab = 32000,
+		.context = 4096,
+		.norm = LK_NORM_LAYER,
+		.norms_per_layer = 2,
+		.final_norm = true,
+		.lm_head = true,
+		.moe_every = 1,
+		.window = window,
 	};
-	assert_int_equal(lk_cluster_simple(&arena, device_of("h100-sxm"), 1, 0, 0, &cluster, &err), LK_OK);
+	assert_int_equal(lk_cluster_simple(&arena, device_of("h100-sxm"), 1, 0, 0, &cluster, &err),
+	                 LK_OK);
 	assert_int_equal(lk_job_complete(&job, &cluster, &err), LK_OK);
 	assert_int_equal(lk_build_graph(&job, &graph, &err), LK_OK);
 	assert_int_equal(lk_costs_build(&arena, graph, &cluster, &eager, &costs, &err), LK_OK);
 	double time = 0;
 	for (uint32_t op = 0; op < costs.ops && time <= 0; op++)
-		if (graph->ops.kind[op] == LK_OP_ATTENTION) time = lk_costs_get(&costs, 0, op)->duration_ps / LK_PS_PER_S;
+		if (graph->ops.kind[op] == LK_OP_ATTENTION)
+			time = lk_costs_get(&costs, 0, op)->duration_ps / LK_PS_PER_S;
 	assert_true(time > 0);
 	lk_graph_free(graph);
 	lk_arena_free(&arena);
 	return time;
 }
 
-static void masks_save_attention(void **state)
-{
+static void masks_save_attention(void **state) {
 	(void)state;
 	double full = attention_seconds(false, 0), causal = attention_seconds(true, 0);
 	double floor = lk_default_constants.kernel_floor_s;
 	/* the lower triangle, whose rows of tiles are half as long and half wasted on the diagonal */
-	double ramp = lk_default_constants.attention_ramp, wasted = (4096 + ramp) / (4096 + (ramp - 128) / 2);
+	double ramp = lk_default_constants.attention_ramp,
+		   wasted = (4096 + ramp) / (4096 + (ramp - 128) / 2);
 	assert_true(fabs((causal - floor) / (full - floor) / wasted - 0.5) < 0.01);
 	double last = causal;
 	for (int window = 2048; window >= 256; window /= 2) {
@@ -283,16 +307,23 @@ static void masks_save_attention(void **state)
 	assert_true(attention_seconds(true, 4096) == causal); /* no window at all */
 }
 
-static void attention_follows_its_flops(void **state)
-{
+static void attention_follows_its_flops(void **state) {
 	(void)state;
 	for (int d = 0; d < lk_device_count(); d++) {
 		const lk_device *device = lk_device_at(d);
 		lk_op op = {
-			.kind = LK_OP_ATTENTION, .name = "attention", .m = 8192, .n = 8192, .k = 128, .batch = 64, .flops = 2e12, .bytes = 5e8,
+			.kind = LK_OP_ATTENTION,
+			.name = "attention",
+			.m = 8192,
+			.n = 8192,
+			.k = 128,
+			.batch = 64,
+			.flops = 2e12,
+			.bytes = 5e8,
 		};
 		double one = seconds_on(device, &op);
-		assert_true(one >= op.flops / lk_peak_flops(device, LK_BF16) && one >= op.bytes / device->memory_rate);
+		assert_true(one >= op.flops / lk_peak_flops(device, LK_BF16) &&
+		            one >= op.bytes / device->memory_rate);
 		op.kind = LK_OP_ATTENTION_BWD;
 		assert_true(seconds_on(device, &op) >= one);
 		op.kind = LK_OP_ATTENTION, op.k = 64;
@@ -304,8 +335,7 @@ static void attention_follows_its_flops(void **state)
 
 /* ---- memory-bound kernels, host ---- */
 
-static void streaming_kernels_are_linear(void **state)
-{
+static void streaming_kernels_are_linear(void **state) {
 	(void)state;
 	for (unsigned kind = LK_OP_SOFTMAX; kind <= LK_OP_COPY; kind++)
 		for (int d = 0; d < lk_device_count(); d++) {
@@ -318,7 +348,8 @@ static void streaming_kernels_are_linear(void **state)
 				assert_true(at[i] >= op.bytes / device->memory_rate);
 			}
 			assert_true(fabs(at[1] / at[0] - 2) < 1e-6 && fabs(at[2] / at[0] - 3) < 1e-6);
-			for (op.bytes = 1; op.bytes < 1e10; op.bytes *= 1.7) { /* through L2 and beyond: never falls */
+			for (op.bytes = 1; op.bytes < 1e10;
+			     op.bytes *= 1.7) { /* through L2 and beyond: never falls */
 				double now = seconds_on(device, &op);
 				assert_true(now >= last && now >= floor);
 				last = now;
@@ -327,26 +358,28 @@ static void streaming_kernels_are_linear(void **state)
 }
 
 /* Shares of bandwidth hold up to so many bytes per SM and clock, and fall by the root beyond. */
-static void wide_memories_are_not_filled(void **state)
-{
+static void wide_memories_are_not_filled(void **state) {
 	(void)state;
 	lk_constants limited = lk_default_constants;
 	limited.stream_issue = 13.9;
 	const lk_cost_options options = {.constants = &limited};
-	lk_op op = {.kind = LK_OP_ELEMENTWISE, .stream = LK_STREAM_COMPUTE, .name = "stream", .bytes = 4e9};
+	lk_op op = {
+		.kind = LK_OP_ELEMENTWISE, .stream = LK_STREAM_COMPUTE, .name = "stream", .bytes = 4e9};
 	for (int d = 0; d < lk_device_count(); d++) {
 		const lk_device *device = lk_device_at(d);
-		double free_s = seconds_on(device, &op), held = cost_on(device, &op, &options).duration_ps / LK_PS_PER_S;
+		double free_s = seconds_on(device, &op),
+			   held = cost_on(device, &op, &options).duration_ps / LK_PS_PER_S;
 		double each = device->memory_rate / (fmax(device->sms, 1) * fmax(device->clock_hz, 1e8));
 		double floor = limited.kernel_floor_s, wanted = each > 13.9 ? sqrt(each / 13.9) : 1;
-		if (fabs((held - floor) / (free_s - floor) / wanted - 1) > 1e-3) fail_msg("%s: %g times", device->name, held / free_s);
+		if (fabs((held - floor) / (free_s - floor) / wanted - 1) > 1e-3)
+			fail_msg("%s: %g times", device->name, held / free_s);
 	}
-	assert_true(cost_on(device_of("a100-sxm-80"), &op, &options).duration_ps == cost_on(device_of("a100-sxm-80"), &op, &eager).duration_ps);
+	assert_true(cost_on(device_of("a100-sxm-80"), &op, &options).duration_ps ==
+	            cost_on(device_of("a100-sxm-80"), &op, &eager).duration_ps);
 }
 
 /* Products in fp32 take what was measured of them; other formats do not. */
-static void vector_products_are_as_measured(void **state)
-{
+static void vector_products_are_as_measured(void **state) {
 	(void)state;
 	lk_op op = gemm(1 << 14, 1 << 14, 1 << 14, 1);
 	op.dtype = LK_FP32;
@@ -358,13 +391,13 @@ static void vector_products_are_as_measured(void **state)
 	lk_constants slower = lk_default_constants;
 	slower.vector_products = 0.5;
 	const lk_cost_options options = {.constants = &slower};
-	assert_true(cost_on(v100, &op, &options).duration_ps > 1.9 * cost_on(v100, &op, &eager).duration_ps);
+	assert_true(cost_on(v100, &op, &options).duration_ps >
+	            1.9 * cost_on(v100, &op, &eager).duration_ps);
 	op.dtype = LK_FP16;
 	assert_true(cost_on(v100, &op, &options).duration_ps == cost_on(v100, &op, &eager).duration_ps);
 }
 
-static void launches_vanish_in_cuda_graphs(void **state)
-{
+static void launches_vanish_in_cuda_graphs(void **state) {
 	(void)state;
 	lk_cost_options graphs = eager, compiled = eager;
 	graphs.cuda_graphs = true, compiled.compiled = true;
@@ -373,7 +406,8 @@ static void launches_vanish_in_cuda_graphs(void **state)
 		const lk_device *device = device_of("h100-sxm");
 		lk_cost plain = cost_on(device, &op, &eager), replayed = cost_on(device, &op, &graphs);
 		lk_cost fused = cost_on(device, &op, &compiled);
-		if (kind == LK_OP_HOST) assert_true(replayed.duration_ps <= plain.duration_ps); /* less work around a step */
+		if (kind == LK_OP_HOST)
+			assert_true(replayed.duration_ps <= plain.duration_ps); /* less work around a step */
 		else assert_int_equal(plain.duration_ps, replayed.duration_ps);
 		assert_int_equal(plain.duration_ps, fused.duration_ps);
 		if (kind == LK_OP_WAIT || kind == LK_OP_HOST) assert_int_equal(plain.host_ps, 0);
@@ -384,8 +418,7 @@ static void launches_vanish_in_cuda_graphs(void **state)
 
 /* ---- collectives ---- */
 
-static double collective_seconds(const char *cluster_text, unsigned kind, double bytes)
-{
+static double collective_seconds(const char *cluster_text, unsigned kind, double bytes) {
 	lk_error err;
 	lk_arena arena = LK_ARENA_INIT;
 	lk_cluster cluster;
@@ -402,28 +435,29 @@ static double collective_seconds(const char *cluster_text, unsigned kind, double
 	return time;
 }
 
-static void nodes_are_the_better_neighbours(void **state)
-{
+static void nodes_are_the_better_neighbours(void **state) {
 	(void)state;
 	for (unsigned kind = LK_OP_ALLREDUCE; kind <= LK_OP_BROADCAST; kind++)
 		for (double bytes = 1024; bytes < 1e10; bytes *= 8) {
 			double inside = collective_seconds("1 node * 8 h100-sxm, nic 8*400g", kind, bytes);
 			double across = collective_seconds("2 node * 4 h100-sxm, nic 4*400g", kind, bytes);
 			double slow = collective_seconds("2 node * 4 h100-sxm, nic 1*100g", kind, bytes);
-			/* Launches take longer with more GPUs in a node: what is small may be a little faster across. */
+			/* Launches take longer with more GPUs in a node: what is small may be a little faster
+			 * across. */
 			if (inside > across * (bytes < 1e6 ? 1.2 : 1) || across > slow)
-				fail_msg("%s of %g bytes: %g inside, %g across, %g on a slow network", lk_op_kind_name(kind), bytes, inside,
-				         across, slow);
+				fail_msg("%s of %g bytes: %g inside, %g across, %g on a slow network",
+				         lk_op_kind_name(kind), bytes, inside, across, slow);
 		}
-	for (double bytes = 4e6; bytes < 1e10; bytes *= 10) /* below, NCCL leaves LL for NVLS, which may be faster */
+	for (double bytes = 4e6; bytes < 1e10;
+	     bytes *= 10) /* below, NCCL leaves LL for NVLS, which may be faster */
 		assert_true(collective_seconds("1 node * 8 h100-sxm", LK_OP_ALLREDUCE, bytes) <
 		            collective_seconds("1 node * 8 h100-sxm", LK_OP_ALLREDUCE, bytes * 2));
 }
 
-static void overlapped_pieces_show_a_quarter(void **state)
-{
+static void overlapped_pieces_show_a_quarter(void **state) {
 	(void)state;
-	lk_op ops[2] = {{.kind = LK_OP_ALLGATHER, .group = LK_GROUP_TP, .name = "gather", .bytes = 1e8}};
+	lk_op ops[2] = {
+		{.kind = LK_OP_ALLGATHER, .group = LK_GROUP_TP, .name = "gather", .bytes = 1e8}};
 	ops[1] = ops[0], ops[1].flags = LK_OP_OVERLAPPED;
 	lk_error err;
 	lk_arena arena = LK_ARENA_INIT;
@@ -434,25 +468,26 @@ static void overlapped_pieces_show_a_quarter(void **state)
 	set_group(graph, LK_GROUP_TP, 8, 1);
 	assert_int_equal(lk_cluster_parse(&arena, "8 h100-sxm", &cluster, &err), LK_OK);
 	assert_int_equal(lk_costs_build(&arena, graph, &cluster, &eager, &costs, &err), LK_OK);
-	assert_true(llabs(lk_costs_get(&costs, 0, 0)->duration_ps - 4 * lk_costs_get(&costs, 0, 1)->duration_ps) <= 4);
+	assert_true(llabs(lk_costs_get(&costs, 0, 0)->duration_ps -
+	                  4 * lk_costs_get(&costs, 0, 1)->duration_ps) <= 4);
 	lk_graph_free(graph);
 	lk_arena_free(&arena);
 }
 
 /* ---- contention ---- */
 
-static double uniform(uint64_t *seed)
-{
+static double uniform(uint64_t *seed) {
 	*seed = *seed * 6364136223846793005u + 1442695040888963407u;
 	return (double)(*seed >> 11) / 9007199254740992.0;
 }
 
-/* Remote writes cost the bytes and one crossing: less than NCCL's rounds, never less than the link allows. */
-static void direct_exchanges_save_rounds(void **state)
-{
+/* Remote writes cost the bytes and one crossing: less than NCCL's rounds, never less than the link
+ * allows. */
+static void direct_exchanges_save_rounds(void **state) {
 	(void)state;
 	lk_error err;
-	static const char *const clusters[] = {"1 node * 8 a100-sxm-80", "8 node * 8 a100-sxm-80", "8 node * 1 a100-sxm-80, nic 1*200g",
+	static const char *const clusters[] = {"1 node * 8 a100-sxm-80", "8 node * 8 a100-sxm-80",
+	                                       "8 node * 1 a100-sxm-80, nic 1*200g",
 	                                       "1 node * 8 a100-pcie-80 pcie"};
 	for (size_t c = 0; c < sizeof clusters / sizeof *clusters; c++) {
 		for (int kind = 0; kind < 2; kind++) {
@@ -462,15 +497,24 @@ static void direct_exchanges_save_rounds(void **state)
 				lk_cluster cluster;
 				lk_costs costs;
 				assert_int_equal(lk_cluster_parse(&arena, clusters[c], &cluster, &err), LK_OK);
-				lk_op ops[2] = {{.kind = kind ? LK_OP_ALLREDUCE : LK_OP_ALLTOALL, .stream = LK_STREAM_EP, .group = LK_GROUP_DP, .name = "x", .bytes = bytes}};
+				lk_op ops[2] = {{.kind = kind ? LK_OP_ALLREDUCE : LK_OP_ALLTOALL,
+				                 .stream = LK_STREAM_EP,
+				                 .group = LK_GROUP_DP,
+				                 .name = "x",
+				                 .bytes = bytes}};
 				ops[1] = ops[0], ops[1].flags = LK_OP_DIRECT;
 				lk_graph *graph = graph_of(ops, 2);
 				lay_out(graph, 1, (uint32_t)cluster.gpus);
 				set_group(graph, LK_GROUP_DP, (uint32_t)cluster.gpus, 1);
-				assert_int_equal(lk_costs_build(&arena, graph, &cluster, &eager, &costs, &err), LK_OK);
-				double rounds = lk_costs_get(&costs, 0, 0)->duration_ps, direct = lk_costs_get(&costs, 0, 1)->duration_ps;
-				double least = bytes / 2 / fmax(cluster.node[0].intra_rate, cluster.node[0].nic_rate) * LK_PS_PER_S;
-				if (direct > rounds || direct < least || direct <= last) fail_msg("%s, %g bytes: %g, not %g ps", clusters[c], bytes, direct, rounds);
+				assert_int_equal(lk_costs_build(&arena, graph, &cluster, &eager, &costs, &err),
+				                 LK_OK);
+				double rounds = lk_costs_get(&costs, 0, 0)->duration_ps,
+					   direct = lk_costs_get(&costs, 0, 1)->duration_ps;
+				double least = bytes / 2 /
+				               fmax(cluster.node[0].intra_rate, cluster.node[0].nic_rate) *
+				               LK_PS_PER_S;
+				if (direct > rounds || direct < least || direct <= last)
+					fail_msg("%s, %g bytes: %g, not %g ps", clusters[c], bytes, direct, rounds);
 				last = direct;
 				lk_graph_free(graph);
 				lk_arena_free(&arena);
@@ -479,15 +523,13 @@ static void direct_exchanges_save_rounds(void **state)
 	}
 }
 
-static void rates(const lk_cost *cost, const bool *comm, int count, double *out)
-{
+static void rates(const lk_cost *cost, const bool *comm, int count, double *out) {
 	const lk_cost *at[8];
 	for (int i = 0; i < count; i++) at[i] = &cost[i];
 	lk_contention_rates(at, comm, count, out);
 }
 
-static lk_cost random_cost(uint64_t *seed, bool comm)
-{
+static lk_cost random_cost(uint64_t *seed, bool comm) {
 	lk_cost c = {.memory = (float)uniform(seed)};
 	if (comm) {
 		c.sm = (float)(0.5 * uniform(seed));
@@ -502,23 +544,23 @@ static lk_cost random_cost(uint64_t *seed, bool comm)
 	return c;
 }
 
-static void fold(uint64_t *seed, lk_cost *cost)
-{
+static void fold(uint64_t *seed, lk_cost *cost) {
 	cost->linked = (float)uniform(seed), cost->linked_alone = cost->linked * (float)uniform(seed);
 	cost->intra = (float)uniform(seed), cost->nic = (float)uniform(seed);
 }
 
-/* Every rate lies in (0, 1], one operation alone runs at full rate, and one more never speeds up the others; but what slows a
- * folded run, so that it communicates less often, helps what it shares its links with. */
-static void company_only_slows(void **state)
-{
+/* Every rate lies in (0, 1], one operation alone runs at full rate, and one more never speeds up
+ * the others; but what slows a folded run, so that it communicates less often, helps what it shares
+ * its links with. */
+static void company_only_slows(void **state) {
 	(void)state;
 	uint64_t seed = 7;
 	for (int round = 0; round < 20000; round++) {
 		lk_cost cost[8];
 		bool comm[8];
 		double last[8], now[8];
-		bool folded = uniform(&seed) < 0.5, turns = false; /* one operation may be a folded run that communicates now and then */
+		bool folded = uniform(&seed) < 0.5,
+			 turns = false; /* one operation may be a folded run that communicates now and then */
 		for (int i = 0; i < 8; i++) {
 			comm[i] = uniform(&seed) < 0.5;
 			cost[i] = random_cost(&seed, comm[i]);
@@ -528,15 +570,15 @@ static void company_only_slows(void **state)
 			rates(cost, comm, i + 1, now);
 			for (int j = 0; j <= i; j++) {
 				assert_true(now[j] > 0 && now[j] <= 1);
-				if (!turns && j < i && now[j] > last[j] * (1 + 1e-12)) fail_msg("round %d: %d of %d from %g to %g", round, j, i, last[j], now[j]);
+				if (!turns && j < i && now[j] > last[j] * (1 + 1e-12))
+					fail_msg("round %d: %d of %d from %g to %g", round, j, i, last[j], now[j]);
 			}
 			memcpy(last, now, sizeof last);
 		}
 	}
 }
 
-static void shared_links_halve(void **state)
-{
+static void shared_links_halve(void **state) {
 	(void)state;
 	const lk_cost links[2][2] = {{{.intra = 1}, {.intra = 1}}, {{.nic = 1}, {.nic = 1}}};
 	for (int i = 0; i < 2; i++) {
@@ -549,11 +591,10 @@ static void shared_links_halve(void **state)
 	assert_true(out[0] == 1 && out[1] == 1);
 }
 
-/* A folded run uses all of a link in half of its time, and a collective wants all of it too. Alone together both get half:
- * what takes 1 + 1 takes 1 + 2, and in 2 of these 3 the collective has half of the link: 1 - 1/3 of its rate. What computes
- * beside its communication is not held up by it. */
-static void folded_runs_share_links_in_turns(void **state)
-{
+/* A folded run uses all of a link in half of its time, and a collective wants all of it too. Alone
+ * together both get half: what takes 1 + 1 takes 1 + 2, and in 2 of these 3 the collective has half
+ * of the link: 1 - 1/3 of its rate. What computes beside its communication is not held up by it. */
+static void folded_runs_share_links_in_turns(void **state) {
 	(void)state;
 	double out[2];
 	lk_cost both[2] = {{.intra = 1, .linked = 0.5f, .linked_alone = 0.5f}, {.intra = 1}};
@@ -567,10 +608,10 @@ static void folded_runs_share_links_in_turns(void **state)
 	assert_true(out[0] == 1 && out[1] == 1);
 }
 
-/* A collective on a quarter of the SMs: of three waves four whole ones are left, of one a last wave of a quarter of the
- * SMs at the highest clock (1.27 times); a kernel on half of the SMs has room. */
-static void taken_sms_cost_waves(void **state)
-{
+/* A collective on a quarter of the SMs: of three waves four whole ones are left, of one a last wave
+ * of a quarter of the SMs at the highest clock (1.27 times); a kernel on half of the SMs has room.
+ */
+static void taken_sms_cost_waves(void **state) {
 	(void)state;
 	const double last = 1 / 1.27;
 	const struct {
@@ -587,10 +628,9 @@ static void taken_sms_cost_waves(void **state)
 	}
 }
 
-/* A product of exactly 132 tiles on an H100 beside an all-gather on 24 SMs: MFU falls from 80 % to 47 %, 1.70 times as
- * long (NVIDIA developer forum, thread 337991). Nothing was fitted to it. */
-static void a_full_wave_beside_a_collective(void **state)
-{
+/* A product of exactly 132 tiles on an H100 beside an all-gather on 24 SMs: MFU falls from 80 % to
+ * 47 %, 1.70 times as long (NVIDIA developer forum, thread 337991). Nothing was fitted to it. */
+static void a_full_wave_beside_a_collective(void **state) {
 	(void)state;
 	lk_graph *graph = lk_graph_new();
 	lk_cluster cluster;
@@ -601,11 +641,19 @@ static void a_full_wave_beside_a_collective(void **state)
 	graph->ranks.chains = graph->ranks.world = 1;
 	lk_graph_begin_block(graph, "product");
 	/* 11 x 12 tiles of 256 x 128 */
-	lk_graph_add(graph, &(lk_op){.kind = LK_OP_GEMM, .stream = LK_STREAM_COMPUTE, .dtype = LK_BF16, .name = "product",
-	             .m = 11 * 256, .n = 12 * 128, .k = 8192, .batch = 1, .flops = 2. * 11 * 256 * 12 * 128 * 8192,
-	             .bytes = 2. * (11 * 256 + 12 * 128) * 8192});
+	lk_graph_add(graph, &(lk_op){.kind = LK_OP_GEMM,
+	                             .stream = LK_STREAM_COMPUTE,
+	                             .dtype = LK_BF16,
+	                             .name = "product",
+	                             .m = 11 * 256,
+	                             .n = 12 * 128,
+	                             .k = 8192,
+	                             .batch = 1,
+	                             .flops = 2. * 11 * 256 * 12 * 128 * 8192,
+	                             .bytes = 2. * (11 * 256 + 12 * 128) * 8192});
 	lk_graph_end_block(graph, &id, &err);
-	assert_int_equal(lk_cluster_simple(&arena, device_of("h100-sxm"), 1, 0, 0, &cluster, &err), LK_OK);
+	assert_int_equal(lk_cluster_simple(&arena, device_of("h100-sxm"), 1, 0, 0, &cluster, &err),
+	                 LK_OK);
 	lk_costs costs;
 	lk_cost_options options = {.constants = &lk_default_constants};
 	assert_int_equal(lk_costs_build(&arena, graph, &cluster, &options, &costs, &err), LK_OK);
@@ -613,15 +661,16 @@ static void a_full_wave_beside_a_collective(void **state)
 	double out[2];
 	assert_true(fabs(both[0].waves - 1) < 1e-6);
 	rates(both, (bool[]){false, true}, 2, out);
-	print_message("a product of 132 tiles beside 24 SMs of communication: %.2f times as long\n", 1 / out[0]);
+	print_message("a product of 132 tiles beside 24 SMs of communication: %.2f times as long\n",
+	              1 / out[0]);
 	assert_true(1 / out[0] > 1.53 && 1 / out[0] < 1.87);
 	lk_arena_free(&arena);
 	lk_graph_free(graph);
 }
 
-/* Few blocks that wait for memory suffer while data moves, and not while a collective only holds its SMs. */
-static void few_blocks_suffer(void **state)
-{
+/* Few blocks that wait for memory suffer while data moves, and not while a collective only holds
+ * its SMs. */
+static void few_blocks_suffer(void **state) {
 	(void)state;
 	lk_cost both[2] = {{.sm = 0.2f, .memory = 0.3f, .exposed = 3}, {.sm = 0.1f, .nic = 0.5f}};
 	double out[2];
@@ -632,28 +681,29 @@ static void few_blocks_suffer(void **state)
 	assert_true(out[0] == 1);
 }
 
-/* Max-min fairness: who asks for less than an equal share has it, the others share the rest equally. */
-static void links_are_shared_fairly(void **state)
-{
+/* Max-min fairness: who asks for less than an equal share has it, the others share the rest
+ * equally. */
+static void links_are_shared_fairly(void **state) {
 	(void)state;
 	double out[3];
 	rates((lk_cost[]){{.nic = 0.2f}, {.nic = 1}}, (bool[]){true, true}, 2, out);
 	assert_true(out[0] == 1 && fabs(out[1] - 0.8) < 1e-6);
-	rates((lk_cost[]){{.intra = 0.25f}, {.intra = 1}, {.intra = 0.75f}}, (bool[]){true, true, true}, 3, out);
+	rates((lk_cost[]){{.intra = 0.25f}, {.intra = 1}, {.intra = 0.75f}}, (bool[]){true, true, true},
+	      3, out);
 	assert_true(out[0] == 1 && fabs(out[1] - 0.375) < 1e-6 && fabs(out[2] - 0.5) < 1e-6);
 	uint64_t seed = 3; /* what is handed out is all there is, or all that is asked for */
 	for (int round = 0; round < 2000; round++) {
 		lk_cost cost[3];
 		double asked = 0, given = 0;
-		for (int i = 0; i < 3; i++) cost[i] = (lk_cost){.nic = (float)uniform(&seed)}, asked += cost[i].nic;
+		for (int i = 0; i < 3; i++)
+			cost[i] = (lk_cost){.nic = (float)uniform(&seed)}, asked += cost[i].nic;
 		rates(cost, (bool[]){true, true, true}, 3, out);
 		for (int i = 0; i < 3; i++) given += cost[i].nic * out[i];
 		assert_true(fabs(given - fmin(1, asked)) < 1e-9);
 	}
 }
 
-static void memory_is_shared_by_demand(void **state)
-{
+static void memory_is_shared_by_demand(void **state) {
 	(void)state;
 	const lk_cost both[3] = {{.memory = 1}, {.memory = 1}, {.memory = 0}};
 	double out[3];
@@ -664,19 +714,21 @@ static void memory_is_shared_by_demand(void **state)
 /* ---- places of ranks ---- */
 
 /* The members of a rank's group, found by asking every rank of the world for its group. */
-static bool same_group(const lk_ranks *ranks, int kind, uint32_t a, uint32_t b)
-{
-	uint32_t ca = a % ranks->chains, cb = b % ranks->chains, sa = a / ranks->chains, sb = b / ranks->chains;
+static bool same_group(const lk_ranks *ranks, int kind, uint32_t a, uint32_t b) {
+	uint32_t ca = a % ranks->chains, cb = b % ranks->chains, sa = a / ranks->chains,
+			 sb = b / ranks->chains;
 	uint32_t size = ranks->group[kind].size, stride = ranks->group[kind].stride;
 	if (kind == LK_GROUP_EMBEDDING) return ca == cb && (sb == 0 || sb == ranks->stages - 1);
 	if (kind == LK_GROUP_PP || kind == LK_GROUP_MODEL) return ca == cb;
 	return sa == sb && ca / (size * stride) == cb / (size * stride) && ca % stride == cb % stride;
 }
 
-static double node_speed(const lk_node *node) { return node->intra_rate + node->nics * node->nic_rate; }
+static double node_speed(const lk_node *node) {
+	return node->intra_rate + node->nics * node->nic_rate;
+}
 
-static lk_group_shape counted_shape(const lk_graph *graph, const lk_cluster *cluster, int kind, uint32_t rank)
-{
+static lk_group_shape counted_shape(const lk_graph *graph, const lk_cluster *cluster, int kind,
+                                    uint32_t rank) {
 	const lk_ranks *ranks = &graph->ranks;
 	int on_node[256] = {0}, nodes = 0, most = 0, members = 0;
 	const lk_node *slowest = NULL;
@@ -691,27 +743,36 @@ static lk_group_shape counted_shape(const lk_graph *graph, const lk_cluster *clu
 		members++;
 	}
 	return (lk_group_shape){
-		.node = slowest, .ranks = members, .nodes = nodes, .ranks_per_node = most, .oversubscription = cluster->oversubscription,
-		.sharing = nodes > 1 || kind == LK_GROUP_PP ? (slowest->gpus > most ? slowest->gpus / most : 1) : 1,
+		.node = slowest,
+		.ranks = members,
+		.nodes = nodes,
+		.ranks_per_node = most,
+		.oversubscription = cluster->oversubscription,
+		.sharing = nodes > 1 || kind == LK_GROUP_PP
+	                   ? (slowest->gpus > most ? slowest->gpus / most : 1)
+	                   : 1,
 	};
 }
 
-static bool same_node(const lk_cluster *cluster, uint32_t a, uint32_t b)
-{
+static bool same_node(const lk_cluster *cluster, uint32_t a, uint32_t b) {
 	return lk_cluster_place(cluster, (int)a).node == lk_cluster_place(cluster, (int)b).node;
 }
 
 /* The cost of an operation for one rank, from its groups counted one by one. */
-static lk_cost counted_cost(const lk_graph *graph, const lk_cluster *cluster, uint32_t rank, uint32_t op)
-{
+static lk_cost counted_cost(const lk_graph *graph, const lk_cluster *cluster, uint32_t rank,
+                            uint32_t op) {
 	lk_group_shape groups[LK_GROUPS] = {0};
 	const lk_ranks *ranks = &graph->ranks;
-	for (int kind = 1; kind < LK_GROUPS; kind++) groups[kind] = counted_shape(graph, cluster, kind, rank);
+	for (int kind = 1; kind < LK_GROUPS; kind++)
+		groups[kind] = counted_shape(graph, cluster, kind, rank);
 	lk_cost_site site = {
-		.constants = &lk_default_constants, .node = &cluster->node[lk_cluster_place(cluster, (int)rank).group], .groups = groups,
+		.constants = &lk_default_constants,
+		.node = &cluster->node[lk_cluster_place(cluster, (int)rank).group],
+		.groups = groups,
 		.oversubscription = cluster->oversubscription,
 		.peer_same_node = {same_node(cluster, rank, (rank + ranks->chains) % ranks->world),
-		                   same_node(cluster, rank, (rank + ranks->world - ranks->chains) % ranks->world)},
+	                       same_node(cluster, rank,
+	                                 (rank + ranks->world - ranks->chains) % ranks->world)},
 	};
 	return lk_cost_op(graph, op, &site);
 }
@@ -737,16 +798,23 @@ static const struct placement {
 	{"2 node * 2 h100-sxm + 1 node * 8 h100-sxm + 2 node * 2 h100-sxm", 4, 1, 1, 4, 2, 8},
 };
 
-static lk_graph *placement_graph(const struct placement *placement)
-{
+static lk_graph *placement_graph(const struct placement *placement) {
 	lk_op ops[] = {
 		gemm(4096, 4096, 4096, 1),
 		{.kind = LK_OP_ALLREDUCE, .group = LK_GROUP_TP, .name = "tp", .bytes = 1e7},
 		{.kind = LK_OP_ALLGATHER, .group = LK_GROUP_CP, .name = "cp", .bytes = 1e7},
 		{.kind = LK_OP_REDUCESCATTER, .group = LK_GROUP_DP, .name = "dp", .bytes = 1e8},
 		{.kind = LK_OP_ALLREDUCE, .group = LK_GROUP_EMBEDDING, .name = "embedding", .bytes = 1e7},
-		{.kind = LK_OP_SEND, .stream = LK_STREAM_SEND_FORWARD, .group = LK_GROUP_PP, .name = "forward", .bytes = 1e7},
-		{.kind = LK_OP_SEND, .stream = LK_STREAM_SEND_BACKWARD, .group = LK_GROUP_PP, .name = "backward", .bytes = 1e7},
+		{.kind = LK_OP_SEND,
+	     .stream = LK_STREAM_SEND_FORWARD,
+	     .group = LK_GROUP_PP,
+	     .name = "forward",
+	     .bytes = 1e7},
+		{.kind = LK_OP_SEND,
+	     .stream = LK_STREAM_SEND_BACKWARD,
+	     .group = LK_GROUP_PP,
+	     .name = "backward",
+	     .bytes = 1e7},
 	};
 	lk_graph *graph = graph_of(ops, sizeof ops / sizeof *ops);
 	lay_out(graph, placement->stages, placement->tp * placement->cp * placement->dp);
@@ -756,29 +824,34 @@ static lk_graph *placement_graph(const struct placement *placement)
 	return graph;
 }
 
-static void check_ranks(const struct placement *placement, const lk_graph *graph, const lk_cluster *cluster, const lk_costs *costs)
-{
+static void check_ranks(const struct placement *placement, const lk_graph *graph,
+                        const lk_cluster *cluster, const lk_costs *costs) {
 	for (uint32_t rank = 0; rank < graph->ranks.world; rank++)
 		for (uint32_t op = 0; op < graph->ops.count; op++) {
 			/* a message to nobody: the stage has no neighbour on this side */
 			uint32_t stage = rank / graph->ranks.chains, stream = graph->ops.stream[op];
 			if (stream == LK_STREAM_SEND_FORWARD && stage + 1 == graph->ranks.stages) continue;
 			if (stream == LK_STREAM_SEND_BACKWARD && stage == 0) continue;
-			if (graph->ops.group[op] == LK_GROUP_EMBEDDING && stage != 0 && stage + 1 != graph->ranks.stages) continue;
+			if (graph->ops.group[op] == LK_GROUP_EMBEDDING && stage != 0 &&
+			    stage + 1 != graph->ranks.stages)
+				continue;
 			uint32_t variant = costs->variant_of ? costs->variant_of[rank] : 0;
 			lk_cost wanted = counted_cost(graph, cluster, rank, op);
 			const lk_cost *got = lk_costs_get(costs, variant, op);
-			if (memcmp(&wanted, got, offsetof(lk_cost, spread) + sizeof got->spread) != 0) /* without padding */
-				fail_msg("%s, %u stages: rank %u, operation %u: %lld ps, counted %lld ps", placement->cluster, placement->stages, rank, op,
+			if (memcmp(&wanted, got, offsetof(lk_cost, spread) + sizeof got->spread) !=
+			    0) /* without padding */
+				fail_msg("%s, %u stages: rank %u, operation %u: %lld ps, counted %lld ps",
+				         placement->cluster, placement->stages, rank, op,
 				         (long long)got->duration_ps, (long long)wanted.duration_ps);
 		}
 }
 
 /* As many variants as the table says, each of them used. */
-static void check_variants(const struct placement *placement, const lk_graph *graph, const lk_costs *costs)
-{
+static void check_variants(const struct placement *placement, const lk_graph *graph,
+                           const lk_costs *costs) {
 	if (costs->variants < placement->least || costs->variants > placement->most)
-		fail_msg("%s, %u stages: %u variants, not %u to %u", placement->cluster, placement->stages, costs->variants, placement->least, placement->most);
+		fail_msg("%s, %u stages: %u variants, not %u to %u", placement->cluster, placement->stages,
+		         costs->variants, placement->least, placement->most);
 	bool used[4096] = {false};
 	if (!costs->variant_of) return assert_int_equal(costs->variants, 1);
 	for (uint32_t rank = 0; rank < graph->ranks.world; rank++) {
@@ -788,8 +861,7 @@ static void check_variants(const struct placement *placement, const lk_graph *gr
 	for (uint32_t v = 0; v < costs->variants; v++) assert_true(used[v]);
 }
 
-static void ranks_cost_what_their_places_say(void **state)
-{
+static void ranks_cost_what_their_places_say(void **state) {
 	(void)state;
 	for (size_t i = 0; i < sizeof placements / sizeof *placements; i++) {
 		const struct placement *placement = &placements[i];
@@ -798,7 +870,8 @@ static void ranks_cost_what_their_places_say(void **state)
 		lk_cluster cluster;
 		lk_costs costs;
 		lk_graph *graph = placement_graph(placement);
-		if (lk_cluster_parse(&arena, placement->cluster, &cluster, &err) != LK_OK) fail_msg("%s: %s", placement->cluster, err.what);
+		if (lk_cluster_parse(&arena, placement->cluster, &cluster, &err) != LK_OK)
+			fail_msg("%s: %s", placement->cluster, err.what);
 		assert_true(cluster.gpus >= (int)graph->ranks.world);
 		assert_int_equal(lk_costs_build(&arena, graph, &cluster, &eager, &costs, &err), LK_OK);
 		check_variants(placement, graph, &costs);
@@ -811,30 +884,38 @@ static void ranks_cost_what_their_places_say(void **state)
 /* ---- teams ---- */
 
 /* The members of a team that meet `rank`, found by asking every rank of the world. */
-static lk_group_shape counted_team(const lk_graph *graph, const lk_cluster *cluster, const lk_team *team, uint32_t rank)
-{
+static lk_group_shape counted_team(const lk_graph *graph, const lk_cluster *cluster,
+                                   const lk_team *team, uint32_t rank) {
 	int on_node[256] = {0};
-	lk_group_shape shape = {.ranks = (int)team->ranks, .oversubscription = cluster->oversubscription, .sharing = 1};
+	lk_group_shape shape = {
+		.ranks = (int)team->ranks, .oversubscription = cluster->oversubscription, .sharing = 1};
 	for (uint32_t other = 0; other < graph->ranks.world; other++) {
 		bool same = team->across || lk_rank_chain(graph, other) == lk_rank_chain(graph, rank);
-		if (!same || lk_team_member(graph, team, lk_rank_stage(graph, other)) == UINT32_MAX) continue;
+		if (!same || lk_team_member(graph, team, lk_rank_stage(graph, other)) == UINT32_MAX)
+			continue;
 		lk_place place = lk_cluster_place(cluster, (int)other);
 		const lk_node *node = &cluster->node[place.group];
 		if (on_node[place.node]++ == 0) shape.nodes++;
 		if (on_node[place.node] > shape.ranks_per_node) shape.ranks_per_node = on_node[place.node];
 		if (!shape.node || node_speed(node) < node_speed(shape.node)) shape.node = node;
 	}
-	if (shape.nodes > 1 && shape.node->gpus > shape.ranks_per_node) shape.sharing = shape.node->gpus / shape.ranks_per_node;
+	if (shape.nodes > 1 && shape.node->gpus > shape.ranks_per_node)
+		shape.sharing = shape.node->gpus / shape.ranks_per_node;
 	return shape;
 }
 
 /* Collectives of three random teams and messages of a random pair, of a lifted trace or not. */
-static lk_graph *team_graph(uint64_t *seed, uint32_t stages, uint32_t chains, bool traced)
-{
+static lk_graph *team_graph(uint64_t *seed, uint32_t stages, uint32_t chains, bool traced) {
 	lk_op ops[4];
 	for (int t = 0; t < 4; t++)
-		ops[t] = (lk_op){.kind = t == 3 ? LK_OP_SEND : t ? LK_OP_ALLREDUCE : LK_OP_ALLTOALL, .stream = 9,
-		                 .group = LK_GROUP_TEAM, .channel = t, .name = "team", .bytes = 1e7};
+		ops[t] = (lk_op){.kind = t == 3 ? LK_OP_SEND
+		                         : t    ? LK_OP_ALLREDUCE
+		                                : LK_OP_ALLTOALL,
+		                 .stream = 9,
+		                 .group = LK_GROUP_TEAM,
+		                 .channel = t,
+		                 .name = "team",
+		                 .bytes = 1e7};
 	lk_graph *graph = graph_of(ops, 4);
 	lay_out(graph, stages, chains);
 	graph->traced = traced;
@@ -849,36 +930,40 @@ static lk_graph *team_graph(uint64_t *seed, uint32_t stages, uint32_t chains, bo
 	return graph;
 }
 
-static void check_teams(const lk_graph *graph, const lk_cluster *cluster, const lk_costs *costs)
-{
+static void check_teams(const lk_graph *graph, const lk_cluster *cluster, const lk_costs *costs) {
 	for (uint32_t rank = 0; rank < graph->ranks.world; rank++)
 		for (uint32_t op = 0; op < graph->ops.count; op++) {
 			const lk_team *team = &graph->teams.at[op];
 			if (lk_team_member(graph, team, lk_rank_stage(graph, rank)) == UINT32_MAX) continue;
 			lk_group_shape teams[4] = {{0}}, none[LK_GROUPS] = {{0}};
 			teams[op] = counted_team(graph, cluster, team, rank);
-			lk_cost_site site = {.constants = &lk_default_constants, .groups = none, .teams = teams,
+			lk_cost_site site = {.constants = &lk_default_constants,
+			                     .groups = none,
+			                     .teams = teams,
 			                     .node = &cluster->node[lk_cluster_place(cluster, (int)rank).group],
 			                     .oversubscription = cluster->oversubscription};
 			lk_cost wanted = lk_cost_op(graph, op, &site);
-			const lk_cost *got = lk_costs_get(costs, costs->variant_of ? costs->variant_of[rank] : 0, op);
+			const lk_cost *got =
+				lk_costs_get(costs, costs->variant_of ? costs->variant_of[rank] : 0, op);
 			assert_int_equal(got->duration_ps, wanted.duration_ps);
 			assert_true(!graph->traced || (got->host_ps == 0 && got->lead_ps == 0));
 		}
 }
 
-static void teams_cost_what_their_places_say(void **state)
-{
+static void teams_cost_what_their_places_say(void **state) {
 	(void)state;
 	uint64_t seed = 11;
 	for (int i = 0; i < 200; i++) {
-		const struct placement *placement = &placements[(size_t)i % (sizeof placements / sizeof *placements)];
+		const struct placement *placement =
+			&placements[(size_t)i % (sizeof placements / sizeof *placements)];
 		lk_error err;
 		lk_arena arena = LK_ARENA_INIT;
 		lk_cluster cluster;
 		lk_costs costs;
-		if (lk_cluster_parse(&arena, placement->cluster, &cluster, &err) != LK_OK) fail_msg("%s: %s", placement->cluster, err.what);
-		uint32_t stages = 2 + (uint32_t)(uniform(&seed) * 6), chains = (uint32_t)cluster.gpus / stages;
+		if (lk_cluster_parse(&arena, placement->cluster, &cluster, &err) != LK_OK)
+			fail_msg("%s: %s", placement->cluster, err.what);
+		uint32_t stages = 2 + (uint32_t)(uniform(&seed) * 6),
+				 chains = (uint32_t)cluster.gpus / stages;
 		lk_graph *graph = team_graph(&seed, stages, chains < 4 ? chains : 4, i % 3 > 0);
 		assert_int_equal(lk_costs_build(&arena, graph, &cluster, &eager, &costs, &err), LK_OK);
 		check_teams(graph, &cluster, &costs);
@@ -887,34 +972,46 @@ static void teams_cost_what_their_places_say(void **state)
 	}
 }
 
-/* One node of eight was traced of a run on eight nodes, or one rank of each: the others lie as these do. */
-static void missing_members_lie_as_the_others(void **state)
-{
+/* One node of eight was traced of a run on eight nodes, or one rank of each: the others lie as
+ * these do. */
+static void missing_members_lie_as_the_others(void **state) {
 	(void)state;
-	static const struct { uint32_t stages, ranks; int nodes, per_node; } cases[] = {{8, 64, 8, 8}, {1, 64, 8, 8}, {1, 4, 1, 4}, {4, 12, 2, 8}};
+	static const struct {
+		uint32_t stages, ranks;
+		int nodes, per_node;
+	} cases[] = {{8, 64, 8, 8}, {1, 64, 8, 8}, {1, 4, 1, 4}, {4, 12, 2, 8}};
 	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
 		lk_arena arena = LK_ARENA_INIT;
 		lk_error err;
 		lk_cluster cluster;
 		lk_costs costs;
-		lk_graph *graph = graph_of(&(lk_op){.kind = LK_OP_ALLREDUCE, .stream = 9, .group = LK_GROUP_TEAM, .name = "team", .bytes = 1e8}, 1);
+		lk_graph *graph = graph_of(&(lk_op){.kind = LK_OP_ALLREDUCE,
+		                                    .stream = 9,
+		                                    .group = LK_GROUP_TEAM,
+		                                    .name = "team",
+		                                    .bytes = 1e8},
+		                           1);
 		const uint32_t members[] = {0, 1, 2, 3, 4, 5, 6, 7};
 		lay_out(graph, cases[i].stages, 1);
 		graph->traced = true;
 		lk_graph_add_team(graph, "world", members, cases[i].stages, cases[i].ranks, false);
 		assert_int_equal(lk_cluster_parse(&arena, "8 node * 8 h100-sxm", &cluster, &err), LK_OK);
 		assert_int_equal(lk_costs_build(&arena, graph, &cluster, &eager, &costs, &err), LK_OK);
-		lk_group_shape shape = {.node = &cluster.node[0], .ranks = (int)cases[i].ranks, .nodes = cases[i].nodes,
-		                        .ranks_per_node = cases[i].per_node, .sharing = 1, .oversubscription = cluster.oversubscription};
-		double wanted = lk_collective_cost(LK_COLL_ALLREDUCE, &shape, 1e8).seconds / lk_default_constants.network_efficiency;
+		lk_group_shape shape = {.node = &cluster.node[0],
+		                        .ranks = (int)cases[i].ranks,
+		                        .nodes = cases[i].nodes,
+		                        .ranks_per_node = cases[i].per_node,
+		                        .sharing = 1,
+		                        .oversubscription = cluster.oversubscription};
+		double wanted = lk_collective_cost(LK_COLL_ALLREDUCE, &shape, 1e8).seconds /
+		                lk_default_constants.network_efficiency;
 		assert_true(fabs((double)costs.at[0].duration_ps * 1e-12 / wanted - 1) < 1e-6);
 		lk_graph_free(graph);
 		lk_arena_free(&arena);
 	}
 }
 
-int main(void)
-{
+int main(void) {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(every_kind_takes_time_on_every_device),
 		cmocka_unit_test(absurd_sizes_stay_finite),
@@ -926,14 +1023,19 @@ int main(void)
 		cmocka_unit_test(masks_save_attention),
 		cmocka_unit_test(attention_follows_its_flops),
 		cmocka_unit_test(streaming_kernels_are_linear),
-		cmocka_unit_test(wide_memories_are_not_filled), cmocka_unit_test(vector_products_are_as_measured),
+		cmocka_unit_test(wide_memories_are_not_filled),
+		cmocka_unit_test(vector_products_are_as_measured),
 		cmocka_unit_test(launches_vanish_in_cuda_graphs),
 		cmocka_unit_test(nodes_are_the_better_neighbours),
-		cmocka_unit_test(overlapped_pieces_show_a_quarter), cmocka_unit_test(direct_exchanges_save_rounds),
+		cmocka_unit_test(overlapped_pieces_show_a_quarter),
+		cmocka_unit_test(direct_exchanges_save_rounds),
 		cmocka_unit_test(company_only_slows),
-		cmocka_unit_test(shared_links_halve), cmocka_unit_test(folded_runs_share_links_in_turns),
-		cmocka_unit_test(taken_sms_cost_waves), cmocka_unit_test(a_full_wave_beside_a_collective),
-		cmocka_unit_test(few_blocks_suffer), cmocka_unit_test(links_are_shared_fairly),
+		cmocka_unit_test(shared_links_halve),
+		cmocka_unit_test(folded_runs_share_links_in_turns),
+		cmocka_unit_test(taken_sms_cost_waves),
+		cmocka_unit_test(a_full_wave_beside_a_collective),
+		cmocka_unit_test(few_blocks_suffer),
+		cmocka_unit_test(links_are_shared_fairly),
 		cmocka_unit_test(memory_is_shared_by_demand),
 		cmocka_unit_test(ranks_cost_what_their_places_say),
 		cmocka_unit_test(teams_cost_what_their_places_say),

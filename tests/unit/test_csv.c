@@ -1,5 +1,5 @@
-/* test_csv.c: random tables are written as RFC 4180 asks and must read back field by field; mistakes are refused with
- * the line they stand in. */
+/* test_csv.c: random tables are written as RFC 4180 asks and must read back field by field;
+ * mistakes are refused with the line they stand in. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -17,7 +17,11 @@ static uint64_t draw(uint64_t *seed, uint64_t below) {
 
 /* ---- random tables ---- */
 
-enum { MAX_FIELD = 24, MAX_COLUMNS = 6, MAX_ROWS = 60 };
+enum {
+	MAX_FIELD = 24,
+	MAX_COLUMNS = 6,
+	MAX_ROWS = 60
+};
 
 struct table {
 	int columns, rows;
@@ -48,7 +52,8 @@ static void write_field(FILE *file, const char *field, bool must_quote, int *lin
 	putc('"', file);
 }
 
-static void write_row(FILE *file, char (*fields)[MAX_FIELD], int columns, uint64_t *seed, int *line, bool last) {
+static void write_row(FILE *file, char (*fields)[MAX_FIELD], int columns, uint64_t *seed, int *line,
+                      bool last) {
 	for (int c = 0; c < columns; c++) {
 		/* A row must not look like a comment or a blank line. */
 		bool first = c == 0 && (fields[c][0] == '#' || fields[c][0] == '\0');
@@ -67,14 +72,16 @@ static char *random_table(struct table *table, uint64_t *seed, size_t *size) {
 	table->columns = 1 + (int)draw(seed, MAX_COLUMNS);
 	table->rows = (int)draw(seed, MAX_ROWS);
 	if (draw(seed, 4) == 0) fputs("\xef\xbb\xbf", file);
-	for (int c = 0; c < table->columns; c++) snprintf(table->names[c], MAX_FIELD, "column, \"%d\"", c);
+	for (int c = 0; c < table->columns; c++)
+		snprintf(table->names[c], MAX_FIELD, "column, \"%d\"", c);
 	write_row(file, table->names, table->columns, seed, &line, false);
 	for (int r = 0; r < table->rows; r++) {
-		for (uint64_t n = draw(seed, 3); n > 0; n--, line++) fputs(draw(seed,
-			2) ? "# a \"comment\", with marks\n" : "\r\n", file);
+		for (uint64_t n = draw(seed, 3); n > 0; n--, line++)
+			fputs(draw(seed, 2) ? "# a \"comment\", with marks\n" : "\r\n", file);
 		for (int c = 0; c < table->columns; c++) random_field(table->fields[r][c], seed);
 		table->lines[r] = line;
-		write_row(file, table->fields[r], table->columns, seed, &line, r + 1 == table->rows && draw(seed, 2));
+		write_row(file, table->fields[r], table->columns, seed, &line,
+		          r + 1 == table->rows && draw(seed, 2));
 	}
 	fclose(file);
 	return text;
@@ -99,7 +106,8 @@ static void tables_read_back(void **state) {
 			char where[32];
 			assert_int_equal(lk_csv_next(csv, &more, &err), LK_OK);
 			assert_true(more);
-			for (int c = 0; c < t.columns; c++) assert_string_equal(lk_csv_field(csv, c), t.fields[r][c]);
+			for (int c = 0; c < t.columns; c++)
+				assert_string_equal(lk_csv_field(csv, c), t.fields[r][c]);
 			snprintf(where, sizeof where, "t.csv:%d", t.lines[r]);
 			assert_string_equal(lk_csv_where(csv), where);
 		}
@@ -116,7 +124,9 @@ static void tables_read_back(void **state) {
 /* One field of 200 KB with quotes and line ends at every place of the window's edge. */
 static void fields_cross_the_window(void **state) {
 	(void)state;
-	enum { LENGTH = 200000 };
+	enum {
+		LENGTH = 200000
+	};
 	char *text = malloc(2 * LENGTH + 64), *field = malloc(LENGTH + 1), *p = text;
 	assert_non_null(text);
 	assert_non_null(field);
@@ -163,10 +173,17 @@ static void mistakes_have_lines(void **state) {
 	static const struct {
 		const char *text, *where;
 	} cases[] = {
-		{"", "t.csv:1"}, {"# only a comment\n\n", "t.csv:3"}, {"a,b\n1\n", "t.csv:2"}, {"a,b\n1,2\n1,2,3\n", "t.csv:3"},
-		{"a,b\n\n#\n1,\"2", "t.csv:4"}, {"a,b\n1,\"2\"x\n", "t.csv:2"}, {"a,b\n1,2\"\n", "t.csv:2"}, {"a,b,a\n",
-		"t.csv:1"},
-		{"a,b\n1,2\rx\n", "t.csv:2"}, {"a,b\n1,\"\n\n", "t.csv:2"}, {"a\n\"b\n\"c\n", "t.csv:3"},
+		{"", "t.csv:1"},
+		{"# only a comment\n\n", "t.csv:3"},
+		{"a,b\n1\n", "t.csv:2"},
+		{"a,b\n1,2\n1,2,3\n", "t.csv:3"},
+		{"a,b\n\n#\n1,\"2", "t.csv:4"},
+		{"a,b\n1,\"2\"x\n", "t.csv:2"},
+		{"a,b\n1,2\"\n", "t.csv:2"},
+		{"a,b,a\n", "t.csv:1"},
+		{"a,b\n1,2\rx\n", "t.csv:2"},
+		{"a,b\n1,\"\n\n", "t.csv:2"},
+		{"a\n\"b\n\"c\n", "t.csv:3"},
 	};
 	lk_error err;
 	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {

@@ -1,5 +1,6 @@
-/* test_dlrm.c: recommendation models: sizes against closed forms, configs and their errors, lookups against counting, host
- * overheads, the simulated step against a walk written after the publication, and the bar on the measured table. */
+/* test_dlrm.c: recommendation models: sizes against closed forms, configs and their errors, lookups
+ * against counting, host overheads, the simulated step against a walk written after the
+ * publication, and the bar on the measured table. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -42,7 +43,8 @@ static void sizes_in_closed_form(void **state) {
 	lk_arena arena = LK_ARENA_INIT;
 	lk_dlrm m = preset(&arena, "dlrm-default");
 	assert_true(lk_dlrm_vectors(&m) == 9 && lk_dlrm_pairs(&m) == 36 && m.top[0] == 100);
-	double dense = 512 * 512 + 512 + 512 * 64 + 64 + 100 * 1024 + 1024 + 2 * (1024 * 1024 + 1024) + 1024 + 1;
+	double dense =
+		512 * 512 + 512 + 512 * 64 + 64 + 100 * 1024 + 1024 + 2 * (1024 * 1024 + 1024) + 1024 + 1;
 	assert_true(lk_dlrm_dense_params(&m) == dense);
 	assert_true(lk_dlrm_params(&m) == dense + 8e6 * 64);
 	double weights = 512 * 512 + 512 * 64 + 100 * 1024 + 2 * 1024 * 1024 + 1024;
@@ -82,17 +84,19 @@ static void flops_of_the_graph(void **state) {
 		double flops = 0;
 		assert_int_equal(lk_dlrm_step(&m, 512, &none, &graph, &err), LK_OK);
 		for (uint32_t op = 0; op < graph->ops.count; op++) flops += graph->ops.flops[op];
-		assert_true(flops == lk_dlrm_flops(&m, 512) && graph->model_flops == flops && graph->traced);
+		assert_true(flops == lk_dlrm_flops(&m, 512) && graph->model_flops == flops &&
+		            graph->traced);
 		if (lk_graph_check(graph, &err) != LK_OK) fail_msg("%s: %s", err.where, err.what);
 		lk_graph_free(graph);
 	}
 	lk_arena_free(&arena);
 }
 
-/* Gaps between operations (T1), counted by a host that spends a millisecond on each: for every layer linear, activation and
- * its gradient, AddmmBackward, two AccumulateGrad, TBackward; 8 of interaction and lookup forward, 8 backward (an addition
- * is within another); 5 copies; loss, detach, ones_like and the loss's gradient; zero_grad and the optimizer's step. The
- * profiles have 71 in a step of DLRM_default, 85 in one of DLRM_DDP. */
+/* Gaps between operations (T1), counted by a host that spends a millisecond on each: for every
+ * layer linear, activation and its gradient, AddmmBackward, two AccumulateGrad, TBackward; 8 of
+ * interaction and lookup forward, 8 backward (an addition is within another); 5 copies; loss,
+ * detach, ones_like and the loss's gradient; zero_grad and the optimizer's step. The profiles have
+ * 71 in a step of DLRM_default, 85 in one of DLRM_DDP. */
 static double gap_seconds(const void *table, int term, const char *name) {
 	(void)table, (void)name;
 	return term == 1 ? 1e-3 : 0;
@@ -111,7 +115,8 @@ static void gaps_of_a_step(void **state) {
 		assert_int_equal(lk_dlrm_step(&m, 512, &gaps, &graph, &err), LK_OK);
 		for (uint32_t op = 0; op < graph->ops.count; op++)
 			if (graph->ops.kind[op] == LK_OP_HOST) milliseconds += 1e3 * graph->ops.m[op];
-		if (lround(milliseconds) != 7 * layers[i] + 8 + 8 + 5 + 4 + 2) fail_msg("%s: %.0f gaps", m.name, milliseconds);
+		if (lround(milliseconds) != 7 * layers[i] + 8 + 8 + 5 + 4 + 2)
+			fail_msg("%s: %.0f gaps", m.name, milliseconds);
 		lk_graph_free(graph);
 	}
 	lk_arena_free(&arena);
@@ -122,12 +127,15 @@ static void variants(void **state) {
 	lk_arena arena = LK_ARENA_INIT;
 	lk_dlrm m;
 	lk_error err = {0};
-	const char *text = "{\"model_type\": \"dlrm\", \"bottom_mlp\": [4, 8], \"top_mlp\": [1], \"embedding_dim\": 8, \"tables\": "
-					   "[{\"rows\": 5, \"count\": 2}], \"interaction\": \"cat\", \"optimizer\": \"adagrad\"}";
+	const char *text =
+		"{\"model_type\": \"dlrm\", \"bottom_mlp\": [4, 8], \"top_mlp\": [1], \"embedding_dim\": "
+		"8, \"tables\": "
+		"[{\"rows\": 5, \"count\": 2}], \"interaction\": \"cat\", \"optimizer\": \"adagrad\"}";
 	assert_int_equal(read_text(&arena, text, &m, &err), LK_OK);
 	assert_true(m.top[0] == 24 && lk_dlrm_pairs(&m) == 0 && m.optimizer == LK_DLRM_ADAGRAD);
 	assert_true(lk_dlrm_params(&m) == 4 * 8 + 8 + 24 + 1 + 10 * 8);
-	const char *self = "{\"model_type\": \"dlrm\", \"bottom_mlp\": [4, 8], \"top_mlp\": [1], \"embedding_dim\": 8, \"tables\": "
+	const char *self = "{\"model_type\": \"dlrm\", \"bottom_mlp\": [4, 8], \"top_mlp\": [1], "
+					   "\"embedding_dim\": 8, \"tables\": "
 					   "[{\"rows\": 5}], \"self_interaction\": true}";
 	assert_int_equal(read_text(&arena, self, &m, &err), LK_OK);
 	assert_true(lk_dlrm_pairs(&m) == 3 && m.top[0] == 11);
@@ -137,14 +145,23 @@ static void variants(void **state) {
 static void errors_name_place_and_remedy(void **state) {
 	(void)state;
 	static const char *const wrong[] = {
-		"[]", "{}", "{\"model_type\": \"dlrm\"}", "{\"model_type\": \"dlrm\", \"bottom_mlp\": [1, \"2\"]}",
-		"{\"model_type\": \"dlrm\", \"bottom_mlp\": [4, 8], \"top_mlp\": [1], \"embedding_dim\": 9, \"tables\": [{\"rows\": 5}]}",
-		"{\"model_type\": \"dlrm\", \"bottom_mlp\": [8], \"top_mlp\": [1], \"embedding_dim\": 8, \"tables\": [{\"rows\": 5}]}",
-		"{\"model_type\": \"dlrm\", \"bottom_mlp\": [4, 8], \"top_mlp\": [1], \"embedding_dim\": 8, \"tables\": [{}]}",
-		"{\"model_type\": \"dlrm\", \"bottom_mlp\": [4, 8], \"top_mlp\": [1], \"embedding_dim\": 8, \"tables\": [5]}",
-		"{\"model_type\": \"dlrm\", \"bottom_mlp\": [4, 8], \"top_mlp\": [1], \"embedding_dim\": 8, \"tables\": [{\"rows\": 5, "
+		"[]",
+		"{}",
+		"{\"model_type\": \"dlrm\"}",
+		"{\"model_type\": \"dlrm\", \"bottom_mlp\": [1, \"2\"]}",
+		"{\"model_type\": \"dlrm\", \"bottom_mlp\": [4, 8], \"top_mlp\": [1], \"embedding_dim\": "
+		"9, \"tables\": [{\"rows\": 5}]}",
+		"{\"model_type\": \"dlrm\", \"bottom_mlp\": [8], \"top_mlp\": [1], \"embedding_dim\": 8, "
+		"\"tables\": [{\"rows\": 5}]}",
+		"{\"model_type\": \"dlrm\", \"bottom_mlp\": [4, 8], \"top_mlp\": [1], \"embedding_dim\": "
+		"8, \"tables\": [{}]}",
+		"{\"model_type\": \"dlrm\", \"bottom_mlp\": [4, 8], \"top_mlp\": [1], \"embedding_dim\": "
+		"8, \"tables\": [5]}",
+		"{\"model_type\": \"dlrm\", \"bottom_mlp\": [4, 8], \"top_mlp\": [1], \"embedding_dim\": "
+		"8, \"tables\": [{\"rows\": 5, "
 		"\"count\": 60000}, {\"rows\": 5, \"count\": 60000}]}",
-		"{\"model_type\": \"dlrm\", \"bottom_mlp\": [4, 8], \"top_mlp\": [1], \"embedding_dim\": 8, \"tables\": [{\"rows\": 5}], "
+		"{\"model_type\": \"dlrm\", \"bottom_mlp\": [4, 8], \"top_mlp\": [1], \"embedding_dim\": "
+		"8, \"tables\": [{\"rows\": 5}], "
 		"\"loss\": \"l1\"}",
 	};
 	for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
@@ -167,7 +184,10 @@ static const lk_device *v100(void) {
 /* A cache that holds everything: hits are what a simulation of uniform draws counts. */
 static void uniform_hits_as_counted(void **state) {
 	(void)state;
-	enum { ROWS = 500, DRAWS = 2000 };
+	enum {
+		ROWS = 500,
+		DRAWS = 2000
+	};
 	double different = 0;
 	for (uint64_t seed = 0; seed < 20; seed++) {
 		bool seen[ROWS] = {false};
@@ -184,13 +204,17 @@ static void uniform_hits_as_counted(void **state) {
 static void lookup_properties(void **state) {
 	(void)state;
 	for (uint64_t seed = 0; seed < 300; seed++) {
-		lk_lookup l = {.batch = ceil(4096 * lk_uniform(seed, 0)), .tables = ceil(30 * lk_uniform(seed, 1)),
-		               .rows = ceil(pow(10, 7 * lk_uniform(seed, 2))), .dim = 32 * ceil(8 * lk_uniform(seed, 3)),
+		lk_lookup l = {.batch = ceil(4096 * lk_uniform(seed, 0)),
+		               .tables = ceil(30 * lk_uniform(seed, 1)),
+		               .rows = ceil(pow(10, 7 * lk_uniform(seed, 2))),
+		               .dim = 32 * ceil(8 * lk_uniform(seed, 3)),
 		               .pooling = ceil(100 * lk_uniform(seed, 4))};
 		lk_device small = *v100(), large = *v100();
 		small.l2_bytes /= 8, large.l2_bytes *= 8;
-		lk_lookup_traffic a = lk_lookup_traffic_of(&l, &small), b = lk_lookup_traffic_of(&l, &large);
-		assert_true(a.hit >= 0 && b.hit <= 1 && a.hit <= b.hit + 1e-12 && a.dram >= b.dram * (1 - 1e-12));
+		lk_lookup_traffic a = lk_lookup_traffic_of(&l, &small),
+						  b = lk_lookup_traffic_of(&l, &large);
+		assert_true(a.hit >= 0 && b.hit <= 1 && a.hit <= b.hit + 1e-12 &&
+		            a.dram >= b.dram * (1 - 1e-12));
 		double forward = lk_lookup_seconds(&l, v100(), 8e11, 2.8e12);
 		assert_true(isfinite(forward) && forward > 0);
 		l.tables *= 2;
@@ -201,8 +225,8 @@ static void lookup_properties(void **state) {
 	}
 }
 
-/* Every row once: nothing hits. Rows that are looked up often: more hits than uniform indices have, up to the limit of first
- * touches. */
+/* Every row once: nothing hits. Rows that are looked up often: more hits than uniform indices have,
+ * up to the limit of first touches. */
 static void reuse_histograms(void **state) {
 	(void)state;
 	double once[LK_REUSE_BINS] = {1}, often[LK_REUSE_BINS] = {[0] = 0.5, [6] = 0.5};
@@ -214,13 +238,14 @@ static void reuse_histograms(void **state) {
 	double hit = lk_lookup_traffic_of(&l, v100()).hit, mean = 0.5 + 0.5 * 32 / log(2);
 	assert_true(hit > uniform && hit < 1 - 1 / mean + 1e-4);
 	l.pooling = 1; /* few rows: all fit */
-	assert_true(fabs(lk_lookup_traffic_of(&l, v100()).hit - (1 - 1 / mean)) < 1e-4); /* bins are divided in classes of one mean */
+	assert_true(fabs(lk_lookup_traffic_of(&l, v100()).hit - (1 - 1 / mean)) <
+	            1e-4); /* bins are divided in classes of one mean */
 }
 
 /* ---- many devices ---- */
 
-/* What cross layers and MLPs multiply over all ranks is the model's count; graphs are well formed; random models of a seed
- * are one and the same. */
+/* What cross layers and MLPs multiply over all ranks is the model's count; graphs are well formed;
+ * random models of a seed are one and the same. */
 static void hybrid_steps(void **state) {
 	(void)state;
 	lk_arena arena = LK_ARENA_INIT;
@@ -229,25 +254,29 @@ static void hybrid_steps(void **state) {
 	for (int ranks = 1; ranks <= 64; ranks *= 4) {
 		lk_graph *graph;
 		double flops = 0;
-		assert_int_equal(lk_dlrm_hybrid(&m, &(lk_dlrm_job){65536, ranks, LK_FP16, 0}, &graph, &err), LK_OK);
+		assert_int_equal(lk_dlrm_hybrid(&m, &(lk_dlrm_job){65536, ranks, LK_FP16, 0}, &graph, &err),
+		                 LK_OK);
 		assert_int_equal(lk_graph_check(graph, &err), LK_OK);
 		for (uint32_t i = 0; i < graph->ops.count; i++) flops += graph->ops.flops[i] * ranks;
 		assert_true(fabs(flops / lk_dlrm_flops(&m, 65536) - 1) < 1e-12);
 		double held = graph->programs.at[0].resident[LK_OWN_WEIGHTS] * ranks;
-		assert_true(held > (lk_dlrm_params(&m) - lk_dlrm_dense_params(&m)) * 4 && held < lk_dlrm_params(&m) * 4 * 1.3);
+		assert_true(held > (lk_dlrm_params(&m) - lk_dlrm_dense_params(&m)) * 4 &&
+		            held < lk_dlrm_params(&m) * 4 * 1.3);
 		lk_graph_free(graph);
 	}
 	lk_dlrm a, b, other;
 	assert_int_equal(lk_dlrm_random(&arena, 4, 11, &a, &err), LK_OK);
 	assert_int_equal(lk_dlrm_random(&arena, 4, 11, &b, &err), LK_OK);
 	assert_int_equal(lk_dlrm_random(&arena, 4, 12, &other, &err), LK_OK);
-	assert_true(a.tables >= 36 && a.tables <= 68 && lk_dlrm_params(&a) == lk_dlrm_params(&b) && lk_dlrm_params(&a) != lk_dlrm_params(&other));
+	assert_true(a.tables >= 36 && a.tables <= 68 && lk_dlrm_params(&a) == lk_dlrm_params(&b) &&
+	            lk_dlrm_params(&a) != lk_dlrm_params(&other));
 	assert_true(lk_dlrm_lookups(&a) / a.tables >= 20); /* odd seeds are heavy */
 	lk_arena_free(&arena);
 }
 
-/* Rows that every rank keeps: never more than there are; shares lie between 0 and 1 and fall as more is kept; of several lookups
- * a table whole tables of at most 8 MiB (15 of 26 of DLRM-DCNv2); one rank keeps nothing. */
+/* Rows that every rank keeps: never more than there are; shares lie between 0 and 1 and fall as
+ * more is kept; of several lookups a table whole tables of at most 8 MiB (15 of 26 of DLRM-DCNv2);
+ * one rank keeps nothing. */
 static void copied_rows(void **state) {
 	(void)state;
 	lk_arena arena = LK_ARENA_INIT;
@@ -260,18 +289,23 @@ static void copied_rows(void **state) {
 		last = c.sums;
 	}
 	lk_dlrm_copied node = lk_dlrm_copies(&one, &(lk_dlrm_job){55296, 8, LK_FP16, 0});
-	assert_true(node.reduced > 0 && node.reduced < node.rows); /* those alone that a rank's samples touch */
+	assert_true(node.reduced > 0 &&
+	            node.reduced < node.rows); /* those alone that a rank's samples touch */
 	/* the formula of HugeCTR, by hand: 8 nodes; one node of 8 with 6912 samples each */
-	assert_true(fabs(lk_dlrm_threshold(&(lk_dlrm_job){71680, 64, LK_FP16, 8}) - 8 * 1.9 / 1.3 * 0.5 * 8 / 7) < 1e-9);
-	assert_true(fabs(lk_dlrm_threshold(&(lk_dlrm_job){55296, 8, LK_FP16, 0}) - 55296 * sqrt(0.02 / (6912. * 6911))) < 1e-9);
+	assert_true(fabs(lk_dlrm_threshold(&(lk_dlrm_job){71680, 64, LK_FP16, 8}) -
+	                 8 * 1.9 / 1.3 * 0.5 * 8 / 7) < 1e-9);
+	assert_true(fabs(lk_dlrm_threshold(&(lk_dlrm_job){55296, 8, LK_FP16, 0}) -
+	                 55296 * sqrt(0.02 / (6912. * 6911))) < 1e-9);
 	lk_dlrm_copied tables = lk_dlrm_copies(&many, &(lk_dlrm_job){65536, 8, LK_FP16, 0});
-	assert_true(fabs(tables.sums - 11. / 26) < 1e-12 && tables.rows == tables.reduced && tables.lookups < 1);
+	assert_true(fabs(tables.sums - 11. / 26) < 1e-12 && tables.rows == tables.reduced &&
+	            tables.lookups < 1);
 	lk_dlrm_copied alone = lk_dlrm_copies(&one, &(lk_dlrm_job){65536, 1, LK_FP16, 0});
 	assert_true(alone.rows == 0 && alone.sums == 1 && alone.lookups == 1);
 	lk_arena_free(&arena);
 }
 
-/* Over nodes each exchange is one inside the node and one between GPUs of the same place; what leaves a rank stays the same. */
+/* Over nodes each exchange is one inside the node and one between GPUs of the same place; what
+ * leaves a rank stays the same. */
 static void exchanges_in_two_steps(void **state) {
 	(void)state;
 	lk_arena arena = LK_ARENA_INIT;
@@ -280,17 +314,21 @@ static void exchanges_in_two_steps(void **state) {
 	for (int in_node = 0; in_node <= 8; in_node += 4) {
 		lk_graph *graph;
 		int inside = 0, between = 0, whole = 0;
-		assert_int_equal(lk_dlrm_hybrid(&m, &(lk_dlrm_job){65536, 16, LK_FP16, in_node}, &graph, &err), LK_OK);
+		assert_int_equal(
+			lk_dlrm_hybrid(&m, &(lk_dlrm_job){65536, 16, LK_FP16, in_node}, &graph, &err), LK_OK);
 		assert_int_equal(lk_graph_check(graph, &err), LK_OK);
 		for (uint32_t i = 0; i < graph->ops.count; i++) {
 			if (graph->ops.kind[i] != LK_OP_ALLTOALL) continue;
-			inside += graph->ops.group[i] == LK_GROUP_TP, between += graph->ops.group[i] == LK_GROUP_CP;
+			inside += graph->ops.group[i] == LK_GROUP_TP,
+				between += graph->ops.group[i] == LK_GROUP_CP;
 			whole += graph->ops.group[i] == LK_GROUP_DP;
 		}
 		assert_int_equal(whole, in_node ? 0 : 3);
 		assert_int_equal(inside, in_node ? 3 : 0);
 		assert_int_equal(between, inside);
-		if (in_node) assert_int_equal(graph->ranks.group[LK_GROUP_TP].size * graph->ranks.group[LK_GROUP_CP].size, 16);
+		if (in_node)
+			assert_int_equal(
+				graph->ranks.group[LK_GROUP_TP].size * graph->ranks.group[LK_GROUP_CP].size, 16);
 		lk_graph_free(graph);
 	}
 	lk_arena_free(&arena);
@@ -314,11 +352,17 @@ static void terms_are_weighted_and_merged(void **state) {
 	(void)state;
 	lk_host_terms own = {0}, more = {0};
 	lk_error err = {0};
-	assert_int_equal(read_terms("type,name,model,batch_size,mean_us,count\nt1,,DLRM_x,512,8,1\nt1,,dlrm_y,1024,12,3\n"
-	                            "t1,,resnet,512,99,50\nt1,,DLRM_x,8192,99,50\nt2,AddmmBackward0,DLRM_x,512,40,2\n",
-	                            &own, &err), LK_OK);
-	assert_int_equal(read_terms("type,name,mean_us\nt1,,14\nt2,AddmmBackward,80\nt3,AddmmBackward,30\nt4,cudaLaunchKernel,10.4\n"
-	                            "t5,AddmmBackward,46\nt3,aten::sum,6\n", &more, &err), LK_OK);
+	assert_int_equal(
+		read_terms(
+			"type,name,model,batch_size,mean_us,count\nt1,,DLRM_x,512,8,1\nt1,,dlrm_y,1024,12,3\n"
+			"t1,,resnet,512,99,50\nt1,,DLRM_x,8192,99,50\nt2,AddmmBackward0,DLRM_x,512,40,2\n",
+			&own, &err),
+		LK_OK);
+	assert_int_equal(read_terms("type,name,mean_us\nt1,,14\nt2,AddmmBackward,80\nt3,AddmmBackward,"
+	                            "30\nt4,cudaLaunchKernel,10.4\n"
+	                            "t5,AddmmBackward,46\nt3,aten::sum,6\n",
+	                            &more, &err),
+	                 LK_OK);
 	assert_int_equal(lk_host_terms_fill(&own, &more, &err), LK_OK);
 	assert_true(near(lk_host_terms_seconds(&own, 1, "any"), 11e-6));
 	assert_true(near(lk_host_terms_seconds(&own, 2, "AddmmBackward"), 40e-6));
@@ -331,8 +375,9 @@ static void terms_are_weighted_and_merged(void **state) {
 
 static void bad_terms(void **state) {
 	(void)state;
-	static const char *const wrong[] = {"a,b\n1,2\n", "type,name,mean_us\nt6,x,1\n", "type,name,mean_us\nt2,x,-1\n",
-	                                    "type,name,mean_us\nt2,x,nan\n", "type,name,mean_us,count\nt2,x,1,many\n"};
+	static const char *const wrong[] = {
+		"a,b\n1,2\n", "type,name,mean_us\nt6,x,1\n", "type,name,mean_us\nt2,x,-1\n",
+		"type,name,mean_us\nt2,x,nan\n", "type,name,mean_us,count\nt2,x,1,many\n"};
 	for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
 		lk_host_terms terms = {0};
 		lk_error err = {0};
@@ -351,8 +396,9 @@ static double hashed_seconds(const void *table, int term, const char *name) {
 	return 40e-6 * lk_uniform(hash, 1);
 }
 
-/* The walk of the publication, over the operations in the order in which they were issued: the host runs ahead; a kernel
- * begins when it has been launched and the one before it has ended; the host waits where it reads from the device. */
+/* The walk of the publication, over the operations in the order in which they were issued: the host
+ * runs ahead; a kernel begins when it has been launched and the one before it has ended; the host
+ * waits where it reads from the device. */
 static int64_t walk(const lk_graph *graph, const lk_costs *costs) {
 	int64_t *end = calloc(graph->ops.count, sizeof *end), host = 0, device = 0;
 	assert_non_null(end);
@@ -389,20 +435,25 @@ static void simulation_as_the_walk(void **state) {
 		assert_int_equal(lk_eager_costs(&arena, graph, &device, &costs, &err), LK_OK);
 		assert_int_equal(lk_sim_run(graph, &costs, &(lk_sim_options){0}, &result, &err), LK_OK);
 		int64_t want = walk(graph, &costs);
-		if (result.step_ps != want) fail_msg("%lld ps, not %lld", (long long)result.step_ps, (long long)want);
+		if (result.step_ps != want)
+			fail_msg("%lld ps, not %lld", (long long)result.step_ps, (long long)want);
 		lk_sim_result_free(&result);
 		lk_graph_free(graph);
 		lk_arena_free(&arena);
 	}
 }
 
-/* Never shorter than the host's work or the device's, nor longer than both; larger batches never shorter. */
+/* Never shorter than the host's work or the device's, nor longer than both; larger batches never
+ * shorter. */
 static void bounds_and_order(void **state) {
 	(void)state;
 	static const char *const gpus[] = {"V100", "P100", "Titan Xp", "H100"};
 	lk_host_terms terms = {0};
 	lk_error err = {0};
-	assert_int_equal(read_terms("type,name,mean_us\nt1,,8\nt2,x,30\nt3,x,8\nt4,cudaLaunchKernel,4\nt5,x,20\n", &terms, &err), LK_OK);
+	assert_int_equal(
+		read_terms("type,name,mean_us\nt1,,8\nt2,x,30\nt3,x,8\nt4,cudaLaunchKernel,4\nt5,x,20\n",
+	               &terms, &err),
+		LK_OK);
 	for (int g = 0; g < 4; g++)
 		for (int i = 0; i < 3; i++) {
 			lk_arena arena = LK_ARENA_INIT;
@@ -410,7 +461,8 @@ static void bounds_and_order(void **state) {
 			double last = 0;
 			for (double batch = 256; batch <= 16384; batch *= 2) {
 				lk_dlrm_time t;
-				assert_int_equal(lk_dlrm_predict(&m, batch, lk_device_find(gpus[g]), &terms, &t, &err), LK_OK);
+				assert_int_equal(
+					lk_dlrm_predict(&m, batch, lk_device_find(gpus[g]), &terms, &t, &err), LK_OK);
 				assert_true(t.step_s >= fmax(t.host_s, t.kernels_s) * (1 - 1e-9));
 				assert_true(t.step_s <= (t.host_s + t.kernels_s) * (1 + 1e-9));
 				assert_true(t.step_s >= last * 0.98);
@@ -431,11 +483,13 @@ static void error_on_the_measured_table(void **state) {
 	lk_validate_defaults(&request);
 	request.table = need_data("measured/dlrm_single_gpu_iter.csv"), request.dlrm = true;
 	if (lk_validate(&request, &validation, &err) != LK_OK) fail_msg("%s: %s", err.where, err.what);
-	print_message("%d recommendation steps: error %.2f %%\n", validation->row_count, 100 * validation->summary.geomean_error);
+	print_message("%d recommendation steps: error %.2f %%\n", validation->row_count,
+	              100 * validation->summary.geomean_error);
 	assert_int_equal(validation->summary.scored, 36);
 	assert_true(validation->summary.geomean_error < 0.10);
 	for (int i = 0; i < validation->group_count; i++)
-		if (strcmp(validation->groups[i].by, "gpu") == 0) assert_true(validation->groups[i].geomean_error < 0.12);
+		if (strcmp(validation->groups[i].by, "gpu") == 0)
+			assert_true(validation->groups[i].geomean_error < 0.12);
 	for (int i = 0; i < validation->baseline_count; i++)
 		assert_true(validation->baselines[i].geomean_error > 2 * validation->summary.geomean_error);
 	lk_validate_free(validation);
@@ -452,7 +506,9 @@ int main(void) {
 		cmocka_unit_test(uniform_hits_as_counted),
 		cmocka_unit_test(lookup_properties),
 		cmocka_unit_test(reuse_histograms),
-		cmocka_unit_test(hybrid_steps), cmocka_unit_test(copied_rows), cmocka_unit_test(exchanges_in_two_steps),
+		cmocka_unit_test(hybrid_steps),
+		cmocka_unit_test(copied_rows),
+		cmocka_unit_test(exchanges_in_two_steps),
 		cmocka_unit_test(terms_are_weighted_and_merged),
 		cmocka_unit_test(bad_terms),
 		cmocka_unit_test(simulation_as_the_walk),

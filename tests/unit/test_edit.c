@@ -1,5 +1,5 @@
-/* test_edit.c: edits of step graphs: what they leave alone, what they conserve, and small graphs of traces edited by
- * hand. */
+/* test_edit.c: edits of step graphs: what they leave alone, what they conserve, and small graphs of
+ * traces edited by hand. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -12,14 +12,20 @@
 #include "base/stats.h"
 #include "graph/edit/edit.h"
 
-enum { CPU, GPU, NET, FREE };
+enum {
+	CPU,
+	GPU,
+	NET,
+	FREE
+};
 
 static void ok(lk_status status, const lk_error *err) {
 	char text[1000];
 	if (status != LK_OK) fail_msg("%s", lk_error_text(err, text, sizeof text));
 }
 
-/* ---- a captured rank: backward of some layers, each with a launch, gradients reduced by a team ---- */
+/* ---- a captured rank: backward of some layers, each with a launch, gradients reduced by a team
+ * ---- */
 
 struct shape {
 	int layers;
@@ -34,37 +40,43 @@ static uint32_t add(lk_graph *graph, lk_op op, uint32_t dep) {
 }
 
 static uint32_t launch(lk_graph *graph, const char *name, uint8_t phase) {
-	return add(graph, (lk_op){.kind = LK_OP_HOST, .stream = CPU, .phase = phase, .name = name, .measured_ps = 5000000},
-			   UINT32_MAX);
+	return add(graph,
+	           (lk_op){.kind = LK_OP_HOST,
+	                   .stream = CPU,
+	                   .phase = phase,
+	                   .name = name,
+	                   .measured_ps = 5000000},
+	           UINT32_MAX);
 }
 
 static uint32_t reduction(lk_graph *graph, const struct shape *shape, uint32_t behind) {
-	uint32_t from = launch(graph, "cudaLaunchKernelExC", LK_PHASE_BACKWARD), deps[2] = {from, behind};
+	uint32_t from = launch(graph, "cudaLaunchKernelExC", LK_PHASE_BACKWARD),
+			 deps[2] = {from, behind};
 	lk_op op = {.kind = LK_OP_ALLREDUCE,
-				.stream = NET,
-				.phase = LK_PHASE_BACKWARD,
-				.group = LK_GROUP_TEAM,
-				.name = "ncclDevKernel_AllReduce",
-				.bytes = shape->bytes,
-				.measured_ps = 300000000,
-				.deps = deps,
-				.dep_count = 2};
+	            .stream = NET,
+	            .phase = LK_PHASE_BACKWARD,
+	            .group = LK_GROUP_TEAM,
+	            .name = "ncclDevKernel_AllReduce",
+	            .bytes = shape->bytes,
+	            .measured_ps = 300000000,
+	            .deps = deps,
+	            .dep_count = 2};
 	return lk_graph_add(graph, &op);
 }
 
 static lk_op product(lk_phase phase, int64_t measured_ps) {
 	return (lk_op){.kind = LK_OP_GEMM,
-				   .stream = GPU,
-				   .phase = phase,
-				   .dtype = LK_BF16,
-				   .name = "gemm",
-				   .m = 4096,
-				   .n = 4096,
-				   .k = 4096,
-				   .batch = 1,
-				   .bytes = 1e8,
-				   .flops = 1.4e11,
-				   .measured_ps = measured_ps};
+	               .stream = GPU,
+	               .phase = phase,
+	               .dtype = LK_BF16,
+	               .name = "gemm",
+	               .m = 4096,
+	               .n = 4096,
+	               .k = 4096,
+	               .batch = 1,
+	               .bytes = 1e8,
+	               .flops = 1.4e11,
+	               .measured_ps = measured_ps};
 }
 
 static void backward(lk_graph *graph, const struct shape *shape) {
@@ -76,7 +88,8 @@ static void backward(lk_graph *graph, const struct shape *shape) {
 		uint32_t op = reduction(graph, shape, gradient[l]);
 		if (l == 1) second = op;
 		if (shape->waited && l == shape->layers / 2)
-			add(graph, (lk_op){.kind = LK_OP_HOST, .stream = CPU, .name = "cudaEventSynchronize"}, second);
+			add(graph, (lk_op){.kind = LK_OP_HOST, .stream = CPU, .name = "cudaEventSynchronize"},
+			    second);
 	}
 	for (int l = 0; l < shape->layers && shape->late; l++) reduction(graph, shape, gradient[l]);
 }
@@ -85,12 +98,12 @@ static void optimizer(lk_graph *graph, int kernels) {
 	for (int k = 0; k < kernels; k++) {
 		uint32_t from = launch(graph, "cudaLaunchKernel", LK_PHASE_OPTIMIZER);
 		lk_op op = {.kind = LK_OP_OPTIMIZER,
-					.stream = GPU,
-					.phase = LK_PHASE_OPTIMIZER,
-					.name = "adam",
-					.bytes = 1e6,
-					.measured_ps = 9000000,
-					.join = k == 0 ? LK_JOIN(NET) : 0};
+		            .stream = GPU,
+		            .phase = LK_PHASE_OPTIMIZER,
+		            .name = "adam",
+		            .bytes = 1e6,
+		            .measured_ps = 9000000,
+		            .join = k == 0 ? LK_JOIN(NET) : 0};
 		add(graph, op, from);
 	}
 }
@@ -118,8 +131,9 @@ static lk_graph *captured(const struct shape *shape, int ranks) {
 		*lk_last(&graph->team_stages) = (uint32_t)r;
 	}
 	assert_true(lk_push(&graph->teams));
-	*lk_last(&graph->teams) =
-		(lk_team){.name = lk_intern_id(graph->names, "default_pg"), .end = (uint32_t)ranks, .ranks = (uint32_t)ranks};
+	*lk_last(&graph->teams) = (lk_team){.name = lk_intern_id(graph->names, "default_pg"),
+	                                    .end = (uint32_t)ranks,
+	                                    .ranks = (uint32_t)ranks};
 	ok(lk_graph_check(graph, &err), &err);
 	return graph;
 }
@@ -146,7 +160,8 @@ static struct sums of_kind(const lk_edit *edit, unsigned kind) {
 	assert_int_equal(edit->op.count, ops->count);
 	for (uint32_t i = 0; i < ops->count; i++) {
 		if (ops->kind[i] != kind) continue;
-		s.bytes += ops->bytes[i], s.flops += ops->flops[i], s.measured += edit->op.at[i].measured_ps, s.count++;
+		s.bytes += ops->bytes[i], s.flops += ops->flops[i],
+			s.measured += edit->op.at[i].measured_ps, s.count++;
 	}
 	return s;
 }
@@ -211,9 +226,9 @@ static void buckets_conserve_bytes(void **state) {
 	for (int trial = 0; trial < 200; trial++) {
 		uint64_t seed = lk_hash64((uint64_t)trial);
 		struct shape s = {.layers = 1 + (int)(seed % 20),
-				   .bytes = 1e4 + (double)(seed >> 8 & 0xffffff),
-				   .late = seed >> 40 & 1,
-				   .waited = seed >> 41 & 1};
+		                  .bytes = 1e4 + (double)(seed >> 8 & 0xffffff),
+		                  .late = seed >> 40 & 1,
+		                  .waited = seed >> 41 & 1};
 		double bytes = 2e4 + (double)(seed >> 13 & 0x3ffffff);
 		lk_edit edit = edited(&s, 2);
 		lk_error err = {0};
@@ -225,7 +240,8 @@ static void buckets_conserve_bytes(void **state) {
 		/* No fewer than fit, and none larger than asked. */
 		assert_true(after.count >= 2 * (int)ceil(before.bytes / 2 / bytes * (1 - 1e-9)));
 		for (uint32_t i = 0; i < edit.op.count; i++)
-			if (edit.graph->ops.kind[i] == LK_OP_ALLREDUCE) assert_true(edit.graph->ops.bytes[i] <= bytes * (1 + 1e-9));
+			if (edit.graph->ops.kind[i] == LK_OP_ALLREDUCE)
+				assert_true(edit.graph->ops.bytes[i] <= bytes * (1 + 1e-9));
 		sound(&edit);
 		lk_edit_free(&edit);
 	}
@@ -253,7 +269,8 @@ static void merged_buckets_wait_for_all(void **state) {
 	const lk_ops *ops = &edit.graph->ops;
 	assert_int_equal(of_kind(&edit, LK_OP_ALLREDUCE).count, 1);
 	for (uint32_t i = 0; i < ops->count; i++)
-		if (ops->kind[i] == LK_OP_ALLREDUCE) assert_int_equal(ops->dep_begin[i + 1] - ops->dep_begin[i], 8);
+		if (ops->kind[i] == LK_OP_ALLREDUCE)
+			assert_int_equal(ops->dep_begin[i + 1] - ops->dep_begin[i], 8);
 	sound(&edit);
 	lk_edit_free(&edit);
 }
@@ -310,7 +327,8 @@ static void nothing_in_backward_waits_for_overlapped_reductions(void **state) {
 	ok(lk_edit_overlap(&edit, true, all_teams, &err), &err);
 	const lk_ops *ops = &edit.graph->ops;
 	for (uint32_t i = 0; i < ops->count; i++)
-		if (lk_edit_waits(edit.graph, i)) assert_int_equal(ops->dep_begin[i + 1], ops->dep_begin[i]);
+		if (lk_edit_waits(edit.graph, i))
+			assert_int_equal(ops->dep_begin[i + 1], ops->dep_begin[i]);
 	sound(&edit);
 	lk_edit_free(&edit);
 }
@@ -345,7 +363,8 @@ static void fused_optimizer_is_one_kernel(void **state) {
 	assert_true(before.measured == after.measured);
 	for (uint32_t i = 0; i < edit.op.count; i++)
 		if (edit.graph->ops.kind[i] == LK_OP_HOST)
-			assert_true(edit.op.at[i].factor == (edit.graph->ops.phase[i] == LK_PHASE_OPTIMIZER ? .25 : 1));
+			assert_true(edit.op.at[i].factor ==
+			            (edit.graph->ops.phase[i] == LK_PHASE_OPTIMIZER ? .25 : 1));
 	sound(&edit);
 	lk_edit_free(&edit);
 }
@@ -378,7 +397,8 @@ static void removed_operations_keep_their_place(void **state) {
 
 /* ---- ranks ---- */
 
-/* Teams: 0 reduces gradients, 1 works in the forward pass too, 2 gathers weights forward and scatters gradients. */
+/* Teams: 0 reduces gradients, 1 works in the forward pass too, 2 gathers weights forward and
+ * scatters gradients. */
 static lk_edit with_teams(void) {
 	lk_graph *graph = captured(&(struct shape){.layers = 2, .bytes = 1e7}, 2);
 	lk_error err = {0};
@@ -386,25 +406,25 @@ static lk_edit with_teams(void) {
 	uint32_t id;
 	for (uint32_t t = 1; t < 3; t++) {
 		assert_true(lk_push(&graph->teams));
-		*lk_last(&graph->teams) =
-			(lk_team){.name = lk_intern_id(graph->names, t == 1 ? "tp" : "fsdp"), .end = 2, .ranks = 2};
+		*lk_last(&graph->teams) = (lk_team){
+			.name = lk_intern_id(graph->names, t == 1 ? "tp" : "fsdp"), .end = 2, .ranks = 2};
 	}
 	static const struct {
 		uint8_t kind, phase;
 		int32_t team;
 	} ops[] = {{LK_OP_ALLREDUCE, LK_PHASE_FORWARD, 1},
-			   {LK_OP_ALLREDUCE, LK_PHASE_BACKWARD, 1},
-			   {LK_OP_ALLGATHER, LK_PHASE_FORWARD, 2},
-			   {LK_OP_REDUCESCATTER, LK_PHASE_BACKWARD, 2}};
+	           {LK_OP_ALLREDUCE, LK_PHASE_BACKWARD, 1},
+	           {LK_OP_ALLGATHER, LK_PHASE_FORWARD, 2},
+	           {LK_OP_REDUCESCATTER, LK_PHASE_BACKWARD, 2}};
 	lk_graph_begin_block(graph, "more");
 	for (size_t i = 0; i < sizeof ops / sizeof *ops; i++) {
 		lk_op op = {.kind = ops[i].kind,
-					.phase = ops[i].phase,
-					.channel = ops[i].team,
-					.group = LK_GROUP_TEAM,
-					.stream = NET,
-					.bytes = 1e6,
-					.name = "nccl"};
+		            .phase = ops[i].phase,
+		            .channel = ops[i].team,
+		            .group = LK_GROUP_TEAM,
+		            .stream = NET,
+		            .bytes = 1e6,
+		            .name = "nccl"};
 		lk_graph_add(graph, &op);
 	}
 	ok(lk_graph_end_block(graph, &id, &err), &err);
@@ -436,7 +456,8 @@ static void ranks_grow_by_copies(void **state) {
 		assert_int_equal(edit.graph->teams.at[t].across, t != 1);
 		assert_int_equal(edit.graph->teams.at[t].ranks, t == 1 ? 2 : 8);
 	}
-	assert_true(of_kind(&edit, LK_OP_OPTIMIZER).bytes == bytes / 4); /* scattered gradients: a share of the states */
+	assert_true(of_kind(&edit, LK_OP_OPTIMIZER).bytes ==
+	            bytes / 4); /* scattered gradients: a share of the states */
 	assert_int_equal(lk_edit_ranks(&edit, 9, NULL, &err), LK_ERR_INPUT);
 	assert_int_equal(lk_edit_ranks(&edit, 1, NULL, &err), LK_ERR_INPUT);
 	lk_edit_free(&edit);
@@ -457,8 +478,8 @@ static void no_gradients_no_copies(void **state) {
 static void batches_grow_tokens(void **state) {
 	(void)state;
 	lk_edit edit = edited(&(struct shape){.layers = 2, .bytes = 1e7}, 1);
-	double reduced = of_kind(&edit, LK_OP_ALLREDUCE).bytes, states = of_kind(&edit, LK_OP_OPTIMIZER).bytes,
-		   flops = of_kind(&edit, LK_OP_GEMM).flops;
+	double reduced = of_kind(&edit, LK_OP_ALLREDUCE).bytes,
+		   states = of_kind(&edit, LK_OP_OPTIMIZER).bytes, flops = of_kind(&edit, LK_OP_GEMM).flops;
 	lk_edit_batch(&edit, 2, all_teams);
 	assert_true(of_kind(&edit, LK_OP_ALLREDUCE).bytes == reduced);
 	assert_true(of_kind(&edit, LK_OP_OPTIMIZER).bytes == states);
@@ -474,7 +495,8 @@ static void formats_change_operands(void **state) {
 	lk_edit edit = edited(&(struct shape){.layers = 2, .bytes = 1e7}, 1);
 	lk_error err = {0};
 	int products = of_kind(&edit, LK_OP_GEMM).count;
-	double bytes = of_kind(&edit, LK_OP_GEMM).bytes, reduced = of_kind(&edit, LK_OP_ALLREDUCE).bytes;
+	double bytes = of_kind(&edit, LK_OP_GEMM).bytes,
+		   reduced = of_kind(&edit, LK_OP_ALLREDUCE).bytes;
 	ok(lk_edit_dtype(&edit, LK_FP8, &err), &err);
 	/* Two operands of 4096^2 each are read in one byte less; every product has its conversion. */
 	assert_true(bytes - of_kind(&edit, LK_OP_GEMM).bytes == products * 2 * 4096.0 * 4096);

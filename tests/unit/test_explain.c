@@ -1,5 +1,5 @@
-/* test_explain.c: where a run's time goes. Random captures against a bitmap of every nanosecond, small ones whose
- * answer is known, and all public traces against Python. */
+/* test_explain.c: where a run's time goes. Random captures against a bitmap of every nanosecond,
+ * small ones whose answer is known, and all public traces against Python. */
 #include <dirent.h>
 #include <math.h>
 #include <setjmp.h>
@@ -22,10 +22,14 @@
 
 /* ---- captures made by hand ---- */
 
-static uint32_t add(lk_capture *capture, lk_event_kind kind, int64_t lane, const char *name, int64_t start, int64_t end,
-                    uint32_t correlation) {
+static uint32_t add(lk_capture *capture, lk_event_kind kind, int64_t lane, const char *name,
+                    int64_t start, int64_t end, uint32_t correlation) {
 	bool stream = lk_event_on_device(kind);
-	lk_event e = {.kind = kind, .start_ns = start, .dur_ns = end - start, .correlation = correlation, .value = -1};
+	lk_event e = {.kind = kind,
+	              .start_ns = start,
+	              .dur_ns = end - start,
+	              .correlation = correlation,
+	              .value = -1};
 	e.lane = lk_capture_lane(capture, stream, stream ? 0 : 1, lane);
 	e.name = lk_intern_id(capture->names, name);
 	uint32_t event = lk_capture_add(capture, &e);
@@ -34,7 +38,8 @@ static uint32_t add(lk_capture *capture, lk_event_kind kind, int64_t lane, const
 }
 
 /* A kernel and the call that launched it. */
-static void launched(lk_capture *capture, int64_t stream, const char *name, int64_t call, int64_t start, int64_t end) {
+static void launched(lk_capture *capture, int64_t stream, const char *name, int64_t call,
+                     int64_t start, int64_t end) {
 	uint32_t correlation = capture->count + 1;
 	add(capture, LK_EVENT_RUNTIME, 1, "cudaLaunchKernel", call, call + 2, correlation);
 	add(capture, LK_EVENT_KERNEL, stream, name, start, end, correlation);
@@ -47,15 +52,18 @@ static lk_capture *capture(int rank) {
 	return c;
 }
 
-static lk_explanation *explain_all(lk_capture **captures, uint32_t count, const lk_explain_request *request) {
+static lk_explanation *explain_all(lk_capture **captures, uint32_t count,
+                                   const lk_explain_request *request) {
 	lk_explain_request plain;
 	lk_traces *traces;
 	lk_explanation *explanation;
 	lk_error err = {0};
 	lk_explain_defaults(&plain);
-	for (uint32_t i = 0; i < count; i++) assert_int_equal(lk_capture_finish(captures[i], &err), LK_OK);
+	for (uint32_t i = 0; i < count; i++)
+		assert_int_equal(lk_capture_finish(captures[i], &err), LK_OK);
 	assert_int_equal(lk_traces_make(captures, count, &traces, &err), LK_OK);
-	if (lk_explain_make(traces, request ? request : &plain, &explanation, &err) != LK_OK) fail_msg("%s: %s", err.where, err.what);
+	if (lk_explain_make(traces, request ? request : &plain, &explanation, &err) != LK_OK)
+		fail_msg("%s: %s", err.where, err.what);
 	return explanation;
 }
 
@@ -65,7 +73,10 @@ static lk_explanation *explain(lk_capture *capture) {
 
 /* ---- random captures against a bitmap ---- */
 
-enum { NS = 4000, STREAMS = 4 };
+enum {
+	NS = 4000,
+	STREAMS = 4
+};
 
 struct bitmap {
 	bool compute[NS], comm[NS], memory[NS], window[NS];
@@ -83,8 +94,10 @@ static const struct {
 	lk_event_kind kind;
 	const char *name;
 } works[] = {
-	{LK_EVENT_KERNEL, "sgemm"}, {LK_EVENT_KERNEL, "ncclDevKernel_AllReduce_Sum_f32_RING_LL(args)"},
-	{LK_EVENT_MEMCPY, "Memcpy HtoD (Pinned -> Device)"}, {LK_EVENT_MEMSET, "Memset (Device)"},
+	{LK_EVENT_KERNEL, "sgemm"},
+	{LK_EVENT_KERNEL, "ncclDevKernel_AllReduce_Sum_f32_RING_LL(args)"},
+	{LK_EVENT_MEMCPY, "Memcpy HtoD (Pinned -> Device)"},
+	{LK_EVENT_MEMSET, "Memset (Device)"},
 	{LK_EVENT_KERNEL, "ncclKernel_SendRecv_RING_SIMPLE"},
 };
 
@@ -109,9 +122,9 @@ static lk_capture *random_capture(uint64_t seed, struct bitmap *bitmap) {
 			size_t which = (size_t)draw(seed, k++, sizeof works / sizeof *works);
 			add(c, works[which].kind, s, works[which].name, at, end, 0);
 			mark(works[which].kind != LK_EVENT_KERNEL ? bitmap->memory
-				 : strstr(works[which].name, "nccl")  ? bitmap->comm
-													  : bitmap->compute,
-				 at, end);
+			     : strstr(works[which].name, "nccl")  ? bitmap->comm
+			                                          : bitmap->compute,
+			     at, end);
 			at = end;
 		}
 	}
@@ -139,13 +152,16 @@ static void check_against_bitmap(const lk_explanation *explanation, const struct
 	assert_int_equal(rank->idle_ns, idle);
 	assert_int_equal(rank->overlap_ns, overlap);
 	assert_int_equal(rank->communication_ns, all_comm);
-	assert_int_equal(rank->idle_data_ns + rank->idle_sync_ns + rank->idle_host_ns + rank->idle_other_ns, idle);
+	assert_int_equal(
+		rank->idle_data_ns + rank->idle_sync_ns + rank->idle_host_ns + rank->idle_other_ns, idle);
 	int64_t by_kind = 0;
 	for (int i = 0; i < explanation->comm_count; i++) by_kind += explanation->comm[i].exposed_ns;
 	assert_int_equal(by_kind, comm);
 	for (int i = 0; i < explanation->step_rows; i++) {
 		const lk_explain_step *step = &explanation->steps[i];
-		assert_int_equal(step->compute_ns + step->exposed_communication_ns + step->exposed_memory_ns + step->idle_ns, step->dur_ns);
+		assert_int_equal(step->compute_ns + step->exposed_communication_ns +
+		                     step->exposed_memory_ns + step->idle_ns,
+		                 step->dur_ns);
 	}
 }
 
@@ -156,7 +172,8 @@ static void test_bitmap(void **state) {
 	uint64_t captures = (uint64_t)rounds(300, 3000);
 	for (uint64_t seed = 0; seed < captures; seed++) {
 		lk_capture *capture = random_capture(seed, &b);
-		/* A single step would be lengthened by what it launched: nothing here has a launch, so it is not. */
+		/* A single step would be lengthened by what it launched: nothing here has a launch, so it
+		 * is not. */
 		lk_explanation *explanation = explain(capture);
 		check_against_bitmap(explanation, &b);
 		checked += explanation->ranks[0].overlap_ns > 0;
@@ -171,10 +188,10 @@ static void test_stream_gaps(void **state) {
 	(void)state;
 	lk_capture *c = capture(0);
 	launched(c, 7, "a", 0, 10, 100);
-	launched(c, 7, "b", 50, 120, 200);    /* launched in time, 20 ns later: kernel_wait */
-	launched(c, 7, "c", 60, 260, 300);    /* launched in time, 60 ns later: other */
-	launched(c, 7, "d", 340, 400, 500);   /* launched after the gap began: host_wait */
-	launched(c, 7, "e", 350, 500, 600);   /* no gap */
+	launched(c, 7, "b", 50, 120, 200);  /* launched in time, 20 ns later: kernel_wait */
+	launched(c, 7, "c", 60, 260, 300);  /* launched in time, 60 ns later: other */
+	launched(c, 7, "d", 340, 400, 500); /* launched after the gap began: host_wait */
+	launched(c, 7, "e", 350, 500, 600); /* no gap */
 	launched(c, 9, "f", 0, 10, 600);
 	lk_explanation *explanation = explain(c);
 	assert_int_equal(explanation->idle_count, 2);
@@ -193,15 +210,16 @@ static void test_device_gaps(void **state) {
 	(void)state;
 	lk_capture *c = capture(0);
 	launched(c, 7, "a", 0, 10, 1000);
-	launched(c, 7, "b", 500, 1200, 2000);                                          /* in time: other, 200 */
+	launched(c, 7, "b", 500, 1200, 2000); /* in time: other, 200 */
 	add(c, LK_EVENT_OP, 1, "aten::item", 1300, 2110, 0);
-	add(c, LK_EVENT_RUNTIME, 1, "cudaStreamSynchronize", 1400, 2100, 0);           /* waits until b is done */
-	launched(c, 7, "c", 2200, 2300, 3000);                                         /* sync, 300 */
-	add(c, LK_EVENT_NOTE, 1, "enumerate(DataLoader)#_MultiProcessingDataLoaderIter.__next__", 2900, 3600, 0);
-	launched(c, 7, "d", 3700, 4000, 5000);                                         /* data 600, late 400 */
+	add(c, LK_EVENT_RUNTIME, 1, "cudaStreamSynchronize", 1400, 2100, 0); /* waits until b is done */
+	launched(c, 7, "c", 2200, 2300, 3000);                               /* sync, 300 */
+	add(c, LK_EVENT_NOTE, 1, "enumerate(DataLoader)#_MultiProcessingDataLoaderIter.__next__", 2900,
+	    3600, 0);
+	launched(c, 7, "d", 3700, 4000, 5000); /* data 600, late 400 */
 	add(c, LK_EVENT_NOTE, 1, "Optimizer.step#SGD.step", 5100, 5500, 0);
 	add(c, LK_EVENT_OP, 1, "aten::add_", 5200, 5450, 0);
-	launched(c, 7, "e", 5300, 5500, 6000);                                         /* late 500 */
+	launched(c, 7, "e", 5300, 5500, 6000); /* late 500 */
 	lk_explanation *explanation = explain(c);
 	const lk_explain_rank *rank = &explanation->ranks[0];
 	assert_int_equal(rank->kernel_time_ns, 5990);
@@ -216,7 +234,8 @@ static void test_device_gaps(void **state) {
 		assert_true(i == 0 || stall->lost_s <= explanation->stalls[i - 1].lost_s);
 		assert_true(isnan(stall->gain_s));
 		if (strcmp(stall->kind, "sync") == 0) sync = strstr(stall->evidence, "aten::item") != NULL;
-		if (strcmp(stall->kind, "launch") == 0) launch = strstr(stall->evidence, "Optimizer.step#SGD.step") != NULL;
+		if (strcmp(stall->kind, "launch") == 0)
+			launch = strstr(stall->evidence, "Optimizer.step#SGD.step") != NULL;
 	}
 	assert_true(sync && launch);
 	/* Each reason is a stretch of its own; the late launches are too far apart to be one. */
@@ -224,9 +243,9 @@ static void test_device_gaps(void **state) {
 		const char *cause, *operation;
 		int64_t start, lost;
 	} stretches[] = {{"data loading", "", 3000, 600},
-					 {"launch", "aten::add_", 5000, 500},
-					 {"launch", "cudaLaunchKernel", 3000, 400},
-					 {"sync", "aten::item", 2000, 300}};
+	                 {"launch", "aten::add_", 5000, 500},
+	                 {"launch", "cudaLaunchKernel", 3000, 400},
+	                 {"sync", "aten::item", 2000, 300}};
 	assert_int_equal(explanation->stretch_count, 4);
 	for (int i = 0; i < 4; i++) {
 		assert_string_equal(explanation->stretches[i].cause, stretches[i].cause);
@@ -241,7 +260,9 @@ static void test_device_gaps(void **state) {
 static void test_queue(void **state) {
 	(void)state;
 	for (uint64_t seed = 1; seed < 60; seed++) {
-		enum { WORKS = 40 };
+		enum {
+			WORKS = 40
+		};
 		static int64_t length[NS];
 		int64_t call[WORKS], begin[WORKS], at = 0, free_at = 0;
 		lk_capture *c = capture(0);
@@ -255,9 +276,11 @@ static void test_queue(void **state) {
 			for (int64_t t = call[i] - call[0]; t < begin[i] - call[0]; t++) length[t]++;
 		}
 		lk_explanation *explanation = explain(c);
-		/* looked at: from the first begin of work to the last end; the queue is known until the last begin */
+		/* looked at: from the first begin of work to the last end; the queue is known until the
+		 * last begin */
 		int64_t from = begin[0] - call[0], to = begin[WORKS - 1] - call[0], sum = 0, most = 0;
-		for (int64_t t = from; t < to; t++) sum += length[t], most = length[t] > most ? length[t] : most;
+		for (int64_t t = from; t < to; t++)
+			sum += length[t], most = length[t] > most ? length[t] : most;
 		assert_int_equal(explanation->queue_count, 1);
 		assert_int_equal(explanation->queues[0].span_ns, to - from);
 		assert_int_equal(explanation->queues[0].max, most);
@@ -270,9 +293,12 @@ static void test_queue(void **state) {
 static void test_full_queue(void **state) {
 	(void)state;
 	lk_capture *c = capture(0);
-	enum { WORKS = 1100 };
+	enum {
+		WORKS = 1100
+	};
 	launched(c, 7, "first", 0, 5, 10000);
-	for (int i = 0; i < WORKS; i++) launched(c, 7, "k", 10 + i, 10000 + 10 * i, 10000 + 10 * i + 10);
+	for (int i = 0; i < WORKS; i++)
+		launched(c, 7, "k", 10 + i, 10000 + 10 * i, 10000 + 10 * i + 10);
 	lk_explanation *explanation = explain(c);
 	assert_int_equal(explanation->queues[0].max, WORKS);
 	/* From the 1024th launch at 10 + 1023 until 1023 are left, when the 77th begins. */
@@ -283,7 +309,9 @@ static void test_full_queue(void **state) {
 static void test_sort_and_statistics(void **state) {
 	(void)state;
 	for (uint64_t seed = 0; seed < 50; seed++) {
-		enum { MANY = 300 };
+		enum {
+			MANY = 300
+		};
 		lk_timed list[MANY];
 		double plain[MANY];
 		int count = 1 + (int)draw(seed, 0, MANY);
@@ -295,11 +323,14 @@ static void test_sort_and_statistics(void **state) {
 		assert_true(lk_timed_sort(list, (size_t)count));
 		for (int i = 1; i < count; i++) {
 			assert_true(list[i - 1].key <= list[i].key);
-			assert_true(list[i - 1].key < list[i].key || list[i - 1].item < list[i].item); /* stable */
+			assert_true(list[i - 1].key < list[i].key ||
+			            list[i - 1].item < list[i].item); /* stable */
 		}
 		lk_explain_stats s = lk_stats_of(list, (size_t)count);
-		assert_true(fabs(s.median_ns - lk_median(plain, (size_t)count)) <= 1e-9 * fabs(s.median_ns));
-		assert_true(fabs(s.p95_ns - lk_quantile(plain, (size_t)count, 0.95)) <= 1e-9 * fabs(s.p95_ns));
+		assert_true(fabs(s.median_ns - lk_median(plain, (size_t)count)) <=
+		            1e-9 * fabs(s.median_ns));
+		assert_true(fabs(s.p95_ns - lk_quantile(plain, (size_t)count, 0.95)) <=
+		            1e-9 * fabs(s.p95_ns));
 		assert_true(fabs(s.mean_ns - lk_mean(plain, (size_t)count)) <= 1e-9 * fabs(s.mean_ns));
 		assert_int_equal(s.count, count);
 	}
@@ -308,25 +339,29 @@ static void test_sort_and_statistics(void **state) {
 /* ---- many ranks ---- */
 
 static void comm_kernel(lk_capture *capture, int64_t start, int64_t end) {
-	uint32_t e = add(capture, LK_EVENT_KERNEL, 20, "ncclDevKernel_AllReduce_Sum_f32_RING_LL(args)", start, end, 0);
+	uint32_t e = add(capture, LK_EVENT_KERNEL, 20, "ncclDevKernel_AllReduce_Sum_f32_RING_LL(args)",
+	                 start, end, 0);
 	assert_true(lk_push(&capture->comms));
-	*lk_last(&capture->comms) = (lk_comm_note){.event = e,
-										 .kind = LK_OP_ALLREDUCE,
-										 .element_bytes = 4,
-										 .group_size = 3,
-										 .peer = -1,
-										 .in_elements = 256,
-										 .out_elements = 256,
-										 .group = lk_intern_id(capture->names, "0"),
-										 .group_text = lk_intern_id(capture->names, "default_pg"),
-										 .ranks = lk_intern_id(capture->names, "[0, 1, 2]")};
+	*lk_last(&capture->comms) =
+		(lk_comm_note){.event = e,
+	                   .kind = LK_OP_ALLREDUCE,
+	                   .element_bytes = 4,
+	                   .group_size = 3,
+	                   .peer = -1,
+	                   .in_elements = 256,
+	                   .out_elements = 256,
+	                   .group = lk_intern_id(capture->names, "0"),
+	                   .group_text = lk_intern_id(capture->names, "default_pg"),
+	                   .ranks = lk_intern_id(capture->names, "[0, 1, 2]")};
 }
 
-/* Three ranks meet 20 times; rank 1 is 300 ns late at each, the transfer takes 100 ns, rank 2 hides half of its
- * waiting. */
+/* Three ranks meet 20 times; rank 1 is 300 ns late at each, the transfer takes 100 ns, rank 2 hides
+ * half of its waiting. */
 static void test_straggler(void **state) {
 	(void)state;
-	enum { MEETINGS = 20 };
+	enum {
+		MEETINGS = 20
+	};
 	lk_capture *c[3];
 	for (int r = 0; r < 3; r++) {
 		c[r] = capture(r);
@@ -355,7 +390,8 @@ static void test_straggler(void **state) {
 	assert_int_equal(all->transfer_ns, 3 * 100 * MEETINGS);
 	assert_int_equal(all->exposed_wait_ns, (300 + 150) * MEETINGS);
 	assert_int_equal(all->exposed_ns, (300 + 150 + 3 * 100) * MEETINGS);
-	assert_true(fabs(all->busbw - 1024.0 / 100 * 4 / 3) < 1e-9); /* bytes a nanosecond, 2 (n - 1) / n */
+	assert_true(fabs(all->busbw - 1024.0 / 100 * 4 / 3) <
+	            1e-9); /* bytes a nanosecond, 2 (n - 1) / n */
 	assert_int_equal(explanation->straggler_count, 3);
 	for (int r = 0; r < 3; r++) {
 		const lk_explain_straggler *straggler = &explanation->stragglers[r];
@@ -368,7 +404,8 @@ static void test_straggler(void **state) {
 	}
 	bool named = false;
 	for (int i = 0; i < explanation->stall_count; i++)
-		if (strcmp(explanation->stalls[i].kind, "straggler") == 0) named = strcmp(explanation->stalls[i].what, "rank 1") == 0;
+		if (strcmp(explanation->stalls[i].kind, "straggler") == 0)
+			named = strcmp(explanation->stalls[i].what, "rank 1") == 0;
 	assert_true(named);
 	lk_explain_free(explanation);
 }
@@ -394,7 +431,8 @@ static void test_critical_path(void **state) {
 	for (const char *at = text; (at = strstr(at, "\"X\"")); at++) slices++;
 	assert_int_equal(slices, 1 + 2 + 2); /* the part of the launch call, kernels, the path */
 	free(text);
-	assert_int_equal(lk_explain_print(explanation, 0, LK_EXPLAIN_ALL, false, path, stdout, &err), LK_OK);
+	assert_int_equal(lk_explain_print(explanation, 0, LK_EXPLAIN_ALL, false, path, stdout, &err),
+	                 LK_OK);
 	assert_int_equal(lk_stream_slurp(path, 1 << 20, &text, &size, &err), LK_OK);
 	assert_non_null(strstr(text, "critical path\n"));
 	assert_non_null(strstr(text, "89.5 %  computation"));
@@ -428,7 +466,8 @@ static void test_steps(void **state) {
 		const char *steps;
 		int count;
 		double mean_ns;
-	} cases[] = {{NULL, 5, 1800}, {"10-12", 3, 1000}, {"14", 1, 5000}, {"13-99", 2, 3000}, {"all", 1, 6490}};
+	} cases[] = {
+		{NULL, 5, 1800}, {"10-12", 3, 1000}, {"14", 1, 5000}, {"13-99", 2, 3000}, {"all", 1, 6490}};
 	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
 		lk_capture *capture = stepped(5, lengths);
 		request.steps = cases[i].steps;
@@ -437,7 +476,8 @@ static void test_steps(void **state) {
 		assert_true(fabs(explanation->step_s * 1e9 - cases[i].mean_ns) < 1e-6);
 		lk_explain_free(explanation);
 	}
-	static const char *const wrong[] = {"15", "1-2", "", "-", "3-2", "1-", "x", "1-2-3", "99999999999999999999999999"};
+	static const char *const wrong[] = {
+		"15", "1-2", "", "-", "3-2", "1-", "x", "1-2-3", "99999999999999999999999999"};
 	for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
 		lk_capture *capture = stepped(5, lengths);
 		lk_traces *traces;
@@ -489,7 +529,8 @@ static void test_diff(void **state) {
 	double relative = hypot(8.16496580927726 / 1000, 8.16496580927726 / 900);
 	assert_true(fabs(diff->ratio_deviation - diff->ratio * relative) < 1e-9);
 	double before = 0, after = 0;
-	for (int i = 0; i < diff->category_count; i++) before += diff->categories[i].before_s, after += diff->categories[i].after_s;
+	for (int i = 0; i < diff->category_count; i++)
+		before += diff->categories[i].before_s, after += diff->categories[i].after_s;
 	assert_true(fabs(before - diff->before_s) < 1e-15 && fabs(after - diff->after_s) < 1e-15);
 	assert_int_equal(diff->kernel_count, 1);
 	assert_true(fabs(diff->kernels[0].delta_s * 1e9 - (440.0 - 490.0)) < 1e-6);
@@ -537,7 +578,8 @@ static void test_diff_kernels(void **state) {
 /* Points of the distribution, also between the rows of the table: qt(0.975, n) of R. */
 static void test_student(void **state) {
 	(void)state;
-	static const double known[][2] = {{1, 12.7062}, {2, 4.3027}, {7, 2.3646}, {12, 2.1788}, {18, 2.1009}, {25, 2.0595},
+	static const double known[][2] = {{1, 12.7062}, {2, 4.3027},   {7, 2.3646},
+	                                  {12, 2.1788}, {18, 2.1009},  {25, 2.0595},
 	                                  {40, 2.0211}, {100, 1.9840}, {1000, 1.9623}};
 	for (size_t i = 0; i < sizeof known / sizeof *known; i++)
 		assert_true(fabs(lk_student_95(known[i][0]) / known[i][1] - 1) < 0.002);
@@ -566,14 +608,16 @@ static void check_folder(const char *folder, int *checked) {
 	assert_non_null(dir);
 	new_file(all, ".json"), new_file(steps, ".json");
 	bool python = !judged_elsewhere() && system("python3 -c 'import json, gzip' 2>/dev/null") == 0;
-	if (!python && !judged_elsewhere()) print_message("python3 is not there: answers are not compared\n");
+	if (!python && !judged_elsewhere())
+		print_message("python3 is not there: answers are not compared\n");
 	for (struct dirent *entry; (entry = readdir(dir));) {
 		char trace[900], command[1200];
 		if (!strstr(entry->d_name, ".json")) continue;
 		snprintf(trace, sizeof trace, "%s/%s", folder, entry->d_name);
 		write_answer(trace, "all", all);
 		write_answer(trace, NULL, steps);
-		snprintf(command, sizeof command, "python3 tests/unit/explain_oracle.py '%s' %s %s", trace, all, steps);
+		snprintf(command, sizeof command, "python3 tests/unit/explain_oracle.py '%s' %s %s", trace,
+		         all, steps);
 		if (python && system(command) != 0) fail_msg("%s: python differs", trace);
 		++*checked;
 	}
@@ -593,13 +637,13 @@ static void test_public(void **state) {
 
 int main(void) {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_bitmap),       cmocka_unit_test(test_stream_gaps),
-		cmocka_unit_test(test_device_gaps),  cmocka_unit_test(test_queue),
-		cmocka_unit_test(test_full_queue),   cmocka_unit_test(test_sort_and_statistics),
-		cmocka_unit_test(test_straggler), cmocka_unit_test(test_critical_path),   cmocka_unit_test(test_steps),
-		cmocka_unit_test(test_nothing),      cmocka_unit_test(test_diff),
-		cmocka_unit_test(test_diff_kernels), cmocka_unit_test(test_student),
-		cmocka_unit_test(test_public),
+		cmocka_unit_test(test_bitmap),      cmocka_unit_test(test_stream_gaps),
+		cmocka_unit_test(test_device_gaps), cmocka_unit_test(test_queue),
+		cmocka_unit_test(test_full_queue),  cmocka_unit_test(test_sort_and_statistics),
+		cmocka_unit_test(test_straggler),   cmocka_unit_test(test_critical_path),
+		cmocka_unit_test(test_steps),       cmocka_unit_test(test_nothing),
+		cmocka_unit_test(test_diff),        cmocka_unit_test(test_diff_kernels),
+		cmocka_unit_test(test_student),     cmocka_unit_test(test_public),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

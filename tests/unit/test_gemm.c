@@ -1,5 +1,6 @@
-/* test_gemm.c: the product model against its formula counted another way, on every device; tables of kernel times; fits that
- * find the numbers that a table was made with; rows that come back from a file. */
+/* test_gemm.c: the product model against its formula counted another way, on every device; tables
+ * of kernel times; fits that find the numbers that a table was made with; rows that come back from
+ * a file. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -17,7 +18,13 @@
 #include "rounds.h"
 
 static const lk_gemm_numbers plain = {
-	.efficiency = 0.7, .unaligned = 1, .tiles = 1, .fill_s = 4.5e-6, .floor_s = 6e-6, .memory = 0.55, .blend = INFINITY,
+	.efficiency = 0.7,
+	.unaligned = 1,
+	.tiles = 1,
+	.fill_s = 4.5e-6,
+	.floor_s = 6e-6,
+	.memory = 0.55,
+	.blend = INFINITY,
 };
 
 static lk_gemm_shape random_shape(uint64_t seed, lk_dtype dtype) {
@@ -29,30 +36,38 @@ static lk_gemm_shape random_shape(uint64_t seed, lk_dtype dtype) {
 /* ---- the formula ---- */
 
 /* Every tile and split, without short cuts. */
-static double counted(const lk_gemm_numbers *numbers, const lk_device *device, const lk_gemm_shape *shape) {
-	static const double tiles[][3] = {{256, 128, 1},   {128, 256, 1},   {128, 128, .95}, {64, 256, .9}, {256, 64, .9},
-	                                  {64, 128, .82}, {128, 64, .82}, {64, 64, .62},   {32, 64, .4},  {16, 64, .25}};
+static double counted(const lk_gemm_numbers *numbers, const lk_device *device,
+                      const lk_gemm_shape *shape) {
+	static const double tiles[][3] = {{256, 128, 1}, {128, 256, 1},  {128, 128, .95}, {64, 256, .9},
+	                                  {256, 64, .9}, {64, 128, .82}, {128, 64, .82},  {64, 64, .62},
+	                                  {32, 64, .4},  {16, 64, .25}};
 	double best = INFINITY, rate = lk_peak_flops(device, shape->dtype) * numbers->efficiency;
 	for (size_t t = 0; t < sizeof tiles / sizeof *tiles; t++) {
 		double grid = ceil(shape->m / tiles[t][0]) * ceil(shape->n / tiles[t][1]) * shape->batch;
 		for (int splits = 1; splits <= 4; splits *= 2) {
 			double waves = grid * splits / device->sms;
-			if (splits > 1 && (shape->k / splits < 512 || grid * (splits / 2) / device->sms >= 1)) break;
-			double one = 2 * tiles[t][0] * tiles[t][1] * shape->k / splits / (rate / device->sms * tiles[t][2]) + numbers->fill_s;
+			if (splits > 1 && (shape->k / splits < 512 || grid * (splits / 2) / device->sms >= 1))
+				break;
+			double one = 2 * tiles[t][0] * tiles[t][1] * shape->k / splits /
+			                 (rate / device->sms * tiles[t][2]) +
+			             numbers->fill_s;
 			double whole = waves <= 1 ? 1 : waves < 8 ? ceil(waves) : waves + 0.5;
 			best = fmin(best, whole * one + (splits > 1 ? 0.05 * splits * one : 0));
 		}
 	}
-	double bytes = lk_dtype_bytes(shape->dtype) * shape->batch * (shape->m * shape->n + shape->m * shape->k + shape->n * shape->k);
+	double bytes = lk_dtype_bytes(shape->dtype) * shape->batch *
+	               (shape->m * shape->n + shape->m * shape->k + shape->n * shape->k);
 	return fmax(best, bytes / device->memory_rate / numbers->memory) + numbers->floor_s;
 }
 
 static void test_formula(void **state) {
 	(void)state;
-	const lk_device *devices[] = {lk_device_find("a100"), lk_device_find("b200"), lk_device_find("p4")};
+	const lk_device *devices[] = {lk_device_find("a100"), lk_device_find("b200"),
+	                              lk_device_find("p4")};
 	for (uint64_t i = 0; i < 3000; i++) {
 		lk_gemm_shape s = random_shape(i, i % 2 ? LK_FP16 : LK_FP32);
-		double wanted = counted(&plain, devices[i % 3], &s), got = lk_gemm_formula(&plain, devices[i % 3], &s, NAN, NULL);
+		double wanted = counted(&plain, devices[i % 3], &s),
+			   got = lk_gemm_formula(&plain, devices[i % 3], &s, NAN, NULL);
 		assert_true(fabs(got / wanted - 1) < 1e-12);
 	}
 }
@@ -68,7 +83,8 @@ static void test_formula_grows(void **state) {
 		lk_gemm_shape s = random_shape(i, LK_FP16), more = s;
 		more.batch *= 2;
 		double seconds = lk_gemm_formula(&x, lk_device_find("a100"), &s, NAN, NULL);
-		assert_true(lk_gemm_formula(&x, lk_device_find("a100"), &more, NAN, NULL) >= seconds * (1 - 1e-12));
+		assert_true(lk_gemm_formula(&x, lk_device_find("a100"), &more, NAN, NULL) >=
+		            seconds * (1 - 1e-12));
 		assert_true(lk_gemm_formula(&x, &slow, &s, NAN, NULL) >= seconds * (1 - 1e-12));
 	}
 }
@@ -113,18 +129,27 @@ static void test_tables(void **state) {
 	lk_arena arena = LK_ARENA_INIT;
 	lk_op_samples s = {0};
 	lk_error err;
-	assert_int_equal(read_text("gpu,op,m,n,k,dtype,time_ms,n_meas,model\nA100-SXM-80,gemm,8,16,32,fp16,0.5,3,x\n"
-	                           "H100-SXM,add,7,9,,fp16,0.25,,\nmystery,add,7,9,,bf16,1,,\n", &arena, &s, &err), LK_OK);
+	assert_int_equal(
+		read_text("gpu,op,m,n,k,dtype,time_ms,n_meas,model\nA100-SXM-80,gemm,8,16,32,fp16,0.5,3,x\n"
+	              "H100-SXM,add,7,9,,fp16,0.25,,\nmystery,add,7,9,,bf16,1,,\n",
+	              &arena, &s, &err),
+		LK_OK);
 	assert_int_equal(s.count, 3);
 	const lk_op_sample *a = &s.at[0], *b = &s.at[1];
-	assert_true(a->family == LK_FAMILY_GEMM && a->batch == 1 && a->m == 8 && a->n == 16 && a->k == 32 && a->points == 3);
-	assert_true(a->dtype == LK_FP16 && a->seconds == 0.5e-3 && a->device == lk_device_find("a100-sxm-80"));
+	assert_true(a->family == LK_FAMILY_GEMM && a->batch == 1 && a->m == 8 && a->n == 16 &&
+	            a->k == 32 && a->points == 3);
+	assert_true(a->dtype == LK_FP16 && a->seconds == 0.5e-3 &&
+	            a->device == lk_device_find("a100-sxm-80"));
 	assert_string_equal(a->where, "ops.csv:2");
 	assert_true(b->family == LK_FAMILY_MEMORY && b->m == 7 && b->n == 9 && b->points == 1);
 	assert_true(!s.at[2].device && s.at[2].op == b->op);
 	s.count = 0;
-	assert_int_equal(read_text("op,gpu,d0,d1,d2,d3,latency_ms\nbmm,Tesla T4,2,3,4,5,1\nln,Tesla T4,6,7,,,2\n", &arena, &s, &err), LK_OK);
-	assert_true(s.at[0].batch == 2 && s.at[0].m == 3 && s.at[0].n == 4 && s.at[0].k == 5 && s.at[0].dtype == LK_FP32);
+	assert_int_equal(
+		read_text("op,gpu,d0,d1,d2,d3,latency_ms\nbmm,Tesla T4,2,3,4,5,1\nln,Tesla T4,6,7,,,2\n",
+	              &arena, &s, &err),
+		LK_OK);
+	assert_true(s.at[0].batch == 2 && s.at[0].m == 3 && s.at[0].n == 4 && s.at[0].k == 5 &&
+	            s.at[0].dtype == LK_FP32);
 	assert_true(s.at[1].family == LK_FAMILY_MEMORY && s.at[1].m == 6 && s.at[1].n == 7);
 	lk_vec_free(&s);
 	lk_arena_free(&arena);
@@ -154,7 +179,9 @@ static void test_wrong_tables(void **state) {
 
 /* ---- fits ---- */
 
-enum { POINTS = 3000 };
+enum {
+	POINTS = 3000
+};
 
 /* A table made with known numbers, on two devices. */
 static void make_table(lk_op_samples *out) {
@@ -165,14 +192,25 @@ static void make_table(lk_op_samples *out) {
 		lk_gemm_shape s = random_shape(i, LK_FP32);
 		double seconds = lk_gemm_formula(&x, device, &s, NAN, NULL);
 		assert_true(lk_push(out));
-		*lk_last(out) = (lk_op_sample){.op = "bmm", .gpu = device->name, .where = "", .model = "", .device = device, .dtype = LK_FP32,
-		                               .batch = s.batch, .m = s.m, .n = s.n, .k = s.k, .seconds = seconds, .points = 1};
+		*lk_last(out) = (lk_op_sample){.op = "bmm",
+		                               .gpu = device->name,
+		                               .where = "",
+		                               .model = "",
+		                               .device = device,
+		                               .dtype = LK_FP32,
+		                               .batch = s.batch,
+		                               .m = s.m,
+		                               .n = s.n,
+		                               .k = s.k,
+		                               .seconds = seconds,
+		                               .points = 1};
 	}
 }
 
 static double off(const lk_gemm_table *table, const double *predicted) {
 	double sum = 0;
-	for (size_t i = 0; i < table->count; i++) sum += fabs(log(predicted[i] / table->points[i].sample->seconds));
+	for (size_t i = 0; i < table->count; i++)
+		sum += fabs(log(predicted[i] / table->points[i].sample->seconds));
 	return expm1(sum / (double)table->count);
 }
 
@@ -184,8 +222,10 @@ static void test_cross_validation(void **state) {
 	lk_error err;
 	make_table(&s);
 	for (int folds = 0; folds < 2; folds++) {
-		assert_int_equal(lk_gemm_table_build(&arena, s.at, s.count, LK_FP32, folds, &t, &err), LK_OK);
-		double *predicted = LK_ARRAY(&arena, double, t.count), *again = LK_ARRAY(&arena, double, t.count);
+		assert_int_equal(lk_gemm_table_build(&arena, s.at, s.count, LK_FP32, folds, &t, &err),
+		                 LK_OK);
+		double *predicted = LK_ARRAY(&arena, double, t.count),
+			   *again = LK_ARRAY(&arena, double, t.count);
 		assert_int_equal(lk_gemm_cross(&t, folds == LK_FOLDS_GPU, predicted, NULL, &err), LK_OK);
 		assert_int_equal(lk_gemm_cross(&t, folds == LK_FOLDS_GPU, again, NULL, &err), LK_OK);
 		assert_memory_equal(predicted, again, t.count * sizeof *predicted);
@@ -195,7 +235,8 @@ static void test_cross_validation(void **state) {
 			if (t.points[i].fold == 1) s.at[t.points[i].row].seconds *= 1000;
 		assert_int_equal(lk_gemm_cross(&t, folds == LK_FOLDS_GPU, again, NULL, &err), LK_OK);
 		for (size_t i = 0; i < t.count; i++)
-			if (t.points[i].fold == 1) assert_true(again[i] == predicted[i]), s.at[t.points[i].row].seconds /= 1000;
+			if (t.points[i].fold == 1)
+				assert_true(again[i] == predicted[i]), s.at[t.points[i].row].seconds /= 1000;
 	}
 	lk_vec_free(&s);
 	lk_arena_free(&arena);
@@ -209,7 +250,8 @@ static void test_nearest(void **state) {
 	lk_gemm_table t;
 	lk_error err;
 	make_table(&s);
-	assert_int_equal(lk_gemm_table_build(&arena, s.at, s.count, LK_FP32, LK_FOLDS_SHAPE, &t, &err), LK_OK);
+	assert_int_equal(lk_gemm_table_build(&arena, s.at, s.count, LK_FP32, LK_FOLDS_SHAPE, &t, &err),
+	                 LK_OK);
 	double *predicted = LK_ARRAY(&arena, double, t.count);
 	assert_int_equal(lk_gemm_nearest(&t, true, false, predicted, &err), LK_OK);
 	for (size_t i = 0; i < t.count; i += 17) {
@@ -217,10 +259,14 @@ static void test_nearest(void **state) {
 		double least = INFINITY, found = NAN, ties = 0;
 		for (size_t j = 0; j < t.count; j++) {
 			const lk_gemm_shape *b = &t.points[j].shape;
-			if (t.points[j].fold == t.points[i].fold || t.points[j].device != t.points[i].device) continue;
-			double far = pow(log(a->batch / b->batch), 2) + pow(log(a->m / b->m), 2) + pow(log(a->n / b->n), 2) + pow(log(a->k / b->k), 2);
+			if (t.points[j].fold == t.points[i].fold || t.points[j].device != t.points[i].device)
+				continue;
+			double far = pow(log(a->batch / b->batch), 2) + pow(log(a->m / b->m), 2) +
+			             pow(log(a->n / b->n), 2) + pow(log(a->k / b->k), 2);
 			ties = fabs(far - least) < 1e-9 ? ties + 1 : far < least ? 0 : ties;
-			if (far < least) least = far, found = t.points[j].sample->seconds * a->batch * a->m * a->n * a->k / b->batch / b->m / b->n / b->k;
+			if (far < least)
+				least = far, found = t.points[j].sample->seconds * a->batch * a->m * a->n * a->k /
+				                     b->batch / b->m / b->n / b->k;
 		}
 		if (ties == 0) assert_true(fabs(predicted[i] / found - 1) < 1e-9);
 	}
@@ -251,7 +297,8 @@ static void test_rows_come_back(void **state) {
 		const lk_calibration_row *a = &written.rows.at[i], *b = &read.rows.at[i];
 		static lk_trees back;
 		lk_arena arena = LK_ARENA_INIT;
-		assert_true(strcmp(a->family, b->family) == 0 && a->points == b->points && a->count == b->count);
+		assert_true(strcmp(a->family, b->family) == 0 && a->points == b->points &&
+		            a->count == b->count);
 		devices += strcmp(a->family, "gemm") == 0 && *a->subject;
 		if (a->text) {
 			trees++;
@@ -260,7 +307,8 @@ static void test_rows_come_back(void **state) {
 		}
 		lk_arena_free(&arena);
 	}
-	assert_true(devices == 2 && trees == 1); /* two devices are too few for trees that hold on others */
+	assert_true(devices == 2 &&
+	            trees == 1); /* two devices are too few for trees that hold on others */
 	free(text);
 	lk_calibration_free(&written), lk_calibration_free(&read);
 	lk_vec_free(&s);
@@ -268,9 +316,10 @@ static void test_rows_come_back(void **state) {
 
 int main(void) {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_formula),     cmocka_unit_test(test_formula_grows),    cmocka_unit_test(test_models_in_use),
-		cmocka_unit_test(test_tables),      cmocka_unit_test(test_wrong_tables),     cmocka_unit_test(test_cross_validation),
-		cmocka_unit_test(test_nearest),     cmocka_unit_test(test_rows_come_back),
+		cmocka_unit_test(test_formula),       cmocka_unit_test(test_formula_grows),
+		cmocka_unit_test(test_models_in_use), cmocka_unit_test(test_tables),
+		cmocka_unit_test(test_wrong_tables),  cmocka_unit_test(test_cross_validation),
+		cmocka_unit_test(test_nearest),       cmocka_unit_test(test_rows_come_back),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

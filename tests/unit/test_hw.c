@@ -53,8 +53,11 @@ static void test_damaged_catalogue(void **state) {
 	new_folder(dir);
 	for (size_t i = 0; i < COUNT(cases) + 1; i++) {
 		int used = snprintf(bytes, sizeof bytes, "%.*s", (int)(row - header), header);
-		if (i < COUNT(cases)) snprintf(bytes + used, sizeof bytes - (size_t)used, "%s", cases[i].row);
-		else snprintf(bytes + used, sizeof bytes - (size_t)used, "%s\n%s\nz%s\n", row_text, row_text, row_text);
+		if (i < COUNT(cases))
+			snprintf(bytes + used, sizeof bytes - (size_t)used, "%s", cases[i].row);
+		else
+			snprintf(bytes + used, sizeof bytes - (size_t)used, "%s\n%s\nz%s\n", row_text, row_text,
+			         row_text);
 		write_in(dir, "devices.csv", bytes);
 		lk_error err = {0};
 		char text[1024];
@@ -68,14 +71,16 @@ static void test_damaged_catalogue(void **state) {
 	assert_int_equal(lk_catalogue_open("/nonexistent/lockstep", &err), LK_ERR_IO);
 }
 
-/* In a process of its own: a directory overrides the compiled-in catalogue, once and before anything else. */
+/* In a process of its own: a directory overrides the compiled-in catalogue, once and before
+ * anything else. */
 static int use_override(const char *dir) {
 	lk_error err = {0};
 	if (lk_catalogue_open(dir, &err) != LK_OK) return 1;
 	const lk_device *device = lk_device_find("K-99");
 	if (!device || lk_device_count() != 1 || lk_device_at(0) != device) return 2;
 	if (device->memory_bytes != 7 * LK_GIB || device->arch != LK_ARCH_KEPLER) return 3;
-	if (lk_device_find("h100") || strcmp(lk_device_aliases(device), "old one, k 99 b") != 0) return 4;
+	if (lk_device_find("h100") || strcmp(lk_device_aliases(device), "old one, k 99 b") != 0)
+		return 4;
 	return lk_catalogue_open(NULL, &err) == LK_OK ? 5 : 0;
 }
 
@@ -83,7 +88,8 @@ static void test_override_catalogue(void **state) {
 	(void)state;
 	const char *header = strstr(lk_data_file("devices.csv", NULL), "\nname,") + 1;
 	char dir[64], bytes[4096];
-	snprintf(bytes, sizeof bytes, "%.*sk99,a,old one|k 99 b,kepler,1,,,,,,,1,7,1,,1,,1,1,,,,,1,1,1,s\n",
+	snprintf(bytes, sizeof bytes,
+	         "%.*sk99,a,old one|k 99 b,kepler,1,,,,,,,1,7,1,,1,,1,1,,,,,1,1,1,s\n",
 	         (int)strcspn(header, "\n") + 1, header);
 	new_folder(dir);
 	write_in(dir, "devices.csv", bytes);
@@ -107,7 +113,8 @@ static void test_first_use_by_threads(void **state) {
 	(void)state;
 	pthread_t threads[8];
 	const lk_device *found[8] = {0};
-	for (int i = 0; i < 8; i++) assert_int_equal(pthread_create(&threads[i], NULL, find_h100, &found[i]), 0);
+	for (int i = 0; i < 8; i++)
+		assert_int_equal(pthread_create(&threads[i], NULL, find_h100, &found[i]), 0);
 	for (int i = 0; i < 8; i++) assert_int_equal(pthread_join(threads[i], NULL), 0);
 	assert_non_null(found[0]);
 	for (int i = 1; i < 8; i++) assert_ptr_equal(found[i], found[0]);
@@ -122,8 +129,9 @@ static void test_dtypes(void **state) {
 	static const struct {
 		const char *text;
 		lk_dtype dtype;
-	} cases[] = {{"BF16", LK_BF16}, {"bfloat16", LK_BF16}, {"half", LK_FP16}, {"e4m3", LK_FP8}, {"hybrid", LK_FP8},
-	             {"float32", LK_FP32}, {"TF32", LK_TF32}, {"mx_fp8", LK_MXFP8}, {"nvfp4", LK_NVFP4},
+	} cases[] = {{"BF16", LK_BF16},  {"bfloat16", LK_BF16}, {"half", LK_FP16},
+	             {"e4m3", LK_FP8},   {"hybrid", LK_FP8},    {"float32", LK_FP32},
+	             {"TF32", LK_TF32},  {"mx_fp8", LK_MXFP8},  {"nvfp4", LK_NVFP4},
 	             {"mixed", LK_FP16}, {"amp_bf16", LK_BF16}, {"torch.bfloat16", LK_BF16}};
 	lk_dtype dtype;
 	for (size_t i = 0; i < COUNT(cases); i++) {
@@ -143,43 +151,56 @@ static void test_dtypes(void **state) {
 	assert_string_equal(lk_arch_name(LK_ARCH_HOPPER), "hopper");
 }
 
-/* Matrix units are never slower at lower precision, and not more than the doublings between the formats allow. */
+/* Matrix units are never slower at lower precision, and not more than the doublings between the
+ * formats allow. */
 static void check_peaks(const lk_device *device) {
-	static const lk_dtype order[] = {LK_FP32, LK_TF32, LK_BF16, LK_FP16, LK_FP8, LK_MXFP8, LK_NVFP4};
+	static const lk_dtype order[] = {LK_FP32, LK_TF32,  LK_BF16, LK_FP16,
+	                                 LK_FP8,  LK_MXFP8, LK_NVFP4};
 	double last = 0;
 	for (size_t i = 0; i < COUNT(order); i++) {
 		double peak = device->peak_flops[order[i]];
 		if (peak == 0) continue;
-		if (!(peak >= last && peak > 1e12 && peak < 1e17)) fail_msg("%s: %s", device->name, lk_dtype_name(order[i]));
+		if (!(peak >= last && peak > 1e12 && peak < 1e17))
+			fail_msg("%s: %s", device->name, lk_dtype_name(order[i]));
 		last = peak;
 	}
-	double fp16 = device->peak_flops[LK_FP16], fp8 = device->peak_flops[LK_FP8], fp4 = device->peak_flops[LK_NVFP4];
+	double fp16 = device->peak_flops[LK_FP16], fp8 = device->peak_flops[LK_FP8],
+		   fp4 = device->peak_flops[LK_NVFP4];
 	if (fp8 > 0 && fabs(fp8 / fp16 - 2) > 0.03) fail_msg("%s: fp8 is not twice fp16", device->name);
 	if (device->peak_flops[LK_MXFP8] > 0) assert_true(device->peak_flops[LK_MXFP8] == fp8);
 	/* 2 as a rule, 3 on B300, 4 where fp32 accumulation halves fp8 but not fp4 (GeForce) */
 	if (fp4 > 0) assert_true(fp4 >= 1.99 * fp8 && fp4 <= 4.01 * fp8);
 	/* 13.4: 68 SMs of 64 lanes at 1.545 GHz; dual issue makes 256 of 128 */
 	double lanes = device->vector_flops / (2 * device->sms * device->clock_hz);
-	if (device->arch != LK_ARCH_CPU && !(lanes > 55 && lanes < 290)) fail_msg("%s: %g lanes a SM", device->name, lanes);
+	if (device->arch != LK_ARCH_CPU && !(lanes > 55 && lanes < 290))
+		fail_msg("%s: %g lanes a SM", device->name, lanes);
 }
 
 static void check_memory(const lk_device *device) {
-	if (!(device->memory_bytes > 4 * LK_GIB && device->memory_bytes < 400 * LK_GIB)) fail_msg("%s: memory", device->name);
-	if (!(device->memory_rate > 1e11 && device->memory_rate < 1e13)) fail_msg("%s: memory rate", device->name);
-	if (!(device->l2_bytes >= LK_MIB && device->l2_bytes < 256 * LK_MIB)) fail_msg("%s: L2", device->name);
-	if (!(device->shared_kib >= 48 && device->shared_kib <= 228)) fail_msg("%s: shared memory", device->name);
+	if (!(device->memory_bytes > 4 * LK_GIB && device->memory_bytes < 400 * LK_GIB))
+		fail_msg("%s: memory", device->name);
+	if (!(device->memory_rate > 1e11 && device->memory_rate < 1e13))
+		fail_msg("%s: memory rate", device->name);
+	if (!(device->l2_bytes >= LK_MIB && device->l2_bytes < 256 * LK_MIB))
+		fail_msg("%s: L2", device->name);
+	if (!(device->shared_kib >= 48 && device->shared_kib <= 228))
+		fail_msg("%s: shared memory", device->name);
 	if (!(device->power_w >= 70 && device->power_w <= 1400)) fail_msg("%s: power", device->name);
 }
 
 static void check_links(const lk_device *device) {
-	static const double per_link[] = {12, 18, 20, 20.6, 24, 36, 40.1, 48}; /* NCCL and RCCL, graph/topo.h */
+	static const double per_link[] = {12, 18, 20,   20.6,
+	                                  24, 36, 40.1, 48}; /* NCCL and RCCL, graph/topo.h */
 	bool known = device->links == 0;
 	for (size_t i = 0; i < COUNT(per_link) && !known; i++)
 		known = fabs(device->link_rate - device->links * per_link[i] * 1e9) < 1e6;
-	if (!known) fail_msg("%s: %g bytes/s over %d links", device->name, device->link_rate, device->links);
+	if (!known)
+		fail_msg("%s: %g bytes/s over %d links", device->name, device->link_rate, device->links);
 	if (device->link_switch) assert_true(device->links > 0 && device->node_gpus >= 8);
-	if (device->arch == LK_ARCH_HOPPER || device->arch == LK_ARCH_BLACKWELL) assert_true(device->pcie_rate >= 48e9);
-	assert_true(device->pcie_rate == 12e9 || device->pcie_rate == 24e9 || device->pcie_rate == 48e9 || device->pcie_rate == 96e9);
+	if (device->arch == LK_ARCH_HOPPER || device->arch == LK_ARCH_BLACKWELL)
+		assert_true(device->pcie_rate >= 48e9);
+	assert_true(device->pcie_rate == 12e9 || device->pcie_rate == 24e9 ||
+	            device->pcie_rate == 48e9 || device->pcie_rate == 96e9);
 	assert_true(device->nic_rate >= 1.25e9 && device->nic_rate <= 100e9);
 	assert_true(device->node_gpus >= 1 && device->node_gpus <= 72);
 }
@@ -208,12 +229,19 @@ static void test_known_peaks(void **state) {
 		lk_dtype dtype;
 		double peak, memory_rate;
 	} cases[] = {
-		{"h100-sxm", LK_BF16, 989.4e12, 3.35e12}, {"h100-sxm", LK_FP8, 1978.9e12, 3.35e12},
-		{"a100-sxm-80", LK_BF16, 312e12, 2.039e12}, {"a100-sxm-40", LK_TF32, 156e12, 1.555e12},
-		{"a100-pcie-80", LK_FP16, 312e12, 1.935e12}, {"v100-sxm-16", LK_FP16, 125e12, 0.9e12},
-		{"b200", LK_BF16, 2250e12, 8e12}, {"b200", LK_FP8, 4500e12, 8e12}, {"gb200", LK_NVFP4, 10000e12, 8e12},
-		{"h200", LK_BF16, 989.4e12, 4.8e12}, {"mi300x", LK_BF16, 1307.4e12, 5.3e12},
-		{"h100-sxm-96", LK_BF16, 989.4e12, 2.4e12}, {"k80", LK_FP32, 4.37e12, 0.24e12},
+		{"h100-sxm", LK_BF16, 989.4e12, 3.35e12},
+		{"h100-sxm", LK_FP8, 1978.9e12, 3.35e12},
+		{"a100-sxm-80", LK_BF16, 312e12, 2.039e12},
+		{"a100-sxm-40", LK_TF32, 156e12, 1.555e12},
+		{"a100-pcie-80", LK_FP16, 312e12, 1.935e12},
+		{"v100-sxm-16", LK_FP16, 125e12, 0.9e12},
+		{"b200", LK_BF16, 2250e12, 8e12},
+		{"b200", LK_FP8, 4500e12, 8e12},
+		{"gb200", LK_NVFP4, 10000e12, 8e12},
+		{"h200", LK_BF16, 989.4e12, 4.8e12},
+		{"mi300x", LK_BF16, 1307.4e12, 5.3e12},
+		{"h100-sxm-96", LK_BF16, 989.4e12, 2.4e12},
+		{"k80", LK_FP32, 4.37e12, 0.24e12},
 	};
 	for (size_t i = 0; i < COUNT(cases); i++) {
 		const lk_device *device = lk_device_find(cases[i].name);
@@ -230,20 +258,38 @@ static void test_known_peaks(void **state) {
 static void test_spellings(void **state) {
 	(void)state;
 	static const char *const cases[][2] = {
-		{"H100", "h100-sxm"}, {"NVIDIA_H100_80GB_HBM3", "h100-sxm"}, {"NVIDIA H100 80GB HBM3", "h100-sxm"},
-		{"H100-SXM (per file comment)", "h100-sxm"}, {"H100-SXM-96-2.4TBps", "h100-sxm-96"},
-		{"A100 (8x A100 80", "a100-sxm-80"}, {"A100 (8xA100 80G", "a100-sxm-80"}, {"A100 (8x A100 40", "a100-sxm-40"},
-		{"V100 (16x V100 3", "v100-sxm3-32"}, {"V100 (8x V100 16", "v100-sxm-16"}, {"A100-SXM4-40GB", "a100-sxm-40"},
-		{"NVIDIA_A100-PCIE-40GB", "a100-pcie-40"}, {"NVIDIA A100-PG509-200", "a100-sxm-40"},
-		{"Tesla V100-SXM2-32GB", "v100-sxm-32"}, {"Tesla_P4", "p4"}, {"rtx-pro-server-6000", "rtx-pro-6000"},
-		{"a10g", "a10g"}, {"K80 (12 GB)", "k80"}, {"A100 (40 GB)", "a100-sxm-40"}, {"RTX6000", "quadro-rtx-6000"},
-		{"NVIDIA GeForce RTX 2080 Ti", "rtx-2080-ti"}, {"AMD_Instinct_MI250", "mi250"}, {"7900XTX", "rx-7900-xtx"},
-		{"AMD Radeon RX 7900 XTX", "rx-7900-xtx"}, {"  h100_sxm.  ", "h100-sxm"}, {"NVIDIA GB200", "gb200"},
+		{"H100", "h100-sxm"},
+		{"NVIDIA_H100_80GB_HBM3", "h100-sxm"},
+		{"NVIDIA H100 80GB HBM3", "h100-sxm"},
+		{"H100-SXM (per file comment)", "h100-sxm"},
+		{"H100-SXM-96-2.4TBps", "h100-sxm-96"},
+		{"A100 (8x A100 80", "a100-sxm-80"},
+		{"A100 (8xA100 80G", "a100-sxm-80"},
+		{"A100 (8x A100 40", "a100-sxm-40"},
+		{"V100 (16x V100 3", "v100-sxm3-32"},
+		{"V100 (8x V100 16", "v100-sxm-16"},
+		{"A100-SXM4-40GB", "a100-sxm-40"},
+		{"NVIDIA_A100-PCIE-40GB", "a100-pcie-40"},
+		{"NVIDIA A100-PG509-200", "a100-sxm-40"},
+		{"Tesla V100-SXM2-32GB", "v100-sxm-32"},
+		{"Tesla_P4", "p4"},
+		{"rtx-pro-server-6000", "rtx-pro-6000"},
+		{"a10g", "a10g"},
+		{"K80 (12 GB)", "k80"},
+		{"A100 (40 GB)", "a100-sxm-40"},
+		{"RTX6000", "quadro-rtx-6000"},
+		{"NVIDIA GeForce RTX 2080 Ti", "rtx-2080-ti"},
+		{"AMD_Instinct_MI250", "mi250"},
+		{"7900XTX", "rx-7900-xtx"},
+		{"AMD Radeon RX 7900 XTX", "rx-7900-xtx"},
+		{"  h100_sxm.  ", "h100-sxm"},
+		{"NVIDIA GB200", "gb200"},
 		{"NVIDIA B300 SXM6 AC", "b300"},
 	};
 	for (size_t i = 0; i < COUNT(cases); i++) {
 		const lk_device *device = lk_device_find(cases[i][0]);
-		if (!device || strcmp(device->name, cases[i][1]) != 0) fail_msg("'%s' is %s", cases[i][0], device ? device->name : "not found");
+		if (!device || strcmp(device->name, cases[i][1]) != 0)
+			fail_msg("'%s' is %s", cases[i][0], device ? device->name : "not found");
 	}
 }
 
@@ -254,18 +300,23 @@ static void test_aliases_are_robust(void **state) {
 	uint64_t seed = 7;
 	for (int i = 0; i < lk_device_count(); i++) {
 		char all[1024], *rest = all;
-		snprintf(all, sizeof all, "%s, %s", lk_device_aliases(lk_device_at(i)), lk_device_at(i)->name);
-		for (char *one; (one = strstr(rest, ", ")) || *rest; rest = one ? one + 2 : rest + strlen(rest)) {
+		snprintf(all, sizeof all, "%s, %s", lk_device_aliases(lk_device_at(i)),
+		         lk_device_at(i)->name);
+		for (char *one; (one = strstr(rest, ", ")) || *rest;
+		     rest = one ? one + 2 : rest + strlen(rest)) {
 			if (one) *one = '\0';
 			char twisted[512] = "Nvidia ";
 			for (const char *c = rest; *c; c++) {
 				size_t used = strlen(twisted);
 				bool separator = strchr(" -_.", *c) != NULL;
-				char flipped = draw(&seed, 0, 1) && ((*c | 0x20) >= 'a' && (*c | 0x20) <= 'z') ? *c ^ 0x20 : *c;
+				char flipped = draw(&seed, 0, 1) && ((*c | 0x20) >= 'a' && (*c | 0x20) <= 'z')
+				                   ? *c ^ 0x20
+				                   : *c;
 				snprintf(twisted + used, sizeof twisted - used, "%s",
 				         separator ? separators[draw(&seed, 0, 5)] : (char[2]){flipped, '\0'});
 			}
-			if (lk_device_find(twisted) != lk_device_at(i)) fail_msg("'%s' from '%s'", twisted, rest);
+			if (lk_device_find(twisted) != lk_device_at(i))
+				fail_msg("'%s' from '%s'", twisted, rest);
 			if (lk_device_find(rest) != lk_device_at(i)) fail_msg("'%s'", rest);
 		}
 	}
@@ -274,10 +325,18 @@ static void test_aliases_are_robust(void **state) {
 static void test_unknown_devices(void **state) {
 	(void)state;
 	static const char *const cases[][2] = {
-		{"H101-SXM", "did you mean h100-sxm"}, {"TPUv5p", "not modelled"}, {"tpu v4-512", "not modelled"},
-		{"Gaudi2", "not modelled"}, {"Graphcore Bow IPU", "not modelled"}, {"Graphcore IPU GC200", "not modelled"},
-		{"trn1.32xlarge", "not modelled"}, {"", "no device"}, {"GPU", "unknown device"}, {"((((", "unknown device"},
-		{"H100 (40 GB)", "unknown device"}, {"A100 (96", "unknown device"},
+		{"H101-SXM", "did you mean h100-sxm"},
+		{"TPUv5p", "not modelled"},
+		{"tpu v4-512", "not modelled"},
+		{"Gaudi2", "not modelled"},
+		{"Graphcore Bow IPU", "not modelled"},
+		{"Graphcore IPU GC200", "not modelled"},
+		{"trn1.32xlarge", "not modelled"},
+		{"", "no device"},
+		{"GPU", "unknown device"},
+		{"((((", "unknown device"},
+		{"H100 (40 GB)", "unknown device"},
+		{"A100 (96", "unknown device"},
 	};
 	for (size_t i = 0; i < COUNT(cases); i++) {
 		lk_error err = {0};
@@ -303,14 +362,18 @@ static void test_variants(void **state) {
 	static const struct {
 		const char *from, *to;
 		double gib;
-	} cases[] = {{"a100-sxm-80", "a100-sxm-40", 40}, {"a100-sxm-40", "a100-sxm-80", 80}, {"v100", "v100-sxm-32", 32},
-	             {"a100", "a100-sxm-80", 80}, {"h100", "h100-sxm", 80}, {"h100", "h100-sxm-96", 96},
-	             {"rtx-3090", "rtx-3090", 32}, {"a100-pcie-80", "a100-pcie-40", 40}};
+	} cases[] = {{"a100-sxm-80", "a100-sxm-40", 40}, {"a100-sxm-40", "a100-sxm-80", 80},
+	             {"v100", "v100-sxm-32", 32},        {"a100", "a100-sxm-80", 80},
+	             {"h100", "h100-sxm", 80},           {"h100", "h100-sxm-96", 96},
+	             {"rtx-3090", "rtx-3090", 32},       {"a100-pcie-80", "a100-pcie-40", 40}};
 	for (size_t i = 0; i < COUNT(cases); i++)
-		assert_string_equal(lk_device_variant(lk_device_find(cases[i].from), cases[i].gib * LK_GIB)->name, cases[i].to);
+		assert_string_equal(
+			lk_device_variant(lk_device_find(cases[i].from), cases[i].gib * LK_GIB)->name,
+			cases[i].to);
 }
 
-/* Looks up the devices of one table of public measurements; returns how many different ones it names. */
+/* Looks up the devices of one table of public measurements; returns how many different ones it
+ * names. */
 static int check_table(const char *path) {
 	static const char *const columns[] = {"gpu", "gpu_model", "device"};
 	lk_stream *in;
@@ -325,7 +388,8 @@ static int check_table(const char *path) {
 		int column = lk_csv_column(csv, columns[c]);
 		if (column < 0) continue;
 		for (;;) {
-			if (lk_csv_next(csv, &more, &err) != LK_OK) fail_msg("%s: %s: %s", path, err.where, err.what);
+			if (lk_csv_next(csv, &more, &err) != LK_OK)
+				fail_msg("%s: %s: %s", path, err.where, err.what);
 			if (!more) break;
 			snprintf(one, sizeof one, "\n%s\n", lk_csv_field(csv, column));
 			if (strstr(seen, one)) continue;
@@ -334,7 +398,8 @@ static int check_table(const char *path) {
 			different++;
 			const lk_device *device = NULL;
 			if (lk_device_lookup(lk_csv_field(csv, column), &device, &err) == LK_OK) continue;
-			if (!strstr(err.what, "is not modelled: ")) fail_msg("%s: %s", lk_csv_where(csv), err.what);
+			if (!strstr(err.what, "is not modelled: "))
+				fail_msg("%s: %s", lk_csv_where(csv), err.what);
 		}
 		break;
 	}
@@ -380,7 +445,8 @@ static void check_places(const lk_cluster *cluster) {
 static void assert_same_cluster(const lk_cluster *a, const lk_cluster *b) {
 	assert_int_equal(a->groups, b->groups);
 	assert_int_equal(a->gpus, b->gpus);
-	assert_true(a->oversubscription == b->oversubscription && a->rail_optimised == b->rail_optimised);
+	assert_true(a->oversubscription == b->oversubscription &&
+	            a->rail_optimised == b->rail_optimised);
 	for (int g = 0; g < a->groups; g++) {
 		const lk_node *x = &a->node[g], *y = &b->node[g];
 		assert_int_equal(a->nodes[g], b->nodes[g]);
@@ -388,7 +454,8 @@ static void assert_same_cluster(const lk_cluster *a, const lk_cluster *b) {
 		assert_int_equal(x->gpus, y->gpus);
 		assert_int_equal(x->nics, y->nics);
 		assert_int_equal(x->intra, y->intra);
-		assert_true(fabs(x->intra_rate / y->intra_rate - 1) < 1e-12 && fabs(x->nic_rate / y->nic_rate - 1) < 1e-12);
+		assert_true(fabs(x->intra_rate / y->intra_rate - 1) < 1e-12 &&
+		            fabs(x->nic_rate / y->nic_rate - 1) < 1e-12);
 		assert_true(fabs(x->nic_latency_s - y->nic_latency_s) < 1e-15);
 	}
 	assert_string_equal(a->text, b->text);
@@ -412,7 +479,8 @@ static void test_simple(void **state) {
 		assert_int_equal(c.node[0].nics, c.node[0].gpus);
 		assert_true(c.node[0].intra_rate > 0 && c.rail_optimised && c.oversubscription == 1);
 		assert_int_equal(c.node[0].intra == LK_INTRA_SWITCH, device->link_switch);
-		assert_int_equal(c.node[0].intra == LK_INTRA_PCIE, !device->links || (device->link_bridge && domain != 2));
+		assert_int_equal(c.node[0].intra == LK_INTRA_PCIE,
+		                 !device->links || (device->link_bridge && domain != 2));
 		check_places(&c);
 		assert_int_equal(lk_cluster_parse(&arena, c.text, &again, &err), LK_OK);
 		assert_same_cluster(&c, &again);
@@ -428,7 +496,8 @@ static void test_simple_refuses(void **state) {
 	const lk_device *device = lk_device_find("h100");
 	assert_int_equal(lk_cluster_simple(&arena, device, 0, 0, 0, &c, &err), LK_ERR_INPUT);
 	assert_int_equal(lk_cluster_simple(&arena, device, -5, 0, 0, &c, &err), LK_ERR_INPUT);
-	assert_int_equal(lk_cluster_simple(&arena, device, LK_CLUSTER_GPUS + 1, 0, 0, &c, &err), LK_ERR_INPUT);
+	assert_int_equal(lk_cluster_simple(&arena, device, LK_CLUSTER_GPUS + 1, 0, 0, &c, &err),
+	                 LK_ERR_INPUT);
 	assert_int_equal(lk_cluster_simple(&arena, device, 8, -1, 0, &c, &err), LK_ERR_INPUT);
 	assert_int_equal(lk_cluster_simple(&arena, device, 8, 0, -1, &c, &err), LK_ERR_INPUT);
 	assert_int_equal(lk_cluster_simple(&arena, device, 8, 0, NAN, &c, &err), LK_ERR_INPUT);
@@ -448,7 +517,8 @@ static void test_good_texts(void **state) {
 	                                   "1 node * 4 h100-sxm nvlink4 300GB/s, nic 4*400g, norail"},
 		{" 2 Nodes*4 \"RTX 4090\" pcie3 , nic 1 * 10 Gbit ",
 	     "2 node * 4 rtx-4090 pcie 12GB/s, nic 1*10g"},
-		{"1 node*8 mi300x xgmi, NIC 8*400g 35us, oversub 2.5", "1 node * 8 mi300x xgmi, nic 8*400g 35us, oversub 2.5"},
+		{"1 node*8 mi300x xgmi, NIC 8*400g 35us, oversub 2.5",
+	     "1 node * 8 mi300x xgmi, nic 8*400g 35us, oversub 2.5"},
 		{"8 h100, nic 8*0.0012345678g 0.0000001us, oversub 1.00000001",
 	     "1 node * 8 h100-sxm nvlink4, nic 8*0.001235g"},
 		{"16 v100-sxm-16 mesh", "2 node * 8 v100-sxm-16 nvlink2, nic 8*100g"},
@@ -519,7 +589,8 @@ static void test_bad_texts(void **state) {
 		lk_cluster c;
 		lk_error err = {0};
 		char text[1024], where[64];
-		if (lk_cluster_parse(&arena, cases[i].text, &c, &err) != LK_ERR_INPUT) fail_msg("'%s' is read", cases[i].text);
+		if (lk_cluster_parse(&arena, cases[i].text, &c, &err) != LK_ERR_INPUT)
+			fail_msg("'%s' is read", cases[i].text);
 		snprintf(where, sizeof where, "cluster, column %d:", cases[i].column);
 		lk_error_text(&err, text, sizeof text);
 		if (strncmp(text, where, strlen(where)) != 0 || !strstr(text, cases[i].want))
@@ -542,11 +613,13 @@ static void test_random_round_trip(void **state) {
 			const lk_device *device = lk_device_at(draw(&seed, 0, lk_device_count() - 1));
 			lk_node node = lk_node_usual(device, draw(&seed, 1, device->link_bridge ? 2 : 72));
 			if (device->links) node.intra = (lk_intra)draw(&seed, LK_INTRA_PCIE, LK_INTRA_SWITCH);
-			node.intra_rate = draw(&seed, 0, 1) ? lk_intra_rate(device, node.intra) : draw(&seed, 1, 900000) * 1e6;
+			node.intra_rate = draw(&seed, 0, 1) ? lk_intra_rate(device, node.intra)
+			                                    : draw(&seed, 1, 900000) * 1e6;
 			node.nics = draw(&seed, 1, 16);
 			node.nic_rate = draw(&seed, 1, 8000) * 1.25e8;
 			node.nic_latency_s = draw(&seed, 0, 3) * 25e-6;
-			assert_int_equal(lk_cluster_add(&draft, &node, draw(&seed, 1, 100), "test", &err), LK_OK);
+			assert_int_equal(lk_cluster_add(&draft, &node, draw(&seed, 1, 100), "test", &err),
+			                 LK_OK);
 		}
 		draft.oversubscription = 1 + draw(&seed, 0, 12) / 4.0;
 		draft.rail_optimised = draw(&seed, 0, 1);
@@ -556,7 +629,8 @@ static void test_random_round_trip(void **state) {
 		bool cut = length > 4 && strcmp(c.text + length - 4, " ...") == 0;
 		short_ones += !cut;
 		if (!cut) {
-			if (lk_cluster_parse(&arena, c.text, &again, &err) != LK_OK) fail_msg("%s: %s", c.text, err.what);
+			if (lk_cluster_parse(&arena, c.text, &again, &err) != LK_OK)
+				fail_msg("%s: %s", c.text, err.what);
 			assert_same_cluster(&c, &again);
 		}
 		check_places(&c);
@@ -571,11 +645,14 @@ static void test_good_json(void **state) {
 	(void)state;
 	static const char *const cases[][2] = {
 		{"{\"nodes\":[{\"device\":\"h100\"}]}", "1 node * 8 h100-sxm nvlink4, nic 8*400g"},
-		{"{\"nodes\":[{\"count\":8,\"gpus\":4,\"device\":\"H100\",\"intra\":\"pcie\",\"nics\":2,\"nic_gbps\":200,"
+		{"{\"nodes\":[{\"count\":8,\"gpus\":4,\"device\":\"H100\",\"intra\":\"pcie\",\"nics\":2,"
+	     "\"nic_gbps\":200,"
 	     "\"nic_latency_us\":75}],\"oversubscription\":2,\"rail_optimised\":false}",
 	     "8 node * 4 h100-sxm pcie, nic 2*200g 75us, oversub 2, norail"},
-		{"{\"nodes\":[{\"device\":\"h100\",\"intra_GBps\":300}]}", "1 node * 8 h100-sxm nvlink4 300GB/s, nic 8*400g"},
-		{"{\"nodes\":[{\"device\":\"h100\",\"intra_gbps\":2400}]}", "1 node * 8 h100-sxm nvlink4 300GB/s, nic 8*400g"},
+		{"{\"nodes\":[{\"device\":\"h100\",\"intra_GBps\":300}]}",
+	     "1 node * 8 h100-sxm nvlink4 300GB/s, nic 8*400g"},
+		{"{\"nodes\":[{\"device\":\"h100\",\"intra_gbps\":2400}]}",
+	     "1 node * 8 h100-sxm nvlink4 300GB/s, nic 8*400g"},
 		{"{\"nodes\":[{\"device\":\"v100\",\"intra\":\"switch\"},{\"device\":\"t4\",\"gpus\":1}]}",
 	     "1 node * 8 v100-sxm-16 nvswitch, nic 8*100g + 1 node * 1 t4 pcie, nic 1*25g"},
 	};
@@ -583,7 +660,8 @@ static void test_good_json(void **state) {
 		lk_arena arena = LK_ARENA_INIT;
 		lk_cluster c, again;
 		lk_error err = {0};
-		if (lk_cluster_parse(&arena, cases[i][0], &c, &err) != LK_OK) fail_msg("%s: %s", err.where, err.what);
+		if (lk_cluster_parse(&arena, cases[i][0], &c, &err) != LK_OK)
+			fail_msg("%s: %s", err.where, err.what);
 		assert_string_equal(c.text, cases[i][1]);
 		assert_int_equal(lk_cluster_parse(&arena, c.text, &again, &err), LK_OK);
 		assert_same_cluster(&c, &again);
@@ -597,40 +675,48 @@ static void test_own_device(void **state) {
 	lk_cluster c;
 	lk_error err = {0};
 	const lk_device *h100 = lk_device_find("h100");
-	const char *text = "{\"nodes\":[{\"gpus\":4,\"device\":{\"base\":\"h100\",\"name\":\"slow h100\","
-	                   "\"memory_GBps\":2400,"
-	                   "\"fp8_tflops\":0,\"link_switch\":false,\"sms\":66,\"nic_gbps\":100}}]}";
+	const char *text =
+		"{\"nodes\":[{\"gpus\":4,\"device\":{\"base\":\"h100\",\"name\":\"slow h100\","
+		"\"memory_GBps\":2400,"
+		"\"fp8_tflops\":0,\"link_switch\":false,\"sms\":66,\"nic_gbps\":100}}]}";
 	assert_int_equal(lk_cluster_parse(&arena, text, &c, &err), LK_OK);
 	const lk_device *device = c.node[0].device;
 	assert_string_equal(device->name, "slow h100");
 	assert_string_equal(c.text, "1 node * 4 \"slow h100\" nvlink4, nic 4*100g");
-	assert_true(device->memory_rate == 2.4e12 && device->peak_flops[LK_FP8] == 0 && device->sms == 66 && device->nic_rate == 12.5e9);
-	assert_true(device->peak_flops[LK_BF16] == h100->peak_flops[LK_BF16] && device->memory_bytes == h100->memory_bytes);
+	assert_true(device->memory_rate == 2.4e12 && device->peak_flops[LK_FP8] == 0 &&
+	            device->sms == 66 && device->nic_rate == 12.5e9);
+	assert_true(device->peak_flops[LK_BF16] == h100->peak_flops[LK_BF16] &&
+	            device->memory_bytes == h100->memory_bytes);
 	assert_int_equal(c.node[0].intra, LK_INTRA_MESH);
 	assert_string_equal(lk_device_aliases(device), "");
 	assert_true(h100->memory_rate == 3.35e12);
 	lk_arena_free(&arena);
 }
 
-/* Devices that the file defines: before the catalogue's, one on top of another, with rates that were measured. */
+/* Devices that the file defines: before the catalogue's, one on top of another, with rates that
+ * were measured. */
 static void test_defined_devices(void **state) {
 	(void)state;
 	lk_arena arena = LK_ARENA_INIT;
 	lk_cluster c;
 	lk_error err = {0};
-	const char *text = "{\"measured\":{\"date\":\"2026-11-21\",\"memory\":[1,{\"nodes\":2}]},"
-	                   "\"nodes\":[{\"device\":\"Host CPU\"},{\"device\":\"half\",\"count\":2}],"
-	                   "\"devices\":[{\"name\":\"host-cpu\",\"label\":\"A processor\",\"arch\":\"cpu\",\"fp32_tflops\":2,"
-	                   "\"vector_tflops\":2,\"memory_gib\":64,\"memory_GBps\":100,\"sms\":32,\"clock_mhz\":3000,"
-	                   "\"node_gpus\":1,\"pcie_GBps\":20,\"nic_gbps\":25,\"gemm_tflops\":1.5,\"stream_GBps\":90,"
-	                   "\"call_us\":4},{\"base\":\"host-cpu\",\"name\":\"half\",\"gemm_tflops\":0.75}]}";
+	const char *text =
+		"{\"measured\":{\"date\":\"2026-11-21\",\"memory\":[1,{\"nodes\":2}]},"
+		"\"nodes\":[{\"device\":\"Host CPU\"},{\"device\":\"half\",\"count\":2}],"
+		"\"devices\":[{\"name\":\"host-cpu\",\"label\":\"A "
+		"processor\",\"arch\":\"cpu\",\"fp32_tflops\":2,"
+		"\"vector_tflops\":2,\"memory_gib\":64,\"memory_GBps\":100,\"sms\":32,\"clock_mhz\":3000,"
+		"\"node_gpus\":1,\"pcie_GBps\":20,\"nic_gbps\":25,\"gemm_tflops\":1.5,\"stream_GBps\":90,"
+		"\"call_us\":4},{\"base\":\"host-cpu\",\"name\":\"half\",\"gemm_tflops\":0.75}]}";
 	if (lk_cluster_parse(&arena, text, &c, &err) != LK_OK) fail_msg("%s: %s", err.where, err.what);
 	const lk_device *device = c.node[0].device, *half = c.node[1].device;
 	assert_int_equal(c.gpus, 3);
 	assert_int_equal(device->arch, LK_ARCH_CPU);
-	assert_true(device->gemm_flops == 1.5e12 && device->stream_rate == 90e9 && fabs(device->call_s - 4e-6) < 1e-18);
+	assert_true(device->gemm_flops == 1.5e12 && device->stream_rate == 90e9 &&
+	            fabs(device->call_s - 4e-6) < 1e-18);
 	assert_true(half->gemm_flops == 0.75e12 && half->memory_rate == 100e9);
-	assert_string_equal(c.text, "1 node * 1 host-cpu pcie, nic 1*25g + 2 node * 1 half pcie, nic 1*25g");
+	assert_string_equal(c.text,
+	                    "1 node * 1 host-cpu pcie, nic 1*25g + 2 node * 1 half pcie, nic 1*25g");
 	assert_true(lk_device_find("h100")->gemm_flops == 0);
 	lk_arena_free(&arena);
 }
@@ -646,31 +732,47 @@ static void test_bad_json(void **state) {
 		{"{\"nodes\":[{\"device\":\"h100\",\"count\":0}]}", "cluster:1:36", "count must be"},
 		{"{\"nodes\":[{\"device\":\"h100\",\"count\":1.5}]}", "cluster:1:36", "whole number"},
 		{"{\"nodes\":[{\"device\":\"h100\",\"count\":1e30}]}", "cluster:1:36", "count must be"},
-		{"{\"nodes\":[{\"device\":\"h100\",\"count\":16777216}]}", "cluster:1:11", "more than 16777216"},
-		{"{\"nodes\":[{\"device\":\"h100\",\"nic_gbps\":NaN}]}", "cluster:1:39", "nic_gbps must be"},
-		{"{\"nodes\":[{\"device\":\"h100\",\"nic_gbps\":\"400\"}]}", "cluster:1:39", "nic_gbps must be"},
+		{"{\"nodes\":[{\"device\":\"h100\",\"count\":16777216}]}", "cluster:1:11",
+	     "more than 16777216"},
+		{"{\"nodes\":[{\"device\":\"h100\",\"nic_gbps\":NaN}]}", "cluster:1:39",
+	     "nic_gbps must be"},
+		{"{\"nodes\":[{\"device\":\"h100\",\"nic_gbps\":\"400\"}]}", "cluster:1:39",
+	     "nic_gbps must be"},
 		{"{\"nodes\":[{\"device\":\"h100\",\"intra\":\"torus\"}]}", "cluster:1:36", "switch"},
 		{"{\"nodes\":[{\"device\":\"t4\",\"intra\":\"mesh\"}]}", "cluster:1:34", "no links"},
-		{"{\"nodes\":[{\"device\":\"h100\",\"intra_gbps\":1,\"intra_GBps\":1}]}", "cluster:1:", "give one"},
+		{"{\"nodes\":[{\"device\":\"h100\",\"intra_gbps\":1,\"intra_GBps\":1}]}",
+	     "cluster:1:", "give one"},
 		{"{\"nodes\":[{\"device\":\"h100\"}],\"rail_optimised\":1}", "cluster:1:", "true or false"},
-		{"{\"nodes\":[{\"device\":\"h100\"}],\"oversubscription\":0}", "cluster:1:", "oversubscription must be"},
+		{"{\"nodes\":[{\"device\":\"h100\"}],\"oversubscription\":0}",
+	     "cluster:1:", "oversubscription must be"},
 		{"{\"nodes\":[{\"device\":{\"name\":\"x\"}}]}", "cluster:1:21", "has no fp32_tflops"},
 		{"{\"nodes\":[{\"device\":{\"base\":\"h100\",\"sms\":-1}}]}", "cluster:1:", "sms"},
-		{"{\"nodes\":[{\"device\":{\"base\":\"h100\",\"sms\":[]}}]}", "cluster:1:", "a text, a number"},
-		{"{\"nodes\":[{\"device\":{\"base\":\"h100\",\"memory\":1}}]}", "cluster:1:", "no field 'memory'"},
-		{"{\"nodes\":[{\"device\":{\"base\":\"h100\",\"arch\":\"hoper\"}}]}", "cluster:1:", "did you mean 'hopper'"},
+		{"{\"nodes\":[{\"device\":{\"base\":\"h100\",\"sms\":[]}}]}",
+	     "cluster:1:", "a text, a number"},
+		{"{\"nodes\":[{\"device\":{\"base\":\"h100\",\"memory\":1}}]}",
+	     "cluster:1:", "no field 'memory'"},
+		{"{\"nodes\":[{\"device\":{\"base\":\"h100\",\"arch\":\"hoper\"}}]}",
+	     "cluster:1:", "did you mean 'hopper'"},
 		{"{\"nodes\":[{\"device\":{\"base\":7}}]}", "cluster:1:", "base must be"},
 		{"{\"nodes\":[7]}", "cluster:1:11", "must be an object"},
 		{"{\"nodes\":[{\"device\":\"x\"}],\"devices\":{}}", "cluster:1:", "an array of objects"},
-		{"{\"nodes\":[{\"device\":\"x\"}],\"devices\":[\"h100\"]}", "cluster:1:", "must be an object"},
-		{"{\"nodes\":[{\"device\":\"x\"}],\n\"devices\":[{\"name\":\"x\"}]}", "cluster:2:", "has no fp32_tflops"},
-		{"{\"nodes\":[{\"device\":\"x\"}],\"devices\":[{\"base\":\"h100\",\"gemm_tflops\":-1}]}", "cluster:1:", "gemm_tflops"},
-		{"{\"nodes\":[{\"device\":\"x\"}],\"devices\":[{\"base\":\"h100\",\"gemm_tflops\":NaN}]}", "cluster:1:", "gemm_tflops"},
-		{"{\"nodes\":[{\"device\":\"x\"}],\"devices\":[{\"base\":\"h100\",\"memory_GBps\":1e99}]}", "cluster:1:", "memory_GBps"},
-		{"{\"nodes\":[{\"device\":\"x\"}],\"devices\":[{\"base\":\"h100\"},{\"base\":\"h100\"}]}", "cluster:1:", "second device"},
-		{"{\"nodes\":[{\"device\":\"x\"}],\"devices\":[{\"base\":\"y\",\"name\":\"x\"},{\"base\":\"h100\",\"name\":\"y\"}]}",
-		 "cluster:1:", "unknown device 'y'"},
-		{"{\"nodes\":[{\"device\":\"z\"}],\"devices\":[{\"base\":\"h100\",\"name\":\"y\"}]}", "cluster:1:21", "unknown device 'z'"},
+		{"{\"nodes\":[{\"device\":\"x\"}],\"devices\":[\"h100\"]}",
+	     "cluster:1:", "must be an object"},
+		{"{\"nodes\":[{\"device\":\"x\"}],\n\"devices\":[{\"name\":\"x\"}]}",
+	     "cluster:2:", "has no fp32_tflops"},
+		{"{\"nodes\":[{\"device\":\"x\"}],\"devices\":[{\"base\":\"h100\",\"gemm_tflops\":-1}]}",
+	     "cluster:1:", "gemm_tflops"},
+		{"{\"nodes\":[{\"device\":\"x\"}],\"devices\":[{\"base\":\"h100\",\"gemm_tflops\":NaN}]}",
+	     "cluster:1:", "gemm_tflops"},
+		{"{\"nodes\":[{\"device\":\"x\"}],\"devices\":[{\"base\":\"h100\",\"memory_GBps\":1e99}]}",
+	     "cluster:1:", "memory_GBps"},
+		{"{\"nodes\":[{\"device\":\"x\"}],\"devices\":[{\"base\":\"h100\"},{\"base\":\"h100\"}]}",
+	     "cluster:1:", "second device"},
+		{"{\"nodes\":[{\"device\":\"x\"}],\"devices\":[{\"base\":\"y\",\"name\":\"x\"},{\"base\":"
+	     "\"h100\",\"name\":\"y\"}]}",
+	     "cluster:1:", "unknown device 'y'"},
+		{"{\"nodes\":[{\"device\":\"z\"}],\"devices\":[{\"base\":\"h100\",\"name\":\"y\"}]}",
+	     "cluster:1:21", "unknown device 'z'"},
 		{"{\"nodes\":[", "cluster:1:", ""},
 		{"{\"nodes\":[{\"device\":\"h100\"}]} x", "cluster:1:", ""},
 	};

@@ -1,4 +1,5 @@
-/* test_job.c: completing a training job: derived sizes, defaults, splits over pipeline stages, refusals. */
+/* test_job.c: completing a training job: derived sizes, defaults, splits over pipeline stages,
+ * refusals. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -13,17 +14,17 @@
 
 static lk_model dense(int layers, int hidden, int heads, int kv_heads) {
 	return (lk_model){.name = "test",
-					  .layers = layers,
-					  .hidden = hidden,
-					  .heads = heads,
-					  .kv_heads = kv_heads,
-					  .head_dim = hidden / heads,
-					  .ffn = 4 * hidden,
-					  .vocab = 50257,
-					  .context = 4096,
-					  .norms_per_layer = 2,
-					  .final_norm = true,
-					  .lm_head = true};
+	                  .layers = layers,
+	                  .hidden = hidden,
+	                  .heads = heads,
+	                  .kv_heads = kv_heads,
+	                  .head_dim = hidden / heads,
+	                  .ffn = 4 * hidden,
+	                  .vocab = 50257,
+	                  .context = 4096,
+	                  .norms_per_layer = 2,
+	                  .final_norm = true,
+	                  .lm_head = true};
 }
 
 static lk_model mixture(int layers, int experts) {
@@ -50,11 +51,13 @@ static const lk_cluster *cluster_of(struct machine *machine, int gpus, bool bf16
 	machine->device.peak_flops[LK_BF16] = bf16 ? 1e14 : 0;
 	machine->device.peak_flops[LK_FP8] = fp8 ? 2e14 : 0;
 	machine->node = (lk_node){.device = &machine->device, .gpus = 8};
-	machine->cluster = (lk_cluster){.groups = 1, .node = &machine->node, .nodes = &machine->nodes, .gpus = gpus};
+	machine->cluster =
+		(lk_cluster){.groups = 1, .node = &machine->node, .nodes = &machine->nodes, .gpus = gpus};
 	return &machine->cluster;
 }
 
-static void assert_refused(lk_job job, const lk_cluster *cluster, const char *where, const char *part) {
+static void assert_refused(lk_job job, const lk_cluster *cluster, const char *where,
+                           const char *part) {
 	lk_error err = {0};
 	char text[1024];
 	lk_job before = job;
@@ -68,15 +71,17 @@ static void assert_refused(lk_job job, const lk_cluster *cluster, const char *wh
 static lk_job completed(lk_job job, const lk_cluster *cluster) {
 	lk_error err = {0};
 	char text[1024];
-	if (lk_job_complete(&job, cluster, &err) != LK_OK) fail_msg("%s", lk_error_text(&err, text, sizeof text));
+	if (lk_job_complete(&job, cluster, &err) != LK_OK)
+		fail_msg("%s", lk_error_text(&err, text, sizeof text));
 	return job;
 }
 
 static void derived(void **state) {
 	(void)state;
 	struct machine m;
-	lk_job job = completed((lk_job){.model = dense(32, 4096, 32, 8), .tp = 4, .pp = 2, .cp = 2, .gbs = 64, .mbs = 2},
-	                       cluster_of(&m, 64, true, false));
+	lk_job job = completed(
+		(lk_job){.model = dense(32, 4096, 32, 8), .tp = 4, .pp = 2, .cp = 2, .gbs = 64, .mbs = 2},
+		cluster_of(&m, 64, true, false));
 	assert_int_equal(job.gpus, 64);
 	assert_int_equal(job.dp, 4);
 	assert_int_equal(job.microbatches, 8);
@@ -113,37 +118,50 @@ static void refusals(void **state) {
 	(void)state;
 	lk_model m = dense(32, 96 * 64, 96, 96);
 	assert_refused((lk_job){.model = m, .tp = 7, .gpus = 7}, NULL, "--tp",
-				   "96 heads do not divide by 7; nearest: 6, 8");
-	assert_refused((lk_job){.model = m, .tp = 8, .gpus = 100}, NULL, "--gpus", "nearest: 96, 104 GPUs");
+	               "96 heads do not divide by 7; nearest: 6, 8");
+	assert_refused((lk_job){.model = m, .tp = 8, .gpus = 100}, NULL, "--gpus",
+	               "nearest: 96, 104 GPUs");
 	assert_refused((lk_job){.model = m, .gpus = 8, .tp = 2, .dp = 3}, NULL, "--dp", "use --dp 4");
 	assert_refused((lk_job){.model = m, .gpus = 8, .gbs = 20}, NULL, "--gbs", "nearest: 16, 24");
-	assert_refused((lk_job){.model = m, .gpus = 8, .gbs = 64, .mbs = 2, .microbatches = 3}, NULL, "--gbs",
-				   "2 * 8 * 3 = 48");
+	assert_refused((lk_job){.model = m, .gpus = 8, .gbs = 64, .mbs = 2, .microbatches = 3}, NULL,
+	               "--gbs", "2 * 8 * 3 = 48");
 	assert_refused((lk_job){.model = m, .pp = 4, .vp = 3}, NULL, "--vp", "vp 2, 4 with pp 4");
 	assert_refused((lk_job){.model = m, .pp = 40}, NULL, "--pp", "at most --pp 32");
 	assert_refused((lk_job){.model = m, .vp = 2}, NULL, "--pp", "needs two or more stages");
 	assert_refused((lk_job){.model = m, .ep = 2}, NULL, "--ep", "has no experts");
-	assert_refused((lk_job){.model = m, .cp = 2, .seq = 1026}, NULL, "--cp", "nearest: seq 1024, 1028");
-	assert_refused((lk_job){.model = m, .sequence_parallel = LK_ON}, NULL, "--sequence-parallel", "tp is 1");
-	assert_refused((lk_job){.model = m, .tp = 2, .seq = 1023, .sequence_parallel = LK_ON}, NULL, "--sequence-parallel",
-	               "nearest: seq 1022, 1024");
+	assert_refused((lk_job){.model = m, .cp = 2, .seq = 1026}, NULL, "--cp",
+	               "nearest: seq 1024, 1028");
+	assert_refused((lk_job){.model = m, .sequence_parallel = LK_ON}, NULL, "--sequence-parallel",
+	               "tp is 1");
+	assert_refused((lk_job){.model = m, .tp = 2, .seq = 1023, .sequence_parallel = LK_ON}, NULL,
+	               "--sequence-parallel", "nearest: seq 1022, 1024");
+	assert_refused((lk_job){.model = m,
+	                        .pp = 2,
+	                        .stack = "deepspeed",
+	                        .sharding = LK_SHARD_ZERO3,
+	                        .sharding_said = true},
+	               NULL, "--zero", "use --zero 1");
 	assert_refused(
-		(lk_job){.model = m, .pp = 2, .stack = "deepspeed", .sharding = LK_SHARD_ZERO3, .sharding_said = true}, NULL,
-		"--zero", "use --zero 1");
-	assert_refused((lk_job){.model = m, .pp = 3, .schedule = LK_SCHED_DUALPIPE, .schedule_said = true, .gbs = 12}, NULL,
-	               "dualpipe", "2, 4");
-	assert_refused((lk_job){.model = mixture(8, 8), .ep = 3, .gpus = 3}, NULL, "--ep", "nearest: 2, 4");
-	assert_refused((lk_job){.model = mixture(8, 8), .ep = 8, .gpus = 4}, NULL, "--ep", "nearest: ep 4");
+		(lk_job){
+			.model = m, .pp = 3, .schedule = LK_SCHED_DUALPIPE, .schedule_said = true, .gbs = 12},
+		NULL, "dualpipe", "2, 4");
+	assert_refused((lk_job){.model = mixture(8, 8), .ep = 3, .gpus = 3}, NULL, "--ep",
+	               "nearest: 2, 4");
+	assert_refused((lk_job){.model = mixture(8, 8), .ep = 8, .gpus = 4}, NULL, "--ep",
+	               "nearest: ep 4");
 	assert_refused((lk_job){.model = m, .tp = -1}, NULL, "--tp", "must lie in");
-	assert_refused((lk_job){.model = m, .tp = 65536, .pp = 4096, .cp = 65536, .dp = 1 << 22}, NULL, "--tp",
-				   "more ranks than");
-	assert_refused((lk_job){.model = m, .mbs = 1 << 20, .gpus = 1 << 22}, NULL, "--mbs", "are more than");
+	assert_refused((lk_job){.model = m, .tp = 65536, .pp = 4096, .cp = 65536, .dp = 1 << 22}, NULL,
+	               "--tp", "more ranks than");
+	assert_refused((lk_job){.model = m, .mbs = 1 << 20, .gpus = 1 << 22}, NULL, "--mbs",
+	               "are more than");
 	assert_refused((lk_job){.model = m, .recompute_layers = 3}, NULL, "--recompute", "full");
-	assert_refused((lk_job){.model = m, .pp = 4, .recompute = LK_RECOMPUTE_FULL, .recompute_layers = 9}, NULL,
-	               "--recompute", "use at most full/8");
+	assert_refused(
+		(lk_job){.model = m, .pp = 4, .recompute = LK_RECOMPUTE_FULL, .recompute_layers = 9}, NULL,
+		"--recompute", "use at most full/8");
 	assert_refused((lk_job){.model = m, .overlap_param_gather = LK_ON, .sharding_said = true}, NULL,
-				   "--overlap-param-gather", "--zero 1");
-	assert_refused((lk_job){.model = m, .gpus = 8, .shard_group = 3}, NULL, "--shard-group", "nearest: 2, 4");
+	               "--overlap-param-gather", "--zero 1");
+	assert_refused((lk_job){.model = m, .gpus = 8, .shard_group = 3}, NULL, "--shard-group",
+	               "nearest: 2, 4");
 }
 
 static void kv_heads_replicate(void **state) {
@@ -167,13 +185,13 @@ static void splits_cover(void **state) {
 				for (int vp = 1; vp <= 3; vp++)
 					for (int account = 0; account < 4; account++) {
 						lk_job job = {.model = dense(layers, 64, 4, 4),
-									  .pp = pp,
-									  .vp = vp,
-									  .gbs = 64,
-									  .schedule = (lk_schedule_kind)kind,
-									  .schedule_said = true,
-									  .account_embedding = account & 1,
-									  .account_loss = account & 2};
+						              .pp = pp,
+						              .vp = vp,
+						              .gbs = 64,
+						              .schedule = (lk_schedule_kind)kind,
+						              .schedule_said = true,
+						              .account_embedding = account & 1,
+						              .account_loss = account & 2};
 						if (lk_job_complete(&job, NULL, NULL) != LK_OK) continue;
 						seen++;
 						char owner[64] = {0};
@@ -183,7 +201,8 @@ static void splits_cover(void **state) {
 								assert_true(count >= 0 && first >= 0 && first + count <= layers);
 								for (int i = first; i < first + count; i++) owner[i]++;
 							}
-						for (int i = 0; i < layers; i++) assert_int_equal(owner[i], kind == LK_SCHED_DUALPIPE ? 2 : 1);
+						for (int i = 0; i < layers; i++)
+							assert_int_equal(owner[i], kind == LK_SCHED_DUALPIPE ? 2 : 1);
 					}
 	assert_true(seen > 1000);
 }
@@ -201,32 +220,44 @@ static void split_rules(void **state) {
 	(void)state;
 	lk_job job = completed((lk_job){.model = dense(61, 64, 4, 4), .pp = 8}, NULL);
 	assert_split(&job, (int[]){7, 8, 8, 8, 8, 8, 7, 7}, 8);
-	job = completed((lk_job){.model = dense(62, 64, 4, 4), .pp = 8, .account_embedding = true, .account_loss = true},
-					NULL);
+	job = completed(
+		(lk_job){
+			.model = dense(62, 64, 4, 4), .pp = 8, .account_embedding = true, .account_loss = true},
+		NULL);
 	assert_split(&job, (int[]){7, 8, 8, 8, 8, 8, 8, 7}, 8);
 	job = completed((lk_job){.model = dense(7, 64, 4, 4), .pp = 4}, NULL);
 	assert_split(&job, (int[]){2, 2, 2, 1}, 4);
-	job = completed((lk_job){.model = dense(30, 64, 4, 4), .pp = 4, .first_stage_layers = 6, .last_stage_layers = 8},
-					NULL);
-	assert_split(&job, (int[]){6, 8, 8, 8}, 4);
-	job = completed((lk_job){.model = dense(28, 64, 4, 4), .pp = 4, .vp = 2, .first_stage_layers = 4, .gbs = 8}, NULL);
-	assert_split(&job, (int[]){2, 4, 4, 4, 2, 4, 4, 4}, 8);
 	job = completed(
 		(lk_job){
-			.model = dense(61, 64, 4, 4), .pp = 4, .schedule = LK_SCHED_DUALPIPE, .schedule_said = true, .gbs = 16},
+			.model = dense(30, 64, 4, 4), .pp = 4, .first_stage_layers = 6, .last_stage_layers = 8},
 		NULL);
+	assert_split(&job, (int[]){6, 8, 8, 8}, 4);
+	job = completed(
+		(lk_job){.model = dense(28, 64, 4, 4), .pp = 4, .vp = 2, .first_stage_layers = 4, .gbs = 8},
+		NULL);
+	assert_split(&job, (int[]){2, 4, 4, 4, 2, 4, 4, 4}, 8);
+	job = completed((lk_job){.model = dense(61, 64, 4, 4),
+	                         .pp = 4,
+	                         .schedule = LK_SCHED_DUALPIPE,
+	                         .schedule_said = true,
+	                         .gbs = 16},
+	                NULL);
 	assert_split(&job, (int[]){15, 16, 15, 15}, 4);
 	int first;
 	assert_int_equal(lk_job_chunk_layers(&job, 3, 1, &first), 15);
 	assert_int_equal(first, 0);
-	job = completed(
-		(lk_job){.model = dense(16, 64, 4, 4), .pp = 4, .schedule = LK_SCHED_ZB_V, .schedule_said = true, .gbs = 16},
-		NULL);
+	job = completed((lk_job){.model = dense(16, 64, 4, 4),
+	                         .pp = 4,
+	                         .schedule = LK_SCHED_ZB_V,
+	                         .schedule_said = true,
+	                         .gbs = 16},
+	                NULL);
 	assert_int_equal(lk_job_chunk_layers(&job, 0, 1, &first), 2);
 	assert_int_equal(first, 14);
 	job = (lk_job){.model = dense(30, 64, 4, 4), .pp = 4, .first_stage_layers = 28};
 	assert_refused(job, NULL, "--first-stage-layers", "leave 2 of 30 for the 3 stages");
-	job = (lk_job){.model = dense(30, 64, 4, 4), .pp = 4, .last_stage_layers = 6, .account_loss = true};
+	job = (lk_job){
+		.model = dense(30, 64, 4, 4), .pp = 4, .last_stage_layers = 6, .account_loss = true};
 	assert_refused(job, NULL, "--last-stage-layers", "do not go with");
 }
 
@@ -250,16 +281,22 @@ static void layouts(void **state) {
 	assert_split(&job, (int[]){0, 3, 3, 3, 3, 0}, 6);
 	assert_refused(with_layout(8, 2, "E(tt|L"), NULL, "--pipeline-layout", "not closed");
 	assert_refused(with_layout(8, 2, "Et*4|xt*4L"), NULL, "--pipeline-layout", "are known");
-	assert_refused(with_layout(8, 2, "Et*4|t*3L"), NULL, "--pipeline-layout", "7 layers (t), but the model has 8");
+	assert_refused(with_layout(8, 2, "Et*4|t*3L"), NULL, "--pipeline-layout",
+	               "7 layers (t), but the model has 8");
 	assert_refused(with_layout(8, 2, "Et*4|t*4"), NULL, "--pipeline-layout", "L once, in the last");
-	assert_refused(with_layout(8, 2, "Et*4|t*4|L"), NULL, "--pipeline-layout", "no multiple of pp 2");
-	assert_refused(with_layout(8, 2, "(((((t)*999)*999)*999)*999)*999"), NULL, "--pipeline-layout", "65536");
-	assert_refused(with_layout(8, 2, "((((((((((((t))))))))))))"), NULL, "--pipeline-layout", "nested");
+	assert_refused(with_layout(8, 2, "Et*4|t*4|L"), NULL, "--pipeline-layout",
+	               "no multiple of pp 2");
+	assert_refused(with_layout(8, 2, "(((((t)*999)*999)*999)*999)*999"), NULL, "--pipeline-layout",
+	               "65536");
+	assert_refused(with_layout(8, 2, "((((((((((((t))))))))))))"), NULL, "--pipeline-layout",
+	               "nested");
 	assert_refused(with_layout(8, 2, "t*0"), NULL, "--pipeline-layout", "repeats");
-	assert_refused(with_layout(8, 2, "Et*4m|t*4L"), NULL, "--pipeline-layout", "prediction modules");
+	assert_refused(with_layout(8, 2, "Et*4m|t*4L"), NULL, "--pipeline-layout",
+	               "prediction modules");
 }
 
-/* Completing again changes nothing, and the numbers fit each other: random jobs, legal ones kept. */
+/* Completing again changes nothing, and the numbers fit each other: random jobs, legal ones kept.
+ */
 static void completing_is_stable(void **state) {
 	(void)state;
 	static const int sizes[] = {0, 0, 1, 2, 3, 4, 8};
@@ -268,21 +305,21 @@ static void completing_is_stable(void **state) {
 	for (int i = 0; i < 20000; i++) {
 #define PICK sizes[rand() % 7]
 		lk_job job = {.model = rand() % 2 ? dense(24, 1024, 16, 4) : mixture(24, 16),
-					  .tp = PICK,
-					  .pp = PICK,
-					  .vp = PICK,
-					  .cp = PICK,
-					  .ep = PICK,
-					  .etp = PICK,
-					  .dp = PICK,
-					  .mbs = PICK,
-					  .gbs = 16 * PICK,
-					  .microbatches = PICK,
-					  .seq = 512 * PICK,
-					  .sharding = (lk_sharding)(rand() % 4),
-					  .sharding_said = rand() % 2,
-					  .schedule = (lk_schedule_kind)(rand() % LK_SCHEDULES),
-					  .schedule_said = rand() % 3 == 0};
+		              .tp = PICK,
+		              .pp = PICK,
+		              .vp = PICK,
+		              .cp = PICK,
+		              .ep = PICK,
+		              .etp = PICK,
+		              .dp = PICK,
+		              .mbs = PICK,
+		              .gbs = 16 * PICK,
+		              .microbatches = PICK,
+		              .seq = 512 * PICK,
+		              .sharding = (lk_sharding)(rand() % 4),
+		              .sharding_said = rand() % 2,
+		              .schedule = (lk_schedule_kind)(rand() % LK_SCHEDULES),
+		              .schedule_said = rand() % 3 == 0};
 #undef PICK
 		if (rand() % 2) job.gpus = 1 << rand() % 8;
 		lk_error err = {0};
@@ -337,10 +374,11 @@ static void vision(void **state) {
 
 int main(void) {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(derived), cmocka_unit_test(defaults_by_device), cmocka_unit_test(refusals),
-		cmocka_unit_test(kv_heads_replicate), cmocka_unit_test(splits_cover), cmocka_unit_test(split_rules),
-		cmocka_unit_test(layouts), cmocka_unit_test(completing_is_stable), cmocka_unit_test(batches),
-		cmocka_unit_test(vision),
+		cmocka_unit_test(derived),      cmocka_unit_test(defaults_by_device),
+		cmocka_unit_test(refusals),     cmocka_unit_test(kv_heads_replicate),
+		cmocka_unit_test(splits_cover), cmocka_unit_test(split_rules),
+		cmocka_unit_test(layouts),      cmocka_unit_test(completing_is_stable),
+		cmocka_unit_test(batches),      cmocka_unit_test(vision),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

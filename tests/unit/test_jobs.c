@@ -1,5 +1,5 @@
-/* test_jobs.c: dividing a cluster: the dynamic program against exhaustive search, simulated clusters against known courses,
- * lists that read back as written. */
+/* test_jobs.c: dividing a cluster: the dynamic program against exhaustive search, simulated
+ * clusters against known courses, lists that read back as written. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -14,7 +14,10 @@
 #include "jobs/jobs.h"
 #include "scratch.h"
 
-enum { MOST_JOBS = 4, MOST_OPTIONS = 9 };
+enum {
+	MOST_JOBS = 4,
+	MOST_OPTIONS = 9
+};
 
 /* ---- the dynamic program ---- */
 
@@ -23,7 +26,8 @@ static double exhaustive(const lk_allocation_job *jobs, int count, int gpus) {
 	double best = -INFINITY;
 	for (int o = 0; o < jobs->count; o++) {
 		if (jobs->options[o].gpus > gpus) continue;
-		best = fmax(best, jobs->options[o].value + exhaustive(jobs + 1, count - 1, gpus - jobs->options[o].gpus));
+		best = fmax(best, jobs->options[o].value +
+		                      exhaustive(jobs + 1, count - 1, gpus - jobs->options[o].gpus));
 	}
 	return best;
 }
@@ -36,22 +40,26 @@ static void is_as_good_as_exhaustive_search(void **state) {
 	for (int n = 0; n < 3000; n++) {
 		lk_allocation_option options[MOST_JOBS][MOST_OPTIONS];
 		lk_allocation_job jobs[MOST_JOBS];
-		int count = 1 + (int)(lk_uniform(1, draw++) * MOST_JOBS), gpus = 1 + (int)(lk_uniform(1, draw++) * 16), choice[MOST_JOBS];
+		int count = 1 + (int)(lk_uniform(1, draw++) * MOST_JOBS),
+			gpus = 1 + (int)(lk_uniform(1, draw++) * 16), choice[MOST_JOBS];
 		bool possible;
 		for (int j = 0; j < count; j++) {
-			jobs[j] = (lk_allocation_job){options[j], 1 + (int)(lk_uniform(1, draw++) * MOST_OPTIONS)};
+			jobs[j] =
+				(lk_allocation_job){options[j], 1 + (int)(lk_uniform(1, draw++) * MOST_OPTIONS)};
 			for (int o = 0; o < jobs[j].count; o++) {
 				options[j][o].gpus = (int)(lk_uniform(1, draw++) * 9);
 				options[j][o].value = lk_normal(2, draw++);
 			}
 		}
 		double best = exhaustive(jobs, count, gpus);
-		assert_int_equal(lk_allocate(&allocator, jobs, count, gpus, choice, &possible, &err), LK_OK);
+		assert_int_equal(lk_allocate(&allocator, jobs, count, gpus, choice, &possible, &err),
+		                 LK_OK);
 		assert_int_equal(possible, best > -INFINITY);
 		if (!possible) continue;
 		double sum = 0;
 		int used = 0;
-		for (int j = 0; j < count; j++) sum += options[j][choice[j]].value, used += options[j][choice[j]].gpus;
+		for (int j = 0; j < count; j++)
+			sum += options[j][choice[j]].value, used += options[j][choice[j]].gpus;
 		assert_true(used <= gpus);
 		assert_true(fabs(sum - best) < 1e-9);
 	}
@@ -60,7 +68,10 @@ static void is_as_good_as_exhaustive_search(void **state) {
 
 /* ---- whole courses ---- */
 
-enum { SMALL_JOBS = 3, SMALL_GPUS = 6 };
+enum {
+	SMALL_JOBS = 3,
+	SMALL_GPUS = 6
+};
 
 struct small {
 	int gpus;
@@ -76,11 +87,18 @@ static void draw_small(struct small *small, uint64_t seed) {
 	for (int j = 0; j < SMALL_JOBS; j++) {
 		double loss = 0.15 * lk_uniform(seed, 10 + (uint64_t)j);
 		small->work[j] = exp(1.2 * lk_normal(seed, 20 + (uint64_t)j));
-		for (int k = 1; k <= small->gpus; k++) small->rates[j][k - 1] = (lk_jobs_rate){k, 1, k / (1 + loss * (k - 1))};
-		small->jobs[j] = (lk_listed_job){
-			.job = {.name = "j", .gpus = 1, .batch = 1, .samples = small->work[j], .asked_per_s = small->rates[j][0].per_s,
-		            .rates = small->rates[j], .rate_count = small->gpus},
-			.where = "here", .fixed = small->rates[j], .fixed_count = small->gpus};
+		for (int k = 1; k <= small->gpus; k++)
+			small->rates[j][k - 1] = (lk_jobs_rate){k, 1, k / (1 + loss * (k - 1))};
+		small->jobs[j] = (lk_listed_job){.job = {.name = "j",
+		                                         .gpus = 1,
+		                                         .batch = 1,
+		                                         .samples = small->work[j],
+		                                         .asked_per_s = small->rates[j][0].per_s,
+		                                         .rates = small->rates[j],
+		                                         .rate_count = small->gpus},
+		                                 .where = "here",
+		                                 .fixed = small->rates[j],
+		                                 .fixed_count = small->gpus};
 	}
 	small->list.at = small->jobs, small->list.count = SMALL_JOBS;
 }
@@ -129,10 +147,13 @@ static double sum_under(const struct small *small, const char *name, int objecti
 	return sum;
 }
 
-/* With remaining times known, the mean completion time is near the best that any division at ends can reach. */
+/* With remaining times known, the mean completion time is near the best that any division at ends
+ * can reach. */
 static void completes_nearly_as_soon_as_possible(void **state) {
 	(void)state;
-	enum { CASES = 200 };
+	enum {
+		CASES = 200
+	};
 	double excess = 0, fair = 0;
 	for (uint64_t seed = 1; seed <= CASES; seed++) {
 		struct small s;
@@ -142,7 +163,9 @@ static void completes_nearly_as_soon_as_possible(void **state) {
 		excess += (ours / best - 1) / CASES;
 		fair += (sum_under(&s, "elastic", LK_JOBS_LOG) / best - 1) / CASES;
 	}
-	print_message("mean completion time %.2f %% above the best; %.2f %% by logarithms of speed-ups\n", 100 * excess, 100 * fair);
+	print_message(
+		"mean completion time %.2f %% above the best; %.2f %% by logarithms of speed-ups\n",
+		100 * excess, 100 * fair);
 	assert_true(excess < 0.05);
 }
 
@@ -154,7 +177,8 @@ static void finishes_all_work(void **state) {
 		for (int p = 0; p < lk_policy_count; p++) {
 			for (int objective = LK_JOBS_LOG; objective <= LK_JOBS_COMPLETION; objective++) {
 				double least = 0;
-				for (int j = 0; j < SMALL_JOBS; j++) least += s.work[j] / s.rates[j][s.gpus - 1].per_s;
+				for (int j = 0; j < SMALL_JOBS; j++)
+					least += s.work[j] / s.rates[j][s.gpus - 1].per_s;
 				assert_true(sum_under(&s, lk_policies[p].name, objective) >= least * (1 - 1e-9));
 			}
 		}
@@ -166,9 +190,35 @@ static void fixed_policies_as_by_hand(void **state) {
 	(void)state;
 	static const lk_jobs_rate two[] = {{2, 1, 1}}, one[] = {{1, 1, 1}};
 	lk_listed_job jobs[] = {
-		{.job = {.name = "a", .gpus = 2, .batch = 1, .samples = 10, .asked_per_s = 1, .rates = two, .rate_count = 1}, .fixed = two, .fixed_count = 1},
-		{.job = {.name = "b", .submit_s = 1, .gpus = 2, .batch = 1, .samples = 5, .asked_per_s = 1, .rates = two, .rate_count = 1}, .fixed = two, .fixed_count = 1},
-		{.job = {.name = "c", .submit_s = 2, .gpus = 1, .batch = 1, .samples = 4, .asked_per_s = 1, .rates = one, .rate_count = 1}, .fixed = one, .fixed_count = 1},
+		{.job = {.name = "a",
+	             .gpus = 2,
+	             .batch = 1,
+	             .samples = 10,
+	             .asked_per_s = 1,
+	             .rates = two,
+	             .rate_count = 1},
+	     .fixed = two,
+	     .fixed_count = 1},
+		{.job = {.name = "b",
+	             .submit_s = 1,
+	             .gpus = 2,
+	             .batch = 1,
+	             .samples = 5,
+	             .asked_per_s = 1,
+	             .rates = two,
+	             .rate_count = 1},
+	     .fixed = two,
+	     .fixed_count = 1},
+		{.job = {.name = "c",
+	             .submit_s = 2,
+	             .gpus = 1,
+	             .batch = 1,
+	             .samples = 4,
+	             .asked_per_s = 1,
+	             .rates = one,
+	             .rate_count = 1},
+	     .fixed = one,
+	     .fixed_count = 1},
 	};
 	lk_job_list list = {jobs, 3, 3};
 	lk_jobs_request request;
@@ -188,8 +238,24 @@ static void a_change_costs_a_restart(void **state) {
 	(void)state;
 	static const lk_jobs_rate rates[] = {{1, 1, 1}, {2, 1, 2}};
 	lk_listed_job jobs[] = {
-		{.job = {.name = "a", .gpus = 1, .batch = 1, .samples = 1000, .asked_per_s = 1, .rates = rates, .rate_count = 2}, .fixed = rates, .fixed_count = 2},
-		{.job = {.name = "b", .gpus = 1, .batch = 1, .samples = 100, .asked_per_s = 1, .rates = rates, .rate_count = 2}, .fixed = rates, .fixed_count = 2},
+		{.job = {.name = "a",
+	             .gpus = 1,
+	             .batch = 1,
+	             .samples = 1000,
+	             .asked_per_s = 1,
+	             .rates = rates,
+	             .rate_count = 2},
+	     .fixed = rates,
+	     .fixed_count = 2},
+		{.job = {.name = "b",
+	             .gpus = 1,
+	             .batch = 1,
+	             .samples = 100,
+	             .asked_per_s = 1,
+	             .rates = rates,
+	             .rate_count = 2},
+	     .fixed = rates,
+	     .fixed_count = 2},
 	};
 	lk_job_list list = {jobs, 2, 2};
 	lk_jobs_request request;

@@ -1,5 +1,6 @@
-/* test_json.c: the JSON reader against python's json over thousands of random and damaged documents, the tree, the
- * writer (what it wrote reads back the same), positions of errors, tokens across the edges of the window. */
+/* test_json.c: the JSON reader against python's json over thousands of random and damaged
+ * documents, the tree, the writer (what it wrote reads back the same), positions of errors, tokens
+ * across the edges of the window. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -37,8 +38,8 @@ static uint64_t draw(uint64_t *seed, uint64_t below) {
 
 /* ---- one line that says what was read ---- */
 
-/* The tokens of a document in a form that python can produce too: texts in hexadecimal, numbers in %a. "error" if it is
- * refused. */
+/* The tokens of a document in a form that python can produce too: texts in hexadecimal, numbers in
+ * %a. "error" if it is refused. */
 static void describe(const char *text, size_t size, struct bytes *out) {
 	lk_stream *in;
 	lk_error err;
@@ -66,7 +67,8 @@ static void describe(const char *text, size_t size, struct bytes *out) {
 			double x = lk_json_number(json);
 			uint64_t bits;
 			memcpy(&bits, &x, sizeof bits);
-			snprintf(number, sizeof number, "%016llx", isnan(x) ? 0x7ff8000000000000ull : (unsigned long long)bits);
+			snprintf(number, sizeof number, "%016llx",
+			         isnan(x) ? 0x7ff8000000000000ull : (unsigned long long)bits);
 			add_text(out, number);
 		}
 		if (token != LK_JSON_END) add_text(out, ",");
@@ -84,29 +86,64 @@ static void space(struct bytes *bytes, uint64_t *seed) {
 
 static void random_text(struct bytes *bytes, uint64_t *seed) {
 	static const char *const parts[] = {
-		"a", "step", " ", "\\n", "\\\"", "\\\\", "\\/", "\\u0041", "\\u00e9", "\\u20ac", "\\ud83d\\ude00", "\\ud800",
+		"a",
+		"step",
+		" ",
+		"\\n",
+		"\\\"",
+		"\\\\",
+		"\\/",
+		"\\u0041",
+		"\\u00e9",
+		"\\u20ac",
+		"\\ud83d\\ude00",
+		"\\ud800",
 		"\\udc00x",
-		"\\u0000", "\xc3\xa9", "\xe2\x82\xac", "\xf0\x9f\x98\x80", "\xed\x9f\xbf", "\x7f", "\\b\\f\\r\\t",
+		"\\u0000",
+		"\xc3\xa9",
+		"\xe2\x82\xac",
+		"\xf0\x9f\x98\x80",
+		"\xed\x9f\xbf",
+		"\x7f",
+		"\\b\\f\\r\\t",
 		"0123456789abcdef0123456789",
-		"\\uD83D\\uDE00", "\\ud83d\\u0041", "\\ud83d\\n", "{", "]", ",",
+		"\\uD83D\\uDE00",
+		"\\ud83d\\u0041",
+		"\\ud83d\\n",
+		"{",
+		"]",
+		",",
 	};
 	add_text(bytes, "\"");
-	for (uint64_t n = draw(seed, 6); n > 0; n--) add_text(bytes, parts[draw(seed, sizeof parts / sizeof *parts)]);
+	for (uint64_t n = draw(seed, 6); n > 0; n--)
+		add_text(bytes, parts[draw(seed, sizeof parts / sizeof *parts)]);
 	add_text(bytes, "\"");
 }
 
 static void random_number(struct bytes *bytes, uint64_t *seed) {
-	static const char *const some[] = {"0", "-0", "1e3", "1E+3", "1.5e-7", "NaN", "Infinity", "-Infinity", "1e400",
-		"-1e-400",
-	                                   "12345678901234567890", "0.1", "1695835653234567.123", "4.9e-324", "0.0",
-		"-1.25"};
+	static const char *const some[] = {"0",
+	                                   "-0",
+	                                   "1e3",
+	                                   "1E+3",
+	                                   "1.5e-7",
+	                                   "NaN",
+	                                   "Infinity",
+	                                   "-Infinity",
+	                                   "1e400",
+	                                   "-1e-400",
+	                                   "12345678901234567890",
+	                                   "0.1",
+	                                   "1695835653234567.123",
+	                                   "4.9e-324",
+	                                   "0.0",
+	                                   "-1.25"};
 	char text[64];
 	if (draw(seed, 2)) {
 		add_text(bytes, some[draw(seed, sizeof some / sizeof *some)]);
 		return;
 	}
-	snprintf(text, sizeof text, "%lld.%llu", (long long)draw(seed, 100000) - 50000, (unsigned long long)draw(seed,
-		1000000000));
+	snprintf(text, sizeof text, "%lld.%llu", (long long)draw(seed, 100000) - 50000,
+	         (unsigned long long)draw(seed, 1000000000));
 	add_text(bytes, text);
 }
 
@@ -161,8 +198,9 @@ static void damage(struct bytes *bytes, uint64_t *seed) {
 
 /* ---- python as the oracle ---- */
 
-/* Reads documents as lines of hexadecimal digits and answers with the lines of describe(). Python accepts what RFC 8259
- * does and NaN and the infinities, as our reader; it keeps halves of surrogate pairs, which we read as U+FFFD. */
+/* Reads documents as lines of hexadecimal digits and answers with the lines of describe(). Python
+ * accepts what RFC 8259 does and NaN and the infinities, as our reader; it keeps halves of
+ * surrogate pairs, which we read as U+FFFD. */
 static const char oracle[] =
 	"import json, struct, sys\n"
 	"def text(mark, s):\n"
@@ -184,24 +222,98 @@ static const char oracle[] =
 	"for line in open(sys.argv[1]):\n"
 	"    try:\n"
 	"        document = bytes.fromhex(line).decode('utf-8-sig')\n"
-	"        hooks = dict(parse_int=number, parse_float=number, parse_constant=number, object_pairs_hook=P)\n"
+	"        hooks = dict(parse_int=number, parse_float=number, parse_constant=number, "
+	"object_pairs_hook=P)\n"
 	"        print(say(json.loads(document, **hooks)))\n"
 	"    except (ValueError, RecursionError):\n"
 	"        print('error')\n";
 
 static const char *const special[] = {
-	"", " ", "[", "]", "{", "}", "[]", "{}", "[1,]", "{\"a\":1,}", "[,1]", "{,}", "[1 2]", "{\"a\" 1}", "{\"a\":}",
-	"{1:2}", "01", "-", "-01",
-	"1.", ".5", "1.e3", "1e", "1e+", "+1", "0x10", "nul", "nulll", "true false", "truefalse", "\"", "\"\\", "\"\\x\"",
-	"\"\\u12\"", "\"\\u12g4\"",
-	"\"a\tb\"", "\"a\nb\"", "'a'", "[1]]", "[1}", "{\"a\":1]", "\xef\xbb\xbf[]", "\xef\xbb\xbf", "\xef\xbb[]",
-	"\xff\xfe[\0", "\"\xc0\x80\"",
-	"\"\xed\xa0\x80\"", "\"\xf4\x90\x80\x80\"", "\"\xf5\x80\x80\x80\"", "\"\xe2\x82\"", "\xc2\xa0[]", "[]\v",
-	"// x\n1", "/**/1", "NaN", "-NaN",
-	"Infinity", "-Infinity", "+Infinity", "Inf", "nan", "-Infinit", "1.0", "1E400", "-0.0", "0e5", "0e", "00",
-	"1_000", "\"\\ud800\\", "[\"\\ud83d",
-	"{\"a\":1,\"a\":2}", "tru", "[nan]", "\"\\u00", "1 ", "\t\r\n 1", "\f1", "[1,\n\n2,,]", "-a", "- 1", "1-",
-	"1.5.5", "\"\x7f\"", "\"\xc2\x80\"",
+	"",
+	" ",
+	"[",
+	"]",
+	"{",
+	"}",
+	"[]",
+	"{}",
+	"[1,]",
+	"{\"a\":1,}",
+	"[,1]",
+	"{,}",
+	"[1 2]",
+	"{\"a\" 1}",
+	"{\"a\":}",
+	"{1:2}",
+	"01",
+	"-",
+	"-01",
+	"1.",
+	".5",
+	"1.e3",
+	"1e",
+	"1e+",
+	"+1",
+	"0x10",
+	"nul",
+	"nulll",
+	"true false",
+	"truefalse",
+	"\"",
+	"\"\\",
+	"\"\\x\"",
+	"\"\\u12\"",
+	"\"\\u12g4\"",
+	"\"a\tb\"",
+	"\"a\nb\"",
+	"'a'",
+	"[1]]",
+	"[1}",
+	"{\"a\":1]",
+	"\xef\xbb\xbf[]",
+	"\xef\xbb\xbf",
+	"\xef\xbb[]",
+	"\xff\xfe[\0",
+	"\"\xc0\x80\"",
+	"\"\xed\xa0\x80\"",
+	"\"\xf4\x90\x80\x80\"",
+	"\"\xf5\x80\x80\x80\"",
+	"\"\xe2\x82\"",
+	"\xc2\xa0[]",
+	"[]\v",
+	"// x\n1",
+	"/**/1",
+	"NaN",
+	"-NaN",
+	"Infinity",
+	"-Infinity",
+	"+Infinity",
+	"Inf",
+	"nan",
+	"-Infinit",
+	"1.0",
+	"1E400",
+	"-0.0",
+	"0e5",
+	"0e",
+	"00",
+	"1_000",
+	"\"\\ud800\\",
+	"[\"\\ud83d",
+	"{\"a\":1,\"a\":2}",
+	"tru",
+	"[nan]",
+	"\"\\u00",
+	"1 ",
+	"\t\r\n 1",
+	"\f1",
+	"[1,\n\n2,,]",
+	"-a",
+	"- 1",
+	"1-",
+	"1.5.5",
+	"\"\x7f\"",
+	"\"\xc2\x80\"",
 };
 
 static void add_hex_line(struct bytes *out, const struct bytes *bytes) {
@@ -219,7 +331,10 @@ static void reads_as_python_does(void **state) {
 		print_message("python3, the oracle, is not installed\n");
 		skip();
 	}
-	enum { DOCUMENTS = 12000, SPECIAL = sizeof special / sizeof *special };
+	enum {
+		DOCUMENTS = 12000,
+		SPECIAL = sizeof special / sizeof *special
+	};
 	struct bytes input = {0}, ours = {0}, b = {0};
 	uint64_t seed = 2024;
 	for (size_t i = 0; i < SPECIAL + DOCUMENTS; i++) {
@@ -242,8 +357,8 @@ static void reads_as_python_does(void **state) {
 	for (; getline(&line, &room, pipe) > 0; i++) {
 		size_t length = strcspn(mine, "\n") + 1;
 		if (strncmp(line, mine, length) != 0) {
-			fail_msg("document %.*s:\npython %sours   %.*s", (int)strcspn(document, "\n"), document, line,
-				(int)length, mine);
+			fail_msg("document %.*s:\npython %sours   %.*s", (int)strcspn(document, "\n"), document,
+			         line, (int)length, mine);
 		}
 		refused += strcmp(line, "error\n") == 0;
 		mine += length;
@@ -263,12 +378,15 @@ static void reads_as_python_does(void **state) {
 
 /* ---- the window ---- */
 
-/* A document of several windows, with texts of every length around its edges and one that is longer than it. */
+/* A document of several windows, with texts of every length around its edges and one that is longer
+ * than it. */
 static void tokens_cross_the_window(void **state) {
 	(void)state;
 	struct bytes b = {0};
 	uint64_t seed = 77;
-	enum { TEXTS = 4000 };
+	enum {
+		TEXTS = 4000
+	};
 	static size_t lengths[TEXTS];
 	static double numbers[TEXTS];
 	add_text(&b, "[");
@@ -317,19 +435,23 @@ static void tokens_cross_the_window(void **state) {
 	lk_vec_free(&b);
 }
 
-/* Wherever the edge of the window falls, the tokens are the same: the document is moved along byte by byte. */
+/* Wherever the edge of the window falls, the tokens are the same: the document is moved along byte
+ * by byte. */
 static void edges_change_nothing(void **state) {
 	(void)state;
 	static const char document[] = "{\"k\\u20ac\\ud83d\\ude00\xe2\x82\xac\":"
-	                               " [-12.5e-3, true, null, -Infinity, \"\\n\", \"\"]}";
-	enum { WINDOW = 1 << 18 };
+								   " [-12.5e-3, true, null, -Infinity, \"\\n\", \"\"]}";
+	enum {
+		WINDOW = 1 << 18
+	};
 	struct bytes b = {0}, plain = {0}, moved = {0};
 	describe(document, strlen(document), &plain);
 	assert_string_not_equal(plain.at, "error");
 	for (size_t before = WINDOW - sizeof document - 2; before <= WINDOW + 2; before++) {
 		b.count = 0;
 		moved.count = 0;
-		while (b.count < before) add(&b, "                ", before - b.count < 16 ? before - b.count : 16);
+		while (b.count < before)
+			add(&b, "                ", before - b.count < 16 ? before - b.count : 16);
 		add_text(&b, document);
 		describe(b.at, b.count, &moved);
 		assert_string_equal(moved.at, plain.at);
@@ -354,11 +476,20 @@ static void errors_have_positions(void **state) {
 	static const struct {
 		const char *text, *where;
 	} cases[] = {
-		{"", "f:1:1"}, {"[1,\n 2,\n x]", "f:3:2"}, {"{\"a\":1 \"b\":2}", "f:1:8"}, {"[\"a\\q\"]", "f:1:4"}, {"[1,]",
-		"f:1:4"},
-		{"{\"a\":1}\n\n}", "f:3:1"}, {"[\"a\nb\"]", "f:1:4"}, {"[01]", "f:1:3"}, {"[1.]", "f:1:4"}, {"\"a\xff\"",
-		"f:1:3"},
-		{"[\n\n\"abc", "f:3:5"}, {"{\"a\"\n: tru}", "f:2:3"}, {"{\"k\":\"\\u0000\"}", "f:1:6"}, {"\xff\xfe[", "f:1:1"},
+		{"", "f:1:1"},
+		{"[1,\n 2,\n x]", "f:3:2"},
+		{"{\"a\":1 \"b\":2}", "f:1:8"},
+		{"[\"a\\q\"]", "f:1:4"},
+		{"[1,]", "f:1:4"},
+		{"{\"a\":1}\n\n}", "f:3:1"},
+		{"[\"a\nb\"]", "f:1:4"},
+		{"[01]", "f:1:3"},
+		{"[1.]", "f:1:4"},
+		{"\"a\xff\"", "f:1:3"},
+		{"[\n\n\"abc", "f:3:5"},
+		{"{\"a\"\n: tru}", "f:2:3"},
+		{"{\"k\":\"\\u0000\"}", "f:1:6"},
+		{"\xff\xfe[", "f:1:1"},
 	};
 	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
 		lk_arena arena = LK_ARENA_INIT;
@@ -396,7 +527,8 @@ static void depth_is_limited(void **state) {
 		lk_arena arena = LK_ARENA_INIT;
 		lk_error err;
 		lk_value *root;
-		assert_int_equal(read_tree(&arena, b.at, &root, &err), depth <= LK_JSON_DEPTH ? LK_OK : LK_ERR_INPUT);
+		assert_int_equal(read_tree(&arena, b.at, &root, &err),
+		                 depth <= LK_JSON_DEPTH ? LK_OK : LK_ERR_INPUT);
 		lk_arena_free(&arena);
 		lk_vec_free(&b);
 	}
@@ -407,7 +539,7 @@ static void depth_is_limited(void **state) {
 static void skip_passes_one_value(void **state) {
 	(void)state;
 	static const char text[] = "{\"a\": [1, {\"x\": [\"]\", \"}\\\"\"]}, []],"
-	                           " \"b\": 7, \"c\": \"t\", \"d\": {}, \"e\": 1}";
+							   " \"b\": 7, \"c\": \"t\", \"d\": {}, \"e\": 1}";
 	lk_stream *in;
 	lk_error err;
 	lk_json_token token;
@@ -432,9 +564,12 @@ static void tree_of_a_document(void **state) {
 	lk_arena arena = LK_ARENA_INIT;
 	lk_error err;
 	lk_value *root;
-	assert_int_equal(read_tree(&arena,
-		"{\"b\": 1, \"a\": [true, null, \"x\"],\n \"b\": 2.5, \"n\": -Infinity, \"a\": {}}", &root, &err),
-	                 LK_OK);
+	assert_int_equal(
+		read_tree(
+			&arena,
+			"{\"b\": 1, \"a\": [true, null, \"x\"],\n \"b\": 2.5, \"n\": -Infinity, \"a\": {}}",
+			&root, &err),
+		LK_OK);
 	assert_int_equal(root->kind, LK_JSON_OBJECT);
 	assert_int_equal(root->count, 3);
 	assert_string_equal(root->keys[0], "b"); /* the first place, the last value */
@@ -488,7 +623,8 @@ static char *written(const lk_value *value, bool compact) {
 static bool same(const lk_value *a, const lk_value *b) {
 	if (a->kind == LK_JSON_NUMBER && !isfinite(a->number)) return b->kind == LK_JSON_NULL;
 	if (a->kind != b->kind || a->count != b->count) return false;
-	if (a->kind == LK_JSON_NUMBER) return a->number == b->number && signbit(a->number) == signbit(b->number);
+	if (a->kind == LK_JSON_NUMBER)
+		return a->number == b->number && signbit(a->number) == signbit(b->number);
 	if (a->kind == LK_JSON_STRING) return strcmp(a->text, b->text) == 0;
 	for (size_t i = 0; i < a->count; i++) {
 		if (a->kind == LK_JSON_OBJECT && strcmp(a->keys[i], b->keys[i]) != 0) return false;
@@ -508,7 +644,8 @@ static void what_is_written_reads_back(void **state) {
 		lk_value *root, *again;
 		b.count = 0;
 		random_value(&b, &seed, 5);
-		if (read_tree(&arena, b.at, &root, &err) == LK_OK) { /* documents with \u0000 are refused here */
+		if (read_tree(&arena, b.at, &root, &err) ==
+		    LK_OK) { /* documents with \u0000 are refused here */
 			for (int compact = 0; compact < 2; compact++) {
 				char *text = written(root, compact);
 				assert_int_equal(read_tree(&arena, text, &again, &err), LK_OK);
@@ -545,8 +682,8 @@ static void writer_form(void **state) {
 	lk_json_object_end(&w);
 	assert_int_equal(lk_json_finish(&w, &err), LK_OK);
 	fclose(file);
-	assert_string_equal(text,
-		"{\n  \"a\\\"b\": \"x\\u0001\xef\xbf\xbd\\n\xc3\xa9\",\n  \"none\": null,\n  \"i\": -9007199254740993,\n"
+	assert_string_equal(text, "{\n  \"a\\\"b\": \"x\\u0001\xef\xbf\xbd\\n\xc3\xa9\",\n  \"none\": "
+	                          "null,\n  \"i\": -9007199254740993,\n"
 	                          "  \"nan\": null,\n  \"list\": [\n    0.1,\n    []\n  ]\n}\n");
 	free(text);
 }
@@ -575,16 +712,11 @@ static void writer_tells_of_misuse(void **state) {
 
 int main(void) {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(reads_as_python_does),
-		cmocka_unit_test(tokens_cross_the_window),
-		cmocka_unit_test(edges_change_nothing),
-		cmocka_unit_test(errors_have_positions),
-		cmocka_unit_test(an_error_is_final),
-		cmocka_unit_test(depth_is_limited),
-		cmocka_unit_test(skip_passes_one_value),
-		cmocka_unit_test(tree_of_a_document),
-		cmocka_unit_test(what_is_written_reads_back),
-		cmocka_unit_test(writer_form),
+		cmocka_unit_test(reads_as_python_does),       cmocka_unit_test(tokens_cross_the_window),
+		cmocka_unit_test(edges_change_nothing),       cmocka_unit_test(errors_have_positions),
+		cmocka_unit_test(an_error_is_final),          cmocka_unit_test(depth_is_limited),
+		cmocka_unit_test(skip_passes_one_value),      cmocka_unit_test(tree_of_a_document),
+		cmocka_unit_test(what_is_written_reads_back), cmocka_unit_test(writer_form),
 		cmocka_unit_test(writer_tells_of_misuse),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

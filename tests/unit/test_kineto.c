@@ -1,6 +1,6 @@
-/* test_kineto.c: the reader of Kineto's and Chrome's JSON. Oracles: python's json on every trace at hand, and a slow
- * reader over base/json on random files. Damage of every kind gives a warning and the events that can be read; what is
- * no trace, or too much, is refused. */
+/* test_kineto.c: the reader of Kineto's and Chrome's JSON. Oracles: python's json on every trace at
+ * hand, and a slow reader over base/json on random files. Damage of every kind gives a warning and
+ * the events that can be read; what is no trace, or too much, is refused. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -22,8 +22,8 @@ static const lk_read_limits with_shapes = {.shapes = true};
 
 /* ---- helpers ---- */
 
-static lk_status read_bytes(const char *text, size_t size, const lk_read_limits *limits, lk_capture **out,
-                            lk_error *err) {
+static lk_status read_bytes(const char *text, size_t size, const lk_read_limits *limits,
+                            lk_capture **out, lk_error *err) {
 	lk_stream *in;
 	*out = NULL;
 	*err = (lk_error){0};
@@ -55,7 +55,8 @@ static bool warned(const lk_capture *capture, const char *words) {
 
 static void assert_warned(const lk_capture *capture, const char *words) {
 	if (warned(capture, words)) return;
-	for (size_t i = 0; i < capture->warnings.count; i++) print_message("%s\n", capture->warnings.at[i]);
+	for (size_t i = 0; i < capture->warnings.count; i++)
+		print_message("%s\n", capture->warnings.at[i]);
 	fail_msg("no warning says \"%s\"", words);
 }
 
@@ -63,18 +64,22 @@ static void assert_refused(const char *text, const char *words) {
 	lk_capture *capture;
 	lk_error err;
 	char line[1024];
-	if (read_bytes(text, strlen(text), &with_shapes, &capture, &err) == LK_OK) fail_msg("was read: %s", text);
+	if (read_bytes(text, strlen(text), &with_shapes, &capture, &err) == LK_OK)
+		fail_msg("was read: %s", text);
 	lk_error_text(&err, line, sizeof line);
 	if (!strstr(line, words) || !err.where[0] || !err.hint[0])
 		fail_msg("\"%s\" does not say \"%s\", where and what to do", line, words);
 }
 
-static const char *name_of(const lk_capture *capture, uint32_t event) { return lk_capture_text(capture, capture->name[event]); }
+static const char *name_of(const lk_capture *capture, uint32_t event) {
+	return lk_capture_text(capture, capture->name[event]);
+}
 
 /* ---- the traces at hand, against python ---- */
 
 static void print_capture(const lk_capture *capture, char *out, size_t size) {
-	static const char *const names[] = {"OP", "NOTE", "RUNTIME", "KERNEL", "MEMCPY", "MEMSET", "SYNC"};
+	static const char *const names[] = {"OP",     "NOTE",   "RUNTIME", "KERNEL",
+	                                    "MEMCPY", "MEMSET", "SYNC"};
 	uint64_t sums[LK_EVENT_KINDS][4] = {0}, joined = 0, comms = 0, elements = 0, bytes = 0;
 	for (uint32_t i = 0; i < capture->count; i++) {
 		uint64_t *s = sums[capture->kind[i]];
@@ -98,15 +103,17 @@ static void print_capture(const lk_capture *capture, char *out, size_t size) {
 		used += (size_t)snprintf(out + used, size - used, "%s %llu %llu %llu %llu\n", names[k],
 		                         (unsigned long long)sums[k][0], (unsigned long long)sums[k][1],
 		                         (unsigned long long)sums[k][2], (unsigned long long)sums[k][3]);
-	snprintf(out + used, size - used, "joined %llu\nnccl %llu %llu %llu\n", (unsigned long long)joined,
-	         (unsigned long long)comms, (unsigned long long)elements, (unsigned long long)bytes);
+	snprintf(out + used, size - used, "joined %llu\nnccl %llu %llu %llu\n",
+	         (unsigned long long)joined, (unsigned long long)comms, (unsigned long long)elements,
+	         (unsigned long long)bytes);
 }
 
 static void compare_file(const char *path) {
 	lk_capture *capture;
 	lk_error err = {0};
 	char line[1024], command[1024], mine[2048], theirs[2048];
-	if (lk_capture_read(path, NULL, &capture, &err) != LK_OK) fail_msg("%s", lk_error_text(&err, line, sizeof line));
+	if (lk_capture_read(path, NULL, &capture, &err) != LK_OK)
+		fail_msg("%s", lk_error_text(&err, line, sizeof line));
 	print_capture(capture, mine, sizeof mine);
 	assert_int_equal(capture->warnings.count, 0);
 	lk_capture_free(capture);
@@ -135,7 +142,8 @@ static int compare_folder(const char *folder) {
 
 static void test_python_agrees(void **state) {
 	(void)state;
-	if (system("python3 -c 'import json' 2>/dev/null") != 0 || access("tests/unit/kineto_oracle.py", R_OK) != 0) {
+	if (system("python3 -c 'import json' 2>/dev/null") != 0 ||
+	    access("tests/unit/kineto_oracle.py", R_OK) != 0) {
 		print_message("python3 or its program is not there: skipped\n");
 		skip();
 	}
@@ -161,7 +169,8 @@ static void put(struct text *text, const char *fmt, ...) LK_PRINTF(2, 3);
 static void put(struct text *text, const char *fmt, ...) {
 	va_list args;
 	va_start(args, fmt);
-	text->used += (size_t)vsnprintf(text->bytes + text->used, sizeof text->bytes - text->used, fmt, args);
+	text->used +=
+		(size_t)vsnprintf(text->bytes + text->used, sizeof text->bytes - text->used, fmt, args);
 	va_end(args);
 	assert_true(text->used < sizeof text->bytes);
 }
@@ -195,8 +204,15 @@ static void put_key(struct text *text, const char *key, uint64_t *seed, bool *fi
 }
 
 static void put_random_value(struct text *text, uint64_t *seed, int depth) {
-	static const char *const plain[] = {
-		"0", "-1.5e3", "true", "null", "\"a \\\" ] } b\"", "\"\\\\\"", "[]", "{}", "12345678901234567890"};
+	static const char *const plain[] = {"0",
+	                                    "-1.5e3",
+	                                    "true",
+	                                    "null",
+	                                    "\"a \\\" ] } b\"",
+	                                    "\"\\\\\"",
+	                                    "[]",
+	                                    "{}",
+	                                    "12345678901234567890"};
 	if (depth > 3 || draw(seed, 3)) {
 		put(text, "%s", plain[draw(seed, sizeof plain / sizeof *plain)]);
 		return;
@@ -219,21 +235,24 @@ static void put_number(struct text *text, uint64_t *seed) {
 	}
 }
 
-static const char *const some_names[] = {"aten::mm", "void f<\"x\">(int)", "a/b\\c",        "\xc3\xa9t\xc3\xa9",
-                                         "",         "line\nline",         "ProfilerStep#1"};
+static const char *const some_names[] = {
+	"aten::mm", "void f<\"x\">(int)", "a/b\\c",        "\xc3\xa9t\xc3\xa9",
+	"",         "line\nline",         "ProfilerStep#1"};
 static const char *const some_categories[] = {
 	"cpu_op",   "kernel", "cuda_runtime", "python_function", "user_annotation", "gpu_memcpy",
 	"Operator", "Kernel", "ac2g",         "Trace",           "gpu_memset"};
 
 static void put_argument(struct text *text, int which, uint64_t *seed, bool *first) {
 	static const char *const numbers[] = {
-		"External id", "correlation", "Record function id", "Sequence number", "stream", "device", "bytes"};
+		"External id", "correlation", "Record function id", "Sequence number", "stream",
+		"device",      "bytes"};
 	if (which < 7) {
 		put_key(text, numbers[which], seed, first);
 		put_number(text, seed);
 	} else if (which < 9) {
 		put_key(text, which == 7 ? "grid" : "block", seed, first);
-		put(text, "[%d,%s%d , %d]", (int)draw(seed, 99), draw(seed, 2) ? " " : "", (int)draw(seed, 9), (int)draw(seed, 3));
+		put(text, "[%d,%s%d , %d]", (int)draw(seed, 99), draw(seed, 2) ? " " : "",
+		    (int)draw(seed, 9), (int)draw(seed, 3));
 	} else if (which == 9) {
 		put_key(text, "Input Dims", seed, first);
 		put(text, "[[%d, 3],%s[], [[1],[2 , 4]]]", (int)draw(seed, 99), draw(seed, 2) ? "\n" : "");
@@ -258,17 +277,25 @@ static void put_arguments(struct text *text, uint64_t *seed) {
 }
 
 static void put_field(struct text *text, int which, uint64_t *seed, bool *first) {
-	static const char *const keys[] = {"ph", "cat", "name", "pid", "tid", "ts", "dur", "args", "other"};
+	static const char *const keys[] = {"ph", "cat", "name", "pid",  "tid",
+	                                   "ts", "dur", "args", "other"};
 	if (which > 1 && which != 5 && draw(seed, 12) == 0) return;
 	put_key(text, keys[which], seed, first);
 	switch (which) {
 	case 0: put_text(text, draw(seed, 8) ? "X" : "i", seed); break;
-	case 1: put_text(text, some_categories[draw(seed, sizeof some_categories / sizeof *some_categories)], seed); break;
-	case 2: put_text(text, some_names[draw(seed, sizeof some_names / sizeof *some_names)], seed); break;
+	case 1:
+		put_text(text,
+		         some_categories[draw(seed, sizeof some_categories / sizeof *some_categories)],
+		         seed);
+		break;
+	case 2:
+		put_text(text, some_names[draw(seed, sizeof some_names / sizeof *some_names)], seed);
+		break;
 	case 3:
 	case 4: put(text, "%d", (int)draw(seed, 5)); break;
 	case 5:
-		put(text, draw(seed, 2) ? "%llu" : "%llu.%03d", 1700000000000000ull + draw(seed, 100000), (int)draw(seed, 1000));
+		put(text, draw(seed, 2) ? "%llu" : "%llu.%03d", 1700000000000000ull + draw(seed, 100000),
+		    (int)draw(seed, 1000));
 		break;
 	case 6: put(text, draw(seed, 3) ? "%d" : "%d.5", (int)draw(seed, 1000)); break;
 	case 7: put_arguments(text, seed); break;
@@ -280,7 +307,8 @@ static void put_random_event(struct text *text, uint64_t *seed) {
 	bool first = true;
 	put(text, "{");
 	/* 4 and 9 have no common factor: every key once, in an order of their own */
-	for (int i = 0, at = (int)draw(seed, 9), by = draw(seed, 2) ? 4 : 1; i < 9; i++, at = (at + by) % 9)
+	for (int i = 0, at = (int)draw(seed, 9), by = draw(seed, 2) ? 4 : 1; i < 9;
+	     i++, at = (at + by) % 9)
 		put_field(text, at, seed, &first);
 	put_space(text, seed);
 	put(text, "}");
@@ -290,7 +318,9 @@ static void put_random_file(struct text *text, uint64_t *seed) {
 	bool bare = draw(seed, 4) == 0;
 	text->used = 0;
 	put_space(text, seed);
-	put(text, "%s", bare ? "[" : "{\"schemaVersion\": 1, \"x\" : {\"y\": [\"traceEvents\", {}]}, \"traceEvents\": [");
+	put(text, "%s",
+	    bare ? "["
+	         : "{\"schemaVersion\": 1, \"x\" : {\"y\": [\"traceEvents\", {}]}, \"traceEvents\": [");
 	for (uint64_t i = 0, n = draw(seed, 30); i < n; i++) {
 		if (i) put(text, ",");
 		put_space(text, seed);
@@ -309,7 +339,8 @@ static double number_or(const lk_value *value, double otherwise) {
 
 static int64_t time_of(const lk_value *value) {
 	const char *point = strchr(value->text, '.');
-	return strtoll(value->text, NULL, 10) * 1000 + (point ? (int64_t)(strtod(point, NULL) * 1000 + 0.5) : 0);
+	return strtoll(value->text, NULL, 10) * 1000 +
+	       (point ? (int64_t)(strtod(point, NULL) * 1000 + 0.5) : 0);
 }
 
 static void compact(const lk_value *value, char *out) {
@@ -326,7 +357,9 @@ static void compact(const lk_value *value, char *out) {
 }
 
 static int slow_kind(const char *category) {
-	static const struct { const char *name; int kind;
+	static const struct {
+		const char *name;
+		int kind;
 	} kinds[] = {{"cpu_op", LK_EVENT_OP},
 	             {"Operator", LK_EVENT_OP},
 	             {"user_annotation", LK_EVENT_NOTE},
@@ -347,13 +380,18 @@ static uint32_t slow_id(const lk_value *args, const char *key) {
 
 static uint32_t slow_product(const lk_value *args, const char *key) {
 	const lk_value *value = lk_json_get(args, key);
-	return value ? (uint32_t)(value->items[0].number * value->items[1].number * value->items[2].number) : 0;
+	return value ? (uint32_t)(value->items[0].number * value->items[1].number *
+	                          value->items[2].number)
+	             : 0;
 }
 
-static void compare_lane(const lk_capture *capture, uint32_t i, const lk_value *value, const lk_value *args, bool device) {
+static void compare_lane(const lk_capture *capture, uint32_t i, const lk_value *value,
+                         const lk_value *args, bool device) {
 	const lk_lane *lane = &capture->lanes.at[capture->lane[i]];
-	double on = number_or(lk_json_get(args, "device"), -1), stream = number_or(lk_json_get(args, "stream"), -1);
-	double process = number_or(lk_json_get(value, "pid"), -1), thread = number_or(lk_json_get(value, "tid"), -1);
+	double on = number_or(lk_json_get(args, "device"), -1),
+		   stream = number_or(lk_json_get(args, "stream"), -1);
+	double process = number_or(lk_json_get(value, "pid"), -1),
+		   thread = number_or(lk_json_get(value, "tid"), -1);
 	assert_int_equal(lane->stream, device);
 	assert_int_equal(lane->process, (int64_t)(device && on >= 0 ? on : process));
 	assert_int_equal(lane->thread, (int64_t)(device && stream >= 0 ? stream : thread));
@@ -377,7 +415,9 @@ static void compare_event(const lk_capture *capture, uint32_t i, const lk_value 
 	assert_int_equal(capture->correlation[i], slow_id(args, "correlation"));
 	assert_int_equal(capture->external[i], slow_id(args, "External id"));
 	assert_int_equal(capture->record[i], slow_id(args, "Record function id"));
-	assert_int_equal(capture->value[i], (int64_t)number_or(lk_json_get(args, device ? "bytes" : "Sequence number"), -1));
+	assert_int_equal(
+		capture->value[i],
+		(int64_t)number_or(lk_json_get(args, device ? "bytes" : "Sequence number"), -1));
 	compare_lane(capture, i, value, args, device);
 	if (kind == LK_EVENT_OP || kind == LK_EVENT_NOTE) compare_shapes(capture, i, args);
 	if (kind == LK_EVENT_KERNEL) {
@@ -393,13 +433,17 @@ static void compare_slowly(const lk_capture *capture, const struct text *text) {
 	lk_error err;
 	char line[1024];
 	assert_int_equal(lk_stream_memory(text->bytes, text->used, "t.json", &in, &err), LK_OK);
-	if (lk_json_document(&arena, in, &document, &err) != LK_OK) fail_msg("%s", lk_error_text(&err, line, sizeof line));
-	const lk_value *list = document->kind == LK_JSON_ARRAY ? document : lk_json_get(document, "traceEvents");
+	if (lk_json_document(&arena, in, &document, &err) != LK_OK)
+		fail_msg("%s", lk_error_text(&err, line, sizeof line));
+	const lk_value *list =
+		document->kind == LK_JSON_ARRAY ? document : lk_json_get(document, "traceEvents");
 	uint32_t i = 0;
 	for (size_t k = 0; k < list->count; k++) {
 		const lk_value *value = &list->items[k];
 		int kind = slow_kind(lk_json_get(value, "cat")->text);
-		if (strcmp(lk_json_get(value, "ph")->text, "X") != 0 || !lk_json_get(value, "dur") || kind < 0) continue;
+		if (strcmp(lk_json_get(value, "ph")->text, "X") != 0 || !lk_json_get(value, "dur") ||
+		    kind < 0)
+			continue;
 		assert_true(i < capture->count);
 		compare_event(capture, i++, value, kind);
 	}
@@ -419,7 +463,8 @@ static void test_random_files(void **state) {
 		char line[1024];
 		put_random_file(text, &seed);
 		if (read_bytes(text->bytes, text->used, &with_shapes, &capture, &err) != LK_OK)
-			fail_msg("round %llu: %s\n%s", (unsigned long long)round, lk_error_text(&err, line, sizeof line), text->bytes);
+			fail_msg("round %llu: %s\n%s", (unsigned long long)round,
+			         lk_error_text(&err, line, sizeof line), text->bytes);
 		compare_slowly(capture, text);
 		assert_false(warned(capture, "cut off"));
 		assert_false(warned(capture, "damaged"));
@@ -434,10 +479,12 @@ static void assert_prefix(const lk_capture *part, const lk_capture *whole) {
 	assert_true(part->count <= whole->count);
 	for (uint32_t i = 0; i < part->count; i++) {
 		assert_string_equal(name_of(part, i), name_of(whole, i));
-		assert_int_equal(part->start_ns[i] + part->origin_ns, whole->start_ns[i] + whole->origin_ns);
+		assert_int_equal(part->start_ns[i] + part->origin_ns,
+		                 whole->start_ns[i] + whole->origin_ns);
 		assert_int_equal(part->dur_ns[i], whole->dur_ns[i]);
 		assert_int_equal(part->correlation[i], whole->correlation[i]);
-		assert_string_equal(lk_capture_text(part, part->shape[i]), lk_capture_text(whole, whole->shape[i]));
+		assert_string_equal(lk_capture_text(part, part->shape[i]),
+		                    lk_capture_text(whole, whole->shape[i]));
 	}
 }
 
@@ -452,7 +499,8 @@ static void test_truncation(void **state) {
 		while (text->used && (unsigned char)text->bytes[text->used - 1] <= ' ') text->used--;
 		assert_int_equal(read_bytes(text->bytes, text->used, &with_shapes, &whole, &err), LK_OK);
 		for (size_t size = 0; size < text->used; size++) {
-			char *copy = malloc(size + 1); /* of this size, so that the address sanitizer sees its end */
+			char *copy =
+				malloc(size + 1); /* of this size, so that the address sanitizer sees its end */
 			memcpy(copy, text->bytes, size);
 			lk_status status = read_bytes(copy, size, &with_shapes, &part, &err);
 			if (status == LK_OK) {
@@ -469,14 +517,16 @@ static void test_truncation(void **state) {
 
 /* ---- what files are odd in ---- */
 
-#define OP(name, ts, dur)                                                                                              \
-	"{\"ph\":\"X\",\"cat\":\"cpu_op\",\"name\":\"" name "\",\"pid\":1,\"tid\":2,\"ts\":" ts ",\"dur\":" dur "}"
+#define OP(name, ts, dur)                                                                   \
+	"{\"ph\":\"X\",\"cat\":\"cpu_op\",\"name\":\"" name "\",\"pid\":1,\"tid\":2,\"ts\":" ts \
+	",\"dur\":" dur "}"
 #define FILE_OF(events) "{\"traceEvents\":[" events "]}"
 
 /* Reads, expects so many events and a warning (NULL: none). */
 static void check(const char *text_of_file, uint32_t events, const char *warning) {
 	lk_capture *capture = read_text(text_of_file);
-	if (capture->count != events) fail_msg("%u events instead of %u in %s", capture->count, events, text_of_file);
+	if (capture->count != events)
+		fail_msg("%u events instead of %u in %s", capture->count, events, text_of_file);
 	if (warning) assert_warned(capture, warning);
 	else if (capture->warnings.count) fail_msg("%s in %s", capture->warnings.at[0], text_of_file);
 	lk_capture_free(capture);
@@ -495,21 +545,29 @@ static void test_damage(void **state) {
 	check(FILE_OF(OP("a", "1", "NaN")), 0, "without a duration");
 	check(FILE_OF(OP("a", "-Infinity", "1")), 0, "without a time");
 	check(FILE_OF(OP("a", "1", "-5")), 1, "negative duration");
-	check(FILE_OF("{\"ph\":\"X\",\"cat\":\"kernel\",\"name\":\"k\",\"ts\":1}"), 0, "without a duration");
-	check(FILE_OF("{\"ph\":\"X\",\"cat\":\"kernel\",\"name\":\"k\",\"name\":\"l\",\"ts\":1,\"dur\":1}"), 1,
-		  "stands twice");
+	check(FILE_OF("{\"ph\":\"X\",\"cat\":\"kernel\",\"name\":\"k\",\"ts\":1}"), 0,
+	      "without a duration");
+	check(FILE_OF(
+			  "{\"ph\":\"X\",\"cat\":\"kernel\",\"name\":\"k\",\"name\":\"l\",\"ts\":1,\"dur\":1}"),
+	      1, "stands twice");
 	check(FILE_OF(OP("a", "1", "2")) " {", 1, "behind the end");
-	/* an unescaped quote, a missing comma, a missing brace, bytes of nothing: the events around are kept */
-	check(FILE_OF(OP("a", "1", "2") "," OP("b\"c", "1", "2") "," OP("d", "1", "2")), 2, "damaged places");
-	check(FILE_OF(OP("a", "1", "2") ",{\"ph\":\"X\" \"cat\":1}," OP("d", "1", "2")), 2, "damaged places");
-	check(FILE_OF(OP("a", "1", "2") ",{\"ph\":\"X\",\"cat\":\"kernel\"," OP("d", "1", "2")), 2, "damaged places");
+	/* an unescaped quote, a missing comma, a missing brace, bytes of nothing: the events around are
+	 * kept */
+	check(FILE_OF(OP("a", "1", "2") "," OP("b\"c", "1", "2") "," OP("d", "1", "2")), 2,
+	      "damaged places");
+	check(FILE_OF(OP("a", "1", "2") ",{\"ph\":\"X\" \"cat\":1}," OP("d", "1", "2")), 2,
+	      "damaged places");
+	check(FILE_OF(OP("a", "1", "2") ",{\"ph\":\"X\",\"cat\":\"kernel\"," OP("d", "1", "2")), 2,
+	      "damaged places");
 	check(FILE_OF(OP("a", "1", "2") ",\x01\xff?? " OP("d", "1", "2")), 2, "damaged places");
 	check(FILE_OF("7, null, \"x\", " OP("d", "1", "2")), 1, "damaged places");
 }
 
 static void test_numbers(void **state) {
 	(void)state;
-	static const struct { const char *us; int64_t ns;
+	static const struct {
+		const char *us;
+		int64_t ns;
 	} times[] = {{"0", 0},
 	             {"1", 1000},
 	             {"1712195495505637.5", 1712195495505637500},
@@ -525,11 +583,13 @@ static void test_numbers(void **state) {
 	             {"9999999999999999", INT64_C(1) << 61}};
 	for (size_t i = 0; i < sizeof times / sizeof *times; i++) {
 		char file[400];
-		snprintf(file, sizeof file, "[{\"ph\":\"X\",\"cat\":\"cpu_op\",\"name\":\"a\",\"ts\":0,\"dur\":%s}]",
+		snprintf(file, sizeof file,
+		         "[{\"ph\":\"X\",\"cat\":\"cpu_op\",\"name\":\"a\",\"ts\":0,\"dur\":%s}]",
 		         times[i].us);
 		lk_capture *capture = read_text(file);
 		assert_int_equal(capture->count, 1);
-		if (capture->dur_ns[0] != times[i].ns) fail_msg("%s us are not %lld ns", times[i].us, (long long)capture->dur_ns[0]);
+		if (capture->dur_ns[0] != times[i].ns)
+			fail_msg("%s us are not %lld ns", times[i].us, (long long)capture->dur_ns[0]);
 		lk_capture_free(capture);
 	}
 }
@@ -546,14 +606,17 @@ static void test_names(void **state) {
 
 static void test_pairs(void **state) {
 	(void)state;
-	lk_capture *capture = read_text(
-		FILE_OF("{\"ph\":\"B\",\"cat\":\"cpu_op\",\"name\":\"outer\",\"pid\":1,\"tid\":1,\"ts\":10},"
-		        "{\"ph\":\"B\",\"cat\":\"cpu_op\",\"name\":\"other\",\"pid\":1,\"tid\":2,\"ts\":11},"
-		        "{\"ph\":\"B\",\"cat\":\"python_function\",\"name\":\"dropped\",\"pid\":1,\"tid\":1,\"ts\":12},"
-		        "{\"ph\":\"B\",\"cat\":\"user_annotation\",\"name\":\"inner\",\"pid\":1,\"tid\":1,\"ts\":13},"
-		        "{\"ph\":\"E\",\"pid\":1,\"tid\":1,\"ts\":14.5},{\"ph\":\"E\",\"pid\":1,\"tid\":1,\"ts\":15},{\"ph\":"
-		        "\"E\",\"pid\":1,\"tid\":1,\"ts\":20},"
-		        "{\"ph\":\"E\",\"pid\":1,\"tid\":1,\"ts\":21}"));
+	lk_capture *capture = read_text(FILE_OF(
+		"{\"ph\":\"B\",\"cat\":\"cpu_op\",\"name\":\"outer\",\"pid\":1,\"tid\":1,\"ts\":10},"
+		"{\"ph\":\"B\",\"cat\":\"cpu_op\",\"name\":\"other\",\"pid\":1,\"tid\":2,\"ts\":11},"
+		"{\"ph\":\"B\",\"cat\":\"python_function\",\"name\":\"dropped\",\"pid\":1,\"tid\":1,\"ts\":"
+		"12},"
+		"{\"ph\":\"B\",\"cat\":\"user_annotation\",\"name\":\"inner\",\"pid\":1,\"tid\":1,\"ts\":"
+		"13},"
+		"{\"ph\":\"E\",\"pid\":1,\"tid\":1,\"ts\":14.5},{\"ph\":\"E\",\"pid\":1,\"tid\":1,\"ts\":"
+		"15},{\"ph\":"
+		"\"E\",\"pid\":1,\"tid\":1,\"ts\":20},"
+		"{\"ph\":\"E\",\"pid\":1,\"tid\":1,\"ts\":21}"));
 	assert_int_equal(capture->count, 2);
 	assert_string_equal(name_of(capture, 0), "inner");
 	assert_int_equal(capture->dur_ns[0], 1500);
@@ -574,17 +637,23 @@ static void test_nested_lists(void **state) {
 
 static void test_old_and_other_profilers(void **state) {
 	(void)state;
-	/* capitals; ROCm, where the process is the GPU and the arguments are texts; "stream 7" as the thread */
-	lk_capture *capture = read_text(
-		"[{\"ph\":\"X\",\"cat\":\"Operator\",\"name\":\"o\",\"pid\":\"10\",\"tid\":\"11\",\"ts\":1,\"dur\":9},"
-		"{\"ph\":\"X\",\"cat\":\"Runtime\",\"name\":\"hipLaunchKernel\",\"pid\":10,\"tid\":11,\"ts\":2,\"dur\":1,"
-		"\"args\":{\"correlation\":\"5\",\"stream\":\"0x0\"}},"
-		"{\"ph\":\"X\",\"cat\":\"Kernel\",\"name\":\"k\",\"pid\":2,\"tid\":\"stream "
-		"7\",\"ts\":4,\"dur\":1,\"args\":{\"correlation\":5}},"
-		"{\"ph\":\"X\",\"cat\":\"Trace\",\"name\":\"PyTorch Profiler (0)\",\"pid\":\"Spans\",\"tid\":\"PyTorch "
-		"Profiler\",\"ts\":0,\"dur\":99},"
-		"{\"ph\":\"M\",\"name\":\"thread_name\",\"pid\":10,\"tid\":11,\"args\":{\"name\":\"main\"}},"
-		"{\"ph\":\"X\",\"cat\":\"cpu_op\",\"name\":\"p\",\"pid\":\"host\",\"tid\":\"loop\",\"ts\":1,\"dur\":9}]");
+	/* capitals; ROCm, where the process is the GPU and the arguments are texts; "stream 7" as the
+	 * thread */
+	lk_capture *capture =
+		read_text("[{\"ph\":\"X\",\"cat\":\"Operator\",\"name\":\"o\",\"pid\":\"10\",\"tid\":"
+	              "\"11\",\"ts\":1,\"dur\":9},"
+	              "{\"ph\":\"X\",\"cat\":\"Runtime\",\"name\":\"hipLaunchKernel\",\"pid\":10,"
+	              "\"tid\":11,\"ts\":2,\"dur\":1,"
+	              "\"args\":{\"correlation\":\"5\",\"stream\":\"0x0\"}},"
+	              "{\"ph\":\"X\",\"cat\":\"Kernel\",\"name\":\"k\",\"pid\":2,\"tid\":\"stream "
+	              "7\",\"ts\":4,\"dur\":1,\"args\":{\"correlation\":5}},"
+	              "{\"ph\":\"X\",\"cat\":\"Trace\",\"name\":\"PyTorch Profiler "
+	              "(0)\",\"pid\":\"Spans\",\"tid\":\"PyTorch "
+	              "Profiler\",\"ts\":0,\"dur\":99},"
+	              "{\"ph\":\"M\",\"name\":\"thread_name\",\"pid\":10,\"tid\":11,\"args\":{\"name\":"
+	              "\"main\"}},"
+	              "{\"ph\":\"X\",\"cat\":\"cpu_op\",\"name\":\"p\",\"pid\":\"host\",\"tid\":"
+	              "\"loop\",\"ts\":1,\"dur\":9}]");
 	assert_int_equal(capture->count, 4);
 	assert_int_equal(capture->lane[0], capture->lane[1]);
 	assert_string_equal(lk_capture_text(capture, capture->lanes.at[capture->lane[0]].name), "main");
@@ -603,12 +672,14 @@ static void test_old_and_other_profilers(void **state) {
 static void test_head(void **state) {
 	(void)state;
 	lk_capture *capture = read_text(
-		"{\"baseTimeNanoseconds\": 1711964646000000123, \"deviceProperties\": [{\"id\":0,\"name\":\"A\",\"numSms\":1},"
+		"{\"baseTimeNanoseconds\": 1711964646000000123, \"deviceProperties\": "
+		"[{\"id\":0,\"name\":\"A\",\"numSms\":1},"
 		"{\"id\":1,\"name\":\"B\",\"numSms\":80,\"totalGlobalMem\":1000}], "
 		"\"traceEvents\":[{\"ph\":\"X\",\"cat\":\"kernel\",\"name\":\"k\",\"ts\":1,\"dur\":1,"
 		"\"args\":{\"device\":1,\"stream\":3}}], \"distributedInfo\": "
 		"{\"backend\":\"nccl\",\"rank\":3,\"world_size\":8,\"pg_config\":"
-		"[{\"pg_name\":\"0\",\"pg_desc\":\"default_pg\",\"pg_size\":2,\"ranks\":[0,1]},{\"pg_name\":\"1\",\"ranks\":[2,"
+		"[{\"pg_name\":\"0\",\"pg_desc\":\"default_pg\",\"pg_size\":2,\"ranks\":[0,1]},{\"pg_"
+		"name\":\"1\",\"ranks\":[2,"
 		" 3,4]}]}}");
 	assert_int_equal(capture->origin_ns, 1711964646000001123);
 	assert_true(capture->absolute);
@@ -625,40 +696,45 @@ static void test_head(void **state) {
 	assert_string_equal(lk_capture_text(capture, capture->groups.at[1].ranks), "[2, 3, 4]");
 	lk_capture_free(capture);
 	check("{\"distributedInfo\": {\"rank\": 1, \"x\": }, \"traceEvents\": []}", 0,
-		  "head fields that could not be read");
+	      "head fields that could not be read");
 }
 
 /* ---- communication and waits ---- */
 
-#define EVENT(cat, name, tid, ts, dur, args)                                                                           \
-	"{\"ph\":\"X\",\"cat\":\"" cat "\",\"name\":\"" name "\",\"pid\":1,\"tid\":" #tid ",\"ts\":" #ts ",\"dur\":" #dur  \
-	",\"args\":{" args "}},"
+#define EVENT(cat, name, tid, ts, dur, args)                                          \
+	"{\"ph\":\"X\",\"cat\":\"" cat "\",\"name\":\"" name "\",\"pid\":1,\"tid\":" #tid \
+	",\"ts\":" #ts ",\"dur\":" #dur ",\"args\":{" args "}},"
 
 static void test_comms_of_old_traces(void **state) {
 	(void)state;
 	lk_capture *capture = read_text(
-		"[" /* size from the annotation; point-to-point named by it; two kernels of one annotation; none */
-		EVENT("user_annotation", "nccl:all_reduce", 5, 10, 10, "\"Input Dims\": [[64, 2]], \"Input type\": [\"float\"]")
-			EVENT("cuda_runtime", "cudaLaunchKernel", 5, 12, 2,
-				  "\"correlation\": 1") EVENT("kernel", "ncclKernel_AllReduce_RING_LL_Sum_float(ncclWork*)", 9, 20, 5,
-				                              "\"stream\":9,\"device\":0,\"correlation\": 1")
-				EVENT("user_annotation", "nccl:send 0->3", 5, 30, 10,
-					  "\"Input Dims\": [[7]], \"Input type\": [\"c10::BFloat16\"]")
-					EVENT("cuda_runtime", "cudaLaunchKernel", 5, 32, 2,
-						  "\"correlation\": 2") EVENT("kernel", "ncclDevKernel_SendRecv(ncclDevKernelArgs)", 9, 40, 5,
-						                              "\"stream\":9,\"device\":0,\"correlation\": 2")
-						EVENT("user_annotation", "nccl:broadcast", 5, 50, 10,
-							  "\"Input Dims\": [[8], [9]], \"Input type\": [\"float\", \"float\"]")
-							EVENT("cuda_runtime", "cudaLaunchKernel", 5, 52, 2, "\"correlation\": 3")
-								EVENT("cuda_runtime", "cudaLaunchKernel", 5, 55, 2,
-									  "\"correlation\": 4") EVENT("kernel", "ncclKernel_Broadcast(int)", 9, 60, 5,
-									                              "\"stream\":9,\"device\":0,\"correlation\": 3")
-									EVENT("kernel", "ncclKernel_Broadcast(int)", 9, 65, 5,
-										  "\"stream\":9,\"device\":0,\"correlation\": 4") "{\"ph\":\"X\",\"cat\":"
-										                                                  "\"kernel\",\"name\":"
-										                                                  "\"ncclDevKernel_"
-										                                                  "ReduceScatter_Sum_bf16_RING_"
-										                                                  "LL\",\"ts\":80,\"dur\":1}]");
+		"[" /* size from the annotation; point-to-point named by it; two kernels of one annotation;
+	           none */
+		EVENT("user_annotation", "nccl:all_reduce", 5, 10, 10,
+	          "\"Input Dims\": [[64, 2]], \"Input type\": [\"float\"]")
+			EVENT("cuda_runtime", "cudaLaunchKernel", 5, 12, 2, "\"correlation\": 1")
+				EVENT("kernel", "ncclKernel_AllReduce_RING_LL_Sum_float(ncclWork*)", 9, 20, 5,
+	                  "\"stream\":9,\"device\":0,\"correlation\": 1")
+					EVENT("user_annotation", "nccl:send 0->3", 5, 30, 10,
+	                      "\"Input Dims\": [[7]], \"Input type\": [\"c10::BFloat16\"]")
+						EVENT("cuda_runtime", "cudaLaunchKernel", 5, 32, 2, "\"correlation\": 2")
+							EVENT("kernel", "ncclDevKernel_SendRecv(ncclDevKernelArgs)", 9, 40, 5,
+	                              "\"stream\":9,\"device\":0,\"correlation\": 2")
+								EVENT("user_annotation", "nccl:broadcast", 5, 50, 10,
+	                                  "\"Input Dims\": [[8], [9]], \"Input type\": [\"float\", "
+	                                  "\"float\"]") EVENT("cuda_runtime", "cudaLaunchKernel", 5, 52,
+	                                                      2, "\"correlation\": 3")
+									EVENT("cuda_runtime", "cudaLaunchKernel", 5, 55, 2,
+	                                      "\"correlation\": 4")
+										EVENT("kernel", "ncclKernel_Broadcast(int)", 9, 60, 5,
+	                                          "\"stream\":9,\"device\":0,\"correlation\": 3")
+											EVENT("kernel", "ncclKernel_Broadcast(int)", 9, 65, 5,
+	                                              "\"stream\":9,\"device\":0,\"correlation\": "
+	                                              "4") "{\"ph\":\"X\",\"cat\":"
+													   "\"kernel\",\"name\":"
+													   "\"ncclDevKernel_"
+													   "ReduceScatter_Sum_bf16_RING_"
+													   "LL\",\"ts\":80,\"dur\":1}]");
 	assert_int_equal(capture->comms.count, 5);
 	const lk_comm_note *note = lk_capture_comm(capture, 2);
 	assert_int_equal(note->kind, LK_OP_ALLREDUCE);
@@ -681,15 +757,19 @@ static void test_comms_of_old_traces(void **state) {
 static void test_comms_with_arguments(void **state) {
 	(void)state;
 	/* what enqueued it is not counted again; on a host the annotation is the communication */
-	lk_capture *capture = read_text(
-		"[" EVENT(
-			"cpu_op", "record_param_comms", 5, 9, 12,
-			"\"Collective name\": \"allreduce\", \"In msg nelems\": 10, \"Out msg nelems\": 10, \"Group size\": 2, "
-			"\"dtype\": \"Float\", \"Process Group Name\": \"7\", \"Process Group Description\": \"dp\", \"Process "
-			"Group Ranks\": \"[0, 1]\"") EVENT("user_annotation", "nccl:all_reduce", 5, 10, 10, "")
-			EVENT("cuda_runtime", "cudaLaunchKernel", 5, 12, 2,
-				  "\"correlation\": 1") "{\"ph\":\"X\",\"cat\":\"kernel\",\"name\":\"ncclDevKernel_AllReduce_Sum_f32_"
-				                        "RING_LL(ncclArgs)\",\"ts\":80,\"dur\":1,\"args\":{\"correlation\":1}}]");
+	lk_capture *capture =
+		read_text("[" EVENT("cpu_op", "record_param_comms", 5, 9, 12,
+	                        "\"Collective name\": \"allreduce\", \"In msg nelems\": 10, \"Out msg "
+	                        "nelems\": 10, \"Group size\": 2, "
+	                        "\"dtype\": \"Float\", \"Process Group Name\": \"7\", \"Process Group "
+	                        "Description\": \"dp\", \"Process "
+	                        "Group Ranks\": \"[0, 1]\"")
+	                  EVENT("user_annotation", "nccl:all_reduce", 5, 10, 10, "")
+	                      EVENT("cuda_runtime", "cudaLaunchKernel", 5, 12, 2,
+	                            "\"correlation\": 1") "{\"ph\":\"X\",\"cat\":\"kernel\",\"name\":"
+	                                                  "\"ncclDevKernel_AllReduce_Sum_f32_"
+	                                                  "RING_LL(ncclArgs)\",\"ts\":80,\"dur\":1,"
+	                                                  "\"args\":{\"correlation\":1}}]");
 	assert_int_equal(capture->comms.count, 1);
 	const lk_comm_note *note = lk_capture_comm(capture, 3);
 	assert_non_null(note);
@@ -699,10 +779,10 @@ static void test_comms_with_arguments(void **state) {
 	assert_string_equal(lk_capture_text(capture, note->group_text), "dp");
 	assert_string_equal(lk_capture_text(capture, note->ranks), "[0, 1]");
 	lk_capture_free(capture);
-	capture = read_text(
-		"[" EVENT("cpu_op", "record_param_comms", 5, 9, 2, "\"Collective name\": \"allreduce\", \"In msg nelems\": 10")
-			EVENT("user_annotation", "gloo:all_reduce", 6, 10, 10,
-				  "\"Input Dims\": [[321271]], \"Input type\": [\"float\"]") "]");
+	capture = read_text("[" EVENT("cpu_op", "record_param_comms", 5, 9, 2,
+	                              "\"Collective name\": \"allreduce\", \"In msg nelems\": 10")
+	                        EVENT("user_annotation", "gloo:all_reduce", 6, 10, 10,
+	                              "\"Input Dims\": [[321271]], \"Input type\": [\"float\"]") "]");
 	assert_int_equal(capture->comms.count, 1);
 	assert_int_equal(lk_capture_comm(capture, 1)->in_elements, 321271);
 	assert_int_equal(lk_capture_comm(capture, 1)->kind, LK_OP_ALLREDUCE);
@@ -713,14 +793,16 @@ static void test_waits(void **state) {
 	(void)state;
 	lk_capture *capture = read_text(
 		"[" EVENT("cuda_sync", "Stream Wait Event", 24, 10, 2,
-		          "\"cuda_sync_kind\": \"Stream Wait Event\", \"wait_on_stream\": 20, "
-		          "\"wait_on_cuda_event_record_corr_id\": 1385, \"stream\": 24, \"correlation\": 1389, \"device\": 0")
+	              "\"cuda_sync_kind\": \"Stream Wait Event\", \"wait_on_stream\": 20, "
+	              "\"wait_on_cuda_event_record_corr_id\": 1385, \"stream\": 24, \"correlation\": "
+	              "1389, \"device\": 0")
 			EVENT("cuda_sync", "Context Sync", -1, 20, 9,
-				  "\"cuda_sync_kind\": \"Context Sync\", \"stream\": 4294967295, \"device\": 0")
+	              "\"cuda_sync_kind\": \"Context Sync\", \"stream\": 4294967295, \"device\": 0")
 				EVENT("cuda_sync", "Stream Sync", 7, 30, 9,
-					  "\"cuda_sync_kind\": \"Stream Sync\", \"stream\": 7, \"device\": 0")
+	                  "\"cuda_sync_kind\": \"Stream Sync\", \"stream\": 7, \"device\": 0")
 					EVENT("cuda_runtime", "cudaStreamWaitEvent", 2, 40, 9,
-						  "\"wait_on_stream\": 20, \"stream\": 24, \"cuda_sync_kind\": \"Stream Wait Event\"")
+	                      "\"wait_on_stream\": 20, \"stream\": 24, \"cuda_sync_kind\": \"Stream "
+	                      "Wait Event\"")
 						EVENT("cuda_runtime", "cudaLaunchKernel", 2, 50, 9, "\"stream\": 24") "]");
 	assert_int_equal(capture->syncs.count, 4);
 	const lk_sync_note *note = lk_capture_sync(capture, 0);
@@ -751,7 +833,8 @@ static void test_no_trace(void **state) {
 	assert_refused("{\"schemaVersion\": 1,", "cut off before");
 }
 
-static lk_status read_limited(const char *file, size_t size, lk_read_limits limits, const char *words) {
+static lk_status read_limited(const char *file, size_t size, lk_read_limits limits,
+                              const char *words) {
 	lk_capture *capture;
 	lk_error err;
 	lk_status status = read_bytes(file, size, &limits, &capture, &err);
@@ -762,19 +845,28 @@ static lk_status read_limited(const char *file, size_t size, lk_read_limits limi
 
 static void test_limits(void **state) {
 	(void)state;
-	static const char file[] = FILE_OF(OP("a", "1", "2") "," OP("b", "1", "2") "," OP("c", "1", "2"));
-	assert_int_equal(read_limited(file, sizeof file - 1, (lk_read_limits){.events = 3}, NULL), LK_OK);
-	assert_int_equal(read_limited(file, sizeof file - 1, (lk_read_limits){.events = 2}, "more than 2 events"),
+	static const char file[] =
+		FILE_OF(OP("a", "1", "2") "," OP("b", "1", "2") "," OP("c", "1", "2"));
+	assert_int_equal(read_limited(file, sizeof file - 1, (lk_read_limits){.events = 3}, NULL),
+	                 LK_OK);
+	assert_int_equal(
+		read_limited(file, sizeof file - 1, (lk_read_limits){.events = 2}, "more than 2 events"),
+		LK_ERR_INPUT);
+	assert_int_equal(read_limited(file, sizeof file - 1, (lk_read_limits){.names = 2},
+	                              "more than 2 different names"),
 	                 LK_ERR_INPUT);
-	assert_int_equal(read_limited(file, sizeof file - 1, (lk_read_limits){.names = 2}, "more than 2 different names"),
-	                 LK_ERR_INPUT);
-	assert_int_equal(read_limited(file, sizeof file - 1, (lk_read_limits){.bytes = 50}, "more than 50 bytes"),
-	                 LK_ERR_INPUT);
-	assert_int_equal(read_limited(file, sizeof file - 1, (lk_read_limits){.bytes = sizeof file - 1}, NULL), LK_OK);
+	assert_int_equal(
+		read_limited(file, sizeof file - 1, (lk_read_limits){.bytes = 50}, "more than 50 bytes"),
+		LK_ERR_INPUT);
+	assert_int_equal(
+		read_limited(file, sizeof file - 1, (lk_read_limits){.bytes = sizeof file - 1}, NULL),
+		LK_OK);
 }
 
-/* `head`, `count` times `part`, `tail`; the events that come of it, or -1 when it is refused with `words`. */
-static long read_repeated(const char *head, const char *part, size_t count, const char *tail, const char *words) {
+/* `head`, `count` times `part`, `tail`; the events that come of it, or -1 when it is refused with
+ * `words`. */
+static long read_repeated(const char *head, const char *part, size_t count, const char *tail,
+                          const char *words) {
 	size_t h = strlen(head), p = strlen(part), t = strlen(tail), size = h + p * count + t;
 	char *file = malloc(size);
 	assert_non_null(file);
@@ -797,21 +889,28 @@ static void test_monsters(void **state) {
 	(void)state;
 	static const char event[] = OP("a", "1", "2");
 	char tail[300];
-	enum { MANY = 1000000, LONG = 40000000 };
+	enum {
+		MANY = 1000000,
+		LONG = 40000000
+	};
 	assert_int_equal(read_repeated("", "[", MANY, "", "levels deep"), -1);
 	assert_int_equal(read_repeated("{\"x\":", "{\"x\":", MANY, "", NULL), -1);
-	assert_int_equal(read_repeated("[{\"ph\":\"X\",\"args\":{\"x\":", "[", MANY, "", "levels deep"), -1);
+	assert_int_equal(read_repeated("[{\"ph\":\"X\",\"args\":{\"x\":", "[", MANY, "", "levels deep"),
+	                 -1);
 	/* a text longer than any window, in an event that is kept, in one that is not, in the head */
 	snprintf(tail, sizeof tail, "\"},%s]", event);
-	assert_int_equal(
-		read_repeated("[{\"ph\":\"X\",\"cat\":\"cpu_op\",\"name\":\"", "a", LONG, tail, "more than 32 MiB"), 1);
-	assert_int_equal(read_repeated("[{\"ph\":\"X\",\"cat\":\"python_function\",\"name\":\"", "a", LONG, tail, NULL), 1);
+	assert_int_equal(read_repeated("[{\"ph\":\"X\",\"cat\":\"cpu_op\",\"name\":\"", "a", LONG, tail,
+	                               "more than 32 MiB"),
+	                 1);
+	assert_int_equal(read_repeated("[{\"ph\":\"X\",\"cat\":\"python_function\",\"name\":\"", "a",
+	                               LONG, tail, NULL),
+	                 1);
 	snprintf(tail, sizeof tail, "\",\"traceEvents\":[%s]}", event);
 	assert_int_equal(read_repeated("{\"x\":\"", "\\\"", LONG / 2, tail, NULL), 1);
 	assert_int_equal(read_repeated("{\"distributedInfo\":\"", "a", LONG, tail, "head fields"), 1);
-	assert_int_equal(
-		read_repeated("[", "{\"ph\":\"B\",\"cat\":\"cpu_op\",\"ts\":1},", 100000, "]", "never ended, left out: 100000"),
-		0);
+	assert_int_equal(read_repeated("[", "{\"ph\":\"B\",\"cat\":\"cpu_op\",\"ts\":1},", 100000, "]",
+	                               "never ended, left out: 100000"),
+	                 0);
 }
 
 static void test_many_threads(void **state) {
@@ -819,36 +918,48 @@ static void test_many_threads(void **state) {
 	size_t size = 0, room = (size_t)LK_MOST_LANES * 80 + 200;
 	char *file = malloc(room);
 	for (int n = 0; n <= LK_MOST_LANES; n++)
-		size += (size_t)snprintf(file + size, room - size,
-		                         "%c{\"ph\":\"X\",\"cat\":\"cpu_op\",\"ts\":1,\"dur\":1,\"tid\":%d}", n ? ',' : '[', n);
-	assert_int_equal(read_limited(file, size, (lk_read_limits){0}, "threads and streams"), LK_ERR_INPUT);
+		size += (size_t)snprintf(
+			file + size, room - size,
+			"%c{\"ph\":\"X\",\"cat\":\"cpu_op\",\"ts\":1,\"dur\":1,\"tid\":%d}", n ? ',' : '[', n);
+	assert_int_equal(read_limited(file, size, (lk_read_limits){0}, "threads and streams"),
+	                 LK_ERR_INPUT);
 	free(file);
 }
 
-/* Calls and kernels whose numbers are few, many of one number, or far apart; whatever the numbers, the join is the
- * same. */
+/* Calls and kernels whose numbers are few, many of one number, or far apart; whatever the numbers,
+ * the join is the same. */
 static void test_launches(void **state) {
 	(void)state;
 	for (uint64_t round = 0; round < 60; round++) {
-		uint64_t seed = round << 32, spread = round % 3 == 0 ? 8 : round % 3 == 1 ? 300 : 4000000000u;
+		uint64_t seed = round << 32, spread = round % 3 == 0   ? 8
+		                                      : round % 3 == 1 ? 300
+		                                                       : 4000000000u;
 		struct text *text = calloc(1, sizeof *text);
 		put(text, "[");
 		for (int i = 0; i < 300; i++)
-			put(text, "%s{\"ph\":\"X\",\"cat\":\"%s\",\"ts\":%d,\"dur\":1,\"args\":{\"correlation\":%llu}}", i ? "," : "",
-				draw(&seed, 2) ? "kernel" : "cuda_runtime", (int)draw(&seed, 1000),
-				(unsigned long long)(draw(&seed, 40) * (spread / 40 + 1)));
+			put(text,
+			    "%s{\"ph\":\"X\",\"cat\":\"%s\",\"ts\":%d,\"dur\":1,\"args\":{\"correlation\":%llu}"
+			    "}",
+			    i ? "," : "", draw(&seed, 2) ? "kernel" : "cuda_runtime", (int)draw(&seed, 1000),
+			    (unsigned long long)(draw(&seed, 40) * (spread / 40 + 1)));
 		put(text, "]");
 		lk_capture *capture = read_text(text->bytes);
 		assert_int_equal(capture->count, 300);
 		for (uint32_t i = 0; i < capture->count; i++) {
 			uint32_t found = LK_NONE;
 			for (uint32_t j = 0; j < capture->count && capture->correlation[i]; j++) {
-				if (capture->correlation[j] != capture->correlation[i] || capture->kind[j] == capture->kind[i]) continue;
-				/* work: the first call that the file names; a call: the earliest work, if it is that first call */
-				if (found == LK_NONE || (capture->kind[j] == LK_EVENT_KERNEL && capture->start_ns[j] < capture->start_ns[found]))
+				if (capture->correlation[j] != capture->correlation[i] ||
+				    capture->kind[j] == capture->kind[i])
+					continue;
+				/* work: the first call that the file names; a call: the earliest work, if it is
+				 * that first call */
+				if (found == LK_NONE || (capture->kind[j] == LK_EVENT_KERNEL &&
+				                         capture->start_ns[j] < capture->start_ns[found]))
 					found = j;
 			}
-			if (capture->kind[i] == LK_EVENT_RUNTIME && found != LK_NONE && capture->launch[found] != i) found = LK_NONE;
+			if (capture->kind[i] == LK_EVENT_RUNTIME && found != LK_NONE &&
+			    capture->launch[found] != i)
+				found = LK_NONE;
 			assert_int_equal(capture->launch[i], found);
 		}
 		lk_capture_free(capture);
@@ -897,16 +1008,18 @@ static void test_packed(void **state) {
 /* 300 MB of white space in 300 kB: refused at the limit, in little memory. */
 static void test_bomb(void **state) {
 	(void)state;
-	enum { SIZE = 30000000 };
+	enum {
+		SIZE = 30000000
+	};
 	char *blank = malloc(SIZE);
 	unsigned char *packed = malloc(100000);
 	memset(blank, ' ', SIZE);
 	blank[0] = '[';
 	size_t size = pack(blank, SIZE, packed, 100000);
 	free(blank);
-	assert_int_equal(
-		read_limited((char *)packed, size, (lk_read_limits){.bytes = 10000000}, "more than 10000000 bytes"),
-		LK_ERR_INPUT);
+	assert_int_equal(read_limited((char *)packed, size, (lk_read_limits){.bytes = 10000000},
+	                              "more than 10000000 bytes"),
+	                 LK_ERR_INPUT);
 	free(packed);
 }
 

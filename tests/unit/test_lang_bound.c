@@ -1,5 +1,5 @@
-/* test_lang_bound.c: bounds on rounding of sums over ranks, against additions in many orders; and that no more than
- * those is let through when an emitted program's results are compared. */
+/* test_lang_bound.c: bounds on rounding of sums over ranks, against additions in many orders; and
+ * that no more than those is let through when an emitted program's results are compared. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -12,7 +12,9 @@
 #include "lockstep/compile.h"
 #include "scratch.h"
 
-enum { RANKS_MAX = 12 };
+enum {
+	RANKS_MAX = 12
+};
 
 /* Parts of sums on ranks, and their sum. */
 struct sums {
@@ -30,8 +32,9 @@ static void sums_open(struct sums *sums, const char *format, int64_t ranks, uint
 	lc_run_options o = {.seed = seed};
 	int count;
 	sums->ranks = ranks;
-	snprintf(sums->text, sizeof sums->text, "program p(mesh a) { dim N in x : %s[N] @ P(sum,a) out allreduce(x, sum, a) }",
-			 format);
+	snprintf(sums->text, sizeof sums->text,
+	         "program p(mesh a) { dim N in x : %s[N] @ P(sum,a) out allreduce(x, sum, a) }",
+	         format);
 	snprintf(sums->sizes, sizeof sums->sizes, "a=%d,N=40", (int)ranks);
 	assert_int_equal(lc_parse("bound", sums->text, strlen(sums->text), &sums->file, &err), LK_OK);
 	const lc_program *program = sums->file->programs.at[0];
@@ -50,7 +53,9 @@ static void sums_close(struct sums *sums) {
 	lc_file_free(sums->file);
 }
 
-static double part(const struct sums *sums, int64_t rank, int64_t i) { return lc_run_local(sums->run, sums->x, 0, rank)->number[i]; }
+static double part(const struct sums *sums, int64_t rank, int64_t i) {
+	return lc_run_local(sums->run, sums->x, 0, rank)->number[i];
+}
 
 /* The sum by a tree of additions that `draw` chooses, rounded after each. */
 static double sum_by_tree(const struct sums *sums, int64_t i, uint64_t draw) {
@@ -65,7 +70,8 @@ static double sum_by_tree(const struct sums *sums, int64_t i, uint64_t draw) {
 	return left[0];
 }
 
-/* What two orders of P - 1 additions may be apart: each is within ((1 + u)^(P-1) - 1) sum of |x| of the exact sum. */
+/* What two orders of P - 1 additions may be apart: each is within ((1 + u)^(P-1) - 1) sum of |x| of
+ * the exact sum. */
 static double apart_at_most(const struct sums *sums, int64_t i) {
 	double sizes = 0;
 	for (int64_t r = 0; r < sums->ranks; r++) sizes += fabs(part(sums, r, i));
@@ -80,9 +86,11 @@ static void test_orders(void **state) {
 		for (int64_t ranks = 1; ranks <= RANKS_MAX; ranks++) {
 			struct sums t;
 			sums_open(&t, formats[f], ranks, (uint64_t)ranks);
-			const lc_cells *cells = lc_run_local(t.run, t.y, 0, 0), *bound = lc_run_local(t.bounds, t.y, 0, ranks - 1);
+			const lc_cells *cells = lc_run_local(t.run, t.y, 0, 0),
+						   *bound = lc_run_local(t.bounds, t.y, 0, ranks - 1);
 			for (int64_t i = 0; i < cells->count; i++) {
-				assert_true(fabs(bound->number[i] - apart_at_most(&t, i)) <= 1e-6 * bound->number[i]);
+				assert_true(fabs(bound->number[i] - apart_at_most(&t, i)) <=
+				            1e-6 * bound->number[i]);
 				for (uint64_t draw = 0; draw < 200; draw++) {
 					double apart = fabs(sum_by_tree(&t, i, draw) - cells->number[i]);
 					assert_true(apart <= bound->number[i]);
@@ -110,16 +118,19 @@ static void test_overflow(void **state) {
 	assert_int_equal(lc_run_program(file->programs.at[0], &s, &o, &run, &err), LK_OK);
 	assert_int_equal(lc_run_bounds(run, &bounds, &err), LK_OK);
 	assert_int_equal(lc_results(file->programs.at[0], ids, 3, &count, &err), LK_OK);
-	const lc_cells *sum = lc_run_local(run, ids[0], 0, 0), *far = lc_run_local(bounds, ids[0], 0, 0);
+	const lc_cells *sum = lc_run_local(run, ids[0], 0, 0),
+				   *far = lc_run_local(bounds, ids[0], 0, 0);
 	for (int64_t i = 0; i < sum->count; i++) {
 		if (!isfinite(sum->number[i])) assert_true(isinf(far->number[i]));
 		infinite += isinf(far->number[i]);
 	}
 	assert_true(infinite > 0 && infinite < sum->count);
 	for (int k = 1; k < 3; k++) {
-		const lc_cells *cells = lc_run_local(run, ids[k], 0, 0), *e = lc_run_local(bounds, ids[k], 0, 0);
+		const lc_cells *cells = lc_run_local(run, ids[k], 0, 0),
+					   *e = lc_run_local(bounds, ids[k], 0, 0);
 		for (int64_t i = 0; i < cells->count; i++)
-			if (fabs(cells->number[i]) < 30000) assert_true(e->number[i] <= 60); /* 4 roundings of 2^-11 */
+			if (fabs(cells->number[i]) < 30000)
+				assert_true(e->number[i] <= 60); /* 4 roundings of 2^-11 */
 	}
 	lc_run_free(run);
 	lc_run_free(bounds);
@@ -147,7 +158,8 @@ static bool found(const struct sums *sums) {
 	lk_compile *answer;
 	lk_error err = {0};
 	FILE *nothing = fopen("/dev/null", "w");
-	const lk_compile_request request = {.action = LK_COMPILE_RUN, .sizes = sums->sizes, .compare = scratch, .seed = 7};
+	const lk_compile_request request = {
+		.action = LK_COMPILE_RUN, .sizes = sums->sizes, .compare = scratch, .seed = 7};
 	assert_int_equal(lk_compile_text("text", sums->text, strlen(sums->text), &answer, &err), LK_OK);
 	assert_int_equal(lk_compile_act(answer, &request, nothing, &err), LK_OK);
 	bool no = lk_compile_no(answer);
@@ -156,8 +168,8 @@ static bool found(const struct sums *sums) {
 	return no;
 }
 
-/* One element of one rank is off by just more, and just less, than orders of additions explain: in f16 on 4 ranks that
- * is 6 roundings of the sum of sizes. */
+/* One element of one rank is off by just more, and just less, than orders of additions explain: in
+ * f16 on 4 ranks that is 6 roundings of the sum of sizes. */
 static void test_faults(void **state) {
 	(void)state;
 	static const char *const formats[] = {"f32", "f16", "bf16", "f8"};

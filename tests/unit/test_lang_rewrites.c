@@ -1,5 +1,6 @@
-/* test_lang_rewrites.c: random programs, random directives, meshes of 1, 2, 3, 4 and 8: what a rewrite makes computes
- * the same in the field of 2^61 - 1 elements, or it was refused with a reason. */
+/* test_lang_rewrites.c: random programs, random directives, meshes of 1, 2, 3, 4 and 8: what a
+ * rewrite makes computes the same in the field of 2^61 - 1 elements, or it was refused with a
+ * reason. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -12,7 +13,10 @@
 #include "lang_random.h"
 #include "rounds.h"
 
-enum { VALUES = 24, STEPS = 5 };
+enum {
+	VALUES = 24,
+	STEPS = 5
+};
 
 struct tally {
 	int programs, applied[LC_DIRECTIVES], refused, unrunnable;
@@ -29,8 +33,8 @@ static void show(const lc_program *program, const char *title) {
 	lc_print_listing(program, stderr);
 }
 
-static void fail_on(uint64_t seed, const lc_program *before, const lc_directive *directive, const lc_program *after,
-					const char *why) {
+static void fail_on(uint64_t seed, const lc_program *before, const lc_directive *directive,
+                    const lc_program *after, const char *why) {
 	show(before, "before");
 	if (after) show(after, "after");
 	fprintf(stderr, "---- ");
@@ -52,8 +56,8 @@ static bool runs(const lc_program *program, uint64_t seed) {
 	return status == LK_OK;
 }
 
-static void check_step(uint64_t seed, const lc_program *whole, const lc_program *before, const lc_directive *directive,
-					   const lc_program *after) {
+static void check_step(uint64_t seed, const lc_program *whole, const lc_program *before,
+                       const lc_directive *directive, const lc_program *after) {
 	lc_verdict v;
 	lk_error err = {0};
 	lc_verify_options o = {.seed = seed, .draws = 2};
@@ -63,7 +67,8 @@ static void check_step(uint64_t seed, const lc_program *whole, const lc_program 
 	if (status != LK_OK) fail_on(seed, before, directive, after, err.what);
 }
 
-static lc_directive some_directive(const lc_program *program, uint64_t *s, int number, lc_moves *moves) {
+static lc_directive some_directive(const lc_program *program, uint64_t *s, int number,
+                                   lc_moves *moves) {
 	lk_error err;
 	if (draw_chance(s, 50) && lc_rewrite_moves(program, 2, moves, &err) == LK_OK && moves->count)
 		return moves->at[draw(s, moves->count)];
@@ -74,7 +79,8 @@ static void rewrite_some(uint64_t seed, const lc_program *program, struct tally 
 	uint64_t s = lk_hash64(seed ^ 0x5eed) << 16;
 	lc_program *now = NULL, *next;
 	lk_error err = {0};
-	if (lc_rewrite_all(program, NULL, &now, &err) != LK_OK) fail_msg("seed %llu: %s", (unsigned long long)seed, err.what);
+	if (lc_rewrite_all(program, NULL, &now, &err) != LK_OK)
+		fail_msg("seed %llu: %s", (unsigned long long)seed, err.what);
 	for (int step = 0; step < STEPS; step++) {
 		for (int tries = 0; tries < 12; tries++) {
 			lc_moves moves = {0};
@@ -113,7 +119,8 @@ static void test_random(void **state) {
 		}
 		lc_file_free(file);
 	}
-	printf("%d programs (%d cannot be run), %d directives refused; applied:", t.programs, t.unrunnable, t.refused);
+	printf("%d programs (%d cannot be run), %d directives refused; applied:", t.programs,
+	       t.unrunnable, t.refused);
 	for (int k = 0; k < LC_DIRECTIVES; k++) printf(" %s %d", lc_directive_names[k], t.applied[k]);
 	puts("");
 	if (first || getenv("LOCKSTEP_PROGRAMS") || FEWER > 1) return;

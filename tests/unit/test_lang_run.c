@@ -1,6 +1,7 @@
-/* test_lang_run.c: what programs mean. Number formats against all their numbers in a list; the field against arithmetic
- * in 128 bits; the counter generator against its published vectors; programs against an evaluation by recursion over
- * indices; pairs of programs that are equal, and pairs that are not; bounds on rounding against the same in f64. */
+/* test_lang_run.c: what programs mean. Number formats against all their numbers in a list; the
+ * field against arithmetic in 128 bits; the counter generator against its published vectors;
+ * programs against an evaluation by recursion over indices; pairs of programs that are equal, and
+ * pairs that are not; bounds on rounding against the same in f64. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -32,7 +33,8 @@ static void test_philox(void **state) {
 	(void)state;
 	assert_int_equal(lc_philox(0, 0, 0, 0), 0x6627e8d5u);
 	assert_int_equal(lc_philox(UINT64_MAX, UINT32_MAX, UINT32_MAX, UINT64_MAX), 0x408f276du);
-	assert_int_equal(lc_philox(0x85a308d3243f6a88u, 0x13198a2eu, 0x03707344u, 0x299f31d0a4093822u), 0xd16cfe09u);
+	assert_int_equal(lc_philox(0x85a308d3243f6a88u, 0x13198a2eu, 0x03707344u, 0x299f31d0a4093822u),
+	                 0xd16cfe09u);
 	assert_int_equal(lc_name_key(""), 0xcbf29ce484222325u);
 	assert_int_equal(lc_name_key("a"), 0xaf63dc4c8601ec8cu); /* of FNV-1a's authors */
 }
@@ -42,7 +44,7 @@ static void test_philox(void **state) {
 struct grid {
 	lc_dtype dtype;
 	int exponent_bits, mantissa_bits;
-	bool finite_top;       /* e4m3fn: the top exponent holds numbers; all ones is NAN */
+	bool finite_top;        /* e4m3fn: the top exponent holds numbers; all ones is NAN */
 	double number[1 << 15]; /* the non-negative finite ones, ascending */
 	int count;
 };
@@ -51,9 +53,12 @@ static void make_grid(struct grid *grid) {
 	int bias = (1 << (grid->exponent_bits - 1)) - 1, top = (1 << grid->exponent_bits) - 1;
 	grid->count = 0;
 	for (int bits = 0; bits < 1 << (grid->exponent_bits + grid->mantissa_bits); bits++) {
-		int exponent = bits >> grid->mantissa_bits, mantissa = bits & ((1 << grid->mantissa_bits) - 1);
-		if (exponent == top && (!grid->finite_top || mantissa == (1 << grid->mantissa_bits) - 1)) continue;
-		double m = exponent ? 1 + ldexp(mantissa, -grid->mantissa_bits) : ldexp(mantissa, -grid->mantissa_bits);
+		int exponent = bits >> grid->mantissa_bits,
+			mantissa = bits & ((1 << grid->mantissa_bits) - 1);
+		if (exponent == top && (!grid->finite_top || mantissa == (1 << grid->mantissa_bits) - 1))
+			continue;
+		double m = exponent ? 1 + ldexp(mantissa, -grid->mantissa_bits)
+		                    : ldexp(mantissa, -grid->mantissa_bits);
 		grid->number[grid->count++] = ldexp(m, (exponent ? exponent : 1) - bias);
 	}
 }
@@ -62,7 +67,8 @@ static void make_grid(struct grid *grid) {
 static double nearest(const struct grid *grid, double x) {
 	double size = fabs(x);
 	int low = 0, high = grid->count - 1;
-	double past = 2 * grid->number[high] - grid->number[high - 1]; /* where the next number would be */
+	double past =
+		2 * grid->number[high] - grid->number[high - 1]; /* where the next number would be */
 	if (size >= grid->number[high]) {
 		bool stays = size - grid->number[high] < past - size || grid->dtype == LC_F8;
 		return copysign(stays ? grid->number[high] : INFINITY, x);
@@ -78,7 +84,8 @@ static double nearest(const struct grid *grid, double x) {
 }
 
 static double random_double(uint64_t *seed, const struct grid *grid) {
-	double x = grid->number[draw(seed, (uint64_t)grid->count)], next = grid->number[draw(seed, (uint64_t)grid->count)];
+	double x = grid->number[draw(seed, (uint64_t)grid->count)],
+		   next = grid->number[draw(seed, (uint64_t)grid->count)];
 	switch (draw(seed, 4)) {
 	case 0: break;
 	case 1: x = x + ldexp(x, -(int)draw(seed, 20)) * (draw(seed, 2) ? 0.5 : 0.4999999); break;
@@ -90,9 +97,10 @@ static double random_double(uint64_t *seed, const struct grid *grid) {
 
 static void test_formats(void **state) {
 	(void)state;
-	static struct grid grids[] = {{.dtype = LC_F16, .exponent_bits = 5, .mantissa_bits = 10},
-						   {.dtype = LC_BF16, .exponent_bits = 8, .mantissa_bits = 7},
-						   {.dtype = LC_F8, .exponent_bits = 4, .mantissa_bits = 3, .finite_top = true}};
+	static struct grid grids[] = {
+		{.dtype = LC_F16, .exponent_bits = 5, .mantissa_bits = 10},
+		{.dtype = LC_BF16, .exponent_bits = 8, .mantissa_bits = 7},
+		{.dtype = LC_F8, .exponent_bits = 4, .mantissa_bits = 3, .finite_top = true}};
 	for (size_t k = 0; k < 3; k++) {
 		struct grid *grid = &grids[k];
 		uint64_t seed = k << 40;
@@ -104,10 +112,12 @@ static void test_formats(void **state) {
 			assert_true(lc_round(grid->dtype, middle) == nearest(grid, middle));
 			assert_true(lc_round(grid->dtype, nextafter(middle, 1e300)) == grid->number[i]);
 			assert_true(lc_round(grid->dtype, -nextafter(middle, 0)) == -grid->number[i - 1]);
-			assert_true(lc_rounding(grid->dtype, grid->number[i]) * 1.0001 >= (grid->number[i] - grid->number[i - 1]) / 2);
+			assert_true(lc_rounding(grid->dtype, grid->number[i]) * 1.0001 >=
+			            (grid->number[i] - grid->number[i - 1]) / 2);
 		}
 		for (int i = rounds(300000, 3000000); i > 0; i--) {
-			double x = random_double(&seed, grid), got = lc_round(grid->dtype, x), want = nearest(grid, x);
+			double x = random_double(&seed, grid), got = lc_round(grid->dtype, x),
+				   want = nearest(grid, x);
 			if (got != want || signbit(got) != signbit(want))
 				fail_msg("%s of %a: %a, not %a", lc_dtype_name(grid->dtype), x, got, want);
 #ifdef __FLT16_MAX__
@@ -117,23 +127,26 @@ static void test_formats(void **state) {
 		assert_true(isnan(lc_round(grid->dtype, NAN)));
 		assert_true(lc_round(grid->dtype, INFINITY) == (grid->dtype == LC_F8 ? 448 : INFINITY));
 	}
-	assert_true(lc_round(LC_F32, 1 + 0x1p-24) == 1 && lc_round(LC_F32, 1 + 0x1.8p-23) == 1 + 0x1p-22 &&
-				lc_round(LC_F64, M_PI) == M_PI);
+	assert_true(lc_round(LC_F32, 1 + 0x1p-24) == 1 &&
+	            lc_round(LC_F32, 1 + 0x1.8p-23) == 1 + 0x1p-22 && lc_round(LC_F64, M_PI) == M_PI);
 }
 
-#define CHECK_INTEGERS(type, dtype)                                                                                    \
-	for (int i = 0; i < 20000; i++) {                                                                                  \
-		type a = (type)lk_hash64(seed++), b = (type)(lk_hash64(seed++) >> draw(&seed, 64));                            \
-		if (sizeof a == 8) a = (type)(a % 100000007), b = (type)(b % 1009);                                            \
-		double x = (double)a, y = (double)b;                                                                           \
-		assert_true(lc_wrap(dtype, lc_bits(x)) == x);                                                                  \
-		assert_true(lc_wrap(dtype, lc_bits(x) + lc_bits(y)) == (double)(type)((uint64_t)a + (uint64_t)b));             \
-		assert_true(lc_wrap(dtype, lc_bits(x) * lc_bits(y)) == (double)(type)((uint64_t)a * (uint64_t)b));             \
-		assert_true(lc_wrap(dtype, 0 - lc_bits(x)) == (double)(type)(0 - (uint64_t)a));                                \
-		if (b != 0 && y != -1) assert_true(lc_integer_over(dtype, x, y) == (double)(type)(a / b));                     \
-		assert_true(lc_integer_over(dtype, x, 0) == 0);                                                                \
-		assert_true(lc_integer_power(dtype, x, 3) == (double)(type)((uint64_t)a * (uint64_t)a * (uint64_t)a) ||        \
-					sizeof a == 8);                                                                                    \
+#define CHECK_INTEGERS(type, dtype)                                                                \
+	for (int i = 0; i < 20000; i++) {                                                              \
+		type a = (type)lk_hash64(seed++), b = (type)(lk_hash64(seed++) >> draw(&seed, 64));        \
+		if (sizeof a == 8) a = (type)(a % 100000007), b = (type)(b % 1009);                        \
+		double x = (double)a, y = (double)b;                                                       \
+		assert_true(lc_wrap(dtype, lc_bits(x)) == x);                                              \
+		assert_true(lc_wrap(dtype, lc_bits(x) + lc_bits(y)) ==                                     \
+		            (double)(type)((uint64_t)a + (uint64_t)b));                                    \
+		assert_true(lc_wrap(dtype, lc_bits(x) * lc_bits(y)) ==                                     \
+		            (double)(type)((uint64_t)a * (uint64_t)b));                                    \
+		assert_true(lc_wrap(dtype, 0 - lc_bits(x)) == (double)(type)(0 - (uint64_t)a));            \
+		if (b != 0 && y != -1) assert_true(lc_integer_over(dtype, x, y) == (double)(type)(a / b)); \
+		assert_true(lc_integer_over(dtype, x, 0) == 0);                                            \
+		assert_true(lc_integer_power(dtype, x, 3) ==                                               \
+		                (double)(type)((uint64_t)a * (uint64_t)a * (uint64_t)a) ||                 \
+		            sizeof a == 8);                                                                \
 	}
 
 static void test_integers(void **state) {
@@ -149,11 +162,11 @@ static void test_integers(void **state) {
 	CHECK_INTEGERS(uint64_t, LC_U64)
 	assert_true(lc_convert(LC_F32, LC_I8, 300) == 127 && lc_convert(LC_F32, LC_I8, -300.5) == -128);
 	assert_true(lc_convert(LC_F32, LC_U8, -1) == 0 && lc_convert(LC_F32, LC_I32, -1.9) == -1 &&
-				lc_convert(LC_F32, LC_I32, NAN) == 0);
+	            lc_convert(LC_F32, LC_I32, NAN) == 0);
 	assert_true(lc_convert(LC_I32, LC_I8, 300) == 44 && lc_convert(LC_F32, LC_BOOL, -0.5) == 1 &&
-				lc_convert(LC_BOOL, LC_F16, 1) == 1);
+	            lc_convert(LC_BOOL, LC_F16, 1) == 1);
 	assert_true(lc_integer_power(LC_I32, 2, -1) == 0 && lc_integer_power(LC_I32, -1, -3) == -1 &&
-				lc_integer_power(LC_I32, 7, 0) == 1);
+	            lc_integer_power(LC_I32, 7, 0) == 1);
 }
 
 /* ---- the field ---- */
@@ -172,24 +185,27 @@ static void test_field(void **state) {
 		assert_int_equal(lc_field_multiply(a, b), (uint64_t)((lc_wide)a * b % LC_PRIME));
 		assert_int_equal(lc_field_subtract(lc_field_add(a, b), b), a);
 		assert_int_equal(lc_field_multiply(a, lc_field_add(b, c)),
-						 lc_field_add(lc_field_multiply(a, b), lc_field_multiply(a, c)));
-		assert_int_equal(lc_field_reduce(((lc_wide)a << 64) + b), (uint64_t)((((lc_wide)a << 64) + b) % LC_PRIME));
+		                 lc_field_add(lc_field_multiply(a, b), lc_field_multiply(a, c)));
+		assert_int_equal(lc_field_reduce(((lc_wide)a << 64) + b),
+		                 (uint64_t)((((lc_wide)a << 64) + b) % LC_PRIME));
 		if (a && i % 50 == 0) assert_int_equal(lc_field_multiply(a, lc_field_inverse(a)), 1);
 		assert_true(lc_hash_field(seed, a) < LC_PRIME && lc_hash_pair(seed, a, b) < LC_PRIME);
 		uint64_t most = lc_field_choose(7, true, a, b), least = lc_field_choose(7, false, a, b);
 		assert_int_equal(lc_field_add(most, least), lc_field_add(a, b));
 		assert_int_equal(most, lc_field_choose(7, true, b, a));
 		assert_int_equal(lc_field_choose(7, true, most, c),
-						 lc_field_choose(7, true, a, lc_field_choose(7, true, b, c)));
+		                 lc_field_choose(7, true, a, lc_field_choose(7, true, b, c)));
 	}
 	/* doubles are what they are exactly */
 	assert_int_equal(lc_field_multiply(lc_field_number(0.375), 8), 3);
 	assert_int_equal(lc_field_number(-7), LC_PRIME - 7);
 	assert_int_equal(lc_field_number(0), 0);
 	for (int i = 0; i < 2000; i++) {
-		double x = ldexp((double)(int64_t)(lk_hash64(seed++) >> 12), (int)draw(&seed, 600) - 300), y = ldexp(x, 61);
+		double x = ldexp((double)(int64_t)(lk_hash64(seed++) >> 12), (int)draw(&seed, 600) - 300),
+			   y = ldexp(x, 61);
 		assert_int_equal(lc_field_number(x), lc_field_number(y)); /* 2^61 is 1 */
-		assert_int_equal(lc_field_add(lc_field_number(x), lc_field_number(x)), lc_field_number(2 * x));
+		assert_int_equal(lc_field_add(lc_field_number(x), lc_field_number(x)),
+		                 lc_field_number(2 * x));
 	}
 }
 
@@ -227,8 +243,8 @@ static double pull_sum(const lc_run *run, const lc_node *n, const int64_t *at) {
 		}
 		double one = pull(run, n->in[0], index);
 		sum = n->op == LC_RED_MAX   ? fmax(sum, one)
-			  : n->op == LC_RED_MIN ? fmin(sum, one)
-									: sum + (n->op == LC_RED_NORM ? one * one : one);
+		      : n->op == LC_RED_MIN ? fmin(sum, one)
+		                            : sum + (n->op == LC_RED_NORM ? one * one : one);
 	}
 	return n->op == LC_RED_MEAN ? sum / count : n->op == LC_RED_NORM ? sqrt(sum) : sum;
 }
@@ -259,7 +275,8 @@ static double pull_conv(const lc_run *run, const lc_node *n, const int64_t *at) 
 	for (int64_t c = 0; c < w[1]; c++)
 		for (int64_t k = 0; k < w[2]; k++)
 			for (int64_t l = 0; l < w[3]; l++) {
-				int64_t i[] = {at[0], c, at[2] * n->stride + k - n->pad, at[3] * n->stride + l - n->pad},
+				int64_t i[] = {at[0], c, at[2] * n->stride + k - n->pad,
+				               at[3] * n->stride + l - n->pad},
 						j[] = {at[1], c, k, l};
 				if (i[2] >= 0 && i[2] < x[2] && i[3] >= 0 && i[3] < x[3])
 					sum += pull(run, n->in[0], i) * pull(run, n->in[1], j);
@@ -276,7 +293,9 @@ static double pull(const lc_run *run, int id, const int64_t *at) {
 	double a = n->inputs && lc_ops[n->op].family == LC_MAP ? pull_operand(run, n, 0, at) : 0;
 	double b = n->inputs > 1 && lc_ops[n->op].family == LC_MAP ? pull_operand(run, n, 1, at) : 0;
 	switch (n->op) {
-	case LC_INPUT: case LC_STATE: case LC_SCALAR: return lc_run_local(run, id, 0, 0)->number[index];
+	case LC_INPUT:
+	case LC_STATE:
+	case LC_SCALAR: return lc_run_local(run, id, 0, 0)->number[index];
 	case LC_CONST: return n->number;
 	case LC_SIZE: return n->axis >= 0 ? 1 : (double)run->s->symbol[LC_AXES + n->symbol];
 	case LC_ADD: return a + b;
@@ -309,7 +328,11 @@ static double pull(const lc_run *run, int id, const int64_t *at) {
 		int64_t row[] = {(int64_t)pull(run, n->in[1], at), at[n->rank - 1]};
 		return pull(run, n->in[0], row);
 	}
-	case LC_RED_SUM: case LC_RED_MAX: case LC_RED_MIN: case LC_RED_MEAN: case LC_RED_NORM: return pull_sum(run, n, at);
+	case LC_RED_SUM:
+	case LC_RED_MAX:
+	case LC_RED_MIN:
+	case LC_RED_MEAN:
+	case LC_RED_NORM: return pull_sum(run, n, at);
 	case LC_UPDATE: return pull(run, n->in[1], at);
 	default: return pull(run, n->in[0], at); /* on one rank nothing moves */
 	}
@@ -335,8 +358,10 @@ static void check_pulled(const char *text, uint64_t seed) {
 			int64_t rest = i;
 			for (int d = n->rank; d-- > 0; rest /= whole[d]) at[d] = rest % whole[d];
 			double want = pull(run, ids[k], at);
-			if (!(fabs(got->number[i] - want) <= 1e-12 * (1 + fabs(want))) && !(isnan(want) && isnan(got->number[i])))
-				fail_msg("result %d, element %lld: %.17g, not %.17g\n%s", k, (long long)i, got->number[i], want, text);
+			if (!(fabs(got->number[i] - want) <= 1e-12 * (1 + fabs(want))) &&
+			    !(isnan(want) && isnan(got->number[i])))
+				fail_msg("result %d, element %lld: %.17g, not %.17g\n%s", k, (long long)i,
+				         got->number[i], want, text);
 		}
 	}
 	lc_run_free(run);
@@ -347,31 +372,41 @@ static void check_pulled(const char *text, uint64_t seed) {
 static void test_one_rank(void **state) {
 	(void)state;
 	static const char *const programs[] = {
-		"program p(mesh a, b) { dim N, M, K in x : f64[N,M] @ P(sum,a) in y : f64[M] in z : f64[K,N,M], i : i32[K]\n"
+		"program p(mesh a, b) { dim N, M, K in x : f64[N,M] @ P(sum,a) in y : f64[M] in z : "
+		"f64[K,N,M], i : i32[K]\n"
 		"state w : f64[N,M] scalar f64 t\n"
-		"q = allreduce(x, sum, a) o = dropout(q*y + w, 0.3, key=9) out o, z - q, z*w, matmul(q, w, tb), matmul(z, w, "
+		"q = allreduce(x, sum, a) o = dropout(q*y + w, 0.3, key=9) out o, z - q, z*w, matmul(q, w, "
+		"tb), matmul(z, w, "
 		"ta)\n"
-		"out gather_rows(w, i), sum(z), sum(z, 1), mean(z, 0, 2, keep), max(z, 2), min(z, 0, 1), norm(z, 1)\n"
-		"w <- select(q < y, sqrt(w), w^3)/t out exp(q), log(w), tanh(q), erf(q), relu(q), gelu(q), sigmoid(q), abs(q), "
+		"out gather_rows(w, i), sum(z), sum(z, 1), mean(z, 0, 2, keep), max(z, 2), min(z, 0, 1), "
+		"norm(z, 1)\n"
+		"w <- select(q < y, sqrt(w), w^3)/t out exp(q), log(w), tanh(q), erf(q), relu(q), gelu(q), "
+		"sigmoid(q), abs(q), "
 		"-q\n"
-		"out minimum(q, y), maximum(q, t), q^t, w*size(N) - 2.5/size(a), 1/w, w^-2, matmul(z, z, tb) }",
+		"out minimum(q, y), maximum(q, t), q^t, w*size(N) - 2.5/size(a), 1/w, w^-2, matmul(z, z, "
+		"tb) }",
 		"program c(mesh a, b) { dim N, C, H, O in x : f64[N,C,H+3,H+5] in w : f64[O,C,3,2]\n"
 		"out conv2d(x, w), conv2d(x, w, pad=2), conv2d(x, w, pad=1) }",
-		"program c(mesh a, b) { dim N, C in x : f64[N,C,9,11] in w : f64[5,C,3,3] out conv2d(x, w, stride=2), "
+		"program c(mesh a, b) { dim N, C in x : f64[N,C,9,11] in w : f64[5,C,3,3] out conv2d(x, w, "
+		"stride=2), "
 		"conv2d(x, w, stride=2, pad=2) }",
-		"program c(mesh a, b) { dim A, B, M, K in x : f64[A,1,M,K], y : f64[B,K,M], z : f64[K,M] out matmul(x, y), "
+		"program c(mesh a, b) { dim A, B, M, K in x : f64[A,1,M,K], y : f64[B,K,M], z : f64[K,M] "
+		"out matmul(x, y), "
 		"matmul(y, x, ta, tb), matmul(x, z) }",
 	};
 	for (size_t i = 0; i < sizeof programs / sizeof *programs; i++)
-		for (uint64_t seed = 1; seed <= (uint64_t)rounds(12, 120); seed++) check_pulled(programs[i], seed);
+		for (uint64_t seed = 1; seed <= (uint64_t)rounds(12, 120); seed++)
+			check_pulled(programs[i], seed);
 }
 
 /* ---- pairs of programs ---- */
 
-#define HEAD                                                                                                           \
-	"program p(mesh a, b) { dim N, M in x : f32[N,M] @ P(sum,a), y : f32[N,M] @ S(0,a), r : f32[N,M], l : f32[N,M] @ " \
-	"S(1,b)\n"                                                                                                         \
-	"in m : f32[N,M] @ P(max,a), k : f32[N,M] @ P(min,b), i : i32[N] state w : f32[N,M] out copy(r*0) "
+#define HEAD                                                                                  \
+	"program p(mesh a, b) { dim N, M in x : f32[N,M] @ P(sum,a), y : f32[N,M] @ S(0,a), r : " \
+	"f32[N,M], l : f32[N,M] @ "                                                               \
+	"S(1,b)\n"                                                                                \
+	"in m : f32[N,M] @ P(max,a), k : f32[N,M] @ P(min,b), i : i32[N] state w : f32[N,M] out " \
+	"copy(r*0) "
 
 static lc_verdict verify_pair(const char *one, const char *other, uint64_t seed) {
 	char text[2][1200];
@@ -404,13 +439,16 @@ static void test_equal_pairs(void **state) {
 		{"out y", "out permute(permute(y, a, shift=3), a, shift=-3)"},
 		{"out permute(y, a, shift=1)", "out y"},
 		{"out dropout(r, 0.5, key=3)", "out allgather(dropout(slice(r, 0, a), 0.5, key=3), 0, a)"},
-		{"out dropout(r, 0.5, key=3)", "out allgather(dropout(slice(slice(r, 0, a), 1, b), 0.5, key=3), 1, b)"},
-		{"out dropout(y, 0.5, key=3)", "out permute(dropout(permute(y, a, shift=1), 0.5, key=3), a, shift=-1)"},
+		{"out dropout(r, 0.5, key=3)",
+	     "out allgather(dropout(slice(slice(r, 0, a), 1, b), 0.5, key=3), 1, b)"},
+		{"out dropout(y, 0.5, key=3)",
+	     "out permute(dropout(permute(y, a, shift=1), 0.5, key=3), a, shift=-1)"},
 		{"out sum(r)", "out allreduce(sum(slice(r, 1, b)), sum, b)"},
 		{"out mean(r, 1)", "out allreduce(mean(slice(r, 1, b), 1), sum, b)"},
 		{"out max(r, 0, keep)", "out allreduce(max(slice(r, 0, a), 0, keep), max, a)"},
 		{"out norm(r)", "out sqrt(allreduce(sum(slice(r, 1, b)^2), sum, b))"},
-		{"out matmul(r, w, tb)", "out allreduce(matmul(slice(r, 1, b), slice(w, 1, b), tb), sum, b)"},
+		{"out matmul(r, w, tb)",
+	     "out allreduce(matmul(slice(r, 1, b), slice(w, 1, b), tb), sum, b)"},
 		{"out matmul(r, w, ta)", "out allgather(matmul(r, slice(w, 1, a), ta), 1, a)"},
 		{"out gather_rows(r, i)", "out allreduce(gather_rows(slice(r, 0, a), i), sum, a)"},
 		{"out gather_rows(r, i)", "out allgather(gather_rows(slice(r, 1, b), i), 1, b)"},
@@ -459,10 +497,12 @@ static void test_different_pairs(void **state) {
 		{"out log(r*w)", "out log(r) + log(w)"},
 	};
 	for (size_t k = 0; k < sizeof rows / sizeof *rows; k++) {
-		bool same = strcmp(rows[k][1], "out allreduce(x, sum, a)*0.1000000000000000055") == 0; /* one double */
+		bool same = strcmp(rows[k][1], "out allreduce(x, sum, a)*0.1000000000000000055") ==
+		            0; /* one double */
 		lc_verdict v = verify_pair(rows[k][0], rows[k][1], k);
 		if (v.equal != same)
-			fail_msg("%s | %s are taken for %s", rows[k][0], rows[k][1], v.equal ? "equal" : "different");
+			fail_msg("%s | %s are taken for %s", rows[k][0], rows[k][1],
+			         v.equal ? "equal" : "different");
 		if (!same) assert_true(strlen(v.where) > 8);
 	}
 }
@@ -481,10 +521,10 @@ static lc_file *bounded_program(const char *format, const char *body) {
 	char *text = NULL;
 	size_t size = 0;
 	FILE *out = open_memstream(&text, &size);
-	fprintf(
-		out,
-		"program p(mesh a) { dim N, M in x : %s[N,M] @ P(sum,a), y : %s[N,M] @ S(0,a), z : %s[N,M] state w : %s[N,M]\n",
-		format, format, format, format);
+	fprintf(out,
+	        "program p(mesh a) { dim N, M in x : %s[N,M] @ P(sum,a), y : %s[N,M] @ S(0,a), z : "
+	        "%s[N,M] state w : %s[N,M]\n",
+	        format, format, format, format);
 	fputs("X = cast(f64, x) Y = cast(f64, y) Z = cast(f64, z) W = cast(f64, w) out ", out);
 	put_body(body, false, out);
 	fputs(" out ", out);
@@ -506,18 +546,22 @@ static void check_bound(const char *format, const char *body, uint64_t seed, dou
 	lk_error err = {0};
 	lc_run_options o = {.seed = seed};
 	if (lc_sizes_draw(p, NULL, axes, seed, &s, &err) != LK_OK) fail_msg("%s", err.what);
-	if (lc_run_program(p, &s, &o, &run, &err) != LK_OK || lc_run_bounds(run, &bounds, &err) != LK_OK)
+	if (lc_run_program(p, &s, &o, &run, &err) != LK_OK ||
+	    lc_run_bounds(run, &bounds, &err) != LK_OK)
 		fail_msg("%s", err.what);
 	assert_int_equal(lc_results(p, ids, 8, &count, &err), LK_OK);
 	for (int64_t rank = 0; rank < run->ranks; rank++) {
-		const lc_cells *low = lc_run_local(run, ids[0], 0, rank), *high = lc_run_local(run, ids[1], 0, rank);
+		const lc_cells *low = lc_run_local(run, ids[0], 0, rank),
+					   *high = lc_run_local(run, ids[1], 0, rank);
 		const lc_cells *low_bound = lc_run_local(bounds, ids[0], 0, rank),
 					   *high_bound = lc_run_local(bounds, ids[1], 0, rank);
 		for (int64_t i = 0; low && i < low->count; i++) {
-			double apart = fabs(low->number[i] - high->number[i]), bound = low_bound->number[i] + high_bound->number[i];
+			double apart = fabs(low->number[i] - high->number[i]),
+				   bound = low_bound->number[i] + high_bound->number[i];
 			if (!isfinite(bound) || isnan(apart)) continue;
 			if (apart > bound)
-				fail_msg("%s, %s: %g is %g away, and the bound %g", format, body, low->number[i], apart, bound);
+				fail_msg("%s, %s: %g is %g away, and the bound %g", format, body, low->number[i],
+				         apart, bound);
 			if (bound > 0) *worst = fmax(*worst, apart / bound);
 		}
 	}
@@ -570,7 +614,8 @@ static void test_bounds(void **state) {
 	double worst = 0;
 	for (size_t f = 0; f < sizeof formats / sizeof *formats; f++)
 		for (size_t b = 0; b < sizeof bodies / sizeof *bodies; b++)
-			for (uint64_t seed = 1; seed <= 6; seed++) check_bound(formats[f], bodies[b], seed, &worst);
+			for (uint64_t seed = 1; seed <= 6; seed++)
+				check_bound(formats[f], bodies[b], seed, &worst);
 	assert_true(worst > 0.2 && worst <= 1); /* not far above what happens */
 }
 
@@ -578,7 +623,9 @@ static void test_bounds(void **state) {
 
 static void test_degrees(void **state) {
 	(void)state;
-	static const struct { const char *body; double result, hashes;
+	static const struct {
+		const char *body;
+		double result, hashes;
 	} rows[] = {
 		{"out x*y + 1", 2, 0},   {"out (x + y)^5", 5, 0},           {"out x/y", 2, 1},
 		{"out x/y + y/x", 4, 2}, {"out x*0.5 - 3", 1, 0},           {"out sqrt(x*y)*x", 2, 1},
@@ -605,9 +652,10 @@ static void test_degrees(void **state) {
 
 static void test_repeated(void **state) {
 	(void)state;
-	static const char *const bodies[] = {"in x : f32[1] @ S(0,a), y : f32[N] @ S(0,a) out x + y",
-										 "in x : f32[N,1] @ S(1,a), y : f32[M] @ S(0,a) out x*y",
-										 "in x : f32[1,N,N] @ S(0,a), y : f32[M,N,N] out matmul(x, y)"};
+	static const char *const bodies[] = {
+		"in x : f32[1] @ S(0,a), y : f32[N] @ S(0,a) out x + y",
+		"in x : f32[N,1] @ S(1,a), y : f32[M] @ S(0,a) out x*y",
+		"in x : f32[1,N,N] @ S(0,a), y : f32[M,N,N] out matmul(x, y)"};
 	for (size_t i = 0; i < sizeof bodies / sizeof *bodies; i++) {
 		char text[256];
 		lc_file *file = NULL;
@@ -624,13 +672,16 @@ static void test_repeated(void **state) {
 
 static void test_limits(void **state) {
 	(void)state;
-	static const struct { const char *text, *sizes, *what;
+	static const struct {
+		const char *text, *sizes, *what;
 	} rows[] = {
-		{"program p(mesh a) { dim N in x : f32[N,N] out exp(x) }", "N=1000000", "elements at a time"},
+		{"program p(mesh a) { dim N in x : f32[N,N] out exp(x) }", "N=1000000",
+	     "elements at a time"},
 		{"program p(mesh a) { dim N in x : f32[N,N] out matmul(x, x) }", "N=8000,a=1", "products"},
 		{"program p(mesh a) { in t : f32[3,2] in i : i32[4] out gather_rows(t, i + 3) }", "a=1",
-		 "and the table has 3 rows"},
-		{"program p(mesh a) { list L in x : f32[2] of L y = x + 1 z = y + 1 out z }", "a=4096", NULL},
+	     "and the table has 3 rows"},
+		{"program p(mesh a) { list L in x : f32[2] of L y = x + 1 z = y + 1 out z }", "a=4096",
+	     NULL},
 	};
 	for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
 		lc_file *file = read_ok(rows[i].text);
@@ -642,7 +693,8 @@ static void test_limits(void **state) {
 		if (lc_sizes_read(p, rows[i].sizes, 1, &s, &err) != LK_OK) fail_msg("%s", err.what);
 		lk_status status = lc_run_program(p, &s, &o, &run, &err);
 		if (!rows[i].what) assert_int_equal(status, LK_OK);
-		else if (status != LK_ERR_INPUT || !strstr(err.what, rows[i].what)) fail_msg("%s: %s", rows[i].text, err.what);
+		else if (status != LK_ERR_INPUT || !strstr(err.what, rows[i].what))
+			fail_msg("%s: %s", rows[i].text, err.what);
 		lc_run_free(run);
 		lc_sizes_free(&s);
 		lc_file_free(file);
@@ -678,7 +730,8 @@ static lc_run *dump(const lc_program *p, lc_sizes *s, const char *sizes, const c
 static lk_status compare(const char *text, const char *folder, bool *no, lk_error *err) {
 	lk_compile *answer;
 	FILE *nothing = fopen("/dev/null", "w");
-	const lk_compile_request request = {.action = LK_COMPILE_RUN, .sizes = "N=10", .compare = folder};
+	const lk_compile_request request = {
+		.action = LK_COMPILE_RUN, .sizes = "N=10", .compare = folder};
 	assert_int_equal(lk_compile_text("text", text, strlen(text), &answer, err), LK_OK);
 	lk_status status = lk_compile_act(answer, &request, nothing, err);
 	*no = lk_compile_no(answer);
@@ -701,9 +754,9 @@ static void damage(const char *path, long at, double value, bool cut) {
 
 static void test_compare(void **state) {
 	(void)state;
-	static const char text[] =
-		"program p(mesh a) { dim N in x : f32[N] @ P(sum,a) state w : f32[N] g = allreduce(x, sum, a)\n"
-		"w <- w - 0.1*g r = reducescatter(x, sum, a, dim=0) out r }";
+	static const char text[] = "program p(mesh a) { dim N in x : f32[N] @ P(sum,a) state w : "
+							   "f32[N] g = allreduce(x, sum, a)\n"
+							   "w <- w - 0.1*g r = reducescatter(x, sum, a, dim=0) out r }";
 	char path[128];
 	bool no;
 	lk_error err = {0};

@@ -1,5 +1,6 @@
-/* test_lang_sizes.c: sizes of programs: what is read, what is refused, what is found for what is left out; slices of
- * every tensor over every mesh put together give the whole, each element once. */
+/* test_lang_sizes.c: sizes of programs: what is read, what is refused, what is found for what is
+ * left out; slices of every tensor over every mesh put together give the whole, each element once.
+ */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -64,7 +65,8 @@ static void test_read(void **state) {
 	assert_int_equal(lc_coordinate(program, &s, 35, 0), 1);
 	assert_int_equal(lc_coordinate(program, &s, 35, 1), 5);
 	assert_int_equal(lc_coordinate(program, &s, 34, 2), 1);
-	assert_int_equal(lc_group_place(program, &s, &(lc_group){.axis = 1, .index = "k", .offset = 2}), 4);
+	assert_int_equal(lc_group_place(program, &s, &(lc_group){.axis = 1, .index = "k", .offset = 2}),
+	                 4);
 	lc_sizes_free(&s);
 	remove(path);
 	lc_file_free(file);
@@ -72,7 +74,8 @@ static void test_read(void **state) {
 
 static void test_refused(void **state) {
 	(void)state;
-	static const struct { const char *text, *what;
+	static const struct {
+		const char *text, *what;
 	} rows[] = {
 		{"Q=3", "no axis, dim or index Q"},
 		{"N", "\"N\" is no size"},
@@ -104,7 +107,8 @@ static void test_refused(void **state) {
 		char line[1024];
 		if (lc_sizes_read(file->programs.at[0], rows[i].text, 2, &s, &err) == LK_OK)
 			fail_msg("%s is taken", rows[i].text);
-		if (!strstr(lk_error_text(&err, line, sizeof line), rows[i].what)) fail_msg("%s: %s", rows[i].text, line);
+		if (!strstr(lk_error_text(&err, line, sizeof line), rows[i].what))
+			fail_msg("%s: %s", rows[i].text, line);
 		lc_sizes_free(&s);
 	}
 	lc_file_free(file);
@@ -131,19 +135,23 @@ static void test_impossible(void **state) {
 	lc_file_free(file);
 }
 
-/* Each element of the whole is held by every rank of the axes that do not divide it, and by one of each that does. */
+/* Each element of the whole is held by every rank of the axes that do not divide it, and by one of
+ * each that does. */
 static void check_cover(const lc_program *program, const lc_node *node, const lc_sizes *sizes) {
-	int64_t whole[LC_RANK] = {0}, begin[LC_RANK], extent[LC_RANK], cells = 1, copies = lc_ranks(program, sizes);
+	int64_t whole[LC_RANK] = {0}, begin[LC_RANK], extent[LC_RANK], cells = 1,
+			copies = lc_ranks(program, sizes);
 	lk_error err;
 	assert_int_equal(lc_whole_shape(program, node, sizes, 0, whole, &err), LK_OK);
 	for (int d = 0; d < node->rank; d++) cells *= whole[d];
 	for (int a = 0; a < program->axis_count; a++)
-		if (node->layout[a].kind == LC_S || node->layout[a].kind == LC_ROOT || node->at.axis == a) copies /= sizes->symbol[a];
+		if (node->layout[a].kind == LC_S || node->layout[a].kind == LC_ROOT || node->at.axis == a)
+			copies /= sizes->symbol[a];
 	int *seen = calloc((size_t)cells, sizeof *seen);
 	for (int64_t r = 0; r < lc_ranks(program, sizes); r++) {
 		if (!lc_local_part(program, node, sizes, whole, r, begin, extent)) continue;
 		for (int64_t i = 0; i < extent[0]; i++)
-			for (int64_t j = 0; j < extent[1]; j++) seen[(begin[0] + i) * whole[1] + begin[1] + j]++;
+			for (int64_t j = 0; j < extent[1]; j++)
+				seen[(begin[0] + i) * whole[1] + begin[1] + j]++;
 	}
 	for (int64_t i = 0; i < cells; i++) assert_int_equal(seen[i], copies);
 	free(seen);
@@ -151,10 +159,11 @@ static void check_cover(const lc_program *program, const lc_node *node, const lc
 
 static void test_parts(void **state) {
 	(void)state;
-	lc_file *file =
-		read_ok("program p(mesh a, b) { dim N, M in x : f32[N,M] @ S(1,b) S(0,a), y : f32[N,M] @ S(0,b) L(a)\n"
-				"z = permute(x, b, shift=1) w = permute(z, a, shift=-2) u = permute(w, a, shift=7)\n"
-				"in q : f32[N,M] @ ROOT(1,a) P(sum,b) out u, y, q }");
+	lc_file *file = read_ok(
+		"program p(mesh a, b) { dim N, M in x : f32[N,M] @ S(1,b) S(0,a), y : f32[N,M] @ S(0,b) "
+		"L(a)\n"
+		"z = permute(x, b, shift=1) w = permute(z, a, shift=-2) u = permute(w, a, shift=7)\n"
+		"in q : f32[N,M] @ ROOT(1,a) P(sum,b) out u, y, q }");
 	const lc_program *program = file->programs.at[0];
 	for (uint64_t seed = 1; seed < 200; seed++) {
 		lc_sizes s;
@@ -168,20 +177,24 @@ static void test_parts(void **state) {
 	lc_file_free(file);
 }
 
-/* A mesh that a rewrite has made of another: groups, groups of groups; what stands beside keeps its ranks. */
+/* A mesh that a rewrite has made of another: groups, groups of groups; what stands beside keeps its
+ * ranks. */
 static void test_refined(void **state) {
 	(void)state;
-	lc_file *file = read_ok(
-		"program p(mesh a, b) { dim N list l dim K of l in x : f32[N] @ S(0,b), y : f32[K] of l out x, y }\n"
-		"program q(mesh a_o, a_i=2, b) { dim N list l dim K of l in x : f32[N] @ S(0,b), y : f32[K] of l out x, y }\n"
-		"program r(mesh a, b_o_o, b_o_i=3, b_i=2) { dim N list l dim K of l in x : f32[N] out x in y : f32[K] of l out "
-		"y }");
+	lc_file *file = read_ok("program p(mesh a, b) { dim N list l dim K of l in x : f32[N] @ "
+	                        "S(0,b), y : f32[K] of l out x, y }\n"
+	                        "program q(mesh a_o, a_i=2, b) { dim N list l dim K of l in x : f32[N] "
+	                        "@ S(0,b), y : f32[K] of l out x, y }\n"
+	                        "program r(mesh a, b_o_o, b_o_i=3, b_i=2) { dim N list l dim K of l in "
+	                        "x : f32[N] out x in y : f32[K] of l out "
+	                        "y }");
 	const lc_program *program = file->programs.at[0];
 	lc_sizes s, t;
 	lk_error err = {0};
 	assert_int_equal(lc_sizes_read(program, "a=6,b=12,K=3:1", 1, &s, &err), LK_OK);
 	assert_int_equal(lc_sizes_refine(program, &s, file->programs.at[1], &t, &err), LK_OK);
-	assert_true(t.symbol[0] == 3 && t.symbol[1] == 2 && t.symbol[2] == 12 && t.items[0] == 2 && t.each[1][0] == 3);
+	assert_true(t.symbol[0] == 3 && t.symbol[1] == 2 && t.symbol[2] == 12 && t.items[0] == 2 &&
+	            t.each[1][0] == 3);
 	assert_int_equal(dim(program, &s, "N"), dim(file->programs.at[1], &t, "N"));
 	lc_sizes_free(&t);
 	assert_int_equal(lc_sizes_refine(program, &s, file->programs.at[2], &t, &err), LK_OK);
@@ -199,8 +212,9 @@ static void test_refined(void **state) {
 
 int main(void) {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_defaults), cmocka_unit_test(test_read), cmocka_unit_test(test_refused),
-		cmocka_unit_test(test_impossible), cmocka_unit_test(test_parts), cmocka_unit_test(test_refined),
+		cmocka_unit_test(test_defaults), cmocka_unit_test(test_read),
+		cmocka_unit_test(test_refused),  cmocka_unit_test(test_impossible),
+		cmocka_unit_test(test_parts),    cmocka_unit_test(test_refined),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

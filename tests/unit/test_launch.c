@@ -1,4 +1,5 @@
-/* test_launch.c: pasted launch lines, scripts and DeepSpeed configs; writing a job and reading it again. */
+/* test_launch.c: pasted launch lines, scripts and DeepSpeed configs; writing a job and reading it
+ * again. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -38,7 +39,8 @@ static void assert_refused(const char *text, const char *part) {
 	lk_launch out = {0};
 	lk_error err = {0};
 	char message[1024];
-	assert_int_equal(lk_launch_text(&arena, text, strlen(text), "test.sh", &out, &err), LK_ERR_INPUT);
+	assert_int_equal(lk_launch_text(&arena, text, strlen(text), "test.sh", &out, &err),
+	                 LK_ERR_INPUT);
 	lk_error_text(&err, message, sizeof message);
 	if (strstr(message, part) == NULL) fail_msg("\"%s\" should hold \"%s\"", message, part);
 	lk_arena_free(&arena);
@@ -53,7 +55,8 @@ static const char *reason(const lk_launch *launch, const char *flag) {
 static void complete(lk_job *job) {
 	lk_error err = {0};
 	char message[1024];
-	if (lk_job_complete(job, NULL, &err) != LK_OK) fail_msg("%s", lk_error_text(&err, message, sizeof message));
+	if (lk_job_complete(job, NULL, &err) != LK_OK)
+		fail_msg("%s", lk_error_text(&err, message, sizeof message));
 }
 
 /* ---- whole scripts ---- */
@@ -99,7 +102,8 @@ static void llama3_8b(void **state) {
 	assert_int_equal(job->overlap_param_gather, LK_ON);
 	complete(job);
 	assert_int_equal(job->dp, 4);
-	assert_true(lk_model_params(&job->model) == 8030261248.0); /* as its HuggingFace config counts */
+	assert_true(lk_model_params(&job->model) ==
+	            8030261248.0); /* as its HuggingFace config counts */
 	lk_arena_free(&arena);
 }
 
@@ -147,7 +151,8 @@ static void trainer_with_deepspeed(void **state) {
 	(void)state;
 	lk_arena arena = LK_ARENA_INIT;
 	lk_launch launch =
-		script(&arena, "deepspeed --num_gpus 8 --num_nodes=2 finetune.py --deepspeed " DATA "ds_zero3.json");
+		script(&arena, "deepspeed --num_gpus 8 --num_nodes=2 finetune.py --deepspeed " DATA
+	                   "ds_zero3.json");
 	const lk_job *job = launch.job;
 	assert_int_equal(launch.gpus, 16);
 	assert_int_equal(job->sharding, LK_SHARD_ZERO3);
@@ -169,12 +174,13 @@ static void trainer_with_deepspeed(void **state) {
 static void trainer_flags(void **state) {
 	(void)state;
 	lk_arena arena = LK_ARENA_INIT;
-	lk_job job =
-		*script(&arena, "torchrun --nproc_per_node 8 run_clm.py --model_name_or_path x --per_device_train_batch_size 4 "
-						"--gradient-accumulation-steps=2 --bf16 True --gradient_checkpointing --fsdp 'full_shard "
-						"auto_wrap' --max_seq_length 512 "
-						"--optim adamw_bnb_8bit --lora_r 8 --output_dir x")
-			 .job;
+	lk_job job = *script(&arena, "torchrun --nproc_per_node 8 run_clm.py --model_name_or_path x "
+	                             "--per_device_train_batch_size 4 "
+	                             "--gradient-accumulation-steps=2 --bf16 True "
+	                             "--gradient_checkpointing --fsdp 'full_shard "
+	                             "auto_wrap' --max_seq_length 512 "
+	                             "--optim adamw_bnb_8bit --lora_r 8 --output_dir x")
+	                  .job;
 	assert_int_equal(job.mbs, 4);
 	assert_int_equal(job.microbatches, 2);
 	assert_int_equal(job.dtype, LK_BF16);
@@ -185,11 +191,14 @@ static void trainer_flags(void **state) {
 	assert_int_equal(job.lora_rank, 8);
 	assert_int_equal(job.task, LK_TASK_LORA);
 	assert_string_equal(job.stack, "fsdp");
-	job = *script(&arena, "python train.py --per_device_train_batch_size 4 --gradient_checkpointing False").job;
+	job = *script(&arena,
+	              "python train.py --per_device_train_batch_size 4 --gradient_checkpointing False")
+	           .job;
 	assert_string_equal(job.stack, "ddp");
 	assert_int_equal(job.recompute, LK_RECOMPUTE_NONE);
 	assert_false(job.dtype_said);
-	assert_refused("python train.py --per_device_train_batch_size many", "per_device_train_batch_size");
+	assert_refused("python train.py --per_device_train_batch_size many",
+	               "per_device_train_batch_size");
 	assert_refused("python train.py --gradient_checkpointing maybe", "gradient_checkpointing");
 	lk_arena_free(&arena);
 }
@@ -206,24 +215,42 @@ static int gpus_of(const char *line) {
 static void launchers(void **state) {
 	(void)state;
 	assert_int_equal(gpus_of("torchrun --nproc_per_node=4 --nnodes=3 train.py"), 12);
-	assert_int_equal(gpus_of("torchrun --nproc-per-node 8 --rdzv_backend c10d --rdzv-endpoint=$H:29500 train.py"), 8);
-	assert_int_equal(gpus_of("python3 -m torch.distributed.run --nproc_per_node 8 --nnodes 1:4 train.py"), 32);
-	assert_int_equal(gpus_of("python -u -m torch.distributed.launch --nproc_per_node=2 pretrain_gpt.py --bf16"), 2);
+	assert_int_equal(
+		gpus_of(
+			"torchrun --nproc-per-node 8 --rdzv_backend c10d --rdzv-endpoint=$H:29500 train.py"),
+		8);
+	assert_int_equal(
+		gpus_of("python3 -m torch.distributed.run --nproc_per_node 8 --nnodes 1:4 train.py"), 32);
+	assert_int_equal(
+		gpus_of("python -u -m torch.distributed.launch --nproc_per_node=2 pretrain_gpt.py --bf16"),
+		2);
 	assert_int_equal(gpus_of("torchrun train.py"), 0);
 	assert_int_equal(gpus_of("torchrun --nproc_per_node gpu train.py"), 0);
 	assert_int_equal(gpus_of("srun -N 4 --ntasks-per-node=8 python train.py"), 32);
-	assert_int_equal(gpus_of("srun -N4 -n32 --container-image=x --mpi pmix python -u train.py"), 32);
+	assert_int_equal(gpus_of("srun -N4 -n32 --container-image=x --mpi pmix python -u train.py"),
+	                 32);
 	assert_int_equal(gpus_of("srun -N 2 --gres=gpu:h100:8 python train.py"), 16);
 	assert_int_equal(gpus_of("srun -N 2 -n 2 torchrun --nproc_per_node=8 --nnodes=2 train.py"), 16);
-	assert_int_equal(gpus_of("srun --nodes=2 bash -c 'torchrun --nproc_per_node=8 --nnodes=$SLURM_NNODES train.py'"),
-					 16);
-	assert_int_equal(gpus_of("mpirun -np 16 -x NCCL_DEBUG=INFO -x A --bind-to none /usr/bin/python3.10 train.py"), 16);
+	assert_int_equal(
+		gpus_of(
+			"srun --nodes=2 bash -c 'torchrun --nproc_per_node=8 --nnodes=$SLURM_NNODES train.py'"),
+		16);
+	assert_int_equal(
+		gpus_of(
+			"mpirun -np 16 -x NCCL_DEBUG=INFO -x A --bind-to none /usr/bin/python3.10 train.py"),
+		16);
 	assert_int_equal(gpus_of("deepspeed --include localhost:0,1,2@node2:4,5 train.py --x"), 5);
-	assert_int_equal(gpus_of("accelerate launch --num_processes 8 --config_file a.yaml train.py"), 8);
+	assert_int_equal(gpus_of("accelerate launch --num_processes 8 --config_file a.yaml train.py"),
+	                 8);
 	assert_int_equal(gpus_of("nsys profile -o out torchrun --nproc_per_node=8 train.py"), 8);
-	assert_int_equal(gpus_of("A=1 env B=2 nohup torchrun --nproc_per_node 8 train.py > log 2>&1 &"), 8);
-	assert_int_equal(gpus_of("#!/bin/bash\n#SBATCH --nodes=4\n#SBATCH --gpus-per-node=8\nsrun python train.py\n"), 32);
-	assert_int_equal(gpus_of("#SBATCH -N 2\ntorchrun --nproc_per_node 8 --nnodes $((SLURM_NNODES)) t.py"), 16);
+	assert_int_equal(gpus_of("A=1 env B=2 nohup torchrun --nproc_per_node 8 train.py > log 2>&1 &"),
+	                 8);
+	assert_int_equal(
+		gpus_of(
+			"#!/bin/bash\n#SBATCH --nodes=4\n#SBATCH --gpus-per-node=8\nsrun python train.py\n"),
+		32);
+	assert_int_equal(
+		gpus_of("#SBATCH -N 2\ntorchrun --nproc_per_node 8 --nnodes $((SLURM_NNODES)) t.py"), 16);
 	assert_refused("torchrun --nproc_per_node $N train.py", "$N is not set in the script");
 	assert_refused("torchrun --nproc_per_node 99999999 train.py", "nproc_per_node");
 	assert_refused("srun -N 4194304 --ntasks-per-node 4194304 python t.py", "at most");
@@ -234,13 +261,13 @@ static void flags_only(void **state) {
 	(void)state;
 	lk_arena arena = LK_ARENA_INIT;
 	const char *words[] = {"--tensor-model-parallel-size",
-						   "8",
-						   "--pipeline-model-parallel-size=4",
-						   "--lr",
-						   "-1",
-						   "stray",
-						   "--bf16",
-						   "True"};
+	                       "8",
+	                       "--pipeline-model-parallel-size=4",
+	                       "--lr",
+	                       "-1",
+	                       "stray",
+	                       "--bf16",
+	                       "True"};
 	lk_launch launch;
 	lk_error err = {0};
 	assert_int_equal(lk_launch_read(&arena, 8, words, "line", &launch, &err), LK_OK);
@@ -257,8 +284,9 @@ static void flags_only(void **state) {
 
 /* ---- flags ---- */
 
-#define NETWORK                                                                                                        \
-	"torchrun --nproc_per_node 8 pretrain_gpt.py --num-layers 24 --hidden-size 1024 --num-attention-heads 16 "         \
+#define NETWORK                                                                       \
+	"torchrun --nproc_per_node 8 pretrain_gpt.py --num-layers 24 --hidden-size 1024 " \
+	"--num-attention-heads 16 "                                                       \
 	"--seq-length 1024 --max-position-embeddings 1024 --micro-batch-size 2 --vocab-size 1000 "
 
 static lk_job job_of(lk_arena *arena, const char *flags) {
@@ -278,7 +306,9 @@ static void derived(void **state) {
 	assert_int_equal(job_of(&a, "--num-query-groups 4").model.kv_heads, 16);
 	assert_int_equal(job_of(&a, "--num-query-groups 4 --group-query-attention").model.kv_heads, 4);
 	assert_int_equal(job_of(&a, "--num-experts 4").model.expert_ffn, 4096);
-	assert_int_equal(job_of(&a, "--pipeline-model-parallel-size 4 --num-layers-per-virtual-pipeline-stage 3").vp, 2);
+	assert_int_equal(
+		job_of(&a, "--pipeline-model-parallel-size 4 --num-layers-per-virtual-pipeline-stage 3").vp,
+		2);
 	assert_int_equal(job_of(&a, "--bf16").grad_reduce_fp32, LK_ON);
 	assert_int_equal(job_of(&a, "--bf16 --grad-reduce-in-bf16").fp32_grads, LK_OFF);
 	assert_int_equal(job_of(&a, "--fp16").fp32_grads, LK_OFF);
@@ -286,23 +316,35 @@ static void derived(void **state) {
 	assert_int_equal(job_of(&a, "--bf16 --fp8-format hybrid --fp8-recipe mxfp8").dtype, LK_MXFP8);
 	assert_int_equal(job_of(&a, "--bf16 --fp4-format e2m1").dtype, LK_NVFP4);
 	assert_int_equal(job_of(&a, "--transformer-impl local").attn_kernel, LK_KERNEL_UNFUSED);
-	assert_int_equal(job_of(&a, "--transformer-impl local --use-flash-attn").attn_kernel, LK_KERNEL_FLASH);
-	assert_int_equal(job_of(&a, "--use-megatron-fsdp --data-parallel-sharding-strategy optim_grads").sharding,
-					 LK_SHARD_ZERO2);
+	assert_int_equal(job_of(&a, "--transformer-impl local --use-flash-attn").attn_kernel,
+	                 LK_KERNEL_FLASH);
+	assert_int_equal(
+		job_of(&a, "--use-megatron-fsdp --data-parallel-sharding-strategy optim_grads").sharding,
+		LK_SHARD_ZERO2);
 	assert_int_equal(job_of(&a, "--use-torch-fsdp2").sharding, LK_SHARD_ZERO3);
-	assert_int_equal(job_of(&a, "--num-distributed-optimizer-instances 4 --use-distributed-optimizer").shard_group, 2);
+	assert_int_equal(
+		job_of(&a, "--num-distributed-optimizer-instances 4 --use-distributed-optimizer")
+			.shard_group,
+		2);
 	assert_int_equal(job_of(&a, "--recompute-activations").recompute, LK_RECOMPUTE_SELECTIVE);
 	assert_int_equal(
-		job_of(&a, "--recompute-granularity full --recompute-method block --recompute-num-layers 5").recompute_layers,
+		job_of(&a, "--recompute-granularity full --recompute-method block --recompute-num-layers 5")
+			.recompute_layers,
 		5);
 	assert_int_equal(
-		job_of(&a, "--recompute-granularity full --recompute-method block --recompute-num-layers 50").recompute_layers,
+		job_of(&a,
+	           "--recompute-granularity full --recompute-method block --recompute-num-layers 50")
+			.recompute_layers,
 		0);
-	assert_int_equal(job_of(&a, "--recompute-granularity selective --recompute-modules moe_act").recompute,
-					 LK_RECOMPUTE_NONE);
-	assert_int_equal(job_of(&a, "--window-size '(128,0)' --window-attn-skip-freq 2").model.full_every, 2);
-	assert_int_equal(job_of(&a, "--window-size 128,0 --window-attn-skip-freq '[1,1,0]*8'").model.full_every, 3);
-	assert_int_equal(job_of(&a, "--num-experts 4 --moe-layer-freq '([0]+[1]*23)'").model.dense_layers, 1);
+	assert_int_equal(
+		job_of(&a, "--recompute-granularity selective --recompute-modules moe_act").recompute,
+		LK_RECOMPUTE_NONE);
+	assert_int_equal(
+		job_of(&a, "--window-size '(128,0)' --window-attn-skip-freq 2").model.full_every, 2);
+	assert_int_equal(
+		job_of(&a, "--window-size 128,0 --window-attn-skip-freq '[1,1,0]*8'").model.full_every, 3);
+	assert_int_equal(
+		job_of(&a, "--num-experts 4 --moe-layer-freq '([0]+[1]*23)'").model.dense_layers, 1);
 	lk_job every = job_of(&a, "--num-experts 4 --moe-layer-freq '([0]*1+[1]*1)*12'");
 	assert_int_equal(every.model.moe_every, 2);
 	assert_true(!lk_model_is_moe(&every.model, 2) && lk_model_is_moe(&every.model, 3));
@@ -314,17 +356,20 @@ static void flag_errors(void **state) {
 	assert_refused(NETWORK "--bf16 --fp16", "both given");
 	assert_refused(NETWORK "--num-experts 4 --moe-layer-freq '[1,0,0,1]*6'", "breaks the period");
 	assert_refused(NETWORK "--num-experts 4 --moe-layer-freq '[1]*5'", "list of 24 layers");
-	assert_refused(NETWORK "--num-experts 4 --moe-layer-freq '([1]*9999)*9999'", "list of 24 layers");
-	assert_refused(NETWORK "--pipeline-model-parallel-size 4 --num-layers-per-virtual-pipeline-stage 4",
-				   "nearest: 3, 6");
+	assert_refused(NETWORK "--num-experts 4 --moe-layer-freq '([1]*9999)*9999'",
+	               "list of 24 layers");
+	assert_refused(NETWORK
+	               "--pipeline-model-parallel-size 4 --num-layers-per-virtual-pipeline-stage 4",
+	               "nearest: 3, 6");
 	assert_refused(NETWORK "--recompute-granularity everything", "not among its values");
 	assert_refused(NETWORK "--tensor-model-parallel-size", "value is missing");
 	assert_refused(NETWORK "--tensor-model-parallel-size 1e9", "tensor-model-parallel-size");
 	assert_refused(NETWORK "--hybrid-override-pattern M-M*", "Mamba");
 	assert_refused("torchrun pretrain_mamba.py --bf16", "not modelled");
 	assert_refused("torchrun pretrain_gpt.py --num-layers 4", "--hidden-size is missing");
-	assert_refused("torchrun pretrain_gpt.py --num-layers 4 --hidden-size 100 --num-attention-heads 3",
-				   "--kv-channels");
+	assert_refused(
+		"torchrun pretrain_gpt.py --num-layers 4 --hidden-size 100 --num-attention-heads 3",
+		"--kv-channels");
 	lk_arena arena = LK_ARENA_INIT;
 	lk_launch out;
 	lk_error err = {0};
@@ -355,24 +400,29 @@ static void shell_words(void **state) {
 	assert_int_equal(tp_of("A=(1 2 3)\n" RUN "${#A[@]}"), 3);
 	assert_int_equal(tp_of("A='--tensor-model-parallel-size 4'\ntorchrun p.py $A"), 4);
 	assert_int_equal(tp_of("A=\"--tensor-model-parallel-size\"; A+=' 4'\ntorchrun p.py $A"), 4);
-	assert_int_equal(
-		tp_of("A=(\n --seq-length 8 # it's (not) read\n --tensor-model-parallel-size=4\n)\ntorchrun p.py \"${A[@]}\""),
-		4);
+	assert_int_equal(tp_of("A=(\n --seq-length 8 # it's (not) read\n "
+	                       "--tensor-model-parallel-size=4\n)\ntorchrun p.py \"${A[@]}\""),
+	                 4);
 	assert_int_equal(tp_of("N=3\n" RUN "$((N * 4 - (2 + 8) / 5 % 3 ))"), 10);
 	assert_int_equal(tp_of("N=3; M=$((${N}*2)); " RUN "$(( M + -2 ))"), 4);
 	assert_int_equal(tp_of("if [ 1 -lt 2 ]; then TP=2; else TP=4; fi\n" RUN "$TP"), 2);
-	assert_int_equal(
-		tp_of("S=b\nif [[ $S == a ]]; then TP=2\nelif [[ $S == b && 2 -gt 1 ]]\nthen TP=4\nelse TP=8; fi\n" RUN "$TP"),
-		4);
+	assert_int_equal(tp_of("S=b\nif [[ $S == a ]]; then TP=2\nelif [[ $S == b && 2 -gt 1 ]]\nthen "
+	                       "TP=4\nelse TP=8; fi\n" RUN "$TP"),
+	                 4);
 	assert_int_equal(tp_of("TP=2\n[ -z \"\" ] && TP=4\n[ -n '' ] && TP=8\n" RUN "$TP"), 4);
 	assert_int_equal(tp_of("TP=2\nfalse || TP=4\ntrue || TP=8\n" RUN "$TP"), 4);
 	assert_int_equal(tp_of("CMD=\"" RUN "4\"\necho $CMD\neval $CMD"), 4);
-	assert_int_equal(tp_of("run() { echo $1; }\ncat <<EOF > x\n" RUN "8\nEOF\n" RUN "2 | tee log"), 2);
-	assert_int_equal(tp_of("DIR=$(dirname $0)\nLOG=`date`\n" RUN "2 --save $DIR --tensorboard-dir \"$LOG/$1\""), 2);
+	assert_int_equal(tp_of("run() { echo $1; }\ncat <<EOF > x\n" RUN "8\nEOF\n" RUN "2 | tee log"),
+	                 2);
+	assert_int_equal(
+		tp_of("DIR=$(dirname $0)\nLOG=`date`\n" RUN "2 --save $DIR --tensorboard-dir \"$LOG/$1\""),
+		2);
 	assert_int_equal(tp_of(RUN "2 $EXTRA_ARGS \"$@\""), 2);
-	assert_int_equal(tp_of("if [ ! -d logs ]; then mkdir logs; NAME=x; fi\n" RUN "2 --save $NAME"), 2);
+	assert_int_equal(tp_of("if [ ! -d logs ]; then mkdir logs; NAME=x; fi\n" RUN "2 --save $NAME"),
+	                 2);
 	assert_int_equal(tp_of("for i in 1 2; do echo $i; done\n" RUN "2"), 2);
-	assert_int_equal(tp_of("python prepare.py --tensor-model-parallel-size 9\n" RUN "2\nexit 0\n" RUN "4"), 2);
+	assert_int_equal(
+		tp_of("python prepare.py --tensor-model-parallel-size 9\n" RUN "2\nexit 0\n" RUN "4"), 2);
 	assert_int_equal(tp_of("export TP=2\nsrun bash -c \"" RUN "\\$TP\""), 2);
 	assert_int_equal(tp_of("export TP=2\nsrun bash -c '" RUN "$TP'"), 2);
 	assert_int_equal(tp_of("function go {\necho\n}\nif (( $# > 3 )); then echo; fi\n" RUN "2"), 2);
@@ -403,10 +453,10 @@ static void shell_refusals(void **state) {
 	assert_refused("echo hello", "no command starts");
 	assert_refused("", "no command starts");
 	assert_refused("fi", "ends that did not begin");
-	assert_refused(
-		"X=a\nX=$X$X$X$X$X$X$X$X\nX=$X$X$X$X$X$X$X$X\nX=$X$X$X$X$X$X$X$X\nX=$X$X$X$X$X$X$X$X\nX=$X$X$X$X$X$X$X$X\n"
-		"X=$X$X$X$X$X$X$X$X\nX=$X$X$X$X$X$X$X$X\nX=$X$X$X$X$X$X$X$X\n" RUN "2",
-		"4 MiB");
+	assert_refused("X=a\nX=$X$X$X$X$X$X$X$X\nX=$X$X$X$X$X$X$X$X\nX=$X$X$X$X$X$X$X$X\nX=$X$X$X$X$X$"
+	               "X$X$X\nX=$X$X$X$X$X$X$X$X\n"
+	               "X=$X$X$X$X$X$X$X$X\nX=$X$X$X$X$X$X$X$X\nX=$X$X$X$X$X$X$X$X\n" RUN "2",
+	               "4 MiB");
 	assert_refused("X='eval $X'\neval $X", "nested");
 }
 
@@ -441,8 +491,13 @@ static void deepspeed_batches(void **state) {
 		lk_error err = {0};
 		assert_int_equal(deepspeed(&arena, cases[i].json, &out, &err), LK_OK);
 		lk_job *job = out.job;
-		job->model =
-			(lk_model){.layers = 2, .hidden = 64, .heads = 4, .kv_heads = 4, .head_dim = 16, .ffn = 256, .vocab = 100};
+		job->model = (lk_model){.layers = 2,
+		                        .hidden = 64,
+		                        .heads = 4,
+		                        .kv_heads = 4,
+		                        .head_dim = 16,
+		                        .ffn = 256,
+		                        .vocab = 100};
 		job->gpus = 8;
 		complete(job);
 		assert_int_equal(job->mbs, cases[i].mbs);
@@ -457,12 +512,18 @@ static void deepspeed_batches(void **state) {
 static void deepspeed_errors(void **state) {
 	(void)state;
 	static const char *const wrong[] = {
-		"[]", "{\"train_batch_size\": -1}", "{\"train_batch_size\": 1.5}", "{\"train_batch_size\": NaN}",
+		"[]",
+		"{\"train_batch_size\": -1}",
+		"{\"train_batch_size\": 1.5}",
+		"{\"train_batch_size\": NaN}",
 		"{\"train_batch_size\": 1e99}",
-		"{\"zero_optimization\": {\"stage\": 4}}", "{\"zero_optimization\": {\"stage\": \"three\"}}",
+		"{\"zero_optimization\": {\"stage\": 4}}",
+		"{\"zero_optimization\": {\"stage\": \"three\"}}",
 		"{\"bf16\": {\"enabled\": 1}}",
 		"{\"bf16\": {\"enabled\": true}, \"fp16\": {\"enabled\": true}}",
-		"{\"zero_optimization\": {\"reduce_bucket_size\": 0}}", "{", "",
+		"{\"zero_optimization\": {\"reduce_bucket_size\": 0}}",
+		"{",
+		"",
 	};
 	lk_arena arena = LK_ARENA_INIT;
 	for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
@@ -489,34 +550,35 @@ static int pick(const int *from, int count) {
 	return from[rand() % count];
 }
 
-#define PICK(...) pick((const int[]){__VA_ARGS__}, (int)(sizeof((const int[]){__VA_ARGS__}) / sizeof(int)))
+#define PICK(...) \
+	pick((const int[]){__VA_ARGS__}, (int)(sizeof((const int[]){__VA_ARGS__}) / sizeof(int)))
 
 static lk_model random_model(void) {
 	lk_model m = {.name = "random",
-				  .network = (lk_network)PICK(0, 0, 0, 1, 2),
-				  .layers = PICK(8, 12, 24, 61),
-				  .hidden = PICK(512, 1024),
-				  .heads = 16,
-				  .kv_heads = PICK(16, 4, 1),
-				  .head_dim = PICK(32, 64, 128),
-				  .ffn = PICK(2048, 4096, 2752),
-				  .vocab = PICK(1000, 50257),
-				  .context = PICK(0, 2048, 131072),
-				  .norm = (lk_norm)(rand() % 2),
-				  .norms_per_layer = PICK(1, 2, 2, 4),
-				  .qk_norm = rand() % 2,
-				  .embed_norm = rand() % 4 == 0,
-				  .final_norm = rand() % 8 != 0,
-				  .qkv_bias = rand() % 2,
-				  .out_bias = rand() % 2,
-				  .mlp_bias = rand() % 2,
-				  .norm_bias = rand() % 2,
-				  .head_bias = rand() % 4 == 0,
-				  .gated = rand() % 2,
-				  .parallel_residual = rand() % 4 == 0,
-				  .tied = rand() % 2,
-				  .lm_head = rand() % 8 != 0,
-				  .dropout = PICK(0, 0, 1) * 0.1};
+	              .network = (lk_network)PICK(0, 0, 0, 1, 2),
+	              .layers = PICK(8, 12, 24, 61),
+	              .hidden = PICK(512, 1024),
+	              .heads = 16,
+	              .kv_heads = PICK(16, 4, 1),
+	              .head_dim = PICK(32, 64, 128),
+	              .ffn = PICK(2048, 4096, 2752),
+	              .vocab = PICK(1000, 50257),
+	              .context = PICK(0, 2048, 131072),
+	              .norm = (lk_norm)(rand() % 2),
+	              .norms_per_layer = PICK(1, 2, 2, 4),
+	              .qk_norm = rand() % 2,
+	              .embed_norm = rand() % 4 == 0,
+	              .final_norm = rand() % 8 != 0,
+	              .qkv_bias = rand() % 2,
+	              .out_bias = rand() % 2,
+	              .mlp_bias = rand() % 2,
+	              .norm_bias = rand() % 2,
+	              .head_bias = rand() % 4 == 0,
+	              .gated = rand() % 2,
+	              .parallel_residual = rand() % 4 == 0,
+	              .tied = rand() % 2,
+	              .lm_head = rand() % 8 != 0,
+	              .dropout = PICK(0, 0, 1) * 0.1};
 	if (m.network == LK_NET_ENCDEC) m.decoder_layers = PICK(8, 24);
 	if (rand() % 3 == 0) m.position_rows = 131072;
 	if (rand() % 3 == 0) {
@@ -547,54 +609,55 @@ static lk_model random_model(void) {
 
 static lk_job random_job(void) {
 	lk_job job = {.model = random_model(),
-				  .task = (lk_task)PICK(0, 0, 1, 2),
-				  .gpus = 1 << (rand() % 10),
-				  .tp = PICK(0, 1, 2, 4, 8),
-				  .pp = PICK(0, 1, 2, 4),
-				  .vp = PICK(0, 0, 1, 2, 3),
-				  .cp = PICK(0, 1, 2),
-				  .ep = PICK(0, 1, 2, 8),
-				  .etp = PICK(0, 1, 2),
-				  .sequence_parallel = (lk_switch)PICK(0, 0, -1),
-				  .cp_kind = (lk_cp_kind)(rand() % 2),
-				  .cp_balanced = (lk_switch)PICK(0, 1, -1),
-				  .sharding = (lk_sharding)(rand() % 4),
-				  .sharding_said = rand() % 2,
-				  .shard_group = PICK(0, 0, 1, 2),
-				  .schedule = (lk_schedule_kind)(rand() % LK_SCHEDULES),
-				  .schedule_said = rand() % 2,
-				  .mbs = PICK(0, 1, 2),
-				  .gbs = PICK(0, 512, 1024),
-				  .seq = PICK(0, 1024, 4096),
-				  .dtype = (lk_dtype)(rand() % LK_DTYPES),
-				  .dtype_said = rand() % 2,
-				  .optimizer = (lk_optimizer)(rand() % 4),
-				  .state_dtype = (lk_dtype)PICK(0, 0, 2, 3, 4),
-				  .master_weights = (lk_switch)PICK(0, -1, 1),
-				  .fp32_grads = (lk_switch)PICK(0, -1, 1),
-				  .grad_reduce_fp32 = (lk_switch)PICK(0, -1, 1),
-				  .recompute = (lk_recompute)(rand() % 3),
-				  .overlap_grad_reduce = (lk_switch)PICK(0, -1, 1),
-				  .overlap_p2p = (lk_switch)PICK(0, -1, 1),
-				  .bucket_bytes = PICK(0, 0, 25) * 1e6,
-				  .offload_optimizer = rand() % 4 == 0,
-				  .cuda_graphs = (lk_switch)PICK(0, 1),
-				  .attn_kernel = (lk_attn_kernel)(rand() % 2),
-				  .fused_cross_entropy = (lk_switch)PICK(0, 1),
-				  .dispatcher = (lk_dispatcher)(rand() % 3),
-				  .moe_imbalance = PICK(0, 1, 2),
-				  .compile = rand() % 4 == 0,
-				  .max_connections = PICK(0, 1, 8, 32),
-				  .vocab_multiple = PICK(0, 64, 128),
-				  .account_embedding = rand() % 4 == 0,
-				  .account_loss = rand() % 4 == 0};
-	static const char *const stacks[] = {"", "megatron", "fsdp", "deepspeed", "nemo", "it's odd; $x"};
+	              .task = (lk_task)PICK(0, 0, 1, 2),
+	              .gpus = 1 << (rand() % 10),
+	              .tp = PICK(0, 1, 2, 4, 8),
+	              .pp = PICK(0, 1, 2, 4),
+	              .vp = PICK(0, 0, 1, 2, 3),
+	              .cp = PICK(0, 1, 2),
+	              .ep = PICK(0, 1, 2, 8),
+	              .etp = PICK(0, 1, 2),
+	              .sequence_parallel = (lk_switch)PICK(0, 0, -1),
+	              .cp_kind = (lk_cp_kind)(rand() % 2),
+	              .cp_balanced = (lk_switch)PICK(0, 1, -1),
+	              .sharding = (lk_sharding)(rand() % 4),
+	              .sharding_said = rand() % 2,
+	              .shard_group = PICK(0, 0, 1, 2),
+	              .schedule = (lk_schedule_kind)(rand() % LK_SCHEDULES),
+	              .schedule_said = rand() % 2,
+	              .mbs = PICK(0, 1, 2),
+	              .gbs = PICK(0, 512, 1024),
+	              .seq = PICK(0, 1024, 4096),
+	              .dtype = (lk_dtype)(rand() % LK_DTYPES),
+	              .dtype_said = rand() % 2,
+	              .optimizer = (lk_optimizer)(rand() % 4),
+	              .state_dtype = (lk_dtype)PICK(0, 0, 2, 3, 4),
+	              .master_weights = (lk_switch)PICK(0, -1, 1),
+	              .fp32_grads = (lk_switch)PICK(0, -1, 1),
+	              .grad_reduce_fp32 = (lk_switch)PICK(0, -1, 1),
+	              .recompute = (lk_recompute)(rand() % 3),
+	              .overlap_grad_reduce = (lk_switch)PICK(0, -1, 1),
+	              .overlap_p2p = (lk_switch)PICK(0, -1, 1),
+	              .bucket_bytes = PICK(0, 0, 25) * 1e6,
+	              .offload_optimizer = rand() % 4 == 0,
+	              .cuda_graphs = (lk_switch)PICK(0, 1),
+	              .attn_kernel = (lk_attn_kernel)(rand() % 2),
+	              .fused_cross_entropy = (lk_switch)PICK(0, 1),
+	              .dispatcher = (lk_dispatcher)(rand() % 3),
+	              .moe_imbalance = PICK(0, 1, 2),
+	              .compile = rand() % 4 == 0,
+	              .max_connections = PICK(0, 1, 8, 32),
+	              .vocab_multiple = PICK(0, 64, 128),
+	              .account_embedding = rand() % 4 == 0,
+	              .account_loss = rand() % 4 == 0};
+	static const char *const stacks[] = {"",          "megatron", "fsdp",
+	                                     "deepspeed", "nemo",     "it's odd; $x"};
 	lk_copy(job.stack, sizeof job.stack, stacks[rand() % 6]);
 	if (job.recompute == LK_RECOMPUTE_FULL) job.recompute_layers = PICK(0, 1, 2);
 	if (job.recompute == LK_RECOMPUTE_SELECTIVE) job.recompute_mlp = rand() % 2;
 	if (job.model.layers == 61 && job.pp == 4 && rand() % 2) {
 		lk_copy(job.pipeline_layout, sizeof job.pipeline_layout,
-				job.model.mtp_layers ? "Et*3|(t*9|)*6t*4mL" : "Et*3|(t*9|)*6t*4L");
+		        job.model.mtp_layers ? "Et*3|(t*9|)*6t*4mL" : "Et*3|(t*9|)*6t*4L");
 		job.vp = 0;
 	}
 	return job;
@@ -623,7 +686,8 @@ static void round_trip(void **state) {
 /* A Megatron job is written with Megatron's flags alone. */
 static void no_settings_needed(void **state) {
 	(void)state;
-	static const char *const scripts[] = {"gpt_175b.sh", "llama3_8b_fp8.sh", "mixtral_8x7b.sh", "deepseek_like.sh"};
+	static const char *const scripts[] = {"gpt_175b.sh", "llama3_8b_fp8.sh", "mixtral_8x7b.sh",
+	                                      "deepseek_like.sh"};
 	for (size_t i = 0; i < 4; i++) {
 		lk_arena arena = LK_ARENA_INIT;
 		char path[128];
@@ -638,8 +702,8 @@ static void no_settings_needed(void **state) {
 	}
 }
 
-/* Every byte of a job is a field with a name, a derived one, or padding: two jobs that differ in one named field are
- * told apart. */
+/* Every byte of a job is a field with a name, a derived one, or padding: two jobs that differ in
+ * one named field are told apart. */
 static void fields_have_text(void **state) {
 	(void)state;
 	lk_arena arena = LK_ARENA_INIT;
@@ -650,7 +714,8 @@ static void fields_have_text(void **state) {
 		bool known;
 		lk_error err = {0};
 		const char *value = strcmp(text, "''") == 0 ? "" : text;
-		assert_int_equal(lk_field_set(&other, field->name, strlen(field->name), value, &known, &err), LK_OK);
+		assert_int_equal(
+			lk_field_set(&other, field->name, strlen(field->name), value, &known, &err), LK_OK);
 		assert_true(known);
 		assert_true(lk_field_equal(field, &job, &other));
 	}
@@ -658,26 +723,26 @@ static void fields_have_text(void **state) {
 	lk_field_set(&job, "nonsense", 8, "1", &known, NULL);
 	assert_false(known);
 	assert_string_equal(lk_schedule_get(LK_SCHED_ZB_H1)->name,
-						"zb-h1"); /* the names of the schedules are those of their table */
+	                    "zb-h1"); /* the names of the schedules are those of their table */
 	lk_arena_free(&arena);
 }
 
 /* ---- public runs ---- */
 
 static const char *const not_flags[] = {"model",
-										"test",
-										"env",
-										"type",
-										"nodes",
-										"gpus_per_node",
-										"recipe",
-										"mem_alloc_bytes",
-										"mem_max_alloc_bytes",
-										"iter_s_median_ge5",
-										"iter_s_min",
-										"n_iters",
-										"vocab",
-										NULL};
+                                        "test",
+                                        "env",
+                                        "type",
+                                        "nodes",
+                                        "gpus_per_node",
+                                        "recipe",
+                                        "mem_alloc_bytes",
+                                        "mem_max_alloc_bytes",
+                                        "iter_s_median_ge5",
+                                        "iter_s_min",
+                                        "n_iters",
+                                        "vocab",
+                                        NULL};
 
 static bool is_flag(const char *name) {
 	for (int i = 0; not_flags[i] != NULL; i++)
@@ -689,20 +754,22 @@ static char *line_of_row(lk_arena *arena, const lk_csv *csv, char names[][64], i
 	const char *model = lk_csv_field(csv, lk_csv_column(csv, "model"));
 	const char *vocab = lk_csv_field(csv, lk_csv_column(csv, "vocab"));
 	const char *program = strcmp(model, "bert") == 0 ? "pretrain_bert.py"
-						  : strcmp(model, "t5") == 0 ? "pretrain_t5.py"
-													 : "pretrain_gpt.py";
+	                      : strcmp(model, "t5") == 0 ? "pretrain_t5.py"
+	                                                 : "pretrain_gpt.py";
 	const char *nodes = lk_csv_field(csv, lk_csv_column(csv, "nodes")),
 			   *per_node = lk_csv_field(csv, lk_csv_column(csv, "gpus_per_node"));
 	char *text = nodes[0] == '\0'
-					 ? lk_arena_printf(arena, "python %s", program)
-					 : lk_arena_printf(arena, "torchrun --nnodes=%s --nproc_per_node=%s %s", nodes, per_node, program);
+	                 ? lk_arena_printf(arena, "python %s", program)
+	                 : lk_arena_printf(arena, "torchrun --nnodes=%s --nproc_per_node=%s %s", nodes,
+	                                   per_node, program);
 	for (int i = 0; i < columns; i++) {
 		const char *value = lk_csv_field(csv, i);
 		if (!is_flag(names[i]) || value[0] == '\0') continue;
 		text = lk_arena_printf(arena, "%s --%s '%s'", text, names[i], value);
 	}
 	if (lk_csv_field(csv, lk_csv_column(csv, "vocab-size"))[0] == '\0')
-		text = lk_arena_printf(arena, "%s --vocab-size %s", text, vocab[0] != '\0' ? vocab : "50257");
+		text =
+			lk_arena_printf(arena, "%s --vocab-size %s", text, vocab[0] != '\0' ? vocab : "50257");
 	return text;
 }
 
@@ -711,61 +778,62 @@ static void megatron_runs(void **state) {
 	lk_stream *in;
 	lk_csv *csv;
 	lk_error err = {0};
-	assert_int_equal(lk_stream_open(need_data("measured/megatron_ci_memory.csv"), &in, &err), LK_OK);
+	assert_int_equal(lk_stream_open(need_data("measured/megatron_ci_memory.csv"), &in, &err),
+	                 LK_OK);
 	assert_int_equal(lk_csv_open(in, &csv, &err), LK_OK);
 	static char names[80][64] = {"model",
-								 "test",
-								 "env",
-								 "type",
-								 "nodes",
-								 "gpus_per_node",
-								 "recipe",
-								 "num-layers",
-								 "hidden-size",
-								 "ffn-hidden-size",
-								 "num-attention-heads",
-								 "num-query-groups",
-								 "group-query-attention",
-								 "kv-channels",
-								 "seq-length",
-								 "micro-batch-size",
-								 "global-batch-size",
-								 "tensor-model-parallel-size",
-								 "pipeline-model-parallel-size",
-								 "num-layers-per-virtual-pipeline-stage",
-								 "context-parallel-size",
-								 "expert-model-parallel-size",
-								 "expert-tensor-parallel-size",
-								 "num-experts",
-								 "moe-router-topk",
-								 "moe-ffn-hidden-size",
-								 "sequence-parallel",
-								 "use-distributed-optimizer",
-								 "recompute-granularity",
-								 "recompute-method",
-								 "recompute-num-layers",
-								 "recompute-modules",
-								 "bf16",
-								 "fp16",
-								 "fp8-format",
-								 "swiglu",
-								 "overlap-grad-reduce",
-								 "overlap-param-gather",
-								 "use-megatron-fsdp",
-								 "data-parallel-sharding-strategy",
-								 "use-torch-fsdp2",
-								 "attention-backend",
-								 "transformer-impl",
-								 "vocab-size",
-								 "padded-vocab-size",
-								 "make-vocab-size-divisible-by",
-								 "optimizer",
-								 "cpu-offloading",
-								 "deterministic-mode",
-								 "num-layers-per-stage",
-								 "untie-embeddings-and-output-weights",
-								 "mtp-num-layers",
-								 "multi-latent-attention"};
+	                             "test",
+	                             "env",
+	                             "type",
+	                             "nodes",
+	                             "gpus_per_node",
+	                             "recipe",
+	                             "num-layers",
+	                             "hidden-size",
+	                             "ffn-hidden-size",
+	                             "num-attention-heads",
+	                             "num-query-groups",
+	                             "group-query-attention",
+	                             "kv-channels",
+	                             "seq-length",
+	                             "micro-batch-size",
+	                             "global-batch-size",
+	                             "tensor-model-parallel-size",
+	                             "pipeline-model-parallel-size",
+	                             "num-layers-per-virtual-pipeline-stage",
+	                             "context-parallel-size",
+	                             "expert-model-parallel-size",
+	                             "expert-tensor-parallel-size",
+	                             "num-experts",
+	                             "moe-router-topk",
+	                             "moe-ffn-hidden-size",
+	                             "sequence-parallel",
+	                             "use-distributed-optimizer",
+	                             "recompute-granularity",
+	                             "recompute-method",
+	                             "recompute-num-layers",
+	                             "recompute-modules",
+	                             "bf16",
+	                             "fp16",
+	                             "fp8-format",
+	                             "swiglu",
+	                             "overlap-grad-reduce",
+	                             "overlap-param-gather",
+	                             "use-megatron-fsdp",
+	                             "data-parallel-sharding-strategy",
+	                             "use-torch-fsdp2",
+	                             "attention-backend",
+	                             "transformer-impl",
+	                             "vocab-size",
+	                             "padded-vocab-size",
+	                             "make-vocab-size-divisible-by",
+	                             "optimizer",
+	                             "cpu-offloading",
+	                             "deterministic-mode",
+	                             "num-layers-per-stage",
+	                             "untie-embeddings-and-output-weights",
+	                             "mtp-num-layers",
+	                             "multi-latent-attention"};
 	int columns = 0, rows = 0, refused = 0;
 	for (; names[columns][0] != '\0'; columns++) {
 		assert_int_equal(lk_csv_column(csv, names[columns]), columns);
@@ -778,7 +846,8 @@ static void megatron_runs(void **state) {
 		lk_launch launch;
 		char *line = line_of_row(&arena, csv, names, columns), text[1024];
 		rows++;
-		lk_status status = lk_launch_text(&arena, line, strlen(line), lk_csv_field(csv, 1), &launch, &err);
+		lk_status status =
+			lk_launch_text(&arena, line, strlen(line), lk_csv_field(csv, 1), &launch, &err);
 		if (status == LK_OK) status = lk_job_complete(launch.job, NULL, &err);
 		if (status != LK_OK) {
 			print_message("%s: %s\n", lk_csv_field(csv, 1), lk_error_text(&err, text, sizeof text));
@@ -790,18 +859,30 @@ static void megatron_runs(void **state) {
 	lk_stream_close(in);
 	print_message("%d runs, %d refused\n", rows, refused);
 	assert_true(rows > 500 &&
-				refused * 12 <= rows); /* t5's layers and two groups of micro-batches are not in the table */
+	            refused * 12 <=
+	                rows); /* t5's layers and two groups of micro-batches are not in the table */
 }
 
 int main(void) {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(gpt_175b), cmocka_unit_test(llama3_8b), cmocka_unit_test(mixtral), cmocka_unit_test(deepseek),
-		cmocka_unit_test(trainer_with_deepspeed), cmocka_unit_test(trainer_flags), cmocka_unit_test(launchers),
-		cmocka_unit_test(flags_only), cmocka_unit_test(derived),
-		cmocka_unit_test(flag_errors), cmocka_unit_test(shell_words), cmocka_unit_test(shell_refusals),
+		cmocka_unit_test(gpt_175b),
+		cmocka_unit_test(llama3_8b),
+		cmocka_unit_test(mixtral),
+		cmocka_unit_test(deepseek),
+		cmocka_unit_test(trainer_with_deepspeed),
+		cmocka_unit_test(trainer_flags),
+		cmocka_unit_test(launchers),
+		cmocka_unit_test(flags_only),
+		cmocka_unit_test(derived),
+		cmocka_unit_test(flag_errors),
+		cmocka_unit_test(shell_words),
+		cmocka_unit_test(shell_refusals),
 		cmocka_unit_test(deepspeed_batches),
-		cmocka_unit_test(deepspeed_errors), cmocka_unit_test(round_trip), cmocka_unit_test(no_settings_needed),
-		cmocka_unit_test(fields_have_text), cmocka_unit_test(megatron_runs),
+		cmocka_unit_test(deepspeed_errors),
+		cmocka_unit_test(round_trip),
+		cmocka_unit_test(no_settings_needed),
+		cmocka_unit_test(fields_have_text),
+		cmocka_unit_test(megatron_runs),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

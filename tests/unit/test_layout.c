@@ -1,5 +1,6 @@
-/* test_layout.c: the search of `lockstep plan`: bounds against the predictor on random jobs, the search against asking for
- * everything, the same answer with any number of threads, launch lines that are read back. */
+/* test_layout.c: the search of `lockstep plan`: bounds against the predictor on random jobs, the
+ * search against asking for everything, the same answer with any number of threads, launch lines
+ * that are read back. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -32,22 +33,36 @@ static int pick(struct dice *dice, const int *of, int count) {
 	return of[roll(dice, (uint32_t)count)];
 }
 
-#define PICK(d, ...) pick(d, (const int[]){__VA_ARGS__}, (int)(sizeof((int[]){__VA_ARGS__}) / sizeof(int)))
+#define PICK(d, ...) \
+	pick(d, (const int[]){__VA_ARGS__}, (int)(sizeof((int[]){__VA_ARGS__}) / sizeof(int)))
 
 /* A small network: dense, with experts, with windows, an encoder-decoder, tied or not. */
 static lk_model network(struct dice *dice) {
 	int heads = PICK(dice, 4, 8, 12), width = PICK(dice, 32, 64, 128);
 	lk_model m = {
-		.name = "random", .family = "llama", .layers = PICK(dice, 2, 4, 6, 7, 8, 12), .hidden = heads * width, .heads = heads,
-		.kv_heads = roll(dice, 2) ? heads : heads / 2, .head_dim = width, .ffn = heads * width * PICK(dice, 2, 4),
-		.vocab = PICK(dice, 1000, 32000, 128256), .context = 8192, .norms_per_layer = 2, .final_norm = true, .lm_head = true,
-		.gated = roll(dice, 2), .tied = roll(dice, 2), .moe_every = 1,
+		.name = "random",
+		.family = "llama",
+		.layers = PICK(dice, 2, 4, 6, 7, 8, 12),
+		.hidden = heads * width,
+		.heads = heads,
+		.kv_heads = roll(dice, 2) ? heads : heads / 2,
+		.head_dim = width,
+		.ffn = heads * width * PICK(dice, 2, 4),
+		.vocab = PICK(dice, 1000, 32000, 128256),
+		.context = 8192,
+		.norms_per_layer = 2,
+		.final_norm = true,
+		.lm_head = true,
+		.gated = roll(dice, 2),
+		.tied = roll(dice, 2),
+		.moe_every = 1,
 	};
 	if (roll(dice, 4) == 0) m.experts = PICK(dice, 4, 8), m.topk = 2, m.expert_ffn = heads * width;
 	if (m.experts && roll(dice, 2)) m.dense_layers = 1;
 	if (roll(dice, 6) == 0) m.window = 512, m.full_every = 2;
 	if (roll(dice, 8) == 0) m.mtp_layers = 1;
-	if (!m.experts && !m.window && !m.mtp_layers && roll(dice, 8) == 0) m.network = LK_NET_ENCDEC, m.decoder_layers = m.layers;
+	if (!m.experts && !m.window && !m.mtp_layers && roll(dice, 8) == 0)
+		m.network = LK_NET_ENCDEC, m.decoder_layers = m.layers;
 	return m;
 }
 
@@ -64,8 +79,11 @@ static void make_cluster(struct dice *dice, struct problem *problem) {
 	assert_non_null(device);
 	problem->asked.job.gpus = PICK(dice, 1, 2, 4, 6, 8, 12, 16, 24);
 	int domain = roll(dice, 3) ? 0 : PICK(dice, 2, 4);
-	assert_int_equal(lk_cluster_simple(&problem->arena, device, problem->asked.job.gpus, domain, 0, &problem->asked.cluster, NULL), LK_OK);
-	if (roll(dice, 3) == 0 && problem->asked.cluster.groups == 1) { /* less memory, so that some layouts do not fit */
+	assert_int_equal(lk_cluster_simple(&problem->arena, device, problem->asked.job.gpus, domain, 0,
+	                                   &problem->asked.cluster, NULL),
+	                 LK_OK);
+	if (roll(dice, 3) == 0 &&
+	    problem->asked.cluster.groups == 1) { /* less memory, so that some layouts do not fit */
 		lk_device *small = LK_NEW(&problem->arena, lk_device);
 		*small = *device;
 		small->memory_bytes = LK_GIB * (3 + roll(dice, 8));
@@ -75,9 +93,12 @@ static void make_cluster(struct dice *dice, struct problem *problem) {
 
 /* `wide`: every kind of schedule and software, one or two values of the rest. */
 static bool make_problem(struct dice *dice, bool wide, struct problem *problem) {
-	static const char *const stacks[] = {"megatron", "fsdp", "megatron,fsdp", "deepspeed", "torchtitan"};
-	static const char *const schedules[] = {NULL, "1f1b,interleaved", "gpipe,zb-h1", "zb-v,dualpipe,interleaved"};
-	static const char *const recompute[] = {NULL, "none,full", "selective,full/1", "none,selective,full"};
+	static const char *const stacks[] = {"megatron", "fsdp", "megatron,fsdp", "deepspeed",
+	                                     "torchtitan"};
+	static const char *const schedules[] = {NULL, "1f1b,interleaved", "gpipe,zb-h1",
+	                                        "zb-v,dualpipe,interleaved"};
+	static const char *const recompute[] = {NULL, "none,full", "selective,full/1",
+	                                        "none,selective,full"};
 	memset(problem, 0, sizeof *problem);
 	problem->asked.job.model = network(dice);
 	make_cluster(dice, problem);
@@ -88,7 +109,9 @@ static bool make_problem(struct dice *dice, bool wide, struct problem *problem) 
 	if (roll(dice, 6) == 0) job->max_connections = 1;
 	if (roll(dice, 6) == 0) job->attn_kernel = LK_KERNEL_UNFUSED;
 	if (job->model.experts && roll(dice, 2)) job->expert_overlap = LK_ON;
-	problem->request.stack = stacks[roll(dice, 5)], problem->request.schedule = schedules[roll(dice, 4)], problem->request.recompute = recompute[roll(dice, 4)];
+	problem->request.stack = stacks[roll(dice, 5)],
+	problem->request.schedule = schedules[roll(dice, 4)],
+	problem->request.recompute = recompute[roll(dice, 4)];
 	problem->request.mbs = roll(dice, 2) ? "1,2" : "1";
 	if (!wide || roll(dice, 2)) problem->request.tp = roll(dice, 2) ? "1,2" : "2,4";
 	problem->request.fixed_switches = !wide || roll(dice, 2);
@@ -99,24 +122,30 @@ static bool make_problem(struct dice *dice, bool wide, struct problem *problem) 
 
 static void say(const lk_job *job, const char *what) {
 	lk_arena arena = LK_ARENA_INIT;
-	print_message("%s: %s, %d GPUs, pp %d, m %d, layers %d+%d, hidden %d, heads %d, seq %d, experts %d, tied %d, stack %s, dtype %d, "
-	              "overlap_p2p %d, connections %d, kernel %d\n", what, lk_layout_text(&arena, job), job->gpus, job->pp, job->microbatches,
-	              job->model.layers, job->model.decoder_layers, job->model.hidden, job->model.heads, job->seq, job->model.experts,
-	              job->model.tied, job->stack, (int)job->dtype, job->overlap_p2p, job->max_connections, job->attn_kernel);
+	print_message("%s: %s, %d GPUs, pp %d, m %d, layers %d+%d, hidden %d, heads %d, seq %d, "
+	              "experts %d, tied %d, stack %s, dtype %d, "
+	              "overlap_p2p %d, connections %d, kernel %d\n",
+	              what, lk_layout_text(&arena, job), job->gpus, job->pp, job->microbatches,
+	              job->model.layers, job->model.decoder_layers, job->model.hidden, job->model.heads,
+	              job->seq, job->model.experts, job->model.tied, job->stack, (int)job->dtype,
+	              job->overlap_p2p, job->max_connections, job->attn_kernel);
 	lk_arena_free(&arena);
 }
 
 /* ---- bounds ---- */
 
 /* A random layout of the space, completed; false if it is refused. */
-static bool random_job(struct dice *dice, const struct problem *problem, lk_core *core, lk_job *job) {
+static bool random_job(struct dice *dice, const struct problem *problem, lk_core *core,
+                       lk_job *job) {
 	lk_cores_list cores = {0};
 	lk_layouts layouts = {0};
 	bool ok = lk_space_cores(&problem->space, &cores, NULL) == LK_OK && cores.count > 0;
 	if (ok) *core = cores.at[roll(dice, (uint32_t)cores.count)];
 	ok = ok && lk_space_job(&problem->space, core, job, NULL) == LK_OK;
-	ok = ok && lk_space_switches(&problem->space, core, 0, job, &layouts, NULL) == LK_OK && layouts.count > 0;
-	ok = ok && lk_layout_job(&problem->space, core, &layouts.at[roll(dice, (uint32_t)layouts.count)], job, NULL) == LK_OK;
+	ok = ok && lk_space_switches(&problem->space, core, 0, job, &layouts, NULL) == LK_OK &&
+	     layouts.count > 0;
+	ok = ok && lk_layout_job(&problem->space, core,
+	                         &layouts.at[roll(dice, (uint32_t)layouts.count)], job, NULL) == LK_OK;
 	lk_vec_free(&cores);
 	lk_vec_free(&layouts);
 	return ok;
@@ -137,21 +166,24 @@ static bool same_programs(const lk_graph *a, const lk_graph *b) {
 	return same;
 }
 
-/* One layout with both sizes of buckets; *listed: how many of them the search looks at. False: not legal. */
+/* One layout with both sizes of buckets; *listed: how many of them the search looks at. False: not
+ * legal. */
 static bool buckets_alike(struct problem *problem, const lk_core *core, bool *alike, int *listed) {
 	lk_layouts layouts = {0};
 	lk_job job;
 	lk_graph *graph[2] = {NULL, NULL};
 	bool legal = lk_space_job(&problem->space, core, &job, NULL) == LK_OK &&
-	             lk_space_switches(&problem->space, core, 0, &job, &layouts, NULL) == LK_OK && layouts.count > 0 &&
-	             layouts.at[0].grads && layouts.at[0].sharding < LK_SHARD_ZERO2 && job.dp > 1;
+	             lk_space_switches(&problem->space, core, 0, &job, &layouts, NULL) == LK_OK &&
+	             layouts.count > 0 && layouts.at[0].grads &&
+	             layouts.at[0].sharding < LK_SHARD_ZERO2 && job.dp > 1;
 	*listed = 1;
 	for (size_t i = 0; i < layouts.count; i++)
 		if (layouts.at[i].bucket) *listed = 2;
 	for (uint8_t i = 0; i < 2 && legal; i++) {
 		layouts.at[0].bucket = i;
 		lk_error err;
-		legal = lk_layout_job(&problem->space, core, &layouts.at[0], &job, NULL) == LK_OK && lk_build_graph(&job, &graph[i], &err) == LK_OK;
+		legal = lk_layout_job(&problem->space, core, &layouts.at[0], &job, NULL) == LK_OK &&
+		        lk_build_graph(&job, &graph[i], &err) == LK_OK;
 	}
 	if (legal) *alike = same_programs(graph[0], graph[1]);
 	lk_graph_free(graph[0]);
@@ -160,7 +192,8 @@ static bool buckets_alike(struct problem *problem, const lk_core *core, bool *al
 	return legal;
 }
 
-/* A size that the search leaves out would have been the same step; where it would not have been, it is there. */
+/* A size that the search leaves out would have been the same step; where it would not have been, it
+ * is there. */
 static void buckets_that_cut_alike_are_one_layout(void **state) {
 	(void)state;
 	struct dice d = {.state = 77};
@@ -168,15 +201,18 @@ static void buckets_that_cut_alike_are_one_layout(void **state) {
 	for (int tries = 0; tries < 1200; tries++) {
 		struct problem p;
 		lk_cores_list cores = {0};
-		bool fine = make_problem(&d, true, &p) && !p.asked.job.model.experts && p.asked.job.model.network != LK_NET_ENCDEC;
+		bool fine = make_problem(&d, true, &p) && !p.asked.job.model.experts &&
+		            p.asked.job.model.network != LK_NET_ENCDEC;
 		int wide = 1 << roll(&d, 9);
-		p.space.base.model.ffn *= wide, p.space.base.model.vocab *= wide; /* layers from small to large */
+		p.space.base.model.ffn *= wide,
+			p.space.base.model.vocab *= wide; /* layers from small to large */
 		p.space.fixed_switches = false;
 		p.space.bucket.count = 2, p.space.bucket.at[0] = 0, p.space.bucket.at[1] = -4;
 		fine = fine && lk_space_cores(&p.space, &cores, NULL) == LK_OK && cores.count > 0;
 		bool alike = false;
 		int listed;
-		if (fine && buckets_alike(&p, &cores.at[roll(&d, (uint32_t)cores.count)], &alike, &listed)) {
+		if (fine &&
+		    buckets_alike(&p, &cores.at[roll(&d, (uint32_t)cores.count)], &alike, &listed)) {
 			if (listed == 1) assert_true(alike);
 			once += listed == 1, twice += listed == 2 && !alike;
 		}
@@ -191,18 +227,22 @@ struct tally {
 	double tightness, walked; /* sum of bound over prediction; of the schedule walked */
 };
 
-/* A simulation that may be given up close to its end: only where the step takes longer, and with a bound that holds. */
-static void check_give_up(const lk_job *job, const lk_cluster *cluster, const lk_step *full, struct tally *tally) {
+/* A simulation that may be given up close to its end: only where the step takes longer, and with a
+ * bound that holds. */
+static void check_give_up(const lk_job *job, const lk_cluster *cluster, const lk_step *full,
+                          struct tally *tally) {
 	int64_t ps = full->sim.step_ps;
 	lk_step_options options = {.bare = true, .give_up_ps = ps - (ps >> (1 + ps % 16))};
 	lk_step step;
 	if (!lk_step_fits(full)) return;
 	assert_int_equal(lk_step_ask(job, cluster, &options, &step, NULL), LK_OK);
 	if (!step.sim.gave_up) assert_int_equal(step.sim.step_ps, ps);
-	bool wrong = step.sim.gave_up && (step.sim.step_ps <= options.give_up_ps || step.sim.step_ps > ps);
+	bool wrong =
+		step.sim.gave_up && (step.sim.step_ps <= options.give_up_ps || step.sim.step_ps > ps);
 	if (wrong) {
 		say(job, "given up wrongly");
-		print_message("  at least %lld ps against %lld\n", (long long)step.sim.step_ps, (long long)ps);
+		print_message("  at least %lld ps against %lld\n", (long long)step.sim.step_ps,
+		              (long long)ps);
 	}
 	tally->broken += wrong, tally->given_up += step.sim.gave_up;
 	lk_step_free(&step);
@@ -219,17 +259,20 @@ static void check_bound(struct dice *dice, struct tally *tally) {
 		double least_s, walked_s, least_bytes, usable;
 		lk_cost_cache *cache = lk_cost_cache_new();
 		lk_bounder_begin(&b, &p.space, cache);
-		assert_int_equal(lk_bound_job(&b, core.stack, &job, &least_s, &least_bytes, &usable, NULL), LK_OK);
+		assert_int_equal(lk_bound_job(&b, core.stack, &job, &least_s, &least_bytes, &usable, NULL),
+		                 LK_OK);
 		assert_int_equal(lk_walk_job(&b, core.stack, &job, &walked_s, NULL), LK_OK);
 		lk_error err;
 		if (lk_step_ask(&job, &p.asked.cluster, &options, &step, &err) == LK_OK) {
 			double excess = step.memory[step.fullest].total - step.usable;
-			bool broken = fmax(least_s, walked_s) * (1 - 1e-7) > step.step_s || least_bytes - usable > excess + 1;
+			bool broken = fmax(least_s, walked_s) * (1 - 1e-7) > step.step_s ||
+			              least_bytes - usable > excess + 1;
 			if (broken) {
-				setenv("LK_DBG", "1", 1), lk_walk_job(&b, core.stack, &job, &walked_s, NULL), unsetenv("LK_DBG");
+				setenv("LK_DBG", "1", 1), lk_walk_job(&b, core.stack, &job, &walked_s, NULL),
+					unsetenv("LK_DBG");
 				say(&job, "bound above prediction");
-				print_message("  %.9f s, walked %.9f s, against %.9f s, %.0f bytes against %.0f\n", least_s, walked_s, step.step_s,
-				              least_bytes - usable, excess);
+				print_message("  %.9f s, walked %.9f s, against %.9f s, %.0f bytes against %.0f\n",
+				              least_s, walked_s, step.step_s, least_bytes - usable, excess);
 			}
 			tally->broken += broken, tally->jobs++;
 			check_give_up(&job, &p.asked.cluster, &step, tally);
@@ -248,8 +291,8 @@ static void bounds_are_never_above_the_prediction(void **state) {
 	struct tally t = {0};
 	int wanted = rounds(1500, 30000);
 	for (int tries = 0; t.jobs < wanted && tries < 20 * wanted; tries++) check_bound(&d, &t);
-	print_message("%d jobs, bound / prediction %.3f on average, walked %.4f; %d given up\n", t.jobs, t.tightness / t.jobs, t.walked / t.jobs,
-	              t.given_up);
+	print_message("%d jobs, bound / prediction %.3f on average, walked %.4f; %d given up\n", t.jobs,
+	              t.tightness / t.jobs, t.walked / t.jobs, t.given_up);
 	assert_int_equal(t.broken, 0);
 	assert_true(t.given_up > wanted / 20);
 	assert_int_equal(t.jobs, wanted);
@@ -268,8 +311,10 @@ static int by_time(const void *a, const void *b) {
 	return (x->ps > y->ps) - (x->ps < y->ps);
 }
 
-/* The best of each core, sharding and kind of recomputation, by the predictor as `predict` asks it. */
-static size_t ask_everything(const struct problem *problem, struct found *out, size_t room, uint64_t *layouts_seen) {
+/* The best of each core, sharding and kind of recomputation, by the predictor as `predict` asks it.
+ */
+static size_t ask_everything(const struct problem *problem, struct found *out, size_t room,
+                             uint64_t *layouts_seen) {
 	lk_cores_list cores = {0};
 	lk_layouts layouts = {0};
 	size_t count = 0;
@@ -279,14 +324,16 @@ static size_t ask_everything(const struct problem *problem, struct found *out, s
 		lk_job job;
 		if (lk_space_job(&problem->space, &cores.at[c], &job, NULL) != LK_OK) continue;
 		layouts.count = 0;
-		assert_int_equal(lk_space_switches(&problem->space, &cores.at[c], c, &job, &layouts, NULL), LK_OK);
+		assert_int_equal(lk_space_switches(&problem->space, &cores.at[c], c, &job, &layouts, NULL),
+		                 LK_OK);
 		*layouts_seen += layouts.count;
 		for (size_t i = 0; i < layouts.count; i++) {
 			const lk_layout *layout = &layouts.at[i];
 			lk_step step;
 			lk_step_options options = {0};
 			if (lk_layout_job(&problem->space, &cores.at[c], layout, &job, NULL) != LK_OK) continue;
-			if (lk_step_ask(&job, &problem->asked.cluster, &options, &step, NULL) == LK_OK && lk_step_fits(&step)) {
+			if (lk_step_ask(&job, &problem->asked.cluster, &options, &step, NULL) == LK_OK &&
+			    lk_step_fits(&step)) {
 				size_t group = (size_t)c * 64 + layout->sharding * 8u + layout->recompute, at = 0;
 				while (at < count && out[at].group != group) at++;
 				assert_true(at < room);
@@ -302,19 +349,24 @@ static size_t ask_everything(const struct problem *problem, struct found *out, s
 	return count;
 }
 
-static void compare_with_everything(struct problem *problem, int number, uint64_t *simulated, uint64_t *cut, uint64_t *layouts) {
-	enum { ROOM = 1 << 14 };
+static void compare_with_everything(struct problem *problem, int number, uint64_t *simulated,
+                                    uint64_t *cut, uint64_t *layouts) {
+	enum {
+		ROOM = 1 << 14
+	};
 	static struct found all[ROOM];
 	lk_hunt hunt;
 	uint64_t seen;
 	size_t count = ask_everything(problem, all, ROOM, &seen);
-	assert_int_equal(lk_hunt_run(&problem->request, &problem->space, &problem->arena, &hunt, NULL), LK_OK);
+	assert_int_equal(lk_hunt_run(&problem->request, &problem->space, &problem->arena, &hunt, NULL),
+	                 LK_OK);
 	size_t top = (size_t)lk_plan_top(&problem->request), expected = count < top ? count : top;
-	if ((size_t)hunt.best_count != expected) fail_msg("problem %d: %d choices, not %zu", number, hunt.best_count, expected);
+	if ((size_t)hunt.best_count != expected)
+		fail_msg("problem %d: %d choices, not %zu", number, hunt.best_count, expected);
 	for (size_t i = 0; i < expected; i++)
 		if (hunt.best[i].trial.step_ps != all[i].ps)
-			fail_msg("problem %d: choice %zu takes %lld ps, the best %lld ps", number, i, (long long)hunt.best[i].trial.step_ps,
-			         (long long)all[i].ps);
+			fail_msg("problem %d: choice %zu takes %lld ps, the best %lld ps", number, i,
+			         (long long)hunt.best[i].trial.step_ps, (long long)all[i].ps);
 	assert_int_equal(hunt.layouts, seen);
 	*simulated += hunt.simulated, *cut += hunt.cut_short, *layouts += seen;
 }
@@ -327,21 +379,25 @@ static void search_finds_what_asking_everything_finds(void **state) {
 	for (int tries = 0; done < problems && tries < 4000; tries++) {
 		struct problem p;
 		lk_cores_list cores = {0};
-		bool some = make_problem(&d, false, &p) && lk_space_cores(&p.space, &cores, NULL) == LK_OK && cores.count > 0 && cores.count < 60;
+		bool some = make_problem(&d, false, &p) &&
+		            lk_space_cores(&p.space, &cores, NULL) == LK_OK && cores.count > 0 &&
+		            cores.count < 60;
 		p.request.top = 1 + (int)roll(&d, 4);
 		if (some) compare_with_everything(&p, done++, &simulated, &cut, &layouts);
 		lk_vec_free(&cores);
 		lk_arena_free(&p.arena);
 	}
-	print_message("%d problems, %llu layouts, of them %llu simulated and %llu cut short\n", done, (unsigned long long)layouts,
-	              (unsigned long long)simulated, (unsigned long long)cut);
+	print_message("%d problems, %llu layouts, of them %llu simulated and %llu cut short\n", done,
+	              (unsigned long long)layouts, (unsigned long long)simulated,
+	              (unsigned long long)cut);
 	assert_int_equal(done, problems);
 	assert_true(simulated + cut < layouts && cut > 0);
 }
 
 /* ---- launch lines ---- */
 
-/* The fields that differ between a job and what its line is read as, completed on the cluster: none. */
+/* The fields that differ between a job and what its line is read as, completed on the cluster:
+ * none. */
 static void read_back(const struct problem *problem, const lk_job *job, lk_dialect dialect) {
 	lk_arena arena = LK_ARENA_INIT;
 	lk_launch launch = {0};
@@ -356,10 +412,12 @@ static void read_back(const struct problem *problem, const lk_job *job, lk_diale
 	if (named) back->model = job->model;
 	assert_int_equal(launch.gpus, job->gpus);
 	back->gpus = launch.gpus;
-	if (lk_job_complete(back, &problem->asked.cluster, &err) != LK_OK) fail_msg("%s\n%s", line, lk_error_text(&err, text, sizeof text));
+	if (lk_job_complete(back, &problem->asked.cluster, &err) != LK_OK)
+		fail_msg("%s\n%s", line, lk_error_text(&err, text, sizeof text));
 	for (const lk_field *field = lk_job_fields; field->name; field++)
 		if (!lk_field_equal(field, job, back))
-			fail_msg("%s is %s, not %s:\n%s", field->name, lk_field_text(&arena, field, back), lk_field_text(&arena, field, job), line);
+			fail_msg("%s is %s, not %s:\n%s", field->name, lk_field_text(&arena, field, back),
+			         lk_field_text(&arena, field, job), line);
 	lk_arena_free(&arena);
 }
 
@@ -387,10 +445,14 @@ static void dialects_say_what_they_can(void **state) {
 	(void)state;
 	lk_arena arena = LK_ARENA_INIT;
 	lk_launch launch = {0};
-	const char *nemo = "nemo llm pretrain --factory llama3_70b trainer.num_nodes=4 trainer.devices=8 trainer.strategy.tensor_model_parallel_size=4 "
-	                   "trainer.strategy.pipeline_model_parallel_size=2 trainer.strategy.virtual_pipeline_model_parallel_size=5 "
-	                   "trainer.strategy.sequence_parallel=True data.micro_batch_size=1 data.global_batch_size=128 data.seq_length=8192 "
-	                   "trainer.strategy.ddp.overlap_grad_reduce=false model.config.recompute_granularity=full log.name=x";
+	const char *nemo = "nemo llm pretrain --factory llama3_70b trainer.num_nodes=4 "
+					   "trainer.devices=8 trainer.strategy.tensor_model_parallel_size=4 "
+					   "trainer.strategy.pipeline_model_parallel_size=2 "
+					   "trainer.strategy.virtual_pipeline_model_parallel_size=5 "
+					   "trainer.strategy.sequence_parallel=True data.micro_batch_size=1 "
+					   "data.global_batch_size=128 data.seq_length=8192 "
+					   "trainer.strategy.ddp.overlap_grad_reduce=false "
+					   "model.config.recompute_granularity=full log.name=x";
 	assert_int_equal(lk_launch_text(&arena, nemo, strlen(nemo), "nemo", &launch, NULL), LK_OK);
 	assert_int_equal(launch.gpus, 32);
 	assert_int_equal(launch.job->tp, 4);
@@ -400,12 +462,17 @@ static void dialects_say_what_they_can(void **state) {
 	assert_int_equal(launch.job->recompute, LK_RECOMPUTE_FULL);
 	assert_string_equal(launch.job->stack, "nemo");
 	bool listed = false;
-	for (int i = 0; i < launch.ignored_count; i++) listed |= strcmp(launch.ignored[i].flag, "log.name") == 0;
+	for (int i = 0; i < launch.ignored_count; i++)
+		listed |= strcmp(launch.ignored[i].flag, "log.name") == 0;
 	assert_true(listed);
-	const char *titan = "torchrun --nproc_per_node 8 --nnodes 2 -m torchtitan.train --parallelism.tensor_parallel_degree 2 "
-	                    "--parallelism.pipeline_parallel_degree=2 --parallelism.pipeline_parallel_schedule=ZBVZeroBubble "
-	                    "--parallelism.pipeline_parallel_microbatch_size=1 --training.local_batch_size=8 --training.global_batch_size=32 "
-	                    "--training.seq_len 4096 --activation_checkpoint.mode selective --compile.enable";
+	const char *titan =
+		"torchrun --nproc_per_node 8 --nnodes 2 -m torchtitan.train "
+		"--parallelism.tensor_parallel_degree 2 "
+		"--parallelism.pipeline_parallel_degree=2 "
+		"--parallelism.pipeline_parallel_schedule=ZBVZeroBubble "
+		"--parallelism.pipeline_parallel_microbatch_size=1 --training.local_batch_size=8 "
+		"--training.global_batch_size=32 "
+		"--training.seq_len 4096 --activation_checkpoint.mode selective --compile.enable";
 	assert_int_equal(lk_launch_text(&arena, titan, strlen(titan), "titan", &launch, NULL), LK_OK);
 	assert_int_equal(launch.gpus, 16);
 	assert_int_equal(launch.job->mbs, 1);
@@ -414,7 +481,8 @@ static void dialects_say_what_they_can(void **state) {
 	assert_true(launch.job->compile);
 	assert_string_equal(launch.job->stack, "torchtitan");
 	const char *wrong = "nemo llm pretrain trainer.strategy.tensor_model_parallel_size=many";
-	assert_int_equal(lk_launch_text(&arena, wrong, strlen(wrong), "nemo", &launch, NULL), LK_ERR_INPUT);
+	assert_int_equal(lk_launch_text(&arena, wrong, strlen(wrong), "nemo", &launch, NULL),
+	                 LK_ERR_INPUT);
 	lk_arena_free(&arena);
 }
 
@@ -427,7 +495,8 @@ static void threads_do_not_change_the_answer(void **state) {
 		lk_plan_request r;
 		lk_error err;
 		lk_plan_defaults(&r);
-		r.job.model = "llama3.2-1b", r.job.gpu = "a100-sxm-80", r.gpus = "8,16", r.job.gbs = 32, r.job.seq = 4096;
+		r.job.model = "llama3.2-1b", r.job.gpu = "a100-sxm-80", r.gpus = "8,16", r.job.gbs = 32,
+		r.job.seq = 4096;
 		r.threads = i ? 5 : 1;
 		assert_int_equal(lk_plan_find(&r, &plans[i], &err), LK_OK);
 	}
@@ -438,7 +507,8 @@ static void threads_do_not_change_the_answer(void **state) {
 		assert_int_equal(a->cut_short, b->cut_short);
 		assert_int_equal(a->found_too_large, b->found_too_large);
 		assert_int_equal(a->too_slow, b->too_slow);
-		assert_int_equal(a->layouts, a->too_large + a->too_slow + a->simulated + a->cut_short + a->found_too_large);
+		assert_int_equal(a->layouts, a->too_large + a->too_slow + a->simulated + a->cut_short +
+		                                 a->found_too_large);
 		for (int i = 0; i < a->choice_count; i++) {
 			assert_string_equal(a->choices[i].layout, b->choices[i].layout);
 			assert_true(a->choices[i].step_time_s == b->choices[i].step_time_s);

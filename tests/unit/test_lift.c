@@ -1,5 +1,6 @@
-/* test_lift.c: from captures to step graphs. Host pieces tile a thread's time; the lifted graph, simulated with its own
- * times, gives the measured timeline back, operation by operation; held-out steps and ranks are predicted within the bars. */
+/* test_lift.c: from captures to step graphs. Host pieces tile a thread's time; the lifted graph,
+ * simulated with its own times, gives the measured timeline back, operation by operation; held-out
+ * steps and ranks are predicted within the bars. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -21,10 +22,10 @@
 
 static lk_error err;
 
-#define assert_ok(call)                                                                  \
-	do {                                                                                 \
-		char text_[1024];                                                                \
-		if ((call) != LK_OK) fail_msg("%s", lk_error_text(&err, text_, sizeof text_));   \
+#define assert_ok(call)                                                                \
+	do {                                                                               \
+		char text_[1024];                                                              \
+		if ((call) != LK_OK) fail_msg("%s", lk_error_text(&err, text_, sizeof text_)); \
 	} while (0)
 
 static lk_traces *read_traces(const char *name) {
@@ -36,14 +37,22 @@ static lk_traces *read_traces(const char *name) {
 }
 
 static const char *const files[] = {
-	"traces/kineto/a100_rec_rank3of8.json.gz", "traces/kineto/a100_nccl_args_rank0of2.json.gz",
-	"traces/kineto/v100_resnet_rank0of1.json.gz", "traces/kineto/a100_alexnet.json.gz",
-	"traces/kineto/event_sync_multi_stream.json.gz", "traces/kineto/mi250_minitoy.json.gz",
-	"traces/kineto/no_distributed_info.json.gz", "traces/kineto/rtx2080ti_resnet.json.gz",
-	"traces/kineto/sampled_rank0of128.json.gz", "traces/kineto/simple_add.json.gz",
-	"traces/kineto/simple_add_with_et.json.gz", "traces/dlrm8/kineto",
+	"traces/kineto/a100_rec_rank3of8.json.gz",
+	"traces/kineto/a100_nccl_args_rank0of2.json.gz",
+	"traces/kineto/v100_resnet_rank0of1.json.gz",
+	"traces/kineto/a100_alexnet.json.gz",
+	"traces/kineto/event_sync_multi_stream.json.gz",
+	"traces/kineto/mi250_minitoy.json.gz",
+	"traces/kineto/no_distributed_info.json.gz",
+	"traces/kineto/rtx2080ti_resnet.json.gz",
+	"traces/kineto/sampled_rank0of128.json.gz",
+	"traces/kineto/simple_add.json.gz",
+	"traces/kineto/simple_add_with_et.json.gz",
+	"traces/dlrm8/kineto",
 };
-enum { FILES = sizeof files / sizeof *files };
+enum {
+	FILES = sizeof files / sizeof *files
+};
 
 /* ---- host time ---- */
 
@@ -71,7 +80,8 @@ static void test_pieces_tile_time(void **state) {
 			assert_ok(lk_capture_find_steps(capture, &steps, &err));
 			for (size_t s = 0; s < steps.count; s++)
 				for (uint32_t lane = 0; lane < capture->lanes.count; lane++)
-					if (!capture->lanes.at[lane].stream) check_tiles(capture, lane, steps.at[s].start_ns, steps.at[s].end_ns);
+					if (!capture->lanes.at[lane].stream)
+						check_tiles(capture, lane, steps.at[s].start_ns, steps.at[s].end_ns);
 			lk_vec_free(&steps);
 		}
 		lk_traces_free(traces);
@@ -93,17 +103,21 @@ static int64_t origin_of(const lk_lifted *lifted) {
 	return origin;
 }
 
-/* Every operation's simulated end against its measured one. Clocks of ranks agree within microseconds only. */
+/* Every operation's simulated end against its measured one. Clocks of ranks agree within
+ * microseconds only. */
 static void check_timeline(const lk_lifted *lifted, lk_ran **ran, const char *name) {
 	int64_t origin = origin_of(lifted), tolerance = lifted->traces->count > 1 ? 12000 : 5000;
 	for (uint32_t r = 0; r < lifted->traces->count; r++) {
 		for (uint32_t i = 0; i < lifted->rank[r].ops.count; i++) {
 			const lk_lifted_op *op = &lifted->rank[r].ops.at[i];
-			if (op->what == LK_LIFTED_WAIT || op->what == LK_LIFTED_PEERS || lifted->rank[r].ops.count == 1) continue;
-			int64_t measured = common(lifted, r, op->end_ns, origin), simulated = ran[r][i].end_ps / 1000;
+			if (op->what == LK_LIFTED_WAIT || op->what == LK_LIFTED_PEERS ||
+			    lifted->rank[r].ops.count == 1)
+				continue;
+			int64_t measured = common(lifted, r, op->end_ns, origin),
+					simulated = ran[r][i].end_ps / 1000;
 			if (llabs(measured - simulated) > tolerance)
-				fail_msg("%s, rank %u, operation %u: measured end %lld ns, simulated %lld", name, r, i, (long long)measured,
-				         (long long)simulated);
+				fail_msg("%s, rank %u, operation %u: measured end %lld ns, simulated %lld", name, r,
+				         i, (long long)measured, (long long)simulated);
 		}
 	}
 }
@@ -180,15 +194,22 @@ static struct made make_capture(void) {
 	return m;
 }
 
-static void add(struct made *made, lk_event_kind kind, uint32_t lane, const char *name, int64_t start, int64_t dur, uint32_t correlation) {
+static void add(struct made *made, lk_event_kind kind, uint32_t lane, const char *name,
+                int64_t start, int64_t dur, uint32_t correlation) {
 	uint32_t id = lk_intern_id(made->c->names, name);
-	lk_event e = {.kind = kind, .lane = lane, .name = id, .start_ns = start * 1000, .dur_ns = dur * 1000, .correlation = correlation,
+	lk_event e = {.kind = kind,
+	              .lane = lane,
+	              .name = id,
+	              .start_ns = start * 1000,
+	              .dur_ns = dur * 1000,
+	              .correlation = correlation,
 	              .value = -1};
 	assert_int_not_equal(lk_capture_add(made->c, &e), LK_NONE);
 }
 
 /* A launch of 5 us at `start` and its kernel. Microseconds. */
-static void launch(struct made *made, uint32_t thread, uint32_t stream, int64_t start, int64_t kernel, int64_t dur) {
+static void launch(struct made *made, uint32_t thread, uint32_t stream, int64_t start,
+                   int64_t kernel, int64_t dur) {
 	uint32_t correlation = ++made->correlation;
 	add(made, LK_EVENT_RUNTIME, thread, "cudaLaunchKernel", start, 5, correlation);
 	add(made, LK_EVENT_KERNEL, stream, "kernel", kernel, dur, correlation);
@@ -218,7 +239,8 @@ static bool depends(const lk_lifted *lifted, const lk_lifted_op *op, const lk_li
 	return false;
 }
 
-/* A backward thread starts when the main thread has called it, and the main thread goes on when it is done. */
+/* A backward thread starts when the main thread has called it, and the main thread goes on when it
+ * is done. */
 static void test_hand_over(void **state) {
 	(void)state;
 	struct made m = make_capture();
@@ -231,7 +253,8 @@ static void test_hand_over(void **state) {
 	lk_lifted *lifted = NULL;
 	assert_ok(lk_lift(traces, 0, LK_NONE, &lifted, &err));
 	const lk_lifted_rank *rank = &lifted->rank[0];
-	/* The worker's first operation waits 300 us behind the end of `forward`; the main thread 200 us behind the worker's end. */
+	/* The worker's first operation waits 300 us behind the end of `forward`; the main thread 200 us
+	 * behind the worker's end. */
 	int found = 0;
 	for (size_t i = 0; i < rank->ops.count; i++) {
 		const lk_lifted_op *op = &rank->ops.at[i];
@@ -263,7 +286,8 @@ static void test_sync(void **state) {
 	const lk_lifted_rank *rank = &lifted->rank[0];
 	int found = 0;
 	for (size_t i = 0; i < rank->ops.count; i++) {
-		if (rank->ops.at[i].what == LK_LIFTED_END || !depends(lifted, &rank->ops.at[i], kernel)) continue;
+		if (rank->ops.at[i].what == LK_LIFTED_END || !depends(lifted, &rank->ops.at[i], kernel))
+			continue;
 		found++;
 		assert_int_equal(lk_lifted_own(rank, (uint32_t)i), 8000); /* 325 - 317 */
 	}
@@ -272,8 +296,8 @@ static void test_sync(void **state) {
 	lk_traces_free(traces);
 }
 
-/* A stream waits for an event of another one: the work launched there last, if it was over; of several streams the one that
- * communicates. */
+/* A stream waits for an event of another one: the work launched there last, if it was over; of
+ * several streams the one that communicates. */
 static void test_stream_waits(void **state) {
 	(void)state;
 	struct made m = make_capture();
@@ -287,7 +311,8 @@ static void test_stream_waits(void **state) {
 	lk_traces *traces = finish(&m);
 	lk_lifted *lifted = NULL;
 	assert_ok(lk_lift(traces, 0, LK_NONE, &lifted, &err));
-	const lk_lifted_op *wait = nth(lifted, LK_LIFTED_WAIT, 0), *side = nth(lifted, LK_LIFTED_DEVICE, 1);
+	const lk_lifted_op *wait = nth(lifted, LK_LIFTED_WAIT, 0),
+					   *side = nth(lifted, LK_LIFTED_DEVICE, 1);
 	assert_true(depends(lifted, wait, nth(lifted, LK_LIFTED_COMM, 0)));
 	assert_int_equal(wait->stream, side->stream);
 	assert_int_equal(side->lag_ns, 519000 - 425000);
@@ -295,11 +320,14 @@ static void test_stream_waits(void **state) {
 	lk_traces_free(traces);
 }
 
-/* 1500 launches of 2 us each before kernels of 100 us: the queue of 1022 holds the host back. With faster kernels the graph
- * lets it run on. */
+/* 1500 launches of 2 us each before kernels of 100 us: the queue of 1022 holds the host back. With
+ * faster kernels the graph lets it run on. */
 static void test_launch_queue(void **state) {
 	(void)state;
-	enum { KERNELS = 1500, QUEUE = 1022 };
+	enum {
+		KERNELS = 1500,
+		QUEUE = 1022
+	};
 	struct made m = make_capture();
 	int64_t host = 0, device = 0, over[KERNELS];
 	for (int i = 0; i < KERNELS; i++) {
@@ -326,7 +354,8 @@ static void test_launch_queue(void **state) {
 	assert_ok(lk_lifted_run(&arena, lifted, &ran, &err));
 	/* nothing holds the host up any more: 6 us a launch */
 	int64_t end = ran[0][lifted->rank[0].end].end_ps / 1000000;
-	if (llabs(end - 6 * KERNELS) > 150) fail_msg("%lld us for %d launches", (long long)end, KERNELS);
+	if (llabs(end - 6 * KERNELS) > 150)
+		fail_msg("%lld us for %d launches", (long long)end, KERNELS);
 	lk_arena_free(&arena);
 	lk_lifted_free(lifted);
 	lk_traces_free(traces);
@@ -334,22 +363,32 @@ static void test_launch_queue(void **state) {
 
 /* ---- hostile captures ---- */
 
-/* Events at random, overlapping anyhow: the lift must end, the graph be whole, and the simulation run. */
+/* Events at random, overlapping anyhow: the lift must end, the graph be whole, and the simulation
+ * run. */
 static void test_random_captures(void **state) {
 	(void)state;
 	uint64_t captures = (uint64_t)rounds(300, 3000);
 	for (uint64_t seed = 0; seed < captures; seed++) {
-		static const char *const names[] = {"aten::mm", "cudaLaunchKernel", "cudaStreamSynchronize", "cudaStreamWaitEvent",
-		                                    "ncclDevKernel_AllReduce_Sum_f32_RING_LL", "cudaMemcpyAsync", "ProfilerStep#1",
-		                                    "enumerate(DataLoader)#x", "cudaDeviceSynchronize", "cudaEventSynchronize"};
+		static const char *const names[] = {"aten::mm",
+		                                    "cudaLaunchKernel",
+		                                    "cudaStreamSynchronize",
+		                                    "cudaStreamWaitEvent",
+		                                    "ncclDevKernel_AllReduce_Sum_f32_RING_LL",
+		                                    "cudaMemcpyAsync",
+		                                    "ProfilerStep#1",
+		                                    "enumerate(DataLoader)#x",
+		                                    "cudaDeviceSynchronize",
+		                                    "cudaEventSynchronize"};
 		struct made m = make_capture();
 		uint64_t n = 0;
 		for (int i = 0; i < 120; i++) {
 			lk_event_kind kind = (lk_event_kind)(lk_hash64(seed * 1000 + n++) % LK_EVENT_SYNC);
 			uint32_t lane = (uint32_t)(lk_hash64(seed * 1000 + n++) % 2);
 			const char *name = names[lk_hash64(seed * 1000 + n++) % 10];
-			int64_t start = (int64_t)(lk_hash64(seed * 1000 + n++) % 2000), dur = (int64_t)(lk_hash64(seed * 1000 + n++) % 300);
-			add(&m, kind, lane + (lk_event_on_device(kind) ? 2 : 0), name, start, dur, (uint32_t)(lk_hash64(seed * 1000 + n++) % 40));
+			int64_t start = (int64_t)(lk_hash64(seed * 1000 + n++) % 2000),
+					dur = (int64_t)(lk_hash64(seed * 1000 + n++) % 300);
+			add(&m, kind, lane + (lk_event_on_device(kind) ? 2 : 0), name, start, dur,
+			    (uint32_t)(lk_hash64(seed * 1000 + n++) % 40));
 		}
 		lk_traces *traces = finish(&m);
 		lk_lifted *lifted = NULL;
@@ -383,7 +422,8 @@ static void test_overheads(void **state) {
 	assert_ok(lk_overheads_write(overheads, path, &err));
 	assert_ok(lk_overheads_read(path, &read, &err));
 	assert_true(fabs(lk_overheads_mean(read, LK_T2, "aten::mm", &known) - 5) < 1e-9 && known);
-	assert_true(fabs(lk_overheads_mean(read, LK_T5, "a \"quoted\", name", &known) - 3) < 1e-9 && known);
+	assert_true(fabs(lk_overheads_mean(read, LK_T5, "a \"quoted\", name", &known) - 3) < 1e-9 &&
+	            known);
 	unlink(path);
 	lk_overheads_free(overheads);
 	lk_overheads_free(read);
@@ -396,7 +436,8 @@ static lk_replay *replay(const char *name, int hold_out, const char *overheads) 
 	lk_replay_request request;
 	lk_replay *out = NULL;
 	lk_replay_defaults(&request);
-	request.paths = &path, request.path_count = 1, request.hold_out = hold_out, request.overheads = overheads;
+	request.paths = &path, request.path_count = 1, request.hold_out = hold_out,
+	request.overheads = overheads;
 	assert_ok(lk_replay_ask(&request, &out, &err));
 	return out;
 }
@@ -407,8 +448,9 @@ static void test_replay_bars(void **state) {
 	if (only_elsewhere()) skip();
 	static const struct {
 		const char *file;
-		double most;      /* the bar */
-		bool beats;       /* its steps or ranks differ in what they do: the mean of the others must be worse */
+		double most; /* the bar */
+		bool beats;  /* its steps or ranks differ in what they do: the mean of the others must be
+		                worse */
 	} bars[] = {
 		{"traces/kineto/a100_rec_rank3of8.json.gz", 0.03, false},
 		{"traces/kineto/a100_nccl_args_rank0of2.json.gz", 0.03, false},
@@ -417,11 +459,13 @@ static void test_replay_bars(void **state) {
 	};
 	for (size_t i = 0; i < sizeof bars / sizeof *bars; i++) {
 		lk_replay *r = replay(bars[i].file, LK_HOLD_AUTO, NULL);
-		print_message("%s: %.2f %%, mean of the others %.2f %%, parts %.1f %% (%s)\n", bars[i].file, 100 * r->geomean_error,
-		              100 * r->baseline_error, 100 * r->parts_error, r->worst_part);
+		print_message("%s: %.2f %%, mean of the others %.2f %%, parts %.1f %% (%s)\n", bars[i].file,
+		              100 * r->geomean_error, 100 * r->baseline_error, 100 * r->parts_error,
+		              r->worst_part);
 		assert_true(r->geomean_error < bars[i].most);
 		if (bars[i].beats) assert_true(r->geomean_error < r->baseline_error);
-		/* Waiting for the last rank is none on the last rank, so parts are judged where steps are held out. */
+		/* Waiting for the last rank is none on the last rank, so parts are judged where steps are
+		 * held out. */
 		if (strcmp(r->held_out, "steps") == 0) assert_true(r->parts_error < 0.05);
 		lk_replay_free(r);
 	}
@@ -440,7 +484,8 @@ static void test_shared_overheads(void **state) {
 	}
 }
 
-/* By itself a step comes out as it was; steps that differ in nothing predict one another exactly. */
+/* By itself a step comes out as it was; steps that differ in nothing predict one another exactly.
+ */
 static void test_replay_itself(void **state) {
 	(void)state;
 	lk_replay *r = replay("traces/dlrm8/kineto", LK_HOLD_NONE, NULL);
@@ -467,7 +512,8 @@ static void test_equal_steps(void **state) {
 	lk_step_times *times = lk_step_times_new();
 	assert_ok(lk_step_times_add(times, &one->rank[0], 0, &err));
 	assert_ok(lk_step_times_predict(times, &two->rank[0], NULL, LK_NONE, &retimed, &err));
-	for (uint32_t i = 0; i < two->rank[0].ops.count; i++) assert_int_equal(retimed.ns[i], lk_lifted_own(&two->rank[0], i));
+	for (uint32_t i = 0; i < two->rank[0].ops.count; i++)
+		assert_int_equal(retimed.ns[i], lk_lifted_own(&two->rank[0], i));
 	assert_true(retimed.host_ns[LK_KNOWN_NOT] == 0 && retimed.device_ns[LK_KNOWN_PLACE] > 0);
 	lk_retimed_free(&retimed);
 	lk_step_times_free(times);
@@ -494,11 +540,20 @@ static void test_wrong_requests(void **state) {
 
 int main(void) {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_pieces_tile_time), cmocka_unit_test(test_timeline), cmocka_unit_test(test_file),
-		cmocka_unit_test(test_hand_over), cmocka_unit_test(test_sync), cmocka_unit_test(test_stream_waits),
-		cmocka_unit_test(test_launch_queue), cmocka_unit_test(test_random_captures), cmocka_unit_test(test_overheads),
-		cmocka_unit_test(test_replay_bars), cmocka_unit_test(test_shared_overheads), cmocka_unit_test(test_replay_itself),
-		cmocka_unit_test(test_equal_steps), cmocka_unit_test(test_wrong_requests),
+		cmocka_unit_test(test_pieces_tile_time),
+		cmocka_unit_test(test_timeline),
+		cmocka_unit_test(test_file),
+		cmocka_unit_test(test_hand_over),
+		cmocka_unit_test(test_sync),
+		cmocka_unit_test(test_stream_waits),
+		cmocka_unit_test(test_launch_queue),
+		cmocka_unit_test(test_random_captures),
+		cmocka_unit_test(test_overheads),
+		cmocka_unit_test(test_replay_bars),
+		cmocka_unit_test(test_shared_overheads),
+		cmocka_unit_test(test_replay_itself),
+		cmocka_unit_test(test_equal_steps),
+		cmocka_unit_test(test_wrong_requests),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,4 +1,5 @@
-/* test_lookup_host.c: lookups on a processor: what the other tables of a step do to one, numbers through a calibration file. */
+/* test_lookup_host.c: lookups on a processor: what the other tables of a step do to one, numbers
+ * through a calibration file. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -13,7 +14,8 @@
 #include "lookup_numbers.h"
 
 static lk_lookup lookup_of(double rows, double batch, double pooling) {
-	return (lk_lookup){.batch = batch, .tables = 1, .rows = rows, .dim = 32, .pooling = pooling, .state = 4};
+	return (lk_lookup){
+		.batch = batch, .tables = 1, .rows = rows, .dim = 32, .pooling = pooling, .state = 4};
 }
 
 static double in_share_of(const lk_lookup *lookup, int tables, bool backward) {
@@ -25,10 +27,12 @@ static double in_share_of(const lk_lookup *lookup, int tables, bool backward) {
 	return lk_host_lookup_seconds(&h, &one, &share);
 }
 
-/* Two tables that the last cache holds each, but not both; two that it holds both; two that it holds neither. */
+/* Two tables that the last cache holds each, but not both; two that it holds both; two that it
+ * holds neither. */
 static void tables_share_the_caches(void **state) {
 	(void)state;
-	lk_lookup small = lookup_of(50, 5, 4), middle = lookup_of(5000, 500, 8), large = lookup_of(1e6, 20000, 8);
+	lk_lookup small = lookup_of(50, 5, 4), middle = lookup_of(5000, 500, 8),
+			  large = lookup_of(1e6, 20000, 8);
 	for (int backward = 0; backward < 2; backward++) {
 		assert_true(in_share_of(&small, 2, backward) < 1.05 * in_share_of(&small, 1, backward));
 		assert_true(in_share_of(&middle, 2, backward) > 1.3 * in_share_of(&middle, 1, backward));
@@ -40,7 +44,9 @@ static void tables_share_the_caches(void **state) {
 static void more_tables_make_none_faster(void **state) {
 	(void)state;
 	for (uint64_t seed = 1; seed <= 300; seed++) {
-		lk_lookup l = lookup_of(ceil(pow(10, 1 + 5 * lk_uniform(seed, 0))), ceil(pow(10, 3 * lk_uniform(seed, 1))), 0.5 + 30 * lk_uniform(seed, 2));
+		lk_lookup l =
+			lookup_of(ceil(pow(10, 1 + 5 * lk_uniform(seed, 0))),
+		              ceil(pow(10, 3 * lk_uniform(seed, 1))), 0.5 + 30 * lk_uniform(seed, 2));
 		for (int backward = 0; backward < 2; backward++) {
 			double last = in_share_of(&l, 1, backward);
 			assert_true(isfinite(last) && last > 0);
@@ -62,8 +68,10 @@ static void shares_add_up(void **state) {
 	lk_host_share_add(&one, &l);
 	lk_host_share_add(&both, &l), lk_host_share_add(&both, &l);
 	lk_host_share_add(&together, &twice);
-	assert_true(both.bytes == 2 * one.bytes && both.samples == 600 && both.sorted_bytes == one.sorted_bytes);
-	assert_true(together.bytes == both.bytes && together.samples == both.samples && together.sorted_bytes == both.sorted_bytes);
+	assert_true(both.bytes == 2 * one.bytes && both.samples == 600 &&
+	            both.sorted_bytes == one.sorted_bytes);
+	assert_true(together.bytes == both.bytes && together.samples == both.samples &&
+	            together.sorted_bytes == both.sorted_bytes);
 	lk_host_share mean = lk_host_share_of(&both, 2);
 	assert_true(mean.bytes == one.bytes && mean.samples == one.samples);
 	lk_lookup nothing = lookup_of(4000, 300, 0);
@@ -86,7 +94,8 @@ static void numbers_survive_a_row(void **state) {
 	lk_lookup l = lookup_of(5000, 500, 8);
 	lk_host_share share = {0};
 	lk_host_share_add(&share, &l);
-	double before = lk_host_lookup_seconds(&h, &l, &share), after = lk_host_lookup_seconds(&got, &l, &share);
+	double before = lk_host_lookup_seconds(&h, &l, &share),
+		   after = lk_host_lookup_seconds(&got, &l, &share);
 	assert_true(fabs(after / before - 1) < 1e-6);
 	lk_calibration_free(&file);
 }

@@ -1,5 +1,6 @@
-/* test_lower.c: steps as step graphs: every graph is whole and has all ranks; bytes of passes are those that are counted by
- * hand; what follows one another takes the sum of its parts, what overlaps takes less. */
+/* test_lower.c: steps as step graphs: every graph is whole and has all ranks; bytes of passes are
+ * those that are counted by hand; what follows one another takes the sum of its parts, what
+ * overlaps takes less. */
 #include <dirent.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -69,15 +70,19 @@ static double sum_bytes(const lk_graph *graph, unsigned kind) {
 
 /* ---- bytes ---- */
 
-#define ADAM32                                                                                                            \
-	"program adam(mesh dp) { dim N scalar f32 lr, b1, b2, eps in g : f32[N] @ P(sum,dp)\n"                               \
-	"state w : f32[N], m : f32[N], v : f32[N] a = allreduce(g, sum, dp) gr = a / size(dp)\n"                                \
-	"m <- b1*m + (1 - b1)*gr v <- b2*v + (1 - b2)*gr^2 w <- w - lr*m/(sqrt(v) + eps) out copy(w) }\n"                    \
-	"schedule ar_c { fuse C={gr,m,v,w} }\n"                                                                              \
-	"schedule rs_c_ag { split a -> (rs,ag); reorder ag past {gr,m,v,w}; slice m,v,w; fuse C={gr,m,v,w} }\n"                \
-	"schedule fused { split a -> (rs,ag); reorder ag past {gr,m,v,w}; slice m,v,w; fuse F={rs,gr,m,v,w,ag} }"
+#define ADAM32                                                                                     \
+	"program adam(mesh dp) { dim N scalar f32 lr, b1, b2, eps in g : f32[N] @ P(sum,dp)\n"         \
+	"state w : f32[N], m : f32[N], v : f32[N] a = allreduce(g, sum, dp) gr = a / size(dp)\n"       \
+	"m <- b1*m + (1 - b1)*gr v <- b2*v + (1 - b2)*gr^2 w <- w - lr*m/(sqrt(v) + eps) out copy(w) " \
+	"}\n"                                                                                          \
+	"schedule ar_c { fuse C={gr,m,v,w} }\n"                                                        \
+	"schedule rs_c_ag { split a -> (rs,ag); reorder ag past {gr,m,v,w}; slice m,v,w; fuse "        \
+	"C={gr,m,v,w} }\n"                                                                             \
+	"schedule fused { split a -> (rs,ag); reorder ag past {gr,m,v,w}; slice m,v,w; fuse "          \
+	"F={rs,gr,m,v,w,ag} }"
 
-/* The reference's counts: 28 N, 28 N/P and 24 N/P; the output's copy is 8 N, or 4 N/P where slices are gathered. */
+/* The reference's counts: 28 N, 28 N/P and 24 N/P; the output's copy is 8 N, or 4 N/P where slices
+ * are gathered. */
 static void test_adam_bytes(void **state) {
 	(void)state;
 	static const struct {
@@ -100,7 +105,8 @@ static void test_adam_bytes(void **state) {
 /* Of slices that are not equal, the largest. */
 static void test_uneven(void **state) {
 	(void)state;
-	struct made m = make("program p(mesh a) { dim N in x : f32[N] @ S(0,a) out x*2 }", NULL, "a=3,N=10");
+	struct made m =
+		make("program p(mesh a) { dim N in x : f32[N] @ S(0,a) out x*2 }", NULL, "a=3,N=10");
 	lk_graph *graph = lowered(&m, 0);
 	assert_float_equal(sum_bytes(graph, LK_OP_ELEMENTWISE), 2 * 4 * 4, 0);
 	lk_graph_free(graph);
@@ -109,8 +115,10 @@ static void test_uneven(void **state) {
 
 static void test_matmul(void **state) {
 	(void)state;
-	struct made m = make("program p(mesh tp) { dim B, S, H in x : bf16[B,S,H] @ S(2,tp) in w : bf16[H,H] @ S(0,tp)\n"
-	              "out allreduce(matmul(x, w), sum, tp) }", NULL, "tp=4,B=2,S=8,H=64");
+	struct made m = make(
+		"program p(mesh tp) { dim B, S, H in x : bf16[B,S,H] @ S(2,tp) in w : bf16[H,H] @ S(0,tp)\n"
+		"out allreduce(matmul(x, w), sum, tp) }",
+		NULL, "tp=4,B=2,S=8,H=64");
 	lk_graph *graph = lowered(&m, 0);
 	assert_int_equal(graph->ops.count, 2);
 	assert_int_equal(graph->ops.kind[0], LK_OP_GEMM);
@@ -127,7 +135,8 @@ static void test_matmul(void **state) {
 /* A list's messages: one each, or as many as fill a bucket. */
 static void test_buckets(void **state) {
 	(void)state;
-	static const char text[] = "program p(mesh dp) { list l dim N of l in g : f32[N] @ P(sum,dp) r = allreduce(g, sum, dp) out r }";
+	static const char text[] = "program p(mesh dp) { list l dim N of l in g : f32[N] @ P(sum,dp) r "
+							   "= allreduce(g, sum, dp) out r }";
 	struct made m = make(text, NULL, "dp=2,N=10:20:30:100:5");
 	lk_graph *graph = lowered(&m, 0);
 	assert_int_equal(graph->ops.count, 5);
@@ -146,13 +155,15 @@ static void test_buckets(void **state) {
 
 static void test_send(void **state) {
 	(void)state;
-	static const char text[] = "program p(mesh pp, tp) { dim N in x : f16[N] at pp=k y = x*2 z = send(y, pp: k->k+1) out z at pp=k+1 }";
+	static const char text[] = "program p(mesh pp, tp) { dim N in x : f16[N] at pp=k y = x*2 z = "
+							   "send(y, pp: k->k+1) out z at pp=k+1 }";
 	struct made m = make(text, NULL, "pp=3,tp=2,k=1,N=1000");
 	lk_graph *graph = lowered(&m, 0);
 	assert_int_equal(graph->ranks.stages, 3);
 	assert_int_equal(graph->ranks.chains, 2);
 	assert_int_equal(graph->blocks.at[0].end - graph->blocks.at[0].begin, 0);
-	assert_int_equal(graph->blocks.at[1].end - graph->blocks.at[1].begin, 2); /* the pass, the send */
+	assert_int_equal(graph->blocks.at[1].end - graph->blocks.at[1].begin,
+	                 2); /* the pass, the send */
 	assert_int_equal(graph->blocks.at[2].end - graph->blocks.at[2].begin, 1);
 	assert_float_equal(sum_bytes(graph, LK_OP_SEND), 2000, 0);
 	assert_float_equal(sum_bytes(graph, LK_OP_RECV), 2000, 0);
@@ -162,8 +173,10 @@ static void test_send(void **state) {
 
 static void test_permute(void **state) {
 	(void)state;
-	static const char text[] = "program p(mesh dp, cp, tp) { dim N in x : f32[N] @ S(0,cp) y = permute(x, cp, shift=1)\n"
-	                           "z = permute(y, cp, shift=-2) out z, allgather(x, 0, cp) in q : f32 @ P(sum,dp) out allreduce(q, sum, dp) }";
+	static const char text[] =
+		"program p(mesh dp, cp, tp) { dim N in x : f32[N] @ S(0,cp) y = permute(x, cp, shift=1)\n"
+		"z = permute(y, cp, shift=-2) out z, allgather(x, 0, cp) in q : f32 @ P(sum,dp) out "
+		"allreduce(q, sum, dp) }";
 	struct made m = make(text, NULL, "dp=2,cp=5,tp=3,N=1000");
 	lk_graph *graph = lowered(&m, 0);
 	assert_int_equal(graph->ranks.stages, 10);
@@ -187,8 +200,9 @@ static void test_permute(void **state) {
 /* What runs one behind the other takes the sum, and the first launch. */
 static void test_serial(void **state) {
 	(void)state;
-	static const char text[] = "program p(mesh tp, dp) { dim B, H in x : bf16[B,H] @ S(1,tp) in w : bf16[H,H] @ S(0,tp)\n"
-	                           "y = allreduce(matmul(x, w), sum, tp) z = gelu(y) out z, sum(z) }";
+	static const char text[] =
+		"program p(mesh tp, dp) { dim B, H in x : bf16[B,H] @ S(1,tp) in w : bf16[H,H] @ S(0,tp)\n"
+		"y = allreduce(matmul(x, w), sum, tp) z = gelu(y) out z, sum(z) }";
 	struct made m = make(text, NULL, "tp=4,dp=2,B=4096,H=4096");
 	lk_arena arena = LK_ARENA_INIT;
 	lk_cluster cluster;
@@ -214,15 +228,23 @@ static void test_serial(void **state) {
 	drop(&m);
 }
 
-/* Chunks: the longer of both parts, and a chunk of the other: T = max + min/C, as long as chunks are no less efficient. */
+/* Chunks: the longer of both parts, and a chunk of the other: T = max + min/C, as long as chunks
+ * are no less efficient. */
 static void test_overlap(void **state) {
 	(void)state;
-	struct made m = make("program p(mesh tp) { dim B, H in x : bf16[B,H] @ S(1,tp) in w : bf16[H,H] @ S(0,tp)\n"
-	              "y = matmul(x, w) z = allreduce(y, sum, tp) out z }", NULL, "tp=8,B=8192,H=24576");
+	struct made m =
+		make("program p(mesh tp) { dim B, H in x : bf16[B,H] @ S(1,tp) in w : bf16[H,H] @ S(0,tp)\n"
+	         "y = matmul(x, w) z = allreduce(y, sum, tp) out z }",
+	         NULL, "tp=8,B=8192,H=24576");
 	lc_step parts[2] = {m.steps->at[0], m.steps->at[1]};
 	int zero = 0;
 	parts[0].after = (lc_ids){0}, parts[1].after = (lc_ids){&zero, 1};
-	lc_step whole = {.kind = LC_STEP_OVERLAP, .name = "O", .parts = parts, .part_count = 2, .list = -1, .chunk_dim = 0};
+	lc_step whole = {.kind = LC_STEP_OVERLAP,
+	                 .name = "O",
+	                 .parts = parts,
+	                 .part_count = 2,
+	                 .list = -1,
+	                 .chunk_dim = 0};
 	lk_arena arena = LK_ARENA_INIT;
 	lk_cluster cluster;
 	lk_constants constants;
@@ -243,17 +265,36 @@ static void test_overlap(void **state) {
 	drop(&m);
 }
 
-/* Processes on hosts: MPI's collectives and messages, of groups as they lie on the nodes: dp inside, pp between. */
+/* Processes on hosts: MPI's collectives and messages, of groups as they lie on the nodes: dp
+ * inside, pp between. */
 static void test_hosts(void **state) {
 	(void)state;
-	struct made m = make("program p(mesh pp, dp) { dim N in g : f32[N] @ P(sum,dp) in x : f32[N] @ S(0,pp)\n"
-	              "out allreduce(g, sum, dp), permute(x, pp, shift=1) }", NULL, "pp=2,dp=4,N=1000000");
-	lk_device cpu = {.name = "cpu", .arch = LK_ARCH_CPU, .vector_flops = 1e11, .memory_rate = 1e10, .stream_rate = 1e10, .sms = 4};
+	struct made m =
+		make("program p(mesh pp, dp) { dim N in g : f32[N] @ P(sum,dp) in x : f32[N] @ S(0,pp)\n"
+	         "out allreduce(g, sum, dp), permute(x, pp, shift=1) }",
+	         NULL, "pp=2,dp=4,N=1000000");
+	lk_device cpu = {.name = "cpu",
+	                 .arch = LK_ARCH_CPU,
+	                 .vector_flops = 1e11,
+	                 .memory_rate = 1e10,
+	                 .stream_rate = 1e10,
+	                 .sms = 4};
 	lk_node node = {.device = &cpu, .gpus = 4, .intra_rate = 1e10, .nics = 1, .nic_rate = 1e9};
 	int nodes = 2;
-	lk_cluster cluster = {.groups = 1, .node = &node, .nodes = &nodes, .gpus = 8, .oversubscription = 1};
-	lk_group_shape inside = {.node = &node, .ranks = 4, .nodes = 1, .ranks_per_node = 4, .sharing = 1, .oversubscription = 1};
-	lk_group_shape between = {.node = &node, .ranks = 2, .nodes = 2, .ranks_per_node = 1, .sharing = 4, .oversubscription = 1};
+	lk_cluster cluster = {
+		.groups = 1, .node = &node, .nodes = &nodes, .gpus = 8, .oversubscription = 1};
+	lk_group_shape inside = {.node = &node,
+	                         .ranks = 4,
+	                         .nodes = 1,
+	                         .ranks_per_node = 4,
+	                         .sharing = 1,
+	                         .oversubscription = 1};
+	lk_group_shape between = {.node = &node,
+	                          .ranks = 2,
+	                          .nodes = 2,
+	                          .ranks_per_node = 1,
+	                          .sharing = 4,
+	                          .oversubscription = 1};
 	lk_constants constants;
 	lk_timed t;
 	lk_timed_constants(&constants);
@@ -278,7 +319,8 @@ static void check_file(const char *path, const char *text) {
 				lc_sizes sizes;
 				lk_graph *graph = NULL;
 				lk_error e = {0};
-				lk_status status = lc_rewrite_all(program, k < 0 ? NULL : &program->schedules.at[k], &q, &e);
+				lk_status status =
+					lc_rewrite_all(program, k < 0 ? NULL : &program->schedules.at[k], &q, &e);
 				if (status == LK_ERR_INTERNAL || q->axis_count != program->axis_count) {
 					lc_program_free(q);
 					continue;
@@ -315,10 +357,11 @@ static void test_examples(void **state) {
 
 int main(void) {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_adam_bytes), cmocka_unit_test(test_uneven), cmocka_unit_test(test_matmul),
-		cmocka_unit_test(test_buckets),    cmocka_unit_test(test_send),   cmocka_unit_test(test_permute),
-		cmocka_unit_test(test_serial),     cmocka_unit_test(test_overlap), cmocka_unit_test(test_hosts),
-		cmocka_unit_test(test_examples),
+		cmocka_unit_test(test_adam_bytes), cmocka_unit_test(test_uneven),
+		cmocka_unit_test(test_matmul),     cmocka_unit_test(test_buckets),
+		cmocka_unit_test(test_send),       cmocka_unit_test(test_permute),
+		cmocka_unit_test(test_serial),     cmocka_unit_test(test_overlap),
+		cmocka_unit_test(test_hosts),      cmocka_unit_test(test_examples),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

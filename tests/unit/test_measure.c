@@ -1,6 +1,7 @@
-/* test_measure.c: what measures the machine: our own product against a plain loop, the team of threads, repetition, the
- * matrix of links; a whole measurement with hardly any time, whose file the cluster reader takes; and costs on such a
- * device. Nothing here depends on how fast the machine is. */
+/* test_measure.c: what measures the machine: our own product against a plain loop, the team of
+ * threads, repetition, the matrix of links; a whole measurement with hardly any time, whose file
+ * the cluster reader takes; and costs on such a device. Nothing here depends on how fast the
+ * machine is. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -57,7 +58,8 @@ struct script {
 
 static double next_of(void *context) {
 	struct script *script = context;
-	return script->at < script->count ? script->seconds[script->at++] : script->seconds[script->count - 1];
+	return script->at < script->count ? script->seconds[script->at++]
+	                                  : script->seconds[script->count - 1];
 }
 
 static void test_repeat(void **state) {
@@ -66,7 +68,8 @@ static void test_repeat(void **state) {
 	struct script s = {steady, 0, 4};
 	lk_sample sample = lk_repeat(next_of, &s, 0, 3);
 	assert_int_equal(sample.repeats, 3);
-	assert_true(sample.median == 2 && sample.low > 1 && sample.low < sample.high && sample.high < 3);
+	assert_true(sample.median == 2 && sample.low > 1 && sample.low < sample.high &&
+	            sample.high < 3);
 	const double failing[] = {1, 1, NAN};
 	s = (struct script){failing, 0, 3};
 	sample = lk_repeat(next_of, &s, 0, 3);
@@ -97,15 +100,19 @@ static void check_product(lk_team *team, const lk_kernels *kernels, long m, long
 	plain_product(m, n, k, a, b, wanted);
 	lk_product(team, kernels, room, m, n, k, a, b, c);
 	for (size_t i = 0; i < cells; i++)
-		if (c[i] != wanted[i]) fail_msg("%s, %ld x %ld x %ld, cell %zu: %g, not %g", kernels->name, m, n, k, i, c[i], wanted[i]);
+		if (c[i] != wanted[i])
+			fail_msg("%s, %ld x %ld x %ld, cell %zu: %g, not %g", kernels->name, m, n, k, i, c[i],
+			         wanted[i]);
 	assert_true(c[cells] == 12345);
 	free(a), free(b), free(c), free(wanted), free(room);
 }
 
-/* Small whole numbers: every order of summation gives the same. Sizes at, below and above tiles, blocks and slabs. */
+/* Small whole numbers: every order of summation gives the same. Sizes at, below and above tiles,
+ * blocks and slabs. */
 static void test_product(void **state) {
 	(void)state;
-	static const long sizes[][3] = {{1, 1, 1}, {12, 32, 256}, {13, 33, 257}, {5, 7, 600}, {121, 65, 40}, {250, 31, 300}, {64, 64, 64}};
+	static const long sizes[][3] = {{1, 1, 1},     {12, 32, 256},  {13, 33, 257}, {5, 7, 600},
+	                                {121, 65, 40}, {250, 31, 300}, {64, 64, 64}};
 	for (int threads = 1; threads <= 3; threads += 2) {
 		lk_team *team = lk_team_new(threads);
 		const lk_kernels *kernels;
@@ -137,22 +144,33 @@ static void test_topology(void **state) {
 	(void)state;
 	lk_topology t;
 	int pairs;
-	assert_true(lk_topology_read("\t\x1b[4mGPU0\tGPU1\tNIC0\tCPU Affinity\tNUMA Affinity\x1b[0m\n"
-	                             "GPU0\t X \tNV12\tPIX\t0-31\t0\nGPU1\tNV12\t X \tSYS\t0-31\t0\nNIC0\tPIX\tSYS\t X \n\n"
-	                             "Legend:\n\n  X    = Self\n  GPU = no row\n", &t));
+	assert_true(lk_topology_read(
+		"\t\x1b[4mGPU0\tGPU1\tNIC0\tCPU Affinity\tNUMA Affinity\x1b[0m\n"
+		"GPU0\t X \tNV12\tPIX\t0-31\t0\nGPU1\tNV12\t X \tSYS\t0-31\t0\nNIC0\tPIX\tSYS\t X \n\n"
+		"Legend:\n\n  X    = Self\n  GPU = no row\n",
+		&t));
 	assert_int_equal(t.gpus, 2);
 	assert_string_equal(t.link[0][1], "NV12");
 	assert_string_equal(t.link[1][1], "X");
 	assert_int_equal(lk_topology_joined(&t, &pairs), 1);
 	assert_int_equal(pairs, 1);
-	assert_true(lk_topology_read("\tGPU0\tGPU1\tGPU2\nGPU0 X PHB NV1\nGPU1 PHB X SYS\nGPU2 NV1 SYS X\n", &t));
+	assert_true(lk_topology_read(
+		"\tGPU0\tGPU1\tGPU2\nGPU0 X PHB NV1\nGPU1 PHB X SYS\nGPU2 NV1 SYS X\n", &t));
 	assert_int_equal(lk_topology_joined(&t, &pairs), 1);
 	assert_int_equal(pairs, 3);
 	static const char *const wrong[] = {
-		"", "\n\n", "No devices were found\n", "\tGPU0\tGPU1\nGPU0 X NV1\n", "\tGPU0\tGPU1\nGPU0 X\nGPU1 X X\n", "GPU0 GPU0\n",
-		"GPU99999999999\n", "\x1b[", "\tGPU0\nGPU1 X\n",
+		"",
+		"\n\n",
+		"No devices were found\n",
+		"\tGPU0\tGPU1\nGPU0 X NV1\n",
+		"\tGPU0\tGPU1\nGPU0 X\nGPU1 X X\n",
+		"GPU0 GPU0\n",
+		"GPU99999999999\n",
+		"\x1b[",
+		"\tGPU0\nGPU1 X\n",
 	};
-	for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) assert_false(lk_topology_read(wrong[i], &t));
+	for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++)
+		assert_false(lk_topology_read(wrong[i], &t));
 	char many[400] = "";
 	for (int i = 0; i < 20; i++) sprintf(many + strlen(many), "GPU%d ", i);
 	assert_false(lk_topology_read(many, &t));
@@ -170,9 +188,12 @@ static lk_calibrated *measure(const char *name) {
 	return calibrated;
 }
 
-static const lk_measured *find(const lk_calibrated *calibrated, const char *group, const char *part) {
+static const lk_measured *find(const lk_calibrated *calibrated, const char *group,
+                               const char *part) {
 	for (int i = 0; i < calibrated->measured_count; i++)
-		if (strcmp(calibrated->measured[i].group, group) == 0 && strstr(calibrated->measured[i].name, part)) return &calibrated->measured[i];
+		if (strcmp(calibrated->measured[i].group, group) == 0 &&
+		    strstr(calibrated->measured[i].name, part))
+			return &calibrated->measured[i];
 	fail_msg("%s: nothing is called '%s'", group, part);
 	return NULL;
 }
@@ -182,9 +203,12 @@ static void test_host(void **state) {
 	lk_calibrated *calibrated = measure(NULL);
 	for (int i = 0; i < calibrated->measured_count; i++) {
 		const lk_measured *measured = &calibrated->measured[i];
-		if (!isfinite(measured->value) || measured->value <= 0) fail_msg("%s, %s: %g", measured->group, measured->name, measured->value);
-		if (measured->repeats && !(measured->low > 0 && measured->low <= measured->value && measured->value <= measured->high))
-			fail_msg("%s, %s: %g is not in %g to %g", measured->group, measured->name, measured->value, measured->low, measured->high);
+		if (!isfinite(measured->value) || measured->value <= 0)
+			fail_msg("%s, %s: %g", measured->group, measured->name, measured->value);
+		if (measured->repeats && !(measured->low > 0 && measured->low <= measured->value &&
+		                           measured->value <= measured->high))
+			fail_msg("%s, %s: %g is not in %g to %g", measured->group, measured->name,
+			         measured->value, measured->low, measured->high);
 	}
 	find(calibrated, "product", "fp32 product, n = 64");
 	find(calibrated, "product", "registers");
@@ -211,22 +235,28 @@ static void test_host(void **state) {
 	lk_calibrate_free(calibrated);
 }
 
-/* The file of a measurement is a cluster; its JSON holds what the table shows; a network is predicted on it. */
+/* The file of a measurement is a cluster; its JSON holds what the table shows; a network is
+ * predicted on it. */
 static void test_round_trip(void **state) {
 	(void)state;
 	char path[64];
 	new_file(path, ".json");
 	lk_error err = {0};
 	lk_calibrated *calibrated = measure("our machine");
-	assert_int_equal(lk_calibrate_save(calibrated, LK_CALIBRATE_AUTO, false, path, stdout, &err), LK_OK);
+	assert_int_equal(lk_calibrate_save(calibrated, LK_CALIBRATE_AUTO, false, path, stdout, &err),
+	                 LK_OK);
 	lk_arena arena = LK_ARENA_INIT;
 	lk_cluster cluster;
-	if (lk_cluster_parse(&arena, path, &cluster, &err) != LK_OK) fail_msg("%s: %s", err.where, err.what);
+	if (lk_cluster_parse(&arena, path, &cluster, &err) != LK_OK)
+		fail_msg("%s: %s", err.where, err.what);
 	const lk_device *device = cluster.node[0].device;
 	if (device->arch == LK_ARCH_CPU) {
 		assert_string_equal(device->name, "our machine");
-		assert_true(device->gemm_flops > 0 && device->gemm_flops <= device->peak_flops[LK_FP32] * 1.001);
-		assert_true(fabs(device->stream_rate / 1e9 / find(calibrated, "memory", "triad, all")->high - 1) < 1e-3);
+		assert_true(device->gemm_flops > 0 &&
+		            device->gemm_flops <= device->peak_flops[LK_FP32] * 1.001);
+		assert_true(
+			fabs(device->stream_rate / 1e9 / find(calibrated, "memory", "triad, all")->high - 1) <
+			1e-3);
 		lk_predict_request ask;
 		lk_prediction *prediction = NULL;
 		lk_predict_defaults(&ask);
@@ -244,7 +274,9 @@ static void test_round_trip(void **state) {
 	const lk_value *memory = lk_json_get(lk_json_get(top, "measured"), "memory");
 	const lk_value *triad = lk_json_get(memory, "triad, all cores");
 	assert_non_null(triad);
-	assert_true(fabs(lk_json_get(triad, "value")->number / find(calibrated, "memory", "triad, all")->value - 1) < 1e-3);
+	assert_true(
+		fabs(lk_json_get(triad, "value")->number / find(calibrated, "memory", "triad, all")->value -
+	         1) < 1e-3);
 	assert_string_equal(lk_json_get(triad, "unit")->text, "GB/s");
 	lk_calibrate_free(calibrated);
 	lk_arena_free(&arena);
@@ -277,7 +309,14 @@ static void near(double value, double wanted) {
 static void test_measured_costs(void **state) {
 	(void)state;
 	lk_device d = *lk_device_find("xeon-8380");
-	lk_op product = {.kind = LK_OP_GEMM, .dtype = LK_FP32, .m = 1000, .n = 1000, .k = 1000, .batch = 1, .flops = 2e9, .bytes = 12e6};
+	lk_op product = {.kind = LK_OP_GEMM,
+	                 .dtype = LK_FP32,
+	                 .m = 1000,
+	                 .n = 1000,
+	                 .k = 1000,
+	                 .batch = 1,
+	                 .flops = 2e9,
+	                 .bytes = 12e6};
 	lk_op add = {.kind = LK_OP_ELEMENTWISE, .dtype = LK_FP32, .flops = 1, .bytes = 1e9};
 	double spec = seconds_of(product, &d), spec_add = seconds_of(add, &d);
 	d.gemm_flops = 1e12, d.stream_rate = 50e9, d.call_s = 3e-6;
@@ -329,22 +368,31 @@ static void test_refused(void **state) {
 		{.kind = "ops", .table = "/no/such/table.csv"},
 	};
 	static const char *const wanted[][2] = {
-		{"calibrate: ", "no kind"},   {"calibrate: ", "did you mean host?"},
-		{"calibrate: ", "no table"},  {"calibrate host: ", "reads no file"},
-		{"--mpi: ", "calibrate host"}, {"--date: ", "no date"},
-		{"--date: ", "no date"},      {"--name: ", "longer"},
-		{"--source: ", "control"},    {"--seconds: ", "0.1 to 3600"},
-		{"--seconds: ", "0.1 to 3600"}, {"--disk: ", "cannot read"},
+		{"calibrate: ", "no kind"},
+		{"calibrate: ", "did you mean host?"},
+		{"calibrate: ", "no table"},
+		{"calibrate host: ", "reads no file"},
+		{"--mpi: ", "calibrate host"},
+		{"--date: ", "no date"},
+		{"--date: ", "no date"},
+		{"--name: ", "longer"},
+		{"--source: ", "control"},
+		{"--seconds: ", "0.1 to 3600"},
+		{"--seconds: ", "0.1 to 3600"},
+		{"--disk: ", "cannot read"},
 		{"/no/such/table.csv: ", "cannot open"},
 	};
-	for (size_t i = 0; i < sizeof requests / sizeof *requests; i++) refused(&requests[i], wanted[i][0], wanted[i][1]);
+	for (size_t i = 0; i < sizeof requests / sizeof *requests; i++)
+		refused(&requests[i], wanted[i][0], wanted[i][1]);
 }
 
 int main(void) {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_team),       cmocka_unit_test(test_repeat),         cmocka_unit_test(test_product),
-		cmocka_unit_test(test_loops),      cmocka_unit_test(test_topology),       cmocka_unit_test(test_host),
-		cmocka_unit_test(test_round_trip), cmocka_unit_test(test_measured_costs), cmocka_unit_test(test_refused),
+		cmocka_unit_test(test_team),       cmocka_unit_test(test_repeat),
+		cmocka_unit_test(test_product),    cmocka_unit_test(test_loops),
+		cmocka_unit_test(test_topology),   cmocka_unit_test(test_host),
+		cmocka_unit_test(test_round_trip), cmocka_unit_test(test_measured_costs),
+		cmocka_unit_test(test_refused),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,5 +1,5 @@
-/* test_memory.c: peak memory against closed forms, item by item; the table of measured memory; ranges; the bars on the
- * measured tests of Megatron-LM where those data are there. */
+/* test_memory.c: peak memory against closed forms, item by item; the table of measured memory;
+ * ranges; the bars on the measured tests of Megatron-LM where those data are there. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -19,7 +19,8 @@
 #include "model/layout/job.h"
 #include "data.h"
 
-static const char small[] = "tests/data/memory_small.csv", measured[] = "measured/megatron_ci_memory.csv";
+static const char small[] = "tests/data/memory_small.csv",
+				  measured[] = "measured/megatron_ci_memory.csv";
 
 static void close_to(double got, double wanted, double tolerance) {
 	if (fabs(got - wanted) > tolerance * fabs(wanted))
@@ -44,20 +45,23 @@ static void launch(struct fixture *fixture, const char *gpu, const char *line) {
 	lk_status status = lk_launch_text(&fixture->arena, line, strlen(line), "line", &out, &err);
 	if (status == LK_OK) {
 		fixture->job = *out.job;
-		status = lk_cluster_simple(&fixture->arena, lk_device_find(gpu), fixture->job.gpus, 0, 0, &fixture->cluster, &err);
+		status = lk_cluster_simple(&fixture->arena, lk_device_find(gpu), fixture->job.gpus, 0, 0,
+		                           &fixture->cluster, &err);
 	}
 	lk_step step = {0};
 	if (status == LK_OK) status = lk_job_complete(&fixture->job, &fixture->cluster, &err);
 	if (status == LK_OK)
-		status = lk_step_ask(&fixture->job, &fixture->cluster, &(lk_step_options){.memory_only = true}, &step, &err);
+		status = lk_step_ask(&fixture->job, &fixture->cluster,
+		                     &(lk_step_options){.memory_only = true}, &step, &err);
 	if (status != LK_OK) fail_msg("%s", lk_error_text(&err, text, sizeof text));
 	fixture->walk = step.memory[fixture->job.pp - 1].walk;
 	lk_step_free(&step);
 }
 
-#define GPT                                                                                                            \
-	"torchrun --nproc_per_node 8 pretrain_gpt.py --num-layers 12 --hidden-size 512 --num-attention-heads 8 "           \
-	"--seq-length 1024 --micro-batch-size 4 --global-batch-size 32 --vocab-size 50257 --bf16 "                         \
+#define GPT                                                                                    \
+	"torchrun --nproc_per_node 8 pretrain_gpt.py --num-layers 12 --hidden-size 512 "           \
+	"--num-attention-heads 8 "                                                                 \
+	"--seq-length 1024 --micro-batch-size 4 --global-batch-size 32 --vocab-size 50257 --bf16 " \
 	"--no-create-attention-mask-in-dataloader "
 
 static void finish(struct fixture *fixture) {
@@ -66,21 +70,25 @@ static void finish(struct fixture *fixture) {
 
 static const double sb = 4096, h = 512, a = 8, layers = 12;
 
-/* Korthikanti et al.: 34 sbh a layer, and 5 a s / h more where attention is not fused; final norm and head input 4 sbh,
- * the embedding's mask sbh; logits 6 s b V. */
+/* Korthikanti et al.: 34 sbh a layer, and 5 a s / h more where attention is not fused; final norm
+ * and head input 4 sbh, the embedding's mask sbh; logits 6 s b V. */
 static void layers_follow_the_published_form(void **state) {
 	(void)state;
 	struct fixture f;
 	launch(&f, "h100-sxm", GPT "--deterministic-mode");
 	double statistics = 4 * sb * a * layers;
-	close_to(f.walk.at_peak[LK_OWN_ACTIVATIONS], 34 * sb * h * layers + statistics + 5 * sb * h, 1e-9);
+	close_to(f.walk.at_peak[LK_OWN_ACTIVATIONS], 34 * sb * h * layers + statistics + 5 * sb * h,
+	         1e-9);
 	close_to(f.walk.at_peak[LK_OWN_LOGITS], 6 * sb * 50304, 1e-9);
 	finish(&f);
 	launch(&f, "h100-sxm", GPT "--deterministic-mode --attention-backend unfused");
-	close_to(f.walk.at_peak[LK_OWN_ACTIVATIONS], (34 * sb * h + 5 * a * sb * 1024) * layers + 5 * sb * h, 1e-9);
+	close_to(f.walk.at_peak[LK_OWN_ACTIVATIONS],
+	         (34 * sb * h + 5 * a * sb * 1024) * layers + 5 * sb * h, 1e-9);
 	finish(&f);
-	launch(&f, "h100-sxm", GPT "--deterministic-mode --hidden-dropout 0 --attention-backend unfused");
-	close_to(f.walk.at_peak[LK_OWN_ACTIVATIONS], (32 * sb * h + 2 * a * sb * 1024) * layers + 4 * sb * h, 1e-9);
+	launch(&f, "h100-sxm",
+	       GPT "--deterministic-mode --hidden-dropout 0 --attention-backend unfused");
+	close_to(f.walk.at_peak[LK_OWN_ACTIVATIONS],
+	         (32 * sb * h + 2 * a * sb * 1024) * layers + 4 * sb * h, 1e-9);
 	finish(&f);
 }
 
@@ -90,8 +98,8 @@ static void attention_outputs_are_copied_by_library(void **state) {
 	struct fixture cudnn, flash;
 	launch(&cudnn, "h100-sxm", GPT "--deterministic-mode");
 	launch(&flash, "a100-sxm-80", GPT "--deterministic-mode");
-	close_to(flash.walk.at_peak[LK_OWN_ACTIVATIONS] - cudnn.walk.at_peak[LK_OWN_ACTIVATIONS], 2 * sb * h * layers,
-			 1e-9);
+	close_to(flash.walk.at_peak[LK_OWN_ACTIVATIONS] - cudnn.walk.at_peak[LK_OWN_ACTIVATIONS],
+	         2 * sb * h * layers, 1e-9);
 	finish(&cudnn), finish(&flash);
 }
 
@@ -104,14 +112,17 @@ static void logits_by_kind_of_loss(void **state) {
 		{"", 6},
 		{"--cross-entropy-loss-fusion", 10},
 		{"--cross-entropy-loss-fusion --cross-entropy-fusion-impl te", 2},
-		{"--defer-embedding-wgrad-compute --wgrad-deferral-limit 2 --pipeline-model-parallel-size 2", 6 + 2},
+		{"--defer-embedding-wgrad-compute --wgrad-deferral-limit 2 --pipeline-model-parallel-size "
+	     "2",
+	     6 + 2},
 	};
 	for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
 		struct fixture f;
 		char line[2000];
 		snprintf(line, sizeof line, "%s%s", GPT, kinds[i].flags);
 		launch(&f, "h100-sxm", line);
-		double inputs = f.job.pp > 1 ? 2 * sb * h : 0; /* of the head; one of two micro-batches waits */
+		double inputs =
+			f.job.pp > 1 ? 2 * sb * h : 0; /* of the head; one of two micro-batches waits */
 		close_to(f.walk.at_peak[LK_OWN_LOGITS], kinds[i].bytes * sb * 50304 + inputs, 1e-9);
 		finish(&f);
 	}
@@ -139,11 +150,12 @@ static void workspaces_by_device(void **state) {
 	}
 }
 
-/* Two instances of the distributed optimizer: every shard is twice as large, those of the experts too. */
+/* Two instances of the distributed optimizer: every shard is twice as large, those of the experts
+ * too. */
 static void optimizer_instances_hold_a_copy_each(void **state) {
 	(void)state;
-	static const char experts[] =
-		GPT "--use-distributed-optimizer --num-experts 8 --expert-model-parallel-size 2 --moe-router-topk 2 ";
+	static const char experts[] = GPT "--use-distributed-optimizer --num-experts 8 "
+									  "--expert-model-parallel-size 2 --moe-router-topk 2 ";
 	struct fixture one, two;
 	launch(&one, "h100-sxm", experts);
 	char line[2000];
@@ -156,17 +168,20 @@ static void optimizer_instances_hold_a_copy_each(void **state) {
 /* A decoder of a quarter of the length: its layers keep less, and the logits are a quarter. */
 static void decoders_have_their_own_length(void **state) {
 	(void)state;
-	static const char t5[] =
-		"torchrun --nproc_per_node 8 pretrain_t5.py --encoder-num-layers 12 --decoder-num-layers 12 --hidden-size 512 "
-		"--num-attention-heads 8 --encoder-seq-length 1024 --micro-batch-size 4 --vocab-size 30000 --bf16 ";
+	static const char t5[] = "torchrun --nproc_per_node 8 pretrain_t5.py --encoder-num-layers 12 "
+							 "--decoder-num-layers 12 --hidden-size 512 "
+							 "--num-attention-heads 8 --encoder-seq-length 1024 --micro-batch-size "
+							 "4 --vocab-size 30000 --bf16 ";
 	struct fixture equal, shorter;
 	launch(&equal, "h100-sxm", t5);
 	char line[2000];
 	snprintf(line, sizeof line, "%s--decoder-seq-length 256", t5);
 	launch(&shorter, "h100-sxm", line);
 	close_to(shorter.walk.at_peak[LK_OWN_LOGITS], equal.walk.at_peak[LK_OWN_LOGITS] / 4, 1e-12);
-	assert_true(shorter.walk.at_peak[LK_OWN_ACTIVATIONS] < 0.75 * equal.walk.at_peak[LK_OWN_ACTIVATIONS]);
-	assert_true(shorter.walk.at_peak[LK_OWN_ACTIVATIONS] > 0.5 * equal.walk.at_peak[LK_OWN_ACTIVATIONS]);
+	assert_true(shorter.walk.at_peak[LK_OWN_ACTIVATIONS] <
+	            0.75 * equal.walk.at_peak[LK_OWN_ACTIVATIONS]);
+	assert_true(shorter.walk.at_peak[LK_OWN_ACTIVATIONS] >
+	            0.5 * equal.walk.at_peak[LK_OWN_ACTIVATIONS]);
 	finish(&equal), finish(&shorter);
 }
 
@@ -190,7 +205,7 @@ static void rows_become_jobs(void **state) {
 	assert_int_equal(runs.at[2].job.model.decoder_layers, 12);
 	assert_int_equal(runs.at[2].job.decoder_seq, 128);
 	assert_true(*runs.at[3].note && isnan(runs.at[3].peak)); /* the number of GPUs was found */
-	assert_true(*runs.at[4].refused);                        /* eight ranks do not divide by three */
+	assert_true(*runs.at[4].refused); /* eight ranks do not divide by three */
 	lk_stream_close(in);
 	lk_vec_free(&runs);
 	lk_arena_free(&arena);
@@ -213,23 +228,29 @@ static void wrong_tables_name_their_place(void **state) {
 	lk_error err = {0};
 	assert_int_equal(read_text("id,step_s\n1,2\n", &err), LK_ERR_INPUT);
 	assert_non_null(strstr(err.what, "the column model is missing"));
-	assert_int_equal(read_text("model,test,env,mem_alloc_bytes,mem_max_alloc_bytes\ngpt,a,b,much,2\n", &err),
-					 LK_ERR_INPUT);
+	assert_int_equal(
+		read_text("model,test,env,mem_alloc_bytes,mem_max_alloc_bytes\ngpt,a,b,much,2\n", &err),
+		LK_ERR_INPUT);
 	assert_non_null(strstr(err.where, "t.csv:2"));
-	assert_int_equal(read_text("model,test,env,mem_alloc_bytes,mem_max_alloc_bytes\ngpt,a,b,1,2\n", &err), LK_OK);
+	assert_int_equal(
+		read_text("model,test,env,mem_alloc_bytes,mem_max_alloc_bytes\ngpt,a,b,1,2\n", &err),
+		LK_OK);
 }
 
 static void bands_hold_four_of_five(void **state) {
 	(void)state;
 	lk_memory_residual rows[100];
 	static const char *const names[] = {"0", "1", "2", "3", "4", "5", "6", "7", "8", "9"};
-	for (int i = 0; i < 100; i++) rows[i] = (lk_memory_residual){"x", names[i / 10], LK_GIB, LK_GIB * exp(0.001 * i)};
+	for (int i = 0; i < 100; i++)
+		rows[i] = (lk_memory_residual){"x", names[i / 10], LK_GIB, LK_GIB * exp(0.001 * i)};
 	lk_memory_band band, other;
 	lk_error err = {0};
 	assert_int_equal(lk_memory_band_fit(rows, 100, "x", NULL, &band, &err), LK_OK);
-	close_to(band.high - band.low, 0.087, 1e-6); /* 0.8 (1 + 1/10) of a hundred rows, a thousandth apart */
+	close_to(band.high - band.low, 0.087,
+	         1e-6); /* 0.8 (1 + 1/10) of a hundred rows, a thousandth apart */
 	double low, high;
-	lk_memory_band_apply(&band, 4 * LK_GIB, &low, &high); /* half as wide where there is four times as much */
+	lk_memory_band_apply(&band, 4 * LK_GIB, &low,
+	                     &high); /* half as wide where there is four times as much */
 	close_to(log(high / low), 0.087 / 2, 1e-6);
 	lk_memory_band_apply(&band, 40 * LK_GIB, &low, &high); /* and not where little was measured */
 	close_to(log(high / low), 0.087, 1e-6);
@@ -258,7 +279,8 @@ static void bars_hold(void **state) {
 	request.table = need_data(measured), request.memory = request.cross = true;
 	assert_int_equal(lk_validate(&request, &validation, &err), LK_OK);
 	const lk_accuracy *dense = part(validation, "gpt without experts");
-	assert_true(validation->summary.skipped + validation->summary.suspect <= 0.02 * validation->summary.rows);
+	assert_true(validation->summary.skipped + validation->summary.suspect <=
+	            0.02 * validation->summary.rows);
 	assert_true(validation->summary.median_error < 0.06);
 	assert_true(dense->median_error < 0.03 && dense->p90_error < 0.08);
 	assert_true(validation->baselines[0].median_error > validation->summary.median_error);
@@ -279,9 +301,10 @@ static void committed_ranges_are_those_of_the_data(void **state) {
 	lk_error err = {0};
 	char got[8192] = "", wanted[8192] = "";
 	assert_int_equal(lk_stream_open(need_data(measured), &in, &err), LK_OK);
-	assert_int_equal(lk_calibrate_peaks(in, "Megatron-LM tests/functional_tests (megatron_ci_memory.csv)", "2026-11-21",
-										&found, &err),
-					 LK_OK);
+	assert_int_equal(
+		lk_calibrate_peaks(in, "Megatron-LM tests/functional_tests (megatron_ci_memory.csv)",
+	                       "2026-11-21", &found, &err),
+		LK_OK);
 	FILE *out = fmemopen(got, sizeof got - 1, "w"), *file = fopen(committed, "r");
 	assert_true(out && file);
 	lk_calibration_write(&found, out);

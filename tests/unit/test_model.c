@@ -1,5 +1,5 @@
-/* test_model.c: configs of every family against published parameter counts, presets, windows, experts, operations
- * against closed forms, and what wrong configs are told. */
+/* test_model.c: configs of every family against published parameter counts, presets, windows,
+ * experts, operations against closed forms, and what wrong configs are told. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -22,7 +22,8 @@
 static lk_model preset(const char *name) {
 	lk_model model;
 	lk_error err = {0};
-	if (lk_model_preset(name, &model, &err) != LK_OK) fail_msg("%s: %s; %s", name, err.what, err.hint);
+	if (lk_model_preset(name, &model, &err) != LK_OK)
+		fail_msg("%s: %s; %s", name, err.what, err.hint);
 	return model;
 }
 
@@ -41,7 +42,8 @@ static lk_status from_text(const char *text, lk_model *model, char *warning, lk_
 static lk_model model_of(const char *text) {
 	lk_model model;
 	lk_error err = {0};
-	if (from_text(text, &model, NULL, &err) != LK_OK) fail_msg("%s: %s; %s", err.where, err.what, err.hint);
+	if (from_text(text, &model, NULL, &err) != LK_OK)
+		fail_msg("%s: %s; %s", err.where, err.what, err.hint);
 	return model;
 }
 
@@ -49,7 +51,8 @@ static double parts(const lk_model *model) {
 	double sum = lk_model_embedding_params(model) + lk_model_head_params(model);
 	for (int i = 0; i < model->layers + model->decoder_layers; i++) {
 		lk_layer_params p = lk_model_layer_params(model, i);
-		assert_true((p.attention > 0 || model->network == LK_NET_CONV) && p.mlp >= 0 && p.router >= 0 && p.experts >= 0 && p.norms >= 0);
+		assert_true((p.attention > 0 || model->network == LK_NET_CONV) && p.mlp >= 0 &&
+		            p.router >= 0 && p.experts >= 0 && p.norms >= 0);
 		sum += p.attention + p.mlp + p.router + p.experts + p.norms;
 	}
 	return sum;
@@ -60,14 +63,32 @@ static const struct {
 	const char *name;
 	double params;
 } published[] = {
-	{"llama-2-7b", 6738415616}, {"llama-3-8b", 8030261248}, {"llama-3-70b", 70553706496},
-	{"qwen2-7b", 7615616512}, {"qwen3-8b", 8190735360}, {"qwen3-30b-a3b", 30532122624},
-	{"mistral-7b-v0.1", 7241732096}, {"mixtral-8x7b", 46702792704}, {"deepseek-v3", 671026419200},
-	{"gpt-oss-20b", 20914757184}, {"gpt2", 124439808}, {"gpt2-xl", 1557611200}, {"gpt-neox-20b", 20554567680},
-	{"mpt-7b", 6649286656}, {"opt-6.7b", 6658473984}, {"opt-350m", 331196416}, {"bloom-176b", 176247271424},
-	{"falcon-7b", 6921720704}, {"falcon-40b", 41303293952}, {"gemma-2-2b", 2614341888}, {"gemma-3-1b", 999885952},
-	{"gemma-3-4b", 3880263168}, {"phi-3-mini-4k", 3821079552}, {"bert-base-uncased", 109482240},
-	{"t5-base", 222903552}, {"vit-b16-224", 85798656},
+	{"llama-2-7b", 6738415616},
+	{"llama-3-8b", 8030261248},
+	{"llama-3-70b", 70553706496},
+	{"qwen2-7b", 7615616512},
+	{"qwen3-8b", 8190735360},
+	{"qwen3-30b-a3b", 30532122624},
+	{"mistral-7b-v0.1", 7241732096},
+	{"mixtral-8x7b", 46702792704},
+	{"deepseek-v3", 671026419200},
+	{"gpt-oss-20b", 20914757184},
+	{"gpt2", 124439808},
+	{"gpt2-xl", 1557611200},
+	{"gpt-neox-20b", 20554567680},
+	{"mpt-7b", 6649286656},
+	{"opt-6.7b", 6658473984},
+	{"opt-350m", 331196416},
+	{"bloom-176b", 176247271424},
+	{"falcon-7b", 6921720704},
+	{"falcon-40b", 41303293952},
+	{"gemma-2-2b", 2614341888},
+	{"gemma-3-1b", 999885952},
+	{"gemma-3-4b", 3880263168},
+	{"phi-3-mini-4k", 3821079552},
+	{"bert-base-uncased", 109482240},
+	{"t5-base", 222903552},
+	{"vit-b16-224", 85798656},
 };
 
 static void test_config_files(void **state) {
@@ -77,15 +98,18 @@ static void test_config_files(void **state) {
 		lk_model model;
 		lk_error err = {0};
 		snprintf(path, sizeof path, "tests/data/hf/%s.json", published[i].name);
-		if (lk_model_read(path, &model, warning, &err) != LK_OK) fail_msg("%s: %s", err.where, err.what);
+		if (lk_model_read(path, &model, warning, &err) != LK_OK)
+			fail_msg("%s: %s", err.where, err.what);
 		if (lk_model_params(&model) != published[i].params)
-			fail_msg("%s: %.0f, published %.0f", path, lk_model_params(&model), published[i].params);
+			fail_msg("%s: %.0f, published %.0f", path, lk_model_params(&model),
+			         published[i].params);
 		if (strstr(path, "gemma-3-4b")) assert_non_null(strstr(warning, "vision"));
 		else assert_string_equal(warning, "");
 	}
 }
 
-/* A preset states its published total beside its shape; reading the two must agree, and so must the parts. */
+/* A preset states its published total beside its shape; reading the two must agree, and so must the
+ * parts. */
 static void test_presets(void **state) {
 	(void)state;
 	int count = lk_model_preset_count(), stated = 0;
@@ -95,15 +119,18 @@ static void test_presets(void **state) {
 		assert_non_null(model);
 		assert_true(parts(model) == lk_model_params(model));
 		double active = lk_model_active_params(model);
-		assert_true(model->experts > 0 ? active < lk_model_params(model) : active == lk_model_params(model));
+		assert_true(model->experts > 0 ? active < lk_model_params(model)
+		                               : active == lk_model_params(model));
 		char file[128];
 		snprintf(file, sizeof file, "models/%s.json", model->name);
-		const char *text = lk_data_file(file, NULL), *total = text ? strstr(text, "\"_params\": ") : NULL;
+		const char *text = lk_data_file(file, NULL),
+				   *total = text ? strstr(text, "\"_params\": ") : NULL;
 		assert_non_null(text);
 		assert_non_null(strstr(text, "\"_source\": "));
 		if (!total) continue;
 		stated++;
-		if (atof(total + strlen("\"_params\": ")) != lk_model_params(model)) fail_msg("%s: %.0f", model->name, lk_model_params(model));
+		if (atof(total + strlen("\"_params\": ")) != lk_model_params(model))
+			fail_msg("%s: %.0f", model->name, lk_model_params(model));
 		lk_model again = preset(model->name);
 		assert_string_equal(again.name, model->name);
 		assert_true(lk_model_params(&again) == lk_model_params(model));
@@ -119,37 +146,59 @@ static void test_known_totals(void **state) {
 		const char *name;
 		double billions, digit;
 	} cases[] = {
-		{"gpt-oss-20b", 20.9, .1}, {"gpt-oss-120b", 116.8, .1}, {"qwen3-235b-a22b", 235.09, .01},
-		{"mixtral-8x22b", 140.6, .1}, {"llama3.1-405b", 405.85, .01}, {"qwen2.5-72b", 72.7, .1},
-		{"gpt3-175b", 174.6, .1}, {"gpt-18.4b", 18.4, .1}, {"gpt-3.6b", 3.6, .1},
+		{"gpt-oss-20b", 20.9, .1},
+		{"gpt-oss-120b", 116.8, .1},
+		{"qwen3-235b-a22b", 235.09, .01},
+		{"mixtral-8x22b", 140.6, .1},
+		{"llama3.1-405b", 405.85, .01},
+		{"qwen2.5-72b", 72.7, .1},
+		{"gpt3-175b", 174.6, .1},
+		{"gpt-18.4b", 18.4, .1},
+		{"gpt-3.6b", 3.6, .1},
 	};
 	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
 		lk_model m = preset(cases[i].name);
 		double off = fabs(lk_model_params(&m) / 1e9 - cases[i].billions);
-		if (off > cases[i].digit / 2 * 1.1) fail_msg("%s: %.0f", cases[i].name, lk_model_params(&m));
+		if (off > cases[i].digit / 2 * 1.1)
+			fail_msg("%s: %.0f", cases[i].name, lk_model_params(&m));
 	}
-	/* Active parameters per token, as the model cards state them: gpt-oss without the embedding table. */
-	lk_model v3 = preset("deepseek-v3"), qwen = preset("qwen3-30b-a3b"), oss = preset("gpt-oss-120b");
+	/* Active parameters per token, as the model cards state them: gpt-oss without the embedding
+	 * table. */
+	lk_model v3 = preset("deepseek-v3"), qwen = preset("qwen3-30b-a3b"),
+			 oss = preset("gpt-oss-120b");
 	assert_true(fabs(lk_model_active_params(&v3) / 1e9 - 37.5) < .1);
 	assert_true(fabs(lk_model_active_params(&qwen) / 1e9 - 3.3) < .1);
-	assert_true(fabs((lk_model_active_params(&oss) - lk_model_embedding_params(&oss)) / 1e9 - 5.1) < .05);
+	assert_true(fabs((lk_model_active_params(&oss) - lk_model_embedding_params(&oss)) / 1e9 - 5.1) <
+	            .05);
 }
 
 static void test_names(void **state) {
 	(void)state;
 	static const char *const same[][2] = {
-		{"meta-llama/Llama-3.1-70B-Instruct", "llama3.1-70b"}, {"LLAMA_3_8B", "llama3-8b"}, {"phi3-mini", "phi3-mini-4k"},
-		{"Qwen/Qwen3-30B-A3B", "qwen3-30b-a3b"}, {"qwen3-30b", "qwen3-30b-a3b"}, {"bert-base-uncased", "bert-base"},
-		{"google/gemma-2-2b-it", "gemma2-2b"}, {"gpt2", "gpt2"}, {"mistralai/Mixtral-8x7B-v0.1", "mixtral-8x7b"},
-		{"opt-1.3b", "opt-1.3b"}, {"opt-13b", "opt-13b"}, {"deepseek-ai/DeepSeek-V3", "deepseek-v3"},
+		{"meta-llama/Llama-3.1-70B-Instruct", "llama3.1-70b"},
+		{"LLAMA_3_8B", "llama3-8b"},
+		{"phi3-mini", "phi3-mini-4k"},
+		{"Qwen/Qwen3-30B-A3B", "qwen3-30b-a3b"},
+		{"qwen3-30b", "qwen3-30b-a3b"},
+		{"bert-base-uncased", "bert-base"},
+		{"google/gemma-2-2b-it", "gemma2-2b"},
+		{"gpt2", "gpt2"},
+		{"mistralai/Mixtral-8x7B-v0.1", "mixtral-8x7b"},
+		{"opt-1.3b", "opt-1.3b"},
+		{"opt-13b", "opt-13b"},
+		{"deepseek-ai/DeepSeek-V3", "deepseek-v3"},
 	};
-	for (size_t i = 0; i < sizeof same / sizeof *same; i++) assert_string_equal(preset(same[i][0]).name, same[i][1]);
+	for (size_t i = 0; i < sizeof same / sizeof *same; i++)
+		assert_string_equal(preset(same[i][0]).name, same[i][1]);
 	static const struct {
 		const char *name, *what, *hint;
 	} wrong[] = {
-		{"llama3.1-71b", "no model is named", "llama3.1-7"}, {"mistral-7b", "2 models", "mistral-7b-v0.1, mistral-7b-v0.3"},
-		{"llama3.1-4", "no model is named", "config.json"}, {"", "no model is named", "config.json"},
-		{"../models/gpt", "models", "gpt"}, {"zzzzzzzzzzzzzzzzzzzzzzzz", "no model", "config.json"},
+		{"llama3.1-71b", "no model is named", "llama3.1-7"},
+		{"mistral-7b", "2 models", "mistral-7b-v0.1, mistral-7b-v0.3"},
+		{"llama3.1-4", "no model is named", "config.json"},
+		{"", "no model is named", "config.json"},
+		{"../models/gpt", "models", "gpt"},
+		{"zzzzzzzzzzzzzzzzzzzzzzzz", "no model", "config.json"},
 	};
 	for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
 		lk_model model;
@@ -161,7 +210,8 @@ static void test_names(void **state) {
 }
 
 #define SMALL "\"num_hidden_layers\": 2, \"hidden_size\": 64, \"num_attention_heads\": 4"
-#define LLAMA "{\"model_type\": \"llama\", " SMALL ", \"intermediate_size\": 128, \"vocab_size\": 100"
+#define LLAMA \
+	"{\"model_type\": \"llama\", " SMALL ", \"intermediate_size\": 128, \"vocab_size\": 100"
 
 static void test_wrong_configs(void **state) {
 	(void)state;
@@ -173,7 +223,8 @@ static void test_wrong_configs(void **state) {
 		{"{\"model_type\": 7}", "c.json:1:16", "a number", "a text"},
 		{"{\"model_type\": \"mamba2\"}", "c.json:1:16", "\"mamba2\"", "num_hidden_layers"},
 		{"{\"model_type\": \"llama\"}", "c.json:1:1", "num_hidden_layers", "NUMBER"},
-		{"{\"model_type\": \"llama\", " SMALL ",\n \"vocab_size\": 100}", "c.json:1:1", "intermediate_size", "NUMBER"},
+		{"{\"model_type\": \"llama\", " SMALL ",\n \"vocab_size\": 100}", "c.json:1:1",
+	     "intermediate_size", "NUMBER"},
 		{LLAMA ",\n  \"num_key_value_heads\": 3}", "c.json:1:1", "4 heads", "num_key_value_heads"},
 		{LLAMA ",\n  \"num_key_value_heads\": -4}", "c.json:2:26", "-4", "whole number"},
 		{LLAMA ",\n  \"num_key_value_heads\": 1.5}", "c.json:2:26", "1.5", "whole number"},
@@ -185,31 +236,41 @@ static void test_wrong_configs(void **state) {
 		{LLAMA ", \"head_dim\": 2000000000}", "c.json:1:1", "head_dim is 2000000000", "from 1"},
 		{LLAMA ", \"num_attention_heads\": 5}", "c.json:1:1", "not a multiple of 5", "head_dim"},
 		{LLAMA ", \"num_experts\": 8}", "c.json:1:1", "0 of 8 experts", "num_experts_per_tok"},
-		{LLAMA ", \"num_experts\": 8, \"num_experts_per_tok\": 9}", "c.json:1:1", "9 of 8", "from 1 to 8"},
+		{LLAMA ", \"num_experts\": 8, \"num_experts_per_tok\": 9}", "c.json:1:1", "9 of 8",
+	     "from 1 to 8"},
 		{LLAMA ", \"kv_lora_rank\": 8}", "c.json:1:1", "latent attention", "qk_nope_head_dim"},
-		{LLAMA ", \"first_k_dense_replace\": 3}", "c.json:1:1", "3 dense layers of 2", "first_k_dense_replace"},
+		{LLAMA ", \"first_k_dense_replace\": 3}", "c.json:1:1", "3 dense layers of 2",
+	     "first_k_dense_replace"},
 		{"{\"model_type\": \"mistral\", " SMALL ", \"intermediate_size\": 9, \"vocab_size\": 9,\n"
-			"\"layer_types\": [\"full_attention\"]}", "c.json:2:16", "1 entries for 2 layers", "one entry per layer"},
+	     "\"layer_types\": [\"full_attention\"]}",
+	     "c.json:2:16", "1 entries for 2 layers", "one entry per layer"},
 		{"{\"model_type\": \"mistral\", " SMALL ", \"intermediate_size\": 9, \"vocab_size\": 9,\n"
-			"\"layer_types\": [\"full_attention\", \"linear_attention\"]}", "c.json:2:35", "linear_attention", "full_attention"},
+	     "\"layer_types\": [\"full_attention\", \"linear_attention\"]}",
+	     "c.json:2:35", "linear_attention", "full_attention"},
 		{"{\"model_type\": \"mistral\", " SMALL ", \"intermediate_size\": 9, \"vocab_size\": 9,\n"
-			"\"layer_types\": [\"full_attention\", \"sliding_attention\"]}", "c.json:2:16", "sliding_window", "sliding_window"},
-		{"{\"model_type\": \"qwen3_moe\", " SMALL ", \"intermediate_size\": 9, \"vocab_size\": 9, \"num_experts\": 4,\n"
-			"\"num_experts_per_tok\": 1, \"mlp_only_layers\": [1]}", "c.json:2:47", "mlp_only_layers", "0, 1, 2"},
-		{"{\"model_type\": \"vit\", " SMALL ", \"intermediate_size\": 9, \"patch_size\": 500}", "c.json:1:1", "patches",
-			"image_size"},
-		{"{\"model_type\": \"bert\", " SMALL ", \"intermediate_size\": 9, \"vocab_size\": 9, \"hidden_dropout_prob\": 1}",
-			"c.json:1:1", "dropout", "below 1"},
+	     "\"layer_types\": [\"full_attention\", \"sliding_attention\"]}",
+	     "c.json:2:16", "sliding_window", "sliding_window"},
+		{"{\"model_type\": \"qwen3_moe\", " SMALL
+	     ", \"intermediate_size\": 9, \"vocab_size\": 9, \"num_experts\": 4,\n"
+	     "\"num_experts_per_tok\": 1, \"mlp_only_layers\": [1]}",
+	     "c.json:2:47", "mlp_only_layers", "0, 1, 2"},
+		{"{\"model_type\": \"vit\", " SMALL ", \"intermediate_size\": 9, \"patch_size\": 500}",
+	     "c.json:1:1", "patches", "image_size"},
+		{"{\"model_type\": \"bert\", " SMALL
+	     ", \"intermediate_size\": 9, \"vocab_size\": 9, \"hidden_dropout_prob\": 1}",
+	     "c.json:1:1", "dropout", "below 1"},
 		{"{\"model_type\": \"llama\",\n \"num_hidden_layers\": ", "c.json:2", "", ""},
 	};
 	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
 		lk_model model;
 		lk_error err = {0};
 		char line[1024];
-		if (from_text(cases[i].text, &model, NULL, &err) != LK_ERR_INPUT) fail_msg("accepted: %s", cases[i].text);
+		if (from_text(cases[i].text, &model, NULL, &err) != LK_ERR_INPUT)
+			fail_msg("accepted: %s", cases[i].text);
 		lk_error_text(&err, line, sizeof line);
-		if (strncmp(err.where, cases[i].where, strlen(cases[i].where)) != 0 || !strstr(err.what, cases[i].what) ||
-			!strstr(err.hint, cases[i].hint) || strchr(line, '\n'))
+		if (strncmp(err.where, cases[i].where, strlen(cases[i].where)) != 0 ||
+		    !strstr(err.what, cases[i].what) || !strstr(err.hint, cases[i].hint) ||
+		    strchr(line, '\n'))
 			fail_msg("case %zu: %s", i, line);
 	}
 }
@@ -219,21 +280,25 @@ static void test_warnings(void **state) {
 	lk_model model;
 	lk_error err;
 	char warning[LK_MODEL_WARNING];
-	static const char unknown[] = "{\"model_type\": \"newllm\", " SMALL ", \"intermediate_size\": 128, \"vocab_size\": 100}";
+	static const char unknown[] =
+		"{\"model_type\": \"newllm\", " SMALL ", \"intermediate_size\": 128, \"vocab_size\": 100}";
 	assert_int_equal(from_text(unknown, &model, warning, &err), LK_OK);
 	assert_non_null(strstr(warning, "newllm"));
 	assert_string_equal(model.family, "newllm");
 	lk_model llama = model_of(LLAMA "}");
 	assert_true(lk_model_params(&model) == lk_model_params(&llama));
 
-	static const char nested[] = "{\"thinker_config\": {\"text_config\": " LLAMA "}}, \"tie_word_embeddings\": true}";
+	static const char nested[] =
+		"{\"thinker_config\": {\"text_config\": " LLAMA "}}, \"tie_word_embeddings\": true}";
 	assert_int_equal(from_text(nested, &model, warning, &err), LK_OK);
 	assert_non_null(strstr(warning, "not counted"));
 	assert_true(lk_model_params(&llama) - lk_model_params(&model) == 100 * 64);
 
-	static const char odd[] = "{\"model_type\": \"mistral\", " SMALL ", \"num_hidden_layers\": 4, \"intermediate_size\": 9, "
-		"\"vocab_size\": 9, \"sliding_window\": 8, \"layer_types\": [\"full_attention\", \"sliding_attention\", "
-		"\"sliding_attention\", \"full_attention\"]}";
+	static const char odd[] = "{\"model_type\": \"mistral\", " SMALL
+							  ", \"num_hidden_layers\": 4, \"intermediate_size\": 9, "
+							  "\"vocab_size\": 9, \"sliding_window\": 8, \"layer_types\": "
+							  "[\"full_attention\", \"sliding_attention\", "
+							  "\"sliding_attention\", \"full_attention\"]}";
 	assert_int_equal(from_text(odd, &model, warning, &err), LK_OK);
 	assert_non_null(strstr(warning, "one full layer in 2"));
 	assert_int_equal(model.full_every, 2);
@@ -268,14 +333,17 @@ static int moe_layers(const lk_model *model) {
 
 static void test_moe_layers(void **state) {
 	(void)state;
-	lk_model v3 = preset("deepseek-v3"), qwen = preset("qwen3-30b-a3b"), llama = preset("llama3-8b");
+	lk_model v3 = preset("deepseek-v3"), qwen = preset("qwen3-30b-a3b"),
+			 llama = preset("llama3-8b");
 	assert_int_equal(moe_layers(&v3), 58);
 	assert_false(lk_model_is_moe(&v3, 2));
 	assert_true(lk_model_is_moe(&v3, 3));
 	assert_int_equal(moe_layers(&qwen), 48);
 	assert_int_equal(moe_layers(&llama), 0);
-	lk_model step = model_of("{\"model_type\": \"qwen3_moe\", " SMALL ", \"num_hidden_layers\": 5, \"intermediate_size\": 9, "
-		"\"vocab_size\": 9, \"num_experts\": 4, \"num_experts_per_tok\": 1, \"decoder_sparse_step\": 2}");
+	lk_model step = model_of("{\"model_type\": \"qwen3_moe\", " SMALL
+	                         ", \"num_hidden_layers\": 5, \"intermediate_size\": 9, "
+	                         "\"vocab_size\": 9, \"num_experts\": 4, \"num_experts_per_tok\": 1, "
+	                         "\"decoder_sparse_step\": 2}");
 	for (int i = 0; i < 5; i++) assert_int_equal(lk_model_is_moe(&step, i), i % 2 == 1);
 	lk_layer_params dense = lk_model_layer_params(&step, 0), moe = lk_model_layer_params(&step, 1);
 	assert_true(dense.experts == 0 && dense.router == 0 && dense.mlp == 3 * 64 * 9);
@@ -291,8 +359,10 @@ static void test_flops_closed_forms(void **state) {
 	(void)state;
 	lk_model gpt = preset("gpt3-175b");
 	double s = 2048, h = 12288, l = 96, v = 51200;
-	/* 72 s l h^2 (1 + s/6h + V/12lh) of arXiv 2104.04473, equation 3 less recomputation, its scores halved as causal. */
-	assert_near(lk_model_flops(&gpt, 2048), 72 * s * l * h * h * (1 + s / (12 * h) + v / (12 * l * h)), 1e-12);
+	/* 72 s l h^2 (1 + s/6h + V/12lh) of arXiv 2104.04473, equation 3 less recomputation, its scores
+	 * halved as causal. */
+	assert_near(lk_model_flops(&gpt, 2048),
+	            72 * s * l * h * h * (1 + s / (12 * h) + v / (12 * l * h)), 1e-12);
 
 	lk_model llama = preset("llama3.1-8b");
 	s = 8192;
@@ -302,7 +372,8 @@ static void test_flops_closed_forms(void **state) {
 	lk_model v3 = preset("deepseek-v3");
 	v3.mtp_layers = 0;
 	s = 4096;
-	double mla = 7168. * 1536 + 1536. * 128 * 192 + 7168. * 576 + 512. * 128 * 256 + 128. * 128 * 7168;
+	double mla =
+		7168. * 1536 + 1536. * 128 * 192 + 7168. * 576 + 512. * 128 * 256 + 128. * 128 * 7168;
 	double scores = s / 2 * 128 * (192 + 128), moe = 9 * 3. * 7168 * 2048 + 7168 * 256;
 	double want = 6 * s * (61 * (mla + scores) + 3 * 3. * 7168 * 18432 + 58 * moe + 7168. * 129280);
 	assert_near(lk_model_flops(&v3, 4096), want, 1e-12);
@@ -317,14 +388,17 @@ static void test_flops_other_networks(void **state) {
 	double h = 768, s = 512, layer = 12 * h * h;
 	assert_near(lk_model_flops(&bert, 512), 6 * (12 * (s * layer + 2 * h * s * s) + h * h), 1e-12);
 	s = 197;
-	assert_near(lk_model_flops(&vit, 197), 6 * (12 * (s * layer + 2 * h * s * s) + 196 * h * h), 1e-12);
+	assert_near(lk_model_flops(&vit, 197), 6 * (12 * (s * layer + 2 * h * s * s) + 196 * h * h),
+	            1e-12);
 	s = 512;
-	double encoder = s * layer + 2 * h * s * s, decoder = s * (layer + 4 * h * h) + 2 * h * (s * s / 2 + s * s);
+	double encoder = s * layer + 2 * h * s * s,
+		   decoder = s * (layer + 4 * h * h) + 2 * h * (s * s / 2 + s * s);
 	assert_near(lk_model_flops(&t5, 512), 6 * (12 * (encoder + decoder) + s * h * 32128), 1e-12);
 	assert_true(lk_model_flops(&t5, 0) == 0 && lk_model_flops(&t5, -5) == 0);
 }
 
-/* Windowed attention against counting pairs one by one; the continuous form is off by less than one pair per token. */
+/* Windowed attention against counting pairs one by one; the continuous form is off by less than one
+ * pair per token. */
 static void test_flops_window(void **state) {
 	(void)state;
 	lk_model m = preset("mistral-7b-v0.1"), open = m;
@@ -334,7 +408,8 @@ static void test_flops_window(void **state) {
 		double missing = 0;
 		for (int i = 0; i < seq; i++) missing += i + 1 > window ? i + 1 - window : 0;
 		m.window = window;
-		double per_pair = 6. * 32 * 2 * 32 * 128, less = (lk_model_flops(&open, seq) - lk_model_flops(&m, seq)) / per_pair;
+		double per_pair = 6. * 32 * 2 * 32 * 128,
+			   less = (lk_model_flops(&open, seq) - lk_model_flops(&m, seq)) / per_pair;
 		assert_true(fabs(less - missing) <= seq);
 		assert_true(window < seq ? less > 0 : less == 0);
 	}
@@ -343,21 +418,29 @@ static void test_flops_window(void **state) {
 /* Any one field set to any extreme: refused with a hint, or counted without overflow. */
 static void test_check_extremes(void **state) {
 	(void)state;
-	static const int extremes[] = {INT_MIN, -1, 0, 1, 2, 7, 10000, 65536, 1 << 20, 1 << 24, 1 << 26, INT_MAX};
+	static const int extremes[] = {INT_MIN, -1,    0,       1,       2,       7,
+	                               10000,   65536, 1 << 20, 1 << 24, 1 << 26, INT_MAX};
 	static const size_t fields[] = {
-		offsetof(lk_model, layers), offsetof(lk_model, decoder_layers), offsetof(lk_model, hidden),
-		offsetof(lk_model, heads), offsetof(lk_model, kv_heads), offsetof(lk_model, head_dim), offsetof(lk_model, ffn),
-		offsetof(lk_model, vocab), offsetof(lk_model, context), offsetof(lk_model, norms_per_layer),
-		offsetof(lk_model, position_rows), offsetof(lk_model, token_types), offsetof(lk_model, embed_dim),
-		offsetof(lk_model, relative_buckets), offsetof(lk_model, q_lora), offsetof(lk_model, kv_lora),
-		offsetof(lk_model, qk_nope), offsetof(lk_model, qk_rope), offsetof(lk_model, v_dim),
-		offsetof(lk_model, attention_sinks), offsetof(lk_model, experts), offsetof(lk_model, topk),
-		offsetof(lk_model, expert_ffn), offsetof(lk_model, shared_ffn), offsetof(lk_model, dense_layers),
-		offsetof(lk_model, moe_every), offsetof(lk_model, moe_offset), offsetof(lk_model, window),
-		offsetof(lk_model, full_every), offsetof(lk_model, mtp_layers), offsetof(lk_model, image),
-		offsetof(lk_model, patch), offsetof(lk_model, channels),
+		offsetof(lk_model, layers),        offsetof(lk_model, decoder_layers),
+		offsetof(lk_model, hidden),        offsetof(lk_model, heads),
+		offsetof(lk_model, kv_heads),      offsetof(lk_model, head_dim),
+		offsetof(lk_model, ffn),           offsetof(lk_model, vocab),
+		offsetof(lk_model, context),       offsetof(lk_model, norms_per_layer),
+		offsetof(lk_model, position_rows), offsetof(lk_model, token_types),
+		offsetof(lk_model, embed_dim),     offsetof(lk_model, relative_buckets),
+		offsetof(lk_model, q_lora),        offsetof(lk_model, kv_lora),
+		offsetof(lk_model, qk_nope),       offsetof(lk_model, qk_rope),
+		offsetof(lk_model, v_dim),         offsetof(lk_model, attention_sinks),
+		offsetof(lk_model, experts),       offsetof(lk_model, topk),
+		offsetof(lk_model, expert_ffn),    offsetof(lk_model, shared_ffn),
+		offsetof(lk_model, dense_layers),  offsetof(lk_model, moe_every),
+		offsetof(lk_model, moe_offset),    offsetof(lk_model, window),
+		offsetof(lk_model, full_every),    offsetof(lk_model, mtp_layers),
+		offsetof(lk_model, image),         offsetof(lk_model, patch),
+		offsetof(lk_model, channels),
 	};
-	static const char *const names[] = {"deepseek-v3", "t5-base", "vit-b16-224", "opt-350m", "qwen3-30b-a3b"};
+	static const char *const names[] = {"deepseek-v3", "t5-base", "vit-b16-224", "opt-350m",
+	                                    "qwen3-30b-a3b"};
 	int refused = 0;
 	for (size_t n = 0; n < sizeof names / sizeof *names; n++)
 		for (size_t f = 0; f < sizeof fields / sizeof *fields; f++)
@@ -434,10 +517,12 @@ static void test_public_counts(void **state) {
 		char path[128];
 		lk_error err = {0};
 		snprintf(path, sizeof path, "tests/data/hf/%s.json", field(csv, "model"));
-		if (lk_model_read(path, &file, NULL, &err) != LK_OK) fail_msg("%s: %s", err.where, err.what);
+		if (lk_model_read(path, &file, NULL, &err) != LK_OK)
+			fail_msg("%s: %s", err.where, err.what);
 		double want = atof(field(csv, "params"));
 		if (lk_model_params(&m) != want || lk_model_params(&file) != want)
-			fail_msg("%s: preset %.0f, config %.0f, table %.0f", m.name, lk_model_params(&m), lk_model_params(&file), want);
+			fail_msg("%s: preset %.0f, config %.0f, table %.0f", m.name, lk_model_params(&m),
+			         lk_model_params(&file), want);
 	}
 	assert_int_equal(rows, 21);
 	lk_csv_close(csv);
@@ -446,7 +531,8 @@ static void test_public_counts(void **state) {
 
 static void same(const lk_csv *csv, const char *column, int value) {
 	const char *text = field(csv, column);
-	if (*text && atoi(text) != value) fail_msg("%s: %s is %s, preset %d", lk_csv_where(csv), column, text, value);
+	if (*text && atoi(text) != value)
+		fail_msg("%s: %s is %s, preset %d", lk_csv_where(csv), column, text, value);
 }
 
 static void test_public_runs(void **state) {

@@ -1,4 +1,5 @@
-/* test_options.c: command lines, comma lists, messages, and the three outputs made from the same table. */
+/* test_options.c: command lines, comma lists, messages, and the three outputs made from the same
+ * table. */
 #include <ctype.h>
 #include <limits.h>
 #include <math.h>
@@ -26,35 +27,56 @@ struct request {
 static const char *const dtypes[] = {"bf16", "fp16", "fp8", NULL};
 
 static const lk_option options[] = {
-	{"output", 'o', LK_OPTION_TEXT, offsetof(struct request, output), false, 0, 0, NULL, "FILE", "Output", "Where to write."},
-	{"verbose", 'v', LK_OPTION_FLAG, offsetof(struct request, verbose), false, 0, 0, NULL, NULL, NULL,
-	"Say more; [a: b] 'quoted' \\ back."},
+	{"output", 'o', LK_OPTION_TEXT, offsetof(struct request, output), false, 0, 0, NULL, "FILE",
+     "Output", "Where to write."},
+	{"verbose", 'v', LK_OPTION_FLAG, offsetof(struct request, verbose), false, 0, 0, NULL, NULL,
+     NULL, "Say more; [a: b] 'quoted' \\ back."},
 	{"tp", 't', LK_OPTION_INT, offsetof(struct request, tp), true, 1, 64, NULL, "N", "Layout",
-	 "Tensor-parallel size. The weights of a layer are divided among this many ranks, which exchange activations twice "
-	 "per layer and direction; a text that is long enough to be wrapped."},
-	{"pipeline-parallel", 0, LK_OPTION_INT, offsetof(struct request, pp), true, 1, 1024, NULL, "N", NULL, "Pipeline stages."},
-	{"rank", 0, LK_OPTION_INT, offsetof(struct request, rank), false, 0, 0, NULL, "N", NULL, "Any number."},
-	{"gpu", 'g', LK_OPTION_TEXT, offsetof(struct request, gpu), true, 0, 0, NULL, "NAME", NULL, "Device."},
-	{"dtype", 'd', LK_OPTION_CHOICE, offsetof(struct request, dtype), true, 0, 0, dtypes, NULL, "Numbers", "Element type."},
-	{"memory", 0, LK_OPTION_REAL, offsetof(struct request, memory), false, 0, 1, NULL, "X", NULL, "Part of the memory."},
+     "Tensor-parallel size. The weights of a layer are divided among this many ranks, which "
+     "exchange activations twice "
+     "per layer and direction; a text that is long enough to be wrapped."},
+	{"pipeline-parallel", 0, LK_OPTION_INT, offsetof(struct request, pp), true, 1, 1024, NULL, "N",
+     NULL, "Pipeline stages."},
+	{"rank", 0, LK_OPTION_INT, offsetof(struct request, rank), false, 0, 0, NULL, "N", NULL,
+     "Any number."},
+	{"gpu", 'g', LK_OPTION_TEXT, offsetof(struct request, gpu), true, 0, 0, NULL, "NAME", NULL,
+     "Device."},
+	{"dtype", 'd', LK_OPTION_CHOICE, offsetof(struct request, dtype), true, 0, 0, dtypes, NULL,
+     "Numbers", "Element type."},
+	{"memory", 0, LK_OPTION_REAL, offsetof(struct request, memory), false, 0, 1, NULL, "X", NULL,
+     "Part of the memory."},
 	{"tokens", 0, LK_OPTION_COUNT, offsetof(struct request, tokens), true, 1, 1e18, NULL, "N", NULL,
-	"Tokens, \xc3\xa0 la carte."},
-	{"free", 0, LK_OPTION_REAL, offsetof(struct request, free), false, 0, 0, NULL, "X", NULL, "Without limits."},
-	{"recompute", 0, LK_OPTION_FLAG, offsetof(struct request, recompute), false, 0, 0, NULL, NULL, NULL, NULL},
+     "Tokens, \xc3\xa0 la carte."},
+	{"free", 0, LK_OPTION_REAL, offsetof(struct request, free), false, 0, 0, NULL, "X", NULL,
+     "Without limits."},
+	{"recompute", 0, LK_OPTION_FLAG, offsetof(struct request, recompute), false, 0, 0, NULL, NULL,
+     NULL, NULL},
 	{0},
 };
 
-static const char *const examples[] = {"lockstep test --tp 1,2 a.json", "Two runs.", "lockstep test -v 'b c'", NULL};
+static const char *const examples[] = {"lockstep test --tp 1,2 a.json", "Two runs.",
+                                       "lockstep test -v 'b c'", NULL};
 
 static const lk_verb verb = {
-	.name = "test", .summary = "Tests the options.", .operands = "[FILE...]", .options = options, .examples = examples,
-	.description = "The first paragraph, which is long enough that it does not fit into one line of one hundred columns "
-	               "and is wrapped.\n\nThe second one:\n  kept   as it is\n.not a macro\n'nor this\n",
-	.request_size = sizeof(struct request), .max_operands = 2, .rest = true,
+	.name = "test",
+	.summary = "Tests the options.",
+	.operands = "[FILE...]",
+	.options = options,
+	.examples = examples,
+	.description =
+		"The first paragraph, which is long enough that it does not fit into one line of one "
+		"hundred columns "
+		"and is wrapped.\n\nThe second one:\n  kept   as it is\n.not a macro\n'nor this\n",
+	.request_size = sizeof(struct request),
+	.max_operands = 2,
+	.rest = true,
 };
 
-static const lk_verb bare = {.name = "bare", .summary = "No options: it's all.", .operands = "FILE",
-	.min_operands = 1, .max_operands = 1};
+static const lk_verb bare = {.name = "bare",
+                             .summary = "No options: it's all.",
+                             .operands = "FILE",
+                             .min_operands = 1,
+                             .max_operands = 1};
 
 /* Parses words that are separated by blanks; "_" in `line` stands for an empty word. */
 static lk_status parse(const lk_verb *v, const char *line, lk_args *args, lk_error *err) {
@@ -62,7 +84,8 @@ static lk_status parse(const lk_verb *v, const char *line, lk_args *args, lk_err
 	static const char *words[256];
 	int count = 0;
 	snprintf(copy, sizeof copy, "%s", line);
-	for (char *word = strtok(copy, " "); word; word = strtok(NULL, " ")) words[count++] = strcmp(word, "_") ? word : "";
+	for (char *word = strtok(copy, " "); word; word = strtok(NULL, " "))
+		words[count++] = strcmp(word, "_") ? word : "";
 	return lk_args_parse(v, count, words, args, err);
 }
 
@@ -175,15 +198,18 @@ static void mistakes(void **state) {
 		{"--tp 1,,2", "--tp: an empty value in the list; write lists as 1,2,4"},
 		{"--tp 1.5", "--tp: \"1.5\" is not a whole number; give a whole number from 1 to 64"},
 		{"--tp=", "--tp: \"\" is not a whole number; give a whole number from 1 to 64"},
-		{"--rank 9999999999", "--rank: 9999999999 is out of range; give a whole number from -2147483648 to 2147483647"},
+		{"--rank 9999999999",
+	     "--rank: 9999999999 is out of range; give a whole number from -2147483648 to 2147483647"},
 		{"--memory 1.5", "--memory: 1.5 is out of range; give a number from 0 to 1"},
 		{"--memory nan", "--memory: \"nan\" is not a number; give a number such as 0.5 or 1e-3"},
-		{"--tokens 15X", "--tokens: \"15X\" is not a number; give a number such as 4096, 1.5k, 64Ki or 15T"},
+		{"--tokens 15X",
+	     "--tokens: \"15X\" is not a number; give a number such as 4096, 1.5k, 64Ki or 15T"},
 		{"--tokens 1e19", "--tokens: 1e19 is out of range; give a number from 1 to 1e+18"},
 		{"--free 1e999", "--free: 1e999 is out of range; give a number that is not infinite"},
 		{"--dtype fp9", "--dtype: \"fp9\" is not known; did you mean fp8?"},
 		{"--dtype complex128", "--dtype: \"complex128\" is not known; give one of bf16, fp16, fp8"},
-		{"--recompute=maybe", "--recompute: \"maybe\" is neither true nor false; give true or false"},
+		{"--recompute=maybe",
+	     "--recompute: \"maybe\" is neither true nor false; give true or false"},
 		{"a b c", "test: \"c\" is one word too many; give at most 2; quote names that hold blanks"},
 	};
 	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
@@ -199,7 +225,8 @@ static void mistakes(void **state) {
 	lk_error err;
 	char text[1024];
 	assert_int_equal(parse(&bare, "", &args, &err), LK_ERR_INPUT);
-	assert_string_equal(lk_error_text(&err, text, sizeof text), "bare: FILE is missing; see lockstep bare --help");
+	assert_string_equal(lk_error_text(&err, text, sizeof text),
+	                    "bare: FILE is missing; see lockstep bare --help");
 }
 
 /* ---- the sweep ---- */
@@ -209,7 +236,8 @@ static void lists_make_all_combinations(void **state) {
 	lk_args args;
 	lk_error err;
 	size_t n;
-	assert_int_equal(parse(&verb, "--dtype bf16,fp8 --tp 1,2,4 --rank 3 --gpu h100,a100", &args, &err), LK_OK);
+	assert_int_equal(
+		parse(&verb, "--dtype bf16,fp8 --tp 1,2,4 --rank 3 --gpu h100,a100", &args, &err), LK_OK);
 	assert_int_equal(lk_args_combinations(&args, &n, &err), LK_OK);
 	assert_int_equal(n, 12);
 	for (size_t i = 0; i < n; i++) {
@@ -235,7 +263,8 @@ static void combinations_are_limited(void **state) {
 	line[0] = '\0';
 	for (int k = 0; k < 3; k++) {
 		strcat(strcat(line, " "), lists[k]);
-		for (int i = 0; i < 50; i++) strcat(line, i ? (k == 2 ? ",fp8" : ",7") : (k == 2 ? " fp8" : " 7"));
+		for (int i = 0; i < 50; i++)
+			strcat(line, i ? (k == 2 ? ",fp8" : ",7") : (k == 2 ? " fp8" : " 7"));
 	}
 	assert_int_equal(parse(&verb, line, &args, &err), LK_OK);
 	assert_int_equal(lk_args_combinations(&args, &n, &err), LK_ERR_INPUT); /* 125,000 */
@@ -259,11 +288,13 @@ static void values_come_out_as_given(void **state) {
 	uint64_t seed = 1;
 	for (int i = 0; i < 5000; i++) {
 		char line[512], tokens[64];
-		int tp = 1 + (int)(lk_hash64(seed++) % 64), rank = (int)lk_hash64(seed++), dtype = (int)(lk_hash64(seed++) % 3);
+		int tp = 1 + (int)(lk_hash64(seed++) % 64), rank = (int)lk_hash64(seed++),
+			dtype = (int)(lk_hash64(seed++) % 3);
 		double memory = lk_uniform(3, seed++), count = (double)(1 + lk_hash64(seed++) % 4000);
 		snprintf(tokens, sizeof tokens, "%.0f%s", count, suffixes[i % 4]);
-		snprintf(line, sizeof line, "%s%d --rank%s%d --memory %.17g --tokens %s -d%s", i % 2 ? "-t" : "--tp ", tp,
-		         i % 3 ? "=" : " ", rank, memory, tokens, dtypes[dtype]);
+		snprintf(line, sizeof line, "%s%d --rank%s%d --memory %.17g --tokens %s -d%s",
+		         i % 2 ? "-t" : "--tp ", tp, i % 3 ? "=" : " ", rank, memory, tokens,
+		         dtypes[dtype]);
 		struct request r = one(line);
 		assert_int_equal(r.tp, tp);
 		assert_int_equal(r.rank, rank);
@@ -297,13 +328,21 @@ static void help_is_complete_and_narrow(void **state) {
 		assert_non_null(strstr(text, name));
 	}
 	static const char *const parts[] = {
-		"\nUsage: lockstep test [OPTION...] [FILE...] [-- WORD...]\n", "\n  kept   as it is\n", "  -t, --tp N ",
-		"\nLayout\n", "\nNumbers\n",
-		"[1 to 64; list]", "[bf16, fp16, fp8; list]", "[0 to 1]",
-		"\nExamples\n  lockstep test --tp 1,2 a.json\n      Two runs.\n", "[list]", "combination is run.\n",
+		"\nUsage: lockstep test [OPTION...] [FILE...] [-- WORD...]\n",
+		"\n  kept   as it is\n",
+		"  -t, --tp N ",
+		"\nLayout\n",
+		"\nNumbers\n",
+		"[1 to 64; list]",
+		"[bf16, fp16, fp8; list]",
+		"[0 to 1]",
+		"\nExamples\n  lockstep test --tp 1,2 a.json\n      Two runs.\n",
+		"[list]",
+		"combination is run.\n",
 	};
 	char *flat = strdup(text);
-	for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) assert_non_null(strstr(text, parts[i]));
+	for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
+		assert_non_null(strstr(text, parts[i]));
 	assert_null(strchr(text, '\033'));
 	assert_non_null(strstr(colour, "\033[1mLayout\033[0m"));
 	for (char *line = strtok(flat, "\n"); line; line = strtok(NULL, "\n")) {
@@ -323,8 +362,9 @@ static void man_page_is_troff(void **state) {
 	char *text = written("man", false);
 	for (char *c = text; (c = strchr(c, '\n')) != NULL; c++) {
 		/* every control line is one of ours */
-		if (c[1] == '.') assert_true(isupper((unsigned char)c[2]) || strncmp(c + 2, "nf", 2) == 0 || strncmp(c + 2,
-			"fi", 2) == 0);
+		if (c[1] == '.')
+			assert_true(isupper((unsigned char)c[2]) || strncmp(c + 2, "nf", 2) == 0 ||
+			            strncmp(c + 2, "fi", 2) == 0);
 		assert_true(c[1] != '\'');
 	}
 	assert_non_null(strstr(text, "\\fB\\-\\-pipeline\\-parallel\\fR \\fIN\\fR"));
@@ -348,8 +388,10 @@ static void completes(const char *line, const char *expected) {
 	char path[64], *script = written("bash", false);
 	FILE *file = fopen(new_file(path, ""), "w");
 	assert_non_null(file);
-	fprintf(file, "%s\nCOMP_WORDS=(%s)\nCOMP_CWORD=$((${#COMP_WORDS[@]}-1))\n_lockstep\necho \"${COMPREPLY[*]}\"\n",
-		script, line);
+	fprintf(file,
+	        "%s\nCOMP_WORDS=(%s)\nCOMP_CWORD=$((${#COMP_WORDS[@]}-1))\n_lockstep\necho "
+	        "\"${COMPREPLY[*]}\"\n",
+	        script, line);
 	fclose(file);
 	char command[128], answer[1024] = "";
 	snprintf(command, sizeof command, "cd / && bash %s", path);
@@ -384,10 +426,12 @@ static void bash_completes(void **state) {
 static void other_shells(void **state) {
 	(void)state;
 	char *zsh = written("zsh", false), *fish = written("fish", false);
-	assert_non_null(strstr(zsh, "'--dtype=[Element type]:NAME: _sequence compadd - bf16 fp16 fp8'"));
+	assert_non_null(
+		strstr(zsh, "'--dtype=[Element type]:NAME: _sequence compadd - bf16 fp16 fp8'"));
 	assert_non_null(strstr(zsh, "'-o+[Where to write]:FILE:_files'"));
 	assert_non_null(strstr(zsh, "'bare:No options\\: it'\\''s all'"));
-	assert_non_null(strstr(fish, "-l dtype -s d -x -a '(__fish_append , bf16 fp16 fp8)' -d 'Element type'\n"));
+	assert_non_null(
+		strstr(fish, "-l dtype -s d -x -a '(__fish_append , bf16 fp16 fp8)' -d 'Element type'\n"));
 	assert_non_null(strstr(fish, "-l output -s o -r -F -d 'Where to write'\n"));
 	static const char *const checks[][2] = {{"zsh", "zsh -n"}, {"fish", "fish --no-execute"}};
 	for (size_t i = 0; i < 2; i++) {

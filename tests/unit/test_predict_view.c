@@ -1,5 +1,6 @@
-/* test_predict_view.c: predictions as report, rows and JSON, from hand-made structs: written-out lines where people
- * read them, our own CSV and JSON readers where programs do, hostile texts and numbers everywhere. */
+/* test_predict_view.c: predictions as report, rows and JSON, from hand-made structs: written-out
+ * lines where people read them, our own CSV and JSON readers where programs do, hostile texts and
+ * numbers everywhere. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -26,10 +27,22 @@ static const lk_time_part parts[] = {
 	{"bubble", "pipeline bubble", 2.0, 0},
 };
 static const lk_stage_memory two_stages[] = {
-	{.stage = 0, .weights = 4.1 * GIB, .gradients = 8.2 * GIB, .optimizer = 12.3 * GIB, .activations = 47.4 * GIB,
-	 .allocated = 72 * GIB, .reserved = 72.5 * GIB, .context = 0.6 * GIB, .nccl = 0.5 * GIB, .total = 73.6 * GIB,
-	 .moment = "attention_scores, layer forward, micro-batch 7"},
-	{.stage = 1, .weights = 4.1 * GIB, .allocated = 40 * GIB, .reserved = 40 * GIB, .total = 40 * GIB},
+	{.stage = 0,
+     .weights = 4.1 * GIB,
+     .gradients = 8.2 * GIB,
+     .optimizer = 12.3 * GIB,
+     .activations = 47.4 * GIB,
+     .allocated = 72 * GIB,
+     .reserved = 72.5 * GIB,
+     .context = 0.6 * GIB,
+     .nccl = 0.5 * GIB,
+     .total = 73.6 * GIB,
+     .moment = "attention_scores, layer forward, micro-batch 7"},
+	{.stage = 1,
+     .weights = 4.1 * GIB,
+     .allocated = 40 * GIB,
+     .reserved = 40 * GIB,
+     .total = 40 * GIB},
 };
 static const char *const assumptions[] = {"bf16 (--dtype)", "micro-batch 1 (--mbs)"};
 static const char *const ignored[] = {"--log-interval: changes neither time nor memory"};
@@ -91,7 +104,8 @@ static lk_prediction whole(void) {
 
 /* ---- writing ---- */
 
-static char *print_rows(const lk_sweep_row *rows, size_t count, int format, bool verbose, bool colour) {
+static char *print_rows(const lk_sweep_row *rows, size_t count, int format, bool verbose,
+                        bool colour) {
 	char *text = NULL;
 	size_t size = 0;
 	lk_error err = {0};
@@ -138,20 +152,23 @@ static void test_report(void **state) {
 	(void)state;
 	lk_prediction p = whole();
 	char *text = print_one(&p, LK_OUTPUT_TEXT, false);
-	static const char first[] = "FITS  73.6 of 79.6 GiB on the fullest rank (stage 0)   headroom 6.0 GiB\n";
+	static const char first[] =
+		"FITS  73.6 of 79.6 GiB on the fullest rank (stage 0)   headroom 6.0 GiB\n";
 	assert_memory_equal(text, first, sizeof first - 1);
 	expect_line(text, "model llama3.1-70b, llama: 70.6 G parameters");
 	expect_line(text, "cluster 8 node * 8 h100-sxm");
 	expect_line(text, "layout DP2 x TP4 x PP8");
 	expect_line(text, "step time 32.4 s 30.8 s - 34 s analytic, uncalibrated");
 	expect_line(text, "tokens/s/GPU 1 012 964 - 1 065");
-	expect_line(text, "model TFLOP/s/GPU 445.0 423.8 - 468.4 forward and backward, no recomputation");
+	expect_line(text,
+	            "model TFLOP/s/GPU 445.0 423.8 - 468.4 forward and backward, no recomputation");
 	expect_line(text, "MFU 45.0 % 42.9 % - 47.4 % of 989.4 TFLOP/s dense bf16, NVIDIA H100 SXM");
 	expect_line(text, "matrix products 24 s 74.1 %");
 	expect_line(text, "tensor-parallel comm. 4 s 12.3 % 3 s");
 	expect_line(text, "stage 0 (fullest) 4.1 8.2 12.3 47.4 - - - 72.0 0.5 0.6 0.5 73.6");
 	expect_line(text, "fullest moment of stage 0: attention_scores, layer forward, micro-batch 7");
-	expect_line(text, "simulated 12 345 operations on 8 of 64 ranks in 42.1 ms; a layer has 42, forward and backward");
+	expect_line(text, "simulated 12 345 operations on 8 of 64 ranks in 42.1 ms; a layer has 42, "
+	                  "forward and backward");
 	expect_line(text, "assumed 2 ignored flags 1 (-v lists them)");
 	expect_line(text, "warning the stages are uneven");
 	expect_line(text, "reproduce lockstep predict --model llama3.1-70b");
@@ -176,7 +193,8 @@ static void test_does_not_fit(void **state) {
 	lk_prediction p = whole();
 	p.fits = false, p.peak_bytes = 94.1 * GIB, p.fixes = fixes, p.fix_count = 2;
 	char *text = print_one(&p, LK_OUTPUT_TEXT, false);
-	static const char first[] = "DOES NOT FIT  94.1 of 79.6 GiB on the fullest rank (stage 0)   14.5 GiB too much\n";
+	static const char first[] =
+		"DOES NOT FIT  94.1 of 79.6 GiB on the fullest rank (stage 0)   14.5 GiB too much\n";
 	assert_memory_equal(text, first, sizeof first - 1);
 	expect_line(text, "--pp 16 71.0 33 s +2.0 %");
 	expect_line(text, "--zero 3 60.0 30 s -7.0 %");
@@ -204,7 +222,8 @@ static void test_many_stages(void **state) {
 	(void)state;
 	lk_stage_memory stages[16];
 	lk_prediction p = whole();
-	for (int i = 0; i < 16; i++) stages[i] = (lk_stage_memory){.stage = i, .total = (i == 9 ? 50 : 20) * GIB};
+	for (int i = 0; i < 16; i++)
+		stages[i] = (lk_stage_memory){.stage = i, .total = (i == 9 ? 50 : 20) * GIB};
 	p.memory = stages, p.memory_count = 16, p.fullest_stage = 9, p.peak_bytes = 50 * GIB;
 	for (int verbose = 0; verbose < 2; verbose++) {
 		char *text = print_one(&p, LK_OUTPUT_TEXT, verbose);
@@ -237,8 +256,8 @@ static void test_escapes(void **state) {
 	(void)state;
 	lk_prediction p = whole();
 	static const char *const evil[] = {"\x1b]0;title\a --flag\r"};
-	p.model = "evil \x1b[2J model\n", p.warning = "\x9b", p.reproduce = "a\tb", p.assumptions = evil,
-	p.assumption_count = 1;
+	p.model = "evil \x1b[2J model\n", p.warning = "\x9b", p.reproduce = "a\tb",
+	p.assumptions = evil, p.assumption_count = 1;
 	p.ignored = evil, p.ignored_count = 1;
 	lk_sweep_row rows[2] = {{.prediction = &p}, {.prediction = &p}};
 	for (int verbose = 0; verbose < 2; verbose++) {
@@ -269,9 +288,10 @@ static void test_empty_and_extreme(void **state) {
 	each_format(rows, 0);
 	for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
 		double x = numbers[i];
-		extreme.peak_bytes = extreme.usable_bytes = extreme.step_time_s = extreme.step_time_low_s = extreme.mfu = x;
-		extreme.days = extreme.gpu_hours = extreme.tokens_per_s_per_gpu = extreme.samples_per_s = extreme.simulation_s =
-			x;
+		extreme.peak_bytes = extreme.usable_bytes = extreme.step_time_s = extreme.step_time_low_s =
+			extreme.mfu = x;
+		extreme.days = extreme.gpu_hours = extreme.tokens_per_s_per_gpu = extreme.samples_per_s =
+			extreme.simulation_s = x;
 		extreme.model_flops_per_s_per_gpu = extreme.peak_flops = extreme.goodput = x;
 		each_format(rows + 1, 1);
 		each_format(rows, 3);
@@ -287,15 +307,19 @@ struct grid {
 	lk_sweep_row rows[4];
 };
 
-/* Four combinations of --tp and --zero: the first does not fit, the third is refused, the last is the fastest. */
+/* Four combinations of --tp and --zero: the first does not fit, the third is refused, the last is
+ * the fastest. */
 static void make_grid(struct grid *grid) {
-	*grid = (struct grid){.refusal = {LK_ERR_INPUT, "--tp", "64 heads do not divide by 7", "nearest: 4, 8"}};
+	*grid = (struct grid){
+		.refusal = {LK_ERR_INPUT, "--tp", "64 heads do not divide by 7", "nearest: 4, 8"}};
 	for (int i = 0; i < 4; i++) {
 		grid->p[i] = whole();
 		lk_predict_defaults(&grid->r[i]);
-		grid->r[i].model = "llama3.1-70b", grid->r[i].tp = i == 2 ? 7 : 4, grid->r[i].zero = i % 2 ? "3" : "1";
+		grid->r[i].model = "llama3.1-70b", grid->r[i].tp = i == 2 ? 7 : 4,
+		grid->r[i].zero = i % 2 ? "3" : "1";
 		grid->p[i].tokens_per_s_per_gpu = 1000 + i;
-		grid->rows[i] = (lk_sweep_row){i == 2 ? NULL : &grid->p[i], i == 2 ? &grid->refusal : NULL, &grid->r[i]};
+		grid->rows[i] = (lk_sweep_row){i == 2 ? NULL : &grid->p[i], i == 2 ? &grid->refusal : NULL,
+		                               &grid->r[i]};
 	}
 	grid->p[0].fits = false, grid->p[0].tokens_per_s_per_gpu = 5000;
 }
@@ -307,8 +331,8 @@ static void test_sweep_text(void **state) {
 	char *text = print_rows(g.rows, 4, LK_OUTPUT_TEXT, false, false);
 	char *line = strtok(text, "\n");
 	const char *titles[] = {" verdict ", " GiB ",  " tp ",           " pp ",        " dp ",
-							" mbs ",     " gbs ",  " seq ",          " recompute ", " dtype ",
-							" zero ",    " step ", " tokens/s/GPU ", " MFU ",       " why refused"};
+	                        " mbs ",     " gbs ",  " seq ",          " recompute ", " dtype ",
+	                        " zero ",    " step ", " tokens/s/GPU ", " MFU ",       " why refused"};
 	for (size_t i = 0; i < sizeof titles / sizeof *titles; i++) expect_part(line, titles[i]);
 	expect_no_part(line, " vp ");
 	expect_no_part(line, " model ");
@@ -348,7 +372,8 @@ static const char *csv_cell(char *text, size_t row, const char *key) {
 	if (lk_csv_open(in, &csv, &err) != LK_OK) fail_msg("%s", err.what);
 	column = lk_csv_column(csv, key);
 	if (column < 0) fail_msg("no column %s", key);
-	for (size_t i = 0; i <= row && more; i++) assert_int_equal(lk_csv_next(csv, &more, &err), LK_OK);
+	for (size_t i = 0; i <= row && more; i++)
+		assert_int_equal(lk_csv_next(csv, &more, &err), LK_OK);
 	assert_true(more);
 	snprintf(cell, sizeof cell, "%s", lk_csv_field(csv, column));
 	lk_csv_close(csv);
@@ -375,7 +400,8 @@ static void test_csv(void **state) {
 	assert_string_equal(csv_cell(text, 2, "dp"), "");
 	assert_string_equal(csv_cell(text, 2, "step_time_s"), "");
 	/* The quote keeps spreadsheets from taking the text for a formula. */
-	assert_string_equal(csv_cell(text, 2, "refused"), "'--tp: 64 heads do not divide by 7; nearest: 4, 8");
+	assert_string_equal(csv_cell(text, 2, "refused"),
+	                    "'--tp: 64 heads do not divide by 7; nearest: 4, 8");
 	free(text);
 }
 
@@ -386,7 +412,8 @@ static const lk_value *parse(lk_arena *arena, const char *text) {
 	lk_value *tree;
 	lk_error err = {0};
 	assert_int_equal(lk_stream_memory(text, strlen(text), "json", &in, &err), LK_OK);
-	if (lk_json_document(arena, in, &tree, &err) != LK_OK) fail_msg("%s: %s\n%s", err.where, err.what, text);
+	if (lk_json_document(arena, in, &tree, &err) != LK_OK)
+		fail_msg("%s: %s\n%s", err.where, err.what, text);
 	lk_stream_close(in);
 	return tree;
 }
@@ -400,47 +427,48 @@ static double number(const lk_value *object, const char *key) {
 static void test_json(void **state) {
 	(void)state;
 	static const char *const keys[] = {"fits",
-									   "peak_bytes",
-									   "usable_bytes",
-									   "fullest_stage",
-									   "step_time_s",
-									   "step_time_low_s",
-									   "step_time_high_s",
-									   "basis",
-									   "tokens_per_s_per_gpu",
-									   "samples_per_s",
-									   "model_tflops_per_gpu",
-									   "mfu",
-									   "hfu",
-									   "peak_flops",
-									   "peak",
-									   "days",
-									   "gpu_hours",
-									   "goodput",
-									   "breakdown",
-									   "memory",
-									   "layout",
-									   "assumptions",
-									   "ignored",
-									   "fixes",
-									   "operations",
-									   "layer_operations",
-									   "ranks_simulated",
-									   "ranks",
-									   "simulation_s",
-									   "warning",
-									   "reproduce",
-									   "model",
-									   "cluster",
-									   "version",
-									   "data_date"};
+	                                   "peak_bytes",
+	                                   "usable_bytes",
+	                                   "fullest_stage",
+	                                   "step_time_s",
+	                                   "step_time_low_s",
+	                                   "step_time_high_s",
+	                                   "basis",
+	                                   "tokens_per_s_per_gpu",
+	                                   "samples_per_s",
+	                                   "model_tflops_per_gpu",
+	                                   "mfu",
+	                                   "hfu",
+	                                   "peak_flops",
+	                                   "peak",
+	                                   "days",
+	                                   "gpu_hours",
+	                                   "goodput",
+	                                   "breakdown",
+	                                   "memory",
+	                                   "layout",
+	                                   "assumptions",
+	                                   "ignored",
+	                                   "fixes",
+	                                   "operations",
+	                                   "layer_operations",
+	                                   "ranks_simulated",
+	                                   "ranks",
+	                                   "simulation_s",
+	                                   "warning",
+	                                   "reproduce",
+	                                   "model",
+	                                   "cluster",
+	                                   "version",
+	                                   "data_date"};
 	lk_arena arena = LK_ARENA_INIT;
 	lk_prediction p = whole();
 	char *text = print_one(&p, LK_OUTPUT_JSON, false);
 	const lk_value *value = parse(&arena, text);
 	assert_int_equal(value->kind, LK_JSON_OBJECT);
 	assert_int_equal(value->count, sizeof keys / sizeof *keys);
-	for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) assert_string_equal(value->keys[i], keys[i]);
+	for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
+		assert_string_equal(value->keys[i], keys[i]);
 	assert_true(number(value, "peak_bytes") == 73.6 * GIB);
 	assert_true(number(value, "model_tflops_per_gpu") == 445);
 	assert_true(number(lk_json_get(lk_json_get(value, "breakdown"), "tp"), "hidden_s") == 3);
@@ -478,7 +506,8 @@ static void test_json_sweep(void **state) {
 	assert_int_equal(value->kind, LK_JSON_ARRAY);
 	assert_int_equal(value->count, 4);
 	assert_int_equal(lk_json_get(&value->items[2], "fits")->kind, LK_JSON_NULL);
-	assert_string_equal(lk_json_get(&value->items[2], "refused")->text, "--tp: 64 heads do not divide by 7; nearest: 4, 8");
+	assert_string_equal(lk_json_get(&value->items[2], "refused")->text,
+	                    "--tp: 64 heads do not divide by 7; nearest: 4, 8");
 	assert_null(lk_json_get(&value->items[3], "refused"));
 	assert_true(number(lk_json_get(&value->items[2], "asked"), "tp") == 7);
 	assert_string_equal(lk_json_get(lk_json_get(&value->items[3], "asked"), "zero")->text, "3");
@@ -504,11 +533,14 @@ static void test_files(void **state) {
 	const lk_prediction *list[] = {&p};
 	lk_error err = {0};
 	snprintf(path, sizeof path, "%s/p.sqlite", folder);
-	assert_int_equal(lk_predict_print(list, 1, LK_OUTPUT_SQLITE, false, false, path, NULL, &err), LK_OK);
+	assert_int_equal(lk_predict_print(list, 1, LK_OUTPUT_SQLITE, false, false, path, NULL, &err),
+	                 LK_OK);
 	sqlite3 *db;
 	sqlite3_stmt *query;
 	assert_int_equal(sqlite3_open(path, &db), SQLITE_OK);
-	assert_int_equal(sqlite3_prepare_v2(db, "select verdict, gpus from predictions", -1, &query, NULL), SQLITE_OK);
+	assert_int_equal(
+		sqlite3_prepare_v2(db, "select verdict, gpus from predictions", -1, &query, NULL),
+		SQLITE_OK);
 	assert_int_equal(sqlite3_step(query), SQLITE_ROW);
 	assert_string_equal((const char *)sqlite3_column_text(query, 0), "fits");
 	assert_int_equal(sqlite3_column_int(query, 1), 64);
@@ -517,7 +549,8 @@ static void test_files(void **state) {
 	unlink(path);
 	/* Colour is for streams alone. */
 	snprintf(path, sizeof path, "%s/p.txt", folder);
-	assert_int_equal(lk_predict_print(list, 1, LK_OUTPUT_TEXT, false, true, path, NULL, &err), LK_OK);
+	assert_int_equal(lk_predict_print(list, 1, LK_OUTPUT_TEXT, false, true, path, NULL, &err),
+	                 LK_OK);
 	char *text;
 	size_t size;
 	assert_int_equal(lk_stream_slurp(path, 1 << 20, &text, &size, &err), LK_OK);
@@ -532,13 +565,15 @@ static void test_refusals(void **state) {
 	lk_prediction p = whole();
 	const lk_prediction *list[] = {&p};
 	lk_error err = {0};
-	assert_int_equal(lk_predict_print(list, 1, LK_OUTPUT_SQLITE, false, false, NULL, stdout, &err), LK_ERR_INPUT);
+	assert_int_equal(lk_predict_print(list, 1, LK_OUTPUT_SQLITE, false, false, NULL, stdout, &err),
+	                 LK_ERR_INPUT);
 	assert_int_equal(lk_predict_print(list, 1, 99, false, false, NULL, stdout, &err), LK_ERR_INPUT);
 	assert_int_equal(lk_predict_print(list, 1, -1, false, false, NULL, stdout, &err), LK_ERR_INPUT);
 	FILE *full = fopen("/dev/full", "w");
 	if (!full) return;
 	for (int format = LK_OUTPUT_TEXT; format < LK_OUTPUT_SQLITE; format++) {
-		assert_int_equal(lk_predict_print(list, 1, format, false, false, NULL, full, &err), LK_ERR_IO);
+		assert_int_equal(lk_predict_print(list, 1, format, false, false, NULL, full, &err),
+		                 LK_ERR_IO);
 		assert_non_null(strstr(err.what, "cannot write"));
 		clearerr(full);
 	}
@@ -547,12 +582,14 @@ static void test_refusals(void **state) {
 
 int main(void) {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_report), cmocka_unit_test(test_verbose), cmocka_unit_test(test_does_not_fit),
-		cmocka_unit_test(test_no_fix_found), cmocka_unit_test(test_many_stages), cmocka_unit_test(test_colour),
-		cmocka_unit_test(test_escapes), cmocka_unit_test(test_empty_and_extreme), cmocka_unit_test(test_sweep_text),
-		cmocka_unit_test(test_shown_columns), cmocka_unit_test(test_csv), cmocka_unit_test(test_json),
-		cmocka_unit_test(test_json_unknown), cmocka_unit_test(test_json_sweep), cmocka_unit_test(test_files),
-		cmocka_unit_test(test_refusals),
+		cmocka_unit_test(test_report),       cmocka_unit_test(test_verbose),
+		cmocka_unit_test(test_does_not_fit), cmocka_unit_test(test_no_fix_found),
+		cmocka_unit_test(test_many_stages),  cmocka_unit_test(test_colour),
+		cmocka_unit_test(test_escapes),      cmocka_unit_test(test_empty_and_extreme),
+		cmocka_unit_test(test_sweep_text),   cmocka_unit_test(test_shown_columns),
+		cmocka_unit_test(test_csv),          cmocka_unit_test(test_json),
+		cmocka_unit_test(test_json_unknown), cmocka_unit_test(test_json_sweep),
+		cmocka_unit_test(test_files),        cmocka_unit_test(test_refusals),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,5 +1,5 @@
-/* test_recorded.c: recordings as captures: steps by period and by marker, requests with what waited for them, groups and
- * peers, what is told of files; the times of all parts add up. */
+/* test_recorded.c: recordings as captures: steps by period and by marker, requests with what waited
+ * for them, groups and peers, what is told of files; the times of all parts add up. */
 #include <limits.h>
 
 #include "io/recording.h"
@@ -7,7 +7,10 @@
 #include "scratch.h"
 #include "trace/read/read.h"
 
-enum { MB = 1 << 20, US = 1000 };
+enum {
+	MB = 1 << 20,
+	US = 1000
+};
 
 struct writer {
 	lk_recorder r;
@@ -24,21 +27,23 @@ static struct writer begin(int rank, int world, const char *marker) {
 	return w;
 }
 
-static void text(struct writer *writer, lk_record_kind kind, uint32_t object, int size, const char *said) {
+static void text(struct writer *writer, lk_record_kind kind, uint32_t object, int size,
+                 const char *said) {
 	lk_record_entry head = {.object = object, .comm = {.peer = size}};
 	lk_recorder_text(&writer->r, &writer->place, &head, kind, said, strlen(said));
 }
 
 /* A call that takes so long, after a while of own code. */
-static void comm(struct writer *writer, lk_comm_what what, lk_comm_part part, uint32_t call, int64_t bytes, uint64_t request, int peer,
-                 int64_t own, int64_t takes) {
+static void comm(struct writer *writer, lk_comm_what what, lk_comm_part part, uint32_t call,
+                 int64_t bytes, uint64_t request, int peer, int64_t own, int64_t takes) {
 	lk_record_entry *entry = lk_recorder_next(&writer->r, &writer->place);
 	assert_non_null(entry);
 	writer->now += own;
 	entry->object = 1;
 	entry->start_ns = writer->now, entry->end_ns = writer->now += takes;
 	entry->bytes = bytes;
-	entry->comm.what = (uint8_t)what, entry->comm.part = (uint8_t)part, entry->comm.call = call, entry->comm.request = request;
+	entry->comm.what = (uint8_t)what, entry->comm.part = (uint8_t)part, entry->comm.call = call,
+	entry->comm.request = request;
 	entry->comm.peer = peer, entry->comm.from = -1;
 	lk_recorder_publish(&writer->r, &writer->place, entry, LK_RECORD_COMM);
 }
@@ -47,7 +52,8 @@ static void allreduce(struct writer *writer, int64_t bytes, int64_t own, int64_t
 	comm(writer, LK_WHAT_ALLREDUCE, LK_PART_WHOLE, 1, bytes, 0, -1, own, takes);
 }
 
-static void file(struct writer *writer, lk_record_kind kind, uint32_t object, int64_t bytes, int64_t own, int64_t takes) {
+static void file(struct writer *writer, lk_record_kind kind, uint32_t object, int64_t bytes,
+                 int64_t own, int64_t takes) {
 	lk_record_entry *entry = lk_recorder_next(&writer->r, &writer->place);
 	assert_non_null(entry);
 	writer->now += own;
@@ -74,7 +80,8 @@ static lk_capture *finish_at(struct writer *writer, int64_t end) {
 	char path[PATH_MAX];
 	strcpy(path, writer->r.path);
 	lk_recorder_close(&writer->r);
-	if (lk_capture_read(path, NULL, &capture, &err) != LK_OK) fail_msg("%s: %s", err.where, err.what);
+	if (lk_capture_read(path, NULL, &capture, &err) != LK_OK)
+		fail_msg("%s: %s", err.where, err.what);
 	return capture;
 }
 
@@ -91,14 +98,16 @@ static lk_capture_steps steps_of(const lk_capture *capture) {
 
 static uint32_t count_named(const lk_capture *capture, lk_event_kind kind, const char *name) {
 	uint32_t count = 0;
-	for (uint32_t i = 0; i < capture->count; i++) count += capture->kind[i] == kind && strcmp(lk_capture_text(capture, capture->name[i]), name) == 0;
+	for (uint32_t i = 0; i < capture->count; i++)
+		count += capture->kind[i] == kind &&
+		         strcmp(lk_capture_text(capture, capture->name[i]), name) == 0;
 	return count;
 }
 
 /* ---- steps ---- */
 
-/* A step of `calls` calls of different sizes, one of them twice in a row; some calls before the loop, one behind it; a
- * checkpoint after some steps. */
+/* A step of `calls` calls of different sizes, one of them twice in a row; some calls before the
+ * loop, one behind it; a checkpoint after some steps. */
 static void test_period(void **state) {
 	(void)state;
 	for (int calls = 1; calls <= 12; calls++) {
@@ -114,7 +123,8 @@ static void test_period(void **state) {
 		lk_capture_steps steps = steps_of(capture);
 		/* two calls alike are two steps: nothing tells them apart */
 		assert_int_equal(steps.count, calls == 2 ? 40 : 20);
-		for (size_t i = 1; i < steps.count; i++) assert_int_equal(steps.at[i].start_ns, steps.at[i - 1].end_ns);
+		for (size_t i = 1; i < steps.count; i++)
+			assert_int_equal(steps.at[i].start_ns, steps.at[i - 1].end_ns);
 		for (size_t i = 0; i < steps.count && calls > 2; i++) {
 			int64_t length = steps.at[i].end_ns - steps.at[i].start_ns;
 			if (i > 0 && i != 7 && i != 12) assert_int_equal(length, calls * 105 * US);
@@ -139,7 +149,8 @@ static void test_no_period(void **state) {
 
 /* ---- steps without MPI ---- */
 
-static void socket_call(struct writer *writer, lk_record_kind kind, uint32_t peer, int64_t bytes, int64_t asked, bool goes_on, int64_t own) {
+static void socket_call(struct writer *writer, lk_record_kind kind, uint32_t peer, int64_t bytes,
+                        int64_t asked, bool goes_on, int64_t own) {
 	lk_record_entry *entry = lk_recorder_next(&writer->r, &writer->place);
 	assert_non_null(entry);
 	entry->object = peer;
@@ -165,7 +176,8 @@ static size_t count_steps(struct writer *writer) {
 	return count;
 }
 
-/* Messages by their sizes, however many pieces the socket takes them in; notes and small traffic elsewhere do not count. */
+/* Messages by their sizes, however many pieces the socket takes them in; notes and small traffic
+ * elsewhere do not count. */
 static void test_messages(void **state) {
 	(void)state;
 	for (int messages = 1; messages <= 6; messages++) {
@@ -177,7 +189,8 @@ static void test_messages(void **state) {
 				int64_t size = 100000 * (m + 1), taken = s % 3 ? size : size / 2;
 				socket_call(&w, LK_RECORD_SENT, 1, 48, 48, false, 50 * US);
 				socket_call(&w, LK_RECORD_SENT, 1, taken, size, false, US);
-				if (taken < size) socket_call(&w, LK_RECORD_SENT, 1, size - taken, size - taken, true, 10 * US);
+				if (taken < size)
+					socket_call(&w, LK_RECORD_SENT, 1, size - taken, size - taken, true, 10 * US);
 				if (s % 4 == 0) socket_call(&w, LK_RECORD_SENT, 2, 3000 + s, 3000 + s, false, US);
 			}
 		}
@@ -188,25 +201,33 @@ static void test_messages(void **state) {
 /* Messages of several buckets that overtake one another: in some steps, or in all. */
 static void test_messages_overtake(void **state) {
 	(void)state;
-	enum { MESSAGES = 6, STEPS = 20 };
+	enum {
+		MESSAGES = 6,
+		STEPS = 20
+	};
 	for (int seed = 0; seed < 60; seed++) {
 		struct writer w = begin(0, 2, "");
 		text(&w, LK_RECORD_PEER, 1, 0, "10.0.0.2:5 from 10.0.0.1:6");
 		for (int s = 0; s < STEPS; s++) {
 			int size[MESSAGES];
-			for (int m = 0; m < MESSAGES; m++) size[m] = 100000 * (1 + m / 2 + m % 2); /* two sizes each of two buckets */
+			for (int m = 0; m < MESSAGES; m++)
+				size[m] = 100000 * (1 + m / 2 + m % 2); /* two sizes each of two buckets */
 			bool orderly = seed % 3 == 0 ? s % 3 != 1 : seed % 3 == 1 && s % 5 != 1;
 			for (int m = MESSAGES - 1; m > 0 && !orderly; m--) {
-				int other = (int)(lk_hash64((uint64_t)(seed * 1000 + s * 10 + m)) % (uint64_t)(m + 1)), kept = size[m];
+				int other =
+						(int)(lk_hash64((uint64_t)(seed * 1000 + s * 10 + m)) % (uint64_t)(m + 1)),
+					kept = size[m];
 				size[m] = size[other], size[other] = kept;
 			}
-			for (int m = 0; m < MESSAGES; m++) socket_call(&w, LK_RECORD_SENT, 1, size[m], size[m], false, 20 * US);
+			for (int m = 0; m < MESSAGES; m++)
+				socket_call(&w, LK_RECORD_SENT, 1, size[m], size[m], false, 20 * US);
 		}
 		assert_int_equal(count_steps(&w), STEPS);
 	}
 }
 
-/* Reads that are all alike, in batches of equal number; some are joined in one record; pauses vary by a half. */
+/* Reads that are all alike, in batches of equal number; some are joined in one record; pauses vary
+ * by a half. */
 static void test_pauses(void **state) {
 	(void)state;
 	for (int batch = 2; batch <= 64; batch *= 2) {
@@ -215,7 +236,8 @@ static void test_pauses(void **state) {
 		for (int s = 0; s < 30; s++) {
 			for (int i = 0; i < batch; i++) {
 				bool joined = batch > 4 && i == s % 3;
-				file(&w, LK_RECORD_READ, 1, 1000, i ? (10 + (s * 7 + i) % 10) * US : (1000 + (s * 37 % 500)) * US, 2 * US);
+				file(&w, LK_RECORD_READ, 1, 1000,
+				     i ? (10 + (s * 7 + i) % 10) * US : (1000 + (s * 37 % 500)) * US, 2 * US);
 				if (!joined) continue;
 				w.place.block->record[w.place.at - 1].io.count = 2;
 				i++;
@@ -240,7 +262,8 @@ static void test_pipe(void **state) {
 	assert_int_equal(count_steps(&w), 12);
 }
 
-/* What the main thread waits for is communication while connections carry something, and only then. */
+/* What the main thread waits for is communication while connections carry something, and only then.
+ */
 static void test_sockets_shown(void **state) {
 	(void)state;
 	struct writer w = begin(0, 2, "");
@@ -255,7 +278,9 @@ static void test_sockets_shown(void **state) {
 	int64_t sum = 0;
 	assert_int_equal(count_named(capture, LK_EVENT_KERNEL, "sockets"), 10);
 	for (uint32_t i = 0; i < capture->count; i++)
-		if (capture->kind[i] == LK_EVENT_KERNEL && strcmp(lk_capture_text(capture, capture->name[i]), "sockets") == 0) sum += capture->dur_ns[i];
+		if (capture->kind[i] == LK_EVENT_KERNEL &&
+		    strcmp(lk_capture_text(capture, capture->name[i]), "sockets") == 0)
+			sum += capture->dur_ns[i];
 	assert_in_range(sum, 10 * 500 * US, 10 * 510 * US);
 	assert_int_equal(capture->processor, true);
 	lk_capture_free(capture);
@@ -266,7 +291,9 @@ static void test_marker(void **state) {
 	static const char *const markers[] = {"read:data", "MPI_Allreduce", "write:data", "read:other"};
 	static const size_t expected[] = {15, 30, 1, 1};
 	for (int m = 0; m < 8; m++) {
-		bool stopped = m >= 4; /* in the last step, which is not counted: how much of it there was nobody knows */
+		bool stopped =
+			m >=
+			4; /* in the last step, which is not counted: how much of it there was nobody knows */
 		struct writer w = begin(-1, 0, markers[m % 4]);
 		names(&w);
 		for (int i = 0; i < 15; i++) {
@@ -303,9 +330,16 @@ static void test_requests(void **state) {
 	assert_int_equal(capture->rank, 4);
 	assert_int_equal(capture->world, 8);
 	assert_int_equal(capture->comms.count, 5);
-	static const struct { unsigned kind; int64_t bytes, ns; int peer; } expected[] = {
-		{LK_OP_ALLREDUCE, 4000, 132 * US, -1}, {LK_OP_ALLREDUCE, 8000, 141 * US, -1}, {LK_OP_RECV, 600, 36 * US, 6},
-		{LK_OP_RECV, 600, 36 * US, 6},         {LK_OP_SEND, 61, US, 4},
+	static const struct {
+		unsigned kind;
+		int64_t bytes, ns;
+		int peer;
+	} expected[] = {
+		{LK_OP_ALLREDUCE, 4000, 132 * US, -1},
+		{LK_OP_ALLREDUCE, 8000, 141 * US, -1},
+		{LK_OP_RECV, 600, 36 * US, 6},
+		{LK_OP_RECV, 600, 36 * US, 6},
+		{LK_OP_SEND, 61, US, 4},
 	};
 	for (size_t i = 0; i < capture->comms.count; i++) {
 		const lk_comm_note *note = &capture->comms.at[i];
@@ -334,16 +368,20 @@ static void test_adds_up(void **state) {
 	int64_t sum = 0;
 	for (uint32_t i = 0; i < capture->count; i++) {
 		bool step = strncmp(lk_capture_text(capture, capture->name[i]), "ProfilerStep", 12) == 0;
-		if (capture->kind[i] == LK_EVENT_KERNEL || (capture->kind[i] == LK_EVENT_NOTE && !step)) sum += capture->dur_ns[i];
+		if (capture->kind[i] == LK_EVENT_KERNEL || (capture->kind[i] == LK_EVENT_NOTE && !step))
+			sum += capture->dur_ns[i];
 	}
 	/* a nanosecond of launch for each kernel */
-	uint32_t kernels = count_named(capture, LK_EVENT_KERNEL, "own code") + count_named(capture, LK_EVENT_KERNEL, "MPI_Allreduce");
+	uint32_t kernels = count_named(capture, LK_EVENT_KERNEL, "own code") +
+	                   count_named(capture, LK_EVENT_KERNEL, "MPI_Allreduce");
 	assert_int_equal(sum + kernels, 30 * 205 * US + 17 * US);
 	assert_int_equal(count_named(capture, LK_EVENT_NOTE, "file:read data.bin"), 30);
 	assert_int_equal(count_named(capture, LK_EVENT_NOTE, "file:open data.bin"), 30);
 	for (size_t i = 0; i < capture->lanes.count; i++)
 		for (uint32_t at = capture->lanes.at[i].begin; at + 1 < capture->lanes.at[i].end; at++)
-			if (capture->lanes.at[i].stream) assert_true(lk_event_end(capture, capture->order[at]) <= capture->start_ns[capture->order[at + 1]]);
+			if (capture->lanes.at[i].stream)
+				assert_true(lk_event_end(capture, capture->order[at]) <=
+				            capture->start_ns[capture->order[at + 1]]);
 	lk_capture_free(capture);
 }
 
@@ -366,10 +404,11 @@ static void test_strange(void **state) {
 
 int main(void) {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_period),   cmocka_unit_test(test_no_period), cmocka_unit_test(test_messages),
-		cmocka_unit_test(test_messages_overtake),
-		cmocka_unit_test(test_pauses),   cmocka_unit_test(test_pipe),      cmocka_unit_test(test_sockets_shown),
-		cmocka_unit_test(test_marker),   cmocka_unit_test(test_requests),  cmocka_unit_test(test_adds_up),
+		cmocka_unit_test(test_period),        cmocka_unit_test(test_no_period),
+		cmocka_unit_test(test_messages),      cmocka_unit_test(test_messages_overtake),
+		cmocka_unit_test(test_pauses),        cmocka_unit_test(test_pipe),
+		cmocka_unit_test(test_sockets_shown), cmocka_unit_test(test_marker),
+		cmocka_unit_test(test_requests),      cmocka_unit_test(test_adds_up),
 		cmocka_unit_test(test_strange),
 	};
 	return cmocka_run_group_tests(tests, make_scratch, remove_scratch);

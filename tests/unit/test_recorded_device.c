@@ -1,5 +1,6 @@
-/* test_recorded_device.c: recordings of programs with a device as captures: calls joined with their work, groups of calls as
- * one piece of it, steps that end where the host has waited, members of groups from the files beside. */
+/* test_recorded_device.c: recordings of programs with a device as captures: calls joined with their
+ * work, groups of calls as one piece of it, steps that end where the host has waited, members of
+ * groups from the files beside. */
 #include <limits.h>
 #include <math.h>
 #include <unistd.h>
@@ -9,18 +10,30 @@
 #include "scratch.h"
 #include "trace/read/read.h"
 
-enum { MB = 1 << 20, US = 1000, ALLREDUCE = 1, LAUNCH, WAIT, SEND, RECV, RECORD, STREAM_WAITS, NAMES };
+enum {
+	MB = 1 << 20,
+	US = 1000,
+	ALLREDUCE = 1,
+	LAUNCH,
+	WAIT,
+	SEND,
+	RECV,
+	RECORD,
+	STREAM_WAITS,
+	NAMES
+};
 
 struct writer {
 	lk_recorder r;
 	lk_record_place place;
-	int64_t now;             /* of the host */
+	int64_t now; /* of the host */
 	uint64_t serial;
 };
 
 static struct writer *begin(void) {
-	static const char *const names[NAMES] = {NULL, "ncclAllReduce", "cudaLaunchKernel", "cudaStreamSynchronize", "ncclSend",
-	                                         "ncclRecv", "cudaEventRecord", "cudaStreamWaitEvent"};
+	static const char *const names[NAMES] = {
+		NULL,       "ncclAllReduce", "cudaLaunchKernel", "cudaStreamSynchronize",
+		"ncclSend", "ncclRecv",      "cudaEventRecord",  "cudaStreamWaitEvent"};
 	static struct writer w;
 	memset(&w, 0, sizeof w);
 	assert_int_equal(lk_recorder_open(&w.r, scratch, 8 * MB, 0), 0);
@@ -45,19 +58,23 @@ static lk_record_entry *next(struct writer *writer, int64_t takes) {
 	return entry;
 }
 
-static uint64_t call(struct writer *writer, lk_device_what what, uint32_t name, uint32_t stream, uint64_t serial, int64_t takes) {
+static uint64_t call(struct writer *writer, lk_device_what what, uint32_t name, uint32_t stream,
+                     uint64_t serial, int64_t takes) {
 	lk_record_entry *entry = next(writer, takes);
-	entry->device.what = (uint8_t)what, entry->device.call = name, entry->device.stream = stream, entry->device.count = 1;
+	entry->device.what = (uint8_t)what, entry->device.call = name, entry->device.stream = stream,
+	entry->device.count = 1;
 	entry->device.serial = serial ? serial : ++writer->serial;
 	serial = entry->device.serial;
 	lk_recorder_publish(&writer->r, &writer->place, entry, LK_RECORD_DEVICE_CALL);
 	return serial;
 }
 
-static uint64_t comm(struct writer *writer, lk_comm_what what, uint32_t name, uint32_t stream, int64_t bytes, uint64_t serial) {
+static uint64_t comm(struct writer *writer, lk_comm_what what, uint32_t name, uint32_t stream,
+                     int64_t bytes, uint64_t serial) {
 	lk_record_entry *entry = next(writer, 2 * US);
 	entry->object = 1, entry->bytes = bytes;
-	entry->comm.what = (uint8_t)what, entry->comm.part = LK_PART_ENQUEUE, entry->comm.call = name, entry->comm.tag = (int32_t)stream;
+	entry->comm.what = (uint8_t)what, entry->comm.part = LK_PART_ENQUEUE, entry->comm.call = name,
+	entry->comm.tag = (int32_t)stream;
 	entry->comm.request = serial ? serial : ++writer->serial;
 	serial = entry->comm.request;
 	entry->comm.peer = what == LK_WHAT_ALLREDUCE ? -1 : 0, entry->comm.from = -1;
@@ -65,11 +82,13 @@ static uint64_t comm(struct writer *writer, lk_comm_what what, uint32_t name, ui
 	return serial;
 }
 
-static void work(struct writer *writer, lk_device_what what, uint32_t stream, uint64_t serial, int64_t start, int64_t takes) {
+static void work(struct writer *writer, lk_device_what what, uint32_t stream, uint64_t serial,
+                 int64_t start, int64_t takes) {
 	lk_record_entry *entry = lk_recorder_next(&writer->r, &writer->place);
 	assert_non_null(entry);
 	entry->start_ns = start, entry->end_ns = start + takes;
-	entry->device.what = (uint8_t)what, entry->device.stream = stream, entry->device.serial = serial, entry->device.count = 1;
+	entry->device.what = (uint8_t)what, entry->device.stream = stream,
+	entry->device.serial = serial, entry->device.count = 1;
 	lk_recorder_publish(&writer->r, &writer->place, entry, LK_RECORD_DEVICE_WORK);
 }
 
@@ -80,13 +99,16 @@ static lk_capture *finish(struct writer *writer) {
 	writer->r.head->end_ns = writer->now;
 	strcpy(path, writer->r.path);
 	lk_recorder_close(&writer->r);
-	if (lk_capture_read(path, NULL, &capture, &err) != LK_OK) fail_msg("%s: %s", err.where, err.what);
+	if (lk_capture_read(path, NULL, &capture, &err) != LK_OK)
+		fail_msg("%s: %s", err.where, err.what);
 	return capture;
 }
 
 static uint32_t find(const lk_capture *capture, lk_event_kind kind, const char *name, int which) {
 	for (uint32_t i = 0; i < capture->count; i++)
-		if (capture->kind[i] == kind && strcmp(lk_capture_text(capture, capture->name[i]), name) == 0 && which-- == 0) return i;
+		if (capture->kind[i] == kind &&
+		    strcmp(lk_capture_text(capture, capture->name[i]), name) == 0 && which-- == 0)
+			return i;
 	return LK_NONE;
 }
 
@@ -111,10 +133,12 @@ static void test_joined(void **state) {
 	for (int i = 0; i < 6; i++) one_step(writer);
 	lk_capture *capture = finish(writer);
 	for (int i = 0; i < 6; i++) {
-		uint32_t kernels = find(capture, LK_EVENT_KERNEL, "kernels", i), sum = find(capture, LK_EVENT_KERNEL, "ncclAllReduce", i);
+		uint32_t kernels = find(capture, LK_EVENT_KERNEL, "kernels", i),
+				 sum = find(capture, LK_EVENT_KERNEL, "ncclAllReduce", i);
 		assert_true(kernels != LK_NONE && sum != LK_NONE);
 		/* the first of two launches has the batch */
-		assert_int_equal(capture->launch[kernels], find(capture, LK_EVENT_RUNTIME, "cudaLaunchKernel", 2 * i));
+		assert_int_equal(capture->launch[kernels],
+		                 find(capture, LK_EVENT_RUNTIME, "cudaLaunchKernel", 2 * i));
 		assert_int_equal(capture->launch[sum], find(capture, LK_EVENT_RUNTIME, "ncclAllReduce", i));
 		assert_int_equal(capture->dur_ns[kernels], 80 * US);
 		assert_int_equal(capture->dur_ns[sum], 100 * US);
@@ -124,11 +148,13 @@ static void test_joined(void **state) {
 		assert_int_equal(note->group_size, 2);
 		assert_string_equal(lk_capture_text(capture, note->ranks), "[1, 3]");
 		assert_true(note->in_elements == 4000);
-		const lk_sync_note *waits = lk_capture_sync(capture, find(capture, LK_EVENT_RUNTIME, "cudaStreamWaitEvent", i));
+		const lk_sync_note *waits =
+			lk_capture_sync(capture, find(capture, LK_EVENT_RUNTIME, "cudaStreamWaitEvent", i));
 		assert_true(waits && waits->kind == LK_SYNC_STREAM_WAITS);
 		assert_int_equal(waits->stream, capture->lane[sum]);
 		assert_int_equal(waits->on, capture->lane[kernels]);
-		const lk_sync_note *host = lk_capture_sync(capture, find(capture, LK_EVENT_RUNTIME, "cudaStreamSynchronize", i));
+		const lk_sync_note *host =
+			lk_capture_sync(capture, find(capture, LK_EVENT_RUNTIME, "cudaStreamSynchronize", i));
 		assert_true(host && host->kind == LK_SYNC_STREAM && host->stream == capture->lane[sum]);
 	}
 	assert_int_equal(capture->warnings.count, 0);
@@ -168,15 +194,18 @@ static void test_groups_of_calls(void **state) {
 	work(writer, LK_DEVICE_COMM, 1, two, at + 60 * US, 10 * US);
 	writer->now += 100 * US;
 	lk_capture *capture = finish(writer);
-	uint32_t small = find(capture, LK_EVENT_KERNEL, "ncclAllReduce", 0), large = find(capture, LK_EVENT_KERNEL, "ncclAllReduce", 1);
-	uint32_t send = find(capture, LK_EVENT_KERNEL, "ncclSend", 0), receive = find(capture, LK_EVENT_KERNEL, "ncclRecv", 0);
+	uint32_t small = find(capture, LK_EVENT_KERNEL, "ncclAllReduce", 0),
+			 large = find(capture, LK_EVENT_KERNEL, "ncclAllReduce", 1);
+	uint32_t send = find(capture, LK_EVENT_KERNEL, "ncclSend", 0),
+			 receive = find(capture, LK_EVENT_KERNEL, "ncclRecv", 0);
 	assert_int_equal(capture->dur_ns[small], 10 * US);
 	assert_int_equal(capture->dur_ns[large], 30 * US);
 	assert_int_equal(lk_event_end(capture, small), capture->start_ns[large]);
 	assert_int_equal(capture->start_ns[send], capture->start_ns[receive]);
 	assert_int_equal(capture->dur_ns[send], 10 * US);
 	assert_int_equal(capture->dur_ns[receive], 10 * US);
-	assert_true(capture->lane[send] == capture->lane[small] && capture->lane[send] != capture->lane[receive]);
+	assert_true(capture->lane[send] == capture->lane[small] &&
+	            capture->lane[send] != capture->lane[receive]);
 	/* to rank 0 of the group, which is 1 of the world */
 	assert_int_equal(lk_capture_comm(capture, send)->peer, 1);
 	lk_capture_free(capture);
@@ -215,7 +244,8 @@ static void check_members(const char *name, int size, const char *ranks) {
 	work(writer, LK_DEVICE_COMM, 1, serial, writer->now, 10 * US);
 	writer->now += 50 * US;
 	lk_capture *capture = finish(writer);
-	const lk_comm_note *note = lk_capture_comm(capture, find(capture, LK_EVENT_KERNEL, "ncclAllReduce", 0));
+	const lk_comm_note *note =
+		lk_capture_comm(capture, find(capture, LK_EVENT_KERNEL, "ncclAllReduce", 0));
 	assert_non_null(note);
 	assert_string_equal(lk_capture_text(capture, note->ranks), ranks);
 	lk_capture_free(capture);
@@ -224,15 +254,15 @@ static void check_members(const char *name, int size, const char *ranks) {
 static void test_members(void **state) {
 	(void)state;
 	write_members("00000000000000aa", (int32_t[]){2, 4}, 2);
-	write_members("00000000000000bb", (int32_t[]){2, 0, 4}, 3);  /* one was not recorded */
-	write_members("00000000000000cc", (int32_t[]){2}, 1);        /* shorter than the group */
+	write_members("00000000000000bb", (int32_t[]){2, 0, 4}, 3); /* one was not recorded */
+	write_members("00000000000000cc", (int32_t[]){2}, 1);       /* shorter than the group */
 	write_members("00000000000000dd", (int32_t[]){-7, INT32_MAX}, 2);
 	check_members("00000000000000aa", 2, "[1, 3]");
 	check_members("00000000000000bb", 3, "");
 	check_members("00000000000000cc", 2, "");
 	check_members("00000000000000dd", 2, "");
-	check_members("00000000000000ee", 2, "");                    /* no file */
-	check_members("../../../../etc/hostname", 2, "");            /* no name */
+	check_members("00000000000000ee", 2, "");         /* no file */
+	check_members("../../../../etc/hostname", 2, ""); /* no name */
 	check_members("00000000000000aa", INT32_MAX, "");
 	check_members("00000000000000aa", -1, "");
 }
@@ -247,8 +277,8 @@ static void test_strange(void **state) {
 	uint64_t serial = call(writer, LK_DEVICE_WHATS, LAUNCH, 1, 0, US);
 	work(writer, (lk_device_what)200, 1, serial, writer->now, US);
 	work(writer, LK_DEVICE_KERNEL, 1, serial, -5, US);
-	work(writer, LK_DEVICE_COMM, 3, UINT64_MAX, writer->now, US);          /* no call of it */
-	call(writer, LK_DEVICE_WAIT_EVENT, 77, 99, UINT64_MAX, US);        /* no such name, event */
+	work(writer, LK_DEVICE_COMM, 3, UINT64_MAX, writer->now, US); /* no call of it */
+	call(writer, LK_DEVICE_WAIT_EVENT, 77, 99, UINT64_MAX, US);   /* no such name, event */
 	lk_capture *capture = finish(writer);
 	assert_int_equal(capture->warnings.count, 1);
 	assert_non_null(strstr(capture->warnings.at[0], "3 records are damaged"));
@@ -279,8 +309,13 @@ static void test_elf(void **state) {
 
 int main(void) {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_joined), cmocka_unit_test(test_steps), cmocka_unit_test(test_groups_of_calls),
-		cmocka_unit_test(test_untimed), cmocka_unit_test(test_members), cmocka_unit_test(test_strange), cmocka_unit_test(test_elf),
+		cmocka_unit_test(test_joined),
+		cmocka_unit_test(test_steps),
+		cmocka_unit_test(test_groups_of_calls),
+		cmocka_unit_test(test_untimed),
+		cmocka_unit_test(test_members),
+		cmocka_unit_test(test_strange),
+		cmocka_unit_test(test_elf),
 	};
 	return cmocka_run_group_tests(tests, make_scratch, remove_scratch);
 }

@@ -1,5 +1,6 @@
-/* test_recording.c: recordings: what was written is read; a writer may be killed at any moment; full means drop and count;
- * torn and foreign blocks; threads that come and go; a file that another put in the place. */
+/* test_recording.c: recordings: what was written is read; a writer may be killed at any moment;
+ * full means drop and count; torn and foreign blocks; threads that come and go; a file that another
+ * put in the place. */
 #include <dirent.h>
 #include <errno.h>
 #include <limits.h>
@@ -13,7 +14,9 @@
 #include "lockstep/error.h"
 #include "scratch.h"
 
-enum { MB = 1 << 20 };
+enum {
+	MB = 1 << 20
+};
 
 static void put(lk_recorder *recorder, lk_record_place *place, uint32_t object, int64_t value) {
 	lk_record_entry *record = lk_recorder_next(recorder, place);
@@ -112,7 +115,8 @@ static void test_file_limit(void **state) {
 		lk_recorder w;
 		lk_record_place place = {0};
 		struct rlimit most = {LK_HEADER_BYTES + LK_BLOCK_BYTES, LK_HEADER_BYTES + LK_BLOCK_BYTES};
-		if (setrlimit(RLIMIT_FSIZE, &most) != 0 || lk_recorder_open(&w, scratch, MB, 0) != 0) _exit(1);
+		if (setrlimit(RLIMIT_FSIZE, &most) != 0 || lk_recorder_open(&w, scratch, MB, 0) != 0)
+			_exit(1);
 		for (int i = 0; i < LK_BLOCK_RECORDS + 5; i++) put(&w, &place, 1, i);
 		_exit(w.head->dropped == 5 ? 0 : 2);
 	}
@@ -123,12 +127,16 @@ static void test_file_limit(void **state) {
 
 /* ---- threads ---- */
 
-enum { THREADS = 40, EACH = 500 };
+enum {
+	THREADS = 40,
+	EACH = 500
+};
 static lk_recorder shared;
 static uint32_t next_thread;
 
 static void *work(void *unused) {
-	lk_record_place place = {.thread = (uint16_t)__atomic_fetch_add(&next_thread, 1, __ATOMIC_RELAXED)};
+	lk_record_place place = {.thread =
+	                             (uint16_t)__atomic_fetch_add(&next_thread, 1, __ATOMIC_RELAXED)};
 	for (int i = 0; i < EACH; i++) put(&shared, &place, place.thread, i);
 	lk_recorder_leave(&shared, &place);
 	return unused;
@@ -141,16 +149,19 @@ static void test_threads(void **state) {
 	static bool seen[THREADS][EACH];
 	assert_int_equal(lk_recorder_open(&shared, scratch, 64 * MB, 0), 0);
 	for (int wave = 0; wave < THREADS; wave += 4) {
-		for (int i = wave; i < wave + 4; i++) assert_int_equal(pthread_create(&thread[i], NULL, work, NULL), 0);
+		for (int i = wave; i < wave + 4; i++)
+			assert_int_equal(pthread_create(&thread[i], NULL, work, NULL), 0);
 		for (int i = wave; i < wave + 4; i++) pthread_join(thread[i], NULL);
 	}
 	/* what threads leave of their blocks is used again: 20000 records are 20 blocks */
 	assert_true(shared.head->blocks <= THREADS * EACH / LK_BLOCK_RECORDS + 8);
 	lk_recording r = opened(shared.path);
-	/* every record once; those of a thread in any order, for a block that another thread left may lie before its first */
+	/* every record once; those of a thread in any order, for a block that another thread left may
+	 * lie before its first */
 	int count = 0;
 	for (; lk_recording_next(&r, &got); count++) {
-		assert_true(got.record.thread < THREADS && got.record.bytes >= 0 && got.record.bytes < EACH);
+		assert_true(got.record.thread < THREADS && got.record.bytes >= 0 &&
+		            got.record.bytes < EACH);
 		assert_false(seen[got.record.thread][got.record.bytes]);
 		seen[got.record.thread][got.record.bytes] = true;
 	}
@@ -164,7 +175,8 @@ static void test_threads(void **state) {
 static _Noreturn void write_forever(void) {
 	lk_recorder w;
 	lk_record_place place = {0};
-	static const char path[] = "/some/where/a/path/that/takes/more/than/one/piece/of/sixty-two/bytes/in/the/recording";
+	static const char path[] =
+		"/some/where/a/path/that/takes/more/than/one/piece/of/sixty-two/bytes/in/the/recording";
 	if (lk_recorder_open(&w, scratch, 16 * MB, 0) != 0) _exit(1);
 	for (int64_t i = 0;; i++) {
 		put(&w, &place, 1, i);
@@ -228,7 +240,8 @@ static int64_t in_folder(const char *folder, int64_t (*tell)(const char *path)) 
 	return sum;
 }
 
-/* A process is killed at any moment of its first milliseconds; every fourth one when it has written, however long it takes. */
+/* A process is killed at any moment of its first milliseconds; every fourth one when it has
+ * written, however long it takes. */
 static void test_killed(void **state) {
 	(void)state;
 	int64_t all = 0;
@@ -240,7 +253,8 @@ static void test_killed(void **state) {
 		pid_t child = fork();
 		if (child == 0) write_forever();
 		random ^= random << 13, random ^= random >> 7, random ^= random << 17;
-		for (int wait = 0; i % 4 == 0 && wait < 600000 && !in_folder(folder, has_record); wait++) usleep(1000);
+		for (int wait = 0; i % 4 == 0 && wait < 600000 && !in_folder(folder, has_record); wait++)
+			usleep(1000);
 		usleep((useconds_t)(random % 4000));
 		kill(child, SIGKILL);
 		assert_int_equal(waitpid(child, NULL, 0), child);
@@ -294,8 +308,9 @@ static void test_damage(void **state) {
 
 int main(void) {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_round_trip), cmocka_unit_test(test_full),    cmocka_unit_test(test_replaced),
-		cmocka_unit_test(test_file_limit), cmocka_unit_test(test_threads), cmocka_unit_test(test_killed),
+		cmocka_unit_test(test_round_trip), cmocka_unit_test(test_full),
+		cmocka_unit_test(test_replaced),   cmocka_unit_test(test_file_limit),
+		cmocka_unit_test(test_threads),    cmocka_unit_test(test_killed),
 		cmocka_unit_test(test_damage),
 	};
 	return cmocka_run_group_tests(tests, make_scratch, remove_scratch);

@@ -17,11 +17,13 @@ static void end(struct list *list) {
 	lk_arena_free(&list->arena);
 }
 
-static lk_status read_sky(struct list *list, const char *provider, const char *text, lk_error *err) {
+static lk_status read_sky(struct list *list, const char *provider, const char *text,
+                          lk_error *err) {
 	lk_stream *in;
 	*list = (struct list){0};
 	assert_int_equal(lk_stream_memory(text, strlen(text), "vms.csv", &in, err), LK_OK);
-	lk_status status = lk_offers_skypilot(in, provider, "2026-01-02", &list->arena, &list->offers, &list->faults, err);
+	lk_status status = lk_offers_skypilot(in, provider, "2026-01-02", &list->arena, &list->offers,
+	                                      &list->faults, err);
 	lk_stream_close(in);
 	return status;
 }
@@ -47,15 +49,20 @@ static void own_list_is_sound(void **state) {
 
 /* ---- SkyPilot ---- */
 
-#define HEAD "InstanceType,AcceleratorName,AcceleratorCount,vCPUs,MemoryGiB,GpuInfo,Price,SpotPrice,Region,AvailabilityZone\n"
+#define HEAD                                                                                 \
+	"InstanceType,AcceleratorName,AcceleratorCount,vCPUs,MemoryGiB,GpuInfo,Price,SpotPrice," \
+	"Region,AvailabilityZone\n"
 
 static void zones_become_a_region(void **state) {
 	(void)state;
 	struct list l;
 	lk_error err;
-	assert_int_equal(read_sky(&l, "aws", HEAD "p3.2xlarge,V100,1,8,61,,3.06,1.2,us-east-1,us-east-1a\n"
-	                                          "p3.2xlarge,V100,1,8,61,,3.06,0.9,us-east-1,us-east-1b\n"
-	                                          "m5.large,,,2,8,,0.096,0.04,us-east-1,us-east-1a\n", &err), LK_OK);
+	assert_int_equal(read_sky(&l, "aws",
+	                          HEAD "p3.2xlarge,V100,1,8,61,,3.06,1.2,us-east-1,us-east-1a\n"
+	                               "p3.2xlarge,V100,1,8,61,,3.06,0.9,us-east-1,us-east-1b\n"
+	                               "m5.large,,,2,8,,0.096,0.04,us-east-1,us-east-1a\n",
+	                          &err),
+	                 LK_OK);
 	assert_int_equal(l.offers.count, 1);
 	assert_true(l.offers.at[0].spot == 0.9 && l.offers.at[0].on_demand == 3.06);
 	assert_string_equal(l.offers.at[0].date, "2026-01-02");
@@ -68,10 +75,13 @@ static void hosts_of_gcp_are_added(void **state) {
 	(void)state;
 	struct list l;
 	lk_error err;
-	assert_int_equal(read_sky(&l, "gcp", HEAD "a2-highgpu-8g,,,96,680,,5.89,1.5,us-central1,\n"
-	                                          ",A100,8,,,,23.5,12.9,us-central1,us-central1-a\n"
-	                                          ",A100,8,,,,23.5,12.9,europe-west4,europe-west4-a\n"
-	                                          ",tpu-v4,8,,,,23.5,12.9,us-central1,us-central1-a\n", &err), LK_OK);
+	assert_int_equal(read_sky(&l, "gcp",
+	                          HEAD "a2-highgpu-8g,,,96,680,,5.89,1.5,us-central1,\n"
+	                               ",A100,8,,,,23.5,12.9,us-central1,us-central1-a\n"
+	                               ",A100,8,,,,23.5,12.9,europe-west4,europe-west4-a\n"
+	                               ",tpu-v4,8,,,,23.5,12.9,us-central1,us-central1-a\n",
+	                          &err),
+	                 LK_OK);
 	assert_int_equal(l.offers.count, 1);
 	assert_string_equal(l.offers.at[0].instance, "a2-highgpu-8g");
 	assert_true(fabs(l.offers.at[0].on_demand - 29.39) < 1e-9 && l.offers.at[0].vcpus == 96);
@@ -84,12 +94,15 @@ static void impossible_prices_are_named(void **state) {
 	(void)state;
 	struct list l;
 	lk_error err;
-	assert_int_equal(read_sky(&l, "aws", HEAD "a,V100,1,8,61,,1.0,2.0,here,\n"     /* spot above on demand */
-	                                          "b,V100,1,8,61,,0.0,,here,\n"        /* for nothing */
-	                                          "c,V100,1,8,61,,700,,here,\n"        /* a placeholder */
-	                                          "d,V100,1,8,61,,3,,here,\n"
-	                                          "d,V100,1,8,61,,30,,there,\n"        /* ten times the price of here */
-	                                          "e,V100,1,8,61,,3,1,here,\n", &err), LK_OK);
+	assert_int_equal(read_sky(&l, "aws",
+	                          HEAD "a,V100,1,8,61,,1.0,2.0,here,\n" /* spot above on demand */
+	                               "b,V100,1,8,61,,0.0,,here,\n"    /* for nothing */
+	                               "c,V100,1,8,61,,700,,here,\n"    /* a placeholder */
+	                               "d,V100,1,8,61,,3,,here,\n"
+	                               "d,V100,1,8,61,,30,,there,\n" /* ten times the price of here */
+	                               "e,V100,1,8,61,,3,1,here,\n",
+	                          &err),
+	                 LK_OK);
 	assert_int_equal(l.offers.count, 2);
 	assert_int_equal(l.faults.count, 4);
 	assert_string_equal(l.faults.at[0].where, "aws a, here");
@@ -111,9 +124,21 @@ static void no_catalogue(void **state) {
 /* ---- choices ---- */
 
 static lk_offer offer(const char *instance, const char *gpu, double price) {
-	return (lk_offer){.provider = "p", .instance = instance, .region = "", .gpu = gpu, .device = lk_device_find(gpu), .gpus = 1,
-	                  .links = "", .vcpus = 10, .network_gbps = NAN, .memory_gib = NAN, .nvme_gb = NAN, .on_demand = price,
-	                  .spot = price / 2, .date = "today", .source = "test"};
+	return (lk_offer){.provider = "p",
+	                  .instance = instance,
+	                  .region = "",
+	                  .gpu = gpu,
+	                  .device = lk_device_find(gpu),
+	                  .gpus = 1,
+	                  .links = "",
+	                  .vcpus = 10,
+	                  .network_gbps = NAN,
+	                  .memory_gib = NAN,
+	                  .nvme_gb = NAN,
+	                  .on_demand = price,
+	                  .spot = price / 2,
+	                  .date = "today",
+	                  .source = "test"};
 }
 
 /* Three machines that take 1, 2 and 4 s for a step of 10 samples. */
@@ -126,16 +151,30 @@ struct market {
 };
 
 static void open_market(struct market *market, const double price[3], double spread) {
-	static const char *const names[] = {"fast", "middle", "slow"}, *const gpus[] = {"h100-sxm", "a100-sxm-80", "v100-sxm-16"};
+	static const char *const names[] = {"fast", "middle", "slow"}, *const gpus[] = {"h100-sxm",
+	                                                                                "a100-sxm-80",
+	                                                                                "v100-sxm-16"};
 	*market = (struct market){0};
 	lk_rent_defaults(&market->request);
 	market->request.samples = 36000, market->request.setup_min = 0;
 	for (int i = 0; i < 3; i++) {
 		double step = 1 << i;
 		market->offers[i] = offer(names[i], gpus[i], price[i]);
-		market->rates[i] = (lk_rent_rate){.cluster = lk_offer_cluster(&market->offers[i], 1, &market->arena), .gpus = 1, .machines = 1, .batch = 10,
-		                             .fits = true, .step_s = step, .low_s = step * (1 - spread), .high_s = step * (1 + spread),
-		                             .layout = "", .reproduce = "", .stall = "host", .stall_s = 0.1, .model = "m", .seq = 1};
+		market->rates[i] =
+			(lk_rent_rate){.cluster = lk_offer_cluster(&market->offers[i], 1, &market->arena),
+		                   .gpus = 1,
+		                   .machines = 1,
+		                   .batch = 10,
+		                   .fits = true,
+		                   .step_s = step,
+		                   .low_s = step * (1 - spread),
+		                   .high_s = step * (1 + spread),
+		                   .layout = "",
+		                   .reproduce = "",
+		                   .stall = "host",
+		                   .stall_s = 0.1,
+		                   .model = "m",
+		                   .seq = 1};
 	}
 }
 
@@ -144,7 +183,9 @@ static void decide(struct market *market) {
 	lk_offers offers = {market->offers, 3, 3};
 	lk_rent_rates rates = {market->rates, 3, 3};
 	market->rent = (lk_rent){0};
-	assert_int_equal(lk_rent_choose(&market->request, &offers, &rates, &market->arena, &market->rent, &err), LK_OK);
+	assert_int_equal(
+		lk_rent_choose(&market->request, &offers, &rates, &market->arena, &market->rent, &err),
+		LK_OK);
 }
 
 static const char *named(const struct market *market, int at) {
@@ -158,7 +199,8 @@ static void cheapest_and_fastest(void **state) {
 	decide(&m);
 	assert_string_equal(named(&m, m.rent.cheapest), "slow"); /* 4 h at 1 */
 	assert_string_equal(named(&m, m.rent.fastest), "fast");  /* 1 h at 10 */
-	assert_true(m.rent.choices[m.rent.cheapest].cost == 4 && m.rent.choices[m.rent.fastest].hours == 1);
+	assert_true(m.rent.choices[m.rent.cheapest].cost == 4 &&
+	            m.rent.choices[m.rent.fastest].hours == 1);
 	for (int i = 0; i < m.rent.count; i++) assert_true(m.rent.choices[i].pareto);
 	m.request.deadline_h = 2;
 	decide(&m);
@@ -214,14 +256,10 @@ static void preparation_and_interruptions(void **state) {
 
 int main(void) {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(own_list_is_sound),
-		cmocka_unit_test(zones_become_a_region),
-		cmocka_unit_test(hosts_of_gcp_are_added),
-		cmocka_unit_test(impossible_prices_are_named),
-		cmocka_unit_test(no_catalogue),
-		cmocka_unit_test(cheapest_and_fastest),
-		cmocka_unit_test(near_ones_are_ties),
-		cmocka_unit_test(preparation_and_interruptions),
+		cmocka_unit_test(own_list_is_sound),      cmocka_unit_test(zones_become_a_region),
+		cmocka_unit_test(hosts_of_gcp_are_added), cmocka_unit_test(impossible_prices_are_named),
+		cmocka_unit_test(no_catalogue),           cmocka_unit_test(cheapest_and_fastest),
+		cmocka_unit_test(near_ones_are_ties),     cmocka_unit_test(preparation_and_interruptions),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

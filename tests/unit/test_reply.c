@@ -1,4 +1,5 @@
-/* test_reply.c: verbs asked with words, many predictions at once, calls that are stopped, graphs that are simulated. */
+/* test_reply.c: verbs asked with words, many predictions at once, calls that are stopped, graphs
+ * that are simulated. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -16,7 +17,7 @@
 #include "lockstep/reply.h"
 #include "lockstep/simulate.h"
 
-#define JOB "--model=llama3.1-8b", "--gpu=h100-sxm", "--gpus=8", "--gbs=16", "--seq=2048"
+#define JOB          "--model=llama3.1-8b", "--gpu=h100-sxm", "--gpus=8", "--gbs=16", "--seq=2048"
 #define COUNT(array) (int)(sizeof array / sizeof *array)
 
 /* ---- stopping ---- */
@@ -41,7 +42,8 @@ static void parallel_jobs_end(void **state) {
 	assert_int_equal(lk_stop_check(&err), LK_ERR_STOPPED);
 	lk_stop_watch(NULL);
 	assert_int_equal(lk_stop_check(&err), LK_OK);
-	assert_int_equal(lk_parallel(100, 4, count_or_stop, stop, &err), LK_OK); /* asked, but nobody watches */
+	assert_int_equal(lk_parallel(100, 4, count_or_stop, stop, &err),
+	                 LK_OK); /* asked, but nobody watches */
 	lk_stop_free(stop);
 	lk_stop_free(NULL);
 }
@@ -77,12 +79,17 @@ static void everything_looks(void **state) {
 	lk_stop_free(stop);
 }
 
-#define GRAPH(chains, groups, operations, repeat)                                                                       \
-	"{\"lockstep_graph\": 1, \"ranks\": {\"world\": " #chains ", \"stages\": 1, \"chains\": " #chains ", \"groups\": {" groups \
-	"}}, \"blocks\": [{\"name\": \"b\", \"operations\": [" operations "]}], \"programs\": [{\"name\": \"p\", \"stage\": 0, "    \
+#define GRAPH(chains, groups, operations, repeat)                     \
+	"{\"lockstep_graph\": 1, \"ranks\": {\"world\": " #chains         \
+	", \"stages\": 1, \"chains\": " #chains ", \"groups\": {" groups  \
+	"}}, \"blocks\": [{\"name\": \"b\", \"operations\": [" operations \
+	"]}], \"programs\": [{\"name\": \"p\", \"stage\": 0, "            \
 	"\"calls\": [[0, " #repeat ", -1, -1, 0, \"forward\"]]}]}"
-#define WORK "{\"name\": \"o\", \"kind\": \"elementwise\", \"stream\": \"compute\", \"measured_ps\": 1000}"
-#define MOVE "{\"name\": \"m\", \"kind\": \"copy\", \"stream\": \"copy\", \"bytes\": 1e6, \"dtype\": \"bf16\"}"
+#define WORK \
+	"{\"name\": \"o\", \"kind\": \"elementwise\", \"stream\": \"compute\", \"measured_ps\": 1000}"
+#define MOVE                                                                                  \
+	"{\"name\": \"m\", \"kind\": \"copy\", \"stream\": \"copy\", \"bytes\": 1e6, \"dtype\": " \
+	"\"bf16\"}"
 
 /* Both engines look: precedence alone, and with contention. */
 static void engines_end(void **state) {
@@ -123,7 +130,9 @@ static void count_up(void *context, size_t done) {
 
 static void many_are_as_one(void **state) {
 	(void)state;
-	enum { MANY = 12 };
+	enum {
+		MANY = 12
+	};
 	lk_predict_request requests[MANY];
 	lk_prediction *together[MANY], *alone;
 	lk_error refusals[MANY], err = {0};
@@ -134,13 +143,17 @@ static void many_are_as_one(void **state) {
 		requests[i].tp = i % 4 + 1, requests[i].gbs = 8 * (i / 4 + 1), requests[i].no_fixes = true;
 	}
 	for (int threads = 1; threads <= 3; threads += 2) {
-		assert_int_equal(lk_predict_many(requests, MANY, threads, together, refusals, count_up, &seen, &err), LK_OK);
+		assert_int_equal(
+			lk_predict_many(requests, MANY, threads, together, refusals, count_up, &seen, &err),
+			LK_OK);
 		for (int i = 0; i < MANY; i++) {
 			lk_error why = {0};
 			lk_status status = lk_predict(&requests[i], &alone, &why);
 			assert_int_equal(status, together[i] ? LK_OK : LK_ERR_INPUT);
 			assert_int_equal(status == LK_OK, requests[i].tp != 3);
-			if (status == LK_OK) assert_true(alone->step_time_s == together[i]->step_time_s && alone->peak_bytes == together[i]->peak_bytes);
+			if (status == LK_OK)
+				assert_true(alone->step_time_s == together[i]->step_time_s &&
+				            alone->peak_bytes == together[i]->peak_bytes);
 			else assert_string_equal(why.what, refusals[i].what);
 			lk_predict_free(alone);
 			lk_predict_free(together[i]);
@@ -148,14 +161,16 @@ static void many_are_as_one(void **state) {
 	}
 	assert_in_range(seen, 1, MANY);
 	requests[0].calibration = "a.csv", requests[5].calibration = "b.csv";
-	assert_int_equal(lk_predict_many(requests, MANY, 2, together, refusals, NULL, NULL, &err), LK_ERR_INPUT);
+	assert_int_equal(lk_predict_many(requests, MANY, 2, together, refusals, NULL, NULL, &err),
+	                 LK_ERR_INPUT);
 	assert_string_equal(err.where, "--calibration");
 	assert_null(together[0]);
 }
 
 /* ---- replies ---- */
 
-static int find_column(const lk_reply *reply, const char *key, const double **numbers, const char *const **texts) {
+static int find_column(const lk_reply *reply, const char *key, const double **numbers,
+                       const char *const **texts) {
 	for (int i = 0; i < lk_reply_columns(reply); i++)
 		if (strcmp(lk_reply_column(reply, i, numbers, texts), key) == 0) return i;
 	fail_msg("no column %s", key);
@@ -211,13 +226,19 @@ static void refused(const char *verb, int count, const char *const *words, const
 
 static void errors_are_the_programs(void **state) {
 	(void)state;
-	const char *const unknown[] = {"--modle=x"}, *const empty[] = {"--model="}, *const two[] = {JOB, "--tp=1,2"};
+	const char *const unknown[] = {"--modle=x"}, *const empty[] = {"--model="},
+					  *const two[] = {JOB, "--tp=1,2"};
 	refused("predict", 1, unknown, "--modle: unknown option; did you mean --model?");
-	refused("predict", 1, empty, "--model: the value is empty; give NAME|FILE, or leave the option out");
-	refused("predict", 6, two, "predict: the lists make 2 combinations, and one is answered here; sweep answers all of them");
+	refused("predict", 1, empty,
+	        "--model: the value is empty; give NAME|FILE, or leave the option out");
+	refused("predict", 6, two,
+	        "predict: the lists make 2 combinations, and one is answered here; sweep answers all "
+	        "of them");
 	refused("predct", 0, NULL, "there is no verb \"predct\"; did you mean predict?");
 	refused("validate", 0, NULL, "validate: RUNS.csv is missing; see lockstep validate --help");
-	refused("simulate", 0, NULL, "simulate: no graph was given; give a file as `lockstep predict --graph FILE` writes it");
+	refused(
+		"simulate", 0, NULL,
+		"simulate: no graph was given; give a file as `lockstep predict --graph FILE` writes it");
 	lk_reply *reply = lk_reply_sweep(0, NULL, NULL, 0, NULL);
 	assert_string_equal(lk_reply_error(reply, LK_REPLY_WHAT), "there is nothing to answer");
 	lk_reply_free(reply);
@@ -260,13 +281,17 @@ static void durations_add_up(void **state) {
 	assert_int_equal(simulate(GRAPH(1, "", WORK ", " WORK, 5), NULL, &simulation, &err), LK_OK);
 	assert_true(fabs(simulation->step_s - 10e-9) < 1e-15);
 	assert_int_equal(simulation->span_count, 10);
-	assert_true(simulation->spans[9].end_s == simulation->step_s && simulation->spans[9].repetition == 4 && simulation->spans[9].operation == 1);
+	assert_true(simulation->spans[9].end_s == simulation->step_s &&
+	            simulation->spans[9].repetition == 4 && simulation->spans[9].operation == 1);
 	assert_string_equal(simulation->operations[1].name, "o");
 	assert_string_equal(simulation->operations[1].stream, "compute");
-	assert_true(simulation->programs[0].compute_s == simulation->step_s && simulation->programs[0].exposed_s == 0);
+	assert_true(simulation->programs[0].compute_s == simulation->step_s &&
+	            simulation->programs[0].exposed_s == 0);
 	assert_null(simulation->cluster);
 	lk_simulate_free(simulation);
-	assert_int_equal(simulate(GRAPH(4, "\"dp\": [4, 1]", WORK ", " MOVE, 5), "h100-sxm", &simulation, &err), LK_OK);
+	assert_int_equal(
+		simulate(GRAPH(4, "\"dp\": [4, 1]", WORK ", " MOVE, 5), "h100-sxm", &simulation, &err),
+		LK_OK);
 	assert_int_equal(simulation->ranks, 4);
 	assert_true(simulation->step_s > 10e-9 && simulation->cluster);
 	lk_simulate_free(simulation);
@@ -284,8 +309,15 @@ static void wrong_graphs_are_errors(void **state) {
 		{"{}", NULL, "no step graph"},
 		{GRAPH(1, "", MOVE, 1), NULL, "has no duration"},
 		{GRAPH(1, "", WORK, 30000000), NULL, "at most 1e+07"},
-		{GRAPH(1, "", "{\"name\": \"o\", \"kind\": \"copy\", \"stream\": \"copy\", \"measured_ps\": 9e18}", 9), NULL, ""},
-		{GRAPH(1, "", "{\"name\": \"o\", \"kind\": \"copy\", \"stream\": \"copy\", \"measured_ps\": 900000000000000000}", 9), NULL, "one after the other"},
+		{GRAPH(1, "",
+	           "{\"name\": \"o\", \"kind\": \"copy\", \"stream\": \"copy\", \"measured_ps\": 9e18}",
+	           9),
+	     NULL, ""},
+		{GRAPH(1, "",
+	           "{\"name\": \"o\", \"kind\": \"copy\", \"stream\": \"copy\", \"measured_ps\": "
+	           "900000000000000000}",
+	           9),
+	     NULL, "one after the other"},
 		{GRAPH(99999999, "", WORK, 1), "h100-sxm", ""},
 		{GRAPH(1, "", WORK, 1), "h10", "unknown device"},
 	};
@@ -298,9 +330,15 @@ static void wrong_graphs_are_errors(void **state) {
 
 int main(void) {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(parallel_jobs_end),     cmocka_unit_test(everything_looks),  cmocka_unit_test(engines_end),
-		cmocka_unit_test(many_are_as_one),       cmocka_unit_test(sweeps_have_columns), cmocka_unit_test(errors_are_the_programs),
-		cmocka_unit_test(tables_are_told),       cmocka_unit_test(durations_add_up),  cmocka_unit_test(wrong_graphs_are_errors),
+		cmocka_unit_test(parallel_jobs_end),
+		cmocka_unit_test(everything_looks),
+		cmocka_unit_test(engines_end),
+		cmocka_unit_test(many_are_as_one),
+		cmocka_unit_test(sweeps_have_columns),
+		cmocka_unit_test(errors_are_the_programs),
+		cmocka_unit_test(tables_are_told),
+		cmocka_unit_test(durations_add_up),
+		cmocka_unit_test(wrong_graphs_are_errors),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

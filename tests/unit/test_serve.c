@@ -1,4 +1,5 @@
-/* test_serve.c: who may ask, and what: the checks of headers, the fields of requests, names of uploaded files. */
+/* test_serve.c: who may ask, and what: the checks of headers, the fields of requests, names of
+ * uploaded files. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -17,12 +18,40 @@
 static void hosts_of_loopback(void **state) {
 	(void)state;
 	const lk_guard g = {.loopback = true, .names = "planner.example.org\nbox"};
-	static const char *const good[] = {"127.0.0.1", "127.0.0.1:8420", "127.9.9.9:1", "localhost", "LocalHost:80", "[::1]",
-		"[::1]:8420", "[::ffff:127.0.0.1]:8420", "planner.example.org:8420", "BOX"};
-	static const char *const bad[] = {"", "evil.example", "evil.example:8420", "localhost.evil.example", "10.0.0.5:8420",
-		"127.0.0.1.evil.example", "0x7f.1", "2130706433", "127.1", "::1", "[::1", "[::1]x", "[]", ":8420", "127.0.0.1:",
-		"127.0.0.1:84200000", "127.0.0.1:84a", "127.0.0.1:80:80", "planner.example.orgx", "planner", "[fe80::1]", " localhost",
-		"[localhost]", "0.0.0.0:8420"};
+	static const char *const good[] = {"127.0.0.1",
+	                                   "127.0.0.1:8420",
+	                                   "127.9.9.9:1",
+	                                   "localhost",
+	                                   "LocalHost:80",
+	                                   "[::1]",
+	                                   "[::1]:8420",
+	                                   "[::ffff:127.0.0.1]:8420",
+	                                   "planner.example.org:8420",
+	                                   "BOX"};
+	static const char *const bad[] = {"",
+	                                  "evil.example",
+	                                  "evil.example:8420",
+	                                  "localhost.evil.example",
+	                                  "10.0.0.5:8420",
+	                                  "127.0.0.1.evil.example",
+	                                  "0x7f.1",
+	                                  "2130706433",
+	                                  "127.1",
+	                                  "::1",
+	                                  "[::1",
+	                                  "[::1]x",
+	                                  "[]",
+	                                  ":8420",
+	                                  "127.0.0.1:",
+	                                  "127.0.0.1:84200000",
+	                                  "127.0.0.1:84a",
+	                                  "127.0.0.1:80:80",
+	                                  "planner.example.orgx",
+	                                  "planner",
+	                                  "[fe80::1]",
+	                                  " localhost",
+	                                  "[localhost]",
+	                                  "0.0.0.0:8420"};
 	for (size_t i = 0; i < sizeof good / sizeof *good; i++) assert_true(lk_guard_host(&g, good[i]));
 	for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) assert_false(lk_guard_host(&g, bad[i]));
 	assert_false(lk_guard_host(&g, NULL));
@@ -74,7 +103,8 @@ static void tokens(void **state) {
 
 /* ---- fields ---- */
 
-static lk_status read_body(const lk_verb *verb, const char *body, lk_arena *arena, lk_serve_words *out, lk_error *err) {
+static lk_status read_body(const lk_verb *verb, const char *body, lk_arena *arena,
+                           lk_serve_words *out, lk_error *err) {
 	memset(err, 0, sizeof *err);
 	return lk_serve_fields(verb, body, strlen(body), arena, out, err);
 }
@@ -85,8 +115,11 @@ static void fields_become_words(void **state) {
 	lk_serve_words w;
 	lk_error err;
 	assert_int_equal(read_body(&lk_predict_verb,
-		"{\"model\": \"--help\", \"gpus\": 64, \"tokens\": \"15T\", \"no-fixes\": true, \"tp-overlap\": false, \"pp\": null,"
-		" \"launch\": [\"pretrain_gpt.py\", \"--help\"]}", &arena, &w, &err), LK_OK);
+	                           "{\"model\": \"--help\", \"gpus\": 64, \"tokens\": \"15T\", "
+	                           "\"no-fixes\": true, \"tp-overlap\": false, \"pp\": null,"
+	                           " \"launch\": [\"pretrain_gpt.py\", \"--help\"]}",
+	                           &arena, &w, &err),
+	                 LK_OK);
 	assert_int_equal(w.count, 5);
 	assert_string_equal(w.words[0], "--model=--help");
 	assert_string_equal(w.words[1], "--gpus=64");
@@ -104,8 +137,10 @@ static void files_come_as_content(void **state) {
 	lk_arena arena = LK_ARENA_INIT;
 	lk_serve_words w;
 	lk_error err;
-	assert_int_equal(read_body(&lk_predict_verb, "{\"model\": {\"hidden_size\": 64}, \"script\": \"torchrun x.py\"}", &arena, &w,
-							   &err), LK_OK);
+	assert_int_equal(read_body(&lk_predict_verb,
+	                           "{\"model\": {\"hidden_size\": 64}, \"script\": \"torchrun x.py\"}",
+	                           &arena, &w, &err),
+	                 LK_OK);
 	assert_int_equal(w.file_count, 2);
 	assert_string_equal(w.words[0], "--model=config.json");
 	assert_string_equal(w.files[0].name, "config.json");
@@ -133,16 +168,23 @@ static void wrong_fields_are_named(void **state) {
 		{&lk_predict_verb, "{\"model\": 5}", "--model", "must be a text or an object in JSON"},
 		{&lk_predict_verb, "{\"compile\": 1}", "--compile", "must be true or false in JSON"},
 		{&lk_predict_verb, "{\"model\": \"\"}", "--model", "the value is empty"},
-		{&lk_predict_verb, "{\"model\": \"/etc/passwd\"}", "--model", "the server reads no files by name"},
-		{&lk_predict_verb, "{\"cluster\": \"../x.json\"}", "--cluster", "the server reads no files by name"},
-		{&lk_predict_verb, "{\"calibration\": \"x\"}", "--calibration", "the server neither reads nor writes files by name"},
-		{&lk_predict_verb, "{\"trace\": \"x.json\"}", "--trace", "the server neither reads nor writes files by name"},
-		{&lk_predict_verb, "{\"chakra\": \"x\"}", "--chakra", "the server neither reads nor writes files by name"},
+		{&lk_predict_verb, "{\"model\": \"/etc/passwd\"}", "--model",
+	     "the server reads no files by name"},
+		{&lk_predict_verb, "{\"cluster\": \"../x.json\"}", "--cluster",
+	     "the server reads no files by name"},
+		{&lk_predict_verb, "{\"calibration\": \"x\"}", "--calibration",
+	     "the server neither reads nor writes files by name"},
+		{&lk_predict_verb, "{\"trace\": \"x.json\"}", "--trace",
+	     "the server neither reads nor writes files by name"},
+		{&lk_predict_verb, "{\"chakra\": \"x\"}", "--chakra",
+	     "the server neither reads nor writes files by name"},
 		{&lk_predict_verb, "{\"output\": \"csv\"}", "--output", "the server decides this"},
-		{&lk_predict_verb, "{\"launch\": \"torchrun\"}", "launch", "must be an array of texts in JSON"},
+		{&lk_predict_verb, "{\"launch\": \"torchrun\"}", "launch",
+	     "must be an array of texts in JSON"},
 		{&lk_predict_verb, "{\"launch\": [1]}", "launch", "must be an array of texts in JSON"},
 		{&lk_explain_verb, "{\"launch\": []}", "--launch", "unknown option"},
-		{&lk_plan_verb, "{\"resume\": \"x\"}", "--resume", "the server neither reads nor writes files by name"},
+		{&lk_plan_verb, "{\"resume\": \"x\"}", "--resume",
+	     "the server neither reads nor writes files by name"},
 		{&lk_plan_verb, "{\"threads\": 4}", "--threads", "the server decides this"},
 	};
 	for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
@@ -163,7 +205,8 @@ static void options_have_forms(void **state) {
 	for (size_t i = 0; i < sizeof verbs / sizeof *verbs; i++)
 		for (const lk_option *option = verbs[i]->options; option->name; option++) {
 			lk_serve_form form = lk_serve_form_of(option);
-			bool file = option->value && (strstr(option->value, "FILE") || strstr(option->value, "DIR"));
+			bool file =
+				option->value && (strstr(option->value, "FILE") || strstr(option->value, "DIR"));
 			if (file) assert_true(form == LK_FIELD_REFUSED || form >= LK_FIELD_TEXT_OR_FILE);
 			assert_true(*lk_serve_form_name(form));
 		}
@@ -174,8 +217,16 @@ static void options_have_forms(void **state) {
 static void file_names_are_harmless(void **state) {
 	(void)state;
 	static const char *const names[][2] = {
-		{"rank0.json.gz", "rank0.json.gz"}, {"../../etc/passwd", "passwd"}, {"/", "trace"}, {"", "trace"}, {"..", "trace"},
-		{".hidden", "hidden"}, {"C:\\traces\\r 1.json", "r_1.json"}, {"-rf", "_rf"}, {"a\nb", "a_b"}, {"\xc3\xa4", "__"},
+		{"rank0.json.gz", "rank0.json.gz"},
+		{"../../etc/passwd", "passwd"},
+		{"/", "trace"},
+		{"", "trace"},
+		{"..", "trace"},
+		{".hidden", "hidden"},
+		{"C:\\traces\\r 1.json", "r_1.json"},
+		{"-rf", "_rf"},
+		{"a\nb", "a_b"},
+		{"\xc3\xa4", "__"},
 		{"0123456789012345678901234567890123456789.json", "67890123456789012345678_.json"},
 	};
 	char name[30];

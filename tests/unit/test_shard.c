@@ -1,6 +1,6 @@
-/* test_shard.c: placements of embedding tables: the closed form against the simulation, the bound against every placement of
- * small problems, memory against exhaustive search, files and their errors; and the locality of indices against the
- * published histograms. */
+/* test_shard.c: placements of embedding tables: the closed form against the simulation, the bound
+ * against every placement of small problems, memory against exhaustive search, files and their
+ * errors; and the locality of indices against the published histograms. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -29,23 +29,45 @@ static const lk_node *usual_node(const lk_device *device, lk_arena *arena) {
 }
 
 /* Small tables, so that ranks of `capacity` bytes are filled. */
-static lk_shard_problem random_problem(lk_arena *arena, uint64_t seed, uint32_t count, int ranks, double capacity, unsigned allowed) {
+static lk_shard_problem random_problem(lk_arena *arena, uint64_t seed, uint32_t count, int ranks,
+                                       double capacity, unsigned allowed) {
 	const lk_device *device = lk_device_find("a100-sxm-80");
 	lk_shard_table *tables = LK_ARRAY(arena, lk_shard_table, count);
-	lk_shard_problem p = {.arena = arena, .tables = tables, .count = count, .ranks = ranks, .batch = 8 * ranks, .element = 4, .row_state = 4,
-	                      .capacity = capacity, .cache_share = 0.2, .seed = seed};
+	lk_shard_problem p = {.arena = arena,
+	                      .tables = tables,
+	                      .count = count,
+	                      .ranks = ranks,
+	                      .batch = 8 * ranks,
+	                      .element = 4,
+	                      .row_state = 4,
+	                      .capacity = capacity,
+	                      .cache_share = 0.2,
+	                      .seed = seed};
 	assert_non_null(tables);
-	p.at = (lk_shard_device){.device = device, .memory_rate = device->memory_rate, .l2_rate = 3 * device->memory_rate,
-	                         .host_rate = device->pcie_rate, .floor_s = 3e-6};
-	p.network = (lk_group_shape){.node = usual_node(device, arena), .ranks = ranks, .nodes = 1, .ranks_per_node = ranks, .sharing = 1,
+	p.at = (lk_shard_device){.device = device,
+	                         .memory_rate = device->memory_rate,
+	                         .l2_rate = 3 * device->memory_rate,
+	                         .host_rate = device->pcie_rate,
+	                         .floor_s = 3e-6};
+	p.network = (lk_group_shape){.node = usual_node(device, arena),
+	                             .ranks = ranks,
+	                             .nodes = 1,
+	                             .ranks_per_node = ranks,
+	                             .sharing = 1,
 	                             .oversubscription = 1};
 	for (uint32_t i = 0; i < count; i++) {
 		lk_locality *locality = LK_NEW(arena, lk_locality);
-		double rows = floor(20 + 4000 * lk_uniform(seed, 3 * i)), pooling = floor(1 + 20 * lk_uniform(seed, 3 * i + 1));
+		double rows = floor(20 + 4000 * lk_uniform(seed, 3 * i)),
+			   pooling = floor(1 + 20 * lk_uniform(seed, 3 * i + 1));
 		assert_non_null(locality);
 		lk_locality_zipf(rows, p.batch * pooling, lk_uniform(seed, 3 * i + 2), locality);
-		tables[i] = (lk_shard_table){.name = "t", .where = "", .rows = rows, .dim = 16 * (1 + (double)(i % 4)), .pooling = pooling,
-		                             .allowed = allowed, .locality = locality};
+		tables[i] = (lk_shard_table){.name = "t",
+		                             .where = "",
+		                             .rows = rows,
+		                             .dim = 16 * (1 + (double)(i % 4)),
+		                             .pooling = pooling,
+		                             .allowed = allowed,
+		                             .locality = locality};
 	}
 	lk_shard_share(&p);
 	return p;
@@ -60,7 +82,10 @@ static void on_a_processor(lk_shard_problem *problem) {
 	problem->at.host = lookup, problem->at.floor_s = 0;
 }
 
-enum { ANY = (1 << LK_SHARD_KINDS) - 1, WHOLE = 1 << LK_SHARD_TABLE };
+enum {
+	ANY = (1 << LK_SHARD_KINDS) - 1,
+	WHOLE = 1 << LK_SHARD_TABLE
+};
 
 static double step_of(const lk_shard_problem *problem, const lk_shard_pieces *pieces, bool *fits) {
 	lk_arena arena = LK_ARENA_INIT;
@@ -89,7 +114,8 @@ static void closed_form_is_the_simulation(void **state) {
 			assert_int_equal(lk_shard_load_of(&arena, &p, &plan.pieces, &load, &err), LK_OK);
 			assert_int_equal(lk_shard_simulate(&p, &load, &simulated, &err), LK_OK);
 			/* seven operations, each rounded to a picosecond */
-			if (fabs(simulated - load.step_s) > 8e-12) fail_msg("%s: %.15g, simulated %.15g", lk_sharders[i].name, load.step_s, simulated);
+			if (fabs(simulated - load.step_s) > 8e-12)
+				fail_msg("%s: %.15g, simulated %.15g", lk_sharders[i].name, load.step_s, simulated);
 			lk_vec_free(&plan.pieces);
 		}
 		lk_arena_free(&arena);
@@ -103,7 +129,8 @@ static void every_table_is_whole(const lk_shard_problem *problem, const lk_shard
 			const lk_shard_piece *piece = &pieces->at[i];
 			if (piece->table != t) continue;
 			assert_true(problem->tables[t].allowed & 1u << piece->kind);
-			assert_true(piece->kind == LK_SHARD_DATA || (piece->rank >= 0 && piece->rank < problem->ranks));
+			assert_true(piece->kind == LK_SHARD_DATA ||
+			            (piece->rank >= 0 && piece->rank < problem->ranks));
 			seen++, parts = piece->parts;
 		}
 		assert_int_equal(seen, parts);
@@ -137,8 +164,8 @@ struct exhaustive {
 	const lk_shard_problem *p;
 	lk_shard_pieces pieces;
 	bool feasible;
-	double best_s;           /* of those that fit */
-	double least_s;          /* of all */
+	double best_s;  /* of those that fit */
+	double least_s; /* of all */
 };
 
 static void place_all(struct exhaustive *exhaustive, size_t at) {
@@ -153,7 +180,8 @@ static void place_all(struct exhaustive *exhaustive, size_t at) {
 		place_all(exhaustive, at + 1);
 		return;
 	}
-	for (int r = 0; r < exhaustive->p->ranks; r++) exhaustive->pieces.at[at].rank = r, place_all(exhaustive, at + 1);
+	for (int r = 0; r < exhaustive->p->ranks; r++)
+		exhaustive->pieces.at[at].rank = r, place_all(exhaustive, at + 1);
 }
 
 /* All ways to split or copy each table, all placements of each. */
@@ -169,7 +197,8 @@ static void split_all(struct exhaustive *exhaustive, uint32_t table) {
 			if (k == 1 && kind != LK_SHARD_TABLE && kind != LK_SHARD_DATA) continue;
 			for (int i = 0; i < k; i++) {
 				assert_true(lk_push(&exhaustive->pieces));
-				*lk_last(&exhaustive->pieces) = lk_shard_piece_of(exhaustive->p, table, (lk_shard_kind)kind, i, k, false);
+				*lk_last(&exhaustive->pieces) =
+					lk_shard_piece_of(exhaustive->p, table, (lk_shard_kind)kind, i, k, false);
 			}
 			split_all(exhaustive, table + 1);
 			exhaustive->pieces.count = before;
@@ -177,18 +206,22 @@ static void split_all(struct exhaustive *exhaustive, uint32_t table) {
 	}
 }
 
-static void compare_with_all(uint64_t seed, uint32_t count, int ranks, unsigned allowed, double tight, int *feasible, int *tried) {
+static void compare_with_all(uint64_t seed, uint32_t count, int ranks, unsigned allowed,
+                             double tight, int *feasible, int *tried) {
 	lk_arena arena = LK_ARENA_INIT;
 	lk_shard_problem p = random_problem(&arena, seed, count, ranks, 1e9, allowed);
 	double all = 0;
-	for (uint32_t t = 0; t < count; t++) all += lk_shard_piece_of(&p, t, LK_SHARD_TABLE, 0, 1, false).cost.device_bytes;
+	for (uint32_t t = 0; t < count; t++)
+		all += lk_shard_piece_of(&p, t, LK_SHARD_TABLE, 0, 1, false).cost.device_bytes;
 	p.capacity = tight * all / ranks;
 	struct exhaustive x = {.p = &p, .best_s = INFINITY, .least_s = INFINITY};
 	lk_shard_plan plan = {0};
 	lk_error err;
 	split_all(&x, 0);
 	lk_status status = lk_shard_search(&p, &plan, &err);
-	if (x.feasible != (status == LK_OK)) fail_msg("seed %d: exhaustive %d, search %d %s", (int)seed, x.feasible, status == LK_OK, status == LK_OK ? "" : err.what);
+	if (x.feasible != (status == LK_OK))
+		fail_msg("seed %d: exhaustive %d, search %d %s", (int)seed, x.feasible, status == LK_OK,
+		         status == LK_OK ? "" : err.what);
 	bool fits = false;
 	if (status == LK_OK) {
 		step_of(&p, &plan.pieces, &fits);
@@ -196,7 +229,9 @@ static void compare_with_all(uint64_t seed, uint32_t count, int ranks, unsigned 
 	}
 	*feasible += x.feasible, *tried += 1;
 	/* of problems in which any table may be copied, memory does not enter the bound */
-	if (lk_shard_bound(&p) > x.least_s * (1 + 1e-9)) fail_msg("seed %d: bound %g, a placement takes %g", (int)seed, lk_shard_bound(&p), x.least_s);
+	if (lk_shard_bound(&p) > x.least_s * (1 + 1e-9))
+		fail_msg("seed %d: bound %g, a placement takes %g", (int)seed, lk_shard_bound(&p),
+		         x.least_s);
 	lk_vec_free(&plan.pieces);
 	lk_vec_free(&x.pieces);
 	lk_arena_free(&arena);
@@ -205,13 +240,15 @@ static void compare_with_all(uint64_t seed, uint32_t count, int ranks, unsigned 
 static void fits_whenever_anything_fits(void **state) {
 	(void)state;
 	int feasible = 0, tried = 0;
-	for (uint64_t seed = 1; seed <= 60; seed++) compare_with_all(seed, 7, 3, WHOLE, 1 + 0.15 * lk_uniform(seed, 77), &feasible, &tried);
+	for (uint64_t seed = 1; seed <= 60; seed++)
+		compare_with_all(seed, 7, 3, WHOLE, 1 + 0.15 * lk_uniform(seed, 77), &feasible, &tried);
 	assert_true(feasible > 5 && feasible < tried); /* both happen */
 	for (uint64_t seed = 1; seed <= 12; seed++)
 		compare_with_all(seed, 3, 2, ANY, 0.9 + 0.5 * lk_uniform(seed, 78), &feasible, &tried);
 }
 
-/* Of three tables on two ranks, every way and every placement; batches small and large, with the network as it is. */
+/* Of three tables on two ranks, every way and every placement; batches small and large, with the
+ * network as it is. */
 static void bound_is_below_every_placement(void **state) {
 	(void)state;
 	double tightest = 0;
@@ -224,7 +261,8 @@ static void bound_is_below_every_placement(void **state) {
 		struct exhaustive x = {.p = &p, .best_s = INFINITY, .least_s = INFINITY};
 		split_all(&x, 0);
 		double bound = lk_shard_bound(&p);
-		if (bound > x.least_s * (1 + 1e-9)) fail_msg("seed %d: bound %g, a placement takes %g", (int)seed, bound, x.least_s);
+		if (bound > x.least_s * (1 + 1e-9))
+			fail_msg("seed %d: bound %g, a placement takes %g", (int)seed, bound, x.least_s);
 		tightest = fmax(tightest, bound / x.least_s);
 		lk_vec_free(&x.pieces);
 		lk_arena_free(&arena);
@@ -234,11 +272,13 @@ static void bound_is_below_every_placement(void **state) {
 
 static double share_of_rank(const lk_shard_pieces *pieces, int rank) {
 	double bytes = 0;
-	for (size_t i = 0; i < pieces->count; i++) bytes += pieces->at[i].rank == rank ? pieces->at[i].shared.bytes : 0;
+	for (size_t i = 0; i < pieces->count; i++)
+		bytes += pieces->at[i].rank == rank ? pieces->at[i].shared.bytes : 0;
 	return bytes;
 }
 
-/* On a processor a piece takes as long as its rank's share makes it: priced again in that share, the sum is the rank's time. */
+/* On a processor a piece takes as long as its rank's share makes it: priced again in that share,
+ * the sum is the rank's time. */
 static void ranks_that_touch_more_take_longer(void **state) {
 	(void)state;
 	for (uint64_t seed = 1; seed <= 20; seed++) {
@@ -253,15 +293,22 @@ static void ranks_that_touch_more_take_longer(void **state) {
 		for (size_t i = 0; i < pieces.count; i++) pieces.at[i].rank = i == 0 ? 0 : i < 5 ? 1 : 2;
 		assert_int_equal(lk_shard_load_of(&arena, &p, &pieces, &load, &err), LK_OK);
 		for (int r = 0; r < 3; r++) {
-			double times = fmin(fmax(share_of_rank(&pieces, r) / p.share.bytes, 0.5), 2), forward = 0, mean = 0;
-			there = p, there.share.bytes *= times, there.share.samples *= times, there.share.page_bytes *= times;
+			double times = fmin(fmax(share_of_rank(&pieces, r) / p.share.bytes, 0.5), 2),
+				   forward = 0, mean = 0;
+			there = p, there.share.bytes *= times, there.share.samples *= times,
+			there.share.page_bytes *= times;
 			for (uint32_t t = 0; t < p.count; t++)
 				if (pieces.at[t].rank == r)
-					forward += lk_shard_piece_of(&there, t, LK_SHARD_TABLE, 0, 1, false).cost.forward_s, mean += pieces.at[t].cost.forward_s;
+					forward +=
+						lk_shard_piece_of(&there, t, LK_SHARD_TABLE, 0, 1, false).cost.forward_s,
+						mean += pieces.at[t].cost.forward_s;
 			bool ends = times == 0.5 || times == 2;
 			double off = fabs(load.rank[r].forward_s / forward - 1);
-			if (off > (ends ? 1e-9 : 0.01)) fail_msg("seed %d, rank %d: %g of the mean share, off by %g", (int)seed, r, times, off);
-			assert_true(times < 1 ? load.rank[r].forward_s <= mean : load.rank[r].forward_s >= mean);
+			if (off > (ends ? 1e-9 : 0.01))
+				fail_msg("seed %d, rank %d: %g of the mean share, off by %g", (int)seed, r, times,
+				         off);
+			assert_true(times < 1 ? load.rank[r].forward_s <= mean
+			                      : load.rank[r].forward_s >= mean);
 		}
 		assert_true(load.rank[2].forward_s + load.rank[2].backward_s > 0);
 		lk_vec_free(&pieces);
@@ -276,7 +323,8 @@ static void bound_is_near_where_tables_are_many(void **state) {
 		lk_arena arena = LK_ARENA_INIT;
 		lk_shard_plan plan = {0};
 		lk_error err;
-		lk_shard_problem p = random_problem(&arena, seed, 120, 4, 1e12, 1u << LK_SHARD_TABLE | 1u << LK_SHARD_COLUMN);
+		lk_shard_problem p = random_problem(&arena, seed, 120, 4, 1e12,
+		                                    1u << LK_SHARD_TABLE | 1u << LK_SHARD_COLUMN);
 		p.batch *= 512;
 		assert_int_equal(lk_shard_search(&p, &plan, &err), LK_OK);
 		double step = step_of(&p, &plan.pieces, NULL), bound = lk_shard_bound(&p);
@@ -287,7 +335,8 @@ static void bound_is_near_where_tables_are_many(void **state) {
 	}
 }
 
-/* Every kind allowed, few tables for each rank: the search splits and copies what the bound does. Twice the same. */
+/* Every kind allowed, few tables for each rank: the search splits and copies what the bound does.
+ * Twice the same. */
 static void bound_is_near_where_tables_are_split(void **state) {
 	(void)state;
 	for (uint64_t seed = 1; seed <= 4; seed++) {
@@ -303,14 +352,16 @@ static void bound_is_near_where_tables_are_split(void **state) {
 		if (step > 1.02 * bound) fail_msg("seed %d: step %g, bound %g", (int)seed, step, bound);
 		assert_true(bound <= step * (1 + 1e-9));
 		assert_int_equal(plan.pieces.count, again.pieces.count);
-		for (size_t i = 0; i < plan.pieces.count; i++) assert_int_equal(plan.pieces.at[i].rank, again.pieces.at[i].rank);
+		for (size_t i = 0; i < plan.pieces.count; i++)
+			assert_int_equal(plan.pieces.at[i].rank, again.pieces.at[i].rank);
 		lk_vec_free(&plan.pieces);
 		lk_vec_free(&again.pieces);
 		lk_arena_free(&arena);
 	}
 }
 
-/* From any placement a balance leads to a shorter step, also where ranks share caches; every piece stays, ranks have room. */
+/* From any placement a balance leads to a shorter step, also where ranks share caches; every piece
+ * stays, ranks have room. */
 static void balance_shortens_steps(void **state) {
 	(void)state;
 	for (uint64_t seed = 1; seed <= 20; seed++) {
@@ -321,14 +372,16 @@ static void balance_shortens_steps(void **state) {
 		lk_shard_problem p = random_problem(&arena, seed, 30, 4, 1e9, WHOLE);
 		if (seed % 2) on_a_processor(&p);
 		double all = 0;
-		for (uint32_t t = 0; t < p.count; t++) all += lk_shard_piece_of(&p, t, LK_SHARD_TABLE, 0, 1, false).cost.device_bytes;
+		for (uint32_t t = 0; t < p.count; t++)
+			all += lk_shard_piece_of(&p, t, LK_SHARD_TABLE, 0, 1, false).cost.device_bytes;
 		p.capacity = all / 3;
 		assert_int_equal(lk_shard_size_greedy(&p, &plan, &err), LK_OK);
 		double before = step_of(&p, &plan.pieces, NULL);
 		bool fits;
 		assert_int_equal(lk_shard_balance(&p, &plan.pieces, &budget, &err), LK_OK);
 		double after = step_of(&p, &plan.pieces, &fits);
-		if (!(after < before)) fail_msg("seed %d: %g before, %g balanced", (int)seed, before, after);
+		if (!(after < before))
+			fail_msg("seed %d: %g before, %g balanced", (int)seed, before, after);
 		assert_true(fits);
 		every_table_is_whole(&p, &plan.pieces);
 		lk_vec_free(&plan.pieces);
@@ -336,18 +389,26 @@ static void balance_shortens_steps(void **state) {
 	}
 }
 
-/* What the rank with most columns has at least, against every placement of six pieces on three ranks. */
+/* What the rank with most columns has at least, against every placement of six pieces on three
+ * ranks. */
 static void even_columns_are_below_every_placement(void **state) {
 	(void)state;
-	enum { PIECES = 6, RANKS = 3, WAYS = 729 };
+	enum {
+		PIECES = 6,
+		RANKS = 3,
+		WAYS = 729
+	};
 	int reached = 0;
 	for (uint64_t seed = 1; seed <= 200; seed++) {
 		lk_shard_widths widths = {.grain = 8};
 		double width[PIECES], least = INFINITY;
-		for (int i = 0; i < PIECES; i++) width[i] = 8 * (double)(1ull << lk_hash64(seed * PIECES + (uint64_t)i) % 6), lk_shard_widths_add(&widths, width[i], 1);
+		for (int i = 0; i < PIECES; i++)
+			width[i] = 8 * (double)(1ull << lk_hash64(seed * PIECES + (uint64_t)i) % 6),
+			lk_shard_widths_add(&widths, width[i], 1);
 		for (int way = 0; way < WAYS; way++) {
 			double sum[RANKS] = {0};
-			for (int i = 0, rest = way; i < PIECES; i++, rest /= RANKS) sum[rest % RANKS] += width[i];
+			for (int i = 0, rest = way; i < PIECES; i++, rest /= RANKS)
+				sum[rest % RANKS] += width[i];
 			least = fmin(least, fmax(sum[0], fmax(sum[1], sum[2])));
 		}
 		double even = lk_shard_even_columns(&widths, 1, RANKS);
@@ -363,7 +424,8 @@ static void host_memory_takes_the_rest(void **state) {
 	lk_arena arena = LK_ARENA_INIT;
 	lk_shard_problem p = random_problem(&arena, 5, 10, 2, 1e9, ANY);
 	double all = 0;
-	for (uint32_t t = 0; t < p.count; t++) all += lk_shard_piece_of(&p, t, LK_SHARD_TABLE, 0, 1, false).cost.device_bytes;
+	for (uint32_t t = 0; t < p.count; t++)
+		all += lk_shard_piece_of(&p, t, LK_SHARD_TABLE, 0, 1, false).cost.device_bytes;
 	lk_shard_plan plan = {0};
 	lk_error err;
 	p.capacity = all / 4;
@@ -384,7 +446,10 @@ static void host_memory_takes_the_rest(void **state) {
 /* Thinning, and the histogram of what is drawn, by counting. */
 static void drawn_indices_have_the_classes(void **state) {
 	(void)state;
-	enum { ROWS = 50000, LOOKUPS = 400000 };
+	enum {
+		ROWS = 50000,
+		LOOKUPS = 400000
+	};
 	uint32_t *indices = malloc(LOOKUPS * sizeof *indices), *times = calloc(ROWS, sizeof *times);
 	lk_locality l, thin;
 	assert_true(indices && times);
@@ -409,7 +474,8 @@ static void drawn_indices_have_the_classes(void **state) {
 	free(indices), free(times);
 }
 
-/* Every row once; the first of them lie as if thrown: in as many lines of four rows as that would leave. */
+/* Every row once; the first of them lie as if thrown: in as many lines of four rows as that would
+ * leave. */
 static void rows_lie_anywhere(void **state) {
 	(void)state;
 	static const uint64_t counts[] = {1, 2, 3, 5, 64, 1023, 40000};
@@ -423,23 +489,30 @@ static void rows_lie_anywhere(void **state) {
 				assert_true(at < rows && !row[at]++);
 				if (place < lines) met += !line[at / 4]++;
 			}
-			if (lines > 1000) assert_true(fabs((double)met / ((double)lines * (1 - 0.316)) - 1) < 0.03); /* (3/4)^4 = 0.316 */
+			if (lines > 1000)
+				assert_true(fabs((double)met / ((double)lines * (1 - 0.316)) - 1) <
+				            0.03); /* (3/4)^4 = 0.316 */
 			free(row), free(line);
 		}
 }
 
 /* One published file, a 400th of it: both histograms of what is drawn, and its mean reuse. */
 static void check_published(const lk_csv *csv, double *worst) {
-	enum { PART = 400 };
-	double unique[LK_REUSE_BINS], access[LK_REUSE_BINS], u[LK_REUSE_BINS] = {0}, a[LK_REUSE_BINS] = {0};
+	enum {
+		PART = 400
+	};
+	double unique[LK_REUSE_BINS], access[LK_REUSE_BINS], u[LK_REUSE_BINS] = {0},
+														 a[LK_REUSE_BINS] = {0};
 	int first = lk_csv_column(csv, "uniq (0,1]");
 	double lookups = floor(atof(lk_csv_field(csv, lk_csv_column(csv, "n_indices"))) / PART);
 	double rows = floor(atof(lk_csv_field(csv, lk_csv_column(csv, "n_unique"))) / PART * 10);
 	for (int b = 0; b < LK_REUSE_BINS; b++)
-		unique[b] = atof(lk_csv_field(csv, first + b)), access[b] = atof(lk_csv_field(csv, first + LK_REUSE_BINS + b));
+		unique[b] = atof(lk_csv_field(csv, first + b)),
+		access[b] = atof(lk_csv_field(csv, first + LK_REUSE_BINS + b));
 	lk_locality l;
 	lk_locality_reuse(unique, access, rows, lookups, &l);
-	uint32_t *indices = malloc((size_t)lookups * sizeof *indices), *times = calloc((size_t)rows, sizeof *times);
+	uint32_t *indices = malloc((size_t)lookups * sizeof *indices),
+			 *times = calloc((size_t)rows, sizeof *times);
 	assert_true(indices && times);
 	lk_locality_draw(&l, (uint64_t)rows, 3, (size_t)lookups, indices);
 	double different = 0;
@@ -451,9 +524,12 @@ static void check_published(const lk_csv *csv, double *worst) {
 		u[bin]++, a[bin] += times[r], different++;
 	}
 	for (int b = 0; b < LK_REUSE_BINS; b++)
-		*worst = fmax(*worst, fmax(fabs(u[b] / different - unique[b]), fabs(a[b] / lookups - access[b])));
+		*worst = fmax(*worst,
+		              fmax(fabs(u[b] / different - unique[b]), fabs(a[b] / lookups - access[b])));
 	double mean = atof(lk_csv_field(csv, lk_csv_column(csv, "avg_reuse")));
-	if (fabs(lookups / different / mean - 1) > 0.03) fail_msg("%s: %.2f lookups of a row, published %.2f", lk_csv_where(csv), lookups / different, mean);
+	if (fabs(lookups / different / mean - 1) > 0.03)
+		fail_msg("%s: %.2f lookups of a row, published %.2f", lk_csv_where(csv),
+		         lookups / different, mean);
 	free(indices), free(times);
 }
 
@@ -495,10 +571,15 @@ static lk_status read_text(const char *text, lk_error *err) {
 static void wrong_tables_name_row_and_column(void **state) {
 	(void)state;
 	static const char *const wrong[][2] = {
-		{"rows", "name,rows,dim,pooling\na,0,64,1\n"}, {"rows", "name,rows,dim,pooling\na,1.5,64,1\n"}, {"dim", "name,rows,dim,pooling\na,5,x,1\n"},
-		{"rows", "name,rows,dim,pooling\na,1e12,65536,1\n"}, {"pooling", "name,rows,dim,pooling\na,5,64,-1\n"},
-		{"name", "name,rows,dim,pooling\n,5,64,1\n"}, {"kinds", "name,rows,dim,pooling,kinds\na,5,64,1,diagonal\n"},
-		{"reuse", "name,rows,dim,pooling,reuse\na,5,64,1,0.5 0.5\n"}, {"skew", "name,rows,dim,pooling,skew\na,5,64,1,nan\n"},
+		{"rows", "name,rows,dim,pooling\na,0,64,1\n"},
+		{"rows", "name,rows,dim,pooling\na,1.5,64,1\n"},
+		{"dim", "name,rows,dim,pooling\na,5,x,1\n"},
+		{"rows", "name,rows,dim,pooling\na,1e12,65536,1\n"},
+		{"pooling", "name,rows,dim,pooling\na,5,64,-1\n"},
+		{"name", "name,rows,dim,pooling\n,5,64,1\n"},
+		{"kinds", "name,rows,dim,pooling,kinds\na,5,64,1,diagonal\n"},
+		{"reuse", "name,rows,dim,pooling,reuse\na,5,64,1,0.5 0.5\n"},
+		{"skew", "name,rows,dim,pooling,skew\na,5,64,1,nan\n"},
 		{"pooling", "name,rows,dim,pooling\na,5,64,\n"},
 	};
 	for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
@@ -506,12 +587,14 @@ static void wrong_tables_name_row_and_column(void **state) {
 		char column[32];
 		snprintf(column, sizeof column, "column %s", wrong[i][0]);
 		assert_int_equal(read_text(wrong[i][1], &err), LK_ERR_INPUT);
-		if (!strstr(err.where, "t.csv:2") || !strstr(err.where, column)) fail_msg("%zu: %s: %s", i, err.where, err.what);
+		if (!strstr(err.where, "t.csv:2") || !strstr(err.where, column))
+			fail_msg("%zu: %s: %s", i, err.where, err.what);
 	}
 	lk_error err;
 	assert_int_equal(read_text("name,rows,dim,pooling\n", &err), LK_ERR_INPUT);
 	assert_int_equal(read_text("name,rows,dim,pooling\na,5,4,1\na,5,4,1\n", &err), LK_ERR_INPUT);
-	assert_int_equal(read_text("name,rows,dim,pooling,count\na,5,4,1,3\nb,1M,64,10,1\n", &err), LK_OK);
+	assert_int_equal(read_text("name,rows,dim,pooling,count\na,5,4,1,3\nb,1M,64,10,1\n", &err),
+	                 LK_OK);
 }
 
 int main(void) {
@@ -526,7 +609,8 @@ int main(void) {
 		cmocka_unit_test(balance_shortens_steps),
 		cmocka_unit_test(even_columns_are_below_every_placement),
 		cmocka_unit_test(host_memory_takes_the_rest),
-		cmocka_unit_test(drawn_indices_have_the_classes), cmocka_unit_test(rows_lie_anywhere),
+		cmocka_unit_test(drawn_indices_have_the_classes),
+		cmocka_unit_test(rows_lie_anywhere),
 		cmocka_unit_test(published_locality),
 		cmocka_unit_test(wrong_tables_name_row_and_column),
 	};

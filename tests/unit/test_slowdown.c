@@ -1,5 +1,6 @@
-/* test_slowdown.c: the overlap model: constants found again in tables made from them, order and units of rows, honest
- * folds, ranges, the calibration that is compiled in, and the bars on the measured table. */
+/* test_slowdown.c: the overlap model: constants found again in tables made from them, order and
+ * units of rows, honest folds, ranges, the calibration that is compiled in, and the bars on the
+ * measured table. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -16,8 +17,10 @@
 static lk_slowdown_row row_of(uint64_t seed, bool few) {
 	lk_slowdown_row row = {.id = "", .name = few ? "sums" : "product", .where = ""};
 	lk_overlap_kernel *kernel = &row.kernel;
-	kernel->alone_s = 1e-4 * (1 + 9 * lk_uniform(seed, 0)), kernel->ratio = 0.3 + 0.7 * lk_uniform(seed, 1);
-	kernel->memory = 0.2 * lk_uniform(seed, 2), kernel->dram = few ? 0.3 + 0.3 * lk_uniform(seed, 3) : kernel->memory;
+	kernel->alone_s = 1e-4 * (1 + 9 * lk_uniform(seed, 0)),
+	kernel->ratio = 0.3 + 0.7 * lk_uniform(seed, 1);
+	kernel->memory = 0.2 * lk_uniform(seed, 2),
+	kernel->dram = few ? 0.3 + 0.3 * lk_uniform(seed, 3) : kernel->memory;
 	kernel->compute = few ? 0.1 : 0.5 + 0.5 * lk_uniform(seed, 4);
 	kernel->maximum = 1, kernel->achieved = few ? 0.5 : 0.9, kernel->l2 = few ? 0.2 : 0.5;
 	return row;
@@ -38,12 +41,14 @@ static void constants_are_found_again(void **state) {
 	assert_true(lk_slowdown_fit(&arena, &table, NULL, false, &found));
 	assert_true(fabs(found.displacement - 0.2) < 1e-9 && fabs(found.latency - 7) < 1e-9);
 	for (size_t i = 0; i < table.count; i++)
-		assert_true(fabs(lk_overlap_seconds(&found, &table.at[i].kernel) / table.at[i].measured_s - 1) < 1e-9);
+		assert_true(fabs(lk_overlap_seconds(&found, &table.at[i].kernel) / table.at[i].measured_s -
+		                 1) < 1e-9);
 	lk_vec_free(&table);
 	lk_arena_free(&arena);
 }
 
-/* Nothing beside it: the mechanisms add nothing. More beside it: never less. Seconds scale with seconds. */
+/* Nothing beside it: the mechanisms add nothing. More beside it: never less. Seconds scale with
+ * seconds. */
 static void mechanisms(void **state) {
 	(void)state;
 	const lk_overlap model = {.displacement = 0.2, .latency = 7};
@@ -75,19 +80,25 @@ static void left_out_rows_are_not_seen(void **state) {
 	lk_overlap a, b;
 	assert_true(lk_slowdown_fit(&arena, &table, use, true, &a));
 	for (size_t i = 0; i < table.count; i += 5)
-		table.at[i].measured_s = 1, table.at[i].kernel.compute = 0.9, table.at[i].kernel.ratio = 0.01;
+		table.at[i].measured_s = 1, table.at[i].kernel.compute = 0.9,
+		table.at[i].kernel.ratio = 0.01;
 	assert_true(lk_slowdown_fit(&arena, &table, use, true, &b));
-	assert_true(a.displacement == b.displacement && a.latency == b.latency && a.kind_count == b.kind_count);
+	assert_true(a.displacement == b.displacement && a.latency == b.latency &&
+	            a.kind_count == b.kind_count);
 	assert_memory_equal(a.kinds, b.kinds, a.kind_count * sizeof *a.kinds);
 	lk_vec_free(&table);
 	lk_arena_free(&arena);
 }
 
-/* A kind's spread is the median miss of its launches, without those left out; a range leans on it the more launches it
- * has, and on what is usual where no kind is near. */
+/* A kind's spread is the median miss of its launches, without those left out; a range leans on it
+ * the more launches it has, and on what is usual where no kind is near. */
 static void spreads_follow_misses(void **state) {
 	(void)state;
-	enum { ROWS = 42, KINDS = 6, EACH = ROWS / KINDS };
+	enum {
+		ROWS = 42,
+		KINDS = 6,
+		EACH = ROWS / KINDS
+	};
 	lk_arena arena = LK_ARENA_INIT;
 	lk_slowdown_table table = {0};
 	bool use[ROWS];
@@ -105,7 +116,8 @@ static void spreads_follow_misses(void **state) {
 	assert_int_equal(model.kind_count, KINDS);
 	for (size_t i = 0; i < ROWS; i++) { /* of 2 to 6 the median is 4 */
 		double own = 4 * (double)(i / EACH + 1), usual = 0.5;
-		assert_true(fabs(lk_overlap_spread(&model, &table.at[i].kernel, usual) - (5 * own + usual) / 6) < 1e-12);
+		assert_true(fabs(lk_overlap_spread(&model, &table.at[i].kernel, usual) -
+		                 (5 * own + usual) / 6) < 1e-12);
 	}
 	lk_overlap_kernel far = table.at[0].kernel;
 	far.alone_s = 1;
@@ -128,8 +140,9 @@ static lk_status read_text(const char *text, lk_error *err) {
 
 static void wrong_tables_are_refused(void **state) {
 	(void)state;
-#define HEAD                                                                                                           \
-	"id,Kernel Name,ground_truth,duration,overlap_ratio,Compute throughput,Memory throughput,DRAM throughput,"           \
+#define HEAD                                                                        \
+	"id,Kernel Name,ground_truth,duration,overlap_ratio,Compute throughput,Memory " \
+	"throughput,DRAM throughput,"                                                   \
 	"Achieved occupancy,Maximum occupancy,L1 hit rate,L2 hit rate\n"
 	const struct {
 		const char *text, *where, *what;
@@ -163,7 +176,8 @@ static lk_validation *validated(const char *path, bool cross) {
 	return validation;
 }
 
-/* Cross-validated: more than 66 % within 5 %, less than 7 % of all time, better than every baseline; ranges hold. */
+/* Cross-validated: more than 66 % within 5 %, less than 7 % of all time, better than every
+ * baseline; ranges hold. */
 static void bars(void **state) {
 	(void)state;
 	const char *path = need_data(measured);
@@ -176,7 +190,8 @@ static void bars(void **state) {
 		assert_true(validation->baselines[b].weighted_error > validation->summary.weighted_error);
 	}
 	for (int g = 0; g < validation->group_count; g++) {
-		if (strcmp(validation->groups[g].by, "bound by") != 0 || validation->groups[g].scored < 10) continue;
+		if (strcmp(validation->groups[g].by, "bound by") != 0 || validation->groups[g].scored < 10)
+			continue;
 		assert_true(validation->groups[g].coverage >= 0.7 && validation->groups[g].coverage <= 0.9);
 	}
 	lk_validate_free(validation);
@@ -199,7 +214,8 @@ static void calibration_is_of_the_table(void **state) {
 	assert_true(made.rows.count > 5);
 	for (size_t i = 0; i < made.rows.count; i++) {
 		const lk_calibration_row *row = &made.rows.at[i];
-		const lk_calibration_row *there = lk_calibration_find(built_in, row->family, row->subject, row->variant);
+		const lk_calibration_row *there =
+			lk_calibration_find(built_in, row->family, row->subject, row->variant);
 		assert_non_null(there);
 		assert_int_equal(there->count, row->count);
 		for (int n = 0; n < row->count; n++) {
@@ -212,9 +228,10 @@ static void calibration_is_of_the_table(void **state) {
 
 int main(void) {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(constants_are_found_again), cmocka_unit_test(mechanisms),
-		cmocka_unit_test(left_out_rows_are_not_seen), cmocka_unit_test(wrong_tables_are_refused),
-		cmocka_unit_test(spreads_follow_misses), cmocka_unit_test(bars), cmocka_unit_test(calibration_is_of_the_table),
+		cmocka_unit_test(constants_are_found_again),   cmocka_unit_test(mechanisms),
+		cmocka_unit_test(left_out_rows_are_not_seen),  cmocka_unit_test(wrong_tables_are_refused),
+		cmocka_unit_test(spreads_follow_misses),       cmocka_unit_test(bars),
+		cmocka_unit_test(calibration_is_of_the_table),
 	};
 	return cmocka_run_group_tests_name("slowdown", tests, NULL, NULL);
 }

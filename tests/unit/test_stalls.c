@@ -1,15 +1,18 @@
-/* test_stalls.c: the figures of stalls where the truth is known: intervals, parts of a step, the bucket model, the loader's
- * model in closed form against its simulated timeline. */
+/* test_stalls.c: the figures of stalls where the truth is known: intervals, parts of a step, the
+ * bucket model, the loader's model in closed form against its simulated timeline. */
 #include <math.h>
 
 #include "stalls/stalls.h"
 #include "base/stats.h"
 #include "scratch.h"
 
-static double draw(uint64_t seed, uint64_t at, double low, double high) { return low + (high - low) * lk_uniform(seed, at); }
+static double draw(uint64_t seed, uint64_t at, double low, double high) {
+	return low + (high - low) * lk_uniform(seed, at);
+}
 
 static void assert_near(double a, double b, double relative) {
-	if (!(fabs(a - b) <= relative * fmax(fabs(a), fabs(b)) + 1e-15)) fail_msg("%.9g is not %.9g", a, b);
+	if (!(fabs(a - b) <= relative * fmax(fabs(a), fabs(b)) + 1e-15))
+		fail_msg("%.9g is not %.9g", a, b);
 }
 
 /* ---- intervals ---- */
@@ -51,9 +54,11 @@ struct truth {
 	double own, sharing, waiting, interconnect, network, preparation, fetch, writing;
 };
 
-static lk_stalls_rounds rounds_of(const struct truth *truth, int count, double noise, uint64_t seed, bool loader) {
+static lk_stalls_rounds rounds_of(const struct truth *truth, int count, double noise, uint64_t seed,
+                                  bool loader) {
 	lk_stalls_rounds r = {.count = count};
-	double comm = truth->waiting + truth->interconnect + truth->network, one = truth->own + truth->writing + (loader ? 0 : truth->preparation);
+	double comm = truth->waiting + truth->interconnect + truth->network,
+		   one = truth->own + truth->writing + (loader ? 0 : truth->preparation);
 	double steps[] = {one, one + truth->sharing, one + truth->sharing + comm,
 	                  one + truth->sharing + comm + (loader ? truth->preparation : 0), 0};
 	steps[LK_STALLS_COLD] = steps[LK_STALLS_HOT] + truth->fetch;
@@ -61,9 +66,12 @@ static lk_stalls_rounds rounds_of(const struct truth *truth, int count, double n
 		for (int i = 0; i < count; i++) {
 			bool talks = c >= LK_STALLS_READY;
 			double factor = 1 + noise * lk_normal(seed, (uint64_t)(c * 100 + i));
-			r.at[c][i] = (lk_stalls_times){.step = steps[c] * factor, .waiting = talks ? truth->waiting : 0,
-			                               .interconnect = talks ? truth->interconnect : 0, .network = talks ? truth->network : 0,
-			                               .preparation = loader ? NAN : truth->preparation, .writing = truth->writing};
+			r.at[c][i] = (lk_stalls_times){.step = steps[c] * factor,
+			                               .waiting = talks ? truth->waiting : 0,
+			                               .interconnect = talks ? truth->interconnect : 0,
+			                               .network = talks ? truth->network : 0,
+			                               .preparation = loader ? NAN : truth->preparation,
+			                               .writing = truth->writing};
 			if (c == LK_STALLS_READY && !loader) r.at[c][i].step = NAN;
 		}
 	r.first = r.at[LK_STALLS_COLD][0];
@@ -72,34 +80,49 @@ static lk_stalls_rounds rounds_of(const struct truth *truth, int count, double n
 
 static double sum_of(const lk_stalls_answer *answer) {
 	double sum = 0;
-	for (int k = 0; k < LK_STALL_KINDS; k++) sum += isnan(answer->parts[k].seconds) ? 0 : answer->parts[k].seconds;
+	for (int k = 0; k < LK_STALL_KINDS; k++)
+		sum += isnan(answer->parts[k].seconds) ? 0 : answer->parts[k].seconds;
 	return sum;
 }
 
 static void test_parts(void **state) {
 	(void)state;
 	for (uint64_t seed = 0; seed < 500; seed++) {
-		struct truth t = {.own = draw(seed, 0, 0.1, 1), .sharing = draw(seed, 1, 0, 0.3), .waiting = draw(seed, 2, 0, 0.2),
-		           .interconnect = draw(seed, 3, 0, 0.3), .network = draw(seed, 4, 0, 0.5),
-		           .preparation = draw(seed, 5, 0, 0.3), .fetch = draw(seed, 6, 0, 0.5), .writing = draw(seed, 7, 0, 0.1)};
+		struct truth t = {.own = draw(seed, 0, 0.1, 1),
+		                  .sharing = draw(seed, 1, 0, 0.3),
+		                  .waiting = draw(seed, 2, 0, 0.2),
+		                  .interconnect = draw(seed, 3, 0, 0.3),
+		                  .network = draw(seed, 4, 0, 0.5),
+		                  .preparation = draw(seed, 5, 0, 0.3),
+		                  .fetch = draw(seed, 6, 0, 0.5),
+		                  .writing = draw(seed, 7, 0, 0.1)};
 		lk_stalls_answer x = {.hosts = 2, .ranks = 2};
 		lk_stalls_rounds r = rounds_of(&t, 3, 0, seed, seed % 2);
 		lk_stalls_split(&r, &x);
 		assert_string_equal(x.base, "cold");
 		assert_near(sum_of(&x), x.step_s, 1e-9);
-		const struct { lk_stalls_kind kind; double seconds; } expected[] = {
-			{LK_STALL_COMPUTE, t.own}, {LK_STALL_WRITING, t.writing}, {LK_STALL_SHARING, t.sharing},
-			{LK_STALL_PREPARATION, t.preparation}, {LK_STALL_FETCH, t.fetch}, {LK_STALL_WAITING, t.waiting},
-			{LK_STALL_INTERCONNECT, t.interconnect}, {LK_STALL_NETWORK, t.network}};
+		const struct {
+			lk_stalls_kind kind;
+			double seconds;
+		} expected[] = {{LK_STALL_COMPUTE, t.own},
+		                {LK_STALL_WRITING, t.writing},
+		                {LK_STALL_SHARING, t.sharing},
+		                {LK_STALL_PREPARATION, t.preparation},
+		                {LK_STALL_FETCH, t.fetch},
+		                {LK_STALL_WAITING, t.waiting},
+		                {LK_STALL_INTERCONNECT, t.interconnect},
+		                {LK_STALL_NETWORK, t.network}};
 		for (size_t i = 0; i < sizeof expected / sizeof *expected; i++) {
 			const lk_stalls_part *part = &x.parts[expected[i].kind];
 			assert_near(part->seconds, expected[i].seconds, 1e-9);
 			assert_near(part->share, expected[i].seconds / x.step_s, 1e-9);
-			bool stall = expected[i].kind != LK_STALL_COMPUTE && expected[i].seconds > 0.02 * x.step_s;
+			bool stall =
+				expected[i].kind != LK_STALL_COMPUTE && expected[i].seconds > 0.02 * x.step_s;
 			assert_int_equal(part->named, stall);
 		}
 		assert_near(x.parts[LK_STALL_FETCH].factor, x.step_s / (x.step_s - t.fetch), 1e-9);
-		assert_int_equal(x.parts[LK_STALL_PREPARATION].basis, seed % 2 ? LK_STALLS_MEASURED : LK_STALLS_ESTIMATED);
+		assert_int_equal(x.parts[LK_STALL_PREPARATION].basis,
+		                 seed % 2 ? LK_STALLS_MEASURED : LK_STALLS_ESTIMATED);
 	}
 }
 
@@ -117,15 +140,16 @@ static void test_stash(void **state) {
 	assert_near(x.parts[LK_STALL_INTERCONNECT].share, 0.05, 1e-9);
 }
 
-/* Of noise alone nothing is called a stall more often than the intervals allow (2.5 % each); a real one of five deviations
- * is found nearly always. */
+/* Of noise alone nothing is called a stall more often than the intervals allow (2.5 % each); a real
+ * one of five deviations is found nearly always. */
 static void test_noise(void **state) {
 	(void)state;
 	int wrong = 0, found = 0, tries = 1000;
 	for (int i = 0; i < tries; i++) {
 		struct truth nothing = {.own = 1}, slow = {.own = 1, .fetch = 0.3};
 		lk_stalls_answer x = {.hosts = 1}, y = {.hosts = 1};
-		lk_stalls_rounds a = rounds_of(&nothing, 5, 0.03, (uint64_t)i, true), b = rounds_of(&slow, 5, 0.03, (uint64_t)i, true);
+		lk_stalls_rounds a = rounds_of(&nothing, 5, 0.03, (uint64_t)i, true),
+						 b = rounds_of(&slow, 5, 0.03, (uint64_t)i, true);
 		lk_stalls_split(&a, &x);
 		lk_stalls_split(&b, &y);
 		for (int k = 0; k < LK_STALL_KINDS; k++) wrong += x.parts[k].named;
@@ -138,7 +162,12 @@ static void test_noise(void **state) {
 /* With configurations missing, what is left adds up still, and says what it is. */
 static void test_missing(void **state) {
 	(void)state;
-	struct truth t = {.own = 1, .sharing = 0.2, .waiting = 0.05, .network = 0.4, .preparation = 0.1, .fetch = 0.3};
+	struct truth t = {.own = 1,
+	                  .sharing = 0.2,
+	                  .waiting = 0.05,
+	                  .network = 0.4,
+	                  .preparation = 0.1,
+	                  .fetch = 0.3};
 	for (unsigned missing = 0; missing < 1u << LK_STALLS_CONFIGURATIONS; missing++) {
 		lk_stalls_answer x = {.hosts = 2};
 		lk_stalls_rounds r = rounds_of(&t, 3, 0, missing, true);
@@ -149,7 +178,8 @@ static void test_missing(void **state) {
 		assert_near(sum_of(&x), x.step_s, 1e-9);
 		bool cold = !(missing >> LK_STALLS_COLD & 1), hot = !(missing >> LK_STALLS_HOT & 1);
 		assert_string_equal(x.base, cold ? "cold" : hot ? "hot" : "first");
-		assert_int_equal(x.parts[LK_STALL_FETCH].basis, cold && hot ? LK_STALLS_MEASURED : LK_STALLS_UNKNOWN);
+		assert_int_equal(x.parts[LK_STALL_FETCH].basis,
+		                 cold && hot ? LK_STALLS_MEASURED : LK_STALLS_UNKNOWN);
 		for (int k = 0; k < LK_STALL_KINDS; k++) assert_non_null(x.parts[k].how);
 	}
 }
@@ -160,7 +190,8 @@ static void test_left_in_null(void **state) {
 	struct truth t = {.own = 1, .interconnect = 0.2};
 	lk_stalls_answer x = {.hosts = 1};
 	lk_stalls_rounds r = rounds_of(&t, 3, 0, 1, true);
-	for (int i = 0; i < 3; i++) r.at[LK_STALLS_NULL][i].interconnect = 0.15, r.at[LK_STALLS_NULL][i].step += 0.15;
+	for (int i = 0; i < 3; i++)
+		r.at[LK_STALLS_NULL][i].interconnect = 0.15, r.at[LK_STALLS_NULL][i].step += 0.15;
 	for (int i = 0; i < 3; i++) r.at[LK_STALLS_ONE][i].step = NAN;
 	lk_stalls_split(&r, &x);
 	assert_near(x.parts[LK_STALL_INTERCONNECT].seconds, 0.2, 1e-9);
@@ -172,7 +203,8 @@ static void test_left_in_null(void **state) {
 static void test_buckets(void **state) {
 	(void)state;
 	for (uint64_t seed = 0; seed < 300; seed++) {
-		double a = seed % 5 ? draw(seed, 0, 1e-6, 1e-3) : 0, b = seed % 7 ? draw(seed, 1, 1e-11, 1e-8) : 0;
+		double a = seed % 5 ? draw(seed, 0, 1e-6, 1e-3) : 0,
+			   b = seed % 7 ? draw(seed, 1, 1e-11, 1e-8) : 0;
 		lk_stalls_size sizes[8];
 		lk_arena arena = LK_ARENA_INIT;
 		lk_stalls_buckets x = {0};
@@ -204,11 +236,14 @@ static void test_buckets_odd(void **state) {
 		lk_stalls_size sizes[5];
 		int count = (int)(seed % 6);
 		for (int i = 0; i < count; i++)
-			sizes[i] = (lk_stalls_size){floor(draw(seed, (uint64_t)i, 0, 1e6)), 1, draw(seed, 100 + (uint64_t)i, 0, 1e-2)};
+			sizes[i] = (lk_stalls_size){floor(draw(seed, (uint64_t)i, 0, 1e6)), 1,
+			                            draw(seed, 100 + (uint64_t)i, 0, 1e-2)};
 		lk_stalls_buckets x = {0};
 		assert_true(lk_stalls_fit_buckets(sizes, count, 0.01, 0.1, &arena, &x));
 		if (x.sizes < 2) assert_true(isnan(x.per_call_s) && x.count == 0 && *x.note);
-		else assert_true(x.per_call_s >= 0 && x.per_byte_s >= 0 && x.rest_s >= 0 && isfinite(x.per_call_s + x.per_byte_s));
+		else
+			assert_true(x.per_call_s >= 0 && x.per_byte_s >= 0 && x.rest_s >= 0 &&
+			            isfinite(x.per_call_s + x.per_byte_s));
 		for (int i = 0; i < x.count; i++) assert_true(x.at[i].step_s >= 0.09 - 1e-12);
 	}
 	lk_arena_free(&arena);
@@ -218,13 +253,21 @@ static void test_buckets_odd(void **state) {
 
 static lk_stalls_model model_of(uint64_t seed) {
 	double memory = draw(seed, 8, 1e9, 1e10);
-	return (lk_stalls_model){.pipelined = seed % 2, .own = draw(seed, 0, 0.001, 0.1), .waiting = draw(seed, 1, 0, 0.01),
-	                         .interconnect = draw(seed, 2, 0, 0.02), .network = draw(seed, 3, 0, 0.02),
-	                         .writing = draw(seed, 4, 0, 0.01), .preparation = draw(seed, 5, 0, 0.3),
-	                         .workers = seed % 2 ? 1 + floor(draw(seed, 6, 0, 8)) : 1, .bytes = draw(seed, 7, 1e5, 1e8),
-	                         .memory = memory, .disk = memory * draw(seed, 9, 0.01, 1), .hit = lk_uniform(seed, 10),
+	return (lk_stalls_model){.pipelined = seed % 2,
+	                         .own = draw(seed, 0, 0.001, 0.1),
+	                         .waiting = draw(seed, 1, 0, 0.01),
+	                         .interconnect = draw(seed, 2, 0, 0.02),
+	                         .network = draw(seed, 3, 0, 0.02),
+	                         .writing = draw(seed, 4, 0, 0.01),
+	                         .preparation = draw(seed, 5, 0, 0.3),
+	                         .workers = seed % 2 ? 1 + floor(draw(seed, 6, 0, 8)) : 1,
+	                         .bytes = draw(seed, 7, 1e5, 1e8),
+	                         .memory = memory,
+	                         .disk = memory * draw(seed, 9, 0.01, 1),
+	                         .hit = lk_uniform(seed, 10),
 	                         .hidden = seed % 3 ? draw(seed, 13, 0, 0.1) : 0,
-	                         .cores = 1 + floor(draw(seed, 11, 0, 8)), .busy = draw(seed, 12, 1, 8)};
+	                         .cores = 1 + floor(draw(seed, 11, 0, 8)),
+	                         .busy = draw(seed, 12, 1, 8)};
 }
 
 static void test_closed_and_simulated(void **state) {
@@ -235,11 +278,14 @@ static void test_closed_and_simulated(void **state) {
 		lk_error err = {0};
 		const char *what;
 		double simulated;
-		if (lk_stalls_simulate(&m, &simulated, &err) != LK_OK) fail_msg("%s: %s", err.where, err.what);
+		if (lk_stalls_simulate(&m, &simulated, &err) != LK_OK)
+			fail_msg("%s: %s", err.where, err.what);
 		assert_near(simulated, lk_stalls_closed(&m, &what), 1e-3);
 		hangs_on[*what == 'c' ? 0 : *what == 'p' ? 1 : 2]++;
-		lk_stalls_machine machine = {.disk = draw(seed, 20, 0.5, 4), .network = draw(seed, 21, 0.5, 10),
-		                             .speed = draw(seed, 22, 0.5, 3), .cores = seed % 3 ? NAN : draw(seed, 23, 1, 16),
+		lk_stalls_machine machine = {.disk = draw(seed, 20, 0.5, 4),
+		                             .network = draw(seed, 21, 0.5, 10),
+		                             .speed = draw(seed, 22, 0.5, 3),
+		                             .cores = seed % 3 ? NAN : draw(seed, 23, 1, 16),
 		                             .hit = seed % 4 ? NAN : lk_uniform(seed, 24)};
 		lk_stalls_model other = lk_stalls_on(&m, &machine);
 		assert_int_equal(lk_stalls_simulate(&other, &simulated, &err), LK_OK);
@@ -253,7 +299,8 @@ static void test_thresholds(void **state) {
 	(void)state;
 	for (uint64_t seed = 1; seed < 400; seed += 2) {
 		lk_stalls_model m = model_of(seed);
-		double cores = lk_stalls_cores_to_hide(&m), share = lk_stalls_cache_to_hide(&m), least = lk_stalls_compute_s(&m);
+		double cores = lk_stalls_cores_to_hide(&m), share = lk_stalls_cache_to_hide(&m),
+			   least = lk_stalls_compute_s(&m);
 		const char *what;
 		lk_stalls_model cached = m, hidden = m, shown = m;
 		m.workers = cores;
@@ -265,7 +312,8 @@ static void test_thresholds(void **state) {
 		if (lk_stalls_closed(&m, &what) > least) assert_string_equal(what, "preparation");
 		cached.hit = 1, hidden.hit = fmin(1, share * (1 + 1e-9)), shown.hit = share - 1e-3;
 		assert_near(lk_stalls_closed(&hidden, NULL), lk_stalls_closed(&cached, NULL), 1e-6);
-		if (share > 1e-3) assert_true(lk_stalls_closed(&shown, NULL) > lk_stalls_closed(&cached, NULL));
+		if (share > 1e-3)
+			assert_true(lk_stalls_closed(&shown, NULL) > lk_stalls_closed(&cached, NULL));
 	}
 }
 
@@ -274,8 +322,10 @@ static void test_machines(void **state) {
 	(void)state;
 	for (uint64_t seed = 0; seed < 300; seed++) {
 		lk_stalls_model m = model_of(seed);
-		lk_stalls_machine same = {1, 1, 1, NAN, NAN}, as_many = {1, 1, 1, m.cores, m.hit}, better = {2, 10, 2, 2 * m.cores, 1};
-		lk_stalls_model a = lk_stalls_on(&m, &same), b = lk_stalls_on(&m, &as_many), c = lk_stalls_on(&m, &better);
+		lk_stalls_machine same = {1, 1, 1, NAN, NAN}, as_many = {1, 1, 1, m.cores, m.hit},
+						  better = {2, 10, 2, 2 * m.cores, 1};
+		lk_stalls_model a = lk_stalls_on(&m, &same), b = lk_stalls_on(&m, &as_many),
+						c = lk_stalls_on(&m, &better);
 		assert_near(lk_stalls_closed(&a, NULL), lk_stalls_closed(&m, NULL), 1e-12);
 		assert_near(lk_stalls_closed(&b, NULL), lk_stalls_closed(&m, NULL), 1e-9);
 		assert_true(lk_stalls_closed(&c, NULL) <= lk_stalls_closed(&m, NULL) * (1 + 1e-9));
@@ -287,13 +337,16 @@ static void test_machine_texts(void **state) {
 	lk_stalls_machine m;
 	lk_error err = {0};
 	char name[160];
-	assert_int_equal(lk_stalls_machine_of("disk=2,cores=4,cache=0.5\nnetwork=10", &m, name, &err), LK_OK);
+	assert_int_equal(lk_stalls_machine_of("disk=2,cores=4,cache=0.5\nnetwork=10", &m, name, &err),
+	                 LK_OK);
 	assert_true(m.disk == 2 && m.cores == 4 && m.hit == 0.5 && m.network == 1 && m.speed == 1);
 	assert_string_equal(name, "disk x2, 4 cores, 50 % in memory");
-	static const char *const wrong[] = {"", "disk", "disk=", "disk=x", "disk=0", "disk=1e99", "cache=2", "dsik=2", "=2", "disk=2,,",
-	                                    "disk=nan", "cores=0", "disk=2=3"};
+	static const char *const wrong[] = {"",          "disk",    "disk=",   "disk=x", "disk=0",
+	                                    "disk=1e99", "cache=2", "dsik=2",  "=2",     "disk=2,,",
+	                                    "disk=nan",  "cores=0", "disk=2=3"};
 	for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
-		if (lk_stalls_machine_of(wrong[i], &m, name, &err) == LK_OK) fail_msg("\"%s\" was taken", wrong[i]);
+		if (lk_stalls_machine_of(wrong[i], &m, name, &err) == LK_OK)
+			fail_msg("\"%s\" was taken", wrong[i]);
 		assert_true(*err.what);
 	}
 	lk_stalls_machine_of("dsik=2", &m, name, &err);
@@ -302,10 +355,12 @@ static void test_machine_texts(void **state) {
 
 int main(void) {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_interval),   cmocka_unit_test(test_interval_holds), cmocka_unit_test(test_parts),
-		cmocka_unit_test(test_stash),      cmocka_unit_test(test_noise),          cmocka_unit_test(test_missing),
-		cmocka_unit_test(test_left_in_null), cmocka_unit_test(test_buckets),      cmocka_unit_test(test_buckets_odd),
-		cmocka_unit_test(test_closed_and_simulated), cmocka_unit_test(test_thresholds), cmocka_unit_test(test_machines),
+		cmocka_unit_test(test_interval),      cmocka_unit_test(test_interval_holds),
+		cmocka_unit_test(test_parts),         cmocka_unit_test(test_stash),
+		cmocka_unit_test(test_noise),         cmocka_unit_test(test_missing),
+		cmocka_unit_test(test_left_in_null),  cmocka_unit_test(test_buckets),
+		cmocka_unit_test(test_buckets_odd),   cmocka_unit_test(test_closed_and_simulated),
+		cmocka_unit_test(test_thresholds),    cmocka_unit_test(test_machines),
 		cmocka_unit_test(test_machine_texts),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,5 +1,6 @@
-/* test_stalls_seen.c: what stalls makes of recordings with known times: waiting and transfer of ranks on one host and on two,
- * preparation between reads, loaders of other threads; and the page cache. */
+/* test_stalls_seen.c: what stalls makes of recordings with known times: waiting and transfer of
+ * ranks on one host and on two, preparation between reads, loaders of other threads; and the page
+ * cache. */
 #include <fcntl.h>
 #include <limits.h>
 #include <math.h>
@@ -8,18 +9,25 @@
 #include "stalls/stalls.h"
 #include "scratch.h"
 
-enum { MB = 1 << 20, US = 1000, MS = 1000000, SAMPLES = 8 };
+enum {
+	MB = 1 << 20,
+	US = 1000,
+	MS = 1000000,
+	SAMPLES = 8
+};
 
 /* ---- writing recordings ---- */
 
 struct writer {
 	lk_recorder r;
 	lk_record_place place, other; /* of the main thread and of a second one */
-	int64_t begin, now;      /* on the machine's clock, of which a recording's times count from its opening */
+	int64_t begin,
+		now; /* on the machine's clock, of which a recording's times count from its opening */
 };
 
 /* All ranks of a run begin at the same moment. */
-static void begin(struct writer *writer, const char *folder, int rank, int world, const char *host, int64_t moment) {
+static void begin(struct writer *writer, const char *folder, int rank, int world, const char *host,
+                  int64_t moment) {
 	memset(writer, 0, sizeof *writer);
 	assert_int_equal(lk_recorder_open(&writer->r, folder, 8 * MB, 0), 0);
 	writer->r.head->rank = rank, writer->r.head->world = world;
@@ -27,7 +35,8 @@ static void begin(struct writer *writer, const char *folder, int rank, int world
 	writer->now = moment - writer->r.head->monotonic_ns;
 	assert_true(writer->now >= 0);
 	writer->other.thread = 1;
-	lk_record_entry name = {.object = 1}, group = {.object = 1, .comm = {.peer = world}}, file = {.object = 1};
+	lk_record_entry name = {.object = 1}, group = {.object = 1, .comm = {.peer = world}},
+					file = {.object = 1};
 	lk_recorder_text(&writer->r, &writer->place, &name, LK_RECORD_NAME, "MPI_Allreduce", 13);
 	lk_recorder_text(&writer->r, &writer->place, &group, LK_RECORD_GROUP, "[0, 1]", 6);
 	lk_recorder_text(&writer->r, &writer->place, &file, LK_RECORD_FILE, "/some/where/data.bin", 20);
@@ -49,11 +58,13 @@ static lk_record_entry *next(struct writer *writer, lk_record_place *place, int6
 static void allreduce(struct writer *writer, int64_t bytes, int64_t takes) {
 	lk_record_entry *entry = next(writer, &writer->place, takes);
 	entry->bytes = bytes;
-	entry->comm.what = LK_WHAT_ALLREDUCE, entry->comm.call = 1, entry->comm.peer = -1, entry->comm.from = -1;
+	entry->comm.what = LK_WHAT_ALLREDUCE, entry->comm.call = 1, entry->comm.peer = -1,
+	entry->comm.from = -1;
 	lk_recorder_publish(&writer->r, &writer->place, entry, LK_RECORD_COMM);
 }
 
-static void file(struct writer *writer, lk_record_place *place, lk_record_kind kind, int64_t bytes, int64_t takes) {
+static void file(struct writer *writer, lk_record_place *place, lk_record_kind kind, int64_t bytes,
+                 int64_t takes) {
 	lk_record_entry *entry = next(writer, place, takes);
 	entry->bytes = bytes;
 	entry->io.count = 1, entry->io.busy_ns = takes;
@@ -67,24 +78,30 @@ static void stored(struct writer *writer, lk_record_place *place, int64_t bytes)
 	lk_recorder_publish(&writer->r, place, entry, LK_RECORD_STORAGE);
 }
 
-static int64_t moment_ahead(void) { return lk_monotonic_ns() + 100 * MS; }
+static int64_t moment_ahead(void) {
+	return lk_monotonic_ns() + 100 * MS;
+}
 
-/* A step: samples are read and decoded, the model runs, two all-reduces of different sizes; a write after some steps. */
+/* A step: samples are read and decoded, the model runs, two all-reduces of different sizes; a write
+ * after some steps. */
 struct step_times {
 	int64_t read, decode, own, transfer[2], late;
-	int64_t uneven;          /* rank 1 leaves the first all-reduce so much later, and the second one at once with rank 0 */
-	int64_t stored;          /* bytes from storage in the last read of a step, and again so many in rank 1 */
+	int64_t uneven; /* rank 1 leaves the first all-reduce so much later, and the second one at once
+	                   with rank 0 */
+	int64_t stored; /* bytes from storage in the last read of a step, and again so many in rank 1 */
 	int samples, steps;
 	bool write;
 };
 
-static void write_rank(const char *folder, const struct step_times *times, int rank, const char *host, int64_t moment) {
+static void write_rank(const char *folder, const struct step_times *times, int rank,
+                       const char *host, int64_t moment) {
 	struct writer w;
 	begin(&w, folder, rank, 2, host, moment);
 	for (int s = 0; s < times->steps; s++) {
 		for (int i = 0; i < times->samples; i++) {
 			file(&w, &w.place, LK_RECORD_READ, 4096, times->read);
-			if (times->stored && i == times->samples - 1) stored(&w, &w.place, (50 + s) * (1 + rank) * times->stored);
+			if (times->stored && i == times->samples - 1)
+				stored(&w, &w.place, (50 + s) * (1 + rank) * times->stored);
 			w.now += times->decode;
 		}
 		w.now += times->own + (rank ? times->late : 0);
@@ -96,7 +113,8 @@ static void write_rank(const char *folder, const struct step_times *times, int r
 	finish(&w);
 }
 
-static void write_run(char folder[64], const struct step_times *times, const char *a, const char *b) {
+static void write_run(char folder[64], const struct step_times *times, const char *a,
+                      const char *b) {
 	new_folder(folder);
 	int64_t moment = moment_ahead();
 	write_rank(folder, times, 0, a, moment);
@@ -109,8 +127,14 @@ static void assert_near(double a, double b, double off) {
 
 /* ---- times ---- */
 
-static const struct step_times usual = {.read = 50 * US, .decode = 300 * US, .own = 5 * MS, .transfer = {200 * US, 3 * MS},
-                                 .late = 700 * US, .samples = SAMPLES, .steps = 30, .write = true};
+static const struct step_times usual = {.read = 50 * US,
+                                        .decode = 300 * US,
+                                        .own = 5 * MS,
+                                        .transfer = {200 * US, 3 * MS},
+                                        .late = 700 * US,
+                                        .samples = SAMPLES,
+                                        .steps = 30,
+                                        .write = true};
 
 static void test_times(void **state) {
 	(void)state;
@@ -159,7 +183,8 @@ static void test_no_steps(void **state) {
 
 /* ---- communication ---- */
 
-/* Rank 1 is 0.7 ms late in each step: half of the ranks wait so long; transfer is inside a host, or across two. */
+/* Rank 1 is 0.7 ms late in each step: half of the ranks wait so long; transfer is inside a host, or
+ * across two. */
 static void test_comm(void **state) {
 	(void)state;
 	for (int hosts = 1; hosts <= 2; hosts++) {
@@ -167,7 +192,8 @@ static void test_comm(void **state) {
 		lk_stalls_comm c;
 		lk_error err = {0};
 		write_run(folder, &usual, "a", hosts == 2 ? "b" : "a");
-		if (lk_stalls_see_comm(folder, 3, 20, &c, &err) != LK_OK) fail_msg("%s: %s", err.where, err.what);
+		if (lk_stalls_see_comm(folder, 3, 20, &c, &err) != LK_OK)
+			fail_msg("%s: %s", err.where, err.what);
 		assert_int_equal(c.hosts, hosts);
 		assert_near(c.waiting, 0.35e-3, 5e-6);
 		assert_near(hosts == 2 ? c.network : c.interconnect, 3.2e-3, 5e-6);
@@ -181,7 +207,8 @@ static void test_comm(void **state) {
 	}
 }
 
-/* Ranks that leave a collective unequally wait for its transfer in the next one, not for one another. */
+/* Ranks that leave a collective unequally wait for its transfer in the next one, not for one
+ * another. */
 static void test_uneven(void **state) {
 	(void)state;
 	char folder[64];
@@ -190,8 +217,10 @@ static void test_uneven(void **state) {
 	struct step_times t = usual;
 	t.late = 0, t.uneven = 900 * US;
 	write_run(folder, &t, "a", "b");
-	if (lk_stalls_see_comm(folder, 3, 20, &c, &err) != LK_OK) fail_msg("%s: %s", err.where, err.what);
-	/* the first call that is looked at has none before it: its ranks are compared by clocks, aligned by ends */
+	if (lk_stalls_see_comm(folder, 3, 20, &c, &err) != LK_OK)
+		fail_msg("%s: %s", err.where, err.what);
+	/* the first call that is looked at has none before it: its ranks are compared by clocks,
+	 * aligned by ends */
 	assert_near(c.waiting, 0, 0.9e-3 / 20);
 	assert_near(c.network + c.waiting, 3.2e-3, 5e-6);
 	lk_vec_free(&c.sizes);
@@ -200,8 +229,8 @@ static void test_uneven(void **state) {
 
 /* ---- storage ---- */
 
-/* What ranks of a host have from storage adds up, step by step; reads at the same time are one waiting. The records of storage are
- * no calls: steps and preparation stay as they were. */
+/* What ranks of a host have from storage adds up, step by step; reads at the same time are one
+ * waiting. The records of storage are no calls: steps and preparation stay as they were. */
 static void test_storage(void **state) {
 	(void)state;
 	for (int hosts = 1; hosts <= 2; hosts++) {
@@ -255,7 +284,8 @@ static void test_bursts(void **state) {
 	}
 }
 
-/* A thread beside the main one that reads and decodes for `busy` of the step of 10 ms, and rests. */
+/* A thread beside the main one that reads and decodes for `busy` of the step of 10 ms, and rests.
+ */
 static void write_threads(const char *folder, int64_t decode, int samples) {
 	struct writer w;
 	begin(&w, folder, 0, 2, "a", moment_ahead());
@@ -309,12 +339,14 @@ static void test_answer(void **state) {
 	assert_near(answer->changes[0].closed_s, answer->changes[0].step_s, 1e-6);
 	/* a recording does not tell what storage takes of its step */
 	for (int i = 2; i < 4; i++) {
-		assert_true(isnan(answer->changes[i].step_s) && isnan(answer->changes[i].factor) && isnan(answer->changes[i].closed_s));
+		assert_true(isnan(answer->changes[i].step_s) && isnan(answer->changes[i].factor) &&
+		            isnan(answer->changes[i].closed_s));
 		assert_string_equal(answer->changes[i].bottleneck, "not known");
 	}
 	assert_true(isnan(answer->rates.device) && isnan(answer->rates.hidden));
 	int told = 0;
-	for (int i = 0; i < answer->note_count; i++) told += strstr(answer->notes[i], "not known without a cold run") != NULL;
+	for (int i = 0; i < answer->note_count; i++)
+		told += strstr(answer->notes[i], "not known without a cold run") != NULL;
 	assert_int_equal(told, 1);
 	assert_near(answer->buckets.per_byte_s * (1 << 20) + answer->buckets.per_call_s, 3e-3, 5e-6);
 	lk_stalls_free(answer);
@@ -340,7 +372,9 @@ static void test_refused(void **state) {
 
 static void test_cache(void **state) {
 	(void)state;
-	enum { SIZE = 4 * MB };
+	enum {
+		SIZE = 4 * MB
+	};
 	char *bytes = calloc(1, SIZE);
 	struct statfs fs;
 	lk_cache_state c;
@@ -371,9 +405,11 @@ static void test_cache(void **state) {
 
 int main(void) {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_times),   cmocka_unit_test(test_no_steps), cmocka_unit_test(test_comm),     cmocka_unit_test(test_uneven),
-		cmocka_unit_test(test_bursts),  cmocka_unit_test(test_threads),  cmocka_unit_test(test_answer),
-		cmocka_unit_test(test_storage), cmocka_unit_test(test_refused), cmocka_unit_test(test_cache),
+		cmocka_unit_test(test_times),   cmocka_unit_test(test_no_steps),
+		cmocka_unit_test(test_comm),    cmocka_unit_test(test_uneven),
+		cmocka_unit_test(test_bursts),  cmocka_unit_test(test_threads),
+		cmocka_unit_test(test_answer),  cmocka_unit_test(test_storage),
+		cmocka_unit_test(test_refused), cmocka_unit_test(test_cache),
 	};
 	return cmocka_run_group_tests(tests, make_scratch, remove_scratch);
 }

@@ -1,5 +1,6 @@
-/* test_step.c: memory and times of whole steps against closed forms: Korthikanti et al. (arXiv 2205.05198) for
- * activations, ZeRO (arXiv 1910.02054) and Megatron-LM for states, the pipelines' bubble formulas. */
+/* test_step.c: memory and times of whole steps against closed forms: Korthikanti et al. (arXiv
+ * 2205.05198) for activations, ZeRO (arXiv 1910.02054) and Megatron-LM for states, the pipelines'
+ * bubble formulas. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -13,12 +14,25 @@
 #include "model/build/build.h"
 #include "model/layout/job.h"
 
-static lk_model gpt(int layers, int hidden, int heads)
-{
+static lk_model gpt(int layers, int hidden, int heads) {
 	return (lk_model){
-		.name = "test", .family = "gpt2", .layers = layers, .hidden = hidden, .heads = heads, .kv_heads = heads,
-		.head_dim = hidden / heads, .ffn = 4 * hidden, .vocab = 32000, .context = 2048, .norm = LK_NORM_LAYER,
-		.norms_per_layer = 2, .final_norm = true, .norm_bias = true, .qkv_bias = false, .position_rows = 2048, .lm_head = true,
+		.name = "test",
+		.family = "gpt2",
+		.layers = layers,
+		.hidden = hidden,
+		.heads = heads,
+		.kv_heads = heads,
+		.head_dim = hidden / heads,
+		.ffn = 4 * hidden,
+		.vocab = 32000,
+		.context = 2048,
+		.norm = LK_NORM_LAYER,
+		.norms_per_layer = 2,
+		.final_norm = true,
+		.norm_bias = true,
+		.qkv_bias = false,
+		.position_rows = 2048,
+		.lm_head = true,
 		.moe_every = 1,
 	};
 }
@@ -31,8 +45,7 @@ struct lk_fixture {
 };
 
 /* A job on H100 nodes; the caller changes it before `complete`. */
-static void begin(struct lk_fixture *fixture, int gpus)
-{
+static void begin(struct lk_fixture *fixture, int gpus) {
 	memset(fixture, 0, sizeof *fixture);
 	fixture->job.model = gpt(16, 2048, 16);
 	fixture->job.gpus = gpus;
@@ -40,38 +53,36 @@ static void begin(struct lk_fixture *fixture, int gpus)
 	fixture->job.dtype = LK_BF16, fixture->job.dtype_said = true;
 	const lk_device *device = lk_device_find("h100-sxm");
 	assert_non_null(device);
-	assert_int_equal(lk_cluster_simple(&fixture->arena, device, gpus, 0, 0, &fixture->cluster, &fixture->err), LK_OK);
+	assert_int_equal(
+		lk_cluster_simple(&fixture->arena, device, gpus, 0, 0, &fixture->cluster, &fixture->err),
+		LK_OK);
 }
 
-static void complete(struct lk_fixture *fixture)
-{
+static void complete(struct lk_fixture *fixture) {
 	char text[1000];
 	lk_status status = lk_job_complete(&fixture->job, &fixture->cluster, &fixture->err);
 	if (status != LK_OK) fail_msg("%s", lk_error_text(&fixture->err, text, sizeof text));
 }
 
-static void ask(struct lk_fixture *fixture, const lk_step_options *options, lk_step *step)
-{
+static void ask(struct lk_fixture *fixture, const lk_step_options *options, lk_step *step) {
 	char text[1000];
 	lk_status status = lk_step_ask(&fixture->job, &fixture->cluster, options, step, &fixture->err);
 	if (status != LK_OK) fail_msg("%s", lk_error_text(&fixture->err, text, sizeof text));
 }
 
-/* Bytes that a layer keeps per micro-batch with sequence parallelism: Korthikanti's 34 sbh / t less the dropout masks (2),
- * plus the log-sum-exp that flash attention keeps instead of the scores. */
-static double layer_bytes(const lk_job *job)
-{
+/* Bytes that a layer keeps per micro-batch with sequence parallelism: Korthikanti's 34 sbh / t less
+ * the dropout masks (2), plus the log-sum-exp that flash attention keeps instead of the scores. */
+static double layer_bytes(const lk_job *job) {
 	double sbh = (double)job->seq * job->mbs * job->model.hidden;
 	return (32 * sbh + 4.0 * job->seq * job->mbs * job->model.heads) / job->tp;
 }
 
-static void close_to(double got, double wanted, double tolerance)
-{
-	if (fabs(got - wanted) > tolerance * fabs(wanted)) fail_msg("got %.6g, expected %.6g within %g", got, wanted, tolerance);
+static void close_to(double got, double wanted, double tolerance) {
+	if (fabs(got - wanted) > tolerance * fabs(wanted))
+		fail_msg("got %.6g, expected %.6g within %g", got, wanted, tolerance);
 }
 
-static void activations_in_flight_follow_1f1b(void **state)
-{
+static void activations_in_flight_follow_1f1b(void **state) {
 	(void)state;
 	for (int p = 2; p <= 8; p *= 2)
 		for (int tp = 1; tp <= 4; tp *= 2) {
@@ -91,8 +102,7 @@ static void activations_in_flight_follow_1f1b(void **state)
 		}
 }
 
-static void full_recomputation_keeps_inputs_and_one_layer(void **state)
-{
+static void full_recomputation_keeps_inputs_and_one_layer(void **state) {
 	(void)state;
 	struct lk_fixture f;
 	begin(&f, 8);
@@ -111,8 +121,7 @@ static void full_recomputation_keeps_inputs_and_one_layer(void **state)
 	lk_arena_free(&f.arena);
 }
 
-static double state_bytes(lk_sharding sharding, lk_switch fp32_grads)
-{
+static double state_bytes(lk_sharding sharding, lk_switch fp32_grads) {
 	struct lk_fixture f;
 	begin(&f, 8);
 	f.job.sharding = sharding, f.job.sharding_said = true;
@@ -124,21 +133,23 @@ static double state_bytes(lk_sharding sharding, lk_switch fp32_grads)
 	return (r.weights + r.gradients + r.optimizer) / p.dense;
 }
 
-static void model_states_match_the_published_bytes_per_parameter(void **state)
-{
+static void model_states_match_the_published_bytes_per_parameter(void **state) {
 	(void)state;
 	double d = 8;
-	close_to(state_bytes(LK_SHARD_NONE, LK_ON), 18, 1e-12);            /* Megatron-LM without distributed optimizer */
-	close_to(state_bytes(LK_SHARD_ZERO1, LK_ON), 6 + 12 / d, 1e-12);   /* with it */
-	close_to(state_bytes(LK_SHARD_NONE, LK_OFF), 16, 1e-12);           /* ZeRO's 2 + 2 + 12 */
+	close_to(state_bytes(LK_SHARD_NONE, LK_ON), 18,
+	         1e-12); /* Megatron-LM without distributed optimizer */
+	close_to(state_bytes(LK_SHARD_ZERO1, LK_ON), 6 + 12 / d, 1e-12); /* with it */
+	close_to(state_bytes(LK_SHARD_NONE, LK_OFF), 16, 1e-12);         /* ZeRO's 2 + 2 + 12 */
 	close_to(state_bytes(LK_SHARD_ZERO1, LK_OFF), 4 + 12 / d, 1e-12);
 	close_to(state_bytes(LK_SHARD_ZERO2, LK_OFF), 2 + 14 / d, 1e-12);
-	close_to(state_bytes(LK_SHARD_ZERO3, LK_ON), 16 / d, 1e-12);       /* FSDP: fp32 shards of weight, gradient, moments */
+	close_to(state_bytes(LK_SHARD_ZERO3, LK_ON), 16 / d,
+	         1e-12); /* FSDP: fp32 shards of weight, gradient, moments */
 }
 
-/* Step time without communication costs worth the name: one node per stage would still send, so the network is made fast. */
-static double step_seconds(int p, int v, int m, lk_schedule_kind schedule, lk_step_options options)
-{
+/* Step time without communication costs worth the name: one node per stage would still send, so the
+ * network is made fast. */
+static double step_seconds(int p, int v, int m, lk_schedule_kind schedule,
+                           lk_step_options options) {
 	struct lk_fixture f;
 	begin(&f, p);
 	f.job.model.vocab = 1024; /* ends that weigh little */
@@ -154,15 +165,15 @@ static double step_seconds(int p, int v, int m, lk_schedule_kind schedule, lk_st
 	return seconds;
 }
 
-static void bubbles_follow_the_formulas(void **state)
-{
+static void bubbles_follow_the_formulas(void **state) {
 	(void)state;
 	lk_step_options exact = {.exact = true, .no_contention = true};
 	lk_constants base;
 	lk_profile_base(lk_calibration_current(), &base);
 	double overhead = base.step_overhead_s;
 	for (int m = 8; m <= 32; m *= 2) {
-		double one = (step_seconds(1, 1, m, LK_SCHED_1F1B, exact) - overhead) / m; /* a micro-batch through the whole model */
+		double one = (step_seconds(1, 1, m, LK_SCHED_1F1B, exact) - overhead) /
+		             m; /* a micro-batch through the whole model */
 		double p = 4, stage = one / p;
 		double plain = step_seconds(4, 1, m, LK_SCHED_1F1B, exact) - overhead;
 		double gpipe = step_seconds(4, 1, m, LK_SCHED_GPIPE, exact) - overhead;
@@ -174,22 +185,23 @@ static void bubbles_follow_the_formulas(void **state)
 	}
 }
 
-static void folding_repetition_changes_little(void **state)
-{
+static void folding_repetition_changes_little(void **state) {
 	(void)state;
 	const lk_schedule_kind kinds[] = {LK_SCHED_1F1B, LK_SCHED_INTERLEAVED, LK_SCHED_ZB_H1};
 	for (size_t k = 0; k < sizeof kinds / sizeof *kinds; k++)
 		for (int contention = 0; contention < 2; contention++) {
 			int v = kinds[k] == LK_SCHED_INTERLEAVED ? 2 : 1;
-			double exact = step_seconds(4, v, 16, kinds[k], (lk_step_options){.exact = true, .no_contention = !contention});
-			double folded = step_seconds(4, v, 16, kinds[k], (lk_step_options){.no_contention = !contention});
+			double exact = step_seconds(
+				4, v, 16, kinds[k], (lk_step_options){.exact = true, .no_contention = !contention});
+			double folded =
+				step_seconds(4, v, 16, kinds[k], (lk_step_options){.no_contention = !contention});
 			close_to(folded, exact, 0.005);
 		}
 }
 
-/* Folding must hold for the usual job, with tensor and pipeline parallelism: few operations are left of many. */
-static void repetition_folds_under_tensor_and_pipeline_parallelism(void **state)
-{
+/* Folding must hold for the usual job, with tensor and pipeline parallelism: few operations are
+ * left of many. */
+static void repetition_folds_under_tensor_and_pipeline_parallelism(void **state) {
 	(void)state;
 	uint64_t operations[2];
 	for (int exact = 0; exact < 2; exact++) {
@@ -206,8 +218,7 @@ static void repetition_folds_under_tensor_and_pipeline_parallelism(void **state)
 	assert_true(operations[0] * 10 < operations[1]);
 }
 
-static void all_ranks_and_one_of_each_class_agree(void **state)
-{
+static void all_ranks_and_one_of_each_class_agree(void **state) {
 	(void)state;
 	const lk_straggler slow = {5, 1.5};
 	for (int straggler = 0; straggler < 2; straggler++)
@@ -219,8 +230,13 @@ static void all_ranks_and_one_of_each_class_agree(void **state)
 				f.job.tp = 4, f.job.pp = 2, f.job.gbs = 32;
 				complete(&f);
 				lk_step step;
-				ask(&f, &(lk_step_options){.exact = true, .all_ranks = all, .no_contention = !contention, .stragglers = &slow,
-				                           .straggler_count = (uint32_t)straggler}, &step);
+				ask(&f,
+				    &(lk_step_options){.exact = true,
+				                       .all_ranks = all,
+				                       .no_contention = !contention,
+				                       .stragglers = &slow,
+				                       .straggler_count = (uint32_t)straggler},
+				    &step);
 				times[all] = step.sim.step_ps;
 				assert_true(all ? step.sim.lanes == 16 : step.sim.lanes < 16);
 				lk_step_free(&step);
@@ -230,46 +246,52 @@ static void all_ranks_and_one_of_each_class_agree(void **state)
 		}
 }
 
-/* With parameters or gradients sharded, each layer asks for its weights and scatters what it found: the kernels between
- * fold, so the step takes the same without contention (a ten-thousandth) and nearly the same with it, of 60 % of the
- * operations or less. Which kernel of a part was slowed is not known then. */
-static void sharded_layers_fold_between_their_traffic(void **state)
-{
+/* With parameters or gradients sharded, each layer asks for its weights and scatters what it found:
+ * the kernels between fold, so the step takes the same without contention (a ten-thousandth) and
+ * nearly the same with it, of 60 % of the operations or less. Which kernel of a part was slowed is
+ * not known then. */
+static void sharded_layers_fold_between_their_traffic(void **state) {
 	(void)state;
 	static const struct {
 		const char *device;
 		int tp, pp;
 		lk_sharding sharding;
 	} jobs[] = {
-		{"h100-sxm", 1, 1, LK_SHARD_ZERO3}, {"h100-sxm", 4, 4, LK_SHARD_ZERO2}, {"h100-sxm", 2, 2, LK_SHARD_ZERO3},
-		{"a100-sxm-80", 2, 4, LK_SHARD_ZERO2}, {"a100-sxm-80", 1, 2, LK_SHARD_ZERO3},
+		{"h100-sxm", 1, 1, LK_SHARD_ZERO3},    {"h100-sxm", 4, 4, LK_SHARD_ZERO2},
+		{"h100-sxm", 2, 2, LK_SHARD_ZERO3},    {"a100-sxm-80", 2, 4, LK_SHARD_ZERO2},
+		{"a100-sxm-80", 1, 2, LK_SHARD_ZERO3},
 	};
 	for (size_t j = 0; j < sizeof jobs / sizeof *jobs; j++)
 		for (int contention = 0; contention < 2; contention++) {
 			struct lk_fixture f;
 			lk_step step[2];
 			begin(&f, 32);
-			assert_int_equal(lk_cluster_simple(&f.arena, lk_device_find(jobs[j].device), 32, 0, 0, &f.cluster, &f.err), LK_OK);
+			assert_int_equal(lk_cluster_simple(&f.arena, lk_device_find(jobs[j].device), 32, 0, 0,
+			                                   &f.cluster, &f.err),
+			                 LK_OK);
 			f.job.model = gpt(16, 4096, 32);
-			f.job.tp = jobs[j].tp, f.job.pp = jobs[j].pp, f.job.gbs = 2 * 40 * 32 / (jobs[j].tp * jobs[j].pp);
+			f.job.tp = jobs[j].tp, f.job.pp = jobs[j].pp,
+			f.job.gbs = 2 * 40 * 32 / (jobs[j].tp * jobs[j].pp);
 			f.job.sharding = jobs[j].sharding, f.job.sharding_said = true;
 			complete(&f);
 			for (int exact = 0; exact < 2; exact++)
-				ask(&f, &(lk_step_options){.exact = exact, .no_contention = !contention}, &step[exact]);
+				ask(&f, &(lk_step_options){.exact = exact, .no_contention = !contention},
+				    &step[exact]);
 			if (step[0].sim.operations * 5 > step[1].sim.operations * 3)
-				fail_msg("job %zu: %g operations of %g", j, (double)step[0].sim.operations, (double)step[1].sim.operations);
+				fail_msg("job %zu: %g operations of %g", j, (double)step[0].sim.operations,
+				         (double)step[1].sim.operations);
 			close_to(step[0].step_s, step[1].step_s, contention ? 0.005 : 1e-4);
 			for (int i = 0; i < LK_PART_COUNT; i++)
-				if (fabs(step[0].breakdown.exposed_s[i] - step[1].breakdown.exposed_s[i]) > (contention ? 0.03 : 0.01) * step[1].step_s)
-					fail_msg("job %zu, %s: %g s folded, %g s exact", j, lk_part_key((lk_part)i), step[0].breakdown.exposed_s[i],
-					         step[1].breakdown.exposed_s[i]);
+				if (fabs(step[0].breakdown.exposed_s[i] - step[1].breakdown.exposed_s[i]) >
+				    (contention ? 0.03 : 0.01) * step[1].step_s)
+					fail_msg("job %zu, %s: %g s folded, %g s exact", j, lk_part_key((lk_part)i),
+					         step[0].breakdown.exposed_s[i], step[1].breakdown.exposed_s[i]);
 			for (int exact = 0; exact < 2; exact++) lk_step_free(&step[exact]);
 			lk_arena_free(&f.arena);
 		}
 }
 
-static void breakdown_adds_up_to_the_step(void **state)
-{
+static void breakdown_adds_up_to_the_step(void **state) {
 	(void)state;
 	struct lk_fixture f;
 	begin(&f, 32);
@@ -289,15 +311,15 @@ static void breakdown_adds_up_to_the_step(void **state)
 		if (exact) /* folded runs are split as they would have run */
 			for (int i = 0; i < LK_PART_COUNT; i++) {
 				if (fabs(split[0].exposed_s[i] - split[1].exposed_s[i]) > 0.01 * step.step_s)
-					fail_msg("%s: %g s folded, %g s exact", lk_part_key((lk_part)i), split[0].exposed_s[i], split[1].exposed_s[i]);
+					fail_msg("%s: %g s folded, %g s exact", lk_part_key((lk_part)i),
+					         split[0].exposed_s[i], split[1].exposed_s[i]);
 			}
 		lk_step_free(&step);
 	}
 	lk_arena_free(&f.arena);
 }
 
-int main(void)
-{
+int main(void) {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(activations_in_flight_follow_1f1b),
 		cmocka_unit_test(full_recomputation_keeps_inputs_and_one_layer),
@@ -306,7 +328,8 @@ int main(void)
 		cmocka_unit_test(folding_repetition_changes_little),
 		cmocka_unit_test(repetition_folds_under_tensor_and_pipeline_parallelism),
 		cmocka_unit_test(all_ranks_and_one_of_each_class_agree),
-		cmocka_unit_test(sharded_layers_fold_between_their_traffic), cmocka_unit_test(breakdown_adds_up_to_the_step),
+		cmocka_unit_test(sharded_layers_fold_between_their_traffic),
+		cmocka_unit_test(breakdown_adds_up_to_the_step),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,5 +1,6 @@
-/* test_steps.c: programs as steps. The steps are run on a memory that remembers which value each place holds: every value
- * is computed once, what is read was written and not overwritten since, and the results are still there at the end. */
+/* test_steps.c: programs as steps. The steps are run on a memory that remembers which value each
+ * place holds: every value is computed once, what is read was written and not overwritten since,
+ * and the results are still there at the end. */
 #include <dirent.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -24,7 +25,9 @@ struct machine {
 	uint8_t done[LC_VALUES]; /* how often it was computed */
 };
 
-static const lc_node *node(const struct machine *m, int v) { return &m->p->nodes.at[v]; }
+static const lc_node *node(const struct machine *m, int v) {
+	return &m->p->nodes.at[v];
+}
 static bool in(const lc_ids *ids, int id) {
 	for (int i = 0; i < ids->count; i++)
 		if (ids->at[i] == id) return true;
@@ -33,7 +36,8 @@ static bool in(const lc_ids *ids, int id) {
 static bool shares_operand(const struct machine *m, int v) {
 	const lc_node *n = node(m, v);
 	bool may = n->op == LC_OUT || n->op == LC_LOCAL || n->op == LC_SLICED || n->op == LC_SLICE;
-	return may && m->s->storage[v] >= 0 && m->s->storage[v] != v && m->s->storage[v] == m->s->storage[n->in[0]];
+	return may && m->s->storage[v] >= 0 && m->s->storage[v] != v &&
+	       m->s->storage[v] == m->s->storage[n->in[0]];
 }
 
 /* The value that wrote what v shows. */
@@ -46,10 +50,12 @@ static void wrong(const struct machine *m, const lc_step *step, int v, const cha
 	char text[128];
 	lc_print_listing(m->p, stderr);
 	lc_steps_print(m->s, stderr);
-	fail_msg("%s, step %s: %%%d %s: %s", m->p->name, step ? step->name : "-", v, lc_value_text(m->p, v, text, sizeof text), what);
+	fail_msg("%s, step %s: %%%d %s: %s", m->p->name, step ? step->name : "-", v,
+	         lc_value_text(m->p, v, text, sizeof text), what);
 }
 
-/* What a step uses must be at hand: in its own registers, among its reads and intact, or recomputed from such. */
+/* What a step uses must be at hand: in its own registers, among its reads and intact, or recomputed
+ * from such. */
 static void check_use(struct machine *m, const lc_step *step, int v, int by) {
 	const lc_node *n = node(m, v);
 	int storage = m->s->storage[v];
@@ -62,7 +68,8 @@ static void check_use(struct machine *m, const lc_step *step, int v, int by) {
 		return;
 	}
 	if (!in(&step->reads, v)) wrong(m, step, v, "is read and not listed");
-	if (m->holds[storage] != home(m, v)) wrong(m, step, v, m->holds[storage] < 0 ? "was never written" : "was overwritten");
+	if (m->holds[storage] != home(m, v))
+		wrong(m, step, v, m->holds[storage] < 0 ? "was never written" : "was overwritten");
 }
 
 static void run_step(struct machine *m, const lc_step *step) {
@@ -71,7 +78,8 @@ static void run_step(struct machine *m, const lc_step *step) {
 		const lc_node *n = node(m, v);
 		if (m->done[v]) wrong(m, step, v, "is computed twice");
 		if (k && step->values.at[k - 1] >= v) wrong(m, step, v, "is out of order");
-		for (int i = n->op == LC_UPDATE ? 1 : 0; i < n->inputs; i++) check_use(m, step, n->in[i], v);
+		for (int i = n->op == LC_UPDATE ? 1 : 0; i < n->inputs; i++)
+			check_use(m, step, n->in[i], v);
 	}
 	for (int k = 0; k < step->values.count; k++) {
 		int v = step->values.at[k];
@@ -93,37 +101,46 @@ static void check_kind(struct machine *m, const lc_step *step) {
 	for (int k = 0; k < step->values.count; k++) {
 		const lc_node *n = node(m, step->values.at[k]);
 		lc_family f = lc_ops[n->op].family;
-		bool moves = f == LC_MOVE || f == LC_CONTRACT || f == LC_ROWS || (f == LC_COMM && n->op >= LC_ALLREDUCE && n->op <= LC_PERMUTE);
+		bool moves = f == LC_MOVE || f == LC_CONTRACT || f == LC_ROWS ||
+		             (f == LC_COMM && n->op >= LC_ALLREDUCE && n->op <= LC_PERMUTE);
 		heavy += moves;
 		pass += !moves && n->op != LC_UPDATE;
 	}
-	if (step->kind == LC_STEP_MAP && (heavy || step->space < 0)) wrong(m, step, step->values.at[0], "is no pass");
-	if (step->kind == LC_STEP_RING) assert_int_equal(heavy, (step->scatter >= 0) + step->gathers.count);
+	if (step->kind == LC_STEP_MAP && (heavy || step->space < 0))
+		wrong(m, step, step->values.at[0], "is no pass");
+	if (step->kind == LC_STEP_RING)
+		assert_int_equal(heavy, (step->scatter >= 0) + step->gathers.count);
 	if (step->kind == LC_STEP_RING) assert_true(heavy > 0);
-	if (step->kind == LC_STEP_CONTRACT || step->kind == LC_STEP_ROWS || step->kind == LC_STEP_SEND) assert_int_equal(heavy, 1);
+	if (step->kind == LC_STEP_CONTRACT || step->kind == LC_STEP_ROWS || step->kind == LC_STEP_SEND)
+		assert_int_equal(heavy, 1);
 	if (step->kind != LC_STEP_MAP && step->kind != LC_STEP_RING) assert_int_equal(pass, 0);
 }
 
 /* What a step waits for is before it, and every read is of what an awaited step, or none, wrote. */
 static void check_waits(const struct machine *m, const lc_step *steps, int count) {
 	for (int i = 0; i < count; i++) {
-		for (int k = 0; k < steps[i].after.count; k++) assert_in_range(steps[i].after.at[k], 0, i - 1);
+		for (int k = 0; k < steps[i].after.count; k++)
+			assert_in_range(steps[i].after.at[k], 0, i - 1);
 		for (int j = 0; j < i; j++) {
 			bool touches = false;
 			for (int k = 0; k < steps[j].writes.count; k++) {
 				int w = m->s->storage[steps[j].writes.at[k]];
-				for (int r = 0; r < steps[i].reads.count; r++) touches |= m->s->storage[steps[i].reads.at[r]] == w;
+				for (int r = 0; r < steps[i].reads.count; r++)
+					touches |= m->s->storage[steps[i].reads.at[r]] == w;
 			}
 			for (int k = 0; k < steps[i].writes.count; k++) {
 				int w = m->s->storage[steps[i].writes.at[k]];
-				for (int r = 0; r < steps[j].reads.count; r++) touches |= m->s->storage[steps[j].reads.at[r]] == w;
+				for (int r = 0; r < steps[j].reads.count; r++)
+					touches |= m->s->storage[steps[j].reads.at[r]] == w;
 			}
 			/* directly, or through steps between */
 			bool waits = in(&steps[i].after, j);
-			for (int k = j + 1; k < i && touches && !waits; k++) waits = in(&steps[i].after, k) && in(&steps[k].after, j);
+			for (int k = j + 1; k < i && touches && !waits; k++)
+				waits = in(&steps[i].after, k) && in(&steps[k].after, j);
 			if (touches && !waits) {
 				lc_steps_print(m->s, stderr);
-				fail_msg("%s: step %s does not wait for %s", m->p->name, steps[i].name, steps[j].name);
+				fail_msg("%s: step %s does not wait for %s", m->p->name, steps[i].name,
+				         steps[j].name);
 			}
 		}
 	}
@@ -136,7 +153,8 @@ static void check_results(struct machine *m) {
 		bool last = n->op == LC_OUT || (n->op == LC_UPDATE && lc_value_find(m->p, n->name) == v);
 		if (!last) continue;
 		if (m->s->storage[v] < 0) wrong(m, NULL, v, "is a result without memory");
-		if (m->holds[m->s->storage[v]] != home(m, v)) wrong(m, NULL, v, "is a result that was overwritten");
+		if (m->holds[m->s->storage[v]] != home(m, v))
+			wrong(m, NULL, v, "is a result that was overwritten");
 	}
 }
 
@@ -154,7 +172,8 @@ static void check_steps(const lc_program *program, const lc_steps *steps) {
 	}
 	for (int i = 0; i < steps->count; i++) {
 		const lc_step *step = &steps->at[i];
-		for (int k = 0; k < step->part_count; k++) check_kind(m, &step->parts[k]), run_step(m, &step->parts[k]);
+		for (int k = 0; k < step->part_count; k++)
+			check_kind(m, &step->parts[k]), run_step(m, &step->parts[k]);
 		if (step->part_count == 0) check_kind(m, step), run_step(m, step);
 		check_waits(m, step->parts, step->part_count);
 	}
@@ -197,7 +216,8 @@ static int over_examples(use *f) {
 		snprintf(path, sizeof path, "examples/lang/%s", dirent->d_name);
 		assert_int_equal(lk_stream_slurp(path, LC_TEXT_LIMIT, &text, &size, &err), LK_OK);
 		lc_file *file = read_text(path, text);
-		for (size_t i = 0; i < file->programs.count; i++) f(file->programs.at[i], (uint64_t)++count << 32);
+		for (size_t i = 0; i < file->programs.count; i++)
+			f(file->programs.at[i], (uint64_t)++count << 32);
 		lc_file_free(file);
 		free(text);
 	}
@@ -205,7 +225,9 @@ static int over_examples(use *f) {
 	return count;
 }
 
-static int last_value(const lc_step *step) { return step->values.at[step->values.count - 1]; }
+static int last_value(const lc_step *step) {
+	return step->values.at[step->values.count - 1];
+}
 
 static void use_plain(lc_program *program, uint64_t seed) {
 	(void)seed;
@@ -233,7 +255,9 @@ static void use_schedules(lc_program *program, uint64_t seed) {
 		lk_error err = {0};
 		char line[1024];
 		lk_status status = lc_rewrite_all(program, &program->schedules.at[i], &q, &err);
-		if (status != LK_OK) fail_msg("%s, %s: %s", program->name, program->schedules.at[i].name, lk_error_text(&err, line, sizeof line));
+		if (status != LK_OK)
+			fail_msg("%s, %s: %s", program->name, program->schedules.at[i].name,
+			         lk_error_text(&err, line, sizeof line));
 		lc_steps *steps = steps_ok(q);
 		if (getenv("SHOW_STEPS")) {
 			fprintf(stderr, "%s %s\n", program->name, program->schedules.at[i].name);
@@ -254,7 +278,8 @@ static void test_schedules(void **state) {
 static int accepted, refused;
 
 static void mark(lc_program *program, uint64_t *seed, lc_directive_kind kind, int *bundles) {
-	*push_bundle(program) = (lc_bundle){.kind = kind, .name = draw(seed, 2) ? "F" : NULL, .chunk = "", .chunks = 2, .size = 64};
+	*push_bundle(program) = (lc_bundle){
+		.kind = kind, .name = draw(seed, 2) ? "F" : NULL, .chunk = "", .chunks = 2, .size = 64};
 	int from = (int)draw(seed, program->nodes.count), length = 1 + (int)draw(seed, 8);
 	for (int v = from; v < (int)program->nodes.count && v < from + length; v++) {
 		lc_node *n = &program->nodes.at[v];
@@ -269,7 +294,8 @@ static void mark(lc_program *program, uint64_t *seed, lc_directive_kind kind, in
 static void try_sets(lc_program *program, uint64_t *seed) {
 	static const lc_directive_kind kinds[] = {LC_FUSE, LC_FUSE, LC_OVERLAP, LC_BUCKET};
 	int bundles = 0, count = 1 + (int)draw(seed, 3);
-	for (size_t v = 0; v < program->nodes.count; v++) program->nodes.at[v].fuse = program->nodes.at[v].overlap = program->nodes.at[v].bucket = -1;
+	for (size_t v = 0; v < program->nodes.count; v++)
+		program->nodes.at[v].fuse = program->nodes.at[v].overlap = program->nodes.at[v].bucket = -1;
 	program->bundles.count = 0;
 	for (int i = 0; i < count; i++) mark(program, seed, kinds[draw(seed, 4)], &bundles);
 	lc_steps *steps = NULL;
@@ -285,7 +311,8 @@ static void try_sets(lc_program *program, uint64_t *seed) {
 }
 
 static void use_random_sets(lc_program *program, uint64_t seed) {
-	int tries = program->file->programs.at[0]->name[1] ? rounds(200, 3000) : 10; /* random ones: "p" */
+	int tries =
+		program->file->programs.at[0]->name[1] ? rounds(200, 3000) : 10; /* random ones: "p" */
 	for (int i = 0; i < tries; i++) try_sets(program, &seed);
 }
 
@@ -337,15 +364,21 @@ static void test_random_programs(void **state) {
 
 static void label(lc_program *program, lc_directive_kind kind, const char *names) {
 	int bundle = (int)program->bundles.count;
-	*push_bundle(program) = (lc_bundle){.kind = kind, .name = kind == LC_OVERLAP ? "O" : "F", .order = "ring", .size = 100};
+	*push_bundle(program) = (lc_bundle){
+		.kind = kind, .name = kind == LC_OVERLAP ? "O" : "F", .order = "ring", .size = 100};
 	char name[LC_NAME];
-	for (const char *at = names; sscanf(at, "%63s", name) == 1; at += strcspn(at, " ") + (at[strcspn(at, " ")] == ' ')) {
+	for (const char *at = names; sscanf(at, "%63s", name) == 1;
+	     at += strcspn(at, " ") + (at[strcspn(at, " ")] == ' ')) {
 		int end = lc_value_find(program, name), begin = end;
 		assert_true(end >= 0);
-		while (begin > 0 && !program->nodes.at[begin - 1].name && program->nodes.at[begin - 1].op != LC_OUT) begin--;
+		while (begin > 0 && !program->nodes.at[begin - 1].name &&
+		       program->nodes.at[begin - 1].op != LC_OUT)
+			begin--;
 		for (int v = begin; v <= end; v++) {
 			lc_node *n = &program->nodes.at[v];
-			*(kind == LC_FUSE ? &n->fuse : kind == LC_OVERLAP ? &n->overlap : &n->bucket) = (int16_t)bundle;
+			*(kind == LC_FUSE      ? &n->fuse
+			  : kind == LC_OVERLAP ? &n->overlap
+			                       : &n->bucket) = (int16_t)bundle;
 		}
 	}
 }
@@ -359,10 +392,10 @@ static const lc_step *step_named(const lc_steps *steps, const char *name) {
 	return NULL;
 }
 
-#define ZERO                                                                                                        \
-	"program zero(mesh dp) { dim N scalar f32 lr, b1 in g : f16[N] @ P(sum,dp)\n"                                   \
-	"state w : f32[N] @ S(0,dp), m : f32[N] @ S(0,dp)\n"                                                            \
-	"rs = reducescatter(g, sum, dp, dim=0) gr = cast(f32, rs) / size(dp)\n"                                        \
+#define ZERO                                                                      \
+	"program zero(mesh dp) { dim N scalar f32 lr, b1 in g : f16[N] @ P(sum,dp)\n" \
+	"state w : f32[N] @ S(0,dp), m : f32[N] @ S(0,dp)\n"                          \
+	"rs = reducescatter(g, sum, dp, dim=0) gr = cast(f32, rs) / size(dp)\n"       \
 	"m <- b1*m + (1 - b1)*gr w <- w - lr*m ag = allgather(cast(f16, w), 0, dp) out ag }"
 
 static void test_ring(void **state) {
@@ -385,9 +418,11 @@ static void test_ring(void **state) {
 
 static void test_norms_are_a_pass_of_their_own(void **state) {
 	(void)state;
-	lc_file *file = read_text("two", "program two(mesh dp) { dim N scalar f32 lr in g : f32[N] @ P(sum,dp) state w : f32[N] @ S(0,dp)\n"
-	                               "rs = reducescatter(g, sum, dp, dim=0) u = 2*rs s = sum(u^2) un = sqrt(allreduce(s, sum, dp))\n"
-	                               "w <- w - lr*u/un ag = allgather(w, 0, dp) out ag }");
+	lc_file *file = read_text("two", "program two(mesh dp) { dim N scalar f32 lr in g : f32[N] @ "
+	                                 "P(sum,dp) state w : f32[N] @ S(0,dp)\n"
+	                                 "rs = reducescatter(g, sum, dp, dim=0) u = 2*rs s = sum(u^2) "
+	                                 "un = sqrt(allreduce(s, sum, dp))\n"
+	                                 "w <- w - lr*u/un ag = allgather(w, 0, dp) out ag }");
 	lc_program *program = file->programs.at[0];
 	lk_error err = {0};
 	lc_steps *steps = NULL;
@@ -409,9 +444,11 @@ static void test_norms_are_a_pass_of_their_own(void **state) {
 
 static void test_overlap(void **state) {
 	(void)state;
-	lc_file *file = read_text("o", "program o(mesh tp) { dim B, H in x : f16[B,H] @ S(1,tp) in w : f16[H,H] @ S(0,tp) in b : f16[H]\n"
-	                             "y = matmul(x, w) rs = reducescatter(y, sum, tp, dim=0) o = relu(rs + b)\n"
-	                             "ag = allgather(o, 0, tp) out ag }");
+	lc_file *file =
+		read_text("o", "program o(mesh tp) { dim B, H in x : f16[B,H] @ S(1,tp) in w : f16[H,H] @ "
+	                   "S(0,tp) in b : f16[H]\n"
+	                   "y = matmul(x, w) rs = reducescatter(y, sum, tp, dim=0) o = relu(rs + b)\n"
+	                   "ag = allgather(o, 0, tp) out ag }");
 	lc_program *program = file->programs.at[0];
 	label(program, LC_FUSE, "rs o ag");
 	label(program, LC_OVERLAP, "y rs o ag");
@@ -432,8 +469,9 @@ static void test_overlap(void **state) {
 /* A set that another step splits: the sum must be over before, and after. */
 static void test_cycle(void **state) {
 	(void)state;
-	lc_file *file = read_text("c", "program c(mesh dp) { dim N in g : f32[N] @ P(sum,dp) in h : f32[N]\n"
-	                             "a = h*h s = allreduce(g*a, sum, dp) b = s + a out a, b }");
+	lc_file *file =
+		read_text("c", "program c(mesh dp) { dim N in g : f32[N] @ P(sum,dp) in h : f32[N]\n"
+	                   "a = h*h s = allreduce(g*a, sum, dp) b = s + a out a, b }");
 	lc_program *program = file->programs.at[0];
 	lk_error err = {0};
 	lc_steps *steps = NULL;
@@ -446,12 +484,14 @@ static void test_cycle(void **state) {
 /* The old value is read behind the update in the text's meaning, and must be kept for it. */
 static void test_old_versions(void **state) {
 	(void)state;
-	lc_file *file = read_text("v", "program v(mesh dp) { dim N, M state w : f32[N,M], t : f32 in x : f32[N,M]\n"
-	                             "half = slice(w, 1, dp) old = t*2 out w, t\n"
-	                             "w <- x + w t <- t + 1 out half*slice(w, 1, dp)*old*t }");
+	lc_file *file =
+		read_text("v", "program v(mesh dp) { dim N, M state w : f32[N,M], t : f32 in x : f32[N,M]\n"
+	                   "half = slice(w, 1, dp) old = t*2 out w, t\n"
+	                   "w <- x + w t <- t + 1 out half*slice(w, 1, dp)*old*t }");
 	lc_program *program = file->programs.at[0];
 	lc_steps *steps = steps_ok(program);
-	assert_int_equal(steps->storage[lc_value_find(program, "half")], lc_value_find(program, "half"));
+	assert_int_equal(steps->storage[lc_value_find(program, "half")],
+	                 lc_value_find(program, "half"));
 	assert_int_equal(steps->storage[lc_value_find(program, "old")], lc_value_find(program, "old"));
 	lc_steps_free(steps);
 	lc_file_free(file);
@@ -460,22 +500,27 @@ static void test_old_versions(void **state) {
 /* A gathered state is written by the gather itself. */
 static void test_update_in_place(void **state) {
 	(void)state;
-	lc_file *file = read_text("u", "program u(mesh dp) { dim N state w : f32[N] in g : f32[N] @ S(0,dp)\n"
-	                             "w <- allgather(slice(w, 0, dp) - g, 0, dp) out w*2 }");
+	lc_file *file =
+		read_text("u", "program u(mesh dp) { dim N state w : f32[N] in g : f32[N] @ S(0,dp)\n"
+	                   "w <- allgather(slice(w, 0, dp) - g, 0, dp) out w*2 }");
 	lc_program *program = file->programs.at[0];
 	lc_steps *steps = steps_ok(program);
 	assert_int_equal(steps->count, 3);
 	assert_int_equal(steps->at[1].kind, LC_STEP_COMM);
 	assert_int_equal(steps->at[1].values.count, 2);
-	assert_int_equal(steps->storage[steps->at[1].values.at[0]], lc_value_find(program, "w") < 0 ? 0 : steps->storage[lc_value_find(program, "w")]);
+	assert_int_equal(steps->storage[steps->at[1].values.at[0]],
+	                 lc_value_find(program, "w") < 0 ? 0
+	                                                 : steps->storage[lc_value_find(program, "w")]);
 	lc_steps_free(steps);
 	lc_file_free(file);
 }
 
 int main(void) {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_examples), cmocka_unit_test(test_schedules), cmocka_unit_test(test_random_sets), cmocka_unit_test(test_random_programs), cmocka_unit_test(test_ring),
-		cmocka_unit_test(test_norms_are_a_pass_of_their_own), cmocka_unit_test(test_overlap), cmocka_unit_test(test_cycle),
+		cmocka_unit_test(test_examples),     cmocka_unit_test(test_schedules),
+		cmocka_unit_test(test_random_sets),  cmocka_unit_test(test_random_programs),
+		cmocka_unit_test(test_ring),         cmocka_unit_test(test_norms_are_a_pass_of_their_own),
+		cmocka_unit_test(test_overlap),      cmocka_unit_test(test_cycle),
 		cmocka_unit_test(test_old_versions), cmocka_unit_test(test_update_in_place),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

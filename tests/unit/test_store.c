@@ -1,5 +1,5 @@
-/* test_store.c: the store that stands for absent ranks: both forms of the protocol, however requests are cut; what absent ranks
- * would have said; what is refused; connections. */
+/* test_store.c: the store that stands for absent ranks: both forms of the protocol, however
+ * requests are cut; what absent ranks would have said; what is refused; connections. */
 #include <arpa/inet.h>
 #include <stdlib.h>
 #include <sys/socket.h>
@@ -37,7 +37,9 @@ static void put(struct message *message, const void *bytes, size_t size) {
 	memcpy(message->at + message->size, bytes, size);
 	message->size += size;
 }
-static void put_number(struct message *message, uint64_t value) { put(message, &value, sizeof value); }
+static void put_number(struct message *message, uint64_t value) {
+	put(message, &value, sizeof value);
+}
 static void put_text(struct message *message, const char *text) {
 	put_number(message, strlen(text));
 	put(message, text, strlen(text));
@@ -56,15 +58,22 @@ static struct message with_key(unsigned char number, const char *key) {
 static const unsigned char magic[] = {0, 0xCE, 0xF7, 0x85, 0x3C};
 
 /* Sends it byte by byte; the answer must be these bytes. */
-static void answers(struct asked *asked, const struct message *message, const void *expected, size_t size) {
-	for (size_t i = 0; i < message->size; i++) assert_true(lk_store_take(&asked->store, &asked->client, &message->at[i], 1));
+static void answers(struct asked *asked, const struct message *message, const void *expected,
+                    size_t size) {
+	for (size_t i = 0; i < message->size; i++)
+		assert_true(lk_store_take(&asked->store, &asked->client, &message->at[i], 1));
 	assert_int_equal(asked->client.in.count, 0);
 	assert_int_equal(asked->client.out.count, size);
 	if (size) assert_memory_equal(asked->client.out.at, expected, size);
 	asked->client.out.count = 0;
 }
-static void answers_number(struct asked *asked, const struct message *message, int64_t expected) { answers(asked, message, &expected, sizeof expected); }
-static void answers_byte(struct asked *asked, const struct message *message, unsigned char expected) { answers(asked, message, &expected, 1); }
+static void answers_number(struct asked *asked, const struct message *message, int64_t expected) {
+	answers(asked, message, &expected, sizeof expected);
+}
+static void answers_byte(struct asked *asked, const struct message *message,
+                         unsigned char expected) {
+	answers(asked, message, &expected, 1);
+}
 static void answers_text(struct asked *asked, const struct message *message, const char *expected) {
 	struct message answer = {.size = 0};
 	put_text(&answer, expected);
@@ -76,7 +85,8 @@ static void set(struct asked *asked, unsigned char number, const char *key, cons
 	put_text(&m, value);
 	answers(asked, &m, "", 0);
 }
-static void adds(struct asked *asked, unsigned char number, const char *key, int64_t by, int64_t expected) {
+static void adds(struct asked *asked, unsigned char number, const char *key, int64_t by,
+                 int64_t expected) {
 	struct message m = with_key(number, key);
 	put_number(&m, (uint64_t)by);
 	answers_number(asked, &m, expected);
@@ -91,7 +101,17 @@ static struct message keys(unsigned char number, const char *one, const char *ot
 
 /* ---- both forms ---- */
 
-enum { SET1, COMPARE1, GET1, ADD1, CHECK1, WAIT1, COUNT1, WATCH1, DELETE1 };
+enum {
+	SET1,
+	COMPARE1,
+	GET1,
+	ADD1,
+	CHECK1,
+	WAIT1,
+	COUNT1,
+	WATCH1,
+	DELETE1
+};
 
 static void test_first_form(void **state) {
 	(void)state;
@@ -120,7 +140,22 @@ static void test_first_form(void **state) {
 	end(asked);
 }
 
-enum { VALIDATE2, SET2, COMPARE2, GET2, ADD2, CHECK2, WAIT2, COUNT2, DELETE2, APPEND2, MULTI_GET2, MULTI_SET2, CANCEL2, PING2 };
+enum {
+	VALIDATE2,
+	SET2,
+	COMPARE2,
+	GET2,
+	ADD2,
+	CHECK2,
+	WAIT2,
+	COUNT2,
+	DELETE2,
+	APPEND2,
+	MULTI_GET2,
+	MULTI_SET2,
+	CANCEL2,
+	PING2
+};
 
 static void test_second_form(void **state) {
 	(void)state;
@@ -134,7 +169,8 @@ static void test_second_form(void **state) {
 	adds(asked, ADD2, "init/", 1, 8);
 	set(asked, SET2, "x", "one");
 	set(asked, APPEND2, "x", " more");
-	m = request(MULTI_SET2), put_number(&m, 2), put_text(&m, "y"), put_text(&m, "1"), put_text(&m, "z"), put_text(&m, "2");
+	m = request(MULTI_SET2), put_number(&m, 2), put_text(&m, "y"), put_text(&m, "1"),
+	put_text(&m, "z"), put_text(&m, "2");
 	answers(asked, &m, "", 0);
 	m = keys(MULTI_GET2, "x", "z");
 	put_text(&answer, "one more"), put_text(&answer, "2");
@@ -152,7 +188,8 @@ static void test_second_form(void **state) {
 
 /* ---- absent ranks ---- */
 
-/* What others would say is what the rank says of itself; what nobody says is an identifier, another for each key. */
+/* What others would say is what the rank says of itself; what nobody says is an identifier, another
+ * for each key. */
 static void test_absent(void **state) {
 	(void)state;
 	struct asked *asked = begin(3, 16);
@@ -160,7 +197,8 @@ static void test_absent(void **state) {
 	set(asked, SET1, "group/rank_3/address", "mine");
 	answers_text(asked, (m = with_key(GET1, "group/rank_12/address"), &m), "mine");
 	answers_byte(asked, (m = keys(CHECK1, "group/rank_12/address", NULL), &m), 0);
-	answers_byte(asked, (m = keys(CHECK1, "group/rank_16/address", NULL), &m), 1); /* there is no such rank */
+	answers_byte(asked, (m = keys(CHECK1, "group/rank_16/address", NULL), &m),
+	             1); /* there is no such rank */
 	assert_int_equal(asked->store.made_up, 0);
 	m = with_key(GET1, "default_pg/0//0");
 	assert_true(lk_store_take(&asked->store, &asked->client, m.at, m.size));
@@ -180,7 +218,8 @@ static void test_absent(void **state) {
 static void refused(const struct message *message, const char *why) {
 	struct asked *asked = begin(0, 65536);
 	assert_false(lk_store_take(&asked->store, &asked->client, message->at, message->size));
-	if (!strstr(asked->client.wrong, why)) fail_msg("said \"%s\", not \"%s\"", asked->client.wrong, why);
+	if (!strstr(asked->client.wrong, why))
+		fail_msg("said \"%s\", not \"%s\"", asked->client.wrong, why);
 	assert_false(lk_store_take(&asked->store, &asked->client, message->at, message->size));
 	end(asked);
 }
@@ -230,7 +269,8 @@ static void test_any_bytes(void **state) {
 	uint64_t seed = 1;
 	for (int i = 0; i < 2000; i++) {
 		struct asked *asked = begin(i % 4, 4);
-		bool good = i % 2 ? lk_store_take(&asked->store, &asked->client, magic, sizeof magic) : true;
+		bool good =
+			i % 2 ? lk_store_take(&asked->store, &asked->client, magic, sizeof magic) : true;
 		for (int k = 0; good && k < 200; k++) {
 			seed = seed * UINT64_C(6364136223846793005) + 1442695040888963407u;
 			unsigned char byte = (unsigned char)(seed >> 60 ? seed >> 59 & 3 : seed >> 40);
@@ -244,7 +284,9 @@ static void test_any_bytes(void **state) {
 /* ---- connections ---- */
 
 static int connect_to(int port) {
-	struct sockaddr_in at = {.sin_family = AF_INET, .sin_port = htons((uint16_t)port), .sin_addr = {htonl(INADDR_LOOPBACK)}};
+	struct sockaddr_in at = {.sin_family = AF_INET,
+	                         .sin_port = htons((uint16_t)port),
+	                         .sin_addr = {htonl(INADDR_LOOPBACK)}};
 	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
 	assert_true(fd >= 0);
 	assert_int_equal(connect(fd, (struct sockaddr *)&at, sizeof at), 0);
@@ -257,7 +299,8 @@ static void test_served(void **state) {
 	lk_store_served served;
 	lk_error err = {0};
 	assert_int_equal(lk_store_serve(1, 64, 0, &server, &err), LK_OK);
-	int good = connect_to(lk_store_port(server)), bad = connect_to(lk_store_port(server)), silent = connect_to(lk_store_port(server));
+	int good = connect_to(lk_store_port(server)), bad = connect_to(lk_store_port(server)),
+		silent = connect_to(lk_store_port(server));
 	unsigned char byte;
 	assert_int_equal(send(bad, "\xff\xff", 2, 0), 2);
 	assert_true(recv(bad, &byte, 1, 0) <= 0); /* closed */
@@ -282,7 +325,9 @@ static void test_served(void **state) {
 
 int main(void) {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_first_form), cmocka_unit_test(test_second_form), cmocka_unit_test(test_absent), cmocka_unit_test(test_refused),
-		cmocka_unit_test(test_bounded),    cmocka_unit_test(test_any_bytes),   cmocka_unit_test(test_served)};
+		cmocka_unit_test(test_first_form), cmocka_unit_test(test_second_form),
+		cmocka_unit_test(test_absent),     cmocka_unit_test(test_refused),
+		cmocka_unit_test(test_bounded),    cmocka_unit_test(test_any_bytes),
+		cmocka_unit_test(test_served)};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

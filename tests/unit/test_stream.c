@@ -1,5 +1,5 @@
-/* test_stream.c: plain, gzip and zstd input read in pieces of any size; cut and damaged input is never silently short;
- * output appears complete or not at all. */
+/* test_stream.c: plain, gzip and zstd input read in pieces of any size; cut and damaged input is
+ * never silently short; output appears complete or not at all. */
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -24,10 +24,15 @@ static uint64_t draw(uint64_t *seed, uint64_t below) {
 
 /* ---- packing ---- */
 
-typedef enum form { PLAIN, GZIP, ZSTD } form;
+typedef enum form {
+	PLAIN,
+	GZIP,
+	ZSTD
+} form;
 
 /* Packs `size` bytes as one gzip member or zstd frame behind `out`; returns the bytes written. */
-static size_t pack(form how, const unsigned char *data, size_t size, unsigned char *out, size_t room) {
+static size_t pack(form how, const unsigned char *data, size_t size, unsigned char *out,
+                   size_t room) {
 	if (how == PLAIN) {
 		memcpy(out, data, size);
 		return size;
@@ -49,13 +54,15 @@ static size_t pack(form how, const unsigned char *data, size_t size, unsigned ch
 	return written;
 }
 
-/* Some text, some noise, so that the packed form has blocks of both kinds. It never begins like a packed file. */
+/* Some text, some noise, so that the packed form has blocks of both kinds. It never begins like a
+ * packed file. */
 static void fill(unsigned char *data, size_t size, uint64_t *seed) {
-	for (size_t i = 0; i < size; i++) data[i] = i / 1000 % 2 ? (unsigned char)draw(seed,
-		256) : (unsigned char)("step "[i % 5]);
+	for (size_t i = 0; i < size; i++)
+		data[i] = i / 1000 % 2 ? (unsigned char)draw(seed, 256) : (unsigned char)("step "[i % 5]);
 }
 
-static lk_status read_all(lk_stream *stream, unsigned char *out, size_t room, size_t *size, uint64_t *seed, lk_error *err) {
+static lk_status read_all(lk_stream *stream, unsigned char *out, size_t room, size_t *size,
+                          uint64_t *seed, lk_error *err) {
 	*size = 0;
 	for (;;) {
 		size_t wish = 1 + (size_t)draw(seed, draw(seed, 2) ? 10 : 60000), got;
@@ -65,11 +72,15 @@ static lk_status read_all(lk_stream *stream, unsigned char *out, size_t room, si
 		if (status != LK_OK || got == 0) return status;
 		/* fewer bytes than asked for: only at the end */
 		unsigned char byte;
-		if (got < wish) return lk_stream_read(stream, &byte, 1, &got, err) == LK_OK && got ? LK_ERR_INTERNAL : LK_OK;
+		if (got < wish)
+			return lk_stream_read(stream, &byte, 1, &got, err) == LK_OK && got ? LK_ERR_INTERNAL
+			                                                                   : LK_OK;
 	}
 }
 
-enum { SIZE = 400000 };
+enum {
+	SIZE = 400000
+};
 static unsigned char data[SIZE], packed[2 * SIZE], back[SIZE + 100];
 
 /* ---- reading ---- */
@@ -97,8 +108,9 @@ static void all_forms_read_back(void **state) {
 		lk_stream *stream;
 		lk_error err;
 		if (from_file) write_bytes(path, packed, length);
-		assert_int_equal(from_file ? lk_stream_open(path, &stream, &err) : lk_stream_memory(packed, length, "m", &stream, &err),
-			LK_OK);
+		assert_int_equal(from_file ? lk_stream_open(path, &stream, &err)
+		                           : lk_stream_memory(packed, length, "m", &stream, &err),
+		                 LK_OK);
 		assert_string_equal(lk_stream_name(stream), from_file ? path : "m");
 		assert_int_equal(read_all(stream, back, sizeof back, &got, &seed, &err), LK_OK);
 		assert_int_equal(got, size);
@@ -109,7 +121,8 @@ static void all_forms_read_back(void **state) {
 	rmdir(folder);
 }
 
-/* Wherever packed input is cut, an error is reported; what came before it is a beginning of the data. */
+/* Wherever packed input is cut, an error is reported; what came before it is a beginning of the
+ * data. */
 static void cut_input_is_an_error(void **state) {
 	(void)state;
 	uint64_t seed = 5;
@@ -123,15 +136,16 @@ static void cut_input_is_an_error(void **state) {
 			lk_error err;
 			size_t got;
 			assert_int_equal(lk_stream_memory(packed, cut, "m", &stream, &err), LK_OK);
-			assert_int_equal(read_all(stream, back, sizeof back, &got, &seed, &err), cut == first ? LK_OK : LK_ERR_INPUT);
+			assert_int_equal(read_all(stream, back, sizeof back, &got, &seed, &err),
+			                 cut == first ? LK_OK : LK_ERR_INPUT);
 			assert_memory_equal(back, data, got);
 			lk_stream_close(stream);
 		}
 	}
 }
 
-/* gzip holds a checksum: with one changed byte behind its header it is refused, or read as before where the byte held
- * bits that stand for nothing. */
+/* gzip holds a checksum: with one changed byte behind its header it is refused, or read as before
+ * where the byte held bits that stand for nothing. */
 static void damage_is_seen(void **state) {
 	(void)state;
 	uint64_t seed = 6;
@@ -146,7 +160,8 @@ static void damage_is_seen(void **state) {
 		lk_error err;
 		assert_int_equal(lk_stream_memory(packed, length, "m", &stream, &err), LK_OK);
 		lk_status status = read_all(stream, back, sizeof back, &got, &seed, &err);
-		if (how == GZIP) assert_true(status == LK_ERR_INPUT || (got == 3000 && memcmp(back, data, got) == 0));
+		if (how == GZIP)
+			assert_true(status == LK_ERR_INPUT || (got == 3000 && memcmp(back, data, got) == 0));
 		refused += status == LK_ERR_INPUT;
 		lk_stream_close(stream);
 	}
@@ -163,7 +178,8 @@ static void what_follows_gzip_is_checked(void **state) {
 		memcpy(packed + length, tails[i], strlen(tails[i]));
 		lk_stream *stream;
 		lk_error err;
-		assert_int_equal(lk_stream_memory(packed, length + strlen(tails[i]), "m", &stream, &err), LK_OK);
+		assert_int_equal(lk_stream_memory(packed, length + strlen(tails[i]), "m", &stream, &err),
+		                 LK_OK);
 		assert_int_equal(read_all(stream, back, sizeof back, &got, &seed, &err), LK_ERR_INPUT);
 		lk_stream_close(stream);
 	}
@@ -316,12 +332,14 @@ static void looking_takes_nothing(void **state) {
 		bool cut = how != PLAIN && draw(&seed, 2);
 		lk_stream *stream;
 		lk_error err = {0};
-		assert_int_equal(lk_stream_memory(packed, cut ? length / 2 : length, "x", &stream, &err), LK_OK);
+		assert_int_equal(lk_stream_memory(packed, cut ? length / 2 : length, "x", &stream, &err),
+		                 LK_OK);
 		assert_int_equal(lk_stream_plain(stream), how == PLAIN);
 		lk_status status = LK_OK;
 		while (status == LK_OK) {
 			const char *ahead;
-			assert_int_equal(lk_stream_peek(stream, 1 + (size_t)draw(&seed, 50000), &ahead, &got, &err), LK_OK);
+			assert_int_equal(
+				lk_stream_peek(stream, 1 + (size_t)draw(&seed, 50000), &ahead, &got, &err), LK_OK);
 			assert_true(taken + got <= size);
 			assert_memory_equal(ahead, data + taken, got);
 			status = lk_stream_read(stream, back, 1 + (size_t)draw(&seed, 60000), &got, &err);
@@ -338,7 +356,8 @@ static void looking_takes_nothing(void **state) {
 
 int main(void) {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(all_forms_read_back), cmocka_unit_test(looking_takes_nothing),
+		cmocka_unit_test(all_forms_read_back),
+		cmocka_unit_test(looking_takes_nothing),
 		cmocka_unit_test(cut_input_is_an_error),
 		cmocka_unit_test(damage_is_seen),
 		cmocka_unit_test(what_follows_gzip_is_checked),

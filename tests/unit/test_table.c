@@ -1,5 +1,6 @@
-/* test_table.c: the table object. Text and Markdown against written-out lines, CSV, JSON, JSON lines and SQLite against
- * other readers: python's where python3 is there, our own CSV and JSON readers and SQLite in any case. */
+/* test_table.c: the table object. Text and Markdown against written-out lines, CSV, JSON, JSON
+ * lines and SQLite against other readers: python's where python3 is there, our own CSV and JSON
+ * readers and SQLite in any case. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -35,7 +36,8 @@ static char *written(const lk_table *table, lk_format format, bool colour) {
 	return text;
 }
 
-static void expect_written(const lk_table *table, lk_format format, bool colour, const char *wanted) {
+static void expect_written(const lk_table *table, lk_format format, bool colour,
+                           const char *wanted) {
 	char *text = written(table, format, colour);
 	assert_string_equal(text, wanted);
 	free(text);
@@ -43,7 +45,9 @@ static void expect_written(const lk_table *table, lk_format format, bool colour,
 
 static lk_table *small_table(void) {
 	static const lk_column columns[] = {
-		{"name", "model", false, false}, {"step_time_s", "step", true, false}, {"seed", "seed", true, true},
+		{"name", "model", false, false},
+		{"step_time_s", "step", true, false},
+		{"seed", "seed", true, true},
 		{"fits", "fits", false, false},
 	};
 	lk_table *table = lk_table_new("runs", columns, 4);
@@ -69,32 +73,32 @@ static void test_forms(void **state) {
 	(void)state;
 	lk_table *table = small_table();
 	expect_written(table, LK_FORMAT_TEXT, false,
-		"model    step  fits\n"
-		"-----  ------  ----\n"
-		"llama  1.53 s  yes\n"
-		"7 B    812 us\n"
-		"               no\n");
+	               "model    step  fits\n"
+	               "-----  ------  ----\n"
+	               "llama  1.53 s  yes\n"
+	               "7 B    812 us\n"
+	               "               no\n");
 	expect_written(table, LK_FORMAT_TEXT, true,
-		"\x1b[1mmodel    step  fits\n\x1b[0m"
-		"-----  ------  ----\n"
-		"llama  1.53 s  yes\n"
-		"7 B    812 us\n"
-		"               no\n");
+	               "\x1b[1mmodel    step  fits\n\x1b[0m"
+	               "-----  ------  ----\n"
+	               "llama  1.53 s  yes\n"
+	               "7 B    812 us\n"
+	               "               no\n");
 	expect_written(table, LK_FORMAT_MD, false,
-		"| model | step | fits |\n"
-		"|---|---:|---|\n"
-		"| llama | 1.53 s | yes |\n"
-		"| 7 B | 812 us |  |\n"
-		"|  |  | no |\n");
+	               "| model | step | fits |\n"
+	               "|---|---:|---|\n"
+	               "| llama | 1.53 s | yes |\n"
+	               "| 7 B | 812 us |  |\n"
+	               "|  |  | no |\n");
 	expect_written(table, LK_FORMAT_CSV, false,
-		"name,step_time_s,seed,fits\n"
-		"llama,1.53,7,true\n"
-		"7 B,0.000812,,\n"
-		",,1e+300,false\n");
+	               "name,step_time_s,seed,fits\n"
+	               "llama,1.53,7,true\n"
+	               "7 B,0.000812,,\n"
+	               ",,1e+300,false\n");
 	expect_written(table, LK_FORMAT_JSONL, false,
-		"{\"name\":\"llama\",\"step_time_s\":1.53,\"seed\":7,\"fits\":true}\n"
-		"{\"name\":\"7 B\",\"step_time_s\":0.000812,\"seed\":null,\"fits\":null}\n"
-		"{\"name\":null,\"step_time_s\":null,\"seed\":1e+300,\"fits\":false}\n");
+	               "{\"name\":\"llama\",\"step_time_s\":1.53,\"seed\":7,\"fits\":true}\n"
+	               "{\"name\":\"7 B\",\"step_time_s\":0.000812,\"seed\":null,\"fits\":null}\n"
+	               "{\"name\":null,\"step_time_s\":null,\"seed\":1e+300,\"fits\":false}\n");
 	lk_table_free(table);
 }
 
@@ -120,13 +124,15 @@ static void test_no_rows_no_columns(void **state) {
 	lk_table_free(NULL);
 }
 
-/* What a terminal shows: wide characters take two cells, combining marks none, control characters are visible. */
+/* What a terminal shows: wide characters take two cells, combining marks none, control characters
+ * are visible. */
 static void test_width(void **state) {
 	(void)state;
-	lk_table *table = lk_table_new("w", (lk_column[]){{"a", "a", false, false}, {"b", "b", true, false}}, 2);
+	lk_table *table =
+		lk_table_new("w", (lk_column[]){{"a", "a", false, false}, {"b", "b", true, false}}, 2);
 	static const char *const texts[] = {
-		"ab", "\xe6\xbc\xa2\xe5\xad\x97", "e\xcc\x81", "\xf0\x9f\x9a\x80", "\x1b[2J", "\xff", "\xc2\x9b",
-		"d\xc3\xa9j\xc3\xa0",
+		"ab",       "\xe6\xbc\xa2\xe5\xad\x97", "e\xcc\x81", "\xf0\x9f\x9a\x80", "\x1b[2J", "\xff",
+		"\xc2\x9b", "d\xc3\xa9j\xc3\xa0",
 	};
 	for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
 		lk_table_row(table);
@@ -134,16 +140,16 @@ static void test_width(void **state) {
 		lk_table_text(table, "x");
 	}
 	expect_written(table, LK_FORMAT_TEXT, false,
-		"a         b\n"
-		"--------  -\n"
-		"ab        x\n"
-		"\xe6\xbc\xa2\xe5\xad\x97      x\n"
-		"e\xcc\x81         x\n"
-		"\xf0\x9f\x9a\x80        x\n"
-		"\\x1b[2J   x\n"
-		"\\xff      x\n"
-		"\\xc2\\x9b  x\n"
-		"d\xc3\xa9j\xc3\xa0      x\n");
+	               "a         b\n"
+	               "--------  -\n"
+	               "ab        x\n"
+	               "\xe6\xbc\xa2\xe5\xad\x97      x\n"
+	               "e\xcc\x81         x\n"
+	               "\xf0\x9f\x9a\x80        x\n"
+	               "\\x1b[2J   x\n"
+	               "\\xff      x\n"
+	               "\\xc2\\x9b  x\n"
+	               "d\xc3\xa9j\xc3\xa0      x\n");
 	lk_table_free(table);
 }
 
@@ -153,14 +159,15 @@ static void test_markup(void **state) {
 	lk_table_row(table);
 	lk_table_text(table, "\\| <b>`x`</b> [l](u)\n*i*");
 	expect_written(table, LK_FORMAT_MD, false,
-		"| a\\|b |\n|---|\n| \\\\\\| \\<b>\\`x\\`\\</b> \\[l\\](u)\\\\x0a\\*i\\* |\n");
+	               "| a\\|b |\n|---|\n| \\\\\\| \\<b>\\`x\\`\\</b> \\[l\\](u)\\\\x0a\\*i\\* |\n");
 	lk_table_free(table);
 }
 
 /* A lone empty field, a comment sign and a formula, which readers would take for something else. */
 static void test_csv_traps(void **state) {
 	(void)state;
-	static const char *const texts[] = {"", "#1", "\xef\xbb\xbf#", "=1+1", "@x", "-3", "a\nb", "\r", " a", "a ", "\""};
+	static const char *const texts[] = {
+		"", "#1", "\xef\xbb\xbf#", "=1+1", "@x", "-3", "a\nb", "\r", " a", "a ", "\""};
 	lk_table *table = lk_table_new("c", (lk_column[]){{"k", NULL, false, false}}, 1);
 	for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
 		lk_table_row(table);
@@ -169,7 +176,8 @@ static void test_csv_traps(void **state) {
 	lk_table_row(table);
 	lk_table_number(table, -3, NULL);
 	expect_written(table, LK_FORMAT_CSV, false,
-		"k\n\"\"\n\"#1\"\n\"\xef\xbb\xbf#\"\n'=1+1\n'@x\n'-3\n\"a\nb\"\n\"'\r\"\n\" a\"\n\"a \"\n\"\"\"\"\n-3\n");
+	               "k\n\"\"\n\"#1\"\n\"\xef\xbb\xbf#\"\n'=1+1\n'@x\n'-3\n\"a\nb\"\n\"'\r\"\n\" "
+	               "a\"\n\"a \"\n\"\"\"\"\n-3\n");
 	lk_table_free(table);
 }
 
@@ -186,7 +194,8 @@ static void test_failures(void **state) {
 	assert_int_equal(lk_table_write(table, LK_FORMAT_SQLITE, false, stdout, &err), LK_ERR_INPUT);
 	assert_string_not_equal(err.hint, "");
 	static const char *const streams[] = {"", "-", ":memory:"};
-	for (int i = 0; i < 3; i++) assert_int_equal(lk_table_sqlite(table, streams[i], &err), LK_ERR_INPUT);
+	for (int i = 0; i < 3; i++)
+		assert_int_equal(lk_table_sqlite(table, streams[i], &err), LK_ERR_INPUT);
 	assert_int_equal(lk_table_sqlite(table, "/nowhere/at/all.sqlite", &err), LK_ERR_IO);
 	for (int i = 0; i < 5; i++) lk_table_bool(table, true);
 	assert_int_equal(lk_table_write(table, LK_FORMAT_CSV, false, stdout, &err), LK_ERR_INTERNAL);
@@ -202,7 +211,8 @@ static void test_failures(void **state) {
 
 static int64_t ask(sqlite3 *db, const char *sql) {
 	sqlite3_stmt *statement = NULL;
-	if (sqlite3_prepare_v2(db, sql, -1, &statement, NULL) != SQLITE_OK) fail_msg("%s: %s", sql, sqlite3_errmsg(db));
+	if (sqlite3_prepare_v2(db, sql, -1, &statement, NULL) != SQLITE_OK)
+		fail_msg("%s: %s", sql, sqlite3_errmsg(db));
 	assert_int_equal(sqlite3_step(statement), SQLITE_ROW);
 	int64_t value = sqlite3_column_int64(statement, 0);
 	sqlite3_finalize(statement);
@@ -212,13 +222,15 @@ static int64_t ask(sqlite3 *db, const char *sql) {
 static void test_sqlite_replaces(void **state) {
 	(void)state;
 	static const lk_column columns[] = {
-		{"a\"); DROP TABLE keep; --", "a", false, false}, {"select", "b", false, false},
+		{"a\"); DROP TABLE keep; --", "a", false, false},
+		{"select", "b", false, false},
 	};
 	lk_error err = {0};
 	char path[256];
 	sqlite3 *db;
 	snprintf(path, sizeof path, "%s/file:db?mode=memory.sqlite", scratch);
-	assert_int_equal(sqlite3_open_v2(path, &db, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE, NULL), SQLITE_OK);
+	assert_int_equal(sqlite3_open_v2(path, &db, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE, NULL),
+	                 SQLITE_OK);
 	sqlite3_exec(db, "CREATE TABLE keep (x); INSERT INTO keep VALUES (7)", NULL, NULL, NULL);
 	for (int rows = 3; rows >= 0; rows--) {
 		lk_table *table = lk_table_new("t\"; DROP TABLE keep; --", columns, 2);
@@ -245,13 +257,15 @@ static void test_sqlite_keeps(void **state) {
 	lk_table_row(good);
 	lk_table_text(good, "old");
 	assert_int_equal(lk_table_sqlite(good, path, &err), LK_OK);
-	lk_table *twice = lk_table_new("t", (lk_column[]){{"k", "k", false, false}, {"K", "K", false, false}}, 2);
+	lk_table *twice =
+		lk_table_new("t", (lk_column[]){{"k", "k", false, false}, {"K", "K", false, false}}, 2);
 	assert_int_equal(lk_table_sqlite(twice, path, &err), LK_ERR_INPUT);
 	sqlite3 *db;
 	assert_int_equal(sqlite3_open(path, &db), SQLITE_OK);
 	assert_int_equal(ask(db, "SELECT k = 'old' FROM t"), 1);
 	sqlite3_close(db);
-	static const char text[] = "This is a text that is long enough to be looked at, and it is no database.";
+	static const char text[] =
+		"This is a text that is long enough to be looked at, and it is no database.";
 	write_text(path, text);
 	assert_int_equal(lk_table_sqlite(good, path, &err), LK_ERR_INPUT);
 	assert_string_not_equal(err.hint, "");
@@ -276,9 +290,36 @@ static uint64_t next(struct draw *draw, uint64_t below) {
 
 static void random_text(struct draw *draw, char *out, size_t most) {
 	static const char *const parts[] = {
-		"a", "B", "7", " ", ",", "\"", "'", "\n", "\r", "\t", "=", "+", "-", "@", "#", "|", "\\", "\x1b[31m",
-		"\xc3\xa9", "\xe6\xbc\xa2", "\xf0\x9f\x9a\x80", "\xff", "\xc3", "\xed\xa0\x80", "\xe2\x82", "\x7f", "null",
-		";--", "%s", "\xef\xbb\xbf",
+		"a",
+		"B",
+		"7",
+		" ",
+		",",
+		"\"",
+		"'",
+		"\n",
+		"\r",
+		"\t",
+		"=",
+		"+",
+		"-",
+		"@",
+		"#",
+		"|",
+		"\\",
+		"\x1b[31m",
+		"\xc3\xa9",
+		"\xe6\xbc\xa2",
+		"\xf0\x9f\x9a\x80",
+		"\xff",
+		"\xc3",
+		"\xed\xa0\x80",
+		"\xe2\x82",
+		"\x7f",
+		"null",
+		";--",
+		"%s",
+		"\xef\xbb\xbf",
 	};
 	size_t used = 0;
 	for (uint64_t n = next(draw, 6); n; n--) {
@@ -329,7 +370,8 @@ static void random_cell(struct draw *draw, lk_table *table, FILE *truth) {
 	}
 }
 
-/* A table and, in `truth`, what is in it, as table_oracle.py reads it. Keys differ for SQLite, which ignores case. */
+/* A table and, in `truth`, what is in it, as table_oracle.py reads it. Keys differ for SQLite,
+ * which ignores case. */
 static lk_table *random_table(struct draw *draw, FILE *truth) {
 	char keys[6][64], name[64];
 	lk_column columns[6];
@@ -363,17 +405,21 @@ static void write_file(const lk_table *table, int number, const char *ending, lk
 	snprintf(path, sizeof path, "%s/%d.%s", scratch, number, ending);
 	FILE *file = fopen(path, "w");
 	assert_non_null(file);
-	if (lk_table_write(table, format, false, file, &err) != LK_OK) fail_msg("%s: %s", path, err.what);
+	if (lk_table_write(table, format, false, file, &err) != LK_OK)
+		fail_msg("%s: %s", path, err.what);
 	fclose(file);
 }
 
-enum { TABLES = 150 };
+enum {
+	TABLES = 150
+};
 
 static void test_python_reads(void **state) {
 	(void)state;
 	bool python = system("python3 -c 'import csv, json, sqlite3' 2>/dev/null") == 0;
 	if (!python || access("tests/unit/table_oracle.py", R_OK) != 0) {
-		print_message("python3 with csv, json and sqlite3, or tests/unit/table_oracle.py, is not here\n");
+		print_message(
+			"python3 with csv, json and sqlite3, or tests/unit/table_oracle.py, is not here\n");
 		skip();
 	}
 	for (int i = 0; i < TABLES; i++) {
@@ -391,7 +437,8 @@ static void test_python_reads(void **state) {
 		if (lk_table_sqlite(table, path, &err) != LK_OK) fail_msg("%s: %s", path, err.what);
 		lk_table_free(table);
 		if (i < TABLES - 1) continue;
-		snprintf(command, sizeof command, "python3 tests/unit/table_oracle.py %s %d", scratch, TABLES);
+		snprintf(command, sizeof command, "python3 tests/unit/table_oracle.py %s %d", scratch,
+		         TABLES);
 		assert_int_equal(system(command), 0);
 	}
 }
@@ -408,7 +455,8 @@ static void check_csv_again(const lk_table *table, int columns) {
 	assert_int_equal(lk_csv_columns(csv), columns);
 	for (; lk_csv_next(csv, &more, &err) == LK_OK && more; rows++) continue;
 	if (more) fail_msg("row %d: %s", rows, err.what);
-	if (rows != lk_table_rows(table)) fail_msg("%d rows of %d were read of:\n%s", rows, lk_table_rows(table), text);
+	if (rows != lk_table_rows(table))
+		fail_msg("%d rows of %d were read of:\n%s", rows, lk_table_rows(table), text);
 	lk_csv_close(csv);
 	lk_stream_close(in);
 	free(text);
@@ -429,7 +477,8 @@ static void check_json_again(const lk_table *table, int columns) {
 	free(text);
 }
 
-/* Lines of text have no control characters, one line per row and no blanks at their ends; Markdown has as many bars. */
+/* Lines of text have no control characters, one line per row and no blanks at their ends; Markdown
+ * has as many bars. */
 static void check_lines(const lk_table *table) {
 	char *text = written(table, LK_FORMAT_TEXT, false), *md = written(table, LK_FORMAT_MD, false);
 	int lines = 0, bars = -1;
@@ -473,7 +522,8 @@ static void test_random_lines(void **state) {
 	(void)state;
 	for (int i = 0; i < TABLES; i++) {
 		struct draw d = {(uint64_t)i + 5000, 0};
-		lk_table *table = lk_table_new("x", (lk_column[]){{"a", "first", false, false}, {"b", "second|x", true, false}}, 2);
+		lk_table *table = lk_table_new(
+			"x", (lk_column[]){{"a", "first", false, false}, {"b", "second|x", true, false}}, 2);
 		for (uint64_t rows = next(&d, 9); rows; rows--) {
 			char text[64];
 			lk_table_row(table);
@@ -491,10 +541,12 @@ static void test_random_lines(void **state) {
 
 int main(void) {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_forms), cmocka_unit_test(test_no_rows_no_columns), cmocka_unit_test(test_width),
-		cmocka_unit_test(test_markup), cmocka_unit_test(test_csv_traps), cmocka_unit_test(test_failures),
-		cmocka_unit_test(test_sqlite_replaces), cmocka_unit_test(test_sqlite_keeps), cmocka_unit_test(test_own_readers),
-		cmocka_unit_test(test_random_lines), cmocka_unit_test(test_python_reads),
+		cmocka_unit_test(test_forms),           cmocka_unit_test(test_no_rows_no_columns),
+		cmocka_unit_test(test_width),           cmocka_unit_test(test_markup),
+		cmocka_unit_test(test_csv_traps),       cmocka_unit_test(test_failures),
+		cmocka_unit_test(test_sqlite_replaces), cmocka_unit_test(test_sqlite_keeps),
+		cmocka_unit_test(test_own_readers),     cmocka_unit_test(test_random_lines),
+		cmocka_unit_test(test_python_reads),
 	};
 	return cmocka_run_group_tests(tests, make_scratch, remove_scratch);
 }

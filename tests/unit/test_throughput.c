@@ -7,7 +7,8 @@
 #include "fit/fits.h"
 #include "tables/tables.h"
 
-#define HEAD "framework,model_path,gpu,n_gpu,batch_cols,precision,unit,throughput,extra,section,file\n"
+#define HEAD \
+	"framework,model_path,gpu,n_gpu,batch_cols,precision,unit,throughput,extra,section,file\n"
 
 static lk_throughput_run read_one(lk_arena *arena, const char *row) {
 	lk_throughput_runs runs = {0};
@@ -16,7 +17,8 @@ static lk_throughput_run read_one(lk_arena *arena, const char *row) {
 	char text[1024];
 	snprintf(text, sizeof text, HEAD "%s\n", row);
 	assert_int_equal(lk_stream_memory(text, strlen(text), "t.csv", &in, &err), LK_OK);
-	if (lk_throughput_read(arena, in, &runs, &err) != LK_OK) fail_msg("%s: %s", err.where, err.what);
+	if (lk_throughput_read(arena, in, &runs, &err) != LK_OK)
+		fail_msg("%s: %s", err.where, err.what);
 	lk_stream_close(in);
 	assert_int_equal(runs.count, 1);
 	lk_throughput_run run = runs.at[0];
@@ -32,15 +34,28 @@ static void batches_by_precision(void **state) {
 		int mbs, steps, seq;
 		lk_dtype dtype;
 	} cases[] = {
-		{"TF,x/LanguageModeling/BERT,V100 32GB,8,\"Batch size / GPU: mixed precision, FP32=24, 10\",mixed,,500,,SQuAD v1.1 on DGX-1,f", 24, 1, 384, LK_FP16},
-		{"TF,x/LanguageModeling/BERT,V100 32GB,8,\"Batch size / GPU: mixed precision, FP32=24, 10\",FP32,,500,,SQuAD v1.1 on DGX-1,f", 10, 1, 384, LK_FP32},
-		{"TF,x/resnet50v1.5,V100 16G,1,Batch Size / GPU=128 (FP32) / 256 (AMP),FP32,,364,,,f", 128, 1, 0, LK_FP32},
-		{"TF,x/resnet50v1.5,V100 16G,1,Batch Size / GPU=128 (FP32) / 256 (AMP),mixed,,1000,,,f", 256, 1, 0, LK_FP16},
-		{"TF,x/resnext101-32x4d,A100 (8x A100 40,1,Batch Size / GPU=128 (TF) / 256 (AMP),FP32,,300,,,f", 128, 1, 0, LK_TF32},
-		{"P,x/LanguageModeling/BERT,A100 (8x A100 80,8,Batch size / GPU (TF32 and FP16)=8192 and 8192,mixed,,5541,"
-		 "Accumulation steps (TF32 and FP16)=64 and 32;Sequence length=128,s,f", 256, 32, 128, LK_FP16},
-		{"P,x/LanguageModeling/BERT,A100 (8x A100 80,16,Batch size / GPU (TF32 and FP16)=126 and 256;Accumulated Batch size / GPU "
-		 "(TF32 and FP16)=4096 and 4096,TF32,,4638,Nodes=2;Accumulation steps (TF32 and FP16)=32 and 16;Sequence length=128,s,f", 126, 32, 128, LK_TF32},
+		{"TF,x/LanguageModeling/BERT,V100 32GB,8,\"Batch size / GPU: mixed precision, FP32=24, "
+	     "10\",mixed,,500,,SQuAD v1.1 on DGX-1,f",
+	     24, 1, 384, LK_FP16},
+		{"TF,x/LanguageModeling/BERT,V100 32GB,8,\"Batch size / GPU: mixed precision, FP32=24, "
+	     "10\",FP32,,500,,SQuAD v1.1 on DGX-1,f",
+	     10, 1, 384, LK_FP32},
+		{"TF,x/resnet50v1.5,V100 16G,1,Batch Size / GPU=128 (FP32) / 256 (AMP),FP32,,364,,,f", 128,
+	     1, 0, LK_FP32},
+		{"TF,x/resnet50v1.5,V100 16G,1,Batch Size / GPU=128 (FP32) / 256 (AMP),mixed,,1000,,,f",
+	     256, 1, 0, LK_FP16},
+		{"TF,x/resnext101-32x4d,A100 (8x A100 40,1,Batch Size / GPU=128 (TF) / 256 "
+	     "(AMP),FP32,,300,,,f",
+	     128, 1, 0, LK_TF32},
+		{"P,x/LanguageModeling/BERT,A100 (8x A100 80,8,Batch size / GPU (TF32 and FP16)=8192 and "
+	     "8192,mixed,,5541,"
+	     "Accumulation steps (TF32 and FP16)=64 and 32;Sequence length=128,s,f",
+	     256, 32, 128, LK_FP16},
+		{"P,x/LanguageModeling/BERT,A100 (8x A100 80,16,Batch size / GPU (TF32 and FP16)=126 and "
+	     "256;Accumulated Batch size / GPU "
+	     "(TF32 and FP16)=4096 and 4096,TF32,,4638,Nodes=2;Accumulation steps (TF32 and FP16)=32 "
+	     "and 16;Sequence length=128,s,f",
+	     126, 32, 128, LK_TF32},
 	};
 	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
 		lk_arena arena = LK_ARENA_INIT;
@@ -58,9 +73,12 @@ static void what_is_not_stated_is_said(void **state) {
 	(void)state;
 	static const char *const rows[][2] = {
 		{"MxNet,x/RN50v1.5,V100 32GB,8,,mixed,,500,,,f", "the batch is not stated"},
-		{"T,x/Unknown,V100 32GB,8,Batch size / GPU=4,mixed,,500,,,f", "the network's shapes are not known here"},
-		{"T,x/LanguageModeling/BERT,V100 32GB,8,Batch size / GPU=4,mixed,,500,,somewhere,f", "the sequence length is not stated"},
-		{"T,x/resnet50v1.5,Abacus,8,Batch size / GPU=4,mixed,,500,,,f", "the device is not in the catalogue"},
+		{"T,x/Unknown,V100 32GB,8,Batch size / GPU=4,mixed,,500,,,f",
+	     "the network's shapes are not known here"},
+		{"T,x/LanguageModeling/BERT,V100 32GB,8,Batch size / GPU=4,mixed,,500,,somewhere,f",
+	     "the sequence length is not stated"},
+		{"T,x/resnet50v1.5,Abacus,8,Batch size / GPU=4,mixed,,500,,,f",
+	     "the device is not in the catalogue"},
 	};
 	for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
 		lk_arena arena = LK_ARENA_INIT;
@@ -73,21 +91,29 @@ static void what_is_not_stated_is_said(void **state) {
 static void codes_are_told_apart(void **state) {
 	(void)state;
 	lk_arena arena = LK_ARENA_INIT;
-	lk_throughput_run squad = read_one(&arena, "TF,x/LanguageModeling/BERT,V100 32GB,8,Batch size / GPU=4,mixed,,500,,SQuAD v1.1,f");
-	lk_throughput_run whole = read_one(&arena, "TF,x/LanguageModeling/BERT,V100 32GB,8,Batch size / GPU=4,mixed,,500,Sequence length=512,s,f");
-	lk_throughput_run wide = read_one(&arena, "TF,x/resnet50v1.5,V100 16G,1,Batch Size / GPU=8,FP32,,364,,,f");
-	lk_throughput_run narrow = read_one(&arena, "TF,x/resnet50v1.5,V100 16G,1,Batch Size / GPU=8,mixed,,364,,,f");
+	lk_throughput_run squad = read_one(
+		&arena,
+		"TF,x/LanguageModeling/BERT,V100 32GB,8,Batch size / GPU=4,mixed,,500,,SQuAD v1.1,f");
+	lk_throughput_run whole = read_one(&arena, "TF,x/LanguageModeling/BERT,V100 32GB,8,Batch size "
+	                                           "/ GPU=4,mixed,,500,Sequence length=512,s,f");
+	lk_throughput_run wide =
+		read_one(&arena, "TF,x/resnet50v1.5,V100 16G,1,Batch Size / GPU=8,FP32,,364,,,f");
+	lk_throughput_run narrow =
+		read_one(&arena, "TF,x/resnet50v1.5,V100 16G,1,Batch Size / GPU=8,mixed,,364,,,f");
 	assert_string_equal(squad.optimizer, "adam");
-	assert_true(squad.logit_share > 0 && squad.logit_share < 1e-4 && !whole.optimizer && whole.logit_share == 80.0 / 512);
+	assert_true(squad.logit_share > 0 && squad.logit_share < 1e-4 && !whole.optimizer &&
+	            whole.logit_share == 80.0 / 512);
 	assert_true(squad.unfused && whole.unfused && whole.compiled && whole.reduces_late);
-	assert_true(!wide.compiled && narrow.compiled && !narrow.unfused && !narrow.reduces_late && narrow.logit_share == 0);
+	assert_true(!wide.compiled && narrow.compiled && !narrow.unfused && !narrow.reduces_late &&
+	            narrow.logit_share == 0);
 	lk_arena_free(&arena);
 }
 
 static double step_of(const lk_throughput_run *run) {
 	double seconds, ideal;
 	lk_error err;
-	if (lk_throughput_step(run, &seconds, &ideal, &err) != LK_OK) fail_msg("%s: %s", err.where, err.what);
+	if (lk_throughput_step(run, &seconds, &ideal, &err) != LK_OK)
+		fail_msg("%s: %s", err.where, err.what);
 	assert_true(seconds > ideal && ideal > 0);
 	return seconds;
 }
@@ -95,21 +121,32 @@ static double step_of(const lk_throughput_run *run) {
 /* Each saving saves, and a step grows with its batch. */
 static void savings_save(void **state) {
 	(void)state;
-	lk_throughput_run all = {.model = "bert-large", .device = lk_device_find("h100-sxm"), .dtype = LK_FP16, .precision = "fp16", .gpus = 8,
-	                         .mbs = 16, .steps = 1, .seq = 512, .fused = true};
+	lk_throughput_run all = {.model = "bert-large",
+	                         .device = lk_device_find("h100-sxm"),
+	                         .dtype = LK_FP16,
+	                         .precision = "fp16",
+	                         .gpus = 8,
+	                         .mbs = 16,
+	                         .steps = 1,
+	                         .seq = 512,
+	                         .fused = true};
 	lk_throughput_run masked = all, ahead, hand, narrow, unfused = all, late = all, twice = all;
-	masked.logit_share = 0.15, ahead = masked, ahead.host_ahead = true, hand = ahead, hand.fused_kernels = true;
+	masked.logit_share = 0.15, ahead = masked, ahead.host_ahead = true, hand = ahead,
+	hand.fused_kernels = true;
 	narrow = hand, narrow.dtype = LK_FP8, narrow.precision = "fp8";
 	unfused.unfused = true, late.reduces_late = true, twice.mbs *= 2;
 	double plain = step_of(&all), heads = step_of(&masked);
-	assert_true(heads < plain && step_of(&ahead) < heads && step_of(&hand) < step_of(&ahead) && step_of(&narrow) < step_of(&hand));
-	assert_true(step_of(&unfused) > plain && step_of(&late) > plain && step_of(&twice) > plain && step_of(&twice) < 2 * plain);
+	assert_true(heads < plain && step_of(&ahead) < heads && step_of(&hand) < step_of(&ahead) &&
+	            step_of(&narrow) < step_of(&hand));
+	assert_true(step_of(&unfused) > plain && step_of(&late) > plain && step_of(&twice) > plain &&
+	            step_of(&twice) < 2 * plain);
 }
 
 static void a_step_is_samples_over_throughput(void **state) {
 	(void)state;
 	lk_arena arena = LK_ARENA_INIT;
-	lk_throughput_run r = read_one(&arena, "TF,x/resnet50v1.5,V100 16G,8,Batch Size / GPU=100,FP32,,400,,on DGX-2,f");
+	lk_throughput_run r =
+		read_one(&arena, "TF,x/resnet50v1.5,V100 16G,8,Batch Size / GPU=100,FP32,,400,,on DGX-2,f");
 	assert_true(r.seconds == 2);
 	assert_string_equal(r.device->name, "v100-sxm3-32");
 	lk_arena_free(&arena);
@@ -127,18 +164,26 @@ static bool by_stack(const void *context, size_t a, size_t b) {
 	return rows[a].stack[0] == rows[b].stack[0];
 }
 
-/* Folds A to D, ten rows each, measured 1, 2, 4 and 8 times the prediction, and a lone row of another stack. Fold A sees three
- * others: 0.8 (1 + 1/3) of 30 rows are all of them; nothing says anything of its own. */
+/* Folds A to D, ten rows each, measured 1, 2, 4 and 8 times the prediction, and a lone row of
+ * another stack. Fold A sees three others: 0.8 (1 + 1/3) of 30 rows are all of them; nothing says
+ * anything of its own. */
 static void ranges_are_those_of_other_folds(void **state) {
 	(void)state;
-	enum { EACH = 10, ROWS = 4 * EACH + 1 };
+	enum {
+		EACH = 10,
+		ROWS = 4 * EACH + 1
+	};
 	static const char *const folds[] = {"A", "B", "C", "D", "E"};
 	lk_arena arena = LK_ARENA_INIT;
 	lk_validated rows[ROWS];
 	lk_error err;
 	for (int i = 0; i < ROWS; i++)
-		rows[i] = (lk_validated){.id = folds[i / EACH], .stack = i / EACH < 4 ? "one" : "two", .predicted = 10, .measured = 10 << i / EACH,
-		                         .low = NAN, .high = NAN};
+		rows[i] = (lk_validated){.id = folds[i / EACH],
+		                         .stack = i / EACH < 4 ? "one" : "two",
+		                         .predicted = 10,
+		                         .measured = 10 << i / EACH,
+		                         .low = NAN,
+		                         .high = NAN};
 	assert_int_equal(lk_fold_ranges(&arena, rows, ROWS, by_stack, by_id, rows, &err), LK_OK);
 	assert_true(fabs(rows[0].low - 20) < 1e-9 && fabs(rows[0].high - 80) < 1e-9);
 	assert_true(fabs(rows[ROWS - 2].low - 10) < 1e-9 && fabs(rows[ROWS - 2].high - 40) < 1e-9);
@@ -154,7 +199,8 @@ int main(void) {
 		cmocka_unit_test(ranges_are_those_of_other_folds),
 		cmocka_unit_test(batches_by_precision),
 		cmocka_unit_test(what_is_not_stated_is_said),
-		cmocka_unit_test(codes_are_told_apart), cmocka_unit_test(savings_save),
+		cmocka_unit_test(codes_are_told_apart),
+		cmocka_unit_test(savings_save),
 		cmocka_unit_test(a_step_is_samples_over_throughput),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,5 +1,6 @@
-/* test_trace.c: random timelines written as Chrome trace events and as Perfetto's protobuf, then decoded again by the
- * decoders of trace_read.h and compared slice by slice. tools/check_trace.py is the second opinion on the JSON form. */
+/* test_trace.c: random timelines written as Chrome trace events and as Perfetto's protobuf, then
+ * decoded again by the decoders of trace_read.h and compared slice by slice. tools/check_trace.py
+ * is the second opinion on the JSON form. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -48,15 +49,19 @@ static uint32_t name_of(lk_timeline *timeline, const char *text) {
 	return id;
 }
 
-static uint32_t add_track(lk_timeline *timeline, int rank, int ranks, const char *process, const char *name) {
+static uint32_t add_track(lk_timeline *timeline, int rank, int ranks, const char *process,
+                          const char *name) {
 	assert_true(lk_push(&timeline->tracks));
-	*lk_last(&timeline->tracks) = (lk_track){rank, ranks, name_of(timeline, process), name_of(timeline, name)};
+	*lk_last(&timeline->tracks) =
+		(lk_track){rank, ranks, name_of(timeline, process), name_of(timeline, name)};
 	return (uint32_t)timeline->tracks.count - 1;
 }
 
-static uint32_t add_slice(lk_timeline *timeline, uint32_t track, const char *name, int64_t start_ps, int64_t end_ps) {
+static uint32_t add_slice(lk_timeline *timeline, uint32_t track, const char *name, int64_t start_ps,
+                          int64_t end_ps) {
 	assert_true(lk_push(&timeline->slices));
-	*lk_last(&timeline->slices) = (lk_slice){track, name_of(timeline, name), 0, -1, -1, start_ps, end_ps, 0, 0};
+	*lk_last(&timeline->slices) =
+		(lk_slice){track, name_of(timeline, name), 0, -1, -1, start_ps, end_ps, 0, 0};
 	return (uint32_t)timeline->slices.count - 1;
 }
 
@@ -65,20 +70,25 @@ static void add_flow(lk_timeline *timeline, uint32_t from, uint32_t to) {
 	*lk_last(&timeline->flows) = (lk_flow){from, to};
 }
 
-static void add_counter(lk_timeline *timeline, int rank, const char *name, int64_t time_ps, double value) {
+static void add_counter(lk_timeline *timeline, int rank, const char *name, int64_t time_ps,
+                        double value) {
 	assert_true(lk_push(&timeline->counters));
 	*lk_last(&timeline->counters) = (lk_counter){rank, name_of(timeline, name), time_ps, value};
 }
 
-/* Slices from start_ps to end_ps, side by side or apart, some with slices inside, down to no length at all. */
-static void random_slices(struct draw *draw, lk_timeline *timeline, uint32_t track, int64_t start_ps, int64_t end_ps, int depth) {
+/* Slices from start_ps to end_ps, side by side or apart, some with slices inside, down to no length
+ * at all. */
+static void random_slices(struct draw *draw, lk_timeline *timeline, uint32_t track,
+                          int64_t start_ps, int64_t end_ps, int depth) {
 	static const char *const names[] = {
-		"qkv_proj", "a \"quoted\" \\ name", "line\nbreak\x01", "\xe6\xbc\xa2\xf0\x9f\x9a\x80", "", "</script>",
+		"qkv_proj",  "a \"quoted\" \\ name", "line\nbreak\x01", "\xe6\xbc\xa2\xf0\x9f\x9a\x80", "",
+		"</script>",
 	};
 	static const char *const categories[] = {"", "gemm", "all_reduce", "a,\"b\""};
 	int64_t at = start_ps;
 	for (uint64_t n = next(draw, 7); n && at <= end_ps; n--) {
-		int64_t left = end_ps - at, length = (int64_t)next(draw, (uint64_t)left + 1) / (next(draw, 2) ? 1 : 4);
+		int64_t left = end_ps - at,
+				length = (int64_t)next(draw, (uint64_t)left + 1) / (next(draw, 2) ? 1 : 4);
 		if (next(draw, 8) == 0) length = 0;
 		add_slice(timeline, track, names[next(draw, 6)], at, at + length);
 		lk_slice *slice = lk_last(&timeline->slices);
@@ -87,7 +97,8 @@ static void random_slices(struct draw *draw, lk_timeline *timeline, uint32_t tra
 		slice->layer = (int32_t)next(draw, 80) - 1;
 		slice->bytes = next(draw, 2) ? (double)next(draw, 1000000000) : 0;
 		slice->flops = next(draw, 3) ? (double)next(draw, UINT64_MAX) / 7 : 0;
-		if (depth && next(draw, 2)) random_slices(draw, timeline, track, at, at + length, depth - 1);
+		if (depth && next(draw, 2))
+			random_slices(draw, timeline, track, at, at + length, depth - 1);
 		at += length;
 		if (next(draw, 3) == 0 && at < end_ps) at += (int64_t)next(draw, (uint64_t)(end_ps - at));
 	}
@@ -105,23 +116,30 @@ static lk_timeline *random_timeline(uint64_t seed) {
 		snprintf(process, sizeof process, "stage \"%d\"", rank);
 		if (next(&d, 4) == 0) *process = '\0';
 		for (uint64_t n = next(&d, 4); n; n--)
-			random_slices(&d, timeline, add_track(timeline, rank * 8, (int)next(&d, 3), process, n == 1 ? "compute" : "host"),
-				origin, origin + length, 4);
+			random_slices(&d, timeline,
+			              add_track(timeline, rank * 8, (int)next(&d, 3), process,
+			                        n == 1 ? "compute" : "host"),
+			              origin, origin + length, 4);
 		for (uint64_t n = next(&d, 6); n; n--)
-			add_counter(timeline, rank * 8, next(&d, 2) ? "memory allocated" : "memory \"reserved\"",
-				origin + (int64_t)next(&d, (uint64_t)length),
-				next(&d, 2) ? (double)next(&d, 80000000000) : (double)next(&d, 99) / 7);
+			add_counter(timeline, rank * 8,
+			            next(&d, 2) ? "memory allocated" : "memory \"reserved\"",
+			            origin + (int64_t)next(&d, (uint64_t)length),
+			            next(&d, 2) ? (double)next(&d, 80000000000) : (double)next(&d, 99) / 7);
 	}
 	for (uint64_t n = timeline->slices.count > 1 ? next(&d, 12) : 0; n; n--) {
-		uint32_t from = (uint32_t)next(&d, timeline->slices.count), to = (uint32_t)next(&d, timeline->slices.count);
-		if (from != to && timeline->slices.at[to].end_ps >= timeline->slices.at[from].start_ps) add_flow(timeline, from, to);
+		uint32_t from = (uint32_t)next(&d, timeline->slices.count),
+				 to = (uint32_t)next(&d, timeline->slices.count);
+		if (from != to && timeline->slices.at[to].end_ps >= timeline->slices.at[from].start_ps)
+			add_flow(timeline, from, to);
 	}
 	return timeline;
 }
 
 /* ---- tests ---- */
 
-enum { TIMELINES = 300 };
+enum {
+	TIMELINES = 300
+};
 
 static void test_random_timelines(void **state) {
 	(void)state;
@@ -182,14 +200,16 @@ static void shuffle(struct draw *draw, lk_timeline *timeline) {
 	free(place);
 }
 
-/* Equal slices cannot be told apart, so that the arrows of one could move to its twin: each gets a layer of its own. */
+/* Equal slices cannot be told apart, so that the arrows of one could move to its twin: each gets a
+ * layer of its own. */
 static void test_order_does_not_matter(void **state) {
 	(void)state;
 	for (uint64_t seed = 0; seed < TIMELINES / 3; seed++) {
 		char before[256], after[256];
 		struct draw d = {seed + 77777, 0};
 		lk_timeline *timeline = random_timeline(seed);
-		for (size_t i = 0; i < timeline->slices.count; i++) timeline->slices.at[i].layer = (int32_t)i;
+		for (size_t i = 0; i < timeline->slices.count; i++)
+			timeline->slices.at[i].layer = (int32_t)i;
 		write_trace(timeline, "before.json", before);
 		write_trace(timeline, "before.pftrace", before);
 		shuffle(&d, timeline);
@@ -295,7 +315,8 @@ static void test_wrong_timelines(void **state) {
 
 static void test_endings(void **state) {
 	(void)state;
-	static const char *const wrong[] = {"x.txt", "-", "", "x.json.zst", "x.gz", "json", "x.pftrace.gz"};
+	static const char *const wrong[] = {"x.txt", "-",           "", "x.json.zst", "x.gz",
+	                                    "json",  "x.pftrace.gz"};
 	lk_timeline *timeline = one_track();
 	for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
 		lk_error err = {0};
@@ -309,14 +330,17 @@ static void test_endings(void **state) {
 	lk_timeline_free(NULL);
 }
 
-/* A send and the receive that waited for it start together; arrows must go forward in time in both orders of tracks,
- * and as Perfetto reads equal times the start must stand before the end in the file. */
+/* A send and the receive that waited for it start together; arrows must go forward in time in both
+ * orders of tracks, and as Perfetto reads equal times the start must stand before the end in the
+ * file. */
 static void test_rendezvous(void **state) {
 	(void)state;
 	lk_timeline *timeline = one_track();
 	add_track(timeline, 1, 1, "", "compute");
-	uint32_t early = add_slice(timeline, 0, "recv", 0, 50000), late = add_slice(timeline, 1, "send", 20000, 50000);
-	uint32_t low = add_slice(timeline, 0, "send", 60000, 90000), high = add_slice(timeline, 1, "recv", 60000, 90000);
+	uint32_t early = add_slice(timeline, 0, "recv", 0, 50000),
+			 late = add_slice(timeline, 1, "send", 20000, 50000);
+	uint32_t low = add_slice(timeline, 0, "send", 60000, 90000),
+			 high = add_slice(timeline, 1, "recv", 60000, 90000);
 	uint32_t same_low = add_slice(timeline, 0, "recv", 100000, 130000);
 	uint32_t same_high = add_slice(timeline, 1, "send", 100000, 130000);
 	add_flow(timeline, late, early);
@@ -369,7 +393,8 @@ static void test_processes(void **state) {
 	lk_timeline_free(timeline);
 }
 
-/* Times over the whole range, names of any bytes and length, deep nesting: files that can still be decoded. */
+/* Times over the whole range, names of any bytes and length, deep nesting: files that can still be
+ * decoded. */
 static void test_extremes(void **state) {
 	(void)state;
 	char path[256], *name = malloc(200001);
@@ -381,7 +406,8 @@ static void test_extremes(void **state) {
 	add_track(timeline, INT32_MIN, INT32_MAX, name, name);
 	add_slice(timeline, 1, name, INT64_MIN, INT64_MAX);
 	lk_slice *slice = lk_last(&timeline->slices);
-	*slice = (lk_slice){1, slice->name, slice->name, INT32_MAX, INT32_MIN, INT64_MIN, INT64_MAX, INFINITY, NAN};
+	*slice = (lk_slice){1,         slice->name, slice->name, INT32_MAX, INT32_MIN,
+	                    INT64_MIN, INT64_MAX,   INFINITY,    NAN};
 	for (int i = 0; i < 50000; i++) add_slice(timeline, 0, "deep", i, 200000 - i);
 	write_trace(timeline, "x.pftrace", path);
 	write_trace(timeline, "x.json", path);
@@ -391,8 +417,10 @@ static void test_extremes(void **state) {
 	lk_value *root;
 	assert_int_equal(lk_stream_open(path, &in, &err), LK_OK);
 	if (lk_json_document(&arena, in, &root, &err) != LK_OK) fail_msg("%s: %s", err.where, err.what);
-	const lk_value *events = lk_json_get(root, "traceEvents"), *last = &events->items[events->count - 1];
-	assert_string_equal(text_of(lk_json_get(lk_json_get(last, "args"), "dur_ps")), "18446744073709551615");
+	const lk_value *events = lk_json_get(root, "traceEvents"),
+				   *last = &events->items[events->count - 1];
+	assert_string_equal(text_of(lk_json_get(lk_json_get(last, "args"), "dur_ps")),
+	                    "18446744073709551615");
 	assert_string_equal(text_of(lk_json_get(last, "name")), name);
 	assert_string_equal(text_of(lk_json_get(last, "dur")), "18446744073709.552");
 	assert_null(lk_json_get(lk_json_get(last, "args"), "bytes"));
@@ -418,7 +446,8 @@ static void test_empty(void **state) {
 static void test_python_agrees(void **state) {
 	(void)state;
 	char path[256], command[400];
-	if (system("python3 -c 'import json, gzip' 2>/dev/null") != 0 || access("tools/check_trace.py", R_OK) != 0) {
+	if (system("python3 -c 'import json, gzip' 2>/dev/null") != 0 ||
+	    access("tools/check_trace.py", R_OK) != 0) {
 		print_message("python3 or tools/check_trace.py is not here\n");
 		skip();
 	}
@@ -429,7 +458,10 @@ static void test_python_agrees(void **state) {
 		snprintf(command, sizeof command, "python3 tools/check_trace.py %s >/dev/null", path);
 		assert_int_equal(system(command), 0);
 	}
-	write_text(path, "{\"traceEvents\":[{\"ph\":\"M\",\"name\":\"process_name\",\"pid\":1,\"args\":{\"name\":\"p\"}},"
+	write_text(
+		path,
+		"{\"traceEvents\":[{\"ph\":\"M\",\"name\":\"process_name\",\"pid\":1,\"args\":{\"name\":"
+		"\"p\"}},"
 		"{\"ph\":\"M\",\"name\":\"thread_name\",\"pid\":1,\"tid\":2,\"args\":{\"name\":\"t\"}},"
 		"{\"ph\":\"X\",\"name\":\"a\",\"pid\":1,\"tid\":2,\"ts\":0.0005,\"dur\":0.0005},"
 		"{\"ph\":\"X\",\"name\":\"b\",\"pid\":1,\"tid\":2,\"ts\":0.0010,\"dur\":0.0020}]}");
@@ -440,10 +472,16 @@ static void test_python_agrees(void **state) {
 
 int main(void) {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_random_timelines), cmocka_unit_test(test_order_does_not_matter),
-		cmocka_unit_test(test_rounding_is_clipped), cmocka_unit_test(test_wrong_timelines),
-		cmocka_unit_test(test_endings), cmocka_unit_test(test_rendezvous), cmocka_unit_test(test_processes),
-		cmocka_unit_test(test_extremes), cmocka_unit_test(test_empty), cmocka_unit_test(test_python_agrees),
+		cmocka_unit_test(test_random_timelines),
+		cmocka_unit_test(test_order_does_not_matter),
+		cmocka_unit_test(test_rounding_is_clipped),
+		cmocka_unit_test(test_wrong_timelines),
+		cmocka_unit_test(test_endings),
+		cmocka_unit_test(test_rendezvous),
+		cmocka_unit_test(test_processes),
+		cmocka_unit_test(test_extremes),
+		cmocka_unit_test(test_empty),
+		cmocka_unit_test(test_python_agrees),
 	};
 	return cmocka_run_group_tests(tests, make_scratch, remove_scratch);
 }

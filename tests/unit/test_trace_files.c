@@ -1,5 +1,6 @@
-/* test_trace_files.c: traces of all kinds side by side: told apart by content, execution traces linked with the captures of
- * their ranks, execution traces alone predicted, steps written as Chakra traces. */
+/* test_trace_files.c: traces of all kinds side by side: told apart by content, execution traces
+ * linked with the captures of their ranks, execution traces alone predicted, steps written as
+ * Chakra traces. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -29,20 +30,26 @@ static void test_kinds(void **state) {
 		lk_trace_kind kind;
 	} cases[] = {
 #define CASE(text, kind) {text, sizeof text - 1, kind}
-		CASE("{\"schemaVersion\": 1, \"deviceProperties\": [{\"nodes\": 3}], \"traceEvents\": [", LK_TRACE_KINETO),
+		CASE("{\"schemaVersion\": 1, \"deviceProperties\": [{\"nodes\": 3}], \"traceEvents\": [",
+	         LK_TRACE_KINETO),
 		CASE("\xef\xbb\xbf {\"traceEvents\": []}", LK_TRACE_KINETO),
 		CASE("[{\"ph\": \"X\"}]", LK_TRACE_KINETO),
 		CASE("{\"schema\": \"1.1.0-chakra.0.0.4\", \"pid\": 1, \"nodes\": [", LK_TRACE_PYTORCH_ET),
 		CASE("{'schema': 'traceEvents', 'nodes': [", LK_TRACE_PYTORCH_ET),
-		CASE("{\"note\": \"\\\"nodes\\\": 1\", \"a\": {\"traceEvents\": 1}, \"workload_graph\" : [", LK_TRACE_CHAKRA_JSON),
+		CASE("{\"note\": \"\\\"nodes\\\": 1\", \"a\": {\"traceEvents\": 1}, \"workload_graph\" : [",
+	         LK_TRACE_CHAKRA_JSON),
 		CASE("{\"nodes", LK_TRACE_OTHER_JSON),
 		CASE("{\"a\": \"\\", LK_TRACE_OTHER_JSON),
 		CASE("{}", LK_TRACE_OTHER_JSON),
 		CASE("SQLite format 3\0 and more", LK_TRACE_NSYS),
 		CASE("SQLite format 4 and more", LK_TRACE_OTHER),
-		CASE("\x07\x0a\x05" "0.0.4\x03\x08\x01", LK_TRACE_CHAKRA),
+		CASE("\x07\x0a\x05"
+	         "0.0.4\x03\x08\x01",
+	         LK_TRACE_CHAKRA),
 		CASE("\x00\x04\x08\x01\x10\x02", LK_TRACE_CHAKRA),
-		CASE("[\n\x05" "0.0.4", LK_TRACE_CHAKRA),
+		CASE("[\n\x05"
+	         "0.0.4",
+	         LK_TRACE_CHAKRA),
 		CASE("some\nother\ntext", LK_TRACE_OTHER),
 		CASE("", LK_TRACE_OTHER),
 		CASE("\xff\xff\xff\xff\xff\xff", LK_TRACE_OTHER),
@@ -87,7 +94,8 @@ static void test_public_kinds(void **state) {
 /* Where times are needed, an execution trace is one error that says what it is and what to do. */
 static void test_no_times(void **state) {
 	(void)state;
-	const char *path = write_in(scratch, "rank0.json", "{\"schema\": \"1.0.2-chakra.0.0.4\", \"nodes\": []}");
+	const char *path =
+		write_in(scratch, "rank0.json", "{\"schema\": \"1.0.2-chakra.0.0.4\", \"nodes\": []}");
 	lk_error err = {0};
 	lk_capture *capture;
 	lk_traces *traces;
@@ -105,7 +113,8 @@ static lk_traces *read_run(const char *const *names, uint32_t count) {
 	lk_traces *traces;
 	lk_error err = {0};
 	for (uint32_t i = 0; i < count; i++) paths[i] = need_data(names[i]);
-	if (lk_traces_read(paths, count, NULL, 0, &traces, &err) != LK_OK) fail_msg("%s: %s", err.where, err.what);
+	if (lk_traces_read(paths, count, NULL, 0, &traces, &err) != LK_OK)
+		fail_msg("%s: %s", err.where, err.what);
 	return traces;
 }
 
@@ -114,14 +123,19 @@ static int by_value(const void *a, const void *b) {
 	return x < y ? -1 : x > y;
 }
 
-/* The collectives of ../shared/reference/perf-model.md, section 4: elements times bytes of their type. */
+/* The collectives of ../shared/reference/perf-model.md, section 4: elements times bytes of their
+ * type. */
 static void check_sizes(const lk_traces *traces) {
-	int64_t want[] = {24 * 8, 112 * 4, 384 * 4, 3392 * 4, 6144 * 4, 6144 * 4, 226960 * 4, 394241 * 4}, got[8];
+	int64_t want[] = {24 * 8,   112 * 4,  384 * 4,    3392 * 4,
+	                  6144 * 4, 6144 * 4, 226960 * 4, 394241 * 4},
+			got[8];
 	assert_int_equal(traces->matches.count, 8);
 	for (int i = 0; i < 8; i++) {
 		const lk_match *match = &traces->matches.at[i];
 		assert_int_equal(match->end - match->begin, 8);
-		assert_int_equal(match->kind, match->bytes >= 226960 * 4 || match->bytes == 112 * 4 ? LK_OP_ALLREDUCE : LK_OP_ALLTOALL);
+		assert_int_equal(match->kind, match->bytes >= 226960 * 4 || match->bytes == 112 * 4
+		                                  ? LK_OP_ALLREDUCE
+		                                  : LK_OP_ALLTOALL);
 		got[i] = match->bytes;
 	}
 	qsort(got, 8, sizeof *got, by_value);
@@ -138,7 +152,8 @@ static void test_side_by_side(void **state) {
 		assert_int_equal(traces->notes.count, 8);
 		for (int rank = 0; rank < 8; rank++) {
 			char begin[80];
-			snprintf(begin, sizeof begin, "execution trace of rank %d: 1672 of 1675 works joined", rank);
+			snprintf(begin, sizeof begin, "execution trace of rank %d: 1672 of 1675 works joined",
+			         rank);
 			assert_int_equal(strncmp(traces->notes.at[rank], begin, strlen(begin)), 0);
 		}
 		check_sizes(traces);
@@ -149,11 +164,13 @@ static void test_side_by_side(void **state) {
 /* Those that fit no capture are left out, and said. */
 static void test_others(void **state) {
 	(void)state;
-	static const char *const other_rank[] = {"traces/dlrm8/kineto/rank2.json.gz", "traces/dlrm8/et/rank3.json.gz"};
-	static const char *const twice[] = {"traces/dlrm8/kineto/rank2.json.gz", "traces/dlrm8/et/rank2.json.gz",
-										"traces/dlrm8/et/rank2.json.gz"};
+	static const char *const other_rank[] = {"traces/dlrm8/kineto/rank2.json.gz",
+	                                         "traces/dlrm8/et/rank3.json.gz"};
+	static const char *const twice[] = {"traces/dlrm8/kineto/rank2.json.gz",
+	                                    "traces/dlrm8/et/rank2.json.gz",
+	                                    "traces/dlrm8/et/rank2.json.gz"};
 	static const char *const other_run[] = {"traces/kineto/v100_resnet_rank0of1.json.gz",
-											"traces/dlrm8/et/rank0.json.gz"};
+	                                        "traces/dlrm8/et/rank0.json.gz"};
 	lk_traces *traces = read_run(other_rank, 2);
 	assert_int_equal(traces->notes.count, 0);
 	assert_non_null(strstr(traces->warnings.at[0], "no capture of rank 3"));
@@ -196,9 +213,11 @@ static void test_convolution(void **state) {
 		int form = i % 3;
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wformat-nonliteral"
-		snprintf(values, sizeof values, forms[form].values, v[4], v[5], pads[0], pads[1], v[6], v[7]);
+		snprintf(values, sizeof values, forms[form].values, v[4], v[5], pads[0], pads[1], v[6],
+		         v[7]);
 #pragma GCC diagnostic pop
-		int high = windows(v[0], v[2], v[4], pads[0], v[6]), wide = windows(v[1], v[3], v[5], pads[1], v[7]);
+		int high = windows(v[0], v[2], v[4], pads[0], v[6]),
+			wide = windows(v[1], v[3], v[5], pads[1], v[7]);
 		bool good = lk_conv_result(forms[form].name, dims, values, out, sizeof out);
 		assert_int_equal(good, high > 0 && wide > 0);
 		snprintf(want, sizeof want, "[[8,16,%d,%d]]", high, wide);
@@ -206,8 +225,15 @@ static void test_convolution(void **state) {
 	}
 	char out[100];
 	static const char dims[] = "[[8,3,9,9],[16,3,3,3]]";
-	static const char *const broken[] = {"", "[", "[,,,", "[,,,[2,2],[1,1]]", "[,,,[0,0],[1,1],[1,1]]", "[,,,[1,1],[-1,0],[1,1]]",
-										 "[,,,[1,1,1],[1,1],[1,1]]", "[,,,[1e300,1],[1,1],[1,1]]", "[,,,[1,1],[0,0],[1,1],True,[0,0],1]"};
+	static const char *const broken[] = {"",
+	                                     "[",
+	                                     "[,,,",
+	                                     "[,,,[2,2],[1,1]]",
+	                                     "[,,,[0,0],[1,1],[1,1]]",
+	                                     "[,,,[1,1],[-1,0],[1,1]]",
+	                                     "[,,,[1,1,1],[1,1],[1,1]]",
+	                                     "[,,,[1e300,1],[1,1],[1,1]]",
+	                                     "[,,,[1,1],[0,0],[1,1],True,[0,0],1]"};
 	for (size_t i = 0; i < sizeof broken / sizeof *broken; i++)
 		assert_false(lk_conv_result("aten::convolution", dims, broken[i], out, sizeof out));
 	assert_false(lk_conv_result("aten::linear", dims, "[,,,[1,1],[0,0],[1,1]]", out, sizeof out));
@@ -219,16 +245,22 @@ static void test_convolution(void **state) {
 /* A capture whose convolution says its arguments: the kernel gets the product's shape. */
 static void test_convolution_kernel(void **state) {
 	(void)state;
-	const char *path = write_in(scratch, "conv.json",
-		"{\"traceEvents\": ["
-		"{\"ph\": \"X\", \"cat\": \"cpu_op\", \"name\": \"aten::conv2d\", \"pid\": 1, \"tid\": 1, \"ts\": 10, \"dur\": 50, \"args\": "
-		"{\"External id\": 1, \"Input Dims\": [[2, 3, 8, 8], [4, 3, 3, 3], [], [], [], [], []], \"Input type\": [\"float\", \"float\", \"\", "
-		"\"ScalarList\", \"ScalarList\", \"ScalarList\", \"Scalar\"], \"Concrete Inputs\": [\"\", \"\", \"\", \"[2, 2]\", \"[1, 1]\", "
-		"\"[1, 1]\", \"1\"]}},"
-		"{\"ph\": \"X\", \"cat\": \"cuda_runtime\", \"name\": \"cudaLaunchKernel\", \"pid\": 1, \"tid\": 1, \"ts\": 20, \"dur\": 5, \"args\": "
-		"{\"correlation\": 7}},"
-		"{\"ph\": \"X\", \"cat\": \"kernel\", \"name\": \"scudnn_128x32\", \"pid\": 0, \"tid\": 7, \"ts\": 40, \"dur\": 9, \"args\": "
-		"{\"correlation\": 7, \"device\": 0, \"stream\": 7}}]}");
+	const char *path =
+		write_in(scratch, "conv.json",
+	             "{\"traceEvents\": ["
+	             "{\"ph\": \"X\", \"cat\": \"cpu_op\", \"name\": \"aten::conv2d\", \"pid\": 1, "
+	             "\"tid\": 1, \"ts\": 10, \"dur\": 50, \"args\": "
+	             "{\"External id\": 1, \"Input Dims\": [[2, 3, 8, 8], [4, 3, 3, 3], [], [], [], "
+	             "[], []], \"Input type\": [\"float\", \"float\", \"\", "
+	             "\"ScalarList\", \"ScalarList\", \"ScalarList\", \"Scalar\"], \"Concrete "
+	             "Inputs\": [\"\", \"\", \"\", \"[2, 2]\", \"[1, 1]\", "
+	             "\"[1, 1]\", \"1\"]}},"
+	             "{\"ph\": \"X\", \"cat\": \"cuda_runtime\", \"name\": \"cudaLaunchKernel\", "
+	             "\"pid\": 1, \"tid\": 1, \"ts\": 20, \"dur\": 5, \"args\": "
+	             "{\"correlation\": 7}},"
+	             "{\"ph\": \"X\", \"cat\": \"kernel\", \"name\": \"scudnn_128x32\", \"pid\": 0, "
+	             "\"tid\": 7, \"ts\": 40, \"dur\": 9, \"args\": "
+	             "{\"correlation\": 7, \"device\": 0, \"stream\": 7}}]}");
 	lk_traces *traces;
 	lk_lifted *lifted;
 	lk_error err = {0};
@@ -239,7 +271,8 @@ static void test_convolution_kernel(void **state) {
 	for (uint32_t i = 0; i < lifted->graph->ops.count; i++) {
 		if (lifted->graph->ops.kind[i] != LK_OP_CONV) continue;
 		found++;
-		assert_true(lifted->graph->ops.flops[i] == 2.0 * (2 * 4 * 4) * 4 * (3 * 3 * 3)); /* 8 -> 4 points a side */
+		assert_true(lifted->graph->ops.flops[i] ==
+		            2.0 * (2 * 4 * 4) * 4 * (3 * 3 * 3)); /* 8 -> 4 points a side */
 	}
 	assert_int_equal(found, 1);
 	lk_lifted_free(lifted);
@@ -248,7 +281,8 @@ static void test_convolution_kernel(void **state) {
 
 /* ---- execution traces alone ---- */
 
-static lk_replay *replay(lk_replay_request *request, const char *path, lk_status wanted, lk_error *err) {
+static lk_replay *replay(lk_replay_request *request, const char *path, lk_status wanted,
+                         lk_error *err) {
 	lk_replay *out = NULL;
 	request->paths = &path, request->path_count = 1;
 	lk_status status = lk_replay_ask(request, &out, err);
@@ -273,14 +307,17 @@ static const char *host_times(double factor) {
 	lk_overheads_free(to);
 	char command[400];
 	snprintf(command, sizeof command,
-	         "python3 -c \"import csv; r=list(csv.reader(l for l in open('%s') if l[0]!='#')); w=csv.writer(open('%s','w')); w.writerow(r[0]); "
-	         "[w.writerow([a,b,float(c)*%g,*d]) for a,b,c,*d in r[1:]]\"", table, scaled, factor);
+	         "python3 -c \"import csv; r=list(csv.reader(l for l in open('%s') if l[0]!='#')); "
+	         "w=csv.writer(open('%s','w')); w.writerow(r[0]); "
+	         "[w.writerow([a,b,float(c)*%g,*d]) for a,b,c,*d in r[1:]]\"",
+	         table, scaled, factor);
 	assert_int_equal(system(command), 0);
 	return scaled;
 }
 
-/* dlrm8: the slow ranks begin earlier and wait for the others, who need 12.5 ms; gaps over 100 us of the host are nobody's
- * overhead. A step that is bound by the host grows with its times, and with nothing else to speak of. */
+/* dlrm8: the slow ranks begin earlier and wait for the others, who need 12.5 ms; gaps over 100 us
+ * of the host are nobody's overhead. A step that is bound by the host grows with its times, and
+ * with nothing else to speak of. */
 static void test_alone(void **state) {
 	(void)state;
 	if (only_elsewhere()) skip();
@@ -292,19 +329,23 @@ static void test_alone(void **state) {
 	q.overheads = host_times(1);
 	lk_replay *once = replay(&q, path, LK_OK, &err);
 	assert_int_equal(once->rank_count, 8);
-	assert_true(once->works->modelled > 1600 && once->works->uncovered * 50 < once->works->modelled);
+	assert_true(once->works->modelled > 1600 &&
+	            once->works->uncovered * 50 < once->works->modelled);
 	assert_true(once->works->host_times_by_mean * 20 < once->works->host_times);
 	assert_int_equal(once->uncovered_count, 2);
 	double predicted = once->ranks[7].steps[0].predicted_s;
-	assert_true(once->ranks[7].steps[0].measured_s > 12.4e-3 && once->ranks[7].steps[0].measured_s < 12.6e-3);
-	print_message("dlrm8 alone: %.2f ms, the fastest rank took %.2f ms; %.0f %% off over all ranks\n", predicted * 1e3,
-	              once->ranks[7].steps[0].measured_s * 1e3, once->geomean_error * 100);
+	assert_true(once->ranks[7].steps[0].measured_s > 12.4e-3 &&
+	            once->ranks[7].steps[0].measured_s < 12.6e-3);
+	print_message(
+		"dlrm8 alone: %.2f ms, the fastest rank took %.2f ms; %.0f %% off over all ranks\n",
+		predicted * 1e3, once->ranks[7].steps[0].measured_s * 1e3, once->geomean_error * 100);
 	assert_true(predicted > 9e-3 && predicted < 14e-3);
 	assert_true(isnan(once->ranks[0].steps[0].baseline_s) && isnan(once->device_known_shape));
 	if (system("python3 -c '' 2>/dev/null") == 0) {
 		q.overheads = host_times(2);
 		lk_replay *slow = replay(&q, path, LK_OK, &err);
-		assert_true(slow->ranks[7].steps[0].predicted_s > 1.7 * predicted && slow->ranks[7].steps[0].predicted_s < 2.1 * predicted);
+		assert_true(slow->ranks[7].steps[0].predicted_s > 1.7 * predicted &&
+		            slow->ranks[7].steps[0].predicted_s < 2.1 * predicted);
 		lk_replay_free(slow);
 	}
 	q.overheads = NULL;
@@ -344,19 +385,25 @@ static void test_alone_refused(void **state) {
 
 /* ---- written as Chakra traces ---- */
 
-/* What a consumer needs, by python: ids once, dependencies on earlier nodes, collectives with type, size and group. */
+/* What a consumer needs, by python: ids once, dependencies on earlier nodes, collectives with type,
+ * size and group. */
 static void check_by_python(const char *dir, uint32_t ranks) {
 	for (uint32_t r = 0; r < ranks; r++) {
 		char command[1200];
-		snprintf(command, sizeof command,
-		         "python3 tests/unit/works_oracle.py %s/lockstep.%u.et | python3 -c \"\n"
-		         "import sys\nids = set(); comms = 0\n"
-		         "for line in sys.stdin:\n"
-		         "    id, name, type, control, data, us, attributes = line.rstrip('\\n').split('\\t')\n"
-		         "    assert int(id) not in ids and all(int(d) in ids for d in (control + ',' + data).split(',') if d), line\n"
-		         "    ids.add(int(id)); a = dict(x.split('=', 1) for x in attributes.split(';') if '=' in x)\n"
-		         "    if type == '7': comms += 1; assert {'comm_type', 'comm_size', 'pg_name'} <= set(a), line\n"
-		         "assert ids and comms == 8, comms\n\"", dir, r);
+		snprintf(
+			command, sizeof command,
+			"python3 tests/unit/works_oracle.py %s/lockstep.%u.et | python3 -c \"\n"
+			"import sys\nids = set(); comms = 0\n"
+			"for line in sys.stdin:\n"
+			"    id, name, type, control, data, us, attributes = line.rstrip('\\n').split('\\t')\n"
+			"    assert int(id) not in ids and all(int(d) in ids for d in (control + ',' + "
+			"data).split(',') if d), line\n"
+			"    ids.add(int(id)); a = dict(x.split('=', 1) for x in attributes.split(';') if '=' "
+			"in x)\n"
+			"    if type == '7': comms += 1; assert {'comm_type', 'comm_size', 'pg_name'} <= "
+			"set(a), line\n"
+			"assert ids and comms == 8, comms\n\"",
+			dir, r);
 		assert_int_equal(system(command), 0);
 	}
 }
@@ -373,14 +420,17 @@ static void test_chakra(void **state) {
 		snprintf(dir, sizeof dir, "%s/chakra%d", scratch, alone);
 		q.chakra = dir;
 		if (alone) q.gpu = "v100-sxm-32";
-		lk_replay *r = replay(&q, need_data(alone ? "traces/dlrm8/et" : "traces/dlrm8/kineto"), LK_OK, &err);
+		lk_replay *r =
+			replay(&q, need_data(alone ? "traces/dlrm8/et" : "traces/dlrm8/kineto"), LK_OK, &err);
 		const char *read = dir;
 		lk_trace_files files;
 		lk_graph *graph;
 		lk_works_lifted report;
 		assert_int_equal(lk_trace_files_read(&read, 1, NULL, 0, &files, &err), LK_OK);
 		assert_true(files.captures == 0 && files.work_count == 8);
-		if (lk_works_lift((const lk_works *const *)files.works, 8, NULL, &graph, &report, &err) != LK_OK) fail_msg("%s: %s", err.where, err.what);
+		if (lk_works_lift((const lk_works *const *)files.works, 8, NULL, &graph, &report, &err) !=
+		    LK_OK)
+			fail_msg("%s: %s", err.where, err.what);
 		assert_int_equal(graph->ops.count, r->operations);
 		assert_int_equal(report.unpriced, 0);
 		lk_graph_free(graph);
@@ -413,10 +463,17 @@ static void test_chakra_refused(void **state) {
 
 int main(void) {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_kinds), cmocka_unit_test(test_public_kinds), cmocka_unit_test(test_no_times),
-		cmocka_unit_test(test_side_by_side), cmocka_unit_test(test_others), cmocka_unit_test(test_convolution),
-		cmocka_unit_test(test_convolution_kernel), cmocka_unit_test(test_alone), cmocka_unit_test(test_alone_refused),
-		cmocka_unit_test(test_chakra), cmocka_unit_test(test_chakra_refused),
+		cmocka_unit_test(test_kinds),
+		cmocka_unit_test(test_public_kinds),
+		cmocka_unit_test(test_no_times),
+		cmocka_unit_test(test_side_by_side),
+		cmocka_unit_test(test_others),
+		cmocka_unit_test(test_convolution),
+		cmocka_unit_test(test_convolution_kernel),
+		cmocka_unit_test(test_alone),
+		cmocka_unit_test(test_alone_refused),
+		cmocka_unit_test(test_chakra),
+		cmocka_unit_test(test_chakra_refused),
 	};
 	return cmocka_run_group_tests(tests, make_scratch, remove_scratch);
 }

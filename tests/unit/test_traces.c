@@ -1,5 +1,6 @@
-/* test_traces.c: many ranks of one run. Synthetic captures with known clocks and known faults: what was put in must be
- * found. On the eight measured ranks of DLRM the rule of barriers must predict every end within 15 us. */
+/* test_traces.c: many ranks of one run. Synthetic captures with known clocks and known faults: what
+ * was put in must be found. On the eight measured ranks of DLRM the rule of barriers must predict
+ * every end within 15 us. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -22,9 +23,9 @@
 
 static lk_error err;
 
-#define assert_ok(call)                                                      \
-	do {                                                                     \
-		char text[1024];                                                     \
+#define assert_ok(call)                                                              \
+	do {                                                                             \
+		char text[1024];                                                             \
 		if ((call) != LK_OK) fail_msg("%s", lk_error_text(&err, text, sizeof text)); \
 	} while (0)
 
@@ -38,13 +39,20 @@ struct world {
 	double offset_ns[300]; /* of clocks: own = true time + offset + drift * true time */
 	double drift_ppm[300];
 	int skip_begin[300], skip_end[300];
-	int group_size;        /* > 0: groups of so many neighbours, and of equal places across them every eighth time */
-	bool equal;            /* all collectives alike */
-	bool periodic;         /* steps of 10 alike */
+	int group_size; /* > 0: groups of so many neighbours, and of equal places across them every
+	                   eighth time */
+	bool equal;     /* all collectives alike */
+	bool periodic;  /* steps of 10 alike */
 	uint64_t seed;
 };
 
-enum { FAULT_NONE, FAULT_REMOVED, FAULT_SWAPPED, FAULT_RESIZED, FAULT_EXTRA };
+enum {
+	FAULT_NONE,
+	FAULT_REMOVED,
+	FAULT_SWAPPED,
+	FAULT_RESIZED,
+	FAULT_EXTRA
+};
 struct fault {
 	int what, rank, at;
 };
@@ -68,9 +76,11 @@ static int64_t elements_of(const struct world *world, int k) {
 }
 
 static const char *kernel_name(lk_op_kind kind) {
-	return kind == LK_OP_ALLREDUCE ? "ncclDevKernel_AllReduce_Sum_f32_RING_LL(ncclDevKernelArgsStorage<4096ul>)"
-	     : kind == LK_OP_ALLGATHER ? "ncclDevKernel_AllGather_RING_LL(ncclDevKernelArgsStorage<4096ul>)"
-	     : "ncclDevKernel_ReduceScatter_Sum_f32_RING_LL(ncclDevKernelArgsStorage<4096ul>)";
+	return kind == LK_OP_ALLREDUCE
+	           ? "ncclDevKernel_AllReduce_Sum_f32_RING_LL(ncclDevKernelArgsStorage<4096ul>)"
+	       : kind == LK_OP_ALLGATHER
+	           ? "ncclDevKernel_AllGather_RING_LL(ncclDevKernelArgsStorage<4096ul>)"
+	           : "ncclDevKernel_ReduceScatter_Sum_f32_RING_LL(ncclDevKernelArgsStorage<4096ul>)";
 }
 
 static bool across(const struct world *world, int k) {
@@ -86,38 +96,51 @@ struct team {
 static struct team make_team(const struct world *world, lk_capture *capture, int rank, bool peers) {
 	char ranks[4096] = "[";
 	int first = 0, step = 1, n = world->ranks;
-	if (world->group_size && !peers) first = rank / world->group_size * world->group_size, n = world->group_size;
-	else if (world->group_size) first = rank % world->group_size, step = world->group_size, n = world->ranks / world->group_size;
+	if (world->group_size && !peers)
+		first = rank / world->group_size * world->group_size, n = world->group_size;
+	else if (world->group_size)
+		first = rank % world->group_size, step = world->group_size,
+		n = world->ranks / world->group_size;
 	size_t used = 1;
 	for (int i = 0; i < n; i++)
-		used += (size_t)snprintf(ranks + used, sizeof ranks - used, "%s%d", i ? ", " : "", first + i * step);
+		used += (size_t)snprintf(ranks + used, sizeof ranks - used, "%s%d", i ? ", " : "",
+		                         first + i * step);
 	snprintf(ranks + used, sizeof ranks - used, "]");
 	const char *name = !world->group_size ? "world" : peers ? "dp" : "tp";
-	return (struct team){lk_intern_id(capture->names, name), lk_intern_id(capture->names, ranks), n};
+	return (struct team){lk_intern_id(capture->names, name), lk_intern_id(capture->names, ranks),
+	                     n};
 }
 
 /* `of` NULL: nothing is said of its group. */
-static void add_call(lk_capture *capture, const struct team *of, lk_op_kind kind, int64_t start, int64_t took, uint32_t lane, int64_t elements) {
+static void add_call(lk_capture *capture, const struct team *of, lk_op_kind kind, int64_t start,
+                     int64_t took, uint32_t lane, int64_t elements) {
 	uint32_t name = lk_intern_id(capture->names, kernel_name(kind));
-	uint32_t event = lk_capture_add(capture, &(lk_event){.kind = LK_EVENT_KERNEL, .start_ns = start, .dur_ns = took, .lane = lane,
-	                                               .name = name, .value = -1});
+	uint32_t event = lk_capture_add(capture, &(lk_event){.kind = LK_EVENT_KERNEL,
+	                                                     .start_ns = start,
+	                                                     .dur_ns = took,
+	                                                     .lane = lane,
+	                                                     .name = name,
+	                                                     .value = -1});
 	assert_int_not_equal(event, LK_NONE);
 	if (!of) return;
 	assert_true(lk_push(&capture->comms));
 	*lk_last(&capture->comms) = (lk_comm_note){.event = event,
-										 .kind = (uint8_t)kind,
-										 .element_bytes = 4,
-										 .group = of->name,
-										 .ranks = of->ranks,
-										 .group_size = of->size,
-										 .peer = -1,
-										 .in_elements = elements,
-										 .out_elements = elements};
+	                                           .kind = (uint8_t)kind,
+	                                           .element_bytes = 4,
+	                                           .group = of->name,
+	                                           .ranks = of->ranks,
+	                                           .group_size = of->size,
+	                                           .peer = -1,
+	                                           .in_elements = elements,
+	                                           .out_elements = elements};
 }
 
-static void add_collective(const struct world *world, lk_capture *capture, int rank, const struct team *of, int k, int as, int64_t elements) {
-	double end = true_end(world, k) + world->noise_ns * lk_normal(world->seed ^ 77, (uint64_t)k * 1024 + (uint64_t)rank);
-	double start = end - 20e3 - 100e3 * lk_uniform(world->seed ^ 99, (uint64_t)k * 1024 + (uint64_t)rank);
+static void add_collective(const struct world *world, lk_capture *capture, int rank,
+                           const struct team *of, int k, int as, int64_t elements) {
+	double end = true_end(world, k) +
+	             world->noise_ns * lk_normal(world->seed ^ 77, (uint64_t)k * 1024 + (uint64_t)rank);
+	double start =
+		end - 20e3 - 100e3 * lk_uniform(world->seed ^ 99, (uint64_t)k * 1024 + (uint64_t)rank);
 	double slow = 1 + world->drift_ppm[rank] * 1e-6;
 	lk_op_kind kind = kind_of(world, as);
 	int64_t from = START + (int64_t)(start * slow + world->offset_ns[rank]),
@@ -132,7 +155,8 @@ static lk_capture *make_rank(const struct world *world, int rank, struct fault f
 	lk_capture *capture = lk_capture_new(path, "made here");
 	assert_non_null(capture);
 	capture->rank = rank, capture->world = world->ranks, capture->absolute = true;
-	const struct team teams[2] = {make_team(world, capture, rank, false), make_team(world, capture, rank, true)};
+	const struct team teams[2] = {make_team(world, capture, rank, false),
+	                              make_team(world, capture, rank, true)};
 	int struck = f.rank == rank ? f.what : FAULT_NONE;
 	for (int k = world->skip_begin[rank]; k < world->collectives - world->skip_end[rank]; k++) {
 		if (struck == FAULT_REMOVED && k == f.at) continue;
@@ -158,26 +182,32 @@ static lk_traces *make_run(const struct world *world, struct fault f) {
 static const struct fault no_fault;
 
 static void random_offsets(struct world *world, double deviation) {
-	for (int r = 0; r < world->ranks; r++) world->offset_ns[r] = deviation * lk_normal(world->seed, 5000 + (uint64_t)r);
+	for (int r = 0; r < world->ranks; r++)
+		world->offset_ns[r] = deviation * lk_normal(world->seed, 5000 + (uint64_t)r);
 }
 
-/* Common time must be the true time plus one constant: the true time of a collective is the oracle. */
+/* Common time must be the true time plus one constant: the true time of a collective is the oracle.
+ */
 static double clock_error(const struct world *world, const lk_traces *traces) {
 	double worst = 0;
 	for (uint32_t c = 0; c < traces->count; c++)
 		for (int i = 0; i <= 4; i++) {
-			double when = true_end(world, world->collectives * i / 4), slow0 = 1 + world->drift_ppm[0] * 1e-6;
-			double own =
-				when * (1 + world->drift_ppm[c] * 1e-6) + world->offset_ns[c] - (double)(traces->capture[c]->origin_ns - START);
-			double expected = when * slow0 + world->offset_ns[0] - (double)(traces->capture[0]->origin_ns - START);
+			double when = true_end(world, world->collectives * i / 4),
+				   slow0 = 1 + world->drift_ppm[0] * 1e-6;
+			double own = when * (1 + world->drift_ppm[c] * 1e-6) + world->offset_ns[c] -
+			             (double)(traces->capture[c]->origin_ns - START);
+			double expected = when * slow0 + world->offset_ns[0] -
+			                  (double)(traces->capture[0]->origin_ns - START);
 			worst = fmax(worst, fabs((double)lk_traces_time(traces, c, (int64_t)own) - expected));
 		}
 	return worst;
 }
 
 static void print_problems(const lk_traces *traces) {
-	for (size_t i = 0; i < traces->problems.count && i < 5; i++) print_message("problem: %s\n", traces->problems.at[i]);
-	for (size_t i = 0; i < traces->warnings.count && i < 5; i++) print_message("warning: %s\n", traces->warnings.at[i]);
+	for (size_t i = 0; i < traces->problems.count && i < 5; i++)
+		print_message("problem: %s\n", traces->problems.at[i]);
+	for (size_t i = 0; i < traces->warnings.count && i < 5; i++)
+		print_message("warning: %s\n", traces->warnings.at[i]);
 }
 
 static void check_whole(const lk_traces *traces) {
@@ -222,23 +252,31 @@ static void test_offsets(void **state) {
 static void test_late_and_early(void **state) {
 	(void)state;
 	for (int variant = 0; variant < 3; variant++) {
-		struct world w = {.ranks = 6, .collectives = 120, .told = true, .noise_ns = 1e3, .seed = 11 + (uint64_t)variant,
-			.periodic = variant == 1, .equal = variant == 2};
+		struct world w = {.ranks = 6,
+		                  .collectives = 120,
+		                  .told = true,
+		                  .noise_ns = 1e3,
+		                  .seed = 11 + (uint64_t)variant,
+		                  .periodic = variant == 1,
+		                  .equal = variant == 2};
 		random_offsets(&w, 1e8);
-		w.skip_begin[1] = 10, w.skip_begin[2] = 23, w.skip_end[2] = 4, w.skip_end[3] = 30, w.skip_begin[5] = 60;
+		w.skip_begin[1] = 10, w.skip_begin[2] = 23, w.skip_end[2] = 4, w.skip_end[3] = 30,
+		w.skip_begin[5] = 60;
 		lk_traces *traces = make_run(&w, no_fault);
 		print_problems(traces);
 		check_whole(traces);
 		assert_int_equal(traces->problems.count, 0);
-		print_message("variant %d: %zu matches, clocks wrong by %.1f us, residual %.1f us\n", variant, traces->matches.count,
-					  clock_error(&w, traces) * 1e-3, traces->residual_max_ns * 1e-3);
+		print_message("variant %d: %zu matches, clocks wrong by %.1f us, residual %.1f us\n",
+		              variant, traces->matches.count, clock_error(&w, traces) * 1e-3,
+		              traces->residual_max_ns * 1e-3);
 		assert_int_equal(traces->matches.count, 120);
 		assert_true(clock_error(&w, traces) < 1e3);
 		lk_traces_free(traces);
 	}
 }
 
-/* Steps without any variation: kinds, sizes and distances agree at every offset; the clocks of the files decide. */
+/* Steps without any variation: kinds, sizes and distances agree at every offset; the clocks of the
+ * files decide. */
 static void test_regular(void **state) {
 	(void)state;
 	lk_capture *captures[3];
@@ -246,8 +284,13 @@ static void test_regular(void **state) {
 		lk_capture *capture = captures[r] = lk_capture_new("x", "made here");
 		capture->rank = r, capture->absolute = true;
 		for (int k = 3 * r; k < 40 - r; k++)
-			lk_capture_add(capture, &(lk_event){.kind = LK_EVENT_KERNEL, .start_ns = START + k * 20000000ll + r * 700000, .dur_ns = 1000000,
-				.lane = lk_capture_lane(capture, true, 0, 20), .name = lk_intern_id(capture->names, kernel_name(LK_OP_ALLREDUCE)), .value = -1});
+			lk_capture_add(capture, &(lk_event){.kind = LK_EVENT_KERNEL,
+			                                    .start_ns = START + k * 20000000ll + r * 700000,
+			                                    .dur_ns = 1000000,
+			                                    .lane = lk_capture_lane(capture, true, 0, 20),
+			                                    .name = lk_intern_id(capture->names,
+			                                                         kernel_name(LK_OP_ALLREDUCE)),
+			                                    .value = -1});
 		assert_ok(lk_capture_finish(capture, &err));
 	}
 	lk_traces *traces = NULL;
@@ -261,8 +304,8 @@ static void test_regular(void **state) {
 	lk_traces_free(traces);
 }
 
-/* What leaves late on a busy machine looks like another call at another offset. Where both files hold all calls from the
- * program's first on, it is not taken for that, whichever ends first. */
+/* What leaves late on a busy machine looks like another call at another offset. Where both files
+ * hold all calls from the program's first on, it is not taken for that, whichever ends first. */
 static void test_from_the_first(void **state) {
 	(void)state;
 	const struct world w = {.ranks = 2, .told = true};
@@ -275,7 +318,8 @@ static void test_from_the_first(void **state) {
 			uint32_t lane = lk_capture_lane(capture, true, r, 20);
 			for (int k = 0; k < 60 - 2 * r; k++) {
 				double late = 2e6 * lk_uniform(31, (uint64_t)(k + 5 * r));
-				add_call(capture, &all, LK_OP_ALLREDUCE, START + 5000000ll * k, (int64_t)(1e6 + late), lane, 1024);
+				add_call(capture, &all, LK_OP_ALLREDUCE, START + 5000000ll * k,
+				         (int64_t)(1e6 + late), lane, 1024);
 			}
 			assert_ok(lk_capture_finish(capture, &err));
 		}
@@ -283,7 +327,8 @@ static void test_from_the_first(void **state) {
 		assert_ok(lk_traces_make(captures, 2, &traces, &err));
 		check_whole(traces);
 		assert_int_equal(traces->problems.count, 0);
-		assert_int_equal(traces->matches.count, whole ? 60 : 63); /* or rank 1's first is taken for rank 0's sixth */
+		assert_int_equal(traces->matches.count,
+		                 whole ? 60 : 63); /* or rank 1's first is taken for rank 0's sixth */
 		lk_traces_free(traces);
 	}
 }
@@ -291,7 +336,8 @@ static void test_from_the_first(void **state) {
 /* Whole groups overlap: neighbours often, across seldom. Clocks of all must still agree. */
 static void test_many_groups(void **state) {
 	(void)state;
-	struct world w = {.ranks = 64, .collectives = 160, .told = true, .noise_ns = 2e3, .group_size = 8, .seed = 3};
+	struct world w = {
+		.ranks = 64, .collectives = 160, .told = true, .noise_ns = 2e3, .group_size = 8, .seed = 3};
 	random_offsets(&w, 5e6);
 	lk_traces *traces = make_run(&w, no_fault);
 	print_problems(traces);
@@ -308,7 +354,8 @@ static void test_many_groups(void **state) {
 static void test_guessed_groups(void **state) {
 	(void)state;
 	lk_capture *captures[8];
-	struct world one = {.ranks = 8, .collectives = 100, .noise_ns = 2e3, .equal = true, .seed = 21}, two = one;
+	struct world one = {.ranks = 8, .collectives = 100, .noise_ns = 2e3, .equal = true, .seed = 21},
+				 two = one;
 	two.seed = 22;
 	for (int r = 0; r < 8; r++) captures[r] = make_rank(r < 4 ? &one : &two, r, no_fault);
 	lk_traces *traces = NULL;
@@ -319,7 +366,8 @@ static void test_guessed_groups(void **state) {
 	assert_string_equal(traces->groups.at[1].name, "stream 20, part 2");
 	for (int g = 0; g < 2; g++) {
 		assert_int_equal(traces->groups.at[g].count, 4);
-		for (uint32_t i = 0; i < 4; i++) assert_int_equal(traces->groups.at[g].captures[i], (uint32_t)g * 4 + i);
+		for (uint32_t i = 0; i < 4; i++)
+			assert_int_equal(traces->groups.at[g].captures[i], (uint32_t)g * 4 + i);
 	}
 	assert_true(traces->residual_max_ns < 20e3);
 	assert_int_equal(traces->warnings.count, 4); /* nothing ties 4 to 7 to 0 */
@@ -330,7 +378,8 @@ static void test_drift(void **state) {
 	(void)state;
 	for (int ranks = 2; ranks <= 8; ranks += 3) {
 		/* 600 collectives over 0.2 s: 300 ppm are 60 us. */
-		struct world w = {.ranks = ranks, .collectives = 600, .told = true, .noise_ns = 2e3, .seed = 31};
+		struct world w = {
+			.ranks = ranks, .collectives = 600, .told = true, .noise_ns = 2e3, .seed = 31};
 		random_offsets(&w, 1e6);
 		w.drift_ppm[1] = 300;
 		lk_traces *traces = make_run(&w, no_fault);
@@ -343,14 +392,20 @@ static void test_drift(void **state) {
 		lk_traces_free(traces);
 	}
 	/* Over several groups: drift is joined as shifts are. */
-	struct world many = {.ranks = 16, .collectives = 800, .told = true, .noise_ns = 2e3, .group_size = 4, .seed = 33};
+	struct world many = {.ranks = 16,
+	                     .collectives = 800,
+	                     .told = true,
+	                     .noise_ns = 2e3,
+	                     .group_size = 4,
+	                     .seed = 33};
 	random_offsets(&many, 1e6);
 	many.drift_ppm[6] = -200;
 	lk_traces *m = make_run(&many, no_fault);
 	for (int r = 0; r < 16; r++) assert_true(fabs(m->drift_ppm[r] - (r == 6 ? 200 : 0)) < 15);
 	assert_true(clock_error(&many, m) < 4e3);
 	lk_traces_free(m);
-	struct world still = {.ranks = 8, .collectives = 600, .told = true, .noise_ns = 2e3, .seed = 32};
+	struct world still = {
+		.ranks = 8, .collectives = 600, .told = true, .noise_ns = 2e3, .seed = 32};
 	lk_traces *traces = make_run(&still, no_fault);
 	for (int r = 0; r < 8; r++) assert_true(traces->drift_ppm[r] == 0);
 	lk_traces_free(traces);
@@ -373,10 +428,12 @@ static void test_outliers(void **state) {
 
 static void test_one_anchor(void **state) {
 	(void)state;
-	struct world w = {.ranks = 2, .collectives = 1, .told = true, .seed = 51, .offset_ns = {0, 4e6}};
+	struct world w = {
+		.ranks = 2, .collectives = 1, .told = true, .seed = 51, .offset_ns = {0, 4e6}};
 	lk_traces *traces = make_run(&w, no_fault);
 	assert_int_equal(traces->anchors, 0);
-	assert_int_equal(traces->shift_ns[1], traces->capture[1]->origin_ns - traces->capture[0]->origin_ns);
+	assert_int_equal(traces->shift_ns[1],
+	                 traces->capture[1]->origin_ns - traces->capture[0]->origin_ns);
 	assert_int_equal(traces->warnings.count, 1);
 	lk_traces_free(traces);
 	/* Clocks that count from anywhere begin together. */
@@ -397,29 +454,31 @@ static lk_traces *make_pipeline(bool peers, int lost) {
 		lk_capture *capture = captures[r] = lk_capture_new("x", "made here");
 		capture->rank = r, capture->world = 3, capture->absolute = true;
 		uint32_t lane = lk_capture_lane(capture, true, 0, 20),
-				 name = lk_intern_id(capture->names, "ncclDevKernel_SendRecv(ncclDevKernelArgsStorage<4096ul>)");
+				 name = lk_intern_id(capture->names,
+		                             "ncclDevKernel_SendRecv(ncclDevKernelArgsStorage<4096ul>)");
 		for (int k = 0; k < 60; k++) {
 			int from = k % 2;
 			if ((r != from && r != from + 1) || (r == 2 && k == lost)) continue;
 			int64_t end = START + (int64_t)true_end(&w, k) + (r == from ? 0 : 3000) + r * 1000000;
 			uint32_t event = lk_capture_add(capture, &(lk_event){.kind = LK_EVENT_KERNEL,
-														   .start_ns = end - 50000,
-														   .dur_ns = 50000,
-														   .lane = lane,
-														   .name = name,
-														   .value = -1});
+			                                                     .start_ns = end - 50000,
+			                                                     .dur_ns = 50000,
+			                                                     .lane = lane,
+			                                                     .name = name,
+			                                                     .value = -1});
 			assert_true(lk_push(&capture->comms));
-			*lk_last(&capture->comms) = (lk_comm_note){.event = event,
-												 .kind = r == from ? LK_OP_SEND : LK_OP_RECV,
-												 .element_bytes = 2,
-												 .group = lk_intern_id(capture->names, "pp"),
-												 .ranks = lk_intern_id(capture->names, "[0, 1, 2]"),
-												 .group_size = 3,
-												 .peer = !peers      ? -1
-														 : r == from ? from + 1
-																	 : from,
-												 .in_elements = 1024 << k / 2 % 5,
-												 .out_elements = -1};
+			*lk_last(&capture->comms) =
+				(lk_comm_note){.event = event,
+			                   .kind = r == from ? LK_OP_SEND : LK_OP_RECV,
+			                   .element_bytes = 2,
+			                   .group = lk_intern_id(capture->names, "pp"),
+			                   .ranks = lk_intern_id(capture->names, "[0, 1, 2]"),
+			                   .group_size = 3,
+			                   .peer = !peers      ? -1
+			                           : r == from ? from + 1
+			                                       : from,
+			                   .in_elements = 1024 << k / 2 % 5,
+			                   .out_elements = -1};
 		}
 		assert_ok(lk_capture_finish(capture, &err));
 	}
@@ -441,28 +500,34 @@ static void test_messages(void **state) {
 	assert_int_equal(traces->problems.count, 0);
 	assert_int_equal(traces->anchors, 60);
 	for (int r = 0; r < 3; r++) {
-		int64_t clock = traces->shift_ns[r] - (traces->capture[r]->origin_ns - traces->capture[0]->origin_ns);
+		int64_t clock =
+			traces->shift_ns[r] - (traces->capture[r]->origin_ns - traces->capture[0]->origin_ns);
 		assert_true(llabs(clock + r * 1000000 + r * 3000) < 10);
 	}
 	lk_traces_free(traces);
 	traces = make_pipeline(true, 21);
 	assert_int_equal(traces->problems.count, 1);
 	assert_non_null(strstr(traces->problems.at[0], "group pp (1 to 2), number 10"));
-	assert_non_null(strstr(traces->problems.at[0], "rank 2") ? traces->problems.at[0] : strstr(traces->problems.at[0], "rank 1"));
+	assert_non_null(strstr(traces->problems.at[0], "rank 2")
+	                    ? traces->problems.at[0]
+	                    : strstr(traces->problems.at[0], "rank 1"));
 	lk_traces_free(traces);
 	traces = make_pipeline(false, -1);
 	assert_int_equal(traces->matches.count, 0);
-	assert_int_equal(traces->warnings.count, 5); /* three files whose partners are not said, two clocks that nothing ties */
+	assert_int_equal(traces->warnings.count,
+	                 5); /* three files whose partners are not said, two clocks that nothing ties */
 	lk_traces_free(traces);
 }
 
 /* ---- faults are named ---- */
 
-static void expect_problem(const struct world *world, struct fault f, const char *part, size_t most) {
+static void expect_problem(const struct world *world, struct fault f, const char *part,
+                           size_t most) {
 	lk_traces *traces = make_run(world, f);
 	check_whole(traces);
 	bool named = false;
-	for (size_t i = 0; i < traces->problems.count; i++) named |= strstr(traces->problems.at[i], part) != NULL;
+	for (size_t i = 0; i < traces->problems.count; i++)
+		named |= strstr(traces->problems.at[i], part) != NULL;
 	if (!named) print_problems(traces);
 	assert_true(named);
 	assert_in_range(traces->problems.count, 1, most);
@@ -478,14 +543,15 @@ static void test_faults(void **state) {
 		int at = 40;
 		while (kind_of(&w, at) == kind_of(&w, at + 1)) at++;
 		char part[100];
-		snprintf(part, sizeof part, "group world, number %d: %s of %lld bytes is missing on rank %d", at,
-			lk_op_kind_name(kind_of(&w, at)), (long long)elements_of(&w, at) * 4, rank);
+		snprintf(part, sizeof part,
+		         "group world, number %d: %s of %lld bytes is missing on rank %d", at,
+		         lk_op_kind_name(kind_of(&w, at)), (long long)elements_of(&w, at) * 4, rank);
 		expect_problem(&w, (struct fault){FAULT_REMOVED, rank, at}, part, 1);
 		snprintf(part, sizeof part, "number %d: rank %d has %s of %lld bytes where", at, rank,
-			lk_op_kind_name(kind_of(&w, at + 1)), (long long)elements_of(&w, at + 1) * 4);
+		         lk_op_kind_name(kind_of(&w, at + 1)), (long long)elements_of(&w, at + 1) * 4);
 		expect_problem(&w, (struct fault){FAULT_SWAPPED, rank, at}, part, 2);
 		snprintf(part, sizeof part, "number %d: rank %d has %s of %lld bytes where", at, rank,
-				 lk_op_kind_name(kind_of(&w, at)), (long long)(elements_of(&w, at) + 17) * 4);
+		         lk_op_kind_name(kind_of(&w, at)), (long long)(elements_of(&w, at) + 17) * 4);
 		expect_problem(&w, (struct fault){FAULT_RESIZED, rank, at}, part, 1);
 		snprintf(part, sizeof part, "before number %d", at + 1);
 		expect_problem(&w, (struct fault){FAULT_EXTRA, rank, at}, part, 1);
@@ -509,16 +575,18 @@ static void test_absent_rank(void **state) {
 
 static void test_large(void **state) {
 	(void)state;
-	static struct world w = {.ranks = 256, .collectives = 2000, .told = true, .noise_ns = 2e3, .seed = 91};
+	static struct world w = {
+		.ranks = 256, .collectives = 2000, .told = true, .noise_ns = 2e3, .seed = 91};
 	random_offsets(&w, 1e7);
 	w.skip_begin[7] = 100, w.skip_end[9] = 300;
 	static lk_capture *captures[256];
-	for (int r = 0; r < 256; r++) captures[r] = make_rank(&w, r, (struct fault){FAULT_REMOVED, 200, 1000});
+	for (int r = 0; r < 256; r++)
+		captures[r] = make_rank(&w, r, (struct fault){FAULT_REMOVED, 200, 1000});
 	lk_traces *traces = NULL;
 	clock_t began = clock();
 	assert_ok(lk_traces_make(captures, 256, &traces, &err));
 	print_message("256 ranks, 2,000 collectives: matched and aligned in %.2f s\n",
-				  (double)(clock() - began) / CLOCKS_PER_SEC);
+	              (double)(clock() - began) / CLOCKS_PER_SEC);
 	assert_int_equal(traces->matches.count, 2000);
 	assert_int_equal(traces->problems.count, 1);
 	assert_true(clock_error(&w, traces) < 1e3);
@@ -531,29 +599,32 @@ static void test_hostile(void **state) {
 	int events = rounds(3000, 3000);
 	for (int r = 0; r < 20; r++) {
 		lk_capture *capture = captures[r] = lk_capture_new("x", "made here");
-		capture->rank = r, capture->origin_ns = r % 3 ? INT64_MAX : INT64_MIN, capture->absolute = r % 2;
+		capture->rank = r, capture->origin_ns = r % 3 ? INT64_MAX : INT64_MIN,
+		capture->absolute = r % 2;
 		for (int i = 0; i < events; i++) {
 			uint64_t random = lk_hash64((uint64_t)(r * 10000 + i));
 			char group[32];
 			snprintf(group, sizeof group, "group %d", i % (events / 2));
 			uint32_t event = lk_capture_add(
 				capture, &(lk_event){.kind = LK_EVENT_KERNEL,
-							   .lane = lk_capture_lane(capture, true, 0, i % 7),
-							   .start_ns = random % 5 ? (int64_t)random : INT64_MIN,
-							   .dur_ns = i % 3 ? INT64_MAX : 0,
-							   .value = -1,
-							   .name = lk_intern_id(capture->names, kernel_name(i % 2 ? LK_OP_ALLREDUCE : LK_OP_ALLGATHER))});
+			                         .lane = lk_capture_lane(capture, true, 0, i % 7),
+			                         .start_ns = random % 5 ? (int64_t)random : INT64_MIN,
+			                         .dur_ns = i % 3 ? INT64_MAX : 0,
+			                         .value = -1,
+			                         .name = lk_intern_id(
+										 capture->names,
+										 kernel_name(i % 2 ? LK_OP_ALLREDUCE : LK_OP_ALLGATHER))});
 			assert_true(lk_push(&capture->comms));
-			*lk_last(&capture->comms) =
-				(lk_comm_note){.event = event,
-							   .kind = LK_OP_COUNT,
-							   .peer = -1,
-							   .element_bytes = 255,
-							   .in_elements = INT64_MAX,
-							   .out_elements = -1,
-							   .group = i % 11 ? lk_intern_id(capture->names, group) : 0,
-							   .ranks = i % 13 ? 0 : lk_intern_id(capture->names, "[9999999999999999999999, 3"),
-							   .group_size = -5};
+			*lk_last(&capture->comms) = (lk_comm_note){
+				.event = event,
+				.kind = LK_OP_COUNT,
+				.peer = -1,
+				.element_bytes = 255,
+				.in_elements = INT64_MAX,
+				.out_elements = -1,
+				.group = i % 11 ? lk_intern_id(capture->names, group) : 0,
+				.ranks = i % 13 ? 0 : lk_intern_id(capture->names, "[9999999999999999999999, 3"),
+				.group_size = -5};
 		}
 		assert_ok(lk_capture_finish(capture, &err));
 	}
@@ -570,7 +641,8 @@ static void test_noise(void **state) {
 	(void)state;
 	lk_capture *captures[4];
 	for (int r = 0; r < 4; r++) {
-		struct world w = {.ranks = 4, .collectives = 20000, .told = true, .seed = 100 + (uint64_t)r};
+		struct world w = {
+			.ranks = 4, .collectives = 20000, .told = true, .seed = 100 + (uint64_t)r};
 		captures[r] = make_rank(&w, r, no_fault);
 	}
 	lk_traces *traces = NULL;
@@ -596,16 +668,19 @@ static void test_ranks_of_files(void **state) {
 	(void)state;
 	char folder[64];
 	new_folder(folder);
-	const char *event =
-		"{\"traceEvents\":[{\"ph\":\"X\",\"cat\":\"cpu_op\",\"name\":\"a\",\"pid\":1,\"tid\":1,\"ts\":1,\"dur\":2}]}";
-	static const struct { const char *name; int rank;
+	const char *event = "{\"traceEvents\":[{\"ph\":\"X\",\"cat\":\"cpu_op\",\"name\":\"a\",\"pid\":"
+						"1,\"tid\":1,\"ts\":1,\"dur\":2}]}";
+	static const struct {
+		const char *name;
+		int rank;
 	} files[] = {{"rank_10.json", 10},
-				 {"trace_rank-2.json", 2},
-				 {"worker4_step_12.1694128201545.pt.trace.json", 4},
-				 {"run.5.json", 5},
-				 {"a.json", 0},
-				 {"b.json", 1}};
-	for (size_t i = 0; i < sizeof files / sizeof *files; i++) write_in(folder, files[i].name, event);
+	             {"trace_rank-2.json", 2},
+	             {"worker4_step_12.1694128201545.pt.trace.json", 4},
+	             {"run.5.json", 5},
+	             {"a.json", 0},
+	             {"b.json", 1}};
+	for (size_t i = 0; i < sizeof files / sizeof *files; i++)
+		write_in(folder, files[i].name, event);
 	write_in(folder, "notes.txt", "no trace");
 	lk_traces *traces = NULL;
 	const char *paths[2] = {folder, "-"};
@@ -617,18 +692,22 @@ static void test_ranks_of_files(void **state) {
 			if (lk_same_name(strrchr(traces->capture[i]->path, '/') + 1, files[k].name))
 				assert_int_equal(traces->capture[i]->rank, files[k].rank);
 	size_t guessed = 0;
-	for (size_t i = 0; i < traces->warnings.count; i++) guessed += strstr(traces->warnings.at[i], "neither the file") != NULL;
+	for (size_t i = 0; i < traces->warnings.count; i++)
+		guessed += strstr(traces->warnings.at[i], "neither the file") != NULL;
 	assert_int_equal(guessed, 2);
 	lk_traces_free(traces);
-	assert_int_equal(lk_traces_read(paths, 2, NULL, 0, &traces, &err), LK_ERR_INPUT); /* "-" among several */
+	assert_int_equal(lk_traces_read(paths, 2, NULL, 0, &traces, &err),
+	                 LK_ERR_INPUT); /* "-" among several */
 	write_in(folder, "rank10.json", event);
 	assert_int_equal(lk_traces_read(paths, 1, NULL, 0, &traces, &err), LK_ERR_INPUT);
 	char text[1024];
 	lk_error_text(&err, text, sizeof text);
 	assert_non_null(strstr(text, "rank10.json"));
 	assert_non_null(strstr(text, "rank_10.json"));
-	write_in(folder, "rank10.json", "{\"distributedInfo\":{\"rank\":3,\"world_size\":16},\"traceEvents\":[]}");
-	write_in(folder, "b.json", "{\"distributedInfo\":{\"rank\":7,\"world_size\":8},\"traceEvents\":[]}");
+	write_in(folder, "rank10.json",
+	         "{\"distributedInfo\":{\"rank\":3,\"world_size\":16},\"traceEvents\":[]}");
+	write_in(folder, "b.json",
+	         "{\"distributedInfo\":{\"rank\":7,\"world_size\":8},\"traceEvents\":[]}");
 	assert_int_equal(lk_traces_read(paths, 1, NULL, 0, &traces, &err), LK_ERR_INPUT);
 	assert_non_null(strstr(err.what, "16"));
 	/* Of broken files the first by name is reported, with any number of threads. */
@@ -649,7 +728,8 @@ static void test_median(void **state) {
 		double x[40], sorted[40];
 		size_t n = 1 + lk_hash64(round) % 40;
 		/* Few different values, so that many are equal. */
-		for (size_t i = 0; i < n; i++) x[i] = sorted[i] = (double)(lk_hash64(round * 64 + i) % (1 + round % 50));
+		for (size_t i = 0; i < n; i++)
+			x[i] = sorted[i] = (double)(lk_hash64(round * 64 + i) % (1 + round % 50));
 		qsort(sorted, n, sizeof *sorted, lk_ascending);
 		assert_true(lk_select_median(x, n) == sorted[(n - 1) / 2]);
 		qsort(x, n, sizeof *x, lk_ascending);
@@ -693,14 +773,15 @@ static void test_dlrm(void **state) {
 	assert_int_equal(traces->problems.count, 0);
 	assert_int_equal(traces->matches.count, 8);
 	assert_int_equal(traces->members.count, 64);
-	print_message(
-		"DLRM, 8 ranks: %u anchors, ends apart by %.1f us (median), %.1f us (most); clocks of the files by %.1f us\n",
-		traces->anchors, traces->residual_ns * 1e-3, traces->residual_max_ns * 1e-3, traces->skew_ns * 1e-3);
+	print_message("DLRM, 8 ranks: %u anchors, ends apart by %.1f us (median), %.1f us (most); "
+	              "clocks of the files by %.1f us\n",
+	              traces->anchors, traces->residual_ns * 1e-3, traces->residual_max_ns * 1e-3,
+	              traces->skew_ns * 1e-3);
 	assert_true(traces->skew_ns < 15e3); /* one host: the clocks agree already */
 	lk_barrier_error b;
 	assert_ok(lk_traces_barrier_error(traces, &b, &err));
-	print_message("rule of barriers: %u ends, error %.1f us (median), %.1f us (most, rank %u)\n", b.ends,
-				  b.median_ns * 1e-3, b.max_ns * 1e-3, b.worst_capture);
+	print_message("rule of barriers: %u ends, error %.1f us (median), %.1f us (most, rank %u)\n",
+	              b.ends, b.median_ns * 1e-3, b.max_ns * 1e-3, b.worst_capture);
 	assert_int_equal(b.ends, 64);
 	assert_true(b.max_ns < 15e3);
 	lk_traces_free(traces);
@@ -718,18 +799,23 @@ static void test_dlrm_table(void **state) {
 	while (fgets(line, sizeof line, IO_FILE)) {
 		int rank, place, stream;
 		double start, duration;
-		if (sscanf(line, "%d,%d,record_param_comms,%d,%lf,%lf", &rank, &place, &stream, &start, &duration) != 5)
+		if (sscanf(line, "%d,%d,record_param_comms,%d,%lf,%lf", &rank, &place, &stream, &start,
+		           &duration) != 5)
 			continue;
 		const lk_match *match = &traces->matches.at[place];
 		lk_match_member member = traces->members.at[match->begin + (uint32_t)rank];
 		const lk_capture *capture = traces->capture[member.capture];
-		double own = (double)(capture->origin_ns - traces->capture[0]->origin_ns + capture->start_ns[member.event]) * 1e-3;
+		double own = (double)(capture->origin_ns - traces->capture[0]->origin_ns +
+		                      capture->start_ns[member.event]) *
+		             1e-3;
 		if (!rows++) origin = own - start;
 		assert_true(fabs(own - start - origin) < 0.002);
 		assert_true(fabs((double)capture->dur_ns[member.event] * 1e-3 - duration) < 0.002);
 		int64_t elements = 0;
-		if (sscanf(line, "%*[^[][[%ld]", &elements) == 1) assert_int_equal(match->kind, LK_OP_ALLTOALL);
-		if (elements == 6144 || elements == 384 || elements == 3392) assert_int_equal(match->bytes, elements * 4);
+		if (sscanf(line, "%*[^[][[%ld]", &elements) == 1)
+			assert_int_equal(match->kind, LK_OP_ALLTOALL);
+		if (elements == 6144 || elements == 384 || elements == 3392)
+			assert_int_equal(match->bytes, elements * 4);
 		if (elements == 24) assert_int_equal(match->bytes, 24 * 8);
 	}
 	fclose(IO_FILE);
@@ -738,8 +824,9 @@ static void test_dlrm_table(void **state) {
 	int n = 0;
 	for (size_t i = 0; i < traces->matches.count; i++)
 		if (traces->matches.at[i].kind == LK_OP_ALLREDUCE)
-			n += traces->matches.at[i].bytes == reduced[0] || traces->matches.at[i].bytes == reduced[1] ||
-				 traces->matches.at[i].bytes == reduced[2];
+			n += traces->matches.at[i].bytes == reduced[0] ||
+			     traces->matches.at[i].bytes == reduced[1] ||
+			     traces->matches.at[i].bytes == reduced[2];
 	assert_int_equal(n, 3);
 	lk_traces_free(traces);
 }
@@ -748,7 +835,8 @@ static void test_threads_agree(void **state) {
 	(void)state;
 	lk_traces *one = read_dlrm(1), *eight = read_dlrm(8);
 	assert_int_equal(one->members.count, eight->members.count);
-	assert_memory_equal(one->members.at, eight->members.at, one->members.count * sizeof *one->members.at);
+	assert_memory_equal(one->members.at, eight->members.at,
+	                    one->members.count * sizeof *one->members.at);
 	assert_memory_equal(one->shift_ns, eight->shift_ns, one->count * sizeof *one->shift_ns);
 	assert_memory_equal(&one->residual_ns, &eight->residual_ns, sizeof one->residual_ns);
 	assert_int_equal(one->warnings.count, eight->warnings.count);
@@ -763,9 +851,10 @@ static void test_threads_agree(void **state) {
 /* Every other public capture, alone. */
 static void test_single_files(void **state) {
 	(void)state;
-	static const char *const files[] = {"a100_nccl_args_rank0of2", "a100_rec_rank3of8",  "cpu_only_rank34",
-										"mi250_minitoy",           "simple_add",         "rtx2080ti_resnet",
-										"v100_resnet_rank0of1",    "no_distributed_info"};
+	static const char *const files[] = {
+		"a100_nccl_args_rank0of2", "a100_rec_rank3of8",  "cpu_only_rank34",
+		"mi250_minitoy",           "simple_add",         "rtx2080ti_resnet",
+		"v100_resnet_rank0of1",    "no_distributed_info"};
 	for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
 		char name[100];
 		snprintf(name, sizeof name, "traces/kineto/%s.json.gz", files[i]);
@@ -773,8 +862,8 @@ static void test_single_files(void **state) {
 		lk_traces *traces = NULL;
 		assert_ok(lk_traces_read(&path, 1, NULL, 1, &traces, &err));
 		check_whole(traces);
-		print_message("%s: %zu collectives in %zu groups; run of %d ranks\n", files[i], traces->matches.count,
-					  traces->groups.count, traces->world);
+		print_message("%s: %zu collectives in %zu groups; run of %d ranks\n", files[i],
+		              traces->matches.count, traces->groups.count, traces->world);
 		lk_traces_free(traces);
 	}
 }
@@ -782,15 +871,17 @@ static void test_single_files(void **state) {
 static void test_sampled(void **state) {
 	(void)state;
 	const char *paths[] = {need_data("traces/kineto/sampled_rank0of128.json.gz"),
-						   need_data("traces/kineto/sampled_rank1of128.json.gz")};
+	                       need_data("traces/kineto/sampled_rank1of128.json.gz")};
 	lk_traces *traces = NULL;
 	assert_ok(lk_traces_read(paths, 2, NULL, 0, &traces, &err));
 	check_whole(traces);
 	print_problems(traces);
 	for (size_t g = 0; g < traces->groups.count; g++)
 		print_message("group %s of %u\n", traces->groups.at[g].name, traces->groups.at[g].count);
-	print_message("2 of 128: %zu matches, %u anchors, residual %.1f us, most %.1f us, skew %.1f us\n", traces->matches.count,
-				  traces->anchors, traces->residual_ns * 1e-3, traces->residual_max_ns * 1e-3, traces->skew_ns * 1e-3);
+	print_message(
+		"2 of 128: %zu matches, %u anchors, residual %.1f us, most %.1f us, skew %.1f us\n",
+		traces->matches.count, traces->anchors, traces->residual_ns * 1e-3,
+		traces->residual_max_ns * 1e-3, traces->skew_ns * 1e-3);
 	assert_int_equal(traces->world, 128);
 	lk_traces_free(traces);
 }
@@ -798,12 +889,11 @@ static void test_sampled(void **state) {
 int main(void) {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_regular),        cmocka_unit_test(test_from_the_first),
-		cmocka_unit_test(test_median),
-		cmocka_unit_test(test_offsets),        cmocka_unit_test(test_late_and_early),
-		cmocka_unit_test(test_many_groups),    cmocka_unit_test(test_guessed_groups),
-		cmocka_unit_test(test_drift),          cmocka_unit_test(test_outliers),
-		cmocka_unit_test(test_one_anchor),     cmocka_unit_test(test_faults),
-		cmocka_unit_test(test_absent_rank),
+		cmocka_unit_test(test_median),         cmocka_unit_test(test_offsets),
+		cmocka_unit_test(test_late_and_early), cmocka_unit_test(test_many_groups),
+		cmocka_unit_test(test_guessed_groups), cmocka_unit_test(test_drift),
+		cmocka_unit_test(test_outliers),       cmocka_unit_test(test_one_anchor),
+		cmocka_unit_test(test_faults),         cmocka_unit_test(test_absent_rank),
 		cmocka_unit_test(test_large),          cmocka_unit_test(test_hostile),
 		cmocka_unit_test(test_noise),          cmocka_unit_test(test_single),
 		cmocka_unit_test(test_ranks_of_files), cmocka_unit_test(test_parallel),

@@ -1,4 +1,5 @@
-/* test_trees.c: boosted trees: they find a function, keep it through text, and refuse text that is none. */
+/* test_trees.c: boosted trees: they find a function, keep it through text, and refuse text that is
+ * none. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -12,9 +13,13 @@
 #include "base/stats.h"
 #include "base/trees.h"
 
-enum { ROWS = 4000, FEATURES = 3 };
+enum {
+	ROWS = 4000,
+	FEATURES = 3
+};
 
-static const lk_trees_options usual = {.count = 120, .rate = 0.2, .sample = 0.5, .rows = 5, .limit = 1};
+static const lk_trees_options usual = {
+	.count = 120, .rate = 0.2, .sample = 0.5, .rows = 5, .limit = 1};
 
 /* Steps, a slope and a product: what trees are asked for. */
 static double wanted(const float *x) {
@@ -23,7 +28,8 @@ static double wanted(const float *x) {
 
 static void draw(uint64_t seed, float *x, float *y) {
 	for (size_t i = 0; i < ROWS; i++) {
-		for (int f = 0; f < FEATURES; f++) x[i * FEATURES + (size_t)f] = (float)lk_uniform(seed, i * FEATURES + (uint64_t)f);
+		for (int f = 0; f < FEATURES; f++)
+			x[i * FEATURES + (size_t)f] = (float)lk_uniform(seed, i * FEATURES + (uint64_t)f);
 		y[i] = (float)(wanted(&x[i * FEATURES]) + 0.02 * lk_normal(seed + 1, i));
 	}
 }
@@ -44,7 +50,8 @@ static void test_fit_finds_a_function(void **state) {
 	double off = 0;
 	fit(&arena, &trees);
 	draw(77, x, y); /* rows that the fit has not seen */
-	for (size_t i = 0; i < ROWS; i++) off += fabs(lk_trees_at(&trees, &x[i * FEATURES]) - wanted(&x[i * FEATURES])) / ROWS;
+	for (size_t i = 0; i < ROWS; i++)
+		off += fabs(lk_trees_at(&trees, &x[i * FEATURES]) - wanted(&x[i * FEATURES])) / ROWS;
 	assert_true(off < 0.015);
 	lk_arena_free(&arena);
 }
@@ -69,7 +76,8 @@ static void test_text_keeps_every_value(void **state) {
 	assert_string_equal(lk_trees_text(&arena, &back), text);
 	for (uint64_t i = 0; i < 2000; i++) {
 		float x[FEATURES];
-		for (int f = 0; f < FEATURES; f++) x[f] = (float)(2 * lk_uniform(5, i * FEATURES + (uint64_t)f) - 0.5);
+		for (int f = 0; f < FEATURES; f++)
+			x[f] = (float)(2 * lk_uniform(5, i * FEATURES + (uint64_t)f) - 0.5);
 		assert_true(lk_trees_at(&trees, x) == lk_trees_at(&back, x));
 	}
 	lk_arena_free(&arena);
@@ -93,7 +101,8 @@ static void test_damaged_text(void **state) {
 		text[i] = '\0';
 		assert_int_not_equal(lk_trees_read(&arena, text, "here", &back, &err), LK_OK);
 		text[i] = "9 -A~\n.e"[i % 8];
-		if (lk_trees_read(&arena, text, "here", &back, &err) == LK_OK) assert_true(isfinite(lk_trees_at(&back, x)));
+		if (lk_trees_read(&arena, text, "here", &back, &err) == LK_OK)
+			assert_true(isfinite(lk_trees_at(&back, x)));
 		text[i] = keep;
 	}
 	lk_arena_free(&arena);
@@ -114,8 +123,10 @@ static void test_no_rows(void **state) {
 
 int main(void) {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_fit_finds_a_function), cmocka_unit_test(test_fits_are_equal),
-		cmocka_unit_test(test_text_keeps_every_value), cmocka_unit_test(test_damaged_text),
+		cmocka_unit_test(test_fit_finds_a_function),
+		cmocka_unit_test(test_fits_are_equal),
+		cmocka_unit_test(test_text_keeps_every_value),
+		cmocka_unit_test(test_damaged_text),
 		cmocka_unit_test(test_no_rows),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

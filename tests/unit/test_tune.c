@@ -1,6 +1,6 @@
-/* test_tune.c: the search finds the published schedules unaided, told by the steps that they become, not by their text; it
- * finds nothing slower than what the examples' authors wrote; what it prints reads back as the same. Wisdom is kept, and
- * what is none is ignored. */
+/* test_tune.c: the search finds the published schedules unaided, told by the steps that they
+ * become, not by their text; it finds nothing slower than what the examples' authors wrote; what it
+ * prints reads back as the same. Wisdom is kept, and what is none is ignored. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -21,12 +21,12 @@
 		if ((call) != LK_OK) fail_msg("%s: %s", #call, lk_error_text(err, line_, sizeof line_)); \
 	} while (0)
 
-#define ONE_NODE "8 h100-sxm"
+#define ONE_NODE  "8 h100-sxm"
 #define TWO_NODES "2 node * 8 h100-sxm nvlink4, nic 8*400g"
 
 struct tuned {
 	lc_file *file;
-	lc_program *p, *best;   /* best: rewritten by the fastest schedule */
+	lc_program *p, *best; /* best: rewritten by the fastest schedule */
 	lc_steps *steps;
 	lc_sizes sizes;
 	lk_arena arena;
@@ -45,7 +45,8 @@ static struct tuned *tune(const char *path, const char *cluster, const char *siz
 	tuned->p = tuned->file->programs.at[0];
 	OK(lc_sizes_read(tuned->p, sizes, 1, &tuned->sizes, err));
 	OK(lk_cluster_parse(&tuned->arena, cluster, &tuned->cluster, err));
-	tuned->options = (lk_search_options){.cluster = &tuned->cluster, .sizes = &tuned->sizes, .programs = programs};
+	tuned->options = (lk_search_options){
+		.cluster = &tuned->cluster, .sizes = &tuned->sizes, .programs = programs};
 	OK(lk_search_run(tuned->p, &tuned->options, &tuned->search, err));
 	OK(lc_rewrite_all(tuned->p, &tuned->search.found.at[0].schedule, &tuned->best, err));
 	OK(lc_steps_make(tuned->best, &tuned->steps, err));
@@ -63,7 +64,11 @@ static void drop(struct tuned *tuned) {
 }
 
 static void miss(const struct tuned *tuned, const char *what) {
-	lk_tuned answer = {.p = tuned->p, .sizes = &tuned->sizes, .cluster = &tuned->cluster, .search = &tuned->search, .top = 5};
+	lk_tuned answer = {.p = tuned->p,
+	                   .sizes = &tuned->sizes,
+	                   .cluster = &tuned->cluster,
+	                   .search = &tuned->search,
+	                   .top = 5};
 	lk_tuned_text(&answer, stderr);
 	lc_steps_print(tuned->steps, stderr);
 	fail_msg("%s: %s", tuned->p->name, what);
@@ -95,20 +100,24 @@ static void test_output_projection(void **state) {
 	(void)state;
 	struct tuned *tuned = tune("examples/lang/tp_out.lk", ONE_NODE, "tp=8,B=8,S=1024,H=12288", 0);
 	const lc_step *whole = step_of(tuned->steps->at, tuned->steps->count, LC_STEP_OVERLAP);
-	if (!whole || !step_of(whole->parts, whole->part_count, LC_STEP_CONTRACT)) miss(tuned, "the product is not overlapped");
+	if (!whole || !step_of(whole->parts, whole->part_count, LC_STEP_CONTRACT))
+		miss(tuned, "the product is not overlapped");
 	const lc_step *ring = step_of(whole->parts, whole->part_count, LC_STEP_RING);
-	if (!ring || ring->scatter < 0 || ring->gathers.count != 1) miss(tuned, "the epilogue is not in the ring");
+	if (!ring || ring->scatter < 0 || ring->gathers.count != 1)
+		miss(tuned, "the epilogue is not in the ring");
 	assert_int_equal(count_op(tuned->best, &ring->values, LC_DROPOUT), 1);
 	assert_true(tuned->search.found.at[0].time.seconds < 0.9 * tuned->search.plain.time.seconds);
 	assert_false(tuned->search.capped);
 	drop(tuned);
 }
 
-/* One pass between the halves of the all-reduce, on sliced states; the format that is gathered is the small one. */
+/* One pass between the halves of the all-reduce, on sliced states; the format that is gathered is
+ * the small one. */
 static void test_adam(void **state) {
 	(void)state;
 	struct tuned *tuned = tune("examples/lang/adam.lk", ONE_NODE, "dp=8,N=100000000", 0);
-	if (tuned->steps->count != 1 || tuned->steps->at[0].kind != LC_STEP_RING) miss(tuned, "it is not one pass");
+	if (tuned->steps->count != 1 || tuned->steps->at[0].kind != LC_STEP_RING)
+		miss(tuned, "it is not one pass");
 	const lc_step *ring = &tuned->steps->at[0];
 	assert_true(ring->scatter >= 0);
 	assert_int_equal(ring->gathers.count, 1);
@@ -119,22 +128,28 @@ static void test_adam(void **state) {
 	drop(tuned);
 }
 
-/* Two passes around the sums of the norms: scatter, moments and partial norms; then the weights' update. */
+/* Two passes around the sums of the norms: scatter, moments and partial norms; then the weights'
+ * update. */
 static void test_lamb(void **state) {
 	(void)state;
-	struct tuned *tuned = tune("examples/lang/lamb.lk", ONE_NODE, "dp=8,N=1000000:20000000:30000:5000000", 0);
+	struct tuned *tuned =
+		tune("examples/lang/lamb.lk", ONE_NODE, "dp=8,N=1000000:20000000:30000:5000000", 0);
 	const lc_step *first = step_of(tuned->steps->at, tuned->steps->count, LC_STEP_RING);
 	if (!first || first->scatter < 0) miss(tuned, "the first pass is not joined with the scatter");
 	assert_int_equal(count_op(tuned->best, &first->values, LC_RED_SUM), 2);
 	assert_int_equal(count_op(tuned->best, &first->values, LC_UPDATE), 2);
 	assert_int_equal(states_sliced(tuned->best), 3);
 	const lc_step *last = &tuned->steps->at[tuned->steps->count - 1];
-	if (last == first || count_op(tuned->best, &last->values, LC_ALLGATHER) + count_op(tuned->best, &last->values, LC_UPDATE) == 0)
+	if (last == first || count_op(tuned->best, &last->values, LC_ALLGATHER) +
+	                             count_op(tuned->best, &last->values, LC_UPDATE) ==
+	                         0)
 		miss(tuned, "there is no second pass");
 	for (int i = 0; i < tuned->steps->count; i++) /* nothing but sums of single numbers between */
-		if (&tuned->steps->at[i] != first && count_op(tuned->best, &tuned->steps->at[i].values, LC_ALLREDUCE)) {
+		if (&tuned->steps->at[i] != first &&
+		    count_op(tuned->best, &tuned->steps->at[i].values, LC_ALLREDUCE)) {
 			assert_int_equal(tuned->best->nodes.at[tuned->steps->at[i].values.at[0]].rank, 0);
-			assert_int_equal(count_op(tuned->best, &tuned->steps->at[i].values, LC_ALLREDUCE), 2); /* of both norms, in one message */
+			assert_int_equal(count_op(tuned->best, &tuned->steps->at[i].values, LC_ALLREDUCE),
+			                 2); /* of both norms, in one message */
 		}
 	drop(tuned);
 }
@@ -142,7 +157,8 @@ static void test_lamb(void **state) {
 /* Slices are sent, and gathered on the other side: a 1/T of the bytes between the groups. */
 static void test_hand_over(void **state) {
 	(void)state;
-	struct tuned *tuned = tune("examples/lang/pp_edge.lk", TWO_NODES, "pp=2,tp=8,B=8,S=1024,H=12288", 0);
+	struct tuned *tuned =
+		tune("examples/lang/pp_edge.lk", TWO_NODES, "pp=2,tp=8,B=8,S=1024,H=12288", 0);
 	bool sent = false, gathered = false;
 	for (size_t v = 0; v < tuned->best->nodes.count; v++) {
 		const lc_node *node = &tuned->best->nodes.at[v];
@@ -150,18 +166,22 @@ static void test_hand_over(void **state) {
 		if (node->op == LC_ALLGATHER) gathered = node->at.axis == 0 && node->at.offset == 1;
 	}
 	if (!sent || !gathered) miss(tuned, "slices are not sent");
-	if (!step_of(tuned->steps->at, tuned->steps->count, LC_STEP_OVERLAP)) miss(tuned, "nothing overlaps");
+	if (!step_of(tuned->steps->at, tuned->steps->count, LC_STEP_OVERLAP))
+		miss(tuned, "nothing overlaps");
 	assert_true(tuned->search.found.at[0].time.seconds < tuned->search.plain.time.seconds / 3);
 	drop(tuned);
 }
 
-/* Experts in turn, so that no weight is read twice: exchange of some beside the products of others, there and back. */
+/* Experts in turn, so that no weight is read twice: exchange of some beside the products of others,
+ * there and back. */
 static void test_experts(void **state) {
 	(void)state;
-	struct tuned *tuned = tune("examples/lang/moe.lk", ONE_NODE, "ep=8,E=64,C=512,H=4096,F=2048", 0);
+	struct tuned *tuned =
+		tune("examples/lang/moe.lk", ONE_NODE, "ep=8,E=64,C=512,H=4096,F=2048", 0);
 	const lc_step *whole = step_of(tuned->steps->at, tuned->steps->count, LC_STEP_OVERLAP);
 	if (!whole || whole->part_count < 4) miss(tuned, "exchanges and products do not overlap");
-	for (int i = 0; i < whole->values.count; i++) assert_int_equal(tuned->steps->cut[whole->values.at[i]], 0);
+	for (int i = 0; i < whole->values.count; i++)
+		assert_int_equal(tuned->steps->cut[whole->values.at[i]], 0);
 	assert_true(tuned->search.found.at[0].time.seconds < 0.95 * tuned->search.plain.time.seconds);
 	drop(tuned);
 }
@@ -178,10 +198,12 @@ static const struct {
 	{"examples/lang/mlp.lk", TWO_NODES, "dp=2,tp=8,B=4,S=512,H=4096,F=16384"},
 	{"examples/lang/moe.lk", ONE_NODE, "ep=8,E=32,C=256,H=2048,F=4096"},
 	{"examples/lang/lamb.lk", ONE_NODE, "dp=8,N=1000000:20000000:30000:5000000"},
-	{"examples/lang/ring_attention.lk", "1 node * 4 h100-sxm nvlink4, nic 4*400g", "cp=4,B=16,T=2048,D=64"},
+	{"examples/lang/ring_attention.lk", "1 node * 4 h100-sxm nvlink4, nic 4*400g",
+     "cp=4,B=16,T=2048,D=64"},
 };
 
-/* No schedule that the file's author wrote is faster than what is found, where the search came to its end. */
+/* No schedule that the file's author wrote is faster than what is found, where the search came to
+ * its end. */
 static void test_no_author_is_faster(void **state) {
 	(void)state;
 	for (size_t i = 0; i < sizeof examples / sizeof *examples; i++) {
@@ -189,17 +211,20 @@ static void test_no_author_is_faster(void **state) {
 		assert_false(tuned->search.capped);
 		assert_true(tuned->search.found.at[0].time.seconds <= tuned->search.plain.time.seconds);
 		for (size_t k = 1; k < tuned->search.found.count; k++)
-			assert_true(tuned->search.found.at[k - 1].time.seconds <= tuned->search.found.at[k].time.seconds);
+			assert_true(tuned->search.found.at[k - 1].time.seconds <=
+			            tuned->search.found.at[k].time.seconds);
 		for (size_t k = 0; k < tuned->p->schedules.count; k++) {
 			lk_found one;
 			OK(lk_search_time(tuned->p, &tuned->p->schedules.at[k], &tuned->options, &one, err));
-			if (one.time.seconds < 0.999 * tuned->search.found.at[0].time.seconds) miss(tuned, tuned->p->schedules.at[k].name);
+			if (one.time.seconds < 0.999 * tuned->search.found.at[0].time.seconds)
+				miss(tuned, tuned->p->schedules.at[k].name);
 		}
 		drop(tuned);
 	}
 }
 
-/* What is found can be pasted: the text reads back as a schedule that makes the same program and takes the same time. */
+/* What is found can be pasted: the text reads back as a schedule that makes the same program and
+ * takes the same time. */
 static void test_reads_back(void **state) {
 	(void)state;
 	for (size_t i = 0; i < sizeof examples / sizeof *examples; i++) {
@@ -209,7 +234,8 @@ static void test_reads_back(void **state) {
 			lc_file *file = NULL;
 			const lc_schedule *again;
 			lk_found one;
-			OK(lk_wisdom_schedule(tuned->p, lk_wisdom_text(&tuned->arena, &found->schedule), &file, &again, err));
+			OK(lk_wisdom_schedule(tuned->p, lk_wisdom_text(&tuned->arena, &found->schedule), &file,
+			                      &again, err));
 			OK(lk_search_time(tuned->p, again, &tuned->options, &one, err));
 			assert_float_equal(one.time.seconds, found->time.seconds, 1e-12);
 			lc_file_free(file);
@@ -225,7 +251,8 @@ static void test_same_again_and_capped(void **state) {
 	assert_true(a->search.capped);
 	assert_int_equal(a->search.looked, 40);
 	assert_int_equal(a->search.found.count, b->search.found.count);
-	for (size_t i = 0; i < a->search.found.count; i++) assert_true(a->search.found.at[i].hash == b->search.found.at[i].hash);
+	for (size_t i = 0; i < a->search.found.count; i++)
+		assert_true(a->search.found.at[i].hash == b->search.found.at[i].hash);
 	drop(a);
 	drop(b);
 }
@@ -241,7 +268,8 @@ static void test_wisdom_is_kept(void **state) {
 	assert_int_equal(w.entries.count, 0);
 	OK(lk_wisdom_keep(&w, &(lk_wise){7, "dp=8 on x", false, 2, 3, "split a -> (b, c)"}, err));
 	OK(lk_wisdom_keep(&w, &(lk_wise){7, "dp=8 on x", true, 2.5, 3, "slice w"}, err));
-	OK(lk_wisdom_keep(&w, &(lk_wise){7, "dp=8 on x", false, 1, 3, ""}, err)); /* simulated: no better */
+	OK(lk_wisdom_keep(&w, &(lk_wise){7, "dp=8 on x", false, 1, 3, ""},
+	                  err)); /* simulated: no better */
 	OK(lk_wisdom_keep(&w, &(lk_wise){7, "dp=9 on x", false, 1, 3, ""}, err));
 	OK(lk_wisdom_write(&w, path, err));
 	lk_wisdom_free(&w);
@@ -258,17 +286,24 @@ static void test_wisdom_is_kept(void **state) {
 static void test_hostile_wisdom(void **state) {
 	(void)state;
 	static const char *const lines[] = {
-		"x", "0123456789abcdef\tsimulated\t1\t1\twhere", "0123456789abcdef\tguessed\t1\t1\twhere\t",
-		"0123456789abcdeg\tsimulated\t1\t1\twhere\t", "0123456789abcdef\tsimulated\tnan\t1\twhere\t",
-		"0123456789abcdef\tsimulated\t-1\t1\twhere\t", "0123456789abcdef\tsimulated\t1\t1e99\twhere\t",
-		"0123456789abcdef\tsimulated\t1\t1\twhere\t\tmore", "\t\t\t\t\t",
+		"x",
+		"0123456789abcdef\tsimulated\t1\t1\twhere",
+		"0123456789abcdef\tguessed\t1\t1\twhere\t",
+		"0123456789abcdeg\tsimulated\t1\t1\twhere\t",
+		"0123456789abcdef\tsimulated\tnan\t1\twhere\t",
+		"0123456789abcdef\tsimulated\t-1\t1\twhere\t",
+		"0123456789abcdef\tsimulated\t1\t1e99\twhere\t",
+		"0123456789abcdef\tsimulated\t1\t1\twhere\t\tmore",
+		"\t\t\t\t\t",
 	};
 	char path[512], text[512];
 	lk_error why;
 	lk_wisdom w;
 	snprintf(path, sizeof path, "%s/wisdom", scratch);
 	for (size_t i = 0; i < sizeof lines / sizeof *lines; i++) {
-		snprintf(text, sizeof text, "# lockstep wisdom 1\n%s\n0123456789abcdef\tsimulated\t1\t2\twhere\tslice w\n", lines[i]);
+		snprintf(text, sizeof text,
+		         "# lockstep wisdom 1\n%s\n0123456789abcdef\tsimulated\t1\t2\twhere\tslice w\n",
+		         lines[i]);
 		write_text(path, text);
 		OK(lk_wisdom_read(path, &w, err));
 		assert_int_equal(w.entries.count, 1);
@@ -283,8 +318,13 @@ static void test_hostile_wisdom(void **state) {
 /* An entry's schedule is parsed as any other text. */
 static void test_hostile_schedules(void **state) {
 	(void)state;
-	static const char *const texts[] = {"split", "slice nothing", "} program q(mesh a) { in x : f32 out x", "slice w } schedule b { slice m",
-	                                    "fuse F={gr,w}", "((((", "split gr -> (a,b); split gr -> (c,d)"};
+	static const char *const texts[] = {"split",
+	                                    "slice nothing",
+	                                    "} program q(mesh a) { in x : f32 out x",
+	                                    "slice w } schedule b { slice m",
+	                                    "fuse F={gr,w}",
+	                                    "((((",
+	                                    "split gr -> (a,b); split gr -> (c,d)"};
 	struct tuned *tuned = tune("examples/lang/adam.lk", ONE_NODE, "dp=8,N=1000", 1);
 	for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
 		lc_file *file = NULL;
@@ -299,12 +339,17 @@ static void test_hostile_schedules(void **state) {
 
 int main(void) {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_output_projection),    cmocka_unit_test(test_adam),
-		cmocka_unit_test(test_lamb),                 cmocka_unit_test(test_hand_over),
+		cmocka_unit_test(test_output_projection),
+		cmocka_unit_test(test_adam),
+		cmocka_unit_test(test_lamb),
+		cmocka_unit_test(test_hand_over),
 		cmocka_unit_test(test_experts),
-		cmocka_unit_test(test_no_author_is_faster),  cmocka_unit_test(test_reads_back),
-		cmocka_unit_test(test_same_again_and_capped), cmocka_unit_test(test_wisdom_is_kept),
-		cmocka_unit_test(test_hostile_wisdom),       cmocka_unit_test(test_hostile_schedules),
+		cmocka_unit_test(test_no_author_is_faster),
+		cmocka_unit_test(test_reads_back),
+		cmocka_unit_test(test_same_again_and_capped),
+		cmocka_unit_test(test_wisdom_is_kept),
+		cmocka_unit_test(test_hostile_wisdom),
+		cmocka_unit_test(test_hostile_schedules),
 	};
 	return cmocka_run_group_tests(tests, make_scratch, remove_scratch);
 }

@@ -1,5 +1,5 @@
-/* test_whatif.c: changes of steps: what changes nothing, what two ways agree on, what cannot get slower, and what
- * measured times become. */
+/* test_whatif.c: changes of steps: what changes nothing, what two ways agree on, what cannot get
+ * slower, and what measured times become. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -60,22 +60,26 @@ static void predict(struct lk_fixture *fixture, const struct shape *shape) {
 		.lm_head = true,
 		.moe_every = 1,
 	};
-	fixture->job.gpus = shape->gpus, fixture->job.tp = shape->tp, fixture->job.pp = shape->pp, fixture->job.gbs = shape->gbs, fixture->job.mbs = shape->mbs,
-	fixture->job.seq = 2048;
+	fixture->job.gpus = shape->gpus, fixture->job.tp = shape->tp, fixture->job.pp = shape->pp,
+	fixture->job.gbs = shape->gbs, fixture->job.mbs = shape->mbs, fixture->job.seq = 2048;
 	fixture->job.sharding = shape->sharding, fixture->job.sharding_said = true;
 	fixture->job.dtype = shape->dtype, fixture->job.dtype_said = true;
 	lk_step_options options = {0};
 	const lk_device *device = lk_device_find(shape->gpu);
 	assert_non_null(device);
-	ok(lk_cluster_simple(&fixture->arena, device, shape->gpus, 0, 0, &fixture->site.cluster, &fixture->err), &fixture->err);
+	ok(lk_cluster_simple(&fixture->arena, device, shape->gpus, 0, 0, &fixture->site.cluster,
+	                     &fixture->err),
+	   &fixture->err);
 	ok(lk_job_complete(&fixture->job, &fixture->site.cluster, &fixture->err), &fixture->err);
-	ok(lk_step_ask(&fixture->job, &fixture->site.cluster, &options, &fixture->step, &fixture->err), &fixture->err);
+	ok(lk_step_ask(&fixture->job, &fixture->site.cluster, &options, &fixture->step, &fixture->err),
+	   &fixture->err);
 	fixture->site.stack = fixture->job.profile;
 }
 
 static void begin(struct lk_fixture *fixture, const struct shape *shape) {
 	predict(fixture, shape);
-	ok(lk_whatif_begin(fixture->step.graph, &fixture->site, &fixture->base, &fixture->err), &fixture->err);
+	ok(lk_whatif_begin(fixture->step.graph, &fixture->site, &fixture->base, &fixture->err),
+	   &fixture->err);
 }
 
 static void end(struct lk_fixture *fixture) {
@@ -106,16 +110,19 @@ static void refused(struct lk_fixture *fixture, const char *text, const char *wh
 	if (status == LK_OK) status = lk_whatif_try(fixture->base, sets.at, sets.count, &outcome, &err);
 	assert_int_equal(status, LK_ERR_INPUT);
 	char line[1000];
-	if (!strstr(lk_error_text(&err, line, sizeof line), why)) fail_msg("%s: '%s' lacks '%s'", text, line, why);
+	if (!strstr(lk_error_text(&err, line, sizeof line), why))
+		fail_msg("%s: '%s' lacks '%s'", text, line, why);
 	lk_whatif_outcome_free(&outcome);
 	lk_vec_free(&sets);
 }
 
-/* As if the graph were of a trace: every operation measured at so many times what the model says. */
+/* As if the graph were of a trace: every operation measured at so many times what the model says.
+ */
 static void measure(struct lk_fixture *fixture, double times) {
 	lk_graph *graph = fixture->step.graph;
 	for (uint32_t i = 0; i < graph->ops.count; i++)
-		graph->ops.measured_ps[i] = (int64_t)((double)lk_costs_get(&fixture->step.costs, 0, i)->duration_ps * times);
+		graph->ops.measured_ps[i] =
+			(int64_t)((double)lk_costs_get(&fixture->step.costs, 0, i)->duration_ps * times);
 }
 
 /* ---- what changes nothing ---- */
@@ -123,8 +130,8 @@ static void measure(struct lk_fixture *fixture, double times) {
 static void the_base_is_the_prediction(void **state) {
 	(void)state;
 	const struct shape shapes[] = {usual,
-							{"h100-sxm", 8, 2, 2, 32, 1, LK_SHARD_NONE, LK_BF16},
-							{"a100-sxm-80", 8, 1, 1, 16, 2, LK_SHARD_ZERO3, LK_BF16}};
+	                               {"h100-sxm", 8, 2, 2, 32, 1, LK_SHARD_NONE, LK_BF16},
+	                               {"a100-sxm-80", 8, 1, 1, 16, 2, LK_SHARD_ZERO3, LK_BF16}};
 	for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
 		struct lk_fixture f;
 		begin(&f, &shapes[i]);
@@ -141,12 +148,21 @@ static void nothing_changes_nothing(void **state) {
 		if (measured) measure(&f, 1.37);
 		ok(lk_whatif_begin(f.step.graph, &f.site, &f.base, &f.err), &f.err);
 		int64_t base = with(&f, "");
-		const char *const none[] = {
-			"gpu=h100-sxm", "gpus=16",          "scale=1",
-			"ranks=16",     "nic=1x",           "link=1x",
-			"dtype=bf16",   "batch=1x",         "op:*=1x",
-			"host=1x",      "launch=1",         "straggler=0:1",
-			"overlap=on",   "data-loading=off", "gpu=H100-SXM scale=1 nic=1x dtype=bf16 batch=1x host=1x"};
+		const char *const none[] = {"gpu=h100-sxm",
+		                            "gpus=16",
+		                            "scale=1",
+		                            "ranks=16",
+		                            "nic=1x",
+		                            "link=1x",
+		                            "dtype=bf16",
+		                            "batch=1x",
+		                            "op:*=1x",
+		                            "host=1x",
+		                            "launch=1",
+		                            "straggler=0:1",
+		                            "overlap=on",
+		                            "data-loading=off",
+		                            "gpu=H100-SXM scale=1 nic=1x dtype=bf16 batch=1x host=1x"};
 		for (size_t i = 0; i < sizeof none / sizeof *none; i++)
 			if (with(&f, none[i]) != base)
 				fail_msg("%s changes %s times", none[i], measured ? "measured" : "predicted");
@@ -156,7 +172,8 @@ static void nothing_changes_nothing(void **state) {
 
 /* ---- two ways to the same answer ---- */
 
-static void agrees(const char *sets, const struct shape *from, const struct shape *to, double tolerance) {
+static void agrees(const char *sets, const struct shape *from, const struct shape *to,
+                   double tolerance) {
 	struct lk_fixture a, b;
 	begin(&a, from);
 	predict(&b, to);
@@ -184,11 +201,15 @@ static void other_clusters_as_predicted(void **state) {
 	struct lk_fixture a, b;
 	begin(&a, &usual);
 	predict(&b, &usual);
-	ok(lk_cluster_parse(&b.arena, "4 node * 4 a100-sxm-80 nvlink3, nic 4*200g", &b.site.cluster, &b.err), &b.err);
+	ok(lk_cluster_parse(&b.arena, "4 node * 4 a100-sxm-80 nvlink3, nic 4*200g", &b.site.cluster,
+	                    &b.err),
+	   &b.err);
 	ok(lk_whatif_begin(b.step.graph, &b.site, &b.base, &b.err), &b.err);
 	lk_whatif_sets sets = {0};
 	lk_whatif_outcome outcome;
-	ok(lk_whatif_parse(&a.arena, "cluster=4 node * 4 a100-sxm-80 nvlink3, nic 4*200g", &sets, &a.err), &a.err);
+	ok(lk_whatif_parse(&a.arena, "cluster=4 node * 4 a100-sxm-80 nvlink3, nic 4*200g", &sets,
+	                   &a.err),
+	   &a.err);
 	assert_int_equal(sets.count, 1); /* commas are the cluster's own */
 	ok(lk_whatif_try(a.base, sets.at, 1, &outcome, &a.err), &a.err);
 	assert_int_equal(outcome.step.sim.step_ps, with(&b, ""));
@@ -213,7 +234,7 @@ static void more_ranks_as_predicted(void **state) {
 			agrees("gpus=8", &from, &to, 1e-12);
 		}
 	const struct shape part = {"h100-sxm", 4, 1, 1, 8, 1, LK_SHARD_NONE, LK_BF16},
-				whole = {"h100-sxm", 32, 1, 1, 64, 1, LK_SHARD_NONE, LK_BF16};
+					   whole = {"h100-sxm", 32, 1, 1, 64, 1, LK_SHARD_NONE, LK_BF16};
 	agrees("scale=8", &part, &whole, 1e-12); /* part of a node grows to usual nodes */
 }
 
@@ -239,9 +260,12 @@ static void other_formats_as_predicted(void **state) {
 static void order_does_not_matter(void **state) {
 	(void)state;
 	struct lk_fixture f;
-	const char *const sets[] = {"gpus=32",      "nic=2x",        "gpu=h200",  "dtype=fp8",   "batch=2x",
-								"op:gemm=0.9x", "op:mlp_*=0.5x", "host=0.5x", "bucket=300MB"};
-	enum { COUNT = sizeof sets / sizeof *sets };
+	const char *const sets[] = {"gpus=32",       "nic=2x",    "gpu=h200",
+	                            "dtype=fp8",     "batch=2x",  "op:gemm=0.9x",
+	                            "op:mlp_*=0.5x", "host=0.5x", "bucket=300MB"};
+	enum {
+		COUNT = sizeof sets / sizeof *sets
+	};
 	begin(&f, &usual);
 	int64_t first = 0;
 	for (uint64_t trial = 0; trial < 12; trial++) {
@@ -253,7 +277,8 @@ static void order_does_not_matter(void **state) {
 			const char *swap = order[i];
 			order[i] = order[k], order[k] = swap;
 		}
-		for (int i = 0; i < COUNT; i++) snprintf(text + strlen(text), sizeof text - strlen(text), "%s ", order[i]);
+		for (int i = 0; i < COUNT; i++)
+			snprintf(text + strlen(text), sizeof text - strlen(text), "%s ", order[i]);
 		int64_t ps = with(&f, text);
 		if (trial == 0) first = ps;
 		/* Factors multiply in another order: a rounding of the last bit. */
@@ -283,7 +308,7 @@ static void faster_is_never_slower(void **state) {
 				int64_t now = with(&f, faster[k][v]);
 				if (now > before)
 					fail_msg("%s is slower than %s: %.9g", faster[k][v], faster[k][v - 1],
-							 (double)now / (double)before);
+					         (double)now / (double)before);
 				before = now;
 			}
 		}
@@ -294,8 +319,8 @@ static void faster_is_never_slower(void **state) {
 
 /* ---- measured times ---- */
 
-/* A step measured at 1.25 times the models: everything that models change stays at 1.25 times. Without launches, whose
- * time the models alone know here. */
+/* A step measured at 1.25 times the models: everything that models change stays at 1.25 times.
+ * Without launches, whose time the models alone know here. */
 static void measured_times_scale_by_the_models(void **state) {
 	(void)state;
 	struct lk_fixture plain, measured;
@@ -304,9 +329,10 @@ static void measured_times_scale_by_the_models(void **state) {
 	measure(&measured, 1.25);
 	plain.site.no_contention = measured.site.no_contention = true;
 	ok(lk_whatif_begin(plain.step.graph, &plain.site, &plain.base, &plain.err), &plain.err);
-	ok(lk_whatif_begin(measured.step.graph, &measured.site, &measured.base, &measured.err), &measured.err);
-	const char *const sets[] = {"launch=0", "launch=0 gpu=b200", "launch=0 gpus=64", "launch=0 nic=0.1x",
-								"launch=0 batch=2x gpu=a100-sxm-80"};
+	ok(lk_whatif_begin(measured.step.graph, &measured.site, &measured.base, &measured.err),
+	   &measured.err);
+	const char *const sets[] = {"launch=0", "launch=0 gpu=b200", "launch=0 gpus=64",
+	                            "launch=0 nic=0.1x", "launch=0 batch=2x gpu=a100-sxm-80"};
 	for (size_t i = 0; i < sizeof sets / sizeof *sets; i++) {
 		double ratio = (double)with(&measured, sets[i]) / (double)with(&plain, sets[i]);
 		if (fabs(ratio - 1.25) > 1e-6) fail_msg("%s: %.9g", sets[i], ratio);
@@ -315,8 +341,8 @@ static void measured_times_scale_by_the_models(void **state) {
 	end(&measured);
 }
 
-/* Operations without a shape change as those of their kind that take as long: close to what they do with their shapes,
- * as a product of 256^3 is not one of 64 x 4096 x 4096. */
+/* Operations without a shape change as those of their kind that take as long: close to what they do
+ * with their shapes, as a product of 256^3 is not one of 64 x 4096 x 4096. */
 static void unknown_shapes_have_stand_ins(void **state) {
 	(void)state;
 	struct lk_fixture known, unknown;
@@ -326,18 +352,21 @@ static void unknown_shapes_have_stand_ins(void **state) {
 	measure(&unknown, 1);
 	lk_ops *ops = &unknown.step.graph->ops;
 	for (uint32_t i = 0; i < ops->count; i++)
-		if (ops->kind[i] != LK_OP_HOST) ops->m[i] = ops->n[i] = ops->k[i] = ops->batch[i] = ops->bytes[i] = ops->flops[i] = 0;
+		if (ops->kind[i] != LK_OP_HOST)
+			ops->m[i] = ops->n[i] = ops->k[i] = ops->batch[i] = ops->bytes[i] = ops->flops[i] = 0;
 	known.site.no_contention = unknown.site.no_contention =
 		true; /* as of traces: what they share follows from shapes */
 	ok(lk_whatif_begin(known.step.graph, &known.site, &known.base, &known.err), &known.err);
-	ok(lk_whatif_begin(unknown.step.graph, &unknown.site, &unknown.base, &unknown.err), &unknown.err);
+	ok(lk_whatif_begin(unknown.step.graph, &unknown.site, &unknown.base, &unknown.err),
+	   &unknown.err);
 	assert_true(lk_whatif_stand_ins(unknown.base) > 20);
 	assert_int_equal(lk_whatif_stand_ins(known.base), 0);
 	assert_int_equal(with(&known, ""), with(&unknown, ""));
 	const char *const sets[] = {"gpu=b200", "gpu=a100-sxm-80", "gpu=b200 launch=0"};
 	for (size_t i = 0; i < sizeof sets / sizeof *sets; i++) {
 		double ratio = (double)with(&unknown, sets[i]) / (double)with(&known, sets[i]);
-		if (fabs(ratio - 1) > .15) fail_msg("%s: %.4g times as long as with shapes", sets[i], ratio);
+		if (fabs(ratio - 1) > .15)
+			fail_msg("%s: %.4g times as long as with shapes", sets[i], ratio);
 	}
 	end(&known);
 	end(&unknown);
@@ -421,7 +450,9 @@ static void slips_are_named(void **state) {
 		{"remove:nothing_at_all", "no operation"},
 		{"gpu=a,,b", "empty value"},
 		{"fused-optimizer=off", "only on"},
-		{"nic:x=2x", "nic=2x"}, {"gpu=v100-sxm-32", "has no bf16"}, {"dtype=nvfp4", "has no nvfp4"},
+		{"nic:x=2x", "nic=2x"},
+		{"gpu=v100-sxm-32", "has no bf16"},
+		{"dtype=nvfp4", "has no nvfp4"},
 	};
 	struct lk_fixture f;
 	begin(&f, &usual);
@@ -469,7 +500,8 @@ static void combinations_are_columns(void **state) {
 	const char *paths[] = {path};
 	lk_whatif_request request;
 	lk_whatif_defaults(&request);
-	request.paths = paths, request.path_count = 1, request.gpu = "h100-sxm", request.sets = "nic=2x,4x\nscale=2,4,3.3";
+	request.paths = paths, request.path_count = 1, request.gpu = "h100-sxm",
+	request.sets = "nic=2x,4x\nscale=2,4,3.3";
 	ok(lk_whatif_ask(&request, &answer, &f.err), &f.err);
 	assert_int_equal(answer->column_count, 1 + 5 + 6);
 	assert_string_equal(answer->columns[0].label, "base");
@@ -479,7 +511,8 @@ static void combinations_are_columns(void **state) {
 	assert_true(answer->columns[3].efficiency > .5 && answer->columns[3].efficiency < 1.5);
 	assert_true(answer->columns[0].step_s == f.step.step_s);
 	const lk_whatif_column *column = &answer->columns[3];
-	assert_true(fabs(column->compute_s + column->exposed_s + column->other_s - column->step_s) < .01 * column->step_s);
+	assert_true(fabs(column->compute_s + column->exposed_s + column->other_s - column->step_s) <
+	            .01 * column->step_s);
 	lk_whatif_free(answer);
 	request.sets = "nic=2x\nnetwork=4x";
 	assert_int_equal(lk_whatif_ask(&request, &answer, &f.err), LK_ERR_INPUT);

@@ -1,5 +1,5 @@
-/* test_whatif_traced.c: changes of lifted traces: a few captured ranks whose host, device and network times are known,
- * so that what a change must do to the step can be said exactly. */
+/* test_whatif_traced.c: changes of lifted traces: a few captured ranks whose host, device and
+ * network times are known, so that what a change must do to the step can be said exactly. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -12,8 +12,15 @@
 #include "whatif/whatif.h"
 #include "base/units.h"
 
-enum { CPU, GPU, NET };
-enum { LAYERS = 4, RANKS = 2 };
+enum {
+	CPU,
+	GPU,
+	NET
+};
+enum {
+	LAYERS = 4,
+	RANKS = 2
+};
 
 /* Times in microseconds. */
 struct times {
@@ -32,11 +39,16 @@ static int64_t us(double t) {
 }
 
 static uint32_t host(lk_graph *graph, const char *name, double t, unsigned phase) {
-	lk_op op = {.kind = LK_OP_HOST, .stream = CPU, .phase = (uint8_t)phase, .name = name, .measured_ps = us(t)};
+	lk_op op = {.kind = LK_OP_HOST,
+	            .stream = CPU,
+	            .phase = (uint8_t)phase,
+	            .name = name,
+	            .measured_ps = us(t)};
 	return lk_graph_add(graph, &op);
 }
 
-static uint32_t device(lk_graph *graph, lk_op op, const struct times *times, uint32_t a, uint32_t b) {
+static uint32_t device(lk_graph *graph, lk_op op, const struct times *times, uint32_t a,
+                       uint32_t b) {
 	uint32_t deps[2] = {a, b};
 	op.deps = deps, op.dep_count = b == UINT32_MAX ? 1 : 2;
 	if (times->shapeless) op.m = op.n = op.k = op.batch = op.bytes = op.flops = 0;
@@ -45,58 +57,60 @@ static uint32_t device(lk_graph *graph, lk_op op, const struct times *times, uin
 
 static lk_op product(const struct times *times, unsigned phase) {
 	return (lk_op){.kind = LK_OP_GEMM,
-				   .stream = GPU,
-				   .phase = (uint8_t)phase,
-				   .name = "gemm",
-				   .dtype = LK_BF16,
-				   .m = 8192,
-				   .n = 4096,
-				   .k = 4096,
-				   .batch = 1,
-				   .flops = 2.7e11,
-				   .bytes = 1.7e8,
-				   .measured_ps = us(times->product)};
+	               .stream = GPU,
+	               .phase = (uint8_t)phase,
+	               .name = "gemm",
+	               .dtype = LK_BF16,
+	               .m = 8192,
+	               .n = 4096,
+	               .k = 4096,
+	               .batch = 1,
+	               .flops = 2.7e11,
+	               .bytes = 1.7e8,
+	               .measured_ps = us(times->product)};
 }
 
 static void reduce(lk_graph *graph, const struct times *times, uint32_t gradient) {
 	uint32_t from = host(graph, "cudaLaunchKernelExC", times->launch, LK_PHASE_BACKWARD);
 	lk_op op = {.kind = LK_OP_ALLREDUCE,
-				.stream = NET,
-				.phase = LK_PHASE_BACKWARD,
-				.group = LK_GROUP_TEAM,
-				.name = "ncclAllReduce",
-				.bytes = 25e6,
-				.measured_ps = us(times->reduce)};
+	            .stream = NET,
+	            .phase = LK_PHASE_BACKWARD,
+	            .group = LK_GROUP_TEAM,
+	            .name = "ncclAllReduce",
+	            .bytes = 25e6,
+	            .measured_ps = us(times->reduce)};
 	device(graph, op, times, from, gradient);
 }
 
 static void one_rank(lk_graph *graph, const struct times *times) {
 	uint32_t gradient[LAYERS];
-	host(graph, "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__", times->load, LK_PHASE_OTHER);
+	host(graph, "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__", times->load,
+	     LK_PHASE_OTHER);
 	for (int l = 0; l < LAYERS; l++)
-		device(graph, product(times, LK_PHASE_FORWARD), times, host(graph, "cudaLaunchKernel", times->launch, LK_PHASE_FORWARD),
-			   UINT32_MAX);
+		device(graph, product(times, LK_PHASE_FORWARD), times,
+		       host(graph, "cudaLaunchKernel", times->launch, LK_PHASE_FORWARD), UINT32_MAX);
 	for (int l = 0; l < LAYERS; l++) {
-		gradient[l] = device(graph, product(times, LK_PHASE_BACKWARD), times,
-							 host(graph, "cudaLaunchKernel", times->launch, LK_PHASE_BACKWARD), UINT32_MAX);
+		gradient[l] =
+			device(graph, product(times, LK_PHASE_BACKWARD), times,
+		           host(graph, "cudaLaunchKernel", times->launch, LK_PHASE_BACKWARD), UINT32_MAX);
 		if (!times->late) reduce(graph, times, gradient[l]);
 	}
 	for (int l = 0; l < LAYERS && times->late; l++) reduce(graph, times, gradient[LAYERS - 1]);
 	uint32_t from = host(graph, "cudaLaunchKernel", times->launch, LK_PHASE_OPTIMIZER);
 	lk_op adam = {.kind = LK_OP_OPTIMIZER,
-				  .stream = GPU,
-				  .phase = LK_PHASE_OPTIMIZER,
-				  .name = "adam",
-				  .bytes = 1e8,
-				  .measured_ps = us(50),
-				  .join = LK_JOIN(NET)};
+	              .stream = GPU,
+	              .phase = LK_PHASE_OPTIMIZER,
+	              .name = "adam",
+	              .bytes = 1e8,
+	              .measured_ps = us(50),
+	              .join = LK_JOIN(NET)};
 	uint32_t last = device(graph, adam, times, from, UINT32_MAX);
 	lk_op sync = {.kind = LK_OP_HOST,
-				  .stream = CPU,
-				  .phase = LK_PHASE_OTHER,
-				  .name = "cudaDeviceSynchronize",
-				  .deps = &last,
-				  .dep_count = 1};
+	              .stream = CPU,
+	              .phase = LK_PHASE_OTHER,
+	              .name = "cudaDeviceSynchronize",
+	              .deps = &last,
+	              .dep_count = 1};
 	lk_graph_add(graph, &sync);
 }
 
@@ -119,7 +133,8 @@ static lk_graph *captured(const struct times *times) {
 		*lk_last(&graph->team_stages) = r;
 	}
 	assert_true(lk_push(&graph->teams));
-	*lk_last(&graph->teams) = (lk_team){.name = lk_intern_id(graph->names, "default_pg"), .end = RANKS, .ranks = RANKS};
+	*lk_last(&graph->teams) =
+		(lk_team){.name = lk_intern_id(graph->names, "default_pg"), .end = RANKS, .ranks = RANKS};
 	ok(lk_graph_check(graph, &err), &err);
 	return graph;
 }
@@ -134,9 +149,12 @@ struct lk_fixture {
 
 static void begin(struct lk_fixture *fixture, const struct times *times) {
 	memset(fixture, 0, sizeof *fixture);
-	ok(lk_cluster_simple(&fixture->arena, lk_device_find("a100-sxm-80"), 8, 0, 0, &fixture->site.cluster, &fixture->err), &fixture->err);
+	ok(lk_cluster_simple(&fixture->arena, lk_device_find("a100-sxm-80"), 8, 0, 0,
+	                     &fixture->site.cluster, &fixture->err),
+	   &fixture->err);
 	fixture->graph = captured(times);
-	ok(lk_whatif_begin(fixture->graph, &fixture->site, &fixture->base, &fixture->err), &fixture->err);
+	ok(lk_whatif_begin(fixture->graph, &fixture->site, &fixture->base, &fixture->err),
+	   &fixture->err);
 }
 
 static void end(struct lk_fixture *fixture) {
@@ -179,8 +197,9 @@ static void nothing_changes_nothing(void **state) {
 		struct lk_fixture f;
 		begin(&f, &(struct times){5, 100, 80, 30, false, shapeless});
 		static const char *const none[] = {
-			"gpu=a100-sxm-80", "scale=1",  "nic=1x",          "dtype=bf16",         "batch=1x", "bucket=25MB",
-			"host=1x",         "launch=1", "data-loading=1x", "fused-optimizer=on", "op:*=1x"};
+			"gpu=a100-sxm-80", "scale=1", "nic=1x",   "dtype=bf16",      "batch=1x",
+			"bucket=25MB",     "host=1x", "launch=1", "data-loading=1x", "fused-optimizer=on",
+			"op:*=1x"};
 		for (size_t i = 0; i < sizeof none / sizeof *none; i++)
 			if (!shapeless || i != 5) about(with(&f, none[i]), 965);
 		end(&f);
@@ -192,17 +211,20 @@ static void factors_are_taken_at_their_word(void **state) {
 	struct lk_fixture f;
 	begin(&f, &(struct times){5, 100, 80, 30, false, false});
 	about(with(&f, "op:gemm=0.5x"),
-		  30 + 5 + 8 * 50 + 4 * 80 - 3 * 50 + 50); /* reductions are the longer now: from the first gradient on */
+	      30 + 5 + 8 * 50 + 4 * 80 - 3 * 50 +
+	          50); /* reductions are the longer now: from the first gradient on */
 	about(with(&f, "op:adam=2x"), 965 + 50);
 	about(with(&f, "remove:ncclAllReduce"), 965 - 80);
 	about(with(&f, "data-loading=off"), 965 - 30);
 	about(with(&f, "data-loading=0.5x host=0"), 965 - 15 - 5);
 	about(with(&f, "launch=0"), 965 - 5);
-	about(with(&f, "straggler=1:1.5x"), 1.5 * (30 + 5 + 8 * 100 + 50) + 80); /* all but the network */
+	about(with(&f, "straggler=1:1.5x"),
+	      1.5 * (30 + 5 + 8 * 100 + 50) + 80); /* all but the network */
 	end(&f);
 }
 
-/* A slow host: launches of 150 us each hold everything up; CUDA graphs take nearly all of that away. */
+/* A slow host: launches of 150 us each hold everything up; CUDA graphs take nearly all of that
+ * away. */
 static void graphs_free_the_host(void **state) {
 	(void)state;
 	struct lk_fixture f;
@@ -213,7 +235,8 @@ static void graphs_free_the_host(void **state) {
 	end(&f);
 }
 
-/* Reductions behind the backward pass: 4 * 80 alone; overlapped, each behind its layer, the last alone. */
+/* Reductions behind the backward pass: 4 * 80 alone; overlapped, each behind its layer, the last
+ * alone. */
 static void overlap_hides_reductions(void **state) {
 	(void)state;
 	struct lk_fixture f;
@@ -229,7 +252,8 @@ static void overlap_hides_reductions(void **state) {
 	end(&f);
 }
 
-/* One bucket of all: it starts behind the last gradient, and takes less than its four parts one after the other. */
+/* One bucket of all: it starts behind the last gradient, and takes less than its four parts one
+ * after the other. */
 static void buckets_start_late_and_pay_latency_once(void **state) {
 	(void)state;
 	struct lk_fixture f;

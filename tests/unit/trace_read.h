@@ -1,5 +1,6 @@
-/* trace_read.h: decoders of Chrome trace events and of Perfetto's protobuf, as small as test_trace.c needs them; they
- * check while they read: order, nesting, pairs of arrows, interned names. */
+/* trace_read.h: decoders of Chrome trace events and of Perfetto's protobuf, as small as
+ * test_trace.c needs them; they check while they read: order, nesting, pairs of arrows, interned
+ * names. */
 #ifndef LK_TEST_TRACE_READ_H
 #define LK_TEST_TRACE_READ_H
 
@@ -65,19 +66,27 @@ static int64_t origin_of(const lk_timeline *timeline) {
 
 /* What a format whose unit is `unit` picoseconds should hold. */
 static decoded expected(const lk_timeline *timeline, int64_t unit) {
-	decoded d = {.tracks = timeline->tracks.count, .flows = timeline->flows.count, .points = timeline->counters.count};
+	decoded d = {.tracks = timeline->tracks.count,
+	             .flows = timeline->flows.count,
+	             .points = timeline->counters.count};
 	int64_t origin = origin_of(timeline);
 	for (size_t i = 0; i < timeline->slices.count; i++) {
 		const lk_slice *slice = &timeline->slices.at[i];
 		assert_true(lk_push(&d.slices));
 		found *f = lk_last(&d.slices);
-		*f = (found){.track = slice->track, .start = (slice->start_ps - origin + unit / 2) / unit,
-			.end = (slice->end_ps - origin + unit / 2) / unit, .bytes = slice->bytes, .flops = slice->flops, .layer = slice->layer,
-			.microbatch = slice->microbatch};
+		*f = (found){.track = slice->track,
+		             .start = (slice->start_ps - origin + unit / 2) / unit,
+		             .end = (slice->end_ps - origin + unit / 2) / unit,
+		             .bytes = slice->bytes,
+		             .flops = slice->flops,
+		             .layer = slice->layer,
+		             .microbatch = slice->microbatch};
 		snprintf(f->name, sizeof f->name, "%s", lk_intern_text(timeline->names, slice->name));
-		snprintf(f->category, sizeof f->category, "%s", lk_intern_text(timeline->names, slice->category));
+		snprintf(f->category, sizeof f->category, "%s",
+		         lk_intern_text(timeline->names, slice->category));
 	}
-	for (size_t i = 0; i < timeline->counters.count; i++) d.counter_sum += timeline->counters.at[i].value;
+	for (size_t i = 0; i < timeline->counters.count; i++)
+		d.counter_sum += timeline->counters.at[i].value;
 	sort_found(&d);
 	return d;
 }
@@ -93,14 +102,16 @@ static void expect_same(const lk_timeline *timeline, int64_t unit, decoded *d) {
 	for (size_t i = 0; i < wanted.slices.count; i++) {
 		found *x = &d->slices.at[i], *y = &wanted.slices.at[i];
 		if (by_all(x, y) != 0)
-			fail_msg("slice %zu: %u \"%s\" %" PRId64 "-%" PRId64 " %g %g, expected %u \"%s\" %" PRId64 "-%" PRId64
-				" %g %g", i, x->track, x->name, x->start, x->end, x->bytes, x->flops, y->track, y->name, y->start, y->end,
-				y->bytes, y->flops);
+			fail_msg("slice %zu: %u \"%s\" %" PRId64 "-%" PRId64
+			         " %g %g, expected %u \"%s\" %" PRId64 "-%" PRId64 " %g %g",
+			         i, x->track, x->name, x->start, x->end, x->bytes, x->flops, y->track, y->name,
+			         y->start, y->end, y->bytes, y->flops);
 	}
 	free_decoded(&wanted);
 }
 
-/* The rule of the format: within a track the slices come by start, and each ends inside those that are open. */
+/* The rule of the format: within a track the slices come by start, and each ends inside those that
+ * are open. */
 typedef struct nesting {
 	int64_t ends[64];
 	int depth;
@@ -108,7 +119,8 @@ typedef struct nesting {
 } nesting;
 
 static void nest(nesting *n, int64_t start, int64_t end) {
-	if (start < n->last || end < start) fail_msg("%" PRId64 " to %" PRId64 " after %" PRId64, start, end, n->last);
+	if (start < n->last || end < start)
+		fail_msg("%" PRId64 " to %" PRId64 " after %" PRId64, start, end, n->last);
 	n->last = start;
 	while (n->depth && n->ends[n->depth - 1] <= start) n->depth--;
 	int64_t outer = n->depth ? n->ends[n->depth - 1] : INT64_MAX;
@@ -146,7 +158,7 @@ typedef struct chrome {
 	decoded *out;
 	int64_t first_tid; /* of track 0 */
 	nesting ns, ps;
-	int64_t tid;       /* of the nesting */
+	int64_t tid; /* of the nesting */
 	int64_t flows[64][2];
 	int flow_ends;
 } chrome;
@@ -164,10 +176,13 @@ static void read_slice(chrome *c, const lk_value *event) {
 	assert_int_equal(ts + dur, (end + 500) / 1000);
 	assert_true(lk_push(&c->out->slices));
 	found *f = lk_last(&c->out->slices);
-	*f = (found){.track = (uint32_t)(tid - c->first_tid), .start = start, .end = end,
-		.bytes = real_or(lk_json_get(args, "bytes"), 0), .flops = real_or(lk_json_get(args, "flops"), 0),
-		.layer = (int)real_or(lk_json_get(args, "layer"), -1),
-		.microbatch = (int)real_or(lk_json_get(args, "microbatch"), -1)};
+	*f = (found){.track = (uint32_t)(tid - c->first_tid),
+	             .start = start,
+	             .end = end,
+	             .bytes = real_or(lk_json_get(args, "bytes"), 0),
+	             .flops = real_or(lk_json_get(args, "flops"), 0),
+	             .layer = (int)real_or(lk_json_get(args, "layer"), -1),
+	             .microbatch = (int)real_or(lk_json_get(args, "microbatch"), -1)};
 	snprintf(f->name, sizeof f->name, "%s", text_of(lk_json_get(event, "name")));
 	snprintf(f->category, sizeof f->category, "%s", text_of(lk_json_get(event, "cat")));
 }
@@ -185,7 +200,8 @@ static void read_flow_end(chrome *c, const lk_value *event, bool start) {
 }
 
 static void read_event(chrome *c, const lk_value *event) {
-	const char *phase = text_of(lk_json_get(event, "ph")), *name = text_of(lk_json_get(event, "name"));
+	const char *phase = text_of(lk_json_get(event, "ph")),
+			   *name = text_of(lk_json_get(event, "name"));
 	if (strcmp(phase, "X") == 0) {
 		read_slice(c, event);
 	} else if (strcmp(phase, "s") == 0 || strcmp(phase, "f") == 0) {
@@ -268,15 +284,17 @@ static double as_real(uint64_t bits) {
 	return value;
 }
 
-enum { MOST = 64 };
+enum {
+	MOST = 64
+};
 
 typedef struct perfetto {
 	decoded *out;
 	char names[MOST][64], categories[MOST][64]; /* by interned id */
 	bool is_counter[MOST * 4];
-	uint64_t first_track;                       /* uuid of track 0 */
+	uint64_t first_track; /* uuid of track 0 */
 	int64_t last_ns[MOST];
-	uint32_t open[MOST][64];                    /* slices of a track that have begun */
+	uint32_t open[MOST][64]; /* slices of a track that have begun */
 	int depth[MOST];
 	int sent[MOST], arrived[MOST];
 	bool cleared;
@@ -291,7 +309,8 @@ static void read_interned(perfetto *p, bytes b) {
 			else text = g.body;
 		}
 		assert_in_range(id, 1, MOST - 1);
-		if (f.number == 3) continue; /* names of annotations: 1 bytes, 2 flops, 3 layer, 4 micro-batch */
+		if (f.number == 3)
+			continue; /* names of annotations: 1 bytes, 2 flops, 3 layer, 4 micro-batch */
 		char *into = f.number == 1 ? p->categories[id] : p->names[id];
 		assert_int_equal(*into, 0);
 		snprintf(into, 64, "!%.*s", (int)(text.end - text.at), (const char *)text.at);
@@ -341,15 +360,19 @@ static void end_slice(perfetto *p, uint32_t track, int64_t ns) {
 	p->out->slices.at[p->open[track][--p->depth[track]]].end = ns;
 }
 
-/* Reads BEGIN (1), END (2) and COUNTER (4) as a viewer does: a stack per track, in the order of the file. */
+/* Reads BEGIN (1), END (2) and COUNTER (4) as a viewer does: a stack per track, in the order of the
+ * file. */
 static void read_track_event(perfetto *p, bytes b, int64_t ns) {
 	found slice = {.start = ns, .layer = -1, .microbatch = -1};
 	uint64_t type = 0, uuid = 0;
 	for (field f; read_field(&b, &f);) {
 		if (f.number == 9) type = f.value;
 		if (f.number == 11) uuid = f.value;
-		if (f.number == 10) snprintf(slice.name, sizeof slice.name, "%s", interned(p->names, f.value));
-		if (f.number == 3) snprintf(slice.category, sizeof slice.category, "%.31s", interned(p->categories, f.value));
+		if (f.number == 10)
+			snprintf(slice.name, sizeof slice.name, "%s", interned(p->names, f.value));
+		if (f.number == 3)
+			snprintf(slice.category, sizeof slice.category, "%.31s",
+			         interned(p->categories, f.value));
 		if (f.number == 4) read_annotation(&slice, f.body);
 		if (f.number == 30) p->out->counter_sum += (double)(int64_t)f.value;
 		if (f.number == 44) p->out->counter_sum += as_real(f.value);
@@ -385,7 +408,8 @@ static void read_packet(perfetto *p, bytes b) {
 		if (f.number == 11) event = f.body;
 	}
 	assert_int_equal(sequence, 1);
-	assert_int_equal(p->cleared, !(flags & 1)); /* the first packet clears the state, and no other does */
+	assert_int_equal(p->cleared,
+	                 !(flags & 1)); /* the first packet clears the state, and no other does */
 	p->cleared = true;
 	if (event.at) read_track_event(p, event, (int64_t)ns);
 }

@@ -1,5 +1,6 @@
-/* facts.c: what the system says about itself: processor, cores that this process may use, caches, memory, NICs. Reads
- * /proc and /sys; what is not there stays 0 or gets a usual value and a note. */
+/* facts.c: what the system says about itself: processor, cores that this process may use, caches,
+ * memory, NICs. Reads /proc and /sys; what is not there stays 0 or gets a usual value and a note.
+ */
 #include <dirent.h>
 #include <math.h>
 #include <sched.h>
@@ -35,7 +36,8 @@ static lk_status read_processor(lk_meter *meter) {
 	FILE *file = fopen("/proc/cpuinfo", "re");
 	while (file && !*name && fgets(line, sizeof line, file)) {
 		const char *colon = strchr(line, ':');
-		if (strncmp(line, "model name", 10) == 0 && colon) lk_copy(name, sizeof name, colon + 1 + strspn(colon + 1, " \t"));
+		if (strncmp(line, "model name", 10) == 0 && colon)
+			lk_copy(name, sizeof name, colon + 1 + strspn(colon + 1, " \t"));
 	}
 	if (file) fclose(file);
 	name[strcspn(name, "\n")] = '\0';
@@ -48,13 +50,16 @@ static lk_status read_processor(lk_meter *meter) {
 static int usable_cores(void) {
 	cpu_set_t *set = CPU_ALLOC(4096);
 	size_t size = CPU_ALLOC_SIZE(4096);
-	int cores = set && sched_getaffinity(0, size, set) == 0 ? CPU_COUNT_S(size, set) : (int)sysconf(_SC_NPROCESSORS_ONLN);
+	int cores = set && sched_getaffinity(0, size, set) == 0 ? CPU_COUNT_S(size, set)
+	                                                        : (int)sysconf(_SC_NPROCESSORS_ONLN);
 	if (set) CPU_FREE(set);
 	char line[64];
 	if (read_line("/sys/fs/cgroup/cpu.max", line, sizeof line)) {
 		const char *end;
-		double quota = lk_read_real(line, &end), period = end > line ? lk_read_real(end + strspn(end, " "), &end) : 0;
-		if (quota > 0 && period > 0 && ceil(quota / period) < cores) cores = (int)ceil(quota / period);
+		double quota = lk_read_real(line, &end),
+			   period = end > line ? lk_read_real(end + strspn(end, " "), &end) : 0;
+		if (quota > 0 && period > 0 && ceil(quota / period) < cores)
+			cores = (int)ceil(quota / period);
 	}
 	return cores > 0 ? cores < 1024 ? cores : 1024 : 1;
 }
@@ -96,7 +101,7 @@ static double usable_memory(void) {
 
 struct nics {
 	int count;
-	double gbps;            /* of the fastest kind */
+	double gbps; /* of the fastest kind */
 };
 
 static void add_nic(struct nics *nics, double gbps) {
@@ -136,9 +141,11 @@ static lk_status read_nics(lk_meter *meter) {
 	find_ethernet(&found);
 	find_infiniband(&found);
 	meter->host->device.nic_rate = (found.count ? found.count * found.gbps : 10) * 1e9 / 8;
-	if (!found.count) return lk_meter_note(meter, "no NIC states its rate: 10 Gbit/s is assumed (edit nic_gbps)");
+	if (!found.count)
+		return lk_meter_note(meter, "no NIC states its rate: 10 Gbit/s is assumed (edit nic_gbps)");
 	LK_TRY(lk_meter_count(meter, "network", "NICs of the fastest kind", "", found.count));
-	return lk_meter_count(meter, "network", "rate of each, as its driver states it", "Gbit/s", found.gbps);
+	return lk_meter_count(meter, "network", "rate of each, as its driver states it", "Gbit/s",
+	                      found.gbps);
 }
 
 lk_status lk_measure_facts(lk_meter *meter) {
@@ -147,12 +154,16 @@ lk_status lk_measure_facts(lk_meter *meter) {
 	meter->host->cores = usable_cores();
 	device->sms = meter->host->cores;
 	device->memory_bytes = usable_memory();
-	LK_TRY(lk_meter_count(meter, "processor", "cores that this process may use", "", meter->host->cores));
-	LK_TRY(lk_meter_count(meter, "memory", "size, as the system states it", "GiB", device->memory_bytes / LK_GIB));
+	LK_TRY(lk_meter_count(meter, "processor", "cores that this process may use", "",
+	                      meter->host->cores));
+	LK_TRY(lk_meter_count(meter, "memory", "size, as the system states it", "GiB",
+	                      device->memory_bytes / LK_GIB));
 	LK_TRY(read_caches(meter));
 	LK_TRY(read_nics(meter));
 	double load;
 	if (getloadavg(&load, 1) != 1 || load < 0.5 * meter->host->cores) return LK_OK;
-	return lk_meter_note(meter, "other work ran meanwhile (load %.1f on %d cores): measure again when nothing else runs", load,
-	                     meter->host->cores);
+	return lk_meter_note(
+		meter,
+		"other work ran meanwhile (load %.1f on %d cores): measure again when nothing else runs",
+		load, meter->host->cores);
 }

@@ -1,8 +1,9 @@
 /* host.c: the measurements one after the other, and what of them makes the device.
  *
- * The time is divided in fixed shares. The device is all cores that the process may use, as one: its peak is what
- * registers allow, its matrix and memory rates what was reached, its call the start of all cores. It gets the fast
- * decile of each sample: what other programs took away in between is not the machine's. */
+ * The time is divided in fixed shares. The device is all cores that the process may use, as one:
+ * its peak is what registers allow, its matrix and memory rates what was reached, its call the
+ * start of all cores. It gets the fast decile of each sample: what other programs took away in
+ * between is not the machine's. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -17,8 +18,9 @@ struct part {
 
 /* First what an option of the user's can make fail. */
 static const struct part parts[] = {
-	{lk_measure_mpi, 0.16},  {lk_measure_disk, 0.10},   {lk_measure_calls, 0.08}, {lk_measure_gemm, 0.26},
-	{lk_measure_memory, 0.24}, {lk_measure_pairs, 0.10}, {lk_measure_gpus, 0.06},
+	{lk_measure_mpi, 0.16},  {lk_measure_disk, 0.10},   {lk_measure_calls, 0.08},
+	{lk_measure_gemm, 0.26}, {lk_measure_memory, 0.24}, {lk_measure_pairs, 0.10},
+	{lk_measure_gpus, 0.06},
 };
 
 static lk_status measure_parts(lk_meter *meter) {
@@ -27,11 +29,13 @@ static lk_status measure_parts(lk_meter *meter) {
 	return LK_OK;
 }
 
-/* What a device must have and a processor has no name for: its links are the way between two processes. */
+/* What a device must have and a processor has no name for: its links are the way between two
+ * processes. */
 static void complete_device(lk_meter *meter) {
 	lk_host *host = meter->host;
 	lk_device *device = &host->device;
-	lk_copy(device->name, sizeof device->name, meter->options->name ? meter->options->name : "host-cpu");
+	lk_copy(device->name, sizeof device->name,
+	        meter->options->name ? meter->options->name : "host-cpu");
 	snprintf(device->label, sizeof device->label, "%.40s, %d cores", host->processor, host->cores);
 	snprintf(device->source, sizeof device->source, "%.120s, %.20s", host->source, host->date);
 	device->arch = LK_ARCH_CPU;
@@ -58,7 +62,8 @@ lk_status lk_host_measure(const lk_host_options *options, lk_host *out, lk_error
 	memset(out, 0, sizeof *out);
 	out->nodes = 1;
 	out->date = lk_arena_strdup(&out->arena, options->date ? options->date : "");
-	out->source = lk_arena_strdup(&out->arena, options->source ? options->source : "lockstep calibrate host");
+	out->source =
+		lk_arena_strdup(&out->arena, options->source ? options->source : "lockstep calibrate host");
 	if (!out->date || !out->source) return lk_oom(err);
 	lk_status status = measure(&m);
 	lk_team_free(m.team);

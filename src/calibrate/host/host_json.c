@@ -1,5 +1,5 @@
-/* host_json.c: what was measured as a cluster file (hw/cluster_json.c reads it back). A device is written by the names
- * of its fields, so that reader and writer cannot differ. */
+/* host_json.c: what was measured as a cluster file (hw/cluster_json.c reads it back). A device is
+ * written by the names of its fields, so that reader and writer cannot differ. */
 #include <math.h>
 #include <string.h>
 
@@ -42,7 +42,8 @@ static void put_device(lk_json_writer *writer, const lk_device *device) {
 
 /* A GPU is the catalogue's, with the rate of its slot and the memory that the driver states. */
 static void put_gpu_node(lk_json_writer *writer, const lk_host *host) {
-	static const char *const wiring[] = {[LK_INTRA_PCIE] = "pcie", [LK_INTRA_MESH] = "mesh", [LK_INTRA_SWITCH] = "switch"};
+	static const char *const wiring[] = {
+		[LK_INTRA_PCIE] = "pcie", [LK_INTRA_MESH] = "mesh", [LK_INTRA_SWITCH] = "switch"};
 	lk_json_object(writer, "device");
 	lk_json_put_text(writer, "base", host->gpu->name);
 	lk_json_put_number(writer, "memory_gib", host->gpu->memory_bytes / 0x1p30);
@@ -115,7 +116,8 @@ static void put_collectives(lk_json_writer *writer, const lk_host *host) {
 /* A group may come up again later in the list; it is written once, where it comes first. */
 static bool written_before(const lk_host *host, size_t index) {
 	for (size_t i = 0; i < index; i++)
-		if (strcmp(host->quantities.at[i].group, host->quantities.at[index].group) == 0) return true;
+		if (strcmp(host->quantities.at[i].group, host->quantities.at[index].group) == 0)
+			return true;
 	return false;
 }
 
@@ -129,13 +131,15 @@ static void put_measured(lk_json_writer *writer, const lk_host *host) {
 		const char *group = host->quantities.at[i].group;
 		lk_json_object(writer, group);
 		for (size_t k = i; k < host->quantities.count; k++)
-			if (strcmp(host->quantities.at[k].group, group) == 0) put_quantity(writer, &host->quantities.at[k]);
+			if (strcmp(host->quantities.at[k].group, group) == 0)
+				put_quantity(writer, &host->quantities.at[k]);
 		lk_json_object_end(writer);
 	}
 	put_messages(writer, host);
 	put_collectives(writer, host);
 	lk_json_array(writer, "notes");
-	for (size_t i = 0; i < host->notes.count; i++) lk_json_put_text(writer, NULL, host->notes.at[i]);
+	for (size_t i = 0; i < host->notes.count; i++)
+		lk_json_put_text(writer, NULL, host->notes.at[i]);
 	lk_json_array_end(writer);
 	lk_json_object_end(writer);
 }

@@ -1,4 +1,5 @@
-/* kernels.c: the loops of kernels_loops.h for each set of vector instructions, and which of them runs here. */
+/* kernels.c: the loops of kernels_loops.h for each set of vector instructions, and which of them
+ * runs here. */
 #include "calibrate/host/meter.h"
 
 #include <string.h>
@@ -6,17 +7,17 @@
 #if defined(__x86_64__)
 #include <immintrin.h>
 
-#define LOOP(name) name##_avx512
-#define TARGET __attribute__((target("avx512f")))
-#define LANES 16
-#define ROWS 12
+#define LOOP(name)   name##_avx512
+#define TARGET       __attribute__((target("avx512f")))
+#define LANES        16
+#define ROWS         12
 #define FMA(a, b, c) _mm512_fmadd_ps(a, b, c)
 #include "calibrate/host/kernels_loops.h"
 
-#define LOOP(name) name##_avx2
-#define TARGET __attribute__((target("avx2,fma")))
-#define LANES 8
-#define ROWS 6
+#define LOOP(name)   name##_avx2
+#define TARGET       __attribute__((target("avx2,fma")))
+#define LANES        8
+#define ROWS         6
 #define FMA(a, b, c) _mm256_fmadd_ps(a, b, c)
 #include "calibrate/host/kernels_loops.h"
 #endif
@@ -24,7 +25,7 @@
 #define LOOP(name) name##_plain
 #define TARGET
 #define LANES 4
-#define ROWS 6
+#define ROWS  6
 #if defined(__aarch64__)
 #include <arm_neon.h>
 #define FMA(a, b, c) vfmaq_f32(c, a, b)
@@ -34,7 +35,7 @@
 #include "calibrate/host/kernels_loops.h"
 
 #define SET(name, suffix, rows, lanes) \
-	{name, rows, 2 * (lanes), multiply_add_##suffix, tile_##suffix, read_##suffix}
+	{ name, rows, 2 * (lanes), multiply_add_##suffix, tile_##suffix, read_##suffix }
 
 static const lk_kernels sets[] = {
 #if defined(__x86_64__)

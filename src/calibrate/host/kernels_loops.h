@@ -1,12 +1,16 @@
-/* kernels_loops.h: the loops of kernels.h, written once; kernels.c includes this file for each set of vector
- * instructions with LOOP (names), TARGET (attribute), LANES (floats of a vector), ROWS (of a tile), FMA (a*b + c). */
+/* kernels_loops.h: the loops of kernels.h, written once; kernels.c includes this file for each set
+ * of vector instructions with LOOP (names), TARGET (attribute), LANES (floats of a vector), ROWS
+ * (of a tile), FMA (a*b + c). */
 
 typedef float LOOP(floats) __attribute__((vector_size(4 * LANES)));
 typedef uint64_t LOOP(words) __attribute__((vector_size(4 * LANES)));
 
-/* Twelve sums at a time: as many as the latency of two units needs, and still in the registers of AVX2. */
+/* Twelve sums at a time: as many as the latency of two units needs, and still in the registers of
+ * AVX2. */
 TARGET static float LOOP(multiply_add)(long rounds, double *flops) {
-	enum { SUMS = 12 };
+	enum {
+		SUMS = 12
+	};
 	LOOP(floats) sum[SUMS], x = {0}, y = {0};
 	for (int lane = 0; lane < LANES; lane++) x[lane] = 0.999f, y[lane] = 0.001f * (float)(lane + 1);
 	for (int i = 0; i < SUMS; i++) sum[i] = y * (float)i;
@@ -19,7 +23,8 @@ TARGET static float LOOP(multiply_add)(long rounds, double *flops) {
 	return total;
 }
 
-TARGET static void LOOP(tile)(long k, const float *a, const float *b, float *c, long stride, bool add) {
+TARGET static void LOOP(tile)(long k, const float *a, const float *b, float *c, long stride,
+                              bool add) {
 	LOOP(floats) sum[ROWS][2];
 	memset(sum, 0, sizeof sum);
 	for (long p = 0; p < k; p++) {

@@ -1,5 +1,6 @@
-/* measure_calls.c: what it costs to call something: a function, the system, the clock, another thread, all cores.
- * The start of all cores is what a kernel launch is on a GPU: it becomes the device's `call_us`. */
+/* measure_calls.c: what it costs to call something: a function, the system, the clock, another
+ * thread, all cores. The start of all cores is what a kernel launch is on a GPU: it becomes the
+ * device's `call_us`. */
 #include <math.h>
 #include <pthread.h>
 #include <sys/syscall.h>
@@ -7,7 +8,13 @@
 
 #include "calibrate/host/meter.h"
 
-enum { CALLS = 100000, SYSTEM_CALLS = 10000, WAKES = 50, STARTS = 5, RUNS = 20 };
+enum {
+	CALLS = 100000,
+	SYSTEM_CALLS = 10000,
+	WAKES = 50,
+	STARTS = 5,
+	RUNS = 20
+};
 
 /* ---- functions, the system, the clock ---- */
 
@@ -64,7 +71,7 @@ static double time_threads(void *unused) {
 struct table_tennis {
 	pthread_mutex_t lock;
 	pthread_cond_t turned;
-	int turn;               /* even: of the caller */
+	int turn; /* even: of the caller */
 };
 
 static void play(struct table_tennis *tennis, int side) {
@@ -105,16 +112,20 @@ static double time_team(void *context) {
 
 /* ---- clock rate ---- */
 
-enum { ADDS = 1000000 };
+enum {
+	ADDS = 1000000
+};
 
-/* Additions that wait for one another take a cycle each. What is added stands in a register: some processors add
- * constants while they rename registers, in no time. */
+/* Additions that wait for one another take a cycle each. What is added stands in a register: some
+ * processors add constants while they rename registers, in no time. */
 static double time_adds(void *unused) {
 	(void)unused;
 	unsigned long x = 1, y = 3;
 	double start = lk_now();
 	for (int i = 0; i < ADDS / 8; i++) {
-#define ADD x += y; __asm__ volatile("" : "+r"(x), "+r"(y));
+#define ADD \
+	x += y; \
+	__asm__ volatile("" : "+r"(x), "+r"(y));
 		ADD ADD ADD ADD ADD ADD ADD ADD
 #undef ADD
 	}
@@ -144,7 +155,8 @@ lk_status lk_measure_calls(lk_meter *meter, double seconds) {
 	lk_meter_say(meter, "calls");
 	for (int i = 0; i < count; i++) {
 		lk_sample s = lk_repeat(kinds[i].trial, NULL, seconds / (count + 2), 3);
-		LK_TRY(lk_meter_time(meter, "call", kinds[i].name, kinds[i].unit, kinds[i].calls, kinds[i].scale, &s));
+		LK_TRY(lk_meter_time(meter, "call", kinds[i].name, kinds[i].unit, kinds[i].calls,
+		                     kinds[i].scale, &s));
 	}
 	lk_sample team = lk_repeat(time_team, meter->team, seconds / (count + 2), 3);
 	meter->host->device.call_s = team.low / RUNS;

@@ -1,8 +1,9 @@
-/* measure_disk.c: reads of a file: one after the other in large blocks, and of 4 KiB at random places.
+/* measure_disk.c: reads of a file: one after the other in large blocks, and of 4 KiB at random
+ * places.
  *
- * The file is read with O_DIRECT, past the page cache; where a file system does not do that, the system is asked to
- * forget the file first. Without a file of the user's a temporary one is written that loses its name at once: nothing
- * is left behind, whatever happens.
+ * The file is read with O_DIRECT, past the page cache; where a file system does not do that, the
+ * system is asked to forget the file first. Without a file of the user's a temporary one is written
+ * that loses its name at once: nothing is left behind, whatever happens.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -19,11 +20,15 @@
 #include "base/units.h"
 #include "calibrate/host/meter.h"
 
-enum { LARGE = 1 << 20, SMALL = 4096, BATCH = 16 };
+enum {
+	LARGE = 1 << 20,
+	SMALL = 4096,
+	BATCH = 16
+};
 
 struct disk {
 	int fd;
-	char *block;            /* LARGE bytes, aligned */
+	char *block; /* LARGE bytes, aligned */
 	off_t size;
 	bool direct;
 	uint64_t draws;
@@ -57,10 +62,13 @@ static double time_small(void *context) {
 static lk_status read_all(lk_meter *meter, struct disk *disk, double seconds) {
 	lk_sample large = lk_repeat(time_large, disk, seconds / 2, 3);
 	lk_sample small = lk_repeat(time_small, disk, seconds / 2, 3);
-	LK_TRY(lk_meter_rate(meter, "disk", "reads one after the other, 1 MiB each", "GB/s", (double)BATCH * LARGE, 1e9, &large));
-	LK_TRY(lk_meter_time(meter, "disk", "read of 4 KiB at a random place", "us", BATCH, 1e-6, &small));
+	LK_TRY(lk_meter_rate(meter, "disk", "reads one after the other, 1 MiB each", "GB/s",
+	                     (double)BATCH * LARGE, 1e9, &large));
+	LK_TRY(
+		lk_meter_time(meter, "disk", "read of 4 KiB at a random place", "us", BATCH, 1e-6, &small));
 	if (disk->direct) return LK_OK;
-	return lk_meter_note(meter, "disk: the file system has no direct reads; the page cache may have answered some");
+	return lk_meter_note(
+		meter, "disk: the file system has no direct reads; the page cache may have answered some");
 }
 
 /* ---- the file ---- */
@@ -69,7 +77,8 @@ static lk_status read_all(lk_meter *meter, struct disk *disk, double seconds) {
 static off_t temporary_size(int fd, double seconds) {
 	struct statvfs room;
 	double most = seconds < 0.5 ? 16 * LK_MIB : 256 * LK_MIB;
-	if (fstatvfs(fd, &room) == 0) most = fmin(most, (double)room.f_bavail * (double)room.f_frsize / 8);
+	if (fstatvfs(fd, &room) == 0)
+		most = fmin(most, (double)room.f_bavail * (double)room.f_frsize / 8);
 	return (off_t)floor(most / ((double)BATCH * LARGE)) * BATCH * LARGE;
 }
 
@@ -98,27 +107,36 @@ static void open_direct(struct disk *disk) {
 	disk->fd = fd;
 }
 
-static lk_status use_temporary(lk_meter *meter, struct disk *disk, const char *folder, double seconds) {
+static lk_status use_temporary(lk_meter *meter, struct disk *disk, const char *folder,
+                               double seconds) {
 	char path[4096];
 	if (snprintf(path, sizeof path, "%s/lockstep-disk-XXXXXX", folder) >= (int)sizeof path)
 		return lk_fail(meter->err, LK_ERR_INPUT, "--disk", "the name of the folder is too long");
 	disk->fd = mkostemp(path, O_CLOEXEC);
 	if (disk->fd < 0 && meter->options->disk)
-		return lk_fail(meter->err, LK_ERR_IO, "--disk", "no file can be written there: %s", strerror(errno));
-	if (disk->fd < 0) return lk_meter_note(meter, "disk: not measured, no temporary file could be written (--disk FOLDER)");
+		return lk_fail(meter->err, LK_ERR_IO, "--disk", "no file can be written there: %s",
+		               strerror(errno));
+	if (disk->fd < 0)
+		return lk_meter_note(
+			meter, "disk: not measured, no temporary file could be written (--disk FOLDER)");
 	unlink(path);
 	disk->size = temporary_size(disk->fd, seconds);
 	if (disk->size > 0 && fill(disk)) open_direct(disk);
-	else return lk_meter_note(meter, "disk: not measured, too little room for a temporary file (--disk FOLDER)");
+	else
+		return lk_meter_note(
+			meter, "disk: not measured, too little room for a temporary file (--disk FOLDER)");
 	return read_all(meter, disk, seconds * 0.7);
 }
 
 static lk_status use_file(lk_meter *meter, struct disk *disk, const char *path, double seconds) {
 	struct stat found;
-	if (stat(path, &found) == 0 && S_ISDIR(found.st_mode)) return use_temporary(meter, disk, path, seconds);
+	if (stat(path, &found) == 0 && S_ISDIR(found.st_mode))
+		return use_temporary(meter, disk, path, seconds);
 	disk->fd = open(path, O_RDONLY | O_CLOEXEC);
-	if (disk->fd < 0) return lk_fail(meter->err, LK_ERR_IO, "--disk", "cannot read: %s", strerror(errno));
-	if (fstat(disk->fd, &found) != 0 || !S_ISREG(found.st_mode) || found.st_size < (off_t)BATCH * LARGE) {
+	if (disk->fd < 0)
+		return lk_fail(meter->err, LK_ERR_IO, "--disk", "cannot read: %s", strerror(errno));
+	if (fstat(disk->fd, &found) != 0 || !S_ISREG(found.st_mode) ||
+	    found.st_size < (off_t)BATCH * LARGE) {
 		lk_fail(meter->err, LK_ERR_INPUT, "--disk", "this is no file of 16 MiB or more");
 		return lk_hint(meter->err, "give a large file, or a folder for a temporary one");
 	}
@@ -132,8 +150,9 @@ lk_status lk_measure_disk(lk_meter *meter, double seconds) {
 	const char *usual = getenv("TMPDIR");
 	struct disk d = {.fd = -1, .block = lk_pages(LARGE)};
 	if (!d.block) return lk_oom(meter->err);
-	lk_status status = meter->options->disk ? use_file(meter, &d, meter->options->disk, seconds)
-	                                    : use_temporary(meter, &d, usual && *usual ? usual : "/tmp", seconds);
+	lk_status status = meter->options->disk
+	                       ? use_file(meter, &d, meter->options->disk, seconds)
+	                       : use_temporary(meter, &d, usual && *usual ? usual : "/tmp", seconds);
 	if (d.fd >= 0) close(d.fd);
 	munmap(d.block, LARGE);
 	return status;

@@ -1,8 +1,9 @@
-/* measure_gemm.c: fp32 matrix products on all cores, square, from small to large; and the peak that registers alone
- * allow.
+/* measure_gemm.c: fp32 matrix products on all cores, square, from small to large; and the peak that
+ * registers alone allow.
  *
- * The product is that of a BLAS library where the system has one (OpenBLAS, MKL, BLIS, found when it runs), or our own
- * (product.c): the faster of the two, for a reference BLAS would say nothing about the machine.
+ * The product is that of a BLAS library where the system has one (OpenBLAS, MKL, BLIS, found when
+ * it runs), or our own (product.c): the faster of the two, for a reference BLAS would say nothing
+ * about the machine.
  *
  * The rate that goes into the device is that of the best size.
  */
@@ -14,27 +15,38 @@
 
 #include "calibrate/host/meter.h"
 
-enum { SMALLEST = 64, TRIED = 512, LARGEST = 4096 };
+enum {
+	SMALLEST = 64,
+	TRIED = 512,
+	LARGEST = 4096
+};
 
-typedef void sgemm_fn(int order, int a_as, int b_as, int m, int n, int k, float alpha, const float *a, int a_row,
-                      const float *b, int b_row, float beta, float *c, int c_row);
+typedef void sgemm_fn(int order, int a_as, int b_as, int m, int n, int k, float alpha,
+                      const float *a, int a_row, const float *b, int b_row, float beta, float *c,
+                      int c_row);
 
 struct bench {
 	lk_team *team;
 	const lk_kernels *kernels;
-	sgemm_fn *blas;         /* NULL: our own */
+	sgemm_fn *blas; /* NULL: our own */
 	float *a, *b, *c, *room;
 	long size;
-	int calls;              /* in a repetition */
+	int calls; /* in a repetition */
 };
 
 /* ---- the product ---- */
 
 static void multiply(const struct bench *bench) {
-	enum { ROW_MAJOR = 101, AS_IT_IS = 111 }; /* of the C interface to the BLAS */
+	enum {
+		ROW_MAJOR = 101,
+		AS_IT_IS = 111
+	}; /* of the C interface to the BLAS */
 	int n = (int)bench->size;
-	if (bench->blas) bench->blas(ROW_MAJOR, AS_IT_IS, AS_IT_IS, n, n, n, 1, bench->a, n, bench->b, n, 0, bench->c, n);
-	else lk_product(bench->team, bench->kernels, bench->room, n, n, n, bench->a, bench->b, bench->c);
+	if (bench->blas)
+		bench->blas(ROW_MAJOR, AS_IT_IS, AS_IT_IS, n, n, n, 1, bench->a, n, bench->b, n, 0,
+		            bench->c, n);
+	else
+		lk_product(bench->team, bench->kernels, bench->room, n, n, n, bench->a, bench->b, bench->c);
 }
 
 static double time_products(void *context) {
@@ -100,8 +112,8 @@ struct peak {
 	lk_team *team;
 	const lk_kernels *kernels;
 	long rounds;
-	double flops;           /* of one thread */
-	float sink[1024];       /* by thread, so that nothing is left out */
+	double flops;     /* of one thread */
+	float sink[1024]; /* by thread, so that nothing is left out */
 };
 
 static void spin(void *context, int thread, int threads) {
@@ -159,14 +171,17 @@ static void fill(float *x, long count, unsigned seed) {
 	}
 }
 
-static lk_status measure_products(lk_meter *meter, struct bench *bench, double seconds, long largest) {
+static lk_status measure_products(lk_meter *meter, struct bench *bench, double seconds,
+                                  long largest) {
 	fill(bench->a, largest * largest, 1);
 	fill(bench->b, largest * largest, 2);
 	const char *name = choose(bench, seconds * 0.1);
-	LK_TRY(lk_meter_note(meter, "products by %s", name ? name : "lockstep's own blocked loops (no faster BLAS was found)"));
+	LK_TRY(lk_meter_note(meter, "products by %s",
+	                     name ? name : "lockstep's own blocked loops (no faster BLAS was found)"));
 	LK_TRY(measure_sizes(meter, bench, seconds * 0.75, largest));
 	lk_device *device = &meter->host->device;
-	device->peak_flops[LK_FP32] = device->vector_flops = fmax(device->vector_flops, device->gemm_flops);
+	device->peak_flops[LK_FP32] = device->vector_flops =
+		fmax(device->vector_flops, device->gemm_flops);
 	return LK_OK;
 }
 
@@ -177,10 +192,16 @@ lk_status lk_measure_gemm(lk_meter *meter, double seconds) {
 	/* A second or less is no time for large ones. */
 	long largest = seconds < 1 ? TRIED : seconds < 3 ? 2048 : LARGEST;
 	size_t matrix = (size_t)(largest * largest);
-	size_t bytes = (3 * matrix + lk_product_room(kernels, lk_team_size(meter->team), largest, largest)) * sizeof(float);
+	size_t bytes =
+		(3 * matrix + lk_product_room(kernels, lk_team_size(meter->team), largest, largest)) *
+		sizeof(float);
 	float *pages = lk_pages(bytes);
 	if (!pages) return lk_oom(meter->err);
-	struct bench g = {.team = meter->team, .kernels = kernels, .a = pages, .b = pages + matrix, .c = pages + 2 * matrix};
+	struct bench g = {.team = meter->team,
+	                  .kernels = kernels,
+	                  .a = pages,
+	                  .b = pages + matrix,
+	                  .c = pages + 2 * matrix};
 	g.room = pages + 3 * matrix;
 	lk_status status = measure_products(meter, &g, seconds, largest);
 	munmap(pages, bytes);

@@ -1,6 +1,6 @@
-/* measure_gpu.c: NVIDIA GPUs of this machine, through the driver (libcuda, found when the program runs) and
- * `nvidia-smi topo -m`: copies from and to the host, on the device and from GPU to GPU, the launch of an empty kernel,
- * the matrix of links. Without GPUs a note says so. */
+/* measure_gpu.c: NVIDIA GPUs of this machine, through the driver (libcuda, found when the program
+ * runs) and `nvidia-smi topo -m`: copies from and to the host, on the device and from GPU to GPU,
+ * the launch of an empty kernel, the matrix of links. Without GPUs a note says so. */
 #include <dlfcn.h>
 #include <math.h>
 #include <stdio.h>
@@ -9,7 +9,11 @@
 #include "base/stats.h"
 #include "calibrate/host/meter.h"
 
-enum { GPUS = LK_TOPOLOGY_GPUS, COPY = 256 << 20, LAUNCHES = 1000 };
+enum {
+	GPUS = LK_TOPOLOGY_GPUS,
+	COPY = 256 << 20,
+	LAUNCHES = 1000
+};
 
 struct gpu {
 	int device;
@@ -34,9 +38,9 @@ struct bench {
 static bool find_calls(lk_cuda *cuda) {
 	void *library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL), *found;
 	if (!library) return false;
-#define FIND(member, symbol, arguments)               \
-	found = dlsym(library, symbol);                   \
-	if (!found) return false;                         \
+#define FIND(member, symbol, arguments) \
+	found = dlsym(library, symbol);     \
+	if (!found) return false;           \
 	memcpy(&cuda->member, &found, sizeof cuda->member);
 	LK_CUDA_CALLS(FIND)
 #undef FIND
@@ -46,8 +50,12 @@ static bool find_calls(lk_cuda *cuda) {
 static bool open_gpu(struct bench *bench, int index) {
 	struct gpu *one = &bench->gpu[index];
 	const lk_cuda *cuda = &bench->cuda;
-	if (cuda->get(&one->device, index) != 0 || cuda->name(one->name, sizeof one->name, one->device) != 0) return false;
-	if (cuda->memory(&one->memory, one->device) != 0 || cuda->retain(&one->context, one->device) != 0) return false;
+	if (cuda->get(&one->device, index) != 0 ||
+	    cuda->name(one->name, sizeof one->name, one->device) != 0)
+		return false;
+	if (cuda->memory(&one->memory, one->device) != 0 ||
+	    cuda->retain(&one->context, one->device) != 0)
+		return false;
 	cuda->use(one->context);
 	return cuda->take(&one->a, COPY) == 0 && cuda->take(&one->b, COPY) == 0;
 }
@@ -63,7 +71,12 @@ static void close_gpu(struct bench *bench, int index) {
 
 /* ---- copies ---- */
 
-enum { TO_DEVICE, TO_HOST, ON_DEVICE, TO_PEER };
+enum {
+	TO_DEVICE,
+	TO_HOST,
+	ON_DEVICE,
+	TO_PEER
+};
 
 static double time_copy(void *context) {
 	const struct bench *bench = context;
@@ -73,7 +86,9 @@ static double time_copy(void *context) {
 	if (bench->kind == TO_DEVICE) wrong |= cuda->to_device(bench->from->a, bench->host, COPY);
 	if (bench->kind == TO_HOST) wrong |= cuda->to_host(bench->host, bench->from->a, COPY);
 	if (bench->kind == ON_DEVICE) wrong |= cuda->on_device(bench->from->b, bench->from->a, COPY);
-	if (bench->kind == TO_PEER) wrong |= cuda->to_peer(bench->to->b, bench->to->context, bench->from->a, bench->from->context, COPY);
+	if (bench->kind == TO_PEER)
+		wrong |= cuda->to_peer(bench->to->b, bench->to->context, bench->from->a,
+		                       bench->from->context, COPY);
 	wrong |= cuda->wait();
 	return wrong ? NAN : lk_now() - start;
 }
@@ -85,20 +100,23 @@ static lk_status measure_first(lk_meter *meter, struct bench *bench, double seco
 	bench->from = &bench->gpu[0];
 	*pcie = 0;
 	bench->cuda.use(bench->from->context);
-	if (bench->cuda.take_host(&bench->host, COPY) != 0) return lk_meter_note(meter, "GPU: no pinned memory, copies not measured");
+	if (bench->cuda.take_host(&bench->host, COPY) != 0)
+		return lk_meter_note(meter, "GPU: no pinned memory, copies not measured");
 	memset(bench->host, 1, COPY);
 	lk_status status = LK_OK;
 	for (bench->kind = TO_DEVICE; bench->kind <= ON_DEVICE && status == LK_OK; bench->kind++) {
 		lk_sample s = lk_repeat(time_copy, bench, seconds / 3, 3);
 		double rate = COPY / s.low;
 		if (s.repeats && bench->kind != ON_DEVICE) *pcie = *pcie > 0 ? fmin(*pcie, rate) : rate;
-		status = lk_meter_rate(meter, "gpu", names[bench->kind], "GB/s", (bench->kind == ON_DEVICE ? 2.0 : 1.0) * COPY, 1e9, &s);
+		status = lk_meter_rate(meter, "gpu", names[bench->kind], "GB/s",
+		                       (bench->kind == ON_DEVICE ? 2.0 : 1.0) * COPY, 1e9, &s);
 	}
 	bench->cuda.give_host(bench->host);
 	return status;
 }
 
-static lk_status measure_peers(lk_meter *meter, struct bench *bench, double seconds, double *median) {
+static lk_status measure_peers(lk_meter *meter, struct bench *bench, double seconds,
+                               double *median) {
 	double rate[GPUS * GPUS];
 	size_t count = 0;
 	bench->kind = TO_PEER;
@@ -110,10 +128,14 @@ static lk_status measure_peers(lk_meter *meter, struct bench *bench, double seco
 			bench->from = &bench->gpu[i], bench->to = &bench->gpu[j];
 			bench->cuda.can_access(&direct, bench->from->device, bench->to->device);
 			bench->cuda.use(bench->from->context);
-			if (direct) bench->cuda.enable_peer(bench->to->context, 0); /* fails harmlessly where it is enabled already */
-			lk_sample s = lk_repeat(time_copy, bench, seconds / (bench->gpus * (bench->gpus - 1)), 3);
+			if (direct)
+				bench->cuda.enable_peer(bench->to->context,
+				                        0); /* fails harmlessly where it is enabled already */
+			lk_sample s =
+				lk_repeat(time_copy, bench, seconds / (bench->gpus * (bench->gpus - 1)), 3);
 			if (s.repeats) rate[count++] = COPY / s.low;
-			snprintf(name, sizeof name, "GPU %d to GPU %d%s", i, j, direct ? "" : ", through the host");
+			snprintf(name, sizeof name, "GPU %d to GPU %d%s", i, j,
+			         direct ? "" : ", through the host");
 			LK_TRY(lk_meter_rate(meter, "gpu", name, "GB/s", COPY, 1e9, &s));
 		}
 	*median = lk_median(rate, count);
@@ -126,21 +148,25 @@ static double time_launches(void *context) {
 	const struct bench *bench = context;
 	int wrong = 0;
 	double start = lk_now();
-	for (int i = 0; i < LAUNCHES; i++) wrong |= bench->cuda.launch(bench->kernel, 1, 1, 1, 32, 1, 1, 0, NULL, NULL, NULL);
+	for (int i = 0; i < LAUNCHES; i++)
+		wrong |= bench->cuda.launch(bench->kernel, 1, 1, 1, 32, 1, 1, 0, NULL, NULL, NULL);
 	double issued = lk_now() - start;
 	wrong |= bench->cuda.wait();
 	return wrong ? NAN : issued;
 }
 
 static lk_status measure_launches(lk_meter *meter, struct bench *bench, double seconds) {
-	static const char code[] = ".version 6.0\n.target sm_50\n.address_size 64\n.visible .entry nothing() { ret; }\n";
+	static const char code[] =
+		".version 6.0\n.target sm_50\n.address_size 64\n.visible .entry nothing() { ret; }\n";
 	void *module = NULL;
 	bench->cuda.use(bench->gpu[0].context);
-	if (bench->cuda.load(&module, code) != 0) return lk_meter_note(meter, "GPU: launches not measured, the driver takes no PTX");
+	if (bench->cuda.load(&module, code) != 0)
+		return lk_meter_note(meter, "GPU: launches not measured, the driver takes no PTX");
 	lk_status status = LK_OK;
 	if (bench->cuda.function(&bench->kernel, module, "nothing") == 0) {
 		lk_sample s = lk_repeat(time_launches, bench, seconds, 3);
-		status = lk_meter_time(meter, "gpu", "launching an empty kernel, host time", "us", LAUNCHES, 1e-6, &s);
+		status = lk_meter_time(meter, "gpu", "launching an empty kernel, host time", "us", LAUNCHES,
+		                       1e-6, &s);
 	}
 	bench->cuda.unload(module);
 	return status;
@@ -158,18 +184,20 @@ static bool read_links(lk_topology *out) {
 	return lk_topology_read(text, out);
 }
 
-/* A switch where NVLink joins all and the device is built for one; a mesh where it joins them otherwise. Only through a
- * switch, or through PCIe, does one pair see all of a GPU's links. */
+/* A switch where NVLink joins all and the device is built for one; a mesh where it joins them
+ * otherwise. Only through a switch, or through PCIe, does one pair see all of a GPU's links. */
 static lk_status judge_links(lk_meter *meter, int gpus, double pair_rate) {
 	lk_topology links;
 	lk_host *host = meter->host;
 	int pairs;
 	if (gpus < 2) return LK_OK;
 	if (!read_links(&links) || links.gpus < gpus)
-		return lk_meter_note(meter, "GPU links: nvidia-smi shows no matrix; the device's usual wiring is taken");
+		return lk_meter_note(
+			meter, "GPU links: nvidia-smi shows no matrix; the device's usual wiring is taken");
 	for (int i = 0; i < gpus; i++) {
 		char row[160] = "";
-		for (int j = 0; j < gpus; j++) snprintf(row + strlen(row), sizeof row - strlen(row), " %s", links.link[i][j]);
+		for (int j = 0; j < gpus; j++)
+			snprintf(row + strlen(row), sizeof row - strlen(row), " %s", links.link[i][j]);
 		LK_TRY(lk_meter_note(meter, "GPU links (nvidia-smi topo -m), GPU %d:%s", i, row));
 	}
 	int joined = lk_topology_joined(&links, &pairs);
@@ -189,10 +217,13 @@ static lk_status note_device(lk_meter *meter, const struct bench *bench, double 
 	LK_TRY(lk_meter_count(meter, "gpu", bench->gpu[0].name, "", bench->gpus));
 	for (int i = 1; i < bench->gpus; i++)
 		if (strcmp(bench->gpu[i].name, bench->gpu[0].name) != 0)
-			return lk_meter_note(meter, "GPU: not all are of one kind; the nodes of the file are the processor");
+			return lk_meter_note(
+				meter, "GPU: not all are of one kind; the nodes of the file are the processor");
 	if (!found)
-		return lk_meter_note(meter, "GPU: '%.80s' is no device of the catalogue; the nodes of the file are the processor",
-		                     bench->gpu[0].name);
+		return lk_meter_note(
+			meter,
+			"GPU: '%.80s' is no device of the catalogue; the nodes of the file are the processor",
+			bench->gpu[0].name);
 	lk_device *own = LK_NEW(&host->arena, lk_device);
 	if (!own) return lk_oom(meter->err);
 	*own = *lk_device_variant(found, (double)bench->gpu[0].memory);
@@ -222,9 +253,13 @@ lk_status lk_measure_gpus(lk_meter *meter, double seconds) {
 		return lk_meter_note(meter, "GPU: none that NVIDIA's driver shows");
 	lk_meter_say(meter, "GPUs");
 	lk_status status = LK_OK;
-	for (bool works = true; works && g.gpus < count && g.gpus < GPUS; g.gpus += works) works = open_gpu(&g, g.gpus);
+	for (bool works = true; works && g.gpus < count && g.gpus < GPUS; g.gpus += works)
+		works = open_gpu(&g, g.gpus);
 	if (g.gpus == count || g.gpus == GPUS) status = measure_all(meter, &g, seconds);
-	else status = lk_meter_note(meter, "GPU: device %d cannot be used now (memory taken?); GPUs were not measured", g.gpus);
+	else
+		status = lk_meter_note(
+			meter, "GPU: device %d cannot be used now (memory taken?); GPUs were not measured",
+			g.gpus);
 	for (int i = 0; i < GPUS; i++) close_gpu(&g, i);
 	return status;
 }

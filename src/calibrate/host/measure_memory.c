@@ -1,9 +1,9 @@
 /* measure_memory.c: bandwidth of memory and of the caches.
  *
- * Memory: McCalpin's triad a = b + s c on all cores and on one, with arrays beyond the last cache where there is room
- * for that, a sixteenth at a time and round again; bytes are counted as STREAM does (three arrays, no write-allocate).
- * Caches: each core reads a working set of its own again and again; from size to size the rate falls where a level
- * ends.
+ * Memory: McCalpin's triad a = b + s c on all cores and on one, with arrays beyond the last cache
+ * where there is room for that, a sixteenth at a time and round again; bytes are counted as STREAM
+ * does (three arrays, no write-allocate). Caches: each core reads a working set of its own again
+ * and again; from size to size the rate falls where a level ends.
  */
 #include <math.h>
 #include <stdio.h>
@@ -17,16 +17,20 @@
 /* ---- triad ---- */
 
 struct stream {
-	lk_team *team;          /* NULL: one core */
+	lk_team *team; /* NULL: one core */
 	double *a, *b, *c;
-	size_t count;           /* of each array */
-	size_t at, step;        /* a repetition does `step` numbers, the next one those behind them, and round again */
+	size_t count;    /* of each array */
+	size_t at, step; /* a repetition does `step` numbers, the next one those behind them, and round
+	                    again */
 	bool copy;
 };
 
-enum { STEPS = 16 };
+enum {
+	STEPS = 16
+};
 
-static void triad(double *restrict a, const double *restrict b, const double *restrict c, size_t count) {
+static void triad(double *restrict a, const double *restrict b, const double *restrict c,
+                  size_t count) {
 	for (size_t i = 0; i < count; i++) a[i] = b[i] + 3.0 * c[i];
 }
 
@@ -53,11 +57,13 @@ static void touch_part(void *context, int thread, int threads) {
 	const struct stream *stream = context;
 	size_t part = stream->step / (size_t)threads, from = stream->at + part * (size_t)thread;
 	if (thread == threads - 1) part = stream->at + stream->step - from;
-	for (size_t i = from; i < from + part; i++) stream->a[i] = 0, stream->b[i] = 1, stream->c[i] = (double)i;
+	for (size_t i = from; i < from + part; i++)
+		stream->a[i] = 0, stream->b[i] = 1, stream->c[i] = (double)i;
 }
 
 static void touch(struct stream *stream) {
-	for (stream->at = 0; stream->at + stream->step <= stream->count; stream->at += stream->step) lk_team_run(stream->team, touch_part, stream);
+	for (stream->at = 0; stream->at + stream->step <= stream->count; stream->at += stream->step)
+		lk_team_run(stream->team, touch_part, stream);
 	stream->at = 0;
 }
 
@@ -70,13 +76,15 @@ static lk_status measure_streams(lk_meter *meter, struct stream *stream, double 
 	LK_TRY(lk_meter_rate(meter, "memory", "triad, all cores", "GB/s", 3 * bytes, 1e9, &all));
 	stream->copy = true;
 	lk_sample copy = lk_repeat(time_stream, stream, seconds * 0.25, STEPS);
-	LK_TRY(lk_meter_rate(meter, "memory", "copy (read + written), all cores", "GB/s", 2 * bytes, 1e9, &copy));
+	LK_TRY(lk_meter_rate(meter, "memory", "copy (read + written), all cores", "GB/s", 2 * bytes,
+	                     1e9, &copy));
 	stream->copy = false, stream->team = NULL;
 	lk_sample one = lk_repeat(time_stream, stream, seconds * 0.25, 3);
 	return lk_meter_rate(meter, "memory", "triad, one core", "GB/s", 3 * bytes, 1e9, &one);
 }
 
-/* Bytes of one of three arrays: together four times the last cache, within an eighth of the memory and 2 GiB. */
+/* Bytes of one of three arrays: together four times the last cache, within an eighth of the memory
+ * and 2 GiB. */
 static double array_bytes(const lk_meter *meter, double seconds) {
 	const lk_device *device = &meter->host->device;
 	double together = fmax(4 * device->l2_bytes, 192 * LK_MIB);
@@ -99,9 +107,11 @@ static lk_status measure_main(lk_meter *meter, double seconds) {
 	munmap(pages, room);
 	if (status != LK_OK || 3 * bytes >= 2 * meter->host->device.l2_bytes) return status;
 	char arrays[32], cache[32];
-	return lk_meter_note(meter, "memory was measured with %s beside a last cache of %s: part of it may come from the cache",
-	                     lk_format_bytes(3 * bytes, arrays, sizeof arrays),
-	                     lk_format_bytes(meter->host->device.l2_bytes, cache, sizeof cache));
+	return lk_meter_note(
+		meter,
+		"memory was measured with %s beside a last cache of %s: part of it may come from the cache",
+		lk_format_bytes(3 * bytes, arrays, sizeof arrays),
+		lk_format_bytes(meter->host->device.l2_bytes, cache, sizeof cache));
 }
 
 /* ---- caches ---- */
@@ -110,17 +120,19 @@ struct sweep {
 	lk_team *team;
 	const lk_kernels *kernels;
 	char *pages;
-	size_t stride, set;     /* bytes from core to core; of a working set */
+	size_t stride, set; /* bytes from core to core; of a working set */
 	int rounds;
 	uint64_t sink[1024];
 };
 
 static void read_set(void *context, int thread, int threads) {
 	struct sweep *sweep = context;
-	const uint64_t *from = (const uint64_t *)(const void *)(sweep->pages + (size_t)thread * sweep->stride);
+	const uint64_t *from =
+		(const uint64_t *)(const void *)(sweep->pages + (size_t)thread * sweep->stride);
 	(void)threads;
 	uint64_t sum = 0;
-	for (int i = 0; i < sweep->rounds; i++) sum += sweep->kernels->read(from, sweep->set / sizeof *from);
+	for (int i = 0; i < sweep->rounds; i++)
+		sum += sweep->kernels->read(from, sweep->set / sizeof *from);
 	sweep->sink[thread % 1024] = sum;
 }
 
@@ -138,7 +150,8 @@ static void touch_set(void *context, int thread, int threads) {
 }
 
 /* A repetition is long against the start of the team: 64 MiB at least are read. */
-static lk_status measure_sets(lk_meter *meter, struct sweep *sweep, size_t largest, double seconds) {
+static lk_status measure_sets(lk_meter *meter, struct sweep *sweep, size_t largest,
+                              double seconds) {
 	const size_t smallest = 16 << 10;
 	int sizes = 0;
 	for (size_t set = smallest; set <= largest; set *= 2) sizes++;
@@ -148,7 +161,8 @@ static lk_status measure_sets(lk_meter *meter, struct sweep *sweep, size_t large
 		lk_sample taken = lk_repeat(time_read, sweep, seconds / sizes, 3);
 		double bytes = (double)sweep->set * sweep->rounds * lk_team_size(meter->team);
 		char size[32], name[64];
-		snprintf(name, sizeof name, "read, %s a core", lk_format_bytes((double)sweep->set, size, sizeof size));
+		snprintf(name, sizeof name, "read, %s a core",
+		         lk_format_bytes((double)sweep->set, size, sizeof size));
 		LK_TRY(lk_meter_rate(meter, "cache", name, "GB/s", bytes, 1e9, &taken));
 	}
 	return LK_OK;
@@ -157,7 +171,8 @@ static lk_status measure_sets(lk_meter *meter, struct sweep *sweep, size_t large
 static lk_status measure_caches(lk_meter *meter, double seconds) {
 	size_t largest = seconds < 0.5 ? 1 << 20 : 64 << 20;
 	int cores = lk_team_size(meter->team);
-	while (largest > 1 << 20 && (double)largest * cores > meter->host->device.memory_bytes / 8) largest /= 2;
+	while (largest > 1 << 20 && (double)largest * cores > meter->host->device.memory_bytes / 8)
+		largest /= 2;
 	struct sweep s = {.team = meter->team, .kernels = lk_kernels_best(), .stride = largest};
 	s.pages = lk_pages(largest * (size_t)cores);
 	if (!s.pages) return lk_oom(meter->err);

@@ -1,8 +1,9 @@
-/* measure_pairs.c: two processes of this machine that exchange messages, without MPI: through a local socket, through
- * TCP on the loopback, and through memory that both see.
+/* measure_pairs.c: two processes of this machine that exchange messages, without MPI: through a
+ * local socket, through TCP on the loopback, and through memory that both see.
  *
- * An exchange sends and receives at the same time, as MPI_Isend and MPI_Irecv with a wait for both. One way: the other
- * side sends back a single byte. The child only copies and ends; nothing of the parent's state is touched in it.
+ * An exchange sends and receives at the same time, as MPI_Isend and MPI_Irecv with a wait for both.
+ * One way: the other side sends back a single byte. The child only copies and ends; nothing of the
+ * parent's state is touched in it.
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -22,12 +23,15 @@
 
 #include "calibrate/host/meter.h"
 
-enum { MESSAGE = 4 << 20, TURNS = 100 };
+enum {
+	MESSAGE = 4 << 20,
+	TURNS = 100
+};
 
 /* What the two do in a repetition, in the eyes of the parent. */
 struct pair {
 	int fd;
-	char *out, *in;         /* MESSAGE bytes each */
+	char *out, *in; /* MESSAGE bytes each */
 	size_t send, receive;
 	int turns;
 };
@@ -38,11 +42,15 @@ struct pair {
 static bool exchange(int fd, const char *out, size_t send_bytes, char *in, size_t receive_bytes) {
 	size_t sent = 0, got = 0;
 	while (sent < send_bytes || got < receive_bytes) {
-		short events = (short)((sent < send_bytes ? POLLOUT : 0) | (got < receive_bytes ? POLLIN : 0));
-		ssize_t moved = sent < send_bytes ? send(fd, out + sent, send_bytes - sent, MSG_DONTWAIT | MSG_NOSIGNAL) : 0;
+		short events =
+			(short)((sent < send_bytes ? POLLOUT : 0) | (got < receive_bytes ? POLLIN : 0));
+		ssize_t moved = sent < send_bytes
+		                    ? send(fd, out + sent, send_bytes - sent, MSG_DONTWAIT | MSG_NOSIGNAL)
+		                    : 0;
 		if (moved > 0) sent += (size_t)moved;
 		if (moved < 0 && errno != EAGAIN && errno != EINTR) return false;
-		ssize_t read_now = got < receive_bytes ? recv(fd, in + got, receive_bytes - got, MSG_DONTWAIT) : 0;
+		ssize_t read_now =
+			got < receive_bytes ? recv(fd, in + got, receive_bytes - got, MSG_DONTWAIT) : 0;
 		if (read_now > 0) got += (size_t)read_now;
 		if (read_now == 0 && got < receive_bytes) return false;
 		if (read_now < 0 && errno != EAGAIN && errno != EINTR) return false;
@@ -62,8 +70,11 @@ static void serve_socket(int fd, char *out, char *in) {
 	struct order o;
 	while (exchange(fd, NULL, 0, (char *)&o, sizeof o))
 		for (int i = 0; i < o.turns; i++) {
-			size_t at_once = o.send > 1 ? o.send : 0; /* a single byte says that everything has arrived */
-			if (!exchange(fd, out, at_once, in, o.receive) || !exchange(fd, out, o.send - at_once, NULL, 0)) return;
+			size_t at_once =
+				o.send > 1 ? o.send : 0; /* a single byte says that everything has arrived */
+			if (!exchange(fd, out, at_once, in, o.receive) ||
+			    !exchange(fd, out, o.send - at_once, NULL, 0))
+				return;
 		}
 }
 
@@ -90,7 +101,8 @@ static double time_pong(void *context) {
 	char byte = 1;
 	double start = lk_now();
 	for (int i = 0; i < TURNS; i++)
-		if (!exchange(pair->fd, &byte, 1, NULL, 0) || !exchange(pair->fd, NULL, 0, &byte, 1)) return NAN;
+		if (!exchange(pair->fd, &byte, 1, NULL, 0) || !exchange(pair->fd, NULL, 0, &byte, 1))
+			return NAN;
 	return lk_now() - start;
 }
 
@@ -103,7 +115,8 @@ static bool connect_loopback(int fd[2]) {
 	bool ready = bind(listener, (struct sockaddr *)&place, size) == 0 && listen(listener, 1) == 0 &&
 	             getsockname(listener, (struct sockaddr *)&place, &size) == 0;
 	if (ready) fd[0] = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-	if (fd[0] >= 0 && connect(fd[0], (struct sockaddr *)&place, size) == 0) fd[1] = accept(listener, NULL, NULL);
+	if (fd[0] >= 0 && connect(fd[0], (struct sockaddr *)&place, size) == 0)
+		fd[1] = accept(listener, NULL, NULL);
 	close(listener);
 	return fd[1] >= 0;
 }
@@ -112,7 +125,9 @@ static lk_status measure_ways(lk_meter *meter, struct pair *pair, const char *wa
 	const struct {
 		const char *what;
 		size_t send, receive;
-	} ways[] = {{"0 to 1", MESSAGE, 1}, {"1 to 0", 1, MESSAGE}, {"both ways at once, each", MESSAGE, MESSAGE}};
+	} ways[] = {{"0 to 1", MESSAGE, 1},
+	            {"1 to 0", 1, MESSAGE},
+	            {"both ways at once, each", MESSAGE, MESSAGE}};
 	for (int i = 0; i < 3; i++) {
 		char name[96];
 		pair->send = ways[i].send, pair->receive = ways[i].receive, pair->turns = 4;
@@ -132,7 +147,8 @@ static pid_t start_child(void) {
 }
 
 /* A child for the messages, and one for the byte. */
-static lk_status with_child(lk_meter *meter, struct pair *pair, const char *way, int fd[2], bool pong, double seconds) {
+static lk_status with_child(lk_meter *meter, struct pair *pair, const char *way, int fd[2],
+                            bool pong, double seconds) {
 	pid_t child = start_child();
 	if (child < 0) return lk_meter_note(meter, "pairs: no second process could be started");
 	if (child == 0) {
@@ -159,7 +175,8 @@ static lk_status measure_sockets(lk_meter *meter, struct pair *pair, bool tcp, d
 	const char *way = tcp ? "TCP loopback" : "local socket";
 	for (int pong = 0; pong < 2; pong++) {
 		int fd[2];
-		bool connected = tcp ? connect_loopback(fd) : socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, fd) == 0;
+		bool connected = tcp ? connect_loopback(fd)
+		                     : socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, fd) == 0;
 		if (!connected) return lk_meter_note(meter, "pairs: no %s here", way);
 		LK_TRY(with_child(meter, pair, way, fd, pong, pong ? seconds * 0.25 : seconds * 0.75));
 	}
@@ -168,7 +185,8 @@ static lk_status measure_sockets(lk_meter *meter, struct pair *pair, bool tcp, d
 
 /* ---- through memory ---- */
 
-/* Two halves of a buffer; the sender copies in, the receiver copies out: as MPI does between processes. */
+/* Two halves of a buffer; the sender copies in, the receiver copies out: as MPI does between
+ * processes. */
 struct mailbox {
 	_Atomic long written, taken; /* pieces so far */
 	_Atomic int over;
@@ -206,14 +224,16 @@ static double time_mail(void *context) {
 	double start = lk_now();
 	for (long i = 0; i < count; i++, mail->pieces++) {
 		if (!wait_until(box, &box->taken, mail->pieces - 1)) return NAN;
-		memcpy(box->piece[mail->pieces % 2], mail->out + i * (long)sizeof box->piece[0], sizeof box->piece[0]);
+		memcpy(box->piece[mail->pieces % 2], mail->out + i * (long)sizeof box->piece[0],
+		       sizeof box->piece[0]);
 		atomic_store_explicit(&box->written, mail->pieces + 1, memory_order_release);
 	}
 	return wait_until(box, &box->taken, mail->pieces) ? lk_now() - start : NAN;
 }
 
 static lk_status measure_shared(lk_meter *meter, const struct pair *pair, double seconds) {
-	struct mailbox *box = mmap(NULL, sizeof *box, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	struct mailbox *box =
+		mmap(NULL, sizeof *box, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	if (box == MAP_FAILED) return lk_meter_note(meter, "pairs: no memory that two processes share");
 	pid_t child = start_child();
 	if (child == 0) {
@@ -224,7 +244,8 @@ static lk_status measure_shared(lk_meter *meter, const struct pair *pair, double
 	if (child > 0) {
 		struct mail letters = {.box = box, .out = pair->out};
 		lk_sample s = lk_repeat(time_mail, &letters, seconds, 3);
-		status = lk_meter_rate(meter, "pair", "shared memory, 4 MiB 0 to 1", "GB/s", MESSAGE, 1e9, &s);
+		status =
+			lk_meter_rate(meter, "pair", "shared memory, 4 MiB 0 to 1", "GB/s", MESSAGE, 1e9, &s);
 		if (s.repeats) meter->send_rate = fmax(meter->send_rate, MESSAGE / s.low);
 		atomic_store(&box->over, 1);
 		waitpid(child, NULL, 0);

@@ -9,7 +9,9 @@
 
 #include "base/stats.h"
 
-enum { REPEATS = 500 }; /* most that are kept */
+enum {
+	REPEATS = 500
+}; /* most that are kept */
 
 double lk_now(void) {
 	struct timespec now;
@@ -28,13 +30,15 @@ lk_sample lk_repeat(lk_trial *trial, void *context, double seconds, int least) {
 	}
 	if (!works) return (lk_sample){NAN, NAN, NAN, 0};
 	size_t n = (size_t)count;
-	return (lk_sample){lk_median(taken, n), lk_quantile(taken, n, 0.1), lk_quantile(taken, n, 0.9), count};
+	return (lk_sample){lk_median(taken, n), lk_quantile(taken, n, 0.1), lk_quantile(taken, n, 0.9),
+	                   count};
 }
 
 void *lk_pages(size_t bytes) {
 	void *pages = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	if (pages == MAP_FAILED) return NULL;
-	madvise(pages, bytes, MADV_HUGEPAGE); /* fewer faults and misses of the address cache; no matter if refused */
+	madvise(pages, bytes,
+	        MADV_HUGEPAGE); /* fewer faults and misses of the address cache; no matter if refused */
 	return pages;
 }
 
@@ -53,21 +57,24 @@ static lk_status put(lk_meter *meter, lk_quantity q) {
 	return LK_OK;
 }
 
-lk_status lk_meter_rate(lk_meter *meter, const char *group, const char *name, const char *unit, double amount, double scale,
-                        const lk_sample *sample) {
+lk_status lk_meter_rate(lk_meter *meter, const char *group, const char *name, const char *unit,
+                        double amount, double scale, const lk_sample *sample) {
 	if (sample->repeats == 0) return LK_OK;
 	double all = amount / scale;
-	return put(meter, (lk_quantity){group, name, unit, all / sample->median, all / sample->high, all / sample->low, sample->repeats});
+	return put(meter, (lk_quantity){group, name, unit, all / sample->median, all / sample->high,
+	                                all / sample->low, sample->repeats});
 }
 
-lk_status lk_meter_time(lk_meter *meter, const char *group, const char *name, const char *unit, double parts, double scale,
-                        const lk_sample *sample) {
+lk_status lk_meter_time(lk_meter *meter, const char *group, const char *name, const char *unit,
+                        double parts, double scale, const lk_sample *sample) {
 	if (sample->repeats == 0) return LK_OK;
 	double all = parts * scale;
-	return put(meter, (lk_quantity){group, name, unit, sample->median / all, sample->low / all, sample->high / all, sample->repeats});
+	return put(meter, (lk_quantity){group, name, unit, sample->median / all, sample->low / all,
+	                                sample->high / all, sample->repeats});
 }
 
-lk_status lk_meter_count(lk_meter *meter, const char *group, const char *name, const char *unit, double value) {
+lk_status lk_meter_count(lk_meter *meter, const char *group, const char *name, const char *unit,
+                         double value) {
 	return put(meter, (lk_quantity){group, name, unit, value, NAN, NAN, 0});
 }
 

@@ -1,14 +1,18 @@
 /* product.c: matrix product of our own, for machines without a BLAS library.
  *
- * K. Goto and R. A. van de Geijn, "Anatomy of high-performance matrix multiplication", ACM TOMS 34, 2008: a slab of b,
- * DEPTH rows, is packed once for all threads; each thread packs blocks of a and multiplies tile by tile out of its
- * caches.
+ * K. Goto and R. A. van de Geijn, "Anatomy of high-performance matrix multiplication", ACM TOMS 34,
+ * 2008: a slab of b, DEPTH rows, is packed once for all threads; each thread packs blocks of a and
+ * multiplies tile by tile out of its caches.
  */
 #include <string.h>
 
 #include "calibrate/host/meter.h"
 
-enum { DEPTH = 256, BLOCK = 120, TILE = 12 * 32 }; /* BLOCK: most rows of a at a time, a multiple of every tile's */
+enum {
+	DEPTH = 256,
+	BLOCK = 120,
+	TILE = 12 * 32
+}; /* BLOCK: most rows of a at a time, a multiple of every tile's */
 
 struct product {
 	const lk_kernels *kernels;
@@ -28,22 +32,27 @@ static long block_floats(void) {
 
 size_t lk_product_room(const lk_kernels *kernels, int threads, long n, long k) {
 	long depth = k < DEPTH ? k : DEPTH;
-	return (size_t)(pieces(n, kernels->columns) * kernels->columns * depth + threads * block_floats());
+	return (size_t)(pieces(n, kernels->columns) * kernels->columns * depth +
+	                threads * block_floats());
 }
 
 /* One strip of the slab: `columns` columns of b, zeros beyond its last. */
 static void pack_strip(const struct product *product, long strip) {
-	long width = product->kernels->columns, first = strip * width, there = product->n - first < width ? product->n - first : width;
+	long width = product->kernels->columns, first = strip * width,
+		 there = product->n - first < width ? product->n - first : width;
 	float *to = product->slab + strip * width * product->depth;
 	for (long row = 0; row < product->depth; row++, to += width) {
-		memcpy(to, product->b + (product->from + row) * product->n + first, (size_t)there * sizeof *to);
+		memcpy(to, product->b + (product->from + row) * product->n + first,
+		       (size_t)there * sizeof *to);
 		memset(to + there, 0, (size_t)(width - there) * sizeof *to);
 	}
 }
 
 static void pack_slab(void *context, int thread, int threads) {
 	const struct product *product = context;
-	for (long strip = thread; strip < pieces(product->n, product->kernels->columns); strip += threads) pack_strip(product, strip);
+	for (long strip = thread; strip < pieces(product->n, product->kernels->columns);
+	     strip += threads)
+		pack_strip(product, strip);
 }
 
 /* `rows` rows of a from `first` on, tile by tile, zeros beyond its last. */
@@ -53,7 +62,8 @@ static void pack_block(const struct product *product, long first, long rows, flo
 		for (long at = 0; at < product->depth; at++)
 			for (long i = 0; i < height; i++) {
 				bool there = first + tile + i < product->m;
-				*to++ = there ? product->a[(first + tile + i) * product->k + product->from + at] : 0;
+				*to++ =
+					there ? product->a[(first + tile + i) * product->k + product->from + at] : 0;
 			}
 }
 
@@ -73,14 +83,16 @@ static void multiply_tile(const struct product *product, const float *a, long st
 	kernels->tile(product->depth, a, b, aside, kernels->columns, false);
 	for (long i = 0; i < rows; i++)
 		for (long j = 0; j < columns; j++)
-			c[i * product->n + j] = aside[i * kernels->columns + j] + (add ? c[i * product->n + j] : 0);
+			c[i * product->n + j] =
+				aside[i * kernels->columns + j] + (add ? c[i * product->n + j] : 0);
 }
 
 static void multiply_blocks(void *context, int thread, int threads) {
 	const struct product *product = context;
 	float *packed = product->blocks + thread * block_floats();
 	for (long block = thread; block < pieces(product->m, product->block); block += threads) {
-		long first = block * product->block, rows = product->m - first < product->block ? product->m - first : product->block;
+		long first = block * product->block,
+			 rows = product->m - first < product->block ? product->m - first : product->block;
 		pack_block(product, first, rows, packed);
 		for (long strip = 0; strip < pieces(product->n, product->kernels->columns); strip++)
 			for (long row = 0; row < rows; row += product->kernels->rows)
@@ -88,8 +100,8 @@ static void multiply_blocks(void *context, int thread, int threads) {
 	}
 }
 
-void lk_product(lk_team *team, const lk_kernels *kernels, float *room, long m, long n, long k, const float *a,
-                const float *b, float *c) {
+void lk_product(lk_team *team, const lk_kernels *kernels, float *room, long m, long n, long k,
+                const float *a, const float *b, float *c) {
 	struct product p = {.kernels = kernels, .m = m, .n = n, .k = k, .a = a, .b = b, .c = c};
 	long share = pieces(pieces(m, lk_team_size(team)), kernels->rows) * kernels->rows;
 	p.block = share < BLOCK ? share : BLOCK;

@@ -1,5 +1,6 @@
-/* topology.c: reads the link matrix of `nvidia-smi topo -m`: a header line that names the GPUs, then a line for each
- * GPU whose cells stand in the header's order; other columns (NICs, affinities) come behind them. */
+/* topology.c: reads the link matrix of `nvidia-smi topo -m`: a header line that names the GPUs,
+ * then a line for each GPU whose cells stand in the header's order; other columns (NICs,
+ * affinities) come behind them. */
 #include "calibrate/host/meter.h"
 
 #include <stdio.h>
@@ -41,7 +42,8 @@ static int gpu_number(const char *word, size_t length) {
 static int count_header(const char *line) {
 	size_t length;
 	int count = 0;
-	for (const char *word; (word = next_word(&line, &length)) && gpu_number(word, length) == count;) count++;
+	for (const char *word; (word = next_word(&line, &length)) && gpu_number(word, length) == count;)
+		count++;
 	return count;
 }
 
@@ -61,7 +63,8 @@ bool lk_topology_read(const char *text, lk_topology *out) {
 	while (*text) {
 		char raw[1024], line[1024];
 		size_t length = strcspn(text, "\n");
-		snprintf(raw, sizeof raw, "%.*s", (int)(length < sizeof raw ? length : sizeof raw - 1), text);
+		snprintf(raw, sizeof raw, "%.*s", (int)(length < sizeof raw ? length : sizeof raw - 1),
+		         text);
 		text += length + (text[length] == '\n');
 		plain(raw, line, sizeof line);
 		const char *at = line;
@@ -83,6 +86,7 @@ int lk_topology_joined(const lk_topology *topology, int *pairs) {
 	int joined = 0;
 	*pairs = topology->gpus * (topology->gpus - 1) / 2;
 	for (int i = 0; i < topology->gpus; i++)
-		for (int j = i + 1; j < topology->gpus; j++) joined += strncmp(topology->link[i][j], "NV", 2) == 0;
+		for (int j = i + 1; j < topology->gpus; j++)
+			joined += strncmp(topology->link[i][j], "NV", 2) == 0;
 	return joined;
 }

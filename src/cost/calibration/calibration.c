@@ -13,22 +13,36 @@
 
 /* ---- reading ---- */
 
-enum { FAMILY, SUBJECT, VARIANT, NUMBERS, POINTS, ERROR, DATE, SOURCE, COLUMNS, ROWS = 1 << 20 };
+enum {
+	FAMILY,
+	SUBJECT,
+	VARIANT,
+	NUMBERS,
+	POINTS,
+	ERROR,
+	DATE,
+	SOURCE,
+	COLUMNS,
+	ROWS = 1 << 20
+};
 static const char *const column_names[COLUMNS] = {"family", "subject", "variant", "numbers",
                                                   "points", "error",   "date",    "source"};
 
 /* "name=value name=value" into the row. */
-static lk_status read_numbers(lk_arena *arena, const char *text, lk_calibration_row *row, lk_error *err) {
+static lk_status read_numbers(lk_arena *arena, const char *text, lk_calibration_row *row,
+                              lk_error *err) {
 	char *copy = lk_arena_strdup(arena, text), *state = NULL;
 	if (!copy) return lk_oom(err);
 	for (char *word = strtok_r(copy, " ", &state); word; word = strtok_r(NULL, " ", &state)) {
 		char *equals = strchr(word, '=');
 		if (!equals || equals == word) {
-			lk_fail(err, LK_ERR_INPUT, row->where, "column numbers: \"%.40s\" is no NAME=VALUE", word);
+			lk_fail(err, LK_ERR_INPUT, row->where, "column numbers: \"%.40s\" is no NAME=VALUE",
+			        word);
 			return lk_hint(err, "write numbers as in \"efficiency=0.74 fill_us=4.2\"");
 		}
 		if (row->count == LK_CALIBRATION_NUMBERS)
-			return lk_fail(err, LK_ERR_INPUT, row->where, "more than %d numbers", LK_CALIBRATION_NUMBERS);
+			return lk_fail(err, LK_ERR_INPUT, row->where, "more than %d numbers",
+			               LK_CALIBRATION_NUMBERS);
 		*equals = '\0';
 		row->name[row->count] = word;
 		LK_TRY(lk_parse_real(equals + 1, -1e18, 1e18, &row->value[row->count], row->where, err));
@@ -45,7 +59,8 @@ static lk_status read_row(void *context, const lk_csv *csv, const int *column, l
 		text[c] = lk_arena_strdup(&into->arena, lk_csv_field(csv, column[c]));
 		if (!text[c]) return lk_oom(err);
 	}
-	if (!*text[FAMILY]) return lk_fail(err, LK_ERR_INPUT, lk_csv_where(csv), "the column family is empty");
+	if (!*text[FAMILY])
+		return lk_fail(err, LK_ERR_INPUT, lk_csv_where(csv), "the column family is empty");
 	lk_calibration_row *row = lk_calibration_add(into, text[FAMILY], text[SUBJECT], text[VARIANT]);
 	if (!row) return lk_oom(err);
 	row->date = text[DATE], row->source = text[SOURCE];
@@ -55,14 +70,16 @@ static lk_status read_row(void *context, const lk_csv *csv, const int *column, l
 	if (*text[POINTS]) LK_TRY(lk_parse_int(text[POINTS], 0, 2000000000, &points, row->where, err));
 	row->points = (int)points;
 	if (*text[ERROR]) LK_TRY(lk_parse_real(text[ERROR], 0, 1e6, &row->error, row->where, err));
-	if (strcmp(row->family, "trees") != 0) return read_numbers(&into->arena, text[NUMBERS], row, err);
+	if (strcmp(row->family, "trees") != 0)
+		return read_numbers(&into->arena, text[NUMBERS], row, err);
 	row->text = text[NUMBERS];
 	return LK_OK;
 }
 
 lk_status lk_calibration_read(lk_stream *in, lk_calibration *into, lk_error *err) {
 	static const lk_csv_table table = {
-		column_names, COLUMNS, NUMBERS + 1, "calibration, as `lockstep calibrate` writes it", ROWS, read_row, NULL,
+		column_names, COLUMNS,  NUMBERS + 1, "calibration, as `lockstep calibrate` writes it",
+		ROWS,         read_row, NULL,
 	};
 	return lk_csv_read(in, &table, into, err);
 }
@@ -74,12 +91,18 @@ void lk_calibration_free(lk_calibration *calibration) {
 
 /* ---- rows ---- */
 
-lk_calibration_row *lk_calibration_add(lk_calibration *into, const char *family, const char *subject,
-                                       const char *variant) {
+lk_calibration_row *lk_calibration_add(lk_calibration *into, const char *family,
+                                       const char *subject, const char *variant) {
 	if (!lk_push(&into->rows)) return NULL;
 	lk_calibration_row *row = lk_last(&into->rows);
 	*row = (lk_calibration_row){
-		.family = family, .subject = subject, .variant = variant, .error = NAN, .date = "", .source = "", .where = "",
+		.family = family,
+		.subject = subject,
+		.variant = variant,
+		.error = NAN,
+		.date = "",
+		.source = "",
+		.where = "",
 	};
 	return row;
 }
@@ -90,11 +113,12 @@ void lk_calibration_put(lk_calibration_row *row, const char *name, double value)
 	row->value[row->count++] = value;
 }
 
-const lk_calibration_row *lk_calibration_find(const lk_calibration *calibration, const char *family, const char *subject,
-                                              const char *variant) {
+const lk_calibration_row *lk_calibration_find(const lk_calibration *calibration, const char *family,
+                                              const char *subject, const char *variant) {
 	for (size_t i = calibration->rows.count; i-- > 0;) {
 		const lk_calibration_row *row = &calibration->rows.at[i];
-		if (*row->family == *family && strcmp(row->family, family) == 0 && lk_same_name(row->subject, subject) && lk_same_name(row->variant, variant))
+		if (*row->family == *family && strcmp(row->family, family) == 0 &&
+		    lk_same_name(row->subject, subject) && lk_same_name(row->variant, variant))
 			return row;
 	}
 	return NULL;
@@ -130,7 +154,8 @@ void lk_calibration_write(const lk_calibration *calibration, FILE *out) {
 		const char *head[] = {row->family, row->subject, row->variant};
 		for (int c = 0; c < 3; c++) put_field(head[c], out), fputc(',', out);
 		if (row->text) fputs(row->text, out);
-		for (int n = 0; n < row->count; n++) fprintf(out, "%s%s=%.6g", n ? " " : "", row->name[n], row->value[n]);
+		for (int n = 0; n < row->count; n++)
+			fprintf(out, "%s%s=%.6g", n ? " " : "", row->name[n], row->value[n]);
 		fprintf(out, ",%d,", row->points);
 		if (isfinite(row->error)) fprintf(out, "%.4f", row->error);
 		fputc(',', out), put_field(row->date, out);
@@ -167,13 +192,15 @@ static lk_status check_trees(const lk_calibration *calibration, size_t first, lk
 	return status;
 }
 
-/* A test reads what was compiled in: an error here can only be memory, and leaves the rows read so far. */
+/* A test reads what was compiled in: an error here can only be memory, and leaves the rows read so
+ * far. */
 static void load(void) {
 	const char *name;
 	lk_error unused;
 	for (int i = 0; lk_data_file_at(i, &name, NULL); i++) {
 		size_t length = strlen(name);
-		bool ours = strncmp(name, "calibration/", 12) == 0 && length > 4 && strcmp(name + length - 4, ".csv") == 0;
+		bool ours = strncmp(name, "calibration/", 12) == 0 && length > 4 &&
+		            strcmp(name + length - 4, ".csv") == 0;
 		if (ours && load_file(name, &unused) != LK_OK) return;
 	}
 }

@@ -1,11 +1,13 @@
-/* calibration.h: numbers that were fitted to measurements, with their source. Rows of the CSV files in data/calibration, compiled in;
+/* calibration.h: numbers that were fitted to measurements, with their source. Rows of the CSV files
+ * in data/calibration, compiled in;
  * `--calibration FILE` lays rows of the same form on top.
  *
  *     family,subject,variant,numbers,points,error,date,source
  *     gemm,a100-sxm-80,fp16,efficiency=0.74 fill_us=4.2,8120,0.049,2026-11-21,"microsoft/vidur ..."
  *
- * `family` names the model (gemm, memory, collective, overlap, stack, range, ...), `subject` what was measured (device,
- * fabric, software stack), `variant` a part of it (precision, operation, release; "" all). */
+ * `family` names the model (gemm, memory, collective, overlap, stack, range, ...), `subject` what
+ * was measured (device, fabric, software stack), `variant` a part of it (precision, operation,
+ * release; "" all). */
 #ifndef LK_COST_CALIBRATION_H
 #define LK_COST_CALIBRATION_H
 
@@ -14,18 +16,21 @@
 #include "io/stream.h"
 #include "base/vec.h"
 
-enum { LK_CALIBRATION_NUMBERS = 64 };
+enum {
+	LK_CALIBRATION_NUMBERS = 64
+};
 
 typedef struct lk_calibration_row {
 	const char *family, *subject, *variant;
 	const char *name[LK_CALIBRATION_NUMBERS];
 	double value[LK_CALIBRATION_NUMBERS];
 	int count;
-	const char *text;        /* of the family "trees": what stands in place of numbers (base/trees.h); else NULL */
-	int points;              /* measurements behind it */
-	double error;            /* of the fit, exp(mean |ln(p/m)|) - 1; NAN not stated */
+	const char *
+		text; /* of the family "trees": what stands in place of numbers (base/trees.h); else NULL */
+	int points;   /* measurements behind it */
+	double error; /* of the fit, exp(mean |ln(p/m)|) - 1; NAN not stated */
 	const char *date, *source;
-	const char *where;       /* "file:line" */
+	const char *where; /* "file:line" */
 } lk_calibration_row;
 
 typedef struct lk_calibration {
@@ -35,24 +40,27 @@ typedef struct lk_calibration {
 
 /* Appends the rows of a file to `into`. Errors name file and line. */
 lk_status lk_calibration_read(lk_stream *in, lk_calibration *into, lk_error *err);
-/* Is the row's number `index` one that its family has, and one that a model can work with? calibration_limits.c. */
+/* Is the row's number `index` one that its family has, and one that a model can work with?
+ * calibration_limits.c. */
 lk_status lk_calibration_check(const lk_calibration_row *row, int index, lk_error *err);
 void lk_calibration_free(lk_calibration *calibration);
-/* Appends a row whose texts stay valid or are owned by calibration->arena. NULL when memory is out. */
-lk_calibration_row *lk_calibration_add(lk_calibration *into, const char *family, const char *subject, const char *variant);
+/* Appends a row whose texts stay valid or are owned by calibration->arena. NULL when memory is out.
+ */
+lk_calibration_row *lk_calibration_add(lk_calibration *into, const char *family,
+                                       const char *subject, const char *variant);
 void lk_calibration_put(lk_calibration_row *row, const char *name, double value);
 /* Writes rows in the form above, header line first. */
 void lk_calibration_write(const lk_calibration *calibration, FILE *out);
 
-/* What the models use: the compiled-in rows, then those of the file that the user named. Read once, at the first use;
- * constant afterwards. lk_calibration_use reads a user's file on top, before anything is asked; named again, it is in
- * use already. */
+/* What the models use: the compiled-in rows, then those of the file that the user named. Read once,
+ * at the first use; constant afterwards. lk_calibration_use reads a user's file on top, before
+ * anything is asked; named again, it is in use already. */
 const lk_calibration *lk_calibration_current(void);
 lk_status lk_calibration_use(const char *path, lk_error *err);
 
 /* The row of a family, subject and variant (compared as lk_same_name does), or NULL. */
-const lk_calibration_row *lk_calibration_find(const lk_calibration *calibration, const char *family, const char *subject,
-                                              const char *variant);
+const lk_calibration_row *lk_calibration_find(const lk_calibration *calibration, const char *family,
+                                              const char *subject, const char *variant);
 /* A number of a row; `otherwise` where the row is NULL or has none of that name. */
 double lk_calibration_value(const lk_calibration_row *row, const char *name, double otherwise);
 

@@ -1,5 +1,6 @@
-/* calibration_limits.c: which numbers a family has and between which limits a model can work with them: a file of the
- * user's may hold anything, and a time must stay a positive, finite number. Wider than what a fit would ever say. */
+/* calibration_limits.c: which numbers a family has and between which limits a model can work with
+ * them: a file of the user's may hold anything, and a time must stay a positive, finite number.
+ * Wider than what a fit would ever say. */
 #include <stddef.h>
 #include <string.h>
 
@@ -182,10 +183,13 @@ static const struct limit {
 	{"range", NULL, "unseen_width", 0, 1e18},
 };
 
-enum { LIMITS = sizeof limits / sizeof *limits };
+enum {
+	LIMITS = sizeof limits / sizeof *limits
+};
 
 static bool is_of(const struct limit *limit, const lk_calibration_row *row) {
-	return strcmp(limit->family, row->family) == 0 && (!limit->subject || lk_same_name(limit->subject, row->subject));
+	return strcmp(limit->family, row->family) == 0 &&
+	       (!limit->subject || lk_same_name(limit->subject, row->subject));
 }
 
 static lk_status fail_name(const lk_calibration_row *row, const char *name, lk_error *err) {
@@ -198,7 +202,8 @@ static lk_status fail_name(const lk_calibration_row *row, const char *name, lk_e
 	const char *near = lk_nearest(name, names, count);
 	lk_fail(err, LK_ERR_INPUT, row->where, "the family %s has no number \"%s\"", row->family,
 	        lk_escape(name, shown, sizeof shown));
-	return lk_hint(err, near ? "did you mean %s?" : "`lockstep calibrate` writes rows with %s", near ? near : names[0]);
+	return lk_hint(err, near ? "did you mean %s?" : "`lockstep calibrate` writes rows with %s",
+	               near ? near : names[0]);
 }
 
 lk_status lk_calibration_check(const lk_calibration_row *row, int index, lk_error *err) {

@@ -1,9 +1,10 @@
-/* collective.c: the cost of a collective: the choice of algorithm and protocol that NCCL makes, its time, and what it
- * occupies meanwhile.
+/* collective.c: the cost of a collective: the choice of algorithm and protocol that NCCL makes, its
+ * time, and what it occupies meanwhile.
  *
- * DRAM traffic of a rank per byte of the call, n ranks (upper limits, as L2 takes a part): a ring all-reduce reads
- * and writes the buffer once and passes 2(n-1)/n of it through receive buffers, in and out: 2 + 4(n-1)/n; all-gather
- * and reduce-scatter 1 + 1/n + 2(n-1)/n. NVLS: buffer and staging each read and written once. */
+ * DRAM traffic of a rank per byte of the call, n ranks (upper limits, as L2 takes a part): a ring
+ * all-reduce reads and writes the buffer once and passes 2(n-1)/n of it through receive buffers, in
+ * and out: 2 + 4(n-1)/n; all-gather and reduce-scatter 1 + 1/n + 2(n-1)/n. NVLS: buffer and staging
+ * each read and written once. */
 #include "cost/collective/collective.h"
 #include "cost/collective/nccl.h"
 
@@ -11,8 +12,9 @@
 #include <stddef.h>
 
 static const char *const coll_names[LK_COLLS] = {
-	[LK_COLL_ALLREDUCE] = "all_reduce", [LK_COLL_ALLGATHER] = "all_gather", [LK_COLL_REDUCESCATTER] = "reduce_scatter",
-	[LK_COLL_ALLTOALL] = "all_to_all",  [LK_COLL_BROADCAST] = "broadcast",  [LK_COLL_REDUCE] = "reduce",
+	[LK_COLL_ALLREDUCE] = "all_reduce",         [LK_COLL_ALLGATHER] = "all_gather",
+	[LK_COLL_REDUCESCATTER] = "reduce_scatter", [LK_COLL_ALLTOALL] = "all_to_all",
+	[LK_COLL_BROADCAST] = "broadcast",          [LK_COLL_REDUCE] = "reduce",
 	[LK_COLL_SENDRECV] = "send_recv",
 };
 
@@ -39,20 +41,18 @@ double lk_coll_busbw_factor(lk_coll_kind kind, int ranks) {
 	if (ranks < 2) return 1;
 	double n = ranks;
 	switch (kind) {
-	case LK_COLL_ALLREDUCE:
-		return 2 * (n - 1) / n;
+	case LK_COLL_ALLREDUCE: return 2 * (n - 1) / n;
 	case LK_COLL_ALLGATHER:
 	case LK_COLL_REDUCESCATTER:
-	case LK_COLL_ALLTOALL:
-		return (n - 1) / n;
-	default:
-		return 1;
+	case LK_COLL_ALLTOALL: return (n - 1) / n;
+	default: return 1;
 	}
 }
 
 static double memory_traffic(lk_coll_kind kind, lk_algo algo, double n) {
 	if (algo == LK_ALGO_NVLS || algo == LK_ALGO_NVLSTREE) return 4;
-	if (algo == LK_ALGO_TREE) return 6; /* the buffer, and every byte through a buffer up and down */
+	if (algo == LK_ALGO_TREE)
+		return 6; /* the buffer, and every byte through a buffer up and down */
 	if (kind == LK_COLL_ALLREDUCE) return 2 + 4 * (n - 1) / n;
 	if (kind == LK_COLL_BROADCAST || kind == LK_COLL_REDUCE) return 3;
 	return 1 + 1 / n + 2 * (n - 1) / n;
@@ -75,7 +75,8 @@ static void occupy(lk_coll_kind kind, const lk_nccl_site *site, double bytes, lk
 }
 
 /* What NCCL chooses by its own estimates. */
-static lk_nccl_estimate choose(lk_coll_kind kind, const lk_nccl_site *site, double bytes, lk_algo *algo, lk_proto *proto) {
+static lk_nccl_estimate choose(lk_coll_kind kind, const lk_nccl_site *site, double bytes,
+                               lk_algo *algo, lk_proto *proto) {
 	lk_nccl_estimate best = {.predicted = INFINITY}, one;
 	*algo = LK_ALGO_RING, *proto = LK_PROTO_SIMPLE;
 	for (int a = LK_ALGO_TREE; a < LK_ALGO_P2P; a++)
@@ -88,8 +89,10 @@ static lk_nccl_estimate choose(lk_coll_kind kind, const lk_nccl_site *site, doub
 	return best;
 }
 
-bool lk_nccl_raw_of(lk_coll_kind kind, const lk_group_shape *group, double bytes, lk_nccl_raw *out) {
-	if (kind == LK_COLL_SENDRECV || kind == LK_COLL_ALLTOALL || group->ranks < 2 || !(bytes > 0)) return false;
+bool lk_nccl_raw_of(lk_coll_kind kind, const lk_group_shape *group, double bytes,
+                    lk_nccl_raw *out) {
+	if (kind == LK_COLL_SENDRECV || kind == LK_COLL_ALLTOALL || group->ranks < 2 || !(bytes > 0))
+		return false;
 	lk_nccl_site site;
 	lk_algo algo;
 	lk_nccl_site_of(group, &site);
@@ -107,11 +110,13 @@ static lk_coll_cost collective(lk_coll_kind kind, const lk_nccl_site *site, doub
 }
 
 /* By what was measured of this collective in this group; the choice stays. */
-static void correct(lk_coll_kind kind, const lk_group_shape *group, double bytes, lk_coll_cost *cost) {
+static void correct(lk_coll_kind kind, const lk_group_shape *group, double bytes,
+                    lk_coll_cost *cost) {
 	const lk_fabric *fabric = group->fabric ? group->fabric : lk_fabric_default();
 	double factor = lk_curves_factor(fabric->curves, kind, group, bytes);
 	cost->seconds *= factor;
-	cost->busbw /= factor, cost->memory_rate /= factor, cost->intra_rate /= factor, cost->nic_rate /= factor;
+	cost->busbw /= factor, cost->memory_rate /= factor, cost->intra_rate /= factor,
+		cost->nic_rate /= factor;
 }
 
 lk_coll_cost lk_collective_cost(lk_coll_kind kind, const lk_group_shape *group, double bytes) {

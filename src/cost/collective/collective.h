@@ -10,33 +10,52 @@
 #include "lockstep/error.h"
 
 typedef enum lk_coll_kind {
-	LK_COLL_ALLREDUCE, LK_COLL_ALLGATHER, LK_COLL_REDUCESCATTER, LK_COLL_ALLTOALL, LK_COLL_BROADCAST, LK_COLL_REDUCE,
+	LK_COLL_ALLREDUCE,
+	LK_COLL_ALLGATHER,
+	LK_COLL_REDUCESCATTER,
+	LK_COLL_ALLTOALL,
+	LK_COLL_BROADCAST,
+	LK_COLL_REDUCE,
 	LK_COLL_SENDRECV,
 	LK_COLLS,
 } lk_coll_kind;
 typedef enum lk_algo {
-	LK_ALGO_TREE, LK_ALGO_RING, LK_ALGO_NVLS, LK_ALGO_NVLSTREE, LK_ALGO_PAT, LK_ALGO_P2P,
+	LK_ALGO_TREE,
+	LK_ALGO_RING,
+	LK_ALGO_NVLS,
+	LK_ALGO_NVLSTREE,
+	LK_ALGO_PAT,
+	LK_ALGO_P2P,
 	LK_ALGOS,
 } lk_algo;
-typedef enum lk_proto { LK_PROTO_LL, LK_PROTO_LL128, LK_PROTO_SIMPLE, LK_PROTOS } lk_proto;
+typedef enum lk_proto {
+	LK_PROTO_LL,
+	LK_PROTO_LL128,
+	LK_PROTO_SIMPLE,
+	LK_PROTOS
+} lk_proto;
 
 /* What most of the time goes to. */
-typedef enum lk_coll_limit { LK_LIMIT_LATENCY, LK_LIMIT_LINKS, LK_LIMIT_NICS } lk_coll_limit;
+typedef enum lk_coll_limit {
+	LK_LIMIT_LATENCY,
+	LK_LIMIT_LINKS,
+	LK_LIMIT_NICS
+} lk_coll_limit;
 
 const char *lk_coll_limit_name(lk_coll_limit limit); /* "latency", "links", "NICs" */
-const char *lk_coll_name(lk_coll_kind kind); /* "all_reduce" */
-const char *lk_algo_name(lk_algo algo);      /* "Ring" */
-const char *lk_proto_name(lk_proto proto);   /* "LL128" */
+const char *lk_coll_name(lk_coll_kind kind);         /* "all_reduce" */
+const char *lk_algo_name(lk_algo algo);              /* "Ring" */
+const char *lk_proto_name(lk_proto proto);           /* "LL128" */
 
 /* A group of ranks as the network sees it. */
 typedef struct lk_group_shape {
-	const lk_node *node;     /* the kind of its nodes (the slowest, where they differ) */
-	int ranks;               /* n */
-	int nodes;               /* N; 1 = inside one node */
-	int ranks_per_node;      /* ceil(n / N) */
-	int sharing;             /* groups of this kind that work at the same time on one node and share its NICs: with 8
-	                            data-parallel groups through 8 GPUs of a node, 8. At least 1 */
-	double oversubscription; /* of the fabric, 1 = none */
+	const lk_node *node; /* the kind of its nodes (the slowest, where they differ) */
+	int ranks;           /* n */
+	int nodes;           /* N; 1 = inside one node */
+	int ranks_per_node;  /* ceil(n / N) */
+	int sharing; /* groups of this kind that work at the same time on one node and share its NICs:
+	                with 8 data-parallel groups through 8 GPUs of a node, 8. At least 1 */
+	double oversubscription;        /* of the fabric, 1 = none */
 	const struct lk_fabric *fabric; /* its fitted numbers; NULL: those of the default */
 } lk_group_shape;
 
@@ -45,24 +64,27 @@ typedef struct lk_coll_cost {
 	lk_algo algo;
 	lk_proto proto;
 	lk_coll_limit limit;
-	int channels;            /* = CTAs = about SMs taken */
-	double busbw;            /* bytes/s, nccl-tests definition */
-	double memory_rate;      /* bytes/s of device memory traffic while it runs */
-	double intra_rate, nic_rate; /* bytes/s per GPU on NVLink/PCIe and on its share of the NICs while it runs */
+	int channels;       /* = CTAs = about SMs taken */
+	double busbw;       /* bytes/s, nccl-tests definition */
+	double memory_rate; /* bytes/s of device memory traffic while it runs */
+	double intra_rate,
+		nic_rate; /* bytes/s per GPU on NVLink/PCIe and on its share of the NICs while it runs */
 } lk_coll_cost;
 
-/* `bytes` as nccl-tests count them: all_gather and reduce_scatter the total array, all_to_all the whole send buffer
- * of a rank. ranks <= 1 or bytes <= 0 cost nothing. */
+/* `bytes` as nccl-tests count them: all_gather and reduce_scatter the total array, all_to_all the
+ * whole send buffer of a rank. ranks <= 1 or bytes <= 0 cost nothing. */
 lk_coll_cost lk_collective_cost(lk_coll_kind kind, const lk_group_shape *group, double bytes);
 
 /* busbw = algbw * factor. */
 double lk_coll_busbw_factor(lk_coll_kind kind, int ranks);
 
-/* A message between two ranks, inside a node or across nodes; `sharing` messages leave the node at the same time. */
-lk_coll_cost lk_p2p_cost(const lk_node *node, bool same_node, int sharing, double oversubscription, double bytes);
+/* A message between two ranks, inside a node or across nodes; `sharing` messages leave the node at
+ * the same time. */
+lk_coll_cost lk_p2p_cost(const lk_node *node, bool same_node, int sharing, double oversubscription,
+                         double bytes);
 
-/* ---- fabric: how far a fabric (a cluster's links, network and software) falls short of NCCL's own figures: five numbers,
- * fitted to measured collectives by `lockstep calibrate collectives`. */
+/* ---- fabric: how far a fabric (a cluster's links, network and software) falls short of NCCL's own
+ * figures: five numbers, fitted to measured collectives by `lockstep calibrate collectives`. */
 
 enum {
 	LK_FABRIC_LAUNCH,
@@ -79,11 +101,12 @@ typedef struct lk_fabric {
 	double wire;    /* share of the link rate inside a node that large messages reach */
 	double nic;     /* the same of the NICs' line rate; 0: by the PCIe generation of the device */
 	double buffer;  /* MB of a message between nodes that a slow network's buffers take at once */
-	const struct lk_curves *curves; /* what is left between the model and what was measured there; NULL: not known */
+	const struct lk_curves
+		*curves; /* what is left between the model and what was measured there; NULL: not known */
 } lk_fabric;
 
-/* The numbers by index, with the names that rows of a calibration have for them, and the limits in which they are
- * searched. */
+/* The numbers by index, with the names that rows of a calibration have for them, and the limits in
+ * which they are searched. */
 extern const char *const lk_fabric_names[LK_FABRIC_NUMBERS];
 extern const lk_fit_number lk_fabric_limits[LK_FABRIC_NUMBERS];
 double *lk_fabric_number(lk_fabric *fabric, int index);
@@ -91,26 +114,30 @@ double *lk_fabric_number(lk_fabric *fabric, int index);
 /* Where nothing is known: also what every fit starts from. */
 extern const lk_fabric lk_fabric_plain;
 
-/* The numbers of a row of the family "collective", without curves; what it lacks, and NULL, as the built-in default. */
+/* The numbers of a row of the family "collective", without curves; what it lacks, and NULL, as the
+ * built-in default. */
 lk_fabric lk_fabric_of(const lk_calibration_row *row);
 
-/* The row "default" of the calibration in use, with its curves: for clusters whose fabric nobody measured. Read once. */
+/* The row "default" of the calibration in use, with its curves: for clusters whose fabric nobody
+ * measured. Read once. */
 const lk_fabric *lk_fabric_default(void);
 
-/* ---- curve: how far the measured curve of a collective lies from the NCCL model: a factor at each power of two of bytes.
- * Curves belong to a fabric and to one collective on one number of GPUs and nodes; nothing else is touched by them. */
+/* ---- curve: how far the measured curve of a collective lies from the NCCL model: a factor at each
+ * power of two of bytes. Curves belong to a fabric and to one collective on one number of GPUs and
+ * nodes; nothing else is touched by them. */
 
 enum {
-	LK_CURVE_KNOTS = 24,     /* 1 KiB to 8 GiB */
-	LK_CURVE_FIRST = 10,     /* log2 of the bytes of the first */
-	LK_CURVES_MOST = 32,     /* of a fabric; more are not used */
+	LK_CURVE_KNOTS = 24, /* 1 KiB to 8 GiB */
+	LK_CURVE_FIRST = 10, /* log2 of the bytes of the first */
+	LK_CURVES_MOST = 32, /* of a fabric; more are not used */
 };
 
 typedef struct lk_curve {
 	lk_coll_kind kind;
 	int gpus, nodes;
 	bool measured[LK_CURVE_KNOTS];
-	double correction[LK_CURVE_KNOTS]; /* ln(measured / model); where nothing was measured, from the knots around */
+	double correction[LK_CURVE_KNOTS]; /* ln(measured / model); where nothing was measured, from the
+	                                      knots around */
 } lk_curve;
 
 typedef struct lk_curves {
@@ -125,16 +152,22 @@ double lk_curve_place(double bytes);
 /* Sets what was not measured from what was. */
 void lk_curve_fill(lk_curve *curve);
 
-/* The rows of the family "curve" that stand behind the fabric's own row: later files bring their own. */
-void lk_curves_of(const lk_calibration *calibration, const lk_calibration_row *fabric, lk_curves *out);
+/* The rows of the family "curve" that stand behind the fabric's own row: later files bring their
+ * own. */
+void lk_curves_of(const lk_calibration *calibration, const lk_calibration_row *fabric,
+                  lk_curves *out);
 
-/* What the model's time is to be multiplied with; 1 where no curve is of this collective and group. */
-double lk_curves_factor(const lk_curves *curves, lk_coll_kind kind, const lk_group_shape *group, double bytes);
+/* What the model's time is to be multiplied with; 1 where no curve is of this collective and group.
+ */
+double lk_curves_factor(const lk_curves *curves, lk_coll_kind kind, const lk_group_shape *group,
+                        double bytes);
 
-/* ---- host_messages: how long messages and collectives of MPI take by their size, as `lockstep calibrate host --mpi` measured
- * them. */
+/* ---- host_messages: how long messages and collectives of MPI take by their size, as `lockstep
+ * calibrate host --mpi` measured them. */
 
-enum { LK_MESSAGE_SIZES = 64 };
+enum {
+	LK_MESSAGE_SIZES = 64
+};
 
 /* By ascending size; seconds alone (half of there and back) and when both send at once. */
 typedef struct lk_message_times {
@@ -142,17 +175,17 @@ typedef struct lk_message_times {
 	double bytes[LK_MESSAGE_SIZES], alone[LK_MESSAGE_SIZES], both[LK_MESSAGE_SIZES];
 } lk_message_times;
 
-/* A kind of collective among so many ranks on so many nodes; by ascending size. Seconds after a pause, and behind another
- * one without a pause, when ranks come at unlike times. */
+/* A kind of collective among so many ranks on so many nodes; by ascending size. Seconds after a
+ * pause, and behind another one without a pause, when ranks come at unlike times. */
 typedef struct lk_collective_times {
 	int count, ranks, nodes;
 	double bytes[LK_MESSAGE_SIZES], alone[LK_MESSAGE_SIZES], behind[LK_MESSAGE_SIZES];
 } lk_collective_times;
 
 typedef struct lk_host_messages {
-	lk_message_times inside, between; /* nodes; count 0: not measured */
+	lk_message_times inside, between;         /* nodes; count 0: not measured */
 	lk_collective_times collective[LK_COLLS]; /* count 0: not measured */
-	double one_core_rate;    /* bytes/s that one core streams through memory; 0 not measured */
+	double one_core_rate; /* bytes/s that one core streams through memory; 0 not measured */
 } lk_host_messages;
 
 /* Of a cluster file in JSON; nothing where it has no such measurements, or is no such file. */
@@ -164,7 +197,10 @@ double lk_collective_seconds(const lk_collective_times *times, double bytes, boo
 
 /* ---- host_collective: collectives of libraries that run on the host, MPI and gloo. */
 
-typedef enum lk_host_library { LK_HOST_MPI, LK_HOST_GLOO } lk_host_library;
+typedef enum lk_host_library {
+	LK_HOST_MPI,
+	LK_HOST_GLOO
+} lk_host_library;
 
 typedef struct lk_host_cost {
 	double seconds;
@@ -172,19 +208,23 @@ typedef struct lk_host_cost {
 	bool latency_bound;    /* messages rather than bytes take most of the time */
 } lk_host_cost;
 
-/* Seconds per message and per byte, inside a node (shared memory) and between nodes, and per byte that is reduced. */
+/* Seconds per message and per byte, inside a node (shared memory) and between nodes, and per byte
+ * that is reduced. */
 typedef struct lk_host_links {
 	double alpha[2], beta[2], gamma; /* [0] inside, [1] between */
 } lk_host_links;
 
 lk_host_links lk_host_links_of(lk_host_library library, const lk_group_shape *group);
 
-/* The same of MPI, from measured messages where there are some; NULL: none. Where collectives of this kind were measured,
- * times what the library took there of what the algorithms say: `behind` another one, or after a pause. */
-lk_host_cost lk_host_collective_measured(const lk_host_messages *messages, lk_coll_kind kind, const lk_group_shape *group,
-                                         double bytes, bool behind);
+/* The same of MPI, from measured messages where there are some; NULL: none. Where collectives of
+ * this kind were measured, times what the library took there of what the algorithms say: `behind`
+ * another one, or after a pause. */
+lk_host_cost lk_host_collective_measured(const lk_host_messages *messages, lk_coll_kind kind,
+                                         const lk_group_shape *group, double bytes, bool behind);
 
-/* The fastest of the algorithms that the library has for this collective; bytes as nccl-tests count them. */
-lk_host_cost lk_host_collective(lk_host_library library, lk_coll_kind kind, const lk_group_shape *group, double bytes);
+/* The fastest of the algorithms that the library has for this collective; bytes as nccl-tests count
+ * them. */
+lk_host_cost lk_host_collective(lk_host_library library, lk_coll_kind kind,
+                                const lk_group_shape *group, double bytes);
 
 #endif

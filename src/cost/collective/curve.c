@@ -1,6 +1,7 @@
-/* curve.c: corrections of measured collectives, between rows of a calibration and the model's times. Between two knots
- * the correction is a straight line over log2 of the bytes; beyond the outermost measured knots it stays what it is
- * there: below, the latency counts, above, the bandwidth. */
+/* curve.c: corrections of measured collectives, between rows of a calibration and the model's
+ * times. Between two knots the correction is a straight line over log2 of the bytes; beyond the
+ * outermost measured knots it stays what it is there: below, the latency counts, above, the
+ * bandwidth. */
 #include "cost/collective/collective.h"
 
 #include <math.h>
@@ -11,8 +12,8 @@
 
 const char *lk_curve_knot_name(int knot) {
 	static const char *const names[LK_CURVE_KNOTS] = {
-		"1K", "2K", "4K", "8K", "16K", "32K", "64K", "128K", "256K", "512K", "1M", "2M",
-		"4M", "8M", "16M", "32M", "64M", "128M", "256M", "512M", "1G", "2G", "4G", "8G",
+		"1K", "2K", "4K",  "8K",  "16K", "32K",  "64K",  "128K", "256K", "512K", "1M", "2M",
+		"4M", "8M", "16M", "32M", "64M", "128M", "256M", "512M", "1G",   "2G",   "4G", "8G",
 	};
 	return names[knot];
 }
@@ -30,8 +31,10 @@ void lk_curve_fill(lk_curve *curve) {
 		if (below < 0 && above == LK_CURVE_KNOTS) curve->correction[k] = 0;
 		else if (below < 0) curve->correction[k] = curve->correction[above];
 		else if (above == LK_CURVE_KNOTS) curve->correction[k] = curve->correction[below];
-		else curve->correction[k] = curve->correction[below] + (curve->correction[above] - curve->correction[below]) *
-		                                                           (k - below) / (above - below);
+		else
+			curve->correction[k] =
+				curve->correction[below] + (curve->correction[above] - curve->correction[below]) *
+											   (k - below) / (above - below);
 	}
 }
 
@@ -43,7 +46,8 @@ static bool read_variant(const char *text, lk_curve *curve) {
 	char *end;
 	for (int kind = 0; blank && kind < LK_COLLS; kind++) {
 		const char *name = lk_coll_name((lk_coll_kind)kind);
-		if (strlen(name) != (size_t)(blank - text) || strncmp(name, text, strlen(name)) != 0) continue;
+		if (strlen(name) != (size_t)(blank - text) || strncmp(name, text, strlen(name)) != 0)
+			continue;
 		curve->kind = (lk_coll_kind)kind;
 		curve->gpus = (int)strtol(blank, &end, 10);
 		if (strncmp(end, " on ", 4) != 0) return false;
@@ -65,28 +69,33 @@ static bool read_curve(const lk_calibration_row *row, lk_curve *curve) {
 	return true;
 }
 
-void lk_curves_of(const lk_calibration *calibration, const lk_calibration_row *fabric, lk_curves *out) {
+void lk_curves_of(const lk_calibration *calibration, const lk_calibration_row *fabric,
+                  lk_curves *out) {
 	const lk_calibration_row *end = calibration->rows.at + calibration->rows.count;
 	out->count = 0;
-	for (const lk_calibration_row *row = fabric; row && row < end && out->count < LK_CURVES_MOST; row++)
+	for (const lk_calibration_row *row = fabric; row && row < end && out->count < LK_CURVES_MOST;
+	     row++)
 		if (strcmp(row->family, "curve") == 0 && lk_same_name(row->subject, fabric->subject))
 			out->count += read_curve(row, &out->at[out->count]);
 }
 
 /* ---- times ---- */
 
-/* Groups that share their NICs, and fabrics with fewer links above the nodes, are not what was measured. */
+/* Groups that share their NICs, and fabrics with fewer links above the nodes, are not what was
+ * measured. */
 static bool is_of(const lk_curve *curve, lk_coll_kind kind, const lk_group_shape *group) {
 	bool alone = group->nodes < 2 || (group->sharing < 2 && group->oversubscription <= 1);
 	int nodes = group->nodes < 1 ? 1 : group->nodes;
 	return alone && curve->kind == kind && curve->gpus == group->ranks && curve->nodes == nodes;
 }
 
-double lk_curves_factor(const lk_curves *curves, lk_coll_kind kind, const lk_group_shape *group, double bytes) {
+double lk_curves_factor(const lk_curves *curves, lk_coll_kind kind, const lk_group_shape *group,
+                        double bytes) {
 	for (int i = curves ? curves->count : 0; i-- > 0;) {
 		const lk_curve *curve = &curves->at[i];
 		if (!is_of(curve, kind, group)) continue;
-		double place = lk_curve_place(bytes), below = fmin(floor(place), LK_CURVE_KNOTS - 2), share = place - below;
+		double place = lk_curve_place(bytes), below = fmin(floor(place), LK_CURVE_KNOTS - 2),
+			   share = place - below;
 		const double *at = &curve->correction[(int)below];
 		return exp(at[0] * (1 - share) + at[1] * share);
 	}

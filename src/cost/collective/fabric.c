@@ -4,11 +4,13 @@
 #include <pthread.h>
 #include <stddef.h>
 
-const char *const lk_fabric_names[LK_FABRIC_NUMBERS] = {"launch_us", "channel_us", "wire", "nic", "buffer_mb"};
+const char *const lk_fabric_names[LK_FABRIC_NUMBERS] = {"launch_us", "channel_us", "wire", "nic",
+                                                        "buffer_mb"};
 
 const lk_fit_number lk_fabric_limits[LK_FABRIC_NUMBERS] = {
-	{"launch_us", 6, .5, 200, true}, {"channel_us", .5, .01, 20, true}, {"wire", .97, .05, 1.3, true},
-	{"nic", .6, .01, 1.1, true},     {"buffer_mb", .05, .01, 20, true},
+	{"launch_us", 6, .5, 200, true},   {"channel_us", .5, .01, 20, true},
+	{"wire", .97, .05, 1.3, true},     {"nic", .6, .01, 1.1, true},
+	{"buffer_mb", .05, .01, 20, true},
 };
 
 static const size_t offsets[LK_FABRIC_NUMBERS] = {
@@ -16,7 +18,8 @@ static const size_t offsets[LK_FABRIC_NUMBERS] = {
 	offsetof(lk_fabric, nic),    offsetof(lk_fabric, buffer),
 };
 
-const lk_fabric lk_fabric_plain = {.launch = 6, .channel = .5, .wire = .97, .nic = 0, .buffer = .05};
+const lk_fabric lk_fabric_plain = {
+	.launch = 6, .channel = .5, .wire = .97, .nic = 0, .buffer = .05};
 
 double *lk_fabric_number(lk_fabric *fabric, int index) {
 	return (double *)(void *)((char *)fabric + offsets[index]);

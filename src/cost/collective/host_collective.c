@@ -1,18 +1,19 @@
-/* host_collective.c: collectives on the host, in the alpha-beta-gamma model of Thakur, Rabenseifner and Gropp
- * (Int. J. High Performance Computing Applications 19(1), 2005). p ranks, n bytes, d = ceil(log2 p) rounds:
+/* host_collective.c: collectives on the host, in the alpha-beta-gamma model of Thakur, Rabenseifner
+ * and Gropp (Int. J. High Performance Computing Applications 19(1), 2005). p ranks, n bytes, d =
+ * ceil(log2 p) rounds:
  *
  *     binomial tree        d (a + n b)                        broadcast; reduce adds n g per round
  *     recursive doubling   d (a + n b + n g)                  all-reduce
- *     Rabenseifner         2 d a + 2 (p-1)/p n b + (p-1)/p n g   all-reduce, reduce: halving, then doubling
- *     ring                 (p-1) (a + n/p b) per pass         two passes in all-reduce, the first one reduces
- *     doubling, halving    d a + (p-1)/p n b                  all-gather; reduce-scatter adds (p-1)/p n g
- *     scatter, all-gather  (d + p-1) a + 2 (p-1)/p n b        broadcast of long messages
- *     Bruck                d (a + n/2 b)                      all-to-all of short messages
- *     pairwise             (p-1) (a + n/p b)                  all-to-all
+ *     Rabenseifner         2 d a + 2 (p-1)/p n b + (p-1)/p n g   all-reduce, reduce: halving, then
+ * doubling ring                 (p-1) (a + n/p b) per pass         two passes in all-reduce, the
+ * first one reduces doubling, halving    d a + (p-1)/p n b                  all-gather;
+ * reduce-scatter adds (p-1)/p n g scatter, all-gather  (d + p-1) a + 2 (p-1)/p n b        broadcast
+ * of long messages Bruck                d (a + n/2 b)                      all-to-all of short
+ * messages pairwise             (p-1) (a + n/p b)                  all-to-all
  *
- * Round i of a hypercube pairs ranks at distance 2^i: beyond the ranks of a node every rank's message leaves it, and
- * they share its NICs. A ring leaves a node once per round. MPI libraries have all of these, gloo a few. Each library
- * is taken to run the fastest one that it has. */
+ * Round i of a hypercube pairs ranks at distance 2^i: beyond the ranks of a node every rank's
+ * message leaves it, and they share its NICs. A ring leaves a node once per round. MPI libraries
+ * have all of these, gloo a few. Each library is taken to run the fastest one that it has. */
 #include "cost/collective/collective.h"
 
 #include <math.h>
@@ -34,9 +35,10 @@ lk_host_links lk_host_links_of(lk_host_library library, const lk_group_shape *gr
 
 struct job {
 	lk_host_links links;
-	const lk_host_messages *messages; /* instead of the links, where they were measured; may be NULL */
+	const lk_host_messages
+		*messages; /* instead of the links, where they were measured; may be NULL */
 	double p, ppn, n;
-	double sharing;          /* groups that leave a node at the same time */
+	double sharing; /* groups that leave a node at the same time */
 	int rounds;
 };
 
@@ -50,9 +52,13 @@ static struct cost sum(struct cost a, struct cost b) {
 
 /* Messages of `bytes`, one or both ways; what shares a NIC goes through it one after another. */
 static struct cost move(const struct job *job, bool leaves, double bytes, double share, bool both) {
-	const lk_message_times *times = !job->messages ? NULL : leaves ? &job->messages->between : &job->messages->inside;
-	if (!times || !times->count) return (struct cost){job->links.alpha[leaves], bytes * job->links.beta[leaves] * share};
-	double first = lk_message_seconds(times, 1, both), all = bytes * share * (leaves ? job->sharing : 1);
+	const lk_message_times *times = !job->messages ? NULL
+	                                : leaves       ? &job->messages->between
+	                                               : &job->messages->inside;
+	if (!times || !times->count)
+		return (struct cost){job->links.alpha[leaves], bytes * job->links.beta[leaves] * share};
+	double first = lk_message_seconds(times, 1, both),
+		   all = bytes * share * (leaves ? job->sharing : 1);
 	return (struct cost){first, lk_message_seconds(times, all, both) - first};
 }
 
@@ -65,7 +71,8 @@ static struct cost exchange(const struct job *job, double distance, double bytes
 /* A round of a ring: as slow as its slowest hop, one of which per node leaves it. */
 static struct cost hop(const struct job *job, double bytes) {
 	bool leaves = job->p > job->ppn;
-	struct cost inside = move(job, false, bytes, 1, true), outside = move(job, true, bytes, 1, true);
+	struct cost inside = move(job, false, bytes, 1, true),
+				outside = move(job, true, bytes, 1, true);
 	if (!leaves) return inside;
 	return (struct cost){outside.wait, fmax(inside.move, outside.move)};
 }
@@ -148,7 +155,8 @@ static struct cost bruck(const struct job *job) {
 static struct cost pairwise(const struct job *job) {
 	double near = job->ppn - 1, far = job->p - job->ppn, each = job->n / job->p;
 	struct cost inside = exchange(job, 0, each), outside = exchange(job, job->ppn, each);
-	return (struct cost){near * inside.wait + far * outside.wait, near * inside.move + far * outside.move};
+	return (struct cost){near * inside.wait + far * outside.wait,
+	                     near * inside.move + far * outside.move};
 }
 
 static struct cost message(const struct job *job) {
@@ -156,7 +164,10 @@ static struct cost message(const struct job *job) {
 	return move(job, leaves, job->n, 1, false);
 }
 
-enum { MPI = 1 << LK_HOST_MPI, GLOO = 1 << LK_HOST_GLOO };
+enum {
+	MPI = 1 << LK_HOST_MPI,
+	GLOO = 1 << LK_HOST_GLOO
+};
 
 static const struct {
 	lk_coll_kind kind;
@@ -181,13 +192,19 @@ static const struct {
 	{LK_COLL_SENDRECV, "message", MPI | GLOO, message},
 };
 
-static lk_host_cost fastest(lk_host_library library, const lk_host_messages *messages, lk_coll_kind kind,
-                            const lk_group_shape *group, double bytes) {
+static lk_host_cost fastest(lk_host_library library, const lk_host_messages *messages,
+                            lk_coll_kind kind, const lk_group_shape *group, double bytes) {
 	lk_host_cost best = {0, "", true};
 	if (group->ranks < 2 || !(bytes > 0)) return best;
-	double p = kind == LK_COLL_SENDRECV ? 2 : group->ranks, nodes = group->nodes > 1 ? fmin(group->nodes, p) : 1;
-	struct job j = {lk_host_links_of(library, group), messages, p, p / nodes, fmin(bytes, 1e18), fmax(group->sharing, 1),
-	         (int)ceil(log2(p) - 1e-9)};
+	double p = kind == LK_COLL_SENDRECV ? 2 : group->ranks,
+		   nodes = group->nodes > 1 ? fmin(group->nodes, p) : 1;
+	struct job j = {lk_host_links_of(library, group),
+	                messages,
+	                p,
+	                p / nodes,
+	                fmin(bytes, 1e18),
+	                fmax(group->sharing, 1),
+	                (int)ceil(log2(p) - 1e-9)};
 	best.seconds = INFINITY;
 	for (size_t i = 0; i < sizeof algorithms / sizeof *algorithms; i++) {
 		if (algorithms[i].kind != kind || !(algorithms[i].libraries & (1u << library))) continue;
@@ -198,23 +215,26 @@ static lk_host_cost fastest(lk_host_library library, const lk_host_messages *mes
 	return best;
 }
 
-lk_host_cost lk_host_collective(lk_host_library library, lk_coll_kind kind, const lk_group_shape *group, double bytes) {
+lk_host_cost lk_host_collective(lk_host_library library, lk_coll_kind kind,
+                                const lk_group_shape *group, double bytes) {
 	return fastest(library, NULL, kind, group, bytes);
 }
 
-/* What the library took of what the algorithms say, among the ranks that were measured. 1: nothing was. */
-static double library_share(const lk_host_messages *messages, lk_coll_kind kind, const lk_group_shape *group,
-                            double bytes, bool behind) {
+/* What the library took of what the algorithms say, among the ranks that were measured. 1: nothing
+ * was. */
+static double library_share(const lk_host_messages *messages, lk_coll_kind kind,
+                            const lk_group_shape *group, double bytes, bool behind) {
 	const lk_collective_times *times = messages ? &messages->collective[kind] : NULL;
 	if (!times || !times->count) return 1;
 	lk_group_shape there = *group;
 	there.ranks = times->ranks, there.nodes = times->nodes, there.sharing = 1;
 	there.ranks_per_node = (times->ranks + times->nodes - 1) / times->nodes;
-	return lk_collective_seconds(times, bytes, behind) / fastest(LK_HOST_MPI, messages, kind, &there, bytes).seconds;
+	return lk_collective_seconds(times, bytes, behind) /
+	       fastest(LK_HOST_MPI, messages, kind, &there, bytes).seconds;
 }
 
-lk_host_cost lk_host_collective_measured(const lk_host_messages *messages, lk_coll_kind kind, const lk_group_shape *group,
-                                         double bytes, bool behind) {
+lk_host_cost lk_host_collective_measured(const lk_host_messages *messages, lk_coll_kind kind,
+                                         const lk_group_shape *group, double bytes, bool behind) {
 	lk_host_cost all = fastest(LK_HOST_MPI, messages, kind, group, bytes);
 	if (all.seconds > 0) all.seconds *= library_share(messages, kind, group, bytes, behind);
 	return all;

@@ -1,6 +1,7 @@
-/* host_messages.c: reads "measured": {"messages": [{"inside": true, "bytes": 8, "alone_us": 1.2, "both_us": 1.4}, ...],
- * "collectives": [{"kind": "all_reduce", "ranks": 2, "nodes": 2, "bytes": 8, "alone_us": 20, "behind_us": 25}, ...]}
- * of a cluster file (calibrate/host/host_json.c writes it). */
+/* host_messages.c: reads "measured": {"messages": [{"inside": true, "bytes": 8, "alone_us": 1.2,
+ * "both_us": 1.4}, ...], "collectives": [{"kind": "all_reduce", "ranks": 2, "nodes": 2, "bytes": 8,
+ * "alone_us": 20, "behind_us": 25}, ...]} of a cluster file (calibrate/host/host_json.c writes it).
+ */
 #include "cost/collective/collective.h"
 
 #include <math.h>
@@ -20,7 +21,8 @@ static bool insert(lk_message_times *times, double bytes, double alone, double b
 	while (at > 0 && times->bytes[at - 1] > bytes) at--;
 	if (times->count == LK_MESSAGE_SIZES || (at > 0 && times->bytes[at - 1] == bytes)) return false;
 	for (int i = times->count++; i > at; i--)
-		times->bytes[i] = times->bytes[i - 1], times->alone[i] = times->alone[i - 1], times->both[i] = times->both[i - 1];
+		times->bytes[i] = times->bytes[i - 1], times->alone[i] = times->alone[i - 1],
+		times->both[i] = times->both[i - 1];
 	times->bytes[at] = bytes, times->alone[at] = alone, times->both[at] = both;
 	return true;
 }
@@ -28,15 +30,19 @@ static bool insert(lk_message_times *times, double bytes, double alone, double b
 static lk_status add(const lk_value *item, const char *path, lk_host_messages *out, lk_error *err) {
 	bool object = item->kind == LK_JSON_OBJECT;
 	const lk_value *inside = object ? lk_json_get(item, "inside") : NULL;
-	double bytes = object ? number(item, "bytes") : NAN, alone = object ? 1e-6 * number(item, "alone_us") : NAN;
+	double bytes = object ? number(item, "bytes") : NAN,
+		   alone = object ? 1e-6 * number(item, "alone_us") : NAN;
 	double both = object ? 1e-6 * number(item, "both_us") : NAN;
 	char where[300];
 	snprintf(where, sizeof where, "%.250s:%d:%d", path, item->line, item->column);
 	if (!(bytes >= 1 && bytes <= 1e12 && alone > 0 && alone < 1e6 && both > 0 && both < 1e6))
-		return lk_fail(err, LK_ERR_INPUT, where, "a message needs bytes, alone_us and both_us, above 0");
+		return lk_fail(err, LK_ERR_INPUT, where,
+		               "a message needs bytes, alone_us and both_us, above 0");
 	bool near = inside && inside->kind == LK_JSON_TRUE;
 	if (insert(near ? &out->inside : &out->between, bytes, alone, both)) return LK_OK;
-	return lk_fail(err, LK_ERR_INPUT, where, "messages of one size stand there twice, or there are more than %d", LK_MESSAGE_SIZES);
+	return lk_fail(err, LK_ERR_INPUT, where,
+	               "messages of one size stand there twice, or there are more than %d",
+	               LK_MESSAGE_SIZES);
 }
 
 static lk_collective_times *times_of(const lk_value *kind, lk_host_messages *out) {
@@ -46,44 +52,60 @@ static lk_collective_times *times_of(const lk_value *kind, lk_host_messages *out
 }
 
 /* Of one kind: as many ranks and nodes each, sizes in ascending order. */
-static lk_status add_collective(const lk_value *item, const char *path, lk_host_messages *out, lk_error *err) {
+static lk_status add_collective(const lk_value *item, const char *path, lk_host_messages *out,
+                                lk_error *err) {
 	bool object = item->kind == LK_JSON_OBJECT;
 	lk_collective_times *times = object ? times_of(lk_json_get(item, "kind"), out) : NULL;
-	double bytes = object ? number(item, "bytes") : NAN, ranks = object ? number(item, "ranks") : NAN;
-	double alone = object ? 1e-6 * number(item, "alone_us") : NAN, behind = object ? 1e-6 * number(item, "behind_us") : NAN;
+	double bytes = object ? number(item, "bytes") : NAN,
+		   ranks = object ? number(item, "ranks") : NAN;
+	double alone = object ? 1e-6 * number(item, "alone_us") : NAN,
+		   behind = object ? 1e-6 * number(item, "behind_us") : NAN;
 	double nodes = object ? number(item, "nodes") : NAN;
 	char where[300];
 	snprintf(where, sizeof where, "%.250s:%d:%d", path, item->line, item->column);
-	if (!times) return lk_fail(err, LK_ERR_INPUT, where, "a measured collective needs a kind, such as \"all_reduce\"");
+	if (!times)
+		return lk_fail(err, LK_ERR_INPUT, where,
+		               "a measured collective needs a kind, such as \"all_reduce\"");
 	if (!(bytes >= 1 && bytes <= 1e12 && alone > 0 && alone < 1e6 && behind > 0 && behind < 1e6))
-		return lk_fail(err, LK_ERR_INPUT, where, "a collective needs bytes, alone_us and behind_us, above 0");
+		return lk_fail(err, LK_ERR_INPUT, where,
+		               "a collective needs bytes, alone_us and behind_us, above 0");
 	if (!(ranks >= 2 && ranks <= 1e6 && nodes >= 1 && nodes <= ranks))
-		return lk_fail(err, LK_ERR_INPUT, where, "a collective needs 2 ranks or more, and at most as many nodes");
-	bool follows = !times->count || (bytes > times->bytes[times->count - 1] && times->ranks == (int)ranks && times->nodes == (int)nodes);
+		return lk_fail(err, LK_ERR_INPUT, where,
+		               "a collective needs 2 ranks or more, and at most as many nodes");
+	bool follows = !times->count || (bytes > times->bytes[times->count - 1] &&
+	                                 times->ranks == (int)ranks && times->nodes == (int)nodes);
 	if (!follows || times->count == LK_MESSAGE_SIZES)
-		return lk_fail(err, LK_ERR_INPUT, where, "collectives of one kind stand by ascending size, all of as many ranks and "
-		               "nodes, at most %d of them", LK_MESSAGE_SIZES);
+		return lk_fail(err, LK_ERR_INPUT, where,
+		               "collectives of one kind stand by ascending size, all of as many ranks and "
+		               "nodes, at most %d of them",
+		               LK_MESSAGE_SIZES);
 	times->ranks = (int)ranks, times->nodes = (int)nodes;
-	times->bytes[times->count] = bytes, times->alone[times->count] = alone, times->behind[times->count] = behind;
+	times->bytes[times->count] = bytes, times->alone[times->count] = alone,
+	times->behind[times->count] = behind;
 	times->count++;
 	return LK_OK;
 }
 
-typedef lk_status adder(const lk_value *item, const char *path, lk_host_messages *out, lk_error *err);
+typedef lk_status adder(const lk_value *item, const char *path, lk_host_messages *out,
+                        lk_error *err);
 
-static lk_status take_list(const lk_value *measured, const char *key, adder *one, const char *path, lk_host_messages *out,
-                           lk_error *err) {
-	const lk_value *list = measured && measured->kind == LK_JSON_OBJECT ? lk_json_get(measured, key) : NULL;
+static lk_status take_list(const lk_value *measured, const char *key, adder *one, const char *path,
+                           lk_host_messages *out, lk_error *err) {
+	const lk_value *list =
+		measured && measured->kind == LK_JSON_OBJECT ? lk_json_get(measured, key) : NULL;
 	if (!list) return LK_OK;
-	if (list->kind != LK_JSON_ARRAY) return lk_fail(err, LK_ERR_INPUT, path, "\"%s\" is no array", key);
+	if (list->kind != LK_JSON_ARRAY)
+		return lk_fail(err, LK_ERR_INPUT, path, "\"%s\" is no array", key);
 	for (size_t i = 0; i < list->count; i++) LK_TRY(one(&list->items[i], path, out, err));
 	return LK_OK;
 }
 
 static lk_status take(const lk_value *top, const char *path, lk_host_messages *out, lk_error *err) {
 	const lk_value *measured = top->kind == LK_JSON_OBJECT ? lk_json_get(top, "measured") : NULL;
-	const lk_value *memory = measured && measured->kind == LK_JSON_OBJECT ? lk_json_get(measured, "memory") : NULL;
-	const lk_value *one = memory && memory->kind == LK_JSON_OBJECT ? lk_json_get(memory, "triad, one core") : NULL;
+	const lk_value *memory =
+		measured && measured->kind == LK_JSON_OBJECT ? lk_json_get(measured, "memory") : NULL;
+	const lk_value *one =
+		memory && memory->kind == LK_JSON_OBJECT ? lk_json_get(memory, "triad, one core") : NULL;
 	double rate = one && one->kind == LK_JSON_OBJECT ? number(one, "value") * 1e9 : NAN;
 	if (rate > 0 && rate < 1e15) out->one_core_rate = rate;
 	LK_TRY(take_list(measured, "messages", add, path, out, err));

@@ -1,6 +1,6 @@
-/* nccl.h: what the files of the NCCL model share. A group of ranks becomes a site: the graphs that NCCL's topology
- * search would find for it, and the wires below. Rates are GB/s (1e9 bytes), times microseconds, as NCCL's own tables
- * have them. Private to collective.c and nccl_*.c. */
+/* nccl.h: what the files of the NCCL model share. A group of ranks becomes a site: the graphs that
+ * NCCL's topology search would find for it, and the wires below. Rates are GB/s (1e9 bytes), times
+ * microseconds, as NCCL's own tables have them. Private to collective.c and nccl_*.c. */
 #ifndef LK_COST_NCCL_H
 #define LK_COST_NCCL_H
 
@@ -9,7 +9,10 @@
 
 /* Rows of NCCL's tables. */
 typedef enum lk_nccl_generation {
-	LK_NCCL_VOLTA, LK_NCCL_AMPERE, LK_NCCL_HOPPER, LK_NCCL_BLACKWELL,
+	LK_NCCL_VOLTA,
+	LK_NCCL_AMPERE,
+	LK_NCCL_HOPPER,
+	LK_NCCL_BLACKWELL,
 	LK_NCCL_GENERATIONS,
 } lk_nccl_generation;
 
@@ -22,19 +25,20 @@ typedef struct lk_nccl_graph {
 typedef struct lk_nccl_site {
 	lk_nccl_generation generation;
 	int n, nodes;
-	double ppn;               /* ranks per node, may be fractional where nodes are filled unevenly */
-	bool nvlink;              /* NVLink or xGMI inside the node, else PCIe */
-	bool switched;            /* NVSwitch inside the node */
-	bool nvls;                /* the switch can multicast and reduce */
-	bool efa;                 /* the network adds latency of its own */
-	bool sockets;             /* no RDMA */
+	double ppn;    /* ranks per node, may be fractional where nodes are filled unevenly */
+	bool nvlink;   /* NVLink or xGMI inside the node, else PCIe */
+	bool switched; /* NVSwitch inside the node */
+	bool nvls;     /* the switch can multicast and reduce */
+	bool efa;      /* the network adds latency of its own */
+	bool sockets;  /* no RDMA */
 	lk_nccl_graph ring, tree;
-	lk_nccl_graph multicast;  /* NVLS and NVLSTree */
-	double wire;              /* inside the node, per GPU and direction */
-	double pair_wire;         /* the same between two GPUs alone */
-	double bridge;            /* between the CPUs that hold half of the GPUs each; 0: nothing has to pass there */
-	double node_nics;         /* all NICs of a node that this group may use, line rate */
-	double nic_efficiency;    /* reached share of it */
+	lk_nccl_graph multicast; /* NVLS and NVLSTree */
+	double wire;             /* inside the node, per GPU and direction */
+	double pair_wire;        /* the same between two GPUs alone */
+	double
+		bridge; /* between the CPUs that hold half of the GPUs each; 0: nothing has to pass there */
+	double node_nics;      /* all NICs of a node that this group may use, line rate */
+	double nic_efficiency; /* reached share of it */
 	double nic_latency;
 	const lk_fabric *fabric;
 } lk_nccl_site;
@@ -42,26 +46,31 @@ typedef struct lk_nccl_site {
 void lk_nccl_site_of(const lk_group_shape *group, lk_nccl_site *site);
 /* GB/s between the two CPUs of a host whose GPUs have nothing but PCIe, each way. */
 double lk_host_bridge_rate(const lk_device *device);
-/* Bytes of an all-to-all of n ranks, `own` of them on a node, that pass from one half of the node to the other. */
-static inline double lk_bridge_bytes(double own, double n, double bytes) { return own / 2 * (own / 2) / n * bytes; }
+/* Bytes of an all-to-all of n ranks, `own` of them on a node, that pass from one half of the node
+ * to the other. */
+static inline double lk_bridge_bytes(double own, double n, double bytes) {
+	return own / 2 * (own / 2) / n * bytes;
+}
 
 /* What NCCL's tables say of one (algorithm, protocol), in us. */
 typedef struct lk_nccl_terms {
-	double base, hops, net;   /* latencies: fixed, inside nodes, between them */
-	double crossings;         /* messages between nodes, one after the other; the network's own latency of them */
+	double base, hops, net; /* latencies: fixed, inside nodes, between them */
+	double crossings; /* messages between nodes, one after the other; the network's own latency of
+	                     them */
 	double network;
 	double latency, transfer; /* by whose sum NCCL chooses */
-	double smooth_transfer;   /* with NCCL's correction of trees between its steps: it never falls as bytes grow */
+	double smooth_transfer; /* with NCCL's correction of trees between its steps: it never falls as
+	                           bytes grow */
 } lk_nccl_terms;
 
 /* False where NCCL does not offer the combination. */
-bool lk_nccl_terms_of(lk_coll_kind kind, const lk_nccl_site *site, lk_algo algo, lk_proto proto, double bytes,
-                      lk_nccl_terms *out);
+bool lk_nccl_terms_of(lk_coll_kind kind, const lk_nccl_site *site, lk_algo algo, lk_proto proto,
+                      double bytes, lk_nccl_terms *out);
 
 /* The time of a combination: `predicted` by which NCCL chooses, `time` the calibrated one. */
 typedef struct lk_nccl_estimate {
 	double predicted, time;
-	double latency;           /* of `predicted` */
+	double latency; /* of `predicted` */
 	lk_coll_limit limit;
 } lk_nccl_estimate;
 
@@ -75,8 +84,8 @@ typedef struct lk_nccl_raw {
 bool lk_nccl_raw_of(lk_coll_kind kind, const lk_group_shape *group, double bytes, lk_nccl_raw *out);
 
 /* False where NCCL does not offer the combination. */
-bool lk_nccl_estimate_of(lk_coll_kind kind, const lk_nccl_site *site, lk_algo algo, lk_proto proto, double bytes,
-                         lk_nccl_estimate *out);
+bool lk_nccl_estimate_of(lk_coll_kind kind, const lk_nccl_site *site, lk_algo algo, lk_proto proto,
+                         double bytes, lk_nccl_estimate *out);
 
 /* Bytes that a node's NICs send per byte of the call. */
 double lk_nccl_nic_traffic(lk_coll_kind kind, const lk_nccl_site *site, lk_algo algo);
@@ -85,32 +94,43 @@ double lk_nccl_nic_traffic(lk_coll_kind kind, const lk_nccl_site *site, lk_algo 
 int lk_nccl_most_channels(const lk_nccl_site *site, lk_algo algo);
 
 /* CTAs that NCCL launches for a call: one channel, one CTA, about one SM. */
-int lk_nccl_channels(lk_coll_kind kind, const lk_nccl_site *site, lk_algo algo, lk_proto proto, double bytes);
+int lk_nccl_channels(lk_coll_kind kind, const lk_nccl_site *site, lk_algo algo, lk_proto proto,
+                     double bytes);
 
 /* Everything but point-to-point traffic is above; this is all-to-all, per rank. */
 lk_coll_cost lk_nccl_alltoall(const lk_nccl_site *site, double bytes);
 /* A message from one rank of the group to another. */
 lk_coll_cost lk_nccl_sendrecv(const lk_group_shape *group, double bytes);
 
-/* What all fabrics have in common beyond NCCL's own numbers: fitted once, to all measured collectives together. */
+/* What all fabrics have in common beyond NCCL's own numbers: fitted once, to all measured
+ * collectives together. */
 typedef struct lk_nccl_globals {
-	double base, hops, simple_hops, hopper_hops, net_hops; /* of NCCL's latencies: fixed part (beyond LL's), hops inside a
-	                            node, those of Simple, those from Hopper on, hops between nodes */
-	double ranks;            /* launch grows with this power of the ranks on a node */
-	double least, ll_channel; /* factors: bytes that open another channel; cost of a channel of LL */
-	double ll, ll128, nvls;  /* reached share of NCCL's bandwidths */
-	double fill;             /* a Simple ring of n ranks loses fill / n */
+	double base, hops, simple_hops, hopper_hops,
+		net_hops; /* of NCCL's latencies: fixed part (beyond LL's), hops inside a
+node, those of Simple, those from Hopper on, hops between nodes */
+	double ranks; /* launch grows with this power of the ranks on a node */
+	double least,
+		ll_channel;         /* factors: bytes that open another channel; cost of a channel of LL */
+	double ll, ll128, nvls; /* reached share of NCCL's bandwidths */
+	double fill;            /* a Simple ring of n ranks loses fill / n */
 	double nvls_fill_us, nvls_fill_bytes; /* of the multicast's pipeline */
-	double join, hopper_join; /* p of waiting and transfer: 1 one after the other, large: the longer counts */
-	double ll_nics;          /* bytes on the NICs per byte, with LL's flags */
-	double socket_us, crowd; /* without RDMA: each message between nodes; more of a NIC with more GPUs at it, a power */
-	double message_launch, message_hops, message_join, message_wire, message_nic; /* of messages between two ranks */
-	double buffer_rate;      /* GB/s into the buffers of a network without RDMA */
+	double join, hopper_join; /* p of waiting and transfer: 1 one after the other, large: the longer
+	                             counts */
+	double ll_nics;           /* bytes on the NICs per byte, with LL's flags */
+	double socket_us, crowd;  /* without RDMA: each message between nodes; more of a NIC with more
+	                             GPUs at it, a power */
+	double message_launch, message_hops, message_join, message_wire,
+		message_nic;    /* of messages between two ranks */
+	double buffer_rate; /* GB/s into the buffers of a network without RDMA */
 } lk_nccl_globals;
 extern const lk_nccl_globals lk_nccl_global;
 
 /* Latency of one hop, by NCCL's hwLatency table. */
-typedef enum lk_nccl_hop { LK_NCCL_HOP_NVLINK, LK_NCCL_HOP_PCI, LK_NCCL_HOP_NET } lk_nccl_hop;
+typedef enum lk_nccl_hop {
+	LK_NCCL_HOP_NVLINK,
+	LK_NCCL_HOP_PCI,
+	LK_NCCL_HOP_NET
+} lk_nccl_hop;
 double lk_nccl_hop_latency(lk_nccl_hop hop, lk_algo algo, lk_proto proto);
 
 #endif

@@ -1,20 +1,23 @@
-/* nccl_graph.c: from a group of ranks to what NCCL's topology search would yield for it: how many channels, at which
- * rate each. The search itself walks a graph of PCIe bridges, links and NICs; for the regular nodes of training
- * clusters its result has a closed form, which is computed here.
+/* nccl_graph.c: from a group of ranks to what NCCL's topology search would yield for it: how many
+ * channels, at which rate each. The search itself walks a graph of PCIe bridges, links and NICs;
+ * for the regular nodes of training clusters its result has a closed form, which is computed here.
  *
- * Channel speeds and the doubling of channels: NCCL 2.30, src/graph/search.cc and connect.cc. The results are those
- * that logs and measurements imply: A100 with 8 GPUs 12 x 20 GB/s, H100 12 x 30, H100 NVLS 16 x 20, eight 200 Gb/s
- * NICs 8 x 24. */
+ * Channel speeds and the doubling of channels: NCCL 2.30, src/graph/search.cc and connect.cc. The
+ * results are those that logs and measurements imply: A100 with 8 GPUs 12 x 20 GB/s, H100 12 x 30,
+ * H100 NVLS 16 x 20, eight 200 Gb/s NICs 8 x 24. */
 #include "cost/collective/nccl.h"
 
 #include <math.h>
 
-enum { most_ranks = 1 << 24 }; /* keeps step counts in an int */
+enum {
+	most_ranks = 1 << 24
+}; /* keeps step counts in an int */
 static const double gb = 1e9;
 static const double line_share = .96; /* NCCL counts 12 GB/s for 100 Gb/s of NIC */
 
-/* Between the two CPUs of a host, each way, by the hosts of a PCIe generation. Gen3 and 4: NCCL's src/graph/topo.h: Broadwell
- * (QPI; hosts of the GPUs before Volta) 6, Skylake 10, AMD 16. Gen5: a ring of 8 GPUs (NVIDIA/nccl issue 1639). */
+/* Between the two CPUs of a host, each way, by the hosts of a PCIe generation. Gen3 and 4: NCCL's
+ * src/graph/topo.h: Broadwell (QPI; hosts of the GPUs before Volta) 6, Skylake 10, AMD 16. Gen5: a
+ * ring of 8 GPUs (NVIDIA/nccl issue 1639). */
 double lk_host_bridge_rate(const lk_device *device) {
 	if (device->pcie_rate >= 40 * gb) return 28;
 	if (device->pcie_rate >= 20 * gb) return 16;
@@ -27,18 +30,15 @@ static lk_nccl_generation generation_of(lk_arch arch) {
 	case LK_ARCH_ADA:
 	case LK_ARCH_CDNA2:
 	case LK_ARCH_CDNA3:
-	case LK_ARCH_CDNA4:
-		return LK_NCCL_AMPERE;
-	case LK_ARCH_HOPPER:
-		return LK_NCCL_HOPPER;
-	case LK_ARCH_BLACKWELL:
-		return LK_NCCL_BLACKWELL;
-	default:
-		return LK_NCCL_VOLTA;
+	case LK_ARCH_CDNA4: return LK_NCCL_AMPERE;
+	case LK_ARCH_HOPPER: return LK_NCCL_HOPPER;
+	case LK_ARCH_BLACKWELL: return LK_NCCL_BLACKWELL;
+	default: return LK_NCCL_VOLTA;
 	}
 }
 
-/* A finite rate in GB/s; a missing one becomes that of Gigabit Ethernet, so that a cost stays finite. */
+/* A finite rate in GB/s; a missing one becomes that of Gigabit Ethernet, so that a cost stays
+ * finite. */
 static double rate_of(double bytes_per_s) {
 	if (!(bytes_per_s > .125 * gb)) return .125;
 	return bytes_per_s < 1e6 * gb ? bytes_per_s / gb : 1e6;
@@ -52,7 +52,8 @@ static const double speeds[LK_NCCL_GENERATIONS][14] = {
 	[LK_NCCL_BLACKWELL] = {90, 80, 70, 60, 50, 45, 40, 30, 24, 20, 19, 18, 0},
 };
 
-/* The speed and number of channels (at most 16) that use most of `rate`; the faster one of equals. */
+/* The speed and number of channels (at most 16) that use most of `rate`; the faster one of equals.
+ */
 static lk_nccl_graph search(lk_nccl_generation generation, double rate) {
 	lk_nccl_graph best = {1, rate, rate};
 	double most = 0;
@@ -76,7 +77,8 @@ static lk_nccl_graph ring_in_node(const lk_nccl_site *site) {
 	return doubled(search(site->generation, site->wire));
 }
 
-/* Between nodes every channel enters and leaves through one NIC, and no channel is faster than 48 GB/s. */
+/* Between nodes every channel enters and leaves through one NIC, and no channel is faster than 48
+ * GB/s. */
 static lk_nccl_graph ring_over_nodes(const lk_nccl_site *site, double nics) {
 	double total = fmin(site->node_nics * line_share, site->ppn > 1 ? site->wire : INFINITY);
 	double channels = fmax(1, fmax(floor(nics), ceil(total / 48 - 1e-9)));
@@ -84,8 +86,8 @@ static lk_nccl_graph ring_over_nodes(const lk_nccl_site *site, double nics) {
 	return (lk_nccl_graph){(int)channels, total / channels, total / channels};
 }
 
-/* Trees take the ring's channels. On two nodes a byte crosses the NICs once but a node's links twice, up and down,
- * and the search raises the speed inside the node as far as the links allow. */
+/* Trees take the ring's channels. On two nodes a byte crosses the NICs once but a node's links
+ * twice, up and down, and the search raises the speed inside the node as far as the links allow. */
 static lk_nccl_graph tree(const lk_nccl_site *site) {
 	lk_nccl_graph graph = site->ring;
 	if (site->nodes == 2 && site->ppn > 1) {
@@ -95,8 +97,8 @@ static lk_nccl_graph tree(const lk_nccl_site *site) {
 	return graph;
 }
 
-/* Each of 8 GPUs heads one share of the multicast tree, which needs 9/8 of its speed on every link: 8 x 40 GB/s on
- * Hopper, run as 16 channels of 20; 8 x 80 on Blackwell, run as 24. */
+/* Each of 8 GPUs heads one share of the multicast tree, which needs 9/8 of its speed on every link:
+ * 8 x 40 GB/s on Hopper, run as 16 channels of 20; 8 x 80 on Blackwell, run as 24. */
 static lk_nccl_graph multicast(const lk_nccl_site *site) {
 	const int heads = 8;
 	double share = site->wire / (heads + 1), speed = 0;
@@ -104,15 +106,18 @@ static lk_nccl_graph multicast(const lk_nccl_site *site) {
 		if (*s <= share) speed = *s;
 	int channels = site->generation == LK_NCCL_BLACKWELL ? (site->nodes > 1 ? 32 : 24) : 16;
 	double total = heads * (speed > 0 ? speed : share);
-	return (lk_nccl_graph){channels, total / channels, fmin(total, site->node_nics * line_share) / channels};
+	return (lk_nccl_graph){channels, total / channels,
+	                       fmin(total, site->node_nics * line_share) / channels};
 }
 
-/* Links inside the node, at rates as NCCL counts them (the catalogue has them so). Through a switch a GPU reaches
- * every other at its full rate; without one only the links to the members of the group count. */
+/* Links inside the node, at rates as NCCL counts them (the catalogue has them so). Through a switch
+ * a GPU reaches every other at its full rate; without one only the links to the members of the
+ * group count. */
 static void wire_node(const lk_node *node, lk_nccl_site *site) {
 	double rate = rate_of(node->intra_rate);
 	site->wire = site->pair_wire = rate;
-	site->bridge = node->intra == LK_INTRA_PCIE && site->ppn > 4 ? lk_host_bridge_rate(node->device) : 0;
+	site->bridge =
+		node->intra == LK_INTRA_PCIE && site->ppn > 4 ? lk_host_bridge_rate(node->device) : 0;
 	if (site->bridge > 0) site->wire = fmin(rate, site->bridge);
 	if (node->intra != LK_INTRA_MESH || node->gpus <= 2) return;
 	double peers = node->gpus - 1, links = node->device->links > 0 ? node->device->links : peers;
@@ -120,28 +125,34 @@ static void wire_node(const lk_node *node, lk_nccl_site *site) {
 	site->pair_wire = rate / fmin(links, peers);
 }
 
-/* The share of the node's NICs that falls to this group; a GPU cannot send faster than its PCIe slot. */
+/* The share of the node's NICs that falls to this group; a GPU cannot send faster than its PCIe
+ * slot. */
 static double wire_network(const lk_group_shape *group, lk_nccl_site *site) {
 	const lk_node *node = group->node;
-	double sharing = group->sharing > 1 ? group->sharing : 1, nics = (node->nics > 0 ? node->nics : 1) / sharing;
-	double nearest = node->gpus > 0 && node->nics > node->gpus ? (double)node->nics / node->gpus : 1;
-	nics = fmin(nics, fmax(site->ppn, 1) * nearest); /* a GPU's channels go through the NICs next to it */
+	double sharing = group->sharing > 1 ? group->sharing : 1,
+		   nics = (node->nics > 0 ? node->nics : 1) / sharing;
+	double nearest =
+		node->gpus > 0 && node->nics > node->gpus ? (double)node->nics / node->gpus : 1;
+	nics = fmin(nics,
+	            fmax(site->ppn, 1) * nearest); /* a GPU's channels go through the NICs next to it */
 	double oversubscription = group->oversubscription > 1 ? group->oversubscription : 1;
 	site->node_nics = fmax(rate_of(node->nic_rate) * nics / oversubscription, 1e-6);
 	if (node->device->pcie_rate > 0)
-		site->node_nics = fmin(site->node_nics, rate_of(node->device->pcie_rate) / line_share * site->ppn);
+		site->node_nics =
+			fmin(site->node_nics, rate_of(node->device->pcie_rate) / line_share * site->ppn);
 	site->nic_latency = node->nic_latency_s > 0 ? fmin(node->nic_latency_s, 1) * 1e6 : 0;
 	site->efa = site->nic_latency > 0;
 	site->sockets = node->sockets;
 	/* Several GPUs at one NIC open more connections, which reach more of it. */
 	double crowd = site->ppn / fmax(1, fmin(nics, site->ppn));
-	if (site->sockets) site->nic_efficiency = fmin(1, site->nic_efficiency * pow(crowd, lk_nccl_global.crowd));
+	if (site->sockets)
+		site->nic_efficiency = fmin(1, site->nic_efficiency * pow(crowd, lk_nccl_global.crowd));
 	return nics;
 }
 
-/* Reached share of the NICs' line rate at large messages, by the PCIe generation between GPU and NIC. Gen4: .64 of
- * eight 200 Gb/s NICs (NDv4, 16 and 32 A100), .60 of four 100 Gb/s (p4d), .83 (p4de); gen3 is taken alike. Gen5: .98
- * of eight 400 Gb/s (16 H100, ring). */
+/* Reached share of the NICs' line rate at large messages, by the PCIe generation between GPU and
+ * NIC. Gen4: .64 of eight 200 Gb/s NICs (NDv4, 16 and 32 A100), .60 of four 100 Gb/s (p4d), .83
+ * (p4de); gen3 is taken alike. Gen5: .98 of eight 400 Gb/s (16 H100, ring). */
 static double nic_efficiency(const lk_device *device) {
 	return device->pcie_rate >= 40 * gb ? .95 : .70;
 }
@@ -154,9 +165,11 @@ void lk_nccl_site_of(const lk_group_shape *group, lk_nccl_site *site) {
 	site->ppn = (double)site->n / site->nodes;
 	site->nvlink = node->intra != LK_INTRA_PCIE;
 	site->switched = node->intra == LK_INTRA_SWITCH;
-	site->nvls = node->intra == LK_INTRA_SWITCH && site->generation >= LK_NCCL_HOPPER && site->ppn > 2;
+	site->nvls =
+		node->intra == LK_INTRA_SWITCH && site->generation >= LK_NCCL_HOPPER && site->ppn > 2;
 	site->fabric = group->fabric ? group->fabric : lk_fabric_default();
-	site->nic_efficiency = site->fabric->nic > 0 ? fmin(site->fabric->nic, 1) : nic_efficiency(node->device);
+	site->nic_efficiency =
+		site->fabric->nic > 0 ? fmin(site->fabric->nic, 1) : nic_efficiency(node->device);
 	wire_node(node, site);
 	double nics = wire_network(group, site);
 	site->ring = site->nodes > 1 ? ring_over_nodes(site, nics) : ring_in_node(site);

@@ -1,15 +1,21 @@
-/* nccl_p2p.c: traffic that NCCL runs as pairs of send and receive: pipeline messages and all-to-all.
+/* nccl_p2p.c: traffic that NCCL runs as pairs of send and receive: pipeline messages and
+ * all-to-all.
  *
- * A rank's time is its busiest link class: bytes over that link's rate, after the latency of its rounds. An
- * all-to-all runs in batches of 8 peers; the first batch shows in full, later ones add a hop each. Parts, channels
- * and the limit of the LL protocol: NCCL 2.30, init.cc (ncclP2pSchedule), enqueue.cc; restated in docs/METHOD.md. */
+ * A rank's time is its busiest link class: bytes over that link's rate, after the latency of its
+ * rounds. An all-to-all runs in batches of 8 peers; the first batch shows in full, later ones add a
+ * hop each. Parts, channels and the limit of the LL protocol: NCCL 2.30, init.cc (ncclP2pSchedule),
+ * enqueue.cc; restated in docs/METHOD.md. */
 #include "cost/collective/nccl.h"
 
 #include <math.h>
 
-enum { CONCURRENT = 8, LL_LIMIT = 16384 };
+enum {
+	CONCURRENT = 8,
+	LL_LIMIT = 16384
+};
 
-static const double part_bytes = 65536; /* smallest part of a message that gets a channel of its own */
+static const double part_bytes =
+	65536; /* smallest part of a message that gets a channel of its own */
 
 static double power_above(double x) {
 	double power = 1;
@@ -17,28 +23,36 @@ static double power_above(double x) {
 	return power;
 }
 
-/* Channels to one peer: over NVLink two for every link of the path, over the network one for each 14 GB/s. */
+/* Channels to one peer: over NVLink two for every link of the path, over the network one for each
+ * 14 GB/s. */
 static double channels_per_peer(const lk_nccl_site *site, bool same_node, double rate) {
 	if (!same_node) return power_above(fmax(2, ceil(rate / 14)));
 	return site->nvlink ? power_above(fmin(2 * fmax(1, floor(site->pair_wire / 20)), 32)) : 2;
 }
 
 static double latency(const lk_nccl_site *site, bool same_node, lk_proto proto, double rounds) {
-	lk_nccl_hop hop = !same_node ? LK_NCCL_HOP_NET : site->nvlink ? LK_NCCL_HOP_NVLINK : LK_NCCL_HOP_PCI;
-	lk_algo table = same_node ? LK_ALGO_RING : LK_ALGO_TREE; /* as rings of one GPU per node use the tree's value */
+	lk_nccl_hop hop = !same_node     ? LK_NCCL_HOP_NET
+	                  : site->nvlink ? LK_NCCL_HOP_NVLINK
+	                                 : LK_NCCL_HOP_PCI;
+	lk_algo table = same_node
+	                    ? LK_ALGO_RING
+	                    : LK_ALGO_TREE; /* as rings of one GPU per node use the tree's value */
 	return rounds * lk_nccl_hop_latency(hop, table, proto);
 }
 
-/* The calibrated form; `own` and `transfer` in us, `network` times the network's own latency. LL sends a flag with
- * every word. */
-static double seconds(const lk_nccl_site *site, double own, double network, lk_proto proto, double transfer) {
+/* The calibrated form; `own` and `transfer` in us, `network` times the network's own latency. LL
+ * sends a flag with every word. */
+static double seconds(const lk_nccl_site *site, double own, double network, lk_proto proto,
+                      double transfer) {
 	const lk_fabric *fabric = site->fabric;
 	double flags = proto == LK_PROTO_LL ? 2 : 1;
 	network *= site->nic_latency * (proto == LK_PROTO_SIMPLE ? 2 : 1);
-	double waits = fabric->launch * lk_nccl_global.message_launch + lk_nccl_global.message_hops * own + network;
-	return pow(pow(waits, lk_nccl_global.message_join) + pow(flags * transfer, lk_nccl_global.message_join),
-			   1 / lk_nccl_global.message_join) *
-		   1e-6;
+	double waits = fabric->launch * lk_nccl_global.message_launch +
+	               lk_nccl_global.message_hops * own + network;
+	return pow(pow(waits, lk_nccl_global.message_join) +
+	               pow(flags * transfer, lk_nccl_global.message_join),
+	           1 / lk_nccl_global.message_join) *
+	       1e-6;
 }
 
 static lk_proto protocol(double message) {
@@ -50,37 +64,45 @@ static double rounds_of(double peers) {
 }
 
 lk_coll_cost lk_nccl_alltoall(const lk_nccl_site *site, double bytes) {
-	double n = site->n, inside = (site->ppn - 1) / n * bytes, outside = (n - site->ppn) / n * bytes, each = bytes / n;
+	double n = site->n, inside = (site->ppn - 1) / n * bytes, outside = (n - site->ppn) / n * bytes,
+		   each = bytes / n;
 	double wire = site->pair_wire * site->fabric->wire;
 	if (site->nvlink) wire = site->wire * site->fabric->wire;
 	double nic = site->node_nics / site->ppn * site->nic_efficiency;
 	double transfer = fmax(inside / (1000 * wire), outside / (1000 * nic));
 	/* behind two CPUs half of a node's GPUs send to the other half through the link between them */
-	if (site->bridge > 0) transfer = fmax(transfer, lk_bridge_bytes(site->ppn, n, bytes) / (1000 * site->bridge));
+	if (site->bridge > 0)
+		transfer = fmax(transfer, lk_bridge_bytes(site->ppn, n, bytes) / (1000 * site->bridge));
 	lk_proto proto = protocol(each);
 	double near_rounds = rounds_of(site->ppn - 1), far_rounds = rounds_of(n - site->ppn);
 	double own = latency(site, true, proto, near_rounds) + latency(site, false, proto, far_rounds);
 	if (proto == LK_PROTO_SIMPLE) own += 8.4; /* base latency of Simple */
 	double time = seconds(site, own, site->nodes > 1, proto, transfer);
-	double parts = fmax(1, ceil(each / part_bytes)), peer = channels_per_peer(site, site->nodes == 1, nic);
-	double channels = fmin(fmin(parts, peer) * (n - 1), power_above(fmin(2 * site->ring.channels, 32)));
+	double parts = fmax(1, ceil(each / part_bytes)),
+		   peer = channels_per_peer(site, site->nodes == 1, nic);
+	double channels =
+		fmin(fmin(parts, peer) * (n - 1), power_above(fmin(2 * site->ring.channels, 32)));
 	return (lk_coll_cost){
 		.seconds = time,
 		.limit = transfer * 2e-6 < time          ? LK_LIMIT_LATENCY
-				 : outside / nic > inside / wire ? LK_LIMIT_NICS
-												 : LK_LIMIT_LINKS,
+	             : outside / nic > inside / wire ? LK_LIMIT_NICS
+	                                             : LK_LIMIT_LINKS,
 		.algo = LK_ALGO_P2P,
 		.proto = proto,
 		.channels = (int)channels,
-		.memory_rate = 4 * (inside + outside) / time, /* read, into the peer's buffer, out of it, written */
+		.memory_rate =
+			4 * (inside + outside) / time, /* read, into the peer's buffer, out of it, written */
 		.intra_rate = inside / time,
 		.nic_rate = outside / time,
 	};
 }
 
-/* Where the network is slower than the buffers before it, the first bytes only have to get into those. */
+/* Where the network is slower than the buffers before it, the first bytes only have to get into
+ * those. */
 static double transfer_of(const lk_nccl_site *site, bool same_node, double rate, double bytes) {
-	double quick = same_node || rate >= lk_nccl_global.buffer_rate ? 0 : fmin(bytes, site->fabric->buffer * 1e6);
+	double quick = same_node || rate >= lk_nccl_global.buffer_rate
+	                   ? 0
+	                   : fmin(bytes, site->fabric->buffer * 1e6);
 	return (bytes - quick) / (1000 * rate) + quick / (1000 * lk_nccl_global.buffer_rate);
 }
 
@@ -91,28 +113,37 @@ static lk_coll_cost message(const lk_group_shape *pair, double bytes) {
 	lk_nccl_site site;
 	lk_nccl_site_of(pair, &site);
 	/* One GPU uses the NICs nearest to it, not all of its node. */
-	double nearest = node->gpus > 0 && node->nics > node->gpus ? (double)node->nics / node->gpus : 1;
+	double nearest =
+		node->gpus > 0 && node->nics > node->gpus ? (double)node->nics / node->gpus : 1;
 	double share = fmin(site.nic_efficiency * lk_nccl_global.message_nic, .97);
 	double nic = fmin(site.node_nics, fmax(node->nic_rate / 1e9 * nearest, .125)) * share;
-	double rate = same_node ? site.pair_wire * site.fabric->wire * lk_nccl_global.message_wire : nic;
+	double rate =
+		same_node ? site.pair_wire * site.fabric->wire * lk_nccl_global.message_wire : nic;
 	double own = latency(&site, same_node, cost.proto, 1);
-	cost.seconds = seconds(&site, own, !same_node, cost.proto, transfer_of(&site, same_node, rate, bytes));
+	cost.seconds =
+		seconds(&site, own, !same_node, cost.proto, transfer_of(&site, same_node, rate, bytes));
 	bool waits = bytes / (rate * 1e9) < cost.seconds / 2;
 	cost.limit = waits ? LK_LIMIT_LATENCY : same_node ? LK_LIMIT_LINKS : LK_LIMIT_NICS;
-	cost.channels = (int)fmin(fmax(1, ceil(bytes / part_bytes)), channels_per_peer(&site, same_node, nic));
+	cost.channels =
+		(int)fmin(fmax(1, ceil(bytes / part_bytes)), channels_per_peer(&site, same_node, nic));
 	cost.busbw = bytes / cost.seconds;
-	cost.memory_rate = 2 * cost.busbw; /* mean of the sender, who reads, and the receiver, who goes through a buffer */
+	cost.memory_rate =
+		2 *
+		cost.busbw; /* mean of the sender, who reads, and the receiver, who goes through a buffer */
 	*(same_node ? &cost.intra_rate : &cost.nic_rate) = cost.busbw;
 	return cost;
 }
 
 lk_coll_cost lk_nccl_sendrecv(const lk_group_shape *group, double bytes) {
 	lk_group_shape pair = *group;
-	pair.ranks = 2, pair.nodes = group->nodes < 2 ? 1 : 2, pair.ranks_per_node = group->nodes < 2 ? 2 : 1;
+	pair.ranks = 2, pair.nodes = group->nodes < 2 ? 1 : 2,
+	pair.ranks_per_node = group->nodes < 2 ? 2 : 1;
 	return message(&pair, fmin(bytes, 1e18));
 }
 
-lk_coll_cost lk_p2p_cost(const lk_node *node, bool same_node, int sharing, double oversubscription, double bytes) {
-	lk_group_shape pair = {node, 2, same_node ? 1 : 2, same_node ? 2 : 1, sharing, oversubscription, NULL};
+lk_coll_cost lk_p2p_cost(const lk_node *node, bool same_node, int sharing, double oversubscription,
+                         double bytes) {
+	lk_group_shape pair = {node, 2, same_node ? 1 : 2, same_node ? 2 : 1, sharing, oversubscription,
+	                       NULL};
 	return lk_collective_cost(LK_COLL_SENDRECV, &pair, bytes);
 }

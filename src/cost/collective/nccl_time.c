@@ -1,19 +1,22 @@
-/* nccl_time.c: how long a collective takes, from what NCCL's tables say of it and five numbers of the fabric:
+/* nccl_time.c: how long a collective takes, from what NCCL's tables say of it and five numbers of
+ * the fabric:
  *
  *     wait     = launch ppn^ranks + channel (channels - 1) + base' + hops' + net' + network
  *     transfer = max(S / (bandwidth e), what the NICs carry / (rate * reached share))
  *     t        = (wait^p + transfer^p)^(1/p)
  *
- * base', hops' and net' are NCCL's latencies times factors that hold everywhere. e is the fabric's `wire` times the
- * share that the protocol reaches. p is `join`, 1 for one after the other; in rings through NVSwitch it is larger from
- * Hopper on: there the longer of the two counts. Channels are those that a call of this size opens: it is their number,
- * growing with the size, that makes middle sizes slow. */
+ * base', hops' and net' are NCCL's latencies times factors that hold everywhere. e is the fabric's
+ * `wire` times the share that the protocol reaches. p is `join`, 1 for one after the other; in
+ * rings through NVSwitch it is larger from Hopper on: there the longer of the two counts. Channels
+ * are those that a call of this size opens: it is their number, growing with the size, that makes
+ * middle sizes slow. */
 #include "cost/collective/nccl.h"
 
 #include <math.h>
 
-/* Fitted together to collectives on six fabrics (NDv4, NetX-lab/Echo@15f0d12 nccl-test-log; microsoft/vidur
- * data/profiling/network), and checked on eight H100 (MooreThreads/SimuMax@4dcaae5 nccl_fit.py). */
+/* Fitted together to collectives on six fabrics (NDv4, NetX-lab/Echo@15f0d12 nccl-test-log;
+ * microsoft/vidur data/profiling/network), and checked on eight H100 (MooreThreads/SimuMax@4dcaae5
+ * nccl_fit.py). */
 const lk_nccl_globals lk_nccl_global = {
 	.base = .48,
 	.hops = 2.11,
@@ -42,16 +45,20 @@ const lk_nccl_globals lk_nccl_global = {
 	.buffer_rate = 8.17,
 };
 
-/* Channels that a call of this size uses, as a real number so that a time never falls as bytes grow: each thread of a
- * channel gets at least so many bytes (NCCL's thresholds, enqueue.cc; rings count all ranks). */
+/* Channels that a call of this size uses, as a real number so that a time never falls as bytes
+ * grow: each thread of a channel gets at least so many bytes (NCCL's thresholds, enqueue.cc; rings
+ * count all ranks). */
 static double channels_at(const lk_nccl_site *site, lk_algo algo, lk_proto proto, double bytes) {
 	static const double least[LK_PROTOS] = {8 * 512, 8 * 640, 64 * 512};
-	if (algo == LK_ALGO_NVLS || algo == LK_ALGO_NVLSTREE) return 1; /* uses all, whatever the size */
-	double each = least[proto] * (algo == LK_ALGO_RING && proto == LK_PROTO_LL ? site->n : 1) * lk_nccl_global.least;
+	if (algo == LK_ALGO_NVLS || algo == LK_ALGO_NVLSTREE)
+		return 1; /* uses all, whatever the size */
+	double each = least[proto] * (algo == LK_ALGO_RING && proto == LK_PROTO_LL ? site->n : 1) *
+	              lk_nccl_global.least;
 	return fmin(fmax(bytes / each, 1), lk_nccl_most_channels(site, algo));
 }
 
-/* A Simple ring of few ranks overlaps its steps less. Where its rate is the NICs', only their share counts. */
+/* A Simple ring of few ranks overlaps its steps less. Where its rate is the NICs', only their share
+ * counts. */
 static double efficiency_of(const lk_nccl_site *site, lk_algo algo, lk_proto proto) {
 	double wire = site->fabric->wire;
 	if (algo == LK_ALGO_NVLS || algo == LK_ALGO_NVLSTREE) return lk_nccl_global.nvls;
@@ -68,21 +75,24 @@ static double nic_bytes(lk_proto proto) {
 }
 
 static double wait_of(const lk_nccl_site *site, lk_algo algo, lk_proto proto, double bytes,
-					  const lk_nccl_terms *terms) {
+                      const lk_nccl_terms *terms) {
 	static const double ll_base = 6.6; /* the fixed latency of LL: part of the fabric's launch */
 	const lk_nccl_globals *globals = &lk_nccl_global;
-	bool multicast = algo == LK_ALGO_NVLS || algo == LK_ALGO_NVLSTREE, simple = proto == LK_PROTO_SIMPLE && !multicast;
+	bool multicast = algo == LK_ALGO_NVLS || algo == LK_ALGO_NVLSTREE,
+		 simple = proto == LK_PROTO_SIMPLE && !multicast;
 	double launch = site->fabric->launch * pow(fmin(site->ppn, 8), globals->ranks);
 	double base = globals->base * (multicast ? terms->base : terms->base - ll_base);
 	double hops = globals->hops * terms->hops * (simple ? globals->simple_hops : 1);
 	if (site->generation >= LK_NCCL_HOPPER) hops *= globals->hopper_hops;
 	double channel = site->fabric->channel * (proto == LK_PROTO_LL ? globals->ll_channel : 1);
-	double network = globals->net_hops * terms->net + terms->network + (site->sockets ? globals->socket_us * terms->crossings : 0);
-	return fmax(launch + base + hops + channel * (channels_at(site, algo, proto, bytes) - 1) + network, .1);
+	double network = globals->net_hops * terms->net + terms->network +
+	                 (site->sockets ? globals->socket_us * terms->crossings : 0);
+	return fmax(
+		launch + base + hops + channel * (channels_at(site, algo, proto, bytes) - 1) + network, .1);
 }
 
-bool lk_nccl_estimate_of(lk_coll_kind kind, const lk_nccl_site *site, lk_algo algo, lk_proto proto, double bytes,
-						 lk_nccl_estimate *out) {
+bool lk_nccl_estimate_of(lk_coll_kind kind, const lk_nccl_site *site, lk_algo algo, lk_proto proto,
+                         double bytes, lk_nccl_estimate *out) {
 	lk_nccl_terms terms;
 	if (!lk_nccl_terms_of(kind, site, algo, proto, bytes, &terms)) return false;
 	double carried = lk_nccl_nic_traffic(kind, site, algo) * bytes * nic_bytes(proto);
@@ -91,11 +101,14 @@ bool lk_nccl_estimate_of(lk_coll_kind kind, const lk_nccl_site *site, lk_algo al
 	double wait = wait_of(site, algo, proto, bytes, &terms);
 	if (algo == LK_ALGO_NVLS)
 		transfer += lk_nccl_global.nvls_fill_us * bytes / (bytes + lk_nccl_global.nvls_fill_bytes);
-	bool overlaps = algo == LK_ALGO_RING && site->switched && site->generation >= LK_NCCL_HOPPER && site->nodes == 1;
+	bool overlaps = algo == LK_ALGO_RING && site->switched && site->generation >= LK_NCCL_HOPPER &&
+	                site->nodes == 1;
 	double p = overlaps ? lk_nccl_global.hopper_join : lk_nccl_global.join;
 	out->latency = terms.latency;
 	out->predicted = terms.latency + terms.transfer;
 	out->time = pow(pow(wait, p) + pow(transfer, p), 1 / p);
-	out->limit = wait > transfer ? LK_LIMIT_LATENCY : nics >= transfer ? LK_LIMIT_NICS : LK_LIMIT_LINKS;
+	out->limit = wait > transfer    ? LK_LIMIT_LATENCY
+	             : nics >= transfer ? LK_LIMIT_NICS
+	                                : LK_LIMIT_LINKS;
 	return true;
 }

@@ -1,18 +1,18 @@
-/* nccl_tuning.c: NCCL's own cost model: for every algorithm and protocol a latency and a bandwidth, by which it
- * chooses. What is made of them as a time stands in nccl_time.c.
+/* nccl_tuning.c: NCCL's own cost model: for every algorithm and protocol a latency and a bandwidth,
+ * by which it chooses. What is made of them as a time stands in nccl_time.c.
  *
- * Tables and formulas: NCCL 2.30, src/graph/tuning.cc (ncclTopoTuneModel, ncclTopoGetAlgoTime) and enqueue.cc,
- * restated in docs/METHOD.md. With n ranks on N nodes, ppn = n/N and S bytes:
- *     ring        steps of S/n: all-reduce 2(n-1), all-gather and reduce-scatter n-1, broadcast and reduce n
- *     tree        double binary tree over nodes, chain inside; each node sends S twice (N > 2) or once (N = 2)
- *     NVLS        the switch reduces and multicasts; NVLSTree joins nodes by trees
- *     PAT         all-gather and reduce-scatter in log2(N) steps, one GPU per node
- * NCCL chooses by  latency + S / bandwidth. */
+ * Tables and formulas: NCCL 2.30, src/graph/tuning.cc (ncclTopoTuneModel, ncclTopoGetAlgoTime) and
+ * enqueue.cc, restated in docs/METHOD.md. With n ranks on N nodes, ppn = n/N and S bytes: ring
+ * steps of S/n: all-reduce 2(n-1), all-gather and reduce-scatter n-1, broadcast and reduce n tree
+ * double binary tree over nodes, chain inside; each node sends S twice (N > 2) or once (N = 2) NVLS
+ * the switch reduces and multicasts; NVLSTree joins nodes by trees PAT         all-gather and
+ * reduce-scatter in log2(N) steps, one GPU per node NCCL chooses by  latency + S / bandwidth. */
 #include "cost/collective/nccl.h"
 
 #include <math.h>
 
-/* Latencies in us, by protocol LL, LL128, Simple. Where an algorithm lacks a protocol the entry is not used. */
+/* Latencies in us, by protocol LL, LL128, Simple. Where an algorithm lacks a protocol the entry is
+ * not used. */
 static const double base_latency[LK_ALGOS][LK_PROTOS] = {
 	[LK_ALGO_TREE] = {6.8, 14, 8.4},
 	[LK_ALGO_RING] = {6.6, 14, 8.4},
@@ -20,27 +20,46 @@ static const double base_latency[LK_ALGOS][LK_PROTOS] = {
 };
 
 static const double hop_latency[3][LK_ALGOS][LK_PROTOS] = {
-	[LK_NCCL_HOP_NVLINK] = {[LK_ALGO_TREE] = {.6, 1.25, 4}, [LK_ALGO_RING] = {.6, 1.9, 3.4},
-	                        [LK_ALGO_NVLS] = {0, 0, 25}, [LK_ALGO_NVLSTREE] = {0, 0, 25}, [LK_ALGO_PAT] = {0, 0, 4}},
-	[LK_NCCL_HOP_PCI] = {[LK_ALGO_TREE] = {1, 1.9, 4}, [LK_ALGO_RING] = {1, 2.5, 5.7}, [LK_ALGO_PAT] = {0, 0, 4}},
-	[LK_NCCL_HOP_NET] = {[LK_ALGO_TREE] = {5, 8.5, 14}, [LK_ALGO_RING] = {2.7, 4, 14}, [LK_ALGO_NVLS] = {0, 0, 18},
-	                     [LK_ALGO_NVLSTREE] = {0, 0, 20.9}, [LK_ALGO_PAT] = {0, 0, 14}},
+	[LK_NCCL_HOP_NVLINK] = {[LK_ALGO_TREE] = {.6, 1.25, 4},
+                            [LK_ALGO_RING] = {.6, 1.9, 3.4},
+                            [LK_ALGO_NVLS] = {0, 0, 25},
+                            [LK_ALGO_NVLSTREE] = {0, 0, 25},
+                            [LK_ALGO_PAT] = {0, 0, 4}},
+	[LK_NCCL_HOP_PCI] =
+		{[LK_ALGO_TREE] = {1, 1.9, 4}, [LK_ALGO_RING] = {1, 2.5, 5.7}, [LK_ALGO_PAT] = {0, 0, 4}},
+	[LK_NCCL_HOP_NET] = {[LK_ALGO_TREE] = {5, 8.5, 14},
+                         [LK_ALGO_RING] = {2.7, 4, 14},
+                         [LK_ALGO_NVLS] = {0, 0, 18},
+                         [LK_ALGO_NVLSTREE] = {0, 0, 20.9},
+                         [LK_ALGO_PAT] = {0, 0, 14}},
 };
 
-/* Bandwidth limits in GB/s on 1, 2, and 3 or more nodes. The LL row goes by GPU on one node and by CPU vendor on
- * more: Ampere's for AMD CPUs, Volta's for others. */
+/* Bandwidth limits in GB/s on 1, 2, and 3 or more nodes. The LL row goes by GPU on one node and by
+ * CPU vendor on more: Ampere's for AMD CPUs, Volta's for others. */
 static const double ll_most[LK_NCCL_GENERATIONS][3] = {
-	{39, 39, 20.4}, {87.7, 22.5, 19}, {141, 45, 35}, {282, 90, 70},
+	{39, 39, 20.4},
+	{87.7, 22.5, 19},
+	{141, 45, 35},
+	{282, 90, 70},
 };
 static const double ring_ll128_channel[LK_NCCL_GENERATIONS] = {20, 20, 36.7, 40};
 static const double tree_ll128_channel[LK_NCCL_GENERATIONS][3] = {
-	{20, 20, 20}, {20, 20, 20}, {36.7, 36.7, 29}, {55.6, 31.67, 20},
+	{20, 20, 20},
+	{20, 20, 20},
+	{36.7, 36.7, 29},
+	{55.6, 31.67, 20},
 };
 static const double tree_channel[LK_NCCL_GENERATIONS][3] = {
-	{26.5, 18.5, 10}, {24, 23.6, 17.8}, {38.7, 41.4, 36}, {70, 42.8, 24},
+	{26.5, 18.5, 10},
+	{24, 23.6, 17.8},
+	{38.7, 41.4, 36},
+	{70, 42.8, 24},
 };
 static const double nvlstree_channel[LK_NCCL_GENERATIONS][3] = {
-	{26.5, 18.5, 10}, {24, 23.6, 17.8}, {0, 57.7, 45.5}, {0, 96, 80},
+	{26.5, 18.5, 10},
+	{24, 23.6, 17.8},
+	{0, 57.7, 45.5},
+	{0, 96, 80},
 };
 static const double nvls_efficiency[LK_NCCL_GENERATIONS] = {0, 0, .85, .74};
 
@@ -48,7 +67,8 @@ static const double nvls_efficiency[LK_NCCL_GENERATIONS] = {0, 0, .85, .74};
 static const double tree_correction[LK_PROTOS][24] = {
 	{1, 1, 1, 1, .9, .8, .7, .7, .7, .7, .6, .5, .4, .4, .5, .6, .7, .8, .9, 1, 1, 1, 1, 1},
 	{1, 1, 1, 1, 1, .9, .8, .8, .8, .7, .6, .6, .6, .6, .6, .6, .8, .9, .9, .9, .9, 1, 1, 1},
-	{.9, .9, .9, .9, .9, .9, .9, .8, .7, .6, .6, .5, .5, .5, .5, .6, .7, .8, .7, .7, .8, .9, .9, .9},
+	{.9, .9, .9, .9, .9, .9, .9, .8, .7, .6, .6, .5,
+     .5, .5, .5, .6, .7, .8, .7, .7, .8, .9, .9, .9},
 };
 
 double lk_nccl_hop_latency(lk_nccl_hop hop, lk_algo algo, lk_proto proto) {
@@ -65,7 +85,8 @@ static int node_column(const lk_nccl_site *site) {
 
 static double ll_limit(const lk_nccl_site *site) {
 	lk_nccl_generation row = site->generation;
-	if (site->nodes > 1 && row > LK_NCCL_AMPERE) row = LK_NCCL_VOLTA; /* DGX H100 and later: Intel CPUs */
+	if (site->nodes > 1 && row > LK_NCCL_AMPERE)
+		row = LK_NCCL_VOLTA; /* DGX H100 and later: Intel CPUs */
 	return ll_most[row][node_column(site)];
 }
 
@@ -80,29 +101,29 @@ static bool gathers(lk_coll_kind kind) {
 	return kind == LK_COLL_ALLGATHER || kind == LK_COLL_REDUCESCATTER;
 }
 
-/* PCIe nodes do not have LL128. On EFA it is taken as off: the plugin drops it wherever the provider does not keep the
- * order of writes. */
+/* PCIe nodes do not have LL128. On EFA it is taken as off: the plugin drops it wherever the
+ * provider does not keep the order of writes. */
 static bool has_ll128(const lk_nccl_site *site) {
 	return site->nvlink && !((site->efa || site->sockets) && site->nodes > 1);
 }
 
-/* NVLS reduces in the switch of one node; over nodes it would need in-network reduction too, so NVLSTree takes over.
- * All-gather and reduce-scatter run as rings even where a switch could multicast. */
+/* NVLS reduces in the switch of one node; over nodes it would need in-network reduction too, so
+ * NVLSTree takes over. All-gather and reduce-scatter run as rings even where a switch could
+ * multicast. */
 static bool offered(lk_coll_kind kind, const lk_nccl_site *site, lk_algo algo, lk_proto proto) {
 	if (proto == LK_PROTO_LL128 && !has_ll128(site)) return false;
 	switch (algo) {
-	case LK_ALGO_RING:
-		return true;
-	case LK_ALGO_TREE:
-		return kind == LK_COLL_ALLREDUCE;
+	case LK_ALGO_RING: return true;
+	case LK_ALGO_TREE: return kind == LK_COLL_ALLREDUCE;
 	case LK_ALGO_NVLS:
-		return proto == LK_PROTO_SIMPLE && kind == LK_COLL_ALLREDUCE && site->nvls && site->nodes == 1;
+		return proto == LK_PROTO_SIMPLE && kind == LK_COLL_ALLREDUCE && site->nvls &&
+		       site->nodes == 1;
 	case LK_ALGO_NVLSTREE:
-		return proto == LK_PROTO_SIMPLE && kind == LK_COLL_ALLREDUCE && site->nvls && site->nodes > 1;
+		return proto == LK_PROTO_SIMPLE && kind == LK_COLL_ALLREDUCE && site->nvls &&
+		       site->nodes > 1;
 	case LK_ALGO_PAT:
 		return proto == LK_PROTO_SIMPLE && gathers(kind) && site->nodes > 1 && site->ppn == 1;
-	default:
-		return false;
+	default: return false;
 	}
 }
 
@@ -112,7 +133,8 @@ static double ring_bandwidth(lk_coll_kind kind, const lk_nccl_site *site, lk_pro
 	const lk_nccl_graph *graph = &site->ring;
 	double bus = graph->channels * (site->nodes <= 2 ? graph->intra : graph->inter);
 	if (proto == LK_PROTO_LL) bus = fmin(ll_limit(site), .5 * bus);
-	if (proto == LK_PROTO_LL128) bus = fmin(.92 * bus, graph->channels * ring_ll128_channel[site->generation]);
+	if (proto == LK_PROTO_LL128)
+		bus = fmin(.92 * bus, graph->channels * ring_ll128_channel[site->generation]);
 	return bus * site->n / steps_of(kind, site->n);
 }
 
@@ -123,7 +145,8 @@ static double tree_bandwidth(const lk_nccl_site *site, lk_proto proto) {
 	bus = fmin(.92 * bus, graph->channels * tree_channel[row][column]);
 	if (proto == LK_PROTO_LL) bus = fmin(bus / 3.8, ll_limit(site));
 	if (proto == LK_PROTO_LL128)
-		bus = fmin(bus * (site->nodes == 1 ? 7. / 9 : 15. / 16), graph->channels * tree_ll128_channel[row][column]);
+		bus = fmin(bus * (site->nodes == 1 ? 7. / 9 : 15. / 16),
+		           graph->channels * tree_ll128_channel[row][column]);
 	return bus * .5;
 }
 
@@ -138,7 +161,8 @@ static double multicast_bandwidth(const lk_nccl_site *site, lk_algo algo) {
 	return channels * rate * site->n / steps_of(LK_COLL_ALLREDUCE, site->n);
 }
 
-static double bandwidth_of(lk_coll_kind kind, const lk_nccl_site *site, lk_algo algo, lk_proto proto) {
+static double bandwidth_of(lk_coll_kind kind, const lk_nccl_site *site, lk_algo algo,
+                           lk_proto proto) {
 	if (algo == LK_ALGO_RING) return ring_bandwidth(kind, site, proto);
 	if (algo == LK_ALGO_TREE) return tree_bandwidth(site, proto);
 	if (algo == LK_ALGO_PAT) return .75 * site->ring.channels * site->ring.inter;
@@ -156,12 +180,14 @@ double lk_nccl_nic_traffic(lk_coll_kind kind, const lk_nccl_site *site, lk_algo 
 
 struct latency {
 	double base, hops, net; /* NCCL's: fixed, inside nodes, between them */
-	double network;    /* times the network's own latency counts, twice for Simple: data and flush */
+	double network; /* times the network's own latency counts, twice for Simple: data and flush */
 };
 
-static struct latency ring_latency(lk_coll_kind kind, const lk_nccl_site *site, lk_proto proto, double bytes) {
+static struct latency ring_latency(lk_coll_kind kind, const lk_nccl_site *site, lk_proto proto,
+                                   double bytes) {
 	lk_nccl_hop inside = site->nvlink ? LK_NCCL_HOP_NVLINK : LK_NCCL_HOP_PCI;
-	double hop = hop_latency[inside][LK_ALGO_RING][proto], net = hop_latency[LK_NCCL_HOP_NET][LK_ALGO_RING][proto];
+	double hop = hop_latency[inside][LK_ALGO_RING][proto],
+		   net = hop_latency[LK_NCCL_HOP_NET][LK_ALGO_RING][proto];
 	struct latency out = {base_latency[LK_ALGO_RING][proto], 0, 0, 0};
 	if (kind == LK_COLL_BROADCAST || kind == LK_COLL_REDUCE) { /* all channels use the same ring */
 		*(site->nodes > 1 ? &out.net : &out.hops) = site->nodes > 1 ? net : hop;
@@ -188,44 +214,53 @@ static struct latency tree_latency(const lk_nccl_site *site, lk_proto proto) {
 	return (struct latency){base_latency[LK_ALGO_TREE][proto], 2 * chain, 2 * climb, 2 * levels};
 }
 
-static struct latency latency_of(lk_coll_kind kind, const lk_nccl_site *site, lk_algo algo, lk_proto proto, double bytes) {
-	double levels = floor_log2(site->nodes), net = levels * hop_latency[LK_NCCL_HOP_NET][algo][proto];
+static struct latency latency_of(lk_coll_kind kind, const lk_nccl_site *site, lk_algo algo,
+                                 lk_proto proto, double bytes) {
+	double levels = floor_log2(site->nodes),
+		   net = levels * hop_latency[LK_NCCL_HOP_NET][algo][proto];
 	switch (algo) {
-	case LK_ALGO_RING:
-		return ring_latency(kind, site, proto, bytes);
-	case LK_ALGO_TREE:
-		return tree_latency(site, proto);
+	case LK_ALGO_RING: return ring_latency(kind, site, proto, bytes);
+	case LK_ALGO_TREE: return tree_latency(site, proto);
 	case LK_ALGO_PAT:
 		return (struct latency){base_latency[algo][proto], 2.8 * site->n, net / 3.5, levels};
 	default: /* NVLS and NVLSTree */
-		return (struct latency){hop_latency[LK_NCCL_HOP_NVLINK][algo][proto], 0, 2 * net, 2 * levels};
+		return (struct latency){hop_latency[LK_NCCL_HOP_NVLINK][algo][proto], 0, 2 * net,
+		                        2 * levels};
 	}
 }
 
 /* ---- both together ---- */
 
 struct correction {
-	double step, smooth; /* as NCCL has it; between the steps, so that a time never falls as bytes grow */
+	double step,
+		smooth; /* as NCCL has it; between the steps, so that a time never falls as bytes grow */
 };
 
-static struct correction correction_of(const lk_nccl_site *site, lk_algo algo, lk_proto proto, double bytes) {
-	bool trees = algo == LK_ALGO_TREE || (algo == LK_ALGO_NVLSTREE && site->generation == LK_NCCL_BLACKWELL);
+static struct correction correction_of(const lk_nccl_site *site, lk_algo algo, lk_proto proto,
+                                       double bytes) {
+	bool trees =
+		algo == LK_ALGO_TREE || (algo == LK_ALGO_NVLSTREE && site->generation == LK_NCCL_BLACKWELL);
 	int index = floor_log2(bytes / 64);
 	if (!trees || index > 23) return (struct correction){1, 1};
-	double low = tree_correction[proto][index], high = index < 23 ? tree_correction[proto][index + 1] : 1;
+	double low = tree_correction[proto][index],
+		   high = index < 23 ? tree_correction[proto][index + 1] : 1;
 	double part = fmax(0, ldexp(bytes / 64, -index) - 1);
 	return (struct correction){low, low + (high - low) * part};
 }
 
-bool lk_nccl_terms_of(lk_coll_kind kind, const lk_nccl_site *site, lk_algo algo, lk_proto proto, double bytes,
-                      lk_nccl_terms *out) {
+bool lk_nccl_terms_of(lk_coll_kind kind, const lk_nccl_site *site, lk_algo algo, lk_proto proto,
+                      double bytes, lk_nccl_terms *out) {
 	if (!offered(kind, site, algo, proto)) return false;
 	struct latency wait = latency_of(kind, site, algo, proto, bytes);
 	struct correction tree = correction_of(site, algo, proto, bytes);
 	double rate = bandwidth_of(kind, site, algo, proto);
 	double network = wait.network * site->nic_latency * (proto == LK_PROTO_SIMPLE ? 2 : 1);
 	*out = (lk_nccl_terms){
-		.base = wait.base, .hops = wait.hops, .net = wait.net, .crossings = wait.network, .network = network,
+		.base = wait.base,
+		.hops = wait.hops,
+		.net = wait.net,
+		.crossings = wait.network,
+		.network = network,
 		.latency = wait.base + wait.hops + wait.net + network,
 		.transfer = bytes / (1000 * rate * tree.step),
 		.smooth_transfer = bytes / (1000 * rate * tree.smooth),
@@ -242,8 +277,10 @@ int lk_nccl_most_channels(const lk_nccl_site *site, lk_algo algo) {
 	return channels < 64 ? channels : 64;
 }
 
-/* Every channel gets at least 32 KiB of traffic, LL counting four times; NVLS uses all of its channels. */
-int lk_nccl_channels(lk_coll_kind kind, const lk_nccl_site *site, lk_algo algo, lk_proto proto, double bytes) {
+/* Every channel gets at least 32 KiB of traffic, LL counting four times; NVLS uses all of its
+ * channels. */
+int lk_nccl_channels(lk_coll_kind kind, const lk_nccl_site *site, lk_algo algo, lk_proto proto,
+                     double bytes) {
 	int most = lk_nccl_most_channels(site, algo);
 	if (algo == LK_ALGO_NVLS || algo == LK_ALGO_NVLSTREE) return most;
 	double traffic = bytes * (kind == LK_COLL_ALLREDUCE ? 2 : 1) * (proto == LK_PROTO_LL ? 4 : 1);

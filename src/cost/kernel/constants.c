@@ -1,4 +1,5 @@
-/* constants.c: the constants that the analytic models share, and the one place where seconds become picoseconds. */
+/* constants.c: the constants that the analytic models share, and the one place where seconds become
+ * picoseconds. */
 #include <math.h>
 
 #include "base/check.h"
@@ -8,7 +9,8 @@
 int64_t lk_cost_picoseconds(double seconds) {
 	double ps = seconds * LK_PS_PER_S;
 	if (!(ps > 0)) return 0;
-	return ps < 9e17 ? llround(ps) : (int64_t)9e17; /* ten days: far below overflow even when summed */
+	return ps < 9e17 ? llround(ps)
+	                 : (int64_t)9e17; /* ten days: far below overflow even when summed */
 }
 
 void lk_cost_set(lk_cost *cost, double seconds) {
@@ -16,9 +18,10 @@ void lk_cost_set(lk_cost *cost, double seconds) {
 	LK_ASSERT(cost->duration_ps >= 0);
 }
 
-/* Where the fit of the base constants begins (src/fit/fit_runs.c), and what holds without a calibration. Steps are
- * predicted with the rows of families "step", "sustained" and "stack" of the calibration in use (src/step/profile.c;
- * docs/METHOD.md, "Constants"). The form of each comes from its family's file. */
+/* Where the fit of the base constants begins (src/fit/fit_runs.c), and what holds without a
+ * calibration. Steps are predicted with the rows of families "step", "sustained" and "stack" of the
+ * calibration in use (src/step/profile.c; docs/METHOD.md, "Constants"). The form of each comes from
+ * its family's file. */
 const lk_constants lk_default_constants = {
 	.gemm_efficiency = 0.70,
 	.vector_products = 1,

@@ -1,28 +1,32 @@
-/* conv.c: convolutions. The library takes the fastest of its algorithms; in fp32, where windows are 3 x 3 at stride 1:
+/* conv.c: convolutions. The library takes the fastest of its algorithms; in fp32, where windows are
+ * 3 x 3 at stride 1:
  *
  *     implicit product      m output pixels, n filters, k = window x channels
- *     Winograd, fused       F(2 x 2, 3 x 3): 16 products for 4 pixels in place of 36; transformed on the way
- *     Winograd, not fused   F(4 x 4, 3 x 3): 36 in place of 144; transformed tensors, 36/16 as large, go through memory
+ *     Winograd, fused       F(2 x 2, 3 x 3): 16 products for 4 pixels in place of 36; transformed
+ * on the way Winograd, not fused   F(4 x 4, 3 x 3): 36 in place of 144; transformed tensors, 36/16
+ * as large, go through memory
  *
- * (A. Lavin, S. Gray: Fast Algorithms for Convolutional Neural Networks, arXiv 1509.09308; cuDNN's kernels
- * scudnn_winograd_128x128_..._tile148t and winograd_nonfused::winogradForward*4x4, ...Wgrad*4x4, by which profiles of ResNet-50
- * on V100 and RTX 2080 Ti run every such convolution.) Weight gradients have the latter alone, and so has Kepler: fused kernels
- * are named after Maxwell and later. Narrow formats have their tensor cores, and stay with the implicit product. */
+ * (A. Lavin, S. Gray: Fast Algorithms for Convolutional Neural Networks, arXiv 1509.09308; cuDNN's
+ * kernels scudnn_winograd_128x128_..._tile148t and winograd_nonfused::winogradForward*4x4,
+ * ...Wgrad*4x4, by which profiles of ResNet-50 on V100 and RTX 2080 Ti run every such convolution.)
+ * Weight gradients have the latter alone, and so has Kepler: fused kernels are named after Maxwell
+ * and later. Narrow formats have their tensor cores, and stay with the implicit product. */
 #include <math.h>
 
 #include "cost/kernel/kernel.h"
 
 /* What a convolution works on, whichever way round it is written as a product. */
 struct conv {
-	double pixels, out, in;  /* of the output; channels */
-	bool weights;            /* the gradient of the weights: pixels are summed */
-	double side;             /* of an image */
+	double pixels, out, in; /* of the output; channels */
+	bool weights;           /* the gradient of the weights: pixels are summed */
+	double side;            /* of an image */
 };
 
 static struct conv conv_of(const lk_ops *ops, uint32_t op) {
 	const double window = 9;
 	bool weights = ops->flags[op] & LK_OP_SUMS_PIXELS;
-	if (weights) return (struct conv){ops->k[op], ops->m[op], ops->n[op] / window, true, ops->window[op]};
+	if (weights)
+		return (struct conv){ops->k[op], ops->m[op], ops->n[op] / window, true, ops->window[op]};
 	return (struct conv){ops->m[op], ops->n[op], ops->k[op] / window, false, ops->window[op]};
 }
 
@@ -32,27 +36,36 @@ static double tiles(const struct conv *conv, double t) {
 	return conv->pixels / (conv->side * conv->side) * along * along;
 }
 
-/* Additions take a slot of two operations each. A block of 64 filters transforms its pixels (32 additions for a tile and
- * channel) and its sums back (24 for a tile and filter); filters are transformed once. */
-static double fused(const struct conv *conv, const lk_gemm_numbers *numbers, const lk_device *device, double bytes) {
+/* Additions take a slot of two operations each. A block of 64 filters transforms its pixels (32
+ * additions for a tile and channel) and its sums back (24 for a tile and filter); filters are
+ * transformed once. */
+static double fused(const struct conv *conv, const lk_gemm_numbers *numbers,
+                    const lk_device *device, double bytes) {
 	const double products = 16, filters = 64;
-	double count = tiles(conv, 2), additions = count * (32 * conv->in * ceil(conv->out / filters) + 24 * conv->out);
+	double count = tiles(conv, 2),
+		   additions = count * (32 * conv->in * ceil(conv->out / filters) + 24 * conv->out);
 	lk_gemm_shape shape = {LK_FP32, products, count, conv->out, conv->in};
-	return lk_gemm_formula(numbers, device, &shape, bytes, NULL) + 2 * additions / lk_peak_flops(device, LK_FP32);
+	return lk_gemm_formula(numbers, device, &shape, bytes, NULL) +
+	       2 * additions / lk_peak_flops(device, LK_FP32);
 }
 
-/* Kernels for the pixels, for the filters (or the other gradient), products, and for what comes out. */
-static double apart(const struct conv *conv, const lk_gemm_numbers *numbers, const lk_device *device, double stream_rate) {
+/* Kernels for the pixels, for the filters (or the other gradient), products, and for what comes
+ * out. */
+static double apart(const struct conv *conv, const lk_gemm_numbers *numbers,
+                    const lk_device *device, double stream_rate) {
 	const double products = 36, kernels = 3, width = 4, window = 9;
-	double count = tiles(conv, 4), near = conv->pixels * (conv->in + conv->out), far = products * count * (conv->in + conv->out);
+	double count = tiles(conv, 4), near = conv->pixels * (conv->in + conv->out),
+		   far = products * count * (conv->in + conv->out);
 	double filters = conv->in * conv->out * (window + products);
-	lk_gemm_shape shape = conv->weights ? (lk_gemm_shape){LK_FP32, products, conv->out, conv->in, count}
-	                                 : (lk_gemm_shape){LK_FP32, products, count, conv->out, conv->in};
-	return lk_gemm_formula(numbers, device, &shape, NAN, NULL) + width * (near + far + filters) / stream_rate + kernels * numbers->floor_s;
+	lk_gemm_shape shape = conv->weights
+	                          ? (lk_gemm_shape){LK_FP32, products, conv->out, conv->in, count}
+	                          : (lk_gemm_shape){LK_FP32, products, count, conv->out, conv->in};
+	return lk_gemm_formula(numbers, device, &shape, NAN, NULL) +
+	       width * (near + far + filters) / stream_rate + kernels * numbers->floor_s;
 }
 
-double lk_conv_winograd(const lk_graph *graph, uint32_t op, const lk_gemm_numbers *numbers, const lk_device *device,
-                        double stream_rate) {
+double lk_conv_winograd(const lk_graph *graph, uint32_t op, const lk_gemm_numbers *numbers,
+                        const lk_device *device, double stream_rate) {
 	const lk_ops *ops = &graph->ops;
 	if (ops->dtype[op] != LK_FP32 || ops->window[op] <= 0) return INFINITY;
 	struct conv c = conv_of(ops, op);

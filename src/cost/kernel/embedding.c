@@ -1,13 +1,14 @@
-/* embedding.c: pooled lookups. A warp sums the rows of one sample and table; all warps of a table share its rows.
+/* embedding.c: pooled lookups. A warp sums the rows of one sample and table; all warps of a table
+ * share its rows.
  *
  *     warps at a time  = SMs * max(256 / dim, 1), so tables at a time T = ceil(warps / batch)
- *     X                = rows of a table that the cache holds: min(0.9 L2 / (4 dim T), rows, lookups)
- *     different rows   U = rows (1 - (1 - 1/rows)^lookups)
- *     hit rate         1 - U / lookups where U fits X: only the first touch misses
- *                      else (1 - X / lookups) * X / rows: a cold start, then each touch finds its row with X / rows
+ *     X                = rows of a table that the cache holds: min(0.9 L2 / (4 dim T), rows,
+ * lookups) different rows   U = rows (1 - (1 - 1/rows)^lookups) hit rate         1 - U / lookups
+ * where U fits X: only the first touch misses else (1 - X / lookups) * X / rows: a cold start, then
+ * each touch finds its row with X / rows
  *
- * With a known reuse (cost/kernel/locality.h) the rows that are looked up most often stay, as far as X goes; each of them misses
- * once, all others always.
+ * With a known reuse (cost/kernel/locality.h) the rows that are looked up most often stay, as far
+ * as X goes; each of them misses once, all others always.
  */
 #include "cost/kernel/embedding.h"
 
@@ -30,7 +31,9 @@ static double sectors(double bytes) {
 static double cached_rows(const lk_lookup *lookup, const lk_device *device, double lookups) {
 	double warps = fmax(device->sms, 1) * fmax(floor(256 / lookup->dim), 1);
 	double tables = ceil(warps / fmax(lookup->batch, 1));
-	return fmin(fmin(floor(0.9 * device->l2_bytes / (tables * element_of(lookup) * lookup->dim)), lookup->rows), lookups);
+	return fmin(fmin(floor(0.9 * device->l2_bytes / (tables * element_of(lookup) * lookup->dim)),
+	                 lookup->rows),
+	            lookups);
 }
 
 static double uniform_rows(const lk_lookup *lookup, double lookups) {
@@ -57,18 +60,25 @@ static const lk_locality *locality_of(const lk_lookup *lookup, double lookups, l
 }
 
 lk_lookup_traffic lk_lookup_traffic_of(const lk_lookup *lookup, const lk_device *device) {
-	double lookups = fmax(lookup->batch * lookup->pooling, 1), cached = cached_rows(lookup, device, lookups);
+	double lookups = fmax(lookup->batch * lookup->pooling, 1),
+		   cached = cached_rows(lookup, device, lookups);
 	lk_locality room;
 	const lk_locality *locality = locality_of(lookup, lookups, &room);
 	double hit = locality ? reused_hits(locality, cached) : uniform_hits(lookup, cached, lookups);
 	hit = fmin(fmax(hit, 0), 1);
-	double row = sectors(element_of(lookup) * lookup->dim), weights = lookup->pooling * row * (lookup->backward ? 2 : 1);
-	/* of each sample and table: place of the table, two offsets, indices, the sum or its gradient */
-	double once = sector + 2 * sector + sectors(4 * lookup->pooling) + sectors(single * lookup->dim), warps = lookup->batch * lookup->tables;
+	double row = sectors(element_of(lookup) * lookup->dim),
+		   weights = lookup->pooling * row * (lookup->backward ? 2 : 1);
+	/* of each sample and table: place of the table, two offsets, indices, the sum or its gradient
+	 */
+	double once =
+			   sector + 2 * sector + sectors(4 * lookup->pooling) + sectors(single * lookup->dim),
+		   warps = lookup->batch * lookup->tables;
 	double state = 0;
 	if (lookup->backward && lookup->state > 0)
-		state = 2 * sectors(lookup->state) * lookup->tables * (locality ? lk_locality_rows(locality) : uniform_rows(lookup, lookups));
-	return (lk_lookup_traffic){hit, warps * (once + (1 - hit) * weights) + state, warps * hit * weights};
+		state = 2 * sectors(lookup->state) * lookup->tables *
+		        (locality ? lk_locality_rows(locality) : uniform_rows(lookup, lookups));
+	return (lk_lookup_traffic){hit, warps * (once + (1 - hit) * weights) + state,
+	                           warps * hit * weights};
 }
 
 /* Short rows leave lanes of the warp idle; measured by the authors, forward. */
@@ -77,7 +87,8 @@ static double idle_lanes(const lk_lookup *lookup) {
 	return lookup->dim > 32 ? 1.1 : 1.55;
 }
 
-double lk_lookup_seconds(const lk_lookup *lookup, const lk_device *device, double memory_rate, double l2_rate) {
+double lk_lookup_seconds(const lk_lookup *lookup, const lk_device *device, double memory_rate,
+                         double l2_rate) {
 	lk_lookup_traffic t = lk_lookup_traffic_of(lookup, device);
 	return fmax(t.dram / memory_rate, t.l2 / l2_rate) * idle_lanes(lookup);
 }
@@ -92,14 +103,20 @@ void lk_cost_embedding(const lk_graph *graph, uint32_t op, const lk_cost_site *s
 	}
 	lk_lookup lookup = lk_lookup_of(graph, op);
 	double rate = device->memory_rate * site->constants->memory_efficiency;
-	double seconds = lk_lookup_seconds(&lookup, device, rate, lk_lookup_l2_gain * rate) + site->constants->kernel_floor_s;
+	double seconds = lk_lookup_seconds(&lookup, device, rate, lk_lookup_l2_gain * rate) +
+	                 site->constants->kernel_floor_s;
 	lk_cost_set(out, seconds);
 	out->sm = 1, out->compute = 0.2f;
-	out->memory = (float)fmin(1, lk_lookup_traffic_of(&lookup, device).dram / device->memory_rate / seconds);
+	out->memory =
+		(float)fmin(1, lk_lookup_traffic_of(&lookup, device).dram / device->memory_rate / seconds);
 }
 
 lk_lookup lk_lookup_of(const lk_graph *graph, uint32_t op) {
 	const lk_ops *ops = &graph->ops;
-	return (lk_lookup){.batch = ops->m[op], .tables = ops->batch[op], .rows = fmax(ops->window[op], 1), .dim = fmax(ops->n[op], 1),
-	                   .pooling = ops->k[op], .backward = ops->phase[op] == LK_PHASE_BACKWARD};
+	return (lk_lookup){.batch = ops->m[op],
+	                   .tables = ops->batch[op],
+	                   .rows = fmax(ops->window[op], 1),
+	                   .dim = fmax(ops->n[op], 1),
+	                   .pooling = ops->k[op],
+	                   .backward = ops->phase[op] == LK_PHASE_BACKWARD};
 }

@@ -1,41 +1,52 @@
-/* embedding_host.c: what a lookup takes depends on how long its row is and on how many other bytes a thread touched since
- * the row's last use: that decides which cache still has it.
+/* embedding_host.c: what a lookup takes depends on how long its row is and on how many other bytes
+ * a thread touched since the row's last use: that decides which cache still has it.
  *
  *     found beyond a cache of C bytes, after d others:  m(C, d) = 1 / (1 + (C/d)^slope)
  *     a row near:  row + vectors of 64 bytes + an end that is no whole vector
- *     further:     more, sum over levels of the share found there * (row + lines fetched ahead + a torn line + the others)
+ *     further:     more, sum over levels of the share found there * (row + lines fetched ahead + a
+ * torn line + the others)
  *
- * The kernel fetches eight rows ahead, of each as many lines as it has vectors, eight at most: a short row that lies across
- * two lines has one that nobody fetched (torn); of long rows the processor's own prefetcher has the rest.
+ * The kernel fetches eight rows ahead, of each as many lines as it has vectors, eight at most: a
+ * short row that lies across two lines has one that nobody fetched (torn); of long rows the
+ * processor's own prefetcher has the rest.
  *
- * d of a row that a batch looks up c times in N lookups of a table: the gap between two uses is a geometric time of mean
- * N/c lookups (indices come in no order); in x lookups a thread touches sum_j rows_j (1 - exp(-c_j x / N)) rows, and the
- * sums and indices of as many. The first use in a batch comes after everything else that a step touches, of all tables that
- * the rank has: two tables that the last cache holds each, but not both, take three to four times as long together. Threads
- * share the samples of a table, so each has 1/P of every row's uses, and meets it for the first time itself.
+ * d of a row that a batch looks up c times in N lookups of a table: the gap between two uses is a
+ * geometric time of mean N/c lookups (indices come in no order); in x lookups a thread touches
+ * sum_j rows_j (1 - exp(-c_j x / N)) rows, and the sums and indices of as many. The first use in a
+ * batch comes after everything else that a step touches, of all tables that the rank has: two
+ * tables that the last cache holds each, but not both, take three to four times as long together.
+ * Threads share the samples of a table, so each has 1/P of every row's uses, and meets it for the
+ * first time itself.
  *
- * A row in memory is waited for alone where its neighbours are near (most rows of a skewed table), and all at a time where
- * they are far, too; so it matters how dense first uses are. Short rows share lines, which the first of them fetches. A
- * page's first use waits for page tables, and their entries are in caches that other tables use: eight pages' share a line.
+ * A row in memory is waited for alone where its neighbours are near (most rows of a skewed table),
+ * and all at a time where they are far, too; so it matters how dense first uses are. Short rows
+ * share lines, which the first of them fetches. A page's first use waits for page tables, and their
+ * entries are in caches that other tables use: eight pages' share a line.
  *
- * Backward: pairs of row and sample are sorted by row, 11 bits in a pass; for each, the gradient of its sample's sum is read
- * again, in no order, and added up; then each different row is changed once, in the order of rows: rows that lie behind one
- * another are the prefetcher's.
+ * Backward: pairs of row and sample are sorted by row, 11 bits in a pass; for each, the gradient of
+ * its sample's sum is read again, in no order, and added up; then each different row is changed
+ * once, in the order of rows: rows that lie behind one another are the prefetcher's.
  */
 #include "cost/kernel/embedding.h"
 
 #include <math.h>
 #include <stddef.h>
 
-static const double line_bytes = 64, single = 4, digit_bits = 11 /* of a pass of radix sort */, ahead_lines = 8, ahead_rows = 8, page_bytes = 4096,
-                    entries_bytes = 8 * 4096 /* of memory whose page table entries share a line */;
-enum { GAPS = 6 /* equally likely gaps that stand for a geometric time */, PAIR = 16 /* bytes, before and after a pass */, INTERVALS = 20 };
+static const double line_bytes = 64, single = 4, digit_bits = 11 /* of a pass of radix sort */,
+					ahead_lines = 8, ahead_rows = 8, page_bytes = 4096,
+					entries_bytes = 8 * 4096 /* of memory whose page table entries share a line */;
+enum {
+	GAPS = 6 /* equally likely gaps that stand for a geometric time */,
+	PAIR = 16 /* bytes, before and after a pass */,
+	INTERVALS = 20
+};
 
 static double element_of(const lk_lookup *lookup) {
 	return lookup->element > 0 ? lookup->element : single;
 }
 
-/* Lines that a row of so many bytes lies in, rows packed one behind the other: those of 48 bytes in one or two. */
+/* Lines that a row of so many bytes lies in, rows packed one behind the other: those of 48 bytes in
+ * one or two. */
 static double lines_of(double bytes) {
 	double a = line_bytes, b = fmod(bytes, line_bytes);
 	while (b > 0) {
@@ -50,7 +61,8 @@ static double lines_of(double bytes) {
 /* Different rows that a thread touches in a share x of its lookups. */
 static double touched(const lk_locality *locality, double x) {
 	double sum = 0;
-	for (int i = 0; i < locality->count; i++) sum += locality->rows[i] * -expm1(-locality->times[i] * x);
+	for (int i = 0; i < locality->count; i++)
+		sum += locality->rows[i] * -expm1(-locality->times[i] * x);
 	return sum;
 }
 
@@ -63,7 +75,8 @@ static double footprint(double rows, double row_bytes, double all_rows) {
 
 /* Blocks of so many bytes, pages for one, that so many different rows of a table lie in. */
 static double blocks_of(double block, double rows, double row_bytes, double all_rows) {
-	double blocks = fmax(all_rows * row_bytes / block, 1), begun = rows * fmax(row_bytes / block, 1);
+	double blocks = fmax(all_rows * row_bytes / block, 1),
+		   begun = rows * fmax(row_bytes / block, 1);
 	return blocks * -expm1(-begun / blocks);
 }
 
@@ -90,12 +103,13 @@ static const lk_locality *locality_of(const lk_lookup *lookup, lk_locality *room
 	return room;
 }
 
-/* Rows are met for the first time at the begin of a batch, most of them: how many of the lookups around a first one are first
- * ones, too. */
+/* Rows are met for the first time at the begin of a batch, most of them: how many of the lookups
+ * around a first one are first ones, too. */
 static double crowd_of(const lk_locality *locality, double lookups) {
 	double before = 0, from = 0, sum = 0;
 	for (int i = INTERVALS; i-- > 0;) {
-		double to = pow(2, -i * 0.75), now = touched(locality, to), share = fmin((now - before) / ((to - from) * lookups), 1);
+		double to = pow(2, -i * 0.75), now = touched(locality, to),
+			   share = fmin((now - before) / ((to - from) * lookups), 1);
 		sum += (now - before) * share, before = now, from = to;
 	}
 	return before > 0 ? sum / before : 1;
@@ -104,24 +118,31 @@ static double crowd_of(const lk_locality *locality, double lookups) {
 void lk_host_lookup_uses(const lk_lookup *lookup, int threads, lk_host_uses *out) {
 	lk_locality room;
 	const lk_locality *locality = locality_of(lookup, &room);
-	double bytes = lookup->dim * element_of(lookup), passing = lookup->batch * single * lookup->dim; /* sums */
+	double bytes = lookup->dim * element_of(lookup),
+		   passing = lookup->batch * single * lookup->dim; /* sums */
 	int bins[GAPS] = {0};
-	*out = (lk_host_uses){.lookups = lk_locality_lookups(locality), .rows = lk_locality_rows(locality)};
+	*out = (lk_host_uses){.lookups = lk_locality_lookups(locality),
+	                      .rows = lk_locality_rows(locality)};
 	out->crowd = crowd_of(locality, out->lookups);
-	out->pages = blocks_of(page_bytes, out->rows, bytes, lookup->rows), out->entries = blocks_of(entries_bytes, out->rows, bytes, lookup->rows);
+	out->pages = blocks_of(page_bytes, out->rows, bytes, lookup->rows),
+	out->entries = blocks_of(entries_bytes, out->rows, bytes, lookup->rows);
 	passing += single * out->lookups;
 	/* rows that share a line are fetched by the first of them */
-	out->fresh = fmin(footprint(out->rows, bytes, lookup->rows) / line_bytes / (out->rows * lines_of(bytes)), 1);
-	out->state_lines = lookup->state > 0 ? footprint(out->rows, lookup->state, lookup->rows) / line_bytes : 0;
+	out->fresh = fmin(
+		footprint(out->rows, bytes, lookup->rows) / line_bytes / (out->rows * lines_of(bytes)), 1);
+	out->state_lines =
+		lookup->state > 0 ? footprint(out->rows, lookup->state, lookup->rows) / line_bytes : 0;
 	int beside = bin_of(footprint(out->rows, bytes, lookup->rows) / 2);
 	double at = 0;
 	for (int i = 0; i < locality->count; i++) {
-		double rows = locality->rows[i], times = locality->times[i], firsts = firsts_of(threads, times), one = fmin(firsts, 1);
+		double rows = locality->rows[i], times = locality->times[i],
+			   firsts = firsts_of(threads, times), one = fmin(firsts, 1);
 		out->first += rows * one * out->fresh, out->of_others += rows * (firsts - one) * out->fresh;
 		/* classes that are close to one another need not be worked out each */
 		for (int g = 0; g < GAPS && times > firsts && !(fabs(times - at) < 0.1 * at); g++) {
 			double gap = -log1p(-(g + 0.5) / GAPS) / times;
-			bins[g] = bin_of(footprint(touched(locality, gap), bytes, lookup->rows) + gap * passing / threads);
+			bins[g] = bin_of(footprint(touched(locality, gap), bytes, lookup->rows) +
+			                 gap * passing / threads);
 		}
 		if (times > firsts && !(fabs(times - at) < 0.1 * at)) at = times;
 		for (int g = 0; g < GAPS; g++) out->later[bins[g]] += rows * (times - firsts) / GAPS;
@@ -136,19 +157,24 @@ static double beyond(double cache, double slope, double distance) {
 }
 
 static void add_found(const lk_host_lookup *lookup, double distance, double count, double *out) {
-	double far = beyond(lookup->last_bytes, lookup->last_slope, distance), past = fmax(beyond(lookup->near_bytes, lookup->near_slope, distance), far);
-	out[LK_HOST_NEAR] += count * (1 - past), out[LK_HOST_LAST] += count * (past - far), out[LK_HOST_FAR] += count * far;
+	double far = beyond(lookup->last_bytes, lookup->last_slope, distance),
+		   past = fmax(beyond(lookup->near_bytes, lookup->near_slope, distance), far);
+	out[LK_HOST_NEAR] += count * (1 - past), out[LK_HOST_LAST] += count * (past - far),
+		out[LK_HOST_FAR] += count * far;
 }
 
-void lk_host_lookup_find(const lk_host_lookup *lookup, const lk_lookup *l, const lk_host_uses *uses, const lk_host_share *share,
-                         lk_host_found *out) {
-	double between = (share->bytes + share->sorted_bytes) / lookup->threads, step = lookup->step_share * between, samples = share->samples / lookup->threads;
+void lk_host_lookup_find(const lk_host_lookup *lookup, const lk_lookup *l, const lk_host_uses *uses,
+                         const lk_host_share *share, lk_host_found *out) {
+	double between = (share->bytes + share->sorted_bytes) / lookup->threads,
+		   step = lookup->step_share * between, samples = share->samples / lookup->threads;
 	*out = (lk_host_found){.unexpected = samples / (samples + lookup->guesses)};
-	out->lost = beyond(lookup->span_bytes, 1, share->page_bytes / lookup->threads), out->lost_again = beyond(lookup->span_bytes, 1, uses->pages * page_bytes / lookup->threads);
+	out->lost = beyond(lookup->span_bytes, 1, share->page_bytes / lookup->threads),
+	out->lost_again = beyond(lookup->span_bytes, 1, uses->pages * page_bytes / lookup->threads);
 	for (int i = 0; i < LK_HOST_BINS; i++)
 		if (uses->later[i] > 0) add_found(lookup, distance_of(i), uses->later[i], out->lookups);
 	add_found(lookup, step, uses->first, out->lookups);
-	add_found(lookup, fmin(step, 4 * lookup->near_bytes), uses->of_others, out->lookups); /* another thread has had it: the last cache has it */
+	add_found(lookup, fmin(step, 4 * lookup->near_bytes), uses->of_others,
+	          out->lookups); /* another thread has had it: the last cache has it */
 	add_found(lookup, step, 1, out->step);
 	add_found(lookup, lookup->sum_share * between, 1, out->sums);
 	add_found(lookup, l->batch * lines_of(single * l->dim) * line_bytes, 1, out->again);
@@ -164,26 +190,30 @@ struct row_lines {
 static struct row_lines row_lines_of(double bytes) {
 	double lines = lines_of(bytes), vectors = ceil(bytes / line_bytes);
 	bool is_long = vectors >= ahead_lines;
-	return (struct row_lines){vectors, fmod(bytes, line_bytes) > 0, fmin(fmin(lines, vectors), ahead_lines), is_long ? 0 : fmax(lines - vectors, 0),
-	                   is_long ? lines - ahead_lines : 0};
+	return (struct row_lines){
+		vectors, fmod(bytes, line_bytes) > 0, fmin(fmin(lines, vectors), ahead_lines),
+		is_long ? 0 : fmax(lines - vectors, 0), is_long ? lines - ahead_lines : 0};
 }
 
 static double work_of(const lk_host_work *work, const struct row_lines *lines) {
 	return work->row_s + work->vector_s * lines->vectors + work->tail_s * lines->tail;
 }
 
-/* Of what is waited for, the share that nothing else is waited for meanwhile: where so many of the rows that are fetched
- * ahead are far, too. */
+/* Of what is waited for, the share that nothing else is waited for meanwhile: where so many of the
+ * rows that are fetched ahead are far, too. */
 static double alone(double far) {
 	return (1 - far) / (1 + far * ahead_rows / 2);
 }
 
-/* Rows of which so many are found on each level; among those fetched beside one that is far, a share `crowd` is far, too. Long
- * rows take long enough to hide what is fetched ahead. */
-static double read_of(const lk_host_lookup *lookup, const lk_host_read *read, const struct row_lines *lines, const double *found, double crowd) {
+/* Rows of which so many are found on each level; among those fetched beside one that is far, a
+ * share `crowd` is far, too. Long rows take long enough to hide what is fetched ahead. */
+static double read_of(const lk_host_lookup *lookup, const lk_host_read *read,
+                      const struct row_lines *lines, const double *found, double crowd) {
 	double sum = 0, waits = alone(crowd) * fmax(1 - lines->vectors / (2 * ahead_lines), 0);
 	for (int i = LK_HOST_LAST; i < LK_HOST_LEVELS; i++)
-		sum += found[i] * (read[i].row_s + read[i].line_s * lines->ahead + lookup->torn_s[i] * lines->torn + read[i].rest_s * lines->rest + read[i].wait_s * waits);
+		sum += found[i] *
+		       (read[i].row_s + read[i].line_s * lines->ahead + lookup->torn_s[i] * lines->torn +
+		        read[i].rest_s * lines->rest + read[i].wait_s * waits);
 	return sum;
 }
 
@@ -194,18 +224,24 @@ static double mean_of(const double *found, const double *seconds) {
 }
 
 /* More for a row's first use: the other cores' caches may hold it, as they used it last. */
-static double from_others(const lk_host_lookup *lookup, double lines, const lk_host_found *found, double line_s) {
+static double from_others(const lk_host_lookup *lookup, double lines, const lk_host_found *found,
+                          double line_s) {
 	return (1 - 1.0 / lookup->threads) * found->step[LK_HOST_NEAR] * lines * line_s;
 }
 
 /* ---- forward, backward ---- */
 
-/* Where rows are not near: a page's first waits for page tables if the step has met too many others, later ones if the table
- * has. The line of the table with its entry is as far as anything that the last step has touched, once. */
-static double walks_of(const lk_host_lookup *lookup, const lk_host_uses *uses, const lk_host_found *found) {
-	double beyond_near = found->lookups[LK_HOST_LAST] + found->lookups[LK_HOST_FAR], firsts = fmin(uses->pages, beyond_near);
+/* Where rows are not near: a page's first waits for page tables if the step has met too many
+ * others, later ones if the table has. The line of the table with its entry is as far as anything
+ * that the last step has touched, once. */
+static double walks_of(const lk_host_lookup *lookup, const lk_host_uses *uses,
+                       const lk_host_found *found) {
+	double beyond_near = found->lookups[LK_HOST_LAST] + found->lookups[LK_HOST_FAR],
+		   firsts = fmin(uses->pages, beyond_near);
 	double far = fmin(uses->entries, firsts) * found->lost * found->step[LK_HOST_FAR];
-	double all = lookup->walk_s[LK_HOST_FAR] * far + lookup->walk_s[LK_HOST_LAST] * (firsts * found->lost - far + (beyond_near - firsts) * found->lost_again);
+	double all = lookup->walk_s[LK_HOST_FAR] * far +
+	             lookup->walk_s[LK_HOST_LAST] *
+	                 (firsts * found->lost - far + (beyond_near - firsts) * found->lost_again);
 	return all / (1 + 2 * uses->crowd);
 }
 
@@ -214,11 +250,15 @@ static double lines_in_order(const lk_lookup *lookup) {
 	return lines_of(single * lookup->dim) + lookup->pooling * single / line_bytes;
 }
 
-static double forward_seconds(const lk_host_lookup *lookup, const lk_lookup *l, const lk_host_uses *uses, const lk_host_found *found) {
+static double forward_seconds(const lk_host_lookup *lookup, const lk_lookup *l,
+                              const lk_host_uses *uses, const lk_host_found *found) {
 	struct row_lines r = row_lines_of(l->dim * element_of(l));
-	double rows = uses->lookups * work_of(&lookup->add, &r) + read_of(lookup, lookup->row, &r, found->lookups, uses->crowd) + walks_of(lookup, uses, found);
+	double rows = uses->lookups * work_of(&lookup->add, &r) +
+	              read_of(lookup, lookup->row, &r, found->lookups, uses->crowd) +
+	              walks_of(lookup, uses, found);
 	rows += uses->first * from_others(lookup, r.ahead + r.torn + r.rest, found, lookup->shared_s);
-	double sample = lookup->sample_s + lookup->guess_s * found->unexpected + lines_in_order(l) * mean_of(found->sums, lookup->sum_line_s);
+	double sample = lookup->sample_s + lookup->guess_s * found->unexpected +
+	                lines_in_order(l) * mean_of(found->sums, lookup->sum_line_s);
 	return (rows + l->batch * sample) / lookup->threads + lookup->call_s;
 }
 
@@ -228,35 +268,51 @@ static double first_gradients(const lk_host_lookup *lookup, const lk_lookup *l, 
 }
 
 /* Rows are changed in their order, so that a page is met once. */
-static double change_seconds(const lk_host_lookup *lookup, const lk_lookup *l, const lk_host_uses *uses, const lk_host_found *host_found) {
+static double change_seconds(const lk_host_lookup *lookup, const lk_lookup *l,
+                             const lk_host_uses *uses, const lk_host_found *host_found) {
 	struct row_lines r = row_lines_of(l->dim * element_of(l));
-	struct row_lines numbers = {.vectors = l->dim * element_of(l) / line_bytes, .tail = r.tail}; /* the squares' sum takes them one by one */
-	double each = work_of(&lookup->change, &numbers) + from_others(lookup, r.ahead + r.torn + r.rest, host_found, lookup->update_shared_s), found[LK_HOST_LEVELS];
+	struct row_lines numbers = {.vectors = l->dim * element_of(l) / line_bytes,
+	                            .tail = r.tail}; /* the squares' sum takes them one by one */
+	double each =
+			   work_of(&lookup->change, &numbers) +
+			   from_others(lookup, r.ahead + r.torn + r.rest, host_found, lookup->update_shared_s),
+		   found[LK_HOST_LEVELS];
 	each += uses->state_lines / uses->rows * mean_of(host_found->step, lookup->state_s);
-	double dense = uses->rows / l->rows; /* rows behind one another: the processor's prefetcher has them */
+	double dense =
+		uses->rows / l->rows; /* rows behind one another: the processor's prefetcher has them */
 	r.rest += r.ahead * uses->fresh * dense;
 	r.ahead = r.ahead * uses->fresh * (1 - dense), r.torn *= uses->fresh;
 	double far = uses->entries * host_found->lost * host_found->step[LK_HOST_FAR];
 	for (int i = 0; i < LK_HOST_LEVELS; i++) found[i] = uses->rows * host_found->step[i];
-	return uses->rows * each + read_of(lookup, lookup->update, &r, found, uses->rows / uses->lookups) +
-	       lookup->update_walk_s[LK_HOST_FAR] * far + lookup->update_walk_s[LK_HOST_LAST] * (uses->pages * host_found->lost - far);
+	return uses->rows * each +
+	       read_of(lookup, lookup->update, &r, found, uses->rows / uses->lookups) +
+	       lookup->update_walk_s[LK_HOST_FAR] * far +
+	       lookup->update_walk_s[LK_HOST_LAST] * (uses->pages * host_found->lost - far);
 }
 
-static double backward_seconds(const lk_host_lookup *lookup, const lk_lookup *l, const lk_host_uses *uses, const lk_host_found *host_found) {
+static double backward_seconds(const lk_host_lookup *lookup, const lk_lookup *l,
+                               const lk_host_uses *uses, const lk_host_found *host_found) {
 	struct row_lines g = row_lines_of(single * l->dim);
 	double n = uses->lookups, first = first_gradients(lookup, l, n), found[LK_HOST_LEVELS];
-	for (int i = 0; i < LK_HOST_LEVELS; i++) found[i] = first * host_found->step[i] + (n - first) * host_found->again[i];
-	double add = n * work_of(&lookup->gradient_add, &g) + read_of(lookup, lookup->gradient, &g, found, (1 + exp(-l->pooling)) / 2);
+	for (int i = 0; i < LK_HOST_LEVELS; i++)
+		found[i] = first * host_found->step[i] + (n - first) * host_found->again[i];
+	double add = n * work_of(&lookup->gradient_add, &g) +
+	             read_of(lookup, lookup->gradient, &g, found, (1 + exp(-l->pooling)) / 2);
 	double passes = fmax(ceil(log2(fmax(l->rows, 2)) / digit_bits), 1);
-	double sort = n * (lookup->pair_s + passes * mean_of(host_found->pairs, lookup->sort_s)) + l->batch * lookup->pair_sample_s;
-	return (add + sort + change_seconds(lookup, l, uses, host_found)) / lookup->threads + lookup->call_s + passes * lookup->pass_s;
+	double sort = n * (lookup->pair_s + passes * mean_of(host_found->pairs, lookup->sort_s)) +
+	              l->batch * lookup->pair_sample_s;
+	return (add + sort + change_seconds(lookup, l, uses, host_found)) / lookup->threads +
+	       lookup->call_s + passes * lookup->pass_s;
 }
 
-double lk_host_lookup_seconds_of(const lk_host_lookup *lookup, const lk_lookup *l, const lk_host_uses *uses, const lk_host_found *found) {
-	return fmax(l->tables, 1) * (l->backward ? backward_seconds(lookup, l, uses, found) : forward_seconds(lookup, l, uses, found));
+double lk_host_lookup_seconds_of(const lk_host_lookup *lookup, const lk_lookup *l,
+                                 const lk_host_uses *uses, const lk_host_found *found) {
+	return fmax(l->tables, 1) * (l->backward ? backward_seconds(lookup, l, uses, found)
+	                                         : forward_seconds(lookup, l, uses, found));
 }
 
-double lk_host_lookup_seconds(const lk_host_lookup *lookup, const lk_lookup *l, const lk_host_share *share) {
+double lk_host_lookup_seconds(const lk_host_lookup *lookup, const lk_lookup *l,
+                              const lk_host_share *share) {
 	lk_host_uses uses;
 	lk_host_found found;
 	if (!(l->batch * l->pooling > 0)) return 0;
@@ -272,15 +328,19 @@ void lk_host_share_add(lk_host_share *share, const lk_lookup *lookup) {
 	double lookups = lookup->batch * lookup->pooling, tables = fmax(lookup->tables, 1);
 	if (!(lookups > 0)) return;
 	double rows = lk_locality_rows(locality_of(lookup, &room));
-	double bytes = footprint(rows, lookup->dim * element_of(lookup), lookup->rows) + footprint(rows, lookup->state, lookup->rows) * (lookup->state > 0);
+	double bytes = footprint(rows, lookup->dim * element_of(lookup), lookup->rows) +
+	               footprint(rows, lookup->state, lookup->rows) * (lookup->state > 0);
 	share->bytes += tables * (bytes + lookup->batch * 2 * single * lookup->dim + lookups * single);
 	share->sorted_bytes = fmax(share->sorted_bytes, lookups * PAIR);
-	share->page_bytes += tables * blocks_of(page_bytes, rows, lookup->dim * element_of(lookup), lookup->rows) * page_bytes;
+	share->page_bytes +=
+		tables * blocks_of(page_bytes, rows, lookup->dim * element_of(lookup), lookup->rows) *
+		page_bytes;
 	share->samples += tables * lookup->batch;
 }
 
 lk_host_share lk_host_share_of(const lk_host_share *all, int ranks) {
-	return (lk_host_share){all->bytes / ranks, all->sorted_bytes, all->page_bytes / ranks, all->samples / ranks};
+	return (lk_host_share){all->bytes / ranks, all->sorted_bytes, all->page_bytes / ranks,
+	                       all->samples / ranks};
 }
 
 /* ---- calibration ---- */
@@ -292,26 +352,57 @@ struct number {
 };
 
 #define AT(field) offsetof(lk_host_lookup, field)
-#define NS(name, field) {name "_ns", AT(field), 1e-9}
-#define WORK(name, field) NS(name, field.row_s), NS(name "_vector", field.vector_s), NS(name "_tail", field.tail_s)
-#define READ(name, field) NS(name, field.row_s), NS(name "_line", field.line_s), NS(name "_rest", field.rest_s)
-#define BEYOND(name, field) NS(name "_last", field[LK_HOST_LAST]), NS(name "_far", field[LK_HOST_FAR])
+#define NS(name, field) \
+	{ name "_ns", AT(field), 1e-9 }
+#define WORK(name, field) \
+	NS(name, field.row_s), NS(name "_vector", field.vector_s), NS(name "_tail", field.tail_s)
+#define READ(name, field) \
+	NS(name, field.row_s), NS(name "_line", field.line_s), NS(name "_rest", field.rest_s)
+#define BEYOND(name, field) \
+	NS(name "_last", field[LK_HOST_LAST]), NS(name "_far", field[LK_HOST_FAR])
 static const struct number numbers[] = {
-	{"near_kib", AT(near_bytes), 1024}, {"last_kib", AT(last_bytes), 1024}, {"near_slope", AT(near_slope), 1},
-	{"last_slope", AT(last_slope), 1}, {"step_share", AT(step_share), 1}, {"sum_share", AT(sum_share), 1},
-	{"span_mib", AT(span_bytes), 0x1p20}, {"guesses", AT(guesses), 1},
-	WORK("add", add), WORK("gradient_add", gradient_add), WORK("change", change),
-	READ("row_last", row[LK_HOST_LAST]), READ("row_far", row[LK_HOST_FAR]), NS("row_wait", row[LK_HOST_FAR].wait_s),
-	READ("gradient_last", gradient[LK_HOST_LAST]), READ("gradient_far", gradient[LK_HOST_FAR]),
+	{"near_kib", AT(near_bytes), 1024},
+	{"last_kib", AT(last_bytes), 1024},
+	{"near_slope", AT(near_slope), 1},
+	{"last_slope", AT(last_slope), 1},
+	{"step_share", AT(step_share), 1},
+	{"sum_share", AT(sum_share), 1},
+	{"span_mib", AT(span_bytes), 0x1p20},
+	{"guesses", AT(guesses), 1},
+	WORK("add", add),
+	WORK("gradient_add", gradient_add),
+	WORK("change", change),
+	READ("row_last", row[LK_HOST_LAST]),
+	READ("row_far", row[LK_HOST_FAR]),
+	NS("row_wait", row[LK_HOST_FAR].wait_s),
+	READ("gradient_last", gradient[LK_HOST_LAST]),
+	READ("gradient_far", gradient[LK_HOST_FAR]),
 	NS("gradient_wait", gradient[LK_HOST_FAR].wait_s),
-	READ("update_last", update[LK_HOST_LAST]), READ("update_far", update[LK_HOST_FAR]), NS("update_wait", update[LK_HOST_FAR].wait_s),
-	BEYOND("state", state_s), BEYOND("torn", torn_s), BEYOND("walk", walk_s), BEYOND("update_walk", update_walk_s),
-	NS("sample", sample_s), NS("guess", guess_s), NS("sum_line_near", sum_line_s[LK_HOST_NEAR]), BEYOND("sum_line", sum_line_s),
-	NS("shared", shared_s), NS("update_shared", update_shared_s), NS("pair", pair_s), NS("pair_sample", pair_sample_s),
-	NS("sort_near", sort_s[LK_HOST_NEAR]), BEYOND("sort", sort_s), {"pass_us", AT(pass_s), 1e-6}, {"call_us", AT(call_s), 1e-6},
+	READ("update_last", update[LK_HOST_LAST]),
+	READ("update_far", update[LK_HOST_FAR]),
+	NS("update_wait", update[LK_HOST_FAR].wait_s),
+	BEYOND("state", state_s),
+	BEYOND("torn", torn_s),
+	BEYOND("walk", walk_s),
+	BEYOND("update_walk", update_walk_s),
+	NS("sample", sample_s),
+	NS("guess", guess_s),
+	NS("sum_line_near", sum_line_s[LK_HOST_NEAR]),
+	BEYOND("sum_line", sum_line_s),
+	NS("shared", shared_s),
+	NS("update_shared", update_shared_s),
+	NS("pair", pair_s),
+	NS("pair_sample", pair_sample_s),
+	NS("sort_near", sort_s[LK_HOST_NEAR]),
+	BEYOND("sort", sort_s),
+	{"pass_us", AT(pass_s), 1e-6},
+	{"call_us", AT(call_s), 1e-6},
 };
-enum { NUMBERS = sizeof numbers / sizeof *numbers };
-_Static_assert((int)NUMBERS < (int)LK_CALIBRATION_NUMBERS, "a row has room for threads and all numbers");
+enum {
+	NUMBERS = sizeof numbers / sizeof *numbers
+};
+_Static_assert((int)NUMBERS < (int)LK_CALIBRATION_NUMBERS,
+               "a row has room for threads and all numbers");
 
 const char *lk_host_lookup_missing(const lk_calibration_row *row) {
 	if (!(lk_calibration_value(row, "threads", 0) >= 1)) return "threads";
@@ -333,5 +424,8 @@ bool lk_host_lookup_of(const lk_calibration_row *row, lk_host_lookup *out) {
 void lk_host_lookup_put(const lk_host_lookup *lookup, lk_calibration_row *row) {
 	lk_calibration_put(row, "threads", lookup->threads);
 	for (int i = 0; i < NUMBERS; i++)
-		lk_calibration_put(row, numbers[i].name, *(const double *)(const void *)((const char *)lookup + numbers[i].offset) / numbers[i].unit);
+		lk_calibration_put(
+			row, numbers[i].name,
+			*(const double *)(const void *)((const char *)lookup + numbers[i].offset) /
+				numbers[i].unit);
 }

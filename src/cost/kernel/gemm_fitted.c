@@ -1,6 +1,6 @@
-/* gemm_fitted.c: which numbers hold for products on a device: rows of family "gemm" (subject: the device; "" all) and the
- * learned corrections, rows of family "trees" (subject "gemm"; variant "fp32", and "fp32 other" for devices that were not
- * measured). */
+/* gemm_fitted.c: which numbers hold for products on a device: rows of family "gemm" (subject: the
+ * device; "" all) and the learned corrections, rows of family "trees" (subject "gemm"; variant
+ * "fp32", and "fp32 other" for devices that were not measured). */
 #include "cost/kernel/kernel.h"
 
 #include <math.h>
@@ -18,13 +18,21 @@ static const struct number {
 	size_t at;
 	double scale, otherwise;
 } names[] = {
-	{"efficiency", AT(efficiency), 1, 0.7}, {"unaligned", AT(unaligned), 1, 1}, {"tiles", AT(tiles), 1, 1},
-	{"fill_us", AT(fill_s), 1e-6, 0},       {"floor_us", AT(floor_s), 1e-6, 5}, {"memory", AT(memory), 1, 0.8},
-	{"traffic", AT(traffic), 1, 0},         {"blend", AT(blend), 1, 4},         {"k_extra", AT(k_extra), 1, 0},
+	{"efficiency", AT(efficiency), 1, 0.7},
+	{"unaligned", AT(unaligned), 1, 1},
+	{"tiles", AT(tiles), 1, 1},
+	{"fill_us", AT(fill_s), 1e-6, 0},
+	{"floor_us", AT(floor_s), 1e-6, 5},
+	{"memory", AT(memory), 1, 0.8},
+	{"traffic", AT(traffic), 1, 0},
+	{"blend", AT(blend), 1, 4},
+	{"k_extra", AT(k_extra), 1, 0},
 	{"k_step", AT(k_step), 1, 0},
 };
 
-enum { NAMES = sizeof names / sizeof *names };
+enum {
+	NAMES = sizeof names / sizeof *names
+};
 
 void lk_gemm_put(lk_calibration_row *row, const lk_gemm_numbers *numbers) {
 	for (int i = 0; i < NAMES; i++) {
@@ -41,7 +49,8 @@ void lk_gemm_get(const lk_calibration_row *row, lk_gemm_numbers *out) {
 	/* A file of the user's may hold anything. */
 	out->efficiency = fmax(out->efficiency, 1e-3), out->unaligned = fmax(out->unaligned, 1e-3);
 	out->memory = fmax(out->memory, 1e-3), out->blend = fmax(out->blend, 0.5);
-	out->floor_s = fmax(out->floor_s, 1e-9), out->fill_s = fmax(out->fill_s, 0), out->traffic = fmax(out->traffic, 0);
+	out->floor_s = fmax(out->floor_s, 1e-9), out->fill_s = fmax(out->fill_s, 0),
+	out->traffic = fmax(out->traffic, 0);
 }
 
 /* ---- the learned corrections in use ---- */
@@ -56,7 +65,8 @@ static void load(void) {
 		char other[32];
 		lk_error unused;
 		snprintf(other, sizeof other, "%s other", lk_dtype_name((lk_dtype)d));
-		const lk_calibration_row *row = lk_calibration_find(calibration, "trees", "gemm", lk_dtype_name((lk_dtype)d));
+		const lk_calibration_row *row =
+			lk_calibration_find(calibration, "trees", "gemm", lk_dtype_name((lk_dtype)d));
 		if (row && row->text) lk_trees_read(&arena, row->text, row->where, &measured[d], &unused);
 		row = lk_calibration_find(calibration, "trees", "gemm", other);
 		if (row && row->text) lk_trees_read(&arena, row->text, row->where, &others[d], &unused);
@@ -71,21 +81,25 @@ static const lk_calibration_row *row_of(const char *subject, lk_dtype dtype) {
 	return lk_calibration_find(lk_calibration_current(), "gemm", subject, lk_dtype_name(dtype));
 }
 
-/* The format whose measurements stand for this one: tensor cores run bf16 as fp16; narrower ones are nearest to it. */
+/* The format whose measurements stand for this one: tensor cores run bf16 as fp16; narrower ones
+ * are nearest to it. */
 static lk_dtype stand_in(const lk_device *device, lk_dtype dtype) {
 	if (row_of(device->name, dtype) || dtype == LK_FP32) return dtype;
 	return LK_FP16;
 }
 
-/* The measured device of the same architecture whose peak and memory are nearest; NULL without one. */
-static const lk_calibration_row *relative(const lk_device *device, lk_dtype dtype, const lk_device **which) {
+/* The measured device of the same architecture whose peak and memory are nearest; NULL without one.
+ */
+static const lk_calibration_row *relative(const lk_device *device, lk_dtype dtype,
+                                          const lk_device **which) {
 	const lk_calibration_row *best = NULL;
 	double least = INFINITY;
 	for (int i = 0; i < lk_device_count(); i++) {
 		const lk_device *d = lk_device_at(i);
 		const lk_calibration_row *row = d->arch == device->arch ? row_of(d->name, dtype) : NULL;
 		if (!row) continue;
-		double far = fabs(log(d->vector_flops / device->vector_flops)) + fabs(log(d->memory_rate / device->memory_rate));
+		double far = fabs(log(d->vector_flops / device->vector_flops)) +
+		             fabs(log(d->memory_rate / device->memory_rate));
 		if (far < least) least = far, best = row, *which = d;
 	}
 	return best;
@@ -101,13 +115,16 @@ void lk_gemm_model_of(const lk_device *device, lk_dtype dtype, lk_gemm_model *ou
 	const char *format = lk_dtype_name(like);
 	if (row) {
 		out->trees = &measured[like];
-		snprintf(out->note, sizeof out->note, "fitted to %d measurements on it in %s", row->points, format);
+		snprintf(out->note, sizeof out->note, "fitted to %d measurements on it in %s", row->points,
+		         format);
 	} else if (others[like].count == 0 && (row = relative(device, like, &which))) {
-		snprintf(out->note, sizeof out->note, "not measured: as on %s in %s, by data sheets", which->name, format);
+		snprintf(out->note, sizeof out->note, "not measured: as on %s in %s, by data sheets",
+		         which->name, format);
 	} else {
 		row = row_of("", like);
 		out->trees = row ? &others[like] : NULL;
-		snprintf(out->note, sizeof out->note, "not measured: as on all measured devices in %s, by data sheets", format);
+		snprintf(out->note, sizeof out->note,
+		         "not measured: as on all measured devices in %s, by data sheets", format);
 	}
 	lk_gemm_get(row, &out->numbers);
 }

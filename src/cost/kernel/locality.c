@@ -1,12 +1,13 @@
 /* locality.c: classes of rows by how often they are looked up.
  *
- * Zipf: ranges of ranks that grow by a constant ratio; a row that is looked up L times on average is touched with
- * probability 1 - exp(-L), and then L / (1 - exp(-L)) times.
+ * Zipf: ranges of ranks that grow by a constant ratio; a row that is looked up L times on average
+ * is touched with probability 1 - exp(-L), and then L / (1 - exp(-L)) times.
  *
- * A histogram's bin (2^(b-1), 2^b] is divided in up to four classes whose weights fall by a constant ratio, so chosen that
- * the bin's mean is access_b N / (unique_b U): in the public data it lies well above the middle in no bin, below it in most
- * (3.4 in (2,4], 6.2 in (4,8]). Shares of different rows are stated with three digits; where that leaves nothing, the
- * share of lookups tells how many rows there are.
+ * A histogram's bin (2^(b-1), 2^b] is divided in up to four classes whose weights fall by a
+ * constant ratio, so chosen that the bin's mean is access_b N / (unique_b U): in the public data it
+ * lies well above the middle in no bin, below it in most (3.4 in (2,4], 6.2 in (4,8]). Shares of
+ * different rows are stated with three digits; where that leaves nothing, the share of lookups
+ * tells how many rows there are.
  */
 #include "cost/kernel/embedding.h"
 
@@ -52,8 +53,10 @@ void lk_locality_zipf(double rows, double lookups, double skew, lk_locality *out
 		add_touched(out, floor(rows), lookups / floor(rows));
 		return;
 	}
-	/* ranks 1 to rows as the interval from 1/2 to rows + 1/2: a rank's share is the integral over its unit */
-	double all = weight(0.5, rows + 0.5, skew), from = 0.5, ratio = pow(2 * rows + 1, 1.0 / (LK_LOCALITY_CLASSES - 8));
+	/* ranks 1 to rows as the interval from 1/2 to rows + 1/2: a rank's share is the integral over
+	 * its unit */
+	double all = weight(0.5, rows + 0.5, skew), from = 0.5,
+		   ratio = pow(2 * rows + 1, 1.0 / (LK_LOCALITY_CLASSES - 8));
 	while (from < rows + 0.5 && out->count < LK_LOCALITY_CLASSES) {
 		double to = fmin(fmax(floor(from * ratio) + 0.5, from + 1), rows + 0.5);
 		if (out->count == LK_LOCALITY_CLASSES - 1) to = rows + 0.5;
@@ -68,7 +71,8 @@ static double low_of(int bin) {
 	return bin == 0 ? 0 : pow(2, bin - 1);
 }
 
-/* Mean times that a row of a bin is looked up where nothing else is known: log-uniform within the bin. */
+/* Mean times that a row of a bin is looked up where nothing else is known: log-uniform within the
+ * bin. */
 static double usual_mean(int bin) {
 	return bin == 0 ? 1 : bin == 1 ? 2 : low_of(bin) / log(2);
 }
@@ -77,7 +81,8 @@ static double usual_mean(int bin) {
 static int counts_of(int bin, double counts[4]) {
 	if (bin < 2) return counts[0] = bin + 1, 1;
 	if (bin == 2) return counts[0] = 3, counts[1] = 4, 2;
-	double span = bin == LK_REUSE_BINS - 1 ? 4 : 2; /* the last bin is open: up to four times its begin */
+	double span =
+		bin == LK_REUSE_BINS - 1 ? 4 : 2; /* the last bin is open: up to four times its begin */
 	for (int k = 0; k < 4; k++) counts[k] = low_of(bin) * pow(span, (k + 0.5) / 4);
 	return 4;
 }
@@ -107,17 +112,23 @@ static void add_bin(lk_locality *out, int bin, double rows, double mean) {
 }
 
 static double mean_of(const double *unique, const double *access, int bin, double lookups_of_row) {
-	if (!access || !(unique[bin] > 0.0015) || !(access[bin] > 0)) return usual_mean(bin); /* rounded to nothing */
+	if (!access || !(unique[bin] > 0.0015) || !(access[bin] > 0))
+		return usual_mean(bin); /* rounded to nothing */
 	double mean = access[bin] * lookups_of_row / unique[bin];
-	return fmin(fmax(mean, bin ? low_of(bin) + (bin < 3) : 1), bin < LK_REUSE_BINS - 1 ? fmax(low_of(bin) * 2, 1) : 1e9);
+	return fmin(fmax(mean, bin ? low_of(bin) + (bin < 3) : 1),
+	            bin < LK_REUSE_BINS - 1 ? fmax(low_of(bin) * 2, 1) : 1e9);
 }
 
-void lk_locality_reuse(const double *unique, const double *access, double rows, double lookups, lk_locality *out) {
+void lk_locality_reuse(const double *unique, const double *access, double rows, double lookups,
+                       lk_locality *out) {
 	double share[LK_REUSE_BINS], mean[LK_REUSE_BINS], whole = 0, all = 0, mass = 0;
 	out->count = 0;
-	for (int b = 0; b < LK_REUSE_BINS; b++) whole += unique[b] * (access ? 1 : 0), mass += access ? access[b] : 0;
+	for (int b = 0; b < LK_REUSE_BINS; b++)
+		whole += unique[b] * (access ? 1 : 0), mass += access ? access[b] : 0;
 	/* lookups of a different row on average: in the bins whose mean is certain, one and two */
-	double known = access && access[0] + access[1] > 0 ? (unique[0] + 2 * unique[1]) / (access[0] + access[1]) * mass / whole : 0;
+	double known = access && access[0] + access[1] > 0
+	                   ? (unique[0] + 2 * unique[1]) / (access[0] + access[1]) * mass / whole
+	                   : 0;
 	for (int b = 0; b < LK_REUSE_BINS; b++) {
 		mean[b] = mean_of(unique, access, b, known);
 		share[b] = access && unique[b] <= 0.0015 ? access[b] * known / mean[b] : unique[b];
@@ -142,7 +153,8 @@ void lk_locality_thin(const lk_locality *locality, double keep, lk_locality *out
 	}
 }
 
-void lk_locality_reuse_at(const double *unique, const double *access, double of, double rows, double pooling, double batch, lk_locality *out) {
+void lk_locality_reuse_at(const double *unique, const double *access, double of, double rows,
+                          double pooling, double batch, lk_locality *out) {
 	lk_locality whole;
 	lk_locality_reuse(unique, access, rows, fmax(of, batch) * pooling, &whole);
 	lk_locality_thin(&whole, fmin(batch / of, 1), out);
@@ -153,7 +165,8 @@ static int bin_of(double times) {
 	return bin < LK_REUSE_BINS ? bin : LK_REUSE_BINS - 1;
 }
 
-void lk_locality_bins(const lk_locality *locality, double unique[LK_REUSE_BINS], double access[LK_REUSE_BINS]) {
+void lk_locality_bins(const lk_locality *locality, double unique[LK_REUSE_BINS],
+                      double access[LK_REUSE_BINS]) {
 	double u[LK_REUSE_BINS] = {0}, a[LK_REUSE_BINS] = {0};
 	double rows = lk_locality_rows(locality), lookups = lk_locality_lookups(locality);
 	for (int i = 0; i < locality->count; i++) {
@@ -161,7 +174,8 @@ void lk_locality_bins(const lk_locality *locality, double unique[LK_REUSE_BINS],
 		double below = floor(locality->times[i]), above = locality->times[i] - below;
 		int first = bin_of(below), second = bin_of(below + 1);
 		u[first] += locality->rows[i] * (1 - above), u[second] += locality->rows[i] * above;
-		a[first] += locality->rows[i] * (1 - above) * below, a[second] += locality->rows[i] * above * (below + 1);
+		a[first] += locality->rows[i] * (1 - above) * below,
+			a[second] += locality->rows[i] * above * (below + 1);
 	}
 	for (int b = 0; b < LK_REUSE_BINS; b++) {
 		if (unique) unique[b] = rows > 0 ? u[b] / rows : 0;
@@ -188,7 +202,8 @@ static double covered_in_any_order(const lk_locality *locality, double held) {
 			if (!taken[i] && (most < 0 || locality->times[i] > locality->times[most])) most = i;
 		if (most < 0) break;
 		taken[most] = true;
-		sum += fmin(held, locality->rows[most]) * locality->times[most], held -= locality->rows[most];
+		sum += fmin(held, locality->rows[most]) * locality->times[most],
+			held -= locality->rows[most];
 	}
 	return sum;
 }
@@ -196,15 +211,19 @@ static double covered_in_any_order(const lk_locality *locality, double held) {
 double lk_locality_covered(const lk_locality *locality, double held) {
 	double lookups = lk_locality_lookups(locality);
 	bool rising = true, falling = true;
-	for (int i = 1; i < locality->count; i++) rising &= locality->times[i] > locality->times[i - 1], falling &= locality->times[i] < locality->times[i - 1];
-	double sum = rising || falling ? covered_in_order(locality, held, rising) : covered_in_any_order(locality, held);
+	for (int i = 1; i < locality->count; i++)
+		rising &= locality->times[i] > locality->times[i - 1],
+			falling &= locality->times[i] < locality->times[i - 1];
+	double sum = rising || falling ? covered_in_order(locality, held, rising)
+	                               : covered_in_any_order(locality, held);
 	return lookups > 0 ? fmin(sum / lookups, 1) : 0;
 }
 
 /* ---- drawing ---- */
 
-/* Four rounds of a Feistel network on the next even number of bits, as often as it takes to be below `rows`: no two places
- * come to the same row. Steps of one length would leave gaps of three lengths between rows, which no table of users has. */
+/* Four rounds of a Feistel network on the next even number of bits, as often as it takes to be
+ * below `rows`: no two places come to the same row. Steps of one length would leave gaps of three
+ * lengths between rows, which no table of users has. */
 uint64_t lk_locality_row(uint64_t place, uint64_t rows, uint64_t seed) {
 	int half = 1;
 	while (half < 32 && (rows - 1) >> (2 * half)) half++;
@@ -233,7 +252,8 @@ static void shuffle(uint32_t *at, size_t count, uint64_t seed) {
 	}
 }
 
-void lk_locality_draw(const lk_locality *locality, uint64_t rows, uint64_t seed, size_t count, uint32_t *out) {
+void lk_locality_draw(const lk_locality *locality, uint64_t rows, uint64_t seed, size_t count,
+                      uint32_t *out) {
 	double lookups = lk_locality_lookups(locality);
 	size_t used = 0;
 	uint64_t place = 0;
@@ -250,6 +270,8 @@ void lk_locality_draw(const lk_locality *locality, uint64_t rows, uint64_t seed,
 	}
 	/* what rounding left: rows that were met, by how often they were */
 	size_t drawn = used;
-	for (; used < count; used++) out[used] = drawn ? out[lk_hash64(seed ^ (used + 1)) % drawn] : (uint32_t)lk_locality_row(0, rows, seed);
+	for (; used < count; used++)
+		out[used] = drawn ? out[lk_hash64(seed ^ (used + 1)) % drawn]
+		                  : (uint32_t)lk_locality_row(0, rows, seed);
 	shuffle(out, count, lk_hash64(seed ^ 0x77));
 }

@@ -1,8 +1,8 @@
 /* memory.c: operations of a graph that stream through device memory, copies over PCIe, host work.
  *
- * The time is that of memory_model.c. In a step its numbers are global: streaming kernels near the triad's efficiency,
- * kernels with a reduction over rows (norms, loss) less; a working set that fits half of L2 runs at up to twice the
- * memory's rate.
+ * The time is that of memory_model.c. In a step its numbers are global: streaming kernels near the
+ * triad's efficiency, kernels with a reduction over rows (norms, loss) less; a working set that
+ * fits half of L2 runs at up to twice the memory's rate.
  */
 #include <math.h>
 
@@ -18,15 +18,17 @@ double lk_peak_flops(const lk_device *device, lk_dtype dtype) {
 	return device->vector_flops > 0 ? device->vector_flops : 1e12;
 }
 
-/* Relatives of the device that an architecture's share was found on. Under load all of them run at about its clock, so
- * their rates are as their SMs: a higher peak is of a boost clock that is never seen then. One with less power for each SM
- * runs slower: the clock follows the root of the power (which grows with the clock and the square of the voltage). */
+/* Relatives of the device that an architecture's share was found on. Under load all of them run at
+ * about its clock, so their rates are as their SMs: a higher peak is of a boost clock that is never
+ * seen then. One with less power for each SM runs slower: the clock follows the root of the power
+ * (which grows with the clock and the square of the voltage). */
 static double relative_share(const lk_device *device) {
 	static const struct {
 		double watts, tflops, sms; /* board power, dense 16-bit peak */
 	} reference[LK_ARCHES] = {
-		[LK_ARCH_AMPERE] = {400, 312, 108}, [LK_ARCH_HOPPER] = {700, 989.4, 132}, [LK_ARCH_BLACKWELL] = {1000, 2250, 148},
-		[LK_ARCH_CDNA3] = {1000, 1307.4, 304}, [LK_ARCH_CDNA4] = {1400, 2516.6, 256},
+		[LK_ARCH_AMPERE] = {400, 312, 108},      [LK_ARCH_HOPPER] = {700, 989.4, 132},
+		[LK_ARCH_BLACKWELL] = {1000, 2250, 148}, [LK_ARCH_CDNA3] = {1000, 1307.4, 304},
+		[LK_ARCH_CDNA4] = {1400, 2516.6, 256},
 	};
 	double peak = device->peak_flops[LK_BF16] / 1e12, watts = reference[device->arch].watts;
 	if (!(peak > 0) || !(device->power_w > 0) || device->sms <= 0 || watts <= 0) return 1;
@@ -39,8 +41,9 @@ double lk_sustained_flops(const lk_device *device, lk_dtype dtype, double share)
 	return lk_peak_flops(device, dtype) * (share > 0 ? share : 1) * relative_share(device);
 }
 
-/* Kernels keep a number of loads in flight on an SM. Where the memory has more to give than any device that shares were
- * measured on, a share carries over half as such and half as bytes per SM and clock, as in memory_model.c. */
+/* Kernels keep a number of loads in flight on an SM. Where the memory has more to give than any
+ * device that shares were measured on, a share carries over half as such and half as bytes per SM
+ * and clock, as in memory_model.c. */
 static double issued(const lk_device *device, double limit) {
 	double each = device->memory_rate / (fmax(device->sms, 1) * fmax(device->clock_hz, 1e8));
 	return limit > 0 && each > limit ? sqrt(limit / each) : 1;
@@ -50,10 +53,11 @@ static bool reduces(unsigned kind) {
 	return kind == LK_OP_NORM || kind == LK_OP_LOSS;
 }
 
-/* Sums over rows run one block per 32 columns (n states the columns). With fewer blocks than SMs none of them can make
- * up for memory that answers later: by how much is measured (cost/kernel/overlap.c). */
-static float exposed(const lk_graph *graph, uint32_t op, const lk_device *device, double seconds, double memory,
-                     double floor) {
+/* Sums over rows run one block per 32 columns (n states the columns). With fewer blocks than SMs
+ * none of them can make up for memory that answers later: by how much is measured
+ * (cost/kernel/overlap.c). */
+static float exposed(const lk_graph *graph, uint32_t op, const lk_device *device, double seconds,
+                     double memory, double floor) {
 	const double from_l2 = 0.19; /* of such a kernel's reads (overlap table of docs/METHOD.md) */
 	double blocks = ceil(graph->ops.n[op] / 32);
 	if (graph->ops.kind[op] != LK_OP_NORM || blocks <= 0 || blocks >= device->sms) return 0;
@@ -67,9 +71,12 @@ void lk_cost_memory(const lk_graph *graph, uint32_t op, const lk_cost_site *site
 	double bytes = graph->ops.bytes[op];
 	double experts = graph->ops.kind[op] == LK_OP_PERMUTE ? constants->expert_efficiency : 1;
 	const lk_memory_model model = {
-		.efficiency = (reduces(graph->ops.kind[op]) ? constants->norm_efficiency : constants->memory_efficiency) * experts *
-		              issued(device, constants->stream_issue),
-		.start_s = constants->kernel_floor_s, .cache_gain = 1, .cache_share = 0.5,
+		.efficiency = (reduces(graph->ops.kind[op]) ? constants->norm_efficiency
+	                                                : constants->memory_efficiency) *
+	                  experts * issued(device, constants->stream_issue),
+		.start_s = constants->kernel_floor_s,
+		.cache_gain = 1,
+		.cache_share = 0.5,
 	};
 	double seconds = lk_memory_seconds(&model, device, &(lk_memory_work){.bytes = bytes});
 	lk_cost_set(out, seconds);
@@ -81,17 +88,20 @@ void lk_cost_memory(const lk_graph *graph, uint32_t op, const lk_cost_site *site
 
 void lk_cost_copy(const lk_graph *graph, uint32_t op, const lk_cost_site *site, lk_cost *out) {
 	double rate = site->node->device->pcie_rate;
-	double seconds = graph->ops.bytes[op] / (rate > 0 ? rate * 0.85 : 1e10) + site->constants->kernel_floor_s;
+	double seconds =
+		graph->ops.bytes[op] / (rate > 0 ? rate * 0.85 : 1e10) + site->constants->kernel_floor_s;
 	lk_cost_set(out, seconds);
 	out->memory = (float)fmin(1, graph->ops.bytes[op] / site->node->device->memory_rate / seconds);
 }
 
-/* Host work states its time in `m`, in seconds; the CPU optimizer its traffic in `bytes`, over host memory bandwidth;
- * `batch` counts the fixed costs of a step. */
+/* Host work states its time in `m`, in seconds; the CPU optimizer its traffic in `bytes`, over host
+ * memory bandwidth; `batch` counts the fixed costs of a step. */
 void lk_cost_host(const lk_graph *graph, uint32_t op, const lk_cost_site *site, lk_cost *out) {
-	const double host_memory_rate = 100e9; /* a socket's share of a rank, eight-channel DDR4/5 between eight GPUs */
+	const double host_memory_rate =
+		100e9; /* a socket's share of a rank, eight-channel DDR4/5 between eight GPUs */
 	const lk_constants *constants = site->constants;
-	double overhead = site->cuda_graphs ? constants->graph_step_overhead_s : constants->step_overhead_s;
+	double overhead =
+		site->cuda_graphs ? constants->graph_step_overhead_s : constants->step_overhead_s;
 	lk_cost_set(out, graph->ops.m[op] + graph->ops.bytes[op] / host_memory_rate +
-						 graph->ops.batch[op] * overhead);
+	                     graph->ops.batch[op] * overhead);
 }

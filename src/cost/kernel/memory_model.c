@@ -1,14 +1,15 @@
 /* memory_model.c: time of kernels that are bound by memory.
  *
- *     stream = (bytes + again) / (bandwidth * efficiency * (1 + gain * max(0, 1 - bytes / (share * L2))))
- *     issue  = waves * (row + passes * pass)
- *     time   = max8(floor, start + max4(stream, issue))           maxP(a, b) = (a^P + b^P)^(1/P)
+ *     stream = (bytes + again) / (bandwidth * efficiency * (1 + gain * max(0, 1 - bytes / (share *
+ * L2)))) issue  = waves * (row + passes * pass) time   = max8(floor, start + max4(stream, issue))
+ * maxP(a, b) = (a^P + b^P)^(1/P)
  *
- * stream: a benchmark's data that fits L2 is still there from the call before, and runs faster the better it fits.
- * issue: kernels with a block per row also take the time in which a wave of blocks gets through its rows: each pass of
- * the block's threads over the row costs the same, full or not, so a row of 1376 elements costs 1024 threads two passes.
- * waves = rows / blocks at a time, with a share of the last wave's idle blocks added.
- * again: a kernel that reads its row twice finds it in a cache only while the rows in flight fit there.
+ * stream: a benchmark's data that fits L2 is still there from the call before, and runs faster the
+ * better it fits. issue: kernels with a block per row also take the time in which a wave of blocks
+ * gets through its rows: each pass of the block's threads over the row costs the same, full or not,
+ * so a row of 1376 elements costs 1024 threads two passes. waves = rows / blocks at a time, with a
+ * share of the last wave's idle blocks added. again: a kernel that reads its row twice finds it in
+ * a cache only while the rows in flight fit there.
  *
  * With floor, row, pass and again 0 this is the form of the step model.
  */
@@ -20,16 +21,19 @@
 
 #include "base/text.h"
 
-/* Accesses: tensors of the size of the input read and written. A gated activation reads two rows of the width and
- * writes one; rotary embedding rotates in place; a norm is a read and a write as far as memory must be touched. */
+/* Accesses: tensors of the size of the input read and written. A gated activation reads two rows of
+ * the width and writes one; rotary embedding rotates in place; a norm is a read and a write as far
+ * as memory must be touched. */
 static const lk_memory_kernel kernels[] = {
-	{"add", 3, LK_GRID_FLAT}, {"sub", 3, LK_GRID_FLAT}, {"mul", 3, LK_GRID_FLAT}, {"div", 3, LK_GRID_FLAT},
-	{"pow", 3, LK_GRID_FLAT}, {"addu", 2, LK_GRID_FLAT}, {"subu", 2, LK_GRID_FLAT}, {"mulu", 2, LK_GRID_FLAT},
-	{"divu", 2, LK_GRID_FLAT}, {"powu", 2, LK_GRID_FLAT}, {"relu", 2, LK_GRID_FLAT}, {"tanh", 2, LK_GRID_FLAT},
-	{"gelu", 2, LK_GRID_FLAT}, {"silu", 2, LK_GRID_FLAT}, {"copy", 2, LK_GRID_FLAT},
-	{"add_parallel", 6, LK_GRID_FLAT}, /* parallel residual: two additions, of attention and of MLP */
-	{"silu_and_mul", 3, LK_GRID_ROW}, {"rmsnorm", 2, LK_GRID_ROW}, {"layernorm", 2, LK_GRID_ROW},
-	{"rope", 2, LK_GRID_HEADS}, {"ln", 2, LK_GRID_REDUCE}, {"softmax", 2, LK_GRID_REDUCE},
+	{"add", 3, LK_GRID_FLAT},          {"sub", 3, LK_GRID_FLAT},    {"mul", 3, LK_GRID_FLAT},
+	{"div", 3, LK_GRID_FLAT},          {"pow", 3, LK_GRID_FLAT},    {"addu", 2, LK_GRID_FLAT},
+	{"subu", 2, LK_GRID_FLAT},         {"mulu", 2, LK_GRID_FLAT},   {"divu", 2, LK_GRID_FLAT},
+	{"powu", 2, LK_GRID_FLAT},         {"relu", 2, LK_GRID_FLAT},   {"tanh", 2, LK_GRID_FLAT},
+	{"gelu", 2, LK_GRID_FLAT},         {"silu", 2, LK_GRID_FLAT},   {"copy", 2, LK_GRID_FLAT},
+	{"add_parallel", 6, LK_GRID_FLAT}, /* parallel residual: two additions, of attention and of MLP
+                                        */
+	{"silu_and_mul", 3, LK_GRID_ROW},  {"rmsnorm", 2, LK_GRID_ROW}, {"layernorm", 2, LK_GRID_ROW},
+	{"rope", 2, LK_GRID_HEADS},        {"ln", 2, LK_GRID_REDUCE},   {"softmax", 2, LK_GRID_REDUCE},
 };
 
 const lk_memory_number lk_memory_numbers[LK_MEMORY_NUMBERS] = {
@@ -63,27 +67,33 @@ lk_memory_model lk_memory_model_from(const double x[LK_MEMORY_NUMBERS]) {
 }
 
 void lk_memory_model_list(const lk_memory_model *model, double x[LK_MEMORY_NUMBERS]) {
-	const double v[LK_MEMORY_NUMBERS] = {model->efficiency, model->start_s, model->floor_s, model->cache_gain, model->cache_share,
-	                                     model->row_s,      model->pass_s,  model->tail,    model->reread,     model->reread_share};
+	const double v[LK_MEMORY_NUMBERS] = {
+		model->efficiency, model->start_s, model->floor_s, model->cache_gain, model->cache_share,
+		model->row_s,      model->pass_s,  model->tail,    model->reread,     model->reread_share};
 	for (int i = 0; i < LK_MEMORY_NUMBERS; i++) x[i] = v[i] / lk_memory_numbers[i].unit;
 }
 
-lk_memory_work lk_memory_work_of(const lk_memory_kernel *kernel, double rows, double width, double element) {
-	return (lk_memory_work){kernel, rows * width * kernel->accesses * element, rows, width, element};
+lk_memory_work lk_memory_work_of(const lk_memory_kernel *kernel, double rows, double width,
+                                 double element) {
+	return (lk_memory_work){kernel, rows * width * kernel->accesses * element, rows, width,
+	                        element};
 }
 
 /* ---- the formula ---- */
 
-/* Threads that an SM holds at a time. Ampere's cards for graphics have less shared memory and fewer threads than
- * GA100. */
+/* Threads that an SM holds at a time. Ampere's cards for graphics have less shared memory and fewer
+ * threads than GA100. */
 static double resident_threads(const lk_device *device) {
 	if (device->arch == LK_ARCH_TURING) return 1024;
-	if (device->arch == LK_ARCH_ADA || (device->arch == LK_ARCH_AMPERE && device->shared_kib < 160)) return 1536;
+	if (device->arch == LK_ARCH_ADA || (device->arch == LK_ARCH_AMPERE && device->shared_kib < 160))
+		return 1536;
 	return 2048;
 }
 
 static double block_threads(lk_memory_grid grid, double width) {
-	double threads = grid == LK_GRID_ROW ? fmin(width, 1024) : grid == LK_GRID_HEADS ? fmin(width / 4, 512) : 512;
+	double threads = grid == LK_GRID_ROW     ? fmin(width, 1024)
+	                 : grid == LK_GRID_HEADS ? fmin(width / 4, 512)
+	                                         : 512;
 	return 32 * ceil(fmax(threads, 1) / 32);
 }
 
@@ -107,19 +117,23 @@ static double larger8(double a, double b) {
 }
 
 /* Bytes that are read again: all beyond the caches, none far inside them. */
-static double read_again(const lk_memory_model *model, const lk_device *device, const lk_memory_work *work, double blocks) {
+static double read_again(const lk_memory_model *model, const lk_device *device,
+                         const lk_memory_work *work, double blocks) {
 	if (!(model->reread > 0)) return 0;
 	double in_flight = fmin(blocks, work->rows) * work->width * work->element;
 	double fits = model->reread_share * device->l2_bytes / in_flight, fits2 = fits * fits;
 	return model->reread * work->rows * work->width * work->element / (1 + fits2 * fits2);
 }
 
-double lk_memory_seconds(const lk_memory_model *model, const lk_device *device, const lk_memory_work *work) {
+double lk_memory_seconds(const lk_memory_model *model, const lk_device *device,
+                         const lk_memory_work *work) {
 	double bytes = work->bytes, issue = 0;
-	double rate = device->memory_rate * model->efficiency, cache = model->cache_share * device->l2_bytes;
+	double rate = device->memory_rate * model->efficiency,
+		   cache = model->cache_share * device->l2_bytes;
 	if (bytes < cache) rate *= 1 + model->cache_gain * (1 - bytes / cache);
 	if (work->kernel && work->kernel->grid != LK_GRID_FLAT) {
-		double threads = block_threads(work->kernel->grid, work->width), blocks = blocks_at_once(device, threads);
+		double threads = block_threads(work->kernel->grid, work->width),
+			   blocks = blocks_at_once(device, threads);
 		double waves = work->rows / blocks;
 		waves += model->tail * (ceil(waves) - waves);
 		issue = waves * (model->row_s + ceil(work->width / threads) * model->pass_s);
@@ -158,11 +172,14 @@ static void finish_mean(const struct mean *mean, double x[LK_MEMORY_NUMBERS]) {
 	}
 }
 
-/* Kernels with a thread per element of a row are held up by memory on some devices and by their own instructions on others,
- * so a relative's share of bandwidth carries over half as such and half as bytes per SM and clock. */
-static double carry_over(const lk_device *from, const lk_device *to, const lk_memory_kernel *kernel) {
+/* Kernels with a thread per element of a row are held up by memory on some devices and by their own
+ * instructions on others, so a relative's share of bandwidth carries over half as such and half as
+ * bytes per SM and clock. */
+static double carry_over(const lk_device *from, const lk_device *to,
+                         const lk_memory_kernel *kernel) {
 	if (kernel->grid != LK_GRID_ROW && kernel->grid != LK_GRID_HEADS) return 1;
-	double issue_from = fmax(from->sms, 1) * fmax(from->clock_hz, 1e8), issue_to = fmax(to->sms, 1) * fmax(to->clock_hz, 1e8);
+	double issue_from = fmax(from->sms, 1) * fmax(from->clock_hz, 1e8),
+		   issue_to = fmax(to->sms, 1) * fmax(to->clock_hz, 1e8);
 	return sqrt(from->memory_rate / issue_from * issue_to / to->memory_rate);
 }
 
@@ -170,22 +187,25 @@ static double carry_over(const lk_device *from, const lk_device *to, const lk_me
 static bool same_kind(const char *variant, const lk_memory_kernel *kernel, const char *dtype) {
 	char name[40];
 	const char *blank = strchr(variant, ' ');
-	if (!blank || strcmp(blank + 1, dtype) != 0 || blank - variant >= (long)sizeof name) return false;
+	if (!blank || strcmp(blank + 1, dtype) != 0 || blank - variant >= (long)sizeof name)
+		return false;
 	snprintf(name, sizeof name, "%.*s", (int)(blank - variant), variant);
 	const lk_memory_kernel *other = lk_memory_kernel_find(name);
 	return other && (other->grid == LK_GRID_FLAT) == (kernel->grid == LK_GRID_FLAT);
 }
 
-/* Sorts a row into the means: on the device itself, on its architecture, on any; other operations on the device. Later
- * rows of a subject win over earlier ones; tables have one each. */
-static void sort_row(const lk_calibration_row *row, const lk_device *device, const lk_device *without,
-                     const lk_memory_kernel *kernel, lk_dtype dtype, struct mean means[LK_BASIS_NONE]) {
+/* Sorts a row into the means: on the device itself, on its architecture, on any; other operations
+ * on the device. Later rows of a subject win over earlier ones; tables have one each. */
+static void sort_row(const lk_calibration_row *row, const lk_device *device,
+                     const lk_device *without, const lk_memory_kernel *kernel, lk_dtype dtype,
+                     struct mean means[LK_BASIS_NONE]) {
 	char variant[64];
 	snprintf(variant, sizeof variant, "%s %s", kernel->name, lk_dtype_name(dtype));
 	const lk_device *subject = lk_device_find(row->subject);
 	if (!subject || subject == without) return;
 	if (strcmp(row->variant, variant) == 0) {
-		if (subject == device) means[LK_BASIS_DEVICE].rows = 0, memset(&means[LK_BASIS_DEVICE], 0, sizeof *means);
+		if (subject == device)
+			means[LK_BASIS_DEVICE].rows = 0, memset(&means[LK_BASIS_DEVICE], 0, sizeof *means);
 		lk_memory_basis basis = subject == device               ? LK_BASIS_DEVICE
 		                        : subject->arch == device->arch ? LK_BASIS_FAMILY
 		                                                        : LK_BASIS_ANY;
@@ -196,13 +216,14 @@ static void sort_row(const lk_calibration_row *row, const lk_device *device, con
 }
 
 lk_memory_model lk_memory_model_find(const lk_calibration *calibration, const lk_device *device,
-                                     const lk_memory_kernel *kernel, lk_dtype dtype, const lk_device *without,
-                                     lk_memory_basis *basis) {
+                                     const lk_memory_kernel *kernel, lk_dtype dtype,
+                                     const lk_device *without, lk_memory_basis *basis) {
 	struct mean means[LK_BASIS_NONE];
 	memset(means, 0, sizeof means);
 	for (size_t i = 0; i < calibration->rows.count; i++) {
 		const lk_calibration_row *row = &calibration->rows.at[i];
-		if (strcmp(row->family, "memory") == 0) sort_row(row, device, without, kernel, dtype, means);
+		if (strcmp(row->family, "memory") == 0)
+			sort_row(row, device, without, kernel, dtype, means);
 	}
 	double x[LK_MEMORY_NUMBERS];
 	usual(x);

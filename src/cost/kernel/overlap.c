@@ -3,27 +3,29 @@
  *     time = alone * (1 + ratio * slower)
  *
  * Two mechanisms, a constant each:
- *     SMs       slower = displacement * (compute - memory), where compute throughput is above memory's: blocks that
- *               find their SM taken wait for another
- *     few blocks slower = latency * dram * (1 - L2 hits) * (1 - launch / alone): less than a wave of blocks, found by an
- *               achieved occupancy far below what the kernel could have, cannot hide memory that answers later
- * Kernels that fill the device and stream are hardly slower: others of their blocks run on.
+ *     SMs       slower = displacement * (compute - memory), where compute throughput is above
+ * memory's: blocks that find their SM taken wait for another few blocks slower = latency * dram *
+ * (1 - L2 hits) * (1 - launch / alone): less than a wave of blocks, found by an achieved occupancy
+ * far below what the kernel could have, cannot hide memory that answers later Kernels that fill the
+ * device and stream are hardly slower: others of their blocks run on.
  *
- * Where launches alike were measured (a kind), their middle stands in place of the constants. A kind is a place in the
- * space of what is profiled; the time alone is a coordinate too, since it tells at which clock the kernel ran.
+ * Where launches alike were measured (a kind), their middle stands in place of the constants. A
+ * kind is a place in the space of what is profiled; the time alone is a coordinate too, since it
+ * tells at which clock the kernel ran.
  */
 #include "cost/kernel/kernel.h"
 
 #include <math.h>
 #include <string.h>
 
-
-#define FEW_BLOCKS 0.6   /* achieved over possible occupancy */
-#define REACH 1.5        /* of a kind */
-#define OWN_TIME 0.4     /* so much of the deviation of a launch's time alone from its kind's is its own */
+#define FEW_BLOCKS 0.6 /* achieved over possible occupancy */
+#define REACH      1.5 /* of a kind */
+#define OWN_TIME \
+	0.4 /* so much of the deviation of a launch's time alone from its kind's is its own */
 #define SHORT_S 12e-6
 
-const char *const lk_overlap_class_names[LK_OVERLAP_CLASSES] = {"short", "few blocks", "SM-bound", "memory-bound"};
+const char *const lk_overlap_class_names[LK_OVERLAP_CLASSES] = {"short", "few blocks", "SM-bound",
+                                                                "memory-bound"};
 
 static bool few_blocks(const lk_overlap_kernel *kernel) {
 	return kernel->achieved < FEW_BLOCKS * kernel->maximum;
@@ -41,16 +43,18 @@ double lk_overlap_sm_bound(const lk_overlap_kernel *kernel) {
 
 double lk_overlap_latency_bound(const lk_overlap_kernel *kernel) {
 	if (!few_blocks(kernel)) return 0;
-	return kernel->dram * fmax(0, 1 - kernel->l2) * fmax(0, 1 - lk_default_constants.kernel_floor_s / kernel->alone_s);
+	return kernel->dram * fmax(0, 1 - kernel->l2) *
+	       fmax(0, 1 - lk_default_constants.kernel_floor_s / kernel->alone_s);
 }
 
 double lk_overlap_mechanism(const lk_overlap *model, const lk_overlap_kernel *kernel) {
-	double slower = model->displacement * lk_overlap_sm_bound(kernel) + model->latency * lk_overlap_latency_bound(kernel);
+	double slower = model->displacement * lk_overlap_sm_bound(kernel) +
+	                model->latency * lk_overlap_latency_bound(kernel);
 	return kernel->ratio * slower;
 }
 
-/* Scales: 7 % of the time alone, 7 points of throughput or occupancy, 3 of cache hits, a fifth of the root of the
- * ratio. */
+/* Scales: 7 % of the time alone, 7 points of throughput or occupancy, 3 of cache hits, a fifth of
+ * the root of the ratio. */
 void lk_overlap_place(const lk_overlap_kernel *kernel, double at[LK_OVERLAP_FEATURES]) {
 	at[0] = 15 * log(fmax(kernel->alone_s, 1e-9) * 1e6);
 	at[1] = 15 * kernel->compute, at[2] = 15 * kernel->memory, at[3] = 15 * kernel->dram;
@@ -92,7 +96,8 @@ double lk_overlap_seconds(const lk_overlap *model, const lk_overlap_kernel *kern
 	lk_overlap_place(kernel, at);
 	const lk_overlap_kind *nearest = nearest_kind(model, at);
 	if (!nearest) return kernel->alone_s * (1 + lk_overlap_mechanism(model, kernel));
-	return kernel->alone_s * (1 + fmax(nearest->slower, -0.9)) * lk_overlap_regress(nearest->at, at);
+	return kernel->alone_s * (1 + fmax(nearest->slower, -0.9)) *
+	       lk_overlap_regress(nearest->at, at);
 }
 
 /* ---- rows of the calibration ---- */
@@ -131,16 +136,19 @@ bool lk_overlap_load(lk_arena *arena, const lk_calibration *calibration, lk_over
 double lk_overlap_latency(const lk_calibration *calibration, const char *device) {
 	const lk_calibration_row *row = lk_calibration_find(calibration, "overlap", device, "");
 	for (size_t i = 0; !row && i < calibration->rows.count; i++)
-		if (strcmp(calibration->rows.at[i].family, "overlap") == 0 && !*calibration->rows.at[i].variant) row = &calibration->rows.at[i];
+		if (strcmp(calibration->rows.at[i].family, "overlap") == 0 &&
+		    !*calibration->rows.at[i].variant)
+			row = &calibration->rows.at[i];
 	return lk_calibration_value(row, "latency", 0);
 }
 
-static bool store_kind(const lk_overlap_kind *kind, size_t number, const char *device, const char *date,
-                       const char *source, lk_calibration *out) {
+static bool store_kind(const lk_overlap_kind *kind, size_t number, const char *device,
+                       const char *date, const char *source, lk_calibration *out) {
 	const char *variant = lk_arena_printf(&out->arena, "kind %zu", number + 1);
 	lk_calibration_row *row = variant ? lk_calibration_add(out, "overlap", device, variant) : NULL;
 	if (!row) return false;
-	for (int f = 0; f < LK_OVERLAP_FEATURES; f++) lk_calibration_put(row, feature_names[f], kind->at[f]);
+	for (int f = 0; f < LK_OVERLAP_FEATURES; f++)
+		lk_calibration_put(row, feature_names[f], kind->at[f]);
 	lk_calibration_put(row, "slower", kind->slower);
 	lk_calibration_put(row, "spread", kind->spread);
 	lk_calibration_put(row, "missed", kind->missed);
@@ -148,8 +156,8 @@ static bool store_kind(const lk_overlap_kind *kind, size_t number, const char *d
 	return true;
 }
 
-bool lk_overlap_store(const lk_overlap *model, const char *device, int points, double error, const char *date,
-                      const char *source, lk_calibration *out) {
+bool lk_overlap_store(const lk_overlap *model, const char *device, int points, double error,
+                      const char *date, const char *source, lk_calibration *out) {
 	lk_calibration_row *row = lk_calibration_add(out, "overlap", device, "");
 	if (!row) return false;
 	lk_calibration_put(row, "displacement", model->displacement);

@@ -26,11 +26,11 @@ static lk_status copy_blocks(const lk_graph *graph, lk_graph *to, lk_error *err)
 	return LK_OK;
 }
 
-#define COPY_VEC(to, from)                                                                                             \
-	do {                                                                                                               \
-		if (!lk_reserve(to, (from)->count)) return lk_oom(err);                                                        \
-		if ((from)->count) memcpy((to)->at, (from)->at, (from)->count * sizeof *(to)->at);                             \
-		(to)->count = (from)->count;                                                                                   \
+#define COPY_VEC(to, from)                                                                 \
+	do {                                                                                   \
+		if (!lk_reserve(to, (from)->count)) return lk_oom(err);                            \
+		if ((from)->count) memcpy((to)->at, (from)->at, (from)->count * sizeof *(to)->at); \
+		(to)->count = (from)->count;                                                       \
 	} while (0)
 
 static lk_status copy_programs(const lk_graph *graph, lk_graph *to, lk_error *err) {
@@ -58,10 +58,8 @@ lk_status lk_graph_copy(const lk_graph *graph, lk_graph **out, lk_error *err) {
 	lk_status status = copy_names(graph, to, err);
 	if (status == LK_OK) status = copy_blocks(graph, to, err);
 	if (status == LK_OK) status = copy_programs(graph, to, err);
-	if (status == LK_OK)
-		*out = to;
-	else
-		lk_graph_free(to);
+	if (status == LK_OK) *out = to;
+	else lk_graph_free(to);
 	return status;
 }
 
@@ -74,7 +72,8 @@ lk_status lk_edit_begin(const lk_graph *graph, lk_edit *out, lk_error *err) {
 		return lk_oom(err);
 	}
 	for (uint32_t i = 0; i < ops->count; i++) {
-		out->op.at[out->op.count++] = (lk_edit_op){.measured_ps = (double)ops->measured_ps[i], .factor = 1};
+		out->op.at[out->op.count++] =
+			(lk_edit_op){.measured_ps = (double)ops->measured_ps[i], .factor = 1};
 		ops->measured_ps[i] = 0;
 	}
 	return LK_OK;
@@ -89,18 +88,15 @@ void lk_edit_free(lk_edit *edit) {
 
 /* ---- names ---- */
 
-/* One place to go back to is enough: an earlier '*' never needs to take more than the last one can. */
+/* One place to go back to is enough: an earlier '*' never needs to take more than the last one can.
+ */
 bool lk_glob(const char *pattern, const char *name) {
 	const char *star = NULL, *resume = NULL;
 	while (*name) {
-		if (*pattern == '*')
-			star = pattern++, resume = name;
-		else if (*pattern == '?' || *pattern == *name)
-			pattern++, name++;
-		else if (star)
-			pattern = star + 1, name = ++resume;
-		else
-			return false;
+		if (*pattern == '*') star = pattern++, resume = name;
+		else if (*pattern == '?' || *pattern == *name) pattern++, name++;
+		else if (star) pattern = star + 1, name = ++resume;
+		else return false;
 	}
 	while (*pattern == '*') pattern++;
 	return *pattern == '\0';
@@ -111,7 +107,8 @@ static const char *name_of(const lk_graph *graph, uint32_t op) {
 }
 
 static bool matches(const lk_graph *graph, uint32_t op, const char *pattern) {
-	return lk_glob(pattern, name_of(graph, op)) || strcmp(pattern, lk_op_kind_name(graph->ops.kind[op])) == 0;
+	return lk_glob(pattern, name_of(graph, op)) ||
+	       strcmp(pattern, lk_op_kind_name(graph->ops.kind[op])) == 0;
 }
 
 static bool matches_any(const char *name, const char *const *patterns) {
@@ -120,18 +117,32 @@ static bool matches_any(const char *name, const char *const *patterns) {
 	return false;
 }
 
-/* Calls of the CUDA and HIP runtimes that return when the device has come so far; and what lifted traces have for times that are
- * nobody's work: ranks that were not traced, a kernel's way to its start, ranks that begin later, what was launched before. */
+/* Calls of the CUDA and HIP runtimes that return when the device has come so far; and what lifted
+ * traces have for times that are nobody's work: ranks that were not traced, a kernel's way to its
+ * start, ranks that begin later, what was launched before. */
 bool lk_edit_waits(const lk_graph *graph, uint32_t op) {
-	static const char *const patterns[] = {"*Synchronize*", "*synchronize*", "*StreamWait*", "*EventQuery*",
-	                                       "peers", "arrival", "begin", "before the trace", NULL};
+	static const char *const patterns[] = {"*Synchronize*",
+	                                       "*synchronize*",
+	                                       "*StreamWait*",
+	                                       "*EventQuery*",
+	                                       "peers",
+	                                       "arrival",
+	                                       "begin",
+	                                       "before the trace",
+	                                       NULL};
 	return graph->ops.kind[op] == LK_OP_HOST && matches_any(name_of(graph, op), patterns);
 }
 
-/* Of PyTorch's profiler and its relatives: "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__". */
+/* Of PyTorch's profiler and its relatives:
+ * "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__". */
 static bool loads_data(const lk_graph *graph, uint32_t op) {
-	static const char *const patterns[] = {
-		"*DataLoader*", "*dataloader*", "*data_loader*", "*data loading*", "*data_loading*", "*DataPipe*", NULL};
+	static const char *const patterns[] = {"*DataLoader*",
+	                                       "*dataloader*",
+	                                       "*data_loader*",
+	                                       "*data loading*",
+	                                       "*data_loading*",
+	                                       "*DataPipe*",
+	                                       NULL};
 	return graph->ops.kind[op] == LK_OP_HOST && matches_any(name_of(graph, op), patterns);
 }
 
@@ -150,7 +161,8 @@ void lk_edit_factor(lk_edit *edit, const char *pattern, double factor) {
 static void empty(lk_edit *edit, uint32_t i) {
 	lk_ops *ops = &edit->graph->ops;
 	if (ops->kind[i] != LK_OP_HOST) ops->kind[i] = LK_OP_WAIT;
-	ops->m[i] = ops->n[i] = ops->k[i] = ops->batch[i] = ops->flops[i] = ops->bytes[i] = ops->window[i] = 0;
+	ops->m[i] = ops->n[i] = ops->k[i] = ops->batch[i] = ops->flops[i] = ops->bytes[i] =
+		ops->window[i] = 0;
 	ops->group[i] = LK_GROUP_NONE, ops->channel[i] = 0;
 	edit->op.at[i] = (lk_edit_op){.factor = 0};
 }
@@ -167,7 +179,8 @@ void lk_edit_remove(lk_edit *edit, const char *pattern) {
 void lk_edit_host(lk_edit *edit, double factor) {
 	edit->changed = 0;
 	for (uint32_t i = 0; i < edit->op.count; i++) {
-		if (edit->graph->ops.kind[i] != LK_OP_HOST || lk_edit_waits(edit->graph, i) || loads_data(edit->graph, i))
+		if (edit->graph->ops.kind[i] != LK_OP_HOST || lk_edit_waits(edit->graph, i) ||
+		    loads_data(edit->graph, i))
 			continue;
 		edit->op.at[i].factor *= factor;
 		edit->changed++;
@@ -187,10 +200,8 @@ void lk_edit_data_loading(lk_edit *edit, double factor) {
 
 uint32_t lk_rewrite_put(lk_rewrite *rewrite, const lk_op *op, const lk_edit_op *known) {
 	uint32_t place = lk_graph_add(rewrite->to, op);
-	if (!lk_push(&rewrite->edit->op))
-		rewrite->to->failed = true;
-	else
-		*lk_last(&rewrite->edit->op) = *known;
+	if (!lk_push(&rewrite->edit->op)) rewrite->to->failed = true;
+	else *lk_last(&rewrite->edit->op) = *known;
 	return place;
 }
 
@@ -199,7 +210,8 @@ lk_op lk_rewrite_op(lk_rewrite *rewrite, const lk_block *block, uint32_t i) {
 	uint32_t count = 0;
 	(void)block;
 	for (uint32_t d = 0; d < op.dep_count; d++)
-		if (rewrite->place[op.deps[d]] != UINT32_MAX) rewrite->deps[count++] = rewrite->place[op.deps[d]];
+		if (rewrite->place[op.deps[d]] != UINT32_MAX)
+			rewrite->deps[count++] = rewrite->place[op.deps[d]];
 	op.deps = rewrite->deps, op.dep_count = count;
 	return op;
 }
@@ -214,29 +226,35 @@ static uint32_t most_deps(const lk_graph *graph, const lk_block *block) {
 	return block->end > block->begin ? begin[block->end] - begin[block->begin] : 0;
 }
 
-static lk_status rewrite_block(lk_rewrite *rewrite, const lk_block *block, lk_rewriter *write, lk_error *err) {
+static lk_status rewrite_block(lk_rewrite *rewrite, const lk_block *block, lk_rewriter *write,
+                               lk_error *err) {
 	lk_arena arena = LK_ARENA_INIT;
 	uint32_t id, size = block->end - block->begin;
 	rewrite->place = LK_ARRAY(&arena, uint32_t, size);
 	rewrite->deps = LK_ARRAY(&arena, uint32_t, (size_t)most_deps(rewrite->from, block) + 1);
 	lk_graph_begin_block(rewrite->to, lk_intern_text(rewrite->from->names, block->name));
-	if (!rewrite->place || !rewrite->deps)
-		rewrite->to->failed = true;
-	else
-		memset(rewrite->place, 0xff, size * sizeof *rewrite->place);
+	if (!rewrite->place || !rewrite->deps) rewrite->to->failed = true;
+	else memset(rewrite->place, 0xff, size * sizeof *rewrite->place);
 	if (!rewrite->to->failed) write(rewrite, block);
 	lk_arena_free(&arena);
 	return lk_graph_end_block(rewrite->to, &id, err);
 }
 
-/* As lk_graph_one_queue: only operations and blocks change, built in a graph that borrows the names. */
-lk_status lk_edit_rewrite(lk_edit *edit, lk_rewriter *write, const bool *mask, void *context, lk_error *err) {
+/* As lk_graph_one_queue: only operations and blocks change, built in a graph that borrows the
+ * names. */
+lk_status lk_edit_rewrite(lk_edit *edit, lk_rewriter *write, const bool *mask, void *context,
+                          lk_error *err) {
 	lk_graph *to = lk_graph_new(), *graph = edit->graph;
 	if (!to) return lk_oom(err);
 	lk_intern *own = to->names;
 	lk_edit after = {0};
 	to->names = graph->names;
-	lk_rewrite r = {.from = graph, .known = edit->op.at, .to = to, .edit = &after, .mask = mask, .context = context};
+	lk_rewrite r = {.from = graph,
+	                .known = edit->op.at,
+	                .to = to,
+	                .edit = &after,
+	                .mask = mask,
+	                .context = context};
 	lk_status status = LK_OK;
 	for (size_t b = 0; status == LK_OK && b < graph->blocks.count; b++)
 		status = rewrite_block(&r, &graph->blocks.at[b], write, err);

@@ -1,8 +1,10 @@
-/* edit_merge.c: several operations of a block as one, or one as several: gradient buckets, and a fused optimizer.
+/* edit_merge.c: several operations of a block as one, or one as several: gradient buckets, and a
+ * fused optimizer.
  *
- * A run is a row of operations that may become one: alike, on one stream with nothing else of that stream between them,
- * and nothing between the first and the last that waits for one of them. The one stands where the last stood and waits
- * for all that they waited for. Its bytes are the sum; so are what was measured and what models said of the parts. */
+ * A run is a row of operations that may become one: alike, on one stream with nothing else of that
+ * stream between them, and nothing between the first and the last that waits for one of them. The
+ * one stands where the last stood and waits for all that they waited for. Its bytes are the sum; so
+ * are what was measured and what models said of the parts. */
 #include "graph/edit/edit.h"
 
 #include <math.h>
@@ -10,10 +12,10 @@
 
 struct merge {
 	bool (*may)(const lk_graph *, uint32_t op, const bool *mask);
-	double bytes;           /* of a run at most; 0 any */
-	bool split;             /* and of a single operation */
-	uint32_t *last;         /* of the block's operations: place of the last of their run, or UINT32_MAX */
-	uint32_t *first;        /* of the last of a run: place of its first */
+	double bytes;    /* of a run at most; 0 any */
+	bool split;      /* and of a single operation */
+	uint32_t *last;  /* of the block's operations: place of the last of their run, or UINT32_MAX */
+	uint32_t *first; /* of the last of a run: place of its first */
 	uint32_t before, after; /* operations that may be merged, and what they became */
 };
 
@@ -21,12 +23,14 @@ struct merge {
 
 /* Bookkeeping of memory and events stays with the operation that has it. */
 static bool plain(const lk_ops *ops, uint32_t i) {
-	return ops->alloc[i] == 0 && ops->release[i] == 0 && !ops->wait[i] && !ops->signal[i] && ops->bytes[i] > 0;
+	return ops->alloc[i] == 0 && ops->release[i] == 0 && !ops->wait[i] && !ops->signal[i] &&
+	       ops->bytes[i] > 0;
 }
 
 static bool alike(const lk_ops *ops, uint32_t a, uint32_t b) {
-	return ops->kind[a] == ops->kind[b] && ops->group[a] == ops->group[b] && ops->channel[a] == ops->channel[b] &&
-		   ops->stream[a] == ops->stream[b] && ops->dtype[a] == ops->dtype[b] && ops->phase[a] == ops->phase[b];
+	return ops->kind[a] == ops->kind[b] && ops->group[a] == ops->group[b] &&
+	       ops->channel[a] == ops->channel[b] && ops->stream[a] == ops->stream[b] &&
+	       ops->dtype[a] == ops->dtype[b] && ops->phase[a] == ops->phase[b];
 }
 
 struct run {
@@ -34,14 +38,18 @@ struct run {
 	double bytes;
 };
 
-static bool waits_for(const lk_ops *ops, const lk_block *block, uint32_t i, const struct run *run, const uint32_t *last) {
+static bool waits_for(const lk_ops *ops, const lk_block *block, uint32_t i, const struct run *run,
+                      const uint32_t *last) {
 	if (ops->join[i] >> ops->stream[run->last] & 1) return true;
 	for (uint32_t d = ops->dep_begin[i]; d < ops->dep_begin[i + 1]; d++)
-		if (ops->deps[d] + block->begin >= run->first && last[ops->deps[d]] == run->first - block->begin) return true;
+		if (ops->deps[d] + block->begin >= run->first &&
+		    last[ops->deps[d]] == run->first - block->begin)
+			return true;
 	return false;
 }
 
-/* While a run is open its members carry the place of its first; when it is closed, that of its last. */
+/* While a run is open its members carry the place of its first; when it is closed, that of its
+ * last. */
 static void close_run(const lk_block *block, struct run *run, struct merge *merge) {
 	uint32_t first = run->first - block->begin, last = run->last - block->begin;
 	for (uint32_t i = first; run->count && i <= last; i++)
@@ -56,8 +64,11 @@ static void find_runs(lk_rewrite *rewrite, const lk_block *block, struct merge *
 	for (uint32_t i = block->begin; i < block->end; i++) {
 		bool member = merge->may(rewrite->from, i, rewrite->mask) && plain(ops, i);
 		merge->last[i - block->begin] = UINT32_MAX;
-		bool fits = r.count && member && alike(ops, r.last, i) && (merge->bytes <= 0 || r.bytes + ops->bytes[i] <= merge->bytes);
-		bool between = r.count && !member && (ops->stream[i] == ops->stream[r.last] || waits_for(ops, block, i, &r, merge->last));
+		bool fits = r.count && member && alike(ops, r.last, i) &&
+		            (merge->bytes <= 0 || r.bytes + ops->bytes[i] <= merge->bytes);
+		bool between =
+			r.count && !member &&
+			(ops->stream[i] == ops->stream[r.last] || waits_for(ops, block, i, &r, merge->last));
 		if (between || (member && r.count && !fits)) close_run(block, &r, merge);
 		if (!member) continue;
 		if (!r.count) r = (struct run){.first = i};
@@ -73,8 +84,10 @@ static void find_runs(lk_rewrite *rewrite, const lk_block *block, struct merge *
 static uint32_t add_deps(lk_rewrite *rewrite, const lk_op *op, uint32_t count) {
 	for (uint32_t d = 0; d < op->dep_count; d++) {
 		bool known = false;
-		for (uint32_t k = count > 8 ? count - 8 : 0; k < count; k++) known |= rewrite->deps[k] == rewrite->place[op->deps[d]];
-		if (!known && rewrite->place[op->deps[d]] != UINT32_MAX) rewrite->deps[count++] = rewrite->place[op->deps[d]];
+		for (uint32_t k = count > 8 ? count - 8 : 0; k < count; k++)
+			known |= rewrite->deps[k] == rewrite->place[op->deps[d]];
+		if (!known && rewrite->place[op->deps[d]] != UINT32_MAX)
+			rewrite->deps[count++] = rewrite->place[op->deps[d]];
 	}
 	return count;
 }
@@ -108,17 +121,21 @@ static void put_pieces(lk_rewrite *rewrite, const lk_block *block, uint32_t i, u
 	op.bytes /= pieces, op.flops /= pieces;
 	for (uint32_t p = 0; p < pieces; p++) {
 		bool first = p == 0, last = p + 1 == pieces;
-		op.alloc = first ? whole.alloc : 0, op.wait = first ? whole.wait : 0, op.join = first ? whole.join : 0;
+		op.alloc = first ? whole.alloc : 0, op.wait = first ? whole.wait : 0,
+		op.join = first ? whole.join : 0;
 		op.release = last ? whole.release : 0, op.signal = last ? whole.signal : 0;
 		op.dep_count = first ? whole.dep_count : 0;
 		rewrite->place[i - block->begin] = lk_rewrite_put(rewrite, &op, &known);
 	}
 }
 
-enum { MOST_PIECES = 4096 };
+enum {
+	MOST_PIECES = 4096
+};
 
 static uint32_t pieces_of(const lk_rewrite *rewrite, uint32_t i, const struct merge *merge) {
-	bool whole = !merge->split || !merge->may(rewrite->from, i, rewrite->mask) || (rewrite->from->ops.flags[i] & LK_OP_TRANSIENT);
+	bool whole = !merge->split || !merge->may(rewrite->from, i, rewrite->mask) ||
+	             (rewrite->from->ops.flags[i] & LK_OP_TRANSIENT);
 	double pieces = whole ? 1 : ceil(rewrite->from->ops.bytes[i] / merge->bytes * (1 - 1e-9));
 	return pieces > 1 ? (uint32_t)fmin(pieces, MOST_PIECES) : 1;
 }
@@ -137,14 +154,13 @@ static void merge_block(lk_rewrite *rewrite, const lk_block *block) {
 	for (uint32_t i = block->begin; i < block->end; i++) {
 		uint32_t last = merge->last[i - block->begin], pieces = pieces_of(rewrite, i, merge);
 		merge->before += merge->may(rewrite->from, i, rewrite->mask);
-		merge->after += last == UINT32_MAX || last == i - block->begin ? merge->may(rewrite->from, i, rewrite->mask) * pieces : 0;
+		merge->after += last == UINT32_MAX || last == i - block->begin
+		                    ? merge->may(rewrite->from, i, rewrite->mask) * pieces
+		                    : 0;
 		if (last != UINT32_MAX && last != i - block->begin) continue;
-		if (pieces > 1)
-			put_pieces(rewrite, block, i, pieces);
-		else if (last != UINT32_MAX)
-			put_run(rewrite, block, i, merge);
-		else
-			lk_rewrite_copy(rewrite, block, i);
+		if (pieces > 1) put_pieces(rewrite, block, i, pieces);
+		else if (last != UINT32_MAX) put_run(rewrite, block, i, merge);
+		else lk_rewrite_copy(rewrite, block, i);
 	}
 	lk_arena_free(&arena);
 }
@@ -154,13 +170,14 @@ static void merge_block(lk_rewrite *rewrite, const lk_block *block) {
 /* Model-built programs reduce a bucket by a block of one operation between the layers. */
 static bool is_bucket(const lk_edit *edit, const lk_call *call, const bool *mask) {
 	const lk_block *block = &edit->graph->blocks.at[call->block];
-	return call->repeat == 1 && block->end == block->begin + 1 && plain(&edit->graph->ops, block->begin) &&
-		   lk_edit_reduces_gradients(edit->graph, block->begin, mask);
+	return call->repeat == 1 && block->end == block->begin + 1 &&
+	       plain(&edit->graph->ops, block->begin) &&
+	       lk_edit_reduces_gradients(edit->graph, block->begin, mask);
 }
 
 /* A block of one operation with the bytes of several. */
-static lk_status merged_block(lk_edit *edit, uint32_t like, const lk_edit_op *known, double bytes, uint32_t *id,
-							  lk_error *err) {
+static lk_status merged_block(lk_edit *edit, uint32_t like, const lk_edit_op *known, double bytes,
+                              uint32_t *id, lk_error *err) {
 	lk_graph *graph = edit->graph;
 	lk_op op = lk_graph_op(graph, graph->blocks.at[like].begin);
 	op.bytes = bytes, op.dep_count = 0;
@@ -178,10 +195,12 @@ struct bucket {
 	lk_edit_op known;
 };
 
-static lk_status end_bucket(lk_edit *edit, lk_program *program, struct bucket *bucket, lk_error *err) {
+static lk_status end_bucket(lk_edit *edit, lk_program *program, struct bucket *bucket,
+                            lk_error *err) {
 	if (bucket->count > 1) {
 		uint32_t id;
-		LK_TRY(merged_block(edit, program->calls.at[bucket->last].block, &bucket->known, bucket->bytes, &id, err));
+		LK_TRY(merged_block(edit, program->calls.at[bucket->last].block, &bucket->known,
+		                    bucket->bytes, &id, err));
 		program->calls.at[bucket->last].block = id;
 		edit->changed += bucket->count;
 	}
@@ -189,16 +208,18 @@ static lk_status end_bucket(lk_edit *edit, lk_program *program, struct bucket *b
 	return LK_OK;
 }
 
-static lk_status merge_calls(lk_edit *edit, lk_program *program, double most, const bool *mask, lk_error *err) {
+static lk_status merge_calls(lk_edit *edit, lk_program *program, double most, const bool *mask,
+                             lk_error *err) {
 	struct bucket b = {0};
 	for (size_t c = 0; c < program->calls.count; c++) {
 		lk_call *call = &program->calls.at[c];
 		if (!is_bucket(edit, call, mask)) continue;
 		uint32_t op = edit->graph->blocks.at[call->block].begin;
 		double bytes = edit->graph->ops.bytes[op];
-		bool same =
-			b.count && alike(&edit->graph->ops, op, edit->graph->blocks.at[program->calls.at[b.last].block].begin);
-		if (b.count && (!same || b.bytes + bytes > most)) LK_TRY(end_bucket(edit, program, &b, err));
+		bool same = b.count && alike(&edit->graph->ops, op,
+		                             edit->graph->blocks.at[program->calls.at[b.last].block].begin);
+		if (b.count && (!same || b.bytes + bytes > most))
+			LK_TRY(end_bucket(edit, program, &b, err));
 		if (b.count) program->calls.at[b.last].repeat = 0; /* goes below */
 		const lk_edit_op *was = &edit->op.at[op];
 		b.last = c, b.count++, b.bytes += bytes;
@@ -221,7 +242,8 @@ static lk_status check_pieces(const lk_edit *edit, double bytes, const bool *mas
 		if (lk_edit_reduces_gradients(edit->graph, i, mask))
 			pieces += fmin(edit->graph->ops.bytes[i] / bytes, MOST_PIECES);
 	if (pieces <= most) return LK_OK;
-	lk_fail(err, LK_ERR_INPUT, "bucket", "%.3g reductions of so few bytes: at most %.0e are made", pieces, most);
+	lk_fail(err, LK_ERR_INPUT, "bucket", "%.3g reductions of so few bytes: at most %.0e are made",
+	        pieces, most);
 	return lk_hint(err, "give larger buckets");
 }
 
@@ -240,8 +262,9 @@ lk_status lk_edit_buckets(lk_edit *edit, double bytes, const bool *mask, lk_erro
 static bool updates(const lk_graph *graph, uint32_t op, const bool *mask) {
 	unsigned kind = graph->ops.kind[op];
 	(void)mask;
-	return graph->ops.phase[op] == LK_PHASE_OPTIMIZER && (kind == LK_OP_OPTIMIZER || kind == LK_OP_ELEMENTWISE) &&
-		   !lk_glob("*norm*", lk_intern_text(graph->names, graph->ops.name[op]));
+	return graph->ops.phase[op] == LK_PHASE_OPTIMIZER &&
+	       (kind == LK_OP_OPTIMIZER || kind == LK_OP_ELEMENTWISE) &&
+	       !lk_glob("*norm*", lk_intern_text(graph->names, graph->ops.name[op]));
 }
 
 lk_status lk_edit_fuse_optimizer(lk_edit *edit, lk_error *err) {
@@ -251,8 +274,8 @@ lk_status lk_edit_fuse_optimizer(lk_edit *edit, lk_error *err) {
 	if (!edit->changed || !edit->graph->traced) return LK_OK;
 	/* The host issues as many launches less. */
 	for (uint32_t i = 0; i < edit->op.count; i++)
-		if (edit->graph->ops.kind[i] == LK_OP_HOST && edit->graph->ops.phase[i] == LK_PHASE_OPTIMIZER &&
-			!lk_edit_waits(edit->graph, i))
+		if (edit->graph->ops.kind[i] == LK_OP_HOST &&
+		    edit->graph->ops.phase[i] == LK_PHASE_OPTIMIZER && !lk_edit_waits(edit->graph, i))
 			edit->op.at[i].factor *= (double)m.after / m.before;
 	return LK_OK;
 }

@@ -1,12 +1,13 @@
 /* edit_overlap.c: collectives beside compute, or not.
  *
- * Off: collectives and compute wait for one another in the order in which they are issued, as on one stream. Messages
- * of pipelines stay free: their order between ranks is not that of issue.
+ * Off: collectives and compute wait for one another in the order in which they are issued, as on
+ * one stream. Messages of pipelines stay free: their order between ranks is not that of issue.
  *
- * On, in a lifted trace: reductions of gradients get a stream of their own. Those issued behind the backward pass start
- * when their share of it has run: gradients become ready in the order and, in bytes, at the pace of backward's compute
- * time, as buckets of DistributedDataParallel do (arXiv 2006.15704, section 3.2.3). Nothing before the end of the
- * backward pass waits for them, all device work behind it does. */
+ * On, in a lifted trace: reductions of gradients get a stream of their own. Those issued behind the
+ * backward pass start when their share of it has run: gradients become ready in the order and, in
+ * bytes, at the pace of backward's compute time, as buckets of DistributedDataParallel do (arXiv
+ * 2006.15704, section 3.2.3). Nothing before the end of the backward pass waits for them, all
+ * device work behind it does. */
 #include "graph/edit/edit.h"
 
 #include <stdlib.h>
@@ -36,10 +37,8 @@ static void serialise(lk_edit *edit, const lk_block *block, struct streams s) {
 	lk_ops *ops = &edit->graph->ops;
 	for (uint32_t i = block->begin; i < block->end; i++) {
 		uint32_t own = LK_JOIN(ops->stream[i]), before = ops->join[i];
-		if (lk_op_is_collective(ops->kind[i]))
-			ops->join[i] |= (s.compute | s.collective) & ~own;
-		else if (computes(ops->kind[i]))
-			ops->join[i] |= s.collective & ~own;
+		if (lk_op_is_collective(ops->kind[i])) ops->join[i] |= (s.compute | s.collective) & ~own;
+		else if (computes(ops->kind[i])) ops->join[i] |= s.collective & ~own;
 		edit->changed += ops->join[i] != before;
 	}
 }
@@ -56,7 +55,8 @@ static void overlap_off(lk_edit *edit) {
 /* ---- on ---- */
 
 struct plan {
-	uint32_t *start; /* of reductions: place of the compute operation that they start behind, or UINT32_MAX */
+	uint32_t *start; /* of reductions: place of the compute operation that they start behind, or
+	                    UINT32_MAX */
 	uint32_t last;   /* place of the last compute of the backward pass */
 	unsigned stream;
 	uint32_t changed;
@@ -64,24 +64,28 @@ struct plan {
 };
 
 static bool backward(const lk_ops *ops, uint32_t i) {
-	return computes(ops->kind[i]) && (ops->phase[i] == LK_PHASE_BACKWARD || ops->phase[i] == LK_PHASE_WEIGHT);
+	return computes(ops->kind[i]) &&
+	       (ops->phase[i] == LK_PHASE_BACKWARD || ops->phase[i] == LK_PHASE_WEIGHT);
 }
 
 static unsigned free_stream(const lk_graph *graph, const lk_block *block) {
 	uint32_t taken = 0;
-	for (uint32_t i = block->begin; i < block->end; i++) taken |= LK_JOIN(graph->ops.stream[i]) | graph->ops.join[i];
+	for (uint32_t i = block->begin; i < block->end; i++)
+		taken |= LK_JOIN(graph->ops.stream[i]) | graph->ops.join[i];
 	unsigned stream = 1;
 	while (stream < LK_STREAMS && taken >> stream & 1) stream++;
 	return stream;
 }
 
 /* Compute time of the backward pass, bytes of the reductions. */
-static void totals(const lk_rewrite *rewrite, const lk_block *block, struct plan *plan, double *time, double *bytes) {
+static void totals(const lk_rewrite *rewrite, const lk_block *block, struct plan *plan,
+                   double *time, double *bytes) {
 	const lk_ops *ops = &rewrite->from->ops;
 	*time = *bytes = 0;
 	for (uint32_t i = block->begin; i < block->end; i++) {
 		if (backward(ops, i)) *time += rewrite->known[i].measured_ps, plan->last = i - block->begin;
-		if (lk_edit_reduces_gradients(rewrite->from, i, rewrite->mask)) *bytes += ops->bytes[i], plan->any = true;
+		if (lk_edit_reduces_gradients(rewrite->from, i, rewrite->mask))
+			*bytes += ops->bytes[i], plan->any = true;
 	}
 }
 
@@ -93,15 +97,18 @@ static void plan_starts(const lk_rewrite *rewrite, const lk_block *block, struct
 	for (uint32_t i = block->begin; i < block->end && bytes > 0 && time > 0; i++) {
 		if (!lk_edit_reduces_gradients(rewrite->from, i, rewrite->mask)) continue;
 		ready += ops->bytes[i];
-		while (compute < block->end && (behind == UINT32_MAX || ran < ready / bytes * time * (1 - 1e-9))) {
-			if (backward(ops, compute)) ran += rewrite->known[compute].measured_ps, behind = compute - block->begin;
+		while (compute < block->end &&
+		       (behind == UINT32_MAX || ran < ready / bytes * time * (1 - 1e-9))) {
+			if (backward(ops, compute))
+				ran += rewrite->known[compute].measured_ps, behind = compute - block->begin;
 			compute++;
 		}
 		if (i - block->begin > plan->last) plan->start[i - block->begin] = behind;
 	}
 }
 
-static void put_reduction(lk_rewrite *rewrite, const lk_block *block, uint32_t i, struct plan *plan) {
+static void put_reduction(lk_rewrite *rewrite, const lk_block *block, uint32_t i,
+                          struct plan *plan) {
 	uint32_t at = i - block->begin;
 	lk_op op = lk_rewrite_op(rewrite, block, i);
 	op.stream = (uint8_t)plan->stream;
@@ -115,13 +122,16 @@ static void put_reduction(lk_rewrite *rewrite, const lk_block *block, uint32_t i
 	rewrite->place[at] = lk_rewrite_put(rewrite, &op, &rewrite->known[i]);
 }
 
-/* Until the backward pass has ended nothing waits for reductions; behind it all device work does. */
-static void put_other(lk_rewrite *rewrite, const lk_block *block, uint32_t i, const struct plan *plan) {
+/* Until the backward pass has ended nothing waits for reductions; behind it all device work does.
+ */
+static void put_other(lk_rewrite *rewrite, const lk_block *block, uint32_t i,
+                      const struct plan *plan) {
 	lk_op was = lk_graph_op(rewrite->from, i), op = lk_rewrite_op(rewrite, block, i);
 	if (i - block->begin <= plan->last) {
 		uint32_t count = 0;
 		for (uint32_t d = 0; d < was.dep_count; d++)
-			if (!lk_edit_reduces_gradients(rewrite->from, block->begin + was.deps[d], rewrite->mask))
+			if (!lk_edit_reduces_gradients(rewrite->from, block->begin + was.deps[d],
+			                               rewrite->mask))
 				rewrite->deps[count++] = rewrite->place[was.deps[d]];
 		op.deps = rewrite->deps, op.dep_count = count;
 	} else if (computes(op.kind)) {
@@ -143,24 +153,24 @@ static void overlap_block(lk_rewrite *rewrite, const lk_block *block) {
 	bool change = p.any && p.stream < LK_STREAMS;
 	all->full |= p.any && !change;
 	for (uint32_t i = block->begin; i < block->end; i++) {
-		if (!change)
-			lk_rewrite_copy(rewrite, block, i);
+		if (!change) lk_rewrite_copy(rewrite, block, i);
 		else if (lk_edit_reduces_gradients(rewrite->from, i, rewrite->mask))
 			put_reduction(rewrite, block, i, &p);
-		else
-			put_other(rewrite, block, i, &p);
+		else put_other(rewrite, block, i, &p);
 	}
 	all->changed += p.changed;
 	free(p.start);
 }
 
-/* A predicted job whose gradients are reduced behind the last micro-batch says nothing of buckets. */
+/* A predicted job whose gradients are reduced behind the last micro-batch says nothing of buckets.
+ */
 static lk_status check_predicted(const lk_edit *edit, const bool *mask, lk_error *err) {
 	const lk_graph *graph = edit->graph;
 	for (uint32_t i = 0; i < graph->ops.count; i++) {
-		if (!lk_edit_reduces_gradients(graph, i, mask) || graph->ops.phase[i] != LK_PHASE_OPTIMIZER) continue;
+		if (!lk_edit_reduces_gradients(graph, i, mask) || graph->ops.phase[i] != LK_PHASE_OPTIMIZER)
+			continue;
 		lk_fail(err, LK_ERR_INPUT, "overlap=on",
-				"the graph was predicted with gradients reduced as a whole at the end of the step");
+		        "the graph was predicted with gradients reduced as a whole at the end of the step");
 		return lk_hint(err, "predict with --overlap-grad-reduce and ask about that graph");
 	}
 	return LK_OK;
@@ -175,7 +185,8 @@ static lk_status name_streams(lk_edit *edit, lk_error *err) {
 		for (size_t c = 0; c < program->calls.count; c++) {
 			const lk_block *block = &graph->blocks.at[program->calls.at[c].block];
 			for (uint32_t i = block->begin; i < block->end; i++)
-				if (lk_op_is_collective(graph->ops.kind[i]) && !program->stream_names[graph->ops.stream[i]])
+				if (lk_op_is_collective(graph->ops.kind[i]) &&
+				    !program->stream_names[graph->ops.stream[i]])
 					program->stream_names[graph->ops.stream[i]] = name;
 		}
 	}
@@ -189,6 +200,7 @@ lk_status lk_edit_overlap(lk_edit *edit, bool on, const bool *mask, lk_error *er
 	if (!edit->graph->traced) return check_predicted(edit, mask, err);
 	LK_TRY(lk_edit_rewrite(edit, overlap_block, mask, &all, err));
 	edit->changed = all.changed;
-	if (all.full) return lk_fail(err, LK_ERR_INPUT, "overlap=on", "a rank uses all %d streams", LK_STREAMS);
+	if (all.full)
+		return lk_fail(err, LK_ERR_INPUT, "overlap=on", "a rank uses all %d streams", LK_STREAMS);
 	return name_streams(edit, err);
 }

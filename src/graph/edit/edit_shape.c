@@ -1,15 +1,17 @@
 /* edit_shape.c: larger batches and other number formats: edits that change what operations work on.
  *
- * Batch. With f times the samples on a rank, products have f times the rows of tokens: `m` of a forward product and of
- * an input's gradient, `k` of a weight's gradient, whose `m` is a width of the network. Which one it is shows in the
- * sizes: rows of tokens are the `m` that forward products have. Bytes of a product grow by what its operands grow by.
- * Attention has f times the heads, memory-bound kernels f times the bytes. The optimizer, weights, gradients and their
- * communication do not depend on the batch.
+ * Batch. With f times the samples on a rank, products have f times the rows of tokens: `m` of a
+ * forward product and of an input's gradient, `k` of a weight's gradient, whose `m` is a width of
+ * the network. Which one it is shows in the sizes: rows of tokens are the `m` that forward products
+ * have. Bytes of a product grow by what its operands grow by. Attention has f times the heads,
+ * memory-bound kernels f times the bytes. The optimizer, weights, gradients and their communication
+ * do not depend on the batch.
  *
- * Formats. Operands of products are read in the new format. Tensors in memory are stored in 16 bits for 8-bit and 4-bit
- * formats too, so activations and gradients change with 16 against 32 bits alone. Products of 8 and 4 bits read
- * converted rows: before each of them stands a conversion, but where a norm before it writes the format itself, and but
- * for weights' gradients, whose operands are those of the other products. */
+ * Formats. Operands of products are read in the new format. Tensors in memory are stored in 16 bits
+ * for 8-bit and 4-bit formats too, so activations and gradients change with 16 against 32 bits
+ * alone. Products of 8 and 4 bits read converted rows: before each of them stands a conversion, but
+ * where a norm before it writes the format itself, and but for weights' gradients, whose operands
+ * are those of the other products. */
 #include "graph/edit/edit.h"
 
 #include <math.h>
@@ -28,9 +30,12 @@ static bool streams(unsigned kind) {
 
 /* ---- batch ---- */
 
-enum { MOST_ROWS = 64 };
+enum {
+	MOST_ROWS = 64
+};
 
-/* Different numbers of token rows: those of the forward products, most of a model's layers alike. */
+/* Different numbers of token rows: those of the forward products, most of a model's layers alike.
+ */
 struct rows {
 	double at[MOST_ROWS];
 	int count;
@@ -46,12 +51,13 @@ static void find_rows(const lk_graph *graph, struct rows *out) {
 	out->count = 0;
 	for (uint32_t i = 0; i < graph->ops.count && out->count < MOST_ROWS; i++) {
 		bool forward = graph->ops.phase[i] == LK_PHASE_FORWARD && multiplies(graph->ops.kind[i]);
-		if (forward && graph->ops.m[i] > 0 && !has(out, graph->ops.m[i])) out->at[out->count++] = graph->ops.m[i];
+		if (forward && graph->ops.m[i] > 0 && !has(out, graph->ops.m[i]))
+			out->at[out->count++] = graph->ops.m[i];
 	}
 }
 
-/* A gradient whose rows are tokens too may be of a weight: then the sum runs over tokens, and `m` is the width that the
- * name says nothing of. Where both could be tokens, names decide. */
+/* A gradient whose rows are tokens too may be of a weight: then the sum runs over tokens, and `m`
+ * is the width that the name says nothing of. Where both could be tokens, names decide. */
 static bool sums_tokens(const lk_graph *graph, uint32_t i, const struct rows *rows) {
 	const lk_ops *ops = &graph->ops;
 	if (ops->phase[i] == LK_PHASE_FORWARD || ops->phase[i] == LK_PHASE_RECOMPUTE) return false;
@@ -69,12 +75,11 @@ static double elements(const lk_ops *ops, uint32_t i) {
 static void grow_product(lk_edit *edit, uint32_t i, const struct rows *rows, double f) {
 	lk_ops *ops = &edit->graph->ops;
 	double before = elements(ops, i);
-	if (sums_tokens(edit->graph, i, rows))
-		ops->k[i] *= f;
-	else
-		ops->m[i] *= f;
+	if (sums_tokens(edit->graph, i, rows)) ops->k[i] *= f;
+	else ops->m[i] *= f;
 	double size = ops->dtype[i] >= LK_FP8 ? 2 : lk_dtype_bytes((lk_dtype)ops->dtype[i]);
-	if (ops->bytes[i] > 0) ops->bytes[i] = fmax(0, ops->bytes[i] + size * (elements(ops, i) - before));
+	if (ops->bytes[i] > 0)
+		ops->bytes[i] = fmax(0, ops->bytes[i] + size * (elements(ops, i) - before));
 	ops->flops[i] *= f;
 }
 
@@ -87,20 +92,18 @@ static void grow_memory(lk_ops *ops, uint32_t i, double f) {
 static bool of_weights(const lk_graph *graph, uint32_t i, const bool *mask) {
 	const lk_ops *ops = &graph->ops;
 	return ops->phase[i] == LK_PHASE_OPTIMIZER || ops->kind[i] == LK_OP_OPTIMIZER ||
-		   (lk_op_is_comm(ops->kind[i]) && lk_edit_is_data_parallel(graph, i, mask)) ||
-		   ops->group[i] == LK_GROUP_EMBEDDING || ops->group[i] == LK_GROUP_MODEL;
+	       (lk_op_is_comm(ops->kind[i]) && lk_edit_is_data_parallel(graph, i, mask)) ||
+	       ops->group[i] == LK_GROUP_EMBEDDING || ops->group[i] == LK_GROUP_MODEL;
 }
 
 static bool grows(lk_edit *edit, uint32_t i, const struct rows *rows, double f) {
 	lk_ops *ops = &edit->graph->ops;
 	unsigned kind = ops->kind[i];
 	if (kind == LK_OP_HOST || kind == LK_OP_WAIT || kind == LK_OP_MACRO) return false;
-	if (multiplies(kind))
-		grow_product(edit, i, rows, f);
+	if (multiplies(kind)) grow_product(edit, i, rows, f);
 	else if (is_attention(kind) && ops->batch[i] > 0)
 		ops->batch[i] *= f, ops->flops[i] *= f, ops->bytes[i] *= f;
-	else
-		ops->bytes[i] *= f, ops->flops[i] *= f;
+	else ops->bytes[i] *= f, ops->flops[i] *= f;
 	return true;
 }
 
@@ -128,7 +131,8 @@ static void retype_product(lk_edit *edit, uint32_t i, lk_dtype dtype) {
 	lk_dtype old = (lk_dtype)ops->dtype[i];
 	double batch = fmax(ops->batch[i], 1), k = ops->k[i];
 	double operands = batch * k * (ops->m[i] + ops->n[i]), result = batch * ops->m[i] * ops->n[i];
-	double less = operands * (lk_dtype_bytes(old) - lk_dtype_bytes(dtype)) + result * (stored(old) - stored(dtype));
+	double less = operands * (lk_dtype_bytes(old) - lk_dtype_bytes(dtype)) +
+	              result * (stored(old) - stored(dtype));
 	if (ops->bytes[i] > 0) ops->bytes[i] = fmax(0, ops->bytes[i] - less);
 	ops->dtype[i] = (uint8_t)dtype;
 }
@@ -145,14 +149,15 @@ static bool behind_norm(const lk_graph *graph, const lk_block *block, uint32_t i
 static void put_conversion(lk_rewrite *rewrite, const lk_block *block, uint32_t i, lk_dtype dtype) {
 	lk_op product = lk_rewrite_op(rewrite, block, i);
 	lk_op op = {.kind = LK_OP_ELEMENTWISE,
-				.stream = product.stream,
-				.phase = product.phase,
-				.dtype = product.dtype,
-				.join = product.join,
-				.name = "quantize",
-				.deps = product.deps,
-				.dep_count = product.dep_count};
-	op.bytes = fmax(product.batch, 1) * product.m * product.k * (stored(dtype) + lk_dtype_bytes(dtype));
+	            .stream = product.stream,
+	            .phase = product.phase,
+	            .dtype = product.dtype,
+	            .join = product.join,
+	            .name = "quantize",
+	            .deps = product.deps,
+	            .dep_count = product.dep_count};
+	op.bytes =
+		fmax(product.batch, 1) * product.m * product.k * (stored(dtype) + lk_dtype_bytes(dtype));
 	lk_rewrite_put(rewrite, &op, &(lk_edit_op){.factor = 1});
 }
 
@@ -164,8 +169,10 @@ struct conversion {
 static void convert_block(lk_rewrite *rewrite, const lk_block *block) {
 	const struct conversion *conversion = rewrite->context;
 	for (uint32_t i = block->begin; i < block->end; i++) {
-		bool converts = multiplies(rewrite->from->ops.kind[i]) && rewrite->from->ops.dtype[i] < LK_FP8 &&
-						!sums_tokens(rewrite->from, i, conversion->rows) && !behind_norm(rewrite->from, block, i);
+		bool converts = multiplies(rewrite->from->ops.kind[i]) &&
+		                rewrite->from->ops.dtype[i] < LK_FP8 &&
+		                !sums_tokens(rewrite->from, i, conversion->rows) &&
+		                !behind_norm(rewrite->from, block, i);
 		if (converts) put_conversion(rewrite, block, i, conversion->dtype);
 		lk_rewrite_copy(rewrite, block, i);
 	}
@@ -174,7 +181,9 @@ static void convert_block(lk_rewrite *rewrite, const lk_block *block) {
 static lk_status add_conversions(lk_edit *edit, lk_dtype dtype, lk_error *err) {
 	struct rows r;
 	find_rows(edit->graph, &r);
-	return dtype >= LK_FP8 ? lk_edit_rewrite(edit, convert_block, NULL, &(struct conversion){dtype, &r}, err) : LK_OK;
+	return dtype >= LK_FP8
+	           ? lk_edit_rewrite(edit, convert_block, NULL, &(struct conversion){dtype, &r}, err)
+	           : LK_OK;
 }
 
 lk_status lk_edit_dtype(lk_edit *edit, lk_dtype dtype, lk_error *err) {

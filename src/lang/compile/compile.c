@@ -8,16 +8,16 @@
 #include "base/text.h"
 
 static const char *const names[LK_COMPILE_ACTIONS] = {
-	[LK_COMPILE_CHECK] = "check", [LK_COMPILE_PRINT] = "print",
-	[LK_COMPILE_RUN] = "run", [LK_COMPILE_REWRITE] = "rewrite", [LK_COMPILE_VERIFY] = "verify",
-	[LK_COMPILE_EMIT] = "emit", [LK_COMPILE_TUNE] = "tune", [LK_COMPILE_BENCH] = "bench",
+	[LK_COMPILE_CHECK] = "check",     [LK_COMPILE_PRINT] = "print",   [LK_COMPILE_RUN] = "run",
+	[LK_COMPILE_REWRITE] = "rewrite", [LK_COMPILE_VERIFY] = "verify", [LK_COMPILE_EMIT] = "emit",
+	[LK_COMPILE_TUNE] = "tune",       [LK_COMPILE_BENCH] = "bench",
 };
 
 /* Those that are here; tune and bench are in plan/, for they ask the simulator. */
 static lc_action *const actions[LK_COMPILE_ACTIONS] = {
-	[LK_COMPILE_CHECK] = lc_do_check, [LK_COMPILE_PRINT] = lc_do_print,
-	[LK_COMPILE_RUN] = lc_do_run, [LK_COMPILE_REWRITE] = lc_do_rewrite, [LK_COMPILE_VERIFY] = lc_do_verify,
-	[LK_COMPILE_EMIT] = lc_do_emit,
+	[LK_COMPILE_CHECK] = lc_do_check,   [LK_COMPILE_PRINT] = lc_do_print,
+	[LK_COMPILE_RUN] = lc_do_run,       [LK_COMPILE_REWRITE] = lc_do_rewrite,
+	[LK_COMPILE_VERIFY] = lc_do_verify, [LK_COMPILE_EMIT] = lc_do_emit,
 };
 
 lk_status lk_compile_action_find(const char *name, int *out, lk_error *err) {
@@ -30,49 +30,64 @@ lk_status lk_compile_action_find(const char *name, int *out, lk_error *err) {
 	}
 	const char *near = lk_nearest(name, known, count);
 	lk_fail(err, LK_ERR_INPUT, "compile", "there is no action \"%.64s\"", name);
-	return near ? lk_hint(err, "do you mean %s?", near) : lk_hint(err, "give check, print, run, rewrite, verify, tune, emit or bench, then the file");
+	return near
+	           ? lk_hint(err, "do you mean %s?", near)
+	           : lk_hint(
+					 err,
+					 "give check, print, run, rewrite, verify, tune, emit or bench, then the file");
 }
 
-lk_status lk_compile_act(lk_compile *answer, const lk_compile_request *request, FILE *out, lk_error *err) {
+lk_status lk_compile_act(lk_compile *answer, const lk_compile_request *request, FILE *out,
+                         lk_error *err) {
 	if ((unsigned)request->action >= LK_COMPILE_ACTIONS || !actions[request->action])
-		return lk_fail(err, LK_ERR_INTERNAL, "compile", "an action that is not of the language alone");
+		return lk_fail(err, LK_ERR_INTERNAL, "compile",
+		               "an action that is not of the language alone");
 	return actions[request->action](answer, request, out, err);
 }
 
-bool lk_compile_no(const lk_compile *answer) { return answer && answer->no; }
+bool lk_compile_no(const lk_compile *answer) {
+	return answer && answer->no;
+}
 
 /* ---- choosing ---- */
 
-lk_status lc_pick_program(const lk_compile *answer, const lk_compile_request *request, lc_program **out, lk_error *err) {
+lk_status lc_pick_program(const lk_compile *answer, const lk_compile_request *request,
+                          lc_program **out, lk_error *err) {
 	const lc_file *file = answer->file;
 	const char *known[LC_PROGRAMS];
 	size_t count = file->programs.count;
 	if (!request->program && count == 1) return *out = file->programs.at[0], LK_OK;
 	for (size_t i = 0; i < count; i++) {
 		known[i] = file->programs.at[i]->name;
-		if (request->program && strcmp(known[i], request->program) == 0) return *out = file->programs.at[i], LK_OK;
+		if (request->program && strcmp(known[i], request->program) == 0)
+			return *out = file->programs.at[i], LK_OK;
 	}
 	if (!request->program) {
 		lk_fail(err, LK_ERR_INPUT, file->path, "the file has %zu programs", count);
-		return count ? lk_hint(err, "choose one: --program %s", known[0]) : lk_hint(err, "write one");
+		return count ? lk_hint(err, "choose one: --program %s", known[0])
+		             : lk_hint(err, "write one");
 	}
 	lk_fail(err, LK_ERR_INPUT, file->path, "there is no program %.64s", request->program);
 	const char *near = lk_nearest(request->program, known, count);
 	return near ? lk_hint(err, "do you mean %s?", near) : LK_ERR_INPUT;
 }
 
-lk_status lc_pick_schedule(const lc_program *program, const char *name, const lc_schedule **out, lk_error *err) {
+lk_status lc_pick_schedule(const lc_program *program, const char *name, const lc_schedule **out,
+                           lk_error *err) {
 	const char *known[LC_VALUES];
 	size_t count = 0;
 	*out = NULL;
 	if (!name || strcmp(name, LC_PLAIN) == 0) return LK_OK;
 	for (size_t i = 0; i < program->schedules.count; i++) {
-		if (strcmp(program->schedules.at[i].name, name) == 0) return *out = &program->schedules.at[i], LK_OK;
+		if (strcmp(program->schedules.at[i].name, name) == 0)
+			return *out = &program->schedules.at[i], LK_OK;
 		if (count < LC_VALUES) known[count++] = program->schedules.at[i].name;
 	}
-	lk_fail(err, LK_ERR_INPUT, program->file->path, "%s has no schedule %.64s", program->name, name);
+	lk_fail(err, LK_ERR_INPUT, program->file->path, "%s has no schedule %.64s", program->name,
+	        name);
 	const char *near = lk_nearest(name, known, count);
-	return near ? lk_hint(err, "do you mean %s?", near) : lk_hint(err, "without a schedule it is %s", LC_PLAIN);
+	return near ? lk_hint(err, "do you mean %s?", near)
+	            : lk_hint(err, "without a schedule it is %s", LC_PLAIN);
 }
 
 /* ---- reading ---- */
@@ -87,7 +102,8 @@ static lk_status take(const char *name, char *text, size_t size, lk_compile **ou
 	return lc_parse(name, text, size, &(*out)->file, err);
 }
 
-lk_status lk_compile_text(const char *name, const char *text, size_t size, lk_compile **out, lk_error *err) {
+lk_status lk_compile_text(const char *name, const char *text, size_t size, lk_compile **out,
+                          lk_error *err) {
 	*out = NULL;
 	char *copy = malloc(size + 1);
 	if (!copy) return lk_oom(err);
@@ -113,7 +129,9 @@ void lk_compile_free(lk_compile *answer) {
 
 /* ---- the place of an error ---- */
 
-enum { CARET_WIDTH = 160 }; /* longer lines are shown from before the place on */
+enum {
+	CARET_WIDTH = 160
+}; /* longer lines are shown from before the place on */
 
 void lk_compile_caret(const lk_compile *answer, FILE *out) {
 	if (!answer || !answer->file || answer->file->mistake.line == 0) return;
@@ -131,6 +149,6 @@ void lk_compile_caret(const lk_compile *answer, FILE *out) {
 	for (size_t i = 0; i < count; i++)
 		part[i] = line[from + i] == '\t' || line[from + i] == '\0' ? ' ' : line[from + i];
 	part[count] = '\0';
-	fprintf(out, "%5d | %s\n      | %*s^\n", answer->file->mistake.line, lk_escape(part, shown, sizeof shown),
-			(int)(column - from), "");
+	fprintf(out, "%5d | %s\n      | %*s^\n", answer->file->mistake.line,
+	        lk_escape(part, shown, sizeof shown), (int)(column - from), "");
 }

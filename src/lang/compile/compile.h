@@ -1,4 +1,5 @@
-/* compile.h: what the actions of `lockstep compile` share: the file that was read, and which part of it is meant. */
+/* compile.h: what the actions of `lockstep compile` share: the file that was read, and which part
+ * of it is meant. */
 #ifndef LK_LANG_COMPILE_H
 #define LK_LANG_COMPILE_H
 
@@ -10,20 +11,23 @@ struct lk_compile {
 	lc_file *file;
 	char *text;
 	size_t size;
-	bool no;             /* the answer was no: verify found a difference */
+	bool no; /* the answer was no: verify found a difference */
 };
 
 #define LC_PLAIN "plain" /* the program without a schedule, where a schedule is named */
 
-/* One action, one file: compile_NAME.c. Where the answer is no (verify finds a difference) it says so and sets
- * answer->no. */
-typedef lk_status lc_action(lk_compile *answer, const lk_compile_request *request, FILE *out, lk_error *err);
+/* One action, one file: compile_NAME.c. Where the answer is no (verify finds a difference) it says
+ * so and sets answer->no. */
+typedef lk_status lc_action(lk_compile *answer, const lk_compile_request *request, FILE *out,
+                            lk_error *err);
 lc_action lc_do_check, lc_do_print, lc_do_run, lc_do_rewrite, lc_do_verify, lc_do_emit;
 
 /* The program that --program names, or the only one. */
-lk_status lc_pick_program(const lk_compile *answer, const lk_compile_request *request, lc_program **out, lk_error *err);
+lk_status lc_pick_program(const lk_compile *answer, const lk_compile_request *request,
+                          lc_program **out, lk_error *err);
 /* NULL or "plain": *out NULL. */
-lk_status lc_pick_schedule(const lc_program *program, const char *name, const lc_schedule **out, lk_error *err);
+lk_status lc_pick_schedule(const lc_program *program, const char *name, const lc_schedule **out,
+                           lk_error *err);
 
 /* A program as an object: declarations, schedules and, if wanted, values. */
 void lc_json_program(lk_json_writer *writer, const lc_program *program, bool values);

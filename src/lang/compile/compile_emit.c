@@ -1,4 +1,5 @@
-/* compile_emit.c: `lockstep compile emit`: a program and its schedules as source text for a target. */
+/* compile_emit.c: `lockstep compile emit`: a program and its schedules as source text for a target.
+ */
 #include <stdlib.h>
 #include <string.h>
 
@@ -14,7 +15,8 @@ struct emission {
 
 /* ---- variants ---- */
 
-static lk_status schedule_text(const lc_program *program, const lc_schedule *schedule, char **out, lk_error *err) {
+static lk_status schedule_text(const lc_program *program, const lc_schedule *schedule, char **out,
+                               lk_error *err) {
 	size_t size = 0;
 	FILE *file = open_memstream(out, &size);
 	if (!file) return lk_oom(err);
@@ -22,7 +24,8 @@ static lk_status schedule_text(const lc_program *program, const lc_schedule *sch
 	return fclose(file) == 0 && *out ? LK_OK : lk_oom(err);
 }
 
-static lk_status add_variant(struct emission *emission, const lc_schedule *schedule, lk_error *err) {
+static lk_status add_variant(struct emission *emission, const lc_schedule *schedule,
+                             lk_error *err) {
 	if (!lk_push(&emission->variants)) return lk_oom(err);
 	lc_variant *variant = lk_last(&emission->variants);
 	lc_program *rewritten = NULL;
@@ -42,7 +45,8 @@ static lk_status add_variants(struct emission *emission, const char *name, lk_er
 		return add_variant(emission, one, err);
 	}
 	LK_TRY(add_variant(emission, NULL, err));
-	for (size_t i = 0; i < emission->p->schedules.count; i++) LK_TRY(add_variant(emission, &emission->p->schedules.at[i], err));
+	for (size_t i = 0; i < emission->p->schedules.count; i++)
+		LK_TRY(add_variant(emission, &emission->p->schedules.at[i], err));
 	return LK_OK;
 }
 
@@ -58,14 +62,20 @@ static void drop_variants(struct emission *emission) {
 
 /* ---- writing ---- */
 
-static lc_emit *const targets[] = {[LK_COMPILE_MPI] = lc_emit_mpi, [LK_COMPILE_CUDA] = lc_emit_cuda};
-enum { TARGETS = sizeof targets / sizeof *targets };
+static lc_emit *const targets[] = {
+	[LK_COMPILE_MPI] = lc_emit_mpi, [LK_COMPILE_CUDA] = lc_emit_cuda};
+enum {
+	TARGETS = sizeof targets / sizeof *targets
+};
 
-static lk_status write_text(const struct emission *emission, const lk_compile_request *request, FILE *out, lk_error *err) {
+static lk_status write_text(const struct emission *emission, const lk_compile_request *request,
+                            FILE *out, lk_error *err) {
 	int count = (int)emission->variants.count;
 	if ((unsigned)request->target >= TARGETS || !targets[request->target])
 		return lk_fail(err, LK_ERR_INPUT, "--target", "this target is not built in");
-	if (request->header) return lc_emit_header(emission->p, emission->variants.at, count, request->target == LK_COMPILE_CUDA, out, err);
+	if (request->header)
+		return lc_emit_header(emission->p, emission->variants.at, count,
+		                      request->target == LK_COMPILE_CUDA, out, err);
 	return targets[request->target](emission->p, emission->variants.at, count, out, err);
 }
 
@@ -79,7 +89,8 @@ static lk_status write_file(const char *path, const char *text, size_t size, lk_
 }
 
 /* In memory first, so that nothing is written where it fails. */
-static lk_status write_all(const struct emission *emission, const lk_compile_request *request, FILE *out, lk_error *err) {
+static lk_status write_all(const struct emission *emission, const lk_compile_request *request,
+                           FILE *out, lk_error *err) {
 	char *text = NULL;
 	size_t size = 0;
 	FILE *memory = open_memstream(&text, &size);
@@ -92,7 +103,8 @@ static lk_status write_all(const struct emission *emission, const lk_compile_req
 	return status;
 }
 
-lk_status lc_do_emit(lk_compile *answer, const lk_compile_request *request, FILE *out, lk_error *err) {
+lk_status lc_do_emit(lk_compile *answer, const lk_compile_request *request, FILE *out,
+                     lk_error *err) {
 	struct emission e = {0};
 	LK_TRY(lc_pick_program(answer, request, &e.p, err));
 	lk_status status = add_variants(&e, request->schedule, err);

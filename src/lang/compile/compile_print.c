@@ -26,8 +26,10 @@ static void check_text(const lc_file *file, FILE *out) {
 		put_count(out, count_of(program, LC_OUT), "output");
 		fputc('\n', out);
 		for (size_t k = 0; k < program->conditions.count; k++)
-			fprintf(out, "  needs %s %% %s == 0\n", lc_dim_text(program, program->conditions.at[k].value, value, sizeof value),
-			        lc_dim_text(program, program->conditions.at[k].divisor, divisor, sizeof divisor));
+			fprintf(
+				out, "  needs %s %% %s == 0\n",
+				lc_dim_text(program, program->conditions.at[k].value, value, sizeof value),
+				lc_dim_text(program, program->conditions.at[k].divisor, divisor, sizeof divisor));
 		for (size_t k = 0; k < program->schedules.count; k++) {
 			fprintf(out, "  schedule %s: ok", program->schedules.at[k].name);
 			put_count(out, program->schedules.at[k].count, "directive");
@@ -39,7 +41,8 @@ static void check_text(const lc_file *file, FILE *out) {
 /* ---- JSON ---- */
 
 /* What a printer writes, as a member. */
-static void json_printed(lk_json_writer *writer, const char *key, const lc_program *program, const lc_node *node, const lc_directive *directive) {
+static void json_printed(lk_json_writer *writer, const char *key, const lc_program *program,
+                         const lc_node *node, const lc_directive *directive) {
 	char *text = NULL;
 	size_t size = 0;
 	FILE *out = open_memstream(&text, &size);
@@ -63,17 +66,23 @@ static void json_value(lk_json_writer *writer, const lc_program *program, int id
 	for (int i = 0; i < node->inputs; i++) lk_json_put_integer(writer, NULL, node->in[i]);
 	lk_json_array_end(writer);
 	lk_json_array(writer, "shape");
-	for (int i = 0; i < node->rank; i++) lk_json_put_text(writer, NULL, lc_dim_text(program, node->dim[i], text, sizeof text));
+	for (int i = 0; i < node->rank; i++)
+		lk_json_put_text(writer, NULL, lc_dim_text(program, node->dim[i], text, sizeof text));
 	lk_json_array_end(writer);
 	lk_json_array(writer, "layout");
 	for (int a = 0; a < program->axis_count; a++)
-		lk_json_put_text(writer, NULL, lc_layout_text(program, &node->layout[a], a, text, sizeof text));
+		lk_json_put_text(writer, NULL,
+		                 lc_layout_text(program, &node->layout[a], a, text, sizeof text));
 	lk_json_array_end(writer);
 	json_printed(writer, "attributes", program, node, NULL);
-	if (node->op == LC_SIZE) lk_json_put_text(writer, "of", node->axis >= 0 ? program->axes[node->axis].name : program->named[node->symbol].name);
+	if (node->op == LC_SIZE)
+		lk_json_put_text(writer, "of",
+		                 node->axis >= 0 ? program->axes[node->axis].name
+		                                 : program->named[node->symbol].name);
 	if (node->op == LC_CONST) lk_json_put_number(writer, "number", node->number);
 	if (node->list >= 0) lk_json_put_text(writer, "list", program->lists.at[node->list]);
-	if (node->at.axis >= 0) lk_json_put_text(writer, "at", lc_group_text(program, &node->at, text, sizeof text));
+	if (node->at.axis >= 0)
+		lk_json_put_text(writer, "at", lc_group_text(program, &node->at, text, sizeof text));
 	lk_json_put_integer(writer, "line", node->line);
 	lk_json_put_integer(writer, "column", node->column);
 	lk_json_object_end(writer);
@@ -98,13 +107,17 @@ void lc_json_program(lk_json_writer *writer, const lc_program *program, bool val
 	lk_json_object(writer, NULL);
 	lk_json_put_text(writer, "name", program->name);
 	lk_json_array(writer, "mesh");
-	for (int a = 0; a < program->axis_count; a++) lk_json_put_text(writer, NULL, program->axes[a].name);
+	for (int a = 0; a < program->axis_count; a++)
+		lk_json_put_text(writer, NULL, program->axes[a].name);
 	lk_json_array_end(writer);
 	lk_json_array(writer, "conditions");
 	for (size_t i = 0; i < program->conditions.count; i++) {
 		lk_json_object(writer, NULL);
-		lk_json_put_text(writer, "value", lc_dim_text(program, program->conditions.at[i].value, text, sizeof text));
-		lk_json_put_text(writer, "divisor", lc_dim_text(program, program->conditions.at[i].divisor, text, sizeof text));
+		lk_json_put_text(writer, "value",
+		                 lc_dim_text(program, program->conditions.at[i].value, text, sizeof text));
+		lk_json_put_text(
+			writer, "divisor",
+			lc_dim_text(program, program->conditions.at[i].divisor, text, sizeof text));
 		lk_json_object_end(writer);
 	}
 	lk_json_array_end(writer);
@@ -123,22 +136,26 @@ static lk_status json(const lc_file *file, bool values, FILE *out, lk_error *err
 	lk_json_object(&w, NULL);
 	lk_json_put_text(&w, "file", file->path);
 	lk_json_array(&w, "programs");
-	for (size_t i = 0; i < file->programs.count; i++) lc_json_program(&w, file->programs.at[i], values);
+	for (size_t i = 0; i < file->programs.count; i++)
+		lc_json_program(&w, file->programs.at[i], values);
 	lk_json_array_end(&w);
 	lk_json_object_end(&w);
 	return lk_json_finish(&w, err);
 }
 
-lk_status lc_do_check(lk_compile *answer, const lk_compile_request *request, FILE *out, lk_error *err) {
+lk_status lc_do_check(lk_compile *answer, const lk_compile_request *request, FILE *out,
+                      lk_error *err) {
 	if (request->format == LK_COMPILE_JSON) return json(answer->file, false, out, err);
 	check_text(answer->file, out);
 	return LK_OK;
 }
 
-lk_status lc_do_print(lk_compile *answer, const lk_compile_request *request, FILE *out, lk_error *err) {
+lk_status lc_do_print(lk_compile *answer, const lk_compile_request *request, FILE *out,
+                      lk_error *err) {
 	const lc_file *file = answer->file;
 	if (request->format == LK_COMPILE_JSON) return json(file, true, out, err);
 	if (!request->ir) lc_print_file(file, out);
-	for (size_t i = 0; i < file->programs.count && request->ir; i++) lc_print_listing(file->programs.at[i], out);
+	for (size_t i = 0; i < file->programs.count && request->ir; i++)
+		lc_print_listing(file->programs.at[i], out);
 	return LK_OK;
 }

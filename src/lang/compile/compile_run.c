@@ -1,4 +1,5 @@
-/* compile_run.c: `lockstep compile run`: a program interpreted on all ranks of a mesh; what it leaves behind. */
+/* compile_run.c: `lockstep compile run`: a program interpreted on all ranks of a mesh; what it
+ * leaves behind. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,7 +10,9 @@
 #include "lang/rewrite/rewrite.h"
 #include "lang/run/run.h"
 
-enum { DEFAULT_RANKS = 4 };
+enum {
+	DEFAULT_RANKS = 4
+};
 
 /* ---- scalars that are set ---- */
 
@@ -26,7 +29,8 @@ static lk_status read_setting(char *pair, lc_setting *out, lk_error *err) {
 	return lk_parse_real(value, -HUGE_VAL, HUGE_VAL, &out->value, where, err);
 }
 
-static lk_status read_settings(const char *text, lk_arena *arena, lc_run_options *options, lk_error *err) {
+static lk_status read_settings(const char *text, lk_arena *arena, lc_run_options *options,
+                               lk_error *err) {
 	int room = 1;
 	if (!text || !*text) return LK_OK;
 	for (const char *at = text; *at; at++) room += *at == ',';
@@ -50,20 +54,23 @@ struct report {
 	const lk_compile_request *request;
 	lc_summary *results;
 	int count;
-	lc_run *run;         /* for all elements */
+	lc_run *run; /* for all elements */
 };
 
 static void put_sizes(const struct report *report, FILE *out) {
 	for (int a = 0; a < report->p->axis_count; a++)
-		fprintf(out, "%s%s=%lld", a ? "," : "", report->p->axes[a].name, (long long)report->s->symbol[a]);
+		fprintf(out, "%s%s=%lld", a ? "," : "", report->p->axes[a].name,
+		        (long long)report->s->symbol[a]);
 	for (int d = 0; d < report->p->named_count; d++) {
 		fprintf(out, ",%s=", report->p->named[d].name);
 		if (!report->s->each[d]) fprintf(out, "%lld", (long long)report->s->symbol[LC_AXES + d]);
-		for (int64_t i = 0; report->s->each[d] && i < report->s->items[report->p->named[d].list]; i++)
+		for (int64_t i = 0; report->s->each[d] && i < report->s->items[report->p->named[d].list];
+		     i++)
 			fprintf(out, "%s%lld", i ? ":" : "", (long long)report->s->each[d][i]);
 	}
 	for (size_t i = 0; i < report->s->indices.count; i++)
-		fprintf(out, ",%s=%lld", report->s->indices.at[i].name, (long long)report->s->indices.at[i].value);
+		fprintf(out, ",%s=%lld", report->s->indices.at[i].name,
+		        (long long)report->s->indices.at[i].value);
 }
 
 static char *sizes_text(const struct report *report) {
@@ -79,7 +86,8 @@ static char *sizes_text(const struct report *report) {
 static void put_extents(const struct report *report, const lc_summary *one, FILE *out) {
 	const lc_node *node = &report->p->nodes.at[one->id];
 	if (one->tensors > 1)
-		fprintf(out, "%lld tensors, %lld elements", (long long)one->tensors, (long long)one->elements);
+		fprintf(out, "%lld tensors, %lld elements", (long long)one->tensors,
+		        (long long)one->elements);
 	for (int d = 0; d < node->rank && one->tensors == 1; d++)
 		fprintf(out, "%s%lld", d ? " x " : "", (long long)one->extent[d]);
 	if (node->rank == 0 && one->tensors == 1) fputs("1 number", out);
@@ -89,15 +97,19 @@ static void put_result(const struct report *report, const lc_summary *one, FILE 
 	char name[80], type[256], number[32];
 	const lc_node *node = &report->p->nodes.at[one->id];
 	fprintf(out, "%s : %s\n  ", lc_result_name(report->p, one->id, name, sizeof name),
-			lc_type_text(report->p, node, type, sizeof type));
+	        lc_type_text(report->p, node, type, sizeof type));
 	put_extents(report, one, out);
 	fprintf(out, "; digest %016llx", (unsigned long long)one->digest);
-	if (!report->request->field) fprintf(out, "; least %.6g, mean %.6g, most %.6g", one->least, one->mean, one->most);
+	if (!report->request->field)
+		fprintf(out, "; least %.6g, mean %.6g, most %.6g", one->least, one->mean, one->most);
 	fputs("\n  ", out);
 	for (int i = 0; i < one->firsts; i++) {
-		if (report->request->field) fprintf(out, "%s%llu", i ? ", " : "", (unsigned long long)one->element[i]);
+		if (report->request->field)
+			fprintf(out, "%s%llu", i ? ", " : "", (unsigned long long)one->element[i]);
 		else if (!isfinite(one->first[i])) fprintf(out, "%s%g", i ? ", " : "", one->first[i]);
-		else fprintf(out, "%s%s", i ? ", " : "", lk_format_shortest(one->first[i], number, sizeof number));
+		else
+			fprintf(out, "%s%s", i ? ", " : "",
+			        lk_format_shortest(one->first[i], number, sizeof number));
 	}
 	fputs(one->elements > one->firsts ? ", ...\n" : "\n", out);
 }
@@ -107,14 +119,16 @@ static lk_status put_text(const struct report *report, FILE *out, lk_error *err)
 	if (!sizes) return lk_oom(err);
 	const char *schedule = report->request->schedule ? report->request->schedule : LC_PLAIN;
 	fprintf(out, "program %s, schedule %s, %lld ranks: %s; seed %d%s\n", report->p->name, schedule,
-			(long long)lc_ranks(report->p, report->s), sizes, report->request->seed, report->request->field ? "; modulo 2^61 - 1" : "");
+	        (long long)lc_ranks(report->p, report->s), sizes, report->request->seed,
+	        report->request->field ? "; modulo 2^61 - 1" : "");
 	free(sizes);
 	for (int i = 0; i < report->count; i++) put_result(report, &report->results[i], out);
 	return LK_OK;
 }
 
 /* Every element, tensor by tensor. */
-static lk_status json_elements(lk_json_writer *writer, const struct report *report, int id, lk_error *err) {
+static lk_status json_elements(lk_json_writer *writer, const struct report *report, int id,
+                               lk_error *err) {
 	const lc_node *node = &report->p->nodes.at[id];
 	const lc_cells *whole;
 	lk_json_array(writer, "values");
@@ -134,7 +148,8 @@ static lk_status json_elements(lk_json_writer *writer, const struct report *repo
 	return LK_OK;
 }
 
-static lk_status json_result(lk_json_writer *writer, const struct report *report, const lc_summary *one, lk_error *err) {
+static lk_status json_result(lk_json_writer *writer, const struct report *report,
+                             const lc_summary *one, lk_error *err) {
 	char text[256];
 	const lc_node *node = &report->p->nodes.at[one->id];
 	lk_json_object(writer, NULL);
@@ -170,14 +185,16 @@ static lk_status put_json(const struct report *report, FILE *out, lk_error *err)
 	lk_json_begin(&w, out, false);
 	lk_json_object(&w, NULL);
 	lk_json_put_text(&w, "program", report->p->name);
-	lk_json_put_text(&w, "schedule", report->request->schedule ? report->request->schedule : LC_PLAIN);
+	lk_json_put_text(&w, "schedule",
+	                 report->request->schedule ? report->request->schedule : LC_PLAIN);
 	lk_json_put_integer(&w, "ranks", lc_ranks(report->p, report->s));
 	lk_json_put_text(&w, "sizes", sizes);
 	lk_json_put_integer(&w, "seed", report->request->seed);
 	lk_json_put_text(&w, "arithmetic", report->request->field ? "field" : "numeric");
 	lk_json_array(&w, "results");
 	lk_status status = LK_OK;
-	for (int i = 0; i < report->count && status == LK_OK; i++) status = json_result(&w, report, &report->results[i], err);
+	for (int i = 0; i < report->count && status == LK_OK; i++)
+		status = json_result(&w, report, &report->results[i], err);
 	free(sizes);
 	LK_TRY(status);
 	lk_json_array_end(&w);
@@ -192,14 +209,17 @@ static lk_status summarize(lc_run *run, struct report *report, lk_arena *arena, 
 	LK_TRY(lc_results(report->p, ids, LC_VALUES, &report->count, err));
 	report->results = LK_ARRAY(arena, lc_summary, (size_t)report->count);
 	if (!report->results) return lk_oom(err);
-	for (int i = 0; i < report->count; i++) LK_TRY(lc_summarize(run, report->p, report->s, ids[i], &report->results[i], err));
+	for (int i = 0; i < report->count; i++)
+		LK_TRY(lc_summarize(run, report->p, report->s, ids[i], &report->results[i], err));
 	return LK_OK;
 }
 
-static lk_status run_with(lk_compile *answer, const lc_program *program, const lc_sizes *sizes, const lk_compile_request *request,
-						  lk_arena *arena, FILE *out, lk_error *err) {
-	lc_run_options o = {
-		.seed = (uint64_t)request->seed, .key = (uint64_t)request->seed, .only_results = !request->compare};
+static lk_status run_with(lk_compile *answer, const lc_program *program, const lc_sizes *sizes,
+                          const lk_compile_request *request, lk_arena *arena, FILE *out,
+                          lk_error *err) {
+	lc_run_options o = {.seed = (uint64_t)request->seed,
+	                    .key = (uint64_t)request->seed,
+	                    .only_results = !request->compare};
 	struct report r = {.p = program, .s = sizes, .request = request};
 	lc_run *run = NULL;
 	o.arithmetic = request->field ? LC_FIELD : LC_NUMERIC;
@@ -212,14 +232,18 @@ static lk_status run_with(lk_compile *answer, const lc_program *program, const l
 	}
 	r.run = run;
 	lk_status status = summarize(run, &r, arena, err);
-	if (status == LK_OK) status = request->format == LK_COMPILE_JSON ? put_json(&r, out, err) : put_text(&r, out, err);
+	if (status == LK_OK)
+		status =
+			request->format == LK_COMPILE_JSON ? put_json(&r, out, err) : put_text(&r, out, err);
 	lc_run_free(run);
 	return status;
 }
 
 /* The program as its schedule makes it, with sizes to match. */
-static lk_status run_scheduled(lk_compile *answer, const lc_program *program, const lc_schedule *schedule, const lc_sizes *sizes,
-							   const lk_compile_request *request, lk_arena *arena, FILE *out, lk_error *err) {
+static lk_status run_scheduled(lk_compile *answer, const lc_program *program,
+                               const lc_schedule *schedule, const lc_sizes *sizes,
+                               const lk_compile_request *request, lk_arena *arena, FILE *out,
+                               lk_error *err) {
 	lc_program *q = NULL;
 	lc_sizes refined = {0};
 	if (!schedule) return run_with(answer, program, sizes, request, arena, out, err);
@@ -231,7 +255,8 @@ static lk_status run_scheduled(lk_compile *answer, const lc_program *program, co
 	return status;
 }
 
-lk_status lc_do_run(lk_compile *answer, const lk_compile_request *request, FILE *out, lk_error *err) {
+lk_status lc_do_run(lk_compile *answer, const lk_compile_request *request, FILE *out,
+                    lk_error *err) {
 	lc_program *program;
 	const lc_schedule *schedule;
 	lc_sizes sizes;
@@ -239,9 +264,11 @@ lk_status lc_do_run(lk_compile *answer, const lk_compile_request *request, FILE 
 	LK_TRY(lc_pick_program(answer, request, &program, err));
 	LK_TRY(lc_pick_schedule(program, request->schedule, &schedule, err));
 	if (request->compare && request->field)
-		return lk_fail(err, LK_ERR_INPUT, "--compare", "what was executed is numbers, and --field is none");
+		return lk_fail(err, LK_ERR_INPUT, "--compare",
+		               "what was executed is numbers, and --field is none");
 	lk_status status = lc_sizes_read(program, request->sizes, DEFAULT_RANKS, &sizes, err);
-	if (status == LK_OK) status = run_scheduled(answer, program, schedule, &sizes, request, &arena, out, err);
+	if (status == LK_OK)
+		status = run_scheduled(answer, program, schedule, &sizes, request, &arena, out, err);
 	lc_sizes_free(&sizes);
 	lk_arena_free(&arena);
 	return status;

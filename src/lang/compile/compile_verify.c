@@ -1,4 +1,5 @@
-/* compile_verify.c: `lockstep compile verify`: whether the schedules of a program compute what it says. */
+/* compile_verify.c: `lockstep compile verify`: whether the schedules of a program compute what it
+ * says. */
 #include <math.h>
 #include <string.h>
 
@@ -8,7 +9,9 @@
 #include "lang/rewrite/rewrite.h"
 #include "lang/run/run.h"
 
-enum { MOST_RANKS = 16 };
+enum {
+	MOST_RANKS = 16
+};
 
 struct checked {
 	const char *schedule;
@@ -33,7 +36,8 @@ static lk_status read_meshes(struct check *check, const char *text, lk_error *er
 		long long ranks;
 		if (check->o.rank_count == MOST_RANKS)
 			return lk_fail(err, LK_ERR_INPUT, "--meshes", "more than %d numbers", MOST_RANKS);
-		snprintf(word, sizeof word, "%.*s", length < sizeof word ? (int)length : (int)sizeof word - 1, at);
+		snprintf(word, sizeof word, "%.*s",
+		         length < sizeof word ? (int)length : (int)sizeof word - 1, at);
 		LK_TRY(lk_parse_int(word, 1, LC_RANKS, &ranks, "--meshes", err));
 		check->ranks[check->o.rank_count++] = (int)ranks;
 		at += length;
@@ -48,7 +52,8 @@ static lk_status check_one(struct check *check, const lc_schedule *schedule, lk_
 	if (!lk_push(&check->done)) return lk_oom(err);
 	lk_last(&check->done)->schedule = schedule->name;
 	LK_TRY(lc_rewrite_all(check->p, schedule, &program, err));
-	lk_status status = lc_verify(check->p, program, &check->o, &lk_last(&check->done)->verdict, err);
+	lk_status status =
+		lc_verify(check->p, program, &check->o, &lk_last(&check->done)->verdict, err);
 	lc_program_free(program);
 	return status;
 }
@@ -62,7 +67,8 @@ static lk_status check_schedules(struct check *check, lk_error *err) {
 		lk_fail(err, LK_ERR_INPUT, "--schedule", "%s is what schedules are held against", LC_PLAIN);
 		return lk_hint(err, "name a schedule, or all");
 	}
-	for (size_t i = 0; i < check->p->schedules.count; i++) LK_TRY(check_one(check, &check->p->schedules.at[i], err));
+	for (size_t i = 0; i < check->p->schedules.count; i++)
+		LK_TRY(check_one(check, &check->p->schedules.at[i], err));
 	return LK_OK;
 }
 
@@ -72,26 +78,32 @@ static void put_text(const struct check *check, FILE *out) {
 	if (!check->done.count) fprintf(out, "program %s has no schedule to verify\n", check->p->name);
 	for (size_t i = 0; i < check->done.count; i++) {
 		const lc_verdict *verdict = &check->done.at[i].verdict;
-		fprintf(out, "%s, schedule %s: %s\n", check->p->name, check->done.at[i].schedule, verdict->equal ? "equal" : "NOT EQUAL");
+		fprintf(out, "%s, schedule %s: %s\n", check->p->name, check->done.at[i].schedule,
+		        verdict->equal ? "equal" : "NOT EQUAL");
 		if (!verdict->equal) fprintf(out, "  they differ in %s\n", verdict->where);
-		fprintf(out, "  %d draws of inputs and sizes, modulo 2^61 - 1, on %d meshes: %s\n", verdict->runs, verdict->meshes,
-				verdict->tried);
+		fprintf(out, "  %d draws of inputs and sizes, modulo 2^61 - 1, on %d meshes: %s\n",
+		        verdict->runs, verdict->meshes, verdict->tried);
 		if (verdict->skipped)
-			fprintf(out, "  %d meshes were left out: the program or its schedule cannot have them\n", verdict->skipped);
+			fprintf(out,
+			        "  %d meshes were left out: the program or its schedule cannot have them\n",
+			        verdict->skipped);
 		if (!verdict->equal) continue;
 		if (verdict->chance < 1)
 			fprintf(out,
-					"  degree at most %lld; a difference at sizes that were drawn stays unseen with a chance of at "
-					"most %.1g\n",
-					(long long)verdict->degree, verdict->chance);
+			        "  degree at most %lld; a difference at sizes that were drawn stays unseen "
+			        "with a chance of at "
+			        "most %.1g\n",
+			        (long long)verdict->degree, verdict->chance);
 		else fputs("  the degree is too high for a bound on the chance of error\n", out);
 		if (verdict->choices)
-			fprintf(
-				out,
-				"  not in this bound: %d maxima or minima, whose wrong choice among n shows in a draw with about 1/n\n",
-				verdict->choices);
+			fprintf(out,
+			        "  not in this bound: %d maxima or minima, whose wrong choice among n shows in "
+			        "a draw with about 1/n\n",
+			        verdict->choices);
 		if (!isnan(verdict->worst))
-			fprintf(out, "  in its own formats it differs by at most %.3g units in the last place\n", verdict->worst);
+			fprintf(out,
+			        "  in its own formats it differs by at most %.3g units in the last place\n",
+			        verdict->worst);
 	}
 }
 
@@ -124,11 +136,13 @@ static lk_status put_json(const struct check *check, FILE *out, lk_error *err) {
 	return lk_json_finish(&w, err);
 }
 
-lk_status lc_do_verify(lk_compile *answer, const lk_compile_request *request, FILE *out, lk_error *err) {
+lk_status lc_do_verify(lk_compile *answer, const lk_compile_request *request, FILE *out,
+                       lk_error *err) {
 	lc_program *program;
 	LK_TRY(lc_pick_program(answer, request, &program, err));
 	struct check c = {.p = program, .request = request};
-	c.o = (lc_verify_options){.seed = (uint64_t)request->seed, .draws = request->draws, .sizes = request->sizes};
+	c.o = (lc_verify_options){
+		.seed = (uint64_t)request->seed, .draws = request->draws, .sizes = request->sizes};
 	lk_status status = read_meshes(&c, request->meshes, err);
 	if (status == LK_OK) status = check_schedules(&c, err);
 	if (status == LK_OK && request->format == LK_COMPILE_JSON) status = put_json(&c, out, err);

@@ -1,46 +1,52 @@
-/* emit_cuda.h: what the files of the CUDA target share. The context, names, tables and passes are those of the C+MPI
- * target: both write a program the same way, up to what a step is.
+/* emit_cuda.h: what the files of the CUDA target share. The context, names, tables and passes are
+ * those of the C+MPI target: both write a program the same way, up to what a step is.
  *
- * The generated source has, per step, a struct of arguments, a kernel and a host function that fills the one and
- * launches the other. A kernel's text has no loops over dims: element e of the pass is taken apart into i, j, k, ...
- * where places are not as dense as the pass.
+ * The generated source has, per step, a struct of arguments, a kernel and a host function that
+ * fills the one and launches the other. A kernel's text has no loops over dims: element e of the
+ * pass is taken apart into i, j, k, ... where places are not as dense as the pass.
  */
 #ifndef LK_LANG_EMIT_EMIT_CUDA_H
 #define LK_LANG_EMIT_EMIT_CUDA_H
 
 #include "lang/emit/emit_internal.h"
 
-/* What a kernel reaches of other ranks, of a RING: elements of `held` seen through the slice `through`. */
+/* What a kernel reaches of other ranks, of a RING: elements of `held` seen through the slice
+ * `through`. */
 typedef struct lc_cuda_shared {
 	int held, through, place; /* place: in pass.places */
 	int value;                /* the reduce-scatter, or the all-gather */
 } lc_cuda_shared;
 
-/* Writes a pass as a kernel; reductions that go over other dims than the first one's are kernels of their own before
- * it. */
+/* Writes a pass as a kernel; reductions that go over other dims than the first one's are kernels of
+ * their own before it. */
 lk_status lc_cuda_map(lc_mpi *mpi, const lc_step *step);
-/* The same with its collectives inside, for ranks that reach each other's memory; and the choice at run time. */
+/* The same with its collectives inside, for ranks that reach each other's memory; and the choice at
+ * run time. */
 lk_status lc_cuda_ring(lc_mpi *mpi, const lc_step *step);
 lk_status lc_cuda_overlap(lc_mpi *mpi, const lc_step *step);
 /* Of an overlap's function, behind the fork of its streams: the way in chunks, if it can be cut. */
 void lc_cuda_chunks(lc_mpi *mpi, const lc_step *step);
-lk_status lc_cuda_any(lc_mpi *mpi, const lc_step *step);      /* by its kind */
+lk_status lc_cuda_any(lc_mpi *mpi, const lc_step *step); /* by its kind */
 /* The values that kernels reach of other ranks. */
 bool lc_cuda_in_kernel(const lc_mpi *mpi, const lc_step *step);
 
 /* ---- emit_cuda_pass: a kernel in the making: one pass, with its text in three places at once. */
 
-enum { LC_CUDA_PART = 160, LC_CUDA_SHARED = 16 };
+enum {
+	LC_CUDA_PART = 160,
+	LC_CUDA_SHARED = 16
+};
 
 typedef struct lc_kernel {
 	lc_mpi *c;
 	lc_pass pass;
-	char name[LC_IDENTIFIER]; /* of the step's function; the struct is args_NAME, the kernel kernel_NAME */
+	char name[LC_IDENTIFIER]; /* of the step's function; the struct is args_NAME, the kernel
+	                             kernel_NAME */
 	FILE *fields, *fills;     /* the struct of arguments; the host's statements that fill it */
 	FILE *out;                /* where expressions go now */
-	bool flat;                /* element i of the pass is element i, or 0, or at a stride, of every place */
-	bool fours;               /* four elements at a time where pointers are aligned */
-	int depth;                /* tabs */
+	bool flat;  /* element i of the pass is element i, or 0, or at a stride, of every place */
+	bool fours; /* four elements at a time where pointers are aligned */
+	int depth;  /* tabs */
 	lc_cuda_shared shared[LC_CUDA_SHARED];
 	int shared_count;
 } lc_kernel;
@@ -51,9 +57,10 @@ void lc_kernel_close(lc_kernel *kernel);
 lc_dtype lc_kernel_format(const lc_kernel *kernel, int id);
 /* Index of an element in a place, in terms of the kernel's variables. */
 void lc_kernel_index(const lc_kernel *kernel, const lc_place *at, FILE *out);
-char *lc_kernel_place_name(const lc_kernel *kernel, const char *prefix, const lc_place *at, char out[LC_IDENTIFIER]);
-/* Lines of a kernel, at depth k->depth: single numbers; i, j, ... of element e; loads; variables and y_NAME of
- * stores. */
+char *lc_kernel_place_name(const lc_kernel *kernel, const char *prefix, const lc_place *at,
+                           char out[LC_IDENTIFIER]);
+/* Lines of a kernel, at depth k->depth: single numbers; i, j, ... of element e; loads; variables
+ * and y_NAME of stores. */
 void lc_kernel_numbers(lc_kernel *kernel);
 void lc_kernel_coordinates(lc_kernel *kernel);
 void lc_kernel_loads(lc_kernel *kernel);
@@ -69,11 +76,13 @@ bool lc_kernel_keeps(const lc_kernel *kernel, int id);
 void lc_kernel_each_load(lc_kernel *kernel, void (*put)(lc_kernel *kernel, int id));
 
 /* ---- target_cuda_map.c ---- */
-/* All of a kernel's body: its numbers, and a loop over elements from `first` on by `step`, both expressions. */
+/* All of a kernel's body: its numbers, and a loop over elements from `first` on by `step`, both
+ * expressions. */
 void lc_kernel_elements(lc_kernel *kernel, const char *first, const char *step);
 /* Declares how far elements go in fours. */
 void lc_kernel_alignment(lc_kernel *kernel);
-/* The struct of arguments; the host's function NAME up to where they are filled; its end, and that of its list. */
+/* The struct of arguments; the host's function NAME up to where they are filled; its end, and that
+ * of its list. */
 void lc_kernel_struct(lc_kernel *kernel);
 void lc_kernel_host_begin(lc_kernel *kernel, const char *name);
 void lc_kernel_host_end(lc_kernel *kernel, const char *name);

@@ -1,16 +1,24 @@
-/* emit_cuda_kernel.c: what a kernel is made of: its arguments, its numbers, the values of one element. */
+/* emit_cuda_kernel.c: what a kernel is made of: its arguments, its numbers, the values of one
+ * element. */
 #include "lang/emit/emit_cuda.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-static const lc_node *node(const lc_kernel *kernel, int id) { return &kernel->pass.p->nodes.at[id]; }
-lc_dtype lc_kernel_format(const lc_kernel *kernel, int id) { return (lc_dtype)node(kernel, id)->dtype; }
-static char variable(int loop) { return (char)('i' + loop); }
+static const lc_node *node(const lc_kernel *kernel, int id) {
+	return &kernel->pass.p->nodes.at[id];
+}
+lc_dtype lc_kernel_format(const lc_kernel *kernel, int id) {
+	return (lc_dtype)node(kernel, id)->dtype;
+}
+static char variable(int loop) {
+	return (char)('i' + loop);
+}
 
 /* ---- names ---- */
 
-char *lc_kernel_place_name(const lc_kernel *kernel, const char *prefix, const lc_place *at, char out[LC_IDENTIFIER]) {
+char *lc_kernel_place_name(const lc_kernel *kernel, const char *prefix, const lc_place *at,
+                           char out[LC_IDENTIFIER]) {
 	return lc_mpi_named(kernel->c, prefix, at->view >= 0 ? at->view : at->id, out);
 }
 
@@ -43,13 +51,15 @@ void lc_kernel_index(const lc_kernel *kernel, const lc_place *at, FILE *out) {
 		if (!lc_place_moves(&kernel->pass.loops, at, l)) continue;
 		fprintf(out, begun ? " + %c" : "%c", variable(l));
 		begun = true;
-		if (!by_one(kernel, at, l)) fprintf(out, "*a.s_%s_%c", lc_kernel_place_name(kernel, "", at, name), variable(l));
+		if (!by_one(kernel, at, l))
+			fprintf(out, "*a.s_%s_%c", lc_kernel_place_name(kernel, "", at, name), variable(l));
 	}
 	if (!begun) fputc('0', out);
 }
 
 lc_place lc_kernel_stored(const lc_kernel *kernel, int id) {
-	return lc_place_of(kernel->pass.p, kernel->pass.step->space, LC_PLACE_PART, lc_mpi_owner(kernel->c, id), -1);
+	return lc_place_of(kernel->pass.p, kernel->pass.step->space, LC_PLACE_PART,
+	                   lc_mpi_owner(kernel->c, id), -1);
 }
 
 bool lc_kernel_is_shared(const lc_kernel *kernel, int id) {
@@ -58,8 +68,11 @@ bool lc_kernel_is_shared(const lc_kernel *kernel, int id) {
 	return false;
 }
 
-/* What is only handed on to the others stays in registers where they are reached from the kernel. */
-bool lc_kernel_keeps(const lc_kernel *kernel, int id) { return kernel->shared_count == 0 || kernel->c->steps->storage[id] >= 0; }
+/* What is only handed on to the others stays in registers where they are reached from the kernel.
+ */
+bool lc_kernel_keeps(const lc_kernel *kernel, int id) {
+	return kernel->shared_count == 0 || kernel->c->steps->storage[id] >= 0;
+}
 
 /* ---- expressions: what is loaded is in variables x_NAME ---- */
 
@@ -72,7 +85,8 @@ static bool put_leaf(void *context, int id, int view, FILE *out) {
 		bool called = strcmp(call, "(") != 0;
 		lc_kernel_place_name(kernel, "x", &kernel->pass.places.at[kernel->pass.place[id]], name);
 		fprintf(out, "%s%s%s", called ? call : "", name, called ? ")" : "");
-	} else if (kernel->pass.source[id] == LC_NUMBER || lc_pass_stands_alone(&kernel->pass, id)) fputs(value_name(kernel, id, name), out);
+	} else if (kernel->pass.source[id] == LC_NUMBER || lc_pass_stands_alone(&kernel->pass, id))
+		fputs(value_name(kernel, id, name), out);
 	else return false;
 	return true;
 }
@@ -81,7 +95,7 @@ static bool is_rounded(void *context, int id) {
 	const lc_kernel *kernel = context;
 	const lc_pass *pass = &kernel->pass;
 	return pass->source[id] == LC_LOADED || node(kernel, id)->op == LC_SCALAR ||
-		(pass->source[id] == LC_NUMBER && pass->place[id] >= 0);
+	       (pass->source[id] == LC_NUMBER && pass->place[id] >= 0);
 }
 
 static void put_place(void *context, int id, int view, FILE *out) {
@@ -107,7 +121,9 @@ static void put_made(lc_kernel *kernel, int id, bool stored) {
 	lc_text t = text_of(kernel);
 	int taken = lc_pass_taken(kernel->pass.p, id);
 	if (taken < 0) lc_put_operation(&t, id, stored);
-	else if (kernel->pass.source[taken] == LC_COMPUTED && !lc_pass_stands_alone(&kernel->pass, taken)) put_made(kernel, taken, stored);
+	else if (kernel->pass.source[taken] == LC_COMPUTED &&
+	         !lc_pass_stands_alone(&kernel->pass, taken))
+		put_made(kernel, taken, stored);
 	else lc_put_value(&t, taken, lc_kernel_format(kernel, id));
 }
 
@@ -121,13 +137,15 @@ static void declare_number(lc_kernel *kernel, int id) {
 	if (value->op == LC_SCALAR || value->op == LC_SIZE) {
 		fprintf(kernel->fields, "\t%s %s;\n", lc_register_type(t), name);
 		fprintf(kernel->fills, "\ta.%s = ", name);
-		if (value->op == LC_SCALAR) fprintf(kernel->fills, "(%s)run->sizes->scalar[%d]", lc_register_type(t), lc_mpi_scalar(kernel->c, id));
+		if (value->op == LC_SCALAR)
+			fprintf(kernel->fills, "(%s)run->sizes->scalar[%d]", lc_register_type(t),
+			        lc_mpi_scalar(kernel->c, id));
 		else lc_mpi_size(kernel->c, id, kernel->fills);
 		fputs(";\n", kernel->fills);
 	} else if (kernel->pass.place[id] >= 0) {
 		fprintf(kernel->fields, "\tconst %s *%s;\n", lc_memory_type(t), name);
 		fprintf(kernel->fills, "\ta.%s = (const %s *)(%s)->data;\n", name, lc_memory_type(t),
-			lc_mpi_part(kernel->c, id, part, sizeof part));
+		        lc_mpi_part(kernel->c, id, part, sizeof part));
 	}
 }
 
@@ -141,7 +159,8 @@ void lc_kernel_numbers(lc_kernel *kernel) {
 		lc_put_tabs(kernel->depth, kernel->out);
 		fprintf(kernel->out, "const %s %s = ", lc_register_type(t), name);
 		if (value->op == LC_SCALAR || value->op == LC_SIZE) fprintf(kernel->out, "a.%s", name);
-		else if (kernel->pass.place[id] >= 0) fprintf(kernel->out, "%s*a.%s)", lc_load_call(t), name);
+		else if (kernel->pass.place[id] >= 0)
+			fprintf(kernel->out, "%s*a.%s)", lc_load_call(t), name);
 		else put_made(kernel, id, false);
 		fputs(";\n", kernel->out);
 	}
@@ -164,12 +183,16 @@ static bool reached(const lc_kernel *kernel, int place) {
 static void declare_pointer(lc_kernel *kernel, const lc_place *at) {
 	char name[LC_IDENTIFIER], part[LC_CUDA_PART], view[LC_CUDA_PART];
 	const char *type = lc_memory_type(lc_kernel_format(kernel, at->id));
-	bool written = at->view < 0 && (is_stored(kernel, at->id) || lc_ops[node(kernel, at->id)->op].family == LC_TOTALS);
+	bool written = at->view < 0 && (is_stored(kernel, at->id) ||
+	                                lc_ops[node(kernel, at->id)->op].family == LC_TOTALS);
 	lc_kernel_place_name(kernel, "p", at, name);
 	lc_mpi_part(kernel->c, at->id, part, sizeof part);
 	fprintf(kernel->fields, "\t%s%s *%s;\n", written ? "" : "const ", type, name);
-	fprintf(kernel->fills, "\ta.%s = (%s%s *)(%s)->data", name, written ? "" : "const ", type, part);
-	if (at->view >= 0) fprintf(kernel->fills, " + rt_view(%s, %s)", lc_mpi_part(kernel->c, at->view, view, sizeof view), part);
+	fprintf(kernel->fills, "\ta.%s = (%s%s *)(%s)->data", name, written ? "" : "const ", type,
+	        part);
+	if (at->view >= 0)
+		fprintf(kernel->fills, " + rt_view(%s, %s)",
+		        lc_mpi_part(kernel->c, at->view, view, sizeof view), part);
 	fputs(";\n", kernel->fills);
 }
 
@@ -178,7 +201,8 @@ static void declare_offset(lc_kernel *kernel, const lc_place *at) {
 	char name[LC_IDENTIFIER], part[LC_CUDA_PART], view[LC_CUDA_PART];
 	lc_kernel_place_name(kernel, "o", at, name);
 	fprintf(kernel->fields, "\tint64_t %s;\n", name);
-	fprintf(kernel->fills, "\ta.%s = rt_view(%s, %s);\n", name, lc_mpi_part(kernel->c, at->view, view, sizeof view),
+	fprintf(kernel->fills, "\ta.%s = rt_view(%s, %s);\n", name,
+	        lc_mpi_part(kernel->c, at->view, view, sizeof view),
 	        lc_mpi_part(kernel->c, at->id, part, sizeof part));
 }
 
@@ -192,20 +216,24 @@ static void declare_strides(lc_kernel *kernel, const lc_place *at) {
 		lc_kernel_place_name(kernel, "", at, name);
 		fprintf(kernel->fields, "\tint64_t s_%s_%c;\n", name, variable(l));
 		fprintf(kernel->fills, "\ta.s_%s_%c = rt_extents((%s)->%s, %d, %d);\n", name, variable(l),
-		        lc_mpi_part(kernel->c, at->id, part, sizeof part), at->kind == LC_PLACE_WHOLE ? "whole" : "extent", from, rank);
+		        lc_mpi_part(kernel->c, at->id, part, sizeof part),
+		        at->kind == LC_PLACE_WHOLE ? "whole" : "extent", from, rank);
 	}
 }
 
 static void declare_place(lc_kernel *kernel, int place) {
 	const lc_place *at = &kernel->pass.places.at[place];
 	char name[LC_IDENTIFIER], part[LC_CUDA_PART];
-	bool single = node(kernel, at->id)->rank == 0 && !is_stored(kernel, at->id) && lc_ops[node(kernel, at->id)->op].family != LC_TOTALS;
+	bool single = node(kernel, at->id)->rank == 0 && !is_stored(kernel, at->id) &&
+	              lc_ops[node(kernel, at->id)->op].family != LC_TOTALS;
 	if (at->kind == LC_PLACE_RED) return;
 	if (reached(kernel, place)) declare_offset(kernel, at);
 	else if (at->kind == LC_PLACE_WHOLE) {
 		fprintf(kernel->fields, "\tuint64_t %s;\n", lc_kernel_place_name(kernel, "w_", at, name));
-		fprintf(kernel->fills, "\ta.%s = (uint64_t)rt_place(%s);\n", name, lc_mpi_part(kernel->c, at->id, part, sizeof part));
-	} else if (!single && !lc_kernel_is_shared(kernel, at->id) && lc_kernel_keeps(kernel, at->id)) declare_pointer(kernel, at);
+		fprintf(kernel->fills, "\ta.%s = (uint64_t)rt_place(%s);\n", name,
+		        lc_mpi_part(kernel->c, at->id, part, sizeof part));
+	} else if (!single && !lc_kernel_is_shared(kernel, at->id) && lc_kernel_keeps(kernel, at->id))
+		declare_pointer(kernel, at);
 	declare_strides(kernel, at);
 }
 
@@ -217,8 +245,8 @@ static void declare_all(lc_kernel *kernel) {
 	fprintf(kernel->fills, "\ta.count = (%s)->count;\n", part);
 	for (int l = 1; l < kernel->pass.loops.count; l++) {
 		fprintf(kernel->fields, "\tint64_t n_%c;\n", variable(l));
-		fprintf(kernel->fills, "\ta.n_%c = rt_extents((%s)->extent, %d, %d);\n", variable(l), part, kernel->pass.loops.first[l],
-			kernel->pass.loops.first[l + 1]);
+		fprintf(kernel->fills, "\ta.n_%c = rt_extents((%s)->extent, %d, %d);\n", variable(l), part,
+		        kernel->pass.loops.first[l], kernel->pass.loops.first[l + 1]);
 	}
 	if (list) {
 		fprintf(kernel->fields, "\tuint32_t item;\n");
@@ -232,14 +260,20 @@ static void declare_all(lc_kernel *kernel) {
 /* ---- opening ---- */
 
 static lk_status add_shared(lc_kernel *kernel, int value, int held, int through) {
-	if (kernel->shared_count == LC_CUDA_SHARED || !lk_push(&kernel->pass.places)) return lk_oom(kernel->c->err);
-	*lk_last(&kernel->pass.places) = lc_place_of(kernel->pass.p, kernel->pass.step->space, LC_PLACE_VIEW, held, through);
-	kernel->shared[kernel->shared_count++] = (lc_cuda_shared){held, through, (int)kernel->pass.places.count - 1, value};
+	if (kernel->shared_count == LC_CUDA_SHARED || !lk_push(&kernel->pass.places))
+		return lk_oom(kernel->c->err);
+	*lk_last(&kernel->pass.places) =
+		lc_place_of(kernel->pass.p, kernel->pass.step->space, LC_PLACE_VIEW, held, through);
+	kernel->shared[kernel->shared_count++] =
+		(lc_cuda_shared){held, through, (int)kernel->pass.places.count - 1, value};
 	return LK_OK;
 }
 
 static lk_status share(lc_kernel *kernel, const lc_step *step) {
-	if (step->scatter >= 0) LK_TRY(add_shared(kernel, step->scatter, lc_mpi_owner(kernel->c, node(kernel, step->scatter)->in[0]), step->scatter));
+	if (step->scatter >= 0)
+		LK_TRY(add_shared(kernel, step->scatter,
+		                  lc_mpi_owner(kernel->c, node(kernel, step->scatter)->in[0]),
+		                  step->scatter));
 	for (int i = 0; i < step->gathers.count; i++) {
 		int g = step->gathers.at[i];
 		LK_TRY(add_shared(kernel, g, lc_mpi_owner(kernel->c, g), node(kernel, g)->in[0]));
@@ -252,7 +286,9 @@ static bool in_fours(const lc_kernel *kernel) {
 	if (!kernel->flat || kernel->pass.loops.count == 0 || kernel->pass.results.count) return false;
 	for (size_t i = 0; i < kernel->pass.places.count; i++) {
 		const lc_place *at = &kernel->pass.places.at[i];
-		if (at->kind != LC_PLACE_WHOLE && lc_place_moves(&kernel->pass.loops, at, 0) && !by_one(kernel, at, 0)) return false;
+		if (at->kind != LC_PLACE_WHOLE && lc_place_moves(&kernel->pass.loops, at, 0) &&
+		    !by_one(kernel, at, 0))
+			return false;
 	}
 	return true;
 }
@@ -262,11 +298,13 @@ lk_status lc_kernel_open(lc_mpi *mpi, const lc_step *step, bool ring, lc_kernel 
 	lc_mpi_function(mpi, step, out->name);
 	LK_TRY(lc_pass_open(mpi, step, &out->pass));
 	if (ring) LK_TRY(share(out, step));
-	out->pass.loops = lc_loops_of(mpi->p, step->space, out->pass.places.at, (int)out->pass.places.count);
+	out->pass.loops =
+		lc_loops_of(mpi->p, step->space, out->pass.places.at, (int)out->pass.places.count);
 	out->flat = out->pass.loops.count <= 1;
 	out->fours = in_fours(out);
 	out->fields = tmpfile(), out->fills = tmpfile();
-	if (!out->fields || !out->fills) return lk_fail(mpi->err, LK_ERR_IO, "temporary file", "cannot be made");
+	if (!out->fields || !out->fills)
+		return lk_fail(mpi->err, LK_ERR_IO, "temporary file", "cannot be made");
 	declare_all(out);
 	for (size_t i = 0; i < out->pass.places.count; i++) {
 		const lc_place *at = &out->pass.places.at[i];
@@ -288,9 +326,10 @@ void lc_kernel_close(lc_kernel *kernel) {
 static bool used(const lc_kernel *kernel, int loop) {
 	for (size_t i = 0; i < kernel->pass.places.count; i++) {
 		const lc_place *at = &kernel->pass.places.at[i];
-		bool written = at->kind != LC_PLACE_RED && !lc_place_dense(kernel->pass.p, &kernel->pass.loops, at);
+		bool written =
+			at->kind != LC_PLACE_RED && !lc_place_dense(kernel->pass.p, &kernel->pass.loops, at);
 		if (written && (reached(kernel, (int)i) || !lc_kernel_is_shared(kernel, at->id)) &&
-			lc_place_moves(&kernel->pass.loops, at, loop))
+		    lc_place_moves(&kernel->pass.loops, at, loop))
 			return true;
 	}
 	return false;
@@ -302,7 +341,8 @@ void lc_kernel_coordinates(lc_kernel *kernel) {
 		if (!used(kernel, l)) continue;
 		lc_put_tabs(kernel->depth, kernel->out);
 		fprintf(kernel->out, "const int64_t %c = e", variable(l));
-		for (int below = kernel->pass.loops.count - 1; below > l; below--) fprintf(kernel->out, " / a.n_%c", variable(below));
+		for (int below = kernel->pass.loops.count - 1; below > l; below--)
+			fprintf(kernel->out, " / a.n_%c", variable(below));
 		if (l) fprintf(kernel->out, " %% a.n_%c", variable(l));
 		fputs(";\n", kernel->out);
 	}
@@ -312,7 +352,8 @@ void lc_kernel_each_load(lc_kernel *kernel, void (*put)(lc_kernel *kernel, int i
 	for (int id = 0; id < (int)kernel->pass.p->nodes.count; id++) {
 		bool first = kernel->pass.source[id] == LC_LOADED;
 		for (int other = 0; other < id && first; other++)
-			first = !(kernel->pass.source[other] == LC_LOADED && kernel->pass.place[other] == kernel->pass.place[id]);
+			first = !(kernel->pass.source[other] == LC_LOADED &&
+			          kernel->pass.place[other] == kernel->pass.place[id]);
 		if (first) put(kernel, id);
 	}
 }
@@ -322,13 +363,16 @@ static void put_load(lc_kernel *kernel, int id) {
 	char name[LC_IDENTIFIER];
 	if (lc_kernel_is_shared(kernel, id)) return;
 	lc_put_tabs(kernel->depth, kernel->out);
-	fprintf(kernel->out, "const %s %s = a.", lc_memory_type(lc_kernel_format(kernel, id)), lc_kernel_place_name(kernel, "x", at, name));
+	fprintf(kernel->out, "const %s %s = a.", lc_memory_type(lc_kernel_format(kernel, id)),
+	        lc_kernel_place_name(kernel, "x", at, name));
 	fprintf(kernel->out, "%s[", lc_kernel_place_name(kernel, "p", at, name));
 	lc_kernel_index(kernel, at, kernel->out);
 	fputs("];\n", kernel->out);
 }
 
-void lc_kernel_loads(lc_kernel *kernel) { lc_kernel_each_load(kernel, put_load); }
+void lc_kernel_loads(lc_kernel *kernel) {
+	lc_kernel_each_load(kernel, put_load);
+}
 
 static void put_stored(lc_kernel *kernel, int id) {
 	char name[LC_IDENTIFIER];
@@ -337,7 +381,8 @@ static void put_stored(lc_kernel *kernel, int id) {
 	lc_put_tabs(kernel->depth, kernel->out);
 	fprintf(kernel->out, "%s = %s", stored_name(kernel, id, name), called ? lc_store_call(t) : "");
 	if (kernel->pass.source[id] == LC_LOADED) put_leaf(kernel, id, -1, kernel->out);
-	else if (lc_pass_stands_alone(&kernel->pass, id)) fputs(value_name(kernel, id, name), kernel->out);
+	else if (lc_pass_stands_alone(&kernel->pass, id))
+		fputs(value_name(kernel, id, name), kernel->out);
 	else put_made(kernel, id, true);
 	fputs(called ? ");\n" : ";\n", kernel->out);
 }
@@ -347,11 +392,13 @@ void lc_kernel_values(lc_kernel *kernel, bool stores) {
 	for (int id = 0; id < (int)kernel->pass.p->nodes.count; id++) {
 		if (!lc_pass_stands_alone(&kernel->pass, id)) continue;
 		lc_put_tabs(kernel->depth, kernel->out);
-		fprintf(kernel->out, "const %s %s = ", lc_register_type(lc_kernel_format(kernel, id)), value_name(kernel, id, name));
+		fprintf(kernel->out, "const %s %s = ", lc_register_type(lc_kernel_format(kernel, id)),
+		        value_name(kernel, id, name));
 		put_made(kernel, id, false);
 		fputs(";\n", kernel->out);
 	}
-	for (size_t i = 0; i < kernel->pass.stores.count && stores; i++) put_stored(kernel, kernel->pass.stores.at[i]);
+	for (size_t i = 0; i < kernel->pass.stores.count && stores; i++)
+		put_stored(kernel, kernel->pass.stores.at[i]);
 }
 
 void lc_kernel_stores(lc_kernel *kernel) {

@@ -1,28 +1,32 @@
-/* emit_cuda_map.c: MAP steps as kernels. A pass without reductions is a loop with the grid's stride, four elements
- * at a time where all that it touches lies one by one and pointers are aligned. With reductions, blocks share out the
- * results, and where those are few, parts of each; sums of parts are added up by a second kernel, in order: no
- * atomics, so that every run gives the same.
+/* emit_cuda_map.c: MAP steps as kernels. A pass without reductions is a loop with the grid's
+ * stride, four elements at a time where all that it touches lies one by one and pointers are
+ * aligned. With reductions, blocks share out the results, and where those are few, parts of each;
+ * sums of parts are added up by a second kernel, in order: no atomics, so that every run gives the
+ * same.
  */
 #include "lang/emit/emit_cuda.h"
 
 #include <string.h>
 
-static const lc_node *node(const lc_kernel *kernel, int id) { return &kernel->pass.p->nodes.at[id]; }
+static const lc_node *node(const lc_kernel *kernel, int id) {
+	return &kernel->pass.p->nodes.at[id];
+}
 
 /* ---- elements in fours ---- */
 
 static void put_parameter(lc_kernel *kernel, int id) {
 	char name[LC_IDENTIFIER];
-	fprintf(kernel->out, ", const %s %s", lc_memory_type(lc_kernel_format(kernel, id)),
-	        lc_kernel_place_name(kernel, "x", &kernel->pass.places.at[kernel->pass.place[id]], name));
+	fprintf(
+		kernel->out, ", const %s %s", lc_memory_type(lc_kernel_format(kernel, id)),
+		lc_kernel_place_name(kernel, "x", &kernel->pass.places.at[kernel->pass.place[id]], name));
 }
 
 static void put_results(lc_kernel *kernel, const char *before, const char *after, const char *end) {
 	char name[LC_IDENTIFIER];
 	for (size_t i = 0; i < kernel->pass.stores.count; i++) {
 		int id = kernel->pass.stores.at[i];
-		fprintf(kernel->out, "%s%s%s%s%s", before, lc_memory_type(lc_kernel_format(kernel, id)), after,
-		        lc_value_identifier(kernel->pass.p, "y", id, name), end);
+		fprintf(kernel->out, "%s%s%s%s%s", before, lc_memory_type(lc_kernel_format(kernel, id)),
+		        after, lc_value_identifier(kernel->pass.p, "y", id, name), end);
 	}
 }
 
@@ -38,12 +42,17 @@ static void put_element(lc_kernel *kernel) {
 	fputs("\t};\n", kernel->out);
 }
 
-static bool moves(const lc_kernel *kernel, const lc_place *at) { return lc_place_moves(&kernel->pass.loops, at, 0); }
+static bool moves(const lc_kernel *kernel, const lc_place *at) {
+	return lc_place_moves(&kernel->pass.loops, at, 0);
+}
 
-static const char *format_name(const lc_kernel *kernel, int id) { return lc_format_name(lc_kernel_format(kernel, id)); }
+static const char *format_name(const lc_kernel *kernel, int id) {
+	return lc_format_name(lc_kernel_format(kernel, id));
+}
 
 static const char *joining(const lc_kernel *kernel, int scatter) {
-	static const char *const names[LC_REDUCES] = {[LC_SUM] = "RT_SUM", [LC_RMAX] = "RT_MAX", [LC_RMIN] = "RT_MIN"};
+	static const char *const names[LC_REDUCES] = {
+		[LC_SUM] = "RT_SUM", [LC_RMAX] = "RT_MAX", [LC_RMIN] = "RT_MIN"};
 	return names[node(kernel, scatter)->reduce];
 }
 
@@ -62,12 +71,13 @@ static void put_load(lc_kernel *kernel, int id, bool four) {
 	const lc_cuda_shared *shared = shared_of(kernel, id, &buffer);
 	lc_kernel_place_name(kernel, "x", at, name);
 	lc_put_tabs(kernel->depth, kernel->out);
-	if (four && (shared || moves(kernel, at))) fprintf(kernel->out, "const rt_four<%s> %s = ", type, name);
+	if (four && (shared || moves(kernel, at)))
+		fprintf(kernel->out, "const rt_four<%s> %s = ", type, name);
 	else fprintf(kernel->out, "const %s %s = ", type, name);
 	if (shared) {
 		const lc_place *there = &kernel->pass.places.at[shared->place];
-		fprintf(kernel->out, "rt_join%s<%s>(access, %d, a.%s + ", four ? "_four" : "", format_name(kernel, id), buffer,
-		        lc_kernel_place_name(kernel, "o", there, pointer));
+		fprintf(kernel->out, "rt_join%s<%s>(access, %d, a.%s + ", four ? "_four" : "",
+		        format_name(kernel, id), buffer, lc_kernel_place_name(kernel, "o", there, pointer));
 		lc_kernel_index(kernel, there, kernel->out);
 		fprintf(kernel->out, ", %s);\n", joining(kernel, id));
 	} else {
@@ -80,18 +90,25 @@ static void put_load(lc_kernel *kernel, int id, bool four) {
 		}
 	}
 }
-static void put_load_four(lc_kernel *kernel, int id) { put_load(kernel, id, true); }
-static void put_load_one(lc_kernel *kernel, int id) { put_load(kernel, id, false); }
+static void put_load_four(lc_kernel *kernel, int id) {
+	put_load(kernel, id, true);
+}
+static void put_load_one(lc_kernel *kernel, int id) {
+	put_load(kernel, id, false);
+}
 
 static void put_argument_four(lc_kernel *kernel, int id) {
 	char name[LC_IDENTIFIER];
 	const lc_place *at = &kernel->pass.places.at[kernel->pass.place[id]];
 	bool four = moves(kernel, at) || lc_kernel_is_shared(kernel, id);
-	fprintf(kernel->out, ", %s%s", lc_kernel_place_name(kernel, "x", at, name), four ? ".at[l]" : "");
+	fprintf(kernel->out, ", %s%s", lc_kernel_place_name(kernel, "x", at, name),
+	        four ? ".at[l]" : "");
 }
 static void put_argument_one(lc_kernel *kernel, int id) {
 	char name[LC_IDENTIFIER];
-	fprintf(kernel->out, ", %s", lc_kernel_place_name(kernel, "x", &kernel->pass.places.at[kernel->pass.place[id]], name));
+	fprintf(
+		kernel->out, ", %s",
+		lc_kernel_place_name(kernel, "x", &kernel->pass.places.at[kernel->pass.place[id]], name));
 }
 
 /* What goes to the memory of all ranks. */
@@ -104,7 +121,7 @@ static void put_spread(lc_kernel *kernel, bool four) {
 		if (node(kernel, shared->value)->op != LC_ALLGATHER) continue;
 		lc_put_tabs(kernel->depth, kernel->out);
 		fprintf(kernel->out, "rt_spread%s(access, %d, a.%s + ", four ? "_four" : "", i,
-			lc_kernel_place_name(kernel, "o", there, offset));
+		        lc_kernel_place_name(kernel, "o", there, offset));
 		lc_kernel_index(kernel, there, kernel->out);
 		fprintf(kernel->out, ", %s);\n", lc_value_identifier(kernel->pass.p, "y", from, name));
 	}
@@ -115,7 +132,8 @@ static void put_store_fours(lc_kernel *kernel) {
 	for (size_t i = 0; i < kernel->pass.stores.count; i++) {
 		lc_place at = lc_kernel_stored(kernel, kernel->pass.stores.at[i]);
 		if (!lc_kernel_keeps(kernel, kernel->pass.stores.at[i])) continue;
-		fprintf(kernel->out, "\t\trt_store(a.%s + i, %s);\n", lc_kernel_place_name(kernel, "p", &at, pointer),
+		fprintf(kernel->out, "\t\trt_store(a.%s + i, %s);\n",
+		        lc_kernel_place_name(kernel, "p", &at, pointer),
 		        lc_value_identifier(kernel->pass.p, "y", kernel->pass.stores.at[i], name));
 	}
 }
@@ -130,7 +148,8 @@ static void put_fours(lc_kernel *kernel, const char *first, const char *step) {
 	lc_kernel_each_load(kernel, put_argument_four);
 	char name[LC_IDENTIFIER];
 	for (size_t i = 0; i < kernel->pass.stores.count; i++)
-		fprintf(kernel->out, ", %s.at[l]", lc_value_identifier(kernel->pass.p, "y", kernel->pass.stores.at[i], name));
+		fprintf(kernel->out, ", %s.at[l]",
+		        lc_value_identifier(kernel->pass.p, "y", kernel->pass.stores.at[i], name));
 	fputs(");\n", kernel->out);
 	put_store_fours(kernel);
 	put_spread(kernel, true);
@@ -150,7 +169,8 @@ static void put_ones(lc_kernel *kernel, const char *first, const char *step) {
 	lc_kernel_each_load(kernel, put_argument_one);
 	char name[LC_IDENTIFIER];
 	for (size_t i = 0; i < kernel->pass.stores.count; i++)
-		fprintf(kernel->out, ", %s", lc_value_identifier(kernel->pass.p, "y", kernel->pass.stores.at[i], name));
+		fprintf(kernel->out, ", %s",
+		        lc_value_identifier(kernel->pass.p, "y", kernel->pass.stores.at[i], name));
 	fputs(");\n", kernel->out);
 	lc_kernel_stores(kernel);
 	put_spread(kernel, false);
@@ -159,7 +179,8 @@ static void put_ones(lc_kernel *kernel, const char *first, const char *step) {
 
 static void put_plain(lc_kernel *kernel, const char *first, const char *step) {
 	const char *e = kernel->flat ? "i" : "e";
-	fprintf(kernel->out, "\tfor (int64_t %s = %s; %s < a.count; %s += %s) {\n", e, first, e, e, step);
+	fprintf(kernel->out, "\tfor (int64_t %s = %s; %s < a.count; %s += %s) {\n", e, first, e, e,
+	        step);
 	kernel->depth = 2;
 	lc_kernel_coordinates(kernel);
 	lc_kernel_each_load(kernel, put_load_one);
@@ -215,14 +236,18 @@ static const char *kind(const lc_node *node) {
 	}
 }
 
-static bool is_total(const lc_kernel *kernel, int id) { return node(kernel, id)->op == LC_TOTAL; }
+static bool is_total(const lc_kernel *kernel, int id) {
+	return node(kernel, id)->op == LC_TOTAL;
+}
 
 /* Reductions over the same dims as the first that is not done share its kernel. */
 static int group_of(const lc_kernel *kernel, const int *done, int *ids) {
 	int count = 0;
 	for (size_t i = 0; i < kernel->pass.results.count; i++) {
 		int id = kernel->pass.results.at[i];
-		if (done[i] || is_total(kernel, id) || (count && node(kernel, ids[0])->dims != node(kernel, id)->dims)) continue;
+		if (done[i] || is_total(kernel, id) ||
+		    (count && node(kernel, ids[0])->dims != node(kernel, id)->dims))
+			continue;
 		ids[count++] = id;
 	}
 	return count;
@@ -237,7 +262,9 @@ static void put_sum(lc_kernel *kernel, int id, bool begin) {
 	if (begin) {
 		bool max = value->op == LC_RED_MAX, min = value->op == LC_RED_MIN;
 		fprintf(kernel->out, "%s %s = %s;\n", type, name,
-		        max ? lc_lowest_text(lc_kernel_format(kernel, id)) : min ? lc_highest_text(lc_kernel_format(kernel, id)) : "0");
+		        max   ? lc_lowest_text(lc_kernel_format(kernel, id))
+		        : min ? lc_highest_text(lc_kernel_format(kernel, id))
+		              : "0");
 		return;
 	}
 	fprintf(kernel->out, "rt_include<%s>(%s, ", kind(value), name);
@@ -245,13 +272,17 @@ static void put_sum(lc_kernel *kernel, int id, bool begin) {
 	fputs(");\n", kernel->out);
 }
 
-static void put_reducing_kernel(lc_kernel *kernel, const int *ids, int count, int number, bool stores) {
+static void put_reducing_kernel(lc_kernel *kernel, const int *ids, int count, int number,
+                                bool stores) {
 	char name[LC_IDENTIFIER];
-	fprintf(kernel->out, "static __global__ void __launch_bounds__(RT_THREADS) kernel%d_%s(const args_%s a) {\n", number,
-		kernel->name, kernel->name);
+	fprintf(kernel->out,
+	        "static __global__ void __launch_bounds__(RT_THREADS) kernel%d_%s(const args_%s a) {\n",
+	        number, kernel->name, kernel->name);
 	kernel->depth = 1;
 	lc_kernel_numbers(kernel);
-	fputs("\tfor (int64_t task = blockIdx.x; task < a.tasks.outs * a.tasks.splits; task += gridDim.x) {\n", kernel->out);
+	fputs("\tfor (int64_t task = blockIdx.x; task < a.tasks.outs * a.tasks.splits; task += "
+	      "gridDim.x) {\n",
+	      kernel->out);
 	kernel->depth = 2;
 	for (int i = 0; i < count; i++) put_sum(kernel, ids[i], true);
 	fprintf(kernel->out, "\t\tRT_EACH_OF_TASK(%s, a.tasks, task) {\n", kernel->flat ? "i" : "e");
@@ -265,30 +296,36 @@ static void put_reducing_kernel(lc_kernel *kernel, const int *ids, int count, in
 	fputs("\t\t}\n", kernel->out);
 	for (int i = 0; i < count; i++) {
 		lc_value_identifier(kernel->pass.p, "r", ids[i], name);
-		fprintf(kernel->out, "\t\t%s = rt_over_block(%s, %s);\n\t\tif (threadIdx.x == 0) a.%s[task] = %s;\n", name, name,
-		        kind(node(kernel, ids[i])), name, name);
+		fprintf(kernel->out,
+		        "\t\t%s = rt_over_block(%s, %s);\n\t\tif (threadIdx.x == 0) a.%s[task] = %s;\n",
+		        name, name, kind(node(kernel, ids[i])), name, name);
 	}
 	fputs("\t}\n}\n\n", kernel->out);
 }
 
 /* The host's side of one such kernel: room for the parts of sums, launch, the second kernel. */
-static void put_reducing_launch(lc_kernel *kernel, const int *ids, int count, int number, FILE *host) {
+static void put_reducing_launch(lc_kernel *kernel, const int *ids, int count, int number,
+                                FILE *host) {
 	char name[LC_IDENTIFIER], part[LC_CUDA_PART];
 	lc_mpi_part(kernel->c, kernel->pass.step->space, part, sizeof part);
 	fprintf(host, "\ta.tasks = rt_tasks_of(%s, %d);\n", part, node(kernel, ids[0])->dims);
 	for (int i = 0; i < count; i++) {
 		const char *type = sum_type(lc_kernel_format(kernel, ids[i]));
 		lc_value_identifier(kernel->pass.p, "r", ids[i], name);
-		fprintf(host, "\ta.%s = (%s *)rt_scratch(run, a.tasks.outs * a.tasks.splits * (int64_t)sizeof *a.%s);\n",
-			name, type, name);
+		fprintf(host,
+		        "\ta.%s = (%s *)rt_scratch(run, a.tasks.outs * a.tasks.splits * (int64_t)sizeof "
+		        "*a.%s);\n",
+		        name, type, name);
 	}
 	fprintf(host, "\tRT_RUN_TASKS(kernel%d_%s, a);\n", number, kernel->name);
 	for (int i = 0; i < count; i++) {
 		const lc_node *value = node(kernel, ids[i]);
 		lc_value_identifier(kernel->pass.p, "r", ids[i], name);
-		fprintf(host, "\trt_finish<%s>(run, %s, a.%s, a.tasks, %s, ", lc_format_name(lc_kernel_format(kernel, ids[i])),
+		fprintf(host, "\trt_finish<%s>(run, %s, a.%s, a.tasks, %s, ",
+		        lc_format_name(lc_kernel_format(kernel, ids[i])),
 		        lc_mpi_part(kernel->c, ids[i], part, sizeof part), name, kind(value));
-		fprintf(host, "rt_reduced_elements(%s, %d));\n", lc_mpi_part(kernel->c, value->in[0], part, sizeof part), value->dims);
+		fprintf(host, "rt_reduced_elements(%s, %d));\n",
+		        lc_mpi_part(kernel->c, value->in[0], part, sizeof part), value->dims);
 		fprintf(host, "\trt_release(run, a.%s);\n", name);
 	}
 }
@@ -305,8 +342,8 @@ static void put_totals(lc_kernel *kernel) {
 		lc_put_tabs(kernel->depth, kernel->out);
 		fprintf(kernel->out, "a.%s[", name);
 		lc_kernel_index(kernel, at, kernel->out);
-		fprintf(kernel->out, "] = %s(a.item ? %sa.%s[", strcmp(lc_store_call(t), "(") ? lc_store_call(t) : "",
-			lc_load_call(t), name);
+		fprintf(kernel->out, "] = %s(a.item ? %sa.%s[",
+		        strcmp(lc_store_call(t), "(") ? lc_store_call(t) : "", lc_load_call(t), name);
 		lc_kernel_index(kernel, at, kernel->out);
 		fputs("]) : 0) + ", kernel->out);
 		lc_kernel_value(kernel, node(kernel, id)->in[0]);
@@ -333,9 +370,11 @@ void lc_kernel_struct(lc_kernel *kernel) {
 void lc_kernel_host_begin(lc_kernel *kernel, const char *name) {
 	char part[LC_CUDA_PART];
 	bool list = kernel->pass.step->list >= 0;
-	fprintf(kernel->c->out, "static void %s%s(rt_run *run%s) {\n", name, list ? "_of" : "", list ? ", int64_t item" : "");
+	fprintf(kernel->c->out, "static void %s%s(rt_run *run%s) {\n", name, list ? "_of" : "",
+	        list ? ", int64_t item" : "");
 	if (lc_mpi_may_be_absent(kernel->c, kernel->pass.step->space))
-		fprintf(kernel->c->out, "\tif (!(%s)->here) return;\n", lc_mpi_part(kernel->c, kernel->pass.step->space, part, sizeof part));
+		fprintf(kernel->c->out, "\tif (!(%s)->here) return;\n",
+		        lc_mpi_part(kernel->c, kernel->pass.step->space, part, sizeof part));
 	fprintf(kernel->c->out, "\targs_%s a;\n", kernel->name);
 	copy(kernel->fills, kernel->c->out);
 }
@@ -345,21 +384,24 @@ void lc_kernel_host_end(lc_kernel *kernel, const char *name) {
 	fputs("}\n\n", kernel->c->out);
 	if (kernel->pass.step->list < 0) return;
 	fprintf(kernel->c->out,
-		"static void %s(rt_run *run) {\n\tfor (int64_t item = 0; item < rt_items(run, %s); item++) %s_of(run, "
-		"item);\n}\n\n",
-		name, lc_mpi_number(kernel->c, kernel->pass.step->space, number), name);
+	        "static void %s(rt_run *run) {\n\tfor (int64_t item = 0; item < rt_items(run, %s); "
+	        "item++) %s_of(run, "
+	        "item);\n}\n\n",
+	        name, lc_mpi_number(kernel->c, kernel->pass.step->space, number), name);
 }
 
 static lk_status put_reductions(lc_kernel *kernel) {
 	size_t results = kernel->pass.results.count;
-	int *done = LK_ARRAY(&kernel->c->arena, int, results + 1), *ids = LK_ARRAY(&kernel->c->arena, int, results + 1);
+	int *done = LK_ARRAY(&kernel->c->arena, int, results + 1),
+		*ids = LK_ARRAY(&kernel->c->arena, int, results + 1);
 	FILE *host = tmpfile();
 	if (!done || !ids || !host) return lk_oom(kernel->c->err);
 	char name[LC_IDENTIFIER];
 	fputs("\trt_tasks tasks;\n", kernel->fields);
 	for (size_t i = 0; i < kernel->pass.results.count; i++)
 		if (!is_total(kernel, kernel->pass.results.at[i]))
-			fprintf(kernel->fields, "\t%s *%s;\n", sum_type(lc_kernel_format(kernel, kernel->pass.results.at[i])),
+			fprintf(kernel->fields, "\t%s *%s;\n",
+			        sum_type(lc_kernel_format(kernel, kernel->pass.results.at[i])),
 			        lc_value_identifier(kernel->pass.p, "r", kernel->pass.results.at[i], name));
 	lc_kernel_struct(kernel);
 	/* The last kernel stores: what others read is overwritten then. */
@@ -390,8 +432,9 @@ static lk_status put_map(lc_kernel *kernel) {
 	if (reduces(kernel)) return put_reductions(kernel);
 	lc_kernel_alignment(kernel);
 	lc_kernel_struct(kernel);
-	fprintf(kernel->out, "static __global__ void __launch_bounds__(RT_THREADS) kernel_%s(const args_%s a) {\n", kernel->name,
-		kernel->name);
+	fprintf(kernel->out,
+	        "static __global__ void __launch_bounds__(RT_THREADS) kernel_%s(const args_%s a) {\n",
+	        kernel->name, kernel->name);
 	if (kernel->pass.results.count) {
 		kernel->depth = 1;
 		lc_kernel_numbers(kernel);

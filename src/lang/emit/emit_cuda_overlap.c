@@ -1,16 +1,21 @@
 /* emit_cuda_overlap.c: OVERLAP steps on two streams, one for what communicates.
  *
- * A matmul whose result is reduce-scattered runs slice by slice: while rows of slice s + 1 are multiplied, slice s is
- * reduced to rank s, by ncclReduce; all slices make the reduce-scatter. An all-gather before a matmul likewise, by
- * ncclBroadcast. All ranks take the slices in the same order, as NCCL wants it. That needs slices whose elements lie
- * together, which is known when the program runs. Other chains run as pipelines of chunks (target_cuda_chunks.c). What
- * neither can is done whole: parts that do not wait for each other, side by side.
+ * A matmul whose result is reduce-scattered runs slice by slice: while rows of slice s + 1 are
+ * multiplied, slice s is reduced to rank s, by ncclReduce; all slices make the reduce-scatter. An
+ * all-gather before a matmul likewise, by ncclBroadcast. All ranks take the slices in the same
+ * order, as NCCL wants it. That needs slices whose elements lie together, which is known when the
+ * program runs. Other chains run as pipelines of chunks (target_cuda_chunks.c). What neither can is
+ * done whole: parts that do not wait for each other, side by side.
  */
 #include "lang/emit/emit_cuda.h"
 
-enum { PART = 160 };
+enum {
+	PART = 160
+};
 
-static const lc_node *node(const lc_mpi *mpi, int id) { return &mpi->p->nodes.at[id]; }
+static const lc_node *node(const lc_mpi *mpi, int id) {
+	return &mpi->p->nodes.at[id];
+}
 
 static bool waits_for(const lc_step *step, int other) {
 	for (int i = 0; i < step->after.count; i++)
@@ -29,7 +34,8 @@ static void put_part(lc_mpi *mpi, const lc_step *step, int i) {
 	bool side = communicates(&step->parts[i]), crosses = false;
 	for (int other = 0; other < i; other++)
 		crosses |= communicates(&step->parts[other]) != side && waits_for(&step->parts[i], other);
-	fprintf(mpi->out, "\trt_on(run, %s, %s);\n", side ? "run->side_stream" : "run->main_stream", crosses ? "true" : "false");
+	fprintf(mpi->out, "\trt_on(run, %s, %s);\n", side ? "run->side_stream" : "run->main_stream",
+	        crosses ? "true" : "false");
 	fprintf(mpi->out, "\t%s(run);\n", lc_mpi_function(mpi, &step->parts[i], part));
 }
 
@@ -44,19 +50,24 @@ struct slices {
 /* A product of rows by one matrix, along whose rows the collective cuts. */
 static bool rows_of(const lc_mpi *mpi, int product, int dim) {
 	const lc_node *value = node(mpi, product);
-	if (value->op != LC_MATMUL || value->list >= 0 || value->ta || dim < 0 || dim >= value->rank - 1) return false;
+	if (value->op != LC_MATMUL || value->list >= 0 || value->ta || dim < 0 ||
+	    dim >= value->rank - 1)
+		return false;
 	const lc_node *a = node(mpi, value->in[0]), *b = node(mpi, value->in[1]);
 	return a->rank == value->rank && b->rank == 2 && a->dim[dim] == value->dim[dim];
 }
 
 static int scatter_of(const lc_mpi *mpi, const lc_step *step) {
 	if (step->kind == LC_STEP_RING) return step->scatter;
-	return step->kind == LC_STEP_COMM && step->values.count == 1 && node(mpi, step->values.at[0])->op == LC_REDUCESCATTER
-		? step->values.at[0]
-		: -1;
+	return step->kind == LC_STEP_COMM && step->values.count == 1 &&
+	               node(mpi, step->values.at[0])->op == LC_REDUCESCATTER
+	           ? step->values.at[0]
+	           : -1;
 }
 
-static bool reducible(lc_dtype t) { return t != LC_F8 && t != LC_I16 && t != LC_U16; }
+static bool reducible(lc_dtype t) {
+	return t != LC_F8 && t != LC_I16 && t != LC_U16;
+}
 
 static bool find_slices(const lc_mpi *mpi, const lc_step *step, struct slices *out) {
 	const lc_step *first = &step->parts[0], *second = &step->parts[1];
@@ -64,11 +75,12 @@ static bool find_slices(const lc_mpi *mpi, const lc_step *step, struct slices *o
 	if (first->kind == LC_STEP_CONTRACT && step->part_count == 2 && first->values.count == 1) {
 		int product = first->values.at[0], collective = scatter_of(mpi, second);
 		if (collective < 0 || node(mpi, collective)->in[0] != product) return false;
-		*out = (struct slices){product, collective, node(mpi, collective)->axis, node(mpi, collective)->d, true};
+		*out = (struct slices){product, collective, node(mpi, collective)->axis,
+		                       node(mpi, collective)->d, true};
 		return reducible((lc_dtype)node(mpi, product)->dtype) && rows_of(mpi, product, out->dim);
 	}
-	if (first->kind != LC_STEP_COMM || second->kind != LC_STEP_CONTRACT || first->values.count != 1 ||
-		second->values.count != 1)
+	if (first->kind != LC_STEP_COMM || second->kind != LC_STEP_CONTRACT ||
+	    first->values.count != 1 || second->values.count != 1)
 		return false;
 	int collective = first->values.at[0], product = second->values.at[0];
 	const lc_node *value = node(mpi, collective);
@@ -80,25 +92,34 @@ static bool find_slices(const lc_mpi *mpi, const lc_step *step, struct slices *o
 }
 
 static void put_collective(lc_mpi *mpi, const struct slices *slices) {
-	static const char *const reduces[LC_REDUCES] = {[LC_SUM] = "RT_SUM", [LC_RMAX] = "RT_MAX", [LC_RMIN] = "RT_MIN"};
+	static const char *const reduces[LC_REDUCES] = {
+		[LC_SUM] = "RT_SUM", [LC_RMAX] = "RT_MAX", [LC_RMIN] = "RT_MIN"};
 	char to[PART], from[PART];
 	const lc_node *value = node(mpi, slices->collective);
-	lc_mpi_part(mpi, slices->collective, to, sizeof to), lc_mpi_part(mpi, value->in[0], from, sizeof from);
-	fprintf(mpi->out, "\t\t\trt_on(run, run->side_stream, %s);\n", slices->scatters ? "true" : "false");
+	lc_mpi_part(mpi, slices->collective, to, sizeof to),
+		lc_mpi_part(mpi, value->in[0], from, sizeof from);
+	fprintf(mpi->out, "\t\t\trt_on(run, run->side_stream, %s);\n",
+	        slices->scatters ? "true" : "false");
 	if (slices->scatters)
-		fprintf(mpi->out, "\t\t\trt_reduce_slice(run, %s, %s, %d, %s, %d, s);\n", to, from, slices->axis, reduces[value->reduce],
-			slices->dim);
-	else fprintf(mpi->out, "\t\t\trt_broadcast_slice(run, %s, %s, %d, %d, s);\n", to, from, slices->axis, slices->dim);
+		fprintf(mpi->out, "\t\t\trt_reduce_slice(run, %s, %s, %d, %s, %d, s);\n", to, from,
+		        slices->axis, reduces[value->reduce], slices->dim);
+	else
+		fprintf(mpi->out, "\t\t\trt_broadcast_slice(run, %s, %s, %d, %d, s);\n", to, from,
+		        slices->axis, slices->dim);
 }
 
 static void put_product(lc_mpi *mpi, const lc_step *part, const struct slices *slices) {
 	char a[PART], y[PART], name[LC_IDENTIFIER];
-	lc_mpi_part(mpi, node(mpi, slices->product)->in[0], a, sizeof a), lc_mpi_part(mpi, slices->product, y, sizeof y);
-	fprintf(mpi->out, "\t\t\trt_on(run, run->main_stream, %s);\n", slices->scatters ? "false" : "true");
+	lc_mpi_part(mpi, node(mpi, slices->product)->in[0], a, sizeof a),
+		lc_mpi_part(mpi, slices->product, y, sizeof y);
+	fprintf(mpi->out, "\t\t\trt_on(run, run->main_stream, %s);\n",
+	        slices->scatters ? "false" : "true");
 	fprintf(mpi->out,
-		"\t\t\tconst rt_part rows = rt_narrow(%s, %d, ranks, s), product = rt_narrow(%s, %d, ranks, s);\n", a, slices->dim,
-		y, slices->dim);
-	fprintf(mpi->out, "\t\t\t%s(run);\n\t\t\t*(%s) = rows, *(%s) = product;\n", lc_mpi_function(mpi, part, name), a, y);
+	        "\t\t\tconst rt_part rows = rt_narrow(%s, %d, ranks, s), product = rt_narrow(%s, %d, "
+	        "ranks, s);\n",
+	        a, slices->dim, y, slices->dim);
+	fprintf(mpi->out, "\t\t\t%s(run);\n\t\t\t*(%s) = rows, *(%s) = product;\n",
+	        lc_mpi_function(mpi, part, name), a, y);
 }
 
 /* What comes behind the slices: the pass of a ring and its gathers; further parts. */
@@ -110,7 +131,8 @@ static lk_status put_rest(lc_mpi *mpi, const lc_step *step) {
 		lc_step pass = {.name = name};
 		fprintf(mpi->out, "\t\t%s(run);\n", lc_mpi_function(mpi, &pass, function));
 		if (second->gathers.count)
-			LK_TRY(lc_mpi_collectives(mpi, second->gathers.at, second->gathers.count, second->bucket, 2));
+			LK_TRY(lc_mpi_collectives(mpi, second->gathers.at, second->gathers.count,
+			                          second->bucket, 2));
 	}
 	for (int i = 2; i < step->part_count; i++) {
 		fprintf(mpi->out, "\t\trt_on(run, run->main_stream, true);\n");
@@ -121,11 +143,15 @@ static lk_status put_rest(lc_mpi *mpi, const lc_step *step) {
 
 static lk_status put_slices(lc_mpi *mpi, const lc_step *step, const struct slices *slices) {
 	char a[PART], y[PART];
-	lc_mpi_part(mpi, node(mpi, slices->product)->in[0], a, sizeof a), lc_mpi_part(mpi, slices->product, y, sizeof y);
+	lc_mpi_part(mpi, node(mpi, slices->product)->in[0], a, sizeof a),
+		lc_mpi_part(mpi, slices->product, y, sizeof y);
 	fprintf(mpi->out,
-		"\tif (!rt_reaches(run, %d) && run->mesh.ranks[%d] > 1 && rt_in_slices(%s, %d) && rt_in_slices(%s, %d)) {\n",
-		slices->axis, slices->axis, a, slices->dim, y, slices->dim);
-	fprintf(mpi->out, "\t\tconst int ranks = run->mesh.ranks[%d];\n\t\tfor (int s = 0; s < ranks; s++) {\n", slices->axis);
+	        "\tif (!rt_reaches(run, %d) && run->mesh.ranks[%d] > 1 && rt_in_slices(%s, %d) && "
+	        "rt_in_slices(%s, %d)) {\n",
+	        slices->axis, slices->axis, a, slices->dim, y, slices->dim);
+	fprintf(mpi->out,
+	        "\t\tconst int ranks = run->mesh.ranks[%d];\n\t\tfor (int s = 0; s < ranks; s++) {\n",
+	        slices->axis);
 	if (slices->scatters) put_product(mpi, &step->parts[0], slices), put_collective(mpi, slices);
 	else put_collective(mpi, slices), put_product(mpi, &step->parts[1], slices);
 	fputs("\t\t}\n", mpi->out);
@@ -138,7 +164,8 @@ lk_status lc_cuda_overlap(lc_mpi *mpi, const lc_step *step) {
 	char name[LC_IDENTIFIER];
 	struct slices x;
 	for (int i = 0; i < step->part_count; i++) LK_TRY(lc_cuda_any(mpi, &step->parts[i]));
-	fprintf(mpi->out, "static void %s(rt_run *run) {\n\trt_fork(run);\n", lc_mpi_function(mpi, step, name));
+	fprintf(mpi->out, "static void %s(rt_run *run) {\n\trt_fork(run);\n",
+	        lc_mpi_function(mpi, step, name));
 	if (find_slices(mpi, step, &x)) LK_TRY(put_slices(mpi, step, &x));
 	lc_cuda_chunks(mpi, step);
 	for (int i = 0; i < step->part_count; i++) put_part(mpi, step, i);

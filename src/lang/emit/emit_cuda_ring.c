@@ -1,16 +1,20 @@
-/* emit_cuda_ring.c: RING steps: where ranks reach each other's memory, one kernel loads this rank's slice from all of
- * them, reduces it, computes, and stores what it made to all of them, between two barriers. Elsewhere NCCL's
- * collectives run before and behind the pass. Which of the two is chosen when the program runs.
+/* emit_cuda_ring.c: RING steps: where ranks reach each other's memory, one kernel loads this rank's
+ * slice from all of them, reduces it, computes, and stores what it made to all of them, between two
+ * barriers. Elsewhere NCCL's collectives run before and behind the pass. Which of the two is chosen
+ * when the program runs.
  */
 #include "lang/emit/emit_cuda.h"
 
-static const lc_node *node(const lc_mpi *mpi, int id) { return &mpi->p->nodes.at[id]; }
+static const lc_node *node(const lc_mpi *mpi, int id) {
+	return &mpi->p->nodes.at[id];
+}
 
 static int axis_of(const lc_mpi *mpi, const lc_step *step) {
 	return node(mpi, step->scatter >= 0 ? step->scatter : step->gathers.at[0])->axis;
 }
 
-/* Slices that have been handed round lie elsewhere than a rank's number says; reductions need barriers of blocks. */
+/* Slices that have been handed round lie elsewhere than a rank's number says; reductions need
+ * barriers of blocks. */
 bool lc_cuda_in_kernel(const lc_mpi *mpi, const lc_step *step) {
 	if (1 + step->gathers.count > LC_CUDA_SHARED) return false;
 	for (int i = 0; i < step->values.count; i++) {
@@ -24,10 +28,12 @@ static void put_kernel(lc_kernel *kernel) {
 	lc_kernel_alignment(kernel);
 	lc_kernel_struct(kernel);
 	fprintf(kernel->out,
-		"template <class Access> static __global__ void __launch_bounds__(RT_THREADS) kernel_%s(const args_%s *all, "
-		"Access access) {\n",
-		kernel->name, kernel->name);
-	fprintf(kernel->out, "\taccess.start();\n\tconst args_%s &a = all[access.place];\n", kernel->name);
+	        "template <class Access> static __global__ void __launch_bounds__(RT_THREADS) "
+	        "kernel_%s(const args_%s *all, "
+	        "Access access) {\n",
+	        kernel->name, kernel->name);
+	fprintf(kernel->out, "\taccess.start();\n\tconst args_%s &a = all[access.place];\n",
+	        kernel->name);
 	fputs("\taccess.barrier(); /* what the others reduce and read is complete */\n", kernel->out);
 	lc_kernel_elements(kernel, "access.first()", "access.step()");
 	fputs("\taccess.barrier(); /* what the others store here has come */\n}\n\n", kernel->out);
@@ -40,8 +46,10 @@ static void put_host(lc_kernel *kernel, int axis) {
 	lc_kernel_host_begin(kernel, name);
 	fputs("\tconst rt_shared_part shared[] = {", kernel->out);
 	for (int i = 0; i < kernel->shared_count; i++)
-		fprintf(kernel->out, "%s{%s, %s}", i ? ", " : "", lc_mpi_number(kernel->c, kernel->shared[i].held, number), list ? "item" : "0");
-	fprintf(kernel->out, "};\n\tRT_LAUNCH_RING(run, %d, kernel_%s, &a, shared, %d, 2);\n", axis, kernel->name, kernel->shared_count);
+		fprintf(kernel->out, "%s{%s, %s}", i ? ", " : "",
+		        lc_mpi_number(kernel->c, kernel->shared[i].held, number), list ? "item" : "0");
+	fprintf(kernel->out, "};\n\tRT_LAUNCH_RING(run, %d, kernel_%s, &a, shared, %d, 2);\n", axis,
+	        kernel->name, kernel->shared_count);
 	lc_kernel_host_end(kernel, name);
 }
 
@@ -74,14 +82,16 @@ lk_status lc_cuda_ring(lc_mpi *mpi, const lc_step *step) {
 	lc_mpi_function(mpi, &alone, function);
 	fprintf(mpi->out, "static void %s(rt_run *run) {\n", lc_mpi_function(mpi, step, name));
 	if (in_kernel)
-		fprintf(mpi->out, "\tif (rt_reaches(run, %d)) {\n\t\t%s_reaching(run);\n\t\treturn;\n\t}\n", axis_of(mpi, step), name);
+		fprintf(mpi->out, "\tif (rt_reaches(run, %d)) {\n\t\t%s_reaching(run);\n\t\treturn;\n\t}\n",
+		        axis_of(mpi, step), name);
 	if (step->scatter >= 0) {
 		fputs("\t{\n", mpi->out);
 		LK_TRY(lc_mpi_collectives(mpi, &step->scatter, 1, step->bucket, 2));
 		fputs("\t}\n", mpi->out);
 	}
 	fprintf(mpi->out, "\t%s(run);\n", function);
-	if (step->gathers.count) LK_TRY(lc_mpi_collectives(mpi, step->gathers.at, step->gathers.count, step->bucket, 1));
+	if (step->gathers.count)
+		LK_TRY(lc_mpi_collectives(mpi, step->gathers.at, step->gathers.count, step->bucket, 1));
 	fputs("}\n\n", mpi->out);
 	return LK_OK;
 }

@@ -3,30 +3,47 @@
 
 #include <string.h>
 
-enum { COMPARED = 1, ADDED, MULTIPLIED, SIGNED, ATOM }; /* how tightly an operation binds */
+enum {
+	COMPARED = 1,
+	ADDED,
+	MULTIPLIED,
+	SIGNED,
+	ATOM
+}; /* how tightly an operation binds */
 
-static const lc_node *node(const lc_text *text, int id) { return &text->p->nodes.at[id]; }
+static const lc_node *node(const lc_text *text, int id) {
+	return &text->p->nodes.at[id];
+}
 
 bool lc_is_pointwise(const lc_node *node) {
 	lc_family family = lc_ops[node->op].family;
-	return family == LC_MAP || family == LC_DROP || node->op == LC_SLICE || node->op == LC_CONST || node->op == LC_SIZE ||
-	       node->op == LC_SCALAR;
+	return family == LC_MAP || family == LC_DROP || node->op == LC_SLICE || node->op == LC_CONST ||
+	       node->op == LC_SIZE || node->op == LC_SCALAR;
 }
 
-static bool compares(int op) { return op >= LC_LT && op <= LC_NE; }
-static bool whole(lc_dtype t) { return lc_is_integer(t) && t != LC_WEAK_INT; }
+static bool compares(int op) {
+	return op >= LC_LT && op <= LC_NE;
+}
+static bool whole(lc_dtype t) {
+	return lc_is_integer(t) && t != LC_WEAK_INT;
+}
 
 /* The format in which an operation's operands meet. */
 static lc_dtype meeting(const lc_text *text, const lc_node *value) {
 	if (!compares(value->op)) return (lc_dtype)value->dtype;
-	lc_dtype a = (lc_dtype)node(text, value->in[0])->dtype, b = (lc_dtype)node(text, value->in[1])->dtype;
+	lc_dtype a = (lc_dtype)node(text, value->in[0])->dtype,
+			 b = (lc_dtype)node(text, value->in[1])->dtype;
 	return lc_is_weak(a) ? b : a;
 }
 
-/* C's operator, or NULL where the runtime has a function: whole numbers wrap, and their divisor may be zero. */
+/* C's operator, or NULL where the runtime has a function: whole numbers wrap, and their divisor may
+ * be zero. */
 static const char *operator(const lc_node *node, lc_dtype in, int *tight) {
-	*tight = compares(node->op) ? COMPARED : node->op == LC_ADD || node->op == LC_SUB ? ADDED : MULTIPLIED;
-	bool plain = node->op == LC_ADD || node->op == LC_SUB || node->op == LC_MUL || node->op == LC_DIV;
+	*tight = compares(node->op)                         ? COMPARED
+	         : node->op == LC_ADD || node->op == LC_SUB ? ADDED
+	                                                    : MULTIPLIED;
+	bool plain =
+		node->op == LC_ADD || node->op == LC_SUB || node->op == LC_MUL || node->op == LC_DIV;
 	return compares(node->op) || (plain && !whole(in)) ? lc_ops[node->op].name : NULL;
 }
 
@@ -38,18 +55,23 @@ static const char *suffix(lc_dtype t) {
 
 static const char *function(int op) {
 	static const char *const names[LC_OP_COUNT] = {
-		[LC_ADD] = "add", [LC_SUB] = "sub", [LC_MUL] = "mul", [LC_NEG] = "neg", [LC_DIV] = "quotient", [LC_POW] = "pow", [LC_MIN] = "min", [LC_MAX] = "max", [LC_SQRT] = "sqrt", [LC_EXP] = "exp",
-		[LC_LOG] = "log", [LC_TANH] = "tanh", [LC_ERF] = "erf", [LC_RELU] = "relu", [LC_GELU] = "gelu",
-		[LC_SIGMOID] = "sigmoid", [LC_ABS] = "abs",
+		[LC_ADD] = "add",      [LC_SUB] = "sub",   [LC_MUL] = "mul",   [LC_NEG] = "neg",
+		[LC_DIV] = "quotient", [LC_POW] = "pow",   [LC_MIN] = "min",   [LC_MAX] = "max",
+		[LC_SQRT] = "sqrt",    [LC_EXP] = "exp",   [LC_LOG] = "log",   [LC_TANH] = "tanh",
+		[LC_ERF] = "erf",      [LC_RELU] = "relu", [LC_GELU] = "gelu", [LC_SIGMOID] = "sigmoid",
+		[LC_ABS] = "abs",
 	};
 	return names[op];
 }
 
-static bool is_two(const lc_text *text, int id) { return node(text, id)->op == LC_CONST && node(text, id)->number == 2; }
+static bool is_two(const lc_text *text, int id) {
+	return node(text, id)->op == LC_CONST && node(text, id)->number == 2;
+}
 
 static void put_call(const lc_text *text, const lc_node *node, lc_dtype in) {
 	bool square = node->op == LC_POW && is_two(text, node->in[1]);
-	bool wraps = whole(in) && in != LC_I64 && in != LC_U64 && node->op != LC_MIN && node->op != LC_MAX;
+	bool wraps =
+		whole(in) && in != LC_I64 && in != LC_U64 && node->op != LC_MIN && node->op != LC_MAX;
 	if (wraps) fprintf(text->out, "(%s)", lc_memory_type(in));
 	fprintf(text->out, "rt_%s%s(", square ? "square" : function(node->op), suffix(in));
 	for (int i = 0; i < (square ? 1 : node->inputs); i++) {
@@ -59,19 +81,25 @@ static void put_call(const lc_text *text, const lc_node *node, lc_dtype in) {
 	fputc(')', text->out);
 }
 
-static bool same_register(lc_dtype a, lc_dtype b) { return strcmp(lc_register_type(a), lc_register_type(b)) == 0; }
+static bool same_register(lc_dtype a, lc_dtype b) {
+	return strcmp(lc_register_type(a), lc_register_type(b)) == 0;
+}
 
 /* Formats narrower than f32 are rounded when a cast takes them up, and when it makes them. */
 static void put_cast(const lc_text *text, const lc_node *value, bool stored) {
 	lc_dtype to = (lc_dtype)value->dtype, from = (lc_dtype)node(text, value->in[0])->dtype;
-	bool rounds = lc_is_narrow(to) && to != from && !stored, takes = lc_is_narrow(from) && to != from && !text->rounded(text->context, value->in[0]);
+	bool rounds = lc_is_narrow(to) && to != from && !stored,
+		 takes = lc_is_narrow(from) && to != from && !text->rounded(text->context, value->in[0]);
 	int closing = 0;
 	if (rounds) closing += fprintf(text->out, "rt_round_%s(", lc_dtype_name(to)) > 0;
 	if (to == LC_BOOL && from != LC_BOOL) closing += fputs("rt_truth(", text->out) >= 0;
-	else if (whole(to) && lc_is_real(from)) closing += fprintf(text->out, "rt_to_%s(", lc_dtype_name(to)) > 0;
+	else if (whole(to) && lc_is_real(from))
+		closing += fprintf(text->out, "rt_to_%s(", lc_dtype_name(to)) > 0;
 	else if (whole(to)) closing += fprintf(text->out, "(%s)(", lc_memory_type(to)) > 0;
-	else if (lc_is_narrow(to) && !same_register(to, from) && !whole(from) && from != LC_BOOL) closing += fputs("rt_odd(", text->out) >= 0;
-	else if (!same_register(to, from)) closing += fprintf(text->out, "(%s)(", lc_register_type(to)) > 0;
+	else if (lc_is_narrow(to) && !same_register(to, from) && !whole(from) && from != LC_BOOL)
+		closing += fputs("rt_odd(", text->out) >= 0;
+	else if (!same_register(to, from))
+		closing += fprintf(text->out, "(%s)(", lc_register_type(to)) > 0;
 	if (takes) closing += fprintf(text->out, "rt_round_%s(", lc_dtype_name(from)) > 0;
 	put(text, value->in[0], from, closing || stored ? COMPARED : ATOM);
 	while (closing-- > 0) fputc(')', text->out);
@@ -101,11 +129,13 @@ static int binding(const lc_text *text, int id) {
 	int tight;
 	if (value->op == LC_SELECT) return 0;
 	if (value->op == LC_NEG) return whole((lc_dtype)value->dtype) ? ATOM : SIGNED;
-	if (value->op == LC_COPY || value->op == LC_SLICE || lc_ops[value->op].family != LC_MAP) return ATOM;
+	if (value->op == LC_COPY || value->op == LC_SLICE || lc_ops[value->op].family != LC_MAP)
+		return ATOM;
 	return operator(value, meeting(text, value), &tight) ? tight : ATOM;
 }
 
-static void put_binary(const lc_text *text, const lc_node *node, const char *sign, int tight, lc_dtype in) {
+static void put_binary(const lc_text *text, const lc_node *node, const char *sign, int tight,
+                       lc_dtype in) {
 	put(text, node->in[0], in, tight == COMPARED ? ADDED : tight);
 	fprintf(text->out, tight == MULTIPLIED ? "%s" : " %s ", sign);
 	put(text, node->in[1], in, tight + 1);
@@ -160,4 +190,6 @@ static void put(const lc_text *text, int id, lc_dtype wanted, int tight) {
 	if (turns) fputc(')', text->out);
 }
 
-void lc_put_value(const lc_text *text, int id, lc_dtype wanted) { put(text, id, wanted, COMPARED); }
+void lc_put_value(const lc_text *text, int id, lc_dtype wanted) {
+	put(text, id, wanted, COMPARED);
+}

@@ -1,20 +1,26 @@
-/* emit_loops.c: how a pass over the elements of one value meets the tensors that it reads and writes: which dims are
- * one loop, and how far apart elements are along each. */
+/* emit_loops.c: how a pass over the elements of one value meets the tensors that it reads and
+ * writes: which dims are one loop, and how far apart elements are along each. */
 #include <string.h>
 
 #include "lang/emit/emit_internal.h"
 
-static const lc_node *node(const lc_program *program, int id) { return &program->nodes.at[id]; }
+static const lc_node *node(const lc_program *program, int id) {
+	return &program->nodes.at[id];
+}
 
 static bool sliced(const lc_node *node, const lc_program *program, int axis, int d) {
-	return axis < program->axis_count && node->layout[axis].kind == LC_S && node->layout[axis].dim == d;
+	return axis < program->axis_count && node->layout[axis].kind == LC_S &&
+	       node->layout[axis].dim == d;
 }
 
 /* Whether a place holds all elements along dim d of its tensor that the pass has. */
 static bool inner(const lc_program *program, const lc_place *place, int d) {
 	for (int a = 0; a < program->axis_count; a++) {
-		if (place->kind == LC_PLACE_WHOLE && sliced(node(program, place->id), program, a, d)) return false;
-		if (place->view >= 0 && sliced(node(program, place->view), program, a, d) && !sliced(node(program, place->id), program, a, d)) return false;
+		if (place->kind == LC_PLACE_WHOLE && sliced(node(program, place->id), program, a, d))
+			return false;
+		if (place->view >= 0 && sliced(node(program, place->view), program, a, d) &&
+		    !sliced(node(program, place->id), program, a, d))
+			return false;
 	}
 	return true;
 }
@@ -29,11 +35,14 @@ static int kept(const lc_node *node, int d) {
 
 lc_place lc_place_of(const lc_program *program, int space, lc_place_kind kind, int id, int view) {
 	lc_place place = {.kind = kind, .id = id, .view = view};
-	const lc_node *over = node(program, space), *value = node(program, kind == LC_PLACE_RED ? node(program, id)->in[0] : id);
+	const lc_node *over = node(program, space),
+				  *value = node(program, kind == LC_PLACE_RED ? node(program, id)->in[0] : id);
 	for (int k = 0; k < LC_RANK; k++) {
 		int d = k - (over->rank - value->rank);
 		bool there = k < over->rank && d >= 0 && (value->dim[d] != 0 || over->dim[k] == 0);
-		place.dim[k] = (int8_t)(!there ? -1 : kind == LC_PLACE_RED ? kept(node(program, id), d) : d);
+		place.dim[k] = (int8_t)(!there                 ? -1
+		                        : kind == LC_PLACE_RED ? kept(node(program, id), d)
+		                                               : d);
 		place.inner[k] = !there || inner(program, &place, d);
 	}
 	return place;
@@ -51,10 +60,12 @@ static bool joins(int last, int k, const lc_place *places, int count) {
 
 lc_loops lc_loops_of(const lc_program *program, int space, const lc_place *places, int count) {
 	lc_loops loops = {.space = space};
-	int rank = node(program, space)->rank, last = -1; /* the last dim that has more than one element */
+	int rank = node(program, space)->rank,
+		last = -1; /* the last dim that has more than one element */
 	for (int k = 0; k < rank; k++) {
 		bool single = node(program, space)->dim[k] == 0;
-		if (loops.count == 0 || (!single && last >= 0 && !joins(last, k, places, count))) loops.first[loops.count++] = k;
+		if (loops.count == 0 || (!single && last >= 0 && !joins(last, k, places, count)))
+			loops.first[loops.count++] = k;
 		if (!single) last = k;
 	}
 	loops.first[loops.count] = rank;
@@ -76,9 +87,12 @@ static int last_dim(const lc_loops *loops, const lc_place *place, int l) {
 	return -1;
 }
 
-bool lc_place_moves(const lc_loops *loops, const lc_place *place, int l) { return last_dim(loops, place, l) >= 0; }
+bool lc_place_moves(const lc_loops *loops, const lc_place *place, int l) {
+	return last_dim(loops, place, l) >= 0;
+}
 
-void lc_place_stride(const lc_program *program, const lc_loops *loops, const lc_place *place, int l, int *from, int *rank) {
+void lc_place_stride(const lc_program *program, const lc_loops *loops, const lc_place *place, int l,
+                     int *from, int *rank) {
 	*from = last_dim(loops, place, l) + 1;
 	*rank = node(program, place->id)->rank;
 }

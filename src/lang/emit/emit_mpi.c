@@ -1,4 +1,5 @@
-/* emit_mpi.c: a program as one C file for MPI: the program as a comment, the runtime, the schedules, a table, main. */
+/* emit_mpi.c: a program as one C file for MPI: the program as a comment, the runtime, the
+ * schedules, a table, main. */
 #include "lang/emit/emit_internal.h"
 
 #include <stdlib.h>
@@ -8,17 +9,19 @@
 #include "lang/emit/emit.h"
 
 static const char *const runtime_files[] = {
-	"target/numbers.h", "target/values.h", "target/mpi.h", "target/parts.h", "target/mpi_open.h", "target/mpi_collect.h",
-	"target/linear.h", "target/mpi_ring.h", "target/mpi_ring_run.h", "target/mpi_overlap.h", "target/mpi_flow.h", NULL,
+	"target/numbers.h",      "target/values.h",      "target/mpi.h",      "target/parts.h",
+	"target/mpi_open.h",     "target/mpi_collect.h", "target/linear.h",   "target/mpi_ring.h",
+	"target/mpi_ring_run.h", "target/mpi_overlap.h", "target/mpi_flow.h", NULL,
 };
 
 /* ---- steps ---- */
 
 lk_status lc_mpi_any(lc_mpi *mpi, const lc_step *step) {
 	static lc_mpi_step *const kinds[LC_STEP_KINDS] = {
-		[LC_STEP_MAP] = lc_mpi_map, [LC_STEP_CONTRACT] = lc_mpi_contract, [LC_STEP_ROWS] = lc_mpi_contract,
-		[LC_STEP_COMM] = lc_mpi_comm, [LC_STEP_SEND] = lc_mpi_comm,
-		[LC_STEP_RING] = lc_mpi_ring, [LC_STEP_OVERLAP] = lc_mpi_overlap,
+		[LC_STEP_MAP] = lc_mpi_map,         [LC_STEP_CONTRACT] = lc_mpi_contract,
+		[LC_STEP_ROWS] = lc_mpi_contract,   [LC_STEP_COMM] = lc_mpi_comm,
+		[LC_STEP_SEND] = lc_mpi_comm,       [LC_STEP_RING] = lc_mpi_ring,
+		[LC_STEP_OVERLAP] = lc_mpi_overlap,
 	};
 	return kinds[step->kind](mpi, step);
 }
@@ -30,7 +33,8 @@ void lc_mpi_step_comment(const lc_mpi *mpi, const lc_step *step) {
 		const lc_node *node = &mpi->p->nodes.at[step->values.at[i]];
 		if (!node->name && node->op != LC_OUT) continue;
 		char name[LC_IDENTIFIER];
-		fprintf(mpi->out, "%s%s", between, node->op == LC_OUT ? "out" : lc_identifier("", node->name, name));
+		fprintf(mpi->out, "%s%s", between,
+		        node->op == LC_OUT ? "out" : lc_identifier("", node->name, name));
 		between = ", ";
 	}
 	if (*between == ',') fputs(" */\n", mpi->out);
@@ -49,7 +53,8 @@ lk_status lc_mpi_schedule(lc_mpi *mpi, const lc_variant *variant, lc_mpi_step *a
 		LK_TRY(any(mpi, &mpi->steps->at[i]));
 	}
 	fprintf(mpi->out, "static void run%d(rt_run *run) {\n", mpi->number);
-	for (int i = 0; i < mpi->steps->count; i++) fprintf(mpi->out, "\t%s(run);\n", lc_mpi_function(mpi, &mpi->steps->at[i], name));
+	for (int i = 0; i < mpi->steps->count; i++)
+		fprintf(mpi->out, "\t%s(run);\n", lc_mpi_function(mpi, &mpi->steps->at[i], name));
 	if (mpi->steps->count == 0) fputs("\t(void)run;\n", mpi->out);
 	fputs("}\n\n", mpi->out);
 	return LK_OK;
@@ -59,15 +64,18 @@ static lk_status put_schedule(lc_mpi *mpi, const lc_variant *variant) {
 	char name[LC_IDENTIFIER];
 	LK_TRY(lc_mpi_schedule(mpi, variant, lc_mpi_any));
 	fprintf(mpi->out, "static const int passes%d[] = {", mpi->number);
-	for (size_t i = 0; i < mpi->touched.count; i++) fprintf(mpi->out, "%s, ", lc_mpi_number(mpi, mpi->touched.at[i], name));
+	for (size_t i = 0; i < mpi->touched.count; i++)
+		fprintf(mpi->out, "%s, ", lc_mpi_number(mpi, mpi->touched.at[i], name));
 	fputs("-1};\n\n", mpi->out);
 	return LK_OK;
 }
 
 /* ---- the axes of a schedule as parts of the program's ---- */
 
-/* An axis that has another name was made two: groups, as many as there are, and the ranks of a group. */
-lk_status lc_mpi_axes(const lc_program *original, const lc_program *program, int number, FILE *out, lk_error *err) {
+/* An axis that has another name was made two: groups, as many as there are, and the ranks of a
+ * group. */
+lk_status lc_mpi_axes(const lc_program *original, const lc_program *program, int number, FILE *out,
+                      lk_error *err) {
 	int of[LC_AXES], ranks[LC_AXES], to = 0;
 	for (int a = 0; a < original->axis_count && to < program->axis_count; a++) {
 		bool same = strcmp(original->axes[a].name, program->axes[to].name) == 0;
@@ -76,7 +84,9 @@ lk_status lc_mpi_axes(const lc_program *original, const lc_program *program, int
 		of[to] = a, ranks[to] = (int)program->axes[to].size;
 		to++;
 	}
-	if (to != program->axis_count) return lk_fail(err, LK_ERR_INPUT, program->name, "the mesh of a schedule is refined more than once");
+	if (to != program->axis_count)
+		return lk_fail(err, LK_ERR_INPUT, program->name,
+		               "the mesh of a schedule is refined more than once");
 	fprintf(out, "static const int axes%d[] = {", number);
 	for (int a = 0; a < to; a++) fprintf(out, a ? ", %d" : "%d", of[a]);
 	fprintf(out, "};\nstatic const int ranks%d[] = {", number);
@@ -94,34 +104,44 @@ static void put_named(const char *name, long long number, FILE *out) {
 }
 
 void lc_mpi_program_tables(const lc_program *program, const lc_mpi *mpi, FILE *out) {
-	fputs("/* Names with: of axes the ranks, 0 any; of dims their list, -1 none; of scalars the format. */\n", out);
+	fputs("/* Names with: of axes the ranks, 0 any; of dims their list, -1 none; of scalars the "
+	      "format. */\n",
+	      out);
 	fputs("static const rt_named axis_names[] = {\n", out);
-	for (int a = 0; a < program->axis_count; a++) put_named(program->axes[a].name, (long long)program->axes[a].size, out);
+	for (int a = 0; a < program->axis_count; a++)
+		put_named(program->axes[a].name, (long long)program->axes[a].size, out);
 	fputs("\t{NULL, 0}\n};\nstatic const rt_named dim_names[] = {\n", out);
-	for (int d = 0; d < program->named_count; d++) put_named(program->named[d].name, program->named[d].list, out);
+	for (int d = 0; d < program->named_count; d++)
+		put_named(program->named[d].name, program->named[d].list, out);
 	fputs("\t{NULL, 0}\n};\nstatic const rt_named list_names[] = {\n", out);
 	for (size_t l = 0; l < program->lists.count; l++) put_named(program->lists.at[l], 0, out);
 	fputs("\t{NULL, 0}\n};\nstatic const rt_named index_names[] = {\n", out);
 	for (size_t i = 0; i < mpi->indices.count; i++) put_named(mpi->indices.at[i], 0, out);
 	fputs("\t{NULL, 0}\n};\nstatic const rt_named scalar_names[] = {\n", out);
 	for (size_t i = 0; i < program->nodes.count; i++)
-		if (program->nodes.at[i].op == LC_SCALAR) put_named(program->nodes.at[i].name, program->nodes.at[i].dtype, out);
+		if (program->nodes.at[i].op == LC_SCALAR)
+			put_named(program->nodes.at[i].name, program->nodes.at[i].dtype, out);
 	fputs("\t{NULL, 0}\n};\n\n", out);
 }
 
-void lc_mpi_program(const lc_program *program, const lc_variant *variants, int count, bool reaches, FILE *out) {
+void lc_mpi_program(const lc_program *program, const lc_variant *variants, int count, bool reaches,
+                    FILE *out) {
 	fputs("static const rt_schedule schedules[] = {\n", out);
 	for (int i = 0; i < count; i++) {
 		int n = i + 1;
 		fputs("\t{", out);
 		lc_put_string(variants[i].name, out);
-		fprintf(out, ", %d, axes%d, ranks%d, t%d__count, values%d, shape%d, wrong%d, bound%d, run%d, results%d, ",
+		fprintf(out,
+		        ", %d, axes%d, ranks%d, t%d__count, values%d, shape%d, wrong%d, bound%d, run%d, "
+		        "results%d, ",
 		        variants[i].program->axis_count, n, n, n, n, n, n, n, n, n);
 		fprintf(out, reaches ? "NULL, reached%d},\n" : "passes%d, NULL},\n", n);
 	}
 	fputs("};\n\nstatic const rt_program program = {", out);
 	lc_put_string(program->name, out);
-	fprintf(out, ", axis_names, dim_names, list_names, index_names, scalar_names, schedules, %d};\n\n", count);
+	fprintf(out,
+	        ", axis_names, dim_names, list_names, index_names, scalar_names, schedules, %d};\n\n",
+	        count);
 }
 
 static void put_main(FILE *out) {
@@ -129,14 +149,17 @@ static void put_main(FILE *out) {
 	fputs(lk_data_file("target/input.h", NULL), out);
 	fputc('\n', out);
 	fputs(lk_data_file("target/main.h", NULL), out);
-	fputs("\nint main(int argc, char **argv) { return rt_main(argc, argv, &program); }\n\n#endif\n", out);
+	fputs("\nint main(int argc, char **argv) { return rt_main(argc, argv, &program); }\n\n#endif\n",
+	      out);
 }
 
 lk_status lc_mpi_find_indices(lc_mpi *mpi, const lc_program *program) {
 	for (size_t i = 0; i < program->nodes.count; i++) {
 		const lc_group *groups[] = {&program->nodes.at[i].at, &program->nodes.at[i].from};
 		for (int k = 0; k < 2; k++) {
-			if (groups[k]->axis < 0 || !groups[k]->index || lc_mpi_index(mpi, groups[k]->index) >= 0) continue;
+			if (groups[k]->axis < 0 || !groups[k]->index ||
+			    lc_mpi_index(mpi, groups[k]->index) >= 0)
+				continue;
 			if (!lk_push(&mpi->indices)) return lk_oom(mpi->err);
 			*lk_last(&mpi->indices) = groups[k]->index;
 		}
@@ -170,9 +193,11 @@ void lc_mpi_runtime(const char *const *files, FILE *out) {
 
 static void put_head(FILE *out) {
 	fputs("#ifndef _POSIX_C_SOURCE\n#define _POSIX_C_SOURCE 200809L\n#endif\n"
-	      "#include <errno.h>\n#include <inttypes.h>\n#include <limits.h>\n#include <math.h>\n#include <mpi.h>\n#include <stdbool.h>\n"
+	      "#include <errno.h>\n#include <inttypes.h>\n#include <limits.h>\n#include "
+	      "<math.h>\n#include <mpi.h>\n#include <stdbool.h>\n"
 	      "#include <stdint.h>\n#include <stdio.h>\n#include <stdlib.h>\n#include <string.h>\n\n"
-	      "#define RT_COMM MPI_Comm\n#define RT_MEMORY void\n\n", out);
+	      "#define RT_COMM MPI_Comm\n#define RT_MEMORY void\n\n",
+	      out);
 	lc_mpi_runtime(runtime_files, out);
 }
 
@@ -182,11 +207,15 @@ static lk_status put_variant(lc_mpi *mpi, const lc_variant *variant) {
 	return lc_mpi_axes(mpi->original, mpi->p, mpi->number, mpi->out, mpi->err);
 }
 
-static lk_status put_all(const lc_program *original, const lc_variant *variants, int count, lc_mpi *contexts, FILE *out, lk_error *err) {
+static lk_status put_all(const lc_program *original, const lc_variant *variants, int count,
+                         lc_mpi *contexts, FILE *out, lk_error *err) {
 	fputs("/* Generated by lockstep from this program, in C11 with MPI:\n *\n", out);
 	LK_TRY(lc_mpi_program_text(original, out, err));
-	fputs(" *\n * cc: mpicc -O3 FILE.c -lm; with -DLOCKSTEP_BLAS ... -lopenblas matrices are multiplied by cblas. --help lists the\n"
-	      " * program's options; with -DLOCKSTEP_NO_MAIN it has none, and another program calls it.\n */\n", out);
+	fputs(" *\n * cc: mpicc -O3 FILE.c -lm; with -DLOCKSTEP_BLAS ... -lopenblas matrices are "
+	      "multiplied by cblas. --help lists the\n"
+	      " * program's options; with -DLOCKSTEP_NO_MAIN it has none, and another program calls "
+	      "it.\n */\n",
+	      out);
 	put_head(out);
 	for (int i = 0; i < count; i++) LK_TRY(put_variant(&contexts[i], &variants[i]));
 	lc_mpi_program_tables(original, &contexts[0], out);
@@ -197,13 +226,18 @@ static lk_status put_all(const lc_program *original, const lc_variant *variants,
 	return LK_OK;
 }
 
-lk_status lc_mpi_write(const lc_program *original, const lc_variant *variants, int count, lc_mpi_writer *write, FILE *out,
-					   lk_error *err) {
+lk_status lc_mpi_write(const lc_program *original, const lc_variant *variants, int count,
+                       lc_mpi_writer *write, FILE *out, lk_error *err) {
 	lc_mpi *contexts = calloc((size_t)count + 1, sizeof *contexts);
 	if (!contexts) return lk_oom(err);
 	for (int i = 0; i < count; i++)
-		contexts[i] = (lc_mpi){.original = original, .p = variants[i].program, .steps = variants[i].steps, .out = out,
-		                       .number = i + 1, .helper = "", .err = err};
+		contexts[i] = (lc_mpi){.original = original,
+		                       .p = variants[i].program,
+		                       .steps = variants[i].steps,
+		                       .out = out,
+		                       .number = i + 1,
+		                       .helper = "",
+		                       .err = err};
 	lk_status status = write(original, variants, count, contexts, out, err);
 	for (int i = 0; i < count; i++) {
 		lk_vec_free(&contexts[i].touched);
@@ -214,6 +248,7 @@ lk_status lc_mpi_write(const lc_program *original, const lc_variant *variants, i
 	return status;
 }
 
-lk_status lc_emit_mpi(const lc_program *original, const lc_variant *variants, int count, FILE *out, lk_error *err) {
+lk_status lc_emit_mpi(const lc_program *original, const lc_variant *variants, int count, FILE *out,
+                      lk_error *err) {
 	return lc_mpi_write(original, variants, count, put_all, out, err);
 }

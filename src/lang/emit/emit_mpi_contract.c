@@ -1,16 +1,23 @@
-/* emit_mpi_contract.c: matmul, conv2d and gather_rows: calls of the runtime, for each tensor of a list. */
+/* emit_mpi_contract.c: matmul, conv2d and gather_rows: calls of the runtime, for each tensor of a
+ * list. */
 #include "lang/emit/emit_internal.h"
 
-enum { PART = 160 };
+enum {
+	PART = 160
+};
 
 void lc_mpi_contraction(lc_mpi *mpi, int id, int depth) {
 	const lc_node *node = &mpi->p->nodes.at[id];
 	char a[PART], b[PART], y[PART];
-	lc_mpi_part(mpi, node->in[0], a, sizeof a), lc_mpi_part(mpi, node->in[1], b, sizeof b), lc_mpi_part(mpi, id, y, sizeof y);
+	lc_mpi_part(mpi, node->in[0], a, sizeof a), lc_mpi_part(mpi, node->in[1], b, sizeof b),
+		lc_mpi_part(mpi, id, y, sizeof y);
 	lc_put_tabs(depth, mpi->out);
 	if (node->op == LC_MATMUL)
-		fprintf(mpi->out, "rt_matmul(run, %s, %s, %s, %s, %s);\n", a, node->ta ? "true" : "false", b, node->tb ? "true" : "false", y);
-	else if (node->op == LC_CONV2D) fprintf(mpi->out, "rt_conv2d(run, %s, %s, %s, %d, %d);\n", a, b, y, node->stride, node->pad);
+		fprintf(mpi->out, "rt_matmul(run, %s, %s, %s, %s, %s);\n", a, node->ta ? "true" : "false",
+		        b, node->tb ? "true" : "false", y);
+	else if (node->op == LC_CONV2D)
+		fprintf(mpi->out, "rt_conv2d(run, %s, %s, %s, %d, %d);\n", a, b, y, node->stride,
+		        node->pad);
 	else fprintf(mpi->out, "rt_gather_rows(run, %s, %s, %s);\n", a, b, y);
 }
 
@@ -19,7 +26,8 @@ lk_status lc_mpi_contract(lc_mpi *mpi, const lc_step *step) {
 	int id = step->values.at[0];
 	fprintf(mpi->out, "static void %s(rt_run *run) {\n", lc_mpi_function(mpi, step, name));
 	if (step->list >= 0)
-		fprintf(mpi->out, "\tfor (int64_t item = 0; item < rt_items(run, %s); item++)\n", lc_mpi_number(mpi, id, number));
+		fprintf(mpi->out, "\tfor (int64_t item = 0; item < rt_items(run, %s); item++)\n",
+		        lc_mpi_number(mpi, id, number));
 	lc_mpi_contraction(mpi, id, step->list >= 0 ? 2 : 1);
 	fputs("}\n\n", mpi->out);
 	return LK_OK;

@@ -1,23 +1,33 @@
-/* emit_mpi_flow.c: OVERLAP steps in C and MPI as a pipeline of chunks: a table of parts, which the runtime
- * (data/target/mpi_flow.h) runs chunk by chunk, messages of some under way beside the computing of others.
+/* emit_mpi_flow.c: OVERLAP steps in C and MPI as a pipeline of chunks: a table of parts, which the
+ * runtime (data/target/mpi_flow.h) runs chunk by chunk, messages of some under way beside the
+ * computing of others.
  *
- * Parts are collectives, passes over a range of the dim that is cut, products of a range of rows, columns or matrices, or,
- * what cannot be cut, whole steps, which wait for all chunks of what they read. A ring is its reduce-scatter, its pass and
- * its gathers. What does not feed each other is one chunk each; of a list, chunks are its tensors.
+ * Parts are collectives, passes over a range of the dim that is cut, products of a range of rows,
+ * columns or matrices, or, what cannot be cut, whole steps, which wait for all chunks of what they
+ * read. A ring is its reduce-scatter, its pass and its gathers. What does not feed each other is
+ * one chunk each; of a list, chunks are its tensors.
  */
 #include "lang/emit/emit_internal.h"
 
-enum { PARTS = 32, READY = 4, CHOICES = 16 }; /* RT_FLOW_PARTS, RT_READY, RT_CHOICES */
+enum {
+	PARTS = 32,
+	READY = 4,
+	CHOICES = 16
+}; /* RT_FLOW_PARTS, RT_READY, RT_CHOICES */
 
-typedef enum by { WHOLE, CUT, EACH } by;
+typedef enum by {
+	WHOLE,
+	CUT,
+	EACH
+} by;
 
 struct part {
-	lc_step step;          /* a MAP, CONTRACT, ROWS, or COMM of one value */
-	const char *helper;    /* of its functions' names */
+	lc_step step;       /* a MAP, CONTRACT, ROWS, or COMM of one value */
+	const char *helper; /* of its functions' names */
 	by by;
-	uint32_t needs;        /* bits of parts */
-	int value, cut;        /* what it leaves, and its dim that is cut; -1 */
-	int ready;             /* of a product: the slot in which its right operand is ready; -1 */
+	uint32_t needs; /* bits of parts */
+	int value, cut; /* what it leaves, and its dim that is cut; -1 */
+	int ready;      /* of a product: the slot in which its right operand is ready; -1 */
 };
 
 struct flow {
@@ -26,30 +36,37 @@ struct flow {
 	struct part parts[PARTS];
 	int count, axis, list, slots;
 	int64_t bucket;
-	const char *why;       /* it cannot be done */
+	const char *why; /* it cannot be done */
 };
 
-static const lc_node *node(const struct flow *flow, int id) { return &flow->c->p->nodes.at[id]; }
-static bool moves(const struct part *part) { return part->step.kind == LC_STEP_COMM; }
+static const lc_node *node(const struct flow *flow, int id) {
+	return &flow->c->p->nodes.at[id];
+}
+static bool moves(const struct part *part) {
+	return part->step.kind == LC_STEP_COMM;
+}
 
 static const char *move_of(int op) {
 	static const char *const names[LC_OP_COUNT] = {
-		[LC_ALLREDUCE] = "RT_ALLREDUCE", [LC_REDUCESCATTER] = "RT_REDUCESCATTER", [LC_ALLGATHER] = "RT_ALLGATHER",
-		[LC_ALLTOALL] = "RT_ALLTOALL", [LC_BROADCAST] = "RT_BROADCAST", [LC_REDUCE] = "RT_REDUCE", [LC_PERMUTE] = "RT_PERMUTE",
-		[LC_SEND] = "RT_SEND",
+		[LC_ALLREDUCE] = "RT_ALLREDUCE", [LC_REDUCESCATTER] = "RT_REDUCESCATTER",
+		[LC_ALLGATHER] = "RT_ALLGATHER", [LC_ALLTOALL] = "RT_ALLTOALL",
+		[LC_BROADCAST] = "RT_BROADCAST", [LC_REDUCE] = "RT_REDUCE",
+		[LC_PERMUTE] = "RT_PERMUTE",     [LC_SEND] = "RT_SEND",
 	};
 	return names[op];
 }
 
 /* ---- steps as parts ---- */
 
-static uint32_t add_part(struct flow *flow, const lc_step *step, lc_step_kind kind, int *value, const char *helper, uint32_t needs) {
+static uint32_t add_part(struct flow *flow, const lc_step *step, lc_step_kind kind, int *value,
+                         const char *helper, uint32_t needs) {
 	if (flow->count == PARTS) {
 		flow->why = "it has too many parts";
 		return 0;
 	}
 	struct part *part = &flow->parts[flow->count];
-	*part = (struct part){.step = *step, .helper = helper, .needs = needs, .value = -1, .cut = -1, .ready = -1};
+	*part = (struct part){
+		.step = *step, .helper = helper, .needs = needs, .value = -1, .cut = -1, .ready = -1};
 	part->step.kind = kind;
 	if (value) part->step.values = (lc_ids){value, 1};
 	if (kind == LC_STEP_MAP) part->value = step->space;
@@ -59,10 +76,12 @@ static uint32_t add_part(struct flow *flow, const lc_step *step, lc_step_kind ki
 
 static uint32_t add_ring(struct flow *flow, lc_step *step, uint32_t needs) {
 	uint32_t all = 0;
-	if (step->scatter >= 0) all = add_part(flow, step, LC_STEP_COMM, &step->scatter, "scatter", needs);
+	if (step->scatter >= 0)
+		all = add_part(flow, step, LC_STEP_COMM, &step->scatter, "scatter", needs);
 	all |= add_part(flow, step, LC_STEP_MAP, NULL, "pass", needs | all);
 	const uint32_t before = all;
-	for (int i = 0; i < step->gathers.count; i++) all |= add_part(flow, step, LC_STEP_COMM, &step->gathers.at[i], "gather", needs | before);
+	for (int i = 0; i < step->gathers.count; i++)
+		all |= add_part(flow, step, LC_STEP_COMM, &step->gathers.at[i], "gather", needs | before);
 	return all;
 }
 
@@ -70,9 +89,11 @@ static uint32_t add_step(struct flow *flow, lc_step *step, uint32_t needs) {
 	uint32_t all = 0;
 	if (step->bucket > flow->bucket) flow->bucket = step->bucket;
 	if (step->kind == LC_STEP_RING) return add_ring(flow, step, needs);
-	if (step->kind != LC_STEP_COMM && step->kind != LC_STEP_SEND) return add_part(flow, step, step->kind, NULL, flow->c->helper, needs);
+	if (step->kind != LC_STEP_COMM && step->kind != LC_STEP_SEND)
+		return add_part(flow, step, step->kind, NULL, flow->c->helper, needs);
 	for (int i = 0; i < step->values.count; i++)
-		if (move_of(node(flow, step->values.at[i])->op)) all |= add_part(flow, step, LC_STEP_COMM, &step->values.at[i], flow->c->helper, needs);
+		if (move_of(node(flow, step->values.at[i])->op))
+			all |= add_part(flow, step, LC_STEP_COMM, &step->values.at[i], flow->c->helper, needs);
 	return all;
 }
 
@@ -82,7 +103,8 @@ static void add_steps(struct flow *flow) {
 	if (step->part_count > PARTS) flow->why = "it has too many parts";
 	for (int i = 0; i < step->part_count && !flow->why; i++) {
 		uint32_t needs = 0;
-		for (int k = 0; k < step->parts[i].after.count; k++) needs |= of[step->parts[i].after.at[k]];
+		for (int k = 0; k < step->parts[i].after.count; k++)
+			needs |= of[step->parts[i].after.at[k]];
 		of[i] = add_step(flow, &step->parts[i], needs);
 	}
 }
@@ -92,7 +114,8 @@ static void add_steps(struct flow *flow) {
 static bool made_here(const struct flow *flow, int id) {
 	for (int i = 0; i < flow->count; i++)
 		for (int k = 0; k < flow->parts[i].step.values.count; k++)
-			if (lc_mpi_root(flow->c, flow->parts[i].step.values.at[k]) == lc_mpi_root(flow->c, id)) return true;
+			if (lc_mpi_root(flow->c, flow->parts[i].step.values.at[k]) == lc_mpi_root(flow->c, id))
+				return true;
 	return false;
 }
 
@@ -100,20 +123,24 @@ static lk_status cut_part(struct flow *flow, struct part *part) {
 	const lc_node *value = part->value >= 0 ? node(flow, part->value) : NULL;
 	bool can = false;
 	if (!value) return LK_OK;
-	int list = part->step.kind == LC_STEP_COMM ? value->list : part->step.list, cut = flow->c->steps->cut[part->value];
-	if (flow->step->chunk_dim < 0 && list >= 0 && (flow->list < 0 || flow->list == list)) part->by = EACH, flow->list = list;
+	int list = part->step.kind == LC_STEP_COMM ? value->list : part->step.list,
+		cut = flow->c->steps->cut[part->value];
+	if (flow->step->chunk_dim < 0 && list >= 0 && (flow->list < 0 || flow->list == list))
+		part->by = EACH, flow->list = list;
 	if (flow->step->chunk_dim < 0 || list >= 0 || cut < 0) return LK_OK;
 	if (part->step.kind == LC_STEP_MAP) LK_TRY(lc_mpi_cuts(flow->c, &part->step, cut, &can));
 	else can = moves(part) || (part->step.kind == LC_STEP_CONTRACT && value->op == LC_MATMUL);
 	if (!can) return LK_OK;
 	part->by = CUT, part->cut = cut;
 	bool product = part->step.kind == LC_STEP_CONTRACT && cut < value->rank - 1;
-	if (product && flow->slots < READY && !made_here(flow, value->in[1])) part->ready = flow->slots++;
+	if (product && flow->slots < READY && !made_here(flow, value->in[1]))
+		part->ready = flow->slots++;
 	return LK_OK;
 }
 
 struct sides {
-	bool slices[LC_AXES], others[LC_AXES]; /* what has slices of the dim that is cut, and what has all of it */
+	bool slices[LC_AXES],
+		others[LC_AXES]; /* what has slices of the dim that is cut, and what has all of it */
 };
 
 static void see_value(struct flow *flow, int id, int cut, struct sides *sides) {
@@ -122,7 +149,8 @@ static void see_value(struct flow *flow, int id, int cut, struct sides *sides) {
 		bool slices = value->layout[a].kind == LC_S && value->layout[a].dim == cut;
 		sides->slices[a] |= slices;
 		sides->others[a] |= !slices && value->layout[a].kind != LC_L;
-		if (slices && flow->axis >= 0 && a > flow->axis) flow->why = "the dim that is cut is sliced over two axes";
+		if (slices && flow->axis >= 0 && a > flow->axis)
+			flow->why = "the dim that is cut is sliced over two axes";
 	}
 }
 
@@ -152,18 +180,26 @@ static void find_axis(struct flow *flow) {
 static lk_status put_product(struct flow *flow, const struct part *part, const char *name) {
 	const lc_node *value = node(flow, part->value);
 	char a[160], b[160], y[160];
-	lc_mpi_part(flow->c, value->in[0], a, sizeof a), lc_mpi_part(flow->c, value->in[1], b, sizeof b), lc_mpi_part(flow->c, part->value, y, sizeof y);
+	lc_mpi_part(flow->c, value->in[0], a, sizeof a),
+		lc_mpi_part(flow->c, value->in[1], b, sizeof b),
+		lc_mpi_part(flow->c, part->value, y, sizeof y);
 	if (part->ready >= 0) snprintf(b, sizeof b, "&run->ready[%d]", part->ready);
-	fprintf(flow->c->out, "static void %s(rt_run *run, int64_t item, int64_t from, int64_t to) {\n\t(void)item%s;\n", name,
-	        part->by == EACH ? ", (void)from, (void)to" : "");
-	fprintf(flow->c->out, "\trt_matmul_range(run, %s, %s, %s, %s, %s, %d, from, to);\n}\n\n", a, value->ta ? "true" : "false", b, value->tb ? "true" : "false",
-	        y, part->by == EACH ? -1 : part->cut);
+	fprintf(
+		flow->c->out,
+		"static void %s(rt_run *run, int64_t item, int64_t from, int64_t to) {\n\t(void)item%s;\n",
+		name, part->by == EACH ? ", (void)from, (void)to" : "");
+	fprintf(flow->c->out, "\trt_matmul_range(run, %s, %s, %s, %s, %s, %d, from, to);\n}\n\n", a,
+	        value->ta ? "true" : "false", b, value->tb ? "true" : "false", y,
+	        part->by == EACH ? -1 : part->cut);
 	return LK_OK;
 }
 
 /* A product of another kind, of one tensor of a list. */
 static lk_status put_tensor(struct flow *flow, struct part *part, const char *name) {
-	fprintf(flow->c->out, "static void %s(rt_run *run, int64_t item, int64_t from, int64_t to) {\n\t(void)from, (void)to;\n", name);
+	fprintf(flow->c->out,
+	        "static void %s(rt_run *run, int64_t item, int64_t from, int64_t to) {\n\t(void)from, "
+	        "(void)to;\n",
+	        name);
 	lc_mpi_contraction(flow->c, part->value, 1);
 	fputs("}\n\n", flow->c->out);
 	return LK_OK;
@@ -173,7 +209,8 @@ static lk_status put_function(struct flow *flow, struct part *part, const char *
 	if (moves(part)) return LK_OK;
 	if (part->by == WHOLE) return lc_mpi_any(flow->c, &part->step);
 	if (part->step.kind == LC_STEP_MAP) return lc_mpi_range(flow->c, &part->step, name, part->cut);
-	return node(flow, part->value)->op == LC_MATMUL ? put_product(flow, part, name) : put_tensor(flow, part, name);
+	return node(flow, part->value)->op == LC_MATMUL ? put_product(flow, part, name)
+	                                                : put_tensor(flow, part, name);
 }
 
 static void put_row(struct flow *flow, const struct part *part, const char *name) {
@@ -191,7 +228,8 @@ static void put_row(struct flow *flow, const struct part *part, const char *name
 		const lc_node *value = node(flow, part->value);
 		fprintf(out, ", .move = %s, .how = ", move_of(value->op));
 		lc_put_settings(flow->c, value);
-		fprintf(out, ", .from = %s, .to = %s", lc_mpi_number(flow->c, value->in[0], from), lc_mpi_number(flow->c, part->value, to));
+		fprintf(out, ", .from = %s, .to = %s", lc_mpi_number(flow->c, value->in[0], from),
+		        lc_mpi_number(flow->c, part->value, to));
 	} else {
 		fprintf(out, part->by == WHOLE ? ", .whole = %s" : ", .range = %s", name);
 		if (part->by == CUT) fprintf(out, ", .to = %s", lc_mpi_number(flow->c, part->value, to));
@@ -224,13 +262,16 @@ static lk_status put_flow(struct flow *flow) {
 	FILE *out = flow->c->out;
 	char name[LC_IDENTIFIER], right[160];
 	LK_TRY(each_part(flow, false));
-	fprintf(out, "static void %s(rt_run *run) {\n\tconst rt_flow_part parts[] = {\n", lc_mpi_function(flow->c, flow->step, name));
+	fprintf(out, "static void %s(rt_run *run) {\n\tconst rt_flow_part parts[] = {\n",
+	        lc_mpi_function(flow->c, flow->step, name));
 	LK_TRY(each_part(flow, true));
 	fputs("\t};\n\trt_flow flow = {.run = run, .part = parts, ", out);
 	fprintf(out, ".parts = %d, .axis = %d, .list = %d", flow->count, flow->axis, flow->list);
-	if (flow->step->chunks) fprintf(out, ", .chunks = INT64_C(%lld)", (long long)flow->step->chunks);
+	if (flow->step->chunks)
+		fprintf(out, ", .chunks = INT64_C(%lld)", (long long)flow->step->chunks);
 	if (flow->bucket) fprintf(out, ", .bucket = INT64_C(%lld)", (long long)flow->bucket);
-	if (cut_any(flow) && flow->c->choices < CHOICES) fprintf(out, ", .choice = &run->choice[%d]", flow->c->choices++);
+	if (cut_any(flow) && flow->c->choices < CHOICES)
+		fprintf(out, ", .choice = &run->choice[%d]", flow->c->choices++);
 	fputs("};\n", out);
 	for (int i = 0; i < flow->count; i++) {
 		if (flow->parts[i].ready < 0) continue;

@@ -1,18 +1,28 @@
-/* emit_mpi_map.c: MAP steps in C: a function with loops over the elements that a rank holds. Numbers are computed before
- * the loops; each named value is a variable inside; stores come last; reductions are kept in double and stored after. */
+/* emit_mpi_map.c: MAP steps in C: a function with loops over the elements that a rank holds.
+ * Numbers are computed before the loops; each named value is a variable inside; stores come last;
+ * reductions are kept in double and stored after. */
 #include "lang/emit/emit_internal.h"
 
 #include <string.h>
 
-enum { POINTER = 160, SUMS = 64, INDEX = 256 };
+enum {
+	POINTER = 160,
+	SUMS = 64,
+	INDEX = 256
+};
 
-static const lc_node *node(const lc_pass *pass, int id) { return &pass->p->nodes.at[id]; }
-static lc_dtype format(const lc_pass *pass, int id) { return (lc_dtype)node(pass, id)->dtype; }
+static const lc_node *node(const lc_pass *pass, int id) {
+	return &pass->p->nodes.at[id];
+}
+static lc_dtype format(const lc_pass *pass, int id) {
+	return (lc_dtype)node(pass, id)->dtype;
+}
 
 /* ---- names ---- */
 
 /* "p_r"; of a slice that is read in place "pv_r", for the slice itself may be stored, too. */
-char *lc_map_place(const lc_pass *pass, const char *prefix, const lc_place *at, char out[LC_IDENTIFIER]) {
+char *lc_map_place(const lc_pass *pass, const char *prefix, const lc_place *at,
+                   char out[LC_IDENTIFIER]) {
 	char view[24];
 	if (at->view < 0) return lc_mpi_named(pass->c, prefix, at->id, out);
 	snprintf(view, sizeof view, "%.16s%s", prefix, *prefix ? "v" : "");
@@ -33,14 +43,16 @@ static char *value_name(const lc_pass *pass, int id, char out[LC_IDENTIFIER]) {
 
 /* ---- indices ---- */
 
-/* Strides are products of extents: of the loops below where the place is as dense as the pass, else variables s_NAME_i. */
+/* Strides are products of extents: of the loops below where the place is as dense as the pass, else
+ * variables s_NAME_i. */
 static void put_stride(const lc_pass *pass, const lc_place *at, int loop, FILE *out) {
 	if (!lc_place_dense(pass->p, &pass->loops, at)) {
 		fputc('*', out);
 		put_stride_name(pass, at, loop, out);
 		return;
 	}
-	for (int below = loop + 1; below < pass->loops.count; below++) fprintf(out, "*n_%c", lc_map_variable(below));
+	for (int below = loop + 1; below < pass->loops.count; below++)
+		fprintf(out, "*n_%c", lc_map_variable(below));
 }
 
 /* Whether the place's elements follow each other along a loop. */
@@ -96,14 +108,16 @@ static bool put_leaf(void *context, int id, int view, FILE *out) {
 	char name[LC_IDENTIFIER];
 	(void)view; /* steps keep in memory what slices are read of */
 	if (pass->source[id] == LC_LOADED) put_load(pass, pass->place[id], format(pass, id), out);
-	else if (pass->source[id] == LC_NUMBER || lc_pass_stands_alone(pass, id)) fputs(value_name(pass, id, name), out);
+	else if (pass->source[id] == LC_NUMBER || lc_pass_stands_alone(pass, id))
+		fputs(value_name(pass, id, name), out);
 	else return false;
 	return true;
 }
 
 static bool is_rounded(void *context, int id) {
 	const lc_pass *pass = context;
-	return pass->source[id] == LC_LOADED || node(pass, id)->op == LC_SCALAR || (pass->source[id] == LC_NUMBER && pass->place[id] >= 0);
+	return pass->source[id] == LC_LOADED || node(pass, id)->op == LC_SCALAR ||
+	       (pass->source[id] == LC_NUMBER && pass->place[id] >= 0);
 }
 
 static void put_place(void *context, int id, int view, FILE *out) {
@@ -125,7 +139,8 @@ static void put_made(lc_pass *pass, int id, bool stored) {
 	lc_text t = lc_map_text(pass);
 	int taken = lc_pass_taken(pass->p, id);
 	if (taken < 0) lc_put_operation(&t, id, stored);
-	else if (pass->source[taken] == LC_COMPUTED && !lc_pass_stands_alone(pass, taken)) put_made(pass, taken, stored);
+	else if (pass->source[taken] == LC_COMPUTED && !lc_pass_stands_alone(pass, taken))
+		put_made(pass, taken, stored);
 	else lc_put_value(&t, taken, format(pass, id));
 }
 
@@ -138,10 +153,12 @@ static void put_number(lc_pass *pass, int id) {
 	const char *type = lc_register_type(format(pass, id));
 	if (pass->place[id] >= 0) lc_mpi_part(pass->c, id, part, sizeof part);
 	fprintf(out, "\tconst %s %s = ", type, value_name(pass, id, name));
-	if (value->op == LC_SCALAR) fprintf(out, "(%s)run->sizes->scalar[%d]", type, lc_mpi_scalar(pass->c, id));
+	if (value->op == LC_SCALAR)
+		fprintf(out, "(%s)run->sizes->scalar[%d]", type, lc_mpi_scalar(pass->c, id));
 	else if (value->op == LC_SIZE) lc_mpi_size(pass->c, id, out);
 	else if (pass->place[id] >= 0)
-		fprintf(out, "%s*(const %s *)%s%sdata)", lc_load_call(format(pass, id)), lc_memory_type(format(pass, id)), LC_OF(part));
+		fprintf(out, "%s*(const %s *)%s%sdata)", lc_load_call(format(pass, id)),
+		        lc_memory_type(format(pass, id)), LC_OF(part));
 	else put_made(pass, id, false);
 	fputs(";\n", out);
 }
@@ -156,8 +173,10 @@ static bool is_stored(const lc_pass *pass, int owner) {
 static bool aliased(const lc_pass *pass, const lc_place *at) {
 	int found = 0;
 	for (size_t i = 0; i < pass->places.count; i++)
-		found += lc_mpi_root(pass->c, pass->places.at[i].id) == lc_mpi_root(pass->c, at->id) && pass->places.at[i].kind != LC_PLACE_WHOLE;
-	for (int i = 0; i < pass->step->gathers.count; i++) found += lc_mpi_root(pass->c, pass->step->gathers.at[i]) == lc_mpi_root(pass->c, at->id);
+		found += lc_mpi_root(pass->c, pass->places.at[i].id) == lc_mpi_root(pass->c, at->id) &&
+		         pass->places.at[i].kind != LC_PLACE_WHOLE;
+	for (int i = 0; i < pass->step->gathers.count; i++)
+		found += lc_mpi_root(pass->c, pass->step->gathers.at[i]) == lc_mpi_root(pass->c, at->id);
 	return found > 1;
 }
 
@@ -165,7 +184,8 @@ static bool aliased(const lc_pass *pass, const lc_place *at) {
 static int gather_of(const lc_pass *pass, int id) {
 	const lc_ids *gathers = &pass->step->gathers;
 	for (int i = 0; i < gathers->count; i++)
-		if (node(pass, gathers->at[i])->in[0] == id && pass->c->steps->storage[id] < 0) return gathers->at[i];
+		if (node(pass, gathers->at[i])->in[0] == id && pass->c->steps->storage[id] < 0)
+			return gathers->at[i];
 	return -1;
 }
 
@@ -176,13 +196,18 @@ static bool put_ends(lc_pass *pass, const lc_place *at) {
 	const char *type = lc_memory_type(format(pass, at->id));
 	int gather = gather_of(pass, at->id), outer = pass->loops.count ? pass->loops.first[1] : 0;
 	if (at->id == pass->step->scatter) {
-		fprintf(out, "\tconst %s *restrict p_arrived = arrived, *restrict p_mine = (const %s *)(%s)->data + skip;\n", type, type,
-		        lc_mpi_part(pass->c, node(pass, at->id)->in[0], part, sizeof part));
+		fprintf(out,
+		        "\tconst %s *restrict p_arrived = arrived, *restrict p_mine = (const %s "
+		        "*)(%s)->data + skip;\n",
+		        type, type, lc_mpi_part(pass->c, node(pass, at->id)->in[0], part, sizeof part));
 		fprintf(out, "\tconst int64_t first = from * rt_product(%s, %d, %d);\n",
-		        lc_mpi_part(pass->c, pass->step->space, space, sizeof space), outer, node(pass, pass->step->space)->rank);
+		        lc_mpi_part(pass->c, pass->step->space, space, sizeof space), outer,
+		        node(pass, pass->step->space)->rank);
 	} else if (gather >= 0) {
-		bool into = lc_mpi_root(pass->c, gather) != gather; /* the state that it is gathered into, which may be read beside */
-		fprintf(out, "\t%s *%s%s = (%s *)(%s)->data + skip;\n", type, into ? "" : "restrict ", lc_map_place(pass, "p", at, name), type,
+		bool into = lc_mpi_root(pass->c, gather) !=
+		            gather; /* the state that it is gathered into, which may be read beside */
+		fprintf(out, "\t%s *%s%s = (%s *)(%s)->data + skip;\n", type, into ? "" : "restrict ",
+		        lc_map_place(pass, "p", at, name), type,
 		        lc_mpi_part(pass->c, gather, part, sizeof part));
 	}
 	return gather >= 0 || at->id == pass->step->scatter;
@@ -194,31 +219,35 @@ static void put_pointer(lc_pass *pass, const lc_place *at) {
 	bool written = at->view < 0 && (is_stored(pass, at->id) || pass->source[at->id] == LC_RESULT);
 	lc_mpi_part(pass->c, at->id, part, sizeof part);
 	if (pass->arrives && at->view < 0 && put_ends(pass, at)) return;
-	fprintf(pass->c->out, "\t%s%s *%s%s = ", written ? "" : "const ", lc_memory_type(t), aliased(pass, at) ? "" : "restrict ",
-	        lc_map_place(pass, "p", at, name));
+	fprintf(pass->c->out, "\t%s%s *%s%s = ", written ? "" : "const ", lc_memory_type(t),
+	        aliased(pass, at) ? "" : "restrict ", lc_map_place(pass, "p", at, name));
 	if (at->view < 0) fprintf(pass->c->out, "%s%sdata;\n", LC_OF(part));
 	else
-		fprintf(pass->c->out, "(const %s *)%s%sdata + rt_view(%s, %s);\n", lc_memory_type(t), LC_OF(part),
-		        lc_mpi_part(pass->c, at->view, view, sizeof view), part);
+		fprintf(pass->c->out, "(const %s *)%s%sdata + rt_view(%s, %s);\n", lc_memory_type(t),
+		        LC_OF(part), lc_mpi_part(pass->c, at->view, view, sizeof view), part);
 }
 
 static void put_strides(lc_pass *pass, const lc_place *at) {
 	char part[POINTER];
 	int from, rank;
 	for (int l = 0; l < pass->loops.count; l++) {
-		if (!lc_place_moves(&pass->loops, at, l) || steps_by_one(pass, at, l) || lc_place_dense(pass->p, &pass->loops, at)) continue;
+		if (!lc_place_moves(&pass->loops, at, l) || steps_by_one(pass, at, l) ||
+		    lc_place_dense(pass->p, &pass->loops, at))
+			continue;
 		lc_place_stride(pass->p, &pass->loops, at, l, &from, &rank);
 		fputs("\tconst int64_t ", pass->c->out);
 		put_stride_name(pass, at, l, pass->c->out);
-		fprintf(pass->c->out, " = %s(%s, %d, %d);\n", at->kind == LC_PLACE_WHOLE ? "rt_whole_product" : "rt_product", lc_mpi_part(pass->c, at->id, part, sizeof part),
-		        from, rank);
+		fprintf(pass->c->out, " = %s(%s, %d, %d);\n",
+		        at->kind == LC_PLACE_WHOLE ? "rt_whole_product" : "rt_product",
+		        lc_mpi_part(pass->c, at->id, part, sizeof part), from, rank);
 	}
 }
 
 /* Single numbers that are only read are variables, not pointers. */
 static bool needs_pointer(const lc_pass *pass, const lc_place *at) {
 	if (at->kind == LC_PLACE_WHOLE) return false;
-	return node(pass, at->id)->rank > 0 || is_stored(pass, at->id) || pass->source[at->id] == LC_RESULT;
+	return node(pass, at->id)->rank > 0 || is_stored(pass, at->id) ||
+	       pass->source[at->id] == LC_RESULT;
 }
 
 static void put_places(lc_pass *pass) {
@@ -227,14 +256,17 @@ static void put_places(lc_pass *pass) {
 		const lc_place *at = &pass->places.at[i];
 		if (needs_pointer(pass, at)) put_pointer(pass, at);
 		if (at->kind == LC_PLACE_WHOLE)
-			fprintf(pass->c->out, "\tconst uint64_t w_%s = rt_place(%s);\n", lc_map_place(pass, "", at, name),
+			fprintf(pass->c->out, "\tconst uint64_t w_%s = rt_place(%s);\n",
+			        lc_map_place(pass, "", at, name),
 			        lc_mpi_part(pass->c, at->id, part, sizeof part));
 		put_strides(pass, at);
 	}
 }
 
 /* Whether a loop goes from .. to. */
-static bool is_ranged(const lc_pass *pass, int l) { return l == pass->cut_loop || (l == 0 && pass->ranged); }
+static bool is_ranged(const lc_pass *pass, int l) {
+	return l == pass->cut_loop || (l == 0 && pass->ranged);
+}
 
 static void put_bounds(lc_pass *pass) {
 	char part[POINTER];
@@ -242,10 +274,13 @@ static void put_bounds(lc_pass *pass) {
 	for (int l = 0; l < pass->loops.count; l++) {
 		int end = pass->loops.first[l + 1];
 		if (l == pass->cut_loop)
-			fprintf(pass->c->out, "\tconst int64_t trips = rt_product(%s, %d, %d);\n\tfrom *= trips, to *= trips;\n", part,
-			        pass->loops.first[l] + 1, end);
+			fprintf(
+				pass->c->out,
+				"\tconst int64_t trips = rt_product(%s, %d, %d);\n\tfrom *= trips, to *= trips;\n",
+				part, pass->loops.first[l] + 1, end);
 		if (l == 0 && is_ranged(pass, l)) continue;
-		fprintf(pass->c->out, "\tconst int64_t n_%c = rt_product(%s, %d, %d);\n", lc_map_variable(l), part, pass->loops.first[l], end);
+		fprintf(pass->c->out, "\tconst int64_t n_%c = rt_product(%s, %d, %d);\n",
+		        lc_map_variable(l), part, pass->loops.first[l], end);
 		if (l == pass->cut_loop) fprintf(pass->c->out, "\t(void)n_%c;\n", lc_map_variable(l));
 	}
 }
@@ -261,7 +296,8 @@ static bool stored(const lc_pass *pass, int id) {
 static void put_variable(lc_pass *pass, int id, int depth) {
 	char name[LC_IDENTIFIER];
 	lc_put_tabs(depth, pass->c->out);
-	fprintf(pass->c->out, "const %s %s = ", lc_register_type(format(pass, id)), value_name(pass, id, name));
+	fprintf(pass->c->out, "const %s %s = ", lc_register_type(format(pass, id)),
+	        value_name(pass, id, name));
 	put_made(pass, id, stored(pass, id) && pass->uses[id] == 1);
 	fputs(";\n", pass->c->out);
 }
@@ -269,7 +305,8 @@ static void put_variable(lc_pass *pass, int id, int depth) {
 static void put_store(lc_pass *pass, int id, int depth) {
 	FILE *out = pass->c->out;
 	char name[LC_IDENTIFIER];
-	lc_place at = lc_place_of(pass->p, pass->step->space, LC_PLACE_PART, lc_mpi_owner(pass->c, id), -1);
+	lc_place at =
+		lc_place_of(pass->p, pass->step->space, LC_PLACE_PART, lc_mpi_owner(pass->c, id), -1);
 	lc_dtype t = format(pass, id);
 	bool called = strcmp(lc_store_call(t), "(") != 0;
 	lc_put_tabs(depth, out);
@@ -285,19 +322,23 @@ static void put_store(lc_pass *pass, int id, int depth) {
 static void put_body(lc_pass *pass, int depth) {
 	for (int id = 0; id < (int)pass->p->nodes.count; id++)
 		if (lc_pass_stands_alone(pass, id)) put_variable(pass, id, depth);
-	for (size_t i = 0; i < pass->results.count; i++) lc_put_summed(pass, pass->results.at[i], depth);
+	for (size_t i = 0; i < pass->results.count; i++)
+		lc_put_summed(pass, pass->results.at[i], depth);
 	for (size_t i = 0; i < pass->stores.count; i++) put_store(pass, pass->stores.at[i], depth);
 }
 
-/* In a ring, a state that is read in slices and gathered in place: one iteration reads and writes the same element. */
+/* In a ring, a state that is read in slices and gathered in place: one iteration reads and writes
+ * the same element. */
 static bool same_slice(const lc_pass *pass, const lc_place *at) {
 	if (!pass->arrives || pass->step->gathers.count == 0) return false;
-	const lc_node *value = node(pass, at->view >= 0 ? at->view : at->id), *g = node(pass, pass->step->gathers.at[0]);
-	return gather_of(pass, at->id) >= 0 || (value->op == LC_SLICE && value->axis == g->axis && value->d == g->d);
+	const lc_node *value = node(pass, at->view >= 0 ? at->view : at->id),
+				  *g = node(pass, pass->step->gathers.at[0]);
+	return gather_of(pass, at->id) >= 0 ||
+	       (value->op == LC_SLICE && value->axis == g->axis && value->d == g->d);
 }
 
-/* Whether an iteration of the inner loop reads nothing that another writes. Compilers see it in functions' restrict
- * parameters only, and test for overlaps only so many pointers. */
+/* Whether an iteration of the inner loop reads nothing that another writes. Compilers see it in
+ * functions' restrict parameters only, and test for overlaps only so many pointers. */
 static bool independent(const lc_pass *pass) {
 	for (size_t i = 0; i < pass->places.count; i++) {
 		const lc_place *at = &pass->places.at[i];
@@ -306,7 +347,8 @@ static bool independent(const lc_pass *pass) {
 	for (size_t i = 0; i < pass->results.count; i++)
 		if (lc_sum_loops(pass, pass->results.at[i]) < 0) return false;
 	for (size_t i = 0; i < pass->stores.count; i++) {
-		lc_place at = lc_place_of(pass->p, pass->step->space, LC_PLACE_PART, lc_mpi_owner(pass->c, pass->stores.at[i]), -1);
+		lc_place at = lc_place_of(pass->p, pass->step->space, LC_PLACE_PART,
+		                          lc_mpi_owner(pass->c, pass->stores.at[i]), -1);
 		if (!lc_place_moves(&pass->loops, &at, pass->loops.count - 1)) return false;
 	}
 	return true;
@@ -325,14 +367,16 @@ static int begin_blocks(lc_pass *pass, char v, bool ranged, int depth) {
 	for (size_t i = 0; i < pass->results.count; i++) {
 		if (!lc_sum_blocked(pass, pass->results.at[i])) continue;
 		lc_put_tabs(depth + 1, out);
-		fprintf(out, "float %s[RT_BLOCK];\n", lc_value_identifier(pass->p, "b", pass->results.at[i], name));
+		fprintf(out, "float %s[RT_BLOCK];\n",
+		        lc_value_identifier(pass->p, "b", pass->results.at[i], name));
 	}
 	return depth + 1;
 }
 
 static void end_blocks(lc_pass *pass, int depth) {
 	for (size_t i = 0; i < pass->results.count; i++)
-		if (lc_sum_blocked(pass, pass->results.at[i])) lc_put_sum_block(pass, pass->results.at[i], depth + 1);
+		if (lc_sum_blocked(pass, pass->results.at[i]))
+			lc_put_sum_block(pass, pass->results.at[i], depth + 1);
 	lc_put_tabs(depth, pass->c->out);
 	fputs("}\n", pass->c->out);
 }
@@ -389,29 +433,36 @@ static void put_inside(lc_pass *pass) {
 	int slot = 0;
 	char part[POINTER];
 	lc_mpi_part(pass->c, pass->step->space, part, sizeof part);
-	if (lc_mpi_may_be_absent(pass->c, pass->step->space)) fprintf(pass->c->out, "\tif (!%s%shere) return;\n", LC_OF(part));
+	if (lc_mpi_may_be_absent(pass->c, pass->step->space))
+		fprintf(pass->c->out, "\tif (!%s%shere) return;\n", LC_OF(part));
 	for (int id = 0; id < (int)pass->p->nodes.count; id++)
 		if (pass->source[id] == LC_NUMBER) put_number(pass, id);
 	put_places(pass);
 	put_bounds(pass);
 	for (size_t i = 0; i < pass->results.count; i++)
-		if (lc_sum_loops(pass, pass->results.at[i]) < 0 || lc_sum_carried(pass, pass->results.at[i])) lc_begin_sums(pass, pass->results.at[i], slot++);
+		if (lc_sum_loops(pass, pass->results.at[i]) < 0 ||
+		    lc_sum_carried(pass, pass->results.at[i]))
+			lc_begin_sums(pass, pass->results.at[i], slot++);
 	put_loops(pass);
 	for (size_t i = 0; i < pass->results.count; i++)
-		if (lc_sum_loops(pass, pass->results.at[i]) < 0 || lc_sum_carried(pass, pass->results.at[i])) lc_end_sums(pass, pass->results.at[i]);
+		if (lc_sum_loops(pass, pass->results.at[i]) < 0 ||
+		    lc_sum_carried(pass, pass->results.at[i]))
+			lc_end_sums(pass, pass->results.at[i]);
 }
 
 /* What a function of a pass gets besides `run`. */
 typedef enum takes {
 	NOTHING,
 	ITEM,
-	TRIPS,    /* item, from, to: along dim `cut`, or of whole tensors */
-	ARRIVED,  /* of a ring: item, from, to of the outer loop, arrived, skip */
+	TRIPS,   /* item, from, to: along dim `cut`, or of whole tensors */
+	ARRIVED, /* of a ring: item, from, to of the outer loop, arrived, skip */
 } takes;
 
 static void put_head(FILE *out, const char *name, takes what) {
 	static const char *const rest[] = {
-		[NOTHING] = "", [ITEM] = ", int64_t item", [TRIPS] = ", int64_t item, int64_t from, int64_t to",
+		[NOTHING] = "",
+		[ITEM] = ", int64_t item",
+		[TRIPS] = ", int64_t item, int64_t from, int64_t to",
 		[ARRIVED] = ", int64_t item, int64_t from, int64_t to, const void *arrived, int64_t skip",
 	};
 	fprintf(out, "static void %s(rt_run *run%s) {\n", name, rest[what]);
@@ -422,16 +473,19 @@ static void put_head(FILE *out, const char *name, takes what) {
 static lk_status touch_places(lc_pass *pass) {
 	for (size_t i = 0; i < pass->places.count; i++) {
 		const lc_place *at = &pass->places.at[i];
-		if (at->kind != LC_PLACE_WHOLE) LK_TRY(lc_mpi_touch(pass->c, at->view >= 0 ? at->view : at->id));
+		if (at->kind != LC_PLACE_WHOLE)
+			LK_TRY(lc_mpi_touch(pass->c, at->view >= 0 ? at->view : at->id));
 	}
 	return LK_OK;
 }
 
-static lk_status put_function(lc_mpi *mpi, const lc_step *step, const char *name, takes what, int cut) {
+static lk_status put_function(lc_mpi *mpi, const lc_step *step, const char *name, takes what,
+                              int cut) {
 	lc_pass pass;
 	lk_status status = lc_pass_open(mpi, step, &pass);
 	if (status == LK_OK && pass.results.count > SUMS) {
-		lk_fail(mpi->err, LK_ERR_INPUT, step->name, "%zu reductions in one pass", pass.results.count);
+		lk_fail(mpi->err, LK_ERR_INPUT, step->name, "%zu reductions in one pass",
+		        pass.results.count);
 		status = lk_hint(mpi->err, "a pass holds up to %d", SUMS);
 	}
 	if (status == LK_OK) {
@@ -446,20 +500,26 @@ static lk_status put_function(lc_mpi *mpi, const lc_step *step, const char *name
 	return status;
 }
 
-lk_status lc_mpi_range(lc_mpi *mpi, const lc_step *step, const char *name, int cut) { return put_function(mpi, step, name, TRIPS, cut); }
+lk_status lc_mpi_range(lc_mpi *mpi, const lc_step *step, const char *name, int cut) {
+	return put_function(mpi, step, name, TRIPS, cut);
+}
 
 /* Sums that are complete inside of one trip; others are begun and stored once for a pass. */
 lk_status lc_mpi_cuts(lc_mpi *mpi, const lc_step *step, int cut, bool *can) {
 	lc_pass pass;
 	lk_status status = lc_pass_open(mpi, step, &pass);
-	*can = status == LK_OK && cut < node(&pass, step->space)->rank && node(&pass, step->space)->dim[cut] != 0;
+	*can = status == LK_OK && cut < node(&pass, step->space)->rank &&
+	       node(&pass, step->space)->dim[cut] != 0;
 	if (*can) lc_pass_cut(&pass, cut);
-	for (size_t i = 0; i < pass.results.count && *can; i++) *can = lc_sum_loops(&pass, pass.results.at[i]) > pass.cut_loop;
+	for (size_t i = 0; i < pass.results.count && *can; i++)
+		*can = lc_sum_loops(&pass, pass.results.at[i]) > pass.cut_loop;
 	lc_pass_close(&pass);
 	return status;
 }
 
-lk_status lc_mpi_ring_pass(lc_mpi *mpi, const lc_step *step, const char *name) { return put_function(mpi, step, name, ARRIVED, -1); }
+lk_status lc_mpi_ring_pass(lc_mpi *mpi, const lc_step *step, const char *name) {
+	return put_function(mpi, step, name, ARRIVED, -1);
+}
 
 lk_status lc_mpi_outer(lc_mpi *mpi, const lc_step *step, int *outer) {
 	lc_pass pass;
@@ -475,7 +535,9 @@ lk_status lc_mpi_map(lc_mpi *mpi, const lc_step *step) {
 	if (step->list < 0) return put_function(mpi, step, name, NOTHING, -1);
 	snprintf(each, sizeof each, "%s_of", name);
 	LK_TRY(put_function(mpi, step, each, ITEM, -1));
-	fprintf(mpi->out, "static void %s(rt_run *run) {\n\tfor (int64_t item = 0; item < rt_items(run, %s); item++) %s_of(run, item);\n}\n\n",
+	fprintf(mpi->out,
+	        "static void %s(rt_run *run) {\n\tfor (int64_t item = 0; item < rt_items(run, %s); "
+	        "item++) %s_of(run, item);\n}\n\n",
 	        name, lc_mpi_number(mpi, step->space, space), name);
 	return LK_OK;
 }

@@ -1,9 +1,12 @@
-/* emit_mpi_names.c: how the C+MPI target calls things: parts of values, steps, scalars, sizes, groups. */
+/* emit_mpi_names.c: how the C+MPI target calls things: parts of values, steps, scalars, sizes,
+ * groups. */
 #include <string.h>
 
 #include "lang/emit/emit_internal.h"
 
-static const lc_node *node(const lc_mpi *mpi, int id) { return &mpi->p->nodes.at[id]; }
+static const lc_node *node(const lc_mpi *mpi, int id) {
+	return &mpi->p->nodes.at[id];
+}
 
 int lc_mpi_owner(const lc_mpi *mpi, int id) {
 	const lc_node *value = node(mpi, id);
@@ -31,14 +34,16 @@ char *lc_mpi_number(const lc_mpi *mpi, int id, char out[LC_IDENTIFIER]) {
 	int owner = lc_mpi_owner(mpi, id);
 	const lc_node *value = node(mpi, owner);
 	snprintf(prefix, sizeof prefix, "t%d", mpi->number);
-	if (value->name && (value->op == LC_STATE || lc_value_find(mpi->p, value->name) == owner)) return lc_mpi_named(mpi, prefix, owner, out);
+	if (value->name && (value->op == LC_STATE || lc_value_find(mpi->p, value->name) == owner))
+		return lc_mpi_named(mpi, prefix, owner, out);
 	snprintf(out, LC_IDENTIFIER, "%s_%d", prefix, owner);
 	return out;
 }
 
 char *lc_mpi_part(const lc_mpi *mpi, int id, char *out, size_t size) {
 	char number[LC_IDENTIFIER];
-	snprintf(out, size, node(mpi, lc_mpi_owner(mpi, id))->list < 0 ? "run->part[%s]" : "&run->part[%s][item]",
+	snprintf(out, size,
+	         node(mpi, lc_mpi_owner(mpi, id))->list < 0 ? "run->part[%s]" : "&run->part[%s][item]",
 	         lc_mpi_number(mpi, id, number));
 	return out;
 }
@@ -64,7 +69,8 @@ int lc_mpi_scalar(const lc_mpi *mpi, int id) {
 void lc_mpi_size(const lc_mpi *mpi, int id, FILE *out) {
 	const lc_node *value = node(mpi, id);
 	if (value->axis >= 0) fprintf(out, "(double)run->mesh.ranks[%d]", value->axis);
-	else if (mpi->p->named[value->symbol].list >= 0) fprintf(out, "(double)run->sizes->each[%d][item]", value->symbol);
+	else if (mpi->p->named[value->symbol].list >= 0)
+		fprintf(out, "(double)run->sizes->each[%d][item]", value->symbol);
 	else fprintf(out, "(double)run->sizes->dim[%d]", value->symbol);
 }
 

@@ -2,7 +2,8 @@
 #include "lang/emit/emit_internal.h"
 
 /* A part of a step as a step of its own, whose function is named after the part. */
-static lk_status put_part(lc_mpi *mpi, const lc_step *step, lc_step_kind kind, int *id, const char *helper) {
+static lk_status put_part(lc_mpi *mpi, const lc_step *step, lc_step_kind kind, int *id,
+                          const char *helper) {
 	lc_step part = *step;
 	const char *before = mpi->helper;
 	mpi->helper = helper;
@@ -45,7 +46,8 @@ lk_status lc_mpi_overlap_plain(lc_mpi *mpi, const lc_step *step) {
 	char name[LC_IDENTIFIER];
 	for (int i = 0; i < step->part_count; i++) LK_TRY(lc_mpi_any(mpi, &step->parts[i]));
 	fprintf(mpi->out, "static void %s(rt_run *run) {\n", lc_mpi_function(mpi, step, name));
-	for (int i = 0; i < step->part_count; i++) fprintf(mpi->out, "\t%s(run);\n", lc_mpi_function(mpi, &step->parts[i], name));
+	for (int i = 0; i < step->part_count; i++)
+		fprintf(mpi->out, "\t%s(run);\n", lc_mpi_function(mpi, &step->parts[i], name));
 	fputs("}\n\n", mpi->out);
 	return LK_OK;
 }

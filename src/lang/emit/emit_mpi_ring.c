@@ -1,20 +1,26 @@
-/* emit_mpi_ring.c: RING steps in C and MPI. The reduce-scatter's last addition, the pass and the gathers' first messages
- * are one loop: the pass reads `arrived[..] + mine[..]` where the program reads the reduce-scatter, and writes to where the
- * gather reads from. */
+/* emit_mpi_ring.c: RING steps in C and MPI. The reduce-scatter's last addition, the pass and the
+ * gathers' first messages are one loop: the pass reads `arrived[..] + mine[..]` where the program
+ * reads the reduce-scatter, and writes to where the gather reads from. */
 #include "lang/emit/emit_internal.h"
 
 #include <string.h>
 
-enum { POINTER = 160 };
+enum {
+	POINTER = 160
+};
 
-static const lc_node *node(const lc_mpi *mpi, int id) { return &mpi->p->nodes.at[id]; }
+static const lc_node *node(const lc_mpi *mpi, int id) {
+	return &mpi->p->nodes.at[id];
+}
 
 /* ---- what can be a ring ---- */
 
 /* Whether two values have the same extents on every rank, but for how they lie along `axis`. */
 bool lc_ring_alike(const lc_mpi *mpi, int a, int b, int axis) {
 	const lc_node *x = node(mpi, a), *y = node(mpi, b);
-	if (x->rank != y->rank || x->list != y->list || memcmp(x->dim, y->dim, sizeof *x->dim * x->rank) != 0) return false;
+	if (x->rank != y->rank || x->list != y->list ||
+	    memcmp(x->dim, y->dim, sizeof *x->dim * x->rank) != 0)
+		return false;
 	for (int i = 0; i < mpi->p->axis_count; i++) {
 		bool slices = x->layout[i].kind == LC_S || y->layout[i].kind == LC_S;
 		if (i != axis && slices && !lc_same_layout(&x->layout[i], &y->layout[i])) return false;
@@ -33,7 +39,9 @@ bool lc_ring_ends(const lc_mpi *mpi, lc_ring *ring, const char **why) {
 	for (int i = 0; i < ring->gathers; i++) {
 		int taken = node(mpi, ring->gather[i])->in[0];
 		*why = "its collectives are along different dims or of different shapes";
-		if (node(mpi, ring->gather[i])->axis != ring->axis || node(mpi, ring->gather[i])->d != ring->d) return false;
+		if (node(mpi, ring->gather[i])->axis != ring->axis ||
+		    node(mpi, ring->gather[i])->d != ring->d)
+			return false;
 		if (!lc_ring_alike(mpi, first, taken, ring->axis)) return false;
 		*why = "its slices are not those of this rank";
 		if (!sliced_plainly(node(mpi, taken), ring->axis, ring->d)) return false;
@@ -42,7 +50,8 @@ bool lc_ring_ends(const lc_mpi *mpi, lc_ring *ring, const char **why) {
 }
 
 bool lc_ring_see(const lc_mpi *mpi, const lc_step *step, lc_ring *out, const char **why) {
-	*out = (lc_ring){.pass = step, .scatter = step->scatter, .bucket = step->bucket, .sends = -1, .rows_of = -1};
+	*out = (lc_ring){
+		.pass = step, .scatter = step->scatter, .bucket = step->bucket, .sends = -1, .rows_of = -1};
 	*why = "it has more all-gathers than a ring takes";
 	if (step->gathers.count > LC_RING_GATHERS) return false;
 	*why = "its reduce-scatter is read by others too";
@@ -51,12 +60,15 @@ bool lc_ring_see(const lc_mpi *mpi, const lc_step *step, lc_ring *out, const cha
 	if (!lc_ring_ends(mpi, out, why)) return false;
 	int first = out->scatter >= 0 ? out->scatter : node(mpi, out->gather[0])->in[0];
 	*why = "its pass goes over other elements than the slices of its collectives";
-	return lc_ring_alike(mpi, step->space, first, -1) && sliced_plainly(node(mpi, step->space), out->axis, out->d);
+	return lc_ring_alike(mpi, step->space, first, -1) &&
+	       sliced_plainly(node(mpi, step->space), out->axis, out->d);
 }
 
 /* ---- sums ---- */
 
-static const char *suffix(lc_dtype t) { return t == LC_F64 ? "" : lc_is_real(t) ? "f" : t >= LC_U64 && t <= LC_U8 ? "u" : "l"; }
+static const char *suffix(lc_dtype t) {
+	return t == LC_F64 ? "" : lc_is_real(t) ? "f" : t >= LC_U64 && t <= LC_U8 ? "u" : "l";
+}
 
 void lc_put_join(const lc_node *scatter, const char *a, const char *b, FILE *out) {
 	lc_dtype t = (lc_dtype)scatter->dtype;
@@ -65,9 +77,15 @@ void lc_put_join(const lc_node *scatter, const char *a, const char *b, FILE *out
 	bool narrow = lc_is_narrow(t);
 	fputc('(', out);
 	if (narrow) fprintf(out, "rt_round_%s(", lc_dtype_name(t));
-	if (t == LC_BOOL) fprintf(out, "%s%s) %s %s%s)", load, a, scatter->reduce == LC_RMIN ? "&" : "|", load, b);
+	if (t == LC_BOOL)
+		fprintf(out, "%s%s) %s %s%s)", load, a, scatter->reduce == LC_RMIN ? "&" : "|", load, b);
 	else if (sum && lc_is_real(t)) fprintf(out, "%s%s) + %s%s)", load, a, load, b);
-	else fprintf(out, "rt_%s%s(%s%s), %s%s))", sum ? "add" : scatter->reduce == LC_RMAX ? "max" : "min", suffix(t), load, a, load, b);
+	else
+		fprintf(out, "rt_%s%s(%s%s), %s%s))",
+		        sum                          ? "add"
+		        : scatter->reduce == LC_RMAX ? "max"
+		                                     : "min",
+		        suffix(t), load, a, load, b);
 	fputs(narrow ? "))" : ")", out);
 }
 
@@ -76,7 +94,8 @@ static void put_add(const lc_mpi *mpi, const lc_ring *ring, const char *name) {
 	const char *type = lc_memory_type((lc_dtype)value->dtype);
 	fprintf(mpi->out, "static void %s_add(void *sum, const void *mine, int64_t count) {\n", name);
 	fprintf(mpi->out, "\t%s *restrict s = sum;\n\tconst %s *restrict m = mine;\n", type, type);
-	fprintf(mpi->out, "\tfor (int64_t i = 0; i < count; i++) s[i] = %s", lc_store_call((lc_dtype)value->dtype));
+	fprintf(mpi->out, "\tfor (int64_t i = 0; i < count; i++) s[i] = %s",
+	        lc_store_call((lc_dtype)value->dtype));
 	lc_put_join(value, "s[i]", "m[i]", mpi->out);
 	fputs(");\n}\n\n", mpi->out);
 }
@@ -84,7 +103,9 @@ static void put_add(const lc_mpi *mpi, const lc_ring *ring, const char *name) {
 /* ---- the pass ---- */
 
 /* Whether a gather's operand lies in memory of its own beside, for others to read. */
-static bool kept(const lc_mpi *mpi, int gather) { return mpi->steps->storage[node(mpi, gather)->in[0]] >= 0; }
+static bool kept(const lc_mpi *mpi, int gather) {
+	return mpi->steps->storage[node(mpi, gather)->in[0]] >= 0;
+}
 
 static void put_copies(const lc_mpi *mpi, const lc_ring *ring) {
 	char to[POINTER], from[POINTER];
@@ -92,23 +113,34 @@ static void put_copies(const lc_mpi *mpi, const lc_ring *ring) {
 		int taken = node(mpi, ring->gather[i])->in[0];
 		if (!kept(mpi, ring->gather[i])) continue;
 		const char *type = lc_memory_type((lc_dtype)node(mpi, taken)->dtype);
-		fprintf(mpi->out, "\tif (piece->count) memcpy((%s *)(%s)->data + piece->at, (%s *)(%s)->data + piece->begin, (size_t)piece->count * sizeof(%s));\n",
-		        type, lc_mpi_part(mpi, ring->gather[i], to, sizeof to), type, lc_mpi_part(mpi, taken, from, sizeof from), type);
+		fprintf(mpi->out,
+		        "\tif (piece->count) memcpy((%s *)(%s)->data + piece->at, (%s *)(%s)->data + "
+		        "piece->begin, (size_t)piece->count * sizeof(%s));\n",
+		        type, lc_mpi_part(mpi, ring->gather[i], to, sizeof to), type,
+		        lc_mpi_part(mpi, taken, from, sizeof from), type);
 	}
 }
 
 static void put_last(const lc_mpi *mpi, const lc_ring *ring, const char *name) {
 	char part[POINTER];
 	int space = ring->pass->space, rank = node(mpi, space)->rank;
-	fprintf(mpi->out, "static void %s_last(void *self, const void *arrived, const rt_ring_piece *piece) {\n", name);
+	fprintf(mpi->out,
+	        "static void %s_last(void *self, const void *arrived, const rt_ring_piece *piece) {\n",
+	        name);
 	fputs("\trt_run *run = self;\n\tint64_t item = piece->item;\n", mpi->out);
 	lc_mpi_part(mpi, space, part, sizeof part);
 	if (ring->outer < rank) {
-		fprintf(mpi->out, "\tconst int64_t trip = rt_product(%s, %d, %d);\n", part, ring->outer, rank);
-		fprintf(mpi->out, "\tconst int64_t from = trip ? piece->begin / trip : 0, to = trip ? (piece->begin + piece->count) / trip : 0;\n");
-		fprintf(mpi->out, "\t%s_pass(run, item, from, to, arrived, piece->at - piece->begin);\n", name);
+		fprintf(mpi->out, "\tconst int64_t trip = rt_product(%s, %d, %d);\n", part, ring->outer,
+		        rank);
+		fprintf(mpi->out, "\tconst int64_t from = trip ? piece->begin / trip : 0, to = trip ? "
+		                  "(piece->begin + piece->count) / trip : 0;\n");
+		fprintf(mpi->out, "\t%s_pass(run, item, from, to, arrived, piece->at - piece->begin);\n",
+		        name);
 	} else {
-		fprintf(mpi->out, "\t%s_pass(run, item, piece->begin, piece->begin + piece->count, arrived, piece->at - piece->begin);\n", name);
+		fprintf(mpi->out,
+		        "\t%s_pass(run, item, piece->begin, piece->begin + piece->count, arrived, "
+		        "piece->at - piece->begin);\n",
+		        name);
 	}
 	put_copies(mpi, ring);
 	fputs("}\n\n", mpi->out);
@@ -117,15 +149,22 @@ static void put_last(const lc_mpi *mpi, const lc_ring *ring, const char *name) {
 /* Without a pass: sums go to the reduce-scatter's own memory, slices to where they are gathered. */
 static void put_bare_last(const lc_mpi *mpi, const lc_ring *ring, const char *name) {
 	char part[POINTER];
-	fprintf(mpi->out, "static void %s_last(void *self, const void *arrived, const rt_ring_piece *piece) {\n", name);
-	fputs("\trt_run *run = self;\n\tint64_t item = piece->item;\n\t(void)arrived, (void)item;\n", mpi->out);
+	fprintf(mpi->out,
+	        "static void %s_last(void *self, const void *arrived, const rt_ring_piece *piece) {\n",
+	        name);
+	fputs("\trt_run *run = self;\n\tint64_t item = piece->item;\n\t(void)arrived, (void)item;\n",
+	      mpi->out);
 	if (ring->scatter >= 0) {
 		const lc_node *value = node(mpi, ring->scatter);
 		const char *type = lc_memory_type((lc_dtype)value->dtype);
-		fprintf(mpi->out, "\tconst %s *restrict a = arrived, *restrict m = (const %s *)(%s)->data + piece->at;\n", type, type,
-		        lc_mpi_part(mpi, value->in[0], part, sizeof part));
-		fprintf(mpi->out, "\t%s *restrict s = (%s *)(%s)->data + piece->begin;\n", type, type, lc_mpi_part(mpi, ring->scatter, part, sizeof part));
-		fprintf(mpi->out, "\tfor (int64_t i = 0; i < piece->count; i++) s[i] = %s", lc_store_call((lc_dtype)value->dtype));
+		fprintf(
+			mpi->out,
+			"\tconst %s *restrict a = arrived, *restrict m = (const %s *)(%s)->data + piece->at;\n",
+			type, type, lc_mpi_part(mpi, value->in[0], part, sizeof part));
+		fprintf(mpi->out, "\t%s *restrict s = (%s *)(%s)->data + piece->begin;\n", type, type,
+		        lc_mpi_part(mpi, ring->scatter, part, sizeof part));
+		fprintf(mpi->out, "\tfor (int64_t i = 0; i < piece->count; i++) s[i] = %s",
+		        lc_store_call((lc_dtype)value->dtype));
 		lc_put_join(value, "a[i]", "m[i]", mpi->out);
 		fputs(");\n", mpi->out);
 	}
@@ -142,10 +181,13 @@ static void put_items(const lc_mpi *mpi, const lc_ring *ring) {
 	fputs("\trt_ring_item *tensor = rt_ring_memory((size_t)items, sizeof *tensor);\n", mpi->out);
 	fputs("\tfor (int64_t item = 0; item < items; item++) {\n", mpi->out);
 	fprintf(mpi->out, "\t\tconst rt_part *x = %s;\n", lc_mpi_part(mpi, whole, part, sizeof part));
-	fprintf(mpi->out, "\t\ttensor[item] = (rt_ring_item){rt_product(x, 0, %d), x->extent[%d], rt_product(x, %d, x->rank), %s, {", ring->d, ring->d,
-	        ring->d + 1, ring->scatter >= 0 ? "x->data" : "NULL");
+	fprintf(mpi->out,
+	        "\t\ttensor[item] = (rt_ring_item){rt_product(x, 0, %d), x->extent[%d], rt_product(x, "
+	        "%d, x->rank), %s, {",
+	        ring->d, ring->d, ring->d + 1, ring->scatter >= 0 ? "x->data" : "NULL");
 	for (int i = 0; i < ring->gathers; i++)
-		fprintf(mpi->out, "%s(%s)->data", i ? ", " : "", lc_mpi_part(mpi, ring->gather[i], part, sizeof part));
+		fprintf(mpi->out, "%s(%s)->data", i ? ", " : "",
+		        lc_mpi_part(mpi, ring->gather[i], part, sizeof part));
 	fputs(ring->gathers ? "}};\n\t}\n" : "NULL}};\n\t}\n", mpi->out);
 }
 
@@ -153,34 +195,42 @@ static void put_unit(const lc_mpi *mpi, const lc_ring *ring) {
 	int space = ring->pass ? ring->pass->space : ring->sends;
 	char number[LC_IDENTIFIER];
 	if (ring->produce || ring->arrive) {
-		int rank = node(mpi, ring->rows_of)->rank, from = ring->pass && ring->outer < rank - 1 ? ring->outer : rank - 1;
-		fprintf(mpi->out, "\t\t.unit = rt_product(run->part[%s], %d, %d),\n", lc_mpi_number(mpi, ring->rows_of, number), from, rank);
+		int rank = node(mpi, ring->rows_of)->rank,
+			from = ring->pass && ring->outer < rank - 1 ? ring->outer : rank - 1;
+		fprintf(mpi->out, "\t\t.unit = rt_product(run->part[%s], %d, %d),\n",
+		        lc_mpi_number(mpi, ring->rows_of, number), from, rank);
 	} else if (space >= 0 && ring->outer == ring->d) fputs("\t\t.by_runs = true,\n", mpi->out);
 	else if (space >= 0 && ring->outer < node(mpi, space)->rank)
-		fprintf(mpi->out, "\t\t.unit = rt_product(run->part[%s], %d, %d),\n", lc_mpi_number(mpi, space, number), ring->outer, node(mpi, space)->rank);
+		fprintf(mpi->out, "\t\t.unit = rt_product(run->part[%s], %d, %d),\n",
+		        lc_mpi_number(mpi, space, number), ring->outer, node(mpi, space)->rank);
 }
 
 static void put_sizes(const lc_mpi *mpi, const lc_ring *ring) {
 	if (ring->scatter >= 0)
-		fprintf(mpi->out, "\t\t.part_size = sizeof(%s), .neutral = &neutral,\n", lc_memory_type((lc_dtype)node(mpi, ring->scatter)->dtype));
+		fprintf(mpi->out, "\t\t.part_size = sizeof(%s), .neutral = &neutral,\n",
+		        lc_memory_type((lc_dtype)node(mpi, ring->scatter)->dtype));
 	if (ring->gathers == 0) return;
 	fprintf(mpi->out, "\t\t.gathers = %d, .whole_size = {", ring->gathers);
 	for (int i = 0; i < ring->gathers; i++)
-		fprintf(mpi->out, "%ssizeof(%s)", i ? ", " : "", lc_memory_type((lc_dtype)node(mpi, ring->gather[i])->dtype));
+		fprintf(mpi->out, "%ssizeof(%s)", i ? ", " : "",
+		        lc_memory_type((lc_dtype)node(mpi, ring->gather[i])->dtype));
 	fputs("},\n", mpi->out);
 }
 
 static void put_neutral(const lc_mpi *mpi, const lc_ring *ring) {
 	const lc_node *value = node(mpi, ring->scatter);
 	lc_dtype t = (lc_dtype)value->dtype;
-	const char *text = value->reduce == LC_SUM ? "0" : value->reduce == LC_RMAX ? lc_lowest_text(t) : lc_highest_text(t);
+	const char *text = value->reduce == LC_SUM    ? "0"
+	                   : value->reduce == LC_RMAX ? lc_lowest_text(t)
+	                                              : lc_highest_text(t);
 	fprintf(mpi->out, "\tconst %s neutral = %s%s);\n", lc_memory_type(t), lc_store_call(t), text);
 }
 
 /* The coordinate of a group along its axis. */
 static void put_place(const lc_mpi *mpi, const lc_group *group) {
 	int index = lc_mpi_index((lc_mpi *)mpi, group->index);
-	if (index >= 0) fprintf(mpi->out, "(int)run->sizes->index[%d] + %lld", index, (long long)group->offset);
+	if (index >= 0)
+		fprintf(mpi->out, "(int)run->sizes->index[%d] + %lld", index, (long long)group->offset);
 	else fprintf(mpi->out, "%lld", (long long)group->offset);
 }
 
@@ -191,7 +241,8 @@ static void put_hop(const lc_mpi *mpi, const lc_ring *ring) {
 	fprintf(mpi->out, "\t\t.hop = {run->mesh.along[%d], true, ", value->at.axis);
 	if (ring->gives) put_place(mpi, &value->at), fputs(", -1", mpi->out);
 	else fputs("-1, ", mpi->out), put_place(mpi, &value->from);
-	fprintf(mpi->out, ", (%s)->data, sizeof(%s)},\n", lc_mpi_part(mpi, slice, part, sizeof part), lc_memory_type((lc_dtype)value->dtype));
+	fprintf(mpi->out, ", (%s)->data, sizeof(%s)},\n", lc_mpi_part(mpi, slice, part, sizeof part),
+	        lc_memory_type((lc_dtype)value->dtype));
 }
 
 static void put_ring(const lc_mpi *mpi, const lc_ring *ring, const char *name) {
@@ -201,36 +252,50 @@ static void put_ring(const lc_mpi *mpi, const lc_ring *ring, const char *name) {
 	for (int i = 0; i < ring->gathers; i++) lasts |= kept(mpi, ring->gather[i]);
 	bool beside = ring->produce || ring->arrive;
 	fprintf(mpi->out, "static void %s(rt_run *run%s) {\n", name, beside ? ", bool after" : "");
-	if (lc_mpi_may_be_absent(mpi, whole)) fprintf(mpi->out, "\tif (!run->part[%s][0].here) return;\n", lc_mpi_number(mpi, whole, number));
+	if (lc_mpi_may_be_absent(mpi, whole))
+		fprintf(mpi->out, "\tif (!run->part[%s][0].here) return;\n",
+		        lc_mpi_number(mpi, whole, number));
 	put_items(mpi, ring);
 	if (ring->scatter >= 0) put_neutral(mpi, ring);
 	fputs("\trt_ring_pool pool = {run->scratch[3], run->room[3]};\n\trt_ring ring = {\n", mpi->out);
-	fprintf(mpi->out, "\t\t.comm = run->mesh.along[%d], .item = tensor, .items = (int)items, .pool = &pool, .self = run,\n", ring->axis);
+	fprintf(mpi->out,
+	        "\t\t.comm = run->mesh.along[%d], .item = tensor, .items = (int)items, .pool = &pool, "
+	        ".self = run,\n",
+	        ring->axis);
 	put_sizes(mpi, ring);
 	put_unit(mpi, ring);
 	if (ring->bucket) fprintf(mpi->out, "\t\t.bucket = INT64_C(%lld),\n", (long long)ring->bucket);
 	if (beside && ring->chunks)
-		fprintf(mpi->out, "\t\t.subs = (INT64_C(%lld) + run->mesh.ranks[%d] - 1) / run->mesh.ranks[%d],\n", (long long)ring->chunks, ring->axis, ring->axis);
+		fprintf(mpi->out,
+		        "\t\t.subs = (INT64_C(%lld) + run->mesh.ranks[%d] - 1) / run->mesh.ranks[%d],\n",
+		        (long long)ring->chunks, ring->axis, ring->axis);
 	else if (beside)
-		fprintf(mpi->out, "\t\t.subs = rt_panels(run->part[%s], rt_product(run->part[%s], 0, %d), run->mesh.ranks[%d]),\n",
-		        lc_mpi_number(mpi, ring->left, left), lc_mpi_number(mpi, ring->rows_of, number), node(mpi, ring->rows_of)->rank - 1, ring->axis);
+		fprintf(mpi->out,
+		        "\t\t.subs = rt_panels(run->part[%s], rt_product(run->part[%s], 0, %d), "
+		        "run->mesh.ranks[%d]),\n",
+		        lc_mpi_number(mpi, ring->left, left), lc_mpi_number(mpi, ring->rows_of, number),
+		        node(mpi, ring->rows_of)->rank - 1, ring->axis);
 	if (ring->sends >= 0) put_hop(mpi, ring);
 	if (ring->scatter >= 0) fprintf(mpi->out, "\t\t.add = %s_add,\n", name);
 	if (lasts) fprintf(mpi->out, "\t\t.last = %s_last,\n", name);
 	if (beside) fputs("\t\t.after = after,\n", mpi->out);
 	if (ring->produce) fprintf(mpi->out, "\t\t.produce = %s,\n", ring->produce);
 	if (ring->arrive) fprintf(mpi->out, "\t\t.arrive = %s,\n", ring->arrive);
-	fputs("\t};\n\trt_ring_run(&ring);\n\trun->scratch[3] = pool.at, run->room[3] = pool.size;\n", mpi->out);
+	fputs("\t};\n\trt_ring_run(&ring);\n\trun->scratch[3] = pool.at, run->room[3] = pool.size;\n",
+	      mpi->out);
 	fprintf(mpi->out, "\trun->sent[%d] += ring.sent;\n", ring->axis);
-	if (ring->sends >= 0) fprintf(mpi->out, "\trun->sent[%d] += ring.hop_sent;\n", node(mpi, ring->sends)->at.axis);
+	if (ring->sends >= 0)
+		fprintf(mpi->out, "\trun->sent[%d] += ring.hop_sent;\n", node(mpi, ring->sends)->at.axis);
 	fputs("\tfree(tensor);\n}\n\n", mpi->out);
 }
 
-/* Whether trips of the pass fit into what lies together: the outer loop goes over all dims before the one that is cut. */
+/* Whether trips of the pass fit into what lies together: the outer loop goes over all dims before
+ * the one that is cut. */
 bool lc_ring_fits(const lc_mpi *mpi, const lc_ring *ring, const char **why) {
 	int rank = node(mpi, ring->pass->space)->rank;
 	*why = "its pass takes elements together that lie apart";
-	if (ring->outer < ring->d || (ring->outer == ring->d && (ring->produce || ring->arrive))) return false;
+	if (ring->outer < ring->d || (ring->outer == ring->d && (ring->produce || ring->arrive)))
+		return false;
 	*why = "its tensors cannot be cut between any two elements";
 	return ring->outer == rank || ring->pass->list < 0;
 }

@@ -1,19 +1,30 @@
-/* emit_mpi_sums.c: reductions inside of a pass: in variables where a result belongs to the loops inside, else in memory;
- * kept in double, of floats in blocks; stored behind the loops that they go over. */
+/* emit_mpi_sums.c: reductions inside of a pass: in variables where a result belongs to the loops
+ * inside, else in memory; kept in double, of floats in blocks; stored behind the loops that they go
+ * over. */
 #include "lang/emit/emit_internal.h"
 
 #include <string.h>
 
-enum { POINTER = 160 };
+enum {
+	POINTER = 160
+};
 
-static const lc_node *node(const lc_pass *pass, int id) { return &pass->p->nodes.at[id]; }
-static lc_dtype format(const lc_pass *pass, int id) { return (lc_dtype)node(pass, id)->dtype; }
+static const lc_node *node(const lc_pass *pass, int id) {
+	return &pass->p->nodes.at[id];
+}
+static lc_dtype format(const lc_pass *pass, int id) {
+	return (lc_dtype)node(pass, id)->dtype;
+}
 
-static const char *sum_type(lc_dtype t) { return lc_is_real(t) ? "double" : t == LC_U64 ? "uint64_t" : "int64_t"; }
-static const char *sum_suffix(lc_dtype t) { return lc_is_real(t) ? "" : t == LC_U64 ? "u" : "l"; }
+static const char *sum_type(lc_dtype t) {
+	return lc_is_real(t) ? "double" : t == LC_U64 ? "uint64_t" : "int64_t";
+}
+static const char *sum_suffix(lc_dtype t) {
+	return lc_is_real(t) ? "" : t == LC_U64 ? "u" : "l";
+}
 
-/* How many outer loops the result moves along, if those are all that it moves along; else -1: sums lie in memory. A total
- * adds up over the tensors of its list. */
+/* How many outer loops the result moves along, if those are all that it moves along; else -1: sums
+ * lie in memory. A total adds up over the tensors of its list. */
 int lc_sum_loops(const lc_pass *pass, int id) {
 	const lc_place *at = &pass->places.at[pass->place[id]];
 	int outer = 0;
@@ -25,12 +36,16 @@ int lc_sum_loops(const lc_pass *pass, int id) {
 }
 
 /* One sum for all calls of a ranged pass: in a variable inside, in memory between. */
-bool lc_sum_carried(const lc_pass *pass, int id) { return pass->ranged && lc_sum_loops(pass, id) == 0; }
+bool lc_sum_carried(const lc_pass *pass, int id) {
+	return pass->ranged && lc_sum_loops(pass, id) == 0;
+}
 
-/* Sums of floats along the inner loop are made of blocks: compilers do not reorder additions, but rt_sum's are in lanes. */
+/* Sums of floats along the inner loop are made of blocks: compilers do not reorder additions, but
+ * rt_sum's are in lanes. */
 bool lc_sum_blocked(const lc_pass *pass, int id) {
 	int outer = lc_sum_loops(pass, id);
-	return pass->loops.count && outer >= 0 && outer < pass->loops.count && lc_is_real(format(pass, id)) && format(pass, id) != LC_F64;
+	return pass->loops.count && outer >= 0 && outer < pass->loops.count &&
+	       lc_is_real(format(pass, id)) && format(pass, id) != LC_F64;
 }
 
 bool lc_sums_blocked(const lc_pass *pass) {
@@ -61,12 +76,14 @@ void lc_put_summed(lc_pass *pass, int id, int depth) {
 	FILE *out = pass->c->out;
 	lc_text t = lc_map_text(pass);
 	lc_dtype type = format(pass, id);
-	bool extreme = value->op == LC_RED_MAX || value->op == LC_RED_MIN, squares = value->op == LC_RED_NORM;
+	bool extreme = value->op == LC_RED_MAX || value->op == LC_RED_MIN,
+		 squares = value->op == LC_RED_NORM;
 	char name[LC_IDENTIFIER];
 	lc_put_tabs(depth, out);
 	if (lc_sum_blocked(pass, id)) {
 		char v = lc_map_variable(pass->loops.count - 1);
-		fprintf(out, "%s[%c - %c0] = %s", lc_value_identifier(pass->p, "b", id, name), v, v, squares ? "rt_squaref(" : "");
+		fprintf(out, "%s[%c - %c0] = %s", lc_value_identifier(pass->p, "b", id, name), v, v,
+		        squares ? "rt_squaref(" : "");
 		lc_put_value(&t, value->in[0], format(pass, value->in[0]));
 		fputs(squares ? ");\n" : ";\n", out);
 		return;
@@ -74,7 +91,11 @@ void lc_put_summed(lc_pass *pass, int id, int depth) {
 	put_sum_name(pass, id, out);
 	if (lc_is_real(type) && !extreme) fputs(squares ? " += rt_square(" : " += (", out);
 	else {
-		fprintf(out, " = rt_%s%s(", value->op == LC_RED_MAX ? "max" : value->op == LC_RED_MIN ? "min" : "add", sum_suffix(type));
+		fprintf(out, " = rt_%s%s(",
+		        value->op == LC_RED_MAX   ? "max"
+		        : value->op == LC_RED_MIN ? "min"
+		                                  : "add",
+		        sum_suffix(type));
 		put_sum_name(pass, id, out);
 		fputs(", ", out);
 	}
@@ -88,10 +109,12 @@ void lc_put_sum_block(lc_pass *pass, int id, int depth) {
 	char sum[LC_IDENTIFIER], block[LC_IDENTIFIER], v = lc_map_variable(pass->loops.count - 1);
 	lc_value_identifier(pass->p, "r", id, sum), lc_value_identifier(pass->p, "b", id, block);
 	lc_put_tabs(depth, pass->c->out);
-	if (op != LC_RED_MAX && op != LC_RED_MIN) fprintf(pass->c->out, "%s += rt_sum(%s, %c1 - %c0);\n", sum, block, v, v);
+	if (op != LC_RED_MAX && op != LC_RED_MIN)
+		fprintf(pass->c->out, "%s += rt_sum(%s, %c1 - %c0);\n", sum, block, v, v);
 	else {
 		const char *way = op == LC_RED_MAX ? "max" : "min";
-		fprintf(pass->c->out, "%s = rt_%s(%s, rt_block_%s(%s, %c1 - %c0));\n", sum, way, sum, way, block, v, v);
+		fprintf(pass->c->out, "%s = rt_%s(%s, rt_block_%s(%s, %c1 - %c0));\n", sum, way, sum, way,
+		        block, v, v);
 	}
 }
 
@@ -101,17 +124,23 @@ static void put_finished(lc_pass *pass, int id, const char *sum) {
 	char part[POINTER];
 	lc_dtype t = format(pass, id);
 	bool called = strcmp(lc_store_call(t), "(") != 0, narrows = lc_is_real(t) && t != LC_F64;
-	fprintf(out, "%s%s%s%s", called ? lc_store_call(t) : "", lc_is_narrow(t) ? "rt_odd(" : narrows ? "(float)(" : "", value->op == LC_RED_NORM ? "sqrt(" : "", sum);
+	fprintf(out, "%s%s%s%s", called ? lc_store_call(t) : "",
+	        lc_is_narrow(t) ? "rt_odd("
+	        : narrows       ? "(float)("
+	                        : "",
+	        value->op == LC_RED_NORM ? "sqrt(" : "", sum);
 	lc_mpi_part(pass->c, value->in[0], part, sizeof part);
 	for (int d = 0; d < x->rank && value->op == LC_RED_MEAN; d++)
 		if (value->dims >> d & 1) fprintf(out, " / (double)%s%swhole[%d]", LC_OF(part), d);
-	fprintf(out, "%s%s%s;\n", value->op == LC_RED_NORM ? ")" : "", narrows ? ")" : "", called ? ")" : "");
+	fprintf(out, "%s%s%s;\n", value->op == LC_RED_NORM ? ")" : "", narrows ? ")" : "",
+	        called ? ")" : "");
 }
 
 void lc_begin_sum(lc_pass *pass, int id, int depth) {
 	char name[LC_IDENTIFIER];
 	lc_put_tabs(depth, pass->c->out);
-	fprintf(pass->c->out, "%s %s = %s;\n", sum_type(format(pass, id)), lc_value_identifier(pass->p, "r", id, name), identity(pass, id));
+	fprintf(pass->c->out, "%s %s = %s;\n", sum_type(format(pass, id)),
+	        lc_value_identifier(pass->p, "r", id, name), identity(pass, id));
 }
 
 void lc_end_sum(lc_pass *pass, int id, int depth) {
@@ -129,17 +158,19 @@ static void put_last(lc_pass *pass, int id) {
 	char space[POINTER];
 	const char *and = "";
 	if (node(pass, id)->op == LC_TOTAL) {
-		fprintf(pass->c->out, "item + 1 == rt_items(run, %s)", lc_mpi_number(pass->c, pass->step->space, space));
+		fprintf(pass->c->out, "item + 1 == rt_items(run, %s)",
+		        lc_mpi_number(pass->c, pass->step->space, space));
 		and = " && ";
 	}
 	if (!pass->ranged) return;
 	if (pass->loops.count)
-		fprintf(pass->c->out, "%sto == rt_product(%s, 0, %d)", and, lc_mpi_part(pass->c, pass->step->space, space, sizeof space),
-		        pass->loops.first[1]);
+		fprintf(pass->c->out, "%sto == rt_product(%s, 0, %d)", and,
+		        lc_mpi_part(pass->c, pass->step->space, space, sizeof space), pass->loops.first[1]);
 	else fprintf(pass->c->out, "%sto == 1", and);
 }
 
-/* Sums that last over calls: begun by the first for a tensor (a total: for the first tensor), stored by the last. */
+/* Sums that last over calls: begun by the first for a tensor (a total: for the first tensor),
+ * stored by the last. */
 void lc_begin_sums(lc_pass *pass, int id, int slot) {
 	char name[LC_IDENTIFIER], part[POINTER];
 	const char *type = sum_type(format(pass, id));
@@ -148,13 +179,16 @@ void lc_begin_sums(lc_pass *pass, int id, int slot) {
 	lc_mpi_part(pass->c, id, part, sizeof part);
 	lc_value_identifier(pass->p, "r", id, name);
 	if (lc_sum_carried(pass, id)) {
-		fprintf(out, "\t%s *s_%s = rt_sums(run, %d, 1), %s = from ? *s_%s : %s;\n", type, name, slot, name, name, identity(pass, id));
+		fprintf(out, "\t%s *s_%s = rt_sums(run, %d, 1), %s = from ? *s_%s : %s;\n", type, name,
+		        slot, name, name, identity(pass, id));
 		return;
 	}
 	fprintf(out, "\t%s *%s = rt_sums(run, %d, %s%scount);\n", type, name, slot, LC_OF(part));
 	if (total || pass->ranged)
-		fprintf(out, "\tif (%s%s%s)\n\t", total ? "item == 0" : "", total && pass->ranged ? " && " : "", pass->ranged ? "from == 0" : "");
-	fprintf(out, "\tfor (int64_t e = 0; e < %s%scount; e++) %s[e] = %s;\n", LC_OF(part), name, identity(pass, id));
+		fprintf(out, "\tif (%s%s%s)\n\t", total ? "item == 0" : "",
+		        total && pass->ranged ? " && " : "", pass->ranged ? "from == 0" : "");
+	fprintf(out, "\tfor (int64_t e = 0; e < %s%scount; e++) %s[e] = %s;\n", LC_OF(part), name,
+	        identity(pass, id));
 }
 
 void lc_end_sums(lc_pass *pass, int id) {
@@ -180,5 +214,7 @@ void lc_end_sums(lc_pass *pass, int id) {
 /* Sums in variables: those that begin inside of so many loops. */
 void lc_sums_at(lc_pass *pass, int loops, int depth, void (*put)(lc_pass *, int, int)) {
 	for (size_t i = 0; i < pass->results.count; i++)
-		if (lc_sum_loops(pass, pass->results.at[i]) == loops && !lc_sum_carried(pass, pass->results.at[i])) put(pass, pass->results.at[i], depth);
+		if (lc_sum_loops(pass, pass->results.at[i]) == loops &&
+		    !lc_sum_carried(pass, pass->results.at[i]))
+			put(pass, pass->results.at[i], depth);
 }

@@ -1,11 +1,16 @@
-/* emit_mpi_tables.c: what a schedule's functions work on: which values have parts, their table, shapes and conditions. */
+/* emit_mpi_tables.c: what a schedule's functions work on: which values have parts, their table,
+ * shapes and conditions. */
 #include <string.h>
 
 #include "lang/run/run.h"
 #include "lang/emit/emit_internal.h"
 
-static const lc_node *node(const lc_mpi *mpi, int id) { return &mpi->p->nodes.at[id]; }
-static int count(const lc_mpi *mpi) { return (int)mpi->p->nodes.count; }
+static const lc_node *node(const lc_mpi *mpi, int id) {
+	return &mpi->p->nodes.at[id];
+}
+static int count(const lc_mpi *mpi) {
+	return (int)mpi->p->nodes.count;
+}
 
 /* ---- memory and parts ---- */
 
@@ -17,7 +22,8 @@ static void keep(lc_mpi *mpi, int id) {
 static void keep_handed(lc_mpi *mpi, const lc_step *step) {
 	if (step->kind == LC_STEP_RING) {
 		if (step->scatter >= 0) keep(mpi, step->scatter);
-		for (int i = 0; i < step->gathers.count; i++) keep(mpi, node(mpi, step->gathers.at[i])->in[0]);
+		for (int i = 0; i < step->gathers.count; i++)
+			keep(mpi, node(mpi, step->gathers.at[i])->in[0]);
 	}
 	for (int i = 0; i < step->part_count; i++) keep_handed(mpi, &step->parts[i]);
 }
@@ -27,7 +33,9 @@ static void need_spaces(lc_mpi *mpi, const lc_step *step) {
 	for (int i = 0; i < step->part_count; i++) need_spaces(mpi, &step->parts[i]);
 }
 
-static bool shaped(const lc_node *node) { return node->op == LC_SLICE || node->op == LC_DROPOUT; }
+static bool shaped(const lc_node *node) {
+	return node->op == LC_SLICE || node->op == LC_DROPOUT;
+}
 
 lk_status lc_mpi_plan(lc_mpi *mpi) {
 	mpi->memory = LK_ARRAY(&mpi->arena, int, (size_t)count(mpi));
@@ -39,7 +47,8 @@ lk_status lc_mpi_plan(lc_mpi *mpi) {
 	for (int id = 0; id < count(mpi); id++) {
 		const lc_node *value = node(mpi, id);
 		if (mpi->memory[id] >= 0 || shaped(value)) mpi->part[lc_mpi_owner(mpi, id)] = true;
-		bool reduces = lc_ops[value->op].family == LC_RED || value->op == LC_TOTAL || value->op == LC_SLICE || value->op == LC_LOCAL || value->op == LC_SLICED;
+		bool reduces = lc_ops[value->op].family == LC_RED || value->op == LC_TOTAL ||
+		               value->op == LC_SLICE || value->op == LC_LOCAL || value->op == LC_SLICED;
 		if (reduces) mpi->part[lc_mpi_owner(mpi, value->in[0])] = true;
 	}
 	return LK_OK;
@@ -48,13 +57,17 @@ lk_status lc_mpi_plan(lc_mpi *mpi) {
 /* ---- the table of values ---- */
 
 static void put_layouts(const lc_mpi *mpi, const lc_node *node) {
-	static const char *const ways[] = {[LC_R] = "RT_R", [LC_S] = "RT_S", [LC_P] = "RT_P", [LC_ROOT] = "RT_ROOT", [LC_L] = "RT_L"};
+	static const char *const ways[] = {
+		[LC_R] = "RT_R", [LC_S] = "RT_S", [LC_P] = "RT_P", [LC_ROOT] = "RT_ROOT", [LC_L] = "RT_L"};
 	fputc('{', mpi->out);
 	for (int a = 0; a < mpi->p->axis_count; a++) {
 		const lc_layout *layout = &node->layout[a];
 		bool sliced = layout->kind == LC_S;
-		fprintf(mpi->out, "%s{%s, %d, %d}", a ? ", " : "", ways[layout->kind], sliced ? layout->dim : 0,
-		        sliced ? layout->turn : layout->kind == LC_ROOT ? layout->root : 0);
+		fprintf(mpi->out, "%s{%s, %d, %d}", a ? ", " : "", ways[layout->kind],
+		        sliced ? layout->dim : 0,
+		        sliced                    ? layout->turn
+		        : layout->kind == LC_ROOT ? layout->root
+		                                  : 0);
 	}
 	fputs("}, ", mpi->out);
 }
@@ -78,10 +91,11 @@ static void put_value(lc_mpi *mpi, int id) {
 	const char *kind = kind_of(mpi, id, &of);
 	fputs("\t{", mpi->out);
 	lc_put_string(value->name ? value->name : "", mpi->out);
-	fprintf(mpi->out, ", %s, %d, %d, %s, %s, ", lc_format_name((lc_dtype)value->dtype), value->rank, value->list, kind,
-	        of >= 0 ? lc_mpi_number(mpi, of, of_name) : "-1");
+	fprintf(mpi->out, ", %s, %d, %d, %s, %s, ", lc_format_name((lc_dtype)value->dtype), value->rank,
+	        value->list, kind, of >= 0 ? lc_mpi_number(mpi, of, of_name) : "-1");
 	put_layouts(mpi, value);
-	fprintf(mpi->out, "%d, %d, %lld},\n", value->at.axis, value->at.axis >= 0 ? lc_mpi_index(mpi, value->at.index) : -1,
+	fprintf(mpi->out, "%d, %d, %lld},\n", value->at.axis,
+	        value->at.axis >= 0 ? lc_mpi_index(mpi, value->at.index) : -1,
 	        (long long)(value->at.axis >= 0 ? value->at.offset : 0));
 }
 
@@ -91,7 +105,8 @@ static void put_values(lc_mpi *mpi) {
 	for (int id = 0; id < count(mpi); id++)
 		if (mpi->part[id]) fprintf(mpi->out, "\t%s,\n", lc_mpi_number(mpi, id, name));
 	fprintf(mpi->out, "\tt%d__count\n};\n\n", mpi->number);
-	fputs("/* Name, format, dims, list, memory and whose, layout over each axis, group. */\n", mpi->out);
+	fputs("/* Name, format, dims, list, memory and whose, layout over each axis, group. */\n",
+	      mpi->out);
 	fprintf(mpi->out, "static const rt_value values%d[] = {\n", mpi->number);
 	for (int id = 0; id < count(mpi); id++)
 		if (mpi->part[id]) put_value(mpi, id);
@@ -114,12 +129,17 @@ static void use_dim(const lc_mpi *mpi, lc_dim d, struct used *used) {
 static void put_symbols(const lc_mpi *mpi, const struct used *used) {
 	char name[LC_IDENTIFIER];
 	for (int a = 0; a < mpi->p->axis_count; a++)
-		if (used->symbol[a]) fprintf(mpi->out, "\tconst int64_t %s = mesh->ranks[%d];\n", lc_identifier("q_", mpi->p->axes[a].name, name), a);
+		if (used->symbol[a])
+			fprintf(mpi->out, "\tconst int64_t %s = mesh->ranks[%d];\n",
+			        lc_identifier("q_", mpi->p->axes[a].name, name), a);
 	for (int d = 0; d < mpi->p->named_count; d++) {
 		if (!used->symbol[LC_AXES + d]) continue;
 		bool list = mpi->p->named[d].list >= 0;
 		lc_identifier("d_", mpi->p->named[d].name, name);
-		fprintf(mpi->out, list ? "\tconst int64_t *%s = sizes->each[%d];\n" : "\tconst int64_t %s = sizes->dim[%d];\n", name, d);
+		fprintf(mpi->out,
+		        list ? "\tconst int64_t *%s = sizes->each[%d];\n"
+		             : "\tconst int64_t %s = sizes->dim[%d];\n",
+		        name, d);
 	}
 }
 
@@ -133,7 +153,8 @@ static lk_status put_case(lc_mpi *mpi, int id) {
 	const lc_node *value = node(mpi, id);
 	char name[LC_IDENTIFIER];
 	for (int other = id; other < count(mpi); other++)
-		if (mpi->part[other] && same_shape(value, node(mpi, other))) fprintf(mpi->out, "\tcase %s:\n", lc_mpi_number(mpi, other, name));
+		if (mpi->part[other] && same_shape(value, node(mpi, other)))
+			fprintf(mpi->out, "\tcase %s:\n", lc_mpi_number(mpi, other, name));
 	for (int d = 0; d < value->rank; d++) {
 		fprintf(mpi->out, "\t\twhole[%d] = ", d);
 		LK_TRY(lc_put_dim(mpi->p, value->dim[d], &plain_names, mpi->out, mpi->err));
@@ -152,8 +173,11 @@ static bool shape_done(const lc_mpi *mpi, int id) {
 static lk_status put_shapes(lc_mpi *mpi) {
 	struct used u = {{false}};
 	for (int id = 0; id < count(mpi); id++)
-		for (int d = 0; d < node(mpi, id)->rank && mpi->part[id]; d++) use_dim(mpi, node(mpi, id)->dim[d], &u);
-	fprintf(mpi->out, "static void shape%d(const rt_sizes *sizes, const rt_mesh *mesh, int value, int64_t item, int64_t whole[RT_RANK]) {\n",
+		for (int d = 0; d < node(mpi, id)->rank && mpi->part[id]; d++)
+			use_dim(mpi, node(mpi, id)->dim[d], &u);
+	fprintf(mpi->out,
+	        "static void shape%d(const rt_sizes *sizes, const rt_mesh *mesh, int value, int64_t "
+	        "item, int64_t whole[RT_RANK]) {\n",
 	        mpi->number);
 	put_symbols(mpi, &u);
 	fputs("\t(void)sizes, (void)mesh, (void)item;\n\tswitch (value) {\n", mpi->out);
@@ -167,13 +191,15 @@ static lk_status put_shapes(lc_mpi *mpi) {
 
 static lk_status put_condition(lc_mpi *mpi, const lc_condition *at, int list) {
 	char value[256], divisor[256], text[600];
-	if (list >= 0) fprintf(mpi->out, "\tfor (int64_t item = 0; item < sizes->items[%d]; item++)\n\t", list);
+	if (list >= 0)
+		fprintf(mpi->out, "\tfor (int64_t item = 0; item < sizes->items[%d]; item++)\n\t", list);
 	fputs("\tif (rt_over(", mpi->out);
 	LK_TRY(lc_put_dim(mpi->p, at->value, &plain_names, mpi->out, mpi->err));
 	fputs(", ", mpi->out);
 	LK_TRY(lc_put_dim(mpi->p, at->divisor, &plain_names, mpi->out, mpi->err));
 	fputs(") < 0) return ", mpi->out);
-	snprintf(text, sizeof text, "%s %% %s == 0", lc_dim_text(mpi->p, at->value, value, sizeof value),
+	snprintf(text, sizeof text, "%s %% %s == 0",
+	         lc_dim_text(mpi->p, at->value, value, sizeof value),
 	         lc_dim_text(mpi->p, at->divisor, divisor, sizeof divisor));
 	lc_put_string(text, mpi->out);
 	fputs(";\n", mpi->out);
@@ -183,8 +209,10 @@ static lk_status put_condition(lc_mpi *mpi, const lc_condition *at, int list) {
 static lk_status put_conditions(lc_mpi *mpi) {
 	struct used u = {{false}};
 	for (size_t i = 0; i < mpi->p->conditions.count; i++)
-		use_dim(mpi, mpi->p->conditions.at[i].value, &u), use_dim(mpi, mpi->p->conditions.at[i].divisor, &u);
-	fprintf(mpi->out, "static const char *wrong%d(const rt_sizes *sizes, const rt_mesh *mesh) {\n", mpi->number);
+		use_dim(mpi, mpi->p->conditions.at[i].value, &u),
+			use_dim(mpi, mpi->p->conditions.at[i].divisor, &u);
+	fprintf(mpi->out, "static const char *wrong%d(const rt_sizes *sizes, const rt_mesh *mesh) {\n",
+	        mpi->number);
 	put_symbols(mpi, &u);
 	fputs("\t(void)sizes, (void)mesh;\n", mpi->out);
 	for (size_t i = 0; i < mpi->p->conditions.count; i++) {
@@ -205,7 +233,9 @@ static lk_status put_bounds(lc_mpi *mpi) {
 	for (int pass = 0; pass < 2; pass++) {
 		for (int id = 0; id < count(mpi); id++) {
 			const lc_node *value = node(mpi, id);
-			if ((value->op != LC_INPUT && value->op != LC_STATE) || !lc_is_integer((lc_dtype)value->dtype)) continue;
+			if ((value->op != LC_INPUT && value->op != LC_STATE) ||
+			    !lc_is_integer((lc_dtype)value->dtype))
+				continue;
 			int found = lc_index_rows(mpi->p, id, rows, LC_VALUES);
 			for (int i = 0; i < found && !pass; i++) use_dim(mpi, rows[i], &u);
 			if (!pass || !found) continue;
@@ -219,7 +249,9 @@ static lk_status put_bounds(lc_mpi *mpi) {
 			fputs(";\n", mpi->out);
 		}
 		if (pass) continue;
-		fprintf(mpi->out, "/* Whole numbers are drawn below this. */\nstatic int64_t bound%d(const rt_sizes *sizes, const rt_mesh *mesh, int value, int64_t item) {\n",
+		fprintf(mpi->out,
+		        "/* Whole numbers are drawn below this. */\nstatic int64_t bound%d(const rt_sizes "
+		        "*sizes, const rt_mesh *mesh, int value, int64_t item) {\n",
 		        mpi->number);
 		put_symbols(mpi, &u);
 		fputs("\t(void)sizes, (void)mesh, (void)value, (void)item;\n", mpi->out);

@@ -3,7 +3,9 @@
 
 #include <string.h>
 
-static const lc_node *node(const lc_pass *pass, int id) { return &pass->p->nodes.at[id]; }
+static const lc_node *node(const lc_pass *pass, int id) {
+	return &pass->p->nodes.at[id];
+}
 
 int lc_pass_taken(const lc_program *program, int id) {
 	const lc_node *node = &program->nodes.at[id];
@@ -40,7 +42,8 @@ static lk_status find_operands(lc_pass *pass, int id) {
 /* A slice is read in place where what it is a slice of lies in memory. */
 static lk_status find_slice(lc_pass *pass, int id) {
 	int base = id;
-	while (node(pass, base)->op == LC_SLICE && (base == id || pass->c->memory[base] < 0)) base = node(pass, base)->in[0];
+	while (node(pass, base)->op == LC_SLICE && (base == id || pass->c->memory[base] < 0))
+		base = node(pass, base)->in[0];
 	if (pass->inside[base] || pass->c->memory[base] < 0) {
 		pass->source[id] = LC_COMPUTED;
 		return find_operands(pass, id);
@@ -59,7 +62,8 @@ static lk_status find(lc_pass *pass, int id) {
 	if (pass->uses[id]++) return LK_OK;
 	if (value->op == LC_CONST) return pass->source[id] = LC_LITERAL, LK_OK;
 	if (value->op == LC_SCALAR || value->op == LC_SIZE) return pass->source[id] = LC_NUMBER, LK_OK;
-	if (value->op == LC_SLICE && (pass->inside[id] || pass->c->memory[id] < 0)) return find_slice(pass, id);
+	if (value->op == LC_SLICE && (pass->inside[id] || pass->c->memory[id] < 0))
+		return find_slice(pass, id);
 	if (!pass->inside[id] && pass->c->memory[id] >= 0) return find_loaded(pass, id);
 	pass->source[id] = value->rank == 0 && !pass->inside[id] ? LC_NUMBER : LC_COMPUTED;
 	if (value->op == LC_DROPOUT) LK_TRY(add_place(pass, LC_PLACE_WHOLE, id, -1, &pass->whole[id]));
@@ -73,7 +77,8 @@ static lk_status find_result(lc_pass *pass, int id) {
 	if (!lk_push(&pass->results)) return lk_oom(pass->c->err);
 	*lk_last(&pass->results) = id;
 	pass->source[id] = LC_RESULT;
-	LK_TRY(add_place(pass, value->op == LC_TOTAL ? LC_PLACE_PART : LC_PLACE_RED, id, -1, &pass->place[id]));
+	LK_TRY(add_place(pass, value->op == LC_TOTAL ? LC_PLACE_PART : LC_PLACE_RED, id, -1,
+	                 &pass->place[id]));
 	return find(pass, value->in[0]);
 }
 
@@ -86,17 +91,21 @@ static lk_status find_store(lc_pass *pass, int id) {
 	return LK_OK;
 }
 
-/* What the ring's collectives leave: the sum that arrives, what is gathered, a state that is gathered into. */
+/* What the ring's collectives leave: the sum that arrives, what is gathered, a state that is
+ * gathered into. */
 static bool collected(const lc_pass *pass, int id) {
 	const lc_step *step = pass->step;
 	for (int i = 0; i < step->gathers.count; i++)
-		if (step->gathers.at[i] == id || (node(pass, id)->op == LC_UPDATE && step->gathers.at[i] == node(pass, id)->in[1])) return true;
+		if (step->gathers.at[i] == id ||
+		    (node(pass, id)->op == LC_UPDATE && step->gathers.at[i] == node(pass, id)->in[1]))
+			return true;
 	return step->scatter == id;
 }
 
 static lk_status find_all(lc_pass *pass) {
 	const lc_step *step = pass->step;
-	for (int i = 0; i < step->values.count; i++) pass->inside[step->values.at[i]] = !collected(pass, step->values.at[i]);
+	for (int i = 0; i < step->values.count; i++)
+		pass->inside[step->values.at[i]] = !collected(pass, step->values.at[i]);
 	for (int i = 0; i < step->values.count; i++) {
 		int id = step->values.at[i];
 		if (!pass->inside[id]) continue;
@@ -132,7 +141,8 @@ void lc_pass_cut(lc_pass *pass, int dim) {
 	while (l < loops->count && loops->first[l] < dim) l++;
 	pass->cut_loop = l;
 	if (loops->first[l] == dim) return;
-	memmove(&loops->first[l + 1], &loops->first[l], sizeof *loops->first * (size_t)(loops->count - l + 1));
+	memmove(&loops->first[l + 1], &loops->first[l],
+	        sizeof *loops->first * (size_t)(loops->count - l + 1));
 	loops->first[l] = dim;
 	loops->count++;
 }
@@ -149,7 +159,8 @@ static bool stored(const lc_pass *pass, int id) {
 	return false;
 }
 
-/* What has a name, is needed twice, or is stored beside others: all loads are then before all stores. */
+/* What has a name, is needed twice, or is stored beside others: all loads are then before all
+ * stores. */
 bool lc_pass_stands_alone(const lc_pass *pass, int id) {
 	if (pass->source[id] != LC_COMPUTED) return false;
 	bool last = stored(pass, id);

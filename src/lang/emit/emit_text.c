@@ -15,14 +15,16 @@ char *lc_identifier(const char *prefix, const char *name, char out[LC_IDENTIFIER
 	for (; *prefix && used < room; prefix++) out[used++] = *prefix;
 	for (; *name && used < room; name++) {
 		unsigned char c = (unsigned char)*name;
-		if ((c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_') out[used++] = *name;
+		if ((c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_')
+			out[used++] = *name;
 		else if (used + 3 <= room) used += (size_t)snprintf(out + used, 4, "_%02X", c);
 	}
 	out[used] = '\0';
 	return out;
 }
 
-char *lc_value_identifier(const lc_program *program, const char *prefix, int id, char out[LC_IDENTIFIER]) {
+char *lc_value_identifier(const lc_program *program, const char *prefix, int id,
+                          char out[LC_IDENTIFIER]) {
 	const char *name = program->nodes.at[id].name;
 	char begin[48];
 	if (name && lc_value_find(program, name) == id) snprintf(begin, sizeof begin, "%.16s_", prefix);
@@ -34,14 +36,16 @@ char *lc_value_identifier(const lc_program *program, const char *prefix, int id,
 
 /* A blank is put between two characters that mean something together, and after a backslash. */
 static bool breaks(char last, char c) {
-	return (last == '*' && c == '/') || (last == '/' && (c == '*' || c == '/')) || (last == '?' && c == '?') ||
-	       (last == '\\' && c == '\n');
+	return (last == '*' && c == '/') || (last == '/' && (c == '*' || c == '/')) ||
+	       (last == '?' && c == '?') || (last == '\\' && c == '\n');
 }
 
 void lc_put_comment(const char *text, const char *lead, FILE *out) {
 	char last = '\n';
 	for (; *text; text++) {
-		char c = *text == '\n' || *text == '\t' || ((unsigned char)*text >= ' ' && *text != 127) ? *text : '.';
+		char c = *text == '\n' || *text == '\t' || ((unsigned char)*text >= ' ' && *text != 127)
+		             ? *text
+		             : '.';
 		if (last == '\n') fputs(lead, out);
 		if (breaks(last, c)) fputc(last == '\\' ? '.' : ' ', out);
 		fputc(c, out);
@@ -88,8 +92,10 @@ static void put_float(double number, FILE *out) {
 void lc_put_number(double number, lc_dtype t, FILE *out) {
 	char digits[32];
 	if (t == LC_BOOL) fputs(number != 0 ? "true" : "false", out);
-	else if (lc_is_integer(t) && t != LC_WEAK_INT) fprintf(out, t == LC_U64 ? "UINT64_C(%.0f)" : "INT64_C(%.0f)", number);
-	else if (t == LC_F64 || lc_is_weak(t)) put_decimal(lk_format_shortest(number, digits, sizeof digits), "", out);
+	else if (lc_is_integer(t) && t != LC_WEAK_INT)
+		fprintf(out, t == LC_U64 ? "UINT64_C(%.0f)" : "INT64_C(%.0f)", number);
+	else if (t == LC_F64 || lc_is_weak(t))
+		put_decimal(lk_format_shortest(number, digits, sizeof digits), "", out);
 	else put_float(number, out);
 }
 
@@ -119,11 +125,21 @@ static const struct format_row formats[LC_DTYPE_COUNT] = {
 	[LC_WEAK_REAL] = {"RT_F64", "double", "double", "(", "("},
 };
 
-const char *lc_memory_type(lc_dtype t) { return formats[t].memory; }
-const char *lc_register_type(lc_dtype t) { return formats[t].registers; }
-const char *lc_format_name(lc_dtype t) { return formats[t].name; }
-const char *lc_load_call(lc_dtype t) { return formats[t].load; }
-const char *lc_store_call(lc_dtype t) { return formats[t].store; }
+const char *lc_memory_type(lc_dtype t) {
+	return formats[t].memory;
+}
+const char *lc_register_type(lc_dtype t) {
+	return formats[t].registers;
+}
+const char *lc_format_name(lc_dtype t) {
+	return formats[t].name;
+}
+const char *lc_load_call(lc_dtype t) {
+	return formats[t].load;
+}
+const char *lc_store_call(lc_dtype t) {
+	return formats[t].store;
+}
 
 /* As the interpreter has them (lc_lowest, lc_highest). */
 const char *lc_lowest_text(lc_dtype t) {
@@ -152,7 +168,9 @@ const char *lc_highest_text(lc_dtype t) {
 	}
 }
 
-bool lc_is_narrow(lc_dtype t) { return t == LC_F16 || t == LC_BF16 || t == LC_F8; }
+bool lc_is_narrow(lc_dtype t) {
+	return t == LC_F16 || t == LC_BF16 || t == LC_F8;
+}
 
 /* ---- sizes ---- */
 
@@ -168,11 +186,13 @@ static void put_symbol(const lc_program *program, int s, const lc_dim_names *nam
 }
 
 /* number * product of symbols to powers that are not negative, as nested products. */
-static void put_product(const lc_program *program, const lc_term *term, const lc_dim_names *names, FILE *out) {
+static void put_product(const lc_program *program, const lc_term *term, const lc_dim_names *names,
+                        FILE *out) {
 	int factors = term->number != 1, written = 0;
 	for (int s = 0; s < LC_SYMBOLS; s++) factors += term->power[s];
 	for (int i = 1; i < factors; i++) fputs("rt_times(", out);
-	if (term->number != 1 || factors == 0) fprintf(out, "%lld", (long long)term->number), written = 1;
+	if (term->number != 1 || factors == 0)
+		fprintf(out, "%lld", (long long)term->number), written = 1;
 	for (int s = 0; s < LC_SYMBOLS; s++)
 		for (int i = 0; i < term->power[s]; i++) {
 			if (written) fputs(", ", out);
@@ -182,7 +202,8 @@ static void put_product(const lc_program *program, const lc_term *term, const lc
 }
 
 /* The least product that makes every term whole. */
-static lk_status common_divisor(const lc_program *program, const lc_dim_sum *sum, lc_term *out, lk_error *err) {
+static lk_status common_divisor(const lc_program *program, const lc_dim_sum *sum, lc_term *out,
+                                lk_error *err) {
 	*out = (lc_term){.number = 1, .divisor = 1};
 	for (int i = 0; i < sum->count; i++) {
 		const lc_term *term = &sum->terms[i];
@@ -201,7 +222,8 @@ static lk_status common_divisor(const lc_program *program, const lc_dim_sum *sum
 	return LK_OK;
 }
 
-lk_status lc_put_dim(const lc_program *program, lc_dim d, const lc_dim_names *names, FILE *out, lk_error *err) {
+lk_status lc_put_dim(const lc_program *program, lc_dim d, const lc_dim_names *names, FILE *out,
+                     lk_error *err) {
 	const lc_dim_sum *sum = &program->dims.at[d];
 	lc_term by;
 	LK_TRY(common_divisor(program, sum, &by, err));

@@ -7,29 +7,39 @@ static int16_t *slot(lc_node *node, lc_directive_kind kind) {
 	return kind == LC_FUSE ? &node->fuse : kind == LC_OVERLAP ? &node->overlap : &node->bucket;
 }
 
-static lk_status add(lc_build *build, const lc_directive *directive, const uint8_t *set, lk_error *err) {
+static lk_status add(lc_build *build, const lc_directive *directive, const uint8_t *set,
+                     lk_error *err) {
 	if (build->to->bundles.count == INT16_MAX)
-		return lc_wrong(build->from, directive->line, directive->column, err, "more than %d bundles", INT16_MAX);
+		return lc_wrong(build->from, directive->line, directive->column, err,
+		                "more than %d bundles", INT16_MAX);
 	if (!lk_push(&build->to->bundles)) return lk_oom(err);
 	lc_bundle *bundle = lk_last(&build->to->bundles);
-	*bundle = (lc_bundle){.kind = directive->kind, .name = directive->result_count ? directive->results[0].text : NULL};
-	if (directive->kind == LC_OVERLAP) bundle->chunk = directive->chunk, bundle->order = directive->order, bundle->chunks = directive->chunks;
+	*bundle = (lc_bundle){.kind = directive->kind,
+	                      .name = directive->result_count ? directive->results[0].text : NULL};
+	if (directive->kind == LC_OVERLAP)
+		bundle->chunk = directive->chunk, bundle->order = directive->order,
+		bundle->chunks = directive->chunks;
 	if (directive->kind == LC_BUCKET) bundle->size = directive->size;
 	for (size_t i = 0; i < build->from->nodes.count; i++)
-		if (set[i]) *slot(&build->to->nodes.at[build->map[i]], directive->kind) = (int16_t)(build->to->bundles.count - 1);
+		if (set[i])
+			*slot(&build->to->nodes.at[build->map[i]], directive->kind) =
+				(int16_t)(build->to->bundles.count - 1);
 	return LK_OK;
 }
 
-lk_status lc_add_bundle(const lc_program *program, const lc_directive *directive, const uint8_t *set, lc_program **out, lk_error *err) {
+lk_status lc_add_bundle(const lc_program *program, const lc_directive *directive,
+                        const uint8_t *set, lc_program **out, lk_error *err) {
 	lc_build b;
 	lk_status status = lc_build_open(&b, program, err);
-	for (int i = 0; status == LK_OK && i < (int)program->nodes.count; i++) status = lc_build_copy(&b, i, err);
+	for (int i = 0; status == LK_OK && i < (int)program->nodes.count; i++)
+		status = lc_build_copy(&b, i, err);
 	if (status == LK_OK) status = add(&b, directive, set, err);
 	return lc_build_close(&b, status, out);
 }
 
 const char *lc_bundle_word(const lc_program *program, const lc_node *node, lc_directive_kind kind) {
-	const char *label = kind == LC_OVERLAP && node->fuse >= 0 ? program->bundles.at[node->fuse].name : NULL;
+	const char *label =
+		kind == LC_OVERLAP && node->fuse >= 0 ? program->bundles.at[node->fuse].name : NULL;
 	return label ? label : node->part_of ? node->part_of : lc_part_name(node);
 }
 
@@ -67,15 +77,20 @@ struct writer {
 static lk_status add_name(struct writer *writer, const char *name, lk_error *err) {
 	for (int i = 0; i < writer->d->name_count; i++)
 		if (strcmp(writer->d->names[i].text, name) == 0) return LK_OK;
-	if (!writer->d->names && !(writer->d->names = LK_ARRAY(writer->arena, lc_word, writer->p->nodes.count))) return lk_oom(err);
+	if (!writer->d->names &&
+	    !(writer->d->names = LK_ARRAY(writer->arena, lc_word, writer->p->nodes.count)))
+		return lk_oom(err);
 	writer->d->names[writer->d->name_count++].text = name;
 	return LK_OK;
 }
 
 static lk_status add_bundle(struct writer *writer, int which, lk_error *err) {
 	const lc_bundle *bundle = &writer->p->bundles.at[which];
-	*writer->d = (lc_directive){.kind = bundle->kind, .chunk = bundle->chunk, .chunks = bundle->chunks,
-	                       .order = bundle->order, .size = bundle->size};
+	*writer->d = (lc_directive){.kind = bundle->kind,
+	                            .chunk = bundle->chunk,
+	                            .chunks = bundle->chunks,
+	                            .order = bundle->order,
+	                            .size = bundle->size};
 	for (size_t i = 0; i < writer->p->nodes.count; i++) {
 		lc_node n = writer->p->nodes.at[i];
 		if (*slot(&n, bundle->kind) != which) continue;
@@ -88,9 +103,11 @@ static lk_status add_bundle(struct writer *writer, int which, lk_error *err) {
 	return LK_OK;
 }
 
-lk_status lc_bundles_schedule(const lc_program *program, const char *name, lc_schedule *out, lk_error *err) {
+lk_status lc_bundles_schedule(const lc_program *program, const char *name, lc_schedule *out,
+                              lk_error *err) {
 	struct writer w = {.p = program, .arena = &program->file->arena};
-	*out = (lc_schedule){.name = name, .directives = LK_ARRAY(w.arena, lc_directive, program->bundles.count)};
+	*out = (lc_schedule){.name = name,
+	                     .directives = LK_ARRAY(w.arena, lc_directive, program->bundles.count)};
 	if (!out->directives) return lk_oom(err);
 	for (size_t i = 0; i < program->bundles.count; i++) {
 		w.d = &out->directives[out->count];

@@ -1,6 +1,7 @@
-/* chunks.c: along which dims values that feed each other can be cut into chunks alike. A dim of an operand is one of the
- * result, or is summed over or repeated: then a chunk needs all of the operand. Collectives take chunks along any dim,
- * also the one that they scatter or gather, for every rank's slice is cut. */
+/* chunks.c: along which dims values that feed each other can be cut into chunks alike. A dim of an
+ * operand is one of the result, or is summed over or repeated: then a chunk needs all of the
+ * operand. Collectives take chunks along any dim, also the one that they scatter or gather, for
+ * every rank's slice is cut. */
 #include <string.h>
 
 #include "lang/rewrite/rewrite_internal.h"
@@ -24,7 +25,8 @@ static int reduced_dim(const lc_node *node, int d) {
 int lc_dim_to(const lc_program *program, int id, int k, int d) {
 	const lc_node *node = &program->nodes.at[id], *value = &program->nodes.at[node->in[k]];
 	switch (lc_ops[node->op].family) {
-	case LC_MAP: case LC_DROP: {
+	case LC_MAP:
+	case LC_DROP: {
 		int at = d + node->rank - value->rank;
 		return value->dim[d] == 0 && node->dim[at] != 0 ? -1 : at;
 	}
@@ -51,8 +53,8 @@ static int dim_from(const lc_program *program, int id, int k, int d) {
 struct cutter {
 	const lc_program *p;
 	const uint8_t *set;
-	int *dim;            /* [values] -1: none */
-	int at;              /* the value that cannot be cut as the others are */
+	int *dim; /* [values] -1: none */
+	int at;   /* the value that cannot be cut as the others are */
 	bool changed;
 };
 
@@ -102,7 +104,8 @@ static bool reads_updated(struct cutter *cutter, int update) {
 		const lc_node *node = &cutter->p->nodes.at[i];
 		for (int k = lc_first_read(node); k < node->inputs; k++) {
 			if (!cutter->set[i] || node->in[k] != version || cutter->dim[i] < 0) continue;
-			if (lc_dim_to(cutter->p, i, k, cutter->dim[update]) != cutter->dim[i]) return cutter->at = i, true;
+			if (lc_dim_to(cutter->p, i, k, cutter->dim[update]) != cutter->dim[i])
+				return cutter->at = i, true;
 		}
 	}
 	return false;
@@ -110,12 +113,15 @@ static bool reads_updated(struct cutter *cutter, int update) {
 
 static bool keeps_states(struct cutter *cutter) {
 	for (size_t i = 0; i < cutter->p->nodes.count; i++)
-		if (cutter->set[i] && cutter->p->nodes.at[i].op == LC_UPDATE && reads_updated(cutter, (int)i)) return false;
+		if (cutter->set[i] && cutter->p->nodes.at[i].op == LC_UPDATE &&
+		    reads_updated(cutter, (int)i))
+			return false;
 	return true;
 }
 
 static bool is_collective(const lc_node *node) {
-	return (lc_ops[node->op].family == LC_COMM && node->op != LC_SLICE && node->op != LC_LOCAL && node->op != LC_SLICED) ||
+	return (lc_ops[node->op].family == LC_COMM && node->op != LC_SLICE && node->op != LC_LOCAL &&
+	        node->op != LC_SLICED) ||
 	       node->op == LC_SEND;
 }
 
@@ -135,12 +141,15 @@ static int find_anchor(const lc_program *program, const uint8_t *set) {
 }
 
 /* The k-th dim to try: the last but one, those before it, then the last. */
-static int candidate(const lc_node *node, int k) { return node->rank == 1 ? 0 : k < node->rank - 1 ? node->rank - 2 - k : node->rank - 1; }
+static int candidate(const lc_node *node, int k) {
+	return node->rank == 1 ? 0 : k < node->rank - 1 ? node->rank - 2 - k : node->rank - 1;
+}
 
 static bool wanted(const lc_node *node, int d, const lc_bundle *bundle) {
 	if (node->dim[d] == 0) return false;
 	if (bundle->order && strcmp(bundle->order, "ring") == 0) {
-		if (scatters(node) && d != node->d && !(node->op == LC_ALLTOALL && d == node->e)) return false;
+		if (scatters(node) && d != node->d && !(node->op == LC_ALLTOALL && d == node->e))
+			return false;
 	}
 	if (!bundle->chunk || !*bundle->chunk || node->rank == 1) return true;
 	if (strcmp(bundle->chunk, "batches") == 0) return d < node->rank - 2;
@@ -158,25 +167,35 @@ static bool one_list(const lc_program *program, const uint8_t *set) {
 	return list >= 0;
 }
 
-static lk_status no_dim(const struct cutter *cutter, const lc_directive *directive, int anchor, lk_error *err) {
+static lk_status no_dim(const struct cutter *cutter, const lc_directive *directive, int anchor,
+                        lk_error *err) {
 	const lc_node *node = &cutter->p->nodes.at[cutter->at >= 0 ? cutter->at : anchor];
 	char type[128];
 	lc_type_text(cutter->p, node, type, sizeof type);
-	lc_wrong(cutter->p, directive->line, directive->column, err, "no dim%s%s%s can be cut for all that overlaps: %s, %s, stands against it",
-	         directive->chunk && *directive->chunk ? " among the " : "", directive->chunk ? directive->chunk : "",
-	         directive->order && strcmp(directive->order, "ring") == 0 ? " in the ring's order" : "", lc_part_name(node), type);
+	lc_wrong(cutter->p, directive->line, directive->column, err,
+	         "no dim%s%s%s can be cut for all that overlaps: %s, %s, stands against it",
+	         directive->chunk && *directive->chunk ? " among the " : "",
+	         directive->chunk ? directive->chunk : "",
+	         directive->order && strcmp(directive->order, "ring") == 0 ? " in the ring's order"
+	                                                                   : "",
+	         lc_part_name(node), type);
 	return lk_hint(err, "overlap less, or leave out what must be whole");
 }
 
-lk_status lc_chunk_dims(const lc_program *program, const uint8_t *set, const lc_directive *directive, int *dims, lk_error *err) {
+lk_status lc_chunk_dims(const lc_program *program, const uint8_t *set,
+                        const lc_directive *directive, int *dims, lk_error *err) {
 	struct cutter c = {.p = program, .set = set, .dim = dims, .at = -1};
 	int anchor = find_anchor(program, set);
 	lc_bundle like = {.chunk = directive->chunk, .order = directive->order};
 	memset(dims, 0xff, sizeof *dims * program->nodes.count);
 	if (one_list(program, set)) return LK_OK; /* chunks are the tensors */
-	if (anchor < 0) return lc_wrong(program, directive->line, directive->column, err, "numbers alone have no chunks");
+	if (anchor < 0)
+		return lc_wrong(program, directive->line, directive->column, err,
+		                "numbers alone have no chunks");
 	const lc_node *node = &program->nodes.at[anchor];
 	for (int k = 0; k < node->rank; k++)
-		if (wanted(node, candidate(node, k), &like) && spread(&c, anchor, candidate(node, k)) && keeps_states(&c)) return LK_OK;
+		if (wanted(node, candidate(node, k), &like) && spread(&c, anchor, candidate(node, k)) &&
+		    keeps_states(&c))
+			return LK_OK;
 	return no_dim(&c, directive, anchor, err);
 }

@@ -1,5 +1,5 @@
-/* convex.c: sets that can run as one: no path leaves them and comes back, neither through values nor through the memory
- * of a state, whose readers must be done before it is overwritten. */
+/* convex.c: sets that can run as one: no path leaves them and comes back, neither through values
+ * nor through the memory of a state, whose readers must be done before it is overwritten. */
 #include <string.h>
 
 #include "lang/rewrite/rewrite_internal.h"
@@ -7,11 +7,14 @@
 struct search {
 	const lc_program *p;
 	const uint8_t *set;
-	int *through;    /* [values] outside, and behind the set: the first value outside on the way; -1 */
-	int *joined;     /* [bundles] the same: what runs together is behind the set as soon as a part of it is */
+	int *through; /* [values] outside, and behind the set: the first value outside on the way; -1 */
+	int *joined; /* [bundles] the same: what runs together is behind the set as soon as a part of it
+	                is */
 };
 
-static int behind_joined(const struct search *search, int bundle) { return bundle < 0 ? -1 : search->joined[bundle]; }
+static int behind_joined(const struct search *search, int bundle) {
+	return bundle < 0 ? -1 : search->joined[bundle];
+}
 
 static int behind(const struct search *search, int id) {
 	const lc_node *node = &search->p->nodes.at[id];
@@ -73,7 +76,8 @@ static int pass(struct search *search, bool *more) {
 	return -1;
 }
 
-/* A bundle that turns out to be behind the set may begin before it, so the values are gone through again. */
+/* A bundle that turns out to be behind the set may begin before it, so the values are gone through
+ * again. */
 static int find(struct search *search) {
 	int outside;
 	bool more;
@@ -82,9 +86,11 @@ static int find(struct search *search) {
 	return outside;
 }
 
-lk_status lc_check_convex(const lc_program *program, const uint8_t *set, const lc_directive *directive, lk_error *err) {
+lk_status lc_check_convex(const lc_program *program, const uint8_t *set,
+                          const lc_directive *directive, lk_error *err) {
 	lk_arena arena = LK_ARENA_INIT;
-	struct search s = {program, set, LK_ARRAY(&arena, int, program->nodes.count), LK_ARRAY(&arena, int, program->bundles.count)};
+	struct search s = {program, set, LK_ARRAY(&arena, int, program->nodes.count),
+	                   LK_ARRAY(&arena, int, program->bundles.count)};
 	bool room = s.through && s.joined;
 	int through = -1;
 	if (room) {
@@ -96,7 +102,11 @@ lk_status lc_check_convex(const lc_program *program, const uint8_t *set, const l
 	if (!room) return lk_oom(err);
 	if (through < 0) return LK_OK;
 	const char *name = lc_part_name(&program->nodes.at[through]);
-	lc_wrong(program, directive->line, directive->column, err, "what is %s depends on itself through %s, which is outside of it",
-	         directive->kind == LC_FUSE ? "fused" : directive->kind == LC_BUCKET ? "put into one bucket" : "overlapped", name);
+	lc_wrong(program, directive->line, directive->column, err,
+	         "what is %s depends on itself through %s, which is outside of it",
+	         directive->kind == LC_FUSE     ? "fused"
+	         : directive->kind == LC_BUCKET ? "put into one bucket"
+	                                        : "overlapped",
+	         name);
 	return lk_hint(err, "add %s to the set, or %s less", name, lc_directive_names[directive->kind]);
 }

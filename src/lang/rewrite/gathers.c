@@ -1,36 +1,45 @@
-/* gathers.c: f(gather(x), r) = gather(f(x, slice(r))): gathers (and broadcasts) moved behind what reads them.
+/* gathers.c: f(gather(x), r) = gather(f(x, slice(r))): gathers (and broadcasts) moved behind what
+ * reads them.
  *
- * Every value that lies on a path from a gather to one of the statements named is built again on slices; the type rules
- * say what that makes of it: a slice, or parts of a reduction, which an all-reduce of the small result joins. What is
- * read outside is gathered. A layout says where the elements of a tensor are, not what they are, so that whatever lc_add
- * accepts computes the same.
+ * Every value that lies on a path from a gather to one of the statements named is built again on
+ * slices; the type rules say what that makes of it: a slice, or parts of a reduction, which an
+ * all-reduce of the small result joins. What is read outside is gathered. A layout says where the
+ * elements of a tensor are, not what they are, so that whatever lc_add accepts computes the same.
  *
- * The second pass knows the dims that the first found, and pulls along what is only read in slices (b1*m beside a moved
- * gradient), and what was named but does not read the gather (the norm of the weights). */
+ * The second pass knows the dims that the first found, and pulls along what is only read in slices
+ * (b1*m beside a moved gradient), and what was named but does not read the gather (the norm of the
+ * weights). */
 #include <string.h>
 
 #include "lang/rewrite/rewrite_internal.h"
 
-enum { NO_DIM = -1, SEVERAL_DIMS = -2 };
+enum {
+	NO_DIM = -1,
+	SEVERAL_DIMS = -2
+};
 
 struct mover {
 	const lc_program *p;
 	const lc_passage *passage;
 	lc_build b;
-	int *cut;             /* [values] the version of `to` in slices; -1 */
-	uint8_t *moved;       /* on a path from a gather to what it moves past */
-	uint8_t *pulled;      /* pointwise, and read in slices only */
-	uint8_t *beside;      /* named, and reads what is read in slices, but no gather */
-	uint8_t *outside;     /* read by something that is not moved */
-	int8_t *want;         /* the dim along which a value is read in slices */
+	int *cut;         /* [values] the version of `to` in slices; -1 */
+	uint8_t *moved;   /* on a path from a gather to what it moves past */
+	uint8_t *pulled;  /* pointwise, and read in slices only */
+	uint8_t *beside;  /* named, and reads what is read in slices, but no gather */
+	uint8_t *outside; /* read by something that is not moved */
+	int8_t *want;     /* the dim along which a value is read in slices */
 	int *uses;
-	int axis, first;      /* of the gathers; the first of them */
-	bool refused;         /* the error says why a value cannot move */
+	int axis, first; /* of the gathers; the first of them */
+	bool refused;    /* the error says why a value cannot move */
 };
 
-static const lc_node *node(const struct mover *mover, int id) { return &mover->p->nodes.at[id]; }
+static const lc_node *node(const struct mover *mover, int id) {
+	return &mover->p->nodes.at[id];
+}
 
-static int count(const struct mover *mover) { return (int)mover->p->nodes.count; }
+static int count(const struct mover *mover) {
+	return (int)mover->p->nodes.count;
+}
 
 /* ---- what moves ---- */
 
@@ -39,11 +48,13 @@ static bool find_moved(struct mover *mover) {
 	bool any = false;
 	for (int i = 0; i < count(mover); i++) {
 		mover->moved[i] = mover->passage->gathers[i];
-		for (int k = lc_first_read(node(mover, i)); k < node(mover, i)->inputs; k++) mover->moved[i] |= mover->moved[node(mover, i)->in[k]];
+		for (int k = lc_first_read(node(mover, i)); k < node(mover, i)->inputs; k++)
+			mover->moved[i] |= mover->moved[node(mover, i)->in[k]];
 	}
 	for (int i = count(mover); i-- > 0;) {
 		lead[i] |= mover->moved[i] && mover->passage->past[i];
-		for (int k = lc_first_read(node(mover, i)); k < node(mover, i)->inputs && lead[i]; k++) lead[node(mover, i)->in[k]] = 1;
+		for (int k = lc_first_read(node(mover, i)); k < node(mover, i)->inputs && lead[i]; k++)
+			lead[node(mover, i)->in[k]] = 1;
 	}
 	for (int i = 0; i < count(mover); i++) {
 		mover->moved[i] &= lead[i], lead[i] = 0;
@@ -53,7 +64,9 @@ static bool find_moved(struct mover *mover) {
 	return any;
 }
 
-static bool moves(const struct mover *mover, int id) { return mover->moved[id] || mover->pulled[id] || mover->beside[id]; }
+static bool moves(const struct mover *mover, int id) {
+	return mover->moved[id] || mover->pulled[id] || mover->beside[id];
+}
 
 static void find_outside(struct mover *mover) {
 	memset(mover->outside, 0, (size_t)count(mover));
@@ -72,7 +85,8 @@ static lk_status refuse(struct mover *mover, int id, const char *why, lk_error *
 	int line = passage->line, column = passage->column;
 	snprintf(kept, sizeof kept, "%s", why); /* it may be err's */
 	for (int i = 0; i < passage->word_count; i++)
-		if (strcmp(passage->words[i].text, name) == 0) line = passage->words[i].line, column = passage->words[i].column;
+		if (strcmp(passage->words[i].text, name) == 0)
+			line = passage->words[i].line, column = passage->words[i].column;
 	mover->refused = true;
 	lc_wrong(mover->p, line, column, err, "%s cannot move past %s: %s", passage->name, name, kept);
 	return lk_hint(err, "leave %s out of what %s moves past", name, passage->name);
@@ -80,7 +94,8 @@ static lk_status refuse(struct mover *mover, int id, const char *why, lk_error *
 
 /* What the type rules refuse of the moved form. */
 static lk_status refuse_found(struct mover *mover, int id, lk_status status, lk_error *err) {
-	return status == LK_ERR_INPUT && err && !mover->refused ? refuse(mover, id, err->what, err) : status;
+	return status == LK_ERR_INPUT && err && !mover->refused ? refuse(mover, id, err->what, err)
+	                                                        : status;
 }
 
 /* ---- building ---- */
@@ -95,7 +110,8 @@ static lk_status gather_back(struct mover *mover, int id, lk_error *err) {
 	g.part_of = mover->passage->name, g.also = NULL;
 	g.name = value->name;
 	lc_node *cut = &mover->b.to->nodes.at[mover->cut[id]];
-	if (cut->name == value->name) cut->name = NULL; /* what was gathered all along, a state perhaps, keeps its own */
+	if (cut->name == value->name)
+		cut->name = NULL; /* what was gathered all along, a state perhaps, keeps its own */
 	return lc_add(mover->b.to, &g, &mover->b.map[id], err);
 }
 
@@ -112,7 +128,9 @@ static lk_status operands(struct mover *mover, int id, lc_node *value, lk_error 
 	for (int k = 0; k < from->inputs; k++) {
 		int u = from->in[k];
 		if (mover->cut[u] >= 0) value->in[k] = mover->cut[u];
-		else if (mover->moved[id] || mover->want[u] < 0 || node(mover, u)->layout[mover->axis].kind != LC_R) value->in[k] = mover->b.map[u];
+		else if (mover->moved[id] || mover->want[u] < 0 ||
+		         node(mover, u)->layout[mover->axis].kind != LC_R)
+			value->in[k] = mover->b.map[u];
 		else {
 			lc_node slice = lc_build_on(LC_SLICE, from, mover->b.map[u]);
 			slice.axis = (int8_t)mover->axis, slice.d = mover->want[u];
@@ -133,10 +151,12 @@ static lk_status join(struct mover *mover, int id, int parts, int *whole, lk_err
 /* norm(x) over a sliced dim = sqrt(allreduce(sum(x*x))). */
 static lk_status norm(struct mover *mover, int id, const lc_node *draft, lk_error *err) {
 	const lc_node *value = node(mover, id);
-	lc_node square = lc_build_on(LC_MUL, value, draft->in[0]), sum = lc_build_on(LC_RED_SUM, value, 0);
+	lc_node square = lc_build_on(LC_MUL, value, draft->in[0]),
+			sum = lc_build_on(LC_RED_SUM, value, 0);
 	lc_node root = lc_build_on(LC_SQRT, value, 0);
 	int parts;
-	square.in[1] = draft->in[0], sum.dims = value->dims, sum.keep = value->keep, root.name = value->name;
+	square.in[1] = draft->in[0], sum.dims = value->dims, sum.keep = value->keep,
+	root.name = value->name;
 	LK_TRY(lc_add(mover->b.to, &square, &sum.in[0], err));
 	LK_TRY(lc_add(mover->b.to, &sum, &parts, err));
 	LK_TRY(join(mover, id, parts, &root.in[0], err));
@@ -165,21 +185,25 @@ static lk_status file(struct mover *mover, int id, int built, lk_error *err) {
 		mover->b.to->nodes.at[mover->b.map[id]].name = value->name;
 		return LK_OK;
 	}
-	return refuse(mover, id, now->kind == LC_P ? "it sums over the dim that is gathered" : "it needs the whole", err);
+	return refuse(
+		mover, id,
+		now->kind == LC_P ? "it sums over the dim that is gathered" : "it needs the whole", err);
 }
 
-/* What lies between a reduce-scatter and the statements named is known by the former's name as well; what is computed of
- * an output, by the gather's. */
+/* What lies between a reduce-scatter and the statements named is known by the former's name as
+ * well; what is computed of an output, by the gather's. */
 static void name_part(const struct mover *mover, int id, lc_node *value) {
 	const lc_node *source = node(mover, node(mover, mover->first)->in[0]);
 	if (!value->part_of) value->part_of = mover->passage->name;
-	else if (mover->moved[id] && !mover->passage->past[id] && lc_is_pointwise(value) && source->op == LC_REDUCESCATTER)
+	else if (mover->moved[id] && !mover->passage->past[id] && lc_is_pointwise(value) &&
+	         source->op == LC_REDUCESCATTER)
 		value->also = source->part_of;
 }
 
 static lk_status slice_of_gathered(struct mover *mover, int id, lk_error *err) {
 	const lc_node *value = node(mover, id), *cut = &mover->b.to->nodes.at[mover->cut[value->in[0]]];
-	if (cut->layout[mover->axis].kind == LC_S && cut->layout[mover->axis].dim == value->d && !cut->layout[mover->axis].turn)
+	if (cut->layout[mover->axis].kind == LC_S && cut->layout[mover->axis].dim == value->d &&
+	    !cut->layout[mover->axis].turn)
 		return mover->b.map[id] = mover->cut[value->in[0]], LK_OK;
 	return refuse(mover, id, "it slices another dim", err);
 }
@@ -188,13 +212,17 @@ static lk_status move(struct mover *mover, int id, lk_error *err) {
 	const lc_node *value = node(mover, id);
 	int built;
 	if (value->fuse >= 0 || value->overlap >= 0 || value->bucket >= 0)
-		return refuse(mover, id, "it is fused, overlapped or in a bucket already; write reorder before these", err);
+		return refuse(mover, id,
+		              "it is fused, overlapped or in a bucket already; write reorder before these",
+		              err);
 	if (value->op == LC_UPDATE) return update(mover, id, err);
-	if (value->op == LC_SLICE && value->axis == mover->axis && mover->cut[value->in[0]] >= 0) return slice_of_gathered(mover, id, err);
+	if (value->op == LC_SLICE && value->axis == mover->axis && mover->cut[value->in[0]] >= 0)
+		return slice_of_gathered(mover, id, err);
 	lc_node draft = lc_build_draft(&mover->b, id);
 	LK_TRY(operands(mover, id, &draft, err));
 	name_part(mover, id, &draft);
-	if (value->op == LC_RED_NORM && reduces_slices(mover, &draft)) return norm(mover, id, &draft, err);
+	if (value->op == LC_RED_NORM && reduces_slices(mover, &draft))
+		return norm(mover, id, &draft, err);
 	LK_TRY(lc_add(mover->b.to, &draft, &built, err));
 	return file(mover, id, built, err);
 }
@@ -214,7 +242,8 @@ static lk_status build(struct mover *mover, lk_error *err) {
 
 /* ---- what comes along ---- */
 
-/* Dim d of a pointwise result as a dim of an operand, which must have more than one element there. */
+/* Dim d of a pointwise result as a dim of an operand, which must have more than one element there.
+ */
 static int operand_dim(const lc_node *node, const lc_node *value, int d) {
 	int at = d - (node->rank - value->rank);
 	return at >= 0 && value->dim[at] != 0 ? at : NO_DIM;
@@ -227,21 +256,23 @@ static int cut_dim(const struct mover *mover, int id) {
 	return layout->kind == LC_S && !layout->turn ? layout->dim : NO_DIM;
 }
 
-/* From the readers to what they read: along which dim a value is wanted; a pointwise value that is wanted by all of its
- * readers comes along. */
+/* From the readers to what they read: along which dim a value is wanted; a pointwise value that is
+ * wanted by all of its readers comes along. */
 static bool find_pulled(struct mover *mover, int *wanted) {
 	bool any = false;
 	memset(mover->want, NO_DIM, (size_t)count(mover));
 	for (int i = count(mover); i-- > 0;) {
 		const lc_node *value = node(mover, i);
-		mover->pulled[i] = !mover->moved[i] && lc_is_pointwise(value) && mover->want[i] >= 0 && wanted[i] == mover->uses[i] && value->fuse < 0 &&
-		               value->overlap < 0;
+		mover->pulled[i] = !mover->moved[i] && lc_is_pointwise(value) && mover->want[i] >= 0 &&
+		                   wanted[i] == mover->uses[i] && value->fuse < 0 && value->overlap < 0;
 		any |= mover->pulled[i];
 		int d = lc_is_pointwise(value) ? cut_dim(mover, i) : NO_DIM;
 		for (int k = 0; k < value->inputs && d >= 0; k++) {
 			int u = value->in[k], at = operand_dim(value, node(mover, u), d);
-			if (at < 0 || mover->moved[u] || node(mover, u)->layout[mover->axis].kind != LC_R) continue;
-			mover->want[u] = (int8_t)(mover->want[u] == NO_DIM || mover->want[u] == at ? at : SEVERAL_DIMS);
+			if (at < 0 || mover->moved[u] || node(mover, u)->layout[mover->axis].kind != LC_R)
+				continue;
+			mover->want[u] =
+				(int8_t)(mover->want[u] == NO_DIM || mover->want[u] == at ? at : SEVERAL_DIMS);
 			wanted[u]++;
 		}
 	}
@@ -252,9 +283,11 @@ static bool find_beside(struct mover *mover) {
 	bool any = false;
 	for (int i = 0; i < count(mover); i++) {
 		const lc_node *value = node(mover, i);
-		if (!mover->passage->past[i] || moves(mover, i) || value->layout[mover->axis].kind != LC_R) continue;
+		if (!mover->passage->past[i] || moves(mover, i) || value->layout[mover->axis].kind != LC_R)
+			continue;
 		for (int k = lc_first_read(value); k < value->inputs; k++)
-			mover->beside[i] |= mover->want[value->in[k]] >= 0 || mover->beside[value->in[k]] || mover->pulled[value->in[k]];
+			mover->beside[i] |= mover->want[value->in[k]] >= 0 || mover->beside[value->in[k]] ||
+			                    mover->pulled[value->in[k]];
 		any |= mover->beside[i];
 	}
 	return any;
@@ -268,7 +301,8 @@ static lk_status check_words(const struct mover *mover, uint8_t *set, lk_error *
 		LK_TRY(lc_mark(mover->p, &passage->words[w], set, err));
 		for (int i = 0; i < count(mover); i++) any |= set[i] && moves(mover, i);
 		if (any) continue;
-		lc_word_wrong(mover->p, &passage->words[w], err, "%s does not depend on %s", passage->words[w].text, passage->name);
+		lc_word_wrong(mover->p, &passage->words[w], err, "%s does not depend on %s",
+		              passage->words[w].text, passage->name);
 		return lk_hint(err, "leave it out");
 	}
 	return LK_OK;
@@ -277,7 +311,8 @@ static lk_status check_words(const struct mover *mover, uint8_t *set, lk_error *
 static lk_status nothing_moves(const struct mover *mover, lk_error *err) {
 	const lc_passage *passage = mover->passage;
 	const lc_word here = {passage->name, passage->line, passage->column};
-	lc_word_wrong(mover->p, passage->word_count ? &passage->words[0] : &here, err, "%s does not depend on %s",
+	lc_word_wrong(mover->p, passage->word_count ? &passage->words[0] : &here, err,
+	              "%s does not depend on %s",
 	              passage->word_count ? passage->words[0].text : "what follows", passage->name);
 	return lk_hint(err, "name what reads it");
 }
@@ -300,16 +335,19 @@ static lk_status make(struct mover *mover, lk_arena *arena, lk_error *err) {
 	return build(mover, err);
 }
 
-lk_status lc_move_gathers(const lc_program *program, const lc_passage *passage, lc_program **out, lk_error *err) {
+lk_status lc_move_gathers(const lc_program *program, const lc_passage *passage, lc_program **out,
+                          lk_error *err) {
 	struct mover m = {.p = program, .passage = passage, .first = -1};
 	lk_arena arena = LK_ARENA_INIT;
 	m.cut = LK_ARRAY(&arena, int, program->nodes.count);
-	m.moved = lc_new_set(program, &arena), m.pulled = lc_new_set(program, &arena), m.beside = lc_new_set(program, &arena);
+	m.moved = lc_new_set(program, &arena), m.pulled = lc_new_set(program, &arena),
+	m.beside = lc_new_set(program, &arena);
 	m.outside = lc_new_set(program, &arena);
 	m.want = (int8_t *)lc_new_set(program, &arena);
 	lk_status status = lc_build_open(&m.b, program, err);
 	if (status == LK_OK) status = lc_count_uses(program, &arena, &m.uses, err);
-	if (status == LK_OK && !(m.cut && m.moved && m.pulled && m.beside && m.outside && m.want)) status = lk_oom(err);
+	if (status == LK_OK && !(m.cut && m.moved && m.pulled && m.beside && m.outside && m.want))
+		status = lk_oom(err);
 	if (status == LK_OK) memset(m.want, NO_DIM, program->nodes.count);
 	if (status == LK_OK) status = make(&m, &arena, err);
 	lk_arena_free(&arena);

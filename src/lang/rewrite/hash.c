@@ -1,5 +1,6 @@
-/* hash.c: programs by what they compute and how: the hash of a value follows from its operation, attributes, layout and
- * operands, that of a program is the sum over its values and bundles, so that neither order nor names count. */
+/* hash.c: programs by what they compute and how: the hash of a value follows from its operation,
+ * attributes, layout and operands, that of a program is the sum over its values and bundles, so
+ * that neither order nor names count. */
 #include "lang/rewrite/rewrite.h"
 
 #include <stdlib.h>
@@ -7,7 +8,9 @@
 
 #include "base/stats.h"
 
-static uint64_t mix(uint64_t h, uint64_t x) { return lk_hash64(h * 0x9E3779B97F4A7C15u + x); }
+static uint64_t mix(uint64_t h, uint64_t x) {
+	return lk_hash64(h * 0x9E3779B97F4A7C15u + x);
+}
 
 static uint64_t mix_text(uint64_t h, const char *text) {
 	for (; text && *text; text++) h = (h ^ (unsigned char)*text) * 0x100000001B3u;
@@ -19,20 +22,26 @@ static uint64_t mix_dim(uint64_t h, const lc_program *program, lc_dim d) {
 	for (int i = 0; i < sum->count; i++) {
 		h = mix(mix(h, (uint64_t)sum->terms[i].number), (uint64_t)sum->terms[i].divisor);
 		for (int k = 0; k < LC_SYMBOLS; k++)
-			if (sum->terms[i].power[k]) h = mix(h, (uint64_t)(k << 8 | (uint8_t)sum->terms[i].power[k]));
+			if (sum->terms[i].power[k])
+				h = mix(h, (uint64_t)(k << 8 | (uint8_t)sum->terms[i].power[k]));
 	}
 	return mix(h, (uint64_t)sum->count);
 }
 
 static uint64_t mix_group(uint64_t h, const lc_group *group) {
-	return group->axis < 0 ? mix(h, 0) : mix_text(mix(mix(h, (uint64_t)group->axis + 1), (uint64_t)group->offset), group->index);
+	return group->axis < 0
+	           ? mix(h, 0)
+	           : mix_text(mix(mix(h, (uint64_t)group->axis + 1), (uint64_t)group->offset),
+	                      group->index);
 }
 
 static uint64_t mix_layouts(uint64_t h, const lc_program *program, const lc_node *node) {
 	for (int a = 0; a < program->axis_count; a++) {
 		const lc_layout *layout = &node->layout[a];
 		uint64_t what = layout->kind == LC_S ? (uint64_t)layout->dim << 32 | (uint32_t)layout->turn
-		                : layout->kind == LC_P ? layout->reduce : layout->kind == LC_ROOT ? (uint32_t)layout->root : 0;
+		                : layout->kind == LC_P    ? layout->reduce
+		                : layout->kind == LC_ROOT ? (uint32_t)layout->root
+		                                          : 0;
 		h = mix(h, (uint64_t)layout->kind << 56 ^ what);
 	}
 	return h;
@@ -41,14 +50,18 @@ static uint64_t mix_layouts(uint64_t h, const lc_program *program, const lc_node
 static uint64_t mix_attributes(uint64_t h, const lc_node *node) {
 	uint64_t number;
 	memcpy(&number, &node->number, sizeof number);
-	h = mix(h, (uint64_t)(uint8_t)node->axis << 24 | (uint64_t)(uint8_t)node->d << 16 | (uint64_t)(uint8_t)node->e << 8 | node->reduce);
-	h = mix(h, (uint64_t)node->dims << 24 | (uint64_t)node->keep << 16 | (uint64_t)node->ta << 8 | node->tb);
+	h = mix(h, (uint64_t)(uint8_t)node->axis << 24 | (uint64_t)(uint8_t)node->d << 16 |
+	               (uint64_t)(uint8_t)node->e << 8 | node->reduce);
+	h = mix(h, (uint64_t)node->dims << 24 | (uint64_t)node->keep << 16 | (uint64_t)node->ta << 8 |
+	               node->tb);
 	h = mix(h, (uint64_t)(uint32_t)node->root << 32 | (uint32_t)node->shift);
 	h = mix(h, (uint64_t)(uint32_t)node->stride << 32 | (uint32_t)node->pad);
 	return mix(mix(mix(h, (uint64_t)node->symbol), (uint64_t)node->key), number);
 }
 
-static bool is_named(const lc_node *node) { return node->op == LC_INPUT || node->op == LC_STATE || node->op == LC_SCALAR; }
+static bool is_named(const lc_node *node) {
+	return node->op == LC_INPUT || node->op == LC_STATE || node->op == LC_SCALAR;
+}
 
 static uint64_t hash_value(const lc_program *program, const lc_node *node, const uint64_t *of) {
 	uint64_t h = mix(node->op, (uint64_t)node->dtype << 16 | node->rank);
@@ -61,7 +74,8 @@ static uint64_t hash_value(const lc_program *program, const lc_node *node, const
 }
 
 static uint64_t hash_bundle(const lc_bundle *bundle, uint64_t members) {
-	uint64_t h = mix_text(mix_text(mix(members, (uint64_t)bundle->kind), bundle->chunk), bundle->order);
+	uint64_t h =
+		mix_text(mix_text(mix(members, (uint64_t)bundle->kind), bundle->chunk), bundle->order);
 	return mix(mix(h, (uint64_t)bundle->chunks), (uint64_t)bundle->size);
 }
 
@@ -78,7 +92,8 @@ static uint64_t hash(const lc_program *program, uint64_t *of, uint64_t *members)
 	}
 	for (size_t i = 0; i < program->bundles.count; i++)
 		if (members[i]) sum += mix(hash_bundle(&program->bundles.at[i], members[i]), 2);
-	for (int a = 0; a < program->axis_count; a++) sum += mix((uint64_t)a + 3, (uint64_t)program->axes[a].size);
+	for (int a = 0; a < program->axis_count; a++)
+		sum += mix((uint64_t)a + 3, (uint64_t)program->axes[a].size);
 	return sum;
 }
 

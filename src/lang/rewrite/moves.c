@@ -1,6 +1,7 @@
-/* moves.c: what a search tries next. Rewrites come before what runs together, in one order of kinds, and are few on
- * purpose: every all-reduce split along dims that have slices to give, gathers moved past their readers or as far as they
- * go, all states that can be sliced at once; then buckets, the largest passes, then overlaps (moves_bundles.c). */
+/* moves.c: what a search tries next. Rewrites come before what runs together, in one order of
+ * kinds, and are few on purpose: every all-reduce split along dims that have slices to give,
+ * gathers moved past their readers or as far as they go, all states that can be sliced at once;
+ * then buckets, the largest passes, then overlaps (moves_bundles.c). */
 #include "lang/rewrite/rewrite_internal.h"
 
 #include <string.h>
@@ -8,7 +9,8 @@
 /* ---- words ---- */
 
 static const char *word_text(const lc_program *program, const lc_node *node) {
-	if (node->fuse >= 0 && program->bundles.at[node->fuse].name) return program->bundles.at[node->fuse].name;
+	if (node->fuse >= 0 && program->bundles.at[node->fuse].name)
+		return program->bundles.at[node->fuse].name;
 	return lc_is_leaf(node) || node->op == LC_OUT ? NULL : node->part_of;
 }
 
@@ -21,7 +23,8 @@ static int find_word(lc_mover *mover, const char *text) {
 }
 
 static bool is_collective(const lc_node *node) {
-	return (lc_ops[node->op].family == LC_COMM && node->op != LC_SLICE && node->op != LC_LOCAL && node->op != LC_SLICED) ||
+	return (lc_ops[node->op].family == LC_COMM && node->op != LC_SLICE && node->op != LC_LOCAL &&
+	        node->op != LC_SLICED) ||
 	       node->op == LC_SEND;
 }
 
@@ -50,12 +53,15 @@ lk_status lc_mover_open(lc_mover *mover, const lc_program *program, lc_moves *ou
 		if (w < 0) continue;
 		mover->collective[w] |= is_collective(node), mover->overlapped[w] |= node->overlap >= 0;
 		for (int k = lc_first_read(node); k < node->inputs; k++)
-			if (mover->word_of[node->in[k]] >= 0 && mover->word_of[node->in[k]] != w) mover->feeds[mover->word_of[node->in[k]]][w] = true;
+			if (mover->word_of[node->in[k]] >= 0 && mover->word_of[node->in[k]] != w)
+				mover->feeds[mover->word_of[node->in[k]]][w] = true;
 	}
 	return find_shares(mover, err);
 }
 
-void lc_mover_close(lc_mover *mover) { lk_arena_free(&mover->scratch); }
+void lc_mover_close(lc_mover *mover) {
+	lk_arena_free(&mover->scratch);
+}
 
 /* ---- directives ---- */
 
@@ -65,7 +71,8 @@ lc_directive *lc_move(const lc_mover *mover, lc_directive_kind kind, const int *
 	if (!directive) return NULL;
 	directive->kind = kind, directive->name_count = count;
 	directive->names = LK_ARRAY(arena, lc_word, (size_t)count);
-	for (int i = 0; directive->names && i < count; i++) directive->names[i].text = mover->word[words[i]];
+	for (int i = 0; directive->names && i < count; i++)
+		directive->names[i].text = mover->word[words[i]];
 	if (kind == LC_OVERLAP) directive->chunk = "";
 	return directive->names ? directive : NULL;
 }
@@ -73,18 +80,22 @@ lc_directive *lc_move(const lc_mover *mover, lc_directive_kind kind, const int *
 static bool is_free(const lc_program *program, const char *name) {
 	int id;
 	for (size_t i = 0; i < program->bundles.count; i++)
-		if (program->bundles.at[i].name && strcmp(program->bundles.at[i].name, name) == 0) return false;
-	return lc_part(program, name, &id, 1) == 0 && lc_value_find(program, name) < 0 && lc_axis_find(program, name) < 0 &&
-	       lc_dim_find(program, name) < 0 && lc_list_find(program, name) < 0;
+		if (program->bundles.at[i].name && strcmp(program->bundles.at[i].name, name) == 0)
+			return false;
+	return lc_part(program, name, &id, 1) == 0 && lc_value_find(program, name) < 0 &&
+	       lc_axis_find(program, name) < 0 && lc_dim_find(program, name) < 0 &&
+	       lc_list_find(program, name) < 0;
 }
 
-bool lc_move_names(const lc_mover *mover, lc_directive *directive, const char *const *names, int count) {
+bool lc_move_names(const lc_mover *mover, lc_directive *directive, const char *const *names,
+                   int count) {
 	lk_arena *arena = &mover->p->file->arena;
 	directive->results = LK_ARRAY(arena, lc_word, (size_t)count);
 	directive->result_count = count;
 	for (int i = 0; directive->results && i < count; i++) {
 		const char *name = lk_arena_strdup(arena, names[i]);
-		for (int k = 2; name && !is_free(mover->p, name); k++) name = lk_arena_printf(arena, "%s%d", names[i], k);
+		for (int k = 2; name && !is_free(mover->p, name); k++)
+			name = lk_arena_printf(arena, "%s%d", names[i], k);
 		if (!name) return false;
 		directive->results[i].text = name;
 	}
@@ -97,7 +108,8 @@ lk_status lc_move_add(lc_mover *mover, const lc_directive *directive, lk_error *
 	return LK_OK;
 }
 
-lk_status lc_move_try(lc_mover *mover, const lc_directive *directive, bool *applies, lk_error *err) {
+lk_status lc_move_try(lc_mover *mover, const lc_directive *directive, bool *applies,
+                      lk_error *err) {
 	lc_program *made = NULL;
 	lk_error ignored;
 	int line = mover->p->file->mistake.line, column = mover->p->file->mistake.column;
@@ -116,7 +128,8 @@ static bool is_sliced(const lc_program *program, const lc_node *node, int d) {
 	return false;
 }
 
-/* Splits along the dims that are not sliced yet; of several, the last stays whole, for rows are contiguous. */
+/* Splits along the dims that are not sliced yet; of several, the last stays whole, for rows are
+ * contiguous. */
 static lk_status split(lc_mover *mover, int word, const lc_node *node, lk_error *err) {
 	static const char *const names[] = {"rs", "ag"};
 	int found = 0;
@@ -131,10 +144,12 @@ static lk_status split(lc_mover *mover, int word, const lc_node *node, lk_error 
 	return LK_OK;
 }
 
-static lk_status levels(lc_mover *mover, int word, const lc_node *node, int64_t ranks, lk_error *err) {
+static lk_status levels(lc_mover *mover, int word, const lc_node *node, int64_t ranks,
+                        lk_error *err) {
 	static const char *const names[] = {"rs", "ar", "ag"};
 	int64_t size = mover->p->axes[node->axis].size;
-	if (ranks < 2 || mover->p->axis_count == LC_AXES || (size && (size <= ranks || size % ranks))) return LK_OK;
+	if (ranks < 2 || mover->p->axis_count == LC_AXES || (size && (size <= ranks || size % ranks)))
+		return LK_OK;
 	lc_directive *move = lc_move(mover, LC_HIERARCHICAL, &word, 1);
 	if (!move || !lc_move_names(mover, move, names, 3)) return lk_oom(err);
 	move->size = ranks;
@@ -149,7 +164,9 @@ static bool is_outer(const lc_program *program, int axis, int64_t ranks) {
 static lk_status all_reduces(lc_mover *mover, int64_t ranks, lk_error *err) {
 	for (size_t i = 0; i < mover->p->nodes.count; i++) {
 		const lc_node *node = &mover->p->nodes.at[i];
-		if (node->op != LC_ALLREDUCE || node->rank == 0 || mover->word_of[i] < 0 || is_outer(mover->p, node->axis, ranks)) continue;
+		if (node->op != LC_ALLREDUCE || node->rank == 0 || mover->word_of[i] < 0 ||
+		    is_outer(mover->p, node->axis, ranks))
+			continue;
 		LK_TRY(split(mover, mover->word_of[i], node, err));
 		LK_TRY(levels(mover, mover->word_of[i], node, ranks, err));
 	}
@@ -159,17 +176,21 @@ static lk_status all_reduces(lc_mover *mover, int64_t ranks, lk_error *err) {
 /* ---- gathers ---- */
 
 static bool passes(const lc_node *node) {
-	return lc_is_pointwise(node) || lc_ops[node->op].family == LC_RED || node->op == LC_UPDATE || node->op == LC_SEND ||
-	       node->op == LC_SLICE;
+	return lc_is_pointwise(node) || lc_ops[node->op].family == LC_RED || node->op == LC_UPDATE ||
+	       node->op == LC_SEND || node->op == LC_SLICE;
 }
 
-/* Whether a statement reduces a state that a statement to be passed updates: it is to work on slices as well. */
+/* Whether a statement reduces a state that a statement to be passed updates: it is to work on
+ * slices as well. */
 static bool reduces_state(const lc_mover *mover, size_t id, const bool *past) {
-	const lc_node *node = &mover->p->nodes.at[id], *state = node->inputs ? &mover->p->nodes.at[node->in[0]] : NULL;
-	if (lc_ops[node->op].family != LC_RED || (state->op != LC_STATE && state->op != LC_UPDATE)) return false;
+	const lc_node *node = &mover->p->nodes.at[id],
+				  *state = node->inputs ? &mover->p->nodes.at[node->in[0]] : NULL;
+	if (lc_ops[node->op].family != LC_RED || (state->op != LC_STATE && state->op != LC_UPDATE))
+		return false;
 	for (size_t i = 0; i < mover->p->nodes.count; i++)
-		if (mover->p->nodes.at[i].op == LC_UPDATE && mover->word_of[i] >= 0 && past[mover->word_of[i]] &&
-		    strcmp(mover->p->nodes.at[i].name, state->name) == 0) return true;
+		if (mover->p->nodes.at[i].op == LC_UPDATE && mover->word_of[i] >= 0 &&
+		    past[mover->word_of[i]] && strcmp(mover->p->nodes.at[i].name, state->name) == 0)
+			return true;
 	return false;
 }
 
@@ -184,7 +205,8 @@ static lk_status find_past(lc_mover *mover, int word, bool *far, bool *next, lk_
 		for (size_t i = 0; i < count; i++) {
 			const lc_node *node = &mover->p->nodes.at[i];
 			int w = mover->word_of[i];
-			bool gather = w == word && (node->op == LC_ALLGATHER || node->op == LC_BROADCAST), reads = false, stops = false;
+			bool gather = w == word && (node->op == LC_ALLGATHER || node->op == LC_BROADCAST),
+				 reads = false, stops = false;
 			for (int k = lc_first_read(node); k < node->inputs; k++) {
 				reads |= behind[node->in[k]];
 				int from = mover->word_of[node->in[k]];
@@ -197,9 +219,11 @@ static lk_status find_past(lc_mover *mover, int word, bool *far, bool *next, lk_
 		}
 	}
 	for (size_t i = 0; i < count; i++)
-		if (behind[i] && mover->word_of[i] >= 0) far[mover->word_of[i]] = !bad[mover->word_of[i]] && mover->word_of[i] != word;
+		if (behind[i] && mover->word_of[i] >= 0)
+			far[mover->word_of[i]] = !bad[mover->word_of[i]] && mover->word_of[i] != word;
 	for (size_t i = 0; i < count; i++)
-		if (mover->word_of[i] >= 0 && !behind[i] && reduces_state(mover, i, far)) far[mover->word_of[i]] = true;
+		if (mover->word_of[i] >= 0 && !behind[i] && reduces_state(mover, i, far))
+			far[mover->word_of[i]] = true;
 	for (int w = 0; w < mover->count; w++) next[w] &= far[w];
 	return LK_OK;
 }
@@ -218,7 +242,8 @@ static lk_status reorders(lc_mover *mover, lk_error *err) {
 	bool gathers[LC_WORDS] = {false};
 	for (size_t i = 0; i < mover->p->nodes.count; i++) {
 		int op = mover->p->nodes.at[i].op;
-		if ((op == LC_ALLGATHER || op == LC_BROADCAST) && mover->word_of[i] >= 0) gathers[mover->word_of[i]] = true;
+		if ((op == LC_ALLGATHER || op == LC_BROADCAST) && mover->word_of[i] >= 0)
+			gathers[mover->word_of[i]] = true;
 	}
 	for (int w = 0; w < mover->count; w++) {
 		bool far[LC_WORDS] = {false}, next[LC_WORDS] = {false};
@@ -247,7 +272,8 @@ static lk_status slices(lc_mover *mover, lk_error *err) {
 	}
 	if (!count) return LK_OK;
 	all = lc_move(mover, LC_SLICE_STATE, NULL, 0);
-	if (!all || !(all->names = LK_ARRAY(&mover->p->file->arena, lc_word, (size_t)count))) return lk_oom(err);
+	if (!all || !(all->names = LK_ARRAY(&mover->p->file->arena, lc_word, (size_t)count)))
+		return lk_oom(err);
 	memcpy(all->names, names, sizeof *names * (size_t)count);
 	all->name_count = count;
 	return lc_move_add(mover, all, err);
@@ -264,7 +290,8 @@ static bool has(const lc_program *program, lc_directive_kind kind) {
 lk_status lc_rewrite_moves(const lc_program *program, int64_t nodes, lc_moves *out, lk_error *err) {
 	lc_mover m;
 	lk_status status = lc_mover_open(&m, program, out, err);
-	bool bucket = has(program, LC_BUCKET), fuse = has(program, LC_FUSE), overlap = has(program, LC_OVERLAP);
+	bool bucket = has(program, LC_BUCKET), fuse = has(program, LC_FUSE),
+		 overlap = has(program, LC_OVERLAP);
 	if (status == LK_OK && !bucket && !fuse && !overlap) {
 		status = all_reduces(&m, nodes, err);
 		if (status == LK_OK) status = reorders(&m, err);

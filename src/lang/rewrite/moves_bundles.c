@@ -5,9 +5,12 @@
 
 /* ---- buckets ---- */
 
-enum { BUCKET_BYTES = 25 << 20 }; /* bucket_cap_mb of PyTorch's DistributedDataParallel is 25 */
+enum {
+	BUCKET_BYTES = 25 << 20
+}; /* bucket_cap_mb of PyTorch's DistributedDataParallel is 25 */
 
-static lk_status try_bucket(lc_mover *mover, const int *words, int count, lc_directive **out, lk_error *err) {
+static lk_status try_bucket(lc_mover *mover, const int *words, int count, lc_directive **out,
+                            lk_error *err) {
 	bool applies;
 	*out = lc_move(mover, LC_BUCKET, words, count);
 	if (!*out) return lk_oom(err);
@@ -17,8 +20,8 @@ static lk_status try_bucket(lc_mover *mover, const int *words, int count, lc_dir
 	return LK_OK;
 }
 
-/* From every collective on that is in none yet: with all that can join it (the sums of LAMB's two norms), else alone, if
- * it is of a list. */
+/* From every collective on that is in none yet: with all that can join it (the sums of LAMB's two
+ * norms), else alone, if it is of a list. */
 lk_status lc_move_buckets(lc_mover *mover, lk_error *err) {
 	bool in[LC_WORDS] = {false};
 	for (int first = 0; first < mover->count; first++) {
@@ -40,25 +43,31 @@ lk_status lc_move_buckets(lc_mover *mover, lk_error *err) {
 /* ---- passes ---- */
 
 static bool in_pass(const lc_node *node, bool collectives) {
-	if (node->op == LC_REDUCESCATTER || node->op == LC_ALLGATHER || node->op == LC_SEND) return collectives;
-	return lc_is_leaf(node) || lc_is_pointwise(node) || lc_ops[node->op].family == LC_RED || node->op == LC_UPDATE ||
-	       node->op == LC_SLICE || (node->op == LC_ALLREDUCE && node->rank == 0);
+	if (node->op == LC_REDUCESCATTER || node->op == LC_ALLGATHER || node->op == LC_SEND)
+		return collectives;
+	return lc_is_leaf(node) || lc_is_pointwise(node) || lc_ops[node->op].family == LC_RED ||
+	       node->op == LC_UPDATE || node->op == LC_SLICE ||
+	       (node->op == LC_ALLREDUCE && node->rank == 0);
 }
 
 static void find_capable(const lc_mover *mover, bool collectives, bool *capable) {
 	for (int w = 0; w < mover->count; w++) capable[w] = !mover->overlapped[w];
 	for (size_t i = 0; i < mover->p->nodes.count; i++)
-		if (mover->word_of[i] >= 0 && !in_pass(&mover->p->nodes.at[i], collectives)) capable[mover->word_of[i]] = false;
+		if (mover->word_of[i] >= 0 && !in_pass(&mover->p->nodes.at[i], collectives))
+			capable[mover->word_of[i]] = false;
 }
 
 static bool adjoins(const lc_mover *mover, const int *words, int count, int w) {
 	for (int i = 0; i < count; i++)
-		if (mover->feeds[words[i]][w] || mover->feeds[w][words[i]] || (mover->shares[words[i]] >> w & 1)) return true;
+		if (mover->feeds[words[i]][w] || mover->feeds[w][words[i]] ||
+		    (mover->shares[words[i]] >> w & 1))
+			return true;
 	return false;
 }
 
 /* The largest pass that a word is in: others are added in order as long as it stays one. */
-static lk_status grow(lc_mover *mover, int seed, const bool *capable, int *words, int *count, lk_error *err) {
+static lk_status grow(lc_mover *mover, int seed, const bool *capable, int *words, int *count,
+                      lk_error *err) {
 	bool applies, changed = true, in[LC_WORDS] = {false};
 	words[0] = seed, *count = 1, in[seed] = true;
 	while (changed) {
@@ -110,7 +119,9 @@ lk_status lc_move_fuse(lc_mover *mover, lk_error *err) {
 static bool suits(const lc_mover *mover, int64_t chunks, const char *order) {
 	for (size_t i = 0; i < mover->p->bundles.count; i++) {
 		const lc_bundle *bundle = &mover->p->bundles.at[i];
-		if (bundle->kind == LC_OVERLAP && (bundle->chunks || bundle->order) && (bundle->chunks != chunks || !bundle->order != !order)) return false;
+		if (bundle->kind == LC_OVERLAP && (bundle->chunks || bundle->order) &&
+		    (bundle->chunks != chunks || !bundle->order != !order))
+			return false;
 	}
 	return true;
 }
@@ -121,25 +132,30 @@ static bool is_listed(const lc_mover *mover, int w) {
 	return false;
 }
 
-/* Products of two batches: chunks of whole batches read every operand once, chunks of rows the right one each time. */
+/* Products of two batches: chunks of whole batches read every operand once, chunks of rows the
+ * right one each time. */
 static bool has_batches(const lc_mover *mover, const int *words, int count) {
 	for (size_t i = 0; i < mover->p->nodes.count; i++) {
 		const lc_node *node = &mover->p->nodes.at[i];
 		for (int k = 0; k < count && node->op == LC_MATMUL; k++)
-			if (mover->word_of[i] == words[k] && mover->p->nodes.at[node->in[1]].rank > 2) return true;
+			if (mover->word_of[i] == words[k] && mover->p->nodes.at[node->in[1]].rank > 2)
+				return true;
 	}
 	return false;
 }
 
-/* In the ring's order (whatever is cut), or some numbers of chunks; of a list the chunks are its tensors. */
-static lk_status add_cut(lc_mover *mover, const int *words, int count, const char *cut, lk_error *err) {
+/* In the ring's order (whatever is cut), or some numbers of chunks; of a list the chunks are its
+ * tensors. */
+static lk_status add_cut(lc_mover *mover, const int *words, int count, const char *cut,
+                         lk_error *err) {
 	static const int64_t chunks[] = {0, 2, 4, 8, 16};
 	size_t choices = is_listed(mover, words[0]) ? 1 : sizeof chunks / sizeof *chunks;
 	for (size_t i = *cut ? 1 : 0; i < choices; i++) {
 		lc_directive *directive = lc_move(mover, LC_OVERLAP, words, count);
 		bool applies;
 		if (!directive) return lk_oom(err);
-		directive->chunk = cut, directive->chunks = chunks[i], directive->order = chunks[i] || choices == 1 ? NULL : "ring";
+		directive->chunk = cut, directive->chunks = chunks[i],
+		directive->order = chunks[i] || choices == 1 ? NULL : "ring";
 		if (!suits(mover, directive->chunks, directive->order)) continue;
 		LK_TRY(lc_move_try(mover, directive, &applies, err));
 		if (applies) LK_TRY(lc_move_add(mover, directive, err));
@@ -176,36 +192,44 @@ static lk_status chain(lc_mover *mover, int first, lk_error *err) {
 static void find_busy(const lc_mover *mover, bool *busy) {
 	for (size_t i = 0; i < mover->p->nodes.count; i++) {
 		const lc_node *node = &mover->p->nodes.at[i];
-		if (mover->word_of[i] >= 0) busy[mover->word_of[i]] |= node->fuse >= 0 || lc_ops[node->op].family == LC_CONTRACT;
+		if (mover->word_of[i] >= 0)
+			busy[mover->word_of[i]] |= node->fuse >= 0 || lc_ops[node->op].family == LC_CONTRACT;
 	}
 }
 
-/* A collective with what feeds it, with what it feeds, and with both, as far as there is work to hide it behind. */
+/* A collective with what feeds it, with what it feeds, and with both, as far as there is work to
+ * hide it behind. */
 static lk_status around(lc_mover *mover, int w, const bool *busy, lk_error *err) {
 	for (int a = 0; a < mover->count; a++) {
 		bool neighbour = mover->feeds[a][w] || mover->feeds[w][a];
 		int pair[] = {mover->feeds[a][w] ? a : w, mover->feeds[a][w] ? w : a};
 		if (!neighbour || mover->overlapped[a] || !(busy[a] || mover->collective[a])) continue;
-		if ((busy[a] || busy[w]) && (!mover->collective[a] || a > w)) LK_TRY(add_chunks(mover, pair, 2, err));
+		if ((busy[a] || busy[w]) && (!mover->collective[a] || a > w))
+			LK_TRY(add_chunks(mover, pair, 2, err));
 		for (int b = 0; b < mover->count && mover->feeds[a][w]; b++) {
 			int three[] = {a, w, b};
-			if (!mover->feeds[w][b] || mover->overlapped[b] || !(busy[b] || mover->collective[b])) continue;
+			if (!mover->feeds[w][b] || mover->overlapped[b] || !(busy[b] || mover->collective[b]))
+				continue;
 			if (busy[a] || busy[w] || busy[b]) LK_TRY(add_chunks(mover, three, 3, err));
 		}
 	}
 	return LK_OK;
 }
 
-/* Beside what slices may be handed round: a product of what is handed on, or what makes the product's other operand. */
+/* Beside what slices may be handed round: a product of what is handed on, or what makes the
+ * product's other operand. */
 static bool stands_beside(const lc_mover *mover, int w, int other, const bool *busy) {
-	if (mover->overlapped[other] || mover->feeds[w][other] || mover->feeds[other][w] || other == w) return false;
+	if (mover->overlapped[other] || mover->feeds[w][other] || mover->feeds[other][w] || other == w)
+		return false;
 	if (busy[other] && (mover->shares[w] >> other & 1)) return true;
 	for (int product = 0; product < mover->count; product++)
-		if (busy[product] && (mover->shares[w] >> product & 1) && mover->feeds[other][product]) return !mover->collective[other];
+		if (busy[product] && (mover->shares[w] >> product & 1) && mover->feeds[other][product])
+			return !mover->collective[other];
 	return false;
 }
 
-static lk_status side_by_side(lc_mover *mover, int w, const bool *busy, bool *found, lk_error *err) {
+static lk_status side_by_side(lc_mover *mover, int w, const bool *busy, bool *found,
+                              lk_error *err) {
 	for (int other = 0; other < mover->count; other++) {
 		int two[] = {w, other};
 		bool applies;

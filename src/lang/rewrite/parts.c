@@ -1,15 +1,18 @@
-/* parts.c: what the names in schedules stand for. A statement's name is that of all values of its expression; directives
- * give names to what they make, and labels to what runs together. */
+/* parts.c: what the names in schedules stand for. A statement's name is that of all values of its
+ * expression; directives give names to what they make, and labels to what runs together. */
 #include <string.h>
 
 #include "base/text.h"
 #include "lang/rewrite/rewrite_internal.h"
 
-/* Readers stand behind what they read, so that one pass from the end reaches every unnamed value from its statement. */
+/* Readers stand behind what they read, so that one pass from the end reaches every unnamed value
+ * from its statement. */
 void lc_name_parts(lc_program *program) {
 	for (size_t i = program->nodes.count; i-- > 0;) {
 		lc_node *node = &program->nodes.at[i];
-		if (node->name) node->part_of = lc_is_leaf(node) && node->op != LC_CONST && node->op != LC_SIZE ? NULL : node->name;
+		if (node->name)
+			node->part_of =
+				lc_is_leaf(node) && node->op != LC_CONST && node->op != LC_SIZE ? NULL : node->name;
 		node->also = NULL;
 		for (int k = 0; k < node->inputs; k++) {
 			lc_node *value = &program->nodes.at[node->in[k]];
@@ -18,7 +21,9 @@ void lc_name_parts(lc_program *program) {
 	}
 }
 
-static bool is(const char *a, const char *b) { return a && strcmp(a, b) == 0; }
+static bool is(const char *a, const char *b) {
+	return a && strcmp(a, b) == 0;
+}
 
 static bool labelled(const lc_program *program, int bundle, const char *name) {
 	return bundle >= 0 && is(program->bundles.at[bundle].name, name);
@@ -29,8 +34,9 @@ int lc_part(const lc_program *program, const char *name, int *ids, int limit) {
 	for (int i = 0; i < (int)program->nodes.count; i++) {
 		const lc_node *node = &program->nodes.at[i];
 		if (is(node->name, name) && !lc_is_leaf(node)) value = i;
-		if (!is(node->part_of, name) && !is(node->also, name) && !labelled(program, node->fuse, name) &&
-		    !labelled(program, node->overlap, name)) continue;
+		if (!is(node->part_of, name) && !is(node->also, name) &&
+		    !labelled(program, node->fuse, name) && !labelled(program, node->overlap, name))
+			continue;
 		if (count < limit) ids[count] = i;
 		count++;
 	}
@@ -39,10 +45,14 @@ int lc_part(const lc_program *program, const char *name, int *ids, int limit) {
 	return limit > 0;
 }
 
-uint8_t *lc_new_set(const lc_program *program, lk_arena *arena) { return LK_ARRAY(arena, uint8_t, program->nodes.count); }
+uint8_t *lc_new_set(const lc_program *program, lk_arena *arena) {
+	return LK_ARRAY(arena, uint8_t, program->nodes.count);
+}
 
 static lk_status unknown(const lc_program *program, const lc_word *word, lk_error *err) {
-	enum { SUGGESTED = 512 };
+	enum {
+		SUGGESTED = 512
+	};
 	const char *names[SUGGESTED];
 	size_t count = 0;
 	for (size_t i = program->bundles.count; i-- > 0 && count < SUGGESTED;)
@@ -52,9 +62,12 @@ static lk_status unknown(const lc_program *program, const lc_word *word, lk_erro
 		const char *name = node->part_of ? node->part_of : node->name;
 		if (name && (!count || strcmp(names[count - 1], name) != 0)) names[count++] = name;
 	}
-	lc_word_wrong(program, word, err, "%s is neither a value of %s nor introduced by a directive before", word->text, program->name);
+	lc_word_wrong(program, word, err,
+	              "%s is neither a value of %s nor introduced by a directive before", word->text,
+	              program->name);
 	const char *near = lk_nearest(word->text, names, count);
-	return near ? lk_hint(err, "do you mean %s?", near) : lk_hint(err, "split introduces two names, fuse a label");
+	return near ? lk_hint(err, "do you mean %s?", near)
+	            : lk_hint(err, "split introduces two names, fuse a label");
 }
 
 lk_status lc_mark(const lc_program *program, const lc_word *word, uint8_t *set, lk_error *err) {
@@ -65,7 +78,9 @@ lk_status lc_mark(const lc_program *program, const lc_word *word, uint8_t *set, 
 	if (value < 0) return unknown(program, word, err);
 	const lc_node *node = &program->nodes.at[value];
 	lc_word_wrong(program, word, err, "%s is %s, which no statement computes", word->text,
-	              node->op == LC_STATE ? "a state without update" : node->op == LC_SCALAR ? "a scalar" : "an input");
+	              node->op == LC_STATE    ? "a state without update"
+	              : node->op == LC_SCALAR ? "a scalar"
+	                                      : "an input");
 	return lk_hint(err, "name the statements that read it");
 }
 
@@ -76,7 +91,8 @@ static bool taken(const lc_program *program, const char *name) {
 	}
 	for (size_t i = 0; i < program->bundles.count; i++)
 		if (is(program->bundles.at[i].name, name)) return true;
-	return lc_axis_find(program, name) >= 0 || lc_dim_find(program, name) >= 0 || lc_list_find(program, name) >= 0;
+	return lc_axis_find(program, name) >= 0 || lc_dim_find(program, name) >= 0 ||
+	       lc_list_find(program, name) >= 0;
 }
 
 static lk_status name_new(const lc_program *program, const lc_word *word, lk_error *err) {
@@ -98,5 +114,8 @@ lk_status lc_names_new(const lc_program *program, const lc_directive *directive,
 }
 
 const char *lc_part_name(const lc_node *node) {
-	return node->part_of ? node->part_of : node->name ? node->name : node->op == LC_OUT ? "an output" : "the expression of an output";
+	return node->part_of        ? node->part_of
+	       : node->name         ? node->name
+	       : node->op == LC_OUT ? "an output"
+	                            : "the expression of an output";
 }

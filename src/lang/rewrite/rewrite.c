@@ -24,7 +24,8 @@ lk_status lc_build_open(lc_build *build, const lc_program *from, lk_error *err) 
 	*build = (lc_build){.from = from};
 	build->to = lc_program_like(from);
 	build->map = LK_ARRAY(&build->arena, int, from->nodes.count);
-	if (!build->to || !build->map || !lk_reserve(&build->to->nodes, from->nodes.count + 16)) return lk_oom(err);
+	if (!build->to || !build->map || !lk_reserve(&build->to->nodes, from->nodes.count + 16))
+		return lk_oom(err);
 	memset(build->map, 0xff, sizeof *build->map * from->nodes.count);
 	return copy_bundles(build->to, from, err);
 }
@@ -61,21 +62,28 @@ lk_status lc_count_uses(const lc_program *program, lk_arena *arena, int **out, l
 	*out = LK_ARRAY(arena, int, program->nodes.count);
 	if (!*out) return lk_oom(err);
 	for (size_t i = 0; i < program->nodes.count; i++)
-		for (int k = lc_first_read(&program->nodes.at[i]); k < program->nodes.at[i].inputs; k++) (*out)[program->nodes.at[i].in[k]]++;
+		for (int k = lc_first_read(&program->nodes.at[i]); k < program->nodes.at[i].inputs; k++)
+			(*out)[program->nodes.at[i].in[k]]++;
 	return LK_OK;
 }
 
 /* ---- directives ---- */
 
 static lc_rewriter *const rewriters[LC_DIRECTIVES] = {
-	[LC_SPLIT] = lc_rewrite_split, [LC_REORDER] = lc_rewrite_reorder, [LC_SLICE_STATE] = lc_rewrite_slice,
-	[LC_FUSE] = lc_rewrite_fuse, [LC_OVERLAP] = lc_rewrite_overlap, [LC_BUCKET] = lc_rewrite_bucket,
+	[LC_SPLIT] = lc_rewrite_split,
+	[LC_REORDER] = lc_rewrite_reorder,
+	[LC_SLICE_STATE] = lc_rewrite_slice,
+	[LC_FUSE] = lc_rewrite_fuse,
+	[LC_OVERLAP] = lc_rewrite_overlap,
+	[LC_BUCKET] = lc_rewrite_bucket,
 	[LC_HIERARCHICAL] = lc_rewrite_hierarchical,
 };
 
-lk_status lc_rewrite(const lc_program *program, const lc_directive *directive, lc_program **out, lk_error *err) {
+lk_status lc_rewrite(const lc_program *program, const lc_directive *directive, lc_program **out,
+                     lk_error *err) {
 	*out = NULL;
-	if ((unsigned)directive->kind >= LC_DIRECTIVES || !rewriters[directive->kind] || directive->name_count < 1)
+	if ((unsigned)directive->kind >= LC_DIRECTIVES || !rewriters[directive->kind] ||
+	    directive->name_count < 1)
 		return lk_fail(err, LK_ERR_INTERNAL, NULL, "a directive that is none");
 	LK_TRY(rewriters[directive->kind](program, directive, out, err));
 	lk_status status = lc_check_sides(*out, directive, err);
@@ -86,12 +94,14 @@ lk_status lc_rewrite(const lc_program *program, const lc_directive *directive, l
 static lk_status copy(const lc_program *program, lc_program **out, lk_error *err) {
 	lc_build b;
 	lk_status status = lc_build_open(&b, program, err);
-	for (int i = 0; status == LK_OK && i < (int)program->nodes.count; i++) status = lc_build_copy(&b, i, err);
+	for (int i = 0; status == LK_OK && i < (int)program->nodes.count; i++)
+		status = lc_build_copy(&b, i, err);
 	return lc_build_close(&b, status, out);
 }
 
 /* Whether a split with this size, and then a reorder, apply. */
-static bool applies(const lc_program *program, lc_directive split, const lc_directive *reorder, int64_t size) {
+static bool applies(const lc_program *program, lc_directive split, const lc_directive *reorder,
+                    int64_t size) {
 	lc_program *parts = NULL, *moved = NULL;
 	lk_error ignored;
 	split.size = size;
@@ -102,27 +112,34 @@ static bool applies(const lc_program *program, lc_directive split, const lc_dire
 	return status == LK_OK;
 }
 
-/* A split that names no dim takes the first along which its gather can then be moved as the schedule wants; the usual one
- * where there is none. */
-static int64_t choose_dim(const lc_program *program, const lc_directive *split, const lc_directive *end) {
+/* A split that names no dim takes the first along which its gather can then be moved as the
+ * schedule wants; the usual one where there is none. */
+static int64_t choose_dim(const lc_program *program, const lc_directive *split,
+                          const lc_directive *end) {
 	const lc_directive *reorder = split + 1;
 	int line = program->file->mistake.line, column = program->file->mistake.column;
 	int64_t size = 0;
-	if (split->kind != LC_SPLIT || split->size || split->order || split->result_count != 2) return split->size;
-	while (reorder < end && (reorder->kind != LC_REORDER || strcmp(reorder->names[0].text, split->results[1].text) != 0))
+	if (split->kind != LC_SPLIT || split->size || split->order || split->result_count != 2)
+		return split->size;
+	while (reorder < end && (reorder->kind != LC_REORDER ||
+	                         strcmp(reorder->names[0].text, split->results[1].text) != 0))
 		reorder++;
 	while (reorder < end && size <= LC_RANK && !applies(program, *split, reorder, size)) size++;
-	program->file->mistake.line = line, program->file->mistake.column = column; /* what was tried is no mistake */
+	program->file->mistake.line = line,
+	program->file->mistake.column = column; /* what was tried is no mistake */
 	return size <= LC_RANK ? size : 0;
 }
 
-lk_status lc_rewrite_next(const lc_program *program, const lc_schedule *schedule, int which, lc_program **out, lk_error *err) {
+lk_status lc_rewrite_next(const lc_program *program, const lc_schedule *schedule, int which,
+                          lc_program **out, lk_error *err) {
 	lc_directive d = schedule->directives[which];
-	d.size = choose_dim(program, &schedule->directives[which], schedule->directives + schedule->count);
+	d.size =
+		choose_dim(program, &schedule->directives[which], schedule->directives + schedule->count);
 	return lc_rewrite(program, &d, out, err);
 }
 
-lk_status lc_rewrite_all(const lc_program *program, const lc_schedule *schedule, lc_program **out, lk_error *err) {
+lk_status lc_rewrite_all(const lc_program *program, const lc_schedule *schedule, lc_program **out,
+                         lk_error *err) {
 	lc_program *now, *next = NULL;
 	*out = NULL;
 	LK_TRY(copy(program, &now, err));

@@ -1,6 +1,7 @@
-/* rewrite_fuse.c: fuse F={rs,m,v,w,ag}: one pass over memory, with a reduce-scatter that it reads from and gathers (or a
- * send) of what it writes. What the statements named compute of a reduction's result comes behind the pass and is left
- * out of it; where the pass itself would need it, there are two passes. */
+/* rewrite_fuse.c: fuse F={rs,m,v,w,ag}: one pass over memory, with a reduce-scatter that it reads
+ * from and gathers (or a send) of what it writes. What the statements named compute of a
+ * reduction's result comes behind the pass and is left out of it; where the pass itself would need
+ * it, there are two passes. */
 #include <stdarg.h>
 
 #include "lang/rewrite/rewrite_internal.h"
@@ -8,15 +9,20 @@
 struct fuser {
 	const lc_program *p;
 	const lc_directive *d;
-	uint8_t *set, *after;  /* after: reads a reduction of the set */
-	int space;             /* a value whose extents are those of the pass */
+	uint8_t *set, *after; /* after: reads a reduction of the set */
+	int space;            /* a value whose extents are those of the pass */
 };
 
-static const lc_node *node(const struct fuser *fuser, int id) { return &fuser->p->nodes.at[id]; }
+static const lc_node *node(const struct fuser *fuser, int id) {
+	return &fuser->p->nodes.at[id];
+}
 
-static int count(const struct fuser *fuser) { return (int)fuser->p->nodes.count; }
+static int count(const struct fuser *fuser) {
+	return (int)fuser->p->nodes.count;
+}
 
-static lk_status refuse(const struct fuser *fuser, lk_error *err, const char *fmt, ...) LK_PRINTF(3, 4);
+static lk_status refuse(const struct fuser *fuser, lk_error *err, const char *fmt, ...)
+	LK_PRINTF(3, 4);
 
 static lk_status refuse(const struct fuser *fuser, lk_error *err, const char *fmt, ...) {
 	char what[sizeof err->what];
@@ -30,33 +36,41 @@ static lk_status refuse(const struct fuser *fuser, lk_error *err, const char *fm
 /* ---- what is in it ---- */
 
 static lk_status mark(struct fuser *fuser, lk_error *err) {
-	for (int i = 0; i < fuser->d->name_count; i++) LK_TRY(lc_mark(fuser->p, &fuser->d->names[i], fuser->set, err));
+	for (int i = 0; i < fuser->d->name_count; i++)
+		LK_TRY(lc_mark(fuser->p, &fuser->d->names[i], fuser->set, err));
 	for (int i = 0; i < count(fuser); i++) fuser->set[i] &= !lc_is_leaf(node(fuser, i));
-	for (int i = 0; i < count(fuser); i++) { /* passes that it takes over, it takes over as a whole */
+	for (int i = 0; i < count(fuser);
+	     i++) { /* passes that it takes over, it takes over as a whole */
 		if (fuser->set[i] && node(fuser, i)->overlap >= 0) {
 			refuse(fuser, err, "%s is overlapped already", lc_part_name(node(fuser, i)));
 			return lk_hint(err, "write fuse before overlap");
 		}
 		for (int k = 0; k < count(fuser) && node(fuser, i)->fuse >= 0 && !fuser->set[i]; k++) {
 			if (!fuser->set[k] || node(fuser, k)->fuse != node(fuser, i)->fuse) continue;
-			refuse(fuser, err, "%s is fused already, with %s", lc_part_name(node(fuser, k)), lc_part_name(node(fuser, i)));
+			refuse(fuser, err, "%s is fused already, with %s", lc_part_name(node(fuser, k)),
+			       lc_part_name(node(fuser, i)));
 			return lk_hint(err, "name the label of that pass, or all of it");
 		}
 	}
 	return LK_OK;
 }
 
-static bool is_reduction(const lc_node *node) { return lc_ops[node->op].family == LC_RED; }
+static bool is_reduction(const lc_node *node) {
+	return lc_ops[node->op].family == LC_RED;
+}
 
 static void find_after(struct fuser *fuser) {
 	for (int i = 0; i < count(fuser); i++)
-		for (int k = lc_first_read(node(fuser, i)); k < node(fuser, i)->inputs && fuser->set[i]; k++) {
+		for (int k = lc_first_read(node(fuser, i)); k < node(fuser, i)->inputs && fuser->set[i];
+		     k++) {
 			int u = node(fuser, i)->in[k];
 			fuser->after[i] |= fuser->set[u] && (is_reduction(node(fuser, u)) || fuser->after[u]);
 		}
 }
 
-static bool in_pass(const struct fuser *fuser, int id) { return fuser->set[id] && !fuser->after[id]; }
+static bool in_pass(const struct fuser *fuser, int id) {
+	return fuser->set[id] && !fuser->after[id];
+}
 
 /* ---- operations ---- */
 
@@ -67,14 +81,22 @@ static lk_status check_op(const struct fuser *fuser, int id, lk_error *err) {
 	case LC_ALLREDUCE:
 		refuse(fuser, err, "%s holds an allreduce, which gives its result to all at once", name);
 		return lk_hint(err, "split it first: split %s -> (rs,ag)", name);
-	case LC_MATMUL: case LC_CONV2D: case LC_GATHER_ROWS:
-		refuse(fuser, err, "%s holds a %s, which is no pass over elements", name, lc_ops[value->op].name);
+	case LC_MATMUL:
+	case LC_CONV2D:
+	case LC_GATHER_ROWS:
+		refuse(fuser, err, "%s holds a %s, which is no pass over elements", name,
+		       lc_ops[value->op].name);
 		return lk_hint(err, "leave it out; overlap runs it beside what it feeds");
-	case LC_SLICE: case LC_REDUCESCATTER: case LC_ALLGATHER: case LC_SEND: case LC_UPDATE: return LK_OK;
+	case LC_SLICE:
+	case LC_REDUCESCATTER:
+	case LC_ALLGATHER:
+	case LC_SEND:
+	case LC_UPDATE: return LK_OK;
 	default: break;
 	}
 	if (lc_is_pointwise(value) || is_reduction(value)) return LK_OK;
-	refuse(fuser, err, "%s holds %s, which cannot be a part of a pass", name, lc_ops[value->op].name);
+	refuse(fuser, err, "%s holds %s, which cannot be a part of a pass", name,
+	       lc_ops[value->op].name);
 	return lk_hint(err, "leave %s out", name);
 }
 
@@ -85,12 +107,15 @@ static lk_status check_place(const struct fuser *fuser, int id, lk_error *err) {
 		const lc_node *x = node(fuser, value->in[k]);
 		if (!in_pass(fuser, value->in[k])) continue;
 		if (value->op == LC_REDUCESCATTER) {
-			refuse(fuser, err, "%s scatters what the pass computes, but a pass begins with it", lc_part_name(value));
-			return lk_hint(err, x->part_of == value->part_of ? "give what it scatters a name of its own, and leave that out"
-			                                             : "leave what it scatters out");
+			refuse(fuser, err, "%s scatters what the pass computes, but a pass begins with it",
+			       lc_part_name(value));
+			return lk_hint(err, x->part_of == value->part_of
+			                        ? "give what it scatters a name of its own, and leave that out"
+			                        : "leave what it scatters out");
 		}
 		if ((x->op != LC_ALLGATHER || value->op == LC_UPDATE) && x->op != LC_SEND) continue;
-		refuse(fuser, err, "%s reads what %s hands on, but a pass ends with that", lc_part_name(value), lc_part_name(x));
+		refuse(fuser, err, "%s reads what %s hands on, but a pass ends with that",
+		       lc_part_name(value), lc_part_name(x));
 		return lk_hint(err, "reorder moves a gather behind it");
 	}
 	return LK_OK;
@@ -102,14 +127,16 @@ static lk_status check_collectives(const struct fuser *fuser, lk_error *err) {
 		if (!in_pass(fuser, i)) continue;
 		const lc_node *value = node(fuser, i);
 		if (value->op == LC_REDUCESCATTER && scatter >= 0) {
-			refuse(fuser, err, "%s and %s are two reduce-scatters, and a pass reads from one", lc_part_name(node(fuser, scatter)),
-			       lc_part_name(value));
+			refuse(fuser, err, "%s and %s are two reduce-scatters, and a pass reads from one",
+			       lc_part_name(node(fuser, scatter)), lc_part_name(value));
 			return lk_hint(err, "fuse one of them");
 		}
 		if (value->op == LC_REDUCESCATTER) scatter = i;
 		if (value->op == LC_ALLGATHER) gather = i;
-		if (scatter < 0 || gather < 0 || node(fuser, scatter)->axis == node(fuser, gather)->axis) continue;
-		refuse(fuser, err, "%s and %s work over different axes", lc_part_name(node(fuser, scatter)), lc_part_name(node(fuser, gather)));
+		if (scatter < 0 || gather < 0 || node(fuser, scatter)->axis == node(fuser, gather)->axis)
+			continue;
+		refuse(fuser, err, "%s and %s work over different axes", lc_part_name(node(fuser, scatter)),
+		       lc_part_name(node(fuser, gather)));
 		return lk_hint(err, "fuse one of them");
 	}
 	return LK_OK;
@@ -120,14 +147,19 @@ static lk_status check_collectives(const struct fuser *fuser, lk_error *err) {
 /* The value whose elements a pass goes over when it computes this one. */
 static const lc_node *gone_over(const struct fuser *fuser, int id) {
 	const lc_node *value = node(fuser, id);
-	if (value->op == LC_UPDATE && node(fuser, value->in[1])->op == LC_ALLGATHER) value = node(fuser, value->in[1]);
-	return value->op == LC_ALLGATHER || value->op == LC_SEND || is_reduction(value) ? node(fuser, value->in[0]) : value;
+	if (value->op == LC_UPDATE && node(fuser, value->in[1])->op == LC_ALLGATHER)
+		value = node(fuser, value->in[1]);
+	return value->op == LC_ALLGATHER || value->op == LC_SEND || is_reduction(value)
+	           ? node(fuser, value->in[0])
+	           : value;
 }
 
-static bool same_cut(const lc_program *program, const lc_node *a, int da, const lc_node *b, int db) {
+static bool same_cut(const lc_program *program, const lc_node *a, int da, const lc_node *b,
+                     int db) {
 	for (int x = 0; x < program->axis_count; x++) {
 		const lc_layout *layout = &a->layout[x], *m = &b->layout[x];
-		bool cut = layout->kind == LC_S && layout->dim == da, other = m->kind == LC_S && m->dim == db;
+		bool cut = layout->kind == LC_S && layout->dim == da,
+			 other = m->kind == LC_S && m->dim == db;
 		if (cut != other || (cut && layout->turn != m->turn)) return false;
 	}
 	return true;
@@ -138,25 +170,35 @@ static bool fits(const lc_program *program, const lc_node *a, const lc_node *b) 
 	if (a->rank > b->rank) return false;
 	for (int d = 0; d < a->rank; d++) {
 		int at = d + b->rank - a->rank;
-		if (a->dim[d] != 0 && (a->dim[d] != b->dim[at] || !same_cut(program, a, d, b, at))) return false;
+		if (a->dim[d] != 0 && (a->dim[d] != b->dim[at] || !same_cut(program, a, d, b, at)))
+			return false;
 	}
-	return a->rank == 0 || (a->list == b->list && (a->at.axis < 0 || lc_same_group(&a->at, &b->at)));
+	return a->rank == 0 ||
+	       (a->list == b->list && (a->at.axis < 0 || lc_same_group(&a->at, &b->at)));
 }
 
-/* What is smaller than the pass is computed again wherever it is repeated: an update would change its state twice, a
- * reduction count twice. */
-static bool once(const lc_node *node) { return !lc_is_pointwise(node) && node->op != LC_SLICE; }
+/* What is smaller than the pass is computed again wherever it is repeated: an update would change
+ * its state twice, a reduction count twice. */
+static bool once(const lc_node *node) {
+	return !lc_is_pointwise(node) && node->op != LC_SLICE;
+}
 
 static lk_status check_space(struct fuser *fuser, lk_error *err) {
 	char x[160], y[160];
 	fuser->space = -1;
 	for (int i = 0; i < count(fuser); i++)
-		if (in_pass(fuser, i) && (fuser->space < 0 || fits(fuser->p, gone_over(fuser, fuser->space), gone_over(fuser, i)))) fuser->space = i;
+		if (in_pass(fuser, i) && (fuser->space < 0 || fits(fuser->p, gone_over(fuser, fuser->space),
+		                                                   gone_over(fuser, i))))
+			fuser->space = i;
 	for (int i = 0; i < count(fuser); i++) {
-		const lc_node *a = gone_over(fuser, i), *b = gone_over(fuser, fuser->space < 0 ? i : fuser->space);
-		if (!in_pass(fuser, i) || (fits(fuser->p, a, b) && (!once(node(fuser, i)) || fits(fuser->p, b, a)))) continue;
-		refuse(fuser, err, "%s goes over %s, and %s over %s: one pass cannot do both", lc_part_name(node(fuser, i)),
-		       lc_type_text(fuser->p, a, x, sizeof x), lc_part_name(node(fuser, fuser->space)), lc_type_text(fuser->p, b, y, sizeof y));
+		const lc_node *a = gone_over(fuser, i),
+					  *b = gone_over(fuser, fuser->space < 0 ? i : fuser->space);
+		if (!in_pass(fuser, i) ||
+		    (fits(fuser->p, a, b) && (!once(node(fuser, i)) || fits(fuser->p, b, a))))
+			continue;
+		refuse(fuser, err, "%s goes over %s, and %s over %s: one pass cannot do both",
+		       lc_part_name(node(fuser, i)), lc_type_text(fuser->p, a, x, sizeof x),
+		       lc_part_name(node(fuser, fuser->space)), lc_type_text(fuser->p, b, y, sizeof y));
 		return lk_hint(err, "fuse what goes over the same elements");
 	}
 	return LK_OK;
@@ -169,9 +211,12 @@ static lk_status check_after(struct fuser *fuser, lk_error *err) {
 		const lc_node *value = node(fuser, i), *space = gone_over(fuser, fuser->space);
 		bool again = value->rank > 0 && value->rank == space->rank && fits(fuser->p, space, value);
 		for (int k = lc_first_read(value); k < value->inputs; k++)
-			again |= in_pass(fuser, value->in[k]) && !is_reduction(node(fuser, value->in[k])) && node(fuser, value->in[k])->rank > 0;
+			again |= in_pass(fuser, value->in[k]) && !is_reduction(node(fuser, value->in[k])) &&
+			         node(fuser, value->in[k])->rank > 0;
 		if (!again) continue;
-		refuse(fuser, err, "%s reads a reduction over what the pass computes, which is known behind its last element only",
+		refuse(fuser, err,
+		       "%s reads a reduction over what the pass computes, which is known behind its last "
+		       "element only",
 		       lc_part_name(value));
 		return lk_hint(err, "that takes two passes: leave %s out", lc_part_name(value));
 	}
@@ -202,7 +247,8 @@ static lk_status check(struct fuser *fuser, lk_arena *arena, lk_error *err) {
 	find_after(fuser);
 	for (int i = 0; i < count(fuser); i++) {
 		any |= in_pass(fuser, i);
-		computes |= in_pass(fuser, i) && (lc_is_pointwise(node(fuser, i)) || is_reduction(node(fuser, i)));
+		computes |=
+			in_pass(fuser, i) && (lc_is_pointwise(node(fuser, i)) || is_reduction(node(fuser, i)));
 	}
 	if (!any) return refuse(fuser, err, "there is nothing to fuse");
 	LK_TRY(check_used(fuser, live, err));
@@ -222,9 +268,13 @@ static lk_status check(struct fuser *fuser, lk_arena *arena, lk_error *err) {
 	return lc_names_new(fuser->p, fuser->d, err);
 }
 
-lk_status lc_rewrite_fuse(const lc_program *program, const lc_directive *directive, lc_program **out, lk_error *err) {
+lk_status lc_rewrite_fuse(const lc_program *program, const lc_directive *directive,
+                          lc_program **out, lk_error *err) {
 	lk_arena arena = LK_ARENA_INIT;
-	struct fuser f = {.p = program, .d = directive, .set = lc_new_set(program, &arena), .after = lc_new_set(program, &arena)};
+	struct fuser f = {.p = program,
+	                  .d = directive,
+	                  .set = lc_new_set(program, &arena),
+	                  .after = lc_new_set(program, &arena)};
 	lk_status status = f.set && f.after ? check(&f, &arena, err) : lk_oom(err);
 	if (status == LK_OK) status = lc_add_bundle(program, directive, f.set, out, err);
 	lk_arena_free(&arena);

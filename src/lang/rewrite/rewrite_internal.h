@@ -1,5 +1,5 @@
-/* rewrite_internal.h: what rewrites share: a new program that is filled value by value from an old one; names of schedules as sets
- * of values; how an error names a word of a directive. */
+/* rewrite_internal.h: what rewrites share: a new program that is filled value by value from an old
+ * one; names of schedules as sets of values; how an error names a word of a directive. */
 #ifndef LK_LANG_REWRITE_REWRITE_INTERNAL_H
 #define LK_LANG_REWRITE_REWRITE_INTERNAL_H
 
@@ -27,18 +27,23 @@ lk_status lc_build_copy(lc_build *build, int id, lk_error *err);
 /* Readers of every value; a state's update does not count as one of the version before it. */
 lk_status lc_count_uses(const lc_program *program, lk_arena *arena, int **out, lk_error *err);
 /* The operand by which a value depends on another; an update's first is only what it overwrites. */
-static inline int lc_first_read(const lc_node *node) { return node->op == LC_UPDATE ? 1 : 0; }
+static inline int lc_first_read(const lc_node *node) {
+	return node->op == LC_UPDATE ? 1 : 0;
+}
 static inline bool lc_is_pointwise(const lc_node *node) {
 	return lc_ops[node->op].family == LC_MAP || lc_ops[node->op].family == LC_DROP;
 }
-static inline bool lc_is_leaf(const lc_node *node) { return lc_ops[node->op].family == LC_LEAF; }
+static inline bool lc_is_leaf(const lc_node *node) {
+	return lc_ops[node->op].family == LC_LEAF;
+}
 
 /* ---- parts.c: names ---- */
 
 /* lc_wrong at a word. */
 #define lc_word_wrong(p, w, err, ...) lc_wrong((p), (w)->line, (w)->column, (err), __VA_ARGS__)
 
-uint8_t *lc_new_set(const lc_program *program, lk_arena *arena); /* of its values, empty; NULL when memory is out */
+uint8_t *lc_new_set(const lc_program *program,
+                    lk_arena *arena); /* of its values, empty; NULL when memory is out */
 /* Adds what a word stands for; an error if nothing. */
 lk_status lc_mark(const lc_program *program, const lc_word *word, uint8_t *set, lk_error *err);
 /* Whether a directive may introduce its names. */
@@ -51,66 +56,79 @@ const char *lc_part_name(const lc_node *node);
 /* The one all-reduce of the statement that a word names. */
 lk_status lc_find_reduction(const lc_program *program, const lc_word *word, int *id, lk_error *err);
 /* The dim along which an all-reduce is scattered. */
-lk_status lc_scatter_dim(const lc_program *program, const lc_directive *directive, const lc_node *node, int *dim, lk_error *err);
+lk_status lc_scatter_dim(const lc_program *program, const lc_directive *directive,
+                         const lc_node *node, int *dim, lk_error *err);
 /* Values that a directive takes apart must not run together with others yet. */
-lk_status lc_need_unbundled(const lc_program *program, const lc_directive *directive, int id, lk_error *err);
+lk_status lc_need_unbundled(const lc_program *program, const lc_directive *directive, int id,
+                            lk_error *err);
 
 /* ---- gathers.c ---- */
 
 /* Gathers (or broadcasts) to be moved, and the values that they are to be moved past. */
 typedef struct lc_passage {
 	const uint8_t *gathers, *past;
-	const char *name;        /* by which messages and later directives know the gathers */
-	const lc_word *words;    /* of the statements: an error is placed at the one that it is about */
+	const char *name;     /* by which messages and later directives know the gathers */
+	const lc_word *words; /* of the statements: an error is placed at the one that it is about */
 	int word_count;
 	int line, column;
 } lc_passage;
-lk_status lc_move_gathers(const lc_program *program, const lc_passage *passage, lc_program **out, lk_error *err);
+lk_status lc_move_gathers(const lc_program *program, const lc_passage *passage, lc_program **out,
+                          lk_error *err);
 
 /* ---- convex.c ---- */
 
 /* Whether a set can run as one; the error is about the directive that wants it to. */
-lk_status lc_check_convex(const lc_program *program, const uint8_t *set, const lc_directive *directive, lk_error *err);
+lk_status lc_check_convex(const lc_program *program, const uint8_t *set,
+                          const lc_directive *directive, lk_error *err);
 
 /* ---- bundles.c ---- */
 
 /* A copy of p whose values of the set belong to a new bundle. */
-lk_status lc_add_bundle(const lc_program *program, const lc_directive *directive, const uint8_t *set, lc_program **out, lk_error *err);
+lk_status lc_add_bundle(const lc_program *program, const lc_directive *directive,
+                        const uint8_t *set, lc_program **out, lk_error *err);
 /* What a value is called in a directive of that kind. */
 const char *lc_bundle_word(const lc_program *program, const lc_node *node, lc_directive_kind kind);
-/* What a rewrite has left of bundles: one tensor fills no bucket, one stage overlaps with nothing. */
+/* What a rewrite has left of bundles: one tensor fills no bucket, one stage overlaps with nothing.
+ */
 void lc_drop_idle_bundles(lc_program *program);
 
 /* ---- rewrite_overlap.c ---- */
 
-/* Whether all that runs side by side is one stage each; the error is about the directive after which it is not. */
+/* Whether all that runs side by side is one stage each; the error is about the directive after
+ * which it is not. */
 lk_status lc_check_sides(const lc_program *program, const lc_directive *directive, lk_error *err);
 
 /* ---- chunks.c ---- */
 
 /* The dim of a value that dim d of its operand k becomes; -1: it is summed over, or repeated. */
 int lc_dim_to(const lc_program *program, int id, int k, int d);
-/* For each value of a set that feeds itself the dim along which it is cut, as a directive asks; -1 for those that every
- * chunk needs as a whole, and for all where the chunks are tensors of a list. */
-lk_status lc_chunk_dims(const lc_program *program, const uint8_t *set, const lc_directive *directive, int *dims, lk_error *err);
+/* For each value of a set that feeds itself the dim along which it is cut, as a directive asks; -1
+ * for those that every chunk needs as a whole, and for all where the chunks are tensors of a list.
+ */
+lk_status lc_chunk_dims(const lc_program *program, const uint8_t *set,
+                        const lc_directive *directive, int *dims, lk_error *err);
 
 /* ---- directives; each gives a new program ---- */
-typedef lk_status lc_rewriter(const lc_program *p, const lc_directive *d, lc_program **out, lk_error *err);
-lc_rewriter lc_rewrite_split, lc_rewrite_reorder, lc_rewrite_slice, lc_rewrite_fuse, lc_rewrite_overlap,
-	lc_rewrite_bucket, lc_rewrite_hierarchical;
+typedef lk_status lc_rewriter(const lc_program *p, const lc_directive *d, lc_program **out,
+                              lk_error *err);
+lc_rewriter lc_rewrite_split, lc_rewrite_reorder, lc_rewrite_slice, lc_rewrite_fuse,
+	lc_rewrite_overlap, lc_rewrite_bucket, lc_rewrite_hierarchical;
 
 /* ---- moves: a program as statements and passes, and directives made for a search. */
 
-enum { LC_WORDS = 64 }; /* statements and passes that a search looks at */
+enum {
+	LC_WORDS = 64
+}; /* statements and passes that a search looks at */
 
 typedef struct lc_mover {
 	const lc_program *p;
 	lc_moves *out;
 	lk_arena scratch;
-	int *word_of;                          /* [values] which word names it; -1 */
-	const char *word[LC_WORDS];            /* in the order of their first value */
-	bool feeds[LC_WORDS][LC_WORDS];        /* a value of the one is read by the other */
-	uint64_t shares[LC_WORDS];             /* words that read a tensor in common, as bits: one pass reads it once */
+	int *word_of;                   /* [values] which word names it; -1 */
+	const char *word[LC_WORDS];     /* in the order of their first value */
+	bool feeds[LC_WORDS][LC_WORDS]; /* a value of the one is read by the other */
+	uint64_t
+		shares[LC_WORDS]; /* words that read a tensor in common, as bits: one pass reads it once */
 	bool collective[LC_WORDS], overlapped[LC_WORDS];
 	int count;
 } lc_mover;
@@ -120,7 +138,8 @@ void lc_mover_close(lc_mover *mover);
 /* A directive on words, in the file's arena; NULL when memory is out. */
 lc_directive *lc_move(const lc_mover *mover, lc_directive_kind kind, const int *words, int count);
 /* Gives it new names like these ("rs"), as many as `count`. */
-bool lc_move_names(const lc_mover *mover, lc_directive *directive, const char *const *names, int count);
+bool lc_move_names(const lc_mover *mover, lc_directive *directive, const char *const *names,
+                   int count);
 lk_status lc_move_add(lc_mover *mover, const lc_directive *directive, lk_error *err);
 /* Adds it if it applies. */
 lk_status lc_move_try(lc_mover *mover, const lc_directive *directive, bool *applies, lk_error *err);

@@ -1,22 +1,29 @@
-/* rewrite_overlap.c: overlap {y,F} chunk: producer and consumer chunk by chunk, along a dim that all of them can be cut
- * along (see chunks.c); of a list, tensor by tensor. overlap {k1,c0}: two that do not feed each other run at once. */
+/* rewrite_overlap.c: overlap {y,F} chunk: producer and consumer chunk by chunk, along a dim that
+ * all of them can be cut along (see chunks.c); of a list, tensor by tensor. overlap {k1,c0}: two
+ * that do not feed each other run at once. */
 #include <string.h>
 
 #include "lang/rewrite/rewrite_internal.h"
 
-enum { PARTS = 64 };
+enum {
+	PARTS = 64
+};
 
 struct overlapper {
 	const lc_program *p;
 	const lc_directive *d;
-	uint8_t *set, *part;  /* part: 1 + the word that names a value */
-	int *stem;            /* [values] towards the last of those that hang together */
+	uint8_t *set, *part; /* part: 1 + the word that names a value */
+	int *stem;           /* [values] towards the last of those that hang together */
 	int *dims;
 };
 
-static const lc_node *node(const struct overlapper *overlapper, int id) { return &overlapper->p->nodes.at[id]; }
+static const lc_node *node(const struct overlapper *overlapper, int id) {
+	return &overlapper->p->nodes.at[id];
+}
 
-static int count(const struct overlapper *overlapper) { return (int)overlapper->p->nodes.count; }
+static int count(const struct overlapper *overlapper) {
+	return (int)overlapper->p->nodes.count;
+}
 
 static lk_status mark(struct overlapper *overlapper, lk_arena *arena, lk_error *err) {
 	uint8_t *one = lc_new_set(overlapper->p, arena);
@@ -27,7 +34,8 @@ static lk_status mark(struct overlapper *overlapper, lk_arena *arena, lk_error *
 		for (int i = 0; i < count(overlapper); i++) {
 			if (!one[i] || lc_is_leaf(node(overlapper, i))) continue;
 			if (node(overlapper, i)->overlap >= 0) {
-				lc_word_wrong(overlapper->p, &overlapper->d->names[w], err, "%s is overlapped already", overlapper->d->names[w].text);
+				lc_word_wrong(overlapper->p, &overlapper->d->names[w], err,
+				              "%s is overlapped already", overlapper->d->names[w].text);
 				return lk_hint(err, "name all that overlaps in one directive");
 			}
 			if (!overlapper->set[i]) overlapper->part[i] = (uint8_t)(w + 1);
@@ -42,11 +50,14 @@ static lk_status check_passes(const struct overlapper *overlapper, lk_error *err
 	for (int i = 0; i < count(overlapper); i++) {
 		if (overlapper->set[i] || node(overlapper, i)->fuse < 0) continue;
 		for (int k = 0; k < count(overlapper); k++) {
-			if (!overlapper->set[k] || node(overlapper, k)->fuse != node(overlapper, i)->fuse) continue;
+			if (!overlapper->set[k] || node(overlapper, k)->fuse != node(overlapper, i)->fuse)
+				continue;
 			const char *label = overlapper->p->bundles.at[node(overlapper, i)->fuse].name;
 			const lc_word *word = &overlapper->d->names[overlapper->part[k] - 1];
-			lc_word_wrong(overlapper->p, word, err, "%s is fused with %s, and the pass runs as one", word->text, lc_part_name(node(overlapper, i)));
-			return lk_hint(err, "name the label of the pass%s%s", label ? ": " : "", label ? label : "");
+			lc_word_wrong(overlapper->p, word, err, "%s is fused with %s, and the pass runs as one",
+			              word->text, lc_part_name(node(overlapper, i)));
+			return lk_hint(err, "name the label of the pass%s%s", label ? ": " : "",
+			               label ? label : "");
 		}
 	}
 	return LK_OK;
@@ -62,21 +73,29 @@ static void find_stems(struct overlapper *overlapper) {
 	for (int i = 0; i < count(overlapper); i++) {
 		overlapper->stem[i] = i;
 		for (int k = 0; k < node(overlapper, i)->inputs && overlapper->set[i]; k++)
-			if (overlapper->set[node(overlapper, i)->in[k]]) overlapper->stem[root_of(overlapper, node(overlapper, i)->in[k])] = i;
+			if (overlapper->set[node(overlapper, i)->in[k]])
+				overlapper->stem[root_of(overlapper, node(overlapper, i)->in[k])] = i;
 		for (int k = 0; k < i && overlapper->set[i] && node(overlapper, i)->fuse >= 0; k++)
-			if (overlapper->set[k] && node(overlapper, k)->fuse == node(overlapper, i)->fuse) overlapper->stem[root_of(overlapper, k)] = root_of(overlapper, i);
+			if (overlapper->set[k] && node(overlapper, k)->fuse == node(overlapper, i)->fuse)
+				overlapper->stem[root_of(overlapper, k)] = root_of(overlapper, i);
 	}
 }
 
-static lk_status apart(const struct overlapper *overlapper, const lc_word *word, bool asked, lk_error *err) {
+static lk_status apart(const struct overlapper *overlapper, const lc_word *word, bool asked,
+                       lk_error *err) {
 	const lc_word *first = &overlapper->d->names[0];
-	if (word != first) lc_word_wrong(overlapper->p, word, err, "%s neither feeds nor is fed by %s", word->text, first->text);
-	else lc_word_wrong(overlapper->p, word, err, "%s stands for several that do not feed each other", word->text);
+	if (word != first)
+		lc_word_wrong(overlapper->p, word, err, "%s neither feeds nor is fed by %s", word->text,
+		              first->text);
+	else
+		lc_word_wrong(overlapper->p, word, err, "%s stands for several that do not feed each other",
+		              word->text);
 	return asked ? lk_hint(err, "what runs side by side has no chunks: leave chunk and order out")
 	             : lk_hint(err, "overlap them in directives of their own");
 }
 
-/* Either all hangs together, and is cut into chunks, or every name stands for one thing, and they run side by side. */
+/* Either all hangs together, and is cut into chunks, or every name stands for one thing, and they
+ * run side by side. */
 static lk_status check_groups(struct overlapper *overlapper, bool *chunks, lk_error *err) {
 	bool asked = *overlapper->d->chunk || overlapper->d->chunks || overlapper->d->order;
 	int of_word[PARTS], first = -1, other = -1, split = -1, joined = 0;
@@ -88,7 +107,8 @@ static lk_status check_groups(struct overlapper *overlapper, bool *chunks, lk_er
 		if (first < 0) first = root;
 		if (root != first) other = w;
 		if (of_word[w] >= 0 && of_word[w] != root) split = w;
-		for (int v = 0; v < overlapper->d->name_count && of_word[w] < 0; v++) joined += v != w && of_word[v] == root;
+		for (int v = 0; v < overlapper->d->name_count && of_word[w] < 0; v++)
+			joined += v != w && of_word[v] == root;
 		of_word[w] = root;
 	}
 	*chunks = other < 0;
@@ -100,10 +120,12 @@ static lk_status check_ring(const struct overlapper *overlapper, lk_error *err) 
 	if (!overlapper->d->order || strcmp(overlapper->d->order, "ring") != 0) return LK_OK;
 	for (int i = 0; i < count(overlapper); i++) {
 		int op = node(overlapper, i)->op;
-		if (overlapper->set[i] && (op == LC_REDUCESCATTER || op == LC_ALLGATHER || op == LC_ALLREDUCE || op == LC_ALLTOALL))
+		if (overlapper->set[i] && (op == LC_REDUCESCATTER || op == LC_ALLGATHER ||
+		                           op == LC_ALLREDUCE || op == LC_ALLTOALL))
 			return LK_OK;
 	}
-	lc_wrong(overlapper->p, overlapper->d->line, overlapper->d->column, err, "the ring's order is that of a collective, and none is overlapped");
+	lc_wrong(overlapper->p, overlapper->d->line, overlapper->d->column, err,
+	         "the ring's order is that of a collective, and none is overlapped");
 	return lk_hint(err, "write order linear, or add the collective");
 }
 
@@ -121,24 +143,32 @@ static bool one_pass(const struct overlapper *overlapper) {
 static lk_status check(struct overlapper *overlapper, lk_arena *arena, lk_error *err) {
 	bool chunks;
 	if (overlapper->d->name_count > PARTS)
-		return lc_wrong(overlapper->p, overlapper->d->line, overlapper->d->column, err, "more than %d stages in one overlap", PARTS);
+		return lc_wrong(overlapper->p, overlapper->d->line, overlapper->d->column, err,
+		                "more than %d stages in one overlap", PARTS);
 	LK_TRY(mark(overlapper, arena, err));
 	if (overlapper->d->name_count < 2 || one_pass(overlapper)) {
-		lc_wrong(overlapper->p, overlapper->d->line, overlapper->d->column, err, "one stage alone does not overlap");
+		lc_wrong(overlapper->p, overlapper->d->line, overlapper->d->column, err,
+		         "one stage alone does not overlap");
 		return lk_hint(err, "name producer and consumer: overlap {y,F} chunk");
 	}
 	LK_TRY(check_passes(overlapper, err));
 	LK_TRY(check_groups(overlapper, &chunks, err));
 	LK_TRY(lc_check_convex(overlapper->p, overlapper->set, overlapper->d, err));
 	LK_TRY(check_ring(overlapper, err));
-	if (chunks) LK_TRY(lc_chunk_dims(overlapper->p, overlapper->set, overlapper->d, overlapper->dims, err));
+	if (chunks)
+		LK_TRY(lc_chunk_dims(overlapper->p, overlapper->set, overlapper->d, overlapper->dims, err));
 	return lc_names_new(overlapper->p, overlapper->d, err);
 }
 
-lk_status lc_rewrite_overlap(const lc_program *program, const lc_directive *directive, lc_program **out, lk_error *err) {
+lk_status lc_rewrite_overlap(const lc_program *program, const lc_directive *directive,
+                             lc_program **out, lk_error *err) {
 	lk_arena arena = LK_ARENA_INIT;
-	struct overlapper o = {.p = program, .d = directive, .set = lc_new_set(program, &arena), .part = lc_new_set(program, &arena)};
-	o.dims = LK_ARRAY(&arena, int, program->nodes.count), o.stem = LK_ARRAY(&arena, int, program->nodes.count);
+	struct overlapper o = {.p = program,
+	                       .d = directive,
+	                       .set = lc_new_set(program, &arena),
+	                       .part = lc_new_set(program, &arena)};
+	o.dims = LK_ARRAY(&arena, int, program->nodes.count),
+	o.stem = LK_ARRAY(&arena, int, program->nodes.count);
 	lk_status status = o.set && o.part && o.dims && o.stem ? check(&o, &arena, err) : lk_oom(err);
 	if (status == LK_OK) status = lc_add_bundle(program, directive, o.set, out, err);
 	lk_arena_free(&arena);
@@ -157,17 +187,19 @@ static bool has_sides(const struct overlapper *overlapper) {
 	return false;
 }
 
-/* Statements, and with them stages, end where what is inside of them is in a bucket or a pass that the rest is not in:
- * names are those of a settled program. */
-static lk_status check_stages(const struct overlapper *overlapper, const lc_program *settled, lk_error *err) {
+/* Statements, and with them stages, end where what is inside of them is in a bucket or a pass that
+ * the rest is not in: names are those of a settled program. */
+static lk_status check_stages(const struct overlapper *overlapper, const lc_program *settled,
+                              lk_error *err) {
 	for (int i = 0; i < count(overlapper); i++) {
 		if (!overlapper->set[i] || root_of(overlapper, i) == i) continue;
 		const lc_node *last = &settled->nodes.at[root_of(overlapper, i)];
 		const char *name = lc_bundle_word(settled, last, LC_OVERLAP);
 		if (strcmp(lc_bundle_word(settled, &settled->nodes.at[i], LC_OVERLAP), name) == 0) continue;
-		lc_wrong(overlapper->p, overlapper->d->line, overlapper->d->column, err, "%s would be several stages, and only single ones run side by side",
-		         name);
-		return lk_hint(err, "give what is in a bucket or a pass a statement of its own, and overlap one stage of each side");
+		lc_wrong(overlapper->p, overlapper->d->line, overlapper->d->column, err,
+		         "%s would be several stages, and only single ones run side by side", name);
+		return lk_hint(err, "give what is in a bucket or a pass a statement of its own, and "
+		                    "overlap one stage of each side");
 	}
 	return LK_OK;
 }
@@ -183,7 +215,10 @@ static lk_status check_sides(const struct overlapper *overlapper, lk_error *err)
 
 lk_status lc_check_sides(const lc_program *program, const lc_directive *directive, lk_error *err) {
 	lk_arena arena = LK_ARENA_INIT;
-	struct overlapper o = {.p = program, .d = directive, .set = lc_new_set(program, &arena), .stem = LK_ARRAY(&arena, int, program->nodes.count)};
+	struct overlapper o = {.p = program,
+	                       .d = directive,
+	                       .set = lc_new_set(program, &arena),
+	                       .stem = LK_ARRAY(&arena, int, program->nodes.count)};
 	lk_status status = o.set && o.stem ? LK_OK : lk_oom(err);
 	for (int b = 0; status == LK_OK && b < (int)program->bundles.count; b++) {
 		if (program->bundles.at[b].kind != LC_OVERLAP) continue;
@@ -203,12 +238,15 @@ lk_status lc_overlap_dims(const lc_program *program, int bundle, int *dims, lk_e
 	uint8_t *set = lc_new_set(program, &arena);
 	bool feeds = false;
 	if (!set) return lk_oom(err);
-	for (size_t i = 0; i < program->nodes.count; i++) set[i] = program->nodes.at[i].overlap == bundle, dims[i] = -1;
+	for (size_t i = 0; i < program->nodes.count; i++)
+		set[i] = program->nodes.at[i].overlap == bundle, dims[i] = -1;
 	for (size_t i = 0; i < program->nodes.count; i++) {
 		const lc_node *node = &program->nodes.at[i];
 		for (int k = 0; k < node->inputs && set[i]; k++) {
 			const lc_node *value = &program->nodes.at[node->in[k]];
-			feeds |= set[node->in[k]] && (node->part_of != value->part_of || node->fuse != value->fuse) && (node->fuse < 0 || node->fuse != value->fuse);
+			feeds |= set[node->in[k]] &&
+			         (node->part_of != value->part_of || node->fuse != value->fuse) &&
+			         (node->fuse < 0 || node->fuse != value->fuse);
 		}
 	}
 	lk_status status = feeds ? lc_chunk_dims(program, set, &d, dims, err) : LK_OK;

@@ -1,5 +1,6 @@
-/* rewrite_slice.c: slice m, v: states of which every rank needs its slice alone are kept sliced: the gather of their
- * update goes, and slice(m) is m. What an output makes of the state is computed on slices and gathered at its end. */
+/* rewrite_slice.c: slice m, v: states of which every rank needs its slice alone are kept sliced:
+ * the gather of their update goes, and slice(m) is m. What an output makes of the state is computed
+ * on slices and gathered at its end. */
 #include <string.h>
 
 #include "lang/rewrite/rewrite_internal.h"
@@ -8,17 +9,21 @@ struct slicer {
 	const lc_program *p;
 	const lc_directive *d;
 	lc_build b;
-	int *of;             /* [values] the word whose state a value is a version of; -1 */
-	int *uses, *whole;   /* whole: the gather of a version, in `to`; -1 */
-	int *kept;           /* [values] what stood for a new value before the state did; -1 */
-	int *axis, *dim;     /* [words] */
-	const char *part;    /* of the gathers that go, which those of outputs take */
-	bool outputs;        /* an output reads one */
+	int *of;           /* [values] the word whose state a value is a version of; -1 */
+	int *uses, *whole; /* whole: the gather of a version, in `to`; -1 */
+	int *kept;         /* [values] what stood for a new value before the state did; -1 */
+	int *axis, *dim;   /* [words] */
+	const char *part;  /* of the gathers that go, which those of outputs take */
+	bool outputs;      /* an output reads one */
 };
 
-static const lc_node *node(const struct slicer *slicer, int id) { return &slicer->p->nodes.at[id]; }
+static const lc_node *node(const struct slicer *slicer, int id) {
+	return &slicer->p->nodes.at[id];
+}
 
-static int count(const struct slicer *slicer) { return (int)slicer->p->nodes.count; }
+static int count(const struct slicer *slicer) {
+	return (int)slicer->p->nodes.count;
+}
 
 /* ---- whether it can be sliced ---- */
 
@@ -33,8 +38,10 @@ static lk_status find_state(struct slicer *slicer, int word, lk_error *err) {
 	}
 	for (int i = 0; i < count(slicer); i++) {
 		const lc_node *n = node(slicer, i);
-		bool version = (n->op == LC_STATE || n->op == LC_UPDATE) && n->name && strcmp(n->name, w->text) == 0;
-		if (version && slicer->of[i] >= 0) return lc_word_wrong(slicer->p, w, err, "%s is named twice", w->text);
+		bool version =
+			(n->op == LC_STATE || n->op == LC_UPDATE) && n->name && strcmp(n->name, w->text) == 0;
+		if (version && slicer->of[i] >= 0)
+			return lc_word_wrong(slicer->p, w, err, "%s is named twice", w->text);
 		if (version) slicer->of[i] = word;
 	}
 	return LK_OK;
@@ -45,8 +52,11 @@ static void find_cut(struct slicer *slicer, int word) {
 	slicer->axis[word] = -1;
 	for (int i = count(slicer); i-- > 0;) {
 		const lc_node *value = node(slicer, i), *cut = NULL;
-		if (value->op == LC_UPDATE && slicer->of[i] == word && node(slicer, value->in[1])->op == LC_ALLGATHER) cut = node(slicer, value->in[1]);
-		if (value->op == LC_SLICE && slicer->of[value->in[0]] == word && slicer->axis[word] < 0) cut = value;
+		if (value->op == LC_UPDATE && slicer->of[i] == word &&
+		    node(slicer, value->in[1])->op == LC_ALLGATHER)
+			cut = node(slicer, value->in[1]);
+		if (value->op == LC_SLICE && slicer->of[value->in[0]] == word && slicer->axis[word] < 0)
+			cut = value;
 		if (!cut) continue;
 		slicer->axis[word] = cut->axis, slicer->dim[word] = cut->d;
 		if (cut->op == LC_ALLGATHER) slicer->part = cut->part_of;
@@ -57,16 +67,22 @@ static bool is_cut(const struct slicer *slicer, const lc_node *node, lc_op op, i
 	return node->op == op && node->axis == slicer->axis[word] && node->d == slicer->dim[word];
 }
 
-static lk_status read_in_full(const struct slicer *slicer, int word, const lc_node *by, lk_error *err) {
+static lk_status read_in_full(const struct slicer *slicer, int word, const lc_node *by,
+                              lk_error *err) {
 	const lc_word *w = &slicer->d->names[word];
 	lc_word_wrong(slicer->p, w, err, "%s is read in full by %s, in line %d", w->text,
-	              by->part_of ? by->part_of : by->name ? by->name : "an output", by->line);
+	              by->part_of ? by->part_of
+	              : by->name  ? by->name
+	                          : "an output",
+	              by->line);
 	if (!by->part_of)
 		return lk_hint(err, "leave it out of \"slice\", or put out a value made from it");
 	return lk_hint(err, "move a gather past it first: reorder ag past {%s}", by->part_of);
 }
 
-static bool in_output(const lc_node *node) { return !node->part_of && lc_is_pointwise(node); }
+static bool in_output(const lc_node *node) {
+	return !node->part_of && lc_is_pointwise(node);
+}
 
 static lk_status check_reader(struct slicer *slicer, int id, int k, lk_error *err) {
 	const lc_node *value = node(slicer, id);
@@ -85,7 +101,8 @@ static lk_status check_update(const struct slicer *slicer, int id, lk_error *err
 		return lk_hint(err, "write slice before fuse and overlap");
 	}
 	if (is_cut(slicer, node(slicer, value->in[1]), LC_ALLGATHER, slicer->of[id])) return LK_OK;
-	lc_word_wrong(slicer->p, word, err, "the new value of %s, in line %d, is computed in full", word->text, value->line);
+	lc_word_wrong(slicer->p, word, err, "the new value of %s, in line %d, is computed in full",
+	              word->text, value->line);
 	return lk_hint(err, "move a gather past it first: reorder ag past {%s}", word->text);
 }
 
@@ -93,18 +110,21 @@ static lk_status check_state(const struct slicer *slicer, int id, lk_error *err)
 	const lc_word *word = &slicer->d->names[slicer->of[id]];
 	int axis = slicer->axis[slicer->of[id]];
 	if (axis < 0) {
-		lc_word_wrong(slicer->p, word, err, "nothing says along which dim %s is to be sliced", word->text);
+		lc_word_wrong(slicer->p, word, err, "nothing says along which dim %s is to be sliced",
+		              word->text);
 		return lk_hint(err, "move a gather past what reads it first");
 	}
 	if (node(slicer, id)->layout[axis].kind == LC_R) return LK_OK;
-	lc_word_wrong(slicer->p, word, err, "%s is no longer replicated over %s", word->text, slicer->p->axes[axis].name);
+	lc_word_wrong(slicer->p, word, err, "%s is no longer replicated over %s", word->text,
+	              slicer->p->axes[axis].name);
 	return lk_hint(err, "leave it out");
 }
 
 /* The value that an update of a state that is to be sliced takes; -1. */
 static int new_value(const struct slicer *slicer, int id) {
 	const lc_node *value = node(slicer, id);
-	bool update = value->op == LC_UPDATE && slicer->of[id] >= 0 && node(slicer, value->in[1])->op == LC_ALLGATHER;
+	bool update = value->op == LC_UPDATE && slicer->of[id] >= 0 &&
+	              node(slicer, value->in[1])->op == LC_ALLGATHER;
 	return update ? node(slicer, value->in[1])->in[0] : -1;
 }
 
@@ -116,7 +136,8 @@ static lk_status check_bundled(const struct slicer *slicer, uint8_t *fresh, lk_e
 		const lc_node *value = node(slicer, i);
 		for (int k = 0; k < value->inputs && (value->fuse >= 0 || value->overlap >= 0); k++) {
 			if (!fresh[value->in[k]] && slicer->of[value->in[k]] < 0) continue;
-			lc_wrong(slicer->p, slicer->d->line, slicer->d->column, err, "%s reads a state that is to be sliced, and is fused or overlapped already",
+			lc_wrong(slicer->p, slicer->d->line, slicer->d->column, err,
+			         "%s reads a state that is to be sliced, and is fused or overlapped already",
 			         lc_part_name(value));
 			return lk_hint(err, "write slice before fuse and overlap");
 		}
@@ -145,10 +166,12 @@ static lk_status check(struct slicer *slicer, lk_arena *arena, lk_error *err) {
 		LK_TRY(check_whole(slicer, w, err));
 	}
 	for (int i = 0; i < count(slicer); i++)
-		for (int k = lc_first_read(node(slicer, i)); k < node(slicer, i)->inputs; k++) LK_TRY(check_reader(slicer, i, k, err));
+		for (int k = lc_first_read(node(slicer, i)); k < node(slicer, i)->inputs; k++)
+			LK_TRY(check_reader(slicer, i, k, err));
 	for (int i = 0; i < count(slicer); i++) {
 		if (slicer->of[i] < 0) continue;
-		LK_TRY(node(slicer, i)->op == LC_STATE ? check_state(slicer, i, err) : check_update(slicer, i, err));
+		LK_TRY(node(slicer, i)->op == LC_STATE ? check_state(slicer, i, err)
+		                                       : check_update(slicer, i, err));
 	}
 	return check_bundled(slicer, fresh, err);
 }
@@ -177,7 +200,8 @@ static lk_status update(struct slicer *slicer, int id, lk_error *err) {
 	return LK_OK;
 }
 
-static lk_status whole(struct slicer *slicer, int version, const lc_node *reader, int *out, lk_error *err) {
+static lk_status whole(struct slicer *slicer, int version, const lc_node *reader, int *out,
+                       lk_error *err) {
 	int word = slicer->of[version];
 	if (slicer->whole[version] < 0) {
 		lc_node g = lc_build_on(LC_ALLGATHER, reader, slicer->b.map[version]);
@@ -193,7 +217,8 @@ static lk_status reader(struct slicer *slicer, int id, lk_error *err) {
 	const lc_node *value = node(slicer, id);
 	lc_node draft = lc_build_draft(&slicer->b, id);
 	for (int k = 0; k < value->inputs; k++)
-		if (slicer->of[value->in[k]] >= 0) LK_TRY(whole(slicer, value->in[k], value, &draft.in[k], err));
+		if (slicer->of[value->in[k]] >= 0)
+			LK_TRY(whole(slicer, value->in[k], value, &draft.in[k], err));
 	return lc_add(slicer->b.to, &draft, &slicer->b.map[id], err);
 }
 
@@ -202,15 +227,18 @@ static bool goes(const struct slicer *slicer, int id) {
 	int updates = 0;
 	if (node(slicer, id)->op != LC_ALLGATHER) return false;
 	for (int i = id + 1; i < count(slicer); i++)
-		updates += node(slicer, i)->op == LC_UPDATE && slicer->of[i] >= 0 && node(slicer, i)->in[1] == id;
+		updates +=
+			node(slicer, i)->op == LC_UPDATE && slicer->of[i] >= 0 && node(slicer, i)->in[1] == id;
 	return updates && updates == slicer->uses[id];
 }
 
 static lk_status build(struct slicer *slicer, lk_error *err) {
 	for (int i = 0; i < count(slicer); i++) {
 		const lc_node *value = node(slicer, i);
-		if (slicer->of[i] >= 0) LK_TRY(value->op == LC_STATE ? state(slicer, i, err) : update(slicer, i, err));
-		else if (value->op == LC_SLICE && slicer->of[value->in[0]] >= 0) slicer->b.map[i] = slicer->b.map[value->in[0]];
+		if (slicer->of[i] >= 0)
+			LK_TRY(value->op == LC_STATE ? state(slicer, i, err) : update(slicer, i, err));
+		else if (value->op == LC_SLICE && slicer->of[value->in[0]] >= 0)
+			slicer->b.map[i] = slicer->b.map[value->in[0]];
 		else if (!goes(slicer, i)) LK_TRY(reader(slicer, i, err));
 	}
 	return LK_OK;
@@ -218,9 +246,11 @@ static lk_status build(struct slicer *slicer, lk_error *err) {
 
 static lk_status make(struct slicer *slicer, lk_arena *arena, lk_error *err) {
 	size_t n = slicer->p->nodes.count, words = (size_t)slicer->d->name_count;
-	slicer->of = LK_ARRAY(arena, int, n), slicer->whole = LK_ARRAY(arena, int, n), slicer->kept = LK_ARRAY(arena, int, n);
+	slicer->of = LK_ARRAY(arena, int, n), slicer->whole = LK_ARRAY(arena, int, n),
+	slicer->kept = LK_ARRAY(arena, int, n);
 	slicer->axis = LK_ARRAY(arena, int, words), slicer->dim = LK_ARRAY(arena, int, words);
-	if (!slicer->of || !slicer->whole || !slicer->kept || !slicer->axis || !slicer->dim) return lk_oom(err);
+	if (!slicer->of || !slicer->whole || !slicer->kept || !slicer->axis || !slicer->dim)
+		return lk_oom(err);
 	memset(slicer->of, 0xff, sizeof *slicer->of * n);
 	memset(slicer->whole, 0xff, sizeof *slicer->whole * n);
 	memset(slicer->kept, 0xff, sizeof *slicer->kept * n);
@@ -232,21 +262,27 @@ static lk_status make(struct slicer *slicer, lk_arena *arena, lk_error *err) {
 /* ---- outputs ---- */
 
 /* The gathers that were made for outputs move to where pointwise operations end. */
-static lk_status push(const struct slicer *slicer, const lc_program *program, lk_arena *arena, lc_program **out, lk_error *err) {
+static lk_status push(const struct slicer *slicer, const lc_program *program, lk_arena *arena,
+                      lc_program **out, lk_error *err) {
 	uint8_t *gathers = lc_new_set(program, arena), *past = lc_new_set(program, arena);
 	if (!gathers || !past) return lk_oom(err);
 	for (int i = 0; i < count(slicer); i++)
 		if (slicer->whole[i] >= 0) gathers[slicer->whole[i]] = 1;
 	for (size_t i = 0; i < program->nodes.count; i++) {
 		const lc_node *node = &program->nodes.at[i];
-		for (int k = 0; k < node->inputs && in_output(node); k++) past[i] |= past[node->in[k]] || gathers[node->in[k]];
+		for (int k = 0; k < node->inputs && in_output(node); k++)
+			past[i] |= past[node->in[k]] || gathers[node->in[k]];
 	}
-	lc_passage passage = {.gathers = gathers, .past = past, .line = slicer->d->line, .column = slicer->d->column,
+	lc_passage passage = {.gathers = gathers,
+	                      .past = past,
+	                      .line = slicer->d->line,
+	                      .column = slicer->d->column,
 	                      .name = slicer->part ? slicer->part : slicer->d->names[0].text};
 	return lc_move_gathers(program, &passage, out, err);
 }
 
-lk_status lc_rewrite_slice(const lc_program *program, const lc_directive *directive, lc_program **out, lk_error *err) {
+lk_status lc_rewrite_slice(const lc_program *program, const lc_directive *directive,
+                           lc_program **out, lk_error *err) {
 	struct slicer s = {.p = program, .d = directive};
 	lk_arena arena = LK_ARENA_INIT;
 	lk_status status = lc_build_open(&s.b, program, err);

@@ -1,13 +1,14 @@
-/* rewrite_split.c: split a -> (rs,ag): an all-reduce as a reduce-scatter and an all-gather; `by reduce`: as a reduce to
- * rank 0 and a broadcast.
+/* rewrite_split.c: split a -> (rs,ag): an all-reduce as a reduce-scatter and an all-gather; `by
+ * reduce`: as a reduce to rank 0 and a broadcast.
  *
- * The dim that is scattered is the first that is not sliced already and does not have one element only, unless the
- * directive names one: split a -> (rs,ag) dim 1. */
+ * The dim that is scattered is the first that is not sliced already and does not have one element
+ * only, unless the directive names one: split a -> (rs,ag) dim 1. */
 #include <string.h>
 
 #include "lang/rewrite/rewrite_internal.h"
 
-lk_status lc_find_reduction(const lc_program *program, const lc_word *word, int *id, lk_error *err) {
+lk_status lc_find_reduction(const lc_program *program, const lc_word *word, int *id,
+                            lk_error *err) {
 	int ids[LC_VALUES], found = 0, count = lc_part(program, word->text, ids, LC_VALUES);
 	for (int i = 0; i < count; i++) {
 		if (program->nodes.at[ids[i]].op != LC_ALLREDUCE) continue;
@@ -19,11 +20,13 @@ lk_status lc_find_reduction(const lc_program *program, const lc_word *word, int 
 		uint8_t none;
 		return lc_mark(program, word, &none, err); /* which says what there is */
 	}
-	lc_word_wrong(program, word, err, "%s holds %s allreduce", word->text, found ? "more than one" : "no unsplit");
+	lc_word_wrong(program, word, err, "%s holds %s allreduce", word->text,
+	              found ? "more than one" : "no unsplit");
 	return lk_hint(err, found ? "give each a name of its own" : "name the value that is reduced");
 }
 
-static lk_status check_names(const lc_program *program, const lc_directive *directive, lk_error *err) {
+static lk_status check_names(const lc_program *program, const lc_directive *directive,
+                             lk_error *err) {
 	if (directive->result_count == 2) return lc_names_new(program, directive, err);
 	lc_wrong(program, directive->line, directive->column, err, "split gives 2 names");
 	return lk_hint(err, "split %s -> (rs,ag)", directive->names[0].text);
@@ -35,12 +38,14 @@ static bool is_sliced(const lc_program *program, const lc_node *node, int d) {
 	return false;
 }
 
-lk_status lc_scatter_dim(const lc_program *program, const lc_directive *directive, const lc_node *node, int *dim, lk_error *err) {
+lk_status lc_scatter_dim(const lc_program *program, const lc_directive *directive,
+                         const lc_node *node, int *dim, lk_error *err) {
 	const lc_word *word = &directive->names[0];
 	*dim = directive->kind == LC_SPLIT ? (int)directive->size - 1 : -1;
 	if (node->rank == 0) {
 		lc_word_wrong(program, word, err, "%s is one number, which has no slices", word->text);
-		return directive->kind == LC_SPLIT ? lk_hint(err, "leave it reduced, or write by reduce") : lk_hint(err, "leave it out");
+		return directive->kind == LC_SPLIT ? lk_hint(err, "leave it reduced, or write by reduce")
+		                                   : lk_hint(err, "leave it out");
 	}
 	if (*dim >= node->rank) {
 		lc_word_wrong(program, word, err, "%s has no dim %d", word->text, *dim);
@@ -49,15 +54,19 @@ lk_status lc_scatter_dim(const lc_program *program, const lc_directive *directiv
 	if (*dim >= 0) return LK_OK;
 	for (int i = 0; i < node->rank; i++)
 		if (node->dim[i] != 0 && !is_sliced(program, node, i)) return *dim = i, LK_OK;
-	lc_word_wrong(program, word, err, "every dim of %s is sliced already, or has one element", word->text);
+	lc_word_wrong(program, word, err, "every dim of %s is sliced already, or has one element",
+	              word->text);
 	return lk_hint(err, "leave it reduced");
 }
 
-lk_status lc_need_unbundled(const lc_program *program, const lc_directive *directive, int id, lk_error *err) {
+lk_status lc_need_unbundled(const lc_program *program, const lc_directive *directive, int id,
+                            lk_error *err) {
 	const lc_node *node = &program->nodes.at[id];
 	if (node->fuse < 0 && node->overlap < 0 && node->bucket < 0) return LK_OK;
-	lc_wrong(program, directive->line, directive->column, err, "%s is fused, overlapped or in a bucket already", lc_part_name(node));
-	return lk_hint(err, "write %s before fuse, overlap and bucket", lc_directive_names[directive->kind]);
+	lc_wrong(program, directive->line, directive->column, err,
+	         "%s is fused, overlapped or in a bucket already", lc_part_name(node));
+	return lk_hint(err, "write %s before fuse, overlap and bucket",
+	               lc_directive_names[directive->kind]);
 }
 
 /* The first half, which takes the first name; the second takes what was the all-reduce's. */
@@ -71,7 +80,8 @@ static lk_status halves(lc_build *build, const lc_directive *directive, int id, 
 	first.reduce = node->reduce, first.axis = second.axis = node->axis;
 	first.d = second.d = (int8_t)dim;
 	first.name = first.part_of = directive->results[0].text;
-	second.part_of = directive->results[1].text, second.name = node->name ? node->name : second.part_of;
+	second.part_of = directive->results[1].text,
+	second.name = node->name ? node->name : second.part_of;
 	LK_TRY(lc_add(build->to, &first, &second.in[0], err));
 	return lc_add(build->to, &second, &build->map[id], err);
 }
@@ -86,7 +96,8 @@ static lk_status build(lc_build *b, const lc_directive *directive, lk_error *err
 	return LK_OK;
 }
 
-lk_status lc_rewrite_split(const lc_program *program, const lc_directive *directive, lc_program **out, lk_error *err) {
+lk_status lc_rewrite_split(const lc_program *program, const lc_directive *directive,
+                           lc_program **out, lk_error *err) {
 	lc_build b;
 	lk_status status = lc_build_open(&b, program, err);
 	if (status == LK_OK) status = build(&b, directive, err);

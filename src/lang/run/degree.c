@@ -1,18 +1,20 @@
-/* degree.c: a bound on the degree of a program's results, and the chance that different programs agree by accident.
+/* degree.c: a bound on the degree of a program's results, and the chance that different programs
+ * agree by accident.
  *
- * In the field every element is a rational function of variables that are drawn uniformly: inputs, and one variable for
- * each keyed hash of a different argument. Two programs are different if for some element these functions differ. They
- * agree all the same in a draw only if
- *   - two hashes of different arguments met at equal ones, so that what should be two variables was one: for each pair
- *     at most (degree of the difference of arguments) / p, by Schwartz and Zippel;
+ * In the field every element is a rational function of variables that are drawn uniformly: inputs,
+ * and one variable for each keyed hash of a different argument. Two programs are different if for
+ * some element these functions differ. They agree all the same in a draw only if
+ *   - two hashes of different arguments met at equal ones, so that what should be two variables was
+ * one: for each pair at most (degree of the difference of arguments) / p, by Schwartz and Zippel;
  *   - a divisor that is not 0 as a function was 0: at most its degree / p, for each division;
  *   - or the difference of the results, not 0 as a function, was 0: at most its degree / p.
- * The sum of these is the bound. It takes the keyed hash for a random function, which a mixing of 64 bits is not
- * exactly.
+ * The sum of these is the bound. It takes the keyed hash for a random function, which a mixing of
+ * 64 bits is not exactly.
  *
- * Maxima and minima by the order of hashes are no rational functions and are left out: a maximum over other operands
- * than it should be over gives the right one still when that is among them. A wrong choice among n operands shows in a
- * draw with a chance of about 1/n for each element. They are counted, so that an answer can say so.
+ * Maxima and minima by the order of hashes are no rational functions and are left out: a maximum
+ * over other operands than it should be over gives the right one still when that is among them. A
+ * wrong choice among n operands shows in a draw with a chance of about 1/n for each element. They
+ * are counted, so that an answer can say so.
  */
 #include "lang/run/run.h"
 
@@ -26,7 +28,7 @@
 struct counter {
 	const lc_program *p;
 	const lc_sizes *s;
-	lc_degree *of;         /* [values] the largest of any element */
+	lc_degree *of; /* [values] the largest of any element */
 	lc_degrees *out;
 };
 
@@ -34,9 +36,15 @@ static lc_degree saturate(double above, double below) {
 	return (lc_degree){fmin(above, SATURATED), fmin(below, SATURATED)};
 }
 
-static lc_degree larger(lc_degree a, lc_degree b) { return saturate(fmax(a.above, b.above), fmax(a.below, b.below)); }
-static lc_degree times(lc_degree a, lc_degree b) { return saturate(a.above + b.above, a.below + b.below); }
-static lc_degree over(lc_degree a, lc_degree b) { return saturate(a.above + b.below, a.below + b.above); }
+static lc_degree larger(lc_degree a, lc_degree b) {
+	return saturate(fmax(a.above, b.above), fmax(a.below, b.below));
+}
+static lc_degree times(lc_degree a, lc_degree b) {
+	return saturate(a.above + b.above, a.below + b.below);
+}
+static lc_degree over(lc_degree a, lc_degree b) {
+	return saturate(a.above + b.below, a.below + b.above);
+}
 static lc_degree plus(lc_degree a, lc_degree b) {
 	return saturate(fmax(a.above + b.below, b.above + a.below), a.below + b.below);
 }
@@ -47,12 +55,16 @@ static lc_degree sum(lc_degree a, double n) {
 	return saturate(a.above + (n - 1) * a.below, n * a.below);
 }
 
-static double whole_degree(lc_degree a) { return a.above + a.below; }
+static double whole_degree(lc_degree a) {
+	return a.above + a.below;
+}
 
 /* ---- hashes ---- */
 
 static lc_degree hashed(struct counter *counter, const lc_node *node, double count) {
-	for (int i = 0; i < node->inputs; i++) counter->out->argument = fmax(counter->out->argument, whole_degree(counter->of[node->in[i]]));
+	for (int i = 0; i < node->inputs; i++)
+		counter->out->argument =
+			fmax(counter->out->argument, whole_degree(counter->of[node->in[i]]));
 	counter->out->hashes += count;
 	return (lc_degree){1, 0};
 }
@@ -62,13 +74,16 @@ static lc_degree divided(struct counter *counter, const lc_node *node, double co
 	return over(counter->of[node->in[0]], counter->of[node->in[1]]);
 }
 
-/* Whole literal exponents are products, as in run_map.c; others, and those of integers below 0, hashes. */
+/* Whole literal exponents are products, as in run_map.c; others, and those of integers below 0,
+ * hashes. */
 static lc_degree raised(struct counter *counter, const lc_node *node, double count) {
 	const lc_node *value = &counter->p->nodes.at[node->in[1]];
 	bool minus = value->op == LC_NEG;
 	if (minus) value = &counter->p->nodes.at[value->in[0]];
-	if (value->op != LC_CONST || value->dtype != LC_WEAK_INT || value->number > 1024) return hashed(counter, node, count);
-	lc_degree a = counter->of[node->in[0]], power = saturate(a.above * value->number, a.below * value->number);
+	if (value->op != LC_CONST || value->dtype != LC_WEAK_INT || value->number > 1024)
+		return hashed(counter, node, count);
+	lc_degree a = counter->of[node->in[0]],
+			  power = saturate(a.above * value->number, a.below * value->number);
 	if (!minus) return power;
 	hashed(counter, node, count);
 	return larger((lc_degree){1, 0}, over((lc_degree){0, 0}, power));
@@ -80,19 +95,24 @@ static lc_degree of_map(struct counter *counter, const lc_node *node, double cou
 	lc_degree a = counter->of[node->in[0]], b = node->inputs > 1 ? counter->of[node->in[1]] : a;
 	bool integer = lc_is_integer((lc_dtype)node->dtype) && node->dtype != LC_WEAK_INT;
 	switch (node->op) {
-	case LC_ADD: case LC_SUB: return plus(a, b);
+	case LC_ADD:
+	case LC_SUB: return plus(a, b);
 	case LC_MUL: return times(a, b);
 	case LC_DIV: return integer ? hashed(counter, node, count) : divided(counter, node, count);
 	case LC_POW: return raised(counter, node, count);
-	case LC_NEG: case LC_COPY: return a;
+	case LC_NEG:
+	case LC_COPY: return a;
 	case LC_CAST: hashed(counter, node, count); return larger(a, (lc_degree){1, 0});
-	case LC_SELECT: return plus(times(a, b), times(plus(a, (lc_degree){0, 0}), counter->of[node->in[2]]));
-	case LC_MIN: case LC_MAX: counter->out->choices++; return larger(a, b);
+	case LC_SELECT:
+		return plus(times(a, b), times(plus(a, (lc_degree){0, 0}), counter->of[node->in[2]]));
+	case LC_MIN:
+	case LC_MAX: counter->out->choices++; return larger(a, b);
 	default: return hashed(counter, node, count);
 	}
 }
 
-static lk_status elements(const struct counter *counter, const lc_node *node, double *out, lk_error *err) {
+static lk_status elements(const struct counter *counter, const lc_node *node, double *out,
+                          lk_error *err) {
 	int64_t whole[LC_RANK];
 	*out = 0;
 	for (int64_t item = 0; item < lc_items(counter->p, counter->s, node); item++) {
@@ -108,15 +128,19 @@ static lk_status elements(const struct counter *counter, const lc_node *node, do
 static double copies(const struct counter *counter, const lc_node *node) {
 	double all = 1;
 	for (int a = 0; a < counter->p->axis_count; a++)
-		if (node->layout[a].kind == LC_P || node->layout[a].kind == LC_L) all *= (double)counter->s->symbol[a];
+		if (node->layout[a].kind == LC_P || node->layout[a].kind == LC_L)
+			all *= (double)counter->s->symbol[a];
 	return all;
 }
 
 /* How many terms a sum has, at most: the elements that it is taken over, on all ranks. */
-static lk_status terms(const struct counter *counter, const lc_node *node, double *out, lk_error *err) {
+static lk_status terms(const struct counter *counter, const lc_node *node, double *out,
+                       lk_error *err) {
 	*out = 1;
 	switch (lc_ops[node->op].family) {
-	case LC_RED: case LC_TOTALS: case LC_CONTRACT: return elements(counter, &counter->p->nodes.at[node->in[0]], out, err);
+	case LC_RED:
+	case LC_TOTALS:
+	case LC_CONTRACT: return elements(counter, &counter->p->nodes.at[node->in[0]], out, err);
 	case LC_COMM: *out = (double)counter->s->symbol[node->axis]; return LK_OK;
 	case LC_ROWS: *out = (double)lc_ranks(counter->p, counter->s); return LK_OK;
 	default: return LK_OK;
@@ -126,7 +150,8 @@ static lk_status terms(const struct counter *counter, const lc_node *node, doubl
 static lk_status of_node(struct counter *counter, int id, lk_error *err) {
 	const lc_node *node = &counter->p->nodes.at[id];
 	double count, many;
-	lc_degree a = node->inputs ? counter->of[node->in[0]] : (lc_degree){1, 0}, *to = &counter->of[id];
+	lc_degree a = node->inputs ? counter->of[node->in[0]] : (lc_degree){1, 0},
+			  *to = &counter->of[id];
 	LK_TRY(elements(counter, node, &count, err));
 	LK_TRY(terms(counter, node, &many, err));
 	count *= copies(counter, node);
@@ -148,13 +173,18 @@ static lk_status of_node(struct counter *counter, int id, lk_error *err) {
 	return LK_OK;
 }
 
-lk_status lc_degrees_of(const lc_program *program, const lc_sizes *sizes, lc_degrees *out, lk_error *err) {
+lk_status lc_degrees_of(const lc_program *program, const lc_sizes *sizes, lc_degrees *out,
+                        lk_error *err) {
 	lk_arena arena = LK_ARENA_INIT;
 	int results[LC_VALUES], count = 0;
-	struct counter c = {.p = program, .s = sizes, .of = LK_ARRAY(&arena, lc_degree, program->nodes.count), .out = out};
+	struct counter c = {.p = program,
+	                    .s = sizes,
+	                    .of = LK_ARRAY(&arena, lc_degree, program->nodes.count),
+	                    .out = out};
 	*out = (lc_degrees){0};
 	lk_status status = c.of ? LK_OK : lk_oom(err);
-	for (int id = 0; id < (int)program->nodes.count && status == LK_OK; id++) status = of_node(&c, id, err);
+	for (int id = 0; id < (int)program->nodes.count && status == LK_OK; id++)
+		status = of_node(&c, id, err);
 	if (status == LK_OK) status = lc_results(program, results, LC_VALUES, &count, err);
 	for (int i = 0; i < count && status == LK_OK; i++) {
 		/* A partial result is put together as a sum over all ranks. */

@@ -6,8 +6,8 @@
 
 /* ---- real formats ---- */
 
-/* A binary format with `digits` of precision; `least` is its smallest normal number, `step` its smallest of all, `top`
- * its largest. */
+/* A binary format with `digits` of precision; `least` is its smallest normal number, `step` its
+ * smallest of all, `top` its largest. */
 struct narrow {
 	int digits;
 	double least, step, top;
@@ -15,12 +15,14 @@ struct narrow {
 };
 
 static const struct narrow *narrow_of(lc_dtype t) {
-	static const struct narrow f16 = {11, 0x1p-14, 0x1p-24, 65504, false}, f8 = {4, 0x1p-6, 0x1p-9, 448, true};
+	static const struct narrow f16 = {11, 0x1p-14, 0x1p-24, 65504, false},
+							   f8 = {4, 0x1p-6, 0x1p-9, 448, true};
 	static const struct narrow bf16 = {8, 0x1p-126, 0x1p-133, 0x1.fep127, false};
 	return t == LC_F16 ? &f16 : t == LC_BF16 ? &bf16 : t == LC_F8 ? &f8 : NULL;
 }
 
-/* Adds half of the last place that stays, less one, plus its lowest bit, and cuts: nearest, ties to even. */
+/* Adds half of the last place that stays, less one, plus its lowest bit, and cuts: nearest, ties to
+ * even. */
 static inline double cut(double x, int digits) {
 	uint64_t bits;
 	int gone = 53 - digits;
@@ -33,7 +35,9 @@ static inline double cut(double x, int digits) {
 
 static inline double round_narrow(double x, const struct narrow *narrow) {
 	if (isnan(x)) return x;
-	if (fabs(x) < narrow->least) return rint(x / narrow->step) * narrow->step; /* subnormal: whole multiples of the smallest one */
+	if (fabs(x) < narrow->least)
+		return rint(x / narrow->step) *
+		       narrow->step; /* subnormal: whole multiples of the smallest one */
 	double y = isinf(x) ? x : cut(x, narrow->digits);
 	if (fabs(y) <= narrow->top) return y;
 	return copysign(narrow->saturates ? narrow->top : INFINITY, x);
@@ -75,7 +79,9 @@ static int bits_of(lc_dtype t) {
 	return bits[t];
 }
 
-static bool is_signed(lc_dtype t) { return t >= LC_I64 && t <= LC_I8; }
+static bool is_signed(lc_dtype t) {
+	return t >= LC_I64 && t <= LC_I8;
+}
 
 uint64_t lc_bits(double x) {
 	if (!(fabs(x) < 0x1p63)) x = isfinite(x) ? fmod(x, 0x1p64) : 0;
@@ -98,12 +104,15 @@ double lc_lowest(lc_dtype t) {
 
 double lc_highest(lc_dtype t) {
 	if (lc_is_real(t)) return t == LC_F8 ? 448 : INFINITY;
-	return t == LC_BOOL ? 1 : ldexp(1, bits_of(t) - is_signed(t)) - 1; /* 64 bits: 2^63 or 2^64, the next double */
+	return t == LC_BOOL ? 1
+	                    : ldexp(1, bits_of(t) - is_signed(t)) -
+	                          1; /* 64 bits: 2^63 or 2^64, the next double */
 }
 
 double lc_integer_over(lc_dtype t, double a, double b) {
 	if (b == 0) return 0;
-	if (fabs(a) < 0x1p62 && fabs(b) < 0x1p62) return lc_wrap(t, (uint64_t)((int64_t)a / (int64_t)b));
+	if (fabs(a) < 0x1p62 && fabs(b) < 0x1p62)
+		return lc_wrap(t, (uint64_t)((int64_t)a / (int64_t)b));
 	return lc_wrap(t, lc_bits(trunc(a / b)));
 }
 

@@ -14,15 +14,20 @@ struct block {
 	_Alignas(16) unsigned char cells[];
 };
 
-static void *start_of(const lc_cells *cells) { return cells->number ? (void *)cells->number : (void *)cells->element; }
+static void *start_of(const lc_cells *cells) {
+	return cells->number ? (void *)cells->number : (void *)cells->element;
+}
 
-static struct block *block_of(const lc_cells *c) { return (struct block *)((char *)start_of(c) - offsetof(struct block, cells)); }
+static struct block *block_of(const lc_cells *c) {
+	return (struct block *)((char *)start_of(c) - offsetof(struct block, cells));
+}
 
 lk_status lc_cells_new(lc_run *run, int64_t count, lc_cells *out, lk_error *err) {
 	int64_t limit = run->o.cells ? run->o.cells : LC_CELLS_LIMIT;
 	if (count > limit - run->held) {
-		lk_fail(err, LK_ERR_INPUT, run->p->name, "more than %lld elements at a time, on %lld ranks together",
-				(long long)limit, (long long)run->ranks);
+		lk_fail(err, LK_ERR_INPUT, run->p->name,
+		        "more than %lld elements at a time, on %lld ranks together", (long long)limit,
+		        (long long)run->ranks);
 		return lk_hint(err, "give smaller --sizes");
 	}
 	_Static_assert(sizeof(double) == sizeof(uint64_t), "cells of both kinds have one size");
@@ -53,8 +58,8 @@ void lc_cells_drop(lc_run *run, lc_cells *cells) {
 
 /* ---- places ---- */
 
-lk_status lc_box_of(const lc_run *run, const lc_node *node, int64_t item, int64_t rank, lc_box *box, bool *held,
-					lk_error *err) {
+lk_status lc_box_of(const lc_run *run, const lc_node *node, int64_t item, int64_t rank, lc_box *box,
+                    bool *held, lk_error *err) {
 	int64_t whole[LC_RANK];
 	LK_TRY(lc_whole_shape(run->p, node, run->s, item, whole, err));
 	box->rank = node->rank, box->count = 1;
@@ -70,8 +75,9 @@ lk_status lc_operand(const lc_at *at, int i, const lc_cells **cells, lc_box *box
 	LK_TRY(lc_box_of(at->run, node, item, at->rank, box, &held, at->err));
 	*cells = lc_part_of(at->run, at->n->in[i], item, at->rank);
 	if (held && lc_held(*cells)) return LK_OK;
-	return lk_fail(at->err, LK_ERR_INTERNAL, NULL, "value %d reads value %d, which rank %lld does not hold", at->id,
-				   at->n->in[i], (long long)at->rank);
+	return lk_fail(at->err, LK_ERR_INTERNAL, NULL,
+	               "value %d reads value %d, which rank %lld does not hold", at->id, at->n->in[i],
+	               (long long)at->rank);
 }
 
 /* ---- errors and limits ---- */
@@ -86,7 +92,8 @@ lk_status lc_run_wrong(const lc_at *at, const char *fmt, ...) {
 }
 
 lk_status lc_run_spend(lc_run *run, const lc_node *node, double products, lk_error *err) {
-	double work = (double)run->work + products, limit = run->o.work > 0 ? run->o.work : LC_WORK_LIMIT;
+	double work = (double)run->work + products,
+		   limit = run->o.work > 0 ? run->o.work : LC_WORK_LIMIT;
 	if (work <= limit) return run->work = (int64_t)work, LK_OK;
 	lc_wrong(run->p, node->line, node->column, err, "more than %.0f products in all", limit);
 	return lk_hint(err, "give smaller --sizes");
@@ -96,7 +103,10 @@ lk_status lc_run_spend(lc_run *run, const lc_node *node, double products, lk_err
 
 int lc_same_cells(const lc_node *node) {
 	if (node->op == LC_UPDATE) return 1;
-	return node->op == LC_OUT || node->op == LC_COPY || node->op == LC_LOCAL || node->op == LC_SLICED ? 0 : -1;
+	return node->op == LC_OUT || node->op == LC_COPY || node->op == LC_LOCAL ||
+	               node->op == LC_SLICED
+	           ? 0
+	           : -1;
 }
 
 static lc_operation *operation(const lc_node *node) {
@@ -125,8 +135,9 @@ static lk_status on_rank(lc_run *run, int id, int64_t item, int64_t rank, lk_err
 	lc_box box;
 	LK_TRY(lc_operand(&at, same, &cells, &box));
 	if (cells->count != at.box.count)
-		return lc_run_wrong(&at, "slices are not equal, and no tensors of one shape: %lld elements, not %lld",
-							(long long)cells->count, (long long)at.box.count);
+		return lc_run_wrong(
+			&at, "slices are not equal, and no tensors of one shape: %lld elements, not %lld",
+			(long long)cells->count, (long long)at.box.count);
 	lc_cells_share(cells, at.out);
 	return LK_OK;
 }
@@ -134,12 +145,14 @@ static lk_status on_rank(lc_run *run, int id, int64_t item, int64_t rank, lk_err
 static lk_status run_value(lc_run *run, int id, lk_error *err) {
 	const lc_node *node = &run->p->nodes.at[id];
 	int64_t items = lc_items(run->p, run->s, node);
-	bool together = (lc_ops[node->op].family == LC_COMM || node->op == LC_SEND) && lc_same_cells(node) < 0;
+	bool together =
+		(lc_ops[node->op].family == LC_COMM || node->op == LC_SEND) && lc_same_cells(node) < 0;
 	run->parts[id] = LK_ARRAY(&run->arena, lc_cells, (size_t)(items * run->ranks));
 	if (!run->parts[id]) return lk_oom(err);
 	for (int64_t item = 0; item < items; item++) {
 		if (together) LK_TRY(lc_run_comm(run, node, id, item, err));
-		for (int64_t rank = 0; rank < run->ranks && !together; rank++) LK_TRY(on_rank(run, id, item, rank, err));
+		for (int64_t rank = 0; rank < run->ranks && !together; rank++)
+			LK_TRY(on_rank(run, id, item, rank, err));
 	}
 	return LK_OK;
 }
@@ -185,7 +198,8 @@ static lk_status check_settings(const lc_run *run, lk_error *err) {
 		}
 		if (found) continue;
 		const char *near = lk_nearest(run->o.settings[i].name, known, count);
-		lk_fail(err, LK_ERR_INPUT, "--set", "%s has no scalar %.64s", run->p->name, run->o.settings[i].name);
+		lk_fail(err, LK_ERR_INPUT, "--set", "%s has no scalar %.64s", run->p->name,
+		        run->o.settings[i].name);
 		return near ? lk_hint(err, "do you mean %s?", near) : LK_ERR_INPUT;
 	}
 	return LK_OK;
@@ -196,8 +210,8 @@ static lk_status check_parts(const lc_run *run, lk_error *err) {
 	for (size_t id = 0; id < run->p->nodes.count; id++)
 		parts += lc_items(run->p, run->s, &run->p->nodes.at[id]) * run->ranks;
 	if (parts <= LC_PARTS_LIMIT) return LK_OK;
-	lk_fail(err, LK_ERR_INPUT, run->p->name, "%lld tensors on %lld ranks", (long long)(parts / run->ranks),
-			(long long)run->ranks);
+	lk_fail(err, LK_ERR_INPUT, run->p->name, "%lld tensors on %lld ranks",
+	        (long long)(parts / run->ranks), (long long)run->ranks);
 	return lk_hint(err, "give fewer ranks, or a shorter list");
 }
 
@@ -216,7 +230,8 @@ static lk_status run_all(lc_run *run, lk_error *err) {
 	return LK_OK;
 }
 
-lk_status lc_run_program(const lc_program *program, const lc_sizes *sizes, const lc_run_options *options, lc_run **out, lk_error *err) {
+lk_status lc_run_program(const lc_program *program, const lc_sizes *sizes,
+                         const lc_run_options *options, lc_run **out, lk_error *err) {
 	lc_run *run = *out = calloc(1, sizeof *run);
 	if (!run) return lk_oom(err);
 	run->p = program, run->s = sizes, run->o = *options;
@@ -246,7 +261,9 @@ const lc_cells *lc_run_local(const lc_run *run, int id, int64_t item, int64_t ra
 static int last_version(const lc_program *program, const char *name) {
 	for (int id = (int)program->nodes.count; id-- > 0;) {
 		const lc_node *node = &program->nodes.at[id];
-		if ((node->op == LC_STATE || node->op == LC_UPDATE) && node->name && strcmp(node->name, name) == 0) return id;
+		if ((node->op == LC_STATE || node->op == LC_UPDATE) && node->name &&
+		    strcmp(node->name, name) == 0)
+			return id;
 	}
 	return -1;
 }
@@ -257,8 +274,10 @@ lk_status lc_results(const lc_program *program, int *ids, int limit, int *count,
 		for (int id = 0; id < (int)program->nodes.count; id++) {
 			const lc_node *node = &program->nodes.at[id];
 			if (node->op != (pass ? LC_STATE : LC_OUT)) continue;
-			if (pass && !node->name) return lk_fail(err, LK_ERR_INTERNAL, program->name, "a state without a name");
-			if (*count == limit) return lk_fail(err, LK_ERR_INTERNAL, program->name, "more than %d results", limit);
+			if (pass && !node->name)
+				return lk_fail(err, LK_ERR_INTERNAL, program->name, "a state without a name");
+			if (*count == limit)
+				return lk_fail(err, LK_ERR_INTERNAL, program->name, "more than %d results", limit);
 			ids[(*count)++] = pass ? last_version(program, node->name) : id;
 		}
 	return LK_OK;

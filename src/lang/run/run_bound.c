@@ -1,27 +1,30 @@
-/* run_bound.c: how far executions of a program may be from a run of the interpreter, element by element: a running
- * forward error analysis (Wilkinson; Higham, Accuracy and Stability of Numerical Algorithms, chapters 2 to 4) of two
- * executions at a time. One is the run, with its values in numbers at hand; the other is any that rounds each operation
- * to its format or to a finer one, exact arithmetic among them.
+/* run_bound.c: how far executions of a program may be from a run of the interpreter, element by
+ * element: a running forward error analysis (Wilkinson; Higham, Accuracy and Stability of Numerical
+ * Algorithms, chapters 2 to 4) of two executions at a time. One is the run, with its values in
+ * numbers at hand; the other is any that rounds each operation to its format or to a finer one,
+ * exact arithmetic among them.
  *
- * With u the unit roundoff of the value's format, y the run's value, x its operands and e how far those of the other
- * are, what the operands carry into the result is c =
- *   sums         e1 + e2                             products     |x1|e2 + |x2|e1 + e1e2
- *   quotients    (e1 + |y|e2)/(|x2| - e2)            functions    (slope over x +- e) e
- *   n summands   sum of e                            matmul       (|A| + e1)(|B| + e2) - |A||B|
- * and the result's bound is c + u|y| + u(|y| + c): the run's rounding, and the other's. Functions of libraries may be
- * wrong by 4 roundings.
+ * With u the unit roundoff of the value's format, y the run's value, x its operands and e how far
+ * those of the other are, what the operands carry into the result is c = sums         e1 + e2
+ * products     |x1|e2 + |x2|e1 + e1e2 quotients    (e1 + |y|e2)/(|x2| - e2)            functions
+ * (slope over x +- e) e n summands   sum of e                            matmul       (|A| +
+ * e1)(|B| + e2) - |A||B| and the result's bound is c + u|y| + u(|y| + c): the run's rounding, and
+ * the other's. Functions of libraries may be wrong by 4 roundings.
  *
- * Sums and matrix products are bounded for every order of summation: of n numbers x that are added with a rounding
- * after each addition, each passes through n - 1 roundings at most, whatever the tree, so that the result is within
- * ((1 + v)^(n-1) - 1) sum of |x| of the exact one (Higham, section 4.2); a product's or a mean's own rounding makes it
- * n. v is the roundoff of the format that is summed in. On a rank that is the value's, but no worse than f32, which is
- * what targets sum narrower formats in; the run sums in double. Over ranks it is the value's: parts are rounded to it
- * before they are sent, libraries choose the order and round after each addition, and the run does so in its own order.
- * Both therefore count: u' = (1 + u)^(P-1) - 1 times the sum over P ranks of |x|, and of |x| + e. Additions have no
- * error of underflow.
+ * Sums and matrix products are bounded for every order of summation: of n numbers x that are added
+ * with a rounding after each addition, each passes through n - 1 roundings at most, whatever the
+ * tree, so that the result is within
+ * ((1 + v)^(n-1) - 1) sum of |x| of the exact one (Higham, section 4.2); a product's or a mean's
+ * own rounding makes it n. v is the roundoff of the format that is summed in. On a rank that is the
+ * value's, but no worse than f32, which is what targets sum narrower formats in; the run sums in
+ * double. Over ranks it is the value's: parts are rounded to it before they are sent, libraries
+ * choose the order and round after each addition, and the run does so in its own order. Both
+ * therefore count: u' = (1 + u)^(P-1) - 1 times the sum over P ranks of |x|, and of |x| + e.
+ * Additions have no error of underflow.
  *
- * Where a bound crosses a step (a comparison, a truncation, a pole), it is the height of the step; where numbers become
- * infinite, or partial sums over ranks may overflow or saturate, there is none.
+ * Where a bound crosses a step (a comparison, a truncation, a pole), it is the height of the step;
+ * where numbers become infinite, or partial sums over ranks may overflow or saturate, there is
+ * none.
  */
 #include <math.h>
 #include <stdlib.h>
@@ -29,12 +32,14 @@
 
 #include "lang/run/run_internal.h"
 
-enum { LIBRARY = 4 }; /* roundoffs that a function of a library may be wrong by */
+enum {
+	LIBRARY = 4
+}; /* roundoffs that a function of a library may be wrong by */
 
 struct bounds {
-	const lc_run *run;     /* the values */
-	lc_run *out;           /* their bounds */
-	lc_run scratch;        /* operands in other form, for operations on them */
+	const lc_run *run; /* the values */
+	lc_run *out;       /* their bounds */
+	lc_run scratch;    /* operands in other form, for operations on them */
 	lk_error *err;
 };
 
@@ -77,28 +82,37 @@ static double chosen(const double x[], const double e[]) {
 /* What the operands' bounds make of the result's, before it is rounded itself. */
 static double carried(int op, const double x[], const double e[], double y) {
 	switch (op) {
-	case LC_ADD: case LC_SUB: return e[0] + e[1];
+	case LC_ADD:
+	case LC_SUB: return e[0] + e[1];
 	case LC_MUL: return fabs(x[0]) * e[1] + fabs(x[1]) * e[0] + e[0] * e[1];
 	case LC_DIV: return quotient(x, e, y);
 	case LC_POW: return power(x, e, y);
-	case LC_LT: case LC_LE: case LC_GT: case LC_GE: case LC_EQ: case LC_NE: return compared(x, e);
-	case LC_MIN: case LC_MAX: return fmax(e[0], e[1]);
+	case LC_LT:
+	case LC_LE:
+	case LC_GT:
+	case LC_GE:
+	case LC_EQ:
+	case LC_NE: return compared(x, e);
+	case LC_MIN:
+	case LC_MAX: return fmax(e[0], e[1]);
 	case LC_SELECT: return chosen(x, e);
 	case LC_SQRT: return root(x[0], e[0]);
 	case LC_EXP: return fabs(y) * expm1(e[0]);
 	case LC_LOG: return e[0] == 0 ? 0 : x[0] - e[0] > 0 ? log(x[0] / (x[0] - e[0])) : INFINITY;
-	case LC_ERF: case LC_GELU: return 1.13 * e[0]; /* 2/sqrt(pi) = 1.1284; the steepest of gelu is 1.1290 */
+	case LC_ERF:
+	case LC_GELU: return 1.13 * e[0]; /* 2/sqrt(pi) = 1.1284; the steepest of gelu is 1.1290 */
 	case LC_SIGMOID: return e[0] / 4;
-	default: return e[0];                          /* slopes of at most 1 */
+	default: return e[0]; /* slopes of at most 1 */
 	}
 }
 
 static bool exact(int op) {
-	return op == LC_NEG || op == LC_COPY || op == LC_MIN || op == LC_MAX || op == LC_RELU || op == LC_ABS ||
-		   op == LC_SELECT || (op >= LC_LT && op <= LC_NE);
+	return op == LC_NEG || op == LC_COPY || op == LC_MIN || op == LC_MAX || op == LC_RELU ||
+	       op == LC_ABS || op == LC_SELECT || (op >= LC_LT && op <= LC_NE);
 }
 
-/* Both roundings of a result near y, whose operands carry so much into it: the run's, and `steps` of the other's. */
+/* Both roundings of a result near y, whose operands carry so much into it: the run's, and `steps`
+ * of the other's. */
 static double both_rounded(lc_dtype t, double y, double carry, int steps) {
 	return lc_rounding(t, y) + steps * lc_rounding(t, fabs(y) + carry);
 }
@@ -107,8 +121,10 @@ static double both_rounded(lc_dtype t, double y, double carry, int steps) {
 static double rounded(const lc_node *node, const double x[], double y, double carry) {
 	lc_dtype t = (lc_dtype)node->dtype;
 	if (exact(node->op)) return 0;
-	if ((node->op >= LC_SQRT && node->op <= LC_ERF) || node->op == LC_POW) return both_rounded(t, y, carry, LIBRARY);
-	if (node->op == LC_GELU || node->op == LC_SIGMOID) return both_rounded(t, fmax(fabs(x[0]), fabs(y)), carry, LIBRARY);
+	if ((node->op >= LC_SQRT && node->op <= LC_ERF) || node->op == LC_POW)
+		return both_rounded(t, y, carry, LIBRARY);
+	if (node->op == LC_GELU || node->op == LC_SIGMOID)
+		return both_rounded(t, fmax(fabs(x[0]), fabs(y)), carry, LIBRARY);
 	return both_rounded(t, y, carry, 1);
 }
 
@@ -120,7 +136,7 @@ struct row_state {
 };
 
 static void bound_row(void *state, int64_t out, int64_t count, const int64_t in[LC_INPUTS],
-					  const int64_t stride[LC_INPUTS]) {
+                      const int64_t stride[LC_INPUTS]) {
 	const struct row_state *row_state = state;
 	lc_dtype t = (lc_dtype)row_state->n->dtype;
 	bool whole = lc_is_integer(t);
@@ -134,7 +150,8 @@ static void bound_row(void *state, int64_t out, int64_t count, const int64_t in[
 		bool truth = t == LC_BOOL && row_state->n->op == LC_CAST; /* compares with 0 */
 		double carry = truth ? compared(x, e) : carried(row_state->n->op, x, e, y);
 		double bound = carry + rounded(row_state->n, x, y, carry);
-		row_state->out[out + i] = whole && bound > 0 ? bound + 1 : bound; /* integers are truncated */
+		row_state->out[out + i] =
+			whole && bound > 0 ? bound + 1 : bound; /* integers are truncated */
 	}
 }
 
@@ -149,8 +166,8 @@ static lk_status bound_map(struct bounds *bounds, lc_at *at) {
 	s.y = lc_part_of(bounds->run, at->id, at->item, at->rank)->number;
 	for (int i = 0; i < at->n->inputs; i++) {
 		s.x[i] = x[i]->number, s.e[i] = e[i]->number;
-		s.weak[i] =
-			lc_is_weak((lc_dtype)bounds->run->p->nodes.at[at->n->in[i]].dtype) && !lc_is_weak((lc_dtype)at->n->dtype);
+		s.weak[i] = lc_is_weak((lc_dtype)bounds->run->p->nodes.at[at->n->in[i]].dtype) &&
+		            !lc_is_weak((lc_dtype)at->n->dtype);
 	}
 	if (at->box.count) lc_each_row(&w, at->n->inputs, bound_row, &s);
 	return LK_OK;
@@ -163,12 +180,13 @@ static lk_status bound_dropout(struct bounds *bounds, lc_at *at) {
 	values.run = (lc_run *)(uintptr_t)bounds->run; /* read only */
 	LK_TRY(lc_operand(&values, 0, &x, &box));
 	LK_TRY(lc_operand(at, 0, &e, &box));
-	/* 1 - p is rounded too, and may be multiplied by its inverse. A zero was dropped, if it was none before: a sum that
-	 * is zero here by the order of its additions is none elsewhere. */
+	/* 1 - p is rounded too, and may be multiplied by its inverse. A zero was dropped, if it was
+	 * none before: a sum that is zero here by the order of its additions is none elsewhere. */
 	for (int64_t i = 0; i < cells->count; i++) {
 		bool dropped = cells->number[i] == 0 && x->number[i] != 0;
 		double carry = e->number[i] / (1 - at->n->number);
-		at->out->number[i] = dropped ? 0 : carry + both_rounded((lc_dtype)at->n->dtype, cells->number[i], carry, 3);
+		at->out->number[i] =
+			dropped ? 0 : carry + both_rounded((lc_dtype)at->n->dtype, cells->number[i], carry, 3);
 	}
 	return LK_OK;
 }
@@ -176,12 +194,24 @@ static lk_status bound_dropout(struct bounds *bounds, lc_at *at) {
 /* ---- operations on operands in other form ---- */
 
 typedef double form(double x, double e);
-static double size_of(double x, double e) { return (void)e, fabs(x); }
-static double most_of(double x, double e) { return fabs(x) + e; }
-static double slack_of(double x, double e) { return (2 * fabs(x) + e) * e; } /* of squares */
-static double square_of(double x, double e) { return (fabs(x) + e) * (fabs(x) + e); }
-static double bound_of(double x, double e) { return (void)x, e; }
-static double value_of(double x, double e) { return (void)e, x; }
+static double size_of(double x, double e) {
+	return (void)e, fabs(x);
+}
+static double most_of(double x, double e) {
+	return fabs(x) + e;
+}
+static double slack_of(double x, double e) {
+	return (2 * fabs(x) + e) * e;
+} /* of squares */
+static double square_of(double x, double e) {
+	return (fabs(x) + e) * (fabs(x) + e);
+}
+static double bound_of(double x, double e) {
+	return (void)x, e;
+}
+static double value_of(double x, double e) {
+	return (void)e, x;
+}
 
 static lk_status form_part(struct bounds *bounds, int id, int64_t at, form *f) {
 	const lc_cells *cells = &bounds->run->parts[id][at], *e = &bounds->out->parts[id][at];
@@ -194,21 +224,27 @@ static lk_status form_part(struct bounds *bounds, int id, int64_t at, form *f) {
 }
 
 static int64_t parts_of(const struct bounds *bounds, int id) {
-	return lc_items(bounds->run->p, bounds->run->s, &bounds->run->p->nodes.at[id]) * bounds->run->ranks;
+	return lc_items(bounds->run->p, bounds->run->s, &bounds->run->p->nodes.at[id]) *
+	       bounds->run->ranks;
 }
 
 static lk_status make_room(struct bounds *bounds, int id) {
-	if (!bounds->scratch.parts[id]) bounds->scratch.parts[id] = LK_ARRAY(&bounds->scratch.arena, lc_cells, (size_t)parts_of(bounds, id));
+	if (!bounds->scratch.parts[id])
+		bounds->scratch.parts[id] =
+			LK_ARRAY(&bounds->scratch.arena, lc_cells, (size_t)parts_of(bounds, id));
 	return bounds->scratch.parts[id] ? LK_OK : lk_oom(bounds->err);
 }
 
-enum { ALL_RANKS = -1 };
+enum {
+	ALL_RANKS = -1
+};
 
 /* Operand `id` in a form, on one rank or on all. */
 static lk_status take_form(struct bounds *bounds, int id, int64_t rank, form *f) {
 	LK_TRY(make_room(bounds, id));
 	for (int64_t i = 0; i < parts_of(bounds, id); i++)
-		if (rank == ALL_RANKS || i % bounds->run->ranks == rank) LK_TRY(form_part(bounds, id, i, f));
+		if (rank == ALL_RANKS || i % bounds->run->ranks == rank)
+			LK_TRY(form_part(bounds, id, i, f));
 	return LK_OK;
 }
 
@@ -218,7 +254,8 @@ static void drop_form(struct bounds *bounds, int id) {
 }
 
 /* The operation on the forms of its operands, in double. */
-static lk_status apply(struct bounds *bounds, const lc_at *at, const lc_node *node, lc_operation *operation, lc_cells *out) {
+static lk_status apply(struct bounds *bounds, const lc_at *at, const lc_node *node,
+                       lc_operation *operation, lc_cells *out) {
 	lc_at other = *at;
 	other.run = &bounds->scratch, other.n = node, other.out = out;
 	bounds->scratch.work = 0;
@@ -227,27 +264,31 @@ static lk_status apply(struct bounds *bounds, const lc_at *at, const lc_node *no
 
 struct linear {
 	lc_operation *operation;
-	form *most, *least, *size;  /* bound = most - least + slack * size + both roundings */
+	form *most, *least, *size; /* bound = most - least + slack * size + both roundings */
 	double slack;
 };
 
-static void combine(const struct bounds *bounds, const lc_at *at, const struct linear *linear, const lc_cells of[3]) {
+static void combine(const struct bounds *bounds, const lc_at *at, const struct linear *linear,
+                    const lc_cells of[3]) {
 	const lc_cells *cells = lc_part_of(bounds->run, at->id, at->item, at->rank);
 	for (int64_t i = 0; i < cells->count; i++) {
 		double apart = of[0].number[i] - (linear->least ? of[1].number[i] : 0);
 		double carry = (isnan(apart) ? INFINITY : fmax(apart, 0)) + linear->slack * of[2].number[i];
-		at->out->number[i] = carry + both_rounded((lc_dtype)at->n->dtype, cells->number[i], carry, 1);
+		at->out->number[i] =
+			carry + both_rounded((lc_dtype)at->n->dtype, cells->number[i], carry, 1);
 	}
 }
 
-static lk_status bound_linear(struct bounds *bounds, const lc_at *at, const lc_node *node, const struct linear *linear) {
+static lk_status bound_linear(struct bounds *bounds, const lc_at *at, const lc_node *node,
+                              const struct linear *linear) {
 	form *const forms[3] = {linear->most, linear->least, linear->size};
 	lc_cells of[3] = {{0}};
 	lk_status status = LK_OK;
 	for (int k = 0; k < 3 && status == LK_OK; k++) {
 		for (int i = 0; i < node->inputs && forms[k] && status == LK_OK; i++)
 			status = take_form(bounds, node->in[i], at->rank, forms[k]);
-		if (forms[k] && status == LK_OK) status = apply(bounds, at, node, linear->operation, &of[k]);
+		if (forms[k] && status == LK_OK)
+			status = apply(bounds, at, node, linear->operation, &of[k]);
 	}
 	if (status == LK_OK) combine(bounds, at, linear, of);
 	for (int k = 0; k < 3; k++) lc_cells_drop(&bounds->scratch, &of[k]);
@@ -258,9 +299,12 @@ static lk_status bound_linear(struct bounds *bounds, const lc_at *at, const lc_n
 /* ---- sums ---- */
 
 /* (1 + u)^n - 1. */
-static double growth(double u, double n) { return expm1(n * log1p(u)); }
+static double growth(double u, double n) {
+	return expm1(n * log1p(u));
+}
 
-/* What n roundings of an execution, and as many of the run, make of the terms of a sum on a rank. */
+/* What n roundings of an execution, and as many of the run, make of the terms of a sum on a rank.
+ */
 static double sum_slack(lc_dtype t, double n) {
 	return lc_is_real(t) ? growth(sum_roundoff(t), n) + growth(lc_roundoff(LC_F64), n) : 0;
 }
@@ -270,13 +314,16 @@ static lk_status summands(const struct bounds *bounds, const lc_at *at, double *
 	const lc_node *node = &bounds->run->p->nodes.at[at->n->in[0]];
 	int64_t whole[LC_RANK];
 	double all = 1;
-	LK_TRY(lc_whole_shape(bounds->run->p, node, bounds->run->s, node->list < 0 || at->n->op == LC_TOTAL ? 0 : at->item, whole, bounds->err));
+	LK_TRY(lc_whole_shape(bounds->run->p, node, bounds->run->s,
+	                      node->list < 0 || at->n->op == LC_TOTAL ? 0 : at->item, whole,
+	                      bounds->err));
 	for (int d = 0; d < node->rank; d++) all *= (double)whole[d];
 	if (at->n->op == LC_TOTAL) all = (double)lc_items(bounds->run->p, bounds->run->s, node);
 	if (at->n->op == LC_MATMUL) all = (double)whole[node->rank - (at->n->ta ? 2 : 1)];
 	if (at->n->op == LC_CONV2D) {
 		const lc_node *value = &bounds->run->p->nodes.at[at->n->in[1]];
-		LK_TRY(lc_whole_shape(bounds->run->p, value, bounds->run->s, value->list < 0 ? 0 : at->item, whole, bounds->err));
+		LK_TRY(lc_whole_shape(bounds->run->p, value, bounds->run->s, value->list < 0 ? 0 : at->item,
+		                      whole, bounds->err));
 		all = (double)(whole[1] * whole[2]) * (double)whole[3];
 	}
 	*out = all;
@@ -290,13 +337,23 @@ static lk_status bound_sum(struct bounds *bounds, lc_at *at) {
 	LK_TRY(summands(bounds, at, &count));
 	double slack = sum_slack((lc_dtype)at->n->dtype, count);
 	switch (at->n->op) {
-	case LC_MATMUL: return bound_linear(bounds, at, &n, &(struct linear){lc_run_matmul, most_of, size_of, most_of, slack});
-	case LC_CONV2D: return bound_linear(bounds, at, &n, &(struct linear){lc_run_conv, most_of, size_of, most_of, slack});
-	case LC_TOTAL: return bound_linear(bounds, at, &n, &(struct linear){lc_run_total, bound_of, NULL, most_of, slack});
-	case LC_RED_MAX: case LC_RED_MIN:
+	case LC_MATMUL:
+		return bound_linear(bounds, at, &n,
+		                    &(struct linear){lc_run_matmul, most_of, size_of, most_of, slack});
+	case LC_CONV2D:
+		return bound_linear(bounds, at, &n,
+		                    &(struct linear){lc_run_conv, most_of, size_of, most_of, slack});
+	case LC_TOTAL:
+		return bound_linear(bounds, at, &n,
+		                    &(struct linear){lc_run_total, bound_of, NULL, most_of, slack});
+	case LC_RED_MAX:
+	case LC_RED_MIN:
 		n.op = LC_RED_MAX; /* no element's bound is larger */
-		return bound_linear(bounds, at, &n, &(struct linear){lc_run_red, bound_of, NULL, bound_of, 0});
-	default: return bound_linear(bounds, at, &n, &(struct linear){lc_run_red, bound_of, NULL, most_of, slack});
+		return bound_linear(bounds, at, &n,
+		                    &(struct linear){lc_run_red, bound_of, NULL, bound_of, 0});
+	default:
+		return bound_linear(bounds, at, &n,
+		                    &(struct linear){lc_run_red, bound_of, NULL, most_of, slack});
 	}
 }
 
@@ -308,10 +365,12 @@ static lk_status bound_norm(struct bounds *bounds, lc_at *at) {
 	n.dtype = LC_F64, n.op = LC_RED_SUM;
 	LK_TRY(summands(bounds, at, &count));
 	double slack = sum_slack((lc_dtype)at->n->dtype, count);
-	LK_TRY(bound_linear(bounds, at, &n, &(struct linear){lc_run_red, slack_of, NULL, square_of, slack}));
+	LK_TRY(bound_linear(bounds, at, &n,
+	                    &(struct linear){lc_run_red, slack_of, NULL, square_of, slack}));
 	for (int64_t i = 0; i < cells->count; i++) {
 		double carry = root(cells->number[i] * cells->number[i], at->out->number[i]);
-		at->out->number[i] = carry + both_rounded((lc_dtype)at->n->dtype, cells->number[i], carry, 2);
+		at->out->number[i] =
+			carry + both_rounded((lc_dtype)at->n->dtype, cells->number[i], carry, 2);
 	}
 	return LK_OK;
 }
@@ -333,7 +392,8 @@ static lk_status bound_rows(struct bounds *bounds, lc_at *at) {
 /* ---- between ranks ---- */
 
 static bool sums_ranks(const lc_node *node) {
-	return (node->op == LC_ALLREDUCE || node->op == LC_REDUCESCATTER || node->op == LC_REDUCE) && node->reduce == LC_SUM;
+	return (node->op == LC_ALLREDUCE || node->op == LC_REDUCESCATTER || node->op == LC_REDUCE) &&
+	       node->reduce == LC_SUM;
 }
 
 /* Bounds move as the values do; of a maximum, the largest holds. */
@@ -344,9 +404,11 @@ static lk_status move_bounds(struct bounds *bounds, int id, int64_t item) {
 	return lc_run_comm(bounds->out, &n, id, item, bounds->err);
 }
 
-/* What two orders of additions make of a sum over ranks whose terms have these sizes in the run, and elsewhere. */
+/* What two orders of additions make of a sum over ranks whose terms have these sizes in the run,
+ * and elsewhere. */
 static double reordered(lc_dtype t, double grown, double here, double elsewhere) {
-	return lc_is_real(t) && (1 + grown) * elsewhere > lc_largest(t) ? INFINITY : grown * (here + elsewhere);
+	return lc_is_real(t) && (1 + grown) * elsewhere > lc_largest(t) ? INFINITY
+	                                                                : grown * (here + elsewhere);
 }
 
 static lk_status add_rank_roundoff(struct bounds *bounds, int id, int64_t item) {
@@ -360,9 +422,11 @@ static lk_status add_rank_roundoff(struct bounds *bounds, int id, int64_t item) 
 	for (int64_t rank = 0; rank < bounds->run->ranks && status == LK_OK; rank++) {
 		lc_cells *cells = lc_part_of(bounds->out, id, item, rank);
 		const lc_cells *sizes = lc_part_of(&bounds->scratch, id, item, rank);
-		bool shared = n.op == LC_ALLREDUCE && lc_coordinate(bounds->run->p, bounds->run->s, rank, n.axis) != 0;
+		bool shared = n.op == LC_ALLREDUCE &&
+		              lc_coordinate(bounds->run->p, bounds->run->s, rank, n.axis) != 0;
 		for (int64_t i = 0; i < cells->count && !shared; i++)
-			cells->number[i] += reordered(t, grown, sizes->number[i], sizes->number[i] + cells->number[i]);
+			cells->number[i] +=
+				reordered(t, grown, sizes->number[i], sizes->number[i] + cells->number[i]);
 	}
 	drop_form(bounds, id);
 	drop_form(bounds, n.in[0]);
@@ -383,19 +447,22 @@ static lk_status bound_operation(struct bounds *bounds, lc_at *at) {
 	case LC_DROP: return bound_dropout(bounds, at);
 	case LC_ROWS: return bound_rows(bounds, at);
 	case LC_RED: return at->n->op == LC_RED_NORM ? bound_norm(bounds, at) : bound_sum(bounds, at);
-	case LC_CONTRACT: case LC_TOTALS: return bound_sum(bounds, at);
+	case LC_CONTRACT:
+	case LC_TOTALS: return bound_sum(bounds, at);
 	default: return LK_OK;
 	}
 }
 
-/* Nearer to the largest number than the bound, one of two executions may have overflown. Saturation is no step. */
+/* Nearer to the largest number than the bound, one of two executions may have overflown. Saturation
+ * is no step. */
 static void bound_overflow(const struct bounds *bounds, const lc_at *at) {
 	const lc_cells *cells = lc_part_of(bounds->run, at->id, at->item, at->rank);
 	lc_dtype t = (lc_dtype)at->n->dtype;
 	double top = lc_is_real(t) && isinf(lc_highest(t)) ? lc_largest(t) : INFINITY;
 	for (int64_t i = 0; i < cells->count; i++) {
 		double *bound = &at->out->number[i];
-		if (isnan(*bound) || (*bound > 0 && fabs(cells->number[i]) + *bound > top)) *bound = INFINITY;
+		if (isnan(*bound) || (*bound > 0 && fabs(cells->number[i]) + *bound > top))
+			*bound = INFINITY;
 	}
 }
 
@@ -405,7 +472,8 @@ static lk_status bound_part(struct bounds *bounds, lc_at *at) {
 		lc_cells_share(lc_part_of(bounds->out, at->n->in[same], at->item, at->rank), at->out);
 		return LK_OK;
 	}
-	LK_TRY(lc_cells_new(bounds->out, at->box.count, at->out, bounds->err)); /* zeros, which is what leaves have */
+	LK_TRY(lc_cells_new(bounds->out, at->box.count, at->out,
+	                    bounds->err)); /* zeros, which is what leaves have */
 	LK_TRY(bound_operation(bounds, at));
 	bound_overflow(bounds, at);
 	return LK_OK;
@@ -414,13 +482,20 @@ static lk_status bound_part(struct bounds *bounds, lc_at *at) {
 static lk_status bound_value(struct bounds *bounds, int id) {
 	const lc_node *node = &bounds->run->p->nodes.at[id];
 	int64_t items = lc_items(bounds->run->p, bounds->run->s, node);
-	bool together = (lc_ops[node->op].family == LC_COMM || node->op == LC_SEND) && lc_same_cells(node) < 0;
-	bounds->out->parts[id] = LK_ARRAY(&bounds->out->arena, lc_cells, (size_t)(items * bounds->run->ranks));
+	bool together =
+		(lc_ops[node->op].family == LC_COMM || node->op == LC_SEND) && lc_same_cells(node) < 0;
+	bounds->out->parts[id] =
+		LK_ARRAY(&bounds->out->arena, lc_cells, (size_t)(items * bounds->run->ranks));
 	if (!bounds->out->parts[id]) return lk_oom(bounds->err);
 	for (int64_t item = 0; item < items; item++) {
 		if (together) LK_TRY(bound_comm(bounds, id, item));
 		for (int64_t rank = 0; rank < bounds->run->ranks && !together; rank++) {
-			lc_at at = {.run = bounds->out, .n = node, .id = id, .item = item, .rank = rank, .err = bounds->err};
+			lc_at at = {.run = bounds->out,
+			            .n = node,
+			            .id = id,
+			            .item = item,
+			            .rank = rank,
+			            .err = bounds->err};
 			bool held;
 			LK_TRY(lc_box_of(bounds->run, node, item, rank, &at.box, &held, bounds->err));
 			at.out = lc_part_of(bounds->out, id, item, rank);
@@ -442,7 +517,8 @@ lk_status lc_run_bounds(const lc_run *run, lc_run **out, lk_error *err) {
 	if (!b.out) return lk_oom(err);
 	lk_status status = begin(run, b.out, err);
 	if (status == LK_OK) status = begin(run, &b.scratch, err);
-	for (int id = 0; id < (int)run->p->nodes.count && status == LK_OK; id++) status = bound_value(&b, id);
+	for (int id = 0; id < (int)run->p->nodes.count && status == LK_OK; id++)
+		status = bound_value(&b, id);
 	for (int id = 0; id < (int)run->p->nodes.count && b.scratch.parts; id++) drop_form(&b, id);
 	lk_arena_free(&b.scratch.arena);
 	if (status == LK_OK) return LK_OK;

@@ -1,5 +1,6 @@
-/* run_comm.c: what moves between ranks. A rank's part is a box of the whole tensor; every collective joins into it, in
- * the order of ranks, the parts of those that take part, as far as the boxes overlap. */
+/* run_comm.c: what moves between ranks. A rank's part is a box of the whole tensor; every
+ * collective joins into it, in the order of ranks, the parts of those that take part, as far as the
+ * boxes overlap. */
 #include <string.h>
 
 #include "lang/run/run_internal.h"
@@ -13,9 +14,12 @@ static double join_numbers(const lc_join *join, double a, double b) {
 	return lc_wrap(join->dtype, lc_bits(a) + lc_bits(b));
 }
 
-static void join_row(const lc_join *join, const lc_cells *from, int64_t at, lc_cells *to, int64_t out, int64_t count) {
-	if (!join->combine && to->number) memcpy(to->number + out, from->number + at, (size_t)count * sizeof *to->number);
-	else if (!join->combine) memcpy(to->element + out, from->element + at, (size_t)count * sizeof *to->element);
+static void join_row(const lc_join *join, const lc_cells *from, int64_t at, lc_cells *to,
+                     int64_t out, int64_t count) {
+	if (!join->combine && to->number)
+		memcpy(to->number + out, from->number + at, (size_t)count * sizeof *to->number);
+	else if (!join->combine)
+		memcpy(to->element + out, from->element + at, (size_t)count * sizeof *to->element);
 	else if (to->number) {
 		for (int64_t i = 0; i < count; i++)
 			to->number[out + i] = join_numbers(join, to->number[out + i], from->number[at + i]);
@@ -25,8 +29,8 @@ static void join_row(const lc_join *join, const lc_cells *from, int64_t at, lc_c
 			to->element[out + i] = lc_field_add(to->element[out + i], from->element[at + i]);
 	} else {
 		for (int64_t i = 0; i < count; i++)
-			to->element[out + i] =
-				lc_field_choose(join->key, join->reduce == LC_RMAX, to->element[out + i], from->element[at + i]);
+			to->element[out + i] = lc_field_choose(join->key, join->reduce == LC_RMAX,
+			                                       to->element[out + i], from->element[at + i]);
 	}
 }
 
@@ -61,8 +65,8 @@ static int row_dims(const lc_box *part, const lc_box *a, const lc_box *b, int64_
 	return d;
 }
 
-int64_t lc_join_boxes(const lc_join *join, const lc_cells *from, const lc_box *from_box, lc_cells *to,
-					  const lc_box *to_box) {
+int64_t lc_join_boxes(const lc_join *join, const lc_cells *from, const lc_box *from_box,
+                      lc_cells *to, const lc_box *to_box) {
 	lc_box part;
 	int64_t row, place[LC_RANK];
 	if (!overlap(from_box, to_box, &part)) return 0;
@@ -70,7 +74,8 @@ int64_t lc_join_boxes(const lc_join *join, const lc_cells *from, const lc_box *f
 	memcpy(place, part.begin, sizeof place);
 	for (int64_t done = 0; done < part.count; done += row) {
 		join_row(join, from, offset(from_box, place), to, offset(to_box, place), row);
-		for (int d = outer; --d >= 0 && ++place[d] == part.begin[d] + part.extent[d];) place[d] = part.begin[d];
+		for (int d = outer; --d >= 0 && ++place[d] == part.begin[d] + part.extent[d];)
+			place[d] = part.begin[d];
 	}
 	return part.count;
 }
@@ -88,7 +93,8 @@ static int64_t moved(const lc_run *run, int64_t rank, int axis, int64_t to) {
 static int64_t givers(const lc_run *run, const lc_node *node, int64_t rank, int64_t *first) {
 	*first = lc_group_place(run->p, run->s, &node->from);
 	if (node->op == LC_SEND) return 1;
-	int64_t ranks = run->s->symbol[node->axis], at = lc_coordinate(run->p, run->s, rank, node->axis);
+	int64_t ranks = run->s->symbol[node->axis],
+			at = lc_coordinate(run->p, run->s, rank, node->axis);
 	*first = 0;
 	switch (node->op) {
 	case LC_SLICE: *first = at; return 1;
@@ -100,7 +106,8 @@ static int64_t givers(const lc_run *run, const lc_node *node, int64_t rank, int6
 
 /* Results that are the same on all ranks of the axis: the first of them has made it. */
 static bool share_first(lc_run *run, const lc_node *node, int id, int64_t item, int64_t rank) {
-	if (node->op != LC_ALLREDUCE && node->op != LC_ALLGATHER && node->op != LC_BROADCAST) return false;
+	if (node->op != LC_ALLREDUCE && node->op != LC_ALLGATHER && node->op != LC_BROADCAST)
+		return false;
 	int64_t first = moved(run, rank, node->axis, 0);
 	if (first == rank) return false;
 	lc_cells_share(lc_part_of(run, id, item, first), lc_part_of(run, id, item, rank));
@@ -114,14 +121,16 @@ static lk_status take(const lc_at *at, int64_t from, const lc_join *join, int64_
 	bool held;
 	LK_TRY(lc_box_of(at->run, node, at->item, from, &box, &held, at->err));
 	if (!held || !lc_held(part))
-		return lk_fail(at->err, LK_ERR_INTERNAL, NULL, "value %d takes value %d of rank %lld, which does not hold it",
-					   at->id, at->n->in[0], (long long)from);
+		return lk_fail(at->err, LK_ERR_INTERNAL, NULL,
+		               "value %d takes value %d of rank %lld, which does not hold it", at->id,
+		               at->n->in[0], (long long)from);
 	*joined += lc_join_boxes(join, part, &box, at->out, &at->box);
 	return LK_OK;
 }
 
 static lk_status collect(lc_at *at) {
-	bool reduces = at->n->op == LC_ALLREDUCE || at->n->op == LC_REDUCESCATTER || at->n->op == LC_REDUCE;
+	bool reduces =
+		at->n->op == LC_ALLREDUCE || at->n->op == LC_REDUCESCATTER || at->n->op == LC_REDUCE;
 	lc_join join = {false, (lc_reduce)at->n->reduce, (lc_dtype)at->n->dtype, at->run->o.key};
 	int64_t first, joined = 0, count = givers(at->run, at->n, at->rank, &first);
 	int axis = at->n->op == LC_SEND ? at->n->at.axis : at->n->axis;
@@ -130,8 +139,8 @@ static lk_status collect(lc_at *at) {
 		LK_TRY(take(at, moved(at->run, at->rank, axis, first + i), &join, &joined));
 	}
 	if (joined == at->box.count * (reduces ? count : 1)) return LK_OK;
-	return lk_fail(at->err, LK_ERR_INTERNAL, NULL, "value %d: ranks gave %lld elements for %lld", at->id,
-				   (long long)joined, (long long)at->box.count);
+	return lk_fail(at->err, LK_ERR_INTERNAL, NULL, "value %d: ranks gave %lld elements for %lld",
+	               at->id, (long long)joined, (long long)at->box.count);
 }
 
 lk_status lc_run_comm(lc_run *run, const lc_node *node, int id, int64_t item, lk_error *err) {

@@ -1,15 +1,21 @@
-/* run_draw.c: leaves: inputs, states and scalars by the counter generator of draw.h, constants, sizes. */
+/* run_draw.c: leaves: inputs, states and scalars by the counter generator of draw.h, constants,
+ * sizes. */
 #include <string.h>
 
 #include "lang/run/run_internal.h"
 
-enum { PLAIN_BOUND = 8 }; /* of integers that index nothing */
+enum {
+	PLAIN_BOUND = 8
+}; /* of integers that index nothing */
 
 /* ---- what a draw depends on ---- */
 
-static bool ranks_differ(const lc_layout *layout) { return layout->kind == LC_P || layout->kind == LC_L; }
+static bool ranks_differ(const lc_layout *layout) {
+	return layout->kind == LC_P || layout->kind == LC_L;
+}
 
-uint32_t lc_draw_rank(const lc_program *program, const lc_node *node, const lc_sizes *sizes, int64_t rank) {
+uint32_t lc_draw_rank(const lc_program *program, const lc_node *node, const lc_sizes *sizes,
+                      int64_t rank) {
 	bool any = false;
 	int64_t number = 0;
 	for (int a = 0; a < program->axis_count; a++) {
@@ -46,7 +52,9 @@ int lc_index_rows(const lc_program *program, int id, lc_dim *out, int limit) {
 static lk_status rows_bound(const lc_at *at, int64_t *bound) {
 	lc_dim rows[LC_VALUES];
 	int64_t symbol[LC_SYMBOLS], one;
-	int count = lc_is_integer((lc_dtype)at->n->dtype) ? lc_index_rows(at->run->p, at->id, rows, LC_VALUES) : 0;
+	int count = lc_is_integer((lc_dtype)at->n->dtype)
+	                ? lc_index_rows(at->run->p, at->id, rows, LC_VALUES)
+	                : 0;
 	*bound = 0;
 	lc_item_symbols(at->run->p, at->run->s, at->item, symbol);
 	for (int i = 0; i < count; i++) {
@@ -69,8 +77,10 @@ struct source {
 static double draw_number(const struct source *source, uint64_t index) {
 	uint32_t u = lc_philox(index, source->rank, source->item, source->key);
 	if (source->dtype == LC_BOOL) return u & 1;
-	if (lc_is_integer(source->dtype)) return (double)(u % (uint64_t)(source->bound ? source->bound : PLAIN_BOUND));
-	return lc_round(source->dtype, source->inputs ? (u + 0.5) / 0x1p31 - 1 : (u + 0.5) / 0x1p32 * 15 / 16 + 1.0 / 16);
+	if (lc_is_integer(source->dtype))
+		return (double)(u % (uint64_t)(source->bound ? source->bound : PLAIN_BOUND));
+	return lc_round(source->dtype, source->inputs ? (u + 0.5) / 0x1p31 - 1
+	                                              : (u + 0.5) / 0x1p32 * 15 / 16 + 1.0 / 16);
 }
 
 /* Two words of two generators, the top 61 bits of them: within 2^-61 of uniform. */
@@ -81,7 +91,8 @@ static uint64_t draw_element(const struct source *source, uint64_t index) {
 	return element == LC_PRIME ? 0 : element;
 }
 
-static void draw_row(const struct source *source, int64_t first, int64_t count, lc_cells *out, int64_t at) {
+static void draw_row(const struct source *source, int64_t first, int64_t count, lc_cells *out,
+                     int64_t at) {
 	for (int64_t i = 0; i < count; i++) {
 		uint64_t index = (uint64_t)(first + i);
 		if (!source->field) out->number[at + i] = draw_number(source, index);
@@ -93,7 +104,8 @@ static void draw_row(const struct source *source, int64_t first, int64_t count, 
 /* ---- one part ---- */
 
 /* The part by rows along its last dim. */
-static void draw_box(const struct source *source, const int64_t whole[LC_RANK], const lc_box *box, lc_cells *out) {
+static void draw_box(const struct source *source, const int64_t whole[LC_RANK], const lc_box *box,
+                     lc_cells *out) {
 	int last = box->rank - 1;
 	int64_t row = last < 0 ? 1 : box->extent[last], place[LC_RANK] = {0};
 	for (int64_t at = 0; at < box->count; at += row) {
@@ -109,7 +121,8 @@ static int64_t first_alike(const lc_at *at) {
 	int64_t rank = 0;
 	for (int a = 0; a < at->run->p->axis_count; a++) {
 		bool alike = at->n->layout[a].kind == LC_R && at->n->at.axis != a;
-		rank = rank * at->run->s->symbol[a] + (alike ? 0 : lc_coordinate(at->run->p, at->run->s, at->rank, a));
+		rank = rank * at->run->s->symbol[a] +
+		       (alike ? 0 : lc_coordinate(at->run->p, at->run->s, at->rank, a));
 	}
 	return rank;
 }
@@ -122,7 +135,9 @@ static lk_status draw_part(lc_at *at) {
 		lc_cells_share(drawn, at->out);
 		return LK_OK;
 	}
-	struct source s = {.dtype = (lc_dtype)at->n->dtype, .inputs = at->n->op == LC_INPUT, .field = lc_in_field(run)};
+	struct source s = {.dtype = (lc_dtype)at->n->dtype,
+	                   .inputs = at->n->op == LC_INPUT,
+	                   .field = lc_in_field(run)};
 	s.rank = lc_draw_rank(run->p, at->n, run->s, at->rank);
 	s.item = (uint32_t)at->item, s.key = run->o.seed ^ lc_name_key(at->n->name);
 	LK_TRY(rows_bound(at, &s.bound));
@@ -155,6 +170,7 @@ lk_status lc_run_leaf(lc_at *at) {
 	if (at->n->op == LC_SIZE) return given(at, size_of(at));
 	for (int i = 0; at->n->op == LC_SCALAR && i < options->setting_count; i++)
 		if (strcmp(options->settings[i].name, at->n->name) == 0)
-			return given(at, lc_convert(LC_WEAK_REAL, (lc_dtype)at->n->dtype, options->settings[i].value));
+			return given(
+				at, lc_convert(LC_WEAK_REAL, (lc_dtype)at->n->dtype, options->settings[i].value));
 	return draw_part(at);
 }

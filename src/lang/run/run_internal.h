@@ -1,4 +1,5 @@
-/* run_internal.h: the insides of a run: the parts of values that ranks hold, and the operations, one file per family. */
+/* run_internal.h: the insides of a run: the parts of values that ranks hold, and the operations,
+ * one file per family. */
 #ifndef LK_LANG_RUN_RUN_INTERNAL_H
 #define LK_LANG_RUN_RUN_INTERNAL_H
 
@@ -24,10 +25,18 @@ static inline uint64_t lc_field_reduce(lc_wide x) {
 	return sum >= LC_PRIME ? sum - LC_PRIME : sum;
 }
 
-static inline uint64_t lc_field_add(uint64_t a, uint64_t b) { return a + b >= LC_PRIME ? a + b - LC_PRIME : a + b; }
-static inline uint64_t lc_field_negate(uint64_t a) { return a ? LC_PRIME - a : 0; }
-static inline uint64_t lc_field_subtract(uint64_t a, uint64_t b) { return lc_field_add(a, lc_field_negate(b)); }
-static inline uint64_t lc_field_multiply(uint64_t a, uint64_t b) { return lc_field_reduce((lc_wide)a * b); }
+static inline uint64_t lc_field_add(uint64_t a, uint64_t b) {
+	return a + b >= LC_PRIME ? a + b - LC_PRIME : a + b;
+}
+static inline uint64_t lc_field_negate(uint64_t a) {
+	return a ? LC_PRIME - a : 0;
+}
+static inline uint64_t lc_field_subtract(uint64_t a, uint64_t b) {
+	return lc_field_add(a, lc_field_negate(b));
+}
+static inline uint64_t lc_field_multiply(uint64_t a, uint64_t b) {
+	return lc_field_reduce((lc_wide)a * b);
+}
 
 static inline uint64_t lc_field_power(uint64_t base, uint64_t exponent) {
 	uint64_t result = 1;
@@ -37,7 +46,9 @@ static inline uint64_t lc_field_power(uint64_t base, uint64_t exponent) {
 }
 
 /* By Fermat: a^(p-2); of 0 it is 0, which callers replace. */
-static inline uint64_t lc_field_inverse(uint64_t a) { return lc_field_power(a, LC_PRIME - 2); }
+static inline uint64_t lc_field_inverse(uint64_t a) {
+	return lc_field_power(a, LC_PRIME - 2);
+}
 
 /* A finite double as what it is exactly: a whole number times a power of 2. */
 static inline uint64_t lc_field_number(double x) {
@@ -49,7 +60,8 @@ static inline uint64_t lc_field_number(double x) {
 	return x < 0 ? lc_field_negate(element) : element;
 }
 
-/* Keyed hashes: a mixing of 64 bits with full avalanche (the finisher of MurmurHash3 and of splitmix64), once per word.
+/* Keyed hashes: a mixing of 64 bits with full avalanche (the finisher of MurmurHash3 and of
+ * splitmix64), once per word.
  */
 static inline uint64_t lc_mix(uint64_t x) {
 	x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9u;
@@ -57,7 +69,9 @@ static inline uint64_t lc_mix(uint64_t x) {
 	return x ^ x >> 31;
 }
 
-static inline uint64_t lc_hash_word(uint64_t key, uint64_t a) { return lc_mix(lc_mix(a + 0x9e3779b97f4a7c15u) ^ key); }
+static inline uint64_t lc_hash_word(uint64_t key, uint64_t a) {
+	return lc_mix(lc_mix(a + 0x9e3779b97f4a7c15u) ^ key);
+}
 
 static inline uint64_t lc_hash_field(uint64_t key, uint64_t a) {
 	uint64_t h = lc_hash_word(key, a) >> 3;
@@ -68,24 +82,29 @@ static inline uint64_t lc_hash_pair(uint64_t key, uint64_t a, uint64_t b) {
 	return lc_hash_field(lc_hash_word(key, a), b);
 }
 
-/* ---- format: numbers as formats hold them. A number is a double everywhere in the interpreter; these functions say which
- * doubles a format has.
+/* ---- format: numbers as formats hold them. A number is a double everywhere in the interpreter;
+ * these functions say which doubles a format has.
  *
- * Real formats round to nearest, ties to even, subnormals included: f16 is IEEE 754 binary16, bf16 has f32's exponent
- * and 8 bits of precision; both overflow to infinity. f8 is e4m3fn of the OCP 8-bit floating point specification 1.0 in
- * its saturating mode: largest number 448, no infinities; what is larger, infinities included, becomes 448.
+ * Real formats round to nearest, ties to even, subnormals included: f16 is IEEE 754 binary16, bf16
+ * has f32's exponent and 8 bits of precision; both overflow to infinity. f8 is e4m3fn of the OCP
+ * 8-bit floating point specification 1.0 in its saturating mode: largest number 448, no infinities;
+ * what is larger, infinities included, becomes 448.
  *
- * Integers wrap as C's unsigned ones do, signed ones in two's complement. A real becomes an integer by truncation and
- * saturates at the ends of the format; NAN becomes 0. A quotient is truncated; by 0 it is 0. Integers of 64 bits are
- * exact up to 2^53, for that is what a double holds. Bool is 0 or 1.
+ * Integers wrap as C's unsigned ones do, signed ones in two's complement. A real becomes an integer
+ * by truncation and saturates at the ends of the format; NAN becomes 0. A quotient is truncated; by
+ * 0 it is 0. Integers of 64 bits are exact up to 2^53, for that is what a double holds. Bool is 0
+ * or 1.
  */
 
-/* A number of format `from` as one of `to`. Weak formats are doubles: literals are exact until they meet another
- * format. */
+/* A number of format `from` as one of `to`. Weak formats are doubles: literals are exact until they
+ * meet another format. */
 double lc_convert(lc_dtype from, lc_dtype to, double x);
-/* What arithmetic in double has given, as a number of a real format; in place. Others: unchanged. */
+/* What arithmetic in double has given, as a number of a real format; in place. Others: unchanged.
+ */
 void lc_round_all(lc_dtype to, double *x, int64_t count);
-static inline double lc_round(lc_dtype to, double x) { return lc_round_all(to, &x, 1), x; }
+static inline double lc_round(lc_dtype to, double x) {
+	return lc_round_all(to, &x, 1), x;
+}
 
 /* Integers as bits: two's complement in 64 bits, and back, wrapped to the format. */
 uint64_t lc_bits(double x);
@@ -95,7 +114,8 @@ double lc_integer_power(lc_dtype t, double base, double exponent);
 
 /* The unit roundoff: half the distance from 1 to the next number; 0 for integers and bool. */
 double lc_roundoff(lc_dtype t);
-/* How far a number near x is from the real it was rounded from, at most: half a step of the format there. */
+/* How far a number near x is from the real it was rounded from, at most: half a step of the format
+ * there. */
 double lc_rounding(lc_dtype t, double x);
 /* The largest finite number of a real format. */
 double lc_largest(lc_dtype t);
@@ -114,9 +134,11 @@ struct lc_run {
 	const lc_sizes *s;
 	lc_run_options o;
 	int64_t ranks;
-	lc_cells **parts;          /* [values][items * ranks]; without number and element where a rank holds nothing */
-	int *last_reader;          /* [values] the id of the value that reads it last; the number of values for results */
-	int64_t held, work;        /* cells in memory; products so far */
+	lc_cells *
+		*parts; /* [values][items * ranks]; without number and element where a rank holds nothing */
+	int *last_reader;   /* [values] the id of the value that reads it last; the number of values for
+	                       results */
+	int64_t held, work; /* cells in memory; products so far */
 	LK_VEC(lc_cells *) wholes; /* made by lc_run_whole */
 	lk_arena arena;
 };
@@ -127,21 +149,25 @@ typedef struct lc_at {
 	const lc_node *n;
 	int id;
 	int64_t item, rank;
-	lc_box box;                /* of the result on this rank */
-	lc_cells *out;             /* to be filled */
+	lc_box box;    /* of the result on this rank */
+	lc_cells *out; /* to be filled */
 	lk_error *err;
 } lc_at;
 
-static inline bool lc_held(const lc_cells *cells) { return cells->number || cells->element; }
+static inline bool lc_held(const lc_cells *cells) {
+	return cells->number || cells->element;
+}
 static inline lc_cells *lc_part_of(const lc_run *run, int id, int64_t item, int64_t rank) {
 	return &run->parts[id][item * run->ranks + rank];
 }
-static inline bool lc_in_field(const lc_run *run) { return run->o.arithmetic == LC_FIELD; }
+static inline bool lc_in_field(const lc_run *run) {
+	return run->o.arithmetic == LC_FIELD;
+}
 
 /* ---- run.c ---- */
 /* Where the part of a value on a rank lies; false if it has none. */
-lk_status lc_box_of(const lc_run *run, const lc_node *node, int64_t item, int64_t rank, lc_box *box, bool *held,
-					lk_error *err);
+lk_status lc_box_of(const lc_run *run, const lc_node *node, int64_t item, int64_t rank, lc_box *box,
+                    bool *held, lk_error *err);
 /* Operand i on the rank of `at`, with its box. */
 lk_status lc_operand(const lc_at *at, int i, const lc_cells **cells, lc_box *box);
 lk_status lc_cells_new(lc_run *run, int64_t count, lc_cells *out, lk_error *err);
@@ -162,8 +188,8 @@ lc_operation lc_run_red, lc_run_total;                /* run_red.c */
 lc_operation lc_run_matmul, lc_run_conv, lc_run_rows; /* run_contract.c */
 /* run_comm.c: of one tensor, on all ranks at once. `n`: the value's node, or one like it. */
 lk_status lc_run_comm(lc_run *run, const lc_node *node, int id, int64_t item, lk_error *err);
-/* run_bound.c: a run in numbers that has kept all its values; each of *out's is a bound on how far another execution of
- * the same program, or exact arithmetic, may be from it there. */
+/* run_bound.c: a run in numbers that has kept all its values; each of *out's is a bound on how far
+ * another execution of the same program, or exact arithmetic, may be from it there. */
 lk_status lc_run_bounds(const lc_run *run, lc_run **out, lk_error *err);
 
 /* ---- run_walk.c: the rows that a result and its operands share ---- */
@@ -174,9 +200,10 @@ typedef struct lc_walk {
 } lc_walk;
 /* The operands of `at` on its rank, aligned with at->box. */
 lk_status lc_walk_operands(const lc_at *at, lc_walk *walk, const lc_cells *in[LC_INPUTS]);
-/* Calls for each row of the result: its first element, its length, the first element of each operand and its steps. */
+/* Calls for each row of the result: its first element, its length, the first element of each
+ * operand and its steps. */
 typedef void lc_on_row(void *state, int64_t out, int64_t count, const int64_t in[LC_INPUTS],
-					   const int64_t stride[LC_INPUTS]);
+                       const int64_t stride[LC_INPUTS]);
 void lc_each_row(const lc_walk *walk, int inputs, lc_on_row *call, void *state);
 
 /* ---- run_map_field.c: one row of a pointwise operation in the field ---- */
@@ -188,32 +215,34 @@ typedef struct lc_field_row {
 } lc_field_row;
 #define LC_NO_EXPONENT INT64_MIN
 void lc_map_field(const lc_field_row *row, int64_t count, const uint64_t *const in[LC_INPUTS],
-				  const int64_t stride[LC_INPUTS], uint64_t *out);
+                  const int64_t stride[LC_INPUTS], uint64_t *out);
 uint64_t lc_field_divide(uint64_t key, uint64_t a, uint64_t b);
 /* The one that stands higher in the order of hashes; LC_NOTHING stands below and above all. */
 uint64_t lc_field_choose(uint64_t key, bool most, uint64_t a, uint64_t b);
 
 /* ---- run_comm.c: boxes ---- */
 typedef struct lc_join {
-	bool combine;              /* else copy */
+	bool combine; /* else copy */
 	lc_reduce reduce;
 	lc_dtype dtype;
 	uint64_t key;
 } lc_join;
 /* The elements of `from` that lie in `to` as well, joined into it; returns how many. */
-int64_t lc_join_boxes(const lc_join *join, const lc_cells *from, const lc_box *from_box, lc_cells *to,
-					  const lc_box *to_box);
+int64_t lc_join_boxes(const lc_join *join, const lc_cells *from, const lc_box *from_box,
+                      lc_cells *to, const lc_box *to_box);
 
-/* ---- draw: the counter generator that the interpreter and every target share: a value follows from where it stands, so
- * that ranks, chunks and schedules agree about it. Philox 4x32 with 10 rounds (Salmon et al., SC 2011).
+/* ---- draw: the counter generator that the interpreter and every target share: a value follows
+ * from where it stands, so that ranks, chunks and schedules agree about it. Philox 4x32 with 10
+ * rounds (Salmon et al., SC 2011).
  *
- * Inputs: counter {index low, index high, rank + 1 where ranks differ (else 0), item}, the rank counted over those axes
- * where they differ (P, L), last axis fastest; key {low, high 32 bits of seed ^ name}, name = FNV-1a, 64 bits, of its
- * bytes. From the first word u: inputs are (u + 0.5) / 2^31 - 1, in (-1,1); states and scalars (u + 0.5) / 2^32 * 15/16
- * + 1/16, in (1/16,1), for roots and divisors are taken of them; integers u % bound, where bound is the number of rows
- * where the value indexes rows, else 8; bools u & 1. Then rounded to the format.
- * Dropout: counter {index low, index high, 0, item}, key {low, high 32 bits of key}; an element is kept where
- * (u + 0.5) / 2^32 >= p, and then divided by 1 - p.
+ * Inputs: counter {index low, index high, rank + 1 where ranks differ (else 0), item}, the rank
+ * counted over those axes where they differ (P, L), last axis fastest; key {low, high 32 bits of
+ * seed ^ name}, name = FNV-1a, 64 bits, of its bytes. From the first word u: inputs are (u + 0.5) /
+ * 2^31 - 1, in (-1,1); states and scalars (u + 0.5) / 2^32 * 15/16
+ * + 1/16, in (1/16,1), for roots and divisors are taken of them; integers u % bound, where bound is
+ * the number of rows where the value indexes rows, else 8; bools u & 1. Then rounded to the format.
+ * Dropout: counter {index low, index high, 0, item}, key {low, high 32 bits of key}; an element is
+ * kept where (u + 0.5) / 2^32 >= p, and then divided by 1 - p.
  */
 
 static inline uint32_t lc_philox(uint64_t index, uint32_t rank, uint32_t item, uint64_t key) {

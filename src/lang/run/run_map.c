@@ -1,18 +1,27 @@
-/* run_map.c: pointwise operations: a kernel per operation for each row of the walk that all operands share. */
+/* run_map.c: pointwise operations: a kernel per operation for each row of the walk that all
+ * operands share. */
 #include <math.h>
 
 #include "lang/run/run_internal.h"
 
-enum { ROW = 512 }; /* numbers that a kernel sees at a time */
+enum {
+	ROW = 512
+}; /* numbers that a kernel sees at a time */
 
 /* ---- kernels on numbers ---- */
 
-static double gelu(double x) { return 0.5 * x * (1 + erf(x * 0.70710678118654752440)); }
-static double sigmoid(double x) { return 1 / (1 + exp(-x)); }
+static double gelu(double x) {
+	return 0.5 * x * (1 + erf(x * 0.70710678118654752440));
+}
+static double sigmoid(double x) {
+	return 1 / (1 + exp(-x));
+}
 
-#define EACH(expression) for (int64_t i = 0; i < n; i++) out[i] = (expression)
+#define EACH(expression) \
+	for (int64_t i = 0; i < n; i++) out[i] = (expression)
 
-static void real_kernel(int op, int64_t n, const double *a, const double *b, const double *c, double *out) {
+static void real_kernel(int op, int64_t n, const double *a, const double *b, const double *c,
+                        double *out) {
 	switch (op) {
 	case LC_ADD: EACH(a[i] + b[i]); break;
 	case LC_SUB: EACH(a[i] - b[i]); break;
@@ -43,7 +52,8 @@ static void real_kernel(int op, int64_t n, const double *a, const double *b, con
 }
 
 /* Where integers differ from reals; false: they do not. */
-static bool integer_kernel(int op, lc_dtype t, int64_t n, const double *a, const double *b, double *out) {
+static bool integer_kernel(int op, lc_dtype t, int64_t n, const double *a, const double *b,
+                           double *out) {
 	switch (op) {
 	case LC_ADD: EACH(lc_wrap(t, lc_bits(a[i]) + lc_bits(b[i]))); return true;
 	case LC_SUB: EACH(lc_wrap(t, lc_bits(a[i]) - lc_bits(b[i]))); return true;
@@ -62,33 +72,40 @@ struct numbers {
 	const lc_node *n;
 	const double *in[LC_INPUTS];
 	double *out;
-	lc_dtype from[LC_INPUTS], as[LC_INPUTS]; /* formats of operands, and those that they are read as */
-	lc_dtype working;                        /* of the arithmetic: what operands are read as */
+	lc_dtype from[LC_INPUTS],
+		as[LC_INPUTS]; /* formats of operands, and those that they are read as */
+	lc_dtype working;  /* of the arithmetic: what operands are read as */
 };
 
 /* Operand i, `count` numbers from `at` on, in the format that the operation works in. */
-static const double *fetch(const struct numbers *numbers, int i, int64_t at, int64_t stride, int64_t count, double *room) {
+static const double *fetch(const struct numbers *numbers, int i, int64_t at, int64_t stride,
+                           int64_t count, double *room) {
 	const double *from = numbers->in[i] + at;
 	if (numbers->from[i] == numbers->as[i] && stride == 1) return from;
 	if (stride == 0) {
-		double one = numbers->from[i] == numbers->as[i] ? *from : lc_convert(numbers->from[i], numbers->as[i], *from);
+		double one = numbers->from[i] == numbers->as[i]
+		                 ? *from
+		                 : lc_convert(numbers->from[i], numbers->as[i], *from);
 		for (int64_t k = 0; k < count; k++) room[k] = one;
 		return room;
 	}
 	for (int64_t k = 0; k < count; k++)
-		room[k] = numbers->from[i] == numbers->as[i] ? from[k * stride] : lc_convert(numbers->from[i], numbers->as[i], from[k * stride]);
+		room[k] = numbers->from[i] == numbers->as[i]
+		              ? from[k * stride]
+		              : lc_convert(numbers->from[i], numbers->as[i], from[k * stride]);
 	return room;
 }
 
 static void number_row(void *state, int64_t out, int64_t count, const int64_t in[LC_INPUTS],
-					   const int64_t stride[LC_INPUTS]) {
+                       const int64_t stride[LC_INPUTS]) {
 	const struct numbers *numbers = state;
 	double room[LC_INPUTS][ROW];
 	const double *x[LC_INPUTS] = {NULL};
 	for (int64_t done = 0; done < count; done += ROW) {
 		int64_t n = count - done < ROW ? count - done : ROW;
 		double *to = numbers->out + out + done;
-		for (int i = 0; i < numbers->n->inputs; i++) x[i] = fetch(numbers, i, in[i] + done * stride[i], stride[i], n, room[i]);
+		for (int i = 0; i < numbers->n->inputs; i++)
+			x[i] = fetch(numbers, i, in[i] + done * stride[i], stride[i], n, room[i]);
 		bool whole = lc_is_integer(numbers->working) && numbers->working != LC_WEAK_INT;
 		if (!whole || !integer_kernel(numbers->n->op, numbers->working, n, x[0], x[1], to))
 			real_kernel(numbers->n->op, n, x[0], x[1], x[2], to);
@@ -112,7 +129,8 @@ static void map_numbers(const lc_at *at, const lc_walk *walk, const lc_cells *co
 		s.in[i] = in[i]->number;
 		s.from[i] = (lc_dtype)at->run->p->nodes.at[at->n->in[i]].dtype;
 		bool condition = at->n->op == LC_SELECT && i == 0;
-		s.as[i] = condition || (lc_is_weak(s.from[i]) && lc_is_weak(s.working)) ? s.from[i] : s.working;
+		s.as[i] =
+			condition || (lc_is_weak(s.from[i]) && lc_is_weak(s.working)) ? s.from[i] : s.working;
 	}
 	lc_each_row(walk, at->n->inputs, number_row, &s);
 }
@@ -127,7 +145,7 @@ struct elements {
 };
 
 static void element_row(void *state, int64_t out, int64_t count, const int64_t in[LC_INPUTS],
-						const int64_t stride[LC_INPUTS]) {
+                        const int64_t stride[LC_INPUTS]) {
 	const struct elements *elements = state;
 	const uint64_t *x[LC_INPUTS] = {NULL};
 	for (int i = 0; i < elements->inputs; i++) x[i] = elements->in[i] + in[i];
@@ -143,14 +161,16 @@ static int64_t literal(const lc_program *program, int id) {
 	return minus ? -(int64_t)n->number : (int64_t)n->number;
 }
 
-/* Whether a cast is taken as the identity: to a real format; between integers; of bool to anything. */
+/* Whether a cast is taken as the identity: to a real format; between integers; of bool to anything.
+ */
 static bool embeds(const lc_at *at) {
 	lc_dtype from = (lc_dtype)at->run->p->nodes.at[at->n->in[0]].dtype, to = (lc_dtype)at->n->dtype;
 	if (to == LC_BOOL) return from == LC_BOOL;
 	return lc_is_real(to) || !lc_is_real(from);
 }
 
-static void map_elements(const lc_at *at, const lc_walk *walk, const lc_cells *const in[LC_INPUTS]) {
+static void map_elements(const lc_at *at, const lc_walk *walk,
+                         const lc_cells *const in[LC_INPUTS]) {
 	struct elements s = {.out = at->out->element, .inputs = at->n->inputs};
 	s.row = (lc_field_row){.op = at->n->op, .key = at->run->o.key, .exponent = LC_NO_EXPONENT};
 	s.row.integer = lc_is_integer((lc_dtype)at->n->dtype) && at->n->dtype != LC_WEAK_INT;
@@ -181,10 +201,12 @@ struct mask {
 };
 
 static bool kept(const struct mask *mask, int64_t index) {
-	return (lc_philox((uint64_t)index, 0, mask->item, mask->key) + 0.5) / 0x1p32 >= mask->probability;
+	return (lc_philox((uint64_t)index, 0, mask->item, mask->key) + 0.5) / 0x1p32 >=
+	       mask->probability;
 }
 
-static void drop_row(const lc_at *at, const struct mask *mask, const lc_cells *in, int64_t first, int64_t begin, int64_t count) {
+static void drop_row(const lc_at *at, const struct mask *mask, const lc_cells *in, int64_t first,
+                     int64_t begin, int64_t count) {
 	double scale = 1 - mask->probability;
 	uint64_t inverse = lc_field_inverse(lc_field_number(scale));
 	for (int64_t i = 0; i < count; i++) {
@@ -207,7 +229,8 @@ lk_status lc_run_dropout(lc_at *at) {
 	LK_TRY(lc_cells_new(at->run, at->box.count, at->out, at->err));
 	for (int64_t begin = 0; begin < at->box.count; begin += row) {
 		int64_t first = 0;
-		for (int d = 0; d < at->box.rank; d++) first = first * whole[d] + at->box.begin[d] + place[d];
+		for (int d = 0; d < at->box.rank; d++)
+			first = first * whole[d] + at->box.begin[d] + place[d];
 		drop_row(at, &m, in, first, begin, row);
 		for (int d = last; --d >= 0 && ++place[d] == at->box.extent[d];) place[d] = 0;
 	}

@@ -1,5 +1,5 @@
-/* run_walk.c: the rows of a pointwise operation, with broadcasting: dims that lie behind one another in all operands
- * are one. */
+/* run_walk.c: the rows of a pointwise operation, with broadcasting: dims that lie behind one
+ * another in all operands are one. */
 #include <string.h>
 
 #include "lang/run/run_internal.h"
@@ -39,8 +39,8 @@ static lk_status stride_operand(const lc_at *at, lc_walk *walk, int i, const lc_
 		bool repeated = box->extent[d] == 1 && at->box.extent[to] != 1;
 		if (!repeated && box->extent[d] != at->box.extent[to])
 			return lk_fail(at->err, LK_ERR_INTERNAL, NULL,
-						   "value %d: operand %d has %lld elements along dim %d, not %lld", at->id, i,
-						   (long long)box->extent[d], d, (long long)at->box.extent[to]);
+			               "value %d: operand %d has %lld elements along dim %d, not %lld", at->id,
+			               i, (long long)box->extent[d], d, (long long)at->box.extent[to]);
 		walk->stride[i][to] = repeated ? 0 : step;
 		step *= box->extent[d];
 	}

@@ -1,7 +1,7 @@
 /* sizes_read.c: sizes from text; what the text leaves open gets defaults or is drawn.
  *
- * Dims that must divide something are found by trying: small numbers first, then these times axes' sizes and the
- * constants of the conditions. */
+ * Dims that must divide something are found by trying: small numbers first, then these times axes'
+ * sizes and the constants of the conditions. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -15,15 +15,15 @@ enum {
 	TRIES = 3000,
 	TRIED_EXTENTS = 1 << 22, /* and no more of them in all, for long programs */
 	FACTORS = 64,
-	FILE_LIMIT = 1 << 21,  /* bytes of a file of sizes: LC_ITEMS lines of 32 */
-	WORD = 256,            /* bytes of a name or number in the text */
+	FILE_LIMIT = 1 << 21, /* bytes of a file of sizes: LC_ITEMS lines of 32 */
+	WORD = 256,           /* bytes of a name or number in the text */
 };
 #define MOST_DIM (1ll << 40)
 
 struct reader {
 	const lc_program *p;
 	lc_sizes *s;
-	const char *where;     /* of the number that is read */
+	const char *where; /* of the number that is read */
 	lk_error *err;
 };
 
@@ -60,13 +60,16 @@ static lk_status unknown(const struct reader *reader, const char *name) {
 	for (size_t i = 0; i < reader->s->indices.count && count < LC_SYMBOLS + LC_VALUES; i++)
 		known[count++] = reader->s->indices.at[i].name;
 	const char *near = lk_nearest(name, known, count);
-	lk_fail(reader->err, LK_ERR_INPUT, "--sizes", "%s has no axis, dim or index %.64s", reader->p->name, name);
-	return near ? lk_hint(reader->err, "do you mean %s?", near) : lk_hint(reader->err, "write NAME=N,NAME=N,...");
+	lk_fail(reader->err, LK_ERR_INPUT, "--sizes", "%s has no axis, dim or index %.64s",
+	        reader->p->name, name);
+	return near ? lk_hint(reader->err, "do you mean %s?", near)
+	            : lk_hint(reader->err, "write NAME=N,NAME=N,...");
 }
 
 /* ---- numbers ---- */
 
-static lk_status number(const struct reader *reader, const char *text, long long low, long long high, int64_t *out) {
+static lk_status number(const struct reader *reader, const char *text, long long low,
+                        long long high, int64_t *out) {
 	long long got;
 	LK_TRY(lk_parse_int(text, low, high, &got, reader->where, reader->err));
 	*out = got;
@@ -84,13 +87,15 @@ static lk_status read_axis(const struct reader *reader, int a, const char *text)
 
 typedef LK_VEC(int64_t) numbers;
 
-static lk_status push_number(const struct reader *reader, numbers *v, const char *begin, size_t length) {
+static lk_status push_number(const struct reader *reader, numbers *v, const char *begin,
+                             size_t length) {
 	char word[WORD];
 	if (length >= sizeof word) length = sizeof word - 1;
 	memcpy(word, begin, length);
 	word[length] = '\0';
 	if (v->count == LC_ITEMS)
-		return lk_fail(reader->err, LK_ERR_INPUT, reader->where, "a list has at most %d tensors", LC_ITEMS);
+		return lk_fail(reader->err, LK_ERR_INPUT, reader->where, "a list has at most %d tensors",
+		               LC_ITEMS);
 	if (!lk_push(v)) return lk_oom(reader->err);
 	return number(reader, word, 1, MOST_DIM, lk_last(v));
 }
@@ -104,7 +109,8 @@ static lk_status split_numbers(const struct reader *reader, const char *text, nu
 	}
 }
 
-static lk_status split_lines(const struct reader *reader, const char *text, size_t size, numbers *v) {
+static lk_status split_lines(const struct reader *reader, const char *text, size_t size,
+                             numbers *v) {
 	const char *end = text + size;
 	for (const char *at = text; at < end; at++) {
 		const char *stop = memchr(at, '\n', (size_t)(end - at));
@@ -116,7 +122,8 @@ static lk_status split_lines(const struct reader *reader, const char *text, size
 		if (last > at) LK_TRY(push_number(reader, v, at, (size_t)(last - at)));
 		at = stop;
 	}
-	return v->count ? LK_OK : lk_fail(reader->err, LK_ERR_INPUT, reader->where, "the file holds no number");
+	return v->count ? LK_OK
+	                : lk_fail(reader->err, LK_ERR_INPUT, reader->where, "the file holds no number");
 }
 
 static lk_status read_file(struct reader *reader, const char *path, numbers *v) {
@@ -132,8 +139,9 @@ static lk_status read_file(struct reader *reader, const char *path, numbers *v) 
 static lk_status keep_list(const struct reader *reader, int d, const numbers *v) {
 	int list = reader->p->named[d].list;
 	if (reader->s->items[list] && reader->s->items[list] != (int64_t)v->count) {
-		lk_fail(reader->err, LK_ERR_INPUT, reader->where, "%zu numbers, where another dim of %s has %lld", v->count,
-				reader->p->lists.at[list], (long long)reader->s->items[list]);
+		lk_fail(reader->err, LK_ERR_INPUT, reader->where,
+		        "%zu numbers, where another dim of %s has %lld", v->count,
+		        reader->p->lists.at[list], (long long)reader->s->items[list]);
 		return lk_hint(reader->err, "give every dim of a list one number per tensor");
 	}
 	reader->s->each[d] = LK_ARRAY(&reader->s->arena, int64_t, v->count);
@@ -148,7 +156,8 @@ static lk_status read_dim(struct reader *reader, int d, const char *text) {
 	if (*one || reader->s->each[d]) return given_twice(reader);
 	if (reader->p->named[d].list < 0) return number(reader, text, 1, MOST_DIM, one);
 	numbers v = {0};
-	lk_status status = *text == '@' ? read_file(reader, text + 1, &v) : split_numbers(reader, text, &v);
+	lk_status status =
+		*text == '@' ? read_file(reader, text + 1, &v) : split_numbers(reader, text, &v);
 	if (status == LK_OK) status = keep_list(reader, d, &v);
 	lk_vec_free(&v);
 	return status;
@@ -164,7 +173,8 @@ static lk_status read_index(const struct reader *reader, lc_index *index, const 
 /* "params.N" is N, if N is a dim of params. */
 static const char *without_list(const struct reader *reader, const char *name) {
 	const char *dot = strchr(name, '.');
-	int d = dot ? lc_dim_find(reader->p, dot + 1) : -1, list = d < 0 ? -1 : reader->p->named[d].list;
+	int d = dot ? lc_dim_find(reader->p, dot + 1) : -1,
+		list = d < 0 ? -1 : reader->p->named[d].list;
 	if (list < 0 || strlen(reader->p->lists.at[list]) != (size_t)(dot - name)) return name;
 	return strncmp(reader->p->lists.at[list], name, (size_t)(dot - name)) == 0 ? dot + 1 : name;
 }
@@ -182,8 +192,10 @@ static lk_status read_pair(struct reader *reader, char *pair) {
 	reader->where = where;
 	int a = lc_axis_find(reader->p, name), d = lc_dim_find(reader->p, name);
 	lc_index *index = index_of(reader, name);
-	lk_status status = a >= 0 ? read_axis(reader, a, value) : d >= 0 ? read_dim(reader, d, value)
-					   : index ? read_index(reader, index, value) : unknown(reader, name);
+	lk_status status = a >= 0   ? read_axis(reader, a, value)
+	                   : d >= 0 ? read_dim(reader, d, value)
+	                   : index  ? read_index(reader, index, value)
+	                            : unknown(reader, name);
 	reader->where = NULL;
 	return status;
 }
@@ -201,14 +213,17 @@ static lk_status read_text(struct reader *reader, const char *text) {
 
 /* ---- ranks, indices, lists: what the text leaves open ---- */
 
-/* The lowest and the highest offset of groups by an index on an axis; by none: index NULL. False: there are none. */
-static bool offsets(const lc_program *program, int axis, const char *index, int64_t *low, int64_t *high) {
+/* The lowest and the highest offset of groups by an index on an axis; by none: index NULL. False:
+ * there are none. */
+static bool offsets(const lc_program *program, int axis, const char *index, int64_t *low,
+                    int64_t *high) {
 	bool any = false;
 	for (size_t i = 0; i < program->nodes.count; i++) {
 		const lc_group *groups[] = {&program->nodes.at[i].at, &program->nodes.at[i].from};
 		for (int k = 0; k < 2; k++) {
 			const lc_group *group = groups[k];
-			if (group->axis < 0 || (axis >= 0 && group->axis != axis) || !group->index != !index) continue;
+			if (group->axis < 0 || (axis >= 0 && group->axis != axis) || !group->index != !index)
+				continue;
 			if (index && strcmp(index, group->index) != 0) continue;
 			if (!any || group->offset < *low) *low = group->offset;
 			if (!any || group->offset > *high) *high = group->offset;
@@ -233,7 +248,8 @@ static int64_t needed(const struct reader *reader, int axis) {
 	if (offsets(reader->p, axis, NULL, &low, &high)) most = high;
 	for (size_t i = 0; i < reader->s->indices.count; i++) {
 		const lc_index *index = &reader->s->indices.at[i];
-		if (offsets(reader->p, axis, index->name, &low, &high) && high + index->value > most) most = high + index->value;
+		if (offsets(reader->p, axis, index->name, &low, &high) && high + index->value > most)
+			most = high + index->value;
 	}
 	for (size_t i = 0; i < reader->p->nodes.count; i++) {
 		const lc_layout *layout = &reader->p->nodes.at[i].layout[axis];
@@ -266,7 +282,8 @@ static int factors(const struct reader *reader, int64_t out[FACTORS]) {
 }
 
 /* A number for a dim: `plain` ones are what is tried first. */
-static int64_t draw_dim(uint64_t seed, uint64_t counter, bool plain, const int64_t *factor, int factor_count) {
+static int64_t draw_dim(uint64_t seed, uint64_t counter, bool plain, const int64_t *factor,
+                        int factor_count) {
 	uint64_t h = lk_hash64(seed ^ lk_hash64(counter));
 	int64_t value = 1 + (int64_t)(h % 12);
 	for (int i = 0; i < factor_count && !plain && value < LC_RANKS; i++)
@@ -280,7 +297,8 @@ static int64_t default_dim(int d) {
 	return first[d % 7];
 }
 
-static lk_status try_dims(struct reader *reader, const bool open[LC_DIMS], uint64_t seed, int64_t attempt) {
+static lk_status try_dims(struct reader *reader, const bool open[LC_DIMS], uint64_t seed,
+                          int64_t attempt) {
 	int64_t factor[FACTORS];
 	int count = factors(reader, factor);
 	uint64_t of_try = lk_hash64(seed) + (uint64_t)attempt * LC_DIMS * (uint64_t)LC_ITEMS;
@@ -290,11 +308,13 @@ static lk_status try_dims(struct reader *reader, const bool open[LC_DIMS], uint6
 		int list = reader->p->named[d].list;
 		if (!open[d]) continue;
 		if (list < 0) {
-			*one = seed || attempt ? draw_dim(of_try, (uint64_t)d, plain, factor, count) : default_dim(d);
+			*one = seed || attempt ? draw_dim(of_try, (uint64_t)d, plain, factor, count)
+			                       : default_dim(d);
 			continue;
 		}
 		for (int64_t i = 0; i < reader->s->items[list]; i++)
-			reader->s->each[d][i] = draw_dim(of_try, (uint64_t)(d + LC_DIMS * (i + 1)), plain, factor, count);
+			reader->s->each[d][i] =
+				draw_dim(of_try, (uint64_t)(d + LC_DIMS * (i + 1)), plain, factor, count);
 	}
 	return lc_sizes_check(reader->p, reader->s, reader->err);
 }
@@ -304,7 +324,8 @@ static lk_status open_lists(struct reader *reader, const bool open[LC_DIMS]) {
 		if (!reader->s->items[l]) reader->s->items[l] = DEFAULT_ITEMS;
 	for (int d = 0; d < reader->p->named_count; d++) {
 		if (!open[d] || reader->p->named[d].list < 0) continue;
-		reader->s->each[d] = LK_ARRAY(&reader->s->arena, int64_t, (size_t)reader->s->items[reader->p->named[d].list]);
+		reader->s->each[d] = LK_ARRAY(&reader->s->arena, int64_t,
+		                              (size_t)reader->s->items[reader->p->named[d].list]);
 		if (!reader->s->each[d]) return lk_oom(reader->err);
 	}
 	return LK_OK;
@@ -329,8 +350,8 @@ static lk_status fill_dims(struct reader *reader, uint64_t seed) {
 
 /* ---- in one ---- */
 
-lk_status lc_sizes_draw(const lc_program *program, const char *text, const int64_t axes[LC_AXES], uint64_t seed,
-						lc_sizes *out, lk_error *err) {
+lk_status lc_sizes_draw(const lc_program *program, const char *text, const int64_t axes[LC_AXES],
+                        uint64_t seed, lc_sizes *out, lk_error *err) {
 	struct reader r = {.p = program, .s = out, .err = err};
 	memset(out, 0, sizeof *out);
 	out->items = LK_ARRAY(&out->arena, int64_t, program->lists.count);
@@ -342,7 +363,8 @@ lk_status lc_sizes_draw(const lc_program *program, const char *text, const int64
 	return fill_dims(&r, seed);
 }
 
-lk_status lc_sizes_read(const lc_program *program, const char *text, int64_t ranks, lc_sizes *out, lk_error *err) {
+lk_status lc_sizes_read(const lc_program *program, const char *text, int64_t ranks, lc_sizes *out,
+                        lk_error *err) {
 	int64_t axes[LC_AXES] = {0};
 	if (program->axis_count) axes[program->axis_count - 1] = ranks;
 	return lc_sizes_draw(program, text, axes, 0, out, err);

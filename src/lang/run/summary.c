@@ -5,9 +5,11 @@
 
 #include "lang/run/run_internal.h"
 
-bool lc_first_of_local(const lc_program *program, const lc_node *node, const lc_sizes *sizes, int64_t rank) {
+bool lc_first_of_local(const lc_program *program, const lc_node *node, const lc_sizes *sizes,
+                       int64_t rank) {
 	for (int a = 0; a < program->axis_count; a++)
-		if (node->layout[a].kind != LC_L && lc_coordinate(program, sizes, rank, a) != 0) return false;
+		if (node->layout[a].kind != LC_L && lc_coordinate(program, sizes, rank, a) != 0)
+			return false;
 	return true;
 }
 
@@ -23,7 +25,8 @@ static uint64_t word_of(const lc_cells *cells, int64_t i) {
 static void add_cells(lc_summary *out, const lc_cells *cells, double *sum) {
 	for (int64_t i = 0; i < cells->count; i++) {
 		out->digest = lc_mix(out->digest ^ word_of(cells, i)) + 1;
-		if (out->firsts < LC_FIRST && cells->element) out->element[out->firsts++] = cells->element[i];
+		if (out->firsts < LC_FIRST && cells->element)
+			out->element[out->firsts++] = cells->element[i];
 		if (cells->element) continue;
 		double x = cells->number[i];
 		if (out->firsts < LC_FIRST) out->first[out->firsts++] = x;
@@ -34,7 +37,8 @@ static void add_cells(lc_summary *out, const lc_cells *cells, double *sum) {
 	out->elements += cells->count;
 }
 
-lk_status lc_summarize(lc_run *run, const lc_program *program, const lc_sizes *sizes, int id, lc_summary *out, lk_error *err) {
+lk_status lc_summarize(lc_run *run, const lc_program *program, const lc_sizes *sizes, int id,
+                       lc_summary *out, lk_error *err) {
 	const lc_node *node = &program->nodes.at[id];
 	double sum = 0;
 	*out = (lc_summary){.id = id, .least = NAN, .most = NAN};

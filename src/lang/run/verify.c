@@ -1,5 +1,5 @@
-/* verify.c: two programs on the same random inputs, exactly, on several meshes, with random sizes: their results must
- * be the same, bit for bit. */
+/* verify.c: two programs on the same random inputs, exactly, on several meshes, with random sizes:
+ * their results must be the same, bit for bit. */
 #include <math.h>
 #include <string.h>
 
@@ -7,10 +7,13 @@
 #include "lang/run/run.h"
 #include "lang/run/run_internal.h"
 
-enum { DRAWS = 3, MESHES = 256 };
+enum {
+	DRAWS = 3,
+	MESHES = 256
+};
 
 struct verifier {
-	const lc_program *p, *q;   /* original, rewritten */
+	const lc_program *p, *q; /* original, rewritten */
 	const lc_verify_options *o;
 	lc_verdict *out;
 	int results[2][LC_VALUES], count;
@@ -30,9 +33,12 @@ struct trial {
 
 static void put_mesh(const struct verifier *verifier, const lc_sizes *sizes, FILE *out) {
 	for (int a = 0; a < verifier->p->axis_count; a++)
-		fprintf(out, "%s%s=%lld", a ? "," : "", verifier->p->axes[a].name, (long long)sizes->symbol[a]);
+		fprintf(out, "%s%s=%lld", a ? "," : "", verifier->p->axes[a].name,
+		        (long long)sizes->symbol[a]);
 	for (int d = 0; d < verifier->p->named_count; d++)
-		if (!sizes->each[d]) fprintf(out, ",%s=%lld", verifier->p->named[d].name, (long long)sizes->symbol[LC_AXES + d]);
+		if (!sizes->each[d])
+			fprintf(out, ",%s=%lld", verifier->p->named[d].name,
+			        (long long)sizes->symbol[LC_AXES + d]);
 }
 
 /* The first rank that holds an element of the rewritten program's result. */
@@ -53,7 +59,8 @@ static int64_t holder(const struct trial *trial, int id, int64_t item, int64_t i
 }
 
 /* *index < 0: of the result as a whole. */
-static void note_difference(const struct trial *trial, int result, int64_t item, int64_t index, const char *what) {
+static void note_difference(const struct trial *trial, int result, int64_t item, int64_t index,
+                            const char *what) {
 	struct verifier *verifier = trial->v;
 	char name[80];
 	if (!verifier->out->equal) return;
@@ -61,10 +68,13 @@ static void note_difference(const struct trial *trial, int result, int64_t item,
 	FILE *file = fmemopen(verifier->out->where, sizeof verifier->out->where, "w");
 	if (!file) return;
 	int id = verifier->results[1][result];
-	fprintf(file, "%s", lc_result_name(verifier->p, verifier->results[0][result], name, sizeof name));
-	if (verifier->p->nodes.at[verifier->results[0][result]].list >= 0) fprintf(file, ", tensor %lld", (long long)item);
+	fprintf(file, "%s",
+	        lc_result_name(verifier->p, verifier->results[0][result], name, sizeof name));
+	if (verifier->p->nodes.at[verifier->results[0][result]].list >= 0)
+		fprintf(file, ", tensor %lld", (long long)item);
 	if (index >= 0)
-		fprintf(file, ", element %lld on rank %lld", (long long)index, (long long)holder(trial, id, item, index));
+		fprintf(file, ", element %lld on rank %lld", (long long)index,
+		        (long long)holder(trial, id, item, index));
 	fputs(", with ", file);
 	put_mesh(verifier, &trial->s[0], file);
 	if (*what) fprintf(file, ": %s", what);
@@ -76,7 +86,8 @@ static double ulps(lc_dtype t, const lc_cells *a, const lc_cells *b) {
 	double most = 0, worst = 0;
 	for (int64_t i = 0; i < a->count; i++)
 		if (isfinite(a->number[i])) most = fmax(most, fabs(a->number[i]));
-	double unit = lc_roundoff(t) > 0 ? 2 * lc_roundoff(t) * (most > 0 ? exp2(floor(log2(most))) : 1) : 1;
+	double unit =
+		lc_roundoff(t) > 0 ? 2 * lc_roundoff(t) * (most > 0 ? exp2(floor(log2(most))) : 1) : 1;
 	for (int64_t i = 0; i < a->count; i++) {
 		double x = a->number[i], y = b->number[i];
 		if (x == y || (isnan(x) && isnan(y))) continue;
@@ -86,14 +97,16 @@ static double ulps(lc_dtype t, const lc_cells *a, const lc_cells *b) {
 	return worst;
 }
 
-static void compare_cells(const struct trial *trial, int result, int64_t item, const lc_cells *a, const lc_cells *b) {
+static void compare_cells(const struct trial *trial, int result, int64_t item, const lc_cells *a,
+                          const lc_cells *b) {
 	if (a->count != b->count) {
 		note_difference(trial, result, item, -1, "another number of elements");
 		return;
 	}
 	if (a->number) {
 		lc_dtype dtype = (lc_dtype)trial->v->p->nodes.at[trial->v->results[0][result]].dtype;
-		trial->v->out->worst = fmax(trial->v->out->worst, ulps(dtype, a, b)); /* fmax leaves NAN out */
+		trial->v->out->worst =
+			fmax(trial->v->out->worst, ulps(dtype, a, b)); /* fmax leaves NAN out */
 		return;
 	}
 	for (int64_t i = 0; i < a->count; i++)
@@ -104,11 +117,14 @@ static void compare_cells(const struct trial *trial, int result, int64_t item, c
 }
 
 /* Where ranks of the rewritten program disagree among themselves, that is a difference too. */
-static lk_status whole_pair(const struct trial *trial, int result, int64_t item, int64_t rank, const lc_cells *out[2]) {
+static lk_status whole_pair(const struct trial *trial, int result, int64_t item, int64_t rank,
+                            const lc_cells *out[2]) {
 	lk_error found = {0};
 	const struct verifier *verifier = trial->v;
-	LK_TRY(lc_run_whole_of(trial->run[0], verifier->results[0][result], item, rank, &out[0], verifier->err));
-	lk_status status = lc_run_whole_of(trial->run[1], verifier->results[1][result], item, rank, &out[1], &found);
+	LK_TRY(lc_run_whole_of(trial->run[0], verifier->results[0][result], item, rank, &out[0],
+	                       verifier->err));
+	lk_status status =
+		lc_run_whole_of(trial->run[1], verifier->results[1][result], item, rank, &out[1], &found);
 	if (status == LK_ERR_INTERNAL) note_difference(trial, result, item, -1, found.what);
 	else if (status != LK_OK && verifier->err) *verifier->err = found;
 	return status == LK_ERR_INTERNAL ? LK_OK : status;
@@ -119,7 +135,8 @@ static lk_status compare_result(const struct trial *trial, int result) {
 	const lc_node *node = &verifier->p->nodes.at[verifier->results[0][result]];
 	for (int64_t rank = 0; rank < lc_ranks(verifier->p, &trial->s[0]); rank++) {
 		if (!lc_first_of_local(verifier->p, node, &trial->s[0], rank)) continue;
-		for (int64_t item = 0; item < lc_items(verifier->p, &trial->s[0], node) && verifier->out->equal; item++) {
+		for (int64_t item = 0;
+		     item < lc_items(verifier->p, &trial->s[0], node) && verifier->out->equal; item++) {
 			const lc_cells *pair[2] = {NULL, NULL};
 			LK_TRY(whole_pair(trial, result, item, rank, pair));
 			if (verifier->out->equal) compare_cells(trial, result, item, pair[0], pair[1]);
@@ -131,7 +148,10 @@ static lk_status compare_result(const struct trial *trial, int result) {
 /* ---- one trial ---- */
 
 static lk_status run_pair(struct trial *trial, lc_arithmetic arithmetic) {
-	lc_run_options o = {.arithmetic = arithmetic, .seed = trial->seed, .key = lk_hash64(trial->seed), .only_results = true};
+	lc_run_options o = {.arithmetic = arithmetic,
+	                    .seed = trial->seed,
+	                    .key = lk_hash64(trial->seed),
+	                    .only_results = true};
 	LK_TRY(lc_run_program(trial->v->p, &trial->s[0], &o, &trial->run[0], trial->v->err));
 	LK_TRY(lc_run_program(trial->v->q, &trial->s[1], &o, &trial->run[1], trial->v->err));
 	for (int i = 0; i < trial->v->count; i++) LK_TRY(compare_result(trial, i));
@@ -183,8 +203,12 @@ static bool new_mesh(struct verifier *verifier, const lc_sizes *sizes) {
 	size_t used = strlen(verifier->out->tried);
 	for (int a = 0; a < verifier->p->axis_count; a++) {
 		if (used + 24 > sizeof verifier->out->tried) break;
-		used += (size_t)snprintf(verifier->out->tried + used, sizeof verifier->out->tried - used, "%s%lld", a ? "x" : used ? " " : "",
-								 (long long)sizes->symbol[a]);
+		used += (size_t)snprintf(verifier->out->tried + used, sizeof verifier->out->tried - used,
+		                         "%s%lld",
+		                         a      ? "x"
+		                         : used ? " "
+		                                : "",
+		                         (long long)sizes->symbol[a]);
 	}
 	return true;
 }
@@ -192,8 +216,11 @@ static bool new_mesh(struct verifier *verifier, const lc_sizes *sizes) {
 /* *fits: whether both programs can have the mesh. */
 static lk_status draw_sizes(struct trial *trial, const int64_t axes[LC_AXES], bool *fits) {
 	struct verifier *verifier = trial->v;
-	lk_status status = lc_sizes_draw(verifier->p, verifier->o->sizes, axes, trial->seed, &trial->s[0], verifier->err);
-	if (status == LK_OK) status = lc_sizes_refine(verifier->p, &trial->s[0], verifier->q, &trial->s[1], verifier->err);
+	lk_status status = lc_sizes_draw(verifier->p, verifier->o->sizes, axes, trial->seed,
+	                                 &trial->s[0], verifier->err);
+	if (status == LK_OK)
+		status =
+			lc_sizes_refine(verifier->p, &trial->s[0], verifier->q, &trial->s[1], verifier->err);
 	if (status == LK_OK) status = lc_sizes_check(verifier->q, &trial->s[1], verifier->err);
 	*fits = status == LK_OK;
 	return status == LK_ERR_INPUT ? LK_OK : status;
@@ -202,7 +229,8 @@ static lk_status draw_sizes(struct trial *trial, const int64_t axes[LC_AXES], bo
 static lk_status try_mesh(struct verifier *verifier, const int64_t axes[LC_AXES], uint64_t number) {
 	int draws = verifier->o->draws ? verifier->o->draws : DRAWS;
 	for (int i = 0; i < draws && verifier->out->equal; i++) {
-		struct trial t = {.v = verifier, .seed = lk_hash64(verifier->o->seed + 1) + number * 65536 + (uint64_t)i};
+		struct trial t = {.v = verifier,
+		                  .seed = lk_hash64(verifier->o->seed + 1) + number * 65536 + (uint64_t)i};
 		bool fits, fresh = true;
 		lk_status status = draw_sizes(&t, axes, &fits);
 		if (status == LK_OK && fits && i == 0) fresh = new_mesh(verifier, &t.s[0]);
@@ -216,20 +244,23 @@ static lk_status try_mesh(struct verifier *verifier, const int64_t axes[LC_AXES]
 	return LK_OK;
 }
 
-enum { CHOICES = 24 };
+enum {
+	CHOICES = 24
+};
 
-/* The numbers of ranks that were asked for, or the usual ones; where the rewritten mesh has groups, some groups of
- * them. */
+/* The numbers of ranks that were asked for, or the usual ones; where the rewritten mesh has groups,
+ * some groups of them. */
 static int choose_ranks(const struct verifier *verifier, int out[CHOICES]) {
 	static const int usual[] = {1, 2, 3, 4, 8};
 	const int *ranks = verifier->o->ranks ? verifier->o->ranks : usual;
-	int count = verifier->o->ranks ? verifier->o->rank_count : (int)(sizeof usual / sizeof *usual), group = 1;
+	int count = verifier->o->ranks ? verifier->o->rank_count : (int)(sizeof usual / sizeof *usual),
+		group = 1;
 	if (count > CHOICES - 2) count = CHOICES - 2;
 	memcpy(out, ranks, sizeof *out * (size_t)count);
 	if (verifier->o->ranks || verifier->q->axis_count == verifier->p->axis_count) return count;
 	for (int a = 0; a < verifier->q->axis_count; a++)
-		if (lc_axis_find(verifier->p, verifier->q->axes[a].name) < 0 && verifier->q->axes[a].size > 0 &&
-			verifier->q->axes[a].size <= LC_VERIFY_RANKS / group)
+		if (lc_axis_find(verifier->p, verifier->q->axes[a].name) < 0 &&
+		    verifier->q->axes[a].size > 0 && verifier->q->axes[a].size <= LC_VERIFY_RANKS / group)
 			group *= (int)verifier->q->axes[a].size;
 	for (int groups = 2; groups <= 3 && group > 1; groups++)
 		if (group * groups <= LC_VERIFY_RANKS) out[count++] = group * groups;
@@ -246,16 +277,19 @@ static lk_status each_mesh(struct verifier *verifier) {
 			axes[a] = ranks[rest % choices];
 			all *= verifier->p->axes[a].size ? verifier->p->axes[a].size : axes[a];
 		}
-		if (all <= LC_VERIFY_RANKS || combinations == choices) LK_TRY(try_mesh(verifier, axes, (uint64_t)c));
+		if (all <= LC_VERIFY_RANKS || combinations == choices)
+			LK_TRY(try_mesh(verifier, axes, (uint64_t)c));
 	}
 	if (verifier->out->runs) return LK_OK;
 	if (verifier->err && verifier->err->what[0]) return verifier->err->status;
-	return lk_fail(verifier->err, LK_ERR_INPUT, verifier->p->name, "no mesh was given that the program can have");
+	return lk_fail(verifier->err, LK_ERR_INPUT, verifier->p->name,
+	               "no mesh was given that the program can have");
 }
 
 /* ---- results side by side ---- */
 
-static bool local_alike(const lc_node *a, const lc_program *program, const lc_node *b, const lc_program *q) {
+static bool local_alike(const lc_node *a, const lc_program *program, const lc_node *b,
+                        const lc_program *q) {
 	bool one = false, other = false;
 	for (int x = 0; x < program->axis_count; x++) one |= a->layout[x].kind == LC_L;
 	for (int x = 0; x < q->axis_count; x++) other |= b->layout[x].kind == LC_L;
@@ -264,25 +298,31 @@ static bool local_alike(const lc_node *a, const lc_program *program, const lc_no
 
 static lk_status pair_results(struct verifier *verifier) {
 	int other;
-	LK_TRY(lc_results(verifier->p, verifier->results[0], LC_VALUES, &verifier->count, verifier->err));
+	LK_TRY(
+		lc_results(verifier->p, verifier->results[0], LC_VALUES, &verifier->count, verifier->err));
 	LK_TRY(lc_results(verifier->q, verifier->results[1], LC_VALUES, &other, verifier->err));
 	for (int i = 0; i < verifier->count && other == verifier->count; i++) {
-		const lc_node *a = &verifier->p->nodes.at[verifier->results[0][i]], *b = &verifier->q->nodes.at[verifier->results[1][i]];
+		const lc_node *a = &verifier->p->nodes.at[verifier->results[0][i]],
+					  *b = &verifier->q->nodes.at[verifier->results[1][i]];
 		bool state = a->op != LC_OUT;
-		if (state == (b->op != LC_OUT) && a->dtype == b->dtype && a->rank == b->rank && a->list == b->list &&
-			(!state || strcmp(a->name, b->name) == 0) && local_alike(a, verifier->p, b, verifier->q)) continue;
+		if (state == (b->op != LC_OUT) && a->dtype == b->dtype && a->rank == b->rank &&
+		    a->list == b->list && (!state || strcmp(a->name, b->name) == 0) &&
+		    local_alike(a, verifier->p, b, verifier->q))
+			continue;
 		other = -1;
 	}
 	if (other == verifier->count) return LK_OK;
 	verifier->out->equal = false;
-	snprintf(verifier->out->where, sizeof verifier->out->where, "they do not have the same results");
+	snprintf(verifier->out->where, sizeof verifier->out->where,
+	         "they do not have the same results");
 	return LK_OK;
 }
 
-lk_status lc_verify(const lc_program *original, const lc_program *rewritten, const lc_verify_options *options,
-					lc_verdict *out, lk_error *err) {
+lk_status lc_verify(const lc_program *original, const lc_program *rewritten,
+                    const lc_verify_options *options, lc_verdict *out, lk_error *err) {
 	lk_error unused = {0};
-	struct verifier v = {.p = original, .q = rewritten, .o = options, .out = out, .err = err ? err : &unused};
+	struct verifier v = {
+		.p = original, .q = rewritten, .o = options, .out = out, .err = err ? err : &unused};
 	*out = (lc_verdict){.equal = true, .worst = NAN};
 	v.err->what[0] = '\0';
 	LK_TRY(pair_results(&v));

@@ -5,7 +5,9 @@
 
 #include "lang/steps/steps_internal.h"
 
-enum { MOST_OPS = 1 << 21 };
+enum {
+	MOST_OPS = 1 << 21
+};
 
 /* Ends of what a step emitted, for those that wait for it chunk by chunk. */
 struct ends {
@@ -25,19 +27,20 @@ struct lowering {
 	lk_graph *graph;
 	lk_arena scratch;
 	int64_t chunks;
-	int inner;                    /* the first axis whose ranks are chains */
+	int inner; /* the first axis whose ranks are chains */
 	uint32_t stages, chains;
-	uint8_t kind_of[LC_AXES];     /* process groups of the axes that are chains */
-	uint32_t team_of[LC_AXES];    /* the first team of an axis that is stages */
-	struct pair **pairs;                 /* [stages] teams in which a stage sends */
-	int64_t place[LC_AXES];       /* of the stage that is built */
+	uint8_t kind_of[LC_AXES];  /* process groups of the axes that are chains */
+	uint32_t team_of[LC_AXES]; /* the first team of an axis that is stages */
+	struct pair **pairs;       /* [stages] teams in which a stage sends */
+	int64_t place[LC_AXES];    /* of the stage that is built */
 	uint32_t stage;
 	uint64_t ops;
-	double *bytes, *pass;         /* [values] known already: of values without list, of passes by their last value; 0 */
+	double *bytes, *pass; /* [values] known already: of values without list, of passes by their last
+	                         value; 0 */
 	/* of the step that is lowered */
-	double share;                 /* of the work: one chunk's */
-	int64_t item;                 /* of the list: one chunk's, or -1 all */
-	uint8_t compute;              /* the stream of its computation */
+	double share;    /* of the work: one chunk's */
+	int64_t item;    /* of the list: one chunk's, or -1 all */
+	uint8_t compute; /* the stream of its computation */
 	uint32_t join;
 	const uint32_t *deps;
 	uint32_t dep_count;
@@ -46,24 +49,33 @@ struct lowering {
 
 /* Computation: that of a part of an overlap each; all else on the first. */
 static const uint8_t compute_streams[] = {
-	LK_STREAM_COMPUTE, LK_STREAM_COPY, LK_STREAM_SEND_BACKWARD, LK_STREAM_RECV_BACKWARD, LK_STREAM_SEND_FORWARD_UP,
-	LK_STREAM_RECV_FORWARD_UP, LK_STREAM_SEND_BACKWARD_UP, LK_STREAM_RECV_BACKWARD_UP,
+	LK_STREAM_COMPUTE,          LK_STREAM_COPY,
+	LK_STREAM_SEND_BACKWARD,    LK_STREAM_RECV_BACKWARD,
+	LK_STREAM_SEND_FORWARD_UP,  LK_STREAM_RECV_FORWARD_UP,
+	LK_STREAM_SEND_BACKWARD_UP, LK_STREAM_RECV_BACKWARD_UP,
 };
-/* Collectives: those of an axis are one communicator's, and follow one another. Messages: LK_STREAM_SEND_FORWARD and
- * LK_STREAM_RECV_FORWARD. */
-static const uint8_t axis_streams[LC_AXES] = {LK_STREAM_DP, LK_STREAM_TP, LK_STREAM_EP, LK_STREAM_CP};
-enum { COMPUTE_STREAMS = sizeof compute_streams / sizeof *compute_streams, ALL_STREAMS = (1u << 16) - 2 };
+/* Collectives: those of an axis are one communicator's, and follow one another. Messages:
+ * LK_STREAM_SEND_FORWARD and LK_STREAM_RECV_FORWARD. */
+static const uint8_t axis_streams[LC_AXES] = {LK_STREAM_DP, LK_STREAM_TP, LK_STREAM_EP,
+                                              LK_STREAM_CP};
+enum {
+	COMPUTE_STREAMS = sizeof compute_streams / sizeof *compute_streams,
+	ALL_STREAMS = (1u << 16) - 2
+};
 
-static const lc_node *node(const struct lowering *lowering, int v) { return &lowering->p->nodes.at[v]; }
+static const lc_node *node(const struct lowering *lowering, int v) {
+	return &lowering->p->nodes.at[v];
+}
 
 /* ---- sizes ---- */
 
-static lk_status extents_of(const lc_program *program, const lc_sizes *sizes, const lc_node *node, int64_t item,
-                            int64_t out[LC_RANK], lk_error *err) {
+static lk_status extents_of(const lc_program *program, const lc_sizes *sizes, const lc_node *node,
+                            int64_t item, int64_t out[LC_RANK], lk_error *err) {
 	LK_TRY(lc_whole_shape(program, node, sizes, item, out, err));
 	for (int a = 0; a < program->axis_count; a++) {
 		int64_t ranks = sizes->symbol[a];
-		if (node->layout[a].kind == LC_S && ranks > 0) out[node->layout[a].dim] = (out[node->layout[a].dim] + ranks - 1) / ranks;
+		if (node->layout[a].kind == LC_S && ranks > 0)
+			out[node->layout[a].dim] = (out[node->layout[a].dim] + ranks - 1) / ranks;
 	}
 	return LK_OK;
 }
@@ -77,8 +89,8 @@ static double element_bytes(lc_dtype dtype) {
 	return bits[dtype] / 8.0;
 }
 
-static lk_status bytes_of(const lc_program *program, const lc_sizes *sizes, const lc_node *node, int64_t item, double *out,
-                          lk_error *err) {
+static lk_status bytes_of(const lc_program *program, const lc_sizes *sizes, const lc_node *node,
+                          int64_t item, double *out, lk_error *err) {
 	int64_t extent[LC_RANK];
 	LK_TRY(extents_of(program, sizes, node, item, extent, err));
 	*out = element_bytes((lc_dtype)node->dtype);
@@ -90,15 +102,17 @@ static lk_status bytes_of(const lc_program *program, const lc_sizes *sizes, cons
 static lk_status value_bytes(const struct lowering *lowering, int v, int64_t item, double *out) {
 	bool once = node(lowering, v)->list < 0;
 	if (once && lowering->bytes[v] > 0) *out = lowering->bytes[v];
-	else LK_TRY(bytes_of(lowering->p, lowering->sizes, node(lowering, v), item, out, lowering->err));
+	else
+		LK_TRY(bytes_of(lowering->p, lowering->sizes, node(lowering, v), item, out, lowering->err));
 	if (once) lowering->bytes[v] = *out;
 	*out *= lowering->share;
 	return LK_OK;
 }
 
-/* Adds what reading v costs the pass of s: nothing for what it computes itself and for single numbers' arithmetic. */
-static lk_status add_read(const lc_steps *steps, const lc_step *step, const lc_sizes *sizes, int64_t item, int v,
-                          uint8_t *seen, double *sum, lk_error *err) {
+/* Adds what reading v costs the pass of s: nothing for what it computes itself and for single
+ * numbers' arithmetic. */
+static lk_status add_read(const lc_steps *steps, const lc_step *step, const lc_sizes *sizes,
+                          int64_t item, int v, uint8_t *seen, double *sum, lk_error *err) {
 	const lc_node *node = &steps->p->nodes.at[v];
 	bool at_hand = lc_ids_have(&step->values, v) || (steps->storage[v] < 0 && node->op != LC_SLICE);
 	double bytes;
@@ -109,8 +123,8 @@ static lk_status add_read(const lc_steps *steps, const lc_step *step, const lc_s
 	return LK_OK;
 }
 
-static lk_status pass_bytes(const lc_steps *steps, const lc_step *step, const lc_sizes *sizes, int64_t item, uint8_t *seen,
-                            double *out, lk_error *err) {
+static lk_status pass_bytes(const lc_steps *steps, const lc_step *step, const lc_sizes *sizes,
+                            int64_t item, uint8_t *seen, double *out, lk_error *err) {
 	double bytes;
 	*out = 0;
 	for (int k = 0; k < step->values.count; k++) {
@@ -123,13 +137,15 @@ static lk_status pass_bytes(const lc_steps *steps, const lc_step *step, const lc
 		LK_TRY(bytes_of(steps->p, sizes, node, item, &bytes, err));
 		*out += bytes;
 	}
-	for (int k = 0; k < step->gathers.count; k++) /* gathered from memory where the pass does not compute it */
-		LK_TRY(add_read(steps, step, sizes, item, steps->p->nodes.at[step->gathers.at[k]].in[0], seen, out, err));
+	for (int k = 0; k < step->gathers.count;
+	     k++) /* gathered from memory where the pass does not compute it */
+		LK_TRY(add_read(steps, step, sizes, item, steps->p->nodes.at[step->gathers.at[k]].in[0],
+		                seen, out, err));
 	return LK_OK;
 }
 
-lk_status lc_pass_bytes(const lc_steps *steps, const lc_step *step, const lc_sizes *sizes, int64_t item, double *out,
-                        lk_error *err) {
+lk_status lc_pass_bytes(const lc_steps *steps, const lc_step *step, const lc_sizes *sizes,
+                        int64_t item, double *out, lk_error *err) {
 	lk_arena scratch = LK_ARENA_INIT;
 	uint8_t *seen = LK_ARRAY(&scratch, uint8_t, steps->p->nodes.count + 1);
 	lk_status status = seen ? pass_bytes(steps, step, sizes, item, seen, out, err) : lk_oom(err);
@@ -148,13 +164,15 @@ static lk_dtype dtype_of(const lc_node *node) {
 	}
 }
 
-static lk_status add(struct lowering *lowering, lk_op op, const char *name, uint8_t stream, struct ends *out) {
+static lk_status add(struct lowering *lowering, lk_op op, const char *name, uint8_t stream,
+                     struct ends *out) {
 	op.name = name;
 	op.phase = LK_PHASE_OTHER;
 	op.stream = stream;
 	op.join = lowering->join, op.deps = lowering->deps, op.dep_count = lowering->dep_count;
 	if (++lowering->ops > MOST_OPS) {
-		lk_fail(lowering->err, LK_ERR_INPUT, lowering->p->name, "more than %d operations to simulate", MOST_OPS);
+		lk_fail(lowering->err, LK_ERR_INPUT, lowering->p->name,
+		        "more than %d operations to simulate", MOST_OPS);
 		return lk_hint(lowering->err, "give shorter lists or fewer chunks");
 	}
 	uint32_t id = lk_graph_add(lowering->graph, &op);
@@ -169,16 +187,22 @@ static int64_t stride_of(const struct lowering *lowering, int a) {
 	return stride;
 }
 
-/* The team of two in which the stage at place `from` of axis a, otherwise the one that is built, sends to that at `to`. */
-static lk_status pair_team(struct lowering *lowering, int a, int64_t from, int64_t to, int32_t *team) {
-	uint32_t first = (uint32_t)(lowering->stage + (from - lowering->place[a]) * stride_of(lowering, a));
-	uint32_t second = (uint32_t)(lowering->stage + (to - lowering->place[a]) * stride_of(lowering, a));
+/* The team of two in which the stage at place `from` of axis a, otherwise the one that is built,
+ * sends to that at `to`. */
+static lk_status pair_team(struct lowering *lowering, int a, int64_t from, int64_t to,
+                           int32_t *team) {
+	uint32_t first =
+		(uint32_t)(lowering->stage + (from - lowering->place[a]) * stride_of(lowering, a));
+	uint32_t second =
+		(uint32_t)(lowering->stage + (to - lowering->place[a]) * stride_of(lowering, a));
 	for (const struct pair *pair = lowering->pairs[first]; pair; pair = pair->next)
 		if (pair->to == second) return *team = (int32_t)pair->team, LK_OK;
 	uint32_t members[2] = {first < second ? first : second, first < second ? second : first};
 	struct pair *made = LK_NEW(&lowering->scratch, struct pair);
 	if (!made) return lk_oom(lowering->err);
-	*made = (struct pair){lowering->pairs[first], second, lk_graph_add_team(lowering->graph, lowering->p->axes[a].name, members, 2, 2, false)};
+	*made = (struct pair){
+		lowering->pairs[first], second,
+		lk_graph_add_team(lowering->graph, lowering->p->axes[a].name, members, 2, 2, false)};
 	lowering->pairs[first] = made;
 	*team = (int32_t)made->team;
 	return LK_OK;
@@ -191,7 +215,9 @@ static bool in_group(const struct lowering *lowering, int a, lk_op *op) {
 		op->group = lowering->kind_of[a];
 		return true;
 	}
-	int64_t stride = stride_of(lowering, a), high = lowering->stage / (stride * lowering->sizes->symbol[a]), low = lowering->stage % stride;
+	int64_t stride = stride_of(lowering, a),
+			high = lowering->stage / (stride * lowering->sizes->symbol[a]),
+			low = lowering->stage % stride;
 	op->group = LK_GROUP_TEAM;
 	op->channel = (int32_t)(lowering->team_of[a] + high * stride + low);
 	return true;
@@ -199,7 +225,8 @@ static bool in_group(const struct lowering *lowering, int a, lk_op *op) {
 
 /* Whether this stage's ranks hold a value at a group. */
 static bool here(const struct lowering *lowering, const lc_group *group) {
-	return group->axis < 0 || lowering->place[group->axis] == lc_group_place(lowering->p, lowering->sizes, group);
+	return group->axis < 0 ||
+	       lowering->place[group->axis] == lc_group_place(lowering->p, lowering->sizes, group);
 }
 
 /* What operations wait for: all before them on any stream, or what is listed. */
@@ -209,7 +236,11 @@ struct waiting {
 };
 
 static uint32_t wait_for_all(struct lowering *lowering) {
-	lk_op wait = {.kind = LK_OP_WAIT, .stream = LK_STREAM_COMPUTE, .phase = LK_PHASE_OTHER, .name = "wait", .join = ALL_STREAMS};
+	lk_op wait = {.kind = LK_OP_WAIT,
+	              .stream = LK_STREAM_COMPUTE,
+	              .phase = LK_PHASE_OTHER,
+	              .name = "wait",
+	              .join = ALL_STREAMS};
 	lowering->ops++;
 	return lk_graph_add(lowering->graph, &wait);
 }
@@ -222,20 +253,26 @@ static void side_by_side(struct lowering *lowering, struct waiting *waiting) {
 	lowering->join = 0, lowering->deps = &waiting->entry, lowering->dep_count = 1;
 }
 
-static void one_by_one(struct lowering *lowering, const struct waiting *waiting) { lowering->join = waiting->join, lowering->deps = waiting->deps, lowering->dep_count = waiting->dep_count; }
+static void one_by_one(struct lowering *lowering, const struct waiting *waiting) {
+	lowering->join = waiting->join, lowering->deps = waiting->deps,
+	lowering->dep_count = waiting->dep_count;
+}
 
-static lk_status message(struct lowering *lowering, int a, int64_t from, int64_t to, double bytes, const char *name, struct ends *out) {
+static lk_status message(struct lowering *lowering, int a, int64_t from, int64_t to, double bytes,
+                         const char *name, struct ends *out) {
 	bool sends = from == lowering->place[a];
 	lk_op op = {.kind = sends ? LK_OP_SEND : LK_OP_RECV, .group = LK_GROUP_TEAM, .bytes = bytes};
 	LK_TRY(pair_team(lowering, a, from, to, &op.channel));
 	return add(lowering, op, name, sends ? LK_STREAM_SEND_FORWARD : LK_STREAM_RECV_FORWARD, out);
 }
 
-/* A message to the rank `shift` further along the axis, and one from the rank as far behind, at the same time. Those
- * that send to a later rank issue that first, the others the receive, so that a walk through the programs never stands
- * before a circle of sends. */
-static lk_status exchange(struct lowering *lowering, const lc_node *node, double bytes, const char *name, struct ends *out) {
-	int64_t ranks = lowering->sizes->symbol[node->axis], shift = ((node->shift % ranks) + ranks) % ranks, at = lowering->place[node->axis];
+/* A message to the rank `shift` further along the axis, and one from the rank as far behind, at the
+ * same time. Those that send to a later rank issue that first, the others the receive, so that a
+ * walk through the programs never stands before a circle of sends. */
+static lk_status exchange(struct lowering *lowering, const lc_node *node, double bytes,
+                          const char *name, struct ends *out) {
+	int64_t ranks = lowering->sizes->symbol[node->axis],
+			shift = ((node->shift % ranks) + ranks) % ranks, at = lowering->place[node->axis];
 	int64_t to = (at + shift) % ranks, from = (at - shift + ranks) % ranks;
 	struct waiting w;
 	if (shift == 0) return LK_OK;
@@ -259,12 +296,15 @@ static lk_op_kind graph_kind(const lc_node *node) {
 
 /* The message as nccl-tests count it: of a gather the result, of all others the operand. */
 static lk_status message_bytes(const struct lowering *lowering, int v, int64_t item, double *out) {
-	return value_bytes(lowering, node(lowering, v)->op == LC_ALLGATHER ? v : node(lowering, v)->in[0], item, out);
+	return value_bytes(
+		lowering, node(lowering, v)->op == LC_ALLGATHER ? v : node(lowering, v)->in[0], item, out);
 }
 
-static lk_status collective(struct lowering *lowering, int v, double bytes, const char *name, struct ends *out) {
+static lk_status collective(struct lowering *lowering, int v, double bytes, const char *name,
+                            struct ends *out) {
 	const lc_node *value = node(lowering, v);
-	lk_op op = {.kind = (uint8_t)graph_kind(value), .dtype = (uint8_t)dtype_of(value), .bytes = bytes};
+	lk_op op = {
+		.kind = (uint8_t)graph_kind(value), .dtype = (uint8_t)dtype_of(value), .bytes = bytes};
 	if (!in_group(lowering, value->axis, &op)) return LK_OK;
 	if (value->op == LC_PERMUTE) return exchange(lowering, value, bytes, name, out);
 	return add(lowering, op, name, axis_streams[value->axis], out);
@@ -273,7 +313,9 @@ static lk_status collective(struct lowering *lowering, int v, double bytes, cons
 /* ---- steps ---- */
 
 /* The tensors of a step's list, or the one that a chunk is; one where there is no list. */
-static int64_t items_begin(const struct lowering *lowering, const lc_step *step) { return step->list >= 0 && lowering->item > 0 ? lowering->item : 0; }
+static int64_t items_begin(const struct lowering *lowering, const lc_step *step) {
+	return step->list >= 0 && lowering->item > 0 ? lowering->item : 0;
+}
 static int64_t items_end(const struct lowering *lowering, const lc_step *step) {
 	if (step->list < 0) return 1;
 	return lowering->item >= 0 ? lowering->item + 1 : lowering->sizes->items[step->list];
@@ -284,10 +326,13 @@ static lk_status lower_map(struct lowering *lowering, const lc_step *step, struc
 		lk_op op = {.kind = LK_OP_ELEMENTWISE, .dtype = LK_FP32};
 		double *known = &lowering->pass[step->values.at[step->values.count - 1]];
 		if (step->list < 0 && *known > 0) op.bytes = *known;
-		else LK_TRY(lc_pass_bytes(lowering->steps, step, lowering->sizes, i, &op.bytes, lowering->err));
+		else
+			LK_TRY(
+				lc_pass_bytes(lowering->steps, step, lowering->sizes, i, &op.bytes, lowering->err));
 		*known = op.bytes;
 		op.bytes *= lowering->share;
-		LK_TRY(add(lowering, op, step->name, lowering->compute, i == items_end(lowering, step) - 1 ? out : NULL));
+		LK_TRY(add(lowering, op, step->name, lowering->compute,
+		           i == items_end(lowering, step) - 1 ? out : NULL));
 	}
 	return LK_OK;
 }
@@ -298,7 +343,8 @@ static lk_status lower_comm(struct lowering *lowering, const lc_step *step, stru
 	int last = -1;
 	for (int k = 0; k < step->values.count; k++) {
 		int v = step->values.at[k];
-		if (lc_ops[node(lowering, v)->op].family != LC_COMM) continue; /* the update that it writes */
+		if (lc_ops[node(lowering, v)->op].family != LC_COMM)
+			continue; /* the update that it writes */
 		for (int64_t i = items_begin(lowering, step); i < items_end(lowering, step); i++) {
 			LK_TRY(message_bytes(lowering, v, i, &bytes));
 			if (last >= 0 && sum + bytes > (double)step->bucket) {
@@ -311,7 +357,8 @@ static lk_status lower_comm(struct lowering *lowering, const lc_step *step, stru
 	return last >= 0 ? collective(lowering, last, sum, step->name, out) : LK_OK;
 }
 
-static lk_status list_messages(struct lowering *lowering, const lc_step *step, int v, struct ends *out) {
+static lk_status list_messages(struct lowering *lowering, const lc_step *step, int v,
+                               struct ends *out) {
 	double sum = 0, bytes;
 	for (int64_t i = items_begin(lowering, step); i < items_end(lowering, step); i++) {
 		LK_TRY(message_bytes(lowering, v, i, &bytes));
@@ -331,34 +378,43 @@ static lk_status lower_ring(struct lowering *lowering, const lc_step *step, stru
 	side_by_side(lowering, &w);
 	if (step->scatter >= 0) LK_TRY(list_messages(lowering, step, step->scatter, &first));
 	LK_TRY(lower_map(lowering, step, &first));
-	if (step->scatter >= 0 && step->gathers.count) lowering->deps = first.at, lowering->dep_count = (uint32_t)first.count;
+	if (step->scatter >= 0 && step->gathers.count)
+		lowering->deps = first.at, lowering->dep_count = (uint32_t)first.count;
 	else *out = first;
-	for (int k = 0; k < step->gathers.count; k++) LK_TRY(list_messages(lowering, step, step->gathers.at[k], out));
+	for (int k = 0; k < step->gathers.count; k++)
+		LK_TRY(list_messages(lowering, step, step->gathers.at[k], out));
 	if (out->count == 0) *out = first; /* of one rank: nothing is gathered */
 	one_by_one(lowering, &w);
 	return LK_OK;
 }
 
-static lk_status lower_matmul(struct lowering *lowering, const lc_node *value, int64_t item, int cut, lk_op *op) {
+static lk_status lower_matmul(struct lowering *lowering, const lc_node *value, int64_t item,
+                              int cut, lk_op *op) {
 	const lc_node *a = node(lowering, value->in[0]), *b = node(lowering, value->in[1]);
 	int64_t e[LC_RANK], x[LC_RANK];
 	LK_TRY(extents_of(lowering->p, lowering->sizes, value, item, e, lowering->err));
 	LK_TRY(extents_of(lowering->p, lowering->sizes, a, item, x, lowering->err));
-	op->m = (double)e[value->rank - 2], op->n = (double)e[value->rank - 1], op->k = (double)x[a->rank - (value->ta ? 2 : 1)];
+	op->m = (double)e[value->rank - 2], op->n = (double)e[value->rank - 1],
+	op->k = (double)x[a->rank - (value->ta ? 2 : 1)];
 	op->batch = 1;
 	for (int d = 0; d < value->rank - 2; d++) op->batch *= (double)e[d];
 	if (b->rank == 2) op->m *= op->batch, op->batch = 1;
-	double *chunked = cut == value->rank - 1 ? &op->n : cut < value->rank - 2 && b->rank > 2 ? &op->batch : &op->m;
+	double *chunked = cut == value->rank - 1                 ? &op->n
+	                  : cut < value->rank - 2 && b->rank > 2 ? &op->batch
+	                                                         : &op->m;
 	*chunked = *chunked * lowering->share > 1 ? *chunked * lowering->share : 1;
 	return LK_OK;
 }
 
-static lk_status lower_conv(struct lowering *lowering, const lc_node *value, int64_t item, lk_op *op) {
+static lk_status lower_conv(struct lowering *lowering, const lc_node *value, int64_t item,
+                            lk_op *op) {
 	int64_t e[LC_RANK], w[LC_RANK];
 	LK_TRY(extents_of(lowering->p, lowering->sizes, value, item, e, lowering->err));
-	LK_TRY(extents_of(lowering->p, lowering->sizes, node(lowering, value->in[1]), item, w, lowering->err));
+	LK_TRY(extents_of(lowering->p, lowering->sizes, node(lowering, value->in[1]), item, w,
+	                  lowering->err));
 	op->kind = LK_OP_CONV;
-	op->batch = 1, op->m = (double)e[0] * (double)e[2] * (double)e[3] * lowering->share, op->n = (double)e[1];
+	op->batch = 1, op->m = (double)e[0] * (double)e[2] * (double)e[3] * lowering->share,
+	op->n = (double)e[1];
 	op->k = (double)w[1] * (double)w[2] * (double)w[3];
 	return LK_OK;
 }
@@ -369,16 +425,20 @@ static lk_status lower_contract(struct lowering *lowering, const lc_step *step, 
 	for (int64_t i = items_begin(lowering, step); i < items_end(lowering, step); i++) {
 		lk_op op = {.kind = LK_OP_GEMM, .dtype = (uint8_t)dtype_of(value)};
 		double a, b, c;
-		LK_TRY(value->op == LC_MATMUL ? lower_matmul(lowering, value, i, cut, &op) : lower_conv(lowering, value, i, &op));
+		LK_TRY(value->op == LC_MATMUL ? lower_matmul(lowering, value, i, cut, &op)
+		                              : lower_conv(lowering, value, i, &op));
 		LK_TRY(value_bytes(lowering, value->in[0], i, &a));
 		LK_TRY(value_bytes(lowering, value->in[1], i, &b));
 		LK_TRY(value_bytes(lowering, v, i, &c));
 		/* an operand that is not cut is read by every chunk as a whole */
 		if (cut == value->rank - 1) a /= lowering->share;
-		else if (cut >= value->rank - 2 || node(lowering, value->in[1])->rank == 2 || value->op == LC_CONV2D) b /= lowering->share;
+		else if (cut >= value->rank - 2 || node(lowering, value->in[1])->rank == 2 ||
+		         value->op == LC_CONV2D)
+			b /= lowering->share;
 		op.bytes = a + b + c;
 		op.flops = 2 * op.batch * op.m * op.n * op.k;
-		LK_TRY(add(lowering, op, step->name, lowering->compute, i == items_end(lowering, step) - 1 ? out : NULL));
+		LK_TRY(add(lowering, op, step->name, lowering->compute,
+		           i == items_end(lowering, step) - 1 ? out : NULL));
 	}
 	return LK_OK;
 }
@@ -392,7 +452,8 @@ static lk_status lower_rows(struct lowering *lowering, const lc_step *step, stru
 		LK_TRY(value_bytes(lowering, v, i, &rows));
 		LK_TRY(value_bytes(lowering, node(lowering, v)->in[1], i, &index));
 		op.bytes = 2 * rows + index;
-		LK_TRY(add(lowering, op, step->name, lowering->compute, i == items_end(lowering, step) - 1 ? out : NULL));
+		LK_TRY(add(lowering, op, step->name, lowering->compute,
+		           i == items_end(lowering, step) - 1 ? out : NULL));
 	}
 	return LK_OK;
 }
@@ -400,12 +461,16 @@ static lk_status lower_rows(struct lowering *lowering, const lc_step *step, stru
 static lk_status lower_send(struct lowering *lowering, const lc_step *step, struct ends *out) {
 	int v = step->values.at[0];
 	const lc_node *value = node(lowering, v);
-	int64_t from = lc_group_place(lowering->p, lowering->sizes, &value->from), to = lc_group_place(lowering->p, lowering->sizes, &value->at);
-	bool concerned = lowering->place[value->at.axis] == from || lowering->place[value->at.axis] == to;
-	for (int64_t i = items_begin(lowering, step); i < items_end(lowering, step) && from != to && concerned; i++) {
+	int64_t from = lc_group_place(lowering->p, lowering->sizes, &value->from),
+			to = lc_group_place(lowering->p, lowering->sizes, &value->at);
+	bool concerned =
+		lowering->place[value->at.axis] == from || lowering->place[value->at.axis] == to;
+	for (int64_t i = items_begin(lowering, step);
+	     i < items_end(lowering, step) && from != to && concerned; i++) {
 		double bytes;
 		LK_TRY(value_bytes(lowering, v, i, &bytes));
-		LK_TRY(message(lowering, value->at.axis, from, to, bytes, step->name, i == items_end(lowering, step) - 1 ? out : NULL));
+		LK_TRY(message(lowering, value->at.axis, from, to, bytes, step->name,
+		               i == items_end(lowering, step) - 1 ? out : NULL));
 	}
 	return LK_OK;
 }
@@ -430,8 +495,10 @@ static lk_status lower_simple(struct lowering *lowering, const lc_step *step, st
 
 /* ---- overlap ---- */
 
-/* Chunk k of part i waits for chunk k of the parts before it that it reads from; done: of every part, by chunk. */
-static lk_status lower_chunk(struct lowering *lowering, const lc_step *step, int i, int64_t k, int64_t chunks, uint32_t entry, struct ends *done) {
+/* Chunk k of part i waits for chunk k of the parts before it that it reads from; done: of every
+ * part, by chunk. */
+static lk_status lower_chunk(struct lowering *lowering, const lc_step *step, int i, int64_t k,
+                             int64_t chunks, uint32_t entry, struct ends *done) {
 	const lc_step *part = &step->parts[i];
 	struct ends *own = &done[i * chunks + k];
 	uint32_t deps[64];
@@ -445,30 +512,37 @@ static lk_status lower_chunk(struct lowering *lowering, const lc_step *step, int
 	lowering->compute = compute_streams[i % COMPUTE_STREAMS];
 	if (step->list >= 0) lowering->item = k;
 	lk_status status = lower_simple(lowering, part, own);
-	if (own->count == 0) /* nothing to do here: what waits for it waits for what it would have waited for */
+	if (own->count ==
+	    0) /* nothing to do here: what waits for it waits for what it would have waited for */
 		for (uint32_t e = 0; e < count && e < 4; e++) own->at[own->count++] = deps[e];
-	lowering->deps = NULL, lowering->dep_count = 0, lowering->join = ALL_STREAMS, lowering->compute = LK_STREAM_COMPUTE, lowering->item = -1;
+	lowering->deps = NULL, lowering->dep_count = 0, lowering->join = ALL_STREAMS,
+	lowering->compute = LK_STREAM_COMPUTE, lowering->item = -1;
 	return status;
 }
 
-/* Into how many chunks: a list's tensors; nothing is cut that runs side by side; a ring takes a chunk from each rank. */
+/* Into how many chunks: a list's tensors; nothing is cut that runs side by side; a ring takes a
+ * chunk from each rank. */
 static int64_t chunks_of(const struct lowering *lowering, const lc_step *step) {
 	if (step->list >= 0) return lowering->sizes->items[step->list];
 	if (step->chunk_dim < 0) return 1;
 	if (step->chunks) return step->chunks;
 	for (int k = 0; k < step->values.count && step->ring; k++) {
 		const lc_node *value = node(lowering, step->values.at[k]);
-		bool rings = value->op == LC_REDUCESCATTER || value->op == LC_ALLGATHER || value->op == LC_ALLREDUCE || value->op == LC_ALLTOALL;
-		if (rings && lowering->sizes->symbol[value->axis] > 1) return lowering->sizes->symbol[value->axis];
+		bool rings = value->op == LC_REDUCESCATTER || value->op == LC_ALLGATHER ||
+		             value->op == LC_ALLREDUCE || value->op == LC_ALLTOALL;
+		if (rings && lowering->sizes->symbol[value->axis] > 1)
+			return lowering->sizes->symbol[value->axis];
 	}
 	return lowering->chunks;
 }
 
-/* In waves: chunk k of part i is issued in wave k + i, later parts first, so that no message stands in the queue before
- * one that could go. */
+/* In waves: chunk k of part i is issued in wave k + i, later parts first, so that no message stands
+ * in the queue before one that could go. */
 static lk_status lower_overlap(struct lowering *lowering, const lc_step *step) {
 	int64_t chunks = chunks_of(lowering, step), parts = step->part_count;
-	if (chunks * parts > MOST_OPS) return lk_fail(lowering->err, LK_ERR_INPUT, lowering->p->name, "too many chunks to simulate");
+	if (chunks * parts > MOST_OPS)
+		return lk_fail(lowering->err, LK_ERR_INPUT, lowering->p->name,
+		               "too many chunks to simulate");
 	struct ends *done = LK_ARRAY(&lowering->scratch, struct ends, (size_t)(chunks * parts));
 	if (!done) return lk_oom(lowering->err);
 	uint32_t entry = wait_for_all(lowering);
@@ -476,7 +550,8 @@ static lk_status lower_overlap(struct lowering *lowering, const lc_step *step) {
 	lk_status status = LK_OK;
 	for (int64_t wave = 0; wave < chunks + parts - 1; wave++)
 		for (int i = (int)parts - 1; i >= 0 && status == LK_OK; i--)
-			if (wave >= i && wave - i < chunks) status = lower_chunk(lowering, step, i, wave - i, chunks, entry, done);
+			if (wave >= i && wave - i < chunks)
+				status = lower_chunk(lowering, step, i, wave - i, chunks, entry, done);
 	lowering->share = 1;
 	return status;
 }
@@ -485,8 +560,11 @@ static lk_status lower_overlap(struct lowering *lowering, const lc_step *step) {
 
 static lk_status lower_stage(struct lowering *lowering, uint32_t stage) {
 	uint32_t block, rest = stage;
-	lowering->stage = stage, lowering->share = 1, lowering->item = -1, lowering->join = ALL_STREAMS, lowering->compute = LK_STREAM_COMPUTE;
-	for (int a = lowering->inner; a-- > 0;) lowering->place[a] = rest % (uint32_t)lowering->sizes->symbol[a], rest /= (uint32_t)lowering->sizes->symbol[a];
+	lowering->stage = stage, lowering->share = 1, lowering->item = -1, lowering->join = ALL_STREAMS,
+	lowering->compute = LK_STREAM_COMPUTE;
+	for (int a = lowering->inner; a-- > 0;)
+		lowering->place[a] = rest % (uint32_t)lowering->sizes->symbol[a],
+		rest /= (uint32_t)lowering->sizes->symbol[a];
 	lk_graph_begin_block(lowering->graph, lowering->p->name);
 	for (int i = 0; i < lowering->steps->count; i++) {
 		const lc_step *step = &lowering->steps->at[i];
@@ -495,25 +573,35 @@ static lk_status lower_stage(struct lowering *lowering, uint32_t stage) {
 		else LK_TRY(lower_simple(lowering, step, &unused));
 	}
 	LK_TRY(lk_graph_end_block(lowering->graph, &block, lowering->err));
-	lk_call call = {.block = block, .repeat = 1, .microbatch = -1, .layer = -1, .pass = LK_PHASE_OTHER};
+	lk_call call = {
+		.block = block, .repeat = 1, .microbatch = -1, .layer = -1, .pass = LK_PHASE_OTHER};
 	return lk_graph_call(lowering->graph, stage, &call, lowering->err);
 }
 
-/* Process groups of an axis that is chains: by its name where that says what it is, so that tables do too. */
+/* Process groups of an axis that is chains: by its name where that says what it is, so that tables
+ * do too. */
 static void choose_groups(struct lowering *lowering) {
-	static const struct { const char *name; uint8_t kind; } usual[] = {
-		{"tp", LK_GROUP_TP}, {"dp", LK_GROUP_DP}, {"ep", LK_GROUP_EP}, {"cp", LK_GROUP_CP},
+	static const struct {
+		const char *name;
+		uint8_t kind;
+	} usual[] = {
+		{"tp", LK_GROUP_TP},
+		{"dp", LK_GROUP_DP},
+		{"ep", LK_GROUP_EP},
+		{"cp", LK_GROUP_CP},
 	};
 	bool taken[LK_GROUPS] = {false};
 	for (int a = lowering->inner; a < lowering->p->axis_count; a++)
 		for (int i = 0; i < 4; i++)
-			if (strcmp(lowering->p->axes[a].name, usual[i].name) == 0) taken[lowering->kind_of[a] = usual[i].kind] = true;
+			if (strcmp(lowering->p->axes[a].name, usual[i].name) == 0)
+				taken[lowering->kind_of[a] = usual[i].kind] = true;
 	for (int a = lowering->inner; a < lowering->p->axis_count; a++)
 		for (int i = 0; i < 4 && !lowering->kind_of[a]; i++)
 			if (!taken[usual[i].kind]) taken[lowering->kind_of[a] = usual[i].kind] = true;
 	uint32_t stride = 1;
 	for (int a = lowering->p->axis_count; a-- > lowering->inner;) {
-		lowering->graph->ranks.group[lowering->kind_of[a]].size = (uint32_t)lowering->sizes->symbol[a];
+		lowering->graph->ranks.group[lowering->kind_of[a]].size =
+			(uint32_t)lowering->sizes->symbol[a];
 		lowering->graph->ranks.group[lowering->kind_of[a]].stride = stride;
 		stride *= (uint32_t)lowering->sizes->symbol[a];
 	}
@@ -533,12 +621,14 @@ static int inner_axis(const lc_program *program) {
 
 /* The groups of an axis that is stages. */
 static lk_status add_teams(struct lowering *lowering, int a) {
-	uint32_t ranks = (uint32_t)lowering->sizes->symbol[a], stride = (uint32_t)stride_of(lowering, a);
+	uint32_t ranks = (uint32_t)lowering->sizes->symbol[a],
+			 stride = (uint32_t)stride_of(lowering, a);
 	uint32_t *members = LK_ARRAY(&lowering->scratch, uint32_t, ranks);
 	if (!members) return lk_oom(lowering->err);
 	lowering->team_of[a] = (uint32_t)lowering->graph->teams.count;
 	for (uint32_t g = 0; g < lowering->stages / ranks && ranks > 1; g++) {
-		for (uint32_t i = 0; i < ranks; i++) members[i] = g / stride * stride * ranks + i * stride + g % stride;
+		for (uint32_t i = 0; i < ranks; i++)
+			members[i] = g / stride * stride * ranks + i * stride + g % stride;
 		lk_graph_add_team(lowering->graph, lowering->p->axes[a].name, members, ranks, ranks, false);
 	}
 	return LK_OK;
@@ -547,13 +637,16 @@ static lk_status add_teams(struct lowering *lowering, int a) {
 static lk_status lower(struct lowering *lowering) {
 	lowering->inner = inner_axis(lowering->p);
 	lowering->stages = lowering->chains = 1;
-	for (int a = 0; a < lowering->p->axis_count; a++) *(a < lowering->inner ? &lowering->stages : &lowering->chains) *= (uint32_t)lowering->sizes->symbol[a];
+	for (int a = 0; a < lowering->p->axis_count; a++)
+		*(a < lowering->inner ? &lowering->stages : &lowering->chains) *=
+			(uint32_t)lowering->sizes->symbol[a];
 	lowering->pairs = LK_ARRAY(&lowering->scratch, struct pair *, lowering->stages);
 	lowering->bytes = LK_ARRAY(&lowering->scratch, double, lowering->p->nodes.count);
 	lowering->pass = LK_ARRAY(&lowering->scratch, double, lowering->p->nodes.count);
 	if (!lowering->pairs || !lowering->bytes || !lowering->pass) return lk_oom(lowering->err);
 	lk_ranks *ranks = &lowering->graph->ranks;
-	ranks->world = lowering->stages * lowering->chains, ranks->stages = lowering->stages, ranks->chains = lowering->chains;
+	ranks->world = lowering->stages * lowering->chains, ranks->stages = lowering->stages,
+	ranks->chains = lowering->chains;
 	for (int g = 0; g < LK_GROUPS; g++) ranks->group[g].size = ranks->group[g].stride = 1;
 	choose_groups(lowering);
 	LK_TRY(lk_graph_set_programs(lowering->graph, lowering->stages, 0, lowering->err));
@@ -562,11 +655,17 @@ static lk_status lower(struct lowering *lowering) {
 	return LK_OK;
 }
 
-lk_status lc_lower(const lc_steps *steps, const lc_sizes *sizes, int64_t chunks, lk_graph **out, lk_error *err) {
-	struct lowering l = {.steps = steps, .p = steps->p, .sizes = sizes, .chunks = chunks > 0 ? chunks : LC_CHUNKS, .err = err};
+lk_status lc_lower(const lc_steps *steps, const lc_sizes *sizes, int64_t chunks, lk_graph **out,
+                   lk_error *err) {
+	struct lowering l = {.steps = steps,
+	                     .p = steps->p,
+	                     .sizes = sizes,
+	                     .chunks = chunks > 0 ? chunks : LC_CHUNKS,
+	                     .err = err};
 	*out = NULL;
 	if (lc_ranks(l.p, sizes) > LC_RANKS)
-		return lk_fail(err, LK_ERR_INPUT, l.p->name, "a mesh of %lld ranks; at most %d are simulated",
+		return lk_fail(err, LK_ERR_INPUT, l.p->name,
+		               "a mesh of %lld ranks; at most %d are simulated",
 		               (long long)lc_ranks(l.p, sizes), LC_RANKS);
 	l.graph = lk_graph_new();
 	if (!l.graph) return lk_oom(err);

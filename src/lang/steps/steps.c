@@ -1,4 +1,5 @@
-/* steps.c: a program as steps: units in order, those that overlap as parts of one, with names; their listing. */
+/* steps.c: a program as steps: units in order, those that overlap as parts of one, with names;
+ * their listing. */
 #include "lang/steps/steps.h"
 
 #include <stdlib.h>
@@ -20,7 +21,8 @@ static bool name_taken(const lc_step *steps, int count, const char *name) {
 /* The name of what it writes last; else of the statement that it is part of, with the operation. */
 static const char *plain_name(lk_arena *arena, const lc_program *program, const lc_step *step) {
 	for (int k = step->writes.count; k-- > 0 && step->kind != LC_STEP_OVERLAP;)
-		if (program->nodes.at[step->writes.at[k]].name) return program->nodes.at[step->writes.at[k]].name;
+		if (program->nodes.at[step->writes.at[k]].name)
+			return program->nodes.at[step->writes.at[k]].name;
 	if (step->kind == LC_STEP_OVERLAP) return "overlap";
 	const lc_node *last = &program->nodes.at[lk_last(&step->values)[0]];
 	bool word = *lc_ops[last->op].arguments || last->op == LC_SEND || last->op == LC_OUT;
@@ -34,7 +36,8 @@ static lk_status name_step(lc_steps *steps, lc_step *step, const char *label, lk
 	step->name = lk_arena_strdup(&steps->arena, base);
 	const char *own = step->name;
 	step->name = NULL;
-	for (int i = 2; own && name_taken(steps->at, steps->count, own); i++) own = lk_arena_printf(&steps->arena, "%s_%d", base, i);
+	for (int i = 2; own && name_taken(steps->at, steps->count, own); i++)
+		own = lk_arena_printf(&steps->arena, "%s_%d", base, i);
 	step->name = own;
 	return own ? LK_OK : lk_oom(err);
 }
@@ -59,7 +62,8 @@ static lk_status set_cuts(const lc_maker *maker, lc_steps *steps, lk_error *err)
 static int chunk_dim(const lc_steps *steps, const lc_step *step) {
 	for (int i = 0; i < step->part_count; i++)
 		for (int k = 0; k < step->parts[i].values.count; k++)
-			if (steps->cut[step->parts[i].values.at[k]] >= 0) return steps->cut[step->parts[i].values.at[k]];
+			if (steps->cut[step->parts[i].values.at[k]] >= 0)
+				return steps->cut[step->parts[i].values.at[k]];
 	return -1;
 }
 
@@ -75,14 +79,19 @@ static lk_status join_parts(lc_maker *maker, lc_step *step, lk_error *err) {
 			LK_TRY(lc_ids_put(maker->arena, &step->writes, part->writes.at[k], err));
 			LK_TRY(lc_ids_put(&maker->scratch, &written, part->writes.at[k], err));
 		}
-		for (int k = 0; k < part->values.count; k++) LK_TRY(lc_ids_put(maker->arena, &step->values, part->values.at[k], err));
+		for (int k = 0; k < part->values.count; k++)
+			LK_TRY(lc_ids_put(maker->arena, &step->values, part->values.at[k], err));
 	}
 	return LK_OK;
 }
 
-static lk_status overlap_step(lc_maker *maker, const lc_steps *steps, const int *order, int count, lc_step *step, lk_error *err) {
+static lk_status overlap_step(lc_maker *maker, const lc_steps *steps, const int *order, int count,
+                              lc_step *step, lk_error *err) {
 	const lc_bundle *bundle = &maker->p->bundles.at[maker->units.at[order[0]].overlap];
-	*step = (lc_step){.kind = LC_STEP_OVERLAP, .space = -1, .scatter = -1, .list = maker->units.at[order[0]].step.list};
+	*step = (lc_step){.kind = LC_STEP_OVERLAP,
+	                  .space = -1,
+	                  .scatter = -1,
+	                  .list = maker->units.at[order[0]].step.list};
 	step->parts = LK_ARRAY(maker->arena, lc_step, (size_t)count);
 	if (!step->parts) return lk_oom(err);
 	step->part_count = count, step->chunks = bundle->chunks;
@@ -95,8 +104,8 @@ static lk_status overlap_step(lc_maker *maker, const lc_steps *steps, const int 
 /* ---- waiting, in indices of siblings ---- */
 
 /* `step[u]`, `part[u]`: where unit u went; part -1: it is a step itself. */
-static lk_status wait_siblings(lc_maker *maker, const lc_ids *units, const int *step, const int *part, int own, bool inside,
-                               lc_ids *out, lk_error *err) {
+static lk_status wait_siblings(lc_maker *maker, const lc_ids *units, const int *step,
+                               const int *part, int own, bool inside, lc_ids *out, lk_error *err) {
 	for (int k = 0; k < units->count; k++) {
 		int u = units->at[k], s = step[u];
 		if (inside && s == own) LK_TRY(lc_ids_put(maker->arena, out, part[u], err));
@@ -105,26 +114,33 @@ static lk_status wait_siblings(lc_maker *maker, const lc_ids *units, const int *
 	return LK_OK;
 }
 
-static lk_status set_waits(lc_maker *maker, lc_steps *steps, const int *step, const int *part, lk_error *err) {
+static lk_status set_waits(lc_maker *maker, lc_steps *steps, const int *step, const int *part,
+                           lk_error *err) {
 	for (size_t u = 0; u < maker->units.count; u++) {
 		const lc_ids *waits = &maker->units.at[u].step.after;
 		lc_step *s = &steps->at[step[u]];
 		LK_TRY(wait_siblings(maker, waits, step, part, step[u], false, &s->after, err));
-		if (part[u] >= 0) LK_TRY(wait_siblings(maker, waits, step, part, step[u], true, &s->parts[part[u]].after, err));
+		if (part[u] >= 0)
+			LK_TRY(wait_siblings(maker, waits, step, part, step[u], true, &s->parts[part[u]].after,
+			                     err));
 	}
 	return LK_OK;
 }
 
 /* ---- making ---- */
 
-/* Units of one overlapping bundle that follow order[i]; 1 for a unit of none, or the only one of its bundle. */
+/* Units of one overlapping bundle that follow order[i]; 1 for a unit of none, or the only one of
+ * its bundle. */
 static int run_length(const lc_maker *maker, const int *order, int i) {
 	int end = i + 1, bundle = maker->units.at[order[i]].overlap;
-	while (bundle >= 0 && end < (int)maker->units.count && maker->units.at[order[end]].overlap == bundle) end++;
+	while (bundle >= 0 && end < (int)maker->units.count &&
+	       maker->units.at[order[end]].overlap == bundle)
+		end++;
 	return end - i;
 }
 
-static lk_status fill(lc_maker *maker, lc_steps *steps, const int *order, int *step, int *part, lk_error *err) {
+static lk_status fill(lc_maker *maker, lc_steps *steps, const int *order, int *step, int *part,
+                      lk_error *err) {
 	for (int i = 0, run; i < (int)maker->units.count; i += run) {
 		run = run_length(maker, order, i);
 		lc_step *s = &steps->at[steps->count];
@@ -146,13 +162,15 @@ static const char *label_of(const lc_maker *maker, const lc_unit *unit, bool who
 	return b >= 0 ? maker->p->bundles.at[b].name : NULL;
 }
 
-static lk_status name_all(lc_maker *maker, lc_steps *steps, const int *order, const int *step, const int *part, lk_error *err) {
+static lk_status name_all(lc_maker *maker, lc_steps *steps, const int *order, const int *step,
+                          const int *part, lk_error *err) {
 	for (size_t i = 0; i < maker->units.count; i++) {
 		const lc_unit *unit = &maker->units.at[order[i]];
 		lc_step *s = &steps->at[step[order[i]]];
 		bool inside = part[order[i]] >= 0;
 		if (!s->name) LK_TRY(name_step(steps, s, label_of(maker, unit, inside), err));
-		if (inside) LK_TRY(name_step(steps, &s->parts[part[order[i]]], label_of(maker, unit, false), err));
+		if (inside)
+			LK_TRY(name_step(steps, &s->parts[part[order[i]]], label_of(maker, unit, false), err));
 	}
 	return LK_OK;
 }
@@ -163,7 +181,9 @@ static lk_status set_storage(const lc_maker *maker, lc_steps *steps, lk_error *e
 	for (int v = 0; v < maker->count; v++) {
 		const lc_node *node = lc_value(maker, v);
 		bool operands = maker->at[v].held == LC_ALIAS || node->op == LC_UPDATE;
-		steps->storage[v] = operands ? steps->storage[node->in[0]] : maker->at[v].held == LC_STORED ? v : -1;
+		steps->storage[v] = operands                         ? steps->storage[node->in[0]]
+		                    : maker->at[v].held == LC_STORED ? v
+		                                                     : -1;
 	}
 	for (int v = 0; v < maker->count; v++)
 		if (maker->at[v].into >= 0) steps->storage[v] = steps->storage[maker->at[v].into];
@@ -178,7 +198,8 @@ static lk_status make(lc_maker *maker, lc_steps *steps, lk_error *err) {
 	LK_TRY(lc_make_units(maker, err));
 	LK_TRY(lc_link_units(maker, err));
 	size_t units = maker->units.count;
-	int *order = LK_ARRAY(&maker->scratch, int, units + 1), *step = LK_ARRAY(&maker->scratch, int, units + 1);
+	int *order = LK_ARRAY(&maker->scratch, int, units + 1),
+		*step = LK_ARRAY(&maker->scratch, int, units + 1);
 	int *part = LK_ARRAY(&maker->scratch, int, units + 1);
 	steps->at = LK_ARRAY(maker->arena, lc_step, units + 1);
 	if (!order || !step || !part || !steps->at) return lk_oom(err);
@@ -211,8 +232,9 @@ void lc_steps_free(lc_steps *steps) {
 /* ---- listing ---- */
 
 static const char *const kind_names[LC_STEP_KINDS] = {
-	[LC_STEP_MAP] = "map", [LC_STEP_CONTRACT] = "contract", [LC_STEP_ROWS] = "rows", [LC_STEP_COMM] = "comm",
-	[LC_STEP_SEND] = "send", [LC_STEP_RING] = "ring", [LC_STEP_OVERLAP] = "overlap",
+	[LC_STEP_MAP] = "map",         [LC_STEP_CONTRACT] = "contract", [LC_STEP_ROWS] = "rows",
+	[LC_STEP_COMM] = "comm",       [LC_STEP_SEND] = "send",         [LC_STEP_RING] = "ring",
+	[LC_STEP_OVERLAP] = "overlap",
 };
 
 static void put_ids(const lc_program *program, const char *before, const lc_ids *ids, FILE *out) {
@@ -220,9 +242,11 @@ static void put_ids(const lc_program *program, const char *before, const lc_ids 
 	fputs(before, out);
 	for (int i = 0; i < ids->count; i++) {
 		const lc_node *node = &program->nodes.at[ids->at[i]];
-		/* An output without memory of its own is its operand's; a name says more than an expression. */
+		/* An output without memory of its own is its operand's; a name says more than an
+		 * expression. */
 		int shown = node->op == LC_OUT ? node->in[0] : ids->at[i];
-		fprintf(out, "%s%s", i ? ", " : "", node->name ? node->name : lc_value_text(program, shown, text, sizeof text));
+		fprintf(out, "%s%s", i ? ", " : "",
+		        node->name ? node->name : lc_value_text(program, shown, text, sizeof text));
 	}
 }
 
@@ -231,7 +255,8 @@ static void put_step(const lc_steps *steps, const lc_step *step, int deep, FILE 
 	put_ids(steps->p, " ", &step->reads, out);
 	put_ids(steps->p, " -> ", &step->writes, out);
 	if (step->bucket) fprintf(out, " in messages of %lld bytes", (long long)step->bucket);
-	if (step->chunk_dim >= 0) fprintf(out, " along dim %d%s", step->chunk_dim, step->ring ? " in ring order" : "");
+	if (step->chunk_dim >= 0)
+		fprintf(out, " along dim %d%s", step->chunk_dim, step->ring ? " in ring order" : "");
 	if (step->chunks) fprintf(out, " in %lld chunks", (long long)step->chunks);
 	fputc('\n', out);
 	for (int i = 0; i < step->part_count; i++) put_step(steps, &step->parts[i], deep + 1, out);

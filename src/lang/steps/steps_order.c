@@ -1,8 +1,10 @@
-/* steps_order.c: what each step reads and writes, which steps must be over before it, and an order: the smallest last
- * value first among the steps that are ready, so that a program without a schedule keeps its order.
+/* steps_order.c: what each step reads and writes, which steps must be over before it, and an order:
+ * the smallest last value first among the steps that are ready, so that a program without a
+ * schedule keeps its order.
  *
- * A step waits for those that wrote what it reads, and an update waits for all that read the version that it
- * overwrites. Without bundles the order of the program satisfies both. Bundles may tie them into a cycle: refused.
+ * A step waits for those that wrote what it reads, and an update waits for all that read the
+ * version that it overwrites. Without bundles the order of the program satisfies both. Bundles may
+ * tie them into a cycle: refused.
  */
 #include <string.h>
 
@@ -33,14 +35,19 @@ lk_status lc_ids_put(lk_arena *arena, lc_ids *ids, int id, lk_error *err) {
 
 /* ---- messages ---- */
 
-enum { SHOWN = 48 };
+enum {
+	SHOWN = 48
+};
 
-static lk_status refuse_pass(const lc_maker *maker, const lc_unit *unit, int v, int other, const char *why, lk_error *err) {
+static lk_status refuse_pass(const lc_maker *maker, const lc_unit *unit, int v, int other,
+                             const char *why, lk_error *err) {
 	char x[SHOWN], y[SHOWN], label[SHOWN] = "one pass";
 	const lc_node *node = lc_value(maker, v);
-	if (unit->fuse >= 0 && maker->p->bundles.at[unit->fuse].name) snprintf(label, sizeof label, "%s", maker->p->bundles.at[unit->fuse].name);
-	lc_wrong(maker->p, node->line, node->column, err, "%s cannot be one pass: %s %s %s", label, lc_value_text(maker->p, v, x, sizeof x),
-	         why, lc_value_text(maker->p, other, y, sizeof y));
+	if (unit->fuse >= 0 && maker->p->bundles.at[unit->fuse].name)
+		snprintf(label, sizeof label, "%s", maker->p->bundles.at[unit->fuse].name);
+	lc_wrong(maker->p, node->line, node->column, err, "%s cannot be one pass: %s %s %s", label,
+	         lc_value_text(maker->p, v, x, sizeof x), why,
+	         lc_value_text(maker->p, other, y, sizeof y));
 	return lk_hint(err, "leave one of them out of the set");
 }
 
@@ -49,18 +56,21 @@ static lk_status refuse_pass(const lc_maker *maker, const lc_unit *unit, int v, 
 /* Whether the pass of unit i has v in a register when it wants it. */
 static bool in_pass(const lc_maker *maker, int i, int v) {
 	lc_family family = lc_ops[lc_value(maker, v)->op].family;
-	return maker->at[v].unit == i && maker->at[v].held != LC_ALIAS && (family == LC_MAP || family == LC_DROP ||
-		lc_value(maker, v)->op == LC_UPDATE || maker->units.at[i].step.scatter == v);
+	return maker->at[v].unit == i && maker->at[v].held != LC_ALIAS &&
+	       (family == LC_MAP || family == LC_DROP || lc_value(maker, v)->op == LC_UPDATE ||
+	        maker->units.at[i].step.scatter == v);
 }
 
 static lk_status reads(lc_maker *maker, int i, int by, int v, lk_error *err);
 
 static lk_status reads_operands(lc_maker *maker, int i, int by, int v, lk_error *err) {
-	for (int k = 0; k < lc_value(maker, v)->inputs; k++) LK_TRY(reads(maker, i, by, lc_value(maker, v)->in[k], err));
+	for (int k = 0; k < lc_value(maker, v)->inputs; k++)
+		LK_TRY(reads(maker, i, by, lc_value(maker, v)->in[k], err));
 	return LK_OK;
 }
 
-/* Value `by` of unit i reads v. Depth: single numbers made of single numbers; each is entered once. */
+/* Value `by` of unit i reads v. Depth: single numbers made of single numbers; each is entered once.
+ */
 static lk_status reads(lc_maker *maker, int i, int by, int v, lk_error *err) {
 	lc_step *step = &maker->units.at[i].step;
 	const lc_node *node = lc_value(maker, v);
@@ -72,7 +82,8 @@ static lk_status reads(lc_maker *maker, int i, int by, int v, lk_error *err) {
 	if (maker->at[v].held == LC_IN_PLACE) return reads(maker, i, by, node->in[0], err);
 	if (in_pass(maker, i, v)) return LK_OK;
 	if (maker->at[maker->at[v].home].unit == i)
-		return refuse_pass(maker, &maker->units.at[i], by, v, "needs, complete, what the pass computes:", err);
+		return refuse_pass(maker, &maker->units.at[i], by, v,
+		                   "needs, complete, what the pass computes:", err);
 	return lc_ids_put(maker->arena, &step->reads, v, err);
 }
 
@@ -80,8 +91,10 @@ static lk_status unit_reads(lc_maker *maker, int i, lk_error *err) {
 	const lc_ids values = maker->units.at[i].step.values;
 	for (int k = 0; k < values.count; k++) {
 		const lc_node *node = lc_value(maker, values.at[k]);
-		if (node->op != LC_UPDATE) LK_TRY(reads_operands(maker, i, values.at[k], values.at[k], err));
-		else if (maker->at[node->in[1]].into < 0) LK_TRY(reads(maker, i, values.at[k], node->in[1], err));
+		if (node->op != LC_UPDATE)
+			LK_TRY(reads_operands(maker, i, values.at[k], values.at[k], err));
+		else if (maker->at[node->in[1]].into < 0)
+			LK_TRY(reads(maker, i, values.at[k], node->in[1], err));
 		if (maker->at[values.at[k]].held != LC_STORED) continue;
 		LK_TRY(lc_ids_put(maker->arena, &maker->units.at[i].step.writes, values.at[k], err));
 	}
@@ -91,7 +104,8 @@ static lk_status unit_reads(lc_maker *maker, int i, lk_error *err) {
 /* ---- the extents of a pass ---- */
 
 static bool same_part(const lc_layout *a, const lc_layout *b) {
-	bool cut_a = a->kind == LC_S || a->kind == LC_ROOT, cut_b = b->kind == LC_S || b->kind == LC_ROOT;
+	bool cut_a = a->kind == LC_S || a->kind == LC_ROOT,
+		 cut_b = b->kind == LC_S || b->kind == LC_ROOT;
 	return cut_a == cut_b && (!cut_a || lc_same_layout(a, b));
 }
 
@@ -105,11 +119,13 @@ static bool same_extents(const lc_maker *maker, int v, int w) {
 	return true;
 }
 
-/* What the extents of value v as a member of a pass are those of, or -1 where it may be repeated. */
+/* What the extents of value v as a member of a pass are those of, or -1 where it may be repeated.
+ */
 static int extents_of(const lc_maker *maker, const lc_step *step, int v) {
 	const lc_node *node = lc_value(maker, v);
 	lc_family family = lc_ops[node->op].family;
-	if (family == LC_RED || family == LC_TOTALS || lc_ids_have(&step->gathers, v)) return node->in[0];
+	if (family == LC_RED || family == LC_TOTALS || lc_ids_have(&step->gathers, v))
+		return node->in[0];
 	if (node->op == LC_UPDATE && maker->at[node->in[1]].into == v) return -1; /* what is gathered */
 	return maker->at[v].held == LC_STORED || v == step->scatter ? v : -1;
 }
@@ -168,7 +184,8 @@ static int lead(const lc_maker *maker, int i) {
 	return i;
 }
 
-/* Whether all that unit i waits for is done, but for what is in its own bundle where `inside` is false. */
+/* Whether all that unit i waits for is done, but for what is in its own bundle where `inside` is
+ * false. */
 static bool ready(const lc_maker *maker, int i, bool inside) {
 	const lc_ids *after = &maker->units.at[i].step.after;
 	for (int k = 0; k < after->count; k++) {
@@ -214,16 +231,19 @@ static lk_status refuse_cycle(const lc_maker *maker, lk_error *err) {
 		if (!unit && bundle_of(maker, at) >= 0) unit = at;
 		else if (!w) w = at;
 	}
-	if (!unit) return lk_fail(err, LK_ERR_INTERNAL, maker->p->name, "steps that wait for each other");
+	if (!unit)
+		return lk_fail(err, LK_ERR_INTERNAL, maker->p->name, "steps that wait for each other");
 	const lc_node *node = lc_value(maker, unit->key);
 	const lc_bundle *bundle = &maker->p->bundles.at[bundle_of(maker, unit)];
-	lc_wrong(maker->p, node->line, node->column, err, "the set %s with %s depends on itself through %s, which is outside of it",
+	lc_wrong(maker->p, node->line, node->column, err,
+	         "the set %s with %s depends on itself through %s, which is outside of it",
 	         bundle->name ? bundle->name : "", lc_value_text(maker->p, unit->key, x, sizeof x),
 	         w ? lc_value_text(maker->p, w->key, y, sizeof y) : "another set");
 	return lk_hint(err, "add it to the set, or take less together");
 }
 
-static lk_status order_group(lc_maker *maker, const int *leads, int of, int *order, int *done, lk_error *err) {
+static lk_status order_group(lc_maker *maker, const int *leads, int of, int *order, int *done,
+                             lk_error *err) {
 	int members = 0;
 	for (int i = of; i < (int)maker->units.count; i++) members += leads[i] == of;
 	for (; members > 0; members--) {
@@ -243,9 +263,11 @@ lk_status lc_order_units(lc_maker *maker, int *order, lk_error *err) {
 	while (done < count) {
 		int best = -1, smallest = 0, key;
 		for (int i = 0; i < count; i++) {
-			bool later = best >= 0 && maker->units.at[i].overlap < 0 && maker->units.at[i].key > smallest;
+			bool later =
+				best >= 0 && maker->units.at[i].overlap < 0 && maker->units.at[i].key > smallest;
 			if (leads[i] != i || maker->units.at[i].ordered || later) continue;
-			if (all_ready(maker, leads, i, &key) && (best < 0 || key < smallest)) best = i, smallest = key;
+			if (all_ready(maker, leads, i, &key) && (best < 0 || key < smallest))
+				best = i, smallest = key;
 		}
 		if (best < 0) return refuse_cycle(maker, err);
 		LK_TRY(order_group(maker, leads, best, order, &done, err));

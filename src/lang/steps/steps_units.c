@@ -1,9 +1,10 @@
 /* steps_units.c: where each value is held, and which step computes it.
  *
- * Values are decided from the last to the first, so that all users of a value are. What is read again only by passes
- * (not by collectives and the like) need not be stored: it is recomputed, read in place, or a register of the one pass that
- * reads it. Whatever reads a state's old version late, through something that is not stored, would have to run before
- * the state's update; where the order of the program forbids that, it is stored.
+ * Values are decided from the last to the first, so that all users of a value are. What is read
+ * again only by passes (not by collectives and the like) need not be stored: it is recomputed, read
+ * in place, or a register of the one pass that reads it. Whatever reads a state's old version late,
+ * through something that is not stored, would have to run before the state's update; where the
+ * order of the program forbids that, it is stored.
  */
 #include "lang/steps/steps_internal.h"
 
@@ -13,15 +14,21 @@ static bool pointwise(const lc_node *node) {
 static bool reduces(const lc_node *node) {
 	return lc_ops[node->op].family == LC_RED || lc_ops[node->op].family == LC_TOTALS;
 }
-static bool relabels(const lc_node *node) { return node->op == LC_LOCAL || node->op == LC_SLICED; }
-static bool is_version(const lc_node *node) { return node->op == LC_STATE || node->op == LC_UPDATE; }
+static bool relabels(const lc_node *node) {
+	return node->op == LC_LOCAL || node->op == LC_SLICED;
+}
+static bool is_version(const lc_node *node) {
+	return node->op == LC_STATE || node->op == LC_UPDATE;
+}
 static bool collective(const lc_node *node) {
 	return lc_ops[node->op].family == LC_COMM && node->op != LC_SLICE && !relabels(node);
 }
 
 int lc_fused(const lc_maker *maker, int v) {
 	int b = lc_value(maker, v)->fuse;
-	return b >= 0 && (size_t)b < maker->p->bundles.count && maker->p->bundles.at[b].kind == LC_FUSE ? b : -1;
+	return b >= 0 && (size_t)b < maker->p->bundles.count && maker->p->bundles.at[b].kind == LC_FUSE
+	           ? b
+	           : -1;
 }
 
 /* ---- what is known beforehand: users, versions ---- */
@@ -29,7 +36,8 @@ int lc_fused(const lc_maker *maker, int v) {
 static lk_status find_users(lc_maker *maker, lk_error *err) {
 	int total = 0;
 	for (int v = 0; v < maker->count; v++)
-		for (int k = 0; k < lc_value(maker, v)->inputs; k++) maker->at[lc_value(maker, v)->in[k]].users++, total++;
+		for (int k = 0; k < lc_value(maker, v)->inputs; k++)
+			maker->at[lc_value(maker, v)->in[k]].users++, total++;
 	maker->users = LK_ARRAY(&maker->scratch, int, (size_t)total + 1);
 	if (!maker->users) return lk_oom(err);
 	for (int v = 0, next = 0; v < maker->count; v++) {
@@ -62,10 +70,12 @@ static void find_versions(lc_maker *maker) {
 		lc_place *place = &maker->at[v];
 		if (is_version(node)) place->keeps = place->next;
 		bool through = node->op == LC_SLICE || relabels(node);
-		if (!through && (!pointwise(node) || (node->name && node->rank && lc_fused(maker, v) < 0))) continue;
+		if (!through && (!pointwise(node) || (node->name && node->rank && lc_fused(maker, v) < 0)))
+			continue;
 		for (int k = 0; k < node->inputs; k++) {
 			const lc_place *o = &maker->at[node->in[k]];
-			if (through && pointwise(lc_value(maker, node->in[k]))) continue; /* stored, for it is read from memory */
+			if (through && pointwise(lc_value(maker, node->in[k])))
+				continue; /* stored, for it is read from memory */
 			if (o->keeps < place->keeps) place->keeps = o->keeps;
 		}
 	}
@@ -78,11 +88,13 @@ static lk_status new_unit(lc_maker *maker, int v, lc_step_kind kind, int *out, l
 	if (!lk_push(&maker->units)) return lk_oom(err);
 	*out = (int)maker->units.count - 1;
 	lc_unit *unit = lk_last(&maker->units);
-	unit->step = (lc_step){.kind = kind, .space = -1, .scatter = -1, .list = node->list, .chunk_dim = -1};
+	unit->step =
+		(lc_step){.kind = kind, .space = -1, .scatter = -1, .list = node->list, .chunk_dim = -1};
 	if (node->op == LC_TOTAL) unit->step.list = lc_value(maker, node->in[0])->list;
 	unit->key = v, unit->fuse = unit->overlap = -1;
 	int b = node->overlap;
-	if (b >= 0 && (size_t)b < maker->p->bundles.count && maker->p->bundles.at[b].kind == LC_OVERLAP) unit->overlap = b;
+	if (b >= 0 && (size_t)b < maker->p->bundles.count && maker->p->bundles.at[b].kind == LC_OVERLAP)
+		unit->overlap = b;
 	return LK_OK;
 }
 
@@ -104,21 +116,24 @@ static lk_status join_fuse(lc_maker *maker, int v, lk_error *err) {
 		maker->units.at[unit].fuse = lc_fused(maker, v);
 	}
 	maker->at[v].unit = unit;
-	if (maker->units.at[unit].overlap < 0 && lc_value(maker, v)->overlap >= 0) maker->units.at[unit].overlap = lc_value(maker, v)->overlap;
+	if (maker->units.at[unit].overlap < 0 && lc_value(maker, v)->overlap >= 0)
+		maker->units.at[unit].overlap = lc_value(maker, v)->overlap;
 	return LK_OK;
 }
 
 /* ---- how users read ---- */
 
 static bool gathered_by_ring(const lc_maker *maker, int u) {
-	return lc_value(maker, u)->op == LC_ALLGATHER && maker->at[u].unit >= 0 && maker->units.at[maker->at[u].unit].fuse >= 0;
+	return lc_value(maker, u)->op == LC_ALLGATHER && maker->at[u].unit >= 0 &&
+	       maker->units.at[maker->at[u].unit].fuse >= 0;
 }
 
 /* Whether user u needs v to lie in memory. */
 static bool from_memory(const lc_maker *maker, int v, int u) {
 	const lc_node *node = lc_value(maker, u);
 	if (node->op == LC_OUT) return maker->at[u].held == LC_ALIAS;
-	if (node->op == LC_SLICE) return lc_value(maker, v)->op != LC_SLICE || maker->at[u].held != LC_IN_PLACE;
+	if (node->op == LC_SLICE)
+		return lc_value(maker, v)->op != LC_SLICE || maker->at[u].held != LC_IN_PLACE;
 	if (node->op == LC_UPDATE || pointwise(node) || reduces(node)) return false;
 	return !gathered_by_ring(maker, u);
 }
@@ -129,7 +144,8 @@ static bool any_from_memory(const lc_maker *maker, int v) {
 	return false;
 }
 
-/* Whether v, not being stored, is read by all its users before what it is made of is overwritten; notes when. */
+/* Whether v, not being stored, is read by all its users before what it is made of is overwritten;
+ * notes when. */
 static bool kept(lc_maker *maker, int v) {
 	lc_place *place = &maker->at[v];
 	int until = place->keeps == LC_NEVER ? -1 : maker->at[place->keeps].unit;
@@ -150,7 +166,9 @@ static int only_pass(const lc_maker *maker, int v) {
 	int unit = -1;
 	for (int i = 0; i < maker->at[v].users; i++) {
 		int u = maker->users[maker->at[v].first + i];
-		if (from_memory(maker, v, u) || maker->at[u].unit < 0 || (unit >= 0 && maker->at[u].unit != unit)) return -1;
+		if (from_memory(maker, v, u) || maker->at[u].unit < 0 ||
+		    (unit >= 0 && maker->at[u].unit != unit))
+			return -1;
 		unit = maker->at[u].unit;
 	}
 	return unit >= 0 && maker->units.at[unit].step.kind == LC_STEP_MAP ? unit : -1;
@@ -185,7 +203,8 @@ static lk_status decide_pointwise(lc_maker *maker, int v, lk_error *err) {
 		return LK_OK;
 	}
 	int unit = node->name ? -1 : only_pass(maker, v);
-	bool joins = unit >= 0 && maker->units.at[unit].step.list == node->list && (maker->units.at[unit].fuse >= 0 || kept(maker, v));
+	bool joins = unit >= 0 && maker->units.at[unit].step.list == node->list &&
+	             (maker->units.at[unit].fuse >= 0 || kept(maker, v));
 	if (!joins) return own_unit(maker, v, LC_STEP_MAP, err);
 	place->unit = unit, place->held = LC_REGISTER;
 	return LK_OK;
@@ -193,7 +212,8 @@ static lk_status decide_pointwise(lc_maker *maker, int v, lk_error *err) {
 
 static lk_status decide_slice(lc_maker *maker, int v, lk_error *err) {
 	bool together = contiguous(maker, v);
-	if (!maker->at[v].users || !kept(maker, v) || (!together && any_from_memory(maker, v))) return own_unit(maker, v, LC_STEP_MAP, err);
+	if (!maker->at[v].users || !kept(maker, v) || (!together && any_from_memory(maker, v)))
+		return own_unit(maker, v, LC_STEP_MAP, err);
 	maker->at[v].held = together ? LC_ALIAS : LC_IN_PLACE;
 	return LK_OK;
 }
@@ -211,31 +231,39 @@ static lk_status decide_out(lc_maker *maker, int v, lk_error *err) {
 	bool through = is_version(node) || node->op == LC_SLICE || relabels(node);
 	bool lies = node->op != LC_SCALAR && node->op != LC_CONST && node->op != LC_SIZE;
 	if (node->op == LC_SLICE && !contiguous(maker, operand)) lies = false;
-	if (!lies || (through && maker->at[operand].keeps != LC_NEVER)) return own_unit(maker, v, LC_STEP_MAP, err);
+	if (!lies || (through && maker->at[operand].keeps != LC_NEVER))
+		return own_unit(maker, v, LC_STEP_MAP, err);
 	maker->at[v].held = LC_ALIAS;
 	return LK_OK;
 }
 
-/* Whether update v takes what its own bundle gathers, and nothing of the bundle reads it: the pass reads this rank's slice
- * of the state, element by element, where the gather writes. */
+/* Whether update v takes what its own bundle gathers, and nothing of the bundle reads it: the pass
+ * reads this rank's slice of the state, element by element, where the gather writes. */
 static bool ring_writes(const lc_maker *maker, int v) {
 	int e = lc_value(maker, v)->in[1], bundle = lc_fused(maker, v);
-	if (lc_value(maker, e)->op != LC_ALLGATHER || bundle < 0 || lc_fused(maker, e) != bundle) return false;
+	if (lc_value(maker, e)->op != LC_ALLGATHER || bundle < 0 || lc_fused(maker, e) != bundle)
+		return false;
 	for (int i = 0; i < maker->at[v].users; i++)
 		if (lc_fused(maker, maker->users[maker->at[v].first + i]) == bundle) return false;
 	return true;
 }
 
-/* Whether what update v takes may be written to the state directly: by a step that does not read that memory. */
+/* Whether what update v takes may be written to the state directly: by a step that does not read
+ * that memory. */
 static bool written_directly(const lc_maker *maker, int v) {
 	int e = lc_value(maker, v)->in[1];
 	const lc_node *node = lc_value(maker, e);
-	bool heavy = collective(node) || lc_ops[node->op].family == LC_CONTRACT || node->op == LC_GATHER_ROWS || node->op == LC_SEND;
-	if (!heavy || maker->at[e].users != 1 || node->bucket >= 0 || (lc_fused(maker, e) >= 0 && !ring_writes(maker, v))) return false;
+	bool heavy = collective(node) || lc_ops[node->op].family == LC_CONTRACT ||
+	             node->op == LC_GATHER_ROWS || node->op == LC_SEND;
+	if (!heavy || maker->at[e].users != 1 || node->bucket >= 0 ||
+	    (lc_fused(maker, e) >= 0 && !ring_writes(maker, v)))
+		return false;
 	for (int k = 0; k < node->inputs; k++) {
 		int o = node->in[k];
-		while (lc_value(maker, o)->op == LC_SLICE || relabels(lc_value(maker, o))) o = lc_value(maker, o)->in[0];
-		if (is_version(lc_value(maker, o)) && lc_value(maker, o)->name == lc_value(maker, v)->name) return false;
+		while (lc_value(maker, o)->op == LC_SLICE || relabels(lc_value(maker, o)))
+			o = lc_value(maker, o)->in[0];
+		if (is_version(lc_value(maker, o)) && lc_value(maker, o)->name == lc_value(maker, v)->name)
+			return false;
 	}
 	return true;
 }
@@ -252,26 +280,31 @@ static lk_status decide_update(lc_maker *maker, int v, lk_error *err) {
 }
 
 static lk_status decide_reduction(lc_maker *maker, int v, lk_error *err) {
-	if (lc_fused(maker, v) < 0 || lc_value(maker, v)->op == LC_TOTAL) return own_unit(maker, v, LC_STEP_MAP, err);
+	if (lc_fused(maker, v) < 0 || lc_value(maker, v)->op == LC_TOTAL)
+		return own_unit(maker, v, LC_STEP_MAP, err);
 	maker->at[v].held = LC_STORED;
 	return join_fuse(maker, v, err);
 }
 
-/* A reduce-scatter and all-gathers along one dim and axis join the pass of their bundle; others stand alone. */
+/* A reduce-scatter and all-gathers along one dim and axis join the pass of their bundle; others
+ * stand alone. */
 static bool ring_takes(const lc_maker *maker, int v) {
 	const lc_node *node = lc_value(maker, v);
 	int unit = fuse_unit(maker, lc_fused(maker, v));
 	if (node->op == LC_ALLGATHER) {
 		const lc_node *value = lc_value(maker, node->in[0]);
 		bool inside = lc_fused(maker, node->in[0]) == lc_fused(maker, v);
-		if (!inside && (value->name || !pointwise(value) || maker->at[node->in[0]].users != 1)) return false;
+		if (!inside && (value->name || !pointwise(value) || maker->at[node->in[0]].users != 1))
+			return false;
 		for (int i = 0; i < maker->at[v].users && maker->at[v].into < 0; i++)
-			if (lc_fused(maker, maker->users[maker->at[v].first + i]) == lc_fused(maker, v)) return false;
+			if (lc_fused(maker, maker->users[maker->at[v].first + i]) == lc_fused(maker, v))
+				return false;
 		if (unit < 0 || maker->units.at[unit].step.gathers.count == 0) return true;
 		const lc_node *other = lc_value(maker, maker->units.at[unit].step.gathers.at[0]);
 		return other->axis == node->axis && other->d == node->d;
 	}
-	if (node->op != LC_REDUCESCATTER || unit < 0 || maker->units.at[unit].step.scatter >= 0) return false;
+	if (node->op != LC_REDUCESCATTER || unit < 0 || maker->units.at[unit].step.scatter >= 0)
+		return false;
 	const lc_ids *gathers = &maker->units.at[unit].step.gathers;
 	const lc_node *other = gathers->count ? lc_value(maker, gathers->at[0]) : node;
 	return other->axis == node->axis && other->d == node->d;
@@ -282,7 +315,8 @@ static lk_status decide_ring(lc_maker *maker, int v, lk_error *err) {
 	LK_TRY(join_fuse(maker, v, err));
 	lc_step *step = &maker->units.at[place->unit].step;
 	place->held = LC_STORED;
-	if (lc_value(maker, v)->op == LC_ALLGATHER) return lc_ids_put(maker->arena, &step->gathers, v, err);
+	if (lc_value(maker, v)->op == LC_ALLGATHER)
+		return lc_ids_put(maker->arena, &step->gathers, v, err);
 	step->scatter = v;
 	if (!used_outside(maker, v)) place->held = LC_REGISTER;
 	return LK_OK;
@@ -293,8 +327,10 @@ static int bucket_unit(const lc_maker *maker, int v) {
 	const lc_node *node = lc_value(maker, v);
 	for (int u = v + 1; u < maker->count && node->bucket >= 0; u++) {
 		const lc_node *value = lc_value(maker, u);
-		if (value->bucket == node->bucket && value->op == node->op && value->axis == node->axis && value->reduce == node->reduce && value->d == node->d &&
-		    value->dtype == node->dtype && value->list == node->list && value->root == node->root && maker->units.at[maker->at[u].unit].fuse < 0)
+		if (value->bucket == node->bucket && value->op == node->op && value->axis == node->axis &&
+		    value->reduce == node->reduce && value->d == node->d && value->dtype == node->dtype &&
+		    value->list == node->list && value->root == node->root &&
+		    maker->units.at[maker->at[u].unit].fuse < 0)
 			return maker->at[u].unit;
 	}
 	return -1;
@@ -306,8 +342,10 @@ static lk_status decide_collective(lc_maker *maker, int v, lk_error *err) {
 	bool joined = lc_fused(maker, v) >= 0 && ring_takes(maker, v);
 	place->held = LC_STORED;
 	if (joined) LK_TRY(decide_ring(maker, v, err));
-	else if ((place->unit = bucket_unit(maker, v)) < 0) LK_TRY(own_unit(maker, v, LC_STEP_COMM, err));
-	if (bucket >= 0 && (size_t)bucket < maker->p->bundles.count && maker->p->bundles.at[bucket].kind == LC_BUCKET)
+	else if ((place->unit = bucket_unit(maker, v)) < 0)
+		LK_TRY(own_unit(maker, v, LC_STEP_COMM, err));
+	if (bucket >= 0 && (size_t)bucket < maker->p->bundles.count &&
+	    maker->p->bundles.at[bucket].kind == LC_BUCKET)
 		maker->units.at[place->unit].step.bucket = maker->p->bundles.at[bucket].size;
 	return LK_OK;
 }
@@ -315,16 +353,21 @@ static lk_status decide_collective(lc_maker *maker, int v, lk_error *err) {
 static lk_status decide(lc_maker *maker, int v, lk_error *err) {
 	const lc_node *node = lc_value(maker, v);
 	switch (lc_ops[node->op].family) {
-	case LC_LEAF: maker->at[v].held = node->op == LC_INPUT || node->op == LC_STATE ? LC_STORED : LC_NOWHERE; return LK_OK;
-	case LC_MAP: case LC_DROP: return decide_pointwise(maker, v, err);
+	case LC_LEAF:
+		maker->at[v].held = node->op == LC_INPUT || node->op == LC_STATE ? LC_STORED : LC_NOWHERE;
+		return LK_OK;
+	case LC_MAP:
+	case LC_DROP: return decide_pointwise(maker, v, err);
 	case LC_CONTRACT: return own_unit(maker, v, LC_STEP_CONTRACT, err);
 	case LC_ROWS: return own_unit(maker, v, LC_STEP_ROWS, err);
-	case LC_RED: case LC_TOTALS: return decide_reduction(maker, v, err);
+	case LC_RED:
+	case LC_TOTALS: return decide_reduction(maker, v, err);
 	case LC_COMM:
 		if (node->op == LC_SLICE) return decide_slice(maker, v, err);
 		return relabels(node) ? decide_relabelled(maker, v, err) : decide_collective(maker, v, err);
 	case LC_MOVE: return own_unit(maker, v, LC_STEP_SEND, err);
-	case LC_EFFECT: return node->op == LC_UPDATE ? decide_update(maker, v, err) : decide_out(maker, v, err);
+	case LC_EFFECT:
+		return node->op == LC_UPDATE ? decide_update(maker, v, err) : decide_out(maker, v, err);
 	}
 	return LK_OK;
 }
@@ -342,7 +385,9 @@ lk_status lc_make_units(lc_maker *maker, lk_error *err) {
 	}
 	for (int v = 0; v < maker->count; v++) {
 		int unit = maker->at[v].unit;
-		maker->at[v].home = maker->at[v].held == LC_ALIAS || maker->at[v].held == LC_IN_PLACE ? maker->at[lc_value(maker, v)->in[0]].home : v;
+		maker->at[v].home = maker->at[v].held == LC_ALIAS || maker->at[v].held == LC_IN_PLACE
+		                        ? maker->at[lc_value(maker, v)->in[0]].home
+		                        : v;
 		if (unit >= 0) LK_TRY(lc_ids_put(maker->arena, &maker->units.at[unit].step.values, v, err));
 	}
 	return LK_OK;

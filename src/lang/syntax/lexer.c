@@ -14,8 +14,10 @@ struct lexer {
 
 static lk_status wrong(const struct lexer *lexer, lk_error *err, const char *what) {
 	char where[sizeof err->where];
-	lexer->file->mistake.line = lexer->line, lexer->file->mistake.column = (int)(lexer->at - lexer->line_start) + 1;
-	snprintf(where, sizeof where, "%.200s:%d:%d", lexer->file->path, lexer->line, lexer->file->mistake.column);
+	lexer->file->mistake.line = lexer->line,
+	lexer->file->mistake.column = (int)(lexer->at - lexer->line_start) + 1;
+	snprintf(where, sizeof where, "%.200s:%d:%d", lexer->file->path, lexer->line,
+	         lexer->file->mistake.column);
 	return lk_fail(err, LK_ERR_INPUT, where, "%s", what);
 }
 
@@ -29,8 +31,12 @@ static void skip_blanks(struct lexer *lexer) {
 	}
 }
 
-static bool letter(char c) { return isalpha((unsigned char)c) || c == '_'; }
-static bool digit(char c) { return c >= '0' && c <= '9'; }
+static bool letter(char c) {
+	return isalpha((unsigned char)c) || c == '_';
+}
+static bool digit(char c) {
+	return c >= '0' && c <= '9';
+}
 
 static lk_status name(struct lexer *lexer, lc_token *token, lk_error *err) {
 	const char *p = lexer->at;
@@ -47,8 +53,8 @@ static lk_status name(struct lexer *lexer, lc_token *token, lk_error *err) {
 static lk_status number(struct lexer *lexer, lc_token *token, lk_error *err) {
 	char text[64];
 	const char *p = lexer->at, *end;
-	while (p < lexer->end &&
-		   (letter(*p) || digit(*p) || *p == '.' || ((*p == '+' || *p == '-') && (p[-1] == 'e' || p[-1] == 'E'))))
+	while (p < lexer->end && (letter(*p) || digit(*p) || *p == '.' ||
+	                          ((*p == '+' || *p == '-') && (p[-1] == 'e' || p[-1] == 'E'))))
 		p++;
 	token->kind = LC_NUMBER_TOKEN, token->length = (int)(p - lexer->at), token->whole = true;
 	if ((size_t)token->length >= sizeof text) return wrong(lexer, err, "a number is too long");
@@ -69,7 +75,7 @@ static lk_status sign(struct lexer *lexer, lc_token *token, lk_error *err) {
 		const char *text;
 		lc_token_kind kind;
 	} pairs[] = {{"<-", LC_ARROW_LEFT}, {"->", LC_ARROW_RIGHT}, {"<=", LC_AT_MOST},
-				 {">=", LC_AT_LEAST},   {"==", LC_EQUAL},       {"!=", LC_UNEQUAL}};
+	             {">=", LC_AT_LEAST},   {"==", LC_EQUAL},       {"!=", LC_UNEQUAL}};
 	for (size_t i = 0; i < sizeof pairs / sizeof *pairs; i++) {
 		if (lexer->end - lexer->at < 2 || memcmp(lexer->at, pairs[i].text, 2) != 0) continue;
 		token->kind = (uint8_t)pairs[i].kind, token->length = 2;

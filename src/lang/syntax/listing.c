@@ -1,4 +1,5 @@
-/* listing.c: names for values that need one to be written down; the listing of values with their types. */
+/* listing.c: names for values that need one to be written down; the listing of values with their
+ * types. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -6,16 +7,19 @@
 
 /* ---- settling ---- */
 
-/* Operations inside of one statement: below the parser's depth of 100, signs and brackets included. */
-enum { NESTED = 40 };
+/* Operations inside of one statement: below the parser's depth of 100, signs and brackets included.
+ */
+enum {
+	NESTED = 40
+};
 
 struct use {
 	int count, by, depth;
 };
 
 static bool is_taken(const lc_program *program, const char *name) {
-	return lc_value_find(program, name) >= 0 || lc_dim_find(program, name) >= 0 || lc_axis_find(program, name) >= 0 ||
-	       lc_list_find(program, name) >= 0;
+	return lc_value_find(program, name) >= 0 || lc_dim_find(program, name) >= 0 ||
+	       lc_axis_find(program, name) >= 0 || lc_list_find(program, name) >= 0;
 }
 
 /* The name of its part if no value has it, else t1, t2, ... */
@@ -32,8 +36,8 @@ static lk_status name_value(lc_program *program, int id, int *next, lk_error *er
 	return program->nodes.at[id].name ? LK_OK : lk_oom(err);
 }
 
-/* Whether a state changes, or another statement ends, between a value and the statement that would hold it: then its
- * place in the order matters. */
+/* Whether a state changes, or another statement ends, between a value and the statement that would
+ * hold it: then its place in the order matters. */
 static bool crosses(const lc_program *program, int from, int to) {
 	for (int i = from + 1; i < to; i++)
 		if (program->nodes.at[i].name || program->nodes.at[i].op == LC_OUT) return true;
@@ -59,7 +63,9 @@ static lk_status settle(lc_program *program, struct use *uses, lk_error *err) {
 		bool own = uses[i].count == 1;
 		int root = own ? uses[i].by : i;
 		uses[i].depth = own && !program->nodes.at[root].name ? uses[root].depth + 1 : 1;
-		if (!own || uses[i].depth > NESTED || crosses(program, i, root) || differs(node, &program->nodes.at[root])) LK_TRY(name_value(program, i, &next, err));
+		if (!own || uses[i].depth > NESTED || crosses(program, i, root) ||
+		    differs(node, &program->nodes.at[root]))
+			LK_TRY(name_value(program, i, &next, err));
 		if (node->name) uses[i].depth = 0;
 	}
 	return LK_OK;
@@ -84,7 +90,9 @@ static void put_row(const lc_program *program, int id, FILE *out) {
 	for (int i = 0; i < node->inputs; i++) fprintf(file, " %%%d", node->in[i]);
 	fputc(' ', file);
 	if (node->op == LC_CONST) fprintf(file, "%.17g", node->number);
-	else if (node->op == LC_SIZE) fputs(node->axis >= 0 ? program->axes[node->axis].name : program->named[node->symbol].name, file);
+	else if (node->op == LC_SIZE)
+		fputs(node->axis >= 0 ? program->axes[node->axis].name : program->named[node->symbol].name,
+		      file);
 	else lc_print_attributes(program, node, file);
 	fclose(file);
 	what[sizeof what - 1] = '\0';
@@ -94,9 +102,11 @@ static void put_row(const lc_program *program, int id, FILE *out) {
 
 void lc_print_listing(const lc_program *program, FILE *out) {
 	char value[256], divisor[256];
-	fprintf(out, "program %s: %zu values, %zu schedules\n", program->name, program->nodes.count, program->schedules.count);
+	fprintf(out, "program %s: %zu values, %zu schedules\n", program->name, program->nodes.count,
+	        program->schedules.count);
 	for (size_t i = 0; i < program->nodes.count; i++) put_row(program, (int)i, out);
 	for (size_t i = 0; i < program->conditions.count; i++)
-		fprintf(out, "  needs %s %% %s == 0\n", lc_dim_text(program, program->conditions.at[i].value, value, sizeof value),
+		fprintf(out, "  needs %s %% %s == 0\n",
+		        lc_dim_text(program, program->conditions.at[i].value, value, sizeof value),
 		        lc_dim_text(program, program->conditions.at[i].divisor, divisor, sizeof divisor));
 }

@@ -1,5 +1,5 @@
-/* parse.c: recursive descent over programs and their statements. Values are typed as they are read, so that the first
- * error is the first in the text. */
+/* parse.c: recursive descent over programs and their statements. Values are typed as they are read,
+ * so that the first error is the first in the text. */
 #include <stdarg.h>
 #include <string.h>
 
@@ -9,17 +9,25 @@
 
 /* ---- tokens ---- */
 
-bool lc_sees(const lc_parser *parser, char sign) { return lc_peek(parser)->kind == LC_SIGN && lc_peek(parser)->sign == sign; }
+bool lc_sees(const lc_parser *parser, char sign) {
+	return lc_peek(parser)->kind == LC_SIGN && lc_peek(parser)->sign == sign;
+}
 
 static bool is_word(const lc_token *token, const char *word) {
 	return token->kind == LC_NAME_TOKEN && (size_t)token->length == strlen(word) &&
-		   memcmp(token->text, word, (size_t)token->length) == 0;
+	       memcmp(token->text, word, (size_t)token->length) == 0;
 }
 
-bool lc_sees_word(const lc_parser *parser, const char *word) { return is_word(lc_peek(parser), word); }
+bool lc_sees_word(const lc_parser *parser, const char *word) {
+	return is_word(lc_peek(parser), word);
+}
 
-bool lc_take(lc_parser *parser, char sign) { return lc_sees(parser, sign) ? parser->at++, true : false; }
-bool lc_take_word(lc_parser *parser, const char *word) { return lc_sees_word(parser, word) ? parser->at++, true : false; }
+bool lc_take(lc_parser *parser, char sign) {
+	return lc_sees(parser, sign) ? parser->at++, true : false;
+}
+bool lc_take_word(lc_parser *parser, const char *word) {
+	return lc_sees_word(parser, word) ? parser->at++, true : false;
+}
 
 lk_status lc_at(lc_parser *parser, const lc_token *token, lk_error *err, const char *fmt, ...) {
 	char where[sizeof err->where], what[sizeof err->what];
@@ -34,8 +42,10 @@ lk_status lc_at(lc_parser *parser, const lc_token *token, lk_error *err, const c
 
 lk_status lc_unexpected(lc_parser *parser, const char *wanted, lk_error *err) {
 	const lc_token *token = lc_peek(parser);
-	if (token->kind == LC_END) return lc_at(parser, token, err, "the text ends where %s is expected", wanted);
-	return lc_at(parser, token, err, "\"%.*s\" stands where %s is expected", token->length, token->text, wanted);
+	if (token->kind == LC_END)
+		return lc_at(parser, token, err, "the text ends where %s is expected", wanted);
+	return lc_at(parser, token, err, "\"%.*s\" stands where %s is expected", token->length,
+	             token->text, wanted);
 }
 
 lk_status lc_expect(lc_parser *parser, char sign, const char *after, lk_error *err) {
@@ -54,7 +64,8 @@ lk_status lc_word_next(lc_parser *parser, const char *what, const char **out, lk
 	return LK_OK;
 }
 
-lk_status lc_integer(lc_parser *parser, const char *what, int64_t low, int64_t high, int64_t *out, lk_error *err) {
+lk_status lc_integer(lc_parser *parser, const char *what, int64_t low, int64_t high, int64_t *out,
+                     lk_error *err) {
 	size_t begin = parser->at;
 	bool minus = low < 0 && lc_take(parser, '-');
 	const lc_token *token = lc_peek(parser);
@@ -80,7 +91,8 @@ int lc_choice(const lc_token *token, const char *const *names, int count) {
 	return -1;
 }
 
-lk_status lc_suggest(lk_error *err, const char *text, const char *const *names, size_t count, const char *otherwise) {
+lk_status lc_suggest(lk_error *err, const char *text, const char *const *names, size_t count,
+                     const char *otherwise) {
 	const char *near = lk_nearest(text, names, count);
 	return near ? lk_hint(err, "do you mean %s?", near) : lk_hint(err, "%s", otherwise);
 }
@@ -94,7 +106,8 @@ lk_status lc_axis_next(lc_parser *parser, int *axis, lk_error *err) {
 	if (*axis >= 0) return LK_OK;
 	for (int i = 0; i < parser->p->axis_count; i++) names[i] = parser->p->axes[i].name;
 	lc_at(parser, &parser->tokens.at[parser->at - 1], err, "there is no mesh axis %s", name);
-	return lc_suggest(err, name, names, (size_t)parser->p->axis_count, "the axes stand behind \"mesh\"");
+	return lc_suggest(err, name, names, (size_t)parser->p->axis_count,
+	                  "the axes stand behind \"mesh\"");
 }
 
 lk_status lc_dtype_next(lc_parser *parser, lc_dtype *out, lk_error *err) {
@@ -106,17 +119,19 @@ lk_status lc_dtype_next(lc_parser *parser, lc_dtype *out, lk_error *err) {
 	if (found >= 0) return LK_OK;
 	lc_at(parser, &parser->tokens.at[parser->at - 1], err, "there is no number format %s", name);
 	return lc_suggest(err, name, names, LC_WEAK_INT,
-					  "there are f64, f32, f16, bf16, f8, i64 to i8, u64 to u8 and bool");
+	                  "there are f64, f32, f16, bf16, f8, i64 to i8, u64 to u8 and bool");
 }
 
 lk_status lc_group_next(lc_parser *parser, int axis, lc_group *out, lk_error *err) {
 	*out = (lc_group){.axis = axis};
 	if (lc_loop_find(parser, lc_peek(parser))) return lc_known(parser, &out->offset, err);
-	if (lc_peek(parser)->kind == LC_NUMBER_TOKEN) return lc_integer(parser, "a group", 0, INT32_MAX, &out->offset, err);
+	if (lc_peek(parser)->kind == LC_NUMBER_TOKEN)
+		return lc_integer(parser, "a group", 0, INT32_MAX, &out->offset, err);
 	const lc_token *token = lc_peek(parser);
 	LK_TRY(lc_word_next(parser, "a group (k, k+1 or a number)", &out->index, err));
 	if (lc_axis_find(parser->p, out->index) >= 0 || lc_dim_find(parser->p, out->index) >= 0)
-		return lc_at(parser, token, err, "%s is an axis or a dim, not an index of groups", out->index);
+		return lc_at(parser, token, err, "%s is an axis or a dim, not an index of groups",
+		             out->index);
 	if (!lc_sees(parser, '+') && !lc_sees(parser, '-')) return LK_OK;
 	int64_t sign = lc_take(parser, '+') ? 1 : (parser->at++, -1);
 	LK_TRY(lc_integer(parser, "a number of groups", 0, INT32_MAX, &out->offset, err));
@@ -166,7 +181,8 @@ static lk_status dim_factor(lc_parser *parser, lc_dim *out, lk_error *err) {
 		return lc_dim_number(parser->p, number, out, err);
 	}
 	if (!lc_sees(parser, '(')) return dim_name(parser, out, err);
-	if (parser->depth >= LC_DEPTH) return lc_at(parser, lc_peek(parser), err, "parentheses are nested too deep");
+	if (parser->depth >= LC_DEPTH)
+		return lc_at(parser, lc_peek(parser), err, "parentheses are nested too deep");
 	parser->at++, parser->depth++;
 	LK_TRY(dim_sum(parser, out, err));
 	parser->depth--;
@@ -225,14 +241,16 @@ static lk_status layout_next(lc_parser *parser, lc_node *node, unsigned *seen, l
 	int64_t number = 0;
 	if (kind < 0) {
 		lc_unexpected(parser, "a layout", err);
-		return lk_hint(err, "layouts are S(dim,axis), P(sum,axis), ROOT(rank,axis), L(axis) and R(axis)");
+		return lk_hint(
+			err, "layouts are S(dim,axis), P(sum,axis), ROOT(rank,axis), L(axis) and R(axis)");
 	}
 	l.kind = (uint8_t)kind;
 	parser->at++;
 	LK_TRY(lc_expect(parser, '(', "the layout", err));
 	if (kind == LC_S || kind == LC_ROOT) {
 		bool slice = kind == LC_S;
-		LK_TRY(lc_integer(parser, slice ? "a dim" : "a rank", 0, slice ? LC_RANK - 1 : INT32_MAX, &number, err));
+		LK_TRY(lc_integer(parser, slice ? "a dim" : "a rank", 0, slice ? LC_RANK - 1 : INT32_MAX,
+		                  &number, err));
 		if (kind == LC_S) l.dim = (int8_t)number;
 		else l.root = (int32_t)number;
 	} else if (kind == LC_P) {
@@ -242,7 +260,8 @@ static lk_status layout_next(lc_parser *parser, lc_node *node, unsigned *seen, l
 	}
 	if (kind == LC_S || kind == LC_ROOT || kind == LC_P) LK_TRY(lc_expect(parser, ',', "it", err));
 	LK_TRY(lc_axis_next(parser, &axis, err));
-	if (*seen >> axis & 1) return lc_at(parser, token, err, "two layouts over %s", parser->p->axes[axis].name);
+	if (*seen >> axis & 1)
+		return lc_at(parser, token, err, "two layouts over %s", parser->p->axes[axis].name);
 	*seen |= 1u << axis;
 	node->layout[axis] = l;
 	return lc_expect(parser, ')', "the axis", err);
@@ -257,7 +276,8 @@ static lk_status type(lc_parser *parser, lc_node *node, lk_error *err) {
 	node->dtype = (uint8_t)dtype;
 	if (lc_take(parser, '[')) {
 		do {
-			if (node->rank == LC_RANK) return lc_at(parser, lc_peek(parser), err, "a tensor has at most %d dims", LC_RANK);
+			if (node->rank == LC_RANK)
+				return lc_at(parser, lc_peek(parser), err, "a tensor has at most %d dims", LC_RANK);
 			LK_TRY(lc_size(parser, &node->dim[node->rank++], err));
 		} while (lc_take(parser, ','));
 		LK_TRY(lc_expect(parser, ']', "the dims", err));
@@ -268,12 +288,14 @@ static lk_status type(lc_parser *parser, lc_node *node, lk_error *err) {
 		node->list = lc_list_find(parser->p, list);
 		if (node->list < 0) {
 			lc_at(parser, token, err, "there is no list %s", list);
-			return lc_suggest(err, list, parser->p->lists.at, parser->p->lists.count, "declare it: list NAME");
+			return lc_suggest(err, list, parser->p->lists.at, parser->p->lists.count,
+			                  "declare it: list NAME");
 		}
 	}
 	if (lc_take(parser, '@')) {
 		do LK_TRY(layout_next(parser, node, &seen, err));
-		while (lc_choice(lc_peek(parser), layout_names, 5) >= 0 && parser->tokens.at[parser->at + 1].kind == LC_SIGN &&
+		while (lc_choice(lc_peek(parser), layout_names, 5) >= 0 &&
+		       parser->tokens.at[parser->at + 1].kind == LC_SIGN &&
 		       parser->tokens.at[parser->at + 1].sign == '(');
 	}
 	return placement(parser, &node->at, err);
@@ -283,20 +305,26 @@ static lk_status type(lc_parser *parser, lc_node *node, lk_error *err) {
 
 static lk_status new_name(lc_parser *parser, const char *what, const char **out, lk_error *err) {
 	static const char *const reserved[] = {"program", "schedule", "mesh", "dim", "list", "scalar",
-										   "in",      "state",    "out",  "at",  "of",   "for"};
+	                                       "in",      "state",    "out",  "at",  "of",   "for"};
 	const lc_token *token = lc_peek(parser);
 	if (lc_choice(token, reserved, sizeof reserved / sizeof *reserved) >= 0 || lc_is_call(token))
-		return lc_at(parser, token, err, "%.*s is a word of the language, not %s", token->length, token->text, what);
-	if (lc_loop_find(parser, token)) return lc_at(parser, token, err, "%.*s is the variable of a loop", token->length, token->text);
+		return lc_at(parser, token, err, "%.*s is a word of the language, not %s", token->length,
+		             token->text, what);
+	if (lc_loop_find(parser, token))
+		return lc_at(parser, token, err, "%.*s is the variable of a loop", token->length,
+		             token->text);
 	LK_TRY(lc_indexed(parser, what, out, err));
 	lk_status status = lc_name_free(parser->p, *out, token->line, token->column, err);
 	if (status == LK_ERR_INPUT && parser->loop_count && token[1].sign != '[')
-		return lk_hint(err, "in a loop, index it: %s[%s]", *out, parser->loops[parser->loop_count - 1].name);
+		return lk_hint(err, "in a loop, index it: %s[%s]", *out,
+		               parser->loops[parser->loop_count - 1].name);
 	return status;
 }
 
-static lk_status add_leaf(lc_parser *parser, lc_op op, const lc_token *token, const char *name, lc_node *node, lk_error *err) {
-	node->op = (uint8_t)op, node->name = name, node->line = token->line, node->column = token->column;
+static lk_status add_leaf(lc_parser *parser, lc_op op, const lc_token *token, const char *name,
+                          lc_node *node, lk_error *err) {
+	node->op = (uint8_t)op, node->name = name, node->line = token->line,
+	node->column = token->column;
 	return lc_add(parser->p, node, NULL, err);
 }
 
@@ -331,8 +359,10 @@ static lk_status declare_names(lc_parser *parser, bool lists, lk_error *err) {
 	const char *names[LC_DIMS], *list;
 	int count = 0, of = -1;
 	do {
-		if (count == LC_DIMS) return lc_at(parser, lc_peek(parser), err, "more than %d names at once", LC_DIMS);
-		LK_TRY(new_name(parser, lists ? "the name of a list" : "the name of a dim", &names[count++], err));
+		if (count == LC_DIMS)
+			return lc_at(parser, lc_peek(parser), err, "more than %d names at once", LC_DIMS);
+		LK_TRY(new_name(parser, lists ? "the name of a list" : "the name of a dim", &names[count++],
+		                err));
 	} while (lc_take(parser, ','));
 	if (!lists && lc_take_word(parser, "of")) {
 		const lc_token *token = lc_peek(parser);
@@ -340,15 +370,18 @@ static lk_status declare_names(lc_parser *parser, bool lists, lk_error *err) {
 		of = lc_list_find(parser->p, list);
 		if (of < 0) {
 			lc_at(parser, token, err, "there is no list %s", list);
-			return lc_suggest(err, list, parser->p->lists.at, parser->p->lists.count, "declare it: list NAME");
+			return lc_suggest(err, list, parser->p->lists.at, parser->p->lists.count,
+			                  "declare it: list NAME");
 		}
 	}
 	for (int i = 0; i < count; i++)
-		LK_TRY(lists ? lc_list_add(parser->p, names[i], err) : lc_dim_declare(parser->p, names[i], of, err));
+		LK_TRY(lists ? lc_list_add(parser->p, names[i], err)
+		             : lc_dim_declare(parser->p, names[i], of, err));
 	return LK_OK;
 }
 
-static lk_status effect(lc_parser *parser, lc_op op, const lc_token *token, int first, int second, lk_error *err) {
+static lk_status effect(lc_parser *parser, lc_op op, const lc_token *token, int first, int second,
+                        lk_error *err) {
 	lc_node n = lc_draft(op, token->line, token->column);
 	n.in[0] = first, n.in[1] = second;
 	LK_TRY(placement(parser, &n.at, err));
@@ -366,7 +399,8 @@ static lk_status outputs(lc_parser *parser, lk_error *err) {
 }
 
 /* A value that no operation of this statement made (y = x) gets one: it would have two names. */
-static lk_status own_value(lc_parser *parser, const lc_token *token, size_t before, int *id, lk_error *err) {
+static lk_status own_value(lc_parser *parser, const lc_token *token, size_t before, int *id,
+                           lk_error *err) {
 	if ((size_t)*id >= before) return LK_OK;
 	lc_node copy = lc_draft(LC_COPY, token->line, token->column);
 	copy.in[0] = *id;
@@ -390,13 +424,14 @@ static lk_status define(lc_parser *parser, lk_error *err) {
 	char have[96], want[96];
 	if (node->at.axis >= 0) {
 		lc_at(parser, token, err, "%s is made of what lives at %s, not at %s", name,
-			  lc_group_text(parser->p, &node->at, have, sizeof have), lc_group_text(parser->p, &at, want, sizeof want));
+		      lc_group_text(parser->p, &node->at, have, sizeof have),
+		      lc_group_text(parser->p, &at, want, sizeof want));
 		return lk_hint(err, "add send(..., %s: from -> to)", parser->p->axes[at.axis].name);
 	}
 	node->at = at;
 	if (node->layout[at.axis].kind == LC_R) return LK_OK;
-	lc_at(parser, token, err, "a value at one group of %s cannot be divided over %s", parser->p->axes[at.axis].name,
-		  parser->p->axes[at.axis].name);
+	lc_at(parser, token, err, "a value at one group of %s cannot be divided over %s",
+	      parser->p->axes[at.axis].name, parser->p->axes[at.axis].name);
 	return lk_hint(err, "leave %s out of its layout", parser->p->axes[at.axis].name);
 }
 
@@ -424,7 +459,8 @@ static lk_status statement(lc_parser *parser, void *context, lk_error *err) {
 	if (lc_take_word(parser, "state")) return declare_tensors(parser, LC_STATE, err);
 	if (lc_take_word(parser, "out")) return outputs(parser, err);
 	if (lc_take_word(parser, "for")) return lc_loop_next(parser, statement, context, err);
-	if (lc_peek(parser)->kind != LC_NAME_TOKEN) return lc_unexpected(parser, "a statement or '}'", err);
+	if (lc_peek(parser)->kind != LC_NAME_TOKEN)
+		return lc_unexpected(parser, "a statement or '}'", err);
 	const lc_token *next = lc_behind_name(parser);
 	if (next->kind == LC_ARROW_LEFT) return update(parser, err);
 	if (next->kind == LC_SIGN && next->sign == '=') return define(parser, err);
@@ -432,8 +468,9 @@ static lk_status statement(lc_parser *parser, void *context, lk_error *err) {
 	char text[LC_NAME];
 	snprintf(text, sizeof text, "%.*s", lc_peek(parser)->length, lc_peek(parser)->text);
 	lc_at(parser, lc_peek(parser), err, "%s begins no statement", text);
-	return lc_suggest(err, text, words, sizeof words / sizeof *words,
-					  "statements are NAME = ..., STATE <- ..., in, state, scalar, dim, list, for, out");
+	return lc_suggest(
+		err, text, words, sizeof words / sizeof *words,
+		"statements are NAME = ..., STATE <- ..., in, state, scalar, dim, list, for, out");
 }
 
 /* ---- programs ---- */
@@ -445,7 +482,8 @@ static lk_status mesh(lc_parser *parser, lk_error *err) {
 	do {
 		int64_t size = 0;
 		LK_TRY(new_name(parser, "the name of an axis", &name, err));
-		if (lc_take(parser, '=')) LK_TRY(lc_integer(parser, "a number of ranks", 1, 1 << 20, &size, err));
+		if (lc_take(parser, '='))
+			LK_TRY(lc_integer(parser, "a number of ranks", 1, 1 << 20, &size, err));
 		LK_TRY(lc_axis_add(parser->p, name, size, err));
 	} while (lc_take(parser, ','));
 	return lc_expect(parser, ')', "the axes", err);
@@ -463,10 +501,12 @@ static lk_status program(lc_parser *parser, lk_error *err) {
 	LK_TRY(lc_word_next(parser, "the name of a program", &name, err));
 	for (size_t i = 0; i < parser->file->programs.count; i++) {
 		if (strcmp(parser->file->programs.at[i]->name, name) != 0) continue;
-		lc_at(parser, token, err, "there is a program %s already, in line %d", name, parser->file->programs.at[i]->line);
+		lc_at(parser, token, err, "there is a program %s already, in line %d", name,
+		      parser->file->programs.at[i]->line);
 		return lk_hint(err, "choose another name");
 	}
-	if (parser->file->programs.count == LC_PROGRAMS) return lc_at(parser, token, err, "a file has at most %d programs", LC_PROGRAMS);
+	if (parser->file->programs.count == LC_PROGRAMS)
+		return lc_at(parser, token, err, "a file has at most %d programs", LC_PROGRAMS);
 	parser->p = lc_program_new(parser->file, name);
 	if (!parser->p) return lk_oom(err);
 	parser->p->line = token->line, parser->p->column = token->column;
@@ -494,7 +534,8 @@ lk_status lc_parse(const char *path, const char *text, size_t size, lc_file **ou
 	lc_parser s = {0};
 	*out = s.file = lc_file_new(path);
 	if (!s.file) return lk_oom(err);
-	if (size > LC_TEXT_LIMIT) return lk_fail(err, LK_ERR_INPUT, path, "the text has over %d bytes", LC_TEXT_LIMIT);
+	if (size > LC_TEXT_LIMIT)
+		return lk_fail(err, LK_ERR_INPUT, path, "the text has over %d bytes", LC_TEXT_LIMIT);
 	lk_status status = lc_lex(s.file, text, size, &s.tokens, err);
 	if (status == LK_OK) status = file(&s, err);
 	lk_vec_free(&s.tokens);

@@ -12,11 +12,13 @@ static int called(const lc_token *token) {
 	return -1;
 }
 
-bool lc_is_call(const lc_token *token) { return token->kind == LC_NAME_TOKEN && called(token) >= 0; }
+bool lc_is_call(const lc_token *token) {
+	return token->kind == LC_NAME_TOKEN && called(token) >= 0;
+}
 
 /* [NAME =] INT; the name may be left out unless it is needed. */
-static lk_status named_integer(lc_parser *parser, const char *name, bool needed, int64_t low, int64_t high, int64_t *out,
-							   lk_error *err) {
+static lk_status named_integer(lc_parser *parser, const char *name, bool needed, int64_t low,
+                               int64_t high, int64_t *out, lk_error *err) {
 	char what[64];
 	snprintf(what, sizeof what, "%s%s", name, needed ? "=INTEGER" : "");
 	if (lc_take_word(parser, name)) LK_TRY(lc_expect(parser, '=', name, err));
@@ -41,13 +43,15 @@ static lk_status dim(lc_parser *parser, int8_t *out, lk_error *err) {
 }
 
 static lk_status probability(lc_parser *parser, lc_node *node, lk_error *err) {
-	if (lc_peek(parser)->kind != LC_NUMBER_TOKEN) return lc_unexpected(parser, "a probability", err);
+	if (lc_peek(parser)->kind != LC_NUMBER_TOKEN)
+		return lc_unexpected(parser, "a probability", err);
 	node->number = lc_peek(parser)->number;
 	parser->at++;
 	return LK_OK;
 }
 
-static lk_status integer32(lc_parser *parser, const char *name, int32_t low, int32_t *out, lk_error *err) {
+static lk_status integer32(lc_parser *parser, const char *name, int32_t low, int32_t *out,
+                           lk_error *err) {
 	int64_t number;
 	LK_TRY(named_integer(parser, name, true, low, 1 << 20, &number, err));
 	*out = (int32_t)number;
@@ -63,7 +67,8 @@ static lk_status optional(lc_parser *parser, char kind, lc_node *node, lk_error 
 		if (lc_take_word(parser, "tb")) return node->tb = 1, LK_OK;
 		return lc_unexpected(parser, "ta, tb or ')'", err);
 	case 'W':
-		if (lc_sees_word(parser, "stride")) return integer32(parser, "stride", 1, &node->stride, err);
+		if (lc_sees_word(parser, "stride"))
+			return integer32(parser, "stride", 1, &node->stride, err);
 		if (lc_sees_word(parser, "pad")) return integer32(parser, "pad", 0, &node->pad, err);
 		return lc_unexpected(parser, "stride=, pad= or ')'", err);
 	default:
@@ -74,16 +79,23 @@ static lk_status optional(lc_parser *parser, char kind, lc_node *node, lk_error 
 	}
 }
 
-static lk_status argument(lc_parser *parser, char kind, lc_node *node, int *operand, lk_error *err) {
+static lk_status argument(lc_parser *parser, char kind, lc_node *node, int *operand,
+                          lk_error *err) {
 	lc_dtype dtype;
 	int axis;
 	switch (kind) {
 	case 'x': return lc_expression(parser, &node->in[(*operand)++], err);
-	case 't': LK_TRY(lc_dtype_next(parser, &dtype, err)); node->dtype = (uint8_t)dtype; return LK_OK;
+	case 't':
+		LK_TRY(lc_dtype_next(parser, &dtype, err));
+		node->dtype = (uint8_t)dtype;
+		return LK_OK;
 	case 'p': return probability(parser, node, err);
 	case 'k': return named_integer(parser, "key", true, 0, (int64_t)1 << 53, &node->key, err);
 	case 'o': return reduction(parser, node, err);
-	case 'a': LK_TRY(lc_axis_next(parser, &axis, err)); node->axis = (int8_t)axis; return LK_OK;
+	case 'a':
+		LK_TRY(lc_axis_next(parser, &axis, err));
+		node->axis = (int8_t)axis;
+		return LK_OK;
 	case 'd': return dim(parser, &node->d, err);
 	case 'e': return dim(parser, &node->e, err);
 	case 'r': return integer32(parser, "root", 0, &node->root, err);

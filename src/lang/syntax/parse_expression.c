@@ -1,11 +1,13 @@
-/* parse_expression.c: expressions, by precedence: comparison; + -; * /; minus sign; ^ (to the right). */
+/* parse_expression.c: expressions, by precedence: comparison; + -; * /; minus sign; ^ (to the
+ * right). */
 #include <string.h>
 
 #include "lang/syntax/lexer.h"
 
 static lk_status unary(lc_parser *parser, int *id, lk_error *err);
 
-static lk_status build(lc_parser *parser, lc_op op, const lc_token *token, int a, int b, int *id, lk_error *err) {
+static lk_status build(lc_parser *parser, lc_op op, const lc_token *token, int a, int b, int *id,
+                       lk_error *err) {
 	lc_node n = lc_draft(op, token->line, token->column);
 	n.in[0] = a, n.in[1] = b;
 	return lc_add(parser->p, &n, id, err);
@@ -24,7 +26,8 @@ static lk_status size_of(lc_parser *parser, const lc_token *token, int *id, lk_e
 		for (int i = 0; i < parser->p->axis_count; i++) names[count++] = parser->p->axes[i].name;
 		for (int i = 0; i < parser->p->named_count; i++) names[count++] = parser->p->named[i].name;
 		lc_at(parser, at, err, "there is no axis or dim %s", name);
-		return lc_suggest(err, name, names, (size_t)count, "size takes an axis of the mesh or a dim");
+		return lc_suggest(err, name, names, (size_t)count,
+		                  "size takes an axis of the mesh or a dim");
 	}
 	LK_TRY(lc_expect(parser, ')', "the name", err));
 	return lc_add(parser->p, &n, id, err);
@@ -39,7 +42,8 @@ static lk_status number(lc_parser *parser, int *id, lk_error *err) {
 	return lc_add(parser->p, &n, id, err);
 }
 
-static lk_status unknown(lc_parser *parser, const lc_token *token, const char *name, lk_error *err) {
+static lk_status unknown(lc_parser *parser, const lc_token *token, const char *name,
+                         lk_error *err) {
 	const char *names[512];
 	size_t count = 0;
 	bool call = lc_sees(parser, '(');
@@ -52,20 +56,22 @@ static lk_status unknown(lc_parser *parser, const lc_token *token, const char *n
 	if (!call && (lc_dim_find(parser->p, name) >= 0 || lc_axis_find(parser->p, name) >= 0))
 		return lk_hint(err, "as a number, write size(%s)", name);
 	return lc_suggest(err, name, names, count,
-					  call ? "see docs/LANGUAGE.md for the operations"
-						   : "declare it: in, state or scalar, or define it before");
+	                  call ? "see docs/LANGUAGE.md for the operations"
+	                       : "declare it: in, state or scalar, or define it before");
 }
 
 static lk_status primary(lc_parser *parser, int *id, lk_error *err) {
 	const lc_token *token = lc_peek(parser);
 	const char *name;
-	if (token->kind == LC_NUMBER_TOKEN || lc_loop_find(parser, token)) return number(parser, id, err);
+	if (token->kind == LC_NUMBER_TOKEN || lc_loop_find(parser, token))
+		return number(parser, id, err);
 	if (lc_take(parser, '(')) {
 		LK_TRY(lc_expression(parser, id, err));
 		return lc_expect(parser, ')', "the expression", err);
 	}
 	if (token->kind != LC_NAME_TOKEN) return lc_unexpected(parser, "a value", err);
-	bool called = parser->tokens.at[parser->at + 1].kind == LC_SIGN && parser->tokens.at[parser->at + 1].sign == '(';
+	bool called = parser->tokens.at[parser->at + 1].kind == LC_SIGN &&
+	              parser->tokens.at[parser->at + 1].sign == '(';
 	if (called && lc_is_call(token)) return lc_call(parser, id, err);
 	LK_TRY(lc_indexed(parser, "a value", &name, err));
 	if (called && strcmp(name, "size") == 0) return size_of(parser, token, id, err);
@@ -140,7 +146,8 @@ lk_status lc_expression(lc_parser *parser, int *id, lk_error *err) {
 	int right;
 	LK_TRY(sum(parser, id, err));
 	const lc_token *token = lc_peek(parser);
-	/* NAME <- inside of an expression: the next statement begins with the state's name, so the arrow is misplaced. */
+	/* NAME <- inside of an expression: the next statement begins with the state's name, so the
+	 * arrow is misplaced. */
 	if (token->kind == LC_ARROW_LEFT) {
 		lc_at(parser, token, err, "\"<-\" updates a state, and stands in an expression here");
 		return lk_hint(err, "less than a negative value is written a < -b, with a blank");

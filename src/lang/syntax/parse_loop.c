@@ -1,10 +1,14 @@
-/* parse_loop.c: loops, `for i = 1 to size(cp) - 1 { ... }`: repeated text. The bounds are numbers when the text is read;
- * the body is read once for each, and k[i-1] in it is the name k0, k1, ... No loop is left in the program. */
+/* parse_loop.c: loops, `for i = 1 to size(cp) - 1 { ... }`: repeated text. The bounds are numbers
+ * when the text is read; the body is read once for each, and k[i-1] in it is the name k0, k1, ...
+ * No loop is left in the program. */
 #include <string.h>
 
 #include "lang/syntax/lexer.h"
 
-enum { TURNS = 1 << 14, LAST = 1 << 20 }; /* of all loops of a file, so that nested empty ones end; a variable */
+enum {
+	TURNS = 1 << 14,
+	LAST = 1 << 20
+}; /* of all loops of a file, so that nested empty ones end; a variable */
 
 const lc_loop *lc_loop_find(const lc_parser *parser, const lc_token *token) {
 	for (int i = parser->loop_count; i-- > 0;)
@@ -18,7 +22,8 @@ lk_status lc_known(lc_parser *parser, int64_t *out, lk_error *err) {
 	LK_TRY(lc_size(parser, &sum, err));
 	if (lc_dim_known(parser->p, sum, out)) return LK_OK;
 	lc_at(parser, token, err, "this is no number when the text is read");
-	return lk_hint(err, "use integers, loop variables and size(axis) of an axis of fixed size: mesh cp=4");
+	return lk_hint(
+		err, "use integers, loop variables and size(axis) of an axis of fixed size: mesh cp=4");
 }
 
 /* NAME, or NAME [ size ]: the number is appended to the name. */
@@ -29,10 +34,12 @@ lk_status lc_indexed(lc_parser *parser, const char *what, const char **out, lk_e
 	if (!lc_take(parser, '[')) return LK_OK;
 	LK_TRY(lc_known(parser, &index, err));
 	LK_TRY(lc_expect(parser, ']', "the index", err));
-	if (index < 0) return lc_at(parser, token, err, "the index of %s is %lld", *out, (long long)index);
+	if (index < 0)
+		return lc_at(parser, token, err, "the index of %s is %lld", *out, (long long)index);
 	*out = lk_arena_printf(&parser->file->arena, "%s%lld", *out, (long long)index);
 	if (!*out) return lk_oom(err);
-	return strlen(*out) < LC_NAME ? LK_OK : lc_at(parser, token, err, "the name %s is too long", *out);
+	return strlen(*out) < LC_NAME ? LK_OK
+	                              : lc_at(parser, token, err, "the name %s is too long", *out);
 }
 
 /* The token behind a name and its index, if it has one. */
@@ -46,7 +53,8 @@ const lc_token *lc_behind_name(const lc_parser *parser) {
 static lk_status head(lc_parser *parser, lc_loop *loop, int64_t *last, lk_error *err) {
 	const lc_token *token = lc_peek(parser);
 	LK_TRY(lc_word_next(parser, "the name of a loop's variable", &loop->name, err));
-	if (lc_loop_find(parser, token)) return lc_at(parser, token, err, "%s is the variable of another loop here", loop->name);
+	if (lc_loop_find(parser, token))
+		return lc_at(parser, token, err, "%s is the variable of another loop here", loop->name);
 	LK_TRY(lc_name_free(parser->p, loop->name, token->line, token->column, err));
 	LK_TRY(lc_expect(parser, '=', "the loop's variable", err));
 	LK_TRY(lc_known(parser, &loop->value, err));
@@ -64,10 +72,12 @@ static lk_status skip_body(lc_parser *parser, lk_error *err) {
 	return LK_OK;
 }
 
-static lk_status turns(lc_parser *parser, lc_loop *loop, int64_t last, lc_item *item, void *context, lk_error *err) {
+static lk_status turns(lc_parser *parser, lc_loop *loop, int64_t last, lc_item *item, void *context,
+                       lk_error *err) {
 	size_t begin = parser->at;
 	for (; loop->value <= last; loop->value++) {
-		if (++parser->turns > TURNS) return lc_at(parser, lc_peek(parser), err, "the loops turn more than %d times", TURNS);
+		if (++parser->turns > TURNS)
+			return lc_at(parser, lc_peek(parser), err, "the loops turn more than %d times", TURNS);
 		parser->at = begin;
 		while (!lc_take(parser, '}')) LK_TRY(item(parser, context, err));
 	}
@@ -78,7 +88,8 @@ lk_status lc_loop_next(lc_parser *parser, lc_item *item, void *context, lk_error
 	const lc_token *token = lc_peek(parser);
 	lc_loop *loop = &parser->loops[parser->loop_count];
 	int64_t last;
-	if (parser->loop_count == LC_LOOPS) return lc_at(parser, token, err, "more than %d loops in each other", LC_LOOPS);
+	if (parser->loop_count == LC_LOOPS)
+		return lc_at(parser, token, err, "more than %d loops in each other", LC_LOOPS);
 	LK_TRY(head(parser, loop, &last, err));
 	LK_TRY(lc_expect(parser, '{', "the loop's bounds", err));
 	size_t begin = parser->at;
@@ -87,7 +98,8 @@ lk_status lc_loop_next(lc_parser *parser, lc_item *item, void *context, lk_error
 	parser->loop_count--;
 	if (status == LK_ERR_INPUT && err && !strstr(err->what, ", where ")) {
 		size_t used = strlen(err->what);
-		snprintf(err->what + used, sizeof err->what - used, ", where %s is %lld", loop->name, (long long)loop->value);
+		snprintf(err->what + used, sizeof err->what - used, ", where %s is %lld", loop->name,
+		         (long long)loop->value);
 	}
 	LK_TRY(status);
 	parser->at = begin;

@@ -4,14 +4,25 @@
 #include "lang/syntax/lexer.h"
 
 /* Values that the directives of a file go over, all together: reading stays a matter of seconds. */
-enum { WORK = 1 << 19 };
-enum { WORDS = 512, DIRECTIVES = 256, SCHEDULES = 256 }; /* names of a directive, directives of a schedule, schedules */
+enum {
+	WORK = 1 << 19
+};
+enum {
+	WORDS = 512,
+	DIRECTIVES = 256,
+	SCHEDULES = 256
+}; /* names of a directive, directives of a schedule, schedules */
 
 typedef LK_VEC(lc_directive) directives;
 
 const char *const lc_directive_names[LC_DIRECTIVES] = {
-	[LC_SPLIT] = "split", [LC_REORDER] = "reorder", [LC_SLICE_STATE] = "slice", [LC_FUSE] = "fuse",
-	[LC_OVERLAP] = "overlap", [LC_BUCKET] = "bucket", [LC_HIERARCHICAL] = "hierarchical",
+	[LC_SPLIT] = "split",
+	[LC_REORDER] = "reorder",
+	[LC_SLICE_STATE] = "slice",
+	[LC_FUSE] = "fuse",
+	[LC_OVERLAP] = "overlap",
+	[LC_BUCKET] = "bucket",
+	[LC_HIERARCHICAL] = "hierarchical",
 };
 
 struct words {
@@ -21,7 +32,8 @@ struct words {
 
 static lk_status word(lc_parser *parser, const char *what, struct words *out, lk_error *err) {
 	const lc_token *token = lc_peek(parser);
-	if (out->count == WORDS) return lc_at(parser, token, err, "more than %d names in a directive", WORDS);
+	if (out->count == WORDS)
+		return lc_at(parser, token, err, "more than %d names in a directive", WORDS);
 	lc_word *w = &out->at[out->count++];
 	w->line = token->line, w->column = token->column;
 	return lc_indexed(parser, what, &w->text, err);
@@ -34,7 +46,8 @@ static lk_status list(lc_parser *parser, char begin, char end, struct words *out
 	return end ? lc_expect(parser, end, "the names", err) : LK_OK;
 }
 
-static lk_status keep(lc_parser *parser, const struct words *from, lc_word **to, int *count, lk_error *err) {
+static lk_status keep(lc_parser *parser, const struct words *from, lc_word **to, int *count,
+                      lk_error *err) {
 	*to = LK_ARRAY(&parser->file->arena, lc_word, (size_t)from->count);
 	if (!*to) return lk_oom(err);
 	memcpy(*to, from->at, sizeof *from->at * (size_t)from->count);
@@ -43,13 +56,15 @@ static lk_status keep(lc_parser *parser, const struct words *from, lc_word **to,
 }
 
 static lk_status arrow_results(lc_parser *parser, struct words *results, lk_error *err) {
-	if (lc_peek(parser)->kind != LC_ARROW_RIGHT) return lc_unexpected(parser, "\"->\" and the new names", err);
+	if (lc_peek(parser)->kind != LC_ARROW_RIGHT)
+		return lc_unexpected(parser, "\"->\" and the new names", err);
 	parser->at++;
 	return list(parser, '(', ')', results, err);
 }
 
 /* [LABEL =] { names } */
-static lk_status labelled(lc_parser *parser, struct words *names, struct words *results, lk_error *err) {
+static lk_status labelled(lc_parser *parser, struct words *names, struct words *results,
+                          lk_error *err) {
 	if (!lc_sees(parser, '{')) {
 		LK_TRY(word(parser, "a label or '{'", results, err));
 		LK_TRY(lc_expect(parser, '=', "the label", err));
@@ -58,7 +73,8 @@ static lk_status labelled(lc_parser *parser, struct words *names, struct words *
 }
 
 static lk_status overlap(lc_parser *parser, lc_directive *directive, lk_error *err) {
-	static const char *const chunks[] = {"rows", "cols", "batches"}, *const orders[] = {"ring", "linear"};
+	static const char *const chunks[] = {"rows", "cols", "batches"}, *const orders[] = {"ring",
+	                                                                                    "linear"};
 	directive->chunk = "";
 	if (lc_take_word(parser, "chunk")) {
 		int found = lc_choice(lc_peek(parser), chunks, 3);
@@ -86,12 +102,14 @@ static lk_status split(lc_parser *parser, lc_directive *directive, lk_error *err
 	return LK_OK;
 }
 
-static lk_status sized(lc_parser *parser, const char *name, int64_t low, int64_t *out, lk_error *err) {
+static lk_status sized(lc_parser *parser, const char *name, int64_t low, int64_t *out,
+                       lk_error *err) {
 	if (!lc_take_word(parser, name)) return lc_unexpected(parser, name, err);
 	return lc_integer(parser, name, low, (int64_t)1 << 53, out, err);
 }
 
-static lk_status arguments(lc_parser *parser, lc_directive *directive, struct words *names, struct words *results, lk_error *err) {
+static lk_status arguments(lc_parser *parser, lc_directive *directive, struct words *names,
+                           struct words *results, lk_error *err) {
 	switch (directive->kind) {
 	case LC_SPLIT:
 		LK_TRY(word(parser, "the value that holds the collective", names, err));
@@ -103,8 +121,12 @@ static lk_status arguments(lc_parser *parser, lc_directive *directive, struct wo
 		return list(parser, '{', '}', names, err);
 	case LC_SLICE_STATE: return list(parser, 0, 0, names, err);
 	case LC_FUSE: return labelled(parser, names, results, err);
-	case LC_OVERLAP: LK_TRY(labelled(parser, names, results, err)); return overlap(parser, directive, err);
-	case LC_BUCKET: LK_TRY(list(parser, '{', '}', names, err)); return sized(parser, "size", 1, &directive->size, err);
+	case LC_OVERLAP:
+		LK_TRY(labelled(parser, names, results, err));
+		return overlap(parser, directive, err);
+	case LC_BUCKET:
+		LK_TRY(list(parser, '{', '}', names, err));
+		return sized(parser, "size", 1, &directive->size, err);
 	default:
 		LK_TRY(word(parser, "the value that holds the collective", names, err));
 		LK_TRY(arrow_results(parser, results, err));
@@ -119,11 +141,14 @@ static lk_status directive(lc_parser *parser, lc_directive *d, lk_error *err) {
 	char text[LC_NAME];
 	if (found < 0) {
 		lc_unexpected(parser, "a directive or '}'", err);
-		snprintf(text, sizeof text, "%.*s", token->length < LC_NAME ? token->length : 0, token->text);
-		return lc_suggest(err, text, lc_directive_names, LC_DIRECTIVES,
-		                  "directives are split, reorder, slice, fuse, overlap, bucket and hierarchical");
+		snprintf(text, sizeof text, "%.*s", token->length < LC_NAME ? token->length : 0,
+		         token->text);
+		return lc_suggest(
+			err, text, lc_directive_names, LC_DIRECTIVES,
+			"directives are split, reorder, slice, fuse, overlap, bucket and hierarchical");
 	}
-	*d = (lc_directive){.kind = (lc_directive_kind)found, .line = token->line, .column = token->column};
+	*d = (lc_directive){
+		.kind = (lc_directive_kind)found, .line = token->line, .column = token->column};
 	parser->at++;
 	LK_TRY(arguments(parser, d, &names, &results, err));
 	LK_TRY(keep(parser, &names, &d->names, &d->name_count, err));
@@ -135,7 +160,8 @@ static lk_status find_program(lc_parser *parser, lk_error *err) {
 	const char *name, *names[LC_PROGRAMS];
 	const lc_token *token = lc_peek(parser);
 	if (!lc_take_word(parser, "for")) {
-		if (parser->file->programs.count) return parser->p = *lk_last(&parser->file->programs), LK_OK;
+		if (parser->file->programs.count)
+			return parser->p = *lk_last(&parser->file->programs), LK_OK;
 		lc_at(parser, token, err, "a schedule stands before any program");
 		return lk_hint(err, "write it behind its program");
 	}
@@ -146,14 +172,17 @@ static lk_status find_program(lc_parser *parser, lk_error *err) {
 		if (strcmp(names[i], name) == 0) return parser->p = parser->file->programs.at[i], LK_OK;
 	}
 	lc_at(parser, token, err, "there is no program %s before this schedule", name);
-	return lc_suggest(err, name, names, parser->file->programs.count, "a schedule stands behind its program");
+	return lc_suggest(err, name, names, parser->file->programs.count,
+	                  "a schedule stands behind its program");
 }
 
 static lk_status item(lc_parser *parser, void *context, lk_error *err) {
 	directives *out = context;
 	if (lc_take(parser, ';')) return LK_OK;
 	if (lc_take_word(parser, "for")) return lc_loop_next(parser, item, context, err);
-	if (out->count == DIRECTIVES) return lc_at(parser, lc_peek(parser), err, "a schedule has at most %d directives", DIRECTIVES);
+	if (out->count == DIRECTIVES)
+		return lc_at(parser, lc_peek(parser), err, "a schedule has at most %d directives",
+		             DIRECTIVES);
 	if (!lk_push(out)) return lk_oom(err);
 	return directive(parser, lk_last(out), err);
 }
@@ -174,12 +203,14 @@ lk_status lc_schedule_next(lc_parser *parser, lk_error *err) {
 		lc_at(parser, token, err, "%s has a schedule %s already", parser->p->name, schedule.name);
 		return lk_hint(err, "choose another name");
 	}
-	if (parser->p->schedules.count == SCHEDULES) return lc_at(parser, token, err, "a program has at most %d schedules", SCHEDULES);
+	if (parser->p->schedules.count == SCHEDULES)
+		return lc_at(parser, token, err, "a program has at most %d schedules", SCHEDULES);
 	directives found = {0};
 	lk_status status = body(parser, &found, err);
 	schedule.count = (int)found.count;
 	schedule.directives = LK_ARRAY(&parser->file->arena, lc_directive, found.count);
-	if (schedule.directives && found.count) memcpy(schedule.directives, found.at, sizeof *found.at * found.count);
+	if (schedule.directives && found.count)
+		memcpy(schedule.directives, found.at, sizeof *found.at * found.count);
 	lk_vec_free(&found);
 	LK_TRY(status);
 	if (!schedule.directives) return lk_oom(err);

@@ -1,5 +1,5 @@
-/* print.c: a program in the language, so that reading it gives the same program. Unnamed values are written inside of
- * the statement that uses them. */
+/* print.c: a program in the language, so that reading it gives the same program. Unnamed values are
+ * written inside of the statement that uses them. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -8,14 +8,18 @@
 
 /* ---- small parts ---- */
 
-char *lc_layout_text(const lc_program *program, const lc_layout *layout, int axis, char *out, size_t size) {
+char *lc_layout_text(const lc_program *program, const lc_layout *layout, int axis, char *out,
+                     size_t size) {
 	const char *name = program->axes[axis].name;
 	switch (layout->kind) {
 	case LC_S:
 		/* A turn is never declared: this is for messages and listings. */
-		snprintf(out, size, layout->turn ? "S(%d,%s) turned %+d" : "S(%d,%s)", layout->dim, name, layout->turn);
+		snprintf(out, size, layout->turn ? "S(%d,%s) turned %+d" : "S(%d,%s)", layout->dim, name,
+		         layout->turn);
 		return out;
-	case LC_P: snprintf(out, size, "P(%s,%s)", lc_reduce_name((lc_reduce)layout->reduce), name); return out;
+	case LC_P:
+		snprintf(out, size, "P(%s,%s)", lc_reduce_name((lc_reduce)layout->reduce), name);
+		return out;
 	case LC_ROOT: snprintf(out, size, "ROOT(%d,%s)", layout->root, name); return out;
 	default: snprintf(out, size, "%c(%s)", layout->kind == LC_L ? 'L' : 'R', name); return out;
 	}
@@ -47,10 +51,12 @@ static void put_type(const lc_program *program, const lc_node *node, FILE *out) 
 	if (node->list >= 0) fprintf(out, " of %s", program->lists.at[node->list]);
 	for (int a = 0; a < program->axis_count; a++) {
 		if (node->layout[a].kind == LC_R) continue;
-		fprintf(out, "%s%s", marked ? " " : " @ ", lc_layout_text(program, &node->layout[a], a, text, sizeof text));
+		fprintf(out, "%s%s", marked ? " " : " @ ",
+		        lc_layout_text(program, &node->layout[a], a, text, sizeof text));
 		marked = true;
 	}
-	if (node->at.axis >= 0) fprintf(out, " at %s", lc_group_text(program, &node->at, text, sizeof text));
+	if (node->at.axis >= 0)
+		fprintf(out, " at %s", lc_group_text(program, &node->at, text, sizeof text));
 }
 
 char *lc_type_text(const lc_program *program, const lc_node *node, char *out, size_t size) {
@@ -65,21 +71,35 @@ char *lc_type_text(const lc_program *program, const lc_node *node, char *out, si
 
 /* ---- expressions ---- */
 
-enum { COMPARED = 1, ADDED, MULTIPLIED, NEGATED, RAISED, ATOM }; /* how tightly an operation binds */
+enum {
+	COMPARED = 1,
+	ADDED,
+	MULTIPLIED,
+	NEGATED,
+	RAISED,
+	ATOM
+}; /* how tightly an operation binds */
 
 static int binding(int op) {
 	switch (op) {
-	case LC_LT: case LC_LE: case LC_GT: case LC_GE: case LC_EQ: case LC_NE: return COMPARED;
-	case LC_ADD: case LC_SUB: return ADDED;
-	case LC_MUL: case LC_DIV: return MULTIPLIED;
+	case LC_LT:
+	case LC_LE:
+	case LC_GT:
+	case LC_GE:
+	case LC_EQ:
+	case LC_NE: return COMPARED;
+	case LC_ADD:
+	case LC_SUB: return ADDED;
+	case LC_MUL:
+	case LC_DIV: return MULTIPLIED;
 	case LC_NEG: return NEGATED;
 	case LC_POW: return RAISED;
 	default: return ATOM;
 	}
 }
 
-/* Where an expression goes, and how much deeper it may: parsed and settled programs stay below the parser's limit; what
- * is only shown in messages is cut. */
+/* Where an expression goes, and how much deeper it may: parsed and settled programs stay below the
+ * parser's limit; what is only shown in messages is cut. */
 struct writer {
 	const lc_program *p;
 	FILE *out;
@@ -95,7 +115,8 @@ static void put_operation(struct writer *writer, const lc_node *node) {
 		put_value(writer, node->in[0], NEGATED);
 		return;
 	}
-	/* Comparisons do not chain, ^ binds to the right and takes a sign there; the others bind to the left. */
+	/* Comparisons do not chain, ^ binds to the right and takes a sign there; the others bind to the
+	 * left. */
 	int left = node->op == LC_POW ? ATOM : tight == COMPARED ? ADDED : tight;
 	int right = node->op == LC_POW ? NEGATED : tight + 1;
 	bool wide = tight <= ADDED;
@@ -176,9 +197,12 @@ void lc_print_attributes(const lc_program *program, const lc_node *node, FILE *o
 /* The value as what defines it, its name aside. */
 static void put_definition(struct writer *writer, const lc_node *node) {
 	char text[32];
-	if (node->op == LC_CONST) fputs(lk_format_shortest(node->number, text, sizeof text), writer->out);
+	if (node->op == LC_CONST)
+		fputs(lk_format_shortest(node->number, text, sizeof text), writer->out);
 	else if (node->op == LC_SIZE)
-		fprintf(writer->out, "size(%s)", node->axis >= 0 ? writer->p->axes[node->axis].name : writer->p->named[node->symbol].name);
+		fprintf(writer->out, "size(%s)",
+		        node->axis >= 0 ? writer->p->axes[node->axis].name
+		                        : writer->p->named[node->symbol].name);
 	else if (*lc_ops[node->op].arguments || node->op == LC_SEND) put_call(writer, node);
 	else put_operation(writer, node);
 }
@@ -240,19 +264,23 @@ static void statement(const lc_program *program, const lc_node *node, FILE *out)
 		return;
 	}
 	if (node->op == LC_OUT) fputs("out ", out), put_value(&w, node->in[0], COMPARED);
-	else if (node->op == LC_UPDATE) fprintf(out, "%s <- ", node->name), put_value(&w, node->in[1], COMPARED);
+	else if (node->op == LC_UPDATE)
+		fprintf(out, "%s <- ", node->name), put_value(&w, node->in[1], COMPARED);
 	else fprintf(out, "%s = ", node->name), put_definition(&w, node);
-	if (needs_place(program, node)) fprintf(out, " at %s", lc_group_text(program, &node->at, text, sizeof text));
+	if (needs_place(program, node))
+		fprintf(out, " at %s", lc_group_text(program, &node->at, text, sizeof text));
 	fputc('\n', out);
 }
 
 static void declarations(const lc_program *program, FILE *out) {
-	for (size_t i = 0; i < program->lists.count; i++) fprintf(out, "\tlist %s\n", program->lists.at[i]);
+	for (size_t i = 0; i < program->lists.count; i++)
+		fprintf(out, "\tlist %s\n", program->lists.at[i]);
 	for (int i = 0; i < program->named_count; i++) {
 		fprintf(out, "\tdim %s", program->named[i].name);
 		while (i + 1 < program->named_count && program->named[i + 1].list == program->named[i].list)
 			fprintf(out, ", %s", program->named[++i].name);
-		if (program->named[i].list >= 0) fprintf(out, " of %s", program->lists.at[program->named[i].list]);
+		if (program->named[i].list >= 0)
+			fprintf(out, " of %s", program->lists.at[program->named[i].list]);
 		fputc('\n', out);
 	}
 }
@@ -266,13 +294,15 @@ void lc_print_program(const lc_program *program, FILE *out) {
 	fputs(") {\n", out);
 	declarations(program, out);
 	for (size_t i = 0; i < program->nodes.count; i++)
-		if (program->nodes.at[i].name || program->nodes.at[i].op == LC_OUT) statement(program, &program->nodes.at[i], out);
+		if (program->nodes.at[i].name || program->nodes.at[i].op == LC_OUT)
+			statement(program, &program->nodes.at[i], out);
 	fputs("}\n", out);
 }
 
 /* ---- schedules ---- */
 
-static void put_words(const lc_word *words, int count, const char *begin, const char *end, FILE *out) {
+static void put_words(const lc_word *words, int count, const char *begin, const char *end,
+                      FILE *out) {
 	fputs(begin, out);
 	for (int i = 0; i < count; i++) fprintf(out, i ? ", %s" : "%s", words[i].text);
 	fputs(end, out);
@@ -281,12 +311,15 @@ static void put_words(const lc_word *words, int count, const char *begin, const 
 void lc_print_directive(const lc_directive *directive, FILE *out) {
 	fprintf(out, "%s ", lc_directive_names[directive->kind]);
 	switch (directive->kind) {
-	case LC_SPLIT: case LC_HIERARCHICAL:
+	case LC_SPLIT:
+	case LC_HIERARCHICAL:
 		fprintf(out, "%s -> ", directive->names[0].text);
 		put_words(directive->results, directive->result_count, "(", ")", out);
-		if (directive->kind == LC_HIERARCHICAL) fprintf(out, " group %lld", (long long)directive->size);
+		if (directive->kind == LC_HIERARCHICAL)
+			fprintf(out, " group %lld", (long long)directive->size);
 		else if (directive->size) fprintf(out, " dim %lld", (long long)directive->size - 1);
-		if (directive->kind == LC_SPLIT && directive->order) fprintf(out, " by %s", directive->order);
+		if (directive->kind == LC_SPLIT && directive->order)
+			fprintf(out, " by %s", directive->order);
 		break;
 	case LC_REORDER:
 		fprintf(out, "%s past ", directive->names[0].text);
@@ -305,7 +338,8 @@ void lc_print_directive(const lc_directive *directive, FILE *out) {
 		fprintf(out, *directive->chunk ? " chunk %s" : " chunk", directive->chunk);
 		if (directive->chunks) fprintf(out, " %lld", (long long)directive->chunks);
 	}
-	if (directive->kind == LC_OVERLAP && directive->order) fprintf(out, " order %s", directive->order);
+	if (directive->kind == LC_OVERLAP && directive->order)
+		fprintf(out, " order %s", directive->order);
 }
 
 void lc_print_schedule(const lc_program *program, const lc_schedule *schedule, FILE *out) {

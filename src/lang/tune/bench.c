@@ -12,14 +12,20 @@
 #include "base/stats.h"
 #include "base/text.h"
 
-enum { ROUNDS = 21, SECONDS = 300, OUTPUT = 64 << 20, SHOWN = 200, WORD = 64 };
+enum {
+	ROUNDS = 21,
+	SECONDS = 300,
+	OUTPUT = 64 << 20,
+	SHOWN = 200,
+	WORD = 64
+};
 
 typedef lc_bench_job bench;
 
 /* ---- statistics ---- */
 
-/* The k-th smallest and largest of n bound the median with a chance of error of 2 * sum of C(n, i) / 2^n, i < k: the
- * largest k that keeps it below 5 %. 0: n is too small. */
+/* The k-th smallest and largest of n bound the median with a chance of error of 2 * sum of C(n, i)
+ * / 2^n, i < k: the largest k that keeps it below 5 %. 0: n is too small. */
 static int sign_test(int n) {
 	double term = pow(0.5, n), sum = 0;
 	int k = 0;
@@ -66,7 +72,8 @@ static lk_status compare_rows(lc_bench_result *result, lk_error *err) {
 	return LK_OK;
 }
 
-/* 1 where a is faster than b by more than the noise, -1 where it is slower, 0 where that is open. */
+/* 1 where a is faster than b by more than the noise, -1 where it is slower, 0 where that is open.
+ */
 static int order_of(const lc_bench_row *a, const lc_bench_row *b, int rounds, double *ratio) {
 	for (int r = 0; r < rounds; r++) ratio[r] = b->seconds[r] / a->seconds[r];
 	lc_interval bounds = lc_median_bounds(ratio, rounds);
@@ -81,7 +88,9 @@ static lk_status rank_rows(lc_bench_result *result, lk_error *err) {
 			const lc_bench_row *a = &result->rows[i], *b = &result->rows[k];
 			int measured = order_of(a, b, result->rounds, ratio);
 			if (measured == 0 || !isfinite(a->predicted) || !isfinite(b->predicted)) continue;
-			agree += a->predicted == b->predicted ? 0 : (a->predicted < b->predicted) == (measured > 0) ? 1 : -1;
+			agree += a->predicted == b->predicted                      ? 0
+			         : (a->predicted < b->predicted) == (measured > 0) ? 1
+			                                                           : -1;
 			result->pairs++;
 		}
 	result->tau = result->pairs ? agree / result->pairs : NAN;
@@ -93,7 +102,8 @@ static lk_status rank_rows(lc_bench_result *result, lk_error *err) {
 
 static lk_status make_folder(bench *job, lk_error *err) {
 	const char *tmp = getenv("TMPDIR");
-	int length = snprintf(job->folder, sizeof job->folder, "%s/lockstep-XXXXXX", tmp && *tmp ? tmp : "/tmp");
+	int length =
+		snprintf(job->folder, sizeof job->folder, "%s/lockstep-XXXXXX", tmp && *tmp ? tmp : "/tmp");
 	if (length >= (int)sizeof job->folder || !mkdtemp(job->folder)) {
 		lk_fail(err, LK_ERR_IO, job->folder, "no folder could be made: %s", strerror(errno));
 		*job->folder = '\0';
@@ -109,7 +119,8 @@ static void remove_folder(const bench *job) {
 	DIR *all = *job->folder ? opendir(job->folder) : NULL;
 	if (!all) return;
 	for (struct dirent *one; (one = readdir(all));)
-		if (strcmp(one->d_name, ".") != 0 && strcmp(one->d_name, "..") != 0) unlinkat(dirfd(all), one->d_name, 0);
+		if (strcmp(one->d_name, ".") != 0 && strcmp(one->d_name, "..") != 0)
+			unlinkat(dirfd(all), one->d_name, 0);
 	closedir(all);
 	rmdir(job->folder);
 }
@@ -130,15 +141,18 @@ static const char *last_words(char *text) {
 	return line ? line + 1 : text;
 }
 
-static lk_status finish(const char *what, const bench *job, lk_status status, lk_process_end *end, lk_error *err) {
+static lk_status finish(const char *what, const bench *job, lk_status status, lk_process_end *end,
+                        lk_error *err) {
 	char shown[4 * SHOWN + 1];
 	if (status == LK_OK && end->late)
-		status = lk_fail(err, LK_ERR_INPUT, what, "took longer than %.0f s and was ended", job->seconds);
+		status =
+			lk_fail(err, LK_ERR_INPUT, what, "took longer than %.0f s and was ended", job->seconds);
 	else if (status == LK_OK && end->code != 0) {
 		const char *words = last_words(*end->messages ? end->messages : end->out);
 		char cut[SHOWN + 1];
 		lk_copy(cut, sizeof cut, words);
-		status = lk_fail(err, LK_ERR_INPUT, what, "ended with %d: %s", end->code, lk_escape(cut, shown, sizeof shown));
+		status = lk_fail(err, LK_ERR_INPUT, what, "ended with %d: %s", end->code,
+		                 lk_escape(cut, shown, sizeof shown));
 	}
 	return status;
 }
@@ -157,13 +171,34 @@ static bool multiplies(const lc_program *program) {
 /* With OpenBLAS where there is one and matrices are multiplied. */
 static lk_status build(const bench *job, lk_error *err) {
 	const char *cc = tool("MPICC", "mpicc");
-	const char *plain[] = {cc, "-std=c11", "-O3", "-march=native", "-fno-math-errno", "-fno-trapping-math", "-o", job->program,
-	                       job->source, "-lm", NULL};
-	const char *blas[] = {cc, "-std=c11", "-O3", "-march=native", "-fno-math-errno", "-fno-trapping-math", "-DLOCKSTEP_BLAS", "-o",
-	                      job->program, job->source, "-lopenblas", "-lm", NULL};
+	const char *plain[] = {cc,
+	                       "-std=c11",
+	                       "-O3",
+	                       "-march=native",
+	                       "-fno-math-errno",
+	                       "-fno-trapping-math",
+	                       "-o",
+	                       job->program,
+	                       job->source,
+	                       "-lm",
+	                       NULL};
+	const char *blas[] = {cc,
+	                      "-std=c11",
+	                      "-O3",
+	                      "-march=native",
+	                      "-fno-math-errno",
+	                      "-fno-trapping-math",
+	                      "-DLOCKSTEP_BLAS",
+	                      "-o",
+	                      job->program,
+	                      job->source,
+	                      "-lopenblas",
+	                      "-lm",
+	                      NULL};
 	lk_process_end end;
 	lk_process process = {blas, NULL, job->seconds, 1 << 20};
-	bool have_blas = multiplies(job->original) && lk_process_run(&process, &end, NULL) == LK_OK && end.code == 0 && !end.late;
+	bool have_blas = multiplies(job->original) && lk_process_run(&process, &end, NULL) == LK_OK &&
+	                 end.code == 0 && !end.late;
 	if (multiplies(job->original)) lk_process_end_free(&end);
 	if (have_blas) return LK_OK;
 	process.arguments = plain;
@@ -176,7 +211,8 @@ static lk_status write_source(const bench *job, int count, lk_error *err) {
 	lk_sink *sink;
 	LK_TRY(lk_sink_open(job->source, &sink, err));
 	FILE *out = lk_sink_file(sink);
-	lk_status status = out ? lc_emit_mpi(job->original, job->variants, count, out, err) : lk_oom(err);
+	lk_status status =
+		out ? lc_emit_mpi(job->original, job->variants, count, out, err) : lk_oom(err);
 	if (status == LK_OK) return lk_sink_commit(sink, err);
 	lk_sink_abandon(sink);
 	return status;
@@ -184,24 +220,31 @@ static lk_status write_source(const bench *job, int count, lk_error *err) {
 
 /* ---- running ---- */
 
-/* Open MPI must be told that ranks may share cores, and wait kindly then; other launchers know only -np. */
+/* Open MPI must be told that ranks may share cores, and wait kindly then; other launchers know only
+ * -np. */
 static bool is_open_mpi(const char *launcher) {
 	const char *arguments[] = {launcher, "--version", NULL};
 	lk_process process = {arguments, NULL, 20, 4096};
 	lk_process_end end;
-	bool open = lk_process_run(&process, &end, NULL) == LK_OK && (strstr(end.out, "Open MPI") || strstr(end.out, "OpenRTE"));
+	bool open = lk_process_run(&process, &end, NULL) == LK_OK &&
+	            (strstr(end.out, "Open MPI") || strstr(end.out, "OpenRTE"));
 	lk_process_end_free(&end);
 	return open;
 }
 
-lk_status lc_bench_run(const bench *job, const char *const *last, lk_process_end *end, lk_error *err) {
-	static const char *const open_mpi[] = {"--oversubscribe", "--bind-to", "none", "--mca", "mpi_yield_when_idle", "1"};
-	static const char *const root[] = {"OMPI_ALLOW_RUN_AS_ROOT=1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1", "OPENBLAS_NUM_THREADS=1", NULL};
+lk_status lc_bench_run(const bench *job, const char *const *last, lk_process_end *end,
+                       lk_error *err) {
+	static const char *const open_mpi[] = {"--oversubscribe", "--bind-to",           "none",
+	                                       "--mca",           "mpi_yield_when_idle", "1"};
+	static const char *const root[] = {"OMPI_ALLOW_RUN_AS_ROOT=1",
+	                                   "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1", "OPENBLAS_NUM_THREADS=1",
+	                                   NULL};
 	const char *launcher = tool("MPIRUN", "mpirun"), *arguments[LK_PROCESS_ARGUMENTS];
 	char ranks[WORD];
 	int used = 0;
 	arguments[used++] = launcher;
-	for (size_t i = 0; i < sizeof open_mpi / sizeof *open_mpi && is_open_mpi(launcher); i++) arguments[used++] = open_mpi[i];
+	for (size_t i = 0; i < sizeof open_mpi / sizeof *open_mpi && is_open_mpi(launcher); i++)
+		arguments[used++] = open_mpi[i];
 	snprintf(ranks, sizeof ranks, "%lld", (long long)job->result->ranks);
 	arguments[used++] = "-np", arguments[used++] = ranks, arguments[used++] = job->program;
 	while (*last && used < LK_PROCESS_ARGUMENTS - 1) arguments[used++] = *last++;
@@ -227,9 +270,13 @@ static lk_status take_line(bench *job, char *line, int *taken, lk_error *err) {
 	LK_TRY(lk_stream_memory(line, strlen(line), "mpirun", &in, err));
 	lk_status status = lk_json_document(&arena, in, &value, err);
 	lk_stream_close(in);
-	const lk_value *name = status == LK_OK ? lk_json_get(value, "schedule") : NULL, *seconds = name ? lk_json_get(value, "seconds") : NULL;
-	lc_bench_row *row = seconds && name->kind == LK_JSON_STRING ? row_of(job->result, name->text) : NULL;
-	for (int i = 0; row && seconds->kind == LK_JSON_ARRAY && i < (int)seconds->count && i < job->result->rounds; i++)
+	const lk_value *name = status == LK_OK ? lk_json_get(value, "schedule") : NULL,
+				   *seconds = name ? lk_json_get(value, "seconds") : NULL;
+	lc_bench_row *row =
+		seconds && name->kind == LK_JSON_STRING ? row_of(job->result, name->text) : NULL;
+	for (int i = 0; row && seconds->kind == LK_JSON_ARRAY && i < (int)seconds->count &&
+	                i < job->result->rounds;
+	     i++)
 		if (seconds->items[i].number > 0) row->seconds[i] = seconds->items[i].number, ++*taken;
 	lk_arena_free(&arena);
 	return status;
@@ -243,7 +290,8 @@ static lk_status take_times(bench *job, char *text, lk_error *err) {
 		LK_TRY(take_line(job, text, &taken, err));
 	}
 	if (taken == job->result->count * job->result->rounds) return LK_OK;
-	return lk_fail(err, LK_ERR_INTERNAL, "bench", "%d of %d times came back", taken, job->result->count * job->result->rounds);
+	return lk_fail(err, LK_ERR_INTERNAL, "bench", "%d of %d times came back", taken,
+	               job->result->count * job->result->rounds);
 }
 
 static lk_status measure(bench *job, lk_error *err) {
@@ -266,7 +314,8 @@ static lk_status measure(bench *job, lk_error *err) {
 bool lc_bench_can(lk_error *err) {
 	const char *needed[] = {tool("MPICC", "mpicc"), tool("MPIRUN", "mpirun")};
 	for (int i = 0; i < 2; i++) {
-		if (strchr(needed[i], '/') ? access(needed[i], X_OK) == 0 : lk_process_found(needed[i])) continue;
+		if (strchr(needed[i], '/') ? access(needed[i], X_OK) == 0 : lk_process_found(needed[i]))
+			continue;
 		lk_fail(err, LK_ERR_INPUT, needed[i], "is not on the PATH");
 		lk_hint(err, "install an MPI library, or name it with %s", i ? "MPIRUN" : "MPICC");
 		return false;
@@ -284,8 +333,11 @@ static lk_status predict(bench *job, int i, lk_error *err) {
 	cluster = *job->o->cluster;
 	LK_TRY(lk_timed_share_host(&job->result->arena, job->result->ranks, &cluster, err));
 	lk_timed_constants(&constants);
-	lk_status status = lc_sizes_refine(job->original, &job->sizes, job->variants[i].program, &refined, err);
-	if (status == LK_OK) status = lk_time_steps(job->variants[i].steps, &refined, &cluster, &constants, 0, &timed, err);
+	lk_status status =
+		lc_sizes_refine(job->original, &job->sizes, job->variants[i].program, &refined, err);
+	if (status == LK_OK)
+		status =
+			lk_time_steps(job->variants[i].steps, &refined, &cluster, &constants, 0, &timed, err);
 	if (status == LK_OK) job->result->rows[i].predicted = timed.seconds;
 	lc_sizes_free(&refined);
 	return status;
@@ -307,14 +359,15 @@ static lk_status prepare(bench *job, int count, lk_error *err) {
 		lk_error why;
 		/* A refined mesh has other axes than the sizes: not counted. */
 		if (job->variants[i].program->axis_count != job->original->axis_count ||
-		    lc_moved_count(job->variants[i].steps, &job->sizes, &result->rows[i].moved, &why) != LK_OK)
+		    lc_moved_count(job->variants[i].steps, &job->sizes, &result->rows[i].moved, &why) !=
+		        LK_OK)
 			result->rows[i].moved = (lc_moved){NAN, NAN, NAN};
 	}
 	return make_folder(job, err);
 }
 
-lk_status lc_bench(const lc_program *original, const lc_variant *variants, int count, const lc_bench_options *options,
-                   lc_bench_result *out, lk_error *err) {
+lk_status lc_bench(const lc_program *original, const lc_variant *variants, int count,
+                   const lc_bench_options *options, lc_bench_result *out, lk_error *err) {
 	bench b = {.original = original, .variants = variants, .o = options, .result = out};
 	*out = (lc_bench_result){0};
 	if (!lc_bench_can(err)) return LK_ERR_INPUT;
@@ -330,4 +383,6 @@ lk_status lc_bench(const lc_program *original, const lc_variant *variants, int c
 	return status;
 }
 
-void lc_bench_free(lc_bench_result *result) { lk_arena_free(&result->arena); }
+void lc_bench_free(lc_bench_result *result) {
+	lk_arena_free(&result->arena);
+}

@@ -1,5 +1,5 @@
-/* bench_check.c: whether what is measured computes what it should: all schedules at small sizes, uneven where the program
- * lets them, on the mesh of the measurement, against the interpreter. */
+/* bench_check.c: whether what is measured computes what it should: all schedules at small sizes,
+ * uneven where the program lets them, on the mesh of the measurement, against the interpreter. */
 #include <stdlib.h>
 
 #include "lang/run/compare.h"
@@ -8,7 +8,8 @@
 
 /* "dp=2,k=0,": what of the sizes is about the mesh. */
 static void put_mesh(const lc_program *program, const lc_sizes *sizes, FILE *out) {
-	for (int a = 0; a < program->axis_count; a++) fprintf(out, "%s%s=%lld", a ? "," : "", program->axes[a].name, (long long)sizes->symbol[a]);
+	for (int a = 0; a < program->axis_count; a++)
+		fprintf(out, "%s%s=%lld", a ? "," : "", program->axes[a].name, (long long)sizes->symbol[a]);
 	for (size_t i = 0; i < sizes->indices.count; i++)
 		fprintf(out, ",%s=%lld", sizes->indices.at[i].name, (long long)sizes->indices.at[i].value);
 }
@@ -36,7 +37,8 @@ static char *text_of(const lc_program *program, const lc_sizes *sizes, bool dims
 static lk_status compare_one(const lc_bench_job *job, int i, const lc_sizes *small, lk_error *err) {
 	const lc_variant *variant = &job->variants[i];
 	lc_run_options o = {.seed = (uint64_t)job->o->seed, .key = (uint64_t)job->o->seed};
-	lk_compile_request request = {.compare = job->folder, .schedule = variant->name, .seed = job->o->seed};
+	lk_compile_request request = {
+		.compare = job->folder, .schedule = variant->name, .seed = job->o->seed};
 	lk_compile answer = {0};
 	lc_sizes refined = {0};
 	lc_run *run = NULL;
@@ -56,12 +58,14 @@ static lk_status check_at(const lc_bench_job *job, const lc_sizes *small, lk_err
 	char seed[32], *text = text_of(job->original, small, true);
 	if (!text) return lk_oom(err);
 	snprintf(seed, sizeof seed, "%d", job->o->seed);
-	const char *arguments[] = {"--schedule", "all", "--seed", seed, "--sizes", text, "--dump", job->folder, NULL};
+	const char *arguments[] = {"--schedule", "all",    "--seed",    seed, "--sizes",
+	                           text,         "--dump", job->folder, NULL};
 	lk_process_end end = {0};
 	lk_status status = lc_bench_run(job, arguments, &end, err);
 	lk_process_end_free(&end);
 	free(text);
-	for (int i = 0; i < job->result->count && status == LK_OK; i++) status = compare_one(job, i, small, err);
+	for (int i = 0; i < job->result->count && status == LK_OK; i++)
+		status = compare_one(job, i, small, err);
 	return status;
 }
 
@@ -71,7 +75,8 @@ lk_status lc_bench_check(const lc_bench_job *job, lk_error *err) {
 	lc_sizes small = {0};
 	if (!mesh) return lk_oom(err);
 	for (int a = 0; a < LC_AXES; a++) axes[a] = job->sizes.symbol[a];
-	lk_status status = lc_sizes_draw(job->original, mesh, axes, (uint64_t)job->o->seed, &small, err);
+	lk_status status =
+		lc_sizes_draw(job->original, mesh, axes, (uint64_t)job->o->seed, &small, err);
 	if (status == LK_OK) status = check_at(job, &small, err);
 	lc_sizes_free(&small);
 	free(mesh);

@@ -25,7 +25,8 @@ static lk_status local_count(const struct counting *counting, int id, double *ou
 	for (int64_t item = 0; item < lc_items(program, counting->sizes, node); item++) {
 		double count = 1;
 		LK_TRY(lc_whole_shape(program, node, counting->sizes, item, whole, err));
-		if (!lc_local_part(program, node, counting->sizes, whole, counting->rank, begin, extent)) continue;
+		if (!lc_local_part(program, node, counting->sizes, whole, counting->rank, begin, extent))
+			continue;
 		for (int d = 0; d < node->rank; d++) count *= (double)extent[d];
 		*out += count;
 	}
@@ -44,13 +45,17 @@ static bool has(const lc_ids *ids, int id) {
 	return false;
 }
 
-/* What a pass reads or writes of a value: no more elements than it goes over, for slices are read in place. */
-static lk_status touch(struct counting *counting, const lc_step *step, const lc_ids *ids, lk_error *err) {
+/* What a pass reads or writes of a value: no more elements than it goes over, for slices are read
+ * in place. */
+static lk_status touch(struct counting *counting, const lc_step *step, const lc_ids *ids,
+                       lk_error *err) {
 	for (int i = 0; i < ids->count; i++) {
 		const lc_node *node = &counting->steps->p->nodes.at[ids->at[i]];
 		double elements, space = INFINITY;
-		bool wire = step->kind == LC_STEP_RING && (has(&step->gathers, ids->at[i]) ||
-		            (step->scatter >= 0 && counting->steps->p->nodes.at[step->scatter].in[0] == ids->at[i]));
+		bool wire = step->kind == LC_STEP_RING &&
+		            (has(&step->gathers, ids->at[i]) ||
+		             (step->scatter >= 0 &&
+		              counting->steps->p->nodes.at[step->scatter].in[0] == ids->at[i]));
 		if (wire) continue;
 		LK_TRY(local_count(counting, ids->at[i], &elements, err));
 		if (step->space >= 0) LK_TRY(local_count(counting, step->space, &space, err));
@@ -59,7 +64,8 @@ static lk_status touch(struct counting *counting, const lc_step *step, const lc_
 	return LK_OK;
 }
 
-/* What a rank sends in a collective: rings, which send least; a root's tree counts as one ring too. */
+/* What a rank sends in a collective: rings, which send least; a root's tree counts as one ring too.
+ */
 static lk_status send(struct counting *counting, int id, lk_error *err) {
 	const lc_program *program = counting->steps->p;
 	const lc_node *node = &program->nodes.at[id];
@@ -73,8 +79,11 @@ static lk_status send(struct counting *counting, int id, lk_error *err) {
 	double ranks = (double)counting->sizes->symbol[node->axis], others = (ranks - 1) / ranks;
 	switch (node->op) {
 	case LC_ALLREDUCE: counting->moved.sent += 2 * others * in; break;
-	case LC_REDUCESCATTER: case LC_ALLTOALL: case LC_REDUCE: counting->moved.sent += others * in; break;
-	case LC_ALLGATHER: case LC_BROADCAST: counting->moved.sent += others * out; break;
+	case LC_REDUCESCATTER:
+	case LC_ALLTOALL:
+	case LC_REDUCE: counting->moved.sent += others * in; break;
+	case LC_ALLGATHER:
+	case LC_BROADCAST: counting->moved.sent += others * out; break;
 	case LC_PERMUTE: counting->moved.sent += node->shift % (int64_t)ranks == 0 ? 0 : in; break;
 	default: break;
 	}
@@ -93,7 +102,8 @@ static lk_status count_step(struct counting *counting, const lc_step *step, lk_e
 	return touch(counting, step, &step->writes, err);
 }
 
-lk_status lc_moved_count(const lc_steps *steps, const lc_sizes *sizes, lc_moved *out, lk_error *err) {
+lk_status lc_moved_count(const lc_steps *steps, const lc_sizes *sizes, lc_moved *out,
+                         lk_error *err) {
 	*out = (lc_moved){0};
 	int64_t ranks = lc_ranks(steps->p, sizes);
 	for (int64_t rank = 0; rank < ranks; rank++) {

@@ -9,7 +9,9 @@
 #include "lang/rewrite/rewrite.h"
 #include "lang/tune/tune.h"
 
-enum { NUMBER = 32 };
+enum {
+	NUMBER = 32
+};
 
 /* ---- schedules ---- */
 
@@ -32,7 +34,8 @@ static char *schedule_text(const lc_program *program, const lc_schedule *schedul
 	return text;
 }
 
-static lk_status make_variant(const lc_program *program, const lc_schedule *schedule, lc_variant *out, lk_error *err) {
+static lk_status make_variant(const lc_program *program, const lc_schedule *schedule,
+                              lc_variant *out, lk_error *err) {
 	lc_program *rewritten = NULL;
 	lc_steps *steps = NULL;
 	*out = (lc_variant){.name = schedule ? schedule->name : LC_PLAIN};
@@ -48,15 +51,18 @@ static bool wanted(const char *name, const char *schedule) {
 }
 
 /* The program as it is comes first: what the others are compared with. */
-static lk_status make_variants(const lc_program *program, const char *schedule, lc_variant **out, int *count, lk_error *err) {
+static lk_status make_variants(const lc_program *program, const char *schedule, lc_variant **out,
+                               int *count, lk_error *err) {
 	const lc_schedule *named;
 	*count = 0;
 	*out = calloc(program->schedules.count + 1, sizeof **out);
 	if (!*out) return lk_oom(err);
-	if (schedule && strcmp(schedule, "all") != 0) LK_TRY(lc_pick_schedule(program, schedule, &named, err));
+	if (schedule && strcmp(schedule, "all") != 0)
+		LK_TRY(lc_pick_schedule(program, schedule, &named, err));
 	LK_TRY(make_variant(program, NULL, &(*out)[(*count)++], err));
 	for (size_t i = 0; i < program->schedules.count; i++)
-		if (wanted(program->schedules.at[i].name, schedule)) LK_TRY(make_variant(program, &program->schedules.at[i], &(*out)[(*count)++], err));
+		if (wanted(program->schedules.at[i].name, schedule))
+			LK_TRY(make_variant(program, &program->schedules.at[i], &(*out)[(*count)++], err));
 	return LK_OK;
 }
 
@@ -75,22 +81,36 @@ static const char *bytes(double x, char out[NUMBER]) {
 }
 
 static void put_row(const lc_bench_row *row, FILE *out) {
-	char time[NUMBER], ratio[NUMBER], low[NUMBER], high[NUMBER], sent[NUMBER], between[NUMBER], touched[NUMBER];
+	char time[NUMBER], ratio[NUMBER], low[NUMBER], high[NUMBER], sent[NUMBER], between[NUMBER],
+		touched[NUMBER];
 	lk_format_seconds(row->time.median, time, sizeof time);
-	fprintf(out, "%-20.40s %10s %7s %15s..%-5s %11s %11s %11s  %s", row->name, time, number(row->ratio.median, 3, ratio),
-	        number(row->ratio.low, 3, low), number(row->ratio.high, 3, high), bytes(row->moved.sent, sent),
-	        bytes(row->moved.between, between), bytes(row->moved.touched, touched), !row->checked ? "-" : row->agrees ? "agrees" : "DIFFERS");
-	if (isfinite(row->predicted)) fprintf(out, " %10s", lk_format_seconds(row->predicted, time, sizeof time));
+	fprintf(out, "%-20.40s %10s %7s %15s..%-5s %11s %11s %11s  %s", row->name, time,
+	        number(row->ratio.median, 3, ratio), number(row->ratio.low, 3, low),
+	        number(row->ratio.high, 3, high), bytes(row->moved.sent, sent),
+	        bytes(row->moved.between, between), bytes(row->moved.touched, touched),
+	        !row->checked ? "-"
+	        : row->agrees ? "agrees"
+	                      : "DIFFERS");
+	if (isfinite(row->predicted))
+		fprintf(out, " %10s", lk_format_seconds(row->predicted, time, sizeof time));
 	fputc('\n', out);
 }
 
 static lk_status put_text(const lc_program *program, const lc_bench_result *result, FILE *out) {
-	fprintf(out, "program %s on %lld ranks, %d rounds of all in turn; %s against itself: within %.1f %% of 1\n", program->name,
-	        (long long)result->ranks, result->rounds, result->rows[0].name, 100 * result->spread);
-	fprintf(out, "%-20s %10s %7s %22s %11s %11s %11s  %s%s\n", "schedule", "median", "faster", "95 % of the median", "sent",
-	        "to groups", "touched", "results", isfinite(result->rows[0].predicted) ? "  predicted" : "");
+	fprintf(out,
+	        "program %s on %lld ranks, %d rounds of all in turn; %s against itself: within %.1f %% "
+	        "of 1\n",
+	        program->name, (long long)result->ranks, result->rounds, result->rows[0].name,
+	        100 * result->spread);
+	fprintf(out, "%-20s %10s %7s %22s %11s %11s %11s  %s%s\n", "schedule", "median", "faster",
+	        "95 % of the median", "sent", "to groups", "touched", "results",
+	        isfinite(result->rows[0].predicted) ? "  predicted" : "");
 	for (int i = 0; i < result->count; i++) put_row(&result->rows[i], out);
-	if (result->pairs) fprintf(out, "predicted and measured order: Kendall's tau %.2f over %d pairs further apart than the noise\n", result->tau, result->pairs);
+	if (result->pairs)
+		fprintf(out,
+		        "predicted and measured order: Kendall's tau %.2f over %d pairs further apart than "
+		        "the noise\n",
+		        result->tau, result->pairs);
 	return LK_OK;
 }
 
@@ -102,7 +122,8 @@ static void json_interval(lk_json_writer *writer, const char *key, const lc_inte
 	lk_json_object_end(writer);
 }
 
-static lk_status put_json(const lc_program *program, const lc_bench_result *result, FILE *out, lk_error *err) {
+static lk_status put_json(const lc_program *program, const lc_bench_result *result, FILE *out,
+                          lk_error *err) {
 	lk_json_writer w;
 	lk_json_begin(&w, out, false);
 	lk_json_object(&w, NULL);
@@ -125,7 +146,8 @@ static lk_status put_json(const lc_program *program, const lc_bench_result *resu
 		else lk_json_put_null(&w, "agrees");
 		lk_json_put_number(&w, "predicted", result->rows[i].predicted);
 		lk_json_array(&w, "rounds");
-		for (int k = 0; k < result->rounds; k++) lk_json_put_number(&w, NULL, result->rows[i].seconds[k]);
+		for (int k = 0; k < result->rounds; k++)
+			lk_json_put_number(&w, NULL, result->rows[i].seconds[k]);
 		lk_json_array_end(&w);
 		lk_json_object_end(&w);
 	}
@@ -136,21 +158,29 @@ static lk_status put_json(const lc_program *program, const lc_bench_result *resu
 
 /* ---- the action ---- */
 
-lk_status lk_compile_bench(lk_compile *answer, const lk_compile_request *request, FILE *out, lk_error *err) {
+lk_status lk_compile_bench(lk_compile *answer, const lk_compile_request *request, FILE *out,
+                           lk_error *err) {
 	lc_program *program;
 	lc_variant *variants;
 	int count;
-	lc_bench_options o = {.sizes = request->sizes, .set = request->set, .seed = request->seed, .repeat = request->repeat};
+	lc_bench_options o = {.sizes = request->sizes,
+	                      .set = request->set,
+	                      .seed = request->seed,
+	                      .repeat = request->repeat};
 	lc_bench_result result = {0};
 	lk_arena arena = LK_ARENA_INIT;
 	lk_cluster cluster;
 	LK_TRY(lc_pick_program(answer, request, &program, err));
 	lk_status status = make_variants(program, request->schedule, &variants, &count, err);
-	if (status == LK_OK && request->cluster) status = lk_cluster_parse(&arena, request->cluster, &cluster, err);
+	if (status == LK_OK && request->cluster)
+		status = lk_cluster_parse(&arena, request->cluster, &cluster, err);
 	if (request->cluster) o.cluster = &cluster;
 	if (status == LK_OK) status = lc_bench(program, variants, count, &o, &result, err);
-	if (status == LK_OK) status = request->format == LK_COMPILE_JSON ? put_json(program, &result, out, err) : put_text(program, &result, out);
-	for (int i = 0; i < result.count; i++) answer->no |= result.rows[i].checked && !result.rows[i].agrees;
+	if (status == LK_OK)
+		status = request->format == LK_COMPILE_JSON ? put_json(program, &result, out, err)
+		                                            : put_text(program, &result, out);
+	for (int i = 0; i < result.count; i++)
+		answer->no |= result.rows[i].checked && !result.rows[i].agrees;
 	lc_bench_free(&result);
 	lk_arena_free(&arena);
 	free_variants(variants, count);

@@ -1,12 +1,14 @@
-/* compile_tune.c: `lockstep compile tune`: where a program runs and how large it is; what is remembered or searched; the
- * evidence that the fastest schedule computes the same. */
+/* compile_tune.c: `lockstep compile tune`: where a program runs and how large it is; what is
+ * remembered or searched; the evidence that the fastest schedule computes the same. */
 #include <string.h>
 
 #include "cost/calibration/calibration.h"
 #include "lang/compile/compile.h"
 #include "lang/tune/tune.h"
 
-enum { TOP = 5 };
+enum {
+	TOP = 5
+};
 
 struct tuning {
 	const lc_program *p;
@@ -17,7 +19,7 @@ struct tuning {
 	lk_search search;
 	lk_search_options options;
 	lk_wisdom wisdom;
-	lc_file *remembered;       /* the file that a remembered schedule was parsed in */
+	lc_file *remembered; /* the file that a remembered schedule was parsed in */
 	lk_tuned tuned;
 };
 
@@ -53,7 +55,8 @@ static lk_status read_sizes(struct tuning *tuning, int gpus, lk_error *err) {
 	int64_t ranks = lc_ranks(tuning->p, &tuning->sizes);
 	const char *last = tuning->p->axes[tuning->p->axis_count - 1].name;
 	if (tuning->request->sizes && names(tuning->request->sizes, last)) return LK_OK;
-	if (tuning->p->axes[tuning->p->axis_count - 1].size || ranks < 1 || gpus / ranks < 2) return LK_OK;
+	if (tuning->p->axes[tuning->p->axis_count - 1].size || ranks < 1 || gpus / ranks < 2)
+		return LK_OK;
 	lc_sizes_free(&tuning->sizes);
 	return lc_sizes_read(tuning->p, tuning->request->sizes, gpus / ranks, &tuning->sizes, err);
 }
@@ -62,21 +65,25 @@ static lk_status check_ranks(const struct tuning *tuning, lk_error *err) {
 	int64_t ranks = lc_ranks(tuning->p, &tuning->sizes);
 	if (ranks < 2) {
 		lk_fail(err, LK_ERR_INPUT, "--sizes", "the mesh has one rank, and nothing is communicated");
-		return lk_hint(err, "give --sizes %s=8, or --gpus", tuning->p->axes[tuning->p->axis_count - 1].name);
+		return lk_hint(err, "give --sizes %s=8, or --gpus",
+		               tuning->p->axes[tuning->p->axis_count - 1].name);
 	}
 	if (ranks <= tuning->cluster.gpus) return LK_OK;
-	lk_fail(err, LK_ERR_INPUT, "--sizes", "the mesh has %lld ranks, and there are %d GPUs", (long long)ranks, tuning->cluster.gpus);
+	lk_fail(err, LK_ERR_INPUT, "--sizes", "the mesh has %lld ranks, and there are %d GPUs",
+	        (long long)ranks, tuning->cluster.gpus);
 	return lk_hint(err, "give more GPUs, or axes of fewer ranks");
 }
 
 static lk_status read_cluster(struct tuning *tuning, lk_error *err) {
 	const lk_compile_request *request = tuning->request;
 	const lk_device *device;
-	if (request->cluster && request->gpu) return lk_fail(err, LK_ERR_INPUT, "--cluster", "--cluster and --gpu exclude one another");
+	if (request->cluster && request->gpu)
+		return lk_fail(err, LK_ERR_INPUT, "--cluster", "--cluster and --gpu exclude one another");
 	if (request->cluster) {
 		LK_TRY(lk_cluster_parse(&tuning->arena, request->cluster, &tuning->cluster, err));
 		LK_TRY(read_sizes(tuning, request->gpus ? request->gpus : tuning->cluster.gpus, err));
-		return lk_timed_share_host(&tuning->arena, lc_ranks(tuning->p, &tuning->sizes), &tuning->cluster, err);
+		return lk_timed_share_host(&tuning->arena, lc_ranks(tuning->p, &tuning->sizes),
+		                           &tuning->cluster, err);
 	}
 	if (!request->gpu) {
 		lk_fail(err, LK_ERR_INPUT, "--gpu", "no GPU was given");
@@ -96,8 +103,9 @@ static lk_status forget(struct tuning *tuning, const lk_error *why, lk_error *er
 	lk_error copy = *why;
 	if (!lk_push(&tuning->wisdom.warnings)) return lk_oom(err);
 	*lk_last(&tuning->wisdom.warnings) =
-		lk_arena_printf(&tuning->wisdom.arena, "what %s has for this program is not legal: %s; it is searched again",
-		                tuning->request->wisdom, lk_error_text(&copy, line, sizeof line));
+		lk_arena_printf(&tuning->wisdom.arena,
+	                    "what %s has for this program is not legal: %s; it is searched again",
+	                    tuning->request->wisdom, lk_error_text(&copy, line, sizeof line));
 	lc_file_free(tuning->remembered);
 	tuning->remembered = NULL;
 	return *lk_last(&tuning->wisdom.warnings) ? LK_OK : lk_oom(err);
@@ -108,8 +116,10 @@ static lk_status recall(struct tuning *tuning, const lk_wise *entry, bool *hit, 
 	const lc_schedule *schedule;
 	lk_error why = {0};
 	lk_found found;
-	lk_status status = lk_wisdom_schedule(tuning->p, entry->schedule, &tuning->remembered, &schedule, &why);
-	if (status == LK_OK) status = lk_search_time(tuning->p, schedule, &tuning->options, &found, &why);
+	lk_status status =
+		lk_wisdom_schedule(tuning->p, entry->schedule, &tuning->remembered, &schedule, &why);
+	if (status == LK_OK)
+		status = lk_search_time(tuning->p, schedule, &tuning->options, &found, &why);
 	if (status == LK_ERR_INPUT) return forget(tuning, &why, err);
 	if (status != LK_OK) return *err = why, status;
 	if (!lk_push(&tuning->search.found)) return lk_oom(err);
@@ -126,13 +136,17 @@ static lk_status recall(struct tuning *tuning, const lk_wise *entry, bool *hit, 
 
 /* The mesh and sizes as a text, also of the axis that the GPUs decided. */
 static lk_status measure(struct tuning *tuning, lk_error *err) {
-	int last = tuning->p->axis_count - 1, top = tuning->request->top > 0 ? tuning->request->top : TOP;
-	const char *sizes = tuning->request->sizes ? tuning->request->sizes : "", *axis = tuning->p->axes[last].name;
+	int last = tuning->p->axis_count - 1,
+		top = tuning->request->top > 0 ? tuning->request->top : TOP;
+	const char *sizes = tuning->request->sizes ? tuning->request->sizes : "",
+			   *axis = tuning->p->axes[last].name;
 	if (!tuning->request->measure) return LK_OK;
 	if (!names(sizes, axis))
-		sizes = lk_arena_printf(&tuning->arena, "%s%s%s=%lld", sizes, *sizes ? "," : "", axis, (long long)tuning->sizes.symbol[last]);
+		sizes = lk_arena_printf(&tuning->arena, "%s%s%s=%lld", sizes, *sizes ? "," : "", axis,
+		                        (long long)tuning->sizes.symbol[last]);
 	if (!sizes) return lk_oom(err);
-	return lk_search_measure(tuning->p, &tuning->search, top, sizes, tuning->request->set, tuning->request->seed, err);
+	return lk_search_measure(tuning->p, &tuning->search, top, sizes, tuning->request->set,
+	                         tuning->request->seed, err);
 }
 
 static lk_status look(struct tuning *tuning, lk_error *err) {
@@ -145,7 +159,8 @@ static lk_status look(struct tuning *tuning, lk_error *err) {
 static lk_status remember(struct tuning *tuning, const char *where, lk_error *err) {
 	const lk_found *best = &tuning->search.found.at[0];
 	const char *text = lk_wisdom_text(&tuning->wisdom.arena, &best->schedule);
-	lk_wise entry = {tuning->search.plain_hash, where, best->measured, best->time.seconds, tuning->search.plain.time.seconds, text};
+	lk_wise entry = {tuning->search.plain_hash,         where, best->measured, best->time.seconds,
+	                 tuning->search.plain.time.seconds, text};
 	if (!text) return lk_oom(err);
 	LK_TRY(lk_wisdom_keep(&tuning->wisdom, &entry, err));
 	return lk_wisdom_write(&tuning->wisdom, tuning->request->wisdom, err);
@@ -154,12 +169,14 @@ static lk_status remember(struct tuning *tuning, const char *where, lk_error *er
 static lk_status find(struct tuning *tuning, lk_error *err) {
 	if (!tuning->request->wisdom) return look(tuning, err);
 	LK_TRY(lk_wisdom_read(tuning->request->wisdom, &tuning->wisdom, err));
-	const char *where = lk_wisdom_where(&tuning->wisdom, tuning->p, &tuning->sizes, &tuning->cluster);
+	const char *where =
+		lk_wisdom_where(&tuning->wisdom, tuning->p, &tuning->sizes, &tuning->cluster);
 	if (!where) return lk_oom(err);
 	tuning->options.only_plain = true;
 	LK_TRY(lk_search_run(tuning->p, &tuning->options, &tuning->search, err));
 	const lk_wise *entry = lk_wisdom_find(&tuning->wisdom, tuning->search.plain_hash, where);
-	if (entry && (entry->measured || !tuning->request->measure)) LK_TRY(recall(tuning, entry, &tuning->tuned.remembered, err));
+	if (entry && (entry->measured || !tuning->request->measure))
+		LK_TRY(recall(tuning, entry, &tuning->tuned.remembered, err));
 	if (tuning->tuned.remembered) return LK_OK;
 	LK_TRY(look(tuning, err));
 	return remember(tuning, where, err);
@@ -176,7 +193,9 @@ static lk_status time_own(struct tuning *tuning, lk_error *err) {
 	if (!tuning->tuned.own) return lk_oom(err);
 	for (size_t i = 0; i < tuning->p->schedules.count; i++) {
 		const lc_schedule *schedule = &tuning->p->schedules.at[i];
-		if (all || schedule == one) LK_TRY(lk_search_time(tuning->p, schedule, &tuning->options, &tuning->tuned.own[tuning->tuned.own_count++], err));
+		if (all || schedule == one)
+			LK_TRY(lk_search_time(tuning->p, schedule, &tuning->options,
+			                      &tuning->tuned.own[tuning->tuned.own_count++], err));
 	}
 	return LK_OK;
 }
@@ -199,19 +218,24 @@ static lk_status tune(struct tuning *tuning, FILE *out, lk_error *err) {
 	if (tuning->request->calibration) LK_TRY(lk_calibration_use(tuning->request->calibration, err));
 	LK_TRY(read_cluster(tuning, err));
 	LK_TRY(check_ranks(tuning, err));
-	tuning->options = (lk_search_options){.cluster = &tuning->cluster, .sizes = &tuning->sizes, .programs = tuning->request->programs};
+	tuning->options = (lk_search_options){.cluster = &tuning->cluster,
+	                                      .sizes = &tuning->sizes,
+	                                      .programs = tuning->request->programs};
 	LK_TRY(find(tuning, err));
 	LK_TRY(time_own(tuning, err));
 	LK_TRY(verify(tuning, err));
-	tuning->tuned.p = tuning->p, tuning->tuned.sizes = &tuning->sizes, tuning->tuned.cluster = &tuning->cluster, tuning->tuned.search = &tuning->search;
+	tuning->tuned.p = tuning->p, tuning->tuned.sizes = &tuning->sizes,
+	tuning->tuned.cluster = &tuning->cluster, tuning->tuned.search = &tuning->search;
 	tuning->tuned.top = tuning->request->top > 0 ? tuning->request->top : TOP;
-	tuning->tuned.warnings = tuning->wisdom.warnings.at, tuning->tuned.warning_count = tuning->wisdom.warnings.count;
+	tuning->tuned.warnings = tuning->wisdom.warnings.at,
+	tuning->tuned.warning_count = tuning->wisdom.warnings.count;
 	if (tuning->request->format == LK_COMPILE_JSON) return lk_tuned_json(&tuning->tuned, out, err);
 	lk_tuned_text(&tuning->tuned, out);
 	return LK_OK;
 }
 
-lk_status lk_compile_tune(lk_compile *answer, const lk_compile_request *request, FILE *out, lk_error *err) {
+lk_status lk_compile_tune(lk_compile *answer, const lk_compile_request *request, FILE *out,
+                          lk_error *err) {
 	lc_program *program;
 	LK_TRY(lc_pick_program(answer, request, &program, err));
 	struct tuning t = {.p = program, .request = request};

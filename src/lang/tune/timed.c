@@ -1,4 +1,5 @@
-/* timed.c: steps -> step graph -> costs -> simulation -> how long, and what of it is computation. */
+/* timed.c: steps -> step graph -> costs -> simulation -> how long, and what of it is computation.
+ */
 #include "lang/tune/tune.h"
 
 #include <string.h>
@@ -9,7 +10,9 @@
 #include "lang/steps/steps.h"
 #include "sim/sim.h"
 
-void lk_timed_constants(lk_constants *out) { lk_profile_base(lk_calibration_current(), out); }
+void lk_timed_constants(lk_constants *out) {
+	lk_profile_base(lk_calibration_current(), out);
+}
 
 /* Links carry both directions at full rate; a message is counted where it is sent. */
 static void both_directions(const lk_graph *graph, lk_costs *costs) {
@@ -20,7 +23,8 @@ static void both_directions(const lk_graph *graph, lk_costs *costs) {
 		}
 }
 
-static lk_status split(const lk_graph *graph, const lk_sim_result *sim, lk_timed *out, lk_error *err) {
+static lk_status split(const lk_graph *graph, const lk_sim_result *sim, lk_timed *out,
+                       lk_error *err) {
 	lk_intervals busy = {0};
 	lk_status status = LK_OK;
 	for (size_t i = 0; i < sim->events.count && status == LK_OK; i++) {
@@ -37,7 +41,8 @@ static lk_status split(const lk_graph *graph, const lk_sim_result *sim, lk_timed
 	return status;
 }
 
-static lk_status simulate(lk_arena *arena, const lk_graph *graph, const lk_costs *costs, lk_timed *out, lk_error *err) {
+static lk_status simulate(lk_arena *arena, const lk_graph *graph, const lk_costs *costs,
+                          lk_timed *out, lk_error *err) {
 	lk_sim_options options = {.contention = true, .record_count = graph->ranks.stages};
 	lk_sim_result sim = {0};
 	uint32_t *record = LK_ARRAY(arena, uint32_t, graph->ranks.stages);
@@ -54,22 +59,26 @@ static lk_status simulate(lk_arena *arena, const lk_graph *graph, const lk_costs
 	return status;
 }
 
-lk_status lk_time_steps(const lc_steps *steps, const lc_sizes *sizes, const lk_cluster *cluster, const lk_constants *constants,
-                        int64_t chunks, lk_timed *out, lk_error *err) {
+lk_status lk_time_steps(const lc_steps *steps, const lc_sizes *sizes, const lk_cluster *cluster,
+                        const lk_constants *constants, int64_t chunks, lk_timed *out,
+                        lk_error *err) {
 	lk_arena arena = LK_ARENA_INIT;
 	lk_graph *graph = NULL;
 	lk_costs costs;
-	/* Compiled code issues a launch like the replay of a graph does: without a framework in between. */
+	/* Compiled code issues a launch like the replay of a graph does: without a framework in
+	 * between. */
 	lk_cost_options options = {.constants = constants, .cuda_graphs = true};
 	*out = (lk_timed){0};
 	if (lc_ranks(steps->p, sizes) > cluster->gpus) {
-		lk_fail(err, LK_ERR_INPUT, steps->p->name, "the mesh has %lld ranks and the cluster %d GPUs",
+		lk_fail(err, LK_ERR_INPUT, steps->p->name,
+		        "the mesh has %lld ranks and the cluster %d GPUs",
 		        (long long)lc_ranks(steps->p, sizes), cluster->gpus);
 		return lk_hint(err, "give --gpus, or --sizes with fewer ranks");
 	}
 	lk_status status = lc_lower(steps, sizes, chunks, &graph, err);
 	if (status == LK_OK) status = lk_costs_build(&arena, graph, cluster, &options, &costs, err);
-	if (status == LK_OK && cluster->node[0].device->arch == LK_ARCH_CPU) lk_timed_on_hosts(graph, cluster, &costs);
+	if (status == LK_OK && cluster->node[0].device->arch == LK_ARCH_CPU)
+		lk_timed_on_hosts(graph, cluster, &costs);
 	if (status == LK_OK) both_directions(graph, &costs);
 	if (status == LK_OK) status = simulate(&arena, graph, &costs, out, err);
 	lk_graph_free(graph);

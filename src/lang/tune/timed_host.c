@@ -1,13 +1,14 @@
-/* timed_host.c: communication of ranks that are processes on hosts: MPI's collectives (cost/collective/host_collective.h) in place of
- * those of GPUs. Inside a node messages are copies through the memory that computation uses too, so that beside one
- * another both are slower. */
+/* timed_host.c: communication of ranks that are processes on hosts: MPI's collectives
+ * (cost/collective/host_collective.h) in place of those of GPUs. Inside a node messages are copies
+ * through the memory that computation uses too, so that beside one another both are slower. */
 #include <math.h>
 
 #include "base/units.h"
 #include "cost/collective/collective.h"
 #include "lang/tune/tune.h"
 
-/* Members of a group: those of an axis that is chains, or of a team; the first of each kind stands for all. */
+/* Members of a group: those of an axis that is chains, or of a team; the first of each kind stands
+ * for all. */
 struct members {
 	const lk_graph *graph;
 	const lk_cluster *cluster;
@@ -17,10 +18,13 @@ struct members {
 static struct members group_of(const lk_graph *graph, const lk_cluster *cluster, uint32_t op) {
 	unsigned kind = graph->ops.group[op];
 	if (kind != LK_GROUP_TEAM)
-		return (struct members){graph, cluster, graph->ranks.group[kind].size, 0, graph->ranks.group[kind].stride};
+		return (struct members){graph, cluster, graph->ranks.group[kind].size, 0,
+		                        graph->ranks.group[kind].stride};
 	const lk_team *team = &graph->teams.at[graph->ops.channel[op]];
-	uint32_t a = graph->team_stages.at[team->begin], b = team->end - team->begin > 1 ? graph->team_stages.at[team->begin + 1] : a;
-	return (struct members){graph, cluster, team->ranks, lk_rank_of(graph, a, 0), (b - a) * graph->ranks.chains};
+	uint32_t a = graph->team_stages.at[team->begin],
+			 b = team->end - team->begin > 1 ? graph->team_stages.at[team->begin + 1] : a;
+	return (struct members){graph, cluster, team->ranks, lk_rank_of(graph, a, 0),
+	                        (b - a) * graph->ranks.chains};
 }
 
 static lk_group_shape shape_of(const struct members *members) {
@@ -33,8 +37,12 @@ static lk_group_shape shape_of(const struct members *members) {
 	}
 	const lk_node *node = &members->cluster->node[place.group];
 	int sharing = nodes > 1 && most > 0 ? node->gpus / most : 1;
-	return (lk_group_shape){.node = node, .ranks = (int)members->ranks, .nodes = nodes, .ranks_per_node = most,
-	                        .sharing = sharing > 0 ? sharing : 1, .oversubscription = members->cluster->oversubscription};
+	return (lk_group_shape){.node = node,
+	                        .ranks = (int)members->ranks,
+	                        .nodes = nodes,
+	                        .ranks_per_node = most,
+	                        .sharing = sharing > 0 ? sharing : 1,
+	                        .oversubscription = members->cluster->oversubscription};
 }
 
 static lk_coll_kind kind_of(unsigned kind) {
@@ -53,7 +61,9 @@ void lk_timed_on_hosts(const lk_graph *graph, const lk_cluster *cluster, lk_cost
 		if (!lk_op_is_comm(graph->ops.kind[op])) continue;
 		struct members m = group_of(graph, cluster, op);
 		lk_group_shape shape = shape_of(&m);
-		double seconds = lk_host_collective(LK_HOST_MPI, kind_of(graph->ops.kind[op]), &shape, graph->ops.bytes[op]).seconds;
+		double seconds = lk_host_collective(LK_HOST_MPI, kind_of(graph->ops.kind[op]), &shape,
+		                                    graph->ops.bytes[op])
+		                     .seconds;
 		for (uint32_t v = 0; v < costs->variants; v++) {
 			lk_cost *cost = &costs->at[(size_t)v * costs->ops + op];
 			cost->duration_ps = cost->tail_ps = llround(fmin(seconds, 1e6) * LK_PS_PER_S);
@@ -65,7 +75,8 @@ void lk_timed_on_hosts(const lk_graph *graph, const lk_cluster *cluster, lk_cost
 }
 
 lk_status lk_timed_share_host(lk_arena *arena, int64_t ranks, lk_cluster *cluster, lk_error *err) {
-	if (cluster->groups != 1 || cluster->nodes[0] != 1 || cluster->node[0].device->arch != LK_ARCH_CPU || ranks <= cluster->gpus || ranks > LC_RANKS)
+	if (cluster->groups != 1 || cluster->nodes[0] != 1 ||
+	    cluster->node[0].device->arch != LK_ARCH_CPU || ranks <= cluster->gpus || ranks > LC_RANKS)
 		return LK_OK;
 	lk_device *part = LK_NEW(arena, lk_device);
 	lk_node *node = LK_NEW(arena, lk_node);
@@ -73,7 +84,8 @@ lk_status lk_timed_share_host(lk_arena *arena, int64_t ranks, lk_cluster *cluste
 	*part = *cluster->node[0].device, *node = cluster->node[0];
 	double share = (double)cluster->gpus / (double)ranks;
 	for (int d = 0; d < LK_DTYPES; d++) part->peak_flops[d] *= share;
-	part->vector_flops *= share, part->memory_rate *= share, part->gemm_flops *= share, part->stream_rate *= share;
+	part->vector_flops *= share, part->memory_rate *= share, part->gemm_flops *= share,
+		part->stream_rate *= share;
 	node->device = part, node->gpus = cluster->gpus = (int)ranks;
 	cluster->node = node;
 	return LK_OK;

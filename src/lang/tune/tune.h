@@ -11,9 +11,9 @@
 #include "lang/steps/steps.h"
 
 typedef struct lk_timed {
-	double seconds;      /* until the last rank is done */
-	double compute_s;    /* in which some rank computes */
-	double exposed_s;    /* the rest: communication, and waiting for it */
+	double seconds;   /* until the last rank is done */
+	double compute_s; /* in which some rank computes */
+	double exposed_s; /* the rest: communication, and waiting for it */
 	uint64_t operations;
 } lk_timed;
 
@@ -21,22 +21,24 @@ typedef struct lk_timed {
 void lk_timed_constants(lk_constants *out);
 
 /* `chunks`: as in lc_lower. The cluster has the mesh's ranks at least. */
-lk_status lk_time_steps(const lc_steps *steps, const lc_sizes *sizes, const lk_cluster *cluster, const lk_constants *constants,
-                        int64_t chunks, lk_timed *out, lk_error *err);
+lk_status lk_time_steps(const lc_steps *steps, const lc_sizes *sizes, const lk_cluster *cluster,
+                        const lk_constants *constants, int64_t chunks, lk_timed *out,
+                        lk_error *err);
 
 /* timed_host.c: costs of communication on hosts, by MPI, in place of those of GPUs. */
 void lk_timed_on_hosts(const lk_graph *graph, const lk_cluster *cluster, lk_costs *costs);
-/* A single measured machine with more processes than it has devices: `c` gets a device for each, with its share of cores
- * and memory. Other clusters are left as they are. */
+/* A single measured machine with more processes than it has devices: `c` gets a device for each,
+ * with its share of cores and memory. Other clusters are left as they are. */
 lk_status lk_timed_share_host(lk_arena *arena, int64_t ranks, lk_cluster *cluster, lk_error *err);
 
-/* ---- bench: schedules of a program, measured: written as C and MPI, compiled, run by mpirun in turns, their results checked
- * against the interpreter.
+/* ---- bench: schedules of a program, measured: written as C and MPI, compiled, run by mpirun in
+ * turns, their results checked against the interpreter.
  *
- * The source is built in a private directory (mkdtemp below $TMPDIR) by $MPICC (mpicc), run by $MPIRUN (mpirun); both are
- * called by argument vector and ended at a time limit. One process group runs all schedules, each round all in turn, so
- * that what else the machine does meets all of them. Ratios are of the same round; bounds are of the median ratio, by
- * order statistics (the sign test), which asks nothing of the distribution.
+ * The source is built in a private directory (mkdtemp below $TMPDIR) by $MPICC (mpicc), run by
+ * $MPIRUN (mpirun); both are called by argument vector and ended at a time limit. One process group
+ * runs all schedules, each round all in turn, so that what else the machine does meets all of them.
+ * Ratios are of the same round; bounds are of the median ratio, by order statistics (the sign
+ * test), which asks nothing of the distribution.
  *
  *   bench.c         building, running, reading
  *   bench_check.c   results against the interpreter
@@ -45,54 +47,57 @@ lk_status lk_timed_share_host(lk_arena *arena, int64_t ranks, lk_cluster *cluste
  */
 
 typedef struct lc_bench_options {
-	const char *sizes, *set;    /* as lc_sizes_read; scalars */
+	const char *sizes, *set; /* as lc_sizes_read; scalars */
 	int seed;
-	int repeat;                 /* rounds; 0: 21 */
-	double seconds;             /* limit for the compiler, and for all runs; 0: 300 */
-	bool unchecked;             /* results are not compared with the interpreter's */
-	const lk_cluster *cluster;  /* to hold predictions against; may be NULL */
+	int repeat;                /* rounds; 0: 21 */
+	double seconds;            /* limit for the compiler, and for all runs; 0: 300 */
+	bool unchecked;            /* results are not compared with the interpreter's */
+	const lk_cluster *cluster; /* to hold predictions against; may be NULL */
 } lc_bench_options;
 
 typedef struct lc_interval {
-	double median, low, high;   /* 95 % bounds of the median; NAN where there are too few */
+	double median, low, high; /* 95 % bounds of the median; NAN where there are too few */
 } lc_interval;
 
 /* What one rank moves in one run, the largest of all ranks. */
 typedef struct lc_moved {
-	double sent;                /* bytes by collectives in their rings, permutes and sends */
-	double between;             /* of these, by sends between groups */
-	double touched;             /* bytes that computing reads and writes; what a ring sends or receives is not among them */
+	double sent;    /* bytes by collectives in their rings, permutes and sends */
+	double between; /* of these, by sends between groups */
+	double touched; /* bytes that computing reads and writes; what a ring sends or receives is not
+	                   among them */
 } lc_moved;
 
 typedef struct lc_bench_row {
-	const char *name;           /* of the variant */
-	double *seconds;            /* [rounds] the slowest rank's */
-	lc_interval time, ratio;    /* ratio: the first variant's time over this one's */
+	const char *name;        /* of the variant */
+	double *seconds;         /* [rounds] the slowest rank's */
+	lc_interval time, ratio; /* ratio: the first variant's time over this one's */
 	lc_moved moved;
-	bool checked, agrees;       /* with the interpreter, at small sizes, as far as rounding lets it */
-	double predicted;           /* seconds on the cluster that was given; NAN */
+	bool checked, agrees; /* with the interpreter, at small sizes, as far as rounding lets it */
+	double predicted;     /* seconds on the cluster that was given; NAN */
 } lc_bench_row;
 
 typedef struct lc_bench_result {
-	lc_bench_row *rows;         /* one per variant */
+	lc_bench_row *rows; /* one per variant */
 	int count, rounds;
 	int64_t ranks;
-	double spread;              /* the first variant against itself in the next round: how far 95 % bounds of that ratio
-	                               are from 1 */
-	double tau;                 /* Kendall's, of predicted and measured times, over pairs whose bounds of the median ratio
-	                               leave 1 out; NAN without such */
-	int pairs;                  /* of these */
+	double spread; /* the first variant against itself in the next round: how far 95 % bounds of
+	                  that ratio are from 1 */
+	double tau; /* Kendall's, of predicted and measured times, over pairs whose bounds of the median
+	               ratio leave 1 out; NAN without such */
+	int pairs;  /* of these */
 	lk_arena arena;
 } lc_bench_result;
 
-/* LK_ERR_INPUT where the compiler finds fault, the run fails or takes too long: with what they said last. */
-lk_status lc_bench(const lc_program *original, const lc_variant *variants, int count, const lc_bench_options *options,
-                   lc_bench_result *out, lk_error *err);
+/* LK_ERR_INPUT where the compiler finds fault, the run fails or takes too long: with what they said
+ * last. */
+lk_status lc_bench(const lc_program *original, const lc_variant *variants, int count,
+                   const lc_bench_options *options, lc_bench_result *out, lk_error *err);
 void lc_bench_free(lc_bench_result *result);
 /* Whether this machine can: a compiler and a launcher are there. */
 bool lc_bench_can(lk_error *err);
 
-lk_status lc_moved_count(const lc_steps *steps, const lc_sizes *sizes, lc_moved *out, lk_error *err);
+lk_status lc_moved_count(const lc_steps *steps, const lc_sizes *sizes, lc_moved *out,
+                         lk_error *err);
 /* Median of n numbers and its 95 % bounds. */
 lc_interval lc_median_bounds(const double *x, int n);
 
@@ -105,15 +110,17 @@ typedef struct lc_bench_job {
 	lc_bench_result *result;
 	lc_sizes sizes;
 	char folder[4096], source[4128], program[4128];
-	double seconds;             /* left of the time limit */
+	double seconds; /* left of the time limit */
 } lc_bench_job;
 
 /* Runs the program under the launcher, with these arguments behind its name. */
-lk_status lc_bench_run(const lc_bench_job *job, const char *const *last, lk_process_end *end, lk_error *err);
+lk_status lc_bench_run(const lc_bench_job *job, const char *const *last, lk_process_end *end,
+                       lk_error *err);
 /* bench_check.c: all variants at small sizes, on the same mesh, against the interpreter. */
 lk_status lc_bench_check(const lc_bench_job *job, lk_error *err);
 
-/* ---- tune: the search for the schedule of a program that a cluster runs fastest, by simulation; and what is remembered of it.
+/* ---- tune: the search for the schedule of a program that a cluster runs fastest, by simulation;
+ * and what is remembered of it.
  *
  *   timed.c           how long one program takes
  *   tune_search.c     rewrites from the best program on, until there are no new ones or enough
@@ -124,18 +131,20 @@ lk_status lc_bench_check(const lc_bench_job *job, lk_error *err);
  */
 
 enum {
-	LK_TUNE_PROGRAMS = 2000,      /* that a search looks at unless it is told */
-	LK_TUNE_OPERATIONS = 300000,  /* that it simulates, then: large programs take longer */
-	LK_TUNE_WORK = 200000000,     /* pairs of values, of all programs that are rewritten: rewrites look for readers */
+	LK_TUNE_PROGRAMS = 2000,     /* that a search looks at unless it is told */
+	LK_TUNE_OPERATIONS = 300000, /* that it simulates, then: large programs take longer */
+	LK_TUNE_WORK = 200000000, /* pairs of values, of all programs that are rewritten: rewrites look
+	                             for readers */
 };
 
 /* A program that was looked at: by which directives it came about, and how long it takes. */
 typedef struct lk_found {
-	lc_schedule schedule;  /* `directives` of the search's arena; overlaps have the best number of chunks */
+	lc_schedule
+		schedule; /* `directives` of the search's arena; overlaps have the best number of chunks */
 	uint64_t hash;
 	lk_timed time;
-	bool measured;         /* `time.seconds` is a measurement */
-	double simulated_s;    /* then: what the simulation said */
+	bool measured;      /* `time.seconds` is a measurement */
+	double simulated_s; /* then: what the simulation said */
 } lk_found;
 
 typedef struct lk_search {
@@ -143,39 +152,42 @@ typedef struct lk_search {
 	LK_VEC(lk_found) found; /* fastest first; of equally fast ones that with fewer directives */
 	lk_found plain;
 	uint64_t plain_hash;
-	int looked;             /* programs timed, plain included */
-	uint64_t operations;    /* simulated, of all of them */
-	int refused, known;     /* rewrites that were not legal; that led to a program seen before */
-	bool capped;            /* there were more to look at */
-	double seconds;         /* of searching */
+	int looked;          /* programs timed, plain included */
+	uint64_t operations; /* simulated, of all of them */
+	int refused, known;  /* rewrites that were not legal; that led to a program seen before */
+	bool capped;         /* there were more to look at */
+	double seconds;      /* of searching */
 } lk_search;
 
 typedef struct lk_search_options {
 	const lk_cluster *cluster;
 	const lc_sizes *sizes;
-	int programs;           /* 0: LK_TUNE_PROGRAMS, or as many as the other bounds allow */
-	bool only_plain;        /* looks at the plain program alone */
+	int programs;    /* 0: LK_TUNE_PROGRAMS, or as many as the other bounds allow */
+	bool only_plain; /* looks at the plain program alone */
 } lk_search_options;
 
 /* Must be freed in every case. */
-lk_status lk_search_run(const lc_program *program, const lk_search_options *options, lk_search *out, lk_error *err);
+lk_status lk_search_run(const lc_program *program, const lk_search_options *options, lk_search *out,
+                        lk_error *err);
 void lk_search_free(lk_search *search);
 /* Times one schedule as the search does. */
-lk_status lk_search_time(const lc_program *program, const lc_schedule *schedule, const lk_search_options *options, lk_found *out, lk_error *err);
+lk_status lk_search_time(const lc_program *program, const lc_schedule *schedule,
+                         const lk_search_options *options, lk_found *out, lk_error *err);
 
-/* Runs the first `top` of what was found, and the plain program, on this machine as C and MPI (bench.h); the mesh is that of
- * `sizes`, a text. Those come first then, in the order of their measured times. */
-lk_status lk_search_measure(const lc_program *program, lk_search *search, int top, const char *sizes, const char *settings, int seed,
-                            lk_error *err);
+/* Runs the first `top` of what was found, and the plain program, on this machine as C and MPI
+ * (bench.h); the mesh is that of `sizes`, a text. Those come first then, in the order of their
+ * measured times. */
+lk_status lk_search_measure(const lc_program *program, lk_search *search, int top,
+                            const char *sizes, const char *settings, int seed, lk_error *err);
 
 /* ---- wisdom ---- */
 
 typedef struct lk_wise {
-	uint64_t hash;          /* of the plain program */
-	const char *where;      /* sizes and cluster: lk_wisdom_where */
+	uint64_t hash;     /* of the plain program */
+	const char *where; /* sizes and cluster: lk_wisdom_where */
 	bool measured;
 	double seconds, plain;
-	const char *schedule;   /* directives as text, "" none */
+	const char *schedule; /* directives as text, "" none */
 } lk_wise;
 
 typedef struct lk_wisdom {
@@ -184,23 +196,26 @@ typedef struct lk_wisdom {
 	LK_VEC(const char *) warnings; /* lines that were ignored, and why */
 } lk_wisdom;
 
-/* Reads a file; one that does not exist is empty. What is no entry is ignored with a warning. *out must be freed in every
- * case. */
+/* Reads a file; one that does not exist is empty. What is no entry is ignored with a warning. *out
+ * must be freed in every case. */
 lk_status lk_wisdom_read(const char *path, lk_wisdom *out, lk_error *err);
 /* The same of a text in memory; `name` stands in warnings. */
-lk_status lk_wisdom_parse(const char *name, const char *text, size_t size, lk_wisdom *out, lk_error *err);
+lk_status lk_wisdom_parse(const char *name, const char *text, size_t size, lk_wisdom *out,
+                          lk_error *err);
 lk_status lk_wisdom_write(const lk_wisdom *wisdom, const char *path, lk_error *err);
 void lk_wisdom_free(lk_wisdom *wisdom);
 /* Sizes, mesh and cluster as one word, of the wisdom's arena; NULL when memory is out. */
-const char *lk_wisdom_where(lk_wisdom *wisdom, const lc_program *program, const lc_sizes *sizes, const lk_cluster *cluster);
+const char *lk_wisdom_where(lk_wisdom *wisdom, const lc_program *program, const lc_sizes *sizes,
+                            const lk_cluster *cluster);
 /* The best entry: a measured one before simulated ones. NULL if there is none. */
 const lk_wise *lk_wisdom_find(const lk_wisdom *wisdom, uint64_t hash, const char *where);
 /* Adds or replaces; what was simulated does not replace what was measured. */
 lk_status lk_wisdom_keep(lk_wisdom *wisdom, const lk_wise *entry, lk_error *err);
-/* A schedule's directives as one line, and back: parsed in a file of its own, which *file then is and must be freed (also
- * on errors). The program in it equals p, so that the schedule fits p. */
+/* A schedule's directives as one line, and back: parsed in a file of its own, which *file then is
+ * and must be freed (also on errors). The program in it equals p, so that the schedule fits p. */
 char *lk_wisdom_text(lk_arena *arena, const lc_schedule *schedule); /* NULL when memory is out */
-lk_status lk_wisdom_schedule(const lc_program *program, const char *text, lc_file **file, const lc_schedule **out, lk_error *err);
+lk_status lk_wisdom_schedule(const lc_program *program, const char *text, lc_file **file,
+                             const lc_schedule **out, lk_error *err);
 
 /* ---- the answer ---- */
 
@@ -209,11 +224,11 @@ typedef struct lk_tuned {
 	const lc_sizes *sizes;
 	const lk_cluster *cluster;
 	const lk_search *search;
-	bool remembered;        /* from the wisdom file: nothing was searched */
+	bool remembered; /* from the wisdom file: nothing was searched */
 	bool verified;
-	lc_verdict verdict;     /* of the fastest against the plain program */
+	lc_verdict verdict; /* of the fastest against the plain program */
 	int top;
-	lk_found *own;          /* schedules of the file that were asked for, with their names */
+	lk_found *own; /* schedules of the file that were asked for, with their names */
 	int own_count;
 	const char *const *warnings; /* lines of a wisdom file that were ignored */
 	size_t warning_count;

@@ -1,5 +1,5 @@
-/* tune_measure.c: the fastest schedules by simulation, written as C and MPI and timed on this machine beside the plain
- * program; what is measured decides their order. */
+/* tune_measure.c: the fastest schedules by simulation, written as C and MPI and timed on this
+ * machine beside the plain program; what is measured decides their order. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -8,8 +8,8 @@
 struct measuring {
 	const lc_program *p;
 	lk_search *search;
-	lc_variant *variants;   /* plain first */
-	int *found;             /* [count] which of the search's, -1 plain */
+	lc_variant *variants; /* plain first */
+	int *found;           /* [count] which of the search's, -1 plain */
 	int count;
 	lk_arena arena;
 };
@@ -19,7 +19,8 @@ static lk_status add_variant(struct measuring *measuring, int found, lk_error *e
 	lc_variant *variant = &measuring->variants[measuring->count];
 	lc_program *program = NULL;
 	lc_steps *steps = NULL;
-	*variant = (lc_variant){.name = schedule ? lk_arena_printf(&measuring->arena, "rank_%d", found + 1) : "plain"};
+	*variant = (lc_variant){
+		.name = schedule ? lk_arena_printf(&measuring->arena, "rank_%d", found + 1) : "plain"};
 	if (!variant->name) return lk_oom(err);
 	measuring->found[measuring->count++] = found;
 	LK_TRY(lc_rewrite_all(measuring->p, schedule, &program, err));
@@ -54,14 +55,15 @@ static void set(lk_found *found, double seconds) {
 static void take(struct measuring *measuring, const lc_bench_result *result) {
 	lk_search *search = measuring->search;
 	for (int i = 0; i < result->count; i++)
-		set(measuring->found[i] >= 0 ? &search->found.at[measuring->found[i]] : &search->plain, result->rows[i].time.median);
+		set(measuring->found[i] >= 0 ? &search->found.at[measuring->found[i]] : &search->plain,
+		    result->rows[i].time.median);
 	for (size_t i = 0; i < search->found.count; i++)
 		if (search->found.at[i].schedule.count == 0) search->found.at[i] = search->plain;
 	qsort(search->found.at, search->found.count, sizeof *search->found.at, compare);
 }
 
-lk_status lk_search_measure(const lc_program *program, lk_search *search, int top, const char *sizes, const char *settings, int seed,
-                            lk_error *err) {
+lk_status lk_search_measure(const lc_program *program, lk_search *search, int top,
+                            const char *sizes, const char *settings, int seed, lk_error *err) {
 	struct measuring m = {.p = program, .search = search};
 	lc_bench_options o = {.sizes = sizes, .set = settings, .seed = seed};
 	lc_bench_result result = {0};

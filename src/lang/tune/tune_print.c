@@ -1,5 +1,5 @@
-/* tune_print.c: what tune found, as text and JSON: the fastest schedules, what they gain, the evidence that the first one
- * computes the same. */
+/* tune_print.c: what tune found, as text and JSON: the fastest schedules, what they gain, the
+ * evidence that the first one computes the same. */
 #include <math.h>
 #include <stdlib.h>
 
@@ -8,33 +8,44 @@
 #include "lang/tune/tune.h"
 
 static int shown(const lk_tuned *tuned) {
-	return tuned->search->found.count < (size_t)tuned->top ? (int)tuned->search->found.count : tuned->top;
+	return tuned->search->found.count < (size_t)tuned->top ? (int)tuned->search->found.count
+	                                                       : tuned->top;
 }
 
 static char *schedule_text(const lc_schedule *schedule, lk_arena *arena) {
 	char *text = schedule->count ? lk_wisdom_text(arena, schedule) : NULL;
-	return text ? text : (char *)(uintptr_t)"plain";
+	return text ? text : (char *)(uintptr_t) "plain";
 }
 
 /* `name`: of a schedule of the file, or NULL. */
-static void put_row(const lk_tuned *tuned, const char *rank, const char *name, const lk_found *found, lk_arena *arena, FILE *out) {
+static void put_row(const lk_tuned *tuned, const char *rank, const char *name,
+                    const lk_found *found, lk_arena *arena, FILE *out) {
 	char time[32], compute[32], exposed[32], simulated[32];
-	fprintf(out, "%5s  %-10s %-10s %-10s %6.2fx  %s%s%s%s", rank, lk_format_seconds(found->time.seconds, time, sizeof time),
+	fprintf(out, "%5s  %-10s %-10s %-10s %6.2fx  %s%s%s%s", rank,
+	        lk_format_seconds(found->time.seconds, time, sizeof time),
 	        lk_format_seconds(found->time.compute_s, compute, sizeof compute),
-	        lk_format_seconds(found->time.exposed_s, exposed, sizeof exposed), tuned->search->plain.time.seconds / found->time.seconds,
-	        name ? name : "", name ? ": " : "", schedule_text(&found->schedule, arena), found->measured ? "  (measured" : "");
+	        lk_format_seconds(found->time.exposed_s, exposed, sizeof exposed),
+	        tuned->search->plain.time.seconds / found->time.seconds, name ? name : "",
+	        name ? ": " : "", schedule_text(&found->schedule, arena),
+	        found->measured ? "  (measured" : "");
 	if (found->measured && found->simulated_s > 0)
-		fprintf(out, "; simulated %s", lk_format_seconds(found->simulated_s, simulated, sizeof simulated));
+		fprintf(out, "; simulated %s",
+		        lk_format_seconds(found->simulated_s, simulated, sizeof simulated));
 	fputs(found->measured ? ")\n" : "\n", out);
 }
 
 static void put_sizes(const lk_tuned *tuned, FILE *out) {
 	const lc_program *program = tuned->p;
 	for (int a = 0; a < program->axis_count; a++)
-		fprintf(out, "%s%s=%lld", a ? "," : "", program->axes[a].name, (long long)tuned->sizes->symbol[a]);
+		fprintf(out, "%s%s=%lld", a ? "," : "", program->axes[a].name,
+		        (long long)tuned->sizes->symbol[a]);
 	for (int d = 0; d < program->named_count; d++) {
-		if (!tuned->sizes->each[d]) fprintf(out, ",%s=%lld", program->named[d].name, (long long)tuned->sizes->symbol[LC_AXES + d]);
-		else fprintf(out, ",%s of %lld tensors", program->named[d].name, (long long)tuned->sizes->items[program->named[d].list]);
+		if (!tuned->sizes->each[d])
+			fprintf(out, ",%s=%lld", program->named[d].name,
+			        (long long)tuned->sizes->symbol[LC_AXES + d]);
+		else
+			fprintf(out, ",%s of %lld tensors", program->named[d].name,
+			        (long long)tuned->sizes->items[program->named[d].list]);
 	}
 }
 
@@ -45,9 +56,14 @@ static void put_search(const lk_tuned *tuned, FILE *out) {
 		fputs("remembered: nothing was searched\n", out);
 		return;
 	}
-	fprintf(out, "%d programs looked at in %s; %d rewrites led to one of them again, %d were not legal\n", search->looked,
-	        lk_format_seconds(search->seconds, time, sizeof time), search->known, search->refused);
-	if (search->capped) fprintf(out, "there are more: the search ended after %d; --programs N looks at more\n", search->looked);
+	fprintf(
+		out,
+		"%d programs looked at in %s; %d rewrites led to one of them again, %d were not legal\n",
+		search->looked, lk_format_seconds(search->seconds, time, sizeof time), search->known,
+		search->refused);
+	if (search->capped)
+		fprintf(out, "there are more: the search ended after %d; --programs N looks at more\n",
+		        search->looked);
 }
 
 static void put_verdict(const lk_tuned *tuned, FILE *out) {
@@ -57,11 +73,17 @@ static void put_verdict(const lk_tuned *tuned, FILE *out) {
 		fprintf(out, "the first one DIFFERS from plain in %s\n", verdict->where);
 		return;
 	}
-	fprintf(out, "the first one computes the same as plain: %d draws of inputs and sizes, modulo 2^61 - 1, on %d meshes: %s\n",
+	fprintf(out,
+	        "the first one computes the same as plain: %d draws of inputs and sizes, modulo 2^61 - "
+	        "1, on %d meshes: %s\n",
 	        verdict->runs, verdict->meshes, verdict->tried);
 	if (verdict->chance < 1)
-		fprintf(out, "  a difference at sizes that were drawn stays unseen with a chance of at most %.1g\n", verdict->chance);
-	if (verdict->choices) fprintf(out, "  not in this bound: %d maxima or minima\n", verdict->choices);
+		fprintf(
+			out,
+			"  a difference at sizes that were drawn stays unseen with a chance of at most %.1g\n",
+			verdict->chance);
+	if (verdict->choices)
+		fprintf(out, "  not in this bound: %d maxima or minima\n", verdict->choices);
 }
 
 void lk_tuned_text(const lk_tuned *tuned, FILE *out) {
@@ -75,13 +97,15 @@ void lk_tuned_text(const lk_tuned *tuned, FILE *out) {
 		fprintf(out, "warning: %s\n", lk_escape(tuned->warnings[i], shown_text, sizeof shown_text));
 	}
 	put_search(tuned, out);
-	fprintf(out, "\n%5s  %-10s %-10s %-10s %7s  %s\n", "rank", "time", "compute", "exposed", "gain", "schedule");
+	fprintf(out, "\n%5s  %-10s %-10s %-10s %7s  %s\n", "rank", "time", "compute", "exposed", "gain",
+	        "schedule");
 	for (int i = 0; i < shown(tuned); i++) {
 		snprintf(rank, sizeof rank, "%d", i + 1);
 		put_row(tuned, rank, NULL, &tuned->search->found.at[i], &arena, out);
 	}
 	put_row(tuned, "", NULL, &tuned->search->plain, &arena, out);
-	for (int i = 0; i < tuned->own_count; i++) put_row(tuned, "file", tuned->own[i].schedule.name, &tuned->own[i], &arena, out);
+	for (int i = 0; i < tuned->own_count; i++)
+		put_row(tuned, "file", tuned->own[i].schedule.name, &tuned->own[i], &arena, out);
 	fputc('\n', out);
 	put_verdict(tuned, out);
 	if (tuned->search->found.at[0].schedule.count) {
@@ -91,8 +115,8 @@ void lk_tuned_text(const lk_tuned *tuned, FILE *out) {
 	lk_arena_free(&arena);
 }
 
-static void json_found(lk_json_writer *writer, const lk_tuned *tuned, const char *key, const char *name, const lk_found *found,
-                       lk_arena *arena) {
+static void json_found(lk_json_writer *writer, const lk_tuned *tuned, const char *key,
+                       const char *name, const lk_found *found, lk_arena *arena) {
 	lk_json_object(writer, key);
 	if (name) lk_json_put_text(writer, "name", name);
 	lk_json_put_number(writer, "time_s", found->time.seconds);
@@ -100,7 +124,8 @@ static void json_found(lk_json_writer *writer, const lk_tuned *tuned, const char
 	lk_json_put_number(writer, "exposed_s", found->time.exposed_s);
 	lk_json_put_number(writer, "gain", tuned->search->plain.time.seconds / found->time.seconds);
 	lk_json_put_bool(writer, "measured", found->measured);
-	if (found->measured && found->simulated_s > 0) lk_json_put_number(writer, "simulated_s", found->simulated_s);
+	if (found->measured && found->simulated_s > 0)
+		lk_json_put_number(writer, "simulated_s", found->simulated_s);
 	lk_json_put_text(writer, "schedule", schedule_text(&found->schedule, arena));
 	lk_json_object_end(writer);
 }
@@ -126,7 +151,8 @@ lk_status lk_tuned_json(const lk_tuned *tuned, FILE *out, lk_error *err) {
 	lk_json_put_text(&w, "program", tuned->p->name);
 	lk_json_put_text(&w, "cluster", tuned->cluster->text);
 	lk_json_array(&w, "warnings");
-	for (size_t i = 0; i < tuned->warning_count; i++) lk_json_put_text(&w, NULL, tuned->warnings[i]);
+	for (size_t i = 0; i < tuned->warning_count; i++)
+		lk_json_put_text(&w, NULL, tuned->warnings[i]);
 	lk_json_array_end(&w);
 	lk_json_object(&w, "search");
 	lk_json_put_bool(&w, "remembered", tuned->remembered);
@@ -138,10 +164,12 @@ lk_status lk_tuned_json(const lk_tuned *tuned, FILE *out, lk_error *err) {
 	lk_json_object_end(&w);
 	json_found(&w, tuned, "plain", NULL, &search->plain, &arena);
 	lk_json_array(&w, "schedules");
-	for (int i = 0; i < shown(tuned); i++) json_found(&w, tuned, NULL, NULL, &search->found.at[i], &arena);
+	for (int i = 0; i < shown(tuned); i++)
+		json_found(&w, tuned, NULL, NULL, &search->found.at[i], &arena);
 	lk_json_array_end(&w);
 	lk_json_array(&w, "file");
-	for (int i = 0; i < tuned->own_count; i++) json_found(&w, tuned, NULL, tuned->own[i].schedule.name, &tuned->own[i], &arena);
+	for (int i = 0; i < tuned->own_count; i++)
+		json_found(&w, tuned, NULL, tuned->own[i].schedule.name, &tuned->own[i], &arena);
 	lk_json_array_end(&w);
 	if (tuned->verified) json_verdict(&w, &tuned->verdict);
 	else lk_json_put_null(&w, "verified");

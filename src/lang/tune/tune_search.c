@@ -1,24 +1,28 @@
-/* tune_search.c: of all programs found so far, one that was not yet rewritten is, by every move that is legal: the fastest
- * of those that split, reorder, slice made, then the fastest of all. New programs (by hash) are timed. It ends when nothing
- * new is found, or after a number of programs. */
+/* tune_search.c: of all programs found so far, one that was not yet rewritten is, by every move
+ * that is legal: the fastest of those that split, reorder, slice made, then the fastest of all. New
+ * programs (by hash) are timed. It ends when nothing new is found, or after a number of programs.
+ */
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
 #include "lang/tune/tune.h"
 
-enum { SEARCHED = 4, REFINED = 32 };
+enum {
+	SEARCHED = 4,
+	REFINED = 32
+};
 
 /* One program: how it came about, and itself while it waits to be rewritten. */
 struct candidate {
-	int parent;                 /* -1: the plain program */
-	lc_directive last;          /* what made it of its parent */
-	bool open;                  /* an overlap in chunks, of any number */
+	int parent;        /* -1: the plain program */
+	lc_directive last; /* what made it of its parent */
+	bool open;         /* an overlap in chunks, of any number */
 	int depth;
 	lc_program *p;
 	uint64_t hash;
 	lk_timed time;
-	int64_t chunks;             /* the best for overlaps that leave it open */
+	int64_t chunks; /* the best for overlaps that leave it open */
 	bool expanded;
 };
 
@@ -30,7 +34,7 @@ struct searcher {
 	LK_VEC(struct candidate) all;
 	int64_t nodes;
 	int limit;
-	double work;                /* as LK_TUNE_WORK counts it */
+	double work; /* as LK_TUNE_WORK counts it */
 };
 
 static double now_s(void) {
@@ -44,31 +48,37 @@ static double now_s(void) {
 static bool open_chunks(const lc_steps *steps) {
 	for (int i = 0; i < steps->count; i++) {
 		const lc_step *step = &steps->at[i];
-		if (step->kind == LC_STEP_OVERLAP && step->chunk_dim >= 0 && step->list < 0 && !step->chunks && !step->ring) return true;
+		if (step->kind == LC_STEP_OVERLAP && step->chunk_dim >= 0 && step->list < 0 &&
+		    !step->chunks && !step->ring)
+			return true;
 	}
 	return false;
 }
 
-/* One number of chunks for all overlaps that leave it open: while searching SEARCHED, for the fastest all those of a list. */
-static lk_status time_chunks(const struct searcher *searcher, const lc_steps *steps, const lc_sizes *sizes, bool all, lk_timed *best,
-                             int64_t *chunks, lk_error *err) {
+/* One number of chunks for all overlaps that leave it open: while searching SEARCHED, for the
+ * fastest all those of a list. */
+static lk_status time_chunks(const struct searcher *searcher, const lc_steps *steps,
+                             const lc_sizes *sizes, bool all, lk_timed *best, int64_t *chunks,
+                             lk_error *err) {
 	static const int64_t tried[] = {2, SEARCHED, 8, 16};
 	bool open = open_chunks(steps);
 	*chunks = open ? SEARCHED : 0;
-	LK_TRY(lk_time_steps(steps, sizes, searcher->o->cluster, &searcher->constants, *chunks, best, err));
+	LK_TRY(lk_time_steps(steps, sizes, searcher->o->cluster, &searcher->constants, *chunks, best,
+	                     err));
 	searcher->s->operations += best->operations;
 	for (size_t i = 0; all && open && i < sizeof tried / sizeof *tried; i++) {
 		lk_timed one;
 		if (tried[i] == SEARCHED) continue;
-		LK_TRY(lk_time_steps(steps, sizes, searcher->o->cluster, &searcher->constants, tried[i], &one, err));
+		LK_TRY(lk_time_steps(steps, sizes, searcher->o->cluster, &searcher->constants, tried[i],
+		                     &one, err));
 		searcher->s->operations += one.operations;
 		if (one.seconds < best->seconds) *best = one, *chunks = tried[i];
 	}
 	return LK_OK;
 }
 
-static lk_status time_program(const struct searcher *searcher, const lc_program *program, bool all, lk_timed *time, int64_t *chunks,
-                              lk_error *err) {
+static lk_status time_program(const struct searcher *searcher, const lc_program *program, bool all,
+                              lk_timed *time, int64_t *chunks, lk_error *err) {
 	lc_sizes refined = {0};
 	const lc_sizes *sizes = searcher->o->sizes;
 	lc_steps *steps = NULL;
@@ -93,12 +103,17 @@ static bool seen(const struct searcher *searcher, uint64_t hash) {
 }
 
 /* Takes the program: it is kept or freed. A program that cannot become steps is none. */
-static lk_status consider(struct searcher *searcher, lc_program *program, int parent, const lc_directive *directive, bool open, lk_error *err) {
-	struct candidate c = {.parent = parent, .p = program, .hash = lc_program_hash(program), .open = open};
+static lk_status consider(struct searcher *searcher, lc_program *program, int parent,
+                          const lc_directive *directive, bool open, lk_error *err) {
+	struct candidate c = {
+		.parent = parent, .p = program, .hash = lc_program_hash(program), .open = open};
 	if (directive) c.last = *directive, c.depth = searcher->all.at[parent].depth + 1;
 	lk_status status = LK_OK;
 	if (seen(searcher, c.hash)) searcher->s->known++;
-	else if ((status = time_program(searcher, program, false, &c.time, &c.chunks, err)) == LK_ERR_INPUT && directive) searcher->s->refused++;
+	else if ((status = time_program(searcher, program, false, &c.time, &c.chunks, err)) ==
+	             LK_ERR_INPUT &&
+	         directive)
+		searcher->s->refused++;
 	else if (status == LK_OK) {
 		searcher->s->looked++;
 		if (!lk_push(&searcher->all)) status = lk_oom(err);
@@ -108,7 +123,8 @@ static lk_status consider(struct searcher *searcher, lc_program *program, int pa
 	return status == LK_ERR_INPUT && directive ? LK_OK : status;
 }
 
-static lk_status try_move(struct searcher *searcher, int from, lc_directive *directive, lk_error *err) {
+static lk_status try_move(struct searcher *searcher, int from, lc_directive *directive,
+                          lk_error *err) {
 	bool open = directive->kind == LC_OVERLAP && directive->chunks > 0 && !directive->order;
 	if (open) directive->chunks = 0;
 	lc_program *program = NULL;
@@ -122,9 +138,12 @@ static lk_status try_move(struct searcher *searcher, int from, lc_directive *dir
 	return LK_OK;
 }
 
-/* The same overlap in other numbers of chunks is one move here: all numbers are timed, and the best is kept. */
+/* The same overlap in other numbers of chunks is one move here: all numbers are timed, and the best
+ * is kept. */
 static bool same_but_chunks(const lc_directive *a, const lc_directive *b) {
-	if (a->kind != LC_OVERLAP || b->kind != LC_OVERLAP || a->order != b->order || a->name_count != b->name_count) return false;
+	if (a->kind != LC_OVERLAP || b->kind != LC_OVERLAP || a->order != b->order ||
+	    a->name_count != b->name_count)
+		return false;
 	if (strcmp(a->chunk, b->chunk) != 0) return false;
 	for (int i = 0; i < a->name_count; i++)
 		if (strcmp(a->names[i].text, b->names[i].text) != 0) return false;
@@ -133,7 +152,8 @@ static bool same_but_chunks(const lc_directive *a, const lc_directive *b) {
 
 static bool enough(const struct searcher *searcher) {
 	if (searcher->o->programs > 0) return searcher->s->looked >= searcher->limit;
-	return searcher->s->looked >= searcher->limit || searcher->s->operations >= LK_TUNE_OPERATIONS || searcher->work >= LK_TUNE_WORK;
+	return searcher->s->looked >= searcher->limit ||
+	       searcher->s->operations >= LK_TUNE_OPERATIONS || searcher->work >= LK_TUNE_WORK;
 }
 
 static lk_status expand(struct searcher *searcher, int from, lk_error *err) {
@@ -158,10 +178,12 @@ static bool before(const struct candidate *a, const struct candidate *b) {
 	return a->depth < b->depth;
 }
 
-/* Made by what changes which values are computed. Those are few, and open ways whose gain shows later (a sliced state
- * gains by what is fused then), so all of them are looked at before anything that only runs values together. */
+/* Made by what changes which values are computed. Those are few, and open ways whose gain shows
+ * later (a sliced state gains by what is fused then), so all of them are looked at before anything
+ * that only runs values together. */
 static bool rewritten(const struct candidate *candidate) {
-	return candidate->depth == 0 || candidate->last.kind == LC_SPLIT || candidate->last.kind == LC_REORDER || candidate->last.kind == LC_SLICE_STATE ||
+	return candidate->depth == 0 || candidate->last.kind == LC_SPLIT ||
+	       candidate->last.kind == LC_REORDER || candidate->last.kind == LC_SLICE_STATE ||
 	       candidate->last.kind == LC_HIERARCHICAL;
 }
 
@@ -172,17 +194,22 @@ static bool sooner(const struct candidate *a, const struct candidate *b) {
 static int next_candidate(const struct searcher *searcher) {
 	int best = -1;
 	for (size_t i = 0; i < searcher->all.count; i++)
-		if (!searcher->all.at[i].expanded && (best < 0 || sooner(&searcher->all.at[i], &searcher->all.at[best]))) best = (int)i;
+		if (!searcher->all.at[i].expanded &&
+		    (best < 0 || sooner(&searcher->all.at[i], &searcher->all.at[best])))
+			best = (int)i;
 	return best;
 }
 
 /* ---- results ---- */
 
-static lk_status found_of(struct searcher *searcher, int id, int64_t chunks, lk_found *out, lk_error *err) {
+static lk_status found_of(struct searcher *searcher, int id, int64_t chunks, lk_found *out,
+                          lk_error *err) {
 	const struct candidate *candidate = &searcher->all.at[id];
 	lc_directive *list = LK_ARRAY(&searcher->s->arena, lc_directive, (size_t)candidate->depth + 1);
 	if (!list) return lk_oom(err);
-	*out = (lk_found){.schedule = {.name = "best", .directives = list, .count = candidate->depth}, .hash = candidate->hash, .time = candidate->time};
+	*out = (lk_found){.schedule = {.name = "best", .directives = list, .count = candidate->depth},
+	                  .hash = candidate->hash,
+	                  .time = candidate->time};
 	for (int i = id; searcher->all.at[i].parent >= 0; i = searcher->all.at[i].parent) {
 		lc_directive *directive = &list[searcher->all.at[i].depth - 1];
 		*directive = searcher->all.at[i].last;
@@ -192,13 +219,15 @@ static lk_status found_of(struct searcher *searcher, int id, int64_t chunks, lk_
 }
 
 /* The fastest, with the best number of chunks for their overlaps. */
-static lk_status refine(struct searcher *searcher, struct candidate *candidate, int id, lk_error *err) {
+static lk_status refine(struct searcher *searcher, struct candidate *candidate, int id,
+                        lk_error *err) {
 	lk_found open;
 	lc_program *program = NULL;
 	if (!candidate->chunks) return LK_OK;
 	LK_TRY(found_of(searcher, id, 0, &open, err));
 	LK_TRY(lc_rewrite_all(searcher->origin, &open.schedule, &program, err));
-	lk_status status = time_program(searcher, program, true, &candidate->time, &candidate->chunks, err);
+	lk_status status =
+		time_program(searcher, program, true, &candidate->time, &candidate->chunks, err);
 	lc_program_free(program);
 	return status;
 }
@@ -216,12 +245,14 @@ static lk_status collect(struct searcher *searcher, lk_error *err) {
 	if (!order || !lk_reserve(&searcher->s->found, count)) return lk_oom(err);
 	for (size_t i = 0; i < count; i++) order[i] = &searcher->all.at[i];
 	qsort(order, count, sizeof *order, compare);
-	for (size_t i = 0; i < count && i < REFINED; i++) LK_TRY(refine(searcher, order[i], (int)(order[i] - searcher->all.at), err));
+	for (size_t i = 0; i < count && i < REFINED; i++)
+		LK_TRY(refine(searcher, order[i], (int)(order[i] - searcher->all.at), err));
 	qsort(order, count, sizeof *order, compare);
 	for (size_t i = 0; i < count; i++) {
 		lk_found *out = &searcher->s->found.at[searcher->s->found.count++];
 		LK_TRY(found_of(searcher, (int)(order[i] - searcher->all.at), order[i]->chunks, out, err));
-		if (order[i] == &searcher->all.at[0]) searcher->s->plain = *out, searcher->s->plain_hash = out->hash;
+		if (order[i] == &searcher->all.at[0])
+			searcher->s->plain = *out, searcher->s->plain_hash = out->hash;
 	}
 	return LK_OK;
 }
@@ -240,15 +271,21 @@ static lk_status search(struct searcher *searcher, lk_error *err) {
 	return collect(searcher, err);
 }
 
-static void open_search(struct searcher *searcher, const lc_program *program, const lk_search_options *options, lk_search *out) {
+static void open_search(struct searcher *searcher, const lc_program *program,
+                        const lk_search_options *options, lk_search *out) {
 	*out = (lk_search){0};
-	*searcher = (struct searcher){.origin = program, .o = options, .s = out, .limit = options->programs > 0 ? options->programs : LK_TUNE_PROGRAMS};
+	*searcher =
+		(struct searcher){.origin = program,
+	                      .o = options,
+	                      .s = out,
+	                      .limit = options->programs > 0 ? options->programs : LK_TUNE_PROGRAMS};
 	lk_timed_constants(&searcher->constants);
 	int64_t node = options->cluster->node[0].gpus;
 	if (lc_ranks(program, options->sizes) > node && node > 1) searcher->nodes = node;
 }
 
-lk_status lk_search_run(const lc_program *program, const lk_search_options *options, lk_search *out, lk_error *err) {
+lk_status lk_search_run(const lc_program *program, const lk_search_options *options, lk_search *out,
+                        lk_error *err) {
 	struct searcher x;
 	double begin = now_s();
 	open_search(&x, program, options, out);
@@ -259,7 +296,8 @@ lk_status lk_search_run(const lc_program *program, const lk_search_options *opti
 	return status;
 }
 
-lk_status lk_search_time(const lc_program *program, const lc_schedule *schedule, const lk_search_options *options, lk_found *out, lk_error *err) {
+lk_status lk_search_time(const lc_program *program, const lc_schedule *schedule,
+                         const lk_search_options *options, lk_found *out, lk_error *err) {
 	struct searcher x;
 	lk_search unused;
 	lc_program *q = NULL;

@@ -1,10 +1,11 @@
 /* tune_wisdom.c: what searches found, as a text file: one line for each program, sizes and cluster.
  *
  *     # lockstep wisdom 1
- *     HASH <tab> simulated|measured <tab> SECONDS <tab> PLAIN SECONDS <tab> WHERE <tab> DIRECTIVE; DIRECTIVE; ...
+ *     HASH <tab> simulated|measured <tab> SECONDS <tab> PLAIN SECONDS <tab> WHERE <tab> DIRECTIVE;
+ * DIRECTIVE; ...
  *
- * The file may come from anywhere: a line is taken only if all of it makes sense, and a schedule is parsed and applied
- * as one that a user writes, never trusted. */
+ * The file may come from anywhere: a line is taken only if all of it makes sense, and a schedule is
+ * parsed and applied as one that a user writes, never trusted. */
 #include <errno.h>
 #include <math.h>
 #include <stdlib.h>
@@ -15,19 +16,26 @@
 #include "base/text.h"
 #include "lang/tune/tune.h"
 
-enum { FILE_LIMIT = 1 << 24, ENTRIES = 65536, WARNINGS = 8, FIELDS = 6 };
+enum {
+	FILE_LIMIT = 1 << 24,
+	ENTRIES = 65536,
+	WARNINGS = 8,
+	FIELDS = 6
+};
 
 static const char *const kinds[] = {"simulated", "measured"};
 static const char head[] = "# lockstep wisdom 1";
 
 /* ---- reading ---- */
 
-static lk_status warn(lk_wisdom *wisdom, const char *path, int line, const char *why, lk_error *err) {
+static lk_status warn(lk_wisdom *wisdom, const char *path, int line, const char *why,
+                      lk_error *err) {
 	if (wisdom->warnings.count > WARNINGS) return LK_OK;
 	bool last = wisdom->warnings.count == WARNINGS;
 	if (!lk_push(&wisdom->warnings)) return lk_oom(err);
-	*lk_last(&wisdom->warnings) = last ? "and more lines of it were ignored"
-	                              : lk_arena_printf(&wisdom->arena, "%s:%d: %s; the line is ignored", path, line, why);
+	*lk_last(&wisdom->warnings) =
+		last ? "and more lines of it were ignored"
+			 : lk_arena_printf(&wisdom->arena, "%s:%d: %s; the line is ignored", path, line, why);
 	return *lk_last(&wisdom->warnings) ? LK_OK : lk_oom(err);
 }
 
@@ -55,8 +63,10 @@ static const char *read_entry(char *line, lk_wise *out) {
 	if (line) return "it has too many fields";
 	if (!read_hash(field[0], &out->hash)) return "its first field is no hash of 16 digits";
 	out->measured = strcmp(field[1], kinds[1]) == 0;
-	if (!out->measured && strcmp(field[1], kinds[0]) != 0) return "it is neither simulated nor measured";
-	if (!read_seconds(field[2], &out->seconds) || !read_seconds(field[3], &out->plain)) return "it has no times";
+	if (!out->measured && strcmp(field[1], kinds[0]) != 0)
+		return "it is neither simulated nor measured";
+	if (!read_seconds(field[2], &out->seconds) || !read_seconds(field[3], &out->plain))
+		return "it has no times";
 	out->where = field[4], out->schedule = field[5];
 	return NULL;
 }
@@ -67,19 +77,23 @@ static lk_status read_lines(lk_wisdom *wisdom, const char *path, char *text, lk_
 		lk_wise entry = {0};
 		number++;
 		if (*line == '\0' || *line == '#') continue;
-		const char *why = wisdom->entries.count == ENTRIES ? "there are too many entries" : read_entry(line, &entry);
+		const char *why = wisdom->entries.count == ENTRIES ? "there are too many entries"
+		                                                   : read_entry(line, &entry);
 		if (why) LK_TRY(warn(wisdom, path, number, why, err));
 		else LK_TRY(lk_wisdom_keep(wisdom, &entry, err));
 	}
 	return LK_OK;
 }
 
-lk_status lk_wisdom_parse(const char *name, const char *text, size_t size, lk_wisdom *out, lk_error *err) {
+lk_status lk_wisdom_parse(const char *name, const char *text, size_t size, lk_wisdom *out,
+                          lk_error *err) {
 	*out = (lk_wisdom){0};
 	if (size == 0) return LK_OK;
-	if (size > FILE_LIMIT || memchr(text, '\0', size) || size < sizeof head - 1 || memcmp(text, head, sizeof head - 1) != 0) {
+	if (size > FILE_LIMIT || memchr(text, '\0', size) || size < sizeof head - 1 ||
+	    memcmp(text, head, sizeof head - 1) != 0) {
 		lk_fail(err, LK_ERR_INPUT, name, "this is no wisdom file");
-		return lk_hint(err, "name a new file, or one that lockstep wrote"); /* it would be overwritten */
+		return lk_hint(err,
+		               "name a new file, or one that lockstep wrote"); /* it would be overwritten */
 	}
 	char *lines = lk_arena_strndup(&out->arena, text, size);
 	return lines ? read_lines(out, name, lines, err) : lk_oom(err);
@@ -107,7 +121,8 @@ void lk_wisdom_free(lk_wisdom *wisdom) {
 
 const lk_wise *lk_wisdom_find(const lk_wisdom *wisdom, uint64_t hash, const char *where) {
 	for (size_t i = 0; i < wisdom->entries.count; i++)
-		if (wisdom->entries.at[i].hash == hash && strcmp(wisdom->entries.at[i].where, where) == 0) return &wisdom->entries.at[i];
+		if (wisdom->entries.at[i].hash == hash && strcmp(wisdom->entries.at[i].where, where) == 0)
+			return &wisdom->entries.at[i];
 	return NULL;
 }
 
@@ -115,7 +130,8 @@ lk_status lk_wisdom_keep(lk_wisdom *wisdom, const lk_wise *entry, lk_error *err)
 	lk_wise *old = (lk_wise *)(uintptr_t)lk_wisdom_find(wisdom, entry->hash, entry->where);
 	if (old && old->measured && !entry->measured) return LK_OK;
 	lk_wise kept = *entry;
-	kept.where = lk_arena_strdup(&wisdom->arena, entry->where), kept.schedule = lk_arena_strdup(&wisdom->arena, entry->schedule);
+	kept.where = lk_arena_strdup(&wisdom->arena, entry->where),
+	kept.schedule = lk_arena_strdup(&wisdom->arena, entry->schedule);
 	if (!kept.where || !kept.schedule) return lk_oom(err);
 	if (old) return *old = kept, LK_OK;
 	if (!lk_push(&wisdom->entries)) return lk_oom(err);
@@ -126,11 +142,13 @@ lk_status lk_wisdom_keep(lk_wisdom *wisdom, const lk_wise *entry, lk_error *err)
 lk_status lk_wisdom_write(const lk_wisdom *wisdom, const char *path, lk_error *err) {
 	lk_sink *sink;
 	LK_TRY(lk_sink_open(path, &sink, err));
-	lk_sink_printf(sink, "%s: program, how, seconds, plain seconds, sizes and cluster, schedule\n", head);
+	lk_sink_printf(sink, "%s: program, how, seconds, plain seconds, sizes and cluster, schedule\n",
+	               head);
 	for (size_t i = 0; i < wisdom->entries.count; i++) {
 		const lk_wise *wise = &wisdom->entries.at[i];
-		lk_sink_printf(sink, "%016llx\t%s\t%.9g\t%.9g\t%s\t%s\n", (unsigned long long)wise->hash, kinds[wise->measured], wise->seconds,
-		               wise->plain, wise->where, wise->schedule);
+		lk_sink_printf(sink, "%016llx\t%s\t%.9g\t%.9g\t%s\t%s\n", (unsigned long long)wise->hash,
+		               kinds[wise->measured], wise->seconds, wise->plain, wise->where,
+		               wise->schedule);
 	}
 	return lk_sink_commit(sink, err);
 }
@@ -144,8 +162,10 @@ static void put_list(const int64_t *sizes, int64_t count, FILE *out) {
 	fprintf(out, "%lldx%016llx", (long long)count, (unsigned long long)hash);
 }
 
-static void put_where(const lc_program *program, const lc_sizes *sizes, const lk_cluster *cluster, FILE *out) {
-	for (int a = 0; a < program->axis_count; a++) fprintf(out, "%s%s=%lld", a ? "," : "", program->axes[a].name, (long long)sizes->symbol[a]);
+static void put_where(const lc_program *program, const lc_sizes *sizes, const lk_cluster *cluster,
+                      FILE *out) {
+	for (int a = 0; a < program->axis_count; a++)
+		fprintf(out, "%s%s=%lld", a ? "," : "", program->axes[a].name, (long long)sizes->symbol[a]);
 	for (int d = 0; d < program->named_count; d++) {
 		fprintf(out, ",%s=", program->named[d].name);
 		if (sizes->each[d]) put_list(sizes->each[d], sizes->items[program->named[d].list], out);
@@ -157,7 +177,8 @@ static void put_where(const lc_program *program, const lc_sizes *sizes, const lk
 	for (const char *c = cluster->text; *c; c++) fputc((unsigned char)*c < ' ' ? '?' : *c, out);
 }
 
-const char *lk_wisdom_where(lk_wisdom *wisdom, const lc_program *program, const lc_sizes *sizes, const lk_cluster *cluster) {
+const char *lk_wisdom_where(lk_wisdom *wisdom, const lc_program *program, const lc_sizes *sizes,
+                            const lk_cluster *cluster) {
 	char *text = NULL;
 	size_t size = 0;
 	FILE *out = open_memstream(&text, &size);
@@ -186,8 +207,8 @@ char *lk_wisdom_text(lk_arena *arena, const lc_schedule *schedule) {
 	return kept;
 }
 
-lk_status lk_wisdom_schedule(const lc_program *program, const char *directives, lc_file **file, const lc_schedule **out,
-                             lk_error *err) {
+lk_status lk_wisdom_schedule(const lc_program *program, const char *directives, lc_file **file,
+                             const lc_schedule **out, lk_error *err) {
 	char *text = NULL;
 	size_t size = 0;
 	*file = NULL;

@@ -1,13 +1,18 @@
-/* dims.c: numbers of elements as sums of products of symbols with rational factors: N, N/size(dp), 4*H, B*S + 1.
+/* dims.c: numbers of elements as sums of products of symbols with rational factors: N, N/size(dp),
+ * 4*H, B*S + 1.
  *
- * A sum is kept canonical (terms sorted by powers, like terms joined, fractions reduced) and interned, so that equal
- * dims have equal ids. Everything that would not fit into 64 bits is refused. */
+ * A sum is kept canonical (terms sorted by powers, like terms joined, fractions reduced) and
+ * interned, so that equal dims have equal ids. Everything that would not fit into 64 bits is
+ * refused. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "lang/types/program.h"
 
-enum { DIMS_LIMIT = 4096, POWER_LIMIT = 16 };
+enum {
+	DIMS_LIMIT = 4096,
+	POWER_LIMIT = 16
+};
 
 static int64_t common_divisor(int64_t a, int64_t b) {
 	while (b != 0) {
@@ -25,7 +30,8 @@ static int by_power(const void *a, const void *b) {
 
 static lk_status too_large(lk_error *err) {
 	lk_fail(err, LK_ERR_INPUT, NULL, "a size overflows");
-	return lk_hint(err, "sizes have 64 bits, sums %d terms, powers at most %d", LC_TERMS, POWER_LIMIT);
+	return lk_hint(err, "sizes have 64 bits, sums %d terms, powers at most %d", LC_TERMS,
+	               POWER_LIMIT);
 }
 
 static lk_status reduce(lc_term *term, lk_error *err) {
@@ -39,30 +45,36 @@ static lk_status reduce(lc_term *term, lk_error *err) {
 /* x += y, of like terms. */
 static lk_status join(lc_term *x, const lc_term *y, lk_error *err) {
 	int64_t a, b;
-	if (__builtin_mul_overflow(x->number, y->divisor, &a) || __builtin_mul_overflow(y->number, x->divisor, &b) ||
-	    __builtin_add_overflow(a, b, &x->number) || __builtin_mul_overflow(x->divisor, y->divisor, &x->divisor))
+	if (__builtin_mul_overflow(x->number, y->divisor, &a) ||
+	    __builtin_mul_overflow(y->number, x->divisor, &b) ||
+	    __builtin_add_overflow(a, b, &x->number) ||
+	    __builtin_mul_overflow(x->divisor, y->divisor, &x->divisor))
 		return too_large(err);
 	return reduce(x, err);
 }
 
 /* The id of a sum; `terms` is sorted and joined in place. */
-static lk_status intern(lc_program *program, lc_term *terms, int count, lc_dim *out, lk_error *err) {
+static lk_status intern(lc_program *program, lc_term *terms, int count, lc_dim *out,
+                        lk_error *err) {
 	int kept = 0;
 	qsort(terms, (size_t)count, sizeof *terms, by_power);
 	for (int i = 0; i < count; i++) {
-		if (kept && by_power(&terms[kept - 1], &terms[i]) == 0) LK_TRY(join(&terms[kept - 1], &terms[i], err));
+		if (kept && by_power(&terms[kept - 1], &terms[i]) == 0)
+			LK_TRY(join(&terms[kept - 1], &terms[i], err));
 		else terms[kept++] = terms[i];
 		if (terms[kept - 1].number == 0) kept--;
 	}
 	if (kept > LC_TERMS) return too_large(err);
 	for (size_t i = 0; i < program->dims.count; i++) {
 		const lc_dim_sum *sum = &program->dims.at[i];
-		if (sum->count != kept || memcmp(sum->terms, terms, sizeof *terms * (size_t)kept) != 0) continue;
+		if (sum->count != kept || memcmp(sum->terms, terms, sizeof *terms * (size_t)kept) != 0)
+			continue;
 		*out = (lc_dim)i;
 		return LK_OK;
 	}
 	if (program->dims.count == DIMS_LIMIT)
-		return lk_fail(err, LK_ERR_INPUT, program->name, "more than %d different sizes", DIMS_LIMIT);
+		return lk_fail(err, LK_ERR_INPUT, program->name, "more than %d different sizes",
+		               DIMS_LIMIT);
 	lc_term *copy = LK_ARRAY(&program->file->arena, lc_term, (size_t)kept);
 	if (!copy || !lk_push(&program->dims)) return lk_oom(err);
 	memcpy(copy, terms, sizeof *terms * (size_t)kept);
@@ -91,10 +103,12 @@ lk_status lc_dim_axis(lc_program *program, int axis, lc_dim *out, lk_error *err)
 	return symbol(program, axis, out, err);
 }
 
-lk_status lc_dim_plus(lc_program *program, lc_dim a, lc_dim b, int sign, lc_dim *out, lk_error *err) {
+lk_status lc_dim_plus(lc_program *program, lc_dim a, lc_dim b, int sign, lc_dim *out,
+                      lk_error *err) {
 	lc_term terms[2 * LC_TERMS] = {{0}};
 	int count = 0;
-	for (int i = 0; i < program->dims.at[a].count; i++) terms[count++] = program->dims.at[a].terms[i];
+	for (int i = 0; i < program->dims.at[a].count; i++)
+		terms[count++] = program->dims.at[a].terms[i];
 	for (int i = 0; i < program->dims.at[b].count; i++) {
 		terms[count] = program->dims.at[b].terms[i];
 		terms[count++].number *= sign; /* reduce() keeps INT64_MIN out */
@@ -102,9 +116,11 @@ lk_status lc_dim_plus(lc_program *program, lc_dim a, lc_dim b, int sign, lc_dim 
 	return intern(program, terms, count, out, err);
 }
 
-static lk_status multiply(const lc_term *x, const lc_term *y, int sign, lc_term *out, lk_error *err) {
+static lk_status multiply(const lc_term *x, const lc_term *y, int sign, lc_term *out,
+                          lk_error *err) {
 	int64_t up = sign > 0 ? y->number : y->divisor, down = sign > 0 ? y->divisor : y->number;
-	if (__builtin_mul_overflow(x->number, up, &out->number) || __builtin_mul_overflow(x->divisor, down, &out->divisor))
+	if (__builtin_mul_overflow(x->number, up, &out->number) ||
+	    __builtin_mul_overflow(x->divisor, down, &out->divisor))
 		return too_large(err);
 	if (out->divisor < 0) {
 		if (out->divisor == INT64_MIN || out->number == INT64_MIN) return too_large(err);
@@ -123,11 +139,13 @@ lk_status lc_dim_times(lc_program *program, lc_dim a, lc_dim b, lc_dim *out, lk_
 	int count = 0;
 	for (int i = 0; i < program->dims.at[a].count; i++)
 		for (int j = 0; j < program->dims.at[b].count; j++)
-			LK_TRY(multiply(&program->dims.at[a].terms[i], &program->dims.at[b].terms[j], 1, &terms[count++], err));
+			LK_TRY(multiply(&program->dims.at[a].terms[i], &program->dims.at[b].terms[j], 1,
+			                &terms[count++], err));
 	return intern(program, terms, count, out, err);
 }
 
-lk_status lc_dim_over(lc_program *program, lc_dim a, lc_dim b, int line, int column, lc_dim *out, lk_error *err) {
+lk_status lc_dim_over(lc_program *program, lc_dim a, lc_dim b, int line, int column, lc_dim *out,
+                      lk_error *err) {
 	lc_term terms[LC_TERMS] = {{0}};
 	if (program->dims.at[b].count != 1) {
 		lc_wrong(program, line, column, err, "a size is divided by a sum or by zero");
@@ -136,7 +154,8 @@ lk_status lc_dim_over(lc_program *program, lc_dim a, lc_dim b, int line, int col
 	LK_TRY(lc_divides(program, a, b, line, column, err));
 	int count = program->dims.at[a].count;
 	for (int i = 0; i < count; i++)
-		LK_TRY(multiply(&program->dims.at[a].terms[i], &program->dims.at[b].terms[0], -1, &terms[i], err));
+		LK_TRY(multiply(&program->dims.at[a].terms[i], &program->dims.at[b].terms[0], -1, &terms[i],
+		                err));
 	return intern(program, terms, count, out, err);
 }
 
@@ -153,7 +172,8 @@ bool lc_dim_known(const lc_program *program, lc_dim d, int64_t *value) {
 	return true;
 }
 
-/* Is no symbol from s to s + 7 in the term? Most terms have one or two: interpreters ask for sizes without end. */
+/* Is no symbol from s to s + 7 in the term? Most terms have one or two: interpreters ask for sizes
+ * without end. */
 static bool eight_absent(const lc_term *term, int s) {
 	uint64_t powers;
 	_Static_assert(LC_SYMBOLS % sizeof powers == 0, "eight symbols are looked at together");
@@ -181,7 +201,8 @@ static lk_status term_value(const lc_term *term, const int64_t *size, lc_term *o
 	return out->divisor > 0 ? LK_OK : too_large(err);
 }
 
-lk_status lc_dim_value(const lc_program *program, lc_dim d, const int64_t size[LC_SYMBOLS], int64_t *out, lk_error *err) {
+lk_status lc_dim_value(const lc_program *program, lc_dim d, const int64_t size[LC_SYMBOLS],
+                       int64_t *out, lk_error *err) {
 	lc_term sum, one;
 	char text[128];
 	sum.number = 0, sum.divisor = 1;
@@ -192,8 +213,8 @@ lk_status lc_dim_value(const lc_program *program, lc_dim d, const int64_t size[L
 	*out = sum.number;
 	if (sum.divisor == 1 && sum.number >= 1) return LK_OK;
 	lc_dim_text(program, d, text, sizeof text);
-	lk_fail(err, LK_ERR_INPUT, program->name, "%s is %lld/%lld, which is no number of elements", text, (long long)sum.number,
-	        (long long)sum.divisor);
+	lk_fail(err, LK_ERR_INPUT, program->name, "%s is %lld/%lld, which is no number of elements",
+	        text, (long long)sum.number, (long long)sum.divisor);
 	return lk_hint(err, "choose sizes that divide");
 }
 
@@ -227,7 +248,8 @@ lk_status lc_dims_refine(lc_program *program, int axis, int64_t ranks, lk_error 
 int32_t lc_dim_list(const lc_program *program, lc_dim d) {
 	for (int i = 0; i < program->dims.at[d].count; i++)
 		for (int s = 0; s < program->named_count; s++)
-			if (program->dims.at[d].terms[i].power[LC_AXES + s] && program->named[s].list >= 0) return program->named[s].list;
+			if (program->dims.at[d].terms[i].power[LC_AXES + s] && program->named[s].list >= 0)
+				return program->named[s].list;
 	return -1;
 }
 
@@ -273,19 +295,24 @@ char *lc_dim_text(const lc_program *program, lc_dim d, char *out, size_t size) {
 
 /* ---- conditions ---- */
 
-lk_status lc_divides(lc_program *program, lc_dim value, lc_dim divisor, int line, int column, lk_error *err) {
+lk_status lc_divides(lc_program *program, lc_dim value, lc_dim divisor, int line, int column,
+                     lk_error *err) {
 	int64_t v, d;
 	char text[128], by[128];
 	bool known = lc_dim_known(program, divisor, &d);
 	if (known && d == 1) return LK_OK;
 	if (known && d != 0 && lc_dim_known(program, value, &v)) {
 		if (v % d == 0) return LK_OK;
-		lc_wrong(program, line, column, err, "%s is not divisible by %s", lc_dim_text(program, value, text, sizeof text),
+		lc_wrong(program, line, column, err, "%s is not divisible by %s",
+		         lc_dim_text(program, value, text, sizeof text),
 		         lc_dim_text(program, divisor, by, sizeof by));
-		return lk_hint(err, "local tensors have one shape: choose a size that divides, or pad the tensor");
+		return lk_hint(
+			err, "local tensors have one shape: choose a size that divides, or pad the tensor");
 	}
 	for (size_t i = 0; i < program->conditions.count; i++)
-		if (program->conditions.at[i].value == value && program->conditions.at[i].divisor == divisor) return LK_OK;
+		if (program->conditions.at[i].value == value &&
+		    program->conditions.at[i].divisor == divisor)
+			return LK_OK;
 	if (!lk_push(&program->conditions)) return lk_oom(err);
 	*lk_last(&program->conditions) = (lc_condition){value, divisor, line, column};
 	return LK_OK;

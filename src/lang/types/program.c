@@ -1,4 +1,5 @@
-/* program.c: the tables of operations and formats; programs, their names, and whether two are the same. */
+/* program.c: the tables of operations and formats; programs, their names, and whether two are the
+ * same. */
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
@@ -7,7 +8,8 @@
 #include "lang/types/program.h"
 
 const lc_op_row lc_ops[LC_OP_COUNT] = {
-#define ROW(symbol, name, family, operands, arguments) [LC_##symbol] = {name, LC_##family, operands, arguments},
+#define ROW(symbol, name, family, operands, arguments) \
+	[LC_##symbol] = {name, LC_##family, operands, arguments},
 	LC_OPS(ROW)
 #undef ROW
 };
@@ -22,7 +24,8 @@ const char *lc_dtype_name(lc_dtype dtype) {
 }
 
 const char *lc_reduce_name(lc_reduce reduce) {
-	static const char *const names[LC_REDUCES] = {[LC_SUM] = "sum", [LC_RMAX] = "max", [LC_RMIN] = "min"};
+	static const char *const names[LC_REDUCES] = {
+		[LC_SUM] = "sum", [LC_RMAX] = "max", [LC_RMIN] = "min"};
 	return (unsigned)reduce < LC_REDUCES ? names[reduce] : "?";
 }
 
@@ -67,13 +70,16 @@ lc_program *lc_program_new(lc_file *file, const char *name) {
 lc_program *lc_program_like(const lc_program *program) {
 	lc_program *q = calloc(1, sizeof *q);
 	if (!q) return NULL;
-	q->file = program->file, q->name = program->name, q->line = program->line, q->column = program->column;
+	q->file = program->file, q->name = program->name, q->line = program->line,
+	q->column = program->column;
 	memcpy(q->axes, program->axes, sizeof q->axes);
 	memcpy(q->named, program->named, sizeof q->named);
 	q->axis_count = program->axis_count, q->named_count = program->named_count;
 	bool room = true;
-	for (size_t i = 0; i < program->lists.count && (room = lk_push(&q->lists)); i++) q->lists.at[i] = program->lists.at[i];
-	for (size_t i = 0; i < program->dims.count && room && (room = lk_push(&q->dims)); i++) q->dims.at[i] = program->dims.at[i];
+	for (size_t i = 0; i < program->lists.count && (room = lk_push(&q->lists)); i++)
+		q->lists.at[i] = program->lists.at[i];
+	for (size_t i = 0; i < program->dims.count && room && (room = lk_push(&q->dims)); i++)
+		q->dims.at[i] = program->dims.at[i];
 	if (room) return q;
 	lc_program_free(q);
 	return NULL;
@@ -85,14 +91,16 @@ void lc_program_free(lc_program *program) {
 	free(program);
 }
 
-lk_status lc_wrong(const lc_program *program, int line, int column, lk_error *err, const char *fmt, ...) {
+lk_status lc_wrong(const lc_program *program, int line, int column, lk_error *err, const char *fmt,
+                   ...) {
 	char where[sizeof err->where], what[sizeof err->what];
 	va_list args;
 	va_start(args, fmt);
 	vsnprintf(what, sizeof what, fmt, args);
 	va_end(args);
 	program->file->mistake.line = line, program->file->mistake.column = column;
-	snprintf(where, sizeof where, line ? "%.200s:%d:%d" : "%.200s", program->file->path, line, column);
+	snprintf(where, sizeof where, line ? "%.200s:%d:%d" : "%.200s", program->file->path, line,
+	         column);
 	return lk_fail(err, LK_ERR_INPUT, where, "%s", what);
 }
 
@@ -118,15 +126,17 @@ int lc_list_find(const lc_program *program, const char *name) {
 
 int lc_value_find(const lc_program *program, const char *name) {
 	for (size_t i = program->nodes.count; i-- > 0;)
-		if (program->nodes.at[i].name && strcmp(program->nodes.at[i].name, name) == 0) return (int)i;
+		if (program->nodes.at[i].name && strcmp(program->nodes.at[i].name, name) == 0)
+			return (int)i;
 	return -1;
 }
 
-lk_status lc_name_free(const lc_program *program, const char *name, int line, int column, lk_error *err) {
+lk_status lc_name_free(const lc_program *program, const char *name, int line, int column,
+                       lk_error *err) {
 	const char *as = lc_axis_find(program, name) >= 0   ? "a mesh axis"
 	                 : lc_dim_find(program, name) >= 0  ? "a dim"
 	                 : lc_list_find(program, name) >= 0 ? "a list"
-	                                              : NULL;
+	                                                    : NULL;
 	int value = lc_value_find(program, name);
 	if (!as && value < 0) return LK_OK;
 	if (as) {
@@ -136,7 +146,8 @@ lk_status lc_name_free(const lc_program *program, const char *name, int line, in
 	const lc_node *node = &program->nodes.at[value];
 	lc_wrong(program, line, column, err, "%s is defined already, in line %d", name, node->line);
 	bool state = node->op == LC_STATE || node->op == LC_UPDATE;
-	return state ? lk_hint(err, "a state changes by %s <- ...", name) : lk_hint(err, "choose another name");
+	return state ? lk_hint(err, "a state changes by %s <- ...", name)
+	             : lk_hint(err, "choose another name");
 }
 
 static lk_status keep_name(lc_program *program, const char *name, const char **out, lk_error *err) {
@@ -146,7 +157,9 @@ static lk_status keep_name(lc_program *program, const char *name, const char **o
 }
 
 lk_status lc_axis_add(lc_program *program, const char *name, int64_t size, lk_error *err) {
-	if (program->axis_count == LC_AXES) return lc_wrong(program, program->line, program->column, err, "a mesh has at most %d axes", LC_AXES);
+	if (program->axis_count == LC_AXES)
+		return lc_wrong(program, program->line, program->column, err, "a mesh has at most %d axes",
+		                LC_AXES);
 	LK_TRY(keep_name(program, name, &program->axes[program->axis_count].name, err));
 	program->axes[program->axis_count++].size = size;
 	return LK_OK;
@@ -154,7 +167,8 @@ lk_status lc_axis_add(lc_program *program, const char *name, int64_t size, lk_er
 
 lk_status lc_dim_declare(lc_program *program, const char *name, int list, lk_error *err) {
 	if (program->named_count == LC_DIMS)
-		return lc_wrong(program, program->line, program->column, err, "a program has at most %d dims", LC_DIMS);
+		return lc_wrong(program, program->line, program->column, err,
+		                "a program has at most %d dims", LC_DIMS);
 	LK_TRY(keep_name(program, name, &program->named[program->named_count].name, err));
 	program->named[program->named_count++].list = list;
 	return LK_OK;
@@ -163,7 +177,8 @@ lk_status lc_dim_declare(lc_program *program, const char *name, int list, lk_err
 lk_status lc_list_add(lc_program *program, const char *name, lk_error *err) {
 	const char *kept;
 	if (program->lists.count == LC_DIMS)
-		return lc_wrong(program, program->line, program->column, err, "a program has at most %d lists", LC_DIMS);
+		return lc_wrong(program, program->line, program->column, err,
+		                "a program has at most %d lists", LC_DIMS);
 	LK_TRY(keep_name(program, name, &kept, err));
 	if (!lk_push(&program->lists)) return lk_oom(err);
 	*lk_last(&program->lists) = kept;
@@ -190,18 +205,21 @@ bool lc_same_group(const lc_group *a, const lc_group *b) {
 
 static bool same_dim(const lc_program *a, lc_dim x, const lc_program *b, lc_dim y) {
 	const lc_dim_sum *sum = &a->dims.at[x], *dim_sum = &b->dims.at[y];
-	return sum->count == dim_sum->count && memcmp(sum->terms, dim_sum->terms, sizeof *sum->terms * (size_t)sum->count) == 0;
+	return sum->count == dim_sum->count &&
+	       memcmp(sum->terms, dim_sum->terms, sizeof *sum->terms * (size_t)sum->count) == 0;
 }
 
 static bool same_attributes(const lc_node *x, const lc_node *y) {
-	return x->axis == y->axis && x->d == y->d && x->e == y->e && x->reduce == y->reduce && x->dims == y->dims &&
-	       x->keep == y->keep && x->ta == y->ta && x->tb == y->tb && x->root == y->root && x->shift == y->shift &&
-	       x->stride == y->stride && x->pad == y->pad && x->symbol == y->symbol && x->key == y->key &&
-	       x->number == y->number;
+	return x->axis == y->axis && x->d == y->d && x->e == y->e && x->reduce == y->reduce &&
+	       x->dims == y->dims && x->keep == y->keep && x->ta == y->ta && x->tb == y->tb &&
+	       x->root == y->root && x->shift == y->shift && x->stride == y->stride &&
+	       x->pad == y->pad && x->symbol == y->symbol && x->key == y->key && x->number == y->number;
 }
 
-static bool same_node(const lc_program *a, const lc_node *x, const lc_program *b, const lc_node *y) {
-	if (x->op != y->op || x->dtype != y->dtype || x->rank != y->rank || x->inputs != y->inputs || x->list != y->list)
+static bool same_node(const lc_program *a, const lc_node *x, const lc_program *b,
+                      const lc_node *y) {
+	if (x->op != y->op || x->dtype != y->dtype || x->rank != y->rank || x->inputs != y->inputs ||
+	    x->list != y->list)
 		return false;
 	for (int i = 0; i < x->inputs; i++)
 		if (x->in[i] != y->in[i]) return false;
@@ -209,8 +227,8 @@ static bool same_node(const lc_program *a, const lc_node *x, const lc_program *b
 		if (!same_dim(a, x->dim[i], b, y->dim[i])) return false;
 	for (int i = 0; i < a->axis_count; i++)
 		if (!lc_same_layout(&x->layout[i], &y->layout[i])) return false;
-	return lc_same_group(&x->at, &y->at) && lc_same_group(&x->from, &y->from) && same_attributes(x, y) &&
-	       same_text(x->name, y->name);
+	return lc_same_group(&x->at, &y->at) && lc_same_group(&x->from, &y->from) &&
+	       same_attributes(x, y) && same_text(x->name, y->name);
 }
 
 static bool same_words(const lc_word *a, int count, const lc_word *b, int other) {
@@ -224,8 +242,9 @@ static bool same_schedule(const lc_schedule *a, const lc_schedule *b) {
 	if (strcmp(a->name, b->name) != 0 || a->count != b->count) return false;
 	for (int i = 0; i < a->count; i++) {
 		const lc_directive *x = &a->directives[i], *y = &b->directives[i];
-		if (x->kind != y->kind || x->chunks != y->chunks || x->size != y->size || !same_text(x->chunk, y->chunk) ||
-		    !same_text(x->order, y->order) || !same_words(x->names, x->name_count, y->names, y->name_count) ||
+		if (x->kind != y->kind || x->chunks != y->chunks || x->size != y->size ||
+		    !same_text(x->chunk, y->chunk) || !same_text(x->order, y->order) ||
+		    !same_words(x->names, x->name_count, y->names, y->name_count) ||
 		    !same_words(x->results, x->result_count, y->results, y->result_count))
 			return false;
 	}
@@ -233,12 +252,15 @@ static bool same_schedule(const lc_schedule *a, const lc_schedule *b) {
 }
 
 static bool same_declarations(const lc_program *a, const lc_program *b) {
-	if (a->axis_count != b->axis_count || a->named_count != b->named_count || a->lists.count != b->lists.count)
+	if (a->axis_count != b->axis_count || a->named_count != b->named_count ||
+	    a->lists.count != b->lists.count)
 		return false;
 	for (int i = 0; i < a->axis_count; i++)
-		if (strcmp(a->axes[i].name, b->axes[i].name) != 0 || a->axes[i].size != b->axes[i].size) return false;
+		if (strcmp(a->axes[i].name, b->axes[i].name) != 0 || a->axes[i].size != b->axes[i].size)
+			return false;
 	for (int i = 0; i < a->named_count; i++)
-		if (strcmp(a->named[i].name, b->named[i].name) != 0 || a->named[i].list != b->named[i].list) return false;
+		if (strcmp(a->named[i].name, b->named[i].name) != 0 || a->named[i].list != b->named[i].list)
+			return false;
 	for (size_t i = 0; i < a->lists.count; i++)
 		if (strcmp(a->lists.at[i], b->lists.at[i]) != 0) return false;
 	return true;

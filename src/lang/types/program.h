@@ -1,13 +1,17 @@
-/* program.h: programs of computation and communication: the form that everything in lang/ reads and makes.
+/* program.h: programs of computation and communication: the form that everything in lang/ reads and
+ * makes.
  *
- * A program is an array of values in SSA form. A value has an operation, operands (ids of earlier values), a number
- * format, a shape and, for each mesh axis, a layout. Shapes are those of the whole tensor; what one rank holds follows
- * from the layout. Names begin with lc_, for the step graph has programs and nodes of its own.
+ * A program is an array of values in SSA form. A value has an operation, operands (ids of earlier
+ * values), a number format, a shape and, for each mesh axis, a layout. Shapes are those of the
+ * whole tensor; what one rank holds follows from the layout. Names begin with lc_, for the step
+ * graph has programs and nodes of its own.
  *
- * A state's update is its new version, under the same name; values that read an older version stand before the update.
+ * A state's update is its new version, under the same name; values that read an older version stand
+ * before the update.
  *
- * lc_add is the only way to append a value: it checks operands by the type rules and derives format, shape, layout and
- * group. The parser, rewrites and tests all build with it, so that no ill-typed program exists.
+ * lc_add is the only way to append a value: it checks operands by the type rules and derives
+ * format, shape, layout and group. The parser, rewrites and tests all build with it, so that no
+ * ill-typed program exists.
  */
 #ifndef LK_LANG_TYPES_PROGRAM_H
 #define LK_LANG_TYPES_PROGRAM_H
@@ -20,23 +24,26 @@
 #include "base/vec.h"
 
 enum {
-	LC_AXES = 4,       /* mesh axes of a program */
-	LC_DIMS = 36,      /* named dims of a program */
+	LC_AXES = 4,  /* mesh axes of a program */
+	LC_DIMS = 36, /* named dims of a program */
 	LC_SYMBOLS = LC_AXES + LC_DIMS,
-	LC_RANK = 6,       /* dims of a tensor */
-	LC_TERMS = 16,     /* of a dim that is a sum */
-	LC_INPUTS = 3,     /* operands of a value */
-	LC_VALUES = 4096,  /* values of a program */
-	LC_NAME = 64,      /* bytes of a name, its end included */
-	LC_PROGRAMS = 64,  /* programs of a file */
+	LC_RANK = 6,      /* dims of a tensor */
+	LC_TERMS = 16,    /* of a dim that is a sum */
+	LC_INPUTS = 3,    /* operands of a value */
+	LC_VALUES = 4096, /* values of a program */
+	LC_NAME = 64,     /* bytes of a name, its end included */
+	LC_PROGRAMS = 64, /* programs of a file */
 };
 
-/* X(symbol, name, bits). The last two are literals and size(): they take the format of what they meet. */
+/* X(symbol, name, bits). The last two are literals and size(): they take the format of what they
+ * meet. */
+/* clang-format off */
 #define LC_DTYPES(X)                                                                                      \
 	X(F64, "f64", 64) X(F32, "f32", 32) X(F16, "f16", 16) X(BF16, "bf16", 16) X(F8, "f8", 8)              \
 	X(I64, "i64", 64) X(I32, "i32", 32) X(I16, "i16", 16) X(I8, "i8", 8) X(U64, "u64", 64)                \
 	X(U32, "u32", 32) X(U16, "u16", 16) X(U8, "u8", 8) X(BOOL, "bool", 8)                                 \
 	X(WEAK_INT, "integer", 0) X(WEAK_REAL, "number", 0)
+/* clang-format on */
 typedef enum lc_dtype {
 #define LC_SYMBOL(symbol, name, bits) LC_##symbol,
 	LC_DTYPES(LC_SYMBOL)
@@ -57,9 +64,11 @@ typedef enum lc_family {
 	LC_EFFECT,   /* update, out */
 } lc_family;
 
-/* X(symbol, name, family, operands, arguments): the table of operations. Arguments of a call, in order:
- * x operand, t dtype, p probability, k key=INT, o reduction, a axis, d dim, e other dim, r root=INT, s shift=INT,
- * T flags ta and tb, W stride=INT and pad=INT, D dims and flag keep. "" is no call: it has a syntax of its own. */
+/* X(symbol, name, family, operands, arguments): the table of operations. Arguments of a call, in
+ * order: x operand, t dtype, p probability, k key=INT, o reduction, a axis, d dim, e other dim, r
+ * root=INT, s shift=INT, T flags ta and tb, W stride=INT and pad=INT, D dims and flag keep. "" is
+ * no call: it has a syntax of its own. */
+/* clang-format off */
 #define LC_OPS(X)                                                                             \
 	X(INPUT, "in", LEAF, 0, "") X(STATE, "state", LEAF, 0, "") X(SCALAR, "scalar", LEAF, 0, "") \
 	X(CONST, "constant", LEAF, 0, "") X(SIZE, "size", LEAF, 0, "")                            \
@@ -83,6 +92,7 @@ typedef enum lc_family {
 	X(REDUCE, "reduce", COMM, 1, "xoar") X(PERMUTE, "permute", COMM, 1, "xas")                \
 	X(LOCAL, "local", COMM, 1, "xa") X(SLICED, "sliced", COMM, 1, "xda")                      \
 	X(SEND, "send", MOVE, 1, "") X(UPDATE, "<-", EFFECT, 2, "") X(OUT, "out", EFFECT, 1, "")
+/* clang-format on */
 typedef enum lc_op {
 #define LC_SYMBOL(symbol, name, family, operands, arguments) LC_##symbol,
 	LC_OPS(LC_SYMBOL)
@@ -98,10 +108,15 @@ typedef struct lc_op_row {
 } lc_op_row;
 extern const lc_op_row lc_ops[LC_OP_COUNT];
 
-typedef enum lc_reduce { LC_SUM, LC_RMAX, LC_RMIN, LC_REDUCES } lc_reduce;
+typedef enum lc_reduce {
+	LC_SUM,
+	LC_RMAX,
+	LC_RMIN,
+	LC_REDUCES
+} lc_reduce;
 
-/* Where the elements of a tensor are, along one mesh axis. A dim that is sliced over several axes is cut by the first of
- * them, its slices by the next. */
+/* Where the elements of a tensor are, along one mesh axis. A dim that is sliced over several axes
+ * is cut by the first of them, its slices by the next. */
 typedef enum lc_layout_kind {
 	LC_R,    /* replicated: every rank holds the same */
 	LC_S,    /* sliced: rank r holds slice r - turn of dim `dim`, counted round */
@@ -116,10 +131,12 @@ typedef struct lc_layout {
 	int32_t root, turn;
 } lc_layout;
 
-/* A number of elements, an index into lc_program.dims: canonical, so that equal dims have equal ids. Id 0 is 1. */
+/* A number of elements, an index into lc_program.dims: canonical, so that equal dims have equal
+ * ids. Id 0 is 1. */
 typedef int32_t lc_dim;
 
-/* number / divisor * product of symbols to powers; symbols are first the axes' sizes, then the named dims. */
+/* number / divisor * product of symbols to powers; symbols are first the axes' sizes, then the
+ * named dims. */
 typedef struct lc_term {
 	int64_t number, divisor;
 	int8_t power[LC_SYMBOLS];
@@ -143,44 +160,53 @@ typedef struct lc_node {
 	int32_t in[LC_INPUTS];
 	lc_dim dim[LC_RANK];
 	lc_layout layout[LC_AXES];
-	lc_group at, from;     /* where it lives; SEND: where it came from */
-	int32_t list;          /* the list that its elements belong to, or -1 */
+	lc_group at, from; /* where it lives; SEND: where it came from */
+	int32_t list;      /* the list that its elements belong to, or -1 */
 	/* attributes, as far as the operation has them */
-	int8_t axis, d, e;     /* SIZE: axis -1 where `symbol` names a dim */
-	uint8_t reduce;        /* lc_reduce */
-	uint8_t dims, keep;    /* RED: set of dims; whether they stay as 1 */
-	uint8_t ta, tb;        /* MATMUL: operand transposed */
+	int8_t axis, d, e;  /* SIZE: axis -1 where `symbol` names a dim */
+	uint8_t reduce;     /* lc_reduce */
+	uint8_t dims, keep; /* RED: set of dims; whether they stay as 1 */
+	uint8_t ta, tb;     /* MATMUL: operand transposed */
 	int32_t root, shift, stride, pad, symbol;
 	int64_t key;
-	double number;         /* CONST; DROPOUT: probability */
-	const char *name;      /* NULL: part of a larger expression. UPDATE: the state's */
-	const char *part_of;   /* the name by which schedules know it: of its statement, or given by a directive; an
-	                          output's own values, and leaves: NULL */
-	const char *also;      /* a second such name: of the reduce-scatter that a value which moved along follows; or NULL */
+	double number;       /* CONST; DROPOUT: probability */
+	const char *name;    /* NULL: part of a larger expression. UPDATE: the state's */
+	const char *part_of; /* the name by which schedules know it: of its statement, or given by a
+	                        directive; an output's own values, and leaves: NULL */
+	const char *also;    /* a second such name: of the reduce-scatter that a value which moved along
+	                        follows; or NULL */
 	int16_t fuse, overlap, bucket; /* the bundles that it belongs to, or -1 */
 	int line, column;
 } lc_node;
 
 typedef struct lc_axis {
 	const char *name;
-	int64_t size;          /* 0: any */
+	int64_t size; /* 0: any */
 } lc_axis;
 
 typedef struct lc_named_dim {
 	const char *name;
-	int32_t list;          /* every element of the list has its own; -1 */
+	int32_t list; /* every element of the list has its own; -1 */
 } lc_named_dim;
 
-/* value % divisor == 0 must hold when sizes are known: where slices become tensors of their own, LOCAL. Slices as such
- * need not be equal, see lc_slice_begin. */
+/* value % divisor == 0 must hold when sizes are known: where slices become tensors of their own,
+ * LOCAL. Slices as such need not be equal, see lc_slice_begin. */
 typedef struct lc_condition {
 	lc_dim value, divisor;
 	int line, column;
 } lc_condition;
 
-/* Schedules are kept as they were written; names in them are values, and what earlier directives introduced. */
+/* Schedules are kept as they were written; names in them are values, and what earlier directives
+ * introduced. */
 typedef enum lc_directive_kind {
-	LC_SPLIT, LC_REORDER, LC_SLICE_STATE, LC_FUSE, LC_OVERLAP, LC_BUCKET, LC_HIERARCHICAL, LC_DIRECTIVES
+	LC_SPLIT,
+	LC_REORDER,
+	LC_SLICE_STATE,
+	LC_FUSE,
+	LC_OVERLAP,
+	LC_BUCKET,
+	LC_HIERARCHICAL,
+	LC_DIRECTIVES
 } lc_directive_kind;
 
 typedef struct lc_word {
@@ -190,14 +216,16 @@ typedef struct lc_word {
 
 typedef struct lc_directive {
 	lc_directive_kind kind;
-	lc_word *names;        /* what it works on; REORDER: the collective first */
+	lc_word *names; /* what it works on; REORDER: the collective first */
 	int name_count;
-	lc_word *results;      /* SPLIT, HIERARCHICAL: the new names; FUSE, OVERLAP: the label, if any */
+	lc_word *results; /* SPLIT, HIERARCHICAL: the new names; FUSE, OVERLAP: the label, if any */
 	int result_count;
-	const char *chunk;     /* OVERLAP: "rows", "cols", "batches" or "" (any); NULL if not an overlap */
-	int64_t chunks;        /* OVERLAP: how many, 0 open */
-	const char *order;     /* OVERLAP: "ring", "linear" or NULL; SPLIT: "reduce" (as reduce and broadcast) or NULL */
-	int64_t size;          /* BUCKET: bytes; HIERARCHICAL: ranks of an inner group; SPLIT: 1 + the dim, 0 open */
+	const char *chunk; /* OVERLAP: "rows", "cols", "batches" or "" (any); NULL if not an overlap */
+	int64_t chunks;    /* OVERLAP: how many, 0 open */
+	const char *order; /* OVERLAP: "ring", "linear" or NULL; SPLIT: "reduce" (as reduce and
+	                      broadcast) or NULL */
+	int64_t
+		size; /* BUCKET: bytes; HIERARCHICAL: ranks of an inner group; SPLIT: 1 + the dim, 0 open */
 	int line, column;
 } lc_directive;
 
@@ -210,9 +238,10 @@ typedef struct lc_schedule {
 
 /* Values that a schedule runs together. It changes when they are computed, never what. */
 typedef struct lc_bundle {
-	lc_directive_kind kind;      /* LC_FUSE: in one pass; LC_OVERLAP: chunk by chunk; LC_BUCKET: as joined messages */
-	const char *name;            /* its label, or NULL */
-	const char *chunk, *order;   /* as in lc_directive */
+	lc_directive_kind
+		kind; /* LC_FUSE: in one pass; LC_OVERLAP: chunk by chunk; LC_BUCKET: as joined messages */
+	const char *name;          /* its label, or NULL */
+	const char *chunk, *order; /* as in lc_directive */
 	int64_t chunks, size;
 } lc_bundle;
 
@@ -225,34 +254,43 @@ typedef struct lc_program {
 	int named_count;
 	LK_VEC(const char *) lists;
 	LK_VEC(lc_dim_sum) dims;
-	LK_VEC(lc_node) nodes;       /* LK_VEC moves: keep ids, not pointers, across lc_add */
+	LK_VEC(lc_node) nodes; /* LK_VEC moves: keep ids, not pointers, across lc_add */
 	LK_VEC(lc_condition) conditions;
 	LK_VEC(lc_schedule) schedules;
-	LK_VEC(lc_bundle) bundles;   /* of a program that was rewritten by a schedule */
+	LK_VEC(lc_bundle) bundles; /* of a program that was rewritten by a schedule */
 	int line, column;
 } lc_program;
 
 /* One file: programs with their schedules. */
 typedef struct lc_file {
-	lk_arena arena;              /* owns names and directives */
+	lk_arena arena; /* owns names and directives */
 	const char *path;
 	LK_VEC(lc_program *) programs;
-	struct { int line, column; } mistake; /* where an error is, after lc_parse failed; line 0 if nowhere */
+	struct {
+		int line, column;
+	} mistake; /* where an error is, after lc_parse failed; line 0 if nowhere */
 } lc_file;
 
 /* ---- program.c ---- */
-lc_file *lc_file_new(const char *path);     /* NULL when memory is out */
-void lc_file_free(lc_file *file);           /* accepts NULL */
+lc_file *lc_file_new(const char *path); /* NULL when memory is out */
+void lc_file_free(lc_file *file);       /* accepts NULL */
 lc_program *lc_program_new(lc_file *file, const char *name);
-/* A program with the same axes, dims and lists and no values, for a rewrite to fill. It is not one of the file's
- * programs, takes names from the file's arena, and must be freed before the file. NULL when memory is out. */
+/* A program with the same axes, dims and lists and no values, for a rewrite to fill. It is not one
+ * of the file's programs, takes names from the file's arena, and must be freed before the file.
+ * NULL when memory is out. */
 lc_program *lc_program_like(const lc_program *program);
-void lc_program_free(lc_program *program);        /* one made by lc_program_like; accepts NULL */
+void lc_program_free(lc_program *program); /* one made by lc_program_like; accepts NULL */
 const char *lc_dtype_name(lc_dtype dtype);
 const char *lc_reduce_name(lc_reduce reduce);
-static inline bool lc_is_weak(lc_dtype t) { return t == LC_WEAK_INT || t == LC_WEAK_REAL; }
-static inline bool lc_is_real(lc_dtype t) { return t <= LC_F8 || t == LC_WEAK_REAL; }
-static inline bool lc_is_integer(lc_dtype t) { return (t >= LC_I64 && t <= LC_U8) || t == LC_WEAK_INT; }
+static inline bool lc_is_weak(lc_dtype t) {
+	return t == LC_WEAK_INT || t == LC_WEAK_REAL;
+}
+static inline bool lc_is_real(lc_dtype t) {
+	return t <= LC_F8 || t == LC_WEAK_REAL;
+}
+static inline bool lc_is_integer(lc_dtype t) {
+	return (t >= LC_I64 && t <= LC_U8) || t == LC_WEAK_INT;
+}
 bool lc_same_layout(const lc_layout *a, const lc_layout *b);
 bool lc_same_group(const lc_group *a, const lc_group *b);
 /* Ids by name, -1 where there is none. Values: the newest version of a state. */
@@ -265,41 +303,52 @@ lk_status lc_axis_add(lc_program *program, const char *name, int64_t size, lk_er
 lk_status lc_dim_declare(lc_program *program, const char *name, int list, lk_error *err);
 lk_status lc_list_add(lc_program *program, const char *name, lk_error *err);
 /* Whether a name may be given to something new; the error says what it is already. */
-lk_status lc_name_free(const lc_program *program, const char *name, int line, int column, lk_error *err);
+lk_status lc_name_free(const lc_program *program, const char *name, int line, int column,
+                       lk_error *err);
 /* Equal but for positions in the text and conditions, which follow from the values. */
 bool lc_program_equal(const lc_program *a, const lc_program *b);
 /* An error at a place of the file, "file:line:column". */
-lk_status lc_wrong(const lc_program *program, int line, int column, lk_error *err, const char *fmt, ...) LK_PRINTF(5, 6);
+lk_status lc_wrong(const lc_program *program, int line, int column, lk_error *err, const char *fmt,
+                   ...) LK_PRINTF(5, 6);
 
 /* ---- dims.c ---- */
 lk_status lc_dim_number(lc_program *program, int64_t number, lc_dim *out, lk_error *err);
 lk_status lc_dim_named(lc_program *program, int named, lc_dim *out, lk_error *err);
 lk_status lc_dim_axis(lc_program *program, int axis, lc_dim *out, lk_error *err);
-lk_status lc_dim_plus(lc_program *program, lc_dim a, lc_dim b, int sign, lc_dim *out, lk_error *err);
+lk_status lc_dim_plus(lc_program *program, lc_dim a, lc_dim b, int sign, lc_dim *out,
+                      lk_error *err);
 lk_status lc_dim_times(lc_program *program, lc_dim a, lc_dim b, lc_dim *out, lk_error *err);
 /* b must be one product; records that it divides a. */
-lk_status lc_dim_over(lc_program *program, lc_dim a, lc_dim b, int line, int column, lc_dim *out, lk_error *err);
+lk_status lc_dim_over(lc_program *program, lc_dim a, lc_dim b, int line, int column, lc_dim *out,
+                      lk_error *err);
 bool lc_dim_known(const lc_program *program, lc_dim d, int64_t *value);
-/* Its value when every symbol has one; LK_ERR_INPUT if it is no whole number >= 1 or does not fit. */
-lk_status lc_dim_value(const lc_program *program, lc_dim d, const int64_t size[LC_SYMBOLS], int64_t *out, lk_error *err);
+/* Its value when every symbol has one; LK_ERR_INPUT if it is no whole number >= 1 or does not fit.
+ */
+lk_status lc_dim_value(const lc_program *program, lc_dim d, const int64_t size[LC_SYMBOLS],
+                       int64_t *out, lk_error *err);
 /* The axis becomes two, of which the inner, the next, has `ranks`; dims keep their ids. */
 lk_status lc_dims_refine(lc_program *program, int axis, int64_t ranks, lk_error *err);
-int32_t lc_dim_list(const lc_program *program, lc_dim d); /* the list whose dims occur in it, or -1 */
+int32_t lc_dim_list(const lc_program *program,
+                    lc_dim d); /* the list whose dims occur in it, or -1 */
 void lc_dim_print(const lc_program *program, lc_dim d, FILE *out);
 char *lc_dim_text(const lc_program *program, lc_dim d, char *out, size_t size);
 /* Records value % divisor == 0; an error if it is known to be wrong. */
-lk_status lc_divides(lc_program *program, lc_dim value, lc_dim divisor, int line, int column, lk_error *err);
+lk_status lc_divides(lc_program *program, lc_dim value, lc_dim divisor, int line, int column,
+                     lk_error *err);
 
-/* ---- types.c: a draft has op, operands, attributes, position and, if wanted, name and `at`; leaves also dtype, shape,
- * layout and list. Replicated operands that meet sliced ones are sliced by values that lc_add inserts. *id may be NULL.
+/* ---- types.c: a draft has op, operands, attributes, position and, if wanted, name and `at`;
+ * leaves also dtype, shape, layout and list. Replicated operands that meet sliced ones are sliced
+ * by values that lc_add inserts. *id may be NULL.
  */
 lc_node lc_draft(lc_op op, int line, int column); /* with axis, list and groups set to none */
 lk_status lc_add(lc_program *program, const lc_node *draft, int *id, lk_error *err);
 
 /* ---- parse.c ---- */
-/* Reads programs and schedules; *out is set also when there is an error at a place (mistake tells where), and must be
- * freed in every case. */
-enum { LC_TEXT_LIMIT = 1 << 18 };
+/* Reads programs and schedules; *out is set also when there is an error at a place (mistake tells
+ * where), and must be freed in every case. */
+enum {
+	LC_TEXT_LIMIT = 1 << 18
+};
 lk_status lc_parse(const char *path, const char *text, size_t size, lc_file **out, lk_error *err);
 
 /* ---- parse_schedule.c, rewrite/rewrite.c ---- */
@@ -308,8 +357,8 @@ extern const char *const lc_directive_names[LC_DIRECTIVES];
 lk_status lc_schedule_check(const lc_program *program, const lc_schedule *schedule, lk_error *err);
 
 /* ---- print.c, listing.c ---- */
-/* Gives names to values without one that have several uses or none, so that each can be written as a statement. Parsed
- * programs need it not. */
+/* Gives names to values without one that have several uses or none, so that each can be written as
+ * a statement. Parsed programs need it not. */
 lk_status lc_settle(lc_program *program, lk_error *err);
 void lc_print_program(const lc_program *program, FILE *out);
 void lc_print_schedule(const lc_program *program, const lc_schedule *schedule, FILE *out);
@@ -321,35 +370,50 @@ void lc_print_file(const lc_file *file, FILE *out);
 char *lc_value_text(const lc_program *program, int id, char *out, size_t size);
 /* "f16[B,S,H] @ S(2,tp)"; returns `out`. */
 char *lc_type_text(const lc_program *program, const lc_node *node, char *out, size_t size);
-char *lc_layout_text(const lc_program *program, const lc_layout *layout, int axis, char *out, size_t size);
+char *lc_layout_text(const lc_program *program, const lc_layout *layout, int axis, char *out,
+                     size_t size);
 char *lc_group_text(const lc_program *program, const lc_group *group, char *out, size_t size);
 void lc_print_listing(const lc_program *program, FILE *out);
 
-/* ---- types: the type rules, one file per family of operations. Each rule gets a draft whose operands are checked to
- * exist, and fills format, shape and layouts. A rule may insert slices, so that operands are looked up again after it.
+/* ---- types: the type rules, one file per family of operations. Each rule gets a draft whose
+ * operands are checked to exist, and fills format, shape and layouts. A rule may insert slices, so
+ * that operands are looked up again after it.
  */
 
-static inline const lc_node *lc_in(const lc_program *program, const lc_node *node, int i) { return &program->nodes.at[node->in[i]]; }
+static inline const lc_node *lc_in(const lc_program *program, const lc_node *node, int i) {
+	return &program->nodes.at[node->in[i]];
+}
 
 /* lc_wrong at a draft's place. */
 #define lc_refuse(p, n, err, ...) lc_wrong((p), (n)->line, (n)->column, (err), __VA_ARGS__)
 
-enum { LC_SHOWN = 48 }; /* bytes of an operand in messages */
+enum {
+	LC_SHOWN = 48
+}; /* bytes of an operand in messages */
 /* "y", or the expression, cut. */
 #define lc_shown(p, id, out) lc_value_text((p), (id), (out), LC_SHOWN)
 
 /* Replaces operand i by its slice along dim d on an axis. */
-lk_status lc_slice_operand(lc_program *program, lc_node *node, int i, int d, int axis, lk_error *err);
-/* The error "y is partial over tp" (or sliced, local, on one rank), `why` behind it, with the collective that repairs.
+lk_status lc_slice_operand(lc_program *program, lc_node *node, int i, int d, int axis,
+                           lk_error *err);
+/* The error "y is partial over tp" (or sliced, local, on one rank), `why` behind it, with the
+ * collective that repairs.
  */
-lk_status lc_refuse_layout(const lc_program *program, const lc_node *node, int i, int axis, const char *why, lk_error *err);
+lk_status lc_refuse_layout(const lc_program *program, const lc_node *node, int i, int axis,
+                           const char *why, lk_error *err);
 /* Joins the formats of operands first .. last; the error names a cast. */
-lk_status lc_join_dtypes(const lc_program *program, const lc_node *node, int first, int last, lc_dtype *out, lk_error *err);
+lk_status lc_join_dtypes(const lc_program *program, const lc_node *node, int first, int last,
+                         lc_dtype *out, lk_error *err);
 
-lk_status lc_type_map(lc_program *program, lc_node *node, lk_error *err);      /* types_map.c: MAP, dropout */
-lk_status lc_type_contract(lc_program *program, lc_node *node, lk_error *err); /* types_contract.c: matmul, conv2d */
-lk_status lc_type_rows(lc_program *program, lc_node *node, lk_error *err);     /* types_contract.c: gather_rows */
-lk_status lc_type_red(lc_program *program, lc_node *node, lk_error *err);      /* types_red.c: reductions, total */
-lk_status lc_type_comm(lc_program *program, lc_node *node, lk_error *err);     /* types_comm.c: collectives, send */
+lk_status lc_type_map(lc_program *program, lc_node *node,
+                      lk_error *err); /* types_map.c: MAP, dropout */
+lk_status lc_type_contract(lc_program *program, lc_node *node,
+                           lk_error *err); /* types_contract.c: matmul, conv2d */
+lk_status lc_type_rows(lc_program *program, lc_node *node,
+                       lk_error *err); /* types_contract.c: gather_rows */
+lk_status lc_type_red(lc_program *program, lc_node *node,
+                      lk_error *err); /* types_red.c: reductions, total */
+lk_status lc_type_comm(lc_program *program, lc_node *node,
+                       lk_error *err); /* types_comm.c: collectives, send */
 
 #endif

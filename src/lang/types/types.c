@@ -1,11 +1,13 @@
-/* types.c: lc_add: the one way to append a value; what all type rules share, leaves, updates and outputs. */
+/* types.c: lc_add: the one way to append a value; what all type rules share, leaves, updates and
+ * outputs. */
 #include <math.h>
 #include <string.h>
 
 #include "lang/types/program.h"
 
 lc_node lc_draft(lc_op op, int line, int column) {
-	lc_node n = {.op = (uint8_t)op, .axis = -1, .list = -1, .symbol = -1, .line = line, .column = column};
+	lc_node n = {
+		.op = (uint8_t)op, .axis = -1, .list = -1, .symbol = -1, .line = line, .column = column};
 	n.inputs = (uint8_t)lc_ops[op].operands;
 	n.at.axis = n.from.axis = -1;
 	n.fuse = n.overlap = n.bucket = -1;
@@ -15,7 +17,8 @@ lc_node lc_draft(lc_op op, int line, int column) {
 
 /* ---- messages ---- */
 
-lk_status lc_refuse_layout(const lc_program *program, const lc_node *node, int i, int axis, const char *why, lk_error *err) {
+lk_status lc_refuse_layout(const lc_program *program, const lc_node *node, int i, int axis,
+                           const char *why, lk_error *err) {
 	const lc_layout *layout = &lc_in(program, node, i)->layout[axis];
 	const char *name = program->axes[axis].name;
 	char x[LC_SHOWN];
@@ -25,16 +28,20 @@ lk_status lc_refuse_layout(const lc_program *program, const lc_node *node, int i
 		lc_refuse(program, node, err, "%s is partial over %s%s", x, name, why);
 		return lk_hint(err, "add allreduce(%s, %s, %s)", x, lc_reduce_name(layout->reduce), name);
 	case LC_S:
-		lc_refuse(program, node, err, "%s is sliced over %s along dim %d%s", x, name, layout->dim, why);
-		if (layout->turn) return lk_hint(err, "turn it back first: permute(%s, %s, shift=%d)", x, name, -layout->turn);
+		lc_refuse(program, node, err, "%s is sliced over %s along dim %d%s", x, name, layout->dim,
+		          why);
+		if (layout->turn)
+			return lk_hint(err, "turn it back first: permute(%s, %s, shift=%d)", x, name,
+			               -layout->turn);
 		return lk_hint(err, "add allgather(%s, %d, %s)", x, layout->dim, name);
 	case LC_ROOT:
 		lc_refuse(program, node, err, "%s is on rank %d of %s alone%s", x, layout->root, name, why);
 		return lk_hint(err, "add broadcast(%s, %s)", x, name);
 	case LC_L:
 		lc_refuse(program, node, err, "%s is local to each rank of %s%s", x, name, why);
-		return lk_hint(err, "say what its parts are: sliced(%s, DIM, %s), or declare it partial, P(sum,%s)", x, name,
-					   name);
+		return lk_hint(
+			err, "say what its parts are: sliced(%s, DIM, %s), or declare it partial, P(sum,%s)", x,
+			name, name);
 	default:
 		lc_refuse(program, node, err, "%s is the same on all ranks of %s%s", x, name, why);
 		return lk_hint(err, "take its part of each rank: slice(%s, DIM, %s)", x, name);
@@ -43,7 +50,8 @@ lk_status lc_refuse_layout(const lc_program *program, const lc_node *node, int i
 
 /* ---- formats ---- */
 
-lk_status lc_join_dtypes(const lc_program *program, const lc_node *node, int first, int last, lc_dtype *out, lk_error *err) {
+lk_status lc_join_dtypes(const lc_program *program, const lc_node *node, int first, int last,
+                         lc_dtype *out, lk_error *err) {
 	int strong = -1;
 	bool real = false, weak = false;
 	char x[LC_SHOWN], y[LC_SHOWN];
@@ -52,9 +60,11 @@ lk_status lc_join_dtypes(const lc_program *program, const lc_node *node, int fir
 		real |= value->dtype == LC_WEAK_REAL, weak |= lc_is_weak(value->dtype);
 		if (lc_is_weak(value->dtype)) continue;
 		if (strong >= 0 && lc_in(program, node, strong)->dtype != value->dtype) {
-			const char *to = lc_dtype_name(lc_in(program, node, strong)->dtype), *from = lc_dtype_name(value->dtype);
-			lc_refuse(program, node, err, "%s is %s and %s is %s", lc_shown(program, node->in[strong], x), to, lc_shown(program, node->in[i], y),
-					  from);
+			const char *to = lc_dtype_name(lc_in(program, node, strong)->dtype),
+					   *from = lc_dtype_name(value->dtype);
+			lc_refuse(program, node, err, "%s is %s and %s is %s",
+			          lc_shown(program, node->in[strong], x), to, lc_shown(program, node->in[i], y),
+			          from);
 			return lk_hint(err, "make them equal: cast(%s, %s)", to, y);
 		}
 		if (strong < 0) strong = i;
@@ -64,14 +74,17 @@ lk_status lc_join_dtypes(const lc_program *program, const lc_node *node, int fir
 		return LK_OK;
 	}
 	*out = lc_in(program, node, strong)->dtype;
-	if (lc_is_real(*out) || (lc_is_integer(*out) && !real) || (*out == LC_BOOL && !weak)) return LK_OK;
-	lc_refuse(program, node, err, "%s is %s, which a number does not fit", lc_shown(program, node->in[strong], x), lc_dtype_name(*out));
+	if (lc_is_real(*out) || (lc_is_integer(*out) && !real) || (*out == LC_BOOL && !weak))
+		return LK_OK;
+	lc_refuse(program, node, err, "%s is %s, which a number does not fit",
+	          lc_shown(program, node->in[strong], x), lc_dtype_name(*out));
 	return lk_hint(err, "cast it first: cast(f32, %s)", x);
 }
 
 /* ---- slices that the rules insert ---- */
 
-lk_status lc_slice_operand(lc_program *program, lc_node *node, int i, int d, int axis, lk_error *err) {
+lk_status lc_slice_operand(lc_program *program, lc_node *node, int i, int d, int axis,
+                           lk_error *err) {
 	lc_node slice = lc_draft(LC_SLICE, node->line, node->column);
 	int id;
 	slice.in[0] = node->in[i], slice.d = (int8_t)d, slice.axis = (int8_t)axis;
@@ -83,16 +96,20 @@ lk_status lc_slice_operand(lc_program *program, lc_node *node, int i, int d, int
 
 /* ---- leaves, updates, outputs ---- */
 
-static lk_status check_declared_layout(const lc_program *program, const lc_node *node, int axis, lk_error *err) {
+static lk_status check_declared_layout(const lc_program *program, const lc_node *node, int axis,
+                                       lk_error *err) {
 	const lc_layout *layout = &node->layout[axis];
-	if (layout->kind == LC_ROOT && program->axes[axis].size && layout->root >= program->axes[axis].size)
-		return lc_refuse(program, node, err, "there is no rank %d on %s, which has %lld", layout->root, program->axes[axis].name,
+	if (layout->kind == LC_ROOT && program->axes[axis].size &&
+	    layout->root >= program->axes[axis].size)
+		return lc_refuse(program, node, err, "there is no rank %d on %s, which has %lld",
+		                 layout->root, program->axes[axis].name,
 		                 (long long)program->axes[axis].size);
 	if (layout->kind != LC_S) return LK_OK;
 	if (layout->dim >= node->rank || layout->dim < 0) {
-		lc_refuse(program, node, err, "S(%d,%s) slices dim %d of %d", layout->dim, program->axes[axis].name, layout->dim, node->rank);
+		lc_refuse(program, node, err, "S(%d,%s) slices dim %d of %d", layout->dim,
+		          program->axes[axis].name, layout->dim, node->rank);
 		return node->rank ? lk_hint(err, "dims count from 0 to %d", node->rank - 1)
-					   : lk_hint(err, "a scalar cannot be sliced");
+		                  : lk_hint(err, "a scalar cannot be sliced");
 	}
 	return LK_OK;
 }
@@ -107,8 +124,8 @@ static lk_status check_shape(const lc_program *program, lc_node *node, lk_error 
 		}
 		if (list < 0 || list == node->list) continue;
 		if (node->list >= 0)
-			return lc_refuse(program, node, err, "dims of two lists, %s and %s, in one tensor", program->lists.at[node->list],
-							 program->lists.at[list]);
+			return lc_refuse(program, node, err, "dims of two lists, %s and %s, in one tensor",
+			                 program->lists.at[node->list], program->lists.at[list]);
 		node->list = list;
 	}
 	return LK_OK;
@@ -119,42 +136,51 @@ static lk_status type_leaf(lc_program *program, lc_node *node, lk_error *err) {
 	if (node->op == LC_CONST) {
 		if (!isfinite(node->number) || node->number < 0 || signbit(node->number))
 			return lc_refuse(program, node, err, "a constant must be finite and not negative");
-		node->dtype = node->number == floor(node->number) && node->number <= 9007199254740992.0 ? LC_WEAK_INT : LC_WEAK_REAL;
+		node->dtype = node->number == floor(node->number) && node->number <= 9007199254740992.0
+		                  ? LC_WEAK_INT
+		                  : LC_WEAK_REAL;
 	} else if (node->op == LC_SIZE) {
 		node->dtype = LC_WEAK_INT;
 		if (node->axis < 0) node->list = program->named[node->symbol].list;
 	} else if (node->op == LC_SCALAR && node->rank != 0) {
 		return lc_refuse(program, node, err, "a scalar has no dims");
 	}
-	for (int a = 0; a < program->axis_count; a++) LK_TRY(check_declared_layout(program, node, a, err));
+	for (int a = 0; a < program->axis_count; a++)
+		LK_TRY(check_declared_layout(program, node, a, err));
 	return LK_OK;
 }
 
 /* The cheapest way from the layout of a new value to that of its state, where one step does it. */
-static lk_status update_layout(const lc_program *program, const lc_node *node, int axis, const char *why, lk_error *err) {
-	const lc_layout *from = &lc_in(program, node, 1)->layout[axis], *to = &lc_in(program, node, 0)->layout[axis];
+static lk_status update_layout(const lc_program *program, const lc_node *node, int axis,
+                               const char *why, lk_error *err) {
+	const lc_layout *from = &lc_in(program, node, 1)->layout[axis],
+					*to = &lc_in(program, node, 0)->layout[axis];
 	const char *name = program->axes[axis].name;
 	char x[LC_SHOWN];
 	lc_shown(program, node->in[1], x);
 	lc_refuse_layout(program, node, 1, axis, why, err);
 	if (to->kind != LC_S || to->turn || from->turn) return LK_ERR_INPUT;
-	if (from->kind == LC_R) return lk_hint(err, "take its part: slice(%s, %d, %s)", x, to->dim, name);
-	if (from->kind == LC_S) return lk_hint(err, "add alltoall(%s, %d, %d, %s)", x, from->dim, to->dim, name);
+	if (from->kind == LC_R)
+		return lk_hint(err, "take its part: slice(%s, %d, %s)", x, to->dim, name);
+	if (from->kind == LC_S)
+		return lk_hint(err, "add alltoall(%s, %d, %d, %s)", x, from->dim, to->dim, name);
 	if (from->kind != LC_P) return LK_ERR_INPUT;
-	return lk_hint(err, "add reducescatter(%s, %s, %s, dim=%d)", x, lc_reduce_name((lc_reduce)from->reduce), name,
-				   to->dim);
+	return lk_hint(err, "add reducescatter(%s, %s, %s, dim=%d)", x,
+	               lc_reduce_name((lc_reduce)from->reduce), name, to->dim);
 }
 
 static lk_status type_update(lc_program *program, lc_node *node, lk_error *err) {
 	const lc_node *value = lc_in(program, node, 0), *e = lc_in(program, node, 1);
 	char x[LC_SHOWN], have[128], want[128];
 	if (value->op != LC_STATE && value->op != LC_UPDATE) {
-		lc_refuse(program, node, err, "%s is no state and keeps its value", lc_shown(program, node->in[0], x));
+		lc_refuse(program, node, err, "%s is no state and keeps its value",
+		          lc_shown(program, node->in[0], x));
 		return lk_hint(err, "declare it with state, or define a new value: NAME = ...");
 	}
 	if (!lc_same_group(&node->at, &value->at)) {
-		lc_refuse(program, node, err, "the state %s is everywhere, and its new value at %s alone", value->name ? value->name : "?",
-				  lc_group_text(program, &node->at, have, sizeof have));
+		lc_refuse(program, node, err, "the state %s is everywhere, and its new value at %s alone",
+		          value->name ? value->name : "?",
+		          lc_group_text(program, &node->at, have, sizeof have));
 		return lk_hint(err, "declare the state at %s", have);
 	}
 	lc_node got = *e, wanted = *value;
@@ -165,7 +191,8 @@ static lk_status type_update(lc_program *program, lc_node *node, lk_error *err) 
 		if (lc_same_layout(&value->layout[a], &e->layout[a]) || !same) continue;
 		lc_type_text(program, &wanted, want, sizeof want);
 		char why[216];
-		snprintf(why, sizeof why, ", but the state %.63s is %.120s", value->name ? value->name : "?", want);
+		snprintf(why, sizeof why, ", but the state %.63s is %.120s",
+		         value->name ? value->name : "?", want);
 		return update_layout(program, node, a, why, err);
 	}
 	node->name = value->name, node->dtype = value->dtype, node->rank = value->rank;
@@ -174,8 +201,10 @@ static lk_status type_update(lc_program *program, lc_node *node, lk_error *err) 
 	if (same) return LK_OK;
 	lc_type_text(program, &got, have, sizeof have);
 	lc_type_text(program, &wanted, want, sizeof want);
-	lc_refuse(program, node, err, "the state %s is %s and its new value %s", value->name ? value->name : "?", want, have);
-	if (e->dtype != value->dtype) return lk_hint(err, "add cast(%s, ...)", lc_dtype_name(value->dtype));
+	lc_refuse(program, node, err, "the state %s is %s and its new value %s",
+	          value->name ? value->name : "?", want, have);
+	if (e->dtype != value->dtype)
+		return lk_hint(err, "add cast(%s, ...)", lc_dtype_name(value->dtype));
 	return lk_hint(err, "a state keeps its shape");
 }
 
@@ -183,7 +212,8 @@ static lk_status type_out(lc_program *program, lc_node *node, lk_error *err) {
 	const lc_node *value = lc_in(program, node, 0);
 	char text[LC_SHOWN];
 	if (lc_is_weak(value->dtype)) {
-		lc_refuse(program, node, err, "%s has no number format", lc_shown(program, node->in[0], text));
+		lc_refuse(program, node, err, "%s has no number format",
+		          lc_shown(program, node->in[0], text));
 		return lk_hint(err, "give it one: cast(f32, %s)", text);
 	}
 	node->dtype = value->dtype, node->rank = value->rank;
@@ -200,8 +230,9 @@ static lk_status join_lists(lc_program *program, lc_node *node, lk_error *err) {
 		char x[LC_SHOWN];
 		if (list < 0 || list == node->list) continue;
 		if (node->list >= 0) {
-			lc_refuse(program, node, err, "%s belongs to the list %s, the other operand to %s", lc_shown(program, node->in[i], x),
-					  program->lists.at[list], program->lists.at[node->list]);
+			lc_refuse(program, node, err, "%s belongs to the list %s, the other operand to %s",
+			          lc_shown(program, node->in[i], x), program->lists.at[list],
+			          program->lists.at[node->list]);
 			return lk_hint(err, "take total(...) of one, or make both of one list");
 		}
 		node->list = list;
@@ -217,10 +248,11 @@ static lk_status join_groups(lc_program *program, lc_node *node, lk_error *err) 
 		const lc_group *group = &lc_in(program, node, i)->at;
 		if (group->axis < 0 || lc_same_group(group, &node->at)) continue;
 		if (node->at.axis >= 0) {
-			lc_refuse(program, node, err, "%s lives at %s, the other operand at %s", lc_shown(program, node->in[i], x),
-			          lc_group_text(program, group, a, sizeof a), lc_group_text(program, &node->at, b, sizeof b));
+			lc_refuse(program, node, err, "%s lives at %s, the other operand at %s",
+			          lc_shown(program, node->in[i], x), lc_group_text(program, group, a, sizeof a),
+			          lc_group_text(program, &node->at, b, sizeof b));
 			return group->axis == node->at.axis ? lk_hint(err, "send one to the other's group")
-										 : lk_hint(err, "use one axis for groups");
+			                                    : lk_hint(err, "use one axis for groups");
 		}
 		node->at = *group;
 	}
@@ -228,8 +260,9 @@ static lk_status join_groups(lc_program *program, lc_node *node, lk_error *err) 
 		lc_group here = node->at;
 		node->at = wanted; /* where it goes */
 		if (here.axis < 0 || lc_same_group(&here, &node->from)) return LK_OK;
-		lc_refuse(program, node, err, "%s lives at %s and is sent from %s", lc_shown(program, node->in[0], x),
-				  lc_group_text(program, &here, a, sizeof a), lc_group_text(program, &node->from, b, sizeof b));
+		lc_refuse(program, node, err, "%s lives at %s and is sent from %s",
+		          lc_shown(program, node->in[0], x), lc_group_text(program, &here, a, sizeof a),
+		          lc_group_text(program, &node->from, b, sizeof b));
 		return lk_hint(err, "send it from where it is");
 	}
 	if (wanted.axis < 0 || lc_same_group(&wanted, &node->at)) return LK_OK;
@@ -237,15 +270,16 @@ static lk_status join_groups(lc_program *program, lc_node *node, lk_error *err) 
 		node->at = wanted;
 		return LK_OK;
 	}
-	lc_refuse(program, node, err, "what it is made of lives at %s, not at %s", lc_group_text(program, &node->at, a, sizeof a),
+	lc_refuse(program, node, err, "what it is made of lives at %s, not at %s",
+	          lc_group_text(program, &node->at, a, sizeof a),
 	          lc_group_text(program, &wanted, b, sizeof b));
 	return lk_hint(err, "add send(..., %s: from -> to)", program->axes[wanted.axis].name);
 }
 
 static lk_status check_groups(const lc_program *program, const lc_node *node, lk_error *err) {
 	if (node->at.axis < 0 || node->layout[node->at.axis].kind == LC_R) return LK_OK;
-	lc_refuse(program, node, err, "a value at one group of %s cannot be divided over %s", program->axes[node->at.axis].name,
-			  program->axes[node->at.axis].name);
+	lc_refuse(program, node, err, "a value at one group of %s cannot be divided over %s",
+	          program->axes[node->at.axis].name, program->axes[node->at.axis].name);
 	return lk_hint(err, "leave %s out of its layout", program->axes[node->at.axis].name);
 }
 
@@ -254,25 +288,33 @@ static lk_status check_groups(const lc_program *program, const lc_node *node, lk
 static lk_status apply(lc_program *program, lc_node *node, lk_error *err) {
 	switch (lc_ops[node->op].family) {
 	case LC_LEAF: return type_leaf(program, node, err);
-	case LC_MAP: case LC_DROP: return lc_type_map(program, node, err);
+	case LC_MAP:
+	case LC_DROP: return lc_type_map(program, node, err);
 	case LC_CONTRACT: return lc_type_contract(program, node, err);
 	case LC_ROWS: return lc_type_rows(program, node, err);
-	case LC_RED: case LC_TOTALS: return lc_type_red(program, node, err);
-	case LC_COMM: case LC_MOVE: return lc_type_comm(program, node, err);
-	case LC_EFFECT: return node->op == LC_UPDATE ? type_update(program, node, err) : type_out(program, node, err);
+	case LC_RED:
+	case LC_TOTALS: return lc_type_red(program, node, err);
+	case LC_COMM:
+	case LC_MOVE: return lc_type_comm(program, node, err);
+	case LC_EFFECT:
+		return node->op == LC_UPDATE ? type_update(program, node, err)
+		                             : type_out(program, node, err);
 	}
 	return lk_fail(err, LK_ERR_INTERNAL, NULL, "an operation without a family");
 }
 
 static lk_status check_draft(const lc_program *program, const lc_node *node, lk_error *err) {
-	if (node->op >= LC_OP_COUNT || node->inputs != lc_ops[node->op].operands || node->rank > LC_RANK)
+	if (node->op >= LC_OP_COUNT || node->inputs != lc_ops[node->op].operands ||
+	    node->rank > LC_RANK)
 		return lk_fail(err, LK_ERR_INTERNAL, NULL, "a draft that is no operation");
 	for (int i = 0; i < node->inputs; i++) {
 		if (node->in[i] < 0 || (size_t)node->in[i] >= program->nodes.count)
 			return lk_fail(err, LK_ERR_INTERNAL, NULL, "an operand that does not exist");
-		if (lc_in(program, node, i)->op == LC_OUT) return lk_fail(err, LK_ERR_INTERNAL, NULL, "an output as operand");
+		if (lc_in(program, node, i)->op == LC_OUT)
+			return lk_fail(err, LK_ERR_INTERNAL, NULL, "an output as operand");
 	}
-	if (node->axis >= program->axis_count || node->at.axis >= program->axis_count || (node->axis < 0 && lc_ops[node->op].family == LC_COMM))
+	if (node->axis >= program->axis_count || node->at.axis >= program->axis_count ||
+	    (node->axis < 0 && lc_ops[node->op].family == LC_COMM))
 		return lk_fail(err, LK_ERR_INTERNAL, NULL, "an axis that does not exist");
 	return LK_OK;
 }
@@ -281,7 +323,9 @@ static lk_status check_draft(const lc_program *program, const lc_node *node, lk_
 static lk_status check_versions(const lc_program *program, const lc_node *node, lk_error *err) {
 	for (int i = 0; i < node->inputs; i++) {
 		const lc_node *value = lc_in(program, node, i);
-		if ((value->op != LC_STATE && value->op != LC_UPDATE) || !value->name || lc_value_find(program, value->name) == node->in[i]) continue;
+		if ((value->op != LC_STATE && value->op != LC_UPDATE) || !value->name ||
+		    lc_value_find(program, value->name) == node->in[i])
+			continue;
 		lc_refuse(program, node, err, "an older value of the state %s is read", value->name);
 		return lk_hint(err, "keep it before the update: old = copy(%s)", value->name);
 	}
@@ -303,9 +347,11 @@ lk_status lc_add(lc_program *program, const lc_node *draft, int *id, lk_error *e
 	LK_TRY(status);
 	LK_TRY(check_shape(program, &n, err));
 	if (lc_ops[n.op].family != LC_LEAF)
-		for (int a = 0; a < program->axis_count; a++) LK_TRY(check_declared_layout(program, &n, a, err));
+		for (int a = 0; a < program->axis_count; a++)
+			LK_TRY(check_declared_layout(program, &n, a, err));
 	LK_TRY(check_groups(program, &n, err));
-	if (program->nodes.count >= LC_VALUES) return lc_refuse(program, &n, err, "a program has at most %d values", LC_VALUES);
+	if (program->nodes.count >= LC_VALUES)
+		return lc_refuse(program, &n, err, "a program has at most %d values", LC_VALUES);
 	if (!lk_push(&program->nodes)) return lk_oom(err);
 	*lk_last(&program->nodes) = n;
 	if (id) *id = (int)program->nodes.count - 1;

@@ -1,4 +1,5 @@
-/* types_comm.c: collectives and changes of layout: each takes exactly one layout and gives one; send between groups. */
+/* types_comm.c: collectives and changes of layout: each takes exactly one layout and gives one;
+ * send between groups. */
 #include <string.h>
 
 #include "lang/types/program.h"
@@ -8,7 +9,8 @@ static lk_status need_dim(const lc_program *program, const lc_node *node, int d,
 	char text[LC_SHOWN];
 	if (d >= 0 && d < value->rank) return LK_OK;
 	lc_refuse(program, node, err, "%s has no dim %d", lc_shown(program, node->in[0], text), d);
-	return value->rank ? lk_hint(err, "its dims count from 0 to %d", value->rank - 1) : lk_hint(err, "it is one number");
+	return value->rank ? lk_hint(err, "its dims count from 0 to %d", value->rank - 1)
+	                   : lk_hint(err, "it is one number");
 }
 
 static lk_status need_partial(const lc_program *program, const lc_node *node, lk_error *err) {
@@ -17,24 +19,32 @@ static lk_status need_partial(const lc_program *program, const lc_node *node, lk
 	if (layout->kind == LC_P && layout->reduce == node->reduce) return LK_OK;
 	lc_shown(program, node->in[0], x);
 	if (layout->kind == LC_P) {
-		lc_refuse(program, node, err, "%s is partial by %s, not by %s", x, lc_reduce_name(layout->reduce), lc_reduce_name(node->reduce));
-		return lk_hint(err, "write %s(%s, %s, ...)", lc_ops[node->op].name, x, lc_reduce_name(layout->reduce));
+		lc_refuse(program, node, err, "%s is partial by %s, not by %s", x,
+		          lc_reduce_name(layout->reduce), lc_reduce_name(node->reduce));
+		return lk_hint(err, "write %s(%s, %s, ...)", lc_ops[node->op].name, x,
+		               lc_reduce_name(layout->reduce));
 	}
-	if (layout->kind != LC_R) return lc_refuse_layout(program, node, 0, node->axis, ", not partial", err);
-	lc_refuse(program, node, err, "%s is the same on all ranks of %s, not partial", x, program->axes[node->axis].name);
-	return node->op == LC_REDUCESCATTER ? lk_hint(err, "add slice(%s, %d, %s) instead", x, node->d, program->axes[node->axis].name)
-	                                 : lk_hint(err, "leave %s out", lc_ops[node->op].name);
+	if (layout->kind != LC_R)
+		return lc_refuse_layout(program, node, 0, node->axis, ", not partial", err);
+	lc_refuse(program, node, err, "%s is the same on all ranks of %s, not partial", x,
+	          program->axes[node->axis].name);
+	return node->op == LC_REDUCESCATTER ? lk_hint(err, "add slice(%s, %d, %s) instead", x, node->d,
+	                                              program->axes[node->axis].name)
+	                                    : lk_hint(err, "leave %s out", lc_ops[node->op].name);
 }
 
-/* A dim that is sliced over several axes is cut by the first of them, its slices by the next: a cut is made, and undone,
- * as the innermost one. */
-static lk_status need_innermost(const lc_program *program, const lc_node *node, int d, lk_error *err) {
+/* A dim that is sliced over several axes is cut by the first of them, its slices by the next: a cut
+ * is made, and undone, as the innermost one. */
+static lk_status need_innermost(const lc_program *program, const lc_node *node, int d,
+                                lk_error *err) {
 	const lc_node *value = lc_in(program, node, 0);
 	char text[LC_SHOWN];
 	for (int a = node->axis + 1; a < program->axis_count; a++) {
 		if (value->layout[a].kind != LC_S || value->layout[a].dim != d) continue;
-		lc_refuse(program, node, err, "dim %d of %s is sliced over %s, inside of its slices over %s", d,
-		          lc_shown(program, node->in[0], text), program->axes[a].name, program->axes[node->axis].name);
+		lc_refuse(program, node, err,
+		          "dim %d of %s is sliced over %s, inside of its slices over %s", d,
+		          lc_shown(program, node->in[0], text), program->axes[a].name,
+		          program->axes[node->axis].name);
 		return lk_hint(err, "gather first: allgather(%s, %d, %s)", text, d, program->axes[a].name);
 	}
 	return LK_OK;
@@ -43,19 +53,24 @@ static lk_status need_innermost(const lc_program *program, const lc_node *node, 
 static lk_status need_sliced(const lc_program *program, const lc_node *node, lk_error *err) {
 	const lc_layout *layout = &lc_in(program, node, 0)->layout[node->axis];
 	char x[LC_SHOWN];
-	if (layout->kind == LC_S && layout->dim == node->d && !layout->turn) return need_innermost(program, node, node->d, err);
+	if (layout->kind == LC_S && layout->dim == node->d && !layout->turn)
+		return need_innermost(program, node, node->d, err);
 	lc_shown(program, node->in[0], x);
 	if (layout->kind == LC_S && !layout->turn) {
-		lc_refuse(program, node, err, "%s is sliced over %s along dim %d, not %d", x, program->axes[node->axis].name, layout->dim, node->d);
+		lc_refuse(program, node, err, "%s is sliced over %s along dim %d, not %d", x,
+		          program->axes[node->axis].name, layout->dim, node->d);
 		return lk_hint(err, "write %d", layout->dim);
 	}
 	if (layout->kind != LC_R) return lc_refuse_layout(program, node, 0, node->axis, "", err);
-	lc_refuse(program, node, err, "%s is whole on every rank of %s already", x, program->axes[node->axis].name);
-	return node->op == LC_ALLTOALL ? lk_hint(err, "write slice(%s, %d, %s)", x, node->e, program->axes[node->axis].name)
-	                            : lk_hint(err, "leave %s out", lc_ops[node->op].name);
+	lc_refuse(program, node, err, "%s is whole on every rank of %s already", x,
+	          program->axes[node->axis].name);
+	return node->op == LC_ALLTOALL
+	           ? lk_hint(err, "write slice(%s, %d, %s)", x, node->e, program->axes[node->axis].name)
+	           : lk_hint(err, "leave %s out", lc_ops[node->op].name);
 }
 
-static lk_status need(const lc_program *program, const lc_node *node, lc_layout_kind kind, const char *why, lk_error *err) {
+static lk_status need(const lc_program *program, const lc_node *node, lc_layout_kind kind,
+                      const char *why, lk_error *err) {
 	if (lc_in(program, node, 0)->layout[node->axis].kind == kind) return LK_OK;
 	return lc_refuse_layout(program, node, 0, node->axis, why, err);
 }
@@ -75,11 +90,19 @@ static lk_status collective(lc_program *program, lc_node *node, lk_error *err) {
 	LK_TRY(lc_dim_axis(program, node->axis, &ranks, err));
 	switch (node->op) {
 	case LC_ALLREDUCE: return need_partial(program, node, err);
-	case LC_REDUCESCATTER: LK_TRY(need_partial(program, node, err)); return give_slices(program, node, node->d, err);
-	case LC_REDUCE: *to = (lc_layout){.kind = LC_ROOT, .root = node->root}; return need_partial(program, node, err);
+	case LC_REDUCESCATTER:
+		LK_TRY(need_partial(program, node, err));
+		return give_slices(program, node, node->d, err);
+	case LC_REDUCE:
+		*to = (lc_layout){.kind = LC_ROOT, .root = node->root};
+		return need_partial(program, node, err);
 	case LC_BROADCAST: return need(program, node, LC_ROOT, ", not on one", err);
-	case LC_SLICE: LK_TRY(need(program, node, LC_R, ", not replicated", err)); return give_slices(program, node, node->d, err);
-	case LC_ALLGATHER: LK_TRY(need_dim(program, node, node->d, err)); return need_sliced(program, node, err);
+	case LC_SLICE:
+		LK_TRY(need(program, node, LC_R, ", not replicated", err));
+		return give_slices(program, node, node->d, err);
+	case LC_ALLGATHER:
+		LK_TRY(need_dim(program, node, node->d, err));
+		return need_sliced(program, node, err);
 	case LC_ALLTOALL:
 		LK_TRY(need_dim(program, node, node->d, err));
 		LK_TRY(need_sliced(program, node, err));
@@ -87,16 +110,19 @@ static lk_status collective(lc_program *program, lc_node *node, lk_error *err) {
 	case LC_PERMUTE:
 		*to = from;
 		if (from.kind == LC_L) return LK_OK;
-		if (from.kind == LC_R) return need(program, node, LC_S, ", so that handing it round changes nothing", err);
+		if (from.kind == LC_R)
+			return need(program, node, LC_S, ", so that handing it round changes nothing", err);
 		if (__builtin_add_overflow(to->turn, node->shift, &to->turn))
 			return lc_refuse(program, node, err, "the shifts add up to too much");
-		if (program->axes[node->axis].size) to->turn = (int32_t)(to->turn % program->axes[node->axis].size);
+		if (program->axes[node->axis].size)
+			to->turn = (int32_t)(to->turn % program->axes[node->axis].size);
 		return need(program, node, LC_S, ", not sliced", err);
 	case LC_LOCAL:
 		LK_TRY(need(program, node, LC_S, ", not sliced", err));
 		LK_TRY(need_innermost(program, node, from.dim, err));
 		to->kind = LC_L;
-		return lc_dim_over(program, node->dim[from.dim], ranks, node->line, node->column, &node->dim[from.dim], err);
+		return lc_dim_over(program, node->dim[from.dim], ranks, node->line, node->column,
+		                   &node->dim[from.dim], err);
 	case LC_SLICED:
 		LK_TRY(need_dim(program, node, node->d, err));
 		LK_TRY(need(program, node, LC_L, ", not local", err));
@@ -114,15 +140,19 @@ lk_status lc_type_comm(lc_program *program, lc_node *node, lk_error *err) {
 	memcpy(node->layout, value->layout, sizeof node->layout);
 	if (node->op == LC_SEND) {
 		if (node->at.axis >= 0 && node->at.axis == node->from.axis) return LK_OK;
-		return lc_refuse(program, node, err, "send goes from one group of an axis to another of the same axis");
+		return lc_refuse(program, node, err,
+		                 "send goes from one group of an axis to another of the same axis");
 	}
 	if (lc_is_weak(value->dtype)) {
-		lc_refuse(program, node, err, "%s has no number format", lc_shown(program, node->in[0], text));
+		lc_refuse(program, node, err, "%s has no number format",
+		          lc_shown(program, node->in[0], text));
 		return lk_hint(err, "give it one: cast(f32, %s)", text);
 	}
 	if (node->at.axis == node->axis) {
-		lc_refuse(program, node, err, "%s lives at one group of %s", lc_shown(program, node->in[0], text), program->axes[node->axis].name);
-		return lk_hint(err, "between groups, write send(%s, %s: k -> k+1)", text, program->axes[node->axis].name);
+		lc_refuse(program, node, err, "%s lives at one group of %s",
+		          lc_shown(program, node->in[0], text), program->axes[node->axis].name);
+		return lk_hint(err, "between groups, write send(%s, %s: k -> k+1)", text,
+		               program->axes[node->axis].name);
 	}
 	return collective(program, node, err);
 }

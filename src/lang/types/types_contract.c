@@ -1,31 +1,42 @@
-/* types_contract.c: matmul, conv2d and gather_rows. A dim of an operand becomes a dim of the result or is summed over:
- * sliced in the first case the result is sliced, sliced in the second in both operands it is partial. */
+/* types_contract.c: matmul, conv2d and gather_rows. A dim of an operand becomes a dim of the result
+ * or is summed over: sliced in the first case the result is sliced, sliced in the second in both
+ * operands it is partial. */
 #include <string.h>
 
 #include "lang/types/program.h"
 
-enum { SUMMED = -1, FIXED = -2 }; /* summed over; not to be sliced */
+enum {
+	SUMMED = -1,
+	FIXED = -2
+}; /* summed over; not to be sliced */
 
-/* Of each dim of both operands: where it goes, and the dim of the other operand that must be sliced alike, or -1. */
+/* Of each dim of both operands: where it goes, and the dim of the other operand that must be sliced
+ * alike, or -1. */
 struct roles {
 	int to[2][LC_RANK], partner[2][LC_RANK];
 };
 
 /* ---- shapes ---- */
 
-static lk_status same_extent(const lc_program *program, const lc_node *node, int d, int e, lk_error *err) {
+static lk_status same_extent(const lc_program *program, const lc_node *node, int d, int e,
+                             lk_error *err) {
 	const lc_node *value = lc_in(program, node, 0), *b = lc_in(program, node, 1);
 	char x[LC_SHOWN], y[LC_SHOWN], dx[64], dy[64];
 	if (value->dim[d] == b->dim[e]) return LK_OK;
-	lc_refuse(program, node, err, "%s sums over dim %d of %s, which has %s elements, and dim %d of %s, which has %s",
-			  lc_ops[node->op].name, d, lc_shown(program, node->in[0], x), lc_dim_text(program, value->dim[d], dx, sizeof dx), e,
-			  lc_shown(program, node->in[1], y), lc_dim_text(program, b->dim[e], dy, sizeof dy));
-	return node->op == LC_MATMUL ? lk_hint(err, "transpose with the flags ta or tb, or correct a shape")
-	                          : lk_hint(err, "x is [N,C,H,W], w is [O,C,KH,KW]");
+	lc_refuse(program, node, err,
+	          "%s sums over dim %d of %s, which has %s elements, and dim %d of %s, which has %s",
+	          lc_ops[node->op].name, d, lc_shown(program, node->in[0], x),
+	          lc_dim_text(program, value->dim[d], dx, sizeof dx), e,
+	          lc_shown(program, node->in[1], y), lc_dim_text(program, b->dim[e], dy, sizeof dy));
+	return node->op == LC_MATMUL
+	           ? lk_hint(err, "transpose with the flags ta or tb, or correct a shape")
+	           : lk_hint(err, "x is [N,C,H,W], w is [O,C,KH,KW]");
 }
 
-static lk_status batch(const lc_program *program, lc_node *node, struct roles *roles, lk_error *err) {
-	int rank[2] = {lc_in(program, node, 0)->rank - 2, lc_in(program, node, 1)->rank - 2}, most = rank[0] > rank[1] ? rank[0] : rank[1];
+static lk_status batch(const lc_program *program, lc_node *node, struct roles *roles,
+                       lk_error *err) {
+	int rank[2] = {lc_in(program, node, 0)->rank - 2, lc_in(program, node, 1)->rank - 2},
+		most = rank[0] > rank[1] ? rank[0] : rank[1];
 	char x[64], y[64];
 	node->rank = (uint8_t)(most + 2);
 	for (int out = 0; out < most; out++) {
@@ -35,10 +46,12 @@ static lk_status batch(const lc_program *program, lc_node *node, struct roles *r
 			if (d[i] < 0) continue;
 			lc_dim extent = lc_in(program, node, i)->dim[d[i]];
 			roles->to[i][d[i]] = out;
-			roles->partner[i][d[i]] = d[1 - i] >= 0 && lc_in(program, node, 1 - i)->dim[d[1 - i]] != 0 ? d[1 - i] : -1;
+			roles->partner[i][d[i]] =
+				d[1 - i] >= 0 && lc_in(program, node, 1 - i)->dim[d[1 - i]] != 0 ? d[1 - i] : -1;
 			if (extent == 0 || extent == node->dim[out]) continue;
 			if (node->dim[out] != 0) {
-				lc_refuse(program, node, err, "batches of %s and of %s", lc_dim_text(program, node->dim[out], x, sizeof x),
+				lc_refuse(program, node, err, "batches of %s and of %s",
+				          lc_dim_text(program, node->dim[out], x, sizeof x),
 				          lc_dim_text(program, extent, y, sizeof y));
 				return lk_hint(err, "the dims before the last two are equal or 1");
 			}
@@ -48,11 +61,13 @@ static lk_status batch(const lc_program *program, lc_node *node, struct roles *r
 	return LK_OK;
 }
 
-static lk_status shape_matmul(const lc_program *program, lc_node *node, struct roles *roles, lk_error *err) {
+static lk_status shape_matmul(const lc_program *program, lc_node *node, struct roles *roles,
+                              lk_error *err) {
 	const lc_node *value = lc_in(program, node, 0), *b = lc_in(program, node, 1);
 	char x[LC_SHOWN];
 	if (value->rank < 2 || b->rank < 2) {
-		lc_refuse(program, node, err, "matmul takes matrices, and %s has %d dim(s)", lc_shown(program, node->in[value->rank < 2 ? 0 : 1], x),
+		lc_refuse(program, node, err, "matmul takes matrices, and %s has %d dim(s)",
+		          lc_shown(program, node->in[value->rank < 2 ? 0 : 1], x),
 		          value->rank < 2 ? value->rank : b->rank);
 		return lk_hint(err, "give tensors of two dims at least");
 	}
@@ -79,14 +94,16 @@ static lk_status extent(lc_program *program, lc_node *node, int d, lk_error *err
 	return lc_dim_plus(program, sum, one, 1, &node->dim[d], err);
 }
 
-static lk_status shape_conv(lc_program *program, lc_node *node, struct roles *roles, lk_error *err) {
+static lk_status shape_conv(lc_program *program, lc_node *node, struct roles *roles,
+                            lk_error *err) {
 	static const struct roles conv = {{{0, SUMMED, FIXED, FIXED}, {1, SUMMED, FIXED, FIXED}},
-							   {{-1, 1, -1, -1}, {-1, 1, -1, -1}}};
+	                                  {{-1, 1, -1, -1}, {-1, 1, -1, -1}}};
 	if (lc_in(program, node, 0)->rank != 4 || lc_in(program, node, 1)->rank != 4) {
 		lc_refuse(program, node, err, "conv2d takes an image of 4 dims and a kernel of 4");
 		return lk_hint(err, "x is [N,C,H,W], w is [O,C,KH,KW]");
 	}
-	if (node->stride < 1 || node->pad < 0) return lc_refuse(program, node, err, "stride is at least 1, pad at least 0");
+	if (node->stride < 1 || node->pad < 0)
+		return lc_refuse(program, node, err, "stride is at least 1, pad at least 0");
 	LK_TRY(same_extent(program, node, 1, 1, err));
 	*roles = conv;
 	node->rank = 4;
@@ -97,47 +114,62 @@ static lk_status shape_conv(lc_program *program, lc_node *node, struct roles *ro
 
 /* ---- layouts ---- */
 
-static lk_status one_sliced(lc_program *program, lc_node *node, const struct roles *roles, int axis, int i, lk_error *err) {
+static lk_status one_sliced(lc_program *program, lc_node *node, const struct roles *roles, int axis,
+                            int i, lk_error *err) {
 	lc_layout l = lc_in(program, node, i)->layout[axis];
 	int to = roles->to[i][l.dim], partner = roles->partner[i][l.dim];
-	if (to == FIXED) return lc_refuse_layout(program, node, i, axis, ", where neighbours are needed", err);
+	if (to == FIXED)
+		return lc_refuse_layout(program, node, i, axis, ", where neighbours are needed", err);
 	if (to >= 0 && lc_in(program, node, i)->dim[l.dim] == 0 && node->dim[to] != 0)
-		return lc_refuse_layout(program, node, i, axis, ", where its one matrix is repeated on all ranks", err);
+		return lc_refuse_layout(program, node, i, axis,
+		                        ", where its one matrix is repeated on all ranks", err);
 	if (partner >= 0) {
-		if (l.turn) return lc_refuse_layout(program, node, i, axis, " and turned, beside a replicated value", err);
+		if (l.turn)
+			return lc_refuse_layout(program, node, i, axis,
+			                        " and turned, beside a replicated value", err);
 		LK_TRY(lc_slice_operand(program, node, 1 - i, partner, axis, err));
 	}
-	node->layout[axis] = to == SUMMED ? (lc_layout){.kind = LC_P, .reduce = LC_SUM}
-	                               : (lc_layout){.kind = LC_S, .dim = (int8_t)to, .turn = l.turn};
+	node->layout[axis] = to == SUMMED
+	                         ? (lc_layout){.kind = LC_P, .reduce = LC_SUM}
+	                         : (lc_layout){.kind = LC_S, .dim = (int8_t)to, .turn = l.turn};
 	return LK_OK;
 }
 
-static lk_status both_sliced(const lc_program *program, lc_node *node, const struct roles *roles, int axis, lk_error *err) {
-	const lc_layout *a = &lc_in(program, node, 0)->layout[axis], *b = &lc_in(program, node, 1)->layout[axis];
+static lk_status both_sliced(const lc_program *program, lc_node *node, const struct roles *roles,
+                             int axis, lk_error *err) {
+	const lc_layout *a = &lc_in(program, node, 0)->layout[axis],
+					*b = &lc_in(program, node, 1)->layout[axis];
 	int to = roles->to[0][a->dim];
-	if (to == roles->to[1][b->dim] && roles->partner[0][a->dim] == b->dim && a->turn == b->turn && to != FIXED) {
-		node->layout[axis] = to == SUMMED ? (lc_layout){.kind = LC_P, .reduce = LC_SUM}
-		                               : (lc_layout){.kind = LC_S, .dim = (int8_t)to, .turn = a->turn};
+	if (to == roles->to[1][b->dim] && roles->partner[0][a->dim] == b->dim && a->turn == b->turn &&
+	    to != FIXED) {
+		node->layout[axis] = to == SUMMED
+		                         ? (lc_layout){.kind = LC_P, .reduce = LC_SUM}
+		                         : (lc_layout){.kind = LC_S, .dim = (int8_t)to, .turn = a->turn};
 		return LK_OK;
 	}
-	return lc_refuse_layout(program, node, 1, axis, ", and the other operand otherwise: ranks would hold blocks that do not fit",
-							err);
+	return lc_refuse_layout(
+		program, node, 1, axis,
+		", and the other operand otherwise: ranks would hold blocks that do not fit", err);
 }
 
-static lk_status layout(lc_program *program, lc_node *node, const struct roles *roles, int axis, lk_error *err) {
-	const lc_layout a = lc_in(program, node, 0)->layout[axis], b = lc_in(program, node, 1)->layout[axis];
+static lk_status layout(lc_program *program, lc_node *node, const struct roles *roles, int axis,
+                        lk_error *err) {
+	const lc_layout a = lc_in(program, node, 0)->layout[axis],
+					b = lc_in(program, node, 1)->layout[axis];
 	if (a.kind == LC_S && b.kind == LC_S) return both_sliced(program, node, roles, axis, err);
 	int i = a.kind != LC_R ? 0 : 1; /* the operand that is not replicated, if only one is */
 	const lc_layout l = i ? b : a, other = i ? a : b;
 	node->layout[axis] = l;
 	if (other.kind != LC_R && !(l.kind == LC_L && other.kind == LC_L) &&
-		!(l.kind == LC_ROOT && lc_same_layout(&l, &other))) {
+	    !(l.kind == LC_ROOT && lc_same_layout(&l, &other))) {
 		int wrong = l.kind == LC_P || other.kind != LC_P ? i : 1 - i;
-		return lc_refuse_layout(program, node, wrong, axis, ", and the other operand is not replicated", err);
+		return lc_refuse_layout(program, node, wrong, axis,
+		                        ", and the other operand is not replicated", err);
 	}
 	if (l.kind == LC_S) return one_sliced(program, node, roles, axis, i, err);
 	if (l.kind == LC_P && l.reduce != LC_SUM)
-		return lc_refuse_layout(program, node, i, axis, ", and products of parts are no parts", err);
+		return lc_refuse_layout(program, node, i, axis, ", and products of parts are no parts",
+		                        err);
 	return LK_OK;
 }
 
@@ -148,9 +180,11 @@ lk_status lc_type_contract(lc_program *program, lc_node *node, lk_error *err) {
 	memset(&r, 0xff, sizeof r);
 	LK_TRY(lc_join_dtypes(program, node, 0, 1, &joined, err));
 	if (joined == LC_BOOL)
-		return lc_refuse(program, node, err, "%s is bool, which %s does not take", lc_shown(program, node->in[0], x), lc_ops[node->op].name);
+		return lc_refuse(program, node, err, "%s is bool, which %s does not take",
+		                 lc_shown(program, node->in[0], x), lc_ops[node->op].name);
 	node->dtype = (uint8_t)joined;
-	LK_TRY(node->op == LC_MATMUL ? shape_matmul(program, node, &r, err) : shape_conv(program, node, &r, err));
+	LK_TRY(node->op == LC_MATMUL ? shape_matmul(program, node, &r, err)
+	                             : shape_conv(program, node, &r, err));
 	for (int a = 0; a < program->axis_count; a++) LK_TRY(layout(program, node, &r, a, err));
 	return LK_OK;
 }
@@ -158,18 +192,23 @@ lk_status lc_type_contract(lc_program *program, lc_node *node, lk_error *err) {
 /* ---- rows of a table by index ---- */
 
 static lk_status rows_layout(lc_program *program, lc_node *node, int axis, lk_error *err) {
-	const lc_layout table = lc_in(program, node, 0)->layout[axis], index = lc_in(program, node, 1)->layout[axis];
+	const lc_layout table = lc_in(program, node, 0)->layout[axis],
+					index = lc_in(program, node, 1)->layout[axis];
 	bool whole = index.kind == LC_R;
 	node->layout[axis] = (lc_layout){.kind = LC_R};
 	if (table.kind == LC_L || index.kind == LC_L) {
 		if (table.kind != LC_L && table.kind != LC_R)
-			return lc_refuse_layout(program, node, 0, axis, ", and stands beside a local value", err);
+			return lc_refuse_layout(program, node, 0, axis, ", and stands beside a local value",
+			                        err);
 		if (index.kind != LC_L && index.kind != LC_R)
-			return lc_refuse_layout(program, node, 1, axis, ", and stands beside a local value", err);
+			return lc_refuse_layout(program, node, 1, axis, ", and stands beside a local value",
+			                        err);
 		node->layout[axis].kind = LC_L;
 		return LK_OK;
 	}
-	if (index.kind == LC_P) return lc_refuse_layout(program, node, 1, axis, ", and parts of indices are no indices", err);
+	if (index.kind == LC_P)
+		return lc_refuse_layout(program, node, 1, axis, ", and parts of indices are no indices",
+		                        err);
 	if (table.kind == LC_R) {
 		node->layout[axis] = index;
 		return LK_OK;
@@ -178,14 +217,17 @@ static lk_status rows_layout(lc_program *program, lc_node *node, int axis, lk_er
 		node->layout[axis] = table;
 		return LK_OK;
 	}
-	if (!whole) return lc_refuse_layout(program, node, 1, axis, ", and so must be whole for a table that is divided", err);
+	if (!whole)
+		return lc_refuse_layout(program, node, 1, axis,
+		                        ", and so must be whole for a table that is divided", err);
 	if (table.kind == LC_P) {
 		if (table.reduce == LC_SUM) return node->layout[axis] = table, LK_OK;
 		return lc_refuse_layout(program, node, 0, axis, "", err);
 	}
 	if (table.turn) return lc_refuse_layout(program, node, 0, axis, " and turned", err);
-	node->layout[axis] = table.dim == 0 ? (lc_layout){.kind = LC_P, .reduce = LC_SUM}
-	                                 : (lc_layout){.kind = LC_S, .dim = (int8_t)(node->rank - 1)};
+	node->layout[axis] = table.dim == 0
+	                         ? (lc_layout){.kind = LC_P, .reduce = LC_SUM}
+	                         : (lc_layout){.kind = LC_S, .dim = (int8_t)(node->rank - 1)};
 	return LK_OK;
 }
 
@@ -193,15 +235,17 @@ lk_status lc_type_rows(lc_program *program, lc_node *node, lk_error *err) {
 	const lc_node *table = lc_in(program, node, 0), *index = lc_in(program, node, 1);
 	char x[LC_SHOWN];
 	if (table->rank != 2) {
-		lc_refuse(program, node, err, "%s has %d dim(s), and a table of rows 2", lc_shown(program, node->in[0], x), table->rank);
+		lc_refuse(program, node, err, "%s has %d dim(s), and a table of rows 2",
+		          lc_shown(program, node->in[0], x), table->rank);
 		return lk_hint(err, "the first operand is the table, the second the indices");
 	}
 	if (!lc_is_integer(index->dtype)) {
-		lc_refuse(program, node, err, "%s is %s, and indices are integers", lc_shown(program, node->in[1], x),
-				  lc_dtype_name(index->dtype));
+		lc_refuse(program, node, err, "%s is %s, and indices are integers",
+		          lc_shown(program, node->in[1], x), lc_dtype_name(index->dtype));
 		return lk_hint(err, "add cast(i32, %s)", x);
 	}
-	if (index->rank == LC_RANK) return lc_refuse(program, node, err, "a tensor has at most %d dims", LC_RANK);
+	if (index->rank == LC_RANK)
+		return lc_refuse(program, node, err, "a tensor has at most %d dims", LC_RANK);
 	node->dtype = table->dtype, node->rank = (uint8_t)(index->rank + 1);
 	memcpy(node->dim, index->dim, sizeof node->dim);
 	node->dim[node->rank - 1] = table->dim[1];

@@ -1,5 +1,6 @@
-/* types_map.c: pointwise operations and dropout: shapes align at their last dims, an extent of 1 is repeated; layouts
- * must agree, but for what costs nothing: a replicated operand beside a sliced one is sliced. */
+/* types_map.c: pointwise operations and dropout: shapes align at their last dims, an extent of 1 is
+ * repeated; layouts must agree, but for what costs nothing: a replicated operand beside a sliced
+ * one is sliced. */
 #include <string.h>
 
 #include "lang/types/program.h"
@@ -22,8 +23,10 @@ static lk_status broadcast(const lc_program *program, lc_node *node, lk_error *e
 				node->dim[at] = value->dim[d], from[at] = i;
 				continue;
 			}
-			lc_refuse(program, node, err, "dim %d of %s has %s elements, where %s has %s", d, lc_shown(program, node->in[i], x),
-			          lc_dim_text(program, value->dim[d], dx, sizeof dx), lc_shown(program, node->in[from[at]], y),
+			lc_refuse(program, node, err, "dim %d of %s has %s elements, where %s has %s", d,
+			          lc_shown(program, node->in[i], x),
+			          lc_dim_text(program, value->dim[d], dx, sizeof dx),
+			          lc_shown(program, node->in[from[at]], y),
 			          lc_dim_text(program, node->dim[at], dy, sizeof dy));
 			return lk_hint(err, "dims align at the last one and are equal or 1");
 		}
@@ -33,7 +36,9 @@ static lk_status broadcast(const lc_program *program, lc_node *node, lk_error *e
 
 /* ---- format ---- */
 
-static bool compares(int op) { return op >= LC_LT && op <= LC_NE; }
+static bool compares(int op) {
+	return op >= LC_LT && op <= LC_NE;
+}
 static bool needs_real(int op) {
 	return op == LC_SQRT || (op >= LC_EXP && op <= LC_ERF) || op == LC_GELU || op == LC_SIGMOID;
 }
@@ -52,36 +57,45 @@ static lk_status format(const lc_program *program, lc_node *node, lk_error *err)
 	}
 	for (int i = node->op == LC_SELECT; i < node->inputs; i++) {
 		lc_dtype t = lc_in(program, node, i)->dtype;
-		bool logical = node->op == LC_SELECT || node->op == LC_EQ || node->op == LC_NE; /* these take bool as well */
-		if ((t != LC_BOOL || logical) && (lc_is_real(t) || lc_is_weak(t) ||
-		                                  !(needs_real(node->op) || node->op == LC_DROPOUT))) continue;
-		lc_refuse(program, node, err, "%s is %s, which %s does not take", lc_shown(program, node->in[i], x), lc_dtype_name(t),
-				  lc_ops[node->op].name);
+		bool logical = node->op == LC_SELECT || node->op == LC_EQ ||
+		               node->op == LC_NE; /* these take bool as well */
+		if ((t != LC_BOOL || logical) &&
+		    (lc_is_real(t) || lc_is_weak(t) || !(needs_real(node->op) || node->op == LC_DROPOUT)))
+			continue;
+		lc_refuse(program, node, err, "%s is %s, which %s does not take",
+		          lc_shown(program, node->in[i], x), lc_dtype_name(t), lc_ops[node->op].name);
 		return lk_hint(err, "cast it: cast(f32, %s)", x);
 	}
 	LK_TRY(lc_join_dtypes(program, node, node->op == LC_SELECT, node->inputs - 1, &joined, err));
-	node->dtype = compares(node->op) ? LC_BOOL : joined == LC_WEAK_INT && needs_real(node->op) ? LC_WEAK_REAL : joined;
-	if (joined == LC_WEAK_INT && (node->op == LC_DIV || node->op == LC_POW)) node->dtype = LC_WEAK_REAL;
+	node->dtype = compares(node->op)                              ? LC_BOOL
+	              : joined == LC_WEAK_INT && needs_real(node->op) ? LC_WEAK_REAL
+	                                                              : joined;
+	if (joined == LC_WEAK_INT && (node->op == LC_DIV || node->op == LC_POW))
+		node->dtype = LC_WEAK_REAL;
 	return LK_OK;
 }
 
 /* ---- layout ---- */
 
 /* Dim d of operand i as a dim of the result. */
-static int placed(const lc_program *program, const lc_node *node, int i, int d) { return d + node->rank - lc_in(program, node, i)->rank; }
+static int placed(const lc_program *program, const lc_node *node, int i, int d) {
+	return d + node->rank - lc_in(program, node, i)->rank;
+}
 
 static lk_status local(const lc_program *program, lc_node *node, int axis, lk_error *err) {
 	for (int i = 0; i < node->inputs; i++) {
 		int kind = lc_in(program, node, i)->layout[axis].kind;
 		if (kind != LC_L && kind != LC_R)
-			return lc_refuse_layout(program, node, i, axis, ", and stands beside a local value", err);
+			return lc_refuse_layout(program, node, i, axis, ", and stands beside a local value",
+			                        err);
 	}
 	node->layout[axis] = (lc_layout){.kind = LC_L};
 	return LK_OK;
 }
 
-/* Sums of partial values are partial; of others a rank would add its own. Products, quotients and choices are linear in
- * one operand. Formats can be changed before any reduction (it rounds then). */
+/* Sums of partial values are partial; of others a rank would add its own. Products, quotients and
+ * choices are linear in one operand. Formats can be changed before any reduction (it rounds then).
+ */
 static lk_status partial(const lc_program *program, lc_node *node, int axis, lk_error *err) {
 	int parts = 0, which = 0, others = -1;
 	for (int i = 0; i < node->inputs; i++) {
@@ -90,7 +104,8 @@ static lk_status partial(const lc_program *program, lc_node *node, int axis, lk_
 		else if (kind != LC_R || others < 0) others = i;
 	}
 	const lc_layout *layout = &lc_in(program, node, which)->layout[axis];
-	bool others_whole = others < 0 || lc_in(program, node, others)->layout[axis].kind == LC_R, sum = layout->reduce == LC_SUM;
+	bool others_whole = others < 0 || lc_in(program, node, others)->layout[axis].kind == LC_R,
+		 sum = layout->reduce == LC_SUM;
 	bool fine = false;
 	const char *why = "";
 	char text[160];
@@ -101,12 +116,13 @@ static lk_status partial(const lc_program *program, lc_node *node, int axis, lk_
 		break;
 	case LC_COPY: fine = true; break;
 	case LC_NEG: fine = sum; break;
-	case LC_ADD: case LC_SUB:
+	case LC_ADD:
+	case LC_SUB:
 		fine = sum && parts == 2 && lc_in(program, node, 0)->layout[axis].reduce == LC_SUM;
 		if (!fine && parts == 1 && others_whole) {
 			char x[LC_SHOWN];
 			snprintf(text, sizeof text, "; every rank would add %s, size(%s) times in all",
-					 lc_shown(program, node->in[others], x), program->axes[axis].name);
+			         lc_shown(program, node->in[others], x), program->axes[axis].name);
 			why = text;
 		}
 		break;
@@ -118,12 +134,15 @@ static lk_status partial(const lc_program *program, lc_node *node, int axis, lk_
 		fine = sum && parts == 1 && which == 0 && others_whole && lc_is_real((lc_dtype)node->dtype);
 		why = which == 0 ? "" : ", and so cannot be divided by";
 		break;
-	case LC_SELECT: fine = sum && parts == 2 && lc_in(program, node, 0)->layout[axis].kind == LC_R &&
-		lc_in(program, node, 1)->layout[axis].reduce == LC_SUM; break;
+	case LC_SELECT:
+		fine = sum && parts == 2 && lc_in(program, node, 0)->layout[axis].kind == LC_R &&
+		       lc_in(program, node, 1)->layout[axis].reduce == LC_SUM;
+		break;
 	default: break;
 	}
 	if (!fine && !*why) {
-		snprintf(text, sizeof text, ", and %s of parts is no part of the result", lc_ops[node->op].name);
+		snprintf(text, sizeof text, ", and %s of parts is no part of the result",
+		         lc_ops[node->op].name);
 		why = text;
 	}
 	if (!fine) return lc_refuse_layout(program, node, which, axis, why, err);
@@ -139,34 +158,49 @@ static lk_status sliced(lc_program *program, lc_node *node, int axis, int which,
 		const lc_node *value = lc_in(program, node, i);
 		const lc_layout *other = &value->layout[axis];
 		int d = l.dim - (node->rank - value->rank);
-		if (other->kind == LC_S && value->dim[other->dim] == 0 && node->dim[placed(program, node, i, other->dim)] != 0)
-			return lc_refuse_layout(program, node, i, axis, ", where its one element is repeated on all ranks", err);
+		if (other->kind == LC_S && value->dim[other->dim] == 0 &&
+		    node->dim[placed(program, node, i, other->dim)] != 0)
+			return lc_refuse_layout(program, node, i, axis,
+			                        ", where its one element is repeated on all ranks", err);
 		if (other->kind == LC_S) {
 			if (placed(program, node, i, other->dim) == l.dim && other->turn == l.turn) continue;
 			lc_shown(program, node->in[which], x), lc_shown(program, node->in[i], y);
 			if (placed(program, node, i, other->dim) == l.dim) {
-				lc_refuse(program, node, err, "the slices of %s and %s are of different ranks of %s", x, y, program->axes[axis].name);
-				return lk_hint(err, "turn one: permute(%s, %s, shift=%d)", y, program->axes[axis].name, l.turn - other->turn);
+				lc_refuse(program, node, err,
+				          "the slices of %s and %s are of different ranks of %s", x, y,
+				          program->axes[axis].name);
+				return lk_hint(err, "turn one: permute(%s, %s, shift=%d)", y,
+				               program->axes[axis].name, l.turn - other->turn);
 			}
-			lc_refuse(program, node, err, "over %s, %s is sliced along another dim than %s", program->axes[axis].name, y, x);
-			return d < 0 ? lk_hint(err, "add allgather(%s, %d, %s)", y, other->dim, program->axes[axis].name)
-			             : lk_hint(err, "add alltoall(%s, %d, %d, %s)", y, other->dim, d, program->axes[axis].name);
+			lc_refuse(program, node, err, "over %s, %s is sliced along another dim than %s",
+			          program->axes[axis].name, y, x);
+			return d < 0 ? lk_hint(err, "add allgather(%s, %d, %s)", y, other->dim,
+			                       program->axes[axis].name)
+			             : lk_hint(err, "add alltoall(%s, %d, %d, %s)", y, other->dim, d,
+			                       program->axes[axis].name);
 		}
-		if (other->kind != LC_R) return lc_refuse_layout(program, node, i, axis, ", and stands beside a sliced value", err);
-		if (d < 0 || value->dim[d] == 0) continue; /* repeated along the sliced dim: every slice sees all of it */
-		if (l.turn) return lc_refuse_layout(program, node, which, axis, " and turned, beside a replicated value", err);
+		if (other->kind != LC_R)
+			return lc_refuse_layout(program, node, i, axis, ", and stands beside a sliced value",
+			                        err);
+		if (d < 0 || value->dim[d] == 0)
+			continue; /* repeated along the sliced dim: every slice sees all of it */
+		if (l.turn)
+			return lc_refuse_layout(program, node, which, axis,
+			                        " and turned, beside a replicated value", err);
 		LK_TRY(lc_slice_operand(program, node, i, d, axis, err));
 	}
 	node->layout[axis] = l;
 	return LK_OK;
 }
 
-static lk_status rooted(const lc_program *program, lc_node *node, int axis, int which, lk_error *err) {
+static lk_status rooted(const lc_program *program, lc_node *node, int axis, int which,
+                        lk_error *err) {
 	lc_layout l = lc_in(program, node, which)->layout[axis];
 	for (int i = 0; i < node->inputs; i++) {
 		const lc_layout *other = &lc_in(program, node, i)->layout[axis];
 		if (other->kind != LC_R && !lc_same_layout(other, &l))
-			return lc_refuse_layout(program, node, i, axis, ", another than the other operand", err);
+			return lc_refuse_layout(program, node, i, axis, ", another than the other operand",
+			                        err);
 	}
 	node->layout[axis] = l;
 	return LK_OK;
@@ -177,12 +211,16 @@ static lk_status layout(lc_program *program, lc_node *node, int axis, lk_error *
 	for (int i = node->inputs; i-- > 0;) seen[lc_in(program, node, i)->layout[axis].kind] = i;
 	node->layout[axis] = (lc_layout){.kind = LC_R};
 	if (node->op == LC_DROPOUT && seen[LC_L] >= 0)
-		return lc_refuse_layout(program, node, 0, axis, ", so that its elements have no global index to draw by", err);
+		return lc_refuse_layout(program, node, 0, axis,
+		                        ", so that its elements have no global index to draw by", err);
 	if (node->op == LC_DROPOUT && seen[LC_P] >= 0)
-		return lc_refuse_layout(program, node, 0, axis, ", and dropout of parts would drop each part differently", err);
+		return lc_refuse_layout(program, node, 0, axis,
+		                        ", and dropout of parts would drop each part differently", err);
 	if (seen[LC_L] >= 0) return local(program, node, axis, err);
 	if (seen[LC_P] >= 0) {
-		if (seen[LC_S] >= 0) return lc_refuse_layout(program, node, seen[LC_P], axis, ", and stands beside a sliced value", err);
+		if (seen[LC_S] >= 0)
+			return lc_refuse_layout(program, node, seen[LC_P], axis,
+			                        ", and stands beside a sliced value", err);
 		return partial(program, node, axis, err);
 	}
 	if (seen[LC_S] >= 0) return sliced(program, node, axis, seen[LC_S], err);

@@ -1,17 +1,20 @@
-/* types_red.c: reductions over dims, and the sum over a list. Over a sliced dim the result is partial: every rank has
- * reduced its slice. */
+/* types_red.c: reductions over dims, and the sum over a list. Over a sliced dim the result is
+ * partial: every rank has reduced its slice. */
 #include <string.h>
 
 #include "lang/types/program.h"
 
-static lc_reduce reduction(int op) { return op == LC_RED_MAX ? LC_RMAX : op == LC_RED_MIN ? LC_RMIN : LC_SUM; }
+static lc_reduce reduction(int op) {
+	return op == LC_RED_MAX ? LC_RMAX : op == LC_RED_MIN ? LC_RMIN : LC_SUM;
+}
 
 static lk_status check_operand(const lc_program *program, const lc_node *node, lk_error *err) {
 	const lc_node *value = lc_in(program, node, 0);
 	char text[LC_SHOWN];
 	lc_shown(program, node->in[0], text);
 	if (value->rank == 0) {
-		lc_refuse(program, node, err, "%s is one number, and has no dims for %s", text, lc_ops[node->op].name);
+		lc_refuse(program, node, err, "%s is one number, and has no dims for %s", text,
+		          lc_ops[node->op].name);
 		if (node->op == LC_RED_MAX || node->op == LC_RED_MIN)
 			return lk_hint(err, "of two values, write maximum(a, b) or minimum(a, b)");
 		return lk_hint(err, "leave %s out", lc_ops[node->op].name);
@@ -23,7 +26,8 @@ static lk_status check_operand(const lc_program *program, const lc_node *node, l
 	}
 	bool real = node->op == LC_RED_MEAN || node->op == LC_RED_NORM;
 	if (value->dtype != LC_BOOL && (lc_is_real(value->dtype) || !real)) return LK_OK;
-	lc_refuse(program, node, err, "%s is %s, which %s does not take", text, lc_dtype_name(value->dtype), lc_ops[node->op].name);
+	lc_refuse(program, node, err, "%s is %s, which %s does not take", text,
+	          lc_dtype_name(value->dtype), lc_ops[node->op].name);
 	return lk_hint(err, "cast it: cast(f32, %s)", text);
 }
 
@@ -50,7 +54,9 @@ static lk_status layout(const lc_program *program, lc_node *node, int axis, lk_e
 	if (l.kind == LC_P) {
 		bool alike = node->op != LC_RED_NORM && l.reduce == reduction(node->op);
 		return alike ? LK_OK
-					 : lc_refuse_layout(program, node, 0, axis, ", and this reduction of parts is no part of the result", err);
+		             : lc_refuse_layout(program, node, 0, axis,
+		                                ", and this reduction of parts is no part of the result",
+		                                err);
 	}
 	if (l.kind != LC_S) return LK_OK;
 	if (!(node->dims >> l.dim & 1)) {
@@ -60,7 +66,9 @@ static lk_status layout(const lc_program *program, lc_node *node, int axis, lk_e
 	node->layout[axis] = (lc_layout){.kind = LC_P, .reduce = (uint8_t)reduction(node->op)};
 	if (node->op != LC_RED_NORM) return LK_OK;
 	lc_shown(program, node->in[0], x);
-	lc_refuse(program, node, err, "norm over a dim that is sliced over %s: roots of parts do not add up", program->axes[axis].name);
+	lc_refuse(program, node, err,
+	          "norm over a dim that is sliced over %s: roots of parts do not add up",
+	          program->axes[axis].name);
 	return lk_hint(err, "write sqrt(allreduce(sum(%s^2), sum, %s))", x, program->axes[axis].name);
 }
 
@@ -77,13 +85,15 @@ static lk_status total(const lc_program *program, lc_node *node, lk_error *err) 
 		lc_refuse(program, node, err, "the tensors of %s have different sizes", text);
 		return lk_hint(err, "reduce them first: total(sum(%s))", text);
 	}
-	if (value->dtype == LC_BOOL) return lc_refuse(program, node, err, "%s is bool, which total does not take", text);
+	if (value->dtype == LC_BOOL)
+		return lc_refuse(program, node, err, "%s is bool, which total does not take", text);
 	node->list = -1, node->dtype = value->dtype, node->rank = value->rank;
 	memcpy(node->dim, value->dim, sizeof node->dim);
 	memcpy(node->layout, value->layout, sizeof node->layout);
 	for (int a = 0; a < program->axis_count; a++)
 		if (node->layout[a].kind == LC_P && node->layout[a].reduce != LC_SUM)
-			return lc_refuse_layout(program, node, 0, a, ", and sums of such parts are no parts", err);
+			return lc_refuse_layout(program, node, 0, a, ", and sums of such parts are no parts",
+			                        err);
 	return LK_OK;
 }
 

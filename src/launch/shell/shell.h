@@ -1,6 +1,7 @@
-/* shell.h: the part of a shell that launch scripts need: words, quoting, variables, arrays, arithmetic, tests. Nothing
- * is executed. What only an execution could tell (the output of a command, an argument of the script, a variable that
- * the script never sets) is carried along as unknown, with the line, and refused where the launch line needs it. */
+/* shell.h: the part of a shell that launch scripts need: words, quoting, variables, arrays,
+ * arithmetic, tests. Nothing is executed. What only an execution could tell (the output of a
+ * command, an argument of the script, a variable that the script never sets) is carried along as
+ * unknown, with the line, and refused where the launch line needs it. */
 #ifndef LK_MODEL_SHELL_H
 #define LK_MODEL_SHELL_H
 
@@ -8,40 +9,44 @@
 #include "launch/launch.h"
 
 enum {
-	LK_SHELL_DEPTH = 16,         /* of nested expansions, eval and bash -c */
-	LK_SHELL_BLOCKS = 256,       /* of nested if, for, ... */
+	LK_SHELL_DEPTH = 16,   /* of nested expansions, eval and bash -c */
+	LK_SHELL_BLOCKS = 256, /* of nested if, for, ... */
 };
 
 typedef struct lk_shell_var {
-	lk_words values;             /* one for a scalar */
+	lk_words values; /* one for a scalar */
 	bool set, array, exported;
 } lk_shell_var;
 
 /* The answer of a condition; UNKNOWN: only an execution could tell. */
-typedef enum lk_truth { LK_FALSE, LK_TRUE, LK_UNKNOWN } lk_truth;
+typedef enum lk_truth {
+	LK_FALSE,
+	LK_TRUE,
+	LK_UNKNOWN
+} lk_truth;
 
 typedef struct lk_shell_block {
-	char kind;                   /* 'i' if, 'l' loop, 'f' function, '{' group */
-	bool condition;              /* reading the condition */
-	lk_truth truth;              /* of the branch that is being read */
-	bool taken, doubtful;        /* an earlier branch was taken, might have been taken */
+	char kind;            /* 'i' if, 'l' loop, 'f' function, '{' group */
+	bool condition;       /* reading the condition */
+	lk_truth truth;       /* of the branch that is being read */
+	bool taken, doubtful; /* an earlier branch was taken, might have been taken */
 	int line;
 } lk_shell_block;
 
 typedef struct lk_shell {
 	lk_reading *r;
-	const char *at, *end;        /* of the text that is being read */
+	const char *at, *end; /* of the text that is being read */
 	int line;
-	size_t produced;             /* bytes of expansions, limited */
+	size_t produced; /* bytes of expansions, limited */
 	int depth;
 	lk_intern *names;
-	LK_VEC(lk_shell_var) vars;   /* by id of the name */
+	LK_VEC(lk_shell_var) vars; /* by id of the name */
 	lk_intern *functions;
 	LK_VEC(lk_shell_block) blocks;
-	lk_words launch;             /* of the last launch command */
+	lk_words launch; /* of the last launch command */
 	int launch_line;
 	bool found, stop;
-	const char *heredoc[8];      /* delimiters that wait for the end of the line */
+	const char *heredoc[8]; /* delimiters that wait for the end of the line */
 	int heredocs;
 	lk_launch_ranks *batch;
 } lk_shell;
@@ -59,17 +64,18 @@ lk_status lk_shell_fail(lk_shell *shell, int line, const char *what, const char 
 /* shell_expand.c */
 /* Behind the word that begins at `at`; NULL after an error (an open quote or bracket). */
 const char *lk_shell_word_end(lk_shell *shell, const char *at, const char *end, int line);
-/* Behind the bracket that closes the one at `at`; quotes inside are honoured; NULL if it does not close. */
+/* Behind the bracket that closes the one at `at`; quotes inside are honoured; NULL if it does not
+ * close. */
 const char *lk_shell_close(const char *at, const char *end, char open, char close);
 /* Appends the words that a raw word stands for: none, one or several. */
 lk_status lk_shell_expand(lk_shell *shell, const lk_raw *raw, lk_words *out);
 /* The same without splitting: exactly one word. */
 lk_status lk_shell_expand_one(lk_shell *shell, const lk_raw *raw, lk_word *out);
-lk_shell_var *lk_shell_find(lk_shell *shell, const char *name, size_t length);          /* NULL: never set */
+lk_shell_var *lk_shell_find(lk_shell *shell, const char *name, size_t length); /* NULL: never set */
 lk_status lk_shell_var_at(lk_shell *shell, const char *name, size_t length, lk_shell_var **out);
 /* Sets a variable from "NAME=value". */
 lk_status lk_shell_set(lk_shell *shell, const char *text, size_t length);
-size_t lk_shell_name(const char *at, const char *end);                              /* length of a name, 0: none */
+size_t lk_shell_name(const char *at, const char *end); /* length of a name, 0: none */
 char *lk_shell_unknown(lk_shell *shell, int line, const char *what, size_t length, const char *why);
 
 /* shell_read.c */
@@ -80,16 +86,19 @@ void lk_shell_newline(lk_shell *shell);
 bool lk_shell_raw_is(const lk_raw *raw, const char *text);
 int lk_shell_lines(const char *at, const char *end); /* ends of lines between two places */
 
-/* shell_assign.c. `certain`: whether the line runs; where that is not sure, the variable becomes unknown. */
+/* shell_assign.c. `certain`: whether the line runs; where that is not sure, the variable becomes
+ * unknown. */
 /* "NAME=", "NAME+=" or "NAME[...]=" at the start of a word: length of the name, 0 if it is none. */
 size_t lk_shell_assignment(const lk_raw *raw, bool *append, const char **value);
 lk_status lk_shell_assign(lk_shell *shell, const lk_raw *raw, lk_truth certain, bool exported);
-lk_status lk_shell_declare(lk_shell *shell, const lk_raws *words, lk_truth certain);    /* export, declare, local, ... */
+lk_status lk_shell_declare(lk_shell *shell, const lk_raws *words,
+                           lk_truth certain); /* export, declare, local, ... */
 lk_status lk_shell_unset(lk_shell *shell, const lk_raws *words, lk_truth certain);
-lk_status lk_shell_set_by_command(lk_shell *shell, const lk_raws *words);               /* read, mapfile */
+lk_status lk_shell_set_by_command(lk_shell *shell, const lk_raws *words); /* read, mapfile */
 
 /* shell_math.c: the value of $((text)). *unknown is set where a variable is not known. */
-lk_status lk_shell_math(lk_shell *shell, const char *at, const char *end, int line, long long *value, const char **unknown);
+lk_status lk_shell_math(lk_shell *shell, const char *at, const char *end, int line,
+                        long long *value, const char **unknown);
 
 /* shell_test.c: [ ... ], [[ ... ]] and test, by their expanded words without the brackets. */
 lk_truth lk_shell_test(const lk_word *words, size_t count);

@@ -1,8 +1,8 @@
-/* shell_assign.c: what sets variables: assignments, arrays, export and its relatives, unset, read. */
+/* shell_assign.c: what sets variables: assignments, arrays, export and its relatives, unset, read.
+ */
 #include "launch/shell/shell.h"
 
 #include <string.h>
-
 
 size_t lk_shell_assignment(const lk_raw *raw, bool *append, const char **value) {
 	size_t n = lk_shell_name(raw->at, raw->end);
@@ -35,7 +35,8 @@ static lk_status array_words(lk_shell *shell, const lk_raw *raw, const char *val
 			lk_raw word = {.at = at, .line = line};
 			word.end = lk_shell_word_end(shell, at, end, line);
 			if (word.end == NULL) return LK_ERR_INPUT;
-			if (word.end == at) word.end++; /* a bracket or sign of the shell, where bash would object */
+			if (word.end == at)
+				word.end++; /* a bracket or sign of the shell, where bash would object */
 			LK_TRY(lk_shell_expand(shell, &word, out));
 			line += lk_shell_lines(at, word.end);
 			at = word.end;
@@ -44,7 +45,8 @@ static lk_status array_words(lk_shell *shell, const lk_raw *raw, const char *val
 	return LK_OK;
 }
 
-static lk_status put_values(lk_shell *shell, lk_shell_var *var, const lk_words *values, bool append, bool array) {
+static lk_status put_values(lk_shell *shell, lk_shell_var *var, const lk_words *values, bool append,
+                            bool array) {
 	size_t old = append && var->set ? var->values.count : 0;
 	if (append && !array && old > 0) { /* text is glued to the text */
 		lk_word *target = &var->values.at[0];
@@ -52,7 +54,8 @@ static lk_status put_values(lk_shell *shell, lk_shell_var *var, const lk_words *
 		shell->produced += text != NULL ? strlen(text) : 0;
 		if (text == NULL) return lk_oom(shell->r->err);
 		if (shell->produced > LK_LAUNCH_BYTES)
-			return lk_shell_fail(shell, shell->line, "the words grow beyond 4 MiB", "shorten the script");
+			return lk_shell_fail(shell, shell->line, "the words grow beyond 4 MiB",
+			                     "shorten the script");
 		target->text = text;
 		if (target->unknown == NULL) target->unknown = values->at[0].unknown;
 		target->empty_if_unset = false;
@@ -70,9 +73,10 @@ static lk_status put_values(lk_shell *shell, lk_shell_var *var, const lk_words *
 static lk_status make_unknown(lk_shell *shell, const lk_raw *raw, size_t length, lk_words *values) {
 	values->count = 0;
 	if (!lk_push(values)) return lk_oom(shell->r->err);
-	const char *why =
-		lk_shell_unknown(shell, raw->line, raw->at, length, "is set where it is not certain that the line runs");
-	char *text = lk_arena_printf(shell->r->arena, "$%.*s", (int)(length > 100 ? 100 : length), raw->at);
+	const char *why = lk_shell_unknown(shell, raw->line, raw->at, length,
+	                                   "is set where it is not certain that the line runs");
+	char *text =
+		lk_arena_printf(shell->r->arena, "$%.*s", (int)(length > 100 ? 100 : length), raw->at);
 	if (why == NULL || text == NULL) return lk_oom(shell->r->err);
 	*lk_last(values) = (lk_word){.text = text, .unknown = why};
 	return LK_OK;
@@ -93,7 +97,8 @@ lk_status lk_shell_assign(lk_shell *shell, const lk_raw *raw, lk_truth certain, 
 		status = array_words(shell, raw, value, &values);
 	} else {
 		lk_raw text = {.at = value, .end = raw->end, .line = raw->line};
-		status = lk_push(&values) ? lk_shell_expand_one(shell, &text, &values.at[0]) : lk_oom(shell->r->err);
+		status = lk_push(&values) ? lk_shell_expand_one(shell, &text, &values.at[0])
+		                          : lk_oom(shell->r->err);
 	}
 	if (status == LK_OK) status = lk_shell_var_at(shell, raw->at, length, &var);
 	if (status == LK_OK) status = put_values(shell, var, &values, append, array);

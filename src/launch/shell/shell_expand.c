@@ -1,5 +1,6 @@
-/* shell_expand.c: where a shell word ends and which words it stands for (POSIX.1-2017, Shell Command Language 2.2,
- * 2.6), with bash's arrays. Unquoted expansions are split at blanks; "${A[@]}" gives one word per element. */
+/* shell_expand.c: where a shell word ends and which words it stands for (POSIX.1-2017, Shell
+ * Command Language 2.2, 2.6), with bash's arrays. Unquoted expansions are split at blanks;
+ * "${A[@]}" gives one word per element. */
 #include "launch/shell/shell.h"
 
 #include <ctype.h>
@@ -11,10 +12,10 @@ struct builder {
 	lk_shell *s;
 	lk_words *out;
 	LK_VEC(char) text;
-	bool open;               /* something belongs to the present word, be it "" */
-	bool split;              /* expansions are split at blanks */
+	bool open;  /* something belongs to the present word, be it "" */
+	bool split; /* expansions are split at blanks */
 	const char *unknown;
-	bool empty_if_unset;     /* all that is unknown would be empty in a plain shell */
+	bool empty_if_unset; /* all that is unknown would be empty in a plain shell */
 	int line, depth;
 };
 
@@ -25,9 +26,11 @@ lk_status lk_shell_fail(lk_shell *shell, int line, const char *what, const char 
 	return lk_hint(shell->r->err, "%s", hint);
 }
 
-char *lk_shell_unknown(lk_shell *shell, int line, const char *what, size_t length, const char *why) {
+char *lk_shell_unknown(lk_shell *shell, int line, const char *what, size_t length,
+                       const char *why) {
 	int shown = length > 60 ? 60 : (int)length;
-	return lk_arena_printf(shell->r->arena, "line %d: %.*s%s %s", line, shown, what, length > 60 ? "..." : "", why);
+	return lk_arena_printf(shell->r->arena, "line %d: %.*s%s %s", line, shown, what,
+	                       length > 60 ? "..." : "", why);
 }
 
 size_t lk_shell_name(const char *at, const char *end) {
@@ -50,7 +53,9 @@ lk_shell_var *lk_shell_find(lk_shell *shell, const char *name, size_t length) {
 
 lk_status lk_shell_var_at(lk_shell *shell, const char *name, size_t length, lk_shell_var **out) {
 	char text[128];
-	if (length >= sizeof text) return lk_shell_fail(shell, shell->line, "a name of more than 127 characters", "shorten it");
+	if (length >= sizeof text)
+		return lk_shell_fail(shell, shell->line, "a name of more than 127 characters",
+		                     "shorten it");
 	memcpy(text, name, length);
 	text[length] = '\0';
 	uint32_t id = lk_intern_id(shell->names, text);
@@ -160,7 +165,8 @@ static lk_status put(struct builder *builder, const char *text, size_t length) {
 	if (length == 0) return LK_OK;
 	builder->s->produced += length;
 	if (builder->s->produced > LK_LAUNCH_BYTES)
-		return lk_shell_fail(builder->s, builder->line, "the words grow beyond 4 MiB", "shorten the script");
+		return lk_shell_fail(builder->s, builder->line, "the words grow beyond 4 MiB",
+		                     "shorten the script");
 	if (!lk_reserve(&builder->text, length)) return lk_oom(builder->s->r->err);
 	memcpy(builder->text.at + builder->text.count, text, length);
 	builder->text.count += length;
@@ -171,11 +177,15 @@ static lk_status put(struct builder *builder, const char *text, size_t length) {
 static lk_status end_word(struct builder *builder) {
 	if (!builder->open) return LK_OK;
 	if (builder->out->count >= LK_LAUNCH_WORDS)
-		return lk_shell_fail(builder->s, builder->line, "more than 65536 words", "shorten the script");
-	char *text = lk_arena_strndup(builder->s->r->arena, builder->text.count > 0 ? builder->text.at : "", builder->text.count);
+		return lk_shell_fail(builder->s, builder->line, "more than 65536 words",
+		                     "shorten the script");
+	char *text = lk_arena_strndup(
+		builder->s->r->arena, builder->text.count > 0 ? builder->text.at : "", builder->text.count);
 	if (text == NULL || !lk_push(builder->out)) return lk_oom(builder->s->r->err);
 	*lk_last(builder->out) =
-		(lk_word){.text = text, .unknown = builder->unknown, .empty_if_unset = builder->unknown != NULL && builder->empty_if_unset};
+		(lk_word){.text = text,
+	              .unknown = builder->unknown,
+	              .empty_if_unset = builder->unknown != NULL && builder->empty_if_unset};
 	builder->text.count = 0;
 	builder->open = false;
 	builder->unknown = NULL;
@@ -183,9 +193,12 @@ static lk_status end_word(struct builder *builder) {
 	return LK_OK;
 }
 
-static lk_status put_unknown(struct builder *builder, const char *text, size_t length, const char *why, bool empty_if_unset) {
+static lk_status put_unknown(struct builder *builder, const char *text, size_t length,
+                             const char *why, bool empty_if_unset) {
 	if (why == NULL) return lk_oom(builder->s->r->err);
-	builder->empty_if_unset = empty_if_unset && (builder->unknown == NULL ? !builder->open || builder->text.count == 0 : builder->empty_if_unset);
+	builder->empty_if_unset =
+		empty_if_unset && (builder->unknown == NULL ? !builder->open || builder->text.count == 0
+	                                                : builder->empty_if_unset);
 	if (builder->unknown == NULL) builder->unknown = why;
 	builder->open = true;
 	return put(builder, text, length);
@@ -198,7 +211,8 @@ static bool blank(char c) {
 /* The text of a variable: split where it is not quoted. */
 static lk_status put_value(struct builder *builder, const lk_word *value, bool quoted) {
 	if (value->unknown != NULL)
-		return put_unknown(builder, value->text, strlen(value->text), value->unknown, value->empty_if_unset);
+		return put_unknown(builder, value->text, strlen(value->text), value->unknown,
+		                   value->empty_if_unset);
 	const char *at = value->text;
 	if (quoted || !builder->split) {
 		builder->open |= quoted;
@@ -215,7 +229,8 @@ static lk_status put_value(struct builder *builder, const lk_word *value, bool q
 }
 
 /* ${A[@]} and ${A[*]}: the elements, each a word of its own with [@]. */
-static lk_status put_elements(struct builder *builder, const lk_shell_var *var, char which, bool quoted) {
+static lk_status put_elements(struct builder *builder, const lk_shell_var *var, char which,
+                              bool quoted) {
 	for (size_t i = 0; i < var->values.count; i++) {
 		lk_word value = var->values.at[i]; /* a copy: the array may move */
 		bool apart = i > 0 && builder->split && (which == '@' || !quoted);
@@ -226,21 +241,26 @@ static lk_status put_elements(struct builder *builder, const lk_shell_var *var, 
 	return LK_OK;
 }
 
-static lk_status expand_range(struct builder *builder, const char *at, const char *end, bool quoted);
+static lk_status expand_range(struct builder *builder, const char *at, const char *end,
+                              bool quoted);
 
-static lk_status put_unset(struct builder *builder, const char *name, size_t length, const char *text, size_t size) {
+static lk_status put_unset(struct builder *builder, const char *name, size_t length,
+                           const char *text, size_t size) {
 	bool positional = length > 0 && isdigit((unsigned char)*name);
-	const char *why = lk_shell_unknown(builder->s, builder->line, text, size, positional ? "is an argument of the script"
-	                                                                        : "is not set in the script");
+	const char *why =
+		lk_shell_unknown(builder->s, builder->line, text, size,
+	                     positional ? "is an argument of the script" : "is not set in the script");
 	return put_unknown(builder, text, size, why, true);
 }
 
 /* ${name<operator>word}: the part behind the name. */
-static lk_status put_operator(struct builder *builder, const lk_shell_var *var, const char *name, size_t length, const char *op,
-                              const char *close, const char *start, bool quoted) {
+static lk_status put_operator(struct builder *builder, const lk_shell_var *var, const char *name,
+                              size_t length, const char *op, const char *close, const char *start,
+                              bool quoted) {
 	const char *word = op + 1 + (op[0] == ':');
 	char kind = op[0] == ':' && op + 1 < close ? op[1] : op[0];
-	bool empty = var == NULL || (op[0] == ':' && var->values.count == 1 && var->values.at[0].text[0] == '\0');
+	bool empty = var == NULL ||
+	             (op[0] == ':' && var->values.count == 1 && var->values.at[0].text[0] == '\0');
 	bool unsure = var != NULL && var->values.count > 0 && var->values.at[0].unknown != NULL;
 	if (kind == '-' || kind == '=') {
 		if (unsure || !empty) return put_elements(builder, var, '@', quoted);
@@ -256,17 +276,22 @@ static lk_status put_operator(struct builder *builder, const lk_shell_var *var, 
 		*lk_last(&target->values) = value;
 		return put_value(builder, &value, quoted);
 	}
-	if (kind == '+' && !unsure && var != NULL) return empty ? LK_OK : expand_range(builder, word, close, quoted);
+	if (kind == '+' && !unsure && var != NULL)
+		return empty ? LK_OK : expand_range(builder, word, close, quoted);
 	if (kind == '?' && var != NULL) return put_elements(builder, var, '@', quoted);
 	size_t size = (size_t)(close + 1 - start);
 	if (var == NULL) return put_unset(builder, name, length, start, size);
-	return put_unknown(builder, start, size, lk_shell_unknown(builder->s, builder->line, start, size, "is not evaluated"), false);
+	return put_unknown(builder, start, size,
+	                   lk_shell_unknown(builder->s, builder->line, start, size, "is not evaluated"),
+	                   false);
 }
 
 /* ${...}; `at` is the '$'. */
-static lk_status put_braces(struct builder *builder, const char *at, const char *end, const char **next, bool quoted) {
+static lk_status put_braces(struct builder *builder, const char *at, const char *end,
+                            const char **next, bool quoted) {
 	const char *close = lk_shell_close(at + 1, end, '{', '}');
-	if (close == NULL) return lk_shell_fail(builder->s, builder->line, "a '${' is not closed", "close it");
+	if (close == NULL)
+		return lk_shell_fail(builder->s, builder->line, "a '${' is not closed", "close it");
 	*next = close--;
 	size_t size = (size_t)(close + 1 - at);
 	const char *name = at + 2;
@@ -280,15 +305,20 @@ static lk_status put_braces(struct builder *builder, const char *at, const char 
 	if (op + 2 < close && *op == '[' && memchr(op, ']', (size_t)(close - op)) != NULL) {
 		which = op[1];
 		if (which != '@' && which != '*' && (which != '0' || op[2] != ']'))
-			return put_unknown(builder, at, size, lk_shell_unknown(builder->s, builder->line, at, size, "is not evaluated"), false);
+			return put_unknown(
+				builder, at, size,
+				lk_shell_unknown(builder->s, builder->line, at, size, "is not evaluated"), false);
 		op = (const char *)memchr(op, ']', (size_t)(close - op)) + 1;
 	}
 	if (counted && op == close && var != NULL && which != '0') {
 		char number[24];
-		return put(builder, number, (size_t)snprintf(number, sizeof number, "%zu", var->values.count));
+		return put(builder, number,
+		           (size_t)snprintf(number, sizeof number, "%zu", var->values.count));
 	}
 	if (counted || n == 0 || (op < close && strchr(":-=+?", *op) == NULL))
-		return put_unknown(builder, at, size, lk_shell_unknown(builder->s, builder->line, at, size, "is not evaluated"), false);
+		return put_unknown(
+			builder, at, size,
+			lk_shell_unknown(builder->s, builder->line, at, size, "is not evaluated"), false);
 	if (op < close) return put_operator(builder, var, name, n, op, close, at, quoted);
 	if (n == 1 && (*name == '@' || *name == '*')) return LK_OK;
 	if (var == NULL) return put_unset(builder, name, n, at, size);
@@ -297,7 +327,8 @@ static lk_status put_braces(struct builder *builder, const char *at, const char 
 	return put_value(builder, &value, quoted);
 }
 
-static lk_status put_math(struct builder *builder, const char *at, const char *end, const char **next) {
+static lk_status put_math(struct builder *builder, const char *at, const char *end,
+                          const char **next) {
 	const char *close = lk_shell_close(at + 1, end, '(', ')');
 	long long value;
 	const char *unknown = NULL;
@@ -310,14 +341,20 @@ static lk_status put_math(struct builder *builder, const char *at, const char *e
 	return put(builder, number, (size_t)snprintf(number, sizeof number, "%lld", value));
 }
 
-static lk_status put_command(struct builder *builder, const char *at, const char *close, const char **next) {
-	if (close == NULL) return lk_shell_fail(builder->s, builder->line, "a command substitution is not closed", "close it");
+static lk_status put_command(struct builder *builder, const char *at, const char *close,
+                             const char **next) {
+	if (close == NULL)
+		return lk_shell_fail(builder->s, builder->line, "a command substitution is not closed",
+		                     "close it");
 	*next = close;
 	size_t size = (size_t)(close - at);
-	return put_unknown(builder, at, size, lk_shell_unknown(builder->s, builder->line, at, size, "is not executed"), false);
+	return put_unknown(builder, at, size,
+	                   lk_shell_unknown(builder->s, builder->line, at, size, "is not executed"),
+	                   false);
 }
 
-static lk_status put_dollar(struct builder *builder, const char *at, const char *end, const char **next, bool quoted) {
+static lk_status put_dollar(struct builder *builder, const char *at, const char *end,
+                            const char **next, bool quoted) {
 	const char *name = at + 1;
 	*next = name;
 	if (name >= end) return put(builder, "$", 1);
@@ -338,30 +375,37 @@ static lk_status put_dollar(struct builder *builder, const char *at, const char 
 	return put_unset(builder, name, 1, at, 2);
 }
 
-static lk_status expand_double(struct builder *builder, const char *at, const char *end, const char **next) {
+static lk_status expand_double(struct builder *builder, const char *at, const char *end,
+                               const char **next) {
 	const char *close = skip_double(at, end);
-	if (close == NULL) return lk_shell_fail(builder->s, builder->line, "a '\"' is not closed", "close it");
+	if (close == NULL)
+		return lk_shell_fail(builder->s, builder->line, "a '\"' is not closed", "close it");
 	*next = close;
 	size_t words = builder->out->count;
 	bool was_open = builder->open;
 	LK_TRY(expand_range(builder, at + 1, close - 1, true));
 	/* "" is a word; "${A[@]}" of an empty array is none. */
-	bool elements = close - at > 6 && strncmp(at + 1, "${", 2) == 0 && strncmp(close - 5, "[@]}", 4) == 0;
+	bool elements =
+		close - at > 6 && strncmp(at + 1, "${", 2) == 0 && strncmp(close - 5, "[@]}", 4) == 0;
 	bool arguments = close - at == 4 && at[1] == '$' && at[2] == '@';
-	if (words == builder->out->count && !was_open && !builder->open) builder->open = !elements && !arguments;
+	if (words == builder->out->count && !was_open && !builder->open)
+		builder->open = !elements && !arguments;
 	return LK_OK;
 }
 
-static lk_status expand_escape(struct builder *builder, const char *at, const char *end, bool quoted) {
+static lk_status expand_escape(struct builder *builder, const char *at, const char *end,
+                               bool quoted) {
 	if (at + 1 >= end) return put(builder, "\\", 1);
 	if (at[1] == '\n') return LK_OK;
 	if (quoted && strchr("$`\"\\", at[1]) == NULL) return put(builder, at, 2);
 	return put(builder, at + 1, 1);
 }
 
-static lk_status expand_range(struct builder *builder, const char *at, const char *end, bool quoted) {
+static lk_status expand_range(struct builder *builder, const char *at, const char *end,
+                              bool quoted) {
 	if (++builder->depth > LK_SHELL_DEPTH)
-		return lk_shell_fail(builder->s, builder->line, "expansions are nested too deeply", "simplify the line");
+		return lk_shell_fail(builder->s, builder->line, "expansions are nested too deeply",
+		                     "simplify the line");
 	while (at < end) {
 		const char *next = at + 1;
 		if (*at == '\\') {
@@ -369,7 +413,9 @@ static lk_status expand_range(struct builder *builder, const char *at, const cha
 			next = at + 2;
 		} else if (*at == '\'' && !quoted) {
 			next = skip_single(at, end);
-			if (next == NULL) return lk_shell_fail(builder->s, builder->line, "a quote is not closed", "close it");
+			if (next == NULL)
+				return lk_shell_fail(builder->s, builder->line, "a quote is not closed",
+				                     "close it");
 			builder->open = true;
 			LK_TRY(put(builder, at + 1, (size_t)(next - at - 2)));
 		} else if (*at == '"') { /* inside quotes only in ${X:-"..."} */
@@ -388,12 +434,14 @@ static lk_status expand_range(struct builder *builder, const char *at, const cha
 }
 
 static lk_status expand(lk_shell *shell, const lk_raw *raw, lk_words *out, bool split) {
-	struct builder b = {.s = shell, .out = out, .split = split, .line = raw->line, .depth = shell->depth};
+	struct builder b = {
+		.s = shell, .out = out, .split = split, .line = raw->line, .depth = shell->depth};
 	int depth = shell->depth;
 	shell->depth++;
 	lk_status status = shell->depth > LK_SHELL_DEPTH
-						   ? lk_shell_fail(shell, raw->line, "expansions are nested too deeply", "simplify the line")
-						   : expand_range(&b, raw->at, raw->end, false);
+	                       ? lk_shell_fail(shell, raw->line, "expansions are nested too deeply",
+	                                       "simplify the line")
+	                       : expand_range(&b, raw->at, raw->end, false);
 	if (status == LK_OK && !split) b.open = true;
 	if (status == LK_OK) status = end_word(&b);
 	shell->depth = depth;

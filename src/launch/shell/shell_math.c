@@ -1,5 +1,5 @@
-/* shell_math.c: $((...)): whole numbers, + - * / % and brackets, variables with and without '$'. Overflow and division
- * by zero are errors. */
+/* shell_math.c: $((...)): whole numbers, + - * / % and brackets, variables with and without '$'.
+ * Overflow and division by zero are errors. */
 #include "launch/shell/shell.h"
 
 #include <ctype.h>
@@ -34,18 +34,22 @@ static lk_status number_of(struct math *math, const char *text, long long *value
 	*value = strtoll(text, &end, 10);
 	while (isspace((unsigned char)*end)) end++;
 	if (*end == '\0' && *value < 1LL << 53 && *value > -(1LL << 53)) return LK_OK;
-	return lk_shell_fail(math->s, math->line, "a variable in $((...)) is no whole number", "write the number");
+	return lk_shell_fail(math->s, math->line, "a variable in $((...)) is no whole number",
+	                     "write the number");
 }
 
 static lk_status variable(struct math *math, long long *value) {
-	bool braces = math->at < math->end && *math->at == '$' && math->at + 1 < math->end && math->at[1] == '{';
+	bool braces =
+		math->at < math->end && *math->at == '$' && math->at + 1 < math->end && math->at[1] == '{';
 	const char *start = math->at, *name = math->at + (*math->at == '$') + braces;
 	size_t n = lk_shell_name(name, math->end);
 	if (*start == '$') { /* ${X:-8} and the like: as anywhere else */
-		const char *end = braces ? lk_shell_close(start + 1, math->end, '{', '}') : name + (n > 0 ? n : 1);
+		const char *end =
+			braces ? lk_shell_close(start + 1, math->end, '{', '}') : name + (n > 0 ? n : 1);
 		lk_raw raw = {start, end, math->line};
 		lk_word word;
-		if (end == NULL || end > math->end) return lk_shell_fail(math->s, math->line, "a '${' is not closed", "close it");
+		if (end == NULL || end > math->end)
+			return lk_shell_fail(math->s, math->line, "a '${' is not closed", "close it");
 		math->at = end;
 		LK_TRY(lk_shell_expand_one(math->s, &raw, &word));
 		if (word.unknown == NULL) return number_of(math, word.text, value);
@@ -53,39 +57,48 @@ static lk_status variable(struct math *math, long long *value) {
 		return LK_OK;
 	}
 	if (n == 0)
-		return lk_shell_fail(math->s, math->line, "$((...)) holds what is no number, name or sign", "write the result");
+		return lk_shell_fail(math->s, math->line, "$((...)) holds what is no number, name or sign",
+		                     "write the result");
 	math->at = name + n;
 	const lk_shell_var *var = lk_shell_find(math->s, name, n);
 	if (var != NULL && var->values.count > 0 && var->values.at[0].unknown == NULL)
 		return number_of(math, var->values.at[0].text, value);
-	math->unknown = var != NULL && var->values.count > 0
-					 ? var->values.at[0].unknown
-					 : lk_shell_unknown(math->s, math->line, name, n, "is not set in the script");
+	math->unknown =
+		var != NULL && var->values.count > 0
+			? var->values.at[0].unknown
+			: lk_shell_unknown(math->s, math->line, name, n, "is not set in the script");
 	return math->unknown == NULL ? lk_oom(math->s->r->err) : LK_OK;
 }
 
 static lk_status atom(struct math *math, long long *value) {
 	*value = 0;
-	if (++math->depth > 64) return lk_shell_fail(math->s, math->line, "$((...)) is nested too deeply", "write the result");
+	if (++math->depth > 64)
+		return lk_shell_fail(math->s, math->line, "$((...)) is nested too deeply",
+		                     "write the result");
 	if (take(math, '-')) {
 		LK_TRY(atom(math, value));
 		if (__builtin_sub_overflow(0LL, *value, value))
-			return lk_shell_fail(math->s, math->line, "$((...)) overflows", "write smaller numbers");
+			return lk_shell_fail(math->s, math->line, "$((...)) overflows",
+			                     "write smaller numbers");
 	} else if (take(math, '+')) {
 		LK_TRY(atom(math, value));
 	} else if (take(math, '(')) {
 		LK_TRY(sum(math, value));
-		if (!take(math, ')')) return lk_shell_fail(math->s, math->line, "a bracket in $((...)) is not closed", "close it");
+		if (!take(math, ')'))
+			return lk_shell_fail(math->s, math->line, "a bracket in $((...)) is not closed",
+			                     "close it");
 	} else if (math->at < math->end && isdigit((unsigned char)*math->at)) {
 		for (; math->at < math->end && isdigit((unsigned char)*math->at); math->at++) {
 			*value = *value * 10 + (*math->at - '0');
 			if (*value > 1LL << 53)
-				return lk_shell_fail(math->s, math->line, "a number in $((...)) is too large", "write a smaller one");
+				return lk_shell_fail(math->s, math->line, "a number in $((...)) is too large",
+				                     "write a smaller one");
 		}
 	} else if (math->at < math->end) {
 		LK_TRY(variable(math, value));
 	} else {
-		return lk_shell_fail(math->s, math->line, "$((...)) ends where a number should stand", "write the result");
+		return lk_shell_fail(math->s, math->line, "$((...)) ends where a number should stand",
+		                     "write the result");
 	}
 	math->depth--;
 	return LK_OK;
@@ -99,11 +112,14 @@ static lk_status product(struct math *math, long long *value) {
 		if (op == 0) return LK_OK;
 		LK_TRY(atom(math, &right));
 		if (op != '*' && right == 0 && math->unknown == NULL)
-			return lk_shell_fail(math->s, math->line, "division by zero in $((...))", "correct the divisor");
+			return lk_shell_fail(math->s, math->line, "division by zero in $((...))",
+			                     "correct the divisor");
 		if (op == '*' && __builtin_mul_overflow(*value, right, value))
-			return lk_shell_fail(math->s, math->line, "$((...)) overflows", "write smaller numbers");
+			return lk_shell_fail(math->s, math->line, "$((...)) overflows",
+			                     "write smaller numbers");
 		if (op == '/' && right == -1 && __builtin_sub_overflow(0LL, *value, value))
-			return lk_shell_fail(math->s, math->line, "$((...)) overflows", "write smaller numbers");
+			return lk_shell_fail(math->s, math->line, "$((...)) overflows",
+			                     "write smaller numbers");
 		if (op == '/' && right != 0 && right != -1) *value /= right;
 		if (op == '%' && right != 0) *value = right == -1 ? 0 : *value % right;
 	}
@@ -119,18 +135,22 @@ static lk_status sum(struct math *math, long long *value) {
 			minus = true;
 		}
 		LK_TRY(product(math, &right));
-		bool over = minus ? __builtin_sub_overflow(*value, right, value) : __builtin_add_overflow(*value, right, value);
-		if (over) return lk_shell_fail(math->s, math->line, "$((...)) overflows", "write smaller numbers");
+		bool over = minus ? __builtin_sub_overflow(*value, right, value)
+		                  : __builtin_add_overflow(*value, right, value);
+		if (over)
+			return lk_shell_fail(math->s, math->line, "$((...)) overflows",
+			                     "write smaller numbers");
 	}
 }
 
-lk_status lk_shell_math(lk_shell *shell, const char *at, const char *end, int line, long long *value,
-						const char **unknown) {
+lk_status lk_shell_math(lk_shell *shell, const char *at, const char *end, int line,
+                        long long *value, const char **unknown) {
 	struct math m = {.s = shell, .at = at, .end = end, .line = line};
 	LK_TRY(sum(&m, value));
 	skip_blanks(&m);
 	if (m.at < end)
-		return lk_shell_fail(shell, line, "only + - * / % and brackets are evaluated in $((...))", "write the result");
+		return lk_shell_fail(shell, line, "only + - * / % and brackets are evaluated in $((...))",
+		                     "write the result");
 	if (*value > 1LL << 53 || *value < -(1LL << 53))
 		return lk_shell_fail(shell, line, "$((...)) is too large", "write smaller numbers");
 	*unknown = m.unknown;

@@ -1,5 +1,5 @@
-/* shell_read.c: the words of one simple command after another: blanks, comments, continued lines, redirections and
- * here-documents (POSIX.1-2017, Shell Command Language 2.3, 2.7). */
+/* shell_read.c: the words of one simple command after another: blanks, comments, continued lines,
+ * redirections and here-documents (POSIX.1-2017, Shell Command Language 2.3, 2.7). */
 #include "launch/shell/shell.h"
 
 #include <ctype.h>
@@ -15,7 +15,8 @@ static void skip_heredocs(lk_shell *shell) {
 			const char *line_end = stop != NULL ? stop : shell->end;
 			shell->at = stop != NULL ? stop + 1 : shell->end;
 			shell->line++;
-			if ((size_t)(line_end - line) == length && memcmp(line, shell->heredoc[i], length) == 0) break;
+			if ((size_t)(line_end - line) == length && memcmp(line, shell->heredoc[i], length) == 0)
+				break;
 		}
 	}
 	shell->heredocs = 0;
@@ -32,9 +33,12 @@ static lk_status batch_variables(lk_shell *shell) {
 	const struct {
 		const char *name;
 		int value;
-	} sets[] = {{"SLURM_NNODES", shell->batch->nodes},          {"SLURM_JOB_NUM_NODES", shell->batch->nodes},
-				{"SLURM_NTASKS", shell->batch->total},          {"SLURM_NTASKS_PER_NODE", shell->batch->tasks_per_node},
-				{"SLURM_GPUS_ON_NODE", shell->batch->per_node}, {"SLURM_GPUS_PER_NODE", shell->batch->per_node}};
+	} sets[] = {{"SLURM_NNODES", shell->batch->nodes},
+	            {"SLURM_JOB_NUM_NODES", shell->batch->nodes},
+	            {"SLURM_NTASKS", shell->batch->total},
+	            {"SLURM_NTASKS_PER_NODE", shell->batch->tasks_per_node},
+	            {"SLURM_GPUS_ON_NODE", shell->batch->per_node},
+	            {"SLURM_GPUS_PER_NODE", shell->batch->per_node}};
 	for (size_t i = 0; i < sizeof sets / sizeof *sets; i++) {
 		char text[96];
 		int n = snprintf(text, sizeof text, "%s=%d", sets[i].name, sets[i].value);
@@ -48,8 +52,10 @@ static lk_status comment(lk_shell *shell) {
 	if (stop == NULL) stop = shell->end;
 	lk_status status = LK_OK;
 	if (stop - shell->at > 8 && strncmp(shell->at, "#SBATCH", 7) == 0 && shell->batch != NULL) {
-		char *line = lk_arena_strndup(shell->r->arena, shell->at + 7, (size_t)(stop - shell->at - 7));
-		status = line == NULL ? lk_oom(shell->r->err) : lk_launcher_sbatch(shell->r, line, shell->batch);
+		char *line =
+			lk_arena_strndup(shell->r->arena, shell->at + 7, (size_t)(stop - shell->at - 7));
+		status =
+			line == NULL ? lk_oom(shell->r->err) : lk_launcher_sbatch(shell->r, line, shell->batch);
 		if (status == LK_OK) status = batch_variables(shell);
 	}
 	shell->at = stop;
@@ -63,7 +69,8 @@ static lk_status skip_space(lk_shell *shell) {
 		if (c == '\\' && shell->at + 1 < shell->end && shell->at[1] == '\n') {
 			shell->at += 2;
 			shell->line++;
-		} else if (c == '\\' && shell->at + 2 < shell->end && shell->at[1] == '\r' && shell->at[2] == '\n') {
+		} else if (c == '\\' && shell->at + 2 < shell->end && shell->at[1] == '\r' &&
+		           shell->at[2] == '\n') {
 			shell->at += 3;
 			shell->line++;
 		} else if (c == ' ' || c == '\t' || c == '\r') {
@@ -99,22 +106,29 @@ static lk_status redirection(lk_shell *shell, lk_raws *words) {
 	if (words->count > 0 && lk_last(words)->end == begin) {
 		const lk_raw *last = lk_last(words);
 		bool digits = true;
-		for (const char *p = last->at; p < last->end; p++) digits = digits && isdigit((unsigned char)*p);
+		for (const char *p = last->at; p < last->end; p++)
+			digits = digits && isdigit((unsigned char)*p);
 		if (digits) words->count--;
 	}
-	while (shell->at < shell->end && strchr("<>&|-", *shell->at) != NULL && *shell->at != '\0') shell->at++;
-	bool here = shell->at - begin >= 2 && begin[0] == '<' && begin[1] == '<' && (shell->at - begin == 2 || begin[2] == '-');
+	while (shell->at < shell->end && strchr("<>&|-", *shell->at) != NULL && *shell->at != '\0')
+		shell->at++;
+	bool here = shell->at - begin >= 2 && begin[0] == '<' && begin[1] == '<' &&
+	            (shell->at - begin == 2 || begin[2] == '-');
 	LK_TRY(skip_space(shell));
 	if (shell->at < shell->end && *shell->at == '(') { /* <(command) */
 		shell->at = lk_shell_close(shell->at, shell->end, '(', ')');
-		return shell->at != NULL ? LK_OK : lk_shell_fail(shell, shell->line, "a bracket is not closed", "close it");
+		return shell->at != NULL
+		           ? LK_OK
+		           : lk_shell_fail(shell, shell->line, "a bracket is not closed", "close it");
 	}
 	LK_TRY(take_word(shell, &target));
 	if (!here) return LK_OK;
 	const char *from = target.at + strspn(target.at, "\"'\\");
 	size_t length = strcspn(from, "\"' \t\n");
 	if (from + length > target.end) length = from < target.end ? (size_t)(target.end - from) : 0;
-	if (shell->heredocs == 8) return lk_shell_fail(shell, shell->line, "more than 8 here-documents in a line", "write fewer");
+	if (shell->heredocs == 8)
+		return lk_shell_fail(shell, shell->line, "more than 8 here-documents in a line",
+		                     "write fewer");
 	shell->heredoc[shell->heredocs] = lk_arena_strndup(shell->r->arena, from, length);
 	return shell->heredoc[shell->heredocs++] == NULL ? lk_oom(shell->r->err) : LK_OK;
 }
@@ -143,12 +157,14 @@ static lk_status test_operator(lk_shell *shell, lk_raws *words) {
 static lk_status take_math(lk_shell *shell, lk_raws *words) {
 	lk_raw raw = {.at = shell->at, .line = shell->line};
 	raw.end = lk_shell_close(shell->at, shell->end, '(', ')');
-	if (raw.end == NULL) return lk_shell_fail(shell, shell->line, "a '((' is not closed", "close it");
+	if (raw.end == NULL)
+		return lk_shell_fail(shell, shell->line, "a '((' is not closed", "close it");
 	for (const char *p = raw.at + 1; p < raw.end; p++) {
 		bool step = (*p == '+' || *p == '-') && p[-1] == *p;
 		bool sets = *p == '=' && strchr("=<>!", p[-1]) == NULL && p[1] != '=';
 		if (step || sets)
-			return lk_shell_fail(shell, shell->line, "((...)) that sets a variable is not followed", "write NAME=$((...))");
+			return lk_shell_fail(shell, shell->line, "((...)) that sets a variable is not followed",
+			                     "write NAME=$((...))");
 	}
 	shell->line += lk_shell_lines(raw.at, raw.end);
 	shell->at = raw.end;
@@ -168,7 +184,8 @@ lk_status lk_shell_take_words(lk_shell *shell, lk_raws *words) {
 			LK_TRY(test_operator(shell, words));
 			continue;
 		}
-		if (c == '<' || c == '>' || (c == '&' && shell->at + 1 < shell->end && shell->at[1] == '>')) {
+		if (c == '<' || c == '>' ||
+		    (c == '&' && shell->at + 1 < shell->end && shell->at[1] == '>')) {
 			LK_TRY(redirection(shell, words));
 			continue;
 		}

@@ -1,4 +1,5 @@
-/* shell_test.c: conditions of test, [ ] and [[ ]] as far as texts and numbers decide them; files are not looked at. */
+/* shell_test.c: conditions of test, [ ] and [[ ]] as far as texts and numbers decide them; files
+ * are not looked at. */
 #include "launch/shell/shell.h"
 
 #include <stdlib.h>
@@ -40,13 +41,16 @@ static lk_truth simple(const lk_word *word, size_t count) {
 	if (count == 2 && is(&word[0], "-n")) return truth(word[1].text[0] != '\0');
 	if (count != 3) return LK_UNKNOWN;
 	bool same = is(&word[1], "=") || is(&word[1], "==");
-	if (!same && !is(&word[1], "!=")) return compare_numbers(word[1].text, word[0].text, word[2].text);
+	if (!same && !is(&word[1], "!="))
+		return compare_numbers(word[1].text, word[0].text, word[2].text);
 	if (strpbrk(word[2].text, "*?[") != NULL) return LK_UNKNOWN; /* a pattern inside [[ ]] */
 	return truth((strcmp(word[0].text, word[2].text) == 0) == same);
 }
 
 static lk_truth both(lk_truth a, lk_truth b) {
-	return a == LK_FALSE || b == LK_FALSE ? LK_FALSE : a == LK_TRUE && b == LK_TRUE ? LK_TRUE : LK_UNKNOWN;
+	return a == LK_FALSE || b == LK_FALSE ? LK_FALSE
+	       : a == LK_TRUE && b == LK_TRUE ? LK_TRUE
+	                                      : LK_UNKNOWN;
 }
 
 lk_truth lk_shell_test(const lk_word *words, size_t count) {
@@ -54,12 +58,15 @@ lk_truth lk_shell_test(const lk_word *words, size_t count) {
 	/* a || b && c: the sum of products. */
 	lk_truth any = LK_FALSE, all = LK_TRUE;
 	for (size_t from = 0, i = 0; i <= count; i++) {
-		bool conjunction = i < count && is(&words[i], "&&"), disjunction = i < count && is(&words[i], "||");
+		bool conjunction = i < count && is(&words[i], "&&"),
+			 disjunction = i < count && is(&words[i], "||");
 		if (i < count && !conjunction && !disjunction) continue;
 		all = both(all, simple(words + from, i - from));
 		from = i + 1;
 		if (conjunction) continue;
-		any = any == LK_TRUE || all == LK_TRUE ? LK_TRUE : any == LK_FALSE && all == LK_FALSE ? LK_FALSE : LK_UNKNOWN;
+		any = any == LK_TRUE || all == LK_TRUE     ? LK_TRUE
+		      : any == LK_FALSE && all == LK_FALSE ? LK_FALSE
+		                                           : LK_UNKNOWN;
 		all = LK_TRUE;
 	}
 	return any;

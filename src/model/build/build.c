@@ -1,5 +1,5 @@
-/* build.c: a job as a step graph: process groups, pipeline wires, and for every stage the calls in the order that its
- * schedule gives. One rank class per pipeline stage. */
+/* build.c: a job as a step graph: process groups, pipeline wires, and for every stage the calls in
+ * the order that its schedule gives. One rank class per pipeline stage. */
 #include "model/build/build.h"
 
 #include <string.h>
@@ -8,24 +8,40 @@
 #include "model/layout/schedule.h"
 
 /* What stands between a pass and the next stage. */
-enum { FORWARD_IN, FORWARD_OUT, BACKWARD_IN, BACKWARD_OUT, WIRES_PER_CHUNK };
-enum { MOST_CHUNKS = 64 };
+enum {
+	FORWARD_IN,
+	FORWARD_OUT,
+	BACKWARD_IN,
+	BACKWARD_OUT,
+	WIRES_PER_CHUNK
+};
+enum {
+	MOST_CHUNKS = 64
+};
 
-enum { PASSES = 4 }; /* of lk_pass */
+enum {
+	PASSES = 4
+}; /* of lk_pass */
 
-/* The calls of a pass that was built before on this stage: passes of a chunk differ in their micro-batch alone. */
+/* The calls of a pass that was built before on this stage: passes of a chunk differ in their
+ * micro-batch alone. */
 struct lk_known_pass {
 	uint32_t begin, end; /* of the program's calls; equal: none yet */
 };
 
 /* What stands around a pass: its messages, and the wait in front of it. */
-typedef enum lk_around { RECEIVE, WAIT, SEND, AROUND } lk_around;
+typedef enum lk_around {
+	RECEIVE,
+	WAIT,
+	SEND,
+	AROUND
+} lk_around;
 
 /* Such a call as it was made for one micro-batch. */
 struct lk_known_call {
 	lk_call call; /* repeat 0: there is none */
 	bool known;
-	bool event;   /* its argument is the event of a receive */
+	bool event; /* its argument is the event of a receive */
 };
 
 struct lk_stage_builder {
@@ -38,7 +54,7 @@ struct lk_stage_builder {
 	int64_t run_block;    /* layers being collected into one call: block, -1 none */
 	lk_call run;
 	double bucket_dense, bucket_experts; /* gradients since the last bucket, bytes */
-	double bucket_tensors;   /* that they are in */
+	double bucket_tensors;               /* that they are in */
 	struct lk_known_pass known[MOST_CHUNKS][PASSES];
 	struct lk_known_call around[MOST_CHUNKS][PASSES][AROUND];
 };
@@ -77,7 +93,8 @@ static void set_ranks(lk_graph *graph, const lk_job *job) {
 /* Stage and chunk at a place of the chain; direction d of DualPipe is a chain of its own. */
 static void at_place(const lk_job *job, int place, int direction, int *stage, int *chunk) {
 	const lk_schedule *schedule = lk_schedule_get(job->schedule);
-	lk_schedule_shape shape = {job->pp, job->vp, job->microbatches, job->microbatch_group, lk_job_pairs(job)};
+	lk_schedule_shape shape = {job->pp, job->vp, job->microbatches, job->microbatch_group,
+	                           lk_job_pairs(job)};
 	bool dual = job->schedule == LK_SCHED_DUALPIPE;
 	for (*stage = 0; *stage < job->pp; ++*stage)
 		for (*chunk = dual ? direction : 0; *chunk < shape.chunks; ++*chunk) {
@@ -93,8 +110,10 @@ static void wire_chain(lk_graph *graph, const lk_job *job, int direction) {
 		at_place(job, k, direction, &s, &c);
 		at_place(job, k + 1, direction, &t, &d);
 		if (s == t) continue; /* the turn of a V: no transfer */
-		lk_graph_wire(graph, (uint32_t)s, channel_of(c, FORWARD_OUT), (uint32_t)t, channel_of(d, FORWARD_IN));
-		lk_graph_wire(graph, (uint32_t)s, channel_of(c, BACKWARD_IN), (uint32_t)t, channel_of(d, BACKWARD_OUT));
+		lk_graph_wire(graph, (uint32_t)s, channel_of(c, FORWARD_OUT), (uint32_t)t,
+		              channel_of(d, FORWARD_IN));
+		lk_graph_wire(graph, (uint32_t)s, channel_of(c, BACKWARD_IN), (uint32_t)t,
+		              channel_of(d, BACKWARD_OUT));
 	}
 }
 
@@ -102,7 +121,8 @@ static void wire_chain(lk_graph *graph, const lk_job *job, int direction) {
 
 static bool wired(const struct lk_stage_builder *builder, int chunk, int wire) {
 	const lk_graph *graph = builder->b->graph;
-	return graph->wires.at[(size_t)builder->stage * graph->channels + channel_of(chunk, wire)].stage != UINT32_MAX;
+	return graph->wires.at[(size_t)builder->stage * graph->channels + channel_of(chunk, wire)]
+	           .stage != UINT32_MAX;
 }
 
 static bool overlap_p2p(const struct lk_stage_builder *builder) {
@@ -114,17 +134,21 @@ static bool turns_back(const lk_job *job) {
 	return job->schedule == LK_SCHED_ZB_V || job->schedule == LK_SCHED_DUALPIPE;
 }
 
-static lk_status wire_block(struct lk_stage_builder *builder, int chunk, int wire, uint32_t *block) {
+static lk_status wire_block(struct lk_stage_builder *builder, int chunk, int wire,
+                            uint32_t *block) {
 	uint32_t channel = channel_of(chunk, wire), *known = &builder->wire_block[channel];
 	if (*known) return *block = *known - 1, LK_OK;
-	static const char *const names[] = {"receive forward", "send forward", "receive backward", "send backward"};
+	static const char *const names[] = {"receive forward", "send forward", "receive backward",
+	                                    "send backward"};
 	static const uint8_t streams[2][WIRES_PER_CHUNK] = {
-		{LK_STREAM_RECV_FORWARD, LK_STREAM_SEND_FORWARD, LK_STREAM_RECV_BACKWARD, LK_STREAM_SEND_BACKWARD},
-		{LK_STREAM_RECV_FORWARD_UP, LK_STREAM_SEND_FORWARD_UP, LK_STREAM_RECV_BACKWARD_UP, LK_STREAM_SEND_BACKWARD_UP},
+		{LK_STREAM_RECV_FORWARD, LK_STREAM_SEND_FORWARD, LK_STREAM_RECV_BACKWARD,
+	     LK_STREAM_SEND_BACKWARD},
+		{LK_STREAM_RECV_FORWARD_UP, LK_STREAM_SEND_FORWARD_UP, LK_STREAM_RECV_BACKWARD_UP,
+	     LK_STREAM_SEND_BACKWARD_UP},
 	};
 	lk_builder *b = builder->b;
-	/* DeepSpeed's engine sends a slice from each tensor-parallel rank; the gather behind it, inside the node, is under a
-	 * hundredth of a stage's pass and left out. */
+	/* DeepSpeed's engine sends a slice from each tensor-parallel rank; the gather behind it, inside
+	 * the node, is under a hundredth of a stage's pass and left out. */
 	bool cut = b->job->scatter_messages == LK_ON && !b->sp;
 	bool receive = wire == FORWARD_IN || wire == BACKWARD_IN;
 	lk_op op = {
@@ -159,7 +183,8 @@ static lk_status call(struct lk_stage_builder *builder, const lk_call *c) {
 	return lk_graph_call(builder->b->graph, (uint32_t)builder->stage, c, builder->b->err);
 }
 
-static lk_status make_receive(struct lk_stage_builder *builder, const lk_slot *slot, struct lk_known_call *out) {
+static lk_status make_receive(struct lk_stage_builder *builder, const lk_slot *slot,
+                              struct lk_known_call *out) {
 	int wire = slot->pass == LK_PASS_F ? FORWARD_IN : BACKWARD_IN;
 	if (!receives(builder, slot)) return LK_OK;
 	out->event = true;
@@ -168,45 +193,55 @@ static lk_status make_receive(struct lk_stage_builder *builder, const lk_slot *s
 	return wire_block(builder, slot->chunk, wire, &out->call.block);
 }
 
-static lk_status make_send(struct lk_stage_builder *builder, const lk_slot *slot, struct lk_known_call *out) {
+static lk_status make_send(struct lk_stage_builder *builder, const lk_slot *slot,
+                           struct lk_known_call *out) {
 	int wire = slot->pass == LK_PASS_F ? FORWARD_OUT : BACKWARD_OUT;
 	if (slot->pass == LK_PASS_W || !wired(builder, slot->chunk, wire)) return LK_OK;
 	out->call.repeat = 1;
 	return wire_block(builder, slot->chunk, wire, &out->call.block);
 }
 
-/* Without overlap, GPipe and 1F1B wait for their sends, as Megatron-LM's batched send-receive pairs do. Schedules with
- * several chunks may not: the wrap from the last stage to the first would close a circle of waiting sends. */
+/* Without overlap, GPipe and 1F1B wait for their sends, as Megatron-LM's batched send-receive pairs
+ * do. Schedules with several chunks may not: the wrap from the last stage to the first would close
+ * a circle of waiting sends. */
 static bool blocking_sends(const struct lk_stage_builder *builder) {
 	lk_schedule_kind kind = builder->b->job->schedule;
 	return !overlap_p2p(builder) && (kind == LK_SCHED_GPIPE || kind == LK_SCHED_1F1B);
 }
 
-/* A pass begins when its input is there; with blocking sends also when what was sent before has left. */
-static lk_status make_wait(struct lk_stage_builder *builder, const lk_slot *slot, struct lk_known_call *out) {
+/* A pass begins when its input is there; with blocking sends also when what was sent before has
+ * left. */
+static lk_status make_wait(struct lk_stage_builder *builder, const lk_slot *slot,
+                           struct lk_known_call *out) {
 	uint32_t join = blocking_sends(builder) ? lk_build_send_streams() : 0;
 	out->event = receives(builder, slot);
 	if (builder->b->job->pp == 1 || (!out->event && !join)) return LK_OK;
 	out->call.repeat = 1;
 	if (out->event)
-		out->call.arg[0] = receive_event(slot->chunk, slot->pass == LK_PASS_F ? FORWARD_IN : BACKWARD_IN);
+		out->call.arg[0] =
+			receive_event(slot->chunk, slot->pass == LK_PASS_F ? FORWARD_IN : BACKWARD_IN);
 	return lk_build_wait_block(builder->b, join, out->event, &out->call.block);
 }
 
-static lk_status make_around(struct lk_stage_builder *builder, const lk_slot *slot, lk_around which, struct lk_known_call *out) {
+static lk_status make_around(struct lk_stage_builder *builder, const lk_slot *slot, lk_around which,
+                             struct lk_known_call *out) {
 	out->known = true;
 	out->call = (lk_call){.layer = -1, .chunk = slot->chunk, .pass = LK_PHASE_OTHER};
-	return which == RECEIVE ? make_receive(builder, slot, out) : which == WAIT ? make_wait(builder, slot, out) : make_send(builder, slot, out);
+	return which == RECEIVE ? make_receive(builder, slot, out)
+	       : which == WAIT  ? make_wait(builder, slot, out)
+	                        : make_send(builder, slot, out);
 }
 
-/* Made once for each chunk and pass: calls of other micro-batches differ in their number, and in which of the two events
- * of a channel they mean. */
-static lk_status put_around(struct lk_stage_builder *builder, const lk_slot *slot, lk_around which) {
+/* Made once for each chunk and pass: calls of other micro-batches differ in their number, and in
+ * which of the two events of a channel they mean. */
+static lk_status put_around(struct lk_stage_builder *builder, const lk_slot *slot,
+                            lk_around which) {
 	struct lk_known_call *known = &builder->around[slot->chunk][slot->pass][which];
 	if (!known->known) LK_TRY(make_around(builder, slot, which, known));
 	if (!known->call.repeat) return LK_OK;
 	known->call.microbatch = slot->microbatch;
-	if (known->event) known->call.arg[0] = (uint16_t)((known->call.arg[0] & ~1u) | (slot->microbatch & 1));
+	if (known->event)
+		known->call.arg[0] = (uint16_t)((known->call.arg[0] & ~1u) | (slot->microbatch & 1));
 	return call(builder, &known->call);
 }
 
@@ -219,11 +254,14 @@ static lk_status flush_run(struct lk_stage_builder *builder) {
 }
 
 static lk_phase phase_of(const lk_slot *slot) {
-	return slot->pass == LK_PASS_F ? LK_PHASE_FORWARD : slot->pass == LK_PASS_W ? LK_PHASE_WEIGHT : LK_PHASE_BACKWARD;
+	return slot->pass == LK_PASS_F   ? LK_PHASE_FORWARD
+	       : slot->pass == LK_PASS_W ? LK_PHASE_WEIGHT
+	                                 : LK_PHASE_BACKWARD;
 }
 
 /* Appends one call, or lengthens the run of equal ones. */
-static lk_status add_run(struct lk_stage_builder *builder, const lk_slot *slot, uint32_t block, int layer, uint16_t event) {
+static lk_status add_run(struct lk_stage_builder *builder, const lk_slot *slot, uint32_t block,
+                         int layer, uint16_t event) {
 	if (builder->run_block == (int64_t)block) {
 		builder->run.repeat++;
 		return LK_OK;
@@ -231,30 +269,27 @@ static lk_status add_run(struct lk_stage_builder *builder, const lk_slot *slot, 
 	LK_TRY(flush_run(builder));
 	builder->run_block = block;
 	builder->run = (lk_call){.block = block,
-					   .repeat = 1,
-					   .microbatch = slot->microbatch,
-					   .layer = layer,
-					   .chunk = slot->chunk,
-					   .pass = (uint8_t)phase_of(slot),
-					   .arg = {event, 0}};
+	                         .repeat = 1,
+	                         .microbatch = slot->microbatch,
+	                         .layer = layer,
+	                         .chunk = slot->chunk,
+	                         .pass = (uint8_t)phase_of(slot),
+	                         .arg = {event, 0}};
 	return LK_OK;
 }
 
 static bool recomputed(const lk_job *job, int index) {
-	return job->recompute == LK_RECOMPUTE_FULL && (job->recompute_layers <= 0 || index < job->recompute_layers);
+	return job->recompute == LK_RECOMPUTE_FULL &&
+	       (job->recompute_layers <= 0 || index < job->recompute_layers);
 }
 
 static lk_block_pass layer_pass(const lk_job *job, const lk_slot *slot, int index) {
 	bool again = recomputed(job, index);
 	switch (slot->pass) {
-	case LK_PASS_F:
-		return again ? LK_BLOCK_FORWARD_CHECKPOINT : LK_BLOCK_FORWARD;
-	case LK_PASS_B:
-		return again ? LK_BLOCK_BACKWARD_CHECKPOINT : LK_BLOCK_BACKWARD;
-	case LK_PASS_BI:
-		return again ? LK_BLOCK_INPUT_GRADIENT_CHECKPOINT : LK_BLOCK_INPUT_GRADIENT;
-	default:
-		return LK_BLOCK_WEIGHT_GRADIENT;
+	case LK_PASS_F: return again ? LK_BLOCK_FORWARD_CHECKPOINT : LK_BLOCK_FORWARD;
+	case LK_PASS_B: return again ? LK_BLOCK_BACKWARD_CHECKPOINT : LK_BLOCK_BACKWARD;
+	case LK_PASS_BI: return again ? LK_BLOCK_INPUT_GRADIENT_CHECKPOINT : LK_BLOCK_INPUT_GRADIENT;
+	default: return LK_BLOCK_WEIGHT_GRADIENT;
 	}
 }
 
@@ -264,7 +299,10 @@ static uint16_t weights_event(const struct lk_stage_builder *builder) {
 
 /* Tensors leave one by one where the bucket holds less than one of them; 1: together. */
 static double messages(const struct lk_stage_builder *builder, double bytes) {
-	return builder->bucket_tensors > 1 && bytes / builder->bucket_tensors >= builder->b->job->bucket_bytes ? builder->bucket_tensors : 1;
+	return builder->bucket_tensors > 1 &&
+	               bytes / builder->bucket_tensors >= builder->b->job->bucket_bytes
+	           ? builder->bucket_tensors
+	           : 1;
 }
 
 /* Gradients of a layer are complete: they wait in a bucket that leaves when it is full. */
@@ -279,9 +317,10 @@ static lk_status fill_bucket(struct lk_stage_builder *builder, lk_rank_params p,
 	LK_TRY(flush_run(builder));
 	double each = messages(builder, full);
 	lk_call c = {.repeat = (uint32_t)each, .microbatch = -1, .layer = -1, .pass = LK_PHASE_OTHER};
-	LK_TRY(lk_build_traffic_block(builder->b, "reduce gradients",
-								  job->sharding == LK_SHARD_NONE ? LK_OP_ALLREDUCE : LK_OP_REDUCESCATTER,
-								  builder->bucket_dense / each, builder->bucket_experts / each, &c.block));
+	LK_TRY(lk_build_traffic_block(
+		builder->b, "reduce gradients",
+		job->sharding == LK_SHARD_NONE ? LK_OP_ALLREDUCE : LK_OP_REDUCESCATTER,
+		builder->bucket_dense / each, builder->bucket_experts / each, &c.block));
 	builder->bucket_dense = builder->bucket_experts = builder->bucket_tensors = 0;
 	return call(builder, &c);
 }
@@ -290,8 +329,10 @@ static lk_status end_block(struct lk_stage_builder *builder, const lk_slot *slot
 	uint32_t block;
 	lk_block_pass pass = slot->pass == LK_PASS_F ? LK_BLOCK_FORWARD : LK_BLOCK_BACKWARD;
 	if (slot->pass == LK_PASS_W) return LK_OK; /* the ends are small: their backward is not split */
-	LK_TRY(head ? lk_build_head(builder->b, pass, &block) : lk_build_embedding(builder->b, pass, &block));
-	if (builder->b->graph->blocks.at[block].begin == builder->b->graph->blocks.at[block].end) return LK_OK;
+	LK_TRY(head ? lk_build_head(builder->b, pass, &block)
+	            : lk_build_embedding(builder->b, pass, &block));
+	if (builder->b->graph->blocks.at[block].begin == builder->b->graph->blocks.at[block].end)
+		return LK_OK;
 	LK_TRY(add_run(builder, slot, block, -1, 0));
 	return flush_run(builder);
 }
@@ -311,7 +352,8 @@ static lk_status predict_more(struct lk_stage_builder *builder, const lk_slot *s
 }
 
 /* Layers [from, to) of a chunk that begins with layer `first`. */
-static lk_status layers(struct lk_stage_builder *builder, const lk_slot *slot, int first, int from, int to, bool final) {
+static lk_status layers(struct lk_stage_builder *builder, const lk_slot *slot, int first, int from,
+                        int to, bool final) {
 	const lk_job *job = builder->b->job;
 	bool forward = slot->pass == LK_PASS_F;
 	for (int i = from; i < to; i++) {
@@ -325,12 +367,14 @@ static lk_status layers(struct lk_stage_builder *builder, const lk_slot *slot, i
 	return LK_OK;
 }
 
-/* Layers of a forward and of a backward pass side by side: the communication of one behind the compute of the other.
- * What one pass has more layers than the other runs alone. */
-static lk_status run_pair(struct lk_stage_builder *builder, const lk_slot *forward, const lk_slot *backward) {
+/* Layers of a forward and of a backward pass side by side: the communication of one behind the
+ * compute of the other. What one pass has more layers than the other runs alone. */
+static lk_status run_pair(struct lk_stage_builder *builder, const lk_slot *forward,
+                          const lk_slot *backward) {
 	const lk_job *job = builder->b->job;
 	int ffirst, bfirst, fcount = lk_job_chunk_layers(job, builder->stage, forward->chunk, &ffirst);
-	int bcount = lk_job_chunk_layers(job, builder->stage, backward->chunk, &bfirst), both = fcount < bcount ? fcount : bcount;
+	int bcount = lk_job_chunk_layers(job, builder->stage, backward->chunk, &bfirst),
+		both = fcount < bcount ? fcount : bcount;
 	int fplace = builder->schedule->place(&builder->shape, builder->stage, forward->chunk),
 		bplace = builder->schedule->place(&builder->shape, builder->stage, backward->chunk);
 	if (fplace == 0) LK_TRY(end_block(builder, forward, false));
@@ -357,7 +401,8 @@ static lk_status run_pair(struct lk_stage_builder *builder, const lk_slot *forwa
 }
 
 /* A pass as it was before, for another micro-batch. */
-static lk_status repeat_pass(struct lk_stage_builder *builder, const lk_slot *slot, const struct lk_known_pass *known) {
+static lk_status repeat_pass(struct lk_stage_builder *builder, const lk_slot *slot,
+                             const struct lk_known_pass *known) {
 	for (uint32_t i = known->begin; i < known->end; i++) {
 		lk_call again = builder->b->graph->programs.at[builder->stage].calls.at[i];
 		again.microbatch = slot->microbatch;
@@ -371,7 +416,8 @@ static lk_status build_pass(struct lk_stage_builder *builder, const lk_slot *slo
 	const lk_job *job = builder->b->job;
 	int first, count = lk_job_chunk_layers(job, builder->stage, slot->chunk, &first);
 	int place = builder->schedule->place(&builder->shape, builder->stage, slot->chunk);
-	bool embedding = place == 0, head = place == builder->places - 1, forward = slot->pass == LK_PASS_F;
+	bool embedding = place == 0, head = place == builder->places - 1,
+		 forward = slot->pass == LK_PASS_F;
 	if (forward && embedding) LK_TRY(end_block(builder, slot, false));
 	if (!forward && head) {
 		LK_TRY(end_block(builder, slot, true));
@@ -392,7 +438,8 @@ static lk_status build_pass(struct lk_stage_builder *builder, const lk_slot *slo
 }
 
 static lk_status run_pass(struct lk_stage_builder *builder, const lk_slot *slot, bool final) {
-	if (final || slot->chunk >= MOST_CHUNKS || slot->pass >= PASSES) return build_pass(builder, slot, final);
+	if (final || slot->chunk >= MOST_CHUNKS || slot->pass >= PASSES)
+		return build_pass(builder, slot, final);
 	struct lk_known_pass *known = &builder->known[slot->chunk][slot->pass];
 	if (known->end > known->begin) return repeat_pass(builder, slot, known);
 	known->begin = (uint32_t)builder->b->graph->programs.at[builder->stage].calls.count;
@@ -403,7 +450,8 @@ static lk_status run_pass(struct lk_stage_builder *builder, const lk_slot *slot,
 
 /* ---- stages ---- */
 
-/* The slot in which a chunk's gradients are complete: its last backward, or its last weight gradient. */
+/* The slot in which a chunk's gradients are complete: its last backward, or its last weight
+ * gradient. */
 static bool is_final(const lk_slots *slots, size_t at) {
 	const lk_slot *slot = &slots->at[at];
 	if (slot->pass == LK_PASS_F) return false;
@@ -414,25 +462,33 @@ static bool is_final(const lk_slots *slots, size_t at) {
 
 static bool buckets_overlap(const lk_job *job) {
 	return job->overlap_grad_reduce != LK_OFF && job->sharding < LK_SHARD_ZERO2 &&
-		   (lk_sizes_dp_ranks(job) > 1 || lk_sizes_edp_ranks(job) > 1);
+	       (lk_sizes_dp_ranks(job) > 1 || lk_sizes_edp_ranks(job) > 1);
 }
 
-/* Parameters that the optimizer of the step before left sharded, gathered beside the first forward passes. */
+/* Parameters that the optimizer of the step before left sharded, gathered beside the first forward
+ * passes. */
 static lk_status gather_parameters(struct lk_stage_builder *builder) {
 	const lk_job *job = builder->b->job;
 	lk_rank_params p = lk_sizes_stage(job, builder->stage);
-	lk_call c = {.repeat = 1, .microbatch = -1, .layer = -1, .pass = LK_PHASE_OTHER, .arg = {weights_event(builder), 0}};
-	if (lk_build_shards_layers(job)) { /* the first layer's weights; every layer asks for the next one's */
+	lk_call c = {.repeat = 1,
+	             .microbatch = -1,
+	             .layer = -1,
+	             .pass = LK_PHASE_OTHER,
+	             .arg = {weights_event(builder), 0}};
+	if (lk_build_shards_layers(
+			job)) { /* the first layer's weights; every layer asks for the next one's */
 		int first;
 		lk_job_chunk_layers(job, builder->stage, 0, &first);
 		p = lk_sizes_layer(job, first);
-		LK_TRY(lk_build_traffic_block(builder->b, "gather first weights", LK_OP_ALLGATHER, builder->b->bytes * p.dense,
-									  builder->b->bytes * p.experts, &c.block));
+		LK_TRY(lk_build_traffic_block(builder->b, "gather first weights", LK_OP_ALLGATHER,
+		                              builder->b->bytes * p.dense, builder->b->bytes * p.experts,
+		                              &c.block));
 		return call(builder, &c);
 	}
 	if (job->sharding != LK_SHARD_ZERO1 || job->overlap_param_gather != LK_ON) return LK_OK;
-	LK_TRY(lk_build_traffic_block(builder->b, "gather parameters", LK_OP_ALLGATHER, builder->b->bytes * p.trained_dense,
-								  builder->b->bytes * p.trained_experts, &c.block));
+	LK_TRY(lk_build_traffic_block(builder->b, "gather parameters", LK_OP_ALLGATHER,
+	                              builder->b->bytes * p.trained_dense,
+	                              builder->b->bytes * p.trained_experts, &c.block));
 	return call(builder, &c);
 }
 
@@ -441,26 +497,20 @@ static lk_status walk_slots(struct lk_stage_builder *builder, const lk_slots *sl
 	size_t finals[MOST_CHUNKS];
 	size_t final_count = 0;
 	for (size_t i = slots->count; i-- > 0 && final_count < sizeof finals / sizeof *finals;)
-		if (is_final(slots, i))
-			finals[final_count++] = i;
-		else if (final_count >= (size_t)builder->shape.chunks)
-			break;
+		if (is_final(slots, i)) finals[final_count++] = i;
+		else if (final_count >= (size_t)builder->shape.chunks) break;
 	if (overlap && slots->count) LK_TRY(put_around(builder, &slots->at[0], RECEIVE));
 	for (size_t i = 0; i < slots->count; i++) {
 		const lk_slot *slot = &slots->at[i];
 		while (final_count > 0 && finals[final_count - 1] < i) final_count--;
 		bool final = final_count > 0 && finals[final_count - 1] == i;
-		if (!overlap)
-			LK_TRY(put_around(builder, slot, RECEIVE));
-		else if (i + 1 < slots->count)
-			LK_TRY(put_around(builder, &slots->at[i + 1], RECEIVE));
+		if (!overlap) LK_TRY(put_around(builder, slot, RECEIVE));
+		else if (i + 1 < slots->count) LK_TRY(put_around(builder, &slots->at[i + 1], RECEIVE));
 		LK_TRY(put_around(builder, slot, WAIT));
 		if (slot->pair && i + 1 < slots->count) { /* both inputs first, then both at once */
 			const lk_slot *other = &slots->at[++i];
-			if (!overlap)
-				LK_TRY(put_around(builder, other, RECEIVE));
-			else if (i + 1 < slots->count)
-				LK_TRY(put_around(builder, &slots->at[i + 1], RECEIVE));
+			if (!overlap) LK_TRY(put_around(builder, other, RECEIVE));
+			else if (i + 1 < slots->count) LK_TRY(put_around(builder, &slots->at[i + 1], RECEIVE));
 			LK_TRY(put_around(builder, other, WAIT));
 			LK_TRY(run_pair(builder, slot, other));
 			LK_TRY(put_around(builder, slot, SEND));
@@ -486,7 +536,9 @@ static lk_status build_stage(lk_builder *builder, int stage, uint32_t *wire_bloc
 	};
 	lk_slots slots = {0};
 	lk_status status = s.schedule->order(&s.shape, stage, &slots, builder->err);
-	if (status == LK_OK && !lk_reserve(&builder->graph->programs.at[stage].calls, 4 * slots.count + 64)) status = lk_oom(builder->err);
+	if (status == LK_OK &&
+	    !lk_reserve(&builder->graph->programs.at[stage].calls, 4 * slots.count + 64))
+		status = lk_oom(builder->err);
 	if (status == LK_OK) status = gather_parameters(&s);
 	if (status == LK_OK) status = walk_slots(&s, &slots);
 	lk_vec_free(&slots);
@@ -505,7 +557,9 @@ static lk_status build_stage(lk_builder *builder, int stage, uint32_t *wire_bloc
 void lk_build_begin(lk_builder *builder, const lk_job *job, lk_graph *graph, lk_error *err) {
 	const lk_model *model = &job->model;
 	double sequence =
-		model->image > 0 && model->patch > 0 ? (double)(model->image / model->patch) * (model->image / model->patch) + 1 : job->seq;
+		model->image > 0 && model->patch > 0
+			? (double)(model->image / model->patch) * (model->image / model->patch) + 1
+			: job->seq;
 	*builder = (lk_builder){
 		.job = job,
 		.model = model,
@@ -523,8 +577,11 @@ void lk_build_begin(lk_builder *builder, const lk_job *job, lk_graph *graph, lk_
 	graph->samples = job->gbs;
 	graph->tokens = job->gbs * sequence;
 	/* frozen weights need no gradient of their own: two products a weight instead of three */
-	graph->model_flops = lk_model_flops(model, (int)sequence) * job->gbs * (builder->train_base ? 1 : 2.0 / 3);
-	if (job->logit_share > 0) graph->model_flops -= (1 - job->logit_share) * lk_model_head_flops(model, sequence) * job->gbs;
+	graph->model_flops =
+		lk_model_flops(model, (int)sequence) * job->gbs * (builder->train_base ? 1 : 2.0 / 3);
+	if (job->logit_share > 0)
+		graph->model_flops -=
+			(1 - job->logit_share) * lk_model_head_flops(model, sequence) * job->gbs;
 	graph->peak_dtype = job->dtype;
 	graph->ranks.stages = (uint32_t)job->pp;
 	set_ranks(graph, job);
@@ -536,7 +593,8 @@ static lk_status build(lk_builder *builder, lk_error *err) {
 	uint32_t channels = channel_of(job->vp, 0);
 	uint32_t wire_blocks[MOST_CHUNKS * WIRES_PER_CHUNK] = {0};
 	if (channels > sizeof wire_blocks / sizeof *wire_blocks)
-		return lk_fail(err, LK_ERR_INPUT, "--vp", "%d model chunks per stage: at most %d", job->vp, MOST_CHUNKS);
+		return lk_fail(err, LK_ERR_INPUT, "--vp", "%d model chunks per stage: at most %d", job->vp,
+		               MOST_CHUNKS);
 	LK_TRY(lk_graph_set_programs(graph, (uint32_t)job->pp, channels, err));
 	set_ranks(graph, job);
 	wire_chain(graph, job, 0);

@@ -1,5 +1,5 @@
-/* build.h: from a job to its step graph. build.c lays out programs and pipeline; the other build_*.c files give the blocks
- * of one part of a network each. */
+/* build.h: from a job to its step graph. build.c lays out programs and pipeline; the other
+ * build_*.c files give the blocks of one part of a network each. */
 #ifndef LK_MODEL_BUILD_H
 #define LK_MODEL_BUILD_H
 
@@ -10,7 +10,8 @@
 lk_status lk_build_graph(const lk_job *job, lk_graph **out, lk_error *err);
 
 struct lk_builder;
-/* A builder whose graph has the job's ranks and no programs: for those who want single blocks. `job` and `err` are kept. */
+/* A builder whose graph has the job's ranks and no programs: for those who want single blocks.
+ * `job` and `err` are kept. */
 void lk_build_begin(struct lk_builder *builder, const lk_job *job, lk_graph *graph, lk_error *err);
 
 /* ---- inside build_*.c ---- */
@@ -18,18 +19,18 @@ void lk_build_begin(struct lk_builder *builder, const lk_job *job, lk_graph *gra
 /* What decides how a layer looks; layers alike share their blocks. */
 typedef struct lk_layer_shape {
 	bool moe;
-	bool cross;          /* decoder layer of an encoder-decoder: has cross-attention */
+	bool cross; /* decoder layer of an encoder-decoder: has cross-attention */
 	bool causal;
 	int window;
-	int unit;            /* of a convolution net: kind of the block, from 1 on; else 0 */
+	int unit;             /* of a convolution net: kind of the block, from 1 on; else 0 */
 	double queries, keys; /* sequence lengths on this rank and in all */
 } lk_layer_shape;
 
 /* Which passes of a layer or end a block holds. */
 typedef enum lk_block_pass {
 	LK_BLOCK_FORWARD,
-	LK_BLOCK_FORWARD_CHECKPOINT, /* only the input is kept */
-	LK_BLOCK_BACKWARD,           /* input and weight gradients */
+	LK_BLOCK_FORWARD_CHECKPOINT,  /* only the input is kept */
+	LK_BLOCK_BACKWARD,            /* input and weight gradients */
 	LK_BLOCK_BACKWARD_CHECKPOINT, /* forward once more, then both */
 	LK_BLOCK_INPUT_GRADIENT,
 	LK_BLOCK_INPUT_GRADIENT_CHECKPOINT,
@@ -37,7 +38,10 @@ typedef enum lk_block_pass {
 	LK_BLOCK_PASSES,
 } lk_block_pass;
 
-enum { LK_LAYER_SHAPES = LK_CONV_KINDS, LK_LAYER_PAIRS = 128 };
+enum {
+	LK_LAYER_SHAPES = LK_CONV_KINDS,
+	LK_LAYER_PAIRS = 128
+};
 
 typedef struct lk_builder {
 	const lk_job *job;
@@ -45,25 +49,29 @@ typedef struct lk_builder {
 	lk_graph *graph;
 	lk_error *err;
 
-	double batch;        /* sequences of a micro-batch */
-	double tokens;       /* of a micro-batch on this rank: batch * seq / cp; of the stack that is being built */
+	double batch;  /* sequences of a micro-batch */
+	double tokens; /* of a micro-batch on this rank: batch * seq / cp; of the stack that is being
+	                  built */
 	double memory_tokens; /* ENCDEC: those of the encoder, which cross-attention reads */
-	double rows;         /* of them on this rank where sequence parallelism splits them: tokens / tp, else tokens */
-	double bytes;        /* of one activation: 2, or 4 in fp32 */
+	double rows;  /* of them on this rank where sequence parallelism splits them: tokens / tp, else
+	                 tokens */
+	double bytes; /* of one activation: 2, or 4 in fp32 */
 	double tp;
-	bool sp;             /* sequence parallelism */
-	bool train_base;     /* false: LoRA, the base weights are frozen */
-	bool replays;        /* selective recomputation by operation: norms, activations, every second product are made again */
+	bool sp;         /* sequence parallelism */
+	bool train_base; /* false: LoRA, the base weights are frozen */
+	bool replays; /* selective recomputation by operation: norms, activations, every second product
+	                 are made again */
 
-	uint8_t phase;       /* of the operations being added */
-	uint32_t pending;    /* streams that the next compute operation joins */
-	uint32_t needs;      /* 1 + place of one operation that the next compute operation depends on; 0 none */
-	double saved;        /* activations that the forward under construction keeps */
+	uint8_t phase;    /* of the operations being added */
+	uint32_t pending; /* streams that the next compute operation joins */
+	uint32_t
+		needs; /* 1 + place of one operation that the next compute operation depends on; 0 none */
+	double saved; /* activations that the forward under construction keeps */
 
 	lk_layer_shape shapes[LK_LAYER_SHAPES];
 	int shape_count;
-	uint32_t layer_block[LK_LAYER_SHAPES][LK_BLOCK_PASSES];   /* id + 1, 0: not built yet */
-	double layer_saved[LK_LAYER_SHAPES][2];                   /* activations kept: without, with checkpointing */
+	uint32_t layer_block[LK_LAYER_SHAPES][LK_BLOCK_PASSES]; /* id + 1, 0: not built yet */
+	double layer_saved[LK_LAYER_SHAPES][2]; /* activations kept: without, with checkpointing */
 	uint32_t embed_block[LK_BLOCK_PASSES], head_block[LK_BLOCK_PASSES];
 	struct {
 		uint32_t first, second, block;
@@ -72,39 +80,55 @@ typedef struct lk_builder {
 	uint32_t wait_block[2][2]; /* id + 1, by [joins the send streams][waits for an event] */
 } lk_builder;
 
-/* Bytes of the hidden states where they are split by sequence parallelism; of the residual sum's traffic, which
- * torch.compile folds into the next norm; of an input kept for a weight gradient, in the product's format. */
+/* Bytes of the hidden states where they are split by sequence parallelism; of the residual sum's
+ * traffic, which torch.compile folds into the next norm; of an input kept for a weight gradient, in
+ * the product's format. */
 double lk_build_row_bytes(const lk_builder *builder);
 double lk_build_residual_bytes(const lk_builder *builder);
 double lk_build_kept_bytes(const lk_builder *builder, double elements);
 
-/* Adders. Compute operations join what `pending` names; communication joins the compute stream and, unless `async`, makes
- * the next compute operation wait for it. Each returns the operation's place in its block. */
+/* Adders. Compute operations join what `pending` names; communication joins the compute stream and,
+ * unless `async`, makes the next compute operation wait for it. Each returns the operation's place
+ * in its block. */
 uint32_t lk_build_gemm(lk_builder *builder, const char *name, double m, double n, double k);
-uint32_t lk_build_gemm_batch(lk_builder *builder, const char *name, double m, double n, double k, double batch);
+uint32_t lk_build_gemm_batch(lk_builder *builder, const char *name, double m, double n, double k,
+                             double batch);
 void lk_build_quantize(lk_builder *builder, double elements);
 void lk_build_quantize_normed(lk_builder *builder);
 void lk_build_transpose_narrow(lk_builder *builder, double elements);
 uint32_t lk_build_memory(lk_builder *builder, unsigned kind, const char *name, double bytes);
-uint32_t lk_build_norm_weight_grad(lk_builder *builder, double bytes); /* a norm's own parameters: sums over rows, column by column */
-uint32_t lk_build_collective(lk_builder *builder, unsigned kind, unsigned stream, unsigned group, const char *name, double bytes, bool async);
+uint32_t lk_build_norm_weight_grad(
+	lk_builder *builder,
+	double bytes); /* a norm's own parameters: sums over rows, column by column */
+uint32_t lk_build_collective(lk_builder *builder, unsigned kind, unsigned stream, unsigned group,
+                             const char *name, double bytes, bool async);
 void lk_build_wait(lk_builder *builder, unsigned stream);
 /* The last operation added keeps `bytes` until the backward pass; or gives them back. */
 void lk_build_save(lk_builder *builder, double bytes, unsigned owner);
 void lk_build_release(lk_builder *builder, double bytes, unsigned owner);
-/* The mask that a dropout behind attention or MLP keeps: a byte each; code of a compiler makes it again. */
+/* The mask that a dropout behind attention or MLP keeps: a byte each; code of a compiler makes it
+ * again. */
 double lk_build_mask_bytes(const lk_builder *builder);
 /* The last operation added needs `bytes` while it runs. */
 void lk_build_scratch(lk_builder *builder, double bytes, unsigned owner);
 
 /* Tensor-parallel communication around linear layers; nothing without tensor parallelism. */
-void lk_build_tp_enter(lk_builder *builder, const char *name);       /* forward, before a column-parallel layer: all-gather (SP) */
-void lk_build_tp_leave(lk_builder *builder, const char *name);       /* forward, behind a row-parallel layer: reduce-scatter / all-reduce */
-void lk_build_tp_leave_backward(lk_builder *builder, const char *name); /* backward of leave: all-gather (SP) */
-/* Backward of a column-parallel layer: input gradient, weight gradient, with their communication overlapped. */
-void lk_build_column_backward(lk_builder *builder, const char *name, double n, double k, bool input, bool weight);
-void lk_build_bias_grad(lk_builder *builder, const char *name, double rows, double columns); /* the sum of the output's gradient over rows */
-void lk_build_row_backward(lk_builder *builder, const char *name, double n, double k, bool input, bool weight);
+void lk_build_tp_enter(
+	lk_builder *builder,
+	const char *name); /* forward, before a column-parallel layer: all-gather (SP) */
+void lk_build_tp_leave(
+	lk_builder *builder,
+	const char *name); /* forward, behind a row-parallel layer: reduce-scatter / all-reduce */
+void lk_build_tp_leave_backward(lk_builder *builder,
+                                const char *name); /* backward of leave: all-gather (SP) */
+/* Backward of a column-parallel layer: input gradient, weight gradient, with their communication
+ * overlapped. */
+void lk_build_column_backward(lk_builder *builder, const char *name, double n, double k, bool input,
+                              bool weight);
+void lk_build_bias_grad(lk_builder *builder, const char *name, double rows,
+                        double columns); /* the sum of the output's gradient over rows */
+void lk_build_row_backward(lk_builder *builder, const char *name, double n, double k, bool input,
+                           bool weight);
 
 /* Sets the tokens of the stack: the decoder of an encoder-decoder may have its own length. */
 void lk_build_stack(lk_builder *builder, bool decoder);
@@ -117,9 +141,11 @@ lk_status lk_build_pair(lk_builder *builder, uint32_t first, uint32_t second, ui
 
 /* Parts of a layer. */
 void lk_build_attention_forward(lk_builder *builder, const lk_layer_shape *shape, bool cross);
-void lk_build_attention_backward(lk_builder *builder, const lk_layer_shape *shape, bool cross, bool input, bool weight);
+void lk_build_attention_backward(lk_builder *builder, const lk_layer_shape *shape, bool cross,
+                                 bool input, bool weight);
 void lk_build_mlp_forward(lk_builder *builder, const lk_layer_shape *shape);
-void lk_build_mlp_backward(lk_builder *builder, const lk_layer_shape *shape, bool input, bool weight);
+void lk_build_mlp_backward(lk_builder *builder, const lk_layer_shape *shape, bool input,
+                           bool weight);
 void lk_build_moe_forward(lk_builder *builder);
 void lk_build_moe_backward(lk_builder *builder, bool input, bool weight);
 
@@ -130,7 +156,8 @@ void lk_build_conv_head(lk_builder *builder, bool forward);
 
 /* The streams on which a stage sends. */
 uint32_t lk_build_send_streams(void);
-/* A compute operation without work that waits for streams and, with `event`, for the call's first argument. */
+/* A compute operation without work that waits for streams and, with `event`, for the call's first
+ * argument. */
 lk_status lk_build_wait_block(lk_builder *builder, uint32_t join, bool event, uint32_t *block);
 
 /* build_resident.c: bytes that a stage holds from the first operation to the last, by owner. */
@@ -138,13 +165,18 @@ void lk_build_resident(const lk_builder *builder, int stage, double *bytes);
 
 /* ---- build_dp.c: data-parallel traffic and the tail of the step ---- */
 
-/* Traffic of the parameters of some layers: gradients reduced (kind ALLREDUCE or REDUCESCATTER, behind the compute issued so
- * far) or parameters gathered (ALLGATHER, `signal` 1 when they are there). Dense and expert parameters use their groups. */
+/* Traffic of the parameters of some layers: gradients reduced (kind ALLREDUCE or REDUCESCATTER,
+ * behind the compute issued so far) or parameters gathered (ALLGATHER, `signal` 1 when they are
+ * there). Dense and expert parameters use their groups. */
 bool lk_build_shards_layers(const lk_job *job); /* ZeRO-2 and 3 with ranks to share among */
-lk_status lk_build_traffic_block(lk_builder *builder, const char *name, unsigned kind, double dense_bytes, double expert_bytes, uint32_t *block);
-/* Adds the same operations to the block under construction; `async` as in lk_build_collective, `free` without a join. */
-void lk_build_traffic(lk_builder *builder, const char *name, unsigned kind, double dense_bytes, double expert_bytes, bool free_running, bool signal);
-/* The end of a step on a stage: what is left to reduce, gradient norm, optimizer, parameters gathered again. */
+lk_status lk_build_traffic_block(lk_builder *builder, const char *name, unsigned kind,
+                                 double dense_bytes, double expert_bytes, uint32_t *block);
+/* Adds the same operations to the block under construction; `async` as in lk_build_collective,
+ * `free` without a join. */
+void lk_build_traffic(lk_builder *builder, const char *name, unsigned kind, double dense_bytes,
+                      double expert_bytes, bool free_running, bool signal);
+/* The end of a step on a stage: what is left to reduce, gradient norm, optimizer, parameters
+ * gathered again. */
 lk_status lk_build_tail_block(lk_builder *builder, int stage, uint32_t *block);
 
 #endif

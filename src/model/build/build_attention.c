@@ -1,6 +1,6 @@
-/* build_attention.c: the attention half of a layer: norm, projections (heads or latent), rotary positions, the core
- * (fused or not, causal, windowed, over context-parallel ranks), output projection. Saved tensors: arXiv 2205.05198
- * section 4, itemised in docs/METHOD.md ("Memory"). */
+/* build_attention.c: the attention half of a layer: norm, projections (heads or latent), rotary
+ * positions, the core (fused or not, causal, windowed, over context-parallel ranks), output
+ * projection. Saved tensors: arXiv 2205.05198 section 4, itemised in docs/METHOD.md ("Memory"). */
 #include "model/build/build.h"
 #include "model/layout/job.h"
 
@@ -17,14 +17,19 @@ static struct lk_widths widths(const lk_builder *builder) {
 	if (kv_heads < 1) kv_heads = 1; /* replicated where TP is wider than the groups */
 	if (model->attention == LK_ATTN_MLA) {
 		double score = model->qk_nope + model->qk_rope;
-		return (struct lk_widths){heads * score, heads * (model->qk_nope + model->v_dim), heads * model->v_dim, score, model->v_dim, heads};
+		return (struct lk_widths){heads * score,        heads * (model->qk_nope + model->v_dim),
+		                          heads * model->v_dim, score,
+		                          model->v_dim,         heads};
 	}
-	return (struct lk_widths){
-		heads * model->head_dim, 2 * kv_heads * model->head_dim, heads * model->head_dim, model->head_dim, model->head_dim, heads};
+	return (struct lk_widths){heads * model->head_dim, 2 * kv_heads * model->head_dim,
+	                          heads * model->head_dim, model->head_dim,
+	                          model->head_dim,         heads};
 }
 
 static double norm_out(const lk_builder *builder) {
-	return builder->replays || builder->job->recompute_norms ? 0 : lk_build_kept_bytes(builder, builder->rows * builder->model->hidden);
+	return builder->replays || builder->job->recompute_norms
+	           ? 0
+	           : lk_build_kept_bytes(builder, builder->rows * builder->model->hidden);
 }
 /* Tokens that keys and values are made of. */
 static double key_tokens(const lk_builder *builder, bool cross) {
@@ -33,44 +38,53 @@ static double key_tokens(const lk_builder *builder, bool cross) {
 
 static double qkv_saved(const lk_builder *builder, struct lk_widths w, bool cross) {
 	double latent =
-		builder->model->attention == LK_ATTN_MLA ? 2.0 * (builder->model->q_lora + builder->model->kv_lora) + builder->model->qk_rope : 0;
+		builder->model->attention == LK_ATTN_MLA
+			? 2.0 * (builder->model->q_lora + builder->model->kv_lora) + builder->model->qk_rope
+			: 0;
 	double keys = builder->model->attention == LK_ATTN_MLA ? w.heads * (w.score + w.value) : w.kv;
-	if (builder->job->recompute_latent_up && builder->model->attention == LK_ATTN_MLA) return builder->bytes * builder->tokens * latent;
+	if (builder->job->recompute_latent_up && builder->model->attention == LK_ATTN_MLA)
+		return builder->bytes * builder->tokens * latent;
 	bool reads = builder->model->qk_norm && builder->model->attention != LK_ATTN_MLA;
 	double normed = reads ? w.q + w.kv / 2 : 0; /* what the norms of queries and keys read */
-	return builder->bytes * (builder->tokens * (w.q + latent + normed) + key_tokens(builder, cross) * keys);
+	return builder->bytes *
+	       (builder->tokens * (w.q + latent + normed) + key_tokens(builder, cross) * keys);
 }
-/* The flash-attention package works on batch-first tensors: what it returns is kept, and once more as the
- * sequence-first input of the next product. */
+/* The flash-attention package works on batch-first tensors: what it returns is kept, and once more
+ * as the sequence-first input of the next product. */
 static bool copies_output(const lk_builder *builder) {
-	return builder->job->attn_library == LK_ATTN_LIBRARY_FLASH && builder->batch > 1 && lk_job_like_megatron(builder->job);
+	return builder->job->attn_library == LK_ATTN_LIBRARY_FLASH && builder->batch > 1 &&
+	       lk_job_like_megatron(builder->job);
 }
 
-static double core_saved(const lk_builder *builder, const lk_layer_shape *shape, struct lk_widths w) {
+static double core_saved(const lk_builder *builder, const lk_layer_shape *shape,
+                         struct lk_widths w) {
 	double out = builder->bytes * builder->tokens * w.v;
 	if (builder->job->attn_kernel != LK_KERNEL_UNFUSED)
-		return out * (copies_output(builder) ? 2 : 1) + 4 * builder->tokens * w.heads; /* log-sum-exp */
+		return out * (copies_output(builder) ? 2 : 1) +
+		       4 * builder->tokens * w.heads; /* log-sum-exp */
 	double pairs = builder->batch * w.heads * shape->queries * shape->keys;
 	if (builder->job->recompute == LK_RECOMPUTE_SELECTIVE) return out;
 	return out + pairs * (builder->bytes + (builder->model->dropout > 0 ? 1 + builder->bytes : 0));
 }
 
-/* Query-key pairs that are computed: the lower triangle, or a band. Unbalanced context parallelism makes the last
- * rank's share 2 cp / (cp + 1) times the mean. */
+/* Query-key pairs that are computed: the lower triangle, or a band. Unbalanced context parallelism
+ * makes the last rank's share 2 cp / (cp + 1) times the mean. */
 static double pairs(const lk_builder *builder, const lk_layer_shape *shape) {
 	double all = shape->queries * shape->keys;
 	if (shape->window > 0 && shape->window < shape->keys)
-		all = shape->queries * shape->window * (shape->causal ? 1 - 0.5 * shape->window / shape->keys : 1);
-	else if (shape->causal)
-		all *= 0.5;
+		all = shape->queries * shape->window *
+		      (shape->causal ? 1 - 0.5 * shape->window / shape->keys : 1);
+	else if (shape->causal) all *= 0.5;
 	double cp = builder->job->cp;
 	if (shape->causal && cp > 1 && builder->job->cp_balanced == LK_OFF) all *= 2 * cp / (cp + 1);
 	return all * builder->batch;
 }
 
-static void flash(lk_builder *builder, const lk_layer_shape *shape, struct lk_widths w, bool backward) {
+static void flash(lk_builder *builder, const lk_layer_shape *shape, struct lk_widths w,
+                  bool backward) {
 	double flops = 2 * pairs(builder, shape) * w.heads * (w.score + w.value) * (backward ? 2.5 : 1);
-	double bytes = builder->bytes * builder->tokens * (w.q + w.v) + builder->bytes * builder->batch * shape->keys * w.kv;
+	double bytes = builder->bytes * builder->tokens * (w.q + w.v) +
+	               builder->bytes * builder->batch * shape->keys * w.kv;
 	lk_op op = {
 		.kind = backward ? LK_OP_ATTENTION_BWD : LK_OP_ATTENTION,
 		.dtype = LK_BF16,
@@ -90,18 +104,26 @@ static void flash(lk_builder *builder, const lk_layer_shape *shape, struct lk_wi
 	builder->pending = 0;
 	lk_graph_add(builder->graph, &op);
 	/* gradients of queries, keys and values; those of the queries are summed up in fp32 */
-	if (backward) lk_build_scratch(builder, builder->tokens * (builder->bytes * (w.q + w.kv) + 4 * w.q), LK_OWN_WORKSPACE);
+	if (backward)
+		lk_build_scratch(builder, builder->tokens * (builder->bytes * (w.q + w.kv) + 4 * w.q),
+		                 LK_OWN_WORKSPACE);
 }
 
-/* Products over all pairs (libraries of batched products do not skip the masked half) and a fused scale-mask-softmax.
+/* Products over all pairs (libraries of batched products do not skip the masked half) and a fused
+ * scale-mask-softmax.
  */
-static void unfused(lk_builder *builder, const lk_layer_shape *shape, struct lk_widths w, bool backward) {
-	double batch = builder->batch * w.heads, score_bytes = batch * shape->queries * shape->keys * builder->bytes;
-	double passes = builder->model->dropout > 0 ? 4.5 : 2; /* read + write; dropout reads, writes and keeps a byte mask */
+static void unfused(lk_builder *builder, const lk_layer_shape *shape, struct lk_widths w,
+                    bool backward) {
+	double batch = builder->batch * w.heads,
+		   score_bytes = batch * shape->queries * shape->keys * builder->bytes;
+	double passes = builder->model->dropout > 0
+	                    ? 4.5
+	                    : 2; /* read + write; dropout reads, writes and keeps a byte mask */
 	if (!backward) {
 		lk_build_gemm_batch(builder, "scores", shape->queries, shape->keys, w.score, batch);
 		lk_build_memory(builder, LK_OP_SOFTMAX, "mask_softmax", score_bytes * passes);
-		lk_build_gemm_batch(builder, "weighted_values", shape->queries, w.value, shape->keys, batch);
+		lk_build_gemm_batch(builder, "weighted_values", shape->queries, w.value, shape->keys,
+		                    batch);
 		return;
 	}
 	if (builder->job->recompute == LK_RECOMPUTE_SELECTIVE) {
@@ -109,45 +131,54 @@ static void unfused(lk_builder *builder, const lk_layer_shape *shape, struct lk_
 		lk_build_memory(builder, LK_OP_SOFTMAX, "mask_softmax_again", score_bytes * passes);
 	}
 	lk_build_gemm_batch(builder, "probabilities_grad", shape->queries, shape->keys, w.value, batch);
-	lk_build_scratch(builder, score_bytes * (builder->model->dropout > 0 ? 2 : 1), LK_OWN_WORKSPACE);
+	lk_build_scratch(builder, score_bytes * (builder->model->dropout > 0 ? 2 : 1),
+	                 LK_OWN_WORKSPACE);
 	lk_build_gemm_batch(builder, "values_grad", shape->keys, w.value, shape->queries, batch);
 	lk_build_memory(builder, LK_OP_SOFTMAX, "mask_softmax_grad", score_bytes * (passes + 1));
 	lk_build_gemm_batch(builder, "query_grad", shape->queries, w.score, shape->keys, batch);
 	lk_build_gemm_batch(builder, "key_grad", shape->keys, w.score, shape->queries, batch);
 }
 
-/* Keys and values of the other context-parallel ranks: a ring hides behind the attention it feeds, an all-gather does
- * not. Backward, keys and values come again and their gradients go back. */
-static void core(lk_builder *builder, const lk_layer_shape *shape, struct lk_widths w, bool backward) {
+/* Keys and values of the other context-parallel ranks: a ring hides behind the attention it feeds,
+ * an all-gather does not. Backward, keys and values come again and their gradients go back. */
+static void core(lk_builder *builder, const lk_layer_shape *shape, struct lk_widths w,
+                 bool backward) {
 	double total =
-		builder->bytes * builder->batch * shape->keys * (builder->model->attention == LK_ATTN_MLA ? w.heads * (w.score + w.value) : w.kv);
+		builder->bytes * builder->batch * shape->keys *
+		(builder->model->attention == LK_ATTN_MLA ? w.heads * (w.score + w.value) : w.kv);
 	bool ring = builder->job->cp_kind == LK_CP_RING, exchange = builder->job->cp > 1;
-	if (exchange) lk_build_collective(builder, LK_OP_ALLGATHER, LK_STREAM_CP, LK_GROUP_CP, "exchange_kv", total, ring);
-	if (builder->job->attn_kernel == LK_KERNEL_UNFUSED)
-		unfused(builder, shape, w, backward);
-	else
-		flash(builder, shape, w, backward);
+	if (exchange)
+		lk_build_collective(builder, LK_OP_ALLGATHER, LK_STREAM_CP, LK_GROUP_CP, "exchange_kv",
+		                    total, ring);
+	if (builder->job->attn_kernel == LK_KERNEL_UNFUSED) unfused(builder, shape, w, backward);
+	else flash(builder, shape, w, backward);
 	if (exchange && backward)
-		lk_build_collective(builder, LK_OP_REDUCESCATTER, LK_STREAM_CP, LK_GROUP_CP, "exchange_kv_grad", total, false);
+		lk_build_collective(builder, LK_OP_REDUCESCATTER, LK_STREAM_CP, LK_GROUP_CP,
+		                    "exchange_kv_grad", total, false);
 	if (exchange) lk_build_wait(builder, LK_STREAM_CP);
 }
 
-static void positions(lk_builder *builder, const lk_layer_shape *shape, struct lk_widths w, bool backward) {
+static void positions(lk_builder *builder, const lk_layer_shape *shape, struct lk_widths w,
+                      bool backward) {
 	const lk_model *model = builder->model;
 	if (model->qk_norm)
 		lk_build_memory(builder, LK_OP_NORM, backward ? "qk_norm_grad" : "qk_norm",
-						(backward ? 3 : 2) * builder->bytes * builder->tokens * (w.q + w.kv / 2));
+		                (backward ? 3 : 2) * builder->bytes * builder->tokens * (w.q + w.kv / 2));
 	if (model->position_rows > 0) return;  /* learned: added to the embedding */
 	if (model->network == LK_NET_ENCDEC) { /* a bias per head and distance, read with the scores */
 		double bias = builder->bytes * w.heads * shape->queries * shape->keys;
-		lk_build_memory(builder, LK_OP_ELEMENTWISE, backward ? "relative_bias_grad" : "relative_bias",
-						(backward ? 2 : 1) * bias);
+		lk_build_memory(builder, LK_OP_ELEMENTWISE,
+		                backward ? "relative_bias_grad" : "relative_bias",
+		                (backward ? 2 : 1) * bias);
 		return;
 	}
 	bool latent = model->attention == LK_ATTN_MLA;
-	double q = latent ? w.heads * model->qk_rope : w.q, k = latent ? w.heads * model->qk_rope : w.kv / 2;
-	lk_build_memory(builder, LK_OP_ELEMENTWISE, backward ? "rotary_q_grad" : "rotary_q", 2 * builder->bytes * builder->tokens * q);
-	lk_build_memory(builder, LK_OP_ELEMENTWISE, backward ? "rotary_k_grad" : "rotary_k", 2 * builder->bytes * builder->tokens * k);
+	double q = latent ? w.heads * model->qk_rope : w.q,
+		   k = latent ? w.heads * model->qk_rope : w.kv / 2;
+	lk_build_memory(builder, LK_OP_ELEMENTWISE, backward ? "rotary_q_grad" : "rotary_q",
+	                2 * builder->bytes * builder->tokens * q);
+	lk_build_memory(builder, LK_OP_ELEMENTWISE, backward ? "rotary_k_grad" : "rotary_k",
+	                2 * builder->bytes * builder->tokens * k);
 }
 
 /* Low-rank adapters beside a frozen projection [k -> n]: two thin products. */
@@ -171,32 +202,45 @@ static void projections_forward(lk_builder *builder, struct lk_widths w, bool cr
 	if (model->attention != LK_ATTN_MLA) {
 		lk_build_gemm(builder, "qkv_proj", builder->tokens, w.q + w.kv, model->hidden);
 		if (model->qkv_bias && !builder->job->fused_kernels)
-			lk_build_memory(builder, LK_OP_ELEMENTWISE, "qkv_bias", 2 * builder->bytes * builder->tokens * (w.q + w.kv));
+			lk_build_memory(builder, LK_OP_ELEMENTWISE, "qkv_bias",
+			                2 * builder->bytes * builder->tokens * (w.q + w.kv));
 		return;
 	}
 	if (model->q_lora) {
 		lk_build_gemm(builder, "q_down", builder->tokens, model->q_lora, model->hidden);
-		lk_build_memory(builder, LK_OP_NORM, "q_norm", 2 * builder->bytes * builder->tokens * model->q_lora);
+		lk_build_memory(builder, LK_OP_NORM, "q_norm",
+		                2 * builder->bytes * builder->tokens * model->q_lora);
 	}
-	lk_build_gemm(builder, "q_up", builder->tokens, w.q, model->q_lora ? model->q_lora : model->hidden);
-	lk_build_gemm(builder, "kv_down", builder->tokens, model->kv_lora + model->qk_rope, model->hidden);
-	lk_build_memory(builder, LK_OP_NORM, "kv_norm", 2 * builder->bytes * builder->tokens * model->kv_lora);
+	lk_build_gemm(builder, "q_up", builder->tokens, w.q,
+	              model->q_lora ? model->q_lora : model->hidden);
+	lk_build_gemm(builder, "kv_down", builder->tokens, model->kv_lora + model->qk_rope,
+	              model->hidden);
+	lk_build_memory(builder, LK_OP_NORM, "kv_norm",
+	                2 * builder->bytes * builder->tokens * model->kv_lora);
 	lk_build_gemm(builder, "kv_up", builder->tokens, w.kv, model->kv_lora);
 }
 
 static void projections_backward(lk_builder *builder, struct lk_widths w, bool input, bool weight) {
 	const lk_model *model = builder->model;
 	if (model->attention != LK_ATTN_MLA) {
-		lk_build_column_backward(builder, "qkv_proj_grad", w.q + w.kv, model->hidden, input, weight);
+		lk_build_column_backward(builder, "qkv_proj_grad", w.q + w.kv, model->hidden, input,
+		                         weight);
 		return;
 	}
 	lk_build_row_backward(builder, "kv_up_grad", w.kv, model->kv_lora, input, weight);
-	if (input) lk_build_memory(builder, LK_OP_NORM, "kv_norm_grad", 3 * builder->bytes * builder->tokens * model->kv_lora);
-	lk_build_row_backward(builder, "kv_down_grad", model->kv_lora + model->qk_rope, model->hidden, input, weight);
-	lk_build_row_backward(builder, "q_up_grad", w.q, model->q_lora ? model->q_lora : model->hidden, input, weight);
+	if (input)
+		lk_build_memory(builder, LK_OP_NORM, "kv_norm_grad",
+		                3 * builder->bytes * builder->tokens * model->kv_lora);
+	lk_build_row_backward(builder, "kv_down_grad", model->kv_lora + model->qk_rope, model->hidden,
+	                      input, weight);
+	lk_build_row_backward(builder, "q_up_grad", w.q, model->q_lora ? model->q_lora : model->hidden,
+	                      input, weight);
 	if (model->q_lora) {
-		if (input) lk_build_memory(builder, LK_OP_NORM, "q_norm_grad", 3 * builder->bytes * builder->tokens * model->q_lora);
-		lk_build_column_backward(builder, "q_down_grad", model->q_lora, model->hidden, input, weight);
+		if (input)
+			lk_build_memory(builder, LK_OP_NORM, "q_norm_grad",
+			                3 * builder->bytes * builder->tokens * model->q_lora);
+		lk_build_column_backward(builder, "q_down_grad", model->q_lora, model->hidden, input,
+		                         weight);
 	}
 }
 
@@ -204,7 +248,8 @@ void lk_build_attention_forward(lk_builder *builder, const lk_layer_shape *shape
 	struct lk_widths w = widths(builder);
 	double row = lk_build_row_bytes(builder);
 	lk_build_memory(builder, LK_OP_NORM, cross ? "cross_norm" : "input_norm", 2 * row);
-	if (builder->phase != LK_PHASE_RECOMPUTE || cross) lk_build_save(builder, row, LK_OWN_ACTIVATIONS); /* a replay has its input */
+	if (builder->phase != LK_PHASE_RECOMPUTE || cross)
+		lk_build_save(builder, row, LK_OWN_ACTIVATIONS); /* a replay has its input */
 	lk_build_save(builder, norm_out(builder), LK_OWN_ACTIVATIONS);
 	lk_build_quantize_normed(builder);
 	lk_build_tp_enter(builder, "gather_attention_input");
@@ -213,50 +258,63 @@ void lk_build_attention_forward(lk_builder *builder, const lk_layer_shape *shape
 	adapter(builder, w.q + w.kv, builder->model->hidden, false);
 	if (!cross) positions(builder, shape, w, false);
 	if (!builder->job->fused_kernels)
-		lk_build_memory(builder, LK_OP_ELEMENTWISE, "split_heads", 2 * builder->bytes * builder->tokens * (w.q + w.kv) / 2);
+		lk_build_memory(builder, LK_OP_ELEMENTWISE, "split_heads",
+		                2 * builder->bytes * builder->tokens * (w.q + w.kv) / 2);
 	core(builder, shape, w, false);
 	lk_build_save(builder, core_saved(builder, shape, w), LK_OWN_ACTIVATIONS);
 	lk_build_quantize(builder, builder->tokens * w.v);
 	lk_build_gemm(builder, "out_proj", builder->tokens, builder->model->hidden, w.v);
 	adapter(builder, builder->model->hidden, w.v, false);
 	lk_build_tp_leave(builder, "reduce_attention_output");
-	if (builder->model->norms_per_layer >= 4) lk_build_memory(builder, LK_OP_NORM, "post_attention_norm", 2 * row);
-	lk_build_memory(builder, LK_OP_ELEMENTWISE, "attention_residual", lk_build_residual_bytes(builder));
+	if (builder->model->norms_per_layer >= 4)
+		lk_build_memory(builder, LK_OP_NORM, "post_attention_norm", 2 * row);
+	lk_build_memory(builder, LK_OP_ELEMENTWISE, "attention_residual",
+	                lk_build_residual_bytes(builder));
 	lk_build_save(builder, lk_build_mask_bytes(builder), LK_OWN_ACTIVATIONS);
 }
 
-/* What a split backward keeps between its two passes: the output of the core and the gradients behind both products. */
+/* What a split backward keeps between its two passes: the output of the core and the gradients
+ * behind both products. */
 static double kept_for_weights(const lk_builder *builder, struct lk_widths w) {
-	return builder->bytes * (builder->rows * builder->model->hidden + builder->tokens * (w.v + w.q + w.kv));
+	return builder->bytes *
+	       (builder->rows * builder->model->hidden + builder->tokens * (w.v + w.q + w.kv));
 }
 
-void lk_build_attention_backward(lk_builder *builder, const lk_layer_shape *shape, bool cross, bool input, bool weight) {
+void lk_build_attention_backward(lk_builder *builder, const lk_layer_shape *shape, bool cross,
+                                 bool input, bool weight) {
 	struct lk_widths w = widths(builder);
 	double row = lk_build_row_bytes(builder);
-	bool last = weight || !builder->train_base; /* this block is the last that needs the inputs of products */
+	bool last = weight ||
+	            !builder->train_base; /* this block is the last that needs the inputs of products */
 	if (input) {
-		lk_build_memory(builder, LK_OP_ELEMENTWISE, "attention_residual_grad", lk_build_residual_bytes(builder));
+		lk_build_memory(builder, LK_OP_ELEMENTWISE, "attention_residual_grad",
+		                lk_build_residual_bytes(builder));
 		lk_build_release(builder, lk_build_mask_bytes(builder), LK_OWN_ACTIVATIONS);
 	}
-	if (input && builder->model->norms_per_layer >= 4) lk_build_memory(builder, LK_OP_NORM, "post_attention_norm_grad", 3 * row);
+	if (input && builder->model->norms_per_layer >= 4)
+		lk_build_memory(builder, LK_OP_NORM, "post_attention_norm_grad", 3 * row);
 	if (input || builder->sp) lk_build_tp_leave_backward(builder, "gather_attention_grad");
-	if (weight && builder->model->out_bias) lk_build_bias_grad(builder, "out_bias_grad", builder->rows, builder->model->hidden);
+	if (weight && builder->model->out_bias)
+		lk_build_bias_grad(builder, "out_bias_grad", builder->rows, builder->model->hidden);
 	lk_build_row_backward(builder, "out_proj_grad", builder->model->hidden, w.v, input, weight);
 	if (input) {
 		adapter(builder, builder->model->hidden, w.v, true);
 		core(builder, shape, w, true);
 		lk_build_release(builder, core_saved(builder, shape, w), LK_OWN_ACTIVATIONS);
 		if (!builder->job->fused_kernels)
-			lk_build_memory(builder, LK_OP_ELEMENTWISE, "merge_heads_grad", 2 * builder->bytes * builder->tokens * (w.q + w.kv) / 2);
+			lk_build_memory(builder, LK_OP_ELEMENTWISE, "merge_heads_grad",
+			                2 * builder->bytes * builder->tokens * (w.q + w.kv) / 2);
 		if (!cross) positions(builder, shape, w, true);
 		adapter(builder, w.q + w.kv, builder->model->hidden, true);
 	}
-	if (weight && builder->model->qkv_bias) lk_build_bias_grad(builder, "qkv_bias_grad", builder->tokens, w.q + w.kv);
+	if (weight && builder->model->qkv_bias)
+		lk_build_bias_grad(builder, "qkv_bias_grad", builder->tokens, w.q + w.kv);
 	projections_backward(builder, w, input, weight);
 	if (input) lk_build_release(builder, qkv_saved(builder, w, cross), LK_OWN_ACTIVATIONS);
 	if (last) lk_build_release(builder, norm_out(builder), LK_OWN_ACTIVATIONS);
 	if (input && !last) lk_build_save(builder, kept_for_weights(builder, w), LK_OWN_ACTIVATIONS);
-	if (!input && weight) lk_build_release(builder, kept_for_weights(builder, w), LK_OWN_ACTIVATIONS);
+	if (!input && weight)
+		lk_build_release(builder, kept_for_weights(builder, w), LK_OWN_ACTIVATIONS);
 	if (!input) return;
 	lk_build_memory(builder, LK_OP_NORM, cross ? "cross_norm_grad" : "input_norm_grad", 3 * row);
 	lk_build_release(builder, row, LK_OWN_ACTIVATIONS);

@@ -1,9 +1,11 @@
-/* build_conv.c: blocks of convolution nets. A convolution is its implicit product; batch norms and activations stream.
+/* build_conv.c: blocks of convolution nets. A convolution is its implicit product; batch norms and
+ * activations stream.
  *
- * Passes over memory, by what kernels of cuDNN and PyTorch read and write: a batch norm reads its input twice (statistics,
- * then result) and writes once; its backward reads input and gradient twice and writes once; an activation reads and writes,
- * backward reads two and writes one. torch.compile folds activations into their norms. Kept for the backward pass are the
- * input of each convolution and of each norm.
+ * Passes over memory, by what kernels of cuDNN and PyTorch read and write: a batch norm reads its
+ * input twice (statistics, then result) and writes once; its backward reads input and gradient
+ * twice and writes once; an activation reads and writes, backward reads two and writes one.
+ * torch.compile folds activations into their norms. Kept for the backward pass are the input of
+ * each convolution and of each norm.
  */
 #include "model/build/build.h"
 #include "model/network/model.h"
@@ -24,7 +26,8 @@ static double elements_out(const lk_builder *builder, const lk_conv *conv) {
 	return pixels_out(builder, conv) * conv->out;
 }
 
-static void stream(lk_builder *builder, unsigned kind, const char *name, double elements, double passes) {
+static void stream(lk_builder *builder, unsigned kind, const char *name, double elements,
+                   double passes) {
 	lk_build_memory(builder, kind, name, builder->bytes * elements * passes);
 }
 
@@ -38,15 +41,19 @@ static double window(const lk_conv *conv) {
 	return conv->kernel * conv->kernel;
 }
 
-/* Windows of 3 x 3 at stride 1: libraries have faster ways than the product (src/cost/kernel/conv.c). */
+/* Windows of 3 x 3 at stride 1: libraries have faster ways than the product
+ * (src/cost/kernel/conv.c). */
 static bool filters_minimally(const lk_conv *conv) {
 	return conv->kernel == 3 && conv->groups == 1 && conv->side_in == conv->side_out;
 }
 
-/* As a product m x n x k in each of the groups. Depthwise ones have no product worth the name: they stream. */
-static void product(lk_builder *builder, const lk_conv *conv, const char *name, double m, double n, double k) {
+/* As a product m x n x k in each of the groups. Depthwise ones have no product worth the name: they
+ * stream. */
+static void product(lk_builder *builder, const lk_conv *conv, const char *name, double m, double n,
+                    double k) {
 	if (is_depthwise(conv)) {
-		stream(builder, LK_OP_ELEMENTWISE, name, elements_in(builder, conv) + elements_out(builder, conv), 1);
+		stream(builder, LK_OP_ELEMENTWISE, name,
+		       elements_in(builder, conv) + elements_out(builder, conv), 1);
 		return;
 	}
 	lk_build_gemm_batch(builder, name, m, n, k, conv->groups);
@@ -55,50 +62,61 @@ static void product(lk_builder *builder, const lk_conv *conv, const char *name, 
 	ops->kind[ops->count - 1] = LK_OP_CONV;
 	if (filters_minimally(conv)) ops->window[ops->count - 1] = conv->side_out;
 	/* each pixel is read once from memory, not once for each window that it lies in */
-	ops->bytes[ops->count - 1] = builder->bytes * (elements_in(builder, conv) + elements_out(builder, conv) + conv->out * conv->in / conv->groups * conv->kernel * conv->kernel);
+	ops->bytes[ops->count - 1] =
+		builder->bytes * (elements_in(builder, conv) + elements_out(builder, conv) +
+	                      conv->out * conv->in / conv->groups * conv->kernel * conv->kernel);
 }
 
 /* The gradient of the input is a convolution with as many windows where the stride is 1. */
 static void input_grad(lk_builder *builder, const lk_conv *conv) {
-	double in = conv->in / conv->groups, out = conv->out / conv->groups, inside = filters_minimally(conv) ? window(conv) : 1;
-	product(builder, conv, "conv_input_grad", pixels_out(builder, conv), in * window(conv) / inside, out * inside);
+	double in = conv->in / conv->groups, out = conv->out / conv->groups,
+		   inside = filters_minimally(conv) ? window(conv) : 1;
+	product(builder, conv, "conv_input_grad", pixels_out(builder, conv), in * window(conv) / inside,
+	        out * inside);
 }
 
 static void weight_grad(lk_builder *builder, const lk_conv *conv) {
-	product(builder, conv, "conv_weight_grad", conv->out / conv->groups, conv->in / conv->groups * window(conv), pixels_out(builder, conv));
+	product(builder, conv, "conv_weight_grad", conv->out / conv->groups,
+	        conv->in / conv->groups * window(conv), pixels_out(builder, conv));
 	lk_ops *ops = &builder->graph->ops;
-	if (ops->count && ops->kind[ops->count - 1] == LK_OP_CONV) ops->flags[ops->count - 1] |= LK_OP_SUMS_PIXELS;
+	if (ops->count && ops->kind[ops->count - 1] == LK_OP_CONV)
+		ops->flags[ops->count - 1] |= LK_OP_SUMS_PIXELS;
 }
 
 static bool activates(const lk_builder *builder, const lk_conv *conv) {
 	return conv->active && !(builder->job->compile && builder->model->conv.norm);
 }
 
-/* Of the convolution's output: the norm's input, where there is a norm. Its result is the input of what follows, which
- * keeps it. */
+/* Of the convolution's output: the norm's input, where there is a norm. Its result is the input of
+ * what follows, which keeps it. */
 static double kept(const lk_builder *builder, const lk_conv *conv) {
 	return builder->bytes * elements_out(builder, conv) * (builder->model->conv.norm ? 2 : 1);
 }
 
 static void conv_forward(lk_builder *builder, const lk_conv *conv) {
-	product(builder, conv, "conv", pixels_out(builder, conv), conv->out / conv->groups, conv->in / conv->groups * window(conv));
+	product(builder, conv, "conv", pixels_out(builder, conv), conv->out / conv->groups,
+	        conv->in / conv->groups * window(conv));
 	if (builder->model->conv.norm) {
 		stream(builder, LK_OP_NORM, "batch_norm_statistics", elements_out(builder, conv), 1);
 		stream(builder, LK_OP_ELEMENTWISE, "batch_norm", elements_out(builder, conv), 2);
 	}
-	if (activates(builder, conv)) stream(builder, LK_OP_ELEMENTWISE, "activation", elements_out(builder, conv), 2);
+	if (activates(builder, conv))
+		stream(builder, LK_OP_ELEMENTWISE, "activation", elements_out(builder, conv), 2);
 	lk_build_save(builder, kept(builder, conv), LK_OWN_ACTIVATIONS);
 }
 
 static void conv_backward(lk_builder *builder, const lk_conv *conv, bool input) {
-	if (activates(builder, conv)) stream(builder, LK_OP_ELEMENTWISE, "activation_grad", elements_out(builder, conv), 3);
+	if (activates(builder, conv))
+		stream(builder, LK_OP_ELEMENTWISE, "activation_grad", elements_out(builder, conv), 3);
 	if (builder->model->conv.norm) {
 		stream(builder, LK_OP_NORM, "batch_norm_sums", elements_out(builder, conv), 2);
 		stream(builder, LK_OP_ELEMENTWISE, "batch_norm_grad", elements_out(builder, conv), 3);
 	}
 	if (input) input_grad(builder, conv);
 	weight_grad(builder, conv);
-	lk_build_scratch(builder, builder->bytes * (elements_in(builder, conv) + elements_out(builder, conv)), LK_OWN_WORKSPACE);
+	lk_build_scratch(builder,
+	                 builder->bytes * (elements_in(builder, conv) + elements_out(builder, conv)),
+	                 LK_OWN_WORKSPACE);
 	lk_build_release(builder, kept(builder, conv), LK_OWN_ACTIVATIONS);
 }
 
@@ -108,9 +126,11 @@ static double width_elements(const lk_builder *builder, const lk_conv_unit *unit
 	return images(builder) * unit->side * unit->side * unit->width;
 }
 
-/* What the excitation scales: the channels within a bottleneck's output or an inverted block's waist. */
+/* What the excitation scales: the channels within a bottleneck's output or an inverted block's
+ * waist. */
 static double squeezed(const lk_builder *builder, const lk_conv_unit *unit) {
-	const lk_conv *before = &unit->conv[unit->count - 1 - unit->shortcut - (unit->squeeze_in != unit->width)];
+	const lk_conv *before =
+		&unit->conv[unit->count - 1 - unit->shortcut - (unit->squeeze_in != unit->width)];
 	return images(builder) * before->side_out * before->side_out * unit->squeeze_in;
 }
 
@@ -127,7 +147,8 @@ static void squeeze_backward(lk_builder *builder, const lk_conv_unit *unit) {
 	if (unit->squeeze <= 0) return;
 	stream(builder, LK_OP_ELEMENTWISE, "excite_grad", squeezed(builder, unit), 5);
 	for (int i = 0; i < 2; i++) {
-		lk_build_gemm(builder, "squeeze_out_grad", images(builder), unit->squeeze, unit->squeeze_in);
+		lk_build_gemm(builder, "squeeze_out_grad", images(builder), unit->squeeze,
+		              unit->squeeze_in);
 		lk_build_gemm(builder, "squeeze_in_grad", images(builder), unit->squeeze_in, unit->squeeze);
 	}
 	lk_build_release(builder, builder->bytes * squeezed(builder, unit), LK_OWN_ACTIVATIONS);
@@ -136,22 +157,30 @@ static void squeeze_backward(lk_builder *builder, const lk_conv_unit *unit) {
 static void unit_forward(lk_builder *builder, const lk_conv_unit *unit) {
 	for (int i = 0; i < unit->count; i++) conv_forward(builder, &unit->conv[i]);
 	squeeze_forward(builder, unit);
-	if (unit->residual) stream(builder, LK_OP_ELEMENTWISE, "residual", width_elements(builder, unit), 3);
-	if (unit->copies > 0) stream(builder, LK_OP_ELEMENTWISE, "join", width_elements(builder, unit), unit->copies);
+	if (unit->residual)
+		stream(builder, LK_OP_ELEMENTWISE, "residual", width_elements(builder, unit), 3);
+	if (unit->copies > 0)
+		stream(builder, LK_OP_ELEMENTWISE, "join", width_elements(builder, unit), unit->copies);
 	if (unit->pool) stream(builder, LK_OP_ELEMENTWISE, "pool", width_elements(builder, unit), 1.25);
 }
 
 static void unit_backward(lk_builder *builder, const lk_conv_unit *unit) {
-	if (unit->pool) stream(builder, LK_OP_ELEMENTWISE, "pool_grad", width_elements(builder, unit), 2.25);
-	if (unit->residual) stream(builder, LK_OP_ELEMENTWISE, "residual_grad", width_elements(builder, unit), 3);
-	if (unit->copies > 0) stream(builder, LK_OP_ELEMENTWISE, "join_grad", width_elements(builder, unit), unit->copies);
+	if (unit->pool)
+		stream(builder, LK_OP_ELEMENTWISE, "pool_grad", width_elements(builder, unit), 2.25);
+	if (unit->residual)
+		stream(builder, LK_OP_ELEMENTWISE, "residual_grad", width_elements(builder, unit), 3);
+	if (unit->copies > 0)
+		stream(builder, LK_OP_ELEMENTWISE, "join_grad", width_elements(builder, unit),
+		       unit->copies);
 	squeeze_backward(builder, unit);
 	for (int i = unit->count; i-- > 0;) conv_backward(builder, &unit->conv[i], true);
 }
 
-/* Checkpointed, a layer's input alone stays. It may be more than all that the layer makes: the layer before does not keep it. */
+/* Checkpointed, a layer's input alone stays. It may be more than all that the layer makes: the
+ * layer before does not keep it. */
 static void keep_input(lk_builder *builder, double input) {
-	if (builder->saved >= input) lk_build_release(builder, builder->saved - input, LK_OWN_ACTIVATIONS);
+	if (builder->saved >= input)
+		lk_build_release(builder, builder->saved - input, LK_OWN_ACTIVATIONS);
 	else lk_build_save(builder, input - builder->saved, LK_OWN_ACTIVATIONS);
 }
 
@@ -159,11 +188,15 @@ void lk_build_conv_layer(lk_builder *builder, int layer, lk_block_pass pass) {
 	lk_conv_unit u = lk_convnet_unit(builder->model, layer);
 	bool again = pass == LK_BLOCK_BACKWARD_CHECKPOINT;
 	if (again) builder->phase = LK_PHASE_RECOMPUTE;
-	if (again || pass == LK_BLOCK_FORWARD || pass == LK_BLOCK_FORWARD_CHECKPOINT) unit_forward(builder, &u);
+	if (again || pass == LK_BLOCK_FORWARD || pass == LK_BLOCK_FORWARD_CHECKPOINT)
+		unit_forward(builder, &u);
 	if (again) builder->phase = LK_PHASE_BACKWARD;
-	if (pass == LK_BLOCK_FORWARD_CHECKPOINT) keep_input(builder, builder->bytes * elements_in(builder, &u.conv[0]));
+	if (pass == LK_BLOCK_FORWARD_CHECKPOINT)
+		keep_input(builder, builder->bytes * elements_in(builder, &u.conv[0]));
 	if (again || pass == LK_BLOCK_BACKWARD) unit_backward(builder, &u);
-	if (again) lk_build_release(builder, builder->bytes * elements_in(builder, &u.conv[0]), LK_OWN_ACTIVATIONS);
+	if (again)
+		lk_build_release(builder, builder->bytes * elements_in(builder, &u.conv[0]),
+		                 LK_OWN_ACTIVATIONS);
 }
 
 /* ---- the ends ---- */
@@ -176,20 +209,24 @@ void lk_build_conv_stem(lk_builder *builder, bool forward) {
 	lk_conv stem = lk_convnet_stem(builder->model);
 	if (forward) {
 		conv_forward(builder, &stem);
-		if (stem_pooled(builder, &stem) > 0) stream(builder, LK_OP_ELEMENTWISE, "pool", stem_pooled(builder, &stem), 1.25);
+		if (stem_pooled(builder, &stem) > 0)
+			stream(builder, LK_OP_ELEMENTWISE, "pool", stem_pooled(builder, &stem), 1.25);
 		lk_build_save(builder, builder->bytes * elements_in(builder, &stem), LK_OWN_ACTIVATIONS);
 		return;
 	}
-	if (stem_pooled(builder, &stem) > 0) stream(builder, LK_OP_ELEMENTWISE, "pool_grad", stem_pooled(builder, &stem), 2.25);
+	if (stem_pooled(builder, &stem) > 0)
+		stream(builder, LK_OP_ELEMENTWISE, "pool_grad", stem_pooled(builder, &stem), 2.25);
 	conv_backward(builder, &stem, false);
 	lk_build_release(builder, builder->bytes * elements_in(builder, &stem), LK_OWN_ACTIVATIONS);
 }
 
-/* The fully connected layers, of which the last has a column for each class; or a map for each, of which the mean counts. */
+/* The fully connected layers, of which the last has a column for each class; or a map for each, of
+ * which the mean counts. */
 static void classifier(lk_builder *builder, bool forward) {
 	const lk_convnet *net = &builder->model->conv;
 	lk_conv top = lk_convnet_top(builder->model);
-	double in = lk_convnet_features(builder->model), rows = net->class_maps ? pixels_out(builder, &top) : images(builder);
+	double in = lk_convnet_features(builder->model),
+		   rows = net->class_maps ? pixels_out(builder, &top) : images(builder);
 	for (int i = 0; i <= net->dense_count; i++) {
 		double out = i < net->dense_count ? net->dense[i] : net->classes;
 		if (forward) {

@@ -1,11 +1,11 @@
-/* build_dp.c: data-parallel traffic (gradients reduced, parameters gathered) and the end of a step: gradient norm,
- * optimizer, offloading, parameters gathered again. Sharding schemes: arXiv 1910.02054; Megatron-LM distributed
- * optimizer. */
+/* build_dp.c: data-parallel traffic (gradients reduced, parameters gathered) and the end of a step:
+ * gradient norm, optimizer, offloading, parameters gathered again. Sharding schemes: arXiv
+ * 1910.02054; Megatron-LM distributed optimizer. */
 #include "model/build/build.h"
 #include "model/layout/job.h"
 
-static void one(lk_builder *builder, unsigned kind, unsigned group, const char *name, double bytes, bool free_running,
-				bool signal) {
+static void one(lk_builder *builder, unsigned kind, unsigned group, const char *name, double bytes,
+                bool free_running, bool signal) {
 	if (bytes <= 0) return;
 	lk_op op = {
 		.kind = (uint8_t)kind,
@@ -25,40 +25,42 @@ bool lk_build_shards_layers(const lk_job *job) {
 	return job->sharding >= LK_SHARD_ZERO2 && (lk_sizes_dp_ranks(job) > 1 || experts);
 }
 
-void lk_build_traffic(lk_builder *builder, const char *name, unsigned kind, double dense_bytes, double expert_bytes,
-					  bool free_running, bool signal) {
-	bool hybrid =
-		builder->job->sharding != LK_SHARD_NONE && builder->job->shard_group > 0 && builder->job->shard_group < lk_sizes_dp_ranks(builder->job);
+void lk_build_traffic(lk_builder *builder, const char *name, unsigned kind, double dense_bytes,
+                      double expert_bytes, bool free_running, bool signal) {
+	bool hybrid = builder->job->sharding != LK_SHARD_NONE && builder->job->shard_group > 0 &&
+	              builder->job->shard_group < lk_sizes_dp_ranks(builder->job);
 	unsigned group = hybrid ? LK_GROUP_SHARD : LK_GROUP_DP;
 	one(builder, kind, LK_GROUP_EDP, name, expert_bytes, free_running, signal && dense_bytes <= 0);
 	one(builder, kind, group, name, dense_bytes, free_running, signal);
 	if (hybrid && kind == LK_OP_REDUCESCATTER)
-		one(builder, LK_OP_ALLREDUCE, LK_GROUP_REPLICA, "reduce_replicas", dense_bytes / builder->job->shard_group, false, false);
+		one(builder, LK_OP_ALLREDUCE, LK_GROUP_REPLICA, "reduce_replicas",
+		    dense_bytes / builder->job->shard_group, false, false);
 }
 
-lk_status lk_build_traffic_block(lk_builder *builder, const char *name, unsigned kind, double dense_bytes,
-								 double expert_bytes, uint32_t *block) {
+lk_status lk_build_traffic_block(lk_builder *builder, const char *name, unsigned kind,
+                                 double dense_bytes, double expert_bytes, uint32_t *block) {
 	builder->phase = kind == LK_OP_ALLGATHER ? LK_PHASE_OTHER : LK_PHASE_BACKWARD;
 	builder->pending = 0;
 	lk_graph_begin_block(builder->graph, name);
-	lk_build_traffic(builder, name, kind, dense_bytes, expert_bytes, kind == LK_OP_ALLGATHER, kind == LK_OP_ALLGATHER);
+	lk_build_traffic(builder, name, kind, dense_bytes, expert_bytes, kind == LK_OP_ALLGATHER,
+	                 kind == LK_OP_ALLGATHER);
 	return lk_graph_end_block(builder->graph, block, builder->err);
 }
 
 uint32_t lk_build_send_streams(void) {
-	return LK_JOIN(LK_STREAM_SEND_FORWARD) | LK_JOIN(LK_STREAM_SEND_BACKWARD) | LK_JOIN(LK_STREAM_SEND_FORWARD_UP) |
-		   LK_JOIN(LK_STREAM_SEND_BACKWARD_UP);
+	return LK_JOIN(LK_STREAM_SEND_FORWARD) | LK_JOIN(LK_STREAM_SEND_BACKWARD) |
+	       LK_JOIN(LK_STREAM_SEND_FORWARD_UP) | LK_JOIN(LK_STREAM_SEND_BACKWARD_UP);
 }
 
 lk_status lk_build_wait_block(lk_builder *builder, uint32_t join, bool event, uint32_t *block) {
 	uint32_t *known = &builder->wait_block[join != 0][event];
 	if (!*known) {
 		lk_op op = {.kind = LK_OP_WAIT,
-					.stream = LK_STREAM_COMPUTE,
-					.phase = LK_PHASE_OTHER,
-					.join = join,
-					.wait = event,
-					.name = "wait"};
+		            .stream = LK_STREAM_COMPUTE,
+		            .phase = LK_PHASE_OTHER,
+		            .join = join,
+		            .wait = event,
+		            .name = "wait"};
 		lk_graph_begin_block(builder->graph, "wait");
 		lk_graph_add(builder->graph, &op);
 		LK_TRY(lk_graph_end_block(builder->graph, block, builder->err));
@@ -79,7 +81,8 @@ static double owned(const lk_job *job, lk_rank_params p) {
 /* Passes over the state: read gradient, master, moments; write master, moments, 16-bit weight. */
 static double optimizer_bytes(const lk_job *job) {
 	double state = lk_sizes_state_bytes(job);
-	double extra = job->optimizer == LK_OPT_LAMB ? state : 0; /* a second pass for the trust ratio */
+	double extra =
+		job->optimizer == LK_OPT_LAMB ? state : 0; /* a second pass for the trust ratio */
 	return lk_sizes_gradient_bytes(job) + 2 * state + extra + 2;
 }
 
@@ -88,28 +91,29 @@ static void optimizer(lk_builder *builder, double parameters) {
 	if (!job->offload_optimizer) {
 		lk_build_memory(builder, LK_OP_OPTIMIZER, "optimizer", parameters * optimizer_bytes(job));
 		/* 16-bit main gradients are widened for the update */
-		bool widens = lk_sizes_gradient_bytes(job) < 4 && job->master_weights != LK_OFF && lk_job_like_megatron(job);
+		bool widens = lk_sizes_gradient_bytes(job) < 4 && job->master_weights != LK_OFF &&
+		              lk_job_like_megatron(job);
 		lk_build_scratch(builder, parameters * (widens ? 4 : 2), LK_OWN_WORKSPACE);
 		return;
 	}
 	lk_op down = {.kind = LK_OP_COPY,
-				  .stream = LK_STREAM_COPY,
-				  .join = LK_JOIN(LK_STREAM_COMPUTE),
-				  .phase = builder->phase,
-				  .name = "gradients_to_host",
-				  .bytes = 2 * parameters};
+	              .stream = LK_STREAM_COPY,
+	              .join = LK_JOIN(LK_STREAM_COMPUTE),
+	              .phase = builder->phase,
+	              .name = "gradients_to_host",
+	              .bytes = 2 * parameters};
 	lk_op step = {.kind = LK_OP_HOST,
-				  .stream = LK_STREAM_HOST,
-				  .join = LK_JOIN(LK_STREAM_COPY),
-				  .phase = builder->phase,
-				  .name = "host_optimizer",
-				  .bytes = parameters * optimizer_bytes(job)};
+	              .stream = LK_STREAM_HOST,
+	              .join = LK_JOIN(LK_STREAM_COPY),
+	              .phase = builder->phase,
+	              .name = "host_optimizer",
+	              .bytes = parameters * optimizer_bytes(job)};
 	lk_op up = {.kind = LK_OP_COPY,
-				.stream = LK_STREAM_COPY,
-				.join = LK_JOIN(LK_STREAM_HOST),
-				.phase = builder->phase,
-				.name = "weights_to_device",
-				.bytes = 2 * parameters};
+	            .stream = LK_STREAM_COPY,
+	            .join = LK_JOIN(LK_STREAM_HOST),
+	            .phase = builder->phase,
+	            .name = "weights_to_device",
+	            .bytes = 2 * parameters};
 	lk_graph_add(builder->graph, &down);
 	lk_graph_add(builder->graph, &step);
 	lk_graph_add(builder->graph, &up);
@@ -117,50 +121,60 @@ static void optimizer(lk_builder *builder, double parameters) {
 }
 
 static bool tied_across_stages(const lk_job *job) {
-	return job->model.tied && job->pp > 1 && job->task != LK_TASK_LORA && job->schedule != LK_SCHED_ZB_V;
+	return job->model.tied && job->pp > 1 && job->task != LK_TASK_LORA &&
+	       job->schedule != LK_SCHED_ZB_V;
 }
 
 static void reduce_rest(lk_builder *builder, int stage, lk_rank_params p) {
 	const lk_job *job = builder->job;
 	double wire = lk_sizes_wire_bytes(job);
 	if (job->overlap_grad_reduce == LK_OFF && job->sharding < LK_SHARD_ZERO2)
-		lk_build_traffic(builder, "reduce_gradients", job->sharding == LK_SHARD_NONE ? LK_OP_ALLREDUCE : LK_OP_REDUCESCATTER,
-						 wire * p.trained_dense, wire * p.trained_experts, false, false);
+		lk_build_traffic(builder, "reduce_gradients",
+		                 job->sharding == LK_SHARD_NONE ? LK_OP_ALLREDUCE : LK_OP_REDUCESCATTER,
+		                 wire * p.trained_dense, wire * p.trained_experts, false, false);
 	lk_build_wait(builder, LK_STREAM_DP);
 	bool holds = lk_sizes_has_embedding(job, stage) || lk_sizes_has_head(job, stage);
 	if (tied_across_stages(job) && holds)
-		lk_build_collective(builder, LK_OP_ALLREDUCE, LK_STREAM_TP, LK_GROUP_EMBEDDING, "reduce_tied_embedding",
-							wire * job->padded_vocab * job->model.hidden / job->tp, false);
+		lk_build_collective(builder, LK_OP_ALLREDUCE, LK_STREAM_TP, LK_GROUP_EMBEDDING,
+		                    "reduce_tied_embedding",
+		                    wire * job->padded_vocab * job->model.hidden / job->tp, false);
 }
 
 lk_status lk_build_tail_block(lk_builder *builder, int stage, uint32_t *block) {
 	const lk_job *job = builder->job;
 	lk_rank_params p = lk_sizes_stage(job, stage);
 	double parameters = owned(job, p);
-	/* image classifiers are trained without clipping gradients, and their host runs ahead of the device */
+	/* image classifiers are trained without clipping gradients, and their host runs ahead of the
+	 * device */
 	bool images = job->model.network == LK_NET_CONV, ahead = images || job->host_ahead;
 	builder->phase = LK_PHASE_OPTIMIZER;
 	builder->pending = lk_build_send_streams();
 	lk_graph_begin_block(builder->graph, "step end");
 	reduce_rest(builder, stage, p);
 	if (!images) {
-		lk_build_memory(builder, LK_OP_OPTIMIZER, "gradient_norm", parameters * lk_sizes_gradient_bytes(job));
-		lk_build_collective(builder, LK_OP_ALLREDUCE, LK_STREAM_TP, LK_GROUP_MODEL, "reduce_gradient_norm", 8, false);
+		lk_build_memory(builder, LK_OP_OPTIMIZER, "gradient_norm",
+		                parameters * lk_sizes_gradient_bytes(job));
+		lk_build_collective(builder, LK_OP_ALLREDUCE, LK_STREAM_TP, LK_GROUP_MODEL,
+		                    "reduce_gradient_norm", 8, false);
 	}
 	optimizer(builder, parameters);
 	if (job->sharding == LK_SHARD_ZERO1 && job->overlap_param_gather != LK_ON) {
-		lk_build_traffic(builder, "gather_parameters", LK_OP_ALLGATHER, builder->bytes * p.trained_dense,
-						 builder->bytes * p.trained_experts, false, false);
+		lk_build_traffic(builder, "gather_parameters", LK_OP_ALLGATHER,
+		                 builder->bytes * p.trained_dense, builder->bytes * p.trained_experts,
+		                 false, false);
 		lk_build_wait(builder, LK_STREAM_DP);
 	}
-	lk_op last = {
-		.kind = LK_OP_WAIT, .stream = LK_STREAM_COMPUTE, .phase = builder->phase, .join = builder->pending, .name = "wait"};
+	lk_op last = {.kind = LK_OP_WAIT,
+	              .stream = LK_STREAM_COMPUTE,
+	              .phase = builder->phase,
+	              .join = builder->pending,
+	              .name = "wait"};
 	lk_op host = {.kind = LK_OP_HOST,
-				  .stream = LK_STREAM_HOST,
-				  .phase = builder->phase,
-				  .join = LK_JOIN(LK_STREAM_COMPUTE),
-				  .name = "step_overhead",
-				  .batch = 1};
+	              .stream = LK_STREAM_HOST,
+	              .phase = builder->phase,
+	              .join = LK_JOIN(LK_STREAM_COMPUTE),
+	              .name = "step_overhead",
+	              .batch = 1};
 	lk_graph_add(builder->graph, &last);
 	if (!ahead) lk_graph_add(builder->graph, &host);
 	builder->pending = 0;

@@ -1,33 +1,39 @@
-/* build_layer.c: the blocks of a transformer layer, one for each kind of layer and pass, built when first asked for. */
+/* build_layer.c: the blocks of a transformer layer, one for each kind of layer and pass, built when
+ * first asked for. */
 #include <stdio.h>
 
 #include "model/build/build.h"
 #include "model/layout/job.h"
 
 static bool same_shape(const lk_layer_shape *a, const lk_layer_shape *b) {
-	return a->moe == b->moe && a->cross == b->cross && a->causal == b->causal && a->window == b->window &&
-	       a->unit == b->unit;
+	return a->moe == b->moe && a->cross == b->cross && a->causal == b->causal &&
+	       a->window == b->window && a->unit == b->unit;
 }
 
 static double sequence(const lk_builder *builder) {
 	const lk_model *model = builder->model;
-	if (model->image > 0 && model->patch > 0) return (double)(model->image / model->patch) * (model->image / model->patch) + 1;
+	if (model->image > 0 && model->patch > 0)
+		return (double)(model->image / model->patch) * (model->image / model->patch) + 1;
 	return builder->job->seq;
 }
 
 static double decoder_sequence(const lk_builder *builder) {
-	return builder->model->network == LK_NET_ENCDEC && builder->job->decoder_seq > 0 ? builder->job->decoder_seq : sequence(builder);
+	return builder->model->network == LK_NET_ENCDEC && builder->job->decoder_seq > 0
+	           ? builder->job->decoder_seq
+	           : sequence(builder);
 }
 
 void lk_build_stack(lk_builder *builder, bool decoder) {
 	builder->memory_tokens = builder->job->mbs * sequence(builder) / builder->job->cp;
-	builder->tokens = decoder ? builder->job->mbs * decoder_sequence(builder) / builder->job->cp : builder->memory_tokens;
+	builder->tokens = decoder ? builder->job->mbs * decoder_sequence(builder) / builder->job->cp
+	                          : builder->memory_tokens;
 	builder->rows = builder->sp ? builder->tokens / builder->tp : builder->tokens;
 }
 
 static int shape_index(lk_builder *builder, int layer) {
 	const lk_model *model = builder->model;
-	bool decoder = model->network == LK_NET_DECODER || (model->network == LK_NET_ENCDEC && layer >= model->layers);
+	bool decoder = model->network == LK_NET_DECODER ||
+	               (model->network == LK_NET_ENCDEC && layer >= model->layers);
 	lk_layer_shape shape = {
 		.moe = lk_model_is_moe(model, layer),
 		.cross = model->network == LK_NET_ENCDEC && decoder,
@@ -57,37 +63,36 @@ static void forward(lk_builder *builder, const lk_layer_shape *shape) {
 	lk_layer_shape cross = across(builder, shape);
 	lk_build_attention_forward(builder, shape, false);
 	if (shape->cross) lk_build_attention_forward(builder, &cross, true);
-	if (shape->moe)
-		lk_build_moe_forward(builder);
-	else
-		lk_build_mlp_forward(builder, shape);
+	if (shape->moe) lk_build_moe_forward(builder);
+	else lk_build_mlp_forward(builder, shape);
 }
 
-/* Selective recomputation outside Megatron-LM (torchtitan's per-operation policy): attention is kept, every second
- * matrix product and all that is cheap is done again. */
+/* Selective recomputation outside Megatron-LM (torchtitan's per-operation policy): attention is
+ * kept, every second matrix product and all that is cheap is done again. */
 static void replay_selected(lk_builder *builder, const lk_layer_shape *shape) {
 	const lk_model *model = builder->model;
-	double row = builder->bytes * builder->rows * model->hidden, heads = (double)model->heads * model->head_dim / builder->tp;
+	double row = builder->bytes * builder->rows * model->hidden,
+		   heads = (double)model->heads * model->head_dim / builder->tp;
 	double up = model->ffn / builder->tp;
 	uint8_t phase = builder->phase;
 	builder->phase = LK_PHASE_RECOMPUTE;
 	lk_build_memory(builder, LK_OP_NORM, "input_norm", 2 * row);
-	lk_build_memory(builder, LK_OP_ELEMENTWISE, "rotary", 4 * builder->bytes * builder->tokens * heads);
+	lk_build_memory(builder, LK_OP_ELEMENTWISE, "rotary",
+	                4 * builder->bytes * builder->tokens * heads);
 	lk_build_gemm(builder, "out_proj", builder->tokens, model->hidden, heads);
 	lk_build_memory(builder, LK_OP_NORM, "post_norm", 2 * row);
 	if (!shape->moe) {
 		lk_build_gemm(builder, "mlp_up", builder->tokens, up, model->hidden);
-		lk_build_memory(builder, LK_OP_ELEMENTWISE, "activation", builder->bytes * builder->tokens * up * (model->gated ? 3 : 2));
+		lk_build_memory(builder, LK_OP_ELEMENTWISE, "activation",
+		                builder->bytes * builder->tokens * up * (model->gated ? 3 : 2));
 	}
 	builder->phase = phase;
 }
 
 static void backward(lk_builder *builder, const lk_layer_shape *shape, bool input, bool weight) {
 	if (input && builder->replays) replay_selected(builder, shape);
-	if (shape->moe)
-		lk_build_moe_backward(builder, input, weight);
-	else
-		lk_build_mlp_backward(builder, shape, input, weight);
+	if (shape->moe) lk_build_moe_backward(builder, input, weight);
+	else lk_build_mlp_backward(builder, shape, input, weight);
 	lk_layer_shape cross = across(builder, shape);
 	if (shape->cross) lk_build_attention_backward(builder, &cross, true, input, weight);
 	lk_build_attention_backward(builder, shape, false, input, weight);
@@ -99,10 +104,15 @@ static void drop_saved(lk_builder *builder) {
 	lk_build_release(builder, builder->saved - input, LK_OWN_ACTIVATIONS);
 }
 
-/* Streams joined by an operation that never came would be lost between blocks; a WAIT keeps the order. */
+/* Streams joined by an operation that never came would be lost between blocks; a WAIT keeps the
+ * order. */
 static void settle(lk_builder *builder) {
 	if (!builder->pending) return;
-	lk_op op = {.kind = LK_OP_WAIT, .stream = LK_STREAM_COMPUTE, .phase = builder->phase, .join = builder->pending, .name = "wait"};
+	lk_op op = {.kind = LK_OP_WAIT,
+	            .stream = LK_STREAM_COMPUTE,
+	            .phase = builder->phase,
+	            .join = builder->pending,
+	            .name = "wait"};
 	builder->pending = 0;
 	lk_graph_add(builder->graph, &op);
 }
@@ -112,20 +122,26 @@ static const char *const pass_names[LK_BLOCK_PASSES] = {
 	"input gradient", "input gradient, recomputed", "weight gradient",
 };
 
-/* Fully sharded parameters (ZeRO-3, FSDP): a layer waits for its own gathered weights, asks for the next layer's while
- * it computes, and scatters its gradients behind its backward. The order of layers does not matter here: each block
- * gathers as many bytes as it uses. */
+/* Fully sharded parameters (ZeRO-3, FSDP): a layer waits for its own gathered weights, asks for the
+ * next layer's while it computes, and scatters its gradients behind its backward. The order of
+ * layers does not matter here: each block gathers as many bytes as it uses. */
 static double gather_before(lk_builder *builder, int layer, lk_block_pass pass) {
 	bool backward = pass >= LK_BLOCK_BACKWARD;
 	if (!lk_build_shards_layers(builder->job) || pass == LK_BLOCK_WEIGHT_GRADIENT) return 0;
 	if (backward && builder->job->sharding == LK_SHARD_ZERO2) return 0; /* kept since the forward */
 	lk_rank_params p = lk_sizes_layer(builder->job, layer);
-	lk_op wait = {
-		.kind = LK_OP_WAIT, .stream = LK_STREAM_COMPUTE, .phase = builder->phase, .wait = 1, .name = "wait_weights"};
+	lk_op wait = {.kind = LK_OP_WAIT,
+	              .stream = LK_STREAM_COMPUTE,
+	              .phase = builder->phase,
+	              .wait = 1,
+	              .name = "wait_weights"};
 	lk_graph_add(builder->graph, &wait);
-	lk_build_traffic(builder, "gather_weights", LK_OP_ALLGATHER, builder->bytes * p.dense, builder->bytes * p.experts, true, true);
-	if (builder->job->sharding == LK_SHARD_ZERO2) return 0; /* the whole weights are resident there */
-	double bytes = 2 * builder->bytes * (p.dense + p.experts); /* its own and those of the layer that is fetched ahead */
+	lk_build_traffic(builder, "gather_weights", LK_OP_ALLGATHER, builder->bytes * p.dense,
+	                 builder->bytes * p.experts, true, true);
+	if (builder->job->sharding == LK_SHARD_ZERO2)
+		return 0; /* the whole weights are resident there */
+	double bytes = 2 * builder->bytes *
+	               (p.dense + p.experts); /* its own and those of the layer that is fetched ahead */
 	lk_build_save(builder, bytes, LK_OWN_BUFFERS);
 	builder->saved -= bytes;
 	return bytes;
@@ -133,22 +149,24 @@ static double gather_before(lk_builder *builder, int layer, lk_block_pass pass) 
 
 static void scatter_behind(lk_builder *builder, int layer, lk_block_pass pass, double gathered) {
 	lk_rank_params p = lk_sizes_layer(builder->job, layer);
-	bool gradients =
-		pass == LK_BLOCK_BACKWARD || pass == LK_BLOCK_BACKWARD_CHECKPOINT || pass == LK_BLOCK_WEIGHT_GRADIENT;
+	bool gradients = pass == LK_BLOCK_BACKWARD || pass == LK_BLOCK_BACKWARD_CHECKPOINT ||
+	                 pass == LK_BLOCK_WEIGHT_GRADIENT;
 	double wire = lk_sizes_wire_bytes(builder->job);
-	if (gradients && lk_build_shards_layers(builder->job) && p.trained_dense + p.trained_experts > 0) {
-		lk_build_traffic(builder, "scatter_gradients", LK_OP_REDUCESCATTER, wire * p.trained_dense, wire * p.trained_experts,
-						 false, false);
+	if (gradients && lk_build_shards_layers(builder->job) &&
+	    p.trained_dense + p.trained_experts > 0) {
+		lk_build_traffic(builder, "scatter_gradients", LK_OP_REDUCESCATTER, wire * p.trained_dense,
+		                 wire * p.trained_experts, false, false);
 		/* gradients as made and as sent */
-		lk_build_scratch(builder, (builder->bytes + wire) * (p.trained_dense + p.trained_experts), LK_OWN_BUFFERS);
+		lk_build_scratch(builder, (builder->bytes + wire) * (p.trained_dense + p.trained_experts),
+		                 LK_OWN_BUFFERS);
 	}
 	if (gathered > 0) {
 		lk_op op = {.kind = LK_OP_WAIT,
-					.stream = LK_STREAM_COMPUTE,
-					.phase = builder->phase,
-					.name = "free_weights",
-					.release = gathered,
-					.release_owner = LK_OWN_BUFFERS};
+		            .stream = LK_STREAM_COMPUTE,
+		            .phase = builder->phase,
+		            .name = "free_weights",
+		            .release = gathered,
+		            .release_owner = LK_OWN_BUFFERS};
 		lk_graph_add(builder->graph, &op);
 	}
 }
@@ -156,9 +174,7 @@ static void scatter_behind(lk_builder *builder, int layer, lk_block_pass pass, d
 static void fill(lk_builder *builder, const lk_layer_shape *shape, lk_block_pass pass) {
 	bool weight = builder->train_base;
 	switch (pass) {
-	case LK_BLOCK_FORWARD:
-		forward(builder, shape);
-		break;
+	case LK_BLOCK_FORWARD: forward(builder, shape); break;
 	case LK_BLOCK_FORWARD_CHECKPOINT:
 		forward(builder, shape);
 		drop_saved(builder);
@@ -170,12 +186,8 @@ static void fill(lk_builder *builder, const lk_layer_shape *shape, lk_block_pass
 		builder->phase = LK_PHASE_BACKWARD;
 		backward(builder, shape, true, weight && pass == LK_BLOCK_BACKWARD_CHECKPOINT);
 		break;
-	case LK_BLOCK_BACKWARD:
-		backward(builder, shape, true, weight);
-		break;
-	case LK_BLOCK_INPUT_GRADIENT:
-		backward(builder, shape, true, false);
-		break;
+	case LK_BLOCK_BACKWARD: backward(builder, shape, true, weight); break;
+	case LK_BLOCK_INPUT_GRADIENT: backward(builder, shape, true, false); break;
 	default: /* adapters have theirs in the backward pass */
 		if (weight) backward(builder, shape, false, true);
 	}
@@ -188,10 +200,13 @@ lk_status lk_build_layer(lk_builder *builder, int layer, lk_block_pass pass, uin
 	if (!builder->layer_block[s][pass]) {
 		const lk_layer_shape *shape = &builder->shapes[s];
 		char name[96];
-		snprintf(name, sizeof name, "layer %s%s%s%s", shape->moe ? "moe " : "", shape->cross ? "decoder " : "",
-				 shape->window ? "windowed " : "", pass_names[pass]);
+		snprintf(name, sizeof name, "layer %s%s%s%s", shape->moe ? "moe " : "",
+		         shape->cross ? "decoder " : "", shape->window ? "windowed " : "",
+		         pass_names[pass]);
 		bool first = pass == LK_BLOCK_FORWARD || pass == LK_BLOCK_FORWARD_CHECKPOINT;
-		builder->phase = first ? LK_PHASE_FORWARD : pass == LK_BLOCK_WEIGHT_GRADIENT ? LK_PHASE_WEIGHT : LK_PHASE_BACKWARD;
+		builder->phase = first                              ? LK_PHASE_FORWARD
+		                 : pass == LK_BLOCK_WEIGHT_GRADIENT ? LK_PHASE_WEIGHT
+		                                                    : LK_PHASE_BACKWARD;
 		builder->saved = 0;
 		builder->pending = 0;
 		lk_graph_begin_block(builder->graph, name);

@@ -13,14 +13,17 @@ static struct lk_mlp_width mlp_width(const lk_builder *builder, double ffn) {
 	return (struct lk_mlp_width){builder->model->gated ? 2 * inner : inner, inner};
 }
 
-/* The activation's output, for the weight gradient of the second product: not with frozen weights, nor where selective
- * recomputation makes it again from its input. */
+/* The activation's output, for the weight gradient of the second product: not with frozen weights,
+ * nor where selective recomputation makes it again from its input. */
 static bool remakes_inner(const lk_builder *builder) {
-	return builder->replays || (builder->job->recompute == LK_RECOMPUTE_SELECTIVE && builder->job->recompute_mlp);
+	return builder->replays ||
+	       (builder->job->recompute == LK_RECOMPUTE_SELECTIVE && builder->job->recompute_mlp);
 }
 
 static double inner_saved(const lk_builder *builder, struct lk_mlp_width w) {
-	return builder->train_base && !remakes_inner(builder) ? lk_build_kept_bytes(builder, builder->tokens * w.inner) : 0;
+	return builder->train_base && !remakes_inner(builder)
+	           ? lk_build_kept_bytes(builder, builder->tokens * w.inner)
+	           : 0;
 }
 
 static double up_saved(const lk_builder *builder, struct lk_mlp_width w) {
@@ -31,13 +34,17 @@ static double mlp_saved(const lk_builder *builder, struct lk_mlp_width w) {
 }
 static double norm_out(const lk_builder *builder) {
 	bool made_again = builder->replays || builder->job->recompute_norms;
-	return builder->train_base && !made_again ? lk_build_kept_bytes(builder, builder->rows * builder->model->hidden) : 0;
+	return builder->train_base && !made_again
+	           ? lk_build_kept_bytes(builder, builder->rows * builder->model->hidden)
+	           : 0;
 }
 
 static void mlp_products_forward(lk_builder *builder, struct lk_mlp_width w) {
 	double h = builder->model->hidden;
 	lk_build_gemm(builder, "mlp_up", builder->tokens, w.up, h);
-	if (!builder->job->fused_kernels) lk_build_memory(builder, LK_OP_ELEMENTWISE, "activation", builder->bytes * builder->tokens * (w.up + w.inner));
+	if (!builder->job->fused_kernels)
+		lk_build_memory(builder, LK_OP_ELEMENTWISE, "activation",
+		                builder->bytes * builder->tokens * (w.up + w.inner));
 	lk_build_save(builder, mlp_saved(builder, w), LK_OWN_ACTIVATIONS);
 	if (builder->job->fused_kernels) lk_build_transpose_narrow(builder, builder->tokens * w.inner);
 	else lk_build_quantize(builder, builder->tokens * w.inner);
@@ -49,27 +56,38 @@ static double mlp_gradients(const lk_builder *builder, struct lk_mlp_width w) {
 	return builder->bytes * (builder->rows * builder->model->hidden + builder->tokens * w.up);
 }
 
-static void mlp_products_backward(lk_builder *builder, struct lk_mlp_width w, bool input, bool weight) {
+static void mlp_products_backward(lk_builder *builder, struct lk_mlp_width w, bool input,
+                                  bool weight) {
 	double h = builder->model->hidden;
 	if (weight && remakes_inner(builder) && !builder->replays)
-		lk_build_memory(builder, LK_OP_ELEMENTWISE, "activation_again", builder->bytes * builder->tokens * (w.up + w.inner));
-	if (weight && builder->model->mlp_bias) lk_build_bias_grad(builder, "mlp_down_bias_grad", builder->rows, h);
+		lk_build_memory(builder, LK_OP_ELEMENTWISE, "activation_again",
+		                builder->bytes * builder->tokens * (w.up + w.inner));
+	if (weight && builder->model->mlp_bias)
+		lk_build_bias_grad(builder, "mlp_down_bias_grad", builder->rows, h);
 	lk_build_row_backward(builder, "mlp_down_grad", h, w.inner, input, weight);
 	if (input) {
-		/* fused: the kernel that casts the gradient, or the product's epilogue, reads the activation's input beside it */
+		/* fused: the kernel that casts the gradient, or the product's epilogue, reads the
+		 * activation's input beside it */
 		double passes = builder->job->fused_kernels ? w.up : 2 * w.up + w.inner;
-		lk_build_memory(builder, LK_OP_ELEMENTWISE, "activation_grad", builder->bytes * builder->tokens * passes);
+		lk_build_memory(builder, LK_OP_ELEMENTWISE, "activation_grad",
+		                builder->bytes * builder->tokens * passes);
 		/* the gradients of the output, of what the activation gave and of what it took */
-		lk_build_scratch(builder, lk_build_row_bytes(builder) + builder->bytes * builder->tokens * (w.up + w.inner), LK_OWN_WORKSPACE);
+		lk_build_scratch(builder,
+		                 lk_build_row_bytes(builder) +
+		                     builder->bytes * builder->tokens * (w.up + w.inner),
+		                 LK_OWN_WORKSPACE);
 		if (weight || !builder->train_base)
 			lk_build_release(builder, mlp_saved(builder, w), LK_OWN_ACTIVATIONS);
-		else
-			lk_build_release(builder, up_saved(builder, w), LK_OWN_ACTIVATIONS);
+		else lk_build_release(builder, up_saved(builder, w), LK_OWN_ACTIVATIONS);
 	}
-	if (weight && builder->model->mlp_bias) lk_build_bias_grad(builder, "mlp_up_bias_grad", builder->tokens, w.up);
+	if (weight && builder->model->mlp_bias)
+		lk_build_bias_grad(builder, "mlp_up_bias_grad", builder->tokens, w.up);
 	lk_build_column_backward(builder, "mlp_up_grad", w.up, h, input, weight);
-	if (input && !weight && builder->train_base) lk_build_save(builder, mlp_gradients(builder, w), LK_OWN_ACTIVATIONS);
-	if (!input && weight) lk_build_release(builder, inner_saved(builder, w) + mlp_gradients(builder, w), LK_OWN_ACTIVATIONS);
+	if (input && !weight && builder->train_base)
+		lk_build_save(builder, mlp_gradients(builder, w), LK_OWN_ACTIVATIONS);
+	if (!input && weight)
+		lk_build_release(builder, inner_saved(builder, w) + mlp_gradients(builder, w),
+		                 LK_OWN_ACTIVATIONS);
 }
 
 static void residual_forward(lk_builder *builder) {
@@ -78,7 +96,8 @@ static void residual_forward(lk_builder *builder) {
 }
 
 static void residual_backward(lk_builder *builder) {
-	lk_build_memory(builder, LK_OP_ELEMENTWISE, "mlp_residual_grad", lk_build_residual_bytes(builder));
+	lk_build_memory(builder, LK_OP_ELEMENTWISE, "mlp_residual_grad",
+	                lk_build_residual_bytes(builder));
 	lk_build_release(builder, lk_build_mask_bytes(builder), LK_OWN_ACTIVATIONS);
 }
 
@@ -103,14 +122,17 @@ void lk_build_mlp_forward(lk_builder *builder, const lk_layer_shape *shape) {
 	lk_build_tp_enter(builder, "gather_mlp_input");
 	mlp_products_forward(builder, mlp_width(builder, builder->model->ffn));
 	lk_build_tp_leave(builder, "reduce_mlp_output");
-	if (builder->model->norms_per_layer >= 4) lk_build_memory(builder, LK_OP_NORM, "post_mlp_norm", 2 * lk_build_row_bytes(builder));
+	if (builder->model->norms_per_layer >= 4)
+		lk_build_memory(builder, LK_OP_NORM, "post_mlp_norm", 2 * lk_build_row_bytes(builder));
 	residual_forward(builder);
 }
 
-void lk_build_mlp_backward(lk_builder *builder, const lk_layer_shape *shape, bool input, bool weight) {
+void lk_build_mlp_backward(lk_builder *builder, const lk_layer_shape *shape, bool input,
+                           bool weight) {
 	(void)shape;
 	if (input) residual_backward(builder);
-	if (input && builder->model->norms_per_layer >= 4) lk_build_memory(builder, LK_OP_NORM, "post_mlp_norm_grad", 3 * lk_build_row_bytes(builder));
+	if (input && builder->model->norms_per_layer >= 4)
+		lk_build_memory(builder, LK_OP_NORM, "post_mlp_norm_grad", 3 * lk_build_row_bytes(builder));
 	if (input || builder->sp) lk_build_tp_leave_backward(builder, "gather_mlp_grad");
 	mlp_products_backward(builder, mlp_width(builder, builder->model->ffn), input, weight);
 	norm_backward(builder, input, weight);
@@ -118,7 +140,8 @@ void lk_build_mlp_backward(lk_builder *builder, const lk_layer_shape *shape, boo
 
 /* ---- mixture of experts ---- */
 
-/* Sizes on one rank: the busiest expert-parallel rank decides, so routed rows are the mean times the imbalance. */
+/* Sizes on one rank: the busiest expert-parallel rank decides, so routed rows are the mean times
+ * the imbalance. */
 struct lk_moe_size {
 	double routed;    /* rows behind the dispatch on this rank, all its experts */
 	double sent;      /* rows that leave: tokens * top-k */
@@ -129,32 +152,38 @@ struct lk_moe_size {
 
 static struct lk_moe_size moe_size(const lk_builder *builder) {
 	const lk_model *model = builder->model;
-	double ep = builder->job->ep > 1 ? builder->job->ep : 1, etp = builder->job->etp > 1 ? builder->job->etp : 1;
+	double ep = builder->job->ep > 1 ? builder->job->ep : 1,
+		   etp = builder->job->etp > 1 ? builder->job->etp : 1;
 	double imbalance = ep > 1 ? builder->job->moe_imbalance : 1;
 	double inner = model->expert_ffn / etp;
 	double sent = builder->rows * model->topk;
-	return (struct lk_moe_size){sent * imbalance * etp, sent, model->experts / ep, model->gated ? 2 * inner : inner, inner, model->hidden};
+	return (struct lk_moe_size){sent * imbalance * etp,           sent,  model->experts / ep,
+	                            model->gated ? 2 * inner : inner, inner, model->hidden};
 }
 
 static double moe_saved(const lk_builder *builder, struct lk_moe_size z) {
 	double up = builder->bytes * z.routed * z.up;
 	double inner = builder->job->recompute_expert_activation ? 0 : z.inner;
-	double inputs = builder->train_base ? lk_build_kept_bytes(builder, z.routed * (z.hidden + inner)) : 0;
-	/* for the gradient of the router's weights: Megatron-LM weighs behind the activation, with a kernel of its own for
-	 * gated ones; others weigh the outputs */
-	double weighed = !lk_job_like_megatron(builder->job) ? z.sent * z.hidden : builder->model->gated ? 0 : z.routed * inner;
+	double inputs =
+		builder->train_base ? lk_build_kept_bytes(builder, z.routed * (z.hidden + inner)) : 0;
+	/* for the gradient of the router's weights: Megatron-LM weighs behind the activation, with a
+	 * kernel of its own for gated ones; others weigh the outputs */
+	double weighed = !lk_job_like_megatron(builder->job) ? z.sent * z.hidden
+	                 : builder->model->gated             ? 0
+	                                                     : z.routed * inner;
 	return up + inputs + builder->bytes * weighed;
 }
 
-/* Rows to the ranks that hold their experts, or back. With one copy per node the message is smaller; comm.c counts the
- * distinct nodes among top-k (`k`). */
+/* Rows to the ranks that hold their experts, or back. With one copy per node the message is
+ * smaller; comm.c counts the distinct nodes among top-k (`k`). */
 static void exchange(lk_builder *builder, const char *name, struct lk_moe_size z) {
 	if (builder->job->ep <= 1) return;
 	double bytes = builder->bytes * z.sent * z.hidden;
 	if (builder->job->dispatcher == LK_DISPATCH_ALLGATHER) {
 		bool back = name[0] == 'c';
-		lk_build_collective(builder, back ? LK_OP_REDUCESCATTER : LK_OP_ALLGATHER, LK_STREAM_EP, LK_GROUP_EP, name,
-							builder->bytes * builder->rows * z.hidden * builder->job->ep, false);
+		lk_build_collective(builder, back ? LK_OP_REDUCESCATTER : LK_OP_ALLGATHER, LK_STREAM_EP,
+		                    LK_GROUP_EP, name,
+		                    builder->bytes * builder->rows * z.hidden * builder->job->ep, false);
 		return;
 	}
 	lk_op op = {
@@ -171,42 +200,50 @@ static void exchange(lk_builder *builder, const char *name, struct lk_moe_size z
 	builder->pending |= LK_JOIN(LK_STREAM_EP);
 }
 
-/* Dispatchers that send one copy per place read and write the tokens where they are; the others bring the copies of a
- * destination together first. */
+/* Dispatchers that send one copy per place read and write the tokens where they are; the others
+ * bring the copies of a destination together first. */
 static void permute(lk_builder *builder, const char *name, struct lk_moe_size z) {
 	if (builder->job->ep > 1 && builder->job->dispatcher == LK_DISPATCH_NODE) return;
-	lk_build_memory(builder, LK_OP_PERMUTE, name, builder->bytes * (builder->rows + z.sent) * z.hidden);
+	lk_build_memory(builder, LK_OP_PERMUTE, name,
+	                builder->bytes * (builder->rows + z.sent) * z.hidden);
 }
 
-static void expert_shards(lk_builder *builder, unsigned kind, const char *name, struct lk_moe_size z) {
+static void expert_shards(lk_builder *builder, unsigned kind, const char *name,
+                          struct lk_moe_size z) {
 	if (builder->job->etp > 1)
-		lk_build_collective(builder, kind, LK_STREAM_TP, LK_GROUP_ETP, name, builder->bytes * z.routed * z.hidden, false);
+		lk_build_collective(builder, kind, LK_STREAM_TP, LK_GROUP_ETP, name,
+		                    builder->bytes * z.routed * z.hidden, false);
 }
 
-static void experts_gemm(lk_builder *builder, const char *name, double m, double n, double k, double batch) {
+static void experts_gemm(lk_builder *builder, const char *name, double m, double n, double k,
+                         double batch) {
 	lk_build_gemm_batch(builder, name, m, n, k, batch);
-	if (builder->graph->ops.count) builder->graph->ops.kind[builder->graph->ops.count - 1] = LK_OP_GROUPED_GEMM;
+	if (builder->graph->ops.count)
+		builder->graph->ops.kind[builder->graph->ops.count - 1] = LK_OP_GROUPED_GEMM;
 }
 
-/* The dispatcher needs the rows per expert on the host before it can size its buffers: the host waits for the device.
+/* The dispatcher needs the rows per expert on the host before it can size its buffers: the host
+ * waits for the device.
  */
 static void host_sync(lk_builder *builder) {
 	if (builder->job->cuda_graphs == LK_ON && builder->job->graph_experts == LK_ON) return;
 	lk_op op = {.kind = LK_OP_HOST,
-				.stream = LK_STREAM_HOST,
-				.phase = builder->phase,
-				.join = LK_JOIN(LK_STREAM_COMPUTE) | builder->pending,
-				.name = "read_expert_counts"};
+	            .stream = LK_STREAM_HOST,
+	            .phase = builder->phase,
+	            .join = LK_JOIN(LK_STREAM_COMPUTE) | builder->pending,
+	            .name = "read_expert_counts"};
 	lk_graph_add(builder->graph, &op);
 }
 
-/* Biases of experts, and clipping, as Megatron-LM's TEGroupedMLP has them (megatron/core/transformer/moe/experts.py,
- * _apply_bias; fusions/fused_bias_geglu.py): plain tensor operations, each a pass over memory. The bias of the first
- * product is added by the product itself.
+/* Biases of experts, and clipping, as Megatron-LM's TEGroupedMLP has them
+ * (megatron/core/transformer/moe/experts.py, _apply_bias; fusions/fused_bias_geglu.py): plain
+ * tensor operations, each a pass over memory. The bias of the first product is added by the product
+ * itself.
  *
- * Clipping: both halves clamped, then joined: 2 reads and 2 writes; backward a mask each, then joined: 3 and 2.
- * Bias of the second product: weighed by the probability, added, the experts' parts joined: 3 reads and 3 writes; backward
- * the parts joined, and for each of probability and bias a product and its sum: 5 and 3. */
+ * Clipping: both halves clamped, then joined: 2 reads and 2 writes; backward a mask each, then
+ * joined: 3 and 2. Bias of the second product: weighed by the probability, added, the experts'
+ * parts joined: 3 reads and 3 writes; backward the parts joined, and for each of probability and
+ * bias a product and its sum: 5 and 3. */
 static double clip_bytes(const lk_builder *builder, struct lk_moe_size z, int passes) {
 	return builder->model->clipped_glu ? passes * builder->bytes * z.routed * z.up : 0;
 }
@@ -230,16 +267,19 @@ void lk_build_moe_forward(lk_builder *builder) {
 	host_sync(builder);
 	exchange(builder, "dispatch", z);
 	expert_shards(builder, LK_OP_ALLGATHER, "gather_experts", z);
-	lk_build_memory(builder, LK_OP_PERMUTE, "sort_by_expert", 2 * builder->bytes * z.routed * model->hidden);
+	lk_build_memory(builder, LK_OP_PERMUTE, "sort_by_expert",
+	                2 * builder->bytes * z.routed * model->hidden);
 	lk_build_quantize(builder, z.routed * model->hidden);
 	experts_gemm(builder, "experts_up", rows_local, z.up, model->hidden, z.local);
 	experts_memory(builder, "expert_clip", clip_bytes(builder, z, 4));
-	lk_build_memory(builder, LK_OP_ELEMENTWISE, "expert_activation", builder->bytes * z.routed * (z.up + z.inner));
+	lk_build_memory(builder, LK_OP_ELEMENTWISE, "expert_activation",
+	                builder->bytes * z.routed * (z.up + z.inner));
 	lk_build_save(builder, moe_saved(builder, z), LK_OWN_ACTIVATIONS);
 	lk_build_quantize(builder, z.routed * z.inner);
 	experts_gemm(builder, "experts_down", rows_local, model->hidden, z.inner, z.local);
 	experts_memory(builder, "expert_bias", weighed_bias_bytes(builder, z, 6));
-	lk_build_memory(builder, LK_OP_PERMUTE, "unsort", 2 * builder->bytes * z.routed * model->hidden);
+	lk_build_memory(builder, LK_OP_PERMUTE, "unsort",
+	                2 * builder->bytes * z.routed * model->hidden);
 	expert_shards(builder, LK_OP_REDUCESCATTER, "reduce_experts", z);
 	exchange(builder, "combine", z);
 	permute(builder, "unpermute_tokens", z);
@@ -258,18 +298,24 @@ static void experts_backward(lk_builder *builder, struct lk_moe_size z, bool inp
 	if (input) experts_gemm(builder, "experts_down_grad", rows, z.inner, h, z.local);
 	if (weight) experts_gemm(builder, "weight_grad", h, z.inner, rows, z.local);
 	if (input) {
-		lk_build_memory(builder, LK_OP_ELEMENTWISE, "expert_activation_grad", builder->bytes * z.routed * (2 * z.up + z.inner));
+		lk_build_memory(builder, LK_OP_ELEMENTWISE, "expert_activation_grad",
+		                builder->bytes * z.routed * (2 * z.up + z.inner));
 		experts_memory(builder, "expert_clip_grad", clip_bytes(builder, z, 5));
-		lk_build_scratch(builder, builder->bytes * z.routed * (h + z.up + z.inner), LK_OWN_WORKSPACE);
+		lk_build_scratch(builder, builder->bytes * z.routed * (h + z.up + z.inner),
+		                 LK_OWN_WORKSPACE);
 	}
-	if (weight && builder->model->expert_bias) lk_build_bias_grad(builder, "experts_up_bias_grad", z.routed, z.up);
+	if (weight && builder->model->expert_bias)
+		lk_build_bias_grad(builder, "experts_up_bias_grad", z.routed, z.up);
 	if (input) lk_build_quantize(builder, z.routed * z.up);
 	if (input) experts_gemm(builder, "experts_up_grad", rows, h, z.up, z.local);
 	if (weight) experts_gemm(builder, "weight_grad", z.up, h, rows, z.local);
 	bool last = weight || !builder->train_base;
-	double gradients = builder->bytes * z.routed * (h + z.up); /* kept between the passes of a split backward */
+	double gradients =
+		builder->bytes * z.routed * (h + z.up); /* kept between the passes of a split backward */
 	if (input && !last) lk_build_save(builder, gradients, LK_OWN_ACTIVATIONS);
-	if (last) lk_build_release(builder, moe_saved(builder, z) + (input ? 0 : gradients), LK_OWN_ACTIVATIONS);
+	if (last)
+		lk_build_release(builder, moe_saved(builder, z) + (input ? 0 : gradients),
+		                 LK_OWN_ACTIVATIONS);
 }
 
 void lk_build_moe_backward(lk_builder *builder, bool input, bool weight) {
@@ -280,11 +326,13 @@ void lk_build_moe_backward(lk_builder *builder, bool input, bool weight) {
 		permute(builder, "unpermute_tokens_grad", z);
 		exchange(builder, "combine_grad", z);
 		expert_shards(builder, LK_OP_ALLGATHER, "gather_experts_grad", z);
-		lk_build_memory(builder, LK_OP_PERMUTE, "unsort_grad", 2 * builder->bytes * z.routed * model->hidden);
+		lk_build_memory(builder, LK_OP_PERMUTE, "unsort_grad",
+		                2 * builder->bytes * z.routed * model->hidden);
 	}
 	experts_backward(builder, z, input, weight);
 	if (input) {
-		lk_build_memory(builder, LK_OP_PERMUTE, "sort_by_expert_grad", 2 * builder->bytes * z.routed * model->hidden);
+		lk_build_memory(builder, LK_OP_PERMUTE, "sort_by_expert_grad",
+		                2 * builder->bytes * z.routed * model->hidden);
 		expert_shards(builder, LK_OP_REDUCESCATTER, "reduce_experts_grad", z);
 		exchange(builder, "dispatch_grad", z);
 		permute(builder, "permute_tokens_grad", z);
@@ -293,8 +341,11 @@ void lk_build_moe_backward(lk_builder *builder, bool input, bool weight) {
 		if (input || builder->sp) lk_build_tp_leave_backward(builder, "gather_shared_grad");
 		mlp_products_backward(builder, mlp_width(builder, model->shared_ffn), input, weight);
 	}
-	if (input) lk_build_memory(builder, LK_OP_NORM, "router_topk_grad", 4 * 4 * builder->rows * model->experts);
+	if (input)
+		lk_build_memory(builder, LK_OP_NORM, "router_topk_grad",
+		                4 * 4 * builder->rows * model->experts);
 	if (input) lk_build_gemm(builder, "router_grad", builder->rows, model->hidden, model->experts);
-	if (weight) lk_build_gemm(builder, "router_weight_grad", model->experts, model->hidden, builder->rows);
+	if (weight)
+		lk_build_gemm(builder, "router_weight_grad", model->experts, model->hidden, builder->rows);
 	norm_backward(builder, input, weight);
 }

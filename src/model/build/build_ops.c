@@ -1,4 +1,5 @@
-/* build_ops.c: how the builder adds operations: shapes to flops and bytes, joins, saved activations. */
+/* build_ops.c: how the builder adds operations: shapes to flops and bytes, joins, saved
+ * activations. */
 #include "model/build/build.h"
 
 double lk_build_row_bytes(const lk_builder *builder) {
@@ -10,7 +11,9 @@ double lk_build_residual_bytes(const lk_builder *builder) {
 }
 
 double lk_build_mask_bytes(const lk_builder *builder) {
-	return builder->model->dropout > 0 && !builder->job->compile ? builder->rows * builder->model->hidden : 0;
+	return builder->model->dropout > 0 && !builder->job->compile
+	           ? builder->rows * builder->model->hidden
+	           : 0;
 }
 
 double lk_build_kept_bytes(const lk_builder *builder, double elements) {
@@ -30,7 +33,8 @@ static uint32_t add_compute(lk_builder *builder, lk_op *op) {
 	return lk_graph_add(builder->graph, &with);
 }
 
-uint32_t lk_build_gemm_batch(lk_builder *builder, const char *name, double m, double n, double k, double batch) {
+uint32_t lk_build_gemm_batch(lk_builder *builder, const char *name, double m, double n, double k,
+                             double batch) {
 	double operand = lk_dtype_bytes(builder->job->dtype);
 	if (operand > builder->bytes) operand = builder->bytes;
 	lk_op op = {
@@ -57,32 +61,41 @@ uint32_t lk_build_memory(lk_builder *builder, unsigned kind, const char *name, d
 }
 
 uint32_t lk_build_norm_weight_grad(lk_builder *builder, double bytes) {
-	lk_op op = {.kind = LK_OP_NORM, .name = "norm_weight_grad", .n = builder->model->hidden, .bytes = bytes, .dtype = LK_BF16};
+	lk_op op = {.kind = LK_OP_NORM,
+	            .name = "norm_weight_grad",
+	            .n = builder->model->hidden,
+	            .bytes = bytes,
+	            .dtype = LK_BF16};
 	return add_compute(builder, &op);
 }
 
-/* 8- and 4-bit products read operands that a kernel of their own has scaled, cast and, for the weight gradient,
- * transposed: read once in 16 bits, written twice (Transformer Engine's cast-transpose). */
+/* 8- and 4-bit products read operands that a kernel of their own has scaled, cast and, for the
+ * weight gradient, transposed: read once in 16 bits, written twice (Transformer Engine's
+ * cast-transpose). */
 void lk_build_quantize(lk_builder *builder, double elements) {
 	double operand = lk_dtype_bytes(builder->job->dtype);
-	if (operand < builder->bytes) lk_build_memory(builder, LK_OP_ELEMENTWISE, "quantize", elements * (builder->bytes + 2 * operand));
+	if (operand < builder->bytes)
+		lk_build_memory(builder, LK_OP_ELEMENTWISE, "quantize",
+		                elements * (builder->bytes + 2 * operand));
 }
 
-/* Behind a norm whose result is the residual stream, too (BERT), the cast is a kernel of its own; else the norm writes
- * the operand itself. */
+/* Behind a norm whose result is the residual stream, too (BERT), the cast is a kernel of its own;
+ * else the norm writes the operand itself. */
 void lk_build_quantize_normed(lk_builder *builder) {
-	if (builder->job->fused_kernels && builder->model->network == LK_NET_ENCODER && !builder->model->final_norm)
+	if (builder->job->fused_kernels && builder->model->network == LK_NET_ENCODER &&
+	    !builder->model->final_norm)
 		lk_build_quantize(builder, builder->rows * builder->model->hidden);
 }
 
 /* What a product wrote in its narrow format is transposed for the weight gradient. */
 void lk_build_transpose_narrow(lk_builder *builder, double elements) {
 	double operand = lk_dtype_bytes(builder->job->dtype);
-	if (operand < builder->bytes) lk_build_memory(builder, LK_OP_ELEMENTWISE, "transpose", elements * 2 * operand);
+	if (operand < builder->bytes)
+		lk_build_memory(builder, LK_OP_ELEMENTWISE, "transpose", elements * 2 * operand);
 }
 
-uint32_t lk_build_collective(lk_builder *builder, unsigned kind, unsigned stream, unsigned group, const char *name,
-							 double bytes, bool async) {
+uint32_t lk_build_collective(lk_builder *builder, unsigned kind, unsigned stream, unsigned group,
+                             const char *name, double bytes, bool async) {
 	lk_op op = {
 		.kind = (uint8_t)kind,
 		.stream = (uint8_t)stream,
@@ -106,20 +119,25 @@ static lk_ops *columns(lk_builder *builder, uint32_t *last) {
 	return &builder->graph->ops;
 }
 
-/* A change of memory stands at the last operation of the block; where there is none yet, or where that one changes the
- * memory of another owner, at a WAIT for nothing, which takes no time. */
-static lk_ops *carrier(lk_builder *builder, double *const *column, uint8_t *const *owners, unsigned owner, uint32_t *last) {
+/* A change of memory stands at the last operation of the block; where there is none yet, or where
+ * that one changes the memory of another owner, at a WAIT for nothing, which takes no time. */
+static lk_ops *carrier(lk_builder *builder, double *const *column, uint8_t *const *owners,
+                       unsigned owner, uint32_t *last) {
 	lk_ops *ops = columns(builder, last);
-	bool empty = builder->graph->blocks.count && lk_last(&builder->graph->blocks)->begin == ops->count;
-	if (builder->graph->failed || !(empty || ((*column)[*last] > 0 && (*owners)[*last] != owner))) return ops;
-	lk_op op = {.kind = LK_OP_WAIT, .stream = LK_STREAM_COMPUTE, .phase = builder->phase, .name = "memory"};
+	bool empty =
+		builder->graph->blocks.count && lk_last(&builder->graph->blocks)->begin == ops->count;
+	if (builder->graph->failed || !(empty || ((*column)[*last] > 0 && (*owners)[*last] != owner)))
+		return ops;
+	lk_op op = {
+		.kind = LK_OP_WAIT, .stream = LK_STREAM_COMPUTE, .phase = builder->phase, .name = "memory"};
 	lk_graph_add(builder->graph, &op);
 	return columns(builder, last);
 }
 
 void lk_build_save(lk_builder *builder, double bytes, unsigned owner) {
 	uint32_t i;
-	lk_ops *ops = carrier(builder, &builder->graph->ops.alloc, &builder->graph->ops.alloc_owner, owner, &i);
+	lk_ops *ops =
+		carrier(builder, &builder->graph->ops.alloc, &builder->graph->ops.alloc_owner, owner, &i);
 	if (!ops->count) return;
 	ops->alloc[i] += bytes;
 	ops->alloc_owner[i] = (uint8_t)owner;
@@ -128,7 +146,8 @@ void lk_build_save(lk_builder *builder, double bytes, unsigned owner) {
 
 void lk_build_release(lk_builder *builder, double bytes, unsigned owner) {
 	uint32_t i;
-	lk_ops *ops = carrier(builder, &builder->graph->ops.release, &builder->graph->ops.release_owner, owner, &i);
+	lk_ops *ops = carrier(builder, &builder->graph->ops.release, &builder->graph->ops.release_owner,
+	                      owner, &i);
 	if (!ops->count) return;
 	ops->release[i] += bytes;
 	ops->release_owner[i] = (uint8_t)owner;
@@ -143,7 +162,8 @@ void lk_build_scratch(lk_builder *builder, double bytes, unsigned owner) {
 	ops->alloc_owner[i] = ops->release_owner[i] = (uint8_t)owner;
 }
 
-/* ---- tensor parallelism around linear layers (Megatron-LM; sequence parallelism: arXiv 2205.05198, figure 5) ---- */
+/* ---- tensor parallelism around linear layers (Megatron-LM; sequence parallelism: arXiv
+ * 2205.05198, figure 5) ---- */
 
 static double full_rows_bytes(const lk_builder *builder) {
 	return builder->tokens * builder->model->hidden * builder->bytes;
@@ -151,21 +171,24 @@ static double full_rows_bytes(const lk_builder *builder) {
 
 void lk_build_tp_enter(lk_builder *builder, const char *name) {
 	if (builder->tp > 1 && builder->sp)
-		lk_build_collective(builder, LK_OP_ALLGATHER, LK_STREAM_TP, LK_GROUP_TP, name, full_rows_bytes(builder), false);
+		lk_build_collective(builder, LK_OP_ALLGATHER, LK_STREAM_TP, LK_GROUP_TP, name,
+		                    full_rows_bytes(builder), false);
 }
 
 void lk_build_tp_leave(lk_builder *builder, const char *name) {
 	if (builder->tp > 1)
-		lk_build_collective(builder, builder->sp ? LK_OP_REDUCESCATTER : LK_OP_ALLREDUCE, LK_STREAM_TP, LK_GROUP_TP, name,
-							full_rows_bytes(builder), false);
+		lk_build_collective(builder, builder->sp ? LK_OP_REDUCESCATTER : LK_OP_ALLREDUCE,
+		                    LK_STREAM_TP, LK_GROUP_TP, name, full_rows_bytes(builder), false);
 }
 
 void lk_build_tp_leave_backward(lk_builder *builder, const char *name) {
 	if (builder->tp > 1 && builder->sp)
-		lk_build_collective(builder, LK_OP_ALLGATHER, LK_STREAM_TP, LK_GROUP_TP, name, full_rows_bytes(builder), false);
+		lk_build_collective(builder, LK_OP_ALLGATHER, LK_STREAM_TP, LK_GROUP_TP, name,
+		                    full_rows_bytes(builder), false);
 }
 
-/* y[tokens, n] = x[tokens, k] w: the weight's gradient, added to the main gradient where that is kept in fp32. */
+/* y[tokens, n] = x[tokens, k] w: the weight's gradient, added to the main gradient where that is
+ * kept in fp32. */
 static void weight_grad(lk_builder *builder, double n, double k) {
 	lk_build_gemm(builder, "weight_grad", n, k, builder->tokens);
 	if (builder->job->fp32_grads == LK_ON) {
@@ -175,29 +198,34 @@ static void weight_grad(lk_builder *builder, double n, double k) {
 	}
 }
 
-/* The gather of the input runs beside the input gradient's product, the reduction beside the weight gradient's. */
-void lk_build_column_backward(lk_builder *builder, const char *name, double n, double k, bool input, bool weight) {
+/* The gather of the input runs beside the input gradient's product, the reduction beside the weight
+ * gradient's. */
+void lk_build_column_backward(lk_builder *builder, const char *name, double n, double k, bool input,
+                              bool weight) {
 	bool comm = builder->tp > 1, gather = comm && builder->sp && weight;
 	if (input) lk_build_quantize(builder, builder->tokens * n);
 	uint32_t gathered = 0;
 	if (gather)
-		gathered = 1 + lk_build_collective(builder, LK_OP_ALLGATHER, LK_STREAM_TP, LK_GROUP_TP, "gather_input",
-										   full_rows_bytes(builder), true);
+		gathered = 1 + lk_build_collective(builder, LK_OP_ALLGATHER, LK_STREAM_TP, LK_GROUP_TP,
+		                                   "gather_input", full_rows_bytes(builder), true);
 	if (input) lk_build_gemm(builder, name, builder->tokens, k, n);
 	if (comm && input)
-		lk_build_collective(builder, builder->sp ? LK_OP_REDUCESCATTER : LK_OP_ALLREDUCE, LK_STREAM_TP, LK_GROUP_TP,
-							"reduce_input_grad", full_rows_bytes(builder), true);
+		lk_build_collective(builder, builder->sp ? LK_OP_REDUCESCATTER : LK_OP_ALLREDUCE,
+		                    LK_STREAM_TP, LK_GROUP_TP, "reduce_input_grad",
+		                    full_rows_bytes(builder), true);
 	builder->needs = gathered;
 	if (weight) weight_grad(builder, n, k);
 	if (comm && input) lk_build_wait(builder, LK_STREAM_TP);
 }
 
-void lk_build_row_backward(lk_builder *builder, const char *name, double n, double k, bool input, bool weight) {
+void lk_build_row_backward(lk_builder *builder, const char *name, double n, double k, bool input,
+                           bool weight) {
 	if (input) lk_build_quantize(builder, builder->tokens * n);
 	if (input) lk_build_gemm(builder, name, builder->tokens, k, n);
 	if (weight) weight_grad(builder, n, k);
 }
 
 void lk_build_bias_grad(lk_builder *builder, const char *name, double rows, double columns) {
-	if (!builder->job->fused_kernels) lk_build_memory(builder, LK_OP_ELEMENTWISE, name, builder->bytes * rows * columns);
+	if (!builder->job->fused_kernels)
+		lk_build_memory(builder, LK_OP_ELEMENTWISE, name, builder->bytes * rows * columns);
 }

@@ -1,12 +1,14 @@
-/* build_pair.c: two blocks as one, their operations interleaved at every communication: while one block's message is
- * under way, the other block computes. Inside the pair an operation waits for the communication of its own block only,
- * so joins of communication streams become dependencies on single operations. (DualPipe, DeepSeek-V3 report,
- * section 3.2.1.) */
+/* build_pair.c: two blocks as one, their operations interleaved at every communication: while one
+ * block's message is under way, the other block computes. Inside the pair an operation waits for
+ * the communication of its own block only, so joins of communication streams become dependencies on
+ * single operations. (DualPipe, DeepSeek-V3 report, section 3.2.1.) */
 #include <stdio.h>
 
 #include "model/build/build.h"
 
-enum { COMPUTE_ONLY = LK_JOIN(LK_STREAM_COMPUTE) | LK_JOIN(LK_STREAM_HOST) };
+enum {
+	COMPUTE_ONLY = LK_JOIN(LK_STREAM_COMPUTE) | LK_JOIN(LK_STREAM_HOST)
+};
 
 /* One of the two blocks while it is copied. */
 struct lk_side {
@@ -49,12 +51,14 @@ static struct lk_side side_of(lk_builder *builder, uint32_t block, uint32_t *pla
 static lk_status build(lk_builder *builder, uint32_t first, uint32_t second, uint32_t *block) {
 	lk_arena scratch = LK_ARENA_INIT;
 	const lk_block *f = &builder->graph->blocks.at[first], *s = &builder->graph->blocks.at[second];
-	uint32_t *places = LK_ARRAY(&scratch, uint32_t, (size_t)(f->end - f->begin) + (s->end - s->begin));
+	uint32_t *places =
+		LK_ARRAY(&scratch, uint32_t, (size_t)(f->end - f->begin) + (s->end - s->begin));
 	if (!places) return lk_oom(builder->err);
-	struct lk_side one = side_of(builder, first, places), two = side_of(builder, second, places + (f->end - f->begin));
+	struct lk_side one = side_of(builder, first, places),
+				   two = side_of(builder, second, places + (f->end - f->begin));
 	char name[160];
 	snprintf(name, sizeof name, "pair: %s & %s", lk_intern_text(builder->graph->names, f->name),
-			 lk_intern_text(builder->graph->names, s->name));
+	         lk_intern_text(builder->graph->names, s->name));
 	lk_graph_begin_block(builder->graph, name);
 	while (one.at < one.end || two.at < two.end) {
 		copy_piece(builder->graph, &one);
@@ -66,7 +70,8 @@ static lk_status build(lk_builder *builder, uint32_t first, uint32_t second, uin
 
 lk_status lk_build_pair(lk_builder *builder, uint32_t first, uint32_t second, uint32_t *block) {
 	for (int i = 0; i < builder->pair_count; i++)
-		if (builder->pairs[i].first == first && builder->pairs[i].second == second) return *block = builder->pairs[i].block, LK_OK;
+		if (builder->pairs[i].first == first && builder->pairs[i].second == second)
+			return *block = builder->pairs[i].block, LK_OK;
 	LK_TRY(build(builder, first, second, block));
 	if (builder->pair_count < (int)(sizeof builder->pairs / sizeof *builder->pairs)) {
 		builder->pairs[builder->pair_count].first = first;

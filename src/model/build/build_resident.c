@@ -1,24 +1,28 @@
-/* build_resident.c: what a stage holds through the whole step: model states (sizes.c) and the buffers that are made
- * anew for every micro-batch, but are never gone. */
+/* build_resident.c: what a stage holds through the whole step: model states (sizes.c) and the
+ * buffers that are made anew for every micro-batch, but are never gone. */
 #include "model/build/build.h"
 #include "model/layout/job.h"
 
 /* Gradients of logits and inputs of the head that wait for a deferred weight gradient. */
 static double deferred_bytes(const lk_builder *builder, int stage) {
 	const lk_job *job = builder->job;
-	if (job->defer_head_gradient != LK_ON || job->pp == 1 || !lk_sizes_has_head(job, stage)) return 0;
+	if (job->defer_head_gradient != LK_ON || job->pp == 1 || !lk_sizes_has_head(job, stage))
+		return 0;
 	int limit = job->deferral_limit > 0 ? job->deferral_limit : job->microbatches;
-	double each = builder->bytes * builder->tokens * (job->padded_vocab / builder->tp + job->model.hidden);
+	double each =
+		builder->bytes * builder->tokens * (job->padded_vocab / builder->tp + job->model.hidden);
 	return each * (limit < job->microbatches ? limit : job->microbatches - 1);
 }
 
 /* The mask of a micro-batch, a byte per pair of positions. */
 static double mask_bytes(const lk_builder *builder) {
-	return builder->job->attention_mask ? builder->batch * builder->job->seq * builder->job->seq / builder->job->cp : 0;
+	return builder->job->attention_mask
+	           ? builder->batch * builder->job->seq * builder->job->seq / builder->job->cp
+	           : 0;
 }
 
-/* Tensors on their way between stages: the input that came, the gradient that came and the one that left; with several
- * chunks one of each and one more. */
+/* Tensors on their way between stages: the input that came, the gradient that came and the one that
+ * left; with several chunks one of each and one more. */
 static double wire_bytes(const lk_builder *builder) {
 	if (builder->job->pp == 1) return 0;
 	return (builder->job->vp > 1 ? builder->job->vp + 1 : 3) * lk_build_row_bytes(builder);

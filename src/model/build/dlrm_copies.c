@@ -1,22 +1,26 @@
-/* dlrm_copies.c: rows that every rank keeps a copy of, so that their sums need no exchange; their gradients are reduced with
- * those of the MLPs. As HugeCTR decides it for MLPerf:
+/* dlrm_copies.c: rows that every rank keeps a copy of, so that their sums need no exchange; their
+ * gradients are reduced with those of the MLPs. As HugeCTR decides it for MLPerf:
  *
- * One lookup a table (HybridSparseEmbedding, NVIDIA-Merlin/HugeCTR@1dde7cb2, hybrid_embedding/calibration_data.cu): rows that a
- * batch looks up `threshold` times or more, on N nodes where the sums' traffic comes to cost as much as the gradients',
+ * One lookup a table (HybridSparseEmbedding, NVIDIA-Merlin/HugeCTR@1dde7cb2,
+ * hybrid_embedding/calibration_data.cu): rows that a batch looks up `threshold` times or more, on N
+ * nodes where the sums' traffic comes to cost as much as the gradients',
  *
  *     threshold = N * (all-to-all rate / all-reduce rate) * efficiency * N / (N - 1)
  *
- * and on one node where a rank's M samples hold a row twice with a probability below p: batch sqrt(2 p / (M (M - 1))).
- * Rates, efficiency and p are those of the launch files (mlcommons/training_results_v1.1, dgx_a100_14x8x640.py). How often
- * rows are looked up is Zipf's law with exponent 1: the i-th row 1 / (i H(rows)) of the lookups.
+ * and on one node where a rank's M samples hold a row twice with a probability below p: batch
+ * sqrt(2 p / (M (M - 1))). Rates, efficiency and p are those of the launch files
+ * (mlcommons/training_results_v1.1, dgx_a100_14x8x640.py). How often rows are looked up is Zipf's
+ * law with exponent 1: the i-th row 1 / (i H(rows)) of the lookups.
  *
- * Several lookups a table: whole tables of at most DP_SHARDING_THRESHOLD (mlcommons/training_results_v3.1 to v5.1, dlrm_dcnv2).
+ * Several lookups a table: whole tables of at most DP_SHARDING_THRESHOLD
+ * (mlcommons/training_results_v3.1 to v5.1, dlrm_dcnv2).
  */
 #include "model/network/dlrm.h"
 
 #include <math.h>
 
-static const double all_to_all_rate = 1.9e11, all_reduce_rate = 1.3e11, efficiency = 0.5, twice = 0.01;
+static const double all_to_all_rate = 1.9e11, all_reduce_rate = 1.3e11, efficiency = 0.5,
+					twice = 0.01;
 static const double copied_bytes = 0.008 * 0x1p30, single = 4;
 
 /* Sum of 1 / i up to n. */
@@ -30,9 +34,11 @@ static bool one_lookup(const lk_dlrm *dlrm) {
 }
 
 double lk_dlrm_threshold(const lk_dlrm_job *job) {
-	double in_node = job->node_ranks > 0 && job->node_ranks < job->ranks ? job->node_ranks : job->ranks;
+	double in_node =
+		job->node_ranks > 0 && job->node_ranks < job->ranks ? job->node_ranks : job->ranks;
 	double nodes = job->ranks / in_node, own = job->batch / job->ranks;
-	if (nodes > 1) return nodes * all_to_all_rate / all_reduce_rate * efficiency * nodes / (nodes - 1);
+	if (nodes > 1)
+		return nodes * all_to_all_rate / all_reduce_rate * efficiency * nodes / (nodes - 1);
 	return own > 1 ? job->batch * sqrt(2 * twice / (own * (own - 1))) : job->batch;
 }
 
@@ -43,7 +49,8 @@ static double frequent(double rows, double lookups, double threshold, double *sh
 	return count;
 }
 
-/* Of the `count` most frequent rows those that a rank with so many lookups touches: sums of 1 - exp(-lookups / (i H)). */
+/* Of the `count` most frequent rows those that a rank with so many lookups touches: sums of 1 -
+ * exp(-lookups / (i H)). */
 static double touched(double count, double rows, double lookups) {
 	double mean = lookups / harmonic(rows), sum = 0, from = 1;
 	while (from <= count) {
@@ -61,12 +68,17 @@ lk_dlrm_copied lk_dlrm_copies(const lk_dlrm *dlrm, const lk_dlrm_job *job) {
 	if (job->ranks < 2) return out;
 	for (int i = 0; i < dlrm->kind_count; i++) {
 		const lk_dlrm_tables *tables = &dlrm->kinds[i];
-		double share = tables->rows * dlrm->dim * single <= copied_bytes, rows = share * tables->rows;
+		double share = tables->rows * dlrm->dim * single <= copied_bytes,
+			   rows = share * tables->rows;
 		if (one_lookup(dlrm)) rows = frequent(tables->rows, job->batch, threshold, &share);
 		out.rows += tables->count * rows;
-		/* inside a node an owner reads the gradients that its peers have; over nodes and for whole tables all are summed */
-		out.reduced += tables->count * (one_lookup(dlrm) && one_node ? touched(rows, tables->rows, job->batch / job->ranks) : rows);
-		sums += tables->count * (1 - share), lookups += tables->count * tables->pooling * (1 - share);
+		/* inside a node an owner reads the gradients that its peers have; over nodes and for whole
+		 * tables all are summed */
+		out.reduced += tables->count * (one_lookup(dlrm) && one_node
+		                                    ? touched(rows, tables->rows, job->batch / job->ranks)
+		                                    : rows);
+		sums += tables->count * (1 - share),
+			lookups += tables->count * tables->pooling * (1 - share);
 	}
 	out.sums = sums / dlrm->tables, out.lookups = lookups / lk_dlrm_lookups(dlrm);
 	return out;

@@ -1,25 +1,32 @@
-/* dlrm_hybrid.c: the training step of a DLRM over many devices, as TorchRec and HugeCTR run it: model-parallel tables with
- * fused lookups, data-parallel MLPs. Rows that are looked up often, or small tables, are copied, too (dlrm_copies.c).
+/* dlrm_hybrid.c: the training step of a DLRM over many devices, as TorchRec and HugeCTR run it:
+ * model-parallel tables with fused lookups, data-parallel MLPs. Rows that are looked up often, or
+ * small tables, are copied, too (dlrm_copies.c).
  *
- *     communication   indices   sums                       gradients of sums   gradients of MLPs and copies, one bucket
- *     compute         lookups   bottom MLP | interaction, top MLP and back     lookups backward | MLPs' optimizer
+ *     communication   indices   sums                       gradients of sums   gradients of MLPs
+ * and copies, one bucket compute         lookups   bottom MLP | interaction, top MLP and back
+ * lookups backward | MLPs' optimizer
  *
- * Indices are those of the next batch. The bottom MLP runs beside the exchange of sums, its backward beside that of their
- * gradients; the gradients of the MLPs are summed beside the lookups' backward, which updates its rows in the same kernel.
+ * Indices are those of the next batch. The bottom MLP runs beside the exchange of sums, its
+ * backward beside that of their gradients; the gradients of the MLPs are summed beside the lookups'
+ * backward, which updates its rows in the same kernel.
  */
 #include <math.h>
 
 #include "base/stats.h"
 #include "model/network/dlrm.h"
 
-enum { FLOAT = 4, INDEX = 4, LENGTH = 4 };
+enum {
+	FLOAT = 4,
+	INDEX = 4,
+	LENGTH = 4
+};
 
 struct hybrid {
 	lk_graph *graph;
 	const lk_dlrm *model;
 	const lk_dlrm_job *job;
-	double local;            /* samples of a rank */
-	double element;          /* bytes of a sum's number */
+	double local;   /* samples of a rank */
+	double element; /* bytes of a sum's number */
 	lk_dlrm_copied copied;
 	uint8_t phase;
 };
@@ -32,32 +39,45 @@ static uint32_t add(struct hybrid *hybrid, lk_op op) {
 
 /* ---- computation ---- */
 
-static void product(struct hybrid *hybrid, const char *name, double m, double n, double k, double batch) {
-	add(hybrid, (lk_op){.kind = LK_OP_GEMM, .name = name, .m = m, .n = n, .k = k, .batch = batch, .flops = 2 * batch * m * n * k,
-	               .bytes = hybrid->element * batch * (m * k + k * n + m * n)});
+static void product(struct hybrid *hybrid, const char *name, double m, double n, double k,
+                    double batch) {
+	add(hybrid, (lk_op){.kind = LK_OP_GEMM,
+	                    .name = name,
+	                    .m = m,
+	                    .n = n,
+	                    .k = k,
+	                    .batch = batch,
+	                    .flops = 2 * batch * m * n * k,
+	                    .bytes = hybrid->element * batch * (m * k + k * n + m * n)});
 }
 
 static void pass(struct hybrid *hybrid, const char *name, double elements, double accesses) {
-	add(hybrid, (lk_op){.kind = LK_OP_ELEMENTWISE, .name = name, .bytes = elements * accesses * hybrid->element});
+	add(hybrid, (lk_op){.kind = LK_OP_ELEMENTWISE,
+	                    .name = name,
+	                    .bytes = elements * accesses * hybrid->element});
 }
 
 /* Activations and biases ride on the products, backward too (cuBLASLt's epilogues). */
 static void mlp(struct hybrid *hybrid, const char *name, const double *widths, int count) {
-	for (int i = 1; i < count; i++) product(hybrid, name, hybrid->local, widths[i], widths[i - 1], 1);
+	for (int i = 1; i < count; i++)
+		product(hybrid, name, hybrid->local, widths[i], widths[i - 1], 1);
 }
 
-static void mlp_backward(struct hybrid *hybrid, const char *name, const double *widths, int count, bool input) {
+static void mlp_backward(struct hybrid *hybrid, const char *name, const double *widths, int count,
+                         bool input) {
 	for (int i = count - 1; i > 0; i--) {
 		if (input || i > 1) product(hybrid, name, hybrid->local, widths[i - 1], widths[i], 1);
 		product(hybrid, name, widths[i], widths[i - 1], hybrid->local, 1);
 	}
 }
 
-/* x' = x0 * (V U x + b) + x; or all dot products in one kernel that reads the vectors once: a sample's fit shared memory. */
+/* x' = x0 * (V U x + b) + x; or all dot products in one kernel that reads the vectors once: a
+ * sample's fit shared memory. */
 static void interact(struct hybrid *hybrid) {
 	const lk_dlrm *dlrm = hybrid->model;
 	double n = lk_dlrm_vectors(dlrm);
-	if (dlrm->interaction == LK_DLRM_DOT) pass(hybrid, "interaction", hybrid->local * (n * dlrm->dim + dlrm->top[0]), 1);
+	if (dlrm->interaction == LK_DLRM_DOT)
+		pass(hybrid, "interaction", hybrid->local * (n * dlrm->dim + dlrm->top[0]), 1);
 	else pass(hybrid, "concatenate", hybrid->local * n * dlrm->dim, 2);
 	for (int i = 0; dlrm->interaction == LK_DLRM_CROSS && i < dlrm->cross_layers; i++) {
 		product(hybrid, "cross U", hybrid->local, dlrm->cross_rank, dlrm->top[0], 1);
@@ -69,7 +89,8 @@ static void interact(struct hybrid *hybrid) {
 static void interact_backward(struct hybrid *hybrid) {
 	const lk_dlrm *dlrm = hybrid->model;
 	double n = lk_dlrm_vectors(dlrm);
-	if (dlrm->interaction == LK_DLRM_DOT) pass(hybrid, "interaction backward", hybrid->local * (2 * n * dlrm->dim + dlrm->top[0]), 1);
+	if (dlrm->interaction == LK_DLRM_DOT)
+		pass(hybrid, "interaction backward", hybrid->local * (2 * n * dlrm->dim + dlrm->top[0]), 1);
 	for (int i = 0; dlrm->interaction == LK_DLRM_CROSS && i < dlrm->cross_layers; i++) {
 		pass(hybrid, "cross backward", hybrid->local * dlrm->top[0], 6);
 		product(hybrid, "cross V backward", hybrid->local, dlrm->cross_rank, dlrm->top[0], 1);
@@ -83,26 +104,39 @@ static void interact_backward(struct hybrid *hybrid) {
 static void lookup(struct hybrid *hybrid, const char *name, double join) {
 	const lk_dlrm *dlrm = hybrid->model;
 	double tables = dlrm->tables / hybrid->job->ranks;
-	add(hybrid, (lk_op){.kind = LK_OP_EMBEDDING, .name = name, .m = hybrid->job->batch, .n = dlrm->dim, .k = lk_dlrm_lookups(dlrm) / dlrm->tables,
-	               .batch = tables, .window = lk_dlrm_equal_rows(dlrm, hybrid->job->batch), .join = (uint32_t)join});
+	add(hybrid, (lk_op){.kind = LK_OP_EMBEDDING,
+	                    .name = name,
+	                    .m = hybrid->job->batch,
+	                    .n = dlrm->dim,
+	                    .k = lk_dlrm_lookups(dlrm) / dlrm->tables,
+	                    .batch = tables,
+	                    .window = lk_dlrm_equal_rows(dlrm, hybrid->job->batch),
+	                    .join = (uint32_t)join});
 }
 
 /* ---- communication ---- */
 
-/* HugeCTR's models of one lookup a table communicate by code of their own (collectives/ib_comm.cu, ib_comm_ar.cu; peer pointers
- * inside a node), others through NCCL. */
+/* HugeCTR's models of one lookup a table communicate by code of their own (collectives/ib_comm.cu,
+ * ib_comm_ar.cu; peer pointers inside a node), others through NCCL. */
 static uint8_t exchange_flags(const struct hybrid *hybrid) {
 	return lk_dlrm_lookups(hybrid->model) == hybrid->model->tables ? LK_OP_DIRECT : 0;
 }
 
-static void communicate(struct hybrid *hybrid, const char *name, lk_op_kind kind, unsigned stream, unsigned group, double bytes) {
+static void communicate(struct hybrid *hybrid, const char *name, lk_op_kind kind, unsigned stream,
+                        unsigned group, double bytes) {
 	if (hybrid->job->ranks < 2 || bytes <= 0) return;
-	add(hybrid, (lk_op){.kind = (uint8_t)kind, .stream = (uint8_t)stream, .group = (uint8_t)group, .name = name, .bytes = bytes,
-	               .join = LK_JOIN(LK_STREAM_COMPUTE), .flags = exchange_flags(hybrid)});
+	add(hybrid, (lk_op){.kind = (uint8_t)kind,
+	                    .stream = (uint8_t)stream,
+	                    .group = (uint8_t)group,
+	                    .name = name,
+	                    .bytes = bytes,
+	                    .join = LK_JOIN(LK_STREAM_COMPUTE),
+	                    .flags = exchange_flags(hybrid)});
 }
 
-/* Over nodes in two steps: inside the node to the GPU that has the receiver's place, then between GPUs of one place, so that
- * each sends to as many peers as there are nodes (HugeCTR's hierarchical exchange). */
+/* Over nodes in two steps: inside the node to the GPU that has the receiver's place, then between
+ * GPUs of one place, so that each sends to as many peers as there are nodes (HugeCTR's hierarchical
+ * exchange). */
 static void exchange(struct hybrid *hybrid, const char *name, double bytes) {
 	int in_node = hybrid->job->node_ranks;
 	if (in_node <= 0 || in_node >= hybrid->job->ranks) {
@@ -114,7 +148,8 @@ static void exchange(struct hybrid *hybrid, const char *name, double bytes) {
 }
 
 static double sums_bytes(const struct hybrid *hybrid) {
-	return hybrid->local * hybrid->model->tables * hybrid->copied.sums * hybrid->model->dim * hybrid->element;
+	return hybrid->local * hybrid->model->tables * hybrid->copied.sums * hybrid->model->dim *
+	       hybrid->element;
 }
 
 /* ---- the step ---- */
@@ -123,11 +158,14 @@ static void forward(struct hybrid *hybrid) {
 	const lk_dlrm *dlrm = hybrid->model;
 	hybrid->phase = LK_PHASE_FORWARD;
 	/* those of the next batch: readers run ahead */
-	exchange(hybrid, "indices", hybrid->local * (lk_dlrm_lookups(dlrm) * hybrid->copied.lookups * INDEX + dlrm->tables * hybrid->copied.sums * LENGTH));
+	exchange(hybrid, "indices",
+	         hybrid->local * (lk_dlrm_lookups(dlrm) * hybrid->copied.lookups * INDEX +
+	                          dlrm->tables * hybrid->copied.sums * LENGTH));
 	lookup(hybrid, "lookups", 0);
 	exchange(hybrid, "pooled sums", sums_bytes(hybrid));
 	mlp(hybrid, "bottom MLP", dlrm->bottom, dlrm->bottom_widths);
-	add(hybrid, (lk_op){.kind = LK_OP_WAIT, .name = "sums are here", .join = LK_JOIN(LK_STREAM_EP)});
+	add(hybrid,
+	    (lk_op){.kind = LK_OP_WAIT, .name = "sums are here", .join = LK_JOIN(LK_STREAM_EP)});
 	interact(hybrid);
 	mlp(hybrid, "top MLP", dlrm->top, dlrm->top_widths);
 	add(hybrid, (lk_op){.kind = LK_OP_LOSS, .name = "loss", .bytes = hybrid->local * 4 * FLOAT});
@@ -140,16 +178,19 @@ static void backward(struct hybrid *hybrid) {
 	interact_backward(hybrid);
 	exchange(hybrid, "gradients of sums", sums_bytes(hybrid));
 	mlp_backward(hybrid, "bottom MLP backward", dlrm->bottom, dlrm->bottom_widths, false);
-	communicate(hybrid, "gradients of MLPs and copied rows", LK_OP_ALLREDUCE, LK_STREAM_DP, LK_GROUP_DP,
-	            (lk_dlrm_dense_params(dlrm) + hybrid->copied.reduced * dlrm->dim) * hybrid->element);
+	communicate(
+		hybrid, "gradients of MLPs and copied rows", LK_OP_ALLREDUCE, LK_STREAM_DP, LK_GROUP_DP,
+		(lk_dlrm_dense_params(dlrm) + hybrid->copied.reduced * dlrm->dim) * hybrid->element);
 	lookup(hybrid, "lookups backward", LK_JOIN(LK_STREAM_EP));
 }
 
 static void update(struct hybrid *hybrid) {
 	double each = 3 * FLOAT + 2 * lk_dlrm_dense_state(hybrid->model);
 	hybrid->phase = LK_PHASE_OPTIMIZER;
-	add(hybrid, (lk_op){.kind = LK_OP_OPTIMIZER, .name = "optimizer of MLPs", .bytes = lk_dlrm_dense_params(hybrid->model) * each,
-	               .join = LK_JOIN(LK_STREAM_DP) | LK_JOIN(LK_STREAM_EP)});
+	add(hybrid, (lk_op){.kind = LK_OP_OPTIMIZER,
+	                    .name = "optimizer of MLPs",
+	                    .bytes = lk_dlrm_dense_params(hybrid->model) * each,
+	                    .join = LK_JOIN(LK_STREAM_DP) | LK_JOIN(LK_STREAM_EP)});
 }
 
 /* Numbers that a sample's activations take: layers, vectors, what cross layers keep. */
@@ -157,19 +198,23 @@ static double activations(const lk_dlrm *dlrm) {
 	double sum = 2 * lk_dlrm_vectors(dlrm) * dlrm->dim;
 	for (int i = 0; i < dlrm->bottom_widths; i++) sum += dlrm->bottom[i];
 	for (int i = 0; i < dlrm->top_widths; i++) sum += dlrm->top[i];
-	if (dlrm->interaction == LK_DLRM_CROSS) sum += dlrm->cross_layers * (2 * dlrm->top[0] + dlrm->cross_rank);
+	if (dlrm->interaction == LK_DLRM_CROSS)
+		sum += dlrm->cross_layers * (2 * dlrm->top[0] + dlrm->cross_rank);
 	return sum;
 }
 
 static void hold(const struct hybrid *hybrid, double *resident) {
 	const lk_dlrm *dlrm = hybrid->model;
-	double dense = lk_dlrm_dense_params(dlrm), rows = (lk_dlrm_params(dlrm) - dense) / dlrm->dim / hybrid->job->ranks;
-	resident[LK_OWN_WEIGHTS] = (rows + hybrid->copied.rows) * dlrm->dim * FLOAT + dense * FLOAT + (hybrid->element < FLOAT ? dense * hybrid->element : 0);
+	double dense = lk_dlrm_dense_params(dlrm),
+		   rows = (lk_dlrm_params(dlrm) - dense) / dlrm->dim / hybrid->job->ranks;
+	resident[LK_OWN_WEIGHTS] = (rows + hybrid->copied.rows) * dlrm->dim * FLOAT + dense * FLOAT +
+	                           (hybrid->element < FLOAT ? dense * hybrid->element : 0);
 	resident[LK_OWN_GRADIENTS] = dense * hybrid->element;
 	resident[LK_OWN_OPTIMIZER] = rows * lk_dlrm_row_state(dlrm) + dense * lk_dlrm_dense_state(dlrm);
 	resident[LK_OWN_ACTIVATIONS] = hybrid->local * activations(dlrm) * hybrid->element;
 	/* sums and their gradients before and behind the exchange; indices before and behind theirs */
-	resident[LK_OWN_BUFFERS] = hybrid->local * (4 * dlrm->tables * dlrm->dim * hybrid->element + 2 * lk_dlrm_lookups(dlrm) * INDEX);
+	resident[LK_OWN_BUFFERS] = hybrid->local * (4 * dlrm->tables * dlrm->dim * hybrid->element +
+	                                            2 * lk_dlrm_lookups(dlrm) * INDEX);
 }
 
 static lk_status build(struct hybrid *hybrid, lk_error *err) {
@@ -180,26 +225,37 @@ static lk_status build(struct hybrid *hybrid, lk_error *err) {
 	backward(hybrid);
 	update(hybrid);
 	LK_TRY(lk_graph_end_block(graph, &block, err));
-	graph->ranks.world = graph->ranks.chains = (uint32_t)hybrid->job->ranks, graph->ranks.stages = 1;
-	for (int i = 0; i < LK_GROUPS; i++) graph->ranks.group[i].size = graph->ranks.group[i].stride = 1;
+	graph->ranks.world = graph->ranks.chains = (uint32_t)hybrid->job->ranks,
+	graph->ranks.stages = 1;
+	for (int i = 0; i < LK_GROUPS; i++)
+		graph->ranks.group[i].size = graph->ranks.group[i].stride = 1;
 	graph->ranks.group[LK_GROUP_DP].size = (uint32_t)hybrid->job->ranks;
 	if (hybrid->job->node_ranks > 0 && hybrid->job->node_ranks < hybrid->job->ranks) {
 		uint32_t in_node = (uint32_t)hybrid->job->node_ranks;
 		graph->ranks.group[LK_GROUP_TP].size = in_node;
-		graph->ranks.group[LK_GROUP_CP].size = (uint32_t)hybrid->job->ranks / in_node, graph->ranks.group[LK_GROUP_CP].stride = in_node;
+		graph->ranks.group[LK_GROUP_CP].size = (uint32_t)hybrid->job->ranks / in_node,
+		graph->ranks.group[LK_GROUP_CP].stride = in_node;
 	}
 	LK_TRY(lk_graph_set_programs(graph, 1, 0, err));
 	hold(hybrid, graph->programs.at[0].resident);
-	return lk_graph_call(graph, 0, &(lk_call){.block = block, .repeat = 1, .microbatch = -1, .layer = -1}, err);
+	return lk_graph_call(
+		graph, 0, &(lk_call){.block = block, .repeat = 1, .microbatch = -1, .layer = -1}, err);
 }
 
-lk_status lk_dlrm_hybrid(const lk_dlrm *model, const lk_dlrm_job *job, lk_graph **out, lk_error *err) {
-	struct hybrid h = {.graph = lk_graph_new(), .model = model, .job = job, .local = job->batch / job->ranks,
-	            .element = job->dtype <= LK_TF32 ? 4 : 2, .copied = lk_dlrm_copies(model, job), .phase = LK_PHASE_OTHER};
+lk_status lk_dlrm_hybrid(const lk_dlrm *model, const lk_dlrm_job *job, lk_graph **out,
+                         lk_error *err) {
+	struct hybrid h = {.graph = lk_graph_new(),
+	                   .model = model,
+	                   .job = job,
+	                   .local = job->batch / job->ranks,
+	                   .element = job->dtype <= LK_TF32 ? 4 : 2,
+	                   .copied = lk_dlrm_copies(model, job),
+	                   .phase = LK_PHASE_OTHER};
 	*out = NULL;
 	if (!h.graph) return lk_oom(err);
 	lk_status status = build(&h, err);
-	h.graph->samples = job->batch, h.graph->peak_dtype = job->dtype, h.graph->model_flops = lk_dlrm_flops(model, job->batch);
+	h.graph->samples = job->batch, h.graph->peak_dtype = job->dtype,
+	h.graph->model_flops = lk_dlrm_flops(model, job->batch);
 	if (status == LK_OK) *out = h.graph;
 	else lk_graph_free(h.graph);
 	return status;
@@ -213,15 +269,25 @@ lk_status lk_dlrm_random(lk_arena *arena, int gpus, uint64_t seed, lk_dlrm *out,
 	int count = (int)lround(13 * gpus * (0.7 + 0.6 * lk_uniform(key, 0)));
 	lk_dlrm_tables *kinds = LK_ARRAY(arena, lk_dlrm_tables, count);
 	if (!kinds) return lk_oom(err);
-	*out = (lk_dlrm){.bottom_widths = 4, .top_widths = 5, .dim = 128, .kinds = kinds, .kind_count = count, .tables = count,
-	                 .interaction = LK_DLRM_DOT, .loss = LK_DLRM_BCE, .optimizer = LK_DLRM_SGD};
+	*out = (lk_dlrm){.bottom_widths = 4,
+	                 .top_widths = 5,
+	                 .dim = 128,
+	                 .kinds = kinds,
+	                 .kind_count = count,
+	                 .tables = count,
+	                 .interaction = LK_DLRM_DOT,
+	                 .loss = LK_DLRM_BCE,
+	                 .optimizer = LK_DLRM_SGD};
 	for (int i = 0; i < 4; i++) out->bottom[i] = bottom[i];
 	for (int i = 1; i < 5; i++) out->top[i] = top[i];
 	for (int i = 0; i < count; i++) {
 		uint64_t at = 3 * (uint64_t)i + 1;
-		/* rows log-uniform from 100 to 10 million; pooling log-normal, of heavy tables 20 and more */
-		double pooling = seed % 2 ? 20 * exp(0.5 * fabs(lk_normal(key, at + 1))) : exp(1.2 + 1.1 * lk_normal(key, at + 1));
-		kinds[i] = (lk_dlrm_tables){1, floor(pow(10, 2 + 5 * lk_uniform(key, at))), fmin(fmax(round(pooling), 1), 200)};
+		/* rows log-uniform from 100 to 10 million; pooling log-normal, of heavy tables 20 and more
+		 */
+		double pooling = seed % 2 ? 20 * exp(0.5 * fabs(lk_normal(key, at + 1)))
+		                          : exp(1.2 + 1.1 * lk_normal(key, at + 1));
+		kinds[i] = (lk_dlrm_tables){1, floor(pow(10, 2 + 5 * lk_uniform(key, at))),
+		                            fmin(fmax(round(pooling), 1), 200)};
 	}
 	out->top[0] = out->dim + lk_dlrm_pairs(out);
 	snprintf(out->name, sizeof out->name, "dlrm-random-%llu", (unsigned long long)seed);

@@ -1,14 +1,14 @@
-/* dlrm_step.c: the training step of a DLRM as PyTorch runs it: the order of facebookresearch/dlrm's dlrm_s_pytorch.py with
- * table-batched embeddings (--batched-emb), whose lookups of all tables are one kernel and whose backward updates the
- * tables in place.
+/* dlrm_step.c: the training step of a DLRM as PyTorch runs it: the order of facebookresearch/dlrm's
+ * dlrm_s_pytorch.py with table-batched embeddings (--batched-emb), whose lookups of all tables are
+ * one kernel and whose backward updates the tables in place.
  *
- *     copy dense features, offsets, indices | bottom MLP | lookup | interaction | top MLP | copy labels | loss
- *     copy the loss to the host: it waits for the device
- *     zero_grad | backward | optimizer step | wait for the device
+ *     copy dense features, offsets, indices | bottom MLP | lookup | interaction | top MLP | copy
+ * labels | loss copy the loss to the host: it waits for the device zero_grad | backward | optimizer
+ * step | wait for the device
  *
- * Each operation is host work before its first launch (T2, with T1 of the gap in front of it), its launches (T4) with T5
- * between them, and T3 behind the last; operations that launch nothing are T5 long. Names are those of the tables of
- * overheads: autograd's without the number of their version.
+ * Each operation is host work before its first launch (T2, with T1 of the gap in front of it), its
+ * launches (T4) with T5 between them, and T3 behind the last; operations that launch nothing are T5
+ * long. Names are those of the tables of overheads: autograd's without the number of their version.
  */
 #include <math.h>
 #include <stdio.h>
@@ -18,25 +18,34 @@
 #include "model/network/dlrm.h"
 
 /* Indices and offsets are 32-bit, as the table-batched kernels take them. */
-enum { FLOAT = 4, INDEX = 4 };
+enum {
+	FLOAT = 4,
+	INDEX = 4
+};
 
 /* Of an optimizer that takes three for each weight and bias of the longest MLPs. */
-enum { KERNELS = 3 * 2 * 2 * LK_DLRM_LAYERS };
+enum {
+	KERNELS = 3 * 2 * 2 * LK_DLRM_LAYERS
+};
 
 struct step {
 	lk_graph *graph;
 	const lk_dlrm *model;
 	const lk_host_times *host;
 	double batch;
-	double pooling, rows;   /* of equal tables that stand for all */
+	double pooling, rows; /* of equal tables that stand for all */
 	uint8_t phase;
 };
 
 /* ---- host and device ---- */
 
 static uint32_t spend(struct step *step, const char *name, double seconds, uint32_t join) {
-	return lk_graph_add(step->graph, &(lk_op){.kind = LK_OP_HOST, .stream = LK_STREAM_HOST, .phase = step->phase, .name = name,
-	                                       .m = seconds, .join = join});
+	return lk_graph_add(step->graph, &(lk_op){.kind = LK_OP_HOST,
+	                                          .stream = LK_STREAM_HOST,
+	                                          .phase = step->phase,
+	                                          .name = name,
+	                                          .m = seconds,
+	                                          .join = join});
 }
 
 static double term(const struct step *step, int which, const char *name) {
@@ -56,7 +65,8 @@ static void inner(struct step *step, const char *name, const lk_op *kernels, int
 	spend(step, name, term(step, 2, name), 0);
 	for (int i = 0; i < count; i++) {
 		if (i > 0) spend(step, name, term(step, 5, name), 0);
-		launch(step, kernels[i].kind == LK_OP_COPY ? "cudaMemcpyAsync" : "cudaLaunchKernel", name, &kernels[i]);
+		launch(step, kernels[i].kind == LK_OP_COPY ? "cudaMemcpyAsync" : "cudaLaunchKernel", name,
+		       &kernels[i]);
 	}
 	spend(step, name, term(step, 3, name), 0);
 }
@@ -84,7 +94,12 @@ static lk_op pass(double elements, double accesses) {
 
 /* `again`: how often the result is read too. */
 static lk_op product(double batch, double m, double n, double k, double again) {
-	return (lk_op){.kind = LK_OP_GEMM, .m = m, .n = n, .k = k, .batch = batch, .flops = 2 * batch * m * n * k,
+	return (lk_op){.kind = LK_OP_GEMM,
+	               .m = m,
+	               .n = n,
+	               .k = k,
+	               .batch = batch,
+	               .flops = 2 * batch * m * n * k,
 	               .bytes = FLOAT * batch * (m * k + k * n + (1 + again) * m * n)};
 }
 
@@ -97,7 +112,8 @@ static void one(struct step *step, const char *name, lk_op kernel) {
 	operation(step, name, &kernel, 1);
 }
 
-/* What autograd does within another node's call: sums for biases, additions where a tensor was used twice. */
+/* What autograd does within another node's call: sums for biases, additions where a tensor was used
+ * twice. */
 static void within(struct step *step, const char *name, lk_op kernel) {
 	inner(step, name, &kernel, 1);
 }
@@ -110,7 +126,12 @@ static void none(struct step *step, const char *name) {
 
 static lk_op lookup(const struct step *step) {
 	const lk_dlrm *dlrm = step->model;
-	return (lk_op){.kind = LK_OP_EMBEDDING, .m = step->batch, .n = dlrm->dim, .k = step->pooling, .batch = dlrm->tables, .window = step->rows};
+	return (lk_op){.kind = LK_OP_EMBEDDING,
+	               .m = step->batch,
+	               .n = dlrm->dim,
+	               .k = step->pooling,
+	               .batch = dlrm->tables,
+	               .window = step->rows};
 }
 
 /* ---- forward ---- */
@@ -157,20 +178,24 @@ static void forward(struct step *step) {
 static void loss(struct step *step) {
 	const lk_op kernels[] = {pass(step->batch, 3), pass(step->batch, 1)};
 	copy(step, step->batch * FLOAT);
-	operation(step, step->model->loss == LK_DLRM_MSE ? "aten::mse_loss" : "aten::binary_cross_entropy", kernels, 2);
+	operation(step,
+	          step->model->loss == LK_DLRM_MSE ? "aten::mse_loss" : "aten::binary_cross_entropy",
+	          kernels, 2);
 	none(step, "aten::detach");
 	copy(step, FLOAT);
 }
 
 /* ---- backward ---- */
 
-/* The weight's gradient is a long sum over the batch. cuBLAS does it in parts, which a second kernel adds up, where tiles of
- * 128 x 128 are too few for half of a device of these years (56 to 80 SMs). */
+/* The weight's gradient is a long sum over the batch. cuBLAS does it in parts, which a second
+ * kernel adds up, where tiles of 128 x 128 are too few for half of a device of these years (56 to
+ * 80 SMs). */
 static bool in_parts(double in, double out) {
 	return ceil(in / 128) * ceil(out / 128) <= 32;
 }
 
-/* Products for the gradients of inputs and weight, the bias's sum, and both added to what zero_grad left. */
+/* Products for the gradients of inputs and weight, the bias's sum, and both added to what zero_grad
+ * left. */
 static void linear_backward(struct step *step, double in, double out, bool input) {
 	lk_op kernels[3];
 	int count = 0;
@@ -184,7 +209,8 @@ static void linear_backward(struct step *step, double in, double out, bool input
 	one(step, "torch::autograd::AccumulateGrad", pass(out * in, 3));
 }
 
-static void mlp_backward(struct step *step, const double *widths, int count, bool sigmoid, bool input) {
+static void mlp_backward(struct step *step, const double *widths, int count, bool sigmoid,
+                         bool input) {
 	for (int i = count - 1; i > 0; i--) {
 		bool last = sigmoid && i == count - 1;
 		one(step, last ? "SigmoidBackward" : "ReluBackward", pass(step->batch * widths[i], 3));
@@ -192,14 +218,19 @@ static void mlp_backward(struct step *step, const double *widths, int count, boo
 	}
 }
 
-/* index_put_ with accumulation: zeros, the indices sorted (small), then a warp for each selected element, which reads its
- * index, the neighbour's, the place of the gradient, and gradient and target: four loads one after the other. */
+/* index_put_ with accumulation: zeros, the indices sorted (small), then a warp for each selected
+ * element, which reads its index, the neighbour's, the place of the gradient, and gradient and
+ * target: four loads one after the other. */
 static void index_backward(struct step *step, double square, double pairs) {
-	enum { LAUNCHES = 11 }; /* of PyTorch 1.8 to 1.11, as the table of overheads has them */
+	enum {
+		LAUNCHES = 11
+	}; /* of PyTorch 1.8 to 1.11, as the table of overheads has them */
 	lk_op kernels[LAUNCHES];
 	for (int i = 0; i < LAUNCHES; i++) kernels[i] = pass(pairs, 4);
 	kernels[0] = pass(step->batch * square, 1);
-	kernels[LAUNCHES - 1] = (lk_op){.kind = LK_OP_PERMUTE, .m = step->batch * pairs, .k = 4,
+	kernels[LAUNCHES - 1] = (lk_op){.kind = LK_OP_PERMUTE,
+	                                .m = step->batch * pairs,
+	                                .k = 4,
 	                                .bytes = step->batch * (pairs + 2 * square) * FLOAT};
 	operation(step, "IndexBackward", kernels, LAUNCHES);
 }
@@ -212,20 +243,24 @@ static void interact_backward(struct step *step) {
 	index_backward(step, square, lk_dlrm_pairs(dlrm));
 	const lk_op slices[] = {pass(step->batch * square, 1), pass(step->batch * square, 2)};
 	operation(step, "SliceBackward", slices, 2);
-	const lk_op products[] = {product(step->batch, n, dlrm->dim, n, 0), product(step->batch, n, dlrm->dim, n, 0)};
+	const lk_op products[] = {product(step->batch, n, dlrm->dim, n, 0),
+	                          product(step->batch, n, dlrm->dim, n, 0)};
 	operation(step, "BmmBackward", products, 2);
 	none(step, "TransposeBackward");
 	within(step, "aten::add", pass(step->batch * n * dlrm->dim, 3));
-	one(step, "ViewBackward", pass(step->batch * n * dlrm->dim, 2)); /* the sum lies transposed: it is copied */
+	one(step, "ViewBackward",
+	    pass(step->batch * n * dlrm->dim, 2)); /* the sum lies transposed: it is copied */
 	none(step, "CatBackward");
-	within(step, "aten::add", pass(step->batch * dlrm->dim, 3)); /* the bottom MLP's vector is used twice */
+	within(step, "aten::add",
+	       pass(step->batch * dlrm->dim, 3)); /* the bottom MLP's vector is used twice */
 }
 
 static void backward(struct step *step) {
 	const lk_dlrm *dlrm = step->model;
 	const lk_op gradient[] = {pass(step->batch, 1), pass(step->batch, 4)};
 	one(step, "aten::ones_like", pass(1, 1));
-	operation(step, dlrm->loss == LK_DLRM_MSE ? "MseLossBackward" : "BinaryCrossEntropyBackward", gradient, 2);
+	operation(step, dlrm->loss == LK_DLRM_MSE ? "MseLossBackward" : "BinaryCrossEntropyBackward",
+	          gradient, 2);
 	mlp_backward(step, dlrm->top, dlrm->top_widths, true, true);
 	interact_backward(step);
 	one(step, "LookupFunctionBackward", lookup(step));
@@ -235,7 +270,8 @@ static void backward(struct step *step) {
 /* ---- optimizer ---- */
 
 /* A kernel for each weight and bias, in the order of the layers. */
-static int each_parameter(const double *widths, int count, double accesses, int times, lk_op *out, int used) {
+static int each_parameter(const double *widths, int count, double accesses, int times, lk_op *out,
+                          int used) {
 	for (int i = 1; i < count; i++) {
 		const double sizes[] = {widths[i - 1] * widths[i], widths[i]};
 		for (int p = 0; p < 2; p++)
@@ -253,13 +289,18 @@ static void over_parameters(struct step *step, const char *name, double accesses
 }
 
 static void optimizer_step(struct step *step) {
-	if (step->model->optimizer == LK_DLRM_SGD) over_parameters(step, "Optimizer.step#SGD.step", 3, 1);
-	else over_parameters(step, "Optimizer.step#Adagrad.step", 3, 3); /* squares added, their root, the quotient subtracted */
+	if (step->model->optimizer == LK_DLRM_SGD)
+		over_parameters(step, "Optimizer.step#SGD.step", 3, 1);
+	else
+		over_parameters(step, "Optimizer.step#Adagrad.step", 3,
+		                3); /* squares added, their root, the quotient subtracted */
 }
 
 static void zero_grad(struct step *step) {
 	bool sgd = step->model->optimizer == LK_DLRM_SGD;
-	over_parameters(step, sgd ? "Optimizer.zero_grad#SGD.zero_grad" : "Optimizer.zero_grad#Adagrad.zero_grad", 1, 1);
+	over_parameters(
+		step, sgd ? "Optimizer.zero_grad#SGD.zero_grad" : "Optimizer.zero_grad#Adagrad.zero_grad",
+		1, 1);
 }
 
 /* ---- the step ---- */
@@ -278,21 +319,26 @@ static void whole_step(struct step *step) {
 
 static lk_status one_rank(lk_graph *graph, uint32_t block, lk_error *err) {
 	graph->ranks.world = graph->ranks.stages = graph->ranks.chains = 1;
-	for (int g = 0; g < LK_GROUPS; g++) graph->ranks.group[g].size = graph->ranks.group[g].stride = 1;
+	for (int g = 0; g < LK_GROUPS; g++)
+		graph->ranks.group[g].size = graph->ranks.group[g].stride = 1;
 	LK_TRY(lk_graph_set_programs(graph, 1, 0, err));
 	graph->programs.at[0].threads = 1u << LK_STREAM_HOST;
-	return lk_graph_call(graph, 0, &(lk_call){.block = block, .repeat = 1, .microbatch = -1, .layer = -1}, err);
+	return lk_graph_call(
+		graph, 0, &(lk_call){.block = block, .repeat = 1, .microbatch = -1, .layer = -1}, err);
 }
 
-lk_status lk_dlrm_step(const lk_dlrm *model, double batch, const lk_host_times *host, lk_graph **out, lk_error *err) {
+lk_status lk_dlrm_step(const lk_dlrm *model, double batch, const lk_host_times *host,
+                       lk_graph **out, lk_error *err) {
 	double pooling = lk_dlrm_lookups(model) / model->tables;
-	struct step s = {lk_graph_new(), model, host, batch, pooling, lk_dlrm_equal_rows(model, batch), LK_PHASE_OTHER};
+	struct step s = {lk_graph_new(), model, host, batch, pooling, lk_dlrm_equal_rows(model, batch),
+	                 LK_PHASE_OTHER};
 	uint32_t block;
 	*out = NULL;
 	if (!s.graph) return lk_oom(err);
 	if (model->interaction == LK_DLRM_CROSS || model->optimizer == LK_DLRM_ADAM) {
 		lk_graph_free(s.graph);
-		lk_fail(err, LK_ERR_INPUT, model->name, "cross layers and Adam have no step operation by operation");
+		lk_fail(err, LK_ERR_INPUT, model->name,
+		        "cross layers and Adam have no step operation by operation");
 		return lk_hint(err, "ask lockstep predict, or use dot or cat, SGD or Adagrad");
 	}
 	lk_graph_begin_block(s.graph, "training step");

@@ -1,17 +1,17 @@
-/* job.c: completing a training job: what a user left open is derived or gets its default, then the whole is checked.
+/* job.c: completing a training job: what a user left open is derived or gets its default, then the
+ * whole is checked.
  *
  * Derived (as Megatron-LM, megatron/training/arguments.py):
  *     dp = gpus / (tp * pp * cp)          micro-batches m = gbs / (mbs * dp)
- *     etp = tp                            padded vocabulary = ceil(V / (multiple * tp)) * multiple * tp
- * Defaults that a choice was needed for:
- *     gpus     the cluster's; without one tp * pp * cp * dp, with the fewest replicas on which the experts fit
- *     seq      the model's context, at most 8192; 2048 where the config states none; an image's tokens for a ViT
- *     gbs      dp * mbs * m with m = 4 * pp where there is a pipeline (a bubble of about a fifth), else 1
- *     sharding ZeRO-1 where there is data parallelism; ZeRO-3 for the stack "fsdp"; none for "ddp"
- *     stack    "fsdp" for ZeRO-2 and ZeRO-3, "ddp" for convolution nets, else "megatron"
- *     bucket   40 M parameters or 1 M per data-parallel rank, the larger (Megatron-LM); 500 M (DeepSpeed's
- *              reduce_bucket_size); 25 MiB elsewhere (PyTorch DDP)
- * Completing a completed job changes nothing. */
+ *     etp = tp                            padded vocabulary = ceil(V / (multiple * tp)) * multiple
+ * * tp Defaults that a choice was needed for: gpus     the cluster's; without one tp * pp * cp *
+ * dp, with the fewest replicas on which the experts fit seq      the model's context, at most 8192;
+ * 2048 where the config states none; an image's tokens for a ViT gbs      dp * mbs * m with m = 4 *
+ * pp where there is a pipeline (a bubble of about a fifth), else 1 sharding ZeRO-1 where there is
+ * data parallelism; ZeRO-3 for the stack "fsdp"; none for "ddp" stack    "fsdp" for ZeRO-2 and
+ * ZeRO-3, "ddp" for convolution nets, else "megatron" bucket   40 M parameters or 1 M per
+ * data-parallel rank, the larger (Megatron-LM); 500 M (DeepSpeed's reduce_bucket_size); 25 MiB
+ * elsewhere (PyTorch DDP) Completing a completed job changes nothing. */
 #include <math.h>
 #include <string.h>
 #include "base/text.h"
@@ -19,7 +19,10 @@
 #include "model/layout/job.h"
 #include "model/layout/schedule.h"
 
-enum { SEQ_DEFAULT = 2048, SEQ_DEFAULT_MOST = 8192 };
+enum {
+	SEQ_DEFAULT = 2048,
+	SEQ_DEFAULT_MOST = 8192
+};
 
 static void fill_int(int *field, int value) {
 	if (*field == 0) *field = value;
@@ -35,9 +38,11 @@ static void fill_stack(lk_job *job) {
 	if (job->stack[0] == '\0') lk_copy(job->stack, sizeof job->stack, sharded ? "fsdp" : usual);
 }
 
-/* The fewest replicas on which the experts can be laid out: tp * cp * dp is a multiple of etp * ep. */
+/* The fewest replicas on which the experts can be laid out: tp * cp * dp is a multiple of etp * ep.
+ */
 static int64_t fewest_replicas(const lk_job *job) {
-	int64_t stage = (int64_t)job->tp * job->cp, group = job->model.experts > 0 ? (int64_t)job->etp * job->ep : 1;
+	int64_t stage = (int64_t)job->tp * job->cp,
+			group = job->model.experts > 0 ? (int64_t)job->etp * job->ep : 1;
 	int64_t a = stage, b = group;
 	while (b > 0) {
 		int64_t rest = a % b;
@@ -58,31 +63,35 @@ static lk_status fill_ranks(lk_job *job, const lk_cluster *cluster, lk_error *er
 	int64_t block = (int64_t)job->tp * job->pp * job->cp;
 	char near[LK_JOB_NEAR];
 	if (block > LK_JOB_GPUS) {
-		lk_fail(err, LK_ERR_INPUT, "--tp", "tp * pp * cp = %d * %d * %d are more ranks than any machine has", job->tp,
-				job->pp, job->cp);
+		lk_fail(err, LK_ERR_INPUT, "--tp",
+		        "tp * pp * cp = %d * %d * %d are more ranks than any machine has", job->tp, job->pp,
+		        job->cp);
 		return lk_hint(err, "at most %d are read", LK_JOB_GPUS);
 	}
 	if (job->gpus == 0 && job->dp == 0 && cluster != NULL) job->gpus = cluster->gpus;
 	if (job->gpus == 0) {
 		int64_t replicas = job->dp > 0 ? job->dp : fewest_replicas(job);
 		if (replicas > LK_JOB_GPUS / block)
-			return lk_fail(err, LK_ERR_INPUT, "--dp", "%lld replicas of %lld ranks are more than %d",
-						   (long long)replicas, (long long)block, LK_JOB_GPUS);
+			return lk_fail(err, LK_ERR_INPUT, "--dp",
+			               "%lld replicas of %lld ranks are more than %d", (long long)replicas,
+			               (long long)block, LK_JOB_GPUS);
 		job->gpus = (int)(block * replicas);
 	}
 	if (cluster != NULL && job->gpus > cluster->gpus) {
-		lk_fail(err, LK_ERR_INPUT, "--gpus", "the job needs %d GPUs, but the cluster has %d", job->gpus, cluster->gpus);
+		lk_fail(err, LK_ERR_INPUT, "--gpus", "the job needs %d GPUs, but the cluster has %d",
+		        job->gpus, cluster->gpus);
 		return lk_hint(err, "give a larger cluster, or fewer ranks");
 	}
 	if (job->gpus % block != 0) {
-		lk_fail(err, LK_ERR_INPUT, "--gpus", "%d GPUs do not divide by tp * pp * cp = %d * %d * %d = %lld", job->gpus,
-				job->tp, job->pp, job->cp, (long long)block);
+		lk_fail(err, LK_ERR_INPUT, "--gpus",
+		        "%d GPUs do not divide by tp * pp * cp = %d * %d * %d = %lld", job->gpus, job->tp,
+		        job->pp, job->cp, (long long)block);
 		return lk_hint(err, "nearest: %s GPUs", lk_near_multiples(near, job->gpus, block));
 	}
 	int dp = job->gpus / (int)block;
 	if (job->dp > 0 && job->dp != dp) {
-		lk_fail(err, LK_ERR_INPUT, "--dp", "%d, but %d GPUs / (tp * pp * cp = %lld) = %d", job->dp, job->gpus,
-		        (long long)block, dp);
+		lk_fail(err, LK_ERR_INPUT, "--dp", "%d, but %d GPUs / (tp * pp * cp = %lld) = %d", job->dp,
+		        job->gpus, (long long)block, dp);
 		return lk_hint(err, "use --dp %d, or --gpus %lld", dp, (long long)(block * job->dp));
 	}
 	job->dp = dp;
@@ -94,7 +103,8 @@ static lk_status fill_schedule(lk_job *job, lk_error *err) {
 		int places;
 		LK_TRY(lk_job_layout_places(job, &places, err));
 		if (places % job->pp != 0) {
-			lk_fail(err, LK_ERR_INPUT, "--pipeline-layout", "%d stages are no multiple of pp %d", places, job->pp);
+			lk_fail(err, LK_ERR_INPUT, "--pipeline-layout", "%d stages are no multiple of pp %d",
+			        places, job->pp);
 			return lk_hint(err, "write a multiple of %d parts separated by '|'", job->pp);
 		}
 		job->vp = places / job->pp;
@@ -115,8 +125,9 @@ static lk_status fill_sequence(lk_job *job, lk_error *err) {
 		int side = model->image / model->patch;
 		int64_t tokens = (int64_t)side * side + 1;
 		if (tokens > 1 << 27 || (job->seq > 0 && job->seq != tokens)) {
-			lk_fail(err, LK_ERR_INPUT, "--seq", "an image of %d pixels in patches of %d has %lld tokens, not %d",
-					model->image, model->patch, (long long)tokens, job->seq);
+			lk_fail(err, LK_ERR_INPUT, "--seq",
+			        "an image of %d pixels in patches of %d has %lld tokens, not %d", model->image,
+			        model->patch, (long long)tokens, job->seq);
 			return lk_hint(err, "leave it out");
 		}
 		job->seq = (int)tokens;
@@ -133,7 +144,8 @@ static lk_status fill_batch(lk_job *job, lk_error *err) {
 	if (job->mbs == 0 && job->gbs > 0 && job->microbatches > 0) {
 		int64_t steps = (int64_t)job->dp * job->microbatches;
 		if (job->gbs % steps != 0) {
-			lk_fail(err, LK_ERR_INPUT, "--gbs", "%d does not divide by dp * micro-batches = %d * %d", job->gbs, job->dp,
+			lk_fail(err, LK_ERR_INPUT, "--gbs",
+			        "%d does not divide by dp * micro-batches = %d * %d", job->gbs, job->dp,
 			        job->microbatches);
 			return lk_hint(err, "nearest: %s", lk_near_multiples(near, job->gbs, steps));
 		}
@@ -145,19 +157,21 @@ static lk_status fill_batch(lk_job *job, lk_error *err) {
 		int64_t count = job->microbatches > 0 ? job->microbatches : job->pp > 1 ? 4 * job->pp : 1;
 		if (step > (1 << 28) || step * count > (1 << 28))
 			return lk_fail(err, LK_ERR_INPUT, "--mbs",
-						   "%d sequences on %d replicas, %lld times a step, are more than %d", job->mbs, job->dp,
-						   (long long)count, 1 << 28);
+			               "%d sequences on %d replicas, %lld times a step, are more than %d",
+			               job->mbs, job->dp, (long long)count, 1 << 28);
 		job->gbs = (int)(step * count);
 	}
 	if (job->gbs % step != 0) {
-		lk_fail(err, LK_ERR_INPUT, "--gbs", "a global batch of %d does not divide by mbs * dp = %d * %d", job->gbs,
-				job->mbs, job->dp);
+		lk_fail(err, LK_ERR_INPUT, "--gbs",
+		        "a global batch of %d does not divide by mbs * dp = %d * %d", job->gbs, job->mbs,
+		        job->dp);
 		return lk_hint(err, "nearest: %s", lk_near_multiples(near, job->gbs, step));
 	}
 	int count = (int)(job->gbs / step);
 	if (job->microbatches > 0 && job->microbatches != count) {
-		lk_fail(err, LK_ERR_INPUT, "--gbs", "%d, but mbs * dp * micro-batches = %d * %d * %d = %lld", job->gbs,
-				job->mbs, job->dp, job->microbatches, (long long)(step * job->microbatches));
+		lk_fail(err, LK_ERR_INPUT, "--gbs",
+		        "%d, but mbs * dp * micro-batches = %d * %d * %d = %lld", job->gbs, job->mbs,
+		        job->dp, job->microbatches, (long long)(step * job->microbatches));
 		return lk_hint(err, "leave one of them out");
 	}
 	job->microbatches = count;
@@ -170,8 +184,9 @@ static lk_status fill_vocab(lk_job *job, lk_error *err) {
 	int64_t unit = (int64_t)job->vocab_multiple * job->tp;
 	int64_t padded = (job->model.vocab + unit - 1) / unit * unit;
 	if (padded > 1 << 30)
-		return lk_fail(err, LK_ERR_INPUT, "--vocab-multiple", "padding to %lld makes a vocabulary of %lld rows",
-					   (long long)unit, (long long)padded);
+		return lk_fail(err, LK_ERR_INPUT, "--vocab-multiple",
+		               "padding to %lld makes a vocabulary of %lld rows", (long long)unit,
+		               (long long)padded);
 	job->padded_vocab = (int)padded;
 	return LK_OK;
 }
@@ -187,7 +202,9 @@ static void fill_sharding(lk_job *job) {
 	if (job->sharding_said) return;
 	bool replicas = (int64_t)job->dp * job->cp > 1, fsdp = strstr(job->stack, "fsdp") != NULL;
 	if (!replicas || strcmp(job->stack, "ddp") == 0) job->sharding = LK_SHARD_NONE;
-	else job->sharding = fsdp || strcmp(job->stack, "torchtitan") == 0 ? LK_SHARD_ZERO3 : LK_SHARD_ZERO1;
+	else
+		job->sharding =
+			fsdp || strcmp(job->stack, "torchtitan") == 0 ? LK_SHARD_ZERO3 : LK_SHARD_ZERO1;
 }
 
 static void fill_bucket(lk_job *job) {
@@ -195,11 +212,13 @@ static void fill_bucket(lk_job *job) {
 	bool wide = job->grad_reduce_fp32 == LK_ON || job->dtype <= LK_TF32;
 	double element = wide ? 4 : 2;
 	if (lk_job_uses_deepspeed(job)) job->bucket_bytes = 5e8 * element;
-	else if (lk_job_like_megatron(job)) job->bucket_bytes = fmax(40e6, 1e6 * job->dp * job->cp) * element;
+	else if (lk_job_like_megatron(job))
+		job->bucket_bytes = fmax(40e6, 1e6 * job->dp * job->cp) * element;
 	else job->bucket_bytes = 25 * LK_MIB;
 }
 
-/* Transformer Engine prefers cuDNN's fused attention from Hopper on; deterministic it is there on Hopper alone. */
+/* Transformer Engine prefers cuDNN's fused attention from Hopper on; deterministic it is there on
+ * Hopper alone. */
 static void fill_attention(lk_job *job, const lk_cluster *cluster) {
 	if (job->attn_library != LK_ATTN_LIBRARY_AUTO || cluster == NULL) return;
 	lk_arch arch = cluster->node[0].device->arch;

@@ -1,5 +1,6 @@
-/* job.h: a training job: the network, how it is laid out over ranks, in which numbers, with which switches.
- * Written by config readers, launch-flag readers and the options of predict; read by the graph builder. */
+/* job.h: a training job: the network, how it is laid out over ranks, in which numbers, with which
+ * switches. Written by config readers, launch-flag readers and the options of predict; read by the
+ * graph builder. */
 #ifndef LK_MODEL_LAYOUT_JOB_H
 #define LK_MODEL_LAYOUT_JOB_H
 
@@ -9,171 +10,237 @@
 #include "hw/hw.h"
 #include "model/network/model.h"
 
-typedef enum lk_task { LK_TASK_PRETRAIN, LK_TASK_SFT, LK_TASK_LORA } lk_task;
+typedef enum lk_task {
+	LK_TASK_PRETRAIN,
+	LK_TASK_SFT,
+	LK_TASK_LORA
+} lk_task;
 typedef enum lk_sharding {
-	LK_SHARD_NONE,   /* plain DDP: all-reduce of gradients */
-	LK_SHARD_ZERO1,  /* distributed optimizer: reduce-scatter gradients, all-gather parameters */
-	LK_SHARD_ZERO2,  /* + gradients sharded; FSDP's SHARD_GRAD_OP */
-	LK_SHARD_ZERO3,  /* + parameters sharded; FSDP's FULL_SHARD */
+	LK_SHARD_NONE,  /* plain DDP: all-reduce of gradients */
+	LK_SHARD_ZERO1, /* distributed optimizer: reduce-scatter gradients, all-gather parameters */
+	LK_SHARD_ZERO2, /* + gradients sharded; FSDP's SHARD_GRAD_OP */
+	LK_SHARD_ZERO3, /* + parameters sharded; FSDP's FULL_SHARD */
 } lk_sharding;
-typedef enum lk_recompute { LK_RECOMPUTE_NONE, LK_RECOMPUTE_SELECTIVE, LK_RECOMPUTE_FULL } lk_recompute;
-typedef enum lk_optimizer { LK_OPT_ADAM, LK_OPT_SGD, LK_OPT_LAMB, LK_OPT_ADAFACTOR } lk_optimizer;
-typedef enum lk_cp_kind { LK_CP_RING, LK_CP_ALLGATHER } lk_cp_kind;
-typedef enum lk_attn_kernel { LK_KERNEL_FLASH, LK_KERNEL_UNFUSED } lk_attn_kernel;
+typedef enum lk_recompute {
+	LK_RECOMPUTE_NONE,
+	LK_RECOMPUTE_SELECTIVE,
+	LK_RECOMPUTE_FULL
+} lk_recompute;
+typedef enum lk_optimizer {
+	LK_OPT_ADAM,
+	LK_OPT_SGD,
+	LK_OPT_LAMB,
+	LK_OPT_ADAFACTOR
+} lk_optimizer;
+typedef enum lk_cp_kind {
+	LK_CP_RING,
+	LK_CP_ALLGATHER
+} lk_cp_kind;
+typedef enum lk_attn_kernel {
+	LK_KERNEL_FLASH,
+	LK_KERNEL_UNFUSED
+} lk_attn_kernel;
 /* Which library's fused attention: what it keeps for the backward pass depends on its layout. */
-typedef enum lk_attn_library { LK_ATTN_LIBRARY_AUTO, LK_ATTN_LIBRARY_CUDNN, LK_ATTN_LIBRARY_FLASH } lk_attn_library;
-typedef enum lk_dispatcher { LK_DISPATCH_ALLTOALL, LK_DISPATCH_ALLGATHER, LK_DISPATCH_NODE /* one copy per node: DeepEP, HybridEP */ } lk_dispatcher;
+typedef enum lk_attn_library {
+	LK_ATTN_LIBRARY_AUTO,
+	LK_ATTN_LIBRARY_CUDNN,
+	LK_ATTN_LIBRARY_FLASH
+} lk_attn_library;
+typedef enum lk_dispatcher {
+	LK_DISPATCH_ALLTOALL,
+	LK_DISPATCH_ALLGATHER,
+	LK_DISPATCH_NODE /* one copy per node: DeepEP, HybridEP */
+} lk_dispatcher;
 typedef enum lk_schedule_kind {
-	LK_SCHED_GPIPE, LK_SCHED_1F1B, LK_SCHED_INTERLEAVED, LK_SCHED_ZB_H1, LK_SCHED_ZB_V, LK_SCHED_DUALPIPE,
+	LK_SCHED_GPIPE,
+	LK_SCHED_1F1B,
+	LK_SCHED_INTERLEAVED,
+	LK_SCHED_ZB_H1,
+	LK_SCHED_ZB_V,
+	LK_SCHED_DUALPIPE,
 	LK_SCHEDULES,
 } lk_schedule_kind;
 
 /* Three-valued switches: what a user leaves open, lk_job_complete decides. */
-typedef enum lk_switch { LK_AUTO = 0, LK_ON = 1, LK_OFF = -1 } lk_switch;
+typedef enum lk_switch {
+	LK_AUTO = 0,
+	LK_ON = 1,
+	LK_OFF = -1
+} lk_switch;
 
 /* Zero means "not said" in every field; lk_job_complete fills what is open and checks the whole. */
 typedef struct lk_job {
 	lk_model model;
 	lk_task task;
-	int lora_rank;              /* default 16 */
+	int lora_rank; /* default 16 */
 
 	int gpus;
 	int tp, pp, vp, cp, ep, etp, dp;
 	lk_switch sequence_parallel; /* default: on with tp > 1 */
 	lk_cp_kind cp_kind;
-	lk_switch cp_balanced;      /* zig-zag split of causal attention; default on */
+	lk_switch cp_balanced; /* zig-zag split of causal attention; default on */
 	lk_sharding sharding;
 	bool sharding_said;
-	int shard_group;            /* hybrid sharding: ranks that share one copy; 0 = all of DP */
+	int shard_group; /* hybrid sharding: ranks that share one copy; 0 = all of DP */
 	lk_schedule_kind schedule;
-	bool schedule_said;         /* else 1f1b, interleaved with vp > 1 */
+	bool schedule_said; /* else 1f1b, interleaved with vp > 1 */
 	int first_stage_layers, last_stage_layers;
 	bool account_embedding, account_loss; /* embedding / loss count as a layer in the split */
-	char pipeline_layout[128];  /* Megatron's --pipeline-model-parallel-layout; "" none */
+	char pipeline_layout[128];            /* Megatron's --pipeline-model-parallel-layout; "" none */
 
 	int mbs;
 	int gbs;
-	int seq;                    /* of a decoder, or of the encoder */
-	int decoder_seq;            /* ENCDEC; 0: as seq */
-	int microbatch_group;       /* interleaved: micro-batches that pass a chunk before the next one; 0: pp */
-	int microbatches;           /* per data-parallel rank, derived: gbs / (mbs * dp) */
+	int seq;              /* of a decoder, or of the encoder */
+	int decoder_seq;      /* ENCDEC; 0: as seq */
+	int microbatch_group; /* interleaved: micro-batches that pass a chunk before the next one; 0: pp
+	                       */
+	int microbatches;     /* per data-parallel rank, derived: gbs / (mbs * dp) */
 
-	lk_dtype dtype;             /* of the matrix multiplications */
-	bool dtype_said;            /* else bf16 where the device has it, fp16, fp32 */
+	lk_dtype dtype;  /* of the matrix multiplications */
+	bool dtype_said; /* else bf16 where the device has it, fp16, fp32 */
 	lk_optimizer optimizer;
-	lk_dtype state_dtype;       /* of the optimizer's moments; LK_FP32 */
-	lk_switch master_weights;   /* fp32 copy of 16-bit weights; default on */
-	lk_switch fp32_grads;       /* main gradients in fp32 (Megatron); off for FSDP's bf16 accumulation */
+	lk_dtype state_dtype;     /* of the optimizer's moments; LK_FP32 */
+	lk_switch master_weights; /* fp32 copy of 16-bit weights; default on */
+	lk_switch fp32_grads; /* main gradients in fp32 (Megatron); off for FSDP's bf16 accumulation */
 	lk_switch grad_reduce_fp32; /* gradients travel in fp32; default: off */
 
 	lk_recompute recompute;
 	bool recompute_said;
-	int recompute_layers;       /* FULL: layers per stage that are recomputed; 0 = all */
-	bool recompute_mlp;         /* SELECTIVE also recomputes the MLP's activation */
-	/* Outputs that are not kept, whatever the kind; making them again is small and takes no time here. */
+	int recompute_layers; /* FULL: layers per stage that are recomputed; 0 = all */
+	bool recompute_mlp;   /* SELECTIVE also recomputes the MLP's activation */
+	/* Outputs that are not kept, whatever the kind; making them again is small and takes no time
+	 * here. */
 	bool recompute_norms, recompute_expert_activation, recompute_latent_up;
 
-	lk_switch overlap_grad_reduce; /* default on */
+	lk_switch overlap_grad_reduce;  /* default on */
 	lk_switch overlap_param_gather; /* default: as overlap_grad_reduce, with sharding */
-	lk_switch overlap_p2p;      /* default: on but for gpipe and 1f1b */
-	lk_switch tp_overlap;       /* userbuffers-like overlap of TP collectives; default off */
-	double bucket_bytes;        /* gradient bucket; default max(40 M, 1 M * dp) parameters as Megatron, 25 MiB for DDP */
+	lk_switch overlap_p2p;          /* default: on but for gpipe and 1f1b */
+	lk_switch tp_overlap;           /* userbuffers-like overlap of TP collectives; default off */
+	double bucket_bytes; /* gradient bucket; default max(40 M, 1 M * dp) parameters as Megatron, 25
+	                        MiB for DDP */
 
 	bool offload_optimizer;
-	lk_switch cuda_graphs;      /* default off */
+	lk_switch cuda_graphs; /* default off */
 	lk_attn_kernel attn_kernel;
-	lk_attn_library attn_library; /* default: Transformer Engine's choice by architecture */
-	bool local_layers;          /* Megatron-LM's own layers in place of Transformer Engine's */
-	bool deterministic;         /* Megatron's --deterministic-mode: same bits every time */
+	lk_attn_library attn_library;  /* default: Transformer Engine's choice by architecture */
+	bool local_layers;             /* Megatron-LM's own layers in place of Transformer Engine's */
+	bool deterministic;            /* Megatron's --deterministic-mode: same bits every time */
 	lk_switch fused_cross_entropy; /* default off */
-	double logit_share;         /* share of all logits (positions x vocabulary) that are computed; default 1. Masked language
-	                             * models can gather the masked positions first, classifiers have a few columns */
-	bool fused_kernels;         /* hand-fused code: products add biases and activations and write what the next product
-	                             * reads, attention takes packed heads; what passes over memory remain are all listed */
-	bool host_ahead;            /* nothing on the device waits for the host at the end of a step: overflow and norm stay on the device */
-	bool attention_mask;        /* the data loader makes a mask, a byte per pair of positions: Megatron-LM's default */
-	bool native_loss_fusion;    /* with fused_cross_entropy: Megatron-LM's own fusion, which makes fp32 copies; else the
-	                             * logits' gradient is written over them (Transformer Engine, Liger) */
-	lk_switch defer_head_gradient; /* the head's weight gradient waits until the pipeline drains; default off */
-	int deferral_limit;         /* for so many micro-batches; 0 all */
-	bool narrow_weights;        /* fp8: the weights themselves are kept in 8 bits (Megatron's --fp8-param-gather) */
-	bool grouped_gemm;          /* experts as grouped products of Transformer Engine, on streams of their own */
+	double logit_share; /* share of all logits (positions x vocabulary) that are computed;
+	                     * default 1. Masked language models can gather the masked positions first,
+	                     * classifiers have a few columns */
+	bool fused_kernels; /* hand-fused code: products add biases and activations and write what the
+	                     * next product reads, attention takes packed heads; what passes over memory
+	                     * remain are all listed */
+	bool host_ahead; /* nothing on the device waits for the host at the end of a step: overflow and
+	                    norm stay on the device */
+	bool attention_mask;     /* the data loader makes a mask, a byte per pair of positions:
+	                            Megatron-LM's default */
+	bool native_loss_fusion; /* with fused_cross_entropy: Megatron-LM's own fusion, which makes fp32
+	                          * copies; else the logits' gradient is written over them (Transformer
+	                          * Engine, Liger) */
+	lk_switch defer_head_gradient; /* the head's weight gradient waits until the pipeline drains;
+	                                  default off */
+	int deferral_limit;            /* for so many micro-batches; 0 all */
+	bool narrow_weights;           /* fp8: the weights themselves are kept in 8 bits (Megatron's
+	                                  --fp8-param-gather) */
+	bool grouped_gemm; /* experts as grouped products of Transformer Engine, on streams of their own
+	                    */
 	lk_dispatcher dispatcher;
-	double moe_imbalance;       /* tokens of the busiest expert rank over the mean; default 1.1 */
-	bool compile;               /* torch.compile: element-wise operations are fused */
-	int max_connections;        /* CUDA_DEVICE_MAX_CONNECTIONS; 0 = default 8 */
-	char stack[32];             /* software stack whose defaults apply: "megatron", "fsdp", "deepspeed", ... */
-	char profile[32];           /* software stack whose measured efficiencies apply; default: `stack` */
-	char release[16];           /* of it: "26.04"; "" the newest */
-	lk_switch expert_overlap;   /* expert traffic beside the computation of another micro-batch (interleaved); default off */
-	lk_switch graph_experts;    /* CUDA graphs hold the experts too; default off: their sizes vary */
-	lk_switch scatter_messages; /* a pipeline message is cut among tensor-parallel ranks; default: DeepSpeed's engine does */
+	double moe_imbalance; /* tokens of the busiest expert rank over the mean; default 1.1 */
+	bool compile;         /* torch.compile: element-wise operations are fused */
+	int max_connections;  /* CUDA_DEVICE_MAX_CONNECTIONS; 0 = default 8 */
+	char stack[32]; /* software stack whose defaults apply: "megatron", "fsdp", "deepspeed", ... */
+	char profile[32]; /* software stack whose measured efficiencies apply; default: `stack` */
+	char release[16]; /* of it: "26.04"; "" the newest */
+	lk_switch expert_overlap; /* expert traffic beside the computation of another micro-batch
+	                             (interleaved); default off */
+	lk_switch graph_experts;  /* CUDA graphs hold the experts too; default off: their sizes vary */
+	lk_switch scatter_messages; /* a pipeline message is cut among tensor-parallel ranks; default:
+	                               DeepSpeed's engine does */
 	bool padded_vocab_said;
-	int padded_vocab;           /* derived: vocab rounded up to 128 * tp */
-	int vocab_multiple;         /* make_vocab_size_divisible_by; default 128 for Megatron-like stacks, 1 else */
+	int padded_vocab;   /* derived: vocab rounded up to 128 * tp */
+	int vocab_multiple; /* make_vocab_size_divisible_by; default 128 for Megatron-like stacks, 1
+	                       else */
 } lk_job;
 
-/* Derives what was left open (dp, micro-batches, defaults) and refuses what cannot run. The message names the rule and
- * the nearest legal values: "--tp: 96 heads do not divide by 7; nearest: 6, 8". */
+/* Derives what was left open (dp, micro-batches, defaults) and refuses what cannot run. The message
+ * names the rule and the nearest legal values: "--tp: 96 heads do not divide by 7; nearest: 6, 8".
+ */
 lk_status lk_job_complete(lk_job *job, const lk_cluster *cluster, lk_error *err);
 
-/* Whether forward and backward passes run as pairs, the expert traffic of one beside the computation of the other. */
+/* Whether forward and backward passes run as pairs, the expert traffic of one beside the
+ * computation of the other. */
 static inline bool lk_job_pairs(const lk_job *job) {
-	return job->expert_overlap == LK_ON && job->schedule == LK_SCHED_INTERLEAVED && job->model.experts > 0 && job->ep > 1;
+	return job->expert_overlap == LK_ON && job->schedule == LK_SCHED_INTERLEAVED &&
+	       job->model.experts > 0 && job->ep > 1;
 }
 
-/* Layers of a stage's chunk, in model order: chunk c of stage s holds layers [*first, *first + count). */
+/* Layers of a stage's chunk, in model order: chunk c of stage s holds layers [*first, *first +
+ * count). */
 int lk_job_chunk_layers(const lk_job *job, int stage, int chunk, int *first);
 
-/* Pasted launch lines. Words are those after "--": an optional launcher (torchrun, python, srun, deepspeed, mpirun, env
- * settings) with --nproc_per_node, --nnodes, -N ..., a script name, then the framework's flags. Every flag is honoured or
- * listed in `ignored` with its reason. */
+/* Pasted launch lines. Words are those after "--": an optional launcher (torchrun, python, srun,
+ * deepspeed, mpirun, env settings) with --nproc_per_node, --nnodes, -N ..., a script name, then the
+ * framework's flags. Every flag is honoured or listed in `ignored` with its reason. */
 typedef struct lk_ignored {
 	const char *flag, *reason;
 } lk_ignored;
 typedef struct lk_launch {
-	lk_job *job;               /* fields that the flags state are set */
-	int gpus;                  /* from the launcher; 0 not stated */
-	lk_ignored *ignored;       /* owned by the arena */
+	lk_job *job;         /* fields that the flags state are set */
+	int gpus;            /* from the launcher; 0 not stated */
+	lk_ignored *ignored; /* owned by the arena */
 	int ignored_count;
 } lk_launch;
-lk_status lk_launch_read(lk_arena *arena, int count, const char *const *words, const char *where, lk_launch *out, lk_error *err);
+lk_status lk_launch_read(lk_arena *arena, int count, const char *const *words, const char *where,
+                         lk_launch *out, lk_error *err);
 /* Whether launch lines of Megatron-LM have a flag of this name, dashes left out. */
 bool lk_launch_has_flag(const char *name);
-/* A shell script: assignments, ${VAR:-x}, continuations, arrays and decidable conditions are read, nothing is executed.
- * `$(...)`, backticks, arguments of the script and variables that it never sets are refused, with their line, where a flag
- * that matters needs them. The launch line is the last command that starts a known launcher or python. */
+/* A shell script: assignments, ${VAR:-x}, continuations, arrays and decidable conditions are read,
+ * nothing is executed.
+ * `$(...)`, backticks, arguments of the script and variables that it never sets are refused, with
+ * their line, where a flag that matters needs them. The launch line is the last command that starts
+ * a known launcher or python. */
 lk_status lk_launch_script(lk_arena *arena, const char *path, lk_launch *out, lk_error *err);
 /* The same from memory; `name` stands in messages. */
-lk_status lk_launch_text(lk_arena *arena, const char *text, size_t size, const char *name, lk_launch *out, lk_error *err);
-/* A DeepSpeed config file, applied to out->job; with job NULL a new one is made. `out` is zeroed or was filled before. */
+lk_status lk_launch_text(lk_arena *arena, const char *text, size_t size, const char *name,
+                         lk_launch *out, lk_error *err);
+/* A DeepSpeed config file, applied to out->job; with job NULL a new one is made. `out` is zeroed or
+ * was filled before. */
 lk_status lk_deepspeed_read(lk_arena *arena, const char *path, lk_launch *out, lk_error *err);
 /* The job as Megatron-LM flags, one text; reading it back gives the same job. */
 char *lk_launch_write(lk_arena *arena, const lk_job *job);
-/* The same as another framework is launched. NeMo and torchtitan name the network by configurations of their own: reading
- * their lines back needs its name beside them. DeepSpeed: Megatron-LM's flags with a configuration, which DeepSpeed takes
- * as base64 in place of a file's name. */
-typedef enum lk_dialect { LK_DIALECT_MEGATRON, LK_DIALECT_NEMO, LK_DIALECT_TORCHTITAN, LK_DIALECT_DEEPSPEED } lk_dialect;
+/* The same as another framework is launched. NeMo and torchtitan name the network by configurations
+ * of their own: reading their lines back needs its name beside them. DeepSpeed: Megatron-LM's flags
+ * with a configuration, which DeepSpeed takes as base64 in place of a file's name. */
+typedef enum lk_dialect {
+	LK_DIALECT_MEGATRON,
+	LK_DIALECT_NEMO,
+	LK_DIALECT_TORCHTITAN,
+	LK_DIALECT_DEEPSPEED
+} lk_dialect;
 char *lk_launch_write_for(lk_arena *arena, lk_dialect dialect, const lk_job *job);
 
 /* ---- job_parts: what the files of the training job share and nobody else needs. */
 
 enum {
-	LK_JOB_GPUS = 1 << 22,  /* ranks of a job, at most */
+	LK_JOB_GPUS = 1 << 22,   /* ranks of a job, at most */
 	LK_JOB_PASSES = 1 << 20, /* micro-batches times chunks of all stages, at most */
-	LK_JOB_NEAR = 48,       /* bytes of a text of nearest legal values */
+	LK_JOB_NEAR = 48,        /* bytes of a text of nearest legal values */
 };
 
 /* job_legal.c: the nearest legal values on both sides of `value`, as "6, 8". Each returns `out`. */
 char *lk_near_divisors(char out[LK_JOB_NEAR], int64_t value, int64_t of);
 char *lk_near_multiples(char out[LK_JOB_NEAR], int64_t value, int64_t of);
-/* `legal` is asked for values below and above `value`, within 1..high. "none" where there is none. */
+/* `legal` is asked for values below and above `value`, within 1..high. "none" where there is none.
+ */
 typedef bool (*lk_near_fn)(const void *context, int64_t value);
-char *lk_near_legal(char out[LK_JOB_NEAR], int64_t value, int64_t high, lk_near_fn legal, const void *context);
+char *lk_near_legal(char out[LK_JOB_NEAR], int64_t value, int64_t high, lk_near_fn legal,
+                    const void *context);
 
 /* job_split.c: layers over pipeline stages. */
-int lk_job_layers(const lk_job *job);          /* of both stacks */
-int lk_job_places(const lk_job *job);          /* of the chain of model chunks; needs pp, vp, schedule */
+int lk_job_layers(const lk_job *job); /* of both stacks */
+int lk_job_places(const lk_job *job); /* of the chain of model chunks; needs pp, vp, schedule */
 lk_status lk_job_layout_places(const lk_job *job, int *places, lk_error *err);
 lk_status lk_job_check_split(const lk_job *job, lk_error *err);
 int lk_job_stage_layers(const lk_job *job, int stage);
@@ -193,10 +260,10 @@ bool lk_job_uses_deepspeed(const lk_job *job);
 
 /* Parameters that one rank of a stage holds before data-parallel sharding. */
 typedef struct lk_rank_params {
-	double dense;      /* replicated over the data-parallel group (DP x CP) */
-	double experts;    /* replicated over the expert data-parallel group */
+	double dense;                          /* replicated over the data-parallel group (DP x CP) */
+	double experts;                        /* replicated over the expert data-parallel group */
 	double trained_dense, trained_experts; /* of them; fewer with LoRA */
-	double tensors;    /* that they are in, of convolution nets; else 0: not counted */
+	double tensors; /* that they are in, of convolution nets; else 0: not counted */
 } lk_rank_params;
 
 /* Of one layer; of the ends of the network; of all that a stage holds. */

@@ -1,6 +1,6 @@
-/* job_check.c: what cannot run. The rules are those of Megatron-LM's validate_args (megatron/training/arguments.py)
- * where a framework is needed to decide, and plain divisibility elsewhere. Every message names the option, the rule and
- * the nearest legal values. */
+/* job_check.c: what cannot run. The rules are those of Megatron-LM's validate_args
+ * (megatron/training/arguments.py) where a framework is needed to decide, and plain divisibility
+ * elsewhere. Every message names the option, the rule and the nearest legal values. */
 #include "model/layout/job.h"
 
 #include <math.h>
@@ -9,7 +9,8 @@
 #include "model/layout/schedule.h"
 
 bool lk_job_like_megatron(const lk_job *job) {
-	return job->stack[0] == '\0' || strncmp(job->stack, "megatron", 8) == 0 || strcmp(job->stack, "nemo") == 0;
+	return job->stack[0] == '\0' || strncmp(job->stack, "megatron", 8) == 0 ||
+	       strcmp(job->stack, "nemo") == 0;
 }
 
 bool lk_job_uses_deepspeed(const lk_job *job) {
@@ -50,23 +51,27 @@ lk_status lk_job_check_ranges(const lk_job *job, lk_error *err) {
 	for (size_t i = 0; i < sizeof ranges / sizeof *ranges; i++) {
 		int value = *(const int *)((const char *)job + ranges[i].offset);
 		if (value < 0 || value > ranges[i].high)
-			return lk_fail(err, LK_ERR_INPUT, ranges[i].option, "%d: must lie in 1..%d", value, ranges[i].high);
+			return lk_fail(err, LK_ERR_INPUT, ranges[i].option, "%d: must lie in 1..%d", value,
+			               ranges[i].high);
 	}
 	if (!(job->bucket_bytes >= 0 && job->bucket_bytes <= 1e15))
-		return lk_fail(err, LK_ERR_INPUT, "--bucket", "%g bytes: must lie in 0..1e15", job->bucket_bytes);
+		return lk_fail(err, LK_ERR_INPUT, "--bucket", "%g bytes: must lie in 0..1e15",
+		               job->bucket_bytes);
 	if (!(job->moe_imbalance == 0 || (job->moe_imbalance >= 1 && job->moe_imbalance <= 1e6)))
-		return lk_fail(err, LK_ERR_INPUT, "--moe-imbalance", "%g: the busiest over the mean is at least 1",
-					   job->moe_imbalance);
+		return lk_fail(err, LK_ERR_INPUT, "--moe-imbalance",
+		               "%g: the busiest over the mean is at least 1", job->moe_imbalance);
 	if (lk_schedule_get(job->schedule) == NULL)
 		return lk_fail(err, LK_ERR_INPUT, "--schedule", "%d is no schedule", (int)job->schedule);
 	return LK_OK;
 }
 
 /* "--tp: 96 heads do not divide by 7; nearest: 6, 8" */
-static lk_status divides(const char *option, const char *what, int64_t total, int64_t by, lk_error *err) {
+static lk_status divides(const char *option, const char *what, int64_t total, int64_t by,
+                         lk_error *err) {
 	if (total % by == 0) return LK_OK;
 	char near[LK_JOB_NEAR];
-	lk_fail(err, LK_ERR_INPUT, option, "%lld %s do not divide by %lld", (long long)total, what, (long long)by);
+	lk_fail(err, LK_ERR_INPUT, option, "%lld %s do not divide by %lld", (long long)total, what,
+	        (long long)by);
 	return lk_hint(err, "nearest: %s", lk_near_divisors(near, by, total));
 }
 
@@ -78,10 +83,14 @@ static lk_status check_tp(const lk_job *job, lk_error *err) {
 	const lk_model *model = &job->model;
 	LK_TRY(divides("--tp", "heads", model->heads, job->tp, err));
 	LK_TRY(divides("--tp", "units of the hidden size", model->hidden, job->tp, err));
-	if (has_dense_mlp(model)) LK_TRY(divides("--tp", "units of the MLP's width", model->ffn, job->tp, err));
-	if (model->shared_ffn > 0) LK_TRY(divides("--tp", "units of the shared experts' width", model->shared_ffn, job->tp, err));
+	if (has_dense_mlp(model))
+		LK_TRY(divides("--tp", "units of the MLP's width", model->ffn, job->tp, err));
+	if (model->shared_ffn > 0)
+		LK_TRY(
+			divides("--tp", "units of the shared experts' width", model->shared_ffn, job->tp, err));
 	/* Fewer key-value heads than ranks: each is held by tp / kv_heads ranks. */
-	bool replicated = model->kv_heads > 0 && job->tp > model->kv_heads && job->tp % model->kv_heads == 0;
+	bool replicated =
+		model->kv_heads > 0 && job->tp > model->kv_heads && job->tp % model->kv_heads == 0;
 	if (model->attention == LK_ATTN_HEADS && !replicated)
 		return divides("--tp", "key-value heads", model->kv_heads, job->tp, err);
 	return LK_OK;
@@ -92,69 +101,82 @@ static lk_status check_experts(const lk_job *job, lk_error *err) {
 	char near[LK_JOB_NEAR];
 	if (model->experts == 0) {
 		if (job->ep == 1) return LK_OK;
-		lk_fail(err, LK_ERR_INPUT, "--ep", "expert parallelism of %d, but the model has no experts", job->ep);
+		lk_fail(err, LK_ERR_INPUT, "--ep", "expert parallelism of %d, but the model has no experts",
+		        job->ep);
 		return lk_hint(err, "leave it out");
 	}
 	LK_TRY(divides("--ep", "experts", model->experts, job->ep, err));
 	LK_TRY(divides("--etp", "units of an expert's width", model->expert_ffn, job->etp, err));
 	int64_t ranks = (int64_t)job->tp * job->cp * job->dp;
 	if (ranks % ((int64_t)job->etp * job->ep) == 0) return LK_OK;
-	lk_fail(err, LK_ERR_INPUT, "--ep", "the %lld ranks of a stage (tp * cp * dp) do not divide by etp * ep = %d * %d",
+	lk_fail(err, LK_ERR_INPUT, "--ep",
+	        "the %lld ranks of a stage (tp * cp * dp) do not divide by etp * ep = %d * %d",
 	        (long long)ranks, job->etp, job->ep);
-	if (ranks % job->etp != 0) return lk_hint(err, "nearest: etp %s", lk_near_divisors(near, job->etp, ranks));
+	if (ranks % job->etp != 0)
+		return lk_hint(err, "nearest: etp %s", lk_near_divisors(near, job->etp, ranks));
 	return lk_hint(err, "nearest: ep %s", lk_near_divisors(near, job->ep, ranks / job->etp));
 }
 
 static lk_status check_sequence(const lk_job *job, lk_error *err) {
 	char near[LK_JOB_NEAR];
-	int rows = job->model.position_rows, pieces = job->cp * (job->cp > 1 && job->cp_balanced == LK_ON ? 2 : 1);
+	int rows = job->model.position_rows,
+		pieces = job->cp * (job->cp > 1 && job->cp_balanced == LK_ON ? 2 : 1);
 	if (rows > 0 && job->seq > rows) {
-		lk_fail(err, LK_ERR_INPUT, "--seq", "%d tokens, but the model has %d learned positions", job->seq, rows);
+		lk_fail(err, LK_ERR_INPUT, "--seq", "%d tokens, but the model has %d learned positions",
+		        job->seq, rows);
 		return lk_hint(err, "use at most --seq %d", rows);
 	}
 	if (job->seq % pieces != 0) {
-		lk_fail(err, LK_ERR_INPUT, "--cp", "a sequence of %d does not divide into %d%s pieces", job->seq, pieces,
+		lk_fail(err, LK_ERR_INPUT, "--cp", "a sequence of %d does not divide into %d%s pieces",
+		        job->seq, pieces,
 		        pieces > job->cp ? " (two per rank, so that the causal work is equal)" : "");
 		return lk_hint(err, "nearest: seq %s", lk_near_multiples(near, job->seq, pieces));
 	}
 	if (job->sequence_parallel != LK_ON) return LK_OK;
 	if (job->tp == 1) {
-		lk_fail(err, LK_ERR_INPUT, "--sequence-parallel", "sequence parallelism needs tensor parallelism, and tp is 1");
+		lk_fail(err, LK_ERR_INPUT, "--sequence-parallel",
+		        "sequence parallelism needs tensor parallelism, and tp is 1");
 		return lk_hint(err, "leave it out, or use --tp 2");
 	}
 	if (job->seq / job->cp % job->tp == 0) return LK_OK;
-	lk_fail(err, LK_ERR_INPUT, "--sequence-parallel", "%d tokens per rank do not divide by tp %d", job->seq / job->cp,
-			job->tp);
-	return lk_hint(err, "nearest: seq %s", lk_near_multiples(near, job->seq, (int64_t)job->cp * job->tp));
+	lk_fail(err, LK_ERR_INPUT, "--sequence-parallel", "%d tokens per rank do not divide by tp %d",
+	        job->seq / job->cp, job->tp);
+	return lk_hint(err, "nearest: seq %s",
+	               lk_near_multiples(near, job->seq, (int64_t)job->cp * job->tp));
 }
 
-/* A step has a few calls per micro-batch, stage and chunk; beyond this many it would fill the memory of a laptop. */
+/* A step has a few calls per micro-batch, stage and chunk; beyond this many it would fill the
+ * memory of a laptop. */
 static lk_status check_size(const lk_job *job, lk_error *err) {
 	int64_t places = (int64_t)job->pp * job->vp, most = LK_JOB_PASSES / places;
 	if (job->microbatches <= most) return LK_OK;
-	lk_fail(err, LK_ERR_INPUT, "--gbs", "%d micro-batches through pp * vp = %d * %d chunks are more than are simulated",
+	lk_fail(err, LK_ERR_INPUT, "--gbs",
+	        "%d micro-batches through pp * vp = %d * %d chunks are more than are simulated",
 	        job->microbatches, job->pp, job->vp);
-	return lk_hint(err, "use at most %lld micro-batches: a larger --mbs, or a smaller --gbs", (long long)most);
+	return lk_hint(err, "use at most %lld micro-batches: a larger --mbs, or a smaller --gbs",
+	               (long long)most);
 }
 
 static lk_status check_pipeline(const lk_job *job, lk_error *err) {
 	LK_TRY(check_size(job, err));
-	lk_schedule_shape shape = {job->pp, job->vp, job->microbatches, job->microbatch_group, lk_job_pairs(job)};
+	lk_schedule_shape shape = {job->pp, job->vp, job->microbatches, job->microbatch_group,
+	                           lk_job_pairs(job)};
 	const lk_schedule *schedule = lk_schedule_get(job->schedule);
 	LK_TRY(schedule->check(&shape, err));
 	if (job->schedule == LK_SCHED_INTERLEAVED && (job->pp < 2 || job->vp < 2)) {
 		lk_fail(err, LK_ERR_INPUT, job->pp < 2 ? "--pp" : "--vp",
-				"interleaved 1F1B needs two or more stages and chunks, not "
-				"pp %d with vp %d",
-				job->pp, job->vp);
-		return lk_hint(err, job->pp < 2 ? "leave out --vp, or use --pp 2" : "use --vp 2, or --schedule 1f1b");
+		        "interleaved 1F1B needs two or more stages and chunks, not "
+		        "pp %d with vp %d",
+		        job->pp, job->vp);
+		return lk_hint(err, job->pp < 2 ? "leave out --vp, or use --pp 2"
+		                                : "use --vp 2, or --schedule 1f1b");
 	}
 	LK_TRY(lk_job_check_split(job, err));
 	if (job->pp == 1 || job->sharding < LK_SHARD_ZERO2 || !lk_job_uses_deepspeed(job)) return LK_OK;
 	lk_fail(err, LK_ERR_INPUT, "--zero",
-			"DeepSpeed's ZeRO-%d does not run with %d pipeline stages: gradients are needed "
-			"whole until the last micro-batch",
-			job->sharding == LK_SHARD_ZERO2 ? 2 : 3, job->pp);
+	        "DeepSpeed's ZeRO-%d does not run with %d pipeline stages: gradients are needed "
+	        "whole until the last micro-batch",
+	        job->sharding == LK_SHARD_ZERO2 ? 2 : 3, job->pp);
 	return lk_hint(err, "use --zero 1, or --pp 1");
 }
 
@@ -173,7 +195,8 @@ static lk_status check_convnet(const lk_job *job, lk_error *err) {
 		return lk_hint(err, "leave it out");
 	}
 	if (job->recompute == LK_RECOMPUTE_SELECTIVE) {
-		lk_fail(err, LK_ERR_INPUT, "--recompute", "selective recomputation is of attention, which a convolution net has none of");
+		lk_fail(err, LK_ERR_INPUT, "--recompute",
+		        "selective recomputation is of attention, which a convolution net has none of");
 		return lk_hint(err, "use none or full");
 	}
 	if (job->task != LK_TASK_LORA) return LK_OK;
@@ -189,21 +212,24 @@ lk_status lk_job_check_layout(const lk_job *job, lk_error *err) {
 	LK_TRY(check_pipeline(job, err));
 	int64_t copies = (int64_t)job->dp * job->cp;
 	if (job->shard_group > 0)
-		LK_TRY(divides("--shard-group", "data-parallel ranks (dp * cp)", copies, job->shard_group, err));
+		LK_TRY(divides("--shard-group", "data-parallel ranks (dp * cp)", copies, job->shard_group,
+		               err));
 	if (job->model.vocab > 0 && job->padded_vocab < job->model.vocab)
-		return lk_fail(err, LK_ERR_INPUT, "--padded-vocab", "%d rows for a vocabulary of %d", job->padded_vocab,
-		               job->model.vocab);
+		return lk_fail(err, LK_ERR_INPUT, "--padded-vocab", "%d rows for a vocabulary of %d",
+		               job->padded_vocab, job->model.vocab);
 	return divides("--padded-vocab", "rows of the embedding", job->padded_vocab, job->tp, err);
 }
 
 static lk_status check_recompute(const lk_job *job, lk_error *err) {
 	if (job->recompute_mlp && job->recompute != LK_RECOMPUTE_SELECTIVE) {
-		lk_fail(err, LK_ERR_INPUT, "--recompute", "recomputing the MLP is part of selective recomputation");
+		lk_fail(err, LK_ERR_INPUT, "--recompute",
+		        "recomputing the MLP is part of selective recomputation");
 		return lk_hint(err, "use --recompute selective");
 	}
 	if (job->recompute_layers == 0) return LK_OK;
 	if (job->recompute != LK_RECOMPUTE_FULL) {
-		lk_fail(err, LK_ERR_INPUT, "--recompute", "a number of layers is part of full recomputation");
+		lk_fail(err, LK_ERR_INPUT, "--recompute",
+		        "a number of layers is part of full recomputation");
 		return lk_hint(err, "use --recompute full");
 	}
 	int most = 0;
@@ -212,7 +238,8 @@ static lk_status check_recompute(const lk_job *job, lk_error *err) {
 		if (layers > most) most = layers;
 	}
 	if (job->recompute_layers <= most) return LK_OK;
-	lk_fail(err, LK_ERR_INPUT, "--recompute", "%d layers, but a stage holds %d", job->recompute_layers, most);
+	lk_fail(err, LK_ERR_INPUT, "--recompute", "%d layers, but a stage holds %d",
+	        job->recompute_layers, most);
 	return lk_hint(err, "use at most full/%d, or full for all", most);
 }
 
@@ -220,16 +247,17 @@ lk_status lk_job_check_switches(const lk_job *job, lk_error *err) {
 	LK_TRY(check_recompute(job, err));
 	if (job->tp_overlap == LK_ON && job->sequence_parallel != LK_ON) {
 		lk_fail(err, LK_ERR_INPUT, "--tp-overlap",
-				"overlapping tensor-parallel collectives needs sequence parallelism");
+		        "overlapping tensor-parallel collectives needs sequence parallelism");
 		return lk_hint(err, "switch sequence parallelism on, with tp of 2 or more");
 	}
 	if (job->overlap_param_gather == LK_ON && job->sharding == LK_SHARD_NONE) {
 		lk_fail(err, LK_ERR_INPUT, "--overlap-param-gather",
-				"parameters are gathered only where they or the optimizer are sharded");
+		        "parameters are gathered only where they or the optimizer are sharded");
 		return lk_hint(err, "use --zero 1, or leave it out");
 	}
 	if (job->model.experts > 0 && job->moe_imbalance > job->model.experts)
-		return lk_fail(err, LK_ERR_INPUT, "--moe-imbalance", "%g: all tokens on one of %d experts is %d times the mean",
+		return lk_fail(err, LK_ERR_INPUT, "--moe-imbalance",
+		               "%g: all tokens on one of %d experts is %d times the mean",
 		               job->moe_imbalance, job->model.experts, job->model.experts);
 	return LK_OK;
 }
@@ -244,9 +272,13 @@ lk_status lk_job_check_dtype(const lk_job *job, const lk_cluster *cluster, lk_er
 	if (cluster == NULL || lk_cluster_has_dtype(cluster, job->dtype)) return LK_OK;
 	const char *name = "";
 	for (int i = cluster->groups - 1; i >= 0; i--)
-		if (!(cluster->node[i].device->peak_flops[job->dtype] > 0)) name = cluster->node[i].device->name;
-	int nearest = (int)job->dtype - 1; /* the formats are ordered from old and wide to new and narrow */
+		if (!(cluster->node[i].device->peak_flops[job->dtype] > 0))
+			name = cluster->node[i].device->name;
+	int nearest =
+		(int)job->dtype - 1; /* the formats are ordered from old and wide to new and narrow */
 	while (nearest >= 0 && !lk_cluster_has_dtype(cluster, (lk_dtype)nearest)) nearest--;
-	lk_fail(err, LK_ERR_INPUT, "--dtype", "%s has no %s arithmetic", name, lk_dtype_name(job->dtype));
-	return lk_hint(err, "nearest: %s", nearest < 0 ? "another device" : lk_dtype_name((lk_dtype)nearest));
+	lk_fail(err, LK_ERR_INPUT, "--dtype", "%s has no %s arithmetic", name,
+	        lk_dtype_name(job->dtype));
+	return lk_hint(err, "nearest: %s",
+	               nearest < 0 ? "another device" : lk_dtype_name((lk_dtype)nearest));
 }

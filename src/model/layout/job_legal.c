@@ -5,16 +5,20 @@
 #include <stdio.h>
 
 /* How far the search goes to each side: a message is not worth more. */
-enum { NEAR_STEPS = 65536 };
+enum {
+	NEAR_STEPS = 65536
+};
 
 static char *pair(char out[LK_JOB_NEAR], int64_t below, int64_t above) {
 	if (below > 0 && above > 0) snprintf(out, LK_JOB_NEAR, "%" PRId64 ", %" PRId64, below, above);
-	else if (below > 0 || above > 0) snprintf(out, LK_JOB_NEAR, "%" PRId64, below > 0 ? below : above);
+	else if (below > 0 || above > 0)
+		snprintf(out, LK_JOB_NEAR, "%" PRId64, below > 0 ? below : above);
 	else snprintf(out, LK_JOB_NEAR, "none");
 	return out;
 }
 
-char *lk_near_legal(char out[LK_JOB_NEAR], int64_t value, int64_t high, lk_near_fn legal, const void *context) {
+char *lk_near_legal(char out[LK_JOB_NEAR], int64_t value, int64_t high, lk_near_fn legal,
+                    const void *context) {
 	int64_t below = 0, above = 0;
 	int64_t from = value > high ? high : value - 1;
 	for (int64_t v = from, n = 0; v >= 1 && n < NEAR_STEPS && below == 0; v--, n++)

@@ -1,22 +1,26 @@
 /* job_split.c: which layers a pipeline stage holds.
  *
- * The model is a chain of places, one for each model chunk: pp * vp of them, pp in each direction for DualPipe. A
- * schedule says which place a rank's chunk is. The layers of a place come from, in this order:
- *   - a layout string of Megatron-LM (--pipeline-model-parallel-layout): E embedding, t layer, m prediction module, L
- *   loss,
+ * The model is a chain of places, one for each model chunk: pp * vp of them, pp in each direction
+ * for DualPipe. A schedule says which place a rank's chunk is. The layers of a place come from, in
+ * this order:
+ *   - a layout string of Megatron-LM (--pipeline-model-parallel-layout): E embedding, t layer, m
+ * prediction module, L loss,
  *     '|' next place, (..)*n and x*n repeat, ',' and blanks mean nothing;
  *   - stated layers of the first and last stage, the rest over the stages between;
- *   - an even split of the layers, in which the embedding and the loss count as a layer where that was asked for. Where
- *     one chunk per rank leaves a remainder r, the places 1, 2, ... hold one layer more, r of them, then place 0: the
- *     first
- *     and the last stage carry the embedding and the head, so they come last (DeepSeek-V3's 61 layers on 8 stages:
- *     7, 8, 8, 8, 8, 8, 7, 7). With more chunks per rank a remainder is refused, as Megatron does. */
+ *   - an even split of the layers, in which the embedding and the loss count as a layer where that
+ * was asked for. Where one chunk per rank leaves a remainder r, the places 1, 2, ... hold one layer
+ * more, r of them, then place 0: the first and the last stage carry the embedding and the head, so
+ * they come last (DeepSeek-V3's 61 layers on 8 stages: 7, 8, 8, 8, 8, 8, 7, 7). With more chunks
+ * per rank a remainder is refused, as Megatron does. */
 #include <stdlib.h>
 #include <string.h>
 #include "model/layout/job.h"
 #include "model/layout/schedule.h"
 
-enum { LAYOUT_STEPS = 1 << 16, LAYOUT_DEPTH = 8 };
+enum {
+	LAYOUT_STEPS = 1 << 16,
+	LAYOUT_DEPTH = 8
+};
 
 int lk_job_layers(const lk_job *job) {
 	return job->model.layers + job->model.decoder_layers;
@@ -28,8 +32,8 @@ int lk_job_places(const lk_job *job) {
 
 /* What a walk over a layout string counts. */
 struct walk {
-	const char *wrong;      /* why the string cannot be read, NULL while it can */
-	int wanted;             /* place whose layers are counted */
+	const char *wrong; /* why the string cannot be read, NULL while it can */
+	int wanted;        /* place whose layers are counted */
 	int place, steps;
 	int layers, before, count; /* all; in places before the wanted one; in it */
 	int mtp, embeddings, losses, loss_place, embedding_place;
@@ -52,7 +56,9 @@ static void symbol(struct walk *walk, char c) {
 		walk->losses++;
 		walk->loss_place = walk->place;
 		break;
-	case ',': case ' ': case '\t': break;
+	case ',':
+	case ' ':
+	case '\t': break;
 	default: walk->wrong = "only E, t, m, L, '|', ',', '(..)*n' and 'x*n' are known"; break;
 	}
 }
@@ -110,7 +116,8 @@ lk_status lk_job_layout_places(const lk_job *job, int *places, lk_error *err) {
 	struct walk w = walk_layout(job, 0);
 	*places = w.place + 1;
 	if (w.wrong == NULL) return LK_OK;
-	lk_fail(err, LK_ERR_INPUT, "--pipeline-layout", "\"%s\" cannot be read: %s", job->pipeline_layout, w.wrong);
+	lk_fail(err, LK_ERR_INPUT, "--pipeline-layout", "\"%s\" cannot be read: %s",
+	        job->pipeline_layout, w.wrong);
 	return lk_hint(err, "write it as Megatron-LM does, for instance \"Et*3|(tt|)*29|L\"");
 }
 
@@ -120,21 +127,24 @@ static lk_status check_layout_string(const lk_job *job, lk_error *err) {
 	struct walk w = walk_layout(job, 0);
 	const char *where = "--pipeline-layout";
 	if (places != lk_job_places(job)) {
-		lk_fail(err, LK_ERR_INPUT, where, "%d stages, but pp %d with vp %d has %d", places, job->pp, job->vp,
-		        lk_job_places(job));
+		lk_fail(err, LK_ERR_INPUT, where, "%d stages, but pp %d with vp %d has %d", places, job->pp,
+		        job->vp, lk_job_places(job));
 		return lk_hint(err, "write %d parts separated by '|'", lk_job_places(job));
 	}
 	if (w.layers != lk_job_layers(job)) {
-		lk_fail(err, LK_ERR_INPUT, where, "%d layers (t), but the model has %d", w.layers, lk_job_layers(job));
+		lk_fail(err, LK_ERR_INPUT, where, "%d layers (t), but the model has %d", w.layers,
+		        lk_job_layers(job));
 		return lk_hint(err, "name every layer once");
 	}
 	if (w.mtp != job->model.mtp_layers) {
 		lk_fail(err, LK_ERR_INPUT, where, "%d prediction modules (m), but the model has %d", w.mtp,
-				job->model.mtp_layers);
+		        job->model.mtp_layers);
 		return lk_hint(err, "name every module once");
 	}
-	if (w.embeddings != 1 || w.embedding_place != 0 || w.losses != 1 || w.loss_place != places - 1) {
-		lk_fail(err, LK_ERR_INPUT, where, "E must stand once, in the first stage, and L once, in the last");
+	if (w.embeddings != 1 || w.embedding_place != 0 || w.losses != 1 ||
+	    w.loss_place != places - 1) {
+		lk_fail(err, LK_ERR_INPUT, where,
+		        "E must stand once, in the first stage, and L once, in the last");
 		return lk_hint(err, "for instance \"Et*3|(tt|)*29|L\"");
 	}
 	return LK_OK;
@@ -152,7 +162,8 @@ static int share(int total, int shares, int index) {
 }
 
 static int stated_layers(const lk_job *job, int place) {
-	int stage = stage_of(job, place), first = job->first_stage_layers, last = job->last_stage_layers;
+	int stage = stage_of(job, place), first = job->first_stage_layers,
+		last = job->last_stage_layers;
 	int chunks = lk_job_places(job) / job->pp;
 	if (stage == 0 && first > 0) return first / chunks;
 	if (stage == job->pp - 1 && last > 0) return last / chunks;
@@ -172,7 +183,8 @@ static int even_layers(const lk_job *job, int place) {
 /* even_layers of all places before one that is not the first, summed up. */
 static int even_before(const lk_job *job, int place) {
 	int places = lk_job_places(job);
-	int total = lk_job_layers(job) + job->account_embedding + job->account_loss, rest = total % places;
+	int total = lk_job_layers(job) + job->account_embedding + job->account_loss,
+		rest = total % places;
 	int more = (rest == places - 1 && rest > 0) + (place - 1 < rest ? place - 1 : rest);
 	return place * (total / places) + more - job->account_embedding;
 }
@@ -186,7 +198,8 @@ static int place_layers(const lk_job *job, int place) {
 }
 
 int lk_job_chunk_layers(const lk_job *job, int stage, int chunk, int *first) {
-	lk_schedule_shape shape = {job->pp, job->vp, job->microbatches, job->microbatch_group, lk_job_pairs(job)};
+	lk_schedule_shape shape = {job->pp, job->vp, job->microbatches, job->microbatch_group,
+	                           lk_job_pairs(job)};
 	const lk_schedule *schedule = lk_schedule_get(job->schedule);
 	int wanted = schedule->place(&shape, stage, chunk), before = 0;
 	if (job->pipeline_layout[0] != '\0') {
@@ -195,38 +208,45 @@ int lk_job_chunk_layers(const lk_job *job, int stage, int chunk, int *first) {
 		return w.count;
 	}
 	if (!stated(job)) before = wanted > 0 ? even_before(job, wanted) : 0;
-	else for (int place = 0; place < wanted; place++) before += place_layers(job, place);
+	else
+		for (int place = 0; place < wanted; place++) before += place_layers(job, place);
 	*first = before;
 	return place_layers(job, wanted);
 }
 
 int lk_job_stage_layers(const lk_job *job, int stage) {
 	int layers = 0, first;
-	for (int chunk = 0; chunk < job->vp; chunk++) layers += lk_job_chunk_layers(job, stage, chunk, &first);
+	for (int chunk = 0; chunk < job->vp; chunk++)
+		layers += lk_job_chunk_layers(job, stage, chunk, &first);
 	return layers;
 }
 
 static lk_status check_stated(const lk_job *job, lk_error *err) {
-	const char *where = job->first_stage_layers > 0 ? "--first-stage-layers" : "--last-stage-layers";
+	const char *where =
+		job->first_stage_layers > 0 ? "--first-stage-layers" : "--last-stage-layers";
 	int first = job->first_stage_layers, last = job->last_stage_layers, layers = lk_job_layers(job);
 	int middle = job->pp - (first > 0) - (last > 0), chunks = lk_job_places(job) / job->pp;
 	if (job->schedule == LK_SCHED_ZB_V || job->account_embedding || job->account_loss) {
 		lk_fail(err, LK_ERR_INPUT, where, "stated layers do not go with %s",
-		        job->schedule == LK_SCHED_ZB_V ? "zb-v, whose first rank holds the first and the last chunk"
-		                                       : "an embedding or loss that counts as a layer");
+		        job->schedule == LK_SCHED_ZB_V
+		            ? "zb-v, whose first rank holds the first and the last chunk"
+		            : "an embedding or loss that counts as a layer");
 		return lk_hint(err, "state one of the two");
 	}
 	long rest = (long)layers - first - last;
 	if (middle < 0 || rest < middle || (middle == 0 && rest != 0)) {
-		lk_fail(err, LK_ERR_INPUT, where, "%d + %d layers leave %ld of %d for the %d stages between", first, last, rest,
-				layers, middle < 0 ? 0 : middle);
+		lk_fail(err, LK_ERR_INPUT, where,
+		        "%d + %d layers leave %ld of %d for the %d stages between", first, last, rest,
+		        layers, middle < 0 ? 0 : middle);
 		return lk_hint(err, middle > 0 ? "leave at least one layer for each"
-									   : "let the stated layers add up to the model's");
+		                               : "let the stated layers add up to the model's");
 	}
-	bool whole = first % chunks == 0 && last % chunks == 0 && (middle == 0 || rest % ((long)middle * chunks) == 0);
+	bool whole = first % chunks == 0 && last % chunks == 0 &&
+	             (middle == 0 || rest % ((long)middle * chunks) == 0);
 	if (chunks == 1 || whole) return LK_OK;
-	lk_fail(err, LK_ERR_INPUT, where, "stages of %d, %ld/%d and %d layers do not divide into %d chunks", first, rest,
-			middle, last, chunks);
+	lk_fail(err, LK_ERR_INPUT, where,
+	        "stages of %d, %ld/%d and %d layers do not divide into %d chunks", first, rest, middle,
+	        last, chunks);
 	return lk_hint(err, "choose layers per stage that are multiples of %d", chunks);
 }
 
@@ -241,7 +261,8 @@ static bool fits_evenly(const void *context, int64_t value) {
 }
 
 static lk_status check_even(const lk_job *job, lk_error *err) {
-	int places = lk_job_places(job), total = lk_job_layers(job) + job->account_embedding + job->account_loss;
+	int places = lk_job_places(job),
+		total = lk_job_layers(job) + job->account_embedding + job->account_loss;
 	int chunks = places / job->pp;
 	if (total >= places && (chunks == 1 || total % places == 0)) return LK_OK;
 	char near_pp[LK_JOB_NEAR], near_vp[LK_JOB_NEAR];
@@ -251,17 +272,21 @@ static lk_status check_even(const lk_job *job, lk_error *err) {
 	}
 	lk_near_legal(near_pp, job->pp, total, fits_evenly, &(struct even_fit){total, chunks});
 	lk_near_legal(near_vp, chunks, total, fits_evenly, &(struct even_fit){total, job->pp});
-	lk_fail(err, LK_ERR_INPUT, "--vp", "%d layers do not divide by pp * vp = %d * %d", total, job->pp, chunks);
+	lk_fail(err, LK_ERR_INPUT, "--vp", "%d layers do not divide by pp * vp = %d * %d", total,
+	        job->pp, chunks);
 	if (job->schedule == LK_SCHED_ZB_V) return lk_hint(err, "nearest: pp %s", near_pp);
-	return lk_hint(err, "nearest: pp %s with vp %d, vp %s with pp %d", near_pp, chunks, near_vp, job->pp);
+	return lk_hint(err, "nearest: pp %s with vp %d, vp %s with pp %d", near_pp, chunks, near_vp,
+	               job->pp);
 }
 
 lk_status lk_job_check_split(const lk_job *job, lk_error *err) {
-	if (job->pipeline_layout[0] == '\0') return stated(job) ? check_stated(job, err) : check_even(job, err);
+	if (job->pipeline_layout[0] == '\0')
+		return stated(job) ? check_stated(job, err) : check_even(job, err);
 	if (stated(job) || job->account_embedding || job->account_loss) {
-		lk_fail(err, LK_ERR_INPUT, "--pipeline-layout", "a layout string already says what every stage holds");
-		return lk_hint(err,
-					   "leave out the layers of the first and last stage and the accounting of embedding and loss");
+		lk_fail(err, LK_ERR_INPUT, "--pipeline-layout",
+		        "a layout string already says what every stage holds");
+		return lk_hint(err, "leave out the layers of the first and last stage and the accounting "
+		                    "of embedding and loss");
 	}
 	return check_layout_string(job, err);
 }

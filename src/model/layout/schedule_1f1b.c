@@ -1,9 +1,10 @@
-/* schedule_1f1b.c: one forward, one backward (PipeDream-Flush, arXiv 2006.09503), as Megatron-LM's non-interleaved
- * schedule orders it (megatron/core/pipeline_parallel/schedules.py).
+/* schedule_1f1b.c: one forward, one backward (PipeDream-Flush, arXiv 2006.09503), as Megatron-LM's
+ * non-interleaved schedule orders it (megatron/core/pipeline_parallel/schedules.py).
  *
  *     w = min(p - s - 1, m);  F x w;  (F, B) x (m - w);  B x w
  *
- * Makespan (m + p - 1)(F + b) as GPipe, but only min(m, p - s) micro-batches are in flight on stage s. */
+ * Makespan (m + p - 1)(F + b) as GPipe, but only min(m, p - s) micro-batches are in flight on stage
+ * s. */
 #include "model/layout/schedule.h"
 
 static lk_status check(const lk_schedule_shape *shape, lk_error *err) {

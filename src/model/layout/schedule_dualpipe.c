@@ -1,20 +1,21 @@
-/* schedule_dualpipe.c: DualPipe (DeepSeek-V3, arXiv 2412.19437; deepseek-ai/DualPipe, dualpipe.py). Half of the
- * micro-batches run through the ranks in ascending order (direction 0), half in descending order (direction 1); so
- * rank r holds stage r for direction 0 and stage P - 1 - r for direction 1, and parameters are stored twice.
+/* schedule_dualpipe.c: DualPipe (DeepSeek-V3, arXiv 2412.19437; deepseek-ai/DualPipe, dualpipe.py).
+ * Half of the micro-batches run through the ranks in ascending order (direction 0), half in
+ * descending order (direction 1); so rank r holds stage r for direction 0 and stage P - 1 - r for
+ * direction 1, and parameters are stored twice.
  *
- * With H = P/2, h = min(r, P - 1 - r), C micro-batches; phase 0 is the direction that starts on the rank's half,
- * phase 1 the other. Bz is an input gradient whose weight gradient waits in a queue, W takes the oldest of the queue,
- * F&B runs overlapped:
- *     (1) F0 x 2(H-h-1)          (2) F0, F1 x (h+1)          (3) B1z, W, F1 x (H-h-1)
- *     (4) F0&B1, F1&B0 x (C/2-P+h+1); on the middle ranks the very first F0, B1 run one after the other
- *     (5) B1, F1&B0 x (H-h-1)    (6) B1, B0 x (h+1), their second half with waiting weight gradients
- *     (7) W, B0z x (H-h-1)       (8) W x (h+1)
- * Bubble (P/2 - 1)(F&B + b - 3W). The chunk of a slot is the direction; micro-batches are counted 0..C/2-1 in each. */
+ * With H = P/2, h = min(r, P - 1 - r), C micro-batches; phase 0 is the direction that starts on the
+ * rank's half, phase 1 the other. Bz is an input gradient whose weight gradient waits in a queue, W
+ * takes the oldest of the queue, F&B runs overlapped: (1) F0 x 2(H-h-1)          (2) F0, F1 x (h+1)
+ * (3) B1z, W, F1 x (H-h-1) (4) F0&B1, F1&B0 x (C/2-P+h+1); on the middle ranks the very first F0,
+ * B1 run one after the other (5) B1, F1&B0 x (H-h-1)    (6) B1, B0 x (h+1), their second half with
+ * waiting weight gradients (7) W, B0z x (H-h-1)       (8) W x (h+1) Bubble (P/2 - 1)(F&B + b - 3W).
+ * The chunk of a slot is the direction; micro-batches are counted 0..C/2-1 in each. */
 #include "model/layout/schedule.h"
 
 static lk_status check_stages(const lk_schedule_shape *shape, lk_error *err) {
 	if (shape->stages % 2 == 0) return LK_OK;
-	lk_fail(err, LK_ERR_INPUT, lk_schedule_dualpipe.name, "%d stages: DualPipe needs an even number", shape->stages);
+	lk_fail(err, LK_ERR_INPUT, lk_schedule_dualpipe.name,
+	        "%d stages: DualPipe needs an even number", shape->stages);
 	if (shape->stages == 1) return lk_hint(err, "nearest: 2");
 	return lk_hint(err, "nearest: %d, %d", shape->stages - 1, shape->stages + 1);
 }
@@ -25,25 +26,27 @@ static lk_status check(const lk_schedule_shape *shape, lk_error *err) {
 	int m = shape->microbatches, least = 2 * shape->stages;
 	if (m < least) {
 		lk_fail(err, LK_ERR_INPUT, lk_schedule_dualpipe.name,
-		        "%d micro-batches are too few for %d stages: DualPipe needs 2p = %d", m, shape->stages, least);
+		        "%d micro-batches are too few for %d stages: DualPipe needs 2p = %d", m,
+		        shape->stages, least);
 		return lk_hint(err, "give at least %d micro-batches", least);
 	}
 	if (m % 2 != 0) {
 		lk_fail(err, LK_ERR_INPUT, lk_schedule_dualpipe.name,
 		        "%d micro-batches: DualPipe needs an even number, half for each direction", m);
-		return m - 1 < least ? lk_hint(err, "nearest: %d", m + 1) : lk_hint(err, "nearest: %d, %d", m - 1, m + 1);
+		return m - 1 < least ? lk_hint(err, "nearest: %d", m + 1)
+		                     : lk_hint(err, "nearest: %d, %d", m - 1, m + 1);
 	}
 	return LK_OK;
 }
 
-/* A rank at work: next micro-batch by phase, and the queue of waiting weight gradients. Of the queue only its ends
- * are kept: weight gradients leave in the order of the Bz slots already written, so the next one is found by reading
- * on. */
+/* A rank at work: next micro-batch by phase, and the queue of waiting weight gradients. Of the
+ * queue only its ends are kept: weight gradients leave in the order of the Bz slots already
+ * written, so the next one is found by reading on. */
 struct desk {
 	lk_slots *out;
-	int turn;         /* direction of phase 0 */
+	int turn; /* direction of phase 0 */
 	int f[2], b[2];
-	size_t oldest;    /* no waiting weight gradient stands before this slot */
+	size_t oldest; /* no waiting weight gradient stands before this slot */
 };
 
 static void forward(struct desk *desk, int phase) {
@@ -109,9 +112,12 @@ static void cool_down(struct desk *desk, int h, int rest) {
 }
 
 static lk_status order(const lk_schedule_shape *shape, int stage, lk_slots *out, lk_error *err) {
-	LK_TRY(lk_schedule_begin(&lk_schedule_dualpipe, shape, stage, 3 * (size_t)shape->microbatches, out, err));
-	int mirror = shape->stages - 1 - stage, h = stage < mirror ? stage : mirror, rest = shape->stages / 2 - h - 1;
-	struct desk d = {.out = out, .turn = stage > mirror, .f = {0, 0}, .b = {0, 0}, .oldest = out->count};
+	LK_TRY(lk_schedule_begin(&lk_schedule_dualpipe, shape, stage, 3 * (size_t)shape->microbatches,
+	                         out, err));
+	int mirror = shape->stages - 1 - stage, h = stage < mirror ? stage : mirror,
+		rest = shape->stages / 2 - h - 1;
+	struct desk d = {
+		.out = out, .turn = stage > mirror, .f = {0, 0}, .b = {0, 0}, .oldest = out->count};
 	warm_up(&d, h, rest);
 	steady(&d, shape->microbatches / 2 - shape->stages + h + 1, rest);
 	cool_down(&d, h, rest);

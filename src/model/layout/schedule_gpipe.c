@@ -1,8 +1,9 @@
-/* schedule_gpipe.c: GPipe (Huang et al., arXiv 1811.06965): all forward passes, then all backward passes.
+/* schedule_gpipe.c: GPipe (Huang et al., arXiv 1811.06965): all forward passes, then all backward
+ * passes.
  *
- * Makespan (m + p - 1)(F + b) with b = B + W; m micro-batches are in flight on every stage. Backward passes run in
- * ascending order of micro-batches, as PyTorch's ScheduleGPipe does; with equal micro-batches the makespan is the
- * same either way. */
+ * Makespan (m + p - 1)(F + b) with b = B + W; m micro-batches are in flight on every stage.
+ * Backward passes run in ascending order of micro-batches, as PyTorch's ScheduleGPipe does; with
+ * equal micro-batches the makespan is the same either way. */
 #include "model/layout/schedule.h"
 
 static lk_status check(const lk_schedule_shape *shape, lk_error *err) {

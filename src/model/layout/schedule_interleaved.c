@@ -1,15 +1,17 @@
-/* schedule_interleaved.c: interleaved 1F1B (Narayanan et al., arXiv 2104.04473), as Megatron-LM orders it
- * (megatron/core/pipeline_parallel/schedules.py). Each rank has v model chunks; chunk c of rank s is virtual stage
- * c*p + s.
+/* schedule_interleaved.c: interleaved 1F1B (Narayanan et al., arXiv 2104.04473), as Megatron-LM
+ * orders it (megatron/core/pipeline_parallel/schedules.py). Each rank has v model chunks; chunk c
+ * of rank s is virtual stage c*p + s.
  *
- * Micro-batches go in groups of p, or of g >= p that the job states; a group passes all chunks before the next one
- * starts. Backward passes take the chunks the other way round. With w = min(2(p - s - 1) + (v - 1)g, m*v): F x w; (F, B) x (m*v - w); B x w. Makespan
- * m(F + b) + (p - 1)(F + b)/v; min(m*v, w + 1) chunks are in flight.
+ * Micro-batches go in groups of p, or of g >= p that the job states; a group passes all chunks
+ * before the next one starts. Backward passes take the chunks the other way round. With w = min(2(p
+ * - s - 1) + (v - 1)g, m*v): F x w; (F, B) x (m*v - w); B x w. Makespan m(F + b) + (p - 1)(F +
+ * b)/v; min(m*v, w + 1) chunks are in flight.
  *
- * Paired (Megatron-LM's --overlap-moe-expert-parallel-comm): w is one more, and F and B of a steady step run side by side.
+ * Paired (Megatron-LM's --overlap-moe-expert-parallel-comm): w is one more, and F and B of a steady
+ * step run side by side.
  *
- * m must be a multiple of p. Megatron-LM refuses a last group of fewer than p micro-batches too: the order would
- * deadlock, for instance with p = 4, v = 3, m = 5. */
+ * m must be a multiple of p. Megatron-LM refuses a last group of fewer than p micro-batches too:
+ * the order would deadlock, for instance with p = 4, v = 3, m = 5. */
 #include "model/layout/schedule.h"
 
 static int group_size(const lk_schedule_shape *shape) {
@@ -19,7 +21,8 @@ static int group_size(const lk_schedule_shape *shape) {
 static lk_status check_group(const lk_schedule_shape *shape, lk_error *err) {
 	if (shape->group <= 0 || shape->group >= shape->stages) return LK_OK;
 	lk_fail(err, LK_ERR_INPUT, lk_schedule_interleaved.name,
-	        "groups of %d micro-batches are smaller than the %d stages", shape->group, shape->stages);
+	        "groups of %d micro-batches are smaller than the %d stages", shape->group,
+	        shape->stages);
 	return lk_hint(err, "give groups of %d or more", shape->stages);
 }
 
@@ -31,17 +34,19 @@ static lk_status check(const lk_schedule_shape *shape, lk_error *err) {
 		return lk_hint(err, "give 2 or more chunks per rank, or use 1f1b");
 	}
 	LK_TRY(check_group(shape, err));
-	int group = group_size(shape), rest = shape->microbatches % group, below = shape->microbatches - rest;
+	int group = group_size(shape), rest = shape->microbatches % group,
+		below = shape->microbatches - rest;
 	if (rest == 0) return LK_OK;
-	lk_fail(err, LK_ERR_INPUT, name, "%d micro-batches do not divide into groups of %d%s", shape->microbatches, group,
-	        shape->group > 0 ? "" : ", one for each stage");
+	lk_fail(err, LK_ERR_INPUT, name, "%d micro-batches do not divide into groups of %d%s",
+	        shape->microbatches, group, shape->group > 0 ? "" : ", one for each stage");
 	if (below == 0) return lk_hint(err, "nearest: %d micro-batches", group);
 	return lk_hint(err, "nearest: %d or %d micro-batches", below, below + group);
 }
 
-/* Walks the virtual steps of a rank: for every group, for every chunk, for every micro-batch of the group. */
+/* Walks the virtual steps of a rank: for every group, for every chunk, for every micro-batch of the
+ * group. */
 struct walk {
-	int group;        /* first micro-batch of the group */
+	int group; /* first micro-batch of the group */
 	int chunk, offset;
 };
 
@@ -58,7 +63,8 @@ static void emit(lk_slots *out, lk_pass pass, const lk_schedule_shape *shape, st
 static lk_status order(const lk_schedule_shape *shape, int stage, lk_slots *out, lk_error *err) {
 	int64_t steps = (int64_t)shape->microbatches * shape->chunks;
 	LK_TRY(lk_schedule_begin(&lk_schedule_interleaved, shape, stage, 2 * (size_t)steps, out, err));
-	int64_t warmup = 2 * (int64_t)(shape->stages - stage - 1) + (int64_t)(shape->chunks - 1) * group_size(shape);
+	int64_t warmup =
+		2 * (int64_t)(shape->stages - stage - 1) + (int64_t)(shape->chunks - 1) * group_size(shape);
 	if (shape->paired) warmup++; /* a pair's backward may not wait for its own forward */
 	if (warmup > steps) warmup = steps;
 	struct walk forward = {0, 0, 0}, backward = {0, 0, 0};

@@ -1,12 +1,11 @@
 /* schedule_walk.c: a whole schedule, walked pass by pass with given times.
  *
- * The walk follows the rules of dependency that all schedules have in common, with k a place in the chain of model
- * chunks and i a micro-batch:
- *     F(k, i) after F(k-1, i);  B(k, i) after F(k, i) and B(k+1, i);  W(k, i) after B(k, i);
- *     every rank works through its list in order.
- * A rank runs until its next slot waits for another rank; the pass that ends the wait puts it back on the work list.
- * An end time is the maximum over what comes before, so the order of work does not change it and each slot is touched
- * O(1) times. */
+ * The walk follows the rules of dependency that all schedules have in common, with k a place in the
+ * chain of model chunks and i a micro-batch: F(k, i) after F(k-1, i);  B(k, i) after F(k, i) and
+ * B(k+1, i);  W(k, i) after B(k, i); every rank works through its list in order. A rank runs until
+ * its next slot waits for another rank; the pass that ends the wait puts it back on the work list.
+ * An end time is the maximum over what comes before, so the order of work does not change it and
+ * each slot is touched O(1) times. */
 #include <math.h>
 
 #include "model/layout/schedule.h"
@@ -15,17 +14,19 @@
 struct lane {
 	const lk_slot *next, *stop;
 	double free_at;
-	double sent[2];          /* when its messages forward and back have left */
-	bool listed;             /* on the stack */
+	double sent[2]; /* when its messages forward and back have left */
+	bool listed;    /* on the stack */
 };
 
-/* What a chunk of a rank needs at hand: when inputs and gradients arrive, [micro-batches], NAN not known yet. NULL `input`:
- * they are there from the beginning. The last place hands its outputs to itself, as gradients. */
+/* What a chunk of a rank needs at hand: when inputs and gradients arrive, [micro-batches], NAN not
+ * known yet. NULL `input`: they are there from the beginning. The last place hands its outputs to
+ * itself, as gradients. */
 struct chunk {
 	int place;
-	int before, behind;      /* ranks of the places beside it; -1: none */
+	int before, behind; /* ranks of the places beside it; -1: none */
 	double *input, *gradient;
-	double *output, *returned; /* input of the place behind, gradient of the place before; NULL: there is none */
+	double *output, *returned; /* input of the place behind, gradient of the place before; NULL:
+	                              there is none */
 };
 
 struct walk {
@@ -33,11 +34,11 @@ struct walk {
 	const lk_schedule_shape *shape;
 	const lk_pass_times *times;
 	int chains, places, per_chain; /* per_chain: micro-batches of one chain */
-	bool in_turn;            /* messages of a rank leave one after another, in each direction */
-	lk_slots slots;          /* of all ranks, one after another */
-	struct lane *lanes;             /* [stages] */
-	struct chunk *chunks;           /* [stages * chunks] */
-	int *work;               /* stack of ranks to look at */
+	bool in_turn;         /* messages of a rank leave one after another, in each direction */
+	lk_slots slots;       /* of all ranks, one after another */
+	struct lane *lanes;   /* [stages] */
+	struct chunk *chunks; /* [stages * chunks] */
+	int *work;            /* stack of ranks to look at */
 	int work_count;
 };
 
@@ -51,8 +52,8 @@ static void wake(struct walk *walk, int rank) {
 	walk->work[walk->work_count++] = rank;
 }
 
-/* When a slot may start as far as other ranks go; NAN while one of them is not done. Weight gradients stand behind their
- * backward pass on the same rank. */
+/* When a slot may start as far as other ranks go; NAN while one of them is not done. Weight
+ * gradients stand behind their backward pass on the same rank. */
 static double ready_at(const struct chunk *chunk, const lk_slot *slot) {
 	if (slot->pass == LK_PASS_W) return 0;
 	if (slot->pass == LK_PASS_F) return chunk->input ? chunk->input[slot->microbatch] : 0;
@@ -60,8 +61,11 @@ static double ready_at(const struct chunk *chunk, const lk_slot *slot) {
 }
 
 /* What a rank that can do nothing else meanwhile waits for the slot's message. */
-static double waited_for(const struct walk *walk, const struct chunk *chunk, int rank, const lk_slot *slot) {
-	int from = slot->pass == LK_PASS_F ? chunk->before : slot->pass == LK_PASS_W ? -1 : chunk->behind;
+static double waited_for(const struct walk *walk, const struct chunk *chunk, int rank,
+                         const lk_slot *slot) {
+	int from = slot->pass == LK_PASS_F   ? chunk->before
+	           : slot->pass == LK_PASS_W ? -1
+	                                     : chunk->behind;
 	return from >= 0 && from != rank ? walk->times->message : 0;
 }
 
@@ -74,13 +78,17 @@ static double arrival(const struct walk *walk, int rank, int to, bool back, doub
 }
 
 /* Hands on what a slot has made, and wakes the rank that may wait for it. */
-static void finish(struct walk *walk, int rank, const struct chunk *chunk, const lk_slot *slot, double end) {
+static void finish(struct walk *walk, int rank, const struct chunk *chunk, const lk_slot *slot,
+                   double end) {
 	int i = slot->microbatch;
 	if (slot->pass == LK_PASS_W) return;
 	if (slot->pass != LK_PASS_F) {
-		if (chunk->returned) chunk->returned[i] = arrival(walk, rank, chunk->before, true, end), wake(walk, chunk->before);
+		if (chunk->returned)
+			chunk->returned[i] = arrival(walk, rank, chunk->before, true, end),
+			wake(walk, chunk->before);
 	} else if (chunk->output) {
-		chunk->output[i] = arrival(walk, rank, chunk->behind, false, end), wake(walk, chunk->behind);
+		chunk->output[i] = arrival(walk, rank, chunk->behind, false, end),
+		wake(walk, chunk->behind);
 	} else {
 		chunk->gradient[i] = end;
 	}
@@ -110,18 +118,22 @@ static bool advance(struct walk *walk, int rank) {
 
 /* ---- setting up ---- */
 
-/* The slots of all ranks. Their list may move while it grows, so that lanes are told where theirs are at the end. */
+/* The slots of all ranks. Their list may move while it grows, so that lanes are told where theirs
+ * are at the end. */
 static lk_status collect_orders(struct walk *walk, lk_arena *arena, lk_error *err) {
 	int stages = walk->shape->stages;
 	size_t *begin = LK_ARRAY(arena, size_t, stages + 1);
 	if (!begin) return lk_oom(err);
-	if (!lk_reserve(&walk->slots, 3 * (size_t)stages * (size_t)walk->shape->chunks * (size_t)walk->per_chain)) return lk_oom(err);
+	if (!lk_reserve(&walk->slots,
+	                3 * (size_t)stages * (size_t)walk->shape->chunks * (size_t)walk->per_chain))
+		return lk_oom(err);
 	for (int rank = 0; rank < stages; rank++) {
 		LK_TRY(walk->schedule->order(walk->shape, rank, &walk->slots, err));
 		begin[rank + 1] = walk->slots.count;
 	}
 	for (int rank = 0; rank < stages; rank++)
-		walk->lanes[rank].next = walk->slots.at + begin[rank], walk->lanes[rank].stop = walk->slots.at + begin[rank + 1];
+		walk->lanes[rank].next = walk->slots.at + begin[rank],
+		walk->lanes[rank].stop = walk->slots.at + begin[rank + 1];
 	return LK_OK;
 }
 
@@ -130,13 +142,15 @@ static void join_chunks(const struct walk *walk, struct chunk *const *at, const 
 	for (int k = 0; k < walk->chains * walk->places; k++) {
 		struct chunk *chunk = at[k];
 		bool first = chunk->place == 0, last = chunk->place == walk->places - 1;
-		chunk->before = first ? -1 : owner[k - 1], chunk->returned = first ? NULL : at[k - 1]->gradient;
+		chunk->before = first ? -1 : owner[k - 1],
+		chunk->returned = first ? NULL : at[k - 1]->gradient;
 		chunk->behind = last ? -1 : owner[k + 1], chunk->output = last ? NULL : at[k + 1]->input;
 	}
 }
 
 static lk_status set_chunks(struct walk *walk, lk_arena *arena, lk_error *err) {
-	int stages = walk->shape->stages, chunks = walk->shape->chunks, ends = walk->chains * walk->places;
+	int stages = walk->shape->stages, chunks = walk->shape->chunks,
+		ends = walk->chains * walk->places;
 	size_t m = (size_t)walk->per_chain;
 	struct chunk **at = LK_ARRAY(arena, struct chunk *, ends);
 	int *owner = LK_ARRAY(arena, int, ends);
@@ -149,7 +163,8 @@ static lk_status set_chunks(struct walk *walk, lk_arena *arena, lk_error *err) {
 			chunk->place = walk->schedule->place(walk->shape, rank, i);
 			int k = (walk->chains == 2 ? i * walk->places : 0) + chunk->place;
 			at[k] = chunk, owner[k] = rank;
-			chunk->input = chunk->place > 0 ? times + 2 * m * (size_t)k : NULL, chunk->gradient = times + 2 * m * (size_t)k + m;
+			chunk->input = chunk->place > 0 ? times + 2 * m * (size_t)k : NULL,
+			chunk->gradient = times + 2 * m * (size_t)k + m;
 		}
 	join_chunks(walk, at, owner);
 	return LK_OK;
@@ -169,8 +184,9 @@ static lk_status set_up(struct walk *walk, lk_arena *arena, lk_error *err) {
 
 static lk_status deadlock(const struct walk *walk, int rank, lk_error *err) {
 	const lk_slot *slot = walk->lanes[rank].next;
-	return lk_fail(err, LK_ERR_INTERNAL, walk->schedule->name, "deadlock: stage %d waits at pass %c of chunk %d, micro-batch %d",
-	               rank, "FBBW"[slot->pass], slot->chunk, slot->microbatch);
+	return lk_fail(err, LK_ERR_INTERNAL, walk->schedule->name,
+	               "deadlock: stage %d waits at pass %c of chunk %d, micro-batch %d", rank,
+	               "FBBW"[slot->pass], slot -> chunk, slot -> microbatch);
 }
 
 static lk_status run(struct walk *walk, double *ends, lk_error *err) {
@@ -178,7 +194,8 @@ static lk_status run(struct walk *walk, double *ends, lk_error *err) {
 	while (walk->work_count > 0) {
 		int rank = walk->work[--walk->work_count];
 		walk->lanes[rank].listed = false;
-		while (walk->lanes[rank].next < walk->lanes[rank].stop && advance(walk, rank)) {}
+		while (walk->lanes[rank].next < walk->lanes[rank].stop && advance(walk, rank)) {
+		}
 	}
 	for (int rank = 0; rank < walk->shape->stages; rank++) {
 		if (walk->lanes[rank].next < walk->lanes[rank].stop) return deadlock(walk, rank, err);
@@ -187,14 +204,18 @@ static lk_status run(struct walk *walk, double *ends, lk_error *err) {
 	return LK_OK;
 }
 
-lk_status lk_schedule_walk(const lk_schedule *schedule, const lk_schedule_shape *shape, const lk_pass_times *times,
-                           double *ends, lk_error *err) {
+lk_status lk_schedule_walk(const lk_schedule *schedule, const lk_schedule_shape *shape,
+                           const lk_pass_times *times, double *ends, lk_error *err) {
 	LK_TRY(schedule->check(shape, err));
-	bool two_ways = schedule->kind == LK_SCHED_DUALPIPE; /* a micro-batch passes a rank once, in one direction */
-	struct walk w = {.schedule = schedule, .shape = shape, .times = times, .chains = two_ways ? 2 : 1,
-	          .places = two_ways ? shape->stages : shape->stages * shape->chunks,
-	          .per_chain = two_ways ? shape->microbatches / 2 : shape->microbatches,
-	          .in_turn = schedule->place == lk_schedule_place_round};
+	bool two_ways = schedule->kind ==
+	                LK_SCHED_DUALPIPE; /* a micro-batch passes a rank once, in one direction */
+	struct walk w = {.schedule = schedule,
+	                 .shape = shape,
+	                 .times = times,
+	                 .chains = two_ways ? 2 : 1,
+	                 .places = two_ways ? shape->stages : shape->stages * shape->chunks,
+	                 .per_chain = two_ways ? shape->microbatches / 2 : shape->microbatches,
+	                 .in_turn = schedule->place == lk_schedule_place_round};
 	lk_arena arena = LK_ARENA_INIT;
 	lk_status status = set_up(&w, &arena, err);
 	if (status == LK_OK) status = run(&w, ends, err);

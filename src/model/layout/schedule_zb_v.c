@@ -1,13 +1,13 @@
-/* schedule_zb_v.c: ZB-V (Qi et al., arXiv 2405.15362; sail-sg/zero-bubble-pipeline-parallelism). Each rank has two
- * half stages: rank r the places r and 2p - 1 - r of the chain, so that a micro-batch goes down and up the ranks like
- * a V and turns at the last rank without a transfer.
+/* schedule_zb_v.c: ZB-V (Qi et al., arXiv 2405.15362; sail-sg/zero-bubble-pipeline-parallelism).
+ * Each rank has two half stages: rank r the places r and 2p - 1 - r of the chain, so that a
+ * micro-batch goes down and up the ranks like a V and turns at the last rank without a transfer.
  *
  *     F0 x (2(p - r) - 1);  (F1, F0) x r;  (F1, B1, W1) x (p - r);
  *     F0 (while any is left), B0, W0, F1, B1, W1  until all forwards are done;
  *     (B0, B1) x r;  (B0, W0) x (p - r);  the remaining W1, then W0.
  *
- * With F = B = W no rank has a bubble inside; makespan 3mF + (p - 1)F/2. Needs m >= 2p - 1. 2p half chunks are in
- * flight on every rank. */
+ * With F = B = W no rank has a bubble inside; makespan 3mF + (p - 1)F/2. Needs m >= 2p - 1. 2p half
+ * chunks are in flight on every rank. */
 #include "model/layout/schedule.h"
 
 static lk_status check(const lk_schedule_shape *shape, lk_error *err) {
@@ -15,8 +15,10 @@ static lk_status check(const lk_schedule_shape *shape, lk_error *err) {
 	int m = shape->microbatches, least = 2 * shape->stages - 1;
 	if (m >= least) return LK_OK;
 	lk_fail(err, LK_ERR_INPUT, lk_schedule_zb_v.name,
-	        "%d micro-batches are too few for %d stages: ZB-V needs 2p - 1 = %d", m, shape->stages, least);
-	return lk_hint(err, "give at least %d micro-batches, at most %d stages, or use zb-h1", least, (m + 1) / 2);
+	        "%d micro-batches are too few for %d stages: ZB-V needs 2p - 1 = %d", m, shape->stages,
+	        least);
+	return lk_hint(err, "give at least %d micro-batches, at most %d stages, or use zb-h1", least,
+	               (m + 1) / 2);
 }
 
 /* Next micro-batch of each pass, by chunk. */

@@ -1,8 +1,9 @@
 /* sizes.c: weights, gradients and optimizer state of a rank (docs/METHOD.md, "Memory").
  *
- * Tensor parallelism splits matrices; norms, router and row-parallel biases are replicated. ZeRO-1 divides the
- * optimizer state by the data-parallel ranks, ZeRO-2 the gradients too, ZeRO-3 the weights too (arXiv 1910.02054); the
- * group counts context-parallel ranks, and experts have their own (Megatron-LM theoretical_memory_usage.py).
+ * Tensor parallelism splits matrices; norms, router and row-parallel biases are replicated. ZeRO-1
+ * divides the optimizer state by the data-parallel ranks, ZeRO-2 the gradients too, ZeRO-3 the
+ * weights too (arXiv 1910.02054); the group counts context-parallel ranks, and experts have their
+ * own (Megatron-LM theoretical_memory_usage.py).
  */
 #include "model/layout/job.h"
 #include "model/layout/schedule.h"
@@ -11,10 +12,12 @@ static bool lora(const lk_job *job) {
 	return job->task == LK_TASK_LORA;
 }
 
-/* Low-rank pairs on the attention projections and the MLP's matrices: rank * (in + out) each, a TP-th on each rank. */
+/* Low-rank pairs on the attention projections and the MLP's matrices: rank * (in + out) each, a
+ * TP-th on each rank. */
 static double lora_params(const lk_job *job) {
 	const lk_model *model = &job->model;
-	double q = (double)model->heads * model->head_dim, kv = (double)model->kv_heads * model->head_dim;
+	double q = (double)model->heads * model->head_dim,
+		   kv = (double)model->kv_heads * model->head_dim;
 	return job->lora_rank * ((model->hidden + q + 2 * kv) + (q + model->hidden)) / job->tp;
 }
 
@@ -41,20 +44,25 @@ static double padded_share(const lk_job *job) {
 lk_rank_params lk_sizes_embedding(const lk_job *job) {
 	double dense = lk_model_embedding_params(&job->model) * padded_share(job) / job->tp;
 	double tensors = job->model.network == LK_NET_CONV ? lk_convnet_stem_tensors(&job->model) : 0;
-	return (lk_rank_params){.dense = dense, .trained_dense = lora(job) ? 0 : dense, .tensors = tensors};
+	return (lk_rank_params){
+		.dense = dense, .trained_dense = lora(job) ? 0 : dense, .tensors = tensors};
 }
 
 lk_rank_params lk_sizes_head(const lk_job *job) {
 	double dense = lk_model_head_params(&job->model) * padded_share(job) / job->tp;
-	if (job->model.tied && job->pp > 1 && job->schedule != LK_SCHED_ZB_V) /* whose first rank holds both ends */
-		dense += (double)job->padded_vocab * job->model.hidden / job->tp; /* the last stage's copy of the embedding */
+	if (job->model.tied && job->pp > 1 &&
+	    job->schedule != LK_SCHED_ZB_V) /* whose first rank holds both ends */
+		dense += (double)job->padded_vocab * job->model.hidden /
+		         job->tp; /* the last stage's copy of the embedding */
 	double tensors = job->model.network == LK_NET_CONV ? lk_convnet_head_tensors(&job->model) : 0;
-	return (lk_rank_params){.dense = dense, .trained_dense = lora(job) ? 0 : dense, .tensors = tensors};
+	return (lk_rank_params){
+		.dense = dense, .trained_dense = lora(job) ? 0 : dense, .tensors = tensors};
 }
 
 static bool holds_place(const lk_job *job, int stage, int wanted) {
 	const lk_schedule *schedule = lk_schedule_get(job->schedule);
-	lk_schedule_shape shape = {job->pp, job->vp, job->microbatches, job->microbatch_group, lk_job_pairs(job)};
+	lk_schedule_shape shape = {job->pp, job->vp, job->microbatches, job->microbatch_group,
+	                           lk_job_pairs(job)};
 	for (int chunk = 0; chunk < job->vp; chunk++)
 		if (schedule->place(&shape, stage, chunk) == wanted) return true;
 	return false;
@@ -100,7 +108,8 @@ static bool sixteen_bit(const lk_job *job) {
 	return job->dtype != LK_FP32 && job->dtype != LK_TF32;
 }
 
-/* FSDP2 and plain fp32 training keep fp32 weights as the only copy; others keep 16-bit weights beside the master copy.
+/* FSDP2 and plain fp32 training keep fp32 weights as the only copy; others keep 16-bit weights
+ * beside the master copy.
  */
 double lk_sizes_weight_bytes(const lk_job *job) {
 	if (!sixteen_bit(job)) return 4;
@@ -115,12 +124,9 @@ double lk_sizes_state_bytes(const lk_job *job) {
 	double moment = lk_dtype_bytes(job->state_dtype);
 	double master = sixteen_bit(job) && job->master_weights != LK_OFF ? 4 : 0;
 	switch (job->optimizer) {
-	case LK_OPT_SGD:
-		return master + moment; /* momentum */
-	case LK_OPT_ADAFACTOR:
-		return master + 0.05; /* rows and columns of the second moment */
-	default:
-		return master + 2 * moment; /* Adam, LAMB */
+	case LK_OPT_SGD: return master + moment;     /* momentum */
+	case LK_OPT_ADAFACTOR: return master + 0.05; /* rows and columns of the second moment */
+	default: return master + 2 * moment;         /* Adam, LAMB */
 	}
 }
 
@@ -128,7 +134,8 @@ double lk_sizes_wire_bytes(const lk_job *job) {
 	return job->grad_reduce_fp32 == LK_ON || !sixteen_bit(job) ? 4 : 2;
 }
 
-/* Ranks that share one copy of what ZeRO divides: all of the group, or the shard group of hybrid sharding. */
+/* Ranks that share one copy of what ZeRO divides: all of the group, or the shard group of hybrid
+ * sharding. */
 static double shard_over(const lk_job *job, int group) {
 	if (job->shard_group > 0 && job->shard_group < group) return job->shard_group;
 	return group;
@@ -136,12 +143,14 @@ static double shard_over(const lk_job *job, int group) {
 
 /* Experts have as many copies as all else. */
 static double expert_shards(const lk_job *job) {
-	double dense = lk_sizes_dp_ranks(job), shards = lk_sizes_edp_ranks(job) * shard_over(job, (int)dense) / dense;
+	double dense = lk_sizes_dp_ranks(job),
+		   shards = lk_sizes_edp_ranks(job) * shard_over(job, (int)dense) / dense;
 	return shards > 1 ? shards : 1;
 }
 
-/* Modules of multi-token prediction stand with the head: a layer, the product that joins token and state, three norms,
- * and a copy of the embedding where the first stage is another (Megatron-LM, multi_token_prediction.py). */
+/* Modules of multi-token prediction stand with the head: a layer, the product that joins token and
+ * state, three norms, and a copy of the embedding where the first stage is another (Megatron-LM,
+ * multi_token_prediction.py). */
 static lk_rank_params prediction_modules(const lk_job *job) {
 	const lk_model *model = &job->model;
 	lk_rank_params sum = {0};
@@ -150,24 +159,31 @@ static lk_rank_params prediction_modules(const lk_job *job) {
 		add(&sum, lk_sizes_layer(job, model->layers - 1));
 		add(&sum, (lk_rank_params){.dense = join, .trained_dense = lora(job) ? 0 : join});
 	}
-	double copy = model->mtp_layers > 0 && job->pp > 1 && !model->tied ? (double)job->padded_vocab * model->hidden / job->tp : 0;
+	double copy = model->mtp_layers > 0 && job->pp > 1 && !model->tied
+	                  ? (double)job->padded_vocab * model->hidden / job->tp
+	                  : 0;
 	add(&sum, (lk_rank_params){.dense = copy, .trained_dense = lora(job) ? 0 : copy});
 	return sum;
 }
 
-/* Tensor parallelism leaves the down-projections of latent attention whole on every rank; lk_sizes_layer divides them,
- * as all of attention, for the traffic. */
+/* Tensor parallelism leaves the down-projections of latent attention whole on every rank;
+ * lk_sizes_layer divides them, as all of attention, for the traffic. */
 static lk_rank_params whole_latent(const lk_job *job, int stage) {
 	const lk_model *model = &job->model;
-	double layers = 0, each = (double)model->hidden * (model->q_lora + model->kv_lora + model->qk_rope) * (1 - 1.0 / job->tp);
+	double layers = 0, each = (double)model->hidden *
+	                          (model->q_lora + model->kv_lora + model->qk_rope) *
+	                          (1 - 1.0 / job->tp);
 	if (model->attention != LK_ATTN_MLA) return (lk_rank_params){0};
-	for (int chunk = 0, first; chunk < job->vp; chunk++) layers += lk_job_chunk_layers(job, stage, chunk, &first);
+	for (int chunk = 0, first; chunk < job->vp; chunk++)
+		layers += lk_job_chunk_layers(job, stage, chunk, &first);
 	return (lk_rank_params){.dense = layers * each, .trained_dense = lora(job) ? 0 : layers * each};
 }
 
-/* Copies of the layers' weights that Transformer Engine keeps in 8 or 4 bits, as they are and transposed. */
+/* Copies of the layers' weights that Transformer Engine keeps in 8 or 4 bits, as they are and
+ * transposed. */
 static double narrow_copies(const lk_job *job, int stage, lk_rank_params p) {
-	if (job->dtype < LK_FP8 || !lk_job_like_megatron(job) || job->sharding == LK_SHARD_ZERO3) return 0;
+	if (job->dtype < LK_FP8 || !lk_job_like_megatron(job) || job->sharding == LK_SHARD_ZERO3)
+		return 0;
 	double ends = 0;
 	if (lk_sizes_has_embedding(job, stage)) ends += lk_sizes_embedding(job).dense;
 	if (lk_sizes_has_head(job, stage)) ends += lk_sizes_head(job).dense;
@@ -189,16 +205,18 @@ lk_resident lk_sizes_resident(const lk_job *job, int stage) {
 	if (frozen < 0) frozen = 0;
 	lk_resident r;
 	if (job->sharding == LK_SHARD_ZERO3) {
-		/* FSDP: the fp32 master shard is the weight; DeepSpeed has a 16-bit shard beside it; frozen weights are sharded
-		 * in 16 bits */
+		/* FSDP: the fp32 master shard is the weight; DeepSpeed has a 16-bit shard beside it; frozen
+		 * weights are sharded in 16 bits */
 		double weight = !sixteen_bit(job) ? 4 : lk_job_uses_deepspeed(job) ? 2 : 0;
 		r.weights = weight * sharded + 2 * frozen / dense;
 	} else {
 		r.weights = lk_sizes_weight_bytes(job) * (lora(job) ? held + trained : held) + copies;
 	}
 	/* a gradient has the format of its parameter: the fp32 shard of FSDP */
-	bool wide = job->sharding == LK_SHARD_ZERO3 && sixteen_bit(job) && job->master_weights != LK_OFF;
-	r.gradients = (wide ? 4 : lk_sizes_gradient_bytes(job)) * (job->sharding >= LK_SHARD_ZERO2 ? sharded : trained);
+	bool wide =
+		job->sharding == LK_SHARD_ZERO3 && sixteen_bit(job) && job->master_weights != LK_OFF;
+	r.gradients = (wide ? 4 : lk_sizes_gradient_bytes(job)) *
+	              (job->sharding >= LK_SHARD_ZERO2 ? sharded : trained);
 	double state = job->sharding >= LK_SHARD_ZERO1 ? sharded : trained;
 	r.optimizer = job->offload_optimizer ? 0 : lk_sizes_state_bytes(job) * state;
 	return r;

@@ -1,5 +1,6 @@
-/* check.c: refuses shapes that cannot be. What passes has positive sizes within limits far above any network's, heads
- * that divide, experts that can be chosen, and a parameter count that a double holds exactly. */
+/* check.c: refuses shapes that cannot be. What passes has positive sizes within limits far above
+ * any network's, heads that divide, experts that can be chosen, and a parameter count that a double
+ * holds exactly. */
 #include <math.h>
 #include <stddef.h>
 
@@ -11,7 +12,8 @@ struct range {
 	int low, high;
 };
 
-#define RANGE(field, low, high) {#field, offsetof(lk_model, field), low, high}
+#define RANGE(field, low, high) \
+	{ #field, offsetof(lk_model, field), low, high }
 
 enum {
 	LAYERS = 10000,
@@ -24,15 +26,39 @@ enum {
 };
 
 static const struct range ranges[] = {
-	RANGE(layers, 1, LAYERS), RANGE(decoder_layers, 0, LAYERS), RANGE(hidden, 1, WIDTH), RANGE(heads, 1, HEADS),
-	RANGE(kv_heads, 1, HEADS), RANGE(head_dim, 1, WIDTH), RANGE(ffn, 1, FFN), RANGE(vocab, 0, VOCAB),
-	RANGE(context, 0, CONTEXT + 1), RANGE(norms_per_layer, 0, 16), RANGE(position_rows, 0, CONTEXT + 2),
-	RANGE(token_types, 0, VOCAB), RANGE(embed_dim, 0, WIDTH), RANGE(relative_buckets, 0, WIDTH),
-	RANGE(q_lora, 0, WIDTH), RANGE(kv_lora, 0, WIDTH), RANGE(qk_nope, 0, WIDTH), RANGE(qk_rope, 0, WIDTH),
-	RANGE(v_dim, 0, WIDTH), RANGE(attention_sinks, 0, HEADS), RANGE(experts, 0, EXPERTS), RANGE(topk, 0, EXPERTS),
-	RANGE(expert_ffn, 0, FFN), RANGE(shared_ffn, 0, FFN), RANGE(dense_layers, 0, LAYERS), RANGE(moe_every, 0, LAYERS),
-	RANGE(moe_offset, 0, LAYERS), RANGE(window, 0, CONTEXT), RANGE(full_every, 0, LAYERS), RANGE(mtp_layers, 0, 64),
-	RANGE(image, 0, WIDTH), RANGE(patch, 0, WIDTH), RANGE(channels, 0, 4096),
+	RANGE(layers, 1, LAYERS),
+	RANGE(decoder_layers, 0, LAYERS),
+	RANGE(hidden, 1, WIDTH),
+	RANGE(heads, 1, HEADS),
+	RANGE(kv_heads, 1, HEADS),
+	RANGE(head_dim, 1, WIDTH),
+	RANGE(ffn, 1, FFN),
+	RANGE(vocab, 0, VOCAB),
+	RANGE(context, 0, CONTEXT + 1),
+	RANGE(norms_per_layer, 0, 16),
+	RANGE(position_rows, 0, CONTEXT + 2),
+	RANGE(token_types, 0, VOCAB),
+	RANGE(embed_dim, 0, WIDTH),
+	RANGE(relative_buckets, 0, WIDTH),
+	RANGE(q_lora, 0, WIDTH),
+	RANGE(kv_lora, 0, WIDTH),
+	RANGE(qk_nope, 0, WIDTH),
+	RANGE(qk_rope, 0, WIDTH),
+	RANGE(v_dim, 0, WIDTH),
+	RANGE(attention_sinks, 0, HEADS),
+	RANGE(experts, 0, EXPERTS),
+	RANGE(topk, 0, EXPERTS),
+	RANGE(expert_ffn, 0, FFN),
+	RANGE(shared_ffn, 0, FFN),
+	RANGE(dense_layers, 0, LAYERS),
+	RANGE(moe_every, 0, LAYERS),
+	RANGE(moe_offset, 0, LAYERS),
+	RANGE(window, 0, CONTEXT),
+	RANGE(full_every, 0, LAYERS),
+	RANGE(mtp_layers, 0, 64),
+	RANGE(image, 0, WIDTH),
+	RANGE(patch, 0, WIDTH),
+	RANGE(channels, 0, 4096),
 };
 
 static lk_status check_ranges(const lk_model *model, const char *where, lk_error *err) {
@@ -52,23 +78,28 @@ static lk_status check_ranges(const lk_model *model, const char *where, lk_error
 
 static lk_status check_attention(const lk_model *model, const char *where, lk_error *err) {
 	if (model->attention == LK_ATTN_MLA) {
-		if (model->kv_lora > 0 && model->v_dim > 0 && model->qk_nope + model->qk_rope > 0) return LK_OK;
+		if (model->kv_lora > 0 && model->v_dim > 0 && model->qk_nope + model->qk_rope > 0)
+			return LK_OK;
 		lk_fail(err, LK_ERR_INPUT, where, "latent attention lacks a size");
-		return lk_hint(err, "state kv_lora_rank, qk_nope_head_dim, qk_rope_head_dim and v_head_dim");
+		return lk_hint(err,
+		               "state kv_lora_rank, qk_nope_head_dim, qk_rope_head_dim and v_head_dim");
 	}
 	if (model->kv_heads <= model->heads && model->heads % model->kv_heads == 0) return LK_OK;
-	lk_fail(err, LK_ERR_INPUT, where, "%d heads are not a multiple of %d key/value heads", model->heads, model->kv_heads);
+	lk_fail(err, LK_ERR_INPUT, where, "%d heads are not a multiple of %d key/value heads",
+	        model->heads, model->kv_heads);
 	return lk_hint(err, "correct num_attention_heads or num_key_value_heads");
 }
 
 static lk_status check_experts(const lk_model *model, const char *where, lk_error *err) {
 	if (model->dense_layers > model->layers) {
-		lk_fail(err, LK_ERR_INPUT, where, "%d dense layers of %d layers", model->dense_layers, model->layers);
+		lk_fail(err, LK_ERR_INPUT, where, "%d dense layers of %d layers", model->dense_layers,
+		        model->layers);
 		return lk_hint(err, "correct first_k_dense_replace or the number of layers");
 	}
 	if (model->experts == 0) return LK_OK;
 	if (model->topk < 1 || model->topk > model->experts) {
-		lk_fail(err, LK_ERR_INPUT, where, "%d of %d experts per token", model->topk, model->experts);
+		lk_fail(err, LK_ERR_INPUT, where, "%d of %d experts per token", model->topk,
+		        model->experts);
 		return lk_hint(err, "set num_experts_per_tok from 1 to %d", model->experts);
 	}
 	if (model->expert_ffn > 0) return LK_OK;
@@ -82,8 +113,10 @@ static lk_status check_network(const lk_model *model, const char *where, lk_erro
 		lk_fail(err, LK_ERR_INPUT, where, "vocab is 0");
 		return lk_hint(err, "set vocab_size");
 	}
-	if (model->image > 0 && (model->patch < 1 || model->patch > model->image || model->channels < 1)) {
-		lk_fail(err, LK_ERR_INPUT, where, "an image of %d pixels has no patches of %d", model->image, model->patch);
+	if (model->image > 0 &&
+	    (model->patch < 1 || model->patch > model->image || model->channels < 1)) {
+		lk_fail(err, LK_ERR_INPUT, where, "an image of %d pixels has no patches of %d",
+		        model->image, model->patch);
 		return lk_hint(err, "correct image_size, patch_size or num_channels");
 	}
 	if ((model->network == LK_NET_ENCDEC) == (model->decoder_layers > 0)) return LK_OK;

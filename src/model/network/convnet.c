@@ -1,5 +1,5 @@
-/* convnet.c: what the layers of a convolution net are, their parameters and their work. Windows that overhang the image are
- * padded: a stride s leaves ceil(side / s) pixels. */
+/* convnet.c: what the layers of a convolution net are, their parameters and their work. Windows
+ * that overhang the image are padded: a stride s leaves ceil(side / s) pixels. */
 #include "model/network/model.h"
 
 #include <math.h>
@@ -10,12 +10,14 @@ static double strided(double side, double stride) {
 	return ceil(side / stride);
 }
 
-static lk_conv conv(double in, double out, double kernel, double groups, double side, double stride, bool active) {
+static lk_conv conv(double in, double out, double kernel, double groups, double side, double stride,
+                    bool active) {
 	return (lk_conv){in, out, kernel, groups, side, strided(side, stride), active};
 }
 
 lk_conv lk_convnet_stem(const lk_model *model) {
-	return conv(model->channels, model->conv.stem_width, model->conv.stem_kernel, 1, model->image, model->conv.stem_stride, true);
+	return conv(model->channels, model->conv.stem_width, model->conv.stem_kernel, 1, model->image,
+	            model->conv.stem_stride, true);
 }
 
 /* Channels and side that a stage takes. */
@@ -29,43 +31,56 @@ static void into_stage(const lk_model *model, int stage, double *in, double *sid
 	}
 }
 
-static void plain(const lk_conv_stage *stage, double in, double side, double stride, lk_conv_unit *unit) {
-	unit->conv[unit->count++] = conv(in, stage->width, stage->kernel, stage->groups, side, stride, true);
+static void plain(const lk_conv_stage *stage, double in, double side, double stride,
+                  lk_conv_unit *unit) {
+	unit->conv[unit->count++] =
+		conv(in, stage->width, stage->kernel, stage->groups, side, stride, true);
 }
 
-static void add_shortcut(const lk_conv_stage *stage, double in, double side, double stride, lk_conv_unit *unit) {
+static void add_shortcut(const lk_conv_stage *stage, double in, double side, double stride,
+                         lk_conv_unit *unit) {
 	unit->residual = true;
 	if (stride == 1 && in == stage->width) return;
 	unit->shortcut = true;
 	unit->conv[unit->count++] = conv(in, stage->width, 1, 1, side, stride, false);
 }
 
-static void basic(const lk_conv_stage *stage, double in, double side, double stride, lk_conv_unit *unit) {
-	unit->conv[unit->count++] = conv(in, stage->width, stage->kernel, stage->groups, side, stride, true);
-	unit->conv[unit->count++] = conv(stage->width, stage->width, stage->kernel, stage->groups, unit->side, 1, false);
+static void basic(const lk_conv_stage *stage, double in, double side, double stride,
+                  lk_conv_unit *unit) {
+	unit->conv[unit->count++] =
+		conv(in, stage->width, stage->kernel, stage->groups, side, stride, true);
+	unit->conv[unit->count++] =
+		conv(stage->width, stage->width, stage->kernel, stage->groups, unit->side, 1, false);
 	add_shortcut(stage, in, side, stride, unit);
 }
 
-static void bottleneck(const lk_conv_stage *stage, double in, double side, double stride, lk_conv_unit *unit) {
+static void bottleneck(const lk_conv_stage *stage, double in, double side, double stride,
+                       lk_conv_unit *unit) {
 	unit->conv[unit->count++] = conv(in, stage->inner, 1, 1, side, 1, true);
-	unit->conv[unit->count++] = conv(stage->inner, stage->inner, stage->kernel, stage->groups, side, stride, true);
+	unit->conv[unit->count++] =
+		conv(stage->inner, stage->inner, stage->kernel, stage->groups, side, stride, true);
 	unit->conv[unit->count++] = conv(stage->inner, stage->width, 1, 1, unit->side, 1, false);
-	if (stage->squeeze) unit->squeeze_in = stage->width, unit->squeeze = floor((double)stage->width / stage->squeeze);
+	if (stage->squeeze)
+		unit->squeeze_in = stage->width,
+		unit->squeeze = floor((double)stage->width / stage->squeeze);
 	add_shortcut(stage, in, side, stride, unit);
 }
 
 /* The waist of squeeze-and-excitation is of the channels that came in (EfficientNet). */
-static void inverted(const lk_conv_stage *stage, double in, double side, double stride, lk_conv_unit *unit) {
+static void inverted(const lk_conv_stage *stage, double in, double side, double stride,
+                     lk_conv_unit *unit) {
 	double inner = in * stage->expand;
 	if (stage->expand > 1) unit->conv[unit->count++] = conv(in, inner, 1, 1, side, 1, true);
 	unit->conv[unit->count++] = conv(inner, inner, stage->kernel, inner, side, stride, true);
 	unit->conv[unit->count++] = conv(inner, stage->width, 1, 1, unit->side, 1, false);
-	if (stage->squeeze) unit->squeeze_in = inner, unit->squeeze = fmax(1, floor(in / stage->squeeze));
+	if (stage->squeeze)
+		unit->squeeze_in = inner, unit->squeeze = fmax(1, floor(in / stage->squeeze));
 	unit->residual = stride == 1 && in == stage->width;
 }
 
 /* Where the image is halved, both branches see all channels. */
-static void shuffle(const lk_conv_stage *stage, double in, double side, double stride, lk_conv_unit *unit) {
+static void shuffle(const lk_conv_stage *stage, double in, double side, double stride,
+                    lk_conv_unit *unit) {
 	double half = stage->width / 2.0, from = stride > 1 ? in : half;
 	if (stride > 1) {
 		unit->conv[unit->count++] = conv(in, in, stage->kernel, in, side, stride, false);
@@ -87,7 +102,8 @@ static void fire(const lk_conv_stage *stage, double in, double side, lk_conv_uni
 
 lk_conv_unit lk_convnet_unit(const lk_model *model, int layer) {
 	int stage = 0, index = layer;
-	while (stage + 1 < model->conv.stages && index >= model->conv.stage[stage].repeat) index -= model->conv.stage[stage++].repeat;
+	while (stage + 1 < model->conv.stages && index >= model->conv.stage[stage].repeat)
+		index -= model->conv.stage[stage++].repeat;
 	const lk_conv_stage *conv_stage = &model->conv.stage[stage];
 	double in, side, stride = index == 0 ? conv_stage->stride : 1;
 	into_stage(model, stage, &in, &side);
@@ -117,13 +133,15 @@ lk_conv lk_convnet_top(const lk_model *model) {
 }
 
 double lk_convnet_features(const lk_model *model) {
-	return (model->conv.top ? model->conv.top : last_width(model)) * model->conv.pool_side * model->conv.pool_side;
+	return (model->conv.top ? model->conv.top : last_width(model)) * model->conv.pool_side *
+	       model->conv.pool_side;
 }
 
 /* ---- parameters ---- */
 
 double lk_convnet_conv_params(const lk_model *model, const lk_conv *conv) {
-	return conv->out * conv->in / conv->groups * conv->kernel * conv->kernel + (model->conv.norm ? 0 : conv->out);
+	return conv->out * conv->in / conv->groups * conv->kernel * conv->kernel +
+	       (model->conv.norm ? 0 : conv->out);
 }
 
 double lk_convnet_norm_params(const lk_model *model, const lk_conv *conv) {
@@ -131,7 +149,9 @@ double lk_convnet_norm_params(const lk_model *model, const lk_conv *conv) {
 }
 
 double lk_convnet_unit_matrices(const lk_model *model, const lk_conv_unit *unit) {
-	double sum = unit->squeeze > 0 ? 2 * unit->squeeze_in * unit->squeeze + unit->squeeze + unit->squeeze_in : 0;
+	double sum = unit->squeeze > 0
+	                 ? 2 * unit->squeeze_in * unit->squeeze + unit->squeeze + unit->squeeze_in
+	                 : 0;
 	for (int i = 0; i < unit->count; i++) sum += lk_convnet_conv_params(model, &unit->conv[i]);
 	return sum;
 }
@@ -159,7 +179,9 @@ static double dense_params(const lk_model *model, bool biases) {
 double lk_convnet_head_params(const lk_model *model) {
 	lk_conv top = lk_convnet_top(model);
 	double sum = dense_params(model, true);
-	return model->conv.top ? sum + lk_convnet_conv_params(model, &top) + lk_convnet_norm_params(model, &top) : sum;
+	return model->conv.top
+	           ? sum + lk_convnet_conv_params(model, &top) + lk_convnet_norm_params(model, &top)
+	           : sum;
 }
 
 /* A weight, and a bias or the two of a norm. */
@@ -182,13 +204,15 @@ double lk_convnet_head_tensors(const lk_model *model) {
 /* ---- work ---- */
 
 static double conv_macs(const lk_conv *conv) {
-	return conv->out * conv->in / conv->groups * conv->kernel * conv->kernel * conv->side_out * conv->side_out;
+	return conv->out * conv->in / conv->groups * conv->kernel * conv->kernel * conv->side_out *
+	       conv->side_out;
 }
 
 double lk_convnet_macs(const lk_model *model) {
 	lk_conv stem = lk_convnet_stem(model), top = lk_convnet_top(model);
 	double pixels = model->conv.class_maps ? top.side_out * top.side_out : 1;
-	double sum = conv_macs(&stem) + dense_params(model, false) * pixels + (model->conv.top ? conv_macs(&top) : 0);
+	double sum = conv_macs(&stem) + dense_params(model, false) * pixels +
+	             (model->conv.top ? conv_macs(&top) : 0);
 	for (int layer = 0; layer < model->layers; layer++) {
 		lk_conv_unit u = lk_convnet_unit(model, layer);
 		for (int i = 0; i < u.count; i++) sum += conv_macs(&u.conv[i]);

@@ -3,24 +3,31 @@
 
 #include "model/network/hf.h"
 
-enum { SIDE = 1 << 14, CHANNELS = 1 << 20, KERNEL = 64, REPEAT = 1000 };
+enum {
+	SIDE = 1 << 14,
+	CHANNELS = 1 << 20,
+	KERNEL = 64,
+	REPEAT = 1000
+};
 
 /* A whole number of an object; what is missing stays as it is, unless it is needed. */
-static lk_status take(const lk_hf_config *config, const lk_value *object, const char *name, int low, int high, bool needed,
-                      int *out, lk_error *err) {
+static lk_status take(const lk_hf_config *config, const lk_value *object, const char *name, int low,
+                      int high, bool needed, int *out, lk_error *err) {
 	const lk_value *value = lk_json_get(object, name);
 	if (!value || value->kind == LK_JSON_NULL) {
 		if (!needed) return LK_OK;
 		lk_hf_fail(config, object, err, "%s is missing", name);
 		return lk_hint(err, "give a whole number from %d to %d", low, high);
 	}
-	if (value->kind == LK_JSON_NUMBER && value->number >= low && value->number <= high && value->number == (int)value->number)
+	if (value->kind == LK_JSON_NUMBER && value->number >= low && value->number <= high &&
+	    value->number == (int)value->number)
 		return *out = (int)value->number, LK_OK;
 	lk_hf_fail(config, value, err, "%s cannot be this", name);
 	return lk_hint(err, "give a whole number from %d to %d", low, high);
 }
 
-static lk_status take_flag(const lk_hf_config *config, const lk_value *object, const char *name, bool *out, lk_error *err) {
+static lk_status take_flag(const lk_hf_config *config, const lk_value *object, const char *name,
+                           bool *out, lk_error *err) {
 	const lk_value *value = lk_json_get(object, name);
 	if (!value || value->kind == LK_JSON_NULL) return LK_OK;
 	if (value->kind != LK_JSON_TRUE && value->kind != LK_JSON_FALSE) {
@@ -35,7 +42,8 @@ static lk_status read_stem(const lk_hf_config *config, lk_convnet *net, lk_error
 	const lk_value *stem = lk_json_get(config->object, "stem");
 	if (!stem || stem->kind != LK_JSON_OBJECT) {
 		lk_hf_fail(config, stem, err, "a convnet needs its stem");
-		return lk_hint(err, "as \"stem\": {\"kernel\": 7, \"stride\": 2, \"width\": 64, \"pool\": true}");
+		return lk_hint(
+			err, "as \"stem\": {\"kernel\": 7, \"stride\": 2, \"width\": 64, \"pool\": true}");
 	}
 	LK_TRY(take(config, stem, "kernel", 1, KERNEL, true, &net->stem_kernel, err));
 	LK_TRY(take(config, stem, "stride", 1, KERNEL, true, &net->stem_stride, err));
@@ -43,10 +51,13 @@ static lk_status read_stem(const lk_hf_config *config, lk_convnet *net, lk_error
 	return take_flag(config, stem, "pool", &net->stem_pool, err);
 }
 
-static lk_status read_block(const lk_hf_config *config, const lk_value *object, lk_conv_stage *stage, lk_error *err) {
-	static const char *const names[] = {"plain", "basic", "bottleneck", "inverted", "shuffle", "fire"};
+static lk_status read_block(const lk_hf_config *config, const lk_value *object,
+                            lk_conv_stage *stage, lk_error *err) {
+	static const char *const names[] = {"plain",    "basic",   "bottleneck",
+	                                    "inverted", "shuffle", "fire"};
 	const lk_value *block = lk_json_get(object, "block");
-	for (int i = 0; block && block->kind == LK_JSON_STRING && i < (int)(sizeof names / sizeof *names); i++)
+	for (int i = 0;
+	     block && block->kind == LK_JSON_STRING && i < (int)(sizeof names / sizeof *names); i++)
 		if (strcmp(block->text, names[i]) == 0) return stage->block = i, LK_OK;
 	lk_hf_fail(config, block ? block : object, err, "a stage needs its block");
 	return lk_hint(err, "plain, basic, bottleneck, inverted, shuffle or fire");
@@ -56,18 +67,24 @@ static bool has_inner(const lk_conv_stage *stage) {
 	return stage->block == LK_CONV_BOTTLENECK || stage->block == LK_CONV_FIRE;
 }
 
-/* Two branches give half of the channels each; a fire keeps the image's size, a shuffle that does keeps its channels. */
-static lk_status check_branches(const lk_hf_config *config, const lk_value *object, int in, const lk_conv_stage *stage, lk_error *err) {
+/* Two branches give half of the channels each; a fire keeps the image's size, a shuffle that does
+ * keeps its channels. */
+static lk_status check_branches(const lk_hf_config *config, const lk_value *object, int in,
+                                const lk_conv_stage *stage, lk_error *err) {
 	bool shuffle = stage->block == LK_CONV_SHUFFLE, fire = stage->block == LK_CONV_FIRE;
-	const char *why = !shuffle && !fire ? NULL : stage->width % 2 ? "two branches need an even width"
+	const char *why = !shuffle && !fire           ? NULL
+	                  : stage->width % 2          ? "two branches need an even width"
 	                  : fire && stage->stride > 1 ? "a fire has no stride"
-	                  : shuffle && stage->stride == 1 && stage->width != in ? "a shuffle without stride has the width that comes in" : NULL;
+	                  : shuffle && stage->stride == 1 && stage->width != in
+	                      ? "a shuffle without stride has the width that comes in"
+	                      : NULL;
 	if (!why) return LK_OK;
 	lk_hf_fail(config, object, err, "%s", why);
 	return err->status;
 }
 
-static lk_status read_stage(const lk_hf_config *config, const lk_value *object, int in, lk_conv_stage *stage, lk_error *err) {
+static lk_status read_stage(const lk_hf_config *config, const lk_value *object, int in,
+                            lk_conv_stage *stage, lk_error *err) {
 	if (object->kind != LK_JSON_OBJECT) {
 		lk_hf_fail(config, object, err, "a stage is no object");
 		return err->status;
@@ -77,7 +94,8 @@ static lk_status read_stage(const lk_hf_config *config, const lk_value *object, 
 	LK_TRY(take(config, object, "repeat", 1, REPEAT, true, &stage->repeat, err));
 	LK_TRY(take(config, object, "width", 1, CHANNELS, true, &stage->width, err));
 	LK_TRY(take(config, object, "inner", 1, CHANNELS, has_inner(stage), &stage->inner, err));
-	LK_TRY(take(config, object, "expand", 1, 64, stage->block == LK_CONV_INVERTED, &stage->expand, err));
+	LK_TRY(take(config, object, "expand", 1, 64, stage->block == LK_CONV_INVERTED, &stage->expand,
+	            err));
 	LK_TRY(take(config, object, "kernel", 1, KERNEL, false, &stage->kernel, err));
 	LK_TRY(take(config, object, "stride", 1, KERNEL, false, &stage->stride, err));
 	LK_TRY(take(config, object, "groups", 1, CHANNELS, false, &stage->groups, err));
@@ -87,7 +105,8 @@ static lk_status read_stage(const lk_hf_config *config, const lk_value *object, 
 	int within = stage->block == LK_CONV_BOTTLENECK ? stage->inner : stage->width;
 	int before = stage->block == LK_CONV_BOTTLENECK ? stage->inner : in;
 	if (within % stage->groups == 0 && before % stage->groups == 0) return LK_OK;
-	lk_hf_fail(config, object, err, "%d and %d channels do not divide into %d groups", before, within, stage->groups);
+	lk_hf_fail(config, object, err, "%d and %d channels do not divide into %d groups", before,
+	           within, stage->groups);
 	return lk_hint(err, "groups must divide the channels on both sides");
 }
 
@@ -117,7 +136,8 @@ static lk_status read_dense(const lk_hf_config *config, lk_convnet *net, lk_erro
 	}
 	for (size_t i = 0; i < list->count; i++) {
 		const lk_value *value = &list->items[i];
-		if (value->kind != LK_JSON_NUMBER || !(value->number >= 1 && value->number <= CHANNELS) || value->number != (int)value->number) {
+		if (value->kind != LK_JSON_NUMBER || !(value->number >= 1 && value->number <= CHANNELS) ||
+		    value->number != (int)value->number) {
 			lk_hf_fail(config, value, err, "no width of a fully connected layer");
 			return lk_hint(err, "give a whole number from 1 to %d", CHANNELS);
 		}

@@ -1,12 +1,14 @@
-/* dlrm.h: recommendation models of the DLRM kind (Naumov et al., arXiv 1906.00091): a bottom MLP over dense features,
- * embedding tables with pooled lookups, their interaction, a top MLP that ends in one click probability. The training
- * step is a list of PyTorch operations, as facebookresearch/dlrm issues them with table-batched embeddings.
+/* dlrm.h: recommendation models of the DLRM kind (Naumov et al., arXiv 1906.00091): a bottom MLP
+ * over dense features, embedding tables with pooled lookups, their interaction, a top MLP that ends
+ * in one click probability. The training step is a list of PyTorch operations, as
+ * facebookresearch/dlrm issues them with table-batched embeddings.
  *
- *     {"model_type": "dlrm", "bottom_mlp": [512, 512, 64], "top_mlp": [1024, 1], "embedding_dim": 64,
- *      "tables": [{"count": 8, "rows": 1000000, "pooling": 100}], "interaction": "dot", "loss": "mse",
- *      "optimizer": "sgd"}
+ *     {"model_type": "dlrm", "bottom_mlp": [512, 512, 64], "top_mlp": [1024, 1], "embedding_dim":
+ * 64, "tables": [{"count": 8, "rows": 1000000, "pooling": 100}], "interaction": "dot", "loss":
+ * "mse", "optimizer": "sgd"}
  *
- * bottom_mlp begins with the dense features; the width that the top MLP takes follows from the interaction.
+ * bottom_mlp begins with the dense features; the width that the top MLP takes follows from the
+ * interaction.
  */
 #ifndef LK_MODEL_DLRM_H
 #define LK_MODEL_DLRM_H
@@ -16,13 +18,27 @@
 #include "graph/graph.h"
 #include "hw/hw.h"
 
-enum { LK_DLRM_LAYERS = 64, LK_DLRM_TABLES = 1 << 16 };
+enum {
+	LK_DLRM_LAYERS = 64,
+	LK_DLRM_TABLES = 1 << 16
+};
 
-/* Dot products of all pairs of vectors; the vectors behind one another; the same through low-rank cross layers (DCNv2, Wang
- * et al., arXiv 2008.13535: x' = x0 * (V U x + b) + x). */
-typedef enum lk_dlrm_interaction { LK_DLRM_DOT, LK_DLRM_CAT, LK_DLRM_CROSS } lk_dlrm_interaction;
-typedef enum lk_dlrm_loss { LK_DLRM_MSE, LK_DLRM_BCE } lk_dlrm_loss;
-typedef enum lk_dlrm_optimizer { LK_DLRM_SGD, LK_DLRM_ADAGRAD, LK_DLRM_ADAM } lk_dlrm_optimizer;
+/* Dot products of all pairs of vectors; the vectors behind one another; the same through low-rank
+ * cross layers (DCNv2, Wang et al., arXiv 2008.13535: x' = x0 * (V U x + b) + x). */
+typedef enum lk_dlrm_interaction {
+	LK_DLRM_DOT,
+	LK_DLRM_CAT,
+	LK_DLRM_CROSS
+} lk_dlrm_interaction;
+typedef enum lk_dlrm_loss {
+	LK_DLRM_MSE,
+	LK_DLRM_BCE
+} lk_dlrm_loss;
+typedef enum lk_dlrm_optimizer {
+	LK_DLRM_SGD,
+	LK_DLRM_ADAGRAD,
+	LK_DLRM_ADAM
+} lk_dlrm_optimizer;
 
 /* Tables that are alike. */
 typedef struct lk_dlrm_tables {
@@ -32,19 +48,21 @@ typedef struct lk_dlrm_tables {
 typedef struct lk_dlrm {
 	char name[64];
 	int bottom_widths, top_widths;
-	double bottom[LK_DLRM_LAYERS];      /* [bottom_widths]: dense features, then each layer's outputs */
-	double top[LK_DLRM_LAYERS];         /* [top_widths]: what the interaction gives, then each layer's outputs */
-	double dim;                         /* of all tables */
-	const lk_dlrm_tables *kinds;        /* [kind_count] */
+	double bottom[LK_DLRM_LAYERS]; /* [bottom_widths]: dense features, then each layer's outputs */
+	double top[LK_DLRM_LAYERS];    /* [top_widths]: what the interaction gives, then each layer's
+	                                  outputs */
+	double dim;                    /* of all tables */
+	const lk_dlrm_tables *kinds;   /* [kind_count] */
 	int kind_count;
-	double tables;                      /* over all kinds */
-	int interaction, loss, optimizer;   /* lk_dlrm_interaction, lk_dlrm_loss, lk_dlrm_optimizer */
-	bool self;                          /* dot products of a vector with itself count too */
-	double cross_layers, cross_rank;    /* of LK_DLRM_CROSS */
+	double tables;                    /* over all kinds */
+	int interaction, loss, optimizer; /* lk_dlrm_interaction, lk_dlrm_loss, lk_dlrm_optimizer */
+	bool self;                        /* dot products of a vector with itself count too */
+	double cross_layers, cross_rank;  /* of LK_DLRM_CROSS */
 } lk_dlrm;
 
 /* A config; `file` names it in errors. Kinds of tables are owned by the arena. */
-lk_status lk_dlrm_from_json(lk_arena *arena, const lk_value *root, const char *file, lk_dlrm *out, lk_error *err);
+lk_status lk_dlrm_from_json(lk_arena *arena, const lk_value *root, const char *file, lk_dlrm *out,
+                            lk_error *err);
 lk_status lk_dlrm_read(lk_arena *arena, lk_stream *in, lk_dlrm *out, lk_error *err);
 /* The same of a file of at most 16 MiB. */
 lk_status lk_dlrm_file(lk_arena *arena, const char *path, lk_dlrm *out, lk_error *err);
@@ -55,54 +73,61 @@ lk_status lk_dlrm_preset(lk_arena *arena, const char *name, lk_dlrm *out, lk_err
 double lk_dlrm_vectors(const lk_dlrm *model);
 /* Dot products of a sample that the top MLP sees. */
 double lk_dlrm_pairs(const lk_dlrm *model);
-double lk_dlrm_dense_params(const lk_dlrm *model);  /* of both MLPs, with biases */
-double lk_dlrm_params(const lk_dlrm *model);        /* and of the tables */
-/* Bytes of optimizer state: of a row of the tables (Adagrad: one number for the row), and of a number of the MLPs. */
+double lk_dlrm_dense_params(const lk_dlrm *model); /* of both MLPs, with biases */
+double lk_dlrm_params(const lk_dlrm *model);       /* and of the tables */
+/* Bytes of optimizer state: of a row of the tables (Adagrad: one number for the row), and of a
+ * number of the MLPs. */
 double lk_dlrm_row_state(const lk_dlrm *model);
 double lk_dlrm_dense_state(const lk_dlrm *model);
-double lk_dlrm_lookups(const lk_dlrm *model);       /* of a sample in all tables */
+double lk_dlrm_lookups(const lk_dlrm *model); /* of a sample in all tables */
 /* Rows of equal tables of which a batch touches as many as of the model's. */
 double lk_dlrm_equal_rows(const lk_dlrm *model, double batch);
 /* Floating-point operations of a training step: products of forward and backward. */
 double lk_dlrm_flops(const lk_dlrm *model, double batch);
 
-/* What the host spends on operations: seconds of a term, 1 to 5 as T1 to T5 of trace/lift/overheads.h, for an operation by its
- * name; finite for any name. */
+/* What the host spends on operations: seconds of a term, 1 to 5 as T1 to T5 of
+ * trace/lift/overheads.h, for an operation by its name; finite for any name. */
 typedef struct lk_host_times {
 	double (*seconds)(const void *table, int term, const char *name);
 	const void *table;
 } lk_host_times;
 
-/* A model after the sharding study of Lin et al. (arXiv 2404.12674, generate_random_dlrm_tasks): 0.7 to 1.3 times 13 tables for
- * each of `gpus`, bottom MLP 512-1024-256-128, top MLP 1024-512-256-1; rows and pooling drawn over the ranges of the public
- * tables; every second seed heavy ones (20 lookups of a table on average or more). Same seed, same model. */
+/* A model after the sharding study of Lin et al. (arXiv 2404.12674, generate_random_dlrm_tasks):
+ * 0.7 to 1.3 times 13 tables for each of `gpus`, bottom MLP 512-1024-256-128, top MLP
+ * 1024-512-256-1; rows and pooling drawn over the ranges of the public tables; every second seed
+ * heavy ones (20 lookups of a table on average or more). Same seed, same model. */
 lk_status lk_dlrm_random(lk_arena *arena, int gpus, uint64_t seed, lk_dlrm *out, lk_error *err);
 
 /* What a hybrid-parallel job is: tables dealt out over the ranks, MLPs copied. */
 typedef struct lk_dlrm_job {
-	double batch;            /* over all ranks */
+	double batch; /* over all ranks */
 	int ranks;
-	lk_dtype dtype;          /* of products, sums and gradients; tables and states are fp32 */
-	int node_ranks;          /* of them on a node; 0: all */
+	lk_dtype dtype; /* of products, sums and gradients; tables and states are fp32 */
+	int node_ranks; /* of them on a node; 0: all */
 } lk_dlrm_job;
 
-/* Rows that every rank keeps (dlrm_copies.c), and the shares of sums and of lookups that still belong to one rank each. */
+/* Rows that every rank keeps (dlrm_copies.c), and the shares of sums and of lookups that still
+ * belong to one rank each. */
 typedef struct lk_dlrm_copied {
 	double rows, sums, lookups;
-	double reduced;          /* of the rows, those whose gradients travel in a step */
+	double reduced; /* of the rows, those whose gradients travel in a step */
 } lk_dlrm_copied;
 lk_dlrm_copied lk_dlrm_copies(const lk_dlrm *model, const lk_dlrm_job *job);
 /* Lookups of a row in a batch from which on it is copied, of models with one lookup a table. */
 double lk_dlrm_threshold(const lk_dlrm_job *job);
 
-/* One training step of a rank, all alike (tables evenly dealt out): exchange of indices, lookups of all samples in the rank's
- * tables, exchange of sums beside the bottom MLP, interaction, top MLP, and the way back, with gradients of the MLPs summed
- * behind it. Bytes that the rank holds stand in the program's `resident`, what the step takes beside them in `alloc`. */
-lk_status lk_dlrm_hybrid(const lk_dlrm *model, const lk_dlrm_job *job, lk_graph **out, lk_error *err);
+/* One training step of a rank, all alike (tables evenly dealt out): exchange of indices, lookups of
+ * all samples in the rank's tables, exchange of sums beside the bottom MLP, interaction, top MLP,
+ * and the way back, with gradients of the MLPs summed behind it. Bytes that the rank holds stand in
+ * the program's `resident`, what the step takes beside them in `alloc`. */
+lk_status lk_dlrm_hybrid(const lk_dlrm *model, const lk_dlrm_job *job, lk_graph **out,
+                         lk_error *err);
 
-/* One training step on one device: operations of the host thread, kernels behind their launches, all kernels on one
- * stream; a lifted trace's form (lk_graph.traced). The step begins with an idle device and ends when it is idle again: the
- * training script waits for the device before it reads the clock. */
-lk_status lk_dlrm_step(const lk_dlrm *model, double batch, const lk_host_times *host, lk_graph **out, lk_error *err);
+/* One training step on one device: operations of the host thread, kernels behind their launches,
+ * all kernels on one stream; a lifted trace's form (lk_graph.traced). The step begins with an idle
+ * device and ends when it is idle again: the training script waits for the device before it reads
+ * the clock. */
+lk_status lk_dlrm_step(const lk_dlrm *model, double batch, const lk_host_times *host,
+                       lk_graph **out, lk_error *err);
 
 #endif

@@ -1,11 +1,12 @@
-/* flops.c: floating-point operations of a training step's matrix multiplications, the numerator of MFU. Per sequence of
- * s tokens, forward and backward:
+/* flops.c: floating-point operations of a training step's matrix multiplications, the numerator of
+ * MFU. Per sequence of s tokens, forward and backward:
  *
  *     6 * s * (matrix parameters of a token)  +  6 * a * (d_qk + d_v) * (pairs of query and key)
  *
- * 6 = 2 operations per multiply-add, once forward and twice backward. Pairs are s*s, half of it under a causal mask,
- * s*w - w*w/2 within a causal window of w. This is num_floating_point_operations of Megatron-LM's
- * megatron/training/training.py, with two differences: the router's matrix counts, low-rank norms do not. */
+ * 6 = 2 operations per multiply-add, once forward and twice backward. Pairs are s*s, half of it
+ * under a causal mask, s*w - w*w/2 within a causal window of w. This is
+ * num_floating_point_operations of Megatron-LM's megatron/training/training.py, with two
+ * differences: the router's matrix counts, low-rank norms do not. */
 #include "model/network/model.h"
 
 /* The same network without anything but matrices. */
@@ -45,24 +46,28 @@ static double causal_pairs(double s, double window) {
 static double layer_pairs(const lk_model *model, int layer, double s) {
 	double window = lk_model_window(model, layer);
 	if (model->network == LK_NET_DECODER) return causal_pairs(s, window);
-	if (model->network == LK_NET_ENCDEC && layer >= model->layers) return causal_pairs(s, window) + s * s;
+	if (model->network == LK_NET_ENCDEC && layer >= model->layers)
+		return causal_pairs(s, window) + s * s;
 	return window > 0 && window < s ? s * window : s * s;
 }
 
 static double pair_width(const lk_model *model) {
-	if (model->attention == LK_ATTN_MLA) return (double)model->heads * (model->qk_nope + model->qk_rope + model->v_dim);
+	if (model->attention == LK_ATTN_MLA)
+		return (double)model->heads * (model->qk_nope + model->qk_rope + model->v_dim);
 	return 2.0 * model->heads * model->head_dim;
 }
 
-/* Multi-token prediction: each module is one more layer like the last, a projection of two hidden vectors to one, and
- * the head (arXiv 2412.19437, section 2.2). */
+/* Multi-token prediction: each module is one more layer like the last, a projection of two hidden
+ * vectors to one, and the head (arXiv 2412.19437, section 2.2). */
 static double mtp_flops(const lk_model *model, double s) {
 	int last = model->layers - 1;
-	double h = model->hidden, matrices = layer_matrices(model, last) + 2 * h * h + head_matrices(model);
+	double h = model->hidden,
+		   matrices = layer_matrices(model, last) + 2 * h * h + head_matrices(model);
 	return model->mtp_layers * 6 * (s * matrices + pair_width(model) * layer_pairs(model, last, s));
 }
 
-/* Work outside the layers that not every token has: patches (all but the class token), the pooler (one token). */
+/* Work outside the layers that not every token has: patches (all but the class token), the pooler
+ * (one token). */
 static double edge_flops(const lk_model *model, double s) {
 	double h = model->hidden, sum = 0;
 	if (model->image > 0) sum += (s - 1) * model->patch * model->patch * model->channels * h;

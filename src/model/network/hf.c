@@ -1,6 +1,6 @@
-/* hf.c: the reader of HuggingFace config.json files. It finds the part that states the language model, fills the fields
- * of lk_model by the family's table of keys (hf_families.c), lets the family derive the rest, and checks the result.
- * Every error names file, line and column. */
+/* hf.c: the reader of HuggingFace config.json files. It finds the part that states the language
+ * model, fills the fields of lk_model by the family's table of keys (hf_families.c), lets the
+ * family derive the rest, and checks the result. Every error names file, line and column. */
 #include "model/network/hf.h"
 
 #include <limits.h>
@@ -12,14 +12,18 @@
 
 #include "base/text.h"
 
-enum { CONFIG_LIMIT = 16 << 20, NESTING = 3 };
+enum {
+	CONFIG_LIMIT = 16 << 20,
+	NESTING = 3
+};
 
 static void place(const lk_hf_config *config, const lk_value *value, char *out, size_t size) {
 	const lk_value *at = value ? value : config->object;
 	snprintf(out, size, "%s:%d:%d", config->file, at->line, at->column);
 }
 
-lk_status lk_hf_fail(const lk_hf_config *config, const lk_value *value, lk_error *err, const char *fmt, ...) {
+lk_status lk_hf_fail(const lk_hf_config *config, const lk_value *value, lk_error *err,
+                     const char *fmt, ...) {
 	char where[256], what[384];
 	place(config, value, where, sizeof where);
 	va_list args;
@@ -42,8 +46,8 @@ void lk_hf_warn(const lk_hf_config *config, const char *fmt, ...) {
 	va_end(args);
 }
 
-/* A member by name: in the language model's part, else in the whole; multimodal configs state the vocabulary and tied
- * embeddings in either place. */
+/* A member by name: in the language model's part, else in the whole; multimodal configs state the
+ * vocabulary and tied embeddings in either place. */
 static const lk_value *member(const lk_hf_config *config, const char *name) {
 	const lk_value *value = lk_json_get(config->object, name);
 	if (value || config->object == config->root) return value;
@@ -87,15 +91,16 @@ static const char *kind_name(lk_json_token kind) {
 	}
 }
 
-static lk_status wrong_kind(const lk_hf_config *config, const lk_value *value, const char *names, const char *wanted,
-	lk_error *err) {
+static lk_status wrong_kind(const lk_hf_config *config, const lk_value *value, const char *names,
+                            const char *wanted, lk_error *err) {
 	lk_hf_fail(config, value, err, "%.*s is %s", name_length(names), names, kind_name(value->kind));
 	return lk_hint(err, "give %s", wanted);
 }
 
-static lk_status take_int(const lk_hf_config *config, const lk_value *value, const char *names, int low, int *out,
-	lk_error *err) {
-	if (value->kind != LK_JSON_NUMBER) return wrong_kind(config, value, names, "a whole number", err);
+static lk_status take_int(const lk_hf_config *config, const lk_value *value, const char *names,
+                          int low, int *out, lk_error *err) {
+	if (value->kind != LK_JSON_NUMBER)
+		return wrong_kind(config, value, names, "a whole number", err);
 	double number = value->number;
 	if (!(number >= low && number <= INT_MAX) || number != (double)(long long)number) {
 		lk_hf_fail(config, value, err, "%.*s is %.40s", name_length(names), names, value->text);
@@ -105,8 +110,8 @@ static lk_status take_int(const lk_hf_config *config, const lk_value *value, con
 	return LK_OK;
 }
 
-static lk_status take_real(const lk_hf_config *config, const lk_value *value, const char *names, double *out,
-	lk_error *err) {
+static lk_status take_real(const lk_hf_config *config, const lk_value *value, const char *names,
+                           double *out, lk_error *err) {
 	if (value->kind != LK_JSON_NUMBER) return wrong_kind(config, value, names, "a number", err);
 	if (!(value->number >= 0 && value->number <= 1e6)) {
 		lk_hf_fail(config, value, err, "%.*s is %.40s", name_length(names), names, value->text);
@@ -116,8 +121,8 @@ static lk_status take_real(const lk_hf_config *config, const lk_value *value, co
 	return LK_OK;
 }
 
-static lk_status take_flag(const lk_hf_config *config, const lk_value *value, const char *names, bool *out,
-	lk_error *err) {
+static lk_status take_flag(const lk_hf_config *config, const lk_value *value, const char *names,
+                           bool *out, lk_error *err) {
 	if (value->kind != LK_JSON_TRUE && value->kind != LK_JSON_FALSE)
 		return wrong_kind(config, value, names, "true or false", err);
 	*out = value->kind == LK_JSON_TRUE;
@@ -139,12 +144,15 @@ lk_status lk_hf_flag(const lk_hf_config *config, const char *names, bool *out, l
 	return value ? take_flag(config, value, names, out, err) : LK_OK;
 }
 
-static lk_status missing(const lk_hf_config *config, const lk_hf_key *key, const lk_model *model, lk_error *err) {
-	lk_hf_fail(config, NULL, err, "the %s config does not state %.*s", model->family, name_length(key->names), key->names);
+static lk_status missing(const lk_hf_config *config, const lk_hf_key *key, const lk_model *model,
+                         lk_error *err) {
+	lk_hf_fail(config, NULL, err, "the %s config does not state %.*s", model->family,
+	           name_length(key->names), key->names);
 	return lk_hint(err, "add \"%.*s\": NUMBER", name_length(key->names), key->names);
 }
 
-static lk_status read_key(const lk_hf_config *config, const lk_hf_key *key, lk_model *model, lk_error *err) {
+static lk_status read_key(const lk_hf_config *config, const lk_hf_key *key, lk_model *model,
+                          lk_error *err) {
 	const lk_value *value = find_any(config, key->names);
 	char *field = (char *)model + key->offset;
 	if (!value || value->kind == LK_JSON_NULL) {
@@ -153,14 +161,17 @@ static lk_status read_key(const lk_hf_config *config, const lk_hf_key *key, lk_m
 		return LK_OK;
 	}
 	switch (key->kind) {
-	case LK_HF_INT: return take_int(config, value, key->names, key->required, (int *)(void *)field, err);
+	case LK_HF_INT:
+		return take_int(config, value, key->names, key->required, (int *)(void *)field, err);
 	case LK_HF_REAL: return take_real(config, value, key->names, (double *)(void *)field, err);
 	default: return take_flag(config, value, key->names, (bool *)field, err);
 	}
 }
 
-/* Whether layer i of the list is a window layer; unknown kinds are errors, for their cost is not modelled. */
-static lk_status layer_windowed(const lk_hf_config *config, const lk_value *item, bool *out, lk_error *err) {
+/* Whether layer i of the list is a window layer; unknown kinds are errors, for their cost is not
+ * modelled. */
+static lk_status layer_windowed(const lk_hf_config *config, const lk_value *item, bool *out,
+                                lk_error *err) {
 	const char *text = item->kind == LK_JSON_STRING ? item->text : kind_name(item->kind);
 	*out = strcmp(text, "sliding_attention") == 0;
 	if (*out || strcmp(text, "full_attention") == 0) return LK_OK;
@@ -168,7 +179,8 @@ static lk_status layer_windowed(const lk_hf_config *config, const lk_value *item
 	return lk_hint(err, "use full_attention or sliding_attention");
 }
 
-static lk_status count_full(const lk_hf_config *config, const lk_value *types, int *full, int *first, lk_error *err) {
+static lk_status count_full(const lk_hf_config *config, const lk_value *types, int *full,
+                            int *first, lk_error *err) {
 	*full = 0;
 	*first = -1;
 	for (size_t i = 0; i < types->count; i++) {
@@ -193,9 +205,11 @@ static bool repeats(const lk_value *types, int every) {
 lk_status lk_hf_layer_types(const lk_hf_config *config, lk_model *model, lk_error *err) {
 	const lk_value *types = lk_hf_find(config, "layer_types");
 	if (!types) return LK_OK;
-	if (types->kind != LK_JSON_ARRAY) return wrong_kind(config, types, "layer_types", "a list of texts", err);
+	if (types->kind != LK_JSON_ARRAY)
+		return wrong_kind(config, types, "layer_types", "a list of texts", err);
 	if (types->count != (size_t)model->layers) {
-		lk_hf_fail(config, types, err, "layer_types has %zu entries for %d layers", types->count, model->layers);
+		lk_hf_fail(config, types, err, "layer_types has %zu entries for %d layers", types->count,
+		           model->layers);
 		return lk_hint(err, "give one entry per layer");
 	}
 	int full, first;
@@ -206,20 +220,23 @@ lk_status lk_hf_layer_types(const lk_hf_config *config, lk_model *model, lk_erro
 		return LK_OK;
 	}
 	if (model->window == 0) {
-		lk_hf_fail(config, types, err, "layer_types names sliding_attention, but sliding_window is not stated");
+		lk_hf_fail(config, types, err,
+		           "layer_types names sliding_attention, but sliding_window is not stated");
 		return lk_hint(err, "add \"sliding_window\": NUMBER");
 	}
 	model->full_every = full == 0 ? 0 : first + 1;
 	if (full > 0 && !repeats(types, first + 1)) {
 		model->full_every = (model->layers + full / 2) / full;
-		lk_hf_warn(config, "layer_types does not repeat: taken as one full layer in %d", model->full_every);
+		lk_hf_warn(config, "layer_types does not repeat: taken as one full layer in %d",
+		           model->full_every);
 	}
 	return LK_OK;
 }
 
 /* Multimodal configs hold the language model's one inside. */
 static void descend(lk_hf_config *config) {
-	static const char *const inner[] = {"thinker_config", "text_config", "llm_config", "language_config"};
+	static const char *const inner[] = {"thinker_config", "text_config", "llm_config",
+	                                    "language_config"};
 	for (int depth = 0; depth < NESTING; depth++) {
 		const lk_value *next = NULL;
 		for (size_t i = 0; i < sizeof inner / sizeof *inner && !next; i++) {
@@ -233,19 +250,25 @@ static void descend(lk_hf_config *config) {
 
 static bool llama_like(const lk_hf_config *config) {
 	return lk_hf_find(config, "num_hidden_layers") && lk_hf_find(config, "hidden_size") &&
-		lk_hf_find(config, "num_attention_heads");
+	       lk_hf_find(config, "num_attention_heads");
 }
 
 static lk_status unknown_type(const lk_hf_config *config, const lk_value *type, lk_error *err) {
-	if (type) lk_hf_fail(config, type, err, "model_type \"%.60s\" is not known and llama's keys are missing", type->text);
+	if (type)
+		lk_hf_fail(config, type, err,
+		           "model_type \"%.60s\" is not known and llama's keys are missing", type->text);
 	else lk_hf_fail(config, NULL, err, "no model_type");
-	return lk_hint(err, "give a HuggingFace config.json with model_type (or with num_hidden_layers, hidden_size, "
+	return lk_hint(
+		err,
+		"give a HuggingFace config.json with model_type (or with num_hidden_layers, hidden_size, "
 		"num_attention_heads, intermediate_size, vocab_size)");
 }
 
-static lk_status choose_family(const lk_hf_config *config, const lk_hf_family **family, lk_error *err) {
+static lk_status choose_family(const lk_hf_config *config, const lk_hf_family **family,
+                               lk_error *err) {
 	const lk_value *type = lk_hf_find(config, "model_type");
-	if (type && type->kind != LK_JSON_STRING) return wrong_kind(config, type, "model_type", "a text", err);
+	if (type && type->kind != LK_JSON_STRING)
+		return wrong_kind(config, type, "model_type", "a text", err);
 	*family = type ? lk_hf_family_of(type->text) : NULL;
 	if (*family) return LK_OK;
 	if (!llama_like(config)) return unknown_type(config, type, err);
@@ -255,21 +278,26 @@ static lk_status choose_family(const lk_hf_config *config, const lk_hf_family **
 	return LK_OK;
 }
 
-lk_status lk_model_from_hf(const lk_value *value, const char *file, lk_model *out, char *warning, lk_error *err) {
-	lk_hf_config config = {.object = value, .root = value, .file = file ? file : "config.json", .warning = warning};
+lk_status lk_model_from_hf(const lk_value *value, const char *file, lk_model *out, char *warning,
+                           lk_error *err) {
+	lk_hf_config config = {
+		.object = value, .root = value, .file = file ? file : "config.json", .warning = warning};
 	if (warning) warning[0] = '\0';
 	if (!value) return lk_fail(err, LK_ERR_INPUT, file, "no config");
-	if (value->kind != LK_JSON_OBJECT) return wrong_kind(&config, value, "the config", "a JSON object", err);
+	if (value->kind != LK_JSON_OBJECT)
+		return wrong_kind(&config, value, "the config", "a JSON object", err);
 	descend(&config);
 	const lk_hf_family *family;
 	LK_TRY(choose_family(&config, &family, err));
-	if (config.object != config.root) lk_hf_warn(&config, "vision and audio parts of the config are not counted");
+	if (config.object != config.root)
+		lk_hf_warn(&config, "vision and audio parts of the config are not counted");
 
 	const lk_value *type = lk_hf_find(&config, "model_type");
 	lk_model model = *family->start;
 	lk_copy(model.family, sizeof model.family, type ? type->text : "llama");
 	lk_copy(model.name, sizeof model.name, model.family);
-	for (const lk_hf_key *key = family->keys; key->names; key++) LK_TRY(read_key(&config, key, &model, err));
+	for (const lk_hf_key *key = family->keys; key->names; key++)
+		LK_TRY(read_key(&config, key, &model, err));
 	LK_TRY(family->finish(&config, &model, err));
 
 	char where[256];
@@ -279,7 +307,8 @@ lk_status lk_model_from_hf(const lk_value *value, const char *file, lk_model *ou
 	return LK_OK;
 }
 
-/* Reads the tree of a file whose size is bounded: a config is small, and a wrong path may name anything. */
+/* Reads the tree of a file whose size is bounded: a config is small, and a wrong path may name
+ * anything. */
 static lk_status read_tree(lk_arena *arena, const char *path, lk_value **tree, lk_error *err) {
 	char *text = NULL;
 	size_t size = 0;

@@ -1,19 +1,25 @@
-/* hf.h: inside the config reader: what a family of HuggingFace configs looks like. One family, one row of
- * lk_hf_families; adding one touches hf_families.c alone. */
+/* hf.h: inside the config reader: what a family of HuggingFace configs looks like. One family, one
+ * row of lk_hf_families; adding one touches hf_families.c alone. */
 #ifndef LK_MODEL_HF_H
 #define LK_MODEL_HF_H
 
 #include "model/network/model.h"
 
-typedef enum lk_hf_kind { LK_HF_INT, LK_HF_REAL, LK_HF_FLAG } lk_hf_kind;
+typedef enum lk_hf_kind {
+	LK_HF_INT,
+	LK_HF_REAL,
+	LK_HF_FLAG
+} lk_hf_kind;
 
-/* One key of a config and the field it fills. What the config does not state keeps the family's start value. */
+/* One key of a config and the field it fills. What the config does not state keeps the family's
+ * start value. */
 typedef struct lk_hf_key {
-	const char *names;  /* the key and its aliases, separated by '|'; the first that is there counts */
+	const char
+		*names; /* the key and its aliases, separated by '|'; the first that is there counts */
 	lk_hf_kind kind;
-	size_t offset;      /* of the field in lk_model */
-	bool required;      /* an error where it is missing and the start value is 0 */
-	bool null_clears;   /* null means 0; elsewhere null means "not stated" */
+	size_t offset;    /* of the field in lk_model */
+	bool required;    /* an error where it is missing and the start value is 0 */
+	bool null_clears; /* null means 0; elsewhere null means "not stated" */
 } lk_hf_key;
 
 /* A config that is being read. */
@@ -21,14 +27,15 @@ typedef struct lk_hf_config {
 	const lk_value *object; /* the part that states the language model */
 	const lk_value *root;   /* the whole */
 	const char *file;
-	char *warning;          /* LK_MODEL_WARNING bytes, or NULL */
+	char *warning; /* LK_MODEL_WARNING bytes, or NULL */
 } lk_hf_config;
 
 typedef struct lk_hf_family {
-	const char *type;       /* model_type */
-	const lk_hf_key *keys;  /* ends with names NULL */
+	const char *type;      /* model_type */
+	const lk_hf_key *keys; /* ends with names NULL */
 	const lk_model *start;
-	lk_status (*finish)(const lk_hf_config *config, lk_model *model, lk_error *err); /* derives what no key states */
+	lk_status (*finish)(const lk_hf_config *config, lk_model *model,
+	                    lk_error *err); /* derives what no key states */
 } lk_hf_family;
 
 /* The row of a model_type, or NULL. */
@@ -43,8 +50,8 @@ lk_status lk_hf_int(const lk_hf_config *config, const char *names, int *out, lk_
 lk_status lk_hf_flag(const lk_hf_config *config, const char *names, bool *out, lk_error *err);
 lk_status lk_hf_real(const lk_hf_config *config, const char *names, double *out, lk_error *err);
 /* An error at the place of `value` (of the whole object if NULL). */
-lk_status lk_hf_fail(const lk_hf_config *config, const lk_value *value, lk_error *err, const char *fmt, ...)
-	LK_PRINTF(4, 5);
+lk_status lk_hf_fail(const lk_hf_config *config, const lk_value *value, lk_error *err,
+                     const char *fmt, ...) LK_PRINTF(4, 5);
 /* Adds a sentence to the warning. */
 void lk_hf_warn(const lk_hf_config *config, const char *fmt, ...) LK_PRINTF(2, 3);
 

@@ -1,18 +1,25 @@
-/* hf_families.c: one row per family of HuggingFace configs: its keys, its start values (what a config of the family may
- * leave out), and what must be derived. Keys and defaults are those of the configuration classes of the transformers
- * library; the published parameter counts of each family are the test (tests/unit/test_model.c). */
+/* hf_families.c: one row per family of HuggingFace configs: its keys, its start values (what a
+ * config of the family may leave out), and what must be derived. Keys and defaults are those of the
+ * configuration classes of the transformers library; the published parameter counts of each family
+ * are the test (tests/unit/test_model.c). */
 #include "model/network/hf.h"
 
 #include <limits.h>
 #include <string.h>
 
 #define FIELD(name) offsetof(lk_model, name)
-#define INT(names, field) {names, LK_HF_INT, FIELD(field), false, false}
-#define NEED(names, field) {names, LK_HF_INT, FIELD(field), true, false}
-#define CLEAR(names, field) {names, LK_HF_INT, FIELD(field), false, true} /* null: none */
-#define REAL(names, field) {names, LK_HF_REAL, FIELD(field), false, false}
-#define FLAG(names, field) {names, LK_HF_FLAG, FIELD(field), false, false}
-#define END {NULL, LK_HF_INT, 0, false, false}
+#define INT(names, field) \
+	{ names, LK_HF_INT, FIELD(field), false, false }
+#define NEED(names, field) \
+	{ names, LK_HF_INT, FIELD(field), true, false }
+#define CLEAR(names, field) \
+	{ names, LK_HF_INT, FIELD(field), false, true } /* null: none */
+#define REAL(names, field) \
+	{ names, LK_HF_REAL, FIELD(field), false, false }
+#define FLAG(names, field) \
+	{ names, LK_HF_FLAG, FIELD(field), false, false }
+#define END \
+	{ NULL, LK_HF_INT, 0, false, false }
 
 /* ---- keys ---- */
 
@@ -73,14 +80,10 @@ static const lk_hf_key gpt_neox_keys[] = {
 };
 
 static const lk_hf_key mpt_keys[] = {
-	NEED("n_layers", layers),
-	NEED("d_model", hidden),
-	NEED("n_heads", heads),
-	NEED("vocab_size", vocab),
-	INT("max_seq_len", context),
-	FLAG("tie_word_embeddings", tied),
-	REAL("resid_pdrop", dropout),
-	END,
+	NEED("n_layers", layers),     NEED("d_model", hidden),
+	NEED("n_heads", heads),       NEED("vocab_size", vocab),
+	INT("max_seq_len", context),  FLAG("tie_word_embeddings", tied),
+	REAL("resid_pdrop", dropout), END,
 };
 
 static const lk_hf_key opt_keys[] = {
@@ -174,12 +177,14 @@ static bool says(const lk_hf_config *config, const char *name, const char *text)
 	return value && value->kind == LK_JSON_STRING && strcmp(value->text, text) == 0;
 }
 
-/* Heads that the config does not state: as many key/value heads as heads, a head's share of the hidden size. */
+/* Heads that the config does not state: as many key/value heads as heads, a head's share of the
+ * hidden size. */
 static lk_status finish_heads(const lk_hf_config *config, lk_model *model, lk_error *err) {
 	if (model->kv_heads == 0) model->kv_heads = model->heads;
 	if (model->head_dim != 0) return LK_OK;
 	if (model->hidden % model->heads != 0) {
-		lk_hf_fail(config, NULL, err, "hidden size %d is not a multiple of %d heads", model->hidden, model->heads);
+		lk_hf_fail(config, NULL, err, "hidden size %d is not a multiple of %d heads", model->hidden,
+		           model->heads);
 		return lk_hint(err, "correct one of them or state head_dim");
 	}
 	model->head_dim = model->hidden / model->heads;
@@ -193,17 +198,21 @@ static void all_biases(lk_model *model, bool on) {
 
 static lk_status four_times_hidden(const lk_hf_config *config, lk_model *model, lk_error *err) {
 	if (model->ffn != 0) return LK_OK;
-	if (model->hidden > INT_MAX / 4) return lk_hf_fail(config, NULL, err, "hidden size %d is too large", model->hidden);
+	if (model->hidden > INT_MAX / 4)
+		return lk_hf_fail(config, NULL, err, "hidden size %d is too large", model->hidden);
 	model->ffn = 4 * model->hidden;
 	return LK_OK;
 }
 
-/* Dense layers among the experts that are listed one by one: only a run from the first layer on is known. */
+/* Dense layers among the experts that are listed one by one: only a run from the first layer on is
+ * known. */
 static lk_status dense_list(const lk_hf_config *config, lk_model *model, lk_error *err) {
 	const lk_value *list = lk_hf_find(config, "mlp_only_layers");
 	if (!list || model->experts == 0 || list->kind != LK_JSON_ARRAY) return LK_OK;
 	for (size_t i = 0; i < list->count; i++) {
-		if (list->items[i].kind == LK_JSON_NUMBER && list->items[i].number == (double)i && i < INT_MAX) continue;
+		if (list->items[i].kind == LK_JSON_NUMBER && list->items[i].number == (double)i &&
+		    i < INT_MAX)
+			continue;
 		lk_hf_fail(config, &list->items[i], err, "mlp_only_layers are not the first layers");
 		return lk_hint(err, "list dense layers as 0, 1, 2, ... or leave the list empty");
 	}
@@ -219,7 +228,8 @@ static lk_status finish_experts(const lk_hf_config *config, lk_model *model, lk_
 	LK_TRY(lk_hf_int(config, "shared_expert_intermediate_size", &model->shared_ffn, err));
 	LK_TRY(lk_hf_int(config, "n_shared_experts|num_shared_experts", &shared, err));
 	if (shared > 0 && model->expert_ffn > INT_MAX / shared)
-		return lk_hf_fail(config, NULL, err, "%d shared experts of width %d are too many", shared, model->expert_ffn);
+		return lk_hf_fail(config, NULL, err, "%d shared experts of width %d are too many", shared,
+		                  model->expert_ffn);
 	if (shared > 0) model->shared_ffn = shared * model->expert_ffn;
 	/* A bias per expert that balances their load (arXiv 2412.19437, section 2.1.2). */
 	if (says(config, "topk_method", "noaux_tc")) model->router_bias = true;
@@ -236,14 +246,18 @@ static lk_status finish_latent(const lk_hf_config *config, lk_model *model, lk_e
 	return LK_OK;
 }
 
-/* The window of qwen counts only behind use_sliding_window, and only from layer max_window_layers on. */
-static lk_status finish_switched_window(const lk_hf_config *config, lk_model *model, lk_error *err) {
+/* The window of qwen counts only behind use_sliding_window, and only from layer max_window_layers
+ * on. */
+static lk_status finish_switched_window(const lk_hf_config *config, lk_model *model,
+                                        lk_error *err) {
 	bool used = false;
 	int from = 0;
 	LK_TRY(lk_hf_flag(config, "use_sliding_window", &used, err));
 	LK_TRY(lk_hf_int(config, "max_window_layers", &from, err));
 	if (!used || from >= model->layers) model->window = 0;
-	else if (from > 0) lk_hf_warn(config, "max_window_layers is not modelled: all layers attend through the window");
+	else if (from > 0)
+		lk_hf_warn(config,
+		           "max_window_layers is not modelled: all layers attend through the window");
 	return LK_OK;
 }
 
@@ -263,10 +277,12 @@ static lk_status finish_windowless(const lk_hf_config *config, lk_model *model, 
 	return finish_shapes(config, model, err);
 }
 
-/* The window is that of all layers unless layer_types or a pattern says else; a switch, if there is one, rules it. */
+/* The window is that of all layers unless layer_types or a pattern says else; a switch, if there is
+ * one, rules it. */
 static lk_status finish_windowed(const lk_hf_config *config, lk_model *model, lk_error *err) {
 	LK_TRY(finish_shapes(config, model, err));
-	if (lk_hf_find(config, "use_sliding_window")) LK_TRY(finish_switched_window(config, model, err));
+	if (lk_hf_find(config, "use_sliding_window"))
+		LK_TRY(finish_switched_window(config, model, err));
 	return lk_hf_layer_types(config, model, err);
 }
 
@@ -274,7 +290,8 @@ static lk_status finish_windowed(const lk_hf_config *config, lk_model *model, lk
 static lk_status finish_qwen(const lk_hf_config *config, lk_model *model, lk_error *err) {
 	if (!lk_hf_find(config, "use_sliding_window")) model->window = 0;
 	LK_TRY(finish_windowed(config, model, err));
-	if (model->moe_every > 1) model->moe_offset = 1; /* HF: (layer + 1) % decoder_sparse_step == 0 */
+	if (model->moe_every > 1)
+		model->moe_offset = 1; /* HF: (layer + 1) % decoder_sparse_step == 0 */
 	return LK_OK;
 }
 
@@ -302,8 +319,10 @@ static lk_status finish_gpt_neox(const lk_hf_config *config, lk_model *model, lk
 	return finish_heads(config, model, err);
 }
 
-/* MPT's nested attn_config: positions that are not learned, key/value heads, the window (-1: none). */
-static lk_status mpt_attention(const lk_hf_config *config, lk_model *model, bool *positions, lk_error *err) {
+/* MPT's nested attn_config: positions that are not learned, key/value heads, the window (-1: none).
+ */
+static lk_status mpt_attention(const lk_hf_config *config, lk_model *model, bool *positions,
+                               lk_error *err) {
 	lk_hf_config attn = *config;
 	attn.object = attn.root = lk_json_get(config->object, "attn_config");
 	if (!attn.object) return LK_OK;
@@ -330,7 +349,8 @@ static lk_status mpt_mlp(const lk_hf_config *config, lk_model *model, lk_error *
 		model->gated = says(&ffn, "ffn_type", "mptglu");
 	}
 	if (model->ffn != 0) return LK_OK;
-	if (ratio * model->hidden > INT_MAX) return lk_hf_fail(config, NULL, err, "expansion_ratio is too large");
+	if (ratio * model->hidden > INT_MAX)
+		return lk_hf_fail(config, NULL, err, "expansion_ratio is too large");
 	model->ffn = (int)(ratio * model->hidden);
 	return LK_OK;
 }
@@ -353,8 +373,10 @@ static lk_status finish_opt(const lk_hf_config *config, lk_model *model, lk_erro
 	model->norm_plain = !affine;
 	all_biases(model, model->qkv_bias);
 	if (model->embed_dim == model->hidden) model->embed_dim = 0;
-	/* The position table keeps two rows for padding: HF's OPTLearnedPositionalEmbedding, offset 2. */
-	if (model->context > INT_MAX - 2) return lk_hf_fail(config, NULL, err, "max_position_embeddings is too large");
+	/* The position table keeps two rows for padding: HF's OPTLearnedPositionalEmbedding, offset 2.
+	 */
+	if (model->context > INT_MAX - 2)
+		return lk_hf_fail(config, NULL, err, "max_position_embeddings is too large");
 	model->position_rows = model->context + 2;
 	return finish_heads(config, model, err);
 }
@@ -364,10 +386,11 @@ static lk_status finish_bloom(const lk_hf_config *config, lk_model *model, lk_er
 	return finish_heads(config, model, err);
 }
 
-/* Which norms and key/value heads a Falcon has depends on its architecture. "RefinedWebModel" and "RefinedWeb" are the
- * first names of falcon-7b's and falcon-40b's. */
+/* Which norms and key/value heads a Falcon has depends on its architecture. "RefinedWebModel" and
+ * "RefinedWeb" are the first names of falcon-7b's and falcon-40b's. */
 static lk_status finish_falcon(const lk_hf_config *config, lk_model *model, lk_error *err) {
-	bool multi_query = strcmp(model->family, "RefinedWeb") != 0, second = strcmp(model->family, "RefinedWeb") == 0;
+	bool multi_query = strcmp(model->family, "RefinedWeb") != 0,
+		 second = strcmp(model->family, "RefinedWeb") == 0;
 	int parallel_norms = 2;
 	LK_TRY(lk_hf_flag(config, "new_decoder_architecture", &second, err));
 	LK_TRY(lk_hf_flag(config, "multi_query", &multi_query, err));
@@ -382,7 +405,8 @@ static lk_status finish_falcon(const lk_hf_config *config, lk_model *model, lk_e
 
 static lk_status finish_t5(const lk_hf_config *config, lk_model *model, lk_error *err) {
 	const lk_value *activation = lk_hf_find(config, "feed_forward_proj");
-	if (activation && activation->kind == LK_JSON_STRING) model->gated = strncmp(activation->text, "gated-", 6) == 0;
+	if (activation && activation->kind == LK_JSON_STRING)
+		model->gated = strncmp(activation->text, "gated-", 6) == 0;
 	if (model->decoder_layers == 0) model->decoder_layers = model->layers;
 	return finish_heads(config, model, err);
 }
@@ -390,7 +414,8 @@ static lk_status finish_t5(const lk_hf_config *config, lk_model *model, lk_error
 /* RoBERTa's positions begin behind its padding index, 1: two rows of the table hold no token. */
 static lk_status finish_bert(const lk_hf_config *config, lk_model *model, lk_error *err) {
 	int unused = strcmp(model->family, "bert") == 0 ? 0 : 2;
-	model->context = model->position_rows > unused ? model->position_rows - unused : model->position_rows;
+	model->context =
+		model->position_rows > unused ? model->position_rows - unused : model->position_rows;
 	return finish_heads(config, model, err);
 }
 
@@ -398,7 +423,8 @@ static lk_status finish_bert(const lk_hf_config *config, lk_model *model, lk_err
 static lk_status finish_vit(const lk_hf_config *config, lk_model *model, lk_error *err) {
 	int side = model->image / model->patch;
 	if (side < 1 || side > 32768) {
-		lk_hf_fail(config, NULL, err, "an image of %d pixels has no patches of %d", model->image, model->patch);
+		lk_hf_fail(config, NULL, err, "an image of %d pixels has no patches of %d", model->image,
+		           model->patch);
 		return lk_hint(err, "image_size must be from patch_size to 32768 times patch_size");
 	}
 	model->context = model->position_rows = side * side + 1;
@@ -407,10 +433,12 @@ static lk_status finish_vit(const lk_hf_config *config, lk_model *model, lk_erro
 
 /* ---- start values ---- */
 
-#define LLAMA(norms) .network = LK_NET_DECODER, .norm = LK_NORM_RMS, .norms_per_layer = norms, .final_norm = true, \
+#define LLAMA(norms)                                                                              \
+	.network = LK_NET_DECODER, .norm = LK_NORM_RMS, .norms_per_layer = norms, .final_norm = true, \
 	.gated = true, .lm_head = true
 #define GEMMA(norms) LLAMA(norms), .tied = true, .head_dim = 256
-#define GPT .network = LK_NET_DECODER, .norm = LK_NORM_LAYER, .norms_per_layer = 2, .final_norm = true, \
+#define GPT                                                                                     \
+	.network = LK_NET_DECODER, .norm = LK_NORM_LAYER, .norms_per_layer = 2, .final_norm = true, \
 	.norm_bias = true, .lm_head = true
 #define BIASES .qkv_bias = true, .out_bias = true, .mlp_bias = true
 
@@ -421,34 +449,80 @@ static const lk_model qwen3_start = {LLAMA(2), .qk_norm = true, .head_dim = 128}
 static const lk_model qwen3_moe_start = {LLAMA(2), .qk_norm = true};
 static const lk_model mixtral_start = {LLAMA(2), .experts = 8, .topk = 2};
 static const lk_model deepseek_v3_start = {LLAMA(2), .router_bias = true};
-static const lk_model gpt_oss_start = {LLAMA(2), .head_dim = 64, .window = 128, .full_every = 2, .router_bias = true,
-	.expert_bias = true, .clipped_glu = true};
+static const lk_model gpt_oss_start = {LLAMA(2),           .head_dim = 64,      .window = 128,
+                                       .full_every = 2,    .router_bias = true, .expert_bias = true,
+                                       .clipped_glu = true};
 static const lk_model gemma_start = {GEMMA(2)};
 static const lk_model gemma2_start = {GEMMA(4), .window = 4096, .full_every = 2, .vocab = 256000};
 /* The published gemma3 configs leave out what equals the class's defaults (Gemma3TextConfig). */
-static const lk_model gemma3_start = {GEMMA(4), .qk_norm = true, .window = 4096, .full_every = 6,
-	.vocab = 262208, .heads = 8, .kv_heads = 4, .context = 131072};
+static const lk_model gemma3_start = {GEMMA(4),        .qk_norm = true,  .window = 4096,
+                                      .full_every = 6, .vocab = 262208,  .heads = 8,
+                                      .kv_heads = 4,   .context = 131072};
 static const lk_model gpt2_start = {GPT, BIASES, .tied = true, .context = 1024, .dropout = 0.1};
 static const lk_model gpt_neox_start = {GPT, BIASES, .parallel_residual = true, .context = 2048};
 /* One norm feeds attention and MLP. */
-static const lk_model phi_start = {.network = LK_NET_DECODER, .norm = LK_NORM_LAYER, .norms_per_layer = 1,
-	.final_norm = true, .norm_bias = true, .lm_head = true, .head_bias = true, BIASES, .parallel_residual = true,
-	.context = 2048};
+static const lk_model phi_start = {.network = LK_NET_DECODER,
+                                   .norm = LK_NORM_LAYER,
+                                   .norms_per_layer = 1,
+                                   .final_norm = true,
+                                   .norm_bias = true,
+                                   .lm_head = true,
+                                   .head_bias = true,
+                                   BIASES,
+                                   .parallel_residual = true,
+                                   .context = 2048};
 static const lk_model mpt_start = {GPT, .tied = true, .context = 2048};
 static const lk_model opt_start = {GPT, BIASES, .tied = true, .context = 2048, .dropout = 0.1};
-static const lk_model bloom_start = {GPT, BIASES, .tied = true, .embed_norm = true, .context = 2048};
-static const lk_model falcon_start = {GPT, .tied = true, .parallel_residual = true, .context = 2048};
-static const lk_model t5_start = {.network = LK_NET_ENCDEC, .norm = LK_NORM_RMS, .norms_per_layer = 2,
-	.final_norm = true, .lm_head = true, .tied = true, .relative_buckets = 32, .context = 512, .dropout = 0.1};
-static const lk_model mt5_start = {.network = LK_NET_ENCDEC, .norm = LK_NORM_RMS, .norms_per_layer = 2,
-	.final_norm = true, .lm_head = true, .gated = true, .relative_buckets = 32, .context = 512, .dropout = 0.1};
-static const lk_model bert_start = {.network = LK_NET_ENCODER, .norm = LK_NORM_LAYER, .norms_per_layer = 2,
-	.norm_bias = true, .embed_norm = true, .pooler = true, BIASES, .tied = true, .position_rows = 512, .token_types = 2,
-	.dropout = 0.1};
-static const lk_model convnet_start = {.network = LK_NET_CONV, .heads = 1, .kv_heads = 1, .head_dim = 1, .ffn = 1, .context = 1,
-                                       .channels = 3, .conv.classes = 1000};
-static const lk_model vit_start = {.network = LK_NET_ENCODER, .norm = LK_NORM_LAYER, .norms_per_layer = 2,
-	.norm_bias = true, .final_norm = true, BIASES, .image = 224, .patch = 16, .channels = 3};
+static const lk_model bloom_start = {GPT, BIASES, .tied = true, .embed_norm = true,
+                                     .context = 2048};
+static const lk_model falcon_start = {GPT, .tied = true, .parallel_residual = true,
+                                      .context = 2048};
+static const lk_model t5_start = {.network = LK_NET_ENCDEC,
+                                  .norm = LK_NORM_RMS,
+                                  .norms_per_layer = 2,
+                                  .final_norm = true,
+                                  .lm_head = true,
+                                  .tied = true,
+                                  .relative_buckets = 32,
+                                  .context = 512,
+                                  .dropout = 0.1};
+static const lk_model mt5_start = {.network = LK_NET_ENCDEC,
+                                   .norm = LK_NORM_RMS,
+                                   .norms_per_layer = 2,
+                                   .final_norm = true,
+                                   .lm_head = true,
+                                   .gated = true,
+                                   .relative_buckets = 32,
+                                   .context = 512,
+                                   .dropout = 0.1};
+static const lk_model bert_start = {.network = LK_NET_ENCODER,
+                                    .norm = LK_NORM_LAYER,
+                                    .norms_per_layer = 2,
+                                    .norm_bias = true,
+                                    .embed_norm = true,
+                                    .pooler = true,
+                                    BIASES,
+                                    .tied = true,
+                                    .position_rows = 512,
+                                    .token_types = 2,
+                                    .dropout = 0.1};
+static const lk_model convnet_start = {.network = LK_NET_CONV,
+                                       .heads = 1,
+                                       .kv_heads = 1,
+                                       .head_dim = 1,
+                                       .ffn = 1,
+                                       .context = 1,
+                                       .channels = 3,
+                                       .conv.classes = 1000};
+static const lk_model vit_start = {.network = LK_NET_ENCODER,
+                                   .norm = LK_NORM_LAYER,
+                                   .norms_per_layer = 2,
+                                   .norm_bias = true,
+                                   .final_norm = true,
+                                   BIASES,
+                                   .image = 224,
+                                   .patch = 16,
+                                   .channels = 3};
 
 /* ---- the table ---- */
 

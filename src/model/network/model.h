@@ -1,4 +1,5 @@
-/* model.h: the shape of a network: what a HuggingFace config.json states, in one struct for all families. */
+/* model.h: the shape of a network: what a HuggingFace config.json states, in one struct for all
+ * families. */
 #ifndef LK_MODEL_NETWORK_MODEL_H
 #define LK_MODEL_NETWORK_MODEL_H
 
@@ -8,47 +9,58 @@
 #include "io/json.h"
 #include "lockstep/error.h"
 
-/* ---- convnet: convolution nets for images: a stem, stages of equal blocks, a classifier. ResNet, ResNeXt, VGG, AlexNet,
- * MobileNetV2, EfficientNet, ShuffleNetV2 and SqueezeNet are such lists.
+/* ---- convnet: convolution nets for images: a stem, stages of equal blocks, a classifier. ResNet,
+ * ResNeXt, VGG, AlexNet, MobileNetV2, EfficientNet, ShuffleNetV2 and SqueezeNet are such lists.
  *
- *     {"model_type": "convnet", "image_size": 224, "stem": {"kernel": 7, "stride": 2, "width": 64, "pool": true},
- *      "stages": [{"block": "bottleneck", "repeat": 3, "width": 256, "inner": 64}, ...], "num_classes": 1000}
+ *     {"model_type": "convnet", "image_size": 224, "stem": {"kernel": 7, "stride": 2, "width": 64,
+ * "pool": true}, "stages": [{"block": "bottleneck", "repeat": 3, "width": 256, "inner": 64}, ...],
+ * "num_classes": 1000}
  *
  * A block is a layer of lk_model; its first of a stage may halve the image and change the width.
  */
 
-enum { LK_CONV_STAGES = 24, LK_CONV_KINDS = 3 * LK_CONV_STAGES, LK_CONV_IN_BLOCK = 5, LK_CONV_DENSE = 2 };
+enum {
+	LK_CONV_STAGES = 24,
+	LK_CONV_KINDS = 3 * LK_CONV_STAGES,
+	LK_CONV_IN_BLOCK = 5,
+	LK_CONV_DENSE = 2
+};
 
 typedef enum lk_conv_block {
 	LK_CONV_PLAIN,      /* one convolution: VGG, AlexNet */
 	LK_CONV_BASIC,      /* two of 3 x 3 and the residual: ResNet-18, -34 (arXiv 1512.03385) */
-	LK_CONV_BOTTLENECK, /* 1 x 1, 3 x 3, 1 x 1 and the residual: ResNet-50 and deeper; with groups ResNeXt (arXiv 1611.05431) */
-	LK_CONV_INVERTED,   /* 1 x 1 wider, depthwise, 1 x 1 narrower: MobileNetV2, EfficientNet (arXiv 1801.04381, 1905.11946) */
-	LK_CONV_SHUFFLE,    /* half of the channels: 1 x 1, depthwise, 1 x 1; joined and shuffled: ShuffleNetV2 (arXiv 1807.11164) */
-	LK_CONV_FIRE,       /* 1 x 1 narrower, then 1 x 1 and 3 x 3 side by side: SqueezeNet (arXiv 1602.07360) */
+	LK_CONV_BOTTLENECK, /* 1 x 1, 3 x 3, 1 x 1 and the residual: ResNet-50 and deeper; with groups
+	                       ResNeXt (arXiv 1611.05431) */
+	LK_CONV_INVERTED,   /* 1 x 1 wider, depthwise, 1 x 1 narrower: MobileNetV2, EfficientNet (arXiv
+	                       1801.04381, 1905.11946) */
+	LK_CONV_SHUFFLE,    /* half of the channels: 1 x 1, depthwise, 1 x 1; joined and shuffled:
+	                       ShuffleNetV2 (arXiv 1807.11164) */
+	LK_CONV_FIRE,       /* 1 x 1 narrower, then 1 x 1 and 3 x 3 side by side: SqueezeNet (arXiv
+	                       1602.07360) */
 } lk_conv_block;
 
 typedef struct lk_conv_stage {
-	int block;              /* lk_conv_block */
-	int repeat, width;      /* blocks; channels that come out */
-	int inner;              /* BOTTLENECK, FIRE: channels within */
-	int expand;             /* INVERTED: channels within over those that come in */
+	int block;         /* lk_conv_block */
+	int repeat, width; /* blocks; channels that come out */
+	int inner;         /* BOTTLENECK, FIRE: channels within */
+	int expand;        /* INVERTED: channels within over those that come in */
 	int kernel, stride, groups;
-	int squeeze;            /* squeeze-and-excitation: the block's channels over those of its waist; 0: none (arXiv 1709.01507) */
-	bool pool;              /* the image is halved by a maximum behind the last block */
+	int squeeze; /* squeeze-and-excitation: the block's channels over those of its waist; 0: none
+	                (arXiv 1709.01507) */
+	bool pool;   /* the image is halved by a maximum behind the last block */
 } lk_conv_stage;
 
 typedef struct lk_convnet {
 	int stem_kernel, stem_stride, stem_width;
 	bool stem_pool;
-	bool norm;              /* batch norms; else biases */
+	bool norm; /* batch norms; else biases */
 	int stages;
 	lk_conv_stage stage[LK_CONV_STAGES];
-	int top;                /* channels of a last 1 x 1 convolution; 0: none */
+	int top;                               /* channels of a last 1 x 1 convolution; 0: none */
 	int dense_count, dense[LK_CONV_DENSE]; /* fully connected layers before the classifier */
-	int pool_side;          /* pixels a side of what the classifier sees */
+	int pool_side;                         /* pixels a side of what the classifier sees */
 	int classes;
-	bool class_maps;        /* the classifier is a 1 x 1 convolution, its maps are averaged: SqueezeNet */
+	bool class_maps; /* the classifier is a 1 x 1 convolution, its maps are averaged: SqueezeNet */
 } lk_convnet;
 
 struct lk_model;
@@ -64,13 +76,13 @@ typedef struct lk_conv {
 typedef struct lk_conv_unit {
 	lk_conv conv[LK_CONV_IN_BLOCK];
 	int count;
-	bool shortcut;          /* the last of them is the residual's own */
+	bool shortcut; /* the last of them is the residual's own */
 	bool residual;
 	double squeeze_in, squeeze; /* channels of squeeze-and-excitation and of its waist; 0: none */
 	bool pool;
-	double copies;          /* passes over what comes out that join branches and shuffle channels */
-	double width, side;     /* of what comes out */
-	int kind;               /* layers of one kind are alike: 0 to LK_CONV_KINDS - 1 */
+	double copies;      /* passes over what comes out that join branches and shuffle channels */
+	double width, side; /* of what comes out */
+	int kind;           /* layers of one kind are alike: 0 to LK_CONV_KINDS - 1 */
 } lk_conv_unit;
 
 /* The layer of a number; the convolution of the stem; that of the top (out 0: none). */
@@ -93,94 +105,108 @@ double lk_convnet_head_params(const struct lk_model *model);
 /* Multiply-adds of an image, forward. */
 double lk_convnet_macs(const struct lk_model *model);
 
-typedef enum lk_attention { LK_ATTN_HEADS /* MHA, GQA, MQA by kv_heads */, LK_ATTN_MLA } lk_attention;
-typedef enum lk_norm { LK_NORM_RMS, LK_NORM_LAYER } lk_norm;
+typedef enum lk_attention {
+	LK_ATTN_HEADS /* MHA, GQA, MQA by kv_heads */,
+	LK_ATTN_MLA
+} lk_attention;
+typedef enum lk_norm {
+	LK_NORM_RMS,
+	LK_NORM_LAYER
+} lk_norm;
 typedef enum lk_network {
-	LK_NET_DECODER,  /* causal language model */
-	LK_NET_ENCODER,  /* bert, vit: bidirectional */
-	LK_NET_ENCDEC,   /* t5 */
-	LK_NET_CONV,     /* resnet and relatives: blocks are layers, hidden is the last width */
+	LK_NET_DECODER, /* causal language model */
+	LK_NET_ENCODER, /* bert, vit: bidirectional */
+	LK_NET_ENCDEC,  /* t5 */
+	LK_NET_CONV,    /* resnet and relatives: blocks are layers, hidden is the last width */
 } lk_network;
 
 typedef struct lk_model {
-	char name[64];         /* preset name, or model_type of the config */
-	char family[32];       /* HF model_type: "llama", "qwen3_moe", ... */
+	char name[64];   /* preset name, or model_type of the config */
+	char family[32]; /* HF model_type: "llama", "qwen3_moe", ... */
 	lk_network network;
 
-	int layers;            /* of the decoder, or of the encoder where there is no decoder; ENCDEC: encoder layers */
-	int decoder_layers;    /* ENCDEC only */
+	int layers; /* of the decoder, or of the encoder where there is no decoder; ENCDEC: encoder
+	               layers */
+	int decoder_layers; /* ENCDEC only */
 	int hidden, heads, kv_heads, head_dim, ffn, vocab;
-	int context;           /* max positions stated by the config: the default sequence length; 0 unknown */
+	int context; /* max positions stated by the config: the default sequence length; 0 unknown */
 
 	lk_norm norm;
-	int norms_per_layer;   /* norms over hidden in a layer: 2, 4 for gemma2/3, 1 for falcon-7b */
-	bool qk_norm;          /* + a norm over head_dim for q and for k */
-	bool embed_norm;       /* a norm behind the embedding: bloom, bert, phi? no */
+	int norms_per_layer; /* norms over hidden in a layer: 2, 4 for gemma2/3, 1 for falcon-7b */
+	bool qk_norm;        /* + a norm over head_dim for q and for k */
+	bool embed_norm;     /* a norm behind the embedding: bloom, bert, phi? no */
 	bool final_norm;
 	bool qkv_bias, out_bias, mlp_bias; /* biases of q/k/v, of the attention output, of the MLP */
-	bool norm_bias;        /* LayerNorm with bias; false for mpt */
-	bool norm_plain;       /* norms without learned scale or bias: no parameters */
+	bool norm_bias;                    /* LayerNorm with bias; false for mpt */
+	bool norm_plain;                   /* norms without learned scale or bias: no parameters */
 	bool head_bias;
-	bool gated;            /* three MLP matrices instead of two */
+	bool gated;             /* three MLP matrices instead of two */
 	bool parallel_residual; /* attention and MLP read the same input */
-	bool tied;             /* head shares the embedding */
-	int position_rows;     /* learned positions (gpt2 1024, opt 2048 + 2, bert 512), else 0 */
-	int token_types;       /* bert 2 */
-	int embed_dim;         /* opt-350m projects; 0 = hidden */
+	bool tied;              /* head shares the embedding */
+	int position_rows;      /* learned positions (gpt2 1024, opt 2048 + 2, bert 512), else 0 */
+	int token_types;        /* bert 2 */
+	int embed_dim;          /* opt-350m projects; 0 = hidden */
 	bool pooler;
-	bool head_transform;   /* bert as Megatron-LM trains it: a dense layer and a norm before the head */
-	bool lm_head;          /* false: backbone only, as bert and vit are counted */
-	int relative_buckets;  /* t5: buckets * heads in the first layer of each stack */
-	double dropout;        /* of hidden states; 0 in recent models */
+	bool head_transform;  /* bert as Megatron-LM trains it: a dense layer and a norm before the head
+	                       */
+	bool lm_head;         /* false: backbone only, as bert and vit are counted */
+	int relative_buckets; /* t5: buckets * heads in the first layer of each stack */
+	double dropout;       /* of hidden states; 0 in recent models */
 
 	lk_attention attention;
 	int q_lora, kv_lora, qk_nope, qk_rope, v_dim; /* MLA; q_lora 0: none */
-	int attention_sinks;   /* learned logits per layer: gpt_oss has one per head; 0: none */
+	int attention_sinks; /* learned logits per layer: gpt_oss has one per head; 0: none */
 
 	int experts, topk, expert_ffn; /* 0: dense */
-	int shared_ffn;        /* total width of the shared experts, 0: none */
-	int dense_layers;      /* first layers that are dense */
-	int moe_every;         /* one MoE layer in `moe_every`; 0 and 1 = all */
-	int moe_offset;        /* layer i is one if i >= dense_layers and (i + moe_offset) % moe_every == 0; qwen 1, else 0 */
-	bool shared_gate;      /* qwen2_moe: a learned gate (hidden -> 1) on the shared expert */
+	int shared_ffn;                /* total width of the shared experts, 0: none */
+	int dense_layers;              /* first layers that are dense */
+	int moe_every;                 /* one MoE layer in `moe_every`; 0 and 1 = all */
+	int moe_offset;   /* layer i is one if i >= dense_layers and (i + moe_offset) % moe_every == 0;
+	                     qwen 1, else 0 */
+	bool shared_gate; /* qwen2_moe: a learned gate (hidden -> 1) on the shared expert */
 	bool router_bias;
 	bool expert_bias;
-	bool clipped_glu;      /* what the experts' gated activation takes is clipped first (gpt_oss: swiglu_limit) */
+	bool clipped_glu; /* what the experts' gated activation takes is clipped first (gpt_oss:
+	                     swiglu_limit) */
 
-	int window;            /* sliding-window width, 0: none */
-	int full_every;        /* one layer in `full_every`, the last of each group, attends fully (gemma3 6, gemma2 and
-	                        * gpt_oss 2); 0: all windowed */
-	int mtp_layers;        /* multi-token prediction modules, not counted in the parameters */
+	int window;     /* sliding-window width, 0: none */
+	int full_every; /* one layer in `full_every`, the last of each group, attends fully (gemma3 6,
+	                 * gemma2 and gpt_oss 2); 0: all windowed */
+	int mtp_layers; /* multi-token prediction modules, not counted in the parameters */
 
 	int image, patch, channels; /* vit: pixels; tokens = (image/patch)^2 + 1. CONV: no patches */
-	lk_convnet conv;       /* CONV only */
+	lk_convnet conv;            /* CONV only */
 } lk_model;
 
-/* Reads a config. `where` of errors is "file:line:column". Unknown model types with llama's keys are accepted and
- * `warning` (256 bytes, may be NULL) says so; it is "" where there is nothing to say. Nested text_config /
- * thinker_config are followed. The result has passed lk_model_check. */
-enum { LK_MODEL_WARNING = 256 };
-lk_status lk_model_from_hf(const lk_value *config, const char *file, lk_model *out, char *warning, lk_error *err);
+/* Reads a config. `where` of errors is "file:line:column". Unknown model types with llama's keys
+ * are accepted and `warning` (256 bytes, may be NULL) says so; it is "" where there is nothing to
+ * say. Nested text_config / thinker_config are followed. The result has passed lk_model_check. */
+enum {
+	LK_MODEL_WARNING = 256
+};
+lk_status lk_model_from_hf(const lk_value *config, const char *file, lk_model *out, char *warning,
+                           lk_error *err);
 /* The same from a path (a config.json, or a folder that holds one). */
 lk_status lk_model_read(const char *path, lk_model *out, char *warning, lk_error *err);
 
-/* Presets: "llama3.1-70b". Case, '-', '_' and blanks do not count (but between digits they do); an owner before '/' and
- * endings such as "-instruct" or "-hf" are dropped; the first words of one single name stand for it ("phi3-mini"). Other
- * names give an error with the nearest one. lk_model_preset_at parses all presets once; NULL out of range or when memory
- * is out. */
+/* Presets: "llama3.1-70b". Case, '-', '_' and blanks do not count (but between digits they do); an
+ * owner before '/' and endings such as "-instruct" or "-hf" are dropped; the first words of one
+ * single name stand for it ("phi3-mini"). Other names give an error with the nearest one.
+ * lk_model_preset_at parses all presets once; NULL out of range or when memory is out. */
 lk_status lk_model_preset(const char *name, lk_model *out, lk_error *err);
 int lk_model_preset_count(void);
 const lk_model *lk_model_preset_at(int index);
 
-/* Refuses shapes that cannot be: zero or negative sizes, products that overflow, experts without top-k, ... */
+/* Refuses shapes that cannot be: zero or negative sizes, products that overflow, experts without
+ * top-k, ... */
 lk_status lk_model_check(const lk_model *model, const char *where, lk_error *err);
 
 /* Parameters of one layer. `layer` counts from 0 over encoder then decoder layers. */
 typedef struct lk_layer_params {
-	double attention;    /* projections, their biases, q/k norms, MLA's inner norms, cross-attention */
-	double mlp;          /* dense MLP, or the shared experts of an MoE layer */
+	double attention; /* projections, their biases, q/k norms, MLA's inner norms, cross-attention */
+	double mlp;       /* dense MLP, or the shared experts of an MoE layer */
 	double router;
-	double experts;      /* all routed experts */
+	double experts; /* all routed experts */
 	double norms;
 } lk_layer_params;
 
@@ -188,16 +214,18 @@ bool lk_model_is_moe(const lk_model *model, int layer);
 /* Sliding-window width of a layer, 0 for full attention. */
 int lk_model_window(const lk_model *model, int layer);
 lk_layer_params lk_model_layer_params(const lk_model *model, int layer);
-double lk_model_embedding_params(const lk_model *model); /* tokens, positions, types, patches, embedding norm */
-double lk_model_head_params(const lk_model *model);      /* final norm, untied head, pooler */
-double lk_model_params(const lk_model *model);           /* exact total, as HF counts it (MTP excluded) */
-double lk_model_active_params(const lk_model *model);    /* per token: top-k experts only */
+double lk_model_embedding_params(
+	const lk_model *model); /* tokens, positions, types, patches, embedding norm */
+double lk_model_head_params(const lk_model *model); /* final norm, untied head, pooler */
+double lk_model_params(const lk_model *model); /* exact total, as HF counts it (MTP excluded) */
+double lk_model_active_params(const lk_model *model); /* per token: top-k experts only */
 
-/* Floating-point operations of the model for one sequence of `seq` tokens, forward and backward, without recomputation:
- * 6 per matrix parameter and token plus attention scores, causal halved and windows honoured (Megatron-LM's formula:
- * num_floating_point_operations in megatron/training/training.py). The MFU's numerator. Modules of multi-token
- * prediction count as Megatron counts them. ENCDEC: both stacks see `seq` tokens. vit: `seq` is the context, patches and
- * the class token. */
+/* Floating-point operations of the model for one sequence of `seq` tokens, forward and backward,
+ * without recomputation: 6 per matrix parameter and token plus attention scores, causal halved and
+ * windows honoured (Megatron-LM's formula: num_floating_point_operations in
+ * megatron/training/training.py). The MFU's numerator. Modules of multi-token prediction count as
+ * Megatron counts them. ENCDEC: both stacks see `seq` tokens. vit: `seq` is the context, patches
+ * and the class token. */
 double lk_model_flops(const lk_model *model, int seq);
 /* The part of them that is the product over the vocabulary. */
 double lk_model_head_flops(const lk_model *model, double seq);

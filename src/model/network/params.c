@@ -1,5 +1,5 @@
-/* params.c: exact parameter counts, part by part, as the transformers library counts them. For llama's relatives with
- * hidden size h, heads a of width d, g key/value heads, MLP width f:
+/* params.c: exact parameter counts, part by part, as the transformers library counts them. For
+ * llama's relatives with hidden size h, heads a of width d, g key/value heads, MLP width f:
  *
  *     attention  h*(a + 2g)*d + a*d*h,  latent attention: see latent_attention
  *     MLP        3*h*f (gated) or 2*h*f
@@ -19,20 +19,23 @@ static double norm(const lk_model *model, double width) {
 }
 
 static double head_attention(const lk_model *model) {
-	double h = model->hidden, q = (double)model->heads * model->head_dim, kv = (double)model->kv_heads * model->head_dim;
-	double sum = linear(h, q, model->qkv_bias) + 2 * linear(h, kv, model->qkv_bias) + linear(q, h, model->out_bias);
+	double h = model->hidden, q = (double)model->heads * model->head_dim,
+		   kv = (double)model->kv_heads * model->head_dim;
+	double sum = linear(h, q, model->qkv_bias) + 2 * linear(h, kv, model->qkv_bias) +
+	             linear(q, h, model->out_bias);
 	if (model->qk_norm) sum += 2 * norm(model, model->head_dim);
 	return sum;
 }
 
-/* Multi-head latent attention (arXiv 2405.04434, section 2.1): queries and keys/values pass through low ranks, each
- * with a norm; the rotary part of the key is shared by all heads. */
+/* Multi-head latent attention (arXiv 2405.04434, section 2.1): queries and keys/values pass through
+ * low ranks, each with a norm; the rotary part of the key is shared by all heads. */
 static double latent_attention(const lk_model *model) {
 	double h = model->hidden, a = model->heads, q = a * (model->qk_nope + model->qk_rope);
-	double sum = model->q_lora > 0
-		? linear(h, model->q_lora, model->qkv_bias) + norm(model, model->q_lora) + model->q_lora * q
-		: linear(h, q, false);
-	sum += linear(h, (double)model->kv_lora + model->qk_rope, model->qkv_bias) + norm(model, model->kv_lora);
+	double sum = model->q_lora > 0 ? linear(h, model->q_lora, model->qkv_bias) +
+	                                     norm(model, model->q_lora) + model->q_lora * q
+	                               : linear(h, q, false);
+	sum += linear(h, (double)model->kv_lora + model->qk_rope, model->qkv_bias) +
+	       norm(model, model->kv_lora);
 	sum += model->kv_lora * a * (model->qk_nope + model->v_dim);
 	return sum + linear(a * model->v_dim, h, model->out_bias);
 }
@@ -67,7 +70,8 @@ lk_layer_params lk_model_layer_params(const lk_model *model, int layer) {
 	lk_layer_params p = {0};
 	if (model->network == LK_NET_CONV) {
 		lk_conv_unit unit = lk_convnet_unit(model, layer);
-		return (lk_layer_params){.mlp = lk_convnet_unit_matrices(model, &unit), .norms = lk_convnet_unit_norms(model, &unit)};
+		return (lk_layer_params){.mlp = lk_convnet_unit_matrices(model, &unit),
+		                         .norms = lk_convnet_unit_norms(model, &unit)};
 	}
 	p.attention = model->attention == LK_ATTN_MLA ? latent_attention(model) : head_attention(model);
 	if (is_decoder_layer(model, layer)) p.attention *= 2; /* self- and cross-attention */
@@ -76,7 +80,8 @@ lk_layer_params lk_model_layer_params(const lk_model *model, int layer) {
 		p.attention += (double)model->relative_buckets * model->heads;
 	if (lk_model_is_moe(model, layer)) add_moe(model, &p);
 	else p.mlp = mlp(model, model->ffn, model->mlp_bias);
-	p.norms = (model->norms_per_layer + is_decoder_layer(model, layer)) * norm(model, model->hidden);
+	p.norms =
+		(model->norms_per_layer + is_decoder_layer(model, layer)) * norm(model, model->hidden);
 	return p;
 }
 
@@ -90,14 +95,17 @@ double lk_model_embedding_params(const lk_model *model) {
 	sum += ((double)model->position_rows + model->token_types) * h;
 	if (model->embed_dim > 0) sum += model->embed_dim * h; /* projection to the hidden size */
 	if (model->embed_norm) sum += norm(model, h);
-	if (model->image > 0) sum += linear((double)model->patch * model->patch * model->channels, h, true) + h; /* patches, class token */
+	if (model->image > 0)
+		sum += linear((double)model->patch * model->patch * model->channels, h, true) +
+		       h; /* patches, class token */
 	return sum;
 }
 
 double lk_model_head_params(const lk_model *model) {
 	if (model->network == LK_NET_CONV) return lk_convnet_head_params(model);
 	double h = model->hidden, sum = 0;
-	if (model->final_norm) sum += (model->network == LK_NET_ENCDEC ? 2 : 1) * norm(model, h); /* one per stack */
+	if (model->final_norm)
+		sum += (model->network == LK_NET_ENCDEC ? 2 : 1) * norm(model, h); /* one per stack */
 	if (model->pooler) sum += linear(h, h, true);
 	if (model->head_transform) sum += linear(h, h, true) + norm(model, h);
 	if (model->lm_head && model->embed_dim > 0) sum += model->embed_dim * h;
@@ -117,7 +125,8 @@ double lk_model_params(const lk_model *model) {
 
 double lk_model_active_params(const lk_model *model) {
 	double idle = 0;
-	if (model->experts > 0) idle = (model->experts - model->topk) * mlp(model, model->expert_ffn, model->expert_bias);
+	if (model->experts > 0)
+		idle = (model->experts - model->topk) * mlp(model, model->expert_ffn, model->expert_bias);
 	double sum = lk_model_params(model);
 	for (int i = 0; i < model->layers; i++)
 		if (lk_model_is_moe(model, i)) sum -= idle;

@@ -1,5 +1,5 @@
-/* presets.c: networks by name. A preset is a small HuggingFace config among the built-in data, data/models/NAME.json,
- * with its source in it; a run reads only the one it asks for. */
+/* presets.c: networks by name. A preset is a small HuggingFace config among the built-in data,
+ * data/models/NAME.json, with its source in it; a run reads only the one it asks for. */
 #include <ctype.h>
 #include <pthread.h>
 #include <stdbool.h>
@@ -12,7 +12,9 @@
 #include "io/embedded.h"
 #include "model/network/model.h"
 
-enum { NAME = 64 };
+enum {
+	NAME = 64
+};
 
 static const char folder[] = "models/", suffix[] = ".json";
 
@@ -34,7 +36,8 @@ static const char *next_preset(int *index, char *name, size_t *size) {
 	return NULL;
 }
 
-static lk_status parse(const char *name, const char *bytes, size_t size, lk_model *out, lk_error *err) {
+static lk_status parse(const char *name, const char *bytes, size_t size, lk_model *out,
+                       lk_error *err) {
 	lk_arena arena = LK_ARENA_INIT;
 	lk_value *tree = NULL;
 	lk_stream *in = NULL;
@@ -49,20 +52,22 @@ static lk_status parse(const char *name, const char *bytes, size_t size, lk_mode
 	return status;
 }
 
-/* A name for comparing: lower case, without '-', '_' and blanks, except that one between two digits stays as '-'. So
- * "Llama-2-7b" is "llama2-7b", but "opt-1.3b" is not "opt-13b". */
+/* A name for comparing: lower case, without '-', '_' and blanks, except that one between two digits
+ * stays as '-'. So "Llama-2-7b" is "llama2-7b", but "opt-1.3b" is not "opt-13b". */
 static void canonical(const char *name, char *out, size_t size) {
 	size_t used = 0;
 	for (size_t i = 0; name[i] && used + 1 < size; i++) {
 		bool blank = strchr("-_ ", name[i]) != NULL;
 		if (!blank) out[used++] = (char)tolower((unsigned char)name[i]);
-		else if (i > 0 && isdigit((unsigned char)name[i - 1]) && isdigit((unsigned char)name[i + 1])) out[used++] = '-';
+		else if (i > 0 && isdigit((unsigned char)name[i - 1]) &&
+		         isdigit((unsigned char)name[i + 1]))
+			out[used++] = '-';
 	}
 	out[used] = '\0';
 }
 
-/* Whether `name`, or (words) the first words of it, is the canonical name `wanted`: with words, "phi3mini" stands for
- * "phi3-mini-4k", but "llama3" not for "llama3.1-8b". */
+/* Whether `name`, or (words) the first words of it, is the canonical name `wanted`: with words,
+ * "phi3mini" stands for "phi3-mini-4k", but "llama3" not for "llama3.1-8b". */
 static bool matches(const char *name, const char *wanted, bool words) {
 	char head[NAME], plain[NAME];
 	if (!words) {
@@ -129,8 +134,8 @@ static lk_status unknown(const char *wanted, lk_error *err) {
 	}
 	const char *nearest = names ? lk_nearest(wanted, names, (size_t)used) : NULL;
 	lk_fail(err, LK_ERR_INPUT, NULL, "no model is named \"%.60s\"", wanted);
-	lk_hint(err, "%s %s, or give the path of a config.json", nearest ? "did you mean" : "name one such as",
-		nearest ? nearest : "llama3.1-70b");
+	lk_hint(err, "%s %s, or give the path of a config.json",
+	        nearest ? "did you mean" : "name one such as", nearest ? nearest : "llama3.1-70b");
 	lk_arena_free(&arena);
 	return LK_ERR_INPUT;
 }

@@ -1,4 +1,5 @@
-/* emulate.c: who the process believes to be; communicators and what programs ask of them; grids; what is not pretended. */
+/* emulate.c: who the process believes to be; communicators and what programs ask of them; grids;
+ * what is not pretended. */
 #include "recorder/emulate/emulate.h"
 
 #include <stdarg.h>
@@ -8,17 +9,30 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-enum { MOST_COMMS = 4096, IDENTICAL = 0, CONGRUENT = 1, SIMILAR = 2, UNEQUAL = 3, AS_THEY_ARE = 1000 };
+enum {
+	MOST_COMMS = 4096,
+	IDENTICAL = 0,
+	CONGRUENT = 1,
+	SIMILAR = 2,
+	UNEQUAL = 3,
+	AS_THEY_ARE = 1000
+};
 #ifdef LP_MPI_NUMBERS
 #define COMM_NULL 0x04000000
-enum { SHARED = 1, CART_TOPOLOGY = 2 };
+enum {
+	SHARED = 1,
+	CART_TOPOLOGY = 2
+};
 #else
 #define COMM_NULL lp_variable("ompi_mpi_comm_null")
-enum { SHARED = 0, CART_TOPOLOGY = 1 };
+enum {
+	SHARED = 0,
+	CART_TOPOLOGY = 1
+};
 #endif
-#define WORLD lp_mpi_below.world
-#define SELF lp_mpi_below.self
-#define KEY LP_KEY
+#define WORLD     lp_mpi_below.world
+#define SELF      lp_mpi_below.self
+#define KEY       LP_KEY
 #define UNDEFINED LP_UNDEFINED
 #define PROC_NULL LP_PROC_NULL
 
@@ -36,7 +50,8 @@ static uint32_t adding;
 void lp_posed_give_up(const char *format, ...) {
 	char text[512];
 	va_list arguments;
-	int length = snprintf(text, sizeof text, "lockstep: as rank %d of %d: ", lp_posed.rank, lp_posed.world);
+	int length =
+		snprintf(text, sizeof text, "lockstep: as rank %d of %d: ", lp_posed.rank, lp_posed.world);
 	va_start(arguments, format);
 	length += vsnprintf(text + length, sizeof text - (size_t)length - 1, format, arguments);
 	va_end(arguments);
@@ -93,7 +108,9 @@ void lp_posed_forget(lp_handle comm) {
 
 /* Two threads may make communicators at the same time. */
 static void keep(lp_handle handle, lp_posed_comm *comm) {
-	for (uint32_t no = 0; !__atomic_compare_exchange_n(&adding, &no, 1, true, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED); no = 0) {
+	for (uint32_t no = 0;
+	     !__atomic_compare_exchange_n(&adding, &no, 1, true, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED);
+	     no = 0) {
 	}
 	struct place *free_place = NULL;
 	for (int i = 0; i < MOST_COMMS && !free_place; i++)
@@ -113,7 +130,10 @@ static int place_of(const int *ranks, int size, int rank) {
 static lp_posed_comm *describe(uint64_t id, int *ranks, int size) {
 	lp_posed_comm *comm = calloc(1, sizeof *comm);
 	if (!comm) lp_posed_give_up("there is no memory");
-	*comm = (lp_posed_comm){.id = id, .division = id, .size = size, .ranks = ranks,
+	*comm = (lp_posed_comm){.id = id,
+	                        .division = id,
+	                        .size = size,
+	                        .ranks = ranks,
 	                        .rank = place_of(ranks, size, lp_posed.rank)};
 	return comm;
 }
@@ -143,11 +163,14 @@ void lp_posed_list(const int *ranks, int size, char *out, size_t room) {
 	size_t length = (size_t)snprintf(out, room, "[");
 	for (int i = 0, n; i < size && length + 48 < room; i += n) {
 		int stride = i + 1 < size ? ranks[i + 1] - ranks[i] : 1;
-		for (n = 1; size > AS_THEY_ARE && i + n < size && ranks[i + n] - ranks[i + n - 1] == stride; n++) {
+		for (n = 1; size > AS_THEY_ARE && i + n < size && ranks[i + n] - ranks[i + n - 1] == stride;
+		     n++) {
 		}
 		if (n < 3) n = 1;
 		length += (size_t)snprintf(out + length, room - length, i ? ", %d" : "%d", ranks[i]);
-		if (n > 1) length += (size_t)snprintf(out + length, room - length, ":%d:%d", ranks[i + n - 1], stride);
+		if (n > 1)
+			length +=
+				(size_t)snprintf(out + length, room - length, ":%d:%d", ranks[i + n - 1], stride);
 	}
 	snprintf(out + length, room - length, length + 48 < room ? "]" : ", ...]");
 }
@@ -164,7 +187,8 @@ static lp_posed_parts *copy_parts(const lp_posed_parts *of) {
 	if (!of) return NULL;
 	if (!out || !id) lp_posed_give_up("there is no memory");
 	memcpy(id, of->id, (size_t)of->count * sizeof *id);
-	*out = (lp_posed_parts){of->count, copy_of(of->ranks, of->end[of->count - 1]), copy_of(of->end, of->count), id};
+	*out = (lp_posed_parts){of->count, copy_of(of->ranks, of->end[of->count - 1]),
+	                        copy_of(of->end, of->count), id};
 	return out;
 }
 
@@ -190,7 +214,8 @@ static void copy_grid(lp_posed_comm *to, int dims, const int *dim, const int *pe
 /* The communicators that were made with it have copies too. */
 static int duplicate(lp_posed_comm *of, lp_handle *out) {
 	uint32_t number = of->made + 1;
-	lp_posed_comm *made = new_comm(lp_posed_next_id(of), copy_of(of->ranks, of->size), of->size, out);
+	lp_posed_comm *made =
+		new_comm(lp_posed_next_id(of), copy_of(of->ranks, of->size), of->size, out);
 	made->division = lp_posed_hash(of->division, number);
 	made->parts = copy_parts(of->parts);
 	for (int i = 0; made->parts && i < made->parts->count; i++)
@@ -218,16 +243,19 @@ static int split(lp_posed_comm *parent, int colour, int key, lp_handle *out) {
 
 static int split_type(lp_posed_comm *parent, int type, int key, lp_handle *out) {
 	if (type == UNDEFINED) return split(parent, UNDEFINED, key, out);
-	if (type != SHARED) lp_posed_give_up("MPI_Comm_split_type is known for MPI_COMM_TYPE_SHARED alone");
+	if (type != SHARED)
+		lp_posed_give_up("MPI_Comm_split_type is known for MPI_COMM_TYPE_SHARED alone");
 	return split(parent, lp_posed.rank / lp_posed.node, key, out);
 }
 
 /* Who is in a group, its own process says: no other rank need be asked. `id` of the call. */
 static int create(uint64_t id, lp_handle group, lp_handle *out) {
 	const lp_posed_group *posed_group = lp_posed_group_of(group);
-	for (int i = 0; i < posed_group->size; i++) id = lp_posed_hash(id, (uint64_t)posed_group->ranks[i]);
+	for (int i = 0; i < posed_group->size; i++)
+		id = lp_posed_hash(id, (uint64_t)posed_group->ranks[i]);
 	*out = COMM_NULL;
-	if (place_of(posed_group->ranks, posed_group->size, lp_posed.rank) >= 0) new_comm(id, copy_of(posed_group->ranks, posed_group->size), posed_group->size, out);
+	if (place_of(posed_group->ranks, posed_group->size, lp_posed.rank) >= 0)
+		new_comm(id, copy_of(posed_group->ranks, posed_group->size), posed_group->size, out);
 	return 0;
 }
 
@@ -235,7 +263,8 @@ static int create(uint64_t id, lp_handle group, lp_handle *out) {
 
 static lp_posed_comm *grid_of(lp_handle handle) {
 	lp_posed_comm *comm = lp_posed_find(handle);
-	if (!comm || !comm->dims) lp_posed_give_up("a communicator is asked for its grid, and has none");
+	if (!comm || !comm->dims)
+		lp_posed_give_up("a communicator is asked for its grid, and has none");
 	return comm;
 }
 
@@ -255,14 +284,17 @@ static int rank_at(const lp_posed_comm *grid, const int *at) {
 }
 
 /* Ranks keep their order: reordering is the library's choice, and this one's is not to. */
-static int make_grid(lp_posed_comm *parent, int dims, const int *dim, const int *periodic, lp_handle *out) {
+static int make_grid(lp_posed_comm *parent, int dims, const int *dim, const int *periodic,
+                     lp_handle *out) {
 	int64_t size = 1;
 	for (int d = 0; d < dims; d++) size *= dim[d] > 0 ? dim[d] : 1;
-	if (size > parent->size) lp_posed_give_up("a grid of %lld is made of %d ranks", (long long)size, parent->size);
+	if (size > parent->size)
+		lp_posed_give_up("a grid of %lld is made of %d ranks", (long long)size, parent->size);
 	uint64_t id = lp_posed_next_id(parent);
 	*out = COMM_NULL;
 	if (parent->rank < size)
-		copy_grid(new_comm(id, copy_of(parent->ranks, (int)size), (int)size, out), dims, dim, periodic);
+		copy_grid(new_comm(id, copy_of(parent->ranks, (int)size), (int)size, out), dims, dim,
+		          periodic);
 	return 0;
 }
 
@@ -274,8 +306,10 @@ static int part_at(const lp_posed_comm *grid, const int *remain, const int *at) 
 	return number;
 }
 
-/* The ranks that share the coordinates that do not remain, in their order: no other rank need be asked. */
-static lp_posed_parts *divide_grid(const lp_posed_comm *grid, const int *remain, uint64_t division, int *own) {
+/* The ranks that share the coordinates that do not remain, in their order: no other rank need be
+ * asked. */
+static lp_posed_parts *divide_grid(const lp_posed_comm *grid, const int *remain, uint64_t division,
+                                   int *own) {
 	int size = 1, *at = lp_posed_ints(grid->dims), *taken;
 	for (int d = 0; d < grid->dims; d++) size *= remain[d] ? grid->dim[d] : 1;
 	int count = grid->size / size;
@@ -284,7 +318,8 @@ static lp_posed_parts *divide_grid(const lp_posed_comm *grid, const int *remain,
 	if (!parts || !id) lp_posed_give_up("there is no memory");
 	*parts = (lp_posed_parts){count, lp_posed_ints(grid->size), lp_posed_ints(count), id};
 	taken = parts->end;
-	for (int i = 0; i < count; i++) taken[i] = i * size, id[i] = lp_posed_hash(division, (uint64_t)i);
+	for (int i = 0; i < count; i++)
+		taken[i] = i * size, id[i] = lp_posed_hash(division, (uint64_t)i);
 	for (int r = 0; r < grid->size; r++) {
 		coordinates(grid, r, at);
 		parts->ranks[taken[part_at(grid, remain, at)]++] = grid->ranks[r];
@@ -302,13 +337,15 @@ static int part_of_grid(lp_posed_comm *grid, const int *remain, lp_handle *out) 
 	lp_posed_comm *made = new_part(division, parts, own, out);
 	made->dim = lp_posed_ints(grid->dims), made->periodic = lp_posed_ints(grid->dims);
 	for (int d = 0; d < grid->dims; d++)
-		if (remain[d]) made->dim[made->dims] = grid->dim[d], made->periodic[made->dims++] = grid->periodic[d];
+		if (remain[d])
+			made->dim[made->dims] = grid->dim[d], made->periodic[made->dims++] = grid->periodic[d];
 	return 0;
 }
 
 static int shift(const lp_posed_comm *grid, int dimension, int by, int *source, int *target) {
 	int *at = lp_posed_ints(grid->dims), rank;
-	if (dimension < 0 || dimension >= grid->dims) lp_posed_give_up("a grid has no dimension %d", dimension);
+	if (dimension < 0 || dimension >= grid->dims)
+		lp_posed_give_up("a grid has no dimension %d", dimension);
 	for (int way = -1; way <= 1; way += 2) {
 		coordinates(grid, grid->rank, at);
 		at[dimension] += way * by;
@@ -322,7 +359,8 @@ static int shift(const lp_posed_comm *grid, int dimension, int by, int *source, 
 static int describe_grid(const lp_posed_comm *grid, int most, int *dim, int *periodic, int *own) {
 	int *at = lp_posed_ints(grid->dims);
 	coordinates(grid, grid->rank, at);
-	for (int d = 0; d < grid->dims && d < most; d++) dim[d] = grid->dim[d], periodic[d] = grid->periodic[d], own[d] = at[d];
+	for (int d = 0; d < grid->dims && d < most; d++)
+		dim[d] = grid->dim[d], periodic[d] = grid->periodic[d], own[d] = at[d];
 	free(at);
 	return 0;
 }
@@ -338,9 +376,12 @@ static int coordinates_of(const lp_posed_comm *grid, int rank, int most, int *ou
 bool lp_posed_make(lp_mpi_call *call, lp_posed_comm *parent) {
 	lp_handle made;
 	if (strstr(call->name, "Comm_dup")) duplicate(parent, &made);
-	else if (strcmp(call->name, "MPI_Comm_split") == 0) split(parent, call->numbers[0], call->numbers[1], &made);
-	else if (strcmp(call->name, "MPI_Comm_split_type") == 0) split_type(parent, call->numbers[0], call->numbers[1], &made);
-	else if (strcmp(call->name, "MPI_Comm_create") == 0) create(lp_posed_next_id(parent), call->op, &made);
+	else if (strcmp(call->name, "MPI_Comm_split") == 0)
+		split(parent, call->numbers[0], call->numbers[1], &made);
+	else if (strcmp(call->name, "MPI_Comm_split_type") == 0)
+		split_type(parent, call->numbers[0], call->numbers[1], &made);
+	else if (strcmp(call->name, "MPI_Comm_create") == 0)
+		create(lp_posed_next_id(parent), call->op, &made);
 	else return false;
 	lp_mpi_give_comm(call, made);
 	return true;
@@ -349,65 +390,81 @@ bool lp_posed_make(lp_mpi_call *call, lp_posed_comm *parent) {
 /* ---- the calls ---- */
 
 /* ANSWER where `comm` is of the pretended world, as `c`. */
-#define POSED(name, parameters, arguments, answer)              \
-	int name parameters;                                        \
-	LP_EXPORT int name parameters {                             \
-		LP_REAL(name)                                           \
-		lp_posed_comm *c = lp_posed_find(comm);                 \
-		return c ? (answer) : real arguments;                   \
+#define POSED(name, parameters, arguments, answer) \
+	int name parameters;                           \
+	LP_EXPORT int name parameters {                \
+		LP_REAL(name)                              \
+		lp_posed_comm *c = lp_posed_find(comm);    \
+		return c ? (answer) : real arguments;      \
 	}
 
 POSED(MPI_Comm_size, (lp_handle comm, int *size), (comm, size), (*size = c->size, 0))
 POSED(MPI_Comm_rank, (lp_handle comm, int *rank), (comm, rank), (*rank = c->rank, 0))
 /* From Fortran. */
-#define POSED_F(name, parameters, arguments, answer)            \
-	void name parameters;                                       \
-	LP_EXPORT void name parameters {                            \
-		LP_REAL(name)                                           \
+#define POSED_F(name, parameters, arguments, answer)                                 \
+	void name parameters;                                                            \
+	LP_EXPORT void name parameters {                                                 \
+		LP_REAL(name)                                                                \
 		lp_posed_comm *c = lp_posing() ? lp_posed_find(lp_mpi_comm_f(*comm)) : NULL; \
-		if (c) *error = 0, answer;                              \
-		else real arguments;                                    \
+		if (c) *error = 0, answer;                                                   \
+		else real arguments;                                                         \
 	}
-POSED_F(mpi_comm_size_, (lp_fint *comm, lp_fint *size, lp_fint *error), (comm, size, error), *size = c->size)
-POSED_F(mpi_comm_rank_, (lp_fint *comm, lp_fint *rank, lp_fint *error), (comm, rank, error), *rank = c->rank)
+POSED_F(mpi_comm_size_, (lp_fint * comm, lp_fint *size, lp_fint *error), (comm, size, error),
+        *size = c->size)
+POSED_F(mpi_comm_rank_, (lp_fint * comm, lp_fint *rank, lp_fint *error), (comm, rank, error),
+        *rank = c->rank)
 
-POSED(MPI_Comm_group, (lp_handle comm, lp_handle *out), (comm, out), lp_posed_new_group(copy_of(c->ranks, c->size), c->size, out))
+POSED(MPI_Comm_group, (lp_handle comm, lp_handle *out), (comm, out),
+      lp_posed_new_group(copy_of(c->ranks, c->size), c->size, out))
 POSED(MPI_Comm_compare, (lp_handle comm, lp_handle other, int *result), (comm, other, result),
       (*result = lp_posed_find(other) ? compare(c, lp_posed_find(other)) : UNEQUAL, 0))
-POSED(MPI_Topo_test, (lp_handle comm, int *kind), (comm, kind), (*kind = c->dims ? CART_TOPOLOGY : UNDEFINED, 0))
-POSED(MPI_Cartdim_get, (lp_handle comm, int *dims), (comm, dims), (c = grid_of(comm), *dims = c->dims, 0))
-POSED(MPI_Cart_get, (lp_handle comm, int most, int *dim, int *periodic, int *own), (comm, most, dim, periodic, own),
+POSED(MPI_Topo_test, (lp_handle comm, int *kind), (comm, kind),
+      (*kind = c->dims ? CART_TOPOLOGY : UNDEFINED, 0))
+POSED(MPI_Cartdim_get, (lp_handle comm, int *dims), (comm, dims),
+      (c = grid_of(comm), *dims = c->dims, 0))
+POSED(MPI_Cart_get, (lp_handle comm, int most, int *dim, int *periodic, int *own),
+      (comm, most, dim, periodic, own),
       (c = grid_of(comm), describe_grid(c, most, dim, periodic, own)))
 POSED(MPI_Cart_rank, (lp_handle comm, const int *at, int *rank), (comm, at, rank),
       (*rank = rank_at(grid_of(comm), at), *rank < 0 ? 1 : 0))
 POSED(MPI_Cart_coords, (lp_handle comm, int rank, int most, int *out), (comm, rank, most, out),
       (c = grid_of(comm), coordinates_of(c, rank, most, out)))
-POSED(MPI_Cart_shift, (lp_handle comm, int dimension, int by, int *source, int *target), (comm, dimension, by, source, target),
+POSED(MPI_Cart_shift, (lp_handle comm, int dimension, int by, int *source, int *target),
+      (comm, dimension, by, source, target),
       (c = grid_of(comm), shift(c, dimension, by, source, target)))
 
-POSED(MPI_Comm_create_group, (lp_handle comm, lp_handle group, int tag, lp_handle *out), (comm, group, tag, out),
+POSED(MPI_Comm_create_group, (lp_handle comm, lp_handle group, int tag, lp_handle *out),
+      (comm, group, tag, out),
       create(lp_posed_hash(c->id ^ UINT64_C(0x6772), (uint64_t)tag), group, out))
-POSED(MPI_Cart_create, (lp_handle comm, int dims, const int *dim, const int *periodic, int reorder, lp_handle *out),
+POSED(MPI_Cart_create,
+      (lp_handle comm, int dims, const int *dim, const int *periodic, int reorder, lp_handle *out),
       (comm, dims, dim, periodic, reorder, out), make_grid(c, dims, dim, periodic, out))
 POSED(MPI_Cart_sub, (lp_handle comm, const int *remain, lp_handle *out), (comm, remain, out),
       (c = grid_of(comm), part_of_grid(c, remain, out)))
 
 /* What cannot be pretended ends the program with a reason instead of going on with one rank. */
-#define REFUSED(name, parameters, arguments)                                                    \
-	int name parameters;                                                                        \
-	LP_EXPORT int name parameters {                                                             \
-		LP_REAL(name)                                                                           \
-		if (lp_posing()) lp_posed_give_up("%s cannot be answered by a process alone", #name);   \
-		return real arguments;                                                                  \
+#define REFUSED(name, parameters, arguments)                                                  \
+	int name parameters;                                                                      \
+	LP_EXPORT int name parameters {                                                           \
+		LP_REAL(name)                                                                         \
+		if (lp_posing()) lp_posed_give_up("%s cannot be answered by a process alone", #name); \
+		return real arguments;                                                                \
 	}
-REFUSED(MPI_Intercomm_create, (lp_handle a, int b, lp_handle c, int d, int e, lp_handle *f), (a, b, c, d, e, f))
-REFUSED(MPI_Comm_spawn, (const char *a, char **b, int c, lp_handle d, int e, lp_handle f, lp_handle *g, int *h),
+REFUSED(MPI_Intercomm_create, (lp_handle a, int b, lp_handle c, int d, int e, lp_handle *f),
+        (a, b, c, d, e, f))
+REFUSED(MPI_Comm_spawn,
+        (const char *a, char **b, int c, lp_handle d, int e, lp_handle f, lp_handle *g, int *h),
         (a, b, c, d, e, f, g, h))
-REFUSED(MPI_Graph_create, (lp_handle a, int b, const int *c, const int *d, int e, lp_handle *f), (a, b, c, d, e, f))
+REFUSED(MPI_Graph_create, (lp_handle a, int b, const int *c, const int *d, int e, lp_handle *f),
+        (a, b, c, d, e, f))
 REFUSED(MPI_Dist_graph_create_adjacent,
-        (lp_handle a, int b, const int *c, const int *d, int e, const int *f, const int *g, lp_handle h, int i, lp_handle *j),
+        (lp_handle a, int b, const int *c, const int *d, int e, const int *f, const int *g,
+         lp_handle h, int i, lp_handle *j),
         (a, b, c, d, e, f, g, h, i, j))
-REFUSED(MPI_Win_create, (void *a, lp_aint b, int c, lp_handle d, lp_handle e, lp_handle *f), (a, b, c, d, e, f))
-REFUSED(MPI_Win_allocate, (lp_aint a, int b, lp_handle c, lp_handle d, void *e, lp_handle *f), (a, b, c, d, e, f))
-REFUSED(MPI_Win_allocate_shared, (lp_aint a, int b, lp_handle c, lp_handle d, void *e, lp_handle *f), (a, b, c, d, e, f))
+REFUSED(MPI_Win_create, (void *a, lp_aint b, int c, lp_handle d, lp_handle e, lp_handle *f),
+        (a, b, c, d, e, f))
+REFUSED(MPI_Win_allocate, (lp_aint a, int b, lp_handle c, lp_handle d, void *e, lp_handle *f),
+        (a, b, c, d, e, f))
+REFUSED(MPI_Win_allocate_shared,
+        (lp_aint a, int b, lp_handle c, lp_handle d, void *e, lp_handle *f), (a, b, c, d, e, f))
 REFUSED(MPI_Mprobe, (int a, int b, lp_handle c, lp_handle *d, void *e), (a, b, c, d, e))

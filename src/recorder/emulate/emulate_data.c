@@ -1,13 +1,14 @@
-/* emulate_data.c: the calls of a process that poses as a rank: nothing is sent, and what others would have sent is made up by
- * a rule. Where the result is known to hold the own contribution, it does: the own block of gathers and exchanges; of
- * reductions the own operand, as if all others gave the neutral element.
+/* emulate_data.c: the calls of a process that poses as a rank: nothing is sent, and what others
+ * would have sent is made up by a rule. Where the result is known to hold the own contribution, it
+ * does: the own block of gathers and exchanges; of reductions the own operand, as if all others
+ * gave the neutral element.
  *
- *     numbers  numbers from -1 to 1 in buffers of floating-point numbers, the same ones in every run; zeros in others, for a
- *              program may go by them, and where the type has no name, for nobody knows what it is of. What is computed
- *              from them takes its usual time: exponentials of zeros, and steps that all go one way, take less.
- *     random   the same, and whole numbers below 16 in buffers of these
- *     zeros    bytes of 0
- *     FILE     the file's bytes, from its beginning in every call, again and again */
+ *     numbers  numbers from -1 to 1 in buffers of floating-point numbers, the same ones in every
+ * run; zeros in others, for a program may go by them, and where the type has no name, for nobody
+ * knows what it is of. What is computed from them takes its usual time: exponentials of zeros, and
+ * steps that all go one way, take less. random   the same, and whole numbers below 16 in buffers of
+ * these zeros    bytes of 0 FILE     the file's bytes, from its beginning in every call, again and
+ * again */
 #include "recorder/emulate/emulate.h"
 
 #include <fcntl.h>
@@ -19,19 +20,29 @@
 #include <unistd.h>
 
 #define below lp_mpi_below
-enum { ANY_TAG = -1, LONGEST_NAME = 256, SMALL = 15 }; /* LONGEST_NAME: above MPI_MAX_OBJECT_NAME of both */
+enum {
+	ANY_TAG = -1,
+	LONGEST_NAME = 256,
+	SMALL = 15
+}; /* LONGEST_NAME: above MPI_MAX_OBJECT_NAME of both */
 
-static enum { ZEROS, NUMBERS, RANDOM, FILE_BYTES } rule;
-static const char *file;     /* mapped */
+static enum {
+	ZEROS,
+	NUMBERS,
+	RANDOM,
+	FILE_BYTES
+} rule;
+static const char *file; /* mapped */
 static size_t file_bytes;
-static uint64_t drawn;       /* random numbers so far */
+static uint64_t drawn; /* random numbers so far */
 
 /* ---- the rule ---- */
 
 static void map_file(const char *path) {
 	struct stat info = {0};
 	int fd = (int)syscall(SYS_openat, AT_FDCWD, path, O_RDONLY | O_CLOEXEC);
-	if (fd < 0 || fstat(fd, &info) != 0 || info.st_size < 1) lp_posed_give_up("%s is no file to fill buffers with", path);
+	if (fd < 0 || fstat(fd, &info) != 0 || info.st_size < 1)
+		lp_posed_give_up("%s is no file to fill buffers with", path);
 	file_bytes = (size_t)info.st_size;
 	file = mmap(NULL, file_bytes, PROT_READ, MAP_PRIVATE, fd, 0);
 	if (file == MAP_FAILED) lp_posed_give_up("%s cannot be read", path);
@@ -51,7 +62,8 @@ static int number_bytes(lp_handle type, bool *real) {
 	static int (*name_of)(lp_handle, char *, int *);
 	char name[LONGEST_NAME] = "";
 	int length = 0, size = 0;
-	if (!name_of) name_of = (int (*)(lp_handle, char *, int *))(uintptr_t)lp_symbol("PMPI_Type_get_name");
+	if (!name_of)
+		name_of = (int (*)(lp_handle, char *, int *))(uintptr_t)lp_symbol("PMPI_Type_get_name");
 	if (name_of(type, name, &length) != 0 || !*name || below.type_size(type, &size) != 0) return 0;
 	*real = strstr(name, "FLOAT") || strstr(name, "DOUBLE") || strstr(name, "REAL");
 	bool plain = size == 1 || size == 2 || size == 4 || size == 8;
@@ -67,7 +79,10 @@ static void draw(char *to, size_t bytes, lp_handle type) {
 		float single = (float)(random >> 40) * 0x1p-23f - 1;
 		double both = (double)(random >> 11) * 0x1p-52 - 1;
 		if (real) memcpy(to + at, size == 4 ? (void *)&single : (void *)&both, (size_t)size);
-		else if (rule == RANDOM) to[at] = (char)(random & SMALL); /* the lowest byte comes first on the machines that this runs on */
+		else if (rule == RANDOM)
+			to[at] =
+				(char)(random &
+			           SMALL); /* the lowest byte comes first on the machines that this runs on */
 	}
 }
 
@@ -84,11 +99,14 @@ static void make_up(char *to, size_t bytes, lp_handle type) {
 	else draw(to, bytes, type);
 }
 
-/* `count` elements that others would have sent. A type with gaps is filled from a packed copy: gaps stay as they are. */
+/* `count` elements that others would have sent. A type with gaps is filled from a packed copy: gaps
+ * stay as they are. */
 static void fill(void *to, lp_count count, lp_handle type) {
 	int size;
 	lp_aint lower, extent;
-	if (count <= 0 || !to || below.type_size(type, &size) != 0 || below.type_get_extent(type, &lower, &extent) != 0) return;
+	if (count <= 0 || !to || below.type_size(type, &size) != 0 ||
+	    below.type_get_extent(type, &lower, &extent) != 0)
+		return;
 	size_t bytes = (size_t)count * (size_t)size;
 	if (lower == 0 && extent == size) {
 		make_up(to, bytes, type);
@@ -103,25 +121,30 @@ static void fill(void *to, lp_count count, lp_handle type) {
 
 /* ---- collectives ---- */
 
-/* A block of a buffer that holds one for each rank. `list`: which of the call's lists says so; -1: they are of equal
- * size. */
+/* A block of a buffer that holds one for each rank. `list`: which of the call's lists says so; -1:
+ * they are of equal size. */
 struct block {
 	void *at;
 	lp_count count;
 	lp_handle type;
 };
 
-static struct block block_of(const lp_mpi_call *call, const void *buffer, lp_count each, lp_handle type, int list, int i) {
+static struct block block_of(const lp_mpi_call *call, const void *buffer, lp_count each,
+                             lp_handle type, int list, int i) {
 	bool listed = list >= 0 && call->lists[list];
-	lp_count count = listed ? lp_mpi_listed(call, list, i) : each, place = listed ? lp_mpi_placed(call, list, i) : each * i;
+	lp_count count = listed ? lp_mpi_listed(call, list, i) : each,
+			 place = listed ? lp_mpi_placed(call, list, i) : each * i;
 	return (struct block){lp_mpi_element(buffer, place, type), count, type};
 }
 
 static struct block received(const lp_mpi_call *call, int i) {
-	return block_of(call, call->recv, call->counts[1], call->types[1], call->what == LK_WHAT_ALLTOALL ? 1 : 0, i);
+	return block_of(call, call->recv, call->counts[1], call->types[1],
+	                call->what == LK_WHAT_ALLTOALL ? 1 : 0, i);
 }
 
-static void copy_block(struct block from, struct block to) { lp_mpi_copy(from.at, from.count, from.type, to.at, to.count, to.type); }
+static void copy_block(struct block from, struct block to) {
+	lp_mpi_copy(from.at, from.count, from.type, to.at, to.count, to.type);
+}
 
 static void fill_others(const lp_mpi_call *call, const lp_posed_comm *comm) {
 	for (int i = 0; i < comm->size; i++) {
@@ -137,9 +160,11 @@ static void gather(const lp_mpi_call *call, const lp_posed_comm *comm) {
 }
 
 static void scatter(const lp_mpi_call *call, const lp_posed_comm *comm) {
-	struct block to = {call->recv, call->lists[0] ? call->counts[0] : call->counts[1], call->types[1]};
+	struct block to = {call->recv, call->lists[0] ? call->counts[0] : call->counts[1],
+	                   call->types[1]};
 	if (comm->rank != call->peer) fill(to.at, to.count, to.type);
-	else if (!lp_mpi_in_place(call->recv)) copy_block(block_of(call, call->send, call->counts[0], call->types[0], 0, comm->rank), to);
+	else if (!lp_mpi_in_place(call->recv))
+		copy_block(block_of(call, call->send, call->counts[0], call->types[0], 0, comm->rank), to);
 }
 
 /* Places of MPI_Alltoallw are bytes, and every block has its own type. */
@@ -164,11 +189,14 @@ static void exchange(const lp_mpi_call *call, const lp_posed_comm *comm) {
 	}
 	fill_others(call, comm);
 	if (!lp_mpi_in_place(call->send))
-		copy_block(block_of(call, call->send, call->counts[0], call->types[0], 0, comm->rank), received(call, comm->rank));
+		copy_block(block_of(call, call->send, call->counts[0], call->types[0], 0, comm->rank),
+		           received(call, comm->rank));
 }
 
 static void reduce(const lp_mpi_call *call) {
-	if (!lp_mpi_in_place(call->send)) lp_mpi_copy(call->send, call->counts[0], call->types[0], call->recv, call->counts[0], call->types[0]);
+	if (!lp_mpi_in_place(call->send))
+		lp_mpi_copy(call->send, call->counts[0], call->types[0], call->recv, call->counts[0],
+		            call->types[0]);
 }
 
 static void scan(const lp_mpi_call *call, const lp_posed_comm *comm) {
@@ -177,23 +205,28 @@ static void scan(const lp_mpi_call *call, const lp_posed_comm *comm) {
 }
 
 static void reduce_and_scatter(const lp_mpi_call *call, const lp_posed_comm *comm) {
-	lp_count before = call->counts[0] * comm->rank, count = call->lists[0] ? lp_mpi_listed(call, 0, comm->rank) : call->counts[0];
+	lp_count before = call->counts[0] * comm->rank,
+			 count = call->lists[0] ? lp_mpi_listed(call, 0, comm->rank) : call->counts[0];
 	for (int i = 0; call->lists[0] && i < comm->rank; i++) before += lp_mpi_listed(call, 0, i);
 	const void *from = lp_mpi_in_place(call->send) ? call->recv : call->send;
-	lp_mpi_copy(lp_mpi_element(from, before, call->types[0]), count, call->types[0], call->recv, count, call->types[0]);
+	lp_mpi_copy(lp_mpi_element(from, before, call->types[0]), count, call->types[0], call->recv,
+	            count, call->types[0]);
 }
 
 /* ---- messages ---- */
 
-/* Whom a message is from, where the program leaves it open: the next rank. The recording says that it is not known. */
-static void receive(lp_mpi_call *call, const lp_posed_comm *comm, int from, lp_count count, lp_handle type) {
+/* Whom a message is from, where the program leaves it open: the next rank. The recording says that
+ * it is not known. */
+static void receive(lp_mpi_call *call, const lp_posed_comm *comm, int from, lp_count count,
+                    lp_handle type) {
 	int tag = call->tag == ANY_TAG ? 0 : call->tag;
 	if (from == LP_PROC_NULL) {
 		lp_mpi_give_status(call, LP_PROC_NULL, ANY_TAG, type, 0);
 		return;
 	}
 	fill(call->recv, count, type);
-	lp_mpi_give_status(call, from == LP_ANY_SOURCE ? (comm->rank + 1) % comm->size : from, tag, type, count);
+	lp_mpi_give_status(call, from == LP_ANY_SOURCE ? (comm->rank + 1) % comm->size : from, tag,
+	                   type, count);
 	if (from == LP_ANY_SOURCE) call->status = NULL;
 }
 
@@ -252,7 +285,8 @@ static bool describe(lp_handle handle, int *size, int *rank, char *ranks, size_t
 	return true;
 }
 
-/* The communicators of other ranks that were made with this one are told too: numbers that no call names, own rank -1. */
+/* The communicators of other ranks that were made with this one are told too: numbers that no call
+ * names, own rank -1. */
 static void tell(lp_handle handle, lk_record_entry *group) {
 	static uint32_t others = UINT32_C(1) << 31;
 	const lp_posed_comm *comm = lp_posed_find(handle);
@@ -260,9 +294,12 @@ static void tell(lp_handle handle, lk_record_entry *group) {
 	if (!comm) return;
 	group->bytes = (int64_t)(comm->division >> 1);
 	group->comm.request = comm->id;
-	for (int i = 0, begin = 0; comm->parts && i < comm->parts->count; begin = comm->parts->end[i++]) {
+	for (int i = 0, begin = 0; comm->parts && i < comm->parts->count;
+	     begin = comm->parts->end[i++]) {
 		int size = comm->parts->end[i] - begin;
-		lk_record_entry other = {.object = others, .start_ns = group->start_ns, .bytes = group->bytes,
+		lk_record_entry other = {.object = others,
+		                         .start_ns = group->start_ns,
+		                         .bytes = group->bytes,
 		                         .comm = {.request = comm->parts->id[i], .peer = size, .tag = -1}};
 		if (other.comm.request == comm->id) continue;
 		others++;
@@ -273,7 +310,8 @@ static void tell(lp_handle handle, lk_record_entry *group) {
 
 static void begun(void) {
 	lp_posed = (lp_posed_of){.rank = lp_mode.rank, .world = lp_mode.world, .node = lp_mode.node};
-	if (lp_posed.world < 1 || lp_posed.world > LP_POSED_MOST || lp_posed.rank < 0 || lp_posed.rank >= lp_posed.world)
+	if (lp_posed.world < 1 || lp_posed.world > LP_POSED_MOST || lp_posed.rank < 0 ||
+	    lp_posed.rank >= lp_posed.world)
 		lp_posed_give_up("there is no such rank");
 	if (lp_posed.node < 1) lp_posed.node = 1;
 	lp_posed.on = true;
@@ -282,5 +320,8 @@ static void begun(void) {
 	lp_posed_split_begin();
 }
 
-const lp_mpi_mode lp_mpi_posed = {
-	.begun = begun, .stand_in = stand_in, .describe = describe, .forget = lp_posed_forget, .tell = tell};
+const lp_mpi_mode lp_mpi_posed = {.begun = begun,
+                                  .stand_in = stand_in,
+                                  .describe = describe,
+                                  .forget = lp_posed_forget,
+                                  .tell = tell};

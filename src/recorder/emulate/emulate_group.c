@@ -1,13 +1,22 @@
-/* emulate_group.c: groups of the pretended world: handles of the probe's own, as lists of the world's ranks. */
+/* emulate_group.c: groups of the pretended world: handles of the probe's own, as lists of the
+ * world's ranks. */
 #include "recorder/emulate/emulate.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST_GROUPS = 4096, IDENTICAL = 0, SIMILAR = 2, UNEQUAL = 3 }; /* in Open MPI and MPICH alike */
+enum {
+	MOST_GROUPS = 4096,
+	IDENTICAL = 0,
+	SIMILAR = 2,
+	UNEQUAL = 3
+}; /* in Open MPI and MPICH alike */
 #ifdef LP_MPI_NUMBERS
-/* No kind of MPICH's handles begins with these bits; what the library answers is never one of them. */
-enum { FIRST_HANDLE = 0x08700000 };
+/* No kind of MPICH's handles begins with these bits; what the library answers is never one of them.
+ */
+enum {
+	FIRST_HANDLE = 0x08700000
+};
 #endif
 #define UNDEFINED LP_UNDEFINED
 #define PROC_NULL LP_PROC_NULL
@@ -38,7 +47,9 @@ static int place_of(lp_handle group) {
 int lp_posed_new_group(int *ranks, int size, lp_handle *out) {
 	for (int i = 0; i < MOST_GROUPS; i++) {
 		unsigned char no = 0;
-		if (!__atomic_compare_exchange_n(&taken[i], &no, 1, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED)) continue;
+		if (!__atomic_compare_exchange_n(&taken[i], &no, 1, false, __ATOMIC_ACQ_REL,
+		                                 __ATOMIC_RELAXED))
+			continue;
 		groups[i] = (lp_posed_group){size, ranks};
 		*out = handle_of(i);
 		return 0;
@@ -46,10 +57,12 @@ int lp_posed_new_group(int *ranks, int size, lp_handle *out) {
 	lp_posed_give_up("more than %d groups are in use", MOST_GROUPS);
 }
 
-/* The library's own groups are empty (MPI_GROUP_EMPTY), or of a communicator that is not pretended. */
+/* The library's own groups are empty (MPI_GROUP_EMPTY), or of a communicator that is not pretended.
+ */
 const lp_posed_group *lp_posed_group_of(lp_handle group) {
 	static const lp_posed_group empty;
-	int (*size_of)(lp_handle, int *) = (int (*)(lp_handle, int *))(uintptr_t)lp_symbol("PMPI_Group_size");
+	int (*size_of)(lp_handle, int *) =
+		(int (*)(lp_handle, int *))(uintptr_t)lp_symbol("PMPI_Group_size");
 	int place = place_of(group), size = 0;
 	if (place >= 0 && taken[place]) return &groups[place];
 	if (size_of(group, &size) == 0 && size == 0) return &empty;
@@ -72,7 +85,8 @@ static unsigned char *members(const lp_posed_group *group) {
 	return in;
 }
 
-/* Ranks of `a`, then of `b`, that are wanted: (in a, in b) by the bits 1 in a alone, 2 in both, 4 in b alone. */
+/* Ranks of `a`, then of `b`, that are wanted: (in a, in b) by the bits 1 in a alone, 2 in both, 4
+ * in b alone. */
 static int combine(lp_handle first, lp_handle second, unsigned wanted, lp_handle *out) {
 	const lp_posed_group *a = lp_posed_group_of(first), *b = lp_posed_group_of(second);
 	unsigned char *in_a = members(a), *in_b = members(b);
@@ -96,7 +110,8 @@ static int pick(const lp_posed_group *group, const unsigned char *in, bool wante
 static int include(const lp_posed_group *group, int n, const int *which, lp_handle *out) {
 	int *ranks = lp_posed_ints(n);
 	for (int i = 0; i < n; i++) {
-		if (which[i] < 0 || which[i] >= group->size) lp_posed_give_up("rank %d is asked of a group of %d", which[i], group->size);
+		if (which[i] < 0 || which[i] >= group->size)
+			lp_posed_give_up("rank %d is asked of a group of %d", which[i], group->size);
 		ranks[i] = group->ranks[which[i]];
 	}
 	return lp_posed_new_group(ranks, n, out);
@@ -120,7 +135,8 @@ static int *expand(const lp_posed_group *group, int n, const int (*range)[3], in
 		int stride = range[i][2];
 		if (!stride) lp_posed_give_up("a range of ranks has stride 0");
 		for (int r = range[i][0]; stride > 0 ? r <= range[i][1] : r >= range[i][1]; r += stride) {
-			if (*count == group->size) lp_posed_give_up("ranges of ranks are longer than their group");
+			if (*count == group->size)
+				lp_posed_give_up("ranges of ranks are longer than their group");
 			all[(*count)++] = r;
 		}
 	}
@@ -130,14 +146,16 @@ static int *expand(const lp_posed_group *group, int n, const int (*range)[3], in
 static int ranges(lp_handle group, int n, const int (*range)[3], bool in, lp_handle *out) {
 	const lp_posed_group *posed_group = lp_posed_group_of(group);
 	int count, *which = expand(posed_group, n, range, &count);
-	int result = in ? include(posed_group, count, which, out) : exclude(posed_group, count, which, out);
+	int result =
+		in ? include(posed_group, count, which, out) : exclude(posed_group, count, which, out);
 	free(which);
 	return result;
 }
 
 static int compare(const lp_posed_group *a, const lp_posed_group *b) {
 	if (a->size != b->size) return UNEQUAL;
-	if (!a->size || memcmp(a->ranks, b->ranks, (size_t)a->size * sizeof *a->ranks) == 0) return IDENTICAL;
+	if (!a->size || memcmp(a->ranks, b->ranks, (size_t)a->size * sizeof *a->ranks) == 0)
+		return IDENTICAL;
 	unsigned char *in = members(a);
 	int result = SIMILAR;
 	for (int i = 0; i < b->size; i++)
@@ -183,28 +201,33 @@ static int own_rank(const lp_posed_group *group) {
 
 /* ---- the calls ---- */
 
-#define POSED(name, parameters, arguments, answer) \
-	int name parameters;                           \
-	LP_EXPORT int name parameters {                \
-		LP_REAL(name)                              \
+#define POSED(name, parameters, arguments, answer)      \
+	int name parameters;                                \
+	LP_EXPORT int name parameters {                     \
+		LP_REAL(name)                                   \
 		return lp_posing() ? (answer) : real arguments; \
 	}
 
-POSED(MPI_Group_size, (lp_handle group, int *size), (group, size), (*size = lp_posed_group_of(group)->size, 0))
-POSED(MPI_Group_rank, (lp_handle group, int *rank), (group, rank), (*rank = own_rank(lp_posed_group_of(group)), 0))
-POSED(MPI_Group_translate_ranks, (lp_handle a, int n, const int *which, lp_handle b, int *out), (a, n, which, b, out),
-      translate(a, n, which, b, out))
+POSED(MPI_Group_size, (lp_handle group, int *size), (group, size),
+      (*size = lp_posed_group_of(group)->size, 0))
+POSED(MPI_Group_rank, (lp_handle group, int *rank), (group, rank),
+      (*rank = own_rank(lp_posed_group_of(group)), 0))
+POSED(MPI_Group_translate_ranks, (lp_handle a, int n, const int *which, lp_handle b, int *out),
+      (a, n, which, b, out), translate(a, n, which, b, out))
 POSED(MPI_Group_compare, (lp_handle a, lp_handle b, int *result), (a, b, result),
       (*result = compare(lp_posed_group_of(a), lp_posed_group_of(b)), 0))
-POSED(MPI_Group_union, (lp_handle a, lp_handle b, lp_handle *out), (a, b, out), combine(a, b, 1 | 2 | 4, out))
-POSED(MPI_Group_intersection, (lp_handle a, lp_handle b, lp_handle *out), (a, b, out), combine(a, b, 2, out))
-POSED(MPI_Group_difference, (lp_handle a, lp_handle b, lp_handle *out), (a, b, out), combine(a, b, 1, out))
-POSED(MPI_Group_incl, (lp_handle group, int n, const int *which, lp_handle *out), (group, n, which, out),
-      include(lp_posed_group_of(group), n, which, out))
-POSED(MPI_Group_excl, (lp_handle group, int n, const int *which, lp_handle *out), (group, n, which, out),
-      exclude(lp_posed_group_of(group), n, which, out))
-POSED(MPI_Group_range_incl, (lp_handle group, int n, int (*range)[3], lp_handle *out), (group, n, range, out),
-      ranges(group, n, (const int(*)[3])range, true, out))
-POSED(MPI_Group_range_excl, (lp_handle group, int n, int (*range)[3], lp_handle *out), (group, n, range, out),
-      ranges(group, n, (const int(*)[3])range, false, out))
-POSED(MPI_Group_free, (lp_handle *group), (group), forget(group))
+POSED(MPI_Group_union, (lp_handle a, lp_handle b, lp_handle *out), (a, b, out),
+      combine(a, b, 1 | 2 | 4, out))
+POSED(MPI_Group_intersection, (lp_handle a, lp_handle b, lp_handle *out), (a, b, out),
+      combine(a, b, 2, out))
+POSED(MPI_Group_difference, (lp_handle a, lp_handle b, lp_handle *out), (a, b, out),
+      combine(a, b, 1, out))
+POSED(MPI_Group_incl, (lp_handle group, int n, const int *which, lp_handle *out),
+      (group, n, which, out), include(lp_posed_group_of(group), n, which, out))
+POSED(MPI_Group_excl, (lp_handle group, int n, const int *which, lp_handle *out),
+      (group, n, which, out), exclude(lp_posed_group_of(group), n, which, out))
+POSED(MPI_Group_range_incl, (lp_handle group, int n, int (*range)[3], lp_handle *out),
+      (group, n, range, out), ranges(group, n, (const int (*)[3])range, true, out))
+POSED(MPI_Group_range_excl, (lp_handle group, int n, int (*range)[3], lp_handle *out),
+      (group, n, range, out), ranges(group, n, (const int (*)[3])range, false, out))
+POSED(MPI_Group_free, (lp_handle * group), (group), forget(group))

@@ -1,11 +1,13 @@
-/* emulate_split.c: who is in a communicator that MPI_Comm_split makes depends on what every rank says. They are asked: a copy
- * of the process, forked when MPI_Init is over, waits (the *asker*); for each rank that must say something it forks another
- * copy, which returns from MPI_Init as that rank, runs the program's own code up to the split, leaves its colour and key in
- * memory that all share, and ends. So the answer is the program's, whatever rule it has.
+/* emulate_split.c: who is in a communicator that MPI_Comm_split makes depends on what every rank
+ * says. They are asked: a copy of the process, forked when MPI_Init is over, waits (the *asker*);
+ * for each rank that must say something it forks another copy, which returns from MPI_Init as that
+ * rank, runs the program's own code up to the split, leaves its colour and key in memory that all
+ * share, and ends. So the answer is the program's, whatever rule it has.
  *
- * A rank that comes to another split first, whose answers are not complete, is asked again when they are. All of this goes
- * on while the one that wants to know waits, so that the shared memory needs no lock. What the copies print goes nowhere;
- * what they write is guarded as the program's own writing is. */
+ * A rank that comes to another split first, whose answers are not complete, is asked again when
+ * they are. All of this goes on while the one that wants to know waits, so that the shared memory
+ * needs no lock. What the copies print goes nowhere; what they write is guarded as the program's
+ * own writing is. */
 #include "recorder/emulate/emulate.h"
 
 #include <fcntl.h>
@@ -21,7 +23,11 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { MOST_QUESTIONS = 4096, DEEPEST = 64, SHARED_BYTES = 1 << 28 };
+enum {
+	MOST_QUESTIONS = 4096,
+	DEEPEST = 64,
+	SHARED_BYTES = 1 << 28
+};
 /* A rank that has not come to the split after so long does not; all ranks together. Nanoseconds. */
 static const int64_t LONGEST_NS = INT64_C(20000000000), LONGEST_IN_ALL_NS = INT64_C(300000000000);
 
@@ -33,24 +39,24 @@ struct said {
 /* One split, and what its ranks say. */
 struct question {
 	uint64_t division;
-	uint32_t ranks, said;    /* where they begin in the shared memory; `size` each */
+	uint32_t ranks, said; /* where they begin in the shared memory; `size` each */
 	int size, unknown;
 };
 
 static struct shared {
-	uint32_t wanted;         /* 1 + the question that the asker is to complete; 0 none */
-	uint32_t stopped;        /* of a rank that is asked: 1 + the question that it came to; 0 not yet */
-	int silent;              /* the rank that said nothing; -1 */
+	uint32_t wanted;  /* 1 + the question that the asker is to complete; 0 none */
+	uint32_t stopped; /* of a rank that is asked: 1 + the question that it came to; 0 not yet */
+	int silent;       /* the rank that said nothing; -1 */
 	int questions;
-	uint32_t used;           /* bytes of `room` */
+	uint32_t used; /* bytes of `room` */
 	pid_t program, asker;
 	struct question question[MOST_QUESTIONS];
 	char room[];
-} *shared;
+} * shared;
 
-static bool asked;           /* this is a copy that is asked */
-static uint32_t asking;      /* one thread at a time */
-static int64_t asked_ns;     /* of the asker, so far */
+static bool asked;       /* this is a copy that is asked */
+static uint32_t asking;  /* one thread at a time */
+static int64_t asked_ns; /* of the asker, so far */
 
 static void wait_word(uint32_t *word, uint32_t value, int ms) {
 	struct timespec most = {0, (long)ms * 1000000};
@@ -62,27 +68,36 @@ static void set_word(uint32_t *word, uint32_t value) {
 	syscall(SYS_futex, word, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
 }
 
-static uint32_t word_of(uint32_t *word) { return __atomic_load_n(word, __ATOMIC_ACQUIRE); }
+static uint32_t word_of(uint32_t *word) {
+	return __atomic_load_n(word, __ATOMIC_ACQUIRE);
+}
 
 /* ---- questions ---- */
 
 static uint32_t room_for(size_t bytes) {
 	size_t at = shared->used, end = at + (bytes + 15) / 16 * 16;
-	if (end > SHARED_BYTES - sizeof *shared) lp_posed_give_up("its splits need more room than there is");
+	if (end > SHARED_BYTES - sizeof *shared)
+		lp_posed_give_up("its splits need more room than there is");
 	shared->used = (uint32_t)end;
 	return (uint32_t)at;
 }
 
-static struct said *said_of(const struct question *question) { return (struct said *)(void *)(shared->room + question->said); }
-static int *ranks_of(const struct question *question) { return (int *)(void *)(shared->room + question->ranks); }
+static struct said *said_of(const struct question *question) {
+	return (struct said *)(void *)(shared->room + question->said);
+}
+static int *ranks_of(const struct question *question) {
+	return (int *)(void *)(shared->room + question->ranks);
+}
 
 static struct question *question_of(const lp_posed_comm *parent, uint64_t division) {
 	for (int i = 0; i < shared->questions; i++)
 		if (shared->question[i].division == division) return &shared->question[i];
-	if (shared->questions == MOST_QUESTIONS) lp_posed_give_up("it splits communicators more than %d times", MOST_QUESTIONS);
+	if (shared->questions == MOST_QUESTIONS)
+		lp_posed_give_up("it splits communicators more than %d times", MOST_QUESTIONS);
 	struct question *question = &shared->question[shared->questions];
 	size_t size = (size_t)parent->size;
-	*question = (struct question){division, room_for(size * sizeof(int)), room_for(size * sizeof(struct said)), parent->size, parent->size};
+	*question = (struct question){division, room_for(size * sizeof(int)),
+	                              room_for(size * sizeof(struct said)), parent->size, parent->size};
 	memcpy(ranks_of(question), parent->ranks, size * sizeof(int));
 	shared->questions++;
 	return question;
@@ -96,7 +111,8 @@ static void say(struct question *question, int at, int colour, int key) {
 
 /* ---- the asker ---- */
 
-/* A copy that goes on as another rank: true in the copy. Else it was waited for until it stopped or ended. */
+/* A copy that goes on as another rank: true in the copy. Else it was waited for until it stopped or
+ * ended. */
 static bool ask(int rank) {
 	set_word(&shared->stopped, 0);
 	int64_t begin = lk_monotonic_ns(), end = begin + LONGEST_NS;
@@ -120,7 +136,8 @@ static bool ask(int rank) {
 	return false;
 }
 
-/* Questions that wait for one another, the latest last; true in a copy. Where a rank says nothing, shared->silent. */
+/* Questions that wait for one another, the latest last; true in a copy. Where a rank says nothing,
+ * shared->silent. */
 static bool complete(struct question *first) {
 	struct question *open[DEEPEST] = {first};
 	for (int depth = 1; depth > 0;) {
@@ -167,7 +184,8 @@ static void answer_questions(void) {
 
 /* Forked twice, so that the program has no child that it does not know of. */
 void lp_posed_split_begin(void) {
-	shared = mmap(NULL, SHARED_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	shared = mmap(NULL, SHARED_BYTES, PROT_READ | PROT_WRITE,
+	              MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 	if (shared == MAP_FAILED) lp_posed_give_up("there is no memory");
 	shared->program = getpid();
 	shared->silent = -1;
@@ -190,10 +208,12 @@ static void wait_for_answers(const struct question *question) {
 	while (word_of(&shared->wanted)) {
 		wait_word(&shared->wanted, wanted, 200);
 		if (!shared->asker || kill(shared->asker, 0) != 0)
-			lp_posed_give_up("the process that asks other ranks what they say to MPI_Comm_split is gone");
+			lp_posed_give_up(
+				"the process that asks other ranks what they say to MPI_Comm_split is gone");
 	}
 	if (question->unknown)
-		lp_posed_give_up("rank %d does not come to an MPI_Comm_split that this rank takes part in", shared->silent);
+		lp_posed_give_up("rank %d does not come to an MPI_Comm_split that this rank takes part in",
+		                 shared->silent);
 }
 
 struct member {
@@ -211,7 +231,8 @@ static int gather(const struct question *question, struct member *out) {
 	int count = 0;
 	for (int i = 0; i < question->size; i++) {
 		const struct said *said = &said_of(question)[i];
-		if (said->colour != LP_UNDEFINED) out[count++] = (struct member){said->colour, said->key, i, ranks_of(question)[i]};
+		if (said->colour != LP_UNDEFINED)
+			out[count++] = (struct member){said->colour, said->key, i, ranks_of(question)[i]};
 	}
 	qsort(out, (size_t)count, sizeof *out, by_colour_and_key);
 	return count;
@@ -227,7 +248,8 @@ static lp_posed_parts *divide(const struct question *question, int *own) {
 	*own = -1;
 	for (int i = 0; i < count; i++) {
 		if (i == 0 || all[i].colour != all[i - 1].colour)
-			id[parts->count++] = lp_posed_hash(question->division, (uint64_t)(uint32_t)all[i].colour);
+			id[parts->count++] =
+				lp_posed_hash(question->division, (uint64_t)(uint32_t)all[i].colour);
 		parts->ranks[i] = all[i].rank;
 		parts->end[parts->count - 1] = i + 1;
 		if (all[i].rank == lp_posed.rank) *own = parts->count - 1;
@@ -236,8 +258,11 @@ static lp_posed_parts *divide(const struct question *question, int *own) {
 	return parts;
 }
 
-lp_posed_parts *lp_posed_split(const lp_posed_comm *parent, uint64_t division, int colour, int key, int *own) {
-	for (uint32_t no = 0; !__atomic_compare_exchange_n(&asking, &no, 1, false, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED); no = 0)
+lp_posed_parts *lp_posed_split(const lp_posed_comm *parent, uint64_t division, int colour, int key,
+                               int *own) {
+	for (uint32_t no = 0;
+	     !__atomic_compare_exchange_n(&asking, &no, 1, false, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED);
+	     no = 0)
 		sched_yield();
 	struct question *question = question_of(parent, division);
 	bool open = question->unknown;

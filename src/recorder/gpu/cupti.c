@@ -1,19 +1,35 @@
-/* cupti.c: work on the device as CUPTI's activity records tell it: every kernel with its name, whoever launched it.
+/* cupti.c: work on the device as CUPTI's activity records tell it: every kernel with its name,
+ * whoever launched it.
  *
- * Only where it is asked for, where libcupti is found, and where nobody else uses it: another subscriber (a profiler) makes
- * the first call fail, and the times come from events instead. Nothing is linked or needed to build; the binary interface
- * is a few functions and the first members of four records, which have kept their places since CUDA 9.
+ * Only where it is asked for, where libcupti is found, and where nobody else uses it: another
+ * subscriber (a profiler) makes the first call fail, and the times come from events instead.
+ * Nothing is linked or needed to build; the binary interface is a few functions and the first
+ * members of four records, which have kept their places since CUDA 9.
  *
- * A call of the program pushes its serial number as an external correlation; CUPTI tells which of its own numbers that became
- * before it tells of the work. Its buffers come filled in a thread of its own. */
+ * A call of the program pushes its serial number as an external correlation; CUPTI tells which of
+ * its own numbers that became before it tells of the work. Its buffers come filled in a thread of
+ * its own. */
 #include "recorder/gpu/gpu.h"
 
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 
-enum { MEMCPY = 1, MEMSET = 2, KERNEL = 10, EXTERNAL = 39, CUSTOM = 3, END_OF_RECORDS = 12 };
-enum { BUFFER = 1 << 20, CORRELATIONS = 1 << 16, NAMES = 1 << 12, FLUSH_NS = 200000000, NAME = 200 };
+enum {
+	MEMCPY = 1,
+	MEMSET = 2,
+	KERNEL = 10,
+	EXTERNAL = 39,
+	CUSTOM = 3,
+	END_OF_RECORDS = 12
+};
+enum {
+	BUFFER = 1 << 20,
+	CORRELATIONS = 1 << 16,
+	NAMES = 1 << 12,
+	FLUSH_NS = 200000000,
+	NAME = 200
+};
 
 /* Records as far as they are looked at; `kind` is first in all. */
 struct kernel_record {
@@ -25,8 +41,11 @@ struct kernel_record {
 	int64_t grid_id;
 	const char *name;
 };
-_Static_assert(offsetof(struct kernel_record, start) == 16 && offsetof(struct kernel_record, stream) == 48 &&
-               offsetof(struct kernel_record, correlation) == 92 && offsetof(struct kernel_record, name) == 104, "as CUPTI has it");
+_Static_assert(offsetof(struct kernel_record, start) == 16 &&
+                   offsetof(struct kernel_record, stream) == 48 &&
+                   offsetof(struct kernel_record, correlation) == 92 &&
+                   offsetof(struct kernel_record, name) == 104,
+               "as CUPTI has it");
 
 struct memory_record { /* copies and fills */
 	uint32_t kind;
@@ -34,8 +53,10 @@ struct memory_record { /* copies and fills */
 	uint64_t bytes, start, end;
 	uint32_t device, context, stream, correlation;
 };
-_Static_assert(offsetof(struct memory_record, start) == 16 && offsetof(struct memory_record, stream) == 40 &&
-               offsetof(struct memory_record, correlation) == 44, "as CUPTI has it");
+_Static_assert(offsetof(struct memory_record, start) == 16 &&
+                   offsetof(struct memory_record, stream) == 40 &&
+                   offsetof(struct memory_record, correlation) == 44,
+               "as CUPTI has it");
 
 struct external_record {
 	uint32_t kind, external_kind;
@@ -45,13 +66,18 @@ struct external_record {
 
 static struct {
 	int (*subscribe)(void **, void *, void *), (*unsubscribe)(void *);
-	int (*callbacks)(void (*)(uint8_t **, size_t *, size_t *), void (*)(void *, uint32_t, uint8_t *, size_t, size_t));
+	int (*callbacks)(void (*)(uint8_t **, size_t *, size_t *),
+	                 void (*)(void *, uint32_t, uint8_t *, size_t, size_t));
 	int (*enable)(int), (*next)(uint8_t *, size_t, uint32_t **), (*flush)(uint32_t);
 	int (*push)(int, uint64_t), (*pop)(int, uint64_t *), (*timestamp)(uint64_t *);
 } below;
 
-static enum { UNKNOWN, ON, OFF } state;
-static int64_t offset;       /* from CUPTI's clock to the recording's */
+static enum {
+	UNKNOWN,
+	ON,
+	OFF
+} state;
+static int64_t offset; /* from CUPTI's clock to the recording's */
 static int64_t flushed_ns;
 static struct {
 	uint32_t correlation;
@@ -60,24 +86,29 @@ static struct {
 static struct name {
 	char text[NAME];
 	uint32_t number, epoch;
-} *names;                    /* [NAMES], by hash */
+} * names; /* [NAMES], by hash */
 
 /* ---- the library ---- */
 
 static void *open_library(void) {
-	static const char *const libraries[] = {"libcupti.so.13", "libcupti.so.12", "libcupti.so.11.8", "libcupti.so"};
+	static const char *const libraries[] = {"libcupti.so.13", "libcupti.so.12", "libcupti.so.11.8",
+	                                        "libcupti.so"};
 	void *library = NULL;
-	for (size_t i = 0; i < sizeof libraries / sizeof *libraries && !library; i++) library = dlopen(libraries[i], RTLD_NOW | RTLD_LOCAL);
+	for (size_t i = 0; i < sizeof libraries / sizeof *libraries && !library; i++)
+		library = dlopen(libraries[i], RTLD_NOW | RTLD_LOCAL);
 	dlerror();
 	return library;
 }
 
 static bool find_below(void *library) {
-#define FIND(name, symbol) ((below.name = (__typeof__(below.name))(uintptr_t)dlsym(library, symbol)) != NULL)
+#define FIND(name, symbol) \
+	((below.name = (__typeof__(below.name))(uintptr_t)dlsym(library, symbol)) != NULL)
 	return library && FIND(subscribe, "cuptiSubscribe") && FIND(unsubscribe, "cuptiUnsubscribe") &&
-	       FIND(callbacks, "cuptiActivityRegisterCallbacks") && FIND(enable, "cuptiActivityEnable") &&
-	       FIND(next, "cuptiActivityGetNextRecord") && FIND(flush, "cuptiActivityFlushAll") &&
-	       FIND(push, "cuptiActivityPushExternalCorrelationId") && FIND(pop, "cuptiActivityPopExternalCorrelationId") &&
+	       FIND(callbacks, "cuptiActivityRegisterCallbacks") &&
+	       FIND(enable, "cuptiActivityEnable") && FIND(next, "cuptiActivityGetNextRecord") &&
+	       FIND(flush, "cuptiActivityFlushAll") &&
+	       FIND(push, "cuptiActivityPushExternalCorrelationId") &&
+	       FIND(pop, "cuptiActivityPopExternalCorrelationId") &&
 	       FIND(timestamp, "cuptiGetTimestamp");
 #undef FIND
 }
@@ -88,7 +119,8 @@ static void hears_nothing(void *unused, int domain, uint32_t id, const void *dat
 }
 static bool is_free(void) {
 	void *subscriber = NULL;
-	return below.subscribe(&subscriber, (void *)(uintptr_t)hears_nothing, NULL) == 0 && below.unsubscribe(subscriber) == 0;
+	return below.subscribe(&subscriber, (void *)(uintptr_t)hears_nothing, NULL) == 0 &&
+	       below.unsubscribe(subscriber) == 0;
 }
 
 /* ---- records ---- */
@@ -113,38 +145,50 @@ static uint32_t name_number(const char *text) {
 	return 0;
 }
 
-static void tell(lk_device_what what, uint32_t correlation, uint64_t start, uint64_t end, uint32_t stream, uint64_t bytes,
-                 uint8_t direction, uint32_t name) {
+static void tell(lk_device_what what, uint32_t correlation, uint64_t start, uint64_t end,
+                 uint32_t stream, uint64_t bytes, uint8_t direction, uint32_t name) {
 	int64_t from = (int64_t)start + offset, to = (int64_t)end + offset;
 	lk_record_entry *record = from >= 0 && to >= from && bytes <= INT64_MAX ? lp_next() : NULL;
 	if (!record) return;
 	record->start_ns = from, record->end_ns = to;
 	record->bytes = (int64_t)bytes;
 	record->device.serial = serials[correlation % CORRELATIONS].correlation == correlation
-	                            ? serials[correlation % CORRELATIONS].serial : 0;
+	                            ? serials[correlation % CORRELATIONS].serial
+	                            : 0;
 	record->device.stream = stream + 1, record->device.call = name;
 	record->device.count = 1, record->device.what = (uint8_t)what;
-	record->device.direction = direction >= 1 && direction <= 2 ? direction : direction == 8 ? 3 : 4;
+	record->device.direction = direction >= 1 && direction <= 2 ? direction
+	                           : direction == 8                 ? 3
+	                                                            : 4;
 	lp_publish(record, LK_RECORD_DEVICE_WORK);
 }
 
 static void take_record(const uint32_t *record) {
 	if (*record == EXTERNAL) {
-		const struct external_record *external_record = (const struct external_record *)(const void *)record;
-		serials[external_record->correlation % CORRELATIONS].correlation = external_record->correlation;
+		const struct external_record *external_record =
+			(const struct external_record *)(const void *)record;
+		serials[external_record->correlation % CORRELATIONS].correlation =
+			external_record->correlation;
 		serials[external_record->correlation % CORRELATIONS].serial = external_record->external;
 	} else if (*record == KERNEL) {
-		const struct kernel_record *kernel_record = (const struct kernel_record *)(const void *)record;
+		const struct kernel_record *kernel_record =
+			(const struct kernel_record *)(const void *)record;
 		bool comm = kernel_record->name && strncmp(kernel_record->name, "nccl", 4) == 0;
-		tell(comm ? LK_DEVICE_COMM : LK_DEVICE_KERNEL, kernel_record->correlation, kernel_record->start, kernel_record->end, kernel_record->stream, 0, 0, name_number(kernel_record->name));
+		tell(comm ? LK_DEVICE_COMM : LK_DEVICE_KERNEL, kernel_record->correlation,
+		     kernel_record->start, kernel_record->end, kernel_record->stream, 0, 0,
+		     name_number(kernel_record->name));
 	} else if (*record == MEMCPY || *record == MEMSET) {
-		const struct memory_record *memory_record = (const struct memory_record *)(const void *)record;
+		const struct memory_record *memory_record =
+			(const struct memory_record *)(const void *)record;
 		bool copy = *record == MEMCPY;
-		tell(copy ? LK_DEVICE_COPY : LK_DEVICE_SET, memory_record->correlation, memory_record->start, memory_record->end, memory_record->stream, memory_record->bytes, copy ? memory_record->direction : 0, 0);
+		tell(copy ? LK_DEVICE_COPY : LK_DEVICE_SET, memory_record->correlation,
+		     memory_record->start, memory_record->end, memory_record->stream, memory_record->bytes,
+		     copy ? memory_record->direction : 0, 0);
 	}
 }
 
-static void take_buffer(void *context, uint32_t stream, uint8_t *buffer, size_t size, size_t valid) {
+static void take_buffer(void *context, uint32_t stream, uint8_t *buffer, size_t size,
+                        size_t valid) {
 	uint32_t *record = NULL;
 	(void)context, (void)stream, (void)size;
 	bool was = lp_thread.busy;
@@ -164,7 +208,8 @@ static bool begin(void) {
 	uint64_t now = 0;
 	if (!find_below(open_library()) || !is_free() || below.timestamp(&now) != 0) return false;
 	offset = lp_now() - (int64_t)now;
-	void *room = mmap(NULL, NAMES * sizeof *names, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	void *room = mmap(NULL, NAMES * sizeof *names, PROT_READ | PROT_WRITE,
+	                  MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	names = room == MAP_FAILED ? NULL : room;
 	if (below.callbacks(give_buffer, take_buffer) != 0) return false;
 	for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
@@ -176,7 +221,8 @@ bool lp_cupti_on(void) {
 	static uint32_t beginning;
 	uint32_t no = 0;
 	if (LP_HOT(state != UNKNOWN)) return state == ON;
-	if (!__atomic_compare_exchange_n(&beginning, &no, 1, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED)) return false;
+	if (!__atomic_compare_exchange_n(&beginning, &no, 1, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED))
+		return false;
 	const char *said = getenv("LOCKSTEP_RECORD_CUDA");
 	state = said && strcmp(said, "cupti") == 0 && begin() ? ON : OFF;
 	return state == ON;

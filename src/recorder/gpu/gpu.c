@@ -3,15 +3,21 @@
 
 #include <string.h>
 
-enum { STREAMS = 256, EVENTS = 1 << 12 };
+enum {
+	STREAMS = 256,
+	EVENTS = 1 << 12
+};
 
 /* Launches that follow one another so closely on a stream are told as one. */
-enum { CLOSE_NS = 20000 };
+enum {
+	CLOSE_NS = 20000
+};
 
 /* ---- symbols ---- */
 
 void *lp_gpu_symbol(const char *name) {
-	static const char *const libraries[] = {"libcudart.so.13", "libcudart.so.12", "libcudart.so.11.0"};
+	static const char *const libraries[] = {"libcudart.so.13", "libcudart.so.12",
+	                                        "libcudart.so.11.0"};
 	int code = errno;
 	void *found = dlsym(RTLD_NEXT, name);
 	/* loaded where the search for the next symbol does not look: by a module of Python */
@@ -47,10 +53,12 @@ static uint32_t stream_count;
 /* NULL is the legacy default stream, whose other name is 1. */
 lp_stream *lp_gpu_stream(void *handle) {
 	uint64_t key = handle ? (uint64_t)(uintptr_t)handle : 1;
-	for (uint32_t i = 0, at = (uint32_t)((key * UINT64_C(0x9e3779b97f4a7c15)) >> 40); i < STREAMS; i++, at++) {
+	for (uint32_t i = 0, at = (uint32_t)((key * UINT64_C(0x9e3779b97f4a7c15)) >> 40); i < STREAMS;
+	     i++, at++) {
 		lp_stream *stream = &streams[at % STREAMS];
 		uint32_t free = 0;
-		if (__atomic_compare_exchange_n(&stream->taken, &free, 1, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED)) {
+		if (__atomic_compare_exchange_n(&stream->taken, &free, 1, false, __ATOMIC_ACQ_REL,
+		                                __ATOMIC_RELAXED)) {
 			stream->number = __atomic_add_fetch(&stream_count, 1, __ATOMIC_RELAXED);
 			__atomic_store_n(&stream->key, key, __ATOMIC_RELEASE);
 			return stream;
@@ -68,9 +76,7 @@ void lp_marks_cut_all(void) {
 }
 
 /* What last recorded an event: a cache, in which a younger event may take an older one's place. */
-static struct event {
-	uint64_t key, serial;
-} events[EVENTS];
+static struct event { uint64_t key, serial; } events[EVENTS];
 
 static struct event *event_place(const void *event) {
 	return &events[((uint64_t)(uintptr_t)event * UINT64_C(0x9e3779b97f4a7c15)) >> 52];
@@ -106,7 +112,8 @@ static void before(lp_gpu_call *call) {
 		if (lp_cupti_on()) call->serial = lp_gpu_serial();
 		else call->serial = call->on_stream ? lp_marks_open(call->on_stream, call->stream) : 0;
 		break;
-	case LK_DEVICE_COPY: case LK_DEVICE_SET:
+	case LK_DEVICE_COPY:
+	case LK_DEVICE_SET:
 		call->serial = lp_gpu_serial();
 		if (call->on_stream) call->begin = lp_marks_begin(call->on_stream, call->stream);
 		break;
@@ -127,7 +134,8 @@ static void before(lp_gpu_call *call) {
 }
 
 static bool has_stream(const lp_gpu_call *call) {
-	return call->what != LK_DEVICE_WAIT_EVENT && call->what != LK_DEVICE_WAIT_ALL && call->what != LK_DEVICE_OTHER;
+	return call->what != LK_DEVICE_WAIT_EVENT && call->what != LK_DEVICE_WAIT_ALL &&
+	       call->what != LK_DEVICE_OTHER;
 }
 
 void lp_gpu_begin(lp_gpu_call *call) {
@@ -143,8 +151,9 @@ void lp_gpu_begin(lp_gpu_call *call) {
 
 static bool add_to_last(const lp_gpu_call *call, uint32_t stream, uint32_t name, int64_t end) {
 	lk_record_entry *last = lp_thread.last;
-	if (call->what != LK_DEVICE_KERNEL || !last || last->kind != LK_RECORD_DEVICE_CALL || last->device.stream != stream ||
-	    last->device.call != name || last->device.serial != call->serial || call->start - last->end_ns > CLOSE_NS)
+	if (call->what != LK_DEVICE_KERNEL || !last || last->kind != LK_RECORD_DEVICE_CALL ||
+	    last->device.stream != stream || last->device.call != name ||
+	    last->device.serial != call->serial || call->start - last->end_ns > CLOSE_NS)
 		return false;
 	last->device.count++;
 	last->device.busy_ns += end - call->start;
@@ -170,7 +179,8 @@ static void tell(const lp_gpu_call *call, int64_t end) {
 }
 
 static bool waits(const lp_gpu_call *call) {
-	return call->what == LK_DEVICE_WAIT_STREAM || call->what == LK_DEVICE_WAIT_EVENT || call->what == LK_DEVICE_WAIT_ALL;
+	return call->what == LK_DEVICE_WAIT_STREAM || call->what == LK_DEVICE_WAIT_EVENT ||
+	       call->what == LK_DEVICE_WAIT_ALL;
 }
 
 /* The runtime's calls end in an error of earlier work too; the record is kept either way. */
@@ -183,7 +193,8 @@ void lp_gpu_end(lp_gpu_call *call, int result) {
 	if (!(__atomic_load_n(&lp_state.recorder.head->seen, __ATOMIC_RELAXED) & LK_RECORDED_DEVICE))
 		__atomic_fetch_or(&lp_state.recorder.head->seen, LK_RECORDED_DEVICE, __ATOMIC_RELAXED);
 	if (call->begin)
-		lp_marks_end(call->on_stream, call->stream, call->begin, (lk_device_what)call->what, call->serial, (int64_t)call->bytes);
+		lp_marks_end(call->on_stream, call->stream, call->begin, (lk_device_what)call->what,
+		             call->serial, (int64_t)call->bytes);
 	tell(call, end);
 	if (waits(call)) lp_marks_harvest();
 	lp_leave();

@@ -1,8 +1,10 @@
-/* gpu.h: the device of a program: what its runtime (CUDA) is asked for, on which streams, and how long that took.
+/* gpu.h: the device of a program: what its runtime (CUDA) is asked for, on which streams, and how
+ * long that took.
  *
- * The calls of a runtime that is linked dynamically are wrapped (cuda_calls.txt); no header of CUDA is needed, and nothing
- * is looked for before the program calls it. Times on the device come from events that the probe records itself around
- * pieces of work (marks.c), or from CUPTI where that is asked for and free (cupti.c).
+ * The calls of a runtime that is linked dynamically are wrapped (cuda_calls.txt); no header of CUDA
+ * is needed, and nothing is looked for before the program calls it. Times on the device come from
+ * events that the probe records itself around pieces of work (marks.c), or from CUPTI where that is
+ * asked for and free (cupti.c).
  *
  * Environment: LOCKSTEP_RECORD_CUDA=calls|events|cupti; events if not said.
  */
@@ -13,7 +15,10 @@
 #include "recorder/recorder.h"
 
 /* Names and groups of MPI are numbered from 1; those of devices and NCCL from here. */
-enum { LP_FIRST_NAME = 1 << 20, LP_FIRST_GROUP = 1 << 20 };
+enum {
+	LP_FIRST_NAME = 1 << 20,
+	LP_FIRST_GROUP = 1 << 20
+};
 
 typedef struct lp_dim3 {
 	unsigned x, y, z;
@@ -31,7 +36,7 @@ typedef struct lp_stream {
 	uint64_t key;
 	uint32_t taken, number;
 	/* the batch of kernels that is open, with marks.c's lock */
-	void *begin;             /* the event before it */
+	void *begin; /* the event before it */
 	uint64_t serial;
 	uint32_t count;
 	bool open;
@@ -59,16 +64,20 @@ uint64_t lp_gpu_serial(void);
 /* The number of a name, which is told at its first use in a recording. */
 uint32_t lp_name(uint32_t *number, uint32_t *epoch, const char *name);
 
-/* A function of the runtime, whether or not its library is where the next symbol is looked for; NULL: there is none. */
+/* A function of the runtime, whether or not its library is where the next symbol is looked for;
+ * NULL: there is none. */
 void *lp_gpu_symbol(const char *name);
 /* What a runtime without a driver answers, and NCCL to a call that it does not have. */
-enum { LP_GPU_ABSENT = 35, LP_NCCL_ABSENT = 5 };
-#define LP_FOUND_BY(find, name)                                                   \
-	static __typeof__(&name) real_;                                               \
-	__typeof__(&name) real = __atomic_load_n(&real_, __ATOMIC_RELAXED);           \
-	if (!LP_HOT(real != NULL)) {                                                  \
-		real = (__typeof__(&name))(uintptr_t)find(#name);                         \
-		__atomic_store_n(&real_, real, __ATOMIC_RELAXED);                         \
+enum {
+	LP_GPU_ABSENT = 35,
+	LP_NCCL_ABSENT = 5
+};
+#define LP_FOUND_BY(find, name)                                         \
+	static __typeof__(&name) real_;                                     \
+	__typeof__(&name) real = __atomic_load_n(&real_, __ATOMIC_RELAXED); \
+	if (!LP_HOT(real != NULL)) {                                        \
+		real = (__typeof__(&name))(uintptr_t)find(#name);               \
+		__atomic_store_n(&real_, real, __ATOMIC_RELAXED);               \
 	}
 #define LP_GPU_REAL(name) LP_FOUND_BY(lp_gpu_symbol, name)
 
@@ -88,20 +97,22 @@ void lp_cupti_reset(void);
 
 /* Whether times of devices are to be known at all, by events. */
 bool lp_marks_wanted(void);
-/* Work will be put on a stream: opens a batch unless one is open. Its serial; 0 where there will be no times. */
+/* Work will be put on a stream: opens a batch unless one is open. Its serial; 0 where there will be
+ * no times. */
 uint64_t lp_marks_open(lp_stream *stream, void *handle);
 /* Ends the batch of a stream, or of all. */
 void lp_marks_cut(lp_stream *stream, void *handle);
 void lp_marks_cut_all(void);
 /* Work of its own: between the two, on the stream. */
 void *lp_marks_begin(lp_stream *stream, void *handle);
-void lp_marks_end(lp_stream *stream, void *handle, void *begin, lk_device_what what, uint64_t serial, int64_t bytes);
+void lp_marks_end(lp_stream *stream, void *handle, void *begin, lk_device_what what,
+                  uint64_t serial, int64_t bytes);
 /* Writes the records of work that is done. */
 void lp_marks_harvest(void);
 void lp_marks_reset(void);
 
-/* ---- nccl: what the generated wrappers of NCCL ask of nccl.c. No header of NCCL is needed: its binary interface is pointers,
- * numbers and an identifier of 128 bytes. */
+/* ---- nccl: what the generated wrappers of NCCL ask of nccl.c. No header of NCCL is needed: its
+ * binary interface is pointers, numbers and an identifier of 128 bytes. */
 
 typedef struct lp_nccl_id {
 	unsigned char bytes[128];
@@ -111,9 +122,9 @@ typedef struct lp_nccl_id {
 typedef struct lp_nccl_group {
 	uint64_t key;
 	uint32_t state, number;
-	int32_t ranks, rank;     /* -1: to be asked */
-	uint64_t hash;           /* the same on all members, another for each communicator */
-	uint32_t children;       /* splits and shrinks so far */
+	int32_t ranks, rank; /* -1: to be asked */
+	uint64_t hash;       /* the same on all members, another for each communicator */
+	uint32_t children;   /* splits and shrinks so far */
 	struct {
 		uint64_t key, count; /* what and bytes; calls so far */
 	} calls[64];
@@ -129,12 +140,12 @@ typedef struct lp_nccl_call {
 	void *to, *comm, *stream;
 	size_t count;
 	int type, peer, result;
-	bool all;                /* bytes: times the ranks */
+	bool all; /* bytes: times the ranks */
 	/* made by lp_nccl_begin */
 	lp_nccl_group *group;
 	lp_stream *on_stream;
 	int64_t bytes, start;
-	void *begin;             /* the event before it */
+	void *begin; /* the event before it */
 	uint64_t serial;
 	int element;
 	bool on;
@@ -147,7 +158,8 @@ void lp_nccl_end(lp_nccl_call *call);
 void *lp_nccl_symbol(const char *name);
 #define LP_NCCL_REAL(name) LP_FOUND_BY(lp_nccl_symbol, name)
 
-/* Tells of a communicator: its number in the recording, the name that its members agree on, ranks and own rank. */
+/* Tells of a communicator: its number in the recording, the name that its members agree on, ranks
+ * and own rank. */
 void lp_nccl_tell_group(uint32_t number, uint64_t hash, int ranks, int rank);
 
 /* ---- nccl_mode.c ---- */
@@ -162,12 +174,15 @@ void lp_nccl_hold(void *stream);
 /* A part of the pretended world: first, first + stride, ...; stride 0: which ranks is not known. */
 typedef struct lp_nccl_posed {
 	int ranks, rank, first, stride;
-	int product;             /* of the sizes of the parts that were made of it */
+	int product; /* of the sizes of the parts that were made of it */
 } lp_nccl_posed;
 
-static inline bool lp_nccl_poses(void) { return !LP_HOT(lp_mode.kind != LP_MODE_AS_RANK); }
+static inline bool lp_nccl_poses(void) {
+	return !LP_HOT(lp_mode.kind != LP_MODE_AS_RANK);
+}
 lp_nccl_posed *lp_nccl_posed_find(const void *comm); /* NULL: the library's */
-/* A communicator by its size and own rank; by the colour of a split; without some ranks. NULL: there is no room. */
+/* A communicator by its size and own rank; by the colour of a split; without some ranks. NULL:
+ * there is no room. */
 void *lp_nccl_pose(int ranks, int rank);
 void *lp_nccl_pose_part(lp_nccl_posed *parent, int color, int key);
 void *lp_nccl_pose_rest(const lp_nccl_posed *parent, const int *without, int count);

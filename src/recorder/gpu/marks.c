@@ -1,28 +1,41 @@
-/* marks.c: when work of a device was done: events of the runtime, recorded before and after it, asked for later.
+/* marks.c: when work of a device was done: events of the runtime, recorded before and after it,
+ * asked for later.
  *
- * A *batch* is the kernels that are put on a stream between two things that order it: a wait, an event, a copy, a
- * communication. It has one event before and one behind it, so that a loop of a thousand launches costs two; gaps inside
- * it are part of it. Events are read only when they are done (cudaEventQuery), in the program's own waits; the device's
- * clock is tied to the host's once a second by an event on a stream of the probe's own.
+ * A *batch* is the kernels that are put on a stream between two things that order it: a wait, an
+ * event, a copy, a communication. It has one event before and one behind it, so that a loop of a
+ * thousand launches costs two; gaps inside it are part of it. Events are read only when they are
+ * done (cudaEventQuery), in the program's own waits; the device's clock is tied to the host's once
+ * a second by an event on a stream of the probe's own.
  *
- * Between two looks at the host's clock a busy machine may let milliseconds pass. What is sure is that an event was reached
- * after it was asked for and before it was seen to be done; so each event that would be outside moves the device's clock.
+ * Between two looks at the host's clock a busy machine may let milliseconds pass. What is sure is
+ * that an event was reached after it was asked for and before it was seen to be done; so each event
+ * that would be outside moves the device's clock.
  *
- * One thread at a time works here; one that comes meanwhile leaves its work without times. Nothing is done while the
- * runtime has an error that the program has not asked for, nor on a stream that is being captured into a graph. */
+ * One thread at a time works here; one that comes meanwhile leaves its work without times. Nothing
+ * is done while the runtime has an error that the program has not asked for, nor on a stream that
+ * is being captured into a graph. */
 #include "recorder/gpu/gpu.h"
 
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-enum { EVENTS = 4096, PENDING = 1024, LONGEST_BATCH = 256, NON_BLOCKING = 1, PATIENCE = 10000, MANY = 4, RELATE_NS = 1000000000,
-       RELATE_TRIES = 8, QUICK_NS = 50000 };
+enum {
+	EVENTS = 4096,
+	PENDING = 1024,
+	LONGEST_BATCH = 256,
+	NON_BLOCKING = 1,
+	PATIENCE = 10000,
+	MANY = 4,
+	RELATE_NS = 1000000000,
+	RELATE_TRIES = 8,
+	QUICK_NS = 50000
+};
 
 /* A piece of work that is on its way. */
 struct piece {
-	void *begin, *end;       /* events */
-	int64_t given_ns;        /* when the second one was asked for */
+	void *begin, *end; /* events */
+	int64_t given_ns;  /* when the second one was asked for */
 	uint64_t serial;
 	int64_t bytes;
 	uint32_t stream, count;
@@ -31,11 +44,15 @@ struct piece {
 
 static struct {
 	uint32_t busy, pid;
-	enum { UNKNOWN, WANTED, UNWANTED } want;
+	enum {
+		UNKNOWN,
+		WANTED,
+		UNWANTED
+	} want;
 	bool ready, failed, related;
 	int device;
-	void *base, *other;      /* events, the last one and the next */
-	void *stream;            /* where they are recorded */
+	void *base, *other; /* events, the last one and the next */
+	void *stream;       /* where they are recorded */
 	int64_t base_ns;
 	void *pool[EVENTS];
 	uint32_t pooled, made;
@@ -44,32 +61,41 @@ static struct {
 } marks;
 
 static struct {
-	int (*create)(void **, unsigned), (*record)(void *, void *), (*query)(void *), (*synchronize)(void *);
-	int (*elapsed)(float *, void *, void *), (*peek)(void), (*clear)(void), (*device)(int *), (*capturing)(void *, int *);
+	int (*create)(void **, unsigned), (*record)(void *, void *), (*query)(void *),
+		(*synchronize)(void *);
+	int (*elapsed)(float *, void *, void *), (*peek)(void), (*clear)(void), (*device)(int *),
+		(*capturing)(void *, int *);
 	int (*stream_create)(void **, unsigned);
 } below;
 
 bool lp_marks_wanted(void) {
 	if (marks.want == UNKNOWN) {
 		const char *said = getenv("LOCKSTEP_RECORD_CUDA");
-		bool cupti = said && strcmp(said, "cupti") == 0; /* which takes events' place, or they its */
-		marks.want = !said || strcmp(said, "events") == 0 || (cupti && !lp_cupti_on()) ? WANTED : UNWANTED;
+		bool cupti =
+			said && strcmp(said, "cupti") == 0; /* which takes events' place, or they its */
+		marks.want =
+			!said || strcmp(said, "events") == 0 || (cupti && !lp_cupti_on()) ? WANTED : UNWANTED;
 	}
 	return marks.want == WANTED;
 }
 
 static bool find_below(void) {
-#define FIND(name, symbol) ((below.name = (__typeof__(below.name))(uintptr_t)lp_gpu_symbol(symbol)) != NULL)
-	return FIND(create, "cudaEventCreateWithFlags") && FIND(record, "cudaEventRecord") && FIND(query, "cudaEventQuery") &&
-	       FIND(synchronize, "cudaEventSynchronize") && FIND(elapsed, "cudaEventElapsedTime") &&
-	       FIND(peek, "cudaPeekAtLastError") && FIND(clear, "cudaGetLastError") && FIND(device, "cudaGetDevice") &&
-	       FIND(capturing, "cudaStreamIsCapturing") && FIND(stream_create, "cudaStreamCreateWithFlags");
+#define FIND(name, symbol) \
+	((below.name = (__typeof__(below.name))(uintptr_t)lp_gpu_symbol(symbol)) != NULL)
+	return FIND(create, "cudaEventCreateWithFlags") && FIND(record, "cudaEventRecord") &&
+	       FIND(query, "cudaEventQuery") && FIND(synchronize, "cudaEventSynchronize") &&
+	       FIND(elapsed, "cudaEventElapsedTime") && FIND(peek, "cudaPeekAtLastError") &&
+	       FIND(clear, "cudaGetLastError") && FIND(device, "cudaGetDevice") &&
+	       FIND(capturing, "cudaStreamIsCapturing") &&
+	       FIND(stream_create, "cudaStreamCreateWithFlags");
 #undef FIND
 }
 
 /* ---- clocks ---- */
 
-static int64_t between(int64_t time, int64_t from, int64_t to) { return time < from ? from : time > to ? to : time; }
+static int64_t between(int64_t time, int64_t from, int64_t to) {
+	return time < from ? from : time > to ? to : time;
+}
 
 static int64_t time_of(void *event) {
 	float ms = 0;
@@ -77,8 +103,8 @@ static int64_t time_of(void *event) {
 	return marks.base_ns + (int64_t)((double)ms * 1e6);
 }
 
-/* The stream has no other work: the event is there as soon as it is asked for. Some tries: the first one may find the
- * device asleep. */
+/* The stream has no other work: the event is there as soon as it is asked for. Some tries: the
+ * first one may find the device asleep. */
 static bool relate(void) {
 	for (int i = 0; i < RELATE_TRIES; i++) {
 		void *event = marks.other;
@@ -96,8 +122,9 @@ static bool begin_marks(void) {
 	if (marks.ready || marks.failed) return marks.ready;
 	marks.pid = (uint32_t)getpid();
 	marks.ready = find_below() && below.peek() == 0 && below.device(&marks.device) == 0 &&
-	              below.stream_create(&marks.stream, NON_BLOCKING) == 0 && below.create(&marks.base, 0) == 0 &&
-	              below.create(&marks.other, 0) == 0 && relate();
+	              below.stream_create(&marks.stream, NON_BLOCKING) == 0 &&
+	              below.create(&marks.base, 0) == 0 && below.create(&marks.other, 0) == 0 &&
+	              relate();
 	marks.failed = !marks.ready;
 	if (marks.failed && below.clear && below.peek) below.clear();
 	return marks.ready;
@@ -107,12 +134,15 @@ static bool begin_marks(void) {
 static bool enter(void) {
 	int device;
 	if (!lp_marks_wanted() || __atomic_exchange_n(&marks.busy, 1, __ATOMIC_ACQUIRE)) return false;
-	if (begin_marks() && below.peek() == 0 && below.device(&device) == 0 && device == marks.device) return true;
+	if (begin_marks() && below.peek() == 0 && below.device(&device) == 0 && device == marks.device)
+		return true;
 	__atomic_store_n(&marks.busy, 0, __ATOMIC_RELEASE);
 	return false;
 }
 
-static void leave(void) { __atomic_store_n(&marks.busy, 0, __ATOMIC_RELEASE); }
+static void leave(void) {
+	__atomic_store_n(&marks.busy, 0, __ATOMIC_RELEASE);
+}
 
 /* ---- events ---- */
 
@@ -154,7 +184,11 @@ static void push(struct piece p, void *stream) {
 static void cut(lp_stream *stream, void *handle) {
 	if (!stream->open) return;
 	stream->open = false;
-	push((struct piece){.begin = stream->begin, .serial = stream->serial, .stream = stream->number, .count = stream->count, .what = LK_DEVICE_KERNEL},
+	push((struct piece){.begin = stream->begin,
+	                    .serial = stream->serial,
+	                    .stream = stream->number,
+	                    .count = stream->count,
+	                    .what = LK_DEVICE_KERNEL},
 	     handle);
 }
 
@@ -183,20 +217,28 @@ void *lp_marks_begin(lp_stream *stream, void *handle) {
 	return event;
 }
 
-void lp_marks_end(lp_stream *stream, void *handle, void *begin, lk_device_what what, uint64_t serial, int64_t bytes) {
+void lp_marks_end(lp_stream *stream, void *handle, void *begin, lk_device_what what,
+                  uint64_t serial, int64_t bytes) {
 	int tries = PATIENCE; /* the begin should not be lost; nobody stays here long */
 	while (__atomic_exchange_n(&marks.busy, 1, __ATOMIC_ACQUIRE))
 		if (tries-- == 0) return;
-	push((struct piece){.begin = begin, .serial = serial, .bytes = bytes, .stream = stream->number, .count = 1, .what = (uint8_t)what},
+	push((struct piece){.begin = begin,
+	                    .serial = serial,
+	                    .bytes = bytes,
+	                    .stream = stream->number,
+	                    .count = 1,
+	                    .what = (uint8_t)what},
 	     handle);
-	bool many = marks.tail - marks.head >= MANY; /* the program may not wait by calls that are seen */
+	bool many =
+		marks.tail - marks.head >= MANY; /* the program may not wait by calls that are seen */
 	leave();
 	if (many) lp_marks_harvest();
 }
 
 /* ---- records ---- */
 
-/* Whether an event is done. That it is not is an answer, which the runtime keeps as its last error. */
+/* Whether an event is done. That it is not is an answer, which the runtime keeps as its last error.
+ */
 static bool is_done(void *event) {
 	int answer = below.query(event);
 	if (answer != 0) below.clear();
@@ -212,7 +254,8 @@ static void tell(const struct piece *piece) {
 	record->start_ns = start, record->end_ns = end;
 	record->bytes = piece->bytes;
 	record->device.serial = piece->serial, record->device.stream = piece->stream;
-	record->device.count = piece->count, record->device.what = piece->what, record->device.direction = 4;
+	record->device.count = piece->count, record->device.what = piece->what,
+	record->device.direction = 4;
 	lp_publish(record, LK_RECORD_DEVICE_WORK);
 }
 

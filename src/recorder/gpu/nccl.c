@@ -1,11 +1,13 @@
-/* nccl.c: records of NCCL: communicators as numbers that join the processes of a job, collectives and messages on
- * streams, groups of calls.
+/* nccl.c: records of NCCL: communicators as numbers that join the processes of a job, collectives
+ * and messages on streams, groups of calls.
  *
- * A communicator that ranks make together has a name that all of them can work out: a hash of the unique id, or of the
- * parent's name, the number of the split, and the colour. Each member writes its rank of the world into the file of that
- * name, so that the reader knows the members without a message being sent.
+ * A communicator that ranks make together has a name that all of them can work out: a hash of the
+ * unique id, or of the parent's name, the number of the split, and the colour. Each member writes
+ * its rank of the world into the file of that name, so that the reader knows the members without a
+ * message being sent.
  *
- * Calls between ncclGroupStart and ncclGroupEnd reach the device together: they are one piece of work of each stream. */
+ * Calls between ncclGroupStart and ncclGroupEnd reach the device together: they are one piece of
+ * work of each stream. */
 #include "recorder/gpu/gpu.h"
 
 #include <fcntl.h>
@@ -16,16 +18,30 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-enum { GROUPS = 1 << 10, QUEUED = 256, MAKING = 64, IN_PROGRESS = 7, MOST_RANKS = 1 << 20, NO_COLOR = -1 };
-enum { FREE_PLACE, TAKEN, LIVE };
+enum {
+	GROUPS = 1 << 10,
+	QUEUED = 256,
+	MAKING = 64,
+	IN_PROGRESS = 7,
+	MOST_RANKS = 1 << 20,
+	NO_COLOR = -1
+};
+enum {
+	FREE_PLACE,
+	TAKEN,
+	LIVE
+};
 
 /* ---- the library below ---- */
 
-static void *library;    /* that the stand-in for libnccl.so.2 opened */
+static void *library; /* that the stand-in for libnccl.so.2 opened */
 
-/* The library named libnccl.so.2 that stands in for the real one (nccl_shim.c) says which that is. */
+/* The library named libnccl.so.2 that stands in for the real one (nccl_shim.c) says which that is.
+ */
 void lockstep_probe_nccl_library(void *handle);
-LP_EXPORT void lockstep_probe_nccl_library(void *handle) { library = handle; }
+LP_EXPORT void lockstep_probe_nccl_library(void *handle) {
+	library = handle;
+}
 
 void *lp_nccl_symbol(const char *name) {
 	int code = errno;
@@ -44,7 +60,11 @@ static int element_bytes(int type) {
 
 /* NCCL itself tells of its work (profiler.c); the wrappers are silent. */
 static bool by_plugin(void) {
-	static enum { UNKNOWN, YES, NO } known;
+	static enum {
+		UNKNOWN,
+		YES,
+		NO
+	} known;
 	if (known == UNKNOWN) {
 		const char *said = getenv("LOCKSTEP_RECORD_NCCL_BY");
 		known = said && strcmp(said, "plugin") == 0 ? YES : NO;
@@ -79,7 +99,8 @@ static __thread struct queue *queued __attribute__((tls_model("initial-exec")));
 
 static struct queue *own_queue(void) {
 	if (queued) return queued;
-	void *room = mmap(NULL, sizeof *queued, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	void *room =
+		mmap(NULL, sizeof *queued, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	return queued = room == MAP_FAILED ? NULL : room;
 }
 
@@ -96,7 +117,9 @@ static uint64_t mix(uint64_t hash, const void *bytes, size_t size) {
 	for (size_t i = 0; i < size; i++) hash = (hash ^ at[i]) * UINT64_C(0x100000001b3); /* FNV-1a */
 	return hash;
 }
-static uint64_t hash_of(const void *bytes, size_t size) { return mix(UINT64_C(0xcbf29ce484222325), bytes, size); }
+static uint64_t hash_of(const void *bytes, size_t size) {
+	return mix(UINT64_C(0xcbf29ce484222325), bytes, size);
+}
 
 static lp_nccl_group *find_group(const void *comm) {
 	for (uint32_t i = 0; i < GROUPS; i++) {
@@ -111,17 +134,24 @@ static lp_nccl_group *add_group(void *comm, const struct making *m) {
 	for (uint32_t i = 0; i < GROUPS; i++) {
 		uint32_t free = FREE_PLACE;
 		lp_nccl_group *group = &groups[i];
-		if (!__atomic_compare_exchange_n(&group->state, &free, TAKEN, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED)) continue;
+		if (!__atomic_compare_exchange_n(&group->state, &free, TAKEN, false, __ATOMIC_ACQ_REL,
+		                                 __ATOMIC_RELAXED))
+			continue;
 		uint32_t number = LP_FIRST_GROUP + __atomic_add_fetch(&group_count, 1, __ATOMIC_RELAXED);
-		*group = (lp_nccl_group){.key = (uint64_t)(uintptr_t)comm, .state = TAKEN, .number = number, .ranks = m->ranks,
-		                     .rank = m->rank, .hash = m->hash};
+		*group = (lp_nccl_group){.key = (uint64_t)(uintptr_t)comm,
+		                         .state = TAKEN,
+		                         .number = number,
+		                         .ranks = m->ranks,
+		                         .rank = m->rank,
+		                         .hash = m->hash};
 		__atomic_store_n(&group->state, LIVE, __ATOMIC_RELEASE);
 		return group;
 	}
 	return NULL;
 }
 
-/* Rank and size of the world: as the launcher says it (torchrun's names), else those of the largest communicator. */
+/* Rank and size of the world: as the launcher says it (torchrun's names), else those of the largest
+ * communicator. */
 static void learn_world(int ranks, int rank) {
 	lk_recording_head *head = lp_state.recorder.head;
 	const char *of = getenv("WORLD_SIZE"), *own = getenv("RANK");
@@ -140,11 +170,14 @@ static void write_member(uint64_t hash, int rank) {
 	char path[PATH_MAX];
 	int32_t number = lp_state.recorder.head->rank + 1;
 	if (rank < 0 || rank >= MOST_RANKS || number <= 0) return;
-	int length = snprintf(path, sizeof path, "%s/%016llx" LK_GROUP_ENDING, lp_state.folder, (unsigned long long)hash);
+	int length = snprintf(path, sizeof path, "%s/%016llx" LK_GROUP_ENDING, lp_state.folder,
+	                      (unsigned long long)hash);
 	if (length >= (int)sizeof path) return;
-	int fd = (int)syscall(SYS_openat, AT_FDCWD, path, O_WRONLY | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
+	int fd =
+		(int)syscall(SYS_openat, AT_FDCWD, path, O_WRONLY | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
 	if (fd < 0) return;
-	long wrote = syscall(SYS_pwrite64, fd, &number, sizeof number, (off_t)rank * (off_t)sizeof number);
+	long wrote =
+		syscall(SYS_pwrite64, fd, &number, sizeof number, (off_t)rank * (off_t)sizeof number);
 	if (wrote != sizeof number) lp_state.recorder.head->dropped++;
 	syscall(SYS_close, fd);
 }
@@ -154,7 +187,8 @@ void lp_nccl_tell_group(uint32_t number, uint64_t hash, int ranks, int rank) {
 	learn_world(ranks, rank);
 	write_member(hash, rank);
 	snprintf(name, sizeof name, "#%016llx", (unsigned long long)hash);
-	lk_record_entry record = {.object = number, .start_ns = lp_now(), .comm = {.peer = ranks, .tag = rank}};
+	lk_record_entry record = {
+		.object = number, .start_ns = lp_now(), .comm = {.peer = ranks, .tag = rank}};
 	lp_text(&record, LK_RECORD_GROUP, name);
 }
 
@@ -164,7 +198,8 @@ static int ask(const char *name, void *comm) {
 	return real && real(comm, &value) == 0 ? value : -1;
 }
 
-/* When it is first used: of one that is not yet complete (non-blocking) nothing could be asked before. */
+/* When it is first used: of one that is not yet complete (non-blocking) nothing could be asked
+ * before. */
 static void tell_group(lp_nccl_group *group, void *comm) {
 	char ranks[LK_TEXT_MOST];
 	if (group->told) return;
@@ -178,14 +213,18 @@ static void tell_group(lp_nccl_group *group, void *comm) {
 	}
 	learn_world(group->ranks, group->rank);
 	lp_nccl_posed_list(posed, ranks, sizeof ranks);
-	lk_record_entry record = {.object = group->number, .start_ns = lp_now(), .comm = {.peer = group->ranks, .tag = group->rank}};
+	lk_record_entry record = {.object = group->number,
+	                          .start_ns = lp_now(),
+	                          .comm = {.peer = group->ranks, .tag = group->rank}};
 	lp_text(&record, LK_RECORD_GROUP, ranks);
 }
 
 static lp_nccl_group *group_of(void *comm) {
 	lp_nccl_group *group = comm ? find_group(comm) : NULL;
 	/* made before recording began */
-	if (!group && comm) group = add_group(comm, &(struct making){.hash = hash_of(&comm, sizeof comm), .ranks = -1, .rank = -1});
+	if (!group && comm)
+		group = add_group(
+			comm, &(struct making){.hash = hash_of(&comm, sizeof comm), .ranks = -1, .rank = -1});
 	if (group) tell_group(group, comm);
 	return group;
 }
@@ -193,8 +232,10 @@ static lp_nccl_group *group_of(void *comm) {
 /* ---- collectives and messages ---- */
 
 static int64_t bytes_of(const lp_nccl_call *call) {
-	int64_t bytes, times = call->all && call->group && call->group->ranks > 0 ? call->group->ranks : 1;
-	if (call->count > INT64_MAX || __builtin_mul_overflow((int64_t)call->count, (int64_t)call->element, &bytes) ||
+	int64_t bytes,
+		times = call->all && call->group && call->group->ranks > 0 ? call->group->ranks : 1;
+	if (call->count > INT64_MAX ||
+	    __builtin_mul_overflow((int64_t)call->count, (int64_t)call->element, &bytes) ||
 	    __builtin_mul_overflow(bytes, times, &bytes))
 		return 0;
 	return bytes;
@@ -219,8 +260,11 @@ bool lp_nccl_begin(lp_nccl_call *call) {
 }
 
 static void fill(const lp_nccl_call *call, lk_record_entry *entry, uint32_t name, int64_t end) {
-	*entry = (lk_record_entry){.thread = lp_thread.place.thread, .object = call->group ? call->group->number : 0,
-	                       .start_ns = call->start, .end_ns = end, .bytes = call->bytes};
+	*entry = (lk_record_entry){.thread = lp_thread.place.thread,
+	                           .object = call->group ? call->group->number : 0,
+	                           .start_ns = call->start,
+	                           .end_ns = end,
+	                           .bytes = call->bytes};
 	entry->comm.request = call->serial;
 	entry->comm.peer = call->peer, entry->comm.from = -1;
 	entry->comm.tag = call->on_stream ? (int32_t)call->on_stream->number : 0;
@@ -233,7 +277,8 @@ static void publish(const lk_record_entry *filled) {
 	lk_record_entry *record = lp_next();
 	if (!record) return;
 	uint16_t thread = record->thread;
-	memcpy((char *)record + sizeof record->kind, (const char *)filled + sizeof record->kind, sizeof *record - sizeof record->kind);
+	memcpy((char *)record + sizeof record->kind, (const char *)filled + sizeof record->kind,
+	       sizeof *record - sizeof record->kind);
 	record->thread = thread;
 	lp_publish(record, LK_RECORD_COMM);
 }
@@ -247,7 +292,8 @@ void lp_nccl_end(lp_nccl_call *call) {
 	if (depth == 0) lp_cupti_pop();
 	struct queue *queue = depth ? own_queue() : NULL;
 	if (call->begin)
-		lp_marks_end(call->on_stream, call->stream, call->begin, LK_DEVICE_COMM, call->serial, call->bytes);
+		lp_marks_end(call->on_stream, call->stream, call->begin, LK_DEVICE_COMM, call->serial,
+		             call->bytes);
 	if (call->result == 0 && !depth) publish(&record);
 	else if (call->result == 0 && queue && queue->count < QUEUED) {
 		queue->call[queue->count].record = record;
@@ -260,7 +306,9 @@ void lp_nccl_end(lp_nccl_call *call) {
 
 /* ---- groups of calls ---- */
 
-enum { MOST_STREAMS = 16 };
+enum {
+	MOST_STREAMS = 16
+};
 
 /* The streams of a group's calls: one piece of work each. */
 struct together {
@@ -290,7 +338,8 @@ static int place_of(struct together *together, void *handle) {
 }
 
 static void begin_together(struct together *together) {
-	*together = (struct together){.on = depth == 1 && queued && (queued->count || queued->made) && lp_enter()};
+	*together = (struct together){.on = depth == 1 && queued && (queued->count || queued->made) &&
+	                                    lp_enter()};
 	for (uint32_t i = 0; together->on && i < queued->count; i++) {
 		int at = place_of(together, queued->call[i].stream);
 		if (at < 0) continue;
@@ -310,7 +359,8 @@ static void end_together(struct together *together, int result) {
 	lp_cupti_pop();
 	for (int i = 0; i < together->count; i++)
 		if (together->at[i].begin)
-			lp_marks_end(together->at[i].stream, together->at[i].handle, together->at[i].begin, LK_DEVICE_COMM, together->at[i].serial, together->at[i].bytes);
+			lp_marks_end(together->at[i].stream, together->at[i].handle, together->at[i].begin,
+			             LK_DEVICE_COMM, together->at[i].serial, together->at[i].bytes);
 	bool good = result == 0 || result == IN_PROGRESS;
 	for (uint32_t i = 0; good && i < queued->count; i++) publish(&queued->call[i].record);
 	for (uint32_t i = 0; good && i < queued->made; i++) made(&queued->making[i]);
@@ -318,10 +368,15 @@ static void end_together(struct together *together, int result) {
 	lp_leave();
 }
 
-static void tell_call(uint32_t *number, uint32_t *epoch, const char *name, const lp_nccl_group *group, int64_t start) {
+static void tell_call(uint32_t *number, uint32_t *epoch, const char *name,
+                      const lp_nccl_group *group, int64_t start) {
 	uint32_t called = lp_name(number, epoch, name);
-	publish(&(lk_record_entry){.object = group ? group->number : 0, .start_ns = start, .end_ns = lp_now(),
-	                           .comm = {.peer = -1, .from = -1, .part = LK_PART_WHOLE, .what = LK_WHAT_OTHER, .call = called}});
+	publish(&(lk_record_entry){
+		.object = group ? group->number : 0,
+		.start_ns = start,
+		.end_ns = lp_now(),
+		.comm = {
+			.peer = -1, .from = -1, .part = LK_PART_WHOLE, .what = LK_WHAT_OTHER, .call = called}});
 }
 
 static int group_end(int (*real)(void), const char *name) {
@@ -336,29 +391,29 @@ static int group_end(int (*real)(void), const char *name) {
 }
 
 #define BOTH(kind, name, ...) kind(nccl##name, __VA_ARGS__) kind(pnccl##name, __VA_ARGS__)
-#define STARTS(name, ...)                                        \
-	int name(void);                                              \
-	LP_EXPORT int name(void) {                                   \
-		LP_NCCL_REAL(name)                                       \
-		int result = real ? real() : LP_NCCL_ABSENT;             \
-		depth += result == 0;                                    \
-		return result;                                           \
+#define STARTS(name, ...)                            \
+	int name(void);                                  \
+	LP_EXPORT int name(void) {                       \
+		LP_NCCL_REAL(name)                           \
+		int result = real ? real() : LP_NCCL_ABSENT; \
+		depth += result == 0;                        \
+		return result;                               \
 	}
-#define ENDS(name, ...)                                          \
-	int name(void);                                              \
-	LP_EXPORT int name(void) {                                   \
-		LP_NCCL_REAL(name)                                       \
-		return group_end(real, "ncclGroupEnd");                  \
+#define ENDS(name, ...)                         \
+	int name(void);                             \
+	LP_EXPORT int name(void) {                  \
+		LP_NCCL_REAL(name)                      \
+		return group_end(real, "ncclGroupEnd"); \
 	}
 BOTH(STARTS, GroupStart, 0)
 BOTH(ENDS, GroupEnd, 0)
 
-#define SIMULATES(name, ...)                                     \
-	int name(void *info);                                        \
-	LP_EXPORT int name(void *info) {                             \
-		LP_NCCL_REAL(name)                                       \
+#define SIMULATES(name, ...)                                                   \
+	int name(void *info);                                                      \
+	LP_EXPORT int name(void *info) {                                           \
+		LP_NCCL_REAL(name)                                                     \
 		if (depth && --depth == 0 && queued) queued->count = queued->made = 0; \
-		return real ? real(info) : LP_NCCL_ABSENT;               \
+		return real ? real(info) : LP_NCCL_ABSENT;                             \
 	}
 BOTH(SIMULATES, GroupSimulateEnd, 0)
 
@@ -377,7 +432,8 @@ static struct beginning begin_making(void) {
 	return b;
 }
 
-static void end_making(struct beginning b, struct making m, int result, uint32_t *number, uint32_t *epoch, const char *name) {
+static void end_making(struct beginning b, struct making m, int result, uint32_t *number,
+                       uint32_t *epoch, const char *name) {
 	lp_thread.busy = b.was;
 	if ((result != 0 && result != IN_PROGRESS) || by_plugin() || !lp_enter()) return;
 	struct queue *queue = depth ? own_queue() : NULL;
@@ -395,23 +451,27 @@ static int posed(void **out, void *made_one) {
 	return made_one ? 0 : LP_NCCL_ABSENT;
 }
 
-#define MAKES(name, parameters, arguments, ...)                              \
-	int name parameters;                                                     \
-	LP_EXPORT int name parameters {                                          \
-		static uint32_t number, epoch;                                       \
-		LP_NCCL_REAL(name)                                                   \
-		struct beginning b = begin_making();                                        \
-		struct making m = __VA_ARGS__;                                              \
-		int result = lp_nccl_poses() ? posed(out, lp_nccl_pose(m.ranks, m.rank)) : real ? real arguments : LP_NCCL_ABSENT; \
-		end_making(b, m, result, &number, &epoch, #name);                    \
-		return result;                                                       \
+#define MAKES(name, parameters, arguments, ...)                                  \
+	int name parameters;                                                         \
+	LP_EXPORT int name parameters {                                              \
+		static uint32_t number, epoch;                                           \
+		LP_NCCL_REAL(name)                                                       \
+		struct beginning b = begin_making();                                     \
+		struct making m = __VA_ARGS__;                                           \
+		int result = lp_nccl_poses() ? posed(out, lp_nccl_pose(m.ranks, m.rank)) \
+		             : real          ? real arguments                            \
+		                             : LP_NCCL_ABSENT;                                    \
+		end_making(b, m, result, &number, &epoch, #name);                        \
+		return result;                                                           \
 	}
 BOTH(MAKES, CommInitRank, (void **out, int ranks, lp_nccl_id id, int rank), (out, ranks, id, rank),
      {out, hash_of(&id, sizeof id), ranks, rank})
-BOTH(MAKES, CommInitRankConfig, (void **out, int ranks, lp_nccl_id id, int rank, void *config), (out, ranks, id, rank, config),
-     {out, hash_of(&id, sizeof id), ranks, rank})
-BOTH(MAKES, CommInitRankScalable, (void **out, int ranks, int rank, int count, lp_nccl_id *ids, void *config),
-     (out, ranks, rank, count, ids, config), {out, hash_of(ids, count > 0 ? sizeof *ids : 0), ranks, rank})
+BOTH(MAKES, CommInitRankConfig, (void **out, int ranks, lp_nccl_id id, int rank, void *config),
+     (out, ranks, id, rank, config), {out, hash_of(&id, sizeof id), ranks, rank})
+BOTH(MAKES, CommInitRankScalable,
+     (void **out, int ranks, int rank, int count, lp_nccl_id *ids, void *config),
+     (out, ranks, rank, count, ids, config),
+     {out, hash_of(ids, count > 0 ? sizeof *ids : 0), ranks, rank})
 
 /* The part of a communicator: all members of the part know the key. */
 static struct making part_of(void *comm, void **out, const void *key, size_t size) {
@@ -431,7 +491,8 @@ static bool pose_split(void *comm, int color, int key, struct making *m, int *re
 	*m->out = NULL, *result = 0;
 	if (color == NO_COLOR) return true;
 	*result = posed(m->out, lp_nccl_pose_part(parent, color, key));
-	if ((child = lp_nccl_posed_find(*m->out)) != NULL) m->ranks = child->ranks, m->rank = child->rank;
+	if ((child = lp_nccl_posed_find(*m->out)) != NULL)
+		m->ranks = child->ranks, m->rank = child->rank;
 	return true;
 }
 
@@ -439,53 +500,57 @@ static bool pose_shrink(void *comm, const int *without, int count, struct making
 	lp_nccl_posed *parent = lp_nccl_posed_find(comm), *child;
 	if (!parent) return false;
 	*result = posed(m->out, lp_nccl_pose_rest(parent, without, count));
-	if ((child = lp_nccl_posed_find(*m->out)) != NULL) m->ranks = child->ranks, m->rank = child->rank;
+	if ((child = lp_nccl_posed_find(*m->out)) != NULL)
+		m->ranks = child->ranks, m->rank = child->rank;
 	return true;
 }
 
-#define SPLITS(name, ...)                                                    \
-	int name(void *comm, int color, int key, void **out, void *config);      \
+#define SPLITS(name, ...)                                                          \
+	int name(void *comm, int color, int key, void **out, void *config);            \
 	LP_EXPORT int name(void *comm, int color, int key, void **out, void *config) { \
-		static uint32_t number, epoch;                                       \
-		LP_NCCL_REAL(name)                                                   \
-		struct beginning b = begin_making();                                        \
-		struct making m = part_of(comm, out, &color, sizeof color);                 \
-		int result;                                                          \
-		if (!pose_split(comm, color, key, &m, &result))                      \
-			result = real ? real(comm, color, key, out, config) : LP_NCCL_ABSENT; \
-		end_making(b, m, result, &number, &epoch, #name);                    \
-		return result;                                                       \
+		static uint32_t number, epoch;                                             \
+		LP_NCCL_REAL(name)                                                         \
+		struct beginning b = begin_making();                                       \
+		struct making m = part_of(comm, out, &color, sizeof color);                \
+		int result;                                                                \
+		if (!pose_split(comm, color, key, &m, &result))                            \
+			result = real ? real(comm, color, key, out, config) : LP_NCCL_ABSENT;  \
+		end_making(b, m, result, &number, &epoch, #name);                          \
+		return result;                                                             \
 	}
 BOTH(SPLITS, CommSplit, 0)
 
-#define SHRINKS(name, ...)                                                   \
-	int name(void *comm, int *without, int count, void **out, void *config, int flags); \
+#define SHRINKS(name, ...)                                                                         \
+	int name(void *comm, int *without, int count, void **out, void *config, int flags);            \
 	LP_EXPORT int name(void *comm, int *without, int count, void **out, void *config, int flags) { \
-		static uint32_t number, epoch;                                       \
-		LP_NCCL_REAL(name)                                                   \
-		struct beginning b = begin_making();                                        \
-		struct making m = part_of(comm, out, without, count > 0 ? (size_t)count * sizeof *without : 0); \
-		int result;                                                          \
-		if (!pose_shrink(comm, without, count, &m, &result))                 \
-			result = real ? real(comm, without, count, out, config, flags) : LP_NCCL_ABSENT; \
-		end_making(b, m, result, &number, &epoch, #name);                    \
-		return result;                                                       \
+		static uint32_t number, epoch;                                                             \
+		LP_NCCL_REAL(name)                                                                         \
+		struct beginning b = begin_making();                                                       \
+		struct making m =                                                                          \
+			part_of(comm, out, without, count > 0 ? (size_t)count * sizeof *without : 0);          \
+		int result;                                                                                \
+		if (!pose_shrink(comm, without, count, &m, &result))                                       \
+			result = real ? real(comm, without, count, out, config, flags) : LP_NCCL_ABSENT;       \
+		end_making(b, m, result, &number, &epoch, #name);                                          \
+		return result;                                                                             \
 	}
 BOTH(SHRINKS, CommShrink, 0)
 
 /* All communicators of one process: each has a rank. */
-#define MAKES_ALL(name, ...)                                                 \
-	int name(void **out, int count, const int *devices);                     \
-	LP_EXPORT int name(void **out, int count, const int *devices) {          \
-		static uint32_t number, epoch;                                       \
-		LP_NCCL_REAL(name)                                                   \
-		struct beginning b = begin_making();                                        \
-		int result = real ? real(out, count, devices) : LP_NCCL_ABSENT;      \
-		uint64_t own[2] = {(uint64_t)lk_monotonic_ns(), (uint64_t)getpid()}, hash = hash_of(own, sizeof own); \
-		for (int i = 0; i < count && result == 0; i++)                       \
-			end_making(b, (struct making){out + i, hash, count, i}, result, &number, &epoch, #name); \
-		lp_thread.busy = b.was;                                              \
-		return result;                                                       \
+#define MAKES_ALL(name, ...)                                                                 \
+	int name(void **out, int count, const int *devices);                                     \
+	LP_EXPORT int name(void **out, int count, const int *devices) {                          \
+		static uint32_t number, epoch;                                                       \
+		LP_NCCL_REAL(name)                                                                   \
+		struct beginning b = begin_making();                                                 \
+		int result = real ? real(out, count, devices) : LP_NCCL_ABSENT;                      \
+		uint64_t own[2] = {(uint64_t)lk_monotonic_ns(), (uint64_t)getpid()},                 \
+				 hash = hash_of(own, sizeof own);                                            \
+		for (int i = 0; i < count && result == 0; i++)                                       \
+			end_making(b, (struct making){out + i, hash, count, i}, result, &number, &epoch, \
+			           #name);                                                               \
+		lp_thread.busy = b.was;                                                              \
+		return result;                                                                       \
 	}
 BOTH(MAKES_ALL, CommInitAll, 0)
 
@@ -502,17 +567,17 @@ static void forget_group(void *comm) {
 	if (group) __atomic_store_n(&group->state, FREE_PLACE, __ATOMIC_RELEASE);
 }
 
-#define FREES(name, ...)                                                     \
-	int name(void *comm);                                                    \
-	LP_EXPORT int name(void *comm) {                                         \
-		LP_NCCL_REAL(name)                                                   \
-		bool was = lp_thread.busy;                                           \
-		forget_group(comm);                                                  \
-		if (lp_nccl_posed_find(comm)) return 0;                              \
-		lp_thread.busy = true;                                               \
-		int result = real ? real(comm) : LP_NCCL_ABSENT;                     \
-		lp_thread.busy = was;                                                \
-		return result;                                                       \
+#define FREES(name, ...)                                 \
+	int name(void *comm);                                \
+	LP_EXPORT int name(void *comm) {                     \
+		LP_NCCL_REAL(name)                               \
+		bool was = lp_thread.busy;                       \
+		forget_group(comm);                              \
+		if (lp_nccl_posed_find(comm)) return 0;          \
+		lp_thread.busy = true;                           \
+		int result = real ? real(comm) : LP_NCCL_ABSENT; \
+		lp_thread.busy = was;                            \
+		return result;                                   \
 	}
 BOTH(FREES, CommDestroy, 0)
 BOTH(FREES, CommAbort, 0)

@@ -1,15 +1,17 @@
 /* nccl_emulate.c: one process that believes to be one rank of many, as far as NCCL is concerned.
  *
- * Communicators are places in a table. Which ranks are in a part of the world depends on what the others would say, and they
- * cannot be asked: a process that uses a device cannot be copied. So it is inferred from what layouts are made of, blocks
- * of neighbours and ranks that stand equally far apart:
+ * Communicators are places in a table. Which ranks are in a part of the world depends on what the
+ * others would say, and they cannot be asked: a process that uses a device cannot be copied. So it
+ * is inferred from what layouts are made of, blocks of neighbours and ranks that stand equally far
+ * apart:
  *
  *     a communicator by size and rank   the block, else the row, in which this rank has that place
- *     a split by colour                 rank / size = colour: a block; rank % distance = colour: a row. Of several that fit,
- *                                       the one that with the parts made before divides the parent wholly
+ *     a split by colour                 rank / size = colour: a block; rank % distance = colour: a
+ * row. Of several that fit, the one that with the parts made before divides the parent wholly
  *
- * Where that leaves a choice (rank 0 fits everywhere) LOCKSTEP_RECORD_SPLITS says it, one item a split in the order in which
- * the program makes them: "2,/2" is blocks of 2, then every second rank. What was taken is in the recording. */
+ * Where that leaves a choice (rank 0 fits everywhere) LOCKSTEP_RECORD_SPLITS says it, one item a
+ * split in the order in which the program makes them: "2,/2" is blocks of 2, then every second
+ * rank. What was taken is in the recording. */
 #include "recorder/gpu/gpu.h"
 
 #include <stdio.h>
@@ -18,11 +20,15 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-enum { MOST = 1024, SOFTWARE = 70, AS_THEY_ARE = 1 << 10 };
+enum {
+	MOST = 1024,
+	SOFTWARE = 70,
+	AS_THEY_ARE = 1 << 10
+};
 
 static lp_nccl_posed posed[MOST];
 static uint32_t count;
-static int splits;       /* so far */
+static int splits; /* so far */
 
 lp_nccl_posed *lp_nccl_posed_find(const void *comm) {
 	uintptr_t at = (uintptr_t)comm, first = (uintptr_t)posed;
@@ -39,9 +45,11 @@ static void *add(lp_nccl_posed what) {
 
 static _Noreturn void give_up(const lp_nccl_posed *parent, int color) {
 	char text[200];
-	int length = snprintf(text, sizeof text, "lockstep: as rank %d of %d: which of %d ranks have colour %d in split %d cannot "
-	                      "be known; --splits says it\n",
-	                      lp_mode.rank, lp_mode.world, parent->ranks, color, splits);
+	int length =
+		snprintf(text, sizeof text,
+	             "lockstep: as rank %d of %d: which of %d ranks have colour %d in split %d cannot "
+	             "be known; --splits says it\n",
+	             lp_mode.rank, lp_mode.world, parent->ranks, color, splits);
 	if (syscall(SYS_write, 2, text, (size_t)length) < 0) _exit(SOFTWARE);
 	_exit(SOFTWARE);
 }
@@ -54,8 +62,8 @@ static lp_nccl_posed block(const lp_nccl_posed *of, int size) {
 	return (lp_nccl_posed){size, of->rank - first, of->first + first * of->stride, of->stride, 1};
 }
 static lp_nccl_posed row(const lp_nccl_posed *of, int distance) {
-	return (lp_nccl_posed){of->ranks / distance, of->rank / distance, of->first + of->rank % distance * of->stride,
-	                       of->stride * distance, 1};
+	return (lp_nccl_posed){of->ranks / distance, of->rank / distance,
+	                       of->first + of->rank % distance * of->stride, of->stride * distance, 1};
 }
 
 void *lp_nccl_pose(int ranks, int rank) {
@@ -87,7 +95,8 @@ static bool infer(const lp_nccl_posed *parent, int color, lp_nccl_posed *out) {
 		for (int far = 0; far < 2 && !(far && (size == 1 || size == parent->ranks)); far++) {
 			int distance = parent->ranks / size;
 			if ((far ? parent->rank % distance : parent->rank / size) != color) continue;
-			if (divides ? whole == 0 : whole + fits == 0) *out = far ? row(parent, distance) : block(parent, size);
+			if (divides ? whole == 0 : whole + fits == 0)
+				*out = far ? row(parent, distance) : block(parent, size);
 			fits++, whole += divides;
 		}
 	}
@@ -114,28 +123,30 @@ void *lp_nccl_pose_rest(const lp_nccl_posed *parent, const int *without, int lef
 /* Long lists become first:last:stride. */
 void lp_nccl_posed_list(const lp_nccl_posed *p, char *out, size_t room) {
 	if (p->ranks > AS_THEY_ARE) {
-		snprintf(out, room, "[%d:%d:%d]", p->first, p->first + (p->ranks - 1) * p->stride, p->stride);
+		snprintf(out, room, "[%d:%d:%d]", p->first, p->first + (p->ranks - 1) * p->stride,
+		         p->stride);
 		return;
 	}
 	size_t length = (size_t)snprintf(out, room, "[");
 	for (int i = 0; i < p->ranks && length + 32 < room; i++)
-		length += (size_t)snprintf(out + length, room - length, i ? ", %d" : "%d", p->first + i * p->stride);
+		length += (size_t)snprintf(out + length, room - length, i ? ", %d" : "%d",
+		                           p->first + i * p->stride);
 	snprintf(out + length, room - length, length + 32 < room ? "]" : ", ...]");
 }
 
 /* ---- what programs ask of communicators ---- */
 
 #define BOTH(kind, name, ...) kind(nccl##name, __VA_ARGS__) kind(pnccl##name, __VA_ARGS__)
-#define ASKS(name, parameters, arguments, answer)                \
-	int name parameters;                                         \
-	LP_EXPORT int name parameters {                              \
-		LP_NCCL_REAL(name)                                       \
-		lp_nccl_posed *p = lp_nccl_posed_find(comm);             \
-		if (p) {                                                 \
-			answer;                                              \
-			return 0;                                            \
-		}                                                        \
-		return real ? real arguments : LP_NCCL_ABSENT;           \
+#define ASKS(name, parameters, arguments, answer)      \
+	int name parameters;                               \
+	LP_EXPORT int name parameters {                    \
+		LP_NCCL_REAL(name)                             \
+		lp_nccl_posed *p = lp_nccl_posed_find(comm);   \
+		if (p) {                                       \
+			answer;                                    \
+			return 0;                                  \
+		}                                              \
+		return real ? real arguments : LP_NCCL_ABSENT; \
 	}
 BOTH(ASKS, CommCount, (const void *comm, int *out), (comm, out), *out = p->ranks)
 BOTH(ASKS, CommUserRank, (const void *comm, int *out), (comm, out), *out = p->rank)
@@ -143,25 +154,26 @@ BOTH(ASKS, CommCuDevice, (const void *comm, int *out), (comm, out), *out = 0)
 BOTH(ASKS, CommGetAsyncError, (void *comm, int *out), (comm, out), *out = 0)
 BOTH(ASKS, CommFinalize, (void *comm), (comm), (void)p)
 BOTH(ASKS, CommRevoke, (void *comm, int flags), (comm, flags), (void)p)
-BOTH(ASKS, CommRegister, (void *comm, void *buffer, size_t size, void **out), (comm, buffer, size, out), *out = buffer)
+BOTH(ASKS, CommRegister, (void *comm, void *buffer, size_t size, void **out),
+     (comm, buffer, size, out), *out = buffer)
 BOTH(ASKS, CommDeregister, (void *comm, void *handle), (comm, handle), (void)p)
-BOTH(ASKS, CommWindowRegister, (void *comm, void *buffer, size_t size, void **out, int flags), (comm, buffer, size, out, flags),
-     *out = buffer)
+BOTH(ASKS, CommWindowRegister, (void *comm, void *buffer, size_t size, void **out, int flags),
+     (comm, buffer, size, out, flags), *out = buffer)
 BOTH(ASKS, CommWindowDeregister, (void *comm, void *window), (comm, window), (void)p)
-BOTH(ASKS, RedOpCreatePreMulSum, (int *op, void *scalar, int type, int where, void *comm), (op, scalar, type, where, comm),
-     *op = 0)
+BOTH(ASKS, RedOpCreatePreMulSum, (int *op, void *scalar, int type, int where, void *comm),
+     (op, scalar, type, where, comm), *op = 0)
 BOTH(ASKS, RedOpDestroy, (int op, void *comm), (op, comm), (void)p)
 
 /* The real one would look for a network. */
-#define GIVES_ID(name, ...)                                      \
-	int name(lp_nccl_id *out);                                   \
-	LP_EXPORT int name(lp_nccl_id *out) {                        \
-		static uint32_t given;                                   \
-		LP_NCCL_REAL(name)                                       \
-		if (!lp_nccl_poses()) return real ? real(out) : LP_NCCL_ABSENT; \
-		memset(out, 0, sizeof *out);                             \
+#define GIVES_ID(name, ...)                                                \
+	int name(lp_nccl_id *out);                                             \
+	LP_EXPORT int name(lp_nccl_id *out) {                                  \
+		static uint32_t given;                                             \
+		LP_NCCL_REAL(name)                                                 \
+		if (!lp_nccl_poses()) return real ? real(out) : LP_NCCL_ABSENT;    \
+		memset(out, 0, sizeof *out);                                       \
 		uint32_t number = __atomic_add_fetch(&given, 1, __ATOMIC_RELAXED); \
-		memcpy(out->bytes, &number, sizeof number);              \
-		return 0;                                                \
+		memcpy(out->bytes, &number, sizeof number);                        \
+		return 0;                                                          \
 	}
 BOTH(GIVES_ID, GetUniqueId, 0)

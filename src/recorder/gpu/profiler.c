@@ -1,13 +1,13 @@
-/* profiler.c: a plugin of NCCL's profiler interface: what the library does with a collective after it was called, and the
- * only sight of it where NCCL is inside a program.
+/* profiler.c: a plugin of NCCL's profiler interface: what the library does with a collective after
+ * it was called, and the only sight of it where NCCL is inside a program.
  *
  *     collective, message   COMM: what it is, its number on the communicator
  *     channels of kernels   DEVICE_WORK: when it was on the device, by the device's clock
  *     network operations    PROXY: how long they waited for the device, the wire, the other side
  *
- * An event that NCCL gets is a number, not an address: a place of a ring and how often that was used. NCCL tells of parts
- * after it has ended the whole; what comes so late that the place is another's is left out. Nothing but success is
- * answered once a communicator has begun. */
+ * An event that NCCL gets is a number, not an address: a place of a ring and how often that was
+ * used. NCCL tells of parts after it has ended the whole; what comes so late that the place is
+ * another's is left out. Nothing but success is answered once a communicator has begun. */
 #include "recorder/gpu/gpu.h"
 #include "recorder/gpu/profiler_abi.h"
 
@@ -16,11 +16,16 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { EVENTS = 1 << 13, CONTEXTS = 256, FIRST = LP_FIRST_GROUP + (1 << 18), RENEW_NS = 1000000000 };
+enum {
+	EVENTS = 1 << 13,
+	CONTEXTS = 256,
+	FIRST = LP_FIRST_GROUP + (1 << 18),
+	RENEW_NS = 1000000000
+};
 
 /* A communicator. */
 struct context {
-	uint32_t taken, group;   /* number of the group; 0 not told yet */
+	uint32_t taken, group; /* number of the group; 0 not told yet */
 	uint64_t hash;
 	int ranks, rank;
 	int version;
@@ -31,22 +36,23 @@ struct event {
 	uint32_t type;
 	struct context *of;
 	void *parent;
-	uint64_t serial;         /* of the collective's work on the device */
+	uint64_t serial; /* of the collective's work on the device */
 	int64_t start;
-	void *stream;            /* of an API event */
-	lk_record_entry record;  /* of a collective or message, or network operation */
+	void *stream;           /* of an API event */
+	lk_record_entry record; /* of a collective or message, or network operation */
 	/* channels of a collective that run, and from when to when some did, by the device's clock */
 	int running;
 	int64_t first, last;
-	uint64_t timer;          /* of a channel: when it began */
-	int state;               /* of a step: what it waits for, since when */
+	uint64_t timer; /* of a channel: when it began */
+	int state;      /* of a step: what it waits for, since when */
 	int64_t since;
 };
 
 static struct context contexts[CONTEXTS];
 static struct event events[EVENTS];
 static uint64_t used;
-/* From the device's clock to the host's: the smallest difference seen lately, for news of the device come late, never early. */
+/* From the device's clock to the host's: the smallest difference seen lately, for news of the
+ * device come late, never early. */
 static int64_t offset, offset_at;
 static bool has_offset;
 
@@ -82,7 +88,8 @@ static int begin(void **out, int *mask, int version, uint64_t hash, int ranks, i
 	lp_thread.busy = false;
 	if (lp_arm() && lp_enter()) {
 		for (uint32_t i = 0, free = 0; i < CONTEXTS && !*out; i++, free = 0)
-			if (__atomic_compare_exchange_n(&contexts[i].taken, &free, 1, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED))
+			if (__atomic_compare_exchange_n(&contexts[i].taken, &free, 1, false, __ATOMIC_ACQ_REL,
+			                                __ATOMIC_RELAXED))
 				*out = &contexts[i];
 		if (*out) {
 			struct context *context = *out;
@@ -105,9 +112,12 @@ static int end(void *handle) {
 /* ---- collectives and messages ---- */
 
 static int element_bytes(const char *type) {
-	static const struct { const char *name; int bytes; } types[] = {
-		{"Int8", 1}, {"Uint8", 1}, {"Int32", 4}, {"Uint32", 4}, {"Int64", 8}, {"Uint64", 8}, {"Float16", 2}, {"Float32", 4},
-		{"Float64", 8}, {"Bfloat16", 2}, {"Float8e4m3", 1}, {"Float8e5m2", 1}};
+	static const struct {
+		const char *name;
+		int bytes;
+	} types[] = {{"Int8", 1},    {"Uint8", 1},    {"Int32", 4},      {"Uint32", 4},
+	             {"Int64", 8},   {"Uint64", 8},   {"Float16", 2},    {"Float32", 4},
+	             {"Float64", 8}, {"Bfloat16", 2}, {"Float8e4m3", 1}, {"Float8e5m2", 1}};
 	if (!type) return 0;
 	if (strncmp(type, "nccl", 4) == 0) type += 4;
 	for (size_t i = 0; i < sizeof types / sizeof *types; i++)
@@ -118,7 +128,7 @@ static int element_bytes(const char *type) {
 static struct function {
 	const char *name, *call;
 	lk_comm_what what;
-	bool all;                /* bytes: times the ranks */
+	bool all; /* bytes: times the ranks */
 	uint32_t number, epoch;
 } functions[] = {
 	{"AllReduce", "ncclAllReduce", LK_WHAT_ALLREDUCE, false, 0, 0},
@@ -147,11 +157,13 @@ static uint32_t stream_of(const struct event *event) {
 	return stream ? stream->number : 0;
 }
 
-static void describe(struct event *event, const char *func, const char *type, size_t count, int peer, int64_t sequence) {
+static void describe(struct event *event, const char *func, const char *type, size_t count,
+                     int peer, int64_t sequence) {
 	struct function *function = function_of(func);
 	int element = element_bytes(type);
 	int64_t bytes = 0, times = function->all && event->of->ranks > 0 ? event->of->ranks : 1;
-	if (count > INT64_MAX || __builtin_mul_overflow((int64_t)count, element * times, &bytes)) bytes = 0;
+	if (count > INT64_MAX || __builtin_mul_overflow((int64_t)count, element * times, &bytes))
+		bytes = 0;
 	event->serial = lp_gpu_serial();
 	event->record = (lk_record_entry){.object = event->of->group, .bytes = bytes};
 	event->record.comm.request = event->serial;
@@ -168,7 +180,8 @@ static void describe(struct event *event, const char *func, const char *type, si
 static int64_t note_time(uint64_t timer, int64_t now) {
 	if (!timer) return now;
 	int64_t difference = now - (int64_t)timer;
-	if (!has_offset || difference < offset || now - offset_at > RENEW_NS) offset = difference, offset_at = now, has_offset = true;
+	if (!has_offset || difference < offset || now - offset_at > RENEW_NS)
+		offset = difference, offset_at = now, has_offset = true;
 	return (int64_t)timer;
 }
 
@@ -176,7 +189,8 @@ static void publish(lk_record_entry filled, lk_record_kind kind) {
 	lk_record_entry *record = lp_next();
 	if (!record) return;
 	filled.thread = record->thread;
-	memcpy((char *)record + sizeof record->kind, (const char *)&filled + sizeof record->kind, sizeof *record - sizeof record->kind);
+	memcpy((char *)record + sizeof record->kind, (const char *)&filled + sizeof record->kind,
+	       sizeof *record - sizeof record->kind);
 	lp_publish(record, kind);
 }
 
@@ -187,14 +201,17 @@ static void channel_begins(const struct event *event, int64_t now) {
 	if (whole->running++ == 0 || at < whole->first) whole->first = at;
 }
 
-/* When no channel runs any more the work is told; should others come late, there are two pieces of it. */
+/* When no channel runs any more the work is told; should others come late, there are two pieces of
+ * it. */
 static void channel_ends(const struct event *event, uint64_t timer, int64_t now) {
 	struct event *whole = find(event->parent);
 	int64_t at = note_time(timer, now), shift = timer ? offset : 0;
 	if (!whole || whole->running == 0) return;
 	if (at > whole->last) whole->last = at;
 	if (--whole->running > 0) return;
-	lk_record_entry r = {.start_ns = whole->first + shift, .end_ns = whole->last + shift, .bytes = whole->record.bytes};
+	lk_record_entry r = {.start_ns = whole->first + shift,
+	                     .end_ns = whole->last + shift,
+	                     .bytes = whole->record.bytes};
 	if (r.start_ns < 0) r.start_ns = 0;
 	if (r.end_ns < r.start_ns) r.end_ns = r.start_ns;
 	r.device.serial = whole->serial, r.device.stream = (uint32_t)whole->record.comm.tag;
@@ -212,8 +229,11 @@ static void spend(struct event *step, int64_t now) {
 	step->since = now;
 	if (!op || op->type != LP_NP_PROXY_OP) return;
 	switch (step->state) {
-	case LP_NP_SEND_GPU_WAIT: case LP_NP_RECV_GPU_WAIT: case LP_NP_RECV_FLUSH_WAIT: op->record.proxy.device_ns += spent; break;
-	case LP_NP_SEND_WAIT: case LP_NP_RECV_WAIT: op->record.proxy.network_ns += spent; break;
+	case LP_NP_SEND_GPU_WAIT:
+	case LP_NP_RECV_GPU_WAIT:
+	case LP_NP_RECV_FLUSH_WAIT: op->record.proxy.device_ns += spent; break;
+	case LP_NP_SEND_WAIT:
+	case LP_NP_RECV_WAIT: op->record.proxy.network_ns += spent; break;
 	case LP_NP_SEND_PEER_WAIT: op->record.proxy.peer_ns += spent; break;
 	default: break;
 	}
@@ -223,15 +243,18 @@ static void spend(struct event *step, int64_t now) {
 static void begin_network(struct event *event, const lp_np_proxy_op *op) {
 	struct event *whole = op->pid == getpid() ? find(event->parent) : NULL;
 	event->record = (lk_record_entry){.object = whole ? (uint32_t)whole->serial : 0};
-	event->record.proxy.peer = op->peer, event->record.proxy.channel = op->channel, event->record.proxy.sends = op->sends != 0;
-	event->record.proxy.steps = (uint16_t)(op->steps < 0 ? 0 : op->steps > UINT16_MAX ? UINT16_MAX : op->steps);
+	event->record.proxy.peer = op->peer, event->record.proxy.channel = op->channel,
+	event->record.proxy.sends = op->sends != 0;
+	event->record.proxy.steps = (uint16_t)(op->steps < 0            ? 0
+	                                       : op->steps > UINT16_MAX ? UINT16_MAX
+	                                                                : op->steps);
 }
 
 /* ---- events, of every version ---- */
 
 static struct event *start(void *handle, void **out, uint64_t type, void *parent) {
-	const uint64_t known = LP_NP_COLL | LP_NP_P2P | LP_NP_PROXY_OP | LP_NP_PROXY_STEP | LP_NP_KERNEL_CH | LP_NP_COLL_API |
-	                       LP_NP_P2P_API;
+	const uint64_t known = LP_NP_COLL | LP_NP_P2P | LP_NP_PROXY_OP | LP_NP_PROXY_STEP |
+	                       LP_NP_KERNEL_CH | LP_NP_COLL_API | LP_NP_P2P_API;
 	*out = NULL;
 	if (!handle || !(type & known) || !lp_enter()) return NULL;
 	struct event *event = take(out);
@@ -245,10 +268,12 @@ static int stop(void *handle) {
 	if (!event || !lp_enter()) return 0;
 	int64_t now = lp_now();
 	event->record.start_ns = event->start, event->record.end_ns = now;
-	if (event->type == LP_NP_COLL || event->type == LP_NP_P2P) publish(event->record, LK_RECORD_COMM);
+	if (event->type == LP_NP_COLL || event->type == LP_NP_P2P)
+		publish(event->record, LK_RECORD_COMM);
 	else if (event->type == LP_NP_PROXY_OP) publish(event->record, LK_RECORD_PROXY);
 	else if (event->type == LP_NP_PROXY_STEP) spend(event, now);
-	else if (event->type == LP_NP_KERNEL_CH && event->state != LP_NP_KERNEL_CH_STOP) channel_ends(event, 0, now);
+	else if (event->type == LP_NP_KERNEL_CH && event->state != LP_NP_KERNEL_CH_STOP)
+		channel_ends(event, 0, now);
 	lp_leave();
 	return 0;
 }
@@ -262,7 +287,8 @@ static int state(void *handle, int to, size_t bytes, uint64_t timer) {
 		struct event *op = find(event->parent);
 		spend(event, now);
 		/* said with the state that follows the transfer's begin (sends) or its end (receives) */
-		if (op && (to == LP_NP_SEND_WAIT || to == LP_NP_RECV_FLUSH_WAIT) && bytes < INT64_MAX / 4) op->record.bytes += (int64_t)bytes;
+		if (op && (to == LP_NP_SEND_WAIT || to == LP_NP_RECV_FLUSH_WAIT) && bytes < INT64_MAX / 4)
+			op->record.bytes += (int64_t)bytes;
 	} else if (event->type == LP_NP_KERNEL_CH && to == LP_NP_KERNEL_CH_STOP)
 		channel_ends(event, timer, now);
 	event->state = to;
@@ -272,15 +298,22 @@ static int state(void *handle, int to, size_t bytes, uint64_t timer) {
 
 /* ---- version 3: communicators are told with their collectives; no clock of the device ---- */
 
-static int init_v3(void **out, int *mask) { return begin(out, mask, 3, 0, -1, -1); }
+static int init_v3(void **out, int *mask) {
+	return begin(out, mask, 3, 0, -1, -1);
+}
 
 static int start_v3(void *handle, void **out, lp_np_descr_v3 *descr_v3) {
 	struct event *event = start(handle, out, descr_v3->type, descr_v3->parent);
 	if (!event) return 0;
 	bool coll = descr_v3->type == LP_NP_COLL;
-	if ((coll || descr_v3->type == LP_NP_P2P) && !event->of->group) name_context(event->of, coll ? descr_v3->coll.hash : descr_v3->p2p.hash, 0, descr_v3->rank);
-	if (coll) describe(event, descr_v3->coll.func, descr_v3->coll.type, descr_v3->coll.count, descr_v3->coll.root, (int64_t)descr_v3->coll.sequence);
-	if (descr_v3->type == LP_NP_P2P) describe(event, descr_v3->p2p.func, descr_v3->p2p.type, descr_v3->p2p.count, descr_v3->p2p.peer, -1);
+	if ((coll || descr_v3->type == LP_NP_P2P) && !event->of->group)
+		name_context(event->of, coll ? descr_v3->coll.hash : descr_v3->p2p.hash, 0, descr_v3->rank);
+	if (coll)
+		describe(event, descr_v3->coll.func, descr_v3->coll.type, descr_v3->coll.count,
+		         descr_v3->coll.root, (int64_t)descr_v3->coll.sequence);
+	if (descr_v3->type == LP_NP_P2P)
+		describe(event, descr_v3->p2p.func, descr_v3->p2p.type, descr_v3->p2p.count,
+		         descr_v3->p2p.peer, -1);
 	if (descr_v3->type == LP_NP_PROXY_OP) begin_network(event, &descr_v3->proxy_op);
 	if (descr_v3->type == LP_NP_KERNEL_CH) channel_begins(event, event->start);
 	lp_leave();
@@ -290,30 +323,36 @@ static int start_v3(void *handle, void **out, lp_np_descr_v3 *descr_v3) {
 /* Bytes are told of whole operations. */
 static int state_v3(void *handle, int to, lp_np_state_v3 *with) {
 	struct event *event = find(handle);
-	if (event && with && event->type == LP_NP_PROXY_OP && (int64_t)with->proxy_op.bytes > event->record.bytes)
+	if (event && with && event->type == LP_NP_PROXY_OP &&
+	    (int64_t)with->proxy_op.bytes > event->record.bytes)
 		event->record.bytes = (int64_t)with->proxy_op.bytes;
 	return state(handle, to, 0, 0);
 }
 
 /* ---- versions 4 to 6 ---- */
 
-static void start_common(struct event *event, uint64_t type, const lp_np_coll *coll, const lp_np_p2p *p2p, const lp_np_proxy_op *op,
+static void start_common(struct event *event, uint64_t type, const lp_np_coll *coll,
+                         const lp_np_p2p *p2p, const lp_np_proxy_op *op,
                          const lp_np_kernel_ch *channel) {
-	if (type == LP_NP_COLL) describe(event, coll->func, coll->type, coll->count, coll->root, (int64_t)coll->sequence);
+	if (type == LP_NP_COLL)
+		describe(event, coll->func, coll->type, coll->count, coll->root, (int64_t)coll->sequence);
 	if (type == LP_NP_P2P) describe(event, p2p->func, p2p->type, p2p->count, p2p->peer, -1);
 	if (type == LP_NP_PROXY_OP) begin_network(event, op);
 	if (type == LP_NP_KERNEL_CH) event->timer = channel->timer, channel_begins(event, event->start);
 	lp_leave();
 }
 
-static int init_v4(void **out, int *mask, const char *comm, uint64_t hash, int nodes, int ranks, int rank, void *log) {
+static int init_v4(void **out, int *mask, const char *comm, uint64_t hash, int nodes, int ranks,
+                   int rank, void *log) {
 	(void)comm, (void)nodes, (void)log;
 	return begin(out, mask, 4, hash, ranks, rank);
 }
 
 static int start_v4(void *handle, void **out, lp_np_descr_v4 *descr_v4) {
 	struct event *event = start(handle, out, descr_v4->type, descr_v4->parent);
-	if (event) start_common(event, descr_v4->type, &descr_v4->coll, &descr_v4->p2p, &descr_v4->proxy_op, &descr_v4->kernel_ch);
+	if (event)
+		start_common(event, descr_v4->type, &descr_v4->coll, &descr_v4->p2p, &descr_v4->proxy_op,
+		             &descr_v4->kernel_ch);
 	return 0;
 }
 
@@ -321,7 +360,8 @@ static int state_v4(void *handle, int to, lp_np_state_v4 *with) {
 	return state(handle, to, with ? with->proxy_step.bytes : 0, with ? with->kernel_ch.timer : 0);
 }
 
-static int init_v5(void **out, uint64_t id, int *mask, const char *comm, int nodes, int ranks, int rank, void *log) {
+static int init_v5(void **out, uint64_t id, int *mask, const char *comm, int nodes, int ranks,
+                   int rank, void *log) {
 	(void)comm, (void)nodes, (void)log;
 	return begin(out, mask, 5, id, ranks, rank);
 }
@@ -331,7 +371,8 @@ static int start_v5(void *handle, void **out, lp_np_descr_v5 *descr_v5) {
 	if (!event) return 0;
 	if (descr_v5->type == LP_NP_COLL_API) event->stream = descr_v5->coll_api.stream;
 	if (descr_v5->type == LP_NP_P2P_API) event->stream = descr_v5->p2p_api.stream;
-	start_common(event, descr_v5->type, &descr_v5->coll, &descr_v5->p2p, &descr_v5->proxy_op, &descr_v5->kernel_ch);
+	start_common(event, descr_v5->type, &descr_v5->coll, &descr_v5->p2p, &descr_v5->proxy_op,
+	             &descr_v5->kernel_ch);
 	return 0;
 }
 
@@ -341,10 +382,13 @@ static const lp_np_table_v3 own_v3 = {"lockstep", init_v3, start_v3, stop, state
 static const lp_np_table_v4 own_v4 = {"lockstep", init_v4, start_v4, stop, state_v4, end};
 static const lp_np_table_v5 own_v5 = {"lockstep", init_v5, start_v5, stop, state_v4, end};
 
-/* The probe's, for the plugin's library, which may come to a process that has the probe: there is one recording. */
+/* The probe's, for the plugin's library, which may come to a process that has the probe: there is
+ * one recording. */
 const void *lockstep_probe_profiler(int version);
 LP_EXPORT const void *lockstep_probe_profiler(int version) {
-	return version == 3 ? (const void *)&own_v3 : version == 4 ? (const void *)&own_v4 : (const void *)&own_v5;
+	return version == 3   ? (const void *)&own_v3
+	       : version == 4 ? (const void *)&own_v4
+	                      : (const void *)&own_v5;
 }
 
 void lp_profiler_reset(void) {

@@ -1,50 +1,71 @@
-/* below.h: the MPI library under the wrappers: its functions, found when MPI_Init has been called, and what differs between
- * the two binary forms: public constants of Open MPI's mpi.h, and of MPICH's and its relatives'. */
+/* below.h: the MPI library under the wrappers: its functions, found when MPI_Init has been called,
+ * and what differs between the two binary forms: public constants of Open MPI's mpi.h, and of
+ * MPICH's and its relatives'. */
 #ifndef LK_PROBE_BELOW_H
 #define LK_PROBE_BELOW_H
 
 #include "recorder/mode.h"
 
 #ifdef LP_MPI_NUMBERS
-enum { LP_ANY_SOURCE = -2, LP_PROC_NULL = -1, LP_SOURCE_WORD = 2, LP_UNDEFINED = -32766 };
-#define LP_IN_PLACE ((const void *)-1)
-#define LP_STATUS_IGNORE ((void *)1)
+enum {
+	LP_ANY_SOURCE = -2,
+	LP_PROC_NULL = -1,
+	LP_SOURCE_WORD = 2,
+	LP_UNDEFINED = -32766
+};
+#define LP_IN_PLACE        ((const void *)-1)
+#define LP_STATUS_IGNORE   ((void *)1)
 #define LP_STATUSES_IGNORE ((void *)1)
-#define LP_WORLD 0x44000000
-#define LP_SELF 0x44000001
-#define LP_TYPE_NULL 0x0c000000
-#define LP_REQUEST_NULL 0x2c000000
-#define LP_BYTE 0x4c00010d
-#define LP_INFO_NULL 0x1c000000
-#define LP_KEY(handle) ((uint64_t)(uint32_t)(handle))
-enum { LP_STATUS_BYTES = 20 };
+#define LP_WORLD           0x44000000
+#define LP_SELF            0x44000001
+#define LP_TYPE_NULL       0x0c000000
+#define LP_REQUEST_NULL    0x2c000000
+#define LP_BYTE            0x4c00010d
+#define LP_INFO_NULL       0x1c000000
+#define LP_KEY(handle)     ((uint64_t)(uint32_t)(handle))
+enum {
+	LP_STATUS_BYTES = 20
+};
 #else
-enum { LP_ANY_SOURCE = -1, LP_PROC_NULL = -2, LP_SOURCE_WORD = 0, LP_UNDEFINED = -32766 };
-#define LP_IN_PLACE ((const void *)1)
-#define LP_STATUS_IGNORE NULL
+enum {
+	LP_ANY_SOURCE = -1,
+	LP_PROC_NULL = -2,
+	LP_SOURCE_WORD = 0,
+	LP_UNDEFINED = -32766
+};
+#define LP_IN_PLACE        ((const void *)1)
+#define LP_STATUS_IGNORE   NULL
 #define LP_STATUSES_IGNORE NULL
-#define LP_KEY(handle) ((uint64_t)(uintptr_t)(handle))
-enum { LP_STATUS_BYTES = 24 };
+#define LP_KEY(handle)     ((uint64_t)(uintptr_t)(handle))
+enum {
+	LP_STATUS_BYTES = 24
+};
 #endif
 
 typedef struct lp_below {
-	int (*comm_size)(lp_handle, int *), (*comm_rank)(lp_handle, int *), (*comm_group)(lp_handle, lp_handle *);
+	int (*comm_size)(lp_handle, int *), (*comm_rank)(lp_handle, int *),
+		(*comm_group)(lp_handle, lp_handle *);
 	int (*comm_test_inter)(lp_handle, int *), (*comm_remote_size)(lp_handle, int *);
-	int (*group_translate_ranks)(lp_handle, int, const int *, lp_handle, int *), (*group_free)(lp_handle *);
+	int (*group_translate_ranks)(lp_handle, int, const int *, lp_handle, int *),
+		(*group_free)(lp_handle *);
 	int (*type_size)(lp_handle, int *), (*type_get_extent)(lp_handle, lp_aint *, lp_aint *);
-	int (*sendrecv)(const void *, int, lp_handle, int, int, void *, int, lp_handle, int, int, lp_handle, void *);
+	int (*sendrecv)(const void *, int, lp_handle, int, int, void *, int, lp_handle, int, int,
+	                lp_handle, void *);
 	int (*recv_init)(void *, int, lp_handle, int, int, lp_handle, lp_handle *);
 	int (*barrier_init)(lp_handle, lp_handle, lp_handle *); /* NULL before MPI 4 */
-	int (*grequest_start)(int (*)(void *, void *), int (*)(void *), int (*)(void *, int), void *, lp_handle *);
+	int (*grequest_start)(int (*)(void *, void *), int (*)(void *), int (*)(void *, int), void *,
+	                      lp_handle *);
 	int (*grequest_complete)(lp_handle);
 	int (*status_set_elements)(void *, lp_handle, int), (*status_set_cancelled)(void *, int);
 	int (*request_get_status)(lp_handle, int *, void *);
-	int (*testany)(int, lp_handle *, int *, int *, void *), (*testsome)(int, lp_handle *, int *, int *, void *);
-	int (*comm_create_keyval)(int (*)(lp_handle, int, void *, void *, void *, int *), int (*)(lp_handle, int, void *, void *),
-	                          int *, void *);
+	int (*testany)(int, lp_handle *, int *, int *, void *),
+		(*testsome)(int, lp_handle *, int *, int *, void *);
+	int (*comm_create_keyval)(int (*)(lp_handle, int, void *, void *, void *, int *),
+	                          int (*)(lp_handle, int, void *, void *), int *, void *);
 	int (*comm_get_attr)(lp_handle, int, void *, int *), (*comm_set_attr)(lp_handle, int, void *);
 #ifndef LP_MPI_NUMBERS
-	lp_handle (*comm_f2c)(lp_fint), (*type_f2c)(lp_fint), (*request_f2c)(lp_fint), (*op_f2c)(lp_fint);
+	lp_handle (*comm_f2c)(lp_fint), (*type_f2c)(lp_fint), (*request_f2c)(lp_fint),
+		(*op_f2c)(lp_fint);
 	lp_fint (*comm_c2f)(lp_handle), (*request_c2f)(lp_handle);
 #endif
 	lp_handle world, self, type_null, request_null, byte, info_null;
@@ -57,10 +78,12 @@ void lp_mpi_find_below(void);
 
 /* ---- delay.c ---- */
 
-enum { LP_MOST_REQUESTS = 512 }; /* in one call that waits or tests; of more the others are not seen */
+enum {
+	LP_MOST_REQUESTS = 512
+}; /* in one call that waits or tests; of more the others are not seen */
 
-/* A request begins, at that moment; requests that the library says are done after `transfer_ns` in it: returns when they
- * may be. */
+/* A request begins, at that moment; requests that the library says are done after `transfer_ns` in
+ * it: returns when they may be. */
 void lp_delay_posted(uint64_t key, int64_t ns);
 void lp_delay_done(const uint64_t *keys, int count, int64_t transfer_ns);
 /* Whether one of them cannot be done yet. */

@@ -1,8 +1,9 @@
 /* delay.c: communication that takes a known time longer: the ground truth of tests.
  *
  *     blocking       the call waits `delay` before the library gets it
- *     non-blocking   complete no earlier than post + transfer + delay, where transfer is what the library's own wait took.
- *                    So a delay is hidden by as much as the program does between post and wait.
+ *     non-blocking   complete no earlier than post + transfer + delay, where transfer is what the
+ * library's own wait took. So a delay is hidden by as much as the program does between post and
+ * wait.
  *
  * Persistent requests are posted by their start. A test finds nothing done before post + delay. */
 #include "recorder/mpi/below.h"
@@ -12,12 +13,16 @@
 #include <time.h>
 
 #define below lp_mpi_below
-/* Requests in flight that are known; one that finds no place among PROBES is not delayed. A sleep may last LATE longer. */
-enum { REQUESTS = 1 << 14, PROBES = 64 };
+/* Requests in flight that are known; one that finds no place among PROBES is not delayed. A sleep
+ * may last LATE longer. */
+enum {
+	REQUESTS = 1 << 14,
+	PROBES = 64
+};
 static const int64_t LATE_NS = 120000;
 
 static struct posted {
-	uint64_t key;            /* 0 free */
+	uint64_t key; /* 0 free */
 	int64_t ns;
 } posted[REQUESTS];
 
@@ -29,7 +34,8 @@ static void sleep_until(int64_t until) {
 }
 
 void lp_delay_call(const lp_mpi_call *call) {
-	if (call->part == LK_PART_WHOLE && call->what != LK_WHAT_OTHER) sleep_until(lp_now() + lp_state.delay_ns);
+	if (call->part == LK_PART_WHOLE && call->what != LK_WHAT_OTHER)
+		sleep_until(lp_now() + lp_state.delay_ns);
 }
 
 /* ---- requests in flight ---- */
@@ -40,7 +46,8 @@ static struct posted *place_of(uint64_t key, int i) {
 
 static struct posted *find(uint64_t key) {
 	for (int i = 0; key && i < PROBES; i++)
-		if (__atomic_load_n(&place_of(key, i)->key, __ATOMIC_ACQUIRE) == key) return place_of(key, i);
+		if (__atomic_load_n(&place_of(key, i)->key, __ATOMIC_ACQUIRE) == key)
+			return place_of(key, i);
 	return NULL;
 }
 
@@ -48,7 +55,8 @@ void lp_delay_posted(uint64_t key, int64_t ns) {
 	struct posted *p = find(key);
 	for (int i = 0; !p && i < PROBES; i++) {
 		uint64_t free = 0;
-		if (__atomic_compare_exchange_n(&place_of(key, i)->key, &free, key, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED))
+		if (__atomic_compare_exchange_n(&place_of(key, i)->key, &free, key, false, __ATOMIC_ACQ_REL,
+		                                __ATOMIC_RELAXED))
 			p = place_of(key, i);
 	}
 	if (p) p->ns = ns;
@@ -64,7 +72,8 @@ void lp_delay_done(const uint64_t *keys, int count, int64_t transfer_ns) {
 	for (int i = 0; i < count; i++) {
 		struct posted *p = find(keys[i]);
 		if (!p) continue;
-		if (p->ns + transfer_ns + lp_state.delay_ns > until) until = p->ns + transfer_ns + lp_state.delay_ns;
+		if (p->ns + transfer_ns + lp_state.delay_ns > until)
+			until = p->ns + transfer_ns + lp_state.delay_ns;
 		__atomic_store_n(&p->key, 0, __ATOMIC_RELEASE);
 	}
 	sleep_until(until);
@@ -76,7 +85,8 @@ bool lp_delay_any_late(const lp_handle *all, int n) {
 	int done;
 	for (int i = 0; i < n; i++) {
 		if (!is_late(all[i])) continue;
-		below.request_get_status(all[i], &done, LP_STATUS_IGNORE); /* the library goes on, as in a test */
+		below.request_get_status(all[i], &done,
+		                         LP_STATUS_IGNORE); /* the library goes on, as in a test */
 		return true;
 	}
 	return false;

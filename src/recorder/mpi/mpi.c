@@ -1,13 +1,17 @@
-/* mpi.c: records of communication, communicators as numbers, and the calls of MPI that are no communication: beginning and
- * end, waiting, starting. */
+/* mpi.c: records of communication, communicators as numbers, and the calls of MPI that are no
+ * communication: beginning and end, waiting, starting. */
 #include "recorder/mpi/below.h"
 
 #include <stdio.h>
 #include <string.h>
 
-enum { GROUPS = 1 << 12, TRANSLATED = 512, MOST_REQUESTS = LP_MOST_REQUESTS };
+enum {
+	GROUPS = 1 << 12,
+	TRANSLATED = 512,
+	MOST_REQUESTS = LP_MOST_REQUESTS
+};
 #define below lp_mpi_below
-#define KEY LP_KEY
+#define KEY   LP_KEY
 
 const lp_mpi_mode *lp_mpi_mode_now;
 
@@ -22,17 +26,24 @@ int lp_mpi_size(lp_handle comm) {
 }
 
 /* Asked before lp_mpi_begin: only where somebody will know of it. */
-#define SUM(counts, comm)                                                       \
-	lp_count sum = 0;                                                           \
-	int size = (lp_state.on || lp_mpi_mode_now) && !lp_thread.busy && counts ? lp_mpi_size(comm) : 0; \
-	for (int i = 0; i < size; i++) sum += counts[i];                            \
+#define SUM(counts, comm)                                                                      \
+	lp_count sum = 0;                                                                          \
+	int size =                                                                                 \
+		(lp_state.on || lp_mpi_mode_now) && !lp_thread.busy && counts ? lp_mpi_size(comm) : 0; \
+	for (int i = 0; i < size; i++) sum += counts[i];                                           \
 	return sum;
-lp_count lp_mpi_sum(const int *counts, lp_handle comm) { SUM(counts, comm) }
-lp_count lp_mpi_sum_c(const lp_count *counts, lp_handle comm) { SUM(counts, comm) }
+lp_count lp_mpi_sum(const int *counts, lp_handle comm){SUM(counts, comm)} lp_count
+	lp_mpi_sum_c(const lp_count *counts, lp_handle comm) {
+	SUM(counts, comm)
+}
 
 /* ---- communicators ---- */
 
-enum { FREE_PLACE, TAKEN, LIVE };
+enum {
+	FREE_PLACE,
+	TAKEN,
+	LIVE
+};
 
 /* By handle, first come first served; a place is given back when its communicator is freed. */
 static struct group {
@@ -62,11 +73,13 @@ static void list_ranks(lp_handle comm, int size, char *out, size_t room) {
 	if (below.comm_group(comm, &group) != 0) return;
 	if (below.comm_group(below.world, &world) != 0) return;
 	for (int from = 0; from < size; from += TRANSLATED) {
-		int own[TRANSLATED], of_world[TRANSLATED], n = size - from < TRANSLATED ? size - from : TRANSLATED;
+		int own[TRANSLATED], of_world[TRANSLATED],
+			n = size - from < TRANSLATED ? size - from : TRANSLATED;
 		for (int i = 0; i < n; i++) own[i] = from + i;
 		if (below.group_translate_ranks(group, n, own, world, of_world) != 0) break;
 		for (int i = 0; i < n && length + 32 < room; i++)
-			length += (size_t)snprintf(out + length, room - length, from + i ? ", %d" : "%d", of_world[i]);
+			length += (size_t)snprintf(out + length, room - length, from + i ? ", %d" : "%d",
+			                           of_world[i]);
 	}
 	snprintf(out + length, room - length, length + 32 < room ? "]" : ", ...]");
 	below.group_free(&group);
@@ -82,7 +95,8 @@ static void tell_group(lp_handle comm, uint32_t number) {
 		below.comm_rank(comm, &rank);
 		if (!inter) list_ranks(comm, size, ranks, sizeof ranks);
 	}
-	lk_record_entry record = {.object = number, .start_ns = lp_now(), .comm = {.peer = size, .tag = rank}};
+	lk_record_entry record = {
+		.object = number, .start_ns = lp_now(), .comm = {.peer = size, .tag = rank}};
 	if (mode && mode->tell) mode->tell(comm, &record);
 	lp_text(&record, LK_RECORD_GROUP, ranks);
 }
@@ -93,7 +107,9 @@ static uint32_t group_of(lp_handle comm) {
 	if (known) return known->number;
 	for (uint32_t i = 0; i < GROUPS; i++) {
 		uint32_t free = FREE_PLACE;
-		if (!__atomic_compare_exchange_n(&groups[i].state, &free, TAKEN, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED)) continue;
+		if (!__atomic_compare_exchange_n(&groups[i].state, &free, TAKEN, false, __ATOMIC_ACQ_REL,
+		                                 __ATOMIC_RELAXED))
+			continue;
 		uint32_t number = __atomic_add_fetch(&group_count, 1, __ATOMIC_RELAXED);
 		groups[i].key = KEY(comm), groups[i].number = number;
 		tell_group(comm, number);
@@ -122,11 +138,13 @@ static uint32_t name_number(const lp_mpi_call *call) {
 	return *call->number;
 }
 
-/* From here to lp_mpi_end the thread is the probe's: what the library calls itself is not the program's. */
+/* From here to lp_mpi_end the thread is the probe's: what the library calls itself is not the
+ * program's. */
 void lp_mpi_begin(lp_mpi_call *call) {
 	call->own = below.ready && !lp_thread.busy;
 	call->on = call->own && lp_enter();
-	if (call->own) lp_thread.busy = true; /* where nothing is recorded, too: a mode is in force all the same */
+	if (call->own)
+		lp_thread.busy = true; /* where nothing is recorded, too: a mode is in force all the same */
 	if (!call->on) return;
 	call->start = lp_now();
 }
@@ -140,7 +158,8 @@ void *lp_mpi_status_of(lp_mpi_call *call, void *status, lp_mpi_status *room) {
 
 static int32_t peer_of(const lp_mpi_call *call, int32_t peer) {
 	if (peer == LP_NO_PEER) return -1;
-	if (peer == LP_PROC_NULL && (call->what == LK_WHAT_SEND || call->what == LK_WHAT_RECV || call->what == LK_WHAT_SENDRECV))
+	if (peer == LP_PROC_NULL && (call->what == LK_WHAT_SEND || call->what == LK_WHAT_RECV ||
+	                             call->what == LK_WHAT_SENDRECV))
 		return -2;
 	if (peer != LP_ANY_SOURCE) return peer < 0 ? -1 : peer;
 	return call->status ? ((const int *)call->status)[LP_SOURCE_WORD] : -1;
@@ -149,9 +168,12 @@ static int32_t peer_of(const lp_mpi_call *call, int32_t peer) {
 static int64_t bytes_of(const lp_mpi_call *call, int *element) {
 	int64_t bytes;
 	*element = 0;
-	if (call->count <= 0 || call->type == below.type_null || below.type_size(call->type, element) != 0) return 0;
+	if (call->count <= 0 || call->type == below.type_null ||
+	    below.type_size(call->type, element) != 0)
+		return 0;
 	int64_t times = call->all ? lp_mpi_size(call->comm) : 1;
-	bool over = __builtin_mul_overflow(call->count, (int64_t)*element, &bytes) || __builtin_mul_overflow(bytes, times, &bytes);
+	bool over = __builtin_mul_overflow(call->count, (int64_t)*element, &bytes) ||
+	            __builtin_mul_overflow(bytes, times, &bytes);
 	return over ? 0 : bytes;
 }
 
@@ -177,14 +199,16 @@ static void tell(const lp_mpi_call *call, const lp_handle *request, int64_t end)
 void lp_mpi_end(lp_mpi_call *call, int result, const lp_handle *request) {
 	if (call->on && result == 0) {
 		tell(call, request, lp_now());
-		if (lp_state.delay_ns && call->part == LK_PART_POST && !call->stood_in) lp_delay_posted(KEY(*request), call->start);
+		if (lp_state.delay_ns && call->part == LK_PART_POST && !call->stood_in)
+			lp_delay_posted(KEY(*request), call->start);
 	}
 	if (call->own) lp_leave();
 }
 
 /* ---- waiting and starting ---- */
 
-/* Handles are gone after the call, so they are kept before; what does not fit is not seen, and is counted as lost. */
+/* Handles are gone after the call, so they are kept before; what does not fit is not seen, and is
+ * counted as lost. */
 struct lp_waits {
 	uint64_t key[MOST_REQUESTS];
 	int count;
@@ -192,15 +216,18 @@ struct lp_waits {
 	bool on;
 };
 
-static void wait_begin(struct lp_waits *w, const lp_handle *requests, int count, lk_comm_part part) {
+static void wait_begin(struct lp_waits *w, const lp_handle *requests, int count,
+                       lk_comm_part part) {
 	const lp_mpi_mode *mode = lp_mpi_mode_now;
-	if (part == LK_PART_START && mode && mode->start && !lp_thread.busy) mode->start(requests, count);
+	if (part == LK_PART_START && mode && mode->start && !lp_thread.busy)
+		mode->start(requests, count);
 	w->on = below.ready && lp_enter();
 	if (!w->on) return;
 	w->count = count < 0 ? 0 : count < MOST_REQUESTS ? count : MOST_REQUESTS;
 	for (int i = 0; i < w->count; i++) w->key[i] = KEY(requests[i]);
 	if (count > MOST_REQUESTS)
-		__atomic_fetch_add(&lp_state.recorder.head->dropped, (uint64_t)(count - MOST_REQUESTS), __ATOMIC_RELAXED);
+		__atomic_fetch_add(&lp_state.recorder.head->dropped, (uint64_t)(count - MOST_REQUESTS),
+		                   __ATOMIC_RELAXED);
 	w->start = lp_now();
 }
 
@@ -234,71 +261,83 @@ static void wait_end(struct lp_waits *w, const int *which, int count, lk_comm_pa
 }
 
 /* `late` instead of the library's call where delays are wanted. */
-#define WAITS(name, parameters, call, requests, length, which, done, how, late)  \
-	int name parameters;                                                         \
-	LP_EXPORT int name parameters {                                              \
-		LP_REAL(name)                                                            \
-		struct lp_waits w;                                                              \
-		wait_begin(&w, requests, length, how);                                   \
-		int result = delays(&w, length) ? late : real call;                      \
-		wait_end(&w, which, result == 0 ? done : 0, how);                        \
-		return result;                                                           \
+#define WAITS(name, parameters, call, requests, length, which, done, how, late) \
+	int name parameters;                                                        \
+	LP_EXPORT int name parameters {                                             \
+		LP_REAL(name)                                                           \
+		struct lp_waits w;                                                      \
+		wait_begin(&w, requests, length, how);                                  \
+		int result = delays(&w, length) ? late : real call;                     \
+		wait_end(&w, which, result == 0 ? done : 0, how);                       \
+		return result;                                                          \
 	}
 
-static bool delays(const struct lp_waits *w, int count) { return lp_state.delay_ns && w->on && count <= MOST_REQUESTS; }
+static bool delays(const struct lp_waits *w, int count) {
+	return lp_state.delay_ns && w->on && count <= MOST_REQUESTS;
+}
 
 #define ALL_LATE(real, flag, all, n) (lp_delay_any_late(all, n) ? (*(flag) = 0) : (real))
 
-WAITS(MPI_Wait, (lp_handle *request, void *status), (request, status), request, 1, NULL, 1, LK_PART_DONE,
-      real(request, status))
-WAITS(MPI_Test, (lp_handle *request, int *flag, void *status), (request, flag, status), request, 1, NULL, *flag ? 1 : 0,
-      LK_PART_DONE, ALL_LATE(real(request, flag, status), flag, request, 1))
-WAITS(MPI_Waitall, (int n, lp_handle *all, void *statuses), (n, all, statuses), all, n, NULL, n, LK_PART_DONE,
-      real(n, all, statuses))
-WAITS(MPI_Testall, (int n, lp_handle *all, int *flag, void *statuses), (n, all, flag, statuses), all, n, NULL,
-      *flag ? n : 0, LK_PART_DONE, ALL_LATE(real(n, all, flag, statuses), flag, all, n))
-WAITS(MPI_Waitany, (int n, lp_handle *all, int *which, void *status), (n, all, which, status), all, n, which, 1,
-      LK_PART_DONE, lp_delay_any(n, all, which, &(int){0}, status, true))
-WAITS(MPI_Testany, (int n, lp_handle *all, int *which, int *flag, void *status), (n, all, which, flag, status), all, n,
-      which, *flag ? 1 : 0, LK_PART_DONE, lp_delay_any(n, all, which, flag, status, false))
-WAITS(MPI_Waitsome, (int n, lp_handle *all, int *count, int *which, void *statuses), (n, all, count, which, statuses), all,
-      n, which, *count, LK_PART_DONE, lp_delay_some(n, all, count, which, statuses, true))
-WAITS(MPI_Testsome, (int n, lp_handle *all, int *count, int *which, void *statuses), (n, all, count, which, statuses), all,
-      n, which, *count, LK_PART_DONE, lp_delay_some(n, all, count, which, statuses, false))
-WAITS(MPI_Start, (lp_handle *request), (request), request, 1, NULL, 1, LK_PART_START, real(request))
+WAITS(MPI_Wait, (lp_handle * request, void *status), (request, status), request, 1, NULL, 1,
+      LK_PART_DONE, real(request, status))
+WAITS(MPI_Test, (lp_handle * request, int *flag, void *status), (request, flag, status), request, 1,
+      NULL, *flag ? 1 : 0, LK_PART_DONE, ALL_LATE(real(request, flag, status), flag, request, 1))
+WAITS(MPI_Waitall, (int n, lp_handle *all, void *statuses), (n, all, statuses), all, n, NULL, n,
+      LK_PART_DONE, real(n, all, statuses))
+WAITS(MPI_Testall, (int n, lp_handle *all, int *flag, void *statuses), (n, all, flag, statuses),
+      all, n, NULL, *flag ? n : 0, LK_PART_DONE,
+      ALL_LATE(real(n, all, flag, statuses), flag, all, n))
+WAITS(MPI_Waitany, (int n, lp_handle *all, int *which, void *status), (n, all, which, status), all,
+      n, which, 1, LK_PART_DONE, lp_delay_any(n, all, which, &(int){0}, status, true))
+WAITS(MPI_Testany, (int n, lp_handle *all, int *which, int *flag, void *status),
+      (n, all, which, flag, status), all, n, which, *flag ? 1 : 0, LK_PART_DONE,
+      lp_delay_any(n, all, which, flag, status, false))
+WAITS(MPI_Waitsome, (int n, lp_handle *all, int *count, int *which, void *statuses),
+      (n, all, count, which, statuses), all, n, which, *count, LK_PART_DONE,
+      lp_delay_some(n, all, count, which, statuses, true))
+WAITS(MPI_Testsome, (int n, lp_handle *all, int *count, int *which, void *statuses),
+      (n, all, count, which, statuses), all, n, which, *count, LK_PART_DONE,
+      lp_delay_some(n, all, count, which, statuses, false))
+WAITS(MPI_Start, (lp_handle * request), (request), request, 1, NULL, 1, LK_PART_START,
+      real(request))
 WAITS(MPI_Startall, (int n, lp_handle *all), (n, all), all, n, NULL, n, LK_PART_START, real(n, all))
-WAITS(MPI_Request_free, (lp_handle *request), (request), request, 1, NULL, 1, LK_PART_FREE, real(request))
+WAITS(MPI_Request_free, (lp_handle * request), (request), request, 1, NULL, 1, LK_PART_FREE,
+      real(request))
 
 /* Fortran's handles are numbers. */
-static void wait_begin_f(struct lp_waits *w, const lp_fint *requests, int count, lk_comm_part part) {
+static void wait_begin_f(struct lp_waits *w, const lp_fint *requests, int count,
+                         lk_comm_part part) {
 	lp_handle handles[MOST_REQUESTS];
 	int n = count < MOST_REQUESTS ? count : MOST_REQUESTS;
 	for (int i = 0; i < n; i++) handles[i] = lp_mpi_request_f(requests[i]);
 	wait_begin(w, handles, n < 0 ? 0 : n, part);
 }
 
-#define WAITS_F(name, parameters, call, requests, length, done, how)             \
-	void name parameters;                                                        \
-	LP_EXPORT void name parameters {                                             \
-		LP_REAL(name)                                                            \
-		struct lp_waits w;                                                              \
-		wait_begin_f(&w, requests, length, how);                                 \
-		real call;                                                               \
-		wait_end(&w, NULL, *error == 0 ? (done) : 0, how);                       \
+#define WAITS_F(name, parameters, call, requests, length, done, how) \
+	void name parameters;                                            \
+	LP_EXPORT void name parameters {                                 \
+		LP_REAL(name)                                                \
+		struct lp_waits w;                                           \
+		wait_begin_f(&w, requests, length, how);                     \
+		real call;                                                   \
+		wait_end(&w, NULL, *error == 0 ? (done) : 0, how);           \
 	}
 
-WAITS_F(mpi_wait_, (lp_fint *request, lp_fint *status, lp_fint *error), (request, status, error), request, 1, 1,
-        LK_PART_DONE)
-WAITS_F(mpi_test_, (lp_fint *request, lp_fint *flag, lp_fint *status, lp_fint *error), (request, flag, status, error),
-        request, 1, *flag ? 1 : 0, LK_PART_DONE)
-WAITS_F(mpi_waitall_, (lp_fint *n, lp_fint *all, lp_fint *statuses, lp_fint *error), (n, all, statuses, error), all, *n,
-        *n, LK_PART_DONE)
-WAITS_F(mpi_start_, (lp_fint *request, lp_fint *error), (request, error), request, 1, 1, LK_PART_START)
-WAITS_F(mpi_startall_, (lp_fint *n, lp_fint *all, lp_fint *error), (n, all, error), all, *n, *n, LK_PART_START)
+WAITS_F(mpi_wait_, (lp_fint * request, lp_fint *status, lp_fint *error), (request, status, error),
+        request, 1, 1, LK_PART_DONE)
+WAITS_F(mpi_test_, (lp_fint * request, lp_fint *flag, lp_fint *status, lp_fint *error),
+        (request, flag, status, error), request, 1, *flag ? 1 : 0, LK_PART_DONE)
+WAITS_F(mpi_waitall_, (lp_fint * n, lp_fint *all, lp_fint *statuses, lp_fint *error),
+        (n, all, statuses, error), all, *n, *n, LK_PART_DONE)
+WAITS_F(mpi_start_, (lp_fint * request, lp_fint *error), (request, error), request, 1, 1,
+        LK_PART_START)
+WAITS_F(mpi_startall_, (lp_fint * n, lp_fint *all, lp_fint *error), (n, all, error), all, *n, *n,
+        LK_PART_START)
 
 /* Fortran counts from 1. */
 void mpi_waitany_(lp_fint *n, lp_fint *all, lp_fint *index, lp_fint *status, lp_fint *error);
-LP_EXPORT void mpi_waitany_(lp_fint *n, lp_fint *all, lp_fint *index, lp_fint *status, lp_fint *error) {
+LP_EXPORT void mpi_waitany_(lp_fint *n, lp_fint *all, lp_fint *index, lp_fint *status,
+                            lp_fint *error) {
 	LP_REAL(mpi_waitany_)
 	struct lp_waits w;
 	wait_begin_f(&w, all, *n, LK_PART_DONE);
@@ -328,37 +367,41 @@ static void begun(int result) {
 }
 
 static void choose_mode(void) {
-	static const lp_mpi_mode *const modes[] = {[LP_MODE_RECORD] = NULL, [LP_MODE_NULL] = &lp_mpi_null,
-	                                           [LP_MODE_AS_RANK] = &lp_mpi_posed};
+	static const lp_mpi_mode *const modes[] = {
+		[LP_MODE_RECORD] = NULL, [LP_MODE_NULL] = &lp_mpi_null, [LP_MODE_AS_RANK] = &lp_mpi_posed};
 	if ((size_t)lp_mode.kind < sizeof modes / sizeof *modes) lp_mpi_mode_now = modes[lp_mode.kind];
 }
 
 /* What the library reads while it begins is its own affair. */
-#define BEGINS(type, name, parameters, call, result)   \
-	type name parameters;                              \
-	LP_EXPORT type name parameters {                   \
-		LP_REAL(name)                                  \
-		bool was = lp_thread.busy;                     \
-		lp_thread.busy = true;                         \
-		choose_mode();                                 \
-		call;                                          \
-		lp_thread.busy = was;                          \
+#define BEGINS(type, name, parameters, call, result) \
+	type name parameters;                            \
+	LP_EXPORT type name parameters {                 \
+		LP_REAL(name)                                \
+		bool was = lp_thread.busy;                   \
+		lp_thread.busy = true;                       \
+		choose_mode();                               \
+		call;                                        \
+		lp_thread.busy = was;                        \
 		begun(result);
 
-BEGINS(int, MPI_Init, (int *count, char ***words), int done = real(count, words), done) return done; }
+BEGINS(int, MPI_Init, (int *count, char ***words), int done = real(count, words), done) return done;
+}
 BEGINS(int, MPI_Init_thread, (int *count, char ***words, int want, int *got),
        int done = real(count, words, want, got), done)
-	return done;
+return done;
 }
-BEGINS(void, mpi_init_, (lp_fint *error), real(error), *error) }
-BEGINS(void, mpi_init_thread_, (lp_fint *want, lp_fint *got, lp_fint *error), real(want, got, error), *error) }
+BEGINS(void, mpi_init_, (lp_fint * error), real(error), *error)
+}
+BEGINS(void, mpi_init_thread_, (lp_fint * want, lp_fint *got, lp_fint *error),
+       real(want, got, error), *error)
+}
 
-#define FREES(name)                                    \
-	int name(lp_handle *comm);                         \
-	LP_EXPORT int name(lp_handle *comm) {              \
-		LP_REAL(name)                                  \
-		forget_group(*comm);                           \
-		return real(comm);                             \
+#define FREES(name)                       \
+	int name(lp_handle *comm);            \
+	LP_EXPORT int name(lp_handle *comm) { \
+		LP_REAL(name)                     \
+		forget_group(*comm);              \
+		return real(comm);                \
 	}
 FREES(MPI_Comm_free)
 FREES(MPI_Comm_disconnect)

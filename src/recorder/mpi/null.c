@@ -1,13 +1,16 @@
-/* null.c: large collectives return at once; what a program costs without communication, at full scale.
+/* null.c: large collectives return at once; what a program costs without communication, at full
+ * scale.
  *
- * All members of a communicator must decide alike, or some wait for ever for the others. So a decision takes nothing but
- * what MPI demands to be equal on all of them: which call it is, the bytes that a member contributes, and how often that
- * came before on this communicator. The counts hang on the communicator as an attribute, so that they end with it.
- * Calls whose size is not known to all members alike (gatherv, scatterv, alltoallv) are never left out; nor is what hands
- * data to ranks that may steer by it (broadcast, scatter, scan, point-to-point), nor barriers. Persistent collectives are
- * made to be repeated: they are left out from the first time.
+ * All members of a communicator must decide alike, or some wait for ever for the others. So a
+ * decision takes nothing but what MPI demands to be equal on all of them: which call it is, the
+ * bytes that a member contributes, and how often that came before on this communicator. The counts
+ * hang on the communicator as an attribute, so that they end with it. Calls whose size is not known
+ * to all members alike (gatherv, scatterv, alltoallv) are never left out; nor is what hands data to
+ * ranks that may steer by it (broadcast, scatter, scan, point-to-point), nor barriers. Persistent
+ * collectives are made to be repeated: they are left out from the first time.
  *
- * Of the result a rank gets what is its own: its own contribution reduced with nothing, its own shard. */
+ * Of the result a rank gets what is its own: its own contribution reduced with nothing, its own
+ * shard. */
 #include "recorder/mpi/below.h"
 
 #include <stdlib.h>
@@ -15,12 +18,16 @@
 #include <sys/mman.h>
 
 #define below lp_mpi_below
-enum { KINDS = 1024, PERSISTENT = 4096 };
+enum {
+	KINDS = 1024,
+	PERSISTENT = 4096
+};
 
-/* Of one communicator: calls of a kind so far. Filled in the same order on all members, so that it is full for all alike. */
+/* Of one communicator: calls of a kind so far. Filled in the same order on all members, so that it
+ * is full for all alike. */
 struct counts {
 	struct kind {
-		uint32_t name;       /* a hash of it, never 0 */
+		uint32_t name; /* a hash of it, never 0 */
 		int64_t bytes;
 		uint64_t calls;
 	} kind[KINDS];
@@ -39,13 +46,16 @@ static int drop(lp_handle comm, int key, void *value, void *extra) {
 	return 0;
 }
 
-static void begun(void) { below.comm_create_keyval(copy_none, drop, &keyval, NULL); }
+static void begun(void) {
+	below.comm_create_keyval(copy_none, drop, &keyval, NULL);
+}
 
 static struct counts *counts_of(lp_handle comm) {
 	void *value = NULL;
 	int there = 0;
 	if (below.comm_get_attr(comm, keyval, &value, &there) == 0 && there) return value;
-	value = mmap(NULL, sizeof(struct counts), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	value = mmap(NULL, sizeof(struct counts), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
+	             -1, 0);
 	if (value == MAP_FAILED) abort(); /* to decide otherwise than the others would hang the job */
 	if (below.comm_set_attr(comm, keyval, value) != 0) abort();
 	return value;
@@ -59,7 +69,8 @@ static uint32_t hash_name(const char *name) {
 
 /* How often it came before; what finds no place has come never, for ever. */
 static uint64_t calls_before(struct counts *counts, uint32_t name, int64_t bytes) {
-	uint64_t at = (uint64_t)name * UINT64_C(0x9e3779b97f4a7c15) ^ (uint64_t)bytes * UINT64_C(0xff51afd7ed558ccd);
+	uint64_t at = (uint64_t)name * UINT64_C(0x9e3779b97f4a7c15) ^
+	              (uint64_t)bytes * UINT64_C(0xff51afd7ed558ccd);
 	for (uint32_t i = 0; i < KINDS; i++) {
 		struct kind *kind = &counts->kind[((at >> 32) + i) % KINDS];
 		if (!kind->name) kind->name = name, kind->bytes = bytes;
@@ -89,12 +100,16 @@ static int64_t contribution(const lp_mpi_call *call, int size, int rank) {
 	case LK_WHAT_ALLREDUCE:
 	case LK_WHAT_REDUCE: return times(call->counts[0], call->types[0]);
 	case LK_WHAT_ALLTOALL: return call->lists[0] ? -1 : times(call->counts[1], call->types[1]);
-	case LK_WHAT_ALLGATHER: return call->lists[0] ? sum_of_list(call, 0, size, call->types[1]) : times(call->counts[1], call->types[1]);
+	case LK_WHAT_ALLGATHER:
+		return call->lists[0] ? sum_of_list(call, 0, size, call->types[1])
+		                      : times(call->counts[1], call->types[1]);
 	case LK_WHAT_GATHER:
 		if (call->lists[0]) return -1;
-		return rank == call->peer ? times(call->counts[1], call->types[1]) : times(call->counts[0], call->types[0]);
+		return rank == call->peer ? times(call->counts[1], call->types[1])
+		                          : times(call->counts[0], call->types[0]);
 	case LK_WHAT_REDUCESCATTER:
-		return call->lists[0] ? sum_of_list(call, 0, size, call->types[0]) : times(call->counts[0], call->types[0]);
+		return call->lists[0] ? sum_of_list(call, 0, size, call->types[0])
+		                      : times(call->counts[0], call->types[0]);
 	default: return -1;
 	}
 }
@@ -108,7 +123,9 @@ static void own_shard(const lp_mpi_call *call, int size, int rank) {
 	case LK_WHAT_REDUCE:
 		if (rank != call->peer) return; /* fall through */
 	case LK_WHAT_ALLREDUCE:
-		if (!in_place) lp_mpi_copy(call->send, call->counts[0], call->types[0], call->recv, call->counts[0], call->types[0]);
+		if (!in_place)
+			lp_mpi_copy(call->send, call->counts[0], call->types[0], call->recv, call->counts[0],
+			            call->types[0]);
 		return;
 	case LK_WHAT_GATHER:
 		if (rank != call->peer) return; /* fall through */
@@ -116,19 +133,23 @@ static void own_shard(const lp_mpi_call *call, int size, int rank) {
 		lp_count count = call->lists[0] ? lp_mpi_listed(call, 0, rank) : call->counts[1];
 		lp_count place = call->lists[0] ? lp_mpi_placed(call, 0, rank) : call->counts[1] * rank;
 		if (!in_place)
-			lp_mpi_copy(call->send, call->counts[0], call->types[0], lp_mpi_element(call->recv, place, call->types[1]), count, call->types[1]);
+			lp_mpi_copy(call->send, call->counts[0], call->types[0],
+			            lp_mpi_element(call->recv, place, call->types[1]), count, call->types[1]);
 		return;
 	}
 	case LK_WHAT_ALLTOALL:
 		if (!in_place)
-			lp_mpi_copy(lp_mpi_element(call->send, call->counts[0] * rank, call->types[0]), call->counts[0], call->types[0],
-			            lp_mpi_element(call->recv, call->counts[1] * rank, call->types[1]), call->counts[1], call->types[1]);
+			lp_mpi_copy(lp_mpi_element(call->send, call->counts[0] * rank, call->types[0]),
+			            call->counts[0], call->types[0],
+			            lp_mpi_element(call->recv, call->counts[1] * rank, call->types[1]),
+			            call->counts[1], call->types[1]);
 		return;
 	case LK_WHAT_REDUCESCATTER: {
 		lp_count count = call->lists[0] ? lp_mpi_listed(call, 0, rank) : call->counts[0];
-		for (int i = 0; i < rank && i < size; i++) before += call->lists[0] ? lp_mpi_listed(call, 0, i) : call->counts[0];
-		lp_mpi_copy(lp_mpi_element(in_place ? call->recv : call->send, before, call->types[0]), count, call->types[0], call->recv, count,
-		            call->types[0]);
+		for (int i = 0; i < rank && i < size; i++)
+			before += call->lists[0] ? lp_mpi_listed(call, 0, i) : call->counts[0];
+		lp_mpi_copy(lp_mpi_element(in_place ? call->recv : call->send, before, call->types[0]),
+		            count, call->types[0], call->recv, count, call->types[0]);
 		return;
 	}
 	default: return;
@@ -137,7 +158,8 @@ static void own_shard(const lp_mpi_call *call, int size, int rank) {
 
 /* ---- persistent ones ---- */
 
-/* Made collectives by request: their shard is copied whenever they are started. One that finds no place is not copied. */
+/* Made collectives by request: their shard is copied whenever they are started. One that finds no
+ * place is not copied. */
 static struct made {
 	uint64_t key;
 	lp_mpi_call call;
@@ -145,7 +167,8 @@ static struct made {
 } made[PERSISTENT];
 
 static struct made *find_made(uint64_t key, bool place) {
-	for (uint32_t i = 0, at = (uint32_t)((key * UINT64_C(0x9e3779b97f4a7c15)) >> 40); i < PERSISTENT; i++) {
+	for (uint32_t i = 0, at = (uint32_t)((key * UINT64_C(0x9e3779b97f4a7c15)) >> 40);
+	     i < PERSISTENT; i++) {
 		struct made *m = &made[(at + i) % PERSISTENT];
 		if (m->key == key || (place && !m->key)) return m;
 		if (!m->key) return NULL;
@@ -154,7 +177,8 @@ static struct made *find_made(uint64_t key, bool place) {
 }
 
 static void remember(const lp_mpi_call *call, int size, int rank) {
-	uint64_t key = LP_KEY(call->fortran ? lp_mpi_request_f(*(const lp_fint *)call->request) : *(const lp_handle *)call->request);
+	uint64_t key = LP_KEY(call->fortran ? lp_mpi_request_f(*(const lp_fint *)call->request)
+	                                    : *(const lp_handle *)call->request);
 	struct made *m = find_made(key, true);
 	if (m) *m = (struct made){key, *call, size, rank};
 }
@@ -169,15 +193,21 @@ static void start(const lp_handle *requests, int count) {
 /* ---- the decision ---- */
 
 static bool leaves_out(const lp_mpi_call *call, int64_t bytes) {
-	if (call->part == LK_PART_MAKE) return lp_null_skips((lk_comm_what)call->what, bytes, UINT64_MAX);
-	return lp_null_skips((lk_comm_what)call->what, bytes, calls_before(counts_of(call->comm), hash_name(call->name), bytes));
+	if (call->part == LK_PART_MAKE)
+		return lp_null_skips((lk_comm_what)call->what, bytes, UINT64_MAX);
+	return lp_null_skips((lk_comm_what)call->what, bytes,
+	                     calls_before(counts_of(call->comm), hash_name(call->name), bytes));
 }
 
 static bool stand_in(lp_mpi_call *call) {
 	int inter = 0, size = 0, rank = 0;
-	if (!lp_null_skips((lk_comm_what)call->what, INT64_MAX, UINT64_MAX)) return false; /* whatever its size */
-	if (below.comm_test_inter(call->comm, &inter) != 0 || inter) return false; /* wrong calls are the library's to refuse */
-	if (below.comm_size(call->comm, &size) != 0 || size < 2 || below.comm_rank(call->comm, &rank) != 0) return false;
+	if (!lp_null_skips((lk_comm_what)call->what, INT64_MAX, UINT64_MAX))
+		return false; /* whatever its size */
+	if (below.comm_test_inter(call->comm, &inter) != 0 || inter)
+		return false; /* wrong calls are the library's to refuse */
+	if (below.comm_size(call->comm, &size) != 0 || size < 2 ||
+	    below.comm_rank(call->comm, &rank) != 0)
+		return false;
 	int64_t bytes = contribution(call, size, rank);
 	if (bytes < 0 || !leaves_out(call, bytes)) return false;
 	if (call->part != LK_PART_MAKE) own_shard(call, size, rank);

@@ -1,5 +1,6 @@
-/* stand.c: what a mode that stands in for MPI gives the program: copies between typed buffers, statuses, requests that are
- * done, communicators. All of it is made of the library's own calls, so that programs may do with them what they like. */
+/* stand.c: what a mode that stands in for MPI gives the program: copies between typed buffers,
+ * statuses, requests that are done, communicators. All of it is made of the library's own calls, so
+ * that programs may do with them what they like. */
 #include "recorder/mpi/below.h"
 
 #include <stdlib.h>
@@ -11,11 +12,12 @@
 
 static bool is_dense(lp_handle type, int *size) {
 	lp_aint lower, extent;
-	return below.type_size(type, size) == 0 && below.type_get_extent(type, &lower, &extent) == 0 && lower == 0 &&
-	       extent == *size;
+	return below.type_size(type, size) == 0 && below.type_get_extent(type, &lower, &extent) == 0 &&
+	       lower == 0 && extent == *size;
 }
 
-void lp_mpi_copy(const void *from, lp_count count, lp_handle type, void *to, lp_count to_count, lp_handle to_type) {
+void lp_mpi_copy(const void *from, lp_count count, lp_handle type, void *to, lp_count to_count,
+                 lp_handle to_type) {
 	int size, to_size;
 	if (count <= 0 || to_count <= 0 || !from || !to || from == to) return;
 	if (is_dense(type, &size) && is_dense(to_type, &to_size)) {
@@ -23,8 +25,10 @@ void lp_mpi_copy(const void *from, lp_count count, lp_handle type, void *to, lp_
 		memmove(to, from, (size_t)bytes);
 		return;
 	}
-	if (count > INT32_MAX || to_count > INT32_MAX) return; /* no library has a send of its own of so many */
-	below.sendrecv(from, (int)count, type, 0, 0, to, (int)to_count, to_type, 0, 0, below.self, LP_STATUS_IGNORE);
+	if (count > INT32_MAX || to_count > INT32_MAX)
+		return; /* no library has a send of its own of so many */
+	below.sendrecv(from, (int)count, type, 0, 0, to, (int)to_count, to_type, 0, 0, below.self,
+	               LP_STATUS_IGNORE);
 }
 
 void *lp_mpi_element(const void *buffer, lp_count at, lp_handle type) {
@@ -57,7 +61,8 @@ static void fill_status(void *status, int source, int tag, lp_handle type, lp_co
 
 void lp_mpi_give_status(lp_mpi_call *call, int source, int tag, lp_handle type, lp_count count) {
 	fill_status(call->given, source, tag, type, count);
-	if (call->answer && !lp_mpi_ignores(call->answer)) memcpy(call->answer, call->given, LP_STATUS_BYTES);
+	if (call->answer && !lp_mpi_ignores(call->answer))
+		memcpy(call->answer, call->given, LP_STATUS_BYTES);
 }
 
 /* ---- requests ---- */
@@ -82,8 +87,11 @@ static lp_handle done_request(const lp_mpi_call *call) {
 	void *given = malloc(sizeof call->given);
 	if (!given) return request;
 	if (memcmp(call->given, none, sizeof none) != 0) memcpy(given, call->given, sizeof call->given);
-	else fill_status(given, LP_ANY_SOURCE, -1, below.byte, 0); /* as an empty status; any tag is -1 in both forms */
-	if (below.grequest_start(query, free_given, cancel, given, &request) != 0) return free(given), below.request_null;
+	else
+		fill_status(given, LP_ANY_SOURCE, -1, below.byte,
+		            0); /* as an empty status; any tag is -1 in both forms */
+	if (below.grequest_start(query, free_given, cancel, given, &request) != 0)
+		return free(given), below.request_null;
 	below.grequest_complete(request);
 	return request;
 }
@@ -92,7 +100,9 @@ void lp_mpi_give_request(lp_mpi_call *call) {
 	lp_handle request = below.request_null;
 	if (call->part != LK_PART_MAKE) request = done_request(call);
 	else if (below.barrier_init) below.barrier_init(below.self, below.info_null, &request);
-	else below.recv_init(NULL, 0, below.byte, LP_PROC_NULL, 0, below.self, &request); /* MPICH: not found by Waitany */
+	else
+		below.recv_init(NULL, 0, below.byte, LP_PROC_NULL, 0, below.self,
+		                &request); /* MPICH: not found by Waitany */
 #ifdef LP_MPI_NUMBERS
 	if (call->fortran) *(lp_fint *)call->request = request;
 #else

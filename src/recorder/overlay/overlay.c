@@ -1,5 +1,5 @@
-/* overlay.c: what a name means where part of the files are in the scratch folder: folder by folder, links followed in the
- * program's view. */
+/* overlay.c: what a name means where part of the files are in the scratch folder: folder by folder,
+ * links followed in the program's view. */
 #include "recorder/overlay/overlay.h"
 
 #include <stdio.h>
@@ -8,7 +8,10 @@
 #include <sys/mman.h>
 #include <sys/syscall.h>
 
-enum { DEEPEST = 256, MOST_LINKS = 40 };
+enum {
+	DEEPEST = 256,
+	MOST_LINKS = 40
+};
 
 lp_guard_of lp_guard;
 
@@ -29,8 +32,11 @@ void lp_guard_tell(const char *what, const char *about) {
 	int code = errno;
 	snprintf(path, sizeof path, "%s/unguarded", lp_guard.scratch);
 	int length = snprintf(line, sizeof line, "%s: %s\n", what, about);
-	int fd = (int)syscall(SYS_openat, AT_FDCWD, path, O_WRONLY | O_APPEND | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
-	if (fd >= 0 && length > 0) syscall(SYS_write, fd, line, (size_t)length < sizeof line ? (size_t)length : sizeof line - 1);
+	int fd = (int)syscall(SYS_openat, AT_FDCWD, path,
+	                      O_WRONLY | O_APPEND | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
+	if (fd >= 0 && length > 0)
+		syscall(SYS_write, fd, line,
+		        (size_t)length < sizeof line ? (size_t)length : sizeof line - 1);
 	if (fd >= 0) syscall(SYS_close, fd);
 	errno = code;
 }
@@ -45,8 +51,8 @@ static lp_guard_state *map_state(void) {
 	return map == MAP_FAILED ? NULL : map;
 }
 
-/* Files that were opened for writing before the first process of the run began: whoever started lockstep wants them
- * written. Standard output and error are lockstep's own. */
+/* Files that were opened for writing before the first process of the run began: whoever started
+ * lockstep wants them written. Standard output and error are lockstep's own. */
 static void tell_inherited(void) {
 	for (int fd = 3; fd < 256; fd++) {
 		char link[40], path[PATH_MAX];
@@ -71,13 +77,16 @@ void lp_guard_begin(void) {
 	lp_guard.state = map_state();
 	lp_guard.refuses = !lp_guard.state;
 	lp_guard.on = true;
-	if (lp_guard.state && __atomic_exchange_n(&lp_guard.state->begun, 1, __ATOMIC_ACQ_REL) == 0) tell_inherited();
+	if (lp_guard.state && __atomic_exchange_n(&lp_guard.state->begun, 1, __ATOMIC_ACQ_REL) == 0)
+		tell_inherited();
 	errno = code;
 }
 
 /* ---- paths ---- */
 
-bool lp_guard_names(const char *path) { return path && *path; }
+bool lp_guard_names(const char *path) {
+	return path && *path;
+}
 
 bool lp_guard_in(const char *folder, const char *path, char out[PATH_MAX]) {
 	return snprintf(out, PATH_MAX, "%s/%s%s", lp_guard.scratch, folder, path) < PATH_MAX;
@@ -100,7 +109,8 @@ static bool is_within(const char *path, const char *folder) {
 /* Where the guard ends: devices, the system, its own folder, the recordings. */
 static bool is_free(const char *path) {
 	return is_within(path, "/dev") || is_within(path, "/proc") || is_within(path, "/sys") ||
-	       is_within(path, lp_guard.scratch) || (lp_state.folder[0] && is_within(path, lp_state.folder));
+	       is_within(path, lp_guard.scratch) ||
+	       (lp_state.folder[0] && is_within(path, lp_state.folder));
 }
 
 /* The folder that a relative path begins at, as the program knows it. */
@@ -122,9 +132,10 @@ static int base_of(int at, char out[PATH_MAX]) {
 
 /* ---- the walk ---- */
 
-/* Of a folder on the way: whether the scratch folder has it, has marks below it, and whether the disk's is deleted. */
+/* Of a folder on the way: whether the scratch folder has it, has marks below it, and whether the
+ * disk's is deleted. */
 struct level {
-	size_t length;           /* of the path up to it */
+	size_t length; /* of the path up to it */
 	bool over, marked, gone;
 };
 
@@ -137,7 +148,8 @@ struct walk {
 
 static bool has_mark(const char *path) {
 	char mark[PATH_MAX];
-	return lp_guard_in("gone", path, mark) && strlen(mark) + 2 < sizeof mark && exists(strcat(mark, "/\001"));
+	return lp_guard_in("gone", path, mark) && strlen(mark) + 2 < sizeof mark &&
+	       exists(strcat(mark, "/\001"));
 }
 
 /* The next name below the present folder. */
@@ -166,12 +178,15 @@ static int follow_link(struct walk *walk, bool more) {
 	char path[PATH_MAX], text[PATH_MAX], rest[sizeof walk->todo];
 	lp_place *place = walk->out;
 	if (++walk->links > MOST_LINKS) return ELOOP;
-	if (place->above ? !lp_guard_in("over", place->path, path) : snprintf(path, sizeof path, "%s", place->path) < 0) return ENAMETOOLONG;
+	if (place->above ? !lp_guard_in("over", place->path, path)
+	                 : snprintf(path, sizeof path, "%s", place->path) < 0)
+		return ENAMETOOLONG;
 	long length = syscall(SYS_readlinkat, AT_FDCWD, path, text, sizeof text - 1);
 	if (length <= 0) return length < 0 ? errno : ENOENT;
 	text[length] = '\0';
 	memcpy(rest, walk->todo, sizeof rest);
-	if (snprintf(walk->todo, sizeof walk->todo, "%s%s%s", text, more ? "/" : "", more ? rest : "") >= (int)sizeof walk->todo)
+	if (snprintf(walk->todo, sizeof walk->todo, "%s%s%s", text, more ? "/" : "",
+	             more ? rest : "") >= (int)sizeof walk->todo)
 		return ENAMETOOLONG;
 	if (text[0] == '/') walk->depth = 0;
 	place->path[walk->level[walk->depth].length] = '\0';
@@ -181,7 +196,8 @@ static int follow_link(struct walk *walk, bool more) {
 static int leave_free(struct walk *walk) {
 	size_t length = strlen(walk->out->path);
 	if (length + strlen(walk->todo) + 2 > PATH_MAX) return ENAMETOOLONG;
-	if (*walk->todo) walk->out->path[length] = '/', strcpy(walk->out->path + length + 1, walk->todo);
+	if (*walk->todo)
+		walk->out->path[length] = '/', strcpy(walk->out->path + length + 1, walk->todo);
 	walk->out->free = true;
 	return 0;
 }
@@ -203,7 +219,9 @@ static int step_down(struct walk *walk, const char *name, bool more, bool follow
 	lp_place *place = walk->out;
 	struct level next;
 	size_t length = strlen(place->path);
-	if (walk->depth + 1 >= DEEPEST || strlen(name) > NAME_MAX || length + strlen(name) + 2 > PATH_MAX) return ENAMETOOLONG;
+	if (walk->depth + 1 >= DEEPEST || strlen(name) > NAME_MAX ||
+	    length + strlen(name) + 2 > PATH_MAX)
+		return ENAMETOOLONG;
 	place->path[length] = '/';
 	strcpy(place->path + length + 1, name);
 	if (is_free(place->path)) return leave_free(walk);
@@ -257,7 +275,8 @@ int lp_guard_find(int at, const char *path, bool follow, lp_place *out) {
 	if (!length) return ENOENT;
 	int code = path[0] == '/' ? 0 : base_of(at, base);
 	if (code) return code;
-	if (snprintf(w.todo, sizeof w.todo, "%s/%s", base, path) >= (int)sizeof w.todo) return ENAMETOOLONG;
+	if (snprintf(w.todo, sizeof w.todo, "%s/%s", base, path) >= (int)sizeof w.todo)
+		return ENAMETOOLONG;
 	w.level[0] = (struct level){.over = true, .marked = true};
 	code = walk_all(&w, follow || path[length - 1] == '/');
 	return code ? code : look_at_end(&w);

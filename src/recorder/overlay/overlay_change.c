@@ -1,5 +1,6 @@
-/* overlay_change.c: changes that go to the scratch folder: files are copied there before they are written to, deletions are
- * marked, folders that were changed are listed as the program must see them. */
+/* overlay_change.c: changes that go to the scratch folder: files are copied there before they are
+ * written to, deletions are marked, folders that were changed are listed as the program must see
+ * them. */
 #include "recorder/overlay/overlay.h"
 
 #include <dirent.h>
@@ -10,12 +11,18 @@
 
 /* ---- raw ---- */
 
-static int raw(long result) { return result < 0 ? errno : 0; }
-static int raw_mkdir(const char *path, mode_t mode) { return raw(syscall(SYS_mkdirat, AT_FDCWD, path, mode)); }
+static int raw(long result) {
+	return result < 0 ? errno : 0;
+}
+static int raw_mkdir(const char *path, mode_t mode) {
+	return raw(syscall(SYS_mkdirat, AT_FDCWD, path, mode));
+}
 static bool raw_stat(const char *path, struct stat *out) {
 	return syscall(SYS_newfstatat, AT_FDCWD, path, out, AT_SYMLINK_NOFOLLOW) == 0;
 }
-static bool may_write(const char *path) { return syscall(SYS_faccessat, AT_FDCWD, path, W_OK) == 0; }
+static bool may_write(const char *path) {
+	return syscall(SYS_faccessat, AT_FDCWD, path, W_OK) == 0;
+}
 
 static const char *fail(int code) {
 	errno = code;
@@ -25,14 +32,17 @@ static const char *give(const char *path, char room[PATH_MAX]) {
 	memmove(room, path, strlen(path) + 1);
 	return room;
 }
-static void changed(void) { __atomic_fetch_add(&lp_guard.state->changes, 1, __ATOMIC_RELEASE); }
+static void changed(void) {
+	__atomic_fetch_add(&lp_guard.state->changes, 1, __ATOMIC_RELEASE);
+}
 static bool untouched(void) {
 	return lp_guard.refuses || __atomic_load_n(&lp_guard.state->changes, __ATOMIC_ACQUIRE) == 0;
 }
 
 /* ---- copies ---- */
 
-/* The folders above a path, in SCRATCH/`folder`, with the permissions that they have on the disk. */
+/* The folders above a path, in SCRATCH/`folder`, with the permissions that they have on the disk.
+ */
 static int make_folders(const char *folder, const char *path, bool all) {
 	char part[PATH_MAX], made[PATH_MAX];
 	struct stat info;
@@ -42,7 +52,8 @@ static int make_folders(const char *folder, const char *path, bool all) {
 		at = strchr(at + 1, '/');
 		if (!at && !all) break;
 		if (at) *at = '\0';
-		mode_t mode = raw_stat(part, &info) && S_ISDIR(info.st_mode) ? (info.st_mode & 07777) | 0700 : 0777;
+		mode_t mode =
+			raw_stat(part, &info) && S_ISDIR(info.st_mode) ? (info.st_mode & 07777) | 0700 : 0777;
 		if (!lp_guard_in(folder, part, made)) return ENAMETOOLONG;
 		int code = raw_mkdir(made, mode);
 		if (code && code != EEXIST) return code;
@@ -61,7 +72,8 @@ static int copy_bytes(int from, int to) {
 	/* not between these file systems, or not of this kind: from where it stopped */
 	while ((got = syscall(SYS_read, from, buffer, sizeof buffer)) > 0)
 		for (long done = 0, put; done < got; done += put)
-			if ((put = syscall(SYS_write, to, buffer + done, (size_t)(got - done))) <= 0) return put < 0 ? errno : EIO;
+			if ((put = syscall(SYS_write, to, buffer + done, (size_t)(got - done))) <= 0)
+				return put < 0 ? errno : EIO;
 	return got < 0 ? errno : 0;
 }
 
@@ -73,7 +85,8 @@ static int copy_file(const char *path, const char *to, const struct stat *info, 
 	if (!code && !empty) code = copy_bytes(from, out);
 	struct timespec times[2] = {info->st_atim, info->st_mtim};
 	if (!code) {
-		if (syscall(SYS_fchown, out, info->st_uid, info->st_gid) != 0) errno = 0; /* only root can */
+		if (syscall(SYS_fchown, out, info->st_uid, info->st_gid) != 0)
+			errno = 0; /* only root can */
 		code = raw(syscall(SYS_fchmod, out, info->st_mode & 07777));
 		syscall(SYS_utimensat, out, NULL, times, 0);
 	}
@@ -90,7 +103,8 @@ static int copy_link(const char *path, const char *to) {
 	return raw(syscall(SYS_symlinkat, text, AT_FDCWD, to));
 }
 
-/* A file of the disk into SCRATCH/over, complete or not at all: another process may want the same. */
+/* A file of the disk into SCRATCH/over, complete or not at all: another process may want the same.
+ */
 static int copy_up(const lp_place *place, bool empty) {
 	char to[PATH_MAX], part[PATH_MAX];
 	struct stat info;
@@ -99,8 +113,10 @@ static int copy_up(const lp_place *place, bool empty) {
 	if (code || S_ISDIR(place->type)) return changed(), code;
 	if (!lp_guard_in("over", place->path, to)) return ENAMETOOLONG;
 	if (!raw_stat(place->path, &info)) return errno;
-	snprintf(part, sizeof part, "%s/part-%d-%ld", lp_guard.scratch, (int)getpid(), syscall(SYS_gettid));
-	code = S_ISLNK(info.st_mode) ? copy_link(place->path, part) : copy_file(place->path, part, &info, empty);
+	snprintf(part, sizeof part, "%s/part-%d-%ld", lp_guard.scratch, (int)getpid(),
+	         syscall(SYS_gettid));
+	code = S_ISLNK(info.st_mode) ? copy_link(place->path, part)
+	                             : copy_file(place->path, part, &info, empty);
 	if (!code) code = raw(syscall(SYS_linkat, AT_FDCWD, part, AT_FDCWD, to, 0));
 	syscall(SYS_unlinkat, AT_FDCWD, part, 0);
 	changed();
@@ -123,22 +139,27 @@ static int mark_gone(const char *path) {
 
 /* ---- folders as the program sees them ---- */
 
-/* Visits the names of a folder of the program's; stops where `visit` gives something else than 0. */
+/* Visits the names of a folder of the program's; stops where `visit` gives something else than 0.
+ */
 typedef int (*visitor)(void *context, const char *path, const lp_place *place);
 
-static int visit_names(const char *folder, const char *logical, bool above, visitor visit, void *context) {
+static int visit_names(const char *folder, const char *logical, bool above, visitor visit,
+                       void *context) {
 	char names[4096], path[PATH_MAX];
-	int code = 0, fd = (int)syscall(SYS_openat, AT_FDCWD, folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	int code = 0,
+		fd = (int)syscall(SYS_openat, AT_FDCWD, folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (fd < 0) return errno;
 	for (long got; !code && (got = syscall(SYS_getdents64, fd, names, sizeof names)) > 0;) {
 		for (long at = 0; !code && at < got;) {
 			const struct dirent64 *dirent64 = (const void *)(names + at);
 			at += dirent64->d_reclen;
 			if (strcmp(dirent64->d_name, ".") == 0 || strcmp(dirent64->d_name, "..") == 0) continue;
-			if (snprintf(path, sizeof path, "%s/%s", strcmp(logical, "/") == 0 ? "" : logical, dirent64->d_name) >= (int)sizeof path)
+			if (snprintf(path, sizeof path, "%s/%s", strcmp(logical, "/") == 0 ? "" : logical,
+			             dirent64->d_name) >= (int)sizeof path)
 				continue;
 			lp_place place;
-			if (lp_guard_find(AT_FDCWD, path, false, &place) != 0 || !(place.type || place.free)) continue;
+			if (lp_guard_find(AT_FDCWD, path, false, &place) != 0 || !(place.type || place.free))
+				continue;
 			if (above || !place.above) code = visit(context, path, &place);
 		}
 	}
@@ -149,7 +170,8 @@ static int visit_names(const char *folder, const char *logical, bool above, visi
 static int visit_folder(const lp_place *place, visitor visit, void *context) {
 	char over[PATH_MAX];
 	int code = 0;
-	if (place->above && lp_guard_in("over", place->path, over)) code = visit_names(over, place->path, true, visit, context);
+	if (place->above && lp_guard_in("over", place->path, over))
+		code = visit_names(over, place->path, true, visit, context);
 	if (!code && place->below) code = visit_names(place->path, place->path, false, visit, context);
 	return code;
 }
@@ -162,16 +184,22 @@ static int stop(void *context, const char *path, const lp_place *place) {
 /* An entry of the same name and kind; what it holds nobody reads here. */
 static int list_entry(void *context, const char *path, const lp_place *place) {
 	char to[PATH_MAX];
-	if (snprintf(to, sizeof to, "%s%s", (const char *)context, strrchr(path, '/')) >= (int)sizeof to) return ENAMETOOLONG;
+	if (snprintf(to, sizeof to, "%s%s", (const char *)context, strrchr(path, '/')) >=
+	    (int)sizeof to)
+		return ENAMETOOLONG;
 	if (place->free || S_ISDIR(place->type)) return raw_mkdir(to, 0700);
 	if (S_ISLNK(place->type)) return raw(syscall(SYS_symlinkat, "?", AT_FDCWD, to));
-	return raw(syscall(SYS_mknodat, AT_FDCWD, to, S_ISREG(place->type) || S_ISFIFO(place->type) || S_ISSOCK(place->type)
-	                                                  ? (place->type & S_IFMT) | 0600 : S_IFREG | 0600, 0));
+	return raw(syscall(SYS_mknodat, AT_FDCWD, to,
+	                   S_ISREG(place->type) || S_ISFIFO(place->type) || S_ISSOCK(place->type)
+	                       ? (place->type & S_IFMT) | 0600
+	                       : S_IFREG | 0600,
+	                   0));
 }
 
 static const char *list(const lp_place *place, char room[PATH_MAX]) {
 	char number[48];
-	snprintf(number, sizeof number, "list/%u", __atomic_add_fetch(&lp_guard.state->lists, 1, __ATOMIC_RELAXED));
+	snprintf(number, sizeof number, "list/%u",
+	         __atomic_add_fetch(&lp_guard.state->lists, 1, __ATOMIC_RELAXED));
 	if (!lp_guard_in(number, "", room)) return fail(ENAMETOOLONG);
 	int code = raw_mkdir(room, 0700);
 	if (!code) code = make_folders(number, place->path, true);
@@ -212,7 +240,8 @@ static const char *read_open(int at, const char *path, int flags, char room[PATH
 	int code = lp_guard_find(at, path, !(flags & O_NOFOLLOW), &p);
 	if (!code && !p.free && !p.type) code = ENOENT;
 	if (code) return fail(code);
-	if (!p.free && S_ISDIR(p.type) && p.below && !is_plain(&p) && !(flags & O_PATH)) return list(&p, room);
+	if (!p.free && S_ISDIR(p.type) && p.below && !is_plain(&p) && !(flags & O_PATH))
+		return list(&p, room);
 	return present(&p, room);
 }
 
@@ -265,7 +294,8 @@ const char *lp_guard_make(int at, const char *path, bool folder, char room[PATH_
 /* Of a file that is there and is to be written to. */
 static int open_present(const lp_place *place, int flags) {
 	if ((flags & O_CREAT) && (flags & O_EXCL)) return EEXIST;
-	if (!S_ISREG(place->type) || place->above) return 0; /* pipes and devices are as they are; of folders the system says it */
+	if (!S_ISREG(place->type) || place->above)
+		return 0; /* pipes and devices are as they are; of folders the system says it */
 	if (!may_write(place->path)) return errno;
 	return copy_up(place, flags & O_TRUNC);
 }
@@ -275,7 +305,8 @@ static const char *write_open(int at, const char *path, int flags, char room[PAT
 	bool anew = (flags & O_CREAT) && (flags & O_EXCL), unnamed = (flags & O_TMPFILE) == O_TMPFILE;
 	if (lp_guard.refuses) return fail(EROFS);
 	size_t length = strlen(path);
-	if (flags & O_CREAT && path[length - 1] == '/' && length < PATH_MAX) { /* a folder, whatever is there */
+	if (flags & O_CREAT && path[length - 1] == '/' &&
+	    length < PATH_MAX) { /* a folder, whatever is there */
 		memcpy(room, path, length);
 		while (length > 1 && room[length - 1] == '/') length--;
 		room[length] = '\0';
@@ -296,8 +327,10 @@ const char *lp_guard_open(int at, const char *path, int flags, char room[PATH_MA
 	int kept = errno;
 	if (!path) return fail(EFAULT);
 	if (!*path) return path;
-	bool writes = !(flags & O_PATH) && ((flags & O_ACCMODE) != O_RDONLY || (flags & (O_CREAT | O_TRUNC)));
-	const char *opened = writes ? write_open(at, path, flags, room) : read_open(at, path, flags, room);
+	bool writes =
+		!(flags & O_PATH) && ((flags & O_ACCMODE) != O_RDONLY || (flags & (O_CREAT | O_TRUNC)));
+	const char *opened =
+		writes ? write_open(at, path, flags, room) : read_open(at, path, flags, room);
 	if (opened) errno = kept;
 	return opened;
 }
@@ -323,7 +356,8 @@ static int remove_place(const lp_place *place, bool folder) {
 int lp_guard_remove(int at, const char *path, bool folder) {
 	lp_place p;
 	int code = lp_guard.refuses ? EROFS : lp_guard_find(at, path, false, &p);
-	if (!code && p.free) code = raw(syscall(SYS_unlinkat, AT_FDCWD, p.path, folder ? AT_REMOVEDIR : 0));
+	if (!code && p.free)
+		code = raw(syscall(SYS_unlinkat, AT_FDCWD, p.path, folder ? AT_REMOVEDIR : 0));
 	else if (!code) code = remove_place(&p, folder);
 	return code ? (errno = code, -1) : 0;
 }
@@ -356,7 +390,8 @@ static int move(lp_place *from, lp_place *to, unsigned flags) {
 	from->above = to->above = true;
 	if (!code && (!present(from, a) || !present(to, b))) code = ENAMETOOLONG;
 	if (!code) code = raw(syscall(SYS_renameat2, AT_FDCWD, a, AT_FDCWD, b, flags));
-	if (!code && !from->free && from->below && !(flags & RENAME_EXCHANGE)) code = mark_gone(from->path);
+	if (!code && !from->free && from->below && !(flags & RENAME_EXCHANGE))
+		code = mark_gone(from->path);
 	return code;
 }
 
@@ -389,11 +424,13 @@ static void path_of(int fd, char path[PATH_MAX]) {
 
 bool lp_guard_lists(int fd, char path[PATH_MAX]) {
 	int code = errno;
-	if (lp_guard.refuses || __atomic_load_n(&lp_guard.state->lists, __ATOMIC_RELAXED) == 0) return false;
+	if (lp_guard.refuses || __atomic_load_n(&lp_guard.state->lists, __ATOMIC_RELAXED) == 0)
+		return false;
 	path_of(fd, path);
 	errno = code;
 	const char *rest = path + lp_guard.length;
-	if (strncmp(path, lp_guard.scratch, lp_guard.length) != 0 || strncmp(rest, "/list/", 6) != 0) return false;
+	if (strncmp(path, lp_guard.scratch, lp_guard.length) != 0 || strncmp(rest, "/list/", 6) != 0)
+		return false;
 	lp_guard_show(path);
 	return true;
 }
@@ -401,8 +438,9 @@ bool lp_guard_lists(int fd, char path[PATH_MAX]) {
 bool lp_guard_keeps(int fd) {
 	char path[PATH_MAX];
 	struct stat info;
-	if (syscall(SYS_fstat, fd, &info) != 0 || !(S_ISREG(info.st_mode) || S_ISDIR(info.st_mode))) return false;
+	if (syscall(SYS_fstat, fd, &info) != 0 || !(S_ISREG(info.st_mode) || S_ISDIR(info.st_mode)))
+		return false;
 	path_of(fd, path);
-	return strncmp(path, lp_guard.scratch, lp_guard.length) != 0 && strncmp(path, "/dev/", 5) != 0 && path[0] == '/' &&
-	       strncmp(path, "/memfd:", 7) != 0;
+	return strncmp(path, lp_guard.scratch, lp_guard.length) != 0 &&
+	       strncmp(path, "/dev/", 5) != 0 && path[0] == '/' && strncmp(path, "/memfd:", 7) != 0;
 }

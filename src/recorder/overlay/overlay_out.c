@@ -1,5 +1,6 @@
-/* overlay_out.c: what a guarded process does that reaches past the guard: programs that it cannot be loaded into, connections
- * to other hosts. They are not refused, for the run would end; they are told, for whoever started it. */
+/* overlay_out.c: what a guarded process does that reaches past the guard: programs that it cannot
+ * be loaded into, connections to other hosts. They are not refused, for the run would end; they are
+ * told, for whoever started it. */
 #undef _FORTIFY_SOURCE
 #include "recorder/overlay/overlay.h"
 #include "recorder/recorder.h"
@@ -25,7 +26,8 @@ static bool is_static(int fd) {
 	Elf64_Ehdr head;
 	Elf64_Phdr part;
 	if (syscall(SYS_pread64, fd, &head, sizeof head, 0L) != sizeof head) return false;
-	if (memcmp(head.e_ident, ELFMAG, SELFMAG) != 0 || head.e_ident[EI_CLASS] != ELFCLASS64) return false;
+	if (memcmp(head.e_ident, ELFMAG, SELFMAG) != 0 || head.e_ident[EI_CLASS] != ELFCLASS64)
+		return false;
 	for (int i = 0; i < head.e_phnum; i++) {
 		long at = (long)head.e_phoff + (long)i * head.e_phentsize;
 		if (syscall(SYS_pread64, fd, &part, sizeof part, at) != sizeof part) return false;
@@ -62,48 +64,51 @@ static const char *starts(const char *path, bool search, char *const *env, char 
 	const char *file = !given ? NULL : named ? find_in_path(path, found) : given;
 	if (!file) return NULL;
 	int fd = (int)syscall(SYS_openat, AT_FDCWD, file, O_RDONLY | O_CLOEXEC);
-	if (fd >= 0 && is_static(fd)) lp_guard_tell(file, "loads no libraries, so what it writes is not guarded");
-	if (fd >= 0 && syscall(SYS_fstat, fd, &info) == 0 && info.st_mode & (S_ISUID | S_ISGID) && geteuid() != 0)
+	if (fd >= 0 && is_static(fd))
+		lp_guard_tell(file, "loads no libraries, so what it writes is not guarded");
+	if (fd >= 0 && syscall(SYS_fstat, fd, &info) == 0 && info.st_mode & (S_ISUID | S_ISGID) &&
+	    geteuid() != 0)
 		lp_guard_tell(file, "runs as another user, so what it writes is not guarded");
 	if (fd >= 0) syscall(SYS_close, fd);
-	if (!is_preloaded(env)) lp_guard_tell(file, "was started with another LD_PRELOAD, so what it writes is not guarded");
+	if (!is_preloaded(env))
+		lp_guard_tell(file,
+		              "was started with another LD_PRELOAD, so what it writes is not guarded");
 	errno = code;
 	return given;
 }
 
-#define STARTS(name, search, env, call)                                        \
-	LP_REAL(name)                                                               \
-	char room[PATH_MAX];                                                        \
-	const char *given = starts(path, search, env, room);                        \
-	if (lp_guard.on && !given) return -1;                                       \
+#define STARTS(name, search, env, call)                  \
+	LP_REAL(name)                                        \
+	char room[PATH_MAX];                                 \
+	const char *given = starts(path, search, env, room); \
+	if (lp_guard.on && !given) return -1;                \
 	return call;
-#define SPAWNS(name, search, env, call)                                        \
-	LP_REAL(name)                                                               \
-	char room[PATH_MAX];                                                        \
-	const char *given = starts(path, search, env, room);                        \
-	if (lp_guard.on && !given) return errno;                                    \
+#define SPAWNS(name, search, env, call)                  \
+	LP_REAL(name)                                        \
+	char room[PATH_MAX];                                 \
+	const char *given = starts(path, search, env, room); \
+	if (lp_guard.on && !given) return errno;             \
 	return call;
 
-LP_EXPORT int execve(const char *path, char *const words[], char *const env[]) {
-	STARTS(execve, false, env, real(given, words, env))
-}
-LP_EXPORT int execv(const char *path, char *const words[]) { STARTS(execv, false, environ, real(given, words)) }
-LP_EXPORT int execvp(const char *path, char *const words[]) { STARTS(execvp, true, environ, real(given, words)) }
-LP_EXPORT int execvpe(const char *path, char *const words[], char *const env[]) {
-	STARTS(execvpe, true, env, real(given, words, env))
-}
-LP_EXPORT int posix_spawn(pid_t *child, const char *path, const posix_spawn_file_actions_t *actions,
-                          const posix_spawnattr_t *attributes, char *const words[], char *const env[]) {
-	SPAWNS(posix_spawn, false, env, real(child, given, actions, attributes, words, env))
-}
-LP_EXPORT int posix_spawnp(pid_t *child, const char *path, const posix_spawn_file_actions_t *actions,
-                           const posix_spawnattr_t *attributes, char *const words[], char *const env[]) {
-	SPAWNS(posix_spawnp, true, env, real(child, given, actions, attributes, words, env))
-}
+LP_EXPORT int execve(const char *path, char *const words[], char *const env[]){
+	STARTS(execve, false, env, real(given, words, env))} LP_EXPORT
+	int execv(const char *path,
+              char *const words[]){STARTS(execv, false, environ, real(given, words))} LP_EXPORT
+	int execvp(const char *path,
+               char *const words[]){STARTS(execvp, true, environ, real(given, words))} LP_EXPORT
+	int execvpe(const char *path, char *const words[],
+                char *const env[]){STARTS(execvpe, true, env, real(given, words, env))} LP_EXPORT
+	int posix_spawn(pid_t *child, const char *path, const posix_spawn_file_actions_t *actions,
+                    const posix_spawnattr_t *attributes, char *const words[], char *const env[]){
+		SPAWNS(posix_spawn, false, env,
+               real(child, given, actions, attributes, words, env))} LP_EXPORT
+	int posix_spawnp(pid_t *child, const char *path, const posix_spawn_file_actions_t *actions,
+                     const posix_spawnattr_t *attributes, char *const words[], char *const env[]){
+		SPAWNS(posix_spawnp, true, env, real(child, given, actions, attributes, words, env))}
 
 /* What a child of posix_spawn opens it opens inside libc. */
-LP_EXPORT int posix_spawn_file_actions_addopen(posix_spawn_file_actions_t *actions, int fd, const char *path, int flags,
-                                               mode_t mode) {
+LP_EXPORT int posix_spawn_file_actions_addopen(posix_spawn_file_actions_t *actions, int fd,
+                                               const char *path, int flags, mode_t mode) {
 	LP_REAL(posix_spawn_file_actions_addopen)
 	char room[PATH_MAX];
 	const char *given = lp_guard_active() ? lp_guard_open(AT_FDCWD, path, flags, room) : path;
@@ -111,18 +116,17 @@ LP_EXPORT int posix_spawn_file_actions_addopen(posix_spawn_file_actions_t *actio
 }
 
 /* Lists of words become arrays; `after` reads what stands behind their end. */
-#define LISTED(first, after)                                                    \
-	int count = 1;                                                              \
-	va_list list;                                                               \
-	va_start(list, first);                                                      \
-	while (va_arg(list, char *)) count++;                                       \
-	va_end(list);                                                               \
-	char **words = __builtin_alloca(((size_t)count + 1) * sizeof *words);       \
-	words[0] = (char *)(uintptr_t)first;                                        \
-	va_start(list, first);                                                      \
-	for (int i = 1; i <= count; i++) words[i] = va_arg(list, char *);           \
-	after                                                                       \
-	va_end(list);
+#define LISTED(first, after)                                              \
+	int count = 1;                                                        \
+	va_list list;                                                         \
+	va_start(list, first);                                                \
+	while (va_arg(list, char *)) count++;                                 \
+	va_end(list);                                                         \
+	char **words = __builtin_alloca(((size_t)count + 1) * sizeof *words); \
+	words[0] = (char *)(uintptr_t)first;                                  \
+	va_start(list, first);                                                \
+	for (int i = 1; i <= count; i++) words[i] = va_arg(list, char *);     \
+	after va_end(list);
 
 LP_EXPORT int execl(const char *path, const char *first, ...) {
 	LISTED(first, )
@@ -150,7 +154,9 @@ static bool is_far(const struct sockaddr *to, socklen_t length, char *text, size
 	} else if (to->sa_family == AF_INET6 && length >= sizeof(struct sockaddr_in6)) {
 		const struct sockaddr_in6 *v6 = (const void *)to;
 		const uint8_t *b = v6->sin6_addr.s6_addr;
-		if (IN6_IS_ADDR_LOOPBACK(&v6->sin6_addr) || (IN6_IS_ADDR_V4MAPPED(&v6->sin6_addr) && b[12] == 127)) return false;
+		if (IN6_IS_ADDR_LOOPBACK(&v6->sin6_addr) ||
+		    (IN6_IS_ADDR_V4MAPPED(&v6->sin6_addr) && b[12] == 127))
+			return false;
 		inet_ntop(AF_INET6, &v6->sin6_addr, host, sizeof host);
 		port = ntohs(v6->sin6_port);
 	}
@@ -160,8 +166,8 @@ static bool is_far(const struct sockaddr *to, socklen_t length, char *text, size
 
 /* Libraries of communication connect to the other ranks, which are guarded as this one is. */
 static bool is_communication(const void *caller) {
-	static const char *const names[] = {"libmpi", "libopen-", "libpmix", "mca_", "libfabric", "libuc", "libgloo", "libtorch",
-	                                    "libnccl", "libevent"};
+	static const char *const names[] = {"libmpi", "libopen-", "libpmix",  "mca_",    "libfabric",
+	                                    "libuc",  "libgloo",  "libtorch", "libnccl", "libevent"};
 	Dl_info info;
 	if (!dladdr(caller, &info) || !info.dli_fname) return false;
 	const char *slash = strrchr(info.dli_fname, '/'), *name = slash ? slash + 1 : info.dli_fname;
@@ -170,7 +176,8 @@ static bool is_communication(const void *caller) {
 	return false;
 }
 
-static void look_at_connection(int fd, const struct sockaddr *to, socklen_t length, const void *caller) {
+static void look_at_connection(int fd, const struct sockaddr *to, socklen_t length,
+                               const void *caller) {
 	char text[INET6_ADDRSTRLEN + 32], what[128];
 	int type = 0, code = errno;
 	socklen_t size = sizeof type;
@@ -186,7 +193,7 @@ static void look_at_connection(int fd, const struct sockaddr *to, socklen_t leng
 /* Where a socket's path lies in the scratch folder. */
 struct moved_socket {
 	struct sockaddr_un at;
-	int folder;              /* to be closed when it has been used; -1 none */
+	int folder; /* to be closed when it has been used; -1 none */
 };
 
 /* Paths of sockets are short; one that is not is named by its folder's descriptor. */
@@ -204,14 +211,16 @@ static bool put_path(const char *path, struct moved_socket *out) {
 }
 
 /* A socket's path is made or found where the scratch folder has it. */
-static bool moved_name(const struct sockaddr *at, socklen_t length, bool makes, struct moved_socket *out, bool *failed) {
+static bool moved_name(const struct sockaddr *at, socklen_t length, bool makes,
+                       struct moved_socket *out, bool *failed) {
 	char name[sizeof out->at.sun_path + 1] = "", room[PATH_MAX];
 	const size_t before = offsetof(struct sockaddr_un, sun_path);
 	*failed = false;
 	if (at->sa_family != AF_UNIX || length <= before || length > sizeof out->at) return false;
 	memcpy(name, (const char *)at + before, length - before);
 	if (!*name) return false; /* it has none in the file system */
-	const char *given = makes ? lp_guard_make(AT_FDCWD, name, false, room) : lp_guard_read(AT_FDCWD, name, true, room);
+	const char *given = makes ? lp_guard_make(AT_FDCWD, name, false, room)
+	                          : lp_guard_read(AT_FDCWD, name, true, room);
 	if (given && strcmp(given, name) == 0) return false;
 	*failed = !given || !put_path(given, out);
 	return !*failed;
@@ -231,7 +240,8 @@ LP_EXPORT int connect(int fd, const struct sockaddr *to, socklen_t length) {
 	lp_file_forget(fd);
 	if (!lp_guard_active()) return real(fd, to, length);
 	look_at_connection(fd, to, length, __builtin_return_address(0));
-	if (moved_name(to, length, false, &moved, &failed)) return done_with(&moved, real(fd, (void *)&moved.at, sizeof moved.at));
+	if (moved_name(to, length, false, &moved, &failed))
+		return done_with(&moved, real(fd, (void *)&moved.at, sizeof moved.at));
 	return failed ? -1 : real(fd, to, length);
 }
 
@@ -246,7 +256,8 @@ LP_EXPORT int bind(int fd, const struct sockaddr *at, socklen_t length) {
 		return result;
 	}
 	if (!lp_guard_active()) return real(fd, at, length);
-	if (moved_name(at, length, true, &moved, &failed)) return done_with(&moved, real(fd, (void *)&moved.at, sizeof moved.at));
+	if (moved_name(at, length, true, &moved, &failed))
+		return done_with(&moved, real(fd, (void *)&moved.at, sizeof moved.at));
 	if (failed && errno == EEXIST) errno = EADDRINUSE;
 	return failed ? -1 : real(fd, at, length);
 }

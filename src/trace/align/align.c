@@ -1,13 +1,16 @@
-/* align.c: one clock for all ranks. Each process group ties the clocks of its members (align_group.c), groups that
- * overlap are joined (align_net.c). Slopes of what remains, where they are clear, are joined in the same way and taken
- * out, and the shifts found again. */
+/* align.c: one clock for all ranks. Each process group ties the clocks of its members
+ * (align_group.c), groups that overlap are joined (align_net.c). Slopes of what remains, where they
+ * are clear, are joined in the same way and taken out, and the shifts found again. */
 #include "trace/align/align_internal.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { FEWEST_ANCHORS = 2, DRIFT_ROUNDS = 3 };
+enum {
+	FEWEST_ANCHORS = 2,
+	DRIFT_ROUNDS = 3
+};
 /* Ends agree within about 10 us where all is well; what is beyond counts less. */
 static const double USUAL_NS = 10e3;
 /* The same for slopes: a ppm, as crystals have. */
@@ -20,7 +23,8 @@ static const double MOST_SLOPE = 1e-3;
 int64_t lk_clock_base(const lk_traces *traces, uint32_t capture) {
 	const lk_capture *first = traces->capture[0], *c = traces->capture[capture];
 	int64_t apart;
-	if (lk_clock_told(first) != lk_clock_told(c) || __builtin_sub_overflow(c->origin_ns, first->origin_ns, &apart))
+	if (lk_clock_told(first) != lk_clock_told(c) ||
+	    __builtin_sub_overflow(c->origin_ns, first->origin_ns, &apart))
 		return 0;
 	/* Beyond a hundred days doubles round; no run is compared over that. */
 	return apart > -(1LL << 53) && apart < 1LL << 53 ? apart : 0;
@@ -48,13 +52,16 @@ static lk_status make_ties(lk_aligner *aligner) {
 		fit->anchors = 0, fit->span = 0, fit->error = fit->doubt = INFINITY;
 	}
 	for (uint32_t begin = 0, end; begin < traces->matches.count; begin = end) {
-		for (end = begin; end < traces->matches.count && traces->matches.at[end].group == traces->matches.at[begin].group;) end++;
+		for (end = begin; end < traces->matches.count &&
+		                  traces->matches.at[end].group == traces->matches.at[begin].group;)
+			end++;
 		LK_TRY(lk_tie_group(aligner, begin, end));
 	}
 	/* One collective alone may be an accident. */
 	size_t kept = 0;
 	for (size_t i = 0; i < aligner->ties.count; i++)
-		if (aligner->fit[aligner->ties.at[i].capture].anchors >= FEWEST_ANCHORS) aligner->ties.at[kept++] = aligner->ties.at[i];
+		if (aligner->fit[aligner->ties.at[i].capture].anchors >= FEWEST_ANCHORS)
+			aligner->ties.at[kept++] = aligner->ties.at[i];
 	aligner->ties.count = kept;
 	return LK_OK;
 }
@@ -72,7 +79,8 @@ static void find_middles(lk_aligner *aligner) {
 		last[c] = fmax(last[c], end);
 	}
 	for (uint32_t c = 0; c < traces->count; c++)
-		aligner->fit[c].middle = isnan(aligner->fit[c].middle) ? 0 : (aligner->fit[c].middle + last[c]) / 2;
+		aligner->fit[c].middle =
+			isnan(aligner->fit[c].middle) ? 0 : (aligner->fit[c].middle + last[c]) / 2;
 }
 
 /* Adds the slopes that are clear; false if none is. What is clear but small is only noted. */
@@ -81,7 +89,9 @@ static bool add_slopes(lk_aligner *aligner, const double *slope, double *largest
 	for (uint32_t c = 0; c < aligner->t->count; c++) {
 		lk_clock_fit *fit = &aligner->fit[c];
 		double over = fabs(slope[c]) * fit->span;
-		if (!isfinite(fit->error) || over < CLEAR_ERRORS * fit->error || fabs(slope[c] + fit->slope) > MOST_SLOPE) continue;
+		if (!isfinite(fit->error) || over < CLEAR_ERRORS * fit->error ||
+		    fabs(slope[c] + fit->slope) > MOST_SLOPE)
+			continue;
 		*largest = fmax(*largest, fabs(slope[c] + fit->slope));
 		if (over < CLEAR_DRIFT_NS) continue;
 		fit->slope += slope[c];
@@ -94,8 +104,11 @@ static bool add_slopes(lk_aligner *aligner, const double *slope, double *largest
 static void leave_good_clocks(lk_aligner *aligner) {
 	for (uint32_t c = 0; c < aligner->t->count; c++) {
 		lk_clock_fit *fit = &aligner->fit[c];
-		bool told = lk_clock_told(aligner->t->capture[c]) && lk_clock_told(aligner->t->capture[fit->component]);
-		if (told && fit->slope == 0 && fabs(fit->shift) < fit->doubt + aligner->fit[fit->component].doubt) fit->shift = 0;
+		bool told = lk_clock_told(aligner->t->capture[c]) &&
+		            lk_clock_told(aligner->t->capture[fit->component]);
+		if (told && fit->slope == 0 &&
+		    fabs(fit->shift) < fit->doubt + aligner->fit[fit->component].doubt)
+			fit->shift = 0;
 	}
 }
 
@@ -111,7 +124,8 @@ lk_status lk_clocks_fit(lk_aligner *aligner, double *largest_slope) {
 		if (status == LK_OK) status = lk_join_ties(aligner, value, USUAL_NS);
 		for (uint32_t c = 0; c < aligner->t->count; c++) aligner->fit[c].shift += value[c];
 		if (status != LK_OK || round == DRIFT_ROUNDS) break;
-		for (size_t i = 0; i < aligner->ties.count; i++) aligner->ties.at[i].shift = aligner->ties.at[i].slope;
+		for (size_t i = 0; i < aligner->ties.count; i++)
+			aligner->ties.at[i].shift = aligner->ties.at[i].slope;
 		status = lk_join_ties(aligner, value, USUAL_SLOPE);
 		if (status != LK_OK || !add_slopes(aligner, value, largest_slope)) break;
 	}
@@ -126,7 +140,8 @@ lk_status lk_aligner_open(lk_aligner *aligner, const lk_traces *traces, lk_error
 	aligner->base = calloc(2 * (size_t)traces->count + 1, sizeof *aligner->base);
 	aligner->column_of = calloc((size_t)traces->count + 1, sizeof *aligner->column_of);
 	if (!aligner->fit || !aligner->base || !aligner->column_of) return lk_oom(err);
-	for (uint32_t c = 0; c < traces->count; c++) aligner->base[c] = (double)lk_clock_base(traces, c);
+	for (uint32_t c = 0; c < traces->count; c++)
+		aligner->base[c] = (double)lk_clock_base(traces, c);
 	return LK_OK;
 }
 
@@ -148,13 +163,15 @@ size_t lk_aligned_ends(const lk_aligner *aligner, const lk_match *match, double 
 	size_t n = 0;
 	for (uint32_t k = match->begin; k < match->end; k++) {
 		lk_match_member member = aligner->t->members.at[k];
-		if (tied(aligner, member.capture)) out[n++] = lk_on_common(aligner, member.capture, lk_own_end(aligner->t, member));
+		if (tied(aligner, member.capture))
+			out[n++] = lk_on_common(aligner, member.capture, lk_own_end(aligner->t, member));
 	}
 	return n;
 }
 
 /* |end - common end| of one collective's ranks; the number of them. */
-static size_t residuals_of(const lk_aligner *aligner, const lk_match *match, double *ends, double *sorted, double *out) {
+static size_t residuals_of(const lk_aligner *aligner, const lk_match *match, double *ends,
+                           double *sorted, double *out) {
 	size_t ranks = lk_aligned_ends(aligner, match, ends);
 	if (ranks < 2) return 0;
 	memcpy(sorted, ends, ranks * sizeof *ends);
@@ -163,11 +180,13 @@ static size_t residuals_of(const lk_aligner *aligner, const lk_match *match, dou
 	return ranks;
 }
 
-static size_t all_residuals(const lk_aligner *aligner, lk_traces *traces, bool weak, double *ends, double *left) {
+static size_t all_residuals(const lk_aligner *aligner, lk_traces *traces, bool weak, double *ends,
+                            double *left) {
 	size_t n = 0;
 	for (size_t i = 0; i < traces->matches.count; i++) {
 		if (!weak && !lk_all_wait(traces, &traces->matches.at[i])) continue;
-		size_t ranks = residuals_of(aligner, &traces->matches.at[i], ends, ends + traces->count, left + n);
+		size_t ranks =
+			residuals_of(aligner, &traces->matches.at[i], ends, ends + traces->count, left + n);
 		traces->anchors += ranks > 0;
 		n += ranks;
 	}
@@ -202,13 +221,16 @@ static void take_clocks(const lk_aligner *aligner, lk_traces *traces, double lar
 		if (tied(aligner, c)) low = fmin(low, fit->shift), high = fmax(high, fit->shift);
 		traces->shift_ns[c] = bounded(aligner->base[c] + fit->shift);
 		if (fit->component != 0 && !told)
-			traces->shift_ns[c] = bounded(aligner->base[c] - aligner->base[fit->component] + fit->shift);
+			traces->shift_ns[c] =
+				bounded(aligner->base[c] - aligner->base[fit->component] + fit->shift);
 		traces->drift_ppm[c] = fit->slope * 1e6;
 		traces->middle_ns[c] = (int64_t)fit->middle;
 		if (fit->slope != 0)
-			lk_traces_warn(traces, "rank %d: its clock runs %.2f ppm %s than rank %d's; times are corrected for that",
-						   traces->capture[c]->rank, fabs(fit->slope) * 1e6, fit->slope > 0 ? "slower" : "faster",
-						   traces->capture[0]->rank);
+			lk_traces_warn(
+				traces,
+				"rank %d: its clock runs %.2f ppm %s than rank %d's; times are corrected for that",
+				traces->capture[c]->rank, fabs(fit->slope) * 1e6,
+				fit->slope > 0 ? "slower" : "faster", traces->capture[0]->rank);
 	}
 	traces->skew_ns = high - low;
 }
@@ -220,13 +242,16 @@ static void warn_of_loose_clocks(const lk_aligner *aligner, lk_traces *traces) {
 		bool told = lk_clock_told(first) && lk_clock_told(own);
 		uint32_t with = aligner->fit[c].component;
 		if (with != c)
-			lk_traces_warn(traces, "rank %d: collectives tie its clock to rank %d, but nothing to rank %d", own->rank,
-			               traces->capture[with]->rank, first->rank);
+			lk_traces_warn(traces,
+			               "rank %d: collectives tie its clock to rank %d, but nothing to rank %d",
+			               own->rank, traces->capture[with]->rank, first->rank);
 		else
-			lk_traces_warn(traces, "rank %d: fewer than %d collectives in common with ranks tied to rank %d; %s", own->rank,
-						   FEWEST_ANCHORS, first->rank,
-						   told ? "its clock is taken as the file has it"
-								: "it is drawn as if it began together with it");
+			lk_traces_warn(
+				traces,
+				"rank %d: fewer than %d collectives in common with ranks tied to rank %d; %s",
+				own->rank, FEWEST_ANCHORS, first->rank,
+				told ? "its clock is taken as the file has it"
+					 : "it is drawn as if it began together with it");
 	}
 }
 

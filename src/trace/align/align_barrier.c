@@ -1,11 +1,14 @@
-/* align_barrier.c: how well the rule of barriers predicts ends that the fit of the clocks has not seen. */
+/* align_barrier.c: how well the rule of barriers predicts ends that the fit of the clocks has not
+ * seen. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "trace/align/align_internal.h"
 
-enum { MOST_FOLDS = 32 };
+enum {
+	MOST_FOLDS = 32
+};
 
 struct prediction {
 	lk_aligner a;
@@ -30,7 +33,8 @@ static void predict_ends(struct prediction *prediction, uint32_t match) {
 		size_t others = 0;
 		for (size_t k = 0; k < n; k++)
 			if (k != r) prediction->others[others++] = prediction->ends[k] - latest;
-		double error = fabs(latest + lk_select_median(prediction->others, others) - prediction->ends[r]);
+		double error =
+			fabs(latest + lk_select_median(prediction->others, others) - prediction->ends[r]);
 		prediction->errors[prediction->count++] = error;
 		if (error < prediction->out->max_ns) continue;
 		prediction->out->max_ns = error;
@@ -59,7 +63,8 @@ lk_status lk_traces_barrier_error(const lk_traces *traces, lk_barrier_error *out
 	p.others = malloc((traces->count + 1) * sizeof *p.others);
 	p.errors = malloc((traces->members.count + 1) * sizeof *p.errors);
 	if (!p.ends || !p.others || !p.errors) status = lk_oom(err);
-	uint32_t folds = traces->matches.count < MOST_FOLDS ? (uint32_t)traces->matches.count : MOST_FOLDS;
+	uint32_t folds =
+		traces->matches.count < MOST_FOLDS ? (uint32_t)traces->matches.count : MOST_FOLDS;
 	for (uint32_t f = 0; f < folds && status == LK_OK; f++) status = predict_fold(&p, f, folds);
 	out->ends = (uint32_t)p.count;
 	if (p.count) out->median_ns = lk_select_median(p.errors, p.count);

@@ -1,6 +1,6 @@
-/* align_group.c: the clocks of one process group. Member r ends collective k at T_k - e_r by its own clock: medians
- * over ranks give T_k, medians over collectives give e_r, in turns. A clock that runs fast shows as a slope of T_k -
- * (end + e_r) over time. */
+/* align_group.c: the clocks of one process group. Member r ends collective k at T_k - e_r by its
+ * own clock: medians over ranks give T_k, medians over collectives give e_r, in turns. A clock that
+ * runs fast shows as a slope of T_k - (end + e_r) over time. */
 #include <math.h>
 
 #include "graph/graph.h"
@@ -10,30 +10,31 @@ enum {
 	TURNS = 8,             /* of medians; they settle after two or three */
 	FEWEST_FOR_DRIFT = 24, /* collectives: eight at each end */
 	FEW = 8,
-	MOST_WEIGHT = 1000,    /* more collectives than this say nothing new */
+	MOST_WEIGHT = 1000, /* more collectives than this say nothing new */
 };
-/* Sender and receiver end apart by what is buffered: they tie ranks only where nothing better does. */
+/* Sender and receiver end apart by what is buffered: they tie ranks only where nothing better does.
+ */
 static const double WEAK = 1e-3;
 
 /* One group's anchors, transposed. */
 struct table {
 	uint32_t matches, members; /* columns: capture of the group */
-	uint32_t *row_begin;     /* [matches + 1] */
-	uint32_t *column;        /* by row: which member */
-	uint32_t *column_begin;  /* [members + 1] */
-	uint32_t *cell;          /* by column: the cell */
-	uint32_t *row;           /* by cell */
-	double *end, *own;       /* by cell: end on the clock so far; own time */
-	double *common;          /* [matches] T */
-	double *early;           /* [members] e */
+	uint32_t *row_begin;       /* [matches + 1] */
+	uint32_t *column;          /* by row: which member */
+	uint32_t *column_begin;    /* [members + 1] */
+	uint32_t *cell;            /* by column: the cell */
+	uint32_t *row;             /* by cell */
+	double *end, *own;         /* by cell: end on the clock so far; own time */
+	double *common;            /* [matches] T */
+	double *early;             /* [members] e */
 	double *scratch;
 	bool *known;
 	lk_arena arena;
 };
 
 bool lk_all_wait(const lk_traces *traces, const lk_match *match) {
-	bool all_wait = match->kind == LK_OP_ALLREDUCE || match->kind == LK_OP_ALLGATHER || match->kind == LK_OP_REDUCESCATTER ||
-	                match->kind == LK_OP_ALLTOALL;
+	bool all_wait = match->kind == LK_OP_ALLREDUCE || match->kind == LK_OP_ALLGATHER ||
+	                match->kind == LK_OP_REDUCESCATTER || match->kind == LK_OP_ALLTOALL;
 	/* What the host does ends when it is noticed. */
 	lk_match_member first = traces->members.at[match->begin];
 	return all_wait && traces->capture[first.capture]->kind[first.event] == LK_EVENT_KERNEL;
@@ -51,18 +52,21 @@ static bool room_for(struct table *table, size_t rows, size_t columns, size_t ce
 	table->early = LK_ARRAY(&table->arena, double, columns);
 	table->scratch = LK_ARRAY(&table->arena, double, rows > columns ? rows : columns);
 	table->known = LK_ARRAY(&table->arena, bool, columns);
-	return table->row_begin && table->column && table->column_begin && table->cell && table->row && table->end && table->own && table->common &&
-		   table->early && table->scratch && table->known;
+	return table->row_begin && table->column && table->column_begin && table->cell && table->row &&
+	       table->end && table->own && table->common && table->early && table->scratch &&
+	       table->known;
 }
 
 static bool used(const lk_aligner *aligner, uint32_t match, bool weak) {
 	const lk_match *m = &aligner->t->matches.at[match];
-	if (m->end - m->begin < 2 || (aligner->folds && match % aligner->folds == aligner->skip)) return false;
+	if (m->end - m->begin < 2 || (aligner->folds && match % aligner->folds == aligner->skip))
+		return false;
 	return weak || lk_all_wait(aligner->t, m);
 }
 
 /* Cells by row (collective), and their numbers by column (member). */
-static bool fill_table(lk_aligner *aligner, struct table *table, uint32_t begin, uint32_t end, bool weak) {
+static bool fill_table(lk_aligner *aligner, struct table *table, uint32_t begin, uint32_t end,
+                       bool weak) {
 	const lk_traces *traces = aligner->t;
 	const lk_run_group *group = &traces->groups.at[traces->matches.at[begin].group];
 	size_t cells = traces->matches.at[end - 1].end - traces->matches.at[begin].begin;
@@ -84,7 +88,8 @@ static bool fill_table(lk_aligner *aligner, struct table *table, uint32_t begin,
 		table->matches++;
 	}
 	table->row_begin[table->matches] = n;
-	for (uint32_t c = 0; c < table->members; c++) table->column_begin[c + 2] += table->column_begin[c + 1];
+	for (uint32_t c = 0; c < table->members; c++)
+		table->column_begin[c + 2] += table->column_begin[c + 1];
 	for (uint32_t k = 0; k < n; k++) table->cell[table->column_begin[table->column[k] + 1]++] = k;
 	return true;
 }
@@ -96,13 +101,16 @@ static void guess_early(struct table *table) {
 			uint32_t r = pass ? table->matches - 1 - step : step;
 			size_t n = 0;
 			for (uint32_t k = table->row_begin[r]; k < table->row_begin[r + 1]; k++)
-				if (table->known[table->column[k]]) table->scratch[n++] = table->end[k] + table->early[table->column[k]];
+				if (table->known[table->column[k]])
+					table->scratch[n++] = table->end[k] + table->early[table->column[k]];
 			/* The very first one counts by its first member. */
-			double common = n ? lk_select_median(table->scratch, n) : table->end[table->row_begin[r]];
+			double common =
+				n ? lk_select_median(table->scratch, n) : table->end[table->row_begin[r]];
 			if (!n && (step > 0 || pass > 0)) continue;
 			for (uint32_t k = table->row_begin[r]; k < table->row_begin[r + 1]; k++) {
 				uint32_t c = table->column[k];
-				if (!table->known[c]) table->known[c] = true, table->early[c] = common - table->end[k];
+				if (!table->known[c])
+					table->known[c] = true, table->early[c] = common - table->end[k];
 			}
 		}
 }
@@ -111,9 +119,11 @@ static void common_ends(struct table *table) {
 	for (uint32_t r = 0; r < table->matches; r++) {
 		size_t n = 0;
 		for (uint32_t k = table->row_begin[r]; k < table->row_begin[r + 1]; k++)
-			if (table->known[table->column[k]]) table->scratch[n++] = table->end[k] + table->early[table->column[k]];
+			if (table->known[table->column[k]])
+				table->scratch[n++] = table->end[k] + table->early[table->column[k]];
 		table->common[r] = n > 1 ? lk_select_median(table->scratch, n) : NAN;
-		/* Of two the mean, of others the middle one: that of an even number is the lower, for all members alike. */
+		/* Of two the mean, of others the middle one: that of an even number is the lower, for all
+		 * members alike. */
 		if (n == 2) table->common[r] = (table->scratch[0] + table->scratch[1]) / 2;
 	}
 }
@@ -122,7 +132,8 @@ static size_t column_values(const struct table *table, uint32_t c, double *out) 
 	size_t n = 0;
 	for (uint32_t k = table->column_begin[c]; k < table->column_begin[c + 1]; k++) {
 		uint32_t cell = table->cell[k];
-		if (!isnan(table->common[table->row[cell]])) out[n++] = table->common[table->row[cell]] - table->end[cell];
+		if (!isnan(table->common[table->row[cell]]))
+			out[n++] = table->common[table->row[cell]] - table->end[cell];
 	}
 	return n;
 }
@@ -144,28 +155,34 @@ static void take_turns(struct table *table) {
 	common_ends(table);
 }
 
-/* Slope of T - end over own time: the medians of the first and the last third. Cells of a column are by time. */
+/* Slope of T - end over own time: the medians of the first and the last third. Cells of a column
+ * are by time. */
 static double column_slope(const struct table *table, uint32_t c, lk_clock_fit *fit) {
 	uint32_t begin = table->column_begin[c], n = table->column_begin[c + 1] - begin;
 	size_t valid = column_values(table, c, table->scratch);
 	if (valid != n || n < FEWEST_FOR_DRIFT) return 0;
 	uint32_t third = n / 3;
-	double first = table->own[table->cell[begin + third / 2]], last = table->own[table->cell[begin + n - 1 - third / 2]];
+	double first = table->own[table->cell[begin + third / 2]],
+		   last = table->own[table->cell[begin + n - 1 - third / 2]];
 	if (last - first < 1e6) return 0; /* under a millisecond there is no drift */
 	double low = lk_select_median(table->scratch, third);
 	column_values(table, c, table->scratch);
-	double high = lk_select_median(table->scratch + n - third, third), slope = (high - low) / (last - first);
+	double high = lk_select_median(table->scratch + n - third, third),
+		   slope = (high - low) / (last - first);
 	column_values(table, c, table->scratch);
 	for (uint32_t k = 0; k < n; k++)
-		table->scratch[k] = fabs(table->scratch[k] - table->early[c] - slope * (table->own[table->cell[begin + k]] - (first + last) / 2));
-	/* 1.4826 MAD is a deviation, a median of m has 1.2533 / sqrt(m) of it; two thirds are compared. */
+		table->scratch[k] = fabs(table->scratch[k] - table->early[c] -
+		                         slope * (table->own[table->cell[begin + k]] - (first + last) / 2));
+	/* 1.4826 MAD is a deviation, a median of m has 1.2533 / sqrt(m) of it; two thirds are compared.
+	 */
 	double span = table->own[table->cell[begin + n - 1]] - table->own[table->cell[begin]];
-	fit->error =
-		fmin(fit->error, 1.4826 * 1.2533 * sqrt(2.0 / third) * lk_select_median(table->scratch, n) * span / (last - first));
+	fit->error = fmin(fit->error, 1.4826 * 1.2533 * sqrt(2.0 / third) *
+	                                  lk_select_median(table->scratch, n) * span / (last - first));
 	return slope;
 }
 
-/* Standard error of e, by the median deviation; of few values, of which medians say little, by the mean one. */
+/* Standard error of e, by the median deviation; of few values, of which medians say little, by the
+ * mean one. */
 static double column_doubt(const struct table *table, uint32_t c) {
 	size_t n = column_values(table, c, table->scratch);
 	double sum = 0;
@@ -173,11 +190,13 @@ static double column_doubt(const struct table *table, uint32_t c) {
 		table->scratch[k] = fabs(table->scratch[k] - table->early[c]);
 		sum += table->scratch[k];
 	}
-	double deviation = n < FEW ? sum / (double)n * 1.2533 : 1.4826 * lk_select_median(table->scratch, n);
+	double deviation =
+		n < FEW ? sum / (double)n * 1.2533 : 1.4826 * lk_select_median(table->scratch, n);
 	return 1.2533 * deviation / sqrt((double)n);
 }
 
-static lk_status tie_member(lk_aligner *aligner, struct table *table, uint32_t group, uint32_t c, bool weak) {
+static lk_status tie_member(lk_aligner *aligner, struct table *table, uint32_t group, uint32_t c,
+                            bool weak) {
 	uint32_t capture = aligner->t->groups.at[group].captures[c], n = 0;
 	double first = INFINITY, last = -INFINITY;
 	for (uint32_t k = table->column_begin[c]; k < table->column_begin[c + 1]; k++) {
@@ -192,8 +211,12 @@ static lk_status tie_member(lk_aligner *aligner, struct table *table, uint32_t g
 	fit->doubt = fmin(fit->doubt, column_doubt(table, c));
 	fit->span = fmax(fit->span, last - first);
 	if (!lk_push(&aligner->ties)) return lk_oom(aligner->err);
-	*lk_last(&aligner->ties) =
-		(lk_tie){group, capture, n, table->early[c], column_slope(table, c, fit), fmin(n, MOST_WEIGHT) * (weak ? WEAK : 1)};
+	*lk_last(&aligner->ties) = (lk_tie){group,
+	                                    capture,
+	                                    n,
+	                                    table->early[c],
+	                                    column_slope(table, c, fit),
+	                                    fmin(n, MOST_WEIGHT) * (weak ? WEAK : 1)};
 	return LK_OK;
 }
 

@@ -1,24 +1,27 @@
-/* align_net.c: the clocks of overlapping process groups. A shift s_r per rank and a constant c_g per group shall give
- * s_r = e_gr + c_g for every tie, weighted by how many collectives stand behind e_gr: first by a walk over the groups,
- * then by relaxation, with ties that are far off weighted down. */
+/* align_net.c: the clocks of overlapping process groups. A shift s_r per rank and a constant c_g
+ * per group shall give s_r = e_gr + c_g for every tie, weighted by how many collectives stand
+ * behind e_gr: first by a walk over the groups, then by relaxation, with ties that are far off
+ * weighted down. */
 #include <math.h>
 #include <string.h>
 
 #include "trace/align/align_internal.h"
 
-enum { SWEEPS = 60 };
+enum {
+	SWEEPS = 60
+};
 /* Part of the usual error below which a sweep changes nothing: a nanosecond of 10 us. */
 static const double SETTLED = 1e-4;
 
 /* Ties by capture: numbers of ties, so that a walk can go from ranks to groups and back. */
 struct net {
-	uint32_t *group_begin;   /* [groups + 1] in ties */
+	uint32_t *group_begin; /* [groups + 1] in ties */
 	uint32_t *capture_begin, *of_capture;
 	bool *group_done, *capture_done;
 	uint32_t *queue;
-	double *constant;        /* [groups] c */
-	double *sum, *weight;    /* [captures] */
-	double *away, *sorted;   /* [ties] */
+	double *constant;      /* [groups] c */
+	double *sum, *weight;  /* [captures] */
+	double *away, *sorted; /* [ties] */
 	lk_arena arena;
 };
 
@@ -34,12 +37,14 @@ static bool room_for(struct net *net, size_t groups, size_t captures, size_t tie
 	net->weight = LK_ARRAY(&net->arena, double, captures);
 	net->away = LK_ARRAY(&net->arena, double, ties);
 	net->sorted = LK_ARRAY(&net->arena, double, ties);
-	return net->group_begin && net->capture_begin && net->of_capture && net->group_done && net->capture_done && net->queue &&
-	       net->constant && net->sum && net->weight && net->away && net->sorted;
+	return net->group_begin && net->capture_begin && net->of_capture && net->group_done &&
+	       net->capture_done && net->queue && net->constant && net->sum && net->weight &&
+	       net->away && net->sorted;
 }
 
 static bool make_net(const lk_aligner *aligner, struct net *net) {
-	size_t groups = aligner->t->groups.count, captures = aligner->t->count, ties = aligner->ties.count;
+	size_t groups = aligner->t->groups.count, captures = aligner->t->count,
+		   ties = aligner->ties.count;
 	if (!room_for(net, groups, captures, ties)) return false;
 	for (size_t i = 0; i < ties; i++) {
 		net->group_begin[aligner->ties.at[i].group + 1]++;
@@ -47,7 +52,8 @@ static bool make_net(const lk_aligner *aligner, struct net *net) {
 	}
 	for (size_t g = 0; g < groups; g++) net->group_begin[g + 1] += net->group_begin[g];
 	for (size_t c = 0; c < captures; c++) net->capture_begin[c + 2] += net->capture_begin[c + 1];
-	for (size_t i = 0; i < ties; i++) net->of_capture[net->capture_begin[aligner->ties.at[i].capture + 1]++] = (uint32_t)i;
+	for (size_t i = 0; i < ties; i++)
+		net->of_capture[net->capture_begin[aligner->ties.at[i].capture + 1]++] = (uint32_t)i;
 	return true;
 }
 
@@ -64,7 +70,8 @@ static void walk_net(lk_aligner *aligner, struct net *net, uint32_t root, double
 			if (net->group_done[in->group]) continue;
 			net->group_done[in->group] = true;
 			net->constant[in->group] = value[c] - in->shift;
-			for (uint32_t i = net->group_begin[in->group]; i < net->group_begin[in->group + 1]; i++) {
+			for (uint32_t i = net->group_begin[in->group]; i < net->group_begin[in->group + 1];
+			     i++) {
 				const lk_tie *out = &aligner->ties.at[i];
 				if (net->capture_done[out->capture]) continue;
 				net->capture_done[out->capture] = true;

@@ -1,6 +1,7 @@
-/* comm_calls.c: the communication calls of every rank, and the process group of each. Newer traces name the group with
- * its ranks at each kernel. Older ones have the kernel's name alone: then kind and size come from the annotation around
- * the launch ("nccl:all_reduce", Input Dims), and a group is guessed to be what runs on one stream. */
+/* comm_calls.c: the communication calls of every rank, and the process group of each. Newer traces
+ * name the group with its ranks at each kernel. Older ones have the kernel's name alone: then kind
+ * and size come from the annotation around the launch ("nccl:all_reduce", Input Dims), and a group
+ * is guessed to be what runs on one stream. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,18 +11,23 @@
 #include "trace/capture/capture.h"
 #include "trace/align/traces.h"
 
-enum { MOST_ENCLOSING = 16, HOST_CALL = 64 };
+enum {
+	MOST_ENCLOSING = 16,
+	HOST_CALL = 64
+};
 
 struct finder {
 	lk_traces *t;
 	lk_run_calls *calls;
-	lk_intern *groups;   /* text that tells groups apart; id - 1 is the group */
-	bool by_place;       /* streams are compared by their place among a rank's communication streams, not by number */
+	lk_intern *groups; /* text that tells groups apart; id - 1 is the group */
+	bool by_place; /* streams are compared by their place among a rank's communication streams, not
+	                  by number */
 	/* of the capture at hand */
 	uint32_t capture;
 	const lk_capture *c;
-	uint8_t *name_kind;  /* [names]: 1 + lk_op_kind of a communication kernel's name; + HOST_CALL of a host's; else 0 */
-	bool launched;       /* every kernel has its launch, so that launches order them */
+	uint8_t *name_kind; /* [names]: 1 + lk_op_kind of a communication kernel's name; + HOST_CALL of
+	                       a host's; else 0 */
+	bool launched;      /* every kernel has its launch, so that launches order them */
 	LK_VEC(int64_t) streams; /* that communicate, ascending */
 	struct {
 		uint32_t name, ranks, group;
@@ -58,7 +64,8 @@ static lk_status learn_names(struct finder *finder) {
 static bool is_call(const struct finder *finder, uint32_t event) {
 	uint8_t kind = finder->name_kind[finder->c->name[event]];
 	if (finder->c->kind[event] == LK_EVENT_KERNEL) return kind > 0 && kind < HOST_CALL;
-	return (finder->c->kind[event] == LK_EVENT_NOTE || finder->c->kind[event] == LK_EVENT_OP) && kind > HOST_CALL;
+	return (finder->c->kind[event] == LK_EVENT_NOTE || finder->c->kind[event] == LK_EVENT_OP) &&
+	       kind > HOST_CALL;
 }
 
 /* ---- what is said about one ---- */
@@ -94,10 +101,11 @@ static void take_note(struct said *said, const lk_comm_note *note) {
 		if (said->note.peer < 0) said->note.peer = had.peer;
 	}
 	if (said->kind == LK_OP_COUNT) said->kind = note->kind;
-	int64_t elements = note->in_elements > note->out_elements ? note->in_elements : note->out_elements;
+	int64_t elements =
+		note->in_elements > note->out_elements ? note->in_elements : note->out_elements;
 	int64_t bytes;
 	if (said->bytes < 0 && elements >= 0 && note->element_bytes &&
-		!__builtin_mul_overflow(elements, note->element_bytes, &bytes))
+	    !__builtin_mul_overflow(elements, note->element_bytes, &bytes))
 		said->bytes = bytes;
 }
 
@@ -106,27 +114,32 @@ static void take_annotation(struct said *said, const lk_capture *capture, uint32
 	unsigned kind = lk_comm_kind(lk_capture_text(capture, capture->name[event]) + 5);
 	if (said->kind == LK_OP_COUNT) said->kind = kind;
 	if (said->bytes < 0 && kind != LK_OP_ALLGATHER)
-		said->bytes = tensor_bytes(lk_capture_text(capture, capture->shape[event]), lk_capture_text(capture, capture->types[event]));
+		said->bytes = tensor_bytes(lk_capture_text(capture, capture->shape[event]),
+		                           lk_capture_text(capture, capture->types[event]));
 }
 
 /* From the event itself, then from what encloses it or its launch. */
 static struct said ask(const struct finder *finder, uint32_t event) {
 	const lk_capture *capture = finder->c;
-	struct said s = {.note = {.kind = LK_OP_COUNT, .peer = -1, .in_elements = -1, .out_elements = -1},
-			  .kind = LK_OP_COUNT,
-			  .bytes = -1};
+	struct said s = {
+		.note = {.kind = LK_OP_COUNT, .peer = -1, .in_elements = -1, .out_elements = -1},
+		.kind = LK_OP_COUNT,
+		.bytes = -1};
 	bool device = capture->kind[event] == LK_EVENT_KERNEL;
 	const lk_comm_note *own = lk_capture_comm(capture, event);
 	if (own) take_note(&s, own);
 	uint32_t at = device ? capture->launch[event] : event;
-	for (int depth = 0; at != LK_NONE && depth < MOST_ENCLOSING; depth++, at = capture->parent[at]) {
+	for (int depth = 0; at != LK_NONE && depth < MOST_ENCLOSING;
+	     depth++, at = capture->parent[at]) {
 		const lk_comm_note *note = at != event ? lk_capture_comm(capture, at) : NULL;
 		if (note) take_note(&s, note);
 		const char *name = lk_capture_text(capture, capture->name[at]);
-		if (capture->kind[at] == LK_EVENT_NOTE && (strncmp(name, "nccl:", 5) == 0 || strncmp(name, "gloo:", 5) == 0))
+		if (capture->kind[at] == LK_EVENT_NOTE &&
+		    (strncmp(name, "nccl:", 5) == 0 || strncmp(name, "gloo:", 5) == 0))
 			take_annotation(&s, capture, at);
 	}
-	if (s.kind == LK_OP_COUNT) s.kind = (finder->name_kind[capture->name[event]] & (HOST_CALL - 1)) - 1u;
+	if (s.kind == LK_OP_COUNT)
+		s.kind = (finder->name_kind[capture->name[event]] & (HOST_CALL - 1)) - 1u;
 	return s;
 }
 
@@ -138,11 +151,13 @@ static bool whole_list(const char *ranks) {
 
 /* A list that a kernel leaves out or shortens may stand in the file's head. */
 static const char *ranks_of(const lk_capture *capture, const lk_comm_note *note) {
-	const char *ranks = lk_capture_text(capture, note->ranks), *name = lk_capture_text(capture, note->group);
+	const char *ranks = lk_capture_text(capture, note->ranks),
+			   *name = lk_capture_text(capture, note->group);
 	if (whole_list(ranks)) return ranks;
 	for (size_t i = 0; i < capture->groups.count; i++) {
 		const lk_capture_group *group = &capture->groups.at[i];
-		if (strcmp(lk_capture_text(capture, group->name), name) == 0 && whole_list(lk_capture_text(capture, group->ranks)))
+		if (strcmp(lk_capture_text(capture, group->name), name) == 0 &&
+		    whole_list(lk_capture_text(capture, group->ranks)))
 			return lk_capture_text(capture, group->ranks);
 	}
 	return ranks;
@@ -155,8 +170,8 @@ static int32_t list_size(const char *ranks) {
 	return n;
 }
 
-static lk_status group_of_key(struct finder *finder, const char *key, const char *name, const char *ranks, int32_t size, bool told,
-                              uint32_t *out) {
+static lk_status group_of_key(struct finder *finder, const char *key, const char *name,
+                              const char *ranks, int32_t size, bool told, uint32_t *out) {
 	lk_traces *traces = finder->t;
 	uint32_t id = lk_intern_id(finder->groups, key);
 	if (id == UINT32_MAX) return lk_oom(finder->err);
@@ -176,7 +191,8 @@ static bool message(const struct said *said) {
 }
 
 static int32_t told_size(const struct finder *finder, const struct said *said) {
-	return said->note.group_size > 0 ? said->note.group_size : list_size(ranks_of(finder->c, &said->note));
+	return said->note.group_size > 0 ? said->note.group_size
+	                                 : list_size(ranks_of(finder->c, &said->note));
 }
 
 /* Whom a message goes to or comes from must be said, unless there are but two. */
@@ -186,18 +202,22 @@ static bool can_be_matched(const struct finder *finder, const struct said *said)
 }
 
 /* Messages between two ranks are a group of their own: "0 (2 to 3)". */
-static char *channel(const struct finder *finder, const struct said *said, lk_arena *arena, const char **ranks) {
+static char *channel(const struct finder *finder, const struct said *said, lk_arena *arena,
+                     const char **ranks) {
 	int32_t mine = finder->c->rank, peer = said->note.peer;
 	if (!message(said)) return lk_arena_strdup(arena, "");
 	if (peer < 0) return lk_arena_strdup(arena, " (send and receive)");
-	*ranks = lk_arena_printf(arena, "[%d, %d]", mine < peer ? mine : peer, mine < peer ? peer : mine);
+	*ranks =
+		lk_arena_printf(arena, "[%d, %d]", mine < peer ? mine : peer, mine < peer ? peer : mine);
 	bool send = said->kind == LK_OP_SEND;
-	return *ranks ? lk_arena_printf(arena, " (%d to %d)", send ? mine : peer, send ? peer : mine) : NULL;
+	return *ranks ? lk_arena_printf(arena, " (%d to %d)", send ? mine : peer, send ? peer : mine)
+	              : NULL;
 }
 
 static lk_status new_told_group(struct finder *finder, const struct said *said, uint32_t *out) {
 	const lk_capture *capture = finder->c;
-	const char *name = lk_capture_text(capture, said->note.group), *text = lk_capture_text(capture, said->note.group_text);
+	const char *name = lk_capture_text(capture, said->note.group),
+			   *text = lk_capture_text(capture, said->note.group_text);
 	const char *ranks = ranks_of(capture, &said->note);
 	const char *shown = *text && strcmp(text, "undefined") != 0 ? text : *name ? name : "unnamed";
 	lk_arena scratch = LK_ARENA_INIT;
@@ -205,7 +225,8 @@ static lk_status new_told_group(struct finder *finder, const struct said *said, 
 	char *key = between ? lk_arena_printf(&scratch, "%s\x1f%s\x1f%s", name, ranks, between) : NULL;
 	char *full = between ? lk_arena_printf(&scratch, "%s%s", shown, between) : NULL;
 	int32_t size = message(said) ? 2 : told_size(finder, said);
-	lk_status status = key && full ? group_of_key(finder, key, full, ranks, size, true, out) : lk_oom(finder->err);
+	lk_status status =
+		key && full ? group_of_key(finder, key, full, ranks, size, true, out) : lk_oom(finder->err);
 	lk_arena_free(&scratch);
 	return status;
 }
@@ -214,12 +235,13 @@ static lk_status new_told_group(struct finder *finder, const struct said *said, 
 static lk_status told_group(struct finder *finder, const struct said *said, uint32_t *out) {
 	const lk_comm_note *note = &said->note;
 	uint8_t direction = said->kind == LK_OP_SEND ? 1 : said->kind == LK_OP_RECV ? 2 : 0;
-	if (finder->last.group == LK_NONE || finder->last.name != note->group || finder->last.ranks != note->ranks ||
-	    finder->last.peer != note->peer || finder->last.direction != direction) {
+	if (finder->last.group == LK_NONE || finder->last.name != note->group ||
+	    finder->last.ranks != note->ranks || finder->last.peer != note->peer ||
+	    finder->last.direction != direction) {
 		finder->last.group = LK_NONE;
 		LK_TRY(new_told_group(finder, said, &finder->last.group));
-		finder->last.name = note->group, finder->last.ranks = note->ranks, finder->last.peer = note->peer,
-		finder->last.direction = direction;
+		finder->last.name = note->group, finder->last.ranks = note->ranks,
+		finder->last.peer = note->peer, finder->last.direction = direction;
 	}
 	*out = finder->last.group;
 	return LK_OK;
@@ -236,9 +258,11 @@ static lk_status stream_group(struct finder *finder, uint32_t event, uint32_t *o
 	if (!lane->stream) {
 		snprintf(name, sizeof name, "host");
 	} else if (finder->by_place) {
-		int64_t *at =
-			finder->streams.count ? bsearch(&lane->thread, finder->streams.at, finder->streams.count, sizeof *at, ascending) : NULL;
-		snprintf(name, sizeof name, "communication stream %td", at ? at - finder->streams.at + 1 : (ptrdiff_t)0);
+		int64_t *at = finder->streams.count ? bsearch(&lane->thread, finder->streams.at,
+		                                              finder->streams.count, sizeof *at, ascending)
+		                                    : NULL;
+		snprintf(name, sizeof name, "communication stream %td",
+		         at ? at - finder->streams.at + 1 : (ptrdiff_t)0);
 	} else snprintf(name, sizeof name, "stream %lld", (long long)lane->thread);
 	snprintf(key, sizeof key, "\x1f%s", name);
 	return group_of_key(finder, key, name, "", 0, false, out);
@@ -263,7 +287,8 @@ static lk_status find_streams(struct finder *finder) {
 		*lk_last(&finder->streams) = capture->lanes.at[capture->lane[i]].thread;
 	}
 	free(seen);
-	if (finder->streams.count) qsort(finder->streams.at, finder->streams.count, sizeof *finder->streams.at, ascending);
+	if (finder->streams.count)
+		qsort(finder->streams.at, finder->streams.count, sizeof *finder->streams.at, ascending);
 	return LK_OK;
 }
 
@@ -300,17 +325,25 @@ static lk_status find_calls(struct finder *finder) {
 		else LK_TRY(stream_group(finder, i, &group));
 		if (!lk_push(list)) return lk_oom(finder->err);
 		bool device = capture->kind[i] == LK_EVENT_KERNEL;
-		*lk_last(list) = (lk_comm_call){.event = i, .group = group, .kind = (uint8_t)s.kind, .bytes = s.bytes,
-			.issued = device && finder->launched ? capture->start_ns[capture->launch[i]] : capture->start_ns[i],
-			.end = lk_add_saturated(base, lk_event_end(capture, i))};
+		*lk_last(list) = (lk_comm_call){.event = i,
+		                                .group = group,
+		                                .kind = (uint8_t)s.kind,
+		                                .bytes = s.bytes,
+		                                .issued = device && finder->launched
+		                                              ? capture->start_ns[capture->launch[i]]
+		                                              : capture->start_ns[i],
+		                                .end = lk_add_saturated(base, lk_event_end(capture, i))};
 	}
 	if (loose && finder->t->count > 1)
-		lk_traces_warn(finder->t, "%s: %u sends and receives are not matched: their partner is not said", capture->path, loose);
+		lk_traces_warn(finder->t,
+		               "%s: %u sends and receives are not matched: their partner is not said",
+		               capture->path, loose);
 	if (list->count) qsort(list->at, list->count, sizeof *list->at, by_group);
 	return LK_OK;
 }
 
-/* Stream numbers are those of the driver. They agree between equal processes; where they do not, their order may. */
+/* Stream numbers are those of the driver. They agree between equal processes; where they do not,
+ * their order may. */
 static lk_status compare_streams(struct finder *finder) {
 	LK_VEC(int64_t) first = {0};
 	bool equal = true, as_many = true, any = false;
@@ -326,7 +359,8 @@ static lk_status compare_streams(struct finder *finder) {
 			continue;
 		}
 		as_many &= n == first.count;
-		equal &= n == first.count && memcmp(first.at, finder->streams.at, n * sizeof *first.at) == 0;
+		equal &=
+			n == first.count && memcmp(first.at, finder->streams.at, n * sizeof *first.at) == 0;
 	}
 	lk_vec_free(&first);
 	finder->by_place = !equal && as_many;

@@ -1,20 +1,22 @@
-/* link.c: an execution trace and a capture of the same rank and step. PyTorch gives both the same record function id
- * (since 2.0); older captures have none, and are joined by the order of equal names on a thread, which is the same in
- * both. */
+/* link.c: an execution trace and a capture of the same rank and step. PyTorch gives both the same
+ * record function id (since 2.0); older captures have none, and are joined by the order of equal
+ * names on a thread, which is the same in both. */
 #include "trace/align/traces.h"
 
 #include <stdlib.h>
 #include <string.h>
 #include "trace/capture/capture.h"
 
-enum { MOST_LANES = 512 }; /* CPU threads that are matched; further ones stay alone */
+enum {
+	MOST_LANES = 512
+}; /* CPU threads that are matched; further ones stay alone */
 
 /* A work or an event that looks for its partner. */
 struct seeker {
-	uint32_t name;           /* as the capture's names are numbered */
-	uint32_t thread;         /* index of the thread or lane */
-	uint32_t place;          /* order on it */
-	uint32_t self;           /* work or event */
+	uint32_t name;   /* as the capture's names are numbered */
+	uint32_t thread; /* index of the thread or lane */
+	uint32_t place;  /* order on it */
+	uint32_t self;   /* work or event */
 };
 
 struct linker {
@@ -24,9 +26,9 @@ struct linker {
 	LK_VEC(struct seeker) works, events;
 	LK_VEC(int64_t) threads; /* of the works */
 	uint32_t lanes;
-	uint8_t *taken;          /* [c->count] the event has its work */
-	uint32_t *lane_of;       /* [threads] LK_NONE */
-	uint32_t *shared;        /* [threads * lanes] how many works could find a partner */
+	uint8_t *taken;    /* [c->count] the event has its work */
+	uint32_t *lane_of; /* [threads] LK_NONE */
+	uint32_t *shared;  /* [threads * lanes] how many works could find a partner */
 };
 
 static bool seeks(const lk_capture *capture, uint32_t event) {
@@ -41,7 +43,8 @@ static int by_record(const void *a, const void *b, void *context) {
 	return x < y ? -1 : x > y;
 }
 
-static uint32_t find_record(const lk_capture *capture, const uint32_t *sorted, uint32_t count, uint32_t record) {
+static uint32_t find_record(const lk_capture *capture, const uint32_t *sorted, uint32_t count,
+                            uint32_t record) {
 	uint32_t low = 0, high = count;
 	while (low < high) {
 		uint32_t middle = low + (high - low) / 2;
@@ -52,7 +55,8 @@ static uint32_t find_record(const lk_capture *capture, const uint32_t *sorted, u
 }
 
 static bool same_name(const struct linker *linker, uint32_t work, uint32_t event) {
-	return strcmp(lk_works_text(linker->w, linker->w->name[work]), lk_capture_text(linker->c, linker->c->name[event])) == 0;
+	return strcmp(lk_works_text(linker->w, linker->w->name[work]),
+	              lk_capture_text(linker->c, linker->c->name[event])) == 0;
 }
 
 static void join(struct linker *linker, uint32_t work, uint32_t event) {
@@ -68,7 +72,9 @@ static bool join_records(struct linker *linker) {
 		if (seeks(capture, e) && capture->record[e]) sorted[count++] = e;
 	if (count) qsort_r(sorted, count, sizeof *sorted, by_record, (void *)(uintptr_t)capture);
 	for (uint32_t i = 0; i < linker->w->count; i++) {
-		uint32_t event = linker->w->record[i] ? find_record(capture, sorted, count, linker->w->record[i]) : LK_NONE;
+		uint32_t event = linker->w->record[i]
+		                     ? find_record(capture, sorted, count, linker->w->record[i])
+		                     : LK_NONE;
 		if (event == LK_NONE || linker->taken[event] || !same_name(linker, i, event)) continue;
 		join(linker, i, event);
 		linker->out->by_record++;
@@ -90,12 +96,13 @@ static uint32_t thread_index(struct linker *linker, int64_t thread) {
 static bool list_works(struct linker *linker) {
 	for (uint32_t i = 0; i < linker->w->count; i++) {
 		if (linker->out->event[i] != LK_NONE || linker->w->kind[i] == LK_NODE_ROOT) continue;
-		uint32_t name = lk_intern_find(linker->c->names, lk_works_text(linker->w, linker->w->name[i]));
+		uint32_t name =
+			lk_intern_find(linker->c->names, lk_works_text(linker->w, linker->w->name[i]));
 		uint32_t thread = name == UINT32_MAX ? LK_NONE : thread_index(linker, linker->w->thread[i]);
 		if (thread == LK_NONE) continue;
 		if (!lk_push(&linker->works)) return false;
-		*lk_last(&linker->works) =
-			(struct seeker){name, thread, (uint32_t)linker->works.count, i}; /* works are in order of their begin */
+		*lk_last(&linker->works) = (struct seeker){name, thread, (uint32_t)linker->works.count,
+		                                           i}; /* works are in order of their begin */
 	}
 	return true;
 }
@@ -104,11 +111,13 @@ static bool list_events(struct linker *linker) {
 	const lk_capture *capture = linker->c;
 	for (size_t lane = 0; lane < capture->lanes.count; lane++) {
 		bool seen = false;
-		for (uint32_t at = capture->lanes.at[lane].begin; at < capture->lanes.at[lane].end && linker->lanes < MOST_LANES; at++) {
+		for (uint32_t at = capture->lanes.at[lane].begin;
+		     at < capture->lanes.at[lane].end && linker->lanes < MOST_LANES; at++) {
 			uint32_t event = capture->order[at];
 			if (!seeks(capture, event) || linker->taken[event]) continue;
 			if (!lk_push(&linker->events)) return false;
-			*lk_last(&linker->events) = (struct seeker){capture->name[event], linker->lanes, at, event};
+			*lk_last(&linker->events) =
+				(struct seeker){capture->name[event], linker->lanes, at, event};
 			seen = true;
 		}
 		linker->lanes += seen;
@@ -126,7 +135,8 @@ static int by_name(const void *a, const void *b) {
 /* How many of the list from `at` on have the name and thread of the first. */
 static size_t run_of(const struct seeker *list, size_t count, size_t at) {
 	size_t end = at;
-	while (end < count && list[end].name == list[at].name && list[end].thread == list[at].thread) end++;
+	while (end < count && list[end].name == list[at].name && list[end].thread == list[at].thread)
+		end++;
 	return end - at;
 }
 
@@ -146,10 +156,11 @@ static void count_shared(struct linker *linker) {
 	for (size_t at = 0, run; at < linker->works.count; at += run) {
 		const struct seeker *seeker = &linker->works.at[at];
 		run = run_of(linker->works.at, linker->works.count, at);
-		for (size_t e = first_of(linker, seeker->name, 0), there; e < linker->events.count && linker->events.at[e].name == seeker->name;
-			 e += there) {
+		for (size_t e = first_of(linker, seeker->name, 0), there;
+		     e < linker->events.count && linker->events.at[e].name == seeker->name; e += there) {
 			there = run_of(linker->events.at, linker->events.count, e);
-			linker->shared[seeker->thread * linker->lanes + linker->events.at[e].thread] += (uint32_t)(there < run ? there : run);
+			linker->shared[seeker->thread * linker->lanes + linker->events.at[e].thread] +=
+				(uint32_t)(there < run ? there : run);
 		}
 	}
 }
@@ -165,7 +176,8 @@ static void match_threads(struct linker *linker) {
 		size_t thread = best / linker->lanes, lane = best % linker->lanes;
 		linker->lane_of[thread] = (uint32_t)lane;
 		for (size_t i = 0; i < linker->lanes; i++) linker->shared[thread * linker->lanes + i] = 0;
-		for (size_t i = 0; i < linker->threads.count; i++) linker->shared[i * linker->lanes + lane] = 0;
+		for (size_t i = 0; i < linker->threads.count; i++)
+			linker->shared[i * linker->lanes + lane] = 0;
 	}
 }
 
@@ -176,9 +188,13 @@ static void pair_off(struct linker *linker) {
 		uint32_t lane = linker->lane_of[seeker->thread];
 		if (lane == LK_NONE) continue;
 		size_t e = first_of(linker, seeker->name, lane);
-		if (e == linker->events.count || linker->events.at[e].name != seeker->name || linker->events.at[e].thread != lane) continue;
-		size_t there = run_of(linker->events.at, linker->events.count, e), both = there < run ? there : run;
-		for (size_t i = 0; i < both; i++) join(linker, seeker[i].self, linker->events.at[e + i].self);
+		if (e == linker->events.count || linker->events.at[e].name != seeker->name ||
+		    linker->events.at[e].thread != lane)
+			continue;
+		size_t there = run_of(linker->events.at, linker->events.count, e),
+			   both = there < run ? there : run;
+		for (size_t i = 0; i < both; i++)
+			join(linker, seeker[i].self, linker->events.at[e + i].self);
 		linker->out->by_order += (uint32_t)both;
 		if (there != run) linker->out->uncertain += (uint32_t)both;
 	}
@@ -186,8 +202,10 @@ static void pair_off(struct linker *linker) {
 
 static bool join_orders(struct linker *linker) {
 	if (!list_works(linker) || !list_events(linker)) return false;
-	if (linker->works.count) qsort(linker->works.at, linker->works.count, sizeof *linker->works.at, by_name);
-	if (linker->events.count) qsort(linker->events.at, linker->events.count, sizeof *linker->events.at, by_name);
+	if (linker->works.count)
+		qsort(linker->works.at, linker->works.count, sizeof *linker->works.at, by_name);
+	if (linker->events.count)
+		qsort(linker->events.at, linker->events.count, sizeof *linker->events.at, by_name);
 	linker->lane_of = malloc((linker->threads.count + 1) * sizeof *linker->lane_of);
 	linker->shared = calloc(linker->threads.count * linker->lanes + 1, sizeof *linker->shared);
 	if (!linker->lane_of || !linker->shared) return false;
@@ -203,10 +221,12 @@ static void count_alone(const struct linker *linker) {
 		linker->out->roots += root;
 		linker->out->alone += !root && linker->out->event[i] == LK_NONE;
 	}
-	for (uint32_t e = 0; e < linker->c->count; e++) linker->out->events_alone += seeks(linker->c, e) && !linker->taken[e];
+	for (uint32_t e = 0; e < linker->c->count; e++)
+		linker->out->events_alone += seeks(linker->c, e) && !linker->taken[e];
 }
 
-lk_status lk_link_works(const lk_works *works, const lk_capture *capture, lk_link *out, lk_error *err) {
+lk_status lk_link_works(const lk_works *works, const lk_capture *capture, lk_link *out,
+                        lk_error *err) {
 	struct linker l = {.w = works, .c = capture, .out = out};
 	*out = (lk_link){.event = malloc((works->count + 1) * sizeof *out->event)};
 	l.taken = calloc(capture->count + 1, 1);
@@ -232,15 +252,16 @@ void lk_link_free(lk_link *link) {
 
 /* ---- communication ---- */
 
-static lk_status take_name(lk_capture *capture, const lk_works *works, uint32_t from, uint32_t *to, bool *learnt, lk_error *err) {
+static lk_status take_name(lk_capture *capture, const lk_works *works, uint32_t from, uint32_t *to,
+                           bool *learnt, lk_error *err) {
 	if (*to || !from) return LK_OK;
 	*to = lk_intern_id(capture->names, lk_works_text(works, from));
 	*learnt = true;
 	return *to == UINT32_MAX ? lk_oom(err) : LK_OK;
 }
 
-static lk_status learn(lk_capture *capture, const lk_works *works, const lk_comm_note *from, lk_comm_note *to, bool *learnt,
-					   lk_error *err) {
+static lk_status learn(lk_capture *capture, const lk_works *works, const lk_comm_note *from,
+                       lk_comm_note *to, bool *learnt, lk_error *err) {
 	if (to->kind == LK_OP_COUNT && from->kind != LK_OP_COUNT) to->kind = from->kind, *learnt = true;
 	/* elements and their size belong together */
 	if (to->in_elements < 0 && from->in_elements >= 0) {
@@ -248,7 +269,8 @@ static lk_status learn(lk_capture *capture, const lk_works *works, const lk_comm
 		to->element_bytes = from->element_bytes;
 		*learnt = true;
 	}
-	if (!to->element_bytes && from->element_bytes) to->element_bytes = from->element_bytes, *learnt = true;
+	if (!to->element_bytes && from->element_bytes)
+		to->element_bytes = from->element_bytes, *learnt = true;
 	if (!to->group_size && from->group_size) to->group_size = from->group_size, *learnt = true;
 	LK_TRY(take_name(capture, works, from->dtype, &to->dtype, learnt, err));
 	LK_TRY(take_name(capture, works, from->group_text, &to->group_text, learnt, err));
@@ -256,19 +278,24 @@ static lk_status learn(lk_capture *capture, const lk_works *works, const lk_comm
 	return take_name(capture, works, from->group, &to->group, learnt, err);
 }
 
-/* The nearest collective that encloses an event of a CPU lane: its place in works->comms, or LK_NONE. */
+/* The nearest collective that encloses an event of a CPU lane: its place in works->comms, or
+ * LK_NONE. */
 static uint32_t cause_of(const lk_capture *capture, const uint32_t *comm_of, uint32_t event) {
 	while (event != LK_NONE && comm_of[event] == LK_NONE) event = capture->parent[event];
 	return event == LK_NONE ? LK_NONE : comm_of[event];
 }
 
-/* The collective that a device event belongs to; on hosts, that an operation is. `known`: the event has a note. */
-static uint32_t comm_of_event(const lk_capture *capture, const uint32_t *comm_of, uint32_t event, bool hosts, bool known) {
+/* The collective that a device event belongs to; on hosts, that an operation is. `known`: the event
+ * has a note. */
+static uint32_t comm_of_event(const lk_capture *capture, const uint32_t *comm_of, uint32_t event,
+                              bool hosts, bool known) {
 	unsigned kind;
 	if (hosts) return comm_of[event];
-	bool comm =
-		capture->kind[event] == LK_EVENT_KERNEL && (known || lk_comm_kernel(lk_capture_text(capture, capture->name[event]), &kind));
-	return comm && capture->launch[event] != LK_NONE ? cause_of(capture, comm_of, capture->launch[event]) : LK_NONE;
+	bool comm = capture->kind[event] == LK_EVENT_KERNEL &&
+	            (known || lk_comm_kernel(lk_capture_text(capture, capture->name[event]), &kind));
+	return comm && capture->launch[event] != LK_NONE
+	           ? cause_of(capture, comm_of, capture->launch[event])
+	           : LK_NONE;
 }
 
 static int by_event(const void *a, const void *b) {
@@ -276,12 +303,18 @@ static int by_event(const void *a, const void *b) {
 	return x->event < y->event ? -1 : x->event > y->event;
 }
 
-static lk_status fill(lk_capture *capture, const lk_works *works, const uint32_t *comm_of, uint32_t *filled, lk_error *err) {
+static lk_status fill(lk_capture *capture, const lk_works *works, const uint32_t *comm_of,
+                      uint32_t *filled, lk_error *err) {
 	size_t before = capture->comms.count; /* sorted; what is added stands behind */
 	bool hosts = true;
-	for (uint32_t e = 0; e < capture->count && hosts; e++) hosts = !lk_event_on_device(capture->kind[e]);
+	for (uint32_t e = 0; e < capture->count && hosts; e++)
+		hosts = !lk_event_on_device(capture->kind[e]);
 	for (uint32_t e = 0; e < capture->count; e++) {
-		lk_comm_note fresh = {.event = e, .kind = LK_OP_COUNT, .peer = -1, .in_elements = -1, .out_elements = -1},
+		lk_comm_note fresh = {.event = e,
+		                      .kind = LK_OP_COUNT,
+		                      .peer = -1,
+		                      .in_elements = -1,
+		                      .out_elements = -1},
 					 *to = NULL;
 		if (before) to = bsearch(&fresh, capture->comms.at, before, sizeof fresh, by_event);
 		uint32_t from = comm_of_event(capture, comm_of, e, hosts, to != NULL);
@@ -293,12 +326,13 @@ static lk_status fill(lk_capture *capture, const lk_works *works, const uint32_t
 		if (!lk_push(&capture->comms)) return lk_oom(err);
 		*lk_last(&capture->comms) = fresh;
 	}
-	if (capture->comms.count) qsort(capture->comms.at, capture->comms.count, sizeof *capture->comms.at, by_event);
+	if (capture->comms.count)
+		qsort(capture->comms.at, capture->comms.count, sizeof *capture->comms.at, by_event);
 	return LK_OK;
 }
 
-lk_status lk_link_comms(lk_capture *capture, const lk_works *works, const lk_link *link, uint32_t *filled,
-						lk_error *err) {
+lk_status lk_link_comms(lk_capture *capture, const lk_works *works, const lk_link *link,
+                        uint32_t *filled, lk_error *err) {
 	uint32_t *comm_of = malloc((capture->count + 1) * sizeof *comm_of);
 	*filled = 0;
 	if (!comm_of) return lk_oom(err);
@@ -315,12 +349,14 @@ lk_status lk_link_comms(lk_capture *capture, const lk_works *works, const lk_lin
 
 /* ---- shapes ---- */
 
-static lk_status take_text(lk_capture *capture, const lk_works *works, uint32_t from, uint32_t *to, lk_error *err) {
+static lk_status take_text(lk_capture *capture, const lk_works *works, uint32_t from, uint32_t *to,
+                           lk_error *err) {
 	bool learnt;
 	return take_name(capture, works, from, to, &learnt, err);
 }
 
-lk_status lk_link_shapes(lk_capture *capture, const lk_works *works, const lk_link *link, uint32_t *filled, lk_error *err) {
+lk_status lk_link_shapes(lk_capture *capture, const lk_works *works, const lk_link *link,
+                         uint32_t *filled, lk_error *err) {
 	*filled = 0;
 	for (uint32_t i = 0; i < works->count; i++) {
 		uint32_t event = link->event[i];
@@ -328,7 +364,8 @@ lk_status lk_link_shapes(lk_capture *capture, const lk_works *works, const lk_li
 		*filled += !capture->shape[event] && works->shape[i];
 		/* types describe the inputs in their order: both are the trace's, or both the capture's */
 		if (!capture->shape[event]) capture->types[event] = 0;
-		LK_TRY(take_text(capture, works, capture->shape[event] ? 0 : works->types[i], &capture->types[event], err));
+		LK_TRY(take_text(capture, works, capture->shape[event] ? 0 : works->types[i],
+		                 &capture->types[event], err));
 		LK_TRY(take_text(capture, works, works->shape[i], &capture->shape[event], err));
 		LK_TRY(take_text(capture, works, works->outputs[i], &capture->outputs[event], err));
 	}

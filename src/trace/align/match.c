@@ -1,6 +1,6 @@
-/* match.c: the calls of a process group, rank by rank, as collectives. All ranks are laid against the one whose calls
- * most others share; who differs is named. Of groups that are only guessed, ranks whose ends do not keep step belong to
- * different groups and are taken apart. */
+/* match.c: the calls of a process group, rank by rank, as collectives. All ranks are laid against
+ * the one whose calls most others share; who differs is named. Of groups that are only guessed,
+ * ranks whose ends do not keep step belong to different groups and are taken apart. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,7 +10,7 @@
 #include "trace/align/traces.h"
 
 enum {
-	MOST_PARTS = 64,    /* that a guessed group is taken apart into */
+	MOST_PARTS = 64, /* that a guessed group is taken apart into */
 	RANKS_NAMED = 8,
 	FEWEST_TO_JUDGE = 3, /* common calls before ends can tell that ranks do not keep step */
 };
@@ -30,17 +30,19 @@ typedef LK_VEC(struct span) spans;
 struct matcher {
 	lk_traces *t;
 	lk_run_calls *calls;
-	LK_VEC(spans) of;        /* by group */
+	LK_VEC(spans) of; /* by group */
 	lk_order_notes notes;
 	lk_error *err;
 };
 
 /* ---- spans ---- */
 
-static lk_status add_span(struct matcher *matcher, uint32_t group, uint32_t capture, const lk_comm_call *at, size_t count) {
+static lk_status add_span(struct matcher *matcher, uint32_t group, uint32_t capture,
+                          const lk_comm_call *at, size_t count) {
 	spans *s = &matcher->of.at[group];
 	if (!lk_push(s)) return lk_oom(matcher->err);
-	*lk_last(s) = (struct span){.capture = capture, .calls = {at, (uint32_t)count, matcher->t->capture[capture]->whole}};
+	*lk_last(s) = (struct span){
+		.capture = capture, .calls = {at, (uint32_t)count, matcher->t->capture[capture]->whole}};
 	return LK_OK;
 }
 
@@ -50,7 +52,8 @@ static lk_status cut_spans(struct matcher *matcher) {
 	for (uint32_t k = 0; k < matcher->t->count; k++) {
 		const lk_comm_calls *list = &matcher->calls->of[k];
 		for (size_t begin = 0, end; begin < list->count; begin = end) {
-			for (end = begin; end < list->count && list->at[end].group == list->at[begin].group;) end++;
+			for (end = begin; end < list->count && list->at[end].group == list->at[begin].group;)
+				end++;
 			LK_TRY(add_span(matcher, list->at[begin].group, k, list->at + begin, end - begin));
 		}
 	}
@@ -84,7 +87,8 @@ static uint64_t hash_calls(lk_call_list calls) {
 static lk_status choose_reference(const spans *s, uint32_t *out, lk_error *err) {
 	struct fingerprint *prints = calloc(s->count, sizeof *prints);
 	if (!prints) return lk_oom(err);
-	for (uint32_t i = 0; i < s->count; i++) prints[i] = (struct fingerprint){hash_calls(s->at[i].calls), i};
+	for (uint32_t i = 0; i < s->count; i++)
+		prints[i] = (struct fingerprint){hash_calls(s->at[i].calls), i};
 	qsort(prints, s->count, sizeof *prints, by_hash);
 	size_t most = 0;
 	for (size_t begin = 0, end; begin < s->count; begin = end) {
@@ -103,13 +107,15 @@ static lk_status choose_reference(const spans *s, uint32_t *out, lk_error *err) 
 /* ---- problems in words ---- */
 
 /* " 3", "s 3, 5": behind "rank". */
-static void rank_list(const struct matcher *matcher, const lk_order_note *notes, size_t n, char *out, size_t size) {
+static void rank_list(const struct matcher *matcher, const lk_order_note *notes, size_t n,
+                      char *out, size_t size) {
 	size_t used = (size_t)snprintf(out, size, n > 1 ? "s" : "");
 	for (size_t i = 0; i < n && i < RANKS_NAMED && used < size; i++) {
 		int rank = matcher->t->capture[notes[i].capture]->rank;
 		used += (size_t)snprintf(out + used, size - used, "%s %d", i ? "," : "", rank);
 	}
-	if (n > RANKS_NAMED && used < size) snprintf(out + used, size - used, " and %zu more", n - RANKS_NAMED);
+	if (n > RANKS_NAMED && used < size)
+		snprintf(out + used, size - used, " and %zu more", n - RANKS_NAMED);
 }
 
 static const char *call_text(unsigned kind, int64_t bytes, char *out, size_t size) {
@@ -120,8 +126,8 @@ static const char *call_text(unsigned kind, int64_t bytes, char *out, size_t siz
 }
 
 /* Ranks of one collective that all differ in the same way. */
-static void say(const struct matcher *matcher, const lk_run_group *group, int64_t first, const lk_comm_call *expected,
-				const lk_order_note *notes, size_t n) {
+static void say(const struct matcher *matcher, const lk_run_group *group, int64_t first,
+                const lk_comm_call *expected, const lk_order_note *notes, size_t n) {
 	char ranks[160], own[96], other[96];
 	rank_list(matcher, notes, n, ranks, sizeof ranks);
 	call_text(notes->kind, notes->bytes, own, sizeof own);
@@ -129,19 +135,25 @@ static void say(const struct matcher *matcher, const lk_run_group *group, int64_
 	long long number = (long long)(notes->place - first);
 	switch (notes->what) {
 	case LK_CALL_MISSING:
-		lk_traces_problem(matcher->t, "group %s, number %lld: %s is missing on rank%s", group->name, number, other, ranks);
+		lk_traces_problem(matcher->t, "group %s, number %lld: %s is missing on rank%s", group->name,
+		                  number, other, ranks);
 		break;
 	case LK_CALL_EXTRA:
-		lk_traces_problem(matcher->t, "group %s, before number %lld (%s): rank%s has %s that the other ranks have not",
-						  group->name, number, other, ranks, own);
+		lk_traces_problem(
+			matcher->t,
+			"group %s, before number %lld (%s): rank%s has %s that the other ranks have not",
+			group->name, number, other, ranks, own);
 		break;
 	case LK_CALL_OTHER_KIND:
-		lk_traces_problem(matcher->t, "group %s, number %lld: rank%s has %s where %s was expected: desynchronised", group->name,
-						  number, ranks, own, other);
+		lk_traces_problem(
+			matcher->t,
+			"group %s, number %lld: rank%s has %s where %s was expected: desynchronised",
+			group->name, number, ranks, own, other);
 		break;
 	case LK_CALL_OTHER_SIZE:
-		lk_traces_problem(matcher->t, "group %s, number %lld: rank%s has %s where %s was expected: sizes differ", group->name,
-						  number, ranks, own, other);
+		lk_traces_problem(
+			matcher->t, "group %s, number %lld: rank%s has %s where %s was expected: sizes differ",
+			group->name, number, ranks, own, other);
 		break;
 	}
 }
@@ -159,15 +171,17 @@ static bool alike(const lk_order_note *x, const lk_order_note *y) {
 	return x->place == y->place && x->what == y->what && x->kind == y->kind && x->bytes == y->bytes;
 }
 
-static void say_all(struct matcher *matcher, uint32_t group, lk_call_list reference, int64_t first) {
+static void say_all(struct matcher *matcher, uint32_t group, lk_call_list reference,
+                    int64_t first) {
 	lk_order_notes *notes = &matcher->notes;
 	if (!notes->count) return;
 	qsort(notes->at, notes->count, sizeof *notes->at, by_place);
 	for (size_t begin = 0, end; begin < notes->count; begin = end) {
 		for (end = begin; end < notes->count && alike(&notes->at[begin], &notes->at[end]);) end++;
-		int64_t place =
-			notes->at[begin].place < reference.count ? notes->at[begin].place : (int64_t)reference.count - 1;
-		say(matcher, &matcher->t->groups.at[group], first, &reference.at[place], notes->at + begin, end - begin);
+		int64_t place = notes->at[begin].place < reference.count ? notes->at[begin].place
+		                                                         : (int64_t)reference.count - 1;
+		say(matcher, &matcher->t->groups.at[group], first, &reference.at[place], notes->at + begin,
+		    end - begin);
 	}
 }
 
@@ -185,8 +199,10 @@ static lk_status place_spans(struct matcher *matcher, spans *s, uint32_t referen
 			continue;
 		}
 		size_t before = matcher->notes.count;
-		LK_TRY(lk_order_find(a, span->calls, span->places, &matcher->notes, &span->jitter, matcher->err));
-		for (size_t n = before; n < matcher->notes.count; n++) matcher->notes.at[n].capture = span->capture;
+		LK_TRY(lk_order_find(a, span->calls, span->places, &matcher->notes, &span->jitter,
+		                     matcher->err));
+		for (size_t n = before; n < matcher->notes.count; n++)
+			matcher->notes.at[n].capture = span->capture;
 	}
 	return LK_OK;
 }
@@ -200,7 +216,8 @@ static void forget_notes(lk_order_notes *notes, uint32_t capture) {
 
 static uint32_t common_calls(const struct span *span, uint32_t reference) {
 	uint32_t n = 0;
-	for (uint32_t k = 0; k < span->calls.count; k++) n += span->places[k] >= 0 && span->places[k] < reference;
+	for (uint32_t k = 0; k < span->calls.count; k++)
+		n += span->places[k] >= 0 && span->places[k] < reference;
 	return n;
 }
 
@@ -208,13 +225,16 @@ static uint32_t common_calls(const struct span *span, uint32_t reference) {
 static const char *next_part(struct matcher *matcher, const char *name, long *part) {
 	const char *mark = strstr(name, ", part ");
 	*part = mark ? strtol(mark + 7, NULL, 10) + 1 : 2;
-	return lk_arena_printf(&matcher->t->arena, "%.*s, part %ld", (int)(mark ? mark - name : (long)strlen(name)), name, *part);
+	return lk_arena_printf(&matcher->t->arena, "%.*s, part %ld",
+	                       (int)(mark ? mark - name : (long)strlen(name)), name, *part);
 }
 
 static lk_status add_part(struct matcher *matcher, uint32_t group) {
 	long part;
 	const char *name = next_part(matcher, matcher->t->groups.at[group].name, &part);
-	if (!name || !lk_push(&matcher->t->groups) || !lk_push(&matcher->of) || !lk_push(&matcher->calls->told)) return lk_oom(matcher->err);
+	if (!name || !lk_push(&matcher->t->groups) || !lk_push(&matcher->of) ||
+	    !lk_push(&matcher->calls->told))
+		return lk_oom(matcher->err);
 	*lk_last(&matcher->t->groups) = (lk_run_group){.name = name, .ranks = ""};
 	*lk_last(&matcher->calls->told) = part >= MOST_PARTS; /* then left as it is */
 	return LK_OK;
@@ -222,11 +242,13 @@ static lk_status add_part(struct matcher *matcher, uint32_t group) {
 
 /* A guessed group: who does not keep step moves to a part of its own, which is looked at later. */
 static lk_status take_apart(struct matcher *matcher, uint32_t group, uint32_t reference) {
-	uint32_t calls = matcher->of.at[group].at[reference].calls.count, next = (uint32_t)matcher->t->groups.count;
+	uint32_t calls = matcher->of.at[group].at[reference].calls.count,
+			 next = (uint32_t)matcher->t->groups.count;
 	size_t kept = 0, count = matcher->of.at[group].count;
 	for (size_t i = 0; i < count; i++) {
 		struct span p = matcher->of.at[group].at[i];
-		if (i == reference || !(p.jitter > SAME_GROUP_NS) || common_calls(&p, calls) < FEWEST_TO_JUDGE) {
+		if (i == reference || !(p.jitter > SAME_GROUP_NS) ||
+		    common_calls(&p, calls) < FEWEST_TO_JUDGE) {
 			matcher->of.at[group].at[kept++] = p;
 			continue;
 		}
@@ -245,7 +267,8 @@ static lk_status list_captures(struct matcher *matcher, uint32_t group) {
 	lk_run_group *run_group = &matcher->t->groups.at[group];
 	run_group->captures = LK_ARRAY(&matcher->t->arena, uint32_t, s->count);
 	if (!run_group->captures) return lk_oom(matcher->err);
-	for (size_t i = 0; i < s->count; i++) run_group->captures[run_group->count++] = s->at[i].capture;
+	for (size_t i = 0; i < s->count; i++)
+		run_group->captures[run_group->count++] = s->at[i].capture;
 	return LK_OK;
 }
 
@@ -287,8 +310,12 @@ static lk_status make_matches(struct matcher *matcher, uint32_t group, struct ex
 		if (!number[p]) continue;
 		room = lk_push(&traces->matches);
 		if (!room) break;
-		*lk_last(&traces->matches) = (lk_match){.kind = LK_OP_COUNT, .group = group, .sequence = (uint32_t)p, .bytes = -1,
-		                                   .begin = begin, .end = begin};
+		*lk_last(&traces->matches) = (lk_match){.kind = LK_OP_COUNT,
+		                                        .group = group,
+		                                        .sequence = (uint32_t)p,
+		                                        .bytes = -1,
+		                                        .begin = begin,
+		                                        .end = begin};
 		begin += number[p];
 		number[p] = (uint32_t)match++;
 	}
@@ -296,7 +323,8 @@ static lk_status make_matches(struct matcher *matcher, uint32_t group, struct ex
 		for (uint32_t k = 0; k < s->at[i].calls.count; k++) {
 			if (s->at[i].places[k] == LK_NO_PLACE) continue;
 			lk_match *to = &traces->matches.at[number[s->at[i].places[k] - e.first]];
-			traces->members.at[to->end++] = (lk_match_member){s->at[i].capture, s->at[i].calls.at[k].event};
+			traces->members.at[to->end++] =
+				(lk_match_member){s->at[i].capture, s->at[i].calls.at[k].event};
 			join_match(to, &s->at[i].calls.at[k]);
 		}
 	if (room) traces->members.count += total;
@@ -334,12 +362,16 @@ static void say_absent(struct matcher *matcher, const lk_run_group *group) {
 		if (end == at) break;
 		end += strspn(end, ", ");
 		uint32_t capture = capture_of(matcher->t, rank);
-		if (capture == LK_NONE || bsearch(&capture, group->captures, group->count, sizeof capture, by_number)) continue;
-		if (absent++ < RANKS_NAMED) used += (size_t)snprintf(text + used, sizeof text - used, " %ld", rank);
+		if (capture == LK_NONE ||
+		    bsearch(&capture, group->captures, group->count, sizeof capture, by_number))
+			continue;
+		if (absent++ < RANKS_NAMED)
+			used += (size_t)snprintf(text + used, sizeof text - used, " %ld", rank);
 	}
 	if (absent)
-		lk_traces_problem(matcher->t, "group %s %s: no collective at all on captured rank%s%s%s", group->name, group->ranks,
-		                  absent > 1 ? "s" : "", text, absent > RANKS_NAMED ? " and more" : "");
+		lk_traces_problem(matcher->t, "group %s %s: no collective at all on captured rank%s%s%s",
+		                  group->name, group->ranks, absent > 1 ? "s" : "", text,
+		                  absent > RANKS_NAMED ? " and more" : "");
 }
 
 static lk_status match_group(struct matcher *matcher, uint32_t group) {
@@ -362,7 +394,8 @@ static lk_status match_group(struct matcher *matcher, uint32_t group) {
 lk_status lk_calls_match(lk_traces *traces, lk_run_calls *calls, lk_error *err) {
 	struct matcher m = {.t = traces, .calls = calls, .err = err};
 	lk_status status = cut_spans(&m);
-	for (uint32_t g = 0; g < traces->groups.count && status == LK_OK; g++) status = match_group(&m, g);
+	for (uint32_t g = 0; g < traces->groups.count && status == LK_OK; g++)
+		status = match_group(&m, g);
 	for (size_t g = 0; g < m.of.count; g++) {
 		free_places(&m.of.at[g]);
 		lk_vec_free(&m.of.at[g]);

@@ -1,7 +1,7 @@
-/* match_order.c: which call of one rank is which call of another. Profiling begins and ends at different calls, so the
- * sequences are laid over each other at several offsets; at each a walk counts where kinds or sizes differ. Steps
- * repeat, so that many offsets agree equally well: then the right one is where the ends of both differ by a steady
- * amount. */
+/* match_order.c: which call of one rank is which call of another. Profiling begins and ends at
+ * different calls, so the sequences are laid over each other at several offsets; at each a walk
+ * counts where kinds or sizes differ. Steps repeat, so that many offsets agree equally well: then
+ * the right one is where the ends of both differ by a steady amount. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,12 +10,12 @@
 #include "trace/align/traces.h"
 
 enum {
-	WINDOW = 32,      /* how far a walk looks for agreement behind a difference */
-	CONFIRM = 4,      /* calls in a row that make agreement */
-	OFFSETS = 16,     /* tried besides begin and end */
-	OPENING = 12,     /* calls that an offset must agree on to be tried */
+	WINDOW = 32,  /* how far a walk looks for agreement behind a difference */
+	CONFIRM = 4,  /* calls in a row that make agreement */
+	OFFSETS = 16, /* tried besides begin and end */
+	OPENING = 12, /* calls that an offset must agree on to be tried */
 	MOST_EDITS = 1000,
-	SAMPLES = 128,    /* places where the steadiness of the clocks is looked at */
+	SAMPLES = 128, /* places where the steadiness of the clocks is looked at */
 };
 /* Ends of one collective agree within about 10 us (perf-model section 4); twice that is steady. */
 static const double STEADY_NS = 20e3;
@@ -27,14 +27,15 @@ static uint8_t shape_of(uint8_t kind) {
 }
 
 static bool same_kind(const lk_comm_call *a, const lk_comm_call *b) {
-	return a->kind == LK_OP_COUNT || b->kind == LK_OP_COUNT || shape_of(a->kind) == shape_of(b->kind);
+	return a->kind == LK_OP_COUNT || b->kind == LK_OP_COUNT ||
+	       shape_of(a->kind) == shape_of(b->kind);
 }
 
 bool lk_calls_agree(const lk_comm_call *a, const lk_comm_call *b) {
 	if (!same_kind(a, b)) return false;
 	/* Splits of an all-to-all differ by rank. */
 	return a->bytes < 0 || b->bytes < 0 || a->bytes == b->bytes || a->kind == LK_OP_ALLTOALL ||
-		   b->kind == LK_OP_ALLTOALL;
+	       b->kind == LK_OP_ALLTOALL;
 }
 
 /* Agreement from here on, for CONFIRM calls or up to the end of one. */
@@ -46,7 +47,8 @@ static bool confirmed(lk_call_list a, lk_call_list b, uint32_t i, uint32_t j) {
 }
 
 /* The fewest calls to step over in both until they agree again; one each if that is not near. */
-static void resume(lk_call_list a, lk_call_list b, uint32_t i, uint32_t j, uint32_t *skip_a, uint32_t *skip_b) {
+static void resume(lk_call_list a, lk_call_list b, uint32_t i, uint32_t j, uint32_t *skip_a,
+                   uint32_t *skip_b) {
 	for (uint32_t most = 1; most <= WINDOW; most++)
 		for (uint32_t less = most + 1; less-- > 0;) {
 			if (i + most <= a.count && j + less <= b.count && confirmed(a, b, i + most, j + less))
@@ -62,16 +64,18 @@ struct walk {
 	int64_t *places;
 	lk_order_notes *notes; /* NULL: only counted */
 	uint32_t edits, agreed;
-	bool full;             /* memory is out */
+	bool full; /* memory is out */
 };
 
 static void note(struct walk *walk, int64_t place, lk_difference what, const lk_comm_call *call) {
 	if (!walk->notes) return;
 	if (!lk_push(walk->notes)) return (void)(walk->full = true);
-	*lk_last(walk->notes) = (lk_order_note){.place = place, .what = what, .kind = call->kind, .bytes = call->bytes};
+	*lk_last(walk->notes) =
+		(lk_order_note){.place = place, .what = what, .kind = call->kind, .bytes = call->bytes};
 }
 
-/* Steps over a stretch where they differ: call against call first, what is left over is missing or too much. */
+/* Steps over a stretch where they differ: call against call first, what is left over is missing or
+ * too much. */
 static void step_over(struct walk *walk, uint32_t i, uint32_t j, uint32_t skip_a, uint32_t skip_b) {
 	uint32_t both = skip_a < skip_b ? skip_a : skip_b;
 	for (uint32_t k = 0; k < skip_b; k++) walk->places[j + k] = LK_NO_PLACE;
@@ -79,14 +83,17 @@ static void step_over(struct walk *walk, uint32_t i, uint32_t j, uint32_t skip_a
 		const lk_comm_call *x = &walk->a.at[i + k], *y = &walk->b.at[j + k];
 		bool kind = same_kind(x, y);
 		if (kind) walk->places[j + k] = i + k;
-		if (!lk_calls_agree(x, y)) note(walk, i + k, kind ? LK_CALL_OTHER_SIZE : LK_CALL_OTHER_KIND, y);
+		if (!lk_calls_agree(x, y))
+			note(walk, i + k, kind ? LK_CALL_OTHER_SIZE : LK_CALL_OTHER_KIND, y);
 	}
 	for (uint32_t k = both; k < skip_a; k++) note(walk, i + k, LK_CALL_MISSING, &walk->a.at[i + k]);
-	for (uint32_t k = both; k < skip_b; k++) note(walk, i + both, LK_CALL_EXTRA, &walk->b.at[j + k]);
+	for (uint32_t k = both; k < skip_b; k++)
+		note(walk, i + both, LK_CALL_EXTRA, &walk->b.at[j + k]);
 	walk->edits += skip_a > skip_b ? skip_a : skip_b;
 }
 
-/* Lays b over a so that b's call 0 falls on a's call `offset`. What hangs over at the ends is no difference. */
+/* Lays b over a so that b's call 0 falls on a's call `offset`. What hangs over at the ends is no
+ * difference. */
 static void walk_from(struct walk *walk, int64_t offset) {
 	uint32_t i = offset > 0 ? (uint32_t)offset : 0, j = offset < 0 ? (uint32_t)-offset : 0;
 	walk->edits = walk->agreed = 0;
@@ -114,14 +121,15 @@ static bool common(const struct walk *walk, uint32_t j) {
 	return walk->places[j] >= 0 && walk->places[j] < walk->a.count;
 }
 
-/* Median change of the distance between both clocks from one common call to the next. A clock that runs fast hardly
- * shows in it, two calls that are not the same do. */
+/* Median change of the distance between both clocks from one common call to the next. A clock that
+ * runs fast hardly shows in it, two calls that are not the same do. */
 static double jitter(const struct walk *walk) {
 	double change[SAMPLES];
 	size_t n = 0;
 	uint32_t stride = walk->b.count / SAMPLES + 1;
 	for (uint32_t j = 0; j + 1 < walk->b.count && n < SAMPLES; j += stride)
-		if (common(walk, j) && common(walk, j + 1)) change[n++] = fabs(between(walk, j + 1) - between(walk, j));
+		if (common(walk, j) && common(walk, j + 1))
+			change[n++] = fabs(between(walk, j + 1) - between(walk, j));
 	return n ? lk_select_median(change, n) : NAN;
 }
 
@@ -129,8 +137,8 @@ static double jitter(const struct walk *walk) {
 
 struct candidate {
 	int64_t offset;
-	double unsteady;  /* as jitter, over the first calls */
-	double apart;     /* of the clocks of the files */
+	double unsteady; /* as jitter, over the first calls */
+	double apart;    /* of the clocks of the files */
 };
 
 struct offsets {
@@ -138,7 +146,8 @@ struct offsets {
 	uint32_t count;
 };
 
-/* The steadier one; of those that are steady enough the one that trusts the clocks of the files more. */
+/* The steadier one; of those that are steady enough the one that trusts the clocks of the files
+ * more. */
 static bool better(const struct candidate *x, const struct candidate *y) {
 	double a = fmax(x->unsteady, STEADY_NS), b = fmax(y->unsteady, STEADY_NS);
 	return a != b ? a < b : x->apart < y->apart;
@@ -156,9 +165,11 @@ static void keep_offset(struct offsets *offsets, struct candidate c) {
 /* Every place of `a` where the first calls of `b` agree; sign -1 when both are exchanged. */
 static void find_opening(struct offsets *offsets, lk_call_list a, lk_call_list b, int sign) {
 	for (uint32_t i = 1; i < a.count; i++) {
-		double change[OPENING], last = (double)a.at[i].end - (double)b.at[0].end, apart = fabs(last);
+		double change[OPENING], last = (double)a.at[i].end - (double)b.at[0].end,
+								apart = fabs(last);
 		uint32_t n = 0;
-		while (n < OPENING && i + n < a.count && n < b.count && lk_calls_agree(&a.at[i + n], &b.at[n])) {
+		while (n < OPENING && i + n < a.count && n < b.count &&
+		       lk_calls_agree(&a.at[i + n], &b.at[n])) {
 			double now = (double)a.at[i + n].end - (double)b.at[n].end;
 			change[n++] = fabs(now - last);
 			last = now;
@@ -173,7 +184,7 @@ struct trial {
 	int64_t offset;
 	double score, jitter; /* score: calls that agree, less four for each that does not */
 	uint32_t edits;
-	bool near;            /* the clocks of the files agree as those of hosts do */
+	bool near; /* the clocks of the files agree as those of hosts do */
 };
 
 static bool near_in_time(const struct walk *walk) {
@@ -187,7 +198,8 @@ static bool near_in_time(const struct walk *walk) {
 
 static struct trial try_offset(struct walk *walk, int64_t offset) {
 	walk_from(walk, offset);
-	return (struct trial){offset, (double)walk->agreed - 4.0 * walk->edits, jitter(walk), walk->edits, near_in_time(walk)};
+	return (struct trial){offset, (double)walk->agreed - 4.0 * walk->edits, jitter(walk),
+	                      walk->edits, near_in_time(walk)};
 }
 
 /* Fewer differences, then clocks that agree, then more in common. */
@@ -212,8 +224,8 @@ static int64_t best_of(const struct trial *trial, size_t n) {
 	return best ? best->offset : 0;
 }
 
-lk_status lk_order_find(lk_call_list a, lk_call_list b, int64_t *places, lk_order_notes *notes, double *jitter_ns,
-                        lk_error *err) {
+lk_status lk_order_find(lk_call_list a, lk_call_list b, int64_t *places, lk_order_notes *notes,
+                        double *jitter_ns, lk_error *err) {
 	struct walk w = {.a = a, .b = b, .places = places};
 	struct trial trials[OFFSETS + 2];
 	trials[0] = try_offset(&w, 0);

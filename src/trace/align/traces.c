@@ -1,4 +1,5 @@
-/* traces.c: captures as those of one run: which rank each is, that they belong together, matched and on one clock. */
+/* traces.c: captures as those of one run: which rank each is, that they belong together, matched
+ * and on one clock. */
 #include "trace/align/traces.h"
 
 #include <ctype.h>
@@ -8,13 +9,15 @@
 #include "base/text.h"
 #include "trace/read/read.h"
 
-enum { MOST_SENTENCES = 1000 };
+enum {
+	MOST_SENTENCES = 1000
+};
 
 struct lk_match_index {
-	uint32_t *begin;         /* [captures + 1] */
+	uint32_t *begin; /* [captures + 1] */
 	struct place {
 		uint32_t event, match;
-	} *place;                /* by capture, then event */
+	} * place; /* by capture, then event */
 };
 
 /* ---- sentences ---- */
@@ -51,7 +54,8 @@ void lk_traces_note(lk_traces *traces, const char *fmt, ...) {
 
 /* ---- which rank ---- */
 
-/* The number behind `word` and at most one of "_-. "; -1 if there is none. The last such place counts. */
+/* The number behind `word` and at most one of "_-. "; -1 if there is none. The last such place
+ * counts. */
 static int32_t number_after(const char *name, const char *word) {
 	int32_t found = -1;
 	size_t length = strlen(word);
@@ -71,7 +75,8 @@ static int32_t number_after(const char *name, const char *word) {
 static int32_t number_between_dots(const char *name) {
 	for (const char *at = name; (at = strchr(at, '.')); at++) {
 		size_t digits = strspn(at + 1, "0123456789");
-		if (digits > 0 && digits < 6 && at[1 + digits] == '.') return (int32_t)strtol(at + 1, NULL, 10);
+		if (digits > 0 && digits < 6 && at[1 + digits] == '.')
+			return (int32_t)strtol(at + 1, NULL, 10);
 	}
 	return -1;
 }
@@ -103,8 +108,9 @@ static lk_status number_rest(lk_traces *traces, lk_error *err) {
 			if (taken[at] == next) next++;
 		traces->capture[i]->rank = next++;
 		if (traces->count > 1)
-			lk_traces_warn(traces, "%s: neither the file nor its name says which rank it is; taken as rank %d",
-						   traces->capture[i]->path, next - 1);
+			lk_traces_warn(
+				traces, "%s: neither the file nor its name says which rank it is; taken as rank %d",
+				traces->capture[i]->path, next - 1);
 	}
 	free(taken);
 	return LK_OK;
@@ -118,7 +124,8 @@ static int by_rank(const void *a, const void *b) {
 
 static lk_status find_ranks(lk_traces *traces, lk_error *err) {
 	for (uint32_t i = 0; i < traces->count; i++)
-		if (traces->capture[i]->rank < 0) traces->capture[i]->rank = lk_trace_rank_in_name(traces->capture[i]->path);
+		if (traces->capture[i]->rank < 0)
+			traces->capture[i]->rank = lk_trace_rank_in_name(traces->capture[i]->path);
 	LK_TRY(number_rest(traces, err));
 	qsort(traces->capture, traces->count, sizeof *traces->capture, by_rank);
 	for (uint32_t i = 1; i < traces->count; i++) {
@@ -136,8 +143,9 @@ static lk_status find_world(lk_traces *traces, lk_error *err) {
 		const lk_capture *capture = traces->capture[i];
 		if (capture->world <= 0) continue;
 		if (said && said->world != capture->world) {
-			lk_fail(err, LK_ERR_INPUT, capture->path, "is of a run with %d ranks, but %s of one with %d", capture->world,
-					said->path, said->world);
+			lk_fail(err, LK_ERR_INPUT, capture->path,
+			        "is of a run with %d ranks, but %s of one with %d", capture->world, said->path,
+			        said->world);
 			return lk_hint(err, "give the traces of one run");
 		}
 		said = capture;
@@ -145,7 +153,8 @@ static lk_status find_world(lk_traces *traces, lk_error *err) {
 	const lk_capture *last = traces->capture[traces->count - 1];
 	traces->world = said ? said->world : last->rank + 1;
 	if (last->rank >= traces->world) {
-		lk_traces_warn(traces, "%s: rank %d in a run of %d ranks", last->path, last->rank, traces->world);
+		lk_traces_warn(traces, "%s: rank %d in a run of %d ranks", last->path, last->rank,
+		               traces->world);
 		traces->world = last->rank + 1;
 	}
 	return LK_OK;
@@ -159,26 +168,33 @@ static int by_event(const void *a, const void *b) {
 }
 
 static lk_status make_index(lk_traces *traces, lk_error *err) {
-	struct lk_match_index *match_index = traces->index = LK_NEW(&traces->arena, struct lk_match_index);
+	struct lk_match_index *match_index = traces->index =
+		LK_NEW(&traces->arena, struct lk_match_index);
 	if (!match_index) return lk_oom(err);
 	match_index->begin = LK_ARRAY(&traces->arena, uint32_t, traces->count + 2);
 	match_index->place = LK_ARRAY(&traces->arena, struct place, traces->members.count + 1);
 	if (!match_index->begin || !match_index->place) return lk_oom(err);
-	for (size_t i = 0; i < traces->members.count; i++) match_index->begin[traces->members.at[i].capture + 2]++;
-	for (uint32_t c = 0; c < traces->count; c++) match_index->begin[c + 2] += match_index->begin[c + 1];
+	for (size_t i = 0; i < traces->members.count; i++)
+		match_index->begin[traces->members.at[i].capture + 2]++;
+	for (uint32_t c = 0; c < traces->count; c++)
+		match_index->begin[c + 2] += match_index->begin[c + 1];
 	for (uint32_t m = 0; m < traces->matches.count; m++)
 		for (uint32_t k = traces->matches.at[m].begin; k < traces->matches.at[m].end; k++)
-			match_index->place[match_index->begin[traces->members.at[k].capture + 1]++] = (struct place){traces->members.at[k].event, m};
+			match_index->place[match_index->begin[traces->members.at[k].capture + 1]++] =
+				(struct place){traces->members.at[k].event, m};
 	for (uint32_t c = 0; c < traces->count; c++)
-		qsort(match_index->place + match_index->begin[c], match_index->begin[c + 1] - match_index->begin[c], sizeof *match_index->place, by_event);
+		qsort(match_index->place + match_index->begin[c],
+		      match_index->begin[c + 1] - match_index->begin[c], sizeof *match_index->place,
+		      by_event);
 	return LK_OK;
 }
 
 const lk_match *lk_traces_match(const lk_traces *traces, uint32_t capture, uint32_t event) {
 	const struct lk_match_index *match_index = traces->index;
 	struct place key = {.event = event};
-	struct place *at =
-		bsearch(&key, match_index->place + match_index->begin[capture], match_index->begin[capture + 1] - match_index->begin[capture], sizeof key, by_event);
+	struct place *at = bsearch(&key, match_index->place + match_index->begin[capture],
+	                           match_index->begin[capture + 1] - match_index->begin[capture],
+	                           sizeof key, by_event);
 	return at ? &traces->matches.at[at->match] : NULL;
 }
 
@@ -192,13 +208,15 @@ static lk_status find_collectives(lk_traces *traces, lk_error *err) {
 	return status;
 }
 
-static lk_status make(lk_traces *traces, lk_works *const *works, uint32_t work_count, lk_error *err) {
+static lk_status make(lk_traces *traces, lk_works *const *works, uint32_t work_count,
+                      lk_error *err) {
 	LK_TRY(find_ranks(traces, err));
 	LK_TRY(find_world(traces, err));
 	LK_TRY(lk_traces_link(traces, works, work_count, err));
 	for (uint32_t i = 0; i < traces->count; i++)
 		for (size_t w = 0; w < traces->capture[i]->warnings.count; w++)
-			lk_traces_warn(traces, "%s: %s", traces->capture[i]->path, traces->capture[i]->warnings.at[w]);
+			lk_traces_warn(traces, "%s: %s", traces->capture[i]->path,
+			               traces->capture[i]->warnings.at[w]);
 	traces->shift_ns = LK_ARRAY(&traces->arena, int64_t, traces->count);
 	traces->drift_ppm = LK_ARRAY(&traces->arena, double, traces->count);
 	traces->middle_ns = LK_ARRAY(&traces->arena, int64_t, traces->count);
@@ -208,8 +226,8 @@ static lk_status make(lk_traces *traces, lk_works *const *works, uint32_t work_c
 	return make_index(traces, err);
 }
 
-static lk_status make_of(lk_capture **captures, uint32_t count, lk_works *const *works, uint32_t work_count,
-                         lk_traces **out, lk_error *err) {
+static lk_status make_of(lk_capture **captures, uint32_t count, lk_works *const *works,
+                         uint32_t work_count, lk_traces **out, lk_error *err) {
 	lk_traces *traces = calloc(1, sizeof *traces);
 	lk_capture **own = traces ? LK_ARRAY(&traces->arena, lk_capture *, count) : NULL;
 	if (!own) {
@@ -220,7 +238,8 @@ static lk_status make_of(lk_capture **captures, uint32_t count, lk_works *const 
 	if (count) memcpy(own, captures, count * sizeof *own);
 	traces->capture = own;
 	traces->count = count;
-	lk_status status = count ? make(traces, works, work_count, err) : lk_fail(err, LK_ERR_INPUT, NULL, "no trace is given");
+	lk_status status = count ? make(traces, works, work_count, err)
+	                         : lk_fail(err, LK_ERR_INPUT, NULL, "no trace is given");
 	if (status == LK_OK) *out = traces;
 	else lk_traces_free(traces);
 	return status;

@@ -1,5 +1,5 @@
-/* traces_link.c: execution traces beside captures: each is linked with the capture of its rank, which learns from
- * it. */
+/* traces_link.c: execution traces beside captures: each is linked with the capture of its rank,
+ * which learns from it. */
 #include <stdio.h>
 
 #include "trace/align/traces.h"
@@ -17,32 +17,49 @@ static int32_t rank_of(const lk_traces *traces, const lk_works *works, uint32_t 
 	return rank < 0 && count == 1 && traces->count == 1 ? traces->capture[0]->rank : rank;
 }
 
-static lk_status learn(lk_traces *traces, lk_capture *capture, const lk_works *works, const lk_link *link, lk_error *err) {
-	uint32_t comms, shapes, joined = link->by_record + link->by_order, all = works->count - link->roots;
+static lk_status learn(lk_traces *traces, lk_capture *capture, const lk_works *works,
+                       const lk_link *link, lk_error *err) {
+	uint32_t comms, shapes, joined = link->by_record + link->by_order,
+							all = works->count - link->roots;
 	/* Of another run or step, a few names agree by chance. */
 	if (joined * 2 < all) {
-		lk_traces_warn(traces, "%s: only %u of its %u works are in the capture of rank %d; it was left out; is it of the same "
-					   "step?", works->path, joined, all, capture->rank);
+		lk_traces_warn(traces,
+		               "%s: only %u of its %u works are in the capture of rank %d; it was left "
+		               "out; is it of the same "
+		               "step?",
+		               works->path, joined, all, capture->rank);
 		return LK_OK;
 	}
 	LK_TRY(lk_link_comms(capture, works, link, &comms, err));
 	LK_TRY(lk_link_shapes(capture, works, link, &shapes, err));
 	char more[96] = "";
-	if (link->uncertain) snprintf(more, sizeof more, " (%u of them by order alone)", link->uncertain);
-	lk_traces_note(traces, "execution trace of rank %d: %u of %u works joined%s; it told %u communication operations and the "
-				   "shapes of %u others", capture->rank, joined, works->count, more, comms, shapes);
+	if (link->uncertain)
+		snprintf(more, sizeof more, " (%u of them by order alone)", link->uncertain);
+	lk_traces_note(traces,
+	               "execution trace of rank %d: %u of %u works joined%s; it told %u communication "
+	               "operations and the "
+	               "shapes of %u others",
+	               capture->rank, joined, works->count, more, comms, shapes);
 	return LK_OK;
 }
 
-static lk_status link_one(lk_traces *traces, const lk_works *works, uint32_t count, bool *taken, lk_error *err) {
+static lk_status link_one(lk_traces *traces, const lk_works *works, uint32_t count, bool *taken,
+                          lk_error *err) {
 	int32_t rank = rank_of(traces, works, count);
 	uint32_t at = rank < 0 ? LK_NONE : capture_of(traces, rank);
 	lk_link link;
-	for (size_t i = 0; i < works->warnings.count; i++) lk_traces_warn(traces, "%s: %s", works->path, works->warnings.at[i]);
+	for (size_t i = 0; i < works->warnings.count; i++)
+		lk_traces_warn(traces, "%s: %s", works->path, works->warnings.at[i]);
 	if (at == LK_NONE || taken[at]) {
-		if (rank < 0) lk_traces_warn(traces, "%s: its name does not say of which rank it is; it was left out", works->path);
-		else if (at == LK_NONE) lk_traces_warn(traces, "%s: there is no capture of rank %d; it was left out", works->path, rank);
-		else lk_traces_warn(traces, "%s: a second execution trace of rank %d; it was left out", works->path, rank);
+		if (rank < 0)
+			lk_traces_warn(traces, "%s: its name does not say of which rank it is; it was left out",
+			               works->path);
+		else if (at == LK_NONE)
+			lk_traces_warn(traces, "%s: there is no capture of rank %d; it was left out",
+			               works->path, rank);
+		else
+			lk_traces_warn(traces, "%s: a second execution trace of rank %d; it was left out",
+			               works->path, rank);
 		return LK_OK;
 	}
 	taken[at] = true;

@@ -7,7 +7,8 @@
 
 enum {
 	MOST_WARNINGS = 64,
-	/* Profiles nest some tens deep. What is deeper hangs on the last of these, so that walking up to the top stays short. */
+	/* Profiles nest some tens deep. What is deeper hangs on the last of these, so that walking up
+	 * to the top stays short. */
 	MOST_NESTED = 256,
 };
 
@@ -26,10 +27,12 @@ lk_capture *lk_capture_new(const char *path, const char *format) {
 }
 
 /* Every column, X(type, name). */
+/* clang-format off */
 #define COLUMNS(X)                                                                                       \
 	X(int64_t, start_ns) X(int64_t, dur_ns) X(uint8_t, kind) X(uint16_t, lane) X(uint32_t, name)         \
 	X(uint32_t, correlation) X(uint32_t, external) X(uint32_t, record) X(uint32_t, shape) X(uint32_t, types) \
 	X(uint32_t, outputs) X(int64_t, value)
+/* clang-format on */
 
 void lk_capture_free(lk_capture *c) {
 	if (!c) return;
@@ -62,7 +65,8 @@ size_t lk_capture_bytes(const lk_capture *c) {
 uint32_t lk_capture_lane(lk_capture *c, bool stream, int64_t process, int64_t thread) {
 	if (c->last_lane < c->lanes.count) {
 		const lk_lane *lane = &c->lanes.at[c->last_lane];
-		if (lane->thread == thread && lane->process == process && lane->stream == stream) return c->last_lane;
+		if (lane->thread == thread && lane->process == process && lane->stream == stream)
+			return c->last_lane;
 	}
 	uint32_t *number = lk_lane_map_at(&c->lane_map, (lk_lane_key){process, thread, stream});
 	if (!number) return LK_NONE;
@@ -77,11 +81,11 @@ uint32_t lk_capture_lane(lk_capture *c, bool stream, int64_t process, int64_t th
 static bool grow(lk_capture *c) {
 	uint64_t capacity = c->capacity ? c->capacity + c->capacity / 2 : 1u << 12;
 	if (capacity >= LK_NONE) return false;
-#define GROW(type, name)                                              \
-	{                                                                 \
-		type *grown = realloc(c->name, capacity * sizeof *c->name);   \
-		if (!grown) return false;                                     \
-		c->name = grown;                                              \
+#define GROW(type, name)                                            \
+	{                                                               \
+		type *grown = realloc(c->name, capacity * sizeof *c->name); \
+		if (!grown) return false;                                   \
+		c->name = grown;                                            \
 	}
 	COLUMNS(GROW)
 #undef GROW
@@ -131,7 +135,8 @@ static void rebase(lk_capture *c) {
 	for (uint32_t i = 0; i < c->count; i++)
 		if (c->start_ns[i] < first) first = c->start_ns[i];
 	if (!c->count) return;
-	if (__builtin_add_overflow(c->origin_ns, first, &c->origin_ns)) c->origin_ns = first < 0 ? INT64_MIN : INT64_MAX;
+	if (__builtin_add_overflow(c->origin_ns, first, &c->origin_ns))
+		c->origin_ns = first < 0 ? INT64_MIN : INT64_MAX;
 	for (uint32_t i = 0; i < c->count; i++) c->start_ns[i] -= first;
 }
 
@@ -140,12 +145,14 @@ static bool behind(const lk_capture *c, uint32_t i, uint32_t j) {
 	if (c->start_ns[i] != c->start_ns[j]) return c->start_ns[i] > c->start_ns[j];
 	if (c->dur_ns[i] != c->dur_ns[j]) return c->dur_ns[i] < c->dur_ns[j];
 	/* Of equal extent, what encloses others comes first. */
-	static const uint8_t rank[LK_EVENT_KINDS] = {[LK_EVENT_NOTE] = 0, [LK_EVENT_OP] = 1, [LK_EVENT_RUNTIME] = 2};
+	static const uint8_t rank[LK_EVENT_KINDS] = {
+		[LK_EVENT_NOTE] = 0, [LK_EVENT_OP] = 1, [LK_EVENT_RUNTIME] = 2};
 	if (rank[c->kind[i]] != rank[c->kind[j]]) return rank[c->kind[i]] > rank[c->kind[j]];
 	return i > j;
 }
 
-/* Merge sort. Files are long stretches in order, so most halves need no merging. `spare` holds half of them. */
+/* Merge sort. Files are long stretches in order, so most halves need no merging. `spare` holds half
+ * of them. */
 static void sort_events(const lk_capture *c, uint32_t *events, size_t count, uint32_t *spare) {
 	if (count < 2) return;
 	size_t half = count / 2;
@@ -173,20 +180,21 @@ static bool sort_lanes(lk_capture *c) {
 	}
 	for (uint32_t i = 0; i < c->count; i++) c->order[c->lanes.at[c->lane[i]].end++] = i;
 	for (size_t l = 0; l < c->lanes.count; l++)
-		sort_events(c, c->order + c->lanes.at[l].begin, c->lanes.at[l].end - c->lanes.at[l].begin, spare);
+		sort_events(c, c->order + c->lanes.at[l].begin, c->lanes.at[l].end - c->lanes.at[l].begin,
+		            spare);
 	free(spare);
 	return true;
 }
 
-/* What does not enclose `event` is over. Clocks are rounded: an event that begins where another ends is behind it, unless both
- * are empty. */
+/* What does not enclose `event` is over. Clocks are rounded: an event that begins where another
+ * ends is behind it, unless both are empty. */
 static bool is_over(const lk_capture *c, uint32_t open, uint32_t event) {
 	int64_t end = lk_event_end(c, open);
 	return end < lk_event_end(c, event) || (end <= c->start_ns[event] && c->dur_ns[open] > 0);
 }
 
-/* What encloses what on a lane: a walk with the chain of open events, which the parents themselves hold. Returns how many
- * found the chain full. */
+/* What encloses what on a lane: a walk with the chain of open events, which the parents themselves
+ * hold. Returns how many found the chain full. */
 static uint32_t nest_lane(lk_capture *c, const lk_lane *lane) {
 	uint32_t open = LK_NONE, depth = 0, too_deep = 0;
 	for (uint32_t at = lane->begin; at < lane->end; at++) {
@@ -206,7 +214,8 @@ static bool nest(lk_capture *c) {
 	if (!c->parent) return false;
 	for (size_t l = 0; l < c->lanes.count; l++) too_deep += nest_lane(c, &c->lanes.at[l]);
 	if (too_deep)
-		lk_capture_warn(c, "%u events are nested more than %d deep; they are taken as that deep", too_deep, (int)MOST_NESTED);
+		lk_capture_warn(c, "%u events are nested more than %d deep; they are taken as that deep",
+		                too_deep, (int)MOST_NESTED);
 	return true;
 }
 
@@ -214,11 +223,11 @@ struct launch_slot {
 	uint32_t correlation, event;
 };
 
-/* The calls by correlation. A profiler counts these numbers up, so most files need no hash: the number says the place,
- * and neighbours in time are neighbours in memory. */
+/* The calls by correlation. A profiler counts these numbers up, so most files need no hash: the
+ * number says the place, and neighbours in time are neighbours in memory. */
 struct launch_table {
 	struct launch_slot *slots;
-	size_t count;            /* a power of two */
+	size_t count; /* a power of two */
 	uint32_t least;
 	bool dense;
 };
@@ -229,7 +238,8 @@ static bool is_launch(const lk_capture *c, uint32_t i) {
 
 static struct launch_slot *launch_at(const struct launch_table *table, uint32_t correlation) {
 	size_t at = table->dense ? correlation - table->least : lk_hash64(correlation);
-	for (at &= table->count - 1; table->slots[at].correlation && table->slots[at].correlation != correlation;)
+	for (at &= table->count - 1;
+	     table->slots[at].correlation && table->slots[at].correlation != correlation;)
 		at = (at + 1) & (table->count - 1);
 	return &table->slots[at];
 }
@@ -266,7 +276,8 @@ static bool join_launches(lk_capture *c) {
 		if (!slot->correlation) continue;
 		uint32_t call = slot->event;
 		c->launch[i] = call;
-		if (c->launch[call] == LK_NONE || c->start_ns[i] < c->start_ns[c->launch[call]]) c->launch[call] = i;
+		if (c->launch[call] == LK_NONE || c->start_ns[i] < c->start_ns[c->launch[call]])
+			c->launch[call] = i;
 	}
 	free(table.slots);
 	return true;
@@ -293,10 +304,12 @@ lk_status lk_capture_finish(lk_capture *c, lk_error *err) {
 
 const lk_comm_note *lk_capture_comm(const lk_capture *c, uint32_t event) {
 	lk_comm_note key = {.event = event};
-	return c->comms.count ? bsearch(&key, c->comms.at, c->comms.count, sizeof key, by_comm_event) : NULL;
+	return c->comms.count ? bsearch(&key, c->comms.at, c->comms.count, sizeof key, by_comm_event)
+	                      : NULL;
 }
 
 const lk_sync_note *lk_capture_sync(const lk_capture *c, uint32_t event) {
 	lk_sync_note key = {.event = event};
-	return c->syncs.count ? bsearch(&key, c->syncs.at, c->syncs.count, sizeof key, by_sync_event) : NULL;
+	return c->syncs.count ? bsearch(&key, c->syncs.at, c->syncs.count, sizeof key, by_sync_event)
+	                      : NULL;
 }

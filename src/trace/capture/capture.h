@@ -1,8 +1,9 @@
 /* capture.h: what a profiler saw of one rank: every event with its time, in columns.
  *
- * A reader (kineto.c, nsys.c) makes a capture, adds events in any order and finishes it; after that it is constant.
- * Finishing sorts events into *lanes* (a CPU thread or a device stream), finds which event encloses which, and joins
- * device work with the call that launched it. About 60 bytes an event; names and shapes are interned.
+ * A reader (kineto.c, nsys.c) makes a capture, adds events in any order and finishes it; after that
+ * it is constant. Finishing sorts events into *lanes* (a CPU thread or a device stream), finds
+ * which event encloses which, and joins device work with the call that launched it. About 60 bytes
+ * an event; names and shapes are interned.
  *
  * Times are nanoseconds from the capture's `origin_ns`, which is a time of the host's clock.
  */
@@ -28,10 +29,11 @@ typedef struct lk_lane_key {
 
 typedef struct lk_lane_map {
 	struct lk_lane_slot *slots;
-	size_t count, capacity;  /* of slots: a power of two */
+	size_t count, capacity; /* of slots: a power of two */
 } lk_lane_map;
 
-/* The number of a key, UINT32_MAX where it has none yet; to be set by the caller. NULL when memory is out. */
+/* The number of a key, UINT32_MAX where it has none yet; to be set by the caller. NULL when memory
+ * is out. */
 uint32_t *lk_lane_map_at(lk_lane_map *map, lk_lane_key key);
 /* The number of a key, or UINT32_MAX. */
 uint32_t lk_lane_map_find(const lk_lane_map *map, lk_lane_key key);
@@ -42,69 +44,81 @@ typedef enum lk_event_kind {
 	LK_EVENT_OP,      /* an operation of the framework on the CPU: aten::mm */
 	LK_EVENT_NOTE,    /* an annotation: ProfilerStep#4, nccl:all_reduce, ## forward ## */
 	LK_EVENT_RUNTIME, /* a call of the device's runtime or driver: cudaLaunchKernel */
-	LK_EVENT_KERNEL, LK_EVENT_MEMCPY, LK_EVENT_MEMSET, /* work of the device, on a stream */
-	LK_EVENT_SYNC,    /* a wait that the device's profiler reports: stream wait event, event, stream, context */
+	LK_EVENT_KERNEL,
+	LK_EVENT_MEMCPY,
+	LK_EVENT_MEMSET, /* work of the device, on a stream */
+	LK_EVENT_SYNC,   /* a wait that the device's profiler reports: stream wait event, event, stream,
+	                    context */
 	LK_EVENT_KINDS,
 } lk_event_kind;
-static inline bool lk_event_on_device(unsigned kind) { return kind >= LK_EVENT_KERNEL && kind <= LK_EVENT_MEMSET; }
+static inline bool lk_event_on_device(unsigned kind) {
+	return kind >= LK_EVENT_KERNEL && kind <= LK_EVENT_MEMSET;
+}
 
 /* No such event, lane or thing. */
 #define LK_NONE UINT32_MAX
-enum { LK_MOST_LANES = 65000 };
+enum {
+	LK_MOST_LANES = 65000
+};
 
 /* A CPU thread or a device stream. */
 typedef struct lk_lane {
 	int64_t process, thread; /* ids as in the file; of a stream: device and stream */
 	bool stream;
-	uint32_t name;           /* interned; 0 none */
-	uint32_t begin, end;     /* its events in lk_capture.order */
+	uint32_t name;       /* interned; 0 none */
+	uint32_t begin, end; /* its events in lk_capture.order */
 } lk_lane;
 
 /* A communication operation, as kernel arguments or annotations tell it. Not said: 0. */
 typedef struct lk_comm_note {
-	uint32_t event;          /* a kernel, or on hosts (gloo) an operation */
-	uint8_t kind;            /* lk_op_kind; LK_OP_COUNT unknown */
-	uint8_t element_bytes;   /* of its data type; 0 not said */
-	uint32_t dtype;          /* interned name of it, as in the file */
-	uint32_t group;          /* interned process group name */
-	uint32_t group_text;     /* interned description */
-	uint32_t ranks;          /* interned text of its ranks, "[0, 1]" */
+	uint32_t event;        /* a kernel, or on hosts (gloo) an operation */
+	uint8_t kind;          /* lk_op_kind; LK_OP_COUNT unknown */
+	uint8_t element_bytes; /* of its data type; 0 not said */
+	uint32_t dtype;        /* interned name of it, as in the file */
+	uint32_t group;        /* interned process group name */
+	uint32_t group_text;   /* interned description */
+	uint32_t ranks;        /* interned text of its ranks, "[0, 1]" */
 	int32_t group_size;
-	int32_t peer;            /* of send and receive; -1 none */
+	int32_t peer;                      /* of send and receive; -1 none */
 	int64_t in_elements, out_elements; /* -1 not said */
 } lk_comm_note;
 
 /* A wait, by LK_EVENT_SYNC or the arguments of a call. Lanes are LK_NONE where not said. */
 typedef struct lk_sync_note {
 	uint32_t event;
-	enum { LK_SYNC_EVENT, LK_SYNC_STREAM, LK_SYNC_DEVICE, LK_SYNC_STREAM_WAITS } kind;
-	uint32_t stream;         /* lane that waits (STREAM_WAITS), or that the host waits for */
-	uint32_t on;             /* lane waited for */
-	uint32_t record;         /* correlation of the cudaEventRecord; 0 none */
+	enum {
+		LK_SYNC_EVENT,
+		LK_SYNC_STREAM,
+		LK_SYNC_DEVICE,
+		LK_SYNC_STREAM_WAITS
+	} kind;
+	uint32_t stream; /* lane that waits (STREAM_WAITS), or that the host waits for */
+	uint32_t on;     /* lane waited for */
+	uint32_t record; /* correlation of the cudaEventRecord; 0 none */
 } lk_sync_note;
 
 /* A process group that the file's head describes. */
 typedef struct lk_capture_group {
-	uint32_t name, text;     /* interned */
+	uint32_t name, text; /* interned */
 	int32_t size;
-	uint32_t ranks;          /* interned text, "[0, 1, 2, 3]"; 0 not said */
+	uint32_t ranks; /* interned text, "[0, 1, 2, 3]"; 0 not said */
 } lk_capture_group;
 
 typedef struct lk_capture {
-	const char *path;        /* where it was read from */
-	const char *format;      /* "Kineto JSON", "Nsight Systems SQLite" */
-	int32_t rank, world;     /* -1 and 0: not said */
-	uint32_t backend;        /* interned "nccl", "gloo"; 0 not said */
-	uint32_t device;         /* interned name of the device used; 0 none or not said */
-	int32_t sms;             /* of the device; 0 not said */
-	double device_bytes;     /* of its memory; 0 not said */
-	bool processor;          /* a program without a device, whose processor stands for it (recorded.h) */
-	int64_t origin_ns;       /* time 0 */
-	bool absolute;           /* origin_ns counts from 1970, so that hosts can be compared */
-	bool whole;              /* holds every communication from the program's first on, as recordings do; a profiler's file begins
-	                            anywhere */
+	const char *path;    /* where it was read from */
+	const char *format;  /* "Kineto JSON", "Nsight Systems SQLite" */
+	int32_t rank, world; /* -1 and 0: not said */
+	uint32_t backend;    /* interned "nccl", "gloo"; 0 not said */
+	uint32_t device;     /* interned name of the device used; 0 none or not said */
+	int32_t sms;         /* of the device; 0 not said */
+	double device_bytes; /* of its memory; 0 not said */
+	bool processor;    /* a program without a device, whose processor stands for it (recorded.h) */
+	int64_t origin_ns; /* time 0 */
+	bool absolute;     /* origin_ns counts from 1970, so that hosts can be compared */
+	bool whole;        /* holds every communication from the program's first on, as recordings do; a
+	                      profiler's file begins	    anywhere */
 	lk_intern *names;
-	lk_arena arena;          /* texts of this struct */
+	lk_arena arena; /* texts of this struct */
 
 	/* columns, in the order of addition */
 	uint32_t count, capacity;
@@ -112,29 +126,32 @@ typedef struct lk_capture {
 	uint8_t *kind;
 	uint16_t *lane;
 	uint32_t *name;
-	uint32_t *correlation;   /* joins device work with its launch; 0 none */
-	uint32_t *external;      /* the file's number of the CPU operation: of an operation its own, of others the cause; 0 none */
-	uint32_t *record;        /* OP, NOTE: record function id, which joins execution traces; 0 none */
-	uint32_t *shape, *types; /* OP: interned text of `Input Dims` and `Input type` as in the file; 0 none.
-	                            KERNEL: thread blocks and threads of a block */
-	uint32_t *outputs;       /* OP: shapes of its results, likewise, where an execution trace or a convolution's
-	                            arguments tell them; 0 not said */
-	int64_t *value;          /* OP: sequence number of autograd, -1 none. MEMCPY, MEMSET: bytes, -1 not said */
+	uint32_t *correlation; /* joins device work with its launch; 0 none */
+	uint32_t *external;    /* the file's number of the CPU operation: of an operation its own, of
+	                          others the cause; 0 none */
+	uint32_t *record;      /* OP, NOTE: record function id, which joins execution traces; 0 none */
+	uint32_t *shape, *types; /* OP: interned text of `Input Dims` and `Input type` as in the file; 0
+	                            none. KERNEL: thread blocks and threads of a block */
+	uint32_t *outputs;       /* OP: shapes of its results, likewise, where an execution trace or a
+	                            convolution's	   arguments tell them; 0 not said */
+	int64_t
+		*value; /* OP: sequence number of autograd, -1 none. MEMCPY, MEMSET: bytes, -1 not said */
 
 	/* made by lk_capture_finish */
-	uint32_t *order;         /* events by lane, start, longest first */
-	uint32_t *parent;        /* the event of the same lane that encloses this one; LK_NONE */
-	uint32_t *launch;        /* device work: the RUNTIME event that launched it; RUNTIME: the first work launched; LK_NONE */
+	uint32_t *order;  /* events by lane, start, longest first */
+	uint32_t *parent; /* the event of the same lane that encloses this one; LK_NONE */
+	uint32_t *launch; /* device work: the RUNTIME event that launched it; RUNTIME: the first work
+	                     launched; LK_NONE */
 
 	LK_VEC(lk_lane) lanes;
-	lk_lane_map lane_map;    /* finds them */
-	uint32_t last_lane;      /* the one asked for last */
-	LK_VEC(lk_comm_note) comms;      /* by event, after finishing */
-	LK_VEC(lk_sync_note) syncs;      /* likewise */
+	lk_lane_map lane_map;       /* finds them */
+	uint32_t last_lane;         /* the one asked for last */
+	LK_VEC(lk_comm_note) comms; /* by event, after finishing */
+	LK_VEC(lk_sync_note) syncs; /* likewise */
 	LK_VEC(lk_capture_group) groups;
-	LK_VEC(const char *) warnings;   /* what was odd, in sentences */
-	uint64_t dropped;        /* events of no use here: python_function, flows, gpu_user_annotation */
-	uint64_t bytes_read;     /* of the decompressed file */
+	LK_VEC(const char *) warnings; /* what was odd, in sentences */
+	uint64_t dropped;    /* events of no use here: python_function, flows, gpu_user_annotation */
+	uint64_t bytes_read; /* of the decompressed file */
 } lk_capture;
 
 /* One event as it is added. Zero what is not said. */
@@ -147,7 +164,8 @@ typedef struct lk_event {
 
 lk_capture *lk_capture_new(const char *path, const char *format); /* NULL when memory is out */
 void lk_capture_free(lk_capture *capture);
-/* The lane of a process and thread, or device and stream; LK_NONE when memory is out or there are over 65,000. */
+/* The lane of a process and thread, or device and stream; LK_NONE when memory is out or there are
+ * over 65,000. */
 uint32_t lk_capture_lane(lk_capture *capture, bool stream, int64_t process, int64_t thread);
 /* The event's number; LK_NONE when memory is out. */
 uint32_t lk_capture_add(lk_capture *capture, const lk_event *event);
@@ -156,8 +174,12 @@ void lk_capture_warn(lk_capture *capture, const char *fmt, ...) LK_PRINTF(2, 3);
 /* Sorts, nests, joins. Times are made to count from the first event. */
 lk_status lk_capture_finish(lk_capture *capture, lk_error *err);
 
-static inline const char *lk_capture_text(const lk_capture *capture, uint32_t id) { return lk_intern_text(capture->names, id); }
-static inline int64_t lk_event_end(const lk_capture *capture, uint32_t event) { return capture->start_ns[event] + capture->dur_ns[event]; }
+static inline const char *lk_capture_text(const lk_capture *capture, uint32_t id) {
+	return lk_intern_text(capture->names, id);
+}
+static inline int64_t lk_event_end(const lk_capture *capture, uint32_t event) {
+	return capture->start_ns[event] + capture->dur_ns[event];
+}
 /* The communication note of an event, or NULL; the sync note likewise. Binary search. */
 const lk_comm_note *lk_capture_comm(const lk_capture *capture, uint32_t event);
 const lk_sync_note *lk_capture_sync(const lk_capture *capture, uint32_t event);
@@ -166,42 +188,48 @@ size_t lk_capture_bytes(const lk_capture *capture);
 
 /* What reading may cost; 0: the default in brackets. */
 typedef struct lk_read_limits {
-	uint64_t bytes;          /* decompressed [64 GiB] */
-	uint64_t events;         /* kept [1e9] */
-	uint64_t names;          /* different names and shapes [16 million] */
-	bool shapes;             /* keep `Input Dims` and `Input type` (whatif needs them) */
+	uint64_t bytes;  /* decompressed [64 GiB] */
+	uint64_t events; /* kept [1e9] */
+	uint64_t names;  /* different names and shapes [16 million] */
+	bool shapes;     /* keep `Input Dims` and `Input type` (whatif needs them) */
 } lk_read_limits;
 
-/* Reads a file of any format that has times: Kineto or Chrome JSON, Nsight Systems SQLite; told by its content. What is
- * odd becomes a warning where a result is possible. */
-lk_status lk_capture_read(const char *path, const lk_read_limits *limits, lk_capture **out, lk_error *err);
+/* Reads a file of any format that has times: Kineto or Chrome JSON, Nsight Systems SQLite; told by
+ * its content. What is odd becomes a warning where a result is possible. */
+lk_status lk_capture_read(const char *path, const lk_read_limits *limits, lk_capture **out,
+                          lk_error *err);
 
 /* A training step inside a capture. */
 typedef struct lk_capture_step {
-	uint32_t event;          /* its annotation; LK_NONE: the whole capture */
-	int64_t number;          /* as annotated, or counting from 0 */
+	uint32_t event;           /* its annotation; LK_NONE: the whole capture */
+	int64_t number;           /* as annotated, or counting from 0 */
 	int64_t start_ns, end_ns; /* of the annotation */
-	bool whole;              /* false: cut off by the begin or end of profiling */
+	bool whole;               /* false: cut off by the begin or end of profiling */
 } lk_capture_step;
 typedef LK_VEC(lk_capture_step) lk_capture_steps;
 
-/* The steps, in order: ProfilerStep#N; else the stretches between starts of data loading (enumerate(DataLoader)); else
- * one, the whole capture. */
+/* The steps, in order: ProfilerStep#N; else the stretches between starts of data loading
+ * (enumerate(DataLoader)); else one, the whole capture. */
 lk_status lk_capture_find_steps(const lk_capture *capture, lk_capture_steps *out, lk_error *err);
 
-/* ---- capture_comms: which events are communication, where a trace does not say it in arguments of kernels. */
+/* ---- capture_comms: which events are communication, where a trace does not say it in arguments of
+ * kernels. */
 
-/* Completes capture->comms once events are nested and joined with their launches; leaves them unsorted. */
+/* Completes capture->comms once events are nested and joined with their launches; leaves them
+ * unsorted. */
 lk_status lk_capture_join_comms(lk_capture *capture, lk_error *err);
 
 /* ---- comm_names: communication as libraries and frameworks name it. */
 
-/* Traffic of sockets, whose calls nobody has told: communication, but not of any collective that could be matched. */
+/* Traffic of sockets, whose calls nobody has told: communication, but not of any collective that
+ * could be matched. */
 #define LK_SOCKETS "sockets"
 
-/* The lk_op_kind of a collective's name ("allreduce", "nccl:all_to_all", "_allgather_base"); LK_OP_COUNT if it is none. */
+/* The lk_op_kind of a collective's name ("allreduce", "nccl:all_to_all", "_allgather_base");
+ * LK_OP_COUNT if it is none. */
 unsigned lk_comm_kind(const char *name);
-/* Whether a kernel's name is one of a communication library (NCCL, RCCL); *kind as its name tells, LK_OP_COUNT where it does not
+/* Whether a kernel's name is one of a communication library (NCCL, RCCL); *kind as its name tells,
+ * LK_OP_COUNT where it does not
  * ("ncclDevKernel_Generic"), ALLTOALL for SendRecv. */
 bool lk_comm_kernel(const char *name, unsigned *kind);
 /* Bytes of an element of a data type ("Float", "BFloat16", "long int"); 0 unknown. */
@@ -209,26 +237,32 @@ int lk_comm_element_bytes(const char *type);
 
 /* ---- conv_shape: the shape of a convolution's result, which its inputs alone do not tell. */
 
-/* Of a forward convolution of PyTorch: from the shapes of its inputs and the values of its other arguments ("Concrete
- * Inputs", "[,,,[2,2],[3,3],[1,1],False,[0,0],1]": stride, padding, dilation) the shapes of its results,
+/* Of a forward convolution of PyTorch: from the shapes of its inputs and the values of its other
+ * arguments ("Concrete Inputs", "[,,,[2,2],[3,3],[1,1],False,[0,0],1]": stride, padding, dilation)
+ * the shapes of its results,
  * "[[32,64,112,112]]". False: no convolution, or arguments that do not fit. */
 bool lk_conv_result(const char *name, const char *dims, const char *values, char *out, size_t size);
 
-/* ---- shape_text: shapes and types of an operation's inputs as compact JSON without quotes, the one form in which traces
- * keep them: "[[512,13],[13,512],[]]" and "[float,TensorList(float),Int]". */
+/* ---- shape_text: shapes and types of an operation's inputs as compact JSON without quotes, the
+ * one form in which traces keep them: "[[512,13],[13,512],[]]" and "[float,TensorList(float),Int]".
+ */
 
-enum { LK_SHAPE_TEXT = 1 << 18 }; /* what is longer is cut, and then understood by nobody */
+enum {
+	LK_SHAPE_TEXT = 1 << 18
+}; /* what is longer is cut, and then understood by nobody */
 
 /* A text that is being put together; '\0' stands behind it. */
 typedef struct lk_shape_text {
 	LK_VEC(char) text;
 } lk_shape_text;
 
-static inline const char *lk_shape_text_of(const lk_shape_text *text) { return text->text.count ? text->text.at : ""; }
+static inline const char *lk_shape_text_of(const lk_shape_text *text) {
+	return text->text.count ? text->text.at : "";
+}
 /* Appends; false when memory is out. */
 bool lk_shape_put(lk_shape_text *shape_text, const char *text, size_t length);
-/* Appends a type as Kineto writes it: of "Tensor(float)" what is inside, of "GenericList[Tensor(float),...]"
- * "TensorList(float)". */
+/* Appends a type as Kineto writes it: of "Tensor(float)" what is inside, of
+ * "GenericList[Tensor(float),...]" "TensorList(float)". */
 bool lk_shape_put_type(lk_shape_text *shape_text, const char *text, size_t length);
 /* Puts in its place what Python printed: "[[4, 5], []]", "['Tensor(float)', 'Int']". */
 bool lk_shape_python(lk_shape_text *shape_text, const char *text, size_t length);

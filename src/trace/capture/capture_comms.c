@@ -1,32 +1,42 @@
 /* capture_comms.c: communication, found in what a profiler saw.
  *
- * Newer traces state collectives in arguments: of the kernel, and of the operation record_param_comms that enqueued it.
- * Older ones have the kernel's name (ncclKernel_AllReduce_RING_LL_Sum_float) and, around the call that launched it, an
- * annotation of the process group (nccl:all_reduce) whose `Input Dims` and `Input type` tell how much was sent. Hosts
- * without devices (gloo) have the annotation alone, and it is what took the time.
+ * Newer traces state collectives in arguments: of the kernel, and of the operation
+ * record_param_comms that enqueued it. Older ones have the kernel's name
+ * (ncclKernel_AllReduce_RING_LL_Sum_float) and, around the call that launched it, an annotation of
+ * the process group (nccl:all_reduce) whose `Input Dims` and `Input type` tell how much was sent.
+ * Hosts without devices (gloo) have the annotation alone, and it is what took the time.
  *
- * In the end each communication has one note: on its kernel; on a host, on the annotation; where neither exists, on the
- * operation that enqueued it. */
+ * In the end each communication has one note: on its kernel; on a host, on the annotation; where
+ * neither exists, on the operation that enqueued it. */
 #include "trace/capture/capture.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST_PARENTS = 256 };
+enum {
+	MOST_PARENTS = 256
+};
 
 /* A kernel without a note of its own and the annotation or operation that enqueued it. */
 struct joined {
-	uint32_t cause, note;    /* event; index in comms */
+	uint32_t cause, note; /* event; index in comms */
 };
 
 struct state {
 	lk_capture *c;
-	size_t read;             /* how many notes the reader made */
+	size_t read; /* how many notes the reader made */
 	LK_VEC(struct joined) joined;
-	uint8_t *traits;         /* by name: what kind of name it is */
+	uint8_t *traits; /* by name: what kind of name it is */
 };
 
-enum { UNKNOWN, OTHER, DEVICE_ANNOTATION, HOST_ANNOTATION, PARAMETERS, COMM_KERNEL };
+enum {
+	UNKNOWN,
+	OTHER,
+	DEVICE_ANNOTATION,
+	HOST_ANNOTATION,
+	PARAMETERS,
+	COMM_KERNEL
+};
 
 /* What a name says; looked up once per name. */
 static uint8_t trait_of(const struct state *state, uint32_t name) {
@@ -44,8 +54,8 @@ static uint8_t trait_of(const struct state *state, uint32_t name) {
 
 /* ---- sizes from shapes ---- */
 
-/* Elements of the tensors at the head of a list of shapes, "[[6144],[],[]]": 6144. Lists in lists are lists of tensors.
- * -1 where no shape is stated. */
+/* Elements of the tensors at the head of a list of shapes, "[[6144],[],[]]": 6144. Lists in lists
+ * are lists of tensors. -1 where no shape is stated. */
 static int64_t elements_of(const char *dims) {
 	double sum = 0, product = 1;
 	bool inside = false, any = false;
@@ -80,11 +90,14 @@ static int64_t elements_out(const lk_comm_note *note) {
 	if (note->kind == LK_OP_COUNT || (spreads && note->group_size <= 0)) return -1;
 	if (note->kind == LK_OP_REDUCESCATTER) return note->in_elements / note->group_size;
 	if (note->kind == LK_OP_ALLGATHER)
-		return note->in_elements < INT64_MAX / note->group_size ? note->in_elements * note->group_size : -1;
+		return note->in_elements < INT64_MAX / note->group_size
+		           ? note->in_elements * note->group_size
+		           : -1;
 	return note->in_elements;
 }
 
-static lk_status sizes_from_shapes(lk_capture *capture, uint32_t event, lk_comm_note *note, lk_error *err) {
+static lk_status sizes_from_shapes(lk_capture *capture, uint32_t event, lk_comm_note *note,
+                                   lk_error *err) {
 	char type[64];
 	if (capture->kind[event] != LK_EVENT_OP && capture->kind[event] != LK_EVENT_NOTE) return LK_OK;
 	first_type(lk_capture_text(capture, capture->types[event]), type, sizeof type);
@@ -92,7 +105,8 @@ static lk_status sizes_from_shapes(lk_capture *capture, uint32_t event, lk_comm_
 	if (!note->element_bytes) return LK_OK; /* a TensorList has no shape of its own */
 	if (!note->dtype) note->dtype = lk_intern_id(capture->names, type);
 	if (note->dtype == LK_NONE) return lk_oom(err);
-	if (note->in_elements < 0) note->in_elements = elements_of(lk_capture_text(capture, capture->shape[event]));
+	if (note->in_elements < 0)
+		note->in_elements = elements_of(lk_capture_text(capture, capture->shape[event]));
 	if (note->out_elements < 0) note->out_elements = elements_out(note);
 	return LK_OK;
 }
@@ -116,7 +130,8 @@ static int by_event(const void *a, const void *b) {
 /* The note that the reader made of an event, or NULL. */
 static const lk_comm_note *read_note(const struct state *state, uint32_t event) {
 	lk_comm_note key = {.event = event};
-	return state->read ? bsearch(&key, state->c->comms.at, state->read, sizeof key, by_event) : NULL;
+	return state->read ? bsearch(&key, state->c->comms.at, state->read, sizeof key, by_event)
+	                   : NULL;
 }
 
 /* The innermost annotation around an event of a thread, else the operation with parameters. */
@@ -138,8 +153,10 @@ static const lk_comm_note *parameters_of(const struct state *state, uint32_t eve
 }
 
 /* What the annotation `cause` (or LK_NONE) tells about a communication of `kind`. */
-static lk_status note_of(struct state *state, uint32_t event, uint32_t cause, unsigned kind, lk_comm_note *note, lk_error *err) {
-	*note = (lk_comm_note){.event = event, .kind = (uint8_t)kind, .peer = -1, .in_elements = -1, .out_elements = -1};
+static lk_status note_of(struct state *state, uint32_t event, uint32_t cause, unsigned kind,
+                         lk_comm_note *note, lk_error *err) {
+	*note = (lk_comm_note){
+		.event = event, .kind = (uint8_t)kind, .peer = -1, .in_elements = -1, .out_elements = -1};
 	if (cause == LK_NONE) return LK_OK;
 	const lk_comm_note *stated = parameters_of(state, cause);
 	if (stated) {
@@ -147,11 +164,13 @@ static lk_status note_of(struct state *state, uint32_t event, uint32_t cause, un
 		note->event = event;
 	}
 	const char *name = lk_capture_text(state->c, state->c->name[cause]);
-	unsigned said = trait_of(state, state->c->name[cause]) == PARAMETERS ? LK_OP_COUNT : lk_comm_kind(name);
+	unsigned said =
+		trait_of(state, state->c->name[cause]) == PARAMETERS ? LK_OP_COUNT : lk_comm_kind(name);
 	/* A kernel's name is sure, but for those that all point-to-point traffic shares. */
 	if (kind != LK_OP_COUNT && kind != LK_OP_ALLTOALL) note->kind = (uint8_t)kind;
 	else if (said != LK_OP_COUNT) note->kind = (uint8_t)said;
-	if (note->peer < 0 && (note->kind == LK_OP_SEND || note->kind == LK_OP_RECV)) note->peer = peer_of(name);
+	if (note->peer < 0 && (note->kind == LK_OP_SEND || note->kind == LK_OP_RECV))
+		note->peer = peer_of(name);
 	return sizes_from_shapes(state->c, cause, note, err);
 }
 
@@ -159,7 +178,8 @@ static lk_status add_kernel(struct state *state, uint32_t event, lk_error *err) 
 	lk_capture *capture = state->c;
 	lk_comm_note n;
 	unsigned kind;
-	uint32_t call = capture->launch[event], cause = call == LK_NONE ? LK_NONE : cause_of(state, call);
+	uint32_t call = capture->launch[event],
+			 cause = call == LK_NONE ? LK_NONE : cause_of(state, call);
 	lk_comm_kernel(lk_capture_text(capture, capture->name[event]), &kind);
 	LK_TRY(note_of(state, event, cause, kind, &n, err));
 	if (!lk_push(&capture->comms)) return lk_oom(err);
@@ -175,13 +195,18 @@ static int by_cause(const void *a, const void *b) {
 	return x->cause < y->cause ? -1 : x->cause > y->cause;
 }
 
-/* One annotation that launched several kernels states the size of all together: of each it is not known. */
+/* One annotation that launched several kernels states the size of all together: of each it is not
+ * known. */
 static void drop_shared_sizes(struct state *state) {
-	if (state->joined.count) qsort(state->joined.at, state->joined.count, sizeof *state->joined.at, by_cause);
+	if (state->joined.count)
+		qsort(state->joined.at, state->joined.count, sizeof *state->joined.at, by_cause);
 	for (size_t i = 0; i < state->joined.count; i++) {
 		const struct joined *joined = &state->joined.at[i];
-		bool shared = (i > 0 && joined[-1].cause == joined->cause) || (i + 1 < state->joined.count && joined[1].cause == joined->cause);
-		if (shared) state->c->comms.at[joined->note].in_elements = state->c->comms.at[joined->note].out_elements = -1;
+		bool shared = (i > 0 && joined[-1].cause == joined->cause) ||
+		              (i + 1 < state->joined.count && joined[1].cause == joined->cause);
+		if (shared)
+			state->c->comms.at[joined->note].in_elements =
+				state->c->comms.at[joined->note].out_elements = -1;
 	}
 }
 
@@ -189,7 +214,9 @@ static void drop_shared_sizes(struct state *state) {
 static lk_status add_host(struct state *state, lk_error *err) {
 	lk_capture *capture = state->c;
 	for (uint32_t i = 0; i < capture->count; i++) {
-		if (capture->kind[i] != LK_EVENT_NOTE || trait_of(state, capture->name[i]) != HOST_ANNOTATION || read_note(state, i)) continue;
+		if (capture->kind[i] != LK_EVENT_NOTE ||
+		    trait_of(state, capture->name[i]) != HOST_ANNOTATION || read_note(state, i))
+			continue;
 		lk_comm_note n;
 		LK_TRY(note_of(state, i, i, LK_OP_COUNT, &n, err));
 		if (!lk_push(&capture->comms)) return lk_oom(err);
@@ -204,7 +231,8 @@ static void drop_parameters(struct state *state, bool kernels) {
 	size_t kept = 0;
 	for (size_t i = 0; i < capture->comms.count; i++) {
 		uint32_t event = capture->comms.at[i].event;
-		bool carried = kernels ? lk_event_on_device(capture->kind[event]) : capture->kind[event] == LK_EVENT_NOTE;
+		bool carried = kernels ? lk_event_on_device(capture->kind[event])
+		                       : capture->kind[event] == LK_EVENT_NOTE;
 		if (carried) capture->comms.at[kept++] = capture->comms.at[i];
 	}
 	if (kept) capture->comms.count = kept;
@@ -214,7 +242,8 @@ static lk_status join(struct state *state, lk_error *err) {
 	lk_capture *capture = state->c;
 	bool kernels = false;
 	for (uint32_t i = 0; i < capture->count; i++) {
-		if (capture->kind[i] != LK_EVENT_KERNEL || trait_of(state, capture->name[i]) != COMM_KERNEL) continue;
+		if (capture->kind[i] != LK_EVENT_KERNEL || trait_of(state, capture->name[i]) != COMM_KERNEL)
+			continue;
 		kernels = true;
 		if (!read_note(state, i)) LK_TRY(add_kernel(state, i, err));
 	}

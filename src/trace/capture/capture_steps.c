@@ -15,7 +15,8 @@ static int by_start(const void *a, const void *b) {
 	return x->start_ns < y->start_ns ? -1 : x->start_ns > y->start_ns;
 }
 
-static lk_status add(lk_capture_steps *out, uint32_t event, int64_t number, int64_t start, int64_t end, lk_error *err) {
+static lk_status add(lk_capture_steps *out, uint32_t event, int64_t number, int64_t start,
+                     int64_t end, lk_error *err) {
 	if (!lk_push(out)) return lk_oom(err);
 	*lk_last(out) = (lk_capture_step){event, number, start, end, true};
 	return LK_OK;
@@ -35,15 +36,19 @@ static lk_status annotated(const lk_capture *capture, lk_capture_steps *out, lk_
 		if (capture->kind[i] != LK_EVENT_NOTE) continue;
 		const char *name = lk_capture_text(capture, capture->name[i]);
 		if (!begins(name, profiler_step)) continue;
-		LK_TRY(add(out, i, strtoll(name + strlen(profiler_step), NULL, 10), capture->start_ns[i], lk_event_end(capture, i), err));
+		LK_TRY(add(out, i, strtoll(name + strlen(profiler_step), NULL, 10), capture->start_ns[i],
+		           lk_event_end(capture, i), err));
 	}
 	return LK_OK;
 }
 
 /* From one start of data loading to the next; the last one ends where everything does. */
-static lk_status between_loads(const lk_capture *capture, int64_t last, lk_capture_steps *out, lk_error *err) {
+static lk_status between_loads(const lk_capture *capture, int64_t last, lk_capture_steps *out,
+                               lk_error *err) {
 	for (uint32_t i = 0; i < capture->count; i++) {
-		if (capture->kind[i] != LK_EVENT_NOTE || !begins(lk_capture_text(capture, capture->name[i]), data_loading)) continue;
+		if (capture->kind[i] != LK_EVENT_NOTE ||
+		    !begins(lk_capture_text(capture, capture->name[i]), data_loading))
+			continue;
 		LK_TRY(add(out, i, 0, capture->start_ns[i], capture->start_ns[i], err));
 	}
 	if (out->count < 2) return out->count = 0, LK_OK;

@@ -1,5 +1,5 @@
-/* comm_names.c: communication as libraries and frameworks name it: kernels of NCCL and RCCL, annotations of
- * torch.distributed, arguments of Kineto. */
+/* comm_names.c: communication as libraries and frameworks name it: kernels of NCCL and RCCL,
+ * annotations of torch.distributed, arguments of Kineto. */
 #include "trace/capture/capture.h"
 
 #include <string.h>
@@ -9,10 +9,18 @@ static const struct {
 	const char *part; /* in small letters, without '_' and '-' */
 	lk_op_kind kind;
 } names[] = {
-	{"reducescatter", LK_OP_REDUCESCATTER}, {"allreduce", LK_OP_ALLREDUCE}, {"allgather", LK_OP_ALLGATHER},
-	{"alltoall", LK_OP_ALLTOALL},           {"broadcast", LK_OP_BROADCAST}, {"sendrecv", LK_OP_ALLTOALL},
-	{"send", LK_OP_SEND},                   {"recv", LK_OP_RECV},           {"barrier", LK_OP_ALLREDUCE},
-	{"reduce", LK_OP_ALLREDUCE},            {"gather", LK_OP_ALLGATHER},    {"scatter", LK_OP_BROADCAST},
+	{"reducescatter", LK_OP_REDUCESCATTER},
+	{"allreduce", LK_OP_ALLREDUCE},
+	{"allgather", LK_OP_ALLGATHER},
+	{"alltoall", LK_OP_ALLTOALL},
+	{"broadcast", LK_OP_BROADCAST},
+	{"sendrecv", LK_OP_ALLTOALL},
+	{"send", LK_OP_SEND},
+	{"recv", LK_OP_RECV},
+	{"barrier", LK_OP_ALLREDUCE},
+	{"reduce", LK_OP_ALLREDUCE},
+	{"gather", LK_OP_ALLGATHER},
+	{"scatter", LK_OP_BROADCAST},
 };
 
 unsigned lk_comm_kind(const char *name) {
@@ -32,7 +40,8 @@ bool lk_comm_kernel(const char *name, unsigned *kind) {
 	if (strncmp(name, "MPI_", 4) == 0) return (*kind = lk_comm_kind(name + 4)) != LK_OP_COUNT;
 	if (strcmp(name, LK_SOCKETS) == 0) return *kind = LK_OP_COUNT, true;
 	/* calls, as recordings name the work that they cause */
-	if (strncmp(name, "nccl", 4) == 0 && name[4] >= 'A' && name[4] <= 'Z' && !strstr(name, "Kernel"))
+	if (strncmp(name, "nccl", 4) == 0 && name[4] >= 'A' && name[4] <= 'Z' &&
+	    !strstr(name, "Kernel"))
 		return (*kind = lk_comm_kind(name + 4)) != LK_OP_COUNT;
 	const char *at = strstr(name, "nccl"); /* RCCL keeps NCCL's names */
 	if (!at || (!strstr(at, "Kernel") && !strstr(at, "Dev"))) return false;
@@ -45,10 +54,13 @@ int lk_comm_element_bytes(const char *type) {
 		const char *name;
 		int bytes;
 	} types[] = {
-		{"float", 4}, {"double", 8}, {"half", 2}, {"bfloat16", 2}, {"c10::half", 2}, {"c10::bfloat16", 2}, {"int", 4}, {"long", 8},
-		{"long int", 8}, {"char", 1}, {"signed char", 1}, {"byte", 1}, {"unsigned char", 1}, {"bool", 1}, {"short", 2},
-		{"short int", 2}, {"float8_e4m3fn", 1}, {"float8_e5m2", 1}, {"float32", 4}, {"float16", 2}, {"float64", 8}, {"int64", 8},
-		{"int32", 4}, {"int8", 1}, {"uint8", 1},
+		{"float", 4},         {"double", 8},        {"half", 2},        {"bfloat16", 2},
+		{"c10::half", 2},     {"c10::bfloat16", 2}, {"int", 4},         {"long", 8},
+		{"long int", 8},      {"char", 1},          {"signed char", 1}, {"byte", 1},
+		{"unsigned char", 1}, {"bool", 1},          {"short", 2},       {"short int", 2},
+		{"float8_e4m3fn", 1}, {"float8_e5m2", 1},   {"float32", 4},     {"float16", 2},
+		{"float64", 8},       {"int64", 8},         {"int32", 4},       {"int8", 1},
+		{"uint8", 1},
 	};
 	for (size_t i = 0; i < sizeof types / sizeof *types; i++)
 		if (strcasecmp(type, types[i].name) == 0) return types[i].bytes;

@@ -1,6 +1,7 @@
 /* conv_shape.c: convolutions by PyTorch's signatures.
 : out = floor((in + 2 padding - dilation (kernel - 1) - 1) / stride) + 1
- * in every dimension. Transposed ones are left alone: their weights lie the other way round, and groups count. */
+ * in every dimension. Transposed ones are left alone: their weights lie the other way round, and
+groups count. */
 #include "trace/capture/capture.h"
 
 #include <math.h>
@@ -9,7 +10,9 @@
 
 #include "base/text.h"
 
-enum { MOST = 5 }; /* batch, channels, three dimensions */
+enum {
+	MOST = 5
+}; /* batch, channels, three dimensions */
 
 /* Which argument is which; -1: there is none. */
 struct signature {
@@ -57,7 +60,8 @@ static int numbers(const char *list, int index, double out[MOST]) {
 }
 
 /* One number for each dimension; a single one is for all. */
-static bool per_dimension(const char *values, int index, int dimensions, double least, double out[MOST]) {
+static bool per_dimension(const char *values, int index, int dimensions, double least,
+                          double out[MOST]) {
 	int count = numbers(values, index, out);
 	if (count != dimensions && count != 1) return false;
 	for (int d = count; d < dimensions; d++) out[d] = out[0];
@@ -71,20 +75,24 @@ static bool is_true(const char *values, int index) {
 	return at && strncasecmp(at, "true", 4) == 0;
 }
 
-bool lk_conv_result(const char *name, const char *dims, const char *values, char *out, size_t size) {
+bool lk_conv_result(const char *name, const char *dims, const char *values, char *out,
+                    size_t size) {
 	const struct signature *signature = NULL;
 	for (size_t i = 0; i < sizeof signatures / sizeof *signatures && !signature; i++)
 		if (strcmp(name, signatures[i].name) == 0) signature = &signatures[i];
 	double in[MOST], weight[MOST], stride[MOST], padding[MOST], dilation[MOST];
 	int rank = signature ? numbers(dims, 0, in) : -1;
-	if (rank < 3 || numbers(dims, 1, weight) != rank || !per_dimension(values, signature->stride, rank - 2, 1, stride) ||
-		!per_dimension(values, signature->padding, rank - 2, 0, padding) ||
-		!per_dimension(values, signature->dilation, rank - 2, 1, dilation))
+	if (rank < 3 || numbers(dims, 1, weight) != rank ||
+	    !per_dimension(values, signature->stride, rank - 2, 1, stride) ||
+	    !per_dimension(values, signature->padding, rank - 2, 0, padding) ||
+	    !per_dimension(values, signature->dilation, rank - 2, 1, dilation))
 		return false;
 	if (is_true(values, signature->transposed)) return false;
 	int length = snprintf(out, size, "[[%.0f,%.0f", in[0], weight[0]);
 	for (int d = 0; d < rank - 2; d++) {
-		double points = floor((in[d + 2] + 2 * padding[d] - dilation[d] * (weight[d + 2] - 1) - 1) / stride[d]) + 1;
+		double points = floor((in[d + 2] + 2 * padding[d] - dilation[d] * (weight[d + 2] - 1) - 1) /
+		                      stride[d]) +
+		                1;
 		if (!(points >= 1) || length < 0 || (size_t)length >= size) return false;
 		length += snprintf(out + length, size - (size_t)length, ",%.0f", points);
 	}

@@ -1,5 +1,6 @@
-/* lane_map.c: open addressing with linear probing; the table doubles when it is half full. The hash begins with where
- * the table lies, which differs from process to process: no file can be made whose lanes all meet in one slot. */
+/* lane_map.c: open addressing with linear probing; the table doubles when it is half full. The hash
+ * begins with where the table lies, which differs from process to process: no file can be made
+ * whose lanes all meet in one slot. */
 #include "trace/capture/capture.h"
 
 #include <stdlib.h>
@@ -13,11 +14,14 @@ struct lk_lane_slot {
 
 static struct lk_lane_slot *slot_of(const lk_lane_map *map, lk_lane_key key) {
 	uint64_t seed = (uint64_t)(uintptr_t)map->slots;
-	uint64_t hash = lk_hash64(lk_hash64((uint64_t)key.process ^ seed) ^ ((uint64_t)key.thread * 2 + key.stream));
+	uint64_t hash = lk_hash64(lk_hash64((uint64_t)key.process ^ seed) ^
+	                          ((uint64_t)key.thread * 2 + key.stream));
 	for (size_t i = hash & (map->capacity - 1);; i = (i + 1) & (map->capacity - 1)) {
 		struct lk_lane_slot *slot = &map->slots[i];
 		if (!slot->used) return slot;
-		if (slot->key.process == key.process && slot->key.thread == key.thread && slot->key.stream == key.stream) return slot;
+		if (slot->key.process == key.process && slot->key.thread == key.thread &&
+		    slot->key.stream == key.stream)
+			return slot;
 	}
 }
 

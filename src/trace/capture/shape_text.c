@@ -25,7 +25,8 @@ bool lk_shape_put_type(lk_shape_text *shape_text, const char *text, size_t lengt
 	const char *type = text + head, *end = memchr(type, ')', length - head);
 	if (!end) return lk_shape_put(shape_text, text, length);
 	if (!list) return lk_shape_put(shape_text, type, (size_t)(end - type));
-	return lk_shape_put(shape_text, "TensorList(", 11) && lk_shape_put(shape_text, type, (size_t)(end - type + 1));
+	return lk_shape_put(shape_text, "TensorList(", 11) &&
+	       lk_shape_put(shape_text, type, (size_t)(end - type + 1));
 }
 
 bool lk_shape_python(lk_shape_text *shape_text, const char *text, size_t length) {

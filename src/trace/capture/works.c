@@ -4,13 +4,17 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST_WARNINGS = 64 };
+enum {
+	MOST_WARNINGS = 64
+};
 
 /* Every column of one value a work, X(type, name). */
+/* clang-format off */
 #define COLUMNS(X)                                                                                               \
 	X(int64_t, id) X(uint32_t, name) X(uint8_t, kind) X(int64_t, parent_id) X(uint32_t, record) X(int64_t, sequence) \
 	X(int64_t, thread) X(int64_t, start_ns) X(int64_t, duration_ns) X(uint32_t, shape) X(uint32_t, types)         \
 	X(uint32_t, outputs) X(double, flops) X(double, bytes)
+/* clang-format on */
 /* Begins of lists, one more than there are works. */
 #define BEGINS(X) X(uint32_t, tensor_begin) X(uint32_t, control_begin) X(uint32_t, data_begin)
 
@@ -48,11 +52,11 @@ void lk_works_free(lk_works *w) {
 static bool grow(lk_works *w) {
 	uint64_t capacity = w->capacity ? w->capacity + w->capacity / 2 : 1u << 10;
 	if (capacity >= LK_NONE) return false;
-#define GROW(type, column)                                                       \
-	{                                                                            \
-		type *grown = realloc(w->column, (capacity + 1) * sizeof *w->column);    \
-		if (!grown) return false;                                                \
-		w->column = grown;                                                       \
+#define GROW(type, column)                                                    \
+	{                                                                         \
+		type *grown = realloc(w->column, (capacity + 1) * sizeof *w->column); \
+		if (!grown) return false;                                             \
+		w->column = grown;                                                    \
 	}
 	COLUMNS(GROW)
 	BEGINS(GROW)
@@ -64,7 +68,9 @@ static bool grow(lk_works *w) {
 
 uint32_t lk_works_add(lk_works *w, const lk_work *work) {
 	if (w->count == w->capacity && !grow(w)) return LK_NONE;
-	if (w->tensors.count >= LK_NONE || w->control_ids.count >= LK_NONE || w->data_ids.count >= LK_NONE) return LK_NONE;
+	if (w->tensors.count >= LK_NONE || w->control_ids.count >= LK_NONE ||
+	    w->data_ids.count >= LK_NONE)
+		return LK_NONE;
 	uint32_t i = w->count++;
 #define SET(type, column) w->column[i] = (type)work->column;
 	COLUMNS(SET)
@@ -87,16 +93,19 @@ void lk_works_warn(lk_works *w, const char *fmt, ...) {
 	if (kept && lk_push(&w->warnings)) *lk_last(&w->warnings) = kept;
 }
 
-lk_status lk_works_name(lk_works *w, const lk_read_limits *limits, const char *text, uint32_t *out, lk_error *err) {
+lk_status lk_works_name(lk_works *w, const lk_read_limits *limits, const char *text, uint32_t *out,
+                        lk_error *err) {
 	uint64_t most = limits->names ? limits->names : 16u << 20;
 	*out = lk_intern_id(w->names, text);
 	if (*out == UINT32_MAX) return lk_oom(err);
 	if (*out < most) return LK_OK;
-	lk_fail(err, LK_ERR_INPUT, w->path, "holds over %llu different names and shapes", (unsigned long long)most);
+	lk_fail(err, LK_ERR_INPUT, w->path, "holds over %llu different names and shapes",
+	        (unsigned long long)most);
 	return lk_hint(err, "raise the limit of names, or trace fewer steps");
 }
 
-lk_status lk_works_put(lk_works *w, const lk_read_limits *limits, const lk_work *work, lk_error *err) {
+lk_status lk_works_put(lk_works *w, const lk_read_limits *limits, const lk_work *work,
+                       lk_error *err) {
 	uint64_t most = limits->events ? limits->events : 1000000000;
 	if (w->count < most) return lk_works_add(w, work) == LK_NONE ? lk_oom(err) : LK_OK;
 	lk_fail(err, LK_ERR_INPUT, w->path, "holds over %llu works", (unsigned long long)most);
@@ -113,7 +122,8 @@ static int by_id(const void *a, const void *b, void *context) {
 }
 
 /* The lists of `begin` in the new order: `list` has elements of `size`. */
-static bool sort_lists(const lk_works *w, const uint32_t *order, uint32_t **begin, void **list, size_t size) {
+static bool sort_lists(const lk_works *w, const uint32_t *order, uint32_t **begin, void **list,
+                       size_t size) {
 	uint32_t *begins = malloc(((size_t)w->capacity + 1) * sizeof *begins), used = 0;
 	char *sorted = malloc(((size_t)(*begin)[w->count] + 1) * size);
 	if (!begins || !sorted) return free(begins), free(sorted), false;
@@ -133,17 +143,18 @@ static bool sort_lists(const lk_works *w, const uint32_t *order, uint32_t **begi
 static bool sort_columns(lk_works *w, const uint32_t *order) {
 	int64_t *room = malloc(w->count * sizeof *room); /* of the widest column */
 	if (!room) return false;
-#define SORT(type, column)                                                                        \
-	{                                                                                             \
-		type *sorted = (type *)(void *)room;                                                      \
-		for (uint32_t i = 0; i < w->count; i++) sorted[i] = w->column[order[i]];                  \
-		memcpy(w->column, sorted, w->count * sizeof *sorted);                                     \
+#define SORT(type, column)                                                       \
+	{                                                                            \
+		type *sorted = (type *)(void *)room;                                     \
+		for (uint32_t i = 0; i < w->count; i++) sorted[i] = w->column[order[i]]; \
+		memcpy(w->column, sorted, w->count * sizeof *sorted);                    \
 	}
 	COLUMNS(SORT)
 #undef SORT
 	free(room);
 	return sort_lists(w, order, &w->tensor_begin, (void **)&w->tensors.at, sizeof *w->tensors.at) &&
-	       sort_lists(w, order, &w->control_begin, (void **)&w->control_ids.at, sizeof *w->control_ids.at) &&
+	       sort_lists(w, order, &w->control_begin, (void **)&w->control_ids.at,
+	                  sizeof *w->control_ids.at) &&
 	       sort_lists(w, order, &w->data_begin, (void **)&w->data_ids.at, sizeof *w->data_ids.at);
 }
 
@@ -160,7 +171,8 @@ static bool sort_works(lk_works *w) {
 		qsort_r(order, w->count, sizeof *order, by_id, w);
 		good = sort_columns(w, order);
 		for (uint32_t i = 0; i < w->count; i++) place[order[i]] = i;
-		for (size_t i = 0; i < w->comms.count; i++) w->comms.at[i].note.event = place[w->comms.at[i].note.event];
+		for (size_t i = 0; i < w->comms.count; i++)
+			w->comms.at[i].note.event = place[w->comms.at[i].note.event];
 		if (w->comms.count) qsort(w->comms.at, w->comms.count, sizeof *w->comms.at, by_work);
 	}
 	free(order);
@@ -193,7 +205,8 @@ static uint32_t *resolve(lk_works *w, uint32_t *begin, const int64_t *ids) {
 	return out;
 }
 
-/* Parents have smaller ids in every sound trace; those that have not would make the nesting go round in circles. */
+/* Parents have smaller ids in every sound trace; those that have not would make the nesting go
+ * round in circles. */
 static bool find_parents(lk_works *w) {
 	uint64_t odd = 0;
 	w->parent = malloc((w->count + 1) * sizeof *w->parent);
@@ -204,7 +217,8 @@ static bool find_parents(lk_works *w) {
 		odd += !sound && found != i; /* the root is its own parent */
 	}
 	if (odd)
-		lk_works_warn(w, "%llu nodes have a parent that began after them; they stand alone", (unsigned long long)odd);
+		lk_works_warn(w, "%llu nodes have a parent that began after them; they stand alone",
+		              (unsigned long long)odd);
 	return w->parent;
 }
 
@@ -213,7 +227,8 @@ lk_status lk_works_finish(lk_works *w, lk_error *err) {
 	if (!w->count && !grow(w)) return lk_oom(err);
 	if (w->count && !sort_works(w)) return lk_oom(err);
 	for (uint32_t i = 1; i < w->count; i++) twice += w->id[i] == w->id[i - 1];
-	if (twice) lk_works_warn(w, "%llu nodes have an id that another node has", (unsigned long long)twice);
+	if (twice)
+		lk_works_warn(w, "%llu nodes have an id that another node has", (unsigned long long)twice);
 	w->control = resolve(w, w->control_begin, w->control_ids.at);
 	w->data = resolve(w, w->data_begin, w->data_ids.at);
 	if (!w->control || !w->data || !find_parents(w)) return lk_oom(err);

@@ -4,12 +4,14 @@
 #include <string.h>
 #include "base/stats.h"
 
-enum { MOST_OPEN = 512 };
+enum {
+	MOST_OPEN = 512
+};
 
 struct open_op {
 	uint32_t event, path;
-	int64_t cursor, end;  /* what is accounted for so far */
-	bool had;             /* a child or a launch */
+	int64_t cursor, end; /* what is accounted for so far */
+	bool had;            /* a child or a launch */
 };
 
 struct walk {
@@ -18,7 +20,7 @@ struct walk {
 	lk_host_pieces *out;
 	struct open_op open[MOST_OPEN]; /* open[0] is the thread itself */
 	int depth;
-	bool backward;        /* a thread of autograd */
+	bool backward; /* a thread of autograd */
 	bool no_memory;
 };
 
@@ -30,7 +32,8 @@ static bool loads_data(const char *name) {
 	return begins(name, "enumerate(DataLoader)") || begins(name, "file:read ");
 }
 
-/* Annotations that stand for an operation: what they enclose is theirs. Others are only names for a stretch of time. */
+/* Annotations that stand for an operation: what they enclose is theirs. Others are only names for a
+ * stretch of time. */
 static bool is_op(const lk_capture *capture, uint32_t event) {
 	if (capture->kind[event] == LK_EVENT_OP) return true;
 	if (capture->kind[event] != LK_EVENT_NOTE) return false;
@@ -71,30 +74,42 @@ static bool loading(const struct walk *walk) {
 
 /* ---- pieces ---- */
 
-static void put(struct walk *walk, uint32_t event, uint32_t name, int term, lk_call_kind call, int64_t start, int64_t end) {
+static void put(struct walk *walk, uint32_t event, uint32_t name, int term, lk_call_kind call,
+                int64_t start, int64_t end) {
 	if (start < walk->from) start = walk->from;
 	if (end > walk->to) end = walk->to;
 	if (end < start || (end == start && call == LK_CALL_NONE)) return;
 	/* A call whose begin lies outside is another stretch's. */
-	if (call != LK_CALL_NONE && event != LK_NONE && walk->c->start_ns[event] < walk->from) call = LK_CALL_NONE;
+	if (call != LK_CALL_NONE && event != LK_NONE && walk->c->start_ns[event] < walk->from)
+		call = LK_CALL_NONE;
 	if (!lk_push(walk->out)) {
 		walk->no_memory = true;
 		return;
 	}
 	*lk_last(walk->out) = (lk_host_piece){
-		.event = event, .name = name, .path = walk->open[walk->depth].path, .term = (uint8_t)term, .call = (uint8_t)call,
-		.phase = (uint8_t)phase_of(walk), .loading = loading(walk), .start_ns = start, .dur_ns = end - start,
+		.event = event,
+		.name = name,
+		.path = walk->open[walk->depth].path,
+		.term = (uint8_t)term,
+		.call = (uint8_t)call,
+		.phase = (uint8_t)phase_of(walk),
+		.loading = loading(walk),
+		.start_ns = start,
+		.dur_ns = end - start,
 	};
 }
 
-/* The time of the innermost operation from its cursor to `until`, where something of it begins, or it ends. */
+/* The time of the innermost operation from its cursor to `until`, where something of it begins, or
+ * it ends. */
 static void account(struct walk *walk, int64_t until, uint32_t next, bool over) {
 	struct open_op *open_op = &walk->open[walk->depth];
 	if (walk->depth == 0) {
-		put(walk, next, next == LK_NONE ? 0 : walk->c->name[next], LK_T1, LK_CALL_NONE, open_op->cursor, until);
+		put(walk, next, next == LK_NONE ? 0 : walk->c->name[next], LK_T1, LK_CALL_NONE,
+		    open_op->cursor, until);
 	} else {
 		int term = over ? (open_op->had ? LK_T3 : LK_T5) : open_op->had ? LK_T5 : LK_T2;
-		put(walk, open_op->event, walk->c->name[open_op->event], term, LK_CALL_NONE, open_op->cursor, until);
+		put(walk, open_op->event, walk->c->name[open_op->event], term, LK_CALL_NONE,
+		    open_op->cursor, until);
 	}
 	if (until > open_op->cursor) open_op->cursor = until;
 }
@@ -118,7 +133,9 @@ static void open_event(struct walk *walk, uint32_t event) {
 	const struct open_op *outer = &walk->open[walk->depth];
 	int64_t end = lk_event_end(capture, event);
 	walk->open[walk->depth + 1] = (struct open_op){
-		.event = event, .path = mix(outer->path, capture->name[event]), .cursor = capture->start_ns[event],
+		.event = event,
+		.path = mix(outer->path, capture->name[event]),
+		.cursor = capture->start_ns[event],
 		.end = walk->depth && end > outer->end ? outer->end : end,
 	};
 	walk->depth++;
@@ -129,7 +146,8 @@ static void call_event(struct walk *walk, uint32_t event, lk_call_kind call) {
 	struct open_op *open_op = &walk->open[walk->depth];
 	if (capture->start_ns[event] < open_op->cursor) return; /* inside another call */
 	account(walk, capture->start_ns[event], event, false);
-	put(walk, event, capture->name[event], LK_T4, call, capture->start_ns[event], lk_event_end(capture, event));
+	put(walk, event, capture->name[event], LK_T4, call, capture->start_ns[event],
+	    lk_event_end(capture, event));
 	open_op->cursor = lk_event_end(capture, event);
 	open_op->had = true;
 }
@@ -138,12 +156,15 @@ static void call_event(struct walk *walk, uint32_t event, lk_call_kind call) {
 static bool is_backward(const lk_capture *capture, uint32_t lane) {
 	for (uint32_t at = capture->lanes.at[lane].begin; at < capture->lanes.at[lane].end; at++)
 		if (capture->kind[capture->order[at]] == LK_EVENT_OP)
-			return begins(lk_capture_text(capture, capture->name[capture->order[at]]), "autograd::engine");
+			return begins(lk_capture_text(capture, capture->name[capture->order[at]]),
+			              "autograd::engine");
 	return false;
 }
 
-lk_status lk_host_time(const lk_capture *capture, uint32_t lane, int64_t from, int64_t to, lk_host_pieces *out, lk_error *err) {
-	struct walk w = {.c = capture, .from = from, .to = to, .out = out, .backward = is_backward(capture, lane)};
+lk_status lk_host_time(const lk_capture *capture, uint32_t lane, int64_t from, int64_t to,
+                       lk_host_pieces *out, lk_error *err) {
+	struct walk w = {
+		.c = capture, .from = from, .to = to, .out = out, .backward = is_backward(capture, lane)};
 	w.open[0] = (struct open_op){.event = LK_NONE, .cursor = from, .end = INT64_MAX};
 	for (uint32_t at = capture->lanes.at[lane].begin; at < capture->lanes.at[lane].end; at++) {
 		uint32_t event = capture->order[at];
@@ -161,7 +182,8 @@ lk_status lk_host_time(const lk_capture *capture, uint32_t lane, int64_t from, i
 	return w.no_memory ? lk_oom(err) : LK_OK;
 }
 
-lk_status lk_host_overheads(const lk_capture *capture, int64_t from, int64_t to, lk_overheads *out, lk_error *err) {
+lk_status lk_host_overheads(const lk_capture *capture, int64_t from, int64_t to, lk_overheads *out,
+                            lk_error *err) {
 	lk_host_pieces pieces = {0};
 	lk_status status = LK_OK;
 	for (uint32_t lane = 0; lane < capture->lanes.count && status == LK_OK; lane++) {
@@ -171,8 +193,11 @@ lk_status lk_host_overheads(const lk_capture *capture, int64_t from, int64_t to,
 		for (size_t i = 0; i < pieces.count && status == LK_OK; i++) {
 			const lk_host_piece *piece = &pieces.at[i];
 			/* the end, waiting for something to do, waiting for the device */
-			if (piece->event == LK_NONE || (piece->term == LK_T1 && piece->dur_ns > LK_GAP_NS) || piece->call == LK_CALL_SYNC) continue;
-			status = lk_overheads_add(out, piece->term, lk_capture_text(capture, piece->name), (double)piece->dur_ns * 1e-3, err);
+			if (piece->event == LK_NONE || (piece->term == LK_T1 && piece->dur_ns > LK_GAP_NS) ||
+			    piece->call == LK_CALL_SYNC)
+				continue;
+			status = lk_overheads_add(out, piece->term, lk_capture_text(capture, piece->name),
+			                          (double)piece->dur_ns * 1e-3, err);
 		}
 	}
 	lk_vec_free(&pieces);

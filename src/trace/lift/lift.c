@@ -1,4 +1,5 @@
-/* lift.c: lifted ranks as a step graph: a program and a block for each, teams for the groups in which they meet. */
+/* lift.c: lifted ranks as a step graph: a program and a block for each, teams for the groups in
+ * which they meet. */
 #include "trace/lift/lift.h"
 
 #include <stdlib.h>
@@ -7,46 +8,59 @@
 #include "base/stats.h"
 #include "trace/capture/capture.h"
 
-enum { PS_PER_NS = 1000 };
+enum {
+	PS_PER_NS = 1000
+};
 
 struct lifter {
 	const lk_traces *traces;
 	lk_lifted *out;
-	bool *meets;            /* [matches] all captured ranks of the group, at least two, come inside their stretches */
-	uint32_t *came;         /* [matches] ranks whose program has it */
+	bool *meets;    /* [matches] all captured ranks of the group, at least two, come inside their
+	                   stretches */
+	uint32_t *came; /* [matches] ranks whose program has it */
 	lk_lift_stretch *stretch; /* [captures] */
-	lk_work_kinds kinds;    /* of the rank that is being added */
-	int64_t origin_ns;      /* earliest start, in common time */
-	uint32_t *team;         /* [groups + 1] of the graph, the last for communication of no known group */
+	lk_work_kinds kinds;      /* of the rank that is being added */
+	int64_t origin_ns;        /* earliest start, in common time */
+	uint32_t *team; /* [groups + 1] of the graph, the last for communication of no known group */
 	lk_error *err;
 };
 
 /* ---- stretches ---- */
 
-static lk_status set_stretch(struct lifter *lifter, uint32_t capture, uint32_t step, lk_lift_stretch *stretch) {
+static lk_status set_stretch(struct lifter *lifter, uint32_t capture, uint32_t step,
+                             lk_lift_stretch *stretch) {
 	lk_capture_steps steps = {0};
 	const lk_capture *c = lifter->traces->capture[capture];
 	lk_status status = lk_capture_find_steps(c, &steps, lifter->err);
 	if (status == LK_OK && step != LK_NONE && step >= steps.count) {
-		status = lk_fail(lifter->err, LK_ERR_INPUT, c->path, "there is no step %u, only %zu", step, steps.count);
+		status = lk_fail(lifter->err, LK_ERR_INPUT, c->path, "there is no step %u, only %zu", step,
+		                 steps.count);
 	} else if (status == LK_OK) {
-		*stretch = (lk_lift_stretch){.from_ns = steps.at[step == LK_NONE ? 0 : step].start_ns,
-		                       .to_ns = steps.at[step == LK_NONE ? steps.count - 1 : step].end_ns,
-		                       .all = steps.at[0].event == LK_NONE};
+		*stretch =
+			(lk_lift_stretch){.from_ns = steps.at[step == LK_NONE ? 0 : step].start_ns,
+		                      .to_ns = steps.at[step == LK_NONE ? steps.count - 1 : step].end_ns,
+		                      .all = steps.at[0].event == LK_NONE};
 	}
 	lk_vec_free(&steps);
 	return status;
 }
 
-/* Times become picoseconds, of which 2^63 are 106 days: lag and work of one operation are to stay below. */
+/* Times become picoseconds, of which 2^63 are 106 days: lag and work of one operation are to stay
+ * below. */
 static lk_status check_times(const struct lifter *lifter, uint32_t capture) {
 	const int64_t longest = INT64_C(1) << 52;
 	const lk_capture *c = lifter->traces->capture[capture];
 	for (uint32_t i = 0; i < c->count; i++) {
 		int64_t since = lk_traces_time(lifter->traces, capture, c->start_ns[i]) - lifter->origin_ns;
-		if (c->start_ns[i] < longest && c->dur_ns[i] < longest && since < longest && since > -longest) continue;
-		lk_fail(lifter->err, LK_ERR_INPUT, c->path, "\"%.80s\" begins or ends months from other events", lk_capture_text(c, c->name[i]));
-		return lk_hint(lifter->err, "the file is damaged or of another run, or its times are not in microseconds");
+		if (c->start_ns[i] < longest && c->dur_ns[i] < longest && since < longest &&
+		    since > -longest)
+			continue;
+		lk_fail(lifter->err, LK_ERR_INPUT, c->path,
+		        "\"%.80s\" begins or ends months from other events",
+		        lk_capture_text(c, c->name[i]));
+		return lk_hint(
+			lifter->err,
+			"the file is damaged or of another run, or its times are not in microseconds");
 	}
 	return LK_OK;
 }
@@ -64,7 +78,8 @@ static void find_meetings(struct lifter *lifter) {
 		const lk_match *match = &lifter->traces->matches.at[m];
 		uint32_t count = match->end - match->begin;
 		bool all = count > 1 && count == lifter->traces->groups.at[match->group].count;
-		for (uint32_t i = match->begin; all && i < match->end; i++) all = inside(lifter, &lifter->traces->members.at[i]);
+		for (uint32_t i = match->begin; all && i < match->end; i++)
+			all = inside(lifter, &lifter->traces->members.at[i]);
 		lifter->meets[m] = all;
 	}
 }
@@ -76,14 +91,16 @@ struct matched_context {
 
 static bool matched(const void *context, uint32_t event) {
 	const struct matched_context *matched_context = context;
-	const lk_match *match = lk_traces_match(matched_context->l->traces, matched_context->capture, event);
+	const lk_match *match =
+		lk_traces_match(matched_context->l->traces, matched_context->capture, event);
 	return match && matched_context->l->meets[match - matched_context->l->traces->matches.at];
 }
 
 /* ---- meetings ---- */
 
 /* When the last member of a match came, and the median of its ends, in common time. */
-static lk_status meeting_times(const struct lifter *lifter, const lk_match *match, int64_t *met, int64_t *end) {
+static lk_status meeting_times(const struct lifter *lifter, const lk_match *match, int64_t *met,
+                               int64_t *end) {
 	uint32_t count = match->end - match->begin;
 	double *ends = malloc((count + 1) * sizeof *ends);
 	*met = *end = INT64_MIN;
@@ -91,7 +108,8 @@ static lk_status meeting_times(const struct lifter *lifter, const lk_match *matc
 	for (uint32_t i = 0; i < count; i++) {
 		const lk_match_member *member = &lifter->traces->members.at[match->begin + i];
 		const lk_capture *capture = lifter->traces->capture[member->capture];
-		int64_t start = lk_traces_time(lifter->traces, member->capture, capture->start_ns[member->event]);
+		int64_t start =
+			lk_traces_time(lifter->traces, member->capture, capture->start_ns[member->event]);
 		if (start > *met) *met = start;
 		ends[i] = (double)(start + capture->dur_ns[member->event] - lifter->origin_ns);
 	}
@@ -106,8 +124,10 @@ static lk_status set_meetings(struct lifter *lifter, uint32_t capture) {
 	for (size_t i = 0; i < rank->ops.count; i++) {
 		lk_lifted_op *op = &rank->ops.at[i];
 		if (op->what != LK_LIFTED_COMM || op->peers) continue;
-		int64_t met, end, shift = lk_traces_time(lifter->traces, capture, op->start_ns) - op->start_ns;
-		LK_TRY(meeting_times(lifter, lk_traces_match(lifter->traces, capture, op->event), &met, &end));
+		int64_t met, end,
+			shift = lk_traces_time(lifter->traces, capture, op->start_ns) - op->start_ns;
+		LK_TRY(
+			meeting_times(lifter, lk_traces_match(lifter->traces, capture, op->event), &met, &end));
 		op->met_ns = met - shift;
 		op->end_ns = end > met ? end - shift : op->met_ns;
 	}
@@ -116,23 +136,26 @@ static lk_status set_meetings(struct lifter *lifter, uint32_t capture) {
 
 /* ---- the graph ---- */
 
-static const lk_run_group *group_of(const struct lifter *lifter, uint32_t capture, const lk_lifted_op *op, uint32_t *index) {
+static const lk_run_group *group_of(const struct lifter *lifter, uint32_t capture,
+                                    const lk_lifted_op *op, uint32_t *index) {
 	const lk_match *match = lk_traces_match(lifter->traces, capture, op->event);
 	*index = match ? match->group : (uint32_t)lifter->traces->groups.count;
 	return match ? &lifter->traces->groups.at[match->group] : NULL;
 }
 
-/* The team of an operation: its group, or, where this rank meets nobody that was captured, a team of its own and its peers: one
- * peer, of a message. */
-static lk_status team_of(struct lifter *lifter, uint32_t capture, const lk_lifted_op *op, bool pair, int32_t *team) {
+/* The team of an operation: its group, or, where this rank meets nobody that was captured, a team
+ * of its own and its peers: one peer, of a message. */
+static lk_status team_of(struct lifter *lifter, uint32_t capture, const lk_lifted_op *op, bool pair,
+                         int32_t *team) {
 	uint32_t index, world = (uint32_t)lifter->traces->world;
 	const lk_run_group *group = group_of(lifter, capture, op, &index);
 	uint32_t ranks = group && group->size > 0 ? (uint32_t)group->size : world > 1 ? world : 2;
 	if (pair && op->peers) ranks = 2;
 	if (!op->peers) {
 		if (lifter->team[index] == LK_NONE)
-			lifter->team[index] = lk_graph_add_team(lifter->out->graph, group->name, group->captures, group->count,
-			                                   ranks > group->count ? ranks : group->count, false);
+			lifter->team[index] =
+				lk_graph_add_team(lifter->out->graph, group->name, group->captures, group->count,
+			                      ranks > group->count ? ranks : group->count, false);
 		*team = (int32_t)lifter->team[index];
 		return LK_OK;
 	}
@@ -140,8 +163,11 @@ static lk_status team_of(struct lifter *lifter, uint32_t capture, const lk_lifte
 	const char *name = group ? group->name : "peers";
 	for (size_t t = 0; t < graph->teams.count; t++) {
 		const lk_team *known = &graph->teams.at[t];
-		if (known->end - known->begin != 1 || graph->team_stages.at[known->begin] != capture || known->ranks != ranks) continue;
-		if (strcmp(lk_intern_text(graph->names, known->name), name) == 0) return *team = (int32_t)t, LK_OK;
+		if (known->end - known->begin != 1 || graph->team_stages.at[known->begin] != capture ||
+		    known->ranks != ranks)
+			continue;
+		if (strcmp(lk_intern_text(graph->names, known->name), name) == 0)
+			return *team = (int32_t)t, LK_OK;
 	}
 	*team = (int32_t)lk_graph_add_team(lifter->out->graph, name, &capture, 1, ranks, false);
 	return LK_OK;
@@ -149,7 +175,8 @@ static lk_status team_of(struct lifter *lifter, uint32_t capture, const lk_lifte
 
 /* Of device work 0 would mean that it was not measured; host time that was not measured is none. */
 static int64_t ps_of(const lk_lifted_op *op, int64_t ns) {
-	bool device = op->what == LK_LIFTED_DEVICE || op->what == LK_LIFTED_COMM || op->what == LK_LIFTED_CARRIED;
+	bool device =
+		op->what == LK_LIFTED_DEVICE || op->what == LK_LIFTED_COMM || op->what == LK_LIFTED_CARRIED;
 	return ns > 0 ? ns * PS_PER_NS : device ? 1 : 0;
 }
 
@@ -166,8 +193,10 @@ static const char *host_name(const lk_lifted_rank *rank, const lk_host_piece *pi
 	return piece->event == LK_NONE ? "host" : lk_capture_text(rank->capture, piece->name);
 }
 
-/* The phase of device work is that of the host operation that launched it: the last one of the program before it. */
-static lk_status fill(struct lifter *lifter, uint32_t capture, const lk_lifted_op *op, lk_phase *phase, lk_op *out) {
+/* The phase of device work is that of the host operation that launched it: the last one of the
+ * program before it. */
+static lk_status fill(struct lifter *lifter, uint32_t capture, const lk_lifted_op *op,
+                      lk_phase *phase, lk_op *out) {
 	const lk_lifted_rank *rank = &lifter->out->rank[capture];
 	const lk_capture *c = rank->capture;
 	out->kind = LK_OP_HOST;
@@ -196,7 +225,9 @@ static lk_status fill(struct lifter *lifter, uint32_t capture, const lk_lifted_o
 		out->group = LK_GROUP_TEAM;
 		LK_TRY(team_of(lifter, capture, op, !lk_op_is_collective(out->kind), &out->channel));
 		/* messages in which a larger group meets: an exchange among all */
-		if (!lk_op_is_collective(out->kind) && lifter->out->graph->teams.at[out->channel].ranks != 2) out->kind = LK_OP_ALLTOALL;
+		if (!lk_op_is_collective(out->kind) &&
+		    lifter->out->graph->teams.at[out->channel].ranks != 2)
+			out->kind = LK_OP_ALLTOALL;
 	}
 	out->phase = (uint8_t)*phase;
 	return LK_OK;
@@ -209,8 +240,11 @@ static uint32_t add_starts(struct lifter *lifter, uint32_t capture) {
 	uint32_t starts = 0;
 	for (unsigned s = 0; s < LK_STREAMS && offset > 0; s++) {
 		if (!(rank->streams >> s & 1)) continue;
-		lk_graph_add(lifter->out->graph, &(lk_op){.kind = LK_OP_HOST, .stream = (uint8_t)s, .name = "begin", .measured_ps = offset * PS_PER_NS,
-		                                     .phase = LK_PHASE_OTHER});
+		lk_graph_add(lifter->out->graph, &(lk_op){.kind = LK_OP_HOST,
+		                                          .stream = (uint8_t)s,
+		                                          .name = "begin",
+		                                          .measured_ps = offset * PS_PER_NS,
+		                                          .phase = LK_PHASE_OTHER});
 		starts++;
 	}
 	return starts;
@@ -223,7 +257,8 @@ static lk_status add_ops(struct lifter *lifter, uint32_t capture) {
 	lk_phase phase = LK_PHASE_FORWARD;
 	for (uint32_t i = 0; i < rank->ops.count; i++) {
 		const lk_lifted_op *op = &rank->ops.at[i];
-		lk_op add = {.stream = op->stream, .measured_ps = ps_of(op, lk_lifted_own(rank, i)), .deps = deps};
+		lk_op add = {
+			.stream = op->stream, .measured_ps = ps_of(op, lk_lifted_own(rank, i)), .deps = deps};
 		for (uint32_t d = op->dep_begin; d < op->dep_end && add.dep_count < 1024; d++)
 			deps[add.dep_count++] = starts + rank->deps.at[d];
 		LK_TRY(fill(lifter, capture, op, &phase, &add));
@@ -241,9 +276,11 @@ static lk_status name_streams(struct lifter *lifter, uint32_t capture) {
 			snprintf(name, sizeof name, "%s", s == LK_STREAM_PEERS ? "peers" : "outside");
 		} else {
 			const lk_lane *lane = &rank->capture->lanes.at[rank->lanes[s]];
-			snprintf(name, sizeof name, "%s %lld", lane->stream ? "stream" : "thread", (long long)lane->thread);
+			snprintf(name, sizeof name, "%s %lld", lane->stream ? "stream" : "thread",
+			         (long long)lane->thread);
 		}
-		LK_TRY(lk_graph_name_stream(lifter->out->graph, capture, s, name, rank->threads >> s & 1, lifter->err));
+		LK_TRY(lk_graph_name_stream(lifter->out->graph, capture, s, name, rank->threads >> s & 1,
+		                            lifter->err));
 	}
 	return LK_OK;
 }
@@ -251,10 +288,13 @@ static lk_status name_streams(struct lifter *lifter, uint32_t capture) {
 /* The kernels of unknown shape of the first rank: those of others are alike. */
 static lk_status keep_unknown(struct lifter *lifter, uint32_t capture) {
 	const lk_capture *c = lifter->traces->capture[capture];
-	lifter->out->known_ns += lifter->kinds.known_ns, lifter->out->device_ns += lifter->kinds.device_ns;
+	lifter->out->known_ns += lifter->kinds.known_ns,
+		lifter->out->device_ns += lifter->kinds.device_ns;
 	for (size_t i = 0; i < lifter->kinds.unknown.count && capture == 0; i++) {
 		const struct lk_unknown_work *work = &lifter->kinds.unknown.at[i];
-		const char *text = lk_arena_printf(&lifter->out->arena, "%u times, %.3f ms: %s", work->count, work->ns * 1e-6, lk_capture_text(c, work->name));
+		const char *text =
+			lk_arena_printf(&lifter->out->arena, "%u times, %.3f ms: %s", work->count,
+		                    work->ns * 1e-6, lk_capture_text(c, work->name));
 		if (!text || !lk_push(&lifter->out->unknown)) return lk_oom(lifter->err);
 		*lk_last(&lifter->out->unknown) = text;
 	}
@@ -275,7 +315,9 @@ static lk_status add_rank(struct lifter *lifter, uint32_t capture) {
 	LK_TRY(lk_graph_end_block(graph, &block, lifter->err));
 	LK_TRY(name_streams(lifter, capture));
 	graph->programs.at[capture].name = lk_intern_id(graph->names, name);
-	return lk_graph_call(graph, capture, &(lk_call){.block = block, .repeat = 1, .microbatch = -1, .layer = -1}, lifter->err);
+	return lk_graph_call(graph, capture,
+	                     &(lk_call){.block = block, .repeat = 1, .microbatch = -1, .layer = -1},
+	                     lifter->err);
 }
 
 static lk_status build(struct lifter *lifter) {
@@ -284,7 +326,8 @@ static lk_status build(struct lifter *lifter) {
 	if (!graph) return lk_oom(lifter->err);
 	graph->traced = true;
 	graph->ranks = (lk_ranks){.world = count, .stages = count, .chains = 1};
-	for (int g = 0; g < LK_GROUPS; g++) graph->ranks.group[g].size = graph->ranks.group[g].stride = 1;
+	for (int g = 0; g < LK_GROUPS; g++)
+		graph->ranks.group[g].size = graph->ranks.group[g].stride = 1;
 	LK_TRY(lk_graph_set_programs(graph, count, 0, lifter->err));
 	for (uint32_t r = 0; r < count; r++) LK_TRY(add_rank(lifter, r));
 	return LK_OK;
@@ -302,7 +345,9 @@ static lk_status set_up(struct lifter *lifter, uint32_t step, uint32_t but) {
 	lifter->out->rank = LK_ARRAY(arena, lk_lifted_rank, traces->count);
 	lifter->out->first_op = LK_ARRAY(arena, uint32_t, traces->count);
 	lifter->out->begin_ps = LK_ARRAY(arena, int64_t, traces->count);
-	if (!lifter->meets || !lifter->came || !lifter->stretch || !lifter->team || !lifter->out->rank || !lifter->out->first_op || !lifter->out->begin_ps) return lk_oom(lifter->err);
+	if (!lifter->meets || !lifter->came || !lifter->stretch || !lifter->team ||
+	    !lifter->out->rank || !lifter->out->first_op || !lifter->out->begin_ps)
+		return lk_oom(lifter->err);
 	for (size_t g = 0; g <= traces->groups.count; g++) lifter->team[g] = LK_NONE;
 	lifter->origin_ns = INT64_MAX;
 	for (uint32_t r = 0; r < traces->count; r++) {
@@ -315,7 +360,8 @@ static lk_status set_up(struct lifter *lifter, uint32_t step, uint32_t but) {
 	}
 	for (uint32_t r = 0; r < traces->count; r++) LK_TRY(check_times(lifter, r));
 	for (uint32_t r = 0; r < traces->count; r++)
-		lifter->out->begin_ps[r] = (lk_traces_time(traces, r, lifter->stretch[r].from_ns) - lifter->origin_ns) * PS_PER_NS;
+		lifter->out->begin_ps[r] =
+			(lk_traces_time(traces, r, lifter->stretch[r].from_ns) - lifter->origin_ns) * PS_PER_NS;
 	return LK_OK;
 }
 
@@ -330,15 +376,16 @@ static lk_status lift_rank(void *context, size_t rank, lk_error *err) {
 	return set_meetings(&l, r);
 }
 
-/* A rank's program may lack its part: its thread or stream found no place, its call lies inside another one. Then the others meet
- * nobody there. */
+/* A rank's program may lack its part: its thread or stream found no place, its call lies inside
+ * another one. Then the others meet nobody there. */
 static bool drop_unmet(struct lifter *lifter) {
 	const lk_match *match = lifter->traces->matches.at;
 	bool dropped = false;
 	for (uint32_t r = 0; r < lifter->traces->count; r++)
 		for (size_t i = 0; i < lifter->out->rank[r].ops.count; i++) {
 			const lk_lifted_op *op = &lifter->out->rank[r].ops.at[i];
-			if (op->what == LK_LIFTED_COMM && !op->peers) lifter->came[lk_traces_match(lifter->traces, r, op->event) - match]++;
+			if (op->what == LK_LIFTED_COMM && !op->peers)
+				lifter->came[lk_traces_match(lifter->traces, r, op->event) - match]++;
 		}
 	for (size_t m = 0; m < lifter->traces->matches.count; m++) {
 		if (!lifter->came[m] || lifter->came[m] == match[m].end - match[m].begin) continue;
@@ -356,7 +403,8 @@ static lk_status lift_ranks(struct lifter *lifter) {
 	return lk_parallel(lifter->traces->count, 0, lift_rank, lifter, lifter->err);
 }
 
-static lk_status lift(const lk_traces *traces, uint32_t step, uint32_t but, bool graph, lk_lifted **out, lk_error *err) {
+static lk_status lift(const lk_traces *traces, uint32_t step, uint32_t but, bool graph,
+                      lk_lifted **out, lk_error *err) {
 	lk_lifted *lifted = calloc(1, sizeof *lifted);
 	if (!lifted) return lk_oom(err);
 	lifted->traces = traces;
@@ -369,17 +417,20 @@ static lk_status lift(const lk_traces *traces, uint32_t step, uint32_t but, bool
 	return status;
 }
 
-lk_status lk_lift(const lk_traces *traces, uint32_t step, uint32_t but, lk_lifted **out, lk_error *err) {
+lk_status lk_lift(const lk_traces *traces, uint32_t step, uint32_t but, lk_lifted **out,
+                  lk_error *err) {
 	return lift(traces, step, but, true, out, err);
 }
 
-lk_status lk_lift_ranks(const lk_traces *traces, uint32_t step, uint32_t but, lk_lifted **out, lk_error *err) {
+lk_status lk_lift_ranks(const lk_traces *traces, uint32_t step, uint32_t but, lk_lifted **out,
+                        lk_error *err) {
 	return lift(traces, step, but, false, out, err);
 }
 
 void lk_lifted_free(lk_lifted *lifted) {
 	if (!lifted) return;
-	for (uint32_t r = 0; lifted->rank && r < lifted->traces->count; r++) lk_lifted_rank_free(&lifted->rank[r]);
+	for (uint32_t r = 0; lifted->rank && r < lifted->traces->count; r++)
+		lk_lifted_rank_free(&lifted->rank[r]);
 	lk_graph_free(lifted->graph);
 	lk_vec_free(&lifted->unknown);
 	lk_arena_free(&lifted->arena);
@@ -395,7 +446,8 @@ void lk_lift_retime(lk_lifted *lifted, lk_lift_time *time, const void *context) 
 		for (uint32_t i = 0; i < lifted->rank[r].ops.count; i++) {
 			int64_t set = time ? time(context, lifted, r, i) : -1;
 			lifted->graph->ops.measured_ps[lifted->first_op[r] + i] =
-				set < 0 ? lk_lifted_time(lifted, r, i) : ps_of(&lifted->rank[r].ops.at[i], set / PS_PER_NS);
+				set < 0 ? lk_lifted_time(lifted, r, i)
+						: ps_of(&lifted->rank[r].ops.at[i], set / PS_PER_NS);
 		}
 	}
 }

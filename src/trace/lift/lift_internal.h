@@ -4,17 +4,23 @@
 
 #include "trace/lift/lift.h"
 
-/* A stretch of a CPU thread that becomes one HOST operation: pieces between two calls, one call, or one long gap. */
-typedef enum lk_run_kind { LK_RUN_WORK, LK_RUN_CALL, LK_RUN_GAP, LK_RUN_RELEASE } lk_run_kind;
+/* A stretch of a CPU thread that becomes one HOST operation: pieces between two calls, one call, or
+ * one long gap. */
+typedef enum lk_run_kind {
+	LK_RUN_WORK,
+	LK_RUN_CALL,
+	LK_RUN_GAP,
+	LK_RUN_RELEASE
+} lk_run_kind;
 
 typedef struct lk_run {
-	int64_t order_ns;        /* when it is put into the program */
+	int64_t order_ns; /* when it is put into the program */
 	int64_t start_ns, end_ns;
-	uint32_t begin, end;     /* its pieces */
-	uint32_t thread;         /* index among the threads */
-	uint32_t op;             /* its operation, once there is one */
-	uint32_t after;          /* GAP: the run of another thread that ends it; LK_NONE */
-	uint32_t event;          /* RELEASE: the device work */
+	uint32_t begin, end; /* its pieces */
+	uint32_t thread;     /* index among the threads */
+	uint32_t op;         /* its operation, once there is one */
+	uint32_t after;      /* GAP: the run of another thread that ends it; LK_NONE */
+	uint32_t event;      /* RELEASE: the device work */
 	uint8_t kind;
 } lk_run;
 
@@ -22,16 +28,16 @@ typedef struct lk_lift_thread {
 	uint32_t lane;
 	uint8_t stream;
 	uint32_t first_run, end_run; /* in time order, before they are merged */
-	uint32_t wait_calls;     /* stream waits since the last launch */
-	uint32_t wait_event;     /* the last of them */
-	uint32_t last_launch;    /* operation of the device; LK_NONE */
+	uint32_t wait_calls;         /* stream waits since the last launch */
+	uint32_t wait_event;         /* the last of them */
+	uint32_t last_launch;        /* operation of the device; LK_NONE */
 } lk_lift_thread;
 
 /* A device stream while the program is written. */
 typedef struct lk_lift_stream {
-	uint32_t last;           /* operation launched there last; LK_NONE */
-	int64_t end_ns;          /* its measured end */
-	LK_VEC(uint32_t) ops;    /* all of them */
+	uint32_t last;        /* operation launched there last; LK_NONE */
+	int64_t end_ns;       /* its measured end */
+	LK_VEC(uint32_t) ops; /* all of them */
 } lk_lift_stream;
 
 typedef struct lk_lifting {
@@ -41,67 +47,81 @@ typedef struct lk_lifting {
 	struct lk_transfers *transfers; /* lift_peers.c */
 	LK_VEC(lk_run) runs;
 	LK_VEC(lk_lift_thread) threads;
-	uint32_t main_lane;      /* the thread on which steps are annotated, or that does most; LK_NONE */
-	uint8_t *stream_of;      /* [lanes] of the graph; LK_STREAMS: none */
+	uint32_t main_lane; /* the thread on which steps are annotated, or that does most; LK_NONE */
+	uint8_t *stream_of; /* [lanes] of the graph; LK_STREAMS: none */
 	lk_lift_stream stream[LK_STREAMS];
-	uint32_t awaited[LK_STREAMS][LK_STREAMS]; /* by stream and other: 1 + the other's operation that it waited for last */
-	LK_VEC(uint32_t) launched; /* device operations in the order of their launch */
-	uint32_t *by_launch;     /* device events sorted by the call that launched them */
+	uint32_t awaited[LK_STREAMS][LK_STREAMS]; /* by stream and other: 1 + the other's operation that
+	                                             it waited for last */
+	LK_VEC(uint32_t) launched;                /* device operations in the order of their launch */
+	uint32_t *by_launch; /* device events sorted by the call that launched them */
 	uint32_t by_launch_count;
-	uint32_t outside;        /* last RELEASE; LK_NONE */
+	uint32_t outside; /* last RELEASE; LK_NONE */
 	int64_t outside_ns;
-	int64_t met_ns;          /* the peers' last arrival */
+	int64_t met_ns; /* the peers' last arrival */
 	lk_error *err;
 } lk_lifting;
 
-/* lift_threads.c: runs of all threads, with hand-overs, in the order in which they become operations. */
+/* lift_threads.c: runs of all threads, with hand-overs, in the order in which they become
+ * operations. */
 lk_status lk_lift_runs(lk_lifting *lifting);
 
 /* lift_waits.c: what a call waits for, or makes a stream wait for. */
-/* The operations that a synchronising call waits for are added as dependencies of `op`; *until_ns is the latest end among them. */
-lk_status lk_lift_sync(lk_lifting *lifting, uint32_t call, const lk_lift_thread *thread, uint32_t op, int64_t *until_ns);
-/* A gap of a thread that ends just when device work is over waited for it, by a call that the trace does not show: a dependency
- * of `op`; *until_ns is the work's end, or stays. */
-lk_status lk_lift_unsaid_sync(lk_lifting *lifting, const lk_run *gap, uint32_t op, int64_t *until_ns);
-/* Stream waits that precede the device work `event` on a stream: an operation WAIT ahead of it where one is found. */
-lk_status lk_lift_stream_waits(lk_lifting *lifting, lk_lift_thread *thread, uint32_t event, uint8_t stream);
+/* The operations that a synchronising call waits for are added as dependencies of `op`; *until_ns
+ * is the latest end among them. */
+lk_status lk_lift_sync(lk_lifting *lifting, uint32_t call, const lk_lift_thread *thread,
+                       uint32_t op, int64_t *until_ns);
+/* A gap of a thread that ends just when device work is over waited for it, by a call that the trace
+ * does not show: a dependency of `op`; *until_ns is the work's end, or stays. */
+lk_status lk_lift_unsaid_sync(lk_lifting *lifting, const lk_run *gap, uint32_t op,
+                              int64_t *until_ns);
+/* Stream waits that precede the device work `event` on a stream: an operation WAIT ahead of it
+ * where one is found. */
+lk_status lk_lift_stream_waits(lk_lifting *lifting, lk_lift_thread *thread, uint32_t event,
+                               uint8_t stream);
 /* lift_peers.c: collectives with ranks that were not captured. */
 lk_status lk_lift_transfers(lk_lifting *lifting);
 void lk_lift_transfers_free(lk_lifting *lifting);
-/* The time that the transfer of a collective takes by the shortest of its kind; the event's duration at most. */
+/* The time that the transfer of a collective takes by the shortest of its kind; the event's
+ * duration at most. */
 int64_t lk_lift_transfer(const lk_lifting *lifting, uint32_t event);
 
 /* lift_rank.c */
-bool lk_lift_communicates(const lk_capture *capture, uint32_t event); /* a kernel of a communication library */
+bool lk_lift_communicates(const lk_capture *capture,
+                          uint32_t event); /* a kernel of a communication library */
 lk_status lk_lift_add(lk_lifting *lifting, const lk_lifted_op *op, uint32_t *place);
-lk_status lk_lift_depend(lk_lifting *lifting, uint32_t op, uint32_t on); /* `op` is the last one added */
+lk_status lk_lift_depend(lk_lifting *lifting, uint32_t op,
+                         uint32_t on); /* `op` is the last one added */
 
-/* ---- lift_works_parts: what the two ways of lifting works share: lift_works.c by shapes, lift_works_timed.c by dependencies. */
+/* ---- lift_works_parts: what the two ways of lifting works share: lift_works.c by shapes,
+ * lift_works_timed.c by dependencies. */
 
 typedef struct lk_lifter {
 	lk_graph *graph;
 	const lk_works *const *works;
-	uint32_t count;          /* ranks */
+	uint32_t count; /* ranks */
 	const lk_overheads *overheads;
 	lk_works_lifted *report;
 	LK_VEC(uint32_t) unpriced; /* by the graph's names: how often */
-	uint32_t **team_of;      /* [rank][its works->comms]: team; of sends and receives their channel, LK_NONE no partner */
+	uint32_t **team_of; /* [rank][its works->comms]: team; of sends and receives their channel,
+	                       LK_NONE no partner */
 	lk_error *err;
 	/* of the rank that is being lifted */
 	uint32_t rank;
 	const lk_works *w;
 	LK_VEC(int64_t) threads; /* CPU threads or streams, by their place in stream_of */
 	LK_VEC(uint8_t) stream_of;
-	uint8_t streams;         /* next free one */
-	LK_VEC(uint32_t) deps;   /* of the operation that is being put together */
+	uint8_t streams;       /* next free one */
+	LK_VEC(uint32_t) deps; /* of the operation that is being put together */
 } lk_lifter;
 
-/* The graph's stream of a CPU thread, or of a stream of the device; the last one serves those beyond the limit. */
+/* The graph's stream of a CPU thread, or of a stream of the device; the last one serves those
+ * beyond the limit. */
 bool lk_lift_add_stream(lk_lifter *lifter, bool device, int64_t thread, uint8_t *stream);
 bool lk_lifter_depend(lk_lifter *lifter, uint32_t op);
 /* Adds with the collected dependencies, which are forgotten. */
 uint32_t lk_lifter_add(lk_lifter *lifter, lk_op *op);
-/* The collective, send or receive of a note: kind, team or channel, bytes. False: a message without a partner. */
+/* The collective, send or receive of a note: kind, team or channel, bytes. False: a message without
+ * a partner. */
 bool lk_lift_comm(const lk_lifter *lifter, const lk_work_comm *comm, lk_op *op);
 bool lk_lift_unpriced(lk_lifter *lifter, uint32_t work);
 

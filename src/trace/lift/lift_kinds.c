@@ -1,4 +1,5 @@
-/* lift_kinds.c: the shapes of operations for the kernels that they launch, and kernels by name where no shapes are known. */
+/* lift_kinds.c: the shapes of operations for the kernels that they launch, and kernels by name
+ * where no shapes are known. */
 #include "trace/lift/lift.h"
 
 #include <stdlib.h>
@@ -9,8 +10,10 @@
 
 static bool shaped(const lk_capture *capture, uint32_t op, lk_op *out) {
 	if (capture->kind[op] != LK_EVENT_OP || !capture->shape[op]) return false;
-	lk_shapes_known known = lk_op_from_shapes(lk_capture_text(capture, capture->name[op]), lk_capture_text(capture, capture->shape[op]),
-	                                          lk_capture_text(capture, capture->types[op]), lk_capture_text(capture, capture->outputs[op]), out);
+	lk_shapes_known known = lk_op_from_shapes(lk_capture_text(capture, capture->name[op]),
+	                                          lk_capture_text(capture, capture->shape[op]),
+	                                          lk_capture_text(capture, capture->types[op]),
+	                                          lk_capture_text(capture, capture->outputs[op]), out);
 	return known == LK_SHAPES_WORK || known == LK_SHAPES_SYNC;
 }
 
@@ -19,21 +22,26 @@ struct shape_memo {
 	struct {
 		uint32_t name, shape, types, outputs;
 		uint8_t known; /* 0: free */
-	} *slots;
+	} * slots;
 	size_t size, used;
 };
 
 static bool remembered(struct shape_memo *memo, const lk_capture *capture, uint32_t op) {
-	size_t at = (capture->name[op] * 2654435761u ^ capture->shape[op] * 40503u ^ capture->types[op] ^ capture->outputs[op] * 69069u) & (memo->size - 1);
+	size_t at = (capture->name[op] * 2654435761u ^ capture->shape[op] * 40503u ^
+	             capture->types[op] ^ capture->outputs[op] * 69069u) &
+	            (memo->size - 1);
 	for (; memo->slots[at].known; at = (at + 1) & (memo->size - 1))
-		if (memo->slots[at].name == capture->name[op] && memo->slots[at].shape == capture->shape[op] &&
-		    memo->slots[at].types == capture->types[op] && memo->slots[at].outputs == capture->outputs[op])
+		if (memo->slots[at].name == capture->name[op] &&
+		    memo->slots[at].shape == capture->shape[op] &&
+		    memo->slots[at].types == capture->types[op] &&
+		    memo->slots[at].outputs == capture->outputs[op])
 			return memo->slots[at].known == 1;
 	lk_op unused = {0};
 	bool known = shaped(capture, op, &unused);
 	if (memo->used * 2 >= memo->size) return known; /* full: asked again each time */
 	memo->used++;
-	memo->slots[at].name = capture->name[op], memo->slots[at].shape = capture->shape[op], memo->slots[at].types = capture->types[op];
+	memo->slots[at].name = capture->name[op], memo->slots[at].shape = capture->shape[op],
+	memo->slots[at].types = capture->types[op];
 	memo->slots[at].outputs = capture->outputs[op];
 	memo->slots[at].known = known ? 1 : 2;
 	return known;
@@ -41,7 +49,8 @@ static bool remembered(struct shape_memo *memo, const lk_capture *capture, uint3
 
 /* The innermost operation around a launch whose shapes tell what it computes. */
 static uint32_t operation_of(struct shape_memo *memo, const lk_capture *capture, uint32_t work) {
-	uint32_t at = capture->launch[work] == LK_NONE ? LK_NONE : capture->parent[capture->launch[work]];
+	uint32_t at =
+		capture->launch[work] == LK_NONE ? LK_NONE : capture->parent[capture->launch[work]];
 	for (; at != LK_NONE; at = capture->parent[at])
 		if (capture->kind[at] == LK_EVENT_OP && remembered(memo, capture, at)) return at;
 	return LK_NONE;
@@ -49,11 +58,13 @@ static uint32_t operation_of(struct shape_memo *memo, const lk_capture *capture,
 
 static bool is_comm(const lk_capture *capture, uint32_t event) {
 	unsigned kind;
-	return lk_capture_comm(capture, event) || lk_comm_kernel(lk_capture_text(capture, capture->name[event]), &kind);
+	return lk_capture_comm(capture, event) ||
+	       lk_comm_kernel(lk_capture_text(capture, capture->name[event]), &kind);
 }
 
 /* Gives every operation to the longest of its kernels: `best` by operation. */
-static lk_status find_owners(const lk_capture *capture, uint32_t *owner, uint32_t *operation, lk_error *err) {
+static lk_status find_owners(const lk_capture *capture, uint32_t *owner, uint32_t *operation,
+                             lk_error *err) {
 	struct shape_memo memo = {.size = 1 << 16};
 	uint32_t *best = malloc((capture->count + 1) * sizeof *best);
 	memo.slots = calloc(memo.size, sizeof *memo.slots);
@@ -62,7 +73,9 @@ static lk_status find_owners(const lk_capture *capture, uint32_t *owner, uint32_
 	for (uint32_t i = 0; status == LK_OK && i < capture->count; i++) {
 		if (capture->kind[i] != LK_EVENT_KERNEL || is_comm(capture, i)) continue;
 		uint32_t op = operation[i] = operation_of(&memo, capture, i);
-		if (op != LK_NONE && (best[op] == LK_NONE || capture->dur_ns[i] > capture->dur_ns[best[op]])) best[op] = i;
+		if (op != LK_NONE &&
+		    (best[op] == LK_NONE || capture->dur_ns[i] > capture->dur_ns[best[op]]))
+			best[op] = i;
 	}
 	for (uint32_t i = 0; status == LK_OK && i < capture->count; i++)
 		if (best[i] != LK_NONE) owner[best[i]] = i;
@@ -84,7 +97,8 @@ static lk_status list_unknown(const lk_capture *capture, lk_work_kinds *out, lk_
 	lk_status status = place ? LK_OK : lk_oom(err);
 	for (uint32_t i = 0; status == LK_OK && i < capture->count; i++) {
 		if (!lk_event_on_device(capture->kind[i])) continue;
-		bool known = out->owner[i] != LK_NONE || is_comm(capture, i) || (capture->kind[i] != LK_EVENT_KERNEL && capture->value[i] > 0);
+		bool known = out->owner[i] != LK_NONE || is_comm(capture, i) ||
+		             (capture->kind[i] != LK_EVENT_KERNEL && capture->value[i] > 0);
 		out->device_ns += (double)capture->dur_ns[i];
 		if (known) out->known_ns += (double)capture->dur_ns[i];
 		if (known) continue;
@@ -98,7 +112,8 @@ static lk_status list_unknown(const lk_capture *capture, lk_work_kinds *out, lk_
 		work->count++, work->ns += (double)capture->dur_ns[i];
 	}
 	free(place);
-	if (out->unknown.count) qsort(out->unknown.at, out->unknown.count, sizeof *out->unknown.at, by_time);
+	if (out->unknown.count)
+		qsort(out->unknown.at, out->unknown.count, sizeof *out->unknown.at, by_time);
 	return status;
 }
 
@@ -106,7 +121,8 @@ lk_status lk_work_kinds_find(const lk_capture *capture, lk_work_kinds *out, lk_e
 	size_t size = (capture->count + (size_t)1) * sizeof *out->owner;
 	*out = (lk_work_kinds){.owner = malloc(size), .operation = malloc(size)};
 	lk_status status = out->owner && out->operation ? LK_OK : lk_oom(err);
-	for (uint32_t i = 0; status == LK_OK && i < capture->count; i++) out->owner[i] = out->operation[i] = LK_NONE;
+	for (uint32_t i = 0; status == LK_OK && i < capture->count; i++)
+		out->owner[i] = out->operation[i] = LK_NONE;
 	if (status == LK_OK) status = find_owners(capture, out->owner, out->operation, err);
 	if (status == LK_OK) status = list_unknown(capture, out, err);
 	if (status != LK_OK) lk_work_kinds_free(out);
@@ -126,12 +142,32 @@ static const struct {
 	const char *part;
 	lk_op_kind kind;
 } names[] = {
-	{"flash_bwd", LK_OP_ATTENTION_BWD}, {"flash_fwd", LK_OP_ATTENTION}, {"fmha", LK_OP_ATTENTION}, {"flash", LK_OP_ATTENTION},
-	{"gemm", LK_OP_GEMM}, {"cutlass", LK_OP_GEMM}, {"cublas", LK_OP_GEMM}, {"gemv", LK_OP_GEMM}, {"winograd", LK_OP_CONV},
-	{"scudnn", LK_OP_CONV}, {"wgrad", LK_OP_CONV}, {"dgrad", LK_OP_CONV}, {"conv", LK_OP_CONV}, {"softmax", LK_OP_SOFTMAX},
-	{"batch_norm", LK_OP_NORM}, {"bn_", LK_OP_NORM}, {"norm", LK_OP_NORM}, {"embedding", LK_OP_EMBEDDING},
-	{"multi_tensor_apply", LK_OP_OPTIMIZER}, {"adam", LK_OP_OPTIMIZER}, {"loss", LK_OP_LOSS}, {"gather", LK_OP_PERMUTE},
-	{"scatter", LK_OP_PERMUTE}, {"index", LK_OP_PERMUTE}, {"permute", LK_OP_PERMUTE}, {"sort", LK_OP_PERMUTE},
+	{"flash_bwd", LK_OP_ATTENTION_BWD},
+	{"flash_fwd", LK_OP_ATTENTION},
+	{"fmha", LK_OP_ATTENTION},
+	{"flash", LK_OP_ATTENTION},
+	{"gemm", LK_OP_GEMM},
+	{"cutlass", LK_OP_GEMM},
+	{"cublas", LK_OP_GEMM},
+	{"gemv", LK_OP_GEMM},
+	{"winograd", LK_OP_CONV},
+	{"scudnn", LK_OP_CONV},
+	{"wgrad", LK_OP_CONV},
+	{"dgrad", LK_OP_CONV},
+	{"conv", LK_OP_CONV},
+	{"softmax", LK_OP_SOFTMAX},
+	{"batch_norm", LK_OP_NORM},
+	{"bn_", LK_OP_NORM},
+	{"norm", LK_OP_NORM},
+	{"embedding", LK_OP_EMBEDDING},
+	{"multi_tensor_apply", LK_OP_OPTIMIZER},
+	{"adam", LK_OP_OPTIMIZER},
+	{"loss", LK_OP_LOSS},
+	{"gather", LK_OP_PERMUTE},
+	{"scatter", LK_OP_PERMUTE},
+	{"index", LK_OP_PERMUTE},
+	{"permute", LK_OP_PERMUTE},
+	{"sort", LK_OP_PERMUTE},
 };
 
 static lk_op_kind kernel_kind(const char *name) {
@@ -145,7 +181,8 @@ static void copy_kind(const lk_capture *capture, uint32_t event, lk_op *out) {
 	out->kind = host ? LK_OP_COPY : LK_OP_ELEMENTWISE;
 	if (capture->value[event] <= 0) return;
 	/* within the device it is read and written */
-	out->bytes = (double)capture->value[event] * (host || capture->kind[event] == LK_EVENT_MEMSET ? 1 : 2);
+	out->bytes =
+		(double)capture->value[event] * (host || capture->kind[event] == LK_EVENT_MEMSET ? 1 : 2);
 }
 
 static void comm_kind(const lk_capture *capture, uint32_t event, lk_op *out) {
@@ -155,11 +192,13 @@ static void comm_kind(const lk_capture *capture, uint32_t event, lk_op *out) {
 	if (note && note->kind < LK_OP_COUNT) kind = note->kind;
 	out->kind = kind < LK_OP_COUNT ? (uint8_t)kind : LK_OP_ALLREDUCE;
 	if (!note || note->in_elements <= 0) return;
-	int64_t elements = note->in_elements > note->out_elements ? note->in_elements : note->out_elements;
+	int64_t elements =
+		note->in_elements > note->out_elements ? note->in_elements : note->out_elements;
 	out->bytes = (double)elements * note->element_bytes;
 }
 
-void lk_work_classify(const lk_capture *capture, const lk_work_kinds *kinds, uint32_t event, lk_op *out) {
+void lk_work_classify(const lk_capture *capture, const lk_work_kinds *kinds, uint32_t event,
+                      lk_op *out) {
 	out->name = lk_capture_text(capture, capture->name[event]);
 	if (capture->kind[event] != LK_EVENT_KERNEL) {
 		copy_kind(capture, event, out);

@@ -1,6 +1,7 @@
-/* lift_peers.c: how long collectives take once all have come. Of one kernel in one group, the fastest one tells the rate and the
- * shortest one the latency: none needs longer than both together, and none longer than the shortest of those alike (called from
- * the same operations on as many elements). What it took longer was waiting. */
+/* lift_peers.c: how long collectives take once all have come. Of one kernel in one group, the
+ * fastest one tells the rate and the shortest one the latency: none needs longer than both
+ * together, and none longer than the shortest of those alike (called from the same operations on as
+ * many elements). What it took longer was waiting. */
 #include <stdlib.h>
 
 #include "base/stats.h"
@@ -9,9 +10,9 @@
 
 /* Those alike, or all of a class. */
 struct transfer {
-	uint64_t key;    /* 0: free */
-	int64_t ns;      /* the shortest */
-	double rate;     /* of a class: most elements a nanosecond; 0 not known */
+	uint64_t key; /* 0: free */
+	int64_t ns;   /* the shortest */
+	double rate;  /* of a class: most elements a nanosecond; 0 not known */
 	uint32_t count;
 };
 
@@ -34,27 +35,32 @@ static int64_t elements_of(const lk_capture *capture, uint32_t event) {
 
 static uint64_t alike(const lk_capture *capture, uint32_t event) {
 	uint64_t key = class_of(capture, event) ^ lk_hash64((uint64_t)elements_of(capture, event));
-	uint32_t at = capture->launch[event] == LK_NONE ? LK_NONE : capture->parent[capture->launch[event]];
+	uint32_t at =
+		capture->launch[event] == LK_NONE ? LK_NONE : capture->parent[capture->launch[event]];
 	for (; at != LK_NONE; at = capture->parent[at])
-		if (capture->kind[at] == LK_EVENT_OP) key = lk_hash64(key ^ capture->name[at]) ^ capture->shape[at];
+		if (capture->kind[at] == LK_EVENT_OP)
+			key = lk_hash64(key ^ capture->name[at]) ^ capture->shape[at];
 	return key | 1;
 }
 
 static struct transfer *find(const struct lk_transfers *transfers, uint64_t key) {
 	size_t at = key >> 1 & (transfers->size - 1);
-	while (transfers->slots[at].key && transfers->slots[at].key != key) at = (at + 1) & (transfers->size - 1);
-	if (!transfers->slots[at].key) transfers->slots[at] = (struct transfer){.key = key, .ns = INT64_MAX};
+	while (transfers->slots[at].key && transfers->slots[at].key != key)
+		at = (at + 1) & (transfers->size - 1);
+	if (!transfers->slots[at].key)
+		transfers->slots[at] = (struct transfer){.key = key, .ns = INT64_MAX};
 	return &transfers->slots[at];
 }
 
 static void learn(struct transfer *known, int64_t ns, int64_t elements) {
 	if (ns < known->ns) known->ns = ns;
-	if (ns > 0 && (double)elements / (double)ns > known->rate) known->rate = (double)elements / (double)ns;
+	if (ns > 0 && (double)elements / (double)ns > known->rate)
+		known->rate = (double)elements / (double)ns;
 	known->count++;
 }
 
-/* All kernels that communicate. Every lift of a step asks this of the whole capture, so notes, which are in order too, are walked
- * along and not searched for. */
+/* All kernels that communicate. Every lift of a step asks this of the whole capture, so notes,
+ * which are in order too, are walked along and not searched for. */
 static lk_status list_comms(const lk_capture *capture, lk_comm_events *out, lk_error *err) {
 	size_t note = 0;
 	unsigned kind;
@@ -74,9 +80,13 @@ static void learn_all(lk_lifting *lifting, const lk_comm_events *events) {
 	const lk_lift_stretch *stretch = lifting->stretch;
 	for (size_t e = 0; e < events->count; e++) {
 		uint32_t i = events->at[e];
-		if (capture->start_ns[i] >= stretch->skip_from_ns && capture->start_ns[i] < stretch->skip_to_ns) continue;
-		learn(find(lifting->transfers, alike(capture, i)), capture->dur_ns[i], elements_of(capture, i));
-		learn(find(lifting->transfers, class_of(capture, i)), capture->dur_ns[i], elements_of(capture, i));
+		if (capture->start_ns[i] >= stretch->skip_from_ns &&
+		    capture->start_ns[i] < stretch->skip_to_ns)
+			continue;
+		learn(find(lifting->transfers, alike(capture, i)), capture->dur_ns[i],
+		      elements_of(capture, i));
+		learn(find(lifting->transfers, class_of(capture, i)), capture->dur_ns[i],
+		      elements_of(capture, i));
 	}
 }
 
@@ -85,7 +95,8 @@ lk_status lk_lift_transfers(lk_lifting *lifting) {
 	struct lk_transfers *transfers = lifting->transfers = calloc(1, sizeof *transfers);
 	if (!transfers) return lk_oom(lifting->err);
 	lk_status status = list_comms(lifting->c, &events, lifting->err);
-	for (transfers->size = 64; transfers->size < events.count * 4; transfers->size *= 2) {}
+	for (transfers->size = 64; transfers->size < events.count * 4; transfers->size *= 2) {
+	}
 	transfers->slots = calloc(transfers->size, sizeof *transfers->slots);
 	if (!transfers->slots) status = lk_oom(lifting->err);
 	if (status == LK_OK) learn_all(lifting, &events);
@@ -99,7 +110,8 @@ void lk_lift_transfers_free(lk_lifting *lifting) {
 }
 
 int64_t lk_lift_transfer(const lk_lifting *lifting, uint32_t event) {
-	const struct transfer *same = find(lifting->transfers, alike(lifting->c, event)), *all = find(lifting->transfers, class_of(lifting->c, event));
+	const struct transfer *same = find(lifting->transfers, alike(lifting->c, event)),
+						  *all = find(lifting->transfers, class_of(lifting->c, event));
 	int64_t ns = lifting->c->dur_ns[event], elements = elements_of(lifting->c, event);
 	if (same->count && same->ns < ns) ns = same->ns;
 	if (!all->count || all->rate <= 0 || elements < 0) return ns;

@@ -1,4 +1,5 @@
-/* lift_rank.c: one rank's program: its threads' runs in order, and the device work that they launch. */
+/* lift_rank.c: one rank's program: its threads' runs in order, and the device work that they
+ * launch. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -6,15 +7,19 @@
 #include "trace/capture/capture.h"
 #include "trace/lift/lift_internal.h"
 
-/* CUDA queues so many launches; the next call waits for the oldest. Seen in traces: the number outstanding never exceeds it. */
-enum { LAUNCH_QUEUE = 1022 };
+/* CUDA queues so many launches; the next call waits for the oldest. Seen in traces: the number
+ * outstanding never exceeds it. */
+enum {
+	LAUNCH_QUEUE = 1022
+};
 
-/* A kernel starts about so long after its launch call has returned; if it starts earlier than that before the return, the call
- * did other things after the launch. Copies from pageable memory return when they are over. */
+/* A kernel starts about so long after its launch call has returned; if it starts earlier than that
+ * before the return, the call did other things after the launch. Copies from pageable memory return
+ * when they are over. */
 #define LAUNCH_NS 2000
 
-/* A copy that the host waits for: its call takes so long until the copy is queued (the shortest launch calls of the traces seen),
- * the rest of it is waiting. */
+/* A copy that the host waits for: its call takes so long until the copy is queued (the shortest
+ * launch calls of the traces seen), the rest of it is waiting. */
 #define CALL_NS 4000
 
 lk_status lk_lift_add(lk_lifting *lifting, const lk_lifted_op *op, uint32_t *place) {
@@ -52,15 +57,17 @@ static int by_use(const void *a, const void *b) {
 /* The thread of the ProfilerStep annotations, else the busiest one. */
 static uint32_t main_lane(const lk_capture *capture, const struct lane_use *use) {
 	for (uint32_t i = 0; i < capture->count; i++)
-		if (capture->kind[i] == LK_EVENT_NOTE && strncmp(lk_capture_text(capture, capture->name[i]), "ProfilerStep#", 13) == 0) return capture->lane[i];
+		if (capture->kind[i] == LK_EVENT_NOTE &&
+		    strncmp(lk_capture_text(capture, capture->name[i]), "ProfilerStep#", 13) == 0)
+			return capture->lane[i];
 	uint32_t most = LK_NONE;
 	for (uint32_t i = 0; i < capture->lanes.count; i++)
 		if (!use[i].stream && (most == LK_NONE || use[i].events > use[most].events)) most = i;
 	return most;
 }
 
-/* Threads and streams that did something, by how much, get the streams of the graph. The busiest device stream is the compute
- * stream; a thread without calls and operations gets none. */
+/* Threads and streams that did something, by how much, get the streams of the graph. The busiest
+ * device stream is the compute stream; a thread without calls and operations gets none. */
 static lk_status map_lanes(lk_lifting *lifting) {
 	const lk_capture *capture = lifting->c;
 	size_t count = capture->lanes.count;
@@ -69,9 +76,13 @@ static lk_status map_lanes(lk_lifting *lifting) {
 	if (!use || !lifting->stream_of) return free(use), lk_oom(lifting->err);
 	memset(lifting->stream_of, LK_STREAMS, count + 1);
 	for (size_t i = 0; i < LK_STREAMS; i++) lifting->out->lanes[i] = LK_NONE;
-	for (size_t i = 0; i < count; i++) use[i] = (struct lane_use){(uint32_t)i, 0, capture->lanes.at[i].stream};
+	for (size_t i = 0; i < count; i++)
+		use[i] = (struct lane_use){(uint32_t)i, 0, capture->lanes.at[i].stream};
 	for (uint32_t e = 0; e < capture->count; e++)
-		use[capture->lane[e]].events += use[capture->lane[e]].stream ? lk_event_on_device(capture->kind[e]) : capture->kind[e] != LK_EVENT_RUNTIME || lk_host_call(capture, e);
+		use[capture->lane[e]].events +=
+			use[capture->lane[e]].stream
+				? lk_event_on_device(capture->kind[e])
+				: capture->kind[e] != LK_EVENT_RUNTIME || lk_host_call(capture, e);
 	lifting->main_lane = main_lane(capture, use);
 	qsort(use, count, sizeof *use, by_use);
 	unsigned next = LK_STREAM_COMPUTE + 1;
@@ -96,8 +107,10 @@ static lk_status map_lanes(lk_lifting *lifting) {
 static int by_launch(const void *a, const void *b, void *context) {
 	const lk_capture *capture = context;
 	uint32_t i = *(const uint32_t *)a, j = *(const uint32_t *)b;
-	if (capture->launch[i] != capture->launch[j]) return capture->launch[i] < capture->launch[j] ? -1 : 1;
-	if (capture->start_ns[i] != capture->start_ns[j]) return capture->start_ns[i] < capture->start_ns[j] ? -1 : 1;
+	if (capture->launch[i] != capture->launch[j])
+		return capture->launch[i] < capture->launch[j] ? -1 : 1;
+	if (capture->start_ns[i] != capture->start_ns[j])
+		return capture->start_ns[i] < capture->start_ns[j] ? -1 : 1;
 	return i < j ? -1 : i > j;
 }
 
@@ -107,8 +120,10 @@ static lk_status index_launches(lk_lifting *lifting) {
 	lifting->by_launch = malloc((capture->count + 1) * sizeof *lifting->by_launch);
 	if (!lifting->by_launch) return lk_oom(lifting->err);
 	for (uint32_t i = 0; i < capture->count; i++)
-		if (lk_event_on_device(capture->kind[i]) && capture->launch[i] != LK_NONE) lifting->by_launch[lifting->by_launch_count++] = i;
-	qsort_r(lifting->by_launch, lifting->by_launch_count, sizeof *lifting->by_launch, by_launch, (void *)capture);
+		if (lk_event_on_device(capture->kind[i]) && capture->launch[i] != LK_NONE)
+			lifting->by_launch[lifting->by_launch_count++] = i;
+	qsort_r(lifting->by_launch, lifting->by_launch_count, sizeof *lifting->by_launch, by_launch,
+	        (void *)capture);
 	return LK_OK;
 }
 
@@ -128,7 +143,8 @@ static uint32_t first_of(const lk_lifting *lifting, uint32_t call) {
 /* Operations that enclose the launch; annotations number steps, so they stay out. */
 static uint32_t path_of(const lk_capture *capture, uint32_t event) {
 	uint64_t path = 0;
-	uint32_t at = capture->launch[event] == LK_NONE ? LK_NONE : capture->parent[capture->launch[event]];
+	uint32_t at =
+		capture->launch[event] == LK_NONE ? LK_NONE : capture->parent[capture->launch[event]];
 	for (; at != LK_NONE; at = capture->parent[at])
 		if (capture->kind[at] == LK_EVENT_OP) path = lk_hash64(path ^ capture->name[at]);
 	return (uint32_t)path;
@@ -143,11 +159,16 @@ static lk_status launched_on(lk_lifting *lifting, uint8_t stream, uint32_t op, i
 	return LK_OK;
 }
 
-/* What the peers do between two arrivals at collectives. They are a thread of their own: whether their host waits for a collective
- * is not known, and where it does, they and this rank go on together. Where this rank came last, they came no later. */
+/* What the peers do between two arrivals at collectives. They are a thread of their own: whether
+ * their host waits for a collective is not known, and where it does, they and this rank go on
+ * together. Where this rank came last, they came no later. */
 static lk_status add_peers(lk_lifting *lifting, const lk_lifted_op *comm, uint32_t *place) {
-	lk_lifted_op peers = {.what = LK_LIFTED_PEERS, .stream = LK_STREAM_PEERS, .event = comm->event, .path = comm->path,
-	                      .start_ns = lifting->met_ns, .end_ns = comm->end_ns - lk_lift_transfer(lifting, comm->event)};
+	lk_lifted_op peers = {.what = LK_LIFTED_PEERS,
+	                      .stream = LK_STREAM_PEERS,
+	                      .event = comm->event,
+	                      .path = comm->path,
+	                      .start_ns = lifting->met_ns,
+	                      .end_ns = comm->end_ns - lk_lift_transfer(lifting, comm->event)};
 	if (peers.end_ns < peers.start_ns) peers.end_ns = peers.start_ns;
 	lifting->met_ns = peers.end_ns;
 	lifting->out->streams |= LK_JOIN(LK_STREAM_PEERS);
@@ -155,11 +176,13 @@ static lk_status add_peers(lk_lifting *lifting, const lk_lifted_op *comm, uint32
 	return lk_lift_add(lifting, &peers, place);
 }
 
-/* A communication operation: its lag, for a rank arrives when its kernel starts; then the kernel. */
+/* A communication operation: its lag, for a rank arrives when its kernel starts; then the kernel.
+ */
 static lk_status add_comm(lk_lifting *lifting, lk_lifted_op *op, uint32_t on) {
 	lk_lifted_op lag = *op;
 	uint32_t place, peers = LK_NONE;
-	bool matched = lifting->stretch->matched && lifting->stretch->matched(lifting->stretch->context, op->event);
+	bool matched = lifting->stretch->matched &&
+	               lifting->stretch->matched(lifting->stretch->context, op->event);
 	lag.what = LK_LIFTED_LAG, lag.end_ns = op->start_ns;
 	LK_TRY(lk_lift_add(lifting, &lag, &place));
 	if (on != LK_NONE) LK_TRY(lk_lift_depend(lifting, place, on));
@@ -175,17 +198,24 @@ static lk_status add_comm(lk_lifting *lifting, lk_lifted_op *op, uint32_t on) {
 bool lk_lift_communicates(const lk_capture *capture, uint32_t event) {
 	unsigned kind;
 	if (capture->kind[event] != LK_EVENT_KERNEL) return false;
-	return lk_capture_comm(capture, event) || lk_comm_kernel(lk_capture_text(capture, capture->name[event]), &kind);
+	return lk_capture_comm(capture, event) ||
+	       lk_comm_kernel(lk_capture_text(capture, capture->name[event]), &kind);
 }
 
 /* Appends device work that may start from `ready` on; its lag is what lies between. */
-static lk_status add_device(lk_lifting *lifting, uint32_t event, uint8_t stream, uint32_t on, int64_t ready) {
+static lk_status add_device(lk_lifting *lifting, uint32_t event, uint8_t stream, uint32_t on,
+                            int64_t ready) {
 	const lk_capture *capture = lifting->c;
 	const lk_lift_stream *lift_stream = &lifting->stream[stream];
 	if (lift_stream->last != LK_NONE && lift_stream->end_ns > ready) ready = lift_stream->end_ns;
-	lk_lifted_op op = {.what = LK_LIFTED_DEVICE, .stream = stream, .event = event, .path = path_of(capture, event),
-	                   .start_ns = capture->start_ns[event], .end_ns = lk_event_end(capture, event),
-	                   .lag_ns = capture->start_ns[event] > ready ? capture->start_ns[event] - ready : 0};
+	lk_lifted_op op = {.what = LK_LIFTED_DEVICE,
+	                   .stream = stream,
+	                   .event = event,
+	                   .path = path_of(capture, event),
+	                   .start_ns = capture->start_ns[event],
+	                   .end_ns = lk_event_end(capture, event),
+	                   .lag_ns =
+	                       capture->start_ns[event] > ready ? capture->start_ns[event] - ready : 0};
 	uint32_t place;
 	if (lk_lift_communicates(capture, event)) return add_comm(lifting, &op, on);
 	LK_TRY(lk_lift_add(lifting, &op, &place));
@@ -193,19 +223,28 @@ static lk_status add_device(lk_lifting *lifting, uint32_t event, uint8_t stream,
 	return launched_on(lifting, stream, place, op.end_ns);
 }
 
-/* What was launched before the stretch and was not over when it began: what is left of the first one, then the others. */
+/* What was launched before the stretch and was not over when it began: what is left of the first
+ * one, then the others. */
 static lk_status add_carried(lk_lifting *lifting) {
 	const lk_capture *capture = lifting->c;
 	int64_t from = lifting->out->from_ns;
 	for (uint32_t i = 0; i < lifting->by_launch_count; i++) {
 		uint32_t event = lifting->by_launch[i], call = capture->launch[event];
 		unsigned stream = lifting->stream_of[capture->lane[event]];
-		if (stream >= LK_STREAMS || capture->start_ns[call] >= from || lk_event_end(capture, event) <= from) continue;
+		if (stream >= LK_STREAMS || capture->start_ns[call] >= from ||
+		    lk_event_end(capture, event) <= from)
+			continue;
 		int64_t start = capture->start_ns[event] > from ? capture->start_ns[event] : from;
-		int64_t ready = lifting->stream[stream].last == LK_NONE ? from : lifting->stream[stream].end_ns;
+		int64_t ready =
+			lifting->stream[stream].last == LK_NONE ? from : lifting->stream[stream].end_ns;
 		uint32_t place;
-		lk_lifted_op op = {.what = LK_LIFTED_CARRIED, .stream = (uint8_t)stream, .event = event, .path = path_of(capture, event),
-		                   .start_ns = start, .end_ns = lk_event_end(capture, event), .lag_ns = start > ready ? start - ready : 0};
+		lk_lifted_op op = {.what = LK_LIFTED_CARRIED,
+		                   .stream = (uint8_t)stream,
+		                   .event = event,
+		                   .path = path_of(capture, event),
+		                   .start_ns = start,
+		                   .end_ns = lk_event_end(capture, event),
+		                   .lag_ns = start > ready ? start - ready : 0};
 		LK_TRY(lk_lift_add(lifting, &op, &place));
 		LK_TRY(launched_on(lifting, (uint8_t)stream, place, op.end_ns));
 	}
@@ -214,16 +253,23 @@ static lk_status add_carried(lk_lifting *lifting) {
 
 /* ---- the host ---- */
 
-static lk_status add_host(lk_lifting *lifting, const lk_run *run, uint32_t begin, uint32_t end, int64_t start, int64_t stop, uint32_t *place) {
-	lk_lifted_op op = {.what = LK_LIFTED_HOST, .stream = lifting->threads.at[run->thread].stream, .event = lifting->out->pieces.at[begin].event,
-	                   .piece_begin = begin, .piece_end = end, .start_ns = start, .end_ns = stop};
+static lk_status add_host(lk_lifting *lifting, const lk_run *run, uint32_t begin, uint32_t end,
+                          int64_t start, int64_t stop, uint32_t *place) {
+	lk_lifted_op op = {.what = LK_LIFTED_HOST,
+	                   .stream = lifting->threads.at[run->thread].stream,
+	                   .event = lifting->out->pieces.at[begin].event,
+	                   .piece_begin = begin,
+	                   .piece_end = end,
+	                   .start_ns = start,
+	                   .end_ns = stop};
 	return lk_lift_add(lifting, &op, place);
 }
 
 /* A second piece behind those of all runs: what a call did after its launch. */
 static lk_status split_piece(lk_lifting *lifting, uint32_t piece, int64_t at, uint32_t *rest) {
 	if (!lk_push(&lifting->out->pieces)) return lk_oom(lifting->err);
-	lk_host_piece *first = &lifting->out->pieces.at[piece], *second = lk_last(&lifting->out->pieces);
+	lk_host_piece *first = &lifting->out->pieces.at[piece],
+				  *second = lk_last(&lifting->out->pieces);
 	*second = *first;
 	second->start_ns = at;
 	second->dur_ns = first->start_ns + first->dur_ns - at;
@@ -238,20 +284,25 @@ static lk_status wait_for_room(lk_lifting *lifting, uint32_t op, uint32_t piece)
 	if (lifting->launched.count < LAUNCH_QUEUE) return LK_OK;
 	uint32_t oldest = lifting->launched.at[lifting->launched.count - LAUNCH_QUEUE];
 	lk_host_piece *host_piece = &lifting->out->pieces.at[piece];
-	int64_t end = lifting->out->ops.at[oldest].end_ns, over = host_piece->start_ns + host_piece->dur_ns;
-	if (end > host_piece->start_ns) host_piece->dur_ns = over > end ? over - end : 0, host_piece->blocked = true;
+	int64_t end = lifting->out->ops.at[oldest].end_ns,
+			over = host_piece->start_ns + host_piece->dur_ns;
+	if (end > host_piece->start_ns)
+		host_piece->dur_ns = over > end ? over - end : 0, host_piece->blocked = true;
 	return lk_lift_depend(lifting, op, oldest);
 }
 
 /* The device work of a call whose launch is operation `op`, behind what its streams wait for. */
-static lk_status add_launched(lk_lifting *lifting, lk_lift_thread *thread, uint32_t first, uint32_t op) {
+static lk_status add_launched(lk_lifting *lifting, lk_lift_thread *thread, uint32_t first,
+                              uint32_t op) {
 	const lk_capture *capture = lifting->c;
 	uint32_t call = capture->launch[lifting->by_launch[first]];
-	for (uint32_t i = first; i < lifting->by_launch_count && capture->launch[lifting->by_launch[i]] == call; i++) {
+	for (uint32_t i = first;
+	     i < lifting->by_launch_count && capture->launch[lifting->by_launch[i]] == call; i++) {
 		uint32_t event = lifting->by_launch[i];
 		unsigned stream = lifting->stream_of[capture->lane[event]];
 		if (stream >= LK_STREAMS) continue;
-		if (thread->wait_calls) LK_TRY(lk_lift_stream_waits(lifting, thread, event, (uint8_t)stream));
+		if (thread->wait_calls)
+			LK_TRY(lk_lift_stream_waits(lifting, thread, event, (uint8_t)stream));
 		const lk_lifted_op *last = lk_last(&lifting->out->ops);
 		int64_t ready = lifting->out->ops.at[op].end_ns;
 		if (last->what == LK_LIFTED_WAIT && last->end_ns > ready) ready = last->end_ns;
@@ -261,9 +312,10 @@ static lk_status add_launched(lk_lifting *lifting, lk_lift_thread *thread, uint3
 	return LK_OK;
 }
 
-/* Where a launch call is cut: just before its work starts, if it goes on long after that; a copy that it waits for, as soon as
- * it is queued. Its end: not at all. */
-static int64_t cut_of(const lk_lifting *lifting, const lk_run *run, uint32_t work, bool synchronous) {
+/* Where a launch call is cut: just before its work starts, if it goes on long after that; a copy
+ * that it waits for, as soon as it is queued. Its end: not at all. */
+static int64_t cut_of(const lk_lifting *lifting, const lk_run *run, uint32_t work,
+                      bool synchronous) {
 	int64_t start = lifting->c->start_ns[work], cut = start - LAUNCH_NS;
 	if (synchronous && cut > run->start_ns + CALL_NS) cut = run->start_ns + CALL_NS;
 	if (cut < run->start_ns) cut = run->start_ns;
@@ -271,10 +323,13 @@ static int64_t cut_of(const lk_lifting *lifting, const lk_run *run, uint32_t wor
 	return cuts ? cut : run->end_ns;
 }
 
-/* A call that launches: the call up to the launch, the device work, and the rest of the call, which may wait for the work. */
+/* A call that launches: the call up to the launch, the device work, and the rest of the call, which
+ * may wait for the work. */
 static lk_status launch(lk_lifting *lifting, lk_run *run) {
-	uint32_t piece = run->begin, first = first_of(lifting, lifting->out->pieces.at[piece].event), work = lifting->by_launch[first], rest = LK_NONE;
-	bool synchronous = lifting->c->kind[work] == LK_EVENT_MEMCPY && lk_event_end(lifting->c, work) <= run->end_ns;
+	uint32_t piece = run->begin, first = first_of(lifting, lifting->out->pieces.at[piece].event),
+			 work = lifting->by_launch[first], rest = LK_NONE;
+	bool synchronous =
+		lifting->c->kind[work] == LK_EVENT_MEMCPY && lk_event_end(lifting->c, work) <= run->end_ns;
 	int64_t cut = cut_of(lifting, run, work, synchronous);
 	lk_lift_thread *thread = &lifting->threads.at[run->thread];
 	if (cut < run->end_ns) LK_TRY(split_piece(lifting, piece, cut, &rest));
@@ -285,7 +340,8 @@ static lk_status launch(lk_lifting *lifting, lk_run *run) {
 	LK_TRY(add_host(lifting, run, rest, rest + 1, cut, run->end_ns, &run->op));
 	if (!synchronous || thread->last_launch == LK_NONE) return LK_OK;
 	int64_t over = lifting->out->ops.at[thread->last_launch].end_ns;
-	if (over > cut) lifting->out->pieces.at[rest].dur_ns = run->end_ns > over ? run->end_ns - over : 0;
+	if (over > cut)
+		lifting->out->pieces.at[rest].dur_ns = run->end_ns > over ? run->end_ns - over : 0;
 	return lk_lift_depend(lifting, run->op, thread->last_launch);
 }
 
@@ -302,7 +358,10 @@ static lk_status release(lk_lifting *lifting, lk_run *run) {
 	const lk_capture *capture = lifting->c;
 	unsigned stream = lifting->stream_of[capture->lane[run->event]];
 	if (stream >= LK_STREAMS) return LK_OK;
-	lk_lifted_op op = {.what = LK_LIFTED_RELEASE, .stream = LK_STREAM_OUTSIDE, .event = LK_NONE, .start_ns = lifting->outside_ns,
+	lk_lifted_op op = {.what = LK_LIFTED_RELEASE,
+	                   .stream = LK_STREAM_OUTSIDE,
+	                   .event = LK_NONE,
+	                   .start_ns = lifting->outside_ns,
 	                   .end_ns = run->start_ns};
 	LK_TRY(lk_lift_add(lifting, &op, &lifting->outside));
 	lifting->outside_ns = run->start_ns;
@@ -319,7 +378,8 @@ static lk_status add_run(lk_lifting *lifting, lk_run *run) {
 	if (run->kind == LK_RUN_CALL && piece->call == LK_CALL_SYNC) return synchronise(lifting, run);
 	if (run->kind == LK_RUN_CALL) thread->wait_calls++, thread->wait_event = piece->event;
 	LK_TRY(add_host(lifting, run, run->begin, run->end, run->order_ns, run->end_ns, &run->op));
-	if (run->after != LK_NONE) return lk_lift_depend(lifting, run->op, lifting->runs.at[run->after].op);
+	if (run->after != LK_NONE)
+		return lk_lift_depend(lifting, run->op, lifting->runs.at[run->after].op);
 	if (run->kind != LK_RUN_GAP) return LK_OK;
 	int64_t until = INT64_MIN;
 	LK_TRY(lk_lift_unsaid_sync(lifting, run, run->op, &until));
@@ -330,12 +390,17 @@ static lk_status add_run(lk_lifting *lifting, lk_run *run) {
 /* ---- the whole ---- */
 
 static lk_status add_end(lk_lifting *lifting) {
-	unsigned stream = lifting->main_lane == LK_NONE ? LK_STREAMS : lifting->stream_of[lifting->main_lane];
-	lk_lifted_op op = {.what = LK_LIFTED_END, .stream = (uint8_t)(stream < LK_STREAMS ? stream : LK_STREAM_COMPUTE), .event = LK_NONE,
-	                   .start_ns = lifting->out->to_ns, .end_ns = lifting->out->to_ns};
+	unsigned stream =
+		lifting->main_lane == LK_NONE ? LK_STREAMS : lifting->stream_of[lifting->main_lane];
+	lk_lifted_op op = {.what = LK_LIFTED_END,
+	                   .stream = (uint8_t)(stream < LK_STREAMS ? stream : LK_STREAM_COMPUTE),
+	                   .event = LK_NONE,
+	                   .start_ns = lifting->out->to_ns,
+	                   .end_ns = lifting->out->to_ns};
 	LK_TRY(lk_lift_add(lifting, &op, &lifting->out->end));
 	for (unsigned s = 0; lifting->stretch->all && s < LK_STREAMS; s++)
-		if (lifting->stream[s].last != LK_NONE) LK_TRY(lk_lift_depend(lifting, lifting->out->end, lifting->stream[s].last));
+		if (lifting->stream[s].last != LK_NONE)
+			LK_TRY(lk_lift_depend(lifting, lifting->out->end, lifting->stream[s].last));
 	return LK_OK;
 }
 
@@ -349,10 +414,16 @@ static lk_status lift(lk_lifting *lifting) {
 	return add_end(lifting);
 }
 
-lk_status lk_lift_rank(const lk_capture *capture, const lk_lift_stretch *stretch, lk_lifted_rank *out, lk_error *err) {
+lk_status lk_lift_rank(const lk_capture *capture, const lk_lift_stretch *stretch,
+                       lk_lifted_rank *out, lk_error *err) {
 	int64_t from = stretch->from_ns;
 	*out = (lk_lifted_rank){.capture = capture, .from_ns = from, .to_ns = stretch->to_ns};
-	lk_lifting l = {.c = capture, .out = out, .stretch = stretch, .outside = LK_NONE, .outside_ns = from, .met_ns = from,
+	lk_lifting l = {.c = capture,
+	                .out = out,
+	                .stretch = stretch,
+	                .outside = LK_NONE,
+	                .outside_ns = from,
+	                .met_ns = from,
 	                .err = err};
 	lk_status status = lift(&l);
 	lk_vec_free(&l.runs);

@@ -20,12 +20,16 @@ static lk_status cut(lk_lifting *lifting, uint32_t thread, size_t first) {
 	const lk_host_pieces *pieces = &lifting->out->pieces;
 	for (size_t i = first; i < pieces->count; i++) {
 		const lk_host_piece *piece = &pieces->at[i];
-		/* What follows a thread's last operation belongs to the step's end on the main thread alone. */
+		/* What follows a thread's last operation belongs to the step's end on the main thread
+		 * alone. */
 		bool tail = piece->event == LK_NONE && piece->term == LK_T1;
-		if (tail && (lifting->stretch->all || lifting->threads.at[thread].lane != lifting->main_lane)) continue;
+		if (tail &&
+		    (lifting->stretch->all || lifting->threads.at[thread].lane != lifting->main_lane))
+			continue;
 		lk_run_kind kind = kind_of(piece);
 		lk_run *last = i > first ? lk_last(&lifting->runs) : NULL;
-		bool same = last && pieces->at[last->begin].loading == piece->loading; /* data loading is told apart from the rest */
+		bool same = last && pieces->at[last->begin].loading ==
+		                        piece->loading; /* data loading is told apart from the rest */
 		if (same && kind == LK_RUN_WORK && last->kind == LK_RUN_WORK) {
 			last->end = (uint32_t)i + 1;
 			last->end_ns = piece->start_ns + piece->dur_ns;
@@ -33,8 +37,15 @@ static lk_status cut(lk_lifting *lifting, uint32_t thread, size_t first) {
 		}
 		if (!lk_push(&lifting->runs)) return lk_oom(lifting->err);
 		*lk_last(&lifting->runs) = (lk_run){
-			.order_ns = piece->start_ns, .start_ns = piece->start_ns, .end_ns = piece->start_ns + piece->dur_ns, .begin = (uint32_t)i,
-			.end = (uint32_t)i + 1, .thread = thread, .op = LK_NONE, .after = LK_NONE, .kind = (uint8_t)kind,
+			.order_ns = piece->start_ns,
+			.start_ns = piece->start_ns,
+			.end_ns = piece->start_ns + piece->dur_ns,
+			.begin = (uint32_t)i,
+			.end = (uint32_t)i + 1,
+			.thread = thread,
+			.op = LK_NONE,
+			.after = LK_NONE,
+			.kind = (uint8_t)kind,
 		};
 	}
 	return LK_OK;
@@ -42,15 +53,19 @@ static lk_status cut(lk_lifting *lifting, uint32_t thread, size_t first) {
 
 static lk_status add_thread(lk_lifting *lifting, uint32_t lane) {
 	size_t first = lifting->out->pieces.count;
-	LK_TRY(lk_host_time(lifting->c, lane, lifting->out->from_ns, lifting->out->to_ns, &lifting->out->pieces, lifting->err));
+	LK_TRY(lk_host_time(lifting->c, lane, lifting->out->from_ns, lifting->out->to_ns,
+	                    &lifting->out->pieces, lifting->err));
 	if (idle(&lifting->out->pieces, first)) {
 		lifting->out->pieces.count = first;
 		return LK_OK;
 	}
 	if (!lk_push(&lifting->threads)) return lk_oom(lifting->err);
 	lk_lift_thread *thread = lk_last(&lifting->threads);
-	*thread = (lk_lift_thread){.lane = lane, .stream = lifting->stream_of[lane], .first_run = (uint32_t)lifting->runs.count,
-	                      .last_launch = LK_NONE, .wait_event = LK_NONE};
+	*thread = (lk_lift_thread){.lane = lane,
+	                           .stream = lifting->stream_of[lane],
+	                           .first_run = (uint32_t)lifting->runs.count,
+	                           .last_launch = LK_NONE,
+	                           .wait_event = LK_NONE};
 	LK_TRY(cut(lifting, (uint32_t)lifting->threads.count - 1, first));
 	lk_last(&lifting->threads)->end_run = (uint32_t)lifting->runs.count;
 	return LK_OK;
@@ -59,7 +74,8 @@ static lk_status add_thread(lk_lifting *lifting, uint32_t lane) {
 /* ---- hand-overs ---- */
 
 /* The last run of a thread that ends within (from, to], gaps left out; LK_NONE. */
-static uint32_t last_run(const lk_lifting *lifting, const lk_lift_thread *thread, int64_t from, int64_t to) {
+static uint32_t last_run(const lk_lifting *lifting, const lk_lift_thread *thread, int64_t from,
+                         int64_t to) {
 	uint32_t low = thread->first_run, high = thread->end_run; /* first run that ends behind `to` */
 	while (low < high) {
 		uint32_t middle = low + (high - low) / 2;
@@ -74,14 +90,16 @@ static uint32_t last_run(const lk_lifting *lifting, const lk_lift_thread *thread
 	return LK_NONE;
 }
 
-/* A gap is ended by the run of another thread that was over last before it. It then counts from that run's end on, and stands
- * behind it in the program. */
+/* A gap is ended by the run of another thread that was over last before it. It then counts from
+ * that run's end on, and stands behind it in the program. */
 static void hand_over(lk_lifting *lifting, lk_run *gap) {
 	uint32_t best = LK_NONE;
 	for (uint32_t t = 0; t < lifting->threads.count; t++) {
 		if (t == gap->thread) continue;
 		uint32_t run = last_run(lifting, &lifting->threads.at[t], gap->start_ns, gap->end_ns);
-		if (run != LK_NONE && (best == LK_NONE || lifting->runs.at[run].end_ns > lifting->runs.at[best].end_ns)) best = run;
+		if (run != LK_NONE &&
+		    (best == LK_NONE || lifting->runs.at[run].end_ns > lifting->runs.at[best].end_ns))
+			best = run;
 	}
 	if (best == LK_NONE) return;
 	lk_host_piece *piece = &lifting->out->pieces.at[gap->begin];
@@ -95,10 +113,17 @@ static lk_status add_releases(lk_lifting *lifting) {
 	const lk_capture *capture = lifting->c;
 	for (uint32_t i = 0; i < capture->count; i++) {
 		if (!lk_event_on_device(capture->kind[i]) || capture->launch[i] != LK_NONE) continue;
-		if (capture->start_ns[i] < lifting->out->from_ns || capture->start_ns[i] >= lifting->out->to_ns) continue;
+		if (capture->start_ns[i] < lifting->out->from_ns ||
+		    capture->start_ns[i] >= lifting->out->to_ns)
+			continue;
 		if (!lk_push(&lifting->runs)) return lk_oom(lifting->err);
-		*lk_last(&lifting->runs) = (lk_run){.order_ns = capture->start_ns[i], .start_ns = capture->start_ns[i], .end_ns = capture->start_ns[i],
-		                              .op = LK_NONE, .after = LK_NONE, .event = i, .kind = LK_RUN_RELEASE};
+		*lk_last(&lifting->runs) = (lk_run){.order_ns = capture->start_ns[i],
+		                                    .start_ns = capture->start_ns[i],
+		                                    .end_ns = capture->start_ns[i],
+		                                    .op = LK_NONE,
+		                                    .after = LK_NONE,
+		                                    .event = i,
+		                                    .kind = LK_RUN_RELEASE};
 	}
 	return LK_OK;
 }
@@ -106,7 +131,8 @@ static lk_status add_releases(lk_lifting *lifting) {
 /* What ends a gap comes before it; of equal times, the order of threads. */
 static int by_order(const void *a, const void *b, void *context) {
 	const lk_lifting *lifting = context;
-	const lk_run *x = &lifting->runs.at[*(const uint32_t *)a], *y = &lifting->runs.at[*(const uint32_t *)b];
+	const lk_run *x = &lifting->runs.at[*(const uint32_t *)a],
+				 *y = &lifting->runs.at[*(const uint32_t *)b];
 	if (x->order_ns != y->order_ns) return x->order_ns < y->order_ns ? -1 : 1;
 	if ((x->after != LK_NONE) != (y->after != LK_NONE)) return x->after == LK_NONE ? -1 : 1;
 	return x < y ? -1 : x > y;
@@ -114,13 +140,15 @@ static int by_order(const void *a, const void *b, void *context) {
 
 static lk_status sort_runs(lk_lifting *lifting) {
 	uint32_t count = (uint32_t)lifting->runs.count;
-	uint32_t *order = malloc((count + 1) * sizeof *order), *place = malloc((count + 1) * sizeof *place);
+	uint32_t *order = malloc((count + 1) * sizeof *order),
+			 *place = malloc((count + 1) * sizeof *place);
 	lk_run *sorted = malloc((count + 1) * sizeof *sorted);
 	lk_status status = order && place && sorted ? LK_OK : lk_oom(lifting->err);
 	if (status == LK_OK) {
 		for (uint32_t i = 0; i < count; i++) order[i] = i;
 		qsort_r(order, count, sizeof *order, by_order, lifting);
-		for (uint32_t i = 0; i < count; i++) place[order[i]] = i, sorted[i] = lifting->runs.at[order[i]];
+		for (uint32_t i = 0; i < count; i++)
+			place[order[i]] = i, sorted[i] = lifting->runs.at[order[i]];
 		for (uint32_t i = 0; i < count; i++)
 			if (sorted[i].after != LK_NONE) sorted[i].after = place[sorted[i].after];
 		if (count) memcpy(lifting->runs.at, sorted, count * sizeof *sorted);
@@ -133,9 +161,12 @@ static lk_status sort_runs(lk_lifting *lifting) {
 
 lk_status lk_lift_runs(lk_lifting *lifting) {
 	for (uint32_t lane = 0; lane < lifting->c->lanes.count; lane++)
-		if (!lifting->c->lanes.at[lane].stream && lifting->stream_of[lane] < LK_STREAMS) LK_TRY(add_thread(lifting, lane));
+		if (!lifting->c->lanes.at[lane].stream && lifting->stream_of[lane] < LK_STREAMS)
+			LK_TRY(add_thread(lifting, lane));
 	for (size_t i = 0; i < lifting->runs.count; i++)
-		if (lifting->runs.at[i].kind == LK_RUN_GAP && lifting->out->pieces.at[lifting->runs.at[i].begin].event != LK_NONE) hand_over(lifting, &lifting->runs.at[i]);
+		if (lifting->runs.at[i].kind == LK_RUN_GAP &&
+		    lifting->out->pieces.at[lifting->runs.at[i].begin].event != LK_NONE)
+			hand_over(lifting, &lifting->runs.at[i]);
 	LK_TRY(add_releases(lifting));
 	return sort_runs(lifting);
 }

@@ -1,5 +1,6 @@
-/* lift_waits.c: what the host and streams wait for. Newer profiles say it (lk_sync_note); of older ones only the calls are
- * there, so what they wait for is taken from what had been launched, if the measured times allow it. */
+/* lift_waits.c: what the host and streams wait for. Newer profiles say it (lk_sync_note); of older
+ * ones only the calls are there, so what they wait for is taken from what had been launched, if the
+ * measured times allow it. */
 #include <string.h>
 
 #include "trace/lift/lift_internal.h"
@@ -7,7 +8,8 @@
 /* Clocks of host and device are converted: that far an effect may seem to come before its cause. */
 #define SLACK_NS 3000
 
-/* So long after the device a call of the host returns, at most (3 to 15 us in traces that show such calls). */
+/* So long after the device a call of the host returns, at most (3 to 15 us in traces that show such
+ * calls). */
 #define RETURN_NS 20000
 
 static const lk_lifted_op *op_at(const lk_lifting *lifting, uint32_t op) {
@@ -16,10 +18,13 @@ static const lk_lifted_op *op_at(const lk_lifting *lifting, uint32_t op) {
 
 /* The stream's last operation that was over by `time`, among the last few; LK_NONE. */
 static uint32_t over_by(const lk_lifting *lifting, uint8_t stream, int64_t time) {
-	enum { LOOK_BACK = 64 };
+	enum {
+		LOOK_BACK = 64
+	};
 	const lk_lift_stream *lift_stream = &lifting->stream[stream];
 	for (size_t i = lift_stream->ops.count; i > 0 && lift_stream->ops.count - i < LOOK_BACK; i--)
-		if (op_at(lifting, lift_stream->ops.at[i - 1])->end_ns <= time) return lift_stream->ops.at[i - 1];
+		if (op_at(lifting, lift_stream->ops.at[i - 1])->end_ns <= time)
+			return lift_stream->ops.at[i - 1];
 	return LK_NONE;
 }
 
@@ -34,16 +39,19 @@ static bool names(const lk_lifting *lifting, uint32_t call, const char *part) {
 	return strstr(lk_capture_text(lifting->c, lifting->c->name[call]), part) != NULL;
 }
 
-/* The stream that a call on streams is about: as noted, else the one of the thread's last launch if that was over when the call
- * returned, else the one with work that was over last before it returned. LK_STREAMS: none. */
-static unsigned sync_stream(const lk_lifting *lifting, const lk_sync_note *note, const lk_lift_thread *thread, int64_t end) {
+/* The stream that a call on streams is about: as noted, else the one of the thread's last launch if
+ * that was over when the call returned, else the one with work that was over last before it
+ * returned. LK_STREAMS: none. */
+static unsigned sync_stream(const lk_lifting *lifting, const lk_sync_note *note,
+                            const lk_lift_thread *thread, int64_t end) {
 	if (note && note->stream != LK_NONE) return lifting->stream_of[note->stream];
 	if (thread->last_launch != LK_NONE && op_at(lifting, thread->last_launch)->end_ns <= end)
 		return op_at(lifting, thread->last_launch)->stream;
 	unsigned best = LK_STREAMS;
 	for (unsigned s = 0; s < LK_STREAMS; s++) {
 		if (lifting->stream[s].last == LK_NONE || lifting->stream[s].end_ns > end) continue;
-		if (best == LK_STREAMS || lifting->stream[s].end_ns > lifting->stream[best].end_ns) best = s;
+		if (best == LK_STREAMS || lifting->stream[s].end_ns > lifting->stream[best].end_ns)
+			best = s;
 	}
 	return best;
 }
@@ -52,43 +60,56 @@ static unsigned sync_stream(const lk_lifting *lifting, const lk_sync_note *note,
 static uint32_t awaited_event(const lk_lifting *lifting, int64_t start, int64_t end) {
 	uint32_t best = LK_NONE;
 	for (unsigned s = 0; s < LK_STREAMS; s++) {
-		uint32_t op = lifting->stream[s].last == LK_NONE ? LK_NONE : over_by(lifting, (uint8_t)s, end);
+		uint32_t op =
+			lifting->stream[s].last == LK_NONE ? LK_NONE : over_by(lifting, (uint8_t)s, end);
 		if (op == LK_NONE || op_at(lifting, op)->end_ns <= start) continue;
 		if (best == LK_NONE || op_at(lifting, op)->end_ns > op_at(lifting, best)->end_ns) best = op;
 	}
 	return best;
 }
 
-lk_status lk_lift_sync(lk_lifting *lifting, uint32_t call, const lk_lift_thread *thread, uint32_t op, int64_t *until) {
+lk_status lk_lift_sync(lk_lifting *lifting, uint32_t call, const lk_lift_thread *thread,
+                       uint32_t op, int64_t *until) {
 	const lk_sync_note *note = lk_capture_sync(lifting->c, call);
 	int64_t start = lifting->c->start_ns[call], end = lk_event_end(lifting->c, call) + SLACK_NS;
-	if (names(lifting, call, "DeviceSync") || names(lifting, call, "CtxSync") || (note && note->kind == LK_SYNC_DEVICE)) {
+	if (names(lifting, call, "DeviceSync") || names(lifting, call, "CtxSync") ||
+	    (note && note->kind == LK_SYNC_DEVICE)) {
 		for (unsigned s = 0; s < LK_STREAMS; s++)
-			if (lifting->stream[s].last != LK_NONE) LK_TRY(wait_for(lifting, op, over_by(lifting, (uint8_t)s, end), until));
+			if (lifting->stream[s].last != LK_NONE)
+				LK_TRY(wait_for(lifting, op, over_by(lifting, (uint8_t)s, end), until));
 		return LK_OK;
 	}
-	if (names(lifting, call, "EventSync")) return wait_for(lifting, op, awaited_event(lifting, start, end), until);
+	if (names(lifting, call, "EventSync"))
+		return wait_for(lifting, op, awaited_event(lifting, start, end), until);
 	unsigned s = sync_stream(lifting, note, thread, end);
-	return s < LK_STREAMS && lifting->stream[s].last != LK_NONE ? wait_for(lifting, op, over_by(lifting, (uint8_t)s, end), until) : LK_OK;
+	return s < LK_STREAMS && lifting->stream[s].last != LK_NONE
+	           ? wait_for(lifting, op, over_by(lifting, (uint8_t)s, end), until)
+	           : LK_OK;
 }
 
-/* A call that waits for a stream waits for all that was launched there: work with more behind it is not what ended the gap. */
+/* A call that waits for a stream waits for all that was launched there: work with more behind it is
+ * not what ended the gap. */
 lk_status lk_lift_unsaid_sync(lk_lifting *lifting, const lk_run *gap, uint32_t op, int64_t *until) {
 	uint32_t on = LK_NONE;
 	for (unsigned s = 0; s < LK_STREAMS; s++) {
 		uint32_t last = lifting->stream[s].last;
-		if (last == LK_NONE || op_at(lifting, last)->end_ns <= gap->start_ns || op_at(lifting, last)->end_ns > gap->end_ns) continue;
+		if (last == LK_NONE || op_at(lifting, last)->end_ns <= gap->start_ns ||
+		    op_at(lifting, last)->end_ns > gap->end_ns)
+			continue;
 		if (on == LK_NONE || op_at(lifting, last)->end_ns > op_at(lifting, on)->end_ns) on = last;
 	}
-	return on != LK_NONE && gap->end_ns - op_at(lifting, on)->end_ns <= RETURN_NS ? wait_for(lifting, op, on, until) : LK_OK;
+	return on != LK_NONE && gap->end_ns - op_at(lifting, on)->end_ns <= RETURN_NS
+	           ? wait_for(lifting, op, on, until)
+	           : LK_OK;
 }
 
-/* Which stream an event was recorded on is not said. Communication waits for the computation launched last; other work waits for
- * communication that its stream has not waited for yet, else for the work of any other stream that was over last. What was not
- * over when the work began was not waited for. */
+/* Which stream an event was recorded on is not said. Communication waits for the computation
+ * launched last; other work waits for communication that its stream has not waited for yet, else
+ * for the work of any other stream that was over last. What was not over when the work began was
+ * not waited for. */
 struct choice {
 	uint32_t op;
-	int rank;        /* the higher the likelier */
+	int rank; /* the higher the likelier */
 	int64_t end_ns;
 };
 
@@ -96,7 +117,8 @@ static bool is_comm(const lk_lifting *lifting, uint32_t op) {
 	return op_at(lifting, op)->what == LK_LIFTED_COMM;
 }
 
-static struct choice judge(const lk_lifting *lifting, uint8_t stream, uint8_t other, bool comm, int64_t time) {
+static struct choice judge(const lk_lifting *lifting, uint8_t stream, uint8_t other, bool comm,
+                           int64_t time) {
 	uint32_t last = lifting->stream[other].last, op = last;
 	struct choice c = {.op = LK_NONE};
 	if (last == LK_NONE || other == stream) return c;
@@ -109,26 +131,32 @@ static struct choice judge(const lk_lifting *lifting, uint8_t stream, uint8_t ot
 	return c;
 }
 
-static uint32_t other_work(const lk_lifting *lifting, uint8_t stream, bool comm, int64_t time, uint32_t taken) {
+static uint32_t other_work(const lk_lifting *lifting, uint8_t stream, bool comm, int64_t time,
+                           uint32_t taken) {
 	struct choice best = {.op = LK_NONE};
 	for (unsigned s = 0; s < LK_STREAMS; s++) {
 		if (taken >> s & 1) continue;
 		struct choice c = judge(lifting, stream, (uint8_t)s, comm, time);
 		bool later = comm ? c.op > best.op : c.end_ns > best.end_ns;
-		if (c.op != LK_NONE && (best.op == LK_NONE || c.rank > best.rank || (c.rank == best.rank && later))) best = c;
+		if (c.op != LK_NONE &&
+		    (best.op == LK_NONE || c.rank > best.rank || (c.rank == best.rank && later)))
+			best = c;
 	}
 	return best.op;
 }
 
-lk_status lk_lift_stream_waits(lk_lifting *lifting, lk_lift_thread *thread, uint32_t event, uint8_t stream) {
+lk_status lk_lift_stream_waits(lk_lifting *lifting, lk_lift_thread *thread, uint32_t event,
+                               uint8_t stream) {
 	uint32_t waits = thread->wait_calls, taken = 0, place = LK_NONE;
-	const lk_sync_note *note = thread->wait_event == LK_NONE ? NULL : lk_capture_sync(lifting->c, thread->wait_event);
+	const lk_sync_note *note =
+		thread->wait_event == LK_NONE ? NULL : lk_capture_sync(lifting->c, thread->wait_event);
 	bool comm = lk_lift_communicates(lifting->c, event);
 	int64_t time = lifting->c->start_ns[event] + SLACK_NS;
 	thread->wait_calls = 0;
 	for (; waits > 0; waits--) {
 		bool said = note && note->on != LK_NONE && lifting->stream_of[note->on] < LK_STREAMS;
-		uint32_t on = said ? over_by(lifting, lifting->stream_of[note->on], time) : other_work(lifting, stream, comm, time, taken);
+		uint32_t on = said ? over_by(lifting, lifting->stream_of[note->on], time)
+		                   : other_work(lifting, stream, comm, time, taken);
 		if (on == LK_NONE) break;
 		unsigned other = op_at(lifting, on)->stream;
 		taken |= 1u << other;
@@ -139,7 +167,8 @@ lk_status lk_lift_stream_waits(lk_lifting *lifting, lk_lift_thread *thread, uint
 			LK_TRY(lk_lift_add(lifting, &wait, &place));
 		}
 		lk_lifted_op *wait = &lifting->out->ops.at[place];
-		if (op_at(lifting, on)->end_ns > wait->end_ns) wait->start_ns = wait->end_ns = op_at(lifting, on)->end_ns;
+		if (op_at(lifting, on)->end_ns > wait->end_ns)
+			wait->start_ns = wait->end_ns = op_at(lifting, on)->end_ns;
 		LK_TRY(lk_lift_depend(lifting, place, on));
 	}
 	return LK_OK;

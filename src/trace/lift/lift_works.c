@@ -1,18 +1,23 @@
-/* lift_works.c: execution traces as a step graph: programs, process groups as teams, streams; the operations are those
- * of lift_works_shapes.c or lift_works_timed.c. */
+/* lift_works.c: execution traces as a step graph: programs, process groups as teams, streams; the
+ * operations are those of lift_works_shapes.c or lift_works_timed.c. */
 #include "trace/lift/lift.h"
 
 #include <stdlib.h>
 #include <string.h>
 #include "trace/lift/lift_internal.h"
 
-/* Beyond the streams that a graph has, threads share the last one; beyond this many they are not told apart. */
-enum { MOST_THREADS = 256 };
+/* Beyond the streams that a graph has, threads share the last one; beyond this many they are not
+ * told apart. */
+enum {
+	MOST_THREADS = 256
+};
 
 /* ---- what both ways use ---- */
 
 /* Threads and streams in one list: a stream's number is odd. */
-static int64_t key_of(bool device, int64_t thread) { return (int64_t)((uint64_t)thread * 2 + device); }
+static int64_t key_of(bool device, int64_t thread) {
+	return (int64_t)((uint64_t)thread * 2 + device);
+}
 
 bool lk_lift_add_stream(lk_lifter *lifter, bool device, int64_t thread, uint8_t *stream) {
 	int64_t key = key_of(device, thread);
@@ -21,12 +26,14 @@ bool lk_lift_add_stream(lk_lifter *lifter, bool device, int64_t thread, uint8_t 
 	if (lifter->threads.count >= MOST_THREADS) return *stream = LK_STREAMS - 1, true;
 	if (!lk_push(&lifter->threads) || !lk_push(&lifter->stream_of)) return false;
 	lk_program *program = &lifter->graph->programs.at[lifter->rank];
-	/* The first thread is the host's stream, the first stream the compute stream; others take what is free. */
+	/* The first thread is the host's stream, the first stream the compute stream; others take what
+	 * is free. */
 	bool first = true;
-	for (size_t i = 0; i + 1 < lifter->threads.count; i++) first &= (lifter->threads.at[i] & 1) != device;
-	*stream = first                         ? device ? LK_STREAM_COMPUTE : LK_STREAM_HOST
-			  : lifter->streams < LK_STREAMS - 1 ? lifter->streams++
-											: LK_STREAMS - 1;
+	for (size_t i = 0; i + 1 < lifter->threads.count; i++)
+		first &= (lifter->threads.at[i] & 1) != device;
+	*stream = first                              ? device ? LK_STREAM_COMPUTE : LK_STREAM_HOST
+	          : lifter->streams < LK_STREAMS - 1 ? lifter->streams++
+	                                             : LK_STREAMS - 1;
 	*lk_last(&lifter->threads) = key;
 	*lk_last(&lifter->stream_of) = *stream;
 	char name[48];
@@ -49,9 +56,11 @@ uint32_t lk_lifter_add(lk_lifter *lifter, lk_op *op) {
 	return lk_graph_add(lifter->graph, op);
 }
 
-/* nccl-tests count the larger side of a rank: what an all-gather ends with, what a reduce-scatter begins with. */
+/* nccl-tests count the larger side of a rank: what an all-gather ends with, what a reduce-scatter
+ * begins with. */
 static double message(const lk_comm_note *note) {
-	int64_t elements = note->in_elements > note->out_elements ? note->in_elements : note->out_elements;
+	int64_t elements =
+		note->in_elements > note->out_elements ? note->in_elements : note->out_elements;
 	return elements > 0 ? (double)elements * (note->element_bytes ? note->element_bytes : 1) : 0;
 }
 
@@ -66,7 +75,8 @@ bool lk_lift_comm(const lk_lifter *lifter, const lk_work_comm *comm, lk_op *op) 
 }
 
 bool lk_lift_unpriced(lk_lifter *lifter, uint32_t work) {
-	uint32_t name = lk_intern_id(lifter->graph->names, lk_works_text(lifter->w, lifter->w->name[work]));
+	uint32_t name =
+		lk_intern_id(lifter->graph->names, lk_works_text(lifter->w, lifter->w->name[work]));
 	if (name == UINT32_MAX) return false;
 	while (lifter->unpriced.count <= name)
 		if (!lk_push(&lifter->unpriced)) return false;
@@ -79,7 +89,7 @@ bool lk_lift_unpriced(lk_lifter *lifter, uint32_t work) {
 
 /* One rank's use of a process group. */
 struct member {
-	uint32_t name;           /* in the graph, with the ranks of the group where they are known */
+	uint32_t name; /* in the graph, with the ranks of the group where they are known */
 	uint32_t rank;
 	int32_t size;
 	uint32_t comm;
@@ -97,13 +107,15 @@ static int by_name(const void *a, const void *b) {
 static bool list_members(lk_lifter *lifter, members *list) {
 	for (uint32_t rank = 0; rank < lifter->count; rank++) {
 		const lk_works *works = lifter->works[rank];
-		lifter->team_of[rank] = lk_arena_array(&lifter->report->arena, works->comms.count + 1, sizeof **lifter->team_of);
+		lifter->team_of[rank] = lk_arena_array(&lifter->report->arena, works->comms.count + 1,
+		                                       sizeof **lifter->team_of);
 		if (!lifter->team_of[rank]) return false;
 		for (size_t i = 0; i < works->comms.count; i++) {
 			const lk_comm_note *note = &works->comms.at[i].note;
 			char name[256];
 			if (works->comms.at[i].waits || !lk_op_is_collective(note->kind)) continue;
-			snprintf(name, sizeof name, "%.120s%s%.100s", note->group ? lk_works_text(works, note->group) : "all ranks",
+			snprintf(name, sizeof name, "%.120s%s%.100s",
+			         note->group ? lk_works_text(works, note->group) : "all ranks",
 			         note->ranks ? " " : "", lk_works_text(works, note->ranks));
 			uint32_t id = lk_intern_id(lifter->graph->names, name);
 			if (id == UINT32_MAX || !lk_push(list)) return false;
@@ -114,8 +126,8 @@ static bool list_members(lk_lifter *lifter, members *list) {
 	return true;
 }
 
-/* One team of the members of one name from `begin` on; where there are more ranks than the group has, the name means
- * another group on each of them. */
+/* One team of the members of one name from `begin` on; where there are more ranks than the group
+ * has, the name means another group on each of them. */
 static bool add_teams(lk_lifter *lifter, const struct member *list, size_t count) {
 	uint32_t ranks = 0, size = 0;
 	for (size_t i = 0; i < count; i++) {
@@ -128,8 +140,8 @@ static bool add_teams(lk_lifter *lifter, const struct member *list, size_t count
 		if (!i || (apart && new_rank)) {
 			if (!lk_push(&lifter->graph->teams)) return false;
 			uint32_t at = (uint32_t)lifter->graph->team_stages.count;
-			*lk_last(&lifter->graph->teams) =
-				(lk_team){.name = list[0].name, .begin = at, .end = at, .ranks = size ? size : ranks};
+			*lk_last(&lifter->graph->teams) = (lk_team){
+				.name = list[0].name, .begin = at, .end = at, .ranks = size ? size : ranks};
 		}
 		if (new_rank) {
 			if (!lk_push(&lifter->graph->team_stages)) return false;
@@ -143,7 +155,8 @@ static bool add_teams(lk_lifter *lifter, const struct member *list, size_t count
 
 static lk_status find_teams(lk_lifter *lifter) {
 	members list = {0};
-	lifter->team_of = lk_arena_array(&lifter->report->arena, lifter->count, sizeof *lifter->team_of);
+	lifter->team_of =
+		lk_arena_array(&lifter->report->arena, lifter->count, sizeof *lifter->team_of);
 	bool good = lifter->team_of && list_members(lifter, &list);
 	for (size_t at = 0, end; good && at < list.count; at = end) {
 		for (end = at; end < list.count && list.at[end].name == list.at[at].name;) end++;
@@ -171,11 +184,14 @@ static lk_status lift_rank(lk_lifter *lifter, uint32_t rank) {
 	lifter->graph->programs.at[rank].name = lk_intern_id(lifter->graph->names, name);
 	if (lifter->graph->programs.at[rank].name == UINT32_MAX) return lk_oom(lifter->err);
 	lk_graph_begin_block(lifter->graph, name);
-	LK_TRY(has_device_works(lifter->w) ? lk_lift_by_dependencies(lifter) : lk_lift_by_shapes(lifter));
+	LK_TRY(has_device_works(lifter->w) ? lk_lift_by_dependencies(lifter)
+	                                   : lk_lift_by_shapes(lifter));
 	LK_TRY(lk_graph_end_block(lifter->graph, &block, lifter->err));
-	return lk_graph_call(lifter->graph, rank,
-						 &(lk_call){.block = block, .repeat = 1, .microbatch = -1, .layer = -1, .pass = LK_PHASE_OTHER},
-						 lifter->err);
+	return lk_graph_call(
+		lifter->graph, rank,
+		&(lk_call){
+			.block = block, .repeat = 1, .microbatch = -1, .layer = -1, .pass = LK_PHASE_OTHER},
+		lifter->err);
 }
 
 static int by_count(const void *a, const void *b) {
@@ -188,19 +204,22 @@ static lk_status list_unpriced(lk_lifter *lifter) {
 	for (size_t i = 0; i < lifter->unpriced.count; i++) {
 		if (!lifter->unpriced.at[i]) continue;
 		if (!lk_push(&lifter->report->names)) return lk_oom(lifter->err);
-		const char *name = lk_arena_strdup(&lifter->report->arena, lk_intern_text(lifter->graph->names, (uint32_t)i));
+		const char *name = lk_arena_strdup(&lifter->report->arena,
+		                                   lk_intern_text(lifter->graph->names, (uint32_t)i));
 		if (!name) return lk_oom(lifter->err);
 		*lk_last(&lifter->report->names) = (lk_unpriced){name, lifter->unpriced.at[i]};
 	}
 	if (lifter->report->names.count)
-		qsort(lifter->report->names.at, lifter->report->names.count, sizeof *lifter->report->names.at, by_count);
+		qsort(lifter->report->names.at, lifter->report->names.count,
+		      sizeof *lifter->report->names.at, by_count);
 	return LK_OK;
 }
 
 static lk_status lift(lk_lifter *lifter) {
 	lifter->graph->traced = true;
 	lifter->graph->ranks.world = lifter->count, lifter->graph->ranks.chains = 1;
-	for (int g = 0; g < LK_GROUPS; g++) lifter->graph->ranks.group[g].size = lifter->graph->ranks.group[g].stride = 1;
+	for (int g = 0; g < LK_GROUPS; g++)
+		lifter->graph->ranks.group[g].size = lifter->graph->ranks.group[g].stride = 1;
 	LK_TRY(find_teams(lifter));
 	LK_TRY(lk_lift_messages(lifter)); /* makes the programs */
 	for (uint32_t rank = 0; rank < lifter->count; rank++) LK_TRY(lift_rank(lifter, rank));
@@ -208,12 +227,16 @@ static lk_status lift(lk_lifter *lifter) {
 	return lk_graph_check(lifter->graph, lifter->err);
 }
 
-lk_status lk_works_lift(const lk_works *const *works, uint32_t count, const lk_overheads *overheads, lk_graph **out,
-                        lk_works_lifted *report, lk_error *err) {
+lk_status lk_works_lift(const lk_works *const *works, uint32_t count, const lk_overheads *overheads,
+                        lk_graph **out, lk_works_lifted *report, lk_error *err) {
 	*out = NULL;
 	*report = (lk_works_lifted){0};
-	lk_lifter l = {
-		.graph = lk_graph_new(), .works = works, .count = count, .overheads = overheads, .report = report, .err = err};
+	lk_lifter l = {.graph = lk_graph_new(),
+	               .works = works,
+	               .count = count,
+	               .overheads = overheads,
+	               .report = report,
+	               .err = err};
 	if (!l.graph) return lk_oom(err);
 	lk_status status = lift(&l);
 	lk_vec_free(&l.unpriced);

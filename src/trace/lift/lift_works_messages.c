@@ -1,5 +1,6 @@
-/* lift_works_messages.c: sends and receives of works that name their peers, as channels of a step graph: all messages from one
- * rank to another with one tag are one channel, on which the k-th send meets the k-th receive. */
+/* lift_works_messages.c: sends and receives of works that name their peers, as channels of a step
+ * graph: all messages from one rank to another with one tag are one channel, on which the k-th send
+ * meets the k-th receive. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -7,10 +8,10 @@
 
 /* One end of a message. */
 struct message {
-	uint32_t from, to;       /* places of the ranks */
+	uint32_t from, to; /* places of the ranks */
 	int64_t tag;
 	bool receives;
-	uint32_t comm;           /* of the rank that it is on */
+	uint32_t comm; /* of the rank that it is on */
 };
 
 typedef LK_VEC(struct message) messages;
@@ -42,8 +43,8 @@ static bool list_messages(lk_lifter *lifter, messages *list) {
 			if (peer == LK_NONE || peer == rank) continue;
 			bool receives = note->kind == LK_OP_RECV;
 			if (!lk_push(list)) return false;
-			*lk_last(list) = (struct message){receives ? peer : rank, receives ? rank : peer, works->comms.at[i].sequence, receives,
-									   (uint32_t)i};
+			*lk_last(list) = (struct message){receives ? peer : rank, receives ? rank : peer,
+			                                  works->comms.at[i].sequence, receives, (uint32_t)i};
 		}
 	}
 	if (list->count) qsort(list->at, list->count, sizeof *list->at, by_key);
@@ -52,14 +53,15 @@ static bool list_messages(lk_lifter *lifter, messages *list) {
 
 static size_t run_of(const messages *list, size_t at) {
 	size_t end = at;
-	while (end < list->count && list->at[end].from == list->at[at].from && list->at[end].to == list->at[at].to &&
-		   list->at[end].tag == list->at[at].tag)
+	while (end < list->count && list->at[end].from == list->at[at].from &&
+	       list->at[end].to == list->at[at].to && list->at[end].tag == list->at[at].tag)
 		end++;
 	return end - at;
 }
 
 /* Gives the messages of one key their channels at both ends, unless some have no partner. */
-static bool give_channel(lk_lifter *lifter, const struct message *message, size_t count, uint32_t *used) {
+static bool give_channel(lk_lifter *lifter, const struct message *message, size_t count,
+                         uint32_t *used) {
 	size_t receives = 0;
 	for (size_t i = 0; i < count; i++) receives += message[i].receives;
 	if (receives * 2 != count) return false;
@@ -81,8 +83,10 @@ static lk_status wire(lk_lifter *lifter, const messages *list, uint32_t *used) {
 		if (used[rank] > most) most = used[rank];
 	LK_TRY(lk_graph_set_programs(lifter->graph, lifter->count, most, lifter->err));
 	for (size_t at = 0, run; at < list->count; at += run) {
-		const struct message *first = &list->at[at], *last = &list->at[at + (run = run_of(list, at)) - 1];
-		uint32_t a = lifter->team_of[first->from][first->comm], b = lifter->team_of[first->to][last->comm];
+		const struct message *first = &list->at[at],
+							 *last = &list->at[at + (run = run_of(list, at)) - 1];
+		uint32_t a = lifter->team_of[first->from][first->comm],
+				 b = lifter->team_of[first->to][last->comm];
 		bool paired = !first->receives && last->receives && a != LK_NONE && b != LK_NONE;
 		if (paired) lk_graph_wire(lifter->graph, first->from, a, first->to, b);
 	}

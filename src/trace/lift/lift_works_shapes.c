@@ -1,14 +1,16 @@
 /* lift_works_shapes.c: a rank's execution trace without times as operations of a step graph.
  *
- * The host, in the terms of host_time.h, at every level of nesting: a top-level operation of a thread begins T1 after
- * the one before; of any operation T2 passes before the first thing inside, T5 between two, T3 behind the last; one with
- * nothing inside takes T5. Things inside are operations and launches; that one without parts launches is told by the
- * overheads, which know a T2 of it, and by its shapes.
+ * The host, in the terms of host_time.h, at every level of nesting: a top-level operation of a
+ * thread begins T1 after the one before; of any operation T2 passes before the first thing inside,
+ * T5 between two, T3 behind the last; one with nothing inside takes T5. Things inside are
+ * operations and launches; that one without parts launches is told by the overheads, which know a
+ * T2 of it, and by its shapes.
  *
- * The device: below a top-level operation, the outermost operations whose shapes say what they do are taken whole; each
- * is one kernel, behind the first launch inside, in order on the compute stream. Collectives are on a stream of their
- * own, behind the compute that was launched before them; compute waits for one where the trace has a wait, or reads or
- * writes a tensor of its. The host waits for results that it reads (aten::item, copies to host memory). */
+ * The device: below a top-level operation, the outermost operations whose shapes say what they do
+ * are taken whole; each is one kernel, behind the first launch inside, in order on the compute
+ * stream. Collectives are on a stream of their own, behind the compute that was launched before
+ * them; compute waits for one where the trace has a wait, or reads or writes a tensor of its. The
+ * host waits for results that it reads (aten::item, copies to host memory). */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,24 +19,34 @@
 #include "trace/lift/lift.h"
 
 /* What a work does to the device; | DONE: it has. */
-enum { NONE, PIECE, SYNC, COLLECTIVE, AWAIT, UNKNOWN, DONE = 16 };
+enum {
+	NONE,
+	PIECE,
+	SYNC,
+	COLLECTIVE,
+	AWAIT,
+	UNKNOWN,
+	DONE = 16
+};
 
-enum { OPEN = 64 }; /* collectives that nobody has waited for; the oldest is forgotten */
+enum {
+	OPEN = 64
+}; /* collectives that nobody has waited for; the oldest is forgotten */
 
 struct shapes {
 	lk_lifter *l;
 	const lk_works *w;
 	uint8_t *does;
-	uint8_t *taken;          /* it, or what encloses it, is taken whole */
-	uint8_t *parts;          /* it encloses others */
-	uint32_t *above;         /* the operation of the host that encloses it; LK_NONE */
+	uint8_t *taken;                /* it, or what encloses it, is taken whole */
+	uint8_t *parts;                /* it encloses others */
+	uint32_t *above;               /* the operation of the host that encloses it; LK_NONE */
 	uint32_t *first, *last, *next; /* operations of the host inside one; its next sibling */
 	/* the walk */
-	uint32_t host;           /* the last operation of a CPU thread */
+	uint32_t host; /* the last operation of a CPU thread */
 	uint8_t host_stream;
-	uint8_t *had;            /* something inside it is over */
-	uint32_t acting;         /* the innermost open work that acts on the device and has not yet; LK_NONE */
-	double pending;          /* host time that no operation of the graph has yet, seconds */
+	uint8_t *had;    /* something inside it is over */
+	uint32_t acting; /* the innermost open work that acts on the device and has not yet; LK_NONE */
+	double pending;  /* host time that no operation of the graph has yet, seconds */
 	const char *pending_name;
 	uint8_t comm_stream;
 	struct {
@@ -44,32 +56,42 @@ struct shapes {
 	uint32_t opened;
 };
 
-static const char *name_of(const struct shapes *shapes, uint32_t work) { return lk_works_text(shapes->w, shapes->w->name[work]); }
+static const char *name_of(const struct shapes *shapes, uint32_t work) {
+	return lk_works_text(shapes->w, shapes->w->name[work]);
+}
 
 /* ---- what works do ---- */
 
 static bool encloses_only(const struct shapes *shapes, uint32_t work) {
-	return shapes->w->kind[work] != LK_NODE_OP || strncmp(name_of(shapes, work), "autograd::engine::evaluate_function", 35) == 0;
+	return shapes->w->kind[work] != LK_NODE_OP ||
+	       strncmp(name_of(shapes, work), "autograd::engine::evaluate_function", 35) == 0;
 }
 
-/* Operations that launch nothing themselves when they have no parts: conversions to what a tensor is already, steps of
- * autograd that hand a gradient on. */
+/* Operations that launch nothing themselves when they have no parts: conversions to what a tensor
+ * is already, steps of autograd that hand a gradient on. */
 static bool idle_alone(const char *name) {
-	static const char *const names[] = {
-		"aten::to",          "aten::contiguous", "aten::type_as", "aten::dropout", "torch::autograd::AccumulateGrad",
-		"record_param_comms"};
+	static const char *const names[] = {"aten::to",
+	                                    "aten::contiguous",
+	                                    "aten::type_as",
+	                                    "aten::dropout",
+	                                    "torch::autograd::AccumulateGrad",
+	                                    "record_param_comms"};
 	for (size_t i = 0; i < sizeof names / sizeof *names; i++)
 		if (strcmp(name, names[i]) == 0) return true;
 	size_t length = strlen(name);
 	while (length && name[length - 1] >= '0' && name[length - 1] <= '9') length--;
-	return name[length] && length >= 8 && strncmp(name + length - 8, "Backward", 8) == 0 && !strchr(name, ':');
+	return name[length] && length >= 8 && strncmp(name + length - 8, "Backward", 8) == 0 &&
+	       !strchr(name, ':');
 }
 
 /* Operations of other libraries launch kernels of their own, whatever parts they have besides. */
 static bool foreign(const char *name) {
-	static const char *const own[] = {
-		"aten::",           "c10d::", "autograd::engine::", "torch::autograd::AccumulateGrad", "torch::distributed::",
-		"torch.distributed"};
+	static const char *const own[] = {"aten::",
+	                                  "c10d::",
+	                                  "autograd::engine::",
+	                                  "torch::autograd::AccumulateGrad",
+	                                  "torch::distributed::",
+	                                  "torch.distributed"};
 	for (size_t i = 0; i < sizeof own / sizeof *own; i++)
 		if (strncmp(name, own[i], strlen(own[i])) == 0) return false;
 	return strstr(name, "::");
@@ -96,7 +118,8 @@ static uint8_t classify(const struct shapes *shapes, uint32_t work, lk_op *op, b
 	*whole = false;
 	if (encloses_only(shapes, work)) return NONE;
 	lk_shapes_known known = lk_op_from_shapes(op->name, lk_works_text(works, works->shape[work]),
-											  lk_works_text(works, works->types[work]), lk_works_text(works, works->outputs[work]), op);
+	                                          lk_works_text(works, works->types[work]),
+	                                          lk_works_text(works, works->outputs[work]), op);
 	*whole = known != LK_SHAPES_UNKNOWN;
 	if (known == LK_SHAPES_NOTHING) return NONE;
 	if (!device) return NONE;
@@ -116,18 +139,22 @@ static void count(struct shapes *shapes, uint32_t work, uint8_t does, bool whole
 	else shapes->l->report->nothing++;
 }
 
-/* What the host spends time on: operations, and annotations that stand for one (as host_time.c has them). */
+/* What the host spends time on: operations, and annotations that stand for one (as host_time.c has
+ * them). */
 static bool of_host(const struct shapes *shapes, uint32_t work) {
 	const char *name = name_of(shapes, work);
 	if (shapes->w->kind[work] == LK_NODE_OP) return true;
 	return shapes->w->kind[work] == LK_NODE_NOTE &&
-		   (strncmp(name, "Optimizer.", 10) == 0 || strncmp(name, "enumerate(DataLoader)", 21) == 0);
+	       (strncmp(name, "Optimizer.", 10) == 0 ||
+	        strncmp(name, "enumerate(DataLoader)", 21) == 0);
 }
 
 /* Works are in the order of their begin, so that what encloses one has been here. */
 static void enclose(struct shapes *shapes, uint32_t work) {
 	uint32_t parent = shapes->w->parent[work];
-	uint32_t above = parent == LK_NONE ? LK_NONE : of_host(shapes, parent) ? parent : shapes->above[parent];
+	uint32_t above = parent == LK_NONE         ? LK_NONE
+	                 : of_host(shapes, parent) ? parent
+	                                           : shapes->above[parent];
 	shapes->above[work] = above;
 	shapes->taken[work] = parent != LK_NONE && shapes->taken[parent];
 	shapes->first[work] = shapes->last[work] = shapes->next[work] = LK_NONE;
@@ -148,7 +175,8 @@ static lk_status find_pieces(struct shapes *shapes) {
 		shapes->does[i] = classify(shapes, i, &op, &whole);
 		shapes->taken[i] = whole;
 		count(shapes, i, shapes->does[i], whole);
-		if (shapes->does[i] == UNKNOWN && !lk_lift_unpriced(shapes->l, i)) return lk_oom(shapes->l->err);
+		if (shapes->does[i] == UNKNOWN && !lk_lift_unpriced(shapes->l, i))
+			return lk_oom(shapes->l->err);
 	}
 	return LK_OK;
 }
@@ -157,7 +185,8 @@ static lk_status find_pieces(struct shapes *shapes) {
 
 static double overhead(struct shapes *shapes, int term, const char *name) {
 	bool known = true;
-	double us = shapes->l->overheads ? lk_overheads_mean(shapes->l->overheads, term, name, &known) : 0;
+	double us =
+		shapes->l->overheads ? lk_overheads_mean(shapes->l->overheads, term, name, &known) : 0;
 	shapes->l->report->host_times += shapes->l->overheads != NULL;
 	shapes->l->report->strange_overheads += !known;
 	return isfinite(us) && us > 0 ? us * 1e-6 : 0;
@@ -170,13 +199,14 @@ static void spend(struct shapes *shapes, int term, const char *name, const char 
 
 static bool add_host(struct shapes *shapes, const char *name, double seconds, uint32_t join) {
 	if (shapes->host != LK_NONE && !lk_lifter_depend(shapes->l, shapes->host)) return false;
-	shapes->host = lk_lifter_add(shapes->l, &(lk_op){.kind = LK_OP_HOST,
-										 .stream = shapes->host_stream,
-										 .phase = LK_PHASE_OTHER,
-										 .name = name,
-										 .m = seconds,
-										 .measured_ps = llround(fmin(seconds, 1e6) * 1e12), /* eleven days */
-										 .join = join});
+	shapes->host = lk_lifter_add(
+		shapes->l, &(lk_op){.kind = LK_OP_HOST,
+	                        .stream = shapes->host_stream,
+	                        .phase = LK_PHASE_OTHER,
+	                        .name = name,
+	                        .m = seconds,
+	                        .measured_ps = llround(fmin(seconds, 1e6) * 1e12), /* eleven days */
+	                        .join = join});
 	return true;
 }
 
@@ -191,7 +221,9 @@ static bool add_pending(struct shapes *shapes) {
 static bool await_tensors(struct shapes *shapes, uint32_t work) {
 	for (uint32_t t = shapes->w->tensor_begin[work]; t < shapes->w->tensor_begin[work + 1]; t++)
 		for (uint32_t i = 0; i < OPEN && i < shapes->opened; i++) {
-			if (shapes->open[i].storage < 0 || shapes->open[i].storage != shapes->w->tensors.at[t].storage) continue;
+			if (shapes->open[i].storage < 0 ||
+			    shapes->open[i].storage != shapes->w->tensors.at[t].storage)
+				continue;
 			if (!lk_lifter_depend(shapes->l, shapes->open[i].op)) return false;
 			shapes->open[i].storage = -1; /* what follows on the stream is behind it */
 		}
@@ -200,7 +232,8 @@ static bool await_tensors(struct shapes *shapes, uint32_t work) {
 
 static void open_collective(struct shapes *shapes, uint32_t work, uint32_t op) {
 	int64_t sequence = lk_works_comm(shapes->w, work)->sequence;
-	for (uint32_t t = shapes->w->tensor_begin[work]; t < shapes->w->tensor_begin[work + 1]; t++, shapes->opened++) {
+	for (uint32_t t = shapes->w->tensor_begin[work]; t < shapes->w->tensor_begin[work + 1];
+	     t++, shapes->opened++) {
 		shapes->open[shapes->opened % OPEN].storage = shapes->w->tensors.at[t].storage;
 		shapes->open[shapes->opened % OPEN].sequence = sequence;
 		shapes->open[shapes->opened % OPEN].op = op;
@@ -218,9 +251,9 @@ static bool await_sequence(struct shapes *shapes, uint32_t work) {
 	if (!shapes->l->deps.count) return true;
 	if (shapes->host != LK_NONE && !lk_lifter_depend(shapes->l, shapes->host)) return false;
 	lk_lifter_add(shapes->l, &(lk_op){.kind = LK_OP_WAIT,
-							   .stream = LK_STREAM_COMPUTE,
-							   .phase = LK_PHASE_OTHER,
-							   .name = "wait for the collective"});
+	                                  .stream = LK_STREAM_COMPUTE,
+	                                  .phase = LK_PHASE_OTHER,
+	                                  .name = "wait for the collective"});
 	return true;
 }
 
@@ -229,7 +262,8 @@ static void guess(const struct shapes *shapes, uint32_t work, lk_op *op) {
 	op->kind = LK_OP_ELEMENTWISE;
 	op->bytes = 0;
 	for (uint32_t t = shapes->w->tensor_begin[work]; t < shapes->w->tensor_begin[work + 1]; t++)
-		op->bytes += (double)shapes->w->tensors.at[t].elements * shapes->w->tensors.at[t].element_bytes;
+		op->bytes +=
+			(double)shapes->w->tensors.at[t].elements * shapes->w->tensors.at[t].element_bytes;
 }
 
 /* The launch of what a work does on the device, and that. */
@@ -238,14 +272,16 @@ static bool add_piece(struct shapes *shapes, uint32_t work) {
 	bool whole;
 	uint8_t does = classify(shapes, work, &op, &whole);
 	const char *call = op.kind == LK_OP_COPY ? "cudaMemcpyAsync" : "cudaLaunchKernel";
-	if (!add_pending(shapes) || !add_host(shapes, call, overhead(shapes, LK_T4, call), 0)) return false;
+	if (!add_pending(shapes) || !add_host(shapes, call, overhead(shapes, LK_T4, call), 0))
+		return false;
 	if (does == UNKNOWN) guess(shapes, work, &op);
 	op.stream = LK_STREAM_COMPUTE, op.phase = LK_PHASE_OTHER;
 	if (!lk_lifter_depend(shapes->l, shapes->host)) return false;
 	if (does != COLLECTIVE) {
 		if (!await_tensors(shapes, work)) return false;
 		lk_lifter_add(shapes->l, &op);
-		return does != SYNC || add_host(shapes, "cudaStreamSynchronize", 0, LK_JOIN(LK_STREAM_COMPUTE));
+		return does != SYNC ||
+		       add_host(shapes, "cudaStreamSynchronize", 0, LK_JOIN(LK_STREAM_COMPUTE));
 	}
 	lk_lift_comm(shapes->l, lk_works_comm(shapes->w, work), &op);
 	op.stream = shapes->comm_stream, op.join = LK_JOIN(LK_STREAM_COMPUTE);
@@ -253,17 +289,22 @@ static bool add_piece(struct shapes *shapes, uint32_t work) {
 	return true;
 }
 
-static bool acts(const struct shapes *shapes, uint32_t work) { return shapes->does[work] != NONE && shapes->does[work] != AWAIT; }
+static bool acts(const struct shapes *shapes, uint32_t work) {
+	return shapes->does[work] != NONE && shapes->does[work] != AWAIT;
+}
 
 /* Whether an operation without parts launches something, as far as the overheads know. */
 static bool launches(const struct shapes *shapes, uint32_t work) {
 	bool known = false, host;
-	if (!shapes->l->overheads || shapes->first[work] != LK_NONE || !lk_works_on_device(shapes->w, work, &host)) return false;
+	if (!shapes->l->overheads || shapes->first[work] != LK_NONE ||
+	    !lk_works_on_device(shapes->w, work, &host))
+		return false;
 	lk_overheads_mean(shapes->l->overheads, LK_T2, name_of(shapes, work), &known);
 	return known;
 }
 
-/* A launch inside `work`: the first one is of the work that acts; further ones are time of the host. */
+/* A launch inside `work`: the first one is of the work that acts; further ones are time of the
+ * host. */
 static bool launch(struct shapes *shapes, uint32_t work) {
 	const char *name = name_of(shapes, work);
 	spend(shapes, shapes->had[work] ? LK_T5 : LK_T2, name, name);
@@ -279,7 +320,8 @@ static bool enter(struct shapes *shapes, uint32_t work) {
 	const char *name = name_of(shapes, work);
 	uint32_t above = shapes->above[work];
 	if (above != LK_NONE) {
-		spend(shapes, shapes->had[above] ? LK_T5 : LK_T2, name_of(shapes, above), name_of(shapes, above));
+		spend(shapes, shapes->had[above] ? LK_T5 : LK_T2, name_of(shapes, above),
+		      name_of(shapes, above));
 		shapes->had[above] = 1;
 	} else if (shapes->host != LK_NONE) spend(shapes, LK_T1, name, name);
 	if (shapes->does[work] == AWAIT) return add_pending(shapes) && await_sequence(shapes, work);
@@ -299,7 +341,8 @@ static bool leave(struct shapes *shapes, uint32_t work) {
 
 /* All that is inside, without recursion: traces may be nested as deep as they like. */
 static bool add_top(struct shapes *shapes, uint32_t top) {
-	if (!lk_lift_add_stream(shapes->l, false, shapes->w->thread[top], &shapes->host_stream)) return false;
+	if (!lk_lift_add_stream(shapes->l, false, shapes->w->thread[top], &shapes->host_stream))
+		return false;
 	uint32_t at = top;
 	shapes->acting = LK_NONE;
 	if (!enter(shapes, at)) return false;
@@ -330,7 +373,8 @@ static lk_status walk(struct shapes *shapes) {
 	program->stream_names[shapes->comm_stream] = comm;
 	shapes->host = LK_NONE;
 	for (uint32_t i = 0; i < shapes->w->count; i++)
-		if (shapes->above[i] == LK_NONE && of_host(shapes, i) && !add_top(shapes, i)) return lk_oom(shapes->l->err);
+		if (shapes->above[i] == LK_NONE && of_host(shapes, i) && !add_top(shapes, i))
+			return lk_oom(shapes->l->err);
 	return LK_OK;
 }
 
@@ -339,19 +383,21 @@ lk_status lk_lift_by_shapes(lk_lifter *lifter) {
 	struct shapes *shapes = calloc(1, sizeof *shapes);
 	if (!shapes) return lk_oom(lifter->err);
 	*shapes = (struct shapes){.l = lifter,
-				  .w = lifter->w,
-				  .does = calloc(n, 1),
-				  .taken = calloc(n, 1),
-				  .parts = calloc(n, 1),
-				  .had = calloc(n, 1),
-				  .above = calloc(n, 4),
-				  .first = calloc(n, 4),
-				  .last = calloc(n, 4),
-				  .next = calloc(n, 4)};
-	bool good = shapes->does && shapes->taken && shapes->parts && shapes->had && shapes->above && shapes->first && shapes->last && shapes->next;
+	                          .w = lifter->w,
+	                          .does = calloc(n, 1),
+	                          .taken = calloc(n, 1),
+	                          .parts = calloc(n, 1),
+	                          .had = calloc(n, 1),
+	                          .above = calloc(n, 4),
+	                          .first = calloc(n, 4),
+	                          .last = calloc(n, 4),
+	                          .next = calloc(n, 4)};
+	bool good = shapes->does && shapes->taken && shapes->parts && shapes->had && shapes->above &&
+	            shapes->first && shapes->last && shapes->next;
 	lk_status status = good ? find_pieces(shapes) : lk_oom(lifter->err);
 	if (status == LK_OK) status = walk(shapes);
-	free(shapes->does), free(shapes->taken), free(shapes->parts), free(shapes->had), free(shapes->above);
+	free(shapes->does), free(shapes->taken), free(shapes->parts), free(shapes->had),
+		free(shapes->above);
 	free(shapes->first), free(shapes->last), free(shapes->next);
 	free(shapes);
 	return status;

@@ -1,6 +1,7 @@
-/* lift_works_timed.c: a rank's works with explicit dependencies (Chakra) as operations of a step graph. Each waits for its
- * dependencies, and for the one before on its thread or stream. Durations are those of the trace where it has any;
- * whole microseconds, so that device work without one took less than that. */
+/* lift_works_timed.c: a rank's works with explicit dependencies (Chakra) as operations of a step
+ * graph. Each waits for its dependencies, and for the one before on its thread or stream. Durations
+ * are those of the trace where it has any; whole microseconds, so that device work without one took
+ * less than that. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,15 +12,19 @@ struct timed {
 	lk_lifter *l;
 	const lk_works *w;
 	bool device_timed;
-	bool control;            /* control dependencies decide about the order too */
+	bool control;             /* control dependencies decide about the order too */
 	uint32_t *order, ordered; /* works, each behind what it depends on */
-	uint32_t *place;         /* of the operation; LK_NONE not yet */
+	uint32_t *place;          /* of the operation; LK_NONE not yet */
 	uint8_t *state;
 	LK_VEC(uint32_t) stack;
-	uint64_t circles;        /* dependencies that lead back */
+	uint64_t circles; /* dependencies that lead back */
 };
 
-enum { NEW, OPEN, DONE };
+enum {
+	NEW,
+	OPEN,
+	DONE
+};
 
 /* Dependency number `at` of a work, data first; LK_NONE behind the last. */
 static uint32_t dependency(const lk_works *works, uint32_t work, uint32_t at, bool control) {
@@ -38,7 +43,8 @@ static bool put_in_order(struct timed *timed, uint32_t work) {
 		uint32_t top = *lk_last(&timed->stack);
 		bool first = timed->state[top] == NEW, waits = false;
 		if (first) timed->state[top] = OPEN;
-		for (uint32_t i = 0, on; first && (on = dependency(timed->w, top, i, timed->control)) != LK_NONE; i++) {
+		for (uint32_t i = 0, on;
+		     first && (on = dependency(timed->w, top, i, timed->control)) != LK_NONE; i++) {
 			timed->circles += timed->state[on] == OPEN;
 			if (timed->state[on] != NEW) continue;
 			waits = true;
@@ -62,8 +68,8 @@ static bool put_all_in_order(struct timed *timed, bool control) {
 	return true;
 }
 
-/* Control dependencies that the order does not keep (the converter of PyTorch traces writes such: from a kernel to what
- * encloses its launch) are left out. */
+/* Control dependencies that the order does not keep (the converter of PyTorch traces writes such:
+ * from a kernel to what encloses its launch) are left out. */
 static bool depend(struct timed *timed, uint32_t work) {
 	for (uint32_t i = 0, on; (on = dependency(timed->w, work, i, true)) != LK_NONE; i++)
 		if (timed->place[on] == LK_NONE) timed->l->report->dropped++;
@@ -106,11 +112,12 @@ static bool add(struct timed *timed, uint32_t work) {
 	const lk_work_comm *comm = lk_works_comm(works, work);
 	bool device = on_device(works, work);
 	lk_op op = {.phase = LK_PHASE_OTHER,
-				.name = lk_works_text(works, works->name[work]),
-				.kind = device ? LK_OP_ELEMENTWISE : LK_OP_HOST};
+	            .name = lk_works_text(works, works->name[work]),
+	            .kind = device ? LK_OP_ELEMENTWISE : LK_OP_HOST};
 	/* Streams that are not said: one for computation, one for communication. */
 	int64_t thread = works->thread[work] < 0 && comm ? -2 : works->thread[work];
-	if (!lk_lift_add_stream(timed->l, device, thread, &op.stream) || !depend(timed, work)) return false;
+	if (!lk_lift_add_stream(timed->l, device, thread, &op.stream) || !depend(timed, work))
+		return false;
 	int64_t ns = works->duration_ns[work];
 	if (device) op.kind = kind_by_name(op.name);
 	bool communicates = comm && lk_lift_comm(timed->l, comm, &op);
@@ -124,19 +131,20 @@ static bool add(struct timed *timed, uint32_t work) {
 }
 
 static lk_status circle(const struct timed *timed) {
-	lk_fail(timed->l->err, LK_ERR_INPUT, timed->w->path, "%llu data dependencies lead back to the node that has them",
-			(unsigned long long)timed->circles);
+	lk_fail(timed->l->err, LK_ERR_INPUT, timed->w->path,
+	        "%llu data dependencies lead back to the node that has them",
+	        (unsigned long long)timed->circles);
 	return lk_hint(timed->l->err, "a trace with circles cannot be run; write it again");
 }
 
 lk_status lk_lift_by_dependencies(lk_lifter *lifter) {
 	size_t n = lifter->w->count + 1;
 	struct timed t = {.l = lifter,
-			   .w = lifter->w,
-			   .device_timed = lk_works_device_timed(lifter->w),
-			   .order = malloc(n * sizeof *t.order),
-			   .place = malloc(n * sizeof *t.place),
-			   .state = malloc(n)};
+	                  .w = lifter->w,
+	                  .device_timed = lk_works_device_timed(lifter->w),
+	                  .order = malloc(n * sizeof *t.order),
+	                  .place = malloc(n * sizeof *t.place),
+	                  .state = malloc(n)};
 	bool good = t.order && t.place && t.state && put_all_in_order(&t, true);
 	if (good && t.circles) good = put_all_in_order(&t, false);
 	for (uint32_t i = 0; good && i < lifter->w->count; i++) t.place[i] = LK_NONE;

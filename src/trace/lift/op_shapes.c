@@ -1,9 +1,10 @@
-/* op_shapes.c: from operations of PyTorch to work on a device. A table says which rule holds for which name; a rule is
- * a few lines of arithmetic on shapes.
+/* op_shapes.c: from operations of PyTorch to work on a device. A table says which rule holds for
+ * which name; a rule is a few lines of arithmetic on shapes.
  *
- * Bytes are what must pass through device memory once: inputs read, results written. Flops are two for each
- * multiply-add. Matrix products of float run in fp32 (torch.backends.cuda.matmul.allow_tf32 is off by default),
- * convolutions of float in tf32 (torch.backends.cudnn.allow_tf32 is on). */
+ * Bytes are what must pass through device memory once: inputs read, results written. Flops are two
+ * for each multiply-add. Matrix products of float run in fp32
+ * (torch.backends.cuda.matmul.allow_tf32 is off by default), convolutions of float in tf32
+ * (torch.backends.cudnn.allow_tf32 is on). */
 #include "trace/lift/lift.h"
 
 #include <math.h>
@@ -12,28 +13,32 @@
 #include "base/text.h"
 #include "trace/capture/capture.h"
 
-enum { DIMS = 8, INPUTS = 24 };
+enum {
+	DIMS = 8,
+	INPUTS = 24
+};
 
 /* An input: a tensor, or a list of them of which only the sum is kept. */
 struct tensor {
-	int rank;               /* of a tensor; -1: a list of `tensors` */
+	int rank; /* of a tensor; -1: a list of `tensors` */
 	double dim[DIMS];
 	double elements;
 	int tensors;
-	int bytes;              /* of an element; 0: no tensor */
+	int bytes; /* of an element; 0: no tensor */
 };
 
 struct asked {
 	struct tensor in[INPUTS], result;
 	int inputs;
-	lk_dtype dtype;         /* of the first tensor of floating-point numbers */
-	int width;              /* bytes of its elements */
+	lk_dtype dtype; /* of the first tensor of floating-point numbers */
+	int width;      /* bytes of its elements */
 	bool has_result;
 };
 
 /* ---- reading the texts ---- */
 
-/* One value at *at, to behind it; a tensor's dims, a list of those, or something else. False if the text is broken. */
+/* One value at *at, to behind it; a tensor's dims, a list of those, or something else. False if the
+ * text is broken. */
 static bool read_value(const char **at, int depth, struct tensor *out) {
 	if (**at != '[') {
 		for (int open = 0; **at && (open || (**at != ',' && **at != ']')); (*at)++)
@@ -67,7 +72,8 @@ static bool read_value(const char **at, int depth, struct tensor *out) {
 	return true;
 }
 
-/* Bytes of an element, by the type's name alone or inside TensorList(...); 0 for what is no tensor ("Int", "Scalar").
+/* Bytes of an element, by the type's name alone or inside TensorList(...); 0 for what is no tensor
+ * ("Int", "Scalar").
  */
 static int type_bytes(const char *type, size_t length) {
 	char name[40];
@@ -78,7 +84,8 @@ static int type_bytes(const char *type, size_t length) {
 	memcpy(name, type, length);
 	name[length] = '\0';
 	if (strcmp(name, "TensorList") == 0) return 4; /* Kineto names no more */
-	/* Tensors are in C++'s spelling; "Int", "Bool" and "Double" with a capital are numbers of the call. */
+	/* Tensors are in C++'s spelling; "Int", "Bool" and "Double" with a capital are numbers of the
+	 * call. */
 	return name[0] >= 'a' && name[0] <= 'z' ? lk_comm_element_bytes(name) : 0;
 }
 
@@ -87,10 +94,11 @@ static bool floating(const char *type, size_t length, lk_dtype *out) {
 		const char *part;
 		lk_dtype dtype;
 	} types[] = {{"bfloat16", LK_BF16}, {"BFloat16", LK_BF16}, {"half", LK_FP16},
-				 {"Half", LK_FP16},     {"float8", LK_FP8},    {"Float8", LK_FP8},
-				 {"float", LK_FP32},    {"double", LK_FP32} /* there is no wider format here */};
+	             {"Half", LK_FP16},     {"float8", LK_FP8},    {"Float8", LK_FP8},
+	             {"float", LK_FP32},    {"double", LK_FP32} /* there is no wider format here */};
 	for (size_t i = 0; i < sizeof types / sizeof *types; i++)
-		if (memmem(type, length, types[i].part, strlen(types[i].part))) return *out = types[i].dtype, true;
+		if (memmem(type, length, types[i].part, strlen(types[i].part)))
+			return *out = types[i].dtype, true;
 	return false;
 }
 
@@ -111,10 +119,13 @@ static void read_types(const char *types, struct asked *asked) {
 		}
 		if (*at == ',') at++;
 	}
-	if (!found) asked->dtype = LK_FP32, asked->width = asked->inputs && asked->in[0].bytes ? asked->in[0].bytes : 4;
+	if (!found)
+		asked->dtype = LK_FP32,
+		asked->width = asked->inputs && asked->in[0].bytes ? asked->in[0].bytes : 4;
 }
 
-static bool read_shapes(const char *dims, const char *types, const char *outputs, struct asked *asked) {
+static bool read_shapes(const char *dims, const char *types, const char *outputs,
+                        struct asked *asked) {
 	struct tensor past = {0};
 	*asked = (struct asked){0};
 	if (!dims || *dims != '[') return false;
@@ -158,11 +169,14 @@ static bool stream(const struct asked *asked, lk_op *out, double bytes) {
 /* Reads its inputs, writes a result of the largest one's size. */
 static bool map(const struct asked *asked, lk_op *out) {
 	double largest, sum = input_bytes(asked, &largest);
-	return stream(asked, out, sum + (asked->has_result ? asked->result.elements * asked->width : largest));
+	return stream(asked, out,
+	              sum + (asked->has_result ? asked->result.elements * asked->width : largest));
 }
 
 /* Writes what is its first input: fill_, zero_, uniform_. */
-static bool fill(const struct asked *asked, lk_op *out) { return stream(asked, out, asked->in[0].elements * asked->in[0].bytes); }
+static bool fill(const struct asked *asked, lk_op *out) {
+	return stream(asked, out, asked->in[0].elements * asked->in[0].bytes);
+}
 
 /* copy_(to, from): writes one, reads the other. */
 static bool copy(const struct asked *asked, lk_op *out) {
@@ -174,7 +188,8 @@ static bool copy(const struct asked *asked, lk_op *out) {
 /* Reads its inputs; the result is small: sums, means, losses. */
 static bool reduce(const struct asked *asked, lk_op *out) {
 	double largest, sum = input_bytes(asked, &largest);
-	return stream(asked, out, sum + (asked->has_result ? asked->result.elements * asked->width : 0));
+	return stream(asked, out,
+	              sum + (asked->has_result ? asked->result.elements * asked->width : 0));
 }
 
 /* Reads twice what it writes once: statistics first, then the normalised values. */
@@ -184,12 +199,14 @@ static bool norm(const struct asked *asked, lk_op *out) {
 }
 
 /* A list of tensors is read and written; further lists are read. */
-static bool foreach(const struct asked *asked, lk_op *out) {
+static bool foreach (const struct asked *asked, lk_op * out) {
 	double largest, sum = input_bytes(asked, &largest);
-	return asked->in[0].rank == -1 && stream(asked, out, sum + asked->in[0].elements * asked->in[0].bytes);
+	return asked->in[0].rank == -1 &&
+	       stream(asked, out, sum + asked->in[0].elements * asked->in[0].bytes);
 }
 
-static bool product(const struct asked *asked, lk_op *out, double batch, double m, double n, double k) {
+static bool product(const struct asked *asked, lk_op *out, double batch, double m, double n,
+                    double k) {
 	if (!(batch > 0 && m > 0 && n > 0 && k > 0)) return false;
 	out->batch = batch, out->m = m, out->n = n, out->k = k;
 	out->flops = 2 * batch * m * n * k;
@@ -205,11 +222,16 @@ static bool multiply(const struct asked *asked, lk_op *out, int a) {
 	double m = x->dim[x->rank - 2], k = x->dim[x->rank - 1], n = y->dim[y->rank - 1];
 	/* batches of the left with one right matrix are one tall matrix */
 	double batch = m * k > 0 ? x->elements / (m * k) : 0;
-	return y->rank == 2 ? product(asked, out, 1, m * batch, n, k) : product(asked, out, batch, m, n, k);
+	return y->rank == 2 ? product(asked, out, 1, m * batch, n, k)
+	                    : product(asked, out, batch, m, n, k);
 }
 
-static bool mm(const struct asked *asked, lk_op *out) { return multiply(asked, out, 0); }
-static bool addmm(const struct asked *asked, lk_op *out) { return multiply(asked, out, 1); }
+static bool mm(const struct asked *asked, lk_op *out) {
+	return multiply(asked, out, 0);
+}
+static bool addmm(const struct asked *asked, lk_op *out) {
+	return multiply(asked, out, 1);
+}
 
 /* linear(input, weight [out, in], bias) */
 static bool linear(const struct asked *asked, lk_op *out) {
@@ -219,14 +241,16 @@ static bool linear(const struct asked *asked, lk_op *out) {
 	return product(asked, out, 1, asked->in[0].elements / k, asked->in[1].dim[0], k);
 }
 
-/* As implicit product: one row for each output point, the window (weight / filters) as k. `times` products of that
- * size. */
-static bool convolve(const struct asked *asked, lk_op *out, const struct tensor *result, const struct tensor *weight, double inputs,
-					 double times) {
-	if (result->rank < 3 || weight->rank != result->rank || !(weight->dim[0] > 0) || !(result->dim[1] > 0))
+/* As implicit product: one row for each output point, the window (weight / filters) as k. `times`
+ * products of that size. */
+static bool convolve(const struct asked *asked, lk_op *out, const struct tensor *result,
+                     const struct tensor *weight, double inputs, double times) {
+	if (result->rank < 3 || weight->rank != result->rank || !(weight->dim[0] > 0) ||
+	    !(result->dim[1] > 0))
 		return false;
 	double points = result->elements / result->dim[1];
-	if (!product(asked, out, 1, points, weight->dim[0], weight->elements / weight->dim[0])) return false;
+	if (!product(asked, out, 1, points, weight->dim[0], weight->elements / weight->dim[0]))
+		return false;
 	out->flops *= times;
 	out->m *= times;
 	out->bytes = times * (inputs + weight->elements + result->elements) * asked->width;
@@ -240,7 +264,8 @@ static bool convolution(const struct asked *asked, lk_op *out) {
 	return convolve(asked, out, &asked->result, &asked->in[1], asked->in[0].elements, 1);
 }
 
-/* convolution_backward(gradient, input, weight, ...): the gradients of input and of weight, each the forward's work */
+/* convolution_backward(gradient, input, weight, ...): the gradients of input and of weight, each
+ * the forward's work */
 static bool convolution_backward(const struct asked *asked, lk_op *out) {
 	if (asked->inputs < 3) return false;
 	return convolve(asked, out, &asked->in[0], &asked->in[2], asked->in[1].elements, 2);
@@ -257,9 +282,13 @@ static bool attend(const struct asked *asked, lk_op *out, int first, double prod
 	return out->flops > 0 && isfinite(out->flops);
 }
 
-static bool attention(const struct asked *asked, lk_op *out) { return attend(asked, out, 0, 2); }
+static bool attention(const struct asked *asked, lk_op *out) {
+	return attend(asked, out, 0, 2);
+}
 /* its backward has the gradient first, and five products: the scores again, and four gradients */
-static bool attention_backward(const struct asked *asked, lk_op *out) { return attend(asked, out, 1, 5); }
+static bool attention_backward(const struct asked *asked, lk_op *out) {
+	return attend(asked, out, 1, 5);
+}
 /* flash_attn's own layout is [batch, queries, heads, size] */
 static bool flash(const struct asked *asked, lk_op *out, int first, double products) {
 	if (!attend(asked, out, first, products)) return false;
@@ -268,18 +297,26 @@ static bool flash(const struct asked *asked, lk_op *out, int first, double produ
 	out->flops = 2 * products * out->batch * out->m * out->n * out->k;
 	return true;
 }
-static bool flash_forward(const struct asked *asked, lk_op *out) { return flash(asked, out, 0, 2); }
-static bool flash_backward(const struct asked *asked, lk_op *out) { return flash(asked, out, 1, 5); }
+static bool flash_forward(const struct asked *asked, lk_op *out) {
+	return flash(asked, out, 0, 2);
+}
+static bool flash_backward(const struct asked *asked, lk_op *out) {
+	return flash(asked, out, 1, 5);
+}
 
-/* Rows of a table that are named by indices: each is read and written once, and the indices read. */
+/* Rows of a table that are named by indices: each is read and written once, and the indices read.
+ */
 static bool gather(const struct asked *asked, lk_op *out, int table, int indices) {
-	if (asked->inputs <= indices || asked->inputs <= table || asked->in[table].rank < 1) return false;
+	if (asked->inputs <= indices || asked->inputs <= table || asked->in[table].rank < 1)
+		return false;
 	const struct tensor *tensor = &asked->in[table], *i = &asked->in[indices];
 	double row = tensor->rank > 1 && tensor->dim[0] > 0 ? tensor->elements / tensor->dim[0] : 1;
 	return stream(asked, out, i->elements * (2 * row * asked->width + i->bytes));
 }
 
-static bool embedding(const struct asked *asked, lk_op *out) { return gather(asked, out, 0, 1); }
+static bool embedding(const struct asked *asked, lk_op *out) {
+	return gather(asked, out, 0, 1);
+}
 /* the indices are the last tensor */
 static bool index_select(const struct asked *asked, lk_op *out) {
 	int last = asked->inputs - 1;
@@ -287,111 +324,91 @@ static bool index_select(const struct asked *asked, lk_op *out) {
 	return gather(asked, out, 0, last);
 }
 
-/* embedding_dense_backward(gradient, indices, ...): the gradient is read and added to rows; the table is cleared before
+/* embedding_dense_backward(gradient, indices, ...): the gradient is read and added to rows; the
+ * table is cleared before
  */
 static bool embedding_backward(const struct asked *asked, lk_op *out) {
 	double table = asked->has_result ? asked->result.elements * asked->width : 0;
 	return stream(asked, out, table + 3 * asked->in[0].elements * asked->width);
 }
 
-/* fbgemm's lookups have tables and optimizer states as flat lists, so that rows and what of them is read follow from
- * the result alone, and how many are pooled is in no shape: at least one row is read for each that is written. */
+/* fbgemm's lookups have tables and optimizer states as flat lists, so that rows and what of them is
+ * read follow from the result alone, and how many are pooled is in no shape: at least one row is
+ * read for each that is written. */
 static bool pooled(const struct asked *asked, lk_op *out) {
-	return asked->has_result && asked->result.rank == 2 && stream(asked, out, 2 * asked->result.elements * asked->width);
+	return asked->has_result && asked->result.rank == 2 &&
+	       stream(asked, out, 2 * asked->result.elements * asked->width);
 }
 
 /* Sorting by radix: four passes over keys, each read and written. */
-static bool sort(const struct asked *asked, lk_op *out) { return stream(asked, out, 8 * asked->in[0].elements * asked->in[0].bytes); }
+static bool sort(const struct asked *asked, lk_op *out) {
+	return stream(asked, out, 8 * asked->in[0].elements * asked->in[0].bytes);
+}
 
 /* ---- the table ---- */
 
-/* Which rule holds for which names: without "aten::", divided by blanks; a '*' stands for anything. The first that fits
- * counts. */
+/* Which rule holds for which names: without "aten::", divided by blanks; a '*' stands for anything.
+ * The first that fits counts. */
 static const struct {
 	rule rule;
 	uint8_t kind;
 	bool sync;
 	const char *names;
 } rules[] = {
-	{mm, LK_OP_GEMM, false,
-	 "mm _scaled_mm matmul bmm"},
-	{addmm, LK_OP_GEMM, false,
-	 "addmm addmm_ _addmm_activation baddbmm baddbmm_"},
-	{linear, LK_OP_GEMM, false,
-	 "linear"},
+	{mm, LK_OP_GEMM, false, "mm _scaled_mm matmul bmm"},
+	{addmm, LK_OP_GEMM, false, "addmm addmm_ _addmm_activation baddbmm baddbmm_"},
+	{linear, LK_OP_GEMM, false, "linear"},
 	{convolution, LK_OP_CONV, false,
-	 "conv1d conv2d conv3d convolution _convolution cudnn_convolution miopen_convolution"},
-	{convolution_backward, LK_OP_CONV, false,
-	 "convolution_backward"},
+     "conv1d conv2d conv3d convolution _convolution cudnn_convolution miopen_convolution"},
+	{convolution_backward, LK_OP_CONV, false, "convolution_backward"},
 	{attention, LK_OP_ATTENTION, false,
-	 "scaled_dot_product_attention _scaled_dot_product_flash_attention "
-	 "_scaled_dot_product_efficient_attention _scaled_dot_product_cudnn_attention"},
+     "scaled_dot_product_attention _scaled_dot_product_flash_attention "
+     "_scaled_dot_product_efficient_attention _scaled_dot_product_cudnn_attention"},
 	{attention_backward, LK_OP_ATTENTION_BWD, false,
-	 "_scaled_dot_product_flash_attention_backward "
-	 "_scaled_dot_product_efficient_attention_backward "
-	 "_scaled_dot_product_cudnn_attention_backward"},
+     "_scaled_dot_product_flash_attention_backward "
+     "_scaled_dot_product_efficient_attention_backward "
+     "_scaled_dot_product_cudnn_attention_backward"},
 	{flash_forward, LK_OP_ATTENTION, false,
-	 "_flash_attention_forward _efficient_attention_forward"},
+     "_flash_attention_forward _efficient_attention_forward"},
 	{flash_backward, LK_OP_ATTENTION_BWD, false,
-	 "_flash_attention_backward _efficient_attention_backward"},
-	{map, LK_OP_SOFTMAX, false,
-	 "_softmax _softmax_backward_data _masked_softmax*"},
+     "_flash_attention_backward _efficient_attention_backward"},
+	{map, LK_OP_SOFTMAX, false, "_softmax _softmax_backward_data _masked_softmax*"},
+	{map, LK_OP_LOSS, false, "_log_softmax _log_softmax_backward_data"},
+	{reduce, LK_OP_LOSS, false, "nll_loss*_forward"},
 	{map, LK_OP_LOSS, false,
-	 "_log_softmax _log_softmax_backward_data"},
-	{reduce, LK_OP_LOSS, false,
-	 "nll_loss*_forward"},
-	{map, LK_OP_LOSS, false,
-	 "nll_loss* mse_loss* binary_cross_entropy binary_cross_entropy_backward"},
+     "nll_loss* mse_loss* binary_cross_entropy binary_cross_entropy_backward"},
 	{norm, LK_OP_NORM, false,
-	 "native_layer_norm* native_group_norm* native_batch_norm* cudnn_batch_norm* "
-	 "miopen_batch_norm* _batch_norm_with_update* _fused_rms_norm* batch_norm_*"},
+     "native_layer_norm* native_group_norm* native_batch_norm* cudnn_batch_norm* "
+     "miopen_batch_norm* _batch_norm_with_update* _fused_rms_norm* batch_norm_*"},
 	{reduce, LK_OP_NORM, false,
-	 "sum mean amax max min amin argmax norm linalg_vector_norm any all var* std* prod"},
-	{map, LK_OP_NORM, false,
-	 "cumsum cumsum_"},
-	{reduce, LK_OP_NORM, false,
-	 "_foreach_norm"},
-	{fill, LK_OP_OPTIMIZER, false,
-	 "_foreach_zero_"},
-	{foreach, LK_OP_OPTIMIZER, false,
-	 "_foreach_* _fused_adam* _fused_sgd* _amp_*"},
-	{embedding, LK_OP_EMBEDDING, false,
-	 "embedding _embedding_bag*"},
-	{index_select, LK_OP_EMBEDDING, false,
-	 "index_select gather"},
-	{embedding_backward, LK_OP_EMBEDDING, false,
-	 "embedding_dense_backward"},
-	{map, LK_OP_PERMUTE, false,
-	 "index index_put_ _index_put_impl_ index_add* scatter*"},
-	{sort, LK_OP_PERMUTE, false,
-	 "sort topk argsort"},
-	{map, LK_OP_PERMUTE, false,
-	 "roll flip"},
-	{map, LK_OP_ELEMENTWISE, false,
-	 "cat stack"},
-	{copy, LK_OP_ELEMENTWISE, false,
-	 "copy_"},
+     "sum mean amax max min amin argmax norm linalg_vector_norm any all var* std* prod"},
+	{map, LK_OP_NORM, false, "cumsum cumsum_"},
+	{reduce, LK_OP_NORM, false, "_foreach_norm"},
+	{fill, LK_OP_OPTIMIZER, false, "_foreach_zero_"},
+	{foreach, LK_OP_OPTIMIZER, false, "_foreach_* _fused_adam* _fused_sgd* _amp_*"},
+	{embedding, LK_OP_EMBEDDING, false, "embedding _embedding_bag*"},
+	{index_select, LK_OP_EMBEDDING, false, "index_select gather"},
+	{embedding_backward, LK_OP_EMBEDDING, false, "embedding_dense_backward"},
+	{map, LK_OP_PERMUTE, false, "index index_put_ _index_put_impl_ index_add* scatter*"},
+	{sort, LK_OP_PERMUTE, false, "sort topk argsort"},
+	{map, LK_OP_PERMUTE, false, "roll flip"},
+	{map, LK_OP_ELEMENTWISE, false, "cat stack"},
+	{copy, LK_OP_ELEMENTWISE, false, "copy_"},
 	{fill, LK_OP_ELEMENTWISE, false,
-	 "fill_ zero_ uniform_ normal_ random_ bernoulli_ exponential_"},
+     "fill_ zero_ uniform_ normal_ random_ bernoulli_ exponential_"},
 	{map, LK_OP_ELEMENTWISE, false,
-	 "max_pool2d_with_indices* avg_pool2d* _adaptive_avg_pool2d* upsample_* native_dropout* "
-	 "threshold_backward clamp* relu relu_ gelu* silu* tanh* sigmoid* elu* leaky_relu* hardtanh* "
-	 "hardswish* softplus* glu* add add_ sub sub_ rsub mul mul_ div div_ pow* neg* exp exp_ log* "
-	 "sqrt* rsqrt* reciprocal* abs* sin* cos* erf* where masked_fill* addcmul* addcdiv* lerp* "
-	 "remainder* floor* round* eq* ne lt* gt* le ge bitwise_* maximum minimum isnan isfinite "
-	 "isinf tril* triu* constant_pad_nd repeat_interleave"},
-	{fill, LK_OP_COPY, true,
-	 "_local_scalar_dense"},
-	{map, LK_OP_ELEMENTWISE, true,
-	 "nonzero masked_select"},
-	{map, LK_OP_PERMUTE, false,
-	 "fbgemm::permute_*"},
-	{map, LK_OP_NORM, false,
-	 "fbgemm::asynchronous_*_cumsum"},
-	{map, LK_OP_ELEMENTWISE, false,
-	 "fbgemm::bounds_check_indices"},
-	{pooled, LK_OP_EMBEDDING, false,
-	 "fbgemm::*_function"},
+     "max_pool2d_with_indices* avg_pool2d* _adaptive_avg_pool2d* upsample_* native_dropout* "
+     "threshold_backward clamp* relu relu_ gelu* silu* tanh* sigmoid* elu* leaky_relu* hardtanh* "
+     "hardswish* softplus* glu* add add_ sub sub_ rsub mul mul_ div div_ pow* neg* exp exp_ log* "
+     "sqrt* rsqrt* reciprocal* abs* sin* cos* erf* where masked_fill* addcmul* addcdiv* lerp* "
+     "remainder* floor* round* eq* ne lt* gt* le ge bitwise_* maximum minimum isnan isfinite "
+     "isinf tril* triu* constant_pad_nd repeat_interleave"},
+	{fill, LK_OP_COPY, true, "_local_scalar_dense"},
+	{map, LK_OP_ELEMENTWISE, true, "nonzero masked_select"},
+	{map, LK_OP_PERMUTE, false, "fbgemm::permute_*"},
+	{map, LK_OP_NORM, false, "fbgemm::asynchronous_*_cumsum"},
+	{map, LK_OP_ELEMENTWISE, false, "fbgemm::bounds_check_indices"},
+	{pooled, LK_OP_EMBEDDING, false, "fbgemm::*_function"},
 };
 
 /* Allocations, views, and questions: names without "aten::". */
@@ -412,7 +429,7 @@ static bool fits(const char *pattern, size_t size, const char *name) {
 	if (!star) return length == size && memcmp(pattern, name, size) == 0;
 	size_t head = (size_t)(star - pattern), tail = size - head - 1;
 	return length >= head + tail && memcmp(name, pattern, head) == 0 &&
-		   memcmp(name + length - tail, star + 1, tail) == 0;
+	       memcmp(name + length - tail, star + 1, tail) == 0;
 }
 
 /* Whether one of the patterns, divided by blanks, fits. */
@@ -425,8 +442,8 @@ static bool fits_any(const char *patterns, const char *name) {
 	return false;
 }
 
-lk_shapes_known lk_op_from_shapes(const char *name, const char *dims, const char *types, const char *outputs,
-								  lk_op *out) {
+lk_shapes_known lk_op_from_shapes(const char *name, const char *dims, const char *types,
+                                  const char *outputs, lk_op *out) {
 	struct asked q;
 	const char *plain = strncmp(name, "aten::", 6) == 0 ? name + 6 : name;
 	if (strcmp(name, "detach") == 0 || strcmp(name, "detach_") == 0) return LK_SHAPES_NOTHING;

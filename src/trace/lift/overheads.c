@@ -11,7 +11,11 @@
 #include "base/text.h"
 #include "base/vec.h"
 
-enum { TERMS = 5, MOST_NAMES = 1 << 22, ROWS = 1 << 24 };
+enum {
+	TERMS = 5,
+	MOST_NAMES = 1 << 22,
+	ROWS = 1 << 24
+};
 
 /* What is known of one term of one name: single observations, and means that a table gave. */
 struct entry {
@@ -41,7 +45,8 @@ lk_overheads *lk_overheads_new(void) {
 void lk_overheads_free(lk_overheads *overheads) {
 	if (!overheads) return;
 	for (int t = 0; t < TERMS; t++) {
-		for (size_t i = 0; i < overheads->entries[t].count; i++) lk_vec_free(&overheads->entries[t].at[i].seen);
+		for (size_t i = 0; i < overheads->entries[t].count; i++)
+			lk_vec_free(&overheads->entries[t].at[i].seen);
 		lk_vec_free(&overheads->entries[t]);
 		lk_vec_free(&overheads->all[t].seen);
 	}
@@ -66,21 +71,25 @@ static bool observe(struct entry *entry, double us) {
 	return true;
 }
 
-lk_status lk_overheads_add(lk_overheads *overheads, int term, const char *name, double us, lk_error *err) {
+lk_status lk_overheads_add(lk_overheads *overheads, int term, const char *name, double us,
+                           lk_error *err) {
 	struct entry *entry = entry_of(overheads, term, name);
 	if (!(us > 0)) us = 0; /* a correction may have gone too far */
-	return entry && observe(entry, us) && observe(&overheads->all[term - 1], us) ? LK_OK : lk_oom(err);
+	return entry && observe(entry, us) && observe(&overheads->all[term - 1], us) ? LK_OK
+	                                                                             : lk_oom(err);
 }
 
 /* ---- means ---- */
 
-/* The mean of what lies within 1.5 interquartile ranges of the quartiles; its weight is all that was seen. */
+/* The mean of what lies within 1.5 interquartile ranges of the quartiles; its weight is all that
+ * was seen. */
 static void robust(const struct entry *entry, double *sum, double *weight) {
 	size_t n = entry->seen.count;
 	double *x = n ? malloc(n * sizeof *x) : NULL;
 	if (!x) return;
 	for (size_t i = 0; i < n; i++) x[i] = (double)entry->seen.at[i];
-	double low = lk_quantile(x, n, 0.25), high = lk_quantile(x, n, 0.75), range = 1.5 * (high - low), inside = 0, kept = 0;
+	double low = lk_quantile(x, n, 0.25), high = lk_quantile(x, n, 0.75),
+		   range = 1.5 * (high - low), inside = 0, kept = 0;
 	for (size_t i = 0; i < n; i++)
 		if (x[i] >= low - range && x[i] <= high + range) inside += x[i], kept++;
 	free(x);
@@ -115,9 +124,11 @@ double lk_overheads_mean(const lk_overheads *overheads, int term, const char *na
 
 /* ---- files ---- */
 
-static lk_status keep_launches(lk_overheads *overheads, struct entry *entry, const char *launches, lk_error *err) {
+static lk_status keep_launches(lk_overheads *overheads, struct entry *entry, const char *launches,
+                               lk_error *err) {
 	/* The longest list seen counts: an operation may stop early. */
-	if (!*launches || (entry->launches && strlen(entry->launches) >= strlen(launches))) return LK_OK;
+	if (!*launches || (entry->launches && strlen(entry->launches) >= strlen(launches)))
+		return LK_OK;
 	entry->launches = lk_arena_strdup(&overheads->arena, launches);
 	return entry->launches ? LK_OK : lk_oom(err);
 }
@@ -132,8 +143,10 @@ static lk_status read_row(void *context, const lk_csv *csv, const int *at, lk_er
 	int term = type[1] - '0';
 	double us, count = 1;
 	LK_TRY(lk_parse_real(lk_csv_field(csv, at[2]), 0, 1e9, &us, where, err));
-	if (*lk_csv_field(csv, at[3])) LK_TRY(lk_parse_real(lk_csv_field(csv, at[3]), 0, 1e15, &count, where, err));
-	struct entry *entry = entry_of(overheads, term, lk_csv_field(csv, at[1])), *all = &overheads->all[term - 1];
+	if (*lk_csv_field(csv, at[3]))
+		LK_TRY(lk_parse_real(lk_csv_field(csv, at[3]), 0, 1e15, &count, where, err));
+	struct entry *entry = entry_of(overheads, term, lk_csv_field(csv, at[1])),
+				 *all = &overheads->all[term - 1];
 	if (!entry) return lk_oom(err);
 	entry->sum += us * count, entry->weight += count, entry->stale = true;
 	all->sum += us * count, all->weight += count, all->stale = true;
@@ -142,7 +155,8 @@ static lk_status read_row(void *context, const lk_csv *csv, const int *at, lk_er
 
 lk_status lk_overheads_read(const char *path, lk_overheads **out, lk_error *err) {
 	static const char *const columns[] = {"type", "name", "mean_us", "count", "launches"};
-	static const lk_csv_table table = {columns, 5, 3, "table of host overheads", ROWS, read_row, NULL};
+	static const lk_csv_table table = {columns, 5,        3,   "table of host overheads",
+	                                   ROWS,    read_row, NULL};
 	lk_stream *in;
 	LK_TRY(lk_stream_open(path, &in, err));
 	lk_overheads *overheads = lk_overheads_new();
@@ -162,7 +176,8 @@ static void put_name(lk_sink *out, const char *name) {
 lk_status lk_overheads_write(const lk_overheads *overheads, const char *path, lk_error *err) {
 	lk_sink *out;
 	LK_TRY(lk_sink_open(path, &out, err));
-	lk_sink_printf(out, "# host overheads: T1 between operations, T2 before the first launch, T3 behind the last, T4 a launch, T5 between\n"
+	lk_sink_printf(out, "# host overheads: T1 between operations, T2 before the first launch, T3 "
+	                    "behind the last, T4 a launch, T5 between\n"
 	                    "type,name,mean_us,count,launches\n");
 	for (int t = 1; t <= TERMS; t++) {
 		for (uint32_t id = 0; id < overheads->entries[t - 1].count; id++) {
@@ -171,8 +186,10 @@ lk_status lk_overheads_write(const lk_overheads *overheads, const char *path, lk
 			if (!(weight > 0)) continue;
 			lk_sink_printf(out, "t%d,", t);
 			put_name(out, lk_intern_text(overheads->names, id));
-			lk_sink_printf(out, ",%.6g,%.0f,%s\n", lk_overheads_mean(overheads, t, lk_intern_text(overheads->names, id), NULL), weight,
-			               entry->launches ? entry->launches : "");
+			lk_sink_printf(
+				out, ",%.6g,%.0f,%s\n",
+				lk_overheads_mean(overheads, t, lk_intern_text(overheads->names, id), NULL), weight,
+				entry->launches ? entry->launches : "");
 		}
 	}
 	return lk_sink_commit(out, err);

@@ -1,5 +1,5 @@
-/* step_times.c: observations by key, at four levels of detail, in one hash table; an observation is a time of the host, or lag
- * and work of the device. Means without outliers. */
+/* step_times.c: observations by key, at four levels of detail, in one hash table; an observation is
+ * a time of the host, or lag and work of the device. Means without outliers. */
 #include "trace/lift/lift.h"
 
 #include <math.h>
@@ -7,25 +7,27 @@
 #include <string.h>
 #include "base/stats.h"
 
-enum { LEVELS = LK_KNOWN_NOT };
+enum {
+	LEVELS = LK_KNOWN_NOT
+};
 
 struct slot {
-	uint64_t key;         /* 0: free */
-	uint32_t newest;      /* 1 + observation; of a keyer: times that the path has come */
+	uint64_t key;    /* 0: free */
+	uint32_t newest; /* 1 + observation; of a keyer: times that the path has come */
 	uint32_t count;
-	float mean[2];        /* valid if `ready` */
+	float mean[2]; /* valid if `ready` */
 	bool ready;
 };
 
 struct observation {
 	float value[2];
-	uint32_t older;       /* 1 + observation of the same slot */
+	uint32_t older; /* 1 + observation of the same slot */
 	uint32_t source;
 };
 
 struct lk_step_times {
 	struct slot *slots;
-	size_t size, used;    /* size: a power of two */
+	size_t size, used; /* size: a power of two */
 	LK_VEC(struct observation) seen;
 	LK_VEC(double) scratch;
 };
@@ -52,7 +54,8 @@ void lk_step_times_free(lk_step_times *times) {
 /* Names are numbers of one capture, so keys are made of their texts. */
 static uint64_t text_key(const lk_capture *capture, uint32_t name) {
 	uint64_t h = 0x6c6b;
-	for (const char *at = lk_capture_text(capture, name); *at; at++) h = (h ^ (unsigned char)*at) * 0x100000001b3u;
+	for (const char *at = lk_capture_text(capture, name); *at; at++)
+		h = (h ^ (unsigned char)*at) * 0x100000001b3u;
 	return lk_hash64(h);
 }
 
@@ -67,8 +70,8 @@ static uint64_t mix(uint64_t a, uint64_t b) {
 /* Keys of all operations of a rank in order; counts how often a path came. */
 struct keyer {
 	const lk_lifted_rank *rank;
-	uint64_t *names;      /* [names of the capture], 0: not made */
-	struct slot *rounds;         /* by path key: how often it comes in all, and has come */
+	uint64_t *names;     /* [names of the capture], 0: not made */
+	struct slot *rounds; /* by path key: how often it comes in all, and has come */
 	size_t size;
 };
 
@@ -96,10 +99,12 @@ static struct keys device_path(struct keyer *keyer, const lk_lifted_op *op) {
 	return coarse_keys(keyer, keyer->rank->capture->name[op->event], 0x100u + op->what, op->path);
 }
 
-/* The place: the how-manieth of how many. Where the counts of two steps differ, no place corresponds. */
+/* The place: the how-manieth of how many. Where the counts of two steps differ, no place
+ * corresponds. */
 static struct keys placed(struct keyer *keyer, struct keys out) {
 	struct slot *round = round_of(keyer, out.level[LK_KNOWN_PATH]);
-	out.level[LK_KNOWN_PLACE] = mix(out.level[LK_KNOWN_PATH], (uint64_t)round->count << 32 | round->newest++);
+	out.level[LK_KNOWN_PLACE] =
+		mix(out.level[LK_KNOWN_PATH], (uint64_t)round->count << 32 | round->newest++);
 	return out;
 }
 
@@ -112,8 +117,8 @@ static struct keys device_keys(struct keyer *keyer, const lk_lifted_op *op) {
 }
 
 static bool is_device(const lk_lifted_op *op) {
-	return op->what == LK_LIFTED_DEVICE || op->what == LK_LIFTED_LAG || op->what == LK_LIFTED_COMM ||
-	       op->what == LK_LIFTED_PEERS;
+	return op->what == LK_LIFTED_DEVICE || op->what == LK_LIFTED_LAG ||
+	       op->what == LK_LIFTED_COMM || op->what == LK_LIFTED_PEERS;
 }
 
 static bool keyer_begin(struct keyer *keyer, const lk_lifted_rank *rank) {
@@ -161,13 +166,15 @@ static struct slot *find(const lk_step_times *times, uint64_t key) {
 	return &times->slots[at];
 }
 
-static bool observe(lk_step_times *times, const struct keys *keys, uint32_t source, double first, double second) {
+static bool observe(lk_step_times *times, const struct keys *keys, uint32_t source, double first,
+                    double second) {
 	for (int level = 0; level < LEVELS; level++) {
 		if (times->used * 2 >= times->size && !grow(times)) return false;
 		if (!lk_push(&times->seen)) return false;
 		struct slot *slot = find(times, keys->level[level]);
 		if (!slot->key) slot->key = keys->level[level], times->used++;
-		*lk_last(&times->seen) = (struct observation){{(float)first, (float)second}, slot->newest, source};
+		*lk_last(&times->seen) =
+			(struct observation){{(float)first, (float)second}, slot->newest, source};
 		slot->newest = (uint32_t)times->seen.count;
 		slot->count++;
 		slot->ready = false;
@@ -175,7 +182,8 @@ static bool observe(lk_step_times *times, const struct keys *keys, uint32_t sour
 	return true;
 }
 
-lk_status lk_step_times_add(lk_step_times *times, const lk_lifted_rank *rank, uint32_t source, lk_error *err) {
+lk_status lk_step_times_add(lk_step_times *times, const lk_lifted_rank *rank, uint32_t source,
+                            lk_error *err) {
 	struct keyer k;
 	bool fine = keyer_begin(&k, rank);
 	for (size_t i = 0; fine && i < rank->ops.count; i++) {
@@ -187,7 +195,8 @@ lk_status lk_step_times_add(lk_step_times *times, const lk_lifted_rank *rank, ui
 		}
 		if (!fine || !is_device(op)) continue;
 		struct keys all = device_keys(&k, op);
-		fine = observe(times, &all, source, (double)(lk_lifted_own(rank, (uint32_t)i) - op->lag_ns), (double)op->lag_ns);
+		fine = observe(times, &all, source, (double)(lk_lifted_own(rank, (uint32_t)i) - op->lag_ns),
+		               (double)op->lag_ns);
 	}
 	keyer_end(&k);
 	return fine ? LK_OK : lk_oom(err);
@@ -198,14 +207,16 @@ lk_status lk_step_times_add(lk_step_times *times, const lk_lifted_rank *rank, ui
 /* Mean of what lies within 1.5 interquartile ranges of the quartiles. */
 static double robust_mean(const double *x, size_t n) {
 	if (n < 4) return lk_mean(x, n);
-	double low = lk_quantile(x, n, 0.25), high = lk_quantile(x, n, 0.75), range = 1.5 * (high - low), sum = 0;
+	double low = lk_quantile(x, n, 0.25), high = lk_quantile(x, n, 0.75),
+		   range = 1.5 * (high - low), sum = 0;
 	size_t kept = 0;
 	for (size_t i = 0; i < n; i++)
 		if (x[i] >= low - range && x[i] <= high + range) sum += x[i], kept++;
 	return kept ? sum / (double)kept : lk_median(x, n);
 }
 
-/* Of the same path, every observation counts: what is long there now and then is long in the mean. */
+/* Of the same path, every observation counts: what is long there now and then is long in the mean.
+ */
 static bool settle(lk_step_times *times, struct slot *slot, int level) {
 	for (int v = 0; v < 2; v++) {
 		times->scratch.count = 0;
@@ -213,7 +224,8 @@ static bool settle(lk_step_times *times, struct slot *slot, int level) {
 			if (!lk_push(&times->scratch)) return false;
 			*lk_last(&times->scratch) = (double)times->seen.at[o - 1].value[v];
 		}
-		slot->mean[v] = (float)(level <= LK_KNOWN_PATH ? lk_mean : robust_mean)(times->scratch.at, times->scratch.count);
+		slot->mean[v] = (float)(level <= LK_KNOWN_PATH ? lk_mean : robust_mean)(
+			times->scratch.at, times->scratch.count);
 	}
 	return slot->ready = true;
 }
@@ -228,25 +240,30 @@ struct question {
 };
 
 /* The newest observation of a source, or NULL. */
-static const struct observation *of_source(const lk_step_times *times, const struct slot *slot, uint32_t source) {
+static const struct observation *of_source(const lk_step_times *times, const struct slot *slot,
+                                           uint32_t source) {
 	for (uint32_t o = source == LK_NONE ? 0 : slot->newest; o; o = times->seen.at[o - 1].older)
 		if (times->seen.at[o - 1].source == source) return &times->seen.at[o - 1];
 	return NULL;
 }
 
-static lk_known look_up(struct question *question, const struct keys *keys, double *first, double *second) {
+static lk_known look_up(struct question *question, const struct keys *keys, double *first,
+                        double *second) {
 	for (int level = 0; level < LEVELS; level++) {
 		struct slot *slot = find(question->times, keys->level[level]);
 		if (!slot->key) continue;
-		const struct observation *seen = level == LK_KNOWN_PLACE ? of_source(question->times, slot, question->source) : NULL;
+		const struct observation *seen =
+			level == LK_KNOWN_PLACE ? of_source(question->times, slot, question->source) : NULL;
 		if (!seen && !slot->ready && !settle(question->times, slot, level)) question->fine = false;
-		*first = (double)(seen ? seen->value[0] : slot->mean[0]), *second = (double)(seen ? seen->value[1] : slot->mean[1]);
+		*first = (double)(seen ? seen->value[0] : slot->mean[0]),
+		*second = (double)(seen ? seen->value[1] : slot->mean[1]);
 		return (lk_known)level;
 	}
 	return LK_KNOWN_NOT;
 }
 
-void lk_shared_overheads_fit(const lk_overheads *table, const lk_overheads *own, lk_shared_overheads *out) {
+void lk_shared_overheads_fit(const lk_overheads *table, const lk_overheads *own,
+                             lk_shared_overheads *out) {
 	*out = (lk_shared_overheads){.table = table};
 	for (int term = LK_T1; term <= LK_T5; term++) {
 		double scale = own ? lk_overheads_level(own, term) / lk_overheads_level(table, term) : 1;
@@ -254,9 +271,11 @@ void lk_shared_overheads_fit(const lk_overheads *table, const lk_overheads *own,
 	}
 }
 
-static double shared_time(const struct keyer *keyer, const lk_host_piece *piece, const lk_shared_overheads *shared, lk_known *known) {
+static double shared_time(const struct keyer *keyer, const lk_host_piece *piece,
+                          const lk_shared_overheads *shared, lk_known *known) {
 	bool by_name;
-	double us = lk_overheads_mean(shared->table, piece->term, lk_capture_text(keyer->rank->capture, piece->name), &by_name);
+	double us = lk_overheads_mean(shared->table, piece->term,
+	                              lk_capture_text(keyer->rank->capture, piece->name), &by_name);
 	if (!isfinite(us)) return *known = LK_KNOWN_NOT, (double)piece->dur_ns;
 	*known = by_name ? LK_KNOWN_NAME : LK_KNOWN_KIND;
 	return us * 1e3 * shared->scale[piece->term];
@@ -267,7 +286,8 @@ static double piece_time(struct question *question, const lk_host_piece *piece, 
 	struct keys all = piece_keys(question->keyer, piece);
 	bool gap = piece->term == LK_T1 && piece->dur_ns > LK_GAP_NS;
 	if (question->shared && gap) return *known = LK_KNOWN_NOT, ns;
-	if (question->shared && piece->event != LK_NONE) return shared_time(question->keyer, piece, question->shared, known);
+	if (question->shared && piece->event != LK_NONE)
+		return shared_time(question->keyer, piece, question->shared, known);
 	*known = look_up(question, &all, &ns, &unused);
 	return ns;
 }
@@ -286,7 +306,8 @@ int64_t lk_lifted_own(const lk_lifted_rank *rank, uint32_t i) {
 	}
 }
 
-static void predict_op(struct question *question, const lk_lifted_rank *rank, uint32_t i, lk_retimed *out) {
+static void predict_op(struct question *question, const lk_lifted_rank *rank, uint32_t i,
+                       lk_retimed *out) {
 	const lk_lifted_op *op = &rank->ops.at[i];
 	lk_known known;
 	double host = 0;
@@ -306,11 +327,13 @@ static void predict_op(struct question *question, const lk_lifted_rank *rank, ui
 	out->lag_ns[i] = llround(lag);
 }
 
-lk_status lk_step_times_predict(lk_step_times *times, const lk_lifted_rank *rank, const lk_shared_overheads *shared, uint32_t source,
-                                lk_retimed *out, lk_error *err) {
+lk_status lk_step_times_predict(lk_step_times *times, const lk_lifted_rank *rank,
+                                const lk_shared_overheads *shared, uint32_t source, lk_retimed *out,
+                                lk_error *err) {
 	struct keyer k;
 	bool made = keyer_begin(&k, rank);
-	*out = (lk_retimed){.ns = calloc(rank->ops.count + 1, sizeof *out->ns), .lag_ns = calloc(rank->ops.count + 1, sizeof *out->lag_ns)};
+	*out = (lk_retimed){.ns = calloc(rank->ops.count + 1, sizeof *out->ns),
+	                    .lag_ns = calloc(rank->ops.count + 1, sizeof *out->lag_ns)};
 	struct question q = {times, &k, shared, source, made && out->ns && out->lag_ns};
 	for (uint32_t i = 0; q.fine && i < rank->ops.count; i++) predict_op(&q, rank, i, out);
 	keyer_end(&k);

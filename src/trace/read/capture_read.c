@@ -10,8 +10,8 @@ static lk_status check_file(lk_stream *in, const char *path, const char *what, l
 	return lk_hint(err, "unpack it, and give its name");
 }
 
-static lk_status read_events(lk_stream *in, lk_trace_kind kind, const char *path, const lk_read_limits *limits,
-                             lk_capture *capture, lk_error *err) {
+static lk_status read_events(lk_stream *in, lk_trace_kind kind, const char *path,
+                             const lk_read_limits *limits, lk_capture *capture, lk_error *err) {
 	switch (kind) {
 	case LK_TRACE_NSYS:
 		LK_TRY(check_file(in, path, "a database of Nsight Systems", err));
@@ -23,8 +23,8 @@ static lk_status read_events(lk_stream *in, lk_trace_kind kind, const char *path
 	}
 }
 
-static lk_status read_capture(lk_stream *in, lk_trace_kind kind, const char *path, const lk_read_limits *limits,
-                              lk_capture **out, lk_error *err) {
+static lk_status read_capture(lk_stream *in, lk_trace_kind kind, const char *path,
+                              const lk_read_limits *limits, lk_capture **out, lk_error *err) {
 	const char *format = kind == LK_TRACE_NSYS        ? "Nsight Systems SQLite"
 	                     : kind == LK_TRACE_RECORDING ? "lockstep recording"
 	                                                  : "Kineto JSON";
@@ -37,13 +37,14 @@ static lk_status read_capture(lk_stream *in, lk_trace_kind kind, const char *pat
 }
 
 static lk_status no_times(const char *path, lk_trace_kind kind, lk_error *err) {
-	lk_fail(err, LK_ERR_INPUT, path, "is %s: it does not say when things ran", lk_trace_kind_name(kind));
+	lk_fail(err, LK_ERR_INPUT, path, "is %s: it does not say when things ran",
+	        lk_trace_kind_name(kind));
 	return lk_hint(err, "give a profile (Kineto, Nsight Systems) beside it, or "
 	                    "`lockstep replay FILE --overheads FILE --gpu NAME`");
 }
 
-static lk_status read_any(lk_stream *in, const char *path, const lk_read_limits *limits, lk_capture **capture,
-                          lk_works **works, lk_error *err) {
+static lk_status read_any(lk_stream *in, const char *path, const lk_read_limits *limits,
+                          lk_capture **capture, lk_works **works, lk_error *err) {
 	static const lk_read_limits none = {.shapes = true};
 	const char *head;
 	size_t size;
@@ -54,8 +55,8 @@ static lk_status read_any(lk_stream *in, const char *path, const lk_read_limits 
 	return works ? lk_works_read_stream(in, limits, works, err) : no_times(path, kind, err);
 }
 
-lk_status lk_trace_read(const char *path, const lk_read_limits *limits, lk_capture **capture, lk_works **works,
-                        lk_error *err) {
+lk_status lk_trace_read(const char *path, const lk_read_limits *limits, lk_capture **capture,
+                        lk_works **works, lk_error *err) {
 	lk_stream *in;
 	*capture = NULL;
 	if (works) *works = NULL;
@@ -65,6 +66,7 @@ lk_status lk_trace_read(const char *path, const lk_read_limits *limits, lk_captu
 	return status;
 }
 
-lk_status lk_capture_read(const char *path, const lk_read_limits *limits, lk_capture **out, lk_error *err) {
+lk_status lk_capture_read(const char *path, const lk_read_limits *limits, lk_capture **out,
+                          lk_error *err) {
 	return lk_trace_read(path, limits, out, NULL, err);
 }

@@ -1,28 +1,36 @@
-/* kineto.c: the JSON of PyTorch's profiler (Kineto) and of Chrome's trace viewer, streamed: an object of head fields
- * and a list `traceEvents`, or the older bare list. Events are read one by one from a sliding window (kineto_event.c);
- * what nobody needs is skipped without being looked at. A damaged file gives the events that can be read, and warnings.
+/* kineto.c: the JSON of PyTorch's profiler (Kineto) and of Chrome's trace viewer, streamed: an
+ * object of head fields and a list `traceEvents`, or the older bare list. Events are read one by
+ * one from a sliding window (kineto_event.c); what nobody needs is skipped without being looked at.
+ * A damaged file gives the events that can be read, and warnings.
  */
 #include "trace/read/read.h"
 
 #include <stdlib.h>
 #include "trace/read/kineto_internal.h"
 
-enum { NESTED_LISTS = 16, NESTED_HEADS = 8, LOOKAHEAD = 64 };
+enum {
+	NESTED_LISTS = 16,
+	NESTED_HEADS = 8,
+	LOOKAHEAD = 64
+};
 
-static const lk_read_limits defaults = {.bytes = UINT64_C(64) << 30, .events = 1000000000, .names = 16000000};
+static const lk_read_limits defaults = {
+	.bytes = UINT64_C(64) << 30, .events = 1000000000, .names = 16000000};
 
 /* ---- moving through the document ---- */
 
-/* The next window. *there says whether it has bytes that were not there before; a file that has none is cut off, unless
- * the window is full. */
+/* The next window. *there says whether it has bytes that were not there before; a file that has
+ * none is cut off, unless the window is full. */
 static lk_status more(lk_kineto *kineto, bool *there) {
 	lk_window_state state = lk_window_more(&kineto->window);
 	*there = state == LK_WINDOW_MORE;
 	kineto->full = state == LK_WINDOW_FULL;
 	if (state == LK_WINDOW_MEMORY) return lk_oom(kineto->err);
 	if (state == LK_WINDOW_LIMIT) {
-		lk_fail(kineto->err, LK_ERR_INPUT, kineto->c->path, "more than %llu bytes of JSON", (unsigned long long)kineto->limits.bytes);
-		return lk_hint(kineto->err, "profile fewer steps, or without Python stacks and memory events");
+		lk_fail(kineto->err, LK_ERR_INPUT, kineto->c->path, "more than %llu bytes of JSON",
+		        (unsigned long long)kineto->limits.bytes);
+		return lk_hint(kineto->err,
+		               "profile fewer steps, or without Python stacks and memory events");
 	}
 	return LK_OK;
 }
@@ -42,7 +50,8 @@ static lk_status peek(lk_kineto *kineto, int *out) {
 
 static lk_status too_deep(lk_kineto *kineto) {
 	char where[240];
-	snprintf(where, sizeof where, "%s:%llu", kineto->c->path, (unsigned long long)lk_window_line(&kineto->window, kineto->window.at));
+	snprintf(where, sizeof where, "%s:%llu", kineto->c->path,
+	         (unsigned long long)lk_window_line(&kineto->window, kineto->window.at));
 	lk_fail(kineto->err, LK_ERR_INPUT, where, "nested more than %d levels deep", LK_SCAN_DEPTH);
 	return lk_hint(kineto->err, "no profiler writes that; is the file damaged?");
 }
@@ -81,7 +90,9 @@ static lk_status skip_bare(lk_kineto *kineto) {
 	lk_window *window = &kineto->window;
 	for (bool there = true; there;) {
 		for (; window->at < window->end; window->at++)
-			if (*window->at == ',' || *window->at == '}' || *window->at == ']' || *window->at == '"') return LK_OK;
+			if (*window->at == ',' || *window->at == '}' || *window->at == ']' ||
+			    *window->at == '"')
+				return LK_OK;
 		LK_TRY(more(kineto, &there));
 	}
 	kineto->cut = true;
@@ -101,7 +112,8 @@ static lk_status skip_value(lk_kineto *kineto) {
 /* Whether an event begins with the '{' at `p`: a key of events follows. */
 static bool begins_event(const lk_kineto *kineto, const char *p) {
 	const char *end = p + LOOKAHEAD;
-	for (p++; p < end && (unsigned char)*p <= ' '; p++) {}
+	for (p++; p < end && (unsigned char)*p <= ' '; p++) {
+	}
 	if (*p != '"') return false;
 	const char *key = ++p;
 	while (p < end && *p != '"') p++;
@@ -112,7 +124,9 @@ static bool begins_event(const lk_kineto *kineto, const char *p) {
 static lk_status find_event(lk_kineto *kineto) {
 	lk_window *window = &kineto->window;
 	for (bool there = true;;) {
-		const char *p = window->at < window->end ? memchr(window->at, '{', (size_t)(window->end - window->at)) : NULL;
+		const char *p = window->at < window->end
+		                    ? memchr(window->at, '{', (size_t)(window->end - window->at))
+		                    : NULL;
 		window->at = p ? p : window->end;
 		if (p && (window->end - p >= LOOKAHEAD || !there)) {
 			if (begins_event(kineto, p)) return LK_OK;
@@ -144,7 +158,8 @@ static lk_status skip_long_event(lk_kineto *kineto) {
 	return skip_out(kineto, 1);
 }
 
-/* The event at the window's begin; again with a longer stretch of the file where it does not end in the window. */
+/* The event at the window's begin; again with a longer stretch of the file where it does not end in
+ * the window. */
 static lk_status read_event(lk_kineto *kineto, int depth) {
 	lk_window *window = &kineto->window;
 	for (;;) {
@@ -157,7 +172,8 @@ static lk_status read_event(lk_kineto *kineto, int depth) {
 		if (state == LK_EVENT_USELESS) return kineto->c->dropped++, skip_out(kineto, open);
 		if (state == LK_EVENT_DAMAGED) return recover(kineto, at);
 		if (state == LK_EVENT_DEEP) return too_deep(kineto);
-		if (state == LK_EVENT_NESTED) return depth < NESTED_LISTS ? read_members(kineto, depth + 1) : skip_out(kineto, 1);
+		if (state == LK_EVENT_NESTED)
+			return depth < NESTED_LISTS ? read_members(kineto, depth + 1) : skip_out(kineto, 1);
 		bool there;
 		LK_TRY(more(kineto, &there));
 		if (kineto->full) return skip_long_event(kineto);
@@ -202,7 +218,8 @@ static lk_status read_head(lk_kineto *kineto, const char *key) {
 			if (end < window->end) state = LK_SKIP_DONE;
 		}
 		if (state == LK_SKIP_DEEP) return too_deep(kineto);
-		if (state == LK_SKIP_DONE) return window->at = end, lk_head_read(kineto, key, begin, (size_t)(end - begin));
+		if (state == LK_SKIP_DONE)
+			return window->at = end, lk_head_read(kineto, key, begin, (size_t)(end - begin));
 		bool there;
 		LK_TRY(more(kineto, &there));
 		if (kineto->full) return lk_kineto_odd(kineto, LK_ODD_HEAD, window->at), skip_value(kineto);
@@ -210,7 +227,9 @@ static lk_status read_head(lk_kineto *kineto, const char *key) {
 	}
 }
 
-static bool is(const char *key, const char *name) { return strcmp(key, name) == 0; }
+static bool is(const char *key, const char *name) {
+	return strcmp(key, name) == 0;
+}
 
 static lk_status read_member(lk_kineto *kineto, const char *key, int depth) {
 	const char *wanted = lk_head_wants(key, strlen(key));
@@ -219,7 +238,8 @@ static lk_status read_member(lk_kineto *kineto, const char *key, int depth) {
 	if (c < 0) return LK_OK;
 	if (wanted) return read_head(kineto, wanted);
 	if (c == '[' && is(key, "traceEvents")) return kineto->window.at++, read_list(kineto, depth);
-	if (c == '{' && depth < NESTED_HEADS) return kineto->window.at++, read_members(kineto, depth + 1);
+	if (c == '{' && depth < NESTED_HEADS)
+		return kineto->window.at++, read_members(kineto, depth + 1);
 	return skip_value(kineto);
 }
 
@@ -273,9 +293,11 @@ static lk_status read_end(lk_kineto *kineto) {
 
 static lk_status no_trace(lk_kineto *kineto, const char *what) {
 	char where[240];
-	snprintf(where, sizeof where, "%s:%llu", kineto->c->path, (unsigned long long)lk_window_line(&kineto->window, kineto->window.at));
+	snprintf(where, sizeof where, "%s:%llu", kineto->c->path,
+	         (unsigned long long)lk_window_line(&kineto->window, kineto->window.at));
 	lk_fail(kineto->err, LK_ERR_INPUT, where, "no trace: %s", what);
-	return lk_hint(kineto->err, "give what export_chrome_trace of torch.profiler wrote, plain, gzip or zstd");
+	return lk_hint(kineto->err,
+	               "give what export_chrome_trace of torch.profiler wrote, plain, gzip or zstd");
 }
 
 static lk_status read_document(lk_kineto *kineto) {
@@ -283,17 +305,20 @@ static lk_status read_document(lk_kineto *kineto) {
 	bool there;
 	int c;
 	LK_TRY(more(kineto, &there));
-	if (window->end - window->at >= 3 && memcmp(window->at, "\xef\xbb\xbf", 3) == 0) window->at += 3;
+	if (window->end - window->at >= 3 && memcmp(window->at, "\xef\xbb\xbf", 3) == 0)
+		window->at += 3;
 	LK_TRY(peek(kineto, &c));
 	if (c < 0) return window->broken != LK_OK ? LK_OK : no_trace(kineto, "the file is empty");
 	if (c != '{' && c != '[') return no_trace(kineto, "it begins neither with { nor with [");
 	window->at++;
 	LK_TRY(c == '[' ? read_list(kineto, 0) : read_members(kineto, 0));
-	if (!kineto->cut && (kineto->found || !kineto->odd[LK_ODD_DAMAGED].count)) LK_TRY(read_end(kineto));
+	if (!kineto->cut && (kineto->found || !kineto->odd[LK_ODD_DAMAGED].count))
+		LK_TRY(read_end(kineto));
 	if (kineto->found) return LK_OK;
 	if (window->broken != LK_OK) return LK_OK;
 	if (kineto->odd[LK_ODD_DAMAGED].count) return no_trace(kineto, "this is no JSON");
-	return no_trace(kineto, kineto->cut ? "it is cut off before its events" : "it has no list traceEvents");
+	return no_trace(kineto,
+	                kineto->cut ? "it is cut off before its events" : "it has no list traceEvents");
 }
 
 /* ---- warnings ---- */
@@ -319,10 +344,11 @@ static void warn_of_end(lk_kineto *kineto) {
 	unsigned long long line = lk_window_line(window, window->at);
 	char text[600];
 	if (window->broken != LK_OK)
-		lk_capture_warn(kineto->c, "%s; the %u events before that are kept", lk_error_text(&window->cause, text, sizeof text),
-		                kineto->c->count);
+		lk_capture_warn(kineto->c, "%s; the %u events before that are kept",
+		                lk_error_text(&window->cause, text, sizeof text), kineto->c->count);
 	else if (kineto->cut)
-		lk_capture_warn(kineto->c, "cut off in line %llu; the %u events before that are kept", line, kineto->c->count);
+		lk_capture_warn(kineto->c, "cut off in line %llu; the %u events before that are kept", line,
+		                kineto->c->count);
 }
 
 static void warn(lk_kineto *kineto) {
@@ -331,9 +357,11 @@ static void warn(lk_kineto *kineto) {
 		unsigned long long count = kineto->odd[i].count, line = kineto->odd[i].line;
 		if (!count) continue;
 		if (i == LK_ODD_NOT_ENDED)
-			lk_capture_warn(kineto->c, "calls that began (ph B) and never ended, left out: %llu", count);
+			lk_capture_warn(kineto->c, "calls that began (ph B) and never ended, left out: %llu",
+			                count);
 		else if (i == LK_ODD_BEHIND)
-			lk_capture_warn(kineto->c, "behind the end, in line %llu, stands more; it is not read", line);
+			lk_capture_warn(kineto->c, "behind the end, in line %llu, stands more; it is not read",
+			                line);
 		else lk_capture_warn(kineto->c, "%s: %llu, first in line %llu", odd_texts[i], count, line);
 	}
 }
@@ -358,7 +386,8 @@ static lk_status read_all(lk_kineto *kineto) {
 	return LK_OK;
 }
 
-lk_status lk_kineto_read(lk_stream *in, const lk_read_limits *limits, lk_capture *capture, lk_error *err) {
+lk_status lk_kineto_read(lk_stream *in, const lk_read_limits *limits, lk_capture *capture,
+                         lk_error *err) {
 	lk_kineto *kineto = calloc(1, sizeof *kineto);
 	if (!kineto) return lk_oom(err);
 	kineto->c = capture;
@@ -366,7 +395,8 @@ lk_status lk_kineto_read(lk_stream *in, const lk_read_limits *limits, lk_capture
 	kineto->err = err;
 	kineto->free_call = LK_NONE;
 	lk_keys_open(&kineto->keys);
-	lk_status status = lk_window_open(&kineto->window, in, kineto->limits.bytes) ? read_all(kineto) : lk_oom(err);
+	lk_status status =
+		lk_window_open(&kineto->window, in, kineto->limits.bytes) ? read_all(kineto) : lk_oom(err);
 	capture->bytes_read = kineto->window.read;
 	lk_window_close(&kineto->window);
 	lk_lane_map_free(&kineto->open_on);

@@ -1,58 +1,96 @@
-/* kineto_event.c: reads one event of a JSON trace. Keys may come in any order; of a key that comes twice the last
- * counts, but the first category decides what is skipped. As soon as `ph` and `cat` tell that an event is of no use,
- * the rest of it is not looked at. */
+/* kineto_event.c: reads one event of a JSON trace. Keys may come in any order; of a key that comes
+ * twice the last counts, but the first category decides what is skipped. As soon as `ph` and `cat`
+ * tell that an event is of no use, the rest of it is not looked at. */
 #include "trace/read/kineto_internal.h"
 
 #include <ctype.h>
 
-typedef enum how { PHASE, CATEGORY, TEXT, TIME, WHOLE, PLACE, THREE, VALUE, ARGUMENTS, NESTED } how;
+typedef enum how {
+	PHASE,
+	CATEGORY,
+	TEXT,
+	TIME,
+	WHOLE,
+	PLACE,
+	THREE,
+	VALUE,
+	ARGUMENTS,
+	NESTED
+} how;
 
 struct key {
 	const char *name;
 	uint8_t length, how;
-	uint16_t where;          /* offset in lk_kineto_fields */
+	uint16_t where; /* offset in lk_kineto_fields */
 };
 
-#define KEY(name, how, field) {name, sizeof name - 1, how, offsetof(lk_kineto_fields, field)}
+#define KEY(name, how, field) \
+	{ name, sizeof name - 1, how, offsetof(lk_kineto_fields, field) }
 
 static const struct key event_keys[] = {
-	KEY("ph", PHASE, ph),        KEY("cat", CATEGORY, kind),   KEY("name", TEXT, name),
-	KEY("pid", PLACE, process),  KEY("tid", PLACE, thread),    KEY("ts", TIME, start_ns),
-	KEY("dur", TIME, dur_ns),    KEY("args", ARGUMENTS, name), KEY("traceEvents", NESTED, name),
+	KEY("ph", PHASE, ph),       KEY("cat", CATEGORY, kind),   KEY("name", TEXT, name),
+	KEY("pid", PLACE, process), KEY("tid", PLACE, thread),    KEY("ts", TIME, start_ns),
+	KEY("dur", TIME, dur_ns),   KEY("args", ARGUMENTS, name), KEY("traceEvents", NESTED, name),
 };
 
 static const struct key argument_keys[] = {
-	KEY("External id", WHOLE, external),        KEY("external id", WHOLE, external),
-	KEY("correlation", WHOLE, correlation),     KEY("Record function id", WHOLE, record),
-	KEY("Sequence number", WHOLE, sequence),    KEY("stream", WHOLE, stream),
-	KEY("device", WHOLE, device),               KEY("bytes", WHOLE, bytes),
-	KEY("grid", THREE, grid),                   KEY("block", THREE, block),
-	KEY("Input Dims", VALUE, dims),             KEY("Input dims", VALUE, dims),
-	KEY("Input type", VALUE, types),            KEY("cuda_sync_kind", TEXT, sync_kind),
-	KEY("wait_on_stream", WHOLE, wait_stream),  KEY("wait_on_cuda_event_record_corr_id", WHOLE, wait_record),
-	KEY("Collective name", TEXT, collective),   KEY("In msg nelems", WHOLE, in_elements),
-	KEY("Out msg nelems", WHOLE, out_elements), KEY("Group size", WHOLE, group_size),
-	KEY("dtype", TEXT, dtype),                  KEY("Process Group Name", TEXT, group),
-	KEY("Process Group Description", TEXT, group_text), KEY("Process Group Ranks", TEXT, ranks),
-	KEY("Src Rank", WHOLE, source),             KEY("Dst Rank", WHOLE, target),
-	KEY("Concrete Inputs", VALUE, values),      KEY("name", TEXT, label),
+	KEY("External id", WHOLE, external),
+	KEY("external id", WHOLE, external),
+	KEY("correlation", WHOLE, correlation),
+	KEY("Record function id", WHOLE, record),
+	KEY("Sequence number", WHOLE, sequence),
+	KEY("stream", WHOLE, stream),
+	KEY("device", WHOLE, device),
+	KEY("bytes", WHOLE, bytes),
+	KEY("grid", THREE, grid),
+	KEY("block", THREE, block),
+	KEY("Input Dims", VALUE, dims),
+	KEY("Input dims", VALUE, dims),
+	KEY("Input type", VALUE, types),
+	KEY("cuda_sync_kind", TEXT, sync_kind),
+	KEY("wait_on_stream", WHOLE, wait_stream),
+	KEY("wait_on_cuda_event_record_corr_id", WHOLE, wait_record),
+	KEY("Collective name", TEXT, collective),
+	KEY("In msg nelems", WHOLE, in_elements),
+	KEY("Out msg nelems", WHOLE, out_elements),
+	KEY("Group size", WHOLE, group_size),
+	KEY("dtype", TEXT, dtype),
+	KEY("Process Group Name", TEXT, group),
+	KEY("Process Group Description", TEXT, group_text),
+	KEY("Process Group Ranks", TEXT, ranks),
+	KEY("Src Rank", WHOLE, source),
+	KEY("Dst Rank", WHOLE, target),
+	KEY("Concrete Inputs", VALUE, values),
+	KEY("name", TEXT, label),
 };
 
-/* `where` is what the category means. Old files write Operator, Kernel, Runtime: small letters stand for both. */
+/* `where` is what the category means. Old files write Operator, Kernel, Runtime: small letters
+ * stand for both. */
 static const struct key categories[] = {
-#define CATEGORY_OF(name, kind) {name, sizeof name - 1, CATEGORY, kind}
-	CATEGORY_OF("cpu_op", LK_EVENT_OP),                CATEGORY_OF("operator", LK_EVENT_OP),
-	CATEGORY_OF("user_annotation", LK_EVENT_NOTE),     CATEGORY_OF("cuda_runtime", LK_EVENT_RUNTIME),
-	CATEGORY_OF("cuda_driver", LK_EVENT_RUNTIME),      CATEGORY_OF("runtime", LK_EVENT_RUNTIME),
-	CATEGORY_OF("hip_runtime", LK_EVENT_RUNTIME),      CATEGORY_OF("xpu_runtime", LK_EVENT_RUNTIME),
-	CATEGORY_OF("privateuse1_runtime", LK_EVENT_RUNTIME), CATEGORY_OF("kernel", LK_EVENT_KERNEL),
-	CATEGORY_OF("gpu_memcpy", LK_EVENT_MEMCPY),        CATEGORY_OF("memcpy", LK_EVENT_MEMCPY),
-	CATEGORY_OF("gpu_memset", LK_EVENT_MEMSET),        CATEGORY_OF("memset", LK_EVENT_MEMSET),
+#define CATEGORY_OF(name, kind) \
+	{ name, sizeof name - 1, CATEGORY, kind }
+	CATEGORY_OF("cpu_op", LK_EVENT_OP),
+	CATEGORY_OF("operator", LK_EVENT_OP),
+	CATEGORY_OF("user_annotation", LK_EVENT_NOTE),
+	CATEGORY_OF("cuda_runtime", LK_EVENT_RUNTIME),
+	CATEGORY_OF("cuda_driver", LK_EVENT_RUNTIME),
+	CATEGORY_OF("runtime", LK_EVENT_RUNTIME),
+	CATEGORY_OF("hip_runtime", LK_EVENT_RUNTIME),
+	CATEGORY_OF("xpu_runtime", LK_EVENT_RUNTIME),
+	CATEGORY_OF("privateuse1_runtime", LK_EVENT_RUNTIME),
+	CATEGORY_OF("kernel", LK_EVENT_KERNEL),
+	CATEGORY_OF("gpu_memcpy", LK_EVENT_MEMCPY),
+	CATEGORY_OF("memcpy", LK_EVENT_MEMCPY),
+	CATEGORY_OF("gpu_memset", LK_EVENT_MEMSET),
+	CATEGORY_OF("memset", LK_EVENT_MEMSET),
 	CATEGORY_OF("cuda_sync", LK_EVENT_SYNC),
 	/* What is no use here; other categories are none either, these are the frequent ones. */
-	CATEGORY_OF("python_function", LK_KINETO_USELESS), CATEGORY_OF("ac2g", LK_KINETO_USELESS),
-	CATEGORY_OF("fwdbwd", LK_KINETO_USELESS),          CATEGORY_OF("gpu_user_annotation", LK_KINETO_USELESS),
-	CATEGORY_OF("cpu_instant_event", LK_KINETO_USELESS), CATEGORY_OF("Trace", LK_KINETO_USELESS),
+	CATEGORY_OF("python_function", LK_KINETO_USELESS),
+	CATEGORY_OF("ac2g", LK_KINETO_USELESS),
+	CATEGORY_OF("fwdbwd", LK_KINETO_USELESS),
+	CATEGORY_OF("gpu_user_annotation", LK_KINETO_USELESS),
+	CATEGORY_OF("cpu_instant_event", LK_KINETO_USELESS),
+	CATEGORY_OF("Trace", LK_KINETO_USELESS),
 };
 
 /* ---- keys by hash ---- */
@@ -79,7 +117,8 @@ static void put(lk_key_slot *slots, size_t mask, const struct key *keys, size_t 
 	}
 }
 
-static inline int find(const lk_key_slot *slots, size_t mask, const struct key *keys, const char *text, size_t length) {
+static inline int find(const lk_key_slot *slots, size_t mask, const struct key *keys,
+                       const char *text, size_t length) {
 	uint64_t word = word_of(text, length);
 	for (size_t at = hash_of(word, length) & mask; slots[at].number; at = (at + 1) & mask) {
 		if (slots[at].word != word || slots[at].length != length) continue;
@@ -90,18 +129,20 @@ static inline int find(const lk_key_slot *slots, size_t mask, const struct key *
 }
 
 /* A key with escapes in it: no profiler writes one, but it is JSON. */
-static __attribute__((noinline)) int find_escaped(const lk_key_slot *slots, size_t mask, const struct key *keys,
-                                                  lk_slice text) {
+static __attribute__((noinline)) int find_escaped(const lk_key_slot *slots, size_t mask,
+                                                  const struct key *keys, lk_slice text) {
 	char plain[64] = "";
 	size_t length = lk_slice_text(text, plain, sizeof plain - 8);
 	return find(slots, mask, keys, plain, length);
 }
 
-static inline int find_slice(const lk_key_slot *slots, size_t mask, const struct key *keys, lk_slice text) {
-	return text.plain ? find(slots, mask, keys, text.at, text.length) : find_escaped(slots, mask, keys, text);
+static inline int find_slice(const lk_key_slot *slots, size_t mask, const struct key *keys,
+                             lk_slice text) {
+	return text.plain ? find(slots, mask, keys, text.at, text.length)
+	                  : find_escaped(slots, mask, keys, text);
 }
 
-#define COUNT(array) (sizeof(array) / sizeof *(array))
+#define COUNT(array)            (sizeof(array) / sizeof *(array))
 #define FIND(slots, keys, text) find_slice(slots, COUNT(slots) - 1, keys, text)
 
 void lk_keys_open(lk_keys *keys) {
@@ -132,7 +173,7 @@ struct cursor {
 	lk_kineto_fields *f;
 	const lk_keys *keys;
 	const char *p, *end;
-	lk_event_state state;    /* why a function returned false */
+	lk_event_state state; /* why a function returned false */
 };
 
 static bool stop(struct cursor *cursor, lk_event_state state) {
@@ -171,15 +212,17 @@ static inline const char *bare_stop(const char *p) {
 	for (;; p += 16) {
 		__m128i x = _mm_loadu_si128((const __m128i *)(const void *)p), space = _mm_set1_epi8(' ');
 		__m128i bracket = _mm_or_si128(x, space); /* ']' as '}' */
-		__m128i stop = _mm_or_si128(_mm_cmpeq_epi8(x, _mm_set1_epi8(',')), _mm_cmpeq_epi8(bracket, _mm_set1_epi8('}')));
-		stop = _mm_or_si128(stop,
-		                    _mm_or_si128(_mm_cmpeq_epi8(x, _mm_set1_epi8('"')), _mm_cmpeq_epi8(x, _mm_set1_epi8(':'))));
+		__m128i stop = _mm_or_si128(_mm_cmpeq_epi8(x, _mm_set1_epi8(',')),
+		                            _mm_cmpeq_epi8(bracket, _mm_set1_epi8('}')));
+		stop = _mm_or_si128(stop, _mm_or_si128(_mm_cmpeq_epi8(x, _mm_set1_epi8('"')),
+		                                       _mm_cmpeq_epi8(x, _mm_set1_epi8(':'))));
 		stop = _mm_or_si128(stop, _mm_cmpeq_epi8(_mm_min_epu8(x, space), x));
 		unsigned mask = (unsigned)_mm_movemask_epi8(stop);
 		if (mask) return p + __builtin_ctz(mask);
 	}
 #else
-	while ((unsigned char)*p > ' ' && *p != ',' && (*p | 0x20) != '}' && *p != '"' && *p != ':') p++;
+	while ((unsigned char)*p > ' ' && *p != ',' && (*p | 0x20) != '}' && *p != '"' && *p != ':')
+		p++;
 	return p;
 #endif
 }
@@ -197,7 +240,8 @@ static bool read_list(struct cursor *cursor, lk_slice *out) {
 	lk_skip skip = {0};
 	const char *first = cursor->p;
 	lk_skip_state state = lk_skip_on(&skip, &cursor->p, cursor->end);
-	if (state != LK_SKIP_DONE) return stop(cursor, state == LK_SKIP_DEEP ? LK_EVENT_DEEP : LK_EVENT_SHORT);
+	if (state != LK_SKIP_DONE)
+		return stop(cursor, state == LK_SKIP_DEEP ? LK_EVENT_DEEP : LK_EVENT_SHORT);
 	*out = (lk_slice){first, (uint32_t)(cursor->p - first), true};
 	return true;
 }
@@ -213,13 +257,15 @@ static bool read_number(struct cursor *cursor, lk_slice *out) {
 	if (!read_value(cursor, out)) return false;
 	if (list) out->length = 0;
 	char first = out->length ? *out->at : 'n';
-	if (first == 'N' || first == 'I' || (first == '-' && out->length > 1 && out->at[1] == 'I')) cursor->f->not_finite = true;
+	if (first == 'N' || first == 'I' || (first == '-' && out->length > 1 && out->at[1] == 'I'))
+		cursor->f->not_finite = true;
 	return true;
 }
 
 static inline const char *read_digits(const char *p, int64_t *value) {
 	uint64_t read = (uint64_t)*value; /* may run over; who counts the digits sees it */
-	for (unsigned digit; (digit = (unsigned)((unsigned char)*p - '0')) < 10; p++) read = read * 10 + digit;
+	for (unsigned digit; (digit = (unsigned)((unsigned char)*p - '0')) < 10; p++)
+		read = read * 10 + digit;
 	*value = (int64_t)read;
 	return p;
 }
@@ -237,12 +283,14 @@ static bool read_whole_slowly(struct cursor *cursor, int64_t *out) {
 	return true;
 }
 
-/* Plain digits, as nearly all numbers are, are read where they stand; all else goes the slow way. */
+/* Plain digits, as nearly all numbers are, are read where they stand; all else goes the slow way.
+ */
 static inline bool read_whole(struct cursor *cursor, int64_t *out) {
 	const char *first = cursor->p + (*cursor->p == '-');
 	int64_t value = 0;
 	const char *p = read_digits(first, &value);
-	if (p == first || p - first > 18 || !number_ends(cursor, p)) return read_whole_slowly(cursor, out);
+	if (p == first || p - first > 18 || !number_ends(cursor, p))
+		return read_whole_slowly(cursor, out);
 	*out = first > cursor->p ? -value : value;
 	cursor->p = p;
 	return true;
@@ -251,7 +299,8 @@ static inline bool read_whole(struct cursor *cursor, int64_t *out) {
 static bool read_time_slowly(struct cursor *cursor, int64_t *out) {
 	lk_slice slice;
 	if (!read_number(cursor, &slice)) return false;
-	if (slice.length && (unsigned char)(slice.at[slice.at[0] == '-' && slice.length > 1] - '0') < 10)
+	if (slice.length &&
+	    (unsigned char)(slice.at[slice.at[0] == '-' && slice.length > 1] - '0') < 10)
 		*out = lk_slice_nanoseconds(slice);
 	return true;
 }
@@ -267,7 +316,8 @@ static inline bool read_time(struct cursor *cursor, int64_t *out) {
 		p = read_digits(point, &value);
 		decimals = p - point;
 	}
-	if (!digits || digits > 16 || decimals > 3 || !number_ends(cursor, p)) return read_time_slowly(cursor, out);
+	if (!digits || digits > 16 || decimals > 3 || !number_ends(cursor, p))
+		return read_time_slowly(cursor, out);
 	uint64_t ns = (uint64_t)value * (uint64_t)thousandths[decimals]; /* 19 digits at most */
 	*out = ns < (uint64_t)LK_MOST_NS ? (int64_t)ns : LK_MOST_NS;
 	cursor->p = p;
@@ -330,8 +380,8 @@ static bool read_phase(struct cursor *cursor, char *out) {
 	return true;
 }
 
-/* Whether the phase and category so far tell that nothing is kept of an event. Metadata name lanes; B and E stand for a
- * call and its return, and the E has no category. */
+/* Whether the phase and category so far tell that nothing is kept of an event. Metadata name lanes;
+ * B and E stand for a call and its return, and the E has no category. */
 static bool useless(const lk_kineto_fields *fields) {
 	if (fields->ph == 'X') return fields->kind == LK_KINETO_USELESS;
 	return fields->ph && fields->ph != 'M' && fields->ph != 'B' && fields->ph != 'E';
@@ -352,7 +402,10 @@ static bool read_member(struct cursor *cursor, const struct key *key) {
 	case VALUE: return read_value(cursor, where);
 	case TIME: return read_time(cursor, where);
 	case WHOLE: return read_whole(cursor, where);
-	case PLACE: return read_place(cursor, where, where == &cursor->f->thread ? &cursor->f->thread_text : &cursor->f->process_text);
+	case PLACE:
+		return read_place(cursor, where,
+		                  where == &cursor->f->thread ? &cursor->f->thread_text
+		                                              : &cursor->f->process_text);
 	case THREE: return read_three(cursor, where);
 	case ARGUMENTS: return *cursor->p == '{' ? read_arguments(cursor) : read_value(cursor, &slice);
 	case NESTED: break;
@@ -391,18 +444,30 @@ static bool read_arguments(struct cursor *cursor) {
 	for (bool first = true; next_key(cursor, first, &name); first = false) {
 		int i = FIND(cursor->keys->args, argument_keys, name);
 		if (i >= 0) note_seen(cursor, &cursor->f->seen_args, i);
-		if (!(i < 0 ? read_value(cursor, &unneeded) : read_member(cursor, &argument_keys[i]))) return false;
+		if (!(i < 0 ? read_value(cursor, &unneeded) : read_member(cursor, &argument_keys[i])))
+			return false;
 	}
 	return cursor->state == LK_EVENT_DONE;
 }
 
-lk_event_state lk_kineto_event(lk_kineto_fields *fields, const lk_keys *keys, const char **at, const char *end, int *depth) {
+lk_event_state lk_kineto_event(lk_kineto_fields *fields, const lk_keys *keys, const char **at,
+                               const char *end, int *depth) {
 	struct cursor c = {.f = fields, .keys = keys, .p = *at + 1, .end = end};
 	lk_slice name, unneeded;
-	*fields = (lk_kineto_fields){
-		.kind = LK_KINETO_UNKNOWN, .start_ns = LK_UNSAID, .dur_ns = LK_UNSAID, .process = -1, .thread = -1,
-		.sequence = -1, .stream = -1, .device = -1, .bytes = -1, .wait_stream = -1,
-		.in_elements = -1, .out_elements = -1, .source = -1, .target = -1};
+	*fields = (lk_kineto_fields){.kind = LK_KINETO_UNKNOWN,
+	                             .start_ns = LK_UNSAID,
+	                             .dur_ns = LK_UNSAID,
+	                             .process = -1,
+	                             .thread = -1,
+	                             .sequence = -1,
+	                             .stream = -1,
+	                             .device = -1,
+	                             .bytes = -1,
+	                             .wait_stream = -1,
+	                             .in_elements = -1,
+	                             .out_elements = -1,
+	                             .source = -1,
+	                             .target = -1};
 	for (bool first = true;; first = false) {
 		const char *before = c.p;
 		if (!next_key(&c, first, &name)) break;
@@ -410,7 +475,8 @@ lk_event_state lk_kineto_event(lk_kineto_fields *fields, const lk_keys *keys, co
 		if (i >= 0) note_seen(&c, &fields->seen, i);
 		if (i >= 0 && event_keys[i].how == NESTED) return *at = before, LK_EVENT_NESTED;
 		if (!(i < 0 ? read_value(&c, &unneeded) : read_member(&c, &event_keys[i]))) break;
-		if (i >= 0 && event_keys[i].how <= CATEGORY && useless(fields)) return *at = c.p, *depth = 1, LK_EVENT_USELESS;
+		if (i >= 0 && event_keys[i].how <= CATEGORY && useless(fields))
+			return *at = c.p, *depth = 1, LK_EVENT_USELESS;
 	}
 	if (c.state == LK_EVENT_DONE || c.state == LK_EVENT_DAMAGED) *at = c.p;
 	return c.state;

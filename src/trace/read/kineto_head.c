@@ -1,5 +1,6 @@
-/* kineto_head.c: what a Kineto file says before and behind its events: the devices, the rank and its process groups,
- * and which time 0 is. These values are small, so they are read as documents. */
+/* kineto_head.c: what a Kineto file says before and behind its events: the devices, the rank and
+ * its process groups, and which time 0 is. These values are small, so they are read as documents.
+ */
 #include "trace/read/kineto_internal.h"
 
 #include <stdlib.h>
@@ -28,13 +29,17 @@ static int32_t small_of(const lk_value *value, int32_t otherwise) {
 }
 
 static lk_status intern_value(lk_kineto *kineto, const lk_value *value, uint32_t *out) {
-	const char *text = value && (value->kind == LK_JSON_STRING || value->kind == LK_JSON_NUMBER) ? value->text : "";
+	const char *text = value && (value->kind == LK_JSON_STRING || value->kind == LK_JSON_NUMBER)
+	                       ? value->text
+	                       : "";
 	*out = lk_intern_id(kineto->c->names, text);
 	return *out == LK_NONE ? lk_oom(kineto->err) : LK_OK;
 }
 
 static lk_status read_devices(lk_kineto *kineto, const lk_value *list) {
-	for (size_t i = 0; list->kind == LK_JSON_ARRAY && i < list->count && kineto->devices.count < LK_HEAD_DEVICES; i++) {
+	for (size_t i = 0;
+	     list->kind == LK_JSON_ARRAY && i < list->count && kineto->devices.count < LK_HEAD_DEVICES;
+	     i++) {
 		const lk_value *value = &list->items[i];
 		double bytes = number_of(lk_json_get(value, "totalGlobalMem"), 0);
 		lk_head_device d = {.id = small_of(lk_json_get(value, "id"), (int32_t)i),
@@ -48,7 +53,8 @@ static lk_status read_devices(lk_kineto *kineto, const lk_value *list) {
 }
 
 /* "[0, 1, 2]", as the arguments of kernels write it. */
-static lk_status intern_ranks(lk_kineto *kineto, lk_arena *arena, const lk_value *ranks, uint32_t *out) {
+static lk_status intern_ranks(lk_kineto *kineto, lk_arena *arena, const lk_value *ranks,
+                              uint32_t *out) {
 	if (!ranks || ranks->kind != LK_JSON_ARRAY) return intern_value(kineto, ranks, out);
 	size_t size = 3, used = 0;
 	for (size_t i = 0; i < ranks->count; i++)
@@ -91,7 +97,8 @@ static lk_status read_distributed(lk_kineto *kineto, lk_arena *arena, const lk_v
 	return read_groups(kineto, arena, lk_json_get(info, "pg_config"));
 }
 
-static lk_status read_value(lk_kineto *kineto, lk_arena *arena, const char *key, const lk_value *value) {
+static lk_status read_value(lk_kineto *kineto, lk_arena *arena, const char *key,
+                            const lk_value *value) {
 	if (*key == 'd' && key[1] == 'e') return read_devices(kineto, value);
 	if (*key == 'd') return read_distributed(kineto, arena, value);
 	/* nanoseconds, beyond the exact integers of a double */
@@ -127,15 +134,18 @@ void lk_head_device_used(lk_kineto *kineto) {
 		return;
 	}
 	size_t most = capture->lanes.count;
-	for (uint32_t i = 0; i < capture->count; i++) work[capture->lane[i]] += lk_event_on_device(capture->kind[i]);
+	for (uint32_t i = 0; i < capture->count; i++)
+		work[capture->lane[i]] += lk_event_on_device(capture->kind[i]);
 	for (size_t i = 0; i < capture->lanes.count; i++)
 		if (work[i] && (most == capture->lanes.count || work[i] > work[most])) most = i;
 	bool used = most < capture->lanes.count;
 	free(work);
 	if (!used) return;
-	const lk_head_device *device = &kineto->devices.at[0]; /* where ids are odd: all of a machine are of a kind */
+	const lk_head_device *device =
+		&kineto->devices.at[0]; /* where ids are odd: all of a machine are of a kind */
 	for (size_t i = 0; i < kineto->devices.count; i++)
-		if (kineto->devices.at[i].id == capture->lanes.at[most].process) device = &kineto->devices.at[i];
+		if (kineto->devices.at[i].id == capture->lanes.at[most].process)
+			device = &kineto->devices.at[i];
 	capture->device = device->name;
 	capture->sms = device->sms;
 	capture->device_bytes = device->bytes;

@@ -1,9 +1,10 @@
-/* kineto_internal.h: the bytes of a JSON trace and how one moves over them fast: a window that slides over the file, the
- * end of a text, the end of a value that nobody needs.
+/* kineto_internal.h: the bytes of a JSON trace and how one moves over them fast: a window that
+ * slides over the file, the end of a text, the end of a value that nobody needs.
  *
- * An event is read from contiguous bytes. Where the window ends inside it, the window slides so that it begins with the
- * event, reads on, and the event is read again; it grows only for what is longer than itself. Behind what was read lie
- * LK_SCAN_PAD zero bytes, so blocks of that size may be loaded anywhere, and a zero byte stops every scan.
+ * An event is read from contiguous bytes. Where the window ends inside it, the window slides so
+ * that it begins with the event, reads on, and the event is read again; it grows only for what is
+ * longer than itself. Behind what was read lie LK_SCAN_PAD zero bytes, so blocks of that size may
+ * be loaded anywhere, and a zero byte stops every scan.
  */
 #ifndef LK_TRACE_READ_KINETO_INTERNAL_H
 #define LK_TRACE_READ_KINETO_INTERNAL_H
@@ -21,51 +22,62 @@
 
 #endif
 
-enum { LK_SCAN_PAD = 64, LK_SCAN_DEPTH = 1000 };
+enum {
+	LK_SCAN_PAD = 64,
+	LK_SCAN_DEPTH = 1000
+};
 
 typedef struct lk_window {
 	lk_stream *in;
-	char *bytes;             /* `capacity` and LK_SCAN_PAD more */
+	char *bytes; /* `capacity` and LK_SCAN_PAD more */
 	size_t capacity;
-	const char *at, *end;    /* what is not consumed yet */
-	uint64_t read, limit;    /* bytes of the file so far; how many it may have */
-	uint64_t lines;          /* newlines before `bytes` */
-	bool ended;              /* nothing is left to read */
-	lk_status broken;        /* the stream failed: not LK_OK */
-	lk_error cause;          /* and how */
+	const char *at, *end; /* what is not consumed yet */
+	uint64_t read, limit; /* bytes of the file so far; how many it may have */
+	uint64_t lines;       /* newlines before `bytes` */
+	bool ended;           /* nothing is left to read */
+	lk_status broken;     /* the stream failed: not LK_OK */
+	lk_error cause;       /* and how */
 } lk_window;
 
 typedef enum lk_window_state {
-	LK_WINDOW_MORE,          /* there are bytes that were not there before */
-	LK_WINDOW_END,           /* the file is over, or broken */
-	LK_WINDOW_FULL,          /* what begins at `at` is longer than any window may be */
-	LK_WINDOW_LIMIT,         /* the file is longer than the limit */
+	LK_WINDOW_MORE,  /* there are bytes that were not there before */
+	LK_WINDOW_END,   /* the file is over, or broken */
+	LK_WINDOW_FULL,  /* what begins at `at` is longer than any window may be */
+	LK_WINDOW_LIMIT, /* the file is longer than the limit */
 	LK_WINDOW_MEMORY,
 } lk_window_state;
 
-bool lk_window_open(lk_window *window, lk_stream *in, uint64_t limit); /* false when memory is out */
+bool lk_window_open(lk_window *window, lk_stream *in,
+                    uint64_t limit); /* false when memory is out */
 void lk_window_close(lk_window *window);
-/* Slides the window to `at` and reads on behind `end`. Pointers into the window are void afterwards. */
+/* Slides the window to `at` and reads on behind `end`. Pointers into the window are void
+ * afterwards. */
 lk_window_state lk_window_more(lk_window *window);
 /* The line of a place in the window, counting from 1. */
 uint64_t lk_window_line(const lk_window *window, const char *at);
 
-/* A walk to the end of a value, which may go on in the next window. Begins as {.depth = brackets already open}. */
+/* A walk to the end of a value, which may go on in the next window. Begins as {.depth = brackets
+ * already open}. */
 typedef struct lk_skip {
 	int64_t depth;
 	bool in_text, escaped;
 } lk_skip;
 
-typedef enum lk_skip_state { LK_SKIP_DONE, LK_SKIP_SHORT, LK_SKIP_DEEP } lk_skip_state;
+typedef enum lk_skip_state {
+	LK_SKIP_DONE,
+	LK_SKIP_SHORT,
+	LK_SKIP_DEEP
+} lk_skip_state;
 
-/* Moves *at behind the bracket that closes the last open one (DONE), or to `end`. Kinds of brackets are not told apart.
- * DEEP: more than LK_SCAN_DEPTH levels. */
+/* Moves *at behind the bracket that closes the last open one (DONE), or to `end`. Kinds of brackets
+ * are not told apart. DEEP: more than LK_SCAN_DEPTH levels. */
 lk_skip_state lk_skip_on(lk_skip *skip, const char **at, const char *end);
 
 /* The next quote, backslash or control character from `p` on. */
 static inline const char *lk_text_stop(const char *p) {
 #ifdef __SSE2__
-	const __m128i quote = _mm_set1_epi8('"'), slash = _mm_set1_epi8('\\'), control = _mm_set1_epi8(0x1f);
+	const __m128i quote = _mm_set1_epi8('"'), slash = _mm_set1_epi8('\\'),
+				  control = _mm_set1_epi8(0x1f);
 	for (;; p += 16) {
 		__m128i x = _mm_loadu_si128((const __m128i *)(const void *)p);
 		__m128i stop = _mm_or_si128(_mm_cmpeq_epi8(x, quote), _mm_cmpeq_epi8(x, slash));
@@ -79,18 +91,21 @@ static inline const char *lk_text_stop(const char *p) {
 #endif
 }
 
-/* ---- kineto_event: one event of a JSON trace, read from contiguous bytes into fields. Texts stay where they are; nothing
- * is interned before it is clear that the event is kept. */
+/* ---- kineto_event: one event of a JSON trace, read from contiguous bytes into fields. Texts stay
+ * where they are; nothing is interned before it is clear that the event is kept. */
 
 /* A value in the window: a text without its quotes, or any other value as it is written. */
 typedef struct lk_slice {
 	const char *at;
 	uint32_t length;
-	bool plain;              /* no escapes and no control characters in it */
+	bool plain; /* no escapes and no control characters in it */
 } lk_slice;
 
 /* Categories beyond lk_event_kind. */
-enum { LK_KINETO_UNKNOWN = LK_EVENT_KINDS, LK_KINETO_USELESS };
+enum {
+	LK_KINETO_UNKNOWN = LK_EVENT_KINDS,
+	LK_KINETO_USELESS
+};
 
 /* A number that was not said. */
 #define LK_UNSAID INT64_MIN
@@ -100,15 +115,15 @@ enum { LK_KINETO_UNKNOWN = LK_EVENT_KINDS, LK_KINETO_USELESS };
 
 typedef struct lk_kineto_fields {
 	char ph;
-	uint8_t kind;            /* lk_event_kind, LK_KINETO_UNKNOWN or _USELESS */
+	uint8_t kind; /* lk_event_kind, LK_KINETO_UNKNOWN or _USELESS */
 	int64_t start_ns, dur_ns;
 	int64_t process, thread;
 	lk_slice name, process_text, thread_text;
 	/* arguments */
 	int64_t external, correlation, record, sequence, stream, device, bytes;
-	int64_t grid, block;     /* products of the three dimensions */
+	int64_t grid, block; /* products of the three dimensions */
 	int64_t wait_stream, wait_record, in_elements, out_elements, group_size, source, target;
-	lk_slice label;          /* "name": of metadata, what a process or thread is called */
+	lk_slice label; /* "name": of metadata, what a process or thread is called */
 	lk_slice dims, types, values, sync_kind, collective, dtype, group, group_text, ranks;
 	/* what was odd */
 	uint64_t seen, seen_args; /* keys, as bits of the tables */
@@ -117,17 +132,18 @@ typedef struct lk_kineto_fields {
 
 typedef enum lk_event_state {
 	LK_EVENT_DONE,
-	LK_EVENT_USELESS,        /* dropped; `at` stands `depth` brackets inside it */
-	LK_EVENT_SHORT,          /* the bytes end inside it */
-	LK_EVENT_DAMAGED,        /* no JSON from `at` on */
-	LK_EVENT_DEEP,           /* more than LK_SCAN_DEPTH levels */
-	LK_EVENT_NESTED,         /* no event: an object that holds a list `traceEvents`; `at` stands before that key */
+	LK_EVENT_USELESS, /* dropped; `at` stands `depth` brackets inside it */
+	LK_EVENT_SHORT,   /* the bytes end inside it */
+	LK_EVENT_DAMAGED, /* no JSON from `at` on */
+	LK_EVENT_DEEP,    /* more than LK_SCAN_DEPTH levels */
+	LK_EVENT_NESTED, /* no event: an object that holds a list `traceEvents`; `at` stands before that
+	                    key */
 } lk_event_state;
 
 /* Finds keys by their bytes: a hash of length and first bytes into a table. */
 typedef struct lk_key_slot {
-	uint64_t word;           /* the first 8 bytes */
-	uint8_t length, number;  /* index + 1 into a table of kineto_event.c; 0: free */
+	uint64_t word;          /* the first 8 bytes */
+	uint8_t length, number; /* index + 1 into a table of kineto_event.c; 0: free */
 } lk_key_slot;
 
 typedef struct lk_keys {
@@ -137,21 +153,25 @@ void lk_keys_open(lk_keys *keys);
 /* Whether a text is a key of events: what the search for the next sound event goes by. */
 bool lk_keys_event(const lk_keys *keys, const char *text, size_t length);
 
-/* Reads the event that begins with the '{' at *at and moves *at behind it (or, see above, into it). */
-lk_event_state lk_kineto_event(lk_kineto_fields *fields, const lk_keys *keys, const char **at, const char *end, int *depth);
+/* Reads the event that begins with the '{' at *at and moves *at behind it (or, see above, into it).
+ */
+lk_event_state lk_kineto_event(lk_kineto_fields *fields, const lk_keys *keys, const char **at,
+                               const char *end, int *depth);
 
-/* A text's characters without escapes, at most size - 1 bytes and '\0'; NUL becomes U+FFFD. Returns its length. */
+/* A text's characters without escapes, at most size - 1 bytes and '\0'; NUL becomes U+FFFD. Returns
+ * its length. */
 size_t lk_slice_text(lk_slice slice, char *out, size_t size);
-/* A value without white space and quotes, "[[512,13],[],[]]"; objects become lists. Its length, or SIZE_MAX if it is
- * too long. */
+/* A value without white space and quotes, "[[512,13],[],[]]"; objects become lists. Its length, or
+ * SIZE_MAX if it is too long. */
 size_t lk_slice_compact(lk_slice slice, char *out, size_t size);
 /* A number as it is written; LK_UNSAID if it is none. */
 int64_t lk_slice_whole(lk_slice slice);
 /* Microseconds as nanoseconds, rounded at the fourth decimal and kept within +-2^61. */
 int64_t lk_slice_nanoseconds(lk_slice slice);
 
-/* ---- kineto_reader: what the files of the JSON reader share: kineto.c (the document), kineto_keep.c (an event into the
- * capture), kineto_head.c (the fields before and behind the events). */
+/* ---- kineto_reader: what the files of the JSON reader share: kineto.c (the document),
+ * kineto_keep.c (an event into the capture), kineto_head.c (the fields before and behind the
+ * events). */
 
 /* What may be odd about a file without making it useless; each becomes at most one warning. */
 typedef enum lk_odd {
@@ -175,7 +195,7 @@ typedef enum lk_odd {
 /* An event that began (ph B) and has not ended. */
 typedef struct lk_open_call {
 	lk_event event;
-	uint32_t below;          /* the open call around it, or the next free place */
+	uint32_t below; /* the open call around it, or the next free place */
 	bool kept;
 } lk_open_call;
 
@@ -192,26 +212,29 @@ typedef struct lk_head_device {
 	double bytes;
 } lk_head_device;
 
-enum { LK_SCRATCH = 1 << 16, LK_HEAD_DEVICES = 1024 };
+enum {
+	LK_SCRATCH = 1 << 16,
+	LK_HEAD_DEVICES = 1024
+};
 
 typedef struct lk_kineto {
 	lk_window window;
 	lk_capture *c;
-	lk_read_limits limits;   /* defaults filled in */
+	lk_read_limits limits; /* defaults filled in */
 	lk_error *err;
 	lk_keys keys;
-	lk_kineto_fields f;      /* the event at hand */
-	bool full;               /* the window could not grow any more */
-	bool found;              /* a list of events */
-	bool cut;                /* the file ended inside something */
-	bool base_time;          /* the head says what time 0 is */
+	lk_kineto_fields f; /* the event at hand */
+	bool full;          /* the window could not grow any more */
+	bool found;         /* a list of events */
+	bool cut;           /* the file ended inside something */
+	bool base_time;     /* the head says what time 0 is */
 	struct {
 		uint64_t count, line;
 	} odd[LK_ODD_COUNT];
 	LK_VEC(lk_open_call) open;
-	uint32_t free_call;      /* LK_NONE: none */
+	uint32_t free_call; /* LK_NONE: none */
 	uint64_t open_count;
-	lk_lane_map open_on;     /* the innermost open call of a thread */
+	lk_lane_map open_on; /* the innermost open call of a thread */
 	LK_VEC(lk_lane_label) labels;
 	LK_VEC(lk_head_device) devices;
 	char scratch[LK_SCRATCH];
@@ -223,9 +246,11 @@ void lk_kineto_odd(lk_kineto *kineto, lk_odd what, const char *at);
 uint32_t lk_kineto_intern(lk_kineto *kineto, lk_slice text);
 /* Adds the event of r->f to the capture, if it is one of use. */
 lk_status lk_kineto_keep(lk_kineto *kineto, const char *at);
-/* What can be done only when all events are there: names of lanes, calls left open, the device used. */
+/* What can be done only when all events are there: names of lanes, calls left open, the device
+ * used. */
 lk_status lk_kineto_finish(lk_kineto *kineto);
-/* The name of a key of the head that there is a use for, or NULL; reads its value, which lies at `text`. */
+/* The name of a key of the head that there is a use for, or NULL; reads its value, which lies at
+ * `text`. */
 const char *lk_head_wants(const char *key, size_t length);
 lk_status lk_head_read(lk_kineto *kineto, const char *key, const char *text, size_t length);
 /* Sets name, multiprocessors and memory of the device that ran most of the work. */

@@ -4,11 +4,13 @@
 #include "trace/capture/capture.h"
 
 void lk_kineto_odd(lk_kineto *kineto, lk_odd what, const char *at) {
-	if (kineto->odd[what].count++ == 0) kineto->odd[what].line = lk_window_line(&kineto->window, at);
+	if (kineto->odd[what].count++ == 0)
+		kineto->odd[what].line = lk_window_line(&kineto->window, at);
 }
 
 uint32_t lk_kineto_intern(lk_kineto *kineto, lk_slice text) {
-	if (text.plain && text.length < LK_SCRATCH) return lk_intern_bytes(kineto->c->names, text.at, text.length);
+	if (text.plain && text.length < LK_SCRATCH)
+		return lk_intern_bytes(kineto->c->names, text.at, text.length);
 	size_t length = lk_slice_text(text, kineto->scratch, sizeof kineto->scratch);
 	return lk_intern_bytes(kineto->c->names, kineto->scratch, length);
 }
@@ -39,7 +41,8 @@ static lk_status intern_list(lk_kineto *kineto, lk_slice list, uint32_t *out) {
 static lk_status place_of(lk_kineto *kineto, lk_slice text, int64_t *out) {
 	if (!text.at) return LK_OK;
 	const char *end = text.at + text.length, *digits = end;
-	while (digits > text.at && end - digits < 18 && digits[-1] >= '0' && digits[-1] <= '9') digits--;
+	while (digits > text.at && end - digits < 18 && digits[-1] >= '0' && digits[-1] <= '9')
+		digits--;
 	if (digits < end) {
 		*out = lk_slice_whole((lk_slice){digits, (uint32_t)(end - digits), true});
 		return LK_OK;
@@ -59,11 +62,13 @@ static int64_t stream_of(int64_t number) {
 	return number > INT32_MAX ? -1 : number;
 }
 
-static lk_status lane_of(lk_kineto *kineto, bool stream, int64_t process, int64_t thread, uint32_t *out) {
+static lk_status lane_of(lk_kineto *kineto, bool stream, int64_t process, int64_t thread,
+                         uint32_t *out) {
 	*out = lk_capture_lane(kineto->c, stream, process, thread);
 	if (*out != LK_NONE) return LK_OK;
 	if (kineto->c->lanes.count < LK_MOST_LANES) return lk_oom(kineto->err);
-	lk_fail(kineto->err, LK_ERR_INPUT, kineto->c->path, "more than %d threads and streams", LK_MOST_LANES);
+	lk_fail(kineto->err, LK_ERR_INPUT, kineto->c->path, "more than %d threads and streams",
+	        LK_MOST_LANES);
 	return lk_hint(kineto->err, "is this a trace of one rank?");
 }
 
@@ -75,7 +80,9 @@ static lk_status intern_result(lk_kineto *kineto, lk_event *event) {
 	size_t length = lk_slice_compact(kineto->f.values, values, sizeof values - 1);
 	if (length == SIZE_MAX) return LK_OK;
 	values[length] = '\0';
-	if (!lk_conv_result(name, lk_intern_text(kineto->c->names, event->shape), values, result, sizeof result)) return LK_OK;
+	if (!lk_conv_result(name, lk_intern_text(kineto->c->names, event->shape), values, result,
+	                    sizeof result))
+		return LK_OK;
 	event->outputs = lk_intern_id(kineto->c->names, result);
 	return event->outputs == LK_NONE ? lk_oom(kineto->err) : LK_OK;
 }
@@ -84,18 +91,24 @@ static lk_status intern_result(lk_kineto *kineto, lk_event *event) {
 static lk_status build(lk_kineto *kineto, lk_event *event) {
 	lk_kineto_fields *fields = &kineto->f;
 	bool device = lk_event_on_device(fields->kind);
-	*event = (lk_event){
-		.kind = (lk_event_kind)fields->kind, .start_ns = fields->start_ns, .correlation = id_of(fields->correlation),
-		.external = id_of(fields->external), .record = id_of(fields->record), .value = fields->sequence};
+	*event = (lk_event){.kind = (lk_event_kind)fields->kind,
+	                    .start_ns = fields->start_ns,
+	                    .correlation = id_of(fields->correlation),
+	                    .external = id_of(fields->external),
+	                    .record = id_of(fields->record),
+	                    .value = fields->sequence};
 	LK_TRY(intern(kineto, fields->name, &event->name));
 	if (device || fields->kind == LK_EVENT_SYNC) {
 		event->value = fields->bytes;
 		LK_TRY(lane_of(kineto, true, fields->device >= 0 ? fields->device : fields->process,
-		               fields->stream >= 0 ? fields->stream : stream_of(fields->thread), &event->lane));
+		               fields->stream >= 0 ? fields->stream : stream_of(fields->thread),
+		               &event->lane));
 	} else LK_TRY(lane_of(kineto, false, fields->process, fields->thread, &event->lane));
-	if (fields->kind == LK_EVENT_KERNEL) event->shape = (uint32_t)fields->grid, event->types = (uint32_t)fields->block;
+	if (fields->kind == LK_EVENT_KERNEL)
+		event->shape = (uint32_t)fields->grid, event->types = (uint32_t)fields->block;
 	/* Sizes of communication are in the arguments of annotations, which are few. */
-	if (fields->kind == LK_EVENT_NOTE || (fields->kind == LK_EVENT_OP && (kineto->limits.shapes || fields->collective.at))) {
+	if (fields->kind == LK_EVENT_NOTE ||
+	    (fields->kind == LK_EVENT_OP && (kineto->limits.shapes || fields->collective.at))) {
 		LK_TRY(intern_list(kineto, fields->dims, &event->shape));
 		LK_TRY(intern_list(kineto, fields->types, &event->types));
 		LK_TRY(intern_result(kineto, event));
@@ -110,11 +123,17 @@ static int32_t small(int64_t number, int32_t otherwise) {
 static lk_status add_comm(lk_kineto *kineto, uint32_t event) {
 	const lk_kineto_fields *fields = &kineto->f;
 	char text[64];
-	lk_comm_note n = {
-		.event = event, .kind = (uint8_t)lk_comm_kind(words(fields->collective, text, sizeof text)),
-		.element_bytes = (uint8_t)lk_comm_element_bytes(words(fields->dtype, text, sizeof text)),
-		.group_size = small(fields->group_size, 0), .in_elements = fields->in_elements, .out_elements = fields->out_elements};
-	n.peer = small(n.kind == LK_OP_SEND ? fields->target : n.kind == LK_OP_RECV ? fields->source : -1, -1);
+	lk_comm_note n = {.event = event,
+	                  .kind = (uint8_t)lk_comm_kind(words(fields->collective, text, sizeof text)),
+	                  .element_bytes =
+	                      (uint8_t)lk_comm_element_bytes(words(fields->dtype, text, sizeof text)),
+	                  .group_size = small(fields->group_size, 0),
+	                  .in_elements = fields->in_elements,
+	                  .out_elements = fields->out_elements};
+	n.peer = small(n.kind == LK_OP_SEND   ? fields->target
+	               : n.kind == LK_OP_RECV ? fields->source
+	                                      : -1,
+	               -1);
 	LK_TRY(intern(kineto, fields->dtype, &n.dtype));
 	LK_TRY(intern(kineto, fields->group, &n.group));
 	LK_TRY(intern(kineto, fields->group_text, &n.group_text));
@@ -128,9 +147,14 @@ static lk_status add_sync(lk_kineto *kineto, uint32_t event) {
 	const lk_kineto_fields *fields = &kineto->f;
 	char text[64];
 	const char *kind = words(fields->sync_kind, text, sizeof text);
-	int64_t device = fields->device >= 0 ? fields->device : fields->kind == LK_EVENT_SYNC ? fields->process : 0;
-	lk_sync_note n = {
-		.event = event, .kind = LK_SYNC_EVENT, .stream = LK_NONE, .on = LK_NONE, .record = id_of(fields->wait_record)};
+	int64_t device = fields->device >= 0             ? fields->device
+	                 : fields->kind == LK_EVENT_SYNC ? fields->process
+	                                                 : 0;
+	lk_sync_note n = {.event = event,
+	                  .kind = LK_SYNC_EVENT,
+	                  .stream = LK_NONE,
+	                  .on = LK_NONE,
+	                  .record = id_of(fields->wait_record)};
 	if (strstr(kind, "Wait")) n.kind = LK_SYNC_STREAM_WAITS;
 	else if (strncmp(kind, "Stream", 6) == 0) n.kind = LK_SYNC_STREAM;
 	else if (strstr(kind, "Context") || strstr(kind, "Device")) n.kind = LK_SYNC_DEVICE;
@@ -142,18 +166,22 @@ static lk_status add_sync(lk_kineto *kineto, uint32_t event) {
 }
 
 static lk_status too_many(lk_kineto *kineto, const char *what, uint64_t limit) {
-	lk_fail(kineto->err, LK_ERR_INPUT, kineto->c->path, "more than %llu %s", (unsigned long long)limit, what);
+	lk_fail(kineto->err, LK_ERR_INPUT, kineto->c->path, "more than %llu %s",
+	        (unsigned long long)limit, what);
 	return lk_hint(kineto->err, "profile fewer steps, or without Python stacks and memory events");
 }
 
 /* Long texts count as several, so that memory is bounded too. */
-enum { BYTES_OF_A_NAME = 64 };
+enum {
+	BYTES_OF_A_NAME = 64
+};
 
 static lk_status add(lk_kineto *kineto, const lk_event *e, uint32_t *event) {
 	lk_capture *capture = kineto->c;
-	if (capture->count + kineto->open_count >= kineto->limits.events) return too_many(kineto, "events", kineto->limits.events);
+	if (capture->count + kineto->open_count >= kineto->limits.events)
+		return too_many(kineto, "events", kineto->limits.events);
 	if (lk_intern_count(capture->names) > kineto->limits.names ||
-		lk_intern_bytes_used(capture->names) / BYTES_OF_A_NAME > kineto->limits.names)
+	    lk_intern_bytes_used(capture->names) / BYTES_OF_A_NAME > kineto->limits.names)
 		return too_many(kineto, "different names", kineto->limits.names);
 	*event = lk_capture_add(capture, e);
 	return *event == LK_NONE ? lk_oom(kineto->err) : LK_OK;
@@ -166,8 +194,10 @@ static lk_status begin_call(lk_kineto *kineto, const char *at) {
 	call.event.start_ns = kineto->f.start_ns;
 	if (kineto->f.start_ns == LK_UNSAID) return lk_kineto_odd(kineto, LK_ODD_NO_TIME, at), LK_OK;
 	if (call.kept) LK_TRY(build(kineto, &call.event));
-	if (kineto->c->count + kineto->open_count++ >= kineto->limits.events) return too_many(kineto, "events", kineto->limits.events);
-	uint32_t *top = lk_lane_map_at(&kineto->open_on, (lk_lane_key){kineto->f.process, kineto->f.thread, false});
+	if (kineto->c->count + kineto->open_count++ >= kineto->limits.events)
+		return too_many(kineto, "events", kineto->limits.events);
+	uint32_t *top =
+		lk_lane_map_at(&kineto->open_on, (lk_lane_key){kineto->f.process, kineto->f.thread, false});
 	if (!top) return lk_oom(kineto->err);
 	uint32_t place = kineto->free_call;
 	if (place != LK_NONE) kineto->free_call = kineto->open.at[place].below;
@@ -180,7 +210,8 @@ static lk_status begin_call(lk_kineto *kineto, const char *at) {
 }
 
 static lk_status end_call(lk_kineto *kineto, const char *at) {
-	uint32_t *top = lk_lane_map_at(&kineto->open_on, (lk_lane_key){kineto->f.process, kineto->f.thread, false});
+	uint32_t *top =
+		lk_lane_map_at(&kineto->open_on, (lk_lane_key){kineto->f.process, kineto->f.thread, false});
 	if (!top) return lk_oom(kineto->err);
 	if (kineto->f.start_ns == LK_UNSAID) return lk_kineto_odd(kineto, LK_ODD_NO_TIME, at), LK_OK;
 	if (*top == LK_NONE) return lk_kineto_odd(kineto, LK_ODD_NOT_BEGUN, at), LK_OK;
@@ -197,14 +228,17 @@ static lk_status end_call(lk_kineto *kineto, const char *at) {
 
 /* ---- metadata ---- */
 
-enum { MOST_LABELS = 200000 };
+enum {
+	MOST_LABELS = 200000
+};
 
 static lk_status keep_label(lk_kineto *kineto) {
 	const lk_kineto_fields *fields = &kineto->f;
 	char text[32];
 	lk_lane_label label = {.process = fields->process, .thread = fields->thread};
 	kineto->c->dropped++;
-	if (!fields->label.at || kineto->labels.count >= MOST_LABELS || strcmp(words(fields->name, text, sizeof text), "thread_name") != 0)
+	if (!fields->label.at || kineto->labels.count >= MOST_LABELS ||
+	    strcmp(words(fields->name, text, sizeof text), "thread_name") != 0)
 		return LK_OK;
 	LK_TRY(intern(kineto, fields->label, &label.name));
 	if (!lk_push(&kineto->labels)) return lk_oom(kineto->err);
@@ -225,20 +259,24 @@ static lk_status keep_whole(lk_kineto *kineto, const char *at) {
 	lk_kineto_fields *fields = &kineto->f;
 	lk_event e;
 	uint32_t event;
-	if (fields->start_ns == LK_UNSAID) return lk_kineto_odd(kineto, LK_ODD_NO_TIME, at), kineto->c->dropped++, LK_OK;
-	if (fields->dur_ns == LK_UNSAID) return lk_kineto_odd(kineto, LK_ODD_NO_DURATION, at), kineto->c->dropped++, LK_OK;
+	if (fields->start_ns == LK_UNSAID)
+		return lk_kineto_odd(kineto, LK_ODD_NO_TIME, at), kineto->c->dropped++, LK_OK;
+	if (fields->dur_ns == LK_UNSAID)
+		return lk_kineto_odd(kineto, LK_ODD_NO_DURATION, at), kineto->c->dropped++, LK_OK;
 	if (fields->dur_ns < 0) lk_kineto_odd(kineto, LK_ODD_NEGATIVE, at), fields->dur_ns = 0;
 	LK_TRY(build(kineto, &e));
 	e.dur_ns = fields->dur_ns;
 	LK_TRY(add(kineto, &e, &event));
 	if (fields->collective.at) LK_TRY(add_comm(kineto, event));
-	bool waits = fields->kind == LK_EVENT_RUNTIME && (fields->sync_kind.at || fields->wait_stream >= 0 || fields->wait_record > 0);
+	bool waits = fields->kind == LK_EVENT_RUNTIME &&
+	             (fields->sync_kind.at || fields->wait_stream >= 0 || fields->wait_record > 0);
 	return fields->kind == LK_EVENT_SYNC || waits ? add_sync(kineto, event) : LK_OK;
 }
 
 lk_status lk_kineto_keep(lk_kineto *kineto, const char *at) {
 	lk_kineto_fields *fields = &kineto->f;
-	if (fields->twice | fields->controls | fields->not_finite | fields->comma) note_oddities(kineto, at);
+	if (fields->twice | fields->controls | fields->not_finite | fields->comma)
+		note_oddities(kineto, at);
 	if (fields->process_text.at) LK_TRY(place_of(kineto, fields->process_text, &fields->process));
 	if (fields->thread_text.at) LK_TRY(place_of(kineto, fields->thread_text, &fields->thread));
 	fields->stream = stream_of(fields->stream);
@@ -252,7 +290,8 @@ lk_status lk_kineto_keep(lk_kineto *kineto, const char *at) {
 /* ---- the end ---- */
 
 static void name_lane(lk_capture *capture, bool stream, const lk_lane_label *label) {
-	uint32_t lane = lk_lane_map_find(&capture->lane_map, (lk_lane_key){label->process, label->thread, stream});
+	uint32_t lane =
+		lk_lane_map_find(&capture->lane_map, (lk_lane_key){label->process, label->thread, stream});
 	if (lane != LK_NONE) capture->lanes.at[lane].name = label->name;
 }
 
@@ -263,7 +302,10 @@ lk_status lk_kineto_finish(lk_kineto *kineto) {
 	}
 	if (kineto->open_count) kineto->odd[LK_ODD_NOT_ENDED].count = kineto->open_count;
 	lk_head_device_used(kineto);
-	/* Times since 1970 in us are above 1e15 since 2001; clocks that count from the start of a machine are below. */
-	kineto->c->absolute = kineto->base_time || (kineto->c->count && kineto->c->start_ns[0] > INT64_C(1000000000000000000));
+	/* Times since 1970 in us are above 1e15 since 2001; clocks that count from the start of a
+	 * machine are below. */
+	kineto->c->absolute =
+		kineto->base_time ||
+		(kineto->c->count && kineto->c->start_ns[0] > INT64_C(1000000000000000000));
 	return LK_OK;
 }

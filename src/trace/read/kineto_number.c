@@ -1,10 +1,13 @@
-/* kineto_number.c: values of a JSON trace as they stand in the window: whole numbers, times, texts, lists. */
+/* kineto_number.c: values of a JSON trace as they stand in the window: whole numbers, times, texts,
+ * lists. */
 #include "trace/read/kineto_internal.h"
 
 #include <math.h>
 #include "base/text.h"
 
-static bool is_digit(char c) { return c >= '0' && c <= '9'; }
+static bool is_digit(char c) {
+	return c >= '0' && c <= '9';
+}
 
 static int64_t clamped(double x, double most) {
 	return x > most ? (int64_t)most : x < -most ? -(int64_t)most : (int64_t)x;
@@ -31,7 +34,8 @@ int64_t lk_slice_whole(lk_slice slice) {
 	while (p < end && is_digit(*p) && p - first < 19) value = value * 10 + (uint64_t)(*p++ - '0');
 	bool more = p < end && (is_digit(*p) || *p == 'e' || *p == 'E');
 	if (p < end && *p == '.') {
-		while (++p < end && is_digit(*p)) {}
+		while (++p < end && is_digit(*p)) {
+		}
 		more = p < end && (*p == 'e' || *p == 'E');
 	}
 	if (more) return clamped(slowly(slice), 9.2e18);
@@ -39,7 +43,8 @@ int64_t lk_slice_whole(lk_slice slice) {
 	return negative ? -(int64_t)value : (int64_t)value;
 }
 
-/* A double holds 1.7e15 us only to a quarter of a microsecond, so the digits are read one by one. */
+/* A double holds 1.7e15 us only to a quarter of a microsecond, so the digits are read one by one.
+ */
 int64_t lk_slice_nanoseconds(lk_slice slice) {
 	const char *p = slice.at, *end = p + slice.length;
 	bool negative = p < end && *p == '-';
@@ -141,7 +146,8 @@ size_t lk_slice_compact(lk_slice slice, char *out, size_t size) {
 			p = compact_text(p + 1, end, out, &used);
 			continue;
 		}
-		/* Every byte is stored; white space is stored over. '{' and '}' are '[' and ']' and one more bit. */
+		/* Every byte is stored; white space is stored over. '{' and '}' are '[' and ']' and one
+		 * more bit. */
 		out[used] = *p > 'z' ? (char)(*p & ~0x20) : *p;
 		used += (unsigned char)*p > ' ';
 	}

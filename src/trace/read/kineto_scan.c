@@ -1,15 +1,21 @@
-/* kineto_scan.c: the sliding window, and the walk over values that nobody needs: 64 bytes at a time as bit masks of
- * quotes and brackets. A prefix XOR over the quotes says which bytes lie inside texts (as simdjson does: Langdale and
- * Lemire, "Parsing gigabytes of JSON per second", VLDB Journal 28, 2019); brackets outside them are counted. */
+/* kineto_scan.c: the sliding window, and the walk over values that nobody needs: 64 bytes at a time
+ * as bit masks of quotes and brackets. A prefix XOR over the quotes says which bytes lie inside
+ * texts (as simdjson does: Langdale and Lemire, "Parsing gigabytes of JSON per second", VLDB
+ * Journal 28, 2019); brackets outside them are counted. */
 #include "trace/read/kineto_internal.h"
 
 #include <stdlib.h>
 
-/* The first window fits into a core's second-level cache; the last is more than any event or head field in use. */
-enum { FIRST_WINDOW = 1 << 18, LAST_WINDOW = 1 << 25 };
+/* The first window fits into a core's second-level cache; the last is more than any event or head
+ * field in use. */
+enum {
+	FIRST_WINDOW = 1 << 18,
+	LAST_WINDOW = 1 << 25
+};
 
 static bool resize(lk_window *window, size_t capacity) {
-	size_t at = window->bytes ? (size_t)(window->at - window->bytes) : 0, end = window->bytes ? (size_t)(window->end - window->bytes) : 0;
+	size_t at = window->bytes ? (size_t)(window->at - window->bytes) : 0,
+		   end = window->bytes ? (size_t)(window->end - window->bytes) : 0;
 	char *grown = realloc(window->bytes, capacity + LK_SCAN_PAD);
 	if (!grown) return false;
 	window->bytes = grown;
@@ -39,9 +45,11 @@ static uint64_t newlines(const char *from, const char *to) {
 		__m128i sum = zero;
 		for (int i = 0; i < 4; i++)
 			sum = _mm_sub_epi8(
-				sum, _mm_cmpeq_epi8(_mm_loadu_si128((const __m128i *)(const void *)(from + 16 * i)), newline));
+				sum, _mm_cmpeq_epi8(_mm_loadu_si128((const __m128i *)(const void *)(from + 16 * i)),
+			                        newline));
 		sum = _mm_sad_epu8(sum, zero);
-		count += (uint64_t)_mm_cvtsi128_si64(sum) + (uint64_t)_mm_cvtsi128_si64(_mm_srli_si128(sum, 8));
+		count +=
+			(uint64_t)_mm_cvtsi128_si64(sum) + (uint64_t)_mm_cvtsi128_si64(_mm_srli_si128(sum, 8));
 		from += 64;
 	}
 #endif
@@ -69,7 +77,8 @@ lk_window_state lk_window_more(lk_window *window) {
 		if (window->capacity >= LAST_WINDOW) return LK_WINDOW_FULL;
 		if (!resize(window, window->capacity * 2)) return LK_WINDOW_MEMORY;
 	}
-	window->broken = lk_stream_read(window->in, window->bytes + there, window->capacity - there, &got, &window->cause);
+	window->broken = lk_stream_read(window->in, window->bytes + there, window->capacity - there,
+	                                &got, &window->cause);
 	window->end = window->bytes + there + got;
 	memset(window->bytes + there + got, 0, LK_SCAN_PAD);
 	window->read += got;
@@ -92,10 +101,15 @@ static struct masks look(const char *p) {
 	for (int i = 0; i < 4; i++) {
 		__m128i x = _mm_loadu_si128((const __m128i *)(const void *)(p + 16 * i));
 		__m128i bracket = _mm_or_si128(x, _mm_set1_epi8(0x20));
-		m.quote |= (uint64_t)(unsigned)_mm_movemask_epi8(_mm_cmpeq_epi8(x, _mm_set1_epi8('"'))) << 16 * i;
-		m.slash |= (uint64_t)(unsigned)_mm_movemask_epi8(_mm_cmpeq_epi8(x, _mm_set1_epi8('\\'))) << 16 * i;
-		m.open |= (uint64_t)(unsigned)_mm_movemask_epi8(_mm_cmpeq_epi8(bracket, _mm_set1_epi8('{'))) << 16 * i;
-		m.close |= (uint64_t)(unsigned)_mm_movemask_epi8(_mm_cmpeq_epi8(bracket, _mm_set1_epi8('}'))) << 16 * i;
+		m.quote |= (uint64_t)(unsigned)_mm_movemask_epi8(_mm_cmpeq_epi8(x, _mm_set1_epi8('"')))
+		           << 16 * i;
+		m.slash |= (uint64_t)(unsigned)_mm_movemask_epi8(_mm_cmpeq_epi8(x, _mm_set1_epi8('\\')))
+		           << 16 * i;
+		m.open |= (uint64_t)(unsigned)_mm_movemask_epi8(_mm_cmpeq_epi8(bracket, _mm_set1_epi8('{')))
+		          << 16 * i;
+		m.close |=
+			(uint64_t)(unsigned)_mm_movemask_epi8(_mm_cmpeq_epi8(bracket, _mm_set1_epi8('}')))
+			<< 16 * i;
 	}
 #else
 	for (int i = 0; i < 64; i++) {
@@ -122,8 +136,10 @@ static lk_skip_state skip_slowly(lk_skip *skip, const char **at, const char *end
 		if (skip->escaped) skip->escaped = false;
 		else if (*p == '\\') skip->escaped = skip->in_text;
 		else if (*p == '"') skip->in_text = !skip->in_text;
-		else if (!skip->in_text && (*p | 0x20) == '{' && ++skip->depth > LK_SCAN_DEPTH) return LK_SKIP_DEEP;
-		else if (!skip->in_text && (*p | 0x20) == '}' && --skip->depth == 0) return *at = p + 1, LK_SKIP_DONE;
+		else if (!skip->in_text && (*p | 0x20) == '{' && ++skip->depth > LK_SCAN_DEPTH)
+			return LK_SKIP_DEEP;
+		else if (!skip->in_text && (*p | 0x20) == '}' && --skip->depth == 0)
+			return *at = p + 1, LK_SKIP_DONE;
 	}
 	*at = end;
 	return LK_SKIP_SHORT;

@@ -1,8 +1,10 @@
-/* nsys.c: Nsight Systems' export to SQLite (`nsys export --type sqlite`). Its tables are made when something goes into
- * them, and its columns vary by version, so that what is there is asked first; what is not there is not said.
+/* nsys.c: Nsight Systems' export to SQLite (`nsys export --type sqlite`). Its tables are made when
+ * something goes into them, and its columns vary by version, so that what is there is asked first;
+ * what is not there is not said.
  *
- * Files may come from anywhere. The database is opened read-only and defensive; only ordinary tables are read, by plain
- * scans; views, triggers, extensions and attached databases are off; the work of a scan is limited by the file's size.
+ * Files may come from anywhere. The database is opened read-only and defensive; only ordinary
+ * tables are read, by plain scans; views, triggers, extensions and attached databases are off; the
+ * work of a scan is limited by the file's size.
  */
 #include "trace/read/read.h"
 
@@ -12,7 +14,11 @@
 #include <sys/stat.h>
 #include "base/text.h"
 
-enum { COLUMNS = 14, PROCESSES = 1024, PUSH_POP = 59 };
+enum {
+	COLUMNS = 14,
+	PROCESSES = 1024,
+	PUSH_POP = 59
+};
 
 /* Times beyond 73 years are no times. */
 #define LAST_NS (INT64_C(1) << 61)
@@ -28,13 +34,13 @@ struct reader {
 	const lk_read_limits *limits;
 	lk_capture *c;
 	lk_error *err;
-	LK_VEC(struct text_id) texts;   /* StringIds, by id */
-	int64_t process;         /* the one that is read; -1 all */
+	LK_VEC(struct text_id) texts; /* StringIds, by id */
+	int64_t process;              /* the one that is read; -1 all */
 	struct {
 		int64_t process, kernels;
 	} processes[PROCESSES];
 	int process_count;
-	uint64_t strange;        /* rows with times that are none */
+	uint64_t strange;           /* rows with times that are none */
 	uint64_t steps, most_steps; /* of the progress handler */
 };
 
@@ -49,11 +55,14 @@ static lk_status refused(const struct reader *reader) {
 	int code = sqlite3_errcode(reader->db);
 	if (code == SQLITE_NOMEM) return lk_oom(reader->err);
 	if (code == SQLITE_INTERRUPT) {
-		lk_fail(reader->err, LK_ERR_INPUT, reader->path, "reading takes more work than a file of its size should");
-		return lk_hint(reader->err, "the database is damaged or was made to be slow; export the report again");
+		lk_fail(reader->err, LK_ERR_INPUT, reader->path,
+		        "reading takes more work than a file of its size should");
+		return lk_hint(reader->err,
+		               "the database is damaged or was made to be slow; export the report again");
 	}
-	lk_status status =
-		code == SQLITE_CANTOPEN || code == SQLITE_IOERR || code == SQLITE_PERM ? LK_ERR_IO : LK_ERR_INPUT;
+	lk_status status = code == SQLITE_CANTOPEN || code == SQLITE_IOERR || code == SQLITE_PERM
+	                       ? LK_ERR_IO
+	                       : LK_ERR_INPUT;
 	lk_fail(reader->err, status, reader->path, "SQLite: %.300s", sqlite3_errmsg(reader->db));
 	return lk_hint(reader->err, "give a database of `nsys export --type sqlite`");
 }
@@ -62,38 +71,46 @@ static void harden(struct reader *reader) {
 	static const struct {
 		int what, limit;
 	} limits[] = {
-		{SQLITE_LIMIT_LENGTH, 1 << 24},  {SQLITE_LIMIT_SQL_LENGTH, 1 << 17}, {SQLITE_LIMIT_COLUMN, 256},
-		{SQLITE_LIMIT_EXPR_DEPTH, 32},   {SQLITE_LIMIT_COMPOUND_SELECT, 2},  {SQLITE_LIMIT_VDBE_OP, 10000},
-		{SQLITE_LIMIT_FUNCTION_ARG, 8},  {SQLITE_LIMIT_ATTACHED, 0},         {SQLITE_LIMIT_VARIABLE_NUMBER, 16},
-		{SQLITE_LIMIT_TRIGGER_DEPTH, 1}, {SQLITE_LIMIT_WORKER_THREADS, 0},
+		{SQLITE_LIMIT_LENGTH, 1 << 24},     {SQLITE_LIMIT_SQL_LENGTH, 1 << 17},
+		{SQLITE_LIMIT_COLUMN, 256},         {SQLITE_LIMIT_EXPR_DEPTH, 32},
+		{SQLITE_LIMIT_COMPOUND_SELECT, 2},  {SQLITE_LIMIT_VDBE_OP, 10000},
+		{SQLITE_LIMIT_FUNCTION_ARG, 8},     {SQLITE_LIMIT_ATTACHED, 0},
+		{SQLITE_LIMIT_VARIABLE_NUMBER, 16}, {SQLITE_LIMIT_TRIGGER_DEPTH, 1},
+		{SQLITE_LIMIT_WORKER_THREADS, 0},
 	};
 	struct stat file;
-	for (size_t i = 0; i < sizeof limits / sizeof *limits; i++) sqlite3_limit(reader->db, limits[i].what, limits[i].limit);
+	for (size_t i = 0; i < sizeof limits / sizeof *limits; i++)
+		sqlite3_limit(reader->db, limits[i].what, limits[i].limit);
 	sqlite3_db_config(reader->db, SQLITE_DBCONFIG_DEFENSIVE, 1, NULL);
 	sqlite3_db_config(reader->db, SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0, NULL);
 	sqlite3_db_config(reader->db, SQLITE_DBCONFIG_ENABLE_TRIGGER, 0, NULL);
 	sqlite3_db_config(reader->db, SQLITE_DBCONFIG_ENABLE_VIEW, 0, NULL);
 	sqlite3_db_config(reader->db, SQLITE_DBCONFIG_ENABLE_LOAD_EXTENSION, 0, NULL);
-	sqlite3_exec(reader->db, "PRAGMA mmap_size=0; PRAGMA cell_size_check=ON; PRAGMA temp_store=MEMORY", NULL, NULL, NULL);
+	sqlite3_exec(reader->db,
+	             "PRAGMA mmap_size=0; PRAGMA cell_size_check=ON; PRAGMA temp_store=MEMORY", NULL,
+	             NULL, NULL);
 	/* A row takes ten bytes at least and some fifty instructions; called every thousand of them. */
 	double bytes = stat(reader->path, &file) == 0 ? (double)file.st_size : 0;
 	reader->most_steps = (uint64_t)(1e4 + bytes * 50 / 1000);
 	sqlite3_progress_handler(reader->db, 1000, progress, reader);
 }
 
-/* One row of a table, with the columns that were asked for in their order; those that are not there are NULL. */
+/* One row of a table, with the columns that were asked for in their order; those that are not there
+ * are NULL. */
 typedef lk_status (*row_reader)(struct reader *r, sqlite3_stmt *row);
 
 static int64_t whole(sqlite3_stmt *row, int column, int64_t none) {
-	return sqlite3_column_type(row, column) == SQLITE_NULL ? none : sqlite3_column_int64(row, column);
+	return sqlite3_column_type(row, column) == SQLITE_NULL ? none
+	                                                       : sqlite3_column_int64(row, column);
 }
 
 /* Whether there is an ordinary table of this name. */
 static lk_status has_table(struct reader *reader, const char *table, bool *found) {
 	sqlite3_stmt *row;
 	*found = false;
-	if (sqlite3_prepare_v2(reader->db, "SELECT sql FROM sqlite_master WHERE type = 'table' AND name = ?", -1, &row, NULL) !=
-		SQLITE_OK)
+	if (sqlite3_prepare_v2(reader->db,
+	                       "SELECT sql FROM sqlite_master WHERE type = 'table' AND name = ?", -1,
+	                       &row, NULL) != SQLITE_OK)
 		return refused(reader);
 	sqlite3_bind_text(row, 1, table, -1, SQLITE_STATIC);
 	int code = sqlite3_step(row);
@@ -122,7 +139,8 @@ static char *select_of(struct reader *reader, const char *table, const char *con
 	return sqlite3_str_finish(text);
 }
 
-static lk_status scan(struct reader *reader, const char *table, const char *const *columns, row_reader read) {
+static lk_status scan(struct reader *reader, const char *table, const char *const *columns,
+                      row_reader read) {
 	bool found;
 	LK_TRY(has_table(reader, table, &found));
 	if (!found) return LK_OK;
@@ -144,14 +162,16 @@ static lk_status intern(struct reader *reader, const char *text, uint32_t *out) 
 	*out = lk_intern_id(reader->c->names, text ? text : "");
 	if (*out == UINT32_MAX) return lk_oom(reader->err);
 	if (*out < most) return LK_OK;
-	lk_fail(reader->err, LK_ERR_INPUT, reader->path, "holds over %llu different names", (unsigned long long)most);
+	lk_fail(reader->err, LK_ERR_INPUT, reader->path, "holds over %llu different names",
+	        (unsigned long long)most);
 	return lk_hint(reader->err, "raise the limit of names");
 }
 
 /* "cudaLaunchKernel_v7000" is a version of cudaLaunchKernel. */
 static void drop_version(char *name) {
 	char *at = strrchr(name, '_');
-	if (at && at[1] == 'v' && at[2] && strspn(at + 2, "0123456789") == strlen(at + 2) && strncmp(name, "cu", 2) == 0)
+	if (at && at[1] == 'v' && at[2] && strspn(at + 2, "0123456789") == strlen(at + 2) &&
+	    strncmp(name, "cu", 2) == 0)
 		*at = '\0';
 }
 
@@ -177,16 +197,22 @@ static lk_status name_in(struct reader *reader, sqlite3_stmt *row, int column, u
 		return intern(reader, (const char *)sqlite3_column_text(row, column), out);
 	if (sqlite3_column_type(row, column) != SQLITE_INTEGER || !reader->texts.count) return LK_OK;
 	struct text_id key = {sqlite3_column_int64(row, column), 0};
-	const struct text_id *found = bsearch(&key, reader->texts.at, reader->texts.count, sizeof key, by_id);
+	const struct text_id *found =
+		bsearch(&key, reader->texts.at, reader->texts.count, sizeof key, by_id);
 	if (found) *out = found->name;
 	return LK_OK;
 }
 
 /* ---- events ---- */
 
-/* Global ids hold hardware and virtual machine above 24 bits of the process and 24 of the thread. */
-static int64_t process_of(int64_t global) { return global >> 24 & 0xffffff; }
-static int64_t thread_of(int64_t global) { return global & 0xffffff; }
+/* Global ids hold hardware and virtual machine above 24 bits of the process and 24 of the thread.
+ */
+static int64_t process_of(int64_t global) {
+	return global >> 24 & 0xffffff;
+}
+static int64_t thread_of(int64_t global) {
+	return global & 0xffffff;
+}
 
 static bool other_process(const struct reader *reader, sqlite3_stmt *row, int column) {
 	return reader->process >= 0 && sqlite3_column_type(row, column) != SQLITE_NULL &&
@@ -205,7 +231,8 @@ static bool read_times(struct reader *reader, sqlite3_stmt *row, lk_event *event
 static lk_status add(struct reader *reader, const lk_event *event, uint32_t *place) {
 	uint64_t most = reader->limits->events ? reader->limits->events : 1000000000;
 	if (reader->c->count >= most) {
-		lk_fail(reader->err, LK_ERR_INPUT, reader->path, "holds over %llu events", (unsigned long long)most);
+		lk_fail(reader->err, LK_ERR_INPUT, reader->path, "holds over %llu events",
+		        (unsigned long long)most);
 		return lk_hint(reader->err, "raise the limit of events, or profile fewer steps");
 	}
 	*place = event->lane == LK_NONE ? LK_NONE : lk_capture_add(reader->c, event);
@@ -214,24 +241,35 @@ static lk_status add(struct reader *reader, const lk_event *event, uint32_t *pla
 
 /* All tables of device work begin with these. */
 #define DEVICE_COLUMNS "start", "end", "deviceId", "streamId", "correlationId", "globalPid"
-enum { AT_DEVICE = 2, AT_STREAM, AT_CORRELATION, AT_PROCESS, AT_OWN };
+enum {
+	AT_DEVICE = 2,
+	AT_STREAM,
+	AT_CORRELATION,
+	AT_PROCESS,
+	AT_OWN
+};
 
-static const char *const kernel_columns[COLUMNS] = {DEVICE_COLUMNS, "demangledName", "shortName", "gridX", "gridY",
-													"gridZ",        "blockX",        "blockY",    "blockZ"};
+static const char *const kernel_columns[COLUMNS] = {DEVICE_COLUMNS, "demangledName", "shortName",
+                                                    "gridX",        "gridY",         "gridZ",
+                                                    "blockX",       "blockY",        "blockZ"};
 static const char *const memcpy_columns[COLUMNS] = {DEVICE_COLUMNS, "bytes", "copyKind"};
 static const char *const memset_columns[COLUMNS] = {DEVICE_COLUMNS, "bytes"};
 static const char *const sync_columns[COLUMNS] = {DEVICE_COLUMNS, "syncType"};
-static const char *const runtime_columns[COLUMNS] = {"start", "end", "globalTid", "correlationId", "nameId"};
-static const char *const nvtx_columns[COLUMNS] = {"start", "end", "globalTid", "eventType", "text", "textId"};
+static const char *const runtime_columns[COLUMNS] = {"start", "end", "globalTid", "correlationId",
+                                                     "nameId"};
+static const char *const nvtx_columns[COLUMNS] = {"start",     "end",  "globalTid",
+                                                  "eventType", "text", "textId"};
 static const char *const text_columns[COLUMNS] = {"id", "value"};
 static const char *const gpu_columns[COLUMNS] = {"id", "name", "totalMemory", "smCount"};
 static const char *const start_columns[COLUMNS] = {"utcEpochNs"};
 
-static bool begin_device(struct reader *reader, sqlite3_stmt *row, lk_event_kind kind, lk_event *event) {
+static bool begin_device(struct reader *reader, sqlite3_stmt *row, lk_event_kind kind,
+                         lk_event *event) {
 	*event = (lk_event){.kind = kind, .value = -1};
 	if (other_process(reader, row, AT_PROCESS) || !read_times(reader, row, event)) return false;
 	event->correlation = (uint32_t)whole(row, AT_CORRELATION, 0);
-	event->lane = lk_capture_lane(reader->c, true, whole(row, AT_DEVICE, 0), whole(row, AT_STREAM, 0));
+	event->lane =
+		lk_capture_lane(reader->c, true, whole(row, AT_DEVICE, 0), whole(row, AT_STREAM, 0));
 	return true;
 }
 
@@ -253,15 +291,18 @@ static lk_status read_kernel(struct reader *reader, sqlite3_stmt *row) {
 
 static lk_status read_memcpy(struct reader *reader, sqlite3_stmt *row) {
 	/* CUpti_ActivityMemcpyKind */
-	static const char *const kinds[] = {"Memcpy (Unknown)", "Memcpy HtoD", "Memcpy DtoH", "Memcpy HtoA",
-										"Memcpy AtoH",      "Memcpy AtoA", "Memcpy AtoD", "Memcpy DtoA",
-										"Memcpy DtoD",      "Memcpy HtoH", "Memcpy PtoP"};
+	static const char *const kinds[] = {"Memcpy (Unknown)", "Memcpy HtoD", "Memcpy DtoH",
+	                                    "Memcpy HtoA",      "Memcpy AtoH", "Memcpy AtoA",
+	                                    "Memcpy AtoD",      "Memcpy DtoA", "Memcpy DtoD",
+	                                    "Memcpy HtoH",      "Memcpy PtoP"};
 	lk_event event;
 	uint32_t place;
 	int64_t kind = whole(row, AT_OWN + 1, 0);
 	if (!begin_device(reader, row, LK_EVENT_MEMCPY, &event)) return LK_OK;
 	event.value = whole(row, AT_OWN, -1);
-	LK_TRY(intern(reader, kinds[kind > 0 && kind < (int64_t)(sizeof kinds / sizeof *kinds) ? kind : 0], &event.name));
+	LK_TRY(intern(reader,
+	              kinds[kind > 0 && kind < (int64_t)(sizeof kinds / sizeof *kinds) ? kind : 0],
+	              &event.name));
 	return add(reader, &event, &place);
 }
 
@@ -280,10 +321,10 @@ static lk_status read_sync(struct reader *reader, sqlite3_stmt *row) {
 		const char *name;
 		int kind;
 	} kinds[] = {{"Unknown", LK_SYNC_DEVICE},
-				 {"Event Sync", LK_SYNC_EVENT},
-				 {"Stream Wait Event", LK_SYNC_STREAM_WAITS},
-				 {"Stream Sync", LK_SYNC_STREAM},
-				 {"Context Sync", LK_SYNC_DEVICE}};
+	             {"Event Sync", LK_SYNC_EVENT},
+	             {"Stream Wait Event", LK_SYNC_STREAM_WAITS},
+	             {"Stream Sync", LK_SYNC_STREAM},
+	             {"Context Sync", LK_SYNC_DEVICE}};
 	lk_event event;
 	uint32_t place;
 	int64_t kind = whole(row, AT_OWN, 0);
@@ -292,7 +333,8 @@ static lk_status read_sync(struct reader *reader, sqlite3_stmt *row) {
 	LK_TRY(intern(reader, kinds[kind].name, &event.name));
 	LK_TRY(add(reader, &event, &place));
 	if (!lk_push(&reader->c->syncs)) return lk_oom(reader->err);
-	*lk_last(&reader->c->syncs) = (lk_sync_note){.event = place, .stream = event.lane, .on = LK_NONE};
+	*lk_last(&reader->c->syncs) =
+		(lk_sync_note){.event = place, .stream = event.lane, .on = LK_NONE};
 	lk_last(&reader->c->syncs)->kind = kinds[kind].kind;
 	return LK_OK;
 }
@@ -308,7 +350,8 @@ static lk_status read_runtime(struct reader *reader, sqlite3_stmt *row) {
 	return add(reader, &event, &place);
 }
 
-/* Ranges that were pushed and popped, which nest; other kinds of NVTX events are no stretches of a thread. */
+/* Ranges that were pushed and popped, which nest; other kinds of NVTX events are no stretches of a
+ * thread. */
 static lk_status read_range(struct reader *reader, sqlite3_stmt *row) {
 	lk_event event = {.kind = LK_EVENT_NOTE, .value = -1};
 	uint32_t place;
@@ -342,8 +385,10 @@ static lk_status choose_process(struct reader *reader) {
 		if (reader->processes[i].kernels > reader->processes[best].kernels) best = i;
 	reader->process = reader->process_count > 1 ? reader->processes[best].process : -1;
 	if (reader->process_count > 1)
-		lk_capture_warn(reader->c, "the report holds %d processes; read is process %lld, which has most kernels",
-						reader->process_count, (long long)reader->process);
+		lk_capture_warn(
+			reader->c,
+			"the report holds %d processes; read is process %lld, which has most kernels",
+			reader->process_count, (long long)reader->process);
 	return LK_OK;
 }
 
@@ -364,7 +409,8 @@ static lk_status read_start(struct reader *reader, sqlite3_stmt *row) {
 
 static lk_status read_all(struct reader *reader) {
 	LK_TRY(scan(reader, "StringIds", text_columns, read_text));
-	if (reader->texts.count) qsort(reader->texts.at, reader->texts.count, sizeof *reader->texts.at, by_id);
+	if (reader->texts.count)
+		qsort(reader->texts.at, reader->texts.count, sizeof *reader->texts.at, by_id);
 	LK_TRY(scan(reader, "TARGET_INFO_GPU", gpu_columns, read_gpu));
 	LK_TRY(scan(reader, "TARGET_INFO_SESSION_START_TIME", start_columns, read_start));
 	LK_TRY(choose_process(reader));
@@ -378,21 +424,27 @@ static lk_status read_all(struct reader *reader) {
 
 static lk_status check_found(const struct reader *reader) {
 	if (reader->strange)
-		lk_capture_warn(reader->c, "%llu rows have a start or an end that is no time; they were left out",
-						(unsigned long long)reader->strange);
+		lk_capture_warn(reader->c,
+		                "%llu rows have a start or an end that is no time; they were left out",
+		                (unsigned long long)reader->strange);
 	if (reader->c->count) return LK_OK;
-	lk_fail(reader->err, LK_ERR_INPUT, reader->path, "the database holds no kernels, calls or ranges");
-	return lk_hint(reader->err, "profile with `nsys profile -t cuda,nvtx`, then `nsys export --type sqlite`");
+	lk_fail(reader->err, LK_ERR_INPUT, reader->path,
+	        "the database holds no kernels, calls or ranges");
+	return lk_hint(reader->err,
+	               "profile with `nsys profile -t cuda,nvtx`, then `nsys export --type sqlite`");
 }
 
-lk_status lk_nsys_read(const char *path, const lk_read_limits *limits, lk_capture *capture, lk_error *err) {
+lk_status lk_nsys_read(const char *path, const lk_read_limits *limits, lk_capture *capture,
+                       lk_error *err) {
 	static const lk_read_limits none = {0};
 	struct reader *reader = calloc(1, sizeof *reader);
 	if (!reader) return lk_oom(err);
-	*reader = (struct reader){.path = path, .limits = limits ? limits : &none, .c = capture, .err = err};
+	*reader =
+		(struct reader){.path = path, .limits = limits ? limits : &none, .c = capture, .err = err};
 	capture->format = "Nsight Systems SQLite";
-	int code =
-		sqlite3_open_v2(path, &reader->db, SQLITE_OPEN_READONLY | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_PRIVATECACHE, NULL);
+	int code = sqlite3_open_v2(
+		path, &reader->db, SQLITE_OPEN_READONLY | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_PRIVATECACHE,
+		NULL);
 	lk_status status = code == SQLITE_OK ? LK_OK : reader->db ? refused(reader) : lk_oom(err);
 	if (status == LK_OK) {
 		harden(reader);

@@ -1,13 +1,14 @@
-/* pytorch_et.c: the nodes of PyTorch's execution trace (torch.profiler's ExecutionTraceObserver), streamed.
+/* pytorch_et.c: the nodes of PyTorch's execution trace (torch.profiler's ExecutionTraceObserver),
+ * streamed.
  *
- *   1.0.1               flat: inputs, input_shapes, input_types, rf_id, tid, ... are members of the node
- *   1.0.2 .. 1.1.1      inputs and outputs are objects of values, shapes and types; the rest is a list `attrs` of names
- * and values; `ctrl_deps` is the parent's id
+ *   1.0.1               flat: inputs, input_shapes, input_types, rf_id, tid, ... are members of the
+ * node 1.0.2 .. 1.1.1      inputs and outputs are objects of values, shapes and types; the rest is
+ * a list `attrs` of names and values; `ctrl_deps` is the parent's id
  *
- * A tensor is a list [id, storage, offset, elements, bytes of an element, device]. Communication is told by
- * record_param_comms, whose inputs are, in this order: tensor or list of them, sequence number, process group (a
- * number, or [name, description]), rank, name of the collective, in-splits, out-splits, and later world size (last).
- * Newer traces say the same as attributes. */
+ * A tensor is a list [id, storage, offset, elements, bytes of an element, device]. Communication is
+ * told by record_param_comms, whose inputs are, in this order: tensor or list of them, sequence
+ * number, process group (a number, or [name, description]), rank, name of the collective,
+ * in-splits, out-splits, and later world size (last). Newer traces say the same as attributes. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,13 +16,20 @@
 #include "trace/capture/capture.h"
 #include "trace/capture/works.h"
 
-enum { ITEMS = 16 };
+enum {
+	ITEMS = 16
+};
 
 /* One input of a node, as far as communication is told by it. */
 struct item {
-	enum { OTHER, NUMBER, TEXT, LIST } kind;
-	double number;           /* of a list: how many elements */
-	char text[96];           /* of a list: its first text */
+	enum {
+		OTHER,
+		NUMBER,
+		TEXT,
+		LIST
+	} kind;
+	double number; /* of a list: how many elements */
+	char text[96]; /* of a list: its first text */
 };
 
 struct reader {
@@ -29,20 +37,24 @@ struct reader {
 	const lk_read_limits *limits;
 	lk_works *w;
 	lk_error *err;
-	lk_shape_text shape;     /* that is being put together */
-	lk_shape_text groups;    /* the last long text among the inputs: process groups are described in one */
+	lk_shape_text shape; /* that is being put together */
+	lk_shape_text
+		groups; /* the last long text among the inputs: process groups are described in one */
 	/* of the node that is being read */
 	lk_work work;
 	char name[256];
 	int64_t scope;
 	struct item items[ITEMS];
 	uint32_t item_count;
-	lk_comm_note comm;       /* as attributes have it */
+	lk_comm_note comm; /* as attributes have it */
 	bool has_comm;
-	LK_VEC(lk_capture_group) aliases; /* `name` of collectives' inputs, `text` the group's own name */
+	LK_VEC(lk_capture_group)
+	aliases; /* `name` of collectives' inputs, `text` the group's own name */
 };
 
-static lk_status next(struct reader *reader, lk_json_token *token) { return lk_json_next(reader->json, token, reader->err); }
+static lk_status next(struct reader *reader, lk_json_token *token) {
+	return lk_json_next(reader->json, token, reader->err);
+}
 
 static lk_status skip_rest(struct reader *reader, lk_json_token token) {
 	int depth = token == LK_JSON_OBJECT || token == LK_JSON_ARRAY;
@@ -107,12 +119,14 @@ static lk_status read_shape(struct reader *reader, bool types, uint32_t *out) {
 		depth += open - close;
 		bool good = !comma || close || lk_shape_put(&reader->shape, ",", 1);
 		if (open || close) good &= lk_shape_put(&reader->shape, open ? "[" : "]", 1);
-		else if (types && token == LK_JSON_STRING) good &= lk_shape_put_type(&reader->shape, text, length);
+		else if (types && token == LK_JSON_STRING)
+			good &= lk_shape_put_type(&reader->shape, text, length);
 		else good &= lk_shape_put(&reader->shape, text, length);
 		if (!good) return lk_oom(reader->err);
 		comma = !open && token != LK_JSON_KEY;
 	} while (depth > 0);
-	return lk_works_name(reader->w, reader->limits, lk_shape_text_of(&reader->shape), out, reader->err);
+	return lk_works_name(reader->w, reader->limits, lk_shape_text_of(&reader->shape), out,
+	                     reader->err);
 }
 
 /* ---- values ---- */
@@ -124,16 +138,22 @@ struct list {
 	uint32_t count, numbers, texts;
 };
 
-static bool is_tensor(const struct list *list) { return list->count == 6 && list->numbers == 5 && list->texts == 1; }
+static bool is_tensor(const struct list *list) {
+	return list->count == 6 && list->numbers == 5 && list->texts == 1;
+}
 
 static lk_status add_tensor(struct reader *reader, const struct list *list, bool output) {
 	uint32_t device;
 	LK_TRY(lk_works_name(reader->w, reader->limits, list->text, &device, reader->err));
 	if (!lk_push(&reader->w->tensors)) return lk_oom(reader->err);
 	double bytes = list->number[4];
-	*lk_last(&reader->w->tensors) = (lk_tensor){
-		.id = whole(list->number[0]), .storage = whole(list->number[1]), .elements = whole(fmax(0, list->number[3])),
-		.element_bytes = bytes >= 0 && bytes < 1024 ? (uint16_t)bytes : 0, .device = device, .output = output};
+	*lk_last(&reader->w->tensors) =
+		(lk_tensor){.id = whole(list->number[0]),
+	                .storage = whole(list->number[1]),
+	                .elements = whole(fmax(0, list->number[3])),
+	                .element_bytes = bytes >= 0 && bytes < 1024 ? (uint16_t)bytes : 0,
+	                .device = device,
+	                .output = output};
 	return LK_OK;
 }
 
@@ -143,7 +163,8 @@ static lk_status read_list(struct reader *reader, bool output, struct list *list
 	*list = (struct list){0};
 	for (;; list->count++) {
 		LK_TRY(next(reader, &token));
-		if (token == LK_JSON_ARRAY_END) return is_tensor(list) ? add_tensor(reader, list, output) : LK_OK;
+		if (token == LK_JSON_ARRAY_END)
+			return is_tensor(list) ? add_tensor(reader, list, output) : LK_OK;
 		if (token == LK_JSON_ARRAY) {
 			struct list inner;
 			LK_TRY(read_list(reader, output, &inner));
@@ -161,7 +182,8 @@ static lk_status read_item(struct reader *reader, lk_json_token token, bool outp
 	if (token == LK_JSON_ARRAY) {
 		struct list l;
 		LK_TRY(read_list(reader, output, &l));
-		if (!is_tensor(&l)) at.kind = LIST, at.number = l.count, memcpy(at.text, l.text, sizeof at.text);
+		if (!is_tensor(&l))
+			at.kind = LIST, at.number = l.count, memcpy(at.text, l.text, sizeof at.text);
 	} else if (token == LK_JSON_NUMBER) at.kind = NUMBER, at.number = lk_json_number(reader->json);
 	else if (token == LK_JSON_STRING) {
 		size_t length;
@@ -169,7 +191,8 @@ static lk_status read_item(struct reader *reader, lk_json_token token, bool outp
 		at.kind = TEXT;
 		keep_text(reader, at.text, sizeof at.text);
 		reader->groups.text.count = 0;
-		if (!output && length > sizeof at.text && !lk_shape_put(&reader->groups, text, length)) return lk_oom(reader->err);
+		if (!output && length > sizeof at.text && !lk_shape_put(&reader->groups, text, length))
+			return lk_oom(reader->err);
 	} else LK_TRY(skip_rest(reader, token));
 	if (!output && reader->item_count < ITEMS) reader->items[reader->item_count++] = at;
 	return LK_OK;
@@ -189,26 +212,31 @@ static lk_status read_values(struct reader *reader, bool output) {
 /* ---- process groups ---- */
 
 static lk_status name_value(struct reader *reader, const lk_value *value, uint32_t *out) {
-	return lk_works_name(reader->w, reader->limits, value && value->text ? value->text : "", out, reader->err);
+	return lk_works_name(reader->w, reader->limits, value && value->text ? value->text : "", out,
+	                     reader->err);
 }
 
-static lk_status name_ranks(struct reader *reader, lk_arena *arena, const lk_value *ranks, uint32_t *out) {
+static lk_status name_ranks(struct reader *reader, lk_arena *arena, const lk_value *ranks,
+                            uint32_t *out) {
 	char *text = lk_arena_array(arena, ranks ? ranks->count + 1 : 1, 24);
 	size_t used = 0;
 	if (!text) return lk_oom(reader->err);
 	*out = 0;
 	if (!ranks || ranks->kind != LK_JSON_ARRAY || !ranks->count) return LK_OK;
 	for (size_t i = 0; i < ranks->count; i++)
-		used += (size_t)sprintf(text + used, "%s%lld", i ? ", " : "[", (long long)whole(ranks->items[i].number));
+		used += (size_t)sprintf(text + used, "%s%lld", i ? ", " : "[",
+		                        (long long)whole(ranks->items[i].number));
 	strcpy(text + used, "]");
 	return lk_works_name(reader->w, reader->limits, text, out, reader->err);
 }
 
-/* Up to 1.0.2 collectives name the group by its address, which the description gives beside the name. */
+/* Up to 1.0.2 collectives name the group by its address, which the description gives beside the
+ * name. */
 static lk_status add_alias(struct reader *reader, const char *address, uint32_t name) {
 	if (!lk_push(&reader->aliases)) return lk_oom(reader->err);
 	lk_last(&reader->aliases)->text = name;
-	return lk_works_name(reader->w, reader->limits, address, &lk_last(&reader->aliases)->name, reader->err);
+	return lk_works_name(reader->w, reader->limits, address, &lk_last(&reader->aliases)->name,
+	                     reader->err);
 }
 
 static lk_status add_group(struct reader *reader, lk_arena *arena, const lk_value *group) {
@@ -225,17 +253,20 @@ static lk_status add_group(struct reader *reader, lk_arena *arena, const lk_valu
 	return alias && alias->text ? add_alias(reader, alias->text, g.name) : LK_OK;
 }
 
-/* "## process_group:init ##" has them as JSON in a text. Where that is none, the groups are not known; no more. */
+/* "## process_group:init ##" has them as JSON in a text. Where that is none, the groups are not
+ * known; no more. */
 static lk_status read_groups(struct reader *reader) {
 	lk_arena arena = LK_ARENA_INIT;
 	lk_stream *in;
 	lk_value *document;
 	lk_error inner;
-	LK_TRY(lk_stream_memory(reader->groups.text.at, reader->groups.text.count, "process groups", &in, reader->err));
+	LK_TRY(lk_stream_memory(reader->groups.text.at, reader->groups.text.count, "process groups",
+	                        &in, reader->err));
 	lk_status status = lk_json_document(&arena, in, &document, &inner);
 	if (status == LK_ERR_MEMORY) status = lk_oom(reader->err);
 	else if (status != LK_OK) {
-		lk_works_warn(reader->w, "the description of the process groups cannot be read: %s", inner.what);
+		lk_works_warn(reader->w, "the description of the process groups cannot be read: %s",
+		              inner.what);
 		status = LK_OK;
 	} else if (document->kind == LK_JSON_ARRAY)
 		for (size_t i = 0; i < document->count && status == LK_OK; i++)
@@ -251,9 +282,11 @@ static lk_status read_groups(struct reader *reader) {
 static int64_t elements(const struct reader *reader, bool output, uint8_t *bytes) {
 	const lk_works *works = reader->w;
 	int64_t sum = 0;
-	for (size_t t = works->count ? works->tensor_begin[works->count] : 0; t < works->tensors.count; t++) {
+	for (size_t t = works->count ? works->tensor_begin[works->count] : 0; t < works->tensors.count;
+	     t++) {
 		const lk_tensor *tensor = &works->tensors.at[t];
-		if (tensor->output != output || __builtin_add_overflow(sum, tensor->elements, &sum)) continue;
+		if (tensor->output != output || __builtin_add_overflow(sum, tensor->elements, &sum))
+			continue;
 		if (!*bytes && tensor->element_bytes < 256) *bytes = (uint8_t)tensor->element_bytes;
 	}
 	return sum;
@@ -262,13 +295,16 @@ static int64_t elements(const struct reader *reader, bool output, uint8_t *bytes
 static lk_status name_group(struct reader *reader, const struct item *at, uint32_t *out) {
 	char text[32];
 	snprintf(text, sizeof text, "%.0f", at->number);
-	return lk_works_name(reader->w, reader->limits, at->kind == LIST || at->kind == TEXT ? at->text : text, out, reader->err);
+	return lk_works_name(reader->w, reader->limits,
+	                     at->kind == LIST || at->kind == TEXT ? at->text : text, out, reader->err);
 }
 
 static lk_status push_comm(struct reader *reader, lk_work_comm *comm) {
 	comm->note.event = reader->w->count;
-	if (comm->note.in_elements < 0) comm->note.in_elements = elements(reader, false, &comm->note.element_bytes);
-	if (comm->note.out_elements < 0) comm->note.out_elements = elements(reader, true, &comm->note.element_bytes);
+	if (comm->note.in_elements < 0)
+		comm->note.in_elements = elements(reader, false, &comm->note.element_bytes);
+	if (comm->note.out_elements < 0)
+		comm->note.out_elements = elements(reader, true, &comm->note.element_bytes);
 	if (!comm->note.element_bytes) elements(reader, false, &comm->note.element_bytes);
 	if (!lk_push(&reader->w->comms)) return lk_oom(reader->err);
 	*lk_last(&reader->w->comms) = *comm;
@@ -284,15 +320,17 @@ static lk_status read_comm(struct reader *reader) {
 	const char *name = named < reader->item_count ? reader->items[named].text : "";
 	comm.waits = strcmp(name, "wait") == 0;
 	if (comm.note.kind == LK_OP_COUNT) comm.note.kind = (uint8_t)lk_comm_kind(name);
-	if (named >= 3 && reader->items[named - 3].kind == NUMBER) comm.sequence = whole(reader->items[named - 3].number);
-	if (!comm.note.group && named >= 2) LK_TRY(name_group(reader, &reader->items[named - 2], &comm.note.group));
+	if (named >= 3 && reader->items[named - 3].kind == NUMBER)
+		comm.sequence = whole(reader->items[named - 3].number);
+	if (!comm.note.group && named >= 2)
+		LK_TRY(name_group(reader, &reader->items[named - 2], &comm.note.group));
 	const struct item *last = reader->item_count ? &reader->items[reader->item_count - 1] : NULL;
-	if (!comm.note.group_size && named + 3 < reader->item_count && last->kind == NUMBER && last->number > 0 &&
-		last->number < 1e9)
+	if (!comm.note.group_size && named + 3 < reader->item_count && last->kind == NUMBER &&
+	    last->number > 0 && last->number < 1e9)
 		comm.note.group_size = (int32_t)last->number;
 	/* the sizes sent to each rank are as many as there are ranks */
-	if (!comm.note.group_size && named + 1 < reader->item_count && reader->items[named + 1].kind == LIST &&
-		reader->items[named + 1].number < 1e9)
+	if (!comm.note.group_size && named + 1 < reader->item_count &&
+	    reader->items[named + 1].kind == LIST && reader->items[named + 1].number < 1e9)
 		comm.note.group_size = (int32_t)reader->items[named + 1].number;
 	return push_comm(reader, &comm);
 }
@@ -339,7 +377,8 @@ static lk_status read_attribute(struct reader *reader, const char *key, bool *kn
 	if (strcmp(key, "collective_name") == 0) return read_collective(reader);
 	if (strcmp(key, "dtype") == 0) return read_dtype(reader);
 	if (strcmp(key, "in_msg_nelems") == 0) return read_whole(reader, -1, &reader->comm.in_elements);
-	if (strcmp(key, "out_msg_nelems") == 0) return read_whole(reader, -1, &reader->comm.out_elements);
+	if (strcmp(key, "out_msg_nelems") == 0)
+		return read_whole(reader, -1, &reader->comm.out_elements);
 	if (strcmp(key, "pg_name") == 0) return read_text_id(reader, &reader->comm.group);
 	if (strcmp(key, "pg_desc") == 0) return read_text_id(reader, &reader->comm.group_text);
 	if (strcmp(key, "pg_size") == 0) {
@@ -401,8 +440,10 @@ static lk_status read_sides(struct reader *reader, bool output) {
 		if (token == LK_JSON_OBJECT_END) return LK_OK;
 		keep_text(reader, key, sizeof key);
 		if (strcmp(key, "values") == 0) LK_TRY(read_values(reader, output));
-		else if (strcmp(key, "shapes") == 0) LK_TRY(read_shape(reader, false, output ? &reader->work.outputs : &reader->work.shape));
-		else if (strcmp(key, "types") == 0 && !output) LK_TRY(read_shape(reader, true, &reader->work.types));
+		else if (strcmp(key, "shapes") == 0)
+			LK_TRY(read_shape(reader, false, output ? &reader->work.outputs : &reader->work.shape));
+		else if (strcmp(key, "types") == 0 && !output)
+			LK_TRY(read_shape(reader, true, &reader->work.types));
 		else LK_TRY(lk_json_skip(reader->json, reader->err));
 	}
 }
@@ -412,14 +453,16 @@ static lk_status read_name(struct reader *reader) {
 	LK_TRY(next(reader, &token));
 	if (token != LK_JSON_STRING) return skip_rest(reader, token);
 	keep_text(reader, reader->name, sizeof reader->name);
-	return lk_works_name(reader->w, reader->limits, lk_json_text(reader->json, NULL), &reader->work.name, reader->err);
+	return lk_works_name(reader->w, reader->limits, lk_json_text(reader->json, NULL),
+	                     &reader->work.name, reader->err);
 }
 
 static lk_status read_member(struct reader *reader, const char *key) {
 	bool known;
 	if (strcmp(key, "name") == 0) return read_name(reader);
 	if (strcmp(key, "id") == 0) return read_whole(reader, -1, &reader->work.id);
-	if (strcmp(key, "parent") == 0 || strcmp(key, "ctrl_deps") == 0) return read_whole(reader, -1, &reader->work.parent_id);
+	if (strcmp(key, "parent") == 0 || strcmp(key, "ctrl_deps") == 0)
+		return read_whole(reader, -1, &reader->work.parent_id);
 	if (strcmp(key, "inputs") == 0) return read_sides(reader, false);
 	if (strcmp(key, "outputs") == 0) return read_sides(reader, true);
 	if (strcmp(key, "input_shapes") == 0) return read_shape(reader, false, &reader->work.shape);
@@ -430,7 +473,8 @@ static lk_status read_member(struct reader *reader, const char *key) {
 	return known ? LK_OK : lk_json_skip(reader->json, reader->err);
 }
 
-/* torch's RecordScope: 0 functions, 1 backward functions, 7 what users (and the profiler) annotate. */
+/* torch's RecordScope: 0 functions, 1 backward functions, 7 what users (and the profiler) annotate.
+ */
 static lk_node_kind kind_of(const struct reader *reader) {
 	if (strncmp(reader->name, "[pytorch|profiler|execution_", 28) == 0) return LK_NODE_ROOT;
 	return reader->scope == 7 ? LK_NODE_NOTE : LK_NODE_OP;
@@ -442,7 +486,8 @@ static lk_status keep(struct reader *reader) {
 		reader->work.kind = LK_NODE_OP;
 		LK_TRY(read_comm(reader));
 	}
-	if (reader->groups.text.count && strcmp(reader->name, "## process_group:init ##") == 0) LK_TRY(read_groups(reader));
+	if (reader->groups.text.count && strcmp(reader->name, "## process_group:init ##") == 0)
+		LK_TRY(read_groups(reader));
 	if (reader->work.parent_id >= 0) {
 		if (!lk_push(&reader->w->control_ids)) return lk_oom(reader->err);
 		*lk_last(&reader->w->control_ids) = reader->work.parent_id;
@@ -454,8 +499,10 @@ static lk_status read_node(struct reader *reader) {
 	lk_json_token token;
 	reader->work = LK_WORK_NONE;
 	reader->work.id = -1;
-	reader->name[0] = '\0', reader->scope = 0, reader->item_count = 0, reader->has_comm = false, reader->groups.text.count = 0;
-	reader->comm = (lk_comm_note){.kind = LK_OP_COUNT, .peer = -1, .in_elements = -1, .out_elements = -1};
+	reader->name[0] = '\0', reader->scope = 0, reader->item_count = 0, reader->has_comm = false,
+	reader->groups.text.count = 0;
+	reader->comm =
+		(lk_comm_note){.kind = LK_OP_COUNT, .peer = -1, .in_elements = -1, .out_elements = -1};
 	for (;;) {
 		char key[32];
 		LK_TRY(next(reader, &token));
@@ -466,12 +513,16 @@ static lk_status read_node(struct reader *reader) {
 }
 
 /* An address, which is another one on every rank. */
-static bool is_address(const char *name) { return strlen(name) >= 8 && strspn(name, "0123456789") == strlen(name); }
+static bool is_address(const char *name) {
+	return strlen(name) >= 8 && strspn(name, "0123456789") == strlen(name);
+}
 
-/* Groups that are named by addresses get the name that belongs to it, or are numbered by first use. */
+/* Groups that are named by addresses get the name that belongs to it, or are numbered by first use.
+ */
 static lk_status rename_groups(struct reader *reader, uint32_t *name_of) {
 	uint32_t unnamed = 0;
-	for (size_t i = 0; i < reader->aliases.count; i++) name_of[reader->aliases.at[i].name] = reader->aliases.at[i].text;
+	for (size_t i = 0; i < reader->aliases.count; i++)
+		name_of[reader->aliases.at[i].name] = reader->aliases.at[i].text;
 	for (size_t i = 0; i < reader->w->comms.count; i++) {
 		uint32_t *group = &reader->w->comms.at[i].note.group;
 		if (reader->w->comms.at[i].waits || !is_address(lk_works_text(reader->w, *group))) continue;
@@ -485,9 +536,11 @@ static lk_status rename_groups(struct reader *reader, uint32_t *name_of) {
 	return LK_OK;
 }
 
-/* What was said once of a group, by its description or by one collective, holds for all of its collectives. */
+/* What was said once of a group, by its description or by one collective, holds for all of its
+ * collectives. */
 static void fill_comms(lk_works *works, lk_capture_group *by_name) {
-	for (size_t g = 0; g < works->groups.count; g++) by_name[works->groups.at[g].name] = works->groups.at[g];
+	for (size_t g = 0; g < works->groups.count; g++)
+		by_name[works->groups.at[g].name] = works->groups.at[g];
 	for (size_t i = 0; i < works->comms.count; i++) {
 		const lk_comm_note *note = &works->comms.at[i].note;
 		if (!by_name[note->group].size) by_name[note->group].size = note->group_size;
@@ -503,7 +556,8 @@ static void fill_comms(lk_works *works, lk_capture_group *by_name) {
 }
 
 static lk_status finish_groups(struct reader *reader) {
-	size_t names = lk_intern_count(reader->w->names) + reader->w->comms.count; /* and those that renaming adds */
+	size_t names = lk_intern_count(reader->w->names) +
+	               reader->w->comms.count; /* and those that renaming adds */
 	uint32_t *name_of = calloc(names, sizeof *name_of);
 	lk_capture_group *by_name = calloc(names, sizeof *by_name);
 	lk_status status = name_of && by_name ? rename_groups(reader, name_of) : lk_oom(reader->err);
@@ -524,7 +578,8 @@ static lk_status read_all(struct reader *reader) {
 	return finish_groups(reader);
 }
 
-lk_status lk_pytorch_et_nodes(lk_json *json, const lk_read_limits *limits, lk_works *works, lk_error *err) {
+lk_status lk_pytorch_et_nodes(lk_json *json, const lk_read_limits *limits, lk_works *works,
+                              lk_error *err) {
 	struct reader *reader = calloc(1, sizeof *reader);
 	if (!reader) return lk_oom(err);
 	*reader = (struct reader){.json = json, .limits = limits, .w = works, .err = err};

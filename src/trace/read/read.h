@@ -1,4 +1,5 @@
-/* read.h: files and folders as what they hold: captures and execution traces, sorted out by content. */
+/* read.h: files and folders as what they hold: captures and execution traces, sorted out by
+ * content. */
 #ifndef LK_TRACE_READ_READ_H
 #define LK_TRACE_READ_READ_H
 
@@ -11,46 +12,51 @@
 #include "trace/capture/capture.h"
 #include "trace/capture/works.h"
 
-/* Reads a file of any format: one of *capture and *works is set, the other NULL. `works` NULL: execution traces are an
- * error. */
-lk_status lk_trace_read(const char *path, const lk_read_limits *limits, lk_capture **capture, lk_works **works,
-                        lk_error *err);
+/* Reads a file of any format: one of *capture and *works is set, the other NULL. `works` NULL:
+ * execution traces are an error. */
+lk_status lk_trace_read(const char *path, const lk_read_limits *limits, lk_capture **capture,
+                        lk_works **works, lk_error *err);
 
 typedef struct lk_trace_files {
-	lk_capture **capture;    /* in the order of the files */
-	lk_works **works;        /* likewise */
+	lk_capture **capture; /* in the order of the files */
+	lk_works **works;     /* likewise */
 	uint32_t captures, work_count;
 } lk_trace_files;
 
 /* As lk_traces_read reads files and folders. `out` is to be freed when it is LK_OK. */
-lk_status lk_trace_files_read(const char *const *paths, uint32_t count, const lk_read_limits *limits, int threads,
-                              lk_trace_files *out, lk_error *err);
-/* The names alone, folders listed, in the arena. */
-lk_status lk_trace_files_list(lk_arena *arena, const char *const *paths, uint32_t count, const char *const **out, uint32_t *found,
+lk_status lk_trace_files_read(const char *const *paths, uint32_t count,
+                              const lk_read_limits *limits, int threads, lk_trace_files *out,
                               lk_error *err);
+/* The names alone, folders listed, in the arena. */
+lk_status lk_trace_files_list(lk_arena *arena, const char *const *paths, uint32_t count,
+                              const char *const **out, uint32_t *found, lk_error *err);
 void lk_trace_files_free(lk_trace_files *files);
-/* One run: captures learn from the execution trace of their rank (link.h), then they are matched. The captures are the
- * run's from then on, or are freed when it fails; the execution traces stay. */
+/* One run: captures learn from the execution trace of their rank (link.h), then they are matched.
+ * The captures are the run's from then on, or are freed when it fails; the execution traces stay.
+ */
 lk_status lk_traces_join(lk_trace_files *files, lk_traces **out, lk_error *err);
 
 /* The rank that a file's name tells; -1 none. */
 int32_t lk_trace_rank_in_name(const char *path);
-/* What captures learn, and the sentences about it (traces_link.c); captures have their ranks and are in their order. */
+/* What captures learn, and the sentences about it (traces_link.c); captures have their ranks and
+ * are in their order. */
 lk_status lk_traces_link(lk_traces *traces, lk_works *const *works, uint32_t count, lk_error *err);
 
 /* ---- trace_kind: what a trace file is, by its first bytes. */
 
 /* So many first bytes are enough: lists of events and nodes come after a short head. */
-enum { LK_TRACE_HEAD = 1 << 18 };
+enum {
+	LK_TRACE_HEAD = 1 << 18
+};
 
 typedef enum lk_trace_kind {
-	LK_TRACE_KINETO,       /* Kineto or Chrome JSON */
-	LK_TRACE_NSYS,         /* SQLite, Nsight Systems' export */
-	LK_TRACE_PYTORCH_ET,   /* PyTorch's execution trace */
+	LK_TRACE_KINETO,     /* Kineto or Chrome JSON */
+	LK_TRACE_NSYS,       /* SQLite, Nsight Systems' export */
+	LK_TRACE_PYTORCH_ET, /* PyTorch's execution trace */
 	LK_TRACE_CHAKRA_JSON,
-	LK_TRACE_CHAKRA,       /* protobuf */
-	LK_TRACE_RECORDING,    /* of lockstep record */
-	LK_TRACE_OTHER_JSON,   /* JSON that does not say in its head */
+	LK_TRACE_CHAKRA,     /* protobuf */
+	LK_TRACE_RECORDING,  /* of lockstep record */
+	LK_TRACE_OTHER_JSON, /* JSON that does not say in its head */
 	LK_TRACE_OTHER,
 } lk_trace_kind;
 
@@ -65,73 +71,80 @@ const char *lk_trace_kind_name(lk_trace_kind kind);
 /* ---- kineto: the reader of Kineto's and Chrome's JSON. */
 
 /* Adds everything of the file to a new capture; the caller finishes it. */
-lk_status lk_kineto_read(lk_stream *in, const lk_read_limits *limits, lk_capture *capture, lk_error *err);
+lk_status lk_kineto_read(lk_stream *in, const lk_read_limits *limits, lk_capture *capture,
+                         lk_error *err);
 
 /* ---- nsys: Nsight Systems' export to SQLite. */
 
-/* Reads the database at `path` into a new capture, which the caller finishes. Of a report of several processes the one
- * with most kernels is read, with a warning. */
-lk_status lk_nsys_read(const char *path, const lk_read_limits *limits, lk_capture *capture, lk_error *err);
+/* Reads the database at `path` into a new capture, which the caller finishes. Of a report of
+ * several processes the one with most kernels is read, with a warning. */
+lk_status lk_nsys_read(const char *path, const lk_read_limits *limits, lk_capture *capture,
+                       lk_error *err);
 
 /* ---- recorded: recordings (io/recording.h) as captures.
  *
- * A program without a device is shown as one with: the *processor* is the device. Its streams are "own code" (what the
- * main thread does between calls that were recorded), blocking communication, and communication in flight. The main
- * thread launches each of them and waits for it, so that explain, replay and whatif work on it as on any capture. What it
- * reads is data loading: the annotation "file:read NAME".
+ * A program without a device is shown as one with: the *processor* is the device. Its streams are
+ * "own code" (what the main thread does between calls that were recorded), blocking communication,
+ * and communication in flight. The main thread launches each of them and waits for it, so that
+ * explain, replay and whatif work on it as on any capture. What it reads is data loading: the
+ * annotation "file:read NAME".
  */
 
 /* One call, of this process or one that it forked. */
 typedef struct lk_recorded_call {
 	lk_record_entry record;
-	uint32_t process;        /* index of its recording; 0: the one that was asked for */
-	uint32_t done;           /* POST, START: the call that waited for it, LK_NONE; DONE: the call that it waited for */
+	uint32_t process; /* index of its recording; 0: the one that was asked for */
+	uint32_t done;    /* POST, START: the call that waited for it, LK_NONE; DONE: the call that it
+	                     waited for */
 } lk_recorded_call;
 typedef LK_VEC(lk_recorded_call) lk_recorded_calls;
 
 /* What a number of a recording stands for. */
 typedef struct lk_recorded_name {
-	uint64_t key;            /* process << 32 | number */
-	uint32_t name;           /* interned: of a call; path of a file; ranks of a group, "[0, 1]" */
-	uint32_t shown;          /* interned: base name of a file; name of a group */
-	int32_t size, rank;      /* of a group: ranks, own rank; -1: it is none of this process's */
-	uint64_t division;       /* of a group of a pretended world: what it was made with */
+	uint64_t key;       /* process << 32 | number */
+	uint32_t name;      /* interned: of a call; path of a file; ranks of a group, "[0, 1]" */
+	uint32_t shown;     /* interned: base name of a file; name of a group */
+	int32_t size, rank; /* of a group: ranks, own rank; -1: it is none of this process's */
+	uint64_t division;  /* of a group of a pretended world: what it was made with */
 } lk_recorded_name;
 typedef LK_VEC(lk_recorded_name) lk_recorded_names;
 
 typedef struct lk_recorded_run {
 	const char *path;
-	lk_recording_head head;  /* of the process that was asked for */
-	lk_recorded_calls calls; /* by start */
+	lk_recording_head head;    /* of the process that was asked for */
+	lk_recorded_calls calls;   /* by start */
 	lk_recorded_calls storage; /* LK_RECORD_STORAGE, which are no calls; by start */
 	lk_recorded_names names, files, groups, peers; /* by key */
 	uint16_t main_thread;
-	uint64_t strange;        /* records that cannot be */
-	uint64_t dropped;        /* for want of room, while recording */
+	uint64_t strange; /* records that cannot be */
+	uint64_t dropped; /* for want of room, while recording */
 	uint32_t children;
-	lk_intern *texts;        /* of the names; borrowed */
+	lk_intern *texts; /* of the names; borrowed */
 } lk_recorded_run;
 
-/* Reads a recording and those of the processes that were forked from it, beside it in the folder. */
-lk_status lk_recorded_load(const char *path, const lk_read_limits *limits, lk_intern *texts, lk_recorded_run *out,
-                           lk_error *err);
+/* Reads a recording and those of the processes that were forked from it, beside it in the folder.
+ */
+lk_status lk_recorded_load(const char *path, const lk_read_limits *limits, lk_intern *texts,
+                           lk_recorded_run *out, lk_error *err);
 /* The same of one recording that is open. */
-lk_status lk_recorded_take(lk_recording *recording, const lk_read_limits *limits, lk_intern *texts, lk_recorded_run *out,
-                           lk_error *err);
+lk_status lk_recorded_take(lk_recording *recording, const lk_read_limits *limits, lk_intern *texts,
+                           lk_recorded_run *out, lk_error *err);
 void lk_recorded_free(lk_recorded_run *run);
 /* Whether a call is one of a pipe, not of a connection to another process's address. */
 bool lk_recorded_by_pipe(const lk_recorded_run *run, const lk_recorded_call *call);
-const lk_recorded_name *lk_recorded_find(const lk_recorded_names *names, uint32_t process, uint32_t number); /* or NULL */
+const lk_recorded_name *lk_recorded_find(const lk_recorded_names *names, uint32_t process,
+                                         uint32_t number); /* or NULL */
 
 /* The steps: moments at which one begins, and the last one's end. */
 typedef struct lk_recorded_steps {
-	LK_VEC(int64_t) begin;   /* steps + 1; empty: none were found */
-	uint32_t calls;          /* of communication in a step; 0: found by the marker */
+	LK_VEC(int64_t) begin; /* steps + 1; empty: none were found */
+	uint32_t calls;        /* of communication in a step; 0: found by the marker */
 } lk_recorded_steps;
 lk_status lk_recorded_find_steps(const lk_recorded_run *run, lk_recorded_steps *out, lk_error *err);
 
 /* Fills a new capture, which the caller finishes. */
-lk_status lk_recording_read(const char *path, const lk_read_limits *limits, lk_capture *capture, lk_error *err);
+lk_status lk_recording_read(const char *path, const lk_read_limits *limits, lk_capture *capture,
+                            lk_error *err);
 lk_status lk_recording_show(lk_recorded_run *run, lk_capture *capture, lk_error *err);
 
 #endif

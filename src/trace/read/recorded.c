@@ -1,4 +1,5 @@
-/* recorded.c: a recording and those of forked processes as one list of calls, by time; who waited for which. */
+/* recorded.c: a recording and those of forked processes as one list of calls, by time; who waited
+ * for which. */
 #include "trace/read/recorded_internal.h"
 
 #include <dirent.h>
@@ -9,7 +10,9 @@
 #include "base/text.h"
 #include "trace/read/read.h"
 
-enum { MOST_CHILDREN = 1024 };
+enum {
+	MOST_CHILDREN = 1024
+};
 
 /* Times beyond three months are no times. */
 static const int64_t LAST_NS = INT64_C(1) << 53;
@@ -18,7 +21,7 @@ struct loader {
 	lk_recorded_run *run;
 	const lk_read_limits *limits;
 	uint32_t process;
-	int64_t shift_ns;        /* from this process's times to those of the first */
+	int64_t shift_ns; /* from this process's times to those of the first */
 	lk_error *err;
 };
 
@@ -38,7 +41,8 @@ static int by_key(const void *a, const void *b) {
 	return x->key < y->key ? -1 : x->key > y->key;
 }
 
-const lk_recorded_name *lk_recorded_find(const lk_recorded_names *names, uint32_t process, uint32_t number) {
+const lk_recorded_name *lk_recorded_find(const lk_recorded_names *names, uint32_t process,
+                                         uint32_t number) {
 	lk_recorded_name key = {.key = (uint64_t)process << 32 | number};
 	return names->count ? bsearch(&key, names->at, names->count, sizeof key, by_key) : NULL;
 }
@@ -48,16 +52,20 @@ static lk_status intern(struct loader *loader, const char *text, uint32_t *out) 
 	char plain[LK_TEXT_MOST * 4];
 	*out = lk_intern_id(loader->run->texts, lk_escape(text, plain, sizeof plain));
 	if (*out == UINT32_MAX) return lk_oom(loader->err);
-	return *out < most ? LK_OK : lk_fail(loader->err, LK_ERR_INPUT, loader->run->path, "holds too many different names");
+	return *out < most ? LK_OK
+	                   : lk_fail(loader->err, LK_ERR_INPUT, loader->run->path,
+	                             "holds too many different names");
 }
 
-static lk_status add_name(struct loader *loader, lk_recorded_names *to, const lk_recorded *recorded) {
+static lk_status add_name(struct loader *loader, lk_recorded_names *to,
+                          const lk_recorded *recorded) {
 	const char *slash = strrchr(recorded->text, '/');
 	if (!lk_push(to)) return lk_oom(loader->err);
 	lk_recorded_name *name = lk_last(to);
 	name->key = (uint64_t)loader->process << 32 | recorded->record.object;
 	if (recorded->record.kind == LK_RECORD_GROUP)
-		name->size = recorded->record.comm.peer, name->rank = recorded->record.comm.tag, name->division = (uint64_t)recorded->record.bytes;
+		name->size = recorded->record.comm.peer, name->rank = recorded->record.comm.tag,
+		name->division = (uint64_t)recorded->record.bytes;
 	LK_TRY(intern(loader, recorded->text, &name->name));
 	return intern(loader, slash ? slash + 1 : recorded->text, &name->shown);
 }
@@ -65,11 +73,16 @@ static lk_status add_name(struct loader *loader, lk_recorded_names *to, const lk
 /* ---- records ---- */
 
 static bool possible(const lk_record_entry *entry) {
-	if (entry->start_ns < 0 || entry->end_ns < entry->start_ns || entry->end_ns >= LAST_NS || entry->bytes < 0) return false;
+	if (entry->start_ns < 0 || entry->end_ns < entry->start_ns || entry->end_ns >= LAST_NS ||
+	    entry->bytes < 0)
+		return false;
 	switch (entry->kind) {
 	case LK_RECORD_COMM: return entry->comm.part < LK_PARTS && entry->comm.what < LK_WHATS;
-	case LK_RECORD_DEVICE_CALL: case LK_RECORD_DEVICE_WORK: return entry->device.what < LK_DEVICE_WHATS;
-	case LK_RECORD_PROXY: return entry->proxy.device_ns >= 0 && entry->proxy.network_ns >= 0 && entry->proxy.peer_ns >= 0;
+	case LK_RECORD_DEVICE_CALL:
+	case LK_RECORD_DEVICE_WORK: return entry->device.what < LK_DEVICE_WHATS;
+	case LK_RECORD_PROXY:
+		return entry->proxy.device_ns >= 0 && entry->proxy.network_ns >= 0 &&
+		       entry->proxy.peer_ns >= 0;
 	default: return true;
 	}
 }
@@ -79,7 +92,8 @@ static lk_status add_call(struct loader *loader, const lk_record_entry *entry) {
 	lk_recorded_run *run = loader->run;
 	if (!possible(entry)) return run->strange++, LK_OK;
 	lk_recorded_calls *to = entry->kind == LK_RECORD_STORAGE ? &run->storage : &run->calls;
-	if (to->count >= most) return lk_fail(loader->err, LK_ERR_INPUT, run->path, "holds too many records");
+	if (to->count >= most)
+		return lk_fail(loader->err, LK_ERR_INPUT, run->path, "holds too many records");
 	if (!lk_push(to)) return lk_oom(loader->err);
 	*lk_last(to) = (lk_recorded_call){*entry, loader->process, LK_NONE};
 	lk_last(to)->record.start_ns += loader->shift_ns;
@@ -111,28 +125,36 @@ static lk_status add_records(struct loader *loader, lk_recording *recording) {
 
 static int by_start(const void *a, const void *b) {
 	const lk_recorded_call *x = a, *y = b;
-	if (x->record.start_ns != y->record.start_ns) return x->record.start_ns < y->record.start_ns ? -1 : 1;
+	if (x->record.start_ns != y->record.start_ns)
+		return x->record.start_ns < y->record.start_ns ? -1 : 1;
 	if (x->process != y->process) return x->process < y->process ? -1 : 1;
 	if (x->record.thread != y->record.thread) return x->record.thread < y->record.thread ? -1 : 1;
 	return x->record.end_ns < y->record.end_ns ? -1 : x->record.end_ns > y->record.end_ns;
 }
 
 bool lk_recorded_by_pipe(const lk_recorded_run *run, const lk_recorded_call *call) {
-	const lk_recorded_name *peer = lk_recorded_find(&run->peers, call->process, call->record.object);
-	return peer && strncmp(lk_intern_text(run->texts, peer->name), LK_RECORD_PIPE, strlen(LK_RECORD_PIPE)) == 0;
+	const lk_recorded_name *peer =
+		lk_recorded_find(&run->peers, call->process, call->record.object);
+	return peer && strncmp(lk_intern_text(run->texts, peer->name), LK_RECORD_PIPE,
+	                       strlen(LK_RECORD_PIPE)) == 0;
 }
 
-/* How much a call says for its thread being the main one. Connections are mostly served by threads of their own. */
+/* How much a call says for its thread being the main one. Connections are mostly served by threads
+ * of their own. */
 static uint64_t weight_of(const lk_record_entry *entry) {
 	switch (entry->kind) {
 	case LK_RECORD_COMM: return 1u << 20;
-	case LK_RECORD_SENT: case LK_RECORD_RECEIVED: case LK_RECORD_WAIT: return 0;
-	case LK_RECORD_DEVICE_WORK: case LK_RECORD_PROXY: return 0; /* another told of it */
+	case LK_RECORD_SENT:
+	case LK_RECORD_RECEIVED:
+	case LK_RECORD_WAIT: return 0;
+	case LK_RECORD_DEVICE_WORK:
+	case LK_RECORD_PROXY: return 0; /* another told of it */
 	default: return 1;
 	}
 }
 
-/* The thread that communicates most by calls, else the one that has most calls of files, else the first. */
+/* The thread that communicates most by calls, else the one that has most calls of files, else the
+ * first. */
 static lk_status find_main_thread(lk_recorded_run *run, lk_error *err) {
 	uint64_t *weight = calloc(1 << 16, sizeof *weight);
 	if (!weight) return lk_oom(err);
@@ -147,7 +169,8 @@ static lk_status find_main_thread(lk_recorded_run *run, lk_error *err) {
 
 /* ---- requests ---- */
 
-/* By handle: the call that began what it stands for, and, for persistent ones, the call that made it. */
+/* By handle: the call that began what it stands for, and, for persistent ones, the call that made
+ * it. */
 struct request {
 	uint64_t key;
 	uint32_t call, made;
@@ -167,7 +190,8 @@ static void start(lk_recorded_run *run, struct request *request, uint32_t call) 
 	if (request->made == LK_NONE) return;
 	const lk_record_entry *made = &run->calls.at[request->made].record;
 	record->object = made->object, record->bytes = made->bytes;
-	record->comm.peer = made->comm.peer, record->comm.tag = made->comm.tag, record->comm.what = made->comm.what;
+	record->comm.peer = made->comm.peer, record->comm.tag = made->comm.tag,
+	record->comm.what = made->comm.what;
 	record->comm.element_bytes = made->comm.element_bytes, record->comm.call = made->comm.call;
 }
 
@@ -197,8 +221,8 @@ static lk_status follow_requests(lk_recorded_run *run, lk_error *err) {
 	if (!table) return lk_oom(err);
 	for (uint32_t i = 0; i < run->calls.count; i++) {
 		const lk_record_entry *entry = &run->calls.at[i].record;
-		if (run->calls.at[i].process == 0 && entry->kind == LK_RECORD_COMM && entry->comm.part != LK_PART_WHOLE &&
-		    entry->comm.part != LK_PART_ENQUEUE)
+		if (run->calls.at[i].process == 0 && entry->kind == LK_RECORD_COMM &&
+		    entry->comm.part != LK_PART_WHOLE && entry->comm.part != LK_PART_ENQUEUE)
 			follow(run, table, size, i);
 	}
 	free(table);
@@ -211,7 +235,8 @@ static void sort_names(lk_recorded_names *names) {
 
 static lk_status put_in_order(lk_recorded_run *run, lk_error *err) {
 	if (run->calls.count) qsort(run->calls.at, run->calls.count, sizeof *run->calls.at, by_start);
-	if (run->storage.count) qsort(run->storage.at, run->storage.count, sizeof *run->storage.at, by_start);
+	if (run->storage.count)
+		qsort(run->storage.at, run->storage.count, sizeof *run->storage.at, by_start);
 	sort_names(&run->names);
 	sort_names(&run->files);
 	sort_names(&run->groups);
@@ -238,8 +263,9 @@ static lk_status add_child(struct loader *loader, const char *path) {
 	if (lk_recording_open(path, &recording, &ignored) != LK_OK) return LK_OK;
 	lk_status status = LK_OK;
 	if (strcmp(recording.head.host, own->host) == 0 && recording.head.root == own->pid &&
-	    !__builtin_sub_overflow(recording.head.monotonic_ns, own->monotonic_ns, &loader->shift_ns) && loader->shift_ns >= 0 &&
-	    loader->shift_ns < LAST_NS) {
+	    !__builtin_sub_overflow(recording.head.monotonic_ns, own->monotonic_ns,
+	                            &loader->shift_ns) &&
+	    loader->shift_ns >= 0 && loader->shift_ns < LAST_NS) {
 		loader->process = ++loader->run->children;
 		status = add_records(loader, &recording);
 	}
@@ -254,7 +280,8 @@ static lk_status add_children(struct loader *loader, const char *path) {
 	snprintf(folder, sizeof folder, "%.*s", length, path);
 	DIR *dir = opendir(*folder ? folder : ".");
 	lk_status status = LK_OK;
-	for (struct dirent *dirent; dir && status == LK_OK && loader->run->children < MOST_CHILDREN && (dirent = readdir(dir));) {
+	for (struct dirent *dirent; dir && status == LK_OK && loader->run->children < MOST_CHILDREN &&
+	                            (dirent = readdir(dir));) {
 		char child[PATH_MAX + NAME_MAX + 2];
 		if (!is_child(dirent->d_name, loader->run->head.pid)) continue;
 		snprintf(child, sizeof child, "%s%s", folder, dirent->d_name);
@@ -264,8 +291,10 @@ static lk_status add_children(struct loader *loader, const char *path) {
 	return status;
 }
 
-static lk_status take(struct loader *loader, lk_recording *recording, lk_intern *texts, const char *path) {
-	*loader->run = (lk_recorded_run){.path = recording->path, .head = recording->head, .texts = texts};
+static lk_status take(struct loader *loader, lk_recording *recording, lk_intern *texts,
+                      const char *path) {
+	*loader->run =
+		(lk_recorded_run){.path = recording->path, .head = recording->head, .texts = texts};
 	lk_status status = add_records(loader, recording);
 	if (status == LK_OK && path) status = add_children(loader, path);
 	if (status == LK_OK && path) status = lk_recorded_find_members(loader->run, path, loader->err);
@@ -274,14 +303,14 @@ static lk_status take(struct loader *loader, lk_recording *recording, lk_intern 
 	return status;
 }
 
-lk_status lk_recorded_take(lk_recording *recording, const lk_read_limits *limits, lk_intern *texts, lk_recorded_run *out,
-                           lk_error *err) {
+lk_status lk_recorded_take(lk_recording *recording, const lk_read_limits *limits, lk_intern *texts,
+                           lk_recorded_run *out, lk_error *err) {
 	struct loader l = {.run = out, .limits = limits, .err = err};
 	return take(&l, recording, texts, NULL);
 }
 
-lk_status lk_recorded_load(const char *path, const lk_read_limits *limits, lk_intern *texts, lk_recorded_run *out,
-                           lk_error *err) {
+lk_status lk_recorded_load(const char *path, const lk_read_limits *limits, lk_intern *texts,
+                           lk_recorded_run *out, lk_error *err) {
 	lk_recording recording;
 	struct loader l = {.run = out, .limits = limits, .err = err};
 	LK_TRY(lk_recording_open(path, &recording, err));

@@ -1,5 +1,6 @@
-/* recorded_groups.c: the members of groups that a recording names only: NAME.lkgroup beside it holds an int32 for each
- * rank of the group, its rank of the world + 1, written by the member itself; 0 where a member was not recorded. */
+/* recorded_groups.c: the members of groups that a recording names only: NAME.lkgroup beside it
+ * holds an int32 for each rank of the group, its rank of the world + 1, written by the member
+ * itself; 0 where a member was not recorded. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -7,7 +8,11 @@
 #include "base/text.h"
 #include "trace/read/recorded_internal.h"
 
-enum { NAME = 16, MOST_LISTED = 1 << 14, MOST_RANK = 1 << 20 };
+enum {
+	NAME = 16,
+	MOST_LISTED = 1 << 14,
+	MOST_RANK = 1 << 20
+};
 
 static bool is_name(const char *text) {
 	return *text == '#' && strspn(text + 1, "0123456789abcdef") == NAME && !text[1 + NAME];
@@ -18,21 +23,26 @@ static bool list_members(const int32_t *rank, size_t count, char *out, size_t ro
 	size_t length = (size_t)snprintf(out, room, "[");
 	for (size_t i = 0; i < count; i++) {
 		if (rank[i] < 1 || rank[i] > MOST_RANK) return false;
-		if (length + 32 < room) length += (size_t)snprintf(out + length, room - length, i ? ", %d" : "%d", rank[i] - 1);
+		if (length + 32 < room)
+			length += (size_t)snprintf(out + length, room - length, i ? ", %d" : "%d", rank[i] - 1);
 	}
 	snprintf(out + length, room - length, length + 32 < room ? "]" : ", ...]");
 	return count > 0;
 }
 
-static lk_status find_members(lk_recorded_run *run, const char *folder, lk_recorded_name *group, lk_error *err) {
+static lk_status find_members(lk_recorded_run *run, const char *folder, lk_recorded_name *group,
+                              lk_error *err) {
 	char path[PATH_MAX], text[LK_TEXT_MOST];
 	const char *name = lk_intern_text(run->texts, group->name);
 	size_t count = group->size > 0 && group->size <= MOST_LISTED ? (size_t)group->size : 0;
-	if (!is_name(name) || snprintf(path, sizeof path, "%s%s" LK_GROUP_ENDING, folder, name + 1) >= (int)sizeof path) return LK_OK;
+	if (!is_name(name) ||
+	    snprintf(path, sizeof path, "%s%s" LK_GROUP_ENDING, folder, name + 1) >= (int)sizeof path)
+		return LK_OK;
 	int32_t *rank = calloc(count + 1, sizeof *rank);
 	if (!rank) return lk_oom(err);
 	FILE *file = count ? fopen(path, "rb") : NULL;
-	bool whole = file && fread(rank, sizeof *rank, count, file) == count && list_members(rank, count, text, sizeof text);
+	bool whole = file && fread(rank, sizeof *rank, count, file) == count &&
+	             list_members(rank, count, text, sizeof text);
 	if (file) fclose(file);
 	free(rank);
 	if (!whole) return LK_OK;
@@ -44,6 +54,7 @@ lk_status lk_recorded_find_members(lk_recorded_run *run, const char *path, lk_er
 	char folder[PATH_MAX];
 	const char *slash = strrchr(path, '/');
 	snprintf(folder, sizeof folder, "%.*s", slash ? (int)(slash - path) + 1 : 0, path);
-	for (size_t i = 0; i < run->groups.count; i++) LK_TRY(find_members(run, folder, &run->groups.at[i], err));
+	for (size_t i = 0; i < run->groups.count; i++)
+		LK_TRY(find_members(run, folder, &run->groups.at[i], err));
 	return LK_OK;
 }

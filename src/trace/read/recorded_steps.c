@@ -1,17 +1,19 @@
 /* recorded_steps.c: where the steps of a recorded program begin.
  *
- * With a marker: at every call that it names. Else by the period of what the program does over and over; the first of these
- * that has one:
+ * With a marker: at every call that it names. Else by the period of what the program does over and
+ * over; the first of these that has one:
  *
  *     the main thread's communication     which call, communicator, bytes
  *     messages to its busiest connection  their sizes (gloo)
  *     what the main thread reads of pipes (batches of loader processes)
- *     files that the main thread opens, reads and writes; calls that are all alike are steps by the pauses between them
+ *     files that the main thread opens, reads and writes; calls that are all alike are steps by the
+ * pauses between them
  *
- * Each call is a token; the period is the shortest one whose longest unbroken stretch covers nearly as much
- * as that of any other; then every place where the tokens of one period occur in order is a step. Of messages, which
- * threads send, those of the step behind may come in another order. A step begins where the call before its first one
- * ended. That stretch's first call is the first one of the program's loop, so that all ranks of a run begin alike. */
+ * Each call is a token; the period is the shortest one whose longest unbroken stretch covers nearly
+ * as much as that of any other; then every place where the tokens of one period occur in order is a
+ * step. Of messages, which threads send, those of the step behind may come in another order. A step
+ * begins where the call before its first one ended. That stretch's first call is the first one of
+ * the program's loop, so that all ranks of a run begin alike. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,31 +22,37 @@
 #include "base/text.h"
 #include "trace/read/read.h"
 
-/* Periods longer than that are not looked for, nor in more calls than that: the search is their product. */
-enum { LONGEST_PERIOD = 4096, LOOKED_AT = 1 << 15, REPEATS = 3 };
+/* Periods longer than that are not looked for, nor in more calls than that: the search is their
+ * product. */
+enum {
+	LONGEST_PERIOD = 4096,
+	LOOKED_AT = 1 << 15,
+	REPEATS = 3
+};
 static const double NEARLY = 0.9;
 
 struct tokens {
 	LK_VEC(uint64_t) token;
-	LK_VEC(uint32_t) call;   /* of each, in run->calls */
+	LK_VEC(uint32_t) call; /* of each, in run->calls */
 };
 
 static bool begins_something(const lk_record_entry *entry) {
 	return entry->kind == LK_RECORD_COMM && entry->comm.what != LK_WHAT_OTHER &&
-	       (entry->comm.part == LK_PART_WHOLE || entry->comm.part == LK_PART_POST || entry->comm.part == LK_PART_START ||
-	        entry->comm.part == LK_PART_ENQUEUE);
+	       (entry->comm.part == LK_PART_WHOLE || entry->comm.part == LK_PART_POST ||
+	        entry->comm.part == LK_PART_START || entry->comm.part == LK_PART_ENQUEUE);
 }
 
 struct collector {
 	const lk_recorded_run *run;
 	struct tokens *tokens;
-	uint32_t peer;           /* the busiest connection */
+	uint32_t peer; /* the busiest connection */
 };
 
 /* A call as a token; false: it is none. */
 typedef bool (*tokenizer)(const struct collector *c, const lk_recorded_call *call, uint64_t *token);
 
-static bool communication(const struct collector *collector, const lk_recorded_call *call, uint64_t *token) {
+static bool communication(const struct collector *collector, const lk_recorded_call *call,
+                          uint64_t *token) {
 	const lk_record_entry *entry = &call->record;
 	if (entry->thread != collector->run->main_thread || !begins_something(entry)) return false;
 	uint64_t key = lk_hash64((uint64_t)entry->comm.call << 32 | entry->object);
@@ -53,19 +61,28 @@ static bool communication(const struct collector *collector, const lk_recorded_c
 }
 
 /* Smaller ones are notes about those that follow. */
-static bool message(const struct collector *collector, const lk_recorded_call *call, uint64_t *token) {
-	enum { NOTE_BYTES = 1024 };
+static bool message(const struct collector *collector, const lk_recorded_call *call,
+                    uint64_t *token) {
+	enum {
+		NOTE_BYTES = 1024
+	};
 	const lk_record_entry *entry = &call->record;
-	if (entry->kind != LK_RECORD_SENT || entry->object != collector->peer || entry->io.sequential || entry->io.most <= NOTE_BYTES) return false;
+	if (entry->kind != LK_RECORD_SENT || entry->object != collector->peer || entry->io.sequential ||
+	    entry->io.most <= NOTE_BYTES)
+		return false;
 	*token = lk_hash64((uint64_t)entry->io.most);
 	return true;
 }
 
-static bool from_pipe(const struct collector *collector, const lk_recorded_call *call, uint64_t *token) {
+static bool from_pipe(const struct collector *collector, const lk_recorded_call *call,
+                      uint64_t *token) {
 	const lk_record_entry *entry = &call->record;
-	if (entry->kind != LK_RECORD_RECEIVED || entry->thread != collector->run->main_thread) return false;
+	if (entry->kind != LK_RECORD_RECEIVED || entry->thread != collector->run->main_thread)
+		return false;
 	if (!lk_recorded_by_pipe(collector->run, call)) return false;
-	enum { LENGTH_BYTES = 4 }; /* Python's connections: a length, then so many bytes */
+	enum {
+		LENGTH_BYTES = 4
+	}; /* Python's connections: a length, then so many bytes */
 	*token = entry->io.most == LENGTH_BYTES;
 	return true;
 }
@@ -75,18 +92,24 @@ static bool is_program_text(const char *path) {
 	static const char *const endings[] = {".py", ".pyc", ".so", ".pth", ".pyi"};
 	for (size_t i = 0; i < sizeof endings / sizeof *endings; i++)
 		if (lk_ends_in(path, endings[i])) return true;
-	return strstr(path, ".so.") != NULL || strncmp(path, "/proc/", 6) == 0 || strncmp(path, "/sys/", 5) == 0;
+	return strstr(path, ".so.") != NULL || strncmp(path, "/proc/", 6) == 0 ||
+	       strncmp(path, "/sys/", 5) == 0;
 }
 
 /* Files of one folder are alike. */
-static bool file_call(const struct collector *collector, const lk_recorded_call *call, uint64_t *token) {
+static bool file_call(const struct collector *collector, const lk_recorded_call *call,
+                      uint64_t *token) {
 	const lk_record_entry *entry = &call->record;
-	if (entry->thread != collector->run->main_thread || entry->kind < LK_RECORD_OPEN || entry->kind > LK_RECORD_SYNC) return false;
+	if (entry->thread != collector->run->main_thread || entry->kind < LK_RECORD_OPEN ||
+	    entry->kind > LK_RECORD_SYNC)
+		return false;
 	const lk_recorded_name *file = lk_recorded_find(&collector->run->files, 0, entry->object);
-	const char *path = file ? lk_intern_text(collector->run->texts, file->name) : "", *slash = strrchr(path, '/');
+	const char *path = file ? lk_intern_text(collector->run->texts, file->name) : "",
+			   *slash = strrchr(path, '/');
 	uint64_t folder = 0;
 	if (is_program_text(path)) return false;
-	for (; slash && path < slash; path++) folder = lk_hash64(folder ^ (uint64_t)(unsigned char)*path);
+	for (; slash && path < slash; path++)
+		folder = lk_hash64(folder ^ (uint64_t)(unsigned char)*path);
 	*token = lk_hash64(folder ^ entry->kind);
 	return true;
 }
@@ -96,7 +119,9 @@ static lk_status collect(struct collector *collector, tokenizer tokenize, lk_err
 	tokens->token.count = tokens->call.count = 0;
 	for (uint32_t i = 0; i < collector->run->calls.count; i++) {
 		uint64_t token;
-		if (collector->run->calls.at[i].process || !tokenize(collector, &collector->run->calls.at[i], &token)) continue;
+		if (collector->run->calls.at[i].process ||
+		    !tokenize(collector, &collector->run->calls.at[i], &token))
+			continue;
 		if (!lk_push(&tokens->token) || !lk_push(&tokens->call)) return lk_oom(err);
 		*lk_last(&tokens->token) = token;
 		*lk_last(&tokens->call) = i;
@@ -106,13 +131,17 @@ static lk_status collect(struct collector *collector, tokenizer tokenize, lk_err
 
 /* The connection that most was sent by; 0 none. */
 static lk_status find_busiest(struct collector *collector, lk_error *err) {
-	enum { PEERS = 1 << 12 };
+	enum {
+		PEERS = 1 << 12
+	};
 	double *sent = calloc(PEERS, sizeof *sent);
 	if (!sent) return lk_oom(err);
 	for (size_t i = 0; i < collector->run->calls.count; i++) {
 		const lk_recorded_call *call = &collector->run->calls.at[i];
-		if (call->process || call->record.kind != LK_RECORD_SENT || call->record.object >= PEERS) continue;
-		sent[call->record.object] += lk_recorded_by_pipe(collector->run, call) ? 0 : (double)call->record.bytes;
+		if (call->process || call->record.kind != LK_RECORD_SENT || call->record.object >= PEERS)
+			continue;
+		sent[call->record.object] +=
+			lk_recorded_by_pipe(collector->run, call) ? 0 : (double)call->record.bytes;
 	}
 	for (uint32_t i = 1; i < PEERS; i++)
 		if (sent[i] > sent[collector->peer]) collector->peer = i;
@@ -130,7 +159,8 @@ static size_t longest(const uint64_t *token, size_t count, size_t period, size_t
 	return best ? best + period : 0;
 }
 
-/* What tokens [0, i) add up to, so that stretches of the same tokens in any order have the same sum. */
+/* What tokens [0, i) add up to, so that stretches of the same tokens in any order have the same
+ * sum. */
 static uint64_t *sums_of(const uint64_t *token, size_t count) {
 	uint64_t *sum = malloc((count + 1) * sizeof *sum);
 	if (sum) sum[0] = 0;
@@ -138,8 +168,10 @@ static uint64_t *sums_of(const uint64_t *token, size_t count) {
 	return sum;
 }
 
-/* The same where the tokens of a period come in any order; `after`: room for count periods that follow one that is like them. */
-static size_t longest_unordered(const uint64_t *sum, size_t count, size_t period, uint32_t *after, size_t *where) {
+/* The same where the tokens of a period come in any order; `after`: room for count periods that
+ * follow one that is like them. */
+static size_t longest_unordered(const uint64_t *sum, size_t count, size_t period, uint32_t *after,
+                                size_t *where) {
 	uint32_t best = 0;
 	for (size_t i = count - 2 * period + 1; i-- > 0;) {
 		bool follows = sum[i + period] - sum[i] == sum[i + 2 * period] - sum[i + period];
@@ -153,8 +185,10 @@ struct repetition {
 	size_t period, where, covered; /* period 0: there is none */
 };
 
-/* The shortest period whose longest stretch covers nearly as much as that of any other; `sum` NULL: in order. */
-static lk_status find_period(const uint64_t *token, const uint64_t *sum, size_t count, struct repetition *out, lk_error *err) {
+/* The shortest period whose longest stretch covers nearly as much as that of any other; `sum` NULL:
+ * in order. */
+static lk_status find_period(const uint64_t *token, const uint64_t *sum, size_t count,
+                             struct repetition *out, lk_error *err) {
 	size_t best = 0, most = count / REPEATS;
 	if (most > LONGEST_PERIOD) most = LONGEST_PERIOD;
 	size_t *covered = calloc(most + 1, sizeof *covered), *where = calloc(most + 1, sizeof *where);
@@ -162,22 +196,27 @@ static lk_status find_period(const uint64_t *token, const uint64_t *sum, size_t 
 	*out = (struct repetition){0, 0, 0};
 	lk_status status = covered && where && after ? LK_OK : lk_oom(err);
 	for (size_t p = 1; status == LK_OK && p <= most; p++) {
-		covered[p] = sum ? longest_unordered(sum, count, p, after, &where[p]) : longest(token, count, p, &where[p]);
+		covered[p] = sum ? longest_unordered(sum, count, p, after, &where[p])
+		                 : longest(token, count, p, &where[p]);
 		if (covered[p] < p * REPEATS) covered[p] = 0;
 		if (covered[p] > best) best = covered[p];
 	}
 	for (size_t p = 1; status == LK_OK && best && p <= most && !out->period; p++)
-		if ((double)covered[p] >= NEARLY * (double)best) *out = (struct repetition){p, where[p], covered[p]};
+		if ((double)covered[p] >= NEARLY * (double)best)
+			*out = (struct repetition){p, where[p], covered[p]};
 	free(covered), free(where), free(after);
 	return status;
 }
 
-/* Messages of several buckets overtake one another on a busy machine: where too much is out of order, order does not count. */
-static lk_status find_repetition(const uint64_t *token, const uint64_t *sum, size_t count, struct repetition *out, lk_error *err) {
+/* Messages of several buckets overtake one another on a busy machine: where too much is out of
+ * order, order does not count. */
+static lk_status find_repetition(const uint64_t *token, const uint64_t *sum, size_t count,
+                                 struct repetition *out, lk_error *err) {
 	static const double ORDERLY = 0.75;
 	struct repetition unordered = {0, 0, 0};
 	LK_TRY(find_period(token, NULL, count, out, err));
-	if (sum && (double)out->covered < ORDERLY * (double)count) LK_TRY(find_period(token, sum, count, &unordered, err));
+	if (sum && (double)out->covered < ORDERLY * (double)count)
+		LK_TRY(find_period(token, sum, count, &unordered, err));
 	if (unordered.covered > out->covered) *out = unordered;
 	return LK_OK;
 }
@@ -187,31 +226,40 @@ static lk_status find_repetition(const uint64_t *token, const uint64_t *sum, siz
 /* The end of a call: where it was waited for, then. */
 static int64_t end_of(const lk_recorded_run *run, uint32_t call) {
 	const lk_recorded_call *recorded_call = &run->calls.at[call];
-	bool waited = recorded_call->done != LK_NONE && recorded_call->record.comm.part != LK_PART_WHOLE;
+	bool waited =
+		recorded_call->done != LK_NONE && recorded_call->record.comm.part != LK_PART_WHOLE;
 	return waited ? run->calls.at[recorded_call->done].record.end_ns : recorded_call->record.end_ns;
 }
 
 static bool waits_for_device(const lk_record_entry *entry) {
-	return entry->kind == LK_RECORD_DEVICE_CALL && (entry->device.what == LK_DEVICE_WAIT_STREAM ||
-	                                            entry->device.what == LK_DEVICE_WAIT_EVENT || entry->device.what == LK_DEVICE_WAIT_ALL);
+	return entry->kind == LK_RECORD_DEVICE_CALL &&
+	       (entry->device.what == LK_DEVICE_WAIT_STREAM ||
+	        entry->device.what == LK_DEVICE_WAIT_EVENT || entry->device.what == LK_DEVICE_WAIT_ALL);
 }
 
-/* What is on a stream is over when the host has waited for it: the first wait of the main thread between the token and the
- * next one; where there is none, when it was put there. */
+/* What is on a stream is over when the host has waited for it: the first wait of the main thread
+ * between the token and the next one; where there is none, when it was put there. */
 static int64_t end_of_enqueued(const lk_recorded_run *run, uint32_t token, uint32_t next) {
 	for (uint32_t i = token + 1; i < next && i < run->calls.count; i++) {
 		const lk_recorded_call *call = &run->calls.at[i];
-		if (!call->process && call->record.thread == run->main_thread && waits_for_device(&call->record)) return call->record.end_ns;
+		if (!call->process && call->record.thread == run->main_thread &&
+		    waits_for_device(&call->record))
+			return call->record.end_ns;
 	}
 	return run->calls.at[token].record.end_ns;
 }
 
-/* The end of what was begun before token `at`: the last `period` calls, for requests may be done out of order. */
-static int64_t end_before(const lk_recorded_run *run, const struct tokens *tokens, size_t at, size_t period) {
+/* The end of what was begun before token `at`: the last `period` calls, for requests may be done
+ * out of order. */
+static int64_t end_before(const lk_recorded_run *run, const struct tokens *tokens, size_t at,
+                          size_t period) {
 	uint32_t last = at ? tokens->call.at[at - 1] : 0;
 	if (at && run->calls.at[last].record.comm.part == LK_PART_ENQUEUE)
-		return end_of_enqueued(run, last, at < tokens->call.count ? tokens->call.at[at] : (uint32_t)run->calls.count);
-	int64_t end = 0, next = at < tokens->call.count ? run->calls.at[tokens->call.at[at]].record.start_ns : INT64_MAX;
+		return end_of_enqueued(
+			run, last, at < tokens->call.count ? tokens->call.at[at] : (uint32_t)run->calls.count);
+	int64_t end = 0, next = at < tokens->call.count
+	                            ? run->calls.at[tokens->call.at[at]].record.start_ns
+	                            : INT64_MAX;
 	for (size_t i = at > period ? at - period : 0; i < at; i++) {
 		int64_t done = end_of(run, tokens->call.at[i]);
 		if (done > end && done <= next) end = done;
@@ -226,10 +274,11 @@ static lk_status add_moment(lk_recorded_steps *out, int64_t ns, lk_error *err) {
 	return LK_OK;
 }
 
-/* Occurrences of the period; where one is broken off (a checkpoint, an evaluation), the next one begins anew, and what lies
- * between belongs to the step before. With `sum`, what follows a step may be in another order. */
-static lk_status mark(const lk_recorded_run *run, const struct tokens *tokens, const uint64_t *sum, const struct repetition *found, lk_recorded_steps *out,
-                      lk_error *err) {
+/* Occurrences of the period; where one is broken off (a checkpoint, an evaluation), the next one
+ * begins anew, and what lies between belongs to the step before. With `sum`, what follows a step
+ * may be in another order. */
+static lk_status mark(const lk_recorded_run *run, const struct tokens *tokens, const uint64_t *sum,
+                      const struct repetition *found, lk_recorded_steps *out, lk_error *err) {
 	const uint64_t *word = tokens->token.at + found->where;
 	size_t last = SIZE_MAX, period = found->period;
 	for (size_t at = 0; at + period <= tokens->token.count;) {
@@ -239,7 +288,8 @@ static lk_status mark(const lk_recorded_run *run, const struct tokens *tokens, c
 			at++;
 			continue;
 		}
-		int64_t begin = at ? end_before(run, tokens, at, period) : run->calls.at[tokens->call.at[0]].record.start_ns;
+		int64_t begin = at ? end_before(run, tokens, at, period)
+		                   : run->calls.at[tokens->call.at[0]].record.start_ns;
 		LK_TRY(add_moment(out, begin, err));
 		last = at += period;
 	}
@@ -255,7 +305,8 @@ static int ascending(const void *a, const void *b) {
 }
 
 static int64_t pause_before(const lk_recorded_run *run, const struct tokens *tokens, size_t at) {
-	int64_t pause = run->calls.at[tokens->call.at[at]].record.start_ns - run->calls.at[tokens->call.at[at - 1]].record.end_ns;
+	int64_t pause = run->calls.at[tokens->call.at[at]].record.start_ns -
+	                run->calls.at[tokens->call.at[at - 1]].record.end_ns;
 	return pause > 0 ? pause : 0;
 }
 
@@ -263,31 +314,39 @@ struct batches {
 	const lk_recorded_run *run;
 	const struct tokens *tokens;
 	int64_t *length, *sorted; /* calls of each batch */
-	uint32_t *begin;         /* its first one */
+	uint32_t *begin;          /* its first one */
 	size_t count;
 };
 
-/* Parts the calls at all pauses that are so long; the share of batches that are as long as the one in the middle. */
+/* Parts the calls at all pauses that are so long; the share of batches that are as long as the one
+ * in the middle. */
 static double part(struct batches *batches, int64_t pause) {
 	size_t n = batches->tokens->call.count, first = 0, same = 0;
 	int64_t length = 0;
 	batches->count = 0;
 	for (size_t i = 1; i <= n; i++) {
-		const lk_record_entry *entry = &batches->run->calls.at[batches->tokens->call.at[i - 1]].record;
-		length += entry->kind == LK_RECORD_READ || entry->kind == LK_RECORD_WRITE ? entry->io.count : 1;
+		const lk_record_entry *entry =
+			&batches->run->calls.at[batches->tokens->call.at[i - 1]].record;
+		length +=
+			entry->kind == LK_RECORD_READ || entry->kind == LK_RECORD_WRITE ? entry->io.count : 1;
 		if (i < n && pause_before(batches->run, batches->tokens, i) < pause) continue;
-		batches->length[batches->count] = length, batches->begin[batches->count++] = batches->tokens->call.at[first];
+		batches->length[batches->count] = length,
+		batches->begin[batches->count++] = batches->tokens->call.at[first];
 		length = 0, first = i;
 	}
 	memcpy(batches->sorted, batches->length, batches->count * sizeof *batches->length);
 	qsort(batches->sorted, batches->count, sizeof *batches->sorted, ascending);
-	for (size_t i = 0; i < batches->count; i++) same += batches->length[i] == batches->sorted[batches->count / 2];
+	for (size_t i = 0; i < batches->count; i++)
+		same += batches->length[i] == batches->sorted[batches->count / 2];
 	return (double)same / (double)batches->count;
 }
 
-/* The pause that parts the calls into batches that are alike, of those longer than half of all; the longest of the best. */
+/* The pause that parts the calls into batches that are alike, of those longer than half of all; the
+ * longest of the best. */
 static int64_t best_pause(struct batches *batches, int64_t *pauses) {
-	enum { TRIED = 64 };
+	enum {
+		TRIED = 64
+	};
 	static const double ENOUGH = 0.8;
 	double best = ENOUGH;
 	int64_t found = 0;
@@ -298,22 +357,30 @@ static int64_t best_pause(struct batches *batches, int64_t *pauses) {
 	for (int i = TRIED; i > 0 && high > low; i--) {
 		int64_t pause = (int64_t)(low * pow(high / low, (double)i / TRIED));
 		double share = part(batches, pause);
-		if (batches->count > REPEATS && batches->sorted[batches->count / 2] > 1 && share > best) best = share, found = pause;
+		if (batches->count > REPEATS && batches->sorted[batches->count / 2] > 1 && share > best)
+			best = share, found = pause;
 	}
 	return found;
 }
 
 /* Batches of equally many calls with long pauses between them are steps. */
-static lk_status by_pauses(const lk_recorded_run *run, const struct tokens *tokens, lk_recorded_steps *out, lk_error *err) {
+static lk_status by_pauses(const lk_recorded_run *run, const struct tokens *tokens,
+                           lk_recorded_steps *out, lk_error *err) {
 	size_t n = tokens->call.count;
 	if (n < 2 * REPEATS || n > LOOKED_AT) return LK_OK;
-	struct batches b = {run, tokens, malloc(n * sizeof *b.length), malloc(n * sizeof *b.sorted), malloc(n * sizeof *b.begin), 0};
+	struct batches b = {run,
+	                    tokens,
+	                    malloc(n * sizeof *b.length),
+	                    malloc(n * sizeof *b.sorted),
+	                    malloc(n * sizeof *b.begin),
+	                    0};
 	int64_t *pauses = malloc(n * sizeof *pauses);
 	lk_status status = b.length && b.sorted && b.begin && pauses ? LK_OK : lk_oom(err);
 	int64_t pause = status == LK_OK ? best_pause(&b, pauses) : 0;
 	if (pause) part(&b, pause);
 	for (size_t i = 0; pause && status == LK_OK && i < b.count; i++)
-		if (b.length[i] == b.sorted[b.count / 2]) status = add_moment(out, run->calls.at[b.begin[i]].record.start_ns, err);
+		if (b.length[i] == b.sorted[b.count / 2])
+			status = add_moment(out, run->calls.at[b.begin[i]].record.start_ns, err);
 	free(b.length), free(b.sorted), free(b.begin), free(pauses);
 	return status;
 }
@@ -330,7 +397,8 @@ static void keep_alike(struct tokens *tokens, uint64_t token) {
 	tokens->token.count = tokens->call.count = kept;
 }
 
-static lk_status try_tokens(struct collector *collector, tokenizer tokenize, bool files, lk_recorded_steps *out, lk_error *err) {
+static lk_status try_tokens(struct collector *collector, tokenizer tokenize, bool files,
+                            lk_recorded_steps *out, lk_error *err) {
 	struct tokens *tokens = collector->tokens;
 	struct repetition found = {0, 0, 0};
 	out->begin.count = 0;
@@ -338,7 +406,8 @@ static lk_status try_tokens(struct collector *collector, tokenizer tokenize, boo
 	size_t looked = tokens->token.count < LOOKED_AT ? tokens->token.count : LOOKED_AT;
 	uint64_t *sum = tokenize == message ? sums_of(tokens->token.at, tokens->token.count) : NULL;
 	lk_status status = tokenize != message || sum ? LK_OK : lk_oom(err);
-	if (looked && status == LK_OK) status = find_repetition(tokens->token.at, sum, looked, &found, err);
+	if (looked && status == LK_OK)
+		status = find_repetition(tokens->token.at, sum, looked, &found, err);
 	if (found.period == 1 && files) {
 		keep_alike(tokens, tokens->token.at[found.where]);
 		status = by_pauses(collector->run, tokens, out, err);
@@ -351,12 +420,15 @@ static lk_status try_tokens(struct collector *collector, tokenizer tokenize, boo
 }
 
 static lk_status by_period(const lk_recorded_run *run, lk_recorded_steps *out, lk_error *err) {
-	static const struct { tokenizer tokenize; bool files; } ways[] = {
-		{communication, false}, {message, false}, {from_pipe, true}, {file_call, true}};
+	static const struct {
+		tokenizer tokenize;
+		bool files;
+	} ways[] = {{communication, false}, {message, false}, {from_pipe, true}, {file_call, true}};
 	struct tokens t = {0};
 	struct collector c = {.run = run, .tokens = &t};
 	lk_status status = find_busiest(&c, err);
-	for (size_t i = 0; status == LK_OK && i < sizeof ways / sizeof *ways && out->begin.count < 2; i++) {
+	for (size_t i = 0; status == LK_OK && i < sizeof ways / sizeof *ways && out->begin.count < 2;
+	     i++) {
 		if (i == 1 && t.call.count) break; /* it communicates by calls that do not repeat */
 		status = try_tokens(&c, ways[i].tokenize, ways[i].files, out, err);
 	}
@@ -367,41 +439,56 @@ static lk_status by_period(const lk_recorded_run *run, lk_recorded_steps *out, l
 
 /* ---- by marker ---- */
 
-static bool is_marker(const lk_recorded_run *run, const lk_recorded_call *call, const char *marker) {
+static bool is_marker(const lk_recorded_run *run, const lk_recorded_call *call,
+                      const char *marker) {
 	const lk_record_entry *entry = &call->record;
 	const char *colon = strchr(marker, ':');
 	size_t length = colon ? (size_t)(colon - marker) : 0;
 	if (!colon) {
 		bool device = entry->kind == LK_RECORD_DEVICE_CALL;
-		const lk_recorded_name *name = device || begins_something(entry)
-		                                   ? lk_recorded_find(&run->names, call->process, device ? entry->device.call : entry->comm.call)
-		                                   : NULL;
+		const lk_recorded_name *name =
+			device || begins_something(entry)
+				? lk_recorded_find(&run->names, call->process,
+		                           device ? entry->device.call : entry->comm.call)
+				: NULL;
 		return name && strcmp(lk_intern_text(run->texts, name->name), marker) == 0;
 	}
-	static const struct { const char *word; lk_record_kind kind; } words[] = {
-		{"open", LK_RECORD_OPEN}, {"read", LK_RECORD_READ}, {"write", LK_RECORD_WRITE}, {"close", LK_RECORD_CLOSE}};
+	static const struct {
+		const char *word;
+		lk_record_kind kind;
+	} words[] = {{"open", LK_RECORD_OPEN},
+	             {"read", LK_RECORD_READ},
+	             {"write", LK_RECORD_WRITE},
+	             {"close", LK_RECORD_CLOSE}};
 	for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
-		if (strncmp(words[i].word, marker, length) != 0 || words[i].word[length] || entry->kind != words[i].kind) continue;
+		if (strncmp(words[i].word, marker, length) != 0 || words[i].word[length] ||
+		    entry->kind != words[i].kind)
+			continue;
 		const lk_recorded_name *file = lk_recorded_find(&run->files, call->process, entry->object);
 		return file && strstr(lk_intern_text(run->texts, file->name), colon + 1);
 	}
 	return false;
 }
 
-/* The last step ends with the last call, unless the process was stopped: then nobody knows how much of it is missing. */
+/* The last step ends with the last call, unless the process was stopped: then nobody knows how much
+ * of it is missing. */
 static lk_status by_marker(const lk_recorded_run *run, lk_recorded_steps *out, lk_error *err) {
 	int64_t last = 0;
 	for (size_t i = 0; i < run->calls.count; i++) {
 		const lk_recorded_call *call = &run->calls.at[i];
-		if (call->process == 0 && call->record.thread == run->main_thread && call->record.end_ns > last)
+		if (call->process == 0 && call->record.thread == run->main_thread &&
+		    call->record.end_ns > last)
 			last = call->record.end_ns;
-		if (call->process || call->record.thread != run->main_thread || !is_marker(run, call, run->head.marker)) continue;
+		if (call->process || call->record.thread != run->main_thread ||
+		    !is_marker(run, call, run->head.marker))
+			continue;
 		LK_TRY(add_moment(out, call->record.start_ns, err));
 	}
 	return out->begin.count && run->head.end_ns > 0 ? add_moment(out, last, err) : LK_OK;
 }
 
-lk_status lk_recorded_find_steps(const lk_recorded_run *run, lk_recorded_steps *out, lk_error *err) {
+lk_status lk_recorded_find_steps(const lk_recorded_run *run, lk_recorded_steps *out,
+                                 lk_error *err) {
 	*out = (lk_recorded_steps){.calls = 0};
 	lk_status status = *run->head.marker ? by_marker(run, out, err) : by_period(run, out, err);
 	if (out->begin.count < 2) out->begin.count = 0;

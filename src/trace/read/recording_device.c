@@ -1,8 +1,10 @@
-/* recording_device.c: calls of a device's runtime and of NCCL, and the work on its streams, as a profiler shows them: the
- * call on the thread's lane, the work on its stream's, joined by a correlation; waits with what they wait for.
+/* recording_device.c: calls of a device's runtime and of NCCL, and the work on its streams, as a
+ * profiler shows them: the call on the thread's lane, the work on its stream's, joined by a
+ * correlation; waits with what they wait for.
  *
- * Kernels between two marks are one piece of work, "kernels". Communications that reached a stream together (a group of
- * calls) are one piece too: messages that are received lie beside all others, which share the piece by their bytes. */
+ * Kernels between two marks are one piece of work, "kernels". Communications that reached a stream
+ * together (a group of calls) are one piece too: messages that are received lie beside all others,
+ * which share the piece by their bytes. */
 #include <stdlib.h>
 
 #include "base/text.h"
@@ -26,10 +28,14 @@ static lk_shown_work *find(lk_shown_work *at, size_t count, uint64_t serial) {
 	return serial && low < count && at[low].serial == serial ? &at[low] : NULL;
 }
 
-static bool received(const lk_record_entry *entry) { return entry->comm.what == LK_WHAT_RECV; }
+static bool received(const lk_record_entry *entry) {
+	return entry->comm.what == LK_WHAT_RECV;
+}
 
 /* What it weighs among those that share a piece of work. */
-static double weight(const lk_record_entry *entry) { return (double)entry->bytes + 1; }
+static double weight(const lk_record_entry *entry) {
+	return (double)entry->bytes + 1;
+}
 
 lk_status lk_show_prepare_device(lk_shower *shower) {
 	const lk_recorded_run *run = shower->run;
@@ -45,11 +51,15 @@ lk_status lk_show_prepare_device(lk_shower *shower) {
 			*lk_last(&shower->recorded) = one;
 		}
 	}
-	if (shower->works.count) qsort(shower->works.at, shower->works.count, sizeof *shower->works.at, by_serial);
-	if (shower->recorded.count) qsort(shower->recorded.at, shower->recorded.count, sizeof *shower->recorded.at, by_serial);
+	if (shower->works.count)
+		qsort(shower->works.at, shower->works.count, sizeof *shower->works.at, by_serial);
+	if (shower->recorded.count)
+		qsort(shower->recorded.at, shower->recorded.count, sizeof *shower->recorded.at, by_serial);
 	for (uint32_t i = 0; i < run->calls.count; i++) {
 		const lk_record_entry *entry = &run->calls.at[i].record;
-		if (run->calls.at[i].process || entry->kind != LK_RECORD_COMM || entry->comm.part != LK_PART_ENQUEUE) continue;
+		if (run->calls.at[i].process || entry->kind != LK_RECORD_COMM ||
+		    entry->comm.part != LK_PART_ENQUEUE)
+			continue;
 		lk_shown_work *work = find(shower->works.at, shower->works.count, entry->comm.request);
 		if (work) work->bytes[received(entry)] += weight(entry);
 	}
@@ -65,11 +75,15 @@ void lk_show_free_device(lk_shower *shower) {
 
 /* Two for each stream: the second has what goes on beside. */
 static uint32_t lane_of(lk_shower *shower, uint32_t stream, bool beside) {
-	return stream ? lk_capture_lane(shower->c, true, 0, LK_SHOWN_DEVICE + 2 * (int64_t)stream + beside) : LK_NONE;
+	return stream
+	           ? lk_capture_lane(shower->c, true, 0, LK_SHOWN_DEVICE + 2 * (int64_t)stream + beside)
+	           : LK_NONE;
 }
 
-static lk_status name_of(lk_shower *shower, const lk_recorded_call *call, uint32_t number, const char *otherwise, uint32_t *out) {
-	const lk_recorded_name *name = number ? lk_recorded_find(&shower->run->names, call->process, number) : NULL;
+static lk_status name_of(lk_shower *shower, const lk_recorded_call *call, uint32_t number,
+                         const char *otherwise, uint32_t *out) {
+	const lk_recorded_name *name =
+		number ? lk_recorded_find(&shower->run->names, call->process, number) : NULL;
 	if (!name) return lk_show_name(shower, otherwise, out);
 	*out = name->name;
 	return LK_OK;
@@ -77,10 +91,13 @@ static lk_status name_of(lk_shower *shower, const lk_recorded_call *call, uint32
 
 /* ---- work ---- */
 
-static lk_status work_name(lk_shower *shower, const lk_recorded_call *work, uint8_t direction, uint32_t *out) {
-	static const char *const copies[] = {"Memcpy HtoH", "Memcpy HtoD", "Memcpy DtoH", "Memcpy DtoD", "Memcpy (Unknown)"};
+static lk_status work_name(lk_shower *shower, const lk_recorded_call *work, uint8_t direction,
+                           uint32_t *out) {
+	static const char *const copies[] = {"Memcpy HtoH", "Memcpy HtoD", "Memcpy DtoH", "Memcpy DtoD",
+	                                     "Memcpy (Unknown)"};
 	const lk_record_entry *entry = &work->record;
-	if (entry->device.what == LK_DEVICE_COPY) return lk_show_name(shower, copies[direction < 4 ? direction : 4], out);
+	if (entry->device.what == LK_DEVICE_COPY)
+		return lk_show_name(shower, copies[direction < 4 ? direction : 4], out);
 	if (entry->device.what == LK_DEVICE_SET) return lk_show_name(shower, "Memset", out);
 	return name_of(shower, work, entry->device.call, "kernels", out);
 }
@@ -88,19 +105,31 @@ static lk_status work_name(lk_shower *shower, const lk_recorded_call *work, uint
 /* The work that a call has put on its stream, once for all calls that it came from. */
 static lk_status add_work(lk_shower *shower, const lk_record_entry *call, uint32_t *correlation) {
 	lk_shown_work *first = find(shower->works.at, shower->works.count, call->device.serial);
-	for (lk_shown_work *shown_work = first; shown_work && shown_work < shower->works.at + shower->works.count && shown_work->serial == first->serial; shown_work++) {
+	for (lk_shown_work *shown_work = first;
+	     shown_work && shown_work < shower->works.at + shower->works.count &&
+	     shown_work->serial == first->serial;
+	     shown_work++) {
 		const lk_recorded_call *work = &shower->run->calls.at[shown_work->call];
 		const lk_record_entry *entry = &work->record;
 		/* CUPTI has numbers of its own for streams */
-		uint32_t lane = lane_of(shower, call->device.stream ? call->device.stream : entry->device.stream, false), name;
-		if (shown_work->correlation || lane == LK_NONE || entry->device.what > LK_DEVICE_SET) continue;
+		uint32_t lane = lane_of(shower,
+		                        call->device.stream ? call->device.stream : entry->device.stream,
+		                        false),
+				 name;
+		if (shown_work->correlation || lane == LK_NONE || entry->device.what > LK_DEVICE_SET)
+			continue;
 		if (!*correlation) *correlation = ++shower->correlation;
 		shown_work->correlation = *correlation;
 		LK_TRY(work_name(shower, work, call->device.direction, &name));
-		lk_event e = {.kind = entry->device.what == LK_DEVICE_COPY ? LK_EVENT_MEMCPY
-		                      : entry->device.what == LK_DEVICE_SET ? LK_EVENT_MEMSET : LK_EVENT_KERNEL,
-		              .start_ns = entry->start_ns, .dur_ns = entry->end_ns > entry->start_ns ? entry->end_ns - entry->start_ns : 1,
-		              .lane = lane, .name = name, .correlation = shown_work->correlation,
+		lk_event e = {.kind = entry->device.what == LK_DEVICE_COPY  ? LK_EVENT_MEMCPY
+		                      : entry->device.what == LK_DEVICE_SET ? LK_EVENT_MEMSET
+		                                                            : LK_EVENT_KERNEL,
+		              .start_ns = entry->start_ns,
+		              .dur_ns =
+		                  entry->end_ns > entry->start_ns ? entry->end_ns - entry->start_ns : 1,
+		              .lane = lane,
+		              .name = name,
+		              .correlation = shown_work->correlation,
 		              .value = entry->device.what == LK_DEVICE_KERNEL ? -1 : entry->bytes};
 		if (lk_capture_add(shower->c, &e) == LK_NONE) return lk_oom(shower->err);
 	}
@@ -109,16 +138,21 @@ static lk_status add_work(lk_shower *shower, const lk_record_entry *call, uint32
 
 /* ---- waits ---- */
 
-static lk_status add_sync(lk_shower *shower, uint32_t event, const lk_record_entry *entry, uint32_t lane) {
+static lk_status add_sync(lk_shower *shower, uint32_t event, const lk_record_entry *entry,
+                          uint32_t lane) {
 	lk_shown_work *from = find(shower->recorded.at, shower->recorded.count, entry->device.serial);
 	uint32_t stream = from ? shower->run->calls.at[from->call].record.device.stream : 0;
-	lk_sync_note note = {.event = event, .stream = LK_NONE, .on = LK_NONE, .record = from ? from->correlation : 0};
+	lk_sync_note note = {
+		.event = event, .stream = LK_NONE, .on = LK_NONE, .record = from ? from->correlation : 0};
 	switch (entry->device.what) {
 	case LK_DEVICE_WAIT_STREAM: note.kind = LK_SYNC_STREAM, note.stream = lane; break;
-	case LK_DEVICE_WAIT_EVENT: note.kind = LK_SYNC_EVENT, note.on = lane_of(shower, stream, false); break;
+	case LK_DEVICE_WAIT_EVENT:
+		note.kind = LK_SYNC_EVENT, note.on = lane_of(shower, stream, false);
+		break;
 	case LK_DEVICE_WAIT_ALL: note.kind = LK_SYNC_DEVICE; break;
 	case LK_DEVICE_STREAM_WAITS:
-		note.kind = LK_SYNC_STREAM_WAITS, note.stream = lane, note.on = lane_of(shower, stream, false);
+		note.kind = LK_SYNC_STREAM_WAITS, note.stream = lane,
+		note.on = lane_of(shower, stream, false);
 		break;
 	default: return LK_OK;
 	}
@@ -132,19 +166,21 @@ lk_status lk_show_device_call(lk_shower *shower, uint32_t lane, const lk_recorde
 	uint32_t name, event, correlation = 0;
 	LK_TRY(name_of(shower, call, entry->device.call, "call of the runtime", &name));
 	if (entry->device.what == LK_DEVICE_RECORD) {
-		lk_shown_work *own = find(shower->recorded.at, shower->recorded.count, entry->device.serial);
+		lk_shown_work *own =
+			find(shower->recorded.at, shower->recorded.count, entry->device.serial);
 		correlation = ++shower->correlation;
 		if (own) own->correlation = correlation;
-	} else if (entry->device.what <= LK_DEVICE_SET)
-		LK_TRY(add_work(shower, entry, &correlation));
-	LK_TRY(lk_show_event(shower, LK_EVENT_RUNTIME, lane, name, entry->start_ns, entry->end_ns, correlation, &event));
+	} else if (entry->device.what <= LK_DEVICE_SET) LK_TRY(add_work(shower, entry, &correlation));
+	LK_TRY(lk_show_event(shower, LK_EVENT_RUNTIME, lane, name, entry->start_ns, entry->end_ns,
+	                     correlation, &event));
 	return add_sync(shower, event, entry, lane_of(shower, entry->device.stream, false));
 }
 
 /* ---- communication ---- */
 
 /* Its share of a piece of work. */
-static void share(lk_shown_work *work, const lk_record_entry *piece, const lk_record_entry *entry, int64_t *start, int64_t *end) {
+static void share(lk_shown_work *work, const lk_record_entry *piece, const lk_record_entry *entry,
+                  int64_t *start, int64_t *end) {
 	int side = received(entry);
 	double length = (double)(piece->end_ns - piece->start_ns) / work->bytes[side];
 	*start = piece->start_ns + (int64_t)(length * work->done[side]);
@@ -157,17 +193,21 @@ lk_status lk_show_enqueued(lk_shower *shower, uint32_t lane, const lk_recorded_c
 	const lk_record_entry *entry = &call->record;
 	uint32_t name, event, correlation = 0;
 	unsigned kind = lk_show_kind((lk_comm_what)entry->comm.what);
-	lk_shown_work *work = kind == LK_OP_COUNT ? NULL : find(shower->works.at, shower->works.count, entry->comm.request);
+	lk_shown_work *work = kind == LK_OP_COUNT
+	                          ? NULL
+	                          : find(shower->works.at, shower->works.count, entry->comm.request);
 	LK_TRY(name_of(shower, call, entry->comm.call, "communication", &name));
 	if (!work) shower->untimed++;
 	else correlation = ++shower->correlation;
-	LK_TRY(lk_show_event(shower, LK_EVENT_RUNTIME, lane, name, entry->start_ns, entry->end_ns, correlation, &event));
+	LK_TRY(lk_show_event(shower, LK_EVENT_RUNTIME, lane, name, entry->start_ns, entry->end_ns,
+	                     correlation, &event));
 	if (!work) return LK_OK;
 	int64_t start, end;
 	const lk_record_entry *piece = &shower->run->calls.at[work->call].record;
 	bool beside = received(entry) && work->bytes[0] > 0;
 	share(work, piece, entry, &start, &end);
-	uint32_t on = lane_of(shower, entry->comm.tag > 0 ? (uint32_t)entry->comm.tag : piece->device.stream, beside);
+	uint32_t on = lane_of(
+		shower, entry->comm.tag > 0 ? (uint32_t)entry->comm.tag : piece->device.stream, beside);
 	LK_TRY(lk_show_event(shower, LK_EVENT_KERNEL, on, name, start, end, correlation, &event));
 	return event == LK_NONE ? LK_OK : lk_show_note(shower, event, entry, kind, entry->comm.peer);
 }
@@ -176,8 +216,12 @@ lk_status lk_show_enqueued(lk_shower *shower, uint32_t lane, const lk_recorded_c
 lk_status lk_show_proxy(lk_shower *shower, const lk_recorded_call *call) {
 	const lk_record_entry *entry = &call->record;
 	char text[120];
-	uint32_t name, event, lane = lk_capture_lane(shower->c, false, shower->run->head.pid, (int64_t)UINT16_MAX + 1 + entry->proxy.channel);
-	snprintf(text, sizeof text, "network:%s %d", entry->proxy.sends ? "send to" : "receive from", entry->proxy.peer);
+	uint32_t name, event,
+		lane = lk_capture_lane(shower->c, false, shower->run->head.pid,
+	                           (int64_t)UINT16_MAX + 1 + entry->proxy.channel);
+	snprintf(text, sizeof text, "network:%s %d", entry->proxy.sends ? "send to" : "receive from",
+	         entry->proxy.peer);
 	LK_TRY(lk_show_name(shower, text, &name));
-	return lk_show_event(shower, LK_EVENT_NOTE, lane, name, entry->start_ns, entry->end_ns, 0, &event);
+	return lk_show_event(shower, LK_EVENT_NOTE, lane, name, entry->start_ns, entry->end_ns, 0,
+	                     &event);
 }

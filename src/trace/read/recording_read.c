@@ -1,8 +1,9 @@
 /* recording_read.c: the calls of a recording as a capture; recorded.h says how.
  *
- * What the main thread does between calls becomes a piece of "own code" on the processor: a launch of a nanosecond and a
- * call that waits for it. A blocking call of communication is a launch, the communication on a stream of its own, and a
- * wait; a non-blocking one lasts from its begin until something waited for it, which is the latest it can have ended. */
+ * What the main thread does between calls becomes a piece of "own code" on the processor: a launch
+ * of a nanosecond and a call that waits for it. A blocking call of communication is a launch, the
+ * communication on a stream of its own, and a wait; a non-blocking one lasts from its begin until
+ * something waited for it, which is the latest it can have ended. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -10,7 +11,10 @@
 #include "trace/capture/capture.h"
 #include "trace/read/recorded_internal.h"
 
-enum { SHOWN_FILES = 64, LOOKED_BACK = 4096 };
+enum {
+	SHOWN_FILES = 64,
+	LOOKED_BACK = 4096
+};
 
 /* ---- events ---- */
 
@@ -19,29 +23,39 @@ lk_status lk_show_name(lk_shower *shower, const char *text, uint32_t *out) {
 	return *out == UINT32_MAX ? lk_oom(shower->err) : LK_OK;
 }
 
-lk_status lk_show_event(lk_shower *shower, lk_event_kind kind, uint32_t lane, uint32_t name, int64_t start, int64_t end,
-                        uint32_t correlation, uint32_t *event) {
-	lk_event e = {.kind = kind, .start_ns = start, .dur_ns = end > start ? end - start : 0, .lane = lane, .name = name,
-	              .correlation = correlation, .value = -1};
+lk_status lk_show_event(lk_shower *shower, lk_event_kind kind, uint32_t lane, uint32_t name,
+                        int64_t start, int64_t end, uint32_t correlation, uint32_t *event) {
+	lk_event e = {.kind = kind,
+	              .start_ns = start,
+	              .dur_ns = end > start ? end - start : 0,
+	              .lane = lane,
+	              .name = name,
+	              .correlation = correlation,
+	              .value = -1};
 	*event = lane == LK_NONE ? LK_NONE : lk_capture_add(shower->c, &e);
 	return *event == LK_NONE ? lk_oom(shower->err) : LK_OK;
 }
 
-lk_status lk_show_wait(lk_shower *shower, uint32_t lane, uint32_t stream, bool all, int64_t start, int64_t end) {
+lk_status lk_show_wait(lk_shower *shower, uint32_t lane, uint32_t stream, bool all, int64_t start,
+                       int64_t end) {
 	uint32_t event;
-	LK_TRY(lk_show_event(shower, LK_EVENT_RUNTIME, lane, shower->synchronize, start, end, 0, &event));
+	LK_TRY(
+		lk_show_event(shower, LK_EVENT_RUNTIME, lane, shower->synchronize, start, end, 0, &event));
 	if (!lk_push(&shower->c->syncs)) return lk_oom(shower->err);
-	*lk_last(&shower->c->syncs) = (lk_sync_note){.event = event, .stream = all ? LK_NONE : shower->stream[stream], .on = LK_NONE};
+	*lk_last(&shower->c->syncs) = (lk_sync_note){
+		.event = event, .stream = all ? LK_NONE : shower->stream[stream], .on = LK_NONE};
 	lk_last(&shower->c->syncs)->kind = all ? LK_SYNC_DEVICE : LK_SYNC_STREAM;
 	return LK_OK;
 }
 
 /* Work on a stream, launched by `call` at its start. */
-lk_status lk_show_work(lk_shower *shower, uint32_t lane, uint32_t stream, uint32_t name, int64_t start, int64_t launched,
-                       int64_t end, uint32_t *event) {
+lk_status lk_show_work(lk_shower *shower, uint32_t lane, uint32_t stream, uint32_t name,
+                       int64_t start, int64_t launched, int64_t end, uint32_t *event) {
 	uint32_t call, correlation = ++shower->correlation;
-	LK_TRY(lk_show_event(shower, LK_EVENT_RUNTIME, lane, name, start, launched, correlation, &call));
-	return lk_show_event(shower, LK_EVENT_KERNEL, shower->stream[stream], name, start + 1, end, correlation, event);
+	LK_TRY(
+		lk_show_event(shower, LK_EVENT_RUNTIME, lane, name, start, launched, correlation, &call));
+	return lk_show_event(shower, LK_EVENT_KERNEL, shower->stream[stream], name, start + 1, end,
+	                     correlation, event);
 }
 
 /* ---- own code ---- */
@@ -49,7 +63,8 @@ lk_status lk_show_work(lk_shower *shower, uint32_t lane, uint32_t stream, uint32
 static lk_status add_own_code(lk_shower *shower, uint32_t lane, int64_t start, int64_t end) {
 	uint32_t event;
 	if (end - start < 3) return LK_OK;
-	LK_TRY(lk_show_work(shower, lane, LK_SHOWN_OWN_CODE, shower->own_code, start, start + 1, end, &event));
+	LK_TRY(lk_show_work(shower, lane, LK_SHOWN_OWN_CODE, shower->own_code, start, start + 1, end,
+	                    &event));
 	return lk_show_wait(shower, lane, LK_SHOWN_OWN_CODE, false, start + 1, end);
 }
 
@@ -57,18 +72,19 @@ static lk_status add_own_code(lk_shower *shower, uint32_t lane, int64_t start, i
 
 unsigned lk_show_kind(lk_comm_what what) {
 	static const uint8_t kinds[LK_WHATS] = {
-		[LK_WHAT_OTHER] = LK_OP_COUNT,        [LK_WHAT_ALLREDUCE] = LK_OP_ALLREDUCE,
-		[LK_WHAT_REDUCE] = LK_OP_ALLREDUCE,   [LK_WHAT_BROADCAST] = LK_OP_BROADCAST,
+		[LK_WHAT_OTHER] = LK_OP_COUNT,         [LK_WHAT_ALLREDUCE] = LK_OP_ALLREDUCE,
+		[LK_WHAT_REDUCE] = LK_OP_ALLREDUCE,    [LK_WHAT_BROADCAST] = LK_OP_BROADCAST,
 		[LK_WHAT_ALLGATHER] = LK_OP_ALLGATHER, [LK_WHAT_GATHER] = LK_OP_ALLGATHER,
-		[LK_WHAT_SCATTER] = LK_OP_BROADCAST,  [LK_WHAT_REDUCESCATTER] = LK_OP_REDUCESCATTER,
-		[LK_WHAT_ALLTOALL] = LK_OP_ALLTOALL,  [LK_WHAT_BARRIER] = LK_OP_ALLREDUCE,
-		[LK_WHAT_SCAN] = LK_OP_COUNT,         [LK_WHAT_SEND] = LK_OP_SEND,
-		[LK_WHAT_RECV] = LK_OP_RECV,          [LK_WHAT_SENDRECV] = LK_OP_COUNT,
+		[LK_WHAT_SCATTER] = LK_OP_BROADCAST,   [LK_WHAT_REDUCESCATTER] = LK_OP_REDUCESCATTER,
+		[LK_WHAT_ALLTOALL] = LK_OP_ALLTOALL,   [LK_WHAT_BARRIER] = LK_OP_ALLREDUCE,
+		[LK_WHAT_SCAN] = LK_OP_COUNT,          [LK_WHAT_SEND] = LK_OP_SEND,
+		[LK_WHAT_RECV] = LK_OP_RECV,           [LK_WHAT_SENDRECV] = LK_OP_COUNT,
 	};
 	return kinds[what];
 }
 
-/* The world rank of a rank of a group, from its list "[4, 6]"; as it is where the list does not say. */
+/* The world rank of a rank of a group, from its list "[4, 6]"; as it is where the list does not
+ * say. */
 static int32_t world_rank(const char *list, int32_t rank) {
 	const char *at = *list == '[' ? list + 1 : list;
 	for (int32_t i = 0; i < rank && at; i++) {
@@ -81,34 +97,43 @@ static int32_t world_rank(const char *list, int32_t rank) {
 	return end != at && value >= 0 && value < 1 << 30 ? (int32_t)value : -1;
 }
 
-lk_status lk_show_note(lk_shower *shower, uint32_t event, const lk_record_entry *entry, unsigned kind, int32_t peer) {
+lk_status lk_show_note(lk_shower *shower, uint32_t event, const lk_record_entry *entry,
+                       unsigned kind, int32_t peer) {
 	const lk_recorded_name *group = lk_recorded_find(&shower->run->groups, 0, entry->object);
 	if (!lk_push(&shower->c->comms)) return lk_oom(shower->err);
 	lk_comm_note *note = lk_last(&shower->c->comms);
-	*note = (lk_comm_note){.event = event, .kind = (uint8_t)kind, .element_bytes = 1, .peer = -1,
-	                       .in_elements = entry->bytes, .out_elements = entry->bytes};
+	*note = (lk_comm_note){.event = event,
+	                       .kind = (uint8_t)kind,
+	                       .element_bytes = 1,
+	                       .peer = -1,
+	                       .in_elements = entry->bytes,
+	                       .out_elements = entry->bytes};
 	if (!group) return LK_OK;
 	note->group = note->group_text = group->shown;
 	if (*lk_capture_text(shower->c, group->name) == '[') note->ranks = group->name;
 	note->group_size = group->size > 0 ? group->size : 0;
-	if (kind == LK_OP_SEND || kind == LK_OP_RECV) note->peer = world_rank(lk_capture_text(shower->c, group->name), peer);
+	if (kind == LK_OP_SEND || kind == LK_OP_RECV)
+		note->peer = world_rank(lk_capture_text(shower->c, group->name), peer);
 	return LK_OK;
 }
 
 static uint32_t call_name(const lk_shower *shower, const lk_recorded_call *call) {
-	const lk_recorded_name *name = lk_recorded_find(&shower->run->names, call->process, call->record.comm.call);
+	const lk_recorded_name *name =
+		lk_recorded_find(&shower->run->names, call->process, call->record.comm.call);
 	return name ? name->name : 0;
 }
 
 /* One communication from `start` to `end`, whose call is over at `launched`. */
-static lk_status add_comm(lk_shower *shower, uint32_t lane, uint32_t stream, const lk_recorded_call *call, unsigned kind,
-                          int32_t peer, int64_t launched, int64_t end) {
+static lk_status add_comm(lk_shower *shower, uint32_t lane, uint32_t stream,
+                          const lk_recorded_call *call, unsigned kind, int32_t peer,
+                          int64_t launched, int64_t end) {
 	const lk_record_entry *entry = &call->record;
 	uint32_t event, name = call_name(shower, call);
 	if (kind == LK_OP_COUNT) {
 		/* communicators are made, prefixes summed: the host is in the call */
 		if (entry->end_ns <= entry->start_ns) return LK_OK;
-		return lk_show_event(shower, LK_EVENT_OP, lane, name, entry->start_ns, entry->end_ns, 0, &event);
+		return lk_show_event(shower, LK_EVENT_OP, lane, name, entry->start_ns, entry->end_ns, 0,
+		                     &event);
 	}
 	if (peer < -1) return LK_OK; /* to nobody: MPI_PROC_NULL */
 	LK_TRY(lk_show_work(shower, lane, stream, name, entry->start_ns, launched, end, &event));
@@ -127,14 +152,17 @@ static lk_status add_blocking(lk_shower *shower, uint32_t lane, const lk_recorde
 			int32_t peer = i ? (int32_t)entry->comm.from : entry->comm.peer;
 			if (peer < -1) continue;
 			uint32_t stream = i ? LK_SHOWN_BLOCKING_TOO : LK_SHOWN_BLOCKING;
-			LK_TRY(lk_show_work(shower, lane, stream, i ? receive : send, start + i, start + i + 1, end, &event));
+			LK_TRY(lk_show_work(shower, lane, stream, i ? receive : send, start + i, start + i + 1,
+			                    end, &event));
 			LK_TRY(lk_show_note(shower, event, entry, i ? LK_OP_RECV : LK_OP_SEND, peer));
 		}
 		return lk_show_wait(shower, lane, 0, true, start + 2, end);
 	}
 	unsigned kind = lk_show_kind((lk_comm_what)entry->comm.what);
 	LK_TRY(add_comm(shower, lane, LK_SHOWN_BLOCKING, call, kind, entry->comm.peer, start + 1, end));
-	return kind == LK_OP_COUNT || entry->comm.peer < -1 ? LK_OK : lk_show_wait(shower, lane, LK_SHOWN_BLOCKING, false, start + 1, end);
+	return kind == LK_OP_COUNT || entry->comm.peer < -1
+	           ? LK_OK
+	           : lk_show_wait(shower, lane, LK_SHOWN_BLOCKING, false, start + 1, end);
 }
 
 /* A stream that is free, else the last one. */
@@ -148,12 +176,14 @@ static lk_status add_begin(lk_shower *shower, uint32_t lane, uint32_t index) {
 	const lk_recorded_call *call = &shower->run->calls.at[index];
 	const lk_record_entry *entry = &call->record;
 	int64_t launched = entry->end_ns > entry->start_ns ? entry->end_ns : entry->start_ns + 1;
-	int64_t end = call->done != LK_NONE ? shower->run->calls.at[call->done].record.end_ns : launched;
+	int64_t end =
+		call->done != LK_NONE ? shower->run->calls.at[call->done].record.end_ns : launched;
 	if (end <= launched) end = launched + 1;
 	uint32_t stream = free_stream(shower, entry->start_ns);
 	shower->busy[stream] = end;
 	shower->flight[index] = stream;
-	return add_comm(shower, lane, stream, call, lk_show_kind((lk_comm_what)entry->comm.what), entry->comm.peer, launched, end);
+	return add_comm(shower, lane, stream, call, lk_show_kind((lk_comm_what)entry->comm.what),
+	                entry->comm.peer, launched, end);
 }
 
 /* All requests that one call waited for. */
@@ -164,21 +194,25 @@ static lk_status add_done(lk_shower *shower, uint32_t lane, uint32_t *index) {
 	for (; at < shower->run->calls.count; at++) {
 		const lk_recorded_call *call = &shower->run->calls.at[at];
 		const lk_record_entry *entry = &call->record;
-		if (call->process || entry->kind != LK_RECORD_COMM || entry->comm.part != LK_PART_DONE || entry->thread != first->thread ||
-		    entry->start_ns != first->start_ns || entry->end_ns != first->end_ns) break;
+		if (call->process || entry->kind != LK_RECORD_COMM || entry->comm.part != LK_PART_DONE ||
+		    entry->thread != first->thread || entry->start_ns != first->start_ns ||
+		    entry->end_ns != first->end_ns)
+			break;
 		uint32_t one = call->done != LK_NONE ? shower->flight[call->done] : 0;
 		if (one && stream && one != stream) several = true;
 		if (one) stream = one;
 	}
 	*index = at - 1;
 	return stream && first->end_ns > first->start_ns
-	           ? lk_show_wait(shower, lane, stream, several, first->start_ns, first->end_ns) : LK_OK;
+	           ? lk_show_wait(shower, lane, stream, several, first->start_ns, first->end_ns)
+	           : LK_OK;
 }
 
 /* ---- files ---- */
 
 static const char *file_of(const lk_shower *shower, const lk_recorded_call *call) {
-	const lk_recorded_name *file = lk_recorded_find(&shower->run->files, call->process, call->record.object);
+	const lk_recorded_name *file =
+		lk_recorded_find(&shower->run->files, call->process, call->record.object);
 	if (!file) return "a file";
 	if (shower->run->files.count <= SHOWN_FILES) return lk_capture_text(shower->c, file->shown);
 	return "many files";
@@ -195,7 +229,8 @@ static lk_status add_file(lk_shower *shower, uint32_t lane, const lk_recorded_ca
 	if (!word) return LK_OK;
 	snprintf(text, sizeof text, "file:%s %s", word, file_of(shower, call));
 	LK_TRY(lk_show_name(shower, text, &name));
-	return lk_show_event(shower, LK_EVENT_NOTE, lane, name, entry->start_ns, entry->end_ns, 0, &event);
+	return lk_show_event(shower, LK_EVENT_NOTE, lane, name, entry->start_ns, entry->end_ns, 0,
+	                     &event);
 }
 
 /* ---- all ---- */
@@ -204,22 +239,29 @@ static lk_status add_call(lk_shower *shower, uint32_t lane, uint32_t *index) {
 	const lk_recorded_call *call = &shower->run->calls.at[*index];
 	switch (call->record.kind) {
 	case LK_RECORD_COMM: break;
-	case LK_RECORD_SENT: case LK_RECORD_RECEIVED: case LK_RECORD_WAIT:
-		return call->process || call->record.thread != shower->run->main_thread ? LK_OK : lk_show_waiting(shower, lane, *index);
-	case LK_RECORD_DEVICE_CALL: return call->process ? LK_OK : lk_show_device_call(shower, lane, call);
+	case LK_RECORD_SENT:
+	case LK_RECORD_RECEIVED:
+	case LK_RECORD_WAIT:
+		return call->process || call->record.thread != shower->run->main_thread
+		           ? LK_OK
+		           : lk_show_waiting(shower, lane, *index);
+	case LK_RECORD_DEVICE_CALL:
+		return call->process ? LK_OK : lk_show_device_call(shower, lane, call);
 	default: return add_file(shower, lane, call);
 	}
 	if (call->process) return LK_OK; /* a forked child has no part in its parent's communication */
 	switch (call->record.comm.part) {
 	case LK_PART_ENQUEUE: return lk_show_enqueued(shower, lane, call);
 	case LK_PART_WHOLE: return add_blocking(shower, lane, call);
-	case LK_PART_POST: case LK_PART_START: return add_begin(shower, lane, *index);
+	case LK_PART_POST:
+	case LK_PART_START: return add_begin(shower, lane, *index);
 	case LK_PART_DONE: return add_done(shower, lane, index);
 	default: return LK_OK;
 	}
 }
 
-/* Calls of the main thread, and between them its own code; calls inside another one are not told. */
+/* Calls of the main thread, and between them its own code; calls inside another one are not told.
+ */
 static lk_status add_calls(lk_shower *shower) {
 	lk_recorded_run *run = shower->run;
 	int64_t cursor = 0;
@@ -228,9 +270,14 @@ static lk_status add_calls(lk_shower *shower) {
 		const lk_recorded_call *call = &run->calls.at[i];
 		const lk_record_entry *entry = &call->record;
 		bool own = call->process == 0 && entry->thread == run->main_thread;
-		uint32_t lane = own ? main : lk_capture_lane(shower->c, false, (int64_t)run->head.pid + call->process, entry->thread);
+		uint32_t lane =
+			own ? main
+				: lk_capture_lane(shower->c, false, (int64_t)run->head.pid + call->process,
+		                          entry->thread);
 		if (entry->kind == LK_RECORD_PROXY && !call->process) LK_TRY(lk_show_proxy(shower, call));
-		if (entry->kind == LK_RECORD_DEVICE_WORK || entry->kind == LK_RECORD_PROXY || (own && entry->start_ns < cursor)) continue;
+		if (entry->kind == LK_RECORD_DEVICE_WORK || entry->kind == LK_RECORD_PROXY ||
+		    (own && entry->start_ns < cursor))
+			continue;
 		if (lane == LK_NONE) {
 			run->strange++; /* of more threads than a capture has lanes */
 			continue;
@@ -240,22 +287,27 @@ static lk_status add_calls(lk_shower *shower) {
 		LK_TRY(add_call(shower, lane, &i));
 		if (own) cursor = end > entry->start_ns + 2 ? end : entry->start_ns + 2;
 	}
-	return run->head.end_ns < cursor || shower->device ? LK_OK : add_own_code(shower, main, cursor, run->head.end_ns);
+	return run->head.end_ns < cursor || shower->device
+	           ? LK_OK
+	           : add_own_code(shower, main, cursor, run->head.end_ns);
 }
 
 static lk_status add_steps(lk_shower *shower) {
-	uint32_t main = lk_capture_lane(shower->c, false, shower->run->head.pid, shower->run->main_thread);
+	uint32_t main =
+		lk_capture_lane(shower->c, false, shower->run->head.pid, shower->run->main_thread);
 	for (size_t i = 0; i + 1 < shower->steps.begin.count; i++) {
 		char text[40];
 		uint32_t name, event;
 		snprintf(text, sizeof text, "ProfilerStep#%zu", i);
 		LK_TRY(lk_show_name(shower, text, &name));
-		LK_TRY(lk_show_event(shower, LK_EVENT_NOTE, main, name, shower->steps.begin.at[i], shower->steps.begin.at[i + 1], 0, &event));
+		LK_TRY(lk_show_event(shower, LK_EVENT_NOTE, main, name, shower->steps.begin.at[i],
+		                     shower->steps.begin.at[i + 1], 0, &event));
 	}
 	return LK_OK;
 }
 
-/* Groups by names that all their ranks have in common: "world", "ranks [0, 2]", with a number where several are alike. */
+/* Groups by names that all their ranks have in common: "world", "ranks [0, 2]", with a number where
+ * several are alike. */
 static lk_status name_groups(lk_shower *shower) {
 	lk_recorded_names *groups = &shower->run->groups;
 	for (size_t i = 0; i < groups->count; i++) {
@@ -268,10 +320,13 @@ static lk_status name_groups(lk_shower *shower) {
 			groups->at[i].shown = groups->at[i].name; /* its members are not known */
 			continue;
 		}
-		bool world = groups->at[i].size == shower->run->head.world && again == 1 && strncmp(ranks, "[0", 2) == 0;
+		bool world = groups->at[i].size == shower->run->head.world && again == 1 &&
+		             strncmp(ranks, "[0", 2) == 0;
 		if (world) snprintf(text, sizeof text, "world");
-		else if (strlen(ranks) < 60) snprintf(text, sizeof text, again > 1 ? "ranks %s, #%d" : "ranks %s", ranks, again);
-		else snprintf(text, sizeof text, "%d ranks from %.20s#%d", groups->at[i].size, ranks, again);
+		else if (strlen(ranks) < 60)
+			snprintf(text, sizeof text, again > 1 ? "ranks %s, #%d" : "ranks %s", ranks, again);
+		else
+			snprintf(text, sizeof text, "%d ranks from %.20s#%d", groups->at[i].size, ranks, again);
 		LK_TRY(lk_show_name(shower, text, &groups->at[i].shown));
 	}
 	return LK_OK;
@@ -280,20 +335,27 @@ static lk_status name_groups(lk_shower *shower) {
 static void say(const lk_shower *shower) {
 	const lk_recorded_run *run = shower->run;
 	if (run->dropped)
-		lk_capture_warn(shower->c, "%llu calls found no room and are missing; record with a larger --max-mb",
+		lk_capture_warn(shower->c,
+		                "%llu calls found no room and are missing; record with a larger --max-mb",
 		                (unsigned long long)run->dropped);
 	if (run->strange)
-		lk_capture_warn(shower->c, "%llu records are damaged, or of too many threads, and left out", (unsigned long long)run->strange);
+		lk_capture_warn(shower->c, "%llu records are damaged, or of too many threads, and left out",
+		                (unsigned long long)run->strange);
 	if (run->head.mode == LK_RECORDED_AS_RANK)
-		lk_capture_warn(shower->c, "it posed as a rank of a pretended world: its times of communication mean nothing (lockstep compose)");
+		lk_capture_warn(shower->c, "it posed as a rank of a pretended world: its times of "
+		                           "communication mean nothing (lockstep compose)");
 	if (run->head.seen & LK_RECORDED_URING)
 		lk_capture_warn(shower->c, "the program uses io_uring; what it reads that way is not seen");
 	if (shower->untimed)
-		lk_capture_warn(shower->c, "of %llu communications on streams the times are not known; they are shown as calls of the host",
+		lk_capture_warn(shower->c,
+		                "of %llu communications on streams the times are not known; they are shown "
+		                "as calls of the host",
 		                (unsigned long long)shower->untimed);
 	bool maps = false;
-	for (size_t i = 0; i < run->calls.count && !maps; i++) maps = run->calls.at[i].record.kind == LK_RECORD_MAP;
-	if (maps) lk_capture_warn(shower->c, "the program maps files; what it reads that way is not seen");
+	for (size_t i = 0; i < run->calls.count && !maps; i++)
+		maps = run->calls.at[i].record.kind == LK_RECORD_MAP;
+	if (maps)
+		lk_capture_warn(shower->c, "the program maps files; what it reads that way is not seen");
 }
 
 static lk_status show(lk_shower *shower) {
@@ -303,7 +365,9 @@ static lk_status show(lk_shower *shower) {
 	capture->processor = !shower->device;
 	capture->rank = run->head.rank >= 0 && run->head.rank < 1 << 30 ? run->head.rank : -1;
 	capture->world = run->head.world > 0 && run->head.world < 1 << 30 ? run->head.world : 0;
-	capture->origin_ns = run->head.realtime_ns > 0 && run->head.realtime_ns < INT64_MAX / 2 ? run->head.realtime_ns : 0;
+	capture->origin_ns = run->head.realtime_ns > 0 && run->head.realtime_ns < INT64_MAX / 2
+	                         ? run->head.realtime_ns
+	                         : 0;
 	capture->absolute = capture->origin_ns > 0;
 	capture->whole = !run->dropped;
 	if (run->head.seen & LK_RECORDED_MPI) LK_TRY(lk_show_name(shower, "mpi", &capture->backend));
@@ -312,7 +376,8 @@ static lk_status show(lk_shower *shower) {
 	LK_TRY(lk_show_name(shower, "MPI_Wait, Synchronize", &shower->synchronize));
 	LK_TRY(lk_show_name(shower, LK_SOCKETS, &shower->sockets));
 	LK_TRY(lk_show_name(shower, "file:read from a pipe", &shower->from_pipe));
-	for (uint32_t i = 1; i < LK_SHOWN_STREAMS; i++) shower->stream[i] = lk_capture_lane(capture, true, 0, i);
+	for (uint32_t i = 1; i < LK_SHOWN_STREAMS; i++)
+		shower->stream[i] = lk_capture_lane(capture, true, 0, i);
 	LK_TRY(name_groups(shower));
 	LK_TRY(lk_recorded_find_steps(run, &shower->steps, shower->err));
 	LK_TRY(add_steps(shower));
@@ -324,7 +389,10 @@ static lk_status show(lk_shower *shower) {
 }
 
 lk_status lk_recording_show(lk_recorded_run *run, lk_capture *capture, lk_error *err) {
-	lk_shower s = {.run = run, .c = capture, .flight = calloc(run->calls.count + 1, sizeof *s.flight), .err = err};
+	lk_shower s = {.run = run,
+	               .c = capture,
+	               .flight = calloc(run->calls.count + 1, sizeof *s.flight),
+	               .err = err};
 	lk_status status = s.flight ? show(&s) : lk_oom(err);
 	free(s.flight);
 	lk_vec_free(&s.traffic);
@@ -333,7 +401,8 @@ lk_status lk_recording_show(lk_recorded_run *run, lk_capture *capture, lk_error 
 	return status;
 }
 
-lk_status lk_recording_read(const char *path, const lk_read_limits *limits, lk_capture *capture, lk_error *err) {
+lk_status lk_recording_read(const char *path, const lk_read_limits *limits, lk_capture *capture,
+                            lk_error *err) {
 	lk_recorded_run run;
 	LK_TRY(lk_recorded_load(path, limits, capture->names, &run, err));
 	lk_status status = lk_recording_show(&run, capture, err);

@@ -1,10 +1,12 @@
-/* recording_socket.c: connections and pipes of programs without MPI: what they carried, and who waited for it. */
+/* recording_socket.c: connections and pipes of programs without MPI: what they carried, and who
+ * waited for it. */
 #include "trace/capture/capture.h"
 #include "trace/read/recorded_internal.h"
 
 static bool is_traffic(const lk_shower *shower, const lk_recorded_call *call) {
 	uint16_t kind = call->record.kind;
-	return !call->process && (kind == LK_RECORD_SENT || kind == LK_RECORD_RECEIVED) && !lk_recorded_by_pipe(shower->run, call);
+	return !call->process && (kind == LK_RECORD_SENT || kind == LK_RECORD_RECEIVED) &&
+	       !lk_recorded_by_pipe(shower->run, call);
 }
 
 static lk_status sum_traffic(lk_shower *shower) {
@@ -13,7 +15,8 @@ static lk_status sum_traffic(lk_shower *shower) {
 		const lk_recorded_call *call = &shower->run->calls.at[i];
 		if (!is_traffic(shower, call)) continue;
 		if (!lk_push(&shower->traffic)) return lk_oom(shower->err);
-		*lk_last(&shower->traffic) = (lk_shown_traffic){call->record.start_ns, sum += (double)call->record.bytes};
+		*lk_last(&shower->traffic) =
+			(lk_shown_traffic){call->record.start_ns, sum += (double)call->record.bytes};
 	}
 	return LK_OK;
 }
@@ -31,42 +34,52 @@ static double carried(const lk_shower *shower, int64_t ns) {
 
 /* Whether what the main thread does after this is to read a pipe. */
 static bool pipe_follows(const lk_shower *shower, uint32_t index) {
-	enum { LOOKED_AHEAD = 64 };
+	enum {
+		LOOKED_AHEAD = 64
+	};
 	uint16_t thread = shower->run->calls.at[index].record.thread;
-	for (size_t i = index + 1; i < shower->run->calls.count && i < (size_t)index + LOOKED_AHEAD; i++) {
+	for (size_t i = index + 1; i < shower->run->calls.count && i < (size_t)index + LOOKED_AHEAD;
+	     i++) {
 		const lk_recorded_call *call = &shower->run->calls.at[i];
-		if (call->process || call->record.thread != thread || call->record.kind == LK_RECORD_WAIT) continue;
+		if (call->process || call->record.thread != thread || call->record.kind == LK_RECORD_WAIT)
+			continue;
 		return call->record.kind == LK_RECORD_RECEIVED && lk_recorded_by_pipe(shower->run, call);
 	}
 	return false;
 }
 
 static bool is_wait(const lk_shower *shower, const lk_recorded_call *call) {
-	return !call->process && call->record.kind == LK_RECORD_WAIT && call->record.thread == shower->run->main_thread;
+	return !call->process && call->record.kind == LK_RECORD_WAIT &&
+	       call->record.thread == shower->run->main_thread;
 }
 
 static lk_status add_burst(lk_shower *shower, const lk_record_entry *entry, uint16_t thread) {
 	uint32_t event, lane = lk_capture_lane(shower->c, false, shower->run->head.pid, thread);
 	int64_t end = entry->end_ns > entry->start_ns + 2 ? entry->end_ns : entry->start_ns + 2;
 	if (lane == LK_NONE) return shower->run->strange++, LK_OK;
-	LK_TRY(lk_show_work(shower, lane, LK_SHOWN_BLOCKING, shower->sockets, entry->start_ns, entry->start_ns + 1, end, &event));
+	LK_TRY(lk_show_work(shower, lane, LK_SHOWN_BLOCKING, shower->sockets, entry->start_ns,
+	                    entry->start_ns + 1, end, &event));
 	return lk_show_note(shower, event, entry, LK_OP_COUNT, -1);
 }
 
-/* Traffic of all threads, and the main thread's waits for it, as one communication where they touch. */
+/* Traffic of all threads, and the main thread's waits for it, as one communication where they
+ * touch. */
 lk_status lk_show_traffic(lk_shower *shower) {
 	static const int64_t APART_NS = 200000;
 	lk_record_entry all = {.start_ns = -1};
 	uint16_t thread = 0;
 	LK_TRY(sum_traffic(shower));
 	for (size_t i = 0; i <= shower->run->calls.count && shower->traffic.count; i++) {
-		const lk_recorded_call *call = i < shower->run->calls.count ? &shower->run->calls.at[i] : NULL;
+		const lk_recorded_call *call =
+			i < shower->run->calls.count ? &shower->run->calls.at[i] : NULL;
 		bool moves = call && is_traffic(shower, call);
-		if (call && !moves && !(is_wait(shower, call) && !pipe_follows(shower, (uint32_t)i))) continue;
+		if (call && !moves && !(is_wait(shower, call) && !pipe_follows(shower, (uint32_t)i)))
+			continue;
 		const lk_record_entry *entry = call ? &call->record : NULL;
 		if (!entry || all.start_ns < 0 || entry->start_ns > all.end_ns + APART_NS) {
 			if (all.start_ns >= 0 && all.bytes) LK_TRY(add_burst(shower, &all, thread));
-			if (entry) all = (lk_record_entry){.start_ns = entry->start_ns, .end_ns = entry->end_ns};
+			if (entry)
+				all = (lk_record_entry){.start_ns = entry->start_ns, .end_ns = entry->end_ns};
 		}
 		if (!entry) break;
 		if (entry->end_ns > all.end_ns) all.end_ns = entry->end_ns;
@@ -80,8 +93,15 @@ lk_status lk_show_waiting(lk_shower *shower, uint32_t lane, uint32_t index) {
 	const lk_recorded_call *call = &shower->run->calls.at[index];
 	const lk_record_entry *entry = &call->record;
 	uint32_t event;
-	bool pipe = entry->kind == LK_RECORD_WAIT ? pipe_follows(shower, index) : lk_recorded_by_pipe(shower->run, call);
-	double bytes = entry->kind == LK_RECORD_WAIT ? carried(shower, entry->end_ns) - carried(shower, entry->start_ns) : (double)entry->bytes;
-	if (pipe) return lk_show_event(shower, LK_EVENT_NOTE, lane, shower->from_pipe, entry->start_ns, entry->end_ns, 0, &event);
-	return bytes > 0 ? lk_show_wait(shower, lane, LK_SHOWN_BLOCKING, false, entry->start_ns, entry->end_ns) : LK_OK;
+	bool pipe = entry->kind == LK_RECORD_WAIT ? pipe_follows(shower, index)
+	                                          : lk_recorded_by_pipe(shower->run, call);
+	double bytes = entry->kind == LK_RECORD_WAIT
+	                   ? carried(shower, entry->end_ns) - carried(shower, entry->start_ns)
+	                   : (double)entry->bytes;
+	if (pipe)
+		return lk_show_event(shower, LK_EVENT_NOTE, lane, shower->from_pipe, entry->start_ns,
+		                     entry->end_ns, 0, &event);
+	return bytes > 0 ? lk_show_wait(shower, lane, LK_SHOWN_BLOCKING, false, entry->start_ns,
+	                                entry->end_ns)
+	                 : LK_OK;
 }

@@ -21,9 +21,12 @@ static void free_names(names *n) {
 }
 
 static bool trace_name(const char *name) {
-	static const char *const endings[] = {".json", ".json.gz", ".json.zst", ".sqlite", ".et", LK_RECORDING_ENDING};
+	static const char *const endings[] = {".json",   ".json.gz", ".json.zst",
+	                                      ".sqlite", ".et",      LK_RECORDING_ENDING};
 	/* forked processes are read with the one that they were forked from */
-	if (name[0] == '.' || (strstr(name, LK_RECORDING_FORKED) && lk_ends_in(name, LK_RECORDING_ENDING))) return false;
+	if (name[0] == '.' ||
+	    (strstr(name, LK_RECORDING_FORKED) && lk_ends_in(name, LK_RECORDING_ENDING)))
+		return false;
 	for (size_t i = 0; i < sizeof endings / sizeof *endings; i++)
 		if (lk_ends_in(name, endings[i])) return true;
 	return false;
@@ -50,7 +53,9 @@ static char *joined(const char *folder, const char *name) {
 static bool knows_rank(const char *path) {
 	lk_recording recording;
 	lk_error ignored;
-	if (!lk_ends_in(path, LK_RECORDING_ENDING) || lk_recording_open(path, &recording, &ignored) != LK_OK) return false;
+	if (!lk_ends_in(path, LK_RECORDING_ENDING) ||
+	    lk_recording_open(path, &recording, &ignored) != LK_OK)
+		return false;
 	bool knows = recording.head.rank >= 0;
 	lk_recording_close(&recording);
 	return knows;
@@ -85,7 +90,8 @@ static lk_status list_folder(const char *folder, names *out, lk_error *err) {
 	LK_TRY(status);
 	if (out->count == before) {
 		lk_fail(err, LK_ERR_INPUT, folder, "no trace in this folder");
-		return lk_hint(err, "traces end in .json, .json.gz, .json.zst, .sqlite, .et or .lkrec; folders inside are not looked into");
+		return lk_hint(err, "traces end in .json, .json.gz, .json.zst, .sqlite, .et or .lkrec; "
+		                    "folders inside are not looked into");
 	}
 	drop_starters(out, before);
 	qsort(out->at + before, out->count - before, sizeof *out->at, by_name);
@@ -106,8 +112,8 @@ static lk_status list_files(const char *const *paths, uint32_t count, names *out
 	return out->count ? LK_OK : lk_fail(err, LK_ERR_INPUT, NULL, "no trace is given");
 }
 
-lk_status lk_trace_files_list(lk_arena *arena, const char *const *paths, uint32_t count, const char *const **out, uint32_t *found,
-                              lk_error *err) {
+lk_status lk_trace_files_list(lk_arena *arena, const char *const *paths, uint32_t count,
+                              const char *const **out, uint32_t *found, lk_error *err) {
 	names all = {0};
 	lk_status status = list_files(paths, count, &all, err);
 	const char **list = status == LK_OK ? LK_ARRAY(arena, const char *, all.count) : NULL;
@@ -129,7 +135,8 @@ struct reading {
 
 static lk_status read_one(void *context, size_t job, lk_error *err) {
 	struct reading *reading = context;
-	return lk_trace_read(reading->files->at[job], reading->limits, &reading->out->capture[job], &reading->out->works[job], err);
+	return lk_trace_read(reading->files->at[job], reading->limits, &reading->out->capture[job],
+	                     &reading->out->works[job], err);
 }
 
 /* Each file is in its place of both lists; here the empty places go. */
@@ -143,19 +150,22 @@ static void close_ranks(lk_trace_files *files, size_t count) {
 	}
 }
 
-static lk_status read_all(const names *files, const lk_read_limits *limits, int threads, lk_trace_files *out,
-						  lk_error *err) {
+static lk_status read_all(const names *files, const lk_read_limits *limits, int threads,
+                          lk_trace_files *out, lk_error *err) {
 	*out = (lk_trace_files){.capture = calloc(files->count, sizeof *out->capture),
-							.works = calloc(files->count, sizeof *out->works)};
+	                        .works = calloc(files->count, sizeof *out->works)};
 	struct reading r = {.files = files, .limits = limits, .out = out};
-	lk_status status = out->capture && out->works ? lk_parallel(files->count, threads, read_one, &r, err) : lk_oom(err);
+	lk_status status = out->capture && out->works
+	                       ? lk_parallel(files->count, threads, read_one, &r, err)
+	                       : lk_oom(err);
 	if (out->capture && out->works) close_ranks(out, files->count);
 	if (status != LK_OK) lk_trace_files_free(out);
 	return status;
 }
 
-lk_status lk_trace_files_read(const char *const *paths, uint32_t count, const lk_read_limits *limits, int threads,
-                              lk_trace_files *out, lk_error *err) {
+lk_status lk_trace_files_read(const char *const *paths, uint32_t count,
+                              const lk_read_limits *limits, int threads, lk_trace_files *out,
+                              lk_error *err) {
 	names files = {0};
 	*out = (lk_trace_files){0};
 	lk_status status = list_files(paths, count, &files, err);
@@ -173,16 +183,18 @@ void lk_trace_files_free(lk_trace_files *files) {
 }
 
 static lk_status no_times(const lk_works *works, lk_error *err) {
-	lk_fail(err, LK_ERR_INPUT, works->path, "is a %s: it does not say when things ran", works->format);
+	lk_fail(err, LK_ERR_INPUT, works->path, "is a %s: it does not say when things ran",
+	        works->format);
 	return lk_hint(err, "give a profile (Kineto, Nsight Systems) beside it, or "
 	                    "`lockstep replay FILE --overheads FILE --gpu NAME`");
 }
 
-lk_status lk_traces_read(const char *const *paths, uint32_t count, const lk_read_limits *limits, int threads,
-						 lk_traces **out, lk_error *err) {
+lk_status lk_traces_read(const char *const *paths, uint32_t count, const lk_read_limits *limits,
+                         int threads, lk_traces **out, lk_error *err) {
 	lk_trace_files files;
 	LK_TRY(lk_trace_files_read(paths, count, limits, threads, &files, err));
-	lk_status status = files.captures ? lk_traces_join(&files, out, err) : no_times(files.works[0], err);
+	lk_status status =
+		files.captures ? lk_traces_join(&files, out, err) : no_times(files.works[0], err);
 	lk_trace_files_free(&files);
 	return status;
 }

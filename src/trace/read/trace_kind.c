@@ -1,5 +1,5 @@
-/* trace_kind.c: SQLite by its magic, JSON by its first bracket and the names of its members, Chakra's protobuf by its
- * first record. */
+/* trace_kind.c: SQLite by its magic, JSON by its first bracket and the names of its members,
+ * Chakra's protobuf by its first record. */
 #include "trace/read/read.h"
 
 #include <stdint.h>
@@ -7,15 +7,17 @@
 
 #include "io/recording.h"
 
-static bool is_blank(char c) { return c == ' ' || c == '\t' || c == '\r' || c == '\n'; }
+static bool is_blank(char c) {
+	return c == ' ' || c == '\t' || c == '\r' || c == '\n';
+}
 
 static const char *skip_blanks(const char *at, const char *end) {
 	while (at < end && is_blank(*at)) at++;
 	return at;
 }
 
-/* A bracket and behind it a quote or another bracket. Protobuf may begin with a bracket too (a length of 91 or 123),
- * but goes on with the tag of a field, 0x0a, and a length below 0x20. */
+/* A bracket and behind it a quote or another bracket. Protobuf may begin with a bracket too (a
+ * length of 91 or 123), but goes on with the tag of a field, 0x0a, and a length below 0x20. */
 static bool is_json(const char *at, const char *end) {
 	at = skip_blanks(at, end);
 	if (at >= end || (*at != '{' && *at != '[')) return false;
@@ -35,10 +37,12 @@ static lk_trace_kind kind_of_key(const char *key, size_t length) {
 	static const struct {
 		const char *key;
 		lk_trace_kind kind;
-	} keys[] = {
-		{"traceEvents", LK_TRACE_KINETO}, {"nodes", LK_TRACE_PYTORCH_ET}, {"workload_graph", LK_TRACE_CHAKRA_JSON}};
+	} keys[] = {{"traceEvents", LK_TRACE_KINETO},
+	            {"nodes", LK_TRACE_PYTORCH_ET},
+	            {"workload_graph", LK_TRACE_CHAKRA_JSON}};
 	for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
-		if (strlen(keys[i].key) == length && memcmp(keys[i].key, key, length) == 0) return keys[i].kind;
+		if (strlen(keys[i].key) == length && memcmp(keys[i].key, key, length) == 0)
+			return keys[i].kind;
 	return LK_TRACE_OTHER_JSON;
 }
 
@@ -53,7 +57,8 @@ static lk_trace_kind kind_of_json(const char *at, const char *end) {
 			at = skip_text(at, end);
 			const char *colon = skip_blanks(at, end);
 			bool key = depth == 1 && colon < end && *colon == ':';
-			lk_trace_kind kind = key ? kind_of_key(text, (size_t)(at - 1 - text)) : LK_TRACE_OTHER_JSON;
+			lk_trace_kind kind =
+				key ? kind_of_key(text, (size_t)(at - 1 - text)) : LK_TRACE_OTHER_JSON;
 			if (kind != LK_TRACE_OTHER_JSON) return kind;
 			continue;
 		}
@@ -63,8 +68,8 @@ static lk_trace_kind kind_of_json(const char *at, const char *end) {
 	return LK_TRACE_OTHER_JSON;
 }
 
-/* A record of known length whose first field is Chakra's version or an attribute (texts and records within it) or a
- * node's number; the first record may be empty. */
+/* A record of known length whose first field is Chakra's version or an attribute (texts and records
+ * within it) or a node's number; the first record may be empty. */
 static bool is_chakra(const unsigned char *at, const unsigned char *end) {
 	if (at < end && *at == 0) at++;
 	uint64_t length = 0;
@@ -83,7 +88,8 @@ lk_trace_kind lk_trace_kind_of(const char *head, size_t size) {
 	if (size >= 8 && memcmp(head, LK_RECORDING_MAGIC, 8) == 0) return LK_TRACE_RECORDING;
 	if (size >= 3 && memcmp(head, "\xef\xbb\xbf", 3) == 0) head += 3;
 	if (is_json(head, end)) return kind_of_json(head, end);
-	return is_chakra((const unsigned char *)head, (const unsigned char *)end) ? LK_TRACE_CHAKRA : LK_TRACE_OTHER;
+	return is_chakra((const unsigned char *)head, (const unsigned char *)end) ? LK_TRACE_CHAKRA
+	                                                                          : LK_TRACE_OTHER;
 }
 
 const char *lk_trace_kind_name(lk_trace_kind kind) {

@@ -7,19 +7,23 @@
 
 /* The number before the last ending or endings: "lockstep.3.et", "rank3.json.gz"; -1 none. */
 static int32_t rank_of(const char *path) {
-	const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path, *end = name + strlen(name);
+	const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path,
+			   *end = name + strlen(name);
 	static const char *const endings[] = {".gz", ".zst", ".json", ".et"};
 	for (size_t i = 0; i < sizeof endings / sizeof *endings; i++) {
 		size_t length = strlen(endings[i]);
-		if ((size_t)(end - name) > length && strncmp(end - length, endings[i], length) == 0) end -= length;
+		if ((size_t)(end - name) > length && strncmp(end - length, endings[i], length) == 0)
+			end -= length;
 	}
 	const char *digits = end;
 	while (digits > name && digits[-1] >= '0' && digits[-1] <= '9') digits--;
-	bool rank = digits < end && end - digits < 8 && digits > name &&
-	            (digits[-1] == '.' || (digits - name >= 4 && strncasecmp(digits - 4, "rank", 4) == 0));
+	bool rank =
+		digits < end && end - digits < 8 && digits > name &&
+		(digits[-1] == '.' || (digits - name >= 4 && strncasecmp(digits - 4, "rank", 4) == 0));
 	/* "x.1.0.3" is a version */
 	const char *before = digits - (digits > name);
-	if (rank && *before == '.' && before > name && before[-1] >= '0' && before[-1] <= '9') rank = false;
+	if (rank && *before == '.' && before > name && before[-1] >= '0' && before[-1] <= '9')
+		rank = false;
 	return rank ? (int32_t)strtol(digits, NULL, 10) : -1;
 }
 
@@ -38,7 +42,10 @@ static void report(lk_works *works, const lk_json_mended *mended) {
 	for (size_t i = 0; i < sizeof odd / sizeof *odd; i++)
 		if (odd[i].count) lk_works_warn(works, "invalid JSON: %zu %s", odd[i].count, odd[i].what);
 	if (mended->closed)
-		lk_works_warn(works, "the file ends early: its last %zu bytes are an incomplete node and were left out", mended->cut);
+		lk_works_warn(
+			works,
+			"the file ends early: its last %zu bytes are an incomplete node and were left out",
+			mended->cut);
 }
 
 static lk_status no_list(const lk_json *json, lk_error *err) {
@@ -49,20 +56,24 @@ static lk_status no_list(const lk_json *json, lk_error *err) {
 static lk_status read_text(lk_json *json, lk_works *works, const char **out, lk_error *err) {
 	lk_json_token token;
 	LK_TRY(lk_json_next(json, &token, err));
-	if (token != LK_JSON_STRING) return lk_fail(err, LK_ERR_INPUT, lk_json_where(json), "a text is expected here");
+	if (token != LK_JSON_STRING)
+		return lk_fail(err, LK_ERR_INPUT, lk_json_where(json), "a text is expected here");
 	*out = lk_arena_strdup(&works->arena, lk_json_text(json, NULL));
 	return *out ? LK_OK : lk_oom(err);
 }
 
-static lk_status read_nodes(lk_json *json, bool chakra, const lk_read_limits *limits, lk_works *works, lk_error *err) {
+static lk_status read_nodes(lk_json *json, bool chakra, const lk_read_limits *limits,
+                            lk_works *works, lk_error *err) {
 	lk_json_token token;
 	LK_TRY(lk_json_next(json, &token, err));
 	if (token != LK_JSON_ARRAY) return no_list(json, err);
 	works->format = chakra ? "Chakra JSON" : "PyTorch execution trace";
-	return chakra ? lk_chakra_json_nodes(json, limits, works, err) : lk_pytorch_et_nodes(json, limits, works, err);
+	return chakra ? lk_chakra_json_nodes(json, limits, works, err)
+	              : lk_pytorch_et_nodes(json, limits, works, err);
 }
 
-static lk_status read_document(lk_json *json, const lk_read_limits *limits, lk_works *works, lk_error *err) {
+static lk_status read_document(lk_json *json, const lk_read_limits *limits, lk_works *works,
+                               lk_error *err) {
 	lk_json_token token;
 	bool found = false;
 	LK_TRY(lk_json_next(json, &token, err));
@@ -73,18 +84,21 @@ static lk_status read_document(lk_json *json, const lk_read_limits *limits, lk_w
 		const char *key = lk_json_text(json, NULL);
 		bool chakra = strcmp(key, "workload_graph") == 0;
 		if (chakra || strcmp(key, "nodes") == 0) {
-			if (found) return lk_fail(err, LK_ERR_INPUT, lk_json_where(json), "a second list of nodes");
+			if (found)
+				return lk_fail(err, LK_ERR_INPUT, lk_json_where(json), "a second list of nodes");
 			found = true;
 			LK_TRY(read_nodes(json, chakra, limits, works, err));
 		} else if (strcmp(key, "traceEvents") == 0) {
-			lk_fail(err, LK_ERR_INPUT, lk_json_where(json), "a trace with times, not an execution trace");
+			lk_fail(err, LK_ERR_INPUT, lk_json_where(json),
+			        "a trace with times, not an execution trace");
 			return lk_hint(err, "read it as a profile (Kineto)");
 		} else if (strcmp(key, "schema") == 0) LK_TRY(read_text(json, works, &works->schema, err));
 		else LK_TRY(lk_json_skip(json, err));
 	}
 }
 
-static lk_status read_json(char **text, size_t size, const lk_read_limits *limits, lk_works *works, lk_error *err) {
+static lk_status read_json(char **text, size_t size, const lk_read_limits *limits, lk_works *works,
+                           lk_error *err) {
 	lk_json_mended mended;
 	lk_stream *in;
 	LK_TRY(lk_json_mend(text, &size, &mended, err));
@@ -98,12 +112,13 @@ static lk_status read_json(char **text, size_t size, const lk_read_limits *limit
 }
 
 static lk_status has_times(const char *name, lk_trace_kind kind, lk_error *err) {
-	lk_fail(err, LK_ERR_INPUT, name, "is %s, with times, not an execution trace", lk_trace_kind_name(kind));
+	lk_fail(err, LK_ERR_INPUT, name, "is %s, with times, not an execution trace",
+	        lk_trace_kind_name(kind));
 	return lk_hint(err, "read it as a profile");
 }
 
-static lk_status read_bytes(char **text, size_t size, const char *name, const lk_read_limits *limits, lk_works **out,
-							lk_error *err) {
+static lk_status read_bytes(char **text, size_t size, const char *name,
+                            const lk_read_limits *limits, lk_works **out, lk_error *err) {
 	static const lk_read_limits none = {.shapes = true};
 	lk_trace_kind kind = lk_trace_kind_of(*text, size);
 	if (kind == LK_TRACE_NSYS) return has_times(name, kind, err);
@@ -113,7 +128,8 @@ static lk_status read_bytes(char **text, size_t size, const char *name, const lk
 	if (!limits) limits = &none;
 	works->bytes_read = size;
 	works->rank = rank_of(name);
-	lk_status status = wire ? lk_chakra_read(*text, size, limits, works, err) : read_json(text, size, limits, works, err);
+	lk_status status = wire ? lk_chakra_read(*text, size, limits, works, err)
+	                        : read_json(text, size, limits, works, err);
 	if (status == LK_OK) status = lk_works_finish(works, err);
 	if (status != LK_OK) {
 		lk_works_free(works);
@@ -123,7 +139,8 @@ static lk_status read_bytes(char **text, size_t size, const char *name, const lk
 	return LK_OK;
 }
 
-lk_status lk_works_read_stream(lk_stream *in, const lk_read_limits *limits, lk_works **out, lk_error *err) {
+lk_status lk_works_read_stream(lk_stream *in, const lk_read_limits *limits, lk_works **out,
+                               lk_error *err) {
 	size_t most = limits && limits->bytes ? (size_t)limits->bytes : (size_t)8 << 30, size;
 	char *text;
 	*out = NULL;
@@ -133,7 +150,8 @@ lk_status lk_works_read_stream(lk_stream *in, const lk_read_limits *limits, lk_w
 	return status;
 }
 
-lk_status lk_works_read(const char *path, const lk_read_limits *limits, lk_works **out, lk_error *err) {
+lk_status lk_works_read(const char *path, const lk_read_limits *limits, lk_works **out,
+                        lk_error *err) {
 	lk_stream *in;
 	*out = NULL;
 	LK_TRY(lk_stream_open(path, &in, err));
@@ -142,8 +160,8 @@ lk_status lk_works_read(const char *path, const lk_read_limits *limits, lk_works
 	return status;
 }
 
-lk_status lk_works_read_memory(const void *bytes, size_t size, const char *name, const lk_read_limits *limits,
-                               lk_works **out, lk_error *err) {
+lk_status lk_works_read_memory(const void *bytes, size_t size, const char *name,
+                               const lk_read_limits *limits, lk_works **out, lk_error *err) {
 	char *text = malloc(size + 1);
 	*out = NULL;
 	if (!text) return lk_oom(err);

@@ -1,5 +1,6 @@
-/* candidates.c: words that shells offer as values of options and as first operands, where the option table does not hold them
- * itself: names of the catalogues, and words that an option takes beside others. */
+/* candidates.c: words that shells offer as values of options and as first operands, where the
+ * option table does not hold them itself: names of the catalogues, and words that an option takes
+ * beside others. */
 #include <string.h>
 
 #include "hw/hw.h"
@@ -25,8 +26,8 @@ static const char *schedule_name(int index) {
 
 /* ---- the table ---- */
 
-/* Words of an option, or of the first operand where `option` is NULL; of one verb, or of all but `compile`, whose options
- * name other things. Either `at` finds them or they are listed. */
+/* Words of an option, or of the first operand where `option` is NULL; of one verb, or of all but
+ * `compile`, whose options name other things. Either `at` finds them or they are listed. */
 struct row {
 	const char *verb, *option;
 	const char *(*at)(int index);
@@ -37,8 +38,14 @@ static const struct row rows[] = {
 	{"devices", NULL, lk_device_name, {NULL}},
 	{"machines", NULL, lk_device_name, {NULL}},
 	{"models", NULL, lk_model_name, {NULL}},
-	{"calibrate", NULL, NULL, {"ops", "collectives", "memory", "slowdown", "models", "runs", "host"}},
-	{"compile", NULL, NULL, {"check", "print", "run", "rewrite", "verify", "tune", "emit", "bench"}},
+	{"calibrate",
+     NULL,
+     NULL,
+     {"ops", "collectives", "memory", "slowdown", "models", "runs", "host"}},
+	{"compile",
+     NULL,
+     NULL,
+     {"check", "print", "run", "rewrite", "verify", "tune", "emit", "bench"}},
 	{"compile", "gpu", lk_device_name, {NULL}},
 	{"compile", "schedule", NULL, {"plain", "all"}},
 	{NULL, "gpu", lk_device_name, {NULL}},
@@ -58,13 +65,18 @@ static const struct row rows[] = {
 	{NULL, "provider", NULL, {"aws", "gcp", "azure", "lambda"}},
 	{"jobs", "policy", NULL, {"fifo", "backfill", "shortest", "elastic-gpus", "elastic"}},
 	{"shard", "kinds", NULL, {"table", "column", "row", "data"}},
-	{"shard", "sharder", NULL,
-	 {"search", "naive", "naive-chunk", "random", "size-greedy", "lookup-greedy", "norm-lookup-greedy", "size-lookup-greedy"}},
+	{"shard",
+     "sharder",
+     NULL,
+     {"search", "naive", "naive-chunk", "random", "size-greedy", "lookup-greedy",
+      "norm-lookup-greedy", "size-lookup-greedy"}},
 	{"stalls", "configurations", NULL, {"one", "null", "ready", "hot", "cold", "first"}},
 	{"record", "fill", NULL, {"zeros", "random"}},
-	{"whatif", "set", NULL,
-	 {"cluster=", "gpu=", "nic=", "link=", "gpus=", "scale=", "dtype=", "batch=", "bucket=", "overlap=", "fused-optimizer=",
-	  "launch=", "host=", "data-loading=", "straggler="}},
+	{"whatif",
+     "set",
+     NULL,
+     {"cluster=", "gpu=", "nic=", "link=", "gpus=", "scale=", "dtype=", "batch=", "bucket=",
+      "overlap=", "fused-optimizer=", "launch=", "host=", "data-loading=", "straggler="}},
 };
 
 static bool same(const char *a, const char *b) {
@@ -72,7 +84,9 @@ static bool same(const char *a, const char *b) {
 }
 
 const char *lk_candidate(const char *verb, const char *option, int index) {
-	enum { WORDS = sizeof rows->words / sizeof *rows->words };
+	enum {
+		WORDS = sizeof rows->words / sizeof *rows->words
+	};
 	for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
 		const struct row *row = &rows[i];
 		bool meant = row->verb ? same(row->verb, verb) : strcmp(verb, "compile") != 0;

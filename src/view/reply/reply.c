@@ -67,7 +67,8 @@ static lk_status ask_predict(lk_reply *reply, const struct asked *asked, lk_erro
 	size_t count;
 	LK_TRY(lk_args_combinations(asked->args, &count, err));
 	if (count > 1) {
-		lk_fail(err, LK_ERR_INPUT, "predict", "the lists make %zu combinations, and one is answered here", count);
+		lk_fail(err, LK_ERR_INPUT, "predict",
+		        "the lists make %zu combinations, and one is answered here", count);
 		return lk_hint(err, "sweep answers all of them");
 	}
 	lk_predict_defaults(&r);
@@ -84,7 +85,8 @@ static lk_status ask_predict(lk_reply *reply, const struct asked *asked, lk_erro
 static lk_status take_launch_line(lk_reply *reply, const lk_plan *plan, int emit, lk_error *err) {
 	const char *line;
 	if (emit <= 0 || plan->best < 0) return LK_OK;
-	LK_TRY(lk_plan_launch(plan, plan->counts[plan->best].choices, (lk_plan_emit)(emit - 1), &line, err));
+	LK_TRY(lk_plan_launch(plan, plan->counts[plan->best].choices, (lk_plan_emit)(emit - 1), &line,
+	                      err));
 	reply->text = lk_arena_strdup(&reply->arena, line);
 	return reply->text ? LK_OK : lk_oom(err);
 }
@@ -188,15 +190,19 @@ static const struct {
 	const lk_verb *verb;
 	asker *ask;
 } verbs[] = {
-	{&lk_predict_verb, ask_predict}, {&lk_plan_verb, ask_plan},   {&lk_validate_verb, ask_validate},
-	{&lk_explain_verb, ask_explain}, {&lk_shard_verb, ask_shard}, {&lk_rent_verb, ask_rent},
-	{&lk_whatif_verb, ask_whatif},   {&lk_simulate_verb, ask_simulate},
+	{&lk_predict_verb, ask_predict},   {&lk_plan_verb, ask_plan},
+	{&lk_validate_verb, ask_validate}, {&lk_explain_verb, ask_explain},
+	{&lk_shard_verb, ask_shard},       {&lk_rent_verb, ask_rent},
+	{&lk_whatif_verb, ask_whatif},     {&lk_simulate_verb, ask_simulate},
 };
-enum { VERBS = sizeof verbs / sizeof *verbs };
+enum {
+	VERBS = sizeof verbs / sizeof *verbs
+};
 
 /* ---- lists of what is known ---- */
 
-typedef lk_status lister(const char *filter, int format, bool verbose, bool colour, const char *path, FILE *out, lk_error *err);
+typedef lk_status lister(const char *filter, int format, bool verbose, bool colour,
+                         const char *path, FILE *out, lk_error *err);
 
 struct listed {
 	lister *list;
@@ -208,7 +214,8 @@ static lk_status write_list(const void *what, FILE *out, lk_error *err) {
 	return listed->list(listed->filter, LK_OUTPUT_JSON, true, false, NULL, out, err);
 }
 
-static lk_status ask_list(lk_reply *reply, lister *list, int count, const char *const *words, lk_error *err) {
+static lk_status ask_list(lk_reply *reply, lister *list, int count, const char *const *words,
+                          lk_error *err) {
 	struct listed l = {list, count > 0 ? words[0] : NULL};
 	if (count > 1) return lk_fail(err, LK_ERR_INPUT, words[1], "is one word too many");
 	reply->yes = true;
@@ -225,7 +232,8 @@ static lk_status unknown(const char *verb, lk_error *err) {
 	return near ? lk_hint(err, "did you mean %s?", near) : LK_ERR_INPUT;
 }
 
-static lk_status ask(lk_reply *reply, const char *name, int count, const char *const *words, struct asked a, lk_error *err) {
+static lk_status ask(lk_reply *reply, const char *name, int count, const char *const *words,
+                     struct asked a, lk_error *err) {
 	int at = 0;
 	lk_args args;
 	if (strcmp(name, "devices") == 0) return ask_list(reply, lk_devices_print, count, words, err);
@@ -235,14 +243,15 @@ static lk_status ask(lk_reply *reply, const char *name, int count, const char *c
 	LK_TRY(lk_args_parse(verbs[at].verb, count, words, &args, err));
 	a.args = &args;
 	lk_status status = lk_args_check_empty(&args, err);
-	if (args.help) status = lk_fail(err, LK_ERR_INPUT, "--help", "is for people: lockstep help %s", name);
+	if (args.help)
+		status = lk_fail(err, LK_ERR_INPUT, "--help", "is for people: lockstep help %s", name);
 	if (status == LK_OK) status = verbs[at].ask(reply, &a, err);
 	lk_args_free(&args);
 	return status;
 }
 
-lk_reply *lk_reply_ask(const char *verb, int count, const char *const *words, const char *input, size_t size,
-                       const lk_stop *stop) {
+lk_reply *lk_reply_ask(const char *verb, int count, const char *const *words, const char *input,
+                       size_t size, const lk_stop *stop) {
 	struct asked a = {.input = input, .size = size};
 	lk_reply *reply = lk_reply_new();
 	if (!reply) return NULL;
@@ -282,7 +291,8 @@ lk_reply *lk_reply_end(lk_reply *reply, lk_status status, const lk_stop *stop) {
 
 void lk_reply_free(lk_reply *reply) {
 	if (!reply) return;
-	for (size_t i = 0; reply->predictions && i < reply->rows; i++) lk_predict_free(reply->predictions[i]);
+	for (size_t i = 0; reply->predictions && i < reply->rows; i++)
+		lk_predict_free(reply->predictions[i]);
 	for (int i = 0; i < reply->parts; i++) lk_args_free(&reply->args[i]);
 	lk_simulate_free(reply->simulation);
 	free(reply->json);
@@ -297,7 +307,10 @@ lk_status lk_reply_status(const lk_reply *reply) {
 
 const char *lk_reply_error(const lk_reply *reply, int part) {
 	const lk_error *error = &reply->error;
-	return part == LK_REPLY_WHERE ? error->where : part == LK_REPLY_WHAT ? error->what : part == LK_REPLY_HINT ? error->hint : reply->line;
+	return part == LK_REPLY_WHERE  ? error->where
+	       : part == LK_REPLY_WHAT ? error->what
+	       : part == LK_REPLY_HINT ? error->hint
+	                               : reply->line;
 }
 
 bool lk_reply_yes(const lk_reply *reply) {

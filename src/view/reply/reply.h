@@ -12,20 +12,20 @@ struct lk_reply {
 	lk_arena arena;
 	lk_status status;
 	lk_error error;
-	char line[2048];         /* the error as one line */
+	char line[2048]; /* the error as one line */
 	bool yes;
-	char *json, *row_json;   /* of open_memstream */
+	char *json, *row_json; /* of open_memstream */
 	size_t json_size;
 	const char *text;
 	/* columns, and what their texts are borrowed of */
 	lk_sweep_column *columns;
 	int column_count;
 	size_t rows;
-	lk_sweep_row *sweep;     /* [rows] of a sweep */
+	lk_sweep_row *sweep; /* [rows] of a sweep */
 	lk_predict_request *requests;
 	lk_prediction **predictions;
 	lk_error *refusals;
-	lk_args *args;           /* [parts] */
+	lk_args *args; /* [parts] */
 	int parts;
 	lk_simulation *simulation;
 };
@@ -38,7 +38,8 @@ lk_status lk_reply_write(lk_reply *reply, lk_reply_writer *write, const void *wh
 lk_status lk_reply_spans(lk_reply *reply, lk_error *err);
 
 lk_reply *lk_reply_new(void);
-/* Sets the status that `lk_reply_status` says; an end that was asked for wins over what came of it. */
+/* Sets the status that `lk_reply_status` says; an end that was asked for wins over what came of it.
+ */
 lk_reply *lk_reply_end(lk_reply *reply, lk_status status, const lk_stop *stop);
 
 #endif

@@ -1,4 +1,5 @@
-/* reply_rows.c: replies with columns: sweeps, whose rows are combinations, and simulations, whose rows are spans. */
+/* reply_rows.c: replies with columns: sweeps, whose rows are combinations, and simulations, whose
+ * rows are spans. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -7,7 +8,8 @@
 /* ---- sweeps ---- */
 
 /* Parses the lines; counts[i] words each. How many rows they make. */
-static lk_status parse(lk_reply *reply, int parts, const int *counts, const char *const *words, size_t *rows, lk_error *err) {
+static lk_status parse(lk_reply *reply, int parts, const int *counts, const char *const *words,
+                       size_t *rows, lk_error *err) {
 	*rows = 0;
 	reply->args = LK_ARRAY(&reply->arena, lk_args, parts);
 	if (!reply->args) return lk_oom(err);
@@ -27,7 +29,10 @@ static lk_status parse(lk_reply *reply, int parts, const int *counts, const char
 
 /* Many combinations would write one file. */
 static lk_status check_files(const lk_predict_request *request, lk_error *err) {
-	const char *single = request->trace ? "--trace" : request->graph ? "--graph" : request->chakra ? "--chakra" : NULL;
+	const char *single = request->trace    ? "--trace"
+	                     : request->graph  ? "--graph"
+	                     : request->chakra ? "--chakra"
+	                                       : NULL;
 	if (!single) return LK_OK;
 	lk_fail(err, LK_ERR_INPUT, single, "the combinations of a sweep would write the same file");
 	return lk_hint(err, "ask predict for one combination");
@@ -39,7 +44,8 @@ static lk_status make_requests(lk_reply *reply, size_t rows, lk_error *err) {
 	reply->predictions = LK_ARRAY(&reply->arena, lk_prediction *, rows);
 	reply->refusals = LK_ARRAY(&reply->arena, lk_error, rows);
 	reply->sweep = LK_ARRAY(&reply->arena, lk_sweep_row, rows);
-	if (!reply->requests || !reply->predictions || !reply->refusals || !reply->sweep) return lk_oom(err);
+	if (!reply->requests || !reply->predictions || !reply->refusals || !reply->sweep)
+		return lk_oom(err);
 	for (int p = 0; p < reply->parts; p++) {
 		LK_TRY(lk_args_combinations(&reply->args[p], &combinations, err));
 		for (size_t i = 0; i < combinations; i++, at++) {
@@ -47,16 +53,20 @@ static lk_status make_requests(lk_reply *reply, size_t rows, lk_error *err) {
 			lk_predict_defaults(request);
 			LK_TRY(lk_args_fill(&reply->args[p], i, request, err));
 			LK_TRY(check_files(request, err));
-			request->launch = reply->args[p].rest, request->launch_count = reply->args[p].rest_count;
+			request->launch = reply->args[p].rest,
+			request->launch_count = reply->args[p].rest_count;
 		}
 	}
 	return LK_OK;
 }
 
 static lk_status answer(lk_reply *reply, int threads, lk_error *err) {
-	LK_TRY(lk_predict_many(reply->requests, reply->rows, threads, reply->predictions, reply->refusals, NULL, NULL, err));
+	LK_TRY(lk_predict_many(reply->requests, reply->rows, threads, reply->predictions,
+	                       reply->refusals, NULL, NULL, err));
 	for (size_t i = 0; i < reply->rows; i++) {
-		reply->sweep[i] = (lk_sweep_row){reply->predictions[i], reply->predictions[i] ? NULL : &reply->refusals[i], &reply->requests[i]};
+		reply->sweep[i] =
+			(lk_sweep_row){reply->predictions[i],
+		                   reply->predictions[i] ? NULL : &reply->refusals[i], &reply->requests[i]};
 		reply->yes |= reply->predictions[i] && reply->predictions[i]->fits;
 	}
 	lk_sweep sweep = {.rows = reply->sweep, .count = reply->rows};
@@ -65,7 +75,8 @@ static lk_status answer(lk_reply *reply, int threads, lk_error *err) {
 	return reply->columns ? LK_OK : lk_oom(err);
 }
 
-static lk_status sweep(lk_reply *reply, int parts, const int *counts, const char *const *words, int threads, lk_error *err) {
+static lk_status sweep(lk_reply *reply, int parts, const int *counts, const char *const *words,
+                       int threads, lk_error *err) {
 	size_t rows;
 	LK_TRY(parse(reply, parts, counts, words, &rows, err));
 	LK_TRY(make_requests(reply, rows, err));
@@ -73,7 +84,8 @@ static lk_status sweep(lk_reply *reply, int parts, const int *counts, const char
 	return answer(reply, threads, err);
 }
 
-lk_reply *lk_reply_sweep(int parts, const int *counts, const char *const *words, int threads, const lk_stop *stop) {
+lk_reply *lk_reply_sweep(int parts, const int *counts, const char *const *words, int threads,
+                         const lk_stop *stop) {
 	lk_reply *reply = lk_reply_new();
 	if (!reply) return NULL;
 	lk_stop_watch(stop);
@@ -88,7 +100,8 @@ const char *lk_reply_row(lk_reply *reply, size_t row, size_t *size) {
 	FILE *out = open_memstream(&reply->row_json, &written);
 	if (!out) return NULL;
 	lk_error err;
-	lk_status status = lk_sweep_print(&reply->sweep[row], 1, LK_OUTPUT_JSON, false, false, NULL, out, &err);
+	lk_status status =
+		lk_sweep_print(&reply->sweep[row], 1, LK_OUTPUT_JSON, false, false, NULL, out, &err);
 	if (fclose(out) != 0 || status != LK_OK) return NULL;
 	if (size) *size = written;
 	return reply->row_json;
@@ -96,16 +109,33 @@ const char *lk_reply_row(lk_reply *reply, size_t row, size_t *size) {
 
 /* ---- spans ---- */
 
-enum { RANK, CALL, REPETITION, READY, START, END, NUMBERS, BLOCK = NUMBERS, NAME, KIND, STREAM, SPAN_COLUMNS };
+enum {
+	RANK,
+	CALL,
+	REPETITION,
+	READY,
+	START,
+	END,
+	NUMBERS,
+	BLOCK = NUMBERS,
+	NAME,
+	KIND,
+	STREAM,
+	SPAN_COLUMNS
+};
 static const char *const span_keys[SPAN_COLUMNS] = {
 	"rank", "call", "repetition", "ready_s", "start_s", "end_s", "block", "name", "kind", "stream"};
 
-static void put_span(const lk_simulation *simulation, size_t row, double *numbers[], const char **texts[]) {
+static void put_span(const lk_simulation *simulation, size_t row, double *numbers[],
+                     const char **texts[]) {
 	const lk_simulated_span *span = &simulation->spans[row];
 	const lk_simulated_operation *op = &simulation->operations[span->operation];
-	numbers[RANK][row] = span->rank, numbers[CALL][row] = span->call, numbers[REPETITION][row] = span->repetition;
-	numbers[READY][row] = span->ready_s, numbers[START][row] = span->start_s, numbers[END][row] = span->end_s;
-	texts[BLOCK][row] = op->block, texts[NAME][row] = op->name, texts[KIND][row] = op->kind, texts[STREAM][row] = op->stream;
+	numbers[RANK][row] = span->rank, numbers[CALL][row] = span->call,
+	numbers[REPETITION][row] = span->repetition;
+	numbers[READY][row] = span->ready_s, numbers[START][row] = span->start_s,
+	numbers[END][row] = span->end_s;
+	texts[BLOCK][row] = op->block, texts[NAME][row] = op->name, texts[KIND][row] = op->kind,
+	texts[STREAM][row] = op->stream;
 }
 
 lk_status lk_reply_spans(lk_reply *reply, lk_error *err) {
@@ -120,7 +150,8 @@ lk_status lk_reply_spans(lk_reply *reply, lk_error *err) {
 		if (!numbers[c] && !texts[c]) return lk_oom(err);
 		reply->columns[c] = (lk_sweep_column){span_keys[c], numbers[c], texts[c]};
 	}
-	for (size_t row = 0; row < simulation->span_count; row++) put_span(simulation, row, numbers, texts);
+	for (size_t row = 0; row < simulation->span_count; row++)
+		put_span(simulation, row, numbers, texts);
 	reply->rows = simulation->span_count, reply->column_count = SPAN_COLUMNS;
 	return LK_OK;
 }
@@ -135,7 +166,8 @@ int lk_reply_columns(const lk_reply *reply) {
 	return reply->status == LK_OK ? reply->column_count : 0;
 }
 
-const char *lk_reply_column(const lk_reply *reply, int i, const double **numbers, const char *const **texts) {
+const char *lk_reply_column(const lk_reply *reply, int i, const double **numbers,
+                            const char *const **texts) {
 	*numbers = NULL, *texts = NULL;
 	if (i < 0 || i >= lk_reply_columns(reply)) return NULL;
 	*numbers = reply->columns[i].numbers, *texts = reply->columns[i].texts;

@@ -1,4 +1,5 @@
-/* version.c: which lockstep this is: version, day of the data, and what was left out when it was built. */
+/* version.c: which lockstep this is: version, day of the data, and what was left out when it was
+ * built. */
 #include "io/json.h"
 #include "io/embedded.h"
 #include "lockstep/catalogue.h"
@@ -23,7 +24,9 @@ static const lk_feature features[] = {
 	{"isal", HERE_ISAL, "gzip unpacked by ISA-L; else by zlib, three times as slow"},
 	{"mpi", HERE_MPI, "lockstep-mpi: plan, sweeps and validate over an MPI cluster"},
 };
-enum { FEATURES = sizeof features / sizeof *features };
+enum {
+	FEATURES = sizeof features / sizeof *features
+};
 
 const char *lk_version(void) {
 	return LOCKSTEP_VERSION;
@@ -43,7 +46,8 @@ static void print_text(const char *commit, FILE *out) {
 	fprintf(out, "lockstep %s (data of %s)\n", lk_version(), lk_data_date());
 	if (commit) fprintf(out, "commit %s\n", commit);
 	for (int i = 0; i < FEATURES; i++)
-		fprintf(out, "%-7s %-5s %s\n", features[i].here ? "with" : "without", features[i].name, features[i].what);
+		fprintf(out, "%-7s %-5s %s\n", features[i].here ? "with" : "without", features[i].name,
+		        features[i].what);
 }
 
 lk_status lk_version_print(const char *commit, bool json, FILE *out, lk_error *err) {

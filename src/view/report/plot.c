@@ -1,8 +1,9 @@
 /* plot.c: predicted over measured as SVG, without scripts and for light and dark pages.
  *
- * Both axes are logarithmic and alike, so that equal relative errors are equal distances from the diagonal. The rows of
- * a part are one path of dots, in tenths of a pixel: some ten bytes a row. Colours keep apart for colour-blind readers
- * (after Okabe and Ito), shapes tell them apart a second time. The description says in words what the legend says. */
+ * Both axes are logarithmic and alike, so that equal relative errors are equal distances from the
+ * diagonal. The rows of a part are one path of dots, in tenths of a pixel: some ten bytes a row.
+ * Colours keep apart for colour-blind readers (after Okabe and Ito), shapes tell them apart a
+ * second time. The description says in words what the legend says. */
 #include "view/report/report.h"
 
 #include <math.h>
@@ -15,30 +16,49 @@
 #include "view/table/output.h"
 
 /* Tenths of a pixel. */
-enum { WIDTH = 7800, HEIGHT = 5900, LEFT = 950, TOP = 750, SIDE = 4300, LEGEND = 5450, ENTRY = 400 };
-enum { PARTS = 10, NAME = 26, SEED = 20 };
+enum {
+	WIDTH = 7800,
+	HEIGHT = 5900,
+	LEFT = 950,
+	TOP = 750,
+	SIDE = 4300,
+	LEGEND = 5450,
+	ENTRY = 400
+};
+enum {
+	PARTS = 10,
+	NAME = 26,
+	SEED = 20
+};
 
 static const char *const style =
-	"text{font-family:system-ui,sans-serif;font-size:130px;fill:#1f2328}.s,.k{fill:#59636e}.s{font-size:115px}"
-	".h{font-size:165px;font-weight:600}.paper{fill:#fff}.grid{stroke:#d8dee4;stroke-width:8}.band{fill:#1f2328;"
-	"fill-opacity:.08}.line{stroke:#59636e;stroke-width:12}.frame{fill:none;stroke:#8c959f;stroke-width:10}"
+	"text{font-family:system-ui,sans-serif;font-size:130px;fill:#1f2328}.s,.k{fill:#59636e}.s{font-"
+	"size:115px}"
+	".h{font-size:165px;font-weight:600}.paper{fill:#fff}.grid{stroke:#d8dee4;stroke-width:8}.band{"
+	"fill:#1f2328;"
+	"fill-opacity:.08}.line{stroke:#59636e;stroke-width:12}.frame{fill:none;stroke:#8c959f;stroke-"
+	"width:10}"
 	".p{fill:none;opacity:.8}"
-	"@media(prefers-color-scheme:dark){text{fill:#e6edf3}.s,.k{fill:#9ba6b2}.paper{fill:#14181d}.grid{stroke:#2b3138}"
+	"@media(prefers-color-scheme:dark){text{fill:#e6edf3}.s,.k{fill:#9ba6b2}.paper{fill:#14181d}."
+	"grid{stroke:#2b3138}"
 	".band{fill:#e6edf3}.line{stroke:#9ba6b2}.frame{stroke:#6e7781}.p{opacity:1}}";
 
 /* The last is for all parts that have none of their own. */
 static const char *const colours[PARTS] = {"#1f7fc4", "#d55e00", "#009e73", "#cc79a7", "#e69f00",
-	"#56b4e9", "#8c6bb1", "#80891f", "#a6611a", "#888888"};
-static const char *const shapes[4] = {"h1", "h1", "m-30 0h60m-30-30v60", "m-22-22l44 44m0-44l-44 44"};
+                                           "#56b4e9", "#8c6bb1", "#80891f", "#a6611a", "#888888"};
+static const char *const shapes[4] = {"h1", "h1", "m-30 0h60m-30-30v60",
+                                      "m-22-22l44 44m0-44l-44 44"};
 static const char *const strokes[4] = {
-	"stroke-width=\"52\" stroke-linecap=\"round\"", "stroke-width=\"42\" stroke-linecap=\"square\"",
-	"stroke-width=\"16\"", "stroke-width=\"16\"",
+	"stroke-width=\"52\" stroke-linecap=\"round\"",
+	"stroke-width=\"42\" stroke-linecap=\"square\"",
+	"stroke-width=\"16\"",
+	"stroke-width=\"16\"",
 };
 
 struct part {
-	const char *name;           /* NULL: all that are not named */
+	const char *name; /* NULL: all that are not named */
 	int rows;
-	double distance;            /* sum of |ln(predicted / measured)| */
+	double distance; /* sum of |ln(predicted / measured)| */
 	double error;
 };
 
@@ -46,16 +66,17 @@ struct picture {
 	const lk_validation *v;
 	FILE *out;
 	const char *unit;
-	int rows;                   /* scored, in this unit */
-	double share;               /* of them that is drawn */
-	double low, high;           /* log10 of the axes' ends */
+	int rows;         /* scored, in this unit */
+	double share;     /* of them that is drawn */
+	double low, high; /* log10 of the axes' ends */
 	struct part parts[PARTS];
 	int part_count;
 };
 
 /* ---- text ---- */
 
-/* For XML: control characters and wrong UTF-8 as \xNN, then the signs of markup; at most `most` characters. */
+/* For XML: control characters and wrong UTF-8 as \xNN, then the signs of markup; at most `most`
+ * characters. */
 static void put_text(FILE *out, const char *text, int most) {
 	char safe[512];
 	lk_escape(text, safe, sizeof safe);
@@ -68,7 +89,8 @@ static void put_text(FILE *out, const char *text, int most) {
 		if (*at == '&') fputs("&amp;", out);
 		else if (*at == '<') fputs("&lt;", out);
 		else if (*at == '>') fputs("&gt;", out);
-		else if (strncmp(at, "\xef\xbf\xbe", 3) == 0 || strncmp(at, "\xef\xbf\xbf", 3) == 0) fputc('?', out); /* U+FFFE */
+		else if (strncmp(at, "\xef\xbf\xbe", 3) == 0 || strncmp(at, "\xef\xbf\xbf", 3) == 0)
+			fputc('?', out); /* U+FFFE */
 		else fwrite(at, 1, length, out);
 		at += length;
 	}
@@ -82,8 +104,11 @@ static void put_percent(FILE *out, double share) {
 static void put_mark(const struct picture *picture, double value) {
 	char text[64];
 	if (strcmp(picture->unit, "bytes") == 0) lk_format_bytes(value, text, sizeof text);
-	else if (strcmp(picture->unit, "s") == 0 && value < 100.5) lk_format_seconds(value, text, sizeof text);
-	else snprintf(text, sizeof text, value < 1e5 && value > 1e-4 ? "%.6g %.16s" : "%.0e %.16s", value, picture->unit);
+	else if (strcmp(picture->unit, "s") == 0 && value < 100.5)
+		lk_format_seconds(value, text, sizeof text);
+	else
+		snprintf(text, sizeof text, value < 1e5 && value > 1e-4 ? "%.6g %.16s" : "%.0e %.16s",
+		         value, picture->unit);
 	char *comma = strchr(text, ',');
 	if (comma) *comma = '.';
 	put_text(picture->out, text, NAME);
@@ -97,11 +122,13 @@ static const char *file_of(const char *path) {
 /* ---- what is drawn ---- */
 
 static bool counts(const struct picture *picture, const lk_validated *row) {
-	return row->scored && row->predicted > 0 && row->measured > 0 && strcmp(row->unit, picture->unit) == 0;
+	return row->scored && row->predicted > 0 && row->measured > 0 &&
+	       strcmp(row->unit, picture->unit) == 0;
 }
 
 static bool is_drawn(const struct picture *picture, const lk_validated *row) {
-	return counts(picture, row) && (picture->share >= 1 || lk_uniform(SEED, (uint64_t)row->row) < picture->share);
+	return counts(picture, row) &&
+	       (picture->share >= 1 || lk_uniform(SEED, (uint64_t)row->row) < picture->share);
 }
 
 static int part_of(const struct picture *picture, const lk_validated *row) {
@@ -112,13 +139,17 @@ static int part_of(const struct picture *picture, const lk_validated *row) {
 
 /* Rows of a group that is a part; 0 of others. */
 static int part_rows(const lk_validation *validation, int group) {
-	return strcmp(validation->groups[group].by, validation->parts) == 0 ? validation->groups[group].scored : 0;
+	return strcmp(validation->groups[group].by, validation->parts) == 0
+	           ? validation->groups[group].scored
+	           : 0;
 }
 
 /* The parts in the order of their division; of more than the legend holds, those with most rows. */
 static void choose_parts(struct picture *picture) {
 	const lk_validation *validation = picture->v;
-	int most[PARTS - 1] = {0}, equal = 0; /* rows of the largest groups, falling; how many have as many as the last */
+	int most[PARTS -
+	         1] = {0},
+			 equal = 0; /* rows of the largest groups, falling; how many have as many as the last */
 	for (int i = 0; i < validation->group_count; i++)
 		for (int k = 0, rows = part_rows(validation, i); k < PARTS - 1; k++) {
 			int other = most[k];
@@ -139,7 +170,8 @@ static void count_rows(struct picture *picture) {
 		if (!counts(picture, row)) continue;
 		struct part *part = &picture->parts[part_of(picture, row)];
 		double x = log10(row->measured), y = log10(row->predicted);
-		picture->low = fmin(picture->low, fmin(x, y)), picture->high = fmax(picture->high, fmax(x, y));
+		picture->low = fmin(picture->low, fmin(x, y)),
+		picture->high = fmax(picture->high, fmax(x, y));
 		part->distance += fabs(log(row->predicted / row->measured));
 		part->rows++, picture->rows++;
 	}
@@ -147,9 +179,12 @@ static void count_rows(struct picture *picture) {
 
 /* Ends of the axes, some room around the points, a factor of three at least. */
 static void set_limits(struct picture *picture) {
-	enum { ROOM = 25 };
+	enum {
+		ROOM = 25
+	};
 	if (picture->rows == 0) picture->low = 0, picture->high = 1;
-	double middle = (picture->low + picture->high) / 2, half = fmax((picture->high - picture->low) / 2, log10(3) / 2) * (1 + 1.0 / ROOM);
+	double middle = (picture->low + picture->high) / 2,
+		   half = fmax((picture->high - picture->low) / 2, log10(3) / 2) * (1 + 1.0 / ROOM);
 	picture->low = middle - half, picture->high = middle + half;
 	picture->share = picture->rows > LK_PLOT_POINTS ? (double)LK_PLOT_POINTS / picture->rows : 1;
 }
@@ -165,7 +200,8 @@ static void survey(struct picture *picture) {
 	choose_parts(picture);
 	count_rows(picture);
 	set_limits(picture);
-	for (int i = 0; i < picture->part_count; i++) picture->parts[i].error = expm1(picture->parts[i].distance / picture->parts[i].rows);
+	for (int i = 0; i < picture->part_count; i++)
+		picture->parts[i].error = expm1(picture->parts[i].distance / picture->parts[i].rows);
 }
 
 /* ---- drawing ---- */
@@ -186,13 +222,18 @@ static int above(const struct picture *picture, double logarithm) {
 static void put_sum(const struct picture *picture) {
 	fprintf(picture->out, "%d rows, error ", picture->rows);
 	put_percent(picture->out, picture->v->summary.geomean_error);
-	fputs(*picture->v->folds ? ", cross-validated: " : ", with the calibration in use", picture->out);
+	fputs(*picture->v->folds ? ", cross-validated: " : ", with the calibration in use",
+	      picture->out);
 	put_text(picture->out, picture->v->folds, 48);
 }
 
 static void put_name(const struct picture *picture, const struct part *part, int most) {
 	bool only = picture->part_count == 1;
-	put_text(picture->out, part->name ? *part->name ? part->name : "(none)" : only ? "all rows" : "others", most);
+	put_text(picture->out,
+	         part->name ? *part->name ? part->name : "(none)"
+	         : only     ? "all rows"
+	                    : "others",
+	         most);
 }
 
 static void put_words(const struct picture *picture) {
@@ -200,7 +241,8 @@ static void put_words(const struct picture *picture) {
 	put_text(picture->out, file_of(picture->v->source), 80);
 	fputs("</title>\n<desc id=\"d\">", picture->out);
 	put_sum(picture);
-	fputs(". Points near the diagonal are predicted well; the band is 20 % around it.", picture->out);
+	fputs(". Points near the diagonal are predicted well; the band is 20 % around it.",
+	      picture->out);
 	for (int i = 0; i < picture->part_count; i++) {
 		if (picture->parts[i].rows == 0) continue;
 		fputc(' ', picture->out);
@@ -225,15 +267,21 @@ static void put_axes(const struct picture *picture) {
 	int count = lk_plot_ticks(picture->low, picture->high, picture->unit, at), foot = TOP + SIDE;
 	for (int i = 0; i < count; i++) {
 		int x = across(picture, log10(at[i])), y = above(picture, log10(at[i]));
-		fprintf(picture->out, "<path class=\"grid\" d=\"M%d %dv%dM%d %dh%d\"/>", x, foot, -SIDE, LEFT, y, SIDE);
-		fprintf(picture->out, "<text class=\"s\" text-anchor=\"middle\" x=\"%d\" y=\"%d\">", x, foot + 190);
+		fprintf(picture->out, "<path class=\"grid\" d=\"M%d %dv%dM%d %dh%d\"/>", x, foot, -SIDE,
+		        LEFT, y, SIDE);
+		fprintf(picture->out, "<text class=\"s\" text-anchor=\"middle\" x=\"%d\" y=\"%d\">", x,
+		        foot + 190);
 		put_mark(picture, at[i]);
-		fprintf(picture->out, "</text><text class=\"s\" text-anchor=\"end\" x=\"%d\" y=\"%d\">", LEFT - 80, y + 40);
+		fprintf(picture->out, "</text><text class=\"s\" text-anchor=\"end\" x=\"%d\" y=\"%d\">",
+		        LEFT - 80, y + 40);
 		put_mark(picture, at[i]);
 		fputs("</text>\n", picture->out);
 	}
-	fprintf(picture->out, "<text text-anchor=\"middle\" x=\"%d\" y=\"%d\">measured</text>\n", LEFT + SIDE / 2, foot + 420);
-	fprintf(picture->out, "<text text-anchor=\"middle\" transform=\"translate(220 %d) rotate(-90)\">predicted</text>\n",
+	fprintf(picture->out, "<text text-anchor=\"middle\" x=\"%d\" y=\"%d\">measured</text>\n",
+	        LEFT + SIDE / 2, foot + 420);
+	fprintf(picture->out,
+	        "<text text-anchor=\"middle\" transform=\"translate(220 %d) "
+	        "rotate(-90)\">predicted</text>\n",
 	        TOP + SIDE / 2);
 }
 
@@ -241,17 +289,22 @@ static void put_axes(const struct picture *picture) {
 static void put_guides(const struct picture *picture) {
 	double over = log10(1.2), under = log10(0.8);
 	int left = LEFT, right = LEFT + SIDE;
-	fprintf(picture->out, "<g clip-path=\"url(#plot)\"><path class=\"band\" d=\"M%d %dL%d %dL%d %dL%d %dz\"/>", left,
-	        above(picture, picture->low + over), right, above(picture, picture->high + over), right, above(picture, picture->high + under), left,
+	fprintf(picture->out,
+	        "<g clip-path=\"url(#plot)\"><path class=\"band\" d=\"M%d %dL%d %dL%d %dL%d %dz\"/>",
+	        left, above(picture, picture->low + over), right, above(picture, picture->high + over),
+	        right, above(picture, picture->high + under), left,
 	        above(picture, picture->low + under));
-	fprintf(picture->out, "<path class=\"line\" d=\"M%d %dL%d %d\"/></g>\n", left, TOP + SIDE, right, TOP);
-	fprintf(picture->out, "<path class=\"frame\" d=\"M%d %dh%dv%dh%dz\"/>\n", left, TOP, SIDE, SIDE, -SIDE);
+	fprintf(picture->out, "<path class=\"line\" d=\"M%d %dL%d %d\"/></g>\n", left, TOP + SIDE,
+	        right, TOP);
+	fprintf(picture->out, "<path class=\"frame\" d=\"M%d %dh%dv%dh%dz\"/>\n", left, TOP, SIDE, SIDE,
+	        -SIDE);
 }
 
 /* The last part is grey whatever its place. */
 static void open_dots(const struct picture *picture, int i) {
 	int shape = i % 4;
-	fprintf(picture->out, "<path class=\"p\" stroke=\"%s\" %s d=\"", colours[picture->parts[i].name ? i : PARTS - 1], strokes[shape]);
+	fprintf(picture->out, "<path class=\"p\" stroke=\"%s\" %s d=\"",
+	        colours[picture->parts[i].name ? i : PARTS - 1], strokes[shape]);
 }
 
 static void put_dots(const struct picture *picture) {
@@ -261,7 +314,8 @@ static void put_dots(const struct picture *picture) {
 		for (int i = 0; i < picture->v->row_count; i++) {
 			const lk_validated *row = &picture->v->rows[i];
 			if (!is_drawn(picture, row) || part_of(picture, row) != which) continue;
-			fprintf(picture->out, "M%d %d%s", across(picture, log10(row->measured)), above(picture, log10(row->predicted)), shapes[which % 4]);
+			fprintf(picture->out, "M%d %d%s", across(picture, log10(row->measured)),
+			        above(picture, log10(row->predicted)), shapes[which % 4]);
 		}
 		fputs("\"/>\n", picture->out);
 	}
@@ -275,7 +329,8 @@ static void put_legend(const struct picture *picture) {
 		fprintf(picture->out, "M%d %d%s\"/>", LEGEND, y - 45, shapes[i % 4]);
 		fprintf(picture->out, "<text x=\"%d\" y=\"%d\">", LEGEND + 120, y);
 		put_name(picture, &picture->parts[i], NAME);
-		fprintf(picture->out, "</text><text class=\"s\" x=\"%d\" y=\"%d\">%d rows, ", LEGEND + 120, y + 160, picture->parts[i].rows);
+		fprintf(picture->out, "</text><text class=\"s\" x=\"%d\" y=\"%d\">%d rows, ", LEGEND + 120,
+		        y + 160, picture->parts[i].rows);
 		put_percent(picture->out, picture->parts[i].error);
 		fputs("</text>\n", picture->out);
 		y += ENTRY;
@@ -283,21 +338,28 @@ static void put_legend(const struct picture *picture) {
 }
 
 static void put_caption(const struct picture *picture) {
-	fprintf(picture->out, "<text class=\"s\" x=\"%d\" y=\"%d\">Line: predicted as measured. Band: within 20 %%.", LEFT,
-	        HEIGHT - 130);
+	fprintf(picture->out,
+	        "<text class=\"s\" x=\"%d\" y=\"%d\">Line: predicted as measured. Band: within 20 %%.",
+	        LEFT, HEIGHT - 130);
 	int drawn = 0;
-	for (int i = 0; picture->share < 1 && i < picture->v->row_count; i++) drawn += is_drawn(picture, &picture->v->rows[i]);
-	if (picture->share < 1) fprintf(picture->out, " %d of %d rows are drawn, a fixed random sample.", drawn, picture->rows);
+	for (int i = 0; picture->share < 1 && i < picture->v->row_count; i++)
+		drawn += is_drawn(picture, &picture->v->rows[i]);
+	if (picture->share < 1)
+		fprintf(picture->out, " %d of %d rows are drawn, a fixed random sample.", drawn,
+		        picture->rows);
 	fputs("</text>\n", picture->out);
 }
 
 static void draw(const struct picture *picture) {
 	fprintf(picture->out,
-	        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 %d %d\" width=\"%d\" height=\"%d\" role=\"img\" "
-	        "aria-labelledby=\"t d\">\n", WIDTH, HEIGHT, WIDTH / 10, HEIGHT / 10);
+	        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 %d %d\" width=\"%d\" "
+	        "height=\"%d\" role=\"img\" "
+	        "aria-labelledby=\"t d\">\n",
+	        WIDTH, HEIGHT, WIDTH / 10, HEIGHT / 10);
 	put_words(picture);
-	fprintf(picture->out, "<style>%s</style>\n<clipPath id=\"plot\"><path d=\"M%d %dh%dv%dh%dz\"/></clipPath>\n", style, LEFT,
-	        TOP, SIDE, SIDE, -SIDE);
+	fprintf(picture->out,
+	        "<style>%s</style>\n<clipPath id=\"plot\"><path d=\"M%d %dh%dv%dh%dz\"/></clipPath>\n",
+	        style, LEFT, TOP, SIDE, SIDE, -SIDE);
 	fprintf(picture->out, "<path class=\"paper\" d=\"M0 0h%dv%dh%dz\"/>\n", WIDTH, HEIGHT, -WIDTH);
 	put_head(picture);
 	put_axes(picture);

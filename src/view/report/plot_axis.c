@@ -4,15 +4,20 @@
 
 #include "view/report/report.h"
 
-enum { WISHED = 4, MOST = 9 };
+enum {
+	WISHED = 4,
+	MOST = 9
+};
 
-/* base^k for every step-th k inside; the step is a whole number so that no more than MOST come out. */
+/* base^k for every step-th k inside; the step is a whole number so that no more than MOST come out.
+ */
 static int powers(double low, double high, double base, double at[LK_PLOT_TICKS]) {
 	double unit = log10(base), first = ceil(low / unit - 1e-9), last = floor(high / unit + 1e-9);
 	double step = ceil((last - first + 1) / MOST);
 	int count = 0;
 	if (step < 1) step = 1;
-	for (double k = ceil(first / step) * step; k <= last && count < LK_PLOT_TICKS; k += step) at[count++] = pow(base, k);
+	for (double k = ceil(first / step) * step; k <= last && count < LK_PLOT_TICKS; k += step)
+		at[count++] = pow(base, k);
 	return count;
 }
 

@@ -8,12 +8,16 @@
 #include "lockstep/catalogue.h"
 #include "view/table/table_internal.h"
 
-enum { MOST_RESULT = 4 << 20 }; /* bytes of the answer that are embedded */
+enum {
+	MOST_RESULT = 4 << 20
+}; /* bytes of the answer that are embedded */
 
 /* ---- the frame ---- */
 
-/* The verb's own JSON, as a value. A document that would make the report unwieldy is left out, and the report says so. */
-static lk_status put_result(lk_report *writer, const lk_report_job *job, bool *left_out, lk_error *err) {
+/* The verb's own JSON, as a value. A document that would make the report unwieldy is left out, and
+ * the report says so. */
+static lk_status put_result(lk_report *writer, const lk_report_job *job, bool *left_out,
+                            lk_error *err) {
 	char *text = NULL;
 	size_t size = 0;
 	if (!job->result) return lk_json_put_null(writer, "result"), LK_OK;
@@ -51,7 +55,9 @@ static lk_status write_document(const void *what, bool colour, FILE *out, lk_err
 	LK_TRY(put_result(&r, job, &left_out, err));
 	lk_json_array(&r, "warnings");
 	if (job->warnings) job->warnings(job->answer, &r);
-	if (left_out) lk_report_text(&r, "the whole answer is too large to be kept in this report; -o json writes it");
+	if (left_out)
+		lk_report_text(
+			&r, "the whole answer is too large to be kept in this report; -o json writes it");
 	lk_json_array_end(&r);
 	lk_json_object_end(&r);
 	return lk_json_finish(&r, err);
@@ -71,14 +77,16 @@ static lk_status write_html(const void *what, bool colour, FILE *out, lk_error *
 	return status;
 }
 
-lk_status lk_report_save(const lk_report_job *job, lk_report_form form, const char *path, FILE *out, lk_error *err) {
+lk_status lk_report_save(const lk_report_job *job, lk_report_form form, const char *path, FILE *out,
+                         lk_error *err) {
 	lk_writing w = {LK_FORMAT_JSON, false, false, path, out};
 	return lk_write_through(&w, form == LK_REPORT_HTML ? write_html : write_document, job, err);
 }
 
 /* ---- panels ---- */
 
-void lk_report_panel(lk_report *writer, const char *kind, const char *title, const char *note, bool wide) {
+void lk_report_panel(lk_report *writer, const char *kind, const char *title, const char *note,
+                     bool wide) {
 	lk_json_object(writer, NULL);
 	lk_json_put_text(writer, "kind", kind);
 	lk_json_put_text(writer, "title", title);
@@ -86,17 +94,23 @@ void lk_report_panel(lk_report *writer, const char *kind, const char *title, con
 	if (wide) lk_json_put_bool(writer, "wide", true);
 }
 
-void lk_report_panel_end(lk_report *writer) { lk_json_object_end(writer); }
+void lk_report_panel_end(lk_report *writer) {
+	lk_json_object_end(writer);
+}
 
-void lk_report_verdict(lk_report *writer, const char *state, const char *headline, const char *detail) {
+void lk_report_verdict(lk_report *writer, const char *state, const char *headline,
+                       const char *detail) {
 	lk_report_panel(writer, "verdict", headline, NULL, true);
 	lk_json_put_text(writer, "state", state);
 	lk_json_put_text(writer, "detail", detail);
 }
 
-void lk_report_figures(lk_report *writer) { lk_json_array(writer, "figures"); }
+void lk_report_figures(lk_report *writer) {
+	lk_json_array(writer, "figures");
+}
 
-void lk_report_figure(lk_report *writer, const char *label, const char *value, const char *range, const char *note) {
+void lk_report_figure(lk_report *writer, const char *label, const char *value, const char *range,
+                      const char *note) {
 	lk_json_object(writer, NULL);
 	lk_json_put_text(writer, "label", label);
 	lk_json_put_text(writer, "value", value);
@@ -105,7 +119,9 @@ void lk_report_figure(lk_report *writer, const char *label, const char *value, c
 	lk_json_object_end(writer);
 }
 
-void lk_report_facts(lk_report *writer) { lk_json_array(writer, "facts"); }
+void lk_report_facts(lk_report *writer) {
+	lk_json_array(writer, "facts");
+}
 
 void lk_report_fact(lk_report *writer, const char *label, const char *text) {
 	if (!text || !*text) return;
@@ -122,9 +138,12 @@ void lk_report_part(lk_report *writer, const char *key, const char *label) {
 	lk_json_object_end(writer);
 }
 
-void lk_report_text(lk_report *writer, const char *text) { lk_json_put_text(writer, NULL, text); }
+void lk_report_text(lk_report *writer, const char *text) {
+	lk_json_put_text(writer, NULL, text);
+}
 
-void lk_report_fall(lk_report *writer, const char *key, const char *label, double seconds, const char *note, bool total) {
+void lk_report_fall(lk_report *writer, const char *key, const char *label, double seconds,
+                    const char *note, bool total) {
 	lk_json_object(writer, NULL);
 	lk_json_put_text(writer, "key", key);
 	lk_json_put_text(writer, "label", label);
@@ -134,7 +153,8 @@ void lk_report_fall(lk_report *writer, const char *key, const char *label, doubl
 	lk_json_object_end(writer);
 }
 
-void lk_report_row(lk_report *writer, const char *name, const char *mark, const double *values, int count) {
+void lk_report_row(lk_report *writer, const char *name, const char *mark, const double *values,
+                   int count) {
 	lk_json_object(writer, NULL);
 	lk_json_put_text(writer, "name", name);
 	if (mark) lk_json_put_text(writer, "mark", mark);
@@ -144,7 +164,8 @@ void lk_report_row(lk_report *writer, const char *name, const char *mark, const 
 	lk_json_object_end(writer);
 }
 
-void lk_report_axis(lk_report *writer, const char *key, const char *label, const char *unit, bool log) {
+void lk_report_axis(lk_report *writer, const char *key, const char *label, const char *unit,
+                    bool log) {
 	lk_json_object(writer, key);
 	lk_json_put_text(writer, "label", label);
 	lk_json_put_text(writer, "unit", unit);
@@ -265,7 +286,9 @@ void lk_report_round(lk_table *table, int digits) {
 static bool same_throughout(const lk_table *table, int column) {
 	char a[LK_DIGITS], b[LK_DIGITS];
 	int row = 1;
-	while (row < table->rows && strcmp(lk_cell_shown(lk_table_cell(table, 0, column), a), lk_cell_shown(lk_table_cell(table, row, column), b)) == 0) row++;
+	while (row < table->rows && strcmp(lk_cell_shown(lk_table_cell(table, 0, column), a),
+	                                   lk_cell_shown(lk_table_cell(table, row, column), b)) == 0)
+		row++;
 	return row > 1 && row == table->rows;
 }
 
@@ -275,18 +298,21 @@ char *lk_report_same(lk_table *table, const char *const *keys, char *out, size_t
 	for (; table && table->status == LK_OK && *keys; keys++) {
 		char digits[LK_DIGITS];
 		int column = column_of(table, *keys);
-		if (column < 0 || table->columns[column].hidden || !same_throughout(table, column)) continue;
+		if (column < 0 || table->columns[column].hidden || !same_throughout(table, column))
+			continue;
 		const char *shown = lk_cell_shown(lk_table_cell(table, 0, column), digits);
 		table->columns[column].hidden = true;
 		if (!*shown || used >= size) continue;
-		int length = snprintf(out + used, size - used, "%s%s %.60s", used ? ", " : "", table->columns[column].title, shown);
+		int length = snprintf(out + used, size - used, "%s%s %.60s", used ? ", " : "",
+		                      table->columns[column].title, shown);
 		used += length > 0 ? (size_t)length : 0;
 	}
 	return out;
 }
 
-lk_status lk_report_table_with(lk_report *writer, const char *title, const char *note, bool wide, lk_table *table, int most,
-                               lk_report_more *more, const void *context, lk_error *err) {
+lk_status lk_report_table_with(lk_report *writer, const char *title, const char *note, bool wide,
+                               lk_table *table, int most, lk_report_more *more, const void *context,
+                               lk_error *err) {
 	lk_status status = LK_OK;
 	if (!table || table->status != LK_OK) {
 		lk_table_free(table);
@@ -305,6 +331,7 @@ lk_status lk_report_table_with(lk_report *writer, const char *title, const char 
 	return status;
 }
 
-lk_status lk_report_table(lk_report *writer, const char *title, const char *note, bool wide, lk_table *table, int most, lk_error *err) {
+lk_status lk_report_table(lk_report *writer, const char *title, const char *note, bool wide,
+                          lk_table *table, int most, lk_error *err) {
 	return lk_report_table_with(writer, title, note, wide, table, most, NULL, NULL, err);
 }

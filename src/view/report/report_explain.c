@@ -1,5 +1,5 @@
-/* report_explain.c: the report of why a run is slow: the step from computing to measured, stalls, ranks with stragglers
- * marked, communication, steps, kernels, the critical path. */
+/* report_explain.c: the report of why a run is slow: the step from computing to measured, stalls,
+ * ranks with stragglers marked, communication, steps, kernels, the critical path. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,7 +9,16 @@
 #include "view/text/views.h"
 #include "view/report/report.h"
 
-enum { TEXT = 64, LINE = 320, MOST_RANKS = 512, MOST_STEPS = 200, MOST_KERNELS = 200, MOST_POINTS = 80, MOST_SHAPED = 100, MOST_ROWS = 500 };
+enum {
+	TEXT = 64,
+	LINE = 320,
+	MOST_RANKS = 512,
+	MOST_STEPS = 200,
+	MOST_KERNELS = 200,
+	MOST_POINTS = 80,
+	MOST_SHAPED = 100,
+	MOST_ROWS = 500
+};
 
 /* What the device of a rank does with its time. */
 struct part {
@@ -26,14 +35,20 @@ static const struct part parts[] = {
 	{"host", "idle: launched too late", FIELD(idle_host_ns)},
 	{"idle", "idle: other", FIELD(idle_other_ns)},
 };
-enum { PARTS = sizeof parts / sizeof *parts };
+enum {
+	PARTS = sizeof parts / sizeof *parts
+};
 
-static double part_of(const lk_explain_rank *rank, int k) { return (double)*(const int64_t *)(const void *)((const char *)rank + parts[k].field); }
+static double part_of(const lk_explain_rank *rank, int k) {
+	return (double)*(const int64_t *)(const void *)((const char *)rank + parts[k].field);
+}
 
 /* Share of all devices' time. */
 static double share_of(const lk_explanation *explanation, int k) {
 	double sum = 0, whole = 0;
-	for (int i = 0; i < explanation->rank_count; i++) sum += part_of(&explanation->ranks[i], k), whole += (double)explanation->ranks[i].kernel_time_ns;
+	for (int i = 0; i < explanation->rank_count; i++)
+		sum += part_of(&explanation->ranks[i], k),
+			whole += (double)explanation->ranks[i].kernel_time_ns;
 	return whole > 0 ? sum / whole : 0;
 }
 
@@ -43,19 +58,32 @@ static void put_verdict(lk_report *writer, const lk_explanation *explanation) {
 	const lk_explain_stall *worst = explanation->stall_count ? &explanation->stalls[0] : NULL;
 	char text[TEXT], other[TEXT], headline[LINE], detail[LINE];
 	if (worst) snprintf(headline, sizeof headline, "%.60s: %.150s", worst->kind, worst->what);
-	snprintf(detail, sizeof detail, "%d rank%s, %d step%s, %s kernels", explanation->rank_count, explanation->rank_count == 1 ? "" : "s", explanation->step_count,
-	         explanation->step_count == 1 ? "" : "s", lk_format_thousands((double)explanation->kernels, text, sizeof text));
-	lk_report_verdict(writer, worst ? "no" : "yes", worst ? headline : "Nothing stalls the step", detail);
+	snprintf(detail, sizeof detail, "%d rank%s, %d step%s, %s kernels", explanation->rank_count,
+	         explanation->rank_count == 1 ? "" : "s", explanation->step_count,
+	         explanation->step_count == 1 ? "" : "s",
+	         lk_format_thousands((double)explanation->kernels, text, sizeof text));
+	lk_report_verdict(writer, worst ? "no" : "yes", worst ? headline : "Nothing stalls the step",
+	                  detail);
 	lk_report_figures(writer);
-	if (!isnan(explanation->step_deviation_s)) snprintf(detail, sizeof detail, "+- %s over the steps", lk_format_seconds(explanation->step_deviation_s, other, sizeof other));
+	if (!isnan(explanation->step_deviation_s))
+		snprintf(detail, sizeof detail, "+- %s over the steps",
+		         lk_format_seconds(explanation->step_deviation_s, other, sizeof other));
 	else *detail = '\0';
-	lk_report_figure(writer, "step", lk_format_seconds(explanation->step_s, text, sizeof text), detail, NULL);
-	if (worst) lk_report_figure(writer, "largest stall", lk_format_seconds(worst->lost_s, text, sizeof text), lk_percent(worst->share, other, sizeof other), "of a step");
-	lk_report_figure(writer, "computing", lk_percent(share_of(explanation, 0), text, sizeof text), NULL, "of the devices' time");
-	lk_report_figure(writer, "exposed communication", lk_percent(share_of(explanation, 1), text, sizeof text), NULL, NULL);
+	lk_report_figure(writer, "step", lk_format_seconds(explanation->step_s, text, sizeof text),
+	                 detail, NULL);
+	if (worst)
+		lk_report_figure(writer, "largest stall",
+		                 lk_format_seconds(worst->lost_s, text, sizeof text),
+		                 lk_percent(worst->share, other, sizeof other), "of a step");
+	lk_report_figure(writer, "computing", lk_percent(share_of(explanation, 0), text, sizeof text),
+	                 NULL, "of the devices' time");
+	lk_report_figure(writer, "exposed communication",
+	                 lk_percent(share_of(explanation, 1), text, sizeof text), NULL, NULL);
 	if (explanation->anchors > 0) {
 		snprintf(detail, sizeof detail, "on %u collectives", explanation->anchors);
-		lk_report_figure(writer, "clocks agree within", lk_format_seconds(explanation->residual_max_s, text, sizeof text), NULL, detail);
+		lk_report_figure(writer, "clocks agree within",
+		                 lk_format_seconds(explanation->residual_max_s, text, sizeof text), NULL,
+		                 detail);
 	}
 	lk_json_array_end(writer);
 	if (worst) {
@@ -69,14 +97,16 @@ static void put_verdict(lk_report *writer, const lk_explanation *explanation) {
 
 static void put_waterfall(lk_report *writer, const lk_explanation *explanation) {
 	double sum = 0;
-	lk_report_panel(writer, "waterfall", "From computing to the measured step", "mean over ranks and steps", true);
+	lk_report_panel(writer, "waterfall", "From computing to the measured step",
+	                "mean over ranks and steps", true);
 	lk_json_array(writer, "steps");
 	for (int k = 0; k < PARTS; k++) {
 		double seconds = share_of(explanation, k) * explanation->step_s;
 		sum += seconds;
 		if (seconds > 0) lk_report_fall(writer, parts[k].key, parts[k].label, seconds, NULL, false);
 	}
-	if (fabs(explanation->step_s - sum) > 0.002 * explanation->step_s) lk_report_fall(writer, "bubble", "between steps", explanation->step_s - sum, NULL, false);
+	if (fabs(explanation->step_s - sum) > 0.002 * explanation->step_s)
+		lk_report_fall(writer, "bubble", "between steps", explanation->step_s - sum, NULL, false);
 	lk_report_fall(writer, "total", "measured step", explanation->step_s, NULL, true);
 	lk_json_array_end(writer);
 	lk_report_panel_end(writer);
@@ -87,12 +117,16 @@ static void put_waterfall(lk_report *writer, const lk_explanation *explanation) 
 /* Whether it is a straggler, as the stalls say. */
 static const char *mark_of(const lk_explanation *explanation, int rank) {
 	for (int i = 0; i < explanation->stall_count; i++)
-		if (explanation->stalls[i].subject == rank && strcmp(explanation->stalls[i].kind, "straggler") == 0) return "straggler";
+		if (explanation->stalls[i].subject == rank &&
+		    strcmp(explanation->stalls[i].kind, "straggler") == 0)
+			return "straggler";
 	return NULL;
 }
 
 /* What a rank loses that computing does not take. */
-static double lost(const lk_explain_rank *rank) { return (double)(rank->kernel_time_ns - rank->compute_ns); }
+static double lost(const lk_explain_rank *rank) {
+	return (double)(rank->kernel_time_ns - rank->compute_ns);
+}
 
 static int by_loss(const void *a, const void *b) {
 	const lk_explain_rank *const *x = a, *const *y = b;
@@ -106,7 +140,8 @@ static lk_status put_ranks(lk_report *writer, const lk_explanation *explanation,
 	if (!order) return lk_oom(err);
 	for (int i = 0; i < explanation->rank_count; i++) order[i] = &explanation->ranks[i];
 	qsort(order, (size_t)explanation->rank_count, sizeof *order, by_loss);
-	lk_report_panel(writer, "bars", "Where each rank's time goes", "a step, those that lose most first; stragglers keep the others waiting", true);
+	lk_report_panel(writer, "bars", "Where each rank's time goes",
+	                "a step, those that lose most first; stragglers keep the others waiting", true);
 	lk_json_put_text(writer, "unit", "s");
 	lk_json_array(writer, "parts");
 	for (int k = 0; k < PARTS; k++) lk_report_part(writer, parts[k].key, parts[k].label);
@@ -114,12 +149,14 @@ static lk_status put_ranks(lk_report *writer, const lk_explanation *explanation,
 	lk_json_array(writer, "rows");
 	for (int i = 0; i < explanation->rank_count && i < MOST_RANKS; i++) {
 		double values[PARTS];
-		for (int k = 0; k < PARTS; k++) values[k] = part_of(order[i], k) * 1e-9 / (order[i]->steps > 0 ? order[i]->steps : 1);
+		for (int k = 0; k < PARTS; k++)
+			values[k] = part_of(order[i], k) * 1e-9 / (order[i]->steps > 0 ? order[i]->steps : 1);
 		snprintf(name, sizeof name, "rank %d", order[i]->rank);
 		lk_report_row(writer, name, mark_of(explanation, order[i]->rank), values, PARTS);
 	}
 	lk_json_array_end(writer);
-	if (explanation->rank_count > MOST_RANKS) lk_json_put_integer(writer, "left_out", explanation->rank_count - MOST_RANKS);
+	if (explanation->rank_count > MOST_RANKS)
+		lk_json_put_integer(writer, "left_out", explanation->rank_count - MOST_RANKS);
 	lk_report_panel_end(writer);
 	free(order);
 	return LK_OK;
@@ -140,24 +177,31 @@ static void put_steps(lk_report *writer, const lk_explanation *explanation) {
 	lk_json_array(writer, "rows");
 	for (int i = 0; i < shown; i++) {
 		const lk_explain_step *step = &explanation->steps[i];
-		const double values[] = {(double)step->compute_ns * 1e-9, (double)step->exposed_communication_ns * 1e-9, (double)step->exposed_memory_ns * 1e-9,
-		                         (double)step->idle_ns * 1e-9};
-		if (explanation->rank_count > 1) snprintf(name, sizeof name, "rank %d, step %lld", step->rank, (long long)step->number);
+		const double values[] = {
+			(double)step->compute_ns * 1e-9, (double)step->exposed_communication_ns * 1e-9,
+			(double)step->exposed_memory_ns * 1e-9, (double)step->idle_ns * 1e-9};
+		if (explanation->rank_count > 1)
+			snprintf(name, sizeof name, "rank %d, step %lld", step->rank, (long long)step->number);
 		else snprintf(name, sizeof name, "step %lld", (long long)step->number);
 		lk_report_row(writer, name, NULL, values, 4);
 	}
 	lk_json_array_end(writer);
-	if (shown < explanation->step_rows) lk_json_put_integer(writer, "left_out", explanation->step_rows - shown);
+	if (shown < explanation->step_rows)
+		lk_json_put_integer(writer, "left_out", explanation->step_rows - shown);
 	lk_report_panel_end(writer);
 }
 
 /* ---- communication ---- */
 
-static bool has_rate(const lk_explain_comm *comm) { return comm->busbw > 0 && comm->bytes > 0 && comm->count > 0; }
+static bool has_rate(const lk_explain_comm *comm) {
+	return comm->busbw > 0 && comm->bytes > 0 && comm->count > 0;
+}
 
 /* A colour for each row: its points and the model's curve have it. */
 static char *comm_key(int row, char out[TEXT]) {
-	enum { COLOURS = 8 };
+	enum {
+		COLOURS = 8
+	};
 	snprintf(out, TEXT, "c%d", row % COLOURS);
 	return out;
 }
@@ -167,20 +211,24 @@ static void put_measured(lk_report *writer, const lk_explanation *explanation, i
 	char name[LINE], text[LINE], key[TEXT];
 	if (!has_rate(comm)) return;
 	snprintf(name, sizeof name, "%.60s%s%.80s", comm->kind, *comm->group ? ", " : "", comm->group);
-	snprintf(text, sizeof text, "%.200s: %llu%s", name, (unsigned long long)comm->count, comm->matched == comm->count ? "" : ", waiting counted too");
+	snprintf(text, sizeof text, "%.200s: %llu%s", name, (unsigned long long)comm->count,
+	         comm->matched == comm->count ? "" : ", waiting counted too");
 	lk_report_series(writer, name, comm_key(row, key), false);
 	lk_report_point(writer, comm->bytes / (double)comm->count, comm->busbw * 1e9, text, NULL);
 	lk_report_series_end(writer);
 }
 
-/* The part of a curve near the messages that were sent: a hundredth of their size to a hundred times. */
-static void put_curve(lk_report *writer, const lk_explanation *explanation, const lk_explain_curve *curve) {
+/* The part of a curve near the messages that were sent: a hundredth of their size to a hundred
+ * times. */
+static void put_curve(lk_report *writer, const lk_explanation *explanation,
+                      const lk_explain_curve *curve) {
 	const double far = 128;
 	const lk_explain_comm *comm = &explanation->comm[curve->comm];
 	double sent = comm->bytes / (double)comm->count;
 	char name[LINE], key[TEXT];
 	if (!has_rate(comm)) return;
-	snprintf(name, sizeof name, "model: %.60s of %d on %d node%s", curve->kind, curve->ranks, curve->nodes, curve->nodes == 1 ? "" : "s");
+	snprintf(name, sizeof name, "model: %.60s of %d on %d node%s", curve->kind, curve->ranks,
+	         curve->nodes, curve->nodes == 1 ? "" : "s");
 	lk_report_series(writer, name, comm_key(curve->comm, key), true);
 	for (int k = 0; k < curve->count; k++)
 		if (curve->busbw[k] > 0 && curve->bytes[k] > sent / far && curve->bytes[k] < sent * far)
@@ -193,14 +241,19 @@ static void put_collectives(lk_report *writer, const lk_explanation *explanation
 	int any = 0;
 	for (int i = 0; i < explanation->comm_count; i++) any += has_rate(&explanation->comm[i]);
 	if (!any) return;
-	snprintf(note, sizeof note, "points: measured, mean size and mean rate of each kind and group; %s%.300s", explanation->curve_count ? "lines: the model on " : "no curves of the model: ",
-	         explanation->curve_count ? explanation->held_against : explanation->no_curves ? explanation->no_curves : "");
+	snprintf(note, sizeof note,
+	         "points: measured, mean size and mean rate of each kind and group; %s%.300s",
+	         explanation->curve_count ? "lines: the model on " : "no curves of the model: ",
+	         explanation->curve_count ? explanation->held_against
+	         : explanation->no_curves ? explanation->no_curves
+	                                  : "");
 	lk_report_panel(writer, "scatter", "Collectives: bus bandwidth over size", note, false);
 	lk_json_put_text(writer, "role", "collectives");
 	lk_report_axis(writer, "x", "mean size of a message", "B", true);
 	lk_report_axis(writer, "y", "bus bandwidth, as nccl-tests define it", "B/s", true);
 	lk_json_array(writer, "series");
-	for (int i = 0; i < explanation->curve_count; i++) put_curve(writer, explanation, &explanation->curves[i]);
+	for (int i = 0; i < explanation->curve_count; i++)
+		put_curve(writer, explanation, &explanation->curves[i]);
 	for (int i = 0; i < explanation->comm_count; i++) put_measured(writer, explanation, i);
 	lk_json_array_end(writer);
 	lk_report_panel_end(writer);
@@ -208,11 +261,14 @@ static void put_collectives(lk_report *writer, const lk_explanation *explanation
 
 /* ---- kernels under their roof ---- */
 
-static double each_s(const lk_explain_shaped *shaped) { return shaped->total_ns * 1e-9 / (double)shaped->count; }
+static double each_s(const lk_explain_shaped *shaped) {
+	return shaped->total_ns * 1e-9 / (double)shaped->count;
+}
 
 /* What has a place under the roof: operations that multiply. The table has the others. */
 static bool on_roofline(const lk_explain_shaped *shaped) {
-	return shaped->count && shaped->flops > 0 && shaped->bytes > 0 && shaped->total_ns > 0 && shaped->peak_flops > 0;
+	return shaped->count && shaped->flops > 0 && shaped->bytes > 0 && shaped->total_ns > 0 &&
+	       shaped->peak_flops > 0;
 }
 
 /* How many of the costliest are drawn, and between which intensities. */
@@ -222,7 +278,8 @@ static int few_shaped(const lk_explanation *explanation, double *low, double *hi
 	for (; end < explanation->shaped_count && drawn < MOST_POINTS; end++) {
 		const lk_explain_shaped *shaped = &explanation->shaped[end];
 		if (!on_roofline(shaped)) continue;
-		*low = fmin(*low, shaped->flops / shaped->bytes), *high = fmax(*high, shaped->flops / shaped->bytes);
+		*low = fmin(*low, shaped->flops / shaped->bytes),
+		*high = fmax(*high, shaped->flops / shaped->bytes);
 		drawn++;
 	}
 	return drawn ? end : 0;
@@ -231,13 +288,16 @@ static int few_shaped(const lk_explanation *explanation, double *low, double *hi
 static bool seen_before(const lk_explanation *explanation, int i, bool by_peak) {
 	for (int k = 0; k < i; k++) {
 		const lk_explain_shaped *a = &explanation->shaped[k], *b = &explanation->shaped[i];
-		if (on_roofline(a) && (by_peak ? a->peak_flops == b->peak_flops : strcmp(a->kind, b->kind) == 0)) return true;
+		if (on_roofline(a) &&
+		    (by_peak ? a->peak_flops == b->peak_flops : strcmp(a->kind, b->kind) == 0))
+			return true;
 	}
 	return false;
 }
 
 /* Memory bandwidth up to the peak of a number format; formats with the same peak have one roof. */
-static void put_roof(lk_report *writer, const lk_explanation *explanation, const lk_explain_shaped *shaped, double low, double high) {
+static void put_roof(lk_report *writer, const lk_explanation *explanation,
+                     const lk_explain_shaped *shaped, double low, double high) {
 	double ridge = shaped->peak_flops / explanation->memory_rate;
 	char name[LINE];
 	snprintf(name, sizeof name, "roof: memory bandwidth, then %.20s peak", shaped->dtype);
@@ -248,16 +308,21 @@ static void put_roof(lk_report *writer, const lk_explanation *explanation, const
 	lk_report_series_end(writer);
 }
 
-static void put_shaped(lk_report *writer, const lk_explanation *explanation, const char *kind, int end) {
+static void put_shaped(lk_report *writer, const lk_explanation *explanation, const char *kind,
+                       int end) {
 	char text[2 * LINE], each[TEXT], all[TEXT];
 	lk_report_series(writer, kind, kind, false);
 	for (int i = 0; i < end; i++) {
 		const lk_explain_shaped *shaped = &explanation->shaped[i];
 		if (!on_roofline(shaped) || strcmp(shaped->kind, kind) != 0) continue;
-		snprintf(text, sizeof text, "%.60s %.120s %.20s: %s each, %llu, %s together, %.0f %% of the roof", shaped->operation, shaped->shapes, shaped->dtype,
-		         lk_format_seconds(each_s(shaped), each, sizeof each), (unsigned long long)shaped->count,
+		snprintf(text, sizeof text,
+		         "%.60s %.120s %.20s: %s each, %llu, %s together, %.0f %% of the roof",
+		         shaped->operation, shaped->shapes, shaped->dtype,
+		         lk_format_seconds(each_s(shaped), each, sizeof each),
+		         (unsigned long long)shaped->count,
 		         lk_format_seconds(shaped->total_ns * 1e-9, all, sizeof all), 100 * shaped->roof);
-		lk_report_point(writer, shaped->flops / shaped->bytes, shaped->flops / each_s(shaped), text, NULL);
+		lk_report_point(writer, shaped->flops / shaped->bytes, shaped->flops / each_s(shaped), text,
+		                NULL);
 	}
 	lk_report_series_end(writer);
 }
@@ -266,7 +331,10 @@ static void put_roofline(lk_report *writer, const lk_explanation *explanation) {
 	double low, high;
 	int end = few_shaped(explanation, &low, &high);
 	char note[2 * LINE], share[TEXT];
-	const char *why = explanation->no_roofline ? explanation->no_roofline : explanation->shaped_count && !end ? "no operation of known shape multiplies matrices" : NULL;
+	const char *why = explanation->no_roofline ? explanation->no_roofline
+	                  : explanation->shaped_count && !end
+	                      ? "no operation of known shape multiplies matrices"
+	                      : NULL;
 	if (why) {
 		lk_report_panel(writer, "text", "Kernels under their roof", NULL, false);
 		lk_json_array(writer, "lines");
@@ -276,17 +344,21 @@ static void put_roofline(lk_report *writer, const lk_explanation *explanation) {
 		lk_report_panel_end(writer);
 	}
 	if (why || !end) return;
-	snprintf(note, sizeof note, "the costliest operations of known shape against %.100s; %s of all kernel time has a known shape", explanation->held_against,
-	         lk_percent(explanation->shaped_share, share, sizeof share));
+	snprintf(note, sizeof note,
+	         "the costliest operations of known shape against %.100s; %s of all kernel time has a "
+	         "known shape",
+	         explanation->held_against, lk_percent(explanation->shaped_share, share, sizeof share));
 	lk_report_panel(writer, "scatter", "Kernels under their roof", note, false);
 	lk_json_put_text(writer, "role", "roofline");
 	lk_report_axis(writer, "x", "arithmetic intensity", "FLOP/B", true);
 	lk_report_axis(writer, "y", "rate", "FLOP/s", true);
 	lk_json_array(writer, "series");
 	for (int i = 0; i < end; i++)
-		if (on_roofline(&explanation->shaped[i]) && !seen_before(explanation, i, true)) put_roof(writer, explanation, &explanation->shaped[i], low / 4, high * 2);
+		if (on_roofline(&explanation->shaped[i]) && !seen_before(explanation, i, true))
+			put_roof(writer, explanation, &explanation->shaped[i], low / 4, high * 2);
 	for (int i = 0; i < end; i++)
-		if (on_roofline(&explanation->shaped[i]) && !seen_before(explanation, i, false)) put_shaped(writer, explanation, explanation->shaped[i].kind, end);
+		if (on_roofline(&explanation->shaped[i]) && !seen_before(explanation, i, false))
+			put_shaped(writer, explanation, explanation->shaped[i].kind, end);
 	lk_json_array_end(writer);
 	lk_report_panel_end(writer);
 }
@@ -294,23 +366,27 @@ static void put_roofline(lk_report *writer, const lk_explanation *explanation) {
 static void put_critical(lk_report *writer, const lk_explanation *explanation) {
 	const lk_critical_path *path = &explanation->critical;
 	if (!path->part_count) return;
-	lk_report_panel(writer, "bars", "The critical path", "the chain of work that the step hangs on", false);
+	lk_report_panel(writer, "bars", "The critical path", "the chain of work that the step hangs on",
+	                false);
 	lk_json_put_text(writer, "unit", "s");
 	lk_json_array(writer, "parts");
 	lk_report_part(writer, "gemm", "on the path");
 	lk_json_array_end(writer);
 	lk_json_array(writer, "rows");
-	for (int i = 0; i < path->part_count; i++) lk_report_row(writer, path->parts[i].kind, NULL, &path->parts[i].seconds, 1);
+	for (int i = 0; i < path->part_count; i++)
+		lk_report_row(writer, path->parts[i].kind, NULL, &path->parts[i].seconds, 1);
 	lk_json_array_end(writer);
 	lk_report_panel_end(writer);
 }
 
 /* ---- the whole ---- */
 
-static lk_status put_table(lk_report *writer, const lk_explanation *explanation, int which, const char *title, bool wide, int most, lk_error *err) {
+static lk_status put_table(lk_report *writer, const lk_explanation *explanation, int which,
+                           const char *title, bool wide, int most, lk_error *err) {
 	lk_table *table = lk_explain_table(explanation, which, false);
 	if (table) lk_table_hide_empty(table);
-	if (which == LK_EXPLAIN_ROOFLINE) lk_report_hide(table, "kernel"); /* the table of kernels has long names enough */
+	if (which == LK_EXPLAIN_ROOFLINE)
+		lk_report_hide(table, "kernel"); /* the table of kernels has long names enough */
 	return lk_report_table(writer, title, NULL, wide, table, most, err);
 }
 
@@ -318,35 +394,48 @@ static lk_status put_panels(const void *answer, lk_report *writer, lk_error *err
 	const lk_explanation *explanation = answer;
 	put_verdict(writer, explanation);
 	put_waterfall(writer, explanation);
-	LK_TRY(put_table(writer, explanation, LK_EXPLAIN_STALLS, "Stalls, the worst first", true, MOST_ROWS, err));
+	LK_TRY(put_table(writer, explanation, LK_EXPLAIN_STALLS, "Stalls, the worst first", true,
+	                 MOST_ROWS, err));
 	LK_TRY(put_ranks(writer, explanation, err));
 	put_critical(writer, explanation);
 	put_collectives(writer, explanation);
 	put_roofline(writer, explanation);
 	put_steps(writer, explanation);
-	if (explanation->rank_count > 1) LK_TRY(put_table(writer, explanation, LK_EXPLAIN_STRAGGLERS, "Who keeps the others waiting", true, MOST_ROWS, err));
-	LK_TRY(put_table(writer, explanation, LK_EXPLAIN_COMMUNICATION, "Communication", true, MOST_ROWS, err));
+	if (explanation->rank_count > 1)
+		LK_TRY(put_table(writer, explanation, LK_EXPLAIN_STRAGGLERS, "Who keeps the others waiting",
+		                 true, MOST_ROWS, err));
+	LK_TRY(put_table(writer, explanation, LK_EXPLAIN_COMMUNICATION, "Communication", true,
+	                 MOST_ROWS, err));
 	LK_TRY(put_table(writer, explanation, LK_EXPLAIN_KERNELS, "Kernels", true, MOST_KERNELS, err));
-	LK_TRY(put_table(writer, explanation, LK_EXPLAIN_ROOFLINE, "Operations of known shape", true, MOST_SHAPED, err));
-	LK_TRY(put_table(writer, explanation, LK_EXPLAIN_STRETCHES, "Idle stretches", true, MOST_KERNELS, err));
-	LK_TRY(put_table(writer, explanation, LK_EXPLAIN_OVERLAP, "Overlap of communication", false, MOST_ROWS, err));
+	LK_TRY(put_table(writer, explanation, LK_EXPLAIN_ROOFLINE, "Operations of known shape", true,
+	                 MOST_SHAPED, err));
+	LK_TRY(put_table(writer, explanation, LK_EXPLAIN_STRETCHES, "Idle stretches", true,
+	                 MOST_KERNELS, err));
+	LK_TRY(put_table(writer, explanation, LK_EXPLAIN_OVERLAP, "Overlap of communication", false,
+	                 MOST_ROWS, err));
 	LK_TRY(put_table(writer, explanation, LK_EXPLAIN_IDLE, "Idle streams", true, MOST_ROWS, err));
-	LK_TRY(put_table(writer, explanation, LK_EXPLAIN_QUEUE, "Queues of launches", true, MOST_ROWS, err));
+	LK_TRY(put_table(writer, explanation, LK_EXPLAIN_QUEUE, "Queues of launches", true, MOST_ROWS,
+	                 err));
 	return put_table(writer, explanation, LK_EXPLAIN_LAUNCHES, "Launches", true, MOST_ROWS, err);
 }
 
 static void put_warnings(const void *answer, lk_report *writer) {
 	const lk_explanation *explanation = answer;
-	for (int i = 0; i < explanation->warning_count; i++) lk_report_text(writer, explanation->warnings[i]);
+	for (int i = 0; i < explanation->warning_count; i++)
+		lk_report_text(writer, explanation->warnings[i]);
 }
 
 static lk_status put_result(const void *answer, bool colour, FILE *out, lk_error *err) {
 	return lk_explain_print(answer, LK_OUTPUT_JSON, LK_EXPLAIN_ALL, colour, NULL, out, err);
 }
 
-lk_status lk_report_explain(const lk_explanation *explanation, lk_report_form form, const char *path, FILE *out, lk_error *err) {
+lk_status lk_report_explain(const lk_explanation *explanation, lk_report_form form,
+                            const char *path, FILE *out, lk_error *err) {
 	char title[LINE];
-	snprintf(title, sizeof title, "Why a step of %d rank%s takes its time", explanation->rank_count, explanation->rank_count == 1 ? "" : "s");
-	lk_report_job job = {"explain", title, explanation->reproduce, explanation, &explanation->inputs, put_panels, NULL, put_warnings, put_result, NULL};
+	snprintf(title, sizeof title, "Why a step of %d rank%s takes its time", explanation->rank_count,
+	         explanation->rank_count == 1 ? "" : "s");
+	lk_report_job job = {
+		"explain",  title, explanation->reproduce, explanation, &explanation->inputs,
+		put_panels, NULL,  put_warnings,           put_result,  NULL};
 	return lk_report_save(&job, form, path, out, err);
 }

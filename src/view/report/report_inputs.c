@@ -1,5 +1,6 @@
-/* report_inputs.c: the files behind a report by their content, so that two reports can be told to be of the same. Small files
- * are hashed whole; of large ones their size, their first and their last MiB: a trace of gigabytes is not read twice. */
+/* report_inputs.c: the files behind a report by their content, so that two reports can be told to
+ * be of the same. Small files are hashed whole; of large ones their size, their first and their
+ * last MiB: a trace of gigabytes is not read twice. */
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,7 +10,13 @@
 #include "base/sha256.h"
 #include "view/report/report.h"
 
-enum { MIB = 1 << 20, WHOLE = 4 * MIB, MOST_HASHED = 64, MOST_NAMED = 2048, HEX = 65 };
+enum {
+	MIB = 1 << 20,
+	WHOLE = 4 * MIB,
+	MOST_HASHED = 64,
+	MOST_NAMED = 2048,
+	HEX = 65
+};
 
 static bool add_part(lk_sha256 *sha256, int fd, char *buffer, off_t from, off_t size) {
 	while (size > 0) {
@@ -32,7 +39,8 @@ static bool hash(int fd, off_t size, char out[HEX]) {
 	} else {
 		int length = snprintf(text, sizeof text, "%lld\n", (long long)size);
 		lk_sha256_add(&h, text, (size_t)length);
-		fine = fine && add_part(&h, fd, buffer, 0, MIB) && add_part(&h, fd, buffer, size - MIB, MIB);
+		fine =
+			fine && add_part(&h, fd, buffer, 0, MIB) && add_part(&h, fd, buffer, size - MIB, MIB);
 	}
 	lk_sha256_end(&h, bytes);
 	for (int i = 0; i < 32; i++) snprintf(out + (size_t)2 * (size_t)i, 3, "%02x", bytes[i]);
@@ -49,7 +57,8 @@ static void put_input(lk_report *writer, const char *path, bool hashed) {
 	lk_json_put_text(writer, "path", path);
 	if (known) lk_json_put_integer(writer, "bytes", (long long)info.st_size);
 	else lk_json_put_null(writer, "bytes");
-	if (known && hashed && hash(fd, info.st_size, hex)) lk_json_put_text(writer, info.st_size <= WHOLE ? "sha256" : "sha256_ends", hex);
+	if (known && hashed && hash(fd, info.st_size, hex))
+		lk_json_put_text(writer, info.st_size <= WHOLE ? "sha256" : "sha256_ends", hex);
 	lk_json_object_end(writer);
 	if (fd >= 0) close(fd);
 }
@@ -59,5 +68,6 @@ void lk_report_inputs(lk_report *writer, const lk_inputs *inputs) {
 	lk_json_array(writer, "inputs");
 	for (int i = 0; i < named; i++) put_input(writer, inputs->paths[i], i < MOST_HASHED);
 	lk_json_array_end(writer);
-	if (named < inputs->count) lk_json_put_integer(writer, "inputs_left_out", inputs->count - named);
+	if (named < inputs->count)
+		lk_json_put_integer(writer, "inputs_left_out", inputs->count - named);
 }

@@ -1,5 +1,5 @@
-/* report_page.c: a page that holds all it shows. Its policy lets the browser run and apply nothing but the script and the
- * style that are inlined, by their hashes, and load nothing at all. */
+/* report_page.c: a page that holds all it shows. Its policy lets the browser run and apply nothing
+ * but the script and the style that are inlined, by their hashes, and load nothing at all. */
 #include "view/report/report.h"
 
 #include <stdbool.h>
@@ -12,15 +12,21 @@
 
 typedef void put_bytes(void *to, const char *bytes, size_t size);
 
-static void put_file(void *to, const char *bytes, size_t size) { fwrite(bytes, 1, size, to); }
-static void put_hash(void *to, const char *bytes, size_t size) { lk_sha256_add(to, bytes, size); }
+static void put_file(void *to, const char *bytes, size_t size) {
+	fwrite(bytes, 1, size, to);
+}
+static void put_hash(void *to, const char *bytes, size_t size) {
+	lk_sha256_add(to, bytes, size);
+}
 
-/* The files of data/web/ with this ending, in the order of their names: the package of charts, then ours. */
+/* The files of data/web/ with this ending, in the order of their names: the package of charts, then
+ * ours. */
 static void each_file(const char *ending, put_bytes *put, void *to) {
 	const char *name, *bytes;
 	size_t size;
 	for (int i = 0; (bytes = lk_data_file_at(i, &name, &size)); i++)
-		if ((strncmp(name, "web/charts/", 11) == 0 || strncmp(name, "web/report/", 11) == 0) && lk_ends_in(name, ending)) {
+		if ((strncmp(name, "web/charts/", 11) == 0 || strncmp(name, "web/report/", 11) == 0) &&
+		    lk_ends_in(name, ending)) {
 			put(to, bytes, size);
 			put(to, "\n", 1);
 		}
@@ -49,7 +55,11 @@ const char *lk_report_charts(const char **licence) {
 
 static void put_html(const char *text, FILE *out) {
 	for (; *text; text++) {
-		const char *safe = *text == '<' ? "&lt;" : *text == '>' ? "&gt;" : *text == '&' ? "&amp;" : *text == '"' ? "&quot;" : NULL;
+		const char *safe = *text == '<'   ? "&lt;"
+		                   : *text == '>' ? "&gt;"
+		                   : *text == '&' ? "&amp;"
+		                   : *text == '"' ? "&quot;"
+		                                  : NULL;
 		if (safe) fputs(safe, out);
 		else putc((unsigned char)*text < ' ' && !strchr("\n\t", *text) ? ' ' : *text, out);
 	}
@@ -76,8 +86,11 @@ static void put_policy(FILE *out) {
 		each_file(endings[i], put_hash, &h);
 		lk_sha256_base64(&h, hash[i]);
 	}
-	fprintf(out, "default-src 'none'; script-src 'sha256-%s'; style-src 'sha256-%s'; img-src data:; base-uri 'none'; "
-	        "form-action 'none'", hash[0], hash[1]);
+	fprintf(out,
+	        "default-src 'none'; script-src 'sha256-%s'; style-src 'sha256-%s'; img-src data:; "
+	        "base-uri 'none'; "
+	        "form-action 'none'",
+	        hash[0], hash[1]);
 }
 
 static void put_charts(FILE *out) {
@@ -97,9 +110,11 @@ static bool is(const char *name, size_t length, const char *wanted) {
 	return strlen(wanted) == length && memcmp(name, wanted, length) == 0;
 }
 
-lk_status lk_report_page(const char *title, const char *document, size_t size, FILE *out, lk_error *err) {
+lk_status lk_report_page(const char *title, const char *document, size_t size, FILE *out,
+                         lk_error *err) {
 	const char *page = lk_data_file("web/page.html", NULL);
-	if (!page) return lk_fail(err, LK_ERR_INTERNAL, "web/page.html", "no such file was compiled in");
+	if (!page)
+		return lk_fail(err, LK_ERR_INTERNAL, "web/page.html", "no such file was compiled in");
 	while (*page) {
 		const char *open = strstr(page, "{{"), *close = open ? strstr(open, "}}") : NULL;
 		if (!close) break;

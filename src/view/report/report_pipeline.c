@@ -1,5 +1,5 @@
-/* report_pipeline.c: the pipeline span by span, where each stage's time goes, collectives against the model's curves, and
- * kernels under their roof. */
+/* report_pipeline.c: the pipeline span by span, where each stage's time goes, collectives against
+ * the model's curves, and kernels under their roof. */
 #include "view/report/report.h"
 
 #include <math.h>
@@ -9,9 +9,15 @@
 
 #include "base/text.h"
 
-/* Spans that a page shows, of all stages, and the least that each keeps. Of longer pipelines each stage keeps its first and
- * its last ones; what lies between is one span that says how many passes it stands for. */
-enum { MOST_SPANS = 40000, LEAST_SPANS = 40, TICKS = 1000000, TEXT = 64 };
+/* Spans that a page shows, of all stages, and the least that each keeps. Of longer pipelines each
+ * stage keeps its first and its last ones; what lies between is one span that says how many passes
+ * it stands for. */
+enum {
+	MOST_SPANS = 40000,
+	LEAST_SPANS = 40,
+	TICKS = 1000000,
+	TEXT = 64
+};
 
 /* ---- the pipeline ---- */
 
@@ -24,29 +30,41 @@ struct lane {
 	double tick_s;
 };
 
-static bool in_lane(const struct lane *lane, size_t i) { return (lane->at[i].kind == LK_SPAN_COMM) == lane->traffic; }
+static bool in_lane(const struct lane *lane, size_t i) {
+	return (lane->at[i].kind == LK_SPAN_COMM) == lane->traffic;
+}
 
-static long long tick(const struct lane *lane, double seconds) { return llround(seconds / lane->tick_s); }
+static long long tick(const struct lane *lane, double seconds) {
+	return llround(seconds / lane->tick_s);
+}
 
 /* A number of a span that is shown; `before` is the one shown before it, or NULL. */
-typedef long long span_number(const struct lane *l, const lk_detail_span *span, const lk_detail_span *before);
+typedef long long span_number(const struct lane *l, const lk_detail_span *span,
+                              const lk_detail_span *before);
 
-static long long gap_of(const struct lane *lane, const lk_detail_span *span, const lk_detail_span *before) {
+static long long gap_of(const struct lane *lane, const lk_detail_span *span,
+                        const lk_detail_span *before) {
 	return tick(lane, span->start_s) - (before ? tick(lane, before->end_s) : 0);
 }
-static long long length_of(const struct lane *lane, const lk_detail_span *span, const lk_detail_span *before) {
+static long long length_of(const struct lane *lane, const lk_detail_span *span,
+                           const lk_detail_span *before) {
 	return (void)before, tick(lane, span->end_s) - tick(lane, span->start_s);
 }
-static long long microbatch_of(const struct lane *lane, const lk_detail_span *span, const lk_detail_span *before) {
+static long long microbatch_of(const struct lane *lane, const lk_detail_span *span,
+                               const lk_detail_span *before) {
 	return (void)lane, (void)before, span->microbatch;
 }
-static long long chunk_of(const struct lane *lane, const lk_detail_span *span, const lk_detail_span *before) {
+static long long chunk_of(const struct lane *lane, const lk_detail_span *span,
+                          const lk_detail_span *before) {
 	return (void)lane, (void)before, span->chunk;
 }
 
-static bool kept(const struct lane *lane, size_t seen) { return seen < lane->keep || seen >= lane->lane_count - lane->keep; }
+static bool kept(const struct lane *lane, size_t seen) {
+	return seen < lane->keep || seen >= lane->lane_count - lane->keep;
+}
 
-static void put_column(lk_report *writer, const char *key, const struct lane *lane, span_number *number) {
+static void put_column(lk_report *writer, const char *key, const struct lane *lane,
+                       span_number *number) {
 	const lk_detail_span *before = NULL;
 	size_t seen = 0;
 	lk_json_array(writer, key);
@@ -72,7 +90,8 @@ static lk_status put_kinds(lk_report *writer, const struct lane *lane, lk_error 
 }
 _Static_assert(LK_SPANS <= 10, "a digit for each kind");
 
-/* What was left out in the middle of a lane: from where to where, how many passes, how much of it is work. */
+/* What was left out in the middle of a lane: from where to where, how many passes, how much of it
+ * is work. */
 static void put_middle(lk_report *writer, const struct lane *lane) {
 	double from = 0, to = 0, busy = 0;
 	size_t seen = 0;
@@ -93,7 +112,8 @@ static void put_middle(lk_report *writer, const struct lane *lane) {
 	lk_json_object_end(writer);
 }
 
-static lk_status put_lane(lk_report *writer, const char *name, const struct lane *lane, bool chunks, lk_error *err) {
+static lk_status put_lane(lk_report *writer, const char *name, const struct lane *lane, bool chunks,
+                          lk_error *err) {
 	if (!lane->lane_count) return LK_OK;
 	lk_json_object(writer, NULL);
 	lk_json_put_text(writer, "name", name);
@@ -108,12 +128,13 @@ static lk_status put_lane(lk_report *writer, const char *name, const struct lane
 	return LK_OK;
 }
 
-static lk_status put_stage(lk_report *writer, const lk_prediction *prediction, int stage, size_t begin, size_t end, size_t keep, lk_error *err) {
+static lk_status put_stage(lk_report *writer, const lk_prediction *prediction, int stage,
+                           size_t begin, size_t end, size_t keep, lk_error *err) {
 	static const char *const names[] = {"stage %d", "stage %d, data-parallel"};
 	char name[TEXT];
 	for (int traffic = 0; traffic < 2; traffic++) {
 		struct lane l = {prediction->detail->spans + begin, end - begin, 0, traffic != 0, keep,
-		          prediction->step_time_s / TICKS};
+		                 prediction->step_time_s / TICKS};
 		for (size_t i = 0; i < l.count; i++) l.lane_count += in_lane(&l, i);
 		snprintf(name, sizeof name, names[traffic], stage);
 		LK_TRY(put_lane(writer, name, &l, prediction->vp > 1, err));
@@ -122,13 +143,15 @@ static lk_status put_stage(lk_report *writer, const lk_prediction *prediction, i
 }
 
 static lk_status put_gantt(lk_report *writer, const lk_prediction *prediction, lk_error *err) {
-	static const char *const kinds[LK_SPANS] = {"forward", "backward", "weight", "recompute", "optimizer", "other", "comm"};
+	static const char *const kinds[LK_SPANS] = {"forward",   "backward", "weight", "recompute",
+	                                            "optimizer", "other",    "comm"};
 	const lk_prediction_detail *detail = prediction->detail;
 	int stages = detail->stage_count;
 	size_t keep = stages ? MOST_SPANS / 2 / (size_t)stages : 0, begin = 0;
 	if (!detail->span_count || prediction->step_time_s <= 0) return LK_OK;
 	if (keep < LEAST_SPANS) keep = LEAST_SPANS;
-	lk_report_panel(writer, "gantt", "The pipeline", "one row for each stage: passes of micro-batches on its first rank", true);
+	lk_report_panel(writer, "gantt", "The pipeline",
+	                "one row for each stage: passes of micro-batches on its first rank", true);
 	lk_json_put_number(writer, "end", prediction->step_time_s);
 	lk_json_put_integer(writer, "ticks", TICKS);
 	lk_json_array(writer, "kinds");
@@ -157,7 +180,8 @@ static bool part_used(const lk_prediction_detail *detail, int part) {
 static void put_stages(lk_report *writer, const lk_prediction *prediction) {
 	const lk_prediction_detail *detail = prediction->detail;
 	char name[TEXT];
-	lk_report_panel(writer, "bars", "Where each stage's time goes", "exposed time of its first rank", true);
+	lk_report_panel(writer, "bars", "Where each stage's time goes",
+	                "exposed time of its first rank", true);
 	lk_json_put_text(writer, "unit", "s");
 	lk_json_array(writer, "parts");
 	for (int k = 0; k < detail->part_count; k++) {
@@ -180,15 +204,18 @@ static void put_stages(lk_report *writer, const lk_prediction *prediction) {
 
 /* ---- collectives ---- */
 
-static void put_messages_of(lk_report *writer, const lk_prediction_detail *detail, const char *group) {
+static void put_messages_of(lk_report *writer, const lk_prediction_detail *detail,
+                            const char *group) {
 	char name[TEXT], text[256], bytes[TEXT], time[TEXT];
 	snprintf(name, sizeof name, "%s messages of this job", group);
 	lk_report_series(writer, name, group, false);
 	for (int i = 0; i < detail->message_count; i++) {
 		const lk_detail_message *message = &detail->messages[i];
 		if (strcmp(message->group, group) != 0 || message->busbw <= 0) continue;
-		snprintf(text, sizeof text, "%.60s: %s among %d ranks, %s in %s, %.3g times a step", message->name, message->kind, message->ranks,
-		         lk_format_bytes(message->bytes, bytes, sizeof bytes), lk_format_seconds(message->seconds, time, sizeof time), message->count);
+		snprintf(text, sizeof text, "%.60s: %s among %d ranks, %s in %s, %.3g times a step",
+		         message->name, message->kind, message->ranks,
+		         lk_format_bytes(message->bytes, bytes, sizeof bytes),
+		         lk_format_seconds(message->seconds, time, sizeof time), message->count);
 		lk_report_point(writer, message->bytes, message->busbw, text, NULL);
 	}
 	lk_report_series_end(writer);
@@ -205,7 +232,8 @@ static void put_collectives(lk_report *writer, const lk_prediction *prediction) 
 	char name[TEXT];
 	if (!detail->curve_count && !detail->message_count) return;
 	lk_report_panel(writer, "scatter", "Collectives: bus bandwidth over size",
-	                "lines: the model for each group of this job; points: what the job sends", false);
+	                "lines: the model for each group of this job; points: what the job sends",
+	                false);
 	lk_json_put_text(writer, "role", "collectives");
 	lk_report_axis(writer, "x", "size of the message", "B", true);
 	lk_report_axis(writer, "y", "bus bandwidth, as nccl-tests define it", "B/s", true);
@@ -215,7 +243,8 @@ static void put_collectives(lk_report *writer, const lk_prediction *prediction) 
 		snprintf(name, sizeof name, "%s, %s of %d", curve->kind, curve->group, curve->ranks);
 		lk_report_series(writer, name, curve->group, true);
 		for (int k = 0; k < curve->count; k++)
-			if (curve->busbw[k] > 0) lk_report_point(writer, curve->bytes[k], curve->busbw[k], NULL, NULL);
+			if (curve->busbw[k] > 0)
+				lk_report_point(writer, curve->bytes[k], curve->busbw[k], NULL, NULL);
 		lk_report_series_end(writer);
 	}
 	for (int i = 0; i < detail->message_count; i++)
@@ -226,7 +255,8 @@ static void put_collectives(lk_report *writer, const lk_prediction *prediction) 
 
 /* ---- kernels ---- */
 
-static void put_roof(lk_report *writer, const lk_prediction_detail *detail, double low, double high) {
+static void put_roof(lk_report *writer, const lk_prediction_detail *detail, double low,
+                     double high) {
 	double ridge = detail->peak_flops / detail->memory_rate;
 	lk_report_series(writer, "roof: memory bandwidth, then dense peak", "roof", true);
 	if (low < ridge) lk_report_point(writer, low, low * detail->memory_rate, NULL, NULL);
@@ -235,7 +265,9 @@ static void put_roof(lk_report *writer, const lk_prediction_detail *detail, doub
 	lk_report_series_end(writer);
 }
 
-static bool on_roofline(const lk_detail_kernel *kernel) { return kernel->flops > 0 && kernel->bytes > 0 && kernel->each_s > 0; }
+static bool on_roofline(const lk_detail_kernel *kernel) {
+	return kernel->flops > 0 && kernel->bytes > 0 && kernel->each_s > 0;
+}
 
 static void put_roofline(lk_report *writer, const lk_prediction *prediction) {
 	const lk_prediction_detail *detail = prediction->detail;
@@ -247,7 +279,9 @@ static void put_roofline(lk_report *writer, const lk_prediction *prediction) {
 			low = fmin(low, x), high = fmax(high, x);
 		}
 	if (high <= 0 || detail->peak_flops <= 0 || detail->memory_rate <= 0) return;
-	lk_report_panel(writer, "scatter", "Kernels under their roof", "the costliest products and attention kernels of the step, alone on the device", false);
+	lk_report_panel(writer, "scatter", "Kernels under their roof",
+	                "the costliest products and attention kernels of the step, alone on the device",
+	                false);
 	lk_json_put_text(writer, "role", "roofline");
 	lk_report_axis(writer, "x", "arithmetic intensity", "FLOP/B", true);
 	lk_report_axis(writer, "y", "rate", "FLOP/s", true);
@@ -257,10 +291,13 @@ static void put_roofline(lk_report *writer, const lk_prediction *prediction) {
 	for (int i = 0; i < detail->kernel_count; i++) {
 		const lk_detail_kernel *kernel = &detail->kernels[i];
 		if (!on_roofline(kernel)) continue;
-		snprintf(text, sizeof text, "%.60s: %s each, %.4g times a step, %s together, %.0f %% of the peak", kernel->name,
-		         lk_format_seconds(kernel->each_s, time, sizeof time), kernel->count, lk_format_seconds(kernel->seconds, all, sizeof all),
+		snprintf(text, sizeof text,
+		         "%.60s: %s each, %.4g times a step, %s together, %.0f %% of the peak",
+		         kernel->name, lk_format_seconds(kernel->each_s, time, sizeof time), kernel->count,
+		         lk_format_seconds(kernel->seconds, all, sizeof all),
 		         100 * kernel->flops / kernel->each_s / detail->peak_flops);
-		lk_report_point(writer, kernel->flops / kernel->bytes, kernel->flops / kernel->each_s, text, NULL);
+		lk_report_point(writer, kernel->flops / kernel->bytes, kernel->flops / kernel->each_s, text,
+		                NULL);
 	}
 	lk_report_series_end(writer);
 	lk_json_array_end(writer);
@@ -269,8 +306,9 @@ static void put_roofline(lk_report *writer, const lk_prediction *prediction) {
 
 static lk_status put_kernels(lk_report *writer, const lk_prediction *prediction, lk_error *err) {
 	static const lk_column columns[] = {
-		{"kernel", "kernel", false, false}, {"family", "kind", false, false}, {"count", "per step", true, false},
-		{"each_s", "each", true, false}, {"seconds", "together", true, false}, {"share", "of step", true, false},
+		{"kernel", "kernel", false, false},      {"family", "kind", false, false},
+		{"count", "per step", true, false},      {"each_s", "each", true, false},
+		{"seconds", "together", true, false},    {"share", "of step", true, false},
 		{"flops_per_s", "TFLOP/s", true, false},
 	};
 	const lk_prediction_detail *detail = prediction->detail;
@@ -281,14 +319,22 @@ static lk_status put_kernels(lk_report *writer, const lk_prediction *prediction,
 		lk_table_row(table);
 		lk_table_text(table, kernel->name);
 		lk_table_text(table, kernel->family);
-		lk_table_number(table, kernel->count, lk_format_thousands(kernel->count, text, sizeof text));
-		lk_table_number(table, kernel->each_s, lk_format_seconds(kernel->each_s, text, sizeof text));
-		lk_table_number(table, kernel->seconds, lk_format_seconds(kernel->seconds, text, sizeof text));
-		lk_table_number(table, kernel->seconds / prediction->step_time_s, lk_percent(kernel->seconds / prediction->step_time_s, text, sizeof text));
-		if (kernel->flops > 0) lk_table_number(table, kernel->flops / kernel->each_s, lk_fixed(kernel->flops / kernel->each_s / 1e12, 1, text, sizeof text));
+		lk_table_number(table, kernel->count,
+		                lk_format_thousands(kernel->count, text, sizeof text));
+		lk_table_number(table, kernel->each_s,
+		                lk_format_seconds(kernel->each_s, text, sizeof text));
+		lk_table_number(table, kernel->seconds,
+		                lk_format_seconds(kernel->seconds, text, sizeof text));
+		lk_table_number(table, kernel->seconds / prediction->step_time_s,
+		                lk_percent(kernel->seconds / prediction->step_time_s, text, sizeof text));
+		if (kernel->flops > 0)
+			lk_table_number(table, kernel->flops / kernel->each_s,
+			                lk_fixed(kernel->flops / kernel->each_s / 1e12, 1, text, sizeof text));
 		else lk_table_number(table, NAN, NULL);
 	}
-	return lk_report_table(writer, "Kernels", "of one rank, mean over the stages, alone on the device", true, table, 0, err);
+	return lk_report_table(writer, "Kernels",
+	                       "of one rank, mean over the stages, alone on the device", true, table, 0,
+	                       err);
 }
 
 lk_status lk_report_pipeline(lk_report *writer, const lk_prediction *prediction, lk_error *err) {

@@ -1,5 +1,6 @@
-/* report_plan.c: the report of a search for layouts: the best one, the front of time against GPU-hours with launch lines on a
- * click, where the time of each layout goes, its memory, and what other rates would change. */
+/* report_plan.c: the report of a search for layouts: the best one, the front of time against
+ * GPU-hours with launch lines on a click, where the time of each layout goes, its memory, and what
+ * other rates would change. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -8,9 +9,15 @@
 #include "view/report/report.h"
 #include "view/table/table.h"
 
-enum { TEXT = 64, LINE = 256, PARTS = 32 };
+enum {
+	TEXT = 64,
+	LINE = 256,
+	PARTS = 32
+};
 
-static const lk_plan_choice *best_of(const lk_plan *plan) { return plan->best >= 0 ? plan->counts[plan->best].choices : NULL; }
+static const lk_plan_choice *best_of(const lk_plan *plan) {
+	return plan->best >= 0 ? plan->counts[plan->best].choices : NULL;
+}
 
 /* ---- the verdict ---- */
 
@@ -19,20 +26,36 @@ static void put_verdict(lk_report *writer, const lk_plan *plan) {
 	char text[TEXT], low[TEXT], high[TEXT], detail[LINE], range[LINE];
 	double layouts = 0;
 	for (int i = 0; i < plan->count; i++) layouts += (double)plan->counts[i].layouts;
-	if (best) snprintf(detail, sizeof detail, "the fastest of %s layouts, on %d GPUs", lk_format_thousands(layouts, text, sizeof text), best->gpus);
-	else lk_copy(detail, sizeof detail, plan->count && plan->counts[0].nothing ? plan->counts[0].nothing : "no layout fits");
+	if (best)
+		snprintf(detail, sizeof detail, "the fastest of %s layouts, on %d GPUs",
+		         lk_format_thousands(layouts, text, sizeof text), best->gpus);
+	else
+		lk_copy(detail, sizeof detail,
+		        plan->count && plan->counts[0].nothing ? plan->counts[0].nothing
+		                                               : "no layout fits");
 	lk_report_verdict(writer, best ? "yes" : "no", best ? best->layout : "Nothing fits", detail);
 	lk_report_figures(writer);
 	if (best) {
-		snprintf(range, sizeof range, "%s \xe2\x80\x93 %s", lk_format_seconds(best->step_time_low_s, low, sizeof low),
+		snprintf(range, sizeof range, "%s \xe2\x80\x93 %s",
+		         lk_format_seconds(best->step_time_low_s, low, sizeof low),
 		         lk_format_seconds(best->step_time_high_s, high, sizeof high));
-		lk_report_figure(writer, "step time", lk_format_seconds(best->step_time_s, text, sizeof text), range, "80 % range");
+		lk_report_figure(writer, "step time",
+		                 lk_format_seconds(best->step_time_s, text, sizeof text), range,
+		                 "80 % range");
 		if (best->tokens_per_s_per_gpu > 0)
-			lk_report_figure(writer, "tokens/s/GPU", lk_format_thousands(best->tokens_per_s_per_gpu, text, sizeof text), NULL, NULL);
-		if (best->mfu > 0) lk_report_figure(writer, "MFU", lk_percent(best->mfu, text, sizeof text), NULL, NULL);
-		lk_report_figure(writer, "memory", lk_format_bytes(best->peak_bytes, text, sizeof text), NULL, "fullest rank");
-		if (best->days > 0) lk_report_figure(writer, "days of training", lk_fixed(best->days, 1, text, sizeof text), NULL, NULL);
-		if (best->gpu_hours > 0) lk_report_figure(writer, "GPU-hours", lk_format_count(best->gpu_hours, text, sizeof text), NULL, NULL);
+			lk_report_figure(writer, "tokens/s/GPU",
+			                 lk_format_thousands(best->tokens_per_s_per_gpu, text, sizeof text),
+			                 NULL, NULL);
+		if (best->mfu > 0)
+			lk_report_figure(writer, "MFU", lk_percent(best->mfu, text, sizeof text), NULL, NULL);
+		lk_report_figure(writer, "memory", lk_format_bytes(best->peak_bytes, text, sizeof text),
+		                 NULL, "fullest rank");
+		if (best->days > 0)
+			lk_report_figure(writer, "days of training", lk_fixed(best->days, 1, text, sizeof text),
+			                 NULL, NULL);
+		if (best->gpu_hours > 0)
+			lk_report_figure(writer, "GPU-hours",
+			                 lk_format_count(best->gpu_hours, text, sizeof text), NULL, NULL);
 	}
 	lk_json_array_end(writer);
 	lk_report_facts(writer);
@@ -47,36 +70,48 @@ static void put_verdict(lk_report *writer, const lk_plan *plan) {
 /* ---- the front ---- */
 
 /* What a choice costs and takes: GPU-hours and days of the training, or of a step. */
-static double cost_of(const lk_plan *plan, const lk_plan_choice *choice) { return plan->tokens > 0 ? choice->gpu_hours : choice->step_time_s * choice->gpus; }
-static double time_of(const lk_plan *plan, const lk_plan_choice *choice) { return plan->tokens > 0 ? choice->days : choice->step_time_s; }
+static double cost_of(const lk_plan *plan, const lk_plan_choice *choice) {
+	return plan->tokens > 0 ? choice->gpu_hours : choice->step_time_s * choice->gpus;
+}
+static double time_of(const lk_plan *plan, const lk_plan_choice *choice) {
+	return plan->tokens > 0 ? choice->days : choice->step_time_s;
+}
 
 /* Megatron-LM's launch line, or the command that predicts it. */
 static const char *launch_of(const lk_plan *plan, const lk_plan_choice *choice) {
 	const char *line;
 	lk_error err = {0};
-	return lk_plan_launch(plan, choice, LK_EMIT_MEGATRON, &line, &err) == LK_OK ? line : choice->reproduce;
+	return lk_plan_launch(plan, choice, LK_EMIT_MEGATRON, &line, &err) == LK_OK ? line
+	                                                                            : choice->reproduce;
 }
 
-static void put_front_series(lk_report *writer, const lk_plan *plan, const char *name, const char *key, bool front) {
+static void put_front_series(lk_report *writer, const lk_plan *plan, const char *name,
+                             const char *key, bool front) {
 	char text[LINE], step[TEXT];
 	lk_report_series(writer, name, key, false);
 	for (int i = 0; i < plan->count; i++)
 		for (int k = 0; k < plan->counts[i].choice_count; k++) {
 			const lk_plan_choice *choice = &plan->counts[i].choices[k];
 			if ((choice->pareto && k == 0) != front) continue;
-			snprintf(text, sizeof text, "%d GPUs: %.150s, step %s", choice->gpus, choice->layout, lk_format_seconds(choice->step_time_s, step, sizeof step));
-			lk_report_point(writer, cost_of(plan, choice), time_of(plan, choice), text, launch_of(plan, choice));
+			snprintf(text, sizeof text, "%d GPUs: %.150s, step %s", choice->gpus, choice->layout,
+			         lk_format_seconds(choice->step_time_s, step, sizeof step));
+			lk_report_point(writer, cost_of(plan, choice), time_of(plan, choice), text,
+			                launch_of(plan, choice));
 		}
 	lk_report_series_end(writer);
 }
 
 static void put_front(lk_report *writer, const lk_plan *plan) {
 	bool days = plan->tokens > 0;
-	lk_report_panel(writer, "scatter", days ? "Time against GPU-hours" : "Step time against GPU-seconds",
-	                "click a point for its launch line; on the front nothing is faster for fewer GPU-hours", true);
+	lk_report_panel(
+		writer, "scatter", days ? "Time against GPU-hours" : "Step time against GPU-seconds",
+		"click a point for its launch line; on the front nothing is faster for fewer GPU-hours",
+		true);
 	lk_json_put_text(writer, "role", "pareto");
-	lk_report_axis(writer, "x", days ? "GPU-hours of the training" : "GPU-seconds of a step", "", false);
-	lk_report_axis(writer, "y", days ? "time of the training" : "step time", days ? "days" : "s", false);
+	lk_report_axis(writer, "x", days ? "GPU-hours of the training" : "GPU-seconds of a step", "",
+	               false);
+	lk_report_axis(writer, "y", days ? "time of the training" : "step time", days ? "days" : "s",
+	               false);
 	lk_json_array(writer, "series");
 	put_front_series(writer, plan, "the front", "front", true);
 	put_front_series(writer, plan, "other layouts", "other", false);
@@ -105,7 +140,8 @@ static void put_times(lk_report *writer, const lk_plan_count *count) {
 	char title[TEXT], name[LINE];
 	if (!used) return;
 	snprintf(title, sizeof title, "Where a step goes on %d GPUs", count->gpus);
-	lk_report_panel(writer, "bars", title, "exposed time, mean over the stages; the fastest layout first", true);
+	lk_report_panel(writer, "bars", title,
+	                "exposed time, mean over the stages; the fastest layout first", true);
 	lk_json_put_text(writer, "unit", "s");
 	lk_json_array(writer, "parts");
 	for (int k = 0; k < used; k++) lk_report_part(writer, parts[k]->key, parts[k]->label);
@@ -116,8 +152,10 @@ static void put_times(lk_report *writer, const lk_plan_count *count) {
 		double values[PARTS] = {0};
 		for (int k = 0; k < used; k++)
 			for (int b = 0; b < choice->breakdown_count; b++)
-				if (strcmp(choice->breakdown[b].key, parts[k]->key) == 0) values[k] = choice->breakdown[b].exposed_s;
-		snprintf(name, sizeof name, "tp %d pp %d vp %d cp %d ep %d mbs %d", choice->tp, choice->pp, choice->vp, choice->cp, choice->ep, choice->mbs);
+				if (strcmp(choice->breakdown[b].key, parts[k]->key) == 0)
+					values[k] = choice->breakdown[b].exposed_s;
+		snprintf(name, sizeof name, "tp %d pp %d vp %d cp %d ep %d mbs %d", choice->tp, choice->pp,
+		         choice->vp, choice->cp, choice->ep, choice->mbs);
 		lk_report_row(writer, name, NULL, values, used);
 	}
 	lk_json_array_end(writer);
@@ -126,44 +164,61 @@ static void put_times(lk_report *writer, const lk_plan_count *count) {
 
 static void put_tornado(lk_report *writer, const lk_plan_count *count) {
 	if (!count->sensitivity_count) return;
-	lk_report_panel(writer, "tornado", "Rates 10 % lower or higher", "what they make of the fastest layout's step", false);
+	lk_report_panel(writer, "tornado", "Rates 10 % lower or higher",
+	                "what they make of the fastest layout's step", false);
 	lk_json_put_number(writer, "base", count->choices[0].step_time_s);
 	lk_json_array(writer, "rows");
 	for (int i = 0; i + 1 < count->sensitivity_count; i += 2)
-		lk_report_swing(writer, count->sensitivity[i].cost, count->sensitivity[i].step_time_s, count->sensitivity[i + 1].step_time_s);
+		lk_report_swing(writer, count->sensitivity[i].cost, count->sensitivity[i].step_time_s,
+		                count->sensitivity[i + 1].step_time_s);
 	lk_json_array_end(writer);
 	lk_report_panel_end(writer);
 }
 
 static lk_status put_search(lk_report *writer, const lk_plan *plan, lk_error *err) {
 	static const lk_column columns[] = {
-		{"gpus", "GPUs", true, false}, {"layouts", "layouts", true, false}, {"too_large", "too large", true, false},
-		{"too_slow", "too slow", true, false}, {"schedules_walked", "schedules walked", true, false}, {"simulated", "simulated", true, false},
-		{"cut_short", "until too slow", true, false}, {"found_too_large", "found too large", true, false}, {"nothing", "", false, false},
+		{"gpus", "GPUs", true, false},
+		{"layouts", "layouts", true, false},
+		{"too_large", "too large", true, false},
+		{"too_slow", "too slow", true, false},
+		{"schedules_walked", "schedules walked", true, false},
+		{"simulated", "simulated", true, false},
+		{"cut_short", "until too slow", true, false},
+		{"found_too_large", "found too large", true, false},
+		{"nothing", "", false, false},
 	};
 	char text[TEXT];
 	lk_table *table = lk_table_new("search", columns, 9);
 	for (int i = 0; table && i < plan->count; i++) {
 		const lk_plan_count *count = &plan->counts[i];
-		const uint64_t numbers[] = {count->layouts, count->too_large, count->too_slow, count->schedules_walked, count->simulated, count->cut_short, count->found_too_large};
+		const uint64_t numbers[] = {count->layouts,          count->too_large, count->too_slow,
+		                            count->schedules_walked, count->simulated, count->cut_short,
+		                            count->found_too_large};
 		lk_table_row(table);
 		lk_table_number(table, count->gpus, NULL);
 		for (size_t k = 0; k < sizeof numbers / sizeof *numbers; k++)
-			lk_table_number(table, (double)numbers[k], lk_format_thousands((double)numbers[k], text, sizeof text));
+			lk_table_number(table, (double)numbers[k],
+			                lk_format_thousands((double)numbers[k], text, sizeof text));
 		lk_table_text(table, count->nothing);
 	}
 	if (table) lk_table_hide_empty(table);
-	return lk_report_table(writer, "The search", "too large and too slow by their bounds, closer ones once a schedule was walked; until too slow: simulated only so far; found too large: "
-	                       "with their memory walked, so not simulated", true, table, 0, err);
+	return lk_report_table(writer, "The search",
+	                       "too large and too slow by their bounds, closer ones once a schedule "
+	                       "was walked; until too slow: simulated only so far; found too large: "
+	                       "with their memory walked, so not simulated",
+	                       true, table, 0, err);
 }
 
 static lk_status put_layouts(lk_report *writer, const lk_plan *plan, lk_error *err) {
-	static const char *const keys[] = {"vp", "cp", "ep", "mbs", "zero", "recompute", "schedule", "stack", NULL};
+	static const char *const keys[] = {"vp",        "cp",       "ep",    "mbs", "zero",
+	                                   "recompute", "schedule", "stack", NULL};
 	char same[LINE], note[2 * LINE];
 	lk_table *table = lk_plan_table(plan);
 	if (table) lk_table_hide_empty(table);
 	lk_report_same(table, keys, same, sizeof same);
-	snprintf(note, sizeof note, "the fastest of each set of degrees; why not: against the first of the same GPUs%s%s", *same ? "; all have " : "", same);
+	snprintf(note, sizeof note,
+	         "the fastest of each set of degrees; why not: against the first of the same GPUs%s%s",
+	         *same ? "; all have " : "", same);
 	return lk_report_table(writer, "Layouts", note, true, table, 0, err);
 }
 
@@ -188,9 +243,11 @@ static lk_status put_result(const void *answer, bool colour, FILE *out, lk_error
 	return lk_plan_print(answer, LK_OUTPUT_JSON, false, colour, NULL, out, err);
 }
 
-lk_status lk_report_plan(const lk_plan *plan, lk_report_form form, const char *path, FILE *out, lk_error *err) {
+lk_status lk_report_plan(const lk_plan *plan, lk_report_form form, const char *path, FILE *out,
+                         lk_error *err) {
 	char title[LINE];
 	snprintf(title, sizeof title, "Layouts for %.*s", (int)strcspn(plan->model, ":,"), plan->model);
-	lk_report_job job = {"plan", title, plan->reproduce, plan, &plan->inputs, put_panels, put_assumptions, NULL, put_result, NULL};
+	lk_report_job job = {"plan",          title, plan->reproduce, plan, &plan->inputs, put_panels,
+	                     put_assumptions, NULL,  put_result,      NULL};
 	return lk_report_save(&job, form, path, out, err);
 }

@@ -1,5 +1,6 @@
-/* report_predict.c: the report of a prediction: the verdict, what keeps the step from being ideal, memory by stage, the
- * pipeline, stages, collectives, kernels under their roof, sensitivities, and what the range rests on. */
+/* report_predict.c: the report of a prediction: the verdict, what keeps the step from being ideal,
+ * memory by stage, the pipeline, stages, collectives, kernels under their roof, sensitivities, and
+ * what the range rests on. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,18 +9,23 @@
 #include "view/text/views.h"
 #include "view/report/report.h"
 
-enum { TEXT = 64, LINE = 200 };
+enum {
+	TEXT = 64,
+	LINE = 200
+};
 
 /* ---- the verdict ---- */
 
-/* A figure with the range that follows from that of the step time: it goes with that power of it; 0: no range. */
+/* A figure with the range that follows from that of the step time: it goes with that power of it;
+ * 0: no range. */
 typedef char *shown_as(double number, char *out, size_t size);
 
-static void figure(lk_report *writer, const lk_prediction *prediction, const char *label, double value, int power, shown_as *shown,
-                   const char *note) {
+static void figure(lk_report *writer, const lk_prediction *prediction, const char *label,
+                   double value, int power, shown_as *shown, const char *note) {
 	char text[TEXT], low[TEXT], high[TEXT], range[LINE] = "";
 	if (power && prediction->step_time_s > 0 && prediction->step_time_low_s > 0) {
-		double a = prediction->step_time_low_s / prediction->step_time_s, b = prediction->step_time_high_s / prediction->step_time_s;
+		double a = prediction->step_time_low_s / prediction->step_time_s,
+			   b = prediction->step_time_high_s / prediction->step_time_s;
 		shown(value * (power > 0 ? a : 1 / b), low, sizeof low);
 		shown(value * (power > 0 ? b : 1 / a), high, sizeof high);
 		snprintf(range, sizeof range, "%s \xe2\x80\x93 %s", low, high);
@@ -27,25 +33,44 @@ static void figure(lk_report *writer, const lk_prediction *prediction, const cha
 	lk_report_figure(writer, label, shown(value, text, sizeof text), range, note);
 }
 
-static char *tera(double flops, char *out, size_t size) { return lk_fixed(flops / 1e12, 1, out, size); }
-static char *plain(double number, char *out, size_t size) { return lk_fixed(number, fabs(number) < 100 ? 1 : 0, out, size); }
+static char *tera(double flops, char *out, size_t size) {
+	return lk_fixed(flops / 1e12, 1, out, size);
+}
+static char *plain(double number, char *out, size_t size) {
+	return lk_fixed(number, fabs(number) < 100 ? 1 : 0, out, size);
+}
 
 static void put_verdict(lk_report *writer, const lk_prediction *prediction) {
 	char peak[TEXT], usable[TEXT], left[TEXT], detail[LINE], of[LINE];
-	snprintf(detail, sizeof detail, "%s of %s on the fullest rank, stage %d: %s %s", lk_format_bytes(prediction->peak_bytes, peak, sizeof peak),
-	         lk_format_bytes(prediction->usable_bytes, usable, sizeof usable), prediction->fullest_stage,
-	         lk_format_bytes(fabs(prediction->usable_bytes - prediction->peak_bytes), left, sizeof left), prediction->fits ? "to spare" : "too much");
-	snprintf(of, sizeof of, "of %s", prediction->peak_label ? prediction->peak_label : "an unknown peak");
-	lk_report_verdict(writer, prediction->fits ? "yes" : "no", prediction->fits ? "Fits" : "Does not fit", detail);
+	snprintf(
+		detail, sizeof detail, "%s of %s on the fullest rank, stage %d: %s %s",
+		lk_format_bytes(prediction->peak_bytes, peak, sizeof peak),
+		lk_format_bytes(prediction->usable_bytes, usable, sizeof usable), prediction->fullest_stage,
+		lk_format_bytes(fabs(prediction->usable_bytes - prediction->peak_bytes), left, sizeof left),
+		prediction->fits ? "to spare" : "too much");
+	snprintf(of, sizeof of, "of %s",
+	         prediction->peak_label ? prediction->peak_label : "an unknown peak");
+	lk_report_verdict(writer, prediction->fits ? "yes" : "no",
+	                  prediction->fits ? "Fits" : "Does not fit", detail);
 	lk_report_figures(writer);
 	figure(writer, prediction, "step time", prediction->step_time_s, 1, lk_format_seconds, "");
-	if (prediction->tokens_per_s_per_gpu > 0) figure(writer, prediction, "tokens/s/GPU", prediction->tokens_per_s_per_gpu, -1, lk_format_thousands, "");
-	else figure(writer, prediction, "samples/s", prediction->samples_per_s, -1, plain, "all GPUs together");
-	if (prediction->peak_flops > 0) figure(writer, prediction, "MFU", prediction->mfu, -1, lk_percent, of);
-	figure(writer, prediction, "model TFLOP/s/GPU", prediction->model_flops_per_s_per_gpu, -1, tera, "");
-	if (prediction->days > 0) figure(writer, prediction, "days of training", prediction->days, 1, plain, "");
-	if (prediction->gpu_hours > 0) figure(writer, prediction, "GPU-hours", prediction->gpu_hours, 1, lk_format_thousands, "");
-	if (prediction->goodput > 0) figure(writer, prediction, "goodput", prediction->goodput, 0, lk_percent, "time without failures, restarts, checkpoints");
+	if (prediction->tokens_per_s_per_gpu > 0)
+		figure(writer, prediction, "tokens/s/GPU", prediction->tokens_per_s_per_gpu, -1,
+		       lk_format_thousands, "");
+	else
+		figure(writer, prediction, "samples/s", prediction->samples_per_s, -1, plain,
+		       "all GPUs together");
+	if (prediction->peak_flops > 0)
+		figure(writer, prediction, "MFU", prediction->mfu, -1, lk_percent, of);
+	figure(writer, prediction, "model TFLOP/s/GPU", prediction->model_flops_per_s_per_gpu, -1, tera,
+	       "");
+	if (prediction->days > 0)
+		figure(writer, prediction, "days of training", prediction->days, 1, plain, "");
+	if (prediction->gpu_hours > 0)
+		figure(writer, prediction, "GPU-hours", prediction->gpu_hours, 1, lk_format_thousands, "");
+	if (prediction->goodput > 0)
+		figure(writer, prediction, "goodput", prediction->goodput, 0, lk_percent,
+		       "time without failures, restarts, checkpoints");
 	lk_json_array_end(writer);
 	lk_report_facts(writer);
 	lk_report_fact(writer, "model", prediction->model);
@@ -62,23 +87,29 @@ static bool computes(const char *key) {
 }
 
 static void put_waterfall(lk_report *writer, const lk_prediction *prediction) {
-	double ideal = prediction->mfu * prediction->step_time_s, extra = (prediction->hfu - prediction->mfu) * prediction->step_time_s, compute = 0;
+	double ideal = prediction->mfu * prediction->step_time_s,
+		   extra = (prediction->hfu - prediction->mfu) * prediction->step_time_s, compute = 0;
 	if (!prediction->breakdown_count || prediction->peak_flops <= 0) return;
 	for (int i = 0; i < prediction->breakdown_count; i++)
 		if (computes(prediction->breakdown[i].key)) compute += prediction->breakdown[i].exposed_s;
 	lk_report_panel(writer, "waterfall", "From the ideal step to the predicted one",
-	                "exposed time, mean over the pipeline stages; what runs behind compute costs nothing and is not shown", true);
+	                "exposed time, mean over the pipeline stages; what runs behind compute costs "
+	                "nothing and is not shown",
+	                true);
 	lk_json_array(writer, "steps");
 	lk_report_fall(writer, "ideal", "ideal compute", ideal, prediction->peak_label, true);
 	if (extra > 0.0005 * prediction->step_time_s)
-		lk_report_fall(writer, "recompute", "recomputation", extra, "operations that run beyond those of the model", false);
+		lk_report_fall(writer, "recompute", "recomputation", extra,
+		               "operations that run beyond those of the model", false);
 	lk_report_fall(writer, "gemm", "kernel inefficiency", compute - ideal - extra,
 	               "products and attention take longer than at the dense peak", false);
 	for (int i = 0; i < prediction->breakdown_count; i++) {
 		const lk_time_part *part = &prediction->breakdown[i];
-		if (!computes(part->key) && part->exposed_s > 0) lk_report_fall(writer, part->key, part->label, part->exposed_s, NULL, false);
+		if (!computes(part->key) && part->exposed_s > 0)
+			lk_report_fall(writer, part->key, part->label, part->exposed_s, NULL, false);
 	}
-	lk_report_fall(writer, "total", "predicted step", prediction->step_time_s, prediction->basis, true);
+	lk_report_fall(writer, "total", "predicted step", prediction->step_time_s, prediction->basis,
+	               true);
 	lk_json_array_end(writer);
 	lk_report_panel_end(writer);
 }
@@ -90,9 +121,12 @@ struct memory_part {
 	double bytes;
 	const char *formula;
 };
-enum { MEMORY_PARTS = 10 };
+enum {
+	MEMORY_PARTS = 10
+};
 
-static void parts_of(const lk_stage_memory *memory, const lk_stage_formulas *formulas, struct memory_part out[MEMORY_PARTS]) {
+static void parts_of(const lk_stage_memory *memory, const lk_stage_formulas *formulas,
+                     struct memory_part out[MEMORY_PARTS]) {
 	const struct memory_part parts[MEMORY_PARTS] = {
 		{"weights", "weights", memory->weights, formulas ? formulas->weights : ""},
 		{"gradients", "gradients", memory->gradients, formulas ? formulas->gradients : ""},
@@ -101,7 +135,8 @@ static void parts_of(const lk_stage_memory *memory, const lk_stage_formulas *for
 		{"logits", "logits", memory->logits, formulas ? formulas->logits : ""},
 		{"workspace", "workspace", memory->workspace, formulas ? formulas->workspace : ""},
 		{"buffers", "buffers", memory->buffers, formulas ? formulas->buffers : ""},
-		{"unused", "unused by the allocator", memory->reserved - memory->allocated, formulas ? formulas->unused : ""},
+		{"unused", "unused by the allocator", memory->reserved - memory->allocated,
+	     formulas ? formulas->unused : ""},
 		{"context", "CUDA context", memory->context, formulas ? formulas->context : ""},
 		{"nccl", "NCCL", memory->nccl, formulas ? formulas->nccl : ""},
 	};
@@ -112,11 +147,15 @@ static void put_memory_stage(lk_report *writer, const lk_prediction *prediction,
 	const lk_stage_memory *memory = &prediction->memory[i];
 	struct memory_part parts[MEMORY_PARTS];
 	char name[TEXT];
-	parts_of(memory, prediction->detail && prediction->detail->formulas ? &prediction->detail->formulas[i] : NULL, parts);
+	parts_of(memory,
+	         prediction->detail && prediction->detail->formulas ? &prediction->detail->formulas[i]
+	                                                            : NULL,
+	         parts);
 	snprintf(name, sizeof name, "stage %d", memory->stage);
 	lk_json_object(writer, NULL);
 	lk_json_put_text(writer, "name", name);
-	if (prediction->memory_count > 1 && memory->stage == prediction->fullest_stage) lk_json_put_text(writer, "mark", "fullest");
+	if (prediction->memory_count > 1 && memory->stage == prediction->fullest_stage)
+		lk_json_put_text(writer, "mark", "fullest");
 	lk_json_put_number(writer, "total", memory->total);
 	if (memory->low > 0) {
 		lk_json_put_number(writer, "tensors_low", memory->low);
@@ -137,7 +176,8 @@ static void put_memory(lk_report *writer, const lk_prediction *prediction) {
 	struct memory_part parts[MEMORY_PARTS];
 	if (!prediction->memory_count) return;
 	parts_of(&none, NULL, parts);
-	lk_report_panel(writer, "memory", "Memory at the fullest moment", "a bar for each pipeline stage; point at a part for its formula", true);
+	lk_report_panel(writer, "memory", "Memory at the fullest moment",
+	                "a bar for each pipeline stage; point at a part for its formula", true);
 	lk_json_put_number(writer, "limit", prediction->usable_bytes);
 	lk_json_array(writer, "parts");
 	for (int k = 0; k < MEMORY_PARTS; k++) lk_report_part(writer, parts[k].key, parts[k].label);
@@ -150,8 +190,10 @@ static void put_memory(lk_report *writer, const lk_prediction *prediction) {
 
 static lk_status put_fixes(lk_report *writer, const lk_prediction *prediction, lk_error *err) {
 	static const lk_column columns[] = {
-		{"change", "change", false, false}, {"peak_bytes", "memory", true, false},
-		{"step_time_s", "step", true, false}, {"time_ratio", "time", true, false},
+		{"change", "change", false, false},
+		{"peak_bytes", "memory", true, false},
+		{"step_time_s", "step", true, false},
+		{"time_ratio", "time", true, false},
 	};
 	char text[TEXT], digits[TEXT];
 	if (prediction->fits || !prediction->fix_count) return LK_OK;
@@ -160,24 +202,31 @@ static lk_status put_fixes(lk_report *writer, const lk_prediction *prediction, l
 		const lk_fix *fix = &prediction->fixes[i];
 		lk_table_row(table);
 		lk_table_text(table, fix->change);
-		lk_table_number(table, fix->peak_bytes, lk_format_bytes(fix->peak_bytes, text, sizeof text));
-		lk_table_number(table, fix->step_time_s, lk_format_seconds(fix->step_time_s, text, sizeof text));
-		snprintf(text, sizeof text, "%s%s %%", fix->time_ratio >= 0.9995 ? "+" : "", lk_fixed((fix->time_ratio - 1) * 100, 1, digits, sizeof digits));
+		lk_table_number(table, fix->peak_bytes,
+		                lk_format_bytes(fix->peak_bytes, text, sizeof text));
+		lk_table_number(table, fix->step_time_s,
+		                lk_format_seconds(fix->step_time_s, text, sizeof text));
+		snprintf(text, sizeof text, "%s%s %%", fix->time_ratio >= 0.9995 ? "+" : "",
+		         lk_fixed((fix->time_ratio - 1) * 100, 1, digits, sizeof digits));
 		lk_table_number(table, fix->time_ratio, text);
 	}
-	return lk_report_table(writer, "Changes that would make it fit", "each was asked as a prediction of its own", true, table, 0, err);
+	return lk_report_table(writer, "Changes that would make it fit",
+	                       "each was asked as a prediction of its own", true, table, 0, err);
 }
 
 /* ---- sensitivity ---- */
 
 static void put_tornado(lk_report *writer, const lk_prediction *prediction) {
 	const lk_prediction_detail *detail = prediction->detail;
-	if (!detail || !detail->sensitivity_count || isnan(detail->sensitivity[0].step_time_s)) return; /* it does not fit */
-	lk_report_panel(writer, "tornado", "Rates 10 % lower or higher", "what they make of the step, each predicted anew", false);
+	if (!detail || !detail->sensitivity_count || isnan(detail->sensitivity[0].step_time_s))
+		return; /* it does not fit */
+	lk_report_panel(writer, "tornado", "Rates 10 % lower or higher",
+	                "what they make of the step, each predicted anew", false);
 	lk_json_put_number(writer, "base", prediction->step_time_s);
 	lk_json_array(writer, "rows");
 	for (int i = 0; i + 1 < detail->sensitivity_count; i += 2) /* 0.9, then 1.1 */
-		lk_report_swing(writer, detail->sensitivity[i].cost, detail->sensitivity[i].step_time_s, detail->sensitivity[i + 1].step_time_s);
+		lk_report_swing(writer, detail->sensitivity[i].cost, detail->sensitivity[i].step_time_s,
+		                detail->sensitivity[i + 1].step_time_s);
 	lk_json_array_end(writer);
 	lk_report_panel_end(writer);
 }
@@ -222,13 +271,15 @@ static lk_status put_panels(const void *answer, lk_report *writer, lk_error *err
 
 static void put_assumptions(const void *answer, lk_report *writer) {
 	const lk_prediction *prediction = answer;
-	for (int i = 0; i < prediction->assumption_count; i++) lk_report_text(writer, prediction->assumptions[i]);
+	for (int i = 0; i < prediction->assumption_count; i++)
+		lk_report_text(writer, prediction->assumptions[i]);
 }
 
 static void put_warnings(const void *answer, lk_report *writer) {
 	const lk_prediction *prediction = answer;
 	if (prediction->warning && *prediction->warning) lk_report_text(writer, prediction->warning);
-	for (int i = 0; i < prediction->ignored_count; i++) lk_report_text(writer, prediction->ignored[i]);
+	for (int i = 0; i < prediction->ignored_count; i++)
+		lk_report_text(writer, prediction->ignored[i]);
 }
 
 static lk_status put_result(const void *answer, bool colour, FILE *out, lk_error *err) {
@@ -238,10 +289,14 @@ static lk_status put_result(const void *answer, bool colour, FILE *out, lk_error
 	return lk_write_sweep_json(&sweep, colour, out, err);
 }
 
-lk_status lk_report_predict(const lk_prediction *prediction, lk_report_form form, const char *path, FILE *out, lk_error *err) {
+lk_status lk_report_predict(const lk_prediction *prediction, lk_report_form form, const char *path,
+                            FILE *out, lk_error *err) {
 	char title[LINE];
 	const char *model = prediction->model ? prediction->model : "a training step";
-	snprintf(title, sizeof title, "%.*s on %d GPUs", (int)strcspn(model, ":,"), model, prediction->gpus);
-	lk_report_job job = {"predict", title, prediction->reproduce, prediction, &prediction->inputs, put_panels, put_assumptions, put_warnings, put_result, NULL};
+	snprintf(title, sizeof title, "%.*s on %d GPUs", (int)strcspn(model, ":,"), model,
+	         prediction->gpus);
+	lk_report_job job = {"predict",           title,      prediction->reproduce, prediction,
+	                     &prediction->inputs, put_panels, put_assumptions,       put_warnings,
+	                     put_result,          NULL};
 	return lk_report_save(&job, form, path, out, err);
 }

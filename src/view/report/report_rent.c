@@ -1,4 +1,5 @@
-/* report_rent.c: the report of what to rent: cost against time with the front, the choices, what is too close to call. */
+/* report_rent.c: the report of what to rent: cost against time with the front, the choices, what is
+ * too close to call. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -7,11 +8,16 @@
 #include "view/report/report.h"
 #include "view/table/table.h"
 
-enum { TEXT = 64, LINE = 320 };
+enum {
+	TEXT = 64,
+	LINE = 320
+};
 
 static char *dollars(double cost, char *out, size_t size) {
 	char number[TEXT];
-	snprintf(out, size, "$%s", cost >= 1000 ? lk_format_thousands(cost, number, sizeof number) : lk_fixed(cost, 2, number, sizeof number));
+	snprintf(out, size, "$%s",
+	         cost >= 1000 ? lk_format_thousands(cost, number, sizeof number)
+	                      : lk_fixed(cost, 2, number, sizeof number));
 	return out;
 }
 
@@ -24,7 +30,8 @@ static char *hours(double h, char *out, size_t size) {
 /* "3 x p5.48xlarge (aws): $1 234, 12.3 h" */
 static void choice_text(const lk_rent_choice *choice, char *out, size_t size) {
 	char cost[TEXT], time[TEXT];
-	snprintf(out, size, "%d x %s (%s): %s, %s", choice->machines, choice->instance, choice->provider, dollars(choice->cost, cost, sizeof cost),
+	snprintf(out, size, "%d x %s (%s): %s, %s", choice->machines, choice->instance,
+	         choice->provider, dollars(choice->cost, cost, sizeof cost),
 	         hours(choice->hours, time, sizeof time));
 }
 
@@ -32,23 +39,31 @@ static void put_decision(lk_report *writer, const lk_rent *rent, const char *lab
 	char cost[TEXT], time[TEXT], low[TEXT], high[TEXT], range[LINE], note[LINE];
 	if (at < 0) return;
 	const lk_rent_choice *choice = &rent->choices[at];
-	snprintf(note, sizeof note, "%d x %s, %s, %d GPUs", choice->machines, choice->instance, choice->provider, choice->gpus);
-	snprintf(range, sizeof range, "%s \xe2\x80\x93 %s", dollars(choice->cost_low, low, sizeof low), dollars(choice->cost_high, high, sizeof high));
+	snprintf(note, sizeof note, "%d x %s, %s, %d GPUs", choice->machines, choice->instance,
+	         choice->provider, choice->gpus);
+	snprintf(range, sizeof range, "%s \xe2\x80\x93 %s", dollars(choice->cost_low, low, sizeof low),
+	         dollars(choice->cost_high, high, sizeof high));
 	snprintf(low, sizeof low, "%s, cost", label);
-	lk_report_figure(writer, low, dollars(choice->cost, cost, sizeof cost), isnan(choice->cost_low) ? NULL : range, note);
-	snprintf(range, sizeof range, "%s \xe2\x80\x93 %s", hours(choice->hours_low, low, sizeof low), hours(choice->hours_high, high, sizeof high));
+	lk_report_figure(writer, low, dollars(choice->cost, cost, sizeof cost),
+	                 isnan(choice->cost_low) ? NULL : range, note);
+	snprintf(range, sizeof range, "%s \xe2\x80\x93 %s", hours(choice->hours_low, low, sizeof low),
+	         hours(choice->hours_high, high, sizeof high));
 	snprintf(low, sizeof low, "%s, time", label);
-	lk_report_figure(writer, low, hours(choice->hours, time, sizeof time), isnan(choice->hours_low) ? NULL : range, choice->layout);
+	lk_report_figure(writer, low, hours(choice->hours, time, sizeof time),
+	                 isnan(choice->hours_low) ? NULL : range, choice->layout);
 }
 
 static void put_verdict(lk_report *writer, const lk_rent *rent) {
 	char headline[LINE], detail[LINE], text[TEXT];
 	if (rent->cheapest >= 0) {
 		const lk_rent_choice *choice = &rent->choices[rent->cheapest];
-		snprintf(headline, sizeof headline, "%d x %s at %s", choice->machines, choice->instance, choice->provider);
+		snprintf(headline, sizeof headline, "%d x %s at %s", choice->machines, choice->instance,
+		         choice->provider);
 	}
-	snprintf(detail, sizeof detail, "the cheapest of %d choices that fit in memory", rent->considered);
-	lk_report_verdict(writer, rent->cheapest >= 0 ? "yes" : "no", rent->cheapest >= 0 ? headline : "Nothing keeps to deadline and budget",
+	snprintf(detail, sizeof detail, "the cheapest of %d choices that fit in memory",
+	         rent->considered);
+	lk_report_verdict(writer, rent->cheapest >= 0 ? "yes" : "no",
+	                  rent->cheapest >= 0 ? headline : "Nothing keeps to deadline and budget",
 	                  rent->nothing ? rent->nothing : detail);
 	lk_report_figures(writer);
 	put_decision(writer, rent, "cheapest", rent->cheapest);
@@ -56,33 +71,42 @@ static void put_verdict(lk_report *writer, const lk_rent *rent) {
 	lk_json_array_end(writer);
 	lk_report_facts(writer);
 	lk_report_fact(writer, "model", rent->model);
-	snprintf(detail, sizeof detail, "%s samples", lk_format_count(rent->samples, text, sizeof text));
+	snprintf(detail, sizeof detail, "%s samples",
+	         lk_format_count(rent->samples, text, sizeof text));
 	lk_report_fact(writer, "training", detail);
-	if (rent->deadline_h > 0) lk_report_fact(writer, "deadline", hours(rent->deadline_h, text, sizeof text));
-	if (rent->budget > 0) lk_report_fact(writer, "budget", dollars(rent->budget, text, sizeof text));
+	if (rent->deadline_h > 0)
+		lk_report_fact(writer, "deadline", hours(rent->deadline_h, text, sizeof text));
+	if (rent->budget > 0)
+		lk_report_fact(writer, "budget", dollars(rent->budget, text, sizeof text));
 	lk_report_fact(writer, "to settle", rent->settle);
 	lk_json_array_end(writer);
 	lk_report_panel_end(writer);
 }
 
 /* Points of the front or the others; both axes are logarithmic: choices differ by factors. */
-static void put_series(lk_report *writer, const lk_rent *rent, const char *name, const char *key, bool pareto) {
+static void put_series(lk_report *writer, const lk_rent *rent, const char *name, const char *key,
+                       bool pareto) {
 	char text[LINE], choice[LINE / 2];
 	lk_report_series(writer, name, key, false);
 	for (int i = 0; i < rent->count; i++) {
 		const lk_rent_choice *rent_choice = &rent->choices[i];
 		if (rent_choice->pareto != pareto) continue;
 		choice_text(rent_choice, choice, sizeof choice);
-		snprintf(text, sizeof text, "%s; price of %s, %s%s%s", choice, rent_choice->date, rent_choice->source, lk_rent_mark(rent, i) ? "; " : "",
+		snprintf(text, sizeof text, "%s; price of %s, %s%s%s", choice, rent_choice->date,
+		         rent_choice->source, lk_rent_mark(rent, i) ? "; " : "",
 		         lk_rent_mark(rent, i) ? lk_rent_mark(rent, i) : "");
-		lk_report_point(writer, rent_choice->hours, rent_choice->cost, text, rent_choice->reproduce);
+		lk_report_point(writer, rent_choice->hours, rent_choice->cost, text,
+		                rent_choice->reproduce);
 	}
 	lk_report_series_end(writer);
 }
 
 static void put_front(lk_report *writer, const lk_rent *rent) {
 	if (!rent->count) return;
-	lk_report_panel(writer, "scatter", "Cost against time", "click a point for the command that predicts it; on the front nobody is both cheaper and faster", true);
+	lk_report_panel(writer, "scatter", "Cost against time",
+	                "click a point for the command that predicts it; on the front nobody is both "
+	                "cheaper and faster",
+	                true);
 	lk_json_put_text(writer, "role", "pareto");
 	lk_report_axis(writer, "x", "time of the training", "h", true);
 	lk_report_axis(writer, "y", "cost", "$", true);
@@ -99,9 +123,12 @@ static lk_status put_panels(const void *answer, lk_report *writer, lk_error *err
 	put_front(writer, rent);
 	lk_table *table = lk_rent_table(rent, true);
 	lk_report_rename(table, "provider", "provider");
-	lk_report_rename(table, "hours_range", "hours, 80 % range"), lk_report_rename(table, "cost_range", "dollars, 80 % range");
+	lk_report_rename(table, "hours_range", "hours, 80 % range"),
+		lk_report_rename(table, "cost_range", "dollars, 80 % range");
 	lk_report_rename(table, "stall_share", "share of the step");
-	return lk_report_table(writer, "Choices", "list prices in US dollars of the day and source beside them", true, table, 200, err);
+	return lk_report_table(writer, "Choices",
+	                       "list prices in US dollars of the day and source beside them", true,
+	                       table, 200, err);
 }
 
 static void put_assumptions(const void *answer, lk_report *writer) {
@@ -123,10 +150,12 @@ static lk_status put_result(const void *answer, bool colour, FILE *out, lk_error
 	return lk_rent_print(answer, LK_OUTPUT_JSON, false, colour, NULL, out, err);
 }
 
-lk_status lk_report_rent(const lk_rent *rent, lk_report_form form, const char *path, FILE *out, lk_error *err) {
+lk_status lk_report_rent(const lk_rent *rent, lk_report_form form, const char *path, FILE *out,
+                         lk_error *err) {
 	char title[LINE];
 	const char *model = rent->model ? rent->model : "a training";
 	snprintf(title, sizeof title, "Machines for %.*s", (int)strcspn(model, ":,"), model);
-	lk_report_job job = {"rent", title, rent->reproduce, rent, &rent->inputs, put_panels, put_assumptions, put_warnings, put_result, NULL};
+	lk_report_job job = {"rent",     title,           rent->reproduce, rent,       &rent->inputs,
+	                     put_panels, put_assumptions, put_warnings,    put_result, NULL};
 	return lk_report_save(&job, form, path, out, err);
 }

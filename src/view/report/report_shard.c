@@ -1,4 +1,5 @@
-/* report_shard.c: the report of a placement of embedding tables: the step's parts, ranks by time and by memory, sharders. */
+/* report_shard.c: the report of a placement of embedding tables: the step's parts, ranks by time
+ * and by memory, sharders. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -7,19 +8,32 @@
 #include "view/report/report.h"
 #include "view/table/table.h"
 
-enum { TEXT = 64, LINE = 256, MOST_RANKS = 512, MOST_PIECES = 500 };
+enum {
+	TEXT = 64,
+	LINE = 256,
+	MOST_RANKS = 512,
+	MOST_PIECES = 500
+};
 
 static void put_verdict(lk_report *writer, const lk_shard_answer *answer) {
 	char bytes[TEXT], capacity[TEXT], text[TEXT], detail[LINE];
-	snprintf(detail, sizeof detail, "%d tables, %s with optimizer states, on %d ranks of %s for tables", answer->tables,
-	         lk_format_bytes(answer->table_bytes, bytes, sizeof bytes), answer->rank_count, lk_format_bytes(answer->capacity_bytes, capacity, sizeof capacity));
-	lk_report_verdict(writer, answer->fits ? "yes" : "no", answer->fits ? "Fits" : "Does not fit", answer->fits ? detail : answer->reason);
+	snprintf(detail, sizeof detail,
+	         "%d tables, %s with optimizer states, on %d ranks of %s for tables", answer->tables,
+	         lk_format_bytes(answer->table_bytes, bytes, sizeof bytes), answer->rank_count,
+	         lk_format_bytes(answer->capacity_bytes, capacity, sizeof capacity));
+	lk_report_verdict(writer, answer->fits ? "yes" : "no", answer->fits ? "Fits" : "Does not fit",
+	                  answer->fits ? detail : answer->reason);
 	lk_report_figures(writer);
 	if (answer->fits) {
-		lk_report_figure(writer, "embedding step", lk_format_seconds(answer->step_s, text, sizeof text), NULL, answer->sharder);
-		lk_report_figure(writer, "no placement beats", lk_format_seconds(answer->bound_s, text, sizeof text), NULL, NULL);
-		lk_report_figure(writer, "over that bound", lk_percent(answer->gap, text, sizeof text), NULL, NULL);
-		lk_report_figure(writer, "imbalance", lk_fixed(answer->imbalance, 3, text, sizeof text), NULL, "of lookups, slowest over mean");
+		lk_report_figure(writer, "embedding step",
+		                 lk_format_seconds(answer->step_s, text, sizeof text), NULL,
+		                 answer->sharder);
+		lk_report_figure(writer, "no placement beats",
+		                 lk_format_seconds(answer->bound_s, text, sizeof text), NULL, NULL);
+		lk_report_figure(writer, "over that bound", lk_percent(answer->gap, text, sizeof text),
+		                 NULL, NULL);
+		lk_report_figure(writer, "imbalance", lk_fixed(answer->imbalance, 3, text, sizeof text),
+		                 NULL, "of lookups, slowest over mean");
 	}
 	lk_json_array_end(writer);
 	lk_report_facts(writer);
@@ -30,25 +44,37 @@ static void put_verdict(lk_report *writer, const lk_shard_answer *answer) {
 }
 
 static void put_waterfall(lk_report *writer, const lk_shard_answer *answer) {
-	const struct { const char *key, *label; double seconds; } parts[] = {
-		{"host", "indices", answer->index_s}, {"memory_bound", "lookups", answer->forward_s}, {"ep", "exchange of sums", answer->exchange_s},
-		{"gemm", "dense part", answer->dense_s}, {"ep", "exchange of gradients", answer->exchange_s},
-		{"memory_bound", "lookups backward", answer->backward_s}, {"dp", "gradients of copies", answer->reduce_s}};
+	const struct {
+		const char *key, *label;
+		double seconds;
+	} parts[] = {{"host", "indices", answer->index_s},
+	             {"memory_bound", "lookups", answer->forward_s},
+	             {"ep", "exchange of sums", answer->exchange_s},
+	             {"gemm", "dense part", answer->dense_s},
+	             {"ep", "exchange of gradients", answer->exchange_s},
+	             {"memory_bound", "lookups backward", answer->backward_s},
+	             {"dp", "gradients of copies", answer->reduce_s}};
 	double sum = 0;
-	lk_report_panel(writer, "waterfall", "The embedding step", "part after part, as the slowest rank has it", true);
+	lk_report_panel(writer, "waterfall", "The embedding step",
+	                "part after part, as the slowest rank has it", true);
 	lk_json_array(writer, "steps");
 	for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
 		sum += parts[i].seconds;
-		if (parts[i].seconds > 0) lk_report_fall(writer, parts[i].key, parts[i].label, parts[i].seconds, NULL, false);
+		if (parts[i].seconds > 0)
+			lk_report_fall(writer, parts[i].key, parts[i].label, parts[i].seconds, NULL, false);
 	}
 	double hidden = answer->step_s - sum; /* parts that overlap, or waiting between them */
-	if (fabs(hidden) > 0.002 * answer->step_s) lk_report_fall(writer, "wait", hidden < 0 ? "side by side" : "waiting", hidden, NULL, false);
+	if (fabs(hidden) > 0.002 * answer->step_s)
+		lk_report_fall(writer, "wait", hidden < 0 ? "side by side" : "waiting", hidden, NULL,
+		               false);
 	lk_report_fall(writer, "total", "step", answer->step_s, answer->basis, true);
 	lk_json_array_end(writer);
 	lk_report_panel_end(writer);
 }
 
-static double time_of(const lk_shard_rank *rank) { return rank->forward_s + rank->backward_s + 2 * rank->exchange_s; }
+static double time_of(const lk_shard_rank *rank) {
+	return rank->forward_s + rank->backward_s + 2 * rank->exchange_s;
+}
 
 static int by_time(const void *a, const void *b) {
 	const lk_shard_rank *const *x = a, *const *y = b;
@@ -70,7 +96,8 @@ static lk_status put_times(lk_report *writer, const lk_shard_answer *answer, lk_
 	if (!order) return lk_oom(err);
 	for (int i = 0; i < answer->rank_count; i++) order[i] = &answer->ranks[i];
 	qsort(order, (size_t)answer->rank_count, sizeof *order, by_time);
-	lk_report_panel(writer, "bars", "Ranks by time", "the slowest first; exchanges as if all ranks sent as much", false);
+	lk_report_panel(writer, "bars", "Ranks by time",
+	                "the slowest first; exchanges as if all ranks sent as much", false);
 	lk_json_put_text(writer, "unit", "s");
 	lk_json_array(writer, "parts");
 	lk_report_part(writer, "attention", "lookups");
@@ -80,10 +107,13 @@ static lk_status put_times(lk_report *writer, const lk_shard_answer *answer, lk_
 	lk_json_array(writer, "rows");
 	for (int i = 0; i < answer->rank_count && i < MOST_RANKS; i++) {
 		snprintf(name, sizeof name, "rank %d", order[i]->rank);
-		lk_report_row(writer, name, mark_of(answer, order[i]), (double[]){order[i]->forward_s, order[i]->backward_s, 2 * order[i]->exchange_s}, 3);
+		lk_report_row(
+			writer, name, mark_of(answer, order[i]),
+			(double[]){order[i]->forward_s, order[i]->backward_s, 2 * order[i]->exchange_s}, 3);
 	}
 	lk_json_array_end(writer);
-	if (answer->rank_count > MOST_RANKS) lk_json_put_integer(writer, "left_out", answer->rank_count - MOST_RANKS);
+	if (answer->rank_count > MOST_RANKS)
+		lk_json_put_integer(writer, "left_out", answer->rank_count - MOST_RANKS);
 	lk_report_panel_end(writer);
 	free(order);
 	return LK_OK;
@@ -91,7 +121,8 @@ static lk_status put_times(lk_report *writer, const lk_shard_answer *answer, lk_
 
 static void put_memory(lk_report *writer, const lk_shard_answer *answer) {
 	char name[TEXT];
-	lk_report_panel(writer, "memory", "Memory of tables", "with the optimizer's state, by rank", false);
+	lk_report_panel(writer, "memory", "Memory of tables", "with the optimizer's state, by rank",
+	                false);
 	lk_json_put_number(writer, "limit", answer->capacity_bytes);
 	lk_json_array(writer, "parts");
 	lk_report_part(writer, "weights", "on the device");
@@ -100,10 +131,12 @@ static void put_memory(lk_report *writer, const lk_shard_answer *answer) {
 	lk_json_array(writer, "rows");
 	for (int i = 0; i < answer->rank_count && i < MOST_RANKS; i++) {
 		snprintf(name, sizeof name, "rank %d", answer->ranks[i].rank);
-		lk_report_row(writer, name, NULL, (double[]){answer->ranks[i].device_bytes, answer->ranks[i].host_bytes}, 2);
+		lk_report_row(writer, name, NULL,
+		              (double[]){answer->ranks[i].device_bytes, answer->ranks[i].host_bytes}, 2);
 	}
 	lk_json_array_end(writer);
-	if (answer->rank_count > MOST_RANKS) lk_json_put_integer(writer, "left_out", answer->rank_count - MOST_RANKS);
+	if (answer->rank_count > MOST_RANKS)
+		lk_json_put_integer(writer, "left_out", answer->rank_count - MOST_RANKS);
 	lk_report_panel_end(writer);
 }
 
@@ -115,9 +148,11 @@ static lk_status put_panels(const void *answer, lk_report *writer, lk_error *err
 		LK_TRY(put_times(writer, shard_answer, err));
 		put_memory(writer, shard_answer);
 	}
-	LK_TRY(lk_report_table(writer, "Sharders", "what each heuristic comes to", true, lk_shard_table(shard_answer, LK_SHARD_TRIED), 0, err));
+	LK_TRY(lk_report_table(writer, "Sharders", "what each heuristic comes to", true,
+	                       lk_shard_table(shard_answer, LK_SHARD_TRIED), 0, err));
 	if (!shard_answer->fits) return LK_OK;
-	LK_TRY(lk_report_table(writer, "Pieces", "where each table went", true, lk_shard_table(shard_answer, LK_SHARD_PIECES), MOST_PIECES, err));
+	LK_TRY(lk_report_table(writer, "Pieces", "where each table went", true,
+	                       lk_shard_table(shard_answer, LK_SHARD_PIECES), MOST_PIECES, err));
 	return LK_OK;
 }
 
@@ -125,9 +160,12 @@ static lk_status put_result(const void *answer, bool colour, FILE *out, lk_error
 	return lk_shard_print(answer, LK_SHARD_PLAN, LK_OUTPUT_JSON, colour, NULL, out, err);
 }
 
-lk_status lk_report_shard(const lk_shard_answer *answer, lk_report_form form, const char *path, FILE *out, lk_error *err) {
+lk_status lk_report_shard(const lk_shard_answer *answer, lk_report_form form, const char *path,
+                          FILE *out, lk_error *err) {
 	char title[LINE];
-	snprintf(title, sizeof title, "%d embedding tables on %d ranks", answer->tables, answer->rank_count);
-	lk_report_job job = {"shard", title, answer->reproduce, answer, &answer->inputs, put_panels, NULL, NULL, put_result, NULL};
+	snprintf(title, sizeof title, "%d embedding tables on %d ranks", answer->tables,
+	         answer->rank_count);
+	lk_report_job job = {"shard", title, answer->reproduce, answer, &answer->inputs, put_panels,
+	                     NULL,    NULL,  put_result,        NULL};
 	return lk_report_save(&job, form, path, out, err);
 }

@@ -1,4 +1,5 @@
-/* report_stalls.c: the report of what stalls a command: the step from computing to measured, runs, buckets, other machines. */
+/* report_stalls.c: the report of what stalls a command: the step from computing to measured, runs,
+ * buckets, other machines. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -7,12 +8,17 @@
 #include "view/report/report.h"
 #include "view/table/table.h"
 
-enum { TEXT = 64, LINE = 256 };
+enum {
+	TEXT = 64,
+	LINE = 256
+};
 
 static int worst_of(const lk_stalls_answer *answer) {
 	int worst = -1;
 	for (int k = 0; k < LK_STALL_KINDS; k++)
-		if (answer->parts[k].named && (worst < 0 || answer->parts[k].seconds > answer->parts[worst].seconds)) worst = k;
+		if (answer->parts[k].named &&
+		    (worst < 0 || answer->parts[k].seconds > answer->parts[worst].seconds))
+			worst = k;
 	return worst;
 }
 
@@ -20,20 +26,32 @@ static void put_verdict(lk_report *writer, const lk_stalls_answer *answer) {
 	int worst = worst_of(answer);
 	char text[TEXT], low[TEXT], high[TEXT], headline[LINE], detail[LINE], range[LINE] = "";
 	if (worst >= 0)
-		snprintf(headline, sizeof headline, "Largest stall: %s, %s of the step", lk_stalls_kinds[worst], lk_percent(answer->parts[worst].share, text, sizeof text));
-	snprintf(detail, sizeof detail, "%d rank%s on %d host%s, %d steps a run, %s", answer->ranks, answer->ranks == 1 ? "" : "s", answer->hosts,
-	         answer->hosts == 1 ? "" : "s", answer->steps, answer->base);
-	lk_report_verdict(writer, worst >= 0 ? "no" : "yes", worst >= 0 ? headline : "No stall is above the noise and 2 % of the step", detail);
+		snprintf(headline, sizeof headline, "Largest stall: %s, %s of the step",
+		         lk_stalls_kinds[worst], lk_percent(answer->parts[worst].share, text, sizeof text));
+	snprintf(detail, sizeof detail, "%d rank%s on %d host%s, %d steps a run, %s", answer->ranks,
+	         answer->ranks == 1 ? "" : "s", answer->hosts, answer->hosts == 1 ? "" : "s",
+	         answer->steps, answer->base);
+	lk_report_verdict(writer, worst >= 0 ? "no" : "yes",
+	                  worst >= 0 ? headline : "No stall is above the noise and 2 % of the step",
+	                  detail);
 	lk_report_figures(writer);
 	if (!isnan(answer->low))
-		snprintf(range, sizeof range, "%s \xe2\x80\x93 %s", lk_format_seconds(answer->low, low, sizeof low), lk_format_seconds(answer->high, high, sizeof high));
-	lk_report_figure(writer, "step", lk_format_seconds(answer->step_s, text, sizeof text), range, *range ? "95 % interval" : NULL);
+		snprintf(range, sizeof range, "%s \xe2\x80\x93 %s",
+		         lk_format_seconds(answer->low, low, sizeof low),
+		         lk_format_seconds(answer->high, high, sizeof high));
+	lk_report_figure(writer, "step", lk_format_seconds(answer->step_s, text, sizeof text), range,
+	                 *range ? "95 % interval" : NULL);
 	if (answer->parts[LK_STALL_COMPUTE].share > 0)
-		lk_report_figure(writer, "computing", lk_percent(answer->parts[LK_STALL_COMPUTE].share, text, sizeof text), NULL, "of the step");
+		lk_report_figure(writer, "computing",
+		                 lk_percent(answer->parts[LK_STALL_COMPUTE].share, text, sizeof text), NULL,
+		                 "of the step");
 	if (worst >= 0) {
-		lk_report_figure(writer, lk_stalls_kinds[worst], lk_format_seconds(answer->parts[worst].seconds, text, sizeof text), NULL, "a step");
+		lk_report_figure(writer, lk_stalls_kinds[worst],
+		                 lk_format_seconds(answer->parts[worst].seconds, text, sizeof text), NULL,
+		                 "a step");
 		if (isfinite(answer->parts[worst].factor)) {
-			snprintf(detail, sizeof detail, "x%s", lk_fixed(answer->parts[worst].factor, 2, text, sizeof text));
+			snprintf(detail, sizeof detail, "x%s",
+			         lk_fixed(answer->parts[worst].factor, 2, text, sizeof text));
 			lk_report_figure(writer, "as slow as without it", detail, NULL, NULL);
 		}
 	}
@@ -42,10 +60,12 @@ static void put_verdict(lk_report *writer, const lk_stalls_answer *answer) {
 }
 
 static void put_waterfall(lk_report *writer, const lk_stalls_answer *answer) {
-	static const char *const keys[LK_STALL_KINDS] = {"compute", "copy", "host", "prep", "data", "wait", "tp", "network"};
+	static const char *const keys[LK_STALL_KINDS] = {"compute", "copy", "host", "prep",
+	                                                 "data",    "wait", "tp",   "network"};
 	static const char *const bases[] = {"measured", "estimated", "not known"};
 	char note[LINE];
-	lk_report_panel(writer, "waterfall", "From computing to the measured step", "what is not known is left out", true);
+	lk_report_panel(writer, "waterfall", "From computing to the measured step",
+	                "what is not known is left out", true);
 	lk_json_array(writer, "steps");
 	for (int k = 0; k < LK_STALL_KINDS; k++) {
 		const lk_stalls_part *part = &answer->parts[k];
@@ -62,7 +82,8 @@ static void put_buckets(lk_report *writer, const lk_stalls_answer *answer) {
 	const lk_stalls_buckets *buckets = &answer->buckets;
 	char text[LINE], time[TEXT];
 	if (buckets->count < 2) return;
-	lk_report_panel(writer, "scatter", "Other bucket sizes", "the transfer by calls and bytes, and the step with it", false);
+	lk_report_panel(writer, "scatter", "Other bucket sizes",
+	                "the transfer by calls and bytes, and the step with it", false);
 	lk_json_put_text(writer, "role", "buckets");
 	lk_report_axis(writer, "x", "bucket", "B", true);
 	lk_report_axis(writer, "y", "time", "s", false);
@@ -71,7 +92,8 @@ static void put_buckets(lk_report *writer, const lk_stalls_answer *answer) {
 		lk_report_series(writer, which ? "transfer" : "step", which ? "tp" : "gemm", true);
 		for (int i = 0; i < buckets->count; i++) {
 			double seconds = which ? buckets->at[i].transfer_s : buckets->at[i].step_s;
-			snprintf(text, sizeof text, "%s with %.3g calls a step", lk_format_seconds(seconds, time, sizeof time), buckets->at[i].calls);
+			snprintf(text, sizeof text, "%s with %.3g calls a step",
+			         lk_format_seconds(seconds, time, sizeof time), buckets->at[i].calls);
 			lk_report_point(writer, buckets->at[i].bucket_bytes, seconds, text, NULL);
 		}
 		lk_report_series_end(writer);
@@ -81,14 +103,16 @@ static void put_buckets(lk_report *writer, const lk_stalls_answer *answer) {
 }
 
 static void put_runs(lk_report *writer, const lk_stalls_answer *answer) {
-	lk_report_panel(writer, "bars", "Step by configuration", "mean over the runs of the mean step of all ranks", answer->buckets.count < 2);
+	lk_report_panel(writer, "bars", "Step by configuration",
+	                "mean over the runs of the mean step of all ranks", answer->buckets.count < 2);
 	lk_json_put_text(writer, "unit", "s");
 	lk_json_array(writer, "parts");
 	lk_report_part(writer, "gemm", "step");
 	lk_json_array_end(writer);
 	lk_json_array(writer, "rows");
 	for (int c = 0; c < LK_STALLS_CONFIGURATIONS; c++)
-		if (answer->rows[c].step_s > 0) lk_report_row(writer, lk_stalls_configurations[c], NULL, &answer->rows[c].step_s, 1);
+		if (answer->rows[c].step_s > 0)
+			lk_report_row(writer, lk_stalls_configurations[c], NULL, &answer->rows[c].step_s, 1);
 	lk_json_array_end(writer);
 	lk_report_panel_end(writer);
 }
@@ -103,26 +127,34 @@ static lk_status put_panels(const void *answer, lk_report *writer, lk_error *err
 	const lk_stalls_answer *stalls_answer = answer;
 	put_verdict(writer, stalls_answer);
 	put_waterfall(writer, stalls_answer);
-	LK_TRY(lk_report_table(writer, "Parts of the step", NULL, true, lk_stalls_table(stalls_answer, LK_STALLS_PARTS), 0, err));
+	LK_TRY(lk_report_table(writer, "Parts of the step", NULL, true,
+	                       lk_stalls_table(stalls_answer, LK_STALLS_PARTS), 0, err));
 	if (any_run(stalls_answer)) put_runs(writer, stalls_answer);
 	put_buckets(writer, stalls_answer);
-	LK_TRY(lk_report_table(writer, "Runs", NULL, true, lk_stalls_table(stalls_answer, LK_STALLS_RUNS), 0, err));
-	return lk_report_table(writer, "Other machines", "what the step would take, and what it would hang on", true,
+	LK_TRY(lk_report_table(writer, "Runs", NULL, true,
+	                       lk_stalls_table(stalls_answer, LK_STALLS_RUNS), 0, err));
+	return lk_report_table(writer, "Other machines",
+	                       "what the step would take, and what it would hang on", true,
 	                       lk_stalls_table(stalls_answer, LK_STALLS_WHAT_IF), 0, err);
 }
 
 static void put_assumptions(const void *answer, lk_report *writer) {
 	const lk_stalls_answer *stalls_answer = answer;
-	for (int i = 0; i < stalls_answer->note_count; i++) lk_report_text(writer, stalls_answer->notes[i]);
+	for (int i = 0; i < stalls_answer->note_count; i++)
+		lk_report_text(writer, stalls_answer->notes[i]);
 }
 
 static lk_status put_result(const void *answer, bool colour, FILE *out, lk_error *err) {
 	return lk_stalls_print(answer, LK_OUTPUT_JSON, LK_STALLS_ALL, colour, NULL, out, err);
 }
 
-lk_status lk_report_stalls(const lk_stalls_answer *answer, lk_report_form form, const char *path, FILE *out, lk_error *err) {
+lk_status lk_report_stalls(const lk_stalls_answer *answer, lk_report_form form, const char *path,
+                           FILE *out, lk_error *err) {
 	char title[LINE];
-	snprintf(title, sizeof title, "What stalls a step of %d rank%s", answer->ranks, answer->ranks == 1 ? "" : "s");
-	lk_report_job job = {"stalls", title, answer->reproduce, answer, &answer->inputs, put_panels, put_assumptions, NULL, put_result, NULL};
+	snprintf(title, sizeof title, "What stalls a step of %d rank%s", answer->ranks,
+	         answer->ranks == 1 ? "" : "s");
+	lk_report_job job = {"stalls",        title,      answer->reproduce, answer,
+	                     &answer->inputs, put_panels, put_assumptions,   NULL,
+	                     put_result,      NULL};
 	return lk_report_save(&job, form, path, out, err);
 }

@@ -1,5 +1,6 @@
-/* report_sweep.c: the report of many predictions: the best one, the front of time against GPU time or memory, the step over what
- * was swept, all combinations as a table whose rows tell their commands. */
+/* report_sweep.c: the report of many predictions: the best one, the front of time against GPU time
+ * or memory, the step over what was swept, all combinations as a table whose rows tell their
+ * commands. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,19 +9,30 @@
 #include "view/text/views.h"
 #include "view/report/report.h"
 
-enum { TEXT = 64, LINE = 320, MOST_ROWS = 2500, MOST_POINTS = 400, MOST_COMMANDS = 200, DIGITS = 7, MOST_LINES = 8, VALUE = 160 };
+enum {
+	TEXT = 64,
+	LINE = 320,
+	MOST_ROWS = 2500,
+	MOST_POINTS = 400,
+	MOST_COMMANDS = 200,
+	DIGITS = 7,
+	MOST_LINES = 8,
+	VALUE = 160
+};
 
 /* A sweep and what of it is shown. */
 struct shown_sweep {
-	lk_sweep all, kept;  /* kept: the rows of the table, in the order of the combinations */
-	long best;           /* in all; -1: none fits */
+	lk_sweep all, kept; /* kept: the rows of the table, in the order of the combinations */
+	long best;          /* in all; -1: none fits */
 	size_t fit, refused;
 	lk_inputs inputs;
 	lk_arena arena;
 };
 
 static double rate_of(const lk_prediction *prediction) {
-	return prediction->tokens_per_s_per_gpu > 0 ? prediction->tokens_per_s_per_gpu : prediction->samples_per_s / (prediction->gpus > 0 ? prediction->gpus : 1);
+	return prediction->tokens_per_s_per_gpu > 0
+	           ? prediction->tokens_per_s_per_gpu
+	           : prediction->samples_per_s / (prediction->gpus > 0 ? prediction->gpus : 1);
 }
 
 /* ---- what is shown ---- */
@@ -31,7 +43,8 @@ static int by_merit(const void *a, const void *b) {
 	const lk_prediction *prediction = (*x)->prediction, *q = (*y)->prediction;
 	if (!prediction != !q) return !prediction ? 1 : -1;
 	if (prediction && prediction->fits != q->fits) return prediction->fits ? -1 : 1;
-	if (prediction && rate_of(prediction) != rate_of(q)) return rate_of(prediction) > rate_of(q) ? -1 : 1;
+	if (prediction && rate_of(prediction) != rate_of(q))
+		return rate_of(prediction) > rate_of(q) ? -1 : 1;
 	return (*x > *y) - (*x < *y);
 }
 
@@ -58,7 +71,9 @@ static lk_status keep_rows(struct shown_sweep *sweep, lk_error *err) {
 
 /* The files of all of them, each once. */
 static lk_status join_inputs(struct shown_sweep *sweep, lk_error *err) {
-	enum { MOST_FILES = 1000 };
+	enum {
+		MOST_FILES = 1000
+	};
 	const char **paths = LK_ARRAY(&sweep->arena, const char *, MOST_FILES);
 	int count = 0;
 	if (!paths) return lk_oom(err);
@@ -77,48 +92,75 @@ static lk_status join_inputs(struct shown_sweep *sweep, lk_error *err) {
 /* ---- what differs, in words ---- */
 
 /* "tp 2, gpus 16": the swept options of a row but for `but`, the first `most`. */
-static char *differences(const lk_sweep *sweep, const lk_predict_request *request, const lk_option *but, char *out, size_t size) {
+static char *differences(const lk_sweep *sweep, const lk_predict_request *request,
+                         const lk_option *but, char *out, size_t size) {
 	size_t used = 0;
 	*out = '\0';
 	for (int i = 0; i < sweep->varying_count && request && used < size; i++) {
 		char value[VALUE];
 		if (sweep->varying[i] == but) continue;
 		lk_option_text(sweep->varying[i], request, value, sizeof value);
-		int length = snprintf(out + used, size - used, "%s%s %.80s", used ? ", " : "", sweep->varying[i]->name, *value ? value : "-");
+		int length = snprintf(out + used, size - used, "%s%s %.80s", used ? ", " : "",
+		                      sweep->varying[i]->name, *value ? value : "-");
 		used += length > 0 ? (size_t)length : 0;
 	}
 	return out;
 }
 
-static const char *command_of(const lk_sweep_row *row) { return row->prediction ? row->prediction->reproduce : NULL; }
+static const char *command_of(const lk_sweep_row *row) {
+	return row->prediction ? row->prediction->reproduce : NULL;
+}
 
 /* ---- the verdict ---- */
 
-static char *plain(double number, char *out, size_t size) { return lk_fixed(number, fabs(number) < 100 ? 1 : 0, out, size); }
+static char *plain(double number, char *out, size_t size) {
+	return lk_fixed(number, fabs(number) < 100 ? 1 : 0, out, size);
+}
 
 static void put_best(lk_report *writer, const lk_prediction *prediction) {
 	char text[TEXT], low[TEXT], high[TEXT], range[LINE] = "";
 	if (prediction->step_time_low_s > 0)
-		snprintf(range, sizeof range, "%s \xe2\x80\x93 %s", lk_format_seconds(prediction->step_time_low_s, low, sizeof low),
+		snprintf(range, sizeof range, "%s \xe2\x80\x93 %s",
+		         lk_format_seconds(prediction->step_time_low_s, low, sizeof low),
 		         lk_format_seconds(prediction->step_time_high_s, high, sizeof high));
-	lk_report_figure(writer, "step time", lk_format_seconds(prediction->step_time_s, text, sizeof text), range, NULL);
-	if (prediction->tokens_per_s_per_gpu > 0) lk_report_figure(writer, "tokens/s/GPU", lk_format_thousands(prediction->tokens_per_s_per_gpu, text, sizeof text), NULL, NULL);
-	else lk_report_figure(writer, "samples/s", plain(prediction->samples_per_s, text, sizeof text), NULL, "all GPUs together");
-	if (prediction->mfu > 0) lk_report_figure(writer, "MFU", lk_percent(prediction->mfu, text, sizeof text), NULL, NULL);
-	lk_report_figure(writer, "memory", lk_format_bytes(prediction->peak_bytes, text, sizeof text), NULL, "fullest rank");
-	if (prediction->days > 0) lk_report_figure(writer, "days of training", plain(prediction->days, text, sizeof text), NULL, NULL);
-	if (prediction->gpu_hours > 0) lk_report_figure(writer, "GPU-hours", lk_format_thousands(prediction->gpu_hours, text, sizeof text), NULL, NULL);
+	lk_report_figure(writer, "step time",
+	                 lk_format_seconds(prediction->step_time_s, text, sizeof text), range, NULL);
+	if (prediction->tokens_per_s_per_gpu > 0)
+		lk_report_figure(writer, "tokens/s/GPU",
+		                 lk_format_thousands(prediction->tokens_per_s_per_gpu, text, sizeof text),
+		                 NULL, NULL);
+	else
+		lk_report_figure(writer, "samples/s", plain(prediction->samples_per_s, text, sizeof text),
+		                 NULL, "all GPUs together");
+	if (prediction->mfu > 0)
+		lk_report_figure(writer, "MFU", lk_percent(prediction->mfu, text, sizeof text), NULL, NULL);
+	lk_report_figure(writer, "memory", lk_format_bytes(prediction->peak_bytes, text, sizeof text),
+	                 NULL, "fullest rank");
+	if (prediction->days > 0)
+		lk_report_figure(writer, "days of training", plain(prediction->days, text, sizeof text),
+		                 NULL, NULL);
+	if (prediction->gpu_hours > 0)
+		lk_report_figure(writer, "GPU-hours",
+		                 lk_format_thousands(prediction->gpu_hours, text, sizeof text), NULL, NULL);
 }
 
 static void put_verdict(lk_report *writer, const struct shown_sweep *sweep) {
 	const lk_prediction *best = sweep->best >= 0 ? sweep->all.rows[sweep->best].prediction : NULL;
 	char headline[LINE], detail[LINE];
-	if (best) differences(&sweep->all, sweep->all.rows[sweep->best].request, NULL, headline, sizeof headline);
+	if (best)
+		differences(&sweep->all, sweep->all.rows[sweep->best].request, NULL, headline,
+		            sizeof headline);
 	size_t misfits = sweep->all.count - sweep->fit - sweep->refused;
-	int length = snprintf(detail, sizeof detail, "%s%zu combinations: %zu fit", best ? "most tokens/s/GPU of " : "", sweep->all.count, sweep->fit);
-	if (misfits) length += snprintf(detail + length, sizeof detail - (size_t)length, ", %zu do not", misfits);
-	if (sweep->refused) snprintf(detail + length, sizeof detail - (size_t)length, ", %zu cannot be", sweep->refused);
-	lk_report_verdict(writer, best ? "yes" : "no", best ? (*headline ? headline : "All are alike") : "None fits", detail);
+	int length = snprintf(detail, sizeof detail, "%s%zu combinations: %zu fit",
+	                      best ? "most tokens/s/GPU of " : "", sweep->all.count, sweep->fit);
+	if (misfits)
+		length +=
+			snprintf(detail + length, sizeof detail - (size_t)length, ", %zu do not", misfits);
+	if (sweep->refused)
+		snprintf(detail + length, sizeof detail - (size_t)length, ", %zu cannot be",
+		         sweep->refused);
+	lk_report_verdict(writer, best ? "yes" : "no",
+	                  best ? (*headline ? headline : "All are alike") : "None fits", detail);
 	lk_report_figures(writer);
 	if (best) put_best(writer, best);
 	lk_json_array_end(writer);
@@ -134,16 +176,24 @@ static void put_verdict(lk_report *writer, const struct shown_sweep *sweep) {
 
 /* ---- the front ---- */
 
-/* What a combination takes and costs: of the whole training, of a step where all steps do the same work, else of a billion tokens
- * or a million samples; in GPU time where numbers of GPUs differ, else in memory. */
+/* What a combination takes and costs: of the whole training, of a step where all steps do the same
+ * work, else of a billion tokens or a million samples; in GPU time where numbers of GPUs differ,
+ * else in memory. */
 struct measure {
-	enum { OF_TRAINING, OF_STEP, OF_TOKENS, OF_SAMPLES } of;
+	enum {
+		OF_TRAINING,
+		OF_STEP,
+		OF_TOKENS,
+		OF_SAMPLES
+	} of;
 	bool gpus;
 };
 
 static double hours_of(const lk_prediction *prediction) {
 	const double tokens = 1e9, samples = 1e6, hour = 3600;
-	return prediction->tokens_per_s_per_gpu > 0 ? tokens / (prediction->tokens_per_s_per_gpu * prediction->gpus) / hour : samples / prediction->samples_per_s / hour;
+	return prediction->tokens_per_s_per_gpu > 0
+	           ? tokens / (prediction->tokens_per_s_per_gpu * prediction->gpus) / hour
+	           : samples / prediction->samples_per_s / hour;
 }
 
 static struct measure measure_of(const struct shown_sweep *sweep) {
@@ -158,11 +208,17 @@ static struct measure measure_of(const struct shown_sweep *sweep) {
 		trained &= prediction->days > 0 && prediction->gpu_hours > 0;
 		tokens &= prediction->tokens_per_s_per_gpu > 0;
 	}
-	return (struct measure){trained ? OF_TRAINING : alike ? OF_STEP : tokens ? OF_TOKENS : OF_SAMPLES, gpus};
+	return (struct measure){trained  ? OF_TRAINING
+	                        : alike  ? OF_STEP
+	                        : tokens ? OF_TOKENS
+	                                 : OF_SAMPLES,
+	                        gpus};
 }
 
 static double time_of(struct measure m, const lk_prediction *prediction) {
-	return m.of == OF_TRAINING ? prediction->days : m.of == OF_STEP ? prediction->step_time_s : hours_of(prediction);
+	return m.of == OF_TRAINING ? prediction->days
+	       : m.of == OF_STEP   ? prediction->step_time_s
+	                           : hours_of(prediction);
 }
 
 static double cost_of(struct measure m, const lk_prediction *prediction) {
@@ -184,16 +240,21 @@ static int by_cost(const void *a, const void *b) {
 	return (x->row > y->row) - (x->row < y->row);
 }
 
-static void put_point(lk_report *writer, const struct shown_sweep *sweep, const struct point *point, bool command) {
+static void put_point(lk_report *writer, const struct shown_sweep *sweep, const struct point *point,
+                      bool command) {
 	const lk_sweep_row *row = &sweep->all.rows[point->row];
 	char text[2 * LINE], what[LINE], step[TEXT], memory[TEXT];
-	snprintf(text, sizeof text, "%s: step %s, %s", differences(&sweep->all, row->request, NULL, what, sizeof what),
-	         lk_format_seconds(row->prediction->step_time_s, step, sizeof step), lk_format_bytes(row->prediction->peak_bytes, memory, sizeof memory));
+	snprintf(text, sizeof text, "%s: step %s, %s",
+	         differences(&sweep->all, row->request, NULL, what, sizeof what),
+	         lk_format_seconds(row->prediction->step_time_s, step, sizeof step),
+	         lk_format_bytes(row->prediction->peak_bytes, memory, sizeof memory));
 	lk_report_point(writer, point->cost, point->time, text, command ? command_of(row) : NULL);
 }
 
-/* All of the front, and of the others as many as can be told apart, in even steps; the commands of many are in the table alone. */
-static void put_points(lk_report *writer, const struct shown_sweep *sweep, const struct point *points, size_t count) {
+/* All of the front, and of the others as many as can be told apart, in even steps; the commands of
+ * many are in the table alone. */
+static void put_points(lk_report *writer, const struct shown_sweep *sweep,
+                       const struct point *points, size_t count) {
 	size_t others = 0, seen = 0;
 	for (size_t i = 0; i < count; i++) others += !points[i].front;
 	lk_report_series(writer, "the front", "front", false);
@@ -203,7 +264,8 @@ static void put_points(lk_report *writer, const struct shown_sweep *sweep, const
 	size_t each = others / MOST_POINTS + 1;
 	lk_report_series(writer, "others that fit", "other", false);
 	for (size_t i = 0; i < count; i++)
-		if (!points[i].front && seen++ % each == 0) put_point(writer, sweep, &points[i], count <= MOST_COMMANDS);
+		if (!points[i].front && seen++ % each == 0)
+			put_point(writer, sweep, &points[i], count <= MOST_COMMANDS);
 	lk_report_series_end(writer);
 }
 
@@ -213,7 +275,9 @@ static size_t fill_points(const struct shown_sweep *sweep, struct measure m, str
 	double fastest = INFINITY;
 	for (size_t i = 0; i < sweep->all.count; i++) {
 		const lk_prediction *prediction = sweep->all.rows[i].prediction;
-		if (prediction && prediction->fits) points[count++] = (struct point){cost_of(m, prediction), time_of(m, prediction), i, false};
+		if (prediction && prediction->fits)
+			points[count++] =
+				(struct point){cost_of(m, prediction), time_of(m, prediction), i, false};
 	}
 	if (count) qsort(points, count, sizeof *points, by_cost);
 	for (size_t i = 0; i < count; i++)
@@ -222,9 +286,13 @@ static size_t fill_points(const struct shown_sweep *sweep, struct measure m, str
 }
 
 static lk_status put_front(lk_report *writer, struct shown_sweep *sweep, lk_error *err) {
-	static const struct { const char *time, *unit, *cost; } of[] = {
-		{"time of the training", "days", "GPU-hours of the training"}, {"step time", "s", "GPU-seconds of a step"},
-		{"time for a billion tokens", "h", "GPU-hours for a billion tokens"}, {"time for a million samples", "h", "GPU-hours for a million samples"},
+	static const struct {
+		const char *time, *unit, *cost;
+	} of[] = {
+		{"time of the training", "days", "GPU-hours of the training"},
+		{"step time", "s", "GPU-seconds of a step"},
+		{"time for a billion tokens", "h", "GPU-hours for a billion tokens"},
+		{"time for a million samples", "h", "GPU-hours for a million samples"},
 	};
 	struct measure m = measure_of(sweep);
 	struct point *points = LK_ARRAY(&sweep->arena, struct point, sweep->fit);
@@ -232,10 +300,14 @@ static lk_status put_front(lk_report *writer, struct shown_sweep *sweep, lk_erro
 	size_t count = fill_points(sweep, m, points);
 	if (count < 2 || points[0].cost == points[count - 1].cost) return LK_OK;
 	lk_report_panel(writer, "scatter", m.gpus ? "Time against GPU time" : "Time against memory",
-	                count <= MOST_COMMANDS ? "those that fit; on the front nothing is faster for less; a click on a point shows its command"
-	                                       : "those that fit; on the front nothing is faster for less; a click on its points shows their commands", true);
+	                count <= MOST_COMMANDS ? "those that fit; on the front nothing is faster for "
+	                                         "less; a click on a point shows its command"
+	                                       : "those that fit; on the front nothing is faster for "
+	                                         "less; a click on its points shows their commands",
+	                true);
 	lk_json_put_text(writer, "role", "pareto");
-	lk_report_axis(writer, "x", m.gpus ? of[m.of].cost : "memory of the fullest rank", m.gpus ? "" : "B", false);
+	lk_report_axis(writer, "x", m.gpus ? of[m.of].cost : "memory of the fullest rank",
+	               m.gpus ? "" : "B", false);
 	lk_report_axis(writer, "y", of[m.of].time, of[m.of].unit, false);
 	lk_json_array(writer, "series");
 	put_points(writer, sweep, points, count);
@@ -253,14 +325,16 @@ static double number_of(const lk_option *option, const lk_predict_request *reque
 	return end != text && !*end ? number : NAN;
 }
 
-/* The one swept option whose values are numbers, the other ones making few lines; NULL where it is not that clear. */
+/* The one swept option whose values are numbers, the other ones making few lines; NULL where it is
+ * not that clear. */
 static const lk_option *swept_number(const struct shown_sweep *sweep) {
 	const lk_option *found = NULL;
 	for (int i = 0; i < sweep->all.varying_count; i++) {
 		const lk_option *option = sweep->all.varying[i];
 		bool numbers = true;
 		for (size_t k = 0; numbers && k < sweep->all.count; k++)
-			numbers = sweep->all.rows[k].request && isfinite(number_of(option, sweep->all.rows[k].request));
+			numbers = sweep->all.rows[k].request &&
+			          isfinite(number_of(option, sweep->all.rows[k].request));
 		if (numbers && found) return NULL;
 		if (numbers) found = option;
 	}
@@ -272,7 +346,8 @@ struct sweep_line {
 };
 
 /* The lines by what else differs; -1: too many. */
-static int lines_of(const struct shown_sweep *sweep, const lk_option *over, struct sweep_line lines[MOST_LINES]) {
+static int lines_of(const struct shown_sweep *sweep, const lk_option *over,
+                    struct sweep_line lines[MOST_LINES]) {
 	int count = 0;
 	for (size_t i = 0; i < sweep->all.count; i++) {
 		char name[LINE];
@@ -287,29 +362,40 @@ static int lines_of(const struct shown_sweep *sweep, const lk_option *over, stru
 }
 
 /* Points of the line of this name; with their commands where they are to be clicked. */
-static void put_line(lk_report *writer, const struct shown_sweep *sweep, const lk_option *over, const char *name) {
+static void put_line(lk_report *writer, const struct shown_sweep *sweep, const lk_option *over,
+                     const char *name) {
 	for (size_t i = 0; i < sweep->all.count; i++) {
 		const lk_sweep_row *row = &sweep->all.rows[i];
 		char mine[LINE];
-		if (row->prediction && strcmp(differences(&sweep->all, row->request, over, mine, sizeof mine), name) == 0)
-			lk_report_point(writer, number_of(over, row->request), row->prediction->step_time_s, NULL, NULL);
+		if (row->prediction &&
+		    strcmp(differences(&sweep->all, row->request, over, mine, sizeof mine), name) == 0)
+			lk_report_point(writer, number_of(over, row->request), row->prediction->step_time_s,
+			                NULL, NULL);
 	}
 }
 
 /* Those of a line that fit, or of all lines (name NULL) those that do not. */
-static void put_marks(lk_report *writer, const struct shown_sweep *sweep, const lk_option *over, const char *name) {
+static void put_marks(lk_report *writer, const struct shown_sweep *sweep, const lk_option *over,
+                      const char *name) {
 	for (size_t i = 0; i < sweep->all.count; i++) {
 		const lk_sweep_row *row = &sweep->all.rows[i];
 		const lk_prediction *prediction = row->prediction;
 		char mine[LINE], text[2 * LINE], what[LINE], step[TEXT];
-		if (!prediction || prediction->fits != (name != NULL) || (name && strcmp(differences(&sweep->all, row->request, over, mine, sizeof mine), name) != 0)) continue;
-		snprintf(text, sizeof text, "%s: step %s%s", differences(&sweep->all, row->request, NULL, what, sizeof what),
-		         lk_format_seconds(prediction->step_time_s, step, sizeof step), prediction->fits ? "" : ", does not fit");
-		lk_report_point(writer, number_of(over, row->request), prediction->step_time_s, text, command_of(row));
+		if (!prediction || prediction->fits != (name != NULL) ||
+		    (name &&
+		     strcmp(differences(&sweep->all, row->request, over, mine, sizeof mine), name) != 0))
+			continue;
+		snprintf(text, sizeof text, "%s: step %s%s",
+		         differences(&sweep->all, row->request, NULL, what, sizeof what),
+		         lk_format_seconds(prediction->step_time_s, step, sizeof step),
+		         prediction->fits ? "" : ", does not fit");
+		lk_report_point(writer, number_of(over, row->request), prediction->step_time_s, text,
+		                command_of(row));
 	}
 }
 
-static void put_lines(lk_report *writer, const struct shown_sweep *sweep, const lk_option *over, const struct sweep_line *lines, int count) {
+static void put_lines(lk_report *writer, const struct shown_sweep *sweep, const lk_option *over,
+                      const struct sweep_line *lines, int count) {
 	char key[TEXT], name[2 * LINE];
 	lk_json_array(writer, "series");
 	for (int i = 0; i < 2 * count; i++) {
@@ -369,7 +455,9 @@ static void put_over(lk_report *writer, const struct shown_sweep *sweep) {
 
 static size_t common(const char *a, const char *b, size_t most, bool from_end) {
 	size_t la = strlen(a), lb = strlen(b), same = 0;
-	while (same < most && same < la && same < lb && (from_end ? a[la - 1 - same] == b[lb - 1 - same] : a[same] == b[same])) same++;
+	while (same < most && same < la && same < lb &&
+	       (from_end ? a[la - 1 - same] == b[lb - 1 - same] : a[same] == b[same]))
+		same++;
 	return same;
 }
 
@@ -380,7 +468,8 @@ static void common_ends(const lk_sweep *kept, const char **first, size_t *before
 		const char *command = command_of(&kept->rows[i]);
 		if (!command) continue;
 		if (!*first) *first = command, *before = *after = strlen(command);
-		*before = common(*first, command, *before, false), *after = common(*first, command, *after, true);
+		*before = common(*first, command, *before, false),
+		*after = common(*first, command, *after, true);
 	}
 	/* not in the middle of a character */
 	while (*before > 0 && ((unsigned char)(*first)[*before] & 0xc0) == 0x80) --*before;
@@ -389,7 +478,8 @@ static void common_ends(const lk_sweep *kept, const char **first, size_t *before
 		const char *command = command_of(&kept->rows[i]);
 		if (command && *before + *after > strlen(command)) *after = strlen(command) - *before;
 	}
-	while (*after > 0 && ((unsigned char)(*first)[strlen(*first) - *after] & 0xc0) == 0x80) --*after;
+	while (*after > 0 && ((unsigned char)(*first)[strlen(*first) - *after] & 0xc0) == 0x80)
+		--*after;
 }
 
 /* Whether the words of a text can be told by single blanks. */
@@ -405,7 +495,8 @@ static size_t words_of(const char *text) {
 	return words;
 }
 
-/* The text with the words left out that are those of the text before it, in the same places; texts of as many words only. */
+/* The text with the words left out that are those of the text before it, in the same places; texts
+ * of as many words only. */
 static const char *shorter(lk_arena *arena, const char *text, const char *last) {
 	if (!last || words_of(text) != words_of(last)) return text;
 	char *out = lk_arena_strdup(arena, text), *to = out;
@@ -420,8 +511,8 @@ static const char *shorter(lk_arena *arena, const char *text, const char *last) 
 	return out;
 }
 
-/* The commands of the table's rows: what all begin and end with once, and between them each its own, without the words that the
- * one before it has too. */
+/* The commands of the table's rows: what all begin and end with once, and between them each its
+ * own, without the words that the one before it has too. */
 static lk_status put_commands(lk_report *writer, const void *context, lk_error *err) {
 	const struct shown_sweep *sweep = context;
 	const lk_sweep *kept = &sweep->kept;
@@ -430,7 +521,8 @@ static lk_status put_commands(lk_report *writer, const void *context, lk_error *
 	lk_arena arena = LK_ARENA_INIT;
 	bool good = true, single = single_blanks(kept);
 	const char *last = NULL;
-	if (sweep->all.count > kept->count) lk_json_put_integer(writer, "left_out", (long long)(sweep->all.count - kept->count));
+	if (sweep->all.count > kept->count)
+		lk_json_put_integer(writer, "left_out", (long long)(sweep->all.count - kept->count));
 	common_ends(kept, &first, &before, &after);
 	if (!first) return LK_OK;
 	lk_json_object(writer, "commands");
@@ -439,7 +531,9 @@ static lk_status put_commands(lk_report *writer, const void *context, lk_error *
 	lk_json_array(writer, "between");
 	for (size_t i = 0; good && i < kept->count; i++) {
 		const char *command = command_of(&kept->rows[i]);
-		const char *middle = command ? lk_arena_strndup(&arena, command + before, strlen(command) - before - after) : NULL;
+		const char *middle =
+			command ? lk_arena_strndup(&arena, command + before, strlen(command) - before - after)
+					: NULL;
 		lk_json_put_text(writer, NULL, middle && single ? shorter(&arena, middle, last) : middle);
 		good = middle || !command;
 		if (middle) last = middle;
@@ -451,16 +545,22 @@ static lk_status put_commands(lk_report *writer, const void *context, lk_error *
 }
 
 static lk_status put_table(lk_report *writer, const struct shown_sweep *sweep, lk_error *err) {
-	static const char *const keys[] = {"usable_bytes", "model", "gpus", "tp", "pp", "vp", "cp", "ep", "dp", "mbs", "gbs", "seq",
-		"recompute", "dtype", "schedule", NULL};
+	static const char *const keys[] = {"usable_bytes", "model", "gpus",     "tp",  "pp",  "vp",
+	                                   "cp",           "ep",    "dp",       "mbs", "gbs", "seq",
+	                                   "recompute",    "dtype", "schedule", NULL};
 	char same[LINE], note[2 * LINE];
 	lk_table *table = lk_sweep_table(&sweep->kept);
 	lk_report_same(table, keys, same, sizeof same);
 	lk_report_round(table, DIGITS);
 	lk_report_reveal(table, "step_time_low_s"), lk_report_reveal(table, "step_time_high_s");
-	snprintf(note, sizeof note, "low and high: the 80 %% range of the step; a click on a row shows its command%s%s%s", *same ? "; all have " : "", same,
-	         sweep->kept.count < sweep->all.count ? "; those with most tokens/s/GPU are kept, -o csv writes all" : "");
-	return lk_report_table_with(writer, "All combinations", note, true, table, 0, put_commands, sweep, err);
+	snprintf(note, sizeof note,
+	         "low and high: the 80 %% range of the step; a click on a row shows its command%s%s%s",
+	         *same ? "; all have " : "", same,
+	         sweep->kept.count < sweep->all.count
+	             ? "; those with most tokens/s/GPU are kept, -o csv writes all"
+	             : "");
+	return lk_report_table_with(writer, "All combinations", note, true, table, 0, put_commands,
+	                            sweep, err);
 }
 
 /* ---- the whole ---- */
@@ -475,14 +575,17 @@ static lk_status put_panels(const void *answer, lk_report *writer, lk_error *err
 
 static void put_warnings(const void *answer, lk_report *writer) {
 	const struct shown_sweep *sweep = *(struct shown_sweep *const *)answer;
-	if (sweep->best >= 0 && sweep->all.rows[sweep->best].prediction->warning && *sweep->all.rows[sweep->best].prediction->warning)
+	if (sweep->best >= 0 && sweep->all.rows[sweep->best].prediction->warning &&
+	    *sweep->all.rows[sweep->best].prediction->warning)
 		lk_report_text(writer, sweep->all.rows[sweep->best].prediction->warning);
 }
 
 static void put_assumptions(const void *answer, lk_report *writer) {
 	const struct shown_sweep *sweep = *(struct shown_sweep *const *)answer;
-	const lk_prediction *prediction = sweep->best >= 0 ? sweep->all.rows[sweep->best].prediction : NULL;
-	for (int i = 0; prediction && i < prediction->assumption_count; i++) lk_report_text(writer, prediction->assumptions[i]);
+	const lk_prediction *prediction =
+		sweep->best >= 0 ? sweep->all.rows[sweep->best].prediction : NULL;
+	for (int i = 0; prediction && i < prediction->assumption_count; i++)
+		lk_report_text(writer, prediction->assumptions[i]);
 }
 
 static lk_status prepare(struct shown_sweep *sweep, lk_error *err) {
@@ -496,16 +599,21 @@ static lk_status prepare(struct shown_sweep *sweep, lk_error *err) {
 	return join_inputs(sweep, err);
 }
 
-lk_status lk_report_sweep(const lk_sweep_row *rows, size_t count, lk_report_form form, const char *path, FILE *out, lk_error *err) {
+lk_status lk_report_sweep(const lk_sweep_row *rows, size_t count, lk_report_form form,
+                          const char *path, FILE *out, lk_error *err) {
 	struct shown_sweep s = {.all = {.rows = rows, .count = count}}, *answer = &s;
 	char title[LINE];
 	lk_status status = prepare(&s, err);
 	const lk_prediction *best = s.best >= 0 ? rows[s.best].prediction : NULL;
 	bool alike = best && best->model;
 	for (size_t i = 0; alike && i < count; i++)
-		alike = !rows[i].prediction || (rows[i].prediction->model && strcmp(rows[i].prediction->model, best->model) == 0);
-	snprintf(title, sizeof title, "%zu predictions%s%.*s", count, alike ? " of " : "", alike ? (int)strcspn(best->model, ":,") : 0, alike ? best->model : "");
-	lk_report_job job = {"predict", title, best ? best->reproduce : NULL, &answer, &s.inputs, put_panels, put_assumptions, put_warnings, NULL,
+		alike = !rows[i].prediction ||
+		        (rows[i].prediction->model && strcmp(rows[i].prediction->model, best->model) == 0);
+	snprintf(title, sizeof title, "%zu predictions%s%.*s", count, alike ? " of " : "",
+	         alike ? (int)strcspn(best->model, ":,") : 0, alike ? best->model : "");
+	lk_report_job job = {"predict",       title,        best ? best->reproduce : NULL,
+	                     &answer,         &s.inputs,    put_panels,
+	                     put_assumptions, put_warnings, NULL,
 	                     "the best one"};
 	if (status == LK_OK) status = lk_report_save(&job, form, path, out, err);
 	lk_arena_free(&s.arena);

@@ -1,4 +1,5 @@
-/* report_whatif.c: the report of changes: each one's step beside the base, and what it is made of. */
+/* report_whatif.c: the report of changes: each one's step beside the base, and what it is made of.
+ */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -7,18 +8,27 @@
 #include "view/report/report.h"
 #include "view/table/table.h"
 
-enum { TEXT = 64, LINE = 256, MOST_ROWS = 400 };
+enum {
+	TEXT = 64,
+	LINE = 256,
+	MOST_ROWS = 400
+};
 
 static int fastest_of(const lk_whatif *whatif) {
 	int best = 0;
 	for (int i = 1; i < whatif->column_count; i++)
-		if (!whatif->columns[i].refused && whatif->columns[i].step_s < whatif->columns[best].step_s) best = i;
+		if (!whatif->columns[i].refused && whatif->columns[i].step_s < whatif->columns[best].step_s)
+			best = i;
 	return best;
 }
 
 static char *signed_percent(double share, char *out, size_t size) {
 	char number[TEXT];
-	snprintf(out, size, "%s%s %%", share > 0 ? "+" : share < 0 ? "\xe2\x88\x92" : "", lk_fixed(100 * fabs(share), 1, number, sizeof number));
+	snprintf(out, size, "%s%s %%",
+	         share > 0   ? "+"
+	         : share < 0 ? "\xe2\x88\x92"
+	                     : "",
+	         lk_fixed(100 * fabs(share), 1, number, sizeof number));
 	return out;
 }
 
@@ -28,14 +38,27 @@ static void put_verdict(lk_report *writer, const lk_whatif *whatif) {
 	const double little = 0.005; /* less is lost between two runs of one job */
 	bool gains = best && column->change < -little;
 	char text[TEXT], change[TEXT], headline[LINE], detail[LINE] = "", note[LINE];
-	if (best) snprintf(headline, sizeof headline, "%.180s: %s", column->label, signed_percent(column->change, change, sizeof change));
-	if (best) snprintf(detail, sizeof detail, "%s%.200s", gains ? "the shortest step" : "the shortest step is that of ", gains ? "" : headline);
-	lk_report_verdict(writer, gains ? "yes" : "plain", gains ? headline : whatif->column_count > 1 ? best ? "No change makes the step much shorter" : "No change makes the step shorter" : "The base", detail);
+	if (best)
+		snprintf(headline, sizeof headline, "%.180s: %s", column->label,
+		         signed_percent(column->change, change, sizeof change));
+	if (best)
+		snprintf(detail, sizeof detail, "%s%.200s",
+		         gains ? "the shortest step" : "the shortest step is that of ",
+		         gains ? "" : headline);
+	lk_report_verdict(writer, gains ? "yes" : "plain",
+	                  gains                      ? headline
+	                  : whatif->column_count > 1 ? best ? "No change makes the step much shorter"
+	                                                    : "No change makes the step shorter"
+	                                             : "The base",
+	                  detail);
 	lk_report_figures(writer);
-	lk_report_figure(writer, "base step", lk_format_seconds(base->step_s, text, sizeof text), NULL, NULL);
+	lk_report_figure(writer, "base step", lk_format_seconds(base->step_s, text, sizeof text), NULL,
+	                 NULL);
 	if (best) {
-		snprintf(note, sizeof note, "\xc2\xb1 %s %%, an expected error", lk_fixed(100 * column->uncertainty, 1, change, sizeof change));
-		lk_report_figure(writer, "shortest step", lk_format_seconds(column->step_s, text, sizeof text), NULL, note);
+		snprintf(note, sizeof note, "\xc2\xb1 %s %%, an expected error",
+		         lk_fixed(100 * column->uncertainty, 1, change, sizeof change));
+		lk_report_figure(writer, "shortest step",
+		                 lk_format_seconds(column->step_s, text, sizeof text), NULL, note);
 	}
 	snprintf(text, sizeof text, "%d", base->ranks);
 	lk_report_figure(writer, "GPUs of the base", text, NULL, NULL);
@@ -49,7 +72,8 @@ static void put_verdict(lk_report *writer, const lk_whatif *whatif) {
 
 static void put_changes(lk_report *writer, const lk_whatif *whatif) {
 	int rows = 0;
-	lk_report_panel(writer, "bars", "The step with each change", "what hides behind compute is no part of it", true);
+	lk_report_panel(writer, "bars", "The step with each change",
+	                "what hides behind compute is no part of it", true);
 	lk_json_put_text(writer, "unit", "s");
 	lk_json_array(writer, "parts");
 	lk_report_part(writer, "compute", "compute");
@@ -60,7 +84,8 @@ static void put_changes(lk_report *writer, const lk_whatif *whatif) {
 	for (int i = 0; i < whatif->column_count && rows < MOST_ROWS; i++) {
 		const lk_whatif_column *column = &whatif->columns[i];
 		if (column->refused) continue;
-		lk_report_row(writer, column->label, NULL, (double[]){column->compute_s, column->exposed_s, column->other_s}, 3);
+		lk_report_row(writer, column->label, NULL,
+		              (double[]){column->compute_s, column->exposed_s, column->other_s}, 3);
 		rows++;
 	}
 	lk_json_array_end(writer);
@@ -77,7 +102,8 @@ static void put_differences(lk_report *writer, const lk_whatif *whatif) {
 	lk_json_array_end(writer);
 	lk_json_array(writer, "rows");
 	for (int i = 1; i < whatif->column_count && i < MOST_ROWS; i++)
-		if (!whatif->columns[i].refused) lk_report_swing(writer, whatif->columns[i].label, NAN, whatif->columns[i].step_s);
+		if (!whatif->columns[i].refused)
+			lk_report_swing(writer, whatif->columns[i].label, NAN, whatif->columns[i].step_s);
 	lk_json_array_end(writer);
 	lk_report_panel_end(writer);
 }
@@ -87,7 +113,10 @@ static lk_status put_panels(const void *answer, lk_report *writer, lk_error *err
 	put_verdict(writer, whatif);
 	put_differences(writer, whatif);
 	put_changes(writer, whatif);
-	return lk_report_table(writer, "Changes", "uncertainty: an expected error, larger the farther from what was measured", true, lk_whatif_table(whatif), MOST_ROWS, err);
+	return lk_report_table(
+		writer, "Changes",
+		"uncertainty: an expected error, larger the farther from what was measured", true,
+		lk_whatif_table(whatif), MOST_ROWS, err);
 }
 
 static void put_assumptions(const void *answer, lk_report *writer) {
@@ -108,7 +137,8 @@ static void put_warnings(const void *answer, lk_report *writer) {
 	for (int i = 0; i < whatif->column_count; i++) {
 		if (whatif->columns[i].refused) lk_report_text(writer, whatif->columns[i].refused);
 		for (int n = 0; n < whatif->columns[i].note_count; n++)
-			if (!said(whatif, i, whatif->columns[i].notes[n])) lk_report_text(writer, whatif->columns[i].notes[n]);
+			if (!said(whatif, i, whatif->columns[i].notes[n]))
+				lk_report_text(writer, whatif->columns[i].notes[n]);
 	}
 }
 
@@ -116,10 +146,13 @@ static lk_status put_result(const void *answer, bool colour, FILE *out, lk_error
 	return lk_whatif_print(answer, LK_OUTPUT_JSON, false, colour, NULL, out, err);
 }
 
-lk_status lk_report_whatif(const lk_whatif *whatif, lk_report_form form, const char *path, FILE *out, lk_error *err) {
+lk_status lk_report_whatif(const lk_whatif *whatif, lk_report_form form, const char *path,
+                           FILE *out, lk_error *err) {
 	char title[LINE];
 	const char *slash = strrchr(whatif->source, '/');
 	snprintf(title, sizeof title, "Changes to %s", slash && slash[1] ? slash + 1 : whatif->source);
-	lk_report_job job = {"whatif", title, whatif->reproduce, whatif, &whatif->inputs, put_panels, put_assumptions, put_warnings, put_result, NULL};
+	lk_report_job job = {"whatif",        title,      whatif->reproduce, whatif,
+	                     &whatif->inputs, put_panels, put_assumptions,   put_warnings,
+	                     put_result,      NULL};
 	return lk_report_save(&job, form, path, out, err);
 }

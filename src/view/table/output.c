@@ -17,16 +17,19 @@ lk_status lk_writing_check(const lk_writing *writing, lk_error *err) {
 	return lk_hint(err, "add --file NAME.sqlite");
 }
 
-static lk_status write_stream(const lk_writing *writing, lk_writer *write, const void *what, lk_error *err) {
+static lk_status write_stream(const lk_writing *writing, lk_writer *write, const void *what,
+                              lk_error *err) {
 	errno = 0;
 	lk_status status = write(what, writing->colour, writing->out, err);
 	bool written = status != LK_ERR_IO && fflush(writing->out) == 0 && !ferror(writing->out);
 	if (written || (status != LK_OK && status != LK_ERR_IO)) return status;
 	int code = errno;
-	return lk_fail(err, LK_ERR_IO, "output", "cannot write%s%s", code ? ": " : "", code ? strerror(code) : "");
+	return lk_fail(err, LK_ERR_IO, "output", "cannot write%s%s", code ? ": " : "",
+	               code ? strerror(code) : "");
 }
 
-lk_status lk_write_through(const lk_writing *writing, lk_writer *write, const void *what, lk_error *err) {
+lk_status lk_write_through(const lk_writing *writing, lk_writer *write, const void *what,
+                           lk_error *err) {
 	if (!writing->path) return write_stream(writing, write, what, err);
 	lk_sink *sink;
 	LK_TRY(lk_sink_open(writing->path, &sink, err));
@@ -55,7 +58,8 @@ lk_status lk_write_table(const lk_writing *writing, lk_table *table, lk_error *e
 	if (!table) return lk_oom(err);
 	struct formatted f = {table, (lk_format)writing->format};
 	lk_status status = lk_writing_check(writing, err);
-	if (status == LK_OK && writing->format == LK_FORMAT_SQLITE) status = lk_table_sqlite(table, writing->path, err);
+	if (status == LK_OK && writing->format == LK_FORMAT_SQLITE)
+		status = lk_table_sqlite(table, writing->path, err);
 	else if (status == LK_OK) status = lk_write_through(writing, write_formatted, &f, err);
 	lk_table_free(table);
 	return status;
@@ -73,8 +77,8 @@ static lk_status write_saved(const void *what, bool colour, FILE *out, lk_error 
 	return lk_validate_print(saved->validation, saved->format, colour, out, err);
 }
 
-lk_status lk_validate_save(const lk_validation *validation, int format, bool colour, const char *path, FILE *out,
-                           lk_error *err) {
+lk_status lk_validate_save(const lk_validation *validation, int format, bool colour,
+                           const char *path, FILE *out, lk_error *err) {
 	lk_writing w = {format, false, colour, path, out};
 	struct saved s = {validation, format};
 	LK_TRY(lk_writing_check(&w, err));

@@ -1,4 +1,5 @@
-/* output.h: where a view is written: a stream, a file that appears when it is complete, or a table of a database. */
+/* output.h: where a view is written: a stream, a file that appears when it is complete, or a table
+ * of a database. */
 #ifndef LK_VIEW_OUTPUT_H
 #define LK_VIEW_OUTPUT_H
 
@@ -6,7 +7,7 @@
 
 /* Where and how; the fields are the arguments of the public print functions. */
 typedef struct lk_writing {
-	int format;       /* an lk_format */
+	int format; /* an lk_format */
 	bool verbose, colour;
 	const char *path; /* NULL: out */
 	FILE *out;
@@ -18,13 +19,15 @@ typedef lk_status lk_writer(const void *what, bool colour, FILE *out, lk_error *
 /* Refuses formats that do not exist, or that need a path and have none. */
 lk_status lk_writing_check(const lk_writing *writing, lk_error *err);
 /* Calls `write` with the stream or with the file of w->path. Not for SQLite. */
-lk_status lk_write_through(const lk_writing *writing, lk_writer *write, const void *what, lk_error *err);
+lk_status lk_write_through(const lk_writing *writing, lk_writer *write, const void *what,
+                           lk_error *err);
 /* A table in any format; frees the table. NULL (memory is out) is an error. */
 lk_status lk_write_table(const lk_writing *writing, lk_table *table, lk_error *err);
 
 /* Text with control characters escaped. */
 lk_status lk_put_safe(const char *text, FILE *out, lk_error *err);
-/* `number` with so many decimal places, a point before them in every locale; "n/a" where it is not finite. */
+/* `number` with so many decimal places, a point before them in every locale; "n/a" where it is not
+ * finite. */
 char *lk_fixed(double number, int places, char *out, size_t size);
 /* GiB of bytes: "73.6", "0.42"; returns `out`. */
 char *lk_gib(double bytes, char *out, size_t size);

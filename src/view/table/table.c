@@ -1,6 +1,7 @@
-/* table.c: the table object and its text form for terminals. Columns are as wide as their widest cell, counted in
- * terminal cells: combining marks take none, East Asian wide characters and emoji take two (Unicode Standard Annex 11;
- * the ranges below are its blocks, rounded outwards to whole blocks). */
+/* table.c: the table object and its text form for terminals. Columns are as wide as their widest
+ * cell, counted in terminal cells: combining marks take none, East Asian wide characters and emoji
+ * take two (Unicode Standard Annex 11; the ranges below are its blocks, rounded outwards to whole
+ * blocks). */
 #include "view/table/table.h"
 
 #include <math.h>
@@ -10,7 +11,8 @@
 #include "base/text.h"
 #include "view/table/table_internal.h"
 
-const char *const lk_format_names[LK_FORMATS + 1] = {"text", "md", "csv", "json", "jsonl", "sqlite", NULL};
+const char *const lk_format_names[LK_FORMATS + 1] = {"text",  "md",     "csv", "json",
+                                                     "jsonl", "sqlite", NULL};
 
 static const char BOLD[] = "\x1b[1m", PLAIN[] = "\x1b[0m";
 
@@ -54,7 +56,9 @@ void lk_table_row(lk_table *table) {
 		keep(table, LK_ERR_MEMORY);
 		return;
 	}
-	if (table->count) memset(table->cells.at + table->cells.count, 0, (size_t)table->count * sizeof *table->cells.at);
+	if (table->count)
+		memset(table->cells.at + table->cells.count, 0,
+		       (size_t)table->count * sizeof *table->cells.at);
 	table->cells.count += (size_t)table->count;
 	table->rows++;
 	table->filled = 0;
@@ -107,7 +111,8 @@ const lk_cell *lk_table_cell(const lk_table *table, int row, int column) {
 
 static bool says_nothing(const lk_cell *cell) {
 	if (cell->kind == LK_CELL_TEXT) return !*cell->text;
-	return cell->kind == LK_CELL_EMPTY || (cell->kind == LK_CELL_NUMBER && !cell->text && cell->number == 0);
+	return cell->kind == LK_CELL_EMPTY ||
+	       (cell->kind == LK_CELL_NUMBER && !cell->text && cell->number == 0);
 }
 
 void lk_table_hide_empty(lk_table *table) {
@@ -133,18 +138,24 @@ const char *lk_cell_shown(const lk_cell *cell, char digits[LK_DIGITS]) {
 static uint32_t code_point(const unsigned char *s, size_t length) {
 	if (length == 2) return (s[0] & 0x1fu) << 6 | (s[1] & 0x3fu);
 	if (length == 3) return (s[0] & 0x0fu) << 12 | (s[1] & 0x3fu) << 6 | (s[2] & 0x3fu);
-	if (length == 4) return (s[0] & 7u) << 18 | (s[1] & 0x3fu) << 12 | (s[2] & 0x3fu) << 6 | (s[3] & 0x3fu);
+	if (length == 4)
+		return (s[0] & 7u) << 18 | (s[1] & 0x3fu) << 12 | (s[2] & 0x3fu) << 6 | (s[3] & 0x3fu);
 	return s[0];
 }
 
 static int cells_of(uint32_t c) {
-	static const struct { uint32_t first, last; int cells; } ranges[] = {
-		{0x0300, 0x036f, 0}, {0x0483, 0x0489, 0}, {0x0591, 0x05bd, 0}, {0x064b, 0x065f, 0}, {0x1100, 0x115f, 2},
-		{0x1ab0, 0x1aff, 0}, {0x1dc0, 0x1dff, 0}, {0x200b, 0x200f, 0}, {0x202a, 0x202e, 0}, {0x2060, 0x2064, 0},
-		{0x20d0, 0x20ff, 0}, {0x231a, 0x231b, 2}, {0x23e9, 0x23ec, 2}, {0x2e80, 0x303e, 2}, {0x3041, 0xa4cf, 2},
-		{0xa960, 0xa97f, 2}, {0xac00, 0xd7a3, 2}, {0xf900, 0xfaff, 2}, {0xfe00, 0xfe0f, 0}, {0xfe20, 0xfe2f, 0},
-		{0xfe30, 0xfe6f, 2}, {0xfeff, 0xfeff, 0}, {0xff01, 0xff60, 2}, {0xffe0, 0xffe6, 2}, {0x1f300, 0x1f64f, 2},
-		{0x1f680, 0x1f6ff, 2}, {0x1f900, 0x1f9ff, 2}, {0x20000, 0x3fffd, 2}, {0xe0100, 0xe01ef, 0},
+	static const struct {
+		uint32_t first, last;
+		int cells;
+	} ranges[] = {
+		{0x0300, 0x036f, 0},   {0x0483, 0x0489, 0},   {0x0591, 0x05bd, 0},   {0x064b, 0x065f, 0},
+		{0x1100, 0x115f, 2},   {0x1ab0, 0x1aff, 0},   {0x1dc0, 0x1dff, 0},   {0x200b, 0x200f, 0},
+		{0x202a, 0x202e, 0},   {0x2060, 0x2064, 0},   {0x20d0, 0x20ff, 0},   {0x231a, 0x231b, 2},
+		{0x23e9, 0x23ec, 2},   {0x2e80, 0x303e, 2},   {0x3041, 0xa4cf, 2},   {0xa960, 0xa97f, 2},
+		{0xac00, 0xd7a3, 2},   {0xf900, 0xfaff, 2},   {0xfe00, 0xfe0f, 0},   {0xfe20, 0xfe2f, 0},
+		{0xfe30, 0xfe6f, 2},   {0xfeff, 0xfeff, 0},   {0xff01, 0xff60, 2},   {0xffe0, 0xffe6, 2},
+		{0x1f300, 0x1f64f, 2}, {0x1f680, 0x1f6ff, 2}, {0x1f900, 0x1f9ff, 2}, {0x20000, 0x3fffd, 2},
+		{0xe0100, 0xe01ef, 0},
 	};
 	for (size_t i = 0; i < sizeof ranges / sizeof *ranges && c >= ranges[i].first; i++)
 		if (c <= ranges[i].last) return ranges[i].cells;
@@ -162,12 +173,13 @@ static int width_of(const char *text) {
 	return width;
 }
 
-/* The escaped form of every title and cell that is shown: one row of `count` texts for the titles, then the rows. */
+/* The escaped form of every title and cell that is shown: one row of `count` texts for the titles,
+ * then the rows. */
 struct sheet {
 	lk_arena arena;
 	const char **texts;
-	int *widths;   /* of the texts */
-	int *columns;  /* of the columns */
+	int *widths;  /* of the texts */
+	int *columns; /* of the columns */
 };
 
 static bool put_text(struct sheet *sheet, size_t at, int column, const char *text) {
@@ -190,7 +202,8 @@ static bool fill_sheet(struct sheet *sheet, const lk_table *table) {
 	for (size_t i = 0; i < texts; i++) {
 		int column = (int)(i % count);
 		if (table->columns[column].hidden) continue;
-		const char *text = i < count ? table->columns[column].title : lk_cell_shown(&table->cells.at[i - count], digits);
+		const char *text = i < count ? table->columns[column].title
+		                             : lk_cell_shown(&table->cells.at[i - count], digits);
 		if (!put_text(sheet, i, column, text)) return false;
 	}
 	return true;
@@ -248,11 +261,13 @@ static lk_status write_text(const lk_table *table, bool colour, FILE *out, lk_er
 	return LK_OK;
 }
 
-lk_status lk_table_write(const lk_table *table, lk_format format, bool colour, FILE *out, lk_error *err) {
+lk_status lk_table_write(const lk_table *table, lk_format format, bool colour, FILE *out,
+                         lk_error *err) {
 	lk_status status = LK_OK;
 	if (table->status == LK_ERR_MEMORY) return lk_oom(err);
 	if (table->status != LK_OK)
-		return lk_fail(err, table->status, table->name, "a row of the table has more than its %d cells", table->count);
+		return lk_fail(err, table->status, table->name,
+		               "a row of the table has more than its %d cells", table->count);
 	switch (format) {
 	case LK_FORMAT_TEXT: status = write_text(table, colour, out, err); break;
 	case LK_FORMAT_MD: status = lk_table_markdown(table, out, err); break;

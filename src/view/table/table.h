@@ -1,4 +1,5 @@
-/* table.h: the one table object. Whatever prints rows fills one of these; the output formats live behind it. */
+/* table.h: the one table object. Whatever prints rows fills one of these; the output formats live
+ * behind it. */
 #ifndef LK_VIEW_TABLE_TABLE_H
 #define LK_VIEW_TABLE_TABLE_H
 
@@ -14,24 +15,35 @@
 #include "lockstep/whatif.h"
 
 typedef enum lk_format {
-	LK_FORMAT_TEXT, LK_FORMAT_MD, LK_FORMAT_CSV, LK_FORMAT_JSON, LK_FORMAT_JSONL, LK_FORMAT_SQLITE,
+	LK_FORMAT_TEXT,
+	LK_FORMAT_MD,
+	LK_FORMAT_CSV,
+	LK_FORMAT_JSON,
+	LK_FORMAT_JSONL,
+	LK_FORMAT_SQLITE,
 	LK_FORMATS,
 } lk_format;
-extern const char *const lk_format_names[LK_FORMATS + 1]; /* "text", ..., NULL: choices of an option */
+extern const char
+	*const lk_format_names[LK_FORMATS + 1]; /* "text", ..., NULL: choices of an option */
 
-typedef enum lk_cell_kind { LK_CELL_EMPTY, LK_CELL_TEXT, LK_CELL_NUMBER, LK_CELL_BOOL } lk_cell_kind;
+typedef enum lk_cell_kind {
+	LK_CELL_EMPTY,
+	LK_CELL_TEXT,
+	LK_CELL_NUMBER,
+	LK_CELL_BOOL
+} lk_cell_kind;
 
 typedef struct lk_cell {
 	lk_cell_kind kind;
-	const char *text;  /* for people: "1.53 s"; NULL: made from the number */
-	double number;     /* for machines: 1.53 */
+	const char *text; /* for people: "1.53 s"; NULL: made from the number */
+	double number;    /* for machines: 1.53 */
 } lk_cell;
 
 typedef struct lk_column {
-	const char *key;     /* stable machine name with unit: "step_time_s" */
-	const char *title;   /* for people: "step" */
-	bool right;          /* aligned to the right */
-	bool hidden;         /* machine formats only */
+	const char *key;   /* stable machine name with unit: "step_time_s" */
+	const char *title; /* for people: "step" */
+	bool right;        /* aligned to the right */
+	bool hidden;       /* machine formats only */
 } lk_column;
 
 typedef struct lk_table lk_table;
@@ -39,29 +51,34 @@ typedef struct lk_table lk_table;
 /* A table named `name` (its name in SQLite). Texts given are copied. */
 lk_table *lk_table_new(const char *name, const lk_column *columns, int count);
 void lk_table_free(lk_table *table);
-/* Cells of a new row are set left to right. Errors of memory are kept and returned by lk_table_write. */
+/* Cells of a new row are set left to right. Errors of memory are kept and returned by
+ * lk_table_write. */
 void lk_table_row(lk_table *table);
-void lk_table_text(lk_table *table, const char *text);              /* NULL: empty */
-void lk_table_number(lk_table *table, double number, const char *shown); /* shown NULL: %.6g; NAN: empty */
+void lk_table_text(lk_table *table, const char *text); /* NULL: empty */
+void lk_table_number(lk_table *table, double number,
+                     const char *shown); /* shown NULL: %.6g; NAN: empty */
 void lk_table_bool(lk_table *table, bool value);
 int lk_table_rows(const lk_table *table);
 /* People are not shown columns that are empty, or a count of zero, in every row. */
 void lk_table_hide_empty(lk_table *table);
 
-/* Writes in a format. TEXT: aligned columns, control characters escaped, a rule below the titles, colour only if
- * `colour`. MD and CSV: cells that a spreadsheet would run as formulas (= + - @ in text) are prefixed with a quote in
- * CSV, and '|' is escaped in MD. JSON: an array of objects; JSONL: one object a line; empty cells are null. SQLITE
- * needs a path, not a stream: use lk_table_sqlite. */
-lk_status lk_table_write(const lk_table *table, lk_format format, bool colour, FILE *out, lk_error *err);
+/* Writes in a format. TEXT: aligned columns, control characters escaped, a rule below the titles,
+ * colour only if `colour`. MD and CSV: cells that a spreadsheet would run as formulas (= + - @ in
+ * text) are prefixed with a quote in CSV, and '|' is escaped in MD. JSON: an array of objects;
+ * JSONL: one object a line; empty cells are null. SQLITE needs a path, not a stream: use
+ * lk_table_sqlite. */
+lk_status lk_table_write(const lk_table *table, lk_format format, bool colour, FILE *out,
+                         lk_error *err);
 /* Creates or replaces the table in the database at `path`. */
 lk_status lk_table_sqlite(const lk_table *table, const char *path, lk_error *err);
 
-/* ---- tables: the tables of answers that more than one view shows. Each makes a table that the caller frees; NULL when memory
- * is out. Those of explanations are in explain_view.h. */
+/* ---- tables: the tables of answers that more than one view shows. Each makes a table that the
+ * caller frees; NULL when memory is out. Those of explanations are in explain_view.h. */
 
 lk_table *lk_plan_table(const lk_plan *plan);
 lk_table *lk_rent_table(const lk_rent *rent, bool verbose);
-lk_table *lk_shard_table(const lk_shard_answer *answer, int which);  /* LK_SHARD_RANKS, PIECES, TRIED */
+lk_table *lk_shard_table(const lk_shard_answer *answer,
+                         int which); /* LK_SHARD_RANKS, PIECES, TRIED */
 lk_table *lk_stalls_table(const lk_stalls_answer *answer, int which); /* LK_STALLS_PARTS and on */
 lk_table *lk_whatif_table(const lk_whatif *whatif);
 

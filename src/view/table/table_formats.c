@@ -1,6 +1,6 @@
-/* table_formats.c: a table as Markdown (GitHub's table extension), CSV (RFC 4180), JSON and JSON lines. Markdown is for
- * people and shows what the terminal shows; the others are for machines: all columns, keys as names, numbers with the
- * fewest digits that read back the same. */
+/* table_formats.c: a table as Markdown (GitHub's table extension), CSV (RFC 4180), JSON and JSON
+ * lines. Markdown is for people and shows what the terminal shows; the others are for machines: all
+ * columns, keys as names, numbers with the fewest digits that read back the same. */
 #include <math.h>
 #include <string.h>
 #include "io/json.h"
@@ -13,7 +13,8 @@ char *lk_cell_digits(double number, char out[LK_DIGITS]) {
 	return out;
 }
 
-/* Characters that Markdown would take for markup get a backslash; "&" and "<" would begin an entity or HTML. */
+/* Characters that Markdown would take for markup get a backslash; "&" and "<" would begin an entity
+ * or HTML. */
 static lk_status put_markdown(const char *text, FILE *out, lk_error *err) {
 	lk_arena arena = LK_ARENA_INIT;
 	size_t room = strlen(text) * 4 + 1;
@@ -36,7 +37,8 @@ lk_status lk_table_markdown(const lk_table *table, FILE *out, lk_error *err) {
 		for (int i = 0; i < table->count; i++) {
 			if (table->columns[i].hidden) continue;
 			fputs("| ", out);
-			const char *text = row < 0 ? table->columns[i].title : lk_cell_shown(lk_table_cell(table, row, i), digits);
+			const char *text = row < 0 ? table->columns[i].title
+			                           : lk_cell_shown(lk_table_cell(table, row, i), digits);
 			LK_TRY(put_markdown(text, out, err));
 			putc(' ', out);
 		}
@@ -49,12 +51,14 @@ lk_status lk_table_markdown(const lk_table *table, FILE *out, lk_error *err) {
 	return LK_OK;
 }
 
-/* Text that a spreadsheet would run as a formula gets a quote before it (OWASP, "CSV Injection"). In quotes stand also:
- * '#' at the start of a line, a comment to some readers; a byte-order mark there, which readers would take off; an
- * empty field that is alone, which looks like a blank line. */
+/* Text that a spreadsheet would run as a formula gets a quote before it (OWASP, "CSV Injection").
+ * In quotes stand also:
+ * '#' at the start of a line, a comment to some readers; a byte-order mark there, which readers
+ * would take off; an empty field that is alone, which looks like a blank line. */
 static void put_field(const char *text, bool guard, bool first, bool alone, FILE *out) {
 	bool formula = guard && *text && strchr("=+-@\t\r", *text);
-	bool quoted = strpbrk(text, ",\"\r\n") || *text == ' ' || (*text && text[strlen(text) - 1] == ' ') ||
+	bool quoted =
+		strpbrk(text, ",\"\r\n") || *text == ' ' || (*text && text[strlen(text) - 1] == ' ') ||
 		(first && (*text == '#' || strncmp(text, "\xef\xbb\xbf", 3) == 0)) || (alone && !*text);
 	if (quoted) putc('"', out);
 	if (formula) putc('\'', out);
@@ -79,8 +83,8 @@ void lk_table_csv(const lk_table *table, FILE *out) {
 		for (int i = 0; i < table->count; i++) {
 			const lk_cell *cell = row < 0 ? NULL : lk_table_cell(table, row, i);
 			if (i) putc(',', out);
-			put_field(cell ? machine_text(cell, digits) : lk_table_key(table, i), !cell || cell->kind == LK_CELL_TEXT, !i,
-				alone, out);
+			put_field(cell ? machine_text(cell, digits) : lk_table_key(table, i),
+			          !cell || cell->kind == LK_CELL_TEXT, !i, alone, out);
 		}
 		putc('\n', out);
 	}
@@ -97,7 +101,8 @@ static void put_member(lk_json_writer *writer, const char *key, const lk_cell *c
 
 static void put_object(lk_json_writer *writer, const lk_table *table, int row) {
 	lk_json_object(writer, NULL);
-	for (int i = 0; i < table->count; i++) put_member(writer, lk_table_key(table, i), lk_table_cell(table, row, i));
+	for (int i = 0; i < table->count; i++)
+		put_member(writer, lk_table_key(table, i), lk_table_cell(table, row, i));
 	lk_json_object_end(writer);
 }
 

@@ -6,23 +6,26 @@
 #include "view/table/table.h"
 
 /* Long enough for every number that lk_cell_digits writes. */
-enum { LK_DIGITS = 40 };
+enum {
+	LK_DIGITS = 40
+};
 
 struct lk_table {
-	lk_arena arena;      /* all texts */
+	lk_arena arena; /* all texts */
 	const char *name;
 	lk_column *columns;
-	int count;           /* of columns */
+	int count; /* of columns */
 	int rows;
-	int filled;          /* cells set in the last row */
+	int filled;            /* cells set in the last row */
 	LK_VEC(lk_cell) cells; /* rows * count, row by row */
-	lk_status status;    /* the first failure while filling */
+	lk_status status;      /* the first failure while filling */
 };
 
 const lk_cell *lk_table_cell(const lk_table *table, int row, int column);
 /* The key of a column for machines: its key, or else its title. */
 const char *lk_table_key(const lk_table *table, int column);
-/* The number with the fewest digits that read back the same; "inf" and "-inf" as such. Returns `out`. */
+/* The number with the fewest digits that read back the same; "inf" and "-inf" as such. Returns
+ * `out`. */
 char *lk_cell_digits(double number, char out[LK_DIGITS]);
 /* What people see: the text given, or else made from the value. `digits` is room for a number. */
 const char *lk_cell_shown(const lk_cell *cell, char digits[LK_DIGITS]);

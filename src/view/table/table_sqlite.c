@@ -1,11 +1,13 @@
-/* table_sqlite.c: a table as a table of an SQLite database. One transaction drops the old table, makes the new one and
- * fills it: either all of it is there or nothing has changed. Names are quoted as SQL identifiers, values are bound. */
+/* table_sqlite.c: a table as a table of an SQLite database. One transaction drops the old table,
+ * makes the new one and fills it: either all of it is there or nothing has changed. Names are
+ * quoted as SQL identifiers, values are bound. */
 #include <sqlite3.h>
 #include <string.h>
 #include "base/text.h"
 #include "view/table/table_internal.h"
 
-/* A copy with invalid UTF-8 replaced by U+FFFD, or `text` itself where it is valid; NULL when memory is out. */
+/* A copy with invalid UTF-8 replaced by U+FFFD, or `text` itself where it is valid; NULL when
+ * memory is out. */
 static const char *utf8(lk_arena *arena, const char *text) {
 	size_t left = strlen(text), good = 0, length;
 	while (good < left && (length = lk_utf8_length(text + good, left - good))) good += length;
@@ -51,7 +53,8 @@ static lk_status run(sqlite3 *db, const char *path, char *sql, lk_error *err) {
 	return code == SQLITE_OK ? LK_OK : refused(db, path, err);
 }
 
-static lk_status create(sqlite3 *db, const char *path, const lk_table *table, lk_arena *arena, lk_error *err) {
+static lk_status create(sqlite3 *db, const char *path, const lk_table *table, lk_arena *arena,
+                        lk_error *err) {
 	const char *name = utf8(arena, table->name);
 	if (!name) return lk_oom(err);
 	LK_TRY(run(db, path, sqlite3_mprintf("DROP TABLE IF EXISTS \"%w\"", name), err));
@@ -69,14 +72,16 @@ static int bind(sqlite3_stmt *insert, int at, const lk_cell *cell, lk_arena *are
 	const char *text = cell->kind == LK_CELL_TEXT ? utf8(arena, cell->text) : "";
 	if (!text) return SQLITE_NOMEM;
 	switch (cell->kind) {
-	case LK_CELL_TEXT: return sqlite3_bind_text64(insert, at, text, strlen(text), SQLITE_TRANSIENT, SQLITE_UTF8);
+	case LK_CELL_TEXT:
+		return sqlite3_bind_text64(insert, at, text, strlen(text), SQLITE_TRANSIENT, SQLITE_UTF8);
 	case LK_CELL_NUMBER: return sqlite3_bind_double(insert, at, cell->number);
 	case LK_CELL_BOOL: return sqlite3_bind_int(insert, at, cell->number != 0);
 	default: return sqlite3_bind_null(insert, at);
 	}
 }
 
-static lk_status prepare(sqlite3 *db, const char *path, const lk_table *table, sqlite3_stmt **insert, lk_error *err) {
+static lk_status prepare(sqlite3 *db, const char *path, const lk_table *table,
+                         sqlite3_stmt **insert, lk_error *err) {
 	lk_arena arena = LK_ARENA_INIT;
 	const char *name = utf8(&arena, table->name);
 	sqlite3_str *sql = sqlite3_str_new(db);
@@ -92,7 +97,8 @@ static lk_status prepare(sqlite3 *db, const char *path, const lk_table *table, s
 	return code == SQLITE_OK ? LK_OK : refused(db, path, err);
 }
 
-static lk_status insert_rows(sqlite3 *db, const char *path, const lk_table *table, lk_arena *arena, lk_error *err) {
+static lk_status insert_rows(sqlite3 *db, const char *path, const lk_table *table, lk_arena *arena,
+                             lk_error *err) {
 	sqlite3_stmt *insert = NULL;
 	LK_TRY(prepare(db, path, table, &insert, err));
 	int code = SQLITE_OK;
@@ -103,12 +109,15 @@ static lk_status insert_rows(sqlite3 *db, const char *path, const lk_table *tabl
 		else if (code == SQLITE_OK) code = SQLITE_ERROR;
 		lk_arena_free(arena);
 	}
-	lk_status status = code == SQLITE_OK ? LK_OK : code == SQLITE_NOMEM ? lk_oom(err) : refused(db, path, err);
+	lk_status status = code == SQLITE_OK      ? LK_OK
+	                   : code == SQLITE_NOMEM ? lk_oom(err)
+	                                          : refused(db, path, err);
 	sqlite3_finalize(insert);
 	return status;
 }
 
-static lk_status replace(sqlite3 *db, const char *path, const lk_table *table, lk_arena *arena, lk_error *err) {
+static lk_status replace(sqlite3 *db, const char *path, const lk_table *table, lk_arena *arena,
+                         lk_error *err) {
 	LK_TRY(run(db, path, sqlite3_mprintf("BEGIN IMMEDIATE"), err));
 	LK_TRY(create(db, path, table, arena, err));
 	LK_TRY(insert_rows(db, path, table, arena, err));
@@ -118,8 +127,10 @@ static lk_status replace(sqlite3 *db, const char *path, const lk_table *table, l
 lk_status lk_table_sqlite(const lk_table *table, const char *path, lk_error *err) {
 	if (table->status == LK_ERR_MEMORY) return lk_oom(err);
 	if (table->status != LK_OK)
-		return lk_fail(err, table->status, table->name, "a row of the table has more than its %d cells", table->count);
-	if (!table->count) return lk_fail(err, LK_ERR_INTERNAL, table->name, "the table has no columns");
+		return lk_fail(err, table->status, table->name,
+		               "a row of the table has more than its %d cells", table->count);
+	if (!table->count)
+		return lk_fail(err, LK_ERR_INTERNAL, table->name, "the table has no columns");
 	if (!*path || strcmp(path, "-") == 0 || strcmp(path, ":memory:") == 0) {
 		lk_fail(err, LK_ERR_INPUT, path, "an SQLite database cannot be written to a stream");
 		return lk_hint(err, "name a file");

@@ -1,5 +1,5 @@
-/* calibrate_view.c: fitted numbers and measured machines: tables for people, the files that --calibration and --cluster
- * read, JSON. */
+/* calibrate_view.c: fitted numbers and measured machines: tables for people, the files that
+ * --calibration and --cluster read, JSON. */
 #include <math.h>
 #include <string.h>
 
@@ -11,8 +11,9 @@
 /* ---- tables ---- */
 
 static const lk_column fitted_columns[] = {
-	{"family", "family", false, false}, {"subject", "of", false, false},       {"variant", "part", false, false},
-	{"points", "points", true, false},  {"error", "fit error", true, false}, {"numbers", "numbers", false, false},
+	{"family", "family", false, false},  {"subject", "of", false, false},
+	{"variant", "part", false, false},   {"points", "points", true, false},
+	{"error", "fit error", true, false}, {"numbers", "numbers", false, false},
 };
 
 /* Three digits say enough to people; the file has six. */
@@ -20,11 +21,13 @@ static void short_numbers(const lk_calibration_row *row, char *out, size_t size)
 	size_t used = 0;
 	*out = '\0';
 	for (int i = 0; i < row->count && used < size; i++)
-		used += (size_t)snprintf(out + used, size - used, "%s%s %.3g", i ? ", " : "", row->name[i], row->value[i]);
+		used += (size_t)snprintf(out + used, size - used, "%s%s %.3g", i ? ", " : "", row->name[i],
+		                         row->value[i]);
 }
 
 static lk_table *fitted_table(const lk_calibrated *calibrated) {
-	lk_table *table = lk_table_new("calibration", fitted_columns, sizeof fitted_columns / sizeof *fitted_columns);
+	lk_table *table =
+		lk_table_new("calibration", fitted_columns, sizeof fitted_columns / sizeof *fitted_columns);
 	for (int i = 0; table && i < calibrated->row_count; i++) {
 		const lk_fitted *row = &calibrated->rows[i];
 		char shown[32], numbers[1024];
@@ -34,15 +37,20 @@ static lk_table *fitted_table(const lk_calibrated *calibrated) {
 		lk_table_text(table, *row->subject ? row->subject : "all");
 		lk_table_text(table, *row->variant ? row->variant : "all");
 		lk_table_number(table, row->points, NULL);
-		lk_table_number(table, row->error, isfinite(row->error) ? lk_percent(row->error, shown, sizeof shown) : NULL);
+		lk_table_number(table, row->error,
+		                isfinite(row->error) ? lk_percent(row->error, shown, sizeof shown) : NULL);
 		lk_table_text(table, numbers);
 	}
 	return table;
 }
 
 static const lk_column measured_columns[] = {
-	{"group", "of", false, false},         {"name", "what", false, false},     {"value", "median", true, false},
-	{"unit", "unit", false, false},        {"low", "10 %", true, false},       {"high", "90 %", true, false},
+	{"group", "of", false, false},
+	{"name", "what", false, false},
+	{"value", "median", true, false},
+	{"unit", "unit", false, false},
+	{"low", "10 %", true, false},
+	{"high", "90 %", true, false},
 	{"repeats", "repetitions", true, false},
 };
 
@@ -53,7 +61,8 @@ static void put_value(lk_table *table, double value) {
 }
 
 static lk_table *measured_table(const lk_calibrated *calibrated) {
-	lk_table *table = lk_table_new("host", measured_columns, sizeof measured_columns / sizeof *measured_columns);
+	lk_table *table =
+		lk_table_new("host", measured_columns, sizeof measured_columns / sizeof *measured_columns);
 	for (int i = 0; table && i < calibrated->measured_count; i++) {
 		const lk_measured *measured = &calibrated->measured[i];
 		lk_table_row(table);
@@ -73,16 +82,24 @@ static lk_table *measured_table(const lk_calibrated *calibrated) {
 static void put_lines(const lk_calibrated *calibrated, FILE *out) {
 	char line[800];
 	if (calibrated->note_count) fputc('\n', out);
-	for (int i = 0; i < calibrated->note_count; i++) fprintf(out, "note: %s\n", lk_escape(calibrated->notes[i], line, sizeof line));
-	bool host = lk_calibrated_host(calibrated) != NULL, runs = strcmp(calibrated->kind, "runs") == 0;
-	fprintf(out, "\nkeep it   %s -f %s\n", lk_escape(calibrated->reproduce, line, sizeof line), host ? "host.json" : "ours.csv");
-	if (host) fputs("use it    lockstep predict --cluster host.json --dtype fp32 --model ...\n", out);
+	for (int i = 0; i < calibrated->note_count; i++)
+		fprintf(out, "note: %s\n", lk_escape(calibrated->notes[i], line, sizeof line));
+	bool host = lk_calibrated_host(calibrated) != NULL,
+		 runs = strcmp(calibrated->kind, "runs") == 0;
+	fprintf(out, "\nkeep it   %s -f %s\n", lk_escape(calibrated->reproduce, line, sizeof line),
+	        host ? "host.json" : "ours.csv");
+	if (host)
+		fputs("use it    lockstep predict --cluster host.json --dtype fp32 --model ...\n", out);
 	else fputs("use it    lockstep predict --calibration ours.csv ...\n", out);
-	if (!host) fprintf(out, "check it  lockstep validate%s%s TABLE --calibration ours.csv\n", runs ? "" : " --", runs ? "" : calibrated->kind);
+	if (!host)
+		fprintf(out, "check it  lockstep validate%s%s TABLE --calibration ours.csv\n",
+		        runs ? "" : " --", runs ? "" : calibrated->kind);
 }
 
-static lk_status print_text(const lk_calibrated *calibrated, bool colour, FILE *out, lk_error *err) {
-	lk_table *table = lk_calibrated_host(calibrated) ? measured_table(calibrated) : fitted_table(calibrated);
+static lk_status print_text(const lk_calibrated *calibrated, bool colour, FILE *out,
+                            lk_error *err) {
+	lk_table *table =
+		lk_calibrated_host(calibrated) ? measured_table(calibrated) : fitted_table(calibrated);
 	if (!table) return lk_oom(err);
 	lk_status status = lk_table_write(table, LK_FORMAT_TEXT, colour, out, err);
 	lk_table_free(table);
@@ -133,21 +150,25 @@ static lk_status print_json(const lk_calibrated *calibrated, FILE *out, lk_error
 	return lk_json_finish(&w, err);
 }
 
-lk_status lk_calibrate_print(const lk_calibrated *calibrated, int format, bool colour, FILE *out, lk_error *err) {
+lk_status lk_calibrate_print(const lk_calibrated *calibrated, int format, bool colour, FILE *out,
+                             lk_error *err) {
 	lk_status status;
-	if (format == LK_CALIBRATE_TEXT || format == LK_CALIBRATE_AUTO) status = print_text(calibrated, colour, out, err);
+	if (format == LK_CALIBRATE_TEXT || format == LK_CALIBRATE_AUTO)
+		status = print_text(calibrated, colour, out, err);
 	else if (format == LK_CALIBRATE_CSV) status = print_csv(calibrated, out, err);
 	else if (format == LK_CALIBRATE_JSON) status = print_json(calibrated, out, err);
 	else return lk_fail(err, LK_ERR_INPUT, NULL, "there is no format %d", format);
 	if (status != LK_OK) return status;
-	return fflush(out) == 0 && !ferror(out) ? LK_OK : lk_fail(err, LK_ERR_IO, "output", "cannot write");
+	return fflush(out) == 0 && !ferror(out) ? LK_OK
+	                                        : lk_fail(err, LK_ERR_IO, "output", "cannot write");
 }
 
 /* ---- to a file ---- */
 
 static int format_of(const char *path) {
 	if (path && (lk_ends_in(path, ".csv") || lk_ends_in(path, ".csv.gz"))) return LK_CALIBRATE_CSV;
-	if (path && (lk_ends_in(path, ".json") || lk_ends_in(path, ".json.gz"))) return LK_CALIBRATE_JSON;
+	if (path && (lk_ends_in(path, ".json") || lk_ends_in(path, ".json.gz")))
+		return LK_CALIBRATE_JSON;
 	return LK_CALIBRATE_TEXT;
 }
 
@@ -161,7 +182,8 @@ static lk_status write_saved(const void *what, bool colour, FILE *out, lk_error 
 	return lk_calibrate_print(saved->calibrated, saved->format, colour, out, err);
 }
 
-lk_status lk_calibrate_save(const lk_calibrated *calibrated, int format, bool colour, const char *path, FILE *out, lk_error *err) {
+lk_status lk_calibrate_save(const lk_calibrated *calibrated, int format, bool colour,
+                            const char *path, FILE *out, lk_error *err) {
 	lk_writing w = {LK_FORMAT_TEXT, false, colour, path, out};
 	struct saved s = {calibrated, format == LK_CALIBRATE_AUTO ? format_of(path) : format};
 	return lk_write_through(&w, write_saved, &s, err);

@@ -10,7 +10,10 @@
 #include "model/network/model.h"
 #include "view/table/output.h"
 
-enum { TEXT = 64, NAMES = 1024 };
+enum {
+	TEXT = 64,
+	NAMES = 1024
+};
 
 /* ---- the filter ---- */
 
@@ -28,8 +31,8 @@ static bool holds(const char *text, const char *bare_part) {
 	return strstr(whole, bare_part) != NULL;
 }
 
-static lk_status nothing_found(const char *kind, const char *filter, const char *const *names, size_t count,
-							   lk_error *err) {
+static lk_status nothing_found(const char *kind, const char *filter, const char *const *names,
+                               size_t count, lk_error *err) {
 	char shown[TEXT];
 	lk_copy(shown, sizeof shown, filter);
 	lk_fail(err, LK_ERR_INPUT, NULL, "no %s has \"%s\" in its name", kind, shown);
@@ -40,7 +43,9 @@ static lk_status nothing_found(const char *kind, const char *filter, const char 
 
 /* ---- devices ---- */
 
-enum { DEVICE_COLUMNS = 26 };
+enum {
+	DEVICE_COLUMNS = 26
+};
 
 static const lk_column device_columns[DEVICE_COLUMNS] = {
 	{"name", "name", false, false},
@@ -95,13 +100,18 @@ static void put_device(lk_table *table, const lk_device *device) {
 	lk_table_number(table, device->memory_bytes, lk_gib(device->memory_bytes, text, sizeof text));
 	put_rate(table, device->memory_rate);
 	put_count(table, device->sms);
-	lk_table_number(table, device->l2_bytes > 0 ? device->l2_bytes : NAN, lk_format_bytes(device->l2_bytes, text, sizeof text));
+	lk_table_number(table, device->l2_bytes > 0 ? device->l2_bytes : NAN,
+	                lk_format_bytes(device->l2_bytes, text, sizeof text));
 	put_count(table, device->shared_kib);
-	lk_table_number(table, device->clock_hz, lk_fixed(device->clock_hz / 1e6, 0, text, sizeof text));
+	lk_table_number(table, device->clock_hz,
+	                lk_fixed(device->clock_hz / 1e6, 0, text, sizeof text));
 	put_count(table, device->power_w);
 	put_rate(table, device->link_rate);
 	put_count(table, device->links);
-	lk_table_text(table, device->links == 0 ? NULL : device->link_switch ? "switch" : device->link_bridge ? "bridge" : "mesh");
+	lk_table_text(table, device->links == 0    ? NULL
+	                     : device->link_switch ? "switch"
+	                     : device->link_bridge ? "bridge"
+	                                           : "mesh");
 	put_count(table, device->node_gpus);
 	put_rate(table, device->pcie_rate);
 	put_rate(table, device->nic_rate);
@@ -110,7 +120,8 @@ static void put_device(lk_table *table, const lk_device *device) {
 }
 
 static bool device_matches(const lk_device *device, const char *part) {
-	return !*part || holds(device->name, part) || holds(device->label, part) || holds(lk_device_aliases(device), part);
+	return !*part || holds(device->name, part) || holds(device->label, part) ||
+	       holds(lk_device_aliases(device), part);
 }
 
 static lk_status no_device(const char *filter, lk_error *err) {
@@ -123,13 +134,14 @@ static lk_status no_device(const char *filter, lk_error *err) {
 	return status;
 }
 
-lk_status lk_devices_print(const char *filter, int format, bool verbose, bool colour, const char *path, FILE *out,
-                           lk_error *err) {
+lk_status lk_devices_print(const char *filter, int format, bool verbose, bool colour,
+                           const char *path, FILE *out, lk_error *err) {
 	lk_writing w = {format, verbose, colour, path, out};
 	lk_column columns[DEVICE_COLUMNS];
 	char part[TEXT];
 	LK_TRY(lk_writing_check(&w, err));
-	if (lk_device_count() == 0) return lk_fail(err, LK_ERR_INPUT, "devices.csv", "the device catalogue is empty");
+	if (lk_device_count() == 0)
+		return lk_fail(err, LK_ERR_INPUT, "devices.csv", "the device catalogue is empty");
 	memcpy(columns, device_columns, sizeof columns);
 	for (int i = 0; i < DEVICE_COLUMNS && verbose; i++) columns[i].hidden = false;
 	bare(filter ? filter : "", part, sizeof part);
@@ -145,7 +157,9 @@ lk_status lk_devices_print(const char *filter, int format, bool verbose, bool co
 
 /* ---- models ---- */
 
-enum { MODEL_COLUMNS = 19 };
+enum {
+	MODEL_COLUMNS = 19
+};
 
 static const lk_column model_columns[MODEL_COLUMNS] = {
 	{"name", "name", false, false},
@@ -190,10 +204,10 @@ static void put_model(lk_table *table, const lk_model *model) {
 	put_count(table, model->topk);
 	put_count(table, model->expert_ffn);
 	put_count(table, model->window);
-	lk_table_text(table, model->attention == LK_ATTN_MLA ? "MLA"
-					 : model->kv_heads == model->heads   ? "MHA"
-					 : model->kv_heads == 1          ? "MQA"
-												 : "GQA");
+	lk_table_text(table, model->attention == LK_ATTN_MLA   ? "MLA"
+	                     : model->kv_heads == model->heads ? "MHA"
+	                     : model->kv_heads == 1            ? "MQA"
+	                                                       : "GQA");
 	lk_table_bool(table, model->tied);
 	put_params(table, lk_model_params(model));
 	put_params(table, lk_model_active_params(model));
@@ -213,8 +227,8 @@ static lk_status no_model(const char *filter, lk_error *err) {
 	return status;
 }
 
-lk_status lk_models_print(const char *filter, int format, bool verbose, bool colour, const char *path, FILE *out,
-                          lk_error *err) {
+lk_status lk_models_print(const char *filter, int format, bool verbose, bool colour,
+                          const char *path, FILE *out, lk_error *err) {
 	lk_writing w = {format, verbose, colour, path, out};
 	lk_column columns[MODEL_COLUMNS];
 	char part[TEXT];
@@ -229,7 +243,8 @@ lk_status lk_models_print(const char *filter, int format, bool verbose, bool col
 			lk_table_free(table);
 			return lk_oom(err);
 		}
-		if (!*part || holds(model->name, part) || holds(model->family, part)) put_model(table, model);
+		if (!*part || holds(model->name, part) || holds(model->family, part))
+			put_model(table, model);
 	}
 	if (table && lk_table_rows(table) == 0) {
 		lk_table_free(table);

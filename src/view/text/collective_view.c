@@ -1,5 +1,5 @@
-/* collective_view.c: a collective by size: as nccl-tests print it, or as a table. The text begins its lines of prose
- * with
+/* collective_view.c: a collective by size: as nccl-tests print it, or as a table. The text begins
+ * its lines of prose with
  * '#', as theirs does. */
 #include "lockstep/collective.h"
 
@@ -13,18 +13,16 @@
 /* ---- text ---- */
 
 static void put_real(double value, int width, FILE *out) {
-	if (isnan(value))
-		fprintf(out, " %*s", width, "-");
-	else
-		fprintf(out, value >= 1000 ? " %*.0f" : " %*.2f", width, value);
+	if (isnan(value)) fprintf(out, " %*s", width, "-");
+	else fprintf(out, value >= 1000 ? " %*.0f" : " %*.2f", width, value);
 }
 
 static void put_heading(const lk_collective *collective, FILE *out) {
-	fprintf(out, "\n#\n# %12s %13s %8s %6s | %10s %8s %8s  %-9s %-6s %3s %-8s", "size", "count", "type", "redop",
-			"time", "algbw", "busbw", "algo", "proto", "ch", "limit");
+	fprintf(out, "\n#\n# %12s %13s %8s %6s | %10s %8s %8s  %-9s %-6s %3s %-8s", "size", "count",
+	        "type", "redop", "time", "algbw", "busbw", "algo", "proto", "ch", "limit");
 	if (collective->log) fprintf(out, " | %10s %8s %7s flag", "measured", "busbw", "ratio");
-	fprintf(out, "\n# %12s %13s %8s %6s | %10s %8s %8s  %-9s %-6s %3s %-8s", "(B)", "(elements)", "", "", "(us)",
-			"(GB/s)", "(GB/s)", "", "", "", "");
+	fprintf(out, "\n# %12s %13s %8s %6s | %10s %8s %8s  %-9s %-6s %3s %-8s", "(B)", "(elements)",
+	        "", "", "(us)", "(GB/s)", "(GB/s)", "", "", "", "");
 	if (collective->log) fprintf(out, " | %10s %8s %7s", "(us)", "(GB/s)", "");
 	fputc('\n', out);
 }
@@ -34,17 +32,17 @@ static bool reduces(const char *op) {
 }
 
 static void put_row(const lk_collective *collective, const lk_collective_row *row, FILE *out) {
-	fprintf(out, "  %12.0f %13.0f %8s %6s |", row->bytes, row->count, "float", reduces(collective->op) ? "sum" : "none");
+	fprintf(out, "  %12.0f %13.0f %8s %6s |", row->bytes, row->count, "float",
+	        reduces(collective->op) ? "sum" : "none");
 	put_real(row->us, 10, out), put_real(row->algbw, 8, out), put_real(row->busbw, 8, out);
 	fprintf(out, "  %-9.20s %-6s", row->algo, row->proto);
-	if (row->channels)
-		fprintf(out, " %3d", row->channels);
-	else
-		fprintf(out, " %3s", "");
+	if (row->channels) fprintf(out, " %3d", row->channels);
+	else fprintf(out, " %3s", "");
 	fprintf(out, " %-8s", row->limit);
 	if (collective->log) {
 		fputs(" |", out);
-		put_real(row->measured_us, 10, out), put_real(row->measured_busbw, 8, out), put_real(row->ratio, 7, out);
+		put_real(row->measured_us, 10, out), put_real(row->measured_busbw, 8, out),
+			put_real(row->ratio, 7, out);
 		fprintf(out, " %s", row->flag);
 	}
 	fputc('\n', out);
@@ -53,13 +51,17 @@ static void put_row(const lk_collective *collective, const lk_collective_row *ro
 static lk_status write_text(const void *what, bool colour, FILE *out, lk_error *err) {
 	const lk_collective *collective = what;
 	(void)colour;
-	fprintf(out, "# lockstep collective: %s, %s, %d ranks on %d node%s\n# cluster: ", collective->op, collective->library, collective->gpus,
-			collective->nodes, collective->nodes == 1 ? "" : "s");
+	fprintf(out,
+	        "# lockstep collective: %s, %s, %d ranks on %d node%s\n# cluster: ", collective->op,
+	        collective->library, collective->gpus, collective->nodes,
+	        collective->nodes == 1 ? "" : "s");
 	LK_TRY(lk_put_safe(collective->cluster, out, err));
 	put_heading(collective, out);
 	for (int i = 0; i < collective->row_count; i++) put_row(collective, &collective->rows[i], out);
 	fprintf(out, "# Avg bus bandwidth    : %.4f\n", collective->mean_busbw);
-	if (collective->log) fprintf(out, "# measured against it  : %.1f %% off (exp(mean |ln ratio|) - 1)\n", 100 * collective->error);
+	if (collective->log)
+		fprintf(out, "# measured against it  : %.1f %% off (exp(mean |ln ratio|) - 1)\n",
+		        100 * collective->error);
 	for (int i = 0; i < collective->note_count; i++) {
 		fputs("# ", out);
 		LK_TRY(lk_put_safe(collective->notes[i], out, err));
@@ -97,7 +99,8 @@ static void put_whole(lk_table *table, double value) {
 }
 
 static lk_table *table_of(const lk_collective *collective) {
-	lk_table *table = lk_table_new("collective", columns, (int)(sizeof columns / sizeof *columns) - (collective->log ? 0 : 4));
+	lk_table *table = lk_table_new(
+		"collective", columns, (int)(sizeof columns / sizeof *columns) - (collective->log ? 0 : 4));
 	for (int i = 0; table && i < collective->row_count; i++) {
 		const lk_collective_row *row = &collective->rows[i];
 		lk_table_row(table);
@@ -108,7 +111,8 @@ static lk_table *table_of(const lk_collective *collective) {
 		lk_table_number(table, row->channels ? row->channels : NAN, NULL);
 		lk_table_text(table, row->limit);
 		if (!collective->log) continue;
-		put_fixed(table, row->measured_us), put_fixed(table, row->measured_busbw), put_fixed(table, row->ratio);
+		put_fixed(table, row->measured_us), put_fixed(table, row->measured_busbw),
+			put_fixed(table, row->ratio);
 		lk_table_text(table, *row->flag ? row->flag : NULL);
 	}
 	return table;
@@ -116,7 +120,8 @@ static lk_table *table_of(const lk_collective *collective) {
 
 /* ---- JSON: one document ---- */
 
-static void put_json_row(lk_json_writer *writer, const lk_collective *collective, const lk_collective_row *row) {
+static void put_json_row(lk_json_writer *writer, const lk_collective *collective,
+                         const lk_collective_row *row) {
 	lk_json_object(writer, NULL);
 	lk_json_put_number(writer, "size_bytes", row->bytes);
 	lk_json_put_number(writer, "count", row->count);
@@ -125,10 +130,8 @@ static void put_json_row(lk_json_writer *writer, const lk_collective *collective
 	lk_json_put_number(writer, "busbw_GBps", row->busbw);
 	lk_json_put_text(writer, "algo", row->algo);
 	lk_json_put_text(writer, "proto", *row->proto ? row->proto : NULL);
-	if (row->channels)
-		lk_json_put_integer(writer, "channels", row->channels);
-	else
-		lk_json_put_null(writer, "channels");
+	if (row->channels) lk_json_put_integer(writer, "channels", row->channels);
+	else lk_json_put_null(writer, "channels");
 	lk_json_put_text(writer, "limit", row->limit);
 	if (collective->log) {
 		lk_json_put_number(writer, "measured_us", row->measured_us);
@@ -154,17 +157,19 @@ static lk_status write_json(const void *what, bool colour, FILE *out, lk_error *
 	lk_json_put_number(&w, "mean_busbw_GBps", collective->mean_busbw);
 	lk_json_put_number(&w, "error", collective->error);
 	lk_json_array(&w, "notes");
-	for (int i = 0; i < collective->note_count; i++) lk_json_put_text(&w, NULL, collective->notes[i]);
+	for (int i = 0; i < collective->note_count; i++)
+		lk_json_put_text(&w, NULL, collective->notes[i]);
 	lk_json_array_end(&w);
 	lk_json_array(&w, "rows");
-	for (int i = 0; i < collective->row_count; i++) put_json_row(&w, collective, &collective->rows[i]);
+	for (int i = 0; i < collective->row_count; i++)
+		put_json_row(&w, collective, &collective->rows[i]);
 	lk_json_array_end(&w);
 	lk_json_object_end(&w);
 	return lk_json_finish(&w, err);
 }
 
-lk_status lk_collective_print(const lk_collective *collective, int format, bool colour, const char *path, FILE *out,
-							  lk_error *err) {
+lk_status lk_collective_print(const lk_collective *collective, int format, bool colour,
+                              const char *path, FILE *out, lk_error *err) {
 	lk_writing w = {format, false, colour, path, out};
 	LK_TRY(lk_writing_check(&w, err));
 	if (format == LK_FORMAT_TEXT) return lk_write_through(&w, write_text, collective, err);

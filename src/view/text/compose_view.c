@@ -15,18 +15,12 @@ struct shown {
 /* ---- table ---- */
 
 static const lk_column columns[] = {
-	{"rank", "rank", true, false},
-	{"ranks", "stands for", true, false},
-	{"stands_for", "ranks", false, false},
-	{"steps", "steps", true, false},
-	{"calls", "calls", true, false},
-	{"bytes", "bytes", true, false},
-	{"own_s", "own work", true, false},
-	{"own_low_s", "10 %", true, false},
-	{"own_high_s", "90 %", true, false},
-	{"device_s", "device", true, false},
-	{"transfer_s", "transfer", true, false},
-	{"wait_s", "waiting", true, false},
+	{"rank", "rank", true, false},           {"ranks", "stands for", true, false},
+	{"stands_for", "ranks", false, false},   {"steps", "steps", true, false},
+	{"calls", "calls", true, false},         {"bytes", "bytes", true, false},
+	{"own_s", "own work", true, false},      {"own_low_s", "10 %", true, false},
+	{"own_high_s", "90 %", true, false},     {"device_s", "device", true, false},
+	{"transfer_s", "transfer", true, false}, {"wait_s", "waiting", true, false},
 	{"path", "path", false, true},
 };
 
@@ -55,7 +49,8 @@ static void put_class(lk_table *table, const lk_compose_class *class) {
 
 static lk_table *table_of(const lk_composed *composed) {
 	lk_table *table = lk_table_new("compose", columns, (int)(sizeof columns / sizeof *columns));
-	for (int i = 0; table && i < composed->class_count; i++) put_class(table, &composed->classes[i]);
+	for (int i = 0; table && i < composed->class_count; i++)
+		put_class(table, &composed->classes[i]);
 	return table;
 }
 
@@ -69,12 +64,17 @@ static void put_part(const char *name, double seconds, double step, FILE *out) {
 
 static void put_answer(const lk_composed *composed, FILE *out) {
 	char step[32], low[32], high[32], first[32];
-	fprintf(out, "%d ranks on %d node%s, from recordings of %d\n\n", composed->world, composed->nodes, composed->nodes == 1 ? "" : "s", composed->class_count);
-	fprintf(out, "step     %s   (%s to %s)\n", lk_format_seconds(composed->step_s, step, sizeof step),
-	        lk_format_seconds(composed->low_s, low, sizeof low), lk_format_seconds(composed->high_s, high, sizeof high));
-	fprintf(out, "first    %s   from idle ranks\n\n", lk_format_seconds(composed->first_s, first, sizeof first));
+	fprintf(out, "%d ranks on %d node%s, from recordings of %d\n\n", composed->world,
+	        composed->nodes, composed->nodes == 1 ? "" : "s", composed->class_count);
+	fprintf(out, "step     %s   (%s to %s)\n",
+	        lk_format_seconds(composed->step_s, step, sizeof step),
+	        lk_format_seconds(composed->low_s, low, sizeof low),
+	        lk_format_seconds(composed->high_s, high, sizeof high));
+	fprintf(out, "first    %s   from idle ranks\n\n",
+	        lk_format_seconds(composed->first_s, first, sizeof first));
 	fputs("a rank's step, mean\n", out);
-	if (composed->parts.device > 0) put_part("device", composed->parts.device, composed->step_s, out);
+	if (composed->parts.device > 0)
+		put_part("device", composed->parts.device, composed->step_s, out);
 	put_part("own work", composed->parts.own, composed->step_s, out);
 	put_part("files", composed->parts.files, composed->step_s, out);
 	put_part("transfer", composed->parts.transfer, composed->step_s, out);
@@ -160,8 +160,8 @@ static lk_status write_json(const void *what, bool colour, FILE *out, lk_error *
 	return lk_json_finish(&w, err);
 }
 
-lk_status lk_compose_print(const lk_composed *composed, int format, bool verbose, bool colour, const char *path, FILE *out,
-                           lk_error *err) {
+lk_status lk_compose_print(const lk_composed *composed, int format, bool verbose, bool colour,
+                           const char *path, FILE *out, lk_error *err) {
 	lk_writing w = {format, verbose, colour, path, out};
 	struct shown s = {composed, verbose};
 	LK_TRY(lk_writing_check(&w, err));

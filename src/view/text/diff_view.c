@@ -42,23 +42,31 @@ static void put_row(lk_table *table, const lk_diff_row *row, bool kernel, bool p
 
 static lk_table *categories(const lk_diff *diff) {
 	static const lk_column columns[] = {
-		{"before_s", "before", true, false}, {"after_s", "after", true, false}, {"delta_s", "delta", true, false},
-		{"share_of_step_pctg", "% of step", true, false}, {"category", "a step", false, false},
+		{"before_s", "before", true, false},  {"after_s", "after", true, false},
+		{"delta_s", "delta", true, false},    {"share_of_step_pctg", "% of step", true, false},
+		{"category", "a step", false, false},
 	};
 	lk_table *table = lk_table_new("categories", columns, (int)(sizeof columns / sizeof *columns));
-	for (int i = 0; table && i < diff->category_count; i++) put_row(table, &diff->categories[i], false, false);
+	for (int i = 0; table && i < diff->category_count; i++)
+		put_row(table, &diff->categories[i], false, false);
 	return table;
 }
 
 static lk_table *kernels(const lk_diff *diff, bool people) {
 	static const lk_column columns[] = {
-		{"before_s", "before", true, false}, {"after_s", "after", true, false}, {"delta_s", "delta", true, false},
-		{"share_of_step_pctg", "% of step", true, false}, {"before_count", "count before", true, false},
-		{"after_count", "after", true, false}, {"state", "", false, false}, {"type", "Type", false, false},
+		{"before_s", "before", true, false},
+		{"after_s", "after", true, false},
+		{"delta_s", "delta", true, false},
+		{"share_of_step_pctg", "% of step", true, false},
+		{"before_count", "count before", true, false},
+		{"after_count", "after", true, false},
+		{"state", "", false, false},
+		{"type", "Type", false, false},
 		{"name", "Name", false, false},
 	};
 	lk_table *table = lk_table_new("kernels", columns, (int)(sizeof columns / sizeof *columns));
-	for (int i = 0; table && i < diff->kernel_count && !(people && diff->top > 0 && i >= diff->top); i++)
+	for (int i = 0; table && i < diff->kernel_count && !(people && diff->top > 0 && i >= diff->top);
+	     i++)
 		put_row(table, &diff->kernels[i], true, people);
 	return table;
 }
@@ -73,12 +81,15 @@ static void put_run(const char *name, const lk_explanation *explanation, FILE *o
 	char step[32], deviation[32], count[32];
 	fprintf(out, "%-6s  %9s", name, lk_format_seconds(explanation->step_s, step, sizeof step));
 	if (!isnan(explanation->step_deviation_s))
-		fprintf(out, " +- %s", lk_format_seconds(explanation->step_deviation_s, deviation, sizeof deviation));
-	fprintf(out, " a step  (n=%d, %d rank%s, %s kernels)\n", explanation->step_count, explanation->rank_count,
-			explanation->rank_count == 1 ? "" : "s", lk_format_thousands((double)explanation->kernels, count, sizeof count));
+		fprintf(out, " +- %s",
+		        lk_format_seconds(explanation->step_deviation_s, deviation, sizeof deviation));
+	fprintf(out, " a step  (n=%d, %d rank%s, %s kernels)\n", explanation->step_count,
+	        explanation->rank_count, explanation->rank_count == 1 ? "" : "s",
+	        lk_format_thousands((double)explanation->kernels, count, sizeof count));
 }
 
-static lk_status put_table(lk_table *table, lk_format format, bool colour, FILE *out, lk_error *err) {
+static lk_status put_table(lk_table *table, lk_format format, bool colour, FILE *out,
+                           lk_error *err) {
 	if (!table) return lk_oom(err);
 	lk_status status = lk_table_write(table, format, colour, out, err);
 	lk_table_free(table);
@@ -96,7 +107,8 @@ static void put_states(const lk_diff *diff, FILE *out) {
 	fputc('\n', out);
 }
 
-static lk_status put_warnings(const char *name, const lk_explanation *explanation, FILE *out, lk_error *err) {
+static lk_status put_warnings(const char *name, const lk_explanation *explanation, FILE *out,
+                              lk_error *err) {
 	for (int i = 0; i < explanation->warning_count; i++) {
 		fprintf(out, "W%d (%s): ", i + 1, name);
 		LK_TRY(lk_put_safe(explanation->warnings[i], out, err));
@@ -139,14 +151,16 @@ static lk_status write_markdown(const void *what, bool colour, FILE *out, lk_err
 
 /* ---- JSON ---- */
 
-static void put_json_run(lk_json_writer *writer, const char *key, const lk_explanation *explanation) {
+static void put_json_run(lk_json_writer *writer, const char *key,
+                         const lk_explanation *explanation) {
 	lk_json_object(writer, key);
 	lk_json_put_number(writer, "step_s", explanation->step_s);
 	lk_json_put_number(writer, "step_deviation_s", explanation->step_deviation_s);
 	lk_json_put_integer(writer, "step_count", explanation->step_count);
 	lk_json_put_integer(writer, "ranks", explanation->rank_count);
 	lk_json_array(writer, "warnings");
-	for (int i = 0; i < explanation->warning_count; i++) lk_json_put_text(writer, NULL, explanation->warnings[i]);
+	for (int i = 0; i < explanation->warning_count; i++)
+		lk_json_put_text(writer, NULL, explanation->warnings[i]);
 	lk_json_array_end(writer);
 	lk_json_object_end(writer);
 }
@@ -176,17 +190,21 @@ static lk_status write_json(const void *what, bool colour, FILE *out, lk_error *
 	return lk_json_finish(&w, err);
 }
 
-lk_status lk_diff_print(const lk_diff *diff, int format, int table, bool colour, const char *path, FILE *out,
-						lk_error *err) {
+lk_status lk_diff_print(const lk_diff *diff, int format, int table, bool colour, const char *path,
+                        FILE *out, lk_error *err) {
 	lk_writing w = {format, false, colour, path, out};
 	struct asked a = {diff, table};
 	LK_TRY(lk_writing_check(&w, err));
 	if (table < 0 || table >= LK_DIFF_TABLES)
 		return lk_fail(err, LK_ERR_INPUT, "--table", "there is no table %d", table);
 	if (format == LK_FORMAT_JSON) return lk_write_through(&w, write_json, &a, err);
-	if (table == LK_DIFF_ALL && format == LK_FORMAT_TEXT) return lk_write_through(&w, write_text, &a, err);
-	if (table == LK_DIFF_ALL && format == LK_FORMAT_MD) return lk_write_through(&w, write_markdown, &a, err);
-	if (table == LK_DIFF_ALL && format == LK_FORMAT_SQLITE) LK_TRY(lk_write_table(&w, categories(diff), err));
+	if (table == LK_DIFF_ALL && format == LK_FORMAT_TEXT)
+		return lk_write_through(&w, write_text, &a, err);
+	if (table == LK_DIFF_ALL && format == LK_FORMAT_MD)
+		return lk_write_through(&w, write_markdown, &a, err);
+	if (table == LK_DIFF_ALL && format == LK_FORMAT_SQLITE)
+		LK_TRY(lk_write_table(&w, categories(diff), err));
 	bool people = format == LK_FORMAT_TEXT || format == LK_FORMAT_MD;
-	return lk_write_table(&w, table_of(diff, table == LK_DIFF_ALL ? LK_DIFF_KERNELS : table, people), err);
+	return lk_write_table(
+		&w, table_of(diff, table == LK_DIFF_ALL ? LK_DIFF_KERNELS : table, people), err);
 }

@@ -1,4 +1,5 @@
-/* explain_tables.c: the tables of an explanation. Names of columns are those of HTA and of `nsys stats`. */
+/* explain_tables.c: the tables of an explanation. Names of columns are those of HTA and of `nsys
+ * stats`. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -11,7 +12,8 @@
 
 void lk_put_seconds(lk_table *table, double seconds) {
 	char text[32];
-	lk_table_number(table, seconds, isnan(seconds) ? NULL : lk_format_seconds(seconds, text, sizeof text));
+	lk_table_number(table, seconds,
+	                isnan(seconds) ? NULL : lk_format_seconds(seconds, text, sizeof text));
 }
 
 void lk_put_ns(lk_table *table, double ns) {
@@ -31,14 +33,18 @@ void lk_put_count(lk_table *table, double count) {
 }
 
 void lk_put_name(lk_table *table, const char *name, bool people) {
-	enum { WIDTH = 72 };
+	enum {
+		WIDTH = 72
+	};
 	char text[WIDTH + 8];
 	if (!people || strlen(name) <= WIDTH) {
 		lk_table_text(table, name);
 		return;
 	}
 	size_t length = 0;
-	for (size_t step; length < WIDTH && (step = lk_utf8_length(name + length, strlen(name + length))); length += step)
+	for (size_t step;
+	     length < WIDTH && (step = lk_utf8_length(name + length, strlen(name + length)));
+	     length += step)
 		if (length + step > WIDTH) break;
 	snprintf(text, sizeof text, "%.*s...", (int)length, name);
 	lk_table_text(table, text);
@@ -64,9 +70,12 @@ static void put_bytes(lk_table *table, double bytes) {
 	lk_table_number(table, bytes, isnan(bytes) ? NULL : lk_format_bytes(bytes, text, sizeof text));
 }
 
-#define RIGHT(key, title) {key, title, true, false}
-#define LEFT(key, title) {key, title, false, false}
-#define HIDDEN(key) {key, key, false, true}
+#define RIGHT(key, title) \
+	{ key, title, true, false }
+#define LEFT(key, title) \
+	{ key, title, false, false }
+#define HIDDEN(key) \
+	{ key, key, false, true }
 #define TABLE(name, columns) lk_table_new(name, columns, (int)(sizeof columns / sizeof *columns))
 
 /* How many rows are printed. */
@@ -88,7 +97,8 @@ static lk_table *stalls(const lk_explanation *explanation, int top) {
 		lk_table_row(table);
 		put_plain(table, i + 1);
 		lk_table_text(table, stall->kind), lk_table_text(table, stall->what);
-		lk_put_seconds(table, stall->lost_s), lk_put_pctg(table, stall->share, 1), lk_put_seconds(table, stall->gain_s);
+		lk_put_seconds(table, stall->lost_s), lk_put_pctg(table, stall->share, 1),
+			lk_put_seconds(table, stall->gain_s);
 		lk_table_text(table, stall->evidence), lk_table_text(table, stall->remedy);
 	}
 	if (table) lk_table_hide_empty(table);
@@ -128,21 +138,24 @@ static lk_table *breakdown(const lk_explanation *explanation) {
 		lk_table_row(table);
 		put_plain(table, rank->rank);
 		lk_table_text(table, rank->path), lk_table_text(table, *rank->device ? rank->device : NULL);
-		put_plain(table, rank->steps), lk_put_count(table, (double)rank->events), lk_put_count(table, (double)rank->device_events);
+		put_plain(table, rank->steps), lk_put_count(table, (double)rank->events),
+			lk_put_count(table, (double)rank->device_events);
 		lk_put_ns(table, whole);
-		lk_put_ns(table, (double)rank->compute_ns), lk_put_pctg(table, (double)rank->compute_ns, whole);
-		lk_put_ns(table, (double)rank->non_compute_ns), lk_put_pctg(table, (double)rank->non_compute_ns, whole);
+		lk_put_ns(table, (double)rank->compute_ns),
+			lk_put_pctg(table, (double)rank->compute_ns, whole);
+		lk_put_ns(table, (double)rank->non_compute_ns),
+			lk_put_pctg(table, (double)rank->non_compute_ns, whole);
 		lk_put_ns(table, (double)rank->idle_ns), lk_put_pctg(table, (double)rank->idle_ns, whole);
 		const int64_t more[] = {rank->exposed_communication_ns,
-								rank->exposed_memory_ns,
-								rank->idle_data_ns,
-								rank->idle_sync_ns,
-								rank->idle_host_ns,
-								rank->idle_other_ns,
-								rank->data_loading_ns,
-								rank->sync_ns,
-								rank->h2d_ns,
-								rank->h2d_exposed_ns};
+		                        rank->exposed_memory_ns,
+		                        rank->idle_data_ns,
+		                        rank->idle_sync_ns,
+		                        rank->idle_host_ns,
+		                        rank->idle_other_ns,
+		                        rank->data_loading_ns,
+		                        rank->sync_ns,
+		                        rank->h2d_ns,
+		                        rank->h2d_exposed_ns};
 		for (size_t k = 0; k < sizeof more / sizeof *more; k++) lk_put_ns(table, (double)more[k]);
 	}
 	return table;
@@ -164,9 +177,11 @@ static lk_table *steps(const lk_explanation *explanation) {
 	for (int i = 0; table && i < explanation->step_rows; i++) {
 		const lk_explain_step *step = &explanation->steps[i];
 		lk_table_row(table);
-		put_plain(table, step->rank), put_plain(table, (double)step->number), put_plain(table, (double)step->start_ns);
+		put_plain(table, step->rank), put_plain(table, (double)step->number),
+			put_plain(table, (double)step->start_ns);
 		lk_put_ns(table, (double)step->dur_ns), lk_put_ns(table, (double)step->compute_ns);
-		lk_put_ns(table, (double)step->exposed_communication_ns), lk_put_ns(table, (double)step->exposed_memory_ns);
+		lk_put_ns(table, (double)step->exposed_communication_ns),
+			lk_put_ns(table, (double)step->exposed_memory_ns);
 		lk_put_ns(table, (double)step->idle_ns), lk_put_ns(table, (double)step->data_loading_ns);
 	}
 	return table;
@@ -184,8 +199,10 @@ static lk_table *overlap(const lk_explanation *explanation) {
 	for (int i = 0; table && i < explanation->rank_count; i++) {
 		const lk_explain_rank *rank = &explanation->ranks[i];
 		lk_table_row(table);
-		put_plain(table, rank->rank), lk_put_pctg(table, (double)rank->overlap_ns, (double)rank->communication_ns);
-		lk_put_ns(table, (double)rank->communication_ns), lk_put_ns(table, (double)rank->overlap_ns);
+		put_plain(table, rank->rank),
+			lk_put_pctg(table, (double)rank->overlap_ns, (double)rank->communication_ns);
+		lk_put_ns(table, (double)rank->communication_ns),
+			lk_put_ns(table, (double)rank->overlap_ns);
 		lk_put_ns(table, (double)rank->exposed_communication_ns);
 	}
 	return table;
@@ -193,11 +210,20 @@ static lk_table *overlap(const lk_explanation *explanation) {
 
 static lk_table *communication(const lk_explanation *explanation) {
 	static const lk_column columns[] = {
-		LEFT("kind", "kind"),           LEFT("group", "group"),           RIGHT("group_size", "ranks"),
-		RIGHT("count", "count"),        RIGHT("bytes", "bytes"),          RIGHT("kernel_ns", "time"),
-		RIGHT("exposed_ns", "exposed"), RIGHT("hidden_pctg", "hidden %"), RIGHT("matched", "matched"),
-		RIGHT("wait_ns", "waiting"),    RIGHT("transfer_ns", "transfer"), RIGHT("exposed_wait_ns", "exposed waiting"),
-		RIGHT("busbw_GBps", "busbw GB/s"), RIGHT("model_busbw_GBps", "model GB/s"),
+		LEFT("kind", "kind"),
+		LEFT("group", "group"),
+		RIGHT("group_size", "ranks"),
+		RIGHT("count", "count"),
+		RIGHT("bytes", "bytes"),
+		RIGHT("kernel_ns", "time"),
+		RIGHT("exposed_ns", "exposed"),
+		RIGHT("hidden_pctg", "hidden %"),
+		RIGHT("matched", "matched"),
+		RIGHT("wait_ns", "waiting"),
+		RIGHT("transfer_ns", "transfer"),
+		RIGHT("exposed_wait_ns", "exposed waiting"),
+		RIGHT("busbw_GBps", "busbw GB/s"),
+		RIGHT("model_busbw_GBps", "model GB/s"),
 	};
 	lk_table *table = TABLE("communication", columns);
 	for (int i = 0; table && i < explanation->comm_count; i++) {
@@ -205,11 +231,13 @@ static lk_table *communication(const lk_explanation *explanation) {
 		double all = (double)comm->kernel_ns;
 		lk_table_row(table);
 		lk_table_text(table, comm->kind), lk_table_text(table, *comm->group ? comm->group : NULL);
-		put_plain(table, comm->group_size ? comm->group_size : NAN), lk_put_count(table, (double)comm->count), put_bytes(table, comm->bytes);
+		put_plain(table, comm->group_size ? comm->group_size : NAN),
+			lk_put_count(table, (double)comm->count), put_bytes(table, comm->bytes);
 		lk_put_ns(table, all), lk_put_ns(table, (double)comm->exposed_ns);
 		lk_put_pctg(table, comm->host ? NAN : all - (double)comm->exposed_ns, all);
 		put_plain(table, (double)comm->matched);
-		lk_put_ns(table, comm->matched ? (double)comm->wait_ns : NAN), lk_put_ns(table, comm->matched ? (double)comm->transfer_ns : NAN);
+		lk_put_ns(table, comm->matched ? (double)comm->wait_ns : NAN),
+			lk_put_ns(table, comm->matched ? (double)comm->transfer_ns : NAN);
 		lk_put_ns(table, comm->matched ? (double)comm->exposed_wait_ns : NAN);
 		put_real(table, comm->busbw), put_real(table, comm->model_busbw);
 	}
@@ -232,9 +260,12 @@ static lk_table *stragglers(const lk_explanation *explanation) {
 	for (int i = 0; table && i < explanation->straggler_count; i++) {
 		const lk_explain_straggler *straggler = &explanation->stragglers[i];
 		lk_table_row(table);
-		put_plain(table, straggler->rank), lk_put_count(table, (double)straggler->collectives), lk_put_count(table, (double)straggler->last);
+		put_plain(table, straggler->rank), lk_put_count(table, (double)straggler->collectives),
+			lk_put_count(table, (double)straggler->last);
 		lk_put_pctg(table, (double)straggler->last, (double)straggler->collectives);
-		lk_put_ns(table, (double)straggler->late_ns), lk_put_ns(table, (double)straggler->caused_ns), lk_put_ns(table, (double)straggler->waited_ns);
+		lk_put_ns(table, (double)straggler->late_ns),
+			lk_put_ns(table, (double)straggler->caused_ns),
+			lk_put_ns(table, (double)straggler->waited_ns);
 		put_ratio(table, straggler->compute_ratio);
 	}
 	return table;
@@ -242,37 +273,51 @@ static lk_table *stragglers(const lk_explanation *explanation) {
 
 static lk_table *stretches(const lk_explanation *explanation, int top) {
 	static const lk_column columns[] = {
-		RIGHT("rank", "rank"), LEFT("cause", "idle for"), RIGHT("start_ns", "start"), RIGHT("dur_ns", "length"),
-		RIGHT("lost_ns", "lost"), RIGHT("lost_pctg", "%"), RIGHT("gaps", "gaps"), LEFT("annotation", "annotation"),
-		LEFT("operation", "operation"),
+		RIGHT("rank", "rank"),     LEFT("cause", "idle for"),        RIGHT("start_ns", "start"),
+		RIGHT("dur_ns", "length"), RIGHT("lost_ns", "lost"),         RIGHT("lost_pctg", "%"),
+		RIGHT("gaps", "gaps"),     LEFT("annotation", "annotation"), LEFT("operation", "operation"),
 	};
 	lk_table *table = TABLE("stretches", columns);
 	for (int i = 0; table && i < rows_of(explanation->stretch_count, top); i++) {
 		const lk_explain_stretch *stretch = &explanation->stretches[i];
 		lk_table_row(table);
 		put_plain(table, stretch->rank), lk_table_text(table, stretch->cause);
-		lk_put_ns(table, (double)stretch->start_ns), lk_put_ns(table, (double)stretch->dur_ns), lk_put_ns(table, (double)stretch->lost_ns);
-		lk_put_pctg(table, (double)stretch->lost_ns, (double)stretch->dur_ns), lk_put_count(table, (double)stretch->gaps);
-		lk_table_text(table, *stretch->annotation ? stretch->annotation : NULL), lk_table_text(table, *stretch->operation ? stretch->operation : NULL);
+		lk_put_ns(table, (double)stretch->start_ns), lk_put_ns(table, (double)stretch->dur_ns),
+			lk_put_ns(table, (double)stretch->lost_ns);
+		lk_put_pctg(table, (double)stretch->lost_ns, (double)stretch->dur_ns),
+			lk_put_count(table, (double)stretch->gaps);
+		lk_table_text(table, *stretch->annotation ? stretch->annotation : NULL),
+			lk_table_text(table, *stretch->operation ? stretch->operation : NULL);
 	}
 	return table;
 }
 
 static lk_table *idle(const lk_explanation *explanation) {
 	static const lk_column columns[] = {
-		RIGHT("rank", "rank"), RIGHT("stream", "stream"), RIGHT("gaps", "gaps"), RIGHT("idle_time_ns", "idle_time"),
-		RIGHT("host_wait_ns", "host_wait"), RIGHT("host_wait_pctg", "%"), RIGHT("kernel_wait_ns", "kernel_wait"),
-		RIGHT("kernel_wait_pctg", "%"), RIGHT("other_ns", "other"), RIGHT("other_pctg", "%"),
+		RIGHT("rank", "rank"),
+		RIGHT("stream", "stream"),
+		RIGHT("gaps", "gaps"),
+		RIGHT("idle_time_ns", "idle_time"),
+		RIGHT("host_wait_ns", "host_wait"),
+		RIGHT("host_wait_pctg", "%"),
+		RIGHT("kernel_wait_ns", "kernel_wait"),
+		RIGHT("kernel_wait_pctg", "%"),
+		RIGHT("other_ns", "other"),
+		RIGHT("other_pctg", "%"),
 	};
 	lk_table *table = TABLE("idle", columns);
 	for (int i = 0; table && i < explanation->idle_count; i++) {
 		const lk_explain_idle *explain_idle = &explanation->idle[i];
 		double whole = (double)explain_idle->idle_ns;
 		lk_table_row(table);
-		put_plain(table, explain_idle->rank), put_plain(table, (double)explain_idle->stream), lk_put_count(table, (double)explain_idle->gaps), lk_put_ns(table, whole);
-		lk_put_ns(table, (double)explain_idle->host_wait_ns), lk_put_pctg(table, (double)explain_idle->host_wait_ns, whole);
-		lk_put_ns(table, (double)explain_idle->kernel_wait_ns), lk_put_pctg(table, (double)explain_idle->kernel_wait_ns, whole);
-		lk_put_ns(table, (double)explain_idle->other_ns), lk_put_pctg(table, (double)explain_idle->other_ns, whole);
+		put_plain(table, explain_idle->rank), put_plain(table, (double)explain_idle->stream),
+			lk_put_count(table, (double)explain_idle->gaps), lk_put_ns(table, whole);
+		lk_put_ns(table, (double)explain_idle->host_wait_ns),
+			lk_put_pctg(table, (double)explain_idle->host_wait_ns, whole);
+		lk_put_ns(table, (double)explain_idle->kernel_wait_ns),
+			lk_put_pctg(table, (double)explain_idle->kernel_wait_ns, whole);
+		lk_put_ns(table, (double)explain_idle->other_ns),
+			lk_put_pctg(table, (double)explain_idle->other_ns, whole);
 	}
 	return table;
 }
@@ -294,11 +339,13 @@ static lk_table *kernels(const lk_explanation *explanation, int top, bool people
 	for (int i = 0; table && i < rows_of(explanation->kernel_count, top); i++) {
 		const lk_explain_kernel *kernel = &explanation->kernel[i];
 		lk_table_row(table);
-		lk_put_pctg(table, kernel->share, 1), lk_put_ns(table, kernel->time.total_ns), lk_put_count(table, (double)kernel->time.count);
-		lk_put_ns(table, kernel->time.mean_ns), lk_put_ns(table, kernel->time.median_ns), lk_put_ns(table, kernel->time.min_ns),
-			lk_put_ns(table, kernel->time.max_ns);
+		lk_put_pctg(table, kernel->share, 1), lk_put_ns(table, kernel->time.total_ns),
+			lk_put_count(table, (double)kernel->time.count);
+		lk_put_ns(table, kernel->time.mean_ns), lk_put_ns(table, kernel->time.median_ns),
+			lk_put_ns(table, kernel->time.min_ns), lk_put_ns(table, kernel->time.max_ns);
 		lk_put_ns(table, kernel->time.deviation_ns);
-		lk_table_text(table, lk_explain_types[kernel->type]), lk_put_name(table, kernel->name, people);
+		lk_table_text(table, lk_explain_types[kernel->type]),
+			lk_put_name(table, kernel->name, people);
 	}
 	return table;
 }
@@ -315,10 +362,14 @@ static lk_table *queue(const lk_explanation *explanation) {
 		const lk_explain_queue *explain_queue = &explanation->queues[i];
 		char mean[32];
 		lk_table_row(table);
-		put_plain(table, explain_queue->rank), put_plain(table, (double)explain_queue->stream), lk_put_count(table, (double)explain_queue->launches);
-		lk_table_number(table, explain_queue->mean, lk_fixed(explain_queue->mean, 1, mean, sizeof mean));
-		put_plain(table, (double)explain_queue->min), put_plain(table, explain_queue->median), put_plain(table, explain_queue->p95), put_plain(table, (double)explain_queue->max);
-		lk_put_ns(table, (double)explain_queue->full_ns), lk_put_ns(table, (double)explain_queue->span_ns);
+		put_plain(table, explain_queue->rank), put_plain(table, (double)explain_queue->stream),
+			lk_put_count(table, (double)explain_queue->launches);
+		lk_table_number(table, explain_queue->mean,
+		                lk_fixed(explain_queue->mean, 1, mean, sizeof mean));
+		put_plain(table, (double)explain_queue->min), put_plain(table, explain_queue->median),
+			put_plain(table, explain_queue->p95), put_plain(table, (double)explain_queue->max);
+		lk_put_ns(table, (double)explain_queue->full_ns),
+			lk_put_ns(table, (double)explain_queue->span_ns);
 		lk_put_pctg(table, (double)explain_queue->full_ns, (double)explain_queue->span_ns);
 	}
 	return table;
@@ -326,37 +377,64 @@ static lk_table *queue(const lk_explanation *explanation) {
 
 static void put_rate(lk_table *table, double rate, double unit) {
 	char text[32];
-	lk_table_number(table, rate > 0 ? rate : NAN, rate > 0 ? lk_fixed(rate / unit, rate < 10 * unit ? 2 : 1, text, sizeof text) : NULL);
+	lk_table_number(table, rate > 0 ? rate : NAN,
+	                rate > 0 ? lk_fixed(rate / unit, rate < 10 * unit ? 2 : 1, text, sizeof text)
+	                         : NULL);
 }
 
 static lk_table *roofline(const lk_explanation *explanation, int top, bool people) {
 	static const lk_column columns[] = {
-		RIGHT("time_pctg", "Time (%)"), RIGHT("total_time_ns", "Total Time"), RIGHT("instances", "Instances"), RIGHT("avg_ns", "Avg"),
-		RIGHT("roof_pctg", "of roof %"), LEFT("limit", "limit"), RIGHT("flops_per_s", "TFLOP/s"), RIGHT("bytes_per_s", "GB/s"),
-		RIGHT("flops_per_byte", "FLOP/B"), LEFT("dtype", "format"), LEFT("kind", "kind"), LEFT("operation", "operation"),
-		LEFT("shapes", "shapes"), HIDDEN("flops"), HIDDEN("bytes"), HIDDEN("peak_flops"), LEFT("kernel", "longest kernel"),
+		RIGHT("time_pctg", "Time (%)"),
+		RIGHT("total_time_ns", "Total Time"),
+		RIGHT("instances", "Instances"),
+		RIGHT("avg_ns", "Avg"),
+		RIGHT("roof_pctg", "of roof %"),
+		LEFT("limit", "limit"),
+		RIGHT("flops_per_s", "TFLOP/s"),
+		RIGHT("bytes_per_s", "GB/s"),
+		RIGHT("flops_per_byte", "FLOP/B"),
+		LEFT("dtype", "format"),
+		LEFT("kind", "kind"),
+		LEFT("operation", "operation"),
+		LEFT("shapes", "shapes"),
+		HIDDEN("flops"),
+		HIDDEN("bytes"),
+		HIDDEN("peak_flops"),
+		LEFT("kernel", "longest kernel"),
 	};
 	lk_table *table = TABLE("roofline", columns);
 	for (int i = 0; table && i < rows_of(explanation->shaped_count, top); i++) {
 		const lk_explain_shaped *shaped = &explanation->shaped[i];
-		double each = shaped->count && shaped->total_ns > 0 ? shaped->total_ns / (double)shaped->count : NAN, per = each * 1e-9;
+		double each = shaped->count && shaped->total_ns > 0
+		                  ? shaped->total_ns / (double)shaped->count
+		                  : NAN,
+			   per = each * 1e-9;
 		lk_table_row(table);
-		lk_put_pctg(table, shaped->share, 1), lk_put_ns(table, shaped->total_ns), lk_put_count(table, (double)shaped->count), lk_put_ns(table, each);
-		lk_put_pctg(table, shaped->roof, 1), lk_table_text(table, isnan(shaped->roof) ? NULL : shaped->memory_bound ? "memory" : "peak");
+		lk_put_pctg(table, shaped->share, 1), lk_put_ns(table, shaped->total_ns),
+			lk_put_count(table, (double)shaped->count), lk_put_ns(table, each);
+		lk_put_pctg(table, shaped->roof, 1), lk_table_text(table, isnan(shaped->roof)    ? NULL
+		                                                          : shaped->memory_bound ? "memory"
+		                                                                                 : "peak");
 		put_rate(table, shaped->flops / per, 1e12), put_rate(table, shaped->bytes / per, 1e9);
-		put_real(table, shaped->flops > 0 && shaped->bytes > 0 ? shaped->flops / shaped->bytes : NAN);
-		lk_table_text(table, shaped->dtype), lk_table_text(table, shaped->kind), lk_table_text(table, shaped->operation), lk_put_name(table, shaped->shapes, people);
+		put_real(table,
+		         shaped->flops > 0 && shaped->bytes > 0 ? shaped->flops / shaped->bytes : NAN);
+		lk_table_text(table, shaped->dtype), lk_table_text(table, shaped->kind),
+			lk_table_text(table, shaped->operation), lk_put_name(table, shaped->shapes, people);
 		lk_table_number(table, shaped->flops, NULL), lk_table_number(table, shaped->bytes, NULL);
-		lk_table_number(table, shaped->peak_flops > 0 ? shaped->peak_flops : NAN, NULL), lk_put_name(table, shaped->kernel, people);
+		lk_table_number(table, shaped->peak_flops > 0 ? shaped->peak_flops : NAN, NULL),
+			lk_put_name(table, shaped->kernel, people);
 	}
 	if (table && people) lk_table_hide_empty(table);
 	return table;
 }
 
-static void launch_row(lk_table *table, const lk_explain_launch *launch, const char *what, const lk_explain_stats *stats) {
+static void launch_row(lk_table *table, const lk_explain_launch *launch, const char *what,
+                       const lk_explain_stats *stats) {
 	lk_table_row(table);
-	put_plain(table, launch->rank), lk_table_text(table, what), lk_put_count(table, (double)stats->count);
-	const double times[] = {stats->total_ns, stats->mean_ns, stats->median_ns, stats->p95_ns, stats->min_ns, stats->max_ns, stats->deviation_ns};
+	put_plain(table, launch->rank), lk_table_text(table, what),
+		lk_put_count(table, (double)stats->count);
+	const double times[] = {stats->total_ns, stats->mean_ns, stats->median_ns,   stats->p95_ns,
+	                        stats->min_ns,   stats->max_ns,  stats->deviation_ns};
 	for (size_t i = 0; i < sizeof times / sizeof *times; i++) lk_put_ns(table, times[i]);
 	lk_put_count(table, (double)launch->short_kernels);
 }

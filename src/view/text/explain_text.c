@@ -1,5 +1,5 @@
-/* explain_text.c: the report of an explanation: what was read, where a step's time goes, what costs it time, which
- * kernels. */
+/* explain_text.c: the report of an explanation: what was read, where a step's time goes, what costs
+ * it time, which kernels. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -22,12 +22,14 @@ static lk_status put_overview(const lk_explanation *explanation, FILE *out, lk_e
 	char number[32], time[32];
 	fprintf(out, "%d rank%s", explanation->rank_count, plural(explanation->rank_count));
 	if (explanation->world > explanation->rank_count) fprintf(out, " of %d", explanation->world);
-	if (explanation->annotated) fprintf(out, ", %d step%s", explanation->step_count, plural(explanation->step_count));
-	fprintf(out, ", %s kernels", lk_format_thousands((double)explanation->kernels, number, sizeof number));
+	if (explanation->annotated)
+		fprintf(out, ", %d step%s", explanation->step_count, plural(explanation->step_count));
+	fprintf(out, ", %s kernels",
+	        lk_format_thousands((double)explanation->kernels, number, sizeof number));
 	if (explanation->anchors)
 		fprintf(out, ", clocks aligned on %s collectives (max residual %s)",
-				lk_format_thousands(explanation->anchors, number, sizeof number),
-				lk_format_seconds(explanation->residual_max_s, time, sizeof time));
+		        lk_format_thousands(explanation->anchors, number, sizeof number),
+		        lk_format_seconds(explanation->residual_max_s, time, sizeof time));
 	if (explanation->rank_count && *explanation->ranks[0].device) {
 		fputs(", ", out);
 		LK_TRY(lk_put_safe(explanation->ranks[0].device, out, err));
@@ -46,25 +48,31 @@ struct share {
 /* Sums over ranks. */
 static double total(const lk_explanation *explanation, size_t field) {
 	double sum = 0;
-	for (int i = 0; i < explanation->rank_count; i++) sum += (double)*(const int64_t *)((const char *)&explanation->ranks[i] + field);
+	for (int i = 0; i < explanation->rank_count; i++)
+		sum += (double)*(const int64_t *)((const char *)&explanation->ranks[i] + field);
 	return sum;
 }
 #define TOTAL(x, field) total(x, offsetof(lk_explain_rank, field))
 
 static void put_step(const lk_explanation *explanation, FILE *out) {
 	char mean[32], deviation[32];
-	fprintf(out, "%s %s", explanation->annotated ? "step" : "trace", lk_format_seconds(explanation->step_s, mean, sizeof mean));
+	fprintf(out, "%s %s", explanation->annotated ? "step" : "trace",
+	        lk_format_seconds(explanation->step_s, mean, sizeof mean));
 	if (isnan(explanation->step_deviation_s)) fprintf(out, "  (n=%d)\n", explanation->step_count);
 	else
-		fprintf(out, " +- %s  (n=%d)\n", lk_format_seconds(explanation->step_deviation_s, deviation, sizeof deviation),
-				explanation->step_count);
+		fprintf(out, " +- %s  (n=%d)\n",
+		        lk_format_seconds(explanation->step_deviation_s, deviation, sizeof deviation),
+		        explanation->step_count);
 }
 
 static void put_shares(const lk_explanation *explanation, FILE *out) {
 	const struct share shares[] = {
-		{"compute", TOTAL(explanation, compute_ns)},          {"exposed comm", TOTAL(explanation, exposed_communication_ns)},
-		{"exposed copies", TOTAL(explanation, exposed_memory_ns)}, {"idle:data", TOTAL(explanation, idle_data_ns)},
-		{"idle:sync", TOTAL(explanation, idle_sync_ns)},      {"idle:launch", TOTAL(explanation, idle_host_ns)},
+		{"compute", TOTAL(explanation, compute_ns)},
+		{"exposed comm", TOTAL(explanation, exposed_communication_ns)},
+		{"exposed copies", TOTAL(explanation, exposed_memory_ns)},
+		{"idle:data", TOTAL(explanation, idle_data_ns)},
+		{"idle:sync", TOTAL(explanation, idle_sync_ns)},
+		{"idle:launch", TOTAL(explanation, idle_host_ns)},
 		{"idle:other", TOTAL(explanation, idle_other_ns)},
 	};
 	double whole = TOTAL(explanation, kernel_time_ns), comm = TOTAL(explanation, communication_ns);
@@ -74,18 +82,21 @@ static void put_shares(const lk_explanation *explanation, FILE *out) {
 		fprintf(out, "  %*s", (int)strlen(shares[i].title), shares[i].title);
 	fprintf(out, "\n%-19s", explanation->processors ? "share of time" : "share of GPU time");
 	for (size_t i = 0; i < sizeof shares / sizeof *shares; i++)
-		fprintf(out, "  %*s", (int)strlen(shares[i].title), lk_percent(shares[i].ns / whole, text, sizeof text));
+		fprintf(out, "  %*s", (int)strlen(shares[i].title),
+		        lk_percent(shares[i].ns / whole, text, sizeof text));
 	fputc('\n', out);
 	if (comm > 0)
 		fprintf(out, "overlap: %s of communication hidden behind computation\n",
-				lk_percent(TOTAL(explanation, overlap_ns) / comm, text, sizeof text));
+		        lk_percent(TOTAL(explanation, overlap_ns) / comm, text, sizeof text));
 }
 
 /* ---- what costs time ---- */
 
 /* A sentence in lines of some 75 signs behind the columns of figures. */
 static lk_status put_sentence(const char *sentence, const char *first, FILE *out, lk_error *err) {
-	enum { WIDTH = 75 };
+	enum {
+		WIDTH = 75
+	};
 	const char *lead = first;
 	while (*sentence) {
 		size_t length = strlen(sentence), end = length;
@@ -95,7 +106,8 @@ static lk_status put_sentence(const char *sentence, const char *first, FILE *out
 			if (!end) end = strcspn(sentence, " ");
 		}
 		char line[600];
-		snprintf(line, sizeof line, "%.*s", (int)(end < sizeof line ? end : sizeof line - 1), sentence);
+		snprintf(line, sizeof line, "%.*s", (int)(end < sizeof line ? end : sizeof line - 1),
+		         sentence);
 		fprintf(out, "\n%25s%s", "", lead);
 		LK_TRY(lk_put_safe(line, out, err));
 		sentence += end;
@@ -112,32 +124,41 @@ static lk_status put_stall(const lk_explain_stall *stall, int number, FILE *out,
 	LK_TRY(lk_put_safe(stall->what, out, err));
 	LK_TRY(put_sentence(stall->evidence, "", out, err));
 	LK_TRY(put_sentence(stall->remedy, "-> ", out, err));
-	if (stall->gain_s > 0) fprintf(out, " (simulated: %s a step less)", lk_format_seconds(stall->gain_s, gain, sizeof gain));
+	if (stall->gain_s > 0)
+		fprintf(out, " (simulated: %s a step less)",
+		        lk_format_seconds(stall->gain_s, gain, sizeof gain));
 	else if (!isnan(stall->gain_s)) fputs(" (simulated: no gain)", out);
 	fputc('\n', out);
 	return LK_OK;
 }
 
-static lk_status put_stalls(const lk_explanation *explanation, bool colour, FILE *out, lk_error *err) {
-	int count = explanation->top > 0 && explanation->top < explanation->stall_count ? explanation->top : explanation->stall_count;
+static lk_status put_stalls(const lk_explanation *explanation, bool colour, FILE *out,
+                            lk_error *err) {
+	int count = explanation->top > 0 && explanation->top < explanation->stall_count
+	                ? explanation->top
+	                : explanation->stall_count;
 	if (!count) {
 		fprintf(out, "\nno stall takes 0.5 %% of a step or more\n");
 		return LK_OK;
 	}
 	put_heading("stalls ranked by time lost per step", colour, out);
 	for (int i = 0; i < count; i++) LK_TRY(put_stall(&explanation->stalls[i], i + 1, out, err));
-	if (count < explanation->stall_count) fprintf(out, "    and %d more (--top 0)\n", explanation->stall_count - count);
+	if (count < explanation->stall_count)
+		fprintf(out, "    and %d more (--top 0)\n", explanation->stall_count - count);
 	bool gains = false;
 	for (int i = 0; i < count; i++) gains |= !isnan(explanation->stalls[i].gain_s);
-	if (gains && explanation->world > explanation->rank_count) fprintf(out, "    gains leave the ranks without traces as they were\n");
+	if (gains && explanation->world > explanation->rank_count)
+		fprintf(out, "    gains leave the ranks without traces as they were\n");
 	return LK_OK;
 }
 
-static lk_status put_critical(const lk_explanation *explanation, bool colour, FILE *out, lk_error *err) {
+static lk_status put_critical(const lk_explanation *explanation, bool colour, FILE *out,
+                              lk_error *err) {
 	double all = 0;
 	char text[32], share_text[32];
 	if (!explanation->critical.part_count) return LK_OK;
-	for (int i = 0; i < explanation->critical.part_count; i++) all += explanation->critical.parts[i].seconds;
+	for (int i = 0; i < explanation->critical.part_count; i++)
+		all += explanation->critical.parts[i].seconds;
 	put_heading("critical path", colour, out);
 	for (int i = 0; i < explanation->critical.part_count; i++) {
 		const lk_critical_part *part = &explanation->critical.parts[i];
@@ -151,8 +172,8 @@ static lk_status put_critical(const lk_explanation *explanation, bool colour, FI
 
 /* ---- tables in the report ---- */
 
-static lk_status put_table(const lk_explanation *explanation, int which, const char *heading, bool colour, FILE *out,
-						   lk_error *err) {
+static lk_status put_table(const lk_explanation *explanation, int which, const char *heading,
+                           bool colour, FILE *out, lk_error *err) {
 	lk_table *table = lk_explain_table(explanation, which, true);
 	if (!table) return lk_oom(err);
 	lk_status status = LK_OK;
@@ -164,16 +185,20 @@ static lk_status put_table(const lk_explanation *explanation, int which, const c
 	return status;
 }
 
-static lk_status put_kernels(const lk_explanation *explanation, bool colour, FILE *out, lk_error *err) {
+static lk_status put_kernels(const lk_explanation *explanation, bool colour, FILE *out,
+                             lk_error *err) {
 	if (!explanation->kernel_count) return LK_OK;
 	bool host = explanation->kernel[0].type == LK_WORK_HOST;
-	LK_TRY(put_table(explanation, LK_EXPLAIN_KERNELS, host ? "operations of the host" : "kernels", colour, out, err));
-	if (explanation->top > 0 && explanation->top < explanation->kernel_count) fprintf(out, "and %d more (--top 0)\n", explanation->kernel_count - explanation->top);
+	LK_TRY(put_table(explanation, LK_EXPLAIN_KERNELS, host ? "operations of the host" : "kernels",
+	                 colour, out, err));
+	if (explanation->top > 0 && explanation->top < explanation->kernel_count)
+		fprintf(out, "and %d more (--top 0)\n", explanation->kernel_count - explanation->top);
 	return LK_OK;
 }
 
 /* Of what was asked for with a GPU; or why there is none. */
-static lk_status put_roofline(const lk_explanation *explanation, bool colour, FILE *out, lk_error *err) {
+static lk_status put_roofline(const lk_explanation *explanation, bool colour, FILE *out,
+                              lk_error *err) {
 	char heading[200], known[32];
 	if (explanation->no_roofline) {
 		fputs("\nno roofline: ", out);
@@ -181,10 +206,13 @@ static lk_status put_roofline(const lk_explanation *explanation, bool colour, FI
 		putc('\n', out);
 	}
 	if (!explanation->shaped_count) return LK_OK;
-	snprintf(heading, sizeof heading, "operations of known shape (%s of kernel time)%s%.100s", lk_percent(explanation->shaped_share, known, sizeof known),
-	         explanation->held_against ? " against " : "", explanation->held_against ? explanation->held_against : "");
+	snprintf(heading, sizeof heading, "operations of known shape (%s of kernel time)%s%.100s",
+	         lk_percent(explanation->shaped_share, known, sizeof known),
+	         explanation->held_against ? " against " : "",
+	         explanation->held_against ? explanation->held_against : "");
 	LK_TRY(put_table(explanation, LK_EXPLAIN_ROOFLINE, heading, colour, out, err));
-	if (explanation->top > 0 && explanation->top < explanation->shaped_count) fprintf(out, "and %d more (--top 0)\n", explanation->shaped_all - explanation->top);
+	if (explanation->top > 0 && explanation->top < explanation->shaped_count)
+		fprintf(out, "and %d more (--top 0)\n", explanation->shaped_all - explanation->top);
 	return LK_OK;
 }
 
@@ -198,16 +226,20 @@ static lk_status put_warnings(const lk_explanation *explanation, FILE *out, lk_e
 	return LK_OK;
 }
 
-lk_status lk_explain_report(const lk_explanation *explanation, bool colour, FILE *out, lk_error *err) {
+lk_status lk_explain_report(const lk_explanation *explanation, bool colour, FILE *out,
+                            lk_error *err) {
 	LK_TRY(put_overview(explanation, out, err));
 	put_step(explanation, out);
 	if (explanation->kernels) put_shares(explanation, out);
 	LK_TRY(put_stalls(explanation, colour, out, err));
 	LK_TRY(put_critical(explanation, colour, out, err));
-	if (explanation->kernels && explanation->rank_count > 1) LK_TRY(put_table(explanation, LK_EXPLAIN_BREAKDOWN, "ranks", colour, out, err));
+	if (explanation->kernels && explanation->rank_count > 1)
+		LK_TRY(put_table(explanation, LK_EXPLAIN_BREAKDOWN, "ranks", colour, out, err));
 	if (explanation->comm_count)
-		LK_TRY(put_table(explanation, LK_EXPLAIN_COMMUNICATION, "communication, all ranks and steps", colour, out, err));
-	if (explanation->straggler_count) LK_TRY(put_table(explanation, LK_EXPLAIN_STRAGGLERS, "who comes last", colour, out, err));
+		LK_TRY(put_table(explanation, LK_EXPLAIN_COMMUNICATION,
+		                 "communication, all ranks and steps", colour, out, err));
+	if (explanation->straggler_count)
+		LK_TRY(put_table(explanation, LK_EXPLAIN_STRAGGLERS, "who comes last", colour, out, err));
 	LK_TRY(put_kernels(explanation, colour, out, err));
 	LK_TRY(put_roofline(explanation, colour, out, err));
 	LK_TRY(put_warnings(explanation, out, err));

@@ -61,7 +61,8 @@ static lk_status write_json(const void *what, bool colour, FILE *out, lk_error *
 	LK_TRY(put_tables(&w, asked, err));
 	put_critical(&w, &asked->x->critical);
 	lk_json_array(&w, "warnings");
-	for (int i = 0; i < asked->x->warning_count; i++) lk_json_put_text(&w, NULL, asked->x->warnings[i]);
+	for (int i = 0; i < asked->x->warning_count; i++)
+		lk_json_put_text(&w, NULL, asked->x->warnings[i]);
 	lk_json_array_end(&w);
 	lk_json_put_text(&w, "reproduce", asked->x->reproduce);
 	lk_json_object_end(&w);
@@ -94,8 +95,8 @@ static lk_status write_sqlite(const lk_writing *writing, const struct asked *ask
 	return LK_OK;
 }
 
-lk_status lk_explain_print(const lk_explanation *explanation, int format, int table, bool colour, const char *path,
-						   FILE *out, lk_error *err) {
+lk_status lk_explain_print(const lk_explanation *explanation, int format, int table, bool colour,
+                           const char *path, FILE *out, lk_error *err) {
 	lk_writing w = {format, false, colour, path, out};
 	struct asked a = {explanation, table, format};
 	LK_TRY(lk_writing_check(&w, err));
@@ -103,8 +104,10 @@ lk_status lk_explain_print(const lk_explanation *explanation, int format, int ta
 		return lk_fail(err, LK_ERR_INPUT, "--table", "there is no table %d", table);
 	if (format == LK_FORMAT_JSON) return lk_write_through(&w, write_json, &a, err);
 	if (format == LK_FORMAT_SQLITE) return write_sqlite(&w, &a, err);
-	if (table == LK_EXPLAIN_ALL && format == LK_FORMAT_TEXT) return lk_write_through(&w, write_report, &a, err);
-	if (table == LK_EXPLAIN_ALL && format == LK_FORMAT_MD) return lk_write_through(&w, write_markdown, &a, err);
+	if (table == LK_EXPLAIN_ALL && format == LK_FORMAT_TEXT)
+		return lk_write_through(&w, write_report, &a, err);
+	if (table == LK_EXPLAIN_ALL && format == LK_FORMAT_MD)
+		return lk_write_through(&w, write_markdown, &a, err);
 	/* People get the top; programs get everything. */
 	bool people = format == LK_FORMAT_TEXT || format == LK_FORMAT_MD;
 	int which = table == LK_EXPLAIN_ALL ? LK_EXPLAIN_BREAKDOWN : table;

@@ -7,20 +7,14 @@
 #include "base/text.h"
 #include "view/table/output.h"
 
-
 /* ---- tables ---- */
 
 static const lk_column policy_columns[] = {
-	{"policy", "policy", false, false},
-	{"mean_s", "mean", true, false},
-	{"median_s", "median", true, false},
-	{"p95_s", "95 %", true, false},
-	{"wait_s", "wait", true, false},
-	{"makespan_s", "makespan", true, false},
-	{"used", "GPUs used", true, false},
-	{"restarts", "restarts", true, false},
-	{"done", "done in time", true, false},
-	{"ratio", "sooner", true, false},
+	{"policy", "policy", false, false},    {"mean_s", "mean", true, false},
+	{"median_s", "median", true, false},   {"p95_s", "95 %", true, false},
+	{"wait_s", "wait", true, false},       {"makespan_s", "makespan", true, false},
+	{"used", "GPUs used", true, false},    {"restarts", "restarts", true, false},
+	{"done", "done in time", true, false}, {"ratio", "sooner", true, false},
 	{"what", "how", false, false},
 };
 
@@ -30,13 +24,15 @@ static void put_seconds(lk_table *table, double s) {
 }
 
 static lk_table *policies_of(const lk_jobs_answer *answer) {
-	lk_table *table = lk_table_new("policies", policy_columns, (int)(sizeof policy_columns / sizeof *policy_columns));
+	lk_table *table = lk_table_new("policies", policy_columns,
+	                               (int)(sizeof policy_columns / sizeof *policy_columns));
 	char text[40], number[32];
 	for (int i = 0; table && i < answer->policy_count; i++) {
 		const lk_jobs_policy *policy = &answer->policies[i];
 		lk_table_row(table);
 		lk_table_text(table, policy->name);
-		put_seconds(table, policy->mean_s), put_seconds(table, policy->median_s), put_seconds(table, policy->late_s);
+		put_seconds(table, policy->mean_s), put_seconds(table, policy->median_s),
+			put_seconds(table, policy->late_s);
 		put_seconds(table, policy->wait_s), put_seconds(table, policy->makespan_s);
 		lk_table_number(table, policy->used, lk_percent(policy->used, text, sizeof text));
 		lk_table_number(table, policy->restarts, NULL);
@@ -62,7 +58,8 @@ static const lk_column course_columns[] = {
 };
 
 static lk_table *courses_of(const lk_jobs_answer *answer) {
-	lk_table *table = lk_table_new("jobs", course_columns, (int)(sizeof course_columns / sizeof *course_columns));
+	lk_table *table =
+		lk_table_new("jobs", course_columns, (int)(sizeof course_columns / sizeof *course_columns));
 	for (int i = 0; table && i < answer->count; i++) {
 		for (int p = 0; p < answer->policy_count; p++) {
 			const lk_jobs_course *course = &answer->policies[p].courses[i];
@@ -70,8 +67,10 @@ static lk_table *courses_of(const lk_jobs_answer *answer) {
 			lk_table_text(table, answer->jobs[i].name);
 			lk_table_text(table, answer->policies[p].name);
 			lk_table_text(table, answer->jobs[i].model);
-			put_seconds(table, answer->jobs[i].submit_s), put_seconds(table, course->start_s), put_seconds(table, course->end_s);
-			put_seconds(table, course->end_s - answer->jobs[i].submit_s), put_seconds(table, course->gpu_s);
+			put_seconds(table, answer->jobs[i].submit_s), put_seconds(table, course->start_s),
+				put_seconds(table, course->end_s);
+			put_seconds(table, course->end_s - answer->jobs[i].submit_s),
+				put_seconds(table, course->gpu_s);
 			lk_table_number(table, course->most_gpus, NULL);
 			lk_table_number(table, course->restarts, NULL);
 		}
@@ -87,7 +86,8 @@ struct text {
 };
 
 static lk_status put_table(lk_table *table, bool colour, FILE *out, lk_error *err) {
-	lk_status status = table ? lk_table_write(table, LK_FORMAT_TEXT, colour, out, err) : lk_oom(err);
+	lk_status status =
+		table ? lk_table_write(table, LK_FORMAT_TEXT, colour, out, err) : lk_oom(err);
 	lk_table_free(table);
 	return status;
 }
@@ -95,12 +95,17 @@ static lk_status put_table(lk_table *table, bool colour, FILE *out, lk_error *er
 static lk_status write_text(const void *what, bool colour, FILE *out, lk_error *err) {
 	const lk_jobs_answer *answer = ((const struct text *)what)->answer;
 	char number[32];
-	fprintf(out, "%d jobs on %d GPUs%s%s", answer->count, answer->gpus, *answer->gpu ? ", " : "", answer->gpu);
-	if (isfinite(answer->load)) fprintf(out, "; load %s", lk_fixed(answer->load, 2, number, sizeof number));
+	fprintf(out, "%d jobs on %d GPUs%s%s", answer->count, answer->gpus, *answer->gpu ? ", " : "",
+	        answer->gpu);
+	if (isfinite(answer->load))
+		fprintf(out, "; load %s", lk_fixed(answer->load, 2, number, sizeof number));
 	fputs("\n\n", out);
 	LK_TRY(put_table(policies_of(answer), colour, out, err));
-	fprintf(out, "\nTimes are from submission to end; sooner: mean time under %s / under this policy; done in time: before the "
-	        "last job arrived.\n", answer->policies[0].name);
+	fprintf(out,
+	        "\nTimes are from submission to end; sooner: mean time under %s / under this policy; "
+	        "done in time: before the "
+	        "last job arrived.\n",
+	        answer->policies[0].name);
 	for (int i = 0; i < answer->note_count; i++) {
 		LK_TRY(lk_put_safe(answer->notes[i], out, err));
 		fputc('\n', out);
@@ -188,8 +193,8 @@ static lk_status write_json(const void *what, bool colour, FILE *out, lk_error *
 	return lk_json_finish(&w, err);
 }
 
-lk_status lk_jobs_print(const lk_jobs_answer *answer, int format, bool verbose, bool colour, const char *path, FILE *out,
-                        lk_error *err) {
+lk_status lk_jobs_print(const lk_jobs_answer *answer, int format, bool verbose, bool colour,
+                        const char *path, FILE *out, lk_error *err) {
 	lk_writing w = {format, verbose, colour, path, out};
 	struct text t = {answer, verbose};
 	LK_TRY(lk_writing_check(&w, err));

@@ -31,8 +31,10 @@ static lk_table *choices_table(const lk_plan *plan, const lk_plan_count *count) 
 		lk_table_number(table, i + 1, NULL);
 		lk_table_number(table, choice->step_time_s, seconds(choice->step_time_s, a));
 		lk_table_number(table, choice->exact_s, seconds(choice->exact_s, b));
-		lk_table_number(table, choice->mfu > 0 ? choice->mfu : NAN, lk_percent(choice->mfu, m, sizeof m));
-		lk_table_number(table, choice->days, lk_fixed(choice->days, choice->days < 10 ? 2 : 1, d, sizeof d));
+		lk_table_number(table, choice->mfu > 0 ? choice->mfu : NAN,
+		                lk_percent(choice->mfu, m, sizeof m));
+		lk_table_number(table, choice->days,
+		                lk_fixed(choice->days, choice->days < 10 ? 2 : 1, d, sizeof d));
 		lk_table_number(table, choice->gpu_hours, lk_format_count(choice->gpu_hours, h, sizeof h));
 		lk_table_number(table, choice->peak_bytes, lk_gib(choice->peak_bytes, g, sizeof g));
 		lk_table_text(table, choice->layout);
@@ -58,30 +60,33 @@ static void put_sensitivity(const lk_plan_count *count, FILE *out) {
 		const lk_plan_sensitivity *low = &count->sensitivity[i], *high = low + 1;
 		char a[32], b[32];
 		fprintf(out, "  %-20s 10 %% lower %s (%+.1f %%), 10 %% higher %s (%+.1f %%)", low->cost,
-				seconds(low->step_time_s, a), 100 * (low->step_time_s / step - 1), seconds(high->step_time_s, b),
-				100 * (high->step_time_s / step - 1));
-		if (!low->best && !high->best)
-			fputs("; the same choice\n", out);
+		        seconds(low->step_time_s, a), 100 * (low->step_time_s / step - 1),
+		        seconds(high->step_time_s, b), 100 * (high->step_time_s / step - 1));
+		if (!low->best && !high->best) fputs("; the same choice\n", out);
 		else
-			fprintf(out, "; number %d %s would be faster\n", (low->best ? low->best : high->best) + 1,
-					low->best ? "then, when lower," : "then, when higher,");
+			fprintf(out, "; number %d %s would be faster\n",
+			        (low->best ? low->best : high->best) + 1,
+			        low->best ? "then, when lower," : "then, when higher,");
 	}
 }
 
 static void put_search(const lk_plan_count *count, FILE *out) {
 	char n[7][32];
-	fprintf(
-		out,
-		"\n%s layouts: by their bounds %s too large and %s too slow, the schedules of %s walked; %s simulated, %s until they were too "
-		"slow, %s found too large\n",
-		lk_format_thousands((double)count->layouts, n[0], 32), lk_format_thousands((double)count->too_large, n[1], 32),
-		lk_format_thousands((double)count->too_slow, n[2], 32), lk_format_thousands((double)count->schedules_walked, n[3], 32),
-		lk_format_thousands((double)count->simulated, n[4], 32), lk_format_thousands((double)count->cut_short, n[5], 32),
-		lk_format_thousands((double)count->found_too_large, n[6], 32));
+	fprintf(out,
+	        "\n%s layouts: by their bounds %s too large and %s too slow, the schedules of %s "
+	        "walked; %s simulated, %s until they were too "
+	        "slow, %s found too large\n",
+	        lk_format_thousands((double)count->layouts, n[0], 32),
+	        lk_format_thousands((double)count->too_large, n[1], 32),
+	        lk_format_thousands((double)count->too_slow, n[2], 32),
+	        lk_format_thousands((double)count->schedules_walked, n[3], 32),
+	        lk_format_thousands((double)count->simulated, n[4], 32),
+	        lk_format_thousands((double)count->cut_short, n[5], 32),
+	        lk_format_thousands((double)count->found_too_large, n[6], 32));
 }
 
-static lk_status put_count(const lk_plan *plan, const lk_plan_count *count, bool verbose, bool colour, FILE *out,
-						   lk_error *err) {
+static lk_status put_count(const lk_plan *plan, const lk_plan_count *count, bool verbose,
+                           bool colour, FILE *out, lk_error *err) {
 	fprintf(out, "\n%s%d GPUs%s\n", colour ? "\x1b[1m" : "", count->gpus, colour ? "\x1b[0m" : "");
 	if (count->nothing) {
 		LK_TRY(lk_put_safe(count->nothing, out, err));
@@ -89,14 +94,16 @@ static lk_status put_count(const lk_plan *plan, const lk_plan_count *count, bool
 	}
 	if (count->choice_count) {
 		lk_table *table = choices_table(plan, count);
-		lk_status status = table ? lk_table_write(table, LK_FORMAT_TEXT, colour, out, err) : lk_oom(err);
+		lk_status status =
+			table ? lk_table_write(table, LK_FORMAT_TEXT, colour, out, err) : lk_oom(err);
 		lk_table_free(table);
 		LK_TRY(status);
 		LK_TRY(put_why_not(count, out, err));
 		put_sensitivity(count, out);
 	}
 	if (count->layouts) put_search(count, out);
-	if (verbose && count->choice_count) fprintf(out, "\nTo predict number 1\n%s\n", count->choices[0].reproduce);
+	if (verbose && count->choice_count)
+		fprintf(out, "\nTo predict number 1\n%s\n", count->choices[0].reproduce);
 	return LK_OK;
 }
 
@@ -104,8 +111,10 @@ static lk_status put_count(const lk_plan *plan, const lk_plan_count *count, bool
 static lk_status put_front(const lk_plan *plan, bool colour, FILE *out, lk_error *err) {
 	const bool days = plan->tokens > 0;
 	const lk_column columns[] = {
-		{"gpus", "GPUs", true, false}, {"step_time_s", "step", true, false},
-		{"days", "days", true, !days}, {"gpu_hours", days ? "GPU-hours" : "GPU-seconds a step", true, false},
+		{"gpus", "GPUs", true, false},
+		{"step_time_s", "step", true, false},
+		{"days", "days", true, !days},
+		{"gpu_hours", days ? "GPU-hours" : "GPU-seconds a step", true, false},
 		{"front", "", false, false},
 	};
 	if (plan->count < 2) return LK_OK;
@@ -119,11 +128,13 @@ static lk_status put_front(const lk_plan *plan, bool colour, FILE *out, lk_error
 		lk_table_row(table);
 		lk_table_number(table, choice->gpus, NULL);
 		lk_table_number(table, choice->step_time_s, seconds(choice->step_time_s, a));
-		lk_table_number(table, choice->days, lk_fixed(choice->days, choice->days < 10 ? 2 : 1, d, sizeof d));
+		lk_table_number(table, choice->days,
+		                lk_fixed(choice->days, choice->days < 10 ? 2 : 1, d, sizeof d));
 		lk_table_number(table, hours, lk_format_count(hours, h, sizeof h));
 		lk_table_text(table, choice->pareto ? "*" : "");
 	}
-	lk_status status = table ? lk_table_write(table, LK_FORMAT_TEXT, colour, out, err) : lk_oom(err);
+	lk_status status =
+		table ? lk_table_write(table, LK_FORMAT_TEXT, colour, out, err) : lk_oom(err);
 	lk_table_free(table);
 	return status;
 }
@@ -143,27 +154,28 @@ static lk_status write_text(const void *what, bool colour, FILE *out, lk_error *
 	fputs("; ", out);
 	LK_TRY(lk_put_safe(plan->cluster, out, err));
 	fputc('\n', out);
-	for (int i = 0; i < plan->count; i++) LK_TRY(put_count(plan, &plan->counts[i], text->verbose, colour, out, err));
+	for (int i = 0; i < plan->count; i++)
+		LK_TRY(put_count(plan, &plan->counts[i], text->verbose, colour, out, err));
 	return put_front(plan, colour, out, err);
 }
 
 /* ---- JSON ---- */
 
 static void json_known(lk_json_writer *writer, const char *key, double number) {
-	if (isfinite(number) && number != 0)
-		lk_json_put_number(writer, key, number);
-	else
-		lk_json_put_null(writer, key);
+	if (isfinite(number) && number != 0) lk_json_put_number(writer, key, number);
+	else lk_json_put_null(writer, key);
 }
 
 static void json_degrees(lk_json_writer *writer, const lk_plan_choice *choice) {
 	const struct {
 		const char *key;
 		int value;
-	} numbers[] = {
-		{"gpus", choice->gpus}, {"tp", choice->tp},   {"pp", choice->pp}, {"vp", choice->vp},   {"cp", choice->cp},
-		{"ep", choice->ep},     {"etp", choice->etp}, {"dp", choice->dp}, {"mbs", choice->mbs}, {"microbatches", choice->microbatches},
-		{"zero", choice->zero}};
+	} numbers[] = {{"gpus", choice->gpus}, {"tp", choice->tp},
+	               {"pp", choice->pp},     {"vp", choice->vp},
+	               {"cp", choice->cp},     {"ep", choice->ep},
+	               {"etp", choice->etp},   {"dp", choice->dp},
+	               {"mbs", choice->mbs},   {"microbatches", choice->microbatches},
+	               {"zero", choice->zero}};
 	for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
 		lk_json_put_integer(writer, numbers[i].key, numbers[i].value);
 	lk_json_put_text(writer, "schedule", choice->schedule);
@@ -192,7 +204,8 @@ static void json_choice(lk_json_writer *writer, const lk_plan_choice *choice) {
 	json_known(writer, "days", choice->days);
 	json_known(writer, "gpu_hours", choice->gpu_hours);
 	lk_json_object(writer, "breakdown");
-	for (int i = 0; i < choice->breakdown_count; i++) lk_json_put_number(writer, choice->breakdown[i].key, choice->breakdown[i].exposed_s);
+	for (int i = 0; i < choice->breakdown_count; i++)
+		lk_json_put_number(writer, choice->breakdown[i].key, choice->breakdown[i].exposed_s);
 	lk_json_object_end(writer);
 	lk_json_put_text(writer, "why_not", choice->why_not);
 	lk_json_put_text(writer, "reproduce", choice->reproduce);
@@ -282,12 +295,17 @@ static void put_row(lk_table *table, const lk_plan_choice *choice, int rank) {
 	lk_table_number(table, rank, NULL);
 	lk_table_number(table, choice->step_time_s, seconds(choice->step_time_s, a));
 	lk_table_number(table, choice->exact_s, seconds(choice->exact_s, b));
-	lk_table_number(table, choice->mfu > 0 ? choice->mfu : NAN, lk_percent(choice->mfu, m, sizeof m));
-	lk_table_number(table, choice->days > 0 ? choice->days : NAN, lk_fixed(choice->days, 2, d, sizeof d));
-	lk_table_number(table, choice->gpu_hours > 0 ? choice->gpu_hours : NAN, lk_format_count(choice->gpu_hours, h, sizeof h));
+	lk_table_number(table, choice->mfu > 0 ? choice->mfu : NAN,
+	                lk_percent(choice->mfu, m, sizeof m));
+	lk_table_number(table, choice->days > 0 ? choice->days : NAN,
+	                lk_fixed(choice->days, 2, d, sizeof d));
+	lk_table_number(table, choice->gpu_hours > 0 ? choice->gpu_hours : NAN,
+	                lk_format_count(choice->gpu_hours, h, sizeof h));
 	lk_table_number(table, choice->peak_bytes, lk_gib(choice->peak_bytes, g, sizeof g));
-	const int numbers[] = {choice->tp, choice->pp, choice->vp, choice->cp, choice->ep, choice->dp, choice->mbs, choice->zero};
-	for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) lk_table_number(table, numbers[i], NULL);
+	const int numbers[] = {choice->tp, choice->pp, choice->vp,  choice->cp,
+	                       choice->ep, choice->dp, choice->mbs, choice->zero};
+	for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
+		lk_table_number(table, numbers[i], NULL);
 	lk_table_text(table, choice->recompute);
 	lk_table_text(table, choice->schedule);
 	lk_table_text(table, choice->stack);
@@ -298,16 +316,18 @@ static void put_row(lk_table *table, const lk_plan_choice *choice, int rank) {
 lk_table *lk_plan_table(const lk_plan *plan) {
 	lk_table *table = lk_table_new("plans", row_columns, sizeof row_columns / sizeof *row_columns);
 	for (int i = 0; table && i < plan->count; i++)
-		for (int k = 0; k < plan->counts[i].choice_count; k++) put_row(table, &plan->counts[i].choices[k], k + 1);
+		for (int k = 0; k < plan->counts[i].choice_count; k++)
+			put_row(table, &plan->counts[i].choices[k], k + 1);
 	return table;
 }
 
-lk_status lk_plan_print(const lk_plan *plan, int format, bool verbose, bool colour, const char *path, FILE *out,
-						lk_error *err) {
+lk_status lk_plan_print(const lk_plan *plan, int format, bool verbose, bool colour,
+                        const char *path, FILE *out, lk_error *err) {
 	lk_writing w = {format, verbose, colour, path, out};
 	struct text t = {plan, verbose, format};
 	LK_TRY(lk_writing_check(&w, err));
 	if (format == LK_FORMAT_TEXT) return lk_write_through(&w, write_text, &t, err);
-	if (format == LK_FORMAT_JSON || format == LK_FORMAT_JSONL) return lk_write_through(&w, write_json, &t, err);
+	if (format == LK_FORMAT_JSON || format == LK_FORMAT_JSONL)
+		return lk_write_through(&w, write_json, &t, err);
 	return lk_write_table(&w, lk_plan_table(plan), err);
 }

@@ -26,7 +26,8 @@ static void put_speed(lk_json_writer *writer, const lk_prediction *prediction) {
 	lk_json_put_text(writer, "basis", prediction->basis);
 	put_known(writer, "tokens_per_s_per_gpu", prediction->tokens_per_s_per_gpu);
 	lk_json_put_number(writer, "samples_per_s", prediction->samples_per_s);
-	lk_json_put_number(writer, "model_tflops_per_gpu", prediction->model_flops_per_s_per_gpu / 1e12);
+	lk_json_put_number(writer, "model_tflops_per_gpu",
+	                   prediction->model_flops_per_s_per_gpu / 1e12);
 	put_known(writer, "mfu", prediction->mfu);
 	put_known(writer, "hfu", prediction->hfu);
 	put_known(writer, "peak_flops", prediction->peak_flops);
@@ -73,9 +74,21 @@ static void put_stage(lk_json_writer *writer, const lk_stage_memory *memory) {
 static void put_layout(lk_json_writer *writer, const lk_prediction *prediction) {
 	lk_json_object(writer, "layout");
 	lk_json_put_text(writer, "text", prediction->layout);
-	const struct { const char *key; int number; } numbers[] = {
-		{"gpus", prediction->gpus}, {"tp", prediction->tp}, {"pp", prediction->pp}, {"vp", prediction->vp}, {"cp", prediction->cp}, {"ep", prediction->ep}, {"dp", prediction->dp},
-		{"mbs", prediction->mbs}, {"gbs", prediction->gbs}, {"seq", prediction->seq}, {"microbatches", prediction->microbatches},
+	const struct {
+		const char *key;
+		int number;
+	} numbers[] = {
+		{"gpus", prediction->gpus},
+		{"tp", prediction->tp},
+		{"pp", prediction->pp},
+		{"vp", prediction->vp},
+		{"cp", prediction->cp},
+		{"ep", prediction->ep},
+		{"dp", prediction->dp},
+		{"mbs", prediction->mbs},
+		{"gbs", prediction->gbs},
+		{"seq", prediction->seq},
+		{"microbatches", prediction->microbatches},
 	};
 	for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
 		lk_json_put_integer(writer, numbers[i].key, numbers[i].number);
@@ -85,7 +98,8 @@ static void put_layout(lk_json_writer *writer, const lk_prediction *prediction) 
 	lk_json_object_end(writer);
 }
 
-static void put_texts(lk_json_writer *writer, const char *key, const char *const *texts, int count) {
+static void put_texts(lk_json_writer *writer, const char *key, const char *const *texts,
+                      int count) {
 	lk_json_array(writer, key);
 	for (int i = 0; i < count; i++) lk_json_put_text(writer, NULL, texts[i]);
 	lk_json_array_end(writer);
@@ -131,7 +145,8 @@ static void put_prediction(lk_json_writer *writer, const lk_prediction *predicti
 }
 
 /* What tells this object of an array from the others. */
-static void put_asked(lk_json_writer *writer, const lk_sweep *sweep, const lk_predict_request *request) {
+static void put_asked(lk_json_writer *writer, const lk_sweep *sweep,
+                      const lk_predict_request *request) {
 	char text[512];
 	lk_json_object(writer, "asked");
 	for (int i = 0; i < sweep->varying_count; i++) {
@@ -140,7 +155,8 @@ static void put_asked(lk_json_writer *writer, const lk_sweep *sweep, const lk_pr
 		const char *end;
 		double number = lk_read_real(text, &end);
 		if (!*text) lk_json_put_null(writer, option->name);
-		else if (option->kind == LK_OPTION_TEXT || *end) lk_json_put_text(writer, option->name, text);
+		else if (option->kind == LK_OPTION_TEXT || *end)
+			lk_json_put_text(writer, option->name, text);
 		else lk_json_put_number(writer, option->name, number);
 	}
 	lk_json_object_end(writer);
@@ -153,7 +169,8 @@ static void put_row(lk_json_writer *writer, const lk_sweep *sweep, const lk_swee
 		put_prediction(writer, row->prediction);
 	} else {
 		lk_json_put_null(writer, "fits");
-		lk_json_put_text(writer, "refused", row->refusal ? lk_error_text(row->refusal, text, sizeof text) : NULL);
+		lk_json_put_text(writer, "refused",
+		                 row->refusal ? lk_error_text(row->refusal, text, sizeof text) : NULL);
 	}
 	if (row->request && sweep->count > 1) put_asked(writer, sweep, row->request);
 	lk_json_put_text(writer, "version", lk_version());

@@ -1,6 +1,6 @@
-/* predict_rows.c: predictions as rows of one table. What people look at is shown, the rest is there for programs. A
- * column is a line of `fixed`; behind them stand those of swept options that have no line, and those of the parts of a
- * step. */
+/* predict_rows.c: predictions as rows of one table. What people look at is shown, the rest is there
+ * for programs. A column is a line of `fixed`; behind them stand those of swept options that have
+ * no line, and those of the parts of a step. */
 #include <math.h>
 #include <stdint.h>
 #include <string.h>
@@ -10,13 +10,30 @@
 #include "view/text/views.h"
 
 typedef enum kind {
-	BEST, VERDICT, MODEL, REFUSED, OPTION, PART, /* made by hand */
-	TEXT, REAL, REAL_OR_NONE, /* the field of lk_prediction; OR_NONE: 0 means not known */
-	INT, INT_OR_NONE, WIDE, NARROW, /* int, uint64_t, uint32_t */
+	BEST,
+	VERDICT,
+	MODEL,
+	REFUSED,
+	OPTION,
+	PART, /* made by hand */
+	TEXT,
+	REAL,
+	REAL_OR_NONE, /* the field of lk_prediction; OR_NONE: 0 means not known */
+	INT,
+	INT_OR_NONE,
+	WIDE,
+	NARROW, /* int, uint64_t, uint32_t */
 } kind;
 
-/* When people see a column: always; never; where its cells differ; where one is not 1; where one is not empty. */
-typedef enum show { ALWAYS, NEVER, VARIES, NOT_ONE, PRESENT } show;
+/* When people see a column: always; never; where its cells differ; where one is not 1; where one is
+ * not empty. */
+typedef enum show {
+	ALWAYS,
+	NEVER,
+	VARIES,
+	NOT_ONE,
+	PRESENT
+} show;
 
 typedef char *shown_as(double number, char *out, size_t size);
 
@@ -48,9 +65,17 @@ static const struct spec fixed[] = {
 	{.key = "best", .title = "", .kind = BEST, .show = VARIES},
 	{.key = "verdict", .title = "verdict", .kind = VERDICT},
 	{.key = "peak_bytes", .title = "GiB", .kind = REAL, .offset = AT(peak_bytes), .shown = lk_gib},
-	{.key = "usable_bytes", .title = "of GiB", .kind = REAL, .offset = AT(usable_bytes), .shown = lk_gib,
-	 .show = VARIES},
-	{.key = "fullest_stage", .title = "stage", .kind = INT, .offset = AT(fullest_stage), .show = NEVER},
+	{.key = "usable_bytes",
+     .title = "of GiB",
+     .kind = REAL,
+     .offset = AT(usable_bytes),
+     .shown = lk_gib,
+     .show = VARIES},
+	{.key = "fullest_stage",
+     .title = "stage",
+     .kind = INT,
+     .offset = AT(fullest_stage),
+     .show = NEVER},
 	{.key = "model", .title = "model", .kind = MODEL, .show = VARIES},
 	{.key = "cluster", .title = "cluster", .kind = TEXT, .offset = AT(cluster), .show = NEVER},
 	{.key = "gpus", .title = "GPUs", .kind = INT_OR_NONE, .offset = AT(gpus), .show = VARIES},
@@ -70,22 +95,60 @@ static const struct spec fixed[] = {
 };
 
 static const struct spec results[] = {
-	{.key = "step_time_s", .title = "step", .kind = REAL, .offset = AT(step_time_s), .shown = lk_format_seconds},
-	{.key = "step_time_low_s", .title = "low", .kind = REAL, .offset = AT(step_time_low_s), .show = NEVER, .shown = lk_format_seconds},
-	{.key = "step_time_high_s", .title = "high", .kind = REAL, .offset = AT(step_time_high_s), .show = NEVER, .shown = lk_format_seconds},
+	{.key = "step_time_s",
+     .title = "step",
+     .kind = REAL,
+     .offset = AT(step_time_s),
+     .shown = lk_format_seconds},
+	{.key = "step_time_low_s",
+     .title = "low",
+     .kind = REAL,
+     .offset = AT(step_time_low_s),
+     .show = NEVER,
+     .shown = lk_format_seconds},
+	{.key = "step_time_high_s",
+     .title = "high",
+     .kind = REAL,
+     .offset = AT(step_time_high_s),
+     .show = NEVER,
+     .shown = lk_format_seconds},
 	{.key = "basis", .kind = TEXT, .offset = AT(basis), .show = NEVER},
-	{.key = "tokens_per_s_per_gpu", .title = "tokens/s/GPU", .kind = REAL_OR_NONE,
-	 .offset = AT(tokens_per_s_per_gpu), .show = PRESENT, .shown = lk_format_thousands},
-	{.key = "samples_per_s", .title = "samples/s", .kind = REAL, .offset = AT(samples_per_s), .show = NEVER},
-	{.key = "model_tflops_per_gpu", .kind = REAL, .offset = AT(model_flops_per_s_per_gpu), .show = NEVER},
+	{.key = "tokens_per_s_per_gpu",
+     .title = "tokens/s/GPU",
+     .kind = REAL_OR_NONE,
+     .offset = AT(tokens_per_s_per_gpu),
+     .show = PRESENT,
+     .shown = lk_format_thousands},
+	{.key = "samples_per_s",
+     .title = "samples/s",
+     .kind = REAL,
+     .offset = AT(samples_per_s),
+     .show = NEVER},
+	{.key = "model_tflops_per_gpu",
+     .kind = REAL,
+     .offset = AT(model_flops_per_s_per_gpu),
+     .show = NEVER},
 	{.key = "mfu", .title = "MFU", .kind = REAL_OR_NONE, .offset = AT(mfu), .shown = lk_percent},
-	{.key = "hfu", .title = "HFU", .kind = REAL_OR_NONE, .offset = AT(hfu), .shown = lk_percent, .show = NEVER},
+	{.key = "hfu",
+     .title = "HFU",
+     .kind = REAL_OR_NONE,
+     .offset = AT(hfu),
+     .shown = lk_percent,
+     .show = NEVER},
 	{.key = "peak_flops", .kind = REAL, .offset = AT(peak_flops), .show = NEVER},
 	{.key = "days", .title = "days", .kind = REAL_OR_NONE, .offset = AT(days), .show = PRESENT},
-	{.key = "gpu_hours", .title = "GPU-hours", .kind = REAL_OR_NONE, .offset = AT(gpu_hours), .show = PRESENT,
-	 .shown = lk_format_thousands},
-	{.key = "goodput", .title = "goodput", .kind = REAL_OR_NONE, .offset = AT(goodput), .show = PRESENT,
-	 .shown = lk_percent},
+	{.key = "gpu_hours",
+     .title = "GPU-hours",
+     .kind = REAL_OR_NONE,
+     .offset = AT(gpu_hours),
+     .show = PRESENT,
+     .shown = lk_format_thousands},
+	{.key = "goodput",
+     .title = "goodput",
+     .kind = REAL_OR_NONE,
+     .offset = AT(goodput),
+     .show = PRESENT,
+     .shown = lk_percent},
 };
 
 static const struct spec closing[] = {
@@ -112,7 +175,8 @@ static void set_number(struct cell *out, double number) {
 }
 
 /* Of a refused row, or of an option without a field in lk_prediction: what was asked. */
-static void set_asked(struct cell *out, const lk_option *option, const lk_predict_request *request) {
+static void set_asked(struct cell *out, const lk_option *option,
+                      const lk_predict_request *request) {
 	if (!request) return;
 	lk_option_text(option, request, out->buffer, sizeof out->buffer);
 	const char *end;
@@ -134,7 +198,8 @@ static void set_field(struct cell *out, const struct spec *spec, const lk_predic
 	case TEXT: set_text(out, *(const char *const *)(const void *)at); return;
 	case WIDE: number = (double)*(const uint64_t *)(const void *)at; break;
 	case NARROW: number = *(const uint32_t *)(const void *)at; break;
-	case INT: case INT_OR_NONE: number = *(const int *)(const void *)at; break;
+	case INT:
+	case INT_OR_NONE: number = *(const int *)(const void *)at; break;
 	default: number = *(const double *)(const void *)at;
 	}
 	bool none = number == 0 && (spec->kind == INT_OR_NONE || spec->kind == REAL_OR_NONE);
@@ -145,10 +210,12 @@ static void set_field(struct cell *out, const struct spec *spec, const lk_predic
 static void set_part(struct cell *out, const char *part, const lk_prediction *prediction) {
 	if (prediction) set_number(out, 0);
 	for (int i = 0; prediction && i < prediction->breakdown_count; i++)
-		if (strcmp(prediction->breakdown[i].key, part) == 0) set_number(out, prediction->breakdown[i].exposed_s);
+		if (strcmp(prediction->breakdown[i].key, part) == 0)
+			set_number(out, prediction->breakdown[i].exposed_s);
 }
 
-static void fill_cell(const lk_sweep *sweep, const struct spec *spec, size_t row, long best, struct cell *out) {
+static void fill_cell(const lk_sweep *sweep, const struct spec *spec, size_t row, long best,
+                      struct cell *out) {
 	const lk_sweep_row *sweep_row = &sweep->rows[row];
 	const lk_prediction *prediction = sweep_row->prediction;
 	out->filled = out->is_text = false;
@@ -157,9 +224,19 @@ static void fill_cell(const lk_sweep *sweep, const struct spec *spec, size_t row
 		set_number(out, (long)row == best);
 		lk_copy(out->shown, sizeof out->shown, (long)row == best ? "*" : "");
 		return;
-	case VERDICT: set_text(out, !prediction ? "refused" : prediction->fits ? "fits" : "does not fit"); return;
-	case MODEL: set_text(out, sweep_row->request && sweep_row->request->model ? sweep_row->request->model : prediction ? prediction->model : NULL); return;
-	case REFUSED: set_text(out, sweep_row->refusal ? lk_error_text(sweep_row->refusal, out->buffer, sizeof out->buffer) : NULL); return;
+	case VERDICT:
+		set_text(out, !prediction ? "refused" : prediction->fits ? "fits" : "does not fit");
+		return;
+	case MODEL:
+		set_text(out, sweep_row->request && sweep_row->request->model ? sweep_row->request->model
+		              : prediction                                    ? prediction->model
+		                                                              : NULL);
+		return;
+	case REFUSED:
+		set_text(out, sweep_row->refusal
+		                  ? lk_error_text(sweep_row->refusal, out->buffer, sizeof out->buffer)
+		                  : NULL);
+		return;
 	case OPTION: set_asked(out, spec->option, sweep_row->request); break;
 	case PART: set_part(out, spec->part, prediction); return;
 	default:
@@ -173,8 +250,8 @@ static void show_cell(const struct spec *spec, struct cell *out) {
 	if (!out->filled || out->is_text || spec->kind == BEST) return;
 	if (spec->shown) spec->shown(out->number, out->shown, sizeof out->shown);
 	else
-		lk_format_shortest(spec->kind == REAL_OR_NONE ? round(out->number * 10) / 10 : out->number, out->shown,
-						   sizeof out->shown);
+		lk_format_shortest(spec->kind == REAL_OR_NONE ? round(out->number * 10) / 10 : out->number,
+		                   out->shown, sizeof out->shown);
 }
 
 /* ---- columns ---- */
@@ -226,7 +303,10 @@ static bool add_swept(struct specs *all, const lk_sweep *sweep) {
 		char *key = lk_arena_strdup(&all->arena, option->name);
 		for (char *c = key; c && *c; c++)
 			if (*c == '-') *c = '_';
-		if (!add_spec(all, (struct spec){.key = key, .title = option->name, .kind = OPTION, .option = option})) return false;
+		if (!add_spec(
+				all,
+				(struct spec){.key = key, .title = option->name, .kind = OPTION, .option = option}))
+			return false;
 	}
 	return true;
 }
@@ -239,8 +319,10 @@ static bool add_parts(struct specs *all, const lk_sweep *sweep) {
 			char key[80];
 			snprintf(key, sizeof key, "%s_exposed_s", prediction->breakdown[k].key);
 			if (has_key(all, key)) continue;
-			struct spec s = {
-				.key = lk_arena_strdup(&all->arena, key), .kind = PART, .part = prediction->breakdown[k].key, .show = NEVER};
+			struct spec s = {.key = lk_arena_strdup(&all->arena, key),
+			                 .kind = PART,
+			                 .part = prediction->breakdown[k].key,
+			                 .show = NEVER};
 			if (!add_spec(all, s)) return false;
 		}
 	}
@@ -250,7 +332,8 @@ static bool add_parts(struct specs *all, const lk_sweep *sweep) {
 #define ADD(all, table) add_specs(all, table, sizeof table / sizeof *table)
 
 static bool find_columns(struct specs *all, const lk_sweep *sweep) {
-	return ADD(all, fixed) && add_swept(all, sweep) && ADD(all, results) && add_parts(all, sweep) && ADD(all, closing);
+	return ADD(all, fixed) && add_swept(all, sweep) && ADD(all, results) && add_parts(all, sweep) &&
+	       ADD(all, closing);
 }
 
 /* ---- the table ---- */
@@ -273,8 +356,10 @@ static lk_table *make_table(const struct specs *all, const lk_sweep *sweep) {
 	lk_column *columns = LK_ARRAY(&arena, lk_column, count);
 	for (size_t i = 0; columns && i < count; i++) {
 		const struct spec *spec = &all->list.at[i];
-		columns[i] = (lk_column){
-			.key = spec->key, .title = spec->title, .right = is_number_kind(spec), .hidden = !is_shown(sweep, spec, best)};
+		columns[i] = (lk_column){.key = spec->key,
+		                         .title = spec->title,
+		                         .right = is_number_kind(spec),
+		                         .hidden = !is_shown(sweep, spec, best)};
 	}
 	lk_table *table = columns ? lk_table_new("predictions", columns, (int)count) : NULL;
 	lk_arena_free(&arena);
@@ -301,23 +386,27 @@ lk_table *lk_sweep_table(const lk_sweep *sweep) {
 /* ---- as arrays ---- */
 
 static bool is_text_column(const struct spec *spec) {
-	return spec->kind == VERDICT || spec->kind == MODEL || spec->kind == REFUSED || spec->kind == TEXT ||
-	       (spec->kind == OPTION && spec->option->kind == LK_OPTION_TEXT);
+	return spec->kind == VERDICT || spec->kind == MODEL || spec->kind == REFUSED ||
+	       spec->kind == TEXT || (spec->kind == OPTION && spec->option->kind == LK_OPTION_TEXT);
 }
 
-static bool fill_texts(const lk_sweep *sweep, const struct spec *spec, lk_arena *arena, lk_sweep_column *out) {
+static bool fill_texts(const lk_sweep *sweep, const struct spec *spec, lk_arena *arena,
+                       lk_sweep_column *out) {
 	const char **texts = LK_ARRAY(arena, const char *, sweep->count);
 	for (size_t row = 0; texts && row < sweep->count; row++) {
 		struct cell c;
 		fill_cell(sweep, spec, row, -1, &c);
-		texts[row] = !c.filled ? NULL : c.text == c.buffer ? lk_arena_strdup(arena, c.text) : c.text;
+		texts[row] = !c.filled            ? NULL
+		             : c.text == c.buffer ? lk_arena_strdup(arena, c.text)
+		                                  : c.text;
 		if (c.filled && !texts[row]) return false;
 	}
 	out->texts = texts;
 	return texts != NULL;
 }
 
-static bool fill_numbers(const lk_sweep *sweep, const struct spec *spec, long best, lk_arena *arena, lk_sweep_column *out) {
+static bool fill_numbers(const lk_sweep *sweep, const struct spec *spec, long best, lk_arena *arena,
+                         lk_sweep_column *out) {
 	double *numbers = LK_ARRAY(arena, double, sweep->count);
 	for (size_t row = 0; numbers && row < sweep->count; row++) {
 		struct cell c;
@@ -337,8 +426,9 @@ lk_sweep_column *lk_sweep_columns(const lk_sweep *sweep, lk_arena *arena, int *c
 	for (int i = 0; columns && fine && i < *count; i++) {
 		const struct spec *spec = &all.list.at[i];
 		columns[i].key = lk_arena_strdup(arena, spec->key);
-		fine = columns[i].key && (is_text_column(spec) ? fill_texts(sweep, spec, arena, &columns[i])
-		                                            : fill_numbers(sweep, spec, best, arena, &columns[i]));
+		fine = columns[i].key &&
+		       (is_text_column(spec) ? fill_texts(sweep, spec, arena, &columns[i])
+		                             : fill_numbers(sweep, spec, best, arena, &columns[i]));
 	}
 	lk_vec_free(&all.list);
 	lk_arena_free(&all.arena);

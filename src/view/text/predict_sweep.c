@@ -1,19 +1,26 @@
-/* predict_sweep.c: what a sweep asked and which row is best; and the way from the public functions to the formats. */
+/* predict_sweep.c: what a sweep asked and which row is best; and the way from the public functions
+ * to the formats. */
 #include <string.h>
 
 #include "base/text.h"
 #include "view/text/views.h"
 
-_Static_assert((int)LK_OUTPUT_TEXT == (int)LK_FORMAT_TEXT && (int)LK_OUTPUT_MD == (int)LK_FORMAT_MD &&
-	(int)LK_OUTPUT_CSV == (int)LK_FORMAT_CSV && (int)LK_OUTPUT_JSON == (int)LK_FORMAT_JSON &&
-	(int)LK_OUTPUT_JSONL == (int)LK_FORMAT_JSONL && (int)LK_OUTPUT_SQLITE == (int)LK_FORMAT_SQLITE,
-	"the public numbers of the formats are those of table.h");
+_Static_assert((int)LK_OUTPUT_TEXT == (int)LK_FORMAT_TEXT &&
+                   (int)LK_OUTPUT_MD == (int)LK_FORMAT_MD &&
+                   (int)LK_OUTPUT_CSV == (int)LK_FORMAT_CSV &&
+                   (int)LK_OUTPUT_JSON == (int)LK_FORMAT_JSON &&
+                   (int)LK_OUTPUT_JSONL == (int)LK_FORMAT_JSONL &&
+                   (int)LK_OUTPUT_SQLITE == (int)LK_FORMAT_SQLITE,
+               "the public numbers of the formats are those of table.h");
 
-enum { VALUE = 256 };
+enum {
+	VALUE = 256
+};
 
 /* ---- what was asked ---- */
 
-char *lk_option_text(const lk_option *option, const lk_predict_request *request, char *out, size_t size) {
+char *lk_option_text(const lk_option *option, const lk_predict_request *request, char *out,
+                     size_t size) {
 	const char *field = (const char *)request + option->offset;
 	out[0] = '\0';
 	if (option->kind == LK_OPTION_TEXT) {
@@ -43,7 +50,8 @@ static bool varies(const lk_sweep *sweep, const lk_option *option) {
 
 void lk_sweep_varying(lk_sweep *sweep) {
 	for (const lk_option *option = lk_predict_verb.options; option->name; option++) {
-		if (!option->sweep || sweep->varying_count == LK_SWEEP_OPTIONS || !varies(sweep, option)) continue;
+		if (!option->sweep || sweep->varying_count == LK_SWEEP_OPTIONS || !varies(sweep, option))
+			continue;
 		sweep->varying[sweep->varying_count++] = option;
 	}
 }
@@ -60,7 +68,8 @@ long lk_sweep_best(const lk_sweep *sweep) {
 	for (size_t i = 0; i < sweep->count; i++) {
 		const lk_prediction *prediction = sweep->rows[i].prediction;
 		if (!prediction || !prediction->fits) continue;
-		if (best < 0 || throughput(prediction) > throughput(sweep->rows[best].prediction)) best = (long)i;
+		if (best < 0 || throughput(prediction) > throughput(sweep->rows[best].prediction))
+			best = (long)i;
 	}
 	return best;
 }
@@ -78,24 +87,27 @@ static lk_status write_rows(const void *what, bool colour, FILE *out, lk_error *
 	if (!table) return lk_oom(err);
 	lk_status status = lk_table_write(table, LK_FORMAT_TEXT, colour, out, err);
 	lk_table_free(table);
-	if (status == LK_OK && lk_sweep_best(sweep) >= 0) fputs("\n* most tokens/s/GPU of those that fit\n", out);
+	if (status == LK_OK && lk_sweep_best(sweep) >= 0)
+		fputs("\n* most tokens/s/GPU of those that fit\n", out);
 	return status;
 }
 
-lk_status lk_sweep_print(const lk_sweep_row *rows, size_t count, int format, bool verbose, bool colour,
-						 const char *path, FILE *out, lk_error *err) {
+lk_status lk_sweep_print(const lk_sweep_row *rows, size_t count, int format, bool verbose,
+                         bool colour, const char *path, FILE *out, lk_error *err) {
 	lk_writing w = {format, verbose, colour, path, out};
-	lk_sweep sweep = {.rows = rows, .count = count, .verbose = verbose, .compact = format == LK_FORMAT_JSONL};
+	lk_sweep sweep = {
+		.rows = rows, .count = count, .verbose = verbose, .compact = format == LK_FORMAT_JSONL};
 	LK_TRY(lk_writing_check(&w, err));
 	lk_sweep_varying(&sweep);
-	if (format == LK_FORMAT_TEXT) return lk_write_through(&w, count == 1 ? write_one : write_rows, &sweep, err);
+	if (format == LK_FORMAT_TEXT)
+		return lk_write_through(&w, count == 1 ? write_one : write_rows, &sweep, err);
 	if (format == LK_FORMAT_JSON || format == LK_FORMAT_JSONL)
 		return lk_write_through(&w, lk_write_sweep_json, &sweep, err);
 	return lk_write_table(&w, lk_sweep_table(&sweep), err);
 }
 
-lk_status lk_predict_print(const lk_prediction *const *predictions, size_t count, int format, bool verbose, bool colour,
-                           const char *path, FILE *out, lk_error *err) {
+lk_status lk_predict_print(const lk_prediction *const *predictions, size_t count, int format,
+                           bool verbose, bool colour, const char *path, FILE *out, lk_error *err) {
 	lk_arena arena = LK_ARENA_INIT;
 	lk_sweep_row *rows = LK_ARRAY(&arena, lk_sweep_row, count);
 	if (!rows) return lk_oom(err);

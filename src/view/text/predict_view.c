@@ -1,5 +1,6 @@
-/* predict_view.c: the report of one prediction, for people: the verdict first, then what was asked, how fast it is,
- * where the time goes, where the memory goes, what was assumed, and the command that asks again. */
+/* predict_view.c: the report of one prediction, for people: the verdict first, then what was asked,
+ * how fast it is, where the time goes, where the memory goes, what was assumed, and the command
+ * that asks again. */
 #include <math.h>
 #include <stdint.h>
 #include <string.h>
@@ -7,7 +8,11 @@
 #include "base/text.h"
 #include "view/text/views.h"
 
-enum { TEXT = 64, LINE = 160, FEW_STAGES = 4 };
+enum {
+	TEXT = 64,
+	LINE = 160,
+	FEW_STAGES = 4
+};
 
 /* The report while it is written. */
 struct report {
@@ -19,7 +24,9 @@ struct report {
 };
 
 static lk_status write_table(const struct report *report, lk_table *table) {
-	lk_status status = table ? lk_table_write(table, LK_FORMAT_TEXT, report->colour, report->out, report->err) : lk_oom(report->err);
+	lk_status status =
+		table ? lk_table_write(table, LK_FORMAT_TEXT, report->colour, report->out, report->err)
+			  : lk_oom(report->err);
 	lk_table_free(table);
 	return status;
 }
@@ -39,11 +46,15 @@ static void put_verdict(const struct report *report) {
 	const lk_prediction *prediction = report->p;
 	char peak[TEXT], usable[TEXT], room[TEXT];
 	double left = prediction->usable_bytes - prediction->peak_bytes;
-	const char *paint = !report->colour ? "" : prediction->fits ? "\x1b[1;32m" : "\x1b[1;31m", *plain = report->colour ? "\x1b[0m" : "";
+	const char *paint = !report->colour    ? ""
+	                    : prediction->fits ? "\x1b[1;32m"
+	                                       : "\x1b[1;31m",
+			   *plain = report->colour ? "\x1b[0m" : "";
 	lk_gib(fabs(left), room, sizeof room);
-	fprintf(report->out, "%s%s%s  %s of %s GiB on the fullest rank (stage %d)   ", paint, prediction->fits ? "FITS" : "DOES NOT FIT",
-			plain, lk_gib(prediction->peak_bytes, peak, sizeof peak), lk_gib(prediction->usable_bytes, usable, sizeof usable),
-			prediction->fullest_stage);
+	fprintf(report->out, "%s%s%s  %s of %s GiB on the fullest rank (stage %d)   ", paint,
+	        prediction->fits ? "FITS" : "DOES NOT FIT", plain,
+	        lk_gib(prediction->peak_bytes, peak, sizeof peak),
+	        lk_gib(prediction->usable_bytes, usable, sizeof usable), prediction->fullest_stage);
 	if (prediction->fits) fprintf(report->out, "headroom %s GiB\n", room);
 	else fprintf(report->out, "%s GiB too much\n", room);
 }
@@ -51,20 +62,24 @@ static void put_verdict(const struct report *report) {
 /* "+3 %" for 1.03 */
 static const char *change_of(double ratio, char *out, size_t size) {
 	char digits[TEXT];
-	snprintf(out, size, "%s%s %%", ratio >= 0.9995 ? "+" : "", lk_fixed((ratio - 1) * 100, 1, digits, sizeof digits));
+	snprintf(out, size, "%s%s %%", ratio >= 0.9995 ? "+" : "",
+	         lk_fixed((ratio - 1) * 100, 1, digits, sizeof digits));
 	return out;
 }
 
 static lk_status put_fixes(const struct report *report) {
 	static const lk_column columns[] = {
-		{"change", "change that would fit", false, false}, {"peak_bytes", "GiB", true, false},
-		{"step_time_s", "step", true, false}, {"time_ratio", "time", true, false},
+		{"change", "change that would fit", false, false},
+		{"peak_bytes", "GiB", true, false},
+		{"step_time_s", "step", true, false},
+		{"time_ratio", "time", true, false},
 	};
 	const lk_prediction *prediction = report->p;
 	char text[TEXT];
 	if (prediction->fits) return LK_OK;
 	if (!prediction->fix_count) {
-		if (report->request && !report->request->no_fixes) fputs("no single change was found that would make it fit\n", report->out);
+		if (report->request && !report->request->no_fixes)
+			fputs("no single change was found that would make it fit\n", report->out);
 		return LK_OK;
 	}
 	lk_table *table = lk_table_new("fixes", columns, 4);
@@ -73,7 +88,8 @@ static lk_status put_fixes(const struct report *report) {
 		lk_table_row(table);
 		lk_table_text(table, fix->change);
 		lk_table_number(table, fix->peak_bytes, lk_gib(fix->peak_bytes, text, sizeof text));
-		lk_table_number(table, fix->step_time_s, lk_format_seconds(fix->step_time_s, text, sizeof text));
+		lk_table_number(table, fix->step_time_s,
+		                lk_format_seconds(fix->step_time_s, text, sizeof text));
 		lk_table_number(table, fix->time_ratio, change_of(fix->time_ratio, text, sizeof text));
 	}
 	putc('\n', report->out);
@@ -86,22 +102,26 @@ static lk_status put_fixes(const struct report *report) {
 
 typedef char *shown_as(double number, char *out, size_t size);
 
-static char *tera(double flops, char *out, size_t size) { return lk_fixed(flops / 1e12, 1, out, size); }
+static char *tera(double flops, char *out, size_t size) {
+	return lk_fixed(flops / 1e12, 1, out, size);
+}
 static char *plain(double number, char *out, size_t size) {
 	return lk_fixed(number, fabs(number) < 100 ? 2 : 0, out, size);
 }
 
-/* A line of the table of speeds. Where `power` is not 0 the value has a range: it goes with that power of the step
- * time. */
-static void put_speed(lk_table *table, const struct report *report, const char *name, double value, int power, shown_as *shown,
-					  const char *basis) {
+/* A line of the table of speeds. Where `power` is not 0 the value has a range: it goes with that
+ * power of the step time. */
+static void put_speed(lk_table *table, const struct report *report, const char *name, double value,
+                      int power, shown_as *shown, const char *basis) {
 	const lk_prediction *prediction = report->p;
 	char text[TEXT], low[TEXT], high[TEXT], range[LINE] = "";
 	lk_table_row(table);
 	lk_table_text(table, name);
 	lk_table_text(table, shown(value, text, sizeof text));
-	if (power && prediction->step_time_s > 0 && prediction->step_time_low_s > 0 && prediction->step_time_high_s > 0) {
-		double a = prediction->step_time_low_s / prediction->step_time_s, b = prediction->step_time_high_s / prediction->step_time_s;
+	if (power && prediction->step_time_s > 0 && prediction->step_time_low_s > 0 &&
+	    prediction->step_time_high_s > 0) {
+		double a = prediction->step_time_low_s / prediction->step_time_s,
+			   b = prediction->step_time_high_s / prediction->step_time_s;
 		shown(value * (power > 0 ? a : 1 / b), low, sizeof low);
 		shown(value * (power > 0 ? b : 1 / a), high, sizeof high);
 		snprintf(range, sizeof range, "%s - %s", low, high);
@@ -114,32 +134,44 @@ static void put_training(lk_table *table, const struct report *report) {
 	const lk_prediction *prediction = report->p;
 	char text[TEXT], basis[LINE] = "";
 	if (report->request && report->request->tokens > 0)
-		snprintf(basis, sizeof basis, "for %s tokens", lk_format_count(report->request->tokens, text, sizeof text));
-	if (prediction->days > 0) put_speed(table, report, "days of training", prediction->days, 1, plain, basis);
-	if (prediction->gpu_hours > 0) put_speed(table, report, "GPU-hours", prediction->gpu_hours, 1, lk_format_thousands, "");
+		snprintf(basis, sizeof basis, "for %s tokens",
+		         lk_format_count(report->request->tokens, text, sizeof text));
+	if (prediction->days > 0)
+		put_speed(table, report, "days of training", prediction->days, 1, plain, basis);
+	if (prediction->gpu_hours > 0)
+		put_speed(table, report, "GPU-hours", prediction->gpu_hours, 1, lk_format_thousands, "");
 	if (prediction->goodput > 0)
-		put_speed(table, report, "goodput", prediction->goodput, 0, lk_percent, "share of time without failures, restarts, checkpoints");
+		put_speed(table, report, "goodput", prediction->goodput, 0, lk_percent,
+		          "share of time without failures, restarts, checkpoints");
 }
 
 static lk_status put_speeds(const struct report *report) {
 	static const lk_column columns[] = {
-		{"quantity", "speed", false, false}, {"value", "value", true, false}, {"range", "80 % range", true, false},
+		{"quantity", "speed", false, false},
+		{"value", "value", true, false},
+		{"range", "80 % range", true, false},
 		{"basis", "basis", false, false},
 	};
 	const lk_prediction *prediction = report->p;
 	char of[LINE];
 	lk_table *table = lk_table_new("speed", columns, 4);
 	if (!table) return lk_oom(report->err);
-	snprintf(of, sizeof of, "of %s", prediction->peak_label ? prediction->peak_label : "an unknown peak");
-	put_speed(table, report, "step time", prediction->step_time_s, 1, lk_format_seconds, prediction->basis);
+	snprintf(of, sizeof of, "of %s",
+	         prediction->peak_label ? prediction->peak_label : "an unknown peak");
+	put_speed(table, report, "step time", prediction->step_time_s, 1, lk_format_seconds,
+	          prediction->basis);
 	if (prediction->tokens_per_s_per_gpu > 0)
-		put_speed(table, report, "tokens/s/GPU", prediction->tokens_per_s_per_gpu, -1, lk_format_thousands, "");
-	else put_speed(table, report, "samples/s", prediction->samples_per_s, -1, plain, "all GPUs together");
+		put_speed(table, report, "tokens/s/GPU", prediction->tokens_per_s_per_gpu, -1,
+		          lk_format_thousands, "");
+	else
+		put_speed(table, report, "samples/s", prediction->samples_per_s, -1, plain,
+		          "all GPUs together");
 	put_speed(table, report, "model TFLOP/s/GPU", prediction->model_flops_per_s_per_gpu, -1, tera,
-			  "forward and backward, no recomputation");
+	          "forward and backward, no recomputation");
 	if (prediction->peak_flops > 0) {
 		put_speed(table, report, "MFU", prediction->mfu, -1, lk_percent, of);
-		put_speed(table, report, "HFU", prediction->hfu, -1, lk_percent, "of the same peak, all operations that run");
+		put_speed(table, report, "HFU", prediction->hfu, -1, lk_percent,
+		          "of the same peak, all operations that run");
 	}
 	put_training(table, report);
 	return write_table(report, table);
@@ -162,9 +194,15 @@ static lk_status put_breakdown(const struct report *report) {
 		const lk_time_part *part = &prediction->breakdown[i];
 		lk_table_row(table);
 		lk_table_text(table, part->label);
-		lk_table_text(table, part->exposed_s > 0 ? lk_format_seconds(part->exposed_s, text, sizeof text) : "");
-		lk_table_text(table, part->exposed_s > 0 ? lk_percent(part->exposed_s / prediction->step_time_s, text, sizeof text) : "");
-		lk_table_text(table, part->hidden_s > 0 ? lk_format_seconds(part->hidden_s, text, sizeof text) : "");
+		lk_table_text(table, part->exposed_s > 0
+		                         ? lk_format_seconds(part->exposed_s, text, sizeof text)
+		                         : "");
+		lk_table_text(table,
+		              part->exposed_s > 0
+		                  ? lk_percent(part->exposed_s / prediction->step_time_s, text, sizeof text)
+		                  : "");
+		lk_table_text(
+			table, part->hidden_s > 0 ? lk_format_seconds(part->hidden_s, text, sizeof text) : "");
 	}
 	putc('\n', report->out);
 	LK_TRY(write_table(report, table));
@@ -177,7 +215,8 @@ static lk_status put_breakdown(const struct report *report) {
 static bool stage_shown(const struct report *report, int i) {
 	const lk_prediction *prediction = report->p;
 	if (report->verbose || prediction->memory_count <= FEW_STAGES) return true;
-	return i < 2 || i == prediction->memory_count - 1 || prediction->memory[i].stage == prediction->fullest_stage;
+	return i < 2 || i == prediction->memory_count - 1 ||
+	       prediction->memory[i].stage == prediction->fullest_stage;
 }
 
 /* GiB with as many places as the whole table has; nothing at all as "-". */
@@ -186,12 +225,16 @@ static const char *size_text(double bytes, int places, char *out, size_t size) {
 }
 
 static void put_stage(lk_table *table, const struct report *report, const lk_stage_memory *memory) {
-	const double sizes[] = {memory->weights, memory->gradients, memory->optimizer, memory->activations, memory->logits, memory->workspace, memory->buffers,
-		memory->allocated, memory->reserved - memory->allocated, memory->context, memory->nccl, memory->total};
+	const double sizes[] = {
+		memory->weights,     memory->gradients, memory->optimizer,
+		memory->activations, memory->logits,    memory->workspace,
+		memory->buffers,     memory->allocated, memory->reserved - memory->allocated,
+		memory->context,     memory->nccl,      memory->total};
 	char text[TEXT];
 	int places = report->p->peak_bytes < 10 * 0x1p30 ? 2 : 1;
 	snprintf(text, sizeof text, "stage %d%s", memory->stage,
-			 memory->stage == report->p->fullest_stage && report->p->memory_count > 1 ? " (fullest)" : "");
+	         memory->stage == report->p->fullest_stage && report->p->memory_count > 1 ? " (fullest)"
+	                                                                                  : "");
 	lk_table_row(table);
 	lk_table_text(table, text);
 	for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
@@ -202,8 +245,10 @@ static void put_memory_range(const struct report *report, const lk_stage_memory 
 	if (!(memory->low > 0)) return;
 	char low[TEXT], high[TEXT];
 	int places = report->p->peak_bytes < 10 * 0x1p30 ? 2 : 1;
-	fprintf(report->out, "its tensors: %s - %s GiB in 8 of 10 cases, as measured in Megatron-LM's tests\n",
-	        size_text(memory->low, places, low, sizeof low), size_text(memory->high, places, high, sizeof high));
+	fprintf(report->out,
+	        "its tensors: %s - %s GiB in 8 of 10 cases, as measured in Megatron-LM's tests\n",
+	        size_text(memory->low, places, low, sizeof low),
+	        size_text(memory->high, places, high, sizeof high));
 }
 
 static lk_status put_memory(const struct report *report) {
@@ -228,7 +273,9 @@ static lk_status put_memory(const struct report *report) {
 	LK_TRY(write_table(report, table));
 	if (left_out) fprintf(report->out, "%d more stages with -v\n", left_out);
 	for (int i = 0; i < prediction->memory_count; i++) {
-		if (prediction->memory[i].stage != prediction->fullest_stage || !prediction->memory[i].moment[0]) continue;
+		if (prediction->memory[i].stage != prediction->fullest_stage ||
+		    !prediction->memory[i].moment[0])
+			continue;
 		fprintf(report->out, "fullest moment of stage %d: ", prediction->fullest_stage);
 		LK_TRY(lk_put_safe(prediction->memory[i].moment, report->out, report->err));
 		putc('\n', report->out);
@@ -239,7 +286,8 @@ static lk_status put_memory(const struct report *report) {
 
 /* ---- the end ---- */
 
-static lk_status put_list(const struct report *report, const char *title, const char *const *texts, int count) {
+static lk_status put_list(const struct report *report, const char *title, const char *const *texts,
+                          int count) {
 	if (!count) return LK_OK;
 	fprintf(report->out, "%s\n", title);
 	for (int i = 0; i < count; i++) {
@@ -253,12 +301,13 @@ static lk_status put_list(const struct report *report, const char *title, const 
 static lk_status put_assumed(const struct report *report) {
 	const lk_prediction *prediction = report->p;
 	if (report->verbose) {
-		LK_TRY(put_list(report, "assumptions", prediction->assumptions, prediction->assumption_count));
+		LK_TRY(
+			put_list(report, "assumptions", prediction->assumptions, prediction->assumption_count));
 		return put_list(report, "ignored flags", prediction->ignored, prediction->ignored_count);
 	}
 	if (!prediction->assumption_count && !prediction->ignored_count) return LK_OK;
-	fprintf(report->out, "%-10s %d   ignored flags %d   (-v lists them)\n", "assumed", prediction->assumption_count,
-			prediction->ignored_count);
+	fprintf(report->out, "%-10s %d   ignored flags %d   (-v lists them)\n", "assumed",
+	        prediction->assumption_count, prediction->ignored_count);
 	return LK_OK;
 }
 
@@ -266,10 +315,13 @@ static void put_simulated(const struct report *report) {
 	const lk_prediction *prediction = report->p;
 	char operations[TEXT], ranks[TEXT], all[TEXT], time[TEXT];
 	fprintf(report->out, "\n%-10s %s operations on %s of %s ranks in %s", "simulated",
-		lk_format_thousands((double)prediction->operations, operations, sizeof operations),
-		lk_format_thousands(prediction->ranks_simulated, ranks, sizeof ranks), lk_format_thousands(prediction->ranks, all, sizeof all),
-		lk_format_seconds(prediction->simulation_s, time, sizeof time));
-	if (prediction->layer_operations) fprintf(report->out, "; a layer has %u, forward and backward", (unsigned)prediction->layer_operations);
+	        lk_format_thousands((double)prediction->operations, operations, sizeof operations),
+	        lk_format_thousands(prediction->ranks_simulated, ranks, sizeof ranks),
+	        lk_format_thousands(prediction->ranks, all, sizeof all),
+	        lk_format_seconds(prediction->simulation_s, time, sizeof time));
+	if (prediction->layer_operations)
+		fprintf(report->out, "; a layer has %u, forward and backward",
+		        (unsigned)prediction->layer_operations);
 	putc('\n', report->out);
 }
 
@@ -279,11 +331,13 @@ static lk_status put_asked(const struct report *report) {
 	return put_labelled(report, "layout", report->p->layout);
 }
 
-lk_status lk_write_report(const lk_sweep_row *row, bool verbose, bool colour, FILE *out, lk_error *err) {
+lk_status lk_write_report(const lk_sweep_row *row, bool verbose, bool colour, FILE *out,
+                          lk_error *err) {
 	struct report r = {row->prediction, row->request, verbose, colour, out, err};
 	if (!r.p) {
 		char text[1024];
-		fprintf(out, "REFUSED  %s\n", row->refusal ? lk_error_text(row->refusal, text, sizeof text) : "");
+		fprintf(out, "REFUSED  %s\n",
+		        row->refusal ? lk_error_text(row->refusal, text, sizeof text) : "");
 		return LK_OK;
 	}
 	put_verdict(&r);

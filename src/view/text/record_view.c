@@ -4,35 +4,50 @@
 #include "base/text.h"
 #include "lockstep/record.h"
 
-enum { SHOWN = 16, SHOWN_FILES = 8 };
+enum {
+	SHOWN = 16,
+	SHOWN_FILES = 8
+};
 
-static const char *seconds(double s, char out[32]) { return lk_format_seconds(s, out, 32); }
-static const char *bytes(double b, char out[32]) { return lk_format_bytes(b, out, 32); }
+static const char *seconds(double s, char out[32]) {
+	return lk_format_seconds(s, out, 32);
+}
+static const char *bytes(double b, char out[32]) {
+	return lk_format_bytes(b, out, 32);
+}
 
 static void print_network(const lk_record_process *process, FILE *out) {
 	char a[32], b[32], c[32];
 	if (process->network_wait_s + process->device_wait_s + process->peer_wait_s > 0)
-		fprintf(out, "    its network operations waited %s for the wire, %s for the device, %s for the other side\n",
-		        seconds(process->network_wait_s, a), seconds(process->device_wait_s, b), seconds(process->peer_wait_s, c));
+		fprintf(out,
+		        "    its network operations waited %s for the wire, %s for the device, %s for the "
+		        "other side\n",
+		        seconds(process->network_wait_s, a), seconds(process->device_wait_s, b),
+		        seconds(process->peer_wait_s, c));
 }
 
 static void print_process(const lk_record_process *process, FILE *out) {
 	char a[32], b[32];
 	if (process->rank >= 0) fprintf(out, "  rank %d of %d", process->rank, process->world);
 	else fprintf(out, "  %s%s", process->program, process->forked ? ", forked" : "");
-	if (process->steps) fprintf(out, ": %d steps of %s", process->steps, seconds(process->step_s, a));
+	if (process->steps)
+		fprintf(out, ": %d steps of %s", process->steps, seconds(process->step_s, a));
 	else fprintf(out, ": %s", seconds(process->wall_s, a));
 	if (process->comms)
-		fprintf(out, "; %llu communications, %s, %s in calls", (unsigned long long)process->comms, bytes(process->comm_bytes, a),
-		        seconds(process->comm_s, b));
+		fprintf(out, "; %llu communications, %s, %s in calls", (unsigned long long)process->comms,
+		        bytes(process->comm_bytes, a), seconds(process->comm_s, b));
 	if (process->socket_bytes > 0) fprintf(out, "; %s by sockets", bytes(process->socket_bytes, a));
 	if (process->reads)
-		fprintf(out, "; %llu reads, %s, %s", (unsigned long long)process->reads, bytes(process->read_bytes, a), seconds(process->read_s, b));
-	if (process->writes) fprintf(out, "; %llu writes, %s", (unsigned long long)process->writes, bytes(process->write_bytes, a));
+		fprintf(out, "; %llu reads, %s, %s", (unsigned long long)process->reads,
+		        bytes(process->read_bytes, a), seconds(process->read_s, b));
+	if (process->writes)
+		fprintf(out, "; %llu writes, %s", (unsigned long long)process->writes,
+		        bytes(process->write_bytes, a));
 	if (process->device_calls)
-		fprintf(out, "; %llu calls of the device's runtime, %s waiting for it", (unsigned long long)process->device_calls,
-		        seconds(process->device_s, a));
-	if (process->work_s > 0) fprintf(out, "; %s of work on its streams", seconds(process->work_s, a));
+		fprintf(out, "; %llu calls of the device's runtime, %s waiting for it",
+		        (unsigned long long)process->device_calls, seconds(process->device_s, a));
+	if (process->work_s > 0)
+		fprintf(out, "; %s of work on its streams", seconds(process->work_s, a));
 	fprintf(out, "%s\n", process->whole ? "" : "; ended by a signal or exec");
 	print_network(process, out);
 }
@@ -41,20 +56,22 @@ static void print_file(const lk_record_file *file, FILE *out) {
 	char a[32], b[32];
 	fprintf(out, "  %s:", file->path);
 	if (file->reads)
-		fprintf(out, " %llu reads of %s, at most %s, %.0f %% sequential, ", (unsigned long long)file->reads,
-		        bytes(file->read_bytes / (double)file->reads, a), bytes(file->most, b),
-		        100 * (double)file->sequential / (double)file->reads);
+		fprintf(out, " %llu reads of %s, at most %s, %.0f %% sequential, ",
+		        (unsigned long long)file->reads, bytes(file->read_bytes / (double)file->reads, a),
+		        bytes(file->most, b), 100 * (double)file->sequential / (double)file->reads);
 	if (file->reads) fprintf(out, "%s%s", seconds(file->read_s, a), file->writes ? ";" : "");
 	if (file->writes)
-		fprintf(out, " %llu writes of %s, %s", (unsigned long long)file->writes, bytes(file->write_bytes / (double)file->writes, a),
-		        seconds(file->write_s, b));
+		fprintf(out, " %llu writes of %s, %s", (unsigned long long)file->writes,
+		        bytes(file->write_bytes / (double)file->writes, a), seconds(file->write_s, b));
 	fputc('\n', out);
 }
 
 static void print_files(const lk_record_answer *answer, FILE *out) {
 	if (answer->file_count) fputs("files, by time in calls:\n", out);
-	for (int i = 0; i < answer->file_count && i < SHOWN_FILES; i++) print_file(&answer->files[i], out);
-	if (answer->file_count > SHOWN_FILES) fprintf(out, "  and %d more\n", answer->file_count - SHOWN_FILES);
+	for (int i = 0; i < answer->file_count && i < SHOWN_FILES; i++)
+		print_file(&answer->files[i], out);
+	if (answer->file_count > SHOWN_FILES)
+		fprintf(out, "  and %d more\n", answer->file_count - SHOWN_FILES);
 }
 
 /* What communication was made of, where it was not the library's alone. */
@@ -67,7 +84,9 @@ static void print_modes(const lk_record_answer *answer, FILE *out) {
 		left_out += answer->processes[i].left_out;
 		if (answer->processes[i].delay_us > delay) delay = answer->processes[i].delay_us;
 	}
-	if (null) fprintf(out, "null: %llu calls of communication returned at once\n", (unsigned long long)left_out);
+	if (null)
+		fprintf(out, "null: %llu calls of communication returned at once\n",
+		        (unsigned long long)left_out);
 	if (delay) fprintf(out, "delay: communication took %d us longer\n", delay);
 }
 
@@ -76,13 +95,21 @@ static void print_guard(const lk_record_answer *answer, FILE *out) {
 	double sum = 0;
 	if (!answer->guarded) return;
 	for (int i = 0; i < answer->change_count; i++) sum += answer->changes[i].bytes;
-	fprintf(out, "guarded: %d files, %s, were written or deleted in %s instead of where the command wanted them%s\n",
-	        answer->change_count, bytes(sum, a), answer->scratch ? answer->scratch : "a private folder", answer->scratch ? "" : ", removed since");
+	fprintf(out,
+	        "guarded: %d files, %s, were written or deleted in %s instead of where the command "
+	        "wanted them%s\n",
+	        answer->change_count, bytes(sum, a),
+	        answer->scratch ? answer->scratch : "a private folder",
+	        answer->scratch ? "" : ", removed since");
 	for (int i = 0; i < answer->change_count && i < SHOWN_FILES; i++)
-		fprintf(out, "  %s %s\n", answer->changes[i].deleted ? "deleted" : "written", answer->changes[i].path);
-	if (answer->change_count > SHOWN_FILES) fprintf(out, "  and %d more\n", answer->change_count - SHOWN_FILES);
-	for (int i = 0; i < answer->unguarded_count && i < SHOWN; i++) fprintf(out, "not guarded: %s\n", answer->unguarded[i]);
-	if (answer->unguarded_count > SHOWN) fprintf(out, "  and %d more\n", answer->unguarded_count - SHOWN);
+		fprintf(out, "  %s %s\n", answer->changes[i].deleted ? "deleted" : "written",
+		        answer->changes[i].path);
+	if (answer->change_count > SHOWN_FILES)
+		fprintf(out, "  and %d more\n", answer->change_count - SHOWN_FILES);
+	for (int i = 0; i < answer->unguarded_count && i < SHOWN; i++)
+		fprintf(out, "not guarded: %s\n", answer->unguarded[i]);
+	if (answer->unguarded_count > SHOWN)
+		fprintf(out, "  and %d more\n", answer->unguarded_count - SHOWN);
 }
 
 /* Of the process that has most. */
@@ -91,22 +118,27 @@ static void print_overhead(const lk_record_answer *answer, FILE *out) {
 	char a[32];
 	for (int i = 0; i < answer->count; i++) {
 		const lk_record_process *process = &answer->processes[i];
-		double calls = (double)(process->comms + process->reads + process->writes + process->device_calls);
+		double calls =
+			(double)(process->comms + process->reads + process->writes + process->device_calls);
 		double share = process->wall_s > 0 ? calls * process->cost_s / process->wall_s : 0;
 		if (share >= most) most = share, cost = process->cost_s;
 	}
 	if (answer->count)
-		fprintf(out, "overhead: %s a call as measured in the process, at most %.3f %% of its time\n", seconds(cost, a),
-		        100 * most);
+		fprintf(out,
+		        "overhead: %s a call as measured in the process, at most %.3f %% of its time\n",
+		        seconds(cost, a), 100 * most);
 }
 
 void lk_record_print(const lk_record_answer *answer, FILE *out) {
 	char a[32], b[32];
-	if (answer->end == LK_RECORD_STEPS_DONE) fprintf(out, "lockstep: the steps are done; the command was stopped\n");
-	if (answer->end == LK_RECORD_TIME_OVER) fprintf(out, "lockstep: the time limit is over; the command was stopped\n");
+	if (answer->end == LK_RECORD_STEPS_DONE)
+		fprintf(out, "lockstep: the steps are done; the command was stopped\n");
+	if (answer->end == LK_RECORD_TIME_OVER)
+		fprintf(out, "lockstep: the time limit is over; the command was stopped\n");
 	if (answer->count)
-		fprintf(out, "lockstep: recorded %d process%s in %s, %s, into %s\n", answer->count, answer->count == 1 ? "" : "es",
-		        seconds(answer->wall_s, a), bytes(answer->bytes, b), answer->out);
+		fprintf(out, "lockstep: recorded %d process%s in %s, %s, into %s\n", answer->count,
+		        answer->count == 1 ? "" : "es", seconds(answer->wall_s, a), bytes(answer->bytes, b),
+		        answer->out);
 	for (int i = 0; i < answer->count && i < SHOWN; i++) print_process(&answer->processes[i], out);
 	if (answer->count > SHOWN) fprintf(out, "  and %d more\n", answer->count - SHOWN);
 	print_files(answer, out);
@@ -115,8 +147,14 @@ void lk_record_print(const lk_record_answer *answer, FILE *out) {
 	print_overhead(answer, out);
 	if (*answer->reason) fprintf(out, "lockstep: %s\n", answer->reason);
 	if (answer->store_requests)
-		fprintf(out, "rendezvous: %llu requests answered for the absent ranks, %llu values made up\n",
-		        (unsigned long long)answer->store_requests, (unsigned long long)answer->store_made_up);
-	if (answer->store_wrong && *answer->store_wrong) fprintf(out, "rendezvous: a connection was closed, which %s\n", answer->store_wrong);
-	if (answer->count) fprintf(out, answer->posed ? "next: lockstep compose %s --cluster ...\n" : "next: lockstep explain %s\n", answer->out);
+		fprintf(
+			out, "rendezvous: %llu requests answered for the absent ranks, %llu values made up\n",
+			(unsigned long long)answer->store_requests, (unsigned long long)answer->store_made_up);
+	if (answer->store_wrong && *answer->store_wrong)
+		fprintf(out, "rendezvous: a connection was closed, which %s\n", answer->store_wrong);
+	if (answer->count)
+		fprintf(out,
+		        answer->posed ? "next: lockstep compose %s --cluster ...\n"
+		                      : "next: lockstep explain %s\n",
+		        answer->out);
 }

@@ -1,4 +1,5 @@
-/* rent_view.c: machines with prices; choices by cost and time. No price without its currency, date and source. */
+/* rent_view.c: machines with prices; choices by cost and time. No price without its currency, date
+ * and source. */
 #include "lockstep/rent.h"
 
 #include <math.h>
@@ -17,7 +18,8 @@ static void put_dollars(lk_table *table, double dollars) {
 		lk_table_number(table, NAN, NULL);
 		return;
 	}
-	if (dollars >= 1000) snprintf(text, sizeof text, "$%s", lk_format_thousands(dollars, number, sizeof number));
+	if (dollars >= 1000)
+		snprintf(text, sizeof text, "$%s", lk_format_thousands(dollars, number, sizeof number));
 	else snprintf(text, sizeof text, "$%s", lk_fixed(dollars, 2, number, sizeof number));
 	lk_table_number(table, dollars, text);
 }
@@ -52,14 +54,16 @@ static int by_gpu(const void *a, const void *b) {
 	int order = strcmp(x->gpu, y->gpu);
 	if (!order) order = (x->gpus > y->gpus) - (x->gpus < y->gpus);
 	if (order) return order;
-	double p = isnan(x->on_demand) ? INFINITY : x->on_demand, q = isnan(y->on_demand) ? INFINITY : y->on_demand;
+	double p = isnan(x->on_demand) ? INFINITY : x->on_demand,
+		   q = isnan(y->on_demand) ? INFINITY : y->on_demand;
 	if (p != q) return p < q ? -1 : 1;
 	order = strcmp(x->instance, y->instance);
 	return order ? order : strcmp(x->region, y->region);
 }
 
 static lk_table *machine_table(lk_offers *offers) {
-	lk_table *table = lk_table_new("machines", machine_columns, (int)(sizeof machine_columns / sizeof *machine_columns));
+	lk_table *table = lk_table_new("machines", machine_columns,
+	                               (int)(sizeof machine_columns / sizeof *machine_columns));
 	qsort(offers->at, offers->count, sizeof *offers->at, by_gpu);
 	for (size_t i = 0; table && i < offers->count; i++) {
 		const lk_offer *offer = &offers->at[i];
@@ -70,10 +74,15 @@ static lk_table *machine_table(lk_offers *offers) {
 		lk_table_text(table, offer->provider);
 		lk_table_text(table, offer->instance);
 		lk_table_text(table, *offer->region ? offer->region : NULL);
-		put_whole(table, offer->vcpus), put_whole(table, offer->memory_gib), put_whole(table, offer->nvme_gb);
+		put_whole(table, offer->vcpus), put_whole(table, offer->memory_gib),
+			put_whole(table, offer->nvme_gb);
 		lk_table_text(table, *offer->links ? offer->links : NULL);
-		lk_table_number(table, offer->network_gbps, isnan(offer->network_gbps) ? NULL : lk_format_shortest(offer->network_gbps, text, sizeof text));
-		put_dollars(table, offer->on_demand), put_dollars(table, offer->spot), put_dollars(table, offer->on_demand / offer->gpus);
+		lk_table_number(table, offer->network_gbps,
+		                isnan(offer->network_gbps)
+		                    ? NULL
+		                    : lk_format_shortest(offer->network_gbps, text, sizeof text));
+		put_dollars(table, offer->on_demand), put_dollars(table, offer->spot),
+			put_dollars(table, offer->on_demand / offer->gpus);
 		lk_table_text(table, offer->date);
 		lk_table_text(table, offer->source);
 	}
@@ -89,12 +98,16 @@ struct listing {
 static lk_status write_listing(const void *what, bool colour, FILE *out, lk_error *err) {
 	const struct listing *listing = what;
 	lk_table *table = machine_table(listing->offers);
-	lk_status status = table ? lk_table_write(table, LK_FORMAT_TEXT, colour, out, err) : lk_oom(err);
+	lk_status status =
+		table ? lk_table_write(table, LK_FORMAT_TEXT, colour, out, err) : lk_oom(err);
 	lk_table_free(table);
 	LK_TRY(status);
-	fputs("\nList prices in US dollars per machine and hour, of the day and source beside them (data/instances.csv says more).\n", out);
+	fputs("\nList prices in US dollars per machine and hour, of the day and source beside them "
+	      "(data/instances.csv says more).\n",
+	      out);
 	if (listing->faults->count)
-		fprintf(out, "%zu offers were left out, whose prices cannot be%s\n", listing->faults->count, listing->verbose ? ":" : " (-v names them)");
+		fprintf(out, "%zu offers were left out, whose prices cannot be%s\n", listing->faults->count,
+		        listing->verbose ? ":" : " (-v names them)");
 	for (size_t i = 0; listing->verbose && i < listing->faults->count; i++) {
 		LK_TRY(lk_put_safe(listing->faults->at[i].where, out, err));
 		fputs(": ", out);
@@ -104,7 +117,8 @@ static lk_status write_listing(const void *what, bool colour, FILE *out, lk_erro
 	return LK_OK;
 }
 
-lk_status lk_machines_print(const lk_machines_request *request, bool colour, FILE *out, lk_error *err) {
+lk_status lk_machines_print(const lk_machines_request *request, bool colour, FILE *out,
+                            lk_error *err) {
 	lk_writing w = {request->format, request->verbose, colour, request->path, out};
 	lk_arena arena = LK_ARENA_INIT;
 	lk_offers offers = {0};
@@ -113,8 +127,9 @@ lk_status lk_machines_print(const lk_machines_request *request, bool colour, FIL
 	if (status == LK_OK) status = lk_rent_offers(request, &arena, &offers, &faults, err);
 	struct listing l = {&offers, &faults, request->verbose};
 	if (status == LK_OK)
-		status = request->format == LK_FORMAT_TEXT ? lk_write_through(&w, write_listing, &l, err)
-		                                     : lk_write_table(&w, machine_table(&offers), err);
+		status = request->format == LK_FORMAT_TEXT
+		             ? lk_write_through(&w, write_listing, &l, err)
+		             : lk_write_table(&w, machine_table(&offers), err);
 	lk_vec_free(&offers), lk_vec_free(&faults);
 	lk_arena_free(&arena);
 	return status;
@@ -148,7 +163,9 @@ static const lk_column choice_columns[] = {
 	{"layout", "layout", false, true},
 	{"reproduce", "command", false, true},
 };
-enum { CHOICE_COLUMNS = sizeof choice_columns / sizeof *choice_columns };
+enum {
+	CHOICE_COLUMNS = sizeof choice_columns / sizeof *choice_columns
+};
 
 const char *lk_rent_mark(const lk_rent *rent, int i) {
 	if (i == rent->cheapest) return i == rent->fastest ? "cheapest, fastest" : "cheapest";
@@ -168,8 +185,12 @@ static void put_range(lk_table *table, double low, double high, bool dollars) {
 		lk_table_text(table, NULL);
 		return;
 	}
-	if (dollars) snprintf(text, sizeof text, "$%s - %s", lk_fixed(low, low < 100 ? 2 : 0, a, sizeof a), lk_fixed(high, low < 100 ? 2 : 0, b, sizeof b));
-	else snprintf(text, sizeof text, "%s - %s", hours_text(low, a, sizeof a), hours_text(high, b, sizeof b));
+	if (dollars)
+		snprintf(text, sizeof text, "$%s - %s", lk_fixed(low, low < 100 ? 2 : 0, a, sizeof a),
+		         lk_fixed(high, low < 100 ? 2 : 0, b, sizeof b));
+	else
+		snprintf(text, sizeof text, "%s - %s", hours_text(low, a, sizeof a),
+		         hours_text(high, b, sizeof b));
 	lk_table_text(table, text);
 }
 
@@ -196,7 +217,8 @@ static void put_choice(lk_table *table, const lk_rent *rent, int i) {
 	put_dollars(table, choice->price);
 	lk_table_text(table, choice->date);
 	lk_table_text(table, choice->source);
-	lk_table_bool(table, choice->pareto), lk_table_bool(table, choice->in_time), lk_table_bool(table, choice->in_budget);
+	lk_table_bool(table, choice->pareto), lk_table_bool(table, choice->in_time),
+		lk_table_bool(table, choice->in_budget);
 	lk_table_text(table, choice->layout);
 	lk_table_text(table, choice->reproduce);
 }
@@ -205,7 +227,8 @@ lk_table *lk_rent_table(const lk_rent *rent, bool verbose) {
 	lk_column columns[CHOICE_COLUMNS];
 	memcpy(columns, choice_columns, sizeof columns);
 	for (int i = 0; verbose && i < CHOICE_COLUMNS; i++)
-		if (strcmp(columns[i].key, "goodput") == 0 || strcmp(columns[i].key, "layout") == 0) columns[i].hidden = false;
+		if (strcmp(columns[i].key, "goodput") == 0 || strcmp(columns[i].key, "layout") == 0)
+			columns[i].hidden = false;
 	lk_table *table = lk_table_new("choices", columns, CHOICE_COLUMNS);
 	for (int i = 0; table && i < rent->count; i++) put_choice(table, rent, i);
 	return table;
@@ -221,7 +244,8 @@ struct text {
 static void put_decision(const lk_rent *rent, const char *what, int at, FILE *out) {
 	const lk_rent_choice *choice = &rent->choices[at];
 	char hours[32], cost[40];
-	fprintf(out, "%-9s %d x %s (%s): %s h, $%s\n", what, choice->machines, choice->instance, choice->provider, hours_text(choice->hours, hours, sizeof hours),
+	fprintf(out, "%-9s %d x %s (%s): %s h, $%s\n", what, choice->machines, choice->instance,
+	        choice->provider, hours_text(choice->hours, hours, sizeof hours),
 	        lk_fixed(choice->cost, choice->cost < 1000 ? 2 : 0, cost, sizeof cost));
 }
 
@@ -250,7 +274,8 @@ static lk_status write_text(const void *what, bool colour, FILE *out, lk_error *
 	if (rent->budget > 0) fprintf(out, ", for $%.0f", rent->budget);
 	fprintf(out, "; %d choices fit\n\n", rent->considered);
 	lk_table *table = lk_rent_table(rent, text->verbose);
-	lk_status status = table ? lk_table_write(table, LK_FORMAT_TEXT, colour, out, err) : lk_oom(err);
+	lk_status status =
+		table ? lk_table_write(table, LK_FORMAT_TEXT, colour, out, err) : lk_oom(err);
 	lk_table_free(table);
 	LK_TRY(status);
 	fputc('\n', out);
@@ -331,7 +356,8 @@ static lk_status write_json(const void *what, bool colour, FILE *out, lk_error *
 	return lk_json_finish(&w, err);
 }
 
-lk_status lk_rent_print(const lk_rent *rent, int format, bool verbose, bool colour, const char *path, FILE *out, lk_error *err) {
+lk_status lk_rent_print(const lk_rent *rent, int format, bool verbose, bool colour,
+                        const char *path, FILE *out, lk_error *err) {
 	lk_writing w = {format, verbose, colour, path, out};
 	struct text x = {rent, verbose};
 	LK_TRY(lk_writing_check(&w, err));

@@ -35,12 +35,14 @@ static const lk_column columns[] = {
 
 static void put_time(lk_table *table, double seconds) {
 	char text[64];
-	lk_table_number(table, seconds * 1e6, isnan(seconds) ? NULL : lk_format_seconds(seconds, text, sizeof text));
+	lk_table_number(table, seconds * 1e6,
+	                isnan(seconds) ? NULL : lk_format_seconds(seconds, text, sizeof text));
 }
 
 static void put_share(lk_table *table, double share, bool sign) {
 	char text[64], number[48];
-	snprintf(text, sizeof text, "%s%s", sign && share >= 0 ? "+" : "", lk_percent(share, number, sizeof number));
+	snprintf(text, sizeof text, "%s%s", sign && share >= 0 ? "+" : "",
+	         lk_percent(share, number, sizeof number));
 	lk_table_number(table, share, isnan(share) ? NULL : text);
 }
 
@@ -65,7 +67,8 @@ static void put_step(lk_table *table, const lk_replay_rank *rank, const lk_repla
 static lk_table *table_of(const lk_replay *replay) {
 	lk_table *table = lk_table_new("replay", columns, (int)(sizeof columns / sizeof *columns));
 	for (size_t i = 0; table && i < replay->rank_count; i++)
-		for (size_t s = 0; s < replay->ranks[i].step_count; s++) put_step(table, &replay->ranks[i], &replay->ranks[i].steps[s]);
+		for (size_t s = 0; s < replay->ranks[i].step_count; s++)
+			put_step(table, &replay->ranks[i], &replay->ranks[i].steps[s]);
 	if (table) lk_table_hide_empty(table);
 	return table;
 }
@@ -77,14 +80,16 @@ static void put_parts(const lk_replay_rank *rank, FILE *out) {
 		const lk_replay_step *step = &rank->steps[s];
 		for (size_t p = 0; p < step->part_count; p++) {
 			char measured[64], predicted[64];
-			fprintf(out, "  rank %d step %lld  %-28s measured %10s  predicted %10s\n", rank->rank, (long long)step->number,
-			        step->parts[p].name, lk_format_seconds(step->parts[p].measured_s, measured, sizeof measured),
+			fprintf(out, "  rank %d step %lld  %-28s measured %10s  predicted %10s\n", rank->rank,
+			        (long long)step->number, step->parts[p].name,
+			        lk_format_seconds(step->parts[p].measured_s, measured, sizeof measured),
 			        lk_format_seconds(step->parts[p].predicted_s, predicted, sizeof predicted));
 		}
 	}
 }
 
-static lk_status put_list(const char *const *texts, size_t count, size_t most, FILE *out, lk_error *err) {
+static lk_status put_list(const char *const *texts, size_t count, size_t most, FILE *out,
+                          lk_error *err) {
 	for (size_t i = 0; i < count && i < most; i++) {
 		fputs("  ", out);
 		LK_TRY(lk_put_safe(texts[i], out, err));
@@ -97,26 +102,34 @@ static lk_status put_list(const char *const *texts, size_t count, size_t most, F
 static void put_works(const lk_replay_works *works, FILE *out) {
 	char share[48];
 	if (!works) return;
-	fprintf(out, "%zu operations by models, %zu by durations of the trace; %zu without a model", works->modelled, works->timed, works->uncovered);
+	fprintf(out, "%zu operations by models, %zu by durations of the trace; %zu without a model",
+	        works->modelled, works->timed, works->uncovered);
 	if (works->host_times)
 		fprintf(out, "; host times: %s not known by name",
-		        lk_percent((double)works->host_times_by_mean / (double)works->host_times, share, sizeof share));
+		        lk_percent((double)works->host_times_by_mean / (double)works->host_times, share,
+		                   sizeof share));
 	fputs("\n\n", out);
 }
 
 static void put_summary(const lk_replay *replay, FILE *out) {
 	char error[48], baseline[48], parts[48];
-	fprintf(out, "%zu rank%s, %zu step%s predicted, %zu operations a step", replay->rank_count, replay->rank_count == 1 ? "" : "s", replay->predicted,
+	fprintf(out, "%zu rank%s, %zu step%s predicted, %zu operations a step", replay->rank_count,
+	        replay->rank_count == 1 ? "" : "s", replay->predicted,
 	        replay->predicted == 1 ? "" : "s", replay->operations);
-	if (replay->rank_count > 1 && !replay->works) fprintf(out, ", clocks aligned on %zu collectives (median residual %.1f us)", replay->collectives, replay->residual_s * 1e6);
+	if (replay->rank_count > 1 && !replay->works)
+		fprintf(out, ", clocks aligned on %zu collectives (median residual %.1f us)",
+		        replay->collectives, replay->residual_s * 1e6);
 	fprintf(out, "\n%s\n\n", replay->times_from);
 	put_works(replay->works, out);
 	if (isnan(replay->geomean_error)) return;
 	fprintf(out, "error    %s", lk_percent(replay->geomean_error, error, sizeof error));
-	if (!isnan(replay->baseline_error)) fprintf(out, "   (the mean of the others: %s)", lk_percent(replay->baseline_error, baseline, sizeof baseline));
+	if (!isnan(replay->baseline_error))
+		fprintf(out, "   (the mean of the others: %s)",
+		        lk_percent(replay->baseline_error, baseline, sizeof baseline));
 	fprintf(out, "\n");
 	if (*replay->worst_part && strcmp(replay->held_out, "steps") == 0)
-		fprintf(out, "parts    %s at most, %s\n", lk_percent(replay->parts_error, parts, sizeof parts), replay->worst_part);
+		fprintf(out, "parts    %s at most, %s\n",
+		        lk_percent(replay->parts_error, parts, sizeof parts), replay->worst_part);
 	fputc('\n', out);
 }
 
@@ -140,8 +153,9 @@ static lk_status write_text(const void *what, bool colour, FILE *out, lk_error *
 	if ((shown->verbose || replay->works) && replay->uncovered_count) {
 		char share[48];
 		if (replay->works) fprintf(out, "\noperations without a model\n");
-		else fprintf(out, "\nkernels of unknown shape (%s of the device time has a known one)\n",
-		             lk_percent(replay->device_known_shape, share, sizeof share));
+		else
+			fprintf(out, "\nkernels of unknown shape (%s of the device time has a known one)\n",
+			        lk_percent(replay->device_known_shape, share, sizeof share));
 		LK_TRY(put_list(replay->uncovered, replay->uncovered_count, 20, out, err));
 	}
 	if (replay->warning_count) {
@@ -174,7 +188,8 @@ static void put_json_step(lk_json_writer *writer, const lk_replay_step *step) {
 	lk_json_object_end(writer);
 }
 
-static void put_json_texts(lk_json_writer *writer, const char *key, const char *const *texts, size_t count) {
+static void put_json_texts(lk_json_writer *writer, const char *key, const char *const *texts,
+                           size_t count) {
 	lk_json_array(writer, key);
 	for (size_t i = 0; i < count; i++) lk_json_put_text(writer, NULL, texts[i]);
 	lk_json_array_end(writer);
@@ -223,7 +238,8 @@ static lk_status write_json(const void *what, bool colour, FILE *out, lk_error *
 		lk_json_put_integer(&w, "rank", replay->ranks[i].rank);
 		lk_json_put_text(&w, "path", replay->ranks[i].path);
 		lk_json_array(&w, "steps");
-		for (size_t s = 0; s < replay->ranks[i].step_count; s++) put_json_step(&w, &replay->ranks[i].steps[s]);
+		for (size_t s = 0; s < replay->ranks[i].step_count; s++)
+			put_json_step(&w, &replay->ranks[i].steps[s]);
 		lk_json_array_end(&w);
 		lk_json_object_end(&w);
 	}
@@ -235,7 +251,8 @@ static lk_status write_json(const void *what, bool colour, FILE *out, lk_error *
 	return lk_json_finish(&w, err);
 }
 
-lk_status lk_replay_print(const lk_replay *replay, int format, bool verbose, bool colour, const char *path, FILE *out, lk_error *err) {
+lk_status lk_replay_print(const lk_replay *replay, int format, bool verbose, bool colour,
+                          const char *path, FILE *out, lk_error *err) {
 	lk_writing w = {format, verbose, colour, path, out};
 	struct shown s = {replay, verbose};
 	LK_TRY(lk_writing_check(&w, err));

@@ -24,16 +24,22 @@ static void put_count(lk_table *table, double count) {
 
 static void put_fixed(lk_table *table, double number, int places) {
 	char text[32];
-	lk_table_number(table, number, isnan(number) ? NULL : lk_fixed(number, places, text, sizeof text));
+	lk_table_number(table, number,
+	                isnan(number) ? NULL : lk_fixed(number, places, text, sizeof text));
 }
 
 /* ---- tables ---- */
 
 static lk_table *ranks(const lk_shard_answer *answer) {
 	static const lk_column columns[] = {
-		{"rank", "rank", true, false}, {"pieces", "pieces", true, false}, {"device_bytes", "device", true, false},
-		{"host_bytes", "host", true, false}, {"forward_s", "lookups", true, false}, {"backward_s", "backward", true, false},
-		{"columns", "columns sent", true, false}, {"exchange_s", "exchange", true, false},
+		{"rank", "rank", true, false},
+		{"pieces", "pieces", true, false},
+		{"device_bytes", "device", true, false},
+		{"host_bytes", "host", true, false},
+		{"forward_s", "lookups", true, false},
+		{"backward_s", "backward", true, false},
+		{"columns", "columns sent", true, false},
+		{"exchange_s", "exchange", true, false},
 	};
 	lk_table *table = lk_table_new("ranks", columns, (int)(sizeof columns / sizeof *columns));
 	for (int i = 0; table && i < answer->rank_count; i++) {
@@ -49,33 +55,40 @@ static lk_table *ranks(const lk_shard_answer *answer) {
 
 static lk_table *pieces(const lk_shard_answer *answer) {
 	static const lk_column columns[] = {
-		{"table", "table", false, false}, {"kind", "kind", false, false}, {"memory", "memory", false, false},
-		{"rank", "rank", true, false}, {"part", "part", true, false}, {"parts", "of", true, false}, {"rows", "rows", true, false},
-		{"dim", "dim", true, false}, {"pooling", "pooling", true, false}, {"bytes", "bytes", true, false},
+		{"table", "table", false, false},      {"kind", "kind", false, false},
+		{"memory", "memory", false, false},    {"rank", "rank", true, false},
+		{"part", "part", true, false},         {"parts", "of", true, false},
+		{"rows", "rows", true, false},         {"dim", "dim", true, false},
+		{"pooling", "pooling", true, false},   {"bytes", "bytes", true, false},
 		{"forward_s", "lookups", true, false}, {"backward_s", "backward", true, false},
 	};
 	lk_table *table = lk_table_new("pieces", columns, (int)(sizeof columns / sizeof *columns));
 	for (int i = 0; table && i < answer->piece_count; i++) {
 		const lk_shard_placed *placed = &answer->pieces[i];
 		lk_table_row(table);
-		lk_table_text(table, placed->name), lk_table_text(table, placed->kind), lk_table_text(table, placed->where);
+		lk_table_text(table, placed->name), lk_table_text(table, placed->kind),
+			lk_table_text(table, placed->where);
 		if (placed->rank < 0) lk_table_number(table, -1, "all");
 		else lk_table_number(table, placed->rank, NULL);
 		lk_table_number(table, placed->part, NULL), lk_table_number(table, placed->parts, NULL);
-		put_count(table, placed->rows), lk_table_number(table, placed->dim, NULL), put_fixed(table, placed->pooling, 2);
-		put_bytes(table, placed->bytes), lk_put_seconds(table, placed->forward_s), lk_put_seconds(table, placed->backward_s);
+		put_count(table, placed->rows), lk_table_number(table, placed->dim, NULL),
+			put_fixed(table, placed->pooling, 2);
+		put_bytes(table, placed->bytes), lk_put_seconds(table, placed->forward_s),
+			lk_put_seconds(table, placed->backward_s);
 	}
 	return table;
 }
 
 static lk_table *sharders(const lk_shard_answer *answer) {
 	static const lk_column columns[] = {
-		{"sharder", "sharder", false, false}, {"step_s", "step", true, false}, {"over_best", "over best", true, false},
-		{"imbalance", "imbalance", true, false}, {"seconds", "found in", true, false}, {"reason", "", false, false},
+		{"sharder", "sharder", false, false},    {"step_s", "step", true, false},
+		{"over_best", "over best", true, false}, {"imbalance", "imbalance", true, false},
+		{"seconds", "found in", true, false},    {"reason", "", false, false},
 	};
 	lk_table *table = lk_table_new("sharders", columns, (int)(sizeof columns / sizeof *columns));
 	double best = INFINITY;
-	for (int i = 0; i < answer->tried_count; i++) best = fmin(best, isnan(answer->tried[i].step_s) ? INFINITY : answer->tried[i].step_s);
+	for (int i = 0; i < answer->tried_count; i++)
+		best = fmin(best, isnan(answer->tried[i].step_s) ? INFINITY : answer->tried[i].step_s);
 	for (int i = 0; table && i < answer->tried_count; i++) {
 		const lk_shard_tried *tried = &answer->tried[i];
 		char over[32];
@@ -83,18 +96,22 @@ static lk_table *sharders(const lk_shard_answer *answer) {
 		lk_table_text(table, tried->name), lk_put_seconds(table, tried->step_s);
 		double ratio = tried->step_s / best - 1;
 		lk_table_number(table, ratio, isnan(ratio) ? NULL : lk_percent(ratio, over, sizeof over));
-		put_fixed(table, tried->imbalance, 3), lk_put_seconds(table, tried->seconds), lk_table_text(table, tried->reason);
+		put_fixed(table, tried->imbalance, 3), lk_put_seconds(table, tried->seconds),
+			lk_table_text(table, tried->reason);
 	}
 	return table;
 }
 
 lk_table *lk_shard_table(const lk_shard_answer *answer, int which) {
-	return which == LK_SHARD_RANKS ? ranks(answer) : which == LK_SHARD_TRIED ? sharders(answer) : pieces(answer);
+	return which == LK_SHARD_RANKS   ? ranks(answer)
+	       : which == LK_SHARD_TRIED ? sharders(answer)
+	                                 : pieces(answer);
 }
 
 /* ---- text ---- */
 
-static lk_status put_table(lk_table *table, lk_format format, bool colour, FILE *out, lk_error *err) {
+static lk_status put_table(lk_table *table, lk_format format, bool colour, FILE *out,
+                           lk_error *err) {
 	if (!table) return lk_oom(err);
 	lk_table_hide_empty(table);
 	lk_status status = lk_table_write(table, format, colour, out, err);
@@ -109,51 +126,72 @@ static void put_verdict(const lk_shard_answer *answer, bool colour, FILE *out) {
 		fprintf(out, "%sDOES NOT FIT%s  %s\n", bold, plain, answer->reason);
 		return;
 	}
-	fprintf(out, "%sFITS%s  %d tables, %s with optimizer states, on %d ranks of %s for tables\n", bold, plain, answer->tables,
-	        lk_format_bytes(answer->table_bytes, bytes, sizeof bytes), answer->rank_count,
-	        lk_format_bytes(answer->capacity_bytes, capacity, sizeof capacity));
-	fprintf(out, "embedding step %s by %s: no placement takes less than %s, %s more here; imbalance of lookups %s (slowest over mean)\n",
-	        lk_format_seconds(answer->step_s, step, sizeof step), answer->sharder, lk_format_seconds(answer->bound_s, bound, sizeof bound),
-	        lk_percent(answer->gap, gap, sizeof gap), lk_fixed(answer->imbalance, 3, imbalance, sizeof imbalance));
+	fprintf(out, "%sFITS%s  %d tables, %s with optimizer states, on %d ranks of %s for tables\n",
+	        bold, plain, answer->tables, lk_format_bytes(answer->table_bytes, bytes, sizeof bytes),
+	        answer->rank_count, lk_format_bytes(answer->capacity_bytes, capacity, sizeof capacity));
+	fprintf(out,
+	        "embedding step %s by %s: no placement takes less than %s, %s more here; imbalance of "
+	        "lookups %s (slowest over mean)\n",
+	        lk_format_seconds(answer->step_s, step, sizeof step), answer->sharder,
+	        lk_format_seconds(answer->bound_s, bound, sizeof bound),
+	        lk_percent(answer->gap, gap, sizeof gap),
+	        lk_fixed(answer->imbalance, 3, imbalance, sizeof imbalance));
 }
 
 static void put_parts(const lk_shard_answer *answer, FILE *out) {
-	const struct { const char *name; double seconds; } parts[] = {
-		{"indices", answer->index_s}, {"lookups", answer->forward_s}, {"sums", answer->exchange_s}, {"dense", answer->dense_s},
-		{"gradients of sums", answer->exchange_s}, {"lookups backward", answer->backward_s}, {"gradients of copies", answer->reduce_s}};
+	const struct {
+		const char *name;
+		double seconds;
+	} parts[] = {{"indices", answer->index_s},
+	             {"lookups", answer->forward_s},
+	             {"sums", answer->exchange_s},
+	             {"dense", answer->dense_s},
+	             {"gradients of sums", answer->exchange_s},
+	             {"lookups backward", answer->backward_s},
+	             {"gradients of copies", answer->reduce_s}};
 	const char *between = "";
 	for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
 		char text[32];
 		if (!(parts[i].seconds > 0)) continue;
-		fprintf(out, "%s%s %s", between, parts[i].name, lk_format_seconds(parts[i].seconds, text, sizeof text));
+		fprintf(out, "%s%s %s", between, parts[i].name,
+		        lk_format_seconds(parts[i].seconds, text, sizeof text));
 		between = " | ";
 	}
 	fputs("\n\n", out);
 }
 
 static void put_kinds(const lk_shard_answer *answer, FILE *out) {
-	static const char *const kinds[] = {"table", "column", "row", "data"}, *const words[] = {"whole", "by columns", "by rows", "copied"};
+	static const char *const kinds[] = {"table", "column", "row", "data"}, *const words[] = {
+																			   "whole",
+																			   "by columns",
+																			   "by rows", "copied"};
 	int host = 0, most = 0;
 	const char *between = "";
 	for (int k = 0; k < 4; k++) {
 		int tables = 0;
-		for (int i = 0; i < answer->piece_count; i++) tables += answer->pieces[i].part == 0 && strcmp(answer->pieces[i].kind, kinds[k]) == 0;
+		for (int i = 0; i < answer->piece_count; i++)
+			tables += answer->pieces[i].part == 0 && strcmp(answer->pieces[i].kind, kinds[k]) == 0;
 		if (tables) fprintf(out, "%s%d %s", between, tables, words[k]), between = ", ";
 	}
 	for (int i = 0; i < answer->piece_count; i++) {
 		host += strcmp(answer->pieces[i].where, "host") == 0;
-		if (answer->pieces[i].forward_s + answer->pieces[i].backward_s > answer->pieces[most].forward_s + answer->pieces[most].backward_s) most = i;
+		if (answer->pieces[i].forward_s + answer->pieces[i].backward_s >
+		    answer->pieces[most].forward_s + answer->pieces[most].backward_s)
+			most = i;
 	}
 	if (host) fprintf(out, "; %d pieces in host memory", host);
 	if (answer->piece_count) {
 		const lk_shard_placed *placed = &answer->pieces[most];
 		char name[128], rows[32], work[32];
-		fprintf(out, "; the longest piece: %s, %s, %s rows of %.0f, %s\n", lk_escape(placed->name, name, sizeof name), placed->kind,
-		        lk_format_count(placed->rows, rows, sizeof rows), placed->dim, lk_format_seconds(placed->forward_s + placed->backward_s, work, sizeof work));
+		fprintf(out, "; the longest piece: %s, %s, %s rows of %.0f, %s\n",
+		        lk_escape(placed->name, name, sizeof name), placed->kind,
+		        lk_format_count(placed->rows, rows, sizeof rows), placed->dim,
+		        lk_format_seconds(placed->forward_s + placed->backward_s, work, sizeof work));
 	}
 }
 
-static lk_status write_report(const lk_shard_answer *answer, lk_format format, bool colour, FILE *out, lk_error *err) {
+static lk_status write_report(const lk_shard_answer *answer, lk_format format, bool colour,
+                              FILE *out, lk_error *err) {
 	put_verdict(answer, colour, out);
 	if (answer->fits) {
 		put_parts(answer, out);
@@ -182,16 +220,27 @@ static lk_status write_markdown(const void *what, bool colour, FILE *out, lk_err
 /* ---- JSON ---- */
 
 static void put_numbers(lk_json_writer *writer, const lk_shard_answer *answer) {
-	const struct { const char *key; double value; } numbers[] = {
-		{"step_s", answer->step_s}, {"bound_s", answer->bound_s}, {"gap", answer->gap}, {"imbalance", answer->imbalance}, {"index_s", answer->index_s},
-		{"forward_s", answer->forward_s}, {"exchange_s", answer->exchange_s}, {"dense_s", answer->dense_s}, {"backward_s", answer->backward_s},
-		{"reduce_s", answer->reduce_s}};
+	const struct {
+		const char *key;
+		double value;
+	} numbers[] = {{"step_s", answer->step_s},
+	               {"bound_s", answer->bound_s},
+	               {"gap", answer->gap},
+	               {"imbalance", answer->imbalance},
+	               {"index_s", answer->index_s},
+	               {"forward_s", answer->forward_s},
+	               {"exchange_s", answer->exchange_s},
+	               {"dense_s", answer->dense_s},
+	               {"backward_s", answer->backward_s},
+	               {"reduce_s", answer->reduce_s}};
 	for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
 		if (answer->fits) lk_json_put_number(writer, numbers[i].key, numbers[i].value);
 		else lk_json_put_null(writer, numbers[i].key);
 	}
-	lk_json_put_number(writer, "batch", answer->batch), lk_json_put_integer(writer, "tables", answer->tables);
-	lk_json_put_number(writer, "table_bytes", answer->table_bytes), lk_json_put_number(writer, "capacity_bytes", answer->capacity_bytes);
+	lk_json_put_number(writer, "batch", answer->batch),
+		lk_json_put_integer(writer, "tables", answer->tables);
+	lk_json_put_number(writer, "table_bytes", answer->table_bytes),
+		lk_json_put_number(writer, "capacity_bytes", answer->capacity_bytes);
 	lk_json_put_number(writer, "host_capacity_bytes", answer->host_capacity_bytes);
 }
 
@@ -219,23 +268,31 @@ static lk_status write_json(const void *what, bool colour, FILE *out, lk_error *
 	return lk_json_finish(&w, err);
 }
 
-lk_status lk_shard_print(const lk_shard_answer *answer, int table, int format, bool colour, const char *path, FILE *out,
-                         lk_error *err) {
+lk_status lk_shard_print(const lk_shard_answer *answer, int table, int format, bool colour,
+                         const char *path, FILE *out, lk_error *err) {
 	lk_writing w = {format, false, colour, path, out};
 	struct asked a = {answer};
 	LK_TRY(lk_writing_check(&w, err));
-	if (table < 0 || table >= LK_SHARD_TABLES) return lk_fail(err, LK_ERR_INPUT, "--table", "there is no table %d", table);
-	if (table == LK_SHARD_PLAN && format == LK_FORMAT_TEXT) return lk_write_through(&w, write_text, &a, err);
-	if (table == LK_SHARD_PLAN && format == LK_FORMAT_MD) return lk_write_through(&w, write_markdown, &a, err);
-	if (table == LK_SHARD_PLAN && format == LK_FORMAT_JSON) return lk_write_through(&w, write_json, &a, err);
+	if (table < 0 || table >= LK_SHARD_TABLES)
+		return lk_fail(err, LK_ERR_INPUT, "--table", "there is no table %d", table);
+	if (table == LK_SHARD_PLAN && format == LK_FORMAT_TEXT)
+		return lk_write_through(&w, write_text, &a, err);
+	if (table == LK_SHARD_PLAN && format == LK_FORMAT_MD)
+		return lk_write_through(&w, write_markdown, &a, err);
+	if (table == LK_SHARD_PLAN && format == LK_FORMAT_JSON)
+		return lk_write_through(&w, write_json, &a, err);
 	return lk_write_table(&w, lk_shard_table(answer, table), err);
 }
 
 /* ---- the plan file ---- */
 
-/* TorchRec's names (torchrec.distributed.types.ShardingType, embedding_types.EmbeddingComputeKernel). */
+/* TorchRec's names (torchrec.distributed.types.ShardingType,
+ * embedding_types.EmbeddingComputeKernel). */
 static const char *sharding_type(const char *kind) {
-	static const char *const names[][2] = {{"table", "table_wise"}, {"column", "column_wise"}, {"row", "row_wise"}, {"data", "data_parallel"}};
+	static const char *const names[][2] = {{"table", "table_wise"},
+	                                       {"column", "column_wise"},
+	                                       {"row", "row_wise"},
+	                                       {"data", "data_parallel"}};
 	for (int i = 0; i < 4; i++)
 		if (strcmp(kind, names[i][0]) == 0) return names[i][1];
 	return kind;
@@ -246,7 +303,8 @@ static const char *compute_kernel(const lk_shard_placed *placed) {
 	return strcmp(placed->where, "host") == 0 ? "fused_uvm_caching" : "fused";
 }
 
-static void put_shard(lk_json_writer *writer, const lk_shard_placed *placed, double row, double column) {
+static void put_shard(lk_json_writer *writer, const lk_shard_placed *placed, double row,
+                      double column) {
 	char place[32];
 	lk_json_object(writer, NULL);
 	lk_json_array(writer, "shard_offsets");
@@ -268,8 +326,10 @@ static void put_entry(lk_json_writer *writer, const lk_shard_answer *answer, int
 	lk_json_put_text(writer, "sharding_type", sharding_type(placed->kind));
 	lk_json_put_text(writer, "compute_kernel", compute_kernel(placed));
 	lk_json_array(writer, "ranks");
-	for (int i = 0; placed->rank < 0 && i < answer->rank_count; i++) lk_json_put_integer(writer, NULL, i);
-	for (int i = 0; placed->rank >= 0 && i < placed->parts; i++) lk_json_put_integer(writer, NULL, placed[i].rank);
+	for (int i = 0; placed->rank < 0 && i < answer->rank_count; i++)
+		lk_json_put_integer(writer, NULL, i);
+	for (int i = 0; placed->rank >= 0 && i < placed->parts; i++)
+		lk_json_put_integer(writer, NULL, placed[i].rank);
 	lk_json_array_end(writer);
 	if (placed->rank < 0) {
 		lk_json_put_null(writer, "sharding_spec");

@@ -24,7 +24,8 @@ static void put_interval(lk_table *table, double low, double high) {
 		lk_table_text(table, NULL);
 		return;
 	}
-	snprintf(text, sizeof text, "%s - %s", lk_format_seconds(low, a, sizeof a), lk_format_seconds(high, b, sizeof b));
+	snprintf(text, sizeof text, "%s - %s", lk_format_seconds(low, a, sizeof a),
+	         lk_format_seconds(high, b, sizeof b));
 	lk_table_text(table, text);
 }
 
@@ -45,10 +46,17 @@ static const char *verdict(const lk_stalls_part *part, int kind) {
 
 static lk_table *parts(const lk_stalls_answer *answer) {
 	static const lk_column columns[] = {
-		{"part", "part", false, false}, {"seconds", "a step", true, false}, {"low_s", "", true, true}, {"high_s", "", true, true},
-		{"interval", "95 %", true, false}, {"share_pctg", "of the step", true, false},
-		{"own_share_pctg", "of its run", true, false}, {"slowdown", "slowdown", true, false}, {"verdict", "", false, false},
-		{"basis", "basis", false, false}, {"how", "how", false, false},
+		{"part", "part", false, false},
+		{"seconds", "a step", true, false},
+		{"low_s", "", true, true},
+		{"high_s", "", true, true},
+		{"interval", "95 %", true, false},
+		{"share_pctg", "of the step", true, false},
+		{"own_share_pctg", "of its run", true, false},
+		{"slowdown", "slowdown", true, false},
+		{"verdict", "", false, false},
+		{"basis", "basis", false, false},
+		{"how", "how", false, false},
 	};
 	lk_table *table = lk_table_new("parts", columns, (int)(sizeof columns / sizeof *columns));
 	for (int k = 0; table && k < LK_STALL_KINDS; k++) {
@@ -69,9 +77,14 @@ static lk_table *parts(const lk_stalls_answer *answer) {
 
 static lk_table *runs(const lk_stalls_answer *answer) {
 	static const lk_column columns[] = {
-		{"configuration", "configuration", false, false}, {"runs", "runs", true, false}, {"step_s", "step", true, false},
-		{"low_s", "", true, true}, {"high_s", "", true, true}, {"interval", "95 %", true, false},
-		{"files_in_memory_pctg", "files in memory", true, false}, {"note", "", false, false},
+		{"configuration", "configuration", false, false},
+		{"runs", "runs", true, false},
+		{"step_s", "step", true, false},
+		{"low_s", "", true, true},
+		{"high_s", "", true, true},
+		{"interval", "95 %", true, false},
+		{"files_in_memory_pctg", "files in memory", true, false},
+		{"note", "", false, false},
 	};
 	lk_table *table = lk_table_new("runs", columns, (int)(sizeof columns / sizeof *columns));
 	for (int c = 0; table && c < LK_STALLS_CONFIGURATIONS; c++) {
@@ -89,7 +102,9 @@ static lk_table *runs(const lk_stalls_answer *answer) {
 
 static lk_table *buckets(const lk_stalls_answer *answer) {
 	static const lk_column columns[] = {
-		{"bucket_bytes", "bucket", true, false}, {"calls", "calls a step", true, false}, {"transfer_s", "transfer", true, false},
+		{"bucket_bytes", "bucket", true, false},
+		{"calls", "calls a step", true, false},
+		{"transfer_s", "transfer", true, false},
 		{"step_s", "step", true, false},
 	};
 	lk_table *table = lk_table_new("buckets", columns, (int)(sizeof columns / sizeof *columns));
@@ -97,7 +112,8 @@ static lk_table *buckets(const lk_stalls_answer *answer) {
 		char text[32];
 		const struct lk_stalls_bucket *bucket = &answer->buckets.at[i];
 		lk_table_row(table);
-		lk_table_number(table, bucket->bucket_bytes, lk_format_bytes(bucket->bucket_bytes, text, sizeof text));
+		lk_table_number(table, bucket->bucket_bytes,
+		                lk_format_bytes(bucket->bucket_bytes, text, sizeof text));
 		lk_put_count(table, bucket->calls);
 		lk_put_seconds(table, bucket->transfer_s);
 		lk_put_seconds(table, bucket->step_s);
@@ -107,8 +123,9 @@ static lk_table *buckets(const lk_stalls_answer *answer) {
 
 static lk_table *what_ifs(const lk_stalls_answer *answer) {
 	static const lk_column columns[] = {
-		{"machine", "machine", false, false}, {"step_s", "step", true, false}, {"speedup", "faster", true, false},
-		{"closed_step_s", "closed form", true, true}, {"bottleneck", "hangs on", false, false},
+		{"machine", "machine", false, false},     {"step_s", "step", true, false},
+		{"speedup", "faster", true, false},       {"closed_step_s", "closed form", true, true},
+		{"bottleneck", "hangs on", false, false},
 	};
 	lk_table *table = lk_table_new("what_if", columns, (int)(sizeof columns / sizeof *columns));
 	for (int i = 0; table && i < answer->change_count; i++) {
@@ -138,16 +155,20 @@ static void put_heading(const char *text, bool colour, FILE *out) {
 	fprintf(out, "\n%s%s%s\n", colour ? "\x1b[1m" : "", text, colour ? "\x1b[0m" : "");
 }
 
-static lk_status put_table(lk_table *table, lk_format format, bool colour, FILE *out, lk_error *err) {
+static lk_status put_table(lk_table *table, lk_format format, bool colour, FILE *out,
+                           lk_error *err) {
 	if (!table) return lk_oom(err);
-	lk_status status = lk_table_rows(table) ? lk_table_write(table, format, colour, out, err) : LK_OK;
+	lk_status status =
+		lk_table_rows(table) ? lk_table_write(table, format, colour, out, err) : LK_OK;
 	lk_table_free(table);
 	return status;
 }
 
 /* The step as a falling row of bars; a part begins where the one before it ends. */
 static void put_waterfall(const lk_stalls_answer *answer, FILE *out) {
-	enum { WIDTH = 50 };
+	enum {
+		WIDTH = 50
+	};
 	double at = 0;
 	for (int k = 0; k < LK_STALL_KINDS; k++) {
 		const lk_stalls_part *part = &answer->parts[k];
@@ -156,10 +177,12 @@ static void put_waterfall(const lk_stalls_answer *answer, FILE *out) {
 			fprintf(out, "  %-13s %9s\n", lk_stalls_kinds[k], "?");
 			continue;
 		}
-		int from = (int)(at / answer->step_s * WIDTH + 0.5), to = (int)((at + part->seconds) / answer->step_s * WIDTH + 0.5);
+		int from = (int)(at / answer->step_s * WIDTH + 0.5),
+			to = (int)((at + part->seconds) / answer->step_s * WIDTH + 0.5);
 		if (from > WIDTH) from = WIDTH;
 		if (to > WIDTH) to = WIDTH;
-		fprintf(out, "  %-13s %9s %7s  %*s", lk_stalls_kinds[k], lk_format_seconds(part->seconds, time, sizeof time),
+		fprintf(out, "  %-13s %9s %7s  %*s", lk_stalls_kinds[k],
+		        lk_format_seconds(part->seconds, time, sizeof time),
 		        lk_percent(part->share, share, sizeof share), from, "");
 		for (int i = from; i < to; i++) fputs("#", out);
 		fprintf(out, "%s\n", part->basis == LK_STALLS_ESTIMATED && to > from ? " estimated" : "");
@@ -170,22 +193,25 @@ static void put_waterfall(const lk_stalls_answer *answer, FILE *out) {
 static void put_verdict(const lk_stalls_answer *answer, FILE *out) {
 	int worst = -1;
 	for (int k = 0; k < LK_STALL_KINDS; k++)
-		if (answer->parts[k].named && (worst < 0 || answer->parts[k].seconds > answer->parts[worst].seconds)) worst = k;
+		if (answer->parts[k].named &&
+		    (worst < 0 || answer->parts[k].seconds > answer->parts[worst].seconds))
+			worst = k;
 	if (worst < 0) {
 		fputs("no stall is above the noise and 2 % of the step\n", out);
 		return;
 	}
 	const lk_stalls_part *part = &answer->parts[worst];
 	char time[32], share[32];
-	fprintf(out, "largest stall: %s, %s a step (%s), x%.2f as slow as without it; %s\n", lk_stalls_kinds[worst],
-	        lk_format_seconds(part->seconds, time, sizeof time), lk_percent(part->share, share, sizeof share), part->factor,
-	        bases[part->basis]);
+	fprintf(out, "largest stall: %s, %s a step (%s), x%.2f as slow as without it; %s\n",
+	        lk_stalls_kinds[worst], lk_format_seconds(part->seconds, time, sizeof time),
+	        lk_percent(part->share, share, sizeof share), part->factor, bases[part->basis]);
 }
 
 static void put_step(const lk_stalls_answer *answer, FILE *out) {
 	char step[32], low[32], high[32];
-	fprintf(out, "%d rank%s on %d host%s, %d steps a run; step %s", answer->ranks, answer->ranks == 1 ? "" : "s", answer->hosts,
-	        answer->hosts == 1 ? "" : "s", answer->steps, lk_format_seconds(answer->step_s, step, sizeof step));
+	fprintf(out, "%d rank%s on %d host%s, %d steps a run; step %s", answer->ranks,
+	        answer->ranks == 1 ? "" : "s", answer->hosts, answer->hosts == 1 ? "" : "s",
+	        answer->steps, lk_format_seconds(answer->step_s, step, sizeof step));
 	if (!isnan(answer->low))
 		fprintf(out, " (95 %%: %s - %s)", lk_format_seconds(answer->low, low, sizeof low),
 		        lk_format_seconds(answer->high, high, sizeof high));
@@ -197,15 +223,19 @@ static void put_communication(const lk_stalls_answer *answer, bool colour, FILE 
 	char calls[32], bytes[32], each[32], rest[32];
 	if (!buckets->calls) return;
 	put_heading("communication by calls and bytes", colour, out);
-	fprintf(out, "%s: %s calls, %s a step", buckets->group, lk_fixed(buckets->calls, 1, calls, sizeof calls),
+	fprintf(out, "%s: %s calls, %s a step", buckets->group,
+	        lk_fixed(buckets->calls, 1, calls, sizeof calls),
 	        lk_format_bytes(buckets->bytes, bytes, sizeof bytes));
 	if (isnan(buckets->error)) {
 		fprintf(out, "; no fit: %s\n", buckets->note);
 		return;
 	}
 	fprintf(out, "; %s a call", lk_format_seconds(buckets->per_call_s, each, sizeof each));
-	if (buckets->per_byte_s > 0) fprintf(out, " + bytes at %s", lk_format_rate(1 / buckets->per_byte_s, bytes, sizeof bytes));
-	fprintf(out, " + %s; fit of %d sizes off by %.0f %% (median)\n", lk_format_seconds(buckets->rest_s, rest, sizeof rest), buckets->sizes,
+	if (buckets->per_byte_s > 0)
+		fprintf(out, " + bytes at %s",
+		        lk_format_rate(1 / buckets->per_byte_s, bytes, sizeof bytes));
+	fprintf(out, " + %s; fit of %d sizes off by %.0f %% (median)\n",
+	        lk_format_seconds(buckets->rest_s, rest, sizeof rest), buckets->sizes,
 	        100 * buckets->error);
 }
 
@@ -213,22 +243,29 @@ static void put_rates(const lk_stalls_answer *answer, bool colour, FILE *out) {
 	const lk_stalls_rates *rates = &answer->rates;
 	char bytes[32], disk[32], memory[32], number[32];
 	put_heading("what if", colour, out);
-	fprintf(out, "loader %s; steps a second: without loader %s", rates->pipelined ? "beside the step" : "in the step",
+	fprintf(out, "loader %s; steps a second: without loader %s",
+	        rates->pipelined ? "beside the step" : "in the step",
 	        lk_fixed(rates->ingestion, 1, number, sizeof number));
-	if (isfinite(rates->preparation)) fprintf(out, ", preparation %s", lk_fixed(rates->preparation, 1, number, sizeof number));
-	if (isfinite(rates->fetch)) fprintf(out, ", fetch %s", lk_fixed(rates->fetch, 1, number, sizeof number));
-	if (rates->bytes > 0) fprintf(out, "; %s a step and rank", lk_format_bytes(rates->bytes, bytes, sizeof bytes));
+	if (isfinite(rates->preparation))
+		fprintf(out, ", preparation %s", lk_fixed(rates->preparation, 1, number, sizeof number));
+	if (isfinite(rates->fetch))
+		fprintf(out, ", fetch %s", lk_fixed(rates->fetch, 1, number, sizeof number));
+	if (rates->bytes > 0)
+		fprintf(out, "; %s a step and rank", lk_format_bytes(rates->bytes, bytes, sizeof bytes));
 	if (rates->bytes > 0 && isfinite(rates->disk))
 		fprintf(out, ", storage %s, memory %s", lk_format_rate(rates->disk, disk, sizeof disk),
 		        lk_format_rate(rates->memory, memory, sizeof memory));
 	if (rates->device > 0)
-		fprintf(out, "; storage works %s of a step, %s of it hidden", lk_format_seconds(rates->device, disk, sizeof disk),
+		fprintf(out, "; storage works %s of a step, %s of it hidden",
+		        lk_format_seconds(rates->device, disk, sizeof disk),
 		        lk_format_seconds(rates->hidden, memory, sizeof memory));
 	fputc('\n', out);
 	if (isfinite(rates->cores_to_hide))
-		fprintf(out, "%.0f loader thread%s would hide preparation\n", rates->cores_to_hide, rates->cores_to_hide == 1 ? "" : "s");
+		fprintf(out, "%.0f loader thread%s would hide preparation\n", rates->cores_to_hide,
+		        rates->cores_to_hide == 1 ? "" : "s");
 	if (isfinite(rates->cache_to_hide) && rates->cache_to_hide > 0)
-		fprintf(out, "%.0f %% of the data in memory would hide fetching\n", 100 * rates->cache_to_hide);
+		fprintf(out, "%.0f %% of the data in memory would hide fetching\n",
+		        100 * rates->cache_to_hide);
 }
 
 static lk_status put_end(const lk_stalls_answer *answer, FILE *out, lk_error *err) {
@@ -353,27 +390,33 @@ static lk_status write_json(const void *what, bool colour, FILE *out, lk_error *
 
 /* ---- all ---- */
 
-lk_status lk_stalls_print(const lk_stalls_answer *answer, int format, int table, bool colour, const char *path, FILE *out,
-                          lk_error *err) {
+lk_status lk_stalls_print(const lk_stalls_answer *answer, int format, int table, bool colour,
+                          const char *path, FILE *out, lk_error *err) {
 	lk_writing w = {format, false, colour, path, out};
 	struct asked a = {answer, table};
 	LK_TRY(lk_writing_check(&w, err));
 	if (table < 0 || table >= LK_STALLS_TABLES)
 		return lk_fail(err, LK_ERR_INPUT, "--table", "there is no table %d", table);
 	if (format == LK_FORMAT_JSON) return lk_write_through(&w, write_json, &a, err);
-	if (table == LK_STALLS_ALL && format == LK_FORMAT_TEXT) return lk_write_through(&w, write_report, &a, err);
-	if (table == LK_STALLS_ALL && format == LK_FORMAT_MD) return lk_write_through(&w, write_markdown, &a, err);
-	for (int i = LK_STALLS_ALL + 1; table == LK_STALLS_ALL && format == LK_FORMAT_SQLITE && i < LK_STALLS_TABLES; i++)
+	if (table == LK_STALLS_ALL && format == LK_FORMAT_TEXT)
+		return lk_write_through(&w, write_report, &a, err);
+	if (table == LK_STALLS_ALL && format == LK_FORMAT_MD)
+		return lk_write_through(&w, write_markdown, &a, err);
+	for (int i = LK_STALLS_ALL + 1;
+	     table == LK_STALLS_ALL && format == LK_FORMAT_SQLITE && i < LK_STALLS_TABLES; i++)
 		LK_TRY(lk_write_table(&w, lk_stalls_table(answer, i), err));
 	if (table == LK_STALLS_ALL && format == LK_FORMAT_SQLITE) return LK_OK;
 	return lk_write_table(&w, lk_stalls_table(answer, table), err);
 }
 
 void lk_stalls_print_plan(const lk_stalls_plan *plan, FILE *out) {
-	enum { SHOWN = 8 };
+	enum {
+		SHOWN = 8
+	};
 	char time[32], bytes[32], safe[4096];
-	fprintf(out, "lockstep: the command is to be run %d times more, about %s: %s, %d times each\n", plan->runs,
-	        lk_format_seconds(plan->seconds, time, sizeof time), plan->configurations, plan->repeats);
+	fprintf(out, "lockstep: the command is to be run %d times more, about %s: %s, %d times each\n",
+	        plan->runs, lk_format_seconds(plan->seconds, time, sizeof time), plan->configurations,
+	        plan->repeats);
 	if (!plan->written_count) fputs("  the first run wrote no files\n", out);
 	else
 		fprintf(out, "  the first run wrote %s to %d file%s; the others write to %s instead:\n",

@@ -8,7 +8,10 @@
 #include "lockstep/validate.h"
 #include "view/table/table.h"
 
-enum { WORST = 10, CELL = 64 };
+enum {
+	WORST = 10,
+	CELL = 64
+};
 
 /* ---- cells ---- */
 
@@ -36,15 +39,29 @@ static void put_plain(lk_table *table, double value) {
 /* ---- tables ---- */
 
 static const lk_column summary_columns[] = {
-	{"by", "by", false, false}, {"name", "", false, false}, {"rows", "rows", true, false},
-	{"predicted", "predicted", true, true}, {"skipped", "skipped", true, false}, {"suspect", "suspect", true, true},
-	{"scored", "scored", true, false}, {"geomean_error", "error", true, false},
-	{"macro_geomean_error", "macro error", true, true}, {"mape", "mape", true, false},
-	{"median_error", "median", true, false}, {"p90_error", "p90", true, false}, {"bias", "bias", true, false},
-	{"kendall_tau", "tau", true, false}, {"mean_top1_regret", "regret", true, false},
-	{"coverage", "in range", true, false}, {"rank_groups", "groups", true, true}, {"within_5", "in 5 %", true, false},
-	{"weighted_error", "weighted", true, false}, {"half_width", "range +/-", true, false},
-	{"scaling_error", "scaling", true, false}, {"series", "series", true, true}, {"parameters", "fitted", true, true},
+	{"by", "by", false, false},
+	{"name", "", false, false},
+	{"rows", "rows", true, false},
+	{"predicted", "predicted", true, true},
+	{"skipped", "skipped", true, false},
+	{"suspect", "suspect", true, true},
+	{"scored", "scored", true, false},
+	{"geomean_error", "error", true, false},
+	{"macro_geomean_error", "macro error", true, true},
+	{"mape", "mape", true, false},
+	{"median_error", "median", true, false},
+	{"p90_error", "p90", true, false},
+	{"bias", "bias", true, false},
+	{"kendall_tau", "tau", true, false},
+	{"mean_top1_regret", "regret", true, false},
+	{"coverage", "in range", true, false},
+	{"rank_groups", "groups", true, true},
+	{"within_5", "in 5 %", true, false},
+	{"weighted_error", "weighted", true, false},
+	{"half_width", "range +/-", true, false},
+	{"scaling_error", "scaling", true, false},
+	{"series", "series", true, true},
+	{"parameters", "fitted", true, true},
 };
 
 static void put_accuracy(lk_table *table, const lk_accuracy *accuracy) {
@@ -75,21 +92,34 @@ static void put_accuracy(lk_table *table, const lk_accuracy *accuracy) {
 }
 
 static lk_table *summary_table(const lk_validation *validation) {
-	lk_table *table = lk_table_new("validate_summary", summary_columns, sizeof summary_columns / sizeof *summary_columns);
+	lk_table *table = lk_table_new("validate_summary", summary_columns,
+	                               sizeof summary_columns / sizeof *summary_columns);
 	if (!table) return NULL;
 	put_accuracy(table, &validation->summary);
 	for (int i = 0; i < validation->group_count; i++) put_accuracy(table, &validation->groups[i]);
-	for (int i = 0; i < validation->baseline_count; i++) put_accuracy(table, &validation->baselines[i]);
+	for (int i = 0; i < validation->baseline_count; i++)
+		put_accuracy(table, &validation->baselines[i]);
 	return table;
 }
 
 static const lk_column row_columns[] = {
-	{"id", "id", false, false}, {"stack", "stack", false, false}, {"release", "release", false, true},
-	{"model", "model", false, false}, {"gpu", "GPU", false, false}, {"gpus", "GPUs", true, false},
-	{"layout", "layout", false, false}, {"precision", "precision", false, false}, {"predicted", "predicted", true, false},
-	{"measured", "measured", true, false}, {"unit", "unit", false, true}, {"error", "error", true, false},
-	{"low", "low", true, true}, {"high", "high", true, true}, {"scored", "scored", false, true},
-	{"part", "part", false, true}, {"reason", "remark", false, false},
+	{"id", "id", false, false},
+	{"stack", "stack", false, false},
+	{"release", "release", false, true},
+	{"model", "model", false, false},
+	{"gpu", "GPU", false, false},
+	{"gpus", "GPUs", true, false},
+	{"layout", "layout", false, false},
+	{"precision", "precision", false, false},
+	{"predicted", "predicted", true, false},
+	{"measured", "measured", true, false},
+	{"unit", "unit", false, true},
+	{"error", "error", true, false},
+	{"low", "low", true, true},
+	{"high", "high", true, true},
+	{"scored", "scored", false, true},
+	{"part", "part", false, true},
+	{"reason", "remark", false, false},
 };
 
 static void put_row(lk_table *table, const lk_validated *row) {
@@ -125,7 +155,8 @@ static bool keep_unscored(const lk_validated *row) {
 }
 
 static lk_table *row_table(const lk_validation *validation, keep_fn *keep) {
-	lk_table *table = lk_table_new("validate_rows", row_columns, sizeof row_columns / sizeof *row_columns);
+	lk_table *table =
+		lk_table_new("validate_rows", row_columns, sizeof row_columns / sizeof *row_columns);
 	for (int i = 0; table && i < validation->row_count; i++)
 		if (keep(&validation->rows[i])) put_row(table, &validation->rows[i]);
 	return table;
@@ -140,7 +171,8 @@ static int by_distance(const void *a, const void *b) {
 
 /* The scored rows that are farthest off. */
 static lk_table *worst_table(const lk_validation *validation) {
-	lk_table *table = lk_table_new("validate_worst", row_columns, sizeof row_columns / sizeof *row_columns);
+	lk_table *table =
+		lk_table_new("validate_worst", row_columns, sizeof row_columns / sizeof *row_columns);
 	const lk_validated **rows = malloc((size_t)(validation->row_count + 1) * sizeof *rows);
 	int count = 0;
 	if (!table || !rows) {
@@ -158,14 +190,16 @@ static lk_table *worst_table(const lk_validation *validation) {
 
 /* ---- for people ---- */
 
-/* A heading and a table without its empty columns; nothing where the table has no rows. Frees the table. */
-static lk_status put_section(const char *heading, lk_table *table, lk_format format, bool colour, FILE *out,
-	lk_error *err) {
+/* A heading and a table without its empty columns; nothing where the table has no rows. Frees the
+ * table. */
+static lk_status put_section(const char *heading, lk_table *table, lk_format format, bool colour,
+                             FILE *out, lk_error *err) {
 	if (!table) return lk_oom(err);
 	lk_status status = LK_OK;
 	lk_table_hide_empty(table);
 	if (lk_table_rows(table) > 0) {
-		fprintf(out, "\n%s%s\n%s", format == LK_FORMAT_MD ? "## " : "", heading, format == LK_FORMAT_MD ? "\n" : "");
+		fprintf(out, "\n%s%s\n%s", format == LK_FORMAT_MD ? "## " : "", heading,
+		        format == LK_FORMAT_MD ? "\n" : "");
 		status = lk_table_write(table, format, colour, out, err);
 	}
 	lk_table_free(table);
@@ -175,35 +209,48 @@ static lk_status put_section(const char *heading, lk_table *table, lk_format for
 static void put_head(const lk_validation *validation, FILE *out) {
 	const lk_accuracy *accuracy = &validation->summary;
 	char source[200];
-	fprintf(out, "%d rows of %s: %d predicted, %d skipped, %d scored (%d suspect rows are listed, not scored)\n", accuracy->rows,
-	        lk_escape(validation->source, source, sizeof source), accuracy->predicted, accuracy->skipped, accuracy->scored, accuracy->suspect);
+	fprintf(out,
+	        "%d rows of %s: %d predicted, %d skipped, %d scored (%d suspect rows are listed, not "
+	        "scored)\n",
+	        accuracy->rows, lk_escape(validation->source, source, sizeof source),
+	        accuracy->predicted, accuracy->skipped, accuracy->scored, accuracy->suspect);
 	if (isfinite(accuracy->geomean_error))
-		fprintf(out, "error %.1f %% (exp(mean |ln(predicted / measured)|) - 1)", 100 * accuracy->geomean_error);
+		fprintf(out, "error %.1f %% (exp(mean |ln(predicted / measured)|) - 1)",
+		        100 * accuracy->geomean_error);
 	if (isfinite(accuracy->macro_geomean_error))
-		fprintf(out, ", mean over stacks with 10 rows or more %.1f %%", 100 * accuracy->macro_geomean_error);
+		fprintf(out, ", mean over stacks with 10 rows or more %.1f %%",
+		        100 * accuracy->macro_geomean_error);
 	if (isfinite(accuracy->geomean_error)) fputc('\n', out);
-	if (*validation->folds) fprintf(out, "cross-validated: each %s is predicted from fits without its %s\n", validation->unit_of_rows, validation->folds);
+	if (*validation->folds)
+		fprintf(out, "cross-validated: each %s is predicted from fits without its %s\n",
+		        validation->unit_of_rows, validation->folds);
 }
 
-static lk_status print_people(const lk_validation *validation, lk_format format, bool colour, FILE *out, lk_error *err) {
+static lk_status print_people(const lk_validation *validation, lk_format format, bool colour,
+                              FILE *out, lk_error *err) {
 	put_head(validation, out);
 	LK_TRY(put_section("In sum and in parts", summary_table(validation), format, colour, out, err));
 	if (validation->all_rows) {
 		LK_TRY(put_section("Rows", row_table(validation, keep_all), format, colour, out, err));
 	} else {
 		LK_TRY(put_section("Farthest off", worst_table(validation), format, colour, out, err));
-		LK_TRY(put_section("Not scored", row_table(validation, keep_unscored), format, colour, out, err));
+		LK_TRY(put_section("Not scored", row_table(validation, keep_unscored), format, colour, out,
+		                   err));
 	}
 	char command[512];
-	fprintf(out, "\n%s%s%s\n", format == LK_FORMAT_MD ? "    " : "", lk_escape(validation->reproduce, command, sizeof command), "");
+	fprintf(out, "\n%s%s%s\n", format == LK_FORMAT_MD ? "    " : "",
+	        lk_escape(validation->reproduce, command, sizeof command), "");
 	return LK_OK;
 }
 
 /* ---- for machines ---- */
 
-static void json_accuracy(lk_json_writer *writer, const char *key, const lk_accuracy *accuracy, bool named) {
+static void json_accuracy(lk_json_writer *writer, const char *key, const lk_accuracy *accuracy,
+                          bool named) {
 	lk_json_object(writer, key);
-	if (named) lk_json_put_text(writer, "by", accuracy->by), lk_json_put_text(writer, "name", accuracy->name);
+	if (named)
+		lk_json_put_text(writer, "by", accuracy->by),
+			lk_json_put_text(writer, "name", accuracy->name);
 	lk_json_put_integer(writer, "rows", accuracy->rows);
 	lk_json_put_integer(writer, "predicted", accuracy->predicted);
 	lk_json_put_integer(writer, "skipped", accuracy->skipped);
@@ -256,10 +303,12 @@ static lk_status print_json(const lk_validation *validation, FILE *out, lk_error
 	lk_json_object(&w, NULL);
 	json_accuracy(&w, "summary", &validation->summary, false);
 	lk_json_array(&w, "groups");
-	for (int i = 0; i < validation->group_count; i++) json_accuracy(&w, NULL, &validation->groups[i], true);
+	for (int i = 0; i < validation->group_count; i++)
+		json_accuracy(&w, NULL, &validation->groups[i], true);
 	lk_json_array_end(&w);
 	lk_json_array(&w, "baselines");
-	for (int i = 0; i < validation->baseline_count; i++) json_accuracy(&w, NULL, &validation->baselines[i], true);
+	for (int i = 0; i < validation->baseline_count; i++)
+		json_accuracy(&w, NULL, &validation->baselines[i], true);
 	lk_json_array_end(&w);
 	lk_json_put_text(&w, "folds", validation->folds);
 	lk_json_array(&w, "rows");
@@ -270,7 +319,8 @@ static lk_status print_json(const lk_validation *validation, FILE *out, lk_error
 	return lk_json_finish(&w, err);
 }
 
-lk_status lk_validate_print(const lk_validation *validation, int format, bool colour, FILE *out, lk_error *err) {
+lk_status lk_validate_print(const lk_validation *validation, int format, bool colour, FILE *out,
+                            lk_error *err) {
 	if (format == LK_FORMAT_JSON) return print_json(validation, out, err);
 	if (format == LK_FORMAT_TEXT || format == LK_FORMAT_MD) {
 		LK_TRY(print_people(validation, (lk_format)format, colour, out, err));
@@ -278,7 +328,8 @@ lk_status lk_validate_print(const lk_validation *validation, int format, bool co
 		return lk_fail(err, LK_ERR_IO, "validate", "the output could not be written");
 	}
 	lk_table *table = row_table(validation, keep_all);
-	lk_status status = table ? lk_table_write(table, (lk_format)format, colour, out, err) : lk_oom(err);
+	lk_status status =
+		table ? lk_table_write(table, (lk_format)format, colour, out, err) : lk_oom(err);
 	lk_table_free(table);
 	return status;
 }
@@ -292,5 +343,6 @@ lk_status lk_validate_sqlite(const lk_validation *validation, const char *path, 
 	return status;
 }
 
-_Static_assert((int)LK_VALIDATE_TEXT == LK_FORMAT_TEXT && (int)LK_VALIDATE_SQLITE == LK_FORMAT_SQLITE,
+_Static_assert((int)LK_VALIDATE_TEXT == LK_FORMAT_TEXT &&
+                   (int)LK_VALIDATE_SQLITE == LK_FORMAT_SQLITE,
                "public formats are those of tables");

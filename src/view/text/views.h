@@ -8,12 +8,12 @@
 #include "lockstep/view.h"
 #include "view/table/output.h"
 
-/* One table of an explanation (LK_EXPLAIN_STALLS and on); NULL when memory is out. People get the top rows and the
- * begin of long names, programs everything. */
+/* One table of an explanation (LK_EXPLAIN_STALLS and on); NULL when memory is out. People get the
+ * top rows and the begin of long names, programs everything. */
 lk_table *lk_explain_table(const lk_explanation *explanation, int which, bool people);
 
-/* Cells: nanoseconds as a time with its unit, seconds likewise; a share as per cent (machines read per cent as well, as
- * HTA has it). NAN: empty. */
+/* Cells: nanoseconds as a time with its unit, seconds likewise; a share as per cent (machines read
+ * per cent as well, as HTA has it). NAN: empty. */
 void lk_put_ns(lk_table *table, double ns);
 void lk_put_seconds(lk_table *table, double seconds);
 void lk_put_pctg(lk_table *table, double part, double whole);
@@ -24,26 +24,32 @@ void lk_put_name(lk_table *table, const char *name, bool people);
 /* The rows as an array of objects inside a document. */
 void lk_json_put_table(lk_json_writer *writer, const char *key, const lk_table *table);
 /* The report for people. */
-lk_status lk_explain_report(const lk_explanation *explanation, bool colour, FILE *out, lk_error *err);
+lk_status lk_explain_report(const lk_explanation *explanation, bool colour, FILE *out,
+                            lk_error *err);
 
-/* ---- predict_view: what the views of predictions share. The public functions and the JSON keys stand in lockstep/view.h.
+/* ---- predict_view: what the views of predictions share. The public functions and the JSON keys
+ * stand in lockstep/view.h.
  */
 
-enum { LK_SWEEP_OPTIONS = 128 };
+enum {
+	LK_SWEEP_OPTIONS = 128
+};
 
 typedef struct lk_sweep {
 	const lk_sweep_row *rows;
 	size_t count;
-	bool verbose, compact; /* compact: JSON lines */
+	bool verbose, compact;                      /* compact: JSON lines */
 	const lk_option *varying[LK_SWEEP_OPTIONS]; /* options in which the requests differ */
 	int varying_count;
 } lk_sweep;
 
 /* The report of one prediction. */
-lk_status lk_write_report(const lk_sweep_row *row, bool verbose, bool colour, FILE *out, lk_error *err);
+lk_status lk_write_report(const lk_sweep_row *row, bool verbose, bool colour, FILE *out,
+                          lk_error *err);
 /* One row each, as a table that the caller frees; NULL when memory is out. */
 lk_table *lk_sweep_table(const lk_sweep *sweep);
-/* A column of that table as an array; the other one is NULL. Numbers are NAN, texts NULL where a cell is empty. */
+/* A column of that table as an array; the other one is NULL. Numbers are NAN, texts NULL where a
+ * cell is empty. */
 typedef struct lk_sweep_column {
 	const char *key;
 	const double *numbers;
@@ -56,11 +62,13 @@ void lk_sweep_varying(lk_sweep *sweep);
 /* JSON and JSON lines; an lk_writer of an lk_sweep. */
 lk_writer lk_write_sweep_json;
 
-/* The row to recommend: of those that fit the one with the most tokens (or samples) per second and GPU; -1: none fits.
+/* The row to recommend: of those that fit the one with the most tokens (or samples) per second and
+ * GPU; -1: none fits.
  */
 long lk_sweep_best(const lk_sweep *sweep);
 
 /* The value of an option in a request, as text; "" where it was not said. Returns `out`. */
-char *lk_option_text(const lk_option *option, const lk_predict_request *request, char *out, size_t size);
+char *lk_option_text(const lk_option *option, const lk_predict_request *request, char *out,
+                     size_t size);
 
 #endif

@@ -11,31 +11,31 @@
 #include "view/table/table.h"
 #include "view/timeline/trace.h"
 
-enum { SIDE_BY_SIDE = 6, CELL = 64 };
+enum {
+	SIDE_BY_SIDE = 6,
+	CELL = 64
+};
 
 /* ---- cells ---- */
 
 static char *signed_percent(double share, char out[CELL]) {
 	char number[CELL];
 	if (fabs(share) < 0.0005) share = 0; /* no sign */
-	snprintf(out, CELL, "%s%s %%", share > 0 ? "+" : "", lk_fixed(100 * share, 1, number, sizeof number));
+	snprintf(out, CELL, "%s%s %%", share > 0 ? "+" : "",
+	         lk_fixed(100 * share, 1, number, sizeof number));
 	return out;
 }
 
 static char *change_text(const lk_whatif_column *column, bool base, char out[CELL]) {
-	if (base)
-		lk_copy(out, CELL, "-");
-	else
-		signed_percent(column->change, out);
+	if (base) lk_copy(out, CELL, "-");
+	else signed_percent(column->change, out);
 	return out;
 }
 
 static char *efficiency_text(const lk_whatif_column *column, bool base, char out[CELL]) {
 	(void)base;
-	if (isnan(column->efficiency))
-		lk_copy(out, CELL, "-");
-	else
-		lk_percent(column->efficiency, out, CELL);
+	if (isnan(column->efficiency)) lk_copy(out, CELL, "-");
+	else lk_percent(column->efficiency, out, CELL);
 	return out;
 }
 
@@ -72,7 +72,9 @@ static const struct {
 	{"communication, hidden", NULL, offsetof(lk_whatif_column, hidden_s)},
 	{"waiting, host, copies", NULL, offsetof(lk_whatif_column, other_s)},
 };
-enum { LINES = sizeof lines / sizeof *lines };
+enum {
+	LINES = sizeof lines / sizeof *lines
+};
 
 static char *line_text(const lk_whatif_column *column, int line, bool base, char out[CELL]) {
 	if (lines[line].text) return lines[line].text(column, base, out);
@@ -80,10 +82,12 @@ static char *line_text(const lk_whatif_column *column, int line, bool base, char
 	return lk_format_seconds(*(const double *)(const void *)field, out, CELL);
 }
 
-static lk_status write_side_by_side(const lk_whatif *whatif, bool colour, FILE *out, lk_error *err) {
+static lk_status write_side_by_side(const lk_whatif *whatif, bool colour, FILE *out,
+                                    lk_error *err) {
 	lk_column columns[SIDE_BY_SIDE + 1] = {{"what", "", false, false}};
 	for (int i = 0; i < whatif->column_count; i++)
-		columns[i + 1] = (lk_column){whatif->columns[i].label, whatif->columns[i].label, true, false};
+		columns[i + 1] =
+			(lk_column){whatif->columns[i].label, whatif->columns[i].label, true, false};
 	lk_table *table = lk_table_new("whatif", columns, whatif->column_count + 1);
 	if (!table) return lk_oom(err);
 	for (int line = 0; line < LINES; line++) {
@@ -91,7 +95,9 @@ static lk_status write_side_by_side(const lk_whatif *whatif, bool colour, FILE *
 		lk_table_text(table, lines[line].title);
 		for (int i = 0; i < whatif->column_count; i++) {
 			char text[CELL];
-			lk_table_text(table, whatif->columns[i].refused ? "n/a" : line_text(&whatif->columns[i], line, i == 0, text));
+			lk_table_text(table, whatif->columns[i].refused
+			                         ? "n/a"
+			                         : line_text(&whatif->columns[i], line, i == 0, text));
 		}
 	}
 	lk_status status = lk_table_write(table, LK_FORMAT_TEXT, colour, out, err);
@@ -119,7 +125,8 @@ static const lk_column row_columns[] = {
 
 static void put_seconds(lk_table *table, const lk_whatif_column *column, double seconds) {
 	char text[CELL];
-	lk_table_number(table, column->refused ? NAN : seconds, lk_format_seconds(seconds, text, sizeof text));
+	lk_table_number(table, column->refused ? NAN : seconds,
+	                lk_format_seconds(seconds, text, sizeof text));
 }
 
 static void put_row(lk_table *table, const lk_whatif_column *column, bool base) {
@@ -132,8 +139,8 @@ static void put_row(lk_table *table, const lk_whatif_column *column, bool base) 
 	lk_table_number(table, column->change + none, change_text(column, base, text));
 	lk_table_number(table, column->efficiency + none, efficiency_text(column, base, text));
 	lk_table_number(table, column->uncertainty + none, uncertainty_text(column, base, text));
-	put_seconds(table, column, column->compute_s), put_seconds(table, column, column->exposed_s), put_seconds(table, column, column->hidden_s),
-		put_seconds(table, column, column->other_s);
+	put_seconds(table, column, column->compute_s), put_seconds(table, column, column->exposed_s),
+		put_seconds(table, column, column->hidden_s), put_seconds(table, column, column->other_s);
 	lk_table_number(table, column->samples_per_s > 0 ? column->samples_per_s : NAN, NULL);
 	lk_table_text(table, column->cluster);
 	lk_table_text(table, column->refused);
@@ -141,7 +148,8 @@ static void put_row(lk_table *table, const lk_whatif_column *column, bool base) 
 
 lk_table *lk_whatif_table(const lk_whatif *whatif) {
 	lk_table *table = lk_table_new("whatif", row_columns, sizeof row_columns / sizeof *row_columns);
-	for (int i = 0; table && i < whatif->column_count; i++) put_row(table, &whatif->columns[i], i == 0);
+	for (int i = 0; table && i < whatif->column_count; i++)
+		put_row(table, &whatif->columns[i], i == 0);
 	if (table) lk_table_hide_empty(table);
 	return table;
 }
@@ -180,7 +188,8 @@ static lk_status put_remarks(const lk_whatif *whatif, int column, FILE *out, lk_
 	const lk_whatif_column *whatif_column = &whatif->columns[column];
 	if (whatif_column->refused) LK_TRY(put_line("cannot   ", whatif_column->refused, out, err));
 	for (int n = 0; n < whatif_column->note_count; n++)
-		if (!said(whatif, column, whatif_column->notes[n])) LK_TRY(put_line("note     ", whatif_column->notes[n], out, err));
+		if (!said(whatif, column, whatif_column->notes[n]))
+			LK_TRY(put_line("note     ", whatif_column->notes[n], out, err));
 	return LK_OK;
 }
 
@@ -197,23 +206,24 @@ static lk_status write_text(const void *what, bool colour, FILE *out, lk_error *
 	LK_TRY(put_line("base     ", whatif->source, out, err));
 	LK_TRY(put_line("cluster  ", whatif->columns[0].cluster, out, err));
 	fputc('\n', out);
-	LK_TRY(fits(whatif) ? write_side_by_side(whatif, colour, out, err) : write_rows(whatif, colour, out, err));
+	LK_TRY(fits(whatif) ? write_side_by_side(whatif, colour, out, err)
+	                    : write_rows(whatif, colour, out, err));
 	fputc('\n', out);
 	for (int i = 0; i < whatif->column_count; i++) LK_TRY(put_remarks(whatif, i, out, err));
-	for (int i = 0; text->verbose && i < whatif->note_count; i++) LK_TRY(put_line("basis    ", whatif->notes[i], out, err));
+	for (int i = 0; text->verbose && i < whatif->note_count; i++)
+		LK_TRY(put_line("basis    ", whatif->notes[i], out, err));
 	return put_line("reproduce: ", whatif->reproduce, out, err);
 }
 
 /* ---- JSON ---- */
 
 static void put_number(lk_json_writer *writer, const char *key, double value, bool known) {
-	if (known && isfinite(value))
-		lk_json_put_number(writer, key, value);
-	else
-		lk_json_put_null(writer, key);
+	if (known && isfinite(value)) lk_json_put_number(writer, key, value);
+	else lk_json_put_null(writer, key);
 }
 
-static void put_texts(lk_json_writer *writer, const char *key, const char *const *texts, int count) {
+static void put_texts(lk_json_writer *writer, const char *key, const char *const *texts,
+                      int count) {
 	lk_json_array(writer, key);
 	for (int i = 0; i < count; i++) lk_json_put_text(writer, NULL, texts[i]);
 	lk_json_array_end(writer);
@@ -259,19 +269,23 @@ static lk_status write_json(const void *what, bool colour, FILE *out, lk_error *
 
 /* ---- the ways out ---- */
 
-lk_status lk_whatif_print(const lk_whatif *whatif, int format, bool verbose, bool colour, const char *path, FILE *out,
-						  lk_error *err) {
+lk_status lk_whatif_print(const lk_whatif *whatif, int format, bool verbose, bool colour,
+                          const char *path, FILE *out, lk_error *err) {
 	lk_writing w = {format, verbose, colour, path, out};
 	LK_TRY(lk_writing_check(&w, err));
-	if (format == LK_FORMAT_TEXT) return lk_write_through(&w, write_text, &(struct text){whatif, verbose}, err);
+	if (format == LK_FORMAT_TEXT)
+		return lk_write_through(&w, write_text, &(struct text){whatif, verbose}, err);
 	if (format == LK_FORMAT_JSON) return lk_write_through(&w, write_json, whatif, err);
 	return lk_write_table(&w, lk_whatif_table(whatif), err);
 }
 
-lk_status lk_whatif_write_files(const lk_whatif *whatif, const lk_whatif_request *request, lk_error *err) {
+lk_status lk_whatif_write_files(const lk_whatif *whatif, const lk_whatif_request *request,
+                                lk_error *err) {
 	const lk_step *step = lk_whatif_step(whatif);
 	if (!request->graph && !request->trace) return LK_OK;
-	if (!step->graph) return lk_fail(err, LK_ERR_INPUT, "--graph", "%s", whatif->columns[whatif->together].refused);
+	if (!step->graph)
+		return lk_fail(err, LK_ERR_INPUT, "--graph", "%s",
+		               whatif->columns[whatif->together].refused);
 	if (request->trace) LK_TRY(lk_trace_write_step(step, request->trace, err));
 	return request->graph ? lk_graph_write(step->graph, request->graph, err) : LK_OK;
 }

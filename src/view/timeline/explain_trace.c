@@ -1,4 +1,5 @@
-/* explain_trace.c: traces of many ranks as one timeline on one clock, with the critical path as a track of its own. */
+/* explain_trace.c: traces of many ranks as one timeline on one clock, with the critical path as a
+ * track of its own. */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -7,44 +8,59 @@
 #include "view/timeline/trace.h"
 
 /* The critical path's process stands behind all ranks. */
-enum { PATH_RANK = INT32_MAX };
+enum {
+	PATH_RANK = INT32_MAX
+};
 static const int64_t PS_PER_NS = 1000;
 
 struct drawing {
 	lk_timeline *timeline;
 	const lk_explanation *x;
 	const lk_traces *traces;
-	int64_t from_ns, to_ns;  /* common time that is drawn */
-	LK_VEC(int64_t) open;    /* ends of the slices around the current one */
+	int64_t from_ns, to_ns; /* common time that is drawn */
+	LK_VEC(int64_t) open;   /* ends of the slices around the current one */
 };
 
-static const char *const categories[LK_EVENT_KINDS] = {"operation", "annotation", "runtime", "kernel",
-													   "copy",      "fill",       "sync"};
+static const char *const categories[LK_EVENT_KINDS] = {
+	"operation", "annotation", "runtime", "kernel", "copy", "fill", "sync"};
 
 static uint32_t intern(struct drawing *drawing, const char *text) {
 	return lk_intern_id(drawing->timeline->names, text);
 }
 
-static lk_status add_track(struct drawing *drawing, int32_t rank, const char *process, const char *name, lk_error *err) {
-	lk_track track = {.rank = rank, .ranks = 1, .process = intern(drawing, process), .name = intern(drawing, name)};
-	if (track.process == UINT32_MAX || track.name == UINT32_MAX || !lk_push(&drawing->timeline->tracks)) return lk_oom(err);
+static lk_status add_track(struct drawing *drawing, int32_t rank, const char *process,
+                           const char *name, lk_error *err) {
+	lk_track track = {.rank = rank,
+	                  .ranks = 1,
+	                  .process = intern(drawing, process),
+	                  .name = intern(drawing, name)};
+	if (track.process == UINT32_MAX || track.name == UINT32_MAX ||
+	    !lk_push(&drawing->timeline->tracks))
+		return lk_oom(err);
 	*lk_last(&drawing->timeline->tracks) = track;
 	return LK_OK;
 }
 
-static lk_status add_slice(struct drawing *drawing, const lk_capture *capture, uint32_t event, int64_t start, int64_t end, lk_error *err) {
+static lk_status add_slice(struct drawing *drawing, const lk_capture *capture, uint32_t event,
+                           int64_t start, int64_t end, lk_error *err) {
 	if (!lk_push(&drawing->timeline->slices)) return lk_oom(err);
 	lk_slice *slice = lk_last(&drawing->timeline->slices);
 	*slice = (lk_slice){
-		.track = (uint32_t)drawing->timeline->tracks.count - 1, .name = intern(drawing, lk_capture_text(capture, capture->name[event])),
-		.category = intern(drawing, categories[capture->kind[event]]), .microbatch = -1, .layer = -1,
-		.start_ps = (start - drawing->from_ns) * PS_PER_NS, .end_ps = (end - drawing->from_ns) * PS_PER_NS,
+		.track = (uint32_t)drawing->timeline->tracks.count - 1,
+		.name = intern(drawing, lk_capture_text(capture, capture->name[event])),
+		.category = intern(drawing, categories[capture->kind[event]]),
+		.microbatch = -1,
+		.layer = -1,
+		.start_ps = (start - drawing->from_ns) * PS_PER_NS,
+		.end_ps = (end - drawing->from_ns) * PS_PER_NS,
 	};
 	return slice->name == UINT32_MAX || slice->category == UINT32_MAX ? lk_oom(err) : LK_OK;
 }
 
-/* Viewers want slices that nest. Clocks are rounded and streams of old profilers overlap: what sticks out is cut. */
-static lk_status draw_event(struct drawing *drawing, const lk_capture *capture, uint32_t event, int64_t shift, lk_error *err) {
+/* Viewers want slices that nest. Clocks are rounded and streams of old profilers overlap: what
+ * sticks out is cut. */
+static lk_status draw_event(struct drawing *drawing, const lk_capture *capture, uint32_t event,
+                            int64_t shift, lk_error *err) {
 	int64_t start = capture->start_ns[event] + shift, end = lk_event_end(capture, event) + shift;
 	if (start < drawing->from_ns) start = drawing->from_ns;
 	if (end > drawing->to_ns) end = drawing->to_ns;
@@ -56,17 +72,19 @@ static lk_status draw_event(struct drawing *drawing, const lk_capture *capture, 
 	return add_slice(drawing, capture, event, start, end, err);
 }
 
-static lk_status draw_lane(struct drawing *drawing, uint32_t capture, const lk_lane *lane, int rank, lk_error *err) {
+static lk_status draw_lane(struct drawing *drawing, uint32_t capture, const lk_lane *lane, int rank,
+                           lk_error *err) {
 	const lk_capture *c = drawing->traces->capture[capture];
 	int64_t shift = drawing->traces->shift_ns[capture];
 	char process[32], name[160];
 	const char *said = lk_capture_text(c, lane->name);
 	snprintf(process, sizeof process, "rank %d", rank);
-	snprintf(name, sizeof name, "%s %lld%s%.100s", lane->stream ? "stream" : "thread", (long long)lane->thread,
-			 *said ? " " : "", said);
+	snprintf(name, sizeof name, "%s %lld%s%.100s", lane->stream ? "stream" : "thread",
+	         (long long)lane->thread, *said ? " " : "", said);
 	LK_TRY(add_track(drawing, rank, process, name, err));
 	drawing->open.count = 0;
-	for (uint32_t at = lane->begin; at < lane->end; at++) LK_TRY(draw_event(drawing, c, c->order[at], shift, err));
+	for (uint32_t at = lane->begin; at < lane->end; at++)
+		LK_TRY(draw_event(drawing, c, c->order[at], shift, err));
 	return LK_OK;
 }
 
@@ -76,7 +94,8 @@ static lk_status draw_rank(struct drawing *drawing, uint32_t capture, lk_error *
 	bool shown = false;
 	for (int i = 0; i < drawing->x->rank_count; i++) shown |= drawing->x->ranks[i].rank == rank;
 	for (size_t l = 0; shown && l < c->lanes.count; l++)
-		if (c->lanes.at[l].end > c->lanes.at[l].begin) LK_TRY(draw_lane(drawing, capture, &c->lanes.at[l], rank, err));
+		if (c->lanes.at[l].end > c->lanes.at[l].begin)
+			LK_TRY(draw_lane(drawing, capture, &c->lanes.at[l], rank, err));
 	return LK_OK;
 }
 
@@ -88,7 +107,8 @@ static lk_status draw_path(struct drawing *drawing, lk_error *err) {
 	for (size_t i = 0; i < path->event_count; i++) {
 		const lk_critical_event *event = &path->events[i];
 		const lk_capture *capture = drawing->traces->capture[event->capture];
-		int64_t shift = drawing->traces->shift_ns[event->capture], start = capture->start_ns[event->event] + shift,
+		int64_t shift = drawing->traces->shift_ns[event->capture],
+				start = capture->start_ns[event->event] + shift,
 				end = lk_event_end(capture, event->event) + shift;
 		if (start < last) start = last;
 		if (end > drawing->to_ns) end = drawing->to_ns;
@@ -105,7 +125,8 @@ static void extent(struct drawing *drawing) {
 	for (int i = 0; i < drawing->x->step_rows; i++) {
 		const lk_explain_step *step = &drawing->x->steps[i];
 		if (step->start_ns < drawing->from_ns) drawing->from_ns = step->start_ns;
-		if (step->start_ns + step->dur_ns > drawing->to_ns) drawing->to_ns = step->start_ns + step->dur_ns;
+		if (step->start_ns + step->dur_ns > drawing->to_ns)
+			drawing->to_ns = step->start_ns + step->dur_ns;
 	}
 }
 
@@ -120,7 +141,8 @@ static lk_status draw(struct drawing *drawing, lk_error *err) {
 }
 
 lk_status lk_explain_trace(const lk_explanation *explanation, const char *path, lk_error *err) {
-	struct drawing d = {.timeline = lk_timeline_new(), .x = explanation, .traces = lk_explain_traces(explanation)};
+	struct drawing d = {
+		.timeline = lk_timeline_new(), .x = explanation, .traces = lk_explain_traces(explanation)};
 	lk_status status = draw(&d, err);
 	if (status == LK_OK) status = lk_trace_write(d.timeline, path, err);
 	lk_vec_free(&d.open);

@@ -22,7 +22,8 @@ lk_status lk_stalls_timeline(const lk_stalls_answer *answer, const char *path, l
 	return status;
 }
 
-/* ---- folded stacks (https://github.com/brendangregg/FlameGraph): frames, a blank, microseconds ---- */
+/* ---- folded stacks (https://github.com/brendangregg/FlameGraph): frames, a blank, microseconds
+ * ---- */
 
 /* Nanoseconds by stack; ids of the intern table count up from 1. */
 struct stacks {
@@ -46,20 +47,27 @@ static void frame(char *out, size_t size, const char *name) {
 		if (*c == ';') *c = ':';
 }
 
-static void name_call(const lk_recorded_run *run, const lk_recorded_call *call, char *out, size_t size) {
+static void name_call(const lk_recorded_run *run, const lk_recorded_call *call, char *out,
+                      size_t size) {
 	static const char *const words[LK_RECORD_KINDS] = {
 		[LK_RECORD_OPEN] = "open", [LK_RECORD_READ] = "read", [LK_RECORD_WRITE] = "write",
 		[LK_RECORD_SYNC] = "sync", [LK_RECORD_MAP] = "map",   [LK_RECORD_CLOSE] = "close"};
 	const lk_record_entry *entry = &call->record;
 	bool comm = entry->kind == LK_RECORD_COMM;
-	const lk_recorded_name *what = comm ? lk_recorded_find(&run->names, call->process, entry->comm.call)
-	                                    : lk_recorded_find(&run->files, call->process, entry->object);
-	const lk_recorded_name *group = comm ? lk_recorded_find(&run->groups, call->process, entry->object) : NULL;
+	const lk_recorded_name *what =
+		comm ? lk_recorded_find(&run->names, call->process, entry->comm.call)
+			 : lk_recorded_find(&run->files, call->process, entry->object);
+	const lk_recorded_name *group =
+		comm ? lk_recorded_find(&run->groups, call->process, entry->object) : NULL;
 	char name[300], on[300];
-	frame(name, sizeof name, what ? lk_intern_text(run->texts, comm ? what->name : what->shown) : "?");
+	frame(name, sizeof name,
+	      what ? lk_intern_text(run->texts, comm ? what->name : what->shown) : "?");
 	frame(on, sizeof on, group ? lk_intern_text(run->texts, group->name) : "");
 	if (comm) snprintf(out, size, "communication;%s%s%s", name, *on ? ";ranks " : "", on);
-	else snprintf(out, size, "files;%s;%s", entry->kind < LK_RECORD_KINDS && words[entry->kind] ? words[entry->kind] : "call", name);
+	else
+		snprintf(out, size, "files;%s;%s",
+		         entry->kind < LK_RECORD_KINDS && words[entry->kind] ? words[entry->kind] : "call",
+		         name);
 }
 
 /* The main thread's calls, and its own code between them. */
@@ -71,7 +79,8 @@ static lk_status add_rank(struct stacks *stacks, const lk_recorded_run *run, lk_
 	for (size_t i = 0; i < run->calls.count; i++) {
 		const lk_recorded_call *call = &run->calls.at[i];
 		const lk_record_entry *entry = &call->record;
-		if (call->process || entry->thread != run->main_thread || entry->start_ns < cursor) continue;
+		if (call->process || entry->thread != run->main_thread || entry->start_ns < cursor)
+			continue;
 		snprintf(stack, sizeof stack, "%s;own code", who);
 		if (cursor >= 0) LK_TRY(add(stacks, stack, entry->start_ns - cursor, err));
 		name_call(run, call, what, sizeof what);
@@ -102,7 +111,9 @@ static lk_status add_folder(struct stacks *stacks, const char *folder, lk_error 
 	if (!dir) return lk_fail(err, LK_ERR_IO, folder, "cannot be listed: %s", strerror(errno));
 	for (struct dirent *dirent; status == LK_OK && (dirent = readdir(dir));) {
 		char path[PATH_MAX + NAME_MAX + 2];
-		if (!lk_ends_in(dirent->d_name, LK_RECORDING_ENDING) || strstr(dirent->d_name, LK_RECORDING_FORKED)) continue;
+		if (!lk_ends_in(dirent->d_name, LK_RECORDING_ENDING) ||
+		    strstr(dirent->d_name, LK_RECORDING_FORKED))
+			continue;
 		snprintf(path, sizeof path, "%s/%s", folder, dirent->d_name);
 		status = add_file(stacks, path, err);
 	}
@@ -114,7 +125,9 @@ static lk_status write_stacks(const void *what, bool colour, FILE *out, lk_error
 	const struct stacks *stacks = what;
 	(void)colour, (void)err;
 	for (uint32_t id = 1; id < stacks->ns.count; id++)
-		if (stacks->ns.at[id] >= 1000) fprintf(out, "%s %lld\n", lk_intern_text(stacks->names, id), (long long)(stacks->ns.at[id] / 1000));
+		if (stacks->ns.at[id] >= 1000)
+			fprintf(out, "%s %lld\n", lk_intern_text(stacks->names, id),
+			        (long long)(stacks->ns.at[id] / 1000));
 	return LK_OK;
 }
 

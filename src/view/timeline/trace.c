@@ -10,19 +10,26 @@
 typedef lk_status writer(const lk_trace_plan *plan, lk_trace_out *out);
 
 static writer *writer_of(const char *path) {
-	static const struct { const char *ending; writer *write; } formats[] = {
-		{".json", lk_trace_chrome}, {".json.gz", lk_trace_chrome}, {".pftrace", lk_trace_perfetto},
+	static const struct {
+		const char *ending;
+		writer *write;
+	} formats[] = {
+		{".json", lk_trace_chrome},
+		{".json.gz", lk_trace_chrome},
+		{".pftrace", lk_trace_perfetto},
 	};
 	size_t length = strlen(path);
 	for (size_t i = 0; i < sizeof formats / sizeof *formats; i++) {
 		size_t n = strlen(formats[i].ending);
-		if (length >= n && strcmp(path + length - n, formats[i].ending) == 0) return formats[i].write;
+		if (length >= n && strcmp(path + length - n, formats[i].ending) == 0)
+			return formats[i].write;
 	}
 	return NULL;
 }
 
 void lk_trace_flush(lk_trace_out *out) {
-	if (out->status == LK_OK && out->used) out->status = lk_sink_write(out->sink, out->bytes, out->used, out->err);
+	if (out->status == LK_OK && out->used)
+		out->status = lk_sink_write(out->sink, out->bytes, out->used, out->err);
 	out->used = 0;
 }
 
@@ -36,7 +43,8 @@ void lk_trace_put_slowly(lk_trace_out *out, const void *bytes, size_t size) {
 	out->used = size;
 }
 
-static lk_status write_plan(const lk_trace_plan *plan, writer *write, const char *path, lk_error *err) {
+static lk_status write_plan(const lk_trace_plan *plan, writer *write, const char *path,
+                            lk_error *err) {
 	lk_trace_out *out = calloc(1, sizeof *out);
 	if (!out) return lk_oom(err);
 	out->err = err;
@@ -56,7 +64,8 @@ lk_status lk_trace_write(const lk_timeline *timeline, const char *path, lk_error
 	writer *write = writer_of(path);
 	if (!write) {
 		lk_fail(err, LK_ERR_INPUT, path, "no trace format has this ending");
-		return lk_hint(err, "end the name in .json or .json.gz (Chrome trace events) or .pftrace (Perfetto)");
+		return lk_hint(
+			err, "end the name in .json or .json.gz (Chrome trace events) or .pftrace (Perfetto)");
 	}
 	lk_trace_plan plan = {0};
 	lk_status status = lk_trace_plan_make(&plan, timeline, err);

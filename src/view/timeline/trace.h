@@ -7,9 +7,10 @@
 
 struct lk_step;
 
-/* Writes by the ending of `path`: .json and .json.gz as Chrome trace events, .pftrace as native Perfetto (TrackEvent
- * protobuf). One process per rank, one thread per stream, slices strictly nested and sorted by start, flows for
- * send/receive, counters for memory. Any other ending is an error that names these three. */
+/* Writes by the ending of `path`: .json and .json.gz as Chrome trace events, .pftrace as native
+ * Perfetto (TrackEvent protobuf). One process per rank, one thread per stream, slices strictly
+ * nested and sorted by start, flows for send/receive, counters for memory. Any other ending is an
+ * error that names these three. */
 lk_status lk_trace_write(const lk_timeline *timeline, const char *path, lk_error *err);
 /* The same of what a step's simulation recorded. */
 lk_status lk_trace_write_step(const struct lk_step *step, const char *path, lk_error *err);

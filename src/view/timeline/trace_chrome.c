@@ -1,11 +1,13 @@
-/* trace_chrome.c: Chrome trace events ("Trace Event Format", JSON object form), as chrome://tracing, Perfetto and
- * TensorBoard read them. Names are escaped once; nothing is allocated per event.
+/* trace_chrome.c: Chrome trace events ("Trace Event Format", JSON object form), as
+ * chrome://tracing, Perfetto and TensorBoard read them. Names are escaped once; nothing is
+ * allocated per event.
  *
- * Times. Perfetto reads ts and dur as floating point microseconds, rounds each by itself to nanoseconds and drops a
- * slice that then crosses the end of another (its statistic slice_drop_overlapping_complete_event). Picoseconds in ts and dur
- * would make it lose one in eight of slices that follow each other without a gap. Both ends of a slice are therefore
- * rounded to nanoseconds here, which keeps their order, and dur is the difference; the exact values stand in args as
- * start_ps and dur_ps. */
+ * Times. Perfetto reads ts and dur as floating point microseconds, rounds each by itself to
+ * nanoseconds and drops a slice that then crosses the end of another (its statistic
+ * slice_drop_overlapping_complete_event). Picoseconds in ts and dur would make it lose one in eight
+ * of slices that follow each other without a gap. Both ends of a slice are therefore rounded to
+ * nanoseconds here, which keeps their order, and dur is the difference; the exact values stand in
+ * args as start_ps and dur_ps. */
 #include <inttypes.h>
 #include <math.h>
 #include <string.h>
@@ -21,10 +23,10 @@ struct chrome {
 	const lk_trace_plan *plan;
 	lk_trace_out *out;
 	lk_arena arena;
-	struct escaped *names;   /* by interned id */
-	bool begun;       /* an event stands in the file */
+	struct escaped *names; /* by interned id */
+	bool begun;            /* an event stands in the file */
 	size_t prefix_length;
-	char prefix[96];  /* of the events of a track: pid, tid and the key of ts */
+	char prefix[96]; /* of the events of a track: pid, tid and the key of ts */
 };
 
 #define PUT(c, literal) lk_trace_put((c)->out, "" literal, sizeof(literal) - 1)
@@ -66,7 +68,8 @@ static void put_real(struct chrome *chrome, double value) {
 	lk_trace_put(chrome->out, text, strlen(text));
 }
 
-/* The characters that stand for one character of JSON text; *taken is how many bytes of `text` they stand for. */
+/* The characters that stand for one character of JSON text; *taken is how many bytes of `text` they
+ * stand for. */
 static size_t escape_one(const char *text, size_t left, char out[8], size_t *taken) {
 	unsigned char byte = (unsigned char)*text;
 	*taken = lk_utf8_length(text, left);
@@ -103,7 +106,8 @@ static void fail_memory(struct chrome *chrome) {
 
 static void put_name(struct chrome *chrome, uint32_t id) {
 	struct escaped *name = &chrome->names[id];
-	if (!name->text && !escape(&chrome->arena, lk_trace_text(chrome->plan, id), name)) fail_memory(chrome);
+	if (!name->text && !escape(&chrome->arena, lk_trace_text(chrome->plan, id), name))
+		fail_memory(chrome);
 	else lk_trace_put(chrome->out, name->text, name->length);
 }
 
@@ -120,7 +124,8 @@ static void begin_event(struct chrome *chrome) {
 
 /* ---- metadata ---- */
 
-static void begin_metadata(struct chrome *chrome, const char *name, int64_t pid, const int64_t *tid, const char *key) {
+static void begin_metadata(struct chrome *chrome, const char *name, int64_t pid, const int64_t *tid,
+                           const char *key) {
 	begin_event(chrome);
 	PUT(chrome, "{\"ph\":\"M\",\"name\":\"");
 	lk_trace_put(chrome->out, name, strlen(name));
@@ -135,14 +140,16 @@ static void begin_metadata(struct chrome *chrome, const char *name, int64_t pid,
 	PUT(chrome, "\":");
 }
 
-static void put_title(struct chrome *chrome, const char *name, int64_t pid, const int64_t *tid, const char *title) {
+static void put_title(struct chrome *chrome, const char *name, int64_t pid, const int64_t *tid,
+                      const char *title) {
 	begin_metadata(chrome, name, pid, tid, "name");
 	PUT(chrome, "\"");
 	put_text(chrome, title);
 	PUT(chrome, "\"}}");
 }
 
-static void put_sort_index(struct chrome *chrome, const char *name, int64_t pid, const int64_t *tid, uint64_t index) {
+static void put_sort_index(struct chrome *chrome, const char *name, int64_t pid, const int64_t *tid,
+                           uint64_t index) {
 	begin_metadata(chrome, name, pid, tid, "sort_index");
 	put_unsigned(chrome, index);
 	PUT(chrome, "}}");
@@ -172,7 +179,8 @@ static void put_metadata(struct chrome *chrome) {
 
 static void begin_track(struct chrome *chrome, uint32_t track) {
 	const lk_trace_row *row = &chrome->plan->rows[track];
-	chrome->prefix_length = (size_t)snprintf(chrome->prefix, sizeof chrome->prefix, "\"pid\":%" PRId64 ",\"tid\":%" PRId64 ",\"ts\":",
+	chrome->prefix_length = (size_t)snprintf(
+		chrome->prefix, sizeof chrome->prefix, "\"pid\":%" PRId64 ",\"tid\":%" PRId64 ",\"ts\":",
 		chrome->plan->processes.at[row->process].pid, row->tid);
 }
 
@@ -202,7 +210,8 @@ static void put_arguments(struct chrome *chrome, const lk_trace_span *span) {
 }
 
 static void put_slice(struct chrome *chrome, const lk_trace_span *span) {
-	uint64_t start = lk_trace_ns(chrome->plan, span->start_ps), end = lk_trace_ns(chrome->plan, span->end_ps);
+	uint64_t start = lk_trace_ns(chrome->plan, span->start_ps),
+			 end = lk_trace_ns(chrome->plan, span->end_ps);
 	begin_event(chrome);
 	PUT(chrome, "{\"ph\":\"X\",");
 	lk_trace_put(chrome->out, chrome->prefix, chrome->prefix_length);
@@ -221,9 +230,10 @@ static void put_slice(struct chrome *chrome, const lk_trace_span *span) {
 
 /* ---- arrows ---- */
 
-/* An arrow starts where its slice starts and arrives where the other starts, or, if that was waiting already, inside it
- * at the time of sending. Viewers sort events by time and keep the order of the file for equal times: an arrival that
- * stands before its start in the file comes a nanosecond later if the slice has room for it. */
+/* An arrow starts where its slice starts and arrives where the other starts, or, if that was
+ * waiting already, inside it at the time of sending. Viewers sort events by time and keep the order
+ * of the file for equal times: an arrival that stands before its start in the file comes a
+ * nanosecond later if the slice has room for it. */
 static uint64_t arrival(const lk_trace_plan *plan, const lk_trace_arrow *arrow) {
 	const lk_trace_span *to = &plan->spans[arrow->to];
 	uint64_t sent = lk_trace_ns(plan, plan->spans[arrow->from].start_ps);
@@ -244,13 +254,15 @@ static void put_arrow_end(struct chrome *chrome, bool sends, uint32_t id, uint64
 	PUT(chrome, "}");
 }
 
-/* They follow their slice: at its start it is then the innermost open one, to which viewers bind them. */
+/* They follow their slice: at its start it is then the innermost open one, to which viewers bind
+ * them. */
 static void put_arrows(struct chrome *chrome, size_t span) {
 	const lk_trace_plan *plan = chrome->plan;
 	for (uint32_t i = plan->out_first[span]; i < plan->out_first[span + 1]; i++)
 		put_arrow_end(chrome, true, i, lk_trace_ns(plan, plan->spans[span].start_ps));
 	for (uint32_t i = plan->in_first[span]; i < plan->in_first[span + 1]; i++)
-		put_arrow_end(chrome, false, plan->in_arrows[i], arrival(plan, &plan->arrows[plan->in_arrows[i]]));
+		put_arrow_end(chrome, false, plan->in_arrows[i],
+		              arrival(plan, &plan->arrows[plan->in_arrows[i]]));
 }
 
 static void put_point(struct chrome *chrome, const lk_trace_point *point) {
@@ -268,16 +280,19 @@ static void put_point(struct chrome *chrome, const lk_trace_point *point) {
 
 static void put_events(struct chrome *chrome) {
 	const lk_trace_plan *plan = chrome->plan;
-	PUT(chrome, "{\"displayTimeUnit\":\"ms\",\"otherData\":{\"generator\":\"lockstep\",\"origin_ps\":");
+	PUT(chrome,
+	    "{\"displayTimeUnit\":\"ms\",\"otherData\":{\"generator\":\"lockstep\",\"origin_ps\":");
 	put_integer(chrome, plan->origin_ps);
 	PUT(chrome, "},\"traceEvents\":[\n");
 	put_metadata(chrome);
 	for (size_t i = 0; i < plan->span_count && chrome->out->status == LK_OK; i++) {
-		if (!i || plan->spans[i].track != plan->spans[i - 1].track) begin_track(chrome, plan->spans[i].track);
+		if (!i || plan->spans[i].track != plan->spans[i - 1].track)
+			begin_track(chrome, plan->spans[i].track);
 		put_slice(chrome, &plan->spans[i]);
 		if (plan->out_first) put_arrows(chrome, i);
 	}
-	for (size_t i = 0; i < plan->point_count && chrome->out->status == LK_OK; i++) put_point(chrome, &plan->points[i]);
+	for (size_t i = 0; i < plan->point_count && chrome->out->status == LK_OK; i++)
+		put_point(chrome, &plan->points[i]);
 	PUT(chrome, "\n]}\n");
 }
 

@@ -1,54 +1,121 @@
-/* trace_perfetto.c: Perfetto's native format, a protobuf Trace of TracePackets with TrackEvents. Field numbers are
- * those of github.com/google/perfetto, protos/perfetto/trace (trace_packet.proto, track_event/, interned_data/).
+/* trace_perfetto.c: Perfetto's native format, a protobuf Trace of TracePackets with TrackEvents.
+ * Field numbers are those of github.com/google/perfetto, protos/perfetto/trace (trace_packet.proto,
+ * track_event/, interned_data/).
  *
- * Times are nanoseconds, the resolution of the format. Both ends of a slice are rounded to the nearest one, which keeps
- * their order, and events are written in the order of nesting; readers keep that order for equal times. Names,
- * categories and names of annotations are interned: written once, with the packet that uses them first. */
+ * Times are nanoseconds, the resolution of the format. Both ends of a slice are rounded to the
+ * nearest one, which keeps their order, and events are written in the order of nesting; readers
+ * keep that order for equal times. Names, categories and names of annotations are interned: written
+ * once, with the packet that uses them first. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include "io/protobuf.h"
 #include "view/timeline/trace_plan.h"
 
-enum { TRACE_PACKET = 1 };
 enum {
-	PACKET_TIMESTAMP = 8, PACKET_SEQUENCE = 10, PACKET_TRACK_EVENT = 11, PACKET_INTERNED = 12, PACKET_FLAGS = 13,
+	TRACE_PACKET = 1
+};
+enum {
+	PACKET_TIMESTAMP = 8,
+	PACKET_SEQUENCE = 10,
+	PACKET_TRACK_EVENT = 11,
+	PACKET_INTERNED = 12,
+	PACKET_FLAGS = 13,
 	PACKET_TRACK = 60,
 };
-enum { FLAG_STATE_CLEARED = 1, FLAG_NEEDS_STATE = 2 };
 enum {
-	TRACK_UUID = 1, TRACK_NAME = 2, TRACK_PROCESS = 3, TRACK_THREAD = 4, TRACK_PARENT = 5, TRACK_COUNTER = 8,
-	TRACK_CHILD_ORDERING = 11, TRACK_RANK = 12, TRACK_PROCESS_ORDERING = 19, TRACK_THREAD_ORDERING = 20,
+	FLAG_STATE_CLEARED = 1,
+	FLAG_NEEDS_STATE = 2
 };
-enum { ORDERING_EXPLICIT = 1, CHILDREN_EXPLICIT = 3 };
-enum { PROCESS_PID = 1, PROCESS_SORT_INDEX = 3, PROCESS_NAME = 6 };
-enum { THREAD_PID = 1, THREAD_TID = 2, THREAD_SORT_INDEX = 3, THREAD_NAME = 5 };
-enum { COUNTER_UNIT = 3, UNIT_BYTES = 3 };
 enum {
-	EVENT_CATEGORY = 3, EVENT_ANNOTATION = 4, EVENT_TYPE = 9, EVENT_NAME = 10, EVENT_TRACK = 11, EVENT_COUNTER = 30,
-	EVENT_REAL_COUNTER = 44, EVENT_FLOW = 47, EVENT_FLOW_END = 48,
+	TRACK_UUID = 1,
+	TRACK_NAME = 2,
+	TRACK_PROCESS = 3,
+	TRACK_THREAD = 4,
+	TRACK_PARENT = 5,
+	TRACK_COUNTER = 8,
+	TRACK_CHILD_ORDERING = 11,
+	TRACK_RANK = 12,
+	TRACK_PROCESS_ORDERING = 19,
+	TRACK_THREAD_ORDERING = 20,
 };
-enum { TYPE_BEGIN = 1, TYPE_END = 2, TYPE_COUNTER = 4 };
-enum { INTERNED_CATEGORY = 1, INTERNED_NAME = 2, INTERNED_ANNOTATION = 3 };
-enum { ENTRY_ID = 1, ENTRY_TEXT = 2 };
-enum { ANNOTATION_NAME = 1, ANNOTATION_INTEGER = 4, ANNOTATION_REAL = 5 };
-enum { ANNOTATED_BYTES = 1, ANNOTATED_FLOPS, ANNOTATED_LAYER, ANNOTATED_MICROBATCH };
-enum { SEQUENCE = 1 }; /* the one writer of packets */
+enum {
+	ORDERING_EXPLICIT = 1,
+	CHILDREN_EXPLICIT = 3
+};
+enum {
+	PROCESS_PID = 1,
+	PROCESS_SORT_INDEX = 3,
+	PROCESS_NAME = 6
+};
+enum {
+	THREAD_PID = 1,
+	THREAD_TID = 2,
+	THREAD_SORT_INDEX = 3,
+	THREAD_NAME = 5
+};
+enum {
+	COUNTER_UNIT = 3,
+	UNIT_BYTES = 3
+};
+enum {
+	EVENT_CATEGORY = 3,
+	EVENT_ANNOTATION = 4,
+	EVENT_TYPE = 9,
+	EVENT_NAME = 10,
+	EVENT_TRACK = 11,
+	EVENT_COUNTER = 30,
+	EVENT_REAL_COUNTER = 44,
+	EVENT_FLOW = 47,
+	EVENT_FLOW_END = 48,
+};
+enum {
+	TYPE_BEGIN = 1,
+	TYPE_END = 2,
+	TYPE_COUNTER = 4
+};
+enum {
+	INTERNED_CATEGORY = 1,
+	INTERNED_NAME = 2,
+	INTERNED_ANNOTATION = 3
+};
+enum {
+	ENTRY_ID = 1,
+	ENTRY_TEXT = 2
+};
+enum {
+	ANNOTATION_NAME = 1,
+	ANNOTATION_INTEGER = 4,
+	ANNOTATION_REAL = 5
+};
+enum {
+	ANNOTATED_BYTES = 1,
+	ANNOTATED_FLOPS,
+	ANNOTATED_LAYER,
+	ANNOTATED_MICROBATCH
+};
+enum {
+	SEQUENCE = 1
+}; /* the one writer of packets */
 
 /* The packet being built. Memory that is out shows when it is sent. */
 struct perfetto {
 	const lk_trace_plan *plan;
 	lk_trace_out *out;
 	lk_proto_out packet;
-	unsigned char *known;    /* by interned id: which of the indices below hold it */
-	LK_VEC(uint32_t) open;   /* spans that have begun and not ended */
+	unsigned char *known;  /* by interned id: which of the indices below hold it */
+	LK_VEC(uint32_t) open; /* spans that have begun and not ended */
 };
 
-enum { KNOWN_NAME = 1, KNOWN_CATEGORY = 2 };
+enum {
+	KNOWN_NAME = 1,
+	KNOWN_CATEGORY = 2
+};
 
 static void send(struct perfetto *perfetto) {
 	unsigned char head[12];
-	if (perfetto->packet.lost && perfetto->out->status == LK_OK) perfetto->out->status = lk_oom(perfetto->out->err);
+	if (perfetto->packet.lost && perfetto->out->status == LK_OK)
+		perfetto->out->status = lk_oom(perfetto->out->err);
 	size_t used = lk_proto_encode(head, TRACE_PACKET << 3 | LK_WIRE_BYTES);
 	used += lk_proto_encode(head + used, perfetto->packet.bytes.count);
 	lk_trace_put(perfetto->out, head, used);
@@ -78,7 +145,8 @@ static void put_entry(struct perfetto *perfetto, unsigned index, uint64_t id, co
 	lk_proto_end(&perfetto->packet, entry);
 }
 
-/* The first packet: state is clear, annotations have names, ranks decide the order of processes and threads. */
+/* The first packet: state is clear, annotations have names, ranks decide the order of processes and
+ * threads. */
 static void send_root(struct perfetto *perfetto) {
 	lk_proto_put_integer(&perfetto->packet, PACKET_SEQUENCE, SEQUENCE);
 	lk_proto_put_integer(&perfetto->packet, PACKET_FLAGS, FLAG_STATE_CLEARED);
@@ -121,7 +189,8 @@ static void send_thread(struct perfetto *perfetto, size_t index) {
 	const lk_trace_row *row = &perfetto->plan->rows[index];
 	size_t track = begin_track(perfetto, track_uuid(perfetto->plan, index));
 	size_t body = lk_proto_begin(&perfetto->packet, TRACK_THREAD);
-	lk_proto_put_integer(&perfetto->packet, THREAD_PID, (uint64_t)perfetto->plan->processes.at[row->process].pid);
+	lk_proto_put_integer(&perfetto->packet, THREAD_PID,
+	                     (uint64_t)perfetto->plan->processes.at[row->process].pid);
 	lk_proto_put_integer(&perfetto->packet, THREAD_TID, (uint64_t)row->tid);
 	lk_proto_put_integer(&perfetto->packet, THREAD_SORT_INDEX, index);
 	lk_proto_put_text(&perfetto->packet, THREAD_NAME, row->name);
@@ -134,7 +203,8 @@ static void send_thread(struct perfetto *perfetto, size_t index) {
 
 static void send_counter_track(struct perfetto *perfetto, const lk_trace_point *point) {
 	size_t track = begin_track(perfetto, counter_uuid(perfetto->plan, point->series));
-	lk_proto_put_text(&perfetto->packet, TRACK_NAME, lk_trace_text(perfetto->plan, point->counter->name));
+	lk_proto_put_text(&perfetto->packet, TRACK_NAME,
+	                  lk_trace_text(perfetto->plan, point->counter->name));
 	lk_proto_put_integer(&perfetto->packet, TRACK_PARENT, process_uuid(point->process));
 	size_t body = lk_proto_begin(&perfetto->packet, TRACK_COUNTER);
 	lk_proto_put_integer(&perfetto->packet, COUNTER_UNIT, UNIT_BYTES);
@@ -149,7 +219,8 @@ static void send_descriptors(struct perfetto *perfetto) {
 	for (size_t i = 0; i < plan->processes.count; i++) send_process(perfetto, i);
 	for (size_t i = 0; i < plan->timeline->tracks.count; i++) send_thread(perfetto, i);
 	for (size_t i = 0; i < plan->point_count; i++)
-		if (!i || plan->points[i].series != plan->points[i - 1].series) send_counter_track(perfetto, &plan->points[i]);
+		if (!i || plan->points[i].series != plan->points[i - 1].series)
+			send_counter_track(perfetto, &plan->points[i]);
 }
 
 /* ---- events ---- */
@@ -164,8 +235,12 @@ static void begin_packet(struct perfetto *perfetto, uint64_t ns, const lk_slice 
 	bool new_category = slice->category && !(perfetto->known[slice->category] & KNOWN_CATEGORY);
 	if (!new_name && !new_category) return;
 	size_t interned = lk_proto_begin(&perfetto->packet, PACKET_INTERNED);
-	if (new_category) put_entry(perfetto, INTERNED_CATEGORY, slice->category, lk_trace_text(perfetto->plan, slice->category));
-	if (new_name) put_entry(perfetto, INTERNED_NAME, (uint64_t)slice->name + 1, lk_trace_text(perfetto->plan, slice->name));
+	if (new_category)
+		put_entry(perfetto, INTERNED_CATEGORY, slice->category,
+		          lk_trace_text(perfetto->plan, slice->category));
+	if (new_name)
+		put_entry(perfetto, INTERNED_NAME, (uint64_t)slice->name + 1,
+		          lk_trace_text(perfetto->plan, slice->name));
 	lk_proto_end(&perfetto->packet, interned);
 	perfetto->known[slice->name] |= KNOWN_NAME;
 	perfetto->known[slice->category] |= KNOWN_CATEGORY;
@@ -196,13 +271,14 @@ static void send_begin(struct perfetto *perfetto, size_t index) {
 	if (slice->layer >= 0) annotate(perfetto, ANNOTATED_LAYER, slice->layer);
 	if (slice->microbatch >= 0) annotate(perfetto, ANNOTATED_MICROBATCH, slice->microbatch);
 	if (plan->out_first)
-		for (uint64_t i = plan->out_first[index]; i < plan->out_first[index + 1]; i++) lk_proto_put_fixed64(&perfetto->packet, EVENT_FLOW, i + 1);
+		for (uint64_t i = plan->out_first[index]; i < plan->out_first[index + 1]; i++)
+			lk_proto_put_fixed64(&perfetto->packet, EVENT_FLOW, i + 1);
 	lk_proto_end(&perfetto->packet, event);
 	send(perfetto);
 }
 
-/* Arrows arrive with the end of a slice: a receive that waits begins before or with the send, and the reader takes the
- * first event that names an arrow for its start. */
+/* Arrows arrive with the end of a slice: a receive that waits begins before or with the send, and
+ * the reader takes the first event that names an arrow for its start. */
 static void send_end(struct perfetto *perfetto, size_t index) {
 	const lk_trace_plan *plan = perfetto->plan;
 	const lk_trace_span *span = &plan->spans[index];
@@ -212,7 +288,8 @@ static void send_end(struct perfetto *perfetto, size_t index) {
 	lk_proto_put_integer(&perfetto->packet, EVENT_TRACK, track_uuid(plan, span->track));
 	if (plan->in_first)
 		for (uint32_t i = plan->in_first[index]; i < plan->in_first[index + 1]; i++)
-			lk_proto_put_fixed64(&perfetto->packet, EVENT_FLOW_END, (uint64_t)plan->in_arrows[i] + 1);
+			lk_proto_put_fixed64(&perfetto->packet, EVENT_FLOW_END,
+			                     (uint64_t)plan->in_arrows[i] + 1);
 	lk_proto_end(&perfetto->packet, event);
 	send(perfetto);
 }
@@ -243,8 +320,10 @@ static void send_point(struct perfetto *perfetto, const lk_trace_point *point) {
 	begin_packet(perfetto, lk_trace_ns(perfetto->plan, point->counter->time_ps), NULL);
 	size_t event = lk_proto_begin(&perfetto->packet, PACKET_TRACK_EVENT);
 	lk_proto_put_integer(&perfetto->packet, EVENT_TYPE, TYPE_COUNTER);
-	lk_proto_put_integer(&perfetto->packet, EVENT_TRACK, counter_uuid(perfetto->plan, point->series));
-	if (fabs(value) < 9e18 && value == (double)(int64_t)value) lk_proto_put_integer(&perfetto->packet, EVENT_COUNTER, (uint64_t)(int64_t)value);
+	lk_proto_put_integer(&perfetto->packet, EVENT_TRACK,
+	                     counter_uuid(perfetto->plan, point->series));
+	if (fabs(value) < 9e18 && value == (double)(int64_t)value)
+		lk_proto_put_integer(&perfetto->packet, EVENT_COUNTER, (uint64_t)(int64_t)value);
 	else lk_proto_put_double(&perfetto->packet, EVENT_REAL_COUNTER, value);
 	lk_proto_end(&perfetto->packet, event);
 	send(perfetto);
@@ -256,7 +335,8 @@ lk_status lk_trace_perfetto(const lk_trace_plan *plan, lk_trace_out *out) {
 	if (!p.known) return lk_oom(out->err);
 	send_descriptors(&p);
 	send_slices(&p);
-	for (size_t i = 0; i < plan->point_count && out->status == LK_OK; i++) send_point(&p, &plan->points[i]);
+	for (size_t i = 0; i < plan->point_count && out->status == LK_OK; i++)
+		send_point(&p, &plan->points[i]);
 	free(p.known);
 	lk_vec_free(&p.packet.bytes);
 	lk_vec_free(&p.open);

@@ -1,6 +1,7 @@
-/* trace_plan.c: puts a timeline in order for trace viewers: processes and threads get their numbers, slices are sorted
- * by track, start and length and checked to nest, arrows and counters follow them. What is written depends on what the
- * timeline says, not on the order in which its slices were stored. */
+/* trace_plan.c: puts a timeline in order for trace viewers: processes and threads get their
+ * numbers, slices are sorted by track, start and length and checked to nest, arrows and counters
+ * follow them. What is written depends on what the timeline says, not on the order in which its
+ * slices were stored. */
 #include "view/timeline/trace_plan.h"
 
 #include <inttypes.h>
@@ -10,7 +11,8 @@
 
 static const char WHERE[] = "trace";
 
-/* Two slices may overlap by so much through rounding: costs are rounded to picoseconds one by one. */
+/* Two slices may overlap by so much through rounding: costs are rounded to picoseconds one by one.
+ */
 static const uint64_t TOLERANCE_PS = 1;
 
 const char *lk_trace_text(const lk_trace_plan *plan, uint32_t name) {
@@ -33,37 +35,46 @@ void lk_trace_plan_free(lk_trace_plan *plan) {
 
 /* ---- checks ---- */
 
-static lk_status check_slice(const lk_timeline *timeline, const lk_slice *slice, uint32_t names, lk_error *err) {
+static lk_status check_slice(const lk_timeline *timeline, const lk_slice *slice, uint32_t names,
+                             lk_error *err) {
 	size_t index = (size_t)(slice - timeline->slices.at);
 	if (slice->track >= timeline->tracks.count || slice->name >= names || slice->category >= names)
-		return lk_fail(err, LK_ERR_INTERNAL, WHERE, "slice %zu names a track or text that is not there", index);
+		return lk_fail(err, LK_ERR_INTERNAL, WHERE,
+		               "slice %zu names a track or text that is not there", index);
 	if (slice->end_ps < slice->start_ps)
 		return lk_fail(err, LK_ERR_INTERNAL, WHERE, "slice %zu ends before it starts", index);
 	return LK_OK;
 }
 
-static lk_status check_counter(const lk_timeline *timeline, const lk_counter *counter, uint32_t names, lk_error *err) {
+static lk_status check_counter(const lk_timeline *timeline, const lk_counter *counter,
+                               uint32_t names, lk_error *err) {
 	size_t index = (size_t)(counter - timeline->counters.at);
-	if (counter->name >= names) return lk_fail(err, LK_ERR_INTERNAL, WHERE, "counter %zu has no name", index);
-	if (!isfinite(counter->value)) return lk_fail(err, LK_ERR_INTERNAL, WHERE, "counter %zu is not a finite number", index);
+	if (counter->name >= names)
+		return lk_fail(err, LK_ERR_INTERNAL, WHERE, "counter %zu has no name", index);
+	if (!isfinite(counter->value))
+		return lk_fail(err, LK_ERR_INTERNAL, WHERE, "counter %zu is not a finite number", index);
 	return LK_OK;
 }
 
 static lk_status check_all(lk_trace_plan *plan, lk_error *err) {
 	const lk_timeline *timeline = plan->timeline;
 	uint32_t names = lk_intern_count(timeline->names);
-	if (timeline->slices.count >= UINT32_MAX || timeline->tracks.count >= UINT32_MAX || timeline->flows.count >= UINT32_MAX)
-		return lk_fail(err, LK_ERR_INPUT, WHERE, "the timeline has more slices than a trace can number");
+	if (timeline->slices.count >= UINT32_MAX || timeline->tracks.count >= UINT32_MAX ||
+	    timeline->flows.count >= UINT32_MAX)
+		return lk_fail(err, LK_ERR_INPUT, WHERE,
+		               "the timeline has more slices than a trace can number");
 	for (size_t i = 0; i < timeline->tracks.count; i++)
 		if (timeline->tracks.at[i].process >= names || timeline->tracks.at[i].name >= names)
 			return lk_fail(err, LK_ERR_INTERNAL, WHERE, "track %zu has no name", i);
 	for (size_t i = 0; i < timeline->slices.count; i++) {
 		LK_TRY(check_slice(timeline, &timeline->slices.at[i], names, err));
-		if (timeline->slices.at[i].start_ps < plan->origin_ps) plan->origin_ps = timeline->slices.at[i].start_ps;
+		if (timeline->slices.at[i].start_ps < plan->origin_ps)
+			plan->origin_ps = timeline->slices.at[i].start_ps;
 	}
 	for (size_t i = 0; i < timeline->counters.count; i++) {
 		LK_TRY(check_counter(timeline, &timeline->counters.at[i], names, err));
-		if (timeline->counters.at[i].time_ps < plan->origin_ps) plan->origin_ps = timeline->counters.at[i].time_ps;
+		if (timeline->counters.at[i].time_ps < plan->origin_ps)
+			plan->origin_ps = timeline->counters.at[i].time_ps;
 	}
 	return LK_OK;
 }
@@ -78,7 +89,8 @@ static const char *process_name(lk_trace_plan *plan, int32_t rank, uint32_t name
 static bool add_process(lk_trace_plan *plan, int32_t rank, int32_t ranks, uint32_t name) {
 	if (!lk_push(&plan->processes)) return false;
 	lk_trace_process *process = lk_last(&plan->processes);
-	*process = (lk_trace_process){.rank = rank, .ranks = ranks, .pid = rank, .name = process_name(plan, rank, name)};
+	*process = (lk_trace_process){
+		.rank = rank, .ranks = ranks, .pid = rank, .name = process_name(plan, rank, name)};
 	return process->name != NULL;
 }
 
@@ -95,15 +107,17 @@ static int by_key(const void *a, const void *b) {
 	return x->index < y->index ? -1 : x->index > y->index;
 }
 
-/* Sets the process of every row: first the index of the first track of the same process, then, in the order of tracks,
- * the number of the process. */
+/* Sets the process of every row: first the index of the first track of the same process, then, in
+ * the order of tracks, the number of the process. */
 static bool make_processes(lk_trace_plan *plan) {
 	const lk_timeline *timeline = plan->timeline;
 	size_t count = timeline->tracks.count;
 	struct key *keys = LK_ARRAY(&plan->arena, struct key, count);
 	plan->rows = LK_ARRAY(&plan->arena, lk_trace_row, count);
 	if (!keys || !plan->rows) return false;
-	for (size_t i = 0; i < count; i++) keys[i] = (struct key){timeline->tracks.at[i].rank, timeline->tracks.at[i].process, (uint32_t)i};
+	for (size_t i = 0; i < count; i++)
+		keys[i] =
+			(struct key){timeline->tracks.at[i].rank, timeline->tracks.at[i].process, (uint32_t)i};
 	if (count) qsort(keys, count, sizeof *keys, by_key);
 	for (size_t i = 0, first = 0; i < count; i++) {
 		if (keys[i].rank != keys[first].rank || keys[i].name != keys[first].name) first = i;
@@ -115,7 +129,9 @@ static bool make_processes(lk_trace_plan *plan) {
 			row->process = plan->rows[row->process].process;
 			continue;
 		}
-		if (!add_process(plan, timeline->tracks.at[i].rank, timeline->tracks.at[i].ranks, timeline->tracks.at[i].process)) return false;
+		if (!add_process(plan, timeline->tracks.at[i].rank, timeline->tracks.at[i].ranks,
+		                 timeline->tracks.at[i].process))
+			return false;
 		row->process = (uint32_t)plan->processes.count - 1;
 	}
 	return true;
@@ -125,12 +141,14 @@ static bool make_processes(lk_trace_plan *plan) {
 static struct key *by_rank(lk_trace_plan *plan) {
 	size_t count = plan->processes.count;
 	struct key *keys = LK_ARRAY(&plan->arena, struct key, count);
-	for (size_t i = 0; keys && i < count; i++) keys[i] = (struct key){plan->processes.at[i].rank, 0, (uint32_t)i};
+	for (size_t i = 0; keys && i < count; i++)
+		keys[i] = (struct key){plan->processes.at[i].rank, 0, (uint32_t)i};
 	if (keys && count) qsort(keys, count, sizeof *keys, by_key);
 	return keys;
 }
 
-/* Numbers for people: pid is the rank. Second processes of a rank and all threads count on from the highest rank. */
+/* Numbers for people: pid is the rank. Second processes of a rank and all threads count on from the
+ * highest rank. */
 static bool number_all(lk_trace_plan *plan) {
 	struct key *keys = by_rank(plan);
 	size_t count = plan->processes.count;
@@ -151,7 +169,8 @@ static int order(double a, double b) {
 	return a < b ? -1 : a > b ? 1 : !!isnan(a) - !!isnan(b);
 }
 
-/* Equal spans are ordered by what they show, so that the file does not depend on the order in memory. */
+/* Equal spans are ordered by what they show, so that the file does not depend on the order in
+ * memory. */
 static int by_content(const lk_slice *x, const lk_slice *y) {
 	if (x->name != y->name) return x->name < y->name ? -1 : 1;
 	if (x->category != y->category) return x->category < y->category ? -1 : 1;
@@ -184,26 +203,30 @@ static bool sort_spans(lk_trace_plan *plan) {
 	return true;
 }
 
-static lk_status overlap(const lk_trace_plan *plan, const lk_trace_span *outer, const lk_trace_span *inner,
-		lk_error *err) {
+static lk_status overlap(const lk_trace_plan *plan, const lk_trace_span *outer,
+                         const lk_trace_span *inner, lk_error *err) {
 	return lk_fail(err, LK_ERR_INTERNAL, WHERE,
-		"on the track \"%.40s\" of rank %" PRId32 " \"%.80s\" (%" PRId64 " to %" PRId64 " ps) and \"%.80s\" (%" PRId64
-		" to %" PRId64 " ps) overlap in part", plan->rows[inner->track].name,
-		plan->timeline->tracks.at[inner->track].rank, lk_trace_text(plan, outer->slice->name), outer->start_ps,
-		outer->end_ps, lk_trace_text(plan, inner->slice->name), inner->start_ps, inner->end_ps);
+	               "on the track \"%.40s\" of rank %" PRId32 " \"%.80s\" (%" PRId64 " to %" PRId64
+	               " ps) and \"%.80s\" (%" PRId64 " to %" PRId64 " ps) overlap in part",
+	               plan->rows[inner->track].name, plan->timeline->tracks.at[inner->track].rank,
+	               lk_trace_text(plan, outer->slice->name), outer->start_ps, outer->end_ps,
+	               lk_trace_text(plan, inner->slice->name), inner->start_ps, inner->end_ps);
 }
 
 struct open_spans {
 	LK_VEC(lk_trace_span *) stack;
 };
 
-/* Picoseconds from `early` to a later time; a difference of two times may need 64 bits without sign. */
+/* Picoseconds from `early` to a later time; a difference of two times may need 64 bits without
+ * sign. */
 static uint64_t between(int64_t early, int64_t late) {
 	return (uint64_t)late - (uint64_t)early;
 }
 
-/* Fits a span into those that are open: closes the ones that have ended, clips what rounding made overlap. */
-static lk_status fit(const lk_trace_plan *plan, struct open_spans *open, lk_trace_span *span, lk_error *err) {
+/* Fits a span into those that are open: closes the ones that have ended, clips what rounding made
+ * overlap. */
+static lk_status fit(const lk_trace_plan *plan, struct open_spans *open, lk_trace_span *span,
+                     lk_error *err) {
 	while (open->stack.count) {
 		lk_trace_span *top = *lk_last(&open->stack);
 		if (top->end_ps <= span->start_ps) {
@@ -249,12 +272,15 @@ static int by_ends(const void *a, const void *b) {
 	return x->to < y->to ? -1 : x->to > y->to;
 }
 
-static lk_status check_arrow(const lk_trace_plan *plan, const lk_trace_arrow *arrow, lk_error *err) {
+static lk_status check_arrow(const lk_trace_plan *plan, const lk_trace_arrow *arrow,
+                             lk_error *err) {
 	const lk_trace_span *from = &plan->spans[arrow->from], *to = &plan->spans[arrow->to];
 	if (arrow->from != arrow->to && to->end_ps >= from->start_ps) return LK_OK;
-	lk_fail(err, LK_ERR_INPUT, WHERE, "\"%.80s\" of rank %" PRId32 " gets a message that \"%.80s\" of rank %" PRId32
-		" sends later", lk_trace_text(plan, to->slice->name), plan->timeline->tracks.at[to->track].rank,
-		lk_trace_text(plan, from->slice->name), plan->timeline->tracks.at[from->track].rank);
+	lk_fail(err, LK_ERR_INPUT, WHERE,
+	        "\"%.80s\" of rank %" PRId32 " gets a message that \"%.80s\" of rank %" PRId32
+	        " sends later",
+	        lk_trace_text(plan, to->slice->name), plan->timeline->tracks.at[to->track].rank,
+	        lk_trace_text(plan, from->slice->name), plan->timeline->tracks.at[from->track].rank);
 	return lk_hint(err, "are the clocks of the ranks aligned?");
 }
 
@@ -273,7 +299,8 @@ static bool index_arrows(lk_trace_plan *plan) {
 		plan->out_first[i] += plan->out_first[i - 1];
 		plan->in_first[i + 1] += plan->in_first[i];
 	}
-	for (size_t i = 0; i < arrows; i++) plan->in_arrows[plan->in_first[plan->arrows[i].to + 1]++] = (uint32_t)i;
+	for (size_t i = 0; i < arrows; i++)
+		plan->in_arrows[plan->in_first[plan->arrows[i].to + 1]++] = (uint32_t)i;
 	return true;
 }
 
@@ -284,11 +311,15 @@ static lk_status make_arrows(lk_trace_plan *plan, lk_error *err) {
 	plan->arrows = LK_ARRAY(&plan->arena, lk_trace_arrow, plan->arrow_count);
 	uint32_t *place = LK_ARRAY(&plan->arena, uint32_t, plan->span_count);
 	if (!plan->arrows || !place) return lk_oom(err);
-	for (size_t i = 0; i < plan->span_count; i++) place[plan->spans[i].slice - timeline->slices.at] = (uint32_t)i;
+	for (size_t i = 0; i < plan->span_count; i++)
+		place[plan->spans[i].slice - timeline->slices.at] = (uint32_t)i;
 	for (size_t i = 0; i < plan->arrow_count; i++) {
-		if (timeline->flows.at[i].from >= plan->span_count || timeline->flows.at[i].to >= plan->span_count)
-			return lk_fail(err, LK_ERR_INTERNAL, WHERE, "flow %zu ends at a slice that is not there", i);
-		plan->arrows[i] = (lk_trace_arrow){place[timeline->flows.at[i].from], place[timeline->flows.at[i].to]};
+		if (timeline->flows.at[i].from >= plan->span_count ||
+		    timeline->flows.at[i].to >= plan->span_count)
+			return lk_fail(err, LK_ERR_INTERNAL, WHERE,
+			               "flow %zu ends at a slice that is not there", i);
+		plan->arrows[i] =
+			(lk_trace_arrow){place[timeline->flows.at[i].from], place[timeline->flows.at[i].to]};
 		LK_TRY(check_arrow(plan, &plan->arrows[i], err));
 	}
 	qsort(plan->arrows, plan->arrow_count, sizeof *plan->arrows, by_ends);
@@ -298,7 +329,8 @@ static lk_status make_arrows(lk_trace_plan *plan, lk_error *err) {
 /* ---- counters ---- */
 
 static int by_series(const void *a, const void *b) {
-	const lk_counter *x = ((const lk_trace_point *)a)->counter, *y = ((const lk_trace_point *)b)->counter;
+	const lk_counter *x = ((const lk_trace_point *)a)->counter,
+					 *y = ((const lk_trace_point *)b)->counter;
 	if (x->rank != y->rank) return x->rank < y->rank ? -1 : 1;
 	if (x->name != y->name) return x->name < y->name ? -1 : 1;
 	if (x->time_ps != y->time_ps) return x->time_ps < y->time_ps ? -1 : 1;
@@ -345,7 +377,8 @@ static bool make_points(lk_trace_plan *plan) {
 lk_status lk_trace_plan_make(lk_trace_plan *plan, const lk_timeline *timeline, lk_error *err) {
 	*plan = (lk_trace_plan){.timeline = timeline};
 	LK_TRY(check_all(plan, err));
-	if (!make_processes(plan) || !make_points(plan) || !number_all(plan) || !sort_spans(plan)) return lk_oom(err);
+	if (!make_processes(plan) || !make_points(plan) || !number_all(plan) || !sort_spans(plan))
+		return lk_oom(err);
 	LK_TRY(nest_spans(plan, err));
 	return make_arrows(plan, err);
 }

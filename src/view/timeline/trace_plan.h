@@ -8,18 +8,18 @@
 
 typedef struct lk_trace_process {
 	int32_t rank, ranks;
-	int64_t pid;       /* the rank; beyond all ranks where a rank has two processes */
-	const char *name;  /* never empty */
+	int64_t pid;      /* the rank; beyond all ranks where a rank has two processes */
+	const char *name; /* never empty */
 } lk_trace_process;
 
 typedef struct lk_trace_row {
-	uint32_t process;  /* index */
-	int64_t tid;       /* unique in the file and no pid: Perfetto tells threads by tid alone */
+	uint32_t process; /* index */
+	int64_t tid;      /* unique in the file and no pid: Perfetto tells threads by tid alone */
 	const char *name;
 } lk_trace_row;
 
-/* A slice in the order of writing. Within a track spans nest strictly: each ends before the next one that is not inside
- * it starts. */
+/* A slice in the order of writing. Within a track spans nest strictly: each ends before the next
+ * one that is not inside it starts. */
 typedef struct lk_trace_span {
 	const lk_slice *slice;
 	uint32_t track;
@@ -33,7 +33,7 @@ typedef struct lk_trace_arrow {
 typedef struct lk_trace_point {
 	const lk_counter *counter;
 	uint32_t process;
-	uint32_t series;   /* counts up by (rank, name) */
+	uint32_t series; /* counts up by (rank, name) */
 } lk_trace_point;
 
 typedef struct lk_trace_plan {
@@ -43,23 +43,25 @@ typedef struct lk_trace_plan {
 	lk_trace_row *rows;                 /* per track */
 	lk_trace_span *spans;               /* by track, start, longest first */
 	size_t span_count;
-	lk_trace_arrow *arrows;             /* by from, to */
+	lk_trace_arrow *arrows; /* by from, to */
 	size_t arrow_count;
-	/* Span i sends the arrows from out_first[i] up to, not including, out_first[i + 1]; it gets those that in_arrows
-	 * lists from in_first[i] up to in_first[i + 1]. All three are NULL without arrows. */
+	/* Span i sends the arrows from out_first[i] up to, not including, out_first[i + 1]; it gets
+	 * those that in_arrows lists from in_first[i] up to in_first[i + 1]. All three are NULL without
+	 * arrows. */
 	uint32_t *out_first, *in_first, *in_arrows;
-	lk_trace_point *points;             /* by rank, name, time */
+	lk_trace_point *points; /* by rank, name, time */
 	size_t point_count;
 	uint32_t series_count;
-	int64_t origin_ps;                  /* time 0 of the file: 0, or the earliest time if that is negative */
+	int64_t origin_ps; /* time 0 of the file: 0, or the earliest time if that is negative */
 } lk_trace_plan;
 
-/* Orders and checks a timeline, which the plan borrows. Overlaps of one picosecond, as rounding makes them, are
- * clipped; larger ones are an error, as is whatever points outside the timeline. */
+/* Orders and checks a timeline, which the plan borrows. Overlaps of one picosecond, as rounding
+ * makes them, are clipped; larger ones are an error, as is whatever points outside the timeline. */
 lk_status lk_trace_plan_make(lk_trace_plan *plan, const lk_timeline *timeline, lk_error *err);
 void lk_trace_plan_free(lk_trace_plan *plan);
 
-/* Picoseconds from the origin, and the same in nanoseconds, rounded; both keep the order of times. */
+/* Picoseconds from the origin, and the same in nanoseconds, rounded; both keep the order of times.
+ */
 uint64_t lk_trace_ps(const lk_trace_plan *plan, int64_t time_ps);
 uint64_t lk_trace_ns(const lk_trace_plan *plan, int64_t time_ps);
 const char *lk_trace_text(const lk_trace_plan *plan, uint32_t name);
@@ -74,7 +76,8 @@ typedef struct lk_trace_out {
 } lk_trace_out;
 
 void lk_trace_flush(lk_trace_out *out);
-void lk_trace_put_slowly(lk_trace_out *out, const void *bytes, size_t size); /* what the buffer has no room for */
+void lk_trace_put_slowly(lk_trace_out *out, const void *bytes,
+                         size_t size); /* what the buffer has no room for */
 static inline void lk_trace_put(lk_trace_out *out, const void *bytes, size_t size) {
 	if (size > sizeof out->bytes - out->used) {
 		lk_trace_put_slowly(out, bytes, size);
