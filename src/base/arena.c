@@ -48,7 +48,7 @@ static size_t next_size(const struct lk_arena_chunk *newest) {
 }
 
 /* A chunk of its own for a block of `size` bytes, behind the newest chunk. */
-static void *alone(lk_arena *arena, size_t size) {
+static void *arena_alone(lk_arena *arena, size_t size) {
 	struct lk_arena_chunk *chunk = new_chunk(size);
 	if (!chunk) return NULL;
 	chunk->used = size;
@@ -60,13 +60,13 @@ static void *alone(lk_arena *arena, size_t size) {
 }
 
 void *lk_arena_alloc(lk_arena *arena, size_t size) {
-	if (ONE_BLOCK_PER_CHUNK) return alone(arena, size);
+	if (ONE_BLOCK_PER_CHUNK) return arena_alone(arena, size);
 	if (size > SIZE_MAX - ALIGN) return NULL;
 	size = (size + ALIGN - 1) / ALIGN * ALIGN;
 	struct lk_arena_chunk *chunk = arena->chunks;
 	if (!chunk || chunk->size - chunk->used < size) {
 		size_t room = next_size(chunk);
-		if (size > room / 4) return alone(arena, size);
+		if (size > room / 4) return arena_alone(arena, size);
 		chunk = new_chunk(room);
 		if (!chunk) return NULL;
 		chunk->next = arena->chunks;

@@ -21,7 +21,7 @@ struct vertex {
 	double at[LK_FIT_NUMBERS], value;
 };
 
-static double place_of(const lk_fit_number *number, double x) {
+static double fit_place_of(const lk_fit_number *number, double x) {
 	double low = number->ratio ? log(number->low) : number->low,
 		   high = number->ratio ? log(number->high) : number->high;
 	double share = ((number->ratio ? log(x) : x) - low) / (high - low);
@@ -29,7 +29,7 @@ static double place_of(const lk_fit_number *number, double x) {
 	return log(share / (1 - share));
 }
 
-static double number_at(const lk_fit_number *number, double place) {
+static double fit_number_at(const lk_fit_number *number, double place) {
 	double share = 1 / (1 + exp(-place));
 	if (number->ratio)
 		return exp(log(number->low) + share * (log(number->high) - log(number->low)));
@@ -38,7 +38,7 @@ static double number_at(const lk_fit_number *number, double place) {
 
 static double evaluate(struct search *search, const double *at) {
 	for (int i = 0; i < search->dims; i++)
-		search->x[search->free[i]] = number_at(&search->numbers[search->free[i]], at[i]);
+		search->x[search->free[i]] = fit_number_at(&search->numbers[search->free[i]], at[i]);
 	double value = search->objective(search->x, search->context);
 	if (!isfinite(value)) value = INFINITY;
 	search->left--;
@@ -49,36 +49,36 @@ static double evaluate(struct search *search, const double *at) {
 	return value;
 }
 
-static int by_value(const void *a, const void *b) {
+static int fit_by_value(const void *a, const void *b) {
 	double x = ((const struct vertex *)a)->value, y = ((const struct vertex *)b)->value;
 	return (x > y) - (x < y);
 }
 
 /* The point on the line from the worst vertex through the centre of the others; step 1 mirrors it.
  */
-static void along(const struct search *search, const double *centre, const double *worst,
-                  double step, double *out) {
+static void fit_along(const struct search *search, const double *centre, const double *worst,
+                      double step, double *out) {
 	for (int i = 0; i < search->dims; i++) out[i] = centre[i] + step * (centre[i] - worst[i]);
 }
 
 /* One change of the simplex; its vertices are sorted, best first. */
-static void advance(struct search *search, struct vertex *simplex) {
+static void fit_advance(struct search *search, struct vertex *simplex) {
 	int n = search->dims;
 	double centre[LK_FIT_NUMBERS] = {0};
 	struct vertex mirrored, next, *worst = &simplex[n];
 	for (int v = 0; v < n; v++)
 		for (int i = 0; i < n; i++) centre[i] += simplex[v].at[i] / n;
-	along(search, centre, worst->at, 1, mirrored.at);
+	fit_along(search, centre, worst->at, 1, mirrored.at);
 	mirrored.value = evaluate(search, mirrored.at);
 	if (mirrored.value < simplex[n - 1].value && mirrored.value >= simplex[0].value) {
 		*worst = mirrored;
 		return;
 	}
-	along(search, centre, worst->at,
-	      mirrored.value < simplex[0].value ? 2
-	      : mirrored.value < worst->value   ? .5
-	                                        : -.5,
-	      next.at);
+	fit_along(search, centre, worst->at,
+	          mirrored.value < simplex[0].value ? 2
+	          : mirrored.value < worst->value   ? .5
+	                                            : -.5,
+	          next.at);
 	next.value = evaluate(search, next.at);
 	if (next.value < fmin(mirrored.value, worst->value)) {
 		*worst = next;
@@ -93,20 +93,20 @@ static void advance(struct search *search, struct vertex *simplex) {
 	}
 }
 
-static void descend(struct search *search, double size) {
+static void fit_descend(struct search *search, double size) {
 	struct vertex simplex[LK_FIT_NUMBERS + 1] = {0};
 	for (int v = 0; v <= search->dims; v++) {
 		for (int i = 0; i < search->dims; i++)
 			simplex[v].at[i] =
-				place_of(&search->numbers[search->free[i]], search->best[search->free[i]]);
+				fit_place_of(&search->numbers[search->free[i]], search->best[search->free[i]]);
 		if (v > 0) simplex[v].at[v - 1] += simplex[v].at[v - 1] > 0 ? -size : size;
 	}
 	for (int v = 0; v <= search->dims; v++) simplex[v].value = evaluate(search, simplex[v].at);
 	while (search->left > 0) {
-		qsort(simplex, (size_t)search->dims + 1, sizeof *simplex, by_value);
+		qsort(simplex, (size_t)search->dims + 1, sizeof *simplex, fit_by_value);
 		double spread = simplex[search->dims].value - simplex[0].value;
 		if (!(spread > 1e-6 * fabs(simplex[0].value))) break;
-		advance(search, simplex);
+		fit_advance(search, simplex);
 	}
 }
 
@@ -128,7 +128,7 @@ void lk_fit_simplex(const lk_fit_number *numbers, int count, int evaluations,
 	for (double size = .6; s.dims > 0 && s.left > 0 && s.least < before - 1e-4 * fabs(s.least);
 	     size = -.7 * size) {
 		before = s.least;
-		descend(&s, size);
+		fit_descend(&s, size);
 	}
 	memcpy(x, s.best, (size_t)count * sizeof *x);
 	if (least) *least = s.least;
@@ -161,8 +161,8 @@ static void solve(double *a, double *b, int n) {
 }
 
 /* Adds the row's part to the normal equations; most of a row's derivatives are 0. */
-static void add_row(const double *row, double residual, double weight, int n, double *a,
-                    double *b) {
+static void fit_add_row(const double *row, double residual, double weight, int n, double *a,
+                        double *b) {
 	for (int p = 0; p < n; p++) {
 		if (row[p] == 0) continue;
 		b[p] += weight * row[p] * residual;
@@ -201,7 +201,7 @@ lk_status lk_fit_linear(const double *jacobian, const double *residual, const do
 			double left = residual[i], known = weight ? weight[i] : 1;
 			if (known <= 0) continue;
 			for (int p = 0; p < count; p++) left -= row[p] * x[p];
-			add_row(row, residual[i], known / fmax(fabs(left), smallest), count, a, b);
+			fit_add_row(row, residual[i], known / fmax(fabs(left), smallest), count, a, b);
 		}
 		add_prior(prior, count, a, b);
 		solve(a, b, count);

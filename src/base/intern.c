@@ -32,7 +32,7 @@ static uint64_t fold(uint64_t a, uint64_t b) {
 	return (uint64_t)product ^ (uint64_t)(product >> 64);
 }
 
-static uint32_t hash_of(const lk_intern *intern, const char *text, size_t length) {
+static uint32_t intern_hash_of(const lk_intern *intern, const char *text, size_t length) {
 	uint64_t h = intern->seed ^ length, word[2] = {0, 0};
 	for (; length >= 16; text += 16, length -= 16) {
 		memcpy(word, text, 16);
@@ -66,7 +66,8 @@ void lk_intern_free(lk_intern *table) {
 
 /* The slot that holds the text, or the free one where it belongs. Texts end with '\0' and hold no
  * other. */
-static struct slot *find(const lk_intern *intern, const char *text, size_t length, uint32_t hash) {
+static struct slot *intern_find(const lk_intern *intern, const char *text, size_t length,
+                                uint32_t hash) {
 	for (size_t i = hash & (intern->slot_count - 1);; i = (i + 1) & (intern->slot_count - 1)) {
 		struct slot *slot = &intern->slots[i];
 		if (!slot->id_plus_1) return slot;
@@ -76,7 +77,7 @@ static struct slot *find(const lk_intern *intern, const char *text, size_t lengt
 	}
 }
 
-static bool grow(lk_intern *intern) {
+static bool intern_grow(lk_intern *intern) {
 	size_t count = intern->slot_count * 2;
 	struct slot *slots = calloc(count, sizeof *slots);
 	if (!slots) return false;
@@ -93,13 +94,13 @@ static bool grow(lk_intern *intern) {
 }
 
 uint32_t lk_intern_bytes(lk_intern *table, const char *text, size_t length) {
-	uint32_t hash = hash_of(table, text, length);
-	struct slot *slot = find(table, text, length, hash);
+	uint32_t hash = intern_hash_of(table, text, length);
+	struct slot *slot = intern_find(table, text, length, hash);
 	if (slot->id_plus_1) return slot->id_plus_1 - 1;
 	if (table->texts.count >= UINT32_MAX - 1) return UINT32_MAX;
 	if (table->texts.count >= table->slot_count / 2) {
-		if (!grow(table)) return UINT32_MAX;
-		slot = find(table, text, length, hash);
+		if (!intern_grow(table)) return UINT32_MAX;
+		slot = intern_find(table, text, length, hash);
 	}
 	const char *copy = lk_arena_strndup(&table->arena, text, length);
 	if (!copy || !lk_push(&table->texts)) return UINT32_MAX;
@@ -114,7 +115,7 @@ uint32_t lk_intern_id(lk_intern *table, const char *text) {
 
 uint32_t lk_intern_find(const lk_intern *table, const char *text) {
 	size_t length = strlen(text);
-	const struct slot *slot = find(table, text, length, hash_of(table, text, length));
+	const struct slot *slot = intern_find(table, text, length, intern_hash_of(table, text, length));
 	return slot->id_plus_1 ? slot->id_plus_1 - 1 : UINT32_MAX;
 }
 

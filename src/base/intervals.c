@@ -10,7 +10,7 @@ bool lk_intervals_add(lk_intervals *set, int64_t start, int64_t end) {
 	return true;
 }
 
-static int by_start(const void *a, const void *b) {
+static int intervals_by_start(const void *a, const void *b) {
 	const lk_interval *x = a, *y = b;
 	return (x->start > y->start) - (x->start < y->start);
 }
@@ -23,7 +23,7 @@ static bool is_sorted(const lk_intervals *set) {
 
 void lk_intervals_sort(lk_intervals *set) {
 	if (set->count == 0) return;
-	if (!is_sorted(set)) qsort(set->at, set->count, sizeof *set->at, by_start);
+	if (!is_sorted(set)) qsort(set->at, set->count, sizeof *set->at, intervals_by_start);
 	size_t kept = 0;
 	for (size_t i = 1; i < set->count; i++) {
 		if (set->at[i].start > set->at[kept].end) set->at[++kept] = set->at[i];
@@ -38,10 +38,10 @@ int64_t lk_intervals_length(const lk_intervals *set) {
 	return length;
 }
 
-static int64_t later(int64_t a, int64_t b) {
+static int64_t intervals_later(int64_t a, int64_t b) {
 	return a > b ? a : b;
 }
-static int64_t earlier(int64_t a, int64_t b) {
+static int64_t intervals_earlier(int64_t a, int64_t b) {
 	return a < b ? a : b;
 }
 
@@ -49,7 +49,8 @@ bool lk_intervals_and(const lk_intervals *a, const lk_intervals *b, lk_intervals
 	out->count = 0;
 	for (size_t i = 0, j = 0; i < a->count && j < b->count;) {
 		const lk_interval *x = &a->at[i], *y = &b->at[j];
-		if (!lk_intervals_add(out, later(x->start, y->start), earlier(x->end, y->end)))
+		if (!lk_intervals_add(out, intervals_later(x->start, y->start),
+		                      intervals_earlier(x->end, y->end)))
 			return false;
 		if (x->end < y->end) i++;
 		else j++;
@@ -65,7 +66,7 @@ bool lk_intervals_minus(const lk_intervals *a, const lk_intervals *b, lk_interva
 		while (j < b->count && b->at[j].end <= from) j++;
 		for (size_t k = j; k < b->count && b->at[k].start < end; k++) {
 			if (!lk_intervals_add(out, from, b->at[k].start)) return false;
-			from = later(from, b->at[k].end);
+			from = intervals_later(from, b->at[k].end);
 		}
 		if (!lk_intervals_add(out, from, end)) return false;
 	}

@@ -40,7 +40,7 @@ static void note_failure(struct queue *queue, size_t job, lk_status status, cons
 	pthread_mutex_unlock(&queue->lock);
 }
 
-static void *work(void *argument) {
+static void *parallel_work(void *argument) {
 	struct queue *queue = argument;
 	lk_stop_watch(queue->stop);
 	for (;;) {
@@ -66,9 +66,9 @@ lk_status lk_parallel(size_t count, int threads, lk_parallel_job *job, void *con
 	pthread_t thread[MOST_THREADS];
 	int started = 0;
 	/* Where the system gives no more threads, fewer do the work. */
-	while (started < threads - 1 && pthread_create(&thread[started], NULL, work, &q) == 0)
+	while (started < threads - 1 && pthread_create(&thread[started], NULL, parallel_work, &q) == 0)
 		started++;
-	work(&q);
+	parallel_work(&q);
 	for (int i = 0; i < started; i++) pthread_join(thread[i], NULL);
 	pthread_mutex_destroy(&q.lock);
 	if (q.failed < count && err) *err = q.error;

@@ -28,14 +28,14 @@ struct taken {
 	size_t size, limit;
 };
 
-static double now(void) {
+static double process_now(void) {
 	struct timespec t;
 	clock_gettime(CLOCK_MONOTONIC, &t);
 	return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
 /* Takes what is there; false at the end of the stream. */
-static bool take(struct taken *taken) {
+static bool process_take(struct taken *taken) {
 	char part[65536];
 	ssize_t got = read(taken->from, part, sizeof part);
 	if (got < 0) return errno == EINTR || errno == EAGAIN;
@@ -47,33 +47,33 @@ static bool take(struct taken *taken) {
 }
 
 /* Until both streams have ended. What still runs at the deadline is ended. */
-static void listen_to(pid_t pid, struct taken streams[2], double deadline, bool *late) {
+static void process_listen_to(pid_t pid, struct taken streams[2], double deadline, bool *late) {
 	struct pollfd fds[2] = {{streams[0].from, POLLIN, 0}, {streams[1].from, POLLIN, 0}};
 	while (fds[0].fd >= 0 || fds[1].fd >= 0) {
-		double left = deadline - now();
+		double left = deadline - process_now();
 		if (left <= 0) {
 			if (*late) {
 				kill(-pid, SIGKILL);
 				return;
 			}
 			kill(-pid, SIGTERM);
-			*late = true, deadline = now() + GRACE;
+			*late = true, deadline = process_now() + GRACE;
 			continue;
 		}
 		if (poll(fds, 2, left > 1 ? 1000 : (int)(left * 1000) + 1) <= 0) continue;
 		for (int i = 0; i < 2; i++)
-			if (fds[i].fd >= 0 && fds[i].revents && !take(&streams[i])) fds[i].fd = -1;
+			if (fds[i].fd >= 0 && fds[i].revents && !process_take(&streams[i])) fds[i].fd = -1;
 	}
 }
 
 /* The streams have ended; the process itself may take longer. */
-static int wait_for(pid_t pid, double deadline, bool *late) {
+static int process_wait_for(pid_t pid, double deadline, bool *late) {
 	int status;
 	for (;;) {
-		pid_t got = waitpid(pid, &status, *late || now() > deadline ? 0 : WNOHANG);
+		pid_t got = waitpid(pid, &status, *late || process_now() > deadline ? 0 : WNOHANG);
 		if (got == pid) break;
 		if (got < 0 && errno != EINTR) return 255;
-		if (now() > deadline && !*late) {
+		if (process_now() > deadline && !*late) {
 			kill(-pid, SIGKILL);
 			*late = true;
 		}
@@ -99,7 +99,8 @@ static char **environment(const char *const *settings) {
 	return all;
 }
 
-static lk_status start(const lk_process *process, const int pipes[4], pid_t *pid, lk_error *err) {
+static lk_status process_start(const lk_process *process, const int pipes[4], pid_t *pid,
+                               lk_error *err) {
 	posix_spawn_file_actions_t files;
 	posix_spawnattr_t how;
 	char **all = environment(process->settings);
@@ -140,15 +141,15 @@ lk_status lk_process_run(const lk_process *process, lk_process_end *end, lk_erro
 	int pipes[4] = {-1, -1, -1, -1};
 	pid_t pid;
 	lk_status status = open_pipes(pipes)
-	                       ? start(process, pipes, &pid, err)
+	                       ? process_start(process, pipes, &pid, err)
 	                       : lk_fail(err, LK_ERR_IO, "", "no pipe: %s", strerror(errno));
 	close_pipes(pipes, 1, 2);
 	if (status == LK_OK) {
 		struct taken streams[2] = {{pipes[0], end->out, 0, process->limit},
 		                           {pipes[2], end->messages, 0, process->limit}};
-		double deadline = now() + process->seconds;
-		listen_to(pid, streams, deadline, &end->late);
-		end->code = wait_for(pid, deadline + GRACE, &end->late);
+		double deadline = process_now() + process->seconds;
+		process_listen_to(pid, streams, deadline, &end->late);
+		end->code = process_wait_for(pid, deadline + GRACE, &end->late);
 	}
 	close_pipes(pipes, 0, 2);
 	return status;

@@ -42,18 +42,18 @@ bool lk_text_full(const lk_text *text) {
 	return text->used + 1 >= text->size;
 }
 
-static bool digit(char c) {
+static bool text_digit(char c) {
 	return c >= '0' && c <= '9';
 }
 
-static char lower(char c) {
+static char text_lower(char c) {
 	return c >= 'A' && c <= 'Z' ? (char)(c - 'A' + 'a') : c;
 }
 
 /* The next character of a name that counts, in lower case; '\0' at the end. */
 static char next_of_name(const char **text) {
 	while (**text && strchr("-_ .", **text)) (*text)++;
-	char c = lower(**text);
+	char c = text_lower(**text);
 	if (c) (*text)++;
 	return c;
 }
@@ -70,18 +70,18 @@ bool lk_same_name(const char *a, const char *b) {
 static const char *end_of_number(const char *text) {
 	const char *p = text + (*text == '-' || *text == '+');
 	const char *digits = p;
-	while (digit(*p)) p++;
+	while (text_digit(*p)) p++;
 	size_t count = (size_t)(p - digits);
 	if (*p == '.') {
 		const char *fraction = ++p;
-		while (digit(*p)) p++;
+		while (text_digit(*p)) p++;
 		count += (size_t)(p - fraction);
 	}
 	if (!count) return text;
 	if (*p == 'e' || *p == 'E') {
 		const char *power = p + 1 + (p[1] == '-' || p[1] == '+');
-		if (digit(*power)) {
-			while (digit(*power)) power++;
+		if (text_digit(*power)) {
+			while (text_digit(*power)) power++;
 			p = power;
 		}
 	}
@@ -146,8 +146,8 @@ static const char *read_power(const char *p, int *power) {
 	bool negative = *p == '-';
 	if (*p == '-' || *p == '+') p++;
 	int number = 0, digits = 0;
-	for (; digit(*p) && digits < 5; p++, digits++) number = number * 10 + (*p - '0');
-	if (!digits || digit(*p)) return NULL;
+	for (; text_digit(*p) && digits < 5; p++, digits++) number = number * 10 + (*p - '0');
+	if (!digits || text_digit(*p)) return NULL;
 	*power += negative ? -number : number;
 	return p;
 }
@@ -158,11 +158,11 @@ double lk_read_real(const char *text, const char **end) {
 	if (*p == '-' || *p == '+') p++;
 	const char *first = p;
 	uint64_t whole = 0;
-	while (digit(*p)) whole = whole * 10 + (uint64_t)(*p++ - '0');
+	while (text_digit(*p)) whole = whole * 10 + (uint64_t)(*p++ - '0');
 	ptrdiff_t digits = p - first, power = 0;
 	if (*p == '.') {
 		first = ++p;
-		while (digit(*p)) whole = whole * 10 + (uint64_t)(*p++ - '0');
+		while (text_digit(*p)) whole = whole * 10 + (uint64_t)(*p++ - '0');
 		power = first - p;
 		digits -= power;
 	}
@@ -204,8 +204,8 @@ lk_status lk_parse_int(const char *text, long long low, long long high, long lon
 }
 
 /* Checks the limits of a number and stores it; the message states them. */
-static lk_status within(const char *text, double number, double low, double high, double *out,
-                        const char *where, lk_error *err) {
+static lk_status text_within(const char *text, double number, double low, double high, double *out,
+                             const char *where, lk_error *err) {
 	if (number >= low && number <= high && isfinite(number)) {
 		*out = number;
 		return LK_OK;
@@ -233,7 +233,7 @@ lk_status lk_parse_real(const char *text, double low, double high, double *out, 
 	double number = lk_read_real(text, &end);
 	if (end == text || *end)
 		return no_number(text, "give a number such as 0.5 or 1e-3", where, err);
-	return within(text, number, low, high, out, where, err);
+	return text_within(text, number, low, high, out, where, err);
 }
 
 /* The factor of the suffix `text`; 0 if there is no such suffix. */
@@ -256,7 +256,7 @@ lk_status lk_parse_count(const char *text, double low, double high, double *out,
 	double factor = end == text ? 0 : suffix_factor(end);
 	if (factor == 0)
 		return no_number(text, "give a number such as 4096, 1.5k, 64Ki or 15T", where, err);
-	return within(text, number * factor, low, high, out, where, err);
+	return text_within(text, number * factor, low, high, out, where, err);
 }
 
 lk_status lk_parse_bool(const char *text, bool *out, const char *where, lk_error *err) {
@@ -279,7 +279,7 @@ enum {
 };
 
 /* The characters of a name that count; false where it is too long to be compared. */
-static bool plain_name(const char *text, char *out, int *length) {
+static bool text_plain_name(const char *text, char *out, int *length) {
 	*length = 0;
 	for (char c; (c = next_of_name(&text)) != 0;) {
 		if (*length == NAME_MAX_CHARS) return false;
@@ -294,7 +294,7 @@ static int least(int a, int b) {
 
 /* Edit distance with exchange of neighbours as one step (optimal string alignment; F. J. Damerau,
  * CACM 7(3), 1964). */
-static int distance(const char *a, int n, const char *b, int m) {
+static int text_distance(const char *a, int n, const char *b, int m) {
 	int rows[3][NAME_MAX_CHARS + 1];
 	for (int j = 0; j <= m; j++) rows[0][j] = j;
 	for (int i = 1; i <= n; i++) {
@@ -312,12 +312,12 @@ static int distance(const char *a, int n, const char *b, int m) {
 const char *lk_nearest(const char *text, const char *const *names, size_t count) {
 	char wanted[NAME_MAX_CHARS], name[NAME_MAX_CHARS];
 	int n, m;
-	if (!plain_name(text, wanted, &n) || !n) return NULL;
+	if (!text_plain_name(text, wanted, &n) || !n) return NULL;
 	const char *best = NULL;
 	int best_score = 0;
 	for (size_t i = 0; i < count; i++) {
-		if (!plain_name(names[i], name, &m) || !m) continue;
-		int d = distance(wanted, n, name, m);
+		if (!text_plain_name(names[i], name, &m) || !m) continue;
+		int d = text_distance(wanted, n, name, m);
 		bool prefix = n >= 2 && m >= n && memcmp(wanted, name, (size_t)n) == 0;
 		/* A distance as long as the name itself would replace all of it. */
 		bool near = d <= (n / 3 > 2 ? n / 3 : 2) && d < (n > m ? n : m);

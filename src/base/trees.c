@@ -56,13 +56,13 @@ struct cell {
 	uint32_t count;
 };
 
-static int by_value(const void *a, const void *b) {
+static int trees_by_value(const void *a, const void *b) {
 	float x = *(const float *)a, y = *(const float *)b;
 	return (x > y) - (x < y);
 }
 
 /* To four digits: edges are read by people and take room in files. */
-static float shorter(float x) {
+static float trees_shorter(float x) {
 	if (x == 0 || !isfinite(x)) return 0;
 	double unit = pow(10, floor(log10(fabs((double)x))) - 3);
 	return (float)(round(x / unit) * unit);
@@ -73,18 +73,18 @@ static void find_edges(const float *x, size_t rows, int features, int f, float *
                        lk_trees *out) {
 	size_t distinct = 1, n = rows;
 	for (size_t i = 0; i < n; i++) room[i] = x[i * (size_t)features + (size_t)f];
-	qsort(room, n, sizeof *room, by_value);
+	qsort(room, n, sizeof *room, trees_by_value);
 	for (size_t i = 1; i < n; i++) distinct += room[i] != room[i - 1];
 	out->edges[f] = 0;
 	double next = distinct <= BINS ? 0 : (double)n / BINS;
 	for (size_t i = 1; i < n && out->edges[f] < LK_TREE_EDGES; i++) {
 		if (room[i] == room[i - 1] || (double)i < next) continue;
-		out->edge[f][out->edges[f]++] = shorter((room[i] + room[i - 1]) / 2);
+		out->edge[f][out->edges[f]++] = trees_shorter((room[i] + room[i - 1]) / 2);
 		if (distinct > BINS) next = (double)i + (double)(n - i) / (BINS - out->edges[f]);
 	}
 }
 
-static void shuffle(uint32_t *order, size_t rows) {
+static void trees_shuffle(uint32_t *order, size_t rows) {
 	for (size_t i = 0; i < rows; i++) order[i] = (uint32_t)i;
 	for (size_t i = rows; i-- > 1;) {
 		size_t j = lk_hash64(i) % (i + 1);
@@ -136,7 +136,7 @@ static void best_edges(const struct fit *fit, const struct cell cells[][BINS], i
 }
 
 /* Divides the nodes of one level, each where it helps most; `first` begins the sample. */
-static void divide(struct fit *fit, size_t first, int level, lk_trees *out, lk_tree *tree) {
+static void trees_divide(struct fit *fit, size_t first, int level, lk_trees *out, lk_tree *tree) {
 	static _Thread_local struct cell cells[LK_TREE_LEAVES / 2][BINS];
 	int nodes = 1 << level;
 	struct split best[LK_TREE_LEAVES / 2];
@@ -199,7 +199,7 @@ static void boost(struct fit *fit, lk_trees *out) {
 		}
 		memset(fit->leaf, 0, fit->rows);
 		for (int level = 0; level < LK_TREE_DEPTH; level++)
-			divide(fit, first, level, out, &out->tree[t]);
+			trees_divide(fit, first, level, out, &out->tree[t]);
 		fill_leaves(fit, first, &out->tree[t]);
 		add_tree(fit, &out->tree[t]);
 		first = first + 2 * fit->sample <= fit->rows
@@ -245,7 +245,7 @@ lk_status lk_trees_fit(lk_arena *arena, const float *x, const float *target, siz
 	bool enough = out->tree && s.bin && s.target && s.left && s.sum && s.leaf && s.order;
 	if (enough && rows) {
 		for (int f = 0; f < features; f++) find_edges(x, rows, features, f, s.left, out);
-		shuffle(s.order, rows);
+		trees_shuffle(s.order, rows);
 		sort_into_bins(&s, x, target, out);
 		boost(&s, out);
 		drop_edges(out);

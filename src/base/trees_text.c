@@ -51,12 +51,12 @@ const char *lk_trees_text(lk_arena *arena, const lk_trees *trees) {
 
 /* ---- reading ---- */
 
-static int digit(char c) {
+static int trees_text_digit(char c) {
 	const char *found = c ? strchr(digits, c) : NULL;
 	return found ? (int)(found - digits) : -1;
 }
 
-static bool read_number(const char **text, double low, double high, double *out) {
+static bool trees_text_read_number(const char **text, double low, double high, double *out) {
 	const char *end;
 	*out = lk_read_real(*text, &end);
 	if (end == *text || !(*out >= low && *out <= high)) return false;
@@ -64,9 +64,9 @@ static bool read_number(const char **text, double low, double high, double *out)
 	return true;
 }
 
-static bool read_count(const char **text, int high, int *out) {
+static bool trees_text_read_count(const char **text, int high, int *out) {
 	double value;
-	if (!read_number(text, 0, high, &value) || value != floor(value)) return false;
+	if (!trees_text_read_number(text, 0, high, &value) || value != floor(value)) return false;
 	*out = (int)value;
 	return true;
 }
@@ -74,19 +74,19 @@ static bool read_count(const char **text, int high, int *out) {
 static bool read_edges(const char **text, lk_trees *out) {
 	for (int f = 0; f < out->features; f++) {
 		double value, last = -INFINITY;
-		if (!read_count(text, LK_TREE_EDGES, &out->edges[f])) return false;
+		if (!trees_text_read_count(text, LK_TREE_EDGES, &out->edges[f])) return false;
 		for (int e = 0; e < out->edges[f]; e++, last = value) {
-			if (!read_number(text, -1e30, 1e30, &value) || value < last) return false;
+			if (!trees_text_read_number(text, -1e30, 1e30, &value) || value < last) return false;
 			out->edge[f][e] = (float)value;
 		}
 	}
 	return true;
 }
 
-static bool read_tree(const char **text, int features, lk_tree *tree) {
+static bool trees_text_read_tree(const char **text, int features, lk_tree *tree) {
 	int value[WORD];
 	for (int i = 0; i < WORD; i++)
-		if ((value[i] = digit((*text)[i])) < 0) return false;
+		if ((value[i] = trees_text_digit((*text)[i])) < 0) return false;
 	for (int i = 0; i < INNER; i++) {
 		if (value[2 * i] >= features) return false;
 		tree->feature[i] = (uint8_t)value[2 * i], tree->edge[i] = (uint8_t)value[2 * i + 1];
@@ -104,13 +104,13 @@ lk_status lk_trees_read(lk_arena *arena, const char *text, const char *where, lk
                         lk_error *err) {
 	int count;
 	memset(out, 0, sizeof *out);
-	bool good = read_count(&text, LK_TREE_FEATURES, &out->features) &&
-	            read_count(&text, TREES, &count) && read_edges(&text, out);
+	bool good = trees_text_read_count(&text, LK_TREE_FEATURES, &out->features) &&
+	            trees_text_read_count(&text, TREES, &count) && read_edges(&text, out);
 	if (good) {
 		out->tree = LK_ARRAY(arena, lk_tree, count);
 		if (!out->tree) return lk_oom(err);
 		while (good && out->count < count &&
-		       (good = read_tree(&text, out->features, &out->tree[out->count])))
+		       (good = trees_text_read_tree(&text, out->features, &out->tree[out->count])))
 			out->count++;
 	}
 	if (good && !*text) return LK_OK;

@@ -55,7 +55,7 @@ void lk_calibrate_free(lk_calibrated *calibrated) {
 
 /* ---- what is asked ---- */
 
-static lk_status find_kind(const char *name, const struct kind **out, lk_error *err) {
+static lk_status calibrate_find_kind(const char *name, const struct kind **out, lk_error *err) {
 	const char *names[KINDS];
 	for (int i = 0; i < KINDS; i++) {
 		names[i] = kinds[i].name;
@@ -95,7 +95,8 @@ static lk_status check_table(const lk_calibrate_request *request, const struct k
 }
 
 /* Texts that get into files: short, and of one line. */
-static lk_status check_text(const char *option, const char *text, size_t longest, lk_error *err) {
+static lk_status calibrate_check_text(const char *option, const char *text, size_t longest,
+                                      lk_error *err) {
 	if (!text) return LK_OK;
 	if (!*text) return lk_fail(err, LK_ERR_INPUT, option, "the text is empty");
 	if (strlen(text) > longest)
@@ -117,11 +118,11 @@ static bool is_date(const char *text) {
 	return when != (time_t)-1 && same.tm_mday == day.tm_mday && same.tm_mon == day.tm_mon;
 }
 
-static lk_status check_request(const lk_calibrate_request *request, const struct kind *kind,
-                               lk_error *err) {
+static lk_status calibrate_check_request(const lk_calibrate_request *request,
+                                         const struct kind *kind, lk_error *err) {
 	LK_TRY(check_table(request, kind, err));
-	LK_TRY(check_text("--source", request->source, 400, err));
-	LK_TRY(check_text("--name", request->name, 39, err));
+	LK_TRY(calibrate_check_text("--source", request->source, 400, err));
+	LK_TRY(calibrate_check_text("--name", request->name, 39, err));
 	if (request->date && !is_date(request->date))
 		return lk_fail(err, LK_ERR_INPUT, "--date", "\"%.20s\" is no date; write 2026-11-21",
 		               request->date);
@@ -226,8 +227,8 @@ static lk_status list_rows(struct work *work, lk_error *err) {
 	return LK_OK;
 }
 
-static lk_status fit(const lk_calibrate_request *request, const struct kind *kind,
-                     struct work *work, lk_error *err) {
+static lk_status calibrate_fit(const lk_calibrate_request *request, const struct kind *kind,
+                               struct work *work, lk_error *err) {
 	const char *source = source_of(request, &work->arena), *date = date_of(request, &work->arena);
 	const char *name = request->name ? lk_arena_strdup(&work->arena, request->name) : NULL;
 	lk_stream *in;
@@ -246,7 +247,8 @@ static lk_status fit(const lk_calibrate_request *request, const struct kind *kin
 
 /* ---- the machine ---- */
 
-static lk_status measure(const lk_calibrate_request *request, struct work *work, lk_error *err) {
+static lk_status calibrate_measure(const lk_calibrate_request *request, struct work *work,
+                                   lk_error *err) {
 	work->is_host = true;
 	const lk_host_options options = {
 		.seconds = request->seconds > 0 ? request->seconds : 20,
@@ -277,13 +279,14 @@ static lk_status measure(const lk_calibrate_request *request, struct work *work,
 lk_status lk_calibrate(const lk_calibrate_request *request, lk_calibrated **out, lk_error *err) {
 	const struct kind *kind;
 	*out = NULL;
-	LK_TRY(find_kind(request->kind ? request->kind : "", &kind, err));
-	LK_TRY(check_request(request, kind, err));
+	LK_TRY(calibrate_find_kind(request->kind ? request->kind : "", &kind, err));
+	LK_TRY(calibrate_check_request(request, kind, err));
 	struct work *work = calloc(1, sizeof *work);
 	if (!work) return lk_oom(err);
 	work->result.memory_owner = work;
 	work->result.kind = kind->name;
-	lk_status status = kind->fit ? fit(request, kind, work, err) : measure(request, work, err);
+	lk_status status =
+		kind->fit ? calibrate_fit(request, kind, work, err) : calibrate_measure(request, work, err);
 	if (status == LK_OK) {
 		work->result.reproduce = lk_calibrate_command(&work->arena, request);
 		if (!work->result.reproduce) status = lk_oom(err);

@@ -29,8 +29,8 @@ struct task {
 
 /* ---- a row of the result ---- */
 
-static lk_calibration_row *add_row(struct task *task, const char *family, const char *subject,
-                                   const char *variant) {
+static lk_calibration_row *collectives_add_row(struct task *task, const char *family,
+                                               const char *subject, const char *variant) {
 	lk_arena *arena = &task->out->arena;
 	const char *texts[] = {
 		lk_arena_strdup(arena, subject),
@@ -47,7 +47,7 @@ static lk_calibration_row *add_row(struct task *task, const char *family, const 
 static lk_status put_fabric(struct task *task, const char *name, const lk_fabric *fabric,
                             double error, lk_error *err) {
 	lk_fabric numbers = *fabric;
-	lk_calibration_row *row = add_row(task, "collective", name, "");
+	lk_calibration_row *row = collectives_add_row(task, "collective", name, "");
 	if (!row) return lk_oom(err);
 	for (int i = 0; i < LK_FABRIC_NUMBERS; i++)
 		lk_calibration_put(row, lk_fabric_names[i], *lk_fabric_number(&numbers, i));
@@ -56,12 +56,12 @@ static lk_status put_fabric(struct task *task, const char *name, const lk_fabric
 	return LK_OK;
 }
 
-static lk_status put_curve(struct task *task, const char *name, const lk_curve *curve,
-                           lk_error *err) {
+static lk_status collectives_put_curve(struct task *task, const char *name, const lk_curve *curve,
+                                       lk_error *err) {
 	char variant[80];
 	snprintf(variant, sizeof variant, "%s %d on %d", lk_coll_name(curve->kind), curve->gpus,
 	         curve->nodes);
-	lk_calibration_row *row = add_row(task, "curve", name, variant);
+	lk_calibration_row *row = collectives_add_row(task, "curve", name, variant);
 	if (!row) return lk_oom(err);
 	for (int k = 0; k < LK_CURVE_KNOTS; k++)
 		if (curve->measured[k])
@@ -75,21 +75,22 @@ static lk_status put_curve(struct task *task, const char *name, const lk_curve *
 }
 
 /* A fabric's own rows: numbers, then the curves that they leave something of. */
-static lk_status put_measured(struct task *task, const char *name, const lk_fabric *start,
-                              lk_error *err) {
+static lk_status collectives_put_measured(struct task *task, const char *name,
+                                          const lk_fabric *start, lk_error *err) {
 	lk_fabric fabric;
 	lk_curves curves;
 	double error;
 	lk_fabric_fit(task->picked, task->picked_count, start, &fabric, &error);
 	LK_TRY(put_fabric(task, name, &fabric, error, err));
 	lk_coll_curves_fit(task->picked, task->picked_count, &fabric, &curves);
-	for (int i = 0; i < curves.count; i++) LK_TRY(put_curve(task, name, &curves.at[i], err));
+	for (int i = 0; i < curves.count; i++)
+		LK_TRY(collectives_put_curve(task, name, &curves.at[i], err));
 	return LK_OK;
 }
 
 /* ---- fabrics ---- */
 
-static void pick(struct task *task, const char *fabric) {
+static void collectives_pick(struct task *task, const char *fabric) {
 	task->picked_count = 0;
 	for (size_t i = 0; i < task->rows.count; i++) {
 		const lk_coll_row *row = &task->rows.at[i];
@@ -116,8 +117,8 @@ static lk_status put_default(struct task *task, lk_error *err) {
 
 static lk_status put_fabrics(struct task *task, lk_error *err) {
 	for (size_t f = 0; f < task->fabrics.count; f++) {
-		pick(task, task->fabrics.at[f]);
-		LK_TRY(put_measured(task, task->fabrics.at[f], &lk_fabric_plain, err));
+		collectives_pick(task, task->fabrics.at[f]);
+		LK_TRY(collectives_put_measured(task, task->fabrics.at[f], &lk_fabric_plain, err));
 	}
 	return LK_OK;
 }
@@ -125,8 +126,8 @@ static lk_status put_fabrics(struct task *task, lk_error *err) {
 /* ---- ranges ---- */
 
 /* The quantile of the errors of a class; `fabric` NULL: of all fabrics. */
-static double width(const struct task *task, const double *us, const char *fabric,
-                    const char *class, bool gpus, int *points) {
+static double collectives_width(const struct task *task, const double *us, const char *fabric,
+                                const char *class, bool gpus, int *points) {
 	double *errors = malloc((task->rows.count + 1) * sizeof *errors);
 	size_t count = 0;
 	for (size_t i = 0; errors && i < task->rows.count; i++) {
@@ -145,17 +146,17 @@ static double width(const struct task *task, const double *us, const char *fabri
 	return result;
 }
 
-static lk_status put_range(struct task *task, const char *fabric, const char *class,
-                           lk_error *err) {
+static lk_status collectives_put_range(struct task *task, const char *fabric, const char *class,
+                                       lk_error *err) {
 	char variant[160];
 	int points, unused;
 	snprintf(variant, sizeof variant, "%.80s %s", fabric ? fabric : "other", class);
-	double seen = width(task, task->size_us, fabric, class, false, &points);
-	double unseen = width(task, task->gpus_us, fabric, class, true, &unused);
+	double seen = collectives_width(task, task->size_us, fabric, class, false, &points);
+	double unseen = collectives_width(task, task->gpus_us, fabric, class, true, &unused);
 	if (!isfinite(seen)) return LK_OK;
 	if (!isfinite(unseen)) unseen = 2 * seen;
 	if (!fabric) seen = unseen *= farther;
-	lk_calibration_row *row = add_row(task, "range", "collective", variant);
+	lk_calibration_row *row = collectives_add_row(task, "range", "collective", variant);
 	if (!row) return lk_oom(err);
 	lk_calibration_put(row, "width", seen);
 	lk_calibration_put(row, "unseen_width", fmax(seen, unseen));
@@ -163,7 +164,7 @@ static lk_status put_range(struct task *task, const char *fabric, const char *cl
 	return LK_OK;
 }
 
-static lk_status put_ranges(struct task *task, lk_error *err) {
+static lk_status collectives_put_ranges(struct task *task, lk_error *err) {
 	task->size_us = LK_ARRAY(&task->arena, double, task->rows.count);
 	task->gpus_us = LK_ARRAY(&task->arena, double, task->rows.count);
 	if (!task->size_us || !task->gpus_us) return lk_oom(err);
@@ -173,8 +174,8 @@ static lk_status put_ranges(struct task *task, lk_error *err) {
 	                     task->gpus_us, err));
 	for (size_t c = 0; c < sizeof classes / sizeof *classes; c++) {
 		for (size_t f = 0; f < task->fabrics.count; f++)
-			LK_TRY(put_range(task, task->fabrics.at[f], classes[c], err));
-		LK_TRY(put_range(task, NULL, classes[c], err));
+			LK_TRY(collectives_put_range(task, task->fabrics.at[f], classes[c], err));
+		LK_TRY(collectives_put_range(task, NULL, classes[c], err));
 	}
 	return LK_OK;
 }
@@ -182,7 +183,7 @@ static lk_status put_ranges(struct task *task, lk_error *err) {
 /* ---- logs ---- */
 
 /* A log's sizes as rows of one fabric, on the usual nodes of its GPU. */
-static lk_status rows_of_log(struct task *task, const lk_nccl_run *run, lk_error *err) {
+static lk_status collectives_rows_of_log(struct task *task, const lk_nccl_run *run, lk_error *err) {
 	const lk_device *device = lk_coll_device(run->device);
 	if (!run->kind_known || !device || run->gpus < 2) {
 		lk_fail(err, LK_ERR_INPUT, run->where, "the log does not say %s",
@@ -218,7 +219,7 @@ static lk_status calibrate_log(struct task *task, lk_stream *in, lk_error *err) 
 	lk_nccl_runs runs = {0};
 	lk_status status = lk_nccl_log_read(&task->arena, in, &runs, err);
 	for (size_t i = 0; i < runs.count && status == LK_OK; i++)
-		status = rows_of_log(task, &runs.at[i], err);
+		status = collectives_rows_of_log(task, &runs.at[i], err);
 	lk_vec_free(&runs);
 	LK_TRY(status);
 	lk_coll_pick *picked = LK_ARRAY(&task->arena, lk_coll_pick, task->rows.count);
@@ -226,7 +227,7 @@ static lk_status calibrate_log(struct task *task, lk_stream *in, lk_error *err) 
 	task->picked = picked;
 	for (size_t i = 0; i < task->rows.count; i++)
 		if (!*task->rows.at[i].refused) picked[task->picked_count++] = &task->rows.at[i];
-	return put_measured(task, "default", lk_fabric_default(), err);
+	return collectives_put_measured(task, "default", lk_fabric_default(), err);
 }
 
 /* ---- the whole ---- */
@@ -243,7 +244,7 @@ static lk_status calibrate_table(struct task *task, lk_stream *in, lk_error *err
 	}
 	LK_TRY(put_default(task, err));
 	LK_TRY(put_fabrics(task, err));
-	return put_ranges(task, err);
+	return collectives_put_ranges(task, err);
 }
 
 /* A table has a header with commas before anything else. */

@@ -23,8 +23,8 @@ struct left {
 
 /* One part's rows: their misses; once these are known, what the kinds of the same fit say of such
  * rows. */
-static bool leave_out(lk_arena *arena, const lk_slowdown_table *table, size_t part, bool *use,
-                      bool known, struct left *out) {
+static bool slowdown_leave_out(lk_arena *arena, const lk_slowdown_table *table, size_t part,
+                               bool *use, bool known, struct left *out) {
 	lk_overlap model;
 	for (size_t i = 0; i < table->count; i++) use[i] = lk_hash64(i) % PARTS != part;
 	if (!lk_slowdown_fit(arena, table, use, true, &model)) return false;
@@ -45,7 +45,7 @@ static bool leave_out_all(lk_arena *arena, const lk_slowdown_table *table, struc
 	bool *use = LK_ARRAY(arena, bool, table->count), fitted = use != NULL;
 	for (size_t turn = 0; fitted && turn < 2 * PARTS; turn++) {
 		lk_arena one = {0};
-		fitted = leave_out(&one, table, turn % PARTS, use, turn >= PARTS, out);
+		fitted = slowdown_leave_out(&one, table, turn % PARTS, use, turn >= PARTS, out);
 		lk_arena_free(&one);
 	}
 	return fitted;
@@ -74,8 +74,8 @@ static bool add_range(const lk_slowdown_table *table, lk_overlap_class class,
 	return true;
 }
 
-static bool calibrate(lk_arena *arena, const lk_slowdown_table *table, const char *source,
-                      const char *date, lk_calibration *out) {
+static bool slowdown_calibrate(lk_arena *arena, const lk_slowdown_table *table, const char *source,
+                               const char *date, lk_calibration *out) {
 	struct left rows = {LK_ARRAY(arena, double, table->count),
 	                    LK_ARRAY(arena, double, table->count),
 	                    LK_ARRAY(arena, double, table->count)};
@@ -106,7 +106,7 @@ lk_status lk_calibrate_slowdown(lk_stream *in, const char *source, const char *d
 	lk_status status = from && on ? lk_slowdown_read(&arena, in, &table, err) : lk_oom(err);
 	if (status == LK_OK && table.count == 0)
 		status = lk_fail(err, LK_ERR_INPUT, lk_stream_name(in), "the table has no rows");
-	if (status == LK_OK && !calibrate(&arena, &table, from, on, out)) status = lk_oom(err);
+	if (status == LK_OK && !slowdown_calibrate(&arena, &table, from, on, out)) status = lk_oom(err);
 	lk_vec_free(&table);
 	lk_arena_free(&arena);
 	return status;

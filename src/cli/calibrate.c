@@ -6,13 +6,13 @@
 #include "lockstep/calibrate.h"
 
 /* On a terminal a line says what is measured. */
-static void show(void *context, const char *doing, double share) {
+static void calibrate_show(void *context, const char *doing, double share) {
 	bool *shown = context;
 	fprintf(stderr, "\r%3.0f %%  %s\x1b[K", 100 * share, doing);
 	*shown = true;
 }
 
-static int run(lk_args *args) {
+static int calibrate_run(lk_args *args) {
 	lk_calibrate_request request;
 	lk_calibrated *calibrated = NULL;
 	lk_error err = {0};
@@ -22,7 +22,7 @@ static int run(lk_args *args) {
 	if (request.output && cli_check_place(request.output, &err) != LK_OK) return cli_fail(&err);
 	request.kind = args->operands[0];
 	request.table = args->operand_count > 1 ? args->operands[1] : NULL;
-	if (isatty(STDERR_FILENO)) request.progress = show, request.context = &shown;
+	if (isatty(STDERR_FILENO)) request.progress = calibrate_show, request.context = &shown;
 	lk_status status = lk_calibrate(&request, &calibrated, &err);
 	if (shown) fputs("\r\x1b[K", stderr);
 	if (status == LK_OK)
@@ -32,4 +32,4 @@ static int run(lk_args *args) {
 	return status == LK_OK ? CLI_OK : cli_fail(&err);
 }
 
-const cli_command cli_calibrate = {&lk_calibrate_verb, run};
+const cli_command cli_calibrate = {&lk_calibrate_verb, calibrate_run};

@@ -11,7 +11,7 @@ struct request {
 typedef lk_status printer(const char *filter, int format, bool verbose, bool colour,
                           const char *path, FILE *out, lk_error *err);
 
-static int run(lk_args *args, printer *print) {
+static int catalogue_run(lk_args *args, printer *print) {
 	struct request r = {0};
 	lk_error err;
 	const char *filter = args->operand_count ? args->operands[0] : NULL;
@@ -54,7 +54,7 @@ static const lk_verb devices = {
 };
 
 static int run_devices(lk_args *args) {
-	return run(args, lk_devices_print);
+	return catalogue_run(args, lk_devices_print);
 }
 
 const cli_command cli_devices = {&devices, run_devices};
@@ -89,7 +89,7 @@ static const lk_verb models = {
 };
 
 static int run_models(lk_args *args) {
-	return run(args, lk_models_print);
+	return catalogue_run(args, lk_models_print);
 }
 
 const cli_command cli_models = {&models, run_models};

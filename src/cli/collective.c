@@ -4,7 +4,7 @@
 #include "cli/cli.h"
 #include "lockstep/collective.h"
 
-static int run(lk_args *args) {
+static int collective_run(lk_args *args) {
 	lk_collective_request request;
 	lk_collective *answer = NULL;
 	lk_error err = {0};
@@ -19,4 +19,4 @@ static int run(lk_args *args) {
 	return status == LK_OK ? CLI_OK : cli_fail(&err);
 }
 
-const cli_command cli_collective = {&lk_collective_verb, run};
+const cli_command cli_collective = {&lk_collective_verb, collective_run};

@@ -26,7 +26,7 @@ static int run_file(const char *path, const lk_compile_request *request) {
 	return result;
 }
 
-static int run(lk_args *args) {
+static int compile_run(lk_args *args) {
 	lk_compile_request request = {0};
 	lk_error err = {0};
 	int result = CLI_OK;
@@ -40,4 +40,4 @@ static int run(lk_args *args) {
 	return result;
 }
 
-const cli_command cli_compile = {&lk_compile_verb, run};
+const cli_command cli_compile = {&lk_compile_verb, compile_run};

@@ -4,7 +4,7 @@
 #include "cli/cli.h"
 #include "lockstep/compose.h"
 
-static int run(lk_args *args) {
+static int compose_run(lk_args *args) {
 	lk_compose_request request;
 	lk_composed *composed = NULL;
 	lk_error err = {0};
@@ -21,4 +21,4 @@ static int run(lk_args *args) {
 	return status == LK_OK ? CLI_OK : cli_fail(&err);
 }
 
-const cli_command cli_compose = {&lk_compose_verb, run};
+const cli_command cli_compose = {&lk_compose_verb, compose_run};

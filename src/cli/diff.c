@@ -4,7 +4,7 @@
 #include "cli/cli.h"
 #include "lockstep/diff.h"
 
-static int run(lk_args *args) {
+static int diff_run(lk_args *args) {
 	lk_diff_request request;
 	lk_diff *answer = NULL;
 	lk_error err = {0};
@@ -20,4 +20,4 @@ static int run(lk_args *args) {
 	return status == LK_OK ? CLI_OK : cli_fail(&err);
 }
 
-const cli_command cli_diff = {&lk_diff_verb, run};
+const cli_command cli_diff = {&lk_diff_verb, diff_run};

@@ -14,7 +14,7 @@ static lk_status print(const lk_explain_request *request, const lk_explanation *
 	                     : LK_OK;
 }
 
-static int run(lk_args *args) {
+static int explain_run(lk_args *args) {
 	lk_explain_request request;
 	lk_explanation *answer = NULL;
 	lk_error err = {0};
@@ -30,4 +30,4 @@ static int run(lk_args *args) {
 	return status == LK_OK ? CLI_OK : cli_fail(&err);
 }
 
-const cli_command cli_explain = {&lk_explain_verb, run};
+const cli_command cli_explain = {&lk_explain_verb, explain_run};

@@ -4,7 +4,7 @@
 #include "cli/cli.h"
 #include "lockstep/jobs.h"
 
-static int run(lk_args *args) {
+static int jobs_run(lk_args *args) {
 	lk_jobs_request request;
 	lk_jobs_answer *answer = NULL;
 	lk_error err = {0};
@@ -20,4 +20,4 @@ static int run(lk_args *args) {
 	return status == LK_OK ? CLI_OK : cli_fail(&err);
 }
 
-const cli_command cli_jobs = {&lk_jobs_verb, run};
+const cli_command cli_jobs = {&lk_jobs_verb, jobs_run};

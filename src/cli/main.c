@@ -52,7 +52,7 @@ static int overview(FILE *out) {
 }
 
 /* --version, and -o FORMAT behind it. */
-static int version(int argc, const char *const *argv) {
+static int main_version(int argc, const char *const *argv) {
 	static const char *const formats[] = {"text", "json", NULL};
 	static const lk_option options[] = {{.name = "output",
 	                                     .letter = 'o',
@@ -76,7 +76,7 @@ static int version(int argc, const char *const *argv) {
 
 /* The command of a name. Where there is none, the option parser names the nearest one: the verbs
  * are the choices of an option that nobody sees. */
-static const cli_command *find(const char *name, lk_error *err) {
+static const cli_command *main_find(const char *name, lk_error *err) {
 	const char *names[COMMANDS + 2] = {"help"};
 	for (int i = 0; i < COMMANDS; i++) {
 		if (strcmp(name, commands[i]->verb->name) == 0) return commands[i];
@@ -125,10 +125,10 @@ static int unknown_option(const char *word) {
 
 /* ---- running ---- */
 
-static int help(const char *name) {
+static int main_help(const char *name) {
 	lk_error err = {0};
 	if (!name) return overview(stdout);
-	const cli_command *command = find(name, &err);
+	const cli_command *command = main_find(name, &err);
 	if (!command) return cli_fail(&err);
 	lk_verb_help(command->verb, cli_colour(), stdout);
 	return CLI_OK;
@@ -138,7 +138,7 @@ static int man(const char *name) {
 	lk_error err = {0};
 	if (!name) return cli_manual(commands, COMMANDS, globals);
 	if (cli_program_manual(name)) return CLI_OK;
-	const cli_command *command = find(name, &err);
+	const cli_command *command = main_find(name, &err);
 	if (!command) return cli_fail(&err);
 	lk_verb_man(command->verb, lk_version(), lk_data_date(), stdout);
 	return CLI_OK;
@@ -162,10 +162,10 @@ static int list_verbs(void) {
 	return CLI_OK;
 }
 
-static int run_verb(int argc, const char *const *argv) {
+static int main_run_verb(int argc, const char *const *argv) {
 	lk_error err = {0};
 	lk_args args;
-	const cli_command *command = find(argv[0], &err);
+	const cli_command *command = main_find(argv[0], &err);
 	if (!command) return cli_fail(&err);
 	if (lk_args_parse(command->verb, argc - 1, argv + 1, &args, &err) != LK_OK)
 		return cli_fail(&err);
@@ -178,7 +178,7 @@ static int run_verb(int argc, const char *const *argv) {
 }
 
 /* The words behind the program's name. */
-static int run(int argc, const char *const *argv) {
+static int main_run(int argc, const char *const *argv) {
 	const char *word = argc ? argv[0] : NULL, *next = argc > 1 ? argv[1] : NULL;
 	lk_error err = {0};
 	if (!word) return overview(stderr);
@@ -188,17 +188,17 @@ static int run(int argc, const char *const *argv) {
 		if (!dir)
 			return lk_fail(&err, LK_ERR_INPUT, "--data", "no folder is named"), cli_fail(&err);
 		if (lk_catalogue_open(dir, &err) != LK_OK) return cli_fail(&err);
-		return run(argc - taken, argv + taken);
+		return main_run(argc - taken, argv + taken);
 	}
-	if (strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0) return help(NULL);
-	if (strcmp(word, "help") == 0) return help(next);
+	if (strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0) return main_help(NULL);
+	if (strcmp(word, "help") == 0) return main_help(next);
 	if (strcmp(word, "--version") == 0 || strcmp(word, "-V") == 0)
-		return version(argc - 1, argv + 1);
+		return main_version(argc - 1, argv + 1);
 	if (strcmp(word, "--verbs") == 0) return list_verbs();
 	if (strcmp(word, "--man") == 0) return man(next);
 	if (strcmp(word, "--completion") == 0) return completion(next);
 	if (word[0] == '-') return unknown_option(word);
-	return run_verb(argc, argv);
+	return main_run_verb(argc, argv);
 }
 
 int main(int argc, char **argv) {
@@ -206,7 +206,7 @@ int main(int argc, char **argv) {
 	 * came in ignored. */
 	signal(SIGPIPE, SIG_DFL);
 	errno = 0;
-	int result = run(argc > 0 ? argc - 1 : 0, (const char *const *)argv + (argc > 0));
+	int result = main_run(argc > 0 ? argc - 1 : 0, (const char *const *)argv + (argc > 0));
 	bool lost = ferror(stdout) != 0;
 	int code = lost ? errno : 0; /* of the write that failed on the way, if nothing failed since */
 	if (fclose(stdout) != 0) lost = true, code = errno;

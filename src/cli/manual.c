@@ -18,7 +18,7 @@ static void troff(const char *text) {
 	}
 }
 
-static void item(const char *name, const char *text) {
+static void manual_item(const char *name, const char *text) {
 	fputs(".TP\n.B ", stdout);
 	troff(name);
 	putchar('\n');
@@ -49,20 +49,21 @@ int cli_manual(const cli_command *const *commands, int count, const cli_global *
 	      "pasted launch line, without a GPU. From traces of a run it says why the run is slow and "
 	      "what changes would be worth.\n");
 	fputs(".SH VERBS\n", stdout);
-	for (int i = 0; i < count; i++) item(commands[i]->verb->name, commands[i]->verb->summary);
+	for (int i = 0; i < count; i++)
+		manual_item(commands[i]->verb->name, commands[i]->verb->summary);
 	fputs(".SH OPTIONS\n", stdout);
 	for (; globals->names; globals++) {
 		char label[64];
 		snprintf(label, sizeof label, "%s%s", globals->names, globals->value);
-		item(label, globals->help);
+		manual_item(label, globals->help);
 	}
 	fputs(".SH EXIT STATUS\n", stdout);
-	item("0", "done; for predict: it fits");
-	item("1", "it does not fit");
-	item("2", "the input is wrong, or the system refused a file");
+	manual_item("0", "done; for predict: it fits");
+	manual_item("1", "it does not fit");
+	manual_item("2", "the input is wrong, or the system refused a file");
 	fputs(".SH ENVIRONMENT\n", stdout);
-	item("NO_COLOR", "no colour, whatever its value");
-	item("LOCKSTEP_DATA", "folder of the measured runs that validate compares with");
+	manual_item("NO_COLOR", "no colour, whatever its value");
+	manual_item("LOCKSTEP_DATA", "folder of the measured runs that validate compares with");
 	fputs(".SH SEE ALSO\n", stdout);
 	for (int i = 0; i < count; i++) {
 		fputs(i ? ", \\fBlockstep\\-" : "\\fBlockstep\\-", stdout);
@@ -87,14 +88,15 @@ static void mpi_manual(void) {
 	          "table of training runs. plan "
 	          "divides the simulations of its search. The processes of a node share its cores.");
 	fputs(".SH OPTIONS\n", stdout);
-	item("--resume FILE",
-	     "keep finished parts there, and take those that are there already: for jobs that may be "
-	     "ended. The "
-	     "same question with the same file goes on where it was; another question is refused");
+	manual_item(
+		"--resume FILE",
+		"keep finished parts there, and take those that are there already: for jobs that may be "
+		"ended. The "
+		"same question with the same file goes on where it was; another question is refused");
 	paragraph("All others are those of the verb.");
 	fputs(".SH EXIT STATUS\n", stdout);
-	item("0, 1, 2", "as lockstep, on every process");
-	item("128 + N", "ended by signal N; finished parts are in the file of --resume");
+	manual_item("0, 1, 2", "as lockstep, on every process");
+	manual_item("128 + N", "ended by signal N; finished parts are in the file of --resume");
 	fputs(".SH EXAMPLES\n.TP\n", stdout);
 	troff("mpirun -n 64 lockstep-mpi plan --model llama3.1-405b --gpu h100-sxm --gpus 8192,16384 "
 	      "--gbs 2048 --resume plan.parts\n"

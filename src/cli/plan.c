@@ -20,7 +20,7 @@ struct bar {
 	bool shown;
 };
 
-static double seconds_since(const struct timespec *start) {
+static double plan_seconds_since(const struct timespec *start) {
 	struct timespec now;
 	clock_gettime(CLOCK_MONOTONIC, &now);
 	return (double)(now.tv_sec - start->tv_sec) + (double)(now.tv_nsec - start->tv_nsec) / 1e9;
@@ -28,9 +28,9 @@ static double seconds_since(const struct timespec *start) {
 
 /* A search that takes over half a second shows on a terminal how many layouts can still be among
  * the best. */
-static void show(void *context, int gpus, double done, double all) {
+static void plan_show(void *context, int gpus, double done, double all) {
 	struct bar *bar = context;
-	if (seconds_since(&bar->start) < 0.5 || !isatty(STDERR_FILENO)) return;
+	if (plan_seconds_since(&bar->start) < 0.5 || !isatty(STDERR_FILENO)) return;
 	int filled = all > 0 ? (int)(BAR * done / all) : 0;
 	bar->shown = true;
 	fprintf(stderr, "\r%d GPUs [", gpus);
@@ -38,21 +38,21 @@ static void show(void *context, int gpus, double done, double all) {
 	fprintf(stderr, "] %.0f of %.0f layouts \x1b[K", done, all);
 }
 
-static void clear(struct bar *bar) {
+static void plan_clear(struct bar *bar) {
 	if (bar->shown) fputs("\r\x1b[K", stderr);
 	bar->shown = false;
 }
 
-static int none(const lk_plan *plan) {
+static int plan_none(const lk_plan *plan) {
 	for (int i = 0; i < plan->count; i++)
 		if (plan->counts[i].nothing) fprintf(stderr, "lockstep: %s\n", plan->counts[i].nothing);
 	return CLI_NO;
 }
 
-static int emit(const lk_plan *plan, const lk_plan_request *request) {
+static int plan_emit(const lk_plan *plan, const lk_plan_request *request) {
 	lk_error err = {0};
 	const char *line;
-	if (plan->best < 0) return none(plan);
+	if (plan->best < 0) return plan_none(plan);
 	if (lk_plan_launch(plan, plan->counts[plan->best].choices, (lk_plan_emit)(request->emit - 1),
 	                   &line, &err) != LK_OK)
 		return cli_fail(&err);
@@ -81,11 +81,11 @@ static void show_speed(const lk_plan *plan) {
 	fprintf(stderr, "lockstep: %.2f s with %d threads\n", plan->seconds, plan->threads);
 }
 
-static int answer(const lk_plan *plan, const lk_plan_request *request) {
+static int plan_answer(const lk_plan *plan, const lk_plan_request *request) {
 	lk_error err = {0};
 	if (request->html && lk_report_plan(plan, LK_REPORT_HTML, request->html, NULL, &err) != LK_OK)
 		return cli_fail(&err);
-	if (request->emit > 0) return emit(plan, request);
+	if (request->emit > 0) return plan_emit(plan, request);
 	if (lk_plan_print(plan, request->format, request->verbose, cli_colour(), request->output,
 	                  stdout, &err) != LK_OK)
 		return cli_fail(&err);
@@ -93,7 +93,7 @@ static int answer(const lk_plan *plan, const lk_plan_request *request) {
 	return plan->best >= 0 ? CLI_OK : CLI_NO;
 }
 
-static lk_status check_outputs(const lk_plan_request *request, lk_error *err) {
+static lk_status plan_check_outputs(const lk_plan_request *request, lk_error *err) {
 	if (request->resume && !request->team) {
 		lk_fail(err, LK_ERR_INPUT, "--resume", "only lockstep-mpi keeps finished parts");
 		return lk_hint(err, "run mpirun -n K lockstep-mpi plan ..., or leave it out");
@@ -125,20 +125,20 @@ int cli_plan_with(lk_args *args, const lk_plan_team *team, bool speaks) {
 	r.job.launch = args->rest, r.job.launch_count = args->rest_count;
 	r.team = team;
 	if (team && r.threads == 0) r.threads = team->threads;
-	if (speaks) r.progress = show, r.progress_context = &b;
+	if (speaks) r.progress = plan_show, r.progress_context = &b;
 	clock_gettime(CLOCK_MONOTONIC, &b.start);
-	lk_status status = check_outputs(&r, &err);
+	lk_status status = plan_check_outputs(&r, &err);
 	if (status == LK_OK) status = lk_plan_find(&r, &plan, &err);
-	clear(&b);
+	plan_clear(&b);
 	int result = status != LK_OK ? (speaks ? cli_fail(&err) : CLI_WRONG)
-	             : speaks        ? answer(plan, &r)
+	             : speaks        ? plan_answer(plan, &r)
 	                             : CLI_OK;
 	lk_plan_free(plan);
 	return result;
 }
 
-static int run(lk_args *args) {
+static int plan_run(lk_args *args) {
 	return cli_plan_with(args, NULL, true);
 }
 
-const cli_command cli_plan = {&lk_plan_verb, run};
+const cli_command cli_plan = {&lk_plan_verb, plan_run};

@@ -24,7 +24,7 @@ struct sweep {
 
 /* ---- progress ---- */
 
-static double seconds_since(const struct timespec *start) {
+static double predict_seconds_since(const struct timespec *start) {
 	struct timespec now;
 	clock_gettime(CLOCK_MONOTONIC, &now);
 	return (double)(now.tv_sec - start->tv_sec) + (double)(now.tv_nsec - start->tv_nsec) / 1e9;
@@ -33,7 +33,7 @@ static double seconds_since(const struct timespec *start) {
 /* A sweep that takes over a second says on a terminal how far it is. */
 static void show_progress(void *context, size_t done) {
 	struct sweep *sweep = context;
-	double elapsed = seconds_since(&sweep->start);
+	double elapsed = predict_seconds_since(&sweep->start);
 	if (sweep->count < 2 || elapsed < 1 || !isatty(STDERR_FILENO)) return;
 	sweep->progress = true;
 	fprintf(stderr, "\r%zu of %zu, %.0f s left \x1b[K", done, sweep->count,
@@ -47,7 +47,7 @@ static void clear_progress(struct sweep *sweep) {
 
 /* ---- asking ---- */
 
-static bool make_room(struct sweep *sweep, size_t count) {
+static bool predict_make_room(struct sweep *sweep, size_t count) {
 	sweep->rows = calloc(count, sizeof *sweep->rows);
 	sweep->requests = calloc(count, sizeof *sweep->requests);
 	sweep->refusals = calloc(count, sizeof *sweep->refusals);
@@ -78,7 +78,7 @@ static lk_status fill_requests(struct sweep *sweep, lk_args *args, lk_error *err
 }
 
 /* A combination whose input is wrong becomes a row that says so; anything else ends the sweep. */
-static lk_status ask(struct sweep *sweep, lk_args *args, lk_error *err) {
+static lk_status predict_ask(struct sweep *sweep, lk_args *args, lk_error *err) {
 	LK_TRY(fill_requests(sweep, args, err));
 	LK_TRY(lk_predict_many(sweep->requests, sweep->count, 0, sweep->predictions, sweep->refusals,
 	                       show_progress, sweep, err));
@@ -91,8 +91,8 @@ static lk_status ask(struct sweep *sweep, lk_args *args, lk_error *err) {
 }
 
 /* What can be told to be wrong before anything is computed. */
-static lk_status check_outputs(const lk_predict_request *request, size_t count, bool together,
-                               lk_error *err) {
+static lk_status predict_check_outputs(const lk_predict_request *request, size_t count,
+                                       bool together, lk_error *err) {
 	if (request->resume && !together) {
 		lk_fail(err, LK_ERR_INPUT, "--resume", "only lockstep-mpi keeps finished parts");
 		return lk_hint(err, "run mpirun -n K lockstep-mpi predict ..., or leave it out");
@@ -206,18 +206,18 @@ static lk_status ask_together(struct sweep *sweep, lk_args *args, const lk_plan_
 	return status;
 }
 
-static lk_status ask_all(struct sweep *sweep, lk_args *args, const lk_plan_team *team,
-                         lk_error *err) {
+static lk_status predict_ask_all(struct sweep *sweep, lk_args *args, const lk_plan_team *team,
+                                 lk_error *err) {
 	size_t count;
 	lk_predict_request first;
 	LK_TRY(lk_args_combinations(args, &count, err));
 	lk_predict_defaults(&first);
 	LK_TRY(lk_args_fill(args, 0, &first, err));
-	LK_TRY(check_outputs(&first, count, team != NULL, err));
-	if (!make_room(sweep, count)) return lk_fail(err, LK_ERR_MEMORY, NULL, "out of memory");
+	LK_TRY(predict_check_outputs(&first, count, team != NULL, err));
+	if (!predict_make_room(sweep, count)) return lk_fail(err, LK_ERR_MEMORY, NULL, "out of memory");
 	clock_gettime(CLOCK_MONOTONIC, &sweep->start);
 	if (team && count > 1) return ask_together(sweep, args, team, err);
-	return ask(sweep, args, err);
+	return predict_ask(sweep, args, err);
 }
 
 /* ---- answering ---- */
@@ -241,7 +241,7 @@ static int all_refused(const struct sweep *sweep) {
 	return CLI_WRONG;
 }
 
-static int answer(const struct sweep *sweep, lk_error *err) {
+static int predict_answer(const struct sweep *sweep, lk_error *err) {
 	const lk_predict_request *request = &sweep->requests[0];
 	size_t refused = 0, fit = 0;
 	for (size_t i = 0; i < sweep->count; i++) {
@@ -263,17 +263,17 @@ static int answer(const struct sweep *sweep, lk_error *err) {
 int cli_predict_with(lk_args *args, const lk_plan_team *team, bool speaks) {
 	struct sweep s = {0};
 	lk_error err = {0};
-	lk_status status = ask_all(&s, args, team, &err);
+	lk_status status = predict_ask_all(&s, args, team, &err);
 	clear_progress(&s);
 	int result = !speaks           ? (status == LK_OK ? CLI_OK : CLI_WRONG)
-	             : status == LK_OK ? answer(&s, &err)
+	             : status == LK_OK ? predict_answer(&s, &err)
 	                               : cli_fail(&err);
 	free_sweep(&s);
 	return result;
 }
 
-static int run(lk_args *args) {
+static int cli_predict_run(lk_args *args) {
 	return cli_predict_with(args, NULL, true);
 }
 
-const cli_command cli_predict = {&lk_predict_verb, run};
+const cli_command cli_predict = {&lk_predict_verb, cli_predict_run};

@@ -5,7 +5,7 @@
 #include "cli/cli.h"
 #include "lockstep/record.h"
 
-static int run(lk_args *args) {
+static int record_run(lk_args *args) {
 	lk_record_request request;
 	lk_record_answer *answer = NULL;
 	lk_error err = {0};
@@ -20,4 +20,4 @@ static int run(lk_args *args) {
 	return status;
 }
 
-const cli_command cli_record = {&lk_record_verb, run};
+const cli_command cli_record = {&lk_record_verb, record_run};

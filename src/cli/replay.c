@@ -4,7 +4,7 @@
 #include "cli/cli.h"
 #include "lockstep/replay.h"
 
-static int run(lk_args *args) {
+static int replay_run(lk_args *args) {
 	lk_replay_request request;
 	lk_replay *replay = NULL;
 	lk_error err = {0};
@@ -22,4 +22,4 @@ static int run(lk_args *args) {
 	return status == LK_OK ? CLI_OK : cli_fail(&err);
 }
 
-const cli_command cli_replay = {&lk_replay_verb, run};
+const cli_command cli_replay = {&lk_replay_verb, replay_run};

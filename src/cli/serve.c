@@ -4,7 +4,7 @@
 #include "cli/cli.h"
 #include "serve/serve.h"
 
-static void ready(void *context, const char *url, bool opened) {
+static void cli_serve_ready(void *context, const char *url, bool opened) {
 	const lk_serve_request *request = context;
 	printf("lockstep serve: open %s\n", url);
 	fflush(stdout);
@@ -13,12 +13,12 @@ static void ready(void *context, const char *url, bool opened) {
 		                "command in BROWSER\n");
 }
 
-static int run(lk_args *args) {
+static int serve_run(lk_args *args) {
 	lk_serve_request request;
 	lk_error err = {0};
 	lk_serve_defaults(&request);
 	if (lk_args_fill(args, 0, &request, &err) != LK_OK) return cli_fail(&err);
-	return lk_serve(&request, ready, &request, &err) == LK_OK ? CLI_OK : cli_fail(&err);
+	return lk_serve(&request, cli_serve_ready, &request, &err) == LK_OK ? CLI_OK : cli_fail(&err);
 }
 
-const cli_command cli_serve = {&lk_serve_verb, run};
+const cli_command cli_serve = {&lk_serve_verb, serve_run};

@@ -5,7 +5,7 @@
 #include "lockstep/report.h"
 #include "lockstep/shard.h"
 
-static int run(lk_args *args) {
+static int shard_run(lk_args *args) {
 	lk_shard_request request;
 	lk_shard_answer *answer = NULL;
 	lk_error err = {0};
@@ -27,4 +27,4 @@ static int run(lk_args *args) {
 	return result;
 }
 
-const cli_command cli_shard = {&lk_shard_verb, run};
+const cli_command cli_shard = {&lk_shard_verb, shard_run};

@@ -7,12 +7,12 @@
 #include "lockstep/report.h"
 #include "lockstep/stalls.h"
 
-static void say(const char *line, void *context) {
+static void stalls_say(const char *line, void *context) {
 	(void)context;
 	fprintf(stderr, "lockstep: %s\n", line);
 }
 
-static bool ask(void) {
+static bool stalls_ask(void) {
 	char line[16];
 	fputs("  run it? [y/N] ", stderr);
 	return fgets(line, sizeof line, stdin) && (line[0] == 'y' || line[0] == 'Y');
@@ -22,7 +22,7 @@ static bool confirm(const lk_stalls_plan *plan, void *context) {
 	const lk_stalls_request *request = context;
 	lk_stalls_print_plan(plan, stderr);
 	if (request->yes) return true;
-	if (isatty(STDIN_FILENO) && isatty(STDERR_FILENO)) return ask();
+	if (isatty(STDIN_FILENO) && isatty(STDERR_FILENO)) return stalls_ask();
 	fputs("lockstep: there is no terminal to ask: --yes agrees\n", stderr);
 	return false;
 }
@@ -37,7 +37,7 @@ static lk_status write_answer(const lk_stalls_request *request, const lk_stalls_
 	                     : LK_OK;
 }
 
-static int run(lk_args *args) {
+static int stalls_run(lk_args *args) {
 	lk_stalls_request request;
 	lk_stalls_answer *answer = NULL;
 	lk_error err = {0};
@@ -46,7 +46,7 @@ static int run(lk_args *args) {
 	const char *const places[] = {request.path, request.timeline, request.folded, request.html};
 	if (cli_check_places(places, 4, &err) != LK_OK) return cli_fail(&err);
 	request.command = args->rest, request.words = args->rest_count;
-	request.confirm = confirm, request.say = request.recording ? NULL : say,
+	request.confirm = confirm, request.say = request.recording ? NULL : stalls_say,
 	request.context = &request;
 	if (lk_stalls(&request, &answer, &err) != LK_OK) return cli_fail(&err);
 	int status = answer->status;
@@ -56,4 +56,4 @@ static int run(lk_args *args) {
 	return status;
 }
 
-const cli_command cli_stalls = {&lk_stalls_verb, run};
+const cli_command cli_stalls = {&lk_stalls_verb, stalls_run};

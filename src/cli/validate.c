@@ -41,8 +41,8 @@ int cli_validate_with(lk_args *args, const lk_plan_team *team, bool speaks) {
 	return status == LK_OK ? CLI_OK : cli_fail(&err);
 }
 
-static int run(lk_args *args) {
+static int validate_run(lk_args *args) {
 	return cli_validate_with(args, NULL, true);
 }
 
-const cli_command cli_validate = {&lk_validate_verb, run};
+const cli_command cli_validate = {&lk_validate_verb, validate_run};

@@ -7,7 +7,7 @@
 
 /* Exit status: a change that cannot be made is an answer beside others; where none can, it is an
  * error. */
-static int refused(const lk_whatif *answer) {
+static int whatif_refused(const lk_whatif *answer) {
 	for (int i = 1; i < answer->column_count; i++)
 		if (!answer->columns[i].refused) return CLI_OK;
 	if (answer->column_count == 1) return CLI_OK;
@@ -15,7 +15,7 @@ static int refused(const lk_whatif *answer) {
 	return CLI_WRONG;
 }
 
-static int run(lk_args *args) {
+static int whatif_run(lk_args *args) {
 	lk_whatif_request request;
 	lk_whatif *answer = NULL;
 	lk_error err = {0};
@@ -25,7 +25,7 @@ static int run(lk_args *args) {
 	if (cli_check_places(places, 4, &err) != LK_OK) return cli_fail(&err);
 	request.paths = args->operands, request.path_count = args->operand_count;
 	if (lk_whatif_ask(&request, &answer, &err) != LK_OK) return cli_fail(&err);
-	int result = refused(answer);
+	int result = whatif_refused(answer);
 	lk_status status = result == CLI_OK ? lk_whatif_write_files(answer, &request, &err) : LK_OK;
 	if (status == LK_OK && result == CLI_OK)
 		status = lk_whatif_print(answer, request.format, request.verbose, cli_colour(),
@@ -36,4 +36,4 @@ static int run(lk_args *args) {
 	return status == LK_OK ? result : cli_fail(&err);
 }
 
-const cli_command cli_whatif = {&lk_whatif_verb, run};
+const cli_command cli_whatif = {&lk_whatif_verb, whatif_run};

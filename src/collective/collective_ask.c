@@ -86,7 +86,8 @@ static lk_status no_gpus(const struct work *work, lk_error *err) {
 	return lk_hint(err, "give --gpus N");
 }
 
-static lk_status device_of(const struct work *work, const lk_device **out, lk_error *err) {
+static lk_status collective_ask_device_of(const struct work *work, const lk_device **out,
+                                          lk_error *err) {
 	const lk_nccl_run *run = log_of(work);
 	if (work->request->gpu) return lk_device_lookup(work->request->gpu, out, err);
 	*out = run && *run->device ? lk_coll_device(run->device) : NULL;
@@ -98,7 +99,7 @@ static lk_status device_of(const struct work *work, const lk_device **out, lk_er
 	return lk_hint(err, "give --gpu NAME (`lockstep devices` lists them) or --cluster");
 }
 
-static lk_status find_cluster(struct work *work, lk_error *err) {
+static lk_status collective_ask_find_cluster(struct work *work, lk_error *err) {
 	const lk_collective_request *request = work->request;
 	const lk_nccl_run *run = log_of(work);
 	int gpus = request->gpus ? request->gpus : run ? run->gpus : 0;
@@ -114,7 +115,7 @@ static lk_status find_cluster(struct work *work, lk_error *err) {
 		return LK_OK;
 	}
 	const lk_device *device;
-	LK_TRY(device_of(work, &device, err));
+	LK_TRY(collective_ask_device_of(work, &device, err));
 	if (gpus < 1) return no_gpus(work, err);
 	work->group.ranks = gpus;
 	int nodes = run && !request->gpus ? run->nodes : 0,
@@ -125,11 +126,11 @@ static lk_status find_cluster(struct work *work, lk_error *err) {
 	                         err);
 }
 
-static double speed(const lk_node *node) {
+static double collective_ask_speed(const lk_node *node) {
 	return node->intra_rate + node->nics * node->nic_rate;
 }
 
-static void find_group(struct work *work) {
+static void collective_ask_find_group(struct work *work) {
 	lk_group_shape *shape = &work->group;
 	lk_place last = lk_cluster_place(&work->cluster, shape->ranks - 1);
 	shape->nodes = last.node + 1;
@@ -139,7 +140,7 @@ static void find_group(struct work *work) {
 	shape->fabric = &work->fabric;
 	shape->node = &work->cluster.node[0];
 	for (int i = 1; i <= last.group; i++)
-		if (speed(&work->cluster.node[i]) < speed(shape->node))
+		if (collective_ask_speed(&work->cluster.node[i]) < collective_ask_speed(shape->node))
 			shape->node = &work->cluster.node[i];
 }
 
@@ -173,8 +174,8 @@ static lk_status find_fabric(struct work *work, lk_error *err) {
 /* ---- sizes ---- */
 
 /* "16G" as nccl-tests read it. */
-static lk_status read_size(const char *text, double otherwise, const char *where, double *out,
-                           lk_error *err) {
+static lk_status collective_ask_read_size(const char *text, double otherwise, const char *where,
+                                          double *out, lk_error *err) {
 	const char *end;
 	*out = otherwise;
 	if (!text) return LK_OK;
@@ -189,7 +190,8 @@ static lk_status read_size(const char *text, double otherwise, const char *where
 	return LK_OK;
 }
 
-static lk_status add_row(struct work *work, double bytes, double us, double busbw, lk_error *err) {
+static lk_status collective_ask_add_row(struct work *work, double bytes, double us, double busbw,
+                                        lk_error *err) {
 	if (work->rows.count >= ROWS)
 		return lk_fail(err, LK_ERR_INPUT, "--step", "more than %d sizes", ROWS);
 	if (!lk_push(&work->rows)) return lk_oom(err);
@@ -203,44 +205,45 @@ static lk_status add_row(struct work *work, double bytes, double us, double busb
 	return LK_OK;
 }
 
-static int by_bytes(const void *a, const void *b) {
+static int collective_ask_by_bytes(const void *a, const void *b) {
 	const lk_collective_row *x = a, *y = b;
 	return (x->bytes > y->bytes) - (x->bytes < y->bytes);
 }
 
-static lk_status rows_of_log(struct work *work, lk_error *err) {
+static lk_status collective_ask_rows_of_log(struct work *work, lk_error *err) {
 	for (size_t i = 0; i < work->runs.count; i++)
 		for (int p = 0; p < work->runs.at[i].count; p++) {
 			const lk_nccl_point *point = &work->runs.at[i].points[p];
-			LK_TRY(add_row(work, point->bytes, lk_nccl_point_us(point), point->busbw, err));
+			LK_TRY(collective_ask_add_row(work, point->bytes, lk_nccl_point_us(point), point->busbw,
+			                              err));
 		}
-	qsort(work->rows.at, work->rows.count, sizeof *work->rows.at, by_bytes);
+	qsort(work->rows.at, work->rows.count, sizeof *work->rows.at, collective_ask_by_bytes);
 	return LK_OK;
 }
 
 static lk_status rows_of_request(struct work *work, lk_error *err) {
 	const lk_collective_request *request = work->request;
 	double begin, end, step, factor = request->factor > 1 ? request->factor : 2;
-	LK_TRY(read_size(request->begin, 8, "--begin", &begin, err));
-	LK_TRY(read_size(request->end, fmax(begin, ldexp(1, 30)), "--end", &end, err));
-	LK_TRY(read_size(request->step, 0, "--step", &step, err));
+	LK_TRY(collective_ask_read_size(request->begin, 8, "--begin", &begin, err));
+	LK_TRY(collective_ask_read_size(request->end, fmax(begin, ldexp(1, 30)), "--end", &end, err));
+	LK_TRY(collective_ask_read_size(request->step, 0, "--step", &step, err));
 	if (end < begin)
 		return lk_fail(err, LK_ERR_INPUT, "--end", "the largest size is below the smallest");
 	for (double bytes = begin; bytes <= end;
 	     bytes = step > 0 ? bytes + step : fmax(floor(bytes * factor), bytes + 1))
-		LK_TRY(add_row(work, bytes, NAN, NAN, err));
+		LK_TRY(collective_ask_add_row(work, bytes, NAN, NAN, err));
 	return LK_OK;
 }
 
 /* ---- predictions ---- */
 
-static double elements(const struct work *work, double bytes) {
+static double collective_ask_elements(const struct work *work, double bytes) {
 	bool parts = work->kind == LK_COLL_ALLGATHER || work->kind == LK_COLL_REDUCESCATTER ||
 	             work->kind == LK_COLL_ALLTOALL;
 	return floor(bytes / ELEMENT / (parts ? work->group.ranks : 1));
 }
 
-static void predict(const struct work *work, lk_collective_row *row) {
+static void collective_ask_predict(const struct work *work, lk_collective_row *row) {
 	lk_coll_cost cost = {0};
 	if (work->request->library == LK_LIBRARY_NCCL) {
 		cost = lk_collective_cost(work->kind, &work->group, row->bytes);
@@ -257,18 +260,18 @@ static void predict(const struct work *work, lk_collective_row *row) {
 		                                                        : LK_LIMIT_LINKS);
 	}
 	row->us = cost.seconds * 1e6;
-	row->count = elements(work, row->bytes);
+	row->count = collective_ask_elements(work, row->bytes);
 	row->algbw = row->us > 0 ? row->bytes / row->us / 1e3 : 0;
 	row->busbw = row->algbw * lk_coll_busbw_factor(work->kind, work->group.ranks);
 	row->ratio = row->us > 0 ? row->measured_us / row->us : NAN;
 }
 
-static lk_status fill(struct work *work, lk_error *err) {
+static lk_status collective_ask_fill(struct work *work, lk_error *err) {
 	lk_collective *out = &work->result;
 	double busbw = 0, off = 0;
 	for (size_t i = 0; i < work->rows.count; i++) {
 		lk_collective_row *row = &work->rows.at[i];
-		predict(work, row);
+		collective_ask_predict(work, row);
 		busbw += row->busbw;
 		off += fabs(log(row->ratio));
 	}
@@ -282,7 +285,7 @@ static lk_status fill(struct work *work, lk_error *err) {
 	return LK_OK;
 }
 
-static lk_status find_kind(struct work *work, lk_error *err) {
+static lk_status collective_ask_find_kind(struct work *work, lk_error *err) {
 	const lk_nccl_run *run = log_of(work);
 	if (work->request->op > 0) work->kind = (lk_coll_kind)(work->request->op - 1);
 	else if (!run) work->kind = LK_COLL_ALLREDUCE;
@@ -294,20 +297,20 @@ static lk_status find_kind(struct work *work, lk_error *err) {
 	return LK_OK;
 }
 
-static lk_status answer(struct work *work, lk_error *err) {
+static lk_status collective_ask_answer(struct work *work, lk_error *err) {
 	LK_TRY(read_log(work, err));
-	LK_TRY(find_kind(work, err));
-	LK_TRY(find_cluster(work, err));
+	LK_TRY(collective_ask_find_kind(work, err));
+	LK_TRY(collective_ask_find_cluster(work, err));
 	LK_TRY(find_fabric(work, err));
-	find_group(work);
-	LK_TRY(work->runs.count ? rows_of_log(work, err) : rows_of_request(work, err));
+	collective_ask_find_group(work);
+	LK_TRY(work->runs.count ? collective_ask_rows_of_log(work, err) : rows_of_request(work, err));
 	lk_collective *out = &work->result;
 	out->op = lk_coll_name(work->kind);
 	out->library = library_names[work->request->library];
 	out->log = work->request->log;
 	out->cluster = work->cluster.text;
 	out->gpus = work->group.ranks, out->nodes = work->group.nodes;
-	return fill(work, err);
+	return collective_ask_fill(work, err);
 }
 
 lk_status lk_collective_ask(const lk_collective_request *request, lk_collective **out,
@@ -317,7 +320,7 @@ lk_status lk_collective_ask(const lk_collective_request *request, lk_collective 
 	if (!work) return lk_oom(err);
 	work->result.memory_owner = work;
 	work->request = request;
-	lk_status status = answer(work, err);
+	lk_status status = collective_ask_answer(work, err);
 	if (status == LK_OK) *out = &work->result;
 	else lk_collective_free(&work->result);
 	return status;

@@ -67,8 +67,8 @@ static double share_reached(const lk_collective_row *rows, int count) {
 	return n ? exp(sum / n) : NAN;
 }
 
-static lk_status note(lk_arena *arena, const char **notes, int *count, const char *text,
-                      lk_error *err) {
+static lk_status flags_note(lk_arena *arena, const char **notes, int *count, const char *text,
+                            lk_error *err) {
 	(void)arena;
 	if (!text) return lk_oom(err);
 	notes[(*count)++] = text;
@@ -76,8 +76,8 @@ static lk_status note(lk_arena *arena, const char **notes, int *count, const cha
 }
 
 /* Where the flag begins and ends. */
-static const char *range_of(lk_arena *arena, const lk_collective_row *rows, int count,
-                            const char *flag) {
+static const char *flags_range_of(lk_arena *arena, const lk_collective_row *rows, int count,
+                                  const char *flag) {
 	char from[40], to[40];
 	int first = 0, last = count - 1;
 	while (first < last && strcmp(rows[first].flag, flag) != 0) first++;
@@ -94,20 +94,20 @@ lk_status lk_collective_flag(lk_arena *arena, lk_collective_row *rows, int row_c
 	int falls = mark_falls(rows, row_count), slows = mark_slow(rows, row_count);
 	double reached = share_reached(rows, row_count);
 	if (falls > 0) {
-		const char *range = range_of(arena, rows, row_count, "falls");
-		LK_TRY(note(arena, notes, count,
-		            range
-		                ? lk_arena_printf(
-							  arena,
-							  "falls: %s takes longer than twice as much: a switch of protocol or "
-							  "algorithm costs more than it saves; "
-							  "try NCCL_PROTO or NCCL_ALGO there",
-							  range)
-		                : NULL,
-		            err));
+		const char *range = flags_range_of(arena, rows, row_count, "falls");
+		LK_TRY(flags_note(
+			arena, notes, count,
+			range ? lk_arena_printf(
+						arena,
+						"falls: %s takes longer than twice as much: a switch of protocol or "
+						"algorithm costs more than it saves; "
+						"try NCCL_PROTO or NCCL_ALGO there",
+						range)
+				  : NULL,
+			err));
 	}
 	if (reached < low) {
-		LK_TRY(note(
+		LK_TRY(flags_note(
 			arena, notes, count,
 			lk_arena_printf(
 				arena,
@@ -117,14 +117,14 @@ lk_status lk_collective_flag(lk_arena *arena, lk_collective_row *rows, int row_c
 				100 * reached),
 			err));
 	} else if (slows > 1) {
-		const char *range = range_of(arena, rows, row_count, "slow");
-		LK_TRY(note(arena, notes, count,
-		            range ? lk_arena_printf(arena,
-		                                    "slow: %s takes more than %.1f times as long as "
-		                                    "expected, beyond what small sizes add",
-		                                    range, slow)
-		                  : NULL,
-		            err));
+		const char *range = flags_range_of(arena, rows, row_count, "slow");
+		LK_TRY(flags_note(arena, notes, count,
+		                  range ? lk_arena_printf(arena,
+		                                          "slow: %s takes more than %.1f times as long as "
+		                                          "expected, beyond what small sizes add",
+		                                          range, slow)
+		                        : NULL,
+		                  err));
 	}
 	return LK_OK;
 }

@@ -73,7 +73,7 @@ void lk_cost_cache_free(lk_cost_cache *cache) {
 /* ---- operations ---- */
 
 /* Word by word, without lk_hash64's rounds for each: the fields differ in many bits. */
-static uint64_t hash_of(const struct op_key *key) {
+static uint64_t cache_hash_of(const struct op_key *key) {
 	uint64_t words[sizeof *key / sizeof(uint64_t)], h = 0;
 	_Static_assert(sizeof *key % sizeof(uint64_t) == 0, "keys are whole words");
 	memcpy(words, key, sizeof words);
@@ -104,7 +104,7 @@ static void fill_key(struct op_key *key, const lk_graph *graph, uint32_t op,
 	key->group.sharing = group->sharing, key->group.oversubscription = group->oversubscription;
 }
 
-static bool grow(lk_cost_cache *cache) {
+static bool cache_grow(lk_cost_cache *cache) {
 	uint64_t size = (cache->mask + 1) * 2;
 	uint32_t *table = calloc(size, sizeof *table);
 	if (!table) return false;
@@ -112,7 +112,7 @@ static bool grow(lk_cost_cache *cache) {
 	cache->table = table;
 	cache->mask = size - 1;
 	for (size_t i = 0; i < cache->ops.count; i++) {
-		uint64_t at = hash_of(&cache->ops.at[i].key) & cache->mask;
+		uint64_t at = cache_hash_of(&cache->ops.at[i].key) & cache->mask;
 		while (table[at]) at = (at + 1) & cache->mask;
 		table[at] = (uint32_t)i + 1;
 	}
@@ -124,25 +124,25 @@ lk_cost lk_cost_cached(lk_cost_cache *cache, const lk_graph *graph, uint32_t op,
 	if (!cache || graph->traced) return lk_cost_op(graph, op, site);
 	struct op_key key;
 	fill_key(&key, graph, op, site);
-	uint64_t at = hash_of(&key) & cache->mask;
+	uint64_t at = cache_hash_of(&key) & cache->mask;
 	for (; cache->table[at]; at = (at + 1) & cache->mask) {
 		const struct op_entry *known = &cache->ops.at[cache->table[at] - 1];
 		if (memcmp(&known->key, &key, sizeof key) == 0) return known->cost;
 	}
 	lk_cost cost = lk_cost_op(graph, op, site);
 	/* Where memory is out, or the next slot could not be found any more, nothing is remembered. */
-	if (cache->ops.count * 2 > cache->mask && !grow(cache)) return cost;
+	if (cache->ops.count * 2 > cache->mask && !cache_grow(cache)) return cost;
 	if (!lk_push(&cache->ops)) return cost;
 	*lk_last(&cache->ops) = (struct op_entry){key, cost};
-	for (at = hash_of(&key) & cache->mask; cache->table[at];) at = (at + 1) & cache->mask;
+	for (at = cache_hash_of(&key) & cache->mask; cache->table[at];) at = (at + 1) & cache->mask;
 	cache->table[at] = (uint32_t)cache->ops.count;
 	return cost;
 }
 
 /* ---- places ---- */
 
-static struct sites_key key_of(const lk_graph *graph, const lk_cluster *cluster,
-                               const lk_cost_options *options) {
+static struct sites_key cache_key_of(const lk_graph *graph, const lk_cluster *cluster,
+                                     const lk_cost_options *options) {
 	struct sites_key key;
 	memset(&key, 0, sizeof key);
 	key.ranks = graph->ranks;
@@ -156,7 +156,7 @@ static struct sites_key key_of(const lk_graph *graph, const lk_cluster *cluster,
 const lk_cost_sites *lk_cost_cache_sites(const lk_cost_cache *cache, const lk_graph *graph,
                                          const lk_cluster *cluster,
                                          const lk_cost_options *options) {
-	struct sites_key key = key_of(graph, cluster, options);
+	struct sites_key key = cache_key_of(graph, cluster, options);
 	for (size_t i = cache->sites.count;
 	     i-- > 0;) /* a search asks for neighbours one after the other */
 		if (memcmp(&cache->sites.at[i].key, &key, sizeof key) == 0) return cache->sites.at[i].sites;
@@ -170,7 +170,7 @@ lk_cost_sites *lk_cost_cache_add_sites(lk_cost_cache *cache, const lk_graph *gra
 	if (!sites || !lk_push(&cache->sites)) return NULL;
 	*arena = &cache->arena;
 	struct sites_entry *entry = lk_last(&cache->sites);
-	entry->key = key_of(graph, cluster, options);
+	entry->key = cache_key_of(graph, cluster, options);
 	entry->sites = sites;
 	return sites;
 }

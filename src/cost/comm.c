@@ -6,7 +6,7 @@
 #include "cost/kernel/kernel.h"
 #include "cost/collective/nccl.h"
 
-static lk_coll_kind collective_of(unsigned kind) {
+static lk_coll_kind comm_collective_of(unsigned kind) {
 	switch (kind) {
 	case LK_OP_ALLREDUCE: return LK_COLL_ALLREDUCE;
 	case LK_OP_ALLGATHER: return LK_COLL_ALLGATHER;
@@ -16,7 +16,7 @@ static lk_coll_kind collective_of(unsigned kind) {
 	}
 }
 
-static double share(double rate, double capacity) {
+static double comm_share(double rate, double capacity) {
 	return capacity > 0 ? fmin(1, rate / capacity) : 0;
 }
 
@@ -79,7 +79,7 @@ void lk_cost_comm(const lk_graph *graph, uint32_t op, const lk_cost_site *site, 
 		const lk_group_shape *group = lk_site_group(site, graph, op);
 		if (ops->flags[op] & LK_OP_DIRECT) cost = direct(graph, op, site, group);
 		else
-			cost = lk_collective_cost(collective_of(kind), group,
+			cost = lk_collective_cost(comm_collective_of(kind), group,
 			                          ops->bytes[op] * copies_share(group, ops->k[op]));
 	}
 	double seconds =
@@ -89,9 +89,9 @@ void lk_cost_comm(const lk_graph *graph, uint32_t op, const lk_cost_site *site, 
 	lk_cost_set(out, seconds);
 	out->sm = (float)fmin(0.5, device->sms > 0 ? (double)cost.channels / device->sms : 0);
 	out->compute = 0;
-	out->memory = (float)share(cost.memory_rate, device->memory_rate);
-	out->intra = (float)share(cost.intra_rate, site->node->intra_rate);
+	out->memory = (float)comm_share(cost.memory_rate, device->memory_rate);
+	out->intra = (float)comm_share(cost.intra_rate, site->node->intra_rate);
 	double nic =
 		site->node->nics * site->node->nic_rate / (site->node->gpus > 0 ? site->node->gpus : 1);
-	out->nic = (float)share(cost.nic_rate, nic);
+	out->nic = (float)comm_share(cost.nic_rate, nic);
 }

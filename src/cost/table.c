@@ -59,24 +59,26 @@ static void place_ranks(struct lk_table_builder *builder, uint32_t world) {
 	for (; rank < world; rank++) builder->node_of[rank] = node, builder->kind_of[rank] = 0;
 }
 
-static double speed(const lk_node *node) {
+static double table_speed(const lk_node *node) {
 	return node->intra_rate + node->nics * node->nic_rate;
 }
 
-static uint32_t rank_at(const struct lk_table_builder *builder, uint32_t stage, uint32_t chain) {
+static uint32_t table_rank_at(const struct lk_table_builder *builder, uint32_t stage,
+                              uint32_t chain) {
 	return stage * builder->stage_step + chain * builder->chain_step;
 }
 
 /* Members come in rank order, so those of one node stand together. */
-static void shape_of(const struct lk_table_builder *builder, uint32_t first, uint32_t size,
-                     uint32_t stride, struct lk_signature *signature, int kind) {
+static void table_shape_of(const struct lk_table_builder *builder, uint32_t first, uint32_t size,
+                           uint32_t stride, struct lk_signature *signature, int kind) {
 	int32_t nodes = 0, run = 0, most = 0, last = -1;
 	const lk_node *slowest = node_at(builder, first);
 	for (uint32_t i = 0; i < size; i++) {
 		uint32_t rank = first + i * stride;
 		if (builder->node_of[rank] != last) nodes++, run = 0, last = builder->node_of[rank];
 		if (++run > most) most = run;
-		if (builder->cluster->groups > 1 && speed(node_at(builder, rank)) < speed(slowest))
+		if (builder->cluster->groups > 1 &&
+		    table_speed(node_at(builder, rank)) < table_speed(slowest))
 			slowest = node_at(builder, rank);
 	}
 	signature->group[kind].nodes = nodes;
@@ -84,11 +86,11 @@ static void shape_of(const struct lk_table_builder *builder, uint32_t first, uin
 	signature->group[kind].slowest = slowest;
 }
 
-static bool across_stages(int kind) {
+static bool table_across_stages(int kind) {
 	return kind == LK_GROUP_PP || kind == LK_GROUP_EMBEDDING || kind == LK_GROUP_MODEL;
 }
 
-static uint32_t group_ranks(const lk_ranks *ranks, int kind) {
+static uint32_t table_group_ranks(const lk_ranks *ranks, int kind) {
 	return kind == LK_GROUP_MODEL ? ranks->group[kind].size * ranks->stages
 	                              : ranks->group[kind].size;
 }
@@ -97,28 +99,29 @@ static uint32_t group_ranks(const lk_ranks *ranks, int kind) {
 static void across_shape(const struct lk_table_builder *builder, uint32_t chain, int kind,
                          struct lk_signature *signature) {
 	const lk_ranks *ranks = &builder->graph->ranks;
-	if (group_ranks(ranks, kind) <= 1) return;
+	if (table_group_ranks(ranks, kind) <= 1) return;
 	bool ends = kind == LK_GROUP_EMBEDDING;
 	uint32_t step = ends ? (ranks->stages - 1) * builder->stage_step : builder->stage_step;
-	shape_of(builder, rank_at(builder, 0, chain), ends ? 2 : ranks->stages, step, signature, kind);
+	table_shape_of(builder, table_rank_at(builder, 0, chain), ends ? 2 : ranks->stages, step,
+	               signature, kind);
 }
 
 static void signature(const struct lk_table_builder *builder, uint32_t stage, uint32_t chain,
                       uint32_t team_chain, struct lk_signature *s) {
 	const lk_ranks *ranks = &builder->graph->ranks;
-	uint32_t rank = rank_at(builder, stage, chain);
+	uint32_t rank = table_rank_at(builder, stage, chain);
 	memset(s, 0, sizeof *s);
 	s->node = node_at(builder, rank);
 	for (int kind = 1; kind < LK_GROUPS; kind++) {
 		uint32_t size = ranks->group[kind].size, stride = ranks->group[kind].stride;
-		if (group_ranks(ranks, kind) <= 1) continue;
-		if (across_stages(kind)) {
+		if (table_group_ranks(ranks, kind) <= 1) continue;
+		if (table_across_stages(kind)) {
 			across_shape(builder, chain, kind, s);
 		} else if (ranks->chains % ((uint64_t)size * stride) ==
 		           0) { /* else nothing uses it: graph_check.c */
 			uint32_t first = chain / (size * stride) * (size * stride) + chain % stride;
-			shape_of(builder, rank_at(builder, stage, first), size, stride * builder->chain_step, s,
-			         kind);
+			table_shape_of(builder, table_rank_at(builder, stage, first), size,
+			               stride * builder->chain_step, s, kind);
 		}
 	}
 	s->team_chain = team_chain;
@@ -130,7 +133,7 @@ static void signature(const struct lk_table_builder *builder, uint32_t stage, ui
 		builder->node_of[(rank + world - ranks->chains) % world] == builder->node_of[rank];
 }
 
-static lk_status too_many(lk_error *err) {
+static lk_status table_too_many(lk_error *err) {
 	return lk_fail(err, LK_ERR_INPUT, "cluster",
 	               "more than %d different kinds of places for ranks; use more regular nodes",
 	               MOST_VARIANTS);
@@ -141,7 +144,7 @@ static lk_status variant_of(struct lk_table_builder *builder, const struct lk_si
 	for (size_t i = builder->count; i-- > 0;)
 		if (memcmp(&builder->known[i], signature, sizeof *signature) == 0)
 			return *variant = (uint16_t)i, LK_OK;
-	if (builder->count == MOST_VARIANTS) return too_many(err);
+	if (builder->count == MOST_VARIANTS) return table_too_many(err);
 	if (builder->count == builder->capacity) {
 		size_t capacity = builder->capacity ? builder->capacity * 2 : 8;
 		struct lk_signature *grown = realloc(builder->known, capacity * sizeof *grown);
@@ -155,7 +158,7 @@ static lk_status variant_of(struct lk_table_builder *builder, const struct lk_si
 
 /* Keys instead of signatures: every group is looked at once and tells all its members how it lies.
  * One addition per rank and kind of group, no divisions: 131,072 ranks take milliseconds. */
-static uint64_t mix(uint64_t key, uint64_t value) {
+static uint64_t table_mix(uint64_t key, uint64_t value) {
 	return lk_hash64(key ^ (value + 0x9e3779b97f4a7c15u));
 }
 
@@ -163,20 +166,20 @@ static void mix_groups(const struct lk_table_builder *builder, uint32_t stage, i
                        uint64_t *key) {
 	const lk_ranks *ranks = &builder->graph->ranks;
 	uint32_t size = ranks->group[kind].size, stride = ranks->group[kind].stride;
-	if (size <= 1 || across_stages(kind)) return;
+	if (size <= 1 || table_across_stages(kind)) return;
 	for (uint32_t block = 0; block + size * stride <= ranks->chains; block += size * stride)
 		for (uint32_t offset = 0; offset < stride; offset++) {
 			struct lk_signature s;
 			uint32_t first = block + offset;
-			shape_of(builder, rank_at(builder, stage, first), size, stride * builder->chain_step,
-			         &s, kind);
+			table_shape_of(builder, table_rank_at(builder, stage, first), size,
+			               stride * builder->chain_step, &s, kind);
 			uint64_t lies =
 				(uint64_t)(uint32_t)s.group[kind].nodes << 32 | (uint32_t)s.group[kind].per_node;
-			lies =
-				mix(lies, (uint64_t)(s.group[kind].slowest - builder->cluster->node) * LK_GROUPS +
-			                  (unsigned)kind);
+			lies = table_mix(lies, (uint64_t)(s.group[kind].slowest - builder->cluster->node) *
+			                               LK_GROUPS +
+			                           (unsigned)kind);
 			for (uint32_t i = 0; i < size; i++)
-				key[first + i * stride] = mix(key[first + i * stride], lies);
+				key[first + i * stride] = table_mix(key[first + i * stride], lies);
 		}
 }
 
@@ -193,15 +196,15 @@ struct lk_lie_count {
 	uint32_t first_rank, last_rank, ranks;
 };
 
-static void count_member(const struct lk_table_builder *builder, uint32_t rank,
-                         struct lk_lie_count *count) {
+static void table_count_member(const struct lk_table_builder *builder, uint32_t rank,
+                               struct lk_lie_count *count) {
 	const lk_node *node = node_at(builder, rank);
 	if (!count->ranks++) count->first_rank = rank, count->lie.slowest = node, count->last = -1;
 	count->last_rank = rank;
 	if (builder->node_of[rank] != count->last)
 		count->lie.nodes++, count->run = 0, count->last = builder->node_of[rank];
 	if (++count->run > count->lie.per_node) count->lie.per_node = count->run;
-	if (speed(node) < speed(count->lie.slowest)) count->lie.slowest = node;
+	if (table_speed(node) < table_speed(count->lie.slowest)) count->lie.slowest = node;
 }
 
 /* Members that the graph does not hold go on as those that it holds begin: as far apart, one alone
@@ -227,8 +230,8 @@ static struct lk_lie lie_of(const struct lk_table_builder *builder, const lk_tea
 	for (uint64_t i = 0; i < (uint64_t)members * chains; i++) {
 		uint32_t m = (uint32_t)(traced ? i % members : i / chains),
 				 k = (uint32_t)(traced ? i / members : i % chains);
-		count_member(builder, rank_at(builder, stages[team->begin + m], team->across ? k : chain),
-		             &c);
+		table_count_member(
+			builder, table_rank_at(builder, stages[team->begin + m], team->across ? k : chain), &c);
 	}
 	if (!c.ranks) c.lie = (struct lk_lie){1, 1, &builder->cluster->node[0]};
 	else if (team->ranks > c.ranks) extend(team->ranks, &c);
@@ -258,19 +261,20 @@ static lk_status classify_teams(struct lk_table_builder *builder, uint64_t *key,
 		for (size_t i = 0; i < graph->teams.count; i++) {
 			if (graph->teams.at[i].across) continue; /* the same for all */
 			struct lk_lie lie = lie_of(builder, &graph->teams.at[i], chain);
-			own = mix(mix(own, (uint64_t)(uint32_t)lie.nodes << 32 | (uint32_t)lie.per_node),
-			          (uint64_t)(lie.slowest - builder->cluster->node));
+			own = table_mix(
+				table_mix(own, (uint64_t)(uint32_t)lie.nodes << 32 | (uint32_t)lie.per_node),
+				(uint64_t)(lie.slowest - builder->cluster->node));
 		}
 		size_t known = builder->team_classes.count;
 		while (known > 0 && builder->team_classes.at[known - 1].key != own) known--;
 		if (!known) {
-			if (builder->team_classes.count == MOST_VARIANTS) return too_many(err);
+			if (builder->team_classes.count == MOST_VARIANTS) return table_too_many(err);
 			if (!lk_push(&builder->team_classes)) return lk_oom(err);
 			*lk_last(&builder->team_classes) = (struct lk_team_class){own, chain};
 			known = builder->team_classes.count;
 		}
 		team_chain[chain] = builder->team_classes.at[known - 1].chain;
-		if (graph->teams.count) key[chain] = mix(key[chain], own);
+		if (graph->teams.count) key[chain] = table_mix(key[chain], own);
 	}
 	return LK_OK;
 }
@@ -287,8 +291,9 @@ static void chain_keys(const struct lk_table_builder *builder, uint64_t *key) {
 			const lk_node *slowest = s.group[kinds[i]].slowest;
 			uint64_t lies = (uint64_t)(uint32_t)s.group[kinds[i]].nodes << 32 |
 			                (uint32_t)s.group[kinds[i]].per_node;
-			key[chain] = mix(mix(key[chain], lies),
-			                 slowest ? (uint64_t)(slowest - builder->cluster->node) : UINT64_MAX);
+			key[chain] =
+				table_mix(table_mix(key[chain], lies),
+			              slowest ? (uint64_t)(slowest - builder->cluster->node) : UINT64_MAX);
 		}
 	}
 }
@@ -298,14 +303,14 @@ static void stage_keys(const struct lk_table_builder *builder, uint32_t stage,
 	const lk_ranks *ranks = &builder->graph->ranks;
 	uint32_t world = ranks->world;
 	for (uint32_t chain = 0; chain < ranks->chains; chain++) {
-		uint32_t rank = rank_at(builder, stage, chain),
+		uint32_t rank = table_rank_at(builder, stage, chain),
 				 step = builder->graph->traced ? 0 : ranks->chains;
 		uint32_t next = rank + step < world ? rank + step : rank + step - world;
 		uint32_t before = rank >= step ? rank - step : rank + world - step;
 		key[chain] = builder->kind_of[rank] * 4u +
 		             (builder->node_of[next] == builder->node_of[rank]) * 2u +
 		             (builder->node_of[before] == builder->node_of[rank]);
-		key[chain] = mix(key[chain], across[chain]);
+		key[chain] = table_mix(key[chain], across[chain]);
 	}
 	for (int kind = 1; kind < LK_GROUPS; kind++) mix_groups(builder, stage, kind, key);
 }
@@ -333,7 +338,7 @@ static lk_status find_variants(struct lk_table_builder *builder, uint16_t *varia
 		}
 		stage_keys(builder, stage, across, key);
 		for (uint32_t chain = 0; chain < ranks->chains; chain++) {
-			uint16_t *out = &variant[rank_at(builder, stage, chain)];
+			uint16_t *out = &variant[table_rank_at(builder, stage, chain)];
 			if (chain > 0 && key[chain] == key[chain - 1]) {
 				*out = *(out - builder->chain_step);
 				continue;
@@ -348,7 +353,7 @@ static lk_status find_variants(struct lk_table_builder *builder, uint16_t *varia
 
 static lk_group_shape group_shape(const struct lk_table_builder *builder,
                                   const struct lk_signature *signature, int kind) {
-	int ranks = (int)group_ranks(&builder->graph->ranks, kind);
+	int ranks = (int)table_group_ranks(&builder->graph->ranks, kind);
 	int per_node = signature->group[kind].per_node > 0 ? signature->group[kind].per_node : 1;
 	const lk_node *node =
 		signature->group[kind].slowest ? signature->group[kind].slowest : signature->node;
@@ -365,8 +370,8 @@ static lk_group_shape group_shape(const struct lk_table_builder *builder,
 }
 
 /* `groups` is of LK_GROUPS. */
-static lk_cost_site site_of(const struct lk_table_builder *builder,
-                            const struct lk_signature *signature, lk_group_shape *groups) {
+static lk_cost_site table_site_of(const struct lk_table_builder *builder,
+                                  const struct lk_signature *signature, lk_group_shape *groups) {
 	for (int kind = 0; kind < LK_GROUPS; kind++)
 		groups[kind] = group_shape(builder, signature, kind);
 	return (lk_cost_site){
@@ -394,13 +399,13 @@ static void cost_variant(const struct lk_table_builder *builder,
 	for (size_t i = 0; i < builder->graph->teams.count; i++)
 		builder->teams[i] =
 			team_shape(builder, &builder->graph->teams.at[i], signature->team_chain);
-	lk_cost_site site = site_of(builder, signature, groups);
+	lk_cost_site site = table_site_of(builder, signature, groups);
 	cost_site(builder, &site, out);
 }
 
 /* Kinds of places, and the place of each rank. */
-static lk_status find_places(struct lk_table_builder *builder, lk_arena *arena,
-                             uint16_t **variant_of, lk_error *err) {
+static lk_status table_find_places(struct lk_table_builder *builder, lk_arena *arena,
+                                   uint16_t **variant_of, lk_error *err) {
 	const lk_ranks *ranks = &builder->graph->ranks;
 	*variant_of = LK_ARRAY(arena, uint16_t, ranks->world);
 	if (!*variant_of) return lk_oom(err);
@@ -413,9 +418,9 @@ static lk_status find_places(struct lk_table_builder *builder, lk_arena *arena,
 	return find_variants(builder, *variant_of, key, across, team_chain, err);
 }
 
-static lk_status build(struct lk_table_builder *builder, lk_arena *arena, lk_costs *out,
-                       lk_error *err) {
-	LK_TRY(find_places(builder, arena, &out->variant_of, err));
+static lk_status table_build(struct lk_table_builder *builder, lk_arena *arena, lk_costs *out,
+                             lk_error *err) {
+	LK_TRY(table_find_places(builder, arena, &out->variant_of, err));
 	out->variants = (uint32_t)builder->count;
 	out->ops = builder->graph->ops.count;
 	out->at = lk_arena_array(arena, (size_t)out->variants * out->ops, sizeof *out->at);
@@ -426,8 +431,9 @@ static lk_status build(struct lk_table_builder *builder, lk_arena *arena, lk_cos
 	return LK_OK;
 }
 
-static lk_status begin(struct lk_table_builder *builder, const lk_graph *graph,
-                       const lk_cluster *cluster, const lk_cost_options *options, lk_error *err) {
+static lk_status table_begin(struct lk_table_builder *builder, const lk_graph *graph,
+                             const lk_cluster *cluster, const lk_cost_options *options,
+                             lk_error *err) {
 	if (cluster->groups > 255)
 		return lk_fail(err, LK_ERR_INPUT, "cluster", "more than 255 kinds of nodes");
 	uint32_t world = graph->ranks.world;
@@ -439,7 +445,7 @@ static lk_status begin(struct lk_table_builder *builder, const lk_graph *graph,
 	return builder->node_of && builder->kind_of ? LK_OK : lk_oom(err);
 }
 
-static void end(struct lk_table_builder *builder) {
+static void table_end(struct lk_table_builder *builder) {
 	free(builder->node_of);
 	free(builder->kind_of);
 	free(builder->known);
@@ -451,7 +457,7 @@ static lk_status keep_sites(struct lk_table_builder *builder, lk_cost_cache *cac
                             const lk_cost_sites **out, lk_error *err) {
 	lk_arena *arena, scratch = LK_ARENA_INIT;
 	uint16_t *variant_of;
-	lk_status status = find_places(builder, &scratch, &variant_of, err);
+	lk_status status = table_find_places(builder, &scratch, &variant_of, err);
 	lk_cost_sites *sites = NULL;
 	if (status == LK_OK) {
 		sites = lk_cost_cache_add_sites(cache, builder->graph, builder->cluster, builder->options,
@@ -471,7 +477,7 @@ static lk_status keep_sites(struct lk_table_builder *builder, lk_cost_cache *cac
 		builder->teams = NULL;
 		sites->count = (uint32_t)builder->count;
 		for (size_t v = 0; v < builder->count; v++)
-			sites->at[v] = site_of(builder, &builder->known[v], groups + v * LK_GROUPS);
+			sites->at[v] = table_site_of(builder, &builder->known[v], groups + v * LK_GROUPS);
 		if (builder->count > 1)
 			memcpy(sites->variant_of, variant_of, builder->graph->ranks.world * sizeof *variant_of);
 		*out = sites;
@@ -486,9 +492,9 @@ lk_status lk_cost_sites_find(lk_cost_cache *cache, const lk_graph *graph, const 
 	*out = lk_cost_cache_sites(cache, graph, cluster, options);
 	if (*out && (*out)->count > 0) return LK_OK;
 	struct lk_table_builder t;
-	lk_status status = begin(&t, graph, cluster, options, err);
+	lk_status status = table_begin(&t, graph, cluster, options, err);
 	if (status == LK_OK) status = keep_sites(&t, cache, out, err);
-	end(&t);
+	table_end(&t);
 	return status;
 }
 
@@ -514,8 +520,8 @@ lk_status lk_costs_build(lk_arena *arena, const lk_graph *graph, const lk_cluste
 	if (options->cache && graph->teams.count == 0 && !graph->traced)
 		return build_cached(arena, graph, cluster, options, out, err);
 	struct lk_table_builder t;
-	lk_status status = begin(&t, graph, cluster, options, err);
-	if (status == LK_OK) status = build(&t, arena, out, err);
-	end(&t);
+	lk_status status = table_begin(&t, graph, cluster, options, err);
+	if (status == LK_OK) status = table_build(&t, arena, out, err);
+	table_end(&t);
 	return status;
 }

@@ -61,7 +61,7 @@ double lk_student_95(double freedom) {
 }
 
 /* Whether the means differ by more than their noise allows; both have two steps or more. */
-static bool differs(const lk_explanation *a, const lk_explanation *b) {
+static bool diff_differs(const lk_explanation *a, const lk_explanation *b) {
 	double va = a->step_deviation_s * a->step_deviation_s / a->step_count;
 	double vb = b->step_deviation_s * b->step_deviation_s / b->step_count;
 	double v = va + vb, off = fabs(a->step_s - b->step_s);
@@ -70,7 +70,7 @@ static bool differs(const lk_explanation *a, const lk_explanation *b) {
 	return off > lk_student_95(freedom) * sqrt(v);
 }
 
-static lk_status judge(struct work *work, lk_error *err) {
+static lk_status diff_judge(struct work *work, lk_error *err) {
 	lk_diff *diff = &work->result;
 	const lk_explanation *a = diff->before, *b = diff->after;
 	bool known = a->step_count > 1 && b->step_count > 1;
@@ -91,7 +91,7 @@ static lk_status judge(struct work *work, lk_error *err) {
 		diff->sentence =
 			lk_arena_printf(&work->arena, "%.3f x %s; noise is not known: %s has one step", shown,
 		                    word, a->step_count > 1 ? "the second run" : "the first run");
-	} else if (differs(a, b)) {
+	} else if (diff_differs(a, b)) {
 		diff->verdict = faster ? 1 : -1;
 		diff->sentence = lk_arena_printf(&work->arena, "%.3f +- %.3f x %s, beyond noise", shown,
 		                                 deviation, word);
@@ -105,7 +105,7 @@ static lk_status judge(struct work *work, lk_error *err) {
 /* ---- rows ---- */
 
 /* Ranks times steps that were looked at. */
-static double rank_steps(const lk_explanation *explanation) {
+static double diff_rank_steps(const lk_explanation *explanation) {
 	double count = 0;
 	for (int i = 0; i < explanation->rank_count; i++) count += explanation->ranks[i].steps;
 	return count;
@@ -118,7 +118,7 @@ static int by_change(const void *a, const void *b) {
 	return strcmp(x->name, y->name);
 }
 
-static void finish_rows(const struct work *work, lk_diff_row *rows, size_t count) {
+static void diff_finish_rows(const struct work *work, lk_diff_row *rows, size_t count) {
 	for (size_t i = 0; i < count; i++) {
 		rows[i].delta_s = rows[i].after_s - rows[i].before_s;
 		rows[i].share = rows[i].delta_s / work->result.before_s;
@@ -126,11 +126,11 @@ static void finish_rows(const struct work *work, lk_diff_row *rows, size_t count
 	if (count) qsort(rows, count, sizeof *rows, by_change);
 }
 
-static double mean_of(const lk_explanation *explanation, size_t field) {
+static double diff_mean_of(const lk_explanation *explanation, size_t field) {
 	double sum = 0;
 	for (int i = 0; i < explanation->rank_count; i++)
 		sum += (double)*(const int64_t *)((const char *)&explanation->ranks[i] + field) * 1e-9;
-	return sum / rank_steps(explanation);
+	return sum / diff_rank_steps(explanation);
 }
 
 static lk_status compare_categories(struct work *work, lk_error *err) {
@@ -154,12 +154,12 @@ static lk_status compare_categories(struct work *work, lk_error *err) {
 	for (int i = 0; i < PARTS; i++)
 		rows[i] = (lk_diff_row){.name = parts[i].name,
 		                        .type = "",
-		                        .before_s = mean_of(work->before, parts[i].field),
-		                        .after_s = mean_of(work->after, parts[i].field),
+		                        .before_s = diff_mean_of(work->before, parts[i].field),
+		                        .after_s = diff_mean_of(work->after, parts[i].field),
 		                        .before_count = NAN,
 		                        .after_count = NAN,
 		                        .state = ""};
-	finish_rows(work, rows, PARTS);
+	diff_finish_rows(work, rows, PARTS);
 	work->result.categories = rows;
 	work->result.category_count = PARTS;
 	return LK_OK;
@@ -171,7 +171,7 @@ struct rows_by_name {
 	LK_VEC(lk_diff_row) rows;
 };
 
-static lk_diff_row *row_of(struct rows_by_name *name, const lk_explain_kernel *kernel) {
+static lk_diff_row *diff_row_of(struct rows_by_name *name, const lk_explain_kernel *kernel) {
 	char prefix[2] = {(char)('0' + kernel->type), '\0'};
 	size_t length = strlen(kernel->name) + 2;
 	char *key = malloc(length);
@@ -190,10 +190,10 @@ static lk_diff_row *row_of(struct rows_by_name *name, const lk_explain_kernel *k
 
 static lk_status add_kernels(struct rows_by_name *name, const lk_explanation *explanation,
                              bool after, lk_error *err) {
-	double steps = rank_steps(explanation);
+	double steps = diff_rank_steps(explanation);
 	for (int i = 0; i < explanation->kernel_count; i++) {
 		const lk_explain_kernel *kernel = &explanation->kernel[i];
-		lk_diff_row *row = row_of(name, kernel);
+		lk_diff_row *row = diff_row_of(name, kernel);
 		if (!row) return lk_oom(err);
 		*(after ? &row->after_s : &row->before_s) = kernel->time.total_ns * 1e-9 / steps;
 		*(after ? &row->after_count : &row->before_count) = (double)kernel->time.count / steps;
@@ -212,7 +212,7 @@ static lk_status compare_kernels(struct work *work, struct rows_by_name *name, l
 		if (rows[i].before_count <= 0) rows[i].state = "new";
 		else if (rows[i].after_count <= 0) rows[i].state = "removed";
 	}
-	finish_rows(work, rows, name->rows.count);
+	diff_finish_rows(work, rows, name->rows.count);
 	work->result.kernels = rows;
 	work->result.kernel_count = (int)name->rows.count;
 	return LK_OK;
@@ -220,8 +220,8 @@ static lk_status compare_kernels(struct work *work, struct rows_by_name *name, l
 
 /* ---- the question ---- */
 
-static lk_status compare(struct work *work, lk_error *err) {
-	LK_TRY(judge(work, err));
+static lk_status diff_compare(struct work *work, lk_error *err) {
+	LK_TRY(diff_judge(work, err));
 	LK_TRY(compare_categories(work, err));
 	struct rows_by_name rows = {.names = lk_intern_new()};
 	lk_status status = compare_kernels(work, &rows, err);
@@ -240,7 +240,7 @@ lk_status lk_diff_make(lk_explanation *before, lk_explanation *after, int top, l
 	}
 	work->before = before, work->after = after;
 	work->result = (lk_diff){.before = before, .after = after, .top = top, .memory_owner = work};
-	lk_status status = compare(work, err);
+	lk_status status = diff_compare(work, err);
 	if (status != LK_OK) lk_diff_free(&work->result);
 	else *out = &work->result;
 	return status;

@@ -26,7 +26,7 @@ const char *lk_critical_name(lk_critical_kind kind) {
 	return names[kind];
 }
 
-static int64_t end_of(const struct walker *walker, struct place p) {
+static int64_t critical_end_of(const struct walker *walker, struct place p) {
 	return lk_traces_time(walker->lifted->traces, p.rank,
 	                      walker->lifted->rank[p.rank].ops.at[p.op].end_ns);
 }
@@ -50,25 +50,28 @@ static lk_status index_rank(struct walker *walker, uint32_t r, lk_error *err) {
 	return LK_OK;
 }
 
-static void later(const struct walker *walker, struct place candidate, struct place *best) {
-	if (best->op == LK_NONE || end_of(walker, candidate) > end_of(walker, *best)) *best = candidate;
+static void critical_later(const struct walker *walker, struct place candidate,
+                           struct place *best) {
+	if (best->op == LK_NONE || critical_end_of(walker, candidate) > critical_end_of(walker, *best))
+		*best = candidate;
 }
 
-static struct place before(const struct walker *walker, struct place at) {
+static struct place critical_before(const struct walker *walker, struct place at) {
 	const lk_lifted_rank *rank = &walker->lifted->rank[at.rank];
 	const lk_lifted_op *op = &rank->ops.at[at.op];
 	struct place best = {at.rank, LK_NONE};
 	if (walker->before[at.rank][at.op] != LK_NONE)
-		later(walker, (struct place){at.rank, walker->before[at.rank][at.op]}, &best);
+		critical_later(walker, (struct place){at.rank, walker->before[at.rank][at.op]}, &best);
 	for (uint32_t d = op->dep_begin; d < op->dep_end; d++)
-		later(walker, (struct place){at.rank, rank->deps.at[d]}, &best);
+		critical_later(walker, (struct place){at.rank, rank->deps.at[d]}, &best);
 	if (op->what != LK_LIFTED_COMM || op->peers) return best;
 	const lk_traces *traces = walker->lifted->traces;
 	const lk_match *match = lk_traces_match(traces, at.rank, op->event);
 	for (uint32_t m = match->begin; m < match->end; m++) {
 		const lk_match_member *member = &traces->members.at[m];
 		uint32_t arrived = walker->arrival[member->capture][member->event];
-		if (arrived != LK_NONE) later(walker, (struct place){member->capture, arrived}, &best);
+		if (arrived != LK_NONE)
+			critical_later(walker, (struct place){member->capture, arrived}, &best);
 	}
 	return best;
 }
@@ -93,7 +96,7 @@ static void account_host(struct walker *walker, const lk_lifted_rank *rank, cons
 	if (!(sum > 0)) walker->out->ns[LK_CRITICAL_OPERATIONS] += ns;
 }
 
-static void account(struct walker *walker, struct place at, double ns) {
+static void critical_account(struct walker *walker, struct place at, double ns) {
 	const lk_lifted_rank *rank = &walker->lifted->rank[at.rank];
 	const lk_lifted_op *op = &rank->ops.at[at.op];
 	double lag = (double)op->lag_ns < ns ? (double)op->lag_ns : ns;
@@ -116,27 +119,27 @@ static void account(struct walker *walker, struct place at, double ns) {
 
 /* ---- the walk ---- */
 
-static lk_status walk(struct walker *walker, lk_error *err) {
+static lk_status critical_walk(struct walker *walker, lk_error *err) {
 	struct place at = {0, LK_NONE};
 	for (uint32_t r = 0; r < walker->lifted->traces->count; r++)
-		later(walker, (struct place){r, walker->lifted->rank[r].end}, &at);
-	int64_t until = end_of(walker, at);
+		critical_later(walker, (struct place){r, walker->lifted->rank[r].end}, &at);
+	int64_t until = critical_end_of(walker, at);
 	size_t most = 1;
 	for (uint32_t r = 0; r < walker->lifted->traces->count; r++)
 		most += walker->lifted->rank[r].ops.count;
 	/* Ranks whose collectives came in different orders wait in a circle: no chain is longer than
 	 * all operations. */
 	while (walker->out->ops.count < most) {
-		struct place from = before(walker, at);
+		struct place from = critical_before(walker, at);
 		const lk_lifted_rank *rank = &walker->lifted->rank[at.rank];
 		int64_t start = from.op == LK_NONE
 		                    ? lk_traces_time(walker->lifted->traces, at.rank, rank->from_ns)
-		                    : end_of(walker, from);
+		                    : critical_end_of(walker, from);
 		/* Clocks are rounded: what came before may seem to end behind it. */
 		if (start > until) start = until;
 		if (!lk_push(&walker->out->ops)) return lk_oom(err);
 		*lk_last(&walker->out->ops) = (lk_critical_op){at.rank, at.op, start, until};
-		account(walker, at, (double)(until - start));
+		critical_account(walker, at, (double)(until - start));
 		walker->out->length_ns += (double)(until - start);
 		if (from.op == LK_NONE) return LK_OK;
 		walker->out->hops += from.rank != at.rank;
@@ -164,7 +167,7 @@ lk_status lk_critical_find(const lk_lifted *lifted, lk_critical_chain *out, lk_e
 	                   .arrival = calloc(ranks, sizeof *w.arrival)};
 	lk_status status = w.before && w.arrival ? LK_OK : lk_oom(err);
 	for (uint32_t r = 0; r < ranks && status == LK_OK; r++) status = index_rank(&w, r, err);
-	if (status == LK_OK) status = walk(&w, err);
+	if (status == LK_OK) status = critical_walk(&w, err);
 	for (uint32_t r = 0; r < ranks; r++) {
 		if (w.before) free(w.before[r]);
 		if (w.arrival) free(w.arrival[r]);

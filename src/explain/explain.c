@@ -261,7 +261,7 @@ static lk_status explain_rank(void *context, size_t r, lk_error *err) {
 	return LK_OK;
 }
 
-static lk_status reproduce(lk_explain_work *w, const lk_explain_request *r, lk_error *err) {
+static lk_status explain_reproduce(lk_explain_work *w, const lk_explain_request *r, lk_error *err) {
 	static const char *const but[] = {"threads", "output", "table", "top",
 	                                  "file",    "trace",  "html",  NULL};
 	lk_explain_request usual;
@@ -275,7 +275,8 @@ static lk_status reproduce(lk_explain_work *w, const lk_explain_request *r, lk_e
 	return w->result.reproduce ? LK_OK : lk_oom(err);
 }
 
-static lk_status work(lk_explain_work *w, const lk_explain_request *request, lk_error *err) {
+static lk_status explain_work(lk_explain_work *w, const lk_explain_request *request,
+                              lk_error *err) {
 	lk_traces *traces = w->traces;
 	w->rank = calloc(traces->count + 1, sizeof *w->rank);
 	if (!w->rank) return lk_oom(err);
@@ -287,7 +288,7 @@ static lk_status work(lk_explain_work *w, const lk_explain_request *request, lk_
 	w->result.anchors = traces->anchors;
 	w->result.residual_max_s = traces->residual_max_ns * 1e-9;
 	w->result.top = request->top;
-	LK_TRY(reproduce(w, request, err));
+	LK_TRY(explain_reproduce(w, request, err));
 	LK_TRY(lk_traces_inputs(&w->arena, &lk_explain_verb, request, request->traces,
 	                        request->trace_count, &w->result.inputs, err));
 	LK_TRY(join_ranks(w, err));
@@ -315,7 +316,7 @@ lk_status lk_explain_make(lk_traces *traces, const lk_explain_request *request,
 	}
 	w->result.memory_owner = w;
 	w->traces = traces;
-	lk_status status = work(w, request, err);
+	lk_status status = explain_work(w, request, err);
 	if (status != LK_OK) {
 		lk_explain_free(&w->result);
 		return status;

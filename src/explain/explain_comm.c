@@ -21,7 +21,7 @@ static int64_t arrival_of(const lk_traces *traces, const lk_match_member *member
 
 /* When the last of the captured ranks arrived, on this rank's clock. Of send and receive, both
  * arrive as well. */
-static void arrival(const lk_rank_work *work, lk_rank_comm *comm) {
+static void comm_arrival(const lk_rank_work *work, lk_rank_comm *comm) {
 	const lk_traces *traces = work->traces;
 	const lk_match *match = lk_traces_match(traces, work->index, comm->event);
 	comm->last_ns = INT64_MIN;
@@ -37,13 +37,13 @@ static void arrival(const lk_rank_work *work, lk_rank_comm *comm) {
 
 /* Where kernels of communication overlap, the one that began first has the time, so that they add
  * up to the union. */
-static bool add_comm(lk_rank_work *work, uint32_t event, int64_t *claimed) {
+static bool comm_add_comm(lk_rank_work *work, uint32_t event, int64_t *claimed) {
 	const lk_capture *capture = work->c;
 	int64_t start = capture->start_ns[event], end = lk_event_end(capture, event);
 	if (!lk_push(&work->comms)) return false;
 	lk_rank_comm *comm = lk_last(&work->comms);
 	comm->event = event;
-	arrival(work, comm);
+	comm_arrival(work, comm);
 	if (start < *claimed) start = *claimed;
 	if (end > *claimed) *claimed = end;
 	comm->exposed_ns = lk_times_between(&work->exposed, start, end);
@@ -79,7 +79,7 @@ static lk_status host_comms(lk_rank_work *work, lk_error *err) {
 		if (!good) break;
 		lk_rank_comm *comm = lk_last(&work->comms);
 		comm->event = event;
-		arrival(work, comm);
+		comm_arrival(work, comm);
 		if (start < claimed) start = claimed;
 		if (end > claimed) claimed = end;
 		comm->exposed_ns = lk_times_between(&work->windows, start, end);
@@ -98,7 +98,7 @@ lk_status lk_rank_comms(lk_rank_work *work, lk_error *err) {
 		if (!(lk_name_class(work, capture->name[event]) & LK_NAME_COMM) &&
 		    !lk_capture_comm(capture, event))
 			continue;
-		if (!add_comm(work, event, &claimed)) return lk_oom(err);
+		if (!comm_add_comm(work, event, &claimed)) return lk_oom(err);
 	}
 	return work->device.count ? LK_OK : host_comms(work, err);
 }
@@ -117,7 +117,7 @@ struct identity {
 	double bytes;
 };
 
-static double message_bytes(const lk_comm_note *note) {
+static double comm_message_bytes(const lk_comm_note *note) {
 	int64_t elements =
 		note->in_elements > note->out_elements ? note->in_elements : note->out_elements;
 	return elements >= 0 && note->element_bytes ? (double)elements * note->element_bytes : NAN;
@@ -133,7 +133,7 @@ static struct identity identify(const lk_rank_work *work, uint32_t event) {
 		const char *text = lk_capture_text(capture, note->group_text);
 		id = (struct identity){note->kind, *text ? text : lk_capture_text(capture, note->group),
 		                       lk_capture_text(capture, note->ranks), note->group_size,
-		                       message_bytes(note)};
+		                       comm_message_bytes(note)};
 	}
 	if (match) {
 		const lk_run_group *group = &work->traces->groups.at[match->group];
@@ -158,7 +158,8 @@ struct comm_sums {
 	LK_VEC(struct comm_row) rows;
 };
 
-static struct comm_row *row_of(struct comm_sums *sums, const struct identity *id, lk_arena *arena) {
+static struct comm_row *comm_row_of(struct comm_sums *sums, const struct identity *id,
+                                    lk_arena *arena) {
 	const char *kind = id->kind < LK_OP_COUNT ? lk_op_kind_name((lk_op_kind)id->kind) : "other";
 	char key[768];
 	snprintf(key, sizeof key, "%s of %s", kind, id->group);
@@ -209,7 +210,7 @@ static double bus_factor(const char *kind, int ranks) {
 }
 
 /* A row when all is counted. */
-static lk_explain_comm finish(const struct comm_row *row) {
+static lk_explain_comm comm_finish(const struct comm_row *row) {
 	lk_explain_comm sum = row->sum;
 	if (row->bytes_known < (double)sum.count) sum.bytes = NAN;
 	int64_t ns = sum.matched == sum.count ? sum.transfer_ns : sum.kernel_ns;
@@ -217,11 +218,11 @@ static lk_explain_comm finish(const struct comm_row *row) {
 	return sum;
 }
 
-static lk_status add_rank(struct comm_sums *sums, const lk_rank_work *work, lk_arena *arena,
-                          lk_error *err) {
+static lk_status comm_add_rank(struct comm_sums *sums, const lk_rank_work *work, lk_arena *arena,
+                               lk_error *err) {
 	for (size_t i = 0; i < work->comms.count; i++) {
 		struct identity id = identify(work, work->comms.at[i].event);
-		struct comm_row *row = row_of(sums, &id, arena);
+		struct comm_row *row = comm_row_of(sums, &id, arena);
 		if (!row) return lk_oom(err);
 		add_to(row, work, &work->comms.at[i], &id);
 	}
@@ -231,11 +232,11 @@ static lk_status add_rank(struct comm_sums *sums, const lk_rank_work *work, lk_a
 static lk_status sum_comms(lk_explain_work *work, struct comm_sums *sums, lk_error *err) {
 	if (!sums->names) return lk_oom(err);
 	for (uint32_t r = 0; r < work->count; r++)
-		if (work->rank[r].shown) LK_TRY(add_rank(sums, &work->rank[r], &work->arena, err));
+		if (work->rank[r].shown) LK_TRY(comm_add_rank(sums, &work->rank[r], &work->arena, err));
 	size_t count = sums->rows.count;
 	lk_explain_comm *out = LK_ARRAY(&work->arena, lk_explain_comm, count);
 	if (!out) return lk_oom(err);
-	for (size_t i = 0; i < count; i++) out[i] = finish(&sums->rows.at[i]);
+	for (size_t i = 0; i < count; i++) out[i] = comm_finish(&sums->rows.at[i]);
 	if (count) qsort(out, count, sizeof *out, by_exposed);
 	work->result.comm = out;
 	work->result.comm_count = (int)count;
@@ -272,7 +273,7 @@ static void count_last(const lk_explain_work *work, const lk_match *match,
 	rows[who].late_ns += last - before;
 }
 
-static bool looked_at(const lk_explain_work *work, const lk_match *match) {
+static bool comm_looked_at(const lk_explain_work *work, const lk_match *match) {
 	if (match->end - match->begin < 2) return false;
 	const lk_match_member *first = &work->traces->members.at[match->begin];
 	const lk_rank_work *rank_work = &work->rank[first->capture];
@@ -307,7 +308,7 @@ lk_status lk_explain_comms(lk_explain_work *work, lk_error *err) {
 	}
 	for (size_t i = 0; i < work->traces->matches.count; i++) {
 		const lk_match *match = &work->traces->matches.at[i];
-		if (looked_at(work, match)) count_last(work, match, late), counted++;
+		if (comm_looked_at(work, match)) count_last(work, match, late), counted++;
 	}
 	work->result.stragglers = late;
 	work->result.straggler_count = counted ? (int)work->count : 0;

@@ -15,7 +15,7 @@ enum {
 	MOST_CURVES = 16
 };
 
-static bool collective_of(const char *kind, lk_coll_kind *out) {
+static bool curves_collective_of(const char *kind, lk_coll_kind *out) {
 	for (int k = 0; k < LK_COLLS; k++)
 		if (strcmp(lk_coll_name((lk_coll_kind)k), kind) == 0) return *out = (lk_coll_kind)k, true;
 	*out = LK_COLL_SENDRECV;
@@ -36,14 +36,15 @@ static long next_rank(const char **at, long before) {
 	return (long)rank;
 }
 
-static int ascending(const void *a, const void *b) {
+static int curves_ascending(const void *a, const void *b) {
 	const int *x = a, *y = b;
 	return (*x > *y) - (*x < *y);
 }
 
 /* Nodes of the group's ranks, and the most on one of them. False: a rank is outside of the cluster,
  * or memory is out. */
-static bool place(const lk_explain_comm *comm, const lk_cluster *cluster, lk_group_shape *out) {
+static bool curves_place(const lk_explain_comm *comm, const lk_cluster *cluster,
+                         lk_group_shape *out) {
 	int *nodes = malloc((size_t)comm->group_size * sizeof *nodes), count = 0, run = 0;
 	const char *at = *comm->ranks ? comm->ranks : NULL;
 	for (long rank = -1; nodes && count < comm->group_size; count++) {
@@ -52,7 +53,7 @@ static bool place(const lk_explain_comm *comm, const lk_cluster *cluster, lk_gro
 		nodes[count] = lk_cluster_place(cluster, (int)rank).node;
 	}
 	bool whole = nodes && count == comm->group_size;
-	if (whole) qsort(nodes, (size_t)count, sizeof *nodes, ascending);
+	if (whole) qsort(nodes, (size_t)count, sizeof *nodes, curves_ascending);
 	*out = (lk_group_shape){.node = &cluster->node[0],
 	                        .ranks = comm->group_size,
 	                        .sharing = 1,
@@ -69,8 +70,9 @@ static bool place(const lk_explain_comm *comm, const lk_cluster *cluster, lk_gro
 
 /* Groups of a kind that leave their nodes do so side by side: together they are all ranks of a
  * node. */
-static bool shape_of(const lk_explain_comm *comm, const lk_cluster *cluster, lk_group_shape *out) {
-	if (!place(comm, cluster, out)) return false;
+static bool curves_shape_of(const lk_explain_comm *comm, const lk_cluster *cluster,
+                            lk_group_shape *out) {
+	if (!curves_place(comm, cluster, out)) return false;
 	int gpus = out->node->gpus < cluster->gpus ? out->node->gpus : cluster->gpus;
 	if (out->nodes > 1 && gpus > out->ranks_per_node) out->sharing = gpus / out->ranks_per_node;
 	return true;
@@ -78,18 +80,18 @@ static bool shape_of(const lk_explain_comm *comm, const lk_cluster *cluster, lk_
 
 /* ---- curves ---- */
 
-static double busbw(lk_coll_kind kind, const lk_group_shape *shape, double bytes) {
+static double curves_busbw(lk_coll_kind kind, const lk_group_shape *shape, double bytes) {
 	return lk_collective_cost(kind, shape, bytes).busbw * 1e-9;
 }
 
-static lk_status draw(lk_explain_work *work, lk_coll_kind kind, const lk_group_shape *shape,
-                      lk_explain_curve *out, lk_error *err) {
+static lk_status curves_draw(lk_explain_work *work, lk_coll_kind kind, const lk_group_shape *shape,
+                             lk_explain_curve *out, lk_error *err) {
 	double *bytes = LK_ARRAY(&work->arena, double, SIZES),
 		   *rates = LK_ARRAY(&work->arena, double, SIZES);
 	if (!bytes || !rates) return lk_oom(err);
 	for (int i = 0; i < SIZES; i++) {
 		bytes[i] = ldexp(1, LEAST_SIZE + i);
-		rates[i] = busbw(kind, shape, bytes[i]);
+		rates[i] = curves_busbw(kind, shape, bytes[i]);
 	}
 	out->bytes = bytes, out->busbw = rates, out->count = SIZES;
 	return LK_OK;
@@ -109,11 +111,11 @@ lk_status lk_explain_curves(lk_explain_work *work, const lk_cluster *cluster, lk
 	for (int i = 0; i < explanation->comm_count; i++) {
 		lk_coll_kind kind;
 		lk_group_shape shape;
-		if (!modelled(&comm[i]) || !collective_of(comm[i].kind, &kind) ||
-		    !shape_of(&comm[i], cluster, &shape))
+		if (!modelled(&comm[i]) || !curves_collective_of(comm[i].kind, &kind) ||
+		    !curves_shape_of(&comm[i], cluster, &shape))
 			continue;
 		if (comm[i].bytes > 0)
-			comm[i].model_busbw = busbw(kind, &shape, comm[i].bytes / (double)comm[i].count);
+			comm[i].model_busbw = curves_busbw(kind, &shape, comm[i].bytes / (double)comm[i].count);
 		if (explanation->curve_count == MOST_CURVES) continue;
 		lk_explain_curve *curve = &curves[explanation->curve_count++];
 		*curve = (lk_explain_curve){.kind = comm[i].kind,
@@ -121,7 +123,7 @@ lk_status lk_explain_curves(lk_explain_work *work, const lk_cluster *cluster, lk
 		                            .ranks = comm[i].group_size,
 		                            .nodes = shape.nodes,
 		                            .comm = i};
-		LK_TRY(draw(work, kind, &shape, curve, err));
+		LK_TRY(curves_draw(work, kind, &shape, curve, err));
 	}
 	explanation->curves = curves;
 	if (explanation->comm_count && !explanation->curve_count)

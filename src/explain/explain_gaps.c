@@ -14,7 +14,7 @@ static const int64_t KERNEL_WAIT_NS = 30;
 
 /* ---- gaps of streams ---- */
 
-static void classify(lk_rank_work *work, lk_explain_idle *row, int64_t begin, uint32_t next) {
+static void gaps_classify(lk_rank_work *work, lk_explain_idle *row, int64_t begin, uint32_t next) {
 	const lk_capture *capture = work->c;
 	int64_t gap = lk_times_between(&work->windows, begin, capture->start_ns[next]);
 	if (gap <= 0) return;
@@ -35,7 +35,7 @@ static lk_status stream_gaps(lk_rank_work *work, const lk_lane *lane, lk_error *
 		uint32_t event = capture->order[at];
 		if (!lk_event_on_device(capture->kind[event])) continue;
 		seen += lk_in_windows(work, capture->start_ns[event]);
-		if (busy != INT64_MIN) classify(work, &row, busy, event);
+		if (busy != INT64_MIN) gaps_classify(work, &row, busy, event);
 		if (lk_event_end(capture, event) > busy) busy = lk_event_end(capture, event);
 	}
 	if (!seen) return LK_OK;
@@ -86,7 +86,7 @@ static lk_rank_places worst_places(const int64_t *ns, size_t names) {
 	return out;
 }
 
-static lk_rank_blame summary(const struct blame *blame, size_t names) {
+static lk_rank_blame gaps_summary(const struct blame *blame, size_t names) {
 	return (lk_rank_blame){blame->gaps, worst_places(blame->note, names),
 	                       worst_places(blame->op, names)};
 }
@@ -131,7 +131,7 @@ static bool explain_gap(lk_rank_work *work, const lk_interval *gap, uint32_t nex
 	return lk_stretch_add(work, waited ? LK_STRETCH_SYNC : LK_STRETCH_LAUNCH, gap, rest, call);
 }
 
-static bool device_gaps(lk_rank_work *work, struct blame *late, struct blame *sync) {
+static bool gaps_device_gaps(lk_rank_work *work, struct blame *late, struct blame *sync) {
 	struct waiting at = {.call = LK_NONE, .end = INT64_MIN};
 	size_t next = 0;
 	for (size_t g = 0; g < work->idle.set.count; g++) {
@@ -155,10 +155,10 @@ lk_status lk_rank_gaps(lk_rank_work *work, lk_error *err) {
 	struct blame late = {counters, counters + names, 0},
 				 sync = {counters + 2 * names, counters + 3 * names, 0};
 	bool good = true;
-	if (work->device.count) good = device_gaps(work, &late, &sync);
+	if (work->device.count) good = gaps_device_gaps(work, &late, &sync);
 	else work->result.idle_other_ns = work->result.idle_ns;
-	work->late = summary(&late, names);
-	work->sync = summary(&sync, names);
+	work->late = gaps_summary(&late, names);
+	work->sync = gaps_summary(&sync, names);
 	free(counters);
 	return good ? LK_OK : lk_oom(err);
 }

@@ -7,7 +7,7 @@
 
 const char *const lk_explain_types[] = {"COMPUTATION", "COMMUNICATION", "MEMORY", "HOST", NULL};
 
-static bool add(lk_timed_list *list, uint64_t key, uint32_t item) {
+static bool kernels_add(lk_timed_list *list, uint64_t key, uint32_t item) {
 	if (!lk_push(list)) return false;
 	*lk_last(list) = (lk_timed){key, item};
 	return true;
@@ -21,13 +21,13 @@ static bool operations(lk_rank_work *work) {
 		uint32_t above = capture->parent[i];
 		while (above != LK_NONE && capture->kind[above] != LK_EVENT_OP)
 			above = capture->parent[above];
-		if (above == LK_NONE && !add(&work->durations, (uint64_t)capture->dur_ns[i], i))
+		if (above == LK_NONE && !kernels_add(&work->durations, (uint64_t)capture->dur_ns[i], i))
 			return false;
 	}
 	return true;
 }
 
-static bool kernels(lk_rank_work *work) {
+static bool explain_explain_kernels(lk_rank_work *work) {
 	if (!lk_reserve(&work->durations, work->device.count)) return false;
 	for (size_t i = 0; i < work->device.count; i++) {
 		uint32_t event = work->device.at[i].item;
@@ -38,7 +38,7 @@ static bool kernels(lk_rank_work *work) {
 }
 
 /* Sorts by name and, within a name, by duration. */
-static bool by_name(lk_rank_work *work) {
+static bool kernels_by_name(lk_rank_work *work) {
 	lk_timed_list *d = &work->durations;
 	if (!lk_timed_sort(d->at, d->count)) return false;
 	for (size_t i = 0; i < d->count; i++) d->at[i].key = work->c->name[d->at[i].item];
@@ -48,7 +48,8 @@ static bool by_name(lk_rank_work *work) {
 }
 
 lk_status lk_rank_durations(lk_rank_work *work, lk_error *err) {
-	bool good = (work->device.count ? kernels(work) : operations(work)) && by_name(work);
+	bool good = (work->device.count ? explain_explain_kernels(work) : operations(work)) &&
+	            kernels_by_name(work);
 	return good ? LK_OK : lk_oom(err);
 }
 
@@ -68,7 +69,7 @@ struct joined {
 	LK_VEC(lk_explain_kernel) rows;
 };
 
-static int type_of(lk_rank_work *work, uint32_t event) {
+static int kernels_type_of(lk_rank_work *work, uint32_t event) {
 	const lk_capture *capture = work->c;
 	if (capture->kind[event] == LK_EVENT_OP) return LK_WORK_HOST;
 	if (capture->kind[event] != LK_EVENT_KERNEL) return LK_WORK_MEMORY;
@@ -86,13 +87,14 @@ static lk_status add_runs(struct joined *joined, const lk_rank_work *work, uint3
 		uint32_t id = lk_intern_id(joined->names, lk_capture_text(work->c, name));
 		if (id == UINT32_MAX || !lk_push(&joined->runs)) return lk_oom(err);
 		*lk_last(&joined->runs) = (struct run){rank, first, end - first};
-		if (!add(&joined->runs_by_name, id, (uint32_t)joined->runs.count - 1)) return lk_oom(err);
+		if (!kernels_add(&joined->runs_by_name, id, (uint32_t)joined->runs.count - 1))
+			return lk_oom(err);
 	}
 	return LK_OK;
 }
 
-static lk_status add_row(struct joined *joined, lk_explain_work *work, size_t first, size_t end,
-                         lk_error *err) {
+static lk_status kernels_add_row(struct joined *joined, lk_explain_work *work, size_t first,
+                                 size_t end, lk_error *err) {
 	joined->durations.count = 0;
 	for (size_t i = first; i < end; i++) {
 		const struct run *run = &joined->runs.at[joined->runs_by_name.at[i].item];
@@ -107,24 +109,24 @@ static lk_status add_row(struct joined *joined, lk_explain_work *work, size_t fi
 	lk_explain_kernel *row = lk_last(&joined->rows);
 	row->name = lk_arena_strdup(
 		&work->arena, lk_intern_text(joined->names, (uint32_t)joined->runs_by_name.at[first].key));
-	row->type =
-		type_of(&work->rank[run->rank], work->rank[run->rank].durations.at[run->first].item);
+	row->type = kernels_type_of(&work->rank[run->rank],
+	                            work->rank[run->rank].durations.at[run->first].item);
 	row->time = lk_stats_of(joined->durations.at, joined->durations.count);
 	return row->name ? LK_OK : lk_oom(err);
 }
 
-static int by_total(const void *a, const void *b) {
+static int kernels_by_total(const void *a, const void *b) {
 	const lk_explain_kernel *x = a, *y = b;
 	if (x->time.total_ns != y->time.total_ns) return x->time.total_ns > y->time.total_ns ? -1 : 1;
 	return strcmp(x->name, y->name);
 }
 
-static lk_status take_rows(struct joined *joined, lk_explain_work *work, lk_error *err) {
+static lk_status kernels_take_rows(struct joined *joined, lk_explain_work *work, lk_error *err) {
 	double sum = 0;
 	lk_explain_kernel *out = LK_ARRAY(&work->arena, lk_explain_kernel, joined->rows.count);
 	if (!out) return lk_oom(err);
 	if (joined->rows.count)
-		qsort(joined->rows.at, joined->rows.count, sizeof *joined->rows.at, by_total);
+		qsort(joined->rows.at, joined->rows.count, sizeof *joined->rows.at, kernels_by_total);
 	for (size_t i = 0; i < joined->rows.count; i++) sum += joined->rows.at[i].time.total_ns;
 	for (size_t i = 0; i < joined->rows.count; i++) {
 		out[i] = joined->rows.at[i];
@@ -135,7 +137,7 @@ static lk_status take_rows(struct joined *joined, lk_explain_work *work, lk_erro
 	return LK_OK;
 }
 
-static lk_status join(struct joined *joined, lk_explain_work *work, lk_error *err) {
+static lk_status kernels_join(struct joined *joined, lk_explain_work *work, lk_error *err) {
 	if (!joined->names) return lk_oom(err);
 	for (uint32_t r = 0; r < work->count; r++)
 		if (work->rank[r].shown) LK_TRY(add_runs(joined, &work->rank[r], r, err));
@@ -143,14 +145,14 @@ static lk_status join(struct joined *joined, lk_explain_work *work, lk_error *er
 	if (!lk_timed_sort(runs->at, runs->count)) return lk_oom(err);
 	for (size_t first = 0, end; first < runs->count; first = end) {
 		for (end = first; end < runs->count && runs->at[end].key == runs->at[first].key;) end++;
-		LK_TRY(add_row(joined, work, first, end, err));
+		LK_TRY(kernels_add_row(joined, work, first, end, err));
 	}
-	return take_rows(joined, work, err);
+	return kernels_take_rows(joined, work, err);
 }
 
 lk_status lk_explain_kernels(lk_explain_work *work, lk_error *err) {
 	struct joined j = {.names = lk_intern_new()};
-	lk_status status = join(&j, work, err);
+	lk_status status = kernels_join(&j, work, err);
 	lk_intern_free(j.names);
 	lk_vec_free(&j.runs_by_name);
 	lk_vec_free(&j.runs);

@@ -18,7 +18,7 @@ struct queue {
 	bool begun;
 };
 
-static void spend(const lk_rank_work *work, struct queue *queue, int64_t moment) {
+static void launch_spend(const lk_rank_work *work, struct queue *queue, int64_t moment) {
 	if (queue->begun) {
 		int64_t inside = lk_times_between(&work->windows, queue->since, moment);
 		if (inside > 0) {
@@ -40,7 +40,7 @@ static int64_t at_share(const struct queue *queue, int64_t span, double share) {
 	return 0;
 }
 
-static lk_explain_queue summary(const struct queue *queue) {
+static lk_explain_queue launch_summary(const struct queue *queue) {
 	lk_explain_queue row = {.min = queue->min == INT64_MAX ? 0 : queue->min,
 	                        .max = queue->max,
 	                        .full_ns = queue->time[QUEUE_FULL]};
@@ -56,11 +56,11 @@ static lk_explain_queue summary(const struct queue *queue) {
 }
 
 /* Launch calls of a stream up, begins of its kernels down, merged by time. */
-static void walk(const lk_rank_work *work, const lk_timed *launch, const lk_timed *begin,
-                 size_t count, struct queue *queue) {
+static void launch_walk(const lk_rank_work *work, const lk_timed *launch, const lk_timed *begin,
+                        size_t count, struct queue *queue) {
 	for (size_t up = 0, down = 0; down < count;) {
 		bool launched = up < count && launch[up].key <= begin[down].key;
-		spend(work, queue, (int64_t)(launched ? launch[up].key : begin[down].key));
+		launch_spend(work, queue, (int64_t)(launched ? launch[up].key : begin[down].key));
 		queue->length += launched ? 1 : -1;
 		up += launched, down += !launched;
 	}
@@ -96,8 +96,8 @@ static lk_status stream_queue(lk_rank_work *work, const lk_lane *lane, lk_timed_
 	struct queue *queue = calloc(1, sizeof *queue);
 	if (!queue) return lk_oom(err);
 	queue->min = INT64_MAX;
-	walk(work, launches->at, begins->at, begins->count, queue);
-	lk_explain_queue row = summary(queue);
+	launch_walk(work, launches->at, begins->at, begins->count, queue);
+	lk_explain_queue row = launch_summary(queue);
 	free(queue);
 	row.rank = work->result.rank, row.stream = lane->thread;
 	for (size_t i = 0; i < launches->count; i++)

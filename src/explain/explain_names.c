@@ -4,7 +4,7 @@
 #include "explain/explain.h"
 #include "trace/capture/capture.h"
 
-static bool begins(const char *text, const char *with) {
+static bool names_begins(const char *text, const char *with) {
 	return strncmp(text, with, strlen(with)) == 0;
 }
 
@@ -12,10 +12,10 @@ static bool begins(const char *text, const char *with) {
  * memory waits for the whole device too; copies that are not asynchronous wait for themselves and
  * what is before them in their stream.
  */
-static bool waits(const char *name) {
+static bool names_waits(const char *name) {
 	static const char *const exact[] = {"cudaMemcpy", "hipMemcpy", "cudaFree",
 	                                    "hipFree",    "cuMemFree", "cuMemFree_v2"};
-	bool call = begins(name, "cuda") || begins(name, "hip") || begins(name, "cu");
+	bool call = names_begins(name, "cuda") || names_begins(name, "hip") || names_begins(name, "cu");
 	if (call && strstr(name, "Synchronize")) return true;
 	for (size_t i = 0; i < sizeof exact / sizeof *exact; i++)
 		if (strcmp(name, exact[i]) == 0) return true;
@@ -24,16 +24,16 @@ static bool waits(const char *name) {
 
 /* torch.distributed's annotations of backends that work on the host. */
 static bool host_comm(const char *name) {
-	return begins(name, "gloo:") || begins(name, "mpi:");
+	return names_begins(name, "gloo:") || names_begins(name, "mpi:");
 }
 
-static unsigned look(const char *name) {
+static unsigned names_look(const char *name) {
 	unsigned kind, class = LK_NAME_KNOWN;
 	if (lk_comm_kernel(name, &kind)) class |= LK_NAME_COMM;
-	if (waits(name)) class |= LK_NAME_WAITS;
-	if (begins(name, "enumerate(DataLoader)#") || begins(name, "file:read "))
+	if (names_waits(name)) class |= LK_NAME_WAITS;
+	if (names_begins(name, "enumerate(DataLoader)#") || names_begins(name, "file:read "))
 		class |= LK_NAME_LOADS;
-	if (begins(name, "ProfilerStep#")) class |= LK_NAME_STEP;
+	if (names_begins(name, "ProfilerStep#")) class |= LK_NAME_STEP;
 	/* "Memcpy HtoD (Pageable -> Device)", "CopyHostToDevice" of HIP, "[CUDA memcpy HtoD]" of nsys
 	 */
 	if (strstr(name, "HtoD") || strstr(name, "HostToDevice")) class |= LK_NAME_TO_DEVICE;
@@ -43,6 +43,6 @@ static unsigned look(const char *name) {
 
 unsigned lk_name_class(lk_rank_work *work, uint32_t name) {
 	uint8_t *class = &work->name_class[name];
-	if (!*class) *class = (uint8_t)look(lk_capture_text(work->c, name));
+	if (!*class) *class = (uint8_t)names_look(lk_capture_text(work->c, name));
 	return *class;
 }

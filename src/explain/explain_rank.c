@@ -25,7 +25,7 @@ void lk_rank_free(lk_rank_work *work) {
 }
 
 /* Collective kernels are told by their arguments, or else by their names. */
-static bool communicates(lk_rank_work *work, uint32_t event) {
+static bool rank_communicates(lk_rank_work *work, uint32_t event) {
 	const lk_capture *capture = work->c;
 	if (capture->kind[event] != LK_EVENT_KERNEL) return false;
 	return (lk_name_class(work, capture->name[event]) & LK_NAME_COMM) ||
@@ -34,7 +34,7 @@ static bool communicates(lk_rank_work *work, uint32_t event) {
 
 /* ---- events of the windows ---- */
 
-static bool collect(lk_rank_work *work, const lk_lane *lane) {
+static bool rank_collect(lk_rank_work *work, const lk_lane *lane) {
 	const lk_capture *capture = work->c;
 	const lk_interval *first = work->windows.set.at, *last = lk_last(&work->windows.set);
 	if (!lk_reserve(&work->device, lane->end - lane->begin)) return false;
@@ -52,7 +52,7 @@ static bool collect(lk_rank_work *work, const lk_lane *lane) {
 static lk_status collect_all(lk_rank_work *work, lk_error *err) {
 	if (!work->windows.set.count) return LK_OK;
 	for (size_t l = 0; l < work->c->lanes.count; l++)
-		if (work->c->lanes.at[l].stream && !collect(work, &work->c->lanes.at[l]))
+		if (work->c->lanes.at[l].stream && !rank_collect(work, &work->c->lanes.at[l]))
 			return lk_oom(err);
 	return lk_timed_sort(work->device.at, work->device.count) ? LK_OK : lk_oom(err);
 }
@@ -84,13 +84,13 @@ struct unions {
 	lk_intervals busy, compute, communication, memory;
 };
 
-static bool gather(lk_rank_work *work, struct unions *unions) {
+static bool rank_gather(lk_rank_work *work, struct unions *unions) {
 	const lk_capture *capture = work->c;
 	for (size_t i = 0; i < work->device.count; i++) {
 		uint32_t event = work->device.at[i].item;
 		int64_t start = capture->start_ns[event], end = lk_event_end(capture, event);
 		lk_intervals *set = capture->kind[event] != LK_EVENT_KERNEL ? &unions->memory
-		                    : communicates(work, event)             ? &unions->communication
+		                    : rank_communicates(work, event)        ? &unions->communication
 		                                                            : &unions->compute;
 		if (!lk_times_append(set, start, end) || !lk_times_append(&unions->busy, start, end))
 			return false;
@@ -99,7 +99,7 @@ static bool gather(lk_rank_work *work, struct unions *unions) {
 	return true;
 }
 
-static bool within(lk_times *out, const lk_intervals *a, const lk_times *windows) {
+static bool rank_within(lk_times *out, const lk_intervals *a, const lk_times *windows) {
 	return lk_intervals_and(a, &windows->set, &out->set) && lk_times_index(out);
 }
 
@@ -109,10 +109,11 @@ static bool without(lk_times *out, const lk_intervals *a, const lk_times *times)
 
 static bool make_sets(lk_rank_work *work, struct unions *unions) {
 	lk_intervals bare = {0};
-	bool good = gather(work, unions) && within(&work->busy, &unions->busy, &work->windows) &&
-	            within(&work->compute, &unions->compute, &work->windows) &&
-	            within(&work->communication, &unions->communication, &work->windows) &&
-	            within(&work->memory, &unions->memory, &work->windows) &&
+	bool good = rank_gather(work, unions) &&
+	            rank_within(&work->busy, &unions->busy, &work->windows) &&
+	            rank_within(&work->compute, &unions->compute, &work->windows) &&
+	            rank_within(&work->communication, &unions->communication, &work->windows) &&
+	            rank_within(&work->memory, &unions->memory, &work->windows) &&
 	            without(&work->idle, &work->windows.set, &work->busy) &&
 	            without(&work->exposed, &work->communication.set, &work->compute) &&
 	            lk_intervals_minus(&work->memory.set, &work->compute.set, &bare) &&
@@ -134,7 +135,7 @@ static lk_status sets_of(lk_rank_work *work, lk_error *err) {
 /* ---- figures ---- */
 
 /* Copies to the device. Where copies overlap, the one that began first has the time. */
-static void copies(lk_rank_work *work) {
+static void rank_copies(lk_rank_work *work) {
 	const lk_capture *capture = work->c;
 	int64_t claimed = INT64_MIN;
 	for (size_t i = 0; i < work->device.count; i++) {
@@ -212,7 +213,7 @@ lk_status lk_rank_explain(lk_rank_work *work, const lk_traces *traces, uint32_t 
 	LK_TRY(collect_host(work, err));
 	LK_TRY(sets_of(work, err));
 	figures(work);
-	copies(work);
+	rank_copies(work);
 	LK_TRY(step_rows(work, err));
 	LK_TRY(lk_rank_gaps(work, err));
 	LK_TRY(lk_rank_launches(work, err));

@@ -37,7 +37,8 @@ struct shaped_sums {
 };
 
 /* The row of an operation's name, shapes and types. */
-static struct shaped_row *row_of(struct shaped_sums *sums, const lk_capture *capture, uint32_t op) {
+static struct shaped_row *roofline_row_of(struct shaped_sums *sums, const lk_capture *capture,
+                                          uint32_t op) {
 	char *key = NULL;
 	int length = asprintf(&key, "%s\n%s\n%s\n%s", lk_capture_text(capture, capture->name[op]),
 	                      lk_capture_text(capture, capture->shape[op]),
@@ -65,7 +66,8 @@ static struct shaped_row *row_of(struct shaped_sums *sums, const lk_capture *cap
 	return row;
 }
 
-static lk_status add_rank(struct shaped_sums *sums, const lk_rank_work *work, lk_error *err) {
+static lk_status roofline_add_rank(struct shaped_sums *sums, const lk_rank_work *work,
+                                   lk_error *err) {
 	const lk_capture *capture = work->c;
 	lk_work_kinds kinds;
 	lk_status status = lk_work_kinds_find(capture, &kinds, err);
@@ -75,7 +77,7 @@ static lk_status add_rank(struct shaped_sums *sums, const lk_rank_work *work, lk
 		double ns = (double)capture->dur_ns[event];
 		sums->all_ns += ns;
 		if (op == LK_NONE) continue;
-		struct shaped_row *row = row_of(sums, capture, op);
+		struct shaped_row *row = roofline_row_of(sums, capture, op);
 		if (!row) status = lk_oom(err);
 		if (!row) break;
 		sums->known_ns += ns;
@@ -90,7 +92,7 @@ static lk_status add_rank(struct shaped_sums *sums, const lk_rank_work *work, lk
 
 /* ---- the rows ---- */
 
-static int by_total(const void *a, const void *b) {
+static int roofline_by_total(const void *a, const void *b) {
 	const struct shaped_row *x = a, *y = b;
 	if (x->sum.total_ns != y->sum.total_ns) return x->sum.total_ns > y->sum.total_ns ? -1 : 1;
 	int order = strcmp(lk_capture_text(x->c, x->c->name[x->operation]),
@@ -114,17 +116,18 @@ static void hold_against(lk_explain_shaped *shaped, lk_dtype format, const lk_de
 /* Shapes do not tell whether products of fp32 numbers may run in TF32; names of kernels do, as
  * CUTLASS and cuBLAS build them:
  * "..._tensorop_s1688gemm_..." (mma.m16n8k8 on tf32), "..._tf32f32_...". */
-static lk_dtype format_of(const struct shaped_row *row) {
+static lk_dtype roofline_format_of(const struct shaped_row *row) {
 	const char *kernel = lk_capture_text(row->c, row->c->name[row->kernel]);
 	bool tf32 = strstr(kernel, "tf32") || strstr(kernel, "tensorop_s1688");
 	return row->format == LK_FP32 && tf32 ? LK_TF32 : row->format;
 }
 
-static lk_status take_rows(lk_explain_work *work, struct shaped_sums *sums, const lk_device *device,
-                           lk_error *err) {
+static lk_status roofline_take_rows(lk_explain_work *work, struct shaped_sums *sums,
+                                    const lk_device *device, lk_error *err) {
 	lk_explain_shaped *out = LK_ARRAY(&work->arena, lk_explain_shaped, sums->rows.count);
 	if (!out) return lk_oom(err);
-	if (sums->rows.count) qsort(sums->rows.at, sums->rows.count, sizeof *sums->rows.at, by_total);
+	if (sums->rows.count)
+		qsort(sums->rows.at, sums->rows.count, sizeof *sums->rows.at, roofline_by_total);
 	work->result.shaped_all = (int)sums->rows.count;
 	if (sums->rows.count > MOST_ROWS) sums->rows.count = MOST_ROWS;
 	for (size_t i = 0; i < sums->rows.count; i++) {
@@ -138,20 +141,20 @@ static lk_status take_rows(lk_explain_work *work, struct shaped_sums *sums, cons
 			lk_arena_strdup(&work->arena, lk_capture_text(row->c, row->c->name[row->kernel]));
 		if (!out[i].operation || !out[i].shapes || !out[i].kernel) return lk_oom(err);
 		out[i].share = sums->all_ns > 0 ? row->sum.total_ns / sums->all_ns : 0;
-		out[i].dtype = lk_dtype_name(format_of(row));
-		hold_against(&out[i], format_of(row), device);
+		out[i].dtype = lk_dtype_name(roofline_format_of(row));
+		hold_against(&out[i], roofline_format_of(row), device);
 	}
 	work->result.shaped = out, work->result.shaped_count = (int)sums->rows.count;
 	work->result.shaped_share = sums->all_ns > 0 ? sums->known_ns / sums->all_ns : 0;
 	return LK_OK;
 }
 
-static lk_status add_up(lk_explain_work *work, const lk_device *device, lk_error *err) {
+static lk_status roofline_add_up(lk_explain_work *work, const lk_device *device, lk_error *err) {
 	struct shaped_sums s = {.names = lk_intern_new()};
 	lk_status status = s.names ? LK_OK : lk_oom(err);
 	for (uint32_t r = 0; status == LK_OK && r < work->count; r++)
-		if (work->rank[r].shown) status = add_rank(&s, &work->rank[r], err);
-	if (status == LK_OK) status = take_rows(work, &s, device, err);
+		if (work->rank[r].shown) status = roofline_add_rank(&s, &work->rank[r], err);
+	if (status == LK_OK) status = roofline_take_rows(work, &s, device, err);
 	lk_intern_free(s.names);
 	lk_vec_free(&s.rows);
 	return status;
@@ -161,8 +164,8 @@ static lk_status add_up(lk_explain_work *work, const lk_device *device, lk_error
 
 /* The run's ranks in usual nodes of the device that is named, by the request or by the traces.
  * `gpus` 0: not known. */
-static lk_status find_cluster(lk_explain_work *work, const lk_explain_request *request,
-                              lk_cluster *out, lk_error *err) {
+static lk_status roofline_find_cluster(lk_explain_work *work, const lk_explain_request *request,
+                                       lk_cluster *out, lk_error *err) {
 	const lk_traces *traces = work->traces;
 	int ranks = traces->world > (int32_t)traces->count ? traces->world : (int)traces->count;
 	*out = (lk_cluster){0};
@@ -213,7 +216,7 @@ lk_status lk_explain_hold_against(lk_explain_work *work, const lk_explain_reques
                                   lk_error *err) {
 	lk_cluster cluster;
 	lk_explanation *explanation = &work->result;
-	LK_TRY(find_cluster(work, request, &cluster, err));
+	LK_TRY(roofline_find_cluster(work, request, &cluster, err));
 	const lk_device *device = cluster.gpus ? cluster.node[0].device : NULL;
 	if (device) {
 		explanation->held_against = lk_arena_strdup(&work->arena, device->label);
@@ -223,7 +226,7 @@ lk_status lk_explain_hold_against(lk_explain_work *work, const lk_explain_reques
 		return lk_oom(err);
 	}
 	if (lk_explain_wants_shapes(request)) {
-		LK_TRY(add_up(work, device, err));
+		LK_TRY(roofline_add_up(work, device, err));
 		explanation->no_roofline = device ? NULL : explanation->no_curves;
 		if (!explanation->shaped_count) LK_TRY(nothing_shaped(work, request, err));
 	}

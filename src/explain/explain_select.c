@@ -15,7 +15,7 @@ static lk_status bad_steps(const char *text, lk_error *err) {
 	return lk_hint(err, "give 4, 3-5, or all for the whole trace");
 }
 
-static lk_status read_range(const char *text, struct range *out, lk_error *err) {
+static lk_status select_read_range(const char *text, struct range *out, lk_error *err) {
 	char low[24], high[24];
 	const char *dash = strchr(text, '-');
 	size_t length = dash ? (size_t)(dash - text) : strlen(text);
@@ -59,7 +59,7 @@ static void run_out(const lk_capture *capture, lk_capture_step *step) {
 	step->end_ns = end;
 }
 
-static void keep(lk_capture_steps *steps, const struct range *range) {
+static void select_keep(lk_capture_steps *steps, const struct range *range) {
 	size_t whole = 0, kept = 0;
 	for (size_t i = 0; i < steps->count; i++) whole += steps->at[i].whole;
 	for (size_t i = 0; i < steps->count; i++) {
@@ -83,7 +83,7 @@ static lk_status no_steps(const lk_rank_work *work, const lk_capture_step *first
 	return lk_hint(err, "it holds steps %" PRId64 " to %" PRId64, first->number, last->number);
 }
 
-static lk_status nothing(const lk_capture *capture, lk_error *err) {
+static lk_status select_nothing(const lk_capture *capture, lk_error *err) {
 	lk_fail(err, LK_ERR_INPUT, capture->path,
 	        "there is no event with a begin and a duration in it");
 	return lk_hint(err, "explain reads what a profiler recorded: Kineto's JSON of torch.profiler "
@@ -93,7 +93,7 @@ static lk_status nothing(const lk_capture *capture, lk_error *err) {
 /* Sums of times are to stay far from overflow, and no run lasts for 18 years. */
 static const int64_t LONGEST_NS = INT64_C(1) << 59;
 
-static lk_status check_times(const lk_capture *capture, lk_error *err) {
+static lk_status select_check_times(const lk_capture *capture, lk_error *err) {
 	for (uint32_t i = 0; i < capture->count; i++) {
 		if (capture->start_ns[i] >= 0 && capture->start_ns[i] < LONGEST_NS &&
 		    capture->dur_ns[i] < LONGEST_NS)
@@ -110,9 +110,9 @@ lk_status lk_rank_select(lk_rank_work *work, const char *steps, lk_error *err) {
 	const lk_capture *capture = work->c;
 	struct range r = {0, 0};
 	bool all = steps && lk_same_name(steps, "all");
-	if (steps && !all) LK_TRY(read_range(steps, &r, err));
-	if (!capture->count) return nothing(capture, err);
-	LK_TRY(check_times(capture, err));
+	if (steps && !all) LK_TRY(select_read_range(steps, &r, err));
+	if (!capture->count) return select_nothing(capture, err);
+	LK_TRY(select_check_times(capture, err));
 	LK_TRY(lk_capture_find_steps(capture, &work->steps, err));
 	size_t found = work->steps.count;
 	work->annotated = found > 1 || work->steps.at[0].event != LK_NONE;
@@ -121,7 +121,7 @@ lk_status lk_rank_select(lk_rank_work *work, const char *steps, lk_error *err) {
 		work->steps.count = 1;
 		work->steps.at[0] = everything(capture);
 	}
-	keep(&work->steps, steps && !all ? &r : NULL);
+	select_keep(&work->steps, steps && !all ? &r : NULL);
 	if (!work->steps.count) return no_steps(work, &first, &last, all ? NULL : steps, err);
 	if (found == 1 && !all && work->annotated) run_out(capture, &work->steps.at[0]);
 	for (size_t i = 0; i < work->steps.count; i++)

@@ -33,14 +33,14 @@ static int64_t typical_step(const lk_explanation *explanation) {
 
 /* ---- the critical path ---- */
 
-static int by_seconds(const void *a, const void *b) {
+static int simulate_by_seconds(const void *a, const void *b) {
 	const lk_critical_part *x = a, *y = b;
 	return x->seconds > y->seconds ? -1 : x->seconds < y->seconds;
 }
 
 /* What an operation of the chain is in the trace: device work, or the longest piece of host time.
  */
-static uint32_t event_of(const lk_lifted_rank *rank, const lk_lifted_op *op) {
+static uint32_t simulate_event_of(const lk_lifted_rank *rank, const lk_lifted_op *op) {
 	uint32_t best = op->event;
 	int64_t most = -1;
 	for (uint32_t p = op->piece_begin; p < op->piece_end; p++)
@@ -57,13 +57,13 @@ static lk_status keep_path(lk_explanation *explanation, const lk_lifted *lifted,
 		if (chain->ns[k] > 0)
 			parts[path.part_count++] =
 				(lk_critical_part){lk_critical_name((lk_critical_kind)k), chain->ns[k] * 1e-9};
-	qsort(parts, (size_t)path.part_count, sizeof *parts, by_seconds);
+	qsort(parts, (size_t)path.part_count, sizeof *parts, simulate_by_seconds);
 	lk_critical_event *events = malloc((chain->ops.count + 1) * sizeof *events);
 	if (!events) return lk_oom(err);
 	for (size_t i = 0; i < chain->ops.count; i++) {
 		const lk_critical_op *at = &chain->ops.at[i];
 		const lk_lifted_rank *rank = &lifted->rank[at->rank];
-		uint32_t event = event_of(rank, &rank->ops.at[at->op]);
+		uint32_t event = simulate_event_of(rank, &rank->ops.at[at->op]);
 		if (event != LK_NONE && at->end_ns > at->start_ns)
 			events[path.event_count++] = (lk_critical_event){at->rank, event};
 	}
@@ -105,8 +105,8 @@ static const char *change_for(const lk_explain_stall *stall) {
 }
 
 /* Nothing of the hardware is changed, so any device will do where the trace's is not known. */
-static lk_status site_of(const lk_traces *traces, lk_arena *arena, lk_whatif_site *out,
-                         lk_error *err) {
+static lk_status simulate_site_of(const lk_traces *traces, lk_arena *arena, lk_whatif_site *out,
+                                  lk_error *err) {
 	const lk_device *device = lk_traced_device(traces);
 	*out = (lk_whatif_site){0};
 	if (!device) device = lk_device_find("a100-sxm-80");
@@ -118,7 +118,7 @@ static lk_status add_gains(lk_explanation *explanation, const lk_lifted *lifted,
 	lk_arena arena = LK_ARENA_INIT;
 	lk_whatif_site site;
 	lk_whatif_base *base = NULL;
-	lk_status status = site_of(lifted->traces, &arena, &site, err);
+	lk_status status = simulate_site_of(lifted->traces, &arena, &site, err);
 	if (status == LK_OK) status = lk_whatif_begin(lifted->graph, &site, &base, err);
 	for (int i = 0; i < explanation->stall_count && status == LK_OK; i++) {
 		const char *change = change_for(&explanation->stalls[i]);

@@ -18,8 +18,9 @@ static const double STRAGGLER_SHARE = 1.0 / 3;
 /* Devices of one kind differ by a few per cent in speed; beyond this one of them is slow. */
 static const double SLOW_RATIO = 1.03;
 
-static lk_status add(lk_explain_work *work, lk_error *err, const char *kind, int subject,
-                     double lost_s, const char *what, const char *evidence, const char *remedy) {
+static lk_status stalls_add(lk_explain_work *work, lk_error *err, const char *kind, int subject,
+                            double lost_s, const char *what, const char *evidence,
+                            const char *remedy) {
 	double share = lost_s / work->result.step_s;
 	if (!(share >= LEAST_SHARE)) return LK_OK;
 	if (!what || !evidence || !remedy || !lk_push(&work->stalls)) return lk_oom(err);
@@ -29,7 +30,7 @@ static lk_status add(lk_explain_work *work, lk_error *err, const char *kind, int
 }
 
 /* Rank-steps looked at: sums over ranks and steps divided by this are per step and rank. */
-static double rank_steps(const lk_explain_work *work) {
+static double stalls_rank_steps(const lk_explain_work *work) {
 	double count = 0;
 	for (int r = 0; r < work->result.rank_count; r++) count += work->result.ranks[r].steps;
 	return count;
@@ -55,7 +56,7 @@ static struct spread spread_of(const lk_explain_work *work, size_t field) {
 		here /= rank->result.steps;
 		if (!s.most || here > s.most_s) s.most = rank, s.most_s = here;
 	}
-	s.mean_s /= rank_steps(work);
+	s.mean_s /= stalls_rank_steps(work);
 	return s;
 }
 #define SPREAD(w, field) spread_of(w, offsetof(lk_explain_rank, field))
@@ -110,7 +111,7 @@ static lk_status data_loading(lk_explain_work *work, lk_error *err) {
 	                    processors ? "the main thread reads, or waits for what loads"
 	                               : "the device idles while the host is in the data loader",
 	                    ms(all.mean_s, time), worst(work, &idle));
-	return add(
+	return stalls_add(
 		work, err, "data loading", -1, idle.mean_s, processors ? "reading" : "data loader",
 		evidence,
 		processors
@@ -129,9 +130,10 @@ static lk_status synchronisation(lk_explain_work *work, lk_error *err) {
 	const char *evidence = lk_arena_printf(
 		&work->arena, "%.1f calls a step wait for the device, which then runs dry%s%s",
 		(double)rank_work->sync_calls / rank_work->result.steps, at, most);
-	return add(work, err, "sync", -1, idle.mean_s, "host waits for device", evidence,
-	           "no .item(), .cpu() or print of tensors in the loop; copies with non_blocking=True "
-	           "from pinned memory");
+	return stalls_add(
+		work, err, "sync", -1, idle.mean_s, "host waits for device", evidence,
+		"no .item(), .cpu() or print of tensors in the loop; copies with non_blocking=True "
+		"from pinned memory");
 }
 
 /* On processors: opening, closing, writing, waiting for other threads. */
@@ -142,9 +144,10 @@ static lk_status other_calls(lk_explain_work *work, const struct spread *idle, c
 		&work->arena,
 		"%.0f times a step the main thread is in calls that neither read nor communicate%s%s",
 		(double)rank_work->late.gaps / rank_work->result.steps, at, worst(work, idle));
-	return add(work, err, "other calls", -1, idle->mean_s, "files and waiting", evidence,
-	           "files opened once, not in steps; checkpoints written by a thread of their own; "
-	           "fewer locks");
+	return stalls_add(
+		work, err, "other calls", -1, idle->mean_s, "files and waiting", evidence,
+		"files opened once, not in steps; checkpoints written by a thread of their own; "
+		"fewer locks");
 }
 
 static lk_status launching(lk_explain_work *work, lk_error *err) {
@@ -169,11 +172,12 @@ static lk_status launching(lk_explain_work *work, lk_error *err) {
 	                                                     (double)launch->cpu_duration.count
 	                                               : 0,
 	                    at, most);
-	return add(work, err, "launch", -1, idle.mean_s, "host launches too late", evidence,
-	           "CUDA graphs or torch.compile, fused optimizers and layers, larger micro-batches");
+	return stalls_add(
+		work, err, "launch", -1, idle.mean_s, "host launches too late", evidence,
+		"CUDA graphs or torch.compile, fused optimizers and layers, larger micro-batches");
 }
 
-static lk_status device_gaps(lk_explain_work *work, lk_error *err) {
+static lk_status stalls_device_gaps(lk_explain_work *work, lk_error *err) {
 	struct spread idle = SPREAD(work, idle_other_ns);
 	if (!idle.most || !idle.most->device.count) return LK_OK;
 	const char *evidence =
@@ -181,10 +185,10 @@ static lk_status device_gaps(lk_explain_work *work, lk_error *err) {
 	                    "work was launched and had not begun: it waits for another stream, or "
 	                    "its launch was on the way%s",
 	                    worst(work, &idle));
-	return add(work, err, "gaps", -1, idle.mean_s, "between kernels", evidence,
-	           work->result.processors
-	               ? "look for what the main thread waits for"
-	               : "fewer, larger kernels; CUDA graphs; look for events between streams");
+	return stalls_add(work, err, "gaps", -1, idle.mean_s, "between kernels", evidence,
+	                  work->result.processors
+	                      ? "look for what the main thread waits for"
+	                      : "fewer, larger kernels; CUDA graphs; look for events between streams");
 }
 
 static lk_status copying(lk_explain_work *work, lk_error *err) {
@@ -194,13 +198,13 @@ static lk_status copying(lk_explain_work *work, lk_error *err) {
 	const char *evidence = lk_arena_printf(
 		&work->arena, "copies from the host take %s a step, %.0f %% of it while nothing computes%s",
 		ms(all.mean_s, time), 100 * h2d.mean_s / all.mean_s, worst(work, &h2d));
-	LK_TRY(add(work, err, "copies", -1, h2d.mean_s, "host to device", evidence,
-	           "pin_memory and non_blocking=True, on a stream of their own, a batch ahead"));
+	LK_TRY(stalls_add(work, err, "copies", -1, h2d.mean_s, "host to device", evidence,
+	                  "pin_memory and non_blocking=True, on a stream of their own, a batch ahead"));
 	any.mean_s -= h2d.mean_s;
 	evidence = lk_arena_printf(
 		&work->arena, "other copies and fills of memory that nothing covers%s", worst(work, &any));
-	return add(work, err, "copies", -1, any.mean_s, "other", evidence,
-	           "avoid .cpu(), .contiguous() and zero-filling in the loop");
+	return stalls_add(work, err, "copies", -1, any.mean_s, "other", evidence,
+	                  "avoid .cpu(), .contiguous() and zero-filling in the loop");
 }
 
 /* ---- communication ---- */
@@ -219,9 +223,10 @@ static const char *comm_remedy(const char *kind, bool processors) {
 	                    "a stream of its own";
 }
 
-static lk_status communication(lk_explain_work *work, const lk_explain_comm *comm, lk_error *err) {
+static lk_status stalls_communication(lk_explain_work *work, const lk_explain_comm *comm,
+                                      lk_error *err) {
 	char all[32], size[32] = "";
-	double steps = rank_steps(work),
+	double steps = stalls_rank_steps(work),
 		   shown = (double)(comm->exposed_ns - comm->exposed_wait_ns) * 1e-9 / steps;
 	if (!isnan(comm->bytes)) lk_format_bytes(comm->bytes / (double)comm->count, size, sizeof size);
 	const char *what = *comm->group
@@ -234,22 +239,22 @@ static lk_status communication(lk_explain_work *work, const lk_explain_comm *com
 		comm->kernel_ns ? 100 - 100.0 * (double)comm->exposed_ns / (double)comm->kernel_ns : 0,
 		comm->matched ? "; waiting for late ranks not counted"
 					  : "; waiting for other ranks counted too");
-	return add(work, err, "communication", (int)(comm - work->result.comm), shown, what, evidence,
-	           comm_remedy(comm->kind, work->result.processors));
+	return stalls_add(work, err, "communication", (int)(comm - work->result.comm), shown, what,
+	                  evidence, comm_remedy(comm->kind, work->result.processors));
 }
 
 static lk_status host_communication(lk_explain_work *work, const lk_explain_comm *comm,
                                     lk_error *err) {
-	double steps = rank_steps(work);
+	double steps = stalls_rank_steps(work);
 	const char *what = *comm->group
 	                       ? lk_arena_printf(&work->arena, "%s of %.80s", comm->kind, comm->group)
 	                       : comm->kind;
 	const char *evidence = lk_arena_printf(
 		&work->arena, "%.1f a step on the host; what runs beside it is not in the trace",
 		(double)comm->count / steps);
-	return add(work, err, "communication", (int)(comm - work->result.comm),
-	           (double)comm->exposed_ns * 1e-9 / steps, what, evidence,
-	           "fewer, larger messages; NCCL where there are devices");
+	return stalls_add(work, err, "communication", (int)(comm - work->result.comm),
+	                  (double)comm->exposed_ns * 1e-9 / steps, what, evidence,
+	                  "fewer, larger messages; NCCL where there are devices");
 }
 
 static lk_status straggler(lk_explain_work *work, const lk_explain_straggler *explain_straggler,
@@ -265,16 +270,16 @@ static lk_status straggler(lk_explain_work *work, const lk_explain_straggler *ex
 		(double)explain_straggler->collectives,
 		ms((double)explain_straggler->late_ns * 1e-9 / (double)explain_straggler->last, late),
 		explain_straggler->compute_ratio);
-	return add(
+	return stalls_add(
 		work, err, "straggler", explain_straggler->rank,
-		(double)explain_straggler->caused_ns * 1e-9 / rank_steps(work), what, evidence,
+		(double)explain_straggler->caused_ns * 1e-9 / stalls_rank_steps(work), what, evidence,
 		slow ? work->result.processors
 	               ? "its share of the work, or its processor: clocks, other load, binding"
 	               : "its share of the work, or its device: clocks, power limit, temperature, ECC"
 			 : "its host: CPU binding, data loading, other load on the node");
 }
 
-static lk_status stragglers(lk_explain_work *work, lk_error *err) {
+static lk_status stalls_stragglers(lk_explain_work *work, lk_error *err) {
 	const lk_explanation *explanation = &work->result;
 	double all = 0, left = 0, lasts = 0, most = 0;
 	for (int i = 0; i < explanation->straggler_count; i++)
@@ -294,12 +299,12 @@ static lk_status stragglers(lk_explain_work *work, lk_error *err) {
 	const char *evidence = lk_arena_printf(
 		&work->arena, "%.0f ranks come last in turn; the worst of them causes %.0f %% of it", lasts,
 		left > 0 ? 100 * most / left : 0);
-	return add(work, err, "arrival skew", -1, left * 1e-9 / rank_steps(work),
-	           "ranks come at different times", evidence,
-	           "even out the work (lengths of sequences, tables), bind processes to cores");
+	return stalls_add(work, err, "arrival skew", -1, left * 1e-9 / stalls_rank_steps(work),
+	                  "ranks come at different times", evidence,
+	                  "even out the work (lengths of sequences, tables), bind processes to cores");
 }
 
-static int by_loss(const void *a, const void *b) {
+static int stalls_by_loss(const void *a, const void *b) {
 	const lk_explain_stall *x = a, *y = b;
 	if (x->lost_s != y->lost_s) return x->lost_s > y->lost_s ? -1 : 1;
 	return strcmp(x->what, y->what);
@@ -312,8 +317,8 @@ static lk_status on_hosts(lk_explain_work *work, lk_error *err) {
 	const char *evidence =
 		lk_arena_printf(&work->arena, "the main thread is in the data loader for %s a step%s",
 	                    ms(all.mean_s, time), worst(work, &all));
-	LK_TRY(add(work, err, "data loading", -1, all.mean_s, "data loader", evidence,
-	           "more workers (num_workers), prefetch_factor"));
+	LK_TRY(stalls_add(work, err, "data loading", -1, all.mean_s, "data loader", evidence,
+	                  "more workers (num_workers), prefetch_factor"));
 	for (int i = 0; i < work->result.comm_count; i++)
 		LK_TRY(host_communication(work, &work->result.comm[i], err));
 	return LK_OK;
@@ -332,15 +337,15 @@ lk_status lk_explain_stalls(lk_explain_work *work, lk_error *err) {
 		LK_TRY(data_loading(work, err));
 		LK_TRY(synchronisation(work, err));
 		LK_TRY(launching(work, err));
-		LK_TRY(device_gaps(work, err));
+		LK_TRY(stalls_device_gaps(work, err));
 		LK_TRY(copying(work, err));
 		for (int i = 0; i < work->result.comm_count; i++)
-			LK_TRY(communication(work, &work->result.comm[i], err));
-		LK_TRY(stragglers(work, err));
+			LK_TRY(stalls_communication(work, &work->result.comm[i], err));
+		LK_TRY(stalls_stragglers(work, err));
 	} else {
 		LK_TRY(on_hosts(work, err));
 	}
 	if (work->stalls.count)
-		qsort(work->stalls.at, work->stalls.count, sizeof *work->stalls.at, by_loss);
+		qsort(work->stalls.at, work->stalls.count, sizeof *work->stalls.at, stalls_by_loss);
 	return LK_OK;
 }

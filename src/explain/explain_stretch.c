@@ -10,7 +10,7 @@ const char *const lk_stretch_causes[] = {"launch", "sync", "data loading", NULL}
 /* A stretch that costs less than a thousandth of the time looked at is not kept. */
 static const int64_t KEPT_PART = 1000;
 
-static bool keep(lk_rank_work *work, int cause) {
+static bool stretch_keep(lk_rank_work *work, int cause) {
 	lk_stretch *stretch = &work->open[cause];
 	if (!stretch->gaps || stretch->lost_ns < lk_times_length(&work->windows) / KEPT_PART)
 		return true;
@@ -39,7 +39,7 @@ bool lk_stretch_add(lk_rank_work *work, int cause, const lk_interval *gap, int64
 	if (call != LK_NONE) lk_rank_place(work, call, &note, &op);
 	if (stretch->gaps &&
 	    (note != stretch->note || (stretch->lost_ns + lost) * 2 < gap->end - stretch->start)) {
-		if (!keep(work, cause)) return false;
+		if (!stretch_keep(work, cause)) return false;
 		stretch->gaps = 0;
 	}
 	if (!stretch->gaps) *stretch = (lk_stretch){.start = gap->start, .note = note};
@@ -52,7 +52,7 @@ bool lk_stretch_add(lk_rank_work *work, int cause, const lk_interval *gap, int64
 
 bool lk_stretches_end(lk_rank_work *work) {
 	for (int cause = 0; cause < LK_STRETCH_CAUSES; cause++)
-		if (!keep(work, cause)) return false;
+		if (!stretch_keep(work, cause)) return false;
 	return true;
 }
 

@@ -55,14 +55,14 @@ void lk_times_free(lk_times *times) {
 
 /* ---- sorting ---- */
 
-static bool in_order(const lk_timed *at, size_t count) {
+static bool times_in_order(const lk_timed *at, size_t count) {
 	for (size_t i = 1; i < count; i++)
 		if (at[i].key < at[i - 1].key) return false;
 	return true;
 }
 
 /* One pass of a radix sort, by the byte at `shift`. */
-static void pass(const lk_timed *from, lk_timed *to, size_t count, int shift) {
+static void times_pass(const lk_timed *from, lk_timed *to, size_t count, int shift) {
 	size_t place[256] = {0};
 	for (size_t i = 0; i < count; i++) place[from[i].key >> shift & 255]++;
 	for (size_t digit = 0, sum = 0; digit < 256; digit++) {
@@ -74,14 +74,14 @@ static void pass(const lk_timed *from, lk_timed *to, size_t count, int shift) {
 }
 
 bool lk_timed_sort(lk_timed *at, size_t count) {
-	if (in_order(at, count)) return true;
+	if (times_in_order(at, count)) return true;
 	lk_timed *spare = malloc(count * sizeof *spare), *from = at, *to = spare;
 	if (!spare) return false;
 	uint64_t differs = 0;
 	for (size_t i = 1; i < count; i++) differs |= at[i].key ^ at[0].key;
 	for (int shift = 0; shift < 64; shift += 8) {
 		if (!(differs >> shift & 255)) continue;
-		pass(from, to, count, shift);
+		times_pass(from, to, count, shift);
 		lk_timed *swap = from;
 		from = to, to = swap;
 	}

@@ -37,13 +37,13 @@ static double mean_error(const double *x, void *context) {
 	return (fit->count ? sum / (double)fit->count : 0) + pull * moved;
 }
 
-static void hold(lk_fit_number *number) {
+static void fit_hold(lk_fit_number *number) {
 	number->low = number->high = number->start;
 }
 
 /* The search begins at `start`; a number that no row depends on is held there. */
-static void set_limits(const lk_coll_pick *rows, size_t count, const lk_fabric *start,
-                       lk_fit_number *numbers) {
+static void fit_set_limits(const lk_coll_pick *rows, size_t count, const lk_fabric *start,
+                           lk_fit_number *numbers) {
 	bool inside = false, network = false, messages = false;
 	lk_fabric from = *start;
 	for (size_t i = 0; i < count; i++) {
@@ -57,9 +57,9 @@ static void set_limits(const lk_coll_pick *rows, size_t count, const lk_fabric *
 	}
 	if (network && !(numbers[LK_FABRIC_NIC].start > 0))
 		numbers[LK_FABRIC_NIC].start = lk_fabric_limits[LK_FABRIC_NIC].start;
-	if (!network) hold(&numbers[LK_FABRIC_NIC]);
-	if (!messages) hold(&numbers[LK_FABRIC_BUFFER]);
-	if (!inside) hold(&numbers[LK_FABRIC_WIRE]);
+	if (!network) fit_hold(&numbers[LK_FABRIC_NIC]);
+	if (!messages) fit_hold(&numbers[LK_FABRIC_BUFFER]);
+	if (!inside) fit_hold(&numbers[LK_FABRIC_WIRE]);
 }
 
 void lk_fabric_fit(const lk_coll_pick *rows, size_t count, const lk_fabric *start, lk_fabric *out,
@@ -67,7 +67,7 @@ void lk_fabric_fit(const lk_coll_pick *rows, size_t count, const lk_fabric *star
 	lk_fit_number numbers[LK_FABRIC_NUMBERS];
 	struct fit f = {.rows = rows, .count = count};
 	double x[LK_FABRIC_NUMBERS];
-	set_limits(rows, count, start, numbers);
+	fit_set_limits(rows, count, start, numbers);
 	for (int i = 0; i < LK_FABRIC_NUMBERS; i++) f.start[i] = numbers[i].start;
 	lk_fit_simplex(numbers, LK_FABRIC_NUMBERS, EVALUATIONS, mean_error, &f, x, error);
 	*out = (lk_fabric){0};

@@ -21,8 +21,8 @@ static const double share =
 
 /* ---- predictions ---- */
 
-static lk_status predict_fold(const lk_runs *runs, const lk_runs_fit *fit, const int *fold,
-                              int left_out, double *x, lk_cross_run *out, lk_error *err) {
+static lk_status runs_predict_fold(const lk_runs *runs, const lk_runs_fit *fit, const int *fold,
+                                   int left_out, double *x, lk_cross_run *out, lk_error *err) {
 	LK_TRY(lk_runs_fit_without(fit, fold, left_out, x, err));
 	for (size_t i = 0; i < runs->count; i++) {
 		lk_constants constants;
@@ -37,13 +37,13 @@ static lk_status predict_fold(const lk_runs *runs, const lk_runs_fit *fit, const
 /* ---- ranges ---- */
 
 /* ln(measured / predicted) of a run that counts; NAN else. */
-static double offset(const lk_run *run, const lk_cross_run *cross) {
+static double runs_offset(const lk_run *run, const lk_cross_run *cross) {
 	if (*run->suspect || !(cross->predicted > 0) || !(run->measured_s > 0)) return NAN;
 	return log(run->measured_s / cross->predicted);
 }
 
 /* The shortest interval that holds `share` of the sorted values. */
-static void shortest(const double *x, size_t n, double *low, double *high) {
+static void runs_shortest(const double *x, size_t n, double *low, double *high) {
 	lk_shortest(x, n, (size_t)fmin(ceil(share * (double)(n + 1)), (double)n), low, high);
 }
 
@@ -63,13 +63,13 @@ static bool same_class(const lk_run *a, const lk_run *b, int level) {
 }
 
 /* The offsets of runs alike, but for run `self` (-1: all); returns how many. */
-static size_t collect(const lk_runs *runs, const lk_cross_run *cross, ptrdiff_t self,
-                      const lk_run *like, int level, double *x) {
+static size_t runs_collect(const lk_runs *runs, const lk_cross_run *cross, ptrdiff_t self,
+                           const lk_run *like, int level, double *x) {
 	size_t n = 0;
 	for (size_t i = 0; i < runs->count; i++) {
 		if (*runs->at[i].refused || (ptrdiff_t)i == self || !same_class(&runs->at[i], like, level))
 			continue;
-		double o = offset(&runs->at[i], &cross[i]);
+		double o = runs_offset(&runs->at[i], &cross[i]);
 		if (isfinite(o)) x[n++] = o;
 	}
 	qsort(x, n, sizeof *x, lk_ascending);
@@ -83,9 +83,9 @@ static void range_runs(const lk_runs *runs, double *x, lk_cross_run *cross) {
 		size_t n = 0;
 		if (!(cross[i].predicted > 0)) continue;
 		for (int level = NARROW; level < LEVELS && n < FEWEST; level++)
-			n = collect(runs, cross, (ptrdiff_t)i, &runs->at[i], level, x);
+			n = runs_collect(runs, cross, (ptrdiff_t)i, &runs->at[i], level, x);
 		if (n < FEWEST) continue;
-		shortest(x, n, &low, &high);
+		runs_shortest(x, n, &low, &high);
 		cross[i].low = cross[i].predicted * exp(low);
 		cross[i].high = cross[i].predicted * exp(high);
 	}
@@ -96,19 +96,19 @@ lk_status lk_runs_cross(lk_arena *arena, const lk_runs *runs, const lk_runs_fit 
 	double *x = LK_ARRAY(arena, double, (size_t)lk_runs_fit_numbers(fit) + runs->count);
 	if (!x) return lk_oom(err);
 	for (size_t i = 0; i < runs->count; i++) out[i] = (lk_cross_run){NAN, NAN, NAN};
-	for (int f = 0; f < folds; f++) LK_TRY(predict_fold(runs, fit, fold, f, x, out, err));
+	for (int f = 0; f < folds; f++) LK_TRY(runs_predict_fold(runs, fit, fold, f, x, out, err));
 	range_runs(runs, x, out);
 	return LK_OK;
 }
 
 /* One row of family "range"; none for a class with too few runs. */
-static lk_status put_range(const lk_runs *runs, const lk_cross_run *cross, const lk_run *like,
-                           int level, double *x, const lk_calibration_row *source,
-                           lk_calibration *out, lk_error *err) {
+static lk_status runs_put_range(const lk_runs *runs, const lk_cross_run *cross, const lk_run *like,
+                                int level, double *x, const lk_calibration_row *source,
+                                lk_calibration *out, lk_error *err) {
 	double low, high, sum = 0;
-	size_t n = collect(runs, cross, -1, like, level, x);
+	size_t n = runs_collect(runs, cross, -1, like, level, x);
 	if (n < FEWEST) return LK_OK;
-	shortest(x, n, &low, &high);
+	runs_shortest(x, n, &low, &high);
 	for (size_t i = 0; i < n; i++) sum += fabs(x[i]);
 	char *variant = lk_range_class(&out->arena, level < KIND ? like->stack : NULL,
 	                               level < STACK ? lk_arch_name(lk_run_arch(like)) : NULL,
@@ -134,7 +134,7 @@ lk_status lk_runs_range_rows(const lk_runs *runs, const lk_cross_run *cross, con
 			bool first = !*runs->at[i].refused;
 			for (size_t k = 0; first && k < i; k++)
 				first = *runs->at[k].refused || !same_class(&runs->at[k], &runs->at[i], level);
-			if (first) LK_TRY(put_range(runs, cross, &runs->at[i], level, x, &text, out, err));
+			if (first) LK_TRY(runs_put_range(runs, cross, &runs->at[i], level, x, &text, out, err));
 		}
 	return LK_OK;
 }

@@ -103,7 +103,7 @@ static const lk_fit_number searched[NUMBERS] = {
 	{"k_extra", 16, 0, 200, false},
 };
 
-static lk_gemm_numbers numbers_of(const double *x) {
+static lk_gemm_numbers fit_gemm_numbers_of(const double *x) {
 	return (lk_gemm_numbers){x[0], x[1], x[2], x[3], x[4], x[5], x[6], x[7], x[8], 16};
 }
 
@@ -116,7 +116,7 @@ struct sample {
 
 static double formula_error(const double *x, void *context) {
 	const struct sample *sample = context;
-	lk_gemm_numbers numbers = numbers_of(x);
+	lk_gemm_numbers numbers = fit_gemm_numbers_of(x);
 	double sum = 0;
 	for (size_t i = 0; i < sample->count; i++) {
 		const lk_gemm_point *point = sample->points[i];
@@ -128,7 +128,7 @@ static double formula_error(const double *x, void *context) {
 }
 
 /* Adds an even sample of a device's points outside the fold. */
-static void draw(struct sample *sample, int device, int without, size_t most) {
+static void gemm_draw(struct sample *sample, int device, int without, size_t most) {
 	size_t fitting = 0, seen = 0;
 	for (size_t i = 0; i < sample->table->count; i++)
 		fitting +=
@@ -154,15 +154,15 @@ static lk_status fit_numbers(const lk_gemm_table *table, int without, lk_gemm_fi
 			continue;
 		}
 		sample->count = 0;
-		if (!out->general) draw(sample, d, without, SAMPLE);
+		if (!out->general) gemm_draw(sample, d, without, SAMPLE);
 		for (int all = 0; all < table->devices && out->general; all++)
-			draw(sample, all, without, SAMPLE / 2);
+			gemm_draw(sample, all, without, SAMPLE / 2);
 		if (sample->count == 0 && d > 0) { /* all its rows lie in the fold */
 			out->numbers[d] = out->numbers[0];
 			continue;
 		}
 		lk_fit_simplex(searched, NUMBERS, EVALUATIONS, formula_error, sample, x, NULL);
-		out->numbers[d] = numbers_of(x);
+		out->numbers[d] = fit_gemm_numbers_of(x);
 	}
 	free(sample);
 	return LK_OK;
@@ -241,8 +241,8 @@ int lk_gemm_fitted_count(const lk_gemm_fitted *fitted, const lk_gemm_table *tabl
 
 /* ---- cross-validation ---- */
 
-static lk_status predict_fold(const lk_gemm_table *table, int fold, bool general, double *predicted,
-                              int *count, lk_error *err) {
+static lk_status gemm_predict_fold(const lk_gemm_table *table, int fold, bool general,
+                                   double *predicted, int *count, lk_error *err) {
 	lk_arena arena = LK_ARENA_INIT;
 	lk_gemm_fitted *fitted = LK_NEW(&arena, lk_gemm_fitted);
 	lk_status status =
@@ -285,8 +285,8 @@ static void *cross_some(void *context) {
 		int fitted = 0;
 		lk_status status = lk_stop_check(&err);
 		if (status == LK_OK)
-			status = predict_fold(crossing->table, fold, crossing->general, crossing->predicted,
-			                      &fitted, &err);
+			status = gemm_predict_fold(crossing->table, fold, crossing->general,
+			                           crossing->predicted, &fitted, &err);
 		pthread_mutex_lock(&crossing->lock);
 		if (status != LK_OK) crossing->status = status, crossing->err = err;
 		if (fitted > crossing->fitted) crossing->fitted = fitted;

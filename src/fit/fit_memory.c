@@ -23,14 +23,14 @@ struct task {
 	size_t stride;
 };
 
-static double element_bytes(const lk_memory_group *group) {
+static double memory_element_bytes(const lk_memory_group *group) {
 	return lk_dtype_bytes(group->dtype);
 }
 
 static double miss_of(const lk_memory_group *group, const lk_memory_model *model,
                       const lk_memory_point *point) {
 	lk_memory_work work =
-		lk_memory_work_of(group->kernel, point->rows, point->width, element_bytes(group));
+		lk_memory_work_of(group->kernel, point->rows, point->width, memory_element_bytes(group));
 	return fabs(log(lk_memory_seconds(model, group->device, &work) / point->seconds));
 }
 
@@ -45,7 +45,7 @@ static double far_from_usual(const double *x, const lk_memory_kernel *kernel) {
 	return 0.0005 * sum;
 }
 
-static double objective(const double *x, void *context) {
+static double memory_objective(const double *x, void *context) {
 	const struct task *task = context;
 	lk_memory_model model = lk_memory_model_from(x);
 	double sum = 0, weights = 0;
@@ -79,7 +79,7 @@ lk_memory_model lk_memory_fit(const lk_memory_group *group) {
 	}
 	bool flat = group->kernel->grid == LK_GRID_FLAT;
 	lk_fit_simplex(numbers, LK_MEMORY_NUMBERS, flat ? EVALUATIONS_FLAT : EVALUATIONS_ROWS,
-	               objective, &t, x, NULL);
+	               memory_objective, &t, x, NULL);
 	return lk_memory_model_from(x);
 }
 

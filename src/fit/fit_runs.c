@@ -111,14 +111,14 @@ static void add_column(lk_runs_fit *fit, struct column c) {
 	if (!fit->full) fit->columns[fit->count++] = c;
 }
 
-static bool usable(const lk_run *run) {
+static bool runs_usable(const lk_run *run) {
 	return !*run->refused && !*run->suspect && isfinite(run->measured_s) && run->measured_s > 0;
 }
 
 /* Whether a stack has runs of an earlier release, whose numbers the release's changes add to. */
 static bool has_earlier(const lk_runs *runs, const lk_run *run) {
 	for (size_t i = 0; i < runs->count; i++)
-		if (usable(&runs->at[i]) && strcmp(runs->at[i].stack, run->stack) == 0 &&
+		if (runs_usable(&runs->at[i]) && strcmp(runs->at[i].stack, run->stack) == 0 &&
 		    lk_release_compare(runs->at[i].release, run->release) < 0)
 			return true;
 	return false;
@@ -135,7 +135,7 @@ static void list_columns(lk_runs_fit *fit) {
 		add_column(fit, (struct column){.level = BASE, .along = d, .prior = base[d]});
 	for (size_t i = 0; i < runs->count; i++) {
 		const lk_run *run = &runs->at[i];
-		if (!usable(run)) continue;
+		if (!runs_usable(run)) continue;
 		if (lk_run_arch(run) != LK_ARCH_AMPERE)
 			add_column(fit, (struct column){.level = SHARE, .arch = lk_run_arch(run), .prior = .5});
 		if (lk_run_arch(run) != LK_ARCH_AMPERE)
@@ -181,7 +181,7 @@ static void totals_of(const lk_runs_fit *fit, const double *x, const lk_run *run
 	}
 }
 
-static void constants_of(const lk_constants *base, const double *total, lk_constants *out) {
+static void runs_constants_of(const lk_constants *base, const double *total, lk_constants *out) {
 	double knobs[LK_KNOBS];
 	for (int k = 0; k < LK_KNOBS; k++) knobs[k] = exp(total[k]);
 	*out = *base;
@@ -194,8 +194,8 @@ static void constants_of(const lk_constants *base, const double *total, lk_const
 }
 
 /* ln of the step time; NAN where the job cannot be built: such a run teaches nothing. */
-static lk_status predict(const lk_run *run, const lk_constants *constants, double *log_seconds,
-                         lk_error *err) {
+static lk_status runs_predict(const lk_run *run, const lk_constants *constants, double *log_seconds,
+                              lk_error *err) {
 	lk_status status = lk_run_predict(run, constants, log_seconds, err);
 	*log_seconds = log(*log_seconds);
 	return status == LK_ERR_MEMORY ? status : LK_OK;
@@ -214,8 +214,8 @@ static lk_status measure_slopes(const lk_runs_fit *fit, size_t i, const double *
 		if (experts && run->job.model.experts == 0) continue;
 		memcpy(moved, total, sizeof moved);
 		moved[d] += change;
-		constants_of(&fit->base, moved, &constants);
-		LK_TRY(predict(run, &constants, &up, err));
+		runs_constants_of(&fit->base, moved, &constants);
+		LK_TRY(runs_predict(run, &constants, &up, err));
 		*slope = isfinite(up) ? (up - fit->predicted[i]) / change : 0;
 	}
 	return LK_OK;
@@ -229,10 +229,10 @@ static lk_status linearise(lk_runs_fit *fit, lk_error *err) {
 		double total[DIRECTIONS], *row = &fit->jacobian[i * n];
 		lk_constants constants;
 		fit->weight[i] = 0;
-		if (!usable(run)) continue;
+		if (!runs_usable(run)) continue;
 		totals_of(fit, fit->x, run, total);
-		constants_of(&fit->base, total, &constants);
-		LK_TRY(predict(run, &constants, &fit->predicted[i], err));
+		runs_constants_of(&fit->base, total, &constants);
+		LK_TRY(runs_predict(run, &constants, &fit->predicted[i], err));
 		if (!isfinite(fit->predicted[i])) continue;
 		LK_TRY(measure_slopes(fit, i, total, err));
 		const double *slope = &fit->slope[i * DIRECTIONS];
@@ -251,7 +251,7 @@ static lk_status linearise(lk_runs_fit *fit, lk_error *err) {
 
 /* ---- fitting ---- */
 
-static lk_status make(lk_arena *arena, const lk_runs *runs, lk_runs_fit **out, lk_error *err) {
+static lk_status runs_make(lk_arena *arena, const lk_runs *runs, lk_runs_fit **out, lk_error *err) {
 	lk_runs_fit *fit = *out = LK_NEW(arena, lk_runs_fit);
 	if (!fit) return lk_oom(err);
 	fit->runs = runs;
@@ -278,7 +278,7 @@ static lk_status make(lk_arena *arena, const lk_runs *runs, lk_runs_fit **out, l
 }
 
 lk_status lk_runs_fit_all(lk_arena *arena, const lk_runs *runs, lk_runs_fit **out, lk_error *err) {
-	LK_TRY(make(arena, runs, out, err));
+	LK_TRY(runs_make(arena, runs, out, err));
 	lk_runs_fit *fit = *out;
 	for (int round = 0; round < ROUNDS; round++) {
 		LK_TRY(linearise(fit, err));
@@ -310,13 +310,14 @@ int lk_runs_fit_numbers(const lk_runs_fit *fit) {
 void lk_runs_fit_constants(const lk_runs_fit *fit, const double *x, size_t i, lk_constants *out) {
 	double total[DIRECTIONS];
 	totals_of(fit, x ? x : fit->x, &fit->runs->at[i], total);
-	constants_of(&fit->base, total, out);
+	runs_constants_of(&fit->base, total, out);
 }
 
 /* ---- as rows of a calibration ---- */
 
-static lk_calibration_row *add_row(lk_calibration *out, const char *family, const char *subject,
-                                   const char *variant, const lk_calibration_row *like) {
+static lk_calibration_row *runs_add_row(lk_calibration *out, const char *family,
+                                        const char *subject, const char *variant,
+                                        const lk_calibration_row *like) {
 	lk_calibration_row *row = lk_calibration_add(out, family, subject, variant);
 	if (row)
 		row->date = like->date, row->source = like->source, row->points = like->points,
@@ -331,14 +332,14 @@ static void weigh(const lk_runs_fit *fit, bool (*counts)(const lk_run *run, cons
 	row->points = 0;
 	for (size_t i = 0; i < fit->runs->count; i++) {
 		const lk_run *run = &fit->runs->at[i];
-		if (!usable(run) || !isfinite(fit->predicted[i]) || !counts(run, like)) continue;
+		if (!runs_usable(run) || !isfinite(fit->predicted[i]) || !counts(run, like)) continue;
 		sum += fabs(fit->predicted[i] - log(run->measured_s));
 		row->points++;
 	}
 	row->error = row->points ? expm1(sum / row->points) : NAN;
 }
 
-static bool any_run(const lk_run *run, const lk_run *like) {
+static bool runs_any_run(const lk_run *run, const lk_run *like) {
 	(void)like;
 	return run != NULL;
 }
@@ -358,10 +359,10 @@ static lk_status put_base(const lk_runs_fit *fit, const lk_calibration_row *like
 	lk_constants c;
 	for (int i = 0; i < fit->count; i++)
 		if (fit->columns[i].level == BASE) total[fit->columns[i].along] += fit->x[i];
-	constants_of(&fit->base, total, &c);
-	lk_calibration_row *row = add_row(out, "step", "all", "", like);
+	runs_constants_of(&fit->base, total, &c);
+	lk_calibration_row *row = runs_add_row(out, "step", "all", "", like);
 	if (!row) return lk_oom(err);
-	weigh(fit, any_run, NULL, row);
+	weigh(fit, runs_any_run, NULL, row);
 #define PUT(field) lk_calibration_put(row, #field, c.field)
 	PUT(gemm_efficiency), PUT(gemm_fill_s), PUT(attention_forward), PUT(attention_backward),
 		PUT(attention_ramp);
@@ -373,9 +374,11 @@ static lk_status put_base(const lk_runs_fit *fit, const lk_calibration_row *like
 	return LK_OK;
 }
 
-static lk_status put_share(const lk_runs_fit *fit, const lk_run *run,
-                           const lk_calibration_row *like, lk_calibration *out, lk_error *err) {
-	lk_calibration_row *row = add_row(out, "sustained", lk_arch_name(lk_run_arch(run)), "", like);
+static lk_status runs_put_share(const lk_runs_fit *fit, const lk_run *run,
+                                const lk_calibration_row *like, lk_calibration *out,
+                                lk_error *err) {
+	lk_calibration_row *row =
+		runs_add_row(out, "sustained", lk_arch_name(lk_run_arch(run)), "", like);
 	if (!row) return lk_oom(err);
 	weigh(fit, same_arch, run, row);
 	double gemm = 0, attention = 0;
@@ -395,7 +398,8 @@ static lk_status put_profile(const lk_runs_fit *fit, const lk_run *run,
 	char *stack = lk_arena_strdup(&out->arena, run->stack);
 	char *variant =
 		lk_arena_printf(&out->arena, "%s%s%s", class, *run->release ? " " : "", run->release);
-	lk_calibration_row *row = stack && variant ? add_row(out, "stack", stack, variant, like) : NULL;
+	lk_calibration_row *row =
+		stack && variant ? runs_add_row(out, "stack", stack, variant, like) : NULL;
 	if (!row) return lk_oom(err);
 	weigh(fit, same_profile, run, row);
 	double total[DIRECTIONS] = {0};
@@ -411,7 +415,7 @@ static lk_status put_profile(const lk_runs_fit *fit, const lk_run *run,
 static bool is_first(const lk_runs *runs, size_t at,
                      bool (*same)(const lk_run *a, const lk_run *b)) {
 	for (size_t i = 0; i < at; i++)
-		if (usable(&runs->at[i]) && same(&runs->at[i], &runs->at[at])) return false;
+		if (runs_usable(&runs->at[i]) && same(&runs->at[i], &runs->at[at])) return false;
 	return true;
 }
 
@@ -422,10 +426,10 @@ lk_status lk_runs_fit_rows(const lk_runs_fit *fit, const char *source, const cha
 	if (!like.source || !like.date) return lk_oom(err);
 	LK_TRY(put_base(fit, &like, out, err));
 	for (size_t i = 0; i < fit->runs->count; i++)
-		if (usable(&fit->runs->at[i]) && is_first(fit->runs, i, same_arch))
-			LK_TRY(put_share(fit, &fit->runs->at[i], &like, out, err));
+		if (runs_usable(&fit->runs->at[i]) && is_first(fit->runs, i, same_arch))
+			LK_TRY(runs_put_share(fit, &fit->runs->at[i], &like, out, err));
 	for (size_t i = 0; i < fit->runs->count; i++)
-		if (usable(&fit->runs->at[i]) && is_first(fit->runs, i, same_profile))
+		if (runs_usable(&fit->runs->at[i]) && is_first(fit->runs, i, same_profile))
 			LK_TRY(put_profile(fit, &fit->runs->at[i], &like, out, err));
 	return LK_OK;
 }

@@ -22,7 +22,7 @@ struct ranger {
 	double *ratios;       /* [count] scratch */
 };
 
-static size_t first_alike(lk_rows_alike *alike, const void *context, size_t row) {
+static size_t range_first_alike(lk_rows_alike *alike, const void *context, size_t row) {
 	size_t first = 0;
 	while (first < row && !alike(context, first, row)) first++;
 	return first;
@@ -61,8 +61,8 @@ lk_status lk_fold_ranges(lk_arena *arena, lk_validated *rows, size_t count, lk_r
 	                   LK_ARRAY(arena, double, count)};
 	if (!r.class || !r.fold || !r.seen || !r.ratios) return lk_oom(err);
 	for (size_t i = 0; i < count; i++) {
-		if (class) r.class[i] = first_alike(class, context, i);
-		r.fold[i] = first_alike(fold, context, i);
+		if (class) r.class[i] = range_first_alike(class, context, i);
+		r.fold[i] = range_first_alike(fold, context, i);
 	}
 	for (size_t i = 0; i < count; i++)
 		if (rows[i].predicted > 0 && !isfinite(rows[i].low)) range_row(&r, i);

@@ -36,7 +36,7 @@ static const char *const columns[COLUMNS] = {"type",  "name",       "mean_us",
                                              "model", "batch_size", "count"};
 
 /* "AddmmBackward0" is "AddmmBackward": autograd numbers the versions of a node. */
-static void plain_name(const char *name, char *out, size_t size) {
+static void terms_plain_name(const char *name, char *out, size_t size) {
 	lk_copy(out, size, name);
 	size_t length = strlen(out);
 	while (length > 0 && isdigit((unsigned char)out[length - 1])) length--;
@@ -45,14 +45,14 @@ static void plain_name(const char *name, char *out, size_t size) {
 	if (length >= tail && strncmp(out + length - tail, ending, tail) == 0) out[length] = '\0';
 }
 
-static lk_host_term *find(const lk_host_terms *terms, const char *name) {
+static lk_host_term *terms_find(const lk_host_terms *terms, const char *name) {
 	for (size_t i = 0; i < terms->of.count; i++)
 		if (strcmp(terms->of.at[i].name, name) == 0) return &terms->of.at[i];
 	return NULL;
 }
 
 static lk_host_term *find_or_add(lk_host_terms *terms, const char *name) {
-	lk_host_term *term = find(terms, name);
+	lk_host_term *term = terms_find(terms, name);
 	if (term || terms->of.count >= NAMES || !lk_push(&terms->of)) return term;
 	lk_copy(lk_last(&terms->of)->name, sizeof lk_last(&terms->of)->name, name);
 	return lk_last(&terms->of);
@@ -90,7 +90,7 @@ struct reading {
 	lk_host_terms *out;
 };
 
-static lk_status read_row(void *context, const lk_csv *csv, const int *at, lk_error *err) {
+static lk_status terms_read_row(void *context, const lk_csv *csv, const int *at, lk_error *err) {
 	const struct reading *reading = context;
 	lk_host_terms *out = reading->out;
 	const char *type = lk_csv_field(csv, at[TYPE]);
@@ -105,7 +105,7 @@ static lk_status read_row(void *context, const lk_csv *csv, const int *at, lk_er
 	LK_TRY(of_kind(csv, at, reading->kind, &wanted, err));
 	if (!wanted) return LK_OK;
 	int term = type[1] - '1';
-	plain_name(term == T1 ? "" : lk_csv_field(csv, at[NAME]), name, sizeof name);
+	terms_plain_name(term == T1 ? "" : lk_csv_field(csv, at[NAME]), name, sizeof name);
 	lk_host_term *to = find_or_add(out, name);
 	if (!to)
 		return out->of.count >= NAMES
@@ -117,8 +117,8 @@ static lk_status read_row(void *context, const lk_csv *csv, const int *at, lk_er
 
 lk_status lk_host_terms_read(lk_stream *in, const lk_host_kind *kind, lk_host_terms *out,
                              lk_error *err) {
-	static const lk_csv_table table = {columns, COLUMNS,  NEEDED, "table of host overheads",
-	                                   ROWS,    read_row, NULL};
+	static const lk_csv_table table = {columns, COLUMNS,        NEEDED, "table of host overheads",
+	                                   ROWS,    terms_read_row, NULL};
 	return lk_csv_read(in, &table, &(struct reading){kind, out}, err);
 }
 
@@ -128,7 +128,7 @@ void lk_host_terms_free(lk_host_terms *terms) {
 
 /* ---- merging ---- */
 
-static double mean_of(const lk_host_term *host_term, int term) {
+static double terms_mean_of(const lk_host_term *host_term, int term) {
 	return host_term && host_term->weight[term] > 0 ? host_term->sum[term] / host_term->weight[term]
 	                                                : NAN;
 }
@@ -140,8 +140,8 @@ static lk_status ratio_of(const lk_host_terms *terms, const lk_host_terms *more,
 	size_t count = 0;
 	if (!ratios) return lk_oom(err);
 	for (size_t i = 0; i < more->of.count; i++) {
-		double other = mean_of(&more->of.at[i], T2),
-			   own = mean_of(find(terms, more->of.at[i].name), T2);
+		double other = terms_mean_of(&more->of.at[i], T2),
+			   own = terms_mean_of(terms_find(terms, more->of.at[i].name), T2);
 		if (own > 0 && other > 0) ratios[count++] = own / other;
 	}
 	*out = count ? lk_median(ratios, count) : 1;
@@ -156,7 +156,7 @@ lk_status lk_host_terms_fill(lk_host_terms *terms, const lk_host_terms *more, lk
 		const lk_host_term *from = &more->of.at[i];
 		lk_host_term *to = find_or_add(terms, from->name);
 		if (!to) return lk_oom(err);
-		double own = mean_of(to, T2), other = mean_of(from, T2),
+		double own = terms_mean_of(to, T2), other = terms_mean_of(from, T2),
 			   ratio = own > 0 && other > 0 ? fmin(own / other, 1) : usual;
 		for (int t = 0; t < LK_HOST_TERMS; t++) {
 			if (to->weight[t] > 0 || !(from->weight[t] > 0)) continue;
@@ -174,7 +174,7 @@ static double mean_over_names(const lk_host_terms *terms, int term) {
 	double sum = 0;
 	int names = 0;
 	for (size_t i = 0; i < terms->of.count; i++) {
-		double us = mean_of(&terms->of.at[i], term);
+		double us = terms_mean_of(&terms->of.at[i], term);
 		if (us > 0) sum += us, names++;
 	}
 	return names ? sum / names : 0;
@@ -185,7 +185,7 @@ double lk_host_terms_seconds(const void *table, int term, const char *name) {
 	char plain[sizeof((lk_host_term *)0)->name];
 	int t = term - 1;
 	if (t < T1 || t > T5) return 0;
-	plain_name(t == T1 ? "" : name, plain, sizeof plain);
-	double us = mean_of(find(terms, plain), t);
+	terms_plain_name(t == T1 ? "" : name, plain, sizeof plain);
+	double us = terms_mean_of(terms_find(terms, plain), t);
 	return (isnan(us) ? mean_over_names(terms, t) : us) * 1e-6;
 }

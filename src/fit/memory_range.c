@@ -11,18 +11,18 @@
 
 #include "base/stats.h"
 
-static int by_text(const void *a, const void *b) {
+static int range_by_text(const void *a, const void *b) {
 	return strcmp(*(const char *const *)a, *(const char *const *)b);
 }
 
 static size_t distinct(const char **folds, size_t count) {
 	size_t number = 0;
-	qsort(folds, count, sizeof *folds, by_text);
+	qsort(folds, count, sizeof *folds, range_by_text);
 	for (size_t i = 0; i < count; i++) number += i == 0 || strcmp(folds[i], folds[i - 1]) != 0;
 	return number;
 }
 
-static void shortest(double *z, size_t count, size_t tests, lk_memory_band *out) {
+static void range_shortest(double *z, size_t count, size_t tests, lk_memory_band *out) {
 	size_t inside = (size_t)ceil(0.8 * (1 + 1.0 / (double)tests) * (double)count - 1e-9);
 	if (inside > count) inside = count;
 	qsort(z, count, sizeof *z, lk_ascending);
@@ -48,7 +48,7 @@ lk_status lk_memory_band_fit(const lk_memory_residual *rows, size_t count, const
 			log(residual->measured / residual->predicted) * lk_memory_scale(residual->predicted);
 	}
 	if (z && folds && used > 0) {
-		shortest(z, used, distinct(folds, used), out);
+		range_shortest(z, used, distinct(folds, used), out);
 		out->error = expm1(sum / (double)used);
 	}
 	lk_status status = z && folds ? LK_OK : lk_oom(err);

@@ -31,8 +31,8 @@ static lk_miss **sorted(lk_arena *arena, lk_miss *misses, size_t count, size_t *
 }
 
 /* The quantile over a run of the list, without a fold. */
-static double width_of(lk_miss *const *list, size_t from, size_t to, int without, double share,
-                       double *scratch, size_t *used) {
+static double misses_width_of(lk_miss *const *list, size_t from, size_t to, int without,
+                              double share, double *scratch, size_t *used) {
 	*used = 0;
 	for (size_t i = from; i < to; i++)
 		if (list[i]->fold != without) scratch[(*used)++] = list[i]->by;
@@ -50,9 +50,9 @@ lk_status lk_misses_widths_of(lk_arena *arena, lk_miss *misses, size_t count, do
 		for (to = from; to < known && strcmp(list[to]->name, list[from]->name) == 0;) to++;
 		for (size_t at = from, end; at < to; at = end) {
 			for (end = at; end < to && list[end]->fold == list[at]->fold;) end++;
-			double width = width_of(list, from, to, list[at]->fold, share, scratch, &used);
+			double width = misses_width_of(list, from, to, list[at]->fold, share, scratch, &used);
 			if (used < ENOUGH)
-				width = width_of(list, 0, known, list[at]->fold, share, scratch, &used);
+				width = misses_width_of(list, 0, known, list[at]->fold, share, scratch, &used);
 			for (size_t i = at; i < end; i++) list[i]->width = width;
 		}
 	}
@@ -79,7 +79,7 @@ lk_status lk_misses_write_of(lk_arena *arena, const lk_miss *misses, size_t coun
 		const char *name = lk_arena_strdup(&into->arena, list[from]->name);
 		lk_calibration_row *row = name ? lk_calibration_add(into, "range", kind, name) : NULL;
 		if (!row) return lk_oom(err);
-		lk_calibration_put(row, "half", width_of(list, from, to, -2, share, scratch, &used));
+		lk_calibration_put(row, "half", misses_width_of(list, from, to, -2, share, scratch, &used));
 		row->points = (int)(to - from), row->source = source, row->date = date;
 	}
 	return LK_OK;

@@ -29,14 +29,14 @@ struct lk_weighted {
 	double value, weight;
 };
 
-static int by_value(const void *a, const void *b) {
+static int slowdown_fit_by_value(const void *a, const void *b) {
 	double x = ((const struct lk_weighted *)a)->value, y = ((const struct lk_weighted *)b)->value;
 	return (x > y) - (x < y);
 }
 
 static double median(struct lk_weighted *weighted, size_t count) {
 	double total = 0, sum = 0;
-	qsort(weighted, count, sizeof *weighted, by_value);
+	qsort(weighted, count, sizeof *weighted, slowdown_fit_by_value);
 	for (size_t i = 0; i < count; i++) total += weighted[i].weight;
 	for (size_t i = 0; i < count; i++)
 		if ((sum += weighted[i].weight) >= total / 2) return weighted[i].value;
@@ -57,7 +57,7 @@ double lk_slowdown_median(lk_arena *arena, const lk_slowdown_table *table, const
 }
 
 /* Kernels on which a mechanism hardly acts would only bring their noise. */
-static double clear(double strength) {
+static double fit_clear(double strength) {
 	return strength > 0.05 ? strength : 0;
 }
 
@@ -68,8 +68,8 @@ static bool fit_constants(lk_arena *arena, const lk_slowdown_table *table, const
 	if (!sm || !latency) return false;
 	for (size_t i = 0; i < table->count; i++) {
 		if (use && !use[i]) continue;
-		sm[i] = clear(lk_overlap_sm_bound(&table->at[i].kernel));
-		latency[i] = clear(lk_overlap_latency_bound(&table->at[i].kernel));
+		sm[i] = fit_clear(lk_overlap_sm_bound(&table->at[i].kernel));
+		latency[i] = fit_clear(lk_overlap_latency_bound(&table->at[i].kernel));
 	}
 	out->displacement = fmax(0, lk_slowdown_median(arena, table, sm));
 	out->latency = fmax(0, lk_slowdown_median(arena, table, latency));
@@ -89,11 +89,11 @@ struct grouping {
 	lk_overlap *model;
 };
 
-static bool used(const struct grouping *grouping, size_t row) {
+static bool fit_used(const struct grouping *grouping, size_t row) {
 	return !grouping->use || grouping->use[row];
 }
 
-static size_t nearest(const lk_overlap *model, const double *at, double *distance2) {
+static size_t fit_nearest(const lk_overlap *model, const double *at, double *distance2) {
 	size_t best = 0;
 	*distance2 = INFINITY;
 	for (size_t k = 0; k < model->kind_count; k++) {
@@ -106,8 +106,8 @@ static size_t nearest(const lk_overlap *model, const double *at, double *distanc
 static void begin_kinds(struct grouping *grouping) {
 	for (size_t i = 0; i < grouping->table->count; i++) {
 		double distance2;
-		if (!used(grouping, i)) continue;
-		nearest(grouping->model, grouping->at[i], &distance2);
+		if (!fit_used(grouping, i)) continue;
+		fit_nearest(grouping->model, grouping->at[i], &distance2);
 		if (distance2 <= RADIUS * RADIUS) continue;
 		memcpy(grouping->model->kinds[grouping->model->kind_count++].at, grouping->at[i],
 		       sizeof *grouping->at);
@@ -120,10 +120,11 @@ static void move_kinds(struct grouping *grouping) {
 	lk_overlap *model = grouping->model;
 	double distance2;
 	for (size_t i = 0; i < grouping->table->count; i++)
-		if (used(grouping, i)) grouping->kind[i] = nearest(model, grouping->at[i], &distance2);
+		if (fit_used(grouping, i))
+			grouping->kind[i] = fit_nearest(model, grouping->at[i], &distance2);
 	for (size_t k = 0; k < model->kind_count; k++) model->kinds[k] = (lk_overlap_kind){.count = 0};
 	for (size_t i = 0; i < grouping->table->count; i++) {
-		if (!used(grouping, i)) continue;
+		if (!fit_used(grouping, i)) continue;
 		lk_overlap_kind *kind = &model->kinds[grouping->kind[i]];
 		kind->count++;
 		for (int f = 0; f < LK_OVERLAP_FEATURES; f++)
@@ -154,7 +155,7 @@ static void vote(struct grouping *grouping, size_t k) {
 	double expected = 0;
 	for (size_t i = 0; i < grouping->table->count; i++) {
 		const lk_slowdown_row *row = &grouping->table->at[i];
-		if (!used(grouping, i) || grouping->kind[i] != k) continue;
+		if (!fit_used(grouping, i) || grouping->kind[i] != k) continue;
 		double own =
 			row->measured_s / row->kernel.alone_s / lk_overlap_regress(kind->at, grouping->at[i]);
 		grouping->votes[count++] = (struct lk_weighted){own - 1, 1};
@@ -165,8 +166,8 @@ static void vote(struct grouping *grouping, size_t k) {
 	kind->slower = agreed(grouping->votes, count + 1);
 }
 
-static bool fit_kinds(lk_arena *arena, const lk_slowdown_table *table, const bool *use,
-                      lk_overlap *out) {
+static bool fit_fit_kinds(lk_arena *arena, const lk_slowdown_table *table, const bool *use,
+                          lk_overlap *out) {
 	struct grouping g = {
 		.table = table,
 		.use = use,
@@ -182,7 +183,7 @@ static bool fit_kinds(lk_arena *arena, const lk_slowdown_table *table, const boo
 	begin_kinds(&g);
 	for (int round = 0; round < ROUNDS; round++) move_kinds(&g);
 	for (size_t i = 0; i < table->count; i++)
-		if (used(&g, i)) g.kind[i] = nearest(out, g.at[i], &distance2);
+		if (fit_used(&g, i)) g.kind[i] = fit_nearest(out, g.at[i], &distance2);
 	for (size_t k = 0; k < out->kind_count; k++) vote(&g, k);
 	return true;
 }
@@ -197,7 +198,7 @@ bool lk_slowdown_spreads(lk_arena *arena, const lk_slowdown_table *table, const 
 	if (!some || !kind) return false;
 	for (size_t i = 0; i < table->count; i++) {
 		lk_overlap_place(&table->at[i].kernel, at);
-		kind[i] = nearest(model, at, &distance2);
+		kind[i] = fit_nearest(model, at, &distance2);
 	}
 	for (size_t k = 0; k < model->kind_count; k++) {
 		size_t count = 0;
@@ -212,5 +213,6 @@ bool lk_slowdown_spreads(lk_arena *arena, const lk_slowdown_table *table, const 
 bool lk_slowdown_fit(lk_arena *arena, const lk_slowdown_table *table, const bool *use, bool kinds,
                      lk_overlap *out) {
 	*out = (lk_overlap){0};
-	return fit_constants(arena, table, use, out) && (!kinds || fit_kinds(arena, table, use, out));
+	return fit_constants(arena, table, use, out) &&
+	       (!kinds || fit_fit_kinds(arena, table, use, out));
 }

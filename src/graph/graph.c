@@ -45,7 +45,7 @@ void lk_graph_free(lk_graph *graph) {
 	free(graph);
 }
 
-static bool grow(void **column, size_t capacity, size_t size) {
+static bool graph_grow(void **column, size_t capacity, size_t size) {
 	void *grown = realloc(*column, capacity * size);
 	if (grown) *column = grown;
 	return grown != NULL;
@@ -55,8 +55,9 @@ static bool ops_reserve(lk_ops *ops, uint32_t dep_count) {
 	if (ops->count == ops->capacity) {
 		if (ops->capacity > UINT32_MAX / 4) return false;
 		uint32_t capacity = ops->capacity ? ops->capacity * 2 : 256;
-		bool ok = grow((void **)&ops->dep_begin, capacity + 1, sizeof *ops->dep_begin);
-#define GROW_COLUMN(column) ok = ok && grow((void **)&ops->column, capacity, sizeof *ops->column);
+		bool ok = graph_grow((void **)&ops->dep_begin, capacity + 1, sizeof *ops->dep_begin);
+#define GROW_COLUMN(column) \
+	ok = ok && graph_grow((void **)&ops->column, capacity, sizeof *ops->column);
 		OP_COLUMNS(GROW_COLUMN)
 #undef GROW_COLUMN
 		if (!ok) return false;
@@ -67,7 +68,7 @@ static bool ops_reserve(lk_ops *ops, uint32_t dep_count) {
 	if (dep_count > UINT32_MAX / 2 - used) return false;
 	if (used + dep_count > ops->dep_capacity) {
 		uint32_t capacity = (used + dep_count) * 2;
-		if (!grow((void **)&ops->deps, capacity, sizeof *ops->deps)) return false;
+		if (!graph_grow((void **)&ops->deps, capacity, sizeof *ops->deps)) return false;
 		ops->dep_capacity = capacity;
 	}
 	return true;

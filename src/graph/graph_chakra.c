@@ -67,32 +67,33 @@ struct writer {
 	lk_error *err;
 };
 
-static uint32_t rank_of(const lk_graph *graph, uint32_t stage, uint32_t chain) {
+static uint32_t chakra_rank_of(const lk_graph *graph, uint32_t stage, uint32_t chain) {
 	return graph->traced ? chain * graph->ranks.stages + stage
 	                     : stage * graph->ranks.chains + chain;
 }
 
 /* ---- attributes ---- */
 
-static void put_whole(struct writer *writer, unsigned form, const char *name, uint64_t value) {
+static void chakra_put_whole(struct writer *writer, unsigned form, const char *name,
+                             uint64_t value) {
 	size_t attribute = lk_proto_begin(&writer->out, NODE_ATTRIBUTE);
 	lk_proto_put_text(&writer->out, ATTRIBUTE_NAME, name);
 	lk_proto_put_integer(&writer->out, form, value);
 	lk_proto_end(&writer->out, attribute);
 }
 
-static void put_text(struct writer *writer, const char *name, const char *text) {
+static void chakra_put_text(struct writer *writer, const char *name, const char *text) {
 	size_t attribute = lk_proto_begin(&writer->out, NODE_ATTRIBUTE);
 	lk_proto_put_text(&writer->out, ATTRIBUTE_NAME, name);
 	lk_proto_put_text(&writer->out, ATTRIBUTE_TEXT, text);
 	lk_proto_end(&writer->out, attribute);
 }
 
-static uint64_t whole(double real) {
+static uint64_t chakra_whole(double real) {
 	return real > 0 ? real < 9e18 ? (uint64_t)(real + .5) : (uint64_t)9e18 : 0;
 }
 
-static bool across_stages(unsigned group) {
+static bool chakra_across_stages(unsigned group) {
 	return group == LK_GROUP_PP || group == LK_GROUP_EMBEDDING || group == LK_GROUP_MODEL;
 }
 
@@ -113,21 +114,21 @@ static void group_name(const struct writer *writer, const lk_op *op, char *out, 
 	uint64_t members = chain ? 1 : ranks->group[op->group].size,
 			 stride = chain ? 1 : ranks->group[op->group].stride;
 	uint64_t index = writer->chain / (members * stride) * stride + writer->chain % stride;
-	if (across_stages(op->group))
+	if (chakra_across_stages(op->group))
 		snprintf(out, size, "%s.%llu", lk_group_label(op->group), (unsigned long long)index);
 	else
 		snprintf(out, size, "%s.%u.%llu", lk_group_label(op->group), writer->stage,
 		         (unsigned long long)index);
 }
 
-static uint64_t group_size(const lk_graph *graph, const lk_op *op) {
+static uint64_t chakra_group_size(const lk_graph *graph, const lk_op *op) {
 	uint64_t size = graph->ranks.group[op->group].size;
 	if (op->group == LK_GROUP_TEAM && op->channel >= 0 && (size_t)op->channel < graph->teams.count)
 		return graph->teams.at[op->channel].ranks;
 	return op->group == LK_GROUP_MODEL ? size * graph->ranks.stages : size;
 }
 
-static void put_collective(struct writer *writer, const lk_op *op) {
+static void chakra_put_collective(struct writer *writer, const lk_op *op) {
 	static const uint8_t types[] = {
 		/* CollectiveCommType */
 		[LK_OP_ALLREDUCE - LK_OP_ALLREDUCE] = 0,     [LK_OP_ALLGATHER - LK_OP_ALLREDUCE] = 2,
@@ -136,10 +137,10 @@ static void put_collective(struct writer *writer, const lk_op *op) {
 	};
 	char name[256];
 	group_name(writer, op, name, sizeof name);
-	put_whole(writer, ATTRIBUTE_INT64, "comm_type", types[op->kind - LK_OP_ALLREDUCE]);
-	put_whole(writer, ATTRIBUTE_INT64, "comm_size", whole(op->bytes));
-	put_text(writer, "pg_name", name);
-	put_whole(writer, ATTRIBUTE_INT64, "pg_size", group_size(writer->graph, op));
+	chakra_put_whole(writer, ATTRIBUTE_INT64, "comm_type", types[op->kind - LK_OP_ALLREDUCE]);
+	chakra_put_whole(writer, ATTRIBUTE_INT64, "comm_size", chakra_whole(op->bytes));
+	chakra_put_text(writer, "pg_name", name);
+	chakra_put_whole(writer, ATTRIBUTE_INT64, "pg_size", chakra_group_size(writer->graph, op));
 }
 
 /* Both ends of a wire have its smaller number as tag; the k-th send with a tag meets the k-th
@@ -149,45 +150,45 @@ static void put_message(struct writer *writer, const lk_op *op) {
 	size_t here = (size_t)writer->stage * graph->channels + (size_t)op->channel;
 	lk_wire to = graph->wires.at[here];
 	size_t there = (size_t)to.stage * graph->channels + to.channel;
-	uint32_t self = rank_of(graph, writer->stage, writer->chain),
-			 peer = rank_of(graph, to.stage, writer->chain);
+	uint32_t self = chakra_rank_of(graph, writer->stage, writer->chain),
+			 peer = chakra_rank_of(graph, to.stage, writer->chain);
 	bool sends = op->kind == LK_OP_SEND;
-	put_whole(writer, ATTRIBUTE_INT64, "comm_size", whole(op->bytes));
-	put_whole(writer, ATTRIBUTE_INT32, "comm_src", sends ? self : peer);
-	put_whole(writer, ATTRIBUTE_INT32, "comm_dst", sends ? peer : self);
-	put_whole(writer, ATTRIBUTE_INT32, "comm_tag",
-	          (uint64_t)((here < there ? here : there) & INT32_MAX));
+	chakra_put_whole(writer, ATTRIBUTE_INT64, "comm_size", chakra_whole(op->bytes));
+	chakra_put_whole(writer, ATTRIBUTE_INT32, "comm_src", sends ? self : peer);
+	chakra_put_whole(writer, ATTRIBUTE_INT32, "comm_dst", sends ? peer : self);
+	chakra_put_whole(writer, ATTRIBUTE_INT32, "comm_tag",
+	                 (uint64_t)((here < there ? here : there) & INT32_MAX));
 }
 
 /* ---- dependencies ---- */
 
-static bool depend(struct writer *writer, uint64_t node) {
+static bool chakra_depend(struct writer *writer, uint64_t node) {
 	if (!node) return true;
 	if (!lk_push(&writer->deps)) return false;
 	*lk_last(&writer->deps) = node;
 	return true;
 }
 
-static int ascending(const void *a, const void *b) {
+static int chakra_ascending(const void *a, const void *b) {
 	uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
 	return x < y ? -1 : x > y;
 }
 
 static bool find_deps(struct writer *writer, const lk_op *op, const lk_call *call) {
 	writer->deps.count = 0;
-	bool good = depend(writer, writer->last[op->stream]);
+	bool good = chakra_depend(writer, writer->last[op->stream]);
 	for (unsigned s = 0; s < LK_STREAMS && good; s++)
-		if (op->join & LK_JOIN(s)) good = depend(writer, writer->last[s]);
+		if (op->join & LK_JOIN(s)) good = chakra_depend(writer, writer->last[s]);
 	for (uint32_t i = 0; i < op->dep_count && good; i++)
-		good = depend(writer, writer->placed[op->deps[i]]);
-	if (op->wait && good) good = depend(writer, writer->events[call->arg[op->wait - 1]]);
-	if (!writer->graph->traced && good) good = depend(writer, writer->last[LK_STREAM_HOST]);
+		good = chakra_depend(writer, writer->placed[op->deps[i]]);
+	if (op->wait && good) good = chakra_depend(writer, writer->events[call->arg[op->wait - 1]]);
+	if (!writer->graph->traced && good) good = chakra_depend(writer, writer->last[LK_STREAM_HOST]);
 	if (writer->deps.count)
-		qsort(writer->deps.at, writer->deps.count, sizeof *writer->deps.at, ascending);
+		qsort(writer->deps.at, writer->deps.count, sizeof *writer->deps.at, chakra_ascending);
 	return good;
 }
 
-static void put_deps(struct writer *writer) {
+static void chakra_put_deps(struct writer *writer) {
 	if (!writer->deps.count) return;
 	size_t list = lk_proto_begin(&writer->out, NODE_DATA);
 	for (size_t i = 0; i < writer->deps.count; i++)
@@ -232,21 +233,22 @@ static lk_status put_node(struct writer *writer, const lk_op *op, const lk_call 
 	lk_proto_put_integer(&writer->out, NODE_ID, *id);
 	lk_proto_put_text(&writer->out, NODE_NAME, op->name);
 	lk_proto_put_integer(&writer->out, NODE_TYPE, node_type(op->kind));
-	put_deps(writer);
-	if (whole(micros(op))) lk_proto_put_integer(&writer->out, NODE_DURATION, whole(micros(op)));
-	put_whole(writer, ATTRIBUTE_BOOL, "is_cpu_op", host);
-	put_whole(writer, ATTRIBUTE_INT64, host ? "tid" : "stream", op->stream);
-	if (collective) put_collective(writer, op);
+	chakra_put_deps(writer);
+	if (chakra_whole(micros(op)))
+		lk_proto_put_integer(&writer->out, NODE_DURATION, chakra_whole(micros(op)));
+	chakra_put_whole(writer, ATTRIBUTE_BOOL, "is_cpu_op", host);
+	chakra_put_whole(writer, ATTRIBUTE_INT64, host ? "tid" : "stream", op->stream);
+	if (collective) chakra_put_collective(writer, op);
 	else if (message) put_message(writer, op);
 	else {
-		put_whole(writer, ATTRIBUTE_INT64, "num_ops", whole(op->flops));
-		put_whole(writer, ATTRIBUTE_UINT64, "tensor_size", whole(op->bytes));
+		chakra_put_whole(writer, ATTRIBUTE_INT64, "num_ops", chakra_whole(op->flops));
+		chakra_put_whole(writer, ATTRIBUTE_UINT64, "tensor_size", chakra_whole(op->bytes));
 	}
 	lk_proto_end(&writer->out, record);
 	return flush(writer, FLUSH);
 }
 
-static lk_status put_call(struct writer *writer, const lk_call *call) {
+static lk_status chakra_put_call(struct writer *writer, const lk_call *call) {
 	const lk_block *block = &writer->graph->blocks.at[call->block];
 	for (uint32_t at = block->begin; at < block->end; at++) {
 		lk_op op = lk_graph_op(writer->graph, at);
@@ -259,14 +261,14 @@ static lk_status put_call(struct writer *writer, const lk_call *call) {
 	return LK_OK;
 }
 
-static lk_status put_program(struct writer *writer) {
+static lk_status chakra_put_program(struct writer *writer) {
 	const lk_program *program = &writer->graph->programs.at[writer->stage];
 	size_t head = lk_proto_begin(&writer->out, 0);
 	lk_proto_put_text(&writer->out, METADATA_VERSION, version);
 	lk_proto_end(&writer->out, head);
 	for (size_t c = 0; c < program->calls.count; c++)
 		for (uint32_t r = 0; r < program->calls.at[c].repeat; r++)
-			LK_TRY(put_call(writer, &program->calls.at[c]));
+			LK_TRY(chakra_put_call(writer, &program->calls.at[c]));
 	return flush(writer, 0);
 }
 
@@ -278,7 +280,7 @@ enum {
 
 static lk_status name_rank(const struct writer *writer, const char *dir, char path[PATH_ROOM]) {
 	int length = snprintf(path, PATH_ROOM, "%s/lockstep.%u.et", dir,
-	                      rank_of(writer->graph, writer->stage, writer->chain));
+	                      chakra_rank_of(writer->graph, writer->stage, writer->chain));
 	if (length >= 0 && length < PATH_ROOM) return LK_OK;
 	return lk_fail(writer->err, LK_ERR_INPUT, "folder", "its name is too long");
 }
@@ -290,14 +292,14 @@ static lk_status write_rank(struct writer *writer, const char *dir) {
 	writer->out.bytes.count = 0;
 	memset(writer->last, 0, sizeof writer->last);
 	LK_TRY(lk_sink_open(path, &writer->sink, writer->err));
-	lk_status status = put_program(writer);
+	lk_status status = chakra_put_program(writer);
 	if (status == LK_OK) return lk_sink_commit(writer->sink, writer->err);
 	lk_sink_abandon(writer->sink);
 	return status;
 }
 
-static lk_status check_size(const lk_graph *graph, size_t *longest, uint32_t *events,
-                            lk_error *err) {
+static lk_status chakra_check_size(const lk_graph *graph, size_t *longest, uint32_t *events,
+                                   lk_error *err) {
 	double nodes = 0;
 	*longest = *events = 0;
 	for (uint32_t s = 0; s < graph->ranks.stages; s++) {
@@ -343,7 +345,7 @@ lk_status lk_graph_chakra_write(const lk_graph *graph, const char *dir, lk_error
 	size_t longest;
 	uint32_t events;
 	LK_TRY(lk_graph_check(graph, err));
-	LK_TRY(check_size(graph, &longest, &events, err));
+	LK_TRY(chakra_check_size(graph, &longest, &events, err));
 	bool made = mkdir(dir, 0777) == 0;
 	if (!made && errno != EEXIST) {
 		lk_fail(err, LK_ERR_IO, dir, "cannot make the folder: %s", strerror(errno));

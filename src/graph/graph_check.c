@@ -55,15 +55,16 @@ struct checker {
 
 /* ---- places ---- */
 
-static const char *text_of(const lk_graph *graph, uint32_t id) {
+static const char *graph_check_text_of(const lk_graph *graph, uint32_t id) {
 	return lk_intern_text(graph->names, id);
 }
 
 static const char *block_name(const lk_graph *graph, size_t block) {
-	return text_of(graph, graph->blocks.at[block].name);
+	return graph_check_text_of(graph, graph->blocks.at[block].name);
 }
 
-static lk_status bad(const struct checker *checker, const char *where, const char *what) {
+static lk_status graph_check_bad(const struct checker *checker, const char *where,
+                                 const char *what) {
 	return lk_fail(checker->err, LK_ERR_INPUT, where, "%s", what);
 }
 
@@ -72,31 +73,31 @@ static lk_status bad_op(const struct checker *checker, size_t block, uint32_t op
 	char where[PLACE];
 	snprintf(where, sizeof where, "block %zu (%.60s), operation %u (%.60s)", block,
 	         block_name(checker->graph, block), op - checker->graph->blocks.at[block].begin,
-	         text_of(checker->graph, checker->graph->ops.name[op]));
-	return bad(checker, where, what);
+	         graph_check_text_of(checker->graph, checker->graph->ops.name[op]));
+	return graph_check_bad(checker, where, what);
 }
 
 static void program_place(const struct checker *checker, size_t stage, char out[PLACE]) {
 	snprintf(out, PLACE, "program %zu (%.60s)", stage,
-	         text_of(checker->graph, checker->graph->programs.at[stage].name));
+	         graph_check_text_of(checker->graph, checker->graph->programs.at[stage].name));
 }
 
 static void call_place(const struct checker *checker, size_t stage, size_t call, char out[PLACE]) {
 	const lk_program *program = &checker->graph->programs.at[stage];
 	uint32_t block = program->calls.at[call].block;
 	snprintf(out, PLACE, "program %zu (%.40s), call %zu (%.60s)", stage,
-	         text_of(checker->graph, program->name), call,
+	         graph_check_text_of(checker->graph, program->name), call,
 	         block < checker->graph->blocks.count ? block_name(checker->graph, block) : "?");
 }
 
-static void op_place(const struct checker *checker, size_t stage, size_t call, uint32_t op,
-                     char out[PLACE]) {
+static void graph_check_op_place(const struct checker *checker, size_t stage, size_t call,
+                                 uint32_t op, char out[PLACE]) {
 	call_place(checker, stage, call, out);
 	size_t length = strlen(out);
 	uint32_t block = checker->graph->programs.at[stage].calls.at[call].block;
 	snprintf(out + length, PLACE - length, ", operation %u (%.60s)",
 	         op - checker->graph->blocks.at[block].begin,
-	         text_of(checker->graph, checker->graph->ops.name[op]));
+	         graph_check_text_of(checker->graph, checker->graph->ops.name[op]));
 }
 
 /* ---- operations ---- */
@@ -159,7 +160,7 @@ static lk_status check_deps(const struct checker *checker, size_t block, uint32_
 
 /* ---- blocks ---- */
 
-static void change(struct summary *summary, unsigned owner, double bytes) {
+static void graph_check_change(struct summary *summary, unsigned owner, double bytes) {
 	summary->net[owner] += bytes;
 	summary->owners |= (uint8_t)(1u << owner);
 	if (summary->net[owner] < summary->low[owner]) summary->low[owner] = summary->net[owner];
@@ -167,11 +168,12 @@ static void change(struct summary *summary, unsigned owner, double bytes) {
 
 static void add_memory(struct summary *summary, const lk_ops *ops, uint32_t op, double *total) {
 	double alloc = ops->alloc[op], back = ops->flags[op] & LK_OP_TRANSIENT ? alloc : 0;
-	if (alloc > 0) change(summary, ops->alloc_owner[op], alloc);
+	if (alloc > 0) graph_check_change(summary, ops->alloc_owner[op], alloc);
 	*total += alloc;
 	if (*total > summary->rise) summary->rise = *total;
-	if (ops->release[op] > 0) change(summary, ops->release_owner[op], -ops->release[op]);
-	if (back > 0) change(summary, ops->alloc_owner[op], -back);
+	if (ops->release[op] > 0)
+		graph_check_change(summary, ops->release_owner[op], -ops->release[op]);
+	if (back > 0) graph_check_change(summary, ops->alloc_owner[op], -back);
 	*total -= ops->release[op] + back;
 }
 
@@ -203,7 +205,8 @@ static lk_status check_dep_lists(const struct checker *checker) {
 	bool whole = ops->dep_begin[0] == 0 && ops->dep_begin[ops->count] <= ops->dep_capacity;
 	for (uint32_t op = 0; op < ops->count; op++)
 		whole &= ops->dep_begin[op] <= ops->dep_begin[op + 1];
-	return whole ? LK_OK : bad(checker, "step graph", "the lists of dependencies are broken");
+	return whole ? LK_OK
+	             : graph_check_bad(checker, "step graph", "the lists of dependencies are broken");
 }
 
 /* Blocks follow one another without gaps and hold every operation. */
@@ -214,37 +217,41 @@ static lk_status check_blocks(struct checker *checker) {
 	for (size_t b = 0; b < graph->blocks.count; b++) {
 		const lk_block *block = &graph->blocks.at[b];
 		char where[PLACE];
-		snprintf(where, sizeof where, "block %zu (%.60s)", b, text_of(graph, block->name));
+		snprintf(where, sizeof where, "block %zu (%.60s)", b,
+		         graph_check_text_of(graph, block->name));
 		if (block->name >= lk_intern_count(graph->names))
-			return bad(checker, where, "has a name that does not exist");
+			return graph_check_bad(checker, where, "has a name that does not exist");
 		if (block->begin != at || block->end < block->begin || block->end > n)
-			return bad(
+			return graph_check_bad(
 				checker, where,
 				"does not begin where the block before it ends, or ends beyond the last operation");
 		at = block->end;
 		LK_TRY(check_block(checker, b));
 	}
 	return at == n ? LK_OK
-	               : bad(checker, "step graph",
-	                     "operations behind the last block: a block was begun and not ended");
+	               : graph_check_bad(
+						 checker, "step graph",
+						 "operations behind the last block: a block was begun and not ended");
 }
 
 /* ---- ranks and wires ---- */
 
-static bool across_stages(unsigned group) {
+static bool graph_check_across_stages(unsigned group) {
 	return group == LK_GROUP_PP || group == LK_GROUP_EMBEDDING || group == LK_GROUP_MODEL;
 }
 
-static lk_status check_group(const struct checker *checker, unsigned group, bool used) {
+static lk_status graph_check_group(const struct checker *checker, unsigned group, bool used) {
 	const lk_ranks *ranks = &checker->graph->ranks;
 	char where[PLACE];
 	snprintf(where, sizeof where, "process group %s", lk_group_label(group));
 	uint64_t size = ranks->group[group].size, stride = ranks->group[group].stride;
 	if (size == 0 || stride == 0)
-		return bad(checker, where, "has a size or stride of 0; a group of one rank is 1 and 1");
+		return graph_check_bad(checker, where,
+		                       "has a size or stride of 0; a group of one rank is 1 and 1");
 	if (group == LK_GROUP_TEAM && (size != 1 || stride != 1))
-		return bad(checker, where, "has a size: teams are listed");
-	if (!used || across_stages(group) || group == LK_GROUP_NONE || size == 1) return LK_OK;
+		return graph_check_bad(checker, where, "has a size: teams are listed");
+	if (!used || graph_check_across_stages(group) || group == LK_GROUP_NONE || size == 1)
+		return LK_OK;
 	if (size <= ranks->chains && stride <= ranks->chains && ranks->chains % (size * stride) == 0)
 		return LK_OK;
 	return lk_fail(checker->err, LK_ERR_INPUT, where,
@@ -252,11 +259,12 @@ static lk_status check_group(const struct checker *checker, unsigned group, bool
 	               ranks->group[group].size, ranks->group[group].stride, ranks->chains);
 }
 
-static lk_status check_ranks(const struct checker *checker) {
+static lk_status graph_check_ranks(const struct checker *checker) {
 	const lk_graph *graph = checker->graph;
 	const lk_ranks *ranks = &graph->ranks;
 	uint32_t used = 0;
-	if (graph->programs.count == 0) return bad(checker, "step graph", "holds no program");
+	if (graph->programs.count == 0)
+		return graph_check_bad(checker, "step graph", "holds no program");
 	if (ranks->stages != graph->programs.count)
 		return lk_fail(checker->err, LK_ERR_INPUT, "ranks", "%u stages, but %zu programs",
 		               ranks->stages, graph->programs.count);
@@ -266,12 +274,13 @@ static lk_status check_ranks(const struct checker *checker) {
 		               ranks->chains);
 	for (uint32_t op = 0; op < graph->ops.count; op++)
 		if (lk_op_is_collective(graph->ops.kind[op])) used |= 1u << graph->ops.group[op];
-	for (unsigned g = 0; g < LK_GROUPS; g++) LK_TRY(check_group(checker, g, used >> g & 1));
+	for (unsigned g = 0; g < LK_GROUPS; g++) LK_TRY(graph_check_group(checker, g, used >> g & 1));
 	if (!amount(graph->model_flops) || !amount(graph->tokens) || !amount(graph->samples))
-		return bad(checker, "facts", "flops, tokens or samples are negative or not finite");
+		return graph_check_bad(checker, "facts",
+		                       "flops, tokens or samples are negative or not finite");
 	return graph->peak_dtype < LK_DTYPES
 	           ? LK_OK
-	           : bad(checker, "facts", "the format of the peak is unknown");
+	           : graph_check_bad(checker, "facts", "the format of the peak is unknown");
 }
 
 static lk_status check_wires(const struct checker *checker) {
@@ -305,7 +314,7 @@ static lk_status check_program(const struct checker *checker, size_t s) {
 	char where[PLACE];
 	program_place(checker, s, where);
 	if (program->name >= lk_intern_count(checker->graph->names))
-		return bad(checker, where, "has a name that does not exist");
+		return graph_check_bad(checker, where, "has a name that does not exist");
 	if (program->stage != s)
 		return lk_fail(checker->err, LK_ERR_INPUT, where, "says that it is of stage %u",
 		               program->stage);
@@ -317,12 +326,13 @@ static lk_status check_program(const struct checker *checker, size_t s) {
 		               program->events, UINT16_MAX + 1u);
 	for (unsigned i = 0; i < LK_STREAMS; i++)
 		if (program->stream_names[i] >= lk_intern_count(checker->graph->names))
-			return bad(checker, where, "has a stream whose name does not exist");
+			return graph_check_bad(checker, where, "has a stream whose name does not exist");
 	if (program->threads >> LK_STREAMS)
-		return bad(checker, where, "has a thread on a stream that does not exist");
+		return graph_check_bad(checker, where, "has a thread on a stream that does not exist");
 	for (int o = 0; o < LK_OWNERS; o++)
 		if (!amount(program->resident[o]))
-			return bad(checker, where, "has resident bytes that are negative or not finite");
+			return graph_check_bad(checker, where,
+			                       "has resident bytes that are negative or not finite");
 	return LK_OK;
 }
 
@@ -358,7 +368,7 @@ static lk_status below(const struct checker *checker, size_t s, size_t call, uns
 		add_memory(&so_far, &checker->graph->ops, op, &total);
 		if (room + so_far.low[owner] < -most) break;
 	}
-	op_place(checker, s, call, op, where);
+	graph_check_op_place(checker, s, call, op, where);
 	double missing =
 		-(room + checker->blocks[checker->graph->programs.at[s].calls.at[call].block].low[owner]);
 	lk_fail(checker->err, LK_ERR_INPUT, where, "gives back %s of %s more than was taken",
@@ -416,12 +426,12 @@ static lk_status walk_events(const struct checker *checker, size_t s, size_t at)
 				 set = ops->signal[op] ? call->arg[ops->signal[op] - 1] : 0;
 		if ((ops->wait[op] && wait >= program->events) ||
 		    (ops->signal[op] && set >= program->events)) {
-			op_place(checker, s, at, op, where);
+			graph_check_op_place(checker, s, at, op, where);
 			return lk_fail(checker->err, LK_ERR_INPUT, where, "uses event %u of %u",
 			               wait > set ? wait : set, program->events);
 		}
 		if (ops->wait[op] && !checker->signalled[wait]) {
-			op_place(checker, s, at, op, where);
+			graph_check_op_place(checker, s, at, op, where);
 			lk_fail(checker->err, LK_ERR_INPUT, where,
 			        "waits for event %u, which nothing before it signals", wait);
 			return lk_hint(checker->err,
@@ -450,8 +460,8 @@ static lk_status walk_ports(const struct checker *checker, size_t s, size_t at) 
 		if (checker->uses[port].sends && checker->uses[port].receives)
 			fault = "sends and receives on one channel: each direction needs its own";
 		if (!fault) continue;
-		op_place(checker, s, at, op, where);
-		return bad(checker, where, fault);
+		graph_check_op_place(checker, s, at, op, where);
+		return graph_check_bad(checker, where, fault);
 	}
 	return LK_OK;
 }
@@ -469,7 +479,7 @@ static lk_status walk_program(const struct checker *checker, size_t s) {
 		if (fault) {
 			char where[PLACE];
 			call_place(checker, s, i, where);
-			return bad(checker, where, fault);
+			return graph_check_bad(checker, where, fault);
 		}
 		const struct summary *summary = &checker->blocks[call->block];
 		ops += (double)call->repeat * (checker->graph->blocks.at[call->block].end -
@@ -498,7 +508,7 @@ static void port_place(const struct checker *checker, size_t s, size_t channel, 
 		const struct summary *summary = &checker->blocks[program->calls.at[i].block];
 		for (uint32_t at = summary->port_begin; at < summary->port_end; at++) {
 			if ((size_t)checker->graph->ops.channel[checker->ports[at]] != channel) continue;
-			op_place(checker, s, i, checker->ports[at], out);
+			graph_check_op_place(checker, s, i, checker->ports[at], out);
 			return;
 		}
 	}
@@ -561,7 +571,7 @@ static lk_status allocate(struct checker *checker) {
 	return checker->uses && checker->cross && checker->signalled ? LK_OK : lk_oom(checker->err);
 }
 
-static lk_status check_all(struct checker *checker) {
+static lk_status graph_check_all(struct checker *checker) {
 	const lk_graph *graph = checker->graph;
 	if (graph->failed) return lk_oom(checker->err);
 	checker->blocks = LK_ARRAY(&checker->arena, struct summary, graph->blocks.count);
@@ -569,7 +579,7 @@ static lk_status check_all(struct checker *checker) {
 	checker->ports = LK_ARRAY(&checker->arena, uint32_t, graph->ops.count);
 	if (!checker->blocks || !checker->events || !checker->ports) return lk_oom(checker->err);
 	LK_TRY(check_blocks(checker));
-	LK_TRY(check_ranks(checker));
+	LK_TRY(graph_check_ranks(checker));
 	LK_TRY(check_wires(checker));
 	for (size_t s = 0; s < graph->programs.count; s++) LK_TRY(check_program(checker, s));
 	LK_TRY(allocate(checker));
@@ -581,7 +591,7 @@ static lk_status check_all(struct checker *checker) {
 
 lk_status lk_graph_check(const lk_graph *graph, lk_error *err) {
 	struct checker c = {.graph = graph, .err = err, .arena = LK_ARENA_INIT};
-	lk_status status = check_all(&c);
+	lk_status status = graph_check_all(&c);
 	lk_arena_free(&c.arena);
 	return status;
 }

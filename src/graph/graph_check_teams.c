@@ -17,21 +17,22 @@ struct team_checker {
 	uint64_t *use;   /* operations that an entry of team_stages issues */
 };
 
-static const char *text_of(const lk_graph *graph, uint32_t id) {
+static const char *teams_text_of(const lk_graph *graph, uint32_t id) {
 	return lk_intern_text(graph->names, id);
 }
 
 static void team_place(const lk_graph *graph, size_t team, char out[PLACE]) {
-	snprintf(out, PLACE, "team %zu (%.60s)", team, text_of(graph, graph->teams.at[team].name));
+	snprintf(out, PLACE, "team %zu (%.60s)", team,
+	         teams_text_of(graph, graph->teams.at[team].name));
 }
 
-static void op_place(const lk_graph *graph, uint32_t stage, size_t call, uint32_t op,
-                     char out[PLACE]) {
+static void teams_op_place(const lk_graph *graph, uint32_t stage, size_t call, uint32_t op,
+                           char out[PLACE]) {
 	const lk_program *program = &graph->programs.at[stage];
 	const lk_block *block = &graph->blocks.at[program->calls.at[call].block];
 	snprintf(out, PLACE, "program %u (%.40s), call %zu (%.40s), operation %u (%.60s)", stage,
-	         text_of(graph, program->name), call, text_of(graph, block->name), op - block->begin,
-	         text_of(graph, graph->ops.name[op]));
+	         teams_text_of(graph, program->name), call, teams_text_of(graph, block->name),
+	         op - block->begin, teams_text_of(graph, graph->ops.name[op]));
 }
 
 static const char *team_fault(const lk_graph *graph, const lk_team *team) {
@@ -89,7 +90,7 @@ static lk_status walk_call(const struct team_checker *checker, uint32_t stage, s
 		                        : NULL;
 		if (fault) {
 			char where[PLACE];
-			op_place(graph, stage, at, op, where);
+			teams_op_place(graph, stage, at, op, where);
 			return lk_fail(checker->err, LK_ERR_INPUT, where, "%s", fault);
 		}
 		checker->use[member] += call->repeat;
@@ -114,7 +115,7 @@ static lk_status compare_members(const struct team_checker *checker, size_t at) 
 	return LK_OK;
 }
 
-static lk_status check(struct team_checker *checker, lk_arena *arena) {
+static lk_status teams_check(struct team_checker *checker, lk_arena *arena) {
 	const lk_graph *graph = checker->graph;
 	LK_TRY(check_lists(checker));
 	checker->begin = LK_ARRAY(arena, uint32_t, graph->blocks.count + 1);
@@ -132,7 +133,7 @@ static lk_status check(struct team_checker *checker, lk_arena *arena) {
 lk_status lk_graph_check_teams(const lk_graph *graph, lk_error *err) {
 	struct team_checker c = {.graph = graph, .err = err};
 	lk_arena arena = LK_ARENA_INIT;
-	lk_status status = graph->teams.count ? check(&c, &arena) : LK_OK;
+	lk_status status = graph->teams.count ? teams_check(&c, &arena) : LK_OK;
 	lk_arena_free(&arena);
 	return status;
 }

@@ -38,7 +38,7 @@ const lk_graph_field lk_graph_fields[LK_GRAPH_FIELDS] = {
 	{"deps", LK_FORM_DEPS, 0, AT(deps), 0, false},
 };
 
-static const char *kind_name(unsigned i) {
+static const char *fields_kind_name(unsigned i) {
 	return lk_op_kind_name((lk_op_kind)i);
 }
 static const char *phase_name(unsigned i) {
@@ -61,7 +61,7 @@ size_t lk_graph_names(lk_graph_list list, const char *names[LK_GRAPH_NAMES]) {
 		const char *(*name)(unsigned);
 		size_t count;
 	} lists[] = {
-		[LK_LIST_KIND] = {kind_name, LK_OP_COUNT},
+		[LK_LIST_KIND] = {fields_kind_name, LK_OP_COUNT},
 		[LK_LIST_STREAM] = {lk_stream_label, LK_STREAM_COPY + 1},
 		[LK_LIST_PHASE] = {phase_name, LK_PHASES},
 		[LK_LIST_GROUP] = {lk_group_label, LK_GROUPS},

@@ -11,7 +11,7 @@ enum {
 };
 
 /* A name without control characters, clipped. */
-static const char *name_of(const lk_graph *graph, uint32_t id, char out[NAME]) {
+static const char *graph_print_name_of(const lk_graph *graph, uint32_t id, char out[NAME]) {
 	return lk_escape(lk_intern_text(graph->names, id), out, NAME);
 }
 
@@ -33,7 +33,7 @@ static void print_shape(FILE *out, const lk_ops *ops, uint32_t i) {
 
 /* Streams of lifted traces mean nothing by themselves, and those beyond the known ones have no
  * label. */
-static const char *stream_of(const lk_graph *graph, unsigned stream, char out[16]) {
+static const char *graph_print_stream_of(const lk_graph *graph, unsigned stream, char out[16]) {
 	if (!graph->traced && stream <= LK_STREAM_RECV_BACKWARD_UP) return lk_stream_label(stream);
 	snprintf(out, 16, "stream %u", stream);
 	return out;
@@ -45,7 +45,7 @@ static void print_waits(const lk_graph *graph, FILE *out, uint32_t i) {
 	const char *before = "  joins ";
 	for (unsigned s = 0; s < LK_STREAMS; s++) {
 		if (!(ops->join[i] >> s & 1)) continue;
-		fprintf(out, "%s%s", before, stream_of(graph, s, text));
+		fprintf(out, "%s%s", before, graph_print_stream_of(graph, s, text));
 		before = ", ";
 	}
 	before = "  after ";
@@ -65,8 +65,9 @@ static void print_memory(FILE *out, const char *sign, double bytes, unsigned own
 static void print_op(const lk_graph *graph, FILE *out, uint32_t i, uint32_t place) {
 	const lk_ops *ops = &graph->ops;
 	char name[NAME], text[32], stream[16];
-	fprintf(out, "  %4u  %-26s %-14s %s, %s", place, name_of(graph, ops->name[i], name),
-	        lk_op_kind_name((lk_op_kind)ops->kind[i]), stream_of(graph, ops->stream[i], stream),
+	fprintf(out, "  %4u  %-26s %-14s %s, %s", place, graph_print_name_of(graph, ops->name[i], name),
+	        lk_op_kind_name((lk_op_kind)ops->kind[i]),
+	        graph_print_stream_of(graph, ops->stream[i], stream),
 	        lk_phase_name((lk_phase)ops->phase[i]));
 	if (lk_op_is_comm(ops->kind[i]) && ops->group[i] == LK_GROUP_TEAM)
 		fprintf(out, "  team %d", ops->channel[i]);
@@ -102,8 +103,8 @@ static void print_block(const lk_graph *graph, FILE *out, size_t b) {
 		flops += graph->ops.flops[i];
 		if (!lk_op_is_comm(graph->ops.kind[i])) bytes += graph->ops.bytes[i];
 	}
-	fprintf(out, "block %zu \"%s\": %u operations", b, name_of(graph, block->name, name),
-	        end - block->begin);
+	fprintf(out, "block %zu \"%s\": %u operations", b,
+	        graph_print_name_of(graph, block->name, name), end - block->begin);
 	print_quantity(out, "flops", flops, false);
 	print_quantity(out, "memory traffic", bytes, true);
 	putc('\n', out);
@@ -115,7 +116,8 @@ static void print_call(const lk_graph *graph, FILE *out, const lk_call *call, si
 	fprintf(out, "  %6zu  ", at);
 	if (call->block >= graph->blocks.count)
 		fprintf(out, "block %u, which does not exist", call->block);
-	else fprintf(out, "%-36s", name_of(graph, graph->blocks.at[call->block].name, name));
+	else
+		fprintf(out, "%-36s", graph_print_name_of(graph, graph->blocks.at[call->block].name, name));
 	if (call->repeat != 1) fprintf(out, " x %u", call->repeat);
 	fprintf(out, "  %s", lk_phase_name((lk_phase)call->pass));
 	if (call->microbatch >= 0) fprintf(out, "  micro-batch %d", call->microbatch);
@@ -130,7 +132,7 @@ static void print_program(const lk_graph *graph, FILE *out, size_t s) {
 	const lk_program *program = &graph->programs.at[s];
 	char name[NAME], text[32];
 	fprintf(out, "program %zu \"%s\": %zu calls, %u events\n", s,
-	        name_of(graph, program->name, name), program->calls.count, program->events);
+	        graph_print_name_of(graph, program->name, name), program->calls.count, program->events);
 	for (int o = 0; o < LK_OWNERS; o++)
 		if (program->resident[o] != 0)
 			fprintf(out, "  holds %s of %s\n",
@@ -140,7 +142,7 @@ static void print_program(const lk_graph *graph, FILE *out, size_t s) {
 		if (program->stream_names[i] || (program->threads >> i & 1))
 			fprintf(out, "  stream %u is %s\"%s\"\n", i,
 			        program->threads >> i & 1 ? "the CPU thread " : "",
-			        name_of(graph, program->stream_names[i], name));
+			        graph_print_name_of(graph, program->stream_names[i], name));
 	for (uint32_t c = 0; c < graph->channels && s * graph->channels + c < graph->wires.count; c++) {
 		lk_wire to = graph->wires.at[s * graph->channels + c];
 		if (to.stage != UINT32_MAX)
@@ -155,8 +157,8 @@ static void print_team(const lk_graph *graph, FILE *out, size_t at) {
 	const lk_team *team = &graph->teams.at[at];
 	char name[NAME];
 	const char *before = " of programs ";
-	fprintf(out, "  team %zu \"%s\": %u ranks%s", at, name_of(graph, team->name, name), team->ranks,
-	        team->across ? " of all chains" : "");
+	fprintf(out, "  team %zu \"%s\": %u ranks%s", at, graph_print_name_of(graph, team->name, name),
+	        team->ranks, team->across ? " of all chains" : "");
 	for (uint32_t m = team->begin; m < team->end && m < graph->team_stages.count;
 	     m++, before = ", ")
 		fprintf(out, "%s%u", before, graph->team_stages.at[m]);

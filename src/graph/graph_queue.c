@@ -22,7 +22,7 @@ struct queue {
 };
 
 /* The compute operation that follows joins the stream of this one. */
-static bool joined(const lk_ops *ops, uint32_t op, uint32_t end) {
+static bool queue_joined(const lk_ops *ops, uint32_t op, uint32_t end) {
 	for (uint32_t i = op + 1; i < end; i++)
 		if (ops->stream[i] == LK_STREAM_COMPUTE) return ops->join[i] >> ops->stream[op] & 1;
 	return false;
@@ -39,7 +39,7 @@ static void catch_up(struct queue *queue, uint8_t phase) {
 	queue->count = 0;
 }
 
-static void copy_op(struct queue *queue, lk_arena *arena, const lk_block *block, uint32_t i) {
+static void queue_copy_op(struct queue *queue, lk_arena *arena, const lk_block *block, uint32_t i) {
 	lk_op op = lk_graph_op(queue->from, i);
 	uint32_t *deps = LK_ARRAY(arena, uint32_t, op.dep_count);
 	if (!deps) {
@@ -51,7 +51,7 @@ static void copy_op(struct queue *queue, lk_arena *arena, const lk_block *block,
 	if (op.stream == LK_STREAM_COMPUTE) {
 		catch_up(queue, op.phase);
 	} else if (op.stream != LK_STREAM_HOST && op.kind != LK_OP_WAIT &&
-	           !joined(&queue->from->ops, i, block->end)) {
+	           !queue_joined(&queue->from->ops, i, block->end)) {
 		lk_op wait = {.kind = LK_OP_WAIT,
 		              .stream = op.stream,
 		              .phase = op.phase,
@@ -66,7 +66,7 @@ static void copy_op(struct queue *queue, lk_arena *arena, const lk_block *block,
 	queue->place[i - block->begin] = lk_graph_add(queue->to, &op);
 }
 
-static lk_status copy_block(struct queue *queue, const lk_block *block, lk_error *err) {
+static lk_status queue_copy_block(struct queue *queue, const lk_block *block, lk_error *err) {
 	lk_arena arena = LK_ARENA_INIT;
 	uint32_t id;
 	queue->count = 0;
@@ -74,7 +74,7 @@ static lk_status copy_block(struct queue *queue, const lk_block *block, lk_error
 	lk_graph_begin_block(queue->to, lk_intern_text(queue->from->names, block->name));
 	if (!queue->place) queue->to->failed = true;
 	for (uint32_t i = block->begin; i < block->end && !queue->to->failed; i++)
-		copy_op(queue, &arena, block, i);
+		queue_copy_op(queue, &arena, block, i);
 	if (queue->count) catch_up(queue, queue->from->ops.phase[block->end - 1]);
 	lk_arena_free(&arena);
 	return lk_graph_end_block(queue->to, &id, err);
@@ -93,7 +93,7 @@ lk_status lk_graph_one_queue(lk_graph *graph, lk_error *err) {
 	struct queue q = {.from = graph, .to = to};
 	lk_status status = LK_OK;
 	for (size_t b = 0; status == LK_OK && b < graph->blocks.count; b++)
-		status = copy_block(&q, &graph->blocks.at[b], err);
+		status = queue_copy_block(&q, &graph->blocks.at[b], err);
 	to->names = own;
 	if (status == LK_OK) {
 		lk_graph before = *graph;

@@ -25,11 +25,11 @@ struct reader {
 
 /* ---- values ---- */
 
-static lk_status next(struct reader *reader) {
+static lk_status graph_read_next(struct reader *reader) {
 	return lk_json_next(reader->json, &reader->token, reader->err);
 }
 
-static lk_status wrong(struct reader *reader, const char *what) {
+static lk_status graph_read_wrong(struct reader *reader, const char *what) {
 	return lk_fail(reader->err, LK_ERR_INPUT, lk_json_where(reader->json), "%s", what);
 }
 
@@ -62,7 +62,7 @@ static lk_status want_real(struct reader *reader, double *out) {
 	LK_TRY(want(reader, LK_JSON_NUMBER, "a number"));
 	*out = lk_json_number(reader->json);
 	if (*out >= 0 && *out <= 1e300) return LK_OK;
-	wrong(reader, "a number that is negative, huge or not finite");
+	graph_read_wrong(reader, "a number that is negative, huge or not finite");
 	return lk_hint(reader->err, "give a number from 0 to 1e300");
 }
 
@@ -75,14 +75,15 @@ static lk_status want_text(struct reader *reader, uint32_t *id) {
 	size_t length;
 	LK_TRY(want(reader, LK_JSON_STRING, "a text"));
 	const char *text = lk_json_text(reader->json, &length);
-	if (strlen(text) != length) return wrong(reader, "a text that holds a NUL character");
+	if (strlen(text) != length)
+		return graph_read_wrong(reader, "a text that holds a NUL character");
 	*id = lk_intern_id(reader->graph->names, text);
 	return *id == UINT32_MAX ? lk_oom(reader->err) : LK_OK;
 }
 
 /* "unknown NAME", with the nearest one or with all of them. */
-static lk_status unknown(struct reader *reader, const char *text, const char *const *names,
-                         size_t count) {
+static lk_status graph_read_unknown(struct reader *reader, const char *text,
+                                    const char *const *names, size_t count) {
 	char known[200];
 	size_t length = 0;
 	const char *near = lk_nearest(text, names, count);
@@ -99,7 +100,7 @@ static lk_status want_name(struct reader *reader, const char *const *names, size
 	const char *text = lk_json_text(reader->json, NULL);
 	for (*out = 0; *out < count; ++*out)
 		if (strcmp(names[*out], text) == 0) return LK_OK;
-	return unknown(reader, text, names, count);
+	return graph_read_unknown(reader, text, names, count);
 }
 
 static lk_status want_choice(struct reader *reader, lk_graph_list list, unsigned *out) {
@@ -118,20 +119,20 @@ typedef lk_status (*value_fn)(struct reader *r, void *into, unsigned key);
 
 /* The object at hand. Members have one of `count` (at most 64) names and occur once; `needed` ones
  * must. */
-static lk_status read_object(struct reader *reader, const char *const *keys, size_t count,
-                             uint64_t needed, value_fn value, void *into) {
+static lk_status graph_read_object(struct reader *reader, const char *const *keys, size_t count,
+                                   uint64_t needed, value_fn value, void *into) {
 	uint64_t seen = 0;
 	LK_TRY(want(reader, LK_JSON_OBJECT, "an object"));
 	for (;;) {
 		unsigned key;
-		LK_TRY(next(reader));
+		LK_TRY(graph_read_next(reader));
 		if (reader->token == LK_JSON_OBJECT_END) break;
 		LK_TRY(want_name(reader, keys, count, &key));
 		if (seen >> key & 1)
 			return lk_fail(reader->err, LK_ERR_INPUT, lk_json_where(reader->json),
 			               "\"%s\" stands twice", keys[key]);
 		seen |= (uint64_t)1 << key;
-		LK_TRY(next(reader));
+		LK_TRY(graph_read_next(reader));
 		LK_TRY(value(reader, into, key));
 	}
 	for (size_t i = 0; i < count; i++)
@@ -145,7 +146,7 @@ static lk_status read_array(struct reader *reader, value_fn value, void *into, u
                             unsigned most) {
 	LK_TRY(want(reader, LK_JSON_ARRAY, "an array"));
 	for (unsigned i = 0;; i++) {
-		LK_TRY(next(reader));
+		LK_TRY(graph_read_next(reader));
 		if (reader->token == LK_JSON_ARRAY_END && i >= least) return LK_OK;
 		if (reader->token == LK_JSON_ARRAY_END || i >= most)
 			return lk_fail(reader->err, LK_ERR_INPUT, lk_json_where(reader->json),
@@ -178,8 +179,8 @@ static lk_status ranks_member(struct reader *reader, void *into, unsigned key) {
 	case 1: return want_count(reader, 1, INT32_MAX, &ranks->stages);
 	case 2: return want_count(reader, 1, INT32_MAX, &ranks->chains);
 	default:
-		return read_object(reader, names, lk_graph_names(LK_LIST_GROUP, names), 0, group_member,
-		                   ranks);
+		return graph_read_object(reader, names, lk_graph_names(LK_LIST_GROUP, names), 0,
+		                         group_member, ranks);
 	}
 }
 
@@ -209,7 +210,7 @@ struct set {
 	unsigned bits;
 };
 
-static lk_status set_value(struct reader *reader, void *into, unsigned i) {
+static lk_status graph_read_set_value(struct reader *reader, void *into, unsigned i) {
 	(void)i;
 	struct set *all = into;
 	unsigned bit;
@@ -218,9 +219,9 @@ static lk_status set_value(struct reader *reader, void *into, unsigned i) {
 	return LK_OK;
 }
 
-static lk_status read_set(struct reader *reader, const lk_graph_field *field, void *at) {
+static lk_status graph_read_set(struct reader *reader, const lk_graph_field *field, void *at) {
 	struct set all = {.list = field->list};
-	LK_TRY(read_array(reader, set_value, &all, 0, UINT16_MAX));
+	LK_TRY(read_array(reader, graph_read_set_value, &all, 0, UINT16_MAX));
 	if (field->high == UINT32_MAX) *(uint32_t *)at = all.bits;
 	else *(uint8_t *)at = (uint8_t)all.bits;
 	return LK_OK;
@@ -254,7 +255,7 @@ static lk_status op_member(struct reader *reader, void *into, unsigned key) {
 		*(uint8_t *)at = (uint8_t)value;
 		return LK_OK;
 	case LK_FORM_REAL: return want_real(reader, at);
-	case LK_FORM_SET: return read_set(reader, field, at);
+	case LK_FORM_SET: return graph_read_set(reader, field, at);
 	case LK_FORM_DEPS: return read_array(reader, dep_value, NULL, 0, INT32_MAX);
 	default: return read_integer(reader, field, at);
 	}
@@ -270,7 +271,7 @@ static lk_status op_value(struct reader *reader, void *into, unsigned i) {
 		if (lk_graph_fields[f].always) needed |= (uint64_t)1 << f;
 	}
 	reader->deps.count = 0;
-	LK_TRY(read_object(reader, keys, LK_GRAPH_FIELDS, needed, op_member, &op));
+	LK_TRY(graph_read_object(reader, keys, LK_GRAPH_FIELDS, needed, op_member, &op));
 	op.deps = reader->deps.at;
 	op.dep_count = (uint32_t)reader->deps.count;
 	lk_graph_add(reader->graph, &op);
@@ -289,7 +290,7 @@ static lk_status block_value(struct reader *reader, void *into, unsigned i) {
 	uint32_t id;
 	lk_graph_begin_block(reader->graph, "");
 	if (reader->graph->failed) return lk_oom(reader->err);
-	LK_TRY(read_object(reader, keys, 2, 3, block_member, NULL));
+	LK_TRY(graph_read_object(reader, keys, 2, 3, block_member, NULL));
 	return lk_graph_end_block(reader->graph, &id, reader->err);
 }
 
@@ -355,9 +356,9 @@ static lk_status stream_value(struct reader *reader, void *into, unsigned i) {
 	static const char *const keys[] = {"stream", "name", "thread"};
 	lk_program *program = into;
 	struct named_stream named = {0};
-	LK_TRY(read_object(reader, keys, 3, 1 | 2, stream_member, &named));
+	LK_TRY(graph_read_object(reader, keys, 3, 1 | 2, stream_member, &named));
 	if (program->stream_names[named.stream] || (program->threads >> named.stream & 1))
-		return wrong(reader, "this stream has a name already");
+		return graph_read_wrong(reader, "this stream has a name already");
 	program->stream_names[named.stream] = named.name;
 	if (named.thread) program->threads |= LK_JOIN(named.stream);
 	return LK_OK;
@@ -372,8 +373,8 @@ static lk_status program_member(struct reader *reader, void *into, unsigned key)
 	case 2: return want_count(reader, 0, LK_GRAPH_CHANNELS, &program->channels);
 	case 3: return want_count(reader, 0, UINT16_MAX + 1, &program->events);
 	case 4:
-		return read_object(reader, names, lk_graph_names(LK_LIST_OWNER, names), 0, resident_member,
-		                   program);
+		return graph_read_object(reader, names, lk_graph_names(LK_LIST_OWNER, names), 0,
+		                         resident_member, program);
 	case 5: return read_array(reader, call_value, program, 0, UINT32_MAX);
 	default: return read_array(reader, stream_value, program, 0, LK_STREAMS);
 	}
@@ -384,8 +385,8 @@ static lk_status program_value(struct reader *reader, void *into, unsigned i) {
 	static const char *const keys[] = {"name",     "stage", "channels", "events",
 	                                   "resident", "calls", "streams"};
 	if (!lk_push(&reader->graph->programs)) return lk_oom(reader->err);
-	return read_object(reader, keys, 7, 1 | 2 | 32, program_member,
-	                   lk_last(&reader->graph->programs));
+	return graph_read_object(reader, keys, 7, 1 | 2 | 32, program_member,
+	                         lk_last(&reader->graph->programs));
 }
 
 /* ---- wires ---- */
@@ -429,7 +430,7 @@ static lk_status team_value(struct reader *reader, void *into, unsigned i) {
 	lk_graph *graph = reader->graph;
 	uint32_t begin = (uint32_t)graph->team_stages.count;
 	if (!lk_push(&graph->teams)) return lk_oom(reader->err);
-	LK_TRY(read_object(reader, keys, 4, 1 | 2 | 4, team_member, NULL));
+	LK_TRY(graph_read_object(reader, keys, 4, 1 | 2 | 4, team_member, NULL));
 	lk_last(&graph->teams)->begin = begin;
 	lk_last(&graph->teams)->end = (uint32_t)graph->team_stages.count;
 	return LK_OK;
@@ -478,8 +479,8 @@ static lk_status top_member(struct reader *reader, void *into, unsigned key) {
 		return lk_hint(reader->err,
 		               "this program reads version %d: write the graph again with --graph",
 		               LK_GRAPH_VERSION);
-	case 1: return read_object(reader, ranks, 4, 7, ranks_member, &reader->graph->ranks);
-	case 2: return read_object(reader, facts, 4, 0, facts_member, reader->graph);
+	case 1: return graph_read_object(reader, ranks, 4, 7, ranks_member, &reader->graph->ranks);
+	case 2: return graph_read_object(reader, facts, 4, 0, facts_member, reader->graph);
 	case 3: return want_count(reader, 0, LK_GRAPH_CHANNELS, &reader->graph->channels);
 	case 4: return read_array(reader, block_value, NULL, 0, UINT32_MAX);
 	case 5: return read_array(reader, program_value, NULL, 0, LK_GRAPH_WIRES);
@@ -491,14 +492,14 @@ static lk_status top_member(struct reader *reader, void *into, unsigned key) {
 
 /* The version is the first member, so that another file is recognised at once. */
 static lk_status first_member(struct reader *reader) {
-	LK_TRY(next(reader));
-	if (reader->token == LK_JSON_OBJECT) LK_TRY(next(reader));
+	LK_TRY(graph_read_next(reader));
+	if (reader->token == LK_JSON_OBJECT) LK_TRY(graph_read_next(reader));
 	if (reader->token == LK_JSON_KEY &&
 	    strcmp(lk_json_text(reader->json, NULL), "lockstep_graph") == 0) {
-		LK_TRY(next(reader));
+		LK_TRY(graph_read_next(reader));
 		return top_member(reader, NULL, 0);
 	}
-	wrong(reader, "this is no step graph: its first member is not \"lockstep_graph\"");
+	graph_read_wrong(reader, "this is no step graph: its first member is not \"lockstep_graph\"");
 	return lk_hint(reader->err, "give a file that --graph has written");
 }
 
@@ -507,8 +508,8 @@ static lk_status read_top(struct reader *reader) {
 	                                   "programs",       "wires", "teams", "traced"};
 	LK_TRY(first_member(reader));
 	reader->token = LK_JSON_OBJECT; /* its first member is read */
-	LK_TRY(read_object(reader, keys, 9, 2 | 16 | 32, top_member, NULL));
-	return next(reader); /* nothing follows */
+	LK_TRY(graph_read_object(reader, keys, 9, 2 | 16 | 32, top_member, NULL));
+	return graph_read_next(reader); /* nothing follows */
 }
 
 static lk_status read_checked(struct reader *reader, const char *file) {

@@ -7,13 +7,13 @@
 static void begin_line(lk_json_writer *writer) {
 	writer->compact = true;
 }
-static void end_line(lk_json_writer *writer) {
+static void graph_write_end_line(lk_json_writer *writer) {
 	writer->compact = false;
 }
 
 /* Name `value` of a list, or the number where the list ends before it. */
-static void put_choice(lk_json_writer *writer, const char *key, lk_graph_list list,
-                       unsigned value) {
+static void graph_write_put_choice(lk_json_writer *writer, const char *key, lk_graph_list list,
+                                   unsigned value) {
 	const char *names[LK_GRAPH_NAMES];
 	if (value < lk_graph_names(list, names)) lk_json_put_text(writer, key, names[value]);
 	else lk_json_put_integer(writer, key, value);
@@ -22,18 +22,18 @@ static void put_choice(lk_json_writer *writer, const char *key, lk_graph_list li
 static void put_set(lk_json_writer *writer, const char *key, lk_graph_list list, unsigned bits) {
 	lk_json_array(writer, key);
 	for (unsigned i = 0; bits >> i; i++)
-		if (bits >> i & 1) put_choice(writer, NULL, list, i);
+		if (bits >> i & 1) graph_write_put_choice(writer, NULL, list, i);
 	lk_json_array_end(writer);
 }
 
-static void put_deps(lk_json_writer *writer, const char *key, const lk_op *op) {
+static void graph_write_put_deps(lk_json_writer *writer, const char *key, const lk_op *op) {
 	lk_json_array(writer, key);
 	for (uint32_t i = 0; i < op->dep_count; i++) lk_json_put_integer(writer, NULL, op->deps[i]);
 	lk_json_array_end(writer);
 }
 
 /* The field as a whole number, for those that are one. */
-static int64_t whole(const lk_graph_field *field, const void *at) {
+static int64_t graph_write_whole(const lk_graph_field *field, const void *at) {
 	switch (field->form) {
 	case LK_FORM_CHANNEL: return *(const int32_t *)at;
 	case LK_FORM_TIME: return *(const int64_t *)at;
@@ -43,7 +43,8 @@ static int64_t whole(const lk_graph_field *field, const void *at) {
 	}
 }
 
-static void put_field(lk_json_writer *writer, const lk_op *op, const lk_graph_field *field) {
+static void graph_write_put_field(lk_json_writer *writer, const lk_op *op,
+                                  const lk_graph_field *field) {
 	const void *at = (const char *)op + field->offset;
 	if (field->form == LK_FORM_TEXT) {
 		lk_json_put_text(writer, field->name, *(const char *const *)at);
@@ -51,12 +52,12 @@ static void put_field(lk_json_writer *writer, const lk_op *op, const lk_graph_fi
 		double real = *(const double *)at;
 		if (real != 0) lk_json_put_number(writer, field->name, real);
 	} else if (field->form == LK_FORM_DEPS) {
-		if (op->dep_count) put_deps(writer, field->name, op);
+		if (op->dep_count) graph_write_put_deps(writer, field->name, op);
 	} else {
-		int64_t value = whole(field, at);
+		int64_t value = graph_write_whole(field, at);
 		if (value == 0 && !field->always) return;
 		if (field->form == LK_FORM_CHOICE)
-			put_choice(writer, field->name, field->list, (unsigned)value);
+			graph_write_put_choice(writer, field->name, field->list, (unsigned)value);
 		else if (field->form == LK_FORM_SET)
 			put_set(writer, field->name, field->list, (unsigned)value);
 		else lk_json_put_integer(writer, field->name, value);
@@ -66,12 +67,13 @@ static void put_field(lk_json_writer *writer, const lk_op *op, const lk_graph_fi
 static void put_op(lk_json_writer *writer, const lk_op *op) {
 	lk_json_object(writer, NULL);
 	begin_line(writer);
-	for (int i = 0; i < LK_GRAPH_FIELDS; i++) put_field(writer, op, &lk_graph_fields[i]);
+	for (int i = 0; i < LK_GRAPH_FIELDS; i++)
+		graph_write_put_field(writer, op, &lk_graph_fields[i]);
 	lk_json_object_end(writer);
-	end_line(writer);
+	graph_write_end_line(writer);
 }
 
-static void put_ranks(lk_json_writer *writer, const lk_ranks *ranks) {
+static void graph_write_put_ranks(lk_json_writer *writer, const lk_ranks *ranks) {
 	lk_json_object(writer, "ranks");
 	lk_json_put_integer(writer, "world", ranks->world);
 	lk_json_put_integer(writer, "stages", ranks->stages);
@@ -84,7 +86,7 @@ static void put_ranks(lk_json_writer *writer, const lk_ranks *ranks) {
 		lk_json_put_integer(writer, NULL, ranks->group[g].size);
 		lk_json_put_integer(writer, NULL, ranks->group[g].stride);
 		lk_json_array_end(writer);
-		end_line(writer);
+		graph_write_end_line(writer);
 	}
 	lk_json_object_end(writer);
 	lk_json_object_end(writer);
@@ -95,7 +97,7 @@ static void put_facts(lk_json_writer *writer, const lk_graph *graph) {
 	lk_json_put_number(writer, "model_flops", graph->model_flops);
 	lk_json_put_number(writer, "tokens", graph->tokens);
 	lk_json_put_number(writer, "samples", graph->samples);
-	put_choice(writer, "peak_dtype", LK_LIST_DTYPE, graph->peak_dtype);
+	graph_write_put_choice(writer, "peak_dtype", LK_LIST_DTYPE, graph->peak_dtype);
 	lk_json_object_end(writer);
 }
 
@@ -116,7 +118,7 @@ static void put_blocks(lk_json_writer *writer, const lk_graph *graph) {
 	lk_json_array_end(writer);
 }
 
-static void put_call(lk_json_writer *writer, const lk_call *call) {
+static void graph_write_put_call(lk_json_writer *writer, const lk_call *call) {
 	lk_json_array(writer, NULL);
 	begin_line(writer);
 	lk_json_put_integer(writer, NULL, call->block);
@@ -124,11 +126,11 @@ static void put_call(lk_json_writer *writer, const lk_call *call) {
 	lk_json_put_integer(writer, NULL, call->microbatch);
 	lk_json_put_integer(writer, NULL, call->layer);
 	lk_json_put_integer(writer, NULL, call->chunk);
-	put_choice(writer, NULL, LK_LIST_PHASE, call->pass);
+	graph_write_put_choice(writer, NULL, LK_LIST_PHASE, call->pass);
 	lk_json_put_integer(writer, NULL, call->arg[0]);
 	lk_json_put_integer(writer, NULL, call->arg[1]);
 	lk_json_array_end(writer);
-	end_line(writer);
+	graph_write_end_line(writer);
 }
 
 static void put_streams(lk_json_writer *writer, const lk_graph *graph, const lk_program *program) {
@@ -140,16 +142,17 @@ static void put_streams(lk_json_writer *writer, const lk_graph *graph, const lk_
 		open = true;
 		lk_json_object(writer, NULL);
 		begin_line(writer);
-		put_choice(writer, "stream", LK_LIST_STREAM, i);
+		graph_write_put_choice(writer, "stream", LK_LIST_STREAM, i);
 		lk_json_put_text(writer, "name", lk_intern_text(graph->names, program->stream_names[i]));
 		if (thread) lk_json_put_bool(writer, "thread", true);
 		lk_json_object_end(writer);
-		end_line(writer);
+		graph_write_end_line(writer);
 	}
 	if (open) lk_json_array_end(writer);
 }
 
-static void put_program(lk_json_writer *writer, const lk_graph *graph, const lk_program *program) {
+static void graph_write_put_program(lk_json_writer *writer, const lk_graph *graph,
+                                    const lk_program *program) {
 	lk_json_object(writer, NULL);
 	lk_json_put_text(writer, "name", lk_intern_text(graph->names, program->name));
 	lk_json_put_integer(writer, "stage", program->stage);
@@ -162,7 +165,8 @@ static void put_program(lk_json_writer *writer, const lk_graph *graph, const lk_
 	lk_json_object_end(writer);
 	put_streams(writer, graph, program);
 	lk_json_array(writer, "calls");
-	for (size_t i = 0; i < program->calls.count; i++) put_call(writer, &program->calls.at[i]);
+	for (size_t i = 0; i < program->calls.count; i++)
+		graph_write_put_call(writer, &program->calls.at[i]);
 	lk_json_array_end(writer);
 	lk_json_object_end(writer);
 }
@@ -180,7 +184,7 @@ static void put_wires(lk_json_writer *writer, const lk_graph *graph) {
 		lk_json_put_integer(writer, NULL, to.stage);
 		lk_json_put_integer(writer, NULL, to.channel);
 		lk_json_array_end(writer);
-		end_line(writer);
+		graph_write_end_line(writer);
 	}
 	lk_json_array_end(writer);
 }
@@ -199,7 +203,7 @@ static void put_teams(lk_json_writer *writer, const lk_graph *graph) {
 		lk_json_put_integer(writer, "ranks", team->ranks);
 		if (team->across) lk_json_put_bool(writer, "across", true);
 		lk_json_object_end(writer);
-		end_line(writer);
+		graph_write_end_line(writer);
 	}
 	lk_json_array_end(writer);
 }
@@ -209,13 +213,13 @@ static lk_status put_graph(const lk_graph *graph, FILE *file, lk_error *err) {
 	lk_json_begin(&w, file, false);
 	lk_json_object(&w, NULL);
 	lk_json_put_integer(&w, "lockstep_graph", LK_GRAPH_VERSION);
-	put_ranks(&w, &graph->ranks);
+	graph_write_put_ranks(&w, &graph->ranks);
 	put_facts(&w, graph);
 	lk_json_put_integer(&w, "channels", graph->channels);
 	put_blocks(&w, graph);
 	lk_json_array(&w, "programs");
 	for (size_t s = 0; s < graph->programs.count; s++)
-		put_program(&w, graph, &graph->programs.at[s]);
+		graph_write_put_program(&w, graph, &graph->programs.at[s]);
 	lk_json_array_end(&w);
 	put_wires(&w, graph);
 	if (graph->teams.count) put_teams(&w, graph);

@@ -22,7 +22,7 @@ static lk_status seal(lk_arena *arena, lk_cluster_draft *draft, lk_status status
 	return status;
 }
 
-static bool same_node(const lk_node *a, const lk_node *b) {
+static bool edit_same_node(const lk_node *a, const lk_node *b) {
 	return a->device == b->device && a->gpus == b->gpus && a->intra == b->intra &&
 	       a->intra_rate == b->intra_rate && a->nics == b->nics && a->nic_rate == b->nic_rate &&
 	       a->nic_latency_s == b->nic_latency_s && a->sockets == b->sockets;
@@ -34,7 +34,7 @@ static bool filled(const lk_cluster *cluster) {
 	bool same = lk_cluster_fill(&again, &cluster->node[0], cluster->gpus, NULL) == LK_OK &&
 	            again.runs.count == (size_t)cluster->groups;
 	for (int g = 0; same && g < cluster->groups; g++)
-		same = same_node(&again.runs.at[g].node, &cluster->node[g]) &&
+		same = edit_same_node(&again.runs.at[g].node, &cluster->node[g]) &&
 		       again.runs.at[g].nodes == cluster->nodes[g];
 	lk_vec_free(&again.runs);
 	return same;
@@ -47,7 +47,7 @@ static lk_node whole_node(const lk_cluster *cluster) {
 	lk_node part = usual;
 	part.gpus = node.gpus, part.nics = node.gpus;
 	bool alone = cluster->groups == 1 && cluster->nodes[0] == 1 && node.gpus < usual.gpus;
-	return alone && same_node(&node, &part) ? usual : node;
+	return alone && edit_same_node(&node, &part) ? usual : node;
 }
 
 lk_status lk_cluster_grown(lk_arena *arena, const lk_cluster *from, int gpus, lk_cluster *out,
@@ -68,7 +68,7 @@ lk_status lk_cluster_grown(lk_arena *arena, const lk_cluster *from, int gpus, lk
 
 /* ---- another device ---- */
 
-static bool usual(lk_arena *arena, const lk_cluster *cluster) {
+static bool edit_usual(lk_arena *arena, const lk_cluster *cluster) {
 	lk_cluster simple;
 	if (lk_cluster_simple(arena, cluster->node[0].device, cluster->gpus, 0, 0, &simple, NULL) !=
 	    LK_OK)
@@ -76,8 +76,8 @@ static bool usual(lk_arena *arena, const lk_cluster *cluster) {
 	bool same =
 		simple.groups == cluster->groups && simple.oversubscription == cluster->oversubscription;
 	for (int g = 0; same && g < cluster->groups; g++)
-		same =
-			simple.nodes[g] == cluster->nodes[g] && same_node(&simple.node[g], &cluster->node[g]);
+		same = simple.nodes[g] == cluster->nodes[g] &&
+		       edit_same_node(&simple.node[g], &cluster->node[g]);
 	return same;
 }
 
@@ -86,7 +86,8 @@ lk_status lk_cluster_with_device(lk_arena *arena, const lk_cluster *from, const 
 	bool same = true;
 	for (int g = 0; g < from->groups; g++) same &= from->node[g].device == device;
 	if (same) return *out = *from, LK_OK;
-	if (usual(arena, from)) return lk_cluster_simple(arena, device, from->gpus, 0, 0, out, err);
+	if (edit_usual(arena, from))
+		return lk_cluster_simple(arena, device, from->gpus, 0, 0, out, err);
 	lk_cluster_draft draft = draft_like(from);
 	lk_status status = LK_OK;
 	for (int g = 0; g < from->groups && status == LK_OK; g++) {

@@ -34,15 +34,15 @@ struct reader {
 
 /* ---- members ---- */
 
-static const char *place(const struct reader *reader, const lk_value *value, char out[200]) {
+static const char *json_place(const struct reader *reader, const lk_value *value, char out[200]) {
 	snprintf(out, 200, "%.150s:%d:%d", reader->file, value->line, value->column);
 	return out;
 }
 
-static lk_status fail_at(const struct reader *reader, const lk_value *value, const char *what,
-                         const char *hint) {
+static lk_status json_fail_at(const struct reader *reader, const lk_value *value, const char *what,
+                              const char *hint) {
 	char where[200];
-	lk_fail(reader->err, LK_ERR_INPUT, place(reader, value, where), "%s", what);
+	lk_fail(reader->err, LK_ERR_INPUT, json_place(reader, value, where), "%s", what);
 	return hint ? lk_hint(reader->err, "%s", hint) : LK_ERR_INPUT;
 }
 
@@ -59,7 +59,7 @@ static lk_status check_keys(const struct reader *reader, const lk_value *object,
 		snprintf(hint, sizeof hint,
 		         near ? "did you mean '%s'?" : "the first of the known ones is '%s'",
 		         near ? near : names[0]);
-		return fail_at(reader, &object->items[i], what, hint);
+		return json_fail_at(reader, &object->items[i], what, hint);
 	}
 	return LK_OK;
 }
@@ -72,17 +72,18 @@ static lk_status real_member(const struct reader *reader, const lk_value *object
 	char what[128];
 	snprintf(what, sizeof what, "%s must be a number from %.9g to %.9g", key, low, high);
 	if (value->kind != LK_JSON_NUMBER || !(value->number >= low && value->number <= high))
-		return fail_at(reader, value, what, NULL);
+		return json_fail_at(reader, value, what, NULL);
 	*out = value->number;
 	return LK_OK;
 }
 
-static lk_status count_member(const struct reader *reader, const lk_value *object, const char *key,
-                              int high, int *out) {
+static lk_status json_count_member(const struct reader *reader, const lk_value *object,
+                                   const char *key, int high, int *out) {
 	double number = *out;
 	LK_TRY(real_member(reader, object, key, 1, high, &number));
 	if (number != floor(number))
-		return fail_at(reader, lk_json_get(object, key), "a count must be a whole number", NULL);
+		return json_fail_at(reader, lk_json_get(object, key), "a count must be a whole number",
+		                    NULL);
 	*out = (int)number;
 	return LK_OK;
 }
@@ -103,7 +104,7 @@ static lk_status named_device(const struct reader *reader, const lk_value *value
 	if (*out) return LK_OK;
 	lk_status status = lk_device_lookup(value->text, out, &why);
 	if (status == LK_ERR_INPUT)
-		return fail_at(reader, value, why.what, *why.hint ? why.hint : NULL);
+		return json_fail_at(reader, value, why.what, *why.hint ? why.hint : NULL);
 	if (status != LK_OK && reader->err) *reader->err = why;
 	return status;
 }
@@ -123,7 +124,7 @@ static lk_status own_device(const struct reader *reader, const lk_value *object,
 	if (base) {
 		const lk_device *from;
 		if (base->kind != LK_JSON_STRING)
-			return fail_at(reader, base, "base must be the name of a device", NULL);
+			return json_fail_at(reader, base, "base must be the name of a device", NULL);
 		LK_TRY(named_device(reader, base, &from));
 		*device = *from;
 	}
@@ -132,42 +133,43 @@ static lk_status own_device(const struct reader *reader, const lk_value *object,
 		if (strcmp(object->keys[i], "base") == 0) continue;
 		const char *text = field_text(value);
 		if (!text)
-			return fail_at(reader, value, "a field of a device is a text, a number, true or false",
-			               NULL);
-		LK_TRY(
-			lk_device_set(device, object->keys[i], text, place(reader, value, where), reader->err));
+			return json_fail_at(reader, value,
+			                    "a field of a device is a text, a number, true or false", NULL);
+		LK_TRY(lk_device_set(device, object->keys[i], text, json_place(reader, value, where),
+		                     reader->err));
 	}
-	LK_TRY(lk_device_check(device, place(reader, object, where), reader->err));
+	LK_TRY(lk_device_check(device, json_place(reader, object, where), reader->err));
 	*out = device;
 	return LK_OK;
 }
 
-static lk_status read_device(const struct reader *reader, const lk_value *group,
-                             const lk_device **out) {
+static lk_status json_read_device(const struct reader *reader, const lk_value *group,
+                                  const lk_device **out) {
 	const lk_value *value = lk_json_get(group, "device");
 	if (!value)
-		return fail_at(reader, group, "these nodes have no device", "add \"device\": \"h100-sxm\"");
+		return json_fail_at(reader, group, "these nodes have no device",
+		                    "add \"device\": \"h100-sxm\"");
 	if (value->kind == LK_JSON_STRING) return named_device(reader, value, out);
 	if (value->kind == LK_JSON_OBJECT) return own_device(reader, value, out);
-	return fail_at(reader, value, "device must be a name or an object", NULL);
+	return json_fail_at(reader, value, "device must be a name or an object", NULL);
 }
 
 /* The devices that the file defines; one may be the "base" of those behind it. */
-static lk_status read_devices(struct reader *reader, const lk_value *list) {
+static lk_status json_read_devices(struct reader *reader, const lk_value *list) {
 	if (!list) return LK_OK;
 	if (list->kind != LK_JSON_ARRAY)
-		return fail_at(reader, list, "devices must be an array of objects", NULL);
-	if (list->count > OWN_DEVICES) return fail_at(reader, list, "more than 256 devices", NULL);
+		return json_fail_at(reader, list, "devices must be an array of objects", NULL);
+	if (list->count > OWN_DEVICES) return json_fail_at(reader, list, "more than 256 devices", NULL);
 	reader->own = LK_ARRAY(reader->arena, const lk_device *, list->count);
 	if (!reader->own) return lk_oom(reader->err);
 	for (size_t i = 0; i < list->count; i++) {
 		const lk_value *value = &list->items[i];
 		const lk_device *device;
 		if (value->kind != LK_JSON_OBJECT)
-			return fail_at(reader, value, "an element of devices must be an object", NULL);
+			return json_fail_at(reader, value, "an element of devices must be an object", NULL);
 		LK_TRY(own_device(reader, value, &device));
 		if (find_own(reader, device->name))
-			return fail_at(reader, value, "a second device of this name", "names must differ");
+			return json_fail_at(reader, value, "a second device of this name", "names must differ");
 		reader->own[reader->own_count++] = device;
 	}
 	return LK_OK;
@@ -175,7 +177,8 @@ static lk_status read_devices(struct reader *reader, const lk_value *list) {
 
 /* ---- nodes ---- */
 
-static lk_status read_wiring(const struct reader *reader, const lk_value *group, lk_node *node) {
+static lk_status json_read_wiring(const struct reader *reader, const lk_value *group,
+                                  lk_node *node) {
 	static const char *const names[] = {
 		[LK_INTRA_PCIE] = "pcie", [LK_INTRA_MESH] = "mesh", [LK_INTRA_SWITCH] = "switch"};
 	const lk_value *value = lk_json_get(group, "intra");
@@ -184,7 +187,8 @@ static lk_status read_wiring(const struct reader *reader, const lk_value *group,
 		for (int i = 0; i < 3 && value->kind == LK_JSON_STRING; i++)
 			if (lk_same_name(value->text, names[i])) intra = i;
 		if (intra < 0)
-			return fail_at(reader, value, "intra must be \"switch\", \"mesh\" or \"pcie\"", NULL);
+			return json_fail_at(reader, value, "intra must be \"switch\", \"mesh\" or \"pcie\"",
+			                    NULL);
 		node->intra = (lk_intra)intra;
 		node->intra_rate = lk_intra_rate(node->device, node->intra);
 	}
@@ -192,19 +196,20 @@ static lk_status read_wiring(const struct reader *reader, const lk_value *group,
 	const lk_value *as_bits = lk_json_get(group, "intra_gbps"),
 				   *as_bytes = lk_json_get(group, "intra_GBps");
 	if (as_bits && as_bytes)
-		return fail_at(reader, as_bits, "intra_gbps and intra_GBps say the same: give one", NULL);
+		return json_fail_at(reader, as_bits, "intra_gbps and intra_GBps say the same: give one",
+		                    NULL);
 	LK_TRY(real_member(reader, group, "intra_GBps", 1e-3, LK_CLUSTER_RATE / 1e9, &gigabytes));
 	LK_TRY(real_member(reader, group, "intra_gbps", 1e-3, LK_CLUSTER_RATE * 8 / 1e9, &gigabits));
 	if (as_bytes) node->intra_rate = gigabytes * 1e9;
 	if (as_bits) node->intra_rate = gigabits * 1e9 / 8;
 	if (node->intra_rate > 0) return LK_OK;
-	return fail_at(reader, value ? value : group, "this device has no links of its own",
-	               "say \"intra\": \"pcie\", or give intra_GBps");
+	return json_fail_at(reader, value ? value : group, "this device has no links of its own",
+	                    "say \"intra\": \"pcie\", or give intra_GBps");
 }
 
-static lk_status read_nics(const struct reader *reader, const lk_value *group, lk_node *node) {
+static lk_status json_read_nics(const struct reader *reader, const lk_value *group, lk_node *node) {
 	double gigabits = 0, us = 0;
-	LK_TRY(count_member(reader, group, "nics", LK_CLUSTER_NICS, &node->nics));
+	LK_TRY(json_count_member(reader, group, "nics", LK_CLUSTER_NICS, &node->nics));
 	LK_TRY(real_member(reader, group, "nic_gbps", 1e-3, LK_CLUSTER_RATE * 8 / 1e9, &gigabits));
 	LK_TRY(real_member(reader, group, "nic_latency_us", 0, 1e6, &us));
 	if (gigabits > 0) node->nic_rate = gigabits * 1e9 / 8;
@@ -212,43 +217,44 @@ static lk_status read_nics(const struct reader *reader, const lk_value *group, l
 	return LK_OK;
 }
 
-static lk_status read_group(struct reader *reader, const lk_value *group) {
+static lk_status json_read_group(struct reader *reader, const lk_value *group) {
 	static const char *const keys[] = {"count", "gpus",       "device",
 	                                   "intra", "intra_gbps", "intra_GBps",
 	                                   "nics",  "nic_gbps",   "nic_latency_us"};
 	if (group->kind != LK_JSON_OBJECT)
-		return fail_at(reader, group, "an element of nodes must be an object", NULL);
+		return json_fail_at(reader, group, "an element of nodes must be an object", NULL);
 	LK_TRY(check_keys(reader, group, keys, sizeof keys / sizeof *keys));
 	const lk_device *device;
-	LK_TRY(read_device(reader, group, &device));
+	LK_TRY(json_read_device(reader, group, &device));
 	int count = 1, gpus = device->node_gpus;
-	LK_TRY(count_member(reader, group, "count", LK_CLUSTER_GPUS, &count));
-	LK_TRY(count_member(reader, group, "gpus", LK_CLUSTER_GPUS, &gpus));
+	LK_TRY(json_count_member(reader, group, "count", LK_CLUSTER_GPUS, &count));
+	LK_TRY(json_count_member(reader, group, "gpus", LK_CLUSTER_GPUS, &gpus));
 	lk_node node = lk_node_usual(device, gpus);
-	LK_TRY(read_wiring(reader, group, &node));
-	LK_TRY(read_nics(reader, group, &node));
+	LK_TRY(json_read_wiring(reader, group, &node));
+	LK_TRY(json_read_nics(reader, group, &node));
 	char where[200];
-	return lk_cluster_add(&reader->draft, &node, count, place(reader, group, where), reader->err);
+	return lk_cluster_add(&reader->draft, &node, count, json_place(reader, group, where),
+	                      reader->err);
 }
 
 /* ---- the whole ---- */
 
-static lk_status read_cluster(struct reader *reader, const lk_value *top) {
+static lk_status json_read_cluster(struct reader *reader, const lk_value *top) {
 	static const char *const keys[] = {"nodes", "oversubscription", "rail_optimised", "devices",
 	                                   "measured"};
 	if (top->kind != LK_JSON_OBJECT)
-		return fail_at(reader, top, "a cluster must be an object", NULL);
+		return json_fail_at(reader, top, "a cluster must be an object", NULL);
 	LK_TRY(check_keys(reader, top, keys, sizeof keys / sizeof *keys));
 	const lk_value *nodes = lk_json_get(top, "nodes"), *rail = lk_json_get(top, "rail_optimised");
 	if (!nodes || nodes->kind != LK_JSON_ARRAY || !nodes->count)
-		return fail_at(reader, nodes ? nodes : top,
-		               "a cluster needs \"nodes\", an array of at least one kind", NULL);
+		return json_fail_at(reader, nodes ? nodes : top,
+		                    "a cluster needs \"nodes\", an array of at least one kind", NULL);
 	LK_TRY(real_member(reader, top, "oversubscription", 1, 1e4, &reader->draft.oversubscription));
 	if (rail && rail->kind != LK_JSON_TRUE && rail->kind != LK_JSON_FALSE)
-		return fail_at(reader, rail, "rail_optimised must be true or false", NULL);
+		return json_fail_at(reader, rail, "rail_optimised must be true or false", NULL);
 	if (rail) reader->draft.rail_optimised = rail->kind == LK_JSON_TRUE;
-	LK_TRY(read_devices(reader, lk_json_get(top, "devices")));
-	for (size_t i = 0; i < nodes->count; i++) LK_TRY(read_group(reader, &nodes->items[i]));
+	LK_TRY(json_read_devices(reader, lk_json_get(top, "devices")));
+	for (size_t i = 0; i < nodes->count; i++) LK_TRY(json_read_group(reader, &nodes->items[i]));
 	return LK_OK;
 }
 
@@ -256,7 +262,7 @@ lk_status lk_cluster_json(lk_arena *arena, lk_stream *in, lk_cluster *out, lk_er
 	lk_value *top;
 	LK_TRY(lk_json_document(arena, in, &top, err));
 	struct reader r = {arena, lk_stream_name(in), NULL, 0, LK_CLUSTER_DRAFT_INIT, err};
-	lk_status status = read_cluster(&r, top);
+	lk_status status = json_read_cluster(&r, top);
 	if (status == LK_OK) status = lk_cluster_seal(arena, &r.draft, out, err);
 	lk_vec_free(&r.draft.runs);
 	return status;

@@ -37,8 +37,8 @@ struct parser {
 /* ---- scanning ---- */
 
 /* Every error of this file: the column counts from 1. */
-static lk_status fail_at(struct parser *parser, const char *at, const char *what, const char *shown,
-                         const char *hint) {
+static lk_status parse_fail_at(struct parser *parser, const char *at, const char *what,
+                               const char *shown, const char *hint) {
 	char where[48];
 	snprintf(where, sizeof where, "cluster, column %zu", (size_t)(at - parser->text) + 1);
 	if (shown) lk_fail(parser->err, LK_ERR_INPUT, where, "%s '%.60s'", what, shown);
@@ -46,18 +46,18 @@ static lk_status fail_at(struct parser *parser, const char *at, const char *what
 	return hint ? lk_hint(parser->err, "%s", hint) : LK_ERR_INPUT;
 }
 
-static void skip_blanks(struct parser *parser) {
+static void parse_skip_blanks(struct parser *parser) {
 	parser->at += strspn(parser->at, " \t\r\n");
 }
 
 static bool accept(struct parser *parser, char c) {
-	skip_blanks(parser);
+	parse_skip_blanks(parser);
 	if (*parser->at != c) return false;
 	parser->at++;
 	return true;
 }
 
-static bool is_digit(char c) {
+static bool parse_is_digit(char c) {
 	return c >= '0' && c <= '9';
 }
 
@@ -67,7 +67,7 @@ static bool is_letter(char c) {
 
 /* If the letters at the cursor are `word` in any case, goes behind them. */
 static bool accept_word(struct parser *parser, const char *word) {
-	skip_blanks(parser);
+	parse_skip_blanks(parser);
 	size_t n = 0;
 	for (; is_letter(parser->at[n]) && word[n]; n++)
 		if ((parser->at[n] | 0x20) != word[n]) return false;
@@ -76,32 +76,33 @@ static bool accept_word(struct parser *parser, const char *word) {
 	return true;
 }
 
-static lk_status read_count(struct parser *parser, long long high, const char *of_what, int *out) {
-	skip_blanks(parser);
+static lk_status parse_read_count(struct parser *parser, long long high, const char *of_what,
+                                  int *out) {
+	parse_skip_blanks(parser);
 	const char *from = parser->at;
 	long long count = 0;
-	for (; is_digit(*parser->at); parser->at++)
+	for (; parse_is_digit(*parser->at); parser->at++)
 		if (count <= high) count = count * 10 + (*parser->at - '0');
 	char what[96], hint[64];
 	snprintf(hint, sizeof hint, "give a whole number from 1 to %lld", high);
 	snprintf(what, sizeof what, parser->at == from ? "%s is missing" : "%s is out of range",
 	         of_what);
 	if (parser->at == from || count < 1 || count > high)
-		return fail_at(parser, from, what, NULL, hint);
+		return parse_fail_at(parser, from, what, NULL, hint);
 	*out = (int)count;
 	return LK_OK;
 }
 
-static lk_status read_rate(struct parser *parser, double low, double high, const char *of_what,
-                           double *out) {
-	skip_blanks(parser);
+static lk_status parse_read_rate(struct parser *parser, double low, double high,
+                                 const char *of_what, double *out) {
+	parse_skip_blanks(parser);
 	const char *from = parser->at, *end;
 	double number = lk_read_real(from, &end);
 	char what[96], hint[64];
 	snprintf(hint, sizeof hint, "give a number from %.9g to %.9g", low, high);
 	snprintf(what, sizeof what, end == from ? "%s is missing" : "%s is out of range", of_what);
 	if (end == from || !(number >= low && number <= high))
-		return fail_at(parser, from, what, NULL, hint);
+		return parse_fail_at(parser, from, what, NULL, hint);
 	parser->at = end;
 	*out = round(number * 1e6) /
 	       1e6; /* as many decimals as the text of a cluster has: cluster_text.c */
@@ -114,31 +115,32 @@ static size_t word_length(const struct parser *parser) {
 	return strcspn(parser->at, " \t\r\n,+*");
 }
 
-static lk_status unexpected(struct parser *parser, const char *hint) {
-	skip_blanks(parser);
-	if (!*parser->at) return fail_at(parser, parser->at, "the text ends too early", NULL, hint);
+static lk_status parse_unexpected(struct parser *parser, const char *hint) {
+	parse_skip_blanks(parser);
+	if (!*parser->at)
+		return parse_fail_at(parser, parser->at, "the text ends too early", NULL, hint);
 	char word[WORD];
 	size_t length = word_length(parser);
 	snprintf(word, sizeof word, "%.*s", length ? (int)(length < WORD ? length : WORD - 1) : 1,
 	         parser->at);
-	return fail_at(parser, parser->at, "unexpected", word, hint);
+	return parse_fail_at(parser, parser->at, "unexpected", word, hint);
 }
 
 /* ---- nodes ---- */
 
-static lk_status read_device(struct parser *parser, const lk_device **out) {
-	skip_blanks(parser);
+static lk_status parse_read_device(struct parser *parser, const lk_device **out) {
+	parse_skip_blanks(parser);
 	const char *from = parser->at;
 	size_t length = word_length(parser);
 	bool quoted = *from == '"' || *from == '\'';
 	if (quoted) {
 		const char *end = strchr(from + 1, *from);
-		if (!end) return fail_at(parser, from, "this quote is not closed", NULL, NULL);
+		if (!end) return parse_fail_at(parser, from, "this quote is not closed", NULL, NULL);
 		length = (size_t)(end - from) - 1;
 	}
-	if (!length) return unexpected(parser, "a device must stand here, such as h100-sxm");
+	if (!length) return parse_unexpected(parser, "a device must stand here, such as h100-sxm");
 	if (length >= 128)
-		return fail_at(parser, from, "a device name of more than 127 bytes", NULL, NULL);
+		return parse_fail_at(parser, from, "a device name of more than 127 bytes", NULL, NULL);
 	char name[128];
 	memcpy(name, from + quoted, length);
 	name[length] = '\0';
@@ -150,7 +152,7 @@ static lk_status read_device(struct parser *parser, const lk_device **out) {
 		if (parser->err) *parser->err = why;
 		return status;
 	}
-	return fail_at(parser, from, why.what, NULL, why.hint);
+	return parse_fail_at(parser, from, why.what, NULL, why.hint);
 }
 
 /* PCIe x16 per direction as NCCL reckons it: 12 GB/s for generation 3, doubled with each
@@ -158,18 +160,18 @@ static lk_status read_device(struct parser *parser, const lk_device **out) {
 static lk_status read_pcie(struct parser *parser, const char *from, lk_node *node) {
 	node->intra = LK_INTRA_PCIE;
 	node->intra_rate = node->device->pcie_rate;
-	if (!is_digit(*parser->at)) return LK_OK;
+	if (!parse_is_digit(*parser->at)) return LK_OK;
 	int generation = *parser->at++ - '0';
-	if (generation < 3 || generation > 7 || is_digit(*parser->at))
-		return fail_at(parser, from, "no PCIe generation that is known", NULL,
-		               "say pcie3, pcie4, pcie5, pcie6 or pcie7");
+	if (generation < 3 || generation > 7 || parse_is_digit(*parser->at))
+		return parse_fail_at(parser, from, "no PCIe generation that is known", NULL,
+		                     "say pcie3, pcie4, pcie5, pcie6 or pcie7");
 	node->intra_rate = 12e9 * (1 << (generation - 3));
 	return LK_OK;
 }
 
 /* `fits`: the word names the kind of links that the device has. */
-static lk_status read_links(struct parser *parser, const char *from, lk_node *node, lk_intra intra,
-                            bool fits) {
+static lk_status parse_read_links(struct parser *parser, const char *from, lk_node *node,
+                                  lk_intra intra, bool fits) {
 	const lk_device *device = node->device;
 	int generation = lk_nvlink_generation(device->arch);
 	char hint[64] = "say pcie, or leave it out for the usual wiring";
@@ -177,11 +179,11 @@ static lk_status read_links(struct parser *parser, const char *from, lk_node *no
 		if (device->link_rate > 0 && generation)
 			snprintf(hint, sizeof hint, "it has nvlink%d", generation);
 		else if (device->link_rate > 0) snprintf(hint, sizeof hint, "it has xgmi");
-		return fail_at(parser, from, "no such links on device", device->name, hint);
+		return parse_fail_at(parser, from, "no such links on device", device->name, hint);
 	}
 	if (device->link_bridge && node->gpus > 2)
-		return fail_at(parser, from, "a bridge joins two cards, not more, of device", device->name,
-		               "say pcie, or describe nodes of 2 GPUs");
+		return parse_fail_at(parser, from, "a bridge joins two cards, not more, of device",
+		                     device->name, "say pcie, or describe nodes of 2 GPUs");
 	node->intra = intra;
 	node->intra_rate = device->link_rate;
 	return LK_OK;
@@ -190,57 +192,60 @@ static lk_status read_links(struct parser *parser, const char *from, lk_node *no
 static lk_status read_nvlink(struct parser *parser, const char *from, lk_node *node,
                              lk_intra wired) {
 	int generation = lk_nvlink_generation(node->device->arch);
-	int said = is_digit(*parser->at) ? *parser->at++ - '0' : generation;
-	return read_links(parser, from, node, wired, generation && said == generation);
+	int said = parse_is_digit(*parser->at) ? *parser->at++ - '0' : generation;
+	return parse_read_links(parser, from, node, wired, generation && said == generation);
 }
 
 /* Reads the wiring, if one stands here. */
-static lk_status read_wiring(struct parser *parser, lk_node *node) {
-	skip_blanks(parser);
+static lk_status parse_read_wiring(struct parser *parser, lk_node *node) {
+	parse_skip_blanks(parser);
 	const char *from = parser->at;
 	lk_intra wired = node->device->link_switch ? LK_INTRA_SWITCH : LK_INTRA_MESH;
 	if (accept_word(parser, "pcie")) return read_pcie(parser, from, node);
 	if (accept_word(parser, "nvlink")) return read_nvlink(parser, from, node, wired);
 	if (accept_word(parser, "xgmi"))
-		return read_links(parser, from, node, wired, !lk_nvlink_generation(node->device->arch));
+		return parse_read_links(parser, from, node, wired,
+		                        !lk_nvlink_generation(node->device->arch));
 	if (accept_word(parser, "nvswitch"))
-		return read_links(parser, from, node, LK_INTRA_SWITCH, true);
-	if (accept_word(parser, "mesh")) return read_links(parser, from, node, LK_INTRA_MESH, true);
+		return parse_read_links(parser, from, node, LK_INTRA_SWITCH, true);
+	if (accept_word(parser, "mesh"))
+		return parse_read_links(parser, from, node, LK_INTRA_MESH, true);
 	return LK_OK;
 }
 
 /* Reads "300GB/s", if it stands here. */
 static lk_status read_link_rate(struct parser *parser, lk_node *node) {
-	skip_blanks(parser);
-	if (!is_digit(*parser->at) && *parser->at != '.') return LK_OK;
+	parse_skip_blanks(parser);
+	if (!parse_is_digit(*parser->at) && *parser->at != '.') return LK_OK;
 	const char *from = parser->at;
 	double rate;
-	LK_TRY(read_rate(parser, 1e-3, LK_CLUSTER_RATE / 1e9, "the link rate", &rate));
+	LK_TRY(parse_read_rate(parser, 1e-3, LK_CLUSTER_RATE / 1e9, "the link rate", &rate));
 	if (!accept_word(parser, "gb") || !accept(parser, '/') || !accept_word(parser, "s"))
-		return fail_at(parser, from, "a rate without its unit", NULL,
-		               "say 300GB/s: per second, direction and GPU");
+		return parse_fail_at(parser, from, "a rate without its unit", NULL,
+		                     "say 300GB/s: per second, direction and GPU");
 	node->intra_rate = rate * 1e9;
 	return LK_OK;
 }
 
 static lk_status read_nic(struct parser *parser, lk_node *node) {
 	double gbits, us = 0;
-	LK_TRY(read_count(parser, LK_CLUSTER_NICS, "the number of NICs of a node", &node->nics));
+	LK_TRY(parse_read_count(parser, LK_CLUSTER_NICS, "the number of NICs of a node", &node->nics));
 	if (!accept(parser, '*'))
-		return unexpected(parser, "say how many NICs of which rate, such as nic 8*400g");
-	LK_TRY(read_rate(parser, 1e-3, LK_CLUSTER_RATE * 8 / 1e9, "the rate of a NIC in gigabits",
-	                 &gbits));
+		return parse_unexpected(parser, "say how many NICs of which rate, such as nic 8*400g");
+	LK_TRY(parse_read_rate(parser, 1e-3, LK_CLUSTER_RATE * 8 / 1e9, "the rate of a NIC in gigabits",
+	                       &gbits));
 	if (!accept_word(parser, "g") && !accept_word(parser, "gb") && !accept_word(parser, "gbps") &&
 	    !accept_word(parser, "gbit")) {
-		skip_blanks(parser);
+		parse_skip_blanks(parser);
 		if (is_letter(*parser->at))
-			return unexpected(parser, "the rate of a NIC is in gigabits per second, such as 400g");
+			return parse_unexpected(parser,
+			                        "the rate of a NIC is in gigabits per second, such as 400g");
 	}
-	skip_blanks(parser);
-	if (is_digit(*parser->at) || *parser->at == '.') {
-		LK_TRY(read_rate(parser, 0, 1e6, "the latency", &us));
+	parse_skip_blanks(parser);
+	if (parse_is_digit(*parser->at) || *parser->at == '.') {
+		LK_TRY(parse_read_rate(parser, 0, 1e6, "the latency", &us));
 		if (!accept_word(parser, "us"))
-			return unexpected(parser, "the latency of a NIC is in us, such as 35us");
+			return parse_unexpected(parser, "the latency of a NIC is in us, such as 35us");
 	}
 	node->nic_rate = gbits * 1e9 / 8;
 	node->nic_latency_s = us * 1e-6;
@@ -248,13 +253,13 @@ static lk_status read_nic(struct parser *parser, lk_node *node) {
 }
 
 static lk_status read_oversub(struct parser *parser) {
-	skip_blanks(parser);
+	parse_skip_blanks(parser);
 	const char *from = parser->at;
 	double factor;
-	LK_TRY(read_rate(parser, 1, 1e4, "the oversubscription", &factor));
+	LK_TRY(parse_read_rate(parser, 1, 1e4, "the oversubscription", &factor));
 	if (parser->oversub_said && factor != parser->draft.oversubscription)
-		return fail_at(parser, from, "a second oversubscription", NULL,
-		               "it holds for the whole cluster: say it once");
+		return parse_fail_at(parser, from, "a second oversubscription", NULL,
+		                     "it holds for the whole cluster: say it once");
 	parser->oversub_said = true;
 	parser->draft.oversubscription = factor;
 	return LK_OK;
@@ -265,51 +270,53 @@ static lk_status read_option(struct parser *parser, lk_node *node) {
 	if (accept_word(parser, "oversub")) return read_oversub(parser);
 	if (accept_word(parser, "rail")) return LK_OK;
 	if (!accept_word(parser, "norail"))
-		return unexpected(parser, "say nic, oversub, rail or norail");
+		return parse_unexpected(parser, "say nic, oversub, rail or norail");
 	parser->draft.rail_optimised = false;
 	return LK_OK;
 }
 
 /* ---- the whole ---- */
 
-static lk_status read_nodes(struct parser *parser) {
+static lk_status parse_read_nodes(struct parser *parser) {
 	int nodes = 0, gpus;
-	skip_blanks(parser);
+	parse_skip_blanks(parser);
 	const char *from = parser->at;
-	LK_TRY(read_count(parser, LK_CLUSTER_GPUS, "a count", &gpus));
+	LK_TRY(parse_read_count(parser, LK_CLUSTER_GPUS, "a count", &gpus));
 	if (accept_word(parser, "node") || accept_word(parser, "nodes")) {
 		nodes = gpus;
-		if (!accept(parser, '*')) return unexpected(parser, "say '8 node * 8 h100-sxm'");
-		LK_TRY(read_count(parser, LK_CLUSTER_GPUS, "the number of GPUs of a node", &gpus));
+		if (!accept(parser, '*')) return parse_unexpected(parser, "say '8 node * 8 h100-sxm'");
+		LK_TRY(parse_read_count(parser, LK_CLUSTER_GPUS, "the number of GPUs of a node", &gpus));
 	}
 	const lk_device *device;
-	LK_TRY(read_device(parser, &device));
+	LK_TRY(parse_read_device(parser, &device));
 	lk_node node = lk_node_usual(device, nodes ? gpus : device->node_gpus);
-	LK_TRY(read_wiring(parser, &node));
+	LK_TRY(parse_read_wiring(parser, &node));
 	LK_TRY(read_link_rate(parser, &node));
 	while (accept(parser, ',')) LK_TRY(read_option(parser, &node));
 	lk_error why = {0};
 	lk_status status = nodes ? lk_cluster_add(&parser->draft, &node, nodes, "", &why)
 	                         : lk_cluster_fill(&parser->draft, &node, gpus, &why);
-	return status == LK_ERR_INPUT ? fail_at(parser, from, why.what, NULL, NULL)
+	return status == LK_ERR_INPUT ? parse_fail_at(parser, from, why.what, NULL, NULL)
 	       : status == LK_OK      ? LK_OK
 	                              : lk_oom(parser->err);
 }
 
-static lk_status read_text(lk_arena *arena, const char *text, lk_cluster *out, lk_error *err) {
+static lk_status parse_read_text(lk_arena *arena, const char *text, lk_cluster *out,
+                                 lk_error *err) {
 	struct parser p = {text, text, LK_CLUSTER_DRAFT_INIT, false, err};
 	lk_status status;
-	do status = read_nodes(&p);
+	do status = parse_read_nodes(&p);
 	while (status == LK_OK && accept(&p, '+'));
-	skip_blanks(&p);
+	parse_skip_blanks(&p);
 	if (status == LK_OK && *p.at)
-		status = unexpected(&p, "nodes are joined by '+', their options by ','");
+		status = parse_unexpected(&p, "nodes are joined by '+', their options by ','");
 	if (status == LK_OK) status = lk_cluster_seal(arena, &p.draft, out, err);
 	lk_vec_free(&p.draft.runs);
 	return status;
 }
 
-static lk_status read_file(lk_arena *arena, const char *path, lk_cluster *out, lk_error *err) {
+static lk_status parse_read_file(lk_arena *arena, const char *path, lk_cluster *out,
+                                 lk_error *err) {
 	char *text;
 	size_t size;
 	LK_TRY(lk_stream_slurp(path, JSON_FILE_LIMIT, &text, &size, err));
@@ -329,12 +336,12 @@ static lk_status read_xml(lk_arena *arena, const char *text, lk_cluster *out, lk
 	lk_node node;
 	lk_stream *in;
 	int nodes = 1;
-	skip_blanks(&p);
-	if (is_digit(*p.at) &&
-	    (read_count(&p, LK_CLUSTER_GPUS, "a count", &nodes) != LK_OK ||
+	parse_skip_blanks(&p);
+	if (parse_is_digit(*p.at) &&
+	    (parse_read_count(&p, LK_CLUSTER_GPUS, "a count", &nodes) != LK_OK ||
 	     !(accept_word(&p, "node") || accept_word(&p, "nodes")) || !accept(&p, '*')))
 		p.at = text, nodes = 1; /* a name that begins with digits */
-	skip_blanks(&p);
+	parse_skip_blanks(&p);
 	LK_TRY(lk_stream_open(p.at, &in, err));
 	lk_status status = lk_topology_xml_read(in, &node, err);
 	lk_stream_close(in);
@@ -346,9 +353,9 @@ static lk_status read_xml(lk_arena *arena, const char *text, lk_cluster *out, lk
 
 lk_status lk_cluster_parse(lk_arena *arena, const char *text, lk_cluster *out, lk_error *err) {
 	if (text[strspn(text, " \t\r\n")] != '{') {
-		if (lk_ends_in(text, ".json")) return read_file(arena, text, out, err);
+		if (lk_ends_in(text, ".json")) return parse_read_file(arena, text, out, err);
 		if (lk_ends_in(text, ".xml")) return read_xml(arena, text, out, err);
-		return read_text(arena, text, out, err);
+		return parse_read_text(arena, text, out, err);
 	}
 	lk_stream *in;
 	LK_TRY(lk_stream_memory(text, strlen(text), "cluster", &in, err));

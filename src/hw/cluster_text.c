@@ -17,7 +17,7 @@ struct writer {
 
 static const char ellipsis[] = " ...";
 
-static void put(struct writer *writer, const char *text) {
+static void cluster_text_put(struct writer *writer, const char *text) {
 	size_t length = strlen(text);
 	if (writer->cut || writer->used + length + sizeof ellipsis > writer->size) {
 		writer->cut = true;
@@ -27,24 +27,24 @@ static void put(struct writer *writer, const char *text) {
 	writer->used += length;
 }
 
-static void put_count(struct writer *writer, int count) {
+static void cluster_text_put_count(struct writer *writer, int count) {
 	char text[16];
 	snprintf(text, sizeof text, "%d", count);
-	put(writer, text);
+	cluster_text_put(writer, text);
 }
 
 /* Six decimals at most: the text of a rate that was read from a text is that text again, although
  * it was scaled to bytes per second in between. */
-static void put_number(struct writer *writer, double number) {
+static void cluster_text_put_number(struct writer *writer, double number) {
 	char text[64];
-	put(writer, lk_format_shortest(round(number * 1e6) / 1e6, text, sizeof text));
+	cluster_text_put(writer, lk_format_shortest(round(number * 1e6) / 1e6, text, sizeof text));
 }
 
-static void put_name(struct writer *writer, const char *name) {
+static void cluster_text_put_name(struct writer *writer, const char *name) {
 	const char *quote = !name[strcspn(name, " \t,+*'\"")] ? "" : strchr(name, '"') ? "'" : "\"";
-	put(writer, quote);
-	put(writer, name);
-	put(writer, quote);
+	cluster_text_put(writer, quote);
+	cluster_text_put(writer, name);
+	cluster_text_put(writer, quote);
 }
 
 static void put_intra(struct writer *writer, const lk_node *node) {
@@ -53,50 +53,50 @@ static void put_intra(struct writer *writer, const lk_node *node) {
 	bool as_wired =
 		device->link_rate > 0 && (node->intra == LK_INTRA_SWITCH) == device->link_switch;
 	if (node->intra == LK_INTRA_PCIE) {
-		put(writer, " pcie");
+		cluster_text_put(writer, " pcie");
 	} else if (!as_wired) {
-		put(writer, node->intra == LK_INTRA_SWITCH ? " nvswitch" : " mesh");
+		cluster_text_put(writer, node->intra == LK_INTRA_SWITCH ? " nvswitch" : " mesh");
 	} else if (generation) {
-		put(writer, " nvlink");
-		put_count(writer, generation);
+		cluster_text_put(writer, " nvlink");
+		cluster_text_put_count(writer, generation);
 	} else {
-		put(writer, " xgmi");
+		cluster_text_put(writer, " xgmi");
 	}
 	if (node->intra_rate == lk_intra_rate(device, node->intra)) return;
-	put(writer, " ");
-	put_number(writer, node->intra_rate / 1e9);
-	put(writer, "GB/s");
+	cluster_text_put(writer, " ");
+	cluster_text_put_number(writer, node->intra_rate / 1e9);
+	cluster_text_put(writer, "GB/s");
 }
 
 static void put_nics(struct writer *writer, const lk_node *node) {
-	put(writer, ", nic ");
-	put_count(writer, node->nics);
-	put(writer, "*");
-	put_number(writer, node->nic_rate * 8 / 1e9);
-	put(writer, "g");
+	cluster_text_put(writer, ", nic ");
+	cluster_text_put_count(writer, node->nics);
+	cluster_text_put(writer, "*");
+	cluster_text_put_number(writer, node->nic_rate * 8 / 1e9);
+	cluster_text_put(writer, "g");
 	if (!(node->nic_latency_s > 0)) return;
-	put(writer, " ");
-	put_number(writer, node->nic_latency_s * 1e6);
-	put(writer, "us");
+	cluster_text_put(writer, " ");
+	cluster_text_put_number(writer, node->nic_latency_s * 1e6);
+	cluster_text_put(writer, "us");
 }
 
 void lk_cluster_text(const lk_cluster *cluster, char *out, size_t size) {
 	struct writer w = {out, size, 0, false};
 	*out = '\0';
 	for (int g = 0; g < cluster->groups && !w.cut; g++) {
-		if (g) put(&w, " + ");
-		put_count(&w, cluster->nodes[g]);
-		put(&w, " node * ");
-		put_count(&w, cluster->node[g].gpus);
-		put(&w, " ");
-		put_name(&w, cluster->node[g].device->name);
+		if (g) cluster_text_put(&w, " + ");
+		cluster_text_put_count(&w, cluster->nodes[g]);
+		cluster_text_put(&w, " node * ");
+		cluster_text_put_count(&w, cluster->node[g].gpus);
+		cluster_text_put(&w, " ");
+		cluster_text_put_name(&w, cluster->node[g].device->name);
 		put_intra(&w, &cluster->node[g]);
 		put_nics(&w, &cluster->node[g]);
 	}
 	if (cluster->oversubscription != 1) {
-		put(&w, ", oversub ");
-		put_number(&w, cluster->oversubscription);
+		cluster_text_put(&w, ", oversub ");
+		cluster_text_put_number(&w, cluster->oversubscription);
 	}
-	if (!cluster->rail_optimised) put(&w, ", norail");
+	if (!cluster->rail_optimised) cluster_text_put(&w, ", norail");
 	if (w.cut) memcpy(out + w.used, ellipsis, sizeof ellipsis);
 }

@@ -93,7 +93,7 @@ static int compare_keys(const void *a, const void *b) {
 	return strcmp(((const struct key *)a)->text, ((const struct key *)b)->text);
 }
 
-static const struct key *find_key(const struct catalogue *cat, const char *text) {
+static const struct key *device_find_key(const struct catalogue *cat, const char *text) {
 	struct key wanted = {text, 0};
 	return cat->keys.count
 	           ? bsearch(&wanted, cat->keys.at, cat->keys.count, sizeof(struct key), compare_keys)
@@ -103,7 +103,7 @@ static const struct key *find_key(const struct catalogue *cat, const char *text)
 /* ---- loading ---- */
 
 /* Takes the next part of a '|' separated list; false at its end. */
-static bool next_part(const char **list, const char **part, size_t *length) {
+static bool device_next_part(const char **list, const char **part, size_t *length) {
 	if (!**list) return false;
 	*part = *list;
 	*length = strcspn(*list, "|");
@@ -129,7 +129,7 @@ static lk_status add_aliases(struct catalogue *cat, const char *list, const char
 	if (!shown) return lk_oom(err);
 	const char *part;
 	size_t length;
-	while (next_part(&list, &part, &length)) {
+	while (device_next_part(&list, &part, &length)) {
 		LK_TRY(add_key(cat, part, length, where, err));
 		if (to != shown) to += sprintf(to, ", ");
 		memcpy(to, part, length);
@@ -139,7 +139,7 @@ static lk_status add_aliases(struct catalogue *cat, const char *list, const char
 	return LK_OK;
 }
 
-static lk_status find_columns(struct catalogue *cat, const lk_csv *csv, lk_error *err) {
+static lk_status device_find_columns(struct catalogue *cat, const lk_csv *csv, lk_error *err) {
 	for (int i = 0; i < LK_DEVICE_COLUMNS; i++) {
 		cat->column[i] = lk_csv_column(csv, lk_device_field(i));
 		if (cat->column[i] >= 0) continue;
@@ -149,8 +149,8 @@ static lk_status find_columns(struct catalogue *cat, const lk_csv *csv, lk_error
 	return LK_OK;
 }
 
-static lk_status add_device(struct catalogue *cat, const lk_csv *csv, lk_error *err) {
-	if (!cat->entries.count) LK_TRY(find_columns(cat, csv, err));
+static lk_status device_add_device(struct catalogue *cat, const lk_csv *csv, lk_error *err) {
+	if (!cat->entries.count) LK_TRY(device_find_columns(cat, csv, err));
 	const char *where = lk_csv_where(csv);
 	if (!lk_push(&cat->entries)) return lk_oom(err);
 	lk_device *device = &lk_last(&cat->entries)->device;
@@ -169,7 +169,7 @@ static lk_status add_refusal(struct catalogue *cat, const lk_csv *csv, lk_error 
 		lk_arena_strdup(&cat->arena, lk_csv_field(csv, lk_csv_column(csv, "reason")));
 	size_t length;
 	if (!name || !reason) return lk_oom(err);
-	while (next_part(&list, &part, &length)) {
+	while (device_next_part(&list, &part, &length)) {
 		char text[KEY];
 		if (!make_key(part, length, text))
 			return lk_fail(err, LK_ERR_INPUT, lk_csv_where(csv), "'%.*s' is no prefix", (int)length,
@@ -183,8 +183,8 @@ static lk_status add_refusal(struct catalogue *cat, const lk_csv *csv, lk_error 
 
 typedef lk_status row_reader(struct catalogue *cat, const lk_csv *csv, lk_error *err);
 
-static lk_status read_rows(struct catalogue *cat, const char *dir, const char *file,
-                           row_reader *row, lk_error *err) {
+static lk_status device_read_rows(struct catalogue *cat, const char *dir, const char *file,
+                                  row_reader *row, lk_error *err) {
 	lk_stream *in;
 	LK_TRY(lk_data_open(dir, file, &in, err));
 	lk_csv *csv = NULL;
@@ -217,8 +217,8 @@ static lk_status sort_keys(struct catalogue *cat, lk_error *err) {
 static lk_status catalogue_load(const char *dir, struct catalogue **out, lk_error *err) {
 	struct catalogue *cat = calloc(1, sizeof *cat);
 	if (!cat) return lk_oom(err);
-	lk_status status = read_rows(cat, dir, "devices.csv", add_device, err);
-	if (status == LK_OK) status = read_rows(cat, dir, "not_modelled.csv", add_refusal, err);
+	lk_status status = device_read_rows(cat, dir, "devices.csv", device_add_device, err);
+	if (status == LK_OK) status = device_read_rows(cat, dir, "not_modelled.csv", add_refusal, err);
 	if (status == LK_OK) status = sort_keys(cat, err);
 	if (status == LK_OK) *out = cat;
 	else catalogue_free(cat);
@@ -229,7 +229,7 @@ static lk_status catalogue_load(const char *dir, struct catalogue **out, lk_erro
 
 static _Atomic(struct catalogue *) loaded;
 
-static bool publish(struct catalogue *cat) {
+static bool device_publish(struct catalogue *cat) {
 	struct catalogue *none = NULL;
 	return atomic_compare_exchange_strong(&loaded, &none, cat);
 }
@@ -237,7 +237,7 @@ static bool publish(struct catalogue *cat) {
 lk_status lk_catalogue_open(const char *dir, lk_error *err) {
 	struct catalogue *cat = NULL;
 	LK_TRY(catalogue_load(dir, &cat, err));
-	if (publish(cat)) return LK_OK;
+	if (device_publish(cat)) return LK_OK;
 	catalogue_free(cat);
 	return lk_fail(err, LK_ERR_INTERNAL, "devices.csv",
 	               "the device catalogue is already in use and cannot change");
@@ -249,7 +249,7 @@ static const struct catalogue *get_catalogue(lk_error *err) {
 	struct catalogue *cat = atomic_load(&loaded);
 	if (cat) return cat;
 	if (catalogue_load(NULL, &cat, err) != LK_OK) return NULL;
-	if (!publish(cat)) catalogue_free(cat);
+	if (!device_publish(cat)) catalogue_free(cat);
 	return atomic_load(&loaded);
 }
 
@@ -266,7 +266,7 @@ static size_t before_remark(const char *name) {
 static const lk_device *find_in(const struct catalogue *cat, const char *name) {
 	char text[KEY];
 	if (!cat || !name || !make_key(name, before_remark(name), text)) return NULL;
-	const struct key *found = find_key(cat, text);
+	const struct key *found = device_find_key(cat, text);
 	return found ? &cat->entries.at[found->device].device : NULL;
 }
 
@@ -290,7 +290,7 @@ static lk_status not_found(const struct catalogue *cat, const char *name, const 
 	if (!names) return lk_oom(err);
 	for (size_t i = 0; i < cat->keys.count; i++) names[i] = cat->keys.at[i].text;
 	const char *near = lk_nearest(text, names, cat->keys.count);
-	const struct key *found = near ? find_key(cat, near) : NULL;
+	const struct key *found = near ? device_find_key(cat, near) : NULL;
 	free(names);
 	if (found) return lk_hint(err, "did you mean %s?", cat->entries.at[found->device].device.name);
 	return lk_hint(

@@ -79,8 +79,8 @@ static lk_status unknown_field(const char *name, const char *where, lk_error *er
 	            : lk_hint(err, "the fields are the columns of devices.csv");
 }
 
-static lk_status set_text(char *to, size_t size, const struct field *field, const char *text,
-                          const char *where, lk_error *err) {
+static lk_status fields_set_text(char *to, size_t size, const struct field *field, const char *text,
+                                 const char *where, lk_error *err) {
 	if (strlen(text) >= size)
 		return lk_fail(err, LK_ERR_INPUT, where, "%s is longer than %zu bytes", field->name,
 		               size - 1);
@@ -102,8 +102,8 @@ static lk_status set_arch(lk_arch *to, const char *text, const char *where, lk_e
 	               near ? near : names[LK_ARCH_HOPPER]);
 }
 
-static lk_status set_number(char *to, const struct field *field, const char *text,
-                            const char *where, lk_error *err) {
+static lk_status fields_set_number(char *to, const struct field *field, const char *text,
+                                   const char *where, lk_error *err) {
 	if (field->kind == FLAG)
 		return lk_parse_bool(*text ? text : "no", (bool *)(void *)to, where, err);
 	if (field->kind == INTEGER) {
@@ -122,14 +122,14 @@ lk_status lk_device_set_field(lk_device *device, int index, const char *text, co
                               lk_error *err) {
 	const struct field *field = &fields[index];
 	char *to = (char *)device + field->offset;
-	if (field->kind == TEXT) return set_text(to, field->size, field, text, where, err);
+	if (field->kind == TEXT) return fields_set_text(to, field->size, field, text, where, err);
 	if (field->kind == ARCH) return set_arch((lk_arch *)(void *)to, text, where, err);
-	if (set_number(to, field, text, NULL, NULL) == LK_OK) return LK_OK;
+	if (fields_set_number(to, field, text, NULL, NULL) == LK_OK) return LK_OK;
 	/* Once more for the message: the place is written only where it is needed, which halves the
 	 * catalogue's load. */
 	char place[256];
 	snprintf(place, sizeof place, "%s: %s", where, field->name);
-	return set_number(to, field, text, place, err);
+	return fields_set_number(to, field, text, place, err);
 }
 
 lk_status lk_device_set(lk_device *device, const char *name, const char *text, const char *where,
@@ -140,8 +140,8 @@ lk_status lk_device_set(lk_device *device, const char *name, const char *text, c
 	return unknown_field(name, where, err);
 }
 
-static lk_status lacks(const lk_device *device, const char *field, const char *where,
-                       lk_error *err) {
+static lk_status fields_lacks(const lk_device *device, const char *field, const char *where,
+                              lk_error *err) {
 	lk_fail(err, LK_ERR_INPUT, where, "device '%s' has no %s", device->name, field);
 	return lk_hint(err, "give it, or a \"base\" device that has it");
 }
@@ -161,11 +161,11 @@ lk_status lk_device_check(const lk_device *device, const char *where, lk_error *
 		{"pcie_GBps", device->pcie_rate},
 		{"nic_gbps", device->nic_rate},
 	};
-	if (!*device->name) return lacks(device, "name", where, err);
+	if (!*device->name) return fields_lacks(device, "name", where, err);
 	for (size_t i = 0; i < sizeof needed / sizeof *needed; i++)
-		if (!(needed[i].value > 0)) return lacks(device, needed[i].field, where, err);
+		if (!(needed[i].value > 0)) return fields_lacks(device, needed[i].field, where, err);
 	if ((device->links > 0) != (device->link_rate > 0))
-		return lacks(device, device->links > 0 ? "link_GBps" : "links", where, err);
+		return fields_lacks(device, device->links > 0 ? "link_GBps" : "links", where, err);
 	if (device->link_switch && device->link_bridge)
 		return lk_fail(err, LK_ERR_INPUT, where, "device '%s' has both link_switch and link_bridge",
 		               device->name);

@@ -43,13 +43,13 @@ static const char *attribute(const char **attributes, const char *name) {
 	return "";
 }
 
-static long hex(const char *text) {
+static long xml_hex(const char *text) {
 	char *end;
 	long value = strtol(text, &end, 16);
 	return end != text && value >= 0 && value <= 0xffffff ? value : -1;
 }
 
-static double number(const char *text, double low, double high) {
+static double xml_number(const char *text, double low, double high) {
 	const char *end;
 	double value = lk_read_real(text, &end);
 	return value >= low && value <= high ? value : 0;
@@ -58,9 +58,9 @@ static double number(const char *text, double low, double high) {
 /* ---- elements ---- */
 
 static void see_pci(struct topology *topology, const char **attributes) {
-	long class = hex(attribute(attributes, "class")) >> 8;
+	long class = xml_hex(attribute(attributes, "class")) >> 8;
 	if (class == 0x0302 || class == 0x0300) {
-		long device = hex(attribute(attributes, "device"));
+		long device = xml_hex(attribute(attributes, "device"));
 		topology->plain_gpus++;
 		if (topology->pci_device <= 0) topology->pci_device = device & 0xffff;
 	}
@@ -69,28 +69,28 @@ static void see_pci(struct topology *topology, const char **attributes) {
 
 static void see_gpu(struct topology *topology, const char **attributes) {
 	topology->gpus++;
-	if (topology->gpus == 1) topology->sm = (int)number(attribute(attributes, "sm"), 0, 1000);
+	if (topology->gpus == 1) topology->sm = (int)xml_number(attribute(attributes, "sm"), 0, 1000);
 }
 
 static void see_nvlink(struct topology *topology, const char **attributes) {
-	int count = (int)number(attribute(attributes, "count"), 0, 64);
+	int count = (int)xml_number(attribute(attributes, "count"), 0, 64);
 	if (topology->gpus != 1) return;
 	if (topology->links < 1024) topology->links += count;
-	if (hex(attribute(attributes, "tclass")) >> 8 == 0x0680) topology->switched += count;
+	if (xml_hex(attribute(attributes, "tclass")) >> 8 == 0x0680) topology->switched += count;
 }
 
 static void see_net(struct topology *topology, const char **attributes) {
-	double mbits = number(attribute(attributes, "speed"), 0, 1e7);
+	double mbits = xml_number(attribute(attributes, "speed"), 0, 1e7);
 	if (!(mbits > 0)) mbits = 10000;
 	if (mbits < topology->mbits) return;
 	if (mbits > topology->mbits) topology->nets = 0, topology->latency_us = 0;
 	topology->mbits = mbits;
 	topology->nets++;
 	topology->latency_us =
-		fmax(topology->latency_us, number(attribute(attributes, "latency"), 0, 1e6));
+		fmax(topology->latency_us, xml_number(attribute(attributes, "latency"), 0, 1e6));
 }
 
-static void begin(void *context, const char *name, const char **attributes) {
+static void xml_begin(void *context, const char *name, const char **attributes) {
 	struct topology *topology = context;
 	if (topology->depth == 0) topology->system = strcmp(name, "system") == 0;
 	if (++topology->depth > DEPTH) topology->wrong = "elements are nested too deep";
@@ -108,7 +108,7 @@ static void begin(void *context, const char *name, const char **attributes) {
 	else if (strcmp(name, "net") == 0) see_net(topology, attributes);
 }
 
-static void end(void *context, const char *name) {
+static void xml_end(void *context, const char *name) {
 	struct topology *topology = context;
 	(void)name;
 	topology->depth--;
@@ -125,7 +125,7 @@ static void doctype(void *context, const char *name, const char *system, const c
 
 /* ---- the file ---- */
 
-static lk_status fail(struct topology *topology, lk_stream *in, lk_error *err) {
+static lk_status xml_fail(struct topology *topology, lk_stream *in, lk_error *err) {
 	char where[256];
 	snprintf(where, sizeof where, "%.200s:%lu:%lu", lk_stream_name(in),
 	         (unsigned long)XML_GetCurrentLineNumber(topology->parser),
@@ -137,7 +137,7 @@ static lk_status fail(struct topology *topology, lk_stream *in, lk_error *err) {
 	return lk_hint(err, "give a file that NCCL_TOPO_DUMP_FILE wrote");
 }
 
-static lk_status parse(struct topology *topology, lk_stream *in, lk_error *err) {
+static lk_status xml_parse(struct topology *topology, lk_stream *in, lk_error *err) {
 	char buffer[16384];
 	size_t all = 0;
 	for (size_t got = 1; got > 0;) {
@@ -145,7 +145,7 @@ static lk_status parse(struct topology *topology, lk_stream *in, lk_error *err) 
 		all += got;
 		if (all > LIMIT) return lk_fail(err, LK_ERR_INPUT, lk_stream_name(in), "more than 64 MiB");
 		if (XML_Parse(topology->parser, buffer, (int)got, got == 0) != XML_STATUS_OK)
-			return fail(topology, in, err);
+			return xml_fail(topology, in, err);
 	}
 	return LK_OK;
 }
@@ -171,7 +171,7 @@ static const struct {
 	  {89, "l40s"},        {90, "h100-sxm"}, {100, "b200"},
 };
 
-static const lk_device *device_of(const struct topology *topology) {
+static const lk_device *xml_device_of(const struct topology *topology) {
 	const lk_device *device = NULL;
 	for (size_t i = 0; i < sizeof by_pci / sizeof *by_pci && !device; i++)
 		if (by_pci[i].id == topology->pci_device) device = lk_device_find(by_pci[i].name);
@@ -180,7 +180,7 @@ static const lk_device *device_of(const struct topology *topology) {
 	return device;
 }
 
-static void wire(const struct topology *topology, lk_node *node) {
+static void xml_wire(const struct topology *topology, lk_node *node) {
 	const lk_device *device = node->device;
 	if (topology->links > 0 && device->links > 0) {
 		node->intra = topology->switched > 0 ? LK_INTRA_SWITCH : LK_INTRA_MESH;
@@ -195,11 +195,11 @@ static void wire(const struct topology *topology, lk_node *node) {
 	}
 }
 
-static lk_status node_of(const struct topology *topology, lk_stream *in, lk_node *out,
-                         lk_error *err) {
+static lk_status xml_node_of(const struct topology *topology, lk_stream *in, lk_node *out,
+                             lk_error *err) {
 	int gpus = topology->gpus > 0 ? topology->gpus : topology->plain_gpus;
 	if (gpus == 0) return lk_fail(err, LK_ERR_INPUT, lk_stream_name(in), "the topology has no GPU");
-	const lk_device *device = device_of(topology);
+	const lk_device *device = xml_device_of(topology);
 	if (!device) {
 		lk_fail(err, LK_ERR_INPUT, lk_stream_name(in), "it does not say which GPUs these are");
 		return lk_hint(
@@ -207,7 +207,7 @@ static lk_status node_of(const struct topology *topology, lk_stream *in, lk_node
 			"add device=\"0x2330\" (the PCI identity) to a GPU's <pci>, or sm=\"90\" to its <gpu>");
 	}
 	*out = lk_node_usual(device, gpus);
-	wire(topology, out);
+	xml_wire(topology, out);
 	return LK_OK;
 }
 
@@ -215,9 +215,9 @@ lk_status lk_topology_xml_read(lk_stream *in, lk_node *out, lk_error *err) {
 	struct topology t = {.parser = XML_ParserCreate(NULL)};
 	if (!t.parser) return lk_oom(err);
 	XML_SetUserData(t.parser, &t);
-	XML_SetElementHandler(t.parser, begin, end);
+	XML_SetElementHandler(t.parser, xml_begin, xml_end);
 	XML_SetStartDoctypeDeclHandler(t.parser, doctype);
-	lk_status status = parse(&t, in, err);
+	lk_status status = xml_parse(&t, in, err);
 	XML_ParserFree(t.parser);
-	return status == LK_OK ? node_of(&t, in, out, err) : status;
+	return status == LK_OK ? xml_node_of(&t, in, out, err) : status;
 }

@@ -34,7 +34,7 @@ enum {
 }; /* the end of the file */
 
 /* The next byte without taking it; NOTHING at the end. */
-static lk_status peek(lk_csv *csv, int *byte, lk_error *err) {
+static lk_status csv_peek(lk_csv *csv, int *byte, lk_error *err) {
 	if (csv->at == csv->end) {
 		csv->at = 0;
 		csv->end = 0;
@@ -44,7 +44,7 @@ static lk_status peek(lk_csv *csv, int *byte, lk_error *err) {
 	return LK_OK;
 }
 
-static void take(lk_csv *csv) {
+static void csv_take(lk_csv *csv) {
 	if (csv->window[csv->at++] == '\n') csv->line++;
 }
 
@@ -53,14 +53,14 @@ static const char *where_line(lk_csv *csv, long long line) {
 	return csv->where;
 }
 
-static lk_status wrong(lk_csv *csv, lk_error *err, const char *what, const char *hint) {
+static lk_status csv_wrong(lk_csv *csv, lk_error *err, const char *what, const char *hint) {
 	lk_fail(err, LK_ERR_INPUT, where_line(csv, csv->line), "%s", what);
 	return lk_hint(err, "%s", hint);
 }
 
-static lk_status put(lk_csv *csv, const char *bytes, size_t count, lk_error *err) {
+static lk_status csv_put(lk_csv *csv, const char *bytes, size_t count, lk_error *err) {
 	bool fits = count <= RECORD_LIMIT - csv->text.count;
-	if (!fits) return wrong(csv, err, "a row of over 64 MiB", "is a quote not closed?");
+	if (!fits) return csv_wrong(csv, err, "a row of over 64 MiB", "is a quote not closed?");
 	if (!lk_reserve(&csv->text, count)) return lk_oom(err);
 	if (count) memcpy(csv->text.at + csv->text.count, bytes, count);
 	csv->text.count += count;
@@ -68,13 +68,13 @@ static lk_status put(lk_csv *csv, const char *bytes, size_t count, lk_error *err
 }
 
 /* Copies the bytes of the window up to one that needs a decision. */
-static lk_status put_run(lk_csv *csv, bool quoted, lk_error *err) {
+static lk_status csv_put_run(lk_csv *csv, bool quoted, lk_error *err) {
 	size_t from = csv->at, i = from;
 	for (; i < csv->end; i++) {
 		char c = csv->window[i];
 		if (c == '"' || c == '\n' || c == '\0' || (!quoted && (c == ',' || c == '\r'))) break;
 	}
-	LK_TRY(put(csv, csv->window + from, i - from, err));
+	LK_TRY(csv_put(csv, csv->window + from, i - from, err));
 	csv->at = i;
 	return LK_OK;
 }
@@ -83,59 +83,59 @@ static lk_status put_run(lk_csv *csv, bool quoted, lk_error *err) {
 static lk_status quoted_field(lk_csv *csv, lk_error *err) {
 	long long opened = csv->line;
 	for (;;) {
-		LK_TRY(put_run(csv, true, err));
+		LK_TRY(csv_put_run(csv, true, err));
 		int c;
-		LK_TRY(peek(csv, &c, err));
+		LK_TRY(csv_peek(csv, &c, err));
 		if (c == NOTHING) {
 			lk_fail(err, LK_ERR_INPUT, where_line(csv, opened), "a quoted field is not closed");
 			return lk_hint(err, "end it with a quote; quotes inside a field are written twice");
 		}
-		if (c == '\0') return wrong(csv, err, "a NUL byte", "is this a text file?");
+		if (c == '\0') return csv_wrong(csv, err, "a NUL byte", "is this a text file?");
 		if (c == '"') {
-			take(csv);
-			LK_TRY(peek(csv, &c, err));
+			csv_take(csv);
+			LK_TRY(csv_peek(csv, &c, err));
 			if (c != '"') return LK_OK;
 		}
-		LK_TRY(put(csv, csv->window + csv->at, 1, err));
-		take(csv);
+		LK_TRY(csv_put(csv, csv->window + csv->at, 1, err));
+		csv_take(csv);
 	}
 }
 
 /* One field; *last is set if a line end or the end of the file follows it. */
-static lk_status field(lk_csv *csv, bool *last, lk_error *err) {
+static lk_status csv_field(lk_csv *csv, bool *last, lk_error *err) {
 	if (csv->starts.count >= COLUMN_LIMIT)
-		return wrong(csv, err, "over 65536 fields in a row", "is this a CSV file?");
+		return csv_wrong(csv, err, "over 65536 fields in a row", "is this a CSV file?");
 	if (!lk_push(&csv->starts)) return lk_oom(err);
 	*lk_last(&csv->starts) = csv->text.count;
 	int c;
-	LK_TRY(peek(csv, &c, err));
+	LK_TRY(csv_peek(csv, &c, err));
 	bool quoted = c == '"';
 	if (quoted) {
-		take(csv);
+		csv_take(csv);
 		LK_TRY(quoted_field(csv, err));
 	}
 	for (;;) {
-		LK_TRY(peek(csv, &c, err));
+		LK_TRY(csv_peek(csv, &c, err));
 		if (c == NOTHING || c == '\n' || c == ',') break;
-		if (c == '\0') return wrong(csv, err, "a NUL byte", "is this a text file?");
+		if (c == '\0') return csv_wrong(csv, err, "a NUL byte", "is this a text file?");
 		if (c == '\r') { /* part of a line end, or the old line end of its own */
-			take(csv);
-			LK_TRY(peek(csv, &c, err));
+			csv_take(csv);
+			LK_TRY(csv_peek(csv, &c, err));
 			if (c == '\n' || c == NOTHING) break;
-			return wrong(csv, err, "a carriage return inside a row",
-			             "end lines with \\n or \\r\\n");
+			return csv_wrong(csv, err, "a carriage return inside a row",
+			                 "end lines with \\n or \\r\\n");
 		}
 		if (quoted)
-			return wrong(csv, err, "text behind a closing quote",
-			             "write a quote inside a field twice");
+			return csv_wrong(csv, err, "text behind a closing quote",
+			                 "write a quote inside a field twice");
 		if (c == '"')
-			return wrong(csv, err, "a quote inside a field that does not begin with one",
-			             "quote it all");
-		LK_TRY(put_run(csv, false, err));
+			return csv_wrong(csv, err, "a quote inside a field that does not begin with one",
+			                 "quote it all");
+		LK_TRY(csv_put_run(csv, false, err));
 	}
 	*last = c != ',';
-	if (c != NOTHING) take(csv);
-	return put(csv, "", 1, err);
+	if (c != NOTHING) csv_take(csv);
+	return csv_put(csv, "", 1, err);
 }
 
 /* Skips blank lines and comments; *more is false at the end of the file. */
@@ -143,35 +143,35 @@ static lk_status to_row(lk_csv *csv, bool *more, lk_error *err) {
 	bool comment = false, fresh = true; /* fresh: nothing of this line was taken */
 	for (;;) {
 		int c;
-		LK_TRY(peek(csv, &c, err));
+		LK_TRY(csv_peek(csv, &c, err));
 		*more = c != NOTHING;
 		if (c == NOTHING) return LK_OK;
 		if (fresh && c == '#') comment = true;
 		if (!comment && c != '\n' && c != '\r') return LK_OK;
 		fresh = c == '\n';
 		if (c == '\n') comment = false;
-		take(csv);
+		csv_take(csv);
 	}
 }
 
-static lk_status row(lk_csv *csv, bool *more, lk_error *err) {
+static lk_status csv_row(lk_csv *csv, bool *more, lk_error *err) {
 	csv->text.count = csv->starts.count = 0;
 	LK_TRY(to_row(csv, more, err));
 	if (!*more) return LK_OK;
 	csv->row_line = csv->line;
-	for (bool last = false; !last;) LK_TRY(field(csv, &last, err));
+	for (bool last = false; !last;) LK_TRY(csv_field(csv, &last, err));
 	return LK_OK;
 }
 
-static int by_text(const void *a, const void *b) {
+static int csv_by_text(const void *a, const void *b) {
 	return strcmp(*(const char *const *)a, *(const char *const *)b);
 }
 
-static lk_status check_names(lk_csv *csv, lk_error *err) {
+static lk_status csv_check_names(lk_csv *csv, lk_error *err) {
 	const char **sorted = LK_ARRAY(&csv->arena, const char *, csv->columns);
 	if (!sorted) return lk_oom(err);
 	memcpy(sorted, csv->names, csv->columns * sizeof *sorted);
-	qsort(sorted, csv->columns, sizeof *sorted, by_text);
+	qsort(sorted, csv->columns, sizeof *sorted, csv_by_text);
 	for (size_t i = 1; i < csv->columns; i++) {
 		if (!*sorted[i] || strcmp(sorted[i - 1], sorted[i]) != 0) continue;
 		lk_fail(err, LK_ERR_INPUT, where_line(csv, csv->row_line),
@@ -181,14 +181,14 @@ static lk_status check_names(lk_csv *csv, lk_error *err) {
 	return LK_OK;
 }
 
-static lk_status header(lk_csv *csv, lk_error *err) {
+static lk_status csv_header(lk_csv *csv, lk_error *err) {
 	int c;
-	LK_TRY(peek(csv, &c, err));
+	LK_TRY(csv_peek(csv, &c, err));
 	if (csv->end >= 3 && memcmp(csv->window, "\xef\xbb\xbf", 3) == 0)
 		csv->at = 3; /* a byte-order mark */
 	bool more;
-	LK_TRY(row(csv, &more, err));
-	if (!more) return wrong(csv, err, "no rows", "the first row names the columns");
+	LK_TRY(csv_row(csv, &more, err));
+	if (!more) return csv_wrong(csv, err, "no rows", "the first row names the columns");
 	csv->columns = csv->starts.count;
 	csv->names = LK_ARRAY(&csv->arena, const char *, csv->columns);
 	if (!csv->names) return lk_oom(err);
@@ -196,7 +196,7 @@ static lk_status header(lk_csv *csv, lk_error *err) {
 		csv->names[i] = lk_arena_strdup(&csv->arena, csv->text.at + csv->starts.at[i]);
 		if (!csv->names[i]) return lk_oom(err);
 	}
-	return check_names(csv, err);
+	return csv_check_names(csv, err);
 }
 
 lk_status lk_csv_open(lk_stream *in, lk_csv **out, lk_error *err) {
@@ -206,7 +206,7 @@ lk_status lk_csv_open(lk_stream *in, lk_csv **out, lk_error *err) {
 	csv->in = in;
 	csv->line = 1;
 	csv->window = malloc(WINDOW);
-	lk_status status = csv->window ? header(csv, err) : lk_oom(err);
+	lk_status status = csv->window ? csv_header(csv, err) : lk_oom(err);
 	if (status != LK_OK) {
 		lk_csv_close(csv);
 		return status;
@@ -225,7 +225,7 @@ void lk_csv_close(lk_csv *csv) {
 }
 
 lk_status lk_csv_next(lk_csv *csv, bool *more, lk_error *err) {
-	LK_TRY(row(csv, more, err));
+	LK_TRY(csv_row(csv, more, err));
 	if (!*more || csv->starts.count == csv->columns) return LK_OK;
 	lk_fail(err, LK_ERR_INPUT, where_line(csv, csv->row_line),
 	        "%zu fields where the header has %zu", csv->starts.count, csv->columns);
@@ -278,7 +278,8 @@ const char *lk_csv_where(const lk_csv *csv) {
 	return where_line((lk_csv *)csv, csv->row_line);
 }
 
-static lk_status read_rows(lk_csv *csv, const lk_csv_table *table, void *context, lk_error *err) {
+static lk_status csv_read_rows(lk_csv *csv, const lk_csv_table *table, void *context,
+                               lk_error *err) {
 	int at[LK_CSV_MOST_COLUMNS], rows = 0;
 	if (table->count > LK_CSV_MOST_COLUMNS)
 		return lk_fail(err, LK_ERR_INTERNAL, table->what, "%d columns", table->count);
@@ -297,7 +298,7 @@ static lk_status read_rows(lk_csv *csv, const lk_csv_table *table, void *context
 lk_status lk_csv_read(lk_stream *in, const lk_csv_table *table, void *context, lk_error *err) {
 	lk_csv *csv;
 	LK_TRY(lk_csv_open(in, &csv, err));
-	lk_status status = read_rows(csv, table, context, err);
+	lk_status status = csv_read_rows(csv, table, context, err);
 	lk_csv_close(csv);
 	return status;
 }

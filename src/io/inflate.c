@@ -4,7 +4,7 @@
 #include <stdint.h>
 #include <stdlib.h>
 
-static uint32_t room(size_t size) {
+static uint32_t inflate_room(size_t size) {
 	return size < 1u << 30 ? (uint32_t)size : 1u << 30;
 }
 
@@ -15,7 +15,7 @@ struct lk_inflate {
 	struct inflate_state state;
 };
 
-static void begin(lk_inflate *inflate) {
+static void inflate_begin(lk_inflate *inflate) {
 	isal_inflate_reset(&inflate->state);
 	inflate->state.crc_flag = ISAL_GZIP;
 }
@@ -24,7 +24,7 @@ lk_inflate *lk_inflate_new(void) {
 	lk_inflate *inflate = calloc(1, sizeof *inflate);
 	if (!inflate) return NULL;
 	isal_inflate_init(&inflate->state);
-	begin(inflate);
+	inflate_begin(inflate);
 	return inflate;
 }
 
@@ -33,16 +33,16 @@ void lk_inflate_free(lk_inflate *inflate) {
 }
 
 void lk_inflate_next(lk_inflate *inflate) {
-	begin(inflate);
+	inflate_begin(inflate);
 }
 
 lk_inflate_state lk_inflate_some(lk_inflate *inflate, const unsigned char **at,
                                  const unsigned char *end, unsigned char **to,
                                  unsigned char *to_end) {
 	inflate->state.next_in = (unsigned char *)*at; /* it is not written to */
-	inflate->state.avail_in = room((size_t)(end - *at));
+	inflate->state.avail_in = inflate_room((size_t)(end - *at));
 	inflate->state.next_out = *to;
-	inflate->state.avail_out = room((size_t)(to_end - *to));
+	inflate->state.avail_out = inflate_room((size_t)(to_end - *to));
 	int result = isal_inflate(&inflate->state);
 	*at = inflate->state.next_in;
 	*to = inflate->state.next_out;

@@ -46,7 +46,7 @@ static lk_status copy_text(struct builder *builder, const char **out, lk_error *
 	return *out ? LK_OK : lk_oom(err);
 }
 
-static int by_key(const void *a, const void *b) {
+static int document_by_key(const void *a, const void *b) {
 	const struct order *x = a, *y = b;
 	int keys = strcmp(x->key, y->key);
 	return keys ? keys : (x->index > y->index) - (x->index < y->index);
@@ -64,7 +64,7 @@ static size_t merge_duplicates(struct builder *builder, struct member *members, 
 	}
 	struct order *sorted = builder->sorted.at;
 	for (size_t i = 0; i < count; i++) sorted[i] = (struct order){members[i].key, i};
-	qsort(sorted, count, sizeof *sorted, by_key);
+	qsort(sorted, count, sizeof *sorted, document_by_key);
 	bool any = false;
 	for (size_t i = 0, last; i < count; i = last + 1) {
 		for (last = i; last + 1 < count && strcmp(sorted[last + 1].key, sorted[i].key) == 0; last++)
@@ -81,7 +81,8 @@ static size_t merge_duplicates(struct builder *builder, struct member *members, 
 }
 
 /* Moves the members from `first` on into `value`. */
-static lk_status collect(struct builder *builder, size_t first, lk_value *value, lk_error *err) {
+static lk_status document_collect(struct builder *builder, size_t first, lk_value *value,
+                                  lk_error *err) {
 	struct member *members = builder->stack.at ? builder->stack.at + first : NULL;
 	size_t count = builder->stack.count - first;
 	bool object = value->kind == LK_JSON_OBJECT;
@@ -100,8 +101,8 @@ static lk_status collect(struct builder *builder, size_t first, lk_value *value,
 	return LK_OK;
 }
 
-static lk_status build(struct builder *builder, lk_json_token token, lk_value *value,
-                       lk_error *err);
+static lk_status document_build(struct builder *builder, lk_json_token token, lk_value *value,
+                                lk_error *err);
 
 /* The members up to the end of the object or array; the reader limits the depth. */
 static lk_status build_members(struct builder *builder, lk_value *value, lk_error *err) {
@@ -111,19 +112,19 @@ static lk_status build_members(struct builder *builder, lk_value *value, lk_erro
 		lk_json_token token;
 		LK_TRY(lk_json_next(builder->json, &token, err));
 		if (token == LK_JSON_OBJECT_END || token == LK_JSON_ARRAY_END)
-			return collect(builder, first, value, err);
+			return document_collect(builder, first, value, err);
 		if (token == LK_JSON_KEY) {
 			LK_TRY(copy_text(builder, &m.key, err));
 			LK_TRY(lk_json_next(builder->json, &token, err));
 		}
-		LK_TRY(build(builder, token, &m.value, err));
+		LK_TRY(document_build(builder, token, &m.value, err));
 		if (!lk_push(&builder->stack)) return lk_oom(err);
 		*lk_last(&builder->stack) = m;
 	}
 }
 
-static lk_status build(struct builder *builder, lk_json_token token, lk_value *value,
-                       lk_error *err) {
+static lk_status document_build(struct builder *builder, lk_json_token token, lk_value *value,
+                                lk_error *err) {
 	value->kind = token;
 	locate(builder->json, value);
 	if (token == LK_JSON_OBJECT || token == LK_JSON_ARRAY)
@@ -139,7 +140,7 @@ static lk_status build_document(struct builder *builder, lk_value **out, lk_erro
 	lk_value *root = LK_NEW(builder->arena, lk_value);
 	if (!root) return lk_oom(err);
 	LK_TRY(lk_json_next(builder->json, &token, err));
-	LK_TRY(build(builder, token, root, err));
+	LK_TRY(document_build(builder, token, root, err));
 	LK_TRY(lk_json_next(builder->json, &token, err)); /* nothing but the end may follow */
 	*out = root;
 	return LK_OK;

@@ -19,13 +19,13 @@ struct mender {
 	lk_json_mended *found;
 };
 
-static bool blank(char c) {
+static bool mend_blank(char c) {
 	return c == ' ' || c == '\n' || c == '\t' || c == '\r';
 }
 
 /* Whether a quote at `at` ends a text: what follows can follow a text. */
 static bool ends_text(const struct mender *mender, size_t at) {
-	for (at++; at < mender->size && blank(mender->text[at]);) at++;
+	for (at++; at < mender->size && mend_blank(mender->text[at]);) at++;
 	return at >= mender->size || (mender->text[at] && strchr(",]}:", mender->text[at]));
 }
 
@@ -100,7 +100,7 @@ static bool mend_one(struct mender *mender) {
 		mender->comma = 0;
 		return mend_text(mender);
 	}
-	if (blank(c)) return mender->at++, true;
+	if (mend_blank(c)) return mender->at++, true;
 	bool good = true;
 	if (c == '{' || c == '[') good = open_bracket(mender, c);
 	else if (c == '}' || c == ']') good = close_bracket(mender, c);
@@ -111,7 +111,7 @@ static bool mend_one(struct mender *mender) {
 }
 
 /* Cuts behind the last complete element and closes what is open there. */
-static lk_status close_all(struct mender *mender, char **text, size_t *size, lk_error *err) {
+static lk_status mend_close_all(struct mender *mender, char **text, size_t *size, lk_error *err) {
 	char *longer = realloc(*text, mender->good + mender->good_depth + 1);
 	if (!longer) return lk_oom(err);
 	mender->found->cut = mender->size - mender->good;
@@ -128,5 +128,5 @@ lk_status lk_json_mend(char **text, size_t *size, lk_json_mended *mended, lk_err
 	*mended = (lk_json_mended){0};
 	while (m.at < m.size && mend_one(&m)) continue;
 	bool ended_early = m.at >= m.size && (m.depth > 0);
-	return ended_early && m.good ? close_all(&m, text, size, err) : LK_OK;
+	return ended_early && m.good ? mend_close_all(&m, text, size, err) : LK_OK;
 }

@@ -75,38 +75,42 @@ void lk_json_close(lk_json *json) {
 	free(json);
 }
 
-static long long column_of(const lk_json *json, const char *p) {
+static long long reader_column_of(const lk_json *json, const char *p) {
 	return json->base + (p - json->buffer) - json->line_start + 1;
 }
 
-static const char *place(lk_json *json, long long line, long long column) {
+static const char *reader_place(lk_json *json, long long line, long long column) {
 	snprintf(json->where, sizeof json->where, "%.200s:%lld:%lld", lk_stream_name(json->in), line,
 	         column);
 	return json->where;
 }
 
 LK_PRINTF(4, 5)
-static lk_status wrong(lk_json *json, const char *p, lk_error *err, const char *fmt, ...) {
+static lk_status reader_wrong(lk_json *json, const char *p, lk_error *err, const char *fmt, ...) {
 	char what[128];
 	va_list args;
 	va_start(args, fmt);
 	vsnprintf(what, sizeof what, fmt, args);
 	va_end(args);
 	json->expect = FAILED;
-	return lk_fail(err, LK_ERR_INPUT, place(json, json->line, column_of(json, p)), "%s", what);
+	return lk_fail(err, LK_ERR_INPUT, reader_place(json, json->line, reader_column_of(json, p)),
+	               "%s", what);
 }
 
-static lk_status unexpected(lk_json *json, const char *p, const char *wanted, lk_error *err) {
-	if (p == json->end) return wrong(json, p, err, "the input ends where %s should follow", wanted);
-	if (*p > ' ' && *p < 0x7f) return wrong(json, p, err, "expected %s, found '%c'", wanted, *p);
-	return wrong(json, p, err, "expected %s, found byte 0x%02x", wanted, (unsigned char)*p);
+static lk_status reader_unexpected(lk_json *json, const char *p, const char *wanted,
+                                   lk_error *err) {
+	if (p == json->end)
+		return reader_wrong(json, p, err, "the input ends where %s should follow", wanted);
+	if (*p > ' ' && *p < 0x7f)
+		return reader_wrong(json, p, err, "expected %s, found '%c'", wanted, *p);
+	return reader_wrong(json, p, err, "expected %s, found byte 0x%02x", wanted, (unsigned char)*p);
 }
 
 /* ---- the window ---- */
 
 /* Gets more input behind what is there; keeps the bytes from *keep on and moves *keep and *p along
  * with them. At the end of the input nothing changes but `ended`. */
-static lk_status more(lk_json *json, char **keep, char **p, lk_error *err) {
+static lk_status reader_more(lk_json *json, char **keep, char **p, lk_error *err) {
 	if (json->ended) return LK_OK;
 	size_t kept = (size_t)(json->end - *keep), offset = (size_t)(*p - *keep);
 	json->base += *keep - json->buffer;
@@ -116,7 +120,7 @@ static lk_status more(lk_json *json, char **keep, char **p, lk_error *err) {
 		if (!grown) {
 			json->end = json->buffer + kept;
 			lk_status status = kept > TEXT_LIMIT
-			                       ? wrong(json, json->buffer, err, "a text of over 256 MiB")
+			                       ? reader_wrong(json, json->buffer, err, "a text of over 256 MiB")
 			                       : lk_oom(err);
 			json->expect = FAILED;
 			return status;
@@ -137,8 +141,8 @@ static lk_status more(lk_json *json, char **keep, char **p, lk_error *err) {
 }
 
 /* Makes `count` bytes available at p, or as many as there are. */
-static lk_status need(lk_json *json, char **keep, char **p, ptrdiff_t count, lk_error *err) {
-	while (json->end - *p < count && !json->ended) LK_TRY(more(json, keep, p, err));
+static lk_status reader_need(lk_json *json, char **keep, char **p, ptrdiff_t count, lk_error *err) {
+	while (json->end - *p < count && !json->ended) LK_TRY(reader_more(json, keep, p, err));
 	return LK_OK;
 }
 
@@ -151,7 +155,7 @@ static lk_status skip_spaces(lk_json *json, lk_error *err) {
 			json->line++;
 			json->line_start = json->base + (p - json->buffer);
 		} else if (p == json->end && !json->ended) {
-			LK_TRY(more(json, &p, &p, err));
+			LK_TRY(reader_more(json, &p, &p, err));
 		} else {
 			json->at = p;
 			return LK_OK;
@@ -160,7 +164,7 @@ static lk_status skip_spaces(lk_json *json, lk_error *err) {
 }
 
 /* Moves j->at to the next byte that is no white space; nearly always there is none or one blank. */
-static inline lk_status skip_space(lk_json *json, lk_error *err) {
+static inline lk_status reader_skip_space(lk_json *json, lk_error *err) {
 	if (*json->at == ' ') json->at++;
 	return (unsigned char)*json->at > ' ' ? LK_OK : skip_spaces(json, err);
 }
@@ -206,7 +210,7 @@ static int hex4(const char *p) {
 	return number;
 }
 
-static char *put_utf8(char *out, int c) {
+static char *reader_put_utf8(char *out, int c) {
 	if (c < 0x80) {
 		*out++ = (char)c;
 	} else if (c < 0x800) {
@@ -246,7 +250,7 @@ static bool unescape(char **p, char **out) {
 				*p += 6;
 			}
 		}
-		*out = put_utf8(*out, c >= 0xd800 && c < 0xe000 ? REPLACEMENT : c);
+		*out = reader_put_utf8(*out, c >= 0xd800 && c < 0xe000 ? REPLACEMENT : c);
 		return true;
 	}
 	const char *found = letter ? strchr(letters, letter) : NULL;
@@ -259,19 +263,19 @@ static bool unescape(char **p, char **out) {
 /* Reads the text whose opening quote is at j->at. Three pointers: what was read (p), where the
  * bytes since the last escape begin (run) and where they belong (out); all move when the window
  * does. */
-static lk_status read_text(lk_json *json, lk_error *err) {
+static lk_status reader_read_text(lk_json *json, lk_error *err) {
 	char *start = json->at + 1, *p = start, *run = start, *out = start;
 	for (;;) {
 		p = scan_text(p);
 		if (*p == '"') break;
 		ptrdiff_t run_at = run - start, out_at = out - start;
 		if (*p == '\\') {
-			LK_TRY(need(json, &start, &p, LONGEST_ESCAPE, err));
+			LK_TRY(reader_need(json, &start, &p, LONGEST_ESCAPE, err));
 			run = start + run_at;
 			out = start + out_at;
 			if (out != run) memmove(out, run, (size_t)(p - run));
 			out += p - run;
-			if (!unescape(&p, &out)) return wrong(json, p, err, "not an escape of JSON");
+			if (!unescape(&p, &out)) return reader_wrong(json, p, err, "not an escape of JSON");
 			run = p;
 			continue;
 		}
@@ -279,12 +283,14 @@ static lk_status read_text(lk_json *json, lk_error *err) {
 		p += length;
 		if (length) continue;
 		if (json->end - p >= 4 || json->ended) {
-			if (p == json->end) return wrong(json, p, err, "the input ends inside a text");
+			if (p == json->end) return reader_wrong(json, p, err, "the input ends inside a text");
 			if (*p & 0x80)
-				return wrong(json, p, err, "byte 0x%02x is not UTF-8 here", (unsigned char)*p);
-			return wrong(json, p, err, "control character 0x%02x inside a text", (unsigned char)*p);
+				return reader_wrong(json, p, err, "byte 0x%02x is not UTF-8 here",
+				                    (unsigned char)*p);
+			return reader_wrong(json, p, err, "control character 0x%02x inside a text",
+			                    (unsigned char)*p);
 		}
-		LK_TRY(need(json, &start, &p, 4, err));
+		LK_TRY(reader_need(json, &start, &p, 4, err));
 		run = start + run_at;
 		out = start + out_at;
 	}
@@ -326,7 +332,7 @@ static char *scan_number(char *p, char **bad) {
 	return p;
 }
 
-static void hold(lk_json *json, char *end) {
+static void reader_hold(lk_json *json, char *end) {
 	json->length = (size_t)(end - json->text);
 	json->at = end;
 	json->held = end;
@@ -334,16 +340,16 @@ static void hold(lk_json *json, char *end) {
 	*end = '\0';
 }
 
-static lk_status read_number(lk_json *json, lk_error *err) {
+static lk_status reader_read_number(lk_json *json, lk_error *err) {
 	char *start = json->at, *end, *bad;
 	for (;;) {
 		end = scan_number(start, &bad);
 		if (end < json->end || json->ended) break;
-		LK_TRY(more(json, &start, &end, err));
+		LK_TRY(reader_more(json, &start, &end, err));
 	}
-	if (bad) return unexpected(json, bad, "a digit", err);
+	if (bad) return reader_unexpected(json, bad, "a digit", err);
 	json->text = start;
-	hold(json, end);
+	reader_hold(json, end);
 	return LK_OK;
 }
 
@@ -357,23 +363,23 @@ static lk_status read_word(lk_json *json, lk_json_token *token, lk_error *err) {
 	             {"null", 4, LK_JSON_NULL},       {"NaN", 3, LK_JSON_NUMBER},
 	             {"Infinity", 8, LK_JSON_NUMBER}, {"-Infinity", 9, LK_JSON_NUMBER}};
 	char *p = json->at;
-	LK_TRY(need(json, &p, &p, 9, err));
+	LK_TRY(reader_need(json, &p, &p, 9, err));
 	json->at = p;
 	for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
 		if (strncmp(p, words[i].word, (size_t)words[i].length) != 0) continue;
 		*token = words[i].token;
 		json->text = p;
-		hold(json, p + words[i].length);
+		reader_hold(json, p + words[i].length);
 		return LK_OK;
 	}
-	return unexpected(json, p, "a value", err);
+	return reader_unexpected(json, p, "a value", err);
 }
 
 /* ---- tokens ---- */
 
-static lk_status push(lk_json *json, char kind, lk_error *err) {
+static lk_status reader_push(lk_json *json, char kind, lk_error *err) {
 	if (json->depth == LK_JSON_DEPTH)
-		return wrong(json, json->at, err, "nested deeper than %d", LK_JSON_DEPTH);
+		return reader_wrong(json, json->at, err, "nested deeper than %d", LK_JSON_DEPTH);
 	json->kinds[json->depth++] = kind;
 	json->expect = kind == '{' ? FIRST_KEY : FIRST_ELEMENT;
 	json->at++;
@@ -387,42 +393,42 @@ static lk_status pop(lk_json *json, lk_json_token *token) {
 	return LK_OK;
 }
 
-static lk_status read_value(lk_json *json, lk_json_token *token, lk_error *err) {
+static lk_status reader_read_value(lk_json *json, lk_json_token *token, lk_error *err) {
 	char c = *json->at;
 	if (c == '{' || c == '[') {
 		*token = c == '{' ? LK_JSON_OBJECT : LK_JSON_ARRAY;
-		return push(json, c, err);
+		return reader_push(json, c, err);
 	}
 	json->expect = json->depth ? AFTER : DONE;
 	if (c == '"') {
 		*token = LK_JSON_STRING;
-		return read_text(json, err);
+		return reader_read_text(json, err);
 	}
 	if (c == '-') {
-		LK_TRY(need(json, &json->at, &json->at, 2, err));
+		LK_TRY(reader_need(json, &json->at, &json->at, 2, err));
 		if (json->at[1] == 'I') return read_word(json, token, err);
 	}
 	if (c == '-' || (c >= '0' && c <= '9')) {
 		*token = LK_JSON_NUMBER;
-		return read_number(json, err);
+		return reader_read_number(json, err);
 	}
 	return read_word(json, token, err);
 }
 
-static lk_status read_key(lk_json *json, lk_json_token *token, lk_error *err) {
-	if (*json->at != '"') return unexpected(json, json->at, "a key in quotes", err);
+static lk_status reader_read_key(lk_json *json, lk_json_token *token, lk_error *err) {
+	if (*json->at != '"') return reader_unexpected(json, json->at, "a key in quotes", err);
 	*token = LK_JSON_KEY;
 	json->expect = COLON;
-	return read_text(json, err);
+	return reader_read_text(json, err);
 }
 
 /* A byte-order mark at the beginning; texts in UTF-16 are told from damaged ones. */
-static lk_status begin(lk_json *json, lk_error *err) {
-	LK_TRY(need(json, &json->at, &json->at, 3, err));
+static lk_status reader_begin(lk_json *json, lk_error *err) {
+	LK_TRY(reader_need(json, &json->at, &json->at, 3, err));
 	bool utf16 = json->end - json->at >= 2 &&
 	             (memcmp(json->at, "\xff\xfe", 2) == 0 || memcmp(json->at, "\xfe\xff", 2) == 0);
 	if (utf16) {
-		wrong(json, json->at, err, "the text is UTF-16");
+		reader_wrong(json, json->at, err, "the text is UTF-16");
 		return lk_hint(err, "convert it to UTF-8");
 	}
 	if (json->end - json->at >= 3 && memcmp(json->at, "\xef\xbb\xbf", 3) == 0) json->at += 3;
@@ -438,28 +444,29 @@ static lk_status punctuation(lk_json *json, bool *close, lk_error *err) {
 		json->depth && json->expect != COLON && json->expect != VALUE && c == (object ? '}' : ']');
 	if (*close || (json->expect != AFTER && json->expect != COLON)) return LK_OK;
 	if (json->expect == AFTER && c != ',')
-		return unexpected(json, json->at, object ? "',' or '}'" : "',' or ']'", err);
-	if (json->expect == COLON && c != ':') return unexpected(json, json->at, "':'", err);
+		return reader_unexpected(json, json->at, object ? "',' or '}'" : "',' or ']'", err);
+	if (json->expect == COLON && c != ':') return reader_unexpected(json, json->at, "':'", err);
 	json->expect = json->expect == AFTER && object ? FIRST_KEY : VALUE;
 	json->at++;
-	return skip_space(json, err);
+	return reader_skip_space(json, err);
 }
 
 static lk_status next_token(lk_json *json, lk_json_token *token, lk_error *err) {
-	if (json->base == 0 && json->end == json->buffer) LK_TRY(begin(json, err));
-	LK_TRY(skip_space(json, err));
+	if (json->base == 0 && json->end == json->buffer) LK_TRY(reader_begin(json, err));
+	LK_TRY(reader_skip_space(json, err));
 	if (json->expect == DONE) {
-		if (json->at < json->end) return unexpected(json, json->at, "the end of the document", err);
+		if (json->at < json->end)
+			return reader_unexpected(json, json->at, "the end of the document", err);
 		*token = LK_JSON_END;
 		return LK_OK;
 	}
 	bool close;
 	LK_TRY(punctuation(json, &close, err));
 	json->token_line = json->line;
-	json->token_column = column_of(json, json->at);
+	json->token_column = reader_column_of(json, json->at);
 	if (close) return pop(json, token);
-	if (json->expect == FIRST_KEY) return read_key(json, token, err);
-	return read_value(json, token, err);
+	if (json->expect == FIRST_KEY) return reader_read_key(json, token, err);
+	return reader_read_value(json, token, err);
 }
 
 lk_status lk_json_next(lk_json *json, lk_json_token *token, lk_error *err) {
@@ -504,7 +511,7 @@ lk_status lk_json_skip(lk_json *json, lk_error *err) {
 
 const char *lk_json_where(const lk_json *json) {
 	/* The reader itself is not constant: only its callers promise not to change it. */
-	return place((lk_json *)json, json->token_line, json->token_column);
+	return reader_place((lk_json *)json, json->token_line, json->token_column);
 }
 
 void lk_json_position(const lk_json *json, long long *line, long long *column) {

@@ -18,16 +18,16 @@ static void write_escape(FILE *file, unsigned char c) {
 	else fprintf(file, "\\u%04x", c);
 }
 
-static bool plain(unsigned char c) {
+static bool writer_plain(unsigned char c) {
 	return c >= 0x20 && c < 0x7f && c != '"' && c != '\\';
 }
 
-static void write_text(FILE *file, const char *text) {
+static void writer_write_text(FILE *file, const char *text) {
 	size_t left = strlen(text);
 	putc('"', file);
 	while (left) {
 		size_t run = 0;
-		while (run < left && plain((unsigned char)text[run])) run++;
+		while (run < left && writer_plain((unsigned char)text[run])) run++;
 		fwrite(text, 1, run, file);
 		text += run;
 		left -= run;
@@ -48,7 +48,7 @@ static void new_line(lk_json_writer *writer) {
 }
 
 /* What stands before a value: comma, line, key. */
-static void before(lk_json_writer *writer, const char *key) {
+static void writer_before(lk_json_writer *writer, const char *key) {
 	if (writer->depth > 0) {
 		bool *filled = &writer->filled[writer->depth - 1];
 		if (*filled) putc(',', writer->file);
@@ -56,7 +56,7 @@ static void before(lk_json_writer *writer, const char *key) {
 		new_line(writer);
 	}
 	if (!key) return;
-	write_text(writer->file, key);
+	writer_write_text(writer->file, key);
 	fputs(writer->compact ? ":" : ": ", writer->file);
 }
 
@@ -65,7 +65,7 @@ static void open_value(lk_json_writer *writer, const char *key, char bracket) {
 		writer->wrong = true;
 		return;
 	}
-	before(writer, key);
+	writer_before(writer, key);
 	putc(bracket, writer->file);
 	writer->filled[writer->depth++] = false;
 }
@@ -96,30 +96,30 @@ void lk_json_array_end(lk_json_writer *writer) {
 }
 
 void lk_json_put_text(lk_json_writer *writer, const char *key, const char *text) {
-	before(writer, key);
-	if (text) write_text(writer->file, text);
+	writer_before(writer, key);
+	if (text) writer_write_text(writer->file, text);
 	else fputs("null", writer->file);
 }
 
 void lk_json_put_number(lk_json_writer *writer, const char *key, double number) {
 	char digits[32];
-	before(writer, key);
+	writer_before(writer, key);
 	fputs(isfinite(number) ? lk_format_shortest(number, digits, sizeof digits) : "null",
 	      writer->file);
 }
 
 void lk_json_put_integer(lk_json_writer *writer, const char *key, long long number) {
-	before(writer, key);
+	writer_before(writer, key);
 	fprintf(writer->file, "%lld", number);
 }
 
 void lk_json_put_bool(lk_json_writer *writer, const char *key, bool value) {
-	before(writer, key);
+	writer_before(writer, key);
 	fputs(value ? "true" : "false", writer->file);
 }
 
 void lk_json_put_null(lk_json_writer *writer, const char *key) {
-	before(writer, key);
+	writer_before(writer, key);
 	fputs("null", writer->file);
 }
 
@@ -127,7 +127,7 @@ void lk_json_put_document(lk_json_writer *writer, const char *key, const char *d
                           size_t size) {
 	bool quoted = false;
 	size_t from = 0;
-	before(writer, key);
+	writer_before(writer, key);
 	for (size_t i = 0; i < size; i++) {
 		if (document[i] == '\\' && quoted) i++;
 		else if (document[i] == '"') quoted = !quoted;

@@ -18,14 +18,14 @@ bool lk_proto_varint(lk_proto *proto, uint64_t *value) {
 	return false;
 }
 
-static bool fail(lk_proto *proto) {
+static bool protobuf_fail(lk_proto *proto) {
 	proto->broken = true;
 	proto->at = proto->end;
 	return false;
 }
 
 static bool fixed(lk_proto *proto, unsigned bytes, uint64_t *value) {
-	if (lk_proto_size(proto) < bytes) return fail(proto);
+	if (lk_proto_size(proto) < bytes) return protobuf_fail(proto);
 	*value = 0;
 	for (unsigned i = 0; i < bytes; i++) *value |= (uint64_t)*proto->at++ << 8 * i;
 	return true;
@@ -35,18 +35,18 @@ bool lk_proto_next(lk_proto *proto, lk_proto_field *field) {
 	uint64_t tag, length;
 	if (proto->at == proto->end || !lk_proto_varint(proto, &tag)) return false;
 	*field = (lk_proto_field){.number = (uint32_t)(tag >> 3), .type = (lk_wire_type)(tag & 7)};
-	if (tag >> 32 || field->number == 0) return fail(proto);
+	if (tag >> 32 || field->number == 0) return protobuf_fail(proto);
 	switch (field->type) {
 	case LK_WIRE_VARINT: return lk_proto_varint(proto, &field->value);
 	case LK_WIRE_FIXED64: return fixed(proto, 8, &field->value);
 	case LK_WIRE_FIXED32: return fixed(proto, 4, &field->value);
 	case LK_WIRE_BYTES:
 		if (!lk_proto_varint(proto, &length)) return false;
-		if (length > lk_proto_size(proto)) return fail(proto);
+		if (length > lk_proto_size(proto)) return protobuf_fail(proto);
 		field->bytes = lk_proto_open(proto->at, (size_t)length);
 		proto->at += length;
 		return true;
-	default: return fail(proto);
+	default: return protobuf_fail(proto);
 	}
 }
 
@@ -69,7 +69,7 @@ enum {
 	VARINT = LK_PROTO_VARINT
 };
 
-static unsigned char *room(lk_proto_out *out, size_t size) {
+static unsigned char *protobuf_room(lk_proto_out *out, size_t size) {
 	if (lk_reserve(&out->bytes, size)) return out->bytes.at + out->bytes.count;
 	out->lost = true;
 	out->bytes.count = 0;
@@ -84,19 +84,19 @@ size_t lk_proto_encode(unsigned char *at, uint64_t value) {
 }
 
 void lk_proto_put_varint(lk_proto_out *out, uint64_t value) {
-	unsigned char *at = room(out, VARINT);
+	unsigned char *at = protobuf_room(out, VARINT);
 	if (at) out->bytes.count += lk_proto_encode(at, value);
 }
 
 void lk_proto_put_integer(lk_proto_out *out, unsigned field, uint64_t value) {
-	unsigned char *at = room(out, 2 * VARINT);
+	unsigned char *at = protobuf_room(out, 2 * VARINT);
 	if (!at) return;
 	size_t used = lk_proto_encode(at, (uint64_t)field << 3 | LK_WIRE_VARINT);
 	out->bytes.count += used + lk_proto_encode(at + used, value);
 }
 
 void lk_proto_put_fixed64(lk_proto_out *out, unsigned field, uint64_t bits) {
-	unsigned char *at = room(out, VARINT + 8);
+	unsigned char *at = protobuf_room(out, VARINT + 8);
 	if (!at) return;
 	size_t used = lk_proto_encode(at, (uint64_t)field << 3 | LK_WIRE_FIXED64);
 	for (int i = 0; i < 8; i++) at[used++] = (unsigned char)(bits >> 8 * i);
@@ -111,14 +111,14 @@ void lk_proto_put_double(lk_proto_out *out, unsigned field, double value) {
 
 /* The length takes one byte until the message is ended and turns out to be longer. */
 size_t lk_proto_begin(lk_proto_out *out, unsigned field) {
-	unsigned char *at = room(out, 2 * VARINT);
+	unsigned char *at = protobuf_room(out, 2 * VARINT);
 	if (!at) return 0;
 	out->bytes.count += (field ? lk_proto_encode(at, (uint64_t)field << 3 | LK_WIRE_BYTES) : 0) + 1;
 	return out->bytes.count;
 }
 
 void lk_proto_end(lk_proto_out *out, size_t begun) {
-	if (!room(out, VARINT) || out->bytes.count < begun || !begun) return;
+	if (!protobuf_room(out, VARINT) || out->bytes.count < begun || !begun) return;
 	size_t length = out->bytes.count - begun;
 	unsigned char encoded[VARINT], *body = out->bytes.at + begun;
 	size_t used = lk_proto_encode(encoded, length);
@@ -129,7 +129,8 @@ void lk_proto_end(lk_proto_out *out, size_t begun) {
 
 void lk_proto_put_text(lk_proto_out *out, unsigned field, const char *text) {
 	size_t left = strlen(text), begun = lk_proto_begin(out, field), taken;
-	unsigned char *at = left <= SIZE_MAX / 3 ? room(out, left * 3) : room(out, left);
+	unsigned char *at =
+		left <= SIZE_MAX / 3 ? protobuf_room(out, left * 3) : protobuf_room(out, left);
 	if (!at) return;
 	for (; left; text += taken, left -= taken) {
 		taken = lk_utf8_length(text, left);

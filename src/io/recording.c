@@ -47,7 +47,7 @@ static bool reserve(int fd, uint64_t from, uint64_t size) {
 }
 
 /* The file of this recorder and no other that came to its name. */
-static bool grow(const lk_recorder *recorder, uint64_t from, uint64_t size) {
+static bool recording_grow(const lk_recorder *recorder, uint64_t from, uint64_t size) {
 	struct stat info;
 	int fd = raw_open(recorder->path, O_RDWR), code = errno;
 	if (fd < 0) return errno = code, false;
@@ -90,7 +90,8 @@ static void shown_name(const lk_recorder *recorder, char out[PATH_MAX]) {
 
 /* Under a hidden name, which readers leave alone, until it is a recording: whoever is killed
  * meanwhile leaves none. */
-static int create(lk_recorder *recorder, const char *folder, const char *host, uint32_t root) {
+static int recording_create(lk_recorder *recorder, const char *folder, const char *host,
+                            uint32_t root) {
 	char forked[32] = "", shown[PATH_MAX];
 	if (root) snprintf(forked, sizeof forked, LK_RECORDING_FORKED "%u", root);
 	for (int i = 0; i < TRIES; i++) {
@@ -108,7 +109,7 @@ static int create(lk_recorder *recorder, const char *folder, const char *host, u
 }
 
 /* Gives it its name, which no other file may have. */
-static int show(lk_recorder *recorder) {
+static int recording_show(lk_recorder *recorder) {
 	char shown[PATH_MAX];
 	shown_name(recorder, shown);
 	long done = syscall(SYS_linkat, AT_FDCWD, recorder->path, AT_FDCWD, shown, 0);
@@ -122,7 +123,7 @@ static int show(lk_recorder *recorder) {
 	return 0;
 }
 
-static int map_file(lk_recorder *recorder, int fd, const char *host) {
+static int recording_map_file(lk_recorder *recorder, int fd, const char *host) {
 	struct stat info;
 	if (fstat(fd, &info) != 0 || !reserve(fd, 0, LK_HEADER_BYTES)) return errno ? errno : EIO;
 	recorder->device = (uint64_t)info.st_dev, recorder->inode = (uint64_t)info.st_ino;
@@ -144,11 +145,11 @@ int lk_recorder_open(lk_recorder *recorder, const char *folder, uint64_t limit_b
 	uint64_t limit = within_limits(limit_bytes);
 	if (limit < LK_HEADER_BYTES + LK_BLOCK_BYTES) return EFBIG;
 	recorder->limit = limit - (limit - LK_HEADER_BYTES) % LK_BLOCK_BYTES;
-	int fd = create(recorder, folder, host, root);
+	int fd = recording_create(recorder, folder, host, root);
 	if (fd < 0) return errno;
-	int code = map_file(recorder, fd, host);
+	int code = recording_map_file(recorder, fd, host);
 	raw_close(fd);
-	if (!code) recorder->head->root = root, code = show(recorder);
+	if (!code) recorder->head->root = root, code = recording_show(recorder);
 	if (code) recorder->head = NULL;
 	return code;
 }
@@ -166,7 +167,7 @@ static lk_record_block *block_at(const lk_recorder *recorder, uint32_t number) {
 }
 
 /* The first place that is free. */
-static uint32_t used(const lk_record_block *block) {
+static uint32_t recording_used(const lk_record_block *block) {
 	uint32_t at = 0;
 	while (at < LK_BLOCK_RECORDS && block->record[at].kind != LK_RECORD_NONE) at++;
 	return at;
@@ -178,7 +179,7 @@ static bool take_spare(lk_recorder *recorder, lk_record_place *place) {
 		uint32_t number = __atomic_exchange_n(&recorder->spare[i], 0, __ATOMIC_ACQ_REL);
 		if (number == 0) continue;
 		place->block = block_at(recorder, number - 1);
-		place->at = used(place->block);
+		place->at = recording_used(place->block);
 		return place->at < LK_BLOCK_RECORDS;
 	}
 	return false;
@@ -191,7 +192,8 @@ static bool new_block(lk_recorder *recorder, lk_record_place *place) {
 	uint32_t number = __atomic_fetch_add(&recorder->head->blocks, 1, __ATOMIC_RELAXED);
 	if (number >= most) return false;
 	int code = errno;
-	bool good = grow(recorder, LK_HEADER_BYTES + (uint64_t)number * LK_BLOCK_BYTES, LK_BLOCK_BYTES);
+	bool good = recording_grow(recorder, LK_HEADER_BYTES + (uint64_t)number * LK_BLOCK_BYTES,
+	                           LK_BLOCK_BYTES);
 	errno = code;
 	if (!good) return __atomic_fetch_add(&recorder->failures, 1, __ATOMIC_RELAXED), false;
 	place->block = block_at(recorder, number);
@@ -202,7 +204,7 @@ static bool new_block(lk_recorder *recorder, lk_record_place *place) {
 }
 
 /* Room for so many records in a row. */
-static bool make_room(lk_recorder *recorder, lk_record_place *place, uint32_t count) {
+static bool recording_make_room(lk_recorder *recorder, lk_record_place *place, uint32_t count) {
 	if (place->block && place->at + count <= LK_BLOCK_RECORDS) return true;
 	if (place->block) place->at = LK_BLOCK_RECORDS;
 	if (take_spare(recorder, place) && place->at + count <= LK_BLOCK_RECORDS) return true;
@@ -212,7 +214,7 @@ static bool make_room(lk_recorder *recorder, lk_record_place *place, uint32_t co
 }
 
 lk_record_entry *lk_recorder_next(lk_recorder *recorder, lk_record_place *place) {
-	if (!make_room(recorder, place, 1)) return NULL;
+	if (!recording_make_room(recorder, place, 1)) return NULL;
 	lk_record_entry *record = &place->block->record[place->at];
 	record->thread = place->thread;
 	return record;
@@ -229,7 +231,7 @@ void lk_recorder_text(lk_recorder *recorder, lk_record_place *place, const lk_re
                       lk_record_kind kind, const char *text, size_t length) {
 	if (length > LK_TEXT_MOST) length = LK_TEXT_MOST;
 	uint32_t pieces = (uint32_t)((length + LK_TEXT_PIECE - 1) / LK_TEXT_PIECE);
-	if (!make_room(recorder, place, 1 + pieces)) return;
+	if (!recording_make_room(recorder, place, 1 + pieces)) return;
 	lk_record_entry *head = &place->block->record[place->at];
 	for (uint32_t i = 0; i < pieces; i++) {
 		lk_record_text *piece = (lk_record_text *)(void *)(head + 1 + i);

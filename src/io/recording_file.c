@@ -14,7 +14,7 @@
 /* More than any --max-mb allows; a larger file is sparse and made to be slow. */
 static const uint64_t MOST_BYTES = UINT64_C(20) << 30;
 
-static bool read_at(const lk_recording *recording, void *to, size_t size, uint64_t from) {
+static bool file_read_at(const lk_recording *recording, void *to, size_t size, uint64_t from) {
 	if (from + size > recording->size) return false;
 	if (recording->bytes) return memcpy(to, recording->bytes + from, size), true;
 	return pread(recording->fd, to, size, (off_t)from) == (ssize_t)size;
@@ -38,9 +38,9 @@ static lk_status check_head(const lk_recording *recording, lk_error *err) {
 	return LK_OK;
 }
 
-static lk_status begin(lk_recording *recording, lk_error *err) {
+static lk_status file_begin(lk_recording *recording, lk_error *err) {
 	if (recording->size < LK_HEADER_BYTES ||
-	    !read_at(recording, &recording->head, sizeof recording->head, 0)) {
+	    !file_read_at(recording, &recording->head, sizeof recording->head, 0)) {
 		lk_fail(err, LK_ERR_INPUT, recording->path, "is no recording: it has %llu bytes",
 		        (unsigned long long)recording->size);
 		return lk_hint(err, "the process may have ended while its recording began");
@@ -57,10 +57,10 @@ static lk_status begin(lk_recording *recording, lk_error *err) {
 int lk_recording_of(const char *path, const void *bytes, size_t size, lk_recording *out,
                     lk_error *err) {
 	*out = (lk_recording){.path = path, .bytes = bytes, .size = size, .fd = -1};
-	return begin(out, err);
+	return file_begin(out, err);
 }
 
-static lk_status open_file(lk_recording *recording, lk_error *err) {
+static lk_status file_open_file(lk_recording *recording, lk_error *err) {
 	struct stat info;
 	recording->fd = open(recording->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
 	if (recording->fd < 0)
@@ -69,12 +69,12 @@ static lk_status open_file(lk_recording *recording, lk_error *err) {
 		return lk_fail(err, LK_ERR_IO, recording->path, "cannot read: %s", strerror(errno));
 	if (!S_ISREG(info.st_mode)) return lk_fail(err, LK_ERR_INPUT, recording->path, "is no file");
 	recording->size = (uint64_t)info.st_size;
-	return begin(recording, err);
+	return file_begin(recording, err);
 }
 
 int lk_recording_open(const char *path, lk_recording *out, lk_error *err) {
 	*out = (lk_recording){.path = path, .fd = -1};
-	lk_status status = open_file(out, err);
+	lk_status status = file_open_file(out, err);
 	if (status != LK_OK) lk_recording_close(out);
 	return status;
 }
@@ -93,7 +93,7 @@ void lk_recording_rewind(lk_recording *recording) {
 /* ---- records ---- */
 
 /* The pieces behind a record. */
-static void read_text(lk_recording *recording, lk_recorded *out) {
+static void file_read_text(lk_recording *recording, lk_recorded *out) {
 	size_t length = 0;
 	for (; recording->at < LK_BLOCK_RECORDS &&
 	       recording->here->record[recording->at].kind == LK_RECORD_TEXT;
@@ -108,17 +108,17 @@ static void read_text(lk_recording *recording, lk_recorded *out) {
 	out->text[length] = '\0';
 }
 
-static bool load(lk_recording *recording) {
+static bool file_load(lk_recording *recording) {
 	if (recording->loaded) return true;
 	uint64_t from = LK_HEADER_BYTES + (uint64_t)recording->block * LK_BLOCK_BYTES;
-	recording->loaded = read_at(recording, recording->here, sizeof *recording->here, from) &&
+	recording->loaded = file_read_at(recording, recording->here, sizeof *recording->here, from) &&
 	                    recording->here->magic == LK_BLOCK_MAGIC;
 	return recording->loaded;
 }
 
 /* Up to the first place that was never filled. */
 static bool more_here(lk_recording *recording) {
-	if (!load(recording) || recording->at >= LK_BLOCK_RECORDS) return false;
+	if (!file_load(recording) || recording->at >= LK_BLOCK_RECORDS) return false;
 	uint16_t kind = recording->here->record[recording->at].kind;
 	return kind != LK_RECORD_NONE && kind < LK_RECORD_KINDS;
 }
@@ -129,7 +129,7 @@ bool lk_recording_next(lk_recording *recording, lk_recorded *out) {
 		while (more_here(recording)) {
 			out->record = recording->here->record[recording->at++];
 			if (out->record.kind == LK_RECORD_TEXT) continue;
-			read_text(recording, out);
+			file_read_text(recording, out);
 			return true;
 		}
 	}

@@ -32,7 +32,7 @@ static void free_sink(lk_sink *sink) {
 	free(sink);
 }
 
-static lk_status refused(const char *name, const char *did, int code, lk_error *err) {
+static lk_status sink_refused(const char *name, const char *did, int code, lk_error *err) {
 	if (code == ENOMEM) return lk_oom(err);
 	lk_fail(err, LK_ERR_IO, name, "cannot %s: %s", did, strerror(code));
 	if (code == ENOENT) lk_hint(err, "does the folder exist?");
@@ -92,13 +92,13 @@ lk_status lk_sink_open(const char *path, lk_sink **out, lk_error *err) {
 		close(fd);
 		if (sink->temporary) unlink(sink->temporary);
 	}
-	lk_status status = refused(path, "write", code, err);
+	lk_status status = sink_refused(path, "write", code, err);
 	free_sink(sink);
 	return status;
 }
 
 /* Writes; on failure keeps the cause and returns false. */
-static bool put(lk_sink *sink, const char *bytes, size_t size) {
+static bool sink_put(lk_sink *sink, const char *bytes, size_t size) {
 	while (size && !sink->failed) {
 		unsigned part = size < (1u << 30) ? (unsigned)size : 1u << 30;
 		errno = 0;
@@ -119,7 +119,8 @@ lk_status lk_sink_write(lk_sink *sink, const void *bytes, size_t size, lk_error 
 		sink->failed = true;
 		sink->failed_code = errno;
 	}
-	return put(sink, bytes, size) ? LK_OK : refused(sink->name, "write", sink->failed_code, err);
+	return sink_put(sink, bytes, size) ? LK_OK
+	                                   : sink_refused(sink->name, "write", sink->failed_code, err);
 }
 
 void lk_sink_printf(lk_sink *sink, const char *fmt, ...) {
@@ -144,7 +145,7 @@ void lk_sink_printf(lk_sink *sink, const char *fmt, ...) {
 }
 
 static ssize_t file_write(void *cookie, const char *bytes, size_t size) {
-	return put(cookie, bytes, size) ? (ssize_t)size : 0;
+	return sink_put(cookie, bytes, size) ? (ssize_t)size : 0;
 }
 
 FILE *lk_sink_file(lk_sink *sink) {
@@ -154,7 +155,7 @@ FILE *lk_sink_file(lk_sink *sink) {
 }
 
 /* Closes what is open; false if that failed. */
-static bool close_all(lk_sink *sink) {
+static bool sink_close_all(lk_sink *sink) {
 	errno = 0;
 	bool closed = !sink->file || fclose(sink->file) == 0;
 	sink->file = NULL;
@@ -168,10 +169,10 @@ static bool close_all(lk_sink *sink) {
 
 lk_status lk_sink_commit(lk_sink *sink, lk_error *err) {
 	lk_status status = LK_OK;
-	if (!close_all(sink)) {
-		status = refused(sink->name, "write", sink->failed_code, err);
+	if (!sink_close_all(sink)) {
+		status = sink_refused(sink->name, "write", sink->failed_code, err);
 	} else if (sink->temporary && rename(sink->temporary, sink->target) != 0) {
-		status = refused(sink->name, "rename the finished file", errno, err);
+		status = sink_refused(sink->name, "rename the finished file", errno, err);
 	}
 	if (status != LK_OK && sink->temporary) unlink(sink->temporary);
 	free_sink(sink);
@@ -180,7 +181,7 @@ lk_status lk_sink_commit(lk_sink *sink, lk_error *err) {
 
 void lk_sink_abandon(lk_sink *sink) {
 	if (!sink) return;
-	close_all(sink);
+	sink_close_all(sink);
 	if (sink->temporary) unlink(sink->temporary);
 	free_sink(sink);
 }

@@ -50,8 +50,8 @@ static lk_status io_error(lk_stream *stream, const char *did, lk_error *err) {
 }
 
 /* Reads from the file until `size` bytes are there or it ends. */
-static lk_status read_file(lk_stream *stream, unsigned char *to, size_t size, size_t *got,
-                           lk_error *err) {
+static lk_status stream_read_file(lk_stream *stream, unsigned char *to, size_t size, size_t *got,
+                                  lk_error *err) {
 	*got = 0;
 	while (*got < size && !stream->source_ended) {
 		size_t wish = size - *got;
@@ -68,13 +68,13 @@ static lk_status read_file(lk_stream *stream, unsigned char *to, size_t size, si
 static lk_status refill(lk_stream *stream, lk_error *err) {
 	if (stream->at < stream->end || stream->source_ended) return LK_OK;
 	size_t got;
-	LK_TRY(read_file(stream, stream->buffer, BUFFER, &got, err));
+	LK_TRY(stream_read_file(stream, stream->buffer, BUFFER, &got, err));
 	stream->at = stream->buffer;
 	stream->end = stream->buffer + got;
 	return LK_OK;
 }
 
-static lk_status damaged(lk_stream *stream, const char *what, lk_error *err) {
+static lk_status stream_damaged(lk_stream *stream, const char *what, lk_error *err) {
 	lk_fail(err, LK_ERR_INPUT, stream->name, "%s data %s", stream->coding == GZIP ? "gzip" : "zstd",
 	        what);
 	return lk_hint(err, "was it cut off while it was copied? fetch it again");
@@ -92,7 +92,7 @@ static lk_status next_member(lk_stream *stream, bool *more, lk_error *err) {
 		stream->at++;
 	}
 	if (stream->padding || *stream->at != 0x1f)
-		return damaged(stream, "is followed by other bytes", err);
+		return stream_damaged(stream, "is followed by other bytes", err);
 	lk_inflate_next(stream->gzip);
 	stream->open_frame = *more = true;
 	return LK_OK;
@@ -108,14 +108,14 @@ static lk_status read_gzip(lk_stream *stream, unsigned char *to, size_t size, si
 			if (!more) return LK_OK;
 		}
 		LK_TRY(refill(stream, err));
-		if (stream->at == stream->end) return damaged(stream, "ends early", err);
+		if (stream->at == stream->end) return stream_damaged(stream, "ends early", err);
 		unsigned char *next = to + *got;
 		lk_inflate_state state =
 			lk_inflate_some(stream->gzip, &stream->at, stream->end, &next, to + size);
 		*got = (size_t)(next - to);
 		if (state == LK_INFLATE_END) stream->open_frame = false;
 		else if (state == LK_INFLATE_MEMORY) return lk_oom(err);
-		else if (state == LK_INFLATE_DAMAGED) return damaged(stream, "is damaged", err);
+		else if (state == LK_INFLATE_DAMAGED) return stream_damaged(stream, "is damaged", err);
 	}
 	return LK_OK;
 }
@@ -129,13 +129,13 @@ static lk_status read_zstd(lk_stream *stream, unsigned char *to, size_t size, si
 		ZSTD_inBuffer in = {stream->at, (size_t)(stream->end - stream->at), 0};
 		size_t before = out.pos, result = ZSTD_decompressStream(stream->zstd, &out, &in);
 		*got = out.pos;
-		if (ZSTD_isError(result)) return damaged(stream, ZSTD_getErrorName(result), err);
+		if (ZSTD_isError(result)) return stream_damaged(stream, ZSTD_getErrorName(result), err);
 		stream->at += in.pos;
 		stream->open_frame = result != 0;
 		stalled = in.pos == 0 && out.pos == before;
-		if (stalled && stream->at < stream->end) return damaged(stream, "is damaged", err);
+		if (stalled && stream->at < stream->end) return stream_damaged(stream, "is damaged", err);
 	}
-	return *got < size && stream->open_frame ? damaged(stream, "ends early", err) : LK_OK;
+	return *got < size && stream->open_frame ? stream_damaged(stream, "ends early", err) : LK_OK;
 }
 
 static lk_status read_plain(lk_stream *stream, unsigned char *to, size_t size, size_t *got,
@@ -144,21 +144,24 @@ static lk_status read_plain(lk_stream *stream, unsigned char *to, size_t size, s
 	if (first) memcpy(to, stream->at, first);
 	stream->at += first;
 	*got = 0;
-	lk_status status = first < size ? read_file(stream, to + first, size - first, got, err) : LK_OK;
+	lk_status status =
+		first < size ? stream_read_file(stream, to + first, size - first, got, err) : LK_OK;
 	*got += first;
 	return status;
 }
 
-static lk_status decode(lk_stream *stream, void *buffer, size_t size, size_t *got, lk_error *err) {
+static lk_status stream_decode(lk_stream *stream, void *buffer, size_t size, size_t *got,
+                               lk_error *err) {
 	*got = 0;
 	if (stream->coding == GZIP) return read_gzip(stream, buffer, size, got, err);
 	if (stream->coding == ZSTD) return read_zstd(stream, buffer, size, got, err);
 	return read_plain(stream, buffer, size, got, err);
 }
 
-static lk_status go_on(lk_stream *stream, void *buffer, size_t size, size_t *got, lk_error *err) {
+static lk_status stream_go_on(lk_stream *stream, void *buffer, size_t size, size_t *got,
+                              lk_error *err) {
 	*got = 0;
-	if (stream->failed == LK_OK) return decode(stream, buffer, size, got, err);
+	if (stream->failed == LK_OK) return stream_decode(stream, buffer, size, got, err);
 	if (err) *err = stream->cause;
 	return stream->failed;
 }
@@ -167,12 +170,12 @@ lk_status lk_stream_read(lk_stream *stream, void *buffer, size_t size, size_t *g
 	*got = 0;
 	LK_TRY(lk_stop_check(err));
 	size_t there = stream->ahead_end - stream->ahead_at, first = there < size ? there : size;
-	if (!there) return go_on(stream, buffer, size, got, err);
+	if (!there) return stream_go_on(stream, buffer, size, got, err);
 	memcpy(buffer, stream->ahead + stream->ahead_at, first);
 	stream->ahead_at += first;
 	*got = 0;
 	lk_status status =
-		first < size ? go_on(stream, (char *)buffer + first, size - first, got, err) : LK_OK;
+		first < size ? stream_go_on(stream, (char *)buffer + first, size - first, got, err) : LK_OK;
 	*got += first;
 	return status;
 }
@@ -185,7 +188,7 @@ lk_status lk_stream_peek(lk_stream *stream, size_t most, const char **bytes, siz
 		if (!ahead) return lk_oom(err);
 		if (there) memcpy(ahead, stream->ahead + stream->ahead_at, there);
 		free(stream->ahead);
-		stream->failed = decode(stream, ahead + there, most - there, got, &stream->cause);
+		stream->failed = stream_decode(stream, ahead + there, most - there, got, &stream->cause);
 		stream->ahead = ahead, stream->ahead_at = 0, stream->ahead_end = there + *got;
 	}
 	*bytes = stream->ahead ? stream->ahead + stream->ahead_at : "";

@@ -13,7 +13,7 @@ struct answer {
 	lk_arena arena;
 };
 
-static lk_status check(const lk_jobs_request *request, lk_error *err) {
+static lk_status jobs_check(const lk_jobs_request *request, lk_error *err) {
 	if (!request->jobs && !request->draw) {
 		lk_fail(err, LK_ERR_INPUT, "jobs", "no list of jobs was given");
 		return lk_hint(err, "give a CSV (docs/JOBS.md has its columns), or draw one by --draw N");
@@ -31,8 +31,8 @@ static lk_status check(const lk_jobs_request *request, lk_error *err) {
 
 /* ---- what policies come to ---- */
 
-static void sum_up(const lk_jobs_request *request, const lk_job_list *list, double *times,
-                   lk_jobs_policy *policy) {
+static void jobs_sum_up(const lk_jobs_request *request, const lk_job_list *list, double *times,
+                        lk_jobs_policy *policy) {
 	double waited = 0, held = 0, last_arrival_s = lk_last(list)->job.submit_s,
 		   first_s = list->at[0].job.submit_s;
 	for (size_t i = 0; i < list->count; i++) {
@@ -64,7 +64,7 @@ static lk_status run_policies(const lk_jobs_request *request, const lk_job_list 
 		LK_TRY(lk_jobs_simulate(request, list, policies[i], courses, err));
 		results[i] = (lk_jobs_policy){
 			.name = policies[i]->name, .what = policies[i]->what, .courses = courses};
-		sum_up(request, list, times, &results[i]);
+		jobs_sum_up(request, list, times, &results[i]);
 		results[i].ratio = results[0].mean_s / results[i].mean_s;
 	}
 	out->policies = results;
@@ -83,8 +83,8 @@ static double load_of(const lk_job_list *list, int gpus) {
 	return span_s > 0 ? asked_s / gpus / span_s : NAN;
 }
 
-static lk_status add_notes(const lk_jobs_request *request, lk_arena *arena, lk_jobs_answer *out,
-                           lk_error *err) {
+static lk_status jobs_add_notes(const lk_jobs_request *request, lk_arena *arena,
+                                lk_jobs_answer *out, lk_error *err) {
 	enum {
 		MOST = 4
 	};
@@ -117,8 +117,8 @@ static lk_status add_notes(const lk_jobs_request *request, lk_arena *arena, lk_j
 	return LK_OK;
 }
 
-static lk_status read_list(const lk_jobs_request *request, lk_arena *arena, lk_job_list *list,
-                           lk_error *err) {
+static lk_status jobs_read_list(const lk_jobs_request *request, lk_arena *arena, lk_job_list *list,
+                                lk_error *err) {
 	lk_stream *in;
 	LK_TRY(lk_stream_open(request->jobs, &in, err));
 	lk_status status = lk_jobs_read(in, request->gpus, arena, list, err);
@@ -126,10 +126,10 @@ static lk_status read_list(const lk_jobs_request *request, lk_arena *arena, lk_j
 	return status;
 }
 
-static lk_status make(const lk_jobs_request *request, lk_arena *arena, lk_job_list *list,
-                      lk_jobs_answer *out, lk_error *err) {
-	LK_TRY(check(request, err));
-	if (request->jobs) LK_TRY(read_list(request, arena, list, err));
+static lk_status jobs_make(const lk_jobs_request *request, lk_arena *arena, lk_job_list *list,
+                           lk_jobs_answer *out, lk_error *err) {
+	LK_TRY(jobs_check(request, err));
+	if (request->jobs) LK_TRY(jobs_read_list(request, arena, list, err));
 	else LK_TRY(lk_jobs_draw(request, arena, list, err));
 	LK_TRY(lk_jobs_find_rates(request, arena, list, &out->predictions, err));
 	lk_jobs_set_work(list);
@@ -143,7 +143,7 @@ static lk_status make(const lk_jobs_request *request, lk_arena *arena, lk_job_li
 	out->jobs = jobs, out->count = (int)list->count, out->gpus = request->gpus;
 	out->gpu = device ? device->label : "";
 	out->load = load_of(list, request->gpus);
-	return add_notes(request, arena, out, err);
+	return jobs_add_notes(request, arena, out, err);
 }
 
 lk_status lk_jobs(const lk_jobs_request *request, lk_jobs_answer **out, lk_error *err) {
@@ -151,7 +151,7 @@ lk_status lk_jobs(const lk_jobs_request *request, lk_jobs_answer **out, lk_error
 	if (!answer) return lk_oom(err);
 	lk_job_list list = {0};
 	answer->public.memory_owner = answer;
-	lk_status status = make(request, &answer->arena, &list, &answer->public, err);
+	lk_status status = jobs_make(request, &answer->arena, &list, &answer->public, err);
 	lk_vec_free(&list);
 	*out = status == LK_OK ? &answer->public : NULL;
 	if (status != LK_OK) lk_jobs_free(&answer->public);

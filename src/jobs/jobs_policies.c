@@ -56,7 +56,8 @@ static double service_of(const lk_jobs_moment *moment, int i) {
 	return job->gpus * job->samples / job->asked_per_s;
 }
 
-static lk_status shortest(const lk_jobs_moment *moment, const lk_jobs_rate **out, lk_error *err) {
+static lk_status policies_shortest(const lk_jobs_moment *moment, const lk_jobs_rate **out,
+                                   lk_error *err) {
 	int *order = LK_ARRAY(moment->scratch, int, (size_t)moment->count + 1);
 	if (!order) return lk_oom(err);
 	for (int i = 0; i < moment->count; i++) {
@@ -72,17 +73,17 @@ static lk_status shortest(const lk_jobs_moment *moment, const lk_jobs_rate **out
 /* ---- elastic ---- */
 
 /* Samples per second until the horizon, of which a restart takes its part. */
-static double rate_of(const lk_jobs_moment *moment, const lk_active_job *job,
-                      const lk_jobs_rate *rate) {
+static double policies_rate_of(const lk_jobs_moment *moment, const lk_active_job *job,
+                               const lk_jobs_rate *rate) {
 	if (!job->started || rate == job->now) return rate->per_s;
 	double horizon_s = fmin(3600 * moment->request->horizon_h,
 	                        job->left / rate->per_s + moment->request->restart_s);
 	return rate->per_s * fmax(1e-6, 1 - moment->request->restart_s / fmax(horizon_s, 1e-9));
 }
 
-static double value_of(const lk_jobs_moment *moment, const lk_active_job *job,
-                       const lk_jobs_rate *rate, double smallest) {
-	double per_s = rate_of(moment, job, rate);
+static double policies_value_of(const lk_jobs_moment *moment, const lk_active_job *job,
+                                const lk_jobs_rate *rate, double smallest) {
+	double per_s = policies_rate_of(moment, job, rate);
 	switch (moment->request->objective) {
 	case LK_JOBS_LOG: return log(per_s / smallest);
 	case LK_JOBS_SPEEDUP: return per_s / smallest;
@@ -100,16 +101,16 @@ static lk_status options_of(const lk_jobs_moment *moment, const lk_active_job *j
 	int n = 0;
 	if (waits) options[n++] = (lk_allocation_option){0, 0};
 	for (int i = 0; i < count; i++)
-		options[n++] =
-			(lk_allocation_option){rates[i].gpus, value_of(moment, job, &rates[i], rates[0].per_s)};
+		options[n++] = (lk_allocation_option){
+			rates[i].gpus, policies_value_of(moment, job, &rates[i], rates[0].per_s)};
 	*out = (lk_allocation_job){options, n};
 	return LK_OK;
 }
 
 /* Where finishing early counts, any job may have to wait. Else all that fit with their fewest GPUs,
  * the oldest first, share the GPUs; the newest wait. */
-static lk_status share(const lk_jobs_moment *moment, bool batches, const lk_jobs_rate **out,
-                       lk_error *err) {
+static lk_status policies_share(const lk_jobs_moment *moment, bool batches,
+                                const lk_jobs_rate **out, lk_error *err) {
 	lk_allocation_job *jobs =
 		LK_ARRAY(moment->scratch, lk_allocation_job, (size_t)moment->count + 1);
 	int *choice = LK_ARRAY(moment->scratch, int, (size_t)moment->count + 1);
@@ -138,11 +139,11 @@ static lk_status share(const lk_jobs_moment *moment, bool batches, const lk_jobs
 
 static lk_status elastic_gpus(const lk_jobs_moment *moment, const lk_jobs_rate **out,
                               lk_error *err) {
-	return share(moment, false, out, err);
+	return policies_share(moment, false, out, err);
 }
 
 static lk_status elastic(const lk_jobs_moment *moment, const lk_jobs_rate **out, lk_error *err) {
-	return share(moment, true, out, err);
+	return policies_share(moment, true, out, err);
 }
 
 /* ---- the table ---- */
@@ -150,13 +151,13 @@ static lk_status elastic(const lk_jobs_moment *moment, const lk_jobs_rate **out,
 const lk_policy lk_policies[] = {
 	{"fifo", "as asked for, in order of submission", false, fifo},
 	{"backfill", "as asked for; what fits may pass what waits", false, backfill},
-	{"shortest", "as asked for; least GPU time first, its length known", false, shortest},
+	{"shortest", "as asked for; least GPU time first, its length known", false, policies_shortest},
 	{"elastic-gpus", "GPUs divided anew, the batch as asked for", true, elastic_gpus},
 	{"elastic", "GPUs and batch divided anew", true, elastic},
 };
 const int lk_policy_count = sizeof lk_policies / sizeof *lk_policies;
 
-static lk_status find(const char *name, const lk_policy **out, lk_error *err) {
+static lk_status policies_find(const char *name, const lk_policy **out, lk_error *err) {
 	const char *names[sizeof lk_policies / sizeof *lk_policies];
 	for (int i = 0; i < lk_policy_count; i++) {
 		names[i] = lk_policies[i].name;
@@ -179,7 +180,7 @@ lk_status lk_policies_named(const char *names, lk_arena *arena, const lk_policy 
 		if (!name) return lk_oom(err);
 		if (*count == lk_policy_count)
 			return lk_fail(err, LK_ERR_INPUT, "--policy", "names a policy twice");
-		LK_TRY(find(name, &found[*count], err));
+		LK_TRY(policies_find(name, &found[*count], err));
 		for (int i = 0; i < *count; i++)
 			if (found[i] == found[*count])
 				return lk_fail(err, LK_ERR_INPUT, "--policy", "names %s twice", name);

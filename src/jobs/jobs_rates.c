@@ -28,8 +28,8 @@ struct measured_rate {
 };
 typedef LK_VEC(struct measured_rate) measured_rates;
 
-static lk_status read_rate(const lk_csv *csv, const int *at, lk_arena *arena,
-                           struct measured_rate *out, lk_error *err) {
+static lk_status rates_read_rate(const lk_csv *csv, const int *at, lk_arena *arena,
+                                 struct measured_rate *out, lk_error *err) {
 	long long gpus, batch;
 	if (!(out->model = lk_arena_strdup(arena, lk_csv_field(csv, at[0])))) return lk_oom(err);
 	LK_TRY(lk_parse_int(lk_csv_field(csv, at[1]), 1, LK_JOBS_GPUS_MOST, &gpus, lk_csv_where(csv),
@@ -49,8 +49,9 @@ struct reading {
 
 static lk_status add_rate(void *context, const lk_csv *csv, const int *at, lk_error *err) {
 	struct reading *reading = context;
-	return lk_push(reading->out) ? read_rate(csv, at, reading->arena, lk_last(reading->out), err)
-	                             : lk_oom(err);
+	return lk_push(reading->out)
+	           ? rates_read_rate(csv, at, reading->arena, lk_last(reading->out), err)
+	           : lk_oom(err);
 }
 
 static lk_status read_rates(const char *path, lk_arena *arena, measured_rates *out, lk_error *err) {
@@ -107,7 +108,7 @@ static void ask_layout(const lk_jobs_request *jobs_request, int tp, struct quest
 }
 
 /* The least tensor parallelism with which it fits, where the job does not say one. */
-static lk_status ask(void *context, size_t job, lk_error *err) {
+static lk_status rates_ask(void *context, size_t job, lk_error *err) {
 	const lk_jobs_request *request = ((void **)context)[0];
 	struct question *question = &((questions *)((void **)context)[1])->at[job];
 	(void)err;
@@ -143,21 +144,22 @@ static int batches_of(const lk_listed_job *job, int gpus, int out[34]) {
 	}
 }
 
-static lk_status add(questions *all, const lk_jobs_kind *kind, int gpus, int batch, lk_error *err) {
+static lk_status rates_add(questions *all, const lk_jobs_kind *kind, int gpus, int batch,
+                           lk_error *err) {
 	if (!lk_push(all)) return lk_oom(err);
 	*lk_last(all) = (struct question){.kind = kind, .gpus = gpus, .batch = batch};
 	return LK_OK;
 }
 
-static lk_status add_job(questions *all, const lk_listed_job *job, lk_error *err) {
-	LK_TRY(add(all, &job->kind, job->job.gpus, job->job.batch, err));
+static lk_status rates_add_job(questions *all, const lk_listed_job *job, lk_error *err) {
+	LK_TRY(rates_add(all, &job->kind, job->job.gpus, job->job.batch, err));
 	for (int gpus = 1; gpus <= job->job.gpus_max; gpus = next_count(gpus)) {
 		int batches[34];
 		if (gpus < job->job.gpus_min || gpus % divisor_of(&job->kind)) continue;
 		int count = batches_of(job, gpus, batches);
-		for (int b = 0; b < count; b++) LK_TRY(add(all, &job->kind, gpus, batches[b], err));
+		for (int b = 0; b < count; b++) LK_TRY(rates_add(all, &job->kind, gpus, batches[b], err));
 		if (job->job.batch % (gpus / divisor_of(&job->kind)) == 0)
-			LK_TRY(add(all, &job->kind, gpus, job->job.batch, err));
+			LK_TRY(rates_add(all, &job->kind, gpus, job->job.batch, err));
 	}
 	return LK_OK;
 }
@@ -190,8 +192,8 @@ static void keep_distinct(questions *all) {
 	all->count = kept;
 }
 
-static const struct question *find(const questions *all, const lk_listed_job *job, int gpus,
-                                   int batch) {
+static const struct question *rates_find(const questions *all, const lk_listed_job *job, int gpus,
+                                         int batch) {
 	struct question key = {.kind = &job->kind, .gpus = gpus, .batch = batch};
 	return !all->count ? NULL : bsearch(&key, all->at, all->count, sizeof *all->at, by_question);
 }
@@ -244,16 +246,17 @@ static void take_predicted(const questions *all, const lk_listed_job *job,
 		if (gpus < job->job.gpus_min || gpus % divisor_of(&job->kind)) continue;
 		int count = batches_of(job, gpus, batches);
 		for (int b = 0; b < count; b++)
-			if ((question = find(all, job, gpus, batches[b])) && question->per_s > 0)
+			if ((question = rates_find(all, job, gpus, batches[b])) && question->per_s > 0)
 				keep_best(free_batch, gpus, question->batch, question->per_s);
-		if (!(question = find(all, job, gpus, job->job.batch)) || question->per_s <= 0) continue;
+		if (!(question = rates_find(all, job, gpus, job->job.batch)) || question->per_s <= 0)
+			continue;
 		keep_best(free_batch, gpus, question->batch, question->per_s);
 		keep_best(fixed, gpus, question->batch, question->per_s);
 	}
 }
 
 /* Puts the rate as asked for where it belongs: its GPU count need not be one of those looked at. */
-static void insert(struct rate_list *list, lk_jobs_rate rate) {
+static void rates_insert(struct rate_list *list, lk_jobs_rate rate) {
 	int at = 0;
 	while (at < list->count && list->at[at].gpus < rate.gpus) at++;
 	if (at < list->count && list->at[at].gpus == rate.gpus) return;
@@ -268,8 +271,8 @@ static lk_status cannot_run(const lk_listed_job *job, const char *why, lk_error 
 	return lk_hint(err, "change gpus or batch, or give tp, pp, zero or recompute of the job");
 }
 
-static lk_status settle(const questions *all, const measured_rates *measured, lk_arena *arena,
-                        lk_listed_job *job, lk_error *err) {
+static lk_status rates_settle(const questions *all, const measured_rates *measured, lk_arena *arena,
+                              lk_listed_job *job, lk_error *err) {
 	size_t most =
 		is_measured(measured, job->job.model) ? measured->count : 8 + (size_t)job->job.gpus_max / 8;
 	struct rate_list free_batch = {LK_ARRAY(arena, lk_jobs_rate, most + 1), 0},
@@ -279,11 +282,12 @@ static lk_status settle(const questions *all, const measured_rates *measured, lk
 	if (is_measured(measured, job->job.model)) {
 		take_measured(measured, &job->job, &free_batch, &fixed);
 	} else {
-		const struct question *question = find(all, job, job->job.gpus, job->job.batch);
+		const struct question *question = rates_find(all, job, job->job.gpus, job->job.batch);
 		take_predicted(all, job, &free_batch, &fixed);
 		if (question && question->per_s > 0) {
-			insert(&fixed, (lk_jobs_rate){question->gpus, question->batch, question->per_s});
-			insert(&free_batch, (lk_jobs_rate){question->gpus, question->batch, question->per_s});
+			rates_insert(&fixed, (lk_jobs_rate){question->gpus, question->batch, question->per_s});
+			rates_insert(&free_batch,
+			             (lk_jobs_rate){question->gpus, question->batch, question->per_s});
 		} else {
 			why = question ? question->why : "it was not asked";
 		}
@@ -297,8 +301,8 @@ static lk_status settle(const questions *all, const measured_rates *measured, lk
 
 /* ---- all of it ---- */
 
-static lk_status ask_all(const lk_jobs_request *request, questions *all, int *predictions,
-                         lk_error *err) {
+static lk_status rates_ask_all(const lk_jobs_request *request, questions *all, int *predictions,
+                               lk_error *err) {
 	void *context[] = {(void *)request, all};
 	if (!all->count) return LK_OK;
 	if (!request->gpu) {
@@ -307,29 +311,29 @@ static lk_status ask_all(const lk_jobs_request *request, questions *all, int *pr
 		return lk_hint(err, "give a name of `lockstep devices`, or measured rates by --rates");
 	}
 	/* The calibration is read before threads are. */
-	LK_TRY(ask(context, 0, err));
+	LK_TRY(rates_ask(context, 0, err));
 	all->at[0].predictions = 0, all->at[0].per_s = 0;
-	LK_TRY(lk_parallel(all->count, 0, ask, context, err));
+	LK_TRY(lk_parallel(all->count, 0, rates_ask, context, err));
 	for (size_t i = 0; i < all->count; i++) *predictions += all->at[i].predictions;
 	return LK_OK;
 }
 
-static lk_status find_rates(const lk_jobs_request *request, lk_arena *arena, lk_job_list *list,
-                            questions *all, measured_rates *measured, int *predictions,
-                            lk_error *err) {
+static lk_status rates_find_rates(const lk_jobs_request *request, lk_arena *arena,
+                                  lk_job_list *list, questions *all, measured_rates *measured,
+                                  int *predictions, lk_error *err) {
 	if (request->rates) LK_TRY(read_rates(request->rates, arena, measured, err));
 	if (measured->count) qsort(measured->at, measured->count, sizeof *measured->at, by_gpus);
 	for (size_t i = 0, limit = 4096; i < list->count; i++) {
 		if (is_measured(measured, list->at[i].job.model)) continue;
-		LK_TRY(add_job(all, &list->at[i], err));
+		LK_TRY(rates_add_job(all, &list->at[i], err));
 		if (all->count < limit) continue;
 		keep_distinct(all);
 		limit = 2 * all->count + 4096;
 	}
 	keep_distinct(all);
-	LK_TRY(ask_all(request, all, predictions, err));
+	LK_TRY(rates_ask_all(request, all, predictions, err));
 	for (size_t i = 0; i < list->count; i++)
-		LK_TRY(settle(all, measured, arena, &list->at[i], err));
+		LK_TRY(rates_settle(all, measured, arena, &list->at[i], err));
 	return LK_OK;
 }
 
@@ -337,7 +341,7 @@ lk_status lk_jobs_find_rates(const lk_jobs_request *request, lk_arena *arena, lk
                              int *predictions, lk_error *err) {
 	questions all = {0};
 	measured_rates measured = {0};
-	lk_status status = find_rates(request, arena, list, &all, &measured, predictions, err);
+	lk_status status = rates_find_rates(request, arena, list, &all, &measured, predictions, err);
 	lk_vec_free(&all);
 	lk_vec_free(&measured);
 	return status;

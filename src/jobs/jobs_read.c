@@ -32,17 +32,17 @@ static const char *const columns[COLUMNS] = {
 	"gpus_min", "gpus_max", "seq",   "tp",      "pp",    "dtype", "zero",      "recompute",
 };
 
-static lk_status empty(const lk_csv *csv, int column, lk_error *err) {
+static lk_status jobs_read_empty(const lk_csv *csv, int column, lk_error *err) {
 	return lk_fail(err, LK_ERR_INPUT, lk_csv_where(csv), "column %s is empty", columns[column]);
 }
 
 /* A whole number of a column; where it is empty or absent, `otherwise`. */
-static lk_status whole(const lk_csv *csv, const int *at, int column, long long high, int otherwise,
-                       int *out, lk_error *err) {
+static lk_status jobs_read_whole(const lk_csv *csv, const int *at, int column, long long high,
+                                 int otherwise, int *out, lk_error *err) {
 	const char *text = lk_csv_field(csv, at[column]);
 	char where[256];
 	long long value;
-	if (!*text && column < NEEDED) return empty(csv, column, err);
+	if (!*text && column < NEEDED) return jobs_read_empty(csv, column, err);
 	if (!*text) return *out = otherwise, LK_OK;
 	snprintf(where, sizeof where, "%.200s: column %s", lk_csv_where(csv), columns[column]);
 	LK_TRY(lk_parse_int(text, 1, high, &value, where, err));
@@ -50,16 +50,16 @@ static lk_status whole(const lk_csv *csv, const int *at, int column, long long h
 	return LK_OK;
 }
 
-static lk_status text_of(const lk_csv *csv, const int *at, int column, lk_arena *arena,
-                         const char **out, lk_error *err) {
+static lk_status jobs_read_text_of(const lk_csv *csv, const int *at, int column, lk_arena *arena,
+                                   const char **out, lk_error *err) {
 	const char *text = lk_csv_field(csv, at[column]);
 	*out = NULL;
-	if (!*text && column < NEEDED) return empty(csv, column, err);
+	if (!*text && column < NEEDED) return jobs_read_empty(csv, column, err);
 	if (*text && !(*out = lk_arena_strdup(arena, text))) return lk_oom(err);
 	return LK_OK;
 }
 
-static lk_status check_ranges(const lk_listed_job *listed_job, int gpus, lk_error *err) {
+static lk_status jobs_read_check_ranges(const lk_listed_job *listed_job, int gpus, lk_error *err) {
 	const lk_jobs_job *job = &listed_job->job;
 	if (job->gpus > gpus) {
 		lk_fail(err, LK_ERR_INPUT, listed_job->where,
@@ -82,33 +82,35 @@ static lk_status check_ranges(const lk_listed_job *listed_job, int gpus, lk_erro
 	return LK_OK;
 }
 
-static lk_status read_row(const lk_csv *csv, const int *at, int gpus, lk_arena *arena,
-                          lk_listed_job *listed_job, lk_error *err) {
+static lk_status jobs_read_row(const lk_csv *csv, const int *at, int gpus, lk_arena *arena,
+                               lk_listed_job *listed_job, lk_error *err) {
 	lk_jobs_job *job = &listed_job->job;
 	if (!(listed_job->where = lk_arena_strdup(arena, lk_csv_where(csv)))) return lk_oom(err);
-	LK_TRY(text_of(csv, at, NAME, arena, &job->name, err));
-	LK_TRY(text_of(csv, at, MODEL, arena, &job->model, err));
+	LK_TRY(jobs_read_text_of(csv, at, NAME, arena, &job->name, err));
+	LK_TRY(jobs_read_text_of(csv, at, MODEL, arena, &job->model, err));
 	char where[256];
 	snprintf(where, sizeof where, "%.200s: column submit_h", listed_job->where);
 	LK_TRY(lk_parse_real(lk_csv_field(csv, at[SUBMIT]), 0, 1e6, &job->submit_s, where, err));
 	snprintf(where, sizeof where, "%.200s: column samples", listed_job->where);
 	LK_TRY(lk_parse_count(lk_csv_field(csv, at[SAMPLES]), 1, 1e15, &job->samples, where, err));
 	job->submit_s *= 3600;
-	LK_TRY(whole(csv, at, BATCH, LK_JOBS_BATCH_MOST, 0, &job->batch, err));
-	LK_TRY(whole(csv, at, GPUS, LK_JOBS_GPUS_MOST, 0, &job->gpus, err));
-	LK_TRY(whole(csv, at, BATCH_MIN, LK_JOBS_BATCH_MOST, job->batch, &job->batch_min, err));
-	LK_TRY(whole(csv, at, BATCH_MAX, LK_JOBS_BATCH_MOST, job->batch, &job->batch_max, err));
-	LK_TRY(whole(csv, at, GPUS_MIN, LK_JOBS_GPUS_MOST, 1, &job->gpus_min, err));
-	LK_TRY(whole(csv, at, GPUS_MAX, LK_JOBS_GPUS_MOST, gpus, &job->gpus_max, err));
+	LK_TRY(jobs_read_whole(csv, at, BATCH, LK_JOBS_BATCH_MOST, 0, &job->batch, err));
+	LK_TRY(jobs_read_whole(csv, at, GPUS, LK_JOBS_GPUS_MOST, 0, &job->gpus, err));
+	LK_TRY(
+		jobs_read_whole(csv, at, BATCH_MIN, LK_JOBS_BATCH_MOST, job->batch, &job->batch_min, err));
+	LK_TRY(
+		jobs_read_whole(csv, at, BATCH_MAX, LK_JOBS_BATCH_MOST, job->batch, &job->batch_max, err));
+	LK_TRY(jobs_read_whole(csv, at, GPUS_MIN, LK_JOBS_GPUS_MOST, 1, &job->gpus_min, err));
+	LK_TRY(jobs_read_whole(csv, at, GPUS_MAX, LK_JOBS_GPUS_MOST, gpus, &job->gpus_max, err));
 	if (job->gpus_max > gpus) job->gpus_max = gpus;
 	listed_job->kind.model = job->model;
-	LK_TRY(whole(csv, at, SEQ, 1 << 24, 0, &listed_job->kind.seq, err));
-	LK_TRY(whole(csv, at, TP, 1024, 0, &listed_job->kind.tp, err));
-	LK_TRY(whole(csv, at, PP, 1024, 0, &listed_job->kind.pp, err));
-	LK_TRY(text_of(csv, at, DTYPE, arena, &listed_job->kind.dtype, err));
-	LK_TRY(text_of(csv, at, ZERO, arena, &listed_job->kind.zero, err));
-	LK_TRY(text_of(csv, at, RECOMPUTE, arena, &listed_job->kind.recompute, err));
-	return check_ranges(listed_job, gpus, err);
+	LK_TRY(jobs_read_whole(csv, at, SEQ, 1 << 24, 0, &listed_job->kind.seq, err));
+	LK_TRY(jobs_read_whole(csv, at, TP, 1024, 0, &listed_job->kind.tp, err));
+	LK_TRY(jobs_read_whole(csv, at, PP, 1024, 0, &listed_job->kind.pp, err));
+	LK_TRY(jobs_read_text_of(csv, at, DTYPE, arena, &listed_job->kind.dtype, err));
+	LK_TRY(jobs_read_text_of(csv, at, ZERO, arena, &listed_job->kind.zero, err));
+	LK_TRY(jobs_read_text_of(csv, at, RECOMPUTE, arena, &listed_job->kind.recompute, err));
+	return jobs_read_check_ranges(listed_job, gpus, err);
 }
 
 /* Jobs of one moment stay in the file's order. */
@@ -124,16 +126,16 @@ struct reading {
 	lk_job_list *out;
 };
 
-static lk_status add_row(void *context, const lk_csv *csv, const int *at, lk_error *err) {
+static lk_status jobs_read_add_row(void *context, const lk_csv *csv, const int *at, lk_error *err) {
 	struct reading *reading = context;
 	if (!lk_push(reading->out)) return lk_oom(err);
 	lk_last(reading->out)->row = (int)reading->out->count;
-	return read_row(csv, at, reading->gpus, reading->arena, lk_last(reading->out), err);
+	return jobs_read_row(csv, at, reading->gpus, reading->arena, lk_last(reading->out), err);
 }
 
 lk_status lk_jobs_read(lk_stream *in, int gpus, lk_arena *arena, lk_job_list *out, lk_error *err) {
-	const lk_csv_table table = {columns,      COLUMNS, NEEDED, "list of jobs",
-	                            LK_JOBS_MOST, add_row, NULL};
+	const lk_csv_table table = {columns,      COLUMNS,           NEEDED, "list of jobs",
+	                            LK_JOBS_MOST, jobs_read_add_row, NULL};
 	LK_TRY(lk_csv_read(in, &table, &(struct reading){gpus, arena, out}, err));
 	if (!out->count) return lk_fail(err, LK_ERR_INPUT, lk_stream_name(in), "holds no job");
 	qsort(out->at, out->count, sizeof *out->at, by_submission);
@@ -143,7 +145,7 @@ lk_status lk_jobs_read(lk_stream *in, int gpus, lk_arena *arena, lk_job_list *ou
 /* ---- writing ---- */
 
 /* A field as CSV: quoted where it must be. */
-static void put_text(lk_sink *sink, const char *text) {
+static void jobs_read_put_text(lk_sink *sink, const char *text) {
 	if (!text) text = "";
 	if (!text[strcspn(text, ",\"\r\n")]) {
 		lk_sink_printf(sink, "%s", text);
@@ -159,12 +161,12 @@ static void put_if(lk_sink *sink, int value) {
 	if (value) lk_sink_printf(sink, "%d", value);
 }
 
-static void put_job(lk_sink *sink, const lk_listed_job *listed_job) {
+static void jobs_read_put_job(lk_sink *sink, const lk_listed_job *listed_job) {
 	const lk_jobs_job *job = &listed_job->job;
 	char hours[32], samples[32];
-	put_text(sink, job->name);
+	jobs_read_put_text(sink, job->name);
 	lk_sink_printf(sink, ",%s,", lk_format_shortest(job->submit_s / 3600, hours, sizeof hours));
-	put_text(sink, job->model);
+	jobs_read_put_text(sink, job->model);
 	lk_sink_printf(sink, ",%s,%d,%d", lk_format_shortest(job->samples, samples, sizeof samples),
 	               job->batch, job->gpus);
 	put_if(sink, job->batch_min), put_if(sink, job->batch_max), put_if(sink, job->gpus_min),
@@ -173,7 +175,7 @@ static void put_job(lk_sink *sink, const lk_listed_job *listed_job) {
 		put_if(sink, listed_job->kind.pp);
 	const char *const texts[] = {listed_job->kind.dtype, listed_job->kind.zero,
 	                             listed_job->kind.recompute};
-	for (int i = 0; i < 3; i++) lk_sink_printf(sink, ","), put_text(sink, texts[i]);
+	for (int i = 0; i < 3; i++) lk_sink_printf(sink, ","), jobs_read_put_text(sink, texts[i]);
 	lk_sink_printf(sink, "\n");
 }
 
@@ -182,6 +184,6 @@ lk_status lk_jobs_write(const lk_job_list *list, const char *path, lk_error *err
 	LK_TRY(lk_sink_open(path, &sink, err));
 	for (int i = 0; i < COLUMNS; i++) lk_sink_printf(sink, "%s%s", i ? "," : "", columns[i]);
 	lk_sink_printf(sink, "\n");
-	for (size_t i = 0; i < list->count; i++) put_job(sink, &list->at[i]);
+	for (size_t i = 0; i < list->count; i++) jobs_read_put_job(sink, &list->at[i]);
 	return lk_sink_commit(sink, err);
 }

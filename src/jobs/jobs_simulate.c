@@ -21,7 +21,7 @@ struct cluster {
 	const lk_jobs_rate **wanted;
 };
 
-static double end_of(const struct cluster *cluster, const lk_active_job *job) {
+static double simulate_end_of(const struct cluster *cluster, const lk_active_job *job) {
 	if (!job->now) return INFINITY;
 	return fmax(cluster->now_s, job->paused_until_s) + job->left / job->now->per_s;
 }
@@ -31,7 +31,7 @@ static int first_end(const struct cluster *cluster, double *end_s) {
 	int first = -1;
 	*end_s = INFINITY;
 	for (int i = 0; i < cluster->count; i++) {
-		double end = end_of(cluster, &cluster->active[i]);
+		double end = simulate_end_of(cluster, &cluster->active[i]);
 		if (end < *end_s) *end_s = end, first = i;
 	}
 	return first;
@@ -48,7 +48,7 @@ static void pass_time(struct cluster *cluster, double until_s) {
 	cluster->now_s = until_s;
 }
 
-static void arrive(struct cluster *cluster) {
+static void simulate_arrive(struct cluster *cluster) {
 	int job = (int)cluster->arrived++;
 	cluster->active[cluster->count++] =
 		(lk_active_job){.job = job, .left = cluster->list->at[job].job.samples};
@@ -56,13 +56,13 @@ static void arrive(struct cluster *cluster) {
 	cluster->stale = true;
 }
 
-static void end(struct cluster *cluster, int i) {
+static void simulate_end(struct cluster *cluster, int i) {
 	cluster->courses[cluster->active[i].job].end_s = cluster->now_s;
 	for (cluster->count--; i < cluster->count; i++) cluster->active[i] = cluster->active[i + 1];
 	cluster->stale = true;
 }
 
-static void change(struct cluster *cluster, lk_active_job *job, const lk_jobs_rate *to) {
+static void simulate_change(struct cluster *cluster, lk_active_job *job, const lk_jobs_rate *to) {
 	lk_jobs_course *course = &cluster->courses[job->job];
 	if (to == job->now) return;
 	job->now = to;
@@ -77,14 +77,14 @@ static void change(struct cluster *cluster, lk_active_job *job, const lk_jobs_ra
 	if (to->gpus > course->most_gpus) course->most_gpus = to->gpus;
 }
 
-static lk_status divide(struct cluster *cluster, lk_error *err) {
+static lk_status simulate_divide(struct cluster *cluster, lk_error *err) {
 	lk_jobs_moment moment = {cluster->request, cluster->list,       cluster->active,
 	                         cluster->count,   &cluster->allocator, &cluster->scratch};
 	LK_TRY(cluster->policy->divide(&moment, cluster->wanted, err));
 	lk_arena_free(&cluster->scratch);
 	int held = 0;
 	for (int i = 0; i < cluster->count; i++) {
-		change(cluster, &cluster->active[i], cluster->wanted[i]);
+		simulate_change(cluster, &cluster->active[i], cluster->wanted[i]);
 		held += cluster->active[i].now ? cluster->active[i].now->gpus : 0;
 	}
 	if (held > cluster->request->gpus)
@@ -107,20 +107,20 @@ static bool next_event(struct cluster *cluster) {
 	double next_s = fmin(fmin(arrival_s, end_s), change_s);
 	if (isinf(next_s)) return false;
 	pass_time(cluster, fmax(next_s, cluster->now_s));
-	if (next_s == end_s) end(cluster, first);
-	else if (next_s == arrival_s) arrive(cluster);
+	if (next_s == end_s) simulate_end(cluster, first);
+	else if (next_s == arrival_s) simulate_arrive(cluster);
 	return true;
 }
 
-static lk_status run(struct cluster *cluster, lk_error *err) {
+static lk_status simulate_run(struct cluster *cluster, lk_error *err) {
 	while (next_event(cluster)) {
 		/* Arrivals of one moment are seen together. */
 		while (cluster->arrived < cluster->list->count &&
 		       cluster->list->at[cluster->arrived].job.submit_s <= cluster->now_s)
-			arrive(cluster);
+			simulate_arrive(cluster);
 		if (cluster->stale &&
 		    (!cluster->policy->elastic || cluster->now_s >= cluster->next_change_s))
-			LK_TRY(divide(cluster, err));
+			LK_TRY(simulate_divide(cluster, err));
 	}
 	if (cluster->count)
 		return lk_fail(err, LK_ERR_INTERNAL, cluster->list->at[cluster->active[0].job].where,
@@ -135,7 +135,7 @@ lk_status lk_jobs_simulate(const lk_jobs_request *request, const lk_job_list *li
 	struct cluster c = {.request = request, .list = list, .policy = policy, .courses = courses};
 	c.active = LK_ARRAY(&arena, lk_active_job, list->count + 1);
 	c.wanted = LK_ARRAY(&arena, const lk_jobs_rate *, list->count + 1);
-	lk_status status = c.active && c.wanted ? run(&c, err) : lk_oom(err);
+	lk_status status = c.active && c.wanted ? simulate_run(&c, err) : lk_oom(err);
 	lk_allocator_free(&c.allocator);
 	lk_arena_free(&c.scratch);
 	lk_arena_free(&arena);

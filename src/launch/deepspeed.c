@@ -29,8 +29,8 @@ struct config {
 	double bucket; /* elements */
 };
 
-static lk_status wrong(struct config *config, const lk_value *value, const char *path,
-                       const char *what) {
+static lk_status deepspeed_wrong(struct config *config, const lk_value *value, const char *path,
+                                 const char *what) {
 	char where[256];
 	lk_arena *arena = config->r->arena;
 	const char *text =
@@ -48,23 +48,24 @@ static bool is_null(const lk_value *value) {
 	return value->kind == LK_JSON_NULL;
 }
 
-static lk_status whole(struct config *config, const lk_value *value, const char *path, int low,
-                       int high, int *out) {
+static lk_status deepspeed_whole(struct config *config, const lk_value *value, const char *path,
+                                 int low, int high, int *out) {
 	if (is_auto(value) || is_null(value)) return LK_OK;
 	if (value->kind != LK_JSON_NUMBER || !(value->number >= low && value->number <= high) ||
 	    value->number != floor(value->number))
-		return wrong(config, value, path,
-		             lk_arena_printf(config->r->arena, "no whole number in %d..%d", low, high));
+		return deepspeed_wrong(
+			config, value, path,
+			lk_arena_printf(config->r->arena, "no whole number in %d..%d", low, high));
 	*out = (int)value->number;
 	return LK_OK;
 }
 
-static lk_status truth(struct config *config, const lk_value *value, const char *path, bool *out,
-                       bool *open) {
+static lk_status deepspeed_truth(struct config *config, const lk_value *value, const char *path,
+                                 bool *out, bool *open) {
 	if (is_auto(value)) *open = true;
 	if (is_auto(value) || is_null(value)) return LK_OK;
 	if (value->kind != LK_JSON_TRUE && value->kind != LK_JSON_FALSE)
-		return wrong(config, value, path, "neither true nor false");
+		return deepspeed_wrong(config, value, path, "neither true nor false");
 	*out = value->kind == LK_JSON_TRUE;
 	return LK_OK;
 }
@@ -72,25 +73,26 @@ static lk_status truth(struct config *config, const lk_value *value, const char 
 /* ---- keys ---- */
 
 static lk_status read_batch(struct config *config, const lk_value *value, const char *path) {
-	return whole(config, value, path, 1, 1 << 28, &config->batch);
+	return deepspeed_whole(config, value, path, 1, 1 << 28, &config->batch);
 }
 
 static lk_status read_micro(struct config *config, const lk_value *value, const char *path) {
-	return whole(config, value, path, 1, 1 << 20, &config->micro);
+	return deepspeed_whole(config, value, path, 1, 1 << 20, &config->micro);
 }
 
 static lk_status read_steps(struct config *config, const lk_value *value, const char *path) {
-	return whole(config, value, path, 1, 1 << 24, &config->steps);
+	return deepspeed_whole(config, value, path, 1, 1 << 24, &config->steps);
 }
 
-static lk_status read_stage(struct config *config, const lk_value *value, const char *path) {
+static lk_status deepspeed_read_stage(struct config *config, const lk_value *value,
+                                      const char *path) {
 	config->stage_open = is_auto(value);
-	return whole(config, value, path, 0, 3, &config->stage);
+	return deepspeed_whole(config, value, path, 0, 3, &config->stage);
 }
 
 static lk_status read_overlap(struct config *config, const lk_value *value, const char *path) {
 	bool on = false, open = is_null(value);
-	LK_TRY(truth(config, value, path, &on, &open));
+	LK_TRY(deepspeed_truth(config, value, path, &on, &open));
 	if (!open) config->overlap = on;
 	return LK_OK;
 }
@@ -98,29 +100,29 @@ static lk_status read_overlap(struct config *config, const lk_value *value, cons
 static lk_status read_bucket(struct config *config, const lk_value *value, const char *path) {
 	if (is_auto(value) || is_null(value)) return LK_OK;
 	if (value->kind != LK_JSON_NUMBER || !(value->number >= 1 && value->number <= 1e13))
-		return wrong(config, value, path, "no number of elements");
+		return deepspeed_wrong(config, value, path, "no number of elements");
 	config->bucket = value->number;
 	return LK_OK;
 }
 
 static lk_status read_bf16(struct config *config, const lk_value *value, const char *path) {
-	return truth(config, value, path, &config->bf16, &config->dtype_open);
+	return deepspeed_truth(config, value, path, &config->bf16, &config->dtype_open);
 }
 
 static lk_status read_fp16(struct config *config, const lk_value *value, const char *path) {
-	return truth(config, value, path, &config->fp16, &config->dtype_open);
+	return deepspeed_truth(config, value, path, &config->fp16, &config->dtype_open);
 }
 
 static lk_status read_lean_master(struct config *config, const lk_value *value, const char *path) {
 	bool on = false, open;
-	LK_TRY(truth(config, value, path, &on, &open));
+	LK_TRY(deepspeed_truth(config, value, path, &on, &open));
 	if (on) config->job->master_weights = LK_OFF;
 	return LK_OK;
 }
 
 static lk_status read_offload(struct config *config, const lk_value *value, const char *path) {
 	if (is_null(value) || is_auto(value)) return LK_OK;
-	if (value->kind != LK_JSON_STRING) return wrong(config, value, path, "no device");
+	if (value->kind != LK_JSON_STRING) return deepspeed_wrong(config, value, path, "no device");
 	config->job->offload_optimizer =
 		strcmp(value->text, "cpu") == 0 || strcmp(value->text, "nvme") == 0;
 	return strcmp(value->text, "nvme") == 0
@@ -135,13 +137,14 @@ static lk_status read_offload_params(struct config *config, const lk_value *valu
 	            : lk_launch_note(config->r, path, "offloading of parameters is not modelled");
 }
 
-static lk_status read_group(struct config *config, const lk_value *value, const char *path) {
-	return whole(config, value, path, 1, LK_JOB_GPUS, &config->job->shard_group);
+static lk_status deepspeed_read_group(struct config *config, const lk_value *value,
+                                      const char *path) {
+	return deepspeed_whole(config, value, path, 1, LK_JOB_GPUS, &config->job->shard_group);
 }
 
 static lk_status read_hpz(struct config *config, const lk_value *value, const char *path) {
 	int size = 1;
-	LK_TRY(whole(config, value, path, 1, LK_JOB_GPUS, &size));
+	LK_TRY(deepspeed_whole(config, value, path, 1, LK_JOB_GPUS, &size));
 	return size > 1
 	           ? lk_launch_note(config->r, path,
 	                            "a second copy of the parameters within the node is not modelled")
@@ -149,18 +152,18 @@ static lk_status read_hpz(struct config *config, const lk_value *value, const ch
 }
 
 static lk_status read_tp(struct config *config, const lk_value *value, const char *path) {
-	return whole(config, value, path, 0, 1 << 16, &config->job->tp);
+	return deepspeed_whole(config, value, path, 0, 1 << 16, &config->job->tp);
 }
 
 static lk_status read_ep(struct config *config, const lk_value *value, const char *path) {
-	return whole(config, value, path, 0, 1 << 16, &config->job->ep);
+	return deepspeed_whole(config, value, path, 0, 1 << 16, &config->job->ep);
 }
 
 static lk_status read_wire(struct config *config, const lk_value *value, const char *path) {
 	lk_dtype dtype;
 	if (is_auto(value) || is_null(value)) return LK_OK;
 	if (value->kind != LK_JSON_STRING || !lk_dtype_parse(value->text, &dtype))
-		return wrong(config, value, path, "no number format");
+		return deepspeed_wrong(config, value, path, "no number format");
 	config->job->grad_reduce_fp32 = dtype == LK_FP32 ? LK_ON : LK_OFF;
 	return LK_OK;
 }
@@ -169,7 +172,7 @@ static lk_status read_accumulation(struct config *config, const lk_value *value,
 	lk_dtype dtype;
 	if (is_auto(value) || is_null(value)) return LK_OK;
 	if (value->kind != LK_JSON_STRING || !lk_dtype_parse(value->text, &dtype))
-		return wrong(config, value, path, "no number format");
+		return deepspeed_wrong(config, value, path, "no number format");
 	config->job->fp32_grads = dtype == LK_FP32 ? LK_ON : LK_OFF;
 	return LK_OK;
 }
@@ -183,7 +186,7 @@ static lk_status read_optimizer(struct config *config, const lk_value *value, co
 	             {"sgd", LK_OPT_SGD},
 	             {"adam", LK_OPT_ADAM}};
 	if (is_auto(value) || is_null(value)) return LK_OK;
-	if (value->kind != LK_JSON_STRING) return wrong(config, value, path, "no name");
+	if (value->kind != LK_JSON_STRING) return deepspeed_wrong(config, value, path, "no name");
 	for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
 		if (strcasestr(value->text, names[i].part) == NULL) continue;
 		config->job->optimizer = names[i].optimizer;
@@ -207,12 +210,12 @@ static const struct {
 	{"train_batch_size", read_batch, NULL},
 	{"train_micro_batch_size_per_gpu", read_micro, NULL},
 	{"gradient_accumulation_steps", read_steps, NULL},
-	{"zero_optimization.stage", read_stage, NULL},
+	{"zero_optimization.stage", deepspeed_read_stage, NULL},
 	{"zero_optimization.overlap_comm", read_overlap, NULL},
 	{"zero_optimization.reduce_bucket_size", read_bucket, NULL},
 	{"zero_optimization.offload_optimizer.device", read_offload, NULL},
 	{"zero_optimization.offload_param.device", read_offload_params, NULL},
-	{"zero_optimization.mics_shard_size", read_group, NULL},
+	{"zero_optimization.mics_shard_size", deepspeed_read_group, NULL},
 	{"zero_optimization.zero_hpz_partition_size", read_hpz, NULL},
 	{"zero_optimization.contiguous_gradients", NULL, "gradients are counted as contiguous"},
 	{"zero_optimization.allgather_bucket_size", NULL,
@@ -275,11 +278,11 @@ static const struct {
 	{"pipeline", NULL, "the number of stages is said by the trainer's flags"},
 };
 
-static lk_status read_object(struct config *config, const lk_value *object, const char *prefix,
-                             int depth);
+static lk_status deepspeed_read_object(struct config *config, const lk_value *object,
+                                       const char *prefix, int depth);
 
 /* The row of a path, else that of the nearest path above it that has a reason; -1: none. */
-static int find_key(const char *path) {
+static int deepspeed_find_key(const char *path) {
 	int found = -1;
 	for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
 		size_t length = strlen(keys[i].path);
@@ -290,12 +293,12 @@ static int find_key(const char *path) {
 	return found;
 }
 
-static lk_status read_member(struct config *config, const char *path, const lk_value *value,
-                             int depth) {
-	int key = find_key(path);
+static lk_status deepspeed_read_member(struct config *config, const char *path,
+                                       const lk_value *value, int depth) {
+	int key = deepspeed_find_key(path);
 	if (value->kind == LK_JSON_OBJECT && depth < 3 &&
 	    (key < 0 || strcmp(keys[key].path, path) != 0 || keys[key].read == NULL)) {
-		if (value->count > 0) return read_object(config, value, path, depth + 1);
+		if (value->count > 0) return deepspeed_read_object(config, value, path, depth + 1);
 		return LK_OK;
 	}
 	if (key >= 0 && keys[key].read != NULL) {
@@ -307,8 +310,8 @@ static lk_status read_member(struct config *config, const char *path, const lk_v
 	return lk_launch_note(config->r, path, key >= 0 ? keys[key].reason : "unknown to lockstep");
 }
 
-static lk_status read_object(struct config *config, const lk_value *object, const char *prefix,
-                             int depth) {
+static lk_status deepspeed_read_object(struct config *config, const lk_value *object,
+                                       const char *prefix, int depth) {
 	for (size_t i = 0; i < object->count; i++) {
 		bool last = true; /* of equal keys the last one counts */
 		for (size_t k = i + 1; k < object->count && object->count <= 1024; k++)
@@ -318,7 +321,7 @@ static lk_status read_object(struct config *config, const lk_value *object, cons
 			prefix[0] == '\0' ? object->keys[i]
 							  : lk_arena_printf(config->r->arena, "%s.%s", prefix, object->keys[i]);
 		if (path == NULL) return lk_oom(config->r->err);
-		LK_TRY(read_member(config, path, &object->items[i], depth));
+		LK_TRY(deepspeed_read_member(config, path, &object->items[i], depth));
 	}
 	return LK_OK;
 }
@@ -334,7 +337,7 @@ static void finish_batch(const struct config *config) {
 	job->microbatches = config->steps > 0 ? config->steps : two ? 0 : 1;
 }
 
-static lk_status finish(struct config *config) {
+static lk_status deepspeed_finish(struct config *config) {
 	lk_job *job = config->job;
 	finish_batch(config);
 	if (!config->stage_open) {
@@ -360,20 +363,20 @@ static lk_status finish(struct config *config) {
 	return LK_OK;
 }
 
-static lk_status apply(lk_reading *reading, const lk_value *root) {
+static lk_status deepspeed_apply(lk_reading *reading, const lk_value *root) {
 	struct config c = {.r = reading, .job = reading->out->job, .overlap = -1};
-	if (root->kind != LK_JSON_OBJECT) return wrong(&c, root, "config", "no object");
-	LK_TRY(read_object(&c, root, "", 0));
-	return finish(&c);
+	if (root->kind != LK_JSON_OBJECT) return deepspeed_wrong(&c, root, "config", "no object");
+	LK_TRY(deepspeed_read_object(&c, root, "", 0));
+	return deepspeed_finish(&c);
 }
 
 lk_status lk_deepspeed_stream(lk_reading *reading, lk_stream *in) {
 	lk_value *root;
 	LK_TRY(lk_json_document(reading->arena, in, &root, reading->err));
-	return apply(reading, root);
+	return deepspeed_apply(reading, root);
 }
 
-static int digit(char c) {
+static int deepspeed_digit(char c) {
 	static const char letters[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789";
 	const char *at = c != '\0' ? strchr(letters, c) : NULL;
 	return at != NULL             ? (int)(at - letters)
@@ -390,8 +393,8 @@ static char *inline_config(lk_arena *arena, const char *text, size_t *size) {
 	unsigned long group = 0;
 	*size = 0;
 	for (size_t i = 0; out != NULL && i < length; i++) {
-		if (digit(text[i]) < 0) return NULL;
-		group = (group << 6 | (unsigned long)digit(text[i])) & 0xffffff;
+		if (deepspeed_digit(text[i]) < 0) return NULL;
+		group = (group << 6 | (unsigned long)deepspeed_digit(text[i])) & 0xffffff;
 		if (i % 4 > 0) out[(*size)++] = (char)(group >> (6 - 2 * (i % 4)));
 	}
 	return out != NULL && *size > 1 && out[0] == '{' ? out : NULL;

@@ -113,7 +113,7 @@ static const lk_field *field_named(const char *name) {
 	return NULL;
 }
 
-static const struct path_row *find(int dialect, const char *path, size_t length) {
+static const struct path_row *flags_find(int dialect, const char *path, size_t length) {
 	for (const struct path_row *row = rows; row->path != NULL; row++)
 		if (row->dialect == dialect && strlen(row->path) == length &&
 		    strncmp(row->path, path, length) == 0)
@@ -127,20 +127,21 @@ bool lk_dotted_flag(int dialect, const char *path) {
 	                                    "training.local_batch_size", NULL};
 	for (int i = 0; parts[i] != NULL; i++)
 		if (strlen(parts[i]) == length && strncmp(parts[i], path, length) == 0) return true;
-	return find(dialect, path, length) != NULL;
+	return flags_find(dialect, path, length) != NULL;
 }
 
 /* ---- reading ---- */
 
-static lk_status set_number(lk_reading *reading, const char *path, const char *value, int *out) {
+static lk_status flags_set_number(lk_reading *reading, const char *path, const char *value,
+                                  int *out) {
 	long long number;
 	LK_TRY(lk_parse_int(value, 1, LK_JOB_GPUS, &number, path, reading->err));
 	*out = (int)number;
 	return LK_OK;
 }
 
-static lk_status set_field(lk_reading *reading, lk_dotted *dotted, const struct path_row *row,
-                           const char *value) {
+static lk_status flags_set_field(lk_reading *reading, lk_dotted *dotted, const struct path_row *row,
+                                 const char *value) {
 	bool known;
 	for (const struct pair *pair = row->values; pair != NULL && pair->theirs != NULL; pair++)
 		if (strcmp(pair->theirs, value) == 0) value = pair->ours;
@@ -155,15 +156,15 @@ lk_status lk_dotted_read(lk_reading *reading, lk_dotted *dotted, const char *pat
 	char name[96];
 	lk_copy(name, sizeof name, path);
 	if (strcmp(path, "trainer.num_nodes") == 0)
-		return set_number(reading, path, value, &dotted->nodes);
+		return flags_set_number(reading, path, value, &dotted->nodes);
 	if (strcmp(path, "trainer.devices") == 0)
-		return set_number(reading, path, value, &dotted->devices);
+		return flags_set_number(reading, path, value, &dotted->devices);
 	if (strcmp(path, "training.local_batch_size") == 0)
-		return set_number(reading, path, value, &dotted->local);
-	const struct path_row *row = find(dotted->dialect, path, strlen(path));
+		return flags_set_number(reading, path, value, &dotted->local);
+	const struct path_row *row = flags_find(dotted->dialect, path, strlen(path));
 	if (row == NULL) return lk_launch_note(reading, name, "unknown to lockstep");
 	if (row->field == NULL) return lk_launch_note(reading, name, row->reason);
-	return set_field(reading, dotted, row, value);
+	return flags_set_field(reading, dotted, row, value);
 }
 
 /* torchtitan's local batch is that of one forward and backward pass of all of a pipeline's
@@ -196,18 +197,18 @@ static const char *theirs(lk_arena *arena, const struct path_row *row, const lk_
 	return row->values == nones ? value : NULL;
 }
 
-static bool put(lk_words *words, const char *text) {
+static bool flags_put(lk_words *words, const char *text) {
 	if (text == NULL || !lk_push(words)) return false;
 	*lk_last(words) = (lk_word){.text = text};
 	return true;
 }
 
-static const char *spell(lk_arena *arena, int dialect, const char *path, const char *value) {
+static const char *flags_spell(lk_arena *arena, int dialect, const char *path, const char *value) {
 	return lk_arena_printf(arena, dialect == NEMO ? "%s=%s" : "--%s=%s", path, value);
 }
 
-static bool put_row(lk_arena *arena, int dialect, const struct path_row *row, const lk_job *job,
-                    lk_words *words) {
+static bool flags_put_row(lk_arena *arena, int dialect, const struct path_row *row,
+                          const lk_job *job, lk_words *words) {
 	const lk_field *field = row->field != NULL ? field_named(row->field) : NULL;
 	static const lk_job open;
 	if (field == NULL || row->alias || (row->pipeline && job->pp <= 1)) return true;
@@ -217,24 +218,25 @@ static bool put_row(lk_arena *arena, int dialect, const struct path_row *row, co
 		return true;
 	if (field->kind == LK_FIELD_INT && lk_field_equal(field, job, &open)) return true;
 	const char *value = theirs(arena, row, field, job);
-	return value == NULL || put(words, spell(arena, dialect, row->path, value));
+	return value == NULL || flags_put(words, flags_spell(arena, dialect, row->path, value));
 }
 
-static bool put_launcher(lk_arena *arena, int dialect, const char *network, const lk_job *job,
-                         lk_words *words) {
+static bool flags_put_launcher(lk_arena *arena, int dialect, const char *network, const lk_job *job,
+                               lk_words *words) {
 	int per_node = job->gpus < 8 ? job->gpus : 8;
 	while (job->gpus % per_node != 0) per_node--;
 	int nodes = job->gpus / per_node;
 	if (dialect == NEMO) {
-		bool ok = put(words, "nemo") && put(words, "llm") && put(words, "pretrain") &&
-		          put(words, "--factory") && put(words, network);
-		return ok && put(words, lk_arena_printf(arena, "trainer.num_nodes=%d", nodes)) &&
-		       put(words, lk_arena_printf(arena, "trainer.devices=%d", per_node));
+		bool ok = flags_put(words, "nemo") && flags_put(words, "llm") &&
+		          flags_put(words, "pretrain") && flags_put(words, "--factory") &&
+		          flags_put(words, network);
+		return ok && flags_put(words, lk_arena_printf(arena, "trainer.num_nodes=%d", nodes)) &&
+		       flags_put(words, lk_arena_printf(arena, "trainer.devices=%d", per_node));
 	}
-	return put(words, "torchrun") &&
-	       put(words, lk_arena_printf(arena, "--nproc_per_node=%d", per_node)) &&
-	       put(words, lk_arena_printf(arena, "--nnodes=%d", nodes)) && put(words, "-m") &&
-	       put(words, "torchtitan.train");
+	return flags_put(words, "torchrun") &&
+	       flags_put(words, lk_arena_printf(arena, "--nproc_per_node=%d", per_node)) &&
+	       flags_put(words, lk_arena_printf(arena, "--nnodes=%d", nodes)) &&
+	       flags_put(words, "-m") && flags_put(words, "torchtitan.train");
 }
 
 /* NeMo's recipes are called after the network: llama31_405b. */
@@ -248,18 +250,21 @@ static const char *recipe(lk_arena *arena, const char *name) {
 }
 
 bool lk_dotted_write(lk_arena *arena, int dialect, const lk_job *job, lk_words *words) {
-	if (!put_launcher(arena, dialect, recipe(arena, job->model.name), job, words)) return false;
+	if (!flags_put_launcher(arena, dialect, recipe(arena, job->model.name), job, words))
+		return false;
 	for (const struct path_row *row = rows; row->path != NULL; row++)
-		if (row->dialect == dialect && !put_row(arena, dialect, row, job, words)) return false;
+		if (row->dialect == dialect && !flags_put_row(arena, dialect, row, job, words))
+			return false;
 	if (dialect == NEMO && job->recompute == LK_RECOMPUTE_FULL)
-		return put(words, lk_arena_printf(arena, "model.config.recompute_method=%s",
-		                                  job->recompute_layers > 0 ? "block" : "uniform"));
+		return flags_put(words, lk_arena_printf(arena, "model.config.recompute_method=%s",
+		                                        job->recompute_layers > 0 ? "block" : "uniform"));
 	if (dialect == NEMO) return true;
 	int local = job->pp > 1 ? job->mbs * job->microbatches : job->mbs;
 	bool several = job->pp > 1 && job->vp > 1 && lk_job_layers(job) % (job->pp * job->vp) == 0;
 	if (several &&
-	    !put(words, lk_arena_printf(arena, "--parallelism.pipeline_parallel_layers_per_stage=%d",
-	                                lk_job_layers(job) / (job->pp * job->vp))))
+	    !flags_put(words,
+	               lk_arena_printf(arena, "--parallelism.pipeline_parallel_layers_per_stage=%d",
+	                               lk_job_layers(job) / (job->pp * job->vp))))
 		return false;
-	return put(words, lk_arena_printf(arena, "--training.local_batch_size=%d", local));
+	return flags_put(words, lk_arena_printf(arena, "--training.local_batch_size=%d", local));
 }

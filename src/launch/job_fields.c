@@ -173,22 +173,23 @@ const lk_field lk_job_fields[] = {
 	{NULL, LK_FIELD_INT, 0, 0, NULL, 0, 0},
 };
 
-static const void *place(const lk_field *field, const lk_job *job) {
+static const void *fields_place(const lk_field *field, const lk_job *job) {
 	return (const char *)job + field->offset;
 }
 
 /* Enumerations are read through memcpy: their width is the compiler's choice. */
-static int whole(const lk_field *field, const lk_job *job) {
+static int fields_whole(const lk_field *field, const lk_job *job) {
 	int value = 0;
-	memcpy(&value, place(field, job), sizeof value);
+	memcpy(&value, fields_place(field, job), sizeof value);
 	return value;
 }
 
 bool lk_field_equal(const lk_field *field, const lk_job *a, const lk_job *b) {
-	if (field->kind == LK_FIELD_TEXT) return strcmp(place(field, a), place(field, b)) == 0;
+	if (field->kind == LK_FIELD_TEXT)
+		return strcmp(fields_place(field, a), fields_place(field, b)) == 0;
 	if (field->kind == LK_FIELD_REAL)
-		return *(const double *)place(field, a) == *(const double *)place(field, b);
-	return memcmp(place(field, a), place(field, b), field->size) == 0;
+		return *(const double *)fields_place(field, a) == *(const double *)fields_place(field, b);
+	return memcmp(fields_place(field, a), fields_place(field, b), field->size) == 0;
 }
 
 /* Between single quotes where a shell would read anything but the text itself. */
@@ -214,14 +215,15 @@ const char *lk_shell_quote(lk_arena *arena, const char *text) {
 
 const char *lk_field_text(lk_arena *arena, const lk_field *field, const lk_job *job) {
 	switch (field->kind) {
-	case LK_FIELD_TEXT: return lk_shell_quote(arena, place(field, job));
-	case LK_FIELD_REAL: return lk_arena_printf(arena, "%.17g", *(const double *)place(field, job));
-	case LK_FIELD_BOOL: return *(const bool *)place(field, job) ? "1" : "0";
+	case LK_FIELD_TEXT: return lk_shell_quote(arena, fields_place(field, job));
+	case LK_FIELD_REAL:
+		return lk_arena_printf(arena, "%.17g", *(const double *)fields_place(field, job));
+	case LK_FIELD_BOOL: return *(const bool *)fields_place(field, job) ? "1" : "0";
 	case LK_FIELD_CHOICE:
-	case LK_FIELD_SWITCH: return field->choices[whole(field, job) - field->first];
+	case LK_FIELD_SWITCH: return field->choices[fields_whole(field, job) - field->first];
 	case LK_FIELD_INT: break;
 	}
-	return lk_arena_printf(arena, "%d", whole(field, job));
+	return lk_arena_printf(arena, "%d", fields_whole(field, job));
 }
 
 static lk_status set_choice(lk_job *job, const lk_field *field, const char *value, lk_error *err) {
@@ -235,7 +237,8 @@ static lk_status set_choice(lk_job *job, const lk_field *field, const char *valu
 	return lk_hint(err, "the first are %s and %s", field->choices[0], field->choices[1]);
 }
 
-static lk_status set_value(lk_job *job, const lk_field *field, const char *value, lk_error *err) {
+static lk_status fields_set_value(lk_job *job, const lk_field *field, const char *value,
+                                  lk_error *err) {
 	void *at = (char *)job + field->offset;
 	long long number;
 	switch (field->kind) {
@@ -263,7 +266,7 @@ lk_status lk_field_set(lk_job *job, const char *name, size_t length, const char 
 		if (strlen(field->name) != length || strncasecmp(field->name, name, length) != 0) continue;
 		*known = true;
 		if (field->said != 0) *(bool *)((char *)job + field->said) = true;
-		return set_value(job, field, value, err);
+		return fields_set_value(job, field, value, err);
 	}
 	return LK_OK;
 }

@@ -44,7 +44,7 @@ lk_status lk_launch_note(lk_reading *reading, const char *flag, const char *reas
 
 /* ---- settings ---- */
 
-static lk_status read_setting(struct line *line, const lk_word *word) {
+static lk_status launch_read_setting(struct line *line, const lk_word *word) {
 	static const char connections[] = "CUDA_DEVICE_MAX_CONNECTIONS=", own[] = "LOCKSTEP_";
 	size_t length = strcspn(word->text, "=");
 	bool ours = strncmp(word->text, own, sizeof own - 1) == 0;
@@ -207,7 +207,7 @@ static lk_status read_flags(struct line *line, const lk_word *words, size_t coun
 	return LK_OK;
 }
 
-static lk_status read_words(struct line *line, const lk_word *words, size_t count);
+static lk_status launch_read_words(struct line *line, const lk_word *words, size_t count);
 
 static lk_status read_inner_script(struct line *line, const lk_word *text) {
 	lk_words words = {0};
@@ -217,20 +217,20 @@ static lk_status read_inner_script(struct line *line, const lk_word *text) {
 	reading->depth++;
 	lk_status status = lk_script_words(reading, text->text, strlen(text->text), &line->environment,
 	                                   &words, &line->ranks);
-	if (status == LK_OK) status = read_words(line, words.at, words.count);
+	if (status == LK_OK) status = launch_read_words(line, words.at, words.count);
 	lk_vec_free(&words);
 	reading->depth--;
 	return status;
 }
 
 /* Settings, launchers, program, flags. */
-static lk_status read_words(struct line *line, const lk_word *words, size_t count) {
+static lk_status launch_read_words(struct line *line, const lk_word *words, size_t count) {
 	size_t i = 0;
 	while (i < count && !line->program) {
 		lk_launched launched;
 		const char *text = words[i].text;
 		if (lk_launch_setting(&words[i])) {
-			LK_TRY(read_setting(line, &words[i++]));
+			LK_TRY(launch_read_setting(line, &words[i++]));
 			continue;
 		}
 		LK_TRY(lk_launcher_read(line->r, words + i, count - i, &line->ranks, &launched));
@@ -290,14 +290,14 @@ static lk_status finish_line(struct line *line) {
 	return apply_settings(line);
 }
 
-static lk_status read_line(lk_reading *reading, const lk_word *words, size_t count,
-                           const lk_launch_ranks *batch) {
+static lk_status launch_read_line(lk_reading *reading, const lk_word *words, size_t count,
+                                  const lk_launch_ranks *batch) {
 	struct line l = {.r = reading};
 	if (batch != NULL) l.ranks = *batch;
 	reading->out->job = LK_NEW(reading->arena, lk_job);
 	if (reading->out->job == NULL) return lk_oom(reading->err);
 	lk_megatron_init(&l.flags);
-	lk_status status = read_words(&l, words, count);
+	lk_status status = launch_read_words(&l, words, count);
 	if (status == LK_OK) status = finish_line(&l);
 	lk_vec_free(&l.environment);
 	return status;
@@ -313,7 +313,7 @@ lk_status lk_launch_read(lk_arena *arena, int count, const char *const *words, c
 	lk_word *list = LK_ARRAY(arena, lk_word, (size_t)count + 1);
 	if (list == NULL) return lk_oom(err);
 	for (int i = 0; i < count; i++) list[i].text = words[i];
-	return read_line(&r, list, (size_t)count, NULL);
+	return launch_read_line(&r, list, (size_t)count, NULL);
 }
 
 bool lk_launch_has_flag(const char *name) {
@@ -335,7 +335,7 @@ lk_status lk_launch_text(lk_arena *arena, const char *text, size_t size, const c
 	}
 	*out = (lk_launch){0};
 	lk_status status = lk_script_words(&r, copy, size, NULL, &words, &batch);
-	if (status == LK_OK) status = read_line(&r, words.at, words.count, &batch);
+	if (status == LK_OK) status = launch_read_line(&r, words.at, words.count, &batch);
 	lk_vec_free(&words);
 	return status;
 }

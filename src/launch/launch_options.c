@@ -144,7 +144,7 @@ static const struct {
 	{SHELL, "o", VALUE},
 };
 
-static const char *base_name(const char *word) {
+static const char *launch_options_base_name(const char *word) {
 	const char *slash = strrchr(word, '/');
 	return slash != NULL ? slash + 1 : word;
 }
@@ -155,8 +155,8 @@ static bool ends_with(const char *word, const char *end) {
 }
 
 /* 0 where the word is no program that is known. */
-static int program(const char *word) {
-	const char *base = base_name(word);
+static int launch_options_program(const char *word) {
+	const char *base = launch_options_base_name(word);
 	for (size_t i = 0; i < sizeof programs / sizeof *programs; i++)
 		if (strcmp(base, programs[i].name) == 0) return programs[i].kind;
 	if (strncmp(base, "python", 6) == 0 && strspn(base + 6, "0123456789.") == strlen(base + 6))
@@ -165,11 +165,11 @@ static int program(const char *word) {
 }
 
 bool lk_launch_nemo(const char *word) {
-	return strcmp(base_name(word), "nemo") == 0;
+	return strcmp(launch_options_base_name(word), "nemo") == 0;
 }
 
 bool lk_launch_starts(const char *word) {
-	int kind = program(word);
+	int kind = launch_options_program(word);
 	return lk_launch_nemo(word) || (kind != 0 && kind != WRAPPER && kind != SHELL) ||
 	       ends_with(word, ".py");
 }
@@ -180,8 +180,8 @@ static lk_status unknown_value(lk_reading *reading, const char *option, const lk
 }
 
 /* "8", "gpu:8", "gpu:h100:8", "h100:8", "1:4" (elastic, the most), "auto" (not said). */
-static lk_status read_count(lk_reading *reading, const char *option, const lk_word *value,
-                            bool fail, int *out) {
+static lk_status launch_options_read_count(lk_reading *reading, const char *option,
+                                           const lk_word *value, bool fail, int *out) {
 	if (value->unknown != NULL) return fail ? unknown_value(reading, option, value) : LK_OK;
 	const char *colon = strrchr(value->text, ':'),
 			   *number = colon != NULL ? colon + 1 : value->text;
@@ -207,13 +207,15 @@ static void read_listed(const char *text, lk_launch_ranks *ranks) {
 	if (strchr(text, ':') != NULL) ranks->total = total;
 }
 
-static lk_status apply(lk_reading *reading, meaning means, const char *option, const lk_word *value,
-                       lk_launch_ranks *ranks) {
+static lk_status launch_options_apply(lk_reading *reading, meaning means, const char *option,
+                                      const lk_word *value, lk_launch_ranks *ranks) {
 	switch (means) {
-	case PER_NODE: return read_count(reading, option, value, true, &ranks->per_node);
-	case NODES: return read_count(reading, option, value, ranks->nodes == 0, &ranks->nodes);
-	case TOTAL: return read_count(reading, option, value, true, &ranks->total);
-	case TASKS_PER_NODE: return read_count(reading, option, value, true, &ranks->tasks_per_node);
+	case PER_NODE: return launch_options_read_count(reading, option, value, true, &ranks->per_node);
+	case NODES:
+		return launch_options_read_count(reading, option, value, ranks->nodes == 0, &ranks->nodes);
+	case TOTAL: return launch_options_read_count(reading, option, value, true, &ranks->total);
+	case TASKS_PER_NODE:
+		return launch_options_read_count(reading, option, value, true, &ranks->tasks_per_node);
 	case LISTED:
 		if (value->unknown != NULL) return unknown_value(reading, option, value);
 		read_listed(value->text, ranks);
@@ -260,7 +262,8 @@ static struct option split_option(int kind, const lk_word *word) {
  * all their options; with the others it may be the value of one that is not in the table. */
 static bool is_target(int kind, const lk_word *word) {
 	if ((kind & (TORCHRUN | DEEPSPEED | PYTHON | SHELL)) != 0 || word->unknown != NULL) return true;
-	return program(word->text) != 0 || ends_with(word->text, ".py") || lk_launch_setting(word);
+	return launch_options_program(word->text) != 0 || ends_with(word->text, ".py") ||
+	       lk_launch_setting(word);
 }
 
 /* The options of one launcher; *used counts words. *argument: what python -m or bash -c starts. */
@@ -279,7 +282,9 @@ static lk_status launcher_options(lk_reading *reading, int kind, const lk_word *
 		if (o.needs_next && ++i >= count) break;
 		if (o.needs_next) o.value = words[i];
 		if (options[o.at].means == ARGUMENT) *argument = &words[i];
-		else LK_TRY(apply(reading, options[o.at].means, options[o.at].name, &o.value, ranks));
+		else
+			LK_TRY(launch_options_apply(reading, options[o.at].means, options[o.at].name, &o.value,
+			                            ranks));
 	}
 	*used = i < count ? i : count;
 	return LK_OK;
@@ -307,7 +312,7 @@ lk_status lk_launcher_read(lk_reading *reading, const lk_word *words, size_t cou
                            lk_launch_ranks *ranks, lk_launched *out) {
 	const lk_word *argument;
 	size_t options_used;
-	int kind = count > 0 ? program(words[0].text) : 0;
+	int kind = count > 0 ? launch_options_program(words[0].text) : 0;
 	*out = (lk_launched){0};
 	if (kind == 0) return LK_OK;
 	lk_launch_ranks own = {.nodes = ranks->nodes};
@@ -325,12 +330,12 @@ lk_status lk_launcher_read(lk_reading *reading, const lk_word *words, size_t cou
 		        "the training is launched by another script, %s", words[out->used].text);
 		return lk_hint(reading->err, "give that script");
 	}
-	if (argument != NULL && program(argument->text) == 0) out->program = argument;
-	if (argument != NULL && program(argument->text) != 0)
+	if (argument != NULL && launch_options_program(argument->text) == 0) out->program = argument;
+	if (argument != NULL && launch_options_program(argument->text) != 0)
 		out->used--; /* python -m torch.distributed.run */
 	bool direct =
 		(kind & (TORCHRUN | DEEPSPEED | PYTHON)) != 0 && argument == NULL && out->used < count;
-	if (direct && !(kind != PYTHON && program(words[out->used].text) == PYTHON))
+	if (direct && !(kind != PYTHON && launch_options_program(words[out->used].text) == PYTHON))
 		out->program = &words[out->used++];
 	return LK_OK;
 }

@@ -69,7 +69,7 @@ static void put_shape(lk_arena *arena, const lk_model *model, lk_megatron *megat
 	}
 }
 
-static void put_numbers(const lk_job *job, lk_megatron *megatron) {
+static void launch_write_put_numbers(const lk_job *job, lk_megatron *megatron) {
 	static const int moments[LK_DTYPES] = {[LK_FP16] = 1, [LK_BF16] = 2, [LK_FP8] = 3};
 	megatron->fp16 = job->dtype == LK_FP16;
 	megatron->bf16 = job->dtype > LK_FP16;
@@ -152,7 +152,7 @@ lk_status lk_megatron_from_job(lk_arena *arena, const lk_job *job, lk_megatron *
 	out->job = *job;
 	if (job->model.layers > 0) put_shape(arena, &job->model, out);
 	else out->job.model = start;
-	put_numbers(job, out);
+	launch_write_put_numbers(job, out);
 	put_recompute(arena, job, out);
 	put_switches(job, out);
 	bool list = job->model.experts > 0 && (job->model.dense_layers > 0 ||
@@ -168,7 +168,7 @@ struct text {
 	bool failed;
 };
 
-static void put(struct text *text, const char *word) {
+static void launch_write_put(struct text *text, const char *word) {
 	if (word == NULL || !lk_push(&text->words)) {
 		text->failed = true;
 		return;
@@ -177,8 +177,8 @@ static void put(struct text *text, const char *word) {
 }
 
 /* A flag and its value; nothing where it says what Megatron-LM assumes anyway. */
-static void put_flag(struct text *text, const lk_flag *flag, const lk_megatron *megatron,
-                     const lk_megatron *start) {
+static void launch_write_put_flag(struct text *text, const lk_flag *flag,
+                                  const lk_megatron *megatron, const lk_megatron *start) {
 	const void *field = (const char *)megatron + flag->offset,
 			   *usual = (const char *)start + flag->offset;
 	int number = 0, usual_number = 0;
@@ -210,30 +210,30 @@ static void put_flag(struct text *text, const lk_flag *flag, const lk_megatron *
 		                                     : lk_arena_printf(text->arena, "%d", number);
 		break;
 	}
-	put(text, lk_arena_printf(text->arena, "--%s", flag->name));
+	launch_write_put(text, lk_arena_printf(text->arena, "--%s", flag->name));
 	if (flag->kind == LK_FLAG_SET || flag->kind == LK_FLAG_CLEAR) return;
 	if (flag->kind != LK_FLAG_LIST) {
-		put(text, value);
+		launch_write_put(text, value);
 		return;
 	}
 	char *copy = lk_arena_strdup(text->arena, value), *save = NULL;
 	if (copy == NULL) text->failed = true;
 	for (char *at = copy != NULL ? strtok_r(copy, " ", &save) : NULL; at != NULL;
 	     at = strtok_r(NULL, " ", &save))
-		put(text, at);
+		launch_write_put(text, at);
 }
 
-static void put_launcher(struct text *text, const lk_job *job) {
+static void launch_write_put_launcher(struct text *text, const lk_job *job) {
 	static const char *const scripts[] = {"pretrain_gpt.py", "pretrain_bert.py", "pretrain_t5.py"};
 	int per_node = job->gpus < 8 ? job->gpus : 8;
-	put(text, "torchrun");
+	launch_write_put(text, "torchrun");
 	if (job->gpus > 0) {
 		while (job->gpus % per_node != 0) per_node--;
-		put(text, lk_arena_printf(text->arena, "--nproc_per_node=%d", per_node));
-		put(text, lk_arena_printf(text->arena, "--nnodes=%d", job->gpus / per_node));
+		launch_write_put(text, lk_arena_printf(text->arena, "--nproc_per_node=%d", per_node));
+		launch_write_put(text, lk_arena_printf(text->arena, "--nnodes=%d", job->gpus / per_node));
 	}
 	bool vision = job->model.network == LK_NET_ENCODER && job->model.image > 0;
-	put(text, vision ? "pretrain_vision_classify.py" : scripts[job->model.network]);
+	launch_write_put(text, vision ? "pretrain_vision_classify.py" : scripts[job->model.network]);
 }
 
 /* The job of a line, completed where it can be: defaults need not be written. */
@@ -254,8 +254,8 @@ static void put_setting(struct text *settings, const lk_field *field, const lk_j
 	for (const char *c = field->name; *c != '\0' && n + 1 < sizeof name; c++)
 		name[n++] = *c >= 'a' && *c <= 'z' ? (char)(*c - 32) : *c;
 	name[n] = '\0';
-	put(settings, lk_arena_printf(settings->arena, "LOCKSTEP_%s=%s", name,
-	                              lk_field_text(settings->arena, field, job)));
+	launch_write_put(settings, lk_arena_printf(settings->arena, "LOCKSTEP_%s=%s", name,
+	                                           lk_field_text(settings->arena, field, job)));
 }
 
 /* Settings for the fields that reading the line gives back different. A setting can change what
@@ -264,8 +264,8 @@ static lk_status put_settings(struct text *text, const lk_job *job, bool network
                               struct text *settings) {
 	lk_job raw = {0};
 	if (job->max_connections > 0)
-		put(settings,
-		    lk_arena_printf(text->arena, "CUDA_DEVICE_MAX_CONNECTIONS=%d", job->max_connections));
+		launch_write_put(settings, lk_arena_printf(text->arena, "CUDA_DEVICE_MAX_CONNECTIONS=%d",
+		                                           job->max_connections));
 	LK_TRY(read_back(text, &raw));
 	raw.max_connections = job->max_connections;
 	for (bool differs = true; differs;) {
@@ -290,7 +290,7 @@ static lk_status put_settings(struct text *text, const lk_job *job, bool network
 }
 
 /* Settings and launcher on the first line, then a line per flag. */
-static char *join(struct text *settings, struct text *line) {
+static char *launch_write_join(struct text *settings, struct text *line) {
 	size_t size = 1;
 	for (size_t i = 0; i < settings->words.count; i++)
 		size += strlen(settings->words.at[i].text) + 1;
@@ -352,15 +352,15 @@ static char *deepspeed_config(lk_arena *arena, const lk_job *job) {
 static void put_deepspeed_launcher(struct text *text, const lk_job *job) {
 	int per_node = job->gpus < 8 ? job->gpus : 8;
 	while (job->gpus % per_node != 0) per_node--;
-	put(text, "deepspeed");
-	put(text, lk_arena_printf(text->arena, "--num_nodes=%d", job->gpus / per_node));
-	put(text, lk_arena_printf(text->arena, "--num_gpus=%d", per_node));
-	put(text, "pretrain_gpt.py");
+	launch_write_put(text, "deepspeed");
+	launch_write_put(text, lk_arena_printf(text->arena, "--num_nodes=%d", job->gpus / per_node));
+	launch_write_put(text, lk_arena_printf(text->arena, "--num_gpus=%d", per_node));
+	launch_write_put(text, "pretrain_gpt.py");
 }
 
 /* ---- the whole ---- */
 
-static bool put_line(struct text *line, lk_dialect dialect, const lk_job *job) {
+static bool launch_write_put_line(struct text *line, lk_dialect dialect, const lk_job *job) {
 	if (dialect == LK_DIALECT_NEMO || dialect == LK_DIALECT_TORCHTITAN)
 		return lk_dotted_write(line->arena, (int)dialect, job, &line->words);
 	lk_megatron *megatron = LK_ARRAY(line->arena, lk_megatron, 2);
@@ -368,13 +368,13 @@ static bool put_line(struct text *line, lk_dialect dialect, const lk_job *job) {
 		return false;
 	lk_megatron_init(&megatron[1]);
 	if (dialect == LK_DIALECT_DEEPSPEED) put_deepspeed_launcher(line, job);
-	else put_launcher(line, job);
+	else launch_write_put_launcher(line, job);
 	for (const lk_flag *flag = lk_megatron_flags; flag->name != NULL; flag++)
-		put_flag(line, flag, &megatron[0], &megatron[1]);
+		launch_write_put_flag(line, flag, &megatron[0], &megatron[1]);
 	if (dialect != LK_DIALECT_DEEPSPEED) return true;
-	put(line, "--deepspeed");
-	put(line, "--deepspeed_config");
-	put(line, deepspeed_config(line->arena, job));
+	launch_write_put(line, "--deepspeed");
+	launch_write_put(line, "--deepspeed_config");
+	launch_write_put(line, deepspeed_config(line->arena, job));
 	return true;
 }
 
@@ -382,9 +382,9 @@ char *lk_launch_write_for(lk_arena *arena, lk_dialect dialect, const lk_job *job
 	bool network = dialect == LK_DIALECT_MEGATRON || dialect == LK_DIALECT_DEEPSPEED;
 	struct text line = {.arena = arena}, settings = {.arena = arena};
 	char *out = NULL;
-	if (put_line(&line, dialect, job) && !line.failed &&
+	if (launch_write_put_line(&line, dialect, job) && !line.failed &&
 	    put_settings(&line, job, network, &settings) == LK_OK && !settings.failed)
-		out = join(&settings, &line);
+		out = launch_write_join(&settings, &line);
 	lk_vec_free(&line.words);
 	lk_vec_free(&settings.words);
 	return out;

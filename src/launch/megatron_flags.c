@@ -636,7 +636,7 @@ static bool is_flag(const lk_word *word) {
 }
 
 /* "True" and "False" behind a switch, as dumps of configurations have it. */
-static size_t truth(const lk_word *words, size_t count, bool *on) {
+static size_t flags_truth(const lk_word *words, size_t count, bool *on) {
 	if (count == 0 || words[0].unknown != NULL) return 0;
 	static const char *const names[] = {"False", "True", "false", "true"};
 	for (size_t i = 0; i < 4; i++) {
@@ -647,7 +647,8 @@ static size_t truth(const lk_word *words, size_t count, bool *on) {
 	return 0;
 }
 
-static lk_status read_choice(lk_reading *reading, const lk_flag *flag, const char *text, int *out) {
+static lk_status flags_read_choice(lk_reading *reading, const lk_flag *flag, const char *text,
+                                   int *out) {
 	for (int i = 0; flag->choices[i] != NULL; i++) {
 		if (flag->choices[i][0] == '\0' || strcmp(flag->choices[i], text) != 0) continue;
 		*out = i;
@@ -664,8 +665,8 @@ static lk_status read_choice(lk_reading *reading, const lk_flag *flag, const cha
 }
 
 /* The words up to the next flag as one text, separated by blanks. */
-static lk_status read_list(lk_reading *reading, const lk_word *words, size_t count,
-                           const char **out) {
+static lk_status flags_read_list(lk_reading *reading, const lk_word *words, size_t count,
+                                 const char **out) {
 	size_t size = 1;
 	for (size_t i = 0; i < count; i++) size += strlen(words[i].text) + 1;
 	char *text = lk_arena_alloc(reading->arena, size), *at = text;
@@ -686,8 +687,8 @@ static lk_status value_unknown(lk_reading *reading, const char *name, const lk_w
 	return lk_hint(reading->err, "write the value into the script");
 }
 
-static lk_status read_value(lk_reading *reading, const lk_flag *flag, const lk_word *word,
-                            void *field) {
+static lk_status flags_read_value(lk_reading *reading, const lk_flag *flag, const lk_word *word,
+                                  void *field) {
 	char where[128];
 	long long number;
 	if (word->unknown != NULL) return value_unknown(reading, flag->name, word);
@@ -699,7 +700,7 @@ static lk_status read_value(lk_reading *reading, const lk_flag *flag, const lk_w
 		*(int *)field = (int)number;
 		return LK_OK;
 	case LK_FLAG_REAL: return lk_parse_real(word->text, 0, 1e15, field, where, reading->err);
-	case LK_FLAG_CHOICE: return read_choice(reading, flag, word->text, field);
+	case LK_FLAG_CHOICE: return flags_read_choice(reading, flag, word->text, field);
 	default: *(const char **)field = word->text; return LK_OK;
 	}
 }
@@ -720,7 +721,7 @@ lk_status lk_megatron_read(lk_reading *reading, lk_megatron *megatron, const cha
 	void *field = (char *)megatron + flag->offset;
 	if (flag->kind == LK_FLAG_SET || flag->kind == LK_FLAG_CLEAR) {
 		bool on = true;
-		*used = truth(words, values, &on);
+		*used = flags_truth(words, values, &on);
 		*(bool *)field = on == (flag->kind == LK_FLAG_SET);
 		return LK_OK;
 	}
@@ -731,10 +732,10 @@ lk_status lk_megatron_read(lk_reading *reading, lk_megatron *megatron, const cha
 	if (flag->kind == LK_FLAG_LIST) {
 		for (size_t i = 0; i < values; i++)
 			if (words[i].unknown != NULL) return value_unknown(reading, name, &words[i]);
-		return read_list(reading, words, values, field);
+		return flags_read_list(reading, words, values, field);
 	}
 	*used = 1;
 	if (words[0].unknown != NULL && flag->reason != NULL)
 		return lk_launch_note(reading, name, flag->reason);
-	return read_value(reading, flag, &words[0], field);
+	return flags_read_value(reading, flag, &words[0], field);
 }

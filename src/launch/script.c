@@ -11,7 +11,7 @@
 #include <string.h>
 
 /* How certain it is that the present line runs. */
-static lk_truth runs(const lk_shell *shell) {
+static lk_truth script_runs(const lk_shell *shell) {
 	lk_truth all = LK_TRUE;
 	for (size_t i = 0; i < shell->blocks.count; i++) {
 		const lk_shell_block *block = &shell->blocks.at[i];
@@ -25,7 +25,7 @@ static lk_truth runs(const lk_shell *shell) {
 
 /* ---- commands ---- */
 
-static bool among(const lk_raw *raw, const char *const *names) {
+static bool script_among(const lk_raw *raw, const char *const *names) {
 	for (; *names != NULL; names++)
 		if (lk_shell_raw_is(raw, *names)) return true;
 	return false;
@@ -83,7 +83,7 @@ static lk_status run_source(lk_shell *shell, const lk_raws *words) {
 		for (const char *p = raw->at; p < raw->end; p++)
 			if (*p == '/') base.at = p + 1;
 		if (base.end > base.at && base.end[-1] == '"') base.end--;
-		if (among(&base, known)) return LK_OK;
+		if (script_among(&base, known)) return LK_OK;
 	}
 	return lk_shell_fail(shell, words->at[0].line,
 	                     "the script reads another one, which could set anything",
@@ -114,7 +114,7 @@ static lk_status keep_launch(lk_shell *shell, const lk_words *words, int line) {
 }
 
 /* A launcher among the words, or in the text of bash -c. */
-static bool is_launch(const lk_words *words) {
+static bool script_is_launch(const lk_words *words) {
 	static const char *const names[] = {"torchrun", "python",    "srun",
 	                                    "mpirun",   "deepspeed", "accelerate"};
 	bool text = false;
@@ -133,7 +133,7 @@ static bool is_launch(const lk_words *words) {
 static lk_status run_program(lk_shell *shell, const lk_raws *words, lk_truth certain) {
 	lk_words expanded = {0};
 	lk_status status = expand_all(shell, words, 0, &expanded);
-	bool launch = status == LK_OK && is_launch(&expanded);
+	bool launch = status == LK_OK && script_is_launch(&expanded);
 	if (status == LK_OK && launch && certain != LK_TRUE)
 		status =
 			lk_shell_fail(shell, words->at[0].line,
@@ -160,9 +160,9 @@ static lk_status run_command(lk_shell *shell, lk_raws *words, lk_truth certain) 
 		return LK_OK;
 	}
 	const lk_raw *name = &words->at[first];
-	if (among(name, declaring)) return lk_shell_declare(shell, words, certain);
+	if (script_among(name, declaring)) return lk_shell_declare(shell, words, certain);
 	if (lk_shell_raw_is(name, "unset")) return lk_shell_unset(shell, words, certain);
-	if (among(name, setting)) return lk_shell_set_by_command(shell, words);
+	if (script_among(name, setting)) return lk_shell_set_by_command(shell, words);
 	if (lk_shell_raw_is(name, "source") || lk_shell_raw_is(name, "."))
 		return run_source(shell, words);
 	if (lk_shell_raw_is(name, "exit") || lk_shell_raw_is(name, "exec")) {
@@ -176,10 +176,10 @@ static lk_status run_command(lk_shell *shell, lk_raws *words, lk_truth certain) 
 		return lk_shell_fail(shell, name->line, "eval where it is not certain that the line runs",
 		                     "write the command itself");
 	}
-	if (among(name, refused))
+	if (script_among(name, refused))
 		return lk_shell_fail(shell, name->line, "let, getopts and alias are not followed",
 		                     "write plain assignments");
-	if (among(name, harmless)) return LK_OK;
+	if (script_among(name, harmless)) return LK_OK;
 	char function[128];
 	snprintf(function, sizeof function, "%.*s",
 	         (int)(name->end - name->at > 127 ? 127 : name->end - name->at), name->at);
@@ -327,12 +327,12 @@ static lk_status one_command(lk_shell *shell, lk_raws *words, char op, lk_truth 
 	                : *chain == LK_UNKNOWN ? LK_UNKNOWN
 	                : *chain == LK_TRUE    ? LK_FALSE
 	                                       : LK_TRUE;
-	lk_truth certain = runs(shell);
+	lk_truth certain = script_runs(shell);
 	lk_status status = LK_OK;
 	lk_truth answer = test_command(shell, words, &status);
 	LK_TRY(status);
 	static const char *const tests[] = {"[", "[[", "test", NULL};
-	bool tested = among(&words->at[0], tests) || words->at[0].at[0] == '(',
+	bool tested = script_among(&words->at[0], tests) || words->at[0].at[0] == '(',
 		 condition = shell->blocks.count > 0 && lk_last(&shell->blocks)->condition;
 	if (!tested && answer == LK_UNKNOWN && !condition)
 		answer = LK_TRUE; /* programs are taken to succeed */

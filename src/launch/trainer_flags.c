@@ -46,7 +46,7 @@ static const struct {
 	{"model_name", NETWORK},
 };
 
-static int find(const char *name) {
+static int trainer_flags_find(const char *name) {
 	for (size_t i = 0; i < sizeof flags / sizeof *flags; i++) {
 		const char *a = flags[i].name, *b = name;
 		while (*a != '\0' && (*a == *b || (*a == '_' && *b == '-'))) a++, b++;
@@ -56,7 +56,7 @@ static int find(const char *name) {
 }
 
 bool lk_trainer_flag(const char *name) {
-	return find(name) >= 0;
+	return trainer_flags_find(name) >= 0;
 }
 
 /* "full_shard auto_wrap offload": the words of --fsdp. */
@@ -89,7 +89,7 @@ static lk_status set_switch(lk_reading *reading, const char *name, const char *t
 
 lk_status lk_trainer_read(lk_reading *reading, lk_job *job, const char *name, const lk_word *words,
                           size_t count, size_t *used) {
-	meaning means = flags[find(name)].means;
+	meaning means = flags[trainer_flags_find(name)].means;
 	bool on = false;
 	*used = count > 0 && words[0].text[0] != '-';
 	const char *text = *used > 0 ? words[0].text : "";

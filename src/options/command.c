@@ -35,18 +35,18 @@ static const char *switched(lk_arena *arena, const char *name, bool on) {
 	return lk_arena_printf(arena, " --%s%s", on ? "" : "no-", name);
 }
 
-static const char *number(lk_arena *arena, const char *name, double value) {
+static const char *command_number(lk_arena *arena, const char *name, double value) {
 	char text[32];
 	return lk_arena_printf(arena, " --%s %s", name, lk_format_shortest(value, text, sizeof text));
 }
 
-static bool same_text(const char *a, const char *b) {
+static bool command_same_text(const char *a, const char *b) {
 	return a == b || (a && b && strcmp(a, b) == 0);
 }
 
 /* " --name value"; "" where the field is as usual. */
-static const char *spell(lk_arena *arena, const lk_option *option, const void *field,
-                         const void *usual) {
+static const char *command_spell(lk_arena *arena, const lk_option *option, const void *field,
+                                 const void *usual) {
 	const char *name = option->name;
 	union {
 		bool flag;
@@ -70,11 +70,11 @@ static const char *spell(lk_arena *arena, const lk_option *option, const void *f
 	case LK_OPTION_REAL:
 	case LK_OPTION_COUNT:
 		is.real = *(const double *)field, was.real = usual ? *(const double *)usual : 0;
-		return is.real == was.real ? "" : number(arena, name, is.real);
+		return is.real == was.real ? "" : command_number(arena, name, is.real);
 	default:
 		is.text = *(const char *const *)field,
 		was.text = usual ? *(const char *const *)usual : NULL;
-		if (!is.text || same_text(is.text, was.text)) return "";
+		if (!is.text || command_same_text(is.text, was.text)) return "";
 		return option->kind == LK_OPTION_LINES ? lines(arena, name, is.text)
 		                                       : with_word(arena, "", " --", name, is.text);
 	}
@@ -86,7 +86,7 @@ const char *lk_command_options(lk_arena *arena, const lk_question *question) {
 		if (in(option->name, question->but)) continue;
 		const char *usual = question->usual ? (const char *)question->usual + option->offset : NULL;
 		const char *one =
-			spell(arena, option, (const char *)question->request + option->offset, usual);
+			command_spell(arena, option, (const char *)question->request + option->offset, usual);
 		all = one ? lk_arena_printf(arena, "%s%s", all, one) : NULL;
 	}
 	return all;

@@ -17,19 +17,19 @@ enum {
 	READING = sizeof reading / sizeof *reading
 };
 
-static bool reads(const lk_option *option) {
+static bool inputs_reads(const lk_option *option) {
 	for (int i = 0; i < READING; i++)
 		if (option->kind == LK_OPTION_TEXT && strcmp(option->name, reading[i]) == 0) return true;
 	return false;
 }
 
 /* As verbs tell a file from a preset or a description. */
-static bool looks_like_path(const char *text) {
+static bool inputs_looks_like_path(const char *text) {
 	return strchr(text, '/') || lk_ends_in(text, ".json") || lk_ends_in(text, ".xml");
 }
 
 /* A file that opens: one that is kept from this process is not even said to be there. */
-static bool is_file(const char *path) {
+static bool inputs_is_file(const char *path) {
 	struct stat info;
 	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
 	bool regular = fd >= 0 && fstat(fd, &info) == 0 && S_ISREG(info.st_mode);
@@ -37,7 +37,7 @@ static bool is_file(const char *path) {
 	return regular;
 }
 
-static void add(const char **paths, int *count, const char *path) {
+static void inputs_add(const char **paths, int *count, const char *path) {
 	for (int i = 0; i < *count; i++)
 		if (strcmp(paths[i], path) == 0) return;
 	paths[(*count)++] = path;
@@ -50,19 +50,19 @@ lk_status lk_inputs_find(lk_arena *arena, const lk_verb *verb, const void *reque
 	if (!paths) return lk_oom(err);
 	for (const lk_option *option = verb->options; option->name; option++) {
 		const char *value =
-			reads(option)
+			inputs_reads(option)
 				? *(const char *const *)(const void *)((const char *)request + option->offset)
 				: NULL;
 		if (!value) continue;
 		/* "8 node * FILE.xml" */
 		const char *last = strrchr(value, ' ');
-		if (last && strchr(option->value, '|') && !is_file(value)) value = last + 1;
-		bool named = !strchr(option->value, '|') || looks_like_path(value);
-		if (named && is_file(value)) add(paths, &found, value);
+		if (last && strchr(option->value, '|') && !inputs_is_file(value)) value = last + 1;
+		bool named = !strchr(option->value, '|') || inputs_looks_like_path(value);
+		if (named && inputs_is_file(value)) inputs_add(paths, &found, value);
 	}
 	/* many operands have different names: traces of thousands of ranks */
 	for (int i = 0; i < count; i++)
-		if (is_file(operands[i])) paths[found++] = operands[i];
+		if (inputs_is_file(operands[i])) paths[found++] = operands[i];
 	for (int i = 0; i < found; i++)
 		if (!(paths[i] = lk_arena_strdup(arena, paths[i]))) return lk_oom(err);
 	*out = (lk_inputs){paths, found};

@@ -103,7 +103,7 @@ static lk_status convert(const lk_option *option, const char *text, void *field,
 	return lk_fail(err, LK_ERR_INTERNAL, where, "an option of unknown kind");
 }
 
-static lk_status check(const lk_option *option, const char *text, lk_error *err) {
+static lk_status options_check(const lk_option *option, const char *text, lk_error *err) {
 	union {
 		bool flag;
 		const char *text;
@@ -115,7 +115,7 @@ static lk_status check(const lk_option *option, const char *text, lk_error *err)
 
 /* ---- comma lists ---- */
 
-static lk_status split(struct parser *parser, size_t index) {
+static lk_status options_split(struct parser *parser, size_t index) {
 	const lk_option *option = &parser->verb->options[index];
 	const char *text = parser->args->texts[index];
 	struct list *list = &parser->memory->lists[index];
@@ -137,7 +137,7 @@ static lk_status split(struct parser *parser, size_t index) {
 		}
 		const char *item = lk_arena_strndup(&parser->memory->arena, text, length);
 		if (!item) return lk_oom(parser->err);
-		LK_TRY(check(option, item, parser->err));
+		LK_TRY(options_check(option, item, parser->err));
 		list->items[list->count] = item;
 		text += length + 1;
 	}
@@ -148,8 +148,8 @@ static lk_status split(struct parser *parser, size_t index) {
 static lk_status check_texts(struct parser *parser) {
 	for (size_t i = 0; i < parser->memory->option_count; i++) {
 		if (!parser->args->texts[i]) continue;
-		if (parser->verb->options[i].sweep) LK_TRY(split(parser, i));
-		else LK_TRY(check(&parser->verb->options[i], parser->args->texts[i], parser->err));
+		if (parser->verb->options[i].sweep) LK_TRY(options_split(parser, i));
+		else LK_TRY(options_check(&parser->verb->options[i], parser->args->texts[i], parser->err));
 	}
 	return LK_OK;
 }
@@ -172,7 +172,7 @@ static bool is_plain_word(const char *word) {
 }
 
 /* As strcmp() == 0 of `length` characters of `word` with `name`; '_' counts as '-'. */
-static bool is_name(const char *word, size_t length, const char *name) {
+static bool options_is_name(const char *word, size_t length, const char *name) {
 	for (size_t i = 0; i < length; i++) {
 		if (!name[i] || (word[i] == '_' ? '-' : word[i]) != (name[i] == '_' ? '-' : name[i]))
 			return false;
@@ -182,7 +182,8 @@ static bool is_name(const char *word, size_t length, const char *name) {
 
 static const lk_option *find_name(const struct parser *parser, const char *word, size_t length) {
 	for (size_t i = 0; i < parser->memory->option_count; i++) {
-		if (is_name(word, length, parser->verb->options[i].name)) return &parser->verb->options[i];
+		if (options_is_name(word, length, parser->verb->options[i].name))
+			return &parser->verb->options[i];
 	}
 	return NULL;
 }
@@ -194,20 +195,21 @@ static const lk_option *find_letter(const struct parser *parser, char letter) {
 	return NULL;
 }
 
-static void set(struct parser *parser, const lk_option *option, const char *text) {
+static void options_set(struct parser *parser, const lk_option *option, const char *text) {
 	parser->args->texts[option - parser->verb->options] = text;
 }
 
 /* An option given again: the last one counts, but of LINES all do. */
-static lk_status set_value(struct parser *parser, const lk_option *option, const char *text) {
+static lk_status options_set_value(struct parser *parser, const lk_option *option,
+                                   const char *text) {
 	const char *before = parser->args->texts[option - parser->verb->options];
 	if (option->kind == LK_OPTION_LINES && before)
 		text = lk_arena_printf(&parser->memory->arena, "%s\n%s", before, text);
-	set(parser, option, text);
+	options_set(parser, option, text);
 	return text ? LK_OK : lk_oom(parser->err);
 }
 
-static lk_status unknown(struct parser *parser, const char *word, size_t length) {
+static lk_status options_unknown(struct parser *parser, const char *word, size_t length) {
 	char shown[WHERE_SIZE], name[WHERE_SIZE];
 	snprintf(shown, sizeof shown, "%.*s", (int)(length < sizeof shown ? length : sizeof shown - 1),
 	         word);
@@ -226,7 +228,7 @@ static lk_status unknown(struct parser *parser, const char *word, size_t length)
 
 /* The value of an option: what stands behind '=' or the letter, or the next word. */
 static lk_status take_value(struct parser *parser, const lk_option *option, const char *attached) {
-	if (attached) return set_value(parser, option, attached);
+	if (attached) return options_set_value(parser, option, attached);
 	char where[WHERE_SIZE];
 	where_of(option, where);
 	const char *next = parser->at < parser->argc ? parser->argv[parser->at] : NULL;
@@ -237,27 +239,27 @@ static lk_status take_value(struct parser *parser, const lk_option *option, cons
 		return lk_hint(parser->err, "write %s %s", where, option->value ? option->value : "VALUE");
 	}
 	parser->at++;
-	return set_value(parser, option, next);
+	return options_set_value(parser, option, next);
 }
 
 static lk_status long_option(struct parser *parser, const char *word) {
 	const char *name = word + 2, *equals = strchr(name, '=');
 	size_t length = equals ? (size_t)(equals - name) : strlen(name);
 	const char *value = equals ? equals + 1 : NULL;
-	if (is_name(name, length, "help")) {
+	if (options_is_name(name, length, "help")) {
 		parser->args->help = true;
 		return LK_OK;
 	}
 	const lk_option *option = find_name(parser, name, length);
 	if (option && !lk_option_is_switch(option)) return take_value(parser, option, value);
 	if (option) {
-		set(parser, option, value ? value : "1");
+		options_set(parser, option, value ? value : "1");
 		return LK_OK;
 	}
-	bool no = length > 3 && is_name(name, 3, "no-");
+	bool no = length > 3 && options_is_name(name, 3, "no-");
 	option = no && !value ? find_name(parser, name + 3, length - 3) : NULL;
-	if (!option || !lk_option_is_switch(option)) return unknown(parser, word, length + 2);
-	set(parser, option, "0");
+	if (!option || !lk_option_is_switch(option)) return options_unknown(parser, word, length + 2);
+	options_set(parser, option, "0");
 	return LK_OK;
 }
 
@@ -271,16 +273,17 @@ static lk_status letters(struct parser *parser, const char *word) {
 		}
 		if (!option) {
 			char shown[3] = {'-', *c, '\0'};
-			return unknown(parser, c == word + 1 ? word : shown, c == word + 1 ? strlen(word) : 2);
+			return options_unknown(parser, c == word + 1 ? word : shown,
+			                       c == word + 1 ? strlen(word) : 2);
 		}
 		if (!lk_option_is_switch(option))
 			return take_value(parser, option, c[1] ? c + 1 + (c[1] == '=') : NULL);
-		set(parser, option, "1");
+		options_set(parser, option, "1");
 	}
 	return LK_OK;
 }
 
-static lk_status words(struct parser *parser) {
+static lk_status options_words(struct parser *parser) {
 	while (parser->at < parser->argc) {
 		const char *word = parser->argv[parser->at++];
 		if (strcmp(word, "--") == 0) {
@@ -321,7 +324,7 @@ static lk_status check_operands(struct parser *parser) {
 	return LK_ERR_INPUT;
 }
 
-static lk_status parse(struct parser *parser) {
+static lk_status options_parse(struct parser *parser) {
 	lk_args *args = parser->args;
 	struct memory *memory = parser->memory;
 	size_t words_max = parser->argc > 0 ? (size_t)parser->argc : 0;
@@ -331,7 +334,7 @@ static lk_status parse(struct parser *parser) {
 	args->rest = LK_ARRAY(&memory->arena, const char *, words_max);
 	if (!args->texts || !memory->lists || !args->operands || !args->rest)
 		return lk_oom(parser->err);
-	LK_TRY(words(parser));
+	LK_TRY(options_words(parser));
 	/* Who asks for help need not have everything else right. */
 	if (args->help) return LK_OK;
 	LK_TRY(check_texts(parser));
@@ -347,7 +350,7 @@ lk_status lk_args_parse(const lk_verb *verb, int argc, const char *const *argv, 
 	out->memory = memory;
 	struct parser p = {
 		.verb = verb, .args = out, .memory = memory, .argc = argc, .argv = argv, .err = err};
-	lk_status status = parse(&p);
+	lk_status status = options_parse(&p);
 	if (status != LK_OK) lk_args_free(out);
 	return status;
 }

@@ -41,8 +41,8 @@ static void short_help(FILE *out, const char *help, const char *special, bool fi
 
 /* Word `index` for the values of an option, or for the first operand where there is none; NULL past
  * the last. */
-static const char *word(const struct script *script, const lk_verb *verb, const lk_option *option,
-                        int index) {
+static const char *completion_word(const struct script *script, const lk_verb *verb,
+                                   const lk_option *option, int index) {
 	if (option && option->kind == LK_OPTION_CHOICE) {
 		for (int i = 0; i < index; i++)
 			if (!option->choices[i]) return NULL;
@@ -51,17 +51,17 @@ static const char *word(const struct script *script, const lk_verb *verb, const 
 	return script->known ? script->known(verb->name, option ? option->name : NULL, index) : NULL;
 }
 
-static void words(const struct script *script, const lk_verb *verb, const lk_option *option,
-                  const char *special) {
+static void completion_words(const struct script *script, const lk_verb *verb,
+                             const lk_option *option, const char *special) {
 	const char *next;
-	for (int i = 0; (next = word(script, verb, option, i)) != NULL; i++) {
+	for (int i = 0; (next = completion_word(script, verb, option, i)) != NULL; i++) {
 		if (i) putc(' ', script->out);
 		quoted(script->out, next, special, false);
 	}
 }
 
 static bool has_words(const struct script *script, const lk_verb *verb, const lk_option *option) {
-	return word(script, verb, option, 0) != NULL;
+	return completion_word(script, verb, option, 0) != NULL;
 }
 
 /* Whether several values stand with commas between them. */
@@ -76,7 +76,7 @@ static void bash_option(const struct script *script, const lk_verb *verb, const 
 	fprintf(script->out, "\t%s:--%s", verb->name, option->name);
 	if (option->letter) fprintf(script->out, "|%s:-%c", verb->name, option->letter);
 	fputs(") words='", script->out);
-	words(script, verb, option, "");
+	completion_words(script, verb, option, "");
 	fprintf(script->out, "'; files=%s; list=%s ;;\n", lk_option_is_path(option) ? "1" : "",
 	        is_list(option) ? "1" : "");
 }
@@ -92,7 +92,7 @@ static void bash_verb(const struct script *script, const lk_verb *verb) {
 	putc('\'', script->out);
 	if (has_words(script, verb, NULL)) {
 		fputs("; [[ $COMP_CWORD -gt 2 ]] || words+=' ", script->out);
-		words(script, verb, NULL, "");
+		completion_words(script, verb, NULL, "");
 		putc('\'', script->out);
 	}
 	fprintf(script->out, "; files=%s ;;\n", verb->operands && *verb->operands ? "1" : "");
@@ -153,7 +153,7 @@ static void zsh_value(const struct script *script, const lk_verb *verb, const lk
 	}
 	if (path) fputs(" _alternative \"words\\:name\\:", script->out);
 	fputs(is_list(option) && !path ? " _sequence compadd - " : "(", script->out);
-	words(script, verb, option, "[]:\\");
+	completion_words(script, verb, option, "[]:\\");
 	if (!is_list(option) || path) putc(')', script->out);
 	if (path) fputs("\" \"files\\:file\\:_files\"", script->out);
 }
@@ -185,7 +185,7 @@ static void zsh_verb(const struct script *script, const lk_verb *verb) {
 	}
 	if (has_words(script, verb, NULL)) {
 		fputs(" \\\n\t\t'1:what:(", script->out);
-		words(script, verb, NULL, "[]:\\");
+		completion_words(script, verb, NULL, "[]:\\");
 		fputs(")'", script->out);
 	}
 	if (verb->operands && *verb->operands) fputs(" \\\n\t\t'*:file:_files'", script->out);
@@ -239,7 +239,7 @@ static void fish_value(const struct script *script, const lk_verb *verb, const l
 	fputs(path ? " -r -F" : " -x", script->out);
 	if (!has_words(script, verb, option)) return;
 	fputs(is_list(option) && !path ? " -a '(__fish_append , " : " -a '", script->out);
-	words(script, verb, option, "");
+	completion_words(script, verb, option, "");
 	fputs(is_list(option) && !path ? ")'" : "'", script->out);
 }
 
@@ -263,7 +263,7 @@ static void fish_verb(const struct script *script, const lk_verb *verb) {
 		        "complete -c lockstep -n '__fish_seen_subcommand_from %s; and test (count "
 		        "(commandline -opc)) -eq 2' -a '",
 		        verb->name);
-		words(script, verb, NULL, "");
+		completion_words(script, verb, NULL, "");
 		fputs("'\n", script->out);
 	}
 	for (const lk_option *option = verb->options; option && option->name; option++) {

@@ -34,7 +34,7 @@ bool lk_verb_sweeps(const lk_verb *verb) {
 	return false;
 }
 
-static void append(char *out, size_t size, const char *separator, const char *text) {
+static void help_append(char *out, size_t size, const char *separator, const char *text) {
 	size_t used = strlen(out);
 	snprintf(out + used, size - used, "%s%s", used ? separator : "", text);
 }
@@ -54,9 +54,10 @@ char *lk_option_note(const lk_option *option, char *out, size_t size) {
 	              option->kind == LK_OPTION_COUNT;
 	if (number && (option->low != 0 || option->high != 0)) note_limits(option, out, size);
 	if (option->kind == LK_OPTION_CHOICE) {
-		for (size_t i = 0; option->choices[i]; i++) append(out, size, ", ", option->choices[i]);
+		for (size_t i = 0; option->choices[i]; i++)
+			help_append(out, size, ", ", option->choices[i]);
 	}
-	if (option->sweep) append(out, size, "; ", "list");
+	if (option->sweep) help_append(out, size, "; ", "list");
 	return out;
 }
 
@@ -70,7 +71,7 @@ struct page {
 };
 
 /* Columns that text takes: bytes that do not continue a UTF-8 sequence. */
-static int width(const char *text, size_t length) {
+static int help_width(const char *text, size_t length) {
 	int n = 0;
 	for (size_t i = 0; i < length; i++) n += (text[i] & 0xc0) != 0x80;
 	return n;
@@ -80,7 +81,7 @@ static void to_column(struct page *page, int column) {
 	for (; page->column < column; page->column++) putc(' ', page->out);
 }
 
-static void end_line(struct page *page) {
+static void help_end_line(struct page *page) {
 	if (page->column) putc('\n', page->out);
 	page->column = 0;
 }
@@ -89,8 +90,8 @@ static void end_line(struct page *page) {
 static void wrap(struct page *page, const char *text) {
 	while (*(text += strspn(text, " \t\n"))) {
 		size_t length = strcspn(text, " \t\n");
-		int taken = width(text, length);
-		if (page->column > page->indent && page->column + 1 + taken > COLUMNS) end_line(page);
+		int taken = help_width(text, length);
+		if (page->column > page->indent && page->column + 1 + taken > COLUMNS) help_end_line(page);
 		if (page->column <= page->indent) to_column(page, page->indent);
 		else page->column += fprintf(page->out, " ");
 		fwrite(text, 1, length, page->out);
@@ -106,15 +107,15 @@ static void heading(struct page *page, const char *text) {
 
 /* Paragraphs are separated by blank lines; a line that begins with a blank or tab is kept as it is.
  */
-static void paragraphs(struct page *page, const char *text) {
+static void help_paragraphs(struct page *page, const char *text) {
 	page->indent = 0;
 	while (*text) {
 		size_t length = strcspn(text, "\n");
 		if (length == 0) {
-			end_line(page);
+			help_end_line(page);
 			putc('\n', page->out);
 		} else if (*text == ' ' || *text == '\t') {
-			end_line(page);
+			help_end_line(page);
 			fprintf(page->out, "%.*s\n", (int)length, text);
 		} else {
 			char line[4096];
@@ -123,19 +124,19 @@ static void paragraphs(struct page *page, const char *text) {
 		}
 		text += length + (text[length] == '\n');
 	}
-	end_line(page);
+	help_end_line(page);
 }
 
 /* ---- the page ---- */
 
-static void usage(struct page *page, const lk_verb *verb) {
+static void help_usage(struct page *page, const lk_verb *verb) {
 	page->indent = 4;
 	page->column = fprintf(page->out, "Usage: lockstep");
 	wrap(page, verb->name);
 	wrap(page, "[OPTION...]");
 	if (verb->operands) wrap(page, verb->operands);
 	if (verb->rest) wrap(page, "[-- WORD...]");
-	end_line(page);
+	help_end_line(page);
 }
 
 static void one_option(struct page *page, const lk_option *option) {
@@ -146,17 +147,17 @@ static void one_option(struct page *page, const lk_option *option) {
 	         option->letter ? option->letter : ' ', option->letter ? ',' : ' ', no, option->name,
 	         *value ? " " : "", value);
 	fputs(label, page->out);
-	page->column = width(label, strlen(label));
+	page->column = help_width(label, strlen(label));
 	page->indent = HELP_COLUMN;
-	if (page->column + 2 > HELP_COLUMN) end_line(page);
+	if (page->column + 2 > HELP_COLUMN) help_end_line(page);
 	wrap(page, option->help ? option->help : "");
 	lk_option_note(option, note, sizeof note);
 	snprintf(bracketed, sizeof bracketed, "[%s]", note);
 	if (*note) wrap(page, bracketed);
-	end_line(page);
+	help_end_line(page);
 }
 
-static void options(struct page *page, const lk_verb *verb) {
+static void help_options(struct page *page, const lk_verb *verb) {
 	for (const lk_option *option = verb->options; option && option->name; option++) {
 		if (option->group || option == verb->options)
 			heading(page, option->group ? option->group : "Options");
@@ -166,10 +167,10 @@ static void options(struct page *page, const lk_verb *verb) {
 	putc('\n', page->out);
 	page->indent = 0;
 	wrap(page, LK_SWEEP_NOTE);
-	end_line(page);
+	help_end_line(page);
 }
 
-static void examples(struct page *page, const lk_verb *verb) {
+static void help_examples(struct page *page, const lk_verb *verb) {
 	if (!verb->examples || !verb->examples[0]) return;
 	heading(page, "Examples");
 	for (size_t i = 0; verb->examples[i]; i += 2) {
@@ -177,18 +178,18 @@ static void examples(struct page *page, const lk_verb *verb) {
 		if (!verb->examples[i + 1]) break;
 		page->indent = 6;
 		wrap(page, verb->examples[i + 1]);
-		end_line(page);
+		help_end_line(page);
 	}
 }
 
 void lk_verb_help(const lk_verb *verb, bool colour, FILE *out) {
 	struct page p = {.out = out, .colour = colour};
 	if (verb->summary) fprintf(out, "%s\n\n", verb->summary);
-	usage(&p, verb);
+	help_usage(&p, verb);
 	if (verb->description && *verb->description) {
 		putc('\n', out);
-		paragraphs(&p, verb->description);
+		help_paragraphs(&p, verb->description);
 	}
-	options(&p, verb);
-	examples(&p, verb);
+	help_options(&p, verb);
+	help_examples(&p, verb);
 }

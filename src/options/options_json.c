@@ -25,7 +25,7 @@ static void put_choices(lk_json_writer *writer, const lk_option *option) {
 	lk_json_array_end(writer);
 }
 
-static void put_option(lk_json_writer *writer, const lk_option *option, const char *group) {
+static void json_put_option(lk_json_writer *writer, const lk_option *option, const char *group) {
 	const char letter[2] = {option->letter, '\0'};
 	lk_json_object(writer, NULL);
 	lk_json_put_text(writer, "name", option->name);
@@ -49,7 +49,7 @@ static void put_verb(lk_json_writer *writer, const lk_verb *verb) {
 	lk_json_array(writer, "options");
 	for (const lk_option *option = verb->options; option && option->name; option++) {
 		if (option->group) group = option->group;
-		put_option(writer, option, group);
+		json_put_option(writer, option, group);
 	}
 	lk_json_array_end(writer);
 	lk_json_object_end(writer);

@@ -5,7 +5,7 @@
 
 /* Text for troff: backslashes, hyphens that are meant to be copied, and control lines are escaped.
  * In an argument of a macro (`quoted`) quotes are too. */
-static void text(FILE *out, const char *s, bool quoted) {
+static void man_text(FILE *out, const char *s, bool quoted) {
 	bool line_start = !quoted;
 	for (; *s; s++) {
 		unsigned char c = (unsigned char)*s;
@@ -28,18 +28,18 @@ static void upper(FILE *out, const char *s) {
 
 static void synopsis(const lk_verb *verb, FILE *out) {
 	fputs(".SH SYNOPSIS\n.B lockstep ", out);
-	text(out, verb->name, true);
+	man_text(out, verb->name, true);
 	fputs("\n[\\fIOPTION\\fR...]", out);
 	if (verb->operands && *verb->operands) {
 		putc(' ', out);
-		text(out, verb->operands, true);
+		man_text(out, verb->operands, true);
 	}
 	if (verb->rest) fputs(" [\\fB\\-\\-\\fR \\fIWORD\\fR...]", out);
 	putc('\n', out);
 }
 
 /* Paragraphs: a blank line is .PP; lines that begin with a blank are shown as they are. */
-static void paragraphs(const char *s, FILE *out) {
+static void man_paragraphs(const char *s, FILE *out) {
 	bool kept = false;
 	while (*s) {
 		size_t length = strcspn(s, "\n");
@@ -49,7 +49,7 @@ static void paragraphs(const char *s, FILE *out) {
 		if (keep != kept) fputs(keep ? ".RS 4\n.nf\n" : ".fi\n.RE\n", out);
 		kept = keep;
 		if (!*line) fputs(".PP", out);
-		text(out, line + strspn(line, " \t"), false);
+		man_text(out, line + strspn(line, " \t"), false);
 		putc('\n', out);
 		s += length + (s[length] == '\n');
 	}
@@ -62,49 +62,49 @@ static void option(const lk_option *o, FILE *out) {
 	if (o->letter) fprintf(out, "\\fB\\-%c\\fR, ", o->letter);
 	fputs("\\fB\\-\\-", out);
 	if (o->kind == LK_OPTION_SWITCH) fputs("[no\\-]", out);
-	text(out, o->name, true);
+	man_text(out, o->name, true);
 	fputs("\\fR", out);
 	if (*lk_option_value(o)) {
 		fputs(" \\fI", out);
-		text(out, lk_option_value(o), true);
+		man_text(out, lk_option_value(o), true);
 		fputs("\\fR", out);
 	}
 	putc('\n', out);
-	text(out, o->help ? o->help : "", false);
+	man_text(out, o->help ? o->help : "", false);
 	lk_option_note(o, note, sizeof note);
 	if (*note) {
 		fputs("\n[", out);
-		text(out, note, true);
+		man_text(out, note, true);
 		putc(']', out);
 	}
 	putc('\n', out);
 }
 
-static void options(const lk_verb *verb, FILE *out) {
+static void man_options(const lk_verb *verb, FILE *out) {
 	if (!verb->options || !verb->options->name) return;
 	fputs(".SH OPTIONS\n", out);
 	for (const lk_option *o = verb->options; o->name; o++) {
 		if (o->group) {
 			fputs(".SS \"", out);
-			text(out, o->group, true);
+			man_text(out, o->group, true);
 			fputs("\"\n", out);
 		}
 		option(o, out);
 	}
 	if (!lk_verb_sweeps(verb)) return;
 	fputs(".PP\n", out);
-	text(out, LK_SWEEP_NOTE "\n", false);
+	man_text(out, LK_SWEEP_NOTE "\n", false);
 }
 
-static void examples(const lk_verb *verb, FILE *out) {
+static void man_examples(const lk_verb *verb, FILE *out) {
 	if (!verb->examples || !verb->examples[0]) return;
 	fputs(".SH EXAMPLES\n", out);
 	for (size_t i = 0; verb->examples[i]; i += 2) {
 		fputs(".TP\n", out);
-		text(out, verb->examples[i], false);
+		man_text(out, verb->examples[i], false);
 		putc('\n', out);
 		if (!verb->examples[i + 1]) break;
-		text(out, verb->examples[i + 1], false);
+		man_text(out, verb->examples[i + 1], false);
 		putc('\n', out);
 	}
 }
@@ -115,18 +115,18 @@ void lk_verb_man(const lk_verb *verb, const char *version, const char *date, FIL
 	fputs("\" 1 \"", out);
 	fputs(date, out);
 	fputs("\" \"lockstep ", out);
-	text(out, version, true);
+	man_text(out, version, true);
 	fputs("\" \"lockstep\"\n.SH NAME\nlockstep\\-", out);
-	text(out, verb->name, true);
+	man_text(out, verb->name, true);
 	fputs(" \\- ", out);
-	text(out, verb->summary ? verb->summary : "", true);
+	man_text(out, verb->summary ? verb->summary : "", true);
 	putc('\n', out);
 	synopsis(verb, out);
 	if (verb->description && *verb->description) {
 		fputs(".SH DESCRIPTION\n", out);
-		paragraphs(verb->description, out);
+		man_paragraphs(verb->description, out);
 	}
-	options(verb, out);
-	examples(verb, out);
+	man_options(verb, out);
+	man_examples(verb, out);
 	fputs(".SH SEE ALSO\n.BR lockstep (1)\n", out);
 }

@@ -14,8 +14,8 @@
 
 /* ---- one choice ---- */
 
-static lk_status fill_breakdown(lk_plan_choice *out, const lk_step *step, lk_arena *arena,
-                                lk_error *err) {
+static lk_status answer_fill_breakdown(lk_plan_choice *out, const lk_step *step, lk_arena *arena,
+                                       lk_error *err) {
 	lk_time_part *parts = LK_ARRAY(arena, lk_time_part, LK_PART_COUNT);
 	if (!parts) return lk_oom(err);
 	for (int i = 0; i < LK_PART_COUNT; i++) {
@@ -45,8 +45,9 @@ static void fill_degrees(lk_plan_choice *out, const lk_job *job) {
 	out->bucket_bytes = job->bucket_bytes;
 }
 
-static void fill_speed(const lk_plan_request *request, lk_plan_choice *out, const lk_job *job,
-                       const lk_cluster *cluster, const lk_step *step, lk_arena *arena) {
+static void answer_fill_speed(const lk_plan_request *request, lk_plan_choice *out,
+                              const lk_job *job, const lk_cluster *cluster, const lk_step *step,
+                              lk_arena *arena) {
 	const lk_device *device = cluster->node[0].device;
 	double seconds = step->step_s,
 		   per_step = job->model.vocab > 0 ? step->graph->tokens : step->graph->samples;
@@ -82,7 +83,8 @@ static const char *reproduce_convnet(const lk_plan_request *request, const lk_jo
 }
 
 /* The command that predicts a choice: its launch line of Megatron-LM states network and layout. */
-static const char *reproduce(const lk_plan_request *request, const lk_job *job, lk_arena *arena) {
+static const char *answer_reproduce(const lk_plan_request *request, const lk_job *job,
+                                    lk_arena *arena) {
 	const char *cluster = request->job.cluster ? lk_shell_quote(arena, request->job.cluster) : NULL;
 	if (job->model.network == LK_NET_CONV) return reproduce_convnet(request, job, cluster, arena);
 	const char *line = lk_launch_write(arena, job);
@@ -105,12 +107,12 @@ static lk_status fill_choice(const lk_plan_request *request, const lk_space *spa
 	out->job = job, out->exact_s = NAN;
 	fill_degrees(out, job);
 	out->layout = lk_layout_text(arena, job);
-	out->reproduce = reproduce(request, job, arena);
+	out->reproduce = answer_reproduce(request, job, arena);
 	if (!out->layout || !out->reproduce) return lk_oom(err);
 	lk_status status = lk_step_ask(job, space->cluster, &options, &step, err);
 	if (status == LK_OK) {
-		fill_speed(request, out, job, space->cluster, &step, arena);
-		status = fill_breakdown(out, &step, arena, err);
+		answer_fill_speed(request, out, job, space->cluster, &step, arena);
+		status = answer_fill_breakdown(out, &step, arena, err);
 	}
 	lk_step_free(&step);
 	return status;
@@ -118,7 +120,7 @@ static lk_status fill_choice(const lk_plan_request *request, const lk_space *spa
 
 /* ---- why not ---- */
 
-static double exposed(const lk_plan_choice *choice, const char *key) {
+static double answer_exposed(const lk_plan_choice *choice, const char *key) {
 	for (int i = 0; i < choice->breakdown_count; i++)
 		if (strcmp(choice->breakdown[i].key, key) == 0) return choice->breakdown[i].exposed_s;
 	return 0;
@@ -129,19 +131,19 @@ struct difference {
 	double seconds;
 };
 
-static int by_size(const void *a, const void *b) {
+static int answer_by_size(const void *a, const void *b) {
 	const struct difference *x = a, *y = b;
 	double dx = fabs(x->seconds), dy = fabs(y->seconds);
 	return (dx < dy) - (dx > dy);
 }
 
-static int differences(const lk_plan_choice *choice, const lk_plan_choice *best,
-                       struct difference *out) {
+static int answer_differences(const lk_plan_choice *choice, const lk_plan_choice *best,
+                              struct difference *out) {
 	int count = 0;
 	for (int i = 0; i < choice->breakdown_count; i++)
 		out[count++] = (struct difference){choice->breakdown[i].label,
 		                                   choice->breakdown[i].exposed_s -
-		                                       exposed(best, choice->breakdown[i].key)};
+		                                       answer_exposed(best, choice->breakdown[i].key)};
 	for (int i = 0; i < best->breakdown_count; i++) {
 		bool both = false;
 		for (int k = 0; k < choice->breakdown_count; k++)
@@ -150,19 +152,19 @@ static int differences(const lk_plan_choice *choice, const lk_plan_choice *best,
 			out[count++] =
 				(struct difference){best->breakdown[i].label, -best->breakdown[i].exposed_s};
 	}
-	qsort(out, (size_t)count, sizeof *out, by_size);
+	qsort(out, (size_t)count, sizeof *out, answer_by_size);
 	return count;
 }
 
 /* "+1.31 s pipeline bubble, -0.20 s tensor parallelism: 3.1 % slower", the parts that differ most.
  */
-static const char *why_not(lk_arena *arena, const lk_plan_choice *choice,
-                           const lk_plan_choice *best) {
+static const char *answer_why_not(lk_arena *arena, const lk_plan_choice *choice,
+                                  const lk_plan_choice *best) {
 	enum {
 		SHOWN = 3
 	};
 	struct difference parts[2 * LK_PART_COUNT];
-	int count = differences(choice, best, parts);
+	int count = answer_differences(choice, best, parts);
 	const char *text = "";
 	for (int i = 0; i < count && i < SHOWN && text; i++) {
 		char shown[32];
@@ -247,7 +249,7 @@ static lk_status ask_sensitivity(const lk_plan_request *request, const lk_space 
 
 /* ---- nothing fits ---- */
 
-static const char *nearest(const lk_space *space, const lk_hunt *hunt, lk_arena *arena) {
+static const char *answer_nearest(const lk_space *space, const lk_hunt *hunt, lk_arena *arena) {
 	lk_job job;
 	char need[32], have[32];
 	if (!hunt->any) return NULL;
@@ -304,10 +306,11 @@ lk_status lk_answer_count(const lk_plan_request *request, const lk_asked *asked,
 	for (int i = 0; i < hunt->best_count; i++)
 		LK_TRY(fill_choice(request, space, &hunt->best[i], arena, &choices[i], err));
 	for (int i = 1; i < hunt->best_count; i++)
-		if (!(choices[i].why_not = why_not(arena, &choices[i], &choices[0]))) return lk_oom(err);
+		if (!(choices[i].why_not = answer_why_not(arena, &choices[i], &choices[0])))
+			return lk_oom(err);
 	out->choices = choices, out->choice_count = hunt->best_count;
 	if (hunt->best_count == 0) {
-		out->nothing = nearest(space, hunt, arena);
+		out->nothing = answer_nearest(space, hunt, arena);
 		if (!out->nothing)
 			out->nothing = lk_arena_printf(arena, "no layout of %d GPUs is legal", space->gpus);
 		return out->nothing ? LK_OK : lk_oom(err);

@@ -90,7 +90,8 @@ static lk_status count_ahead(struct lie *lie, int which, lk_arena *arena, lk_err
 	return LK_OK;
 }
 
-static lk_status find_places(const lk_job *job, lk_arena *arena, struct lie *out, lk_error *err) {
+static lk_status bound_find_places(const lk_job *job, lk_arena *arena, struct lie *out,
+                                   lk_error *err) {
 	lk_schedule_shape shape = {job->pp, job->vp, job->microbatches, job->microbatch_group,
 	                           lk_job_pairs(job)};
 	const lk_schedule *schedule = lk_schedule_get(job->schedule);
@@ -111,7 +112,7 @@ static lk_status find_places(const lk_job *job, lk_arena *arena, struct lie *out
 /* With what bounds of memory need besides. */
 static lk_status find_lie(const lk_job *job, lk_arena *arena, struct lie *out, lk_error *err) {
 	const int stages[SEEN] = {0, job->pp > 1 ? 1 : 0, job->pp - 1};
-	LK_TRY(find_places(job, arena, out, err));
+	LK_TRY(bound_find_places(job, arena, out, err));
 	for (int i = 0; i < SEEN; i++) {
 		out->stage[i] = stages[i];
 		LK_TRY(count_ahead(out, i, arena, err));
@@ -131,7 +132,7 @@ static void add_layers(lk_layer_part *sum, const lk_layer_part *prefix, int from
 		sum->saved += b->saved - a->saved;
 }
 
-static void add_end(lk_layer_part *sum, const lk_layer_part *end, double times) {
+static void bound_add_end(lk_layer_part *sum, const lk_layer_part *end, double times) {
 	sum->forward_s += times * end->forward_s, sum->backward_s += times * end->backward_s;
 	sum->weight_s += times * end->weight_s;
 	sum->compute_forward_s += times * end->compute_forward_s,
@@ -139,8 +140,8 @@ static void add_end(lk_layer_part *sum, const lk_layer_part *end, double times) 
 	sum->host_s += times * end->host_s, sum->traffic_s += times * end->traffic_s;
 }
 
-static lk_layer_part at_place(const struct lie *lie, const lk_parts *parts, const lk_job *job,
-                              int place) {
+static lk_layer_part bound_at_place(const struct lie *lie, const lk_parts *parts, const lk_job *job,
+                                    int place) {
 	lk_layer_part sum = {0};
 	int first = lie->first[place], count = lie->count[place], again = 0;
 	if (job->recompute == LK_RECOMPUTE_FULL)
@@ -148,9 +149,10 @@ static lk_layer_part at_place(const struct lie *lie, const lk_parts *parts, cons
 		                                                                   : count;
 	add_layers(&sum, parts->sum[1], first, first + again);
 	add_layers(&sum, parts->sum[0], first + again, first + count);
-	if (place == 0) add_end(&sum, &parts->embedding, 1);
+	if (place == 0) bound_add_end(&sum, &parts->embedding, 1);
 	if (place == lie->places - 1)
-		add_end(&sum, &parts->head, 1), add_end(&sum, &parts->prediction, job->model.mtp_layers);
+		bound_add_end(&sum, &parts->head, 1),
+			bound_add_end(&sum, &parts->prediction, job->model.mtp_layers);
 	return sum;
 }
 
@@ -176,8 +178,8 @@ static double backward_s(const lk_job *job, const lk_layer_part *part) {
 }
 
 /* `way_in`, `way_back` [places + 1]: through the places before one. */
-static void find_ways(const struct lie *lie, const lk_job *job, const lk_layer_part *at,
-                      double message_s, double *way_in, double *way_back) {
+static void bound_find_ways(const struct lie *lie, const lk_job *job, const lk_layer_part *at,
+                            double message_s, double *way_in, double *way_back) {
 	way_in[0] = way_back[0] = 0;
 	for (int k = 0; k < lie->places; k++) {
 		way_in[k + 1] = way_in[k] + forward_s(job, &at[k]) + message_s;
@@ -200,8 +202,8 @@ static lk_status find_body(const struct lie *lie, const lk_parts *parts, const l
 	bool dual = job->schedule == LK_SCHED_DUALPIPE;
 	double times = dual ? job->microbatches / 2.0 : job->microbatches;
 	if (!at || !way_in || !way_back) return lk_oom(err);
-	for (int k = 0; k < lie->places; k++) at[k] = at_place(lie, parts, job, k);
-	find_ways(lie, job, at, parts->message_s, way_in, way_back);
+	for (int k = 0; k < lie->places; k++) at[k] = bound_at_place(lie, parts, job, k);
+	bound_find_ways(lie, job, at, parts->message_s, way_in, way_back);
 	for (int s = 0; s < job->pp; s++) {
 		double work = 0, host = 0, traffic = 0;
 		int lowest = lie->places;
@@ -245,7 +247,7 @@ static void find_resident(const struct lie *lie, const lk_job *job, double *byte
 	}
 }
 
-static lk_ranks ranks_of(const lk_job *job) {
+static lk_ranks bound_ranks_of(const lk_job *job) {
 	lk_builder builder;
 	lk_graph frame;
 	memset(&frame, 0, sizeof frame);
@@ -255,7 +257,7 @@ static lk_ranks ranks_of(const lk_job *job) {
 
 /* The all-reduce of the gradient norm waits for all stages; what is left to reduce before it, for
  * its own stage alone. */
-static double combine(const struct body *body, const lk_tail *tail) {
+static double layout_bound_combine(const struct body *body, const lk_tail *tail) {
 	double ends = fmax(body->end_s[0] + tail->before[0], body->end_s[1] + tail->before[1]);
 	return fmax(fmax(body->s, ends), body->floor_s) + fmax(tail->after[0], tail->after[1]);
 }
@@ -279,8 +281,8 @@ static lk_status bound_job(lk_bounder *bounder, int stack, const lk_job *job, lk
 	LK_TRY(lk_tail_find(bounder, stack, job, &tail, err));
 	LK_TRY(find_body(&l, &parts, job, arena, &one, err));
 	find_resident(&l, job, resident);
-	*least_s = combine(&one, &tail);
-	lk_ranks ranks = ranks_of(job);
+	*least_s = layout_bound_combine(&one, &tail);
+	lk_ranks ranks = bound_ranks_of(job);
 	for (int i = 0; i < SEEN; i++) {
 		double room, bytes = lk_memory_least(job, bounder->space->cluster, &ranks, l.stage[i],
 		                                     resident[i], one.held[i], &room);
@@ -315,7 +317,7 @@ static lk_status walk_body(const struct lie *lie, const lk_parts *parts, const l
 		if (!(times.pass[i] = pass[i] = LK_ARRAY(arena, double, lie->places))) return lk_oom(err);
 	if (!ends) return lk_oom(err);
 	for (int k = 0; k < lie->places; k++) {
-		lk_layer_part at = at_place(lie, parts, job, k);
+		lk_layer_part at = bound_at_place(lie, parts, job, k);
 		pass[LK_PASS_F][k] = forward_s(job, &at), pass[LK_PASS_B][k] = backward_s(job, &at);
 		pass[LK_PASS_BI][k] = at.backward_s - at.weight_s, pass[LK_PASS_W][k] = at.weight_s;
 	}
@@ -332,13 +334,13 @@ static lk_status walk_job(lk_bounder *bounder, int stack, const lk_job *job, lk_
 	lk_parts parts;
 	lk_tail tail;
 	struct body one = {0};
-	LK_TRY(find_places(job, arena, &l, err));
+	LK_TRY(bound_find_places(job, arena, &l, err));
 	LK_TRY(lk_parts_find(bounder, stack, job, true, arena, &parts, err));
 	LK_TRY(lk_tail_find(bounder, stack, job, &tail, err));
 	LK_TRY(find_body(&l, &parts, job, arena, &one, err));
 	/* DualPipe's passes are split here and there, so that the time of one alone is not known */
 	if (job->schedule != LK_SCHED_DUALPIPE) LK_TRY(walk_body(&l, &parts, job, arena, &one, err));
-	*least_s = combine(&one, &tail);
+	*least_s = layout_bound_combine(&one, &tail);
 	return LK_OK;
 }
 
@@ -373,7 +375,7 @@ static int recompute_index(struct core_work *work, const lk_layout *layout) {
 }
 
 /* The job of a layout; what completing refuses, the search does not look at. */
-static bool job_of(struct core_work *work, const lk_layout *layout, lk_job *out) {
+static bool bound_job_of(struct core_work *work, const lk_layout *layout, lk_job *out) {
 	return lk_layout_job(work->b->space, work->core, layout, out, NULL) == LK_OK;
 }
 
@@ -388,7 +390,7 @@ static lk_status body_of(struct core_work *work, struct family *family, const lk
 	*out = known;
 	if (known->known) return LK_OK;
 	lk_job job;
-	if (!job_of(work, layout, &job)) { /* no bound: it is refused when it is tried */
+	if (!bound_job_of(work, layout, &job)) { /* no bound: it is refused when it is tried */
 		known->known = true;
 		return LK_OK;
 	}
@@ -402,15 +404,15 @@ static lk_status body_of(struct core_work *work, struct family *family, const lk
 	return find_body(&work->lie, &alike->parts, &job, work->arena, known, err);
 }
 
-static lk_status tail_of(struct core_work *work, const lk_layout *layout, const lk_tail **out,
-                         lk_error *err) {
+static lk_status bound_tail_of(struct core_work *work, const lk_layout *layout, const lk_tail **out,
+                               lk_error *err) {
 	bool *known =
 		&work->tails[layout->sharding][layout->grads][layout->params][layout->offload].known;
 	lk_tail *tail =
 		&work->tails[layout->sharding][layout->grads][layout->params][layout->offload].tail;
 	lk_job job;
 	*out = tail;
-	if (!*known && job_of(work, layout, &job))
+	if (!*known && bound_job_of(work, layout, &job))
 		LK_TRY(lk_tail_find(work->b, work->core->stack, &job, tail, err));
 	*known = true;
 	return LK_OK;
@@ -420,7 +422,7 @@ static const double *resident_of(struct core_work *work, const lk_layout *layout
 	double *bytes = work->resident[layout->sp][layout->sharding][layout->offload].bytes;
 	bool *known = &work->resident[layout->sp][layout->sharding][layout->offload].known;
 	lk_job job;
-	if (!*known && job_of(work, layout, &job)) find_resident(&work->lie, &job, bytes);
+	if (!*known && bound_job_of(work, layout, &job)) find_resident(&work->lie, &job, bytes);
 	*known = true;
 	return bytes;
 }
@@ -452,9 +454,9 @@ static lk_status bound_layout(struct core_work *work, struct family *family, lk_
 	const lk_tail *tail;
 	double usable = 0;
 	LK_TRY(body_of(work, family, layout, &body, err));
-	LK_TRY(tail_of(work, layout, &tail, err));
+	LK_TRY(bound_tail_of(work, layout, &tail, err));
 	double bytes = memory_of(work, layout, body, ranks, &usable);
-	layout->least_s = rounded_down(combine(body, tail));
+	layout->least_s = rounded_down(layout_bound_combine(body, tail));
 	out->layouts++;
 	note_closest(out, layout, bytes, usable);
 	if (bytes > usable) {
@@ -473,7 +475,7 @@ static lk_status bound_core(struct core_work *work, struct family *family, uint3
 	LK_TRY(find_lie(&job, work->arena, &work->lie, err));
 	layouts->count = 0;
 	LK_TRY(lk_space_switches(work->b->space, work->core, number, &job, layouts, err));
-	lk_ranks ranks = ranks_of(&job);
+	lk_ranks ranks = bound_ranks_of(&job);
 	for (size_t i = 0; i < layouts->count; i++)
 		LK_TRY(bound_layout(work, family, &layouts->at[i], &ranks, out, err));
 	return LK_OK;

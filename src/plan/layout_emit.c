@@ -4,7 +4,7 @@
 #include "model/layout/job.h"
 #include "plan/plan.h"
 
-static bool one_of(const char *stack, const char *const *names) {
+static bool emit_one_of(const char *stack, const char *const *names) {
 	for (; *names; names++)
 		if (strcmp(stack, *names) == 0) return true;
 	return false;
@@ -14,7 +14,7 @@ static bool one_of(const char *stack, const char *const *names) {
 static const char *hindrance(lk_plan_emit emit, const lk_job *job) {
 	static const char *const fsdp[] = {"fsdp", "torchtitan", "llm-foundry", NULL};
 	bool zb = job->schedule == LK_SCHED_ZB_H1 || job->schedule == LK_SCHED_DUALPIPE;
-	if (emit == LK_EMIT_TORCHTITAN && !one_of(job->stack, fsdp))
+	if (emit == LK_EMIT_TORCHTITAN && !emit_one_of(job->stack, fsdp))
 		return "the layout is one of Megatron-LM; add --stack torchtitan to the search";
 	if (emit == LK_EMIT_TORCHTITAN && zb)
 		return "torchtitan has no such pipeline schedule; add --schedule 1f1b,interleaved,zb-v";

@@ -35,8 +35,8 @@ struct pricer {
 	bool contended; /* layers: with what their operations take from one another */
 };
 
-static lk_status begin(lk_bounder *bounder, int stack, const lk_job *job, struct pricer *pricer,
-                       lk_error *err) {
+static lk_status layout_parts_begin(lk_bounder *bounder, int stack, const lk_job *job,
+                                    struct pricer *pricer, lk_error *err) {
 	pricer->graph = lk_graph_new();
 	if (!pricer->graph) return lk_oom(err);
 	pricer->cache = bounder->cache;
@@ -255,7 +255,7 @@ static lk_status end_part(struct pricer *pricer, bool head, lk_layer_part *out) 
 	return LK_OK;
 }
 
-static void add_part(lk_layer_part *sum, const lk_layer_part *part) {
+static void layout_parts_add_part(lk_layer_part *sum, const lk_layer_part *part) {
 	sum->forward_s += part->forward_s, sum->backward_s += part->backward_s,
 		sum->weight_s += part->weight_s;
 	sum->compute_forward_s += part->compute_forward_s,
@@ -287,7 +287,7 @@ static lk_status sum_layers(struct pricer *pricer, lk_parts *out, lk_arena *aren
 			if (wanted[again] && !like_before(model, i))
 				LK_TRY(layer_part(pricer, i, again, &part, err));
 			sum[i + 1] = sum[i];
-			add_part(&sum[i + 1], &part);
+			layout_parts_add_part(&sum[i + 1], &part);
 		}
 		out->sum[again] = sum;
 	}
@@ -319,15 +319,15 @@ static double message_s(struct pricer *pricer, const lk_job *job, lk_error *err,
 	return (double)(down < up ? down : up) / LK_PS_PER_S;
 }
 
-static lk_status find(struct pricer *pricer, const lk_job *job, lk_arena *arena, lk_parts *out,
-                      lk_error *err) {
+static lk_status layout_parts_find(struct pricer *pricer, const lk_job *job, lk_arena *arena,
+                                   lk_parts *out, lk_error *err) {
 	LK_TRY(sum_layers(pricer, out, arena, err));
 	LK_TRY(end_part(pricer, false, &out->embedding));
 	LK_TRY(end_part(pricer, true, &out->head));
 	if (job->model.mtp_layers > 0) {
 		LK_TRY(layer_part(pricer, job->model.layers - 1, job->recompute == LK_RECOMPUTE_FULL,
 		                  &out->prediction, err));
-		add_part(&out->prediction, &out->head);
+		layout_parts_add_part(&out->prediction, &out->head);
 	}
 	lk_status status = LK_OK;
 	if (job->pp > 1) out->message_s = message_s(pricer, job, err, &status);
@@ -338,16 +338,16 @@ lk_status lk_parts_find(lk_bounder *bounder, int stack, const lk_job *job, bool 
                         lk_arena *arena, lk_parts *out, lk_error *err) {
 	struct pricer p = {.contended = contended};
 	memset(out, 0, sizeof *out);
-	lk_status status = begin(bounder, stack, job, &p, err);
-	if (status == LK_OK) status = find(&p, job, arena, out, err);
+	lk_status status = layout_parts_begin(bounder, stack, job, &p, err);
+	if (status == LK_OK) status = layout_parts_find(&p, job, arena, out, err);
 	lk_graph_free(p.graph);
 	return status;
 }
 
 /* ---- the end of the step ---- */
 
-static lk_status tail_of(struct pricer *pricer, int stage, double *before, double *after,
-                         lk_error *err) {
+static lk_status layout_parts_tail_of(struct pricer *pricer, int stage, double *before,
+                                      double *after, lk_error *err) {
 	uint32_t block;
 	(void)err;
 	LK_TRY(lk_build_tail_block(&pricer->builder, stage, &block));
@@ -367,11 +367,11 @@ static lk_status tail_of(struct pricer *pricer, int stage, double *before, doubl
 lk_status lk_tail_find(lk_bounder *bounder, int stack, const lk_job *job, lk_tail *out,
                        lk_error *err) {
 	struct pricer p = {0};
-	lk_status status = begin(bounder, stack, job, &p, err);
-	if (status == LK_OK) status = tail_of(&p, 0, &out->before[0], &out->after[0], err);
+	lk_status status = layout_parts_begin(bounder, stack, job, &p, err);
+	if (status == LK_OK) status = layout_parts_tail_of(&p, 0, &out->before[0], &out->after[0], err);
 	out->before[1] = out->before[0], out->after[1] = out->after[0];
 	if (status == LK_OK && job->pp > 1)
-		status = tail_of(&p, job->pp - 1, &out->before[1], &out->after[1], err);
+		status = layout_parts_tail_of(&p, job->pp - 1, &out->before[1], &out->after[1], err);
 	lk_graph_free(p.graph);
 	return status;
 }

@@ -28,7 +28,7 @@ void lk_plan_defaults(lk_plan_request *request) {
 	memset(request, 0, sizeof *request);
 }
 
-static double now_s(void) {
+static double plan_now_s(void) {
 	struct timespec t;
 	clock_gettime(CLOCK_MONOTONIC, &t);
 	return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
@@ -58,8 +58,8 @@ static lk_status read_counts(const lk_plan_request *request, struct work *work, 
 	return LK_OK;
 }
 
-static lk_status check_request(const lk_plan_request *request, const lk_asked *asked,
-                               lk_error *err) {
+static lk_status plan_check_request(const lk_plan_request *request, const lk_asked *asked,
+                                    lk_error *err) {
 	if (asked->job.gbs <= 0) {
 		lk_fail(err, LK_ERR_INPUT, "--gbs", "the global batch was not given");
 		return lk_hint(err, "give --gbs N: layouts are compared on the same batch");
@@ -102,7 +102,8 @@ static lk_status explain_none(const lk_space *space, lk_plan_count *count, lk_ar
 
 /* ---- searches ---- */
 
-static lk_status search(const lk_plan_request *request, struct work *work, int i, lk_error *err) {
+static lk_status plan_search(const lk_plan_request *request, struct work *work, int i,
+                             lk_error *err) {
 	lk_space space;
 	lk_hunt hunt;
 	LK_TRY(lk_space_read(request, &work->asked[i], &space, err));
@@ -112,7 +113,7 @@ static lk_status search(const lk_plan_request *request, struct work *work, int i
 	                       err);
 }
 
-static lk_status describe(const lk_plan_request *request, struct work *work, lk_error *err) {
+static lk_status plan_describe(const lk_plan_request *request, struct work *work, lk_error *err) {
 	const lk_asked *first = &work->asked[0];
 	char size[32];
 	lk_plan *plan = &work->plan;
@@ -130,7 +131,7 @@ static lk_status describe(const lk_plan_request *request, struct work *work, lk_
 	return LK_OK;
 }
 
-static void choose(struct work *work) {
+static void plan_choose(struct work *work) {
 	lk_plan *plan = &work->plan;
 	plan->counts = work->counts, plan->count = work->count;
 	plan->best = -1;
@@ -144,23 +145,24 @@ static void choose(struct work *work) {
 	}
 }
 
-static lk_status answer(const lk_plan_request *request, struct work *work, lk_error *err) {
-	double start = now_s();
+static lk_status layout_plan_answer(const lk_plan_request *request, struct work *work,
+                                    lk_error *err) {
+	double start = plan_now_s();
 	LK_TRY(read_counts(request, work, err));
 	for (int i = 0; i < work->count; i++) {
 		lk_predict_request one = request->job;
 		if (work->gpus[i] > 0) one.gpus = work->gpus[i];
 		LK_TRY(lk_request_take(&work->arena, &one, &work->asked[i], err));
-		LK_TRY(check_request(request, &work->asked[i], err));
+		LK_TRY(plan_check_request(request, &work->asked[i], err));
 	}
-	LK_TRY(describe(request, work, err));
-	for (int i = 0; i < work->count; i++) LK_TRY(search(request, work, i, err));
-	choose(work);
-	work->plan.seconds = now_s() - start;
+	LK_TRY(plan_describe(request, work, err));
+	for (int i = 0; i < work->count; i++) LK_TRY(plan_search(request, work, i, err));
+	plan_choose(work);
+	work->plan.seconds = plan_now_s() - start;
 	return LK_OK;
 }
 
-static const char *reproduce(lk_arena *arena, const lk_plan_request *request) {
+static const char *plan_reproduce(lk_arena *arena, const lk_plan_request *request) {
 	static const char *const but[] = {"threads", "resume", "emit",    "output",
 	                                  "file",    "html",   "verbose", NULL};
 	return lk_command(arena, &(lk_question){.verb = &lk_plan_verb,
@@ -176,11 +178,11 @@ lk_status lk_plan_find(const lk_plan_request *request, lk_plan **out, lk_error *
 	struct work *work = calloc(1, sizeof *work);
 	if (!work) return lk_oom(err);
 	work->plan.memory_owner = work;
-	lk_status status = answer(request, work, err);
+	lk_status status = layout_plan_answer(request, work, err);
 	if (status == LK_OK)
 		status =
 			lk_inputs_find(&work->arena, &lk_plan_verb, request, NULL, 0, &work->plan.inputs, err);
-	if (status == LK_OK && !(work->plan.reproduce = reproduce(&work->arena, request)))
+	if (status == LK_OK && !(work->plan.reproduce = plan_reproduce(&work->arena, request)))
 		status = lk_oom(err);
 	if (status == LK_OK) *out = &work->plan;
 	else lk_plan_free(&work->plan);

@@ -121,7 +121,7 @@ struct own_tasks {
 	size_t size;
 };
 
-static lk_status run_own(void *context, size_t i, lk_error *err) {
+static lk_status search_run_own(void *context, size_t i, lk_error *err) {
 	struct own_tasks *tasks = context;
 	return tasks->task(tasks->context, i, tasks->results + i * tasks->size, err);
 }
@@ -131,7 +131,7 @@ lk_status lk_plan_share(const lk_plan_request *request, size_t count, size_t siz
 	if (request->team)
 		return request->team->run(request->team->self, count, size, task, context, results, err);
 	struct own_tasks own = {task, context, results, size};
-	return lk_parallel(count, request->threads, run_own, &own, err);
+	return lk_parallel(count, request->threads, search_run_own, &own, err);
 }
 
 /* ---- bounds ---- */
@@ -168,7 +168,7 @@ static int by_bound(const void *a, const void *b) {
 	                  offsetof(lk_layout, core)); /* any order, but always the same */
 }
 
-static lk_status collect(struct hunt *hunt, size_t families, lk_error *err) {
+static lk_status layout_search_collect(struct hunt *hunt, size_t families, lk_error *err) {
 	double excess = INFINITY;
 	size_t kept = 0;
 	for (size_t i = 0; i < families; i++) kept += hunt->bounded[i].kept.count;
@@ -200,7 +200,7 @@ static lk_status bound_all(struct hunt *hunt, lk_error *err) {
 	hunt->bounded = calloc(families + 1, sizeof *hunt->bounded);
 	if (!hunt->bounded) return lk_oom(err);
 	lk_status status = lk_parallel(families, hunt->request->threads, bound_family, hunt, err);
-	if (status == LK_OK) status = collect(hunt, families, err);
+	if (status == LK_OK) status = layout_search_collect(hunt, families, err);
 	for (size_t i = 0; i < families; i++) lk_vec_free(&hunt->bounded[i].kept);
 	return status;
 }
@@ -230,7 +230,7 @@ lk_status lk_layout_try(lk_bounder *bounder, const lk_core *core, const lk_layou
 	return status == LK_ERR_INPUT ? LK_OK : status; /* more kinds of places than are simulated */
 }
 
-static lk_status try_one(void *context, size_t i, void *result, lk_error *err) {
+static lk_status search_try_one(void *context, size_t i, void *result, lk_error *err) {
 	struct hunt *hunt = context;
 	lk_bounder *bounder = take_worker(hunt);
 	if (!bounder) return lk_oom(err);
@@ -243,7 +243,7 @@ static lk_status try_one(void *context, size_t i, void *result, lk_error *err) {
 	return status;
 }
 
-static size_t group_of(const lk_layout *layout) {
+static size_t search_group_of(const lk_layout *layout) {
 	return ((size_t)layout->core * SHARDINGS + layout->sharding) * KINDS + layout->recompute;
 }
 
@@ -260,7 +260,7 @@ static void rank_group(struct hunt *hunt, uint32_t group) {
 }
 
 static void note_trial(struct hunt *hunt, uint32_t number, const lk_trial *trial) {
-	size_t group = group_of(&hunt->layouts.at[number]);
+	size_t group = search_group_of(&hunt->layouts.at[number]);
 	hunt->out->simulated += trial->outcome == LK_SIMULATED;
 	hunt->out->cut_short += trial->outcome == LK_CUT_SHORT;
 	hunt->out->found_too_large += trial->outcome == LK_TOO_LARGE;
@@ -285,21 +285,22 @@ static bool may_matter(const struct hunt *hunt, const lk_layout *layout, bool *l
 	if (hunt->request->exhaustive) return true;
 	bool full = hunt->top_count == hunt->top_most;
 	*last = full && least_ps > (double)hunt->best_ps[hunt->top[hunt->top_count - 1]];
-	return !*last && least_ps < (double)hunt->best_ps[group_of(layout)];
+	return !*last && least_ps < (double)hunt->best_ps[search_group_of(layout)];
 }
 
 /* ---- the order ---- */
 
 /* Those with the same bound in the order in which bounds were first sorted, so that it is the same
  * everywhere. */
-static bool before(const struct hunt *hunt, uint32_t a, uint32_t b) {
+static bool layout_search_before(const struct hunt *hunt, uint32_t a, uint32_t b) {
 	float x = hunt->layouts.at[a].least_s, y = hunt->layouts.at[b].least_s;
 	return x < y || (x == y && a < b);
 }
 
-static void put(struct hunt *hunt, uint32_t number) {
+static void search_put(struct hunt *hunt, uint32_t number) {
 	size_t at = hunt->waiting++;
-	for (; at > 0 && before(hunt, number, hunt->heap[(at - 1) / 2]); at = (at - 1) / 2)
+	for (; at > 0 && layout_search_before(hunt, number, hunt->heap[(at - 1) / 2]);
+	     at = (at - 1) / 2)
 		hunt->heap[at] = hunt->heap[(at - 1) / 2];
 	hunt->heap[at] = number;
 }
@@ -308,9 +309,10 @@ static uint32_t take_first(struct hunt *hunt) {
 	uint32_t first = hunt->heap[0], last = hunt->heap[--hunt->waiting];
 	size_t at = 0;
 	for (size_t next; (next = 2 * at + 1) < hunt->waiting; at = next) {
-		if (next + 1 < hunt->waiting && before(hunt, hunt->heap[next + 1], hunt->heap[next]))
+		if (next + 1 < hunt->waiting &&
+		    layout_search_before(hunt, hunt->heap[next + 1], hunt->heap[next]))
 			next++;
-		if (!before(hunt, hunt->heap[next], last)) break;
+		if (!layout_search_before(hunt, hunt->heap[next], last)) break;
 		hunt->heap[at] = hunt->heap[next];
 	}
 	if (hunt->waiting > 0) hunt->heap[at] = last;
@@ -319,13 +321,13 @@ static uint32_t take_first(struct hunt *hunt) {
 
 /* Takes up to `most` layouts with the least bounds that may matter, one of each group; others of
  * their groups wait. */
-static int take_batch(struct hunt *hunt, int most) {
+static int search_take_batch(struct hunt *hunt, int most) {
 	uint32_t behind[4 * LAST_BATCH];
 	int count = 0, set_aside = 0;
 	hunt->batches++;
 	while (hunt->waiting > 0 && count < most && set_aside < 4 * LAST_BATCH) {
 		const lk_layout *layout = &hunt->layouts.at[hunt->heap[0]];
-		size_t group = group_of(layout);
+		size_t group = search_group_of(layout);
 		bool last = false, matters = may_matter(hunt, layout, &last);
 		if (last) break;
 		uint32_t number = take_first(hunt);
@@ -339,7 +341,7 @@ static int take_batch(struct hunt *hunt, int most) {
 			hunt->batch[count++] = number;
 		}
 	}
-	while (set_aside > 0) put(hunt, behind[--set_aside]);
+	while (set_aside > 0) search_put(hunt, behind[--set_aside]);
 	return count;
 }
 
@@ -368,7 +370,7 @@ static lk_status walk_batch(struct hunt *hunt, int count, lk_error *err) {
 		hunt->out->schedules_walked += !hunt->walked[number];
 		hunt->walked[number] = true;
 		hunt->layouts.at[number].least_s = least_s[i];
-		put(hunt, number);
+		search_put(hunt, number);
 	}
 	return LK_OK;
 }
@@ -381,28 +383,28 @@ static bool all_walked(const struct hunt *hunt, int count) {
 
 /* Fills the batch with layouts whose schedules were walked; 0: none is left. */
 static lk_status next_batch(struct hunt *hunt, int most, int *count, lk_error *err) {
-	while ((*count = take_batch(hunt, most)) > 0 && !hunt->request->exhaustive &&
+	while ((*count = search_take_batch(hunt, most)) > 0 && !hunt->request->exhaustive &&
 	       !all_walked(hunt, *count))
 		LK_TRY(walk_batch(hunt, *count, err));
 	if (*count == 0) hunt->out->too_slow += hunt->waiting, hunt->waiting = 0;
 	return LK_OK;
 }
 
-static void tell(const struct hunt *hunt, size_t at) {
+static void search_tell(const struct hunt *hunt, size_t at) {
 	if (hunt->request->progress)
 		hunt->request->progress(hunt->request->progress_context, hunt->space->gpus, (double)at,
 		                        (double)hunt->layouts.count);
 }
 
-static lk_status try_all(struct hunt *hunt, lk_error *err) {
+static lk_status search_try_all(struct hunt *hunt, lk_error *err) {
 	int most = hunt->top_most > FIRST_BATCH ? hunt->top_most : FIRST_BATCH;
 	for (int count;; most += most < LAST_BATCH ? most : 0) {
 		LK_TRY(next_batch(hunt, most < LAST_BATCH ? most : LAST_BATCH, &count, err));
 		if (count == 0) return LK_OK;
-		LK_TRY(lk_plan_share(hunt->request, (size_t)count, sizeof *hunt->trials, try_one, hunt,
-		                     hunt->trials, err));
+		LK_TRY(lk_plan_share(hunt->request, (size_t)count, sizeof *hunt->trials, search_try_one,
+		                     hunt, hunt->trials, err));
 		for (int i = 0; i < count; i++) note_trial(hunt, hunt->batch[i], &hunt->trials[i]);
-		tell(hunt, hunt->layouts.count - hunt->waiting);
+		search_tell(hunt, hunt->layouts.count - hunt->waiting);
 	}
 }
 
@@ -447,9 +449,9 @@ static lk_status take_best(struct hunt *hunt, lk_arena *arena, lk_error *err) {
 
 static lk_status hunt_layouts(struct hunt *hunt, lk_arena *arena, lk_error *err) {
 	LK_TRY(bound_all(hunt, err));
-	tell(hunt, 0);
+	search_tell(hunt, 0);
 	LK_TRY(begin_trials(hunt, arena, err));
-	LK_TRY(try_all(hunt, err));
+	LK_TRY(search_try_all(hunt, err));
 	return take_best(hunt, arena, err);
 }
 

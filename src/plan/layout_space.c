@@ -31,13 +31,13 @@ enum {
 
 /* ---- axes ---- */
 
-static void add(lk_axis *axis, int value) {
+static void space_add(lk_axis *axis, int value) {
 	for (int i = 0; i < axis->count; i++)
 		if (axis->at[i] == value) return;
 	if (axis->count < LK_AXIS) axis->at[axis->count++] = value;
 }
 
-static bool holds(const lk_axis *axis, int value) {
+static bool space_holds(const lk_axis *axis, int value) {
 	for (int i = 0; i < axis->count; i++)
 		if (axis->at[i] == value) return true;
 	return false;
@@ -61,19 +61,19 @@ static lk_status full(const lk_axis *axis, const char *where, lk_error *err) {
 static lk_status read_ints(const char *text, int fixed, int low, int high, const char *where,
                            lk_axis *out, lk_error *err) {
 	char item[64];
-	if (!text && fixed > 0) add(out, fixed), out->said = true;
+	if (!text && fixed > 0) space_add(out, fixed), out->said = true;
 	while (next_item(&text, item, sizeof item)) {
 		long long value;
 		LK_TRY(lk_parse_int(item, low, high, &value, where, err));
 		LK_TRY(full(out, where, err));
-		add(out, (int)value), out->said = true;
+		space_add(out, (int)value), out->said = true;
 	}
 	return LK_OK;
 }
 
 static lk_status read_schedules(const char *text, const lk_job *base, lk_axis *out, lk_error *err) {
 	char item[64];
-	if (!text && base->schedule_said) add(out, (int)base->schedule), out->said = true;
+	if (!text && base->schedule_said) space_add(out, (int)base->schedule), out->said = true;
 	while (next_item(&text, item, sizeof item)) {
 		const lk_schedule *schedule = lk_schedule_find(item);
 		if (!schedule) {
@@ -83,7 +83,7 @@ static lk_status read_schedules(const char *text, const lk_job *base, lk_axis *o
 			return lk_hint(err,
 			               "give one or more of gpipe, 1f1b, interleaved, zb-h1, zb-v, dualpipe");
 		}
-		add(out, (int)schedule->kind), out->said = true;
+		space_add(out, (int)schedule->kind), out->said = true;
 	}
 	return LK_OK;
 }
@@ -92,7 +92,7 @@ static lk_status read_recompute(const char *text, const lk_job *base, lk_axis *o
 	char item[64];
 	if (!text && base->recompute_said) {
 		bool some = base->recompute == LK_RECOMPUTE_FULL && base->recompute_layers > 0;
-		add(out, some ? 16 + base->recompute_layers : (int)base->recompute), out->said = true;
+		space_add(out, some ? 16 + base->recompute_layers : (int)base->recompute), out->said = true;
 	}
 	while (next_item(&text, item, sizeof item)) {
 		long long layers = 0;
@@ -109,7 +109,7 @@ static lk_status read_recompute(const char *text, const lk_job *base, lk_axis *o
 			return lk_hint(err, "give one or more of none, selective, full and full/N");
 		}
 		LK_TRY(full(out, "--recompute", err));
-		add(out, layers ? 16 + (int)layers : kind), out->said = true;
+		space_add(out, layers ? 16 + (int)layers : kind), out->said = true;
 	}
 	return LK_OK;
 }
@@ -142,11 +142,11 @@ static int domain(const lk_cluster *cluster) {
 
 static void add_divisors(lk_axis *axis, int64_t of, int64_t most) {
 	for (int64_t d = 1; d <= most && d <= of; d++)
-		if (of % d == 0) add(axis, (int)d);
+		if (of % d == 0) space_add(axis, (int)d);
 }
 
 static void add_powers(lk_axis *axis, int64_t most) {
-	for (int64_t p = 1; p <= most; p *= 2) add(axis, (int)p);
+	for (int64_t p = 1; p <= most; p *= 2) space_add(axis, (int)p);
 }
 
 static int sequence_of(const lk_job *base) {
@@ -174,11 +174,11 @@ static void add_usual(lk_space *space) {
 		                                                             : MOST_SEQUENCES);
 	if (!space->recompute.count)
 		for (int kind = LK_RECOMPUTE_NONE; kind <= LK_RECOMPUTE_FULL; kind++)
-			add(&space->recompute, kind);
+			space_add(&space->recompute, kind);
 	space->recompute_quarters = !space->recompute.said && !space->fixed_switches;
 	if (!space->bucket.count) {
-		add(&space->bucket, 0);
-		if (!space->fixed_switches) add(&space->bucket, -4);
+		space_add(&space->bucket, 0);
+		if (!space->fixed_switches) space_add(&space->bucket, -4);
 	}
 }
 
@@ -220,7 +220,7 @@ lk_status lk_space_read(const lk_plan_request *request, const lk_asked *asked, l
 	LK_TRY(read_ints(request->zero, base->sharding_said ? (int)base->sharding : -1, 0, 3, "--zero",
 	                 &out->zero, err));
 	if (!request->zero && base->sharding_said && base->sharding == LK_SHARD_NONE)
-		add(&out->zero, 0), out->zero.said = true;
+		space_add(&out->zero, 0), out->zero.said = true;
 	LK_TRY(read_ints(request->bucket, 0, 1, 1 << 20, "--bucket", &out->bucket, err));
 	LK_TRY(read_schedules(request->schedule, base, &out->schedule, err));
 	LK_TRY(read_recompute(request->recompute, base, &out->recompute, err));
@@ -241,35 +241,35 @@ static bool splits(int layers, int places, bool account) {
 	               : layers % places == 0;
 }
 
-static lk_status push(lk_cores_list *out, const lk_core *core, lk_error *err) {
+static lk_status space_push(lk_cores_list *out, const lk_core *core, lk_error *err) {
 	if (!lk_push(out)) return lk_oom(err);
 	*lk_last(out) = *core;
 	return LK_OK;
 }
 
 /* Chunks for a schedule that interleaves. */
-static lk_status add_chunks(const lk_space *space, lk_core core, lk_cores_list *out,
-                            lk_error *err) {
+static lk_status space_add_chunks(const lk_space *space, lk_core core, lk_cores_list *out,
+                                  lk_error *err) {
 	int layers = lk_job_layers(&space->base);
 	bool megatron = strncmp(space->stacks[core.stack], "megatron", 8) == 0 ||
 	                strcmp(space->stacks[core.stack], "nemo") == 0;
 	for (int account = 0; account < (megatron ? 2 : 1); account++)
 		for (core.vp = 2; core.vp <= MOST_CHUNKS && core.vp * core.pp <= layers + 2 * account;
 		     core.vp++) {
-			if (space->vp.said && !holds(&space->vp, core.vp)) continue;
+			if (space->vp.said && !space_holds(&space->vp, core.vp)) continue;
 			if (!splits(layers, core.pp * core.vp, account)) continue;
 			core.account = account;
-			LK_TRY(push(out, &core, err));
+			LK_TRY(space_push(out, &core, err));
 		}
 	return LK_OK;
 }
 
 static lk_status add_schedules(const lk_space *space, lk_core core, lk_cores_list *out,
                                lk_error *err) {
-	bool one_chunk = !space->vp.said || holds(&space->vp, 1), any = space->schedule.count > 0;
-	if (core.pp == 1 || !any || holds(&space->schedule, LK_SCHED_1F1B)) {
+	bool one_chunk = !space->vp.said || space_holds(&space->vp, 1), any = space->schedule.count > 0;
+	if (core.pp == 1 || !any || space_holds(&space->schedule, LK_SCHED_1F1B)) {
 		core.schedule = LK_SCHED_1F1B, core.vp = 1;
-		if (one_chunk) LK_TRY(push(out, &core, err));
+		if (one_chunk) LK_TRY(space_push(out, &core, err));
 	}
 	if (core.pp == 1) return LK_OK;
 	for (int i = 0; i < space->schedule.count; i++) {
@@ -277,12 +277,13 @@ static lk_status add_schedules(const lk_space *space, lk_core core, lk_cores_lis
 		const lk_schedule *schedule = lk_schedule_get((lk_schedule_kind)core.schedule);
 		core.vp = schedule->fixed_chunks > 0 ? schedule->fixed_chunks : 1;
 		if (core.schedule == LK_SCHED_1F1B || core.schedule == LK_SCHED_INTERLEAVED) continue;
-		if (space->vp.said && !holds(&space->vp, core.vp)) continue;
-		LK_TRY(push(out, &core, err));
+		if (space->vp.said && !space_holds(&space->vp, core.vp)) continue;
+		LK_TRY(space_push(out, &core, err));
 	}
 	core.schedule = LK_SCHED_INTERLEAVED;
-	return !any || holds(&space->schedule, LK_SCHED_INTERLEAVED) ? add_chunks(space, core, out, err)
-	                                                             : LK_OK;
+	return !any || space_holds(&space->schedule, LK_SCHED_INTERLEAVED)
+	           ? space_add_chunks(space, core, out, err)
+	           : LK_OK;
 }
 
 static lk_status add_batches(const lk_space *space, lk_core core, lk_cores_list *out,
@@ -308,7 +309,7 @@ static lk_status add_experts(const lk_space *space, lk_core core, lk_cores_list 
 			continue;
 		}
 		lk_axis etp = space->etp;
-		if (!etp.count) add(&etp, core.tp), add(&etp, 1);
+		if (!etp.count) space_add(&etp, core.tp), space_add(&etp, 1);
 		for (int e = 0; e < etp.count; e++) {
 			core.etp = etp.at[e];
 			if (ranks % ((int64_t)core.ep * core.etp) == 0)
@@ -362,13 +363,14 @@ static void shardings_of(const lk_space *space, const lk_core *core, lk_axis *ou
 	memset(out, 0, sizeof *out);
 	if (space->zero.count) {
 		for (int i = 0; i < space->zero.count; i++)
-			if (!(deepspeed && core->pp > 1 && space->zero.at[i] > 1)) add(out, space->zero.at[i]);
+			if (!(deepspeed && core->pp > 1 && space->zero.at[i] > 1))
+				space_add(out, space->zero.at[i]);
 		return;
 	}
-	if (is_fsdp(stack)) add(out, LK_SHARD_ZERO3), add(out, LK_SHARD_ZERO2);
-	else if (strcmp(stack, "ddp") == 0) add(out, LK_SHARD_NONE);
-	else add(out, LK_SHARD_ZERO1), add(out, LK_SHARD_NONE);
-	if (deepspeed && core->pp == 1) add(out, LK_SHARD_ZERO2), add(out, LK_SHARD_ZERO3);
+	if (is_fsdp(stack)) space_add(out, LK_SHARD_ZERO3), space_add(out, LK_SHARD_ZERO2);
+	else if (strcmp(stack, "ddp") == 0) space_add(out, LK_SHARD_NONE);
+	else space_add(out, LK_SHARD_ZERO1), space_add(out, LK_SHARD_NONE);
+	if (deepspeed && core->pp == 1) space_add(out, LK_SHARD_ZERO2), space_add(out, LK_SHARD_ZERO3);
 }
 
 lk_status lk_space_job(const lk_space *space, const lk_core *core, lk_job *out, lk_error *err) {
@@ -474,10 +476,11 @@ static void recompute_ways(const lk_space *space, const lk_job *job, lk_axis *ou
 	for (int i = 0; i < space->recompute.count; i++)
 		if (space->recompute.at[i] <= 16 + most &&
 		    !(same && space->recompute.at[i] == LK_RECOMPUTE_SELECTIVE))
-			add(out, space->recompute.at[i]);
+			space_add(out, space->recompute.at[i]);
 	if (!space->recompute_quarters || !lk_job_like_megatron(job) || job->vp > 1) return;
 	for (int quarter = 1; quarter < 4; quarter++)
-		if (most * quarter / 4 > 0 && most * quarter / 4 < most) add(out, 16 + most * quarter / 4);
+		if (most * quarter / 4 > 0 && most * quarter / 4 < most)
+			space_add(out, 16 + most * quarter / 4);
 }
 
 /* Whether buckets of the two sizes hold the same gradients: those of one layer, or of one end,
@@ -509,7 +512,7 @@ static void bucket_ways(const lk_space *space, const lk_job *job, lk_axis *out) 
 		for (int k = 0; k < out->count && !known && !space->bucket.said; k++)
 			known =
 				cuts_alike(job, bucket_bytes(space, job, out->at[k]), bucket_bytes(space, job, i));
-		if (!known) add(out, i);
+		if (!known) space_add(out, i);
 	}
 }
 
@@ -559,8 +562,8 @@ lk_status lk_space_switches(const lk_space *space, const lk_core *core, uint32_t
 
 /* ---- membership ---- */
 
-static bool among(const lk_axis *axis, int value, const char *name, const char **why) {
-	if (holds(axis, value)) return true;
+static bool space_among(const lk_axis *axis, int value, const char *name, const char **why) {
+	if (space_holds(axis, value)) return true;
 	*why = name;
 	return false;
 }
@@ -574,9 +577,11 @@ bool lk_space_holds(const lk_space *space, const lk_job *job, const char **why) 
 	                .ep = job->ep,
 	                .etp = job->etp,
 	                .mbs = job->mbs};
-	bool found = among(&space->tp, job->tp, "tp", why) && among(&space->pp, job->pp, "pp", why) &&
-	             among(&space->cp, job->cp, "cp", why) && among(&space->ep, job->ep, "ep", why) &&
-	             among(&space->mbs, job->mbs, "mbs", why);
+	bool found = space_among(&space->tp, job->tp, "tp", why) &&
+	             space_among(&space->pp, job->pp, "pp", why) &&
+	             space_among(&space->cp, job->cp, "cp", why) &&
+	             space_among(&space->ep, job->ep, "ep", why) &&
+	             space_among(&space->mbs, job->mbs, "mbs", why);
 	if (!found) return false;
 	*why = "vp or schedule";
 	found = lk_space_cores(space, &cores, NULL) == LK_OK;
@@ -588,10 +593,11 @@ bool lk_space_holds(const lk_space *space, const lk_job *job, const char **why) 
 			continue;
 		shardings_of(space, &cores.at[i], &shardings);
 		*why = "zero";
-		if (!holds(&shardings, (int)job->sharding)) continue;
+		if (!space_holds(&shardings, (int)job->sharding)) continue;
 		*why = "recompute";
-		core_found = holds(&space->recompute, job->recompute_layers > 0 ? 16 + job->recompute_layers
-		                                                                : (int)job->recompute);
+		core_found =
+			space_holds(&space->recompute, job->recompute_layers > 0 ? 16 + job->recompute_layers
+		                                                             : (int)job->recompute);
 	}
 	lk_vec_free(&cores);
 	if (core_found) *why = NULL;

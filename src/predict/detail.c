@@ -53,8 +53,8 @@ static lk_status sensitivity(lk_arena *arena, const lk_asked *asked, const lk_st
 
 /* ---- what the range rests on ---- */
 
-static lk_status ranges(lk_arena *arena, const lk_asked *asked, lk_prediction_detail *out,
-                        lk_error *err) {
+static lk_status detail_ranges(lk_arena *arena, const lk_asked *asked, lk_prediction_detail *out,
+                               lk_error *err) {
 	const lk_calibration *calibration = lk_calibration_current();
 	const lk_calibration_row *own = lk_range_row(arena, &asked->job, asked->cluster.node[0].device);
 	size_t count = 0;
@@ -89,6 +89,6 @@ lk_status lk_detail_of(lk_arena *arena, const lk_asked *asked, const lk_step *st
 	detail->memory_rate = device->memory_rate;
 	LK_TRY(lk_detail_curves(arena, asked, step, detail, err));
 	LK_TRY(lk_detail_formulas(arena, &asked->job, step, detail, err));
-	LK_TRY(ranges(arena, asked, detail, err));
+	LK_TRY(detail_ranges(arena, asked, detail, err));
 	return no_sensitivity ? LK_OK : sensitivity(arena, asked, step, detail, err);
 }

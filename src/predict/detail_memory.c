@@ -45,7 +45,8 @@ static const char *per_parameter(lk_arena *arena, double bytes, double parameter
 	                       count_text(parameters, count), shard, each, what);
 }
 
-static const char *activations(lk_arena *arena, const lk_step *step, int stage, double bytes) {
+static const char *memory_activations(lk_arena *arena, const lk_step *step, int stage,
+                                      double bytes) {
 	char each[TEXT];
 	double held = layers_held(step->graph, stage, &step->memory[stage].walk);
 	if (bytes <= 0) return "";
@@ -71,8 +72,8 @@ static const char *unused(lk_arena *arena, const lk_stage_use *use) {
 		lk_format_bytes(use->walk.peak - use->walk.resident, moving, sizeof moving));
 }
 
-static bool fill(lk_arena *arena, const lk_job *job, const lk_step *step, int s,
-                 lk_stage_formulas *out) {
+static bool memory_fill(lk_arena *arena, const lk_job *job, const lk_step *step, int s,
+                        lk_stage_formulas *out) {
 	const lk_stage_use *use = &step->memory[s];
 	const double *at = use->walk.at_peak;
 	lk_rank_params p = lk_sizes_stage(job, s);
@@ -86,7 +87,7 @@ static bool fill(lk_arena *arena, const lk_job *job, const lk_step *step, int s,
 		.optimizer =
 			per_parameter(arena, at[LK_OWN_OPTIMIZER], trained,
 	                      job->sharding >= LK_SHARD_ZERO1 ? ranks : 1, ": master copy and moments"),
-		.activations = activations(arena, step, s, at[LK_OWN_ACTIVATIONS]),
+		.activations = memory_activations(arena, step, s, at[LK_OWN_ACTIVATIONS]),
 		.logits = logits(arena, job, at[LK_OWN_LOGITS]),
 		.workspace = "workspaces of cuBLAS and of the stack's layers, held throughout, and what "
 					 "the kernel under way takes",
@@ -107,7 +108,7 @@ lk_status lk_detail_formulas(lk_arena *arena, const lk_job *job, const lk_step *
 	lk_stage_formulas *rows = LK_ARRAY(arena, lk_stage_formulas, job->pp);
 	if (!rows) return lk_oom(err);
 	for (int s = 0; s < job->pp; s++)
-		if (!fill(arena, job, step, s, &rows[s])) return lk_oom(err);
+		if (!memory_fill(arena, job, step, s, &rows[s])) return lk_oom(err);
 	out->formulas = rows;
 	return LK_OK;
 }

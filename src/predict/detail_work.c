@@ -33,7 +33,7 @@ static int by_likeness(const void *a, const void *b) {
 	return (x->flops > y->flops) - (x->flops < y->flops);
 }
 
-static int by_time(const void *a, const void *b) {
+static int work_by_time(const void *a, const void *b) {
 	const struct work *x = a, *y = b;
 	double dx = x->seconds * x->count, dy = y->seconds * y->count;
 	if (dx != dy) return dx < dy ? 1 : -1;
@@ -53,7 +53,7 @@ static double *block_counts(lk_arena *arena, const lk_graph *graph) {
 }
 
 /* All work of the graph, equal operations together, the costliest first; `count` of them. */
-static struct work *collect(lk_arena *arena, const lk_step *step, size_t *count) {
+static struct work *work_collect(lk_arena *arena, const lk_step *step, size_t *count) {
 	const lk_graph *graph = step->graph;
 	const double *times = block_counts(arena, graph);
 	struct work *list = LK_ARRAY(arena, struct work, graph->ops.count);
@@ -81,12 +81,12 @@ static struct work *collect(lk_arena *arena, const lk_step *step, size_t *count)
 			list[merged - 1].count += list[i].count;
 		else list[merged++] = list[i];
 	}
-	qsort(list, merged, sizeof *list, by_time);
+	qsort(list, merged, sizeof *list, work_by_time);
 	*count = merged;
 	return list;
 }
 
-static lk_coll_kind collective_of(unsigned kind) {
+static lk_coll_kind work_collective_of(unsigned kind) {
 	int found = 0;
 	while (found < LK_COLLS &&
 	       strcmp(lk_coll_name((lk_coll_kind)found), lk_op_kind_name((lk_op_kind)kind)) != 0)
@@ -94,21 +94,22 @@ static lk_coll_kind collective_of(unsigned kind) {
 	return found < LK_COLLS ? (lk_coll_kind)found : LK_COLL_SENDRECV;
 }
 
-static uint32_t group_ranks(const lk_graph *graph, unsigned kind, unsigned group) {
+static uint32_t work_group_ranks(const lk_graph *graph, unsigned kind, unsigned group) {
 	if (kind == LK_OP_SEND || kind == LK_OP_RECV) return 2;
 	return graph->ranks.group[group].size * (group == LK_GROUP_MODEL ? graph->ranks.stages : 1);
 }
 
-static double busbw(unsigned kind, uint32_t ranks, double bytes, double seconds) {
-	return seconds > 0 ? bytes / seconds * lk_coll_busbw_factor(collective_of(kind), (int)ranks)
-	                   : 0;
+static double work_busbw(unsigned kind, uint32_t ranks, double bytes, double seconds) {
+	return seconds > 0
+	           ? bytes / seconds * lk_coll_busbw_factor(work_collective_of(kind), (int)ranks)
+	           : 0;
 }
 
 lk_status lk_detail_work(lk_arena *arena, const lk_step *step, lk_prediction_detail *out,
                          lk_error *err) {
 	const lk_graph *graph = step->graph;
 	size_t count = 0;
-	struct work *list = collect(arena, step, &count);
+	struct work *list = work_collect(arena, step, &count);
 	lk_detail_kernel *kernels = LK_ARRAY(arena, lk_detail_kernel, MOST_KERNELS);
 	lk_detail_message *messages = LK_ARRAY(arena, lk_detail_message, MOST_MESSAGES);
 	if (!list || !kernels || !messages) return lk_oom(err);
@@ -124,7 +125,7 @@ lk_status lk_detail_work(lk_arena *arena, const lk_step *step, lk_prediction_det
 					name,        kind,        work->count,  work->count * work->seconds,
 					work->flops, work->bytes, work->seconds};
 		} else if (out->message_count < MOST_MESSAGES && work->group != LK_GROUP_TEAM) {
-			uint32_t ranks = group_ranks(graph, work->kind, work->group);
+			uint32_t ranks = work_group_ranks(graph, work->kind, work->group);
 			messages[out->message_count++] =
 				(lk_detail_message){name,
 			                        kind,
@@ -132,7 +133,7 @@ lk_status lk_detail_work(lk_arena *arena, const lk_step *step, lk_prediction_det
 			                        (int)ranks,
 			                        work->bytes,
 			                        work->seconds,
-			                        busbw(work->kind, ranks, work->bytes, work->seconds),
+			                        work_busbw(work->kind, ranks, work->bytes, work->seconds),
 			                        work->count};
 		}
 	}
@@ -152,7 +153,7 @@ static int pairs_of(const lk_graph *graph, struct pair *out) {
 	for (uint32_t op = 0; op < graph->ops.count && count < MOST_CURVES; op++) {
 		unsigned kind = graph->ops.kind[op], group = graph->ops.group[op];
 		if (!lk_op_is_collective(kind) || group == LK_GROUP_TEAM ||
-		    group_ranks(graph, kind, group) < 2)
+		    work_group_ranks(graph, kind, group) < 2)
 			continue;
 		int known = 0;
 		while (known < count && (out[known].kind != kind || out[known].group != group)) known++;
@@ -194,12 +195,12 @@ static lk_status read_curves(lk_arena *arena, const lk_costs *costs, const lk_gr
 	for (int i = 0; i < count; i++) {
 		double *rates = LK_ARRAY(arena, double, SIZES);
 		if (!rates) return lk_oom(err);
-		uint32_t ranks = group_ranks(graph, pairs[i].kind, pairs[i].group);
+		uint32_t ranks = work_group_ranks(graph, pairs[i].kind, pairs[i].group);
 		for (int k = 0; k < SIZES; k++)
 			rates[k] =
-				busbw(pairs[i].kind, ranks, bytes[k],
-			          (double)lk_costs_get(costs, 0, (uint32_t)(i * SIZES + k))->duration_ps /
-			              LK_PS_PER_S);
+				work_busbw(pairs[i].kind, ranks, bytes[k],
+			               (double)lk_costs_get(costs, 0, (uint32_t)(i * SIZES + k))->duration_ps /
+			                   LK_PS_PER_S);
 		curves[i] = (lk_detail_curve){lk_op_kind_name((lk_op_kind)pairs[i].kind),
 		                              lk_group_label(pairs[i].group),
 		                              (int)ranks,

@@ -84,7 +84,7 @@ static bool offload(lk_job *job, int i, char *text, size_t size) {
 	return true;
 }
 
-static bool fused_loss(lk_job *job, int i, char *text, size_t size) {
+static bool fixes_fused_loss(lk_job *job, int i, char *text, size_t size) {
 	if (i > 0 || job->fused_cross_entropy == LK_ON || job->model.vocab <= 0) return false;
 	job->fused_cross_entropy = LK_ON;
 	snprintf(text, size, "--fused-loss");
@@ -99,8 +99,8 @@ static bool more_gpus(lk_job *job, int i, char *text, size_t size) {
 }
 
 static const lk_change changes[] = {
-	fused_loss,      more_recompute, smaller_microbatch, more_sharding, wider_tp,
-	longer_pipeline, longer_context, more_experts,       offload,       more_gpus,
+	fixes_fused_loss, more_recompute, smaller_microbatch, more_sharding, wider_tp,
+	longer_pipeline,  longer_context, more_experts,       offload,       more_gpus,
 };
 enum {
 	CHANGES = sizeof changes / sizeof *changes
@@ -116,7 +116,7 @@ static lk_job reopened(const lk_job *job) {
 	return j;
 }
 
-static bool ask(const lk_asked *asked, const lk_job *job, bool memory_only, lk_step *step) {
+static bool fixes_ask(const lk_asked *asked, const lk_job *job, bool memory_only, lk_step *step) {
 	lk_step_options options = {.memory_only = memory_only};
 	return lk_step_ask(job, &asked->cluster, &options, step, NULL) == LK_OK;
 }
@@ -132,8 +132,8 @@ static bool grow_cluster(lk_arena *arena, const lk_job *job, lk_asked *asked) {
 
 /* The first step of a kind of change that fits, on top of a change that was made already (NULL:
  * none). */
-static bool try_change(lk_arena *arena, const lk_asked *asked, const lk_job *first,
-                       const char *made, lk_change change, double step_time, lk_fix *fix) {
+static bool fixes_try_change(lk_arena *arena, const lk_asked *asked, const lk_job *first,
+                             const char *made, lk_change change, double step_time, lk_fix *fix) {
 	for (int i = 0; i < 8; i++) {
 		lk_asked changed = *asked;
 		char text[sizeof fix->change];
@@ -143,11 +143,11 @@ static bool try_change(lk_arena *arena, const lk_asked *asked, const lk_job *fir
 		if (!grow_cluster(arena, &changed.job, &changed)) continue;
 		if (lk_job_complete(&changed.job, &changed.cluster, NULL) != LK_OK) continue;
 		lk_step step;
-		bool fits = ask(&changed, &changed.job, true, &step) &&
+		bool fits = fixes_ask(&changed, &changed.job, true, &step) &&
 		            step.memory[step.fullest].total <= step.usable;
 		lk_step_free(&step);
 		if (!fits) continue;
-		bool timed = ask(&changed, &changed.job, false, &step);
+		bool timed = fixes_ask(&changed, &changed.job, false, &step);
 		if (timed) {
 			fix->peak_bytes = step.memory[step.fullest].total;
 			fix->step_time_s = step.step_s;
@@ -159,7 +159,7 @@ static bool try_change(lk_arena *arena, const lk_asked *asked, const lk_job *fir
 	return false;
 }
 
-static int by_time(const void *a, const void *b) {
+static int fixes_by_time(const void *a, const void *b) {
 	const lk_fix *x = a, *y = b;
 	return (x->step_time_s > y->step_time_s) - (x->step_time_s < y->step_time_s);
 }
@@ -170,11 +170,12 @@ enum {
 };
 
 /* Tries every kind of change but `made_by` on top of what that made. */
-static void try_all(lk_arena *arena, const lk_asked *asked, const lk_job *first, const char *made,
-                    lk_change made_by, lk_prediction *out, lk_fix *fixes, int most) {
+static void fixes_try_all(lk_arena *arena, const lk_asked *asked, const lk_job *first,
+                          const char *made, lk_change made_by, lk_prediction *out, lk_fix *fixes,
+                          int most) {
 	for (int i = 0; i < CHANGES && out->fix_count < most; i++)
-		if (changes[i] != made_by && try_change(arena, asked, first, made, changes[i],
-		                                        out->step_time_s, &fixes[out->fix_count]))
+		if (changes[i] != made_by && fixes_try_change(arena, asked, first, made, changes[i],
+		                                              out->step_time_s, &fixes[out->fix_count]))
 			out->fix_count++;
 }
 
@@ -203,14 +204,14 @@ lk_status lk_find_fixes(lk_arena *arena, const lk_asked *asked, lk_prediction *o
 	};
 	lk_fix *fixes = LK_ARRAY(arena, lk_fix, MOST);
 	if (!fixes) return lk_oom(err);
-	try_all(arena, asked, NULL, "", NULL, out, fixes, MOST);
+	fixes_try_all(arena, asked, NULL, "", NULL, out, fixes, MOST);
 	for (int i = 0; i < BASES && out->fix_count < ENOUGH; i++) {
 		lk_job job;
 		char made[64];
 		if (apply_fully(asked, bases[i], &job, made, sizeof made))
-			try_all(arena, asked, &job, made, bases[i], out, fixes, MOST);
+			fixes_try_all(arena, asked, &job, made, bases[i], out, fixes, MOST);
 	}
-	qsort(fixes, (size_t)out->fix_count, sizeof *fixes, by_time);
+	qsort(fixes, (size_t)out->fix_count, sizeof *fixes, fixes_by_time);
 	out->fixes = fixes;
 	return LK_OK;
 }

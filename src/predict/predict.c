@@ -115,8 +115,8 @@ static double mean_peak(const lk_job *job, const lk_cluster *cluster, bool *mixe
 	return sum / job->gpus;
 }
 
-static void fill_speed(lk_prediction *prediction, const lk_job *job, const lk_cluster *cluster,
-                       const lk_step *step, lk_arena *arena) {
+static void predict_fill_speed(lk_prediction *prediction, const lk_job *job,
+                               const lk_cluster *cluster, const lk_step *step, lk_arena *arena) {
 	const lk_graph *graph = step->graph;
 	double seconds = step->step_s, gpus = job->gpus;
 	prediction->step_time_s = seconds;
@@ -155,8 +155,8 @@ static void fill_training(lk_prediction *prediction, const lk_predict_request *r
 	prediction->gpu_hours = seconds / 3600 * job->gpus;
 }
 
-static lk_status fill_breakdown(lk_prediction *prediction, const lk_step *step, lk_arena *arena,
-                                lk_error *err) {
+static lk_status predict_fill_breakdown(lk_prediction *prediction, const lk_step *step,
+                                        lk_arena *arena, lk_error *err) {
 	lk_time_part *parts = LK_ARRAY(arena, lk_time_part, LK_PART_COUNT);
 	if (!parts) return lk_oom(err);
 	for (int i = 0; i < LK_PART_COUNT; i++) {
@@ -201,8 +201,8 @@ static void fill_stage(lk_stage_memory *out, const lk_step *step, int stage) {
 	else snprintf(out->moment, sizeof out->moment, "%s, %s", op, block);
 }
 
-static lk_status fill_memory(lk_prediction *prediction, const lk_step *step, int stages,
-                             lk_arena *arena, lk_error *err) {
+static lk_status predict_fill_memory(lk_prediction *prediction, const lk_step *step, int stages,
+                                     lk_arena *arena, lk_error *err) {
 	lk_stage_memory *rows = LK_ARRAY(arena, lk_stage_memory, stages);
 	if (!rows) return lk_oom(err);
 	for (int s = 0; s < stages; s++) fill_stage(&rows[s], step, s);
@@ -252,7 +252,8 @@ static lk_status answer_dlrm(const lk_predict_request *request, struct lk_answer
 	return LK_OK;
 }
 
-static lk_status answer(const lk_predict_request *request, struct lk_answer *a, lk_error *err) {
+static lk_status predict_predict_answer(const lk_predict_request *request, struct lk_answer *a,
+                                        lk_error *err) {
 	lk_prediction *prediction = &a->p;
 	lk_asked asked;
 	lk_step_options options;
@@ -261,9 +262,9 @@ static lk_status answer(const lk_predict_request *request, struct lk_answer *a, 
 	LK_TRY(lk_request_read(&a->arena, request, &asked, err));
 	LK_TRY(read_simulation(&a->arena, request, (uint32_t)asked.job.gpus, &options, err));
 	LK_TRY(lk_step_ask(&asked.job, &asked.cluster, &options, step, err));
-	LK_TRY(fill_memory(prediction, step, asked.job.pp, &a->arena, err));
-	LK_TRY(fill_breakdown(prediction, step, &a->arena, err));
-	fill_speed(prediction, &asked.job, &asked.cluster, step, &a->arena);
+	LK_TRY(predict_fill_memory(prediction, step, asked.job.pp, &a->arena, err));
+	LK_TRY(predict_fill_breakdown(prediction, step, &a->arena, err));
+	predict_fill_speed(prediction, &asked.job, &asked.cluster, step, &a->arena);
 	fill_training(prediction, request, step, &asked.job);
 	fill_layout(prediction, &asked.job);
 	fill_simulation(prediction, &asked.job, step);
@@ -289,7 +290,7 @@ lk_status lk_predict(const lk_predict_request *request, lk_prediction **out, lk_
 	if (request->calibration) LK_TRY(lk_calibration_use(request->calibration, err));
 	struct lk_answer *a = calloc(1, sizeof *a);
 	if (!a) return lk_oom(err);
-	lk_status status = answer(request, a, err);
+	lk_status status = predict_predict_answer(request, a, err);
 	if (status == LK_OK)
 		status = lk_inputs_find(&a->arena, &lk_predict_verb, request, NULL, 0, &a->p.inputs, err);
 	if (status != LK_OK) {

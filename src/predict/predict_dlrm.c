@@ -90,8 +90,8 @@ static lk_status check_options(const lk_predict_request *request, lk_error *err)
 	return LK_OK;
 }
 
-static lk_status read_cluster(lk_arena *arena, const lk_predict_request *request, lk_cluster *out,
-                              int *ranks, lk_error *err) {
+static lk_status dlrm_read_cluster(lk_arena *arena, const lk_predict_request *request,
+                                   lk_cluster *out, int *ranks, lk_error *err) {
 	const lk_device *device;
 	if (request->cluster && request->gpu)
 		return lk_fail(err, LK_ERR_INPUT, "--cluster", "--cluster and --gpu exclude one another");
@@ -134,8 +134,8 @@ static lk_status read_job(const lk_predict_request *request, int ranks, lk_dlrm_
  * NCCL. */
 static const double context_bytes = 0.8 * 0x1p30, nccl_bytes = 0.3 * 0x1p30;
 
-static lk_status fill_memory(lk_arena *arena, const lk_step *step, const lk_cluster *cluster,
-                             int ranks, lk_prediction *prediction, lk_error *err) {
+static lk_status dlrm_fill_memory(lk_arena *arena, const lk_step *step, const lk_cluster *cluster,
+                                  int ranks, lk_prediction *prediction, lk_error *err) {
 	lk_stage_memory *memory = LK_NEW(arena, lk_stage_memory);
 	const double *held = step->graph->programs.at[0].resident;
 	if (!memory) return lk_oom(err);
@@ -167,7 +167,7 @@ static const lk_calibration_row *stack_row(const char *dtype) {
 }
 
 /* Measured over simulated: what the stack's number makes of a step, and of its parts alike. */
-static double scale_of(const lk_dlrm_job *job) {
+static double dlrm_scale_of(const lk_dlrm_job *job) {
 	return lk_calibration_value(stack_row(lk_dtype_name(job->dtype)), "scale", 1);
 }
 
@@ -179,9 +179,9 @@ static void fill_range(lk_prediction *prediction) {
 	prediction->step_time_high_s = prediction->step_time_s * lk_calibration_value(row, "high", 2);
 }
 
-static lk_status fill_breakdown(lk_arena *arena, const lk_step *step, const lk_dlrm_job *job,
-                                lk_prediction *prediction, lk_error *err) {
-	double scale = scale_of(job);
+static lk_status dlrm_fill_breakdown(lk_arena *arena, const lk_step *step, const lk_dlrm_job *job,
+                                     lk_prediction *prediction, lk_error *err) {
+	double scale = dlrm_scale_of(job);
 	lk_time_part *parts = LK_ARRAY(arena, lk_time_part, LK_PART_COUNT);
 	if (!parts) return lk_oom(err);
 	for (int i = 0; i < LK_PART_COUNT; i++) {
@@ -198,10 +198,10 @@ static lk_status fill_breakdown(lk_arena *arena, const lk_step *step, const lk_d
 	return LK_OK;
 }
 
-static void fill_speed(lk_arena *arena, const lk_step *step, const lk_cluster *cluster,
-                       const lk_dlrm_job *job, lk_prediction *prediction) {
+static void dlrm_fill_speed(lk_arena *arena, const lk_step *step, const lk_cluster *cluster,
+                            const lk_dlrm_job *job, lk_prediction *prediction) {
 	const lk_device *device = cluster->node[0].device;
-	prediction->step_time_s = step->step_s * scale_of(job);
+	prediction->step_time_s = step->step_s * dlrm_scale_of(job);
 	fill_range(prediction);
 	prediction->basis = "MLPerf steps of other models and GPUs (validate --mlperf)";
 	prediction->samples_per_s = job->batch / prediction->step_time_s;
@@ -217,9 +217,9 @@ static void fill_speed(lk_arena *arena, const lk_step *step, const lk_cluster *c
 	                    lk_dtype_name(job->dtype), device->label);
 }
 
-static lk_status note(lk_arena *arena, const lk_predict_request *request, const lk_dlrm *dlrm,
-                      const lk_dlrm_job *job, const lk_cluster *cluster, lk_prediction *prediction,
-                      lk_error *err) {
+static lk_status dlrm_note(lk_arena *arena, const lk_predict_request *request, const lk_dlrm *dlrm,
+                           const lk_dlrm_job *job, const lk_cluster *cluster,
+                           lk_prediction *prediction, lk_error *err) {
 	static const char *const interactions[] = {"dot", "cat", "cross"};
 	char params[32];
 	const char **assumed = LK_ARRAY(arena, const char *, 4);
@@ -263,14 +263,14 @@ lk_status lk_predict_dlrm(lk_arena *arena, const lk_predict_request *request,
 	LK_TRY(check_options(request, err));
 	if (is_path(request->model)) LK_TRY(lk_dlrm_file(arena, request->model, &model, err));
 	else LK_TRY(lk_dlrm_preset(arena, request->model, &model, err));
-	LK_TRY(read_cluster(arena, request, cluster, &ranks, err));
+	LK_TRY(dlrm_read_cluster(arena, request, cluster, &ranks, err));
 	LK_TRY(read_job(request, ranks, &job, err));
 	job.node_ranks =
 		cluster->groups == 1 && ranks % cluster->node[0].gpus == 0 ? cluster->node[0].gpus : 0;
 	LK_TRY(lk_dlrm_ask(&model, &job, cluster, options, step, err));
-	LK_TRY(fill_memory(arena, step, cluster, ranks, prediction, err));
-	LK_TRY(fill_breakdown(arena, step, &job, prediction, err));
-	fill_speed(arena, step, cluster, &job, prediction);
+	LK_TRY(dlrm_fill_memory(arena, step, cluster, ranks, prediction, err));
+	LK_TRY(dlrm_fill_breakdown(arena, step, &job, prediction, err));
+	dlrm_fill_speed(arena, step, cluster, &job, prediction);
 	prediction->gpus = prediction->dp = ranks,
 	prediction->tp = prediction->pp = prediction->vp = prediction->cp = prediction->ep = 1,
 	prediction->microbatches = 1;
@@ -279,5 +279,5 @@ lk_status lk_predict_dlrm(lk_arena *arena, const lk_predict_request *request,
 	prediction->schedule = "none";
 	prediction->operations = step->sim.operations, prediction->ranks_simulated = step->sim.lanes,
 	prediction->ranks = (uint32_t)ranks, prediction->simulation_s = step->simulation_s;
-	return note(arena, request, &model, &job, cluster, prediction, err);
+	return dlrm_note(arena, request, &model, &job, cluster, prediction, err);
 }

@@ -11,7 +11,7 @@ struct packer {
 	bool failed;
 };
 
-static void put(struct packer *packer, const void *bytes, size_t size) {
+static void pack_put(struct packer *packer, const void *bytes, size_t size) {
 	if (packer->failed || !lk_reserve(&packer->out, size)) {
 		packer->failed = true;
 		return;
@@ -21,10 +21,10 @@ static void put(struct packer *packer, const void *bytes, size_t size) {
 }
 
 /* Length first; UINT32_MAX stands for NULL. */
-static void put_text(struct packer *packer, const char *text) {
+static void pack_put_text(struct packer *packer, const char *text) {
 	uint32_t length = text ? (uint32_t)strlen(text) : UINT32_MAX;
-	put(packer, &length, sizeof length);
-	if (text) put(packer, text, length);
+	pack_put(packer, &length, sizeof length);
+	if (text) pack_put(packer, text, length);
 }
 
 static const size_t texts[] = {
@@ -41,19 +41,21 @@ enum {
 lk_status lk_predict_pack(const lk_prediction *prediction, void **bytes, size_t *size,
                           lk_error *err) {
 	struct packer p = {0};
-	put(&p, prediction, sizeof *prediction);
+	pack_put(&p, prediction, sizeof *prediction);
 	for (int i = 0; i < TEXTS; i++)
-		put_text(&p, *(const char *const *)((const char *)prediction + texts[i]));
+		pack_put_text(&p, *(const char *const *)((const char *)prediction + texts[i]));
 	for (int i = 0; i < prediction->breakdown_count; i++) {
-		put(&p, &prediction->breakdown[i], sizeof prediction->breakdown[i]);
-		put_text(&p, prediction->breakdown[i].key);
-		put_text(&p, prediction->breakdown[i].label);
+		pack_put(&p, &prediction->breakdown[i], sizeof prediction->breakdown[i]);
+		pack_put_text(&p, prediction->breakdown[i].key);
+		pack_put_text(&p, prediction->breakdown[i].label);
 	}
-	put(&p, prediction->memory, (size_t)prediction->memory_count * sizeof *prediction->memory);
-	put(&p, prediction->fixes, (size_t)prediction->fix_count * sizeof *prediction->fixes);
-	for (int i = 0; i < prediction->assumption_count; i++) put_text(&p, prediction->assumptions[i]);
-	for (int i = 0; i < prediction->ignored_count; i++) put_text(&p, prediction->ignored[i]);
-	for (int i = 0; i < prediction->inputs.count; i++) put_text(&p, prediction->inputs.paths[i]);
+	pack_put(&p, prediction->memory, (size_t)prediction->memory_count * sizeof *prediction->memory);
+	pack_put(&p, prediction->fixes, (size_t)prediction->fix_count * sizeof *prediction->fixes);
+	for (int i = 0; i < prediction->assumption_count; i++)
+		pack_put_text(&p, prediction->assumptions[i]);
+	for (int i = 0; i < prediction->ignored_count; i++) pack_put_text(&p, prediction->ignored[i]);
+	for (int i = 0; i < prediction->inputs.count; i++)
+		pack_put_text(&p, prediction->inputs.paths[i]);
 	*bytes = p.out.at, *size = p.out.count;
 	if (!p.failed) return LK_OK;
 	lk_vec_free(&p.out);
@@ -67,7 +69,7 @@ struct unpacker {
 	bool failed;
 };
 
-static const void *take(struct unpacker *unpacker, size_t size) {
+static const void *pack_take(struct unpacker *unpacker, size_t size) {
 	const char *at = unpacker->at;
 	if (unpacker->failed || size > unpacker->left) {
 		unpacker->failed = true;
@@ -78,19 +80,19 @@ static const void *take(struct unpacker *unpacker, size_t size) {
 }
 
 static void *take_copy(struct unpacker *unpacker, size_t count, size_t size) {
-	const void *from = take(unpacker, count * size);
+	const void *from = pack_take(unpacker, count * size);
 	void *to = from ? lk_arena_array(unpacker->arena, count, size) : NULL;
 	if (!to) unpacker->failed = true;
 	else if (count) memcpy(to, from, count * size);
 	return to;
 }
 
-static const char *take_text(struct unpacker *unpacker) {
-	const void *at = take(unpacker, sizeof(uint32_t));
+static const char *pack_take_text(struct unpacker *unpacker) {
+	const void *at = pack_take(unpacker, sizeof(uint32_t));
 	uint32_t length = UINT32_MAX;
 	if (at) memcpy(&length, at, sizeof length);
 	if (length == UINT32_MAX) return NULL;
-	const char *text = take(unpacker, length),
+	const char *text = pack_take(unpacker, length),
 			   *copy = text ? lk_arena_strndup(unpacker->arena, text, length) : NULL;
 	unpacker->failed |= !copy;
 	return copy;
@@ -98,7 +100,7 @@ static const char *take_text(struct unpacker *unpacker) {
 
 static const char *const *take_texts(struct unpacker *unpacker, int count) {
 	const char **list = LK_ARRAY(unpacker->arena, const char *, count);
-	for (int i = 0; list && i < count && !unpacker->failed; i++) list[i] = take_text(unpacker);
+	for (int i = 0; list && i < count && !unpacker->failed; i++) list[i] = pack_take_text(unpacker);
 	unpacker->failed |= !list;
 	return list;
 }
@@ -106,10 +108,10 @@ static const char *const *take_texts(struct unpacker *unpacker, int count) {
 static lk_time_part *take_parts(struct unpacker *unpacker, int count) {
 	lk_time_part *parts = LK_ARRAY(unpacker->arena, lk_time_part, count);
 	for (int i = 0; parts && i < count && !unpacker->failed; i++) {
-		const void *at = take(unpacker, sizeof *parts);
+		const void *at = pack_take(unpacker, sizeof *parts);
 		if (at) memcpy(&parts[i], at, sizeof *parts);
-		parts[i].key = take_text(unpacker);
-		parts[i].label = take_text(unpacker);
+		parts[i].key = pack_take_text(unpacker);
+		parts[i].label = pack_take_text(unpacker);
 	}
 	unpacker->failed |= !parts;
 	return parts;
@@ -118,7 +120,7 @@ static lk_time_part *take_parts(struct unpacker *unpacker, int count) {
 lk_status lk_predict_unpack(const void *bytes, size_t size, lk_prediction **out, lk_error *err) {
 	struct unpacker u = {.at = bytes, .left = size};
 	lk_prediction *prediction = lk_prediction_new(&u.arena);
-	const void *head = prediction ? take(&u, sizeof *prediction) : NULL;
+	const void *head = prediction ? pack_take(&u, sizeof *prediction) : NULL;
 	*out = NULL;
 	if (!prediction) return lk_oom(err);
 	if (head) {
@@ -127,7 +129,7 @@ lk_status lk_predict_unpack(const void *bytes, size_t size, lk_prediction **out,
 		prediction->memory_owner = owner;
 		prediction->detail = NULL;
 		for (int i = 0; i < TEXTS; i++)
-			*(const char **)((char *)prediction + texts[i]) = take_text(&u);
+			*(const char **)((char *)prediction + texts[i]) = pack_take_text(&u);
 		prediction->breakdown = take_parts(&u, prediction->breakdown_count);
 		prediction->memory =
 			take_copy(&u, (size_t)prediction->memory_count, sizeof *prediction->memory);

@@ -6,8 +6,8 @@
 #include "launch/launch.h"
 #include "model/layout/schedule.h"
 
-static const char *given(lk_arena *arena, const lk_predict_request *request,
-                         const char *const *but) {
+static const char *reproduce_given(lk_arena *arena, const lk_predict_request *request,
+                                   const char *const *but) {
 	return lk_command_options(
 		arena, &(lk_question){.verb = &lk_predict_verb, .request = request, .but = but});
 }
@@ -21,7 +21,7 @@ static const char *of_options(lk_arena *arena, const lk_predict_request *request
 	static const char *const but[] = {"model", "gpu",       "gpus", "cluster",  "tp",   "pp",
 	                                  "vp",    "cp",        "ep",   "mbs",      "gbs",  "seq",
 	                                  "dtype", "recompute", "zero", "schedule", OUTPUT, NULL};
-	const char *options = given(arena, request, but),
+	const char *options = reproduce_given(arena, request, but),
 			   *model = lk_shell_quote(arena, request->model);
 	const char *cluster = request->cluster ? lk_shell_quote(arena, request->cluster) : "";
 	if (!options || !model || !cluster) return NULL;

@@ -25,7 +25,8 @@ const lk_step *lk_simulation_step(const lk_simulation *simulation) {
 
 /* ---- the graph ---- */
 
-static lk_status read_graph(const lk_simulate_request *request, lk_graph **out, lk_error *err) {
+static lk_status simulate_read_graph(const lk_simulate_request *request, lk_graph **out,
+                                     lk_error *err) {
 	if (request->graph && request->text)
 		return lk_fail(err, LK_ERR_INPUT, "graph", "a file and a text exclude one another");
 	if (request->graph) return lk_graph_read(request->graph, out, err);
@@ -41,7 +42,7 @@ static lk_status read_graph(const lk_simulate_request *request, lk_graph **out, 
 }
 
 /* Every operation of a program is kept as a span; a few bytes can ask for any number of them. */
-static lk_status check_length(const lk_graph *graph, lk_error *err) {
+static lk_status simulate_check_length(const lk_graph *graph, lk_error *err) {
 	const double most = 1e7;
 	double ops = lk_graph_length(graph);
 	if (ops <= most) return LK_OK;
@@ -52,7 +53,8 @@ static lk_status check_length(const lk_graph *graph, lk_error *err) {
 
 /* ---- prices ---- */
 
-static lk_status read_cluster(simulated *a, const lk_simulate_request *request, lk_error *err) {
+static lk_status simulate_read_cluster(simulated *a, const lk_simulate_request *request,
+                                       lk_error *err) {
 	const lk_ranks *ranks = &a->step.graph->ranks;
 	const lk_device *device;
 	LK_TRY(lk_request_check_stack(request->stack, err));
@@ -70,7 +72,7 @@ static lk_status read_cluster(simulated *a, const lk_simulate_request *request, 
 }
 
 /* What waits takes no time by itself; everything else must say what it takes. */
-static lk_status check_times(const lk_graph *graph, lk_error *err) {
+static lk_status simulate_check_times(const lk_graph *graph, lk_error *err) {
 	for (size_t b = 0; b < graph->blocks.count; b++) {
 		const lk_block *block = &graph->blocks.at[b];
 		for (uint32_t i = block->begin; i < block->end; i++) {
@@ -88,12 +90,12 @@ static lk_status check_times(const lk_graph *graph, lk_error *err) {
 	return LK_OK;
 }
 
-static lk_status price(simulated *a, const lk_simulate_request *request, lk_error *err) {
+static lk_status simulate_price(simulated *a, const lk_simulate_request *request, lk_error *err) {
 	lk_job job;
 	lk_constants constants;
 	const lk_graph *graph = a->step.graph;
 	if (!a->cluster.gpus) {
-		LK_TRY(check_times(graph, err));
+		LK_TRY(simulate_check_times(graph, err));
 		return lk_lifted_costs(&a->arena, graph, &a->step.costs, err);
 	}
 	memset(&job, 0, sizeof job);
@@ -109,7 +111,7 @@ static lk_status price(simulated *a, const lk_simulate_request *request, lk_erro
 	return lk_costs_build(&a->arena, graph, &a->cluster, &options, &a->step.costs, err);
 }
 
-static const lk_cost *cost_of(const lk_step *step, size_t program, uint32_t op) {
+static const lk_cost *simulate_cost_of(const lk_step *step, size_t program, uint32_t op) {
 	return lk_costs_get(&step->costs,
 	                    lk_whatif_variant(step->graph, &step->costs, (uint32_t)program), op);
 }
@@ -126,7 +128,7 @@ static lk_status check_durations(const lk_step *step, lk_error *err) {
 			const lk_block *block = &graph->blocks.at[program->calls.at[c].block];
 			double once = 0;
 			for (uint32_t i = block->begin; i < block->end; i++) {
-				const lk_cost *cost = cost_of(step, p, i);
+				const lk_cost *cost = simulate_cost_of(step, p, i);
 				once += (double)cost->duration_ps + (double)cost->host_ps;
 			}
 			seconds += once * program->calls.at[c].repeat / LK_PS_PER_S;
@@ -160,7 +162,8 @@ static lk_status list_operations(simulated *a, lk_error *err) {
 			const lk_block *block = &graph->blocks.at[program->calls.at[c].block];
 			for (uint32_t i = block->begin; i < block->end; i++) {
 				ops[i].stream = lk_graph_stream(graph, (uint32_t)p, graph->ops.stream[i]);
-				ops[i].duration_s = (double)cost_of(&a->step, p, i)->duration_ps / LK_PS_PER_S;
+				ops[i].duration_s =
+					(double)simulate_cost_of(&a->step, p, i)->duration_ps / LK_PS_PER_S;
 			}
 		}
 	}
@@ -215,7 +218,7 @@ static lk_status list_programs(simulated *a, lk_error *err) {
 	return LK_OK;
 }
 
-static lk_status fill(simulated *a, lk_error *err) {
+static lk_status simulate_fill(simulated *a, lk_error *err) {
 	a->s.step_s = a->step.step_s;
 	a->s.ran = a->step.sim.operations;
 	a->s.ranks = (int)a->step.graph->ranks.world;
@@ -230,7 +233,7 @@ static lk_status fill(simulated *a, lk_error *err) {
 
 /* Who writes a graph whose ranks wait in a circle has made a mistake; of a graph of ours it would
  * be a bug. */
-static lk_status run(simulated *a, const lk_step_options *options, lk_error *err) {
+static lk_status predict_simulate_run(simulated *a, const lk_step_options *options, lk_error *err) {
 	lk_error why = {0};
 	lk_status status = lk_step_simulate(options, &a->step, &why);
 	if (status == LK_ERR_INTERNAL) status = why.status = LK_ERR_INPUT;
@@ -242,8 +245,8 @@ static lk_status run(simulated *a, const lk_step_options *options, lk_error *err
 	return LK_OK;
 }
 
-static lk_status read_options(simulated *a, const lk_simulate_request *request,
-                              lk_step_options *out, lk_error *err) {
+static lk_status simulate_read_options(simulated *a, const lk_simulate_request *request,
+                                       lk_step_options *out, lk_error *err) {
 	uint32_t world = a->step.graph->ranks.world;
 	*out = (lk_step_options){
 		.exact = true,
@@ -265,17 +268,17 @@ static lk_status read_options(simulated *a, const lk_simulate_request *request,
 	return LK_OK;
 }
 
-static lk_status simulate(const lk_simulate_request *request, simulated *a, lk_error *err) {
+static lk_status predict_simulate(const lk_simulate_request *request, simulated *a, lk_error *err) {
 	lk_step_options options;
 	if (request->calibration) LK_TRY(lk_calibration_use(request->calibration, err));
-	LK_TRY(read_graph(request, &a->step.graph, err));
-	LK_TRY(check_length(a->step.graph, err));
-	LK_TRY(read_cluster(a, request, err));
-	LK_TRY(read_options(a, request, &options, err));
-	LK_TRY(price(a, request, err));
+	LK_TRY(simulate_read_graph(request, &a->step.graph, err));
+	LK_TRY(simulate_check_length(a->step.graph, err));
+	LK_TRY(simulate_read_cluster(a, request, err));
+	LK_TRY(simulate_read_options(a, request, &options, err));
+	LK_TRY(simulate_price(a, request, err));
 	LK_TRY(check_durations(&a->step, err));
-	LK_TRY(run(a, &options, err));
-	return fill(a, err);
+	LK_TRY(predict_simulate_run(a, &options, err));
+	return simulate_fill(a, err);
 }
 
 lk_status lk_simulate(const lk_simulate_request *request, lk_simulation **out, lk_error *err) {
@@ -283,7 +286,7 @@ lk_status lk_simulate(const lk_simulate_request *request, lk_simulation **out, l
 	simulated *a = calloc(1, sizeof *a);
 	if (!a) return lk_oom(err);
 	a->s.memory_owner = a;
-	lk_status status = simulate(request, a, err);
+	lk_status status = predict_simulate(request, a, err);
 	if (status == LK_OK) *out = &a->s;
 	else lk_simulate_free(&a->s);
 	return status;

@@ -37,7 +37,8 @@ static const char *const columns[COLUMNS] = {
 
 /* ---- reading ---- */
 
-static lk_status number(const lk_csv *csv, const int *at, int column, double *out, lk_error *err) {
+static lk_status offers_number(const lk_csv *csv, const int *at, int column, double *out,
+                               lk_error *err) {
 	const char *text = lk_csv_field(csv, at[column]);
 	char where[256];
 	*out = NAN;
@@ -46,8 +47,8 @@ static lk_status number(const lk_csv *csv, const int *at, int column, double *ou
 	return lk_parse_real(text, 0, 1e9, out, where, err);
 }
 
-static lk_status text_of(const lk_csv *csv, const int *at, int column, lk_arena *arena,
-                         const char **out, lk_error *err) {
+static lk_status offers_text_of(const lk_csv *csv, const int *at, int column, lk_arena *arena,
+                                const char **out, lk_error *err) {
 	const char *text = lk_csv_field(csv, at[column]);
 	if (!*text && column < NEEDED && column != REGION && column != ON_DEMAND)
 		return lk_fail(err, LK_ERR_INPUT, lk_csv_where(csv), "column %s is empty", columns[column]);
@@ -55,8 +56,8 @@ static lk_status text_of(const lk_csv *csv, const int *at, int column, lk_arena 
 	return *out ? LK_OK : lk_oom(err);
 }
 
-static lk_status read_row(const lk_csv *csv, const int *at, lk_arena *arena, lk_offer *offer,
-                          lk_error *err) {
+static lk_status offers_read_row(const lk_csv *csv, const int *at, lk_arena *arena, lk_offer *offer,
+                                 lk_error *err) {
 	const char **const texts[] = {&offer->provider, &offer->instance, &offer->region, &offer->gpu,
 	                              &offer->date,     &offer->source,   &offer->links};
 	static const int text_columns[] = {PROVIDER, INSTANCE, REGION, GPU, DATE, SOURCE, LINKS};
@@ -65,8 +66,9 @@ static lk_status read_row(const lk_csv *csv, const int *at, lk_arena *arena, lk_
 	static const int number_columns[] = {ON_DEMAND, VCPUS, MEMORY, NVME, NETWORK, SPOT};
 	long long gpus;
 	char where[256];
-	for (int i = 0; i < 7; i++) LK_TRY(text_of(csv, at, text_columns[i], arena, texts[i], err));
-	for (int i = 0; i < 6; i++) LK_TRY(number(csv, at, number_columns[i], numbers[i], err));
+	for (int i = 0; i < 7; i++)
+		LK_TRY(offers_text_of(csv, at, text_columns[i], arena, texts[i], err));
+	for (int i = 0; i < 6; i++) LK_TRY(offers_number(csv, at, number_columns[i], numbers[i], err));
 	snprintf(where, sizeof where, "%.200s: column gpus", lk_csv_where(csv));
 	LK_TRY(lk_parse_int(lk_csv_field(csv, at[GPUS]), 1, 1024, &gpus, where, err));
 	offer->gpus = (int)gpus;
@@ -79,15 +81,17 @@ struct reading {
 	lk_offers *out;
 };
 
-static lk_status add_row(void *context, const lk_csv *csv, const int *at, lk_error *err) {
+static lk_status offers_add_row(void *context, const lk_csv *csv, const int *at, lk_error *err) {
 	struct reading *reading = context;
-	return lk_push(reading->out) ? read_row(csv, at, reading->arena, lk_last(reading->out), err)
-	                             : lk_oom(err);
+	return lk_push(reading->out)
+	           ? offers_read_row(csv, at, reading->arena, lk_last(reading->out), err)
+	           : lk_oom(err);
 }
 
 lk_status lk_offers_read(lk_stream *in, lk_arena *arena, lk_offers *out, lk_offer_faults *faults,
                          lk_error *err) {
-	const lk_csv_table table = {columns, COLUMNS, NEEDED, "list of machines", ROWS, add_row, NULL};
+	const lk_csv_table table = {columns, COLUMNS,        NEEDED, "list of machines",
+	                            ROWS,    offers_add_row, NULL};
 	LK_TRY(lk_csv_read(in, &table, &(struct reading){arena, out}, err));
 	return lk_offers_check(arena, out, faults, err);
 }
@@ -105,7 +109,7 @@ lk_status lk_offers_builtin(lk_arena *arena, lk_offers *out, lk_offer_faults *fa
 
 static const double HIGHEST_PER_GPU = 60, REGIONS_APART = 3;
 
-static const char *broken(const lk_offer *offer, double cheapest, lk_arena *arena) {
+static const char *offers_broken(const lk_offer *offer, double cheapest, lk_arena *arena) {
 	if (offer->spot > offer->on_demand)
 		return lk_arena_printf(
 			arena, "spot costs $%.2f, on demand $%.2f: on demand is never the cheaper one",
@@ -129,7 +133,7 @@ static int by_instance(const void *a, const void *b) {
 	return order ? order : (x > y) - (x < y);
 }
 
-static bool same_machine(const lk_offer *a, const lk_offer *b) {
+static bool offers_same_machine(const lk_offer *a, const lk_offer *b) {
 	return strcmp(a->provider, b->provider) == 0 && strcmp(a->instance, b->instance) == 0 &&
 	       strcmp(a->gpu, b->gpu) == 0 && a->gpus == b->gpus;
 }
@@ -142,7 +146,7 @@ static lk_status cheapest_of(const lk_offers *offers, double *out, lk_error *err
 	if (offers->count) qsort(order, offers->count, sizeof *order, by_instance);
 	for (size_t i = 0, end; i < offers->count; i = end) {
 		double cheapest = INFINITY;
-		for (end = i; end < offers->count && same_machine(order[end], order[i]); end++)
+		for (end = i; end < offers->count && offers_same_machine(order[end], order[i]); end++)
 			if (order[end]->on_demand > 0) cheapest = fmin(cheapest, order[end]->on_demand);
 		for (size_t k = i; k < end; k++) out[order[k] - offers->at] = cheapest;
 	}
@@ -155,7 +159,7 @@ static lk_status keep_sound(lk_arena *arena, lk_offers *offers, const double *ch
 	size_t kept = 0;
 	for (size_t i = 0; i < offers->count; i++) {
 		const lk_offer *offer = &offers->at[i];
-		const char *why = broken(offer, cheapest[i], arena);
+		const char *why = offers_broken(offer, cheapest[i], arena);
 		if (!why) return lk_oom(err);
 		if (!*why) {
 			offers->at[kept++] = *offer;

@@ -72,7 +72,7 @@ static const struct {
 	{"K80", 8, "n1-highmem-64"},
 };
 
-static const char *host_of(const char *gpu, int count) {
+static const char *skypilot_host_of(const char *gpu, int count) {
 	for (size_t i = 0; i < sizeof hosts / sizeof *hosts; i++)
 		if (strcmp(hosts[i].gpu, gpu) == 0 && hosts[i].count == count) return hosts[i].host;
 	return NULL;
@@ -88,12 +88,13 @@ typedef LK_VEC(struct row) rows;
 
 /* Names differ from list to list by memory: what SkyPilot calls "A100" has 40 GB, "A100-80GB" 80.
  */
-static const lk_device *device_of(const char *name) {
+static const lk_device *skypilot_device_of(const char *name) {
 	if (strcmp(name, "A100") == 0) return lk_device_find("a100-sxm-40");
 	return lk_device_find(name);
 }
 
-static lk_status number(const lk_csv *csv, const int *at, int column, double *out, lk_error *err) {
+static lk_status skypilot_number(const lk_csv *csv, const int *at, int column, double *out,
+                                 lk_error *err) {
 	const char *text = lk_csv_field(csv, at[column]);
 	char where[256];
 	*out = NAN;
@@ -102,15 +103,16 @@ static lk_status number(const lk_csv *csv, const int *at, int column, double *ou
 	return lk_parse_real(text, 0, 1e9, out, where, err);
 }
 
-static lk_status read_row(const lk_csv *csv, const int *at, const char *provider, const char *date,
-                          lk_arena *arena, struct row *out, lk_error *err) {
+static lk_status skypilot_read_row(const lk_csv *csv, const int *at, const char *provider,
+                                   const char *date, lk_arena *arena, struct row *out,
+                                   lk_error *err) {
 	lk_offer *offer = &out->offer;
 	double gpus;
-	LK_TRY(number(csv, at, COUNT, &gpus, err));
-	LK_TRY(number(csv, at, PRICE, &offer->on_demand, err));
-	LK_TRY(number(csv, at, SPOT, &offer->spot, err));
-	LK_TRY(number(csv, at, VCPUS, &offer->vcpus, err));
-	LK_TRY(number(csv, at, MEMORY, &offer->memory_gib, err));
+	LK_TRY(skypilot_number(csv, at, COUNT, &gpus, err));
+	LK_TRY(skypilot_number(csv, at, PRICE, &offer->on_demand, err));
+	LK_TRY(skypilot_number(csv, at, SPOT, &offer->spot, err));
+	LK_TRY(skypilot_number(csv, at, VCPUS, &offer->vcpus, err));
+	LK_TRY(skypilot_number(csv, at, MEMORY, &offer->memory_gib, err));
 	offer->provider = provider, offer->date = date, offer->links = "",
 	offer->source = "SkyPilot's catalogue";
 	offer->nvme_gb = offer->network_gbps = NAN;
@@ -121,7 +123,7 @@ static lk_status read_row(const lk_csv *csv, const int *at, const char *provider
 	if (!offer->instance || !offer->gpu || !offer->region || !out->where) return lk_oom(err);
 	/* Parts of a GPU (0.5 of an A10) are no machine of ours; they are left out with the hosts. */
 	offer->gpus = gpus >= 1 && gpus <= 1024 && gpus == floor(gpus) ? (int)gpus : 0;
-	offer->device = device_of(offer->gpu);
+	offer->device = skypilot_device_of(offer->gpu);
 	return LK_OK;
 }
 
@@ -131,16 +133,16 @@ struct reading {
 	rows *out;
 };
 
-static lk_status add_row(void *context, const lk_csv *csv, const int *at, lk_error *err) {
+static lk_status skypilot_add_row(void *context, const lk_csv *csv, const int *at, lk_error *err) {
 	struct reading *reading = context;
-	return lk_push(reading->out) ? read_row(csv, at, reading->provider, reading->date,
-	                                        reading->arena, lk_last(reading->out), err)
+	return lk_push(reading->out) ? skypilot_read_row(csv, at, reading->provider, reading->date,
+	                                                 reading->arena, lk_last(reading->out), err)
 	                             : lk_oom(err);
 }
 
 /* ---- zones and hosts ---- */
 
-static int by_place(const void *a, const void *b) {
+static int skypilot_by_place(const void *a, const void *b) {
 	const lk_offer *x = &((const struct row *)a)->offer, *y = &((const struct row *)b)->offer;
 	int order = strcmp(x->instance, y->instance);
 	if (!order) order = strcmp(x->gpu, y->gpu);
@@ -151,10 +153,10 @@ static int by_place(const void *a, const void *b) {
 /* Zones of a region as one row: the lowest prices. */
 static void join_zones(rows *all) {
 	size_t kept = 0;
-	if (all->count) qsort(all->at, all->count, sizeof *all->at, by_place);
+	if (all->count) qsort(all->at, all->count, sizeof *all->at, skypilot_by_place);
 	for (size_t i = 0; i < all->count; i++) {
 		struct row *last = kept ? &all->at[kept - 1] : NULL;
-		if (!last || by_place(last, &all->at[i]) != 0) {
+		if (!last || skypilot_by_place(last, &all->at[i]) != 0) {
 			all->at[kept++] = all->at[i];
 			continue;
 		}
@@ -167,26 +169,28 @@ static void join_zones(rows *all) {
 static const lk_offer *find_host(const rows *all, const char *instance, const char *region) {
 	struct row key = {.offer = {.instance = instance, .gpu = "", .region = region}};
 	const struct row *found =
-		all->count ? bsearch(&key, all->at, all->count, sizeof *all->at, by_place) : NULL;
+		all->count ? bsearch(&key, all->at, all->count, sizeof *all->at, skypilot_by_place) : NULL;
 	return found ? &found->offer : NULL;
 }
 
-static lk_status report(lk_offer_faults *faults, const char *where, const char *why,
-                        lk_error *err) {
+static lk_status skypilot_report(lk_offer_faults *faults, const char *where, const char *why,
+                                 lk_error *err) {
 	if (!lk_push(faults)) return lk_oom(err);
 	*lk_last(faults) = (lk_offer_fault){where, why};
 	return LK_OK;
 }
 
-static lk_status add_host(const rows *all, const struct row *row, lk_offer *offer, bool *sound,
-                          lk_offer_faults *faults, lk_error *err) {
-	const char *name = host_of(offer->gpu, offer->gpus);
+static lk_status skypilot_add_host(const rows *all, const struct row *row, lk_offer *offer,
+                                   bool *sound, lk_offer_faults *faults, lk_error *err) {
+	const char *name = skypilot_host_of(offer->gpu, offer->gpus);
 	const lk_offer *host = name ? find_host(all, name, offer->region) : NULL;
 	*sound = false;
 	if (!name)
-		return report(faults, row->where, "names GPUs without an instance that takes them", err);
+		return skypilot_report(faults, row->where, "names GPUs without an instance that takes them",
+		                       err);
 	if (!host || !(host->on_demand > 0))
-		return report(faults, row->where, "the price of the host is not stated, or nothing", err);
+		return skypilot_report(faults, row->where,
+		                       "the price of the host is not stated, or nothing", err);
 	offer->instance = name;
 	offer->on_demand += host->on_demand, offer->spot += host->spot;
 	offer->vcpus = host->vcpus, offer->memory_gib = host->memory_gib;
@@ -218,7 +222,7 @@ static lk_status to_offers(rows *all, lk_arena *arena, lk_offers *out, lk_offer_
 		lk_offer o = all->at[i].offer;
 		bool sound = true;
 		if (!o.gpus || !*o.gpu) continue;
-		if (!*o.instance) status = add_host(all, &all->at[i], &o, &sound, faults, err);
+		if (!*o.instance) status = skypilot_add_host(all, &all->at[i], &o, &sound, faults, err);
 		if (status != LK_OK || !sound) continue;
 		take_wiring(&known, &o);
 		if (lk_push(out)) *lk_last(out) = o;
@@ -231,8 +235,8 @@ static lk_status to_offers(rows *all, lk_arena *arena, lk_offers *out, lk_offer_
 
 lk_status lk_offers_skypilot(lk_stream *in, const char *provider, const char *date, lk_arena *arena,
                              lk_offers *out, lk_offer_faults *faults, lk_error *err) {
-	const lk_csv_table table = {columns, COLUMNS, NEEDED, "catalogue of SkyPilot",
-	                            ROWS,    add_row, NULL};
+	const lk_csv_table table = {columns, COLUMNS,          NEEDED, "catalogue of SkyPilot",
+	                            ROWS,    skypilot_add_row, NULL};
 	rows all = {0};
 	lk_status status = lk_csv_read(in, &table, &(struct reading){provider, date, arena, &all}, err);
 	if (status == LK_OK) status = to_offers(&all, arena, out, faults, err);

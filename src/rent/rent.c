@@ -9,7 +9,7 @@ struct answer {
 	lk_arena arena;
 };
 
-static lk_status check(const lk_rent_request *request, lk_error *err) {
+static lk_status rent_check(const lk_rent_request *request, lk_error *err) {
 	if (!request->job.model)
 		return lk_fail(err, LK_ERR_INPUT, "--model", "is needed: what is trained");
 	if ((request->tokens > 0) == (request->samples > 0)) {
@@ -27,7 +27,7 @@ static lk_status check(const lk_rent_request *request, lk_error *err) {
 
 typedef LK_VEC(const char *) notes;
 
-static lk_status add(notes *n, const char *text, lk_error *err) {
+static lk_status rent_add(notes *n, const char *text, lk_error *err) {
 	if (!text || !lk_push(n)) return lk_oom(err);
 	*lk_last(n) = text;
 	return LK_OK;
@@ -35,13 +35,14 @@ static lk_status add(notes *n, const char *text, lk_error *err) {
 
 static lk_status note_prices(const lk_rent_request *request, const lk_offer_faults *faults,
                              lk_arena *arena, notes *n, lk_error *err) {
-	LK_TRY(add(n,
-	           lk_arena_printf(arena, "prices are list prices in US dollars, of the day beside "
-	                                  "them; storage, traffic and taxes "
-	                                  "are not in them"),
-	           err));
+	LK_TRY(
+		rent_add(n,
+	             lk_arena_printf(arena, "prices are list prices in US dollars, of the day beside "
+	                                    "them; storage, traffic and taxes "
+	                                    "are not in them"),
+	             err));
 	if (faults->count)
-		LK_TRY(add(
+		LK_TRY(rent_add(
 			n,
 			lk_arena_printf(
 				arena,
@@ -49,14 +50,15 @@ static lk_status note_prices(const lk_rent_request *request, const lk_offer_faul
 				faults->count, faults->at[0].where, faults->at[0].why),
 			err));
 	if (!request->spot) return LK_OK;
-	return add(n,
-	           lk_arena_printf(arena,
-	                           "spot machines are taken away %g times an hour each "
-	                           "(--interruptions); a restart loses ten "
-	                           "minutes and half of a checkpoint interval; that enough of them are "
-	                           "to be had is not said",
-	                           request->interruptions),
-	           err);
+	return rent_add(
+		n,
+		lk_arena_printf(arena,
+	                    "spot machines are taken away %g times an hour each "
+	                    "(--interruptions); a restart loses ten "
+	                    "minutes and half of a checkpoint interval; that enough of them are "
+	                    "to be had is not said",
+	                    request->interruptions),
+		err);
 }
 
 static lk_status note_method(const lk_rent_request *request, const lk_offers *offers,
@@ -67,20 +69,20 @@ static lk_status note_method(const lk_rent_request *request, const lk_offers *of
 		unknown += !offers->at[i].device;
 	}
 	if (alone)
-		LK_TRY(add(n,
-		           lk_arena_printf(
-					   arena,
-					   "of %zu machines the network is not stated: they are not joined with others",
-					   alone),
-		           err));
+		LK_TRY(rent_add(
+			n,
+			lk_arena_printf(
+				arena, "of %zu machines the network is not stated: they are not joined with others",
+				alone),
+			err));
 	if (unknown)
-		LK_TRY(
-			add(n,
-		        lk_arena_printf(
-					arena, "%zu machines have GPUs that are not in the catalogue, and are left out",
-					unknown),
-		        err));
-	LK_TRY(add(
+		LK_TRY(rent_add(
+			n,
+			lk_arena_printf(
+				arena, "%zu machines have GPUs that are not in the catalogue, and are left out",
+				unknown),
+			err));
+	LK_TRY(rent_add(
 		n,
 		lk_arena_printf(
 			arena,
@@ -89,16 +91,17 @@ static lk_status note_method(const lk_rent_request *request, const lk_offers *of
 		err));
 	if (request->prepare_per_core > 0) return LK_OK;
 	if (request->stalls)
-		return add(n,
-		           lk_arena_printf(
-					   arena,
-					   "preparation goes with vCPUs and fetching with machines at the rates of %s",
-					   request->stalls),
-		           err);
-	return add(n,
-	           lk_arena_printf(arena, "samples are taken to be ready in time (--prepare-per-core "
-	                                  "says how fast they are prepared)"),
-	           err);
+		return rent_add(
+			n,
+			lk_arena_printf(
+				arena, "preparation goes with vCPUs and fetching with machines at the rates of %s",
+				request->stalls),
+			err);
+	return rent_add(n,
+	                lk_arena_printf(arena,
+	                                "samples are taken to be ready in time (--prepare-per-core "
+	                                "says how fast they are prepared)"),
+	                err);
 }
 
 static lk_status take_notes(const lk_rent_request *request, const lk_offers *offers,
@@ -117,9 +120,10 @@ static lk_status take_notes(const lk_rent_request *request, const lk_offers *off
 
 /* ---- the whole ---- */
 
-static lk_status make(const lk_rent_request *request, lk_arena *arena, lk_offers *offers,
-                      lk_offer_faults *faults, lk_rent_rates *rates, lk_rent *out, lk_error *err) {
-	LK_TRY(check(request, err));
+static lk_status rent_make(const lk_rent_request *request, lk_arena *arena, lk_offers *offers,
+                           lk_offer_faults *faults, lk_rent_rates *rates, lk_rent *out,
+                           lk_error *err) {
+	LK_TRY(rent_check(request, err));
 	LK_TRY(lk_rent_offers(&request->machines, arena, offers, faults, err));
 	LK_TRY(lk_rent_rates_of(request, offers, arena, rates, err));
 	LK_TRY(lk_rent_choose(request, offers, rates, arena, out, err));
@@ -129,7 +133,7 @@ static lk_status make(const lk_rent_request *request, lk_arena *arena, lk_offers
 	return take_notes(request, offers, faults, arena, out, err);
 }
 
-static const char *reproduce(lk_arena *arena, const lk_rent_request *request) {
+static const char *rent_reproduce(lk_arena *arena, const lk_rent_request *request) {
 	static const char *const but[] = {"output", "file", "html", "verbose", NULL};
 	lk_rent_request usual;
 	lk_rent_defaults(&usual);
@@ -147,11 +151,11 @@ lk_status lk_rent_find(const lk_rent_request *request, lk_rent **out, lk_error *
 	if (!answer) return lk_oom(err);
 	answer->public.memory_owner = answer;
 	lk_status status =
-		make(request, &answer->arena, &offers, &faults, &rates, &answer->public, err);
+		rent_make(request, &answer->arena, &offers, &faults, &rates, &answer->public, err);
 	if (status == LK_OK)
 		status = lk_inputs_find(&answer->arena, &lk_rent_verb, request, NULL, 0,
 		                        &answer->public.inputs, err);
-	if (status == LK_OK && !(answer->public.reproduce = reproduce(&answer->arena, request)))
+	if (status == LK_OK && !(answer->public.reproduce = rent_reproduce(&answer->arena, request)))
 		status = lk_oom(err);
 	lk_vec_free(&offers), lk_vec_free(&faults), lk_vec_free(&rates);
 	if (status == LK_OK) *out = &answer->public;

@@ -21,8 +21,8 @@ typedef LK_VEC(struct ware) wares;
 
 /* ---- a choice ---- */
 
-static double hours_of(const lk_rent_request *request, double steps, double step_s,
-                       double goodput) {
+static double choose_hours_of(const lk_rent_request *request, double steps, double step_s,
+                              double goodput) {
 	return steps * step_s / 3600 / goodput + request->setup_min / 60;
 }
 
@@ -74,9 +74,9 @@ static bool make_choice(const lk_rent_request *request, const lk_rent_loader *lo
 	                     .date = offer->date,
 	                     .source = offer->source,
 	                     .goodput = goodput};
-	choice->hours = hours_of(request, steps, choice->step_s, goodput);
-	choice->hours_low = hours_of(request, steps, choice->step_low_s, goodput);
-	choice->hours_high = hours_of(request, steps, choice->step_high_s, goodput);
+	choice->hours = choose_hours_of(request, steps, choice->step_s, goodput);
+	choice->hours_low = choose_hours_of(request, steps, choice->step_low_s, goodput);
+	choice->hours_high = choose_hours_of(request, steps, choice->step_high_s, goodput);
 	double rate_usd = price * rate->machines;
 	choice->cost = choice->hours * rate_usd, choice->cost_low = choice->hours_low * rate_usd,
 	choice->cost_high = choice->hours_high * rate_usd;
@@ -114,7 +114,7 @@ static lk_status add_choices(const lk_rent_request *request, const lk_rent_loade
 	return LK_OK;
 }
 
-static int by_cost(const void *a, const void *b) {
+static int choose_by_cost(const void *a, const void *b) {
 	const struct ware *x = a, *y = b;
 	if (x->choice.cost != y->choice.cost) return x->choice.cost < y->choice.cost ? -1 : 1;
 	if (x->choice.hours != y->choice.hours) return x->choice.hours < y->choice.hours ? -1 : 1;
@@ -160,7 +160,7 @@ static bool keeps(const lk_rent_choice *choice) {
 	return choice->in_time && choice->in_budget;
 }
 
-static bool same_machine(const struct ware *a, const struct ware *b) {
+static bool choose_same_machine(const struct ware *a, const struct ware *b) {
 	return strcmp(a->choice.instance, b->choice.instance) == 0 &&
 	       strcmp(a->choice.provider, b->choice.provider) == 0;
 }
@@ -175,13 +175,13 @@ static void find_ties(const wares *all, struct decision *decision) {
 		const struct ware *ware = &all->at[i];
 		bool other = strcmp(ware->choice.gpu, best->choice.gpu) != 0;
 		for (int k = 0; k < decision->tie_count; k++)
-			other &= !same_machine(ware, &all->at[decision->ties[k]]);
+			other &= !choose_same_machine(ware, &all->at[decision->ties[k]]);
 		if (other && keeps(&ware->choice) && ware->choice.cost_low < best->choice.cost_high)
 			decision->ties[decision->tie_count++] = i;
 	}
 }
 
-static struct decision decide(const wares *all) {
+static struct decision choose_decide(const wares *all) {
 	struct decision d = {.cheapest = -1, .fastest = -1};
 	for (int i = 0; i < (int)all->count; i++) {
 		const lk_rent_choice *choice = &all->at[i].choice;
@@ -210,8 +210,8 @@ static void mark_shown(const lk_rent_request *request, wares *all,
 	}
 }
 
-static lk_status show(wares *all, const struct decision *decision, lk_arena *arena, lk_rent *out,
-                      lk_error *err) {
+static lk_status choose_show(wares *all, const struct decision *decision, lk_arena *arena,
+                             lk_rent *out, lk_error *err) {
 	lk_rent_choice *choices = LK_ARRAY(arena, lk_rent_choice, all->count);
 	int *ties = LK_ARRAY(arena, int, MOST_TIES);
 	if (!choices || !ties) return lk_oom(err);
@@ -284,9 +284,9 @@ static lk_status nothing_fits(const lk_rent_rates *rates, lk_error *err) {
 	return lk_hint(err, "none of them has a price and a GPU that is known");
 }
 
-static lk_status choose(const lk_rent_request *request, const lk_offers *offers,
-                        const lk_rent_rates *rates, lk_arena *arena, wares *all, lk_rent *out,
-                        lk_error *err) {
+static lk_status rent_rent_choose(const lk_rent_request *request, const lk_offers *offers,
+                                  const lk_rent_rates *rates, lk_arena *arena, wares *all,
+                                  lk_rent *out, lk_error *err) {
 	double samples = request->samples * (request->epochs > 0 ? request->epochs : 1);
 	lk_rent_loader loader;
 	LK_TRY(lk_rent_loader_of(request, &loader, err));
@@ -294,12 +294,12 @@ static lk_status choose(const lk_rent_request *request, const lk_offers *offers,
 		if (offers->at[i].device)
 			LK_TRY(add_choices(request, &loader, &offers->at[i], rates, arena, all, &samples, err));
 	if (!all->count) return nothing_fits(rates, err);
-	qsort(all->at, all->count, sizeof *all->at, by_cost);
+	qsort(all->at, all->count, sizeof *all->at, choose_by_cost);
 	mark_front(all);
 	out->considered = (int)all->count, out->samples = samples;
-	struct decision d = decide(all);
+	struct decision d = choose_decide(all);
 	mark_shown(request, all, &d);
-	LK_TRY(show(all, &d, arena, out, err));
+	LK_TRY(choose_show(all, &d, arena, out, err));
 	LK_TRY(name_measurement(request, arena, out, err));
 	return out->cheapest < 0 ? explain_nothing(all, arena, out, err) : LK_OK;
 }
@@ -307,7 +307,7 @@ static lk_status choose(const lk_rent_request *request, const lk_offers *offers,
 lk_status lk_rent_choose(const lk_rent_request *request, const lk_offers *offers,
                          const lk_rent_rates *rates, lk_arena *arena, lk_rent *out, lk_error *err) {
 	wares all = {0};
-	lk_status status = choose(request, offers, rates, arena, &all, out, err);
+	lk_status status = rent_rent_choose(request, offers, rates, arena, &all, out, err);
 	lk_vec_free(&all);
 	return status;
 }

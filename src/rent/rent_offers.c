@@ -5,8 +5,8 @@
 #include "base/text.h"
 #include "rent/rent.h"
 
-static lk_status read_list(const lk_machines_request *request, lk_arena *arena, lk_offers *out,
-                           lk_offer_faults *faults, lk_error *err) {
+static lk_status offers_read_list(const lk_machines_request *request, lk_arena *arena,
+                                  lk_offers *out, lk_offer_faults *faults, lk_error *err) {
 	lk_stream *in;
 	if (request->prices && request->catalog)
 		return lk_fail(err, LK_ERR_INPUT, "--catalog", "a list of prices was given, too");
@@ -27,7 +27,7 @@ static lk_status read_list(const lk_machines_request *request, lk_arena *arena, 
 }
 
 /* Letters and digits alone, in lower case. */
-static void bare(const char *text, char out[256]) {
+static void offers_bare(const char *text, char out[256]) {
 	size_t used = 0;
 	for (; *text && used < 255; text++)
 		if (!strchr("-_. ", *text))
@@ -35,14 +35,14 @@ static void bare(const char *text, char out[256]) {
 	out[used] = '\0';
 }
 
-static bool holds(const char *text, const char *part) {
+static bool offers_holds(const char *text, const char *part) {
 	char whole[256], wanted[256];
-	bare(text, whole), bare(part, wanted);
+	offers_bare(text, whole), offers_bare(part, wanted);
 	return strstr(whole, wanted) != NULL;
 }
 
 /* Whether one of the names, which are separated by commas, is the text. */
-static bool names(const char *list, const char *text) {
+static bool offers_names(const char *list, const char *text) {
 	for (const char *at = list; at; at = strchr(at, ',') ? strchr(at, ',') + 1 : NULL)
 		if (strcspn(at, ",") == strlen(text) && strncasecmp(at, text, strlen(text)) == 0)
 			return true;
@@ -50,11 +50,11 @@ static bool names(const char *list, const char *text) {
 }
 
 static bool is_meant(const lk_machines_request *request, const lk_offer *offer) {
-	if (request->provider && !names(request->provider, offer->provider)) return false;
-	if (request->region && !holds(offer->region, request->region)) return false;
-	return !request->filter || holds(offer->gpu, request->filter) ||
-	       holds(offer->instance, request->filter) ||
-	       (offer->device && holds(offer->device->label, request->filter));
+	if (request->provider && !offers_names(request->provider, offer->provider)) return false;
+	if (request->region && !offers_holds(offer->region, request->region)) return false;
+	return !request->filter || offers_holds(offer->gpu, request->filter) ||
+	       offers_holds(offer->instance, request->filter) ||
+	       (offer->device && offers_holds(offer->device->label, request->filter));
 }
 
 static lk_status none_found(const lk_machines_request *request, const lk_offers *all,
@@ -74,7 +74,7 @@ static lk_status none_found(const lk_machines_request *request, const lk_offers 
 
 lk_status lk_rent_offers(const lk_machines_request *request, lk_arena *arena, lk_offers *out,
                          lk_offer_faults *faults, lk_error *err) {
-	LK_TRY(read_list(request, arena, out, faults, err));
+	LK_TRY(offers_read_list(request, arena, out, faults, err));
 	size_t kept = 0;
 	for (size_t i = 0; i < out->count; i++) kept += is_meant(request, &out->at[i]);
 	if (!kept) return none_found(request, out, arena, err);

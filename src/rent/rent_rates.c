@@ -11,7 +11,7 @@
 
 /* ---- what is asked ---- */
 
-static bool is_known(const lk_rent_rates *rates, const char *cluster, int batch) {
+static bool rates_is_known(const lk_rent_rates *rates, const char *cluster, int batch) {
 	for (size_t i = 0; i < rates->count; i++)
 		if (rates->at[i].batch == batch && strcmp(rates->at[i].cluster, cluster) == 0) return true;
 	return false;
@@ -25,7 +25,7 @@ static lk_status add_offer(const lk_rent_request *request, const lk_offer *offer
 		const char *cluster = lk_offer_cluster(offer, machines, arena);
 		if (!cluster) return lk_oom(err);
 		for (int b = 0; b < batch_count; b++) {
-			if (is_known(out, cluster, batches[b])) continue;
+			if (rates_is_known(out, cluster, batches[b])) continue;
 			if (!lk_push(out)) return lk_oom(err);
 			*lk_last(out) = (lk_rent_rate){.cluster = cluster,
 			                               .gpus = machines * offer->gpus,
@@ -77,7 +77,7 @@ enum {
 	KINDS = sizeof kinds / sizeof *kinds
 };
 
-static const char *kind_of(const char *part, bool several) {
+static const char *rates_kind_of(const char *part, bool several) {
 	for (int i = 0; i < KINDS; i++)
 		if (strcmp(kinds[i].part, part) == 0) return several ? kinds[i].several : kinds[i].alone;
 	return NULL;
@@ -86,10 +86,10 @@ static const char *kind_of(const char *part, bool several) {
 static void find_stall(const lk_plan_choice *choice, bool several, lk_rent_rate *out) {
 	out->stall = "none", out->stall_s = 0;
 	for (int i = 0; i < choice->breakdown_count; i++) {
-		const char *kind = kind_of(choice->breakdown[i].key, several);
+		const char *kind = rates_kind_of(choice->breakdown[i].key, several);
 		double sum = 0;
 		for (int k = 0; kind && k < choice->breakdown_count; k++) {
-			const char *other = kind_of(choice->breakdown[k].key, several);
+			const char *other = rates_kind_of(choice->breakdown[k].key, several);
 			if (other && strcmp(other, kind) == 0) sum += choice->breakdown[k].exposed_s;
 		}
 		if (kind && sum > out->stall_s) out->stall = kind, out->stall_s = sum;
@@ -103,7 +103,8 @@ struct asking {
 	const size_t *order;
 };
 
-static lk_status keep(lk_arena *arena, const lk_plan *plan, lk_rent_rate *rate, lk_error *err) {
+static lk_status rates_keep(lk_arena *arena, const lk_plan *plan, lk_rent_rate *rate,
+                            lk_error *err) {
 	const lk_plan_choice *choice = &plan->counts[0].choices[0];
 	rate->fits = true;
 	rate->step_s = choice->step_time_s, rate->low_s = choice->step_time_low_s,
@@ -116,7 +117,7 @@ static lk_status keep(lk_arena *arena, const lk_plan *plan, lk_rent_rate *rate, 
 	return rate->layout && rate->reproduce && rate->model ? LK_OK : lk_oom(err);
 }
 
-static lk_status ask(void *context, size_t job, lk_error *err) {
+static lk_status rent_rates_ask(void *context, size_t job, lk_error *err) {
 	const struct asking *asking = context;
 	size_t at = asking->order[job];
 	lk_rent_rate *rate = &asking->rates->at[at];
@@ -134,7 +135,7 @@ static lk_status ask(void *context, size_t job, lk_error *err) {
 	if (status == LK_ERR_MEMORY) kept = lk_oom(err);
 	else if (status != LK_OK)
 		snprintf(rate->why, sizeof rate->why, "%.199s", lk_error_text(&why, text, sizeof text));
-	else if (plan->counts[0].choice_count) kept = keep(&asking->arenas[at], plan, rate, err);
+	else if (plan->counts[0].choice_count) kept = rates_keep(&asking->arenas[at], plan, rate, err);
 	else
 		snprintf(rate->why, sizeof rate->why, "%.199s",
 		         plan->counts[0].nothing ? plan->counts[0].nothing : "nothing fits");
@@ -145,8 +146,8 @@ static lk_status ask(void *context, size_t job, lk_error *err) {
 /* ---- all of them ---- */
 
 /* Largest first, so that no long search is left for the end. */
-static lk_status order_of(const lk_rent_rates *rates, lk_arena *arena, size_t **out,
-                          lk_error *err) {
+static lk_status rates_order_of(const lk_rent_rates *rates, lk_arena *arena, size_t **out,
+                                lk_error *err) {
 	size_t *order = LK_ARRAY(arena, size_t, rates->count + 1);
 	if (!order) return lk_oom(err);
 	for (size_t i = 0; i < rates->count; i++) {
@@ -160,16 +161,17 @@ static lk_status order_of(const lk_rent_rates *rates, lk_arena *arena, size_t **
 }
 
 /* In parts, so that somebody may watch. */
-static lk_status ask_all(const lk_rent_request *request, struct asking *asking, lk_arena *arena,
-                         lk_error *err) {
+static lk_status rent_rates_ask_all(const lk_rent_request *request, struct asking *asking,
+                                    lk_arena *arena, lk_error *err) {
 	enum {
 		PART = 16
 	};
 	size_t *order = NULL, count = asking->rates->count;
-	LK_TRY(order_of(asking->rates, arena, &order, err));
+	LK_TRY(rates_order_of(asking->rates, arena, &order, err));
 	for (size_t begin = 0; begin < count; begin += PART) {
 		asking->order = order + begin;
-		LK_TRY(lk_parallel(count - begin < PART ? count - begin : PART, 0, ask, asking, err));
+		LK_TRY(lk_parallel(count - begin < PART ? count - begin : PART, 0, rent_rates_ask, asking,
+		                   err));
 		if (request->progress)
 			request->progress(request->progress_context,
 			                  (int)(begin + PART < count ? begin + PART : count), (int)count);
@@ -178,7 +180,7 @@ static lk_status ask_all(const lk_rent_request *request, struct asking *asking, 
 }
 
 /* What the threads' arenas hold goes into the one that stays. */
-static lk_status gather(struct asking *asking, lk_arena *arena, lk_error *err) {
+static lk_status rates_gather(struct asking *asking, lk_arena *arena, lk_error *err) {
 	for (size_t i = 0; i < asking->rates->count; i++) {
 		lk_rent_rate *rate = &asking->rates->at[i];
 		if (!rate->fits) continue;
@@ -203,8 +205,8 @@ lk_status lk_rent_rates_of(const lk_rent_request *request, const lk_offers *offe
 	lk_arena *arenas = calloc(out->count + 1, sizeof *arenas);
 	if (!arenas) return lk_oom(err);
 	struct asking a = {request, out, arenas, NULL};
-	lk_status status = ask_all(request, &a, arena, err);
-	if (status == LK_OK) status = gather(&a, arena, err);
+	lk_status status = rent_rates_ask_all(request, &a, arena, err);
+	if (status == LK_OK) status = rates_gather(&a, arena, err);
 	for (size_t i = 0; i < out->count; i++) lk_arena_free(&arenas[i]);
 	free(arenas);
 	return status;

@@ -6,7 +6,7 @@
 #include "io/json.h"
 #include "rent/rent.h"
 
-static double number(const lk_value *object, const char *key) {
+static double stalls_number(const lk_value *object, const char *key) {
 	const lk_value *value = lk_json_get(object, key);
 	return value && value->kind == LK_JSON_NUMBER ? value->number : NAN;
 }
@@ -17,16 +17,17 @@ static lk_status no_stalls(const char *path, lk_error *err) {
 }
 
 /* Samples a second of one core, of one machine; NAN where no limit was seen. */
-static lk_status take(const lk_rent_request *request, const lk_value *root, lk_rent_loader *out,
-                      lk_error *err) {
+static lk_status stalls_take(const lk_rent_request *request, const lk_value *root,
+                             lk_rent_loader *out, lk_error *err) {
 	const lk_value *rates = lk_json_get(root, "rates"),
 				   *pipelined = lk_json_get(rates, "pipelined");
-	double hosts = number(root, "hosts"), cores = number(rates, "cores");
+	double hosts = stalls_number(root, "hosts"), cores = stalls_number(rates, "cores");
 	if (!rates || rates->kind != LK_JSON_OBJECT || !(hosts >= 1) || !(cores >= 1))
 		return no_stalls(request->stalls, err);
 	out->pipelined = !pipelined || pipelined->kind != LK_JSON_FALSE;
-	out->prepare_per_core = number(rates, "preparation") * request->stalls_batch / (hosts * cores);
-	out->fetch_per_machine = number(rates, "fetch") * request->stalls_batch / hosts;
+	out->prepare_per_core =
+		stalls_number(rates, "preparation") * request->stalls_batch / (hosts * cores);
+	out->fetch_per_machine = stalls_number(rates, "fetch") * request->stalls_batch / hosts;
 	return LK_OK;
 }
 
@@ -50,7 +51,7 @@ lk_status lk_rent_loader_of(const lk_rent_request *request, lk_rent_loader *out,
 	LK_TRY(lk_stream_open(request->stalls, &in, err));
 	lk_status status = lk_json_document(&arena, in, &root, err);
 	lk_stream_close(in);
-	if (status == LK_OK) status = take(request, root, out, err);
+	if (status == LK_OK) status = stalls_take(request, root, out, err);
 	lk_arena_free(&arena);
 	return status;
 }

@@ -238,7 +238,7 @@ static lk_status warn_of_gaps(lk_replaying *replaying, lk_replay *out, lk_error 
 	return LK_OK;
 }
 
-static lk_status describe(lk_replaying *replaying, lk_replay *out, lk_error *err) {
+static lk_status replay_describe(lk_replaying *replaying, lk_replay *out, lk_error *err) {
 	static const char *const held[] = {
 		[LK_HOLD_STEP] = "steps", [LK_HOLD_RANK] = "ranks", [LK_HOLD_NONE] = "nothing"};
 	static const char *const from[] = {
@@ -287,7 +287,7 @@ static lk_status write_graphs(lk_replaying *replaying, lk_error *err) {
 	           : LK_OK;
 }
 
-static int choose(const lk_replaying *replaying) {
+static int replay_choose(const lk_replaying *replaying) {
 	if (replaying->request->hold_out != LK_HOLD_AUTO) return replaying->request->hold_out;
 	if (replaying->request->overheads) return LK_HOLD_NONE;
 	return replaying->used > 1            ? LK_HOLD_STEP
@@ -295,7 +295,7 @@ static int choose(const lk_replaying *replaying) {
 	                                      : LK_HOLD_NONE;
 }
 
-static lk_status check_choice(const lk_replaying *replaying, lk_error *err) {
+static lk_status replay_check_choice(const lk_replaying *replaying, lk_error *err) {
 	bool steps = replaying->hold_out == LK_HOLD_STEP && replaying->used < 2,
 		 ranks = replaying->hold_out == LK_HOLD_RANK && replaying->traces->count < 2;
 	if (!replaying->used) {
@@ -320,7 +320,8 @@ static lk_status check_captures(const lk_replay_request *request, lk_error *err)
 	return lk_hint(err, "leave it out; `lockstep whatif` predicts other hardware");
 }
 
-static lk_status ask(lk_replaying *replaying, lk_overheads **table, lk_replay *out, lk_error *err) {
+static lk_status replay_ask(lk_replaying *replaying, lk_overheads **table, lk_replay *out,
+                            lk_error *err) {
 	const lk_replay_request *request = replaying->request;
 	lk_read_limits limits = {.shapes = true};
 	LK_TRY(lk_trace_files_read(request->paths, (uint32_t)request->path_count, &limits, 0,
@@ -330,17 +331,17 @@ static lk_status ask(lk_replaying *replaying, lk_overheads **table, lk_replay *o
 	LK_TRY(lk_traces_join(&replaying->files, &replaying->traces, err));
 	LK_TRY(find_steps(replaying, err));
 	LK_TRY(lift_steps(replaying, err));
-	replaying->hold_out = choose(replaying);
-	LK_TRY(check_choice(replaying, err));
+	replaying->hold_out = replay_choose(replaying);
+	LK_TRY(replay_check_choice(replaying, err));
 	LK_TRY(share_overheads(replaying, table, err));
 	LK_TRY(new_ranks(replaying, err));
 	LK_TRY(predict_all(replaying, err));
-	LK_TRY(describe(replaying, out, err));
+	LK_TRY(replay_describe(replaying, out, err));
 	LK_TRY(write_overheads(replaying, err));
 	return write_graphs(replaying, err);
 }
 
-static void end(lk_replaying *replaying) {
+static void replay_end(lk_replaying *replaying) {
 	for (uint32_t i = 0; replaying->found && i < replaying->traces->count; i++)
 		lk_vec_free(&replaying->found[i]);
 	for (uint32_t s = 0; s < LK_REPLAY_STEPS; s++) lk_lifted_free(replaying->base[s]);
@@ -352,8 +353,8 @@ lk_status lk_replay_ask(const lk_replay_request *request, lk_replay **out, lk_er
 	answer->replay.memory_owner = answer;
 	lk_overheads *table = NULL;
 	lk_replaying r = {.request = request, .arena = &answer->arena};
-	lk_status status = ask(&r, &table, &answer->replay, err);
-	end(&r);
+	lk_status status = replay_ask(&r, &table, &answer->replay, err);
+	replay_end(&r);
 	lk_traces_free(r.traces);
 	lk_trace_files_free(&r.files);
 	lk_overheads_free(table);
@@ -366,7 +367,7 @@ static lk_status predict_error(lk_replaying *replaying, double *error, lk_error 
 	lk_replay scored = {0};
 	LK_TRY(find_steps(replaying, err));
 	LK_TRY(lift_steps(replaying, err));
-	replaying->hold_out = choose(replaying);
+	replaying->hold_out = replay_choose(replaying);
 	if (!replaying->used || replaying->hold_out == LK_HOLD_NONE) return LK_OK;
 	LK_TRY(new_ranks(replaying, err));
 	LK_TRY(predict_all(replaying, err));
@@ -383,7 +384,7 @@ lk_status lk_replay_error(lk_traces *traces, double *error, lk_error *err) {
 	lk_replaying r = {.request = &request, .arena = &arena, .traces = traces};
 	*error = 0;
 	lk_status status = predict_error(&r, error, err);
-	end(&r);
+	replay_end(&r);
 	lk_arena_free(&arena);
 	return status;
 }

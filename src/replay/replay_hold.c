@@ -17,7 +17,7 @@ static double share_known(const double ns[LK_KNOWNS], bool shared) {
 	return sum > 0 ? known / sum : 1;
 }
 
-static void add_part(lk_replay_part *parts, size_t *count, const char *name, double measured) {
+static void hold_add_part(lk_replay_part *parts, size_t *count, const char *name, double measured) {
 	parts[(*count)++] = (lk_replay_part){name, measured * 1e-9, 0};
 }
 
@@ -33,17 +33,17 @@ static lk_status begin_parts(lk_replaying *replaying, const lk_lifted *lifted, u
 		const char *name =
 			lk_arena_printf(replaying->arena, "busy %s", lk_graph_stream(lifted->graph, rank, s));
 		if (!name) return lk_oom(err);
-		add_part(parts, &out->part_count, name, was.busy[s]);
+		hold_add_part(parts, &out->part_count, name, was.busy[s]);
 	}
-	add_part(parts, &out->part_count, "exposed communication", was.exposed);
-	add_part(parts, &out->part_count, "idle", was.idle);
+	hold_add_part(parts, &out->part_count, "exposed communication", was.exposed);
+	hold_add_part(parts, &out->part_count, "idle", was.idle);
 	out->parts = parts;
 	return LK_OK;
 }
 
 /* The mean of several runs grows: this one is a share of it. */
-static lk_status add_parts(const lk_lifted *lifted, const lk_ran *ran, const int64_t *lag_ns,
-                           uint32_t rank, double share, lk_replay_step *out, lk_error *err) {
+static lk_status hold_add_parts(const lk_lifted *lifted, const lk_ran *ran, const int64_t *lag_ns,
+                                uint32_t rank, double share, lk_replay_step *out, lk_error *err) {
 	lk_device_use was, is;
 	size_t p = 0;
 	lk_replay_part *parts = (lk_replay_part *)out->parts;
@@ -60,27 +60,28 @@ static lk_replay_step *step_of(lk_replaying *replaying, uint32_t rank, uint32_t 
 	return (lk_replay_step *)&replaying->ranks[rank].steps[s];
 }
 
-static lk_status begin_step(lk_replaying *replaying, uint32_t rank, uint32_t s, double baseline_s,
-                            lk_error *err) {
+static lk_status hold_begin_step(lk_replaying *replaying, uint32_t rank, uint32_t s,
+                                 double baseline_s, lk_error *err) {
 	lk_replay_step *step = step_of(replaying, rank, s);
 	step->baseline_s = baseline_s;
 	step->predicted_s = step->host_known = step->device_known = 0;
 	return begin_parts(replaying, replaying->base[s], rank, step, err);
 }
 
-static lk_status add_run(lk_replaying *replaying, lk_ran **ran, const lk_retimed *times,
-                         uint32_t rank, uint32_t s, double share, lk_error *err) {
+static lk_status hold_add_run(lk_replaying *replaying, lk_ran **ran, const lk_retimed *times,
+                              uint32_t rank, uint32_t s, double share, lk_error *err) {
 	lk_replay_step *step = step_of(replaying, rank, s);
 	step->predicted_s +=
 		share * (double)lk_lifted_step_ps(replaying->base[s], ran[rank], rank) * 1e-12;
 	step->host_known += share * share_known(times->host_ns, replaying->shared);
 	step->device_known += share * share_known(times->device_ns, false);
-	return add_parts(replaying->base[s], ran[rank], times->lag_ns, rank, share, step, err);
+	return hold_add_parts(replaying->base[s], ran[rank], times->lag_ns, rank, share, step, err);
 }
 
 /* ---- one run ---- */
 
-static int64_t given(const void *context, const lk_lifted *lifted, uint32_t rank, uint32_t op) {
+static int64_t hold_given(const void *context, const lk_lifted *lifted, uint32_t rank,
+                          uint32_t op) {
 	(void)lifted;
 	const lk_retimed *times = context;
 	return times[rank].ns ? times[rank].ns[op] * 1000 : -1;
@@ -97,22 +98,22 @@ struct trial {
 	lk_ran **ran;
 };
 
-static void forget(struct trial *trial) {
+static void hold_forget(struct trial *trial) {
 	for (uint32_t i = 0; i < trial->r->traces->count; i++) lk_retimed_free(&trial->times[i]);
 	lk_arena_free(&trial->arena);
 }
 
-static lk_status run(struct trial *trial, uint32_t source, lk_error *err) {
+static lk_status hold_run(struct trial *trial, uint32_t source, lk_error *err) {
 	lk_replaying *replaying = trial->r;
 	lk_lifted *lifted = replaying->base[trial->step];
-	forget(trial);
+	hold_forget(trial);
 	for (uint32_t i = 0; i < replaying->traces->count; i++) {
 		if (!trial->tables[i]) continue;
 		LK_TRY(lk_step_times_predict(trial->tables[i], &lifted->rank[i],
 		                             replaying->shared ? &replaying->shared[i] : NULL, source,
 		                             &trial->times[i], err));
 	}
-	lk_lift_retime(lifted, given, trial->times);
+	lk_lift_retime(lifted, hold_given, trial->times);
 	return lk_lifted_run(&trial->arena, lifted, &trial->ran, err);
 }
 
@@ -127,7 +128,7 @@ static lk_status begin_trial(struct trial *trial, lk_replaying *replaying, uint3
 }
 
 static void end_trial(struct trial *trial) {
-	if (trial->times) forget(trial);
+	if (trial->times) hold_forget(trial);
 	for (uint32_t i = 0; trial->tables && i < trial->r->traces->count; i++) {
 		bool shared = i > 0 && trial->tables[i] == trial->tables[0];
 		if (!shared) lk_step_times_free(trial->tables[i]);
@@ -192,13 +193,13 @@ static lk_status predict_step(struct trial *trial, lk_error *err) {
 	}
 	if (most > count) most = count;
 	for (uint32_t rank = 0; rank < replaying->traces->count; rank++)
-		LK_TRY(begin_step(replaying, rank, trial->step, other_steps(replaying, rank, trial->step),
-		                  err));
+		LK_TRY(hold_begin_step(replaying, rank, trial->step,
+		                       other_steps(replaying, rank, trial->step), err));
 	for (uint32_t i = 0; i < most; i++) {
-		LK_TRY(run(trial, most < 2 && count > 1 ? LK_NONE : sources[i * count / most], err));
+		LK_TRY(hold_run(trial, most < 2 && count > 1 ? LK_NONE : sources[i * count / most], err));
 		for (uint32_t rank = 0; rank < replaying->traces->count; rank++)
-			LK_TRY(add_run(replaying, trial->ran, &trial->times[rank], rank, trial->step,
-			               1.0 / most, err));
+			LK_TRY(hold_add_run(replaying, trial->ran, &trial->times[rank], rank, trial->step,
+			                    1.0 / most, err));
 	}
 	return LK_OK;
 }
@@ -235,10 +236,11 @@ static lk_status predict_rank(struct trial *trial, uint32_t out, lk_error *err) 
 			LK_TRY(lk_step_times_add(trial->tables[0], &replaying->base[trial->step]->rank[rank],
 			                         rank, err));
 	}
-	LK_TRY(begin_step(replaying, out, trial->step, other_ranks(replaying, trial->step, out), err));
+	LK_TRY(hold_begin_step(replaying, out, trial->step, other_ranks(replaying, trial->step, out),
+	                       err));
 	/* What ranks have in common is the run, not their times: one run with the means. */
-	LK_TRY(run(trial, LK_NONE, err));
-	return add_run(replaying, trial->ran, &trial->times[out], out, trial->step, 1, err);
+	LK_TRY(hold_run(trial, LK_NONE, err));
+	return hold_add_run(replaying, trial->ran, &trial->times[out], out, trial->step, 1, err);
 }
 
 /* Each rank held out costs a look at all the others: of many, every n-th is. */
@@ -274,11 +276,11 @@ static lk_status predict_itself(struct trial *trial, lk_error *err) {
 		if (!(trial->tables[rank] = lk_step_times_new())) return lk_oom(err);
 		LK_TRY(lk_step_times_add(trial->tables[rank], &replaying->base[trial->step]->rank[rank],
 		                         trial->step, err));
-		LK_TRY(begin_step(replaying, rank, trial->step, NAN, err));
+		LK_TRY(hold_begin_step(replaying, rank, trial->step, NAN, err));
 	}
-	LK_TRY(run(trial, trial->step, err));
+	LK_TRY(hold_run(trial, trial->step, err));
 	for (uint32_t rank = 0; rank < replaying->traces->count; rank++)
-		LK_TRY(add_run(replaying, trial->ran, &trial->times[rank], rank, trial->step, 1, err));
+		LK_TRY(hold_add_run(replaying, trial->ran, &trial->times[rank], rank, trial->step, 1, err));
 	return LK_OK;
 }
 

@@ -21,18 +21,18 @@ struct asked {
 	lk_sentences warnings;
 };
 
-static void warn(struct asked *asked, const char *text) {
+static void works_warn(struct asked *asked, const char *text) {
 	if (lk_push(&asked->warnings)) *lk_last(&asked->warnings) = text;
 }
 
 /* ---- which ranks ---- */
 
-static int by_rank(const void *x, const void *y) {
+static int works_by_rank(const void *x, const void *y) {
 	const lk_works *a = *(lk_works *const *)x, *b = *(lk_works *const *)y;
 	return a->rank != b->rank ? (a->rank < b->rank ? -1 : 1) : strcmp(a->path, b->path);
 }
 
-static lk_status find_ranks(struct asked *asked, lk_error *err) {
+static lk_status works_find_ranks(struct asked *asked, lk_error *err) {
 	for (uint32_t i = 0; i < asked->count; i++) {
 		lk_works *works = asked->works[i];
 		if (works->rank < 0) works->rank = lk_trace_rank_in_name(works->path);
@@ -41,7 +41,7 @@ static lk_status find_ranks(struct asked *asked, lk_error *err) {
 		lk_fail(err, LK_ERR_INPUT, works->path, "the name does not say of which rank it is");
 		return lk_hint(err, "name the files rank0.json, rank1.json or trace.0.et, trace.1.et");
 	}
-	qsort(asked->works, asked->count, sizeof(lk_works *), by_rank);
+	qsort(asked->works, asked->count, sizeof(lk_works *), works_by_rank);
 	for (uint32_t i = 1; i < asked->count; i++) {
 		if (asked->works[i]->rank != asked->works[i - 1]->rank) continue;
 		lk_fail(err, LK_ERR_INPUT, asked->works[i]->path, "is of rank %d, as %.200s is",
@@ -57,7 +57,7 @@ static bool all_timed(const struct asked *asked) {
 	return true;
 }
 
-static lk_status check_request(const lk_replay_request *request, lk_error *err) {
+static lk_status works_check_request(const lk_replay_request *request, lk_error *err) {
 	const char *option = request->hold_out == LK_HOLD_STEP || request->hold_out == LK_HOLD_RANK
 	                         ? "--hold-out"
 	                     : request->overheads_out ? "--overheads-out"
@@ -82,7 +82,7 @@ static uint32_t ranks_needed(const struct asked *asked) {
 	return most;
 }
 
-static lk_status find_cluster(struct asked *asked, lk_error *err) {
+static lk_status works_find_cluster(struct asked *asked, lk_error *err) {
 	const lk_replay_request *request = asked->r->request;
 	const lk_device *device;
 	uint32_t ranks = ranks_needed(asked);
@@ -122,12 +122,12 @@ static void use_known_formats(struct asked *asked) {
 	                    "%u operations have a format that the device does not compute in; they "
 	                    "are taken as fp32",
 	                    changed);
-	if (text) warn(asked, text);
+	if (text) works_warn(asked, text);
 }
 
 static lk_status find_costs(struct asked *asked, lk_error *err) {
 	lk_constants constants;
-	LK_TRY(find_cluster(asked, err));
+	LK_TRY(works_find_cluster(asked, err));
 	if (!asked->cluster.groups)
 		return lk_lifted_costs(&asked->step.arena, asked->step.graph, &asked->step.costs, err);
 	use_known_formats(asked);
@@ -141,7 +141,8 @@ static lk_status find_costs(struct asked *asked, lk_error *err) {
 
 /* Events of a rank, as the device saw them: busy streams, communication with nothing beside it,
  * nothing at all. */
-static lk_status add_parts(struct asked *asked, uint32_t rank, lk_replay_step *out, lk_error *err) {
+static lk_status works_add_parts(struct asked *asked, uint32_t rank, lk_replay_step *out,
+                                 lk_error *err) {
 	const lk_graph *graph = asked->step.graph;
 	lk_replay_part *parts = LK_ARRAY(asked->r->arena, lk_replay_part, LK_STREAMS + 2);
 	double busy[LK_STREAMS] = {0};
@@ -192,7 +193,7 @@ static int64_t step_number(const lk_works *works) {
 	return 0;
 }
 
-static lk_status fill_ranks(struct asked *asked, lk_replay *out, lk_error *err) {
+static lk_status works_fill_ranks(struct asked *asked, lk_replay *out, lk_error *err) {
 	lk_replay_rank *ranks = LK_ARRAY(asked->r->arena, lk_replay_rank, asked->count);
 	if (!ranks) return lk_oom(err);
 	for (uint32_t i = 0; i < asked->count; i++) {
@@ -205,7 +206,7 @@ static lk_status fill_ranks(struct asked *asked, lk_replay *out, lk_error *err) 
 		                         .host_known = NAN,
 		                         .device_known = NAN,
 		                         .predicted_s = (double)asked->step.sim.finish_ps[i] / LK_PS_PER_S};
-		LK_TRY(add_parts(asked, i, step, err));
+		LK_TRY(works_add_parts(asked, i, step, err));
 		ranks[i] = (lk_replay_rank){asked->works[i]->rank, path, step, 1};
 	}
 	out->ranks = ranks, out->rank_count = out->predicted = asked->count;
@@ -242,11 +243,11 @@ static lk_status fill_warnings(struct asked *asked, lk_replay *out, lk_error *er
 			const char *text =
 				lk_arena_printf(asked->r->arena, "%s: %s", works->path, works->warnings.at[k]);
 			if (!text) return lk_oom(err);
-			warn(asked, text);
+			works_warn(asked, text);
 		}
 	}
 	if (!asked->r->request->overheads && !all_timed(asked))
-		warn(asked, "without --overheads the host takes no time");
+		works_warn(asked, "without --overheads the host takes no time");
 	const char **texts = LK_ARRAY(asked->r->arena, const char *, asked->warnings.count);
 	if (!texts) return lk_oom(err);
 	for (size_t i = 0; i < asked->warnings.count; i++) texts[i] = asked->warnings.at[i];
@@ -254,7 +255,7 @@ static lk_status fill_warnings(struct asked *asked, lk_replay *out, lk_error *er
 	return LK_OK;
 }
 
-static lk_status describe(struct asked *asked, lk_replay *out, lk_error *err) {
+static lk_status works_describe(struct asked *asked, lk_replay *out, lk_error *err) {
 	const char *host = asked->r->request->overheads;
 	out->held_out = "everything";
 	out->worst_part = "";
@@ -266,15 +267,15 @@ static lk_status describe(struct asked *asked, lk_replay *out, lk_error *err) {
 	if (out->times_from && host)
 		out->times_from = lk_arena_printf(asked->r->arena, "%s%s", out->times_from, host);
 	if (!out->times_from) return lk_oom(err);
-	LK_TRY(fill_ranks(asked, out, err));
+	LK_TRY(works_fill_ranks(asked, out, err));
 	LK_TRY(fill_uncovered(asked, out, err));
 	return fill_warnings(asked, out, err);
 }
 
 /* ---- what was measured ---- */
 
-static void compare_rank(lk_replay *out, const lk_capture *capture, const lk_capture_steps *steps,
-                         double *sum, size_t *count) {
+static void works_compare_rank(lk_replay *out, const lk_capture *capture,
+                               const lk_capture_steps *steps, double *sum, size_t *count) {
 	for (size_t i = 0; i < out->rank_count; i++) {
 		lk_replay_step *step = (lk_replay_step *)out->ranks[i].steps; /* this file made it */
 		if (out->ranks[i].rank != capture->rank) continue;
@@ -289,7 +290,7 @@ static void compare_rank(lk_replay *out, const lk_capture *capture, const lk_cap
 	}
 }
 
-static lk_status compare(struct asked *asked, lk_replay *out, lk_error *err) {
+static lk_status works_compare(struct asked *asked, lk_replay *out, lk_error *err) {
 	const char *path = asked->r->request->measured;
 	double sum = 0;
 	size_t count = 0;
@@ -300,7 +301,7 @@ static lk_status compare(struct asked *asked, lk_replay *out, lk_error *err) {
 	for (uint32_t i = 0; i < traces->count && status == LK_OK; i++) {
 		lk_capture_steps steps = {0};
 		status = lk_capture_find_steps(traces->capture[i], &steps, err);
-		if (status == LK_OK) compare_rank(out, traces->capture[i], &steps, &sum, &count);
+		if (status == LK_OK) works_compare_rank(out, traces->capture[i], &steps, &sum, &count);
 		lk_vec_free(&steps);
 	}
 	lk_traces_free(traces);
@@ -333,18 +334,19 @@ static lk_status write_files(struct asked *asked, lk_error *err) {
 
 /* ---- all together ---- */
 
-static lk_status run(struct asked *asked, lk_overheads **table, lk_replay *out, lk_error *err) {
+static lk_status works_run(struct asked *asked, lk_overheads **table, lk_replay *out,
+                           lk_error *err) {
 	const lk_replay_request *request = asked->r->request;
-	LK_TRY(check_request(request, err));
-	LK_TRY(find_ranks(asked, err));
+	LK_TRY(works_check_request(request, err));
+	LK_TRY(works_find_ranks(asked, err));
 	if (request->overheads) LK_TRY(lk_replay_stored_overheads(request->overheads, table, err));
 	LK_TRY(lk_works_lift((const lk_works *const *)asked->works, asked->count, *table,
 	                     &asked->step.graph, &asked->lifted, err));
 	LK_TRY(find_costs(asked, err));
 	lk_step_options options = {.no_contention = !asked->cluster.groups};
 	LK_TRY(lk_step_simulate(&options, &asked->step, err));
-	LK_TRY(describe(asked, out, err));
-	LK_TRY(compare(asked, out, err));
+	LK_TRY(works_describe(asked, out, err));
+	LK_TRY(works_compare(asked, out, err));
 	return write_files(asked, err);
 }
 
@@ -352,7 +354,7 @@ lk_status lk_replay_works_ask(lk_replaying *replaying, lk_overheads **table, lk_
                               lk_error *err) {
 	struct asked a = {
 		.r = replaying, .works = replaying->files.works, .count = replaying->files.work_count};
-	lk_status status = run(&a, table, out, err);
+	lk_status status = works_run(&a, table, out, err);
 	lk_vec_free(&a.warnings);
 	lk_works_lifted_free(&a.lifted);
 	lk_step_free(&a.step);

@@ -37,7 +37,7 @@ struct answer {
 	lk_constants constants;
 };
 
-static double now(void) {
+static double shard_now(void) {
 	struct timespec t;
 	clock_gettime(CLOCK_MONOTONIC, &t);
 	return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
@@ -45,8 +45,8 @@ static double now(void) {
 
 /* ---- reading the request ---- */
 
-static lk_status read_cluster(struct answer *answer, const lk_shard_request *request,
-                              lk_error *err) {
+static lk_status shard_read_cluster(struct answer *answer, const lk_shard_request *request,
+                                    lk_error *err) {
 	const lk_device *device;
 	if (request->cluster && request->gpu)
 		return lk_fail(err, LK_ERR_INPUT, "--cluster", "--cluster and --gpu exclude one another");
@@ -71,7 +71,7 @@ static lk_status read_cluster(struct answer *answer, const lk_shard_request *req
 	return lk_cluster_simple(&answer->arena, device, request->gpus, 0, 0, &answer->cluster, err);
 }
 
-static lk_status check_ranks(const struct answer *answer, lk_error *err) {
+static lk_status shard_check_ranks(const struct answer *answer, lk_error *err) {
 	if (answer->p.ranks > RANKS) {
 		lk_fail(err, LK_ERR_INPUT, "--gpus", "%d ranks are more than are searched",
 		        answer->p.ranks);
@@ -98,8 +98,8 @@ static lk_group_shape whole_network(const lk_cluster *cluster, int ranks) {
 	                        .oversubscription = cluster->oversubscription};
 }
 
-static lk_status read_device(struct answer *answer, const lk_shard_request *request,
-                             lk_error *err) {
+static lk_status shard_read_device(struct answer *answer, const lk_shard_request *request,
+                                   lk_error *err) {
 	lk_shard_device *at = &answer->p.at;
 	const lk_device *device = answer->cluster.node[0].device;
 	if (request->calibration) LK_TRY(lk_calibration_use(request->calibration, err));
@@ -134,7 +134,7 @@ static lk_status read_device(struct answer *answer, const lk_shard_request *requ
 	               device->name);
 }
 
-static lk_status read_kinds(const lk_shard_request *request, unsigned *out, lk_error *err) {
+static lk_status shard_read_kinds(const lk_shard_request *request, unsigned *out, lk_error *err) {
 	char text[128], *next = text, *word;
 	*out = (1u << LK_SHARD_KINDS) - 1;
 	if (!request->kinds) return LK_OK;
@@ -151,12 +151,12 @@ static lk_status read_kinds(const lk_shard_request *request, unsigned *out, lk_e
 	return LK_OK;
 }
 
-static lk_status read_tables(struct answer *answer, const lk_shard_request *request,
-                             lk_error *err) {
+static lk_status shard_read_tables(struct answer *answer, const lk_shard_request *request,
+                                   lk_error *err) {
 	lk_shard_tables tables = {0};
 	lk_stream *in;
 	unsigned kinds;
-	LK_TRY(read_kinds(request, &kinds, err));
+	LK_TRY(shard_read_kinds(request, &kinds, err));
 	LK_TRY(lk_stream_open(request->tables, &in, err));
 	lk_status status = lk_shard_tables_read(&answer->arena, in, answer->p.batch, &tables, err);
 	lk_stream_close(in);
@@ -178,7 +178,7 @@ static lk_status read_tables(struct answer *answer, const lk_shard_request *requ
 }
 
 /* Bytes of optimizer state: for each number, and for each row. FBGEMM's "exact" optimizers. */
-static void read_numbers(lk_shard_problem *problem, const lk_shard_request *request) {
+static void shard_read_numbers(lk_shard_problem *problem, const lk_shard_request *request) {
 	static const double elements[] = {4, 2, 2};
 	static const struct { double number, row; } states[] = {{0, 4}, {4, 0}, {0, 0}, {8, 0}};
 	problem->element = elements[request->dtype];
@@ -194,16 +194,16 @@ static lk_status read_request(struct answer *answer, const lk_shard_request *req
                               lk_error *err) {
 	answer->p.arena = &answer->arena;
 	answer->p.batch = request->batch > 0 ? request->batch : 65536;
-	LK_TRY(read_cluster(answer, request, err));
-	LK_TRY(check_ranks(answer, err));
+	LK_TRY(shard_read_cluster(answer, request, err));
+	LK_TRY(shard_check_ranks(answer, err));
 	if (answer->p.batch < answer->p.ranks) {
 		lk_fail(err, LK_ERR_INPUT, "--batch", "%.0f samples on %d ranks", answer->p.batch,
 		        answer->p.ranks);
 		return lk_hint(err, "give at least one for each rank");
 	}
-	LK_TRY(read_device(answer, request, err));
-	LK_TRY(read_tables(answer, request, err));
-	read_numbers(&answer->p, request);
+	LK_TRY(shard_read_device(answer, request, err));
+	LK_TRY(shard_read_tables(answer, request, err));
+	shard_read_numbers(&answer->p, request);
 	lk_shard_share(&answer->p);
 	return LK_OK;
 }
@@ -249,8 +249,8 @@ static lk_status fill_pieces(struct answer *answer, const lk_shard_pieces *piece
 	return LK_OK;
 }
 
-static lk_status fill_ranks(struct answer *answer, const lk_shard_pieces *pieces,
-                            const lk_shard_load *load, lk_error *err) {
+static lk_status shard_fill_ranks(struct answer *answer, const lk_shard_pieces *pieces,
+                                  const lk_shard_load *load, lk_error *err) {
 	const lk_shard_problem *problem = &answer->p;
 	lk_shard_rank *out = LK_ARRAY(&answer->arena, lk_shard_rank, problem->ranks);
 	if (!out) return lk_oom(err);
@@ -273,8 +273,8 @@ static lk_status fill_ranks(struct answer *answer, const lk_shard_pieces *pieces
 	return LK_OK;
 }
 
-static lk_status fill(struct answer *answer, const lk_shard_pieces *pieces, const char *graph,
-                      lk_error *err) {
+static lk_status shard_fill(struct answer *answer, const lk_shard_pieces *pieces, const char *graph,
+                            lk_error *err) {
 	const lk_shard_problem *problem = &answer->p;
 	lk_shard_load load;
 	LK_TRY(lk_shard_load_of(&answer->arena, problem, pieces, &load, err));
@@ -288,7 +288,7 @@ static lk_status fill(struct answer *answer, const lk_shard_pieces *pieces, cons
 	answer->a.bound_s = lk_shard_bound(problem),
 	answer->a.gap = answer->a.bound_s > 0 ? fmax(answer->a.step_s / answer->a.bound_s - 1, 0) : 0;
 	LK_TRY(fill_pieces(answer, pieces, err));
-	LK_TRY(fill_ranks(answer, pieces, &load, err));
+	LK_TRY(shard_fill_ranks(answer, pieces, &load, err));
 	lk_graph *step = NULL;
 	lk_costs costs;
 	if (!graph) return LK_OK;
@@ -302,7 +302,7 @@ static lk_status fill(struct answer *answer, const lk_shard_pieces *pieces, cons
 
 /* ---- sharders ---- */
 
-static lk_status choose(const lk_shard_request *request, int *out, lk_error *err) {
+static lk_status shard_choose(const lk_shard_request *request, int *out, lk_error *err) {
 	const char *names[16];
 	*out = lk_sharder_search;
 	if (!request->sharder) return LK_OK;
@@ -323,12 +323,12 @@ static bool whole_allowed(const lk_shard_problem *problem) {
 }
 
 /* Runs one; a placement that it does not find is a reason, not an error. */
-static lk_status try_one(struct answer *answer, const lk_sharder *sharder, lk_shard_plan *plan,
-                         lk_shard_tried *out, lk_error *err) {
+static lk_status shard_try_one(struct answer *answer, const lk_sharder *sharder,
+                               lk_shard_plan *plan, lk_shard_tried *out, lk_error *err) {
 	lk_arena arena = LK_ARENA_INIT;
 	lk_shard_load load;
 	lk_error refused = {0};
-	double begin = now();
+	double begin = shard_now();
 	*out = (lk_shard_tried){.name = sharder->name, .step_s = NAN, .imbalance = NAN};
 	lk_status status = LK_OK;
 	if (sharder->search || whole_allowed(&answer->p))
@@ -336,7 +336,7 @@ static lk_status try_one(struct answer *answer, const lk_sharder *sharder, lk_sh
 	else
 		lk_fail(&refused, status = LK_ERR_INPUT, NULL,
 		        "it places whole tables, and --kinds leaves them out");
-	out->seconds = now() - begin;
+	out->seconds = shard_now() - begin;
 	if (status == LK_OK)
 		status = lk_shard_load_of(&arena, &answer->p, &plan->pieces, &load, &refused);
 	if (status == LK_OK) status = lk_shard_simulate(&answer->p, &load, &out->step_s, &refused);
@@ -351,16 +351,17 @@ static lk_status try_one(struct answer *answer, const lk_sharder *sharder, lk_sh
 	return out->reason ? LK_OK : lk_oom(err);
 }
 
-static lk_status try_all(struct answer *answer, const lk_shard_request *request, lk_error *err) {
+static lk_status shard_try_all(struct answer *answer, const lk_shard_request *request,
+                               lk_error *err) {
 	int chosen;
-	LK_TRY(choose(request, &chosen, err));
+	LK_TRY(shard_choose(request, &chosen, err));
 	lk_shard_tried *tried = LK_ARRAY(&answer->arena, lk_shard_tried, lk_sharder_count);
 	if (!tried) return lk_oom(err);
 	for (int i = 0; i < lk_sharder_count; i++) {
 		lk_shard_plan plan = {0};
-		lk_status status = try_one(answer, &lk_sharders[i], &plan, &tried[i], err);
+		lk_status status = shard_try_one(answer, &lk_sharders[i], &plan, &tried[i], err);
 		if (status == LK_OK && i == chosen && !tried[i].reason)
-			status = fill(answer, &plan.pieces, request->graph, err);
+			status = shard_fill(answer, &plan.pieces, request->graph, err);
 		lk_vec_free(&plan.pieces);
 		LK_TRY(status);
 	}
@@ -373,8 +374,8 @@ static lk_status try_all(struct answer *answer, const lk_shard_request *request,
 /* ---- what does not fit ---- */
 
 /* So many ranks, or so much host memory for each. */
-static lk_status has_room(const struct answer *answer, double ranks, double host_gib, bool *fits,
-                          lk_error *err) {
+static lk_status shard_has_room(const struct answer *answer, double ranks, double host_gib,
+                                bool *fits, lk_error *err) {
 	lk_shard_problem p = answer->p;
 	*fits = false;
 	if (ranks > RANKS) return LK_OK;
@@ -390,16 +391,16 @@ static lk_status least_remedy(const struct answer *answer, double least, bool ra
 	double lacking = fmax(least, 1) - 1, enough = fmax(least, 1);
 	bool fits = false;
 	for (int i = 0; i < 12 && !fits; i++) {
-		LK_TRY(has_room(answer, ranks ? enough : answer->p.ranks,
-		                ranks ? answer->p.host_capacity / 0x1p30 : enough, &fits, err));
+		LK_TRY(shard_has_room(answer, ranks ? enough : answer->p.ranks,
+		                      ranks ? answer->p.host_capacity / 0x1p30 : enough, &fits, err));
 		if (!fits) lacking = enough, enough = ceil(enough * (i < 4 ? 1.1 : 2));
 	}
 	*out = fits ? enough : 0;
 	while (fits && enough - lacking > 1) {
 		bool here;
 		double middle = floor((lacking + enough) / 2);
-		LK_TRY(has_room(answer, ranks ? middle : answer->p.ranks,
-		                ranks ? answer->p.host_capacity / 0x1p30 : middle, &here, err));
+		LK_TRY(shard_has_room(answer, ranks ? middle : answer->p.ranks,
+		                      ranks ? answer->p.host_capacity / 0x1p30 : middle, &here, err));
 		*(here ? &enough : &lacking) = middle, *out = enough;
 	}
 	return LK_OK;
@@ -435,7 +436,7 @@ static double all_tables(const lk_shard_problem *problem) {
 
 /* ---- the command ---- */
 
-static const char *reproduce(lk_arena *arena, const lk_shard_request *request) {
+static const char *shard_reproduce(lk_arena *arena, const lk_shard_request *request) {
 	static const char *const but[] = {"plan", "graph", "table", "output", "file", "html", NULL};
 	lk_shard_request usual;
 	lk_shard_defaults(&usual);
@@ -447,7 +448,8 @@ static const char *reproduce(lk_arena *arena, const lk_shard_request *request) {
 	                                        .operand_count = 1});
 }
 
-static lk_status describe(struct answer *answer, const lk_shard_request *request, lk_error *err) {
+static lk_status shard_describe(struct answer *answer, const lk_shard_request *request,
+                                lk_error *err) {
 	lk_shard_answer *shard_answer = &answer->a;
 	const lk_shard_problem *problem = &answer->p;
 	shard_answer->batch = problem->batch, shard_answer->tables = (int)problem->count,
@@ -461,14 +463,14 @@ static lk_status describe(struct answer *answer, const lk_shard_request *request
 	                            "collectives by the model of the cluster"
 	                          : "lookups by traffic and L2 hits, at the memory rate of the data "
 	                            "sheet times the usual efficiency; NCCL's collectives";
-	shard_answer->reproduce = reproduce(&answer->arena, request);
+	shard_answer->reproduce = shard_reproduce(&answer->arena, request);
 	return shard_answer->cluster && shard_answer->reproduce ? LK_OK : lk_oom(err);
 }
 
-static lk_status ask(struct answer *answer, const lk_shard_request *request, lk_error *err) {
+static lk_status shard_ask(struct answer *answer, const lk_shard_request *request, lk_error *err) {
 	LK_TRY(read_request(answer, request, err));
-	LK_TRY(describe(answer, request, err));
-	LK_TRY(try_all(answer, request, err));
+	LK_TRY(shard_describe(answer, request, err));
+	LK_TRY(shard_try_all(answer, request, err));
 	return answer->a.fits ? LK_OK : explain_lack(answer, err);
 }
 
@@ -477,7 +479,7 @@ lk_status lk_shard(const lk_shard_request *request, lk_shard_answer **out, lk_er
 	*out = NULL;
 	if (!answer) return lk_oom(err);
 	answer->a.memory_owner = answer;
-	lk_status status = ask(answer, request, err);
+	lk_status status = shard_ask(answer, request, err);
 	if (status == LK_OK)
 		status = lk_inputs_find(&answer->arena, &lk_shard_verb, request, &request->tables,
 		                        request->tables ? 1 : 0, &answer->a.inputs, err);

@@ -77,7 +77,7 @@ static double steep(const struct balancer *balancer, double x) {
 	return x;
 }
 
-static double value_of(const struct balancer *balancer, const double *at) {
+static double balance_value_of(const struct balancer *balancer, const double *at) {
 	double value = 0;
 	for (int m = 0; m < LK_SHARD_MEASURES; m++)
 		value += balancer->weight[m] * steep(balancer, at[m]);
@@ -107,7 +107,7 @@ static void aim(struct balancer *balancer) {
 }
 
 /* A piece's part of its rank. */
-static struct bundle bundle_of(const struct balancer *balancer, uint32_t index) {
+static struct bundle balance_bundle_of(const struct balancer *balancer, uint32_t index) {
 	const lk_shard_cost *shard_cost = &balancer->pieces->at[index].cost;
 	const double cost[LK_SHARD_MEASURES] = {shard_cost->forward_s, shard_cost->backward_s,
 	                                        shard_cost->columns};
@@ -118,12 +118,12 @@ static struct bundle bundle_of(const struct balancer *balancer, uint32_t index) 
 	return out;
 }
 
-static void change(struct rank_load *load, const struct bundle *bundle, double sign) {
+static void balance_change(struct rank_load *load, const struct bundle *bundle, double sign) {
 	for (int m = 0; m < LK_SHARD_MEASURES; m++) load->at[m] += sign * bundle->at[m];
 	load->device += sign * bundle->device, load->host += sign * bundle->host;
 }
 
-static lk_status begin(struct balancer *balancer, lk_arena *arena, lk_error *err) {
+static lk_status balance_begin(struct balancer *balancer, lk_arena *arena, lk_error *err) {
 	const lk_shard_problem *problem = balancer->p;
 	balancer->rank = LK_ARRAY(arena, struct rank_load, problem->ranks);
 	if (!balancer->rank) return lk_oom(err);
@@ -135,9 +135,9 @@ static lk_status begin(struct balancer *balancer, lk_arena *arena, lk_error *err
 	for (size_t i = 0; i < balancer->pieces->count; i++) {
 		const lk_shard_piece *piece = &balancer->pieces->at[i];
 		bool copied = piece->kind == LK_SHARD_DATA;
-		struct bundle x = bundle_of(balancer, (uint32_t)i);
+		struct bundle x = balance_bundle_of(balancer, (uint32_t)i);
 		for (int r = copied ? 0 : piece->rank; r < (copied ? problem->ranks : piece->rank + 1); r++)
-			change(&balancer->rank[r], &x, 1);
+			balance_change(&balancer->rank[r], &x, 1);
 		if (copied) continue;
 		if (!lk_push(&balancer->rank[piece->rank].pieces)) return lk_oom(err);
 		*lk_last(&balancer->rank[piece->rank].pieces) = (uint32_t)i;
@@ -154,7 +154,7 @@ static int rising(const void *a, const void *b) {
 	return x->piece[0] != y->piece[0] ? x->piece[0] - y->piece[0] : x->piece[1] - y->piece[1];
 }
 
-static struct bundle both(const struct bundle *x, const struct bundle *y) {
+static struct bundle balance_both(const struct bundle *x, const struct bundle *y) {
 	struct bundle sum = {.device = x->device + y->device,
 	                     .host = x->host + y->host,
 	                     .piece = {x->piece[0], y->piece[0]}};
@@ -171,9 +171,9 @@ static lk_status find_bundles(struct balancer *balancer, struct rank_load *load,
 	struct bundle *out = load->bundles[level].at, *single = out + 1, *next = out + 1 + n;
 	out[0] = (struct bundle){.piece = {NONE, NONE}};
 	for (size_t i = 0; i < n; i++)
-		single[i] = bundle_of(balancer, load->pieces.at[i]), single[i].piece[0] = (int)i;
+		single[i] = balance_bundle_of(balancer, load->pieces.at[i]), single[i].piece[0] = (int)i;
 	for (size_t i = 0; i < n && pairs; i++)
-		for (size_t k = i + 1; k < n; k++) *next++ = both(&single[i], &single[k]);
+		for (size_t k = i + 1; k < n; k++) *next++ = balance_both(&single[i], &single[k]);
 	load->bundles[level].count = 1 + n + pairs;
 	qsort(out, load->bundles[level].count, sizeof *out, rising);
 	balancer->trials += 1 + n + pairs;
@@ -182,9 +182,9 @@ static lk_status find_bundles(struct balancer *balancer, struct rank_load *load,
 
 /* ---- moves ---- */
 
-static void consider(const struct balancer *balancer, const struct rank_load *here,
-                     const struct bundle *out, int to, const struct bundle *back,
-                     const double *limit, struct move *best) {
+static void balance_consider(const struct balancer *balancer, const struct rank_load *here,
+                             const struct bundle *out, int to, const struct bundle *back,
+                             const double *limit, struct move *best) {
 	const struct rank_load *there = &balancer->rank[to];
 	double left[LK_SHARD_MEASURES], right[LK_SHARD_MEASURES];
 	for (int m = 0; m < LK_SHARD_MEASURES; m++) {
@@ -199,7 +199,8 @@ static void consider(const struct balancer *balancer, const struct rank_load *he
 	if (here->device - device > balancer->p->capacity ||
 	    here->host - host > balancer->p->host_capacity)
 		return;
-	double gain = here->value + there->value - value_of(balancer, left) - value_of(balancer, right);
+	double gain = here->value + there->value - balance_value_of(balancer, left) -
+	              balance_value_of(balancer, right);
 	if (gain > best->gain) *best = (struct move){gain, *out, *back, to};
 }
 
@@ -237,13 +238,13 @@ static void consider_rank(struct balancer *balancer, int from, int to, int level
 		while (first < count && back[first].at[LK_SHARD_FORWARD] < least) first++;
 		size_t k = first;
 		for (; k < count && back[k].at[LK_SHARD_FORWARD] <= most; k++)
-			consider(balancer, here, out, to, &back[k], limit, best);
+			balance_consider(balancer, here, out, to, &back[k], limit, best);
 		balancer->trials += 1 + k - first;
 	}
 }
 
 /* Whether nothing was found from rank to rank since both changed last. */
-static bool looked_at(const struct balancer *balancer, int from, int to, int level) {
+static bool balance_looked_at(const struct balancer *balancer, int from, int to, int level) {
 	if (!balancer->looked[level]) return false;
 	uint32_t turn = balancer->looked[level][(size_t)from * (size_t)balancer->p->ranks + (size_t)to];
 	return turn > balancer->rank[from].changed && turn > balancer->rank[to].changed;
@@ -251,8 +252,8 @@ static bool looked_at(const struct balancer *balancer, int from, int to, int lev
 
 /* The best exchange of a rank, or one that takes half of what it counts above the mean. Gains below
  * a part of that are not worth it. */
-static lk_status best_of(struct balancer *balancer, int from, int level, struct move *best,
-                         lk_error *err) {
+static lk_status balance_best_of(struct balancer *balancer, int from, int level, struct move *best,
+                                 lk_error *err) {
 	struct rank_load *here = &balancer->rank[from];
 	double above = here->value;
 	for (int m = 0; m < LK_SHARD_MEASURES; m++) above -= balancer->weight[m];
@@ -267,7 +268,7 @@ static lk_status best_of(struct balancer *balancer, int from, int level, struct 
 	     i++) {
 		int to = (int)((balancer->turn + (uint32_t)i) % (uint32_t)balancer->p->ranks);
 		if (to == from || balancer->rank[to].value >= here->value ||
-		    looked_at(balancer, from, to, level))
+		    balance_looked_at(balancer, from, to, level))
 			continue;
 		LK_TRY(find_bundles(balancer, &balancer->rank[to], level, err));
 		consider_rank(balancer, from, to, level, balancer->turn % step, step, best);
@@ -279,9 +280,9 @@ static lk_status best_of(struct balancer *balancer, int from, int level, struct 
 }
 
 /* The pieces of a bundle leave `here` for the end of `there`. The later place goes first. */
-static lk_status hand_over(struct balancer *balancer, struct rank_load *here,
-                           const struct bundle *bundle, int to, uint32_t *moved, size_t *count,
-                           lk_error *err) {
+static lk_status balance_hand_over(struct balancer *balancer, struct rank_load *here,
+                                   const struct bundle *bundle, int to, uint32_t *moved,
+                                   size_t *count, lk_error *err) {
 	int first = bundle->piece[0] > bundle->piece[1] ? bundle->piece[0] : bundle->piece[1],
 		second = bundle->piece[0] + bundle->piece[1] - first;
 	const int places[] = {first, second};
@@ -294,18 +295,19 @@ static lk_status hand_over(struct balancer *balancer, struct rank_load *here,
 	return lk_reserve(&balancer->rank[to].pieces, LEVELS * 2) ? LK_OK : lk_oom(err);
 }
 
-static lk_status apply(struct balancer *balancer, int from, const struct move *move,
-                       lk_error *err) {
+static lk_status balance_apply(struct balancer *balancer, int from, const struct move *move,
+                               lk_error *err) {
 	struct rank_load *here = &balancer->rank[from], *there = &balancer->rank[move->to];
 	uint32_t out[LEVELS], back[LEVELS];
 	size_t outs = 0, backs = 0;
-	LK_TRY(hand_over(balancer, here, &move->out, move->to, out, &outs, err));
-	LK_TRY(hand_over(balancer, there, &move->back, from, back, &backs, err));
+	LK_TRY(balance_hand_over(balancer, here, &move->out, move->to, out, &outs, err));
+	LK_TRY(balance_hand_over(balancer, there, &move->back, from, back, &backs, err));
 	for (size_t i = 0; i < outs; i++) there->pieces.at[there->pieces.count++] = out[i];
 	for (size_t i = 0; i < backs; i++) here->pieces.at[here->pieces.count++] = back[i];
-	change(here, &move->out, -1), change(there, &move->out, 1), change(here, &move->back, 1),
-		change(there, &move->back, -1);
-	here->value = value_of(balancer, here->at), there->value = value_of(balancer, there->at);
+	balance_change(here, &move->out, -1), balance_change(there, &move->out, 1),
+		balance_change(here, &move->back, 1), balance_change(there, &move->back, -1);
+	here->value = balance_value_of(balancer, here->at),
+	there->value = balance_value_of(balancer, there->at);
 	for (int i = 0; i < LEVELS; i++) here->known[i] = there->known[i] = false;
 	return LK_OK;
 }
@@ -325,7 +327,7 @@ static lk_status find_move(struct balancer *balancer, int *from, struct move *be
 	for (int level = 0; level < LEVELS; level++) {
 		*from = -1;
 		for (int i = 0; i < WORST && (*from = next_worst(balancer, *from)) >= 0; i++) {
-			LK_TRY(best_of(balancer, *from, level, best, err));
+			LK_TRY(balance_best_of(balancer, *from, level, best, err));
 			if (best->to != NONE) return LK_OK;
 		}
 	}
@@ -335,7 +337,7 @@ static lk_status find_move(struct balancer *balancer, int *from, struct move *be
 static lk_status improve(struct balancer *balancer, size_t limit, lk_error *err) {
 	balancer->root = ldexp(1, -balancer->steepness);
 	for (int r = 0; r < balancer->p->ranks; r++)
-		balancer->rank[r].value = value_of(balancer, balancer->rank[r].at);
+		balancer->rank[r].value = balance_value_of(balancer, balancer->rank[r].at);
 	size_t pairs = (size_t)balancer->p->ranks * (size_t)balancer->p->ranks;
 	for (int i = 0; i < LEVELS && balancer->looked[i]; i++)
 		memset(balancer->looked[i], 0, pairs * sizeof *balancer->looked[i]);
@@ -344,13 +346,13 @@ static lk_status improve(struct balancer *balancer, size_t limit, lk_error *err)
 		struct move best = {.to = NONE};
 		LK_TRY(find_move(balancer, &from, &best, err));
 		if (best.to == NONE) return LK_OK;
-		LK_TRY(apply(balancer, from, &best, err));
+		LK_TRY(balance_apply(balancer, from, &best, err));
 		balancer->rank[from].changed = balancer->rank[best.to].changed = balancer->turn++;
 	}
 	return LK_OK;
 }
 
-static void end(struct balancer *balancer) {
+static void balance_end(struct balancer *balancer) {
 	for (int r = 0; balancer->rank && r < balancer->p->ranks; r++) {
 		lk_vec_free(&balancer->rank[r].pieces);
 		for (int i = 0; i < LEVELS; i++) lk_vec_free(&balancer->rank[r].bundles[i]);
@@ -361,11 +363,11 @@ lk_status lk_shard_balance(const lk_shard_problem *problem, lk_shard_pieces *pie
                            lk_error *err) {
 	lk_arena arena = LK_ARENA_INIT;
 	struct balancer b = {.p = problem, .pieces = pieces, .turn = 1};
-	lk_status status = begin(&b, &arena, err);
+	lk_status status = balance_begin(&b, &arena, err);
 	for (b.steepness = FIRST; b.steepness <= LAST && status == LK_OK; b.steepness += 2)
 		status = improve(&b, *budget, err);
 	*budget -= b.trials < *budget ? b.trials : *budget;
-	end(&b);
+	balance_end(&b);
 	lk_arena_free(&arena);
 	return status;
 }

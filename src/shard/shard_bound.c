@@ -207,13 +207,13 @@ static const struct box *least_box(struct bounder *bounder, struct counted what,
 	}
 }
 
-static double least_of(struct bounder *bounder, struct counted what, struct longest limit) {
+static double bound_least_of(struct bounder *bounder, struct counted what, struct longest limit) {
 	return least_box(bounder, what, limit)->least;
 }
 
 /* ---- the bound ---- */
 
-static bool begin(struct bounder *bounder, const lk_shard_ways *ways, lk_arena *arena) {
+static bool shard_bound_begin(struct bounder *bounder, const lk_shard_ways *ways, lk_arena *arena) {
 	bounder->narrowest = bounder->smallest = INFINITY, bounder->grain = lk_shard_grain(bounder->p);
 	bounder->tables = ways, bounder->boxes = LK_ARRAY(arena, struct box, BOXES);
 	if (!bounder->boxes || !ways) return false;
@@ -236,13 +236,15 @@ static bool begin(struct bounder *bounder, const lk_shard_ways *ways, lk_arena *
 static double without_long_pieces(struct bounder *bounder, lk_shard_prices *out) {
 	const struct counted all = {true, true}, forward = {true, false}, backward = {false, true};
 	const struct longest any = {INFINITY, INFINITY};
-	double low = least_of(bounder, all, any), but_forward = least_of(bounder, backward, any),
-		   but_backward = least_of(bounder, forward, any);
-	double high = least_of(bounder, all, (struct longest){low - but_forward, low - but_backward});
+	double low = bound_least_of(bounder, all, any),
+		   but_forward = bound_least_of(bounder, backward, any),
+		   but_backward = bound_least_of(bounder, forward, any);
+	double high =
+		bound_least_of(bounder, all, (struct longest){low - but_forward, low - but_backward});
 	for (int i = 0; i < HALVINGS && high > low * (1 + 1e-4); i++) {
 		double middle = (low + fmin(high, 4 * low)) / 2;
-		if (least_of(bounder, all, (struct longest){middle - but_forward, middle - but_backward}) >
-		    middle)
+		if (bound_least_of(bounder, all,
+		                   (struct longest){middle - but_forward, middle - but_backward}) > middle)
 			low = middle;
 		else high = middle;
 	}
@@ -263,7 +265,7 @@ void lk_shard_price(const lk_shard_problem *problem, const lk_shard_ways *ways,
 	lk_arena arena = LK_ARENA_INIT;
 	struct bounder b = {.p = problem};
 	*out = (lk_shard_prices){.forward_s = INFINITY, .backward_s = INFINITY};
-	double least = problem->count && begin(&b, ways, &arena)
+	double least = problem->count && shard_bound_begin(&b, ways, &arena)
 	                   ? without_long_pieces(&b, out)
 	                   : 0; /* no memory: a bound nevertheless */
 	out->bound_s = lk_shard_index_s(problem) + problem->dense_s + least +

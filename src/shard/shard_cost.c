@@ -60,7 +60,7 @@ static void price_on_host(const lk_shard_problem *problem, lk_lookup *lookup,
 	}
 }
 
-static void price(const lk_shard_problem *problem, lk_lookup *lookup, lk_shard_piece *piece) {
+static void cost_price(const lk_shard_problem *problem, lk_lookup *lookup, lk_shard_piece *piece) {
 	const lk_shard_device *at = &problem->at;
 	if (!(lookup->pooling > 0)) return;
 	if (at->host) {
@@ -141,7 +141,7 @@ lk_shard_piece lk_shard_piece_of(const lk_shard_problem *problem, uint32_t table
 	lk_lookup l = lookup_of(problem, &piece, &room);
 	lk_shard_cost *cost = &piece.cost;
 	cost->columns = l.dim, cost->device_bytes = table_bytes(problem, &l) + batch_bytes(&l);
-	price(problem, &l, &piece);
+	cost_price(problem, &l, &piece);
 	if (kind == LK_SHARD_DATA) make_copy(problem, &l, cost);
 	else if (host) put_on_host(problem, &l, cost);
 	return piece;

@@ -27,8 +27,8 @@ int lk_shard_costliest_first(const void *a, const void *b) {
 	return x->piece < y->piece ? -1 : x->piece > y->piece;
 }
 
-static int least_loaded(const lk_shard_problem *problem, const double *cost, const double *bytes,
-                        double more) {
+static int heuristics_least_loaded(const lk_shard_problem *problem, const double *cost,
+                                   const double *bytes, double more) {
 	int best = -1;
 	for (int r = 0; r < problem->ranks; r++)
 		if (bytes[r] + more <= problem->capacity && (best < 0 || cost[r] < cost[best])) best = r;
@@ -40,7 +40,7 @@ static lk_status place_in_order(const lk_shard_problem *problem, const lk_shard_
                                 lk_error *err) {
 	for (size_t i = 0; i < pieces->count; i++) {
 		lk_shard_piece *piece = &pieces->at[order[i].piece];
-		int r = least_loaded(problem, cost, bytes, piece->cost.device_bytes);
+		int r = heuristics_least_loaded(problem, cost, bytes, piece->cost.device_bytes);
 		if (r < 0) return lk_shard_no_room(problem, piece, err);
 		piece->rank = r;
 		cost[r] += order[i].cost;

@@ -15,7 +15,7 @@ struct packer {
 	uint64_t nodes;
 };
 
-static int largest_first(const void *a, const void *b) {
+static int pack_largest_first(const void *a, const void *b) {
 	const lk_shard_piece *x = *(lk_shard_piece *const *)a, *y = *(lk_shard_piece *const *)b;
 	double l = x->cost.device_bytes + x->cost.host_bytes,
 		   r = y->cost.device_bytes + y->cost.host_bytes;
@@ -23,12 +23,12 @@ static int largest_first(const void *a, const void *b) {
 	return x->table != y->table ? (x->table < y->table ? -1 : 1) : x->part - y->part;
 }
 
-static bool has_room(const struct packer *packer, int r, const lk_shard_cost *cost) {
+static bool pack_has_room(const struct packer *packer, int r, const lk_shard_cost *cost) {
 	return packer->device[r] + cost->device_bytes <= packer->p->capacity &&
 	       packer->host[r] + cost->host_bytes <= packer->p->host_capacity;
 }
 
-static void put(struct packer *packer, int r, lk_shard_piece *piece, double sign) {
+static void shard_pack_put(struct packer *packer, int r, lk_shard_piece *piece, double sign) {
 	const lk_shard_cost *cost = &piece->cost;
 	packer->device[r] += sign * cost->device_bytes, packer->host[r] += sign * cost->host_bytes;
 	packer->device_left -= sign * cost->device_bytes, packer->host_left -= sign * cost->host_bytes;
@@ -47,11 +47,11 @@ static bool best_fit(struct packer *packer) {
 	for (size_t i = 0; i < packer->count; i++) {
 		int best = -1;
 		for (int r = 0; r < packer->p->ranks; r++)
-			if (has_room(packer, r, &packer->order[i]->cost) &&
+			if (pack_has_room(packer, r, &packer->order[i]->cost) &&
 			    (best < 0 || packer->device[r] > packer->device[best]))
 				best = r;
 		if (best < 0) return false;
-		put(packer, best, packer->order[i], 1);
+		shard_pack_put(packer, best, packer->order[i], 1);
 	}
 	return true;
 }
@@ -61,22 +61,23 @@ static bool every_way(struct packer *packer, size_t at) {
 	if (packer->device_left > packer->device_room || packer->host_left > packer->host_room)
 		return false;
 	for (int r = 0; r < packer->p->ranks && packer->nodes; r++) {
-		if (!has_room(packer, r, &packer->order[at]->cost) || seen_alike(packer, r)) continue;
+		if (!pack_has_room(packer, r, &packer->order[at]->cost) || seen_alike(packer, r)) continue;
 		packer->nodes--;
-		put(packer, r, packer->order[at], 1);
+		shard_pack_put(packer, r, packer->order[at], 1);
 		if (every_way(packer, at + 1)) return true;
-		put(packer, r, packer->order[at], -1);
+		shard_pack_put(packer, r, packer->order[at], -1);
 	}
 	return false;
 }
 
-static void clear(struct packer *packer) {
+static void pack_clear(struct packer *packer) {
 	for (size_t i = 0; i < packer->count; i++)
-		if (packer->order[i]->rank >= 0) put(packer, packer->order[i]->rank, packer->order[i], -1);
+		if (packer->order[i]->rank >= 0)
+			shard_pack_put(packer, packer->order[i]->rank, packer->order[i], -1);
 }
 
 /* Copies are on every rank. */
-static void begin(struct packer *packer, lk_shard_pieces *pieces) {
+static void pack_begin(struct packer *packer, lk_shard_pieces *pieces) {
 	for (size_t i = 0; i < pieces->count; i++) {
 		lk_shard_piece *piece = &pieces->at[i];
 		piece->rank = -1;
@@ -91,7 +92,7 @@ static void begin(struct packer *packer, lk_shard_pieces *pieces) {
 	for (int r = 0; r < packer->p->ranks; r++)
 		packer->device_room += packer->p->capacity - packer->device[r],
 			packer->host_room += packer->p->host_capacity;
-	qsort(packer->order, packer->count, sizeof *packer->order, largest_first);
+	qsort(packer->order, packer->count, sizeof *packer->order, pack_largest_first);
 }
 
 lk_status lk_shard_pack(const lk_shard_problem *problem, lk_shard_pieces *pieces, uint64_t nodes,
@@ -107,9 +108,9 @@ lk_status lk_shard_pack(const lk_shard_problem *problem, lk_shard_pieces *pieces
 	                   .host = LK_ARRAY(&arena, double, problem->ranks)};
 	lk_status status = k.order && k.device && k.host ? LK_OK : lk_oom(err);
 	if (status == LK_OK) {
-		begin(&k, pieces);
+		pack_begin(&k, pieces);
 		*placed = best_fit(&k);
-		if (!*placed) clear(&k);
+		if (!*placed) pack_clear(&k);
 		if (!*placed && k.count <= DEEPEST) *placed = every_way(&k, 0);
 	}
 	lk_arena_free(&arena);

@@ -52,8 +52,8 @@ double lk_shard_work(const lk_shard_piece *piece) {
 }
 
 /* The rank that has room and where the most of the measures is least. */
-static int least_loaded(const lk_shard_problem *problem, const lk_shard_cost *mean,
-                        const lk_shard_cost *load, const lk_shard_cost *more) {
+static int place_least_loaded(const lk_shard_problem *problem, const lk_shard_cost *mean,
+                              const lk_shard_cost *load, const lk_shard_cost *more) {
 	int best = -1;
 	double least = INFINITY;
 	for (int r = 0; r < problem->ranks; r++) {
@@ -106,7 +106,7 @@ lk_status lk_shard_longest_first(const lk_shard_problem *problem, lk_shard_piece
 	qsort(order, count, sizeof *order, lk_shard_costliest_first);
 	for (size_t i = 0; i < count; i++) {
 		lk_shard_piece *piece = &pieces->at[order[i].piece];
-		piece->rank = least_loaded(problem, &mean, load, &piece->cost);
+		piece->rank = place_least_loaded(problem, &mean, load, &piece->cost);
 		if (piece->rank < 0) *placed = false;
 		else load_with(&load[piece->rank], &piece->cost);
 	}

@@ -63,8 +63,8 @@ static lk_shard_way sum_at(const struct chooser *chooser, double column, const l
 }
 
 /* The way of each table, out[count]; what they sum up to. */
-static lk_shard_way choose(const lk_shard_problem *problem, const lk_shard_ways *ways,
-                           const struct choice *choice, const lk_shard_way **out) {
+static lk_shard_way priced_choose(const lk_shard_problem *problem, const lk_shard_ways *ways,
+                                  const struct choice *choice, const lk_shard_way **out) {
 	enum {
 		DOUBLINGS = 20,
 		HALVINGS = 14
@@ -110,13 +110,13 @@ static lk_status from_ways(searcher *s, const lk_shard_way *const *ways, size_t 
 }
 
 /* Ways at these prices; where the same ones were chosen before, none. */
-static void add_variant(searcher *s, const struct choice *choice, double length,
-                        const lk_shard_way **ways, struct variant *all, int *count) {
+static void priced_add_variant(searcher *s, const struct choice *choice, double length,
+                               const lk_shard_way **ways, struct variant *all, int *count) {
 	static const double uneven = 0.03; /* of the lookups, about, if pieces are as long as the bound
 	                                      allows; less with length^4 */
 	const lk_shard_problem *problem = s->p;
 	lk_shard_widths widths = {.grain = s->grain};
-	lk_shard_way sum = choose(problem, s->ways, choice, ways);
+	lk_shard_way sum = priced_choose(problem, s->ways, choice, ways);
 	for (uint32_t t = 0; t < problem->count; t++)
 		lk_shard_widths_of_way(problem, t, ways[t], &widths);
 	double step_s =
@@ -132,16 +132,17 @@ static void add_variant(searcher *s, const struct choice *choice, double length,
 
 /* With as many columns as the prices lead to; up to a step of the ranks' columns less and more, and
  * steps that most pieces make. */
-static void add_variants(searcher *s, struct choice x, double length, const lk_shard_way **ways,
-                         struct variant *all, int *count) {
+static void priced_add_variants(searcher *s, struct choice x, double length,
+                                const lk_shard_way **ways, struct variant *all, int *count) {
 	static const double steps[] = {-1, -0.5, 0, 0.5};
-	double near = ceil(choose(s->p, s->ways, &x, NULL).columns / s->grain * (1 - 1e-12)),
+	double near = ceil(priced_choose(s->p, s->ways, &x, NULL).columns / s->grain * (1 - 1e-12)),
 		   coarse = 4 * floor(near / 4);
-	add_variant(s, &x, length, ways, all, count);
+	priced_add_variant(s, &x, length, ways, all, count);
 	for (int i = 0; i < STEPS; i++)
-		x.columns = (near + steps[i]) * s->grain, add_variant(s, &x, length, ways, all, count);
-	x.columns = coarse * s->grain, add_variant(s, &x, length, ways, all, count);
-	x.columns = (coarse + 4) * s->grain, add_variant(s, &x, length, ways, all, count);
+		x.columns = (near + steps[i]) * s->grain,
+		priced_add_variant(s, &x, length, ways, all, count);
+	x.columns = coarse * s->grain, priced_add_variant(s, &x, length, ways, all, count);
+	x.columns = (coarse + 4) * s->grain, priced_add_variant(s, &x, length, ways, all, count);
 }
 
 static int all_variants(searcher *s, const lk_shard_way **ways, struct variant *all) {
@@ -152,11 +153,11 @@ static int all_variants(searcher *s, const lk_shard_way **ways, struct variant *
 	for (int i = 0; i < BYTES; i++)
 		for (int k = 0; k < LENGTHS; k++) {
 			double byte = isinf(bytes[i]) ? INFINITY : prices->byte * bytes[i];
-			add_variants(s,
-			             (struct choice){prices->column, byte, INFINITY,
-			                             prices->forward_s * lengths[k],
-			                             prices->backward_s * lengths[k]},
-			             lengths[k], ways, all, &count);
+			priced_add_variants(s,
+			                    (struct choice){prices->column, byte, INFINITY,
+			                                    prices->forward_s * lengths[k],
+			                                    prices->backward_s * lengths[k]},
+			                    lengths[k], ways, all, &count);
 		}
 	qsort(all, (size_t)count, sizeof *all, shortest_first);
 	return count;
@@ -171,7 +172,7 @@ lk_status lk_shard_from_prices(searcher *s, lk_error *err) {
 	int count = status == LK_OK ? all_variants(s, ways, all) : 0;
 	for (int i = 0; i < count && status == LK_OK && budget > 0; i++) {
 		if (all[i].even_s >= s->best_s) continue;
-		choose(s->p, s->ways, &all[i].x, ways);
+		priced_choose(s->p, s->ways, &all[i].x, ways);
 		status = from_ways(s, ways, &budget, err);
 	}
 	lk_arena_free(&arena);

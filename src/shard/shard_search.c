@@ -68,7 +68,8 @@ lk_status lk_shard_copy(lk_shard_pieces *to, const lk_shard_pieces *from, lk_err
 	return LK_OK;
 }
 
-static lk_status keep(searcher *s, const lk_shard_pieces *pieces, double step_s, lk_error *err) {
+static lk_status search_keep(searcher *s, const lk_shard_pieces *pieces, double step_s,
+                             lk_error *err) {
 	if (step_s >= s->best_s) return LK_OK;
 	s->best_s = step_s;
 	return lk_shard_copy(&s->best, pieces, err);
@@ -77,14 +78,14 @@ static lk_status keep(searcher *s, const lk_shard_pieces *pieces, double step_s,
 lk_status lk_shard_take(searcher *s, lk_shard_pieces *pieces, size_t *budget, lk_error *err) {
 	double step_s;
 	LK_TRY(lk_shard_step_of(s->p, pieces, &step_s, err));
-	LK_TRY(keep(s, pieces, step_s, err));
+	LK_TRY(search_keep(s, pieces, step_s, err));
 	if (lk_shard_even_pieces(s->p, pieces) >= s->best_s) return LK_OK;
 	LK_TRY(lk_shard_balance(s->p, pieces, budget, err));
 	LK_TRY(lk_shard_step_of(s->p, pieces, &step_s, err));
-	return keep(s, pieces, step_s, err);
+	return search_keep(s, pieces, step_s, err);
 }
 
-static lk_status take(searcher *s, lk_shard_pieces *pieces, lk_error *err) {
+static lk_status search_take(searcher *s, lk_shard_pieces *pieces, lk_error *err) {
 	size_t budget = START_BUDGET;
 	return lk_shard_take(s, pieces, &budget, err);
 }
@@ -146,7 +147,7 @@ static lk_status from_every_split(searcher *s, lk_error *err) {
 	bool placed = false;
 	int left = SPLITS;
 	lk_status status = every_split(s->p, 0, &pieces, &left, &placed, err);
-	if (status == LK_OK && placed) status = take(s, &pieces, err);
+	if (status == LK_OK && placed) status = search_take(s, &pieces, err);
 	lk_vec_free(&pieces);
 	return status;
 }
@@ -157,7 +158,7 @@ static lk_status from_tables(searcher *s, const bool *copied, double grain, lk_e
 	lk_status status = lk_shard_start_pieces(s->p, copied, &pieces, err);
 	if (status == LK_OK && isfinite(grain)) status = start_fine(s->p, &pieces, grain, err);
 	if (status == LK_OK) status = lk_shard_place(s->p, &pieces, &placed, err);
-	if (status == LK_OK && placed) status = take(s, &pieces, err);
+	if (status == LK_OK && placed) status = search_take(s, &pieces, err);
 	lk_vec_free(&pieces);
 	return status;
 }
@@ -208,7 +209,7 @@ static lk_status from_heuristics(searcher *s, lk_error *err) {
 		lk_error refused;
 		if (lk_sharders[i].search) continue;
 		lk_status status = lk_sharders[i].run(s->p, &plan, &refused);
-		if (status == LK_OK) status = take(s, &plan.pieces, err);
+		if (status == LK_OK) status = search_take(s, &plan.pieces, err);
 		else if (status == LK_ERR_INPUT) status = LK_OK;
 		else *err = refused;
 		lk_vec_free(&plan.pieces);

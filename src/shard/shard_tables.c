@@ -44,44 +44,44 @@ struct reader {
 	lk_shard_tables *out;
 };
 
-static const char *field(const struct reader *reader, int column) {
+static const char *tables_field(const struct reader *reader, int column) {
 	return lk_csv_field(reader->csv, reader->at[column]);
 }
 
 /* "file:line, column dim" */
-static const char *place(const struct reader *reader, int column, char out[192]) {
+static const char *tables_place(const struct reader *reader, int column, char out[192]) {
 	snprintf(out, 192, "%.150s, column %s", lk_csv_where(reader->csv), columns[column]);
 	return out;
 }
 
-static lk_status number(const struct reader *reader, int column, double low, double high,
-                        double otherwise, double *out, lk_error *err) {
+static lk_status tables_number(const struct reader *reader, int column, double low, double high,
+                               double otherwise, double *out, lk_error *err) {
 	char where[192];
-	const char *text = field(reader, column);
+	const char *text = tables_field(reader, column);
 	*out = otherwise;
 	if (!*text && column >= NEEDED) return LK_OK;
-	return lk_parse_count(text, low, high, out, place(reader, column, where), err);
+	return lk_parse_count(text, low, high, out, tables_place(reader, column, where), err);
 }
 
-static lk_status whole(const struct reader *reader, int column, double low, double high,
-                       double otherwise, double *out, lk_error *err) {
+static lk_status tables_whole(const struct reader *reader, int column, double low, double high,
+                              double otherwise, double *out, lk_error *err) {
 	char where[192];
-	LK_TRY(number(reader, column, low, high, otherwise, out, err));
+	LK_TRY(tables_number(reader, column, low, high, otherwise, out, err));
 	if (*out == floor(*out)) return LK_OK;
-	lk_fail(err, LK_ERR_INPUT, place(reader, column, where), "%g is no whole number", *out);
+	lk_fail(err, LK_ERR_INPUT, tables_place(reader, column, where), "%g is no whole number", *out);
 	return lk_hint(err, "give one from %.0f to %.0f", low, high);
 }
 
-static lk_status read_kinds(const struct reader *reader, unsigned *out, lk_error *err) {
+static lk_status tables_read_kinds(const struct reader *reader, unsigned *out, lk_error *err) {
 	char where[192], text[64], *next = text, *word;
 	*out = (1u << LK_SHARD_KINDS) - 1;
-	if (!*field(reader, KINDS)) return LK_OK;
-	lk_copy(text, sizeof text, field(reader, KINDS));
+	if (!*tables_field(reader, KINDS)) return LK_OK;
+	lk_copy(text, sizeof text, tables_field(reader, KINDS));
 	for (*out = 0; (word = strsep(&next, "|+ "));) {
 		int kind = 0;
 		while (kind < LK_SHARD_KINDS && !lk_same_name(word, lk_shard_kind_names[kind])) kind++;
 		if (kind == LK_SHARD_KINDS) {
-			lk_fail(err, LK_ERR_INPUT, place(reader, KINDS, where),
+			lk_fail(err, LK_ERR_INPUT, tables_place(reader, KINDS, where),
 			        "\"%.40s\" is no kind of placement", word);
 			return lk_hint(err, "give table, column, row, data, or several with | between them");
 		}
@@ -95,8 +95,8 @@ static lk_status read_reuse(const struct reader *reader, double bins[LK_REUSE_BI
 	char where[192], text[512], *next = text, *word;
 	double sum = 0;
 	int count = 0;
-	place(reader, REUSE, where);
-	lk_copy(text, sizeof text, field(reader, REUSE));
+	tables_place(reader, REUSE, where);
+	lk_copy(text, sizeof text, tables_field(reader, REUSE));
 	while ((word = strsep(&next, " ;"))) {
 		double share;
 		if (!*word) continue;
@@ -117,13 +117,13 @@ static lk_status read_locality(const struct reader *reader, lk_shard_table *tabl
 	lk_locality *locality = LK_NEW(reader->arena, lk_locality);
 	if (!locality) return lk_oom(err);
 	table->locality = locality;
-	LK_TRY(number(reader, SKEW, 0, 10, 0, &skew, err));
-	if (!*field(reader, REUSE)) {
+	LK_TRY(tables_number(reader, SKEW, 0, 10, 0, &skew, err));
+	if (!*tables_field(reader, REUSE)) {
 		lk_locality_zipf(table->rows, lookups, skew, locality);
 		return LK_OK;
 	}
-	if (*field(reader, SKEW))
-		return lk_fail(err, LK_ERR_INPUT, place(reader, REUSE, where),
+	if (*tables_field(reader, SKEW))
+		return lk_fail(err, LK_ERR_INPUT, tables_place(reader, REUSE, where),
 		               "skew and reuse exclude one another");
 	LK_TRY(read_reuse(reader, bins, err));
 	lk_locality_reuse_at(bins, NULL, REUSE_BATCH, table->rows, table->pooling, reader->batch,
@@ -132,18 +132,18 @@ static lk_status read_locality(const struct reader *reader, lk_shard_table *tabl
 }
 
 /* A product that no machine has is a slip; the sum over all is checked against memory later. */
-static lk_status check_size(const struct reader *reader, const lk_shard_table *table,
-                            lk_error *err) {
+static lk_status tables_check_size(const struct reader *reader, const lk_shard_table *table,
+                                   lk_error *err) {
 	char where[192];
 	if (table->rows * table->dim <= 1e15) return LK_OK;
-	lk_fail(err, LK_ERR_INPUT, place(reader, ROWS, where),
+	lk_fail(err, LK_ERR_INPUT, tables_place(reader, ROWS, where),
 	        "%.4g rows of %.0f columns are %.3g numbers in one table", table->rows, table->dim,
 	        table->rows * table->dim);
 	return lk_hint(err, "give fewer rows or columns: at most 1e15 numbers");
 }
 
-static lk_status add(const struct reader *reader, const lk_shard_table *table, double count,
-                     lk_error *err) {
+static lk_status tables_add(const struct reader *reader, const lk_shard_table *table, double count,
+                            lk_error *err) {
 	if ((double)reader->out->count + count > TABLES) {
 		lk_fail(err, LK_ERR_INPUT, lk_csv_where(reader->csv), "more than %d tables", TABLES);
 		return lk_hint(err, "give fewer rows, or smaller counts");
@@ -158,29 +158,29 @@ static lk_status add(const struct reader *reader, const lk_shard_table *table, d
 	return LK_OK;
 }
 
-static lk_status read_row(const struct reader *reader, lk_error *err) {
-	lk_shard_table t = {.name = field(reader, NAME)};
+static lk_status tables_read_row(const struct reader *reader, lk_error *err) {
+	lk_shard_table t = {.name = tables_field(reader, NAME)};
 	double count;
 	char where[192];
 	if (!*t.name) {
-		lk_fail(err, LK_ERR_INPUT, place(reader, NAME, where), "the table has no name");
+		lk_fail(err, LK_ERR_INPUT, tables_place(reader, NAME, where), "the table has no name");
 		return lk_hint(err, "give each row a name of its own");
 	}
-	LK_TRY(whole(reader, ROWS, 1, 1e12, 0, &t.rows, err));
-	LK_TRY(whole(reader, DIM, 1, 65536, 0, &t.dim, err));
-	LK_TRY(number(reader, POOLING, 0, 1e6, 0, &t.pooling, err));
-	LK_TRY(whole(reader, COUNT, 1, TABLES, 1, &count, err));
-	LK_TRY(check_size(reader, &t, err));
-	LK_TRY(read_kinds(reader, &t.allowed, err));
+	LK_TRY(tables_whole(reader, ROWS, 1, 1e12, 0, &t.rows, err));
+	LK_TRY(tables_whole(reader, DIM, 1, 65536, 0, &t.dim, err));
+	LK_TRY(tables_number(reader, POOLING, 0, 1e6, 0, &t.pooling, err));
+	LK_TRY(tables_whole(reader, COUNT, 1, TABLES, 1, &count, err));
+	LK_TRY(tables_check_size(reader, &t, err));
+	LK_TRY(tables_read_kinds(reader, &t.allowed, err));
 	LK_TRY(read_locality(reader, &t, err));
 	t.name = lk_arena_strdup(reader->arena, t.name),
 	t.where = lk_arena_strdup(reader->arena, lk_csv_where(reader->csv));
 	if (!t.name || !t.where) return lk_oom(err);
-	return add(reader, &t, count, err);
+	return tables_add(reader, &t, count, err);
 }
 
 /* Names are keys of the plan. */
-static lk_status check_names(const lk_shard_tables *tables, lk_error *err) {
+static lk_status tables_check_names(const lk_shard_tables *tables, lk_error *err) {
 	lk_intern *names = lk_intern_new();
 	lk_status status = names ? LK_OK : lk_oom(err);
 	for (size_t i = 0; i < tables->count && status == LK_OK; i++) {
@@ -196,14 +196,15 @@ static lk_status check_names(const lk_shard_tables *tables, lk_error *err) {
 	return status;
 }
 
-static lk_status read_rows(struct reader *reader, lk_csv *csv, const char *file, lk_error *err) {
+static lk_status tables_read_rows(struct reader *reader, lk_csv *csv, const char *file,
+                                  lk_error *err) {
 	LK_TRY(lk_csv_find(csv, columns, COLUMNS, NEEDED, "list of embedding tables", reader->at, err));
 	for (bool more;;) {
 		LK_TRY(lk_csv_next(csv, &more, err));
 		if (!more) break;
-		LK_TRY(read_row(reader, err));
+		LK_TRY(tables_read_row(reader, err));
 	}
-	if (reader->out->count) return check_names(reader->out, err);
+	if (reader->out->count) return tables_check_names(reader->out, err);
 	lk_fail(err, LK_ERR_INPUT, file, "there is no table in it");
 	return lk_hint(err, "give rows such as t0,1000000,64,10 under name,rows,dim,pooling");
 }
@@ -213,7 +214,7 @@ lk_status lk_shard_tables_read(lk_arena *arena, lk_stream *in, double batch, lk_
 	lk_csv *csv;
 	LK_TRY(lk_csv_open(in, &csv, err));
 	struct reader r = {.arena = arena, .csv = csv, .batch = batch, .out = out};
-	lk_status status = read_rows(&r, csv, lk_stream_name(in), err);
+	lk_status status = tables_read_rows(&r, csv, lk_stream_name(in), err);
 	lk_csv_close(csv);
 	return status;
 }

@@ -23,7 +23,7 @@ enum {
 	LENGTH = 4
 };
 
-static void add(lk_shard_cost *sum, const lk_shard_cost *cost) {
+static void shard_time_add(lk_shard_cost *sum, const lk_shard_cost *cost) {
 	sum->forward_s += cost->forward_s, sum->backward_s += cost->backward_s,
 		sum->columns += cost->columns;
 	sum->device_bytes += cost->device_bytes, sum->host_bytes += cost->host_bytes,
@@ -54,7 +54,7 @@ double lk_shard_index_s(const lk_shard_problem *problem) {
 
 /* ---- loads ---- */
 
-static void sum_up(const lk_shard_problem *problem, lk_shard_load *out) {
+static void shard_time_sum_up(const lk_shard_problem *problem, lk_shard_load *out) {
 	double most = 0, least = INFINITY, total = 0, floor_s = problem->at.floor_s;
 	out->forward_s = out->backward_s = 0;
 	for (int r = 0; r < problem->ranks; r++) {
@@ -74,8 +74,8 @@ static void sum_up(const lk_shard_problem *problem, lk_shard_load *out) {
 }
 
 /* Straight between the sizes that are known; beyond as at the last. */
-static void add_shared(const lk_shard_problem *problem, double touched,
-                       const lk_shard_shared *shared, lk_shard_cost *sum) {
+static void shard_time_add_shared(const lk_shard_problem *problem, double touched,
+                                  const lk_shard_shared *shared, lk_shard_cost *sum) {
 	double at = (fmin(fmax(log2(touched / problem->share.bytes), -1), 1) + 1) * LK_SHARD_OCTAVE;
 	int i = (int)fmin(floor(at), LK_SHARD_SIZES - 2);
 	sum->forward_s +=
@@ -84,8 +84,8 @@ static void add_shared(const lk_shard_problem *problem, double touched,
 		shared->backward_s[i] + (at - i) * (shared->backward_s[i + 1] - shared->backward_s[i]);
 }
 
-static void ranks_of(const lk_shard_problem *problem, const lk_shard_piece *piece, int *first,
-                     int *end) {
+static void shard_time_ranks_of(const lk_shard_problem *problem, const lk_shard_piece *piece,
+                                int *first, int *end) {
 	bool copied = piece->kind == LK_SHARD_DATA;
 	*first = copied ? 0 : piece->rank, *end = copied ? problem->ranks : piece->rank + 1;
 }
@@ -98,17 +98,17 @@ lk_status lk_shard_load_of(lk_arena *arena, const lk_shard_problem *problem,
 	if (!out->rank || !touched) return lk_oom(err);
 	for (size_t i = 0; i < pieces->count; i++) {
 		const lk_shard_piece *piece = &pieces->at[i];
-		ranks_of(problem, piece, &first, &end);
+		shard_time_ranks_of(problem, piece, &first, &end);
 		for (int r = first; r >= 0 && r < end; r++)
-			add(&out->rank[r], &piece->cost), touched[r] += piece->shared.bytes;
+			shard_time_add(&out->rank[r], &piece->cost), touched[r] += piece->shared.bytes;
 	}
 	for (size_t i = 0; i < pieces->count && problem->share.bytes > 0; i++) {
-		ranks_of(problem, &pieces->at[i], &first, &end);
+		shard_time_ranks_of(problem, &pieces->at[i], &first, &end);
 		for (int r = first; r >= 0 && r < end; r++)
 			if (touched[r] > 0)
-				add_shared(problem, touched[r], &pieces->at[i].shared, &out->rank[r]);
+				shard_time_add_shared(problem, touched[r], &pieces->at[i].shared, &out->rank[r]);
 	}
-	sum_up(problem, out);
+	shard_time_sum_up(problem, out);
 	return LK_OK;
 }
 
@@ -130,48 +130,50 @@ struct builder {
 	bool failed;
 };
 
-static void put(struct builder *builder, lk_op op, double seconds) {
+static void shard_time_put(struct builder *builder, lk_op op, double seconds) {
 	lk_graph_add(builder->graph, &op);
 	if (lk_push(&builder->seconds)) *lk_last(&builder->seconds) = seconds;
 	else builder->failed = true;
 }
 
-static void communicate(struct builder *builder, const char *name, lk_op_kind kind, lk_phase phase,
-                        double seconds) {
+static void shard_time_communicate(struct builder *builder, const char *name, lk_op_kind kind,
+                                   lk_phase phase, double seconds) {
 	if (builder->p->ranks < 2) return;
-	put(builder,
-	    (lk_op){.kind = (uint8_t)kind,
-	            .stream = LK_STREAM_EP,
-	            .phase = (uint8_t)phase,
-	            .group = LK_GROUP_TEAM,
-	            .name = name,
-	            .join = LK_JOIN(LK_STREAM_COMPUTE),
-	            .channel = (int32_t)builder->team},
-	    seconds);
+	shard_time_put(builder,
+	               (lk_op){.kind = (uint8_t)kind,
+	                       .stream = LK_STREAM_EP,
+	                       .phase = (uint8_t)phase,
+	                       .group = LK_GROUP_TEAM,
+	                       .name = name,
+	                       .join = LK_JOIN(LK_STREAM_COMPUTE),
+	                       .channel = (int32_t)builder->team},
+	               seconds);
 }
 
 static void compute(struct builder *builder, const char *name, lk_op_kind kind, lk_phase phase,
                     double seconds) {
-	put(builder,
-	    (lk_op){.kind = (uint8_t)kind,
-	            .stream = LK_STREAM_COMPUTE,
-	            .phase = (uint8_t)phase,
-	            .name = name,
-	            .join = LK_JOIN(LK_STREAM_EP)},
-	    seconds);
+	shard_time_put(builder,
+	               (lk_op){.kind = (uint8_t)kind,
+	                       .stream = LK_STREAM_COMPUTE,
+	                       .phase = (uint8_t)phase,
+	                       .name = name,
+	                       .join = LK_JOIN(LK_STREAM_EP)},
+	               seconds);
 }
 
 static void step_of_rank(struct builder *builder, const lk_shard_load *load, int rank) {
 	const lk_shard_cost *cost = &load->rank[rank];
-	communicate(builder, "indices", LK_OP_ALLTOALL, LK_PHASE_FORWARD, load->index_s);
+	shard_time_communicate(builder, "indices", LK_OP_ALLTOALL, LK_PHASE_FORWARD, load->index_s);
 	compute(builder, "lookups", LK_OP_EMBEDDING, LK_PHASE_FORWARD, cost->forward_s);
-	communicate(builder, "pooled sums", LK_OP_ALLTOALL, LK_PHASE_FORWARD, load->exchange_s);
+	shard_time_communicate(builder, "pooled sums", LK_OP_ALLTOALL, LK_PHASE_FORWARD,
+	                       load->exchange_s);
 	compute(builder, "dense part", LK_OP_GEMM, LK_PHASE_OTHER, builder->p->dense_s);
-	communicate(builder, "gradients of sums", LK_OP_ALLTOALL, LK_PHASE_BACKWARD, load->exchange_s);
+	shard_time_communicate(builder, "gradients of sums", LK_OP_ALLTOALL, LK_PHASE_BACKWARD,
+	                       load->exchange_s);
 	compute(builder, "lookups backward", LK_OP_EMBEDDING, LK_PHASE_BACKWARD, cost->backward_s);
 	if (load->reduce_s > 0)
-		communicate(builder, "gradients of copies", LK_OP_ALLREDUCE, LK_PHASE_BACKWARD,
-		            load->reduce_s);
+		shard_time_communicate(builder, "gradients of copies", LK_OP_ALLREDUCE, LK_PHASE_BACKWARD,
+		                       load->reduce_s);
 }
 
 static lk_status build_programs(struct builder *builder, const lk_shard_load *load, lk_error *err) {
@@ -195,8 +197,8 @@ static lk_status build_programs(struct builder *builder, const lk_shard_load *lo
 	return builder->failed ? lk_oom(err) : LK_OK;
 }
 
-static lk_status price(lk_arena *arena, const struct builder *builder, lk_costs *costs,
-                       lk_error *err) {
+static lk_status shard_time_price(lk_arena *arena, const struct builder *builder, lk_costs *costs,
+                                  lk_error *err) {
 	*costs = (lk_costs){.variants = 1,
 	                    .ops = builder->graph->ops.count,
 	                    .at = LK_ARRAY(arena, lk_cost, builder->graph->ops.count)};
@@ -219,7 +221,7 @@ lk_status lk_shard_graph(lk_arena *arena, const lk_shard_problem *problem,
 		b.graph->ranks.group[g].size = b.graph->ranks.group[g].stride = 1;
 	b.graph->samples = problem->batch;
 	lk_status status = build_programs(&b, load, err);
-	if (status == LK_OK) status = price(arena, &b, costs, err);
+	if (status == LK_OK) status = shard_time_price(arena, &b, costs, err);
 	lk_vec_free(&b.seconds);
 	*graph = status == LK_OK ? b.graph : NULL;
 	if (status != LK_OK) lk_graph_free(b.graph);

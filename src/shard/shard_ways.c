@@ -22,7 +22,7 @@ static lk_shard_way way_of(const lk_shard_problem *problem, uint32_t t, lk_shard
 	                      .piece_backward = copy ? 0 : c.backward_s};
 }
 
-static int find_ways(const lk_shard_problem *problem, uint32_t t, lk_shard_way *out) {
+static int ways_find_ways(const lk_shard_problem *problem, uint32_t t, lk_shard_way *out) {
 	int count = 0;
 	for (int kind = 0; kind < LK_SHARD_KINDS; kind++) {
 		int most = lk_shard_most_parts(problem, t, (lk_shard_kind)kind);
@@ -36,15 +36,15 @@ lk_shard_ways *lk_shard_all_ways(lk_arena *arena, const lk_shard_problem *proble
 	lk_shard_ways *all = LK_ARRAY(arena, lk_shard_ways, problem->count);
 	for (uint32_t t = 0; all && t < problem->count; t++) {
 		lk_shard_ways *ways = &all[t];
-		ways->count = find_ways(problem, t, NULL),
+		ways->count = ways_find_ways(problem, t, NULL),
 		ways->at = LK_ARRAY(arena, lk_shard_way, ways->count);
 		if (!ways->at) return NULL;
-		find_ways(problem, t, ways->at);
+		ways_find_ways(problem, t, ways->at);
 	}
 	return all;
 }
 
-static double common(double a, double b) {
+static double ways_common(double a, double b) {
 	while (b > 0) {
 		double rest = fmod(a, b);
 		a = b, b = rest;
@@ -57,10 +57,10 @@ double lk_shard_grain(const lk_shard_problem *problem) {
 	for (uint32_t t = 0; t < problem->count; t++) {
 		double dim = problem->tables[t].dim;
 		int most = lk_shard_most_parts(problem, t, LK_SHARD_COLUMN);
-		grain = common(grain, dim);
+		grain = ways_common(grain, dim);
 		for (int k = 2; most && k; k = lk_shard_more_parts(k, most))
 			for (int i = 0; i < k && grain > 1; i++)
-				grain = common(grain, floor(dim * (i + 1) / k) - floor(dim * i / k));
+				grain = ways_common(grain, floor(dim * (i + 1) / k) - floor(dim * i / k));
 	}
 	return fmax(grain, 1);
 }

@@ -1,6 +1,7 @@
-/* breakdown.c: a rank's time, split. While a compute kernel runs, its family has the time and any communication beside
- * it is hidden. While none runs, the time goes to the first of: a transfer under way (tensor, context, expert, data
- * parallel, pipeline, in this order), the host, waiting for other ranks at a rendezvous, the pipeline's bubble. */
+/* breakdown.c: a rank's time, split. While a compute kernel runs, its family has the time and any
+ * communication beside it is hidden. While none runs, the time goes to the first of: a transfer
+ * under way (tensor, context, expert, data parallel, pipeline, in this order), the host, waiting
+ * for other ranks at a rendezvous, the pipeline's bubble. */
 #include "sim/breakdown.h"
 
 #include <stdlib.h>
@@ -26,43 +27,33 @@ const char *lk_part_label(lk_part part) {
 static lk_part part_of_compute(unsigned kind) {
 	switch (kind) {
 	case LK_OP_GEMM:
-	case LK_OP_GROUPED_GEMM:
-		return LK_PART_GEMM;
+	case LK_OP_GROUPED_GEMM: return LK_PART_GEMM;
 	case LK_OP_ATTENTION:
 	case LK_OP_ATTENTION_BWD:
-	case LK_OP_SOFTMAX:
-		return LK_PART_ATTENTION;
-	case LK_OP_CONV:
-		return LK_PART_CONV;
-	case LK_OP_OPTIMIZER:
-		return LK_PART_OPTIMIZER;
-	default:
-		return LK_PART_MEMORY;
+	case LK_OP_SOFTMAX: return LK_PART_ATTENTION;
+	case LK_OP_CONV: return LK_PART_CONV;
+	case LK_OP_OPTIMIZER: return LK_PART_OPTIMIZER;
+	default: return LK_PART_MEMORY;
 	}
 }
 
 static lk_part part_of_stream(unsigned stream) {
 	switch (stream) {
-	case LK_STREAM_TP:
-		return LK_PART_TP;
-	case LK_STREAM_CP:
-		return LK_PART_CP;
-	case LK_STREAM_EP:
-		return LK_PART_EP;
-	case LK_STREAM_DP:
-		return LK_PART_DP;
-	case LK_STREAM_COPY:
-		return LK_PART_COPY;
-	default:
-		return LK_PART_PP;
+	case LK_STREAM_TP: return LK_PART_TP;
+	case LK_STREAM_CP: return LK_PART_CP;
+	case LK_STREAM_EP: return LK_PART_EP;
+	case LK_STREAM_DP: return LK_PART_DP;
+	case LK_STREAM_COPY: return LK_PART_COPY;
+	default: return LK_PART_PP;
 	}
 }
 
 /* What a rank did, as sets of times. */
 typedef struct lk_activity {
-	lk_intervals busy;                   /* compute kernels */
-	lk_intervals comm[LK_PART_COUNT];    /* transfers under way */
-	lk_intervals waiting, pending, host; /* arrived at a rendezvous: of collectives, of the pipeline */
+	lk_intervals busy;                /* compute kernels */
+	lk_intervals comm[LK_PART_COUNT]; /* transfers under way */
+	lk_intervals waiting, pending,
+		host; /* arrived at a rendezvous: of collectives, of the pipeline */
 	lk_intervals scratch[2];
 } lk_activity;
 
@@ -81,18 +72,21 @@ static bool note(lk_activity *a, const lk_graph *graph, const lk_sim_event *e, l
 		lk_part part = part_of_stream(stream);
 		lk_intervals *idle = part == LK_PART_PP ? &a->pending : &a->waiting;
 		return lk_intervals_add(&a->comm[part], e->start_ps, e->end_ps) &&
-			   lk_intervals_add(idle, e->ready_ps, e->start_ps);
+		       lk_intervals_add(idle, e->ready_ps, e->start_ps);
 	}
 	if (kind == LK_OP_HOST) return lk_intervals_add(&a->host, e->start_ps, e->end_ps);
 	if (kind == LK_OP_WAIT) return true;
-	if (kind != LK_OP_MACRO) out->exposed_s[part_of_compute(kind)] += (double)(e->end_ps - e->start_ps) / LK_PS_PER_S;
+	if (kind != LK_OP_MACRO)
+		out->exposed_s[part_of_compute(kind)] += (double)(e->end_ps - e->start_ps) / LK_PS_PER_S;
 	return lk_intervals_add(&a->busy, e->start_ps, e->end_ps);
 }
 
 /* Takes from `idle` what `set` explains; the seconds taken. */
 static bool explain(lk_activity *a, lk_intervals *idle, lk_intervals *set, double *seconds) {
 	lk_intervals_sort(set);
-	if (!lk_intervals_and(idle, set, &a->scratch[0]) || !lk_intervals_minus(idle, set, &a->scratch[1])) return false;
+	if (!lk_intervals_and(idle, set, &a->scratch[0]) ||
+	    !lk_intervals_minus(idle, set, &a->scratch[1]))
+		return false;
 	*seconds += (double)lk_intervals_length(&a->scratch[0]) / LK_PS_PER_S;
 	lk_intervals rest = a->scratch[1];
 	a->scratch[1] = *idle;
@@ -101,7 +95,8 @@ static bool explain(lk_activity *a, lk_intervals *idle, lk_intervals *set, doubl
 }
 
 static bool split_idle(lk_activity *a, int64_t span, bool pipeline, lk_breakdown *out) {
-	static const lk_part order[] = {LK_PART_TP, LK_PART_CP, LK_PART_EP, LK_PART_DP, LK_PART_COPY, LK_PART_PP};
+	static const lk_part order[] = {LK_PART_TP, LK_PART_CP,   LK_PART_EP,
+	                                LK_PART_DP, LK_PART_COPY, LK_PART_PP};
 	lk_intervals idle = {0}, all = {0};
 	bool ok = lk_intervals_add(&all, 0, span);
 	lk_intervals_sort(&a->busy);
@@ -117,7 +112,8 @@ static bool split_idle(lk_activity *a, int64_t span, bool pipeline, lk_breakdown
 	ok = ok && explain(a, &idle, &a->waiting, &out->exposed_s[LK_PART_WAIT]);
 	ok = ok && explain(a, &idle, &a->pending, &out->exposed_s[LK_PART_BUBBLE]);
 	if (ok)
-		out->exposed_s[pipeline ? LK_PART_BUBBLE : LK_PART_HOST] += (double)lk_intervals_length(&idle) / LK_PS_PER_S;
+		out->exposed_s[pipeline ? LK_PART_BUBBLE : LK_PART_HOST] +=
+			(double)lk_intervals_length(&idle) / LK_PS_PER_S;
 	lk_vec_free(&idle);
 	lk_vec_free(&all);
 	return ok;
@@ -135,7 +131,8 @@ static int64_t within(int64_t time, const lk_fold_window *w) {
 }
 
 /* What ran in one window, with times from its beginning. */
-static size_t clip(const struct lk_fold_span *span, const lk_fold *fold, const lk_fold_window *w, lk_sim_event *out) {
+static size_t clip(const struct lk_fold_span *span, const lk_fold *fold, const lk_fold_window *w,
+                   lk_sim_event *out) {
 	size_t count = 0;
 	for (uint32_t i = span->sample_begin; i < span->sample_end; i++) {
 		const lk_sim_event *e = &fold->samples.at[i];
@@ -149,14 +146,16 @@ static size_t clip(const struct lk_fold_span *span, const lk_fold *fold, const l
 }
 
 static lk_status split_windows(lk_inside *in, const lk_fold *fold, const lk_graph *source,
-							   const struct lk_fold_span *span, const lk_fold_windows *windows, lk_error *err) {
+                               const struct lk_fold_span *span, const lk_fold_windows *windows,
+                               lk_error *err) {
 	lk_sim_event *events = malloc((span->sample_end - span->sample_begin + 1) * sizeof *events);
 	lk_status status = events ? LK_OK : lk_oom(err);
 	for (size_t i = 0; i < windows->count && status == LK_OK; i++) {
 		const lk_fold_window *w = &windows->at[i];
 		lk_breakdown one;
 		size_t count = clip(span, fold, w, events);
-		status = lk_breakdown_of(source, NULL, NULL, events, count, w->end_ps - w->begin_ps, false, &one, err);
+		status = lk_breakdown_of(source, NULL, NULL, events, count, w->end_ps - w->begin_ps, false,
+		                         &one, err);
 		for (int p = 0; p < LK_PART_COUNT && status == LK_OK; p++) {
 			in->split.exposed_s[p] += w->times * one.exposed_s[p];
 			in->split.hidden_s[p] += w->times * one.hidden_s[p];
@@ -167,17 +166,19 @@ static lk_status split_windows(lk_inside *in, const lk_fold *fold, const lk_grap
 	return status;
 }
 
-static lk_status add_inside(lk_inside *in, const lk_fold *fold, const lk_graph *source, const lk_sim_event *e,
-							lk_breakdown *out, lk_error *err) {
+static lk_status add_inside(lk_inside *in, const lk_fold *fold, const lk_graph *source,
+                            const lk_sim_event *e, lk_breakdown *out, lk_error *err) {
 	if (!in->known) {
 		lk_fold_windows windows = {0};
 		lk_status status = lk_fold_windows_of(source, fold, e->op, &windows, err);
-		if (status == LK_OK) status = split_windows(in, fold, source, &fold->span[e->op], &windows, err);
+		if (status == LK_OK)
+			status = split_windows(in, fold, source, &fold->span[e->op], &windows, err);
 		lk_vec_free(&windows);
 		LK_TRY(status);
 		in->known = true;
 	}
-	double scale = in->span_s > 0 ? (double)(e->end_ps - e->start_ps) / LK_PS_PER_S / in->span_s : 0;
+	double scale =
+		in->span_s > 0 ? (double)(e->end_ps - e->start_ps) / LK_PS_PER_S / in->span_s : 0;
 	for (int p = 0; p < LK_PART_COUNT; p++) {
 		out->exposed_s[p] += scale * in->split.exposed_s[p];
 		out->hidden_s[p] += scale * in->split.hidden_s[p];
@@ -186,16 +187,15 @@ static lk_status add_inside(lk_inside *in, const lk_fold *fold, const lk_graph *
 }
 
 lk_status lk_breakdown_of(const lk_graph *graph, const lk_fold *fold, const lk_graph *source,
-						  const lk_sim_event *events, size_t count, int64_t span_ps, bool pipeline, lk_breakdown *out,
-						  lk_error *err) {
+                          const lk_sim_event *events, size_t count, int64_t span_ps, bool pipeline,
+                          lk_breakdown *out, lk_error *err) {
 	lk_activity a = {0};
 	lk_status status = LK_OK;
 	lk_inside *inside = fold ? calloc(graph->ops.count + 1, sizeof *inside) : NULL;
 	memset(out, 0, sizeof *out);
 	if (fold && !inside) return lk_oom(err);
 	for (size_t i = 0; i < count && status == LK_OK; i++) {
-		if (!note(&a, graph, &events[i], out))
-			status = lk_oom(err);
+		if (!note(&a, graph, &events[i], out)) status = lk_oom(err);
 		else if (fold && graph->ops.kind[events[i].op] == LK_OP_MACRO)
 			status = add_inside(&inside[events[i].op], fold, source, &events[i], out, err);
 	}

@@ -5,20 +5,20 @@
 #include "sim/sim.h"
 
 /* Parts of a step, X(symbol, key, label). */
-#define LK_PARTS(X)                              \
-	X(GEMM, "gemm", "matrix products")           \
-	X(ATTENTION, "attention", "attention")       \
-	X(CONV, "conv", "convolution")               \
-	X(MEMORY, "memory_bound", "memory-bound")    \
-	X(OPTIMIZER, "optimizer", "optimizer")       \
-	X(TP, "tp", "tensor-parallel comm.")         \
-	X(CP, "cp", "context-parallel comm.")        \
-	X(EP, "ep", "expert-parallel comm.")         \
-	X(DP, "dp", "data-parallel comm.")           \
-	X(PP, "pp", "pipeline send/receive")         \
-	X(COPY, "copy", "host-device copies")        \
-	X(BUBBLE, "bubble", "pipeline bubble")       \
-	X(WAIT, "wait", "waiting for other ranks")   \
+#define LK_PARTS(X)                            \
+	X(GEMM, "gemm", "matrix products")         \
+	X(ATTENTION, "attention", "attention")     \
+	X(CONV, "conv", "convolution")             \
+	X(MEMORY, "memory_bound", "memory-bound")  \
+	X(OPTIMIZER, "optimizer", "optimizer")     \
+	X(TP, "tp", "tensor-parallel comm.")       \
+	X(CP, "cp", "context-parallel comm.")      \
+	X(EP, "ep", "expert-parallel comm.")       \
+	X(DP, "dp", "data-parallel comm.")         \
+	X(PP, "pp", "pipeline send/receive")       \
+	X(COPY, "copy", "host-device copies")      \
+	X(BUBBLE, "bubble", "pipeline bubble")     \
+	X(WAIT, "wait", "waiting for other ranks") \
 	X(HOST, "host", "host (launch gaps, step)")
 
 typedef enum lk_part {
@@ -37,10 +37,11 @@ typedef struct lk_breakdown {
 	double hidden_s[LK_PART_COUNT];
 } lk_breakdown;
 
-/* Of the recorded events (operations of `graph`) between time 0 and `span_ps`. `pipeline`: idle time that nothing explains is
- * a pipeline bubble, else the host's. For a folded graph give the fold and its source: macro operations are split as their
- * isolated run was. LK_ERR_MEMORY only. */
-lk_status lk_breakdown_of(const lk_graph *graph, const lk_fold *fold, const lk_graph *source, const lk_sim_event *events,
-                          size_t count, int64_t span_ps, bool pipeline, lk_breakdown *out, lk_error *err);
+/* Of the recorded events (operations of `graph`) between time 0 and `span_ps`. `pipeline`: idle
+ * time that nothing explains is a pipeline bubble, else the host's. For a folded graph give the
+ * fold and its source: macro operations are split as their isolated run was. LK_ERR_MEMORY only. */
+lk_status lk_breakdown_of(const lk_graph *graph, const lk_fold *fold, const lk_graph *source,
+                          const lk_sim_event *events, size_t count, int64_t span_ps, bool pipeline,
+                          lk_breakdown *out, lk_error *err);
 
 #endif

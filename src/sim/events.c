@@ -1,12 +1,15 @@
-/* events.c: the engine with contention. Quiet ranks run ahead (run_quiet): a time is the maximum of what an operation
- * waits for, and an operation that blocks them, such as a tensor-parallel all-reduce between kernels, parks them at its
- * meeting. Busy ranks (events_busy.c) are advanced in the order of time, ties by rank. */
+/* events.c: the engine with contention. Quiet ranks run ahead (run_quiet): a time is the maximum of
+ * what an operation waits for, and an operation that blocks them, such as a tensor-parallel
+ * all-reduce between kernels, parks them at its meeting. Busy ranks (events_busy.c) are advanced in
+ * the order of time, ties by rank. */
 #include "sim/events.h"
 
 #include <math.h>
 #include <string.h>
 
-/* --- heap --------------------------------------------------------------------------------------------------------- */
+/* --- heap
+ * ---------------------------------------------------------------------------------------------------------
+ */
 
 static bool before(lk_heap_entry a, lk_heap_entry b) {
 	return a.key < b.key || (a.key == b.key && a.gang < b.gang);
@@ -44,10 +47,8 @@ void lk_heap_set(lk_engine *engine, uint32_t rank, int64_t key) {
 	engine->rank[rank].key = key;
 	engine->key[rank] = key;
 	if (key == LK_NEVER) return;
-	if (!place)
-		heap_up(engine, engine->heap_count++, entry);
-	else if (key < engine->heap[place - 1].key)
-		heap_up(engine, place - 1, entry);
+	if (!place) heap_up(engine, engine->heap_count++, entry);
+	else if (key < engine->heap[place - 1].key) heap_up(engine, place - 1, entry);
 }
 
 /* The rank of a gang that acts next; false if none is busy. */
@@ -61,7 +62,8 @@ static bool gang_next(const lk_engine *engine, uint32_t gang, uint32_t *rank, in
 	return *key != LK_NEVER;
 }
 
-/* The rank that acts next, by key, then number; false if none is busy. Mends the bounds of gangs on the way. */
+/* The rank that acts next, by key, then number; false if none is busy. Mends the bounds of gangs on
+ * the way. */
 static bool heap_top(lk_engine *engine, uint32_t *rank, int64_t *key) {
 	while (engine->heap_count) {
 		uint32_t gang = engine->heap[0].gang;
@@ -78,7 +80,9 @@ static bool heap_top(lk_engine *engine, uint32_t *rank, int64_t *key) {
 	return false;
 }
 
-/* --- ranks -------------------------------------------------------------------------------------------------------- */
+/* --- ranks
+ * --------------------------------------------------------------------------------------------------------
+ */
 
 uint32_t lk_rank_argument(const lk_rank *rank, uint8_t which) {
 	return rank->program->calls.at[rank->call].arg[which - 1];
@@ -114,12 +118,14 @@ void lk_rank_step(lk_engine *engine, lk_rank *rank) {
 static uint32_t next_op(const lk_engine *engine, const lk_rank *rank) {
 	if (rank->op + 1 < rank->end_op) return rank->op + 1;
 	const lk_call *call = &rank->program->calls.at[rank->call];
-	if (rank->repetition + 1 < call->repeat) return engine->sim->graph->blocks.at[call->block].begin;
+	if (rank->repetition + 1 < call->repeat)
+		return engine->sim->graph->blocks.at[call->block].begin;
 	lk_rank after = {.call = rank->call + 1, .program = rank->program};
 	return open_call(engine, &after) ? after.op : UINT32_MAX;
 }
 
-int64_t lk_rank_duration(const lk_engine *engine, const lk_rank *rank, uint32_t op, int64_t duration) {
+int64_t lk_rank_duration(const lk_engine *engine, const lk_rank *rank, uint32_t op,
+                         int64_t duration) {
 	const lk_sim *sim = engine->sim;
 	const lk_insn *insn = &sim->insn[op];
 	if (insn->flags & LK_INSN_INSTANT) return 0;
@@ -129,7 +135,8 @@ int64_t lk_rank_duration(const lk_engine *engine, const lk_rank *rank, uint32_t 
 		uint64_t number = (uint64_t)rank->stage * sim->chains + rank->lane;
 		double sigma = lk_sim_sigma(sim, rank->info, op);
 		if (sigma > 0)
-			return lk_sim_scale(duration, lk_sim_jitter(sim->options->seed, number, rank->ops, sigma) * factor);
+			return lk_sim_scale(
+				duration, lk_sim_jitter(sim->options->seed, number, rank->ops, sigma) * factor);
 	}
 	return rank->info->factor ? lk_sim_scale(duration, factor) : duration;
 }
@@ -186,7 +193,8 @@ void lk_rank_wake(lk_engine *engine, uint32_t rank) {
 void lk_rank_resume(lk_engine *engine, uint32_t number, int64_t start, int64_t end) {
 	lk_rank *rank = &engine->rank[number];
 	const lk_insn *insn = &engine->sim->insn[rank->parked_op];
-	uint32_t sets = insn->signal ? 1u + rank->program->calls.at[rank->parked_call].arg[insn->signal - 1] : 0;
+	uint32_t sets =
+		insn->signal ? 1u + rank->program->calls.at[rank->parked_call].arg[insn->signal - 1] : 0;
 	rank->parked = false;
 	if (lk_meets_outside(engine, insn)) engine->outer[number / LK_GANG]--;
 	if (insn->stream == LK_STREAM_COMPUTE) {
@@ -201,7 +209,8 @@ void lk_rank_resume(lk_engine *engine, uint32_t number, int64_t start, int64_t e
 	lk_rank_wake(engine, number);
 }
 
-/* Nothing else runs on the rank while it waits for this operation: it waits for all kernels, and the next one for it.
+/* Nothing else runs on the rank while it waits for this operation: it waits for all kernels, and
+ * the next one for it.
  */
 static bool blocks(const lk_engine *engine, const lk_rank *rank, const lk_insn *insn) {
 	if (!(insn->join & LK_JOIN(LK_STREAM_COMPUTE))) return false;
@@ -214,7 +223,8 @@ static bool blocks(const lk_engine *engine, const lk_rank *rank, const lk_insn *
 bool lk_rank_stays_quiet(const lk_engine *engine, const lk_rank *rank) {
 	if (rank->flow) return false;
 	const lk_insn *insn = &engine->sim->insn[rank->op];
-	if (insn->what == LK_INSN_LOCAL) return insn->stream == LK_STREAM_COMPUTE || (insn->flags & LK_INSN_INSTANT);
+	if (insn->what == LK_INSN_LOCAL)
+		return insn->stream == LK_STREAM_COMPUTE || (insn->flags & LK_INSN_INSTANT);
 	return insn->what == LK_INSN_HOST || blocks(engine, rank, insn);
 }
 
@@ -229,11 +239,13 @@ static void run_kernel(lk_engine *engine, lk_rank *rank, const lk_insn *insn) {
 	int64_t ready = lk_rank_sources(engine, rank, insn), launch = rank->host + cost->lead_ps;
 	if (launch > ready) ready = launch;
 	rank->host += cost->host_ps;
-	int64_t duration = lk_rank_duration(engine, rank, op, cost->duration_ps), end = ready + duration, floor = 0;
+	int64_t duration = lk_rank_duration(engine, rank, op, cost->duration_ps),
+			end = ready + duration, floor = 0;
 	bool compute = insn->flags & LK_INSN_MAIN;
 	if (compute) {
-		floor = rank->host +
-				(cost->tail_ps == cost->duration_ps ? duration : lk_rank_duration(engine, rank, op, cost->tail_ps));
+		floor = rank->host + (cost->tail_ps == cost->duration_ps
+		                          ? duration
+		                          : lk_rank_duration(engine, rank, op, cost->tail_ps));
 		if (floor > end) end = floor;
 		rank->start = ready;
 	}
@@ -241,15 +253,15 @@ static void run_kernel(lk_engine *engine, lk_rank *rank, const lk_insn *insn) {
 	uint64_t record = lk_rank_record(rank, op, ready, ready, end);
 	if (!compute) return;
 	rank->kernel = (lk_kernel){.op = op,
-							   .call = rank->call,
-							   .last = ready,
-							   .due = end,
-							   .duration = duration,
-							   .floor = floor,
-							   .left = (double)duration,
-							   .record = record,
-							   .sets = sets,
-							   .slot = insn->slot};
+	                           .call = rank->call,
+	                           .last = ready,
+	                           .due = end,
+	                           .duration = duration,
+	                           .floor = floor,
+	                           .left = (double)duration,
+	                           .record = record,
+	                           .sets = sets,
+	                           .slot = insn->slot};
 }
 
 void lk_rank_host(lk_engine *engine, lk_rank *rank) {
@@ -283,7 +295,8 @@ static void park(lk_engine *engine, uint32_t number, const lk_insn *insn) {
 	lk_meet_post(engine, number, NULL, op, meeting, arrival);
 }
 
-/* Looks now and then: in every so many operations of a quiet rank, at every rank and every moment. */
+/* Looks now and then: in every so many operations of a quiet rank, at every rank and every moment.
+ */
 static bool stopped(lk_engine *engine) {
 	if (lk_stop_asked(engine->stop)) engine->stopped = engine->no_memory = true;
 	return engine->stopped;
@@ -291,7 +304,9 @@ static bool stopped(lk_engine *engine) {
 
 /* Runs a quiet rank until it parks, becomes busy or is done. */
 static void run_quiet(lk_engine *engine, uint32_t number) {
-	enum { LOOK = 4096 };
+	enum {
+		LOOK = 4096
+	};
 	lk_rank *rank = &engine->rank[number];
 	for (uint32_t steps = 1; !lk_rank_at_end(rank); steps++) {
 		if (steps % LOOK == 0 && stopped(engine)) return;
@@ -313,7 +328,9 @@ static void run_quiet(lk_engine *engine, uint32_t number) {
 	rank->done = true;
 }
 
-/* --- the engine --------------------------------------------------------------------------------------------------- */
+/* --- the engine
+ * ---------------------------------------------------------------------------------------------------
+ */
 
 /* Ranks of a stage have the same program: counted for the first of them. */
 static lk_status new_flow(lk_engine *engine, lk_rank *rank, lk_error *err) {
@@ -341,7 +358,8 @@ static lk_status new_rank(lk_engine *engine, uint32_t number, lk_error *err) {
 	rank->lane = number % sim->lanes;
 	rank->info = &sim->stage[rank->stage];
 	rank->program = &sim->graph->programs.at[rank->stage];
-	uint32_t variant = rank->info->variant == LK_MIXED ? rank->info->variants[rank->lane] : rank->info->variant;
+	uint32_t variant =
+		rank->info->variant == LK_MIXED ? rank->info->variants[rank->lane] : rank->info->variant;
 	rank->costs = lk_costs_get(sim->costs, variant, 0);
 	rank->kernel = (lk_kernel){.op = UINT32_MAX, .slot = LK_NO_SLOT};
 	rank->key = LK_NEVER;
@@ -350,7 +368,8 @@ static lk_status new_rank(lk_engine *engine, uint32_t number, lk_error *err) {
 	rank->event = LK_ARRAY(&engine->arena, int64_t, rank->program->events);
 	rank->event_pending = LK_ARRAY(&engine->arena, lk_act *, rank->program->events);
 	rank->issued = LK_ARRAY(&engine->arena, uint64_t, LK_GROUPS + sim->graph->channels);
-	if (!rank->slot || !rank->slot_pending || !rank->event || !rank->event_pending || !rank->issued) return lk_oom(err);
+	if (!rank->slot || !rank->slot_pending || !rank->event || !rank->event_pending || !rank->issued)
+		return lk_oom(err);
 	for (uint32_t r = rank->info->record_count; r > 0; r--) {
 		if (rank->info->record_lane[r - 1] != rank->lane) continue;
 		rank->events = sim->events + rank->info->record_base[r - 1];
@@ -373,11 +392,13 @@ static lk_status set_up(lk_engine *engine, lk_error *err) {
 	if (!engine->outer) return lk_oom(err);
 	for (unsigned g = 0; g < LK_GROUPS; g++) {
 		const lk_lane_groups *groups = &engine->sim->group[g];
-		bool inside = groups->size == 1 || (groups->size > 1 && groups->stride == 1 && LK_GANG % groups->size == 0 &&
-											engine->sim->lanes % groups->size == 0);
+		bool inside = groups->size == 1 ||
+		              (groups->size > 1 && groups->stride == 1 && LK_GANG % groups->size == 0 &&
+		               engine->sim->lanes % groups->size == 0);
 		if (inside) engine->inner |= 1u << g;
 	}
-	if (!engine->rank || !engine->quiet || !engine->heap || !engine->heap_place || !engine->key || !engine->changed)
+	if (!engine->rank || !engine->quiet || !engine->heap || !engine->heap_place || !engine->key ||
+	    !engine->changed)
 		return lk_oom(err);
 	for (uint32_t i = 0; i < gangs * LK_GANG; i++) engine->key[i] = LK_NEVER;
 	for (uint32_t i = 0; i < engine->ranks; i++) LK_TRY(new_rank(engine, i, err));
@@ -411,7 +432,8 @@ static lk_status stuck(const lk_engine *engine, lk_error *err) {
 	for (uint32_t i = 0; i < engine->ranks && found < 2; i++) {
 		const lk_rank *rank = &engine->rank[i];
 		if (rank->stage == last || !stuck_at(rank, &op, &call)) continue;
-		last = rank->stage; /* one of each stage: the others wait at the same place, or for this one */
+		last =
+			rank->stage; /* one of each stage: the others wait at the same place, or for this one */
 		lk_sim_where(engine->sim->graph, rank->stage, call, op, where[found++], sizeof where[0]);
 	}
 	return lk_sim_deadlock(engine->sim->graph, where[0], where[1], err);
@@ -425,11 +447,12 @@ static bool settle(lk_engine *engine) {
 }
 
 static void run_all_quiet(lk_engine *engine) {
-	while (engine->quiet_count && !stopped(engine)) run_quiet(engine, engine->quiet[--engine->quiet_count]);
+	while (engine->quiet_count && !stopped(engine))
+		run_quiet(engine, engine->quiet[--engine->quiet_count]);
 }
 
-/* A gang whose acts meet none of other gangs is out of their reach until one does: it runs ahead of their time, which
- * keeps what it touches in cache. */
+/* A gang whose acts meet none of other gangs is out of their reach until one does: it runs ahead of
+ * their time, which keeps what it touches in cache. */
 static void run_ahead(lk_engine *engine, uint32_t gang) {
 	for (int64_t now = -1;;) {
 		uint32_t next;
@@ -453,7 +476,8 @@ static lk_status run(lk_engine *engine, lk_error *err) {
 		run_all_quiet(engine);
 		if (stopped(engine)) return lk_stop_fail(err);
 		if (engine->crowded)
-			return lk_fail(err, LK_ERR_INPUT, "step graph", "%llu operations wait at the same time: at most %llu are simulated",
+			return lk_fail(err, LK_ERR_INPUT, "step graph",
+			               "%llu operations wait at the same time: at most %llu are simulated",
 			               (unsigned long long)engine->acts, (unsigned long long)LK_MOST_ACTS);
 		if (engine->no_memory) return lk_oom(err);
 		bool busy = heap_top(engine, &next, &key);
@@ -462,10 +486,8 @@ static lk_status run(lk_engine *engine, lk_error *err) {
 			if (!busy) break;
 			now = key;
 		}
-		if (engine->outer[next / LK_GANG])
-			lk_busy_advance(engine, next, key);
-		else
-			run_ahead(engine, next / LK_GANG);
+		if (engine->outer[next / LK_GANG]) lk_busy_advance(engine, next, key);
+		else run_ahead(engine, next / LK_GANG);
 	}
 	for (uint32_t i = 0; i < engine->ranks; i++)
 		if (!engine->rank[i].done) return stuck(engine, err);

@@ -1,10 +1,12 @@
-/* events_busy.c: a rank on which operations overlap, advanced from event to event. An act goes from waiting (for acts
- * of its own rank) over posted (for its partners), scheduled and running to its end; a communication operation whose
- * share is done is held until the last member's is: it keeps its SMs, but uses neither memory nor links.
+/* events_busy.c: a rank on which operations overlap, advanced from event to event. An act goes from
+ * waiting (for acts of its own rank) over posted (for its partners), scheduled and running to its
+ * end; a communication operation whose share is done is held until the last member's is: it keeps
+ * its SMs, but uses neither memory nor links.
  *
- * Work left is a real number of picoseconds alone; it shrinks at the rate that lk_contention_rates gives to the acts
- * which run at the same time. Times of events are rounded once, when a rate changes; at rate 1 they are exact. Rates
- * are set when everything of one moment has happened on all ranks: the order in which it is found does not matter. */
+ * Work left is a real number of picoseconds alone; it shrinks at the rate that lk_contention_rates
+ * gives to the acts which run at the same time. Times of events are rounded once, when a rate
+ * changes; at rate 1 they are exact. Rates are set when everything of one moment has happened on
+ * all ranks: the order in which it is found does not matter. */
 #include "sim/events.h"
 
 #include <string.h>
@@ -26,8 +28,14 @@ static lk_act *new_act(lk_engine *engine, uint32_t op, uint32_t call) {
 		return NULL;
 	}
 	const lk_insn *insn = &engine->sim->insn[op];
-	*act = (lk_act){.op = op, .call = call, .stream = insn->stream, .communicates = insn->flags & LK_INSN_COMM,
-	                .device = true, .due = LK_NEVER, .rate = 1, .record = LK_NO_RECORD};
+	*act = (lk_act){.op = op,
+	                .call = call,
+	                .stream = insn->stream,
+	                .communicates = insn->flags & LK_INSN_COMM,
+	                .device = true,
+	                .due = LK_NEVER,
+	                .rate = 1,
+	                .record = LK_NO_RECORD};
 	return act;
 }
 
@@ -130,7 +138,8 @@ static void complete(lk_engine *engine, uint32_t number, lk_act *act) {
 	if (rank->running == act) rank->running = NULL;
 	if (!is_kernel(engine, act)) rank->others--;
 	if (rank->flow) flow_in(engine, rank->flow, act);
-	if (act->communicates && lk_meets_outside(engine, &engine->sim->insn[act->op])) engine->outer[number / LK_GANG]--;
+	if (act->communicates && lk_meets_outside(engine, &engine->sim->insn[act->op]))
+		engine->outer[number / LK_GANG]--;
 	while (act->out) {
 		lk_act_edge *edge = act->out;
 		lk_act *to = edge->to;
@@ -222,15 +231,15 @@ static void become_quiet(lk_engine *engine, uint32_t number, int64_t time) {
 	if (act) {
 		set_rates(rank, time);
 		rank->kernel = (lk_kernel){.op = act->op,
-								   .call = act->call,
-								   .last = act->last,
-								   .due = act->due,
-								   .duration = act->duration,
-								   .floor = act->floor,
-								   .left = act->left,
-								   .record = act->record,
-								   .sets = act->sets,
-								   .slot = engine->sim->insn[act->op].slot};
+		                           .call = act->call,
+		                           .last = act->last,
+		                           .due = act->due,
+		                           .duration = act->duration,
+		                           .floor = act->floor,
+		                           .left = act->left,
+		                           .record = act->record,
+		                           .sets = act->sets,
+		                           .slot = engine->sim->insn[act->op].slot};
 		keep(engine, rank, act, act->due);
 		rank->running = NULL;
 		rank->on[LK_STREAM_COMPUTE] = NULL;
@@ -248,7 +257,8 @@ static void flow_out(lk_engine *engine, lk_rank *rank, lk_act *act) {
 	if (++engine->acts > LK_MOST_ACTS) engine->crowded = engine->no_memory = true;
 	if (flow->issued[act->stream]++ == 0) flow->starved--;
 	flow->left[act->stream]--;
-	act->device = !(rank->program->threads >> act->stream & 1) && engine->sim->graph->ops.kind[act->op] != LK_OP_HOST;
+	act->device = !(rank->program->threads >> act->stream & 1) &&
+	              engine->sim->graph->ops.kind[act->op] != LK_OP_HOST;
 }
 
 /* Makes an act of the next operation. */
@@ -273,7 +283,8 @@ static void issue_act(lk_engine *engine, uint32_t number, const lk_insn *insn) {
 		if (lk_meets_outside(engine, insn)) engine->outer[number / LK_GANG]++;
 	}
 	if (insn->flags & LK_INSN_MAIN) rank->unstarted = act;
-	if (is_kernel(engine, act)) act->floor = rank->host + lk_rank_duration(engine, rank, act->op, cost->tail_ps);
+	if (is_kernel(engine, act))
+		act->floor = rank->host + lk_rank_duration(engine, rank, act->op, cost->tail_ps);
 	else rank->others++;
 	await(engine, rank, insn, act);
 	promise(rank, act, insn->slot);
@@ -281,11 +292,13 @@ static void issue_act(lk_engine *engine, uint32_t number, const lk_insn *insn) {
 	if (!act->waits) arrive(engine, number, act);
 }
 
-/* Issues operations up to and including the next one of the compute stream; behind it, when it has started. */
+/* Issues operations up to and including the next one of the compute stream; behind it, when it has
+ * started. */
 static void issue(lk_engine *engine, uint32_t number, int64_t time) {
 	lk_rank *rank = &engine->rank[number];
 	if (rank->flow) {
-		while (rank->flow->starved && !engine->no_memory) issue_act(engine, number, &engine->sim->insn[rank->op]);
+		while (rank->flow->starved && !engine->no_memory)
+			issue_act(engine, number, &engine->sim->insn[rank->op]);
 		if (!rank->others) become_quiet(engine, number, time);
 		return;
 	}

@@ -1,11 +1,12 @@
-/* events_meet.c: where ranks meet. The k-th operation of a group, or of a channel, is one meeting: it starts when the
- * last member has arrived, every member does its own share at its own pace, and it ends for all when the last share is
- * done. */
+/* events_meet.c: where ranks meet. The k-th operation of a group, or of a channel, is one meeting:
+ * it starts when the last member has arrived, every member does its own share at its own pace, and
+ * it ends for all when the last share is done. */
 #include "sim/events.h"
 
 static size_t cross_places(const lk_sim *sim, unsigned kind) {
 	bool across = kind == LK_GROUP_PP || kind == LK_GROUP_EMBEDDING || kind == LK_GROUP_MODEL;
-	return across && sim->stages > 1 ? sim->group[kind].groups : (size_t)sim->stages * sim->group[kind].groups;
+	return across && sim->stages > 1 ? sim->group[kind].groups
+	                                 : (size_t)sim->stages * sim->group[kind].groups;
 }
 
 lk_status lk_meet_set_up(lk_engine *engine, lk_error *err) {
@@ -20,7 +21,8 @@ lk_status lk_meet_set_up(lk_engine *engine, lk_error *err) {
 	}
 	for (size_t port = 0; port < ports; port++) {
 		lk_wire to = graph->wires.at[port];
-		if (to.stage >= sim->stages || to.channel >= graph->channels) continue; /* nothing is sent here */
+		if (to.stage >= sim->stages || to.channel >= graph->channels)
+			continue; /* nothing is sent here */
 		size_t peer = (size_t)to.stage * graph->channels + to.channel;
 		engine->port_place[port] = peer < port ? engine->port_place[peer] : count;
 		if (peer >= port) count += sim->lanes;
@@ -43,14 +45,19 @@ uint64_t lk_meet_number(lk_engine *engine, lk_rank *rank, uint32_t op) {
 		size_t member = lk_team_member(graph, &graph->teams.at[insn->channel], rank->stage);
 		return engine->team_issued[member * engine->sim->lanes + rank->lane]++;
 	}
-	return rank->issued[insn->what == LK_INSN_P2P ? LK_GROUPS + (uint32_t)insn->channel : insn->group]++;
+	return rank
+	    ->issued[insn->what == LK_INSN_P2P ? LK_GROUPS + (uint32_t)insn->channel : insn->group]++;
 }
 
 /* Members of the operation on this rank, and where they meet. */
-static uint32_t find_place(const lk_engine *engine, const lk_rank *rank, const lk_insn *insn, size_t *place) {
+static uint32_t find_place(const lk_engine *engine, const lk_rank *rank, const lk_insn *insn,
+                           size_t *place) {
 	const lk_sim *sim = engine->sim;
 	if (insn->what == LK_INSN_P2P) {
-		*place = engine->port_place[(size_t)rank->stage * sim->graph->channels + (uint32_t)insn->channel] + rank->lane;
+		*place =
+			engine
+				->port_place[(size_t)rank->stage * sim->graph->channels + (uint32_t)insn->channel] +
+			rank->lane;
 		return 2;
 	}
 	if (insn->what == LK_INSN_TEAM) {
@@ -77,7 +84,9 @@ static lk_meeting *new_meeting(lk_engine *engine, uint32_t members, uint64_t num
 	unsigned class = size_class(members);
 	lk_meeting *meeting = engine->spare_meeting[class];
 	if (meeting) engine->spare_meeting[class] = meeting->next;
-	else meeting = lk_arena_alloc(&engine->arena, sizeof *meeting + ((size_t)1 << class) * sizeof *meeting->member);
+	else
+		meeting = lk_arena_alloc(&engine->arena,
+		                         sizeof *meeting + ((size_t)1 << class) * sizeof *meeting->member);
 	if (!meeting) {
 		engine->no_memory = true;
 		return NULL;
@@ -121,7 +130,8 @@ static void start(lk_engine *engine, lk_meeting *meeting) {
 	if (meeting->finished == meeting->expected) end(engine, meeting);
 }
 
-void lk_meet_post(lk_engine *engine, uint32_t number, lk_act *act, uint32_t op, uint64_t which, int64_t arrival) {
+void lk_meet_post(lk_engine *engine, uint32_t number, lk_act *act, uint32_t op, uint64_t which,
+                  int64_t arrival) {
 	size_t place;
 	uint32_t members = find_place(engine, &engine->rank[number], &engine->sim->insn[op], &place);
 	lk_meeting alone = {.next = NULL}, **at = &engine->place[place], *meeting = *at;

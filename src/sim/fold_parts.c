@@ -1,12 +1,16 @@
-/* fold_parts.c: which operations inside a block fold. A call that asks for sharded weights or scatters gradients does not
- * fold as a whole, because that traffic and its events go on behind other calls; what it computes in between does. A part
- * is a stretch of operations that begins on the compute stream, and behind which nothing of it is under way elsewhere. */
+/* fold_parts.c: which operations inside a block fold. A call that asks for sharded weights or
+ * scatters gradients does not fold as a whole, because that traffic and its events go on behind
+ * other calls; what it computes in between does. A part is a stretch of operations that begins on
+ * the compute stream, and behind which nothing of it is under way elsewhere. */
 #include "sim/fold.h"
 
-enum { LEAST = 2 }; /* operations of a part */
+enum {
+	LEAST = 2
+}; /* operations of a part */
 
 /* Nothing of this operation concerns what is outside the part that begins at `begin`. */
-static bool inside(const lk_graph *graph, const lk_block *block, uint32_t begin, uint32_t op, uint32_t foreign) {
+static bool inside(const lk_graph *graph, const lk_block *block, uint32_t begin, uint32_t op,
+                   uint32_t foreign) {
 	const lk_ops *ops = &graph->ops;
 	if (lk_fold_meets(graph, op) || lk_fold_is_traffic(graph, op)) return false;
 	if (op > begin && (ops->join[op] & foreign)) return false;
@@ -15,7 +19,8 @@ static bool inside(const lk_graph *graph, const lk_block *block, uint32_t begin,
 	return true;
 }
 
-/* Traffic should meet about the kernels that it would meet, not the mean of a layer: parts are a quarter as long as the shortest of it. */
+/* Traffic should meet about the kernels that it would meet, not the mean of a layer: parts are a
+ * quarter as long as the shortest of it. */
 int64_t lk_fold_part_most(const lk_graph *graph, const lk_costs *costs) {
 	int64_t least = 0;
 	for (uint32_t op = 0; op < graph->ops.count; op++) {
@@ -25,8 +30,8 @@ int64_t lk_fold_part_most(const lk_graph *graph, const lk_costs *costs) {
 	return least / 4;
 }
 
-uint32_t lk_fold_part(const lk_graph *graph, const lk_costs *costs, const lk_block *block, uint32_t begin, uint32_t foreign,
-					  int64_t most_ps) {
+uint32_t lk_fold_part(const lk_graph *graph, const lk_costs *costs, const lk_block *block,
+                      uint32_t begin, uint32_t foreign, int64_t most_ps) {
 	const lk_ops *ops = &graph->ops;
 	uint32_t end = begin, open = 0; /* streams beside compute on which something may be under way */
 	int64_t time = 0;

@@ -1,33 +1,42 @@
-/* fold_runs.c: which calls fold. Of lifted traces none do. A call may be part of a run if nothing in its block meets another stage, uses an event
- * of the program, lets the host wait for the device, or is traffic of data parallelism that goes on behind later calls.
- * A run is a stretch of such calls of one micro-batch and pass; equal runs (the same blocks, equally often) are found
- * by hash. */
+/* fold_runs.c: which calls fold. Of lifted traces none do. A call may be part of a run if nothing
+ * in its block meets another stage, uses an event of the program, lets the host wait for the
+ * device, or is traffic of data parallelism that goes on behind later calls. A run is a stretch of
+ * such calls of one micro-batch and pass; equal runs (the same blocks, equally often) are found by
+ * hash. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "sim/fold.h"
 
-enum { LEAST_OPS = 4 }; /* shorter runs gain nothing */
+enum {
+	LEAST_OPS = 4
+}; /* shorter runs gain nothing */
 
 /* A kernel behind `op` in its block waits for the stream of `op`. */
 static bool joined_inside(const lk_graph *graph, const lk_block *block, uint32_t op) {
 	for (uint32_t i = op + 1; i < block->end; i++)
-		if (graph->ops.stream[i] == LK_STREAM_COMPUTE && (graph->ops.join[i] >> graph->ops.stream[op] & 1)) return true;
+		if (graph->ops.stream[i] == LK_STREAM_COMPUTE &&
+		    (graph->ops.join[i] >> graph->ops.stream[op] & 1))
+			return true;
 	return false;
 }
 
 bool lk_fold_meets(const lk_graph *graph, uint32_t op) {
 	const lk_ops *ops = &graph->ops;
 	unsigned kind = ops->kind[op], group = ops->group[op];
-	if (ops->wait[op] || ops->signal[op] || kind == LK_OP_SEND || kind == LK_OP_RECV || kind == LK_OP_MACRO) return true;
-	if (ops->stream[op] == LK_STREAM_HOST &&
-		((ops->join[op] & ~LK_JOIN(LK_STREAM_HOST)) || ops->dep_begin[op + 1] > ops->dep_begin[op]))
+	if (ops->wait[op] || ops->signal[op] || kind == LK_OP_SEND || kind == LK_OP_RECV ||
+	    kind == LK_OP_MACRO)
 		return true;
-	bool across = group == LK_GROUP_TEAM || group == LK_GROUP_PP || group == LK_GROUP_EMBEDDING || group == LK_GROUP_MODEL;
+	if (ops->stream[op] == LK_STREAM_HOST &&
+	    ((ops->join[op] & ~LK_JOIN(LK_STREAM_HOST)) || ops->dep_begin[op + 1] > ops->dep_begin[op]))
+		return true;
+	bool across = group == LK_GROUP_TEAM || group == LK_GROUP_PP || group == LK_GROUP_EMBEDDING ||
+	              group == LK_GROUP_MODEL;
 	return lk_op_is_collective(kind) && across;
 }
 
-static bool foldable_op(const lk_graph *graph, const lk_block *block, uint32_t op, uint32_t foreign) {
+static bool foldable_op(const lk_graph *graph, const lk_block *block, uint32_t op,
+                        uint32_t foreign) {
 	if (lk_fold_meets(graph, op)) return false;
 	if (lk_op_is_collective(graph->ops.kind[op]))
 		return !lk_fold_is_traffic(graph, op) || joined_inside(graph, block, op);
@@ -37,9 +46,9 @@ static bool foldable_op(const lk_graph *graph, const lk_block *block, uint32_t o
 /* What calls of a block ask for again and again. */
 typedef struct block_facts {
 	uint32_t ops;
-	uint32_t run;     /* 1 + the run that last began with it */
+	uint32_t run; /* 1 + the run that last began with it */
 	bool foldable;
-	bool follows;     /* a run may go on with it: it begins without waiting for something foreign */
+	bool follows; /* a run may go on with it: it begins without waiting for something foreign */
 } block_facts;
 
 static block_facts *facts_of_blocks(const lk_graph *graph) {
@@ -58,7 +67,9 @@ static block_facts *facts_of_blocks(const lk_graph *graph) {
 
 /* A run may go on with this call: the same work, and nothing foreign to wait for in between. */
 static bool goes_on(const block_facts *facts, const lk_call *first, const lk_call *next) {
-	if (next->microbatch != first->microbatch || next->pass != first->pass || next->chunk != first->chunk) return false;
+	if (next->microbatch != first->microbatch || next->pass != first->pass ||
+	    next->chunk != first->chunk)
+		return false;
 	return facts[next->block].follows;
 }
 
@@ -94,8 +105,9 @@ static bool grow(finder *f) {
 	f->mask = size - 1;
 	for (size_t i = 0; i < f->runs->count; i++) {
 		const lk_fold_run *run = &f->runs->at[i];
-		uint64_t at =
-			hash_calls(&f->graph->programs.at[run->stage].calls.at[run->begin], run->end - run->begin) & f->mask;
+		uint64_t at = hash_calls(&f->graph->programs.at[run->stage].calls.at[run->begin],
+		                         run->end - run->begin) &
+		              f->mask;
 		while (table[at]) at = (at + 1) & f->mask;
 		table[at] = (uint32_t)i + 1;
 	}
@@ -105,10 +117,11 @@ static bool grow(finder *f) {
 static bool is_run(const finder *f, uint32_t run, const lk_call *calls, uint32_t count) {
 	const lk_fold_run *known = &f->runs->at[run];
 	return known->end - known->begin == count &&
-		   equal_calls(calls, &f->graph->programs.at[known->stage].calls.at[known->begin], count);
+	       equal_calls(calls, &f->graph->programs.at[known->stage].calls.at[known->begin], count);
 }
 
-/* The number of the run that equals calls [begin, end) of a stage; UINT32_MAX when memory is out. */
+/* The number of the run that equals calls [begin, end) of a stage; UINT32_MAX when memory is out.
+ */
 static uint32_t find_run(finder *f, uint32_t stage, uint32_t begin, uint32_t end, uint64_t ops) {
 	const lk_call *calls = f->graph->programs.at[stage].calls.at + begin;
 	uint32_t *last = &f->facts[calls->block].run;
@@ -117,7 +130,8 @@ static uint32_t find_run(finder *f, uint32_t stage, uint32_t begin, uint32_t end
 	for (; f->table[at]; at = (at + 1) & f->mask)
 		if (is_run(f, f->table[at] - 1, calls, end - begin)) return (*last = f->table[at]) - 1;
 	if (!lk_push(f->runs)) return UINT32_MAX;
-	*lk_last(f->runs) = (lk_fold_run){.stage = stage, .begin = begin, .end = end, .block = UINT32_MAX, .ops = ops};
+	*lk_last(f->runs) =
+		(lk_fold_run){.stage = stage, .begin = begin, .end = end, .block = UINT32_MAX, .ops = ops};
 	*last = f->table[at] = (uint32_t)f->runs->count;
 	if (f->runs->count * 2 > f->mask && !grow(f)) return UINT32_MAX;
 	return (uint32_t)f->runs->count - 1;
@@ -143,16 +157,23 @@ static bool find_stage(finder *f, uint32_t stage, lk_fold_pieces *pieces) {
 			continue;
 		}
 		if (end == begin) end++;
-		for (uint32_t c = begin; c < end; c++) *piece++ = (lk_fold_piece){stage, c, c + 1, UINT32_MAX};
+		for (uint32_t c = begin; c < end; c++)
+			*piece++ = (lk_fold_piece){stage, c, c + 1, UINT32_MAX};
 	}
 	pieces->count = (size_t)(piece - pieces->at);
 	return true;
 }
 
-lk_status lk_fold_find(const lk_graph *graph, lk_fold_runs *runs, lk_fold_pieces *pieces, size_t *ends, lk_error *err) {
-	finder f = {.graph = graph, .facts = facts_of_blocks(graph), .runs = runs, .table = calloc(64, sizeof *f.table), .mask = 63};
+lk_status lk_fold_find(const lk_graph *graph, lk_fold_runs *runs, lk_fold_pieces *pieces,
+                       size_t *ends, lk_error *err) {
+	finder f = {.graph = graph,
+	            .facts = facts_of_blocks(graph),
+	            .runs = runs,
+	            .table = calloc(64, sizeof *f.table),
+	            .mask = 63};
 	bool ok = f.facts && f.table;
-	for (uint32_t s = 0; ok && s < graph->programs.count; s++) ok = find_stage(&f, s, pieces), ends[s] = pieces->count;
+	for (uint32_t s = 0; ok && s < graph->programs.count; s++)
+		ok = find_stage(&f, s, pieces), ends[s] = pieces->count;
 	free(f.facts);
 	free(f.table);
 	return ok ? LK_OK : lk_oom(err);

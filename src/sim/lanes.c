@@ -1,9 +1,9 @@
-/* lanes.c: loops over lanes that the compiler turns into vector code. They exist in several copies, chosen when the
- * program starts, for processors with and without AVX2 and AVX-512. */
+/* lanes.c: loops over lanes that the compiler turns into vector code. They exist in several copies,
+ * chosen when the program starts, for processors with and without AVX2 and AVX-512. */
 #include "sim/lanes.h"
 
-#if defined(__x86_64__) && defined(__GLIBC__) && defined(__GNUC__) && !defined(__clang__) && defined(__OPTIMIZE__) && \
-	!defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+#if defined(__x86_64__) && defined(__GLIBC__) && defined(__GNUC__) && !defined(__clang__) && \
+	defined(__OPTIMIZE__) && !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
 #define CLONES __attribute__((target_clones("avx512f", "avx2", "default")))
 #else
 #define CLONES
@@ -17,43 +17,51 @@
 #endif
 
 #define VECTOR(v) __builtin_assume_aligned((v), 64)
-#define WHOLE(n) ((n) & ~(size_t)(LK_LANES - 1))
+#define WHOLE(n)  ((n) & ~(size_t)(LK_LANES - 1))
 
 static inline int64_t most(int64_t a, int64_t b) {
 	return a > b ? a : b;
 }
 
-CLONES static void chain1(int64_t *to, const lk_sources *from, int64_t work, int64_t launch, size_t n) {
+CLONES static void chain1(int64_t *to, const lk_sources *from, int64_t work, int64_t launch,
+                          size_t n) {
 	int64_t *t = VECTOR(to);
 	const int64_t *a = VECTOR(from->at[0]), *h = VECTOR(from->host);
 	n = WHOLE(n);
 	LANES for (size_t i = 0; i < n; i++) t[i] = most(a[i] + work, h[i] + launch);
 }
 
-CLONES static void chain2(int64_t *to, const lk_sources *from, int64_t work, int64_t launch, size_t n) {
+CLONES static void chain2(int64_t *to, const lk_sources *from, int64_t work, int64_t launch,
+                          size_t n) {
 	int64_t *t = VECTOR(to);
 	const int64_t *a = VECTOR(from->at[0]), *b = VECTOR(from->at[1]), *h = VECTOR(from->host);
 	n = WHOLE(n);
 	LANES for (size_t i = 0; i < n; i++) t[i] = most(most(a[i], b[i]) + work, h[i] + launch);
 }
 
-CLONES static void chain3(int64_t *to, const lk_sources *from, int64_t work, int64_t launch, size_t n) {
+CLONES static void chain3(int64_t *to, const lk_sources *from, int64_t work, int64_t launch,
+                          size_t n) {
 	int64_t *t = VECTOR(to);
-	const int64_t *a = VECTOR(from->at[0]), *b = VECTOR(from->at[1]), *c = VECTOR(from->at[2]), *h = VECTOR(from->host);
+	const int64_t *a = VECTOR(from->at[0]), *b = VECTOR(from->at[1]), *c = VECTOR(from->at[2]),
+				  *h = VECTOR(from->host);
 	n = WHOLE(n);
-	LANES for (size_t i = 0; i < n; i++) t[i] = most(most(most(a[i], b[i]), c[i]) + work, h[i] + launch);
+	LANES for (size_t i = 0; i < n; i++) t[i] =
+		most(most(most(a[i], b[i]), c[i]) + work, h[i] + launch);
 }
 
-CLONES static void chain4(int64_t *to, const lk_sources *from, int64_t work, int64_t launch, size_t n) {
+CLONES static void chain4(int64_t *to, const lk_sources *from, int64_t work, int64_t launch,
+                          size_t n) {
 	int64_t *t = VECTOR(to);
 	const int64_t *a = VECTOR(from->at[0]), *b = VECTOR(from->at[1]), *c = VECTOR(from->at[2]),
 				  *d = VECTOR(from->at[3]);
 	const int64_t *h = VECTOR(from->host);
 	n = WHOLE(n);
-	LANES for (size_t i = 0; i < n; i++) t[i] = most(most(most(a[i], b[i]), most(c[i], d[i])) + work, h[i] + launch);
+	LANES for (size_t i = 0; i < n; i++) t[i] =
+		most(most(most(a[i], b[i]), most(c[i], d[i])) + work, h[i] + launch);
 }
 
-void lk_lanes_chain_many(int64_t *to, const lk_sources *from, int64_t work, int64_t launch, size_t n) {
+void lk_lanes_chain_many(int64_t *to, const lk_sources *from, int64_t work, int64_t launch,
+                         size_t n) {
 	switch (from->count) {
 	case 1: chain1(to, from, work, launch, n); break;
 	case 2: chain2(to, from, work, launch, n); break;
@@ -89,14 +97,15 @@ CLONES void lk_lanes_shift_many(int64_t *to, int64_t number, size_t n) {
 	LANES for (size_t i = 0; i < n; i++) t[i] += number;
 }
 
-/* Groups of neighbours. The small sizes of tensor parallelism have loops of fixed length, which become shuffles. */
-#define NEIGHBOURS(size)                                                     \
-	CLONES static void neighbours##size(int64_t *v, size_t n) {              \
-		for (size_t i = 0; i + (size) <= n; i += (size)) {                   \
-			int64_t m = v[i];                                                \
-			for (size_t j = 1; j < (size); j++) m = most(m, v[i + j]);       \
-			for (size_t j = 0; j < (size); j++) v[i + j] = m;                \
-		}                                                                    \
+/* Groups of neighbours. The small sizes of tensor parallelism have loops of fixed length, which
+ * become shuffles. */
+#define NEIGHBOURS(size)                                               \
+	CLONES static void neighbours##size(int64_t *v, size_t n) {        \
+		for (size_t i = 0; i + (size) <= n; i += (size)) {             \
+			int64_t m = v[i];                                          \
+			for (size_t j = 1; j < (size); j++) m = most(m, v[i + j]); \
+			for (size_t j = 0; j < (size); j++) v[i + j] = m;          \
+		}                                                              \
 	}
 NEIGHBOURS(2)
 NEIGHBOURS(4)
@@ -110,7 +119,8 @@ CLONES static void neighbours(int64_t *v, size_t size, size_t n) {
 	}
 }
 
-/* Members lie `stride` apart: the maximum of whole runs of lanes goes into the first run, then back to all. */
+/* Members lie `stride` apart: the maximum of whole runs of lanes goes into the first run, then back
+ * to all. */
 CLONES static void strided(int64_t *v, size_t size, size_t stride, size_t n) {
 	for (size_t base = 0; base + size * stride <= n; base += size * stride) {
 		int64_t *m = v + base;
@@ -128,7 +138,8 @@ CLONES static void strided(int64_t *v, size_t size, size_t stride, size_t n) {
 static void listed(int64_t *v, const lk_lane_groups *groups) {
 	for (uint32_t g = 0; g < groups->groups; g++) {
 		int64_t m = INT64_MIN;
-		for (uint32_t i = groups->begin[g]; i < groups->begin[g + 1]; i++) m = most(m, v[groups->lane[i]]);
+		for (uint32_t i = groups->begin[g]; i < groups->begin[g + 1]; i++)
+			m = most(m, v[groups->lane[i]]);
 		for (uint32_t i = groups->begin[g]; i < groups->begin[g + 1]; i++) v[groups->lane[i]] = m;
 	}
 }
@@ -154,7 +165,8 @@ CLONES static void scale_jitter(int64_t *v, const lk_lane_noise *noise, size_t n
 	lk_lane_noise z = *noise;
 	n = WHOLE(n);
 	LANES for (size_t i = 0; i < n; i++) t[i] =
-		lk_sim_scale(t[i], lk_sim_jitter(z.seed, z.rank + i, z.number, z.sigma) * (z.factor ? z.factor[i] : 1.0));
+		lk_sim_scale(t[i], lk_sim_jitter(z.seed, z.rank + i, z.number, z.sigma) *
+	                           (z.factor ? z.factor[i] : 1.0));
 }
 
 static void scale_one(int64_t *v, const lk_lane_noise *z) {

@@ -1,14 +1,15 @@
-/* lean.c: the engine with contention again, for searches: where nothing is recorded and ranks are few. The rules and the
- * rounding are those of events.c, to the picosecond; what differs is the book-keeping:
+/* lean.c: the engine with contention again, for searches: where nothing is recorded and ranks are
+ * few. The rules and the rounding are those of events.c, to the picosecond; what differs is the
+ * book-keeping:
  *
  *   - every rank advances in the order of time; none runs ahead;
  *   - acts of a rank lie in a small pool, so that what waits for what is a mask of bits;
- *   - a process group, or a channel, is used on one stream of a rank: its operations come one after the other, and a place
- *     holds one meeting at most;
+ *   - a process group, or a channel, is used on one stream of a rank: its operations come one after
+ * the other, and a place holds one meeting at most;
  *   - rates are looked up by what runs: few sets of operations ever run side by side.
  *
- * Where a graph is of another kind, or waits pile up, or ranks wait for one another forever, `ran` comes back false and
- * events.c has the word. */
+ * Where a graph is of another kind, or waits pile up, or ranks wait for one another forever, `ran`
+ * comes back false and events.c has the word. */
 #include "sim/lean.h"
 
 #include <string.h>
@@ -19,7 +20,9 @@ static int64_t later(int64_t a, int64_t b) {
 	return a > b ? a : b;
 }
 
-/* --- rates -------------------------------------------------------------------------------------------------------- */
+/* --- rates
+ * --------------------------------------------------------------------------------------------------------
+ */
 
 static void ask_rates(const lk_lean *engine, const lk_lean_rank *rank, int count, double *rate) {
 	lk_cost held[LK_STREAMS];
@@ -39,9 +42,12 @@ static void ask_rates(const lk_lean *engine, const lk_lean_rank *rank, int count
 		if (rate[i] < LEAST_RATE) rate[i] = LEAST_RATE;
 }
 
-/* The rates of the acts that are `together`, in the order of their streams; their keys stand in `set`. */
+/* The rates of the acts that are `together`, in the order of their streams; their keys stand in
+ * `set`. */
 static const double *find_rates(lk_lean *engine, const lk_lean_rank *rank, int count) {
-	enum { WORDS = sizeof engine->set.word / sizeof *engine->set.word };
+	enum {
+		WORDS = sizeof engine->set.word / sizeof *engine->set.word
+	};
 	if (count > LK_LEAN_TOGETHER) {
 		ask_rates(engine, rank, count, engine->own);
 		return engine->own;
@@ -69,14 +75,16 @@ static void change_rate(lk_lean_act *act, double rate, int64_t time) {
 	if (act->due < act->floor) act->due = act->floor;
 }
 
-/* --- the order of time: ranks in gangs, and the least key of each. No branches: which rank is next cannot be guessed -- */
+/* --- the order of time: ranks in gangs, and the least key of each. No branches: which rank is next
+ * cannot be guessed -- */
 
 static int64_t sooner(int64_t a, int64_t b) {
 	return a < b ? a : b;
 }
 
 static int64_t least_of(const int64_t *k) {
-	return sooner(sooner(sooner(k[0], k[1]), sooner(k[2], k[3])), sooner(sooner(k[4], k[5]), sooner(k[6], k[7])));
+	return sooner(sooner(sooner(k[0], k[1]), sooner(k[2], k[3])),
+	              sooner(sooner(k[4], k[5]), sooner(k[6], k[7])));
 }
 
 static int64_t next_time(const lk_lean *engine) {
@@ -85,7 +93,9 @@ static int64_t next_time(const lk_lean *engine) {
 	return time;
 }
 
-/* --- acts --------------------------------------------------------------------------------------------------------- */
+/* --- acts
+ * ---------------------------------------------------------------------------------------------------------
+ */
 
 /* Something began or ended on the rank: its rates are to be set before time goes on. */
 static void note_change(lk_lean *engine, uint32_t number) {
@@ -100,7 +110,8 @@ static void may_issue(lk_lean *engine, uint32_t number) {
 
 static void complete(lk_lean *engine, uint32_t number, uint32_t id);
 
-/* The act begins now. A kernel lets what is behind it be issued; one that takes no time is over at once. */
+/* The act begins now. A kernel lets what is behind it be issued; one that takes no time is over at
+ * once. */
 static void begin(lk_lean *engine, uint32_t number, uint32_t id) {
 	lk_lean_rank *rank = &engine->rank[number];
 	lk_lean_act *act = &rank->act[id];
@@ -133,7 +144,8 @@ static void schedule(lk_lean *engine, uint32_t number, uint32_t id, int64_t star
 }
 
 /* Arrives where its members meet; the last one starts it. */
-static void post(lk_lean *engine, lk_lean_meeting *meeting, uint32_t number, uint32_t id, lk_lean_act *act) {
+static void post(lk_lean *engine, lk_lean_meeting *meeting, uint32_t number, uint32_t id,
+                 lk_lean_act *act) {
 	lk_lean_member *member = engine->member + meeting->first;
 	member[meeting->arrived++] = (lk_lean_member){number, id};
 	meeting->start = later(meeting->start, act->arrival);
@@ -143,7 +155,8 @@ static void post(lk_lean *engine, lk_lean_meeting *meeting, uint32_t number, uin
 	meeting->arrived = 0;
 	meeting->start = 0;
 	meeting->running = meeting->members;
-	for (uint32_t i = 0, count = meeting->members; i < count; i++) schedule(engine, member[i].rank, member[i].act, start);
+	for (uint32_t i = 0, count = meeting->members; i < count; i++)
+		schedule(engine, member[i].rank, member[i].act, start);
 }
 
 static void arrive(lk_lean *engine, uint32_t number, uint32_t id) {
@@ -195,12 +208,15 @@ static void share_done(lk_lean *engine, uint32_t number, uint32_t id) {
 	note_change(engine, number);
 	if (--meeting->running > 0) return;
 	for (uint32_t i = 0, count = meeting->members; i < count; i++) {
-		lk_lean_member next = member[i]; /* whoever is through may arrive here anew, but not past the others */
+		lk_lean_member next =
+			member[i]; /* whoever is through may arrive here anew, but not past the others */
 		complete(engine, next.rank, next.act);
 	}
 }
 
-/* --- issuing ------------------------------------------------------------------------------------------------------ */
+/* --- issuing
+ * ------------------------------------------------------------------------------------------------------
+ */
 
 /* Opens the call that the program counter stands at; calls without operations are passed over. */
 static void open_call(const lk_lean *engine, lk_lean_rank *rank) {
@@ -230,8 +246,10 @@ static lk_lean_register *event_of(const lk_lean_rank *rank, unsigned argument) {
 	return &rank->event[rank->call->arg[argument - 1]];
 }
 
-/* The latest known end among what an operation waits for; acts that are not over are added to *waits. */
-static int64_t sources(const lk_lean *engine, const lk_lean_rank *rank, const lk_insn *insn, uint64_t *waits) {
+/* The latest known end among what an operation waits for; acts that are not over are added to
+ * *waits. */
+static int64_t sources(const lk_lean *engine, const lk_lean_rank *rank, const lk_insn *insn,
+                       uint64_t *waits) {
 	int64_t ready = insn->flags & LK_INSN_ISSUED ? rank->start : 0;
 	uint64_t pending = *waits;
 	for (uint32_t streams = insn->join; streams; streams &= streams - 1) {
@@ -255,7 +273,8 @@ static int64_t sources(const lk_lean *engine, const lk_lean_rank *rank, const lk
 	return ready;
 }
 
-/* Books the act as what its stream, slot and event wait for, and with the acts that it waits for itself. */
+/* Books the act as what its stream, slot and event wait for, and with the acts that it waits for
+ * itself. */
 static void promise(lk_lean_rank *rank, lk_lean_act *act, const lk_insn *insn, uint32_t id) {
 	uint64_t bit = UINT64_C(1) << id;
 	act->slot = insn->slot != LK_NO_SLOT ? &rank->slot[insn->slot] : NULL;
@@ -264,11 +283,13 @@ static void promise(lk_lean_rank *rank, lk_lean_act *act, const lk_insn *insn, u
 	if (act->slot) act->slot->pending = bit;
 	if (act->event) act->event->pending = bit;
 	rank->used |= bit;
-	for (uint64_t waits = act->waits; waits; waits &= waits - 1) rank->act[__builtin_ctzll(waits)].out |= bit;
+	for (uint64_t waits = act->waits; waits; waits &= waits - 1)
+		rank->act[__builtin_ctzll(waits)].out |= bit;
 }
 
 /* Makes an act of the next operation, which waits for `waits` and `ready` too. */
-static void issue_act(lk_lean *engine, uint32_t number, const lk_lean_op *op, int64_t ready, uint64_t waits) {
+static void issue_act(lk_lean *engine, uint32_t number, const lk_lean_op *op, int64_t ready,
+                      uint64_t waits) {
 	lk_lean_rank *rank = &engine->rank[number];
 	if (rank->used == UINT64_MAX) {
 		engine->crowded = true;
@@ -337,7 +358,8 @@ static void issue_next(lk_lean *engine, uint32_t number, const lk_lean_op *op) {
 	issue_act(engine, number, op, ready, waits);
 }
 
-/* Issues operations up to and including the next one of the compute stream; behind it, when it has started. */
+/* Issues operations up to and including the next one of the compute stream; behind it, when it has
+ * started. */
 static void issue(lk_lean *engine, uint32_t number) {
 	lk_lean_rank *rank = &engine->rank[number];
 	rank->issues = rank->host_waits = false;
@@ -351,7 +373,9 @@ static void issue(lk_lean *engine, uint32_t number) {
 	}
 }
 
-/* --- moments ------------------------------------------------------------------------------------------------------ */
+/* --- moments
+ * ------------------------------------------------------------------------------------------------------
+ */
 
 /* What the acts of a rank have come to do now. What one does may end another. */
 static void advance(lk_lean *engine, uint32_t number) {
@@ -393,7 +417,8 @@ static void settle(lk_lean *engine, uint32_t number) {
 	const double *rate = count > 1 ? find_rates(engine, rank, count) : engine->own;
 	for (int i = 0; i < count; i++) {
 		lk_lean_act *act = engine->together[i];
-		if (act->state == LK_ACT_RUNNING && rate[i] != act->rate) change_rate(act, rate[i], engine->now);
+		if (act->state == LK_ACT_RUNNING && rate[i] != act->rate)
+			change_rate(act, rate[i], engine->now);
 		due = sooner(due, act->due);
 	}
 	engine->key[number] = due;
@@ -404,26 +429,31 @@ static void settle_all(lk_lean *engine) {
 	for (uint32_t g = 0; g < engine->gangs; g++) {
 		uint32_t changed = engine->changed[g];
 		if (!changed) continue;
-		for (; changed; changed &= changed - 1) settle(engine, g * LK_GANG + (uint32_t)__builtin_ctz(changed));
+		for (; changed; changed &= changed - 1)
+			settle(engine, g * LK_GANG + (uint32_t)__builtin_ctz(changed));
 		engine->changed[g] = 0;
 		engine->least[g] = least_of(engine->key + g * LK_GANG);
 	}
 }
 
-/* Whether some rank has so much ahead of it that the step cannot be over in time. What is issued may be nearly done. */
+/* Whether some rank has so much ahead of it that the step cannot be over in time. What is issued
+ * may be nearly done. */
 static bool too_late(lk_lean *engine) {
 	int64_t limit = engine->sim->options->give_up_ps;
 	if (limit <= 0) return false;
 	for (uint32_t i = 0; i < engine->ranks; i++) {
 		const lk_lean_rank *rank = &engine->rank[i];
-		if (rank->ahead > 0) engine->least_end = later(engine->least_end, engine->now + rank->ahead + rank->tail);
+		if (rank->ahead > 0)
+			engine->least_end = later(engine->least_end, engine->now + rank->ahead + rank->tail);
 	}
 	return engine->least_end > limit;
 }
 
 /* What happens in one moment may let something else happen in it, on any rank. */
 static void run(lk_lean *engine) {
-	enum { LOOK = 64 };
+	enum {
+		LOOK = 64
+	};
 	for (uint32_t i = 0; i < engine->ranks; i++) may_issue(engine, i);
 	for (uint32_t moments = 0; !engine->crowded; moments++) {
 		if (moments % LOOK == 0) {
@@ -448,7 +478,8 @@ static bool is_over(const lk_lean *engine) {
 }
 
 lk_status lk_run_lean(const lk_sim *sim, lk_sim_result *out, bool *ran, lk_error *err) {
-	lk_lean engine = {.sim = sim, .blocks = sim->graph->blocks.at, .insn = sim->insn, .stop = lk_stop_watched()};
+	lk_lean engine = {
+		.sim = sim, .blocks = sim->graph->blocks.at, .insn = sim->insn, .stop = lk_stop_watched()};
 	bool suits = false;
 	lk_status status = lk_lean_set_up(&engine, &suits, err);
 	if (status == LK_OK && suits) {

@@ -3,9 +3,12 @@
 
 #include "sim/lean.h"
 
-/* --- does it suit? ------------------------------------------------------------------------------------------------ */
+/* --- does it suit?
+ * ------------------------------------------------------------------------------------------------
+ */
 
-/* The stream that a stage uses a group or channel on, 1 + stream; false where there is a second one. */
+/* The stream that a stage uses a group or channel on, 1 + stream; false where there is a second
+ * one. */
 static bool one_stream(uint8_t *stream, const lk_insn *insn) {
 	if (*stream && *stream != insn->stream + 1) return false;
 	*stream = (uint8_t)(insn->stream + 1);
@@ -14,10 +17,12 @@ static bool one_stream(uint8_t *stream, const lk_insn *insn) {
 
 /* A collective of several simulated ranks. */
 static bool meets(const lk_sim *sim, const lk_insn *insn) {
-	return insn->what == LK_INSN_CROSS || (insn->what == LK_INSN_GROUP && sim->group[insn->group].groups < sim->lanes);
+	return insn->what == LK_INSN_CROSS ||
+	       (insn->what == LK_INSN_GROUP && sim->group[insn->group].groups < sim->lanes);
 }
 
-static bool block_suits(const lk_sim *sim, const lk_block *block, uint8_t *group, uint8_t *channel) {
+static bool block_suits(const lk_sim *sim, const lk_block *block, uint8_t *group,
+                        uint8_t *channel) {
 	for (uint32_t op = block->begin; op < block->end; op++) {
 		const lk_insn *insn = &sim->insn[op];
 		if (insn->what == LK_INSN_TEAM) return false;
@@ -42,7 +47,9 @@ static lk_status one_stream_each(lk_lean *engine, bool *suits, lk_error *err) {
 	return LK_OK;
 }
 
-/* --- tables ------------------------------------------------------------------------------------------------------- */
+/* --- tables
+ * -------------------------------------------------------------------------------------------------------
+ */
 
 static lk_lean_op code_of(const lk_lean *engine, const lk_lean_rank *rank, uint32_t op) {
 	const lk_insn *insn = &engine->insn[op];
@@ -64,7 +71,8 @@ static lk_lean_op code_of(const lk_lean *engine, const lk_lean_rank *rank, uint3
 static lk_status set_code(lk_lean *engine, lk_lean_rank *rank, lk_error *err) {
 	uint32_t ops = engine->sim->graph->ops.count;
 	for (const lk_lean_rank *other = engine->rank; other < rank; other++)
-		if (other->variant == rank->variant && other->factor == rank->factor) return rank->code = other->code, LK_OK;
+		if (other->variant == rank->variant && other->factor == rank->factor)
+			return rank->code = other->code, LK_OK;
 	lk_lean_op *code = LK_ARRAY(&engine->arena, lk_lean_op, ops);
 	if (!code) return lk_oom(err);
 	for (uint32_t op = 0; op < ops; op++) code[op] = code_of(engine, rank, op);
@@ -93,7 +101,8 @@ static lk_status set_rank(lk_lean *engine, uint32_t number, lk_error *err) {
 }
 
 static bool across(const lk_sim *sim, unsigned kind) {
-	return sim->stages > 1 && (kind == LK_GROUP_PP || kind == LK_GROUP_EMBEDDING || kind == LK_GROUP_MODEL);
+	return sim->stages > 1 &&
+	       (kind == LK_GROUP_PP || kind == LK_GROUP_EMBEDDING || kind == LK_GROUP_MODEL);
 }
 
 /* Places of groups, then of channels; `room` is of all their members. */
@@ -110,13 +119,15 @@ static lk_status set_places(lk_lean *engine, lk_error *err) {
 	if (!engine->port_place) return lk_oom(err);
 	for (size_t port = 0; port < ports; port++) {
 		lk_wire to = graph->wires.at[port];
-		if (to.stage >= sim->stages || to.channel >= graph->channels) continue; /* nothing is sent here */
+		if (to.stage >= sim->stages || to.channel >= graph->channels)
+			continue; /* nothing is sent here */
 		size_t peer = (size_t)to.stage * graph->channels + to.channel;
 		engine->port_place[port] = peer < port ? engine->port_place[peer] : (uint32_t)count;
 		if (peer >= port) count += sim->lanes, wired += sim->lanes;
 	}
 	engine->meeting = LK_ARRAY(&engine->arena, lk_lean_meeting, count);
-	engine->member = LK_ARRAY(&engine->arena, lk_lean_member, (size_t)engine->ranks * LK_GROUPS + 2 * wired);
+	engine->member =
+		LK_ARRAY(&engine->arena, lk_lean_member, (size_t)engine->ranks * LK_GROUPS + 2 * wired);
 	if (!engine->meeting || !engine->member) return lk_oom(err);
 	uint32_t first = 0;
 	for (unsigned kind = 0; kind < LK_GROUPS; kind++) {
@@ -145,7 +156,8 @@ static lk_status set_order(lk_lean *engine, lk_error *err) {
 lk_status lk_lean_set_up(lk_lean *engine, bool *suits, lk_error *err) {
 	const lk_sim *sim = engine->sim;
 	engine->ranks = sim->stages * sim->lanes;
-	*suits = !sim->graph->traced && !lk_sim_jittered(sim) && sim->event_count == 0 && engine->ranks <= LK_LEAN_RANKS;
+	*suits = !sim->graph->traced && !lk_sim_jittered(sim) && sim->event_count == 0 &&
+	         engine->ranks <= LK_LEAN_RANKS;
 	if (*suits) LK_TRY(one_stream_each(engine, suits, err));
 	if (!*suits) return LK_OK;
 	engine->rank = LK_ARRAY(&engine->arena, lk_lean_rank, engine->ranks);

@@ -1,5 +1,6 @@
-/* memory.c: the allocator's walk. A block changes the bytes in use by a fixed amount and rises above its start by a
- * fixed amount, so a call repeated n times peaks in its first repetition or in its last. */
+/* memory.c: the allocator's walk. A block changes the bytes in use by a fixed amount and rises
+ * above its start by a fixed amount, so a call repeated n times peaks in its first repetition or in
+ * its last. */
 #include "sim/memory.h"
 
 #include <string.h>
@@ -30,8 +31,8 @@ static lk_swing swing_of(const lk_graph *graph, const lk_block *block) {
 	return s;
 }
 
-static void note_peak(lk_memory *m, const double *now, double total, const lk_swing *s, uint32_t call,
-					  uint32_t repetition) {
+static void note_peak(lk_memory *m, const double *now, double total, const lk_swing *s,
+                      uint32_t call, uint32_t repetition) {
 	if (total + s->rise <= m->peak) return;
 	m->peak = total + s->rise;
 	for (int o = 0; o < LK_OWNERS; o++) m->at_peak[o] = now[o] + s->risen[o];
@@ -40,11 +41,13 @@ static void note_peak(lk_memory *m, const double *now, double total, const lk_sw
 
 lk_swing *lk_memory_swings(lk_arena *arena, const lk_graph *graph) {
 	lk_swing *swings = LK_ARRAY(arena, lk_swing, graph->blocks.count);
-	for (size_t b = 0; swings && b < graph->blocks.count; b++) swings[b] = swing_of(graph, &graph->blocks.at[b]);
+	for (size_t b = 0; swings && b < graph->blocks.count; b++)
+		swings[b] = swing_of(graph, &graph->blocks.at[b]);
 	return swings;
 }
 
-static lk_memory walk(const lk_graph *graph, uint32_t stage, const lk_swing *swings, double *after, double *highest) {
+static lk_memory walk(const lk_graph *graph, uint32_t stage, const lk_swing *swings, double *after,
+                      double *highest) {
 	const lk_program *program = &graph->programs.at[stage];
 	double now[LK_OWNERS], total = 0;
 	lk_memory m = {0};

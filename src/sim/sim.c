@@ -1,4 +1,5 @@
-/* sim.c: sets a simulation up, runs the engine that was asked for, and checks that every operation ran. */
+/* sim.c: sets a simulation up, runs the engine that was asked for, and checks that every operation
+ * ran. */
 #include "sim/sim.h"
 
 #include <math.h>
@@ -15,12 +16,14 @@ static lk_status check_noise(const lk_sim *sim, lk_error *err) {
 		if (slow->rank >= (uint64_t)sim->stages * sim->chains)
 			return lk_fail(err, LK_ERR_INPUT, "straggler", "rank %u does not exist", slow->rank);
 		if (!(slow->factor > 0 && slow->factor <= 1e6))
-			return lk_fail(err, LK_ERR_INPUT, "straggler", "factor %g of rank %u is not above 0 and at most 1000000",
-						   slow->factor, slow->rank);
+			return lk_fail(err, LK_ERR_INPUT, "straggler",
+			               "factor %g of rank %u is not above 0 and at most 1000000", slow->factor,
+			               slow->rank);
 	}
 	for (uint32_t i = 0; i < options->record_count; i++)
 		if (options->record[i] >= (uint64_t)sim->stages * sim->chains)
-			return lk_fail(err, LK_ERR_INPUT, "recorded ranks", "rank %u does not exist", options->record[i]);
+			return lk_fail(err, LK_ERR_INPUT, "recorded ranks", "rank %u does not exist",
+			               options->record[i]);
 	return LK_OK;
 }
 
@@ -28,13 +31,14 @@ static lk_status check(const lk_sim *sim, lk_error *err) {
 	const lk_graph *graph = sim->graph;
 	const lk_costs *costs = sim->costs;
 	if (!sim->stages || !sim->chains || graph->programs.count != sim->stages)
-		return lk_fail(err, LK_ERR_INPUT, "step graph", "%zu programs for %u stages of %u ranks", graph->programs.count,
-					   sim->stages, sim->chains);
+		return lk_fail(err, LK_ERR_INPUT, "step graph", "%zu programs for %u stages of %u ranks",
+		               graph->programs.count, sim->stages, sim->chains);
 	size_t ranks = (size_t)sim->stages * sim->chains;
-	if (ranks > UINT32_MAX) return lk_fail(err, LK_ERR_INPUT, "step graph", "%zu ranks are too many", ranks);
+	if (ranks > UINT32_MAX)
+		return lk_fail(err, LK_ERR_INPUT, "step graph", "%zu ranks are too many", ranks);
 	if (costs->ops < graph->ops.count || !costs->variants)
-		return lk_fail(err, LK_ERR_INTERNAL, "simulation", "costs of %u operations for a graph of %u", costs->ops,
-					   graph->ops.count);
+		return lk_fail(err, LK_ERR_INTERNAL, "simulation",
+		               "costs of %u operations for a graph of %u", costs->ops, graph->ops.count);
 	for (size_t i = 0; costs->variant_of && i < ranks; i++)
 		if (costs->variant_of[i] >= costs->variants)
 			return lk_fail(err, LK_ERR_INTERNAL, "simulation", "rank %zu has no costs", i);
@@ -46,11 +50,13 @@ static lk_status set_variant(lk_sim *sim, uint32_t s, lk_error *err) {
 	const uint16_t *of = sim->costs->variant_of;
 	stage->variant = of ? of[lk_rank_of(sim->graph, s, sim->lane_chain[0])] : 0;
 	for (uint32_t i = 0; of && i < sim->lanes; i++)
-		if (of[lk_rank_of(sim->graph, s, sim->lane_chain[i])] != stage->variant) stage->variant = LK_MIXED;
+		if (of[lk_rank_of(sim->graph, s, sim->lane_chain[i])] != stage->variant)
+			stage->variant = LK_MIXED;
 	if (stage->variant != LK_MIXED) return LK_OK;
 	stage->variants = LK_ARRAY(sim->arena, uint32_t, sim->lanes);
 	if (!stage->variants) return lk_oom(err);
-	for (uint32_t i = 0; i < sim->lanes; i++) stage->variants[i] = of[lk_rank_of(sim->graph, s, sim->lane_chain[i])];
+	for (uint32_t i = 0; i < sim->lanes; i++)
+		stage->variants[i] = of[lk_rank_of(sim->graph, s, sim->lane_chain[i])];
 	return LK_OK;
 }
 
@@ -85,7 +91,8 @@ static lk_status set_records(lk_sim *sim, lk_error *err) {
 	}
 	for (uint32_t i = 0; i < options->record_count; i++) {
 		lk_sim_stage *stage = &sim->stage[lk_rank_stage(sim->graph, options->record[i])];
-		stage->record_lane[stage->record_count] = sim->lane_of[lk_rank_chain(sim->graph, options->record[i])];
+		stage->record_lane[stage->record_count] =
+			sim->lane_of[lk_rank_chain(sim->graph, options->record[i])];
 		stage->record_base[stage->record_count] = sim->event_count;
 		sim->event_count += stage->ops;
 		stage->records[stage->record_count++] = i;
@@ -94,8 +101,8 @@ static lk_status set_records(lk_sim *sim, lk_error *err) {
 }
 
 static lk_status set_lanes(lk_sim *sim, lk_error *err) {
-	LK_TRY(lk_sim_classes(sim->graph, sim->costs, sim->options, sim->arena, &sim->lanes, &sim->lane_of,
-						  &sim->lane_ranks, err));
+	LK_TRY(lk_sim_classes(sim->graph, sim->costs, sim->options, sim->arena, &sim->lanes,
+	                      &sim->lane_of, &sim->lane_ranks, err));
 	sim->lane_chain = LK_ARRAY(sim->arena, uint32_t, sim->lanes);
 	if (!sim->lane_chain) return lk_oom(err);
 	for (uint32_t i = sim->chains; i > 0; i--) sim->lane_chain[sim->lane_of[i - 1]] = i - 1;
@@ -137,7 +144,7 @@ static lk_status check_result(const lk_sim *sim, lk_sim_result *out, lk_error *e
 	for (uint32_t s = 0; s < sim->stages; s++) operations += sim->stage[s].ops * sim->lanes;
 	if (out->operations != operations)
 		return lk_fail(err, LK_ERR_INTERNAL, "simulation", "%llu of %llu operations ran",
-					   (unsigned long long)out->operations, (unsigned long long)operations);
+		               (unsigned long long)out->operations, (unsigned long long)operations);
 	for (size_t i = 0; i < (size_t)sim->stages * sim->lanes; i++)
 		if (out->finish_ps[i] > out->step_ps) out->step_ps = out->finish_ps[i];
 	return LK_OK;
@@ -149,14 +156,16 @@ static lk_status run_contention(const lk_sim *sim, lk_sim_result *out, lk_error 
 	return out->lean ? LK_OK : lk_run_events(sim, out, err);
 }
 
-lk_status lk_sim_run(const lk_graph *graph, const lk_costs *costs, const lk_sim_options *options, lk_sim_result *out,
-					 lk_error *err) {
+lk_status lk_sim_run(const lk_graph *graph, const lk_costs *costs, const lk_sim_options *options,
+                     lk_sim_result *out, lk_error *err) {
 	lk_arena arena = LK_ARENA_INIT;
 	lk_sim sim = {.graph = graph, .costs = costs, .options = options, .arena = &arena};
 	memset(out, 0, sizeof *out);
 	lk_status status = set_up(&sim, err);
 	if (status == LK_OK) status = new_result(&sim, out, err);
-	if (status == LK_OK) status = options->contention ? run_contention(&sim, out, err) : lk_run_sweep(&sim, out, err);
+	if (status == LK_OK)
+		status =
+			options->contention ? run_contention(&sim, out, err) : lk_run_sweep(&sim, out, err);
 	if (status == LK_OK) status = check_result(&sim, out, err);
 	if (status != LK_OK) lk_sim_result_free(out);
 	lk_arena_free(&arena);

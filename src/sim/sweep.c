@@ -1,19 +1,33 @@
-/* sweep.c: precedence only. Every stage's program is walked once, its ranks side by side as lanes of vectors:
+/* sweep.c: precedence only. Every stage's program is walked once, its ranks side by side as lanes
+ * of vectors:
  *
- *     ready = max(end before it on its stream, ends of joined streams, of dependencies, of the event waited for,
- * launch)
+ *     ready = max(end before it on its stream, ends of joined streams, of dependencies, of the
+ * event waited for, launch)
  *
- * and, off the compute stream, the start of the last compute operation. A stage runs until a compute or host operation
- * needs a time that another stage has still to give; then other stages run. Operations of other streams that wait for
- * such a time are put aside as nodes, so that a stage is never held up by what real streams would not hold up. Of lifted
- * traces every operation that waits is put aside. */
+ * and, off the compute stream, the start of the last compute operation. A stage runs until a
+ * compute or host operation needs a time that another stage has still to give; then other stages
+ * run. Operations of other streams that wait for such a time are put aside as nodes, so that a
+ * stage is never held up by what real streams would not hold up. Of lifted traces every operation
+ * that waits is put aside. */
 #include "sim/sweep.h"
 
 #include <string.h>
 
-enum { STEP_DONE, STEP_BLOCKED, STEP_NO_MEMORY, STEP_STOPPED };
+enum {
+	STEP_DONE,
+	STEP_BLOCKED,
+	STEP_NO_MEMORY,
+	STEP_STOPPED
+};
 
-enum { READY, LEAD, HOST, WORK, TAIL, SCRATCHES }; /* scratch vectors of stages whose lanes differ */
+enum {
+	READY,
+	LEAD,
+	HOST,
+	WORK,
+	TAIL,
+	SCRATCHES
+}; /* scratch vectors of stages whose lanes differ */
 
 void lk_sweep_wake(lk_sweep *sweep, lk_sweep_stage *stage) {
 	if (stage->queued || stage->done) return;
@@ -44,14 +58,15 @@ static void add_source(lk_sweep *sweep, lk_sources *from, const int64_t *v) {
 		return;
 	}
 	int64_t *rest = sweep->rest;
-	if (from->at[LK_SOURCES - 1] != rest) memcpy(rest, from->at[LK_SOURCES - 1], sweep->n * sizeof *rest);
+	if (from->at[LK_SOURCES - 1] != rest)
+		memcpy(rest, from->at[LK_SOURCES - 1], sweep->n * sizeof *rest);
 	lk_lanes_max(rest, v, sweep->n);
 	from->at[LK_SOURCES - 1] = rest;
 }
 
 /* What is known of the sources of an instruction. */
-static void gather(lk_sweep *sweep, const lk_sweep_stage *stage, const lk_insn *insn, uint32_t sources,
-				   lk_sources *from) {
+static void gather(lk_sweep *sweep, const lk_sweep_stage *stage, const lk_insn *insn,
+                   uint32_t sources, lk_sources *from) {
 	from->count = 0;
 	from->host = stage->host;
 	for (uint32_t mask = sources & ~stage->pending_mask; mask; mask &= mask - 1)
@@ -85,14 +100,16 @@ static bool keep_end(lk_sweep *sweep, lk_sweep_stage *stage, const lk_insn *insn
 	return true;
 }
 
-/* Puts an operation that meets others, or that waits for one that does, into a node. `at` is filled by the caller. */
+/* Puts an operation that meets others, or that waits for one that does, into a node. `at` is filled
+ * by the caller. */
 static bool issue_node(lk_sweep *sweep, lk_sweep_node *node, uint32_t sources) {
 	if (!lk_sweep_await(sweep, node, sources)) return false;
 	lk_sweep_promise(sweep, node);
 	return node->waits || lk_sweep_arrive(sweep, node);
 }
 
-static int step_node(lk_sweep *sweep, lk_sweep_stage *stage, const lk_sweep_insn *insn, const lk_sources *from) {
+static int step_node(lk_sweep *sweep, lk_sweep_stage *stage, const lk_sweep_insn *insn,
+                     const lk_sources *from) {
 	lk_sweep_node *node = lk_sweep_node_new(sweep, stage, insn->op);
 	if (!node) return STEP_NO_MEMORY;
 	lk_lanes_chain(node->at, from, 0, insn->start_launch + stage->shift, sweep->n);
@@ -100,7 +117,8 @@ static int step_node(lk_sweep *sweep, lk_sweep_stage *stage, const lk_sweep_insn
 	return issue_node(sweep, node, insn->sources) ? STEP_DONE : STEP_NO_MEMORY;
 }
 
-/* The host thread stands still, or nothing behind it is issued, until the operation's start is known. */
+/* The host thread stands still, or nothing behind it is issued, until the operation's start is
+ * known. */
 static bool holds_up(unsigned what, unsigned flags) {
 	return what == LK_INSN_HOST || (flags & LK_INSN_MAIN);
 }
@@ -128,11 +146,13 @@ static int step(lk_sweep *sweep, lk_sweep_stage *stage, const lk_sweep_insn *ins
 		if (insn->keep_start) memcpy(start, end, n * sizeof *end);
 		lk_lanes_shift(end, insn->work, n);
 	} else {
-		if (insn->keep_start) lk_lanes_chain(start, &from, insn->start_work, insn->start_launch + shift, n);
+		if (insn->keep_start)
+			lk_lanes_chain(start, &from, insn->start_work, insn->start_launch + shift, n);
 		lk_lanes_chain(end, &from, insn->work, insn->launch + shift, n);
 	}
 	stage->shift = insn->what == LK_INSN_HOST ? 0 : shift + insn->host;
-	if ((last->slot != LK_NO_SLOT || last->signal) && !keep_end(sweep, stage, last)) return STEP_NO_MEMORY;
+	if ((last->slot != LK_NO_SLOT || last->signal) && !keep_end(sweep, stage, last))
+		return STEP_NO_MEMORY;
 	return STEP_DONE;
 }
 
@@ -143,7 +163,8 @@ static void load_lanes(lk_sweep *sweep, const lk_sweep_stage *stage, uint32_t op
 	const lk_insn *insn = &sim->insn[op];
 	int64_t *const *v = sweep->scratch;
 	for (size_t i = 0; i < sweep->n; i++) {
-		uint32_t variant = info->variant != LK_MIXED ? info->variant : info->variants[i < sim->lanes ? i : 0];
+		uint32_t variant =
+			info->variant != LK_MIXED ? info->variant : info->variants[i < sim->lanes ? i : 0];
 		const lk_cost *cost = lk_costs_get(sim->costs, variant, op);
 		v[LEAD][i] = sim->graph->traced ? 0 : cost->lead_ps;
 		v[HOST][i] = sim->graph->traced ? 0 : cost->host_ps;
@@ -159,7 +180,8 @@ static void load_lanes(lk_sweep *sweep, const lk_sweep_stage *stage, uint32_t op
 		.number = stage->ops,
 	};
 	lk_lanes_scale(v[WORK], &noise, sweep->n);
-	if (insn->what == LK_INSN_LOCAL && (insn->flags & LK_INSN_MAIN)) lk_lanes_scale(v[TAIL], &noise, sweep->n);
+	if (insn->what == LK_INSN_LOCAL && (insn->flags & LK_INSN_MAIN))
+		lk_lanes_scale(v[TAIL], &noise, sweep->n);
 }
 
 static void record(const lk_sweep *sweep, const lk_sweep_stage *stage, uint32_t op) {
@@ -177,7 +199,8 @@ static void record(const lk_sweep *sweep, const lk_sweep_stage *stage, uint32_t 
 	}
 }
 
-/* A kernel or host operation whose sources are all known: ready is in scratch[READY], the host clock already behind it.
+/* A kernel or host operation whose sources are all known: ready is in scratch[READY], the host
+ * clock already behind it.
  */
 static bool run_lanes(lk_sweep *sweep, lk_sweep_stage *stage, const lk_insn *insn) {
 	size_t n = sweep->n;
@@ -225,7 +248,8 @@ static int step_lanes(lk_sweep *sweep, lk_sweep_stage *stage, uint32_t op) {
 	return issue_node(sweep, node, sources) ? STEP_DONE : STEP_NO_MEMORY;
 }
 
-static void instructions(const lk_sweep *sweep, const lk_sweep_stage *stage, uint32_t *begin, uint32_t *end) {
+static void instructions(const lk_sweep *sweep, const lk_sweep_stage *stage, uint32_t *begin,
+                         uint32_t *end) {
 	uint32_t block = stage->program->calls.at[stage->call].block;
 	*begin = stage->code ? stage->code->begin[block] : sweep->sim->graph->blocks.at[block].begin;
 	*end = stage->code ? stage->code->begin[block + 1] : sweep->sim->graph->blocks.at[block].end;
@@ -262,21 +286,24 @@ static int run_stage(lk_sweep *sweep, lk_sweep_stage *stage) {
 }
 
 static bool plain(const lk_sim *sim, const lk_sim_stage *info) {
-	return info->variant != LK_MIXED && !info->factor && !info->record_count && !lk_sim_jittered(sim);
+	return info->variant != LK_MIXED && !info->factor && !info->record_count &&
+	       !lk_sim_jittered(sim);
 }
 
 static lk_status new_stage(lk_sweep *sweep, uint32_t s, const lk_sweep_code *codes, lk_error *err) {
 	const lk_sim *sim = sweep->sim;
 	lk_sweep_stage *stage = &sweep->stage[s];
 	size_t registers = LK_REG_SLOTS + sim->slots;
-	*stage = (lk_sweep_stage){.info = &sim->stage[s], .program = &sim->graph->programs.at[s], .index = s};
+	*stage = (lk_sweep_stage){
+		.info = &sim->stage[s], .program = &sim->graph->programs.at[s], .index = s};
 	stage->direct = plain(sim, stage->info) && sim->graph->traced;
 	if (plain(sim, stage->info) && !stage->direct) stage->code = &codes[stage->info->variant];
 	stage->registers = lk_sweep_vectors(&sweep->arena, registers, sweep->n);
 	stage->pending = LK_ARRAY(&sweep->arena, lk_sweep_node *, registers);
 	stage->event = LK_ARRAY(&sweep->arena, int64_t *, stage->program->events);
 	stage->event_pending = LK_ARRAY(&sweep->arena, lk_sweep_node *, stage->program->events);
-	if (!stage->registers || !stage->pending || !stage->event || !stage->event_pending) return lk_oom(err);
+	if (!stage->registers || !stage->pending || !stage->event || !stage->event_pending)
+		return lk_oom(err);
 	stage->host = sim->graph->traced ? sweep->zero : stage->registers;
 	stage->ahead = sim->graph->traced ? LK_SWEEP_AHEAD : UINT32_MAX;
 	for (uint32_t c = 0; c < sim->graph->channels; c++) {
@@ -293,20 +320,23 @@ static lk_status set_up(lk_sweep *sweep, lk_error *err) {
 	sweep->n = sim->lanes == 1 ? 1 : ((size_t)sim->lanes + LK_LANES - 1) / LK_LANES * LK_LANES;
 	sweep->stage = LK_ARRAY(&sweep->arena, lk_sweep_stage, sim->stages);
 	sweep->ready = LK_ARRAY(&sweep->arena, lk_sweep_stage *, sim->stages);
-	sweep->port = LK_ARRAY(&sweep->arena, lk_sweep_port, (size_t)sim->stages * sim->graph->channels);
+	sweep->port =
+		LK_ARRAY(&sweep->arena, lk_sweep_port, (size_t)sim->stages * sim->graph->channels);
 	sweep->rest = lk_sweep_vectors(&sweep->arena, 1, sweep->n);
 	sweep->zero = lk_sweep_vectors(&sweep->arena, 1, sweep->n);
 	sweep->team_round = LK_ARRAY(&sweep->arena, lk_sweep_round *, sim->graph->teams.count);
 	sweep->team_issued = LK_ARRAY(&sweep->arena, uint64_t, sim->graph->team_stages.count);
 	if (!sweep->zero || !sweep->team_round || !sweep->team_issued) return lk_oom(err);
 	lk_sweep_code *codes = LK_ARRAY(&sweep->arena, lk_sweep_code, sim->costs->variants);
-	if (!sweep->stage || !sweep->ready || !sweep->port || !sweep->rest || !codes) return lk_oom(err);
+	if (!sweep->stage || !sweep->ready || !sweep->port || !sweep->rest || !codes)
+		return lk_oom(err);
 	for (int i = 0; i < SCRATCHES; i++)
 		if (!(sweep->scratch[i] = lk_sweep_vectors(&sweep->arena, 1, sweep->n))) return lk_oom(err);
 	for (uint32_t s = 0; s < sim->stages; s++) {
 		if (!plain(sim, &sim->stage[s])) sweep->varied = true;
 		else if (!sim->graph->traced && !codes[sim->stage[s].variant].insn)
-			LK_TRY(lk_sweep_compile(sim, sim->stage[s].variant, &sweep->arena, &codes[sim->stage[s].variant], err));
+			LK_TRY(lk_sweep_compile(sim, sim->stage[s].variant, &sweep->arena,
+			                        &codes[sim->stage[s].variant], err));
 		LK_TRY(new_stage(sweep, s, codes, err));
 	}
 	for (uint32_t s = sim->stages; s > 0; s--) lk_sweep_wake(sweep, &sweep->stage[s - 1]);
@@ -327,7 +357,8 @@ static lk_status run_ready(lk_sweep *sweep, lk_error *err) {
 /* All stages that are not done have put aside what they may: they may put aside as much again. */
 static lk_status go_further(lk_sweep *sweep, lk_error *err) {
 	if (sweep->aside > LK_SWEEP_MOST)
-		return lk_fail(err, LK_ERR_INPUT, "step graph", "%llu operations wait at the same time: at most %d are simulated",
+		return lk_fail(err, LK_ERR_INPUT, "step graph",
+		               "%llu operations wait at the same time: at most %d are simulated",
 		               (unsigned long long)sweep->aside, LK_SWEEP_MOST);
 	for (uint32_t s = sweep->sim->stages; s > 0; s--) {
 		lk_sweep_stage *stage = &sweep->stage[s - 1];
@@ -344,7 +375,8 @@ static lk_status run(lk_sweep *sweep, lk_error *err) {
 		LK_TRY(go_further(sweep, err));
 	} while (sweep->ready_count);
 	for (uint32_t s = 0; s < sweep->sim->stages; s++)
-		if (!sweep->stage[s].done || sweep->stage[s].pending_mask) return lk_sweep_stuck(sweep, err);
+		if (!sweep->stage[s].done || sweep->stage[s].pending_mask)
+			return lk_sweep_stuck(sweep, err);
 	return LK_OK;
 }
 

@@ -1,8 +1,9 @@
 /* sweep.h: what the files of the sweep share. Private to sim/.
  *
- * A stage is one program counter and vectors of lanes as registers: the end of the last operation of every stream, the
- * start of the last compute operation, slots, events. Register LK_STREAM_HOST holds the host clocks. An operation whose
- * time is not known yet (a partner of another stage has not come) is a *node*; registers that it will set are pending.
+ * A stage is one program counter and vectors of lanes as registers: the end of the last operation
+ * of every stream, the start of the last compute operation, slots, events. Register LK_STREAM_HOST
+ * holds the host clocks. An operation whose time is not known yet (a partner of another stage has
+ * not come) is a *node*; registers that it will set are pending.
  */
 #ifndef LK_SIM_SWEEP_H
 #define LK_SIM_SWEEP_H
@@ -11,41 +12,48 @@
 #include "sim/lanes.h"
 #include "sim/lower.h"
 
-enum { LK_REG_START = LK_STREAMS, LK_REG_SLOTS };
+enum {
+	LK_REG_START = LK_STREAMS,
+	LK_REG_SLOTS
+};
 
-/* Nothing holds a rank of a lifted trace up but what its operations wait for: the operations themselves are put aside
- * as nodes. So that few are, a stage that has put so many aside lets the others go first; when all have, they go on.
- * Beyond the second number, all stages together, memory is at stake. */
-enum { LK_SWEEP_AHEAD = 64, LK_SWEEP_MOST = 1 << 23 };
+/* Nothing holds a rank of a lifted trace up but what its operations wait for: the operations
+ * themselves are put aside as nodes. So that few are, a stage that has put so many aside lets the
+ * others go first; when all have, they go on. Beyond the second number, all stages together, memory
+ * is at stake. */
+enum {
+	LK_SWEEP_AHEAD = 64,
+	LK_SWEEP_MOST = 1 << 23
+};
 
-/* An instruction with its costs, for stages whose lanes all take the same time. Compute operations in a row become one:
- *     end = max(max(sources) + work, host + launch)
- *     start of the last = max(max(sources) + start_work, host + start_launch) */
+/* An instruction with its costs, for stages whose lanes all take the same time. Compute operations
+ * in a row become one: end = max(max(sources) + work, host + launch) start of the last =
+ * max(max(sources) + start_work, host + start_launch) */
 typedef struct lk_sweep_insn {
 	int64_t work, launch, start_work, start_launch;
-	int64_t host;           /* host time of all */
-	uint32_t op, ops;       /* the first one, and how many */
-	uint32_t sources;       /* registers, as bits */
+	int64_t host;     /* host time of all */
+	uint32_t op, ops; /* the first one, and how many */
+	uint32_t sources; /* registers, as bits */
 	uint8_t what, stream, flags;
-	bool keep_start;        /* a later operation may ask when it started */
-	uint32_t last;          /* operation whose slot and signal are set */
+	bool keep_start; /* a later operation may ask when it started */
+	uint32_t last;   /* operation whose slot and signal are set */
 } lk_sweep_insn;
 
 typedef struct lk_sweep_code {
 	lk_sweep_insn *insn;
-	uint32_t *begin;        /* [blocks + 1] */
+	uint32_t *begin; /* [blocks + 1] */
 } lk_sweep_code;
 
 typedef struct lk_sweep_edge {
 	struct lk_sweep_edge *next;
 	struct lk_sweep_node *to;
-	bool start;             /* waits for the start, not for the end */
+	bool start; /* waits for the start, not for the end */
 } lk_sweep_edge;
 
 typedef struct lk_sweep_node {
 	struct lk_sweep_node *next; /* in its queue or a free list */
 	struct lk_sweep_stage *stage;
-	lk_sweep_edge *out;     /* nodes that wait for this one */
+	lk_sweep_edge *out; /* nodes that wait for this one */
 	uint32_t op, call;
 	uint32_t waits;         /* for so many nodes */
 	uint32_t sets;          /* 1 + event of the program, 0 none */
@@ -60,31 +68,32 @@ typedef struct lk_sweep_stage {
 	const lk_sim_stage *info;
 	const lk_program *program;
 	const lk_sweep_code *code; /* NULL: lanes differ, or are recorded, or it is of a lifted trace */
-	bool direct;            /* of a lifted trace: blocks run once, so its instructions are made as they run */
+	bool direct; /* of a lifted trace: blocks run once, so its instructions are made as they run */
 	uint32_t index;
 	bool queued, done;
-	size_t call;            /* program counter: call, repetition, instruction */
+	size_t call; /* program counter: call, repetition, instruction */
 	uint32_t repetition, pc;
-	int64_t shift;          /* host time since register LK_STREAM_HOST was set */
-	uint64_t ops;           /* run so far */
-	uint32_t pending_mask;  /* of registers up to LK_REG_START */
+	int64_t shift;         /* host time since register LK_STREAM_HOST was set */
+	uint64_t ops;          /* run so far */
+	uint32_t pending_mask; /* of registers up to LK_REG_START */
 	int64_t *registers;
 	lk_sweep_node **pending; /* by register */
-	int64_t **event;        /* [events], NULL: never signalled */
+	int64_t **event;         /* [events], NULL: never signalled */
 	lk_sweep_node **event_pending;
 	uint64_t crossed[LK_GROUPS];
-	const int64_t *host;    /* host clocks: register LK_STREAM_HOST; of lifted traces, zeros */
-	uint32_t aside, ahead;  /* nodes that are not over, and how many there may be for now */
+	const int64_t *host;   /* host clocks: register LK_STREAM_HOST; of lifted traces, zeros */
+	uint32_t aside, ahead; /* nodes that are not over, and how many there may be for now */
 } lk_sweep_stage;
 
 /* One end of a channel. */
 typedef struct lk_sweep_port {
-	lk_sweep_node *queue;   /* waits for the other end, by number */
+	lk_sweep_node *queue; /* waits for the other end, by number */
 	struct lk_sweep_port *peer;
 	uint64_t issued;
 } lk_sweep_port;
 
-/* The members that have come to the number-th collective of a kind across stages, or operation of a team. */
+/* The members that have come to the number-th collective of a kind across stages, or operation of a
+ * team. */
 typedef struct lk_sweep_round {
 	struct lk_sweep_round *next;
 	uint64_t number;
@@ -94,30 +103,33 @@ typedef struct lk_sweep_round {
 
 typedef struct lk_sweep {
 	const lk_sim *sim;
-	size_t n;               /* lanes, padded */
+	size_t n; /* lanes, padded */
 	lk_arena arena;
 	lk_sweep_stage *stage;
-	lk_sweep_port *port;    /* [stages * channels] */
+	lk_sweep_port *port;                            /* [stages * channels] */
 	lk_sweep_round *round[LK_GROUPS], **team_round; /* by number; [teams] */
 	lk_sweep_round *spare_round;
-	uint64_t *team_issued;  /* [team_stages] */
-	lk_sweep_node *work;    /* nodes whose inputs have come */
+	uint64_t *team_issued; /* [team_stages] */
+	lk_sweep_node *work;   /* nodes whose inputs have come */
 	lk_sweep_node *spare;
 	lk_sweep_edge *spare_edge;
 	lk_sweep_stage **ready; /* stages to run: a stack */
 	uint32_t ready_count;
-	bool varied;            /* some stage has durations by lane */
-	uint64_t aside;         /* nodes of all stages */
+	bool varied;    /* some stage has durations by lane */
+	uint64_t aside; /* nodes of all stages */
 	int64_t *scratch[5], *rest, *zero;
 	const lk_stop *stop;
 } lk_sweep;
 
 /* sweep_code.c */
 void lk_sweep_load(const lk_sim *sim, uint32_t variant, uint32_t op, lk_sweep_insn *out);
-lk_status lk_sweep_compile(const lk_sim *sim, uint32_t variant, lk_arena *arena, lk_sweep_code *out, lk_error *err);
-int64_t *lk_sweep_vectors(lk_arena *arena, size_t count, size_t n); /* aligned and zero; NULL when memory is out */
+lk_status lk_sweep_compile(const lk_sim *sim, uint32_t variant, lk_arena *arena, lk_sweep_code *out,
+                           lk_error *err);
+int64_t *lk_sweep_vectors(lk_arena *arena, size_t count,
+                          size_t n); /* aligned and zero; NULL when memory is out */
 
-/* sweep_node.c: operations whose time depends on others. Functions that return bool: false when memory is out. */
+/* sweep_node.c: operations whose time depends on others. Functions that return bool: false when
+ * memory is out. */
 lk_sweep_node *lk_sweep_node_new(lk_sweep *sweep, lk_sweep_stage *stage, uint32_t op);
 /* Makes the registers that the node will set pending. */
 void lk_sweep_promise(lk_sweep *sweep, lk_sweep_node *node);
@@ -133,12 +145,13 @@ void lk_sweep_wake(lk_sweep *sweep, lk_sweep_stage *stage);
 /* The vector of an event of the program; made when it is first needed, NULL when memory is out. */
 int64_t *lk_sweep_event(lk_sweep *sweep, lk_sweep_stage *stage, uint32_t event);
 
-static inline lk_sim_event *lk_sweep_recorded(const lk_sweep *sweep, const lk_sweep_stage *stage, uint32_t r,
-											  uint64_t number) {
+static inline lk_sim_event *lk_sweep_recorded(const lk_sweep *sweep, const lk_sweep_stage *stage,
+                                              uint32_t r, uint64_t number) {
 	return &sweep->sim->events[stage->info->record_base[r] + number];
 }
 
-static inline int64_t *lk_sweep_register(const lk_sweep *sweep, const lk_sweep_stage *stage, unsigned r) {
+static inline int64_t *lk_sweep_register(const lk_sweep *sweep, const lk_sweep_stage *stage,
+                                         unsigned r) {
 	return stage->registers + r * sweep->n;
 }
 

@@ -1,7 +1,8 @@
-/* sweep_code.c: instructions with costs, compute operations in a row fused. One operation is, in max-plus algebra,
- *     end = max(ready + d, host + max(lead + d, h + tail))
- * (h, lead, tail of cost.h; `host` before it), so two in a row are again of this form: what waits for streams adds up,
- * and the bound by the host is the larger of the first one's plus the second's duration and the second's own. */
+/* sweep_code.c: instructions with costs, compute operations in a row fused. One operation is, in
+ * max-plus algebra, end = max(ready + d, host + max(lead + d, h + tail)) (h, lead, tail of cost.h;
+ * `host` before it), so two in a row are again of this form: what waits for streams adds up, and
+ * the bound by the host is the larger of the first one's plus the second's duration and the
+ * second's own. */
 #include "sim/sweep.h"
 
 static int64_t most(int64_t a, int64_t b) {
@@ -20,7 +21,8 @@ void lk_sweep_load(const lk_sim *sim, uint32_t variant, uint32_t op, lk_sweep_in
 	const lk_cost *cost = lk_costs_get(sim->costs, variant, op);
 	bool instant = insn->flags & LK_INSN_INSTANT;
 	int64_t work = instant ? 0 : cost->duration_ps, tail = instant ? 0 : cost->tail_ps;
-	int64_t lead = sim->graph->traced ? 0 : cost->lead_ps, host = sim->graph->traced ? 0 : cost->host_ps;
+	int64_t lead = sim->graph->traced ? 0 : cost->lead_ps,
+			host = sim->graph->traced ? 0 : cost->host_ps;
 	*out = (lk_sweep_insn){
 		.work = work,
 		.start_launch = lead,
@@ -34,7 +36,8 @@ void lk_sweep_load(const lk_sim *sim, uint32_t variant, uint32_t op, lk_sweep_in
 		.flags = insn->flags,
 		.last = op,
 	};
-	if (insn->what == LK_INSN_LOCAL && (insn->flags & LK_INSN_MAIN)) out->launch = most(out->launch, host + tail);
+	if (insn->what == LK_INSN_LOCAL && (insn->flags & LK_INSN_MAIN))
+		out->launch = most(out->launch, host + tail);
 	if (insn->what == LK_INSN_HOST) out->start_launch = host, out->launch = host + work;
 }
 
@@ -43,8 +46,8 @@ static bool follows(const lk_sim *sim, const lk_sweep_insn *chain, uint32_t next
 	const lk_insn *before = &sim->insn[chain->last], *insn = &sim->insn[next];
 	if (chain->what != LK_INSN_LOCAL || !(chain->flags & LK_INSN_MAIN)) return false;
 	if (insn->what != LK_INSN_LOCAL || !(insn->flags & LK_INSN_MAIN)) return false;
-	return before->slot == LK_NO_SLOT && !before->signal && insn->join == LK_JOIN(LK_STREAM_COMPUTE) &&
-	       !(insn->flags & LK_INSN_EXTRA);
+	return before->slot == LK_NO_SLOT && !before->signal &&
+	       insn->join == LK_JOIN(LK_STREAM_COMPUTE) && !(insn->flags & LK_INSN_EXTRA);
 }
 
 static void append(lk_sweep_insn *chain, const lk_sweep_insn *next) {
@@ -57,7 +60,8 @@ static void append(lk_sweep_insn *chain, const lk_sweep_insn *next) {
 	chain->last = next->op;
 }
 
-/* The start of a compute operation matters to those issued behind it: up to the next one of its block, or beyond. */
+/* The start of a compute operation matters to those issued behind it: up to the next one of its
+ * block, or beyond. */
 static bool start_matters(const lk_sim *sim, uint32_t op, uint32_t end) {
 	for (uint32_t i = op + 1; i < end; i++) {
 		if (sim->insn[i].stream == LK_STREAM_COMPUTE) return false;
@@ -66,7 +70,8 @@ static bool start_matters(const lk_sim *sim, uint32_t op, uint32_t end) {
 	return true;
 }
 
-lk_status lk_sweep_compile(const lk_sim *sim, uint32_t variant, lk_arena *arena, lk_sweep_code *out, lk_error *err) {
+lk_status lk_sweep_compile(const lk_sim *sim, uint32_t variant, lk_arena *arena, lk_sweep_code *out,
+                           lk_error *err) {
 	const lk_graph *graph = sim->graph;
 	uint32_t count = 0;
 	out->insn = LK_ARRAY(arena, lk_sweep_insn, graph->ops.count);
@@ -78,12 +83,13 @@ lk_status lk_sweep_compile(const lk_sim *sim, uint32_t variant, lk_arena *arena,
 		for (uint32_t op = block->begin; op < block->end; op++) {
 			lk_sweep_insn one;
 			lk_sweep_load(sim, variant, op, &one);
-			if (op > block->begin && follows(sim, &out->insn[count - 1], op)) append(&out->insn[count - 1], &one);
+			if (op > block->begin && follows(sim, &out->insn[count - 1], op))
+				append(&out->insn[count - 1], &one);
 			else out->insn[count++] = one;
 		}
 		for (uint32_t i = out->begin[b]; i < count; i++)
-			out->insn[i].keep_start =
-				(out->insn[i].flags & LK_INSN_MAIN) && start_matters(sim, out->insn[i].last, block->end);
+			out->insn[i].keep_start = (out->insn[i].flags & LK_INSN_MAIN) &&
+			                          start_matters(sim, out->insn[i].last, block->end);
 	}
 	out->begin[graph->blocks.count] = count;
 	return LK_OK;

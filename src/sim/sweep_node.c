@@ -1,6 +1,7 @@
-/* sweep_node.c: operations that meet others, and those that wait for them. A node whose arrival is known is posted: a
- * send or receive at its port, a collective across stages in its round. When the last partner has come, start and end
- * of all are known, the registers they promised are set, and nodes and stages that waited go on. */
+/* sweep_node.c: operations that meet others, and those that wait for them. A node whose arrival is
+ * known is posted: a send or receive at its port, a collective across stages in its round. When the
+ * last partner has come, start and end of all are known, the registers they promised are set, and
+ * nodes and stages that waited go on. */
 #include "sim/sweep.h"
 
 #include <string.h>
@@ -17,7 +18,8 @@ static uint64_t number_of(lk_sweep *sweep, const lk_sweep_node *node) {
 	case LK_INSN_P2P: return port_of(sweep, node)->issued++;
 	case LK_INSN_CROSS: return node->stage->crossed[insn->group]++;
 	case LK_INSN_TEAM:
-		return sweep->team_issued[lk_team_member(graph, &graph->teams.at[insn->channel], node->stage->index)]++;
+		return sweep->team_issued[lk_team_member(graph, &graph->teams.at[insn->channel],
+		                                         node->stage->index)]++;
 	default: return 0;
 	}
 }
@@ -29,7 +31,8 @@ lk_sweep_node *lk_sweep_node_new(lk_sweep *sweep, lk_sweep_stage *stage, uint32_
 		*node = (lk_sweep_node){.at = node->at, .duration = node->duration};
 	} else {
 		node = LK_NEW(&sweep->arena, lk_sweep_node);
-		if (!node || !(node->at = lk_sweep_vectors(&sweep->arena, sweep->varied ? 2 : 1, sweep->n))) return NULL;
+		if (!node || !(node->at = lk_sweep_vectors(&sweep->arena, sweep->varied ? 2 : 1, sweep->n)))
+			return NULL;
 		node->duration = sweep->varied ? node->at + sweep->n : NULL;
 	}
 	const lk_insn *insn = &sweep->sim->insn[op];
@@ -74,10 +77,12 @@ bool lk_sweep_await(lk_sweep *sweep, lk_sweep_node *node, uint32_t sources) {
 		if (!await_one(sweep, node, stage->pending[r], r == LK_REG_START)) return false;
 	}
 	for (uint32_t d = insn->dep_begin; d < insn->dep_begin + insn->dep_count; d++)
-		if (!await_one(sweep, node, stage->pending[LK_REG_SLOTS + sweep->sim->deps[d]], false)) return false;
+		if (!await_one(sweep, node, stage->pending[LK_REG_SLOTS + sweep->sim->deps[d]], false))
+			return false;
 	if (!insn->wait) return true;
-	return await_one(sweep, node, stage->event_pending[stage->program->calls.at[node->call].arg[insn->wait - 1]],
-					 false);
+	return await_one(sweep, node,
+	                 stage->event_pending[stage->program->calls.at[node->call].arg[insn->wait - 1]],
+	                 false);
 }
 
 /* Gives the time in `at`, the start or the end, to the nodes that wait for it. */
@@ -104,7 +109,8 @@ static bool fulfil(lk_sweep *sweep, lk_sweep_node *node, unsigned r) {
 	return true;
 }
 
-/* The start of an operation is known in `at`: writes it down, makes it the end, and gives that to all who wait. */
+/* The start of an operation is known in `at`: writes it down, makes it the end, and gives that to
+ * all who wait. */
 static bool settle(lk_sweep *sweep, lk_sweep_node *node) {
 	lk_sweep_stage *stage = node->stage;
 	const lk_insn *insn = &sweep->sim->insn[node->op];
@@ -191,7 +197,8 @@ static uint32_t members(const lk_sweep *sweep, const lk_sweep_node *node) {
 	return node->stage->index == 0 || node->stage->index == sim->stages - 1 ? 2 : 1;
 }
 
-/* The lanes of a stage that meet each other too; NULL: every lane meets its like on other stages alone. */
+/* The lanes of a stage that meet each other too; NULL: every lane meets its like on other stages
+ * alone. */
 static const lk_lane_groups *lanes_of(const lk_sim *sim, const lk_insn *insn) {
 	if (insn->what == LK_INSN_CROSS) return &sim->group[insn->group];
 	return sim->graph->teams.at[insn->channel].across ? &sim->every : NULL;
@@ -252,12 +259,14 @@ static bool run_node(lk_sweep *sweep, lk_sweep_node *node) {
 	const lk_insn *insn = &sweep->sim->insn[node->op];
 	const lk_sweep_stage *stage = node->stage;
 	for (uint32_t r = 0; r < stage->info->record_count; r++)
-		lk_sweep_recorded(sweep, stage, r, node->record)->ready_ps = node->at[stage->info->record_lane[r]];
+		lk_sweep_recorded(sweep, stage, r, node->record)->ready_ps =
+			node->at[stage->info->record_lane[r]];
 	if (insn->what == LK_INSN_P2P) return post_p2p(sweep, node);
 	if (insn->what == LK_INSN_CROSS || insn->what == LK_INSN_TEAM) return post_round(sweep, node);
 	if (insn->what == LK_INSN_GROUP) {
 		lk_lanes_group(node->at, &sweep->sim->group[insn->group], sweep->sim->lanes);
-		if (node->varied) lk_lanes_group(node->duration, &sweep->sim->group[insn->group], sweep->sim->lanes);
+		if (node->varied)
+			lk_lanes_group(node->duration, &sweep->sim->group[insn->group], sweep->sim->lanes);
 	}
 	return settle(sweep, node);
 }
@@ -278,7 +287,8 @@ static const lk_sweep_node *earlier(const lk_sweep_node *a, const lk_sweep_node 
 	return a->call == b->call && a->op > b->op ? b : a;
 }
 
-static const lk_sweep_node *earliest(const lk_sweep_round *round, uint32_t stage, const lk_sweep_node *first) {
+static const lk_sweep_node *earliest(const lk_sweep_round *round, uint32_t stage,
+                                     const lk_sweep_node *first) {
 	for (; round; round = round->next)
 		for (const lk_sweep_node *node = round->nodes; node; node = node->next)
 			if (node->stage->index == stage) first = earlier(first, node);
@@ -293,8 +303,10 @@ static const lk_sweep_node *waiting(const lk_sweep *sweep, uint32_t stage) {
 		const lk_sweep_node *node = sweep->port[(size_t)stage * channels + c].queue;
 		if (node) first = earlier(first, node);
 	}
-	for (unsigned kind = 0; kind < LK_GROUPS; kind++) first = earliest(sweep->round[kind], stage, first);
-	for (size_t t = 0; t < sweep->sim->graph->teams.count; t++) first = earliest(sweep->team_round[t], stage, first);
+	for (unsigned kind = 0; kind < LK_GROUPS; kind++)
+		first = earliest(sweep->round[kind], stage, first);
+	for (size_t t = 0; t < sweep->sim->graph->teams.count; t++)
+		first = earliest(sweep->team_round[t], stage, first);
 	return first;
 }
 
@@ -303,7 +315,9 @@ lk_status lk_sweep_stuck(const lk_sweep *sweep, lk_error *err) {
 	int found = 0;
 	for (uint32_t s = 0; s < sweep->sim->stages && found < 2; s++) {
 		const lk_sweep_node *node = waiting(sweep, s);
-		if (node) lk_sim_where(sweep->sim->graph, s, node->call, node->op, where[found++], sizeof where[0]);
+		if (node)
+			lk_sim_where(sweep->sim->graph, s, node->call, node->op, where[found++],
+			             sizeof where[0]);
 	}
 	return lk_sim_deadlock(sweep->sim->graph, where[0], where[1], err);
 }

@@ -1,4 +1,5 @@
-/* timeline.h: what happened when, for the ranks that were asked for. The engines fill it; every view reads it. */
+/* timeline.h: what happened when, for the ranks that were asked for. The engines fill it; every
+ * view reads it. */
 #ifndef LK_SIM_TIMELINE_H
 #define LK_SIM_TIMELINE_H
 
@@ -6,12 +7,13 @@
 #include "base/intern.h"
 #include "base/vec.h"
 
-/* One row of the picture: a stream of a rank. Slices of a track never overlap partially: they follow one another or nest. */
+/* One row of the picture: a stream of a rank. Slices of a track never overlap partially: they
+ * follow one another or nest. */
 typedef struct lk_track {
-	int32_t rank;       /* global rank of the representative */
-	int32_t ranks;      /* how many ranks it stands for */
-	uint32_t process;   /* interned: "stage 3 (ranks 24-31)" */
-	uint32_t name;      /* interned: "compute", "tensor-parallel", "host", ... */
+	int32_t rank;     /* global rank of the representative */
+	int32_t ranks;    /* how many ranks it stands for */
+	uint32_t process; /* interned: "stage 3 (ranks 24-31)" */
+	uint32_t name;    /* interned: "compute", "tensor-parallel", "host", ... */
 } lk_track;
 
 typedef struct lk_slice {
@@ -21,21 +23,21 @@ typedef struct lk_slice {
 	int32_t microbatch; /* -1 none */
 	int32_t layer;      /* -1 none */
 	int64_t start_ps, end_ps;
-	double bytes;       /* of communication, 0 otherwise */
+	double bytes; /* of communication, 0 otherwise */
 	double flops;
 } lk_slice;
 
 /* An arrow from a slice to a later one: a message from send to receive. */
 typedef struct lk_flow {
-	uint32_t from, to;  /* slice indices */
+	uint32_t from, to; /* slice indices */
 } lk_flow;
 
 /* A point of a counter: memory in use on a rank. */
 typedef struct lk_counter {
 	int32_t rank;
-	uint32_t name;      /* interned: "memory allocated" */
+	uint32_t name; /* interned: "memory allocated" */
 	int64_t time_ps;
-	double value;       /* bytes */
+	double value; /* bytes */
 } lk_counter;
 
 typedef struct lk_timeline {

@@ -49,13 +49,13 @@ int64_t lk_lifted_step_ps(const lk_lifted *lifted, const lk_ran *ran, uint32_t r
 
 /* ---- what devices did ---- */
 
-static bool is_work(const lk_lifted_op *op) {
+static bool lifted_run_is_work(const lk_lifted_op *op) {
 	return op->what == LK_LIFTED_DEVICE || op->what == LK_LIFTED_COMM;
 }
 
 /* When the kernel of a communication operation started: at the end of its lag, which stands before
  * it. */
-static int64_t arrival(const lk_lifted_rank *rank, const lk_ran *ran, uint32_t i) {
+static int64_t lifted_run_arrival(const lk_lifted_rank *rank, const lk_ran *ran, uint32_t i) {
 	uint32_t lag = i;
 	while (lag > 0 && rank->ops.at[lag].what != LK_LIFTED_LAG) lag--;
 	return ran[lag].end_ps;
@@ -63,12 +63,13 @@ static int64_t arrival(const lk_lifted_rank *rank, const lk_ran *ran, uint32_t i
 
 /* The time in which an operation keeps its stream busy: its lag is idle. A communication kernel
  * runs from its arrival on. */
-static lk_interval busy(const lk_lifted_rank *rank, const lk_ran *ran, const int64_t *lag_ns,
-                        uint32_t i) {
+static lk_interval lifted_run_busy(const lk_lifted_rank *rank, const lk_ran *ran,
+                                   const int64_t *lag_ns, uint32_t i) {
 	const lk_lifted_op *op = &rank->ops.at[i];
 	if (!ran) return (lk_interval){op->start_ns * 1000, op->end_ns * 1000};
 	int64_t lag = 1000 * (lag_ns ? lag_ns[i] : op->lag_ns), span = ran[i].end_ps - ran[i].start_ps;
-	if (op->what == LK_LIFTED_COMM) return (lk_interval){arrival(rank, ran, i), ran[i].end_ps};
+	if (op->what == LK_LIFTED_COMM)
+		return (lk_interval){lifted_run_arrival(rank, ran, i), ran[i].end_ps};
 	return (lk_interval){ran[i].start_ps + (lag < span ? lag : span), ran[i].end_ps};
 }
 
@@ -79,8 +80,8 @@ lk_status lk_lifted_use(const lk_lifted *lifted, const lk_ran *ran, const int64_
 	bool fine = true;
 	*out = (lk_device_use){0};
 	for (uint32_t i = 0; fine && i < rank->ops.count; i++) {
-		if (!is_work(&rank->ops.at[i])) continue;
-		lk_interval at = busy(rank, ran, lag_ns, i);
+		if (!lifted_run_is_work(&rank->ops.at[i])) continue;
+		lk_interval at = lifted_run_busy(rank, ran, lag_ns, i);
 		out->busy[rank->ops.at[i].stream] += (double)(at.end - at.start) * 1e-3;
 		fine = lk_intervals_add(rank->ops.at[i].what == LK_LIFTED_COMM ? &comm : &compute, at.start,
 		                        at.end) &&

@@ -38,7 +38,7 @@ int lk_release_compare(const char *a, const char *b) {
 
 /* Stacks that share code with a measured one: Megatron-LM is what NeMo runs, PyTorch's FSDP what
  * llm-foundry runs. */
-static const char *relative(const char *stack) {
+static const char *profile_relative(const char *stack) {
 	static const char *const pairs[][2] = {
 		{"megatron", "nemo"},
 		{"megatron-bridge", "nemo"},
@@ -51,7 +51,7 @@ static const char *relative(const char *stack) {
 }
 
 /* Steps from a precision to another; the profile of the nearest stands in for a missing one. */
-static int distance(const char *a, size_t length, const char *b) {
+static int profile_distance(const char *a, size_t length, const char *b) {
 	static const char *const order[] = {"16-bit", "fp8", "fp4"};
 	int at_a = -9, at_b = 0;
 	for (int i = 0; i < 3; i++) {
@@ -68,14 +68,14 @@ static const char *release_of(const char *variant) {
 
 const lk_calibration_row *lk_profile_find(const lk_calibration *calibration, const lk_job *job) {
 	const lk_calibration_row *best = NULL;
-	const char *stack = relative(job->profile), *precision = lk_precision_class(job->dtype);
+	const char *stack = profile_relative(job->profile), *precision = lk_precision_class(job->dtype);
 	int nearest = 3;
 	for (size_t i = 0; i < calibration->rows.count; i++) {
 		const lk_calibration_row *row = &calibration->rows.at[i];
 		if (strcmp(row->family, "stack") != 0 || !lk_same_name(row->subject, stack)) continue;
 		const char *release = release_of(row->variant);
 		if (*job->release && lk_release_compare(release, job->release) > 0) continue;
-		int steps = distance(row->variant, strcspn(row->variant, " "), precision);
+		int steps = profile_distance(row->variant, strcspn(row->variant, " "), precision);
 		bool later = best && lk_release_compare(release, release_of(best->variant)) >= 0;
 		if (steps > nearest || (steps == nearest && best && !later)) continue;
 		nearest = steps;

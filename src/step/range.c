@@ -16,8 +16,8 @@ char *lk_range_class(lk_arena *arena, const char *stack, const char *arch, bool 
 }
 
 /* The narrowest class that has a row. */
-static const lk_calibration_row *class_of(lk_arena *arena, const lk_calibration *calibration,
-                                          const char *stack, const char *arch, bool experts) {
+static const lk_calibration_row *range_class_of(lk_arena *arena, const lk_calibration *calibration,
+                                                const char *stack, const char *arch, bool experts) {
 	const lk_calibration_row *row = NULL;
 	for (int level = stack ? 0 : 2; level < 3 && !row; level++) {
 		const char *variant =
@@ -31,8 +31,8 @@ const lk_calibration_row *lk_range_row(lk_arena *arena, const lk_job *job,
                                        const lk_device *device) {
 	const lk_calibration *calibration = lk_calibration_current();
 	const lk_calibration_row *profile = lk_profile_find(calibration, job);
-	return class_of(arena, calibration, profile ? profile->subject : NULL,
-	                lk_arch_name(device->arch), job->model.experts > 0);
+	return range_class_of(arena, calibration, profile ? profile->subject : NULL,
+	                      lk_arch_name(device->arch), job->model.experts > 0);
 }
 
 void lk_range_of(lk_arena *arena, const lk_job *job, const lk_device *device, double seconds,

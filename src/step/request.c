@@ -28,7 +28,7 @@ static lk_status read_launch(lk_arena *arena, const lk_predict_request *request,
 	return LK_OK;
 }
 
-static bool looks_like_path(const char *name) {
+static bool request_looks_like_path(const char *name) {
 	size_t length = strlen(name);
 	return strchr(name, '/') || (length > 5 && strcmp(name + length - 5, ".json") == 0) ||
 	       strcmp(name, ".") == 0;
@@ -42,15 +42,15 @@ static lk_status read_model(const lk_predict_request *request, lk_asked *out, lk
 		                    "config.json, or a launch line behind --");
 	}
 	lk_model model;
-	if (looks_like_path(request->model))
+	if (request_looks_like_path(request->model))
 		LK_TRY(lk_model_read(request->model, &model, out->warning, err));
 	else LK_TRY(lk_model_preset(request->model, &model, err));
 	out->job.model = model;
 	return LK_OK;
 }
 
-static lk_status read_cluster(lk_arena *arena, const lk_predict_request *request, int launched,
-                              lk_asked *out, lk_error *err) {
+static lk_status request_read_cluster(lk_arena *arena, const lk_predict_request *request,
+                                      int launched, lk_asked *out, lk_error *err) {
 	if (request->cluster) {
 		if (request->gpu)
 			return lk_fail(err, LK_ERR_INPUT, "--cluster",
@@ -80,7 +80,7 @@ static lk_status read_cluster(lk_arena *arena, const lk_predict_request *request
 
 /* ---- options on top ---- */
 
-static void take_int(int *field, int value) {
+static void request_take_int(int *field, int value) {
 	if (value) *field = value;
 }
 
@@ -89,8 +89,8 @@ static void take_switch(lk_switch *field, int value) {
 }
 
 /* One of a list of names, which end with NULL; `out` keeps its value when nothing was said. */
-static lk_status take_name(int *out, const char *text, const char *const *names, const char *where,
-                           lk_error *err) {
+static lk_status request_take_name(int *out, const char *text, const char *const *names,
+                                   const char *where, lk_error *err) {
 	if (!text) return LK_OK;
 	int count = 0;
 	for (; names[count]; count++)
@@ -120,7 +120,7 @@ static lk_status take_recompute(lk_job *job, const char *text, lk_error *err) {
 		job->recompute_layers = (int)count;
 	}
 	int value = 0;
-	LK_TRY(take_name(&value, kind, names, "--recompute", err));
+	LK_TRY(request_take_name(&value, kind, names, "--recompute", err));
 	if (slash && value != LK_RECOMPUTE_FULL)
 		return lk_fail(err, LK_ERR_INPUT, "--recompute",
 		               "a number of layers goes with full/N only");
@@ -159,8 +159,8 @@ static lk_status take_numbers(const lk_predict_request *request, lk_job *job, lk
 	LK_TRY(take_dtype(&job->dtype, request->dtype, "--dtype", err));
 	job->dtype_said |= request->dtype != NULL;
 	LK_TRY(take_dtype(&job->state_dtype, request->state_dtype, "--state-dtype", err));
-	LK_TRY(take_name(&optimizer, request->optimizer, optimizers, "--optimizer", err));
-	LK_TRY(take_name(&task, request->task, tasks, "--task", err));
+	LK_TRY(request_take_name(&optimizer, request->optimizer, optimizers, "--optimizer", err));
+	LK_TRY(request_take_name(&task, request->task, tasks, "--task", err));
 	if (request->zero) LK_TRY(lk_parse_int(request->zero, 0, 3, &zero, "--zero", err));
 	job->optimizer = (lk_optimizer)optimizer;
 	job->task = (lk_task)task;
@@ -169,21 +169,22 @@ static lk_status take_numbers(const lk_predict_request *request, lk_job *job, lk
 	return take_recompute(job, request->recompute, err);
 }
 
-static lk_status take_layout(const lk_predict_request *request, lk_job *job, lk_error *err) {
+static lk_status request_take_layout(const lk_predict_request *request, lk_job *job,
+                                     lk_error *err) {
 	static const char *const cp_kinds[] = {"ring", "all-gather", NULL};
 	static const char *const kernels[] = {"flash", "unfused", NULL};
 	static const char *const dispatchers[] = {"alltoall", "allgather", "node", NULL};
 	int cp_kind = job->cp_kind, kernel = job->attn_kernel, dispatcher = job->dispatcher;
-	take_int(&job->tp, request->tp), take_int(&job->pp, request->pp),
-		take_int(&job->vp, request->vp), take_int(&job->cp, request->cp);
-	take_int(&job->ep, request->ep), take_int(&job->etp, request->etp),
-		take_int(&job->dp, request->dp);
-	take_int(&job->mbs, request->mbs), take_int(&job->gbs, request->gbs),
-		take_int(&job->seq, request->seq);
-	take_int(&job->shard_group, request->shard_group),
-		take_int(&job->lora_rank, request->lora_rank);
-	take_int(&job->first_stage_layers, request->first_stage_layers),
-		take_int(&job->last_stage_layers, request->last_stage_layers);
+	request_take_int(&job->tp, request->tp), request_take_int(&job->pp, request->pp),
+		request_take_int(&job->vp, request->vp), request_take_int(&job->cp, request->cp);
+	request_take_int(&job->ep, request->ep), request_take_int(&job->etp, request->etp),
+		request_take_int(&job->dp, request->dp);
+	request_take_int(&job->mbs, request->mbs), request_take_int(&job->gbs, request->gbs),
+		request_take_int(&job->seq, request->seq);
+	request_take_int(&job->shard_group, request->shard_group),
+		request_take_int(&job->lora_rank, request->lora_rank);
+	request_take_int(&job->first_stage_layers, request->first_stage_layers),
+		request_take_int(&job->last_stage_layers, request->last_stage_layers);
 	take_switch(&job->sequence_parallel, request->sequence_parallel);
 	if (request->pipeline_layout) {
 		if (strlen(request->pipeline_layout) >= sizeof job->pipeline_layout)
@@ -191,9 +192,9 @@ static lk_status take_layout(const lk_predict_request *request, lk_job *job, lk_
 			               sizeof job->pipeline_layout - 1);
 		lk_copy(job->pipeline_layout, sizeof job->pipeline_layout, request->pipeline_layout);
 	}
-	LK_TRY(take_name(&cp_kind, request->cp_kind, cp_kinds, "--cp-kind", err));
-	LK_TRY(take_name(&kernel, request->attention, kernels, "--attention", err));
-	LK_TRY(take_name(&dispatcher, request->dispatcher, dispatchers, "--dispatcher", err));
+	LK_TRY(request_take_name(&cp_kind, request->cp_kind, cp_kinds, "--cp-kind", err));
+	LK_TRY(request_take_name(&kernel, request->attention, kernels, "--attention", err));
+	LK_TRY(request_take_name(&dispatcher, request->dispatcher, dispatchers, "--dispatcher", err));
 	job->cp_kind = (lk_cp_kind)cp_kind;
 	job->attn_kernel = (lk_attn_kernel)kernel;
 	job->dispatcher = (lk_dispatcher)dispatcher;
@@ -210,7 +211,7 @@ static void take_switches(const lk_predict_request *request, lk_job *job) {
 	take_switch(&job->fused_cross_entropy, request->fused_loss);
 	if (request->bucket_mib > 0) job->bucket_bytes = request->bucket_mib * LK_MIB;
 	if (request->moe_imbalance > 0) job->moe_imbalance = request->moe_imbalance;
-	take_int(&job->max_connections, request->max_connections);
+	request_take_int(&job->max_connections, request->max_connections);
 	job->offload_optimizer |= request->offload_optimizer;
 	job->compile |= request->compile;
 	if (request->stack) lk_copy(job->stack, sizeof job->stack, request->stack);
@@ -224,7 +225,7 @@ lk_status lk_request_check_stack(const char *stack, lk_error *err) {
 	                                    "llm-foundry",        "torchtitan", "deepspeed",
 	                                    "megatron-deepspeed", "ddp",        NULL};
 	int unused = 0;
-	return take_name(&unused, stack, names, "--stack", err);
+	return request_take_name(&unused, stack, names, "--stack", err);
 }
 
 lk_status lk_request_take(lk_arena *arena, const lk_predict_request *request, lk_asked *out,
@@ -233,9 +234,9 @@ lk_status lk_request_take(lk_arena *arena, const lk_predict_request *request, lk
 	int launched = 0;
 	LK_TRY(read_launch(arena, request, out, &launched, err));
 	LK_TRY(read_model(request, out, err));
-	LK_TRY(read_cluster(arena, request, launched, out, err));
+	LK_TRY(request_read_cluster(arena, request, launched, out, err));
 	LK_TRY(take_numbers(request, &out->job, err));
-	LK_TRY(take_layout(request, &out->job, err));
+	LK_TRY(request_take_layout(request, &out->job, err));
 	take_switches(request, &out->job);
 	LK_TRY(lk_request_check_stack(request->stack, err));
 	if (out->job.model.vocab == 0 && out->job.model.lm_head && !request->model) {

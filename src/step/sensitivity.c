@@ -81,7 +81,7 @@ struct trial {
 	double few_s[CHANGES + 1], twice_s[CHANGES + 1]; /* the last one: nothing changed */
 };
 
-static lk_status try_change(void *context, size_t i, lk_error *err) {
+static lk_status sensitivity_try_change(void *context, size_t i, lk_error *err) {
 	struct trial *trial = context;
 	size_t change = i / 2;
 	int cost = (int)change / LK_SENSITIVE_WAYS;
@@ -116,7 +116,7 @@ lk_status lk_sensitivity_all(const lk_job *job, const lk_cluster *cluster, doubl
 	struct trial t = {.cluster = cluster, .shortened = few > 0};
 	t.few = few ? shortened(job, few) : *job;
 	if (few) t.twice = shortened(job, 2 * few);
-	LK_TRY(lk_parallel(2 * (CHANGES + 1), 0, try_change, &t, err));
+	LK_TRY(lk_parallel(2 * (CHANGES + 1), 0, sensitivity_try_change, &t, err));
 	double folds = few ? (double)job->microbatches / few - 1 : 0, whole[CHANGES + 1];
 	for (int i = 0; i <= CHANGES; i++)
 		whole[i] = t.few_s[i] + folds * (few ? t.twice_s[i] - t.few_s[i] : 0);

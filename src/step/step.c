@@ -7,7 +7,7 @@
 #include "base/units.h"
 #include "model/build/build.h"
 
-static double now_s(void) {
+static double step_now_s(void) {
 	struct timespec t;
 	clock_gettime(CLOCK_MONOTONIC, &t);
 	return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
@@ -93,10 +93,10 @@ lk_status lk_step_simulate(const lk_step_options *options, lk_step *out, lk_erro
 		.record_count = out->record_count,
 		.give_up_ps = options->bare ? options->give_up_ps : 0,
 	};
-	double start = now_s();
+	double start = step_now_s();
 	LK_TRY(lk_sim_run(lk_step_simulated(out), out->fold ? &out->fold->costs : &out->costs, &run,
 	                  &out->sim, err));
-	out->simulation_s = now_s() - start;
+	out->simulation_s = step_now_s() - start;
 	out->step_s = (double)out->sim.step_ps / LK_PS_PER_S;
 	if (options->bare) return LK_OK;
 	for (uint32_t s = 0; s < out->graph->ranks.stages; s++)

@@ -19,11 +19,11 @@ struct lk_drawing {
 	lk_error *err;
 };
 
-static uint32_t name_of(struct lk_drawing *drawing, const lk_graph *graph, uint32_t id) {
+static uint32_t timeline_name_of(struct lk_drawing *drawing, const lk_graph *graph, uint32_t id) {
 	return lk_intern_id(drawing->out->names, lk_intern_text(graph->names, id));
 }
 
-static uint32_t stage_of(const struct lk_drawing *drawing, uint32_t record) {
+static uint32_t timeline_stage_of(const struct lk_drawing *drawing, uint32_t record) {
 	return lk_rank_stage(drawing->step->graph, drawing->step->record[record]);
 }
 
@@ -56,8 +56,9 @@ static lk_status track_of(struct lk_drawing *drawing, uint32_t record, unsigned 
 			.rank = (int32_t)rank,
 			.ranks = (int32_t)drawing->step->sim.lane_ranks[lane],
 			.process = lk_intern_id(drawing->out->names, process),
-			.name = lk_intern_id(drawing->out->names,
-		                         stream_name(graph, stage_of(drawing, record), stream, name)),
+			.name =
+				lk_intern_id(drawing->out->names,
+		                     stream_name(graph, timeline_stage_of(drawing, record), stream, name)),
 		};
 		*known = (uint32_t)drawing->out->tracks.count;
 	}
@@ -65,9 +66,9 @@ static lk_status track_of(struct lk_drawing *drawing, uint32_t record, unsigned 
 	return LK_OK;
 }
 
-static lk_status add_slice(struct lk_drawing *drawing, uint32_t record, const lk_graph *graph,
-                           uint32_t op, const lk_call *call, uint32_t repetition, int64_t start,
-                           int64_t end) {
+static lk_status timeline_add_slice(struct lk_drawing *drawing, uint32_t record,
+                                    const lk_graph *graph, uint32_t op, const lk_call *call,
+                                    uint32_t repetition, int64_t start, int64_t end) {
 	const lk_ops *ops = &graph->ops;
 	uint32_t track = 0;
 	if (ops->kind[op] == LK_OP_WAIT) return LK_OK;
@@ -77,7 +78,7 @@ static lk_status add_slice(struct lk_drawing *drawing, uint32_t record, const lk
 	if (layer >= 0) layer += call->pass == LK_PHASE_FORWARD ? (int)repetition : -(int)repetition;
 	*lk_last(&drawing->out->slices) = (lk_slice){
 		.track = track,
-		.name = name_of(drawing, graph, ops->name[op]),
+		.name = timeline_name_of(drawing, graph, ops->name[op]),
 		.category = lk_intern_id(drawing->out->names, lk_op_kind_name(ops->kind[op])),
 		.microbatch = call->microbatch,
 		.layer = layer,
@@ -126,8 +127,9 @@ static lk_status draw_window(struct lk_drawing *drawing, const lk_sim_event *eve
 			event->start_ps + (int64_t)((double)(sim_event->end_ps + window->shift_ps) * scale);
 		if (end > event->end_ps) end = event->end_ps;
 		if (start < end)
-			LK_TRY(add_slice(drawing, event->record, drawing->step->graph, sim_event->op, &call,
-			                 span->part ? event->repetition : sim_event->repetition, start, end));
+			LK_TRY(timeline_add_slice(drawing, event->record, drawing->step->graph, sim_event->op,
+			                          &call, span->part ? event->repetition : sim_event->repetition,
+			                          start, end));
 	}
 	return LK_OK;
 }
@@ -150,13 +152,13 @@ static lk_status draw_inside(struct lk_drawing *drawing, const lk_sim_event *eve
 	return status;
 }
 
-static lk_status draw_event(struct lk_drawing *drawing, const lk_sim_event *event) {
+static lk_status timeline_draw_event(struct lk_drawing *drawing, const lk_sim_event *event) {
 	const lk_graph *graph = lk_step_simulated(drawing->step);
 	const lk_call *call =
-		&graph->programs.at[stage_of(drawing, event->record)].calls.at[event->call];
+		&graph->programs.at[timeline_stage_of(drawing, event->record)].calls.at[event->call];
 	if (graph->ops.kind[event->op] == LK_OP_WAIT) return LK_OK;
-	LK_TRY(add_slice(drawing, event->record, graph, event->op, call, event->repetition,
-	                 event->start_ps, event->end_ps));
+	LK_TRY(timeline_add_slice(drawing, event->record, graph, event->op, call, event->repetition,
+	                          event->start_ps, event->end_ps));
 	LK_TRY(add_arrow_end(drawing, graph, event));
 	return graph->ops.kind[event->op] == LK_OP_MACRO ? draw_inside(drawing, event, call) : LK_OK;
 }
@@ -192,9 +194,10 @@ static lk_status draw_arrows(struct lk_drawing *drawing) {
 		const struct arrow *arrow = &drawing->arrows[i];
 		if (!arrow->send) continue;
 		lk_wire peer =
-			graph->wires.at[(size_t)stage_of(drawing, arrow->record) * channels + arrow->channel];
+			graph->wires
+				.at[(size_t)timeline_stage_of(drawing, arrow->record) * channels + arrow->channel];
 		for (uint32_t r = 0; r < records; r++) {
-			if (stage_of(drawing, r) != peer.stage ||
+			if (timeline_stage_of(drawing, r) != peer.stage ||
 			    drawing->step->record[r] % chains != drawing->step->record[arrow->record] % chains)
 				continue;
 			uint32_t to = slice[((size_t)r * channels + peer.channel) * most + arrow->number];
@@ -213,7 +216,7 @@ static lk_status draw_arrows(struct lk_drawing *drawing) {
 static lk_status draw_memory(struct lk_drawing *drawing, uint32_t record,
                              const lk_sim_event *events, size_t count) {
 	const lk_step *step = drawing->step;
-	uint32_t stage = stage_of(drawing, record);
+	uint32_t stage = timeline_stage_of(drawing, record);
 	size_t calls = step->graph->programs.at[stage].calls.count;
 	double *after = calloc(calls + 1, sizeof *after), *highest = calloc(calls + 1, sizeof *highest);
 	lk_status status = after && highest ? LK_OK : lk_oom(drawing->err);
@@ -250,9 +253,9 @@ static lk_status draw_memory(struct lk_drawing *drawing, uint32_t record,
 	return status;
 }
 
-static lk_status draw(struct lk_drawing *drawing) {
+static lk_status timeline_draw(struct lk_drawing *drawing) {
 	const lk_sim_events *events = &drawing->step->sim.events;
-	for (size_t i = 0; i < events->count; i++) LK_TRY(draw_event(drawing, &events->at[i]));
+	for (size_t i = 0; i < events->count; i++) LK_TRY(timeline_draw_event(drawing, &events->at[i]));
 	LK_TRY(draw_arrows(drawing));
 	size_t begin = 0;
 	for (uint32_t r = 0; r < drawing->step->record_count; r++) {
@@ -268,7 +271,7 @@ lk_status lk_step_timeline(const lk_step *step, lk_timeline **out, lk_error *err
 	struct lk_drawing d = {.step = step, .err = err};
 	*out = d.out = lk_timeline_new();
 	d.track = calloc((size_t)step->record_count * LK_STREAMS, sizeof *d.track);
-	lk_status status = d.out && d.track ? draw(&d) : lk_oom(err);
+	lk_status status = d.out && d.track ? timeline_draw(&d) : lk_oom(err);
 	free(d.track);
 	free(d.arrows);
 	if (status != LK_OK) {

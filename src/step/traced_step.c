@@ -111,19 +111,20 @@ struct program_times {
 	bool marked;
 };
 
-static void note(int64_t *latest, int64_t end) {
+static void traced_step_note(int64_t *latest, int64_t end) {
 	if (end > *latest) *latest = end;
 }
 
-static void look_at(const lk_graph *graph, const lk_sim_event *event, uint32_t begin, uint32_t mark,
-                    struct program_times *out) {
+static void traced_step_look_at(const lk_graph *graph, const lk_sim_event *event, uint32_t begin,
+                                uint32_t mark, struct program_times *out) {
 	unsigned kind = graph->ops.kind[event->op];
 	uint32_t name = graph->ops.name[event->op];
-	if (kind == LK_OP_HOST && name == begin) note(&out->begin, event->end_ps);
-	if (kind == LK_OP_HOST && name == mark) note(&out->end, event->end_ps), out->marked = true;
+	if (kind == LK_OP_HOST && name == begin) traced_step_note(&out->begin, event->end_ps);
+	if (kind == LK_OP_HOST && name == mark)
+		traced_step_note(&out->end, event->end_ps), out->marked = true;
 	if (kind == LK_OP_HOST || kind == LK_OP_WAIT) return;
-	note(&out->device, event->end_ps);
-	if (graph->ops.flags[event->op] & LK_OP_CARRIED) note(&out->carried, event->end_ps);
+	traced_step_note(&out->device, event->end_ps);
+	if (graph->ops.flags[event->op] & LK_OP_CARRIED) traced_step_note(&out->carried, event->end_ps);
 }
 
 static int64_t period(const struct program_times *times) {
@@ -142,7 +143,7 @@ int64_t lk_traced_step_ps(const lk_graph *graph, const lk_sim_events *events, in
 		struct program_times times = {0};
 		uint32_t record = events->at[i].record;
 		for (; i < events->count && events->at[i].record == record; i++)
-			look_at(graph, &events->at[i], begin, mark, &times);
+			traced_step_look_at(graph, &events->at[i], begin, mark, &times);
 		if (times.marked) sum += (double)period(&times), programs++;
 	}
 	return programs ? (int64_t)(sum / programs + 0.5) : otherwise;

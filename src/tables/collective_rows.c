@@ -18,7 +18,7 @@ enum {
 /* ---- the fabric in words ---- */
 
 /* "8x200Gb": so many NICs of so many Gbit/s. False where the text says nothing of that kind. */
-static bool read_nics(const char *text, lk_node *node) {
+static bool collective_rows_read_nics(const char *text, lk_node *node) {
 	for (const char *x = strchr(text, 'x'); x; x = strchr(x + 1, 'x')) {
 		const char *begin = x, *end;
 		while (begin > text && begin[-1] >= '0' && begin[-1] <= '9') begin--;
@@ -34,7 +34,7 @@ static bool read_nics(const char *text, lk_node *node) {
 
 /* GPUs joined in pairs by bridges: two of them see NVLink, a larger group goes through PCIe. NVLink
  * bridges have 12 links on cards of both generations. */
-static void pairs(int gpus, lk_node *node) {
+static void collective_rows_pairs(int gpus, lk_node *node) {
 	const lk_device *device = node->device;
 	bool pair = gpus <= 2;
 	double links = device->links > 12 ? 12. / device->links : 1;
@@ -70,9 +70,9 @@ void lk_coll_row_wire(lk_coll_row *row, const lk_device *device) {
 	                                                             : LK_INTRA_PCIE,
 	};
 	node->intra_rate = node->intra == LK_INTRA_PCIE ? device->pcie_rate : device->link_rate;
-	row->network_stated = read_nics(text, node);
+	row->network_stated = collective_rows_read_nics(text, node);
 	if (strstr(text, "pairwise") && !device->link_bridge)
-		pairs((row->gpus + row->nodes - 1) / row->nodes, node);
+		collective_rows_pairs((row->gpus + row->nodes - 1) / row->nodes, node);
 	for (size_t i = 0; i < sizeof networks / sizeof *networks; i++) {
 		if (!strstr(text, networks[i].text)) continue;
 		node->nics = networks[i].nics, node->nic_rate = networks[i].gbits * 1e9 / 8,
@@ -99,7 +99,7 @@ static const char *slow_reason(const char *text, const char *source) {
 
 /* ---- rows ---- */
 
-static bool kind_of(const char *name, lk_coll_kind *out) {
+static bool collective_rows_kind_of(const char *name, lk_coll_kind *out) {
 	for (int kind = 0; kind < LK_COLLS; kind++) {
 		if (!lk_same_name(name, lk_coll_name((lk_coll_kind)kind))) continue;
 		*out = (lk_coll_kind)kind;
@@ -138,7 +138,7 @@ struct reader {
 	lk_coll_rows *out;
 };
 
-static const char *field(const struct reader *reader, const char *name) {
+static const char *collective_rows_field(const struct reader *reader, const char *name) {
 	return lk_csv_field(reader->csv, lk_csv_column(reader->csv, name));
 }
 
@@ -146,7 +146,7 @@ static lk_status read_int(const struct reader *reader, const char *name, int *ou
 	long long value;
 	char where[256];
 	snprintf(where, sizeof where, "%.200s: %s", lk_csv_where(reader->csv), name);
-	LK_TRY(lk_parse_int(field(reader, name), 1, 1 << 24, &value, where, err));
+	LK_TRY(lk_parse_int(collective_rows_field(reader, name), 1, 1 << 24, &value, where, err));
 	*out = (int)value;
 	return LK_OK;
 }
@@ -156,11 +156,13 @@ static lk_status read_real(const struct reader *reader, const char *name, double
 	char where[256];
 	snprintf(where, sizeof where, "%.200s: %s", lk_csv_where(reader->csv), name);
 	*out = NAN;
-	return *field(reader, name) ? lk_parse_real(field(reader, name), 0, 1e18, out, where, err)
-	                            : LK_OK;
+	return *collective_rows_field(reader, name)
+	           ? lk_parse_real(collective_rows_field(reader, name), 0, 1e18, out, where, err)
+	           : LK_OK;
 }
 
-static lk_status read_row(void *context, const lk_csv *csv, const int *at, lk_error *err) {
+static lk_status collective_rows_read_row(void *context, const lk_csv *csv, const int *at,
+                                          lk_error *err) {
 	struct reader *reader = context;
 	(void)at;
 	reader->csv = csv;
@@ -171,16 +173,16 @@ static lk_status read_row(void *context, const lk_csv *csv, const int *at, lk_er
 	LK_TRY(read_real(reader, "size_bytes", &row->bytes, err));
 	LK_TRY(read_real(reader, "time_us", &row->us, err));
 	row->refused = "";
-	row->gpu = lk_arena_strdup(reader->arena, field(reader, "gpu"));
-	row->text = lk_arena_strdup(reader->arena, field(reader, "fabric"));
-	row->source = lk_arena_strdup(reader->arena, field(reader, "source"));
+	row->gpu = lk_arena_strdup(reader->arena, collective_rows_field(reader, "gpu"));
+	row->text = lk_arena_strdup(reader->arena, collective_rows_field(reader, "fabric"));
+	row->source = lk_arena_strdup(reader->arena, collective_rows_field(reader, "source"));
 	row->where = lk_arena_strdup(reader->arena, lk_csv_where(reader->csv));
 	if (!row->gpu || !row->text || !row->source || !row->where) return lk_oom(err);
 	row->fabric = short_name(reader->arena, row->text);
 	if (!row->fabric) return lk_oom(err);
 	row->slow = slow_reason(row->text, row->source);
 	const lk_device *device = lk_coll_device(row->gpu);
-	if (!kind_of(field(reader, "collective"), &row->kind))
+	if (!collective_rows_kind_of(collective_rows_field(reader, "collective"), &row->kind))
 		row->refused = "this collective is not modelled";
 	else if (!device) row->refused = "this GPU is not in the catalogue";
 	else if (!(row->bytes > 0)) row->refused = "the size is not stated";
@@ -194,8 +196,8 @@ lk_status lk_coll_rows_read(lk_arena *arena, lk_stream *in, lk_coll_rows *out, l
 	enum {
 		NEEDED = sizeof needed / sizeof *needed
 	};
-	static const lk_csv_table table = {needed, NEEDED,   NEEDED, "table of collectives",
-	                                   ROWS,   read_row, NULL};
+	static const lk_csv_table table = {
+		needed, NEEDED, NEEDED, "table of collectives", ROWS, collective_rows_read_row, NULL};
 	return lk_csv_read(in, &table, &(struct reader){.arena = arena, .out = out}, err);
 }
 

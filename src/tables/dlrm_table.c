@@ -18,7 +18,7 @@ static const char *const columns[COLUMNS] = {"gpu", "model", "batch_size", "meas
 static const char digitised_time[] = "measured_iter_ms_digitised"; /* the same, read off a figure */
 
 /* A name that is no preset is no error: the row is skipped. A file that is named must be read. */
-static lk_status find_model(lk_arena *arena, lk_dlrm_run *run, lk_error *err) {
+static lk_status dlrm_table_find_model(lk_arena *arena, lk_dlrm_run *run, lk_error *err) {
 	lk_error unused;
 	if (!lk_ends_in(run->name, ".json")) {
 		run->known = lk_dlrm_preset(arena, run->name, &run->model, &unused) == LK_OK;
@@ -29,8 +29,8 @@ static lk_status find_model(lk_arena *arena, lk_dlrm_run *run, lk_error *err) {
 	return LK_OK;
 }
 
-static lk_status read_row(lk_arena *arena, const lk_csv *csv, const int *at, lk_dlrm_run *run,
-                          lk_error *err) {
+static lk_status dlrm_table_read_row(lk_arena *arena, const lk_csv *csv, const int *at,
+                                     lk_dlrm_run *run, lk_error *err) {
 	long long batch;
 	run->gpu = lk_arena_strdup(arena, lk_csv_field(csv, at[GPU]));
 	run->name = lk_arena_strdup(arena, lk_csv_field(csv, at[MODEL]));
@@ -40,11 +40,11 @@ static lk_status read_row(lk_arena *arena, const lk_csv *csv, const int *at, lk_
 	LK_TRY(lk_parse_real(lk_csv_field(csv, at[TIME]), 1e-6, 1e9, &run->seconds, run->where, err));
 	run->batch = (double)batch, run->seconds *= 1e-3;
 	run->device = lk_device_find(run->gpu);
-	return find_model(arena, run, err);
+	return dlrm_table_find_model(arena, run, err);
 }
 
-static lk_status read_rows(lk_arena *arena, lk_csv *csv, const char *file, lk_dlrm_runs *out,
-                           lk_error *err) {
+static lk_status dlrm_table_read_rows(lk_arena *arena, lk_csv *csv, const char *file,
+                                      lk_dlrm_runs *out, lk_error *err) {
 	int at[COLUMNS];
 	bool digitised = lk_csv_column(csv, digitised_time) >= 0;
 	LK_TRY(lk_csv_find(csv, columns, COLUMNS, digitised ? TIME : COLUMNS,
@@ -55,14 +55,14 @@ static lk_status read_rows(lk_arena *arena, lk_csv *csv, const char *file, lk_dl
 		if (!more) return LK_OK;
 		if (out->count == ROWS) return lk_fail(err, LK_ERR_INPUT, file, "more than %d rows", ROWS);
 		if (!lk_push(out)) return lk_oom(err);
-		LK_TRY(read_row(arena, csv, at, lk_last(out), err));
+		LK_TRY(dlrm_table_read_row(arena, csv, at, lk_last(out), err));
 	}
 }
 
 lk_status lk_dlrm_runs_read(lk_arena *arena, lk_stream *in, lk_dlrm_runs *out, lk_error *err) {
 	lk_csv *csv;
 	LK_TRY(lk_csv_open(in, &csv, err));
-	lk_status status = read_rows(arena, csv, lk_stream_name(in), out, err);
+	lk_status status = dlrm_table_read_rows(arena, csv, lk_stream_name(in), out, err);
 	lk_csv_close(csv);
 	return status;
 }

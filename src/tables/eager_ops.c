@@ -23,7 +23,7 @@ struct lister {
 
 /* ---- adding ---- */
 
-static void add(struct lister *lister, lk_eager_op op) {
+static void ops_add(struct lister *lister, lk_eager_op op) {
 	if (!lk_push(lister->out)) {
 		lister->failed = true;
 		return;
@@ -34,77 +34,78 @@ static void add(struct lister *lister, lk_eager_op op) {
 
 static void one_product(struct lister *lister, double batch, double m, double n, double k,
                         bool backward) {
-	add(lister, (lk_eager_op){.count = 1,
-	                          .backward = backward,
-	                          .product = true,
-	                          .batch = batch,
-	                          .m = m,
-	                          .n = n,
-	                          .k = k});
+	ops_add(lister, (lk_eager_op){.count = 1,
+	                              .backward = backward,
+	                              .product = true,
+	                              .batch = batch,
+	                              .m = m,
+	                              .n = n,
+	                              .k = k});
 }
 
 /* `accesses` elements per element of rows x width. */
-static void pass(struct lister *lister, const char *name, double count, double rows, double width,
-                 double accesses, bool backward) {
-	add(lister, (lk_eager_op){.count = count,
-	                          .backward = backward,
-	                          .kernel = lk_memory_kernel_find(name),
-	                          .rows = rows,
-	                          .width = width,
-	                          .bytes = rows * width * accesses * 4,
-	                          .whole = rows == lister->tokens && width == lister->hidden});
+static void ops_pass(struct lister *lister, const char *name, double count, double rows,
+                     double width, double accesses, bool backward) {
+	ops_add(lister, (lk_eager_op){.count = count,
+	                              .backward = backward,
+	                              .kernel = lk_memory_kernel_find(name),
+	                              .rows = rows,
+	                              .width = width,
+	                              .bytes = rows * width * accesses * 4,
+	                              .whole = rows == lister->tokens && width == lister->hidden});
 }
 
-static void forward(struct lister *lister, const char *name, double count, double rows,
-                    double width, double accesses) {
-	pass(lister, name, count, rows, width, accesses, false);
+static void ops_forward(struct lister *lister, const char *name, double count, double rows,
+                        double width, double accesses) {
+	ops_pass(lister, name, count, rows, width, accesses, false);
 }
 
-static void backward(struct lister *lister, const char *name, double count, double rows,
-                     double width, double accesses) {
-	if (lister->run->train) pass(lister, name, count, rows, width, accesses, true);
+static void ops_backward(struct lister *lister, const char *name, double count, double rows,
+                         double width, double accesses) {
+	if (lister->run->train) ops_pass(lister, name, count, rows, width, accesses, true);
 }
 
 /* y = x W + b for `rows` rows; backward: gradients of input and weight, the bias's sum, gradients
  * added up. */
-static void linear(struct lister *lister, double rows, double in, double width, bool bias) {
+static void ops_linear(struct lister *lister, double rows, double in, double width, bool bias) {
 	one_product(lister, 1, rows, width, in, false);
 	if (!lister->run->train) return;
 	one_product(lister, 1, rows, in, width, true);
 	one_product(lister, 1, in, width, rows, true);
-	if (bias) backward(lister, "addu", 1, rows, width, 1);
-	backward(lister, "add", 1, in, width, 3);
+	if (bias) ops_backward(lister, "addu", 1, rows, width, 1);
+	ops_backward(lister, "add", 1, in, width, 3);
 }
 
 static void dropout(struct lister *lister, double rows, double width) {
 	if (!lister->run->train) return;
-	forward(lister, "addu", 1, rows, width, 2.25);
-	backward(lister, "addu", 1, rows, width, 2.25);
+	ops_forward(lister, "addu", 1, rows, width, 2.25);
+	ops_backward(lister, "addu", 1, rows, width, 2.25);
 }
 
 static void residual(struct lister *lister) {
-	if (!lister->run->compiled) forward(lister, "add", 1, lister->tokens, lister->hidden, 3);
-	backward(lister, "add", 1, lister->tokens, lister->hidden, 3);
+	if (!lister->run->compiled) ops_forward(lister, "add", 1, lister->tokens, lister->hidden, 3);
+	ops_backward(lister, "add", 1, lister->tokens, lister->hidden, 3);
 }
 
 static void layer_norm(struct lister *lister) {
-	forward(lister, "ln", 1, lister->tokens, lister->hidden, lister->run->compiled ? 3 : 2);
-	backward(lister, "ln", 1, lister->tokens, lister->hidden, 3);
-	backward(lister, "addu", 1, lister->tokens, lister->hidden, 2); /* sums for scale and shift */
+	ops_forward(lister, "ln", 1, lister->tokens, lister->hidden, lister->run->compiled ? 3 : 2);
+	ops_backward(lister, "ln", 1, lister->tokens, lister->hidden, 3);
+	ops_backward(lister, "addu", 1, lister->tokens, lister->hidden,
+	             2); /* sums for scale and shift */
 }
 
 /* Written out as power, mean, product with the root, product with the scale. */
 static void rms_norm(struct lister *lister) {
 	if (lister->run->compiled) {
-		forward(lister, "ln", 1, lister->tokens, lister->hidden, 3);
+		ops_forward(lister, "ln", 1, lister->tokens, lister->hidden, 3);
 		return;
 	}
-	forward(lister, "powu", 1, lister->tokens, lister->hidden, 2);
-	forward(lister, "addu", 1, lister->tokens, lister->hidden, 1);
-	forward(lister, "mulu", 2, lister->tokens, lister->hidden, 2);
-	forward(lister, "addu", 2, lister->tokens, 1, 2);
-	backward(lister, "mul", 5, lister->tokens, lister->hidden, 3);
-	backward(lister, "addu", 3, lister->tokens, lister->hidden, 1);
+	ops_forward(lister, "powu", 1, lister->tokens, lister->hidden, 2);
+	ops_forward(lister, "addu", 1, lister->tokens, lister->hidden, 1);
+	ops_forward(lister, "mulu", 2, lister->tokens, lister->hidden, 2);
+	ops_forward(lister, "addu", 2, lister->tokens, 1, 2);
+	ops_backward(lister, "mul", 5, lister->tokens, lister->hidden, 3);
+	ops_backward(lister, "addu", 3, lister->tokens, lister->hidden, 1);
 }
 
 /* ---- attention ---- */
@@ -117,30 +118,30 @@ struct attention {
 	bool dropout;
 };
 
-static void attend(struct lister *lister, const struct attention *attention) {
+static void ops_attend(struct lister *lister, const struct attention *attention) {
 	double heads = lister->model->heads, batch = lister->sequences * heads,
 		   head = lister->inner / heads;
 	double rows = batch * attention->queries;
 	bool fused = lister->run->compiled;
-	forward(lister, "addu", fused ? 1 : attention->copies, lister->tokens, lister->inner, 2);
+	ops_forward(lister, "addu", fused ? 1 : attention->copies, lister->tokens, lister->inner, 2);
 	one_product(lister, batch, attention->queries, attention->keys, head, false);
 	if (!fused && attention->launches > 0)
-		forward(lister, "addu", attention->launches, rows, attention->keys,
-		        attention->before / attention->launches);
-	forward(lister, "softmax", 1, rows, attention->keys, 2);
+		ops_forward(lister, "addu", attention->launches, rows, attention->keys,
+		            attention->before / attention->launches);
+	ops_forward(lister, "softmax", 1, rows, attention->keys, 2);
 	if (attention->dropout) dropout(lister, rows, attention->keys);
 	one_product(lister, batch, attention->queries, head, attention->keys, false);
-	forward(lister, "addu", 1, lister->tokens, lister->inner, 2);
+	ops_forward(lister, "addu", 1, lister->tokens, lister->inner, 2);
 	if (!lister->run->train) return;
 	one_product(lister, batch, attention->queries, attention->keys, head, true);
 	one_product(lister, batch, attention->keys, head, attention->queries, true);
-	backward(lister, "softmax", 1, rows, attention->keys, 3);
+	ops_backward(lister, "softmax", 1, rows, attention->keys, 3);
 	if (attention->launches > 0)
-		backward(lister, "addu", attention->launches, rows, attention->keys,
-		         attention->before_grad / attention->launches);
+		ops_backward(lister, "addu", attention->launches, rows, attention->keys,
+		             attention->before_grad / attention->launches);
 	one_product(lister, batch, attention->queries, head, attention->keys, true);
 	one_product(lister, batch, attention->keys, head, attention->queries, true);
-	backward(lister, "addu", attention->copy_back, lister->tokens, lister->inner, 2);
+	ops_backward(lister, "addu", attention->copy_back, lister->tokens, lister->inner, 2);
 }
 
 /* ---- the families ---- */
@@ -149,37 +150,37 @@ static void attend(struct lister *lister, const struct attention *attention) {
 static void gelu_by_parts(struct lister *lister, double width) {
 	double t = lister->tokens;
 	if (lister->run->compiled) {
-		forward(lister, "gelu", 1, t, width, 2);
+		ops_forward(lister, "gelu", 1, t, width, 2);
 		return;
 	}
-	forward(lister, "powu", 1, t, width, 2);
-	forward(lister, "mulu", 3, t, width, 2);
-	forward(lister, "add", 1, t, width, 3);
-	forward(lister, "tanh", 1, t, width, 2);
-	forward(lister, "addu", 1, t, width, 2);
-	forward(lister, "mul", 1, t, width, 3);
-	backward(lister, "mul", 2, t, width, 3);  /* of the last product */
-	backward(lister, "mul", 1, t, width, 3);  /* tanh */
-	backward(lister, "mulu", 3, t, width, 2); /* constants */
-	backward(lister, "powu", 1, t, width, 2);
-	backward(lister, "mulu", 1, t, width, 2);
-	backward(lister, "mul", 1, t, width, 3);
-	backward(lister, "add", 2, t, width, 3); /* x is used three times */
+	ops_forward(lister, "powu", 1, t, width, 2);
+	ops_forward(lister, "mulu", 3, t, width, 2);
+	ops_forward(lister, "add", 1, t, width, 3);
+	ops_forward(lister, "tanh", 1, t, width, 2);
+	ops_forward(lister, "addu", 1, t, width, 2);
+	ops_forward(lister, "mul", 1, t, width, 3);
+	ops_backward(lister, "mul", 2, t, width, 3);  /* of the last product */
+	ops_backward(lister, "mul", 1, t, width, 3);  /* tanh */
+	ops_backward(lister, "mulu", 3, t, width, 2); /* constants */
+	ops_backward(lister, "powu", 1, t, width, 2);
+	ops_backward(lister, "mulu", 1, t, width, 2);
+	ops_backward(lister, "mul", 1, t, width, 3);
+	ops_backward(lister, "add", 2, t, width, 3); /* x is used three times */
 }
 
 static void gpt2_layer(struct lister *lister) {
 	double t = lister->tokens, h = lister->hidden, f = lister->model->ffn;
 	layer_norm(lister);
-	linear(lister, t, h, 3 * h, true);
+	ops_linear(lister, t, h, 3 * h, true);
 	/* division by the root of the head size, where() with the causal mask */
-	attend(lister, &(struct attention){lister->seq, lister->seq, 3, 5, 4.25, 4.25, 2, true});
-	linear(lister, t, h, h, true);
+	ops_attend(lister, &(struct attention){lister->seq, lister->seq, 3, 5, 4.25, 4.25, 2, true});
+	ops_linear(lister, t, h, h, true);
 	dropout(lister, t, h);
 	residual(lister);
 	layer_norm(lister);
-	linear(lister, t, h, f, true);
+	ops_linear(lister, t, h, f, true);
 	gelu_by_parts(lister, f);
-	linear(lister, t, f, h, true);
+	ops_linear(lister, t, f, h, true);
 	dropout(lister, t, h);
 	residual(lister);
 }
@@ -187,38 +188,38 @@ static void gpt2_layer(struct lister *lister) {
 static void opt_layer(struct lister *lister) {
 	double t = lister->tokens, h = lister->hidden, f = lister->model->ffn;
 	layer_norm(lister);
-	for (int i = 0; i < 3; i++) linear(lister, t, h, h, true);
-	forward(lister, "mulu", 1, t, h, 2);
-	backward(lister, "mulu", 1, t, h, 2);
-	backward(lister, "add", 2, t, h, 3);
+	for (int i = 0; i < 3; i++) ops_linear(lister, t, h, h, true);
+	ops_forward(lister, "mulu", 1, t, h, 2);
+	ops_backward(lister, "mulu", 1, t, h, 2);
+	ops_backward(lister, "add", 2, t, h, 3);
 	/* addition of the mask, maximum with the least number */
-	attend(lister, &(struct attention){lister->seq, lister->seq, 3, 4, 4.1, 5, 2, false});
-	linear(lister, t, h, h, true);
+	ops_attend(lister, &(struct attention){lister->seq, lister->seq, 3, 4, 4.1, 5, 2, false});
+	ops_linear(lister, t, h, h, true);
 	dropout(lister, t, h);
 	residual(lister);
 	layer_norm(lister);
-	linear(lister, t, h, f, true);
-	forward(lister, "relu", 1, t, f, 2);
-	backward(lister, "relu", 1, t, f, 3);
-	linear(lister, t, f, h, true);
+	ops_linear(lister, t, h, f, true);
+	ops_forward(lister, "relu", 1, t, f, 2);
+	ops_backward(lister, "relu", 1, t, f, 3);
+	ops_linear(lister, t, f, h, true);
 	dropout(lister, t, h);
 	residual(lister);
 }
 
 static void bert_layer(struct lister *lister) {
 	double t = lister->tokens, h = lister->hidden, f = lister->model->ffn;
-	for (int i = 0; i < 3; i++) linear(lister, t, h, h, true);
-	backward(lister, "add", 2, t, h, 3);
+	for (int i = 0; i < 3; i++) ops_linear(lister, t, h, h, true);
+	ops_backward(lister, "add", 2, t, h, 3);
 	/* division by the root of the head size, addition of the mask */
-	attend(lister, &(struct attention){lister->seq, lister->seq, 3, 4, 4, 2, 2, true});
-	linear(lister, t, h, h, true);
+	ops_attend(lister, &(struct attention){lister->seq, lister->seq, 3, 4, 4, 2, 2, true});
+	ops_linear(lister, t, h, h, true);
 	dropout(lister, t, h);
 	residual(lister);
 	layer_norm(lister);
-	linear(lister, t, h, f, true);
-	forward(lister, "gelu", 1, t, f, 2);
-	backward(lister, "gelu", 1, t, f, 3);
-	linear(lister, t, f, h, true);
+	ops_linear(lister, t, h, f, true);
+	ops_forward(lister, "gelu", 1, t, f, 2);
+	ops_backward(lister, "gelu", 1, t, f, 3);
+	ops_linear(lister, t, f, h, true);
 	dropout(lister, t, h);
 	residual(lister);
 	layer_norm(lister);
@@ -230,22 +231,22 @@ static void bert_layer(struct lister *lister) {
 static void t5_attention(struct lister *lister, bool positions) {
 	double t = lister->tokens, h = lister->hidden;
 	rms_norm(lister);
-	for (int i = 0; i < 3; i++) linear(lister, t, h, lister->inner, false);
-	backward(lister, "add", 2, t, h, 3);
-	attend(lister,
-	       &(struct attention){lister->seq, lister->seq, 3, 4, positions ? 2 + 8 : 3, 3, 1, true});
-	linear(lister, t, lister->inner, h, false);
+	for (int i = 0; i < 3; i++) ops_linear(lister, t, h, lister->inner, false);
+	ops_backward(lister, "add", 2, t, h, 3);
+	ops_attend(lister, &(struct attention){lister->seq, lister->seq, 3, 4, positions ? 2 + 8 : 3, 3,
+	                                       1, true});
+	ops_linear(lister, t, lister->inner, h, false);
 	dropout(lister, t, h);
 	residual(lister);
 }
 
 static void t5_mlp(struct lister *lister, double tokens) {
 	double f = lister->model->ffn;
-	linear(lister, tokens, lister->hidden, f, false);
-	forward(lister, "relu", 1, tokens, f, 2);
-	backward(lister, "relu", 1, tokens, f, 3);
+	ops_linear(lister, tokens, lister->hidden, f, false);
+	ops_forward(lister, "relu", 1, tokens, f, 2);
+	ops_backward(lister, "relu", 1, tokens, f, 3);
 	dropout(lister, tokens, f);
-	linear(lister, tokens, f, lister->hidden, false);
+	ops_linear(lister, tokens, f, lister->hidden, false);
 }
 
 /* Tokens without padding are all alike here: one expert gets as many as it takes, the others none;
@@ -256,11 +257,11 @@ static void switch_mlp(struct lister *lister) {
 	};
 	double t = lister->tokens, h = lister->hidden, experts = lister->model->experts;
 	rms_norm(lister);
-	linear(lister, t, h, experts, false);
-	forward(lister, "addu", 20 + 10 * experts, t, experts, 2);
-	forward(lister, "addu", 2, t, h, 2);
-	backward(lister, "addu", 20 + 10 * experts, t, experts, 2);
-	backward(lister, "add", 2 + experts, t, h, 3);
+	ops_linear(lister, t, h, experts, false);
+	ops_forward(lister, "addu", 20 + 10 * experts, t, experts, 2);
+	ops_forward(lister, "addu", 2, t, h, 2);
+	ops_backward(lister, "addu", 20 + 10 * experts, t, experts, 2);
+	ops_backward(lister, "add", 2 + experts, t, h, 3);
 	t5_mlp(lister, fmin(CAPACITY * lister->sequences, t));
 	dropout(lister, t, h);
 	residual(lister);
@@ -275,39 +276,39 @@ static void dense_mlp(struct lister *lister) {
 
 /* ---- ends ---- */
 
-static void embedding(struct lister *lister, double tables) {
-	forward(lister, "addu", tables, lister->tokens, lister->hidden, 2);
-	forward(lister, "add", tables, lister->tokens, lister->hidden, 3);
+static void ops_embedding(struct lister *lister, double tables) {
+	ops_forward(lister, "addu", tables, lister->tokens, lister->hidden, 2);
+	ops_forward(lister, "add", tables, lister->tokens, lister->hidden, 3);
 	dropout(lister, lister->tokens, lister->hidden);
-	backward(lister, "addu", tables, lister->tokens, lister->hidden, 3);
-	backward(lister, "addu", 1, lister->model->vocab, lister->hidden, 1);
-	backward(lister, "add", 1, lister->model->vocab, lister->hidden, 3);
+	ops_backward(lister, "addu", tables, lister->tokens, lister->hidden, 3);
+	ops_backward(lister, "addu", 1, lister->model->vocab, lister->hidden, 1);
+	ops_backward(lister, "add", 1, lister->model->vocab, lister->hidden, 3);
 }
 
 /* The loss is computed outside of what is timed; its gradient is not. */
-static void head(struct lister *lister) {
-	linear(lister, lister->tokens, lister->hidden, lister->model->vocab, false);
-	backward(lister, "softmax", 1, lister->tokens, lister->model->vocab, 3);
-	backward(lister, "addu", 1, lister->tokens, lister->model->vocab, 1);
+static void ops_head(struct lister *lister) {
+	ops_linear(lister, lister->tokens, lister->hidden, lister->model->vocab, false);
+	ops_backward(lister, "softmax", 1, lister->tokens, lister->model->vocab, 3);
+	ops_backward(lister, "addu", 1, lister->tokens, lister->model->vocab, 1);
 }
 
 static void list_bert(struct lister *lister) {
-	embedding(lister, 3);
+	ops_embedding(lister, 3);
 	layer_norm(lister);
 	lister->layers = lister->model->layers;
 	bert_layer(lister);
 	lister->layers = 1;
 	if (!lister->run->train) return; /* a classifier of the first token */
-	linear(lister, lister->tokens, lister->hidden, lister->hidden, true);
-	forward(lister, "gelu", 1, lister->tokens, lister->hidden, 2);
+	ops_linear(lister, lister->tokens, lister->hidden, lister->hidden, true);
+	ops_forward(lister, "gelu", 1, lister->tokens, lister->hidden, 2);
 	layer_norm(lister);
-	head(lister);
+	ops_head(lister);
 }
 
 static void list_switch(struct lister *lister) {
 	double encoder = lister->model->layers, decoder = lister->model->decoder_layers;
-	embedding(lister, 1);
-	embedding(lister, 1);
+	ops_embedding(lister, 1);
+	ops_embedding(lister, 1);
 	lister->layers = encoder + decoder;
 	t5_attention(lister, true);
 	lister->layers = decoder;
@@ -318,17 +319,17 @@ static void list_switch(struct lister *lister) {
 	lister->layers = 2;
 	rms_norm(lister);
 	lister->layers = 1;
-	head(lister);
+	ops_head(lister);
 }
 
 static void list_decoder(struct lister *lister) {
-	embedding(lister, 2);
+	ops_embedding(lister, 2);
 	lister->layers = lister->model->layers;
 	if (strcmp(lister->model->family, "opt") == 0) opt_layer(lister);
 	else gpt2_layer(lister);
 	lister->layers = 1;
 	layer_norm(lister);
-	head(lister);
+	ops_head(lister);
 }
 
 /* ---- the list ---- */
@@ -361,7 +362,7 @@ lk_status lk_eager_list(const lk_model *model, const lk_eager_run *run, lk_eager
 
 /* Requests below 10 MB share segments of 20 MB, larger ones get their own: PyTorch's caching
  * allocator. */
-static void keep(lk_eager_kept *kept, double tensors, double elements) {
+static void ops_keep(lk_eager_kept *kept, double tensors, double elements) {
 	double bytes = 4 * elements;
 	kept->bytes += tensors * bytes;
 	kept->fetches += bytes >= 10e6 ? tensors : tensors * bytes / 20e6;
@@ -377,13 +378,13 @@ lk_eager_kept lk_eager_keeps(const lk_model *model, const lk_eager_run *run) {
 	               (model->head_dim > 0 ? model->head_dim : model->hidden / model->heads);
 	lk_eager_kept kept = {0, 0};
 	/* the softmax and what dropout makes of it, with its mask of bytes */
-	keep(&kept, 2 * attentions, run->batch * model->heads * run->seq * run->seq);
+	ops_keep(&kept, 2 * attentions, run->batch * model->heads * run->seq * run->seq);
 	if (strcmp(model->family, "opt") != 0)
-		keep(&kept, attentions, run->batch * model->heads * run->seq * run->seq / 4);
-	keep(&kept, 6 * attentions, tokens * inner);
-	keep(&kept, 6 * layers, tokens * model->hidden);
-	keep(&kept, (by_parts ? 5 : 2) * (t5 ? layers / 2 : layers), tokens * model->ffn);
-	keep(&kept, 3, tokens * model->vocab);
+		ops_keep(&kept, attentions, run->batch * model->heads * run->seq * run->seq / 4);
+	ops_keep(&kept, 6 * attentions, tokens * inner);
+	ops_keep(&kept, 6 * layers, tokens * model->hidden);
+	ops_keep(&kept, (by_parts ? 5 : 2) * (t5 ? layers / 2 : layers), tokens * model->ffn);
+	ops_keep(&kept, 3, tokens * model->vocab);
 	double experts = model->experts > 0 ? (1 + model->experts) / 2.0 : 1;
 	double weights = attentions * 4 * model->hidden * inner +
 	                 layers * experts * 2.0 * model->hidden * model->ffn;

@@ -99,7 +99,7 @@ static const struct {
 	{"moe", "etp1_ep4", "--moe-grouped-gemm --moe-token-dispatcher-type alltoall"},
 };
 
-static bool names(const char *part, const char *test) {
+static bool flags_names(const char *part, const char *test) {
 	char first[64];
 	const char *mark = strchr(part, '!');
 	size_t length = mark ? (size_t)(mark - part) : strlen(part);
@@ -113,7 +113,7 @@ const char *lk_memory_flags(lk_arena *arena, const char *model, const char *test
 	const char *text = "";
 	for (size_t i = 0; i < sizeof stated / sizeof *stated && text; i++)
 		if ((!*stated[i].model || strcmp(stated[i].model, model) == 0) &&
-		    names(stated[i].part, test))
+		    flags_names(stated[i].part, test))
 			text = lk_arena_printf(arena, "%s%s ", text, stated[i].flags);
 	return text;
 }

@@ -33,18 +33,18 @@ struct words {
 	int count;
 };
 
-static bool put(struct words *words, const char *word) {
+static bool memory_table_put(struct words *words, const char *word) {
 	if (!word || words->count == WORDS) return false;
 	words->at[words->count++] = word;
 	return true;
 }
 
-static const char *field(const struct reader *reader, const char *name) {
+static const char *memory_table_field(const struct reader *reader, const char *name) {
 	return lk_csv_field(reader->csv, lk_csv_column(reader->csv, name));
 }
 
-static const char *kept(const struct reader *reader, const char *name) {
-	return lk_arena_strdup(reader->arena, field(reader, name));
+static const char *memory_table_kept(const struct reader *reader, const char *name) {
+	return lk_arena_strdup(reader->arena, memory_table_field(reader, name));
 }
 
 /* ---- the machine ---- */
@@ -79,56 +79,60 @@ static const char *program_of(const char *model) {
 	return strcmp(model, "bert") == 0 ? "pretrain_bert.py" : "pretrain_gpt.py";
 }
 
-static bool put_flag(struct reader *reader, struct words *words, const char *name,
-                     const char *value) {
+static bool memory_table_put_flag(struct reader *reader, struct words *words, const char *name,
+                                  const char *value) {
 	char *flag = lk_arena_printf(reader->arena, "--%s", name);
 	bool on = strcmp(value, "True") == 0;
 	if (strcmp(value, "False") == 0) return true;
-	return put(words, flag) && (on || put(words, lk_arena_strdup(reader->arena, value)));
+	return memory_table_put(words, flag) &&
+	       (on || memory_table_put(words, lk_arena_strdup(reader->arena, value)));
 }
 
-static bool put_text(struct words *words, char *text) {
+static bool memory_table_put_text(struct words *words, char *text) {
 	for (char *word = text, *end; *word; word = end) {
 		word += strspn(word, " ");
 		end = word + strcspn(word, " ");
 		if (*end) *end++ = '\0';
-		if (*word && !put(words, word)) return false;
+		if (*word && !memory_table_put(words, word)) return false;
 	}
 	return true;
 }
 
-static bool put_columns(struct reader *reader, struct words *words) {
+static bool memory_table_put_columns(struct reader *reader, struct words *words) {
 	for (int c = 0; c < reader->columns; c++) {
 		const char *value = lk_csv_field(reader->csv, c);
-		if (reader->names[c] && *value && !put_flag(reader, words, reader->names[c], value))
+		if (reader->names[c] && *value &&
+		    !memory_table_put_flag(reader, words, reader->names[c], value))
 			return false;
 	}
-	const char *vocab = field(reader, "vocab"), *stated = field(reader, "vocab-size");
-	return !*vocab || *stated || put_flag(reader, words, "vocab-size", vocab);
+	const char *vocab = memory_table_field(reader, "vocab"),
+			   *stated = memory_table_field(reader, "vocab-size");
+	return !*vocab || *stated || memory_table_put_flag(reader, words, "vocab-size", vocab);
 }
 
 static bool put_backend(struct reader *reader, const lk_memory_run *run, struct words *words) {
-	bool open = !*field(reader, "attention-backend") &&
-	            strcmp(field(reader, "transformer-impl"), "transformer_engine") == 0;
-	bool exact = strcmp(field(reader, "deterministic-mode"), "True") == 0;
+	bool open = !*memory_table_field(reader, "attention-backend") &&
+	            strcmp(memory_table_field(reader, "transformer-impl"), "transformer_engine") == 0;
+	bool exact = strcmp(memory_table_field(reader, "deterministic-mode"), "True") == 0;
 	return !(open && exact && early_software(run->env)) ||
-	       put_flag(reader, words, "attention-backend", "unfused");
+	       memory_table_put_flag(reader, words, "attention-backend", "unfused");
 }
 
 static lk_status line_of(struct reader *reader, const lk_memory_run *run, int gpus,
                          struct words *words, lk_error *err) {
 	const char *more = lk_memory_flags(reader->arena, run->model, run->test);
-	bool ok = put(words, "torchrun") && put(words, "--nproc_per_node") &&
-	          put(words, lk_arena_printf(reader->arena, "%d", gpus)) &&
-	          put(words, program_of(run->model)) && put_columns(reader, words) &&
-	          put_backend(reader, run, words) && more &&
-	          put_text(words, lk_arena_strdup(reader->arena, more));
+	bool ok = memory_table_put(words, "torchrun") && memory_table_put(words, "--nproc_per_node") &&
+	          memory_table_put(words, lk_arena_printf(reader->arena, "%d", gpus)) &&
+	          memory_table_put(words, program_of(run->model)) &&
+	          memory_table_put_columns(reader, words) && put_backend(reader, run, words) && more &&
+	          memory_table_put_text(words, lk_arena_strdup(reader->arena, more));
 	return ok ? LK_OK : lk_fail(err, LK_ERR_INPUT, run->where, "the launch line is too long");
 }
 
 /* ---- a job ---- */
 
-static lk_status job_of(struct reader *reader, lk_memory_run *run, int gpus, lk_error *err) {
+static lk_status memory_table_job_of(struct reader *reader, lk_memory_run *run, int gpus,
+                                     lk_error *err) {
 	struct words w = {.count = 0};
 	lk_launch launch;
 	const lk_device *device;
@@ -148,14 +152,14 @@ static double resident(const lk_job *job) {
 /* The table does not state how many GPUs the release tests ran on. Only the optimizer's shards
  * depend on it, so the world size, a power of two times the model-parallel ranks, is that whose
  * model states come nearest to the steady allocation, which is measured apart from the peak. */
-static lk_status find_world(struct reader *reader, lk_memory_run *run, lk_error *err) {
+static lk_status memory_table_find_world(struct reader *reader, lk_memory_run *run, lk_error *err) {
 	lk_memory_run best = *run;
 	double nearest = INFINITY;
 	lk_error first = {0};
 	bool any = false;
 	for (int gpus = 1; gpus <= WORLD_MOST; gpus *= 2) {
 		lk_memory_run one = *run;
-		lk_status status = job_of(reader, &one, gpus, err);
+		lk_status status = memory_table_job_of(reader, &one, gpus, err);
 		if (status == LK_ERR_MEMORY) return status;
 		if (status != LK_OK) {
 			if (!any) first = *err;
@@ -174,25 +178,29 @@ static lk_status find_world(struct reader *reader, lk_memory_run *run, lk_error 
 	return run->note ? LK_OK : lk_oom(err);
 }
 
-static lk_status build(struct reader *reader, lk_memory_run *run, lk_error *err) {
-	int nodes = atoi(field(reader, "nodes")), each = atoi(field(reader, "gpus_per_node"));
+static lk_status memory_table_build(struct reader *reader, lk_memory_run *run, lk_error *err) {
+	int nodes = atoi(memory_table_field(reader, "nodes")),
+		each = atoi(memory_table_field(reader, "gpus_per_node"));
 	if (nodes > 0 && each > 0 && nodes <= WORLD_MOST && each <= WORLD_MOST)
-		return job_of(reader, run, nodes * each, err);
-	if (strcmp(field(reader, "type"), "release") != 0) return job_of(reader, run, NODE_GPUS, err);
+		return memory_table_job_of(reader, run, nodes * each, err);
+	if (strcmp(memory_table_field(reader, "type"), "release") != 0)
+		return memory_table_job_of(reader, run, NODE_GPUS, err);
 	if (!(run->steady > 0))
 		return lk_fail(err, LK_ERR_INPUT, run->where, "the row does not state how many GPUs");
-	return find_world(reader, run, err);
+	return memory_table_find_world(reader, run, err);
 }
 
 /* ---- rows ---- */
 
-static lk_status read_bytes(struct reader *reader, const char *name, double *out, lk_error *err) {
-	const char *text = field(reader, name);
+static lk_status memory_table_read_bytes(struct reader *reader, const char *name, double *out,
+                                         lk_error *err) {
+	const char *text = memory_table_field(reader, name);
 	*out = NAN;
 	return *text ? lk_parse_real(text, 0, 1e15, out, lk_csv_where(reader->csv), err) : LK_OK;
 }
 
-static lk_status read_row(void *context, const lk_csv *csv, const int *at, lk_error *err) {
+static lk_status memory_table_read_row(void *context, const lk_csv *csv, const int *at,
+                                       lk_error *err) {
 	struct reader *reader = context;
 	(void)csv, (void)at;
 	if (!lk_push(reader->out)) return lk_oom(err);
@@ -200,14 +208,14 @@ static lk_status read_row(void *context, const lk_csv *csv, const int *at, lk_er
 	char text[900];
 	*run = (lk_memory_run){.refused = "", .suspect = "", .note = "", .class = ""};
 	run->where = lk_arena_strdup(reader->arena, lk_csv_where(reader->csv));
-	run->model = kept(reader, "model"), run->test = kept(reader, "test"),
-	run->env = kept(reader, "env");
+	run->model = memory_table_kept(reader, "model"), run->test = memory_table_kept(reader, "test"),
+	run->env = memory_table_kept(reader, "env");
 	if (!run->where || !run->model || !run->test || !run->env) return lk_oom(err);
 	run->gpu = gpu_of(run->env);
 	run->suspect = suspicion(run->test);
-	LK_TRY(read_bytes(reader, "mem_alloc_bytes", &run->steady, err));
-	LK_TRY(read_bytes(reader, "mem_max_alloc_bytes", &run->peak, err));
-	lk_status status = build(reader, run, err);
+	LK_TRY(memory_table_read_bytes(reader, "mem_alloc_bytes", &run->steady, err));
+	LK_TRY(memory_table_read_bytes(reader, "mem_max_alloc_bytes", &run->peak, err));
+	lk_status status = memory_table_build(reader, run, err);
 	if (status == LK_ERR_MEMORY) return status;
 	run->class = lk_memory_class(&run->job.model);
 	if (status == LK_OK) return LK_OK;
@@ -237,8 +245,10 @@ lk_status lk_memory_read(lk_arena *arena, lk_stream *in, lk_memory_runs *out, lk
 		NEEDED = sizeof needed / sizeof *needed
 	};
 	static const lk_csv_table table = {
-		needed, NEEDED,   NEEDED,     "table of memory, with flags of Megatron-LM as columns",
-		ROWS,   read_row, find_flags,
+		needed,     NEEDED,
+		NEEDED,     "table of memory, with flags of Megatron-LM as columns",
+		ROWS,       memory_table_read_row,
+		find_flags,
 	};
 	return lk_csv_read(in, &table, &(struct reader){.arena = arena, .out = out}, err);
 }

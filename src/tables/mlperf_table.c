@@ -25,8 +25,8 @@ enum {
 static const char *const columns[COLUMNS] = {"id",     "benchmark", "gpu",       "n_gpu", "gbs",
                                              "step_s", "nodes",     "framework", "source"};
 
-static lk_status number(const char *text, double low, double high, double *out, const char *where,
-                        lk_error *err) {
+static lk_status mlperf_table_number(const char *text, double low, double high, double *out,
+                                     const char *where, lk_error *err) {
 	*out = NAN;
 	return *text ? lk_parse_real(text, low, high, out, where, err) : LK_OK;
 }
@@ -41,8 +41,8 @@ static int nodes_of(const char *name) {
 	return 0;
 }
 
-static lk_status read_row(lk_arena *arena, const lk_csv *csv, const int *at, lk_mlperf_run *run,
-                          lk_error *err) {
+static lk_status mlperf_table_read_row(lk_arena *arena, const lk_csv *csv, const int *at,
+                                       lk_mlperf_run *run, lk_error *err) {
 	double gpus, nodes;
 	run->where = lk_arena_strdup(arena, lk_csv_where(csv));
 	run->id = lk_arena_strdup(arena, lk_csv_field(csv, at[ID]));
@@ -51,10 +51,11 @@ static lk_status read_row(lk_arena *arena, const lk_csv *csv, const int *at, lk_
 	run->framework = lk_arena_strdup(arena, lk_csv_field(csv, at[FRAMEWORK]));
 	if (!run->where || !run->id || !run->benchmark || !run->gpu || !run->framework)
 		return lk_oom(err);
-	LK_TRY(number(lk_csv_field(csv, at[GPUS]), 1, 1 << 20, &gpus, run->where, err));
-	LK_TRY(number(lk_csv_field(csv, at[NODES]), 1, 1 << 20, &nodes, run->where, err));
-	LK_TRY(number(lk_csv_field(csv, at[BATCH]), 1, 1e9, &run->batch, run->where, err));
-	LK_TRY(number(lk_csv_field(csv, at[TIME]), 1e-9, 1e6, &run->seconds, run->where, err));
+	LK_TRY(mlperf_table_number(lk_csv_field(csv, at[GPUS]), 1, 1 << 20, &gpus, run->where, err));
+	LK_TRY(mlperf_table_number(lk_csv_field(csv, at[NODES]), 1, 1 << 20, &nodes, run->where, err));
+	LK_TRY(mlperf_table_number(lk_csv_field(csv, at[BATCH]), 1, 1e9, &run->batch, run->where, err));
+	LK_TRY(mlperf_table_number(lk_csv_field(csv, at[TIME]), 1e-9, 1e6, &run->seconds, run->where,
+	                           err));
 	run->gpus = isnan(gpus) ? 0 : (int)gpus, run->nodes = isnan(nodes) ? 1 : (int)nodes;
 	int named = nodes_of(lk_csv_field(csv, at[SOURCE]));
 	run->named_nodes = named && !isnan(nodes) && named != run->nodes ? named : 0;
@@ -66,14 +67,16 @@ struct reading {
 	lk_mlperf_runs *out;
 };
 
-static lk_status add_row(void *context, const lk_csv *csv, const int *at, lk_error *err) {
+static lk_status mlperf_table_add_row(void *context, const lk_csv *csv, const int *at,
+                                      lk_error *err) {
 	struct reading *reading = context;
-	return lk_push(reading->out) ? read_row(reading->arena, csv, at, lk_last(reading->out), err)
-	                             : lk_oom(err);
+	return lk_push(reading->out)
+	           ? mlperf_table_read_row(reading->arena, csv, at, lk_last(reading->out), err)
+	           : lk_oom(err);
 }
 
 lk_status lk_mlperf_read(lk_arena *arena, lk_stream *in, lk_mlperf_runs *out, lk_error *err) {
-	const lk_csv_table table = {columns, COLUMNS, NEEDED, "table of MLPerf steps",
-	                            ROWS,    add_row, NULL};
+	const lk_csv_table table = {
+		columns, COLUMNS, NEEDED, "table of MLPerf steps", ROWS, mlperf_table_add_row, NULL};
 	return lk_csv_read(in, &table, &(struct reading){arena, out}, err);
 }

@@ -28,7 +28,7 @@ static const struct {
 	const char *name, *preset;
 } names[] = {{"opt_13", "opt-1.3b"}, {"gpt3_27", "gpt3-2.7b"}, {"gpt3_xl", "gpt3-24x3072"}};
 
-static bool find_model(const char *name, lk_model *out) {
+static bool models_table_find_model(const char *name, lk_model *out) {
 	lk_error unused;
 	if (lk_eager_switch(name, out)) return true;
 	for (size_t i = 0; i < sizeof names / sizeof *names; i++)
@@ -63,8 +63,8 @@ static lk_status read_mode(lk_model_run *run, lk_error *err) {
 	return bad_mode(run->where, run->mode, err);
 }
 
-static lk_status read_row(lk_arena *arena, const lk_csv *csv, const int *at, lk_model_run *run,
-                          lk_error *err) {
+static lk_status models_table_read_row(lk_arena *arena, const lk_csv *csv, const int *at,
+                                       lk_model_run *run, lk_error *err) {
 	const char **texts[] = {&run->gpu, &run->name, &run->phase, &run->mode};
 	const int from[] = {GPU, MODEL, PHASE, MODE};
 	for (int i = 0; i < 4; i++)
@@ -83,7 +83,7 @@ static lk_status read_row(lk_arena *arena, const lk_csv *csv, const int *at, lk_
 		return LK_ERR_INPUT;
 	}
 	run->device = lk_device_find(run->gpu);
-	run->known = find_model(run->name, &run->model);
+	run->known = models_table_find_model(run->name, &run->model);
 	return read_mode(run, err);
 }
 
@@ -92,14 +92,16 @@ struct reading {
 	lk_model_runs *out;
 };
 
-static lk_status add_row(void *context, const lk_csv *csv, const int *at, lk_error *err) {
+static lk_status models_table_add_row(void *context, const lk_csv *csv, const int *at,
+                                      lk_error *err) {
 	struct reading *reading = context;
-	return lk_push(reading->out) ? read_row(reading->arena, csv, at, lk_last(reading->out), err)
-	                             : lk_oom(err);
+	return lk_push(reading->out)
+	           ? models_table_read_row(reading->arena, csv, at, lk_last(reading->out), err)
+	           : lk_oom(err);
 }
 
 lk_status lk_models_read(lk_arena *arena, lk_stream *in, lk_model_runs *out, lk_error *err) {
-	const lk_csv_table table = {columns, COLUMNS, COLUMNS, "table of whole networks",
-	                            ROWS,    add_row, NULL};
+	const lk_csv_table table = {
+		columns, COLUMNS, COLUMNS, "table of whole networks", ROWS, models_table_add_row, NULL};
 	return lk_csv_read(in, &table, &(struct reading){arena, out}, err);
 }

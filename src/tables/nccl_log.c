@@ -60,7 +60,7 @@ lk_status lk_nccl_log_text(lk_arena *arena, lk_stream *in, char **text, size_t *
 /* ---- which collective ---- */
 
 /* "all_reduce_perf" and "alltoall_perf" somewhere in a text. */
-static bool find_kind(const char *text, lk_coll_kind *out) {
+static bool log_find_kind(const char *text, lk_coll_kind *out) {
 	static const struct {
 		const char *name;
 		lk_coll_kind kind;
@@ -92,28 +92,28 @@ static void guess_kind(lk_nccl_run *run, double factor) {
 
 /* ---- runs ---- */
 
-static int by_size(const void *a, const void *b) {
+static int log_by_size(const void *a, const void *b) {
 	const lk_nccl_point *x = a, *y = b;
 	return (x->bytes > y->bytes) - (x->bytes < y->bytes);
 }
 
-static double joined(double sum, int runs, double next) {
+static double log_joined(double sum, int runs, double next) {
 	return isnan(next) ? sum : isnan(sum) ? next : (sum * runs + next) / (runs + 1);
 }
 
 /* Points of equal size become one. */
-static int join(lk_nccl_point *points, size_t count) {
+static int log_join(lk_nccl_point *points, size_t count) {
 	size_t kept = 0;
-	qsort(points, count, sizeof *points, by_size);
+	qsort(points, count, sizeof *points, log_by_size);
 	for (size_t i = 0; i < count; i++) {
 		lk_nccl_point *last = kept ? &points[kept - 1] : NULL;
 		if (!last || last->bytes != points[i].bytes) {
 			points[kept++] = points[i];
 			continue;
 		}
-		last->us = joined(last->us, last->runs, points[i].us);
-		last->in_place_us = joined(last->in_place_us, last->runs, points[i].in_place_us);
-		last->busbw = joined(last->busbw, last->runs, points[i].busbw);
+		last->us = log_joined(last->us, last->runs, points[i].us);
+		last->in_place_us = log_joined(last->in_place_us, last->runs, points[i].in_place_us);
+		last->busbw = log_joined(last->busbw, last->runs, points[i].busbw);
 		last->runs++;
 	}
 	return (int)kept;
@@ -126,7 +126,7 @@ static lk_status end_run(struct reader *reader, lk_error *err) {
 		lk_nccl_run *run = lk_last(reader->runs);
 		*run = reader->run;
 		run->nodes = (int)reader->hosts.count;
-		run->count = join(reader->points.at, reader->points.count);
+		run->count = log_join(reader->points.at, reader->points.count);
 		run->points = LK_ARRAY(reader->arena, lk_nccl_point, (size_t)run->count);
 		if (!run->points) return lk_oom(err);
 		memcpy(run->points, reader->points.at, (size_t)run->count * sizeof *run->points);
@@ -151,8 +151,8 @@ static lk_status add_point(struct reader *reader, lk_nccl_point point, lk_error 
 	return LK_OK;
 }
 
-static lk_status add_rank(struct reader *reader, const char *host, const char *device,
-                          lk_error *err) {
+static lk_status log_add_rank(struct reader *reader, const char *host, const char *device,
+                              lk_error *err) {
 	if (reader->run.gpus < RANKS) reader->run.gpus++;
 	if (!*reader->run.device) reader->run.device = lk_arena_strdup(reader->arena, device);
 	if (!reader->run.device) return lk_oom(err);
@@ -168,7 +168,7 @@ static lk_status add_rank(struct reader *reader, const char *host, const char *d
 /* ---- text ---- */
 
 /* Words; the bars of `lockstep collective` are no words. */
-static int split(char *line, char *words[WORDS]) {
+static int log_split(char *line, char *words[WORDS]) {
 	int count = 0;
 	char *state = NULL;
 	for (char *w = strtok_r(line, " \t\r|", &state); w && count < WORDS;
@@ -177,7 +177,7 @@ static int split(char *line, char *words[WORDS]) {
 	return count;
 }
 
-static bool number_of(const char *word, double *out) {
+static bool log_number_of(const char *word, double *out) {
 	const char *end;
 	double value = lk_read_real(word, &end);
 	if (end == word || *end || !isfinite(value) || value < 0) return false;
@@ -197,7 +197,7 @@ static char *behind_rank(char *line) {
 }
 
 /* "#  Rank  0 Group  0 Pid 12 on  host device  0 [0x07] NVIDIA A100" */
-static lk_status read_rank(struct reader *reader, char *line, lk_error *err) {
+static lk_status log_read_rank(struct reader *reader, char *line, lk_error *err) {
 	char host[256] = "", *on = strstr(line, " on "), *device = strchr(line, ']');
 	if (!on || !device) return LK_OK;
 	on += 4;
@@ -207,12 +207,12 @@ static lk_status read_rank(struct reader *reader, char *line, lk_error *err) {
 	device += 1 + strspn(device + 1, " ");
 	device[strcspn(device, "\r")] = '\0';
 	if (reader->points.count) LK_TRY(end_run(reader, err));
-	return add_rank(reader, host, device, err);
+	return log_add_rank(reader, host, device, err);
 }
 
 static void read_header(struct reader *reader, char *line) {
 	char *words[WORDS];
-	int count = split(line, words), first = count > 0 && strcmp(words[0], "#") == 0;
+	int count = log_split(line, words), first = count > 0 && strcmp(words[0], "#") == 0;
 	reader->times[0] = reader->times[1] = -1;
 	reader->columns = count - first;
 	for (int i = first, found = 0; i < count && found < 2; i++)
@@ -222,76 +222,76 @@ static void read_header(struct reader *reader, char *line) {
 
 static lk_status read_comment(struct reader *reader, char *line, lk_error *err) {
 	if (strstr(line, "nThread") && strstr(line, "nGpus")) LK_TRY(end_run(reader, err));
-	if (strstr(line, " Rank ") && strstr(line, "device")) return read_rank(reader, line, err);
+	if (strstr(line, " Rank ") && strstr(line, "device")) return log_read_rank(reader, line, err);
 	if (strstr(line, "size") && strstr(line, "count") && strstr(line, "time"))
 		read_header(reader, line);
 	return LK_OK;
 }
 
-static lk_status read_row(struct reader *reader, char *line, lk_error *err) {
+static lk_status log_read_row(struct reader *reader, char *line, lk_error *err) {
 	char *words[WORDS];
-	int count = split(line, words), time = reader->times[0], second = reader->times[1];
+	int count = log_split(line, words), time = reader->times[0], second = reader->times[1];
 	lk_nccl_point point = {.us = NAN, .in_place_us = NAN, .busbw = NAN};
 	double elements;
-	if (count < 6 || !number_of(words[0], &point.bytes) || !number_of(words[1], &elements))
+	if (count < 6 || !log_number_of(words[0], &point.bytes) || !log_number_of(words[1], &elements))
 		return LK_OK;
 	if (time < 0) { /* no header was seen: two groups of four at the end, or one */
 		time = count >= 11 ? count - 8 : count - 4;
 		second = count >= 11 ? count - 4 : -1;
 	} else if (second > 0 && count <= second) { /* one group is missing: out of place */
 		double us;
-		if (time < count && number_of(words[time], &us)) point.in_place_us = us;
+		if (time < count && log_number_of(words[time], &us)) point.in_place_us = us;
 		second = -1;
 	}
-	if (isnan(point.in_place_us) && time < count) (void)number_of(words[time], &point.us);
-	if (second > 0 && second < count) (void)number_of(words[second], &point.in_place_us);
+	if (isnan(point.in_place_us) && time < count) (void)log_number_of(words[time], &point.us);
+	if (second > 0 && second < count) (void)log_number_of(words[second], &point.in_place_us);
 	if (!(lk_nccl_point_us(&point) > 0) || !(point.bytes > 0))
 		return LK_OK; /* nccl-tests write 0 for nothing to do */
 	double algbw, busbw;
-	if (time + 2 < count && number_of(words[time + 1], &algbw) &&
-	    number_of(words[time + 2], &busbw)) {
+	if (time + 2 < count && log_number_of(words[time + 1], &algbw) &&
+	    log_number_of(words[time + 2], &busbw)) {
 		point.busbw = busbw;
 		if (algbw > 1) guess_kind(&reader->run, busbw / algbw);
 	}
 	return add_point(reader, point, err);
 }
 
-static lk_status read_text(struct reader *reader, char *text, lk_error *err) {
+static lk_status log_read_text(struct reader *reader, char *text, lk_error *err) {
 	for (char *line = text, *next; line; line = next) {
 		next = strchr(line, '\n');
 		if (next) *next++ = '\0';
 		reader->line++;
 		line = behind_rank(line);
 		lk_coll_kind kind;
-		if (find_kind(line, &kind)) {
+		if (log_find_kind(line, &kind)) {
 			if (reader->points.count) LK_TRY(end_run(reader, err));
 			reader->run.kind = kind, reader->run.kind_known = true;
 		}
 		char *begin = line + strspn(line, " \t");
-		LK_TRY(*begin == '#' ? read_comment(reader, begin, err) : read_row(reader, begin, err));
+		LK_TRY(*begin == '#' ? read_comment(reader, begin, err) : log_read_row(reader, begin, err));
 	}
 	return end_run(reader, err);
 }
 
 /* ---- JSON ---- */
 
-static double number_at(const lk_value *object, const char *key) {
+static double log_number_at(const lk_value *object, const char *key) {
 	const lk_value *value = lk_json_get(object, key);
 	return value && value->kind == LK_JSON_NUMBER && value->number >= 0 ? value->number : NAN;
 }
 
 static double time_at(const lk_value *group) {
-	double us = number_at(group, "time");
-	return isnan(us) ? number_at(group, "cpu_time") : us;
+	double us = log_number_at(group, "time");
+	return isnan(us) ? log_number_at(group, "cpu_time") : us;
 }
 
-static lk_status read_devices(struct reader *reader, const lk_value *devices, lk_error *err) {
+static lk_status log_read_devices(struct reader *reader, const lk_value *devices, lk_error *err) {
 	for (size_t i = 0; devices && devices->kind == LK_JSON_ARRAY && i < devices->count; i++) {
 		const lk_value *host = lk_json_get(&devices->items[i], "hostname");
 		const lk_value *device = lk_json_get(&devices->items[i], "device_info");
 		bool named = host && host->kind == LK_JSON_STRING,
 			 known = device && device->kind == LK_JSON_STRING;
-		LK_TRY(add_rank(reader, named ? host->text : "", known ? device->text : "", err));
+		LK_TRY(log_add_rank(reader, named ? host->text : "", known ? device->text : "", err));
 	}
 	return LK_OK;
 }
@@ -301,20 +301,22 @@ static lk_status read_results(struct reader *reader, const lk_value *results, lk
 		const lk_value *row = &results->items[i], *out = lk_json_get(row, "out_of_place");
 		const lk_value *in = lk_json_get(row, "in_place");
 		lk_nccl_point point = {
-			.bytes = number_at(row, "size"),
+			.bytes = log_number_at(row, "size"),
 			.us = time_at(out),
 			.in_place_us = time_at(in),
-			.busbw = number_at(isnan(time_at(out)) ? in : out, "bus_bw"),
+			.busbw = log_number_at(isnan(time_at(out)) ? in : out, "bus_bw"),
 		};
 		if (!(point.bytes > 0) || !(lk_nccl_point_us(&point) > 0)) continue;
-		guess_kind(&reader->run, point.busbw / number_at(isnan(time_at(out)) ? in : out, "alg_bw"));
+		guess_kind(&reader->run,
+		           point.busbw / log_number_at(isnan(time_at(out)) ? in : out, "alg_bw"));
 		reader->line = row->line;
 		LK_TRY(add_point(reader, point, err));
 	}
 	return LK_OK;
 }
 
-static lk_status read_json(struct reader *reader, const char *text, size_t size, lk_error *err) {
+static lk_status log_read_json(struct reader *reader, const char *text, size_t size,
+                               lk_error *err) {
 	lk_stream *in;
 	lk_value *top;
 	LK_TRY(lk_stream_memory(text, size, reader->name, &in, err));
@@ -324,9 +326,9 @@ static lk_status read_json(struct reader *reader, const char *text, size_t size,
 	const lk_value *args = lk_json_get(top, "args");
 	for (size_t i = 0; args && args->kind == LK_JSON_ARRAY && i < args->count; i++)
 		if (args->items[i].kind == LK_JSON_STRING &&
-		    find_kind(args->items[i].text, &reader->run.kind))
+		    log_find_kind(args->items[i].text, &reader->run.kind))
 			reader->run.kind_known = true;
-	LK_TRY(read_devices(reader, lk_json_get(top, "devices"), err));
+	LK_TRY(log_read_devices(reader, lk_json_get(top, "devices"), err));
 	LK_TRY(read_results(reader, lk_json_get(top, "results"), err));
 	return end_run(reader, err);
 }
@@ -345,7 +347,7 @@ lk_status lk_nccl_log_read(lk_arena *arena, lk_stream *in, lk_nccl_runs *out, lk
 		.run = {.device = "", .where = ""},
 	};
 	bool json = text[strspn(text, " \t\r\n")] == '{';
-	lk_status status = json ? read_json(&r, text, size, err) : read_text(&r, text, err);
+	lk_status status = json ? log_read_json(&r, text, size, err) : log_read_text(&r, text, err);
 	lk_vec_free(&r.points);
 	lk_vec_free(&r.hosts);
 	if (status == LK_OK && out->count == 0) {

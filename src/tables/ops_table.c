@@ -29,14 +29,15 @@ struct reader {
 	int op, gpu, dtype, time, points, model, size[4];
 };
 
-static const char *place(const struct reader *reader, const char *column, char out[256]) {
+static const char *ops_table_place(const struct reader *reader, const char *column, char out[256]) {
 	snprintf(out, 256, "%.200s: %s", lk_csv_where(reader->csv), column);
 	return out;
 }
 
 /* The one copy of a name, and the device of that name. Tables are sorted: the newest names come
  * first. */
-static lk_status keep(struct reader *reader, const char *text, struct name *out, lk_error *err) {
+static lk_status ops_table_keep(struct reader *reader, const char *text, struct name *out,
+                                lk_error *err) {
 	for (size_t i = reader->names.count; i-- > 0;) {
 		if (strcmp(reader->names.at[i].text, text) != 0) continue;
 		*out = reader->names.at[i];
@@ -51,28 +52,29 @@ static lk_status keep(struct reader *reader, const char *text, struct name *out,
 	return LK_OK;
 }
 
-static lk_status read_size(const struct reader *reader, int column, const char *what, double *out,
-                           lk_error *err) {
+static lk_status ops_table_read_size(const struct reader *reader, int column, const char *what,
+                                     double *out, lk_error *err) {
 	long long value;
 	char where[256];
 	LK_TRY(lk_parse_int(lk_csv_field(reader->csv, column), 1, 1000000000, &value,
-	                    place(reader, what, where), err));
+	                    ops_table_place(reader, what, where), err));
 	*out = (double)value;
 	return LK_OK;
 }
 
-static lk_status read_dtype(const struct reader *reader, lk_dtype *out, lk_error *err) {
+static lk_status ops_table_read_dtype(const struct reader *reader, lk_dtype *out, lk_error *err) {
 	const char *text = lk_csv_field(reader->csv, reader->dtype);
 	char where[256];
 	*out = LK_FP32;
 	if (reader->dtype < 0 || lk_dtype_parse(text, out)) return LK_OK;
-	lk_fail(err, LK_ERR_INPUT, place(reader, "dtype", where), "unknown number format \"%.60s\"",
-	        text);
+	lk_fail(err, LK_ERR_INPUT, ops_table_place(reader, "dtype", where),
+	        "unknown number format \"%.60s\"", text);
 	return lk_hint(err, "give one of fp32, tf32, fp16, bf16, fp8, mxfp8, nvfp4");
 }
 
 /* Sizes in the order batch, m, n, k. A row whose last one is empty is no product. */
-static lk_status read_sizes(const struct reader *reader, lk_op_sample *sample, lk_error *err) {
+static lk_status ops_table_read_sizes(const struct reader *reader, lk_op_sample *sample,
+                                      lk_error *err) {
 	static const char *const general[] = {"d0", "d1", "d2", "d3"}, *const plain[] = {"", "m", "n",
 	                                                                                 "k"};
 	const char *const *what = reader->general ? general : plain;
@@ -81,43 +83,45 @@ static lk_status read_sizes(const struct reader *reader, lk_op_sample *sample, l
 	sample->batch = 1;
 	if (sample->family == LK_FAMILY_MEMORY) {
 		int rows = reader->general ? 0 : 1;
-		LK_TRY(read_size(reader, reader->size[rows], what[rows], &sample->m, err));
-		return read_size(reader, reader->size[rows + 1], what[rows + 1], &sample->n, err);
+		LK_TRY(ops_table_read_size(reader, reader->size[rows], what[rows], &sample->m, err));
+		return ops_table_read_size(reader, reader->size[rows + 1], what[rows + 1], &sample->n, err);
 	}
-	if (reader->general) LK_TRY(read_size(reader, reader->size[0], what[0], &sample->batch, err));
-	LK_TRY(read_size(reader, reader->size[1], what[1], &sample->m, err));
-	LK_TRY(read_size(reader, reader->size[2], what[2], &sample->n, err));
-	return read_size(reader, reader->size[3], what[3], &sample->k, err);
+	if (reader->general)
+		LK_TRY(ops_table_read_size(reader, reader->size[0], what[0], &sample->batch, err));
+	LK_TRY(ops_table_read_size(reader, reader->size[1], what[1], &sample->m, err));
+	LK_TRY(ops_table_read_size(reader, reader->size[2], what[2], &sample->n, err));
+	return ops_table_read_size(reader, reader->size[3], what[3], &sample->k, err);
 }
 
-static lk_status read_row(struct reader *reader, lk_op_sample *sample, lk_error *err) {
+static lk_status ops_table_read_row(struct reader *reader, lk_op_sample *sample, lk_error *err) {
 	struct name op, gpu, model = {"", NULL};
 	char where[256];
 	double ms;
-	LK_TRY(keep(reader, lk_csv_field(reader->csv, reader->op), &op, err));
-	LK_TRY(keep(reader, lk_csv_field(reader->csv, reader->gpu), &gpu, err));
+	LK_TRY(ops_table_keep(reader, lk_csv_field(reader->csv, reader->op), &op, err));
+	LK_TRY(ops_table_keep(reader, lk_csv_field(reader->csv, reader->gpu), &gpu, err));
 	if (reader->model >= 0)
-		LK_TRY(keep(reader, lk_csv_field(reader->csv, reader->model), &model, err));
+		LK_TRY(ops_table_keep(reader, lk_csv_field(reader->csv, reader->model), &model, err));
 	sample->op = op.text, sample->gpu = gpu.text, sample->model = model.text,
 	sample->device = gpu.device;
 	sample->where = lk_arena_strdup(reader->arena, lk_csv_where(reader->csv));
 	if (!sample->where) return lk_oom(err);
-	LK_TRY(read_dtype(reader, &sample->dtype, err));
-	LK_TRY(read_sizes(reader, sample, err));
+	LK_TRY(ops_table_read_dtype(reader, &sample->dtype, err));
+	LK_TRY(ops_table_read_sizes(reader, sample, err));
 	const char *time = reader->general ? "latency_ms" : "time_ms";
 	LK_TRY(lk_parse_real(lk_csv_field(reader->csv, reader->time), 1e-9, 1e9, &ms,
-	                     place(reader, time, where), err));
+	                     ops_table_place(reader, time, where), err));
 	sample->seconds = ms * 1e-3;
 	sample->points = 1;
 	const char *points = lk_csv_field(reader->csv, reader->points);
 	long long count = 1;
 	if (*points)
-		LK_TRY(lk_parse_int(points, 1, 1000000000, &count, place(reader, "n_meas", where), err));
+		LK_TRY(lk_parse_int(points, 1, 1000000000, &count, ops_table_place(reader, "n_meas", where),
+		                    err));
 	sample->points = (int)count;
 	return LK_OK;
 }
 
-static lk_status find_columns(struct reader *reader, lk_error *err) {
+static lk_status ops_table_find_columns(struct reader *reader, lk_error *err) {
 	static const char *const general[] = {"d0", "d1", "d2", "d3"}, *const plain[] = {"", "m", "n",
 	                                                                                 "k"};
 	reader->general = lk_csv_column(reader->csv, "latency_ms") >= 0;
@@ -138,8 +142,8 @@ static lk_status find_columns(struct reader *reader, lk_error *err) {
 	               "a table has gpu, op, m, n, k and time_ms, or gpu, op, d0 to d3 and latency_ms");
 }
 
-static lk_status read_rows(struct reader *reader, lk_op_samples *out, lk_error *err) {
-	LK_TRY(find_columns(reader, err));
+static lk_status ops_table_read_rows(struct reader *reader, lk_op_samples *out, lk_error *err) {
+	LK_TRY(ops_table_find_columns(reader, err));
 	for (;;) {
 		bool more;
 		LK_TRY(lk_csv_next(reader->csv, &more, err));
@@ -147,14 +151,14 @@ static lk_status read_rows(struct reader *reader, lk_op_samples *out, lk_error *
 		if (out->count == ROWS)
 			return lk_fail(err, LK_ERR_INPUT, reader->file, "more than %d rows", ROWS);
 		if (!lk_push(out)) return lk_oom(err);
-		LK_TRY(read_row(reader, lk_last(out), err));
+		LK_TRY(ops_table_read_row(reader, lk_last(out), err));
 	}
 }
 
 lk_status lk_ops_read(lk_arena *arena, lk_stream *in, lk_op_samples *out, lk_error *err) {
 	struct reader r = {.arena = arena, .file = lk_stream_name(in)};
 	LK_TRY(lk_csv_open(in, &r.csv, err));
-	lk_status status = read_rows(&r, out, err);
+	lk_status status = ops_table_read_rows(&r, out, err);
 	lk_csv_close(r.csv);
 	lk_vec_free(&r.names);
 	return status;

@@ -95,24 +95,25 @@ struct reader {
 	int number[NUMBERS], choice[CHOICES]; /* columns, -1 where the table lacks them */
 };
 
-static const char *field(const struct reader *reader, const char *name) {
+static const char *runs_field(const struct reader *reader, const char *name) {
 	return lk_csv_field(reader->csv, lk_csv_column(reader->csv, name));
 }
 
 /* "runs.csv:12: tp" */
-static const char *place(const struct reader *reader, const char *column, char out[256]) {
+static const char *runs_place(const struct reader *reader, const char *column, char out[256]) {
 	snprintf(out, 256, "%.200s: %s", lk_csv_where(reader->csv), column);
 	return out;
 }
 
-static lk_status read_number(const struct reader *reader, int i, lk_run_row *row, lk_error *err) {
+static lk_status runs_read_number(const struct reader *reader, int i, lk_run_row *row,
+                                  lk_error *err) {
 	int *at = (int *)(void *)((char *)row + numbers[i].offset);
 	const char *text = lk_csv_field(reader->csv, reader->number[i]);
 	char where[256];
 	long long value = LK_EMPTY;
 	if (*text)
 		LK_TRY(lk_parse_int(text, numbers[i].low, numbers[i].high, &value,
-		                    place(reader, numbers[i].name, where), err));
+		                    runs_place(reader, numbers[i].name, where), err));
 	*at = (int)value;
 	return LK_OK;
 }
@@ -120,7 +121,7 @@ static lk_status read_number(const struct reader *reader, int i, lk_run_row *row
 static lk_status unknown_word(const struct reader *reader, const char *column, const char *text,
                               const struct word *words, lk_error *err) {
 	char where[256], list[200] = "";
-	lk_fail(err, LK_ERR_INPUT, place(reader, column, where), "\"%.60s\" is not known", text);
+	lk_fail(err, LK_ERR_INPUT, runs_place(reader, column, where), "\"%.60s\" is not known", text);
 	for (const struct word *word = words; word->text; word++) {
 		size_t used = strlen(list);
 		snprintf(list + used, sizeof list - used, "%s%s", used ? ", " : "", word->text);
@@ -128,7 +129,8 @@ static lk_status unknown_word(const struct reader *reader, const char *column, c
 	return lk_hint(err, "give one of %s, or leave it empty", list);
 }
 
-static lk_status read_choice(const struct reader *reader, int i, lk_run_row *row, lk_error *err) {
+static lk_status runs_read_choice(const struct reader *reader, int i, lk_run_row *row,
+                                  lk_error *err) {
 	int *at = (int *)(void *)((char *)row + choices[i].offset);
 	const char *text = lk_csv_field(reader->csv, reader->choice[i]);
 	*at = LK_EMPTY;
@@ -142,13 +144,13 @@ static lk_status read_choice(const struct reader *reader, int i, lk_run_row *row
 }
 
 static lk_status read_precision(const struct reader *reader, lk_run_row *row, lk_error *err) {
-	const char *text = field(reader, "precision");
+	const char *text = runs_field(reader, "precision");
 	char where[256];
 	lk_dtype dtype;
 	row->precision = LK_EMPTY;
 	if (!*text) return LK_OK;
 	if (!lk_dtype_parse(text, &dtype)) {
-		lk_fail(err, LK_ERR_INPUT, place(reader, "precision", where),
+		lk_fail(err, LK_ERR_INPUT, runs_place(reader, "precision", where),
 		        "unknown number format \"%.60s\"", text);
 		return lk_hint(err, "give one of fp32, tf32, fp16, bf16, fp8, mxfp8, nvfp4");
 	}
@@ -158,9 +160,9 @@ static lk_status read_precision(const struct reader *reader, lk_run_row *row, lk
 
 /* Switches, separated by ';'. What is not known does not change the prediction, and the row says
  * so. */
-static lk_status read_options(const struct reader *reader, lk_run_row *row, lk_run *run,
-                              lk_error *err) {
-	for (const char *at = field(reader, "options"); *at;) {
+static lk_status runs_read_options(const struct reader *reader, lk_run_row *row, lk_run *run,
+                                   lk_error *err) {
+	for (const char *at = runs_field(reader, "options"); *at;) {
 		size_t length = strcspn(at, ";");
 		if (length == 7 && strncmp(at, "compile", 7) == 0) row->compile = true;
 		else if (length == 8 && strncmp(at, "async_tp", 8) == 0) row->async_tp = true;
@@ -177,16 +179,17 @@ static lk_status read_options(const struct reader *reader, lk_run_row *row, lk_r
 
 static lk_status read_reals(const struct reader *reader, lk_run_row *row, lk_run *run,
                             lk_error *err) {
-	const char *network = field(reader, "net_gbps_per_gpu"), *step = field(reader, "step_s");
+	const char *network = runs_field(reader, "net_gbps_per_gpu"),
+			   *step = runs_field(reader, "step_s");
 	char where[256];
 	row->net_gbps_per_gpu = LK_EMPTY;
 	run->measured_s = NAN;
 	if (*network)
 		LK_TRY(lk_parse_real(network, 1e-3, 1e6, &row->net_gbps_per_gpu,
-		                     place(reader, "net_gbps_per_gpu", where), err));
+		                     runs_place(reader, "net_gbps_per_gpu", where), err));
 	if (*step)
-		LK_TRY(
-			lk_parse_real(step, 1e-9, 1e9, &run->measured_s, place(reader, "step_s", where), err));
+		LK_TRY(lk_parse_real(step, 1e-9, 1e9, &run->measured_s, runs_place(reader, "step_s", where),
+		                     err));
 	return LK_OK;
 }
 
@@ -201,7 +204,7 @@ static lk_status read_texts(const struct reader *reader, lk_run *run, lk_error *
 	run->where = lk_arena_strdup(reader->arena, lk_csv_where(reader->csv));
 	if (!run->where) return lk_oom(err);
 	for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
-		*texts[i].to = lk_arena_strdup(reader->arena, field(reader, texts[i].column));
+		*texts[i].to = lk_arena_strdup(reader->arena, runs_field(reader, texts[i].column));
 		if (!*texts[i].to) return lk_oom(err);
 	}
 	if (!*run->id) run->id = run->where;
@@ -209,22 +212,22 @@ static lk_status read_texts(const struct reader *reader, lk_run *run, lk_error *
 	return LK_OK;
 }
 
-static lk_status read_row(void *context, const lk_csv *csv, const int *at, lk_error *err) {
+static lk_status runs_read_row(void *context, const lk_csv *csv, const int *at, lk_error *err) {
 	const struct reader *reader = context;
 	(void)csv, (void)at;
 	if (!lk_push(reader->out)) return lk_oom(err);
 	lk_run *run = lk_last(reader->out);
 	lk_run_row row = {0};
 	LK_TRY(read_texts(reader, run, err));
-	for (int i = 0; i < NUMBERS; i++) LK_TRY(read_number(reader, i, &row, err));
-	for (int i = 0; i < CHOICES; i++) LK_TRY(read_choice(reader, i, &row, err));
+	for (int i = 0; i < NUMBERS; i++) LK_TRY(runs_read_number(reader, i, &row, err));
+	for (int i = 0; i < CHOICES; i++) LK_TRY(runs_read_choice(reader, i, &row, err));
 	LK_TRY(read_precision(reader, &row, err));
 	LK_TRY(read_reals(reader, &row, run, err));
-	LK_TRY(read_options(reader, &row, run, err));
+	LK_TRY(runs_read_options(reader, &row, run, err));
 	return lk_run_build(reader->arena, &row, run, err);
 }
 
-static lk_status find_columns(void *context, const lk_csv *csv, const int *at, lk_error *err) {
+static lk_status runs_find_columns(void *context, const lk_csv *csv, const int *at, lk_error *err) {
 	struct reader *reader = context;
 	(void)at, (void)err;
 	reader->csv = csv;
@@ -239,8 +242,8 @@ lk_status lk_runs_read(lk_arena *arena, lk_stream *in, lk_runs *out, lk_error *e
 	enum {
 		NEEDED = sizeof needed / sizeof *needed
 	};
-	static const lk_csv_table table = {needed, NEEDED,   NEEDED,      "table of runs",
-	                                   ROWS,   read_row, find_columns};
+	static const lk_csv_table table = {needed, NEEDED,        NEEDED,           "table of runs",
+	                                   ROWS,   runs_read_row, runs_find_columns};
 	return lk_csv_read(in, &table, &(struct reader){.arena = arena, .out = out}, err);
 }
 

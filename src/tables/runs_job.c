@@ -23,7 +23,7 @@ enum {
 	MLA_V = 128
 };
 
-static void take(int *to, int stated) {
+static void job_take(int *to, int stated) {
 	if (stated != LK_EMPTY) *to = stated;
 }
 
@@ -58,11 +58,11 @@ static lk_model plain_network(const lk_run_row *row) {
 }
 
 static void take_attention(const lk_run_row *row, lk_model *model) {
-	take(&model->heads, row->heads);
+	job_take(&model->heads, row->heads);
 	if (row->heads != LK_EMPTY && row->kv_heads == LK_EMPTY && model->kv_heads == 0)
 		model->kv_heads = row->heads;
-	take(&model->kv_heads, row->kv_heads);
-	take(&model->head_dim, row->head_dim);
+	job_take(&model->kv_heads, row->kv_heads);
+	job_take(&model->head_dim, row->head_dim);
 	if (model->head_dim == 0 && model->heads > 0) model->head_dim = model->hidden / model->heads;
 	if (row->attention == LK_EMPTY) return;
 	model->attention = (lk_attention)row->attention;
@@ -72,10 +72,10 @@ static void take_attention(const lk_run_row *row, lk_model *model) {
 }
 
 static void take_experts(const lk_run_row *row, lk_model *model) {
-	take(&model->experts, row->experts);
-	take(&model->topk, row->topk);
-	take(&model->expert_ffn, row->expert_ffn);
-	take(&model->dense_layers, row->dense_layers);
+	job_take(&model->experts, row->experts);
+	job_take(&model->topk, row->topk);
+	job_take(&model->expert_ffn, row->expert_ffn);
+	job_take(&model->dense_layers, row->dense_layers);
 	if (row->shared_experts != LK_EMPTY && model->expert_ffn <= (1 << 24) / 1024)
 		model->shared_ffn = row->shared_experts * model->expert_ffn;
 }
@@ -86,13 +86,13 @@ static bool take_network(const lk_run_row *row, const char *name, lk_model *mode
 	if (!*name || lk_model_preset(name, model, &unused) != LK_OK || !agrees(model, row))
 		*model = plain_network(row);
 	if (!*model->name) lk_copy(model->name, sizeof model->name, name);
-	take(&model->layers, row->layers);
-	take(&model->hidden, row->hidden);
-	take(&model->ffn, row->ffn);
-	take(&model->vocab, row->vocab);
+	job_take(&model->layers, row->layers);
+	job_take(&model->hidden, row->hidden);
+	job_take(&model->ffn, row->ffn);
+	job_take(&model->vocab, row->vocab);
 	take_attention(row, model);
 	take_experts(row, model);
-	take(&model->mtp_layers, row->mtp);
+	job_take(&model->mtp_layers, row->mtp);
 	/* Longer sequences than the network was published with were run with a longer table of
 	 * positions. */
 	if (model->position_rows > 0 && row->seq > model->position_rows)
@@ -126,12 +126,12 @@ static void split_layers(lk_job *job) {
 	         chunks - 2, t[2], job->model.mtp_layers ? "m" : "");
 }
 
-static void take_layout(const lk_run_row *row, lk_job *job) {
-	take(&job->tp, row->tp), take(&job->pp, row->pp), take(&job->vp, row->vp),
-		take(&job->cp, row->cp);
-	take(&job->ep, row->ep), take(&job->dp, row->dp), take(&job->mbs, row->mbs),
-		take(&job->gbs, row->gbs);
-	take(&job->seq, row->seq);
+static void job_take_layout(const lk_run_row *row, lk_job *job) {
+	job_take(&job->tp, row->tp), job_take(&job->pp, row->pp), job_take(&job->vp, row->vp),
+		job_take(&job->cp, row->cp);
+	job_take(&job->ep, row->ep), job_take(&job->dp, row->dp), job_take(&job->mbs, row->mbs),
+		job_take(&job->gbs, row->gbs);
+	job_take(&job->seq, row->seq);
 	/* Sequence parallelism over one rank is none. */
 	if (row->seq_parallel != LK_EMPTY)
 		job->sequence_parallel = row->seq_parallel && job->tp > 1 ? LK_ON : LK_OFF;
@@ -192,7 +192,7 @@ static lk_status take_cluster(lk_arena *arena, const lk_run_row *row, lk_run *ru
 }
 
 /* Keeps a wrong input as the reason why the row is not predicted. */
-static lk_status refuse(lk_arena *arena, lk_run *run, lk_status status, lk_error *err) {
+static lk_status job_refuse(lk_arena *arena, lk_run *run, lk_status status, lk_error *err) {
 	char text[900];
 	if (status != LK_ERR_INPUT) return status;
 	run->refused = lk_arena_strdup(arena, lk_error_text(err, text, sizeof text));
@@ -201,7 +201,7 @@ static lk_status refuse(lk_arena *arena, lk_run *run, lk_status status, lk_error
 
 lk_status lk_run_build(lk_arena *arena, const lk_run_row *row, lk_run *run, lk_error *err) {
 	lk_job *job = &run->job;
-	take(&job->gpus, row->n_gpu);
+	job_take(&job->gpus, row->n_gpu);
 	if (row->n_gpu == LK_EMPTY || !*run->gpu) {
 		run->refused = "the row does not state the GPU or how many";
 		return LK_OK;
@@ -215,9 +215,9 @@ lk_status lk_run_build(lk_arena *arena, const lk_run_row *row, lk_run *run, lk_e
 		return LK_OK;
 	}
 	lk_status status = take_cluster(arena, row, run, err);
-	if (status != LK_OK) return refuse(arena, run, status, err);
-	take_layout(row, job);
+	if (status != LK_OK) return job_refuse(arena, run, status, err);
+	job_take_layout(row, job);
 	take_software(row, lk_stack_defaults_of(run->stack, run->release), run, job);
 	status = lk_job_complete(job, &run->cluster, err);
-	return refuse(arena, run, status, err);
+	return job_refuse(arena, run, status, err);
 }

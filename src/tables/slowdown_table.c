@@ -47,7 +47,8 @@ enum {
 	ROWS = 1 << 13
 };
 
-static lk_status read_numbers(const lk_csv *csv, const int *column, double *value, lk_error *err) {
+static lk_status slowdown_table_read_numbers(const lk_csv *csv, const int *column, double *value,
+                                             lk_error *err) {
 	for (int c = 0; c < NUMBERS; c++) {
 		char where[256];
 		snprintf(where, sizeof where, "%.200s: %s", lk_csv_where(csv), columns[c].name);
@@ -62,10 +63,11 @@ struct reading {
 	lk_slowdown_table *out;
 };
 
-static lk_status read_row(void *context, const lk_csv *csv, const int *column, lk_error *err) {
+static lk_status slowdown_table_read_row(void *context, const lk_csv *csv, const int *column,
+                                         lk_error *err) {
 	const struct reading *reading = context;
 	double v[NUMBERS];
-	LK_TRY(read_numbers(csv, column, v, err));
+	LK_TRY(slowdown_table_read_numbers(csv, column, v, err));
 	if (!lk_push(reading->out)) return lk_oom(err);
 	lk_slowdown_row *row = lk_last(reading->out);
 	*row = (lk_slowdown_row){
@@ -92,7 +94,8 @@ static lk_status read_row(void *context, const lk_csv *csv, const int *column, l
 lk_status lk_slowdown_read(lk_arena *arena, lk_stream *in, lk_slowdown_table *out, lk_error *err) {
 	const char *names[COLUMNS];
 	for (int c = 0; c < COLUMNS; c++) names[c] = columns[c].name;
-	const lk_csv_table table = {names, COLUMNS,  NUMBERS, "table of overlapped kernels",
-	                            ROWS,  read_row, NULL};
+	const lk_csv_table table = {
+		names, COLUMNS, NUMBERS, "table of overlapped kernels", ROWS, slowdown_table_read_row,
+		NULL};
 	return lk_csv_read(in, &table, &(struct reading){arena, out}, err);
 }

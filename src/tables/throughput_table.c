@@ -50,7 +50,7 @@ static const struct {
 	{"/resnext101-32x4d", "resnext101-32x4d"},
 };
 
-static const char *preset_of(const char *path) {
+static const char *throughput_table_preset_of(const char *path) {
 	for (size_t i = 0; i < sizeof networks / sizeof *networks; i++)
 		if (lk_ends_in(path, networks[i].path)) return networks[i].preset;
 	return NULL;
@@ -60,7 +60,8 @@ static const char *preset_of(const char *path) {
 
 /* The value of a field "NAME...=VALUE;..." whose name begins so; "" none. `label` gets the rest of
  * the name. */
-static const char *field(const char *text, const char *name, char *label, size_t size) {
+static const char *throughput_table_field(const char *text, const char *name, char *label,
+                                          size_t size) {
 	for (const char *at = text; *at;) {
 		size_t length = strcspn(at, ";"), named = strcspn(at, "=");
 		if (strncasecmp(at, name, strlen(name)) == 0 && named < length) {
@@ -73,7 +74,7 @@ static const char *field(const char *text, const char *name, char *label, size_t
 	return "";
 }
 
-static int numbers_of(const char *text, double out[2]) {
+static int throughput_table_numbers_of(const char *text, double out[2]) {
 	int count = 0;
 	for (const char *at = text; *at && *at != ';' && count < 2;) {
 		const char *end;
@@ -91,7 +92,7 @@ static int numbers_of(const char *text, double out[2]) {
  * mixed precision, FP32", or the values carry names, "128 (FP32) / 256 (AMP)". */
 static double of_precision(const char *value, const char *label, bool mixed) {
 	double both[2];
-	int count = numbers_of(value, both);
+	int count = throughput_table_numbers_of(value, both);
 	if (count < 2) return count ? both[0] : NAN;
 	bool mixed_first = strncmp(label, ": mixed", 7) == 0;
 	return both[mixed == mixed_first ? 0 : 1];
@@ -99,7 +100,7 @@ static double of_precision(const char *value, const char *label, bool mixed) {
 
 static double batch_of(const char *text, const char *name, bool mixed) {
 	char label[80];
-	const char *value = field(text, name, label, sizeof label);
+	const char *value = throughput_table_field(text, name, label, sizeof label);
 	return of_precision(value, label, mixed);
 }
 
@@ -122,7 +123,8 @@ static void take_device(const char *gpu, const char *section, lk_throughput_run 
 	if (!run->device) run->why_not = "the device is not in the catalogue";
 }
 
-static void take_batch(const char *batch, const char *extra, lk_throughput_run *run) {
+static void throughput_table_take_batch(const char *batch, const char *extra,
+                                        lk_throughput_run *run) {
 	bool mixed = run->dtype == LK_FP16 || run->dtype == LK_BF16;
 	double gpu = batch_of(batch, "Batch size / GPU", mixed),
 		   all = batch_of(batch, "Accumulated Batch size / GPU", mixed);
@@ -146,13 +148,15 @@ static void take_batch(const char *batch, const char *extra, lk_throughput_run *
  * (--allreduce_post_accumulation) or clipped by their common norm first. Of 512 positions at most
  * 80 are predicted, of 128 at most 20, gathered before the head; SQuAD has two columns for each
  * position instead. */
-static void take_bert(const char *extra, const char *section, lk_throughput_run *run) {
+static void throughput_table_take_bert(const char *extra, const char *section,
+                                       lk_throughput_run *run) {
 	char label[80];
 	double seq[2];
 	if (strcmp(run->model, "bert-large") != 0) return;
 	run->compiled = run->unfused = run->reduces_late = true;
 	run->logit_share = 80.0 / 512;
-	if (numbers_of(field(extra, "Sequence length", label, sizeof label), seq))
+	if (throughput_table_numbers_of(
+			throughput_table_field(extra, "Sequence length", label, sizeof label), seq))
 		run->seq = (int)seq[0];
 	else if (strstr(section, "SQuAD") || strstr(section, "Fine-tuning"))
 		run->seq = SQUAD_SEQ, run->logit_share = 2.0 / VOCABULARY, run->optimizer = "adam";
@@ -166,9 +170,9 @@ static void take_images(lk_throughput_run *run) {
 	if (strcmp(run->model, "bert-large") != 0) run->compiled = run->dtype == LK_FP16;
 }
 
-static lk_status read_row(const lk_csv *csv, const int *at, lk_arena *arena, lk_throughput_run *run,
-                          lk_error *err) {
-	const char *path = lk_csv_field(csv, at[MODEL]), *preset = preset_of(path);
+static lk_status throughput_table_read_row(const lk_csv *csv, const int *at, lk_arena *arena,
+                                           lk_throughput_run *run, lk_error *err) {
+	const char *path = lk_csv_field(csv, at[MODEL]), *preset = throughput_table_preset_of(path);
 	const char *extra = lk_csv_field(csv, at[EXTRA]), *section = lk_csv_field(csv, at[SECTION]);
 	double throughput;
 	long long gpus;
@@ -184,8 +188,8 @@ static lk_status read_row(const lk_csv *csv, const int *at, lk_arena *arena, lk_
 	run->gpus = (int)gpus;
 	run->model = preset ? preset : "";
 	take_precision(lk_csv_field(csv, at[PRECISION]), lk_csv_field(csv, at[BATCH]), run);
-	take_batch(lk_csv_field(csv, at[BATCH]), extra, run);
-	take_bert(extra, section, run);
+	throughput_table_take_batch(lk_csv_field(csv, at[BATCH]), extra, run);
+	throughput_table_take_bert(extra, section, run);
 	take_images(run);
 	take_device(run->gpu, section, run);
 	if (!preset) run->why_not = "the network's shapes are not known here";
@@ -198,15 +202,17 @@ struct reading {
 	lk_throughput_runs *out;
 };
 
-static lk_status add_row(void *context, const lk_csv *csv, const int *at, lk_error *err) {
+static lk_status throughput_table_add_row(void *context, const lk_csv *csv, const int *at,
+                                          lk_error *err) {
 	struct reading *reading = context;
-	return lk_push(reading->out) ? read_row(csv, at, reading->arena, lk_last(reading->out), err)
-	                             : lk_oom(err);
+	return lk_push(reading->out)
+	           ? throughput_table_read_row(csv, at, reading->arena, lk_last(reading->out), err)
+	           : lk_oom(err);
 }
 
 lk_status lk_throughput_read(lk_arena *arena, lk_stream *in, lk_throughput_runs *out,
                              lk_error *err) {
-	const lk_csv_table table = {columns, COLUMNS, COLUMNS, "table of throughput",
-	                            ROWS,    add_row, NULL};
+	const lk_csv_table table = {
+		columns, COLUMNS, COLUMNS, "table of throughput", ROWS, throughput_table_add_row, NULL};
 	return lk_csv_read(in, &table, &(struct reading){arena, out}, err);
 }

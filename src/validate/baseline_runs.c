@@ -81,7 +81,7 @@ static double ideal_of(const lk_run *run) {
 }
 
 /* Seconds of `calls` messages of so many bytes among ranks that span so many GPUs. */
-static double messages(const lk_node *node, int ranks, int span, double calls, double bytes) {
+static double runs_messages(const lk_node *node, int ranks, int span, double calls, double bytes) {
 	double rate = span <= node->gpus ? node->intra_rate : node->nics * node->nic_rate / node->gpus;
 	if (ranks < 2) return 0;
 	return calls * (ALPHA + bytes * (ranks - 1) / ranks / fmax(rate, 1e8));
@@ -92,9 +92,10 @@ static double layer_messages(const lk_run *run, double tokens, double layers) {
 	const lk_job *job = &run->job;
 	const lk_node *node = &run->cluster.node[0];
 	double calls = 4 * layers * job->microbatches, activations = 2 * tokens * job->model.hidden;
-	double time = messages(node, job->tp, job->tp, calls, 2 * activations);
+	double time = runs_messages(node, job->tp, job->tp, calls, 2 * activations);
 	if (job->model.experts > 0)
-		time += messages(node, job->ep, job->ep * job->etp, calls, activations * job->model.topk);
+		time +=
+			runs_messages(node, job->ep, job->ep * job->etp, calls, activations * job->model.topk);
 	return time;
 }
 
@@ -106,10 +107,10 @@ static double data_messages(const lk_run *run, double layers) {
 	double trained = held.trained_dense + held.trained_experts,
 		   gathers = 2 * layers * job->microbatches;
 	int dp = lk_sizes_dp_ranks(job);
-	double time = messages(node, dp, dp * job->tp, 1, 2 * trained * lk_sizes_wire_bytes(job));
+	double time = runs_messages(node, dp, dp * job->tp, 1, 2 * trained * lk_sizes_wire_bytes(job));
 	if (job->sharding != LK_SHARD_ZERO3) return time;
 	return time +
-	       messages(node, dp, dp * job->tp, gathers, (held.dense + held.experts) * 2 / layers);
+	       runs_messages(node, dp, dp * job->tp, gathers, (held.dense + held.experts) * 2 / layers);
 }
 
 static double roofline_of(const lk_run *run, double ideal) {
@@ -125,7 +126,7 @@ static double roofline_of(const lk_run *run, double ideal) {
 	return fmax(device + layer_messages(run, tokens, layers), data_messages(run, layers));
 }
 
-static void describe(const lk_run *run, struct lesson *lesson) {
+static void runs_describe(const lk_run *run, struct lesson *lesson) {
 	const lk_job *job = &run->job;
 	const double sizes[SIZES] = {
 		lk_model_params(&job->model),
@@ -167,7 +168,7 @@ static struct lesson *lessons_of(lk_arena *arena, const lk_runs *runs, const int
 		lesson->roofline = roofline_of(run, lesson->ideal);
 		lesson->asked = isfinite(lesson->ideal) && lesson->ideal > 0 && isfinite(lesson->roofline);
 		lesson->teaches = lesson->asked && !*run->suspect && run->measured_s > 0;
-		describe(run, lesson);
+		runs_describe(run, lesson);
 	}
 	return lessons;
 }
@@ -200,9 +201,9 @@ static double factor_for(const struct lesson *lessons, size_t count, int fold, c
 }
 
 /* Rows of one fold share their factor: it is worked out once. */
-static lk_status scaled(lk_arena *arena, lk_scoring *out, const char *name,
-                        const struct lesson *lessons, bool per_stack, seconds_fn *seconds,
-                        int parameters, lk_error *err) {
+static lk_status runs_scaled(lk_arena *arena, lk_scoring *out, const char *name,
+                             const struct lesson *lessons, bool per_stack, seconds_fn *seconds,
+                             int parameters, lk_error *err) {
 	lk_baseline *baseline = lk_scoring_baseline(arena, out, name, parameters);
 	double *room = LK_ARRAY(arena, double, out->count),
 		   *factor = LK_ARRAY(arena, double, out->count);
@@ -224,15 +225,15 @@ static lk_status scaled(lk_arena *arena, lk_scoring *out, const char *name,
 	return LK_OK;
 }
 
-static double distance(const struct lesson *a, const struct lesson *b) {
+static double runs_distance(const struct lesson *a, const struct lesson *b) {
 	double sum = strcmp(a->stack, b->stack) != 0;
 	for (int i = 0; i < SIZES; i++) sum += fabs(a->size[i] - b->size[i]);
 	for (int i = 0; i < CHOICES; i++) sum += a->choice[i] != b->choice[i];
 	return sum;
 }
 
-static lk_status nearest(lk_arena *arena, lk_scoring *out, const struct lesson *lessons,
-                         lk_error *err) {
+static lk_status runs_nearest(lk_arena *arena, lk_scoring *out, const struct lesson *lessons,
+                              lk_error *err) {
 	lk_baseline *baseline = lk_scoring_baseline(arena, out, "nearest run", 0);
 	if (!baseline) return lk_oom(err);
 	for (size_t i = 0; i < out->count; i++) {
@@ -240,7 +241,7 @@ static lk_status nearest(lk_arena *arena, lk_scoring *out, const struct lesson *
 		double least = INFINITY;
 		for (size_t k = 0; asked->asked && k < out->count; k++) {
 			if (!lessons[k].teaches || lessons[k].fold == asked->fold) continue;
-			double d = distance(asked, &lessons[k]);
+			double d = runs_distance(asked, &lessons[k]);
 			if (d < least) least = d, best = &lessons[k];
 		}
 		if (best) baseline->predicted[i] = best->measured / best->ideal * asked->ideal;
@@ -249,7 +250,7 @@ static lk_status nearest(lk_arena *arena, lk_scoring *out, const struct lesson *
 }
 
 /* How many stacks the lessons are of. */
-static int stacks_of(const struct lesson *lessons, size_t count) {
+static int runs_stacks_of(const struct lesson *lessons, size_t count) {
 	int stacks = 0;
 	for (size_t i = 0; i < count; i++) {
 		bool first = lessons[i].teaches;
@@ -265,9 +266,11 @@ lk_status lk_baselines_runs(lk_arena *arena, const lk_runs *runs, const int *fol
 	if (runs->count > MOST) return LK_OK;
 	struct lesson *lessons = lessons_of(arena, runs, fold);
 	if (!lessons) return lk_oom(err);
-	int stacks = stacks_of(lessons, runs->count);
-	LK_TRY(scaled(arena, out, "constant MFU", lessons, false, ideal_seconds, 1, err));
-	LK_TRY(scaled(arena, out, "constant MFU per stack", lessons, true, ideal_seconds, stacks, err));
-	LK_TRY(scaled(arena, out, "roofline, alpha-beta", lessons, false, roofline_seconds, 1, err));
-	return nearest(arena, out, lessons, err);
+	int stacks = runs_stacks_of(lessons, runs->count);
+	LK_TRY(runs_scaled(arena, out, "constant MFU", lessons, false, ideal_seconds, 1, err));
+	LK_TRY(runs_scaled(arena, out, "constant MFU per stack", lessons, true, ideal_seconds, stacks,
+	                   err));
+	LK_TRY(
+		runs_scaled(arena, out, "roofline, alpha-beta", lessons, false, roofline_seconds, 1, err));
+	return runs_nearest(arena, out, lessons, err);
 }

@@ -27,7 +27,7 @@ struct line_fit {
 	const lk_coll_row *like; /* only rows of its collective and group; NULL: all */
 };
 
-static bool alike(const lk_coll_row *a, const lk_coll_row *b) {
+static bool baselines_alike(const lk_coll_row *a, const lk_coll_row *b) {
 	return !b || (a->kind == b->kind && a->gpus == b->gpus && a->nodes == b->nodes);
 }
 
@@ -39,7 +39,7 @@ static double line_error(const double *x, void *context) {
 	const struct line_fit *fit = context;
 	double sum = 0;
 	for (size_t i = 0; i < fit->count; i++)
-		if (alike(fit->rows[i], fit->like))
+		if (baselines_alike(fit->rows[i], fit->like))
 			sum += fabs(log(line_at(x, fit->rows[i]) / fit->rows[i]->us));
 	return sum;
 }
@@ -52,10 +52,10 @@ lk_status lk_coll_predict_alpha_beta(const lk_coll_pick *seen, size_t seen_count
 	double x[2] = {0};
 	(void)err;
 	for (size_t i = 0; i < held_count; i++) {
-		if (i == 0 || !alike(held[i], held[i - 1])) {
+		if (i == 0 || !baselines_alike(held[i], held[i - 1])) {
 			struct line_fit f = {seen, seen_count, NULL};
 			for (size_t k = 0; k < seen_count && !f.like; k++)
-				if (alike(seen[k], held[i])) f.like = held[i];
+				if (baselines_alike(seen[k], held[i])) f.like = held[i];
 			lk_fit_simplex(numbers, 2, EVALUATIONS, line_error, &f, x, NULL);
 		}
 		us[i] = line_at(x, held[i]);
@@ -82,7 +82,7 @@ lk_status lk_coll_predict_raw(const lk_coll_pick *seen, size_t seen_count, const
 
 /* ---- five scalars ---- */
 
-static double scaled(const double *x, const lk_nccl_raw *raw) {
+static double baselines_scaled(const double *x, const lk_nccl_raw *raw) {
 	return x[0] + x[1] * raw->latency + raw->transfer / x[2 + (int)raw->proto];
 }
 
@@ -96,7 +96,8 @@ static double scalar_error(const double *x, void *context) {
 	const struct scalar_fit *fit = context;
 	double sum = 0;
 	for (size_t i = 0; i < fit->count; i++)
-		if (fit->raw[i].latency > 0) sum += fabs(log(scaled(x, &fit->raw[i]) / fit->rows[i]->us));
+		if (fit->raw[i].latency > 0)
+			sum += fabs(log(baselines_scaled(x, &fit->raw[i]) / fit->rows[i]->us));
 	return sum;
 }
 
@@ -117,7 +118,7 @@ lk_status lk_coll_predict_scalars(const lk_coll_pick *seen, size_t seen_count,
 	lk_fit_simplex(numbers, 5, EVALUATIONS * 2, scalar_error, &f, x, NULL);
 	for (size_t i = 0; i < held_count; i++) {
 		lk_nccl_raw one;
-		us[i] = raw_of(held[i], &one) ? scaled(x, &one) : NAN;
+		us[i] = raw_of(held[i], &one) ? baselines_scaled(x, &one) : NAN;
 	}
 	lk_arena_free(&arena);
 	return LK_OK;

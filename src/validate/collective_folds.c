@@ -17,7 +17,7 @@ const char *lk_coll_size_class(double bytes) {
 	return bytes < 1048576 ? "<1 MiB" : bytes <= 16777216 ? "1-16 MiB" : ">16 MiB";
 }
 
-static bool usable(const lk_coll_row *row) {
+static bool folds_usable(const lk_coll_row *row) {
 	return !*row->refused && !*row->slow && row->us > 0;
 }
 
@@ -28,7 +28,7 @@ lk_status lk_coll_fabrics_of(const lk_coll_rows *rows, lk_coll_fabrics *out, lk_
 		bool known = false;
 		for (size_t f = 0; f < out->count && !known; f++) known = strcmp(out->at[f], name) == 0;
 		for (size_t k = i; k < rows->count && !known; k++)
-			same += usable(&rows->at[k]) && strcmp(rows->at[k].fabric, name) == 0;
+			same += folds_usable(&rows->at[k]) && strcmp(rows->at[k].fabric, name) == 0;
 		if (known || same < LK_COLL_FIT_ROWS) continue;
 		if (!lk_push(out)) return lk_oom(err);
 		*lk_last(out) = name;
@@ -38,11 +38,11 @@ lk_status lk_coll_fabrics_of(const lk_coll_rows *rows, lk_coll_fabrics *out, lk_
 
 bool lk_coll_fitted(const lk_coll_fabrics *fabrics, const lk_coll_row *row) {
 	for (size_t f = 0; f < fabrics->count; f++)
-		if (strcmp(fabrics->at[f], row->fabric) == 0) return usable(row);
+		if (strcmp(fabrics->at[f], row->fabric) == 0) return folds_usable(row);
 	return false;
 }
 
-static int fold_of(const lk_coll_row *row, lk_coll_folds folds) {
+static int validate_fold_of(const lk_coll_row *row, lk_coll_folds folds) {
 	if (folds == LK_COLL_FOLDS_GPUS) return row->gpus;
 	return (int)(lk_hash64((uint64_t)row->bytes) % PARTS);
 }
@@ -53,7 +53,8 @@ const char *lk_coll_no_relatives(const lk_coll_rows *rows, const lk_coll_row *ro
 	bool others = false, network = row->network_stated;
 	for (size_t i = 0; i < rows->count; i++) {
 		const lk_coll_row *other = &rows->at[i];
-		if (!usable(other) || other->gpus == row->gpus || strcmp(other->fabric, row->fabric) != 0)
+		if (!folds_usable(other) || other->gpus == row->gpus ||
+		    strcmp(other->fabric, row->fabric) != 0)
 			continue;
 		others = true;
 		network |= other->nodes > 1;
@@ -74,13 +75,13 @@ struct split {
 	size_t seen_count, held_count;
 };
 
-static void divide(const lk_coll_rows *rows, const char *fabric, lk_coll_folds folds, int fold,
-                   struct split *split) {
+static void folds_divide(const lk_coll_rows *rows, const char *fabric, lk_coll_folds folds,
+                         int fold, struct split *split) {
 	split->seen_count = split->held_count = 0;
 	for (size_t i = 0; i < rows->count; i++) {
 		const lk_coll_row *row = &rows->at[i];
-		if (!usable(row) || strcmp(row->fabric, fabric) != 0) continue;
-		if (fold_of(row, folds) != fold) {
+		if (!folds_usable(row) || strcmp(row->fabric, fabric) != 0) continue;
+		if (validate_fold_of(row, folds) != fold) {
 			split->seen[split->seen_count++] = row;
 		} else {
 			split->place[split->held_count] = i;
@@ -94,12 +95,12 @@ static lk_status cross(const lk_coll_rows *rows, const char *fabric, lk_coll_fol
 	int done[FOLDS], count = 0;
 	for (size_t i = 0; i < rows->count; i++) {
 		const lk_coll_row *row = &rows->at[i];
-		int fold = fold_of(row, folds);
+		int fold = validate_fold_of(row, folds);
 		bool known = false;
 		for (int k = 0; k < count && !known; k++) known = done[k] == fold;
 		if (known || count == FOLDS || strcmp(row->fabric, fabric) != 0) continue;
 		done[count++] = fold;
-		divide(rows, fabric, folds, fold, split);
+		folds_divide(rows, fabric, folds, fold, split);
 		LK_TRY(predict(split->seen, split->seen_count, split->held, split->held_count, split->us,
 		               err));
 		for (size_t h = 0; h < split->held_count; h++) us[split->place[h]] = split->us[h];

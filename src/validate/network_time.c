@@ -37,8 +37,10 @@ struct found {
 	lk_memory_model model;
 };
 
-static const lk_memory_model *model_of(const lk_calibration *calibration, const lk_device *device,
-                                       const lk_memory_kernel *kernel, struct found *cache) {
+static const lk_memory_model *network_time_model_of(const lk_calibration *calibration,
+                                                    const lk_device *device,
+                                                    const lk_memory_kernel *kernel,
+                                                    struct found *cache) {
 	enum {
 		KERNELS = 16
 	};
@@ -58,7 +60,8 @@ static void add_pass(const lk_calibration *calibration, const lk_model_run *run,
                      const lk_eager_op *op, struct found *cache, lk_network_work *network_work) {
 	double count = op->count / (op->whole ? 1 : run->tensor);
 	lk_memory_work work = {op->kernel, op->bytes, op->rows, op->width, 4};
-	const lk_memory_model *model = model_of(calibration, run->device, op->kernel, cache);
+	const lk_memory_model *model =
+		network_time_model_of(calibration, run->device, op->kernel, cache);
 	network_work->passes_s[op->backward] += count * lk_memory_seconds(model, run->device, &work);
 	network_work->roofline_s += count * op->bytes / run->device->memory_rate;
 }
@@ -69,7 +72,8 @@ static double reduce_seconds(const lk_device *device, int devices, double bytes)
 	return 20e-6 + 2.0 * (devices - 1) / devices * bytes / (0.8 * rate);
 }
 
-static void add_exchange(const lk_model_run *run, double batch, lk_network_work *work) {
+static void network_time_add_exchange(const lk_model_run *run, double batch,
+                                      lk_network_work *work) {
 	const lk_model *model = &run->model;
 	double layers = model->layers + model->decoder_layers;
 	if (run->tensor > 1) {
@@ -101,7 +105,7 @@ lk_status lk_network_work_of(const lk_calibration *calibration, const lk_model_r
 	}
 	lk_vec_free(&ops);
 	if (status != LK_OK) return status;
-	add_exchange(run, batch, out);
+	network_time_add_exchange(run, batch, out);
 	const lk_memory_kernel *add = lk_memory_kernel_find("add");
 	lk_memory_model call = lk_memory_model_find(calibration, run->device, add, LK_FP32, NULL, NULL);
 	out->call_s = fmax(call.floor_s, call.start_s);
@@ -185,7 +189,7 @@ static double factor_of_row(const lk_network_model *model, const lk_network_row 
 
 /* Products of devices whose kernels are borrowed: the mean of what rows ask for, drawn to 1 as by
  * half a row. */
-static void set_factors(const struct task *task) {
+static void network_time_set_factors(const struct task *task) {
 	for (int d = 0; d < task->fit->owners; d++) {
 		double sum = 0, rows = 0.5;
 		for (size_t i = 0; i < task->count; i++) {
@@ -204,11 +208,11 @@ double lk_network_predict(const lk_network_fit *fit, const lk_network_row *row) 
 	return lk_network_seconds(&fit->model, row->work);
 }
 
-static double objective(const double *x, void *context) {
+static double network_time_objective(const double *x, void *context) {
 	const struct task *task = context;
 	double sum = 0, far = 0;
 	task->fit->model = model_from(x);
-	set_factors(task);
+	network_time_set_factors(task);
 	for (size_t i = 0; i < task->count; i++)
 		sum += fabs(log(lk_network_predict(task->fit, &task->rows[i]) / task->rows[i].seconds));
 	for (int i = 0; i < LK_NETWORK_NUMBERS; i++) {
@@ -241,9 +245,9 @@ void lk_network_fit_rows(const lk_network_row *rows, size_t count, lk_network_fi
 	for (int i = 0; i < LK_NETWORK_NUMBERS; i++)
 		search[i] = (lk_fit_number){numbers[i].name, numbers[i].usual, numbers[i].low,
 		                            numbers[i].high, true};
-	lk_fit_simplex(search, LK_NETWORK_NUMBERS, 3000, objective, &t, x, NULL);
+	lk_fit_simplex(search, LK_NETWORK_NUMBERS, 3000, network_time_objective, &t, x, NULL);
 	out->model = model_from(x);
-	set_factors(&t);
+	network_time_set_factors(&t);
 }
 
 /* ---- as rows of a calibration ---- */

@@ -9,12 +9,12 @@
 #include "validate/validate.h"
 
 /* "bmm fp32" */
-static const char *class_of(lk_arena *arena, const lk_op_sample *sample) {
+static const char *gemm_class_of(lk_arena *arena, const lk_op_sample *sample) {
 	return lk_arena_printf(arena, "%s %s", sample->op, lk_dtype_name(sample->dtype));
 }
 
 /* Rows that miss alike: "bmm fp32 t4"; "bmm fp32 other" on devices that the fit has not seen. */
-static const char *range_of(lk_arena *arena, const lk_op_sample *sample, bool measured) {
+static const char *gemm_range_of(lk_arena *arena, const lk_op_sample *sample, bool measured) {
 	return lk_arena_printf(arena, "%s %s %s", sample->op, lk_dtype_name(sample->dtype),
 	                       measured ? sample->device->name : "other");
 }
@@ -34,8 +34,8 @@ static lk_status name_points(lk_arena *arena, const lk_gemm_table *table, const 
 			out[i] = out[i - 1];
 			continue;
 		}
-		out[i] = (struct names){class_of(arena, sample),
-		                        range_of(arena, sample, measured[table->points[i].device])};
+		out[i] = (struct names){gemm_class_of(arena, sample),
+		                        gemm_range_of(arena, sample, measured[table->points[i].device])};
 		if (!out[i].class || !out[i].range) return lk_oom(err);
 	}
 	return LK_OK;
@@ -101,7 +101,7 @@ static lk_status predict_calibrated(struct work *work, lk_error *err) {
 	return LK_OK;
 }
 
-static lk_status put_rows(struct work *work, lk_error *err) {
+static lk_status gemm_put_rows(struct work *work, lk_error *err) {
 	double *nearest = LK_ARRAY(work->arena, double, work->table.count);
 	if (!nearest) return lk_oom(err);
 	bool other = work->part->cross && work->part->folds == LK_FOLDS_GPU;
@@ -130,7 +130,7 @@ static lk_status score_dtype(lk_arena *arena, lk_ops_part *part, lk_dtype dtype,
 	w.of = LK_ARRAY(arena, struct names, w.table.count);
 	if (!w.predicted || !w.width || !w.of) return lk_oom(err);
 	LK_TRY(part->cross ? predict_cross(&w, err) : predict_calibrated(&w, err));
-	return put_rows(&w, err);
+	return gemm_put_rows(&w, err);
 }
 
 lk_status lk_ops_gemm_score(lk_arena *arena, lk_ops_part *part, lk_error *err) {
@@ -150,9 +150,9 @@ static double share_off(double sum, size_t count) {
 	return count ? expm1(sum / (double)count) : NAN;
 }
 
-static lk_status put_numbers(const lk_gemm_table *table, const lk_gemm_fitted *fitted,
-                             const char *source, const char *date, lk_calibration *out,
-                             lk_error *err) {
+static lk_status gemm_put_numbers(const lk_gemm_table *table, const lk_gemm_fitted *fitted,
+                                  const char *source, const char *date, lk_calibration *out,
+                                  lk_error *err) {
 	for (int d = 0; d < (fitted->general ? 1 : table->devices); d++) {
 		double sum = 0;
 		size_t count = 0;
@@ -186,8 +186,8 @@ static lk_status put_trees(const lk_gemm_table *table, const lk_gemm_fitted *fit
 }
 
 /* Widths of ranges, from predictions of folds that the fit had not seen. */
-static lk_status put_ranges(lk_gemm_table *table, bool general, const char *source,
-                            const char *date, lk_calibration *out, lk_error *err) {
+static lk_status gemm_put_ranges(lk_gemm_table *table, bool general, const char *source,
+                                 const char *date, lk_calibration *out, lk_error *err) {
 	lk_arena *arena = &out->arena;
 	double *predicted = LK_ARRAY(arena, double, table->count);
 	struct names *of = LK_ARRAY(arena, struct names, table->count);
@@ -201,9 +201,9 @@ static lk_status put_ranges(lk_gemm_table *table, bool general, const char *sour
 	return lk_misses_write(arena, misses, table->count, "gemm", source, date, out, err);
 }
 
-static lk_status calibrate(const lk_op_samples *samples, lk_dtype dtype, bool general,
-                           const char *source, const char *date, lk_calibration *out,
-                           lk_error *err) {
+static lk_status gemm_calibrate(const lk_op_samples *samples, lk_dtype dtype, bool general,
+                                const char *source, const char *date, lk_calibration *out,
+                                lk_error *err) {
 	lk_gemm_table t;
 	int folds = general ? LK_FOLDS_GPU : LK_FOLDS_SHAPE;
 	LK_TRY(lk_gemm_table_build(&out->arena, samples->at, samples->count, dtype, folds, &t, err));
@@ -211,15 +211,15 @@ static lk_status calibrate(const lk_op_samples *samples, lk_dtype dtype, bool ge
 	lk_gemm_fitted *fitted = LK_NEW(&out->arena, lk_gemm_fitted);
 	if (!fitted) return lk_oom(err);
 	LK_TRY(lk_gemm_fit(&out->arena, &t, -1, general, fitted, err));
-	LK_TRY(put_numbers(&t, fitted, source, date, out, err));
+	LK_TRY(gemm_put_numbers(&t, fitted, source, date, out, err));
 	LK_TRY(put_trees(&t, fitted, source, date, out, err));
-	return put_ranges(&t, general, source, date, out, err);
+	return gemm_put_ranges(&t, general, source, date, out, err);
 }
 
 lk_status lk_calibrate_gemm(const lk_op_samples *samples, const char *source, const char *date,
                             lk_calibration *out, lk_error *err) {
 	for (int d = 0; d < LK_DTYPES; d++)
 		for (int general = 0; general < 2; general++)
-			LK_TRY(calibrate(samples, (lk_dtype)d, general, source, date, out, err));
+			LK_TRY(gemm_calibrate(samples, (lk_dtype)d, general, source, date, out, err));
 	return LK_OK;
 }

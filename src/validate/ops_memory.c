@@ -35,8 +35,8 @@ static const char *basis_text(lk_memory_basis basis) {
 	}
 }
 
-static void put_row(struct scorer *scorer, const lk_memory_rows *rows, size_t row,
-                    const lk_memory_model *model, lk_memory_basis basis) {
+static void memory_put_row(struct scorer *scorer, const lk_memory_rows *rows, size_t row,
+                           const lk_memory_model *model, lk_memory_basis basis) {
 	const lk_op_sample *sample = &scorer->part->samples[row];
 	lk_validated *out = &scorer->part->rows[row];
 	lk_memory_work work =
@@ -57,7 +57,7 @@ static void put_row(struct scorer *scorer, const lk_memory_rows *rows, size_t ro
 
 /* ---- the nearest measured shape ---- */
 
-static double distance(const lk_op_sample *a, const lk_op_sample *b) {
+static double memory_distance(const lk_op_sample *a, const lk_op_sample *b) {
 	double rows = log(a->m / b->m), width = log(a->n / b->n);
 	return rows * rows + width * width;
 }
@@ -71,7 +71,7 @@ static void put_nearest(struct scorer *scorer, const lk_memory_rows *rows, size_
 		if (other == row ||
 		    (scorer->part->cross && scorer->table.fold[other] == scorer->table.fold[row]))
 			continue;
-		double d = distance(&samples[row], &samples[other]);
+		double d = memory_distance(&samples[row], &samples[other]);
 		if (d < least) least = d, scorer->part->nearest[row] = samples[other].seconds;
 	}
 }
@@ -85,8 +85,8 @@ static bool has_fold(const struct scorer *scorer, const lk_memory_rows *rows, in
 }
 
 /* Fits a group without a fold; false where too few rows are left. */
-static bool fit_without(struct scorer *scorer, lk_memory_rows *rows, int fold,
-                        lk_memory_model *out) {
+static bool memory_fit_without(struct scorer *scorer, lk_memory_rows *rows, int fold,
+                               lk_memory_model *out) {
 	if (!has_fold(scorer, rows, fold)) {
 		*out = *lk_memory_table_whole(&scorer->table, rows);
 		return rows->rows.count >= LK_MEMORY_POINTS_LEAST;
@@ -109,7 +109,7 @@ static lk_status from_relatives(struct scorer *scorer, const lk_memory_rows *row
 	for (size_t i = 0; i < scorer->table.groups.count && status == LK_OK; i++) {
 		lk_memory_rows *other = &scorer->table.groups.at[i];
 		lk_memory_model model;
-		if (!is_relative(rows, other) || !fit_without(scorer, other, fold, &model)) continue;
+		if (!is_relative(rows, other) || !memory_fit_without(scorer, other, fold, &model)) continue;
 		lk_memory_group group = {other->device, other->kernel, other->dtype, NULL, 0};
 		status = lk_memory_fit_row(&fits, &group, &model, "", "", err);
 	}
@@ -122,15 +122,15 @@ static lk_status from_relatives(struct scorer *scorer, const lk_memory_rows *row
 static lk_status score_fold(struct scorer *scorer, lk_memory_rows *rows, int fold, lk_error *err) {
 	lk_memory_model model;
 	lk_memory_basis basis = LK_BASIS_DEVICE;
-	if (!fit_without(scorer, rows, fold, &model))
+	if (!memory_fit_without(scorer, rows, fold, &model))
 		LK_TRY(from_relatives(scorer, rows, fold, &model, &basis, err));
 	for (size_t i = 0; i < rows->rows.count; i++)
 		if (scorer->table.fold[rows->rows.at[i]] == fold)
-			put_row(scorer, rows, rows->rows.at[i], &model, basis);
+			memory_put_row(scorer, rows, rows->rows.at[i], &model, basis);
 	return LK_OK;
 }
 
-static lk_status score_group(struct scorer *scorer, lk_memory_rows *rows, lk_error *err) {
+static lk_status memory_score_group(struct scorer *scorer, lk_memory_rows *rows, lk_error *err) {
 	for (size_t i = 0; scorer->part->nearest && i < rows->rows.count; i++)
 		put_nearest(scorer, rows, rows->rows.at[i]);
 	if (scorer->part->cross) {
@@ -143,12 +143,12 @@ static lk_status score_group(struct scorer *scorer, lk_memory_rows *rows, lk_err
 	lk_memory_model model = lk_memory_model_find(lk_calibration_current(), rows->device,
 	                                             rows->kernel, rows->dtype, NULL, &basis);
 	for (size_t i = 0; i < rows->rows.count; i++)
-		put_row(scorer, rows, rows->rows.at[i], &model, basis);
+		memory_put_row(scorer, rows, rows->rows.at[i], &model, basis);
 	return LK_OK;
 }
 
 /* Ranges: with `cross` from the misses in other folds, else as calibrated. */
-static lk_status put_ranges(struct scorer *scorer, lk_error *err) {
+static lk_status memory_put_ranges(struct scorer *scorer, lk_error *err) {
 	double share = lk_memory_inside(&scorer->table);
 	if (scorer->part->cross)
 		LK_TRY(lk_misses_widths_of(scorer->arena, scorer->misses, scorer->part->count, share, err));
@@ -165,7 +165,7 @@ static lk_status put_ranges(struct scorer *scorer, lk_error *err) {
 	return LK_OK;
 }
 
-static lk_status score(struct scorer *scorer, lk_error *err) {
+static lk_status memory_score(struct scorer *scorer, lk_error *err) {
 	const char **why = LK_ARRAY(scorer->arena, const char *, scorer->part->count);
 	scorer->misses = LK_ARRAY(scorer->arena, lk_miss, scorer->part->count);
 	if (!why || !scorer->misses) return lk_oom(err);
@@ -175,16 +175,16 @@ static lk_status score(struct scorer *scorer, lk_error *err) {
 	for (size_t i = 0; i < scorer->part->count; i++)
 		if (why[i]) scorer->part->rows[i].reason = why[i];
 	for (size_t i = 0; i < scorer->table.groups.count; i++)
-		LK_TRY(score_group(scorer, &scorer->table.groups.at[i], err));
+		LK_TRY(memory_score_group(scorer, &scorer->table.groups.at[i], err));
 	if (scorer->table.groups.count > 0 && scorer->part->cross)
 		scorer->part->held_out =
 			scorer->part->folds == LK_FOLDS_GPU ? "whole devices" : "whole widths";
-	return put_ranges(scorer, err);
+	return memory_put_ranges(scorer, err);
 }
 
 lk_status lk_ops_memory_score(lk_arena *arena, lk_ops_part *part, lk_error *err) {
 	struct scorer s = {.arena = arena, .part = part};
-	lk_status status = score(&s, err);
+	lk_status status = memory_score(&s, err);
 	lk_memory_table_free(&s.table);
 	return status;
 }
@@ -201,7 +201,7 @@ lk_status lk_ops_memory_misses(lk_arena *arena, const lk_op_samples *samples, lk
 	part.classes = LK_ARRAY(arena, lk_score_key, count);
 	part.roofline = LK_ARRAY(arena, double, count);
 	if (!part.classes || !part.roofline) return lk_oom(err);
-	lk_status status = score(&s, err);
+	lk_status status = memory_score(&s, err);
 	*out = s.misses;
 	*share = lk_memory_inside(&s.table);
 	lk_memory_table_free(&s.table);

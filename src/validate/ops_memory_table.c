@@ -48,8 +48,8 @@ static lk_status kernel_of(known_kernels *known, const lk_op_sample *sample,
 	return LK_OK;
 }
 
-static lk_memory_rows *group_of(lk_memory_table *table, const lk_op_sample *sample,
-                                const lk_memory_kernel *kernel) {
+static lk_memory_rows *memory_table_group_of(lk_memory_table *table, const lk_op_sample *sample,
+                                             const lk_memory_kernel *kernel) {
 	for (size_t i = table->groups.count; i-- > 0;) {
 		lk_memory_rows *rows = &table->groups.at[i];
 		if (rows->device == sample->device && rows->kernel == kernel &&
@@ -74,7 +74,7 @@ static lk_status sort_rows(lk_memory_table *table, known_kernels *known, const c
 		                                     : NULL;
 		if (why) why[i] = reason;
 		if (reason) continue;
-		lk_memory_rows *rows = group_of(table, sample, kernel);
+		lk_memory_rows *rows = memory_table_group_of(table, sample, kernel);
 		if (!rows || !lk_push(&rows->rows)) return lk_oom(err);
 		*lk_last(&rows->rows) = i;
 	}

@@ -21,7 +21,7 @@ static int by_sum(const void *a, const void *b) {
 	return (x->point > y->point) - (x->point < y->point);
 }
 
-static struct place place_of(const lk_gemm_table *table, size_t i, bool other_devices) {
+static struct place nearest_place_of(const lk_gemm_table *table, size_t i, bool other_devices) {
 	const lk_gemm_point *point = &table->points[i];
 	struct place out = {.at = {log(point->shape.batch), log(point->shape.m), log(point->shape.n),
 	                           log(point->shape.k)},
@@ -41,7 +41,7 @@ struct search {
 };
 
 /* Looks at one place; false when nothing nearer can lie beyond it. */
-static bool look(struct search *search, size_t i) {
+static bool nearest_look(struct search *search, size_t i) {
 	const struct place *own = &search->at[search->own], *other = &search->at[i];
 	double apart = (other->sum - own->sum) / 2, far = 0;
 	if (other->device != own->device || apart * apart > search->least) return false;
@@ -51,12 +51,12 @@ static bool look(struct search *search, size_t i) {
 	return search->least > 0;
 }
 
-static size_t nearest(const struct place *places, size_t count, size_t own, bool cross) {
+static size_t validate_nearest(const struct place *places, size_t count, size_t own, bool cross) {
 	struct search s = {places, count, own, cross, INFINITY, own};
 	bool up = true, down = true;
 	for (size_t step = 1; up || down; step++) {
-		up = up && own + step < count && look(&s, own + step);
-		down = down && own >= step && look(&s, own - step);
+		up = up && own + step < count && nearest_look(&s, own + step);
+		down = down && own >= step && nearest_look(&s, own - step);
 	}
 	return s.best;
 }
@@ -65,10 +65,10 @@ lk_status lk_gemm_nearest(const lk_gemm_table *table, bool cross, bool other_dev
                           double *predicted, lk_error *err) {
 	struct place *places = calloc(table->count + 1, sizeof *places);
 	if (!places) return lk_oom(err);
-	for (size_t i = 0; i < table->count; i++) places[i] = place_of(table, i, other_devices);
+	for (size_t i = 0; i < table->count; i++) places[i] = nearest_place_of(table, i, other_devices);
 	qsort(places, table->count, sizeof *places, by_sum);
 	for (size_t i = 0; i < table->count; i++) {
-		size_t found = nearest(places, table->count, i, cross);
+		size_t found = validate_nearest(places, table->count, i, cross);
 		const lk_gemm_point *own = &table->points[places[i].point],
 							*other = &table->points[places[found].point];
 		double work = exp(places[i].sum - places[found].sum);

@@ -31,7 +31,7 @@ static void predict_in_use(const lk_coll_rows *rows, double *us) {
 }
 
 /* Numbers behind the predictions of fitted fabrics. */
-static int numbers_of(const lk_coll_fabrics *fabrics) {
+static int collectives_numbers_of(const lk_coll_fabrics *fabrics) {
 	const lk_calibration *calibration = lk_calibration_current();
 	int numbers = LK_FABRIC_NUMBERS * (int)fabrics->count;
 	for (size_t f = 0; f < fabrics->count; f++) {
@@ -65,7 +65,7 @@ struct task {
 	lk_scoring *out;
 };
 
-static const char *reason_of(const struct task *task, const lk_coll_row *row) {
+static const char *collectives_reason_of(const struct task *task, const lk_coll_row *row) {
 	if (*row->refused) return row->refused;
 	if (*row->slow) return lk_arena_printf(task->arena, "not scored: %s", row->slow);
 	if (!(row->us > 0)) return "not scored: no measured time";
@@ -76,7 +76,7 @@ static const char *reason_of(const struct task *task, const lk_coll_row *row) {
 	              : "from the catalogue and the default numbers: too few rows to fit its fabric";
 }
 
-static lk_status fill_row(const struct task *task, size_t i, double us, lk_error *err) {
+static lk_status collectives_fill_row(const struct task *task, size_t i, double us, lk_error *err) {
 	const lk_coll_row *row = &task->rows->at[i];
 	lk_validated *out = &task->out->rows[i];
 	lk_group_shape group = lk_coll_row_group(row, NULL);
@@ -85,7 +85,7 @@ static lk_status fill_row(const struct task *task, size_t i, double us, lk_error
 	out->unit = "us";
 	out->model = lk_coll_name(row->kind), out->measured = row->us > 0 ? row->us : NAN,
 	out->predicted = us;
-	out->reason = reason_of(task, row);
+	out->reason = collectives_reason_of(task, row);
 	if (!*row->refused) {
 		lk_coll_cost cost = lk_collective_cost(row->kind, &group, row->bytes);
 		out->layout = lk_arena_printf(task->arena, "%.0f B, %d node%s, %s %s", row->bytes,
@@ -115,7 +115,7 @@ static lk_status fill_row(const struct task *task, size_t i, double us, lk_error
 
 /* ---- the whole ---- */
 
-static lk_status compare(const struct task *task, lk_error *err) {
+static lk_status collectives_compare(const struct task *task, lk_error *err) {
 	static const struct {
 		const char *name;
 		lk_coll_predictor *predict;
@@ -143,7 +143,7 @@ static lk_status compare(const struct task *task, lk_error *err) {
 	return LK_OK;
 }
 
-static lk_status score(struct task *task, lk_error *err) {
+static lk_status collectives_score(struct task *task, lk_error *err) {
 	static const char *const by[] = {"fabrics", "fabric", "collective", "gpus", "size"};
 	LK_TRY(lk_coll_fabrics_of(task->rows, &task->fabrics, err));
 	LK_TRY(lk_scoring_rows(task->arena, task->rows->count, task->out, err));
@@ -156,13 +156,14 @@ static lk_status score(struct task *task, lk_error *err) {
 			lk_coll_cross(task->rows, &task->fabrics, task->folds, lk_coll_predict_model, us, err));
 	for (size_t d = 0; d < sizeof by / sizeof *by; d++)
 		if (!lk_scoring_divide(task->arena, task->out, by[d])) return lk_oom(err);
-	for (size_t i = 0; i < task->rows->count; i++) LK_TRY(fill_row(task, i, us[i], err));
-	task->out->parameters = numbers_of(&task->fabrics);
+	for (size_t i = 0; i < task->rows->count; i++)
+		LK_TRY(collectives_fill_row(task, i, us[i], err));
+	task->out->parameters = collectives_numbers_of(&task->fabrics);
 	task->out->unit_of_rows = "size";
 	task->out->folds = !task->cross                        ? ""
 	                   : task->folds == LK_COLL_FOLDS_SIZE ? "fifth of the fabric's sizes"
 	                                                       : "number of GPUs of the fabric";
-	return compare(task, err);
+	return collectives_compare(task, err);
 }
 
 lk_status lk_score_collectives(lk_arena *arena, const lk_validate_request *request, lk_stream *in,
@@ -171,7 +172,7 @@ lk_status lk_score_collectives(lk_arena *arena, const lk_validate_request *reque
 	struct task t = {.arena = arena, .rows = &rows, .cross = request->cross, .out = out};
 	t.folds = request->folds == LK_FOLDS_GPUS ? LK_COLL_FOLDS_GPUS : LK_COLL_FOLDS_SIZE;
 	lk_status status = lk_coll_rows_read(arena, in, &rows, err);
-	if (status == LK_OK) status = score(&t, err);
+	if (status == LK_OK) status = collectives_score(&t, err);
 	lk_vec_free(&t.fabrics);
 	lk_vec_free(&rows);
 	return status;

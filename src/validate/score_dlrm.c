@@ -26,7 +26,7 @@ struct scorer {
 /* ---- what the host spends ---- */
 
 /* Of recommendation models, at batches as those of the table. */
-static lk_host_kind kind_of(const struct scorer *scorer) {
+static lk_host_kind dlrm_kind_of(const struct scorer *scorer) {
 	lk_host_kind kind = {"DLRM", INFINITY, 0};
 	for (size_t i = 0; i < scorer->count; i++)
 		kind.least = fmin(kind.least, scorer->runs[i].batch),
@@ -36,7 +36,7 @@ static lk_host_kind kind_of(const struct scorer *scorer) {
 
 static lk_status read_terms(const struct scorer *scorer, const char *path, lk_host_terms *out,
                             lk_error *err) {
-	const lk_host_kind kind = kind_of(scorer);
+	const lk_host_kind kind = dlrm_kind_of(scorer);
 	lk_stream *in;
 	LK_TRY(lk_stream_open(path, &in, err));
 	lk_status status = lk_host_terms_read(in, &kind, out, err);
@@ -44,7 +44,7 @@ static lk_status read_terms(const struct scorer *scorer, const char *path, lk_ho
 	return status;
 }
 
-static const char *beside(lk_arena *arena, const char *table, const char *name) {
+static const char *dlrm_beside(lk_arena *arena, const char *table, const char *name) {
 	const char *slash = strrchr(table, '/');
 	return lk_arena_printf(arena, "%.*s%s", slash ? (int)(slash + 1 - table) : 0, table, name);
 }
@@ -52,8 +52,9 @@ static const char *beside(lk_arena *arena, const char *table, const char *name) 
 /* The tables beside the one of measurements: a newer one of T1 and T2 over many runs, an older one
  * of all terms of one. */
 static lk_status read_usual(struct scorer *scorer, lk_error *err) {
-	const char *many = beside(scorer->arena, scorer->request->table, "host_op_overheads.csv");
-	const char *full = beside(scorer->arena, scorer->request->table, "host_op_overheads_dlrm.csv");
+	const char *many = dlrm_beside(scorer->arena, scorer->request->table, "host_op_overheads.csv");
+	const char *full =
+		dlrm_beside(scorer->arena, scorer->request->table, "host_op_overheads_dlrm.csv");
 	lk_host_terms more = {0};
 	if (!many || !full) return lk_oom(err);
 	lk_status status = read_terms(scorer, many, &scorer->host, err);
@@ -72,19 +73,19 @@ static lk_status read_host(struct scorer *scorer, lk_error *err) {
 
 /* ---- rows ---- */
 
-static const char *why_not(const lk_dlrm_run *run) {
+static const char *dlrm_why_not(const lk_dlrm_run *run) {
 	if (!run->device) return "the device is not in the catalogue";
 	if (!run->known) return "the recommendation model is not known";
 	return NULL;
 }
 
-static lk_status fill_row(struct scorer *scorer, size_t i, lk_error *err) {
+static lk_status dlrm_fill_row(struct scorer *scorer, size_t i, lk_error *err) {
 	const lk_dlrm_run *run = &scorer->runs[i];
 	lk_validated *row = &scorer->out->rows[i];
 	row->id = lk_arena_printf(scorer->arena, "%s batch %.0f", run->name, run->batch);
 	if (!row->id) return lk_oom(err);
 	row->where = run->where, row->model = run->name, row->gpu = run->gpu, row->gpus = 1;
-	row->precision = "fp32", row->measured = run->seconds, row->reason = why_not(run);
+	row->precision = "fp32", row->measured = run->seconds, row->reason = dlrm_why_not(run);
 	if (row->reason) return LK_OK;
 	LK_TRY(lk_dlrm_predict(&run->model, run->batch, run->device, &scorer->host, &scorer->times[i],
 	                       err));
@@ -94,19 +95,19 @@ static lk_status fill_row(struct scorer *scorer, size_t i, lk_error *err) {
 
 /* Rows whose ranges are of one width: steps that wait for the host miss by what profiles hold,
  * others by kernels. */
-static const char *class_of(const struct scorer *scorer, size_t i) {
+static const char *dlrm_class_of(const struct scorer *scorer, size_t i) {
 	return scorer->times[i].host_s > scorer->times[i].kernels_s ? "host-bound step"
 	                                                            : "device-bound step";
 }
 
-static lk_status divide(struct scorer *scorer, lk_error *err) {
+static lk_status dlrm_divide(struct scorer *scorer, lk_error *err) {
 	lk_score_key *class = lk_scoring_divide(scorer->arena, scorer->out, "class");
 	lk_score_key *gpu = lk_scoring_divide(scorer->arena, scorer->out, "gpu");
 	lk_score_key *model = lk_scoring_divide(scorer->arena, scorer->out, "model");
 	lk_score_key *batch = lk_scoring_divide(scorer->arena, scorer->out, "batch");
 	if (!class || !gpu || !model || !batch) return lk_oom(err);
 	for (size_t i = 0; i < scorer->count; i++) {
-		class[i].name = class_of(scorer, i);
+		class[i].name = dlrm_class_of(scorer, i);
 		gpu[i].name = scorer->runs[i].gpu, model[i].name = scorer->runs[i].name;
 		batch[i] = (lk_score_key){lk_arena_printf(scorer->arena, "%.0f", scorer->runs[i].batch),
 		                          (int)scorer->runs[i].batch};
@@ -117,18 +118,19 @@ static lk_status divide(struct scorer *scorer, lk_error *err) {
 
 /* ---- ranges: from how far predictions of the other models miss ---- */
 
-static int fold_of(const struct scorer *scorer, size_t i) {
+static int dlrm_fold_of(const struct scorer *scorer, size_t i) {
 	size_t first = 0;
 	while (strcmp(scorer->runs[first].name, scorer->runs[i].name) != 0) first++;
 	return (int)first;
 }
 
-static lk_status put_ranges(struct scorer *scorer, lk_error *err) {
+static lk_status dlrm_put_ranges(struct scorer *scorer, lk_error *err) {
 	for (size_t i = 0; i < scorer->count; i++) {
 		const lk_validated *row = &scorer->out->rows[i];
 		double miss = fabs(log(row->predicted / row->measured));
 		if (!row->reason)
-			scorer->misses[i] = (lk_miss){class_of(scorer, i), fold_of(scorer, i), miss, NAN};
+			scorer->misses[i] =
+				(lk_miss){dlrm_class_of(scorer, i), dlrm_fold_of(scorer, i), miss, NAN};
 	}
 	if (scorer->request->cross)
 		LK_TRY(lk_misses_widths_of(scorer->arena, scorer->misses, scorer->count, inside, err));
@@ -138,7 +140,8 @@ static lk_status put_ranges(struct scorer *scorer, lk_error *err) {
 		if (row->reason) continue;
 		/* 0.13: what cross-validation over the three models of the public table gives */
 		if (!scorer->request->cross)
-			width = lk_misses_width(lk_calibration_current(), "network", class_of(scorer, i), 0.13);
+			width = lk_misses_width(lk_calibration_current(), "network", dlrm_class_of(scorer, i),
+			                        0.13);
 		row->low = row->predicted * exp(-width), row->high = row->predicted * exp(width);
 	}
 	return LK_OK;
@@ -161,7 +164,7 @@ static double nearest_of_others(const struct scorer *scorer, size_t i) {
 	return rows ? exp(sum / rows) : NAN;
 }
 
-static lk_status add_baselines(struct scorer *scorer, lk_error *err) {
+static lk_status dlrm_add_baselines(struct scorer *scorer, lk_error *err) {
 	lk_baseline *kernels = lk_scoring_baseline(scorer->arena, scorer->out, "kernels alone", 0);
 	lk_baseline *host = lk_scoring_baseline(scorer->arena, scorer->out, "host alone", 0);
 	lk_baseline *nearest = lk_scoring_baseline(scorer->arena, scorer->out,
@@ -176,16 +179,16 @@ static lk_status add_baselines(struct scorer *scorer, lk_error *err) {
 	return LK_OK;
 }
 
-static lk_status score(struct scorer *scorer, lk_error *err) {
+static lk_status dlrm_score(struct scorer *scorer, lk_error *err) {
 	LK_TRY(lk_scoring_rows(scorer->arena, scorer->count, scorer->out, err));
 	scorer->times = LK_ARRAY(scorer->arena, lk_dlrm_time, scorer->count);
 	scorer->misses = LK_ARRAY(scorer->arena, lk_miss, scorer->count);
 	if (!scorer->times || !scorer->misses) return lk_oom(err);
 	LK_TRY(read_host(scorer, err));
-	for (size_t i = 0; i < scorer->count; i++) LK_TRY(fill_row(scorer, i, err));
-	LK_TRY(divide(scorer, err));
-	LK_TRY(put_ranges(scorer, err));
-	LK_TRY(add_baselines(scorer, err));
+	for (size_t i = 0; i < scorer->count; i++) LK_TRY(dlrm_fill_row(scorer, i, err));
+	LK_TRY(dlrm_divide(scorer, err));
+	LK_TRY(dlrm_put_ranges(scorer, err));
+	LK_TRY(dlrm_add_baselines(scorer, err));
 	scorer->out->unit_of_rows = "training step";
 	return LK_OK;
 }
@@ -196,7 +199,7 @@ lk_status lk_score_dlrm(lk_arena *arena, const lk_validate_request *request, lk_
 	lk_status status = lk_dlrm_runs_read(arena, in, &runs, err);
 	struct scorer s = {
 		.arena = arena, .request = request, .runs = runs.at, .count = runs.count, .out = out};
-	if (status == LK_OK) status = score(&s, err);
+	if (status == LK_OK) status = dlrm_score(&s, err);
 	lk_host_terms_free(&s.host);
 	lk_vec_free(&runs);
 	return status;

@@ -22,14 +22,15 @@ static const char *schedule_of(const lk_job *job) {
 	return job->vp > 1 ? "interleaved" : "1f1b";
 }
 
-static const char *reason_of(lk_arena *arena, const lk_memory_run *run, const char *refused) {
+static const char *memory_reason_of(lk_arena *arena, const lk_memory_run *run,
+                                    const char *refused) {
 	if (*refused) return refused;
 	if (*run->suspect) return lk_arena_printf(arena, "not scored, suspect: %s", run->suspect);
 	return *run->note ? run->note : NULL;
 }
 
-static lk_status fill_row(lk_arena *arena, const lk_memory_run *run, lk_scoring *out, size_t i,
-                          lk_error *err) {
+static lk_status memory_fill_row(lk_arena *arena, const lk_memory_run *run, lk_scoring *out,
+                                 size_t i, lk_error *err) {
 	lk_validated *row = &out->rows[i];
 	const char *refused = run->refused;
 	char text[900];
@@ -41,7 +42,7 @@ static lk_status fill_row(lk_arena *arena, const lk_memory_run *run, lk_scoring 
 	if (status == LK_ERR_MEMORY) return status;
 	if (status != LK_OK) refused = lk_arena_strdup(arena, lk_error_text(err, text, sizeof text));
 	if (!refused) return lk_oom(err);
-	row->reason = reason_of(arena, run, refused);
+	row->reason = memory_reason_of(arena, run, refused);
 	if (*run->suspect && !row->reason) return lk_oom(err);
 	out->scores[i].suspect = *run->suspect != '\0';
 	out->divisions[0].keys[i] = (lk_score_key){run->class, 0};
@@ -77,15 +78,17 @@ static lk_status fill_ranges(lk_arena *arena, const lk_memory_runs *runs, bool c
 	return LK_OK;
 }
 
-static lk_status score(lk_arena *arena, const lk_validate_request *request, lk_stream *in,
-                       lk_memory_runs *runs, lk_scoring *out, lk_error *err) {
+static lk_status score_memory_score(lk_arena *arena, const lk_validate_request *request,
+                                    lk_stream *in, lk_memory_runs *runs, lk_scoring *out,
+                                    lk_error *err) {
 	static const char *const by[] = {"class", "gpu", "schedule"};
 	LK_TRY(lk_memory_read(arena, in, runs, err));
 	LK_TRY(lk_scoring_rows(arena, runs->count, out, err));
 	for (int d = 0; d < 3; d++)
 		if (!lk_scoring_divide(arena, out, by[d])) return lk_oom(err);
 	if (!lk_scoring_baseline(arena, out, "closed form", 0)) return lk_oom(err);
-	for (size_t i = 0; i < runs->count; i++) LK_TRY(fill_row(arena, &runs->at[i], out, i, err));
+	for (size_t i = 0; i < runs->count; i++)
+		LK_TRY(memory_fill_row(arena, &runs->at[i], out, i, err));
 	if (request->cross) out->folds = "test, for the ranges; the predictions are not fitted";
 	return fill_ranges(arena, runs, request->cross, out, err);
 }
@@ -93,7 +96,7 @@ static lk_status score(lk_arena *arena, const lk_validate_request *request, lk_s
 lk_status lk_score_memory(lk_arena *arena, const lk_validate_request *request, lk_stream *in,
                           lk_scoring *out, lk_error *err) {
 	lk_memory_runs runs = {0};
-	lk_status status = score(arena, request, in, &runs, out, err);
+	lk_status status = score_memory_score(arena, request, in, &runs, out, err);
 	lk_vec_free(&runs);
 	return status;
 }

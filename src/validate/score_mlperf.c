@@ -25,7 +25,7 @@ struct scorer {
 
 /* ---- rows ---- */
 
-static const char *preset_of(const char *benchmark) {
+static const char *mlperf_preset_of(const char *benchmark) {
 	if (strcmp(benchmark, "dlrm") == 0) return "dlrm-criteo";
 	return strcmp(benchmark, "dlrm_dcnv2") == 0 ? "dlrm-dcnv2" : NULL;
 }
@@ -36,7 +36,7 @@ static const char *network_of(const char *benchmark) {
 }
 
 static const char *stack_of(const lk_mlperf_run *run) {
-	if (preset_of(run->benchmark)) return "hugectr";
+	if (mlperf_preset_of(run->benchmark)) return "hugectr";
 	if (strstr(run->framework, "tinygrad")) return "tinygrad";
 	return strcmp(run->benchmark, "bert") == 0 ? "mlperf bert" : "mlperf resnet";
 }
@@ -48,7 +48,7 @@ static const char *stack_of(const lk_mlperf_run *run) {
  * --dense_seq_output), layers are fused by hand and replayed from CUDA graphs, on Hopper and
  * Blackwell in 8 bits (--use_transformer_engine2). tinygrad pads to 512, gathers masked positions
  * as well and has no fused attention; its loss stays on the device, too. */
-static void take_bert(const lk_mlperf_run *mlperf_run, lk_throughput_run *run) {
+static void mlperf_take_bert(const lk_mlperf_run *mlperf_run, lk_throughput_run *run) {
 	bool packed = strcmp(stack_of(mlperf_run), "mlperf bert") == 0;
 	lk_arch arch = run->device->arch;
 	run->seq = packed ? 256 : 512, run->host_ahead = true, run->logit_share = 0.15;
@@ -69,14 +69,14 @@ static lk_status predict_network(const lk_mlperf_run *mlperf_run, const lk_devic
 	                         .mbs = (int)(mlperf_run->batch / mlperf_run->gpus),
 	                         .steps = 1,
 	                         .fused = true};
-	if (strcmp(mlperf_run->benchmark, "bert") == 0) take_bert(mlperf_run, &run);
+	if (strcmp(mlperf_run->benchmark, "bert") == 0) mlperf_take_bert(mlperf_run, &run);
 	double ideal;
 	return lk_throughput_step(&run, out, &ideal, err);
 }
 
 /* Ranks that do not divide the batch get what is left in fractions: a hundred thousand samples. */
-static lk_status predict(const lk_mlperf_run *run, const lk_device *device, double *out,
-                         lk_error *err) {
+static lk_status mlperf_predict(const lk_mlperf_run *run, const lk_device *device, double *out,
+                                lk_error *err) {
 	lk_arena arena = LK_ARENA_INIT;
 	lk_dlrm model;
 	lk_cluster cluster;
@@ -84,7 +84,7 @@ static lk_status predict(const lk_mlperf_run *run, const lk_device *device, doub
 	const lk_step_options options = {0};
 	int in_node = (run->gpus + run->nodes - 1) / run->nodes;
 	const lk_dlrm_job job = {run->batch, run->gpus, LK_FP16, in_node};
-	lk_status status = lk_dlrm_preset(&arena, preset_of(run->benchmark), &model, err);
+	lk_status status = lk_dlrm_preset(&arena, mlperf_preset_of(run->benchmark), &model, err);
 	if (status == LK_OK)
 		status = lk_cluster_simple(&arena, device, run->gpus,
 		                           in_node < device->node_gpus ? in_node : 0, 0, &cluster, err);
@@ -95,7 +95,7 @@ static lk_status predict(const lk_mlperf_run *run, const lk_device *device, doub
 	return status;
 }
 
-static lk_status fill_row(struct scorer *scorer, size_t i, lk_error *err) {
+static lk_status mlperf_fill_row(struct scorer *scorer, size_t i, lk_error *err) {
 	const lk_mlperf_run *run = &scorer->runs[i];
 	lk_validated *row = &scorer->out->rows[i];
 	const lk_device *device = lk_device_find(run->gpu);
@@ -104,7 +104,7 @@ static lk_status fill_row(struct scorer *scorer, size_t i, lk_error *err) {
 	row->gpus = run->gpus;
 	row->stack = stack_of(run), row->precision = "fp16", row->measured = run->seconds;
 	const char *network = network_of(run->benchmark);
-	if (!preset_of(run->benchmark) && !network)
+	if (!mlperf_preset_of(run->benchmark) && !network)
 		row->reason = "the network's shapes are not known here";
 	else if (!device) row->reason = "the device is not in the catalogue";
 	else if (!(run->batch >= run->gpus) || run->gpus < 1)
@@ -113,30 +113,31 @@ static lk_status fill_row(struct scorer *scorer, size_t i, lk_error *err) {
 		row->reason = "the batch does not divide over the GPUs";
 	if (row->reason) return LK_OK;
 	return network ? predict_network(run, device, &scorer->raw[i], err)
-	               : predict(run, device, &scorer->raw[i], err);
+	               : mlperf_predict(run, device, &scorer->raw[i], err);
 }
 
 /* ---- the one number ---- */
 
-static bool same_fold(const lk_mlperf_run *a, const lk_mlperf_run *b) {
+static bool mlperf_same_fold(const lk_mlperf_run *a, const lk_mlperf_run *b) {
 	return strcmp(a->benchmark, b->benchmark) == 0 && strcmp(a->gpu, b->gpu) == 0;
 }
 
 /* Median of measured over predicted of a row's stack, which makes the mean of |ln| least; with
  * folds, rows of its model and GPU are left out. NAN: no other rows. */
-static double scale_of(const struct scorer *scorer, size_t without) {
+static double mlperf_scale_of(const struct scorer *scorer, size_t without) {
 	size_t rows = 0;
 	for (size_t i = 0; i < scorer->count; i++) {
 		if (isnan(scorer->raw[i]) || isnan(scorer->runs[i].seconds) ||
 		    strcmp(scorer->out->rows[i].stack, scorer->out->rows[without].stack) != 0)
 			continue;
-		if (scorer->request->cross && same_fold(&scorer->runs[i], &scorer->runs[without])) continue;
+		if (scorer->request->cross && mlperf_same_fold(&scorer->runs[i], &scorer->runs[without]))
+			continue;
 		scorer->ratios[rows++] = log(scorer->runs[i].seconds / scorer->raw[i]);
 	}
 	return exp(lk_median(scorer->ratios, rows));
 }
 
-static int stacks_of(const struct scorer *scorer) {
+static int mlperf_stacks_of(const struct scorer *scorer) {
 	int count = 0;
 	for (size_t i = 0; i < scorer->count; i++) {
 		bool seen = isnan(scorer->raw[i]);
@@ -148,29 +149,29 @@ static int stacks_of(const struct scorer *scorer) {
 	return count;
 }
 
-static bool one_stack(const void *context, size_t a, size_t b) {
+static bool mlperf_one_stack(const void *context, size_t a, size_t b) {
 	const struct scorer *scorer = context;
 	return strcmp(scorer->out->rows[a].stack, scorer->out->rows[b].stack) == 0;
 }
 
-static bool one_fold(const void *context, size_t a, size_t b) {
+static bool mlperf_one_fold(const void *context, size_t a, size_t b) {
 	const struct scorer *scorer = context;
-	return same_fold(&scorer->runs[a], &scorer->runs[b]);
+	return mlperf_same_fold(&scorer->runs[a], &scorer->runs[b]);
 }
 
 /* A stack's own, where enough others have run it. */
 static lk_status range_rows(struct scorer *scorer, lk_error *err) {
-	LK_TRY(lk_fold_ranges(scorer->arena, scorer->out->rows, scorer->count, one_stack, one_fold,
-	                      scorer, err));
-	return lk_fold_ranges(scorer->arena, scorer->out->rows, scorer->count, NULL, one_fold, scorer,
-	                      err);
+	LK_TRY(lk_fold_ranges(scorer->arena, scorer->out->rows, scorer->count, mlperf_one_stack,
+	                      mlperf_one_fold, scorer, err));
+	return lk_fold_ranges(scorer->arena, scorer->out->rows, scorer->count, NULL, mlperf_one_fold,
+	                      scorer, err);
 }
 
-static void predict_rows(struct scorer *scorer) {
+static void mlperf_predict_rows(struct scorer *scorer) {
 	for (size_t i = 0; i < scorer->count; i++) {
 		lk_validated *row = &scorer->out->rows[i];
 		if (row->reason) continue;
-		double scale = scale_of(scorer, i);
+		double scale = mlperf_scale_of(scorer, i);
 		if (isnan(scale)) {
 			row->reason = "no other GPU of this stack";
 			continue;
@@ -184,12 +185,12 @@ static void predict_rows(struct scorer *scorer) {
 			row->low = row->predicted * lk_calibration_value(known, "low", NAN),
 			row->high = row->predicted * lk_calibration_value(known, "high", NAN);
 	}
-	scorer->out->parameters = stacks_of(scorer),
+	scorer->out->parameters = mlperf_stacks_of(scorer),
 	scorer->out->folds = scorer->request->cross ? "model and GPU" : "",
 	scorer->out->unit_of_rows = "run";
 }
 
-static lk_status divide(struct scorer *scorer, lk_error *err) {
+static lk_status mlperf_divide(struct scorer *scorer, lk_error *err) {
 	lk_score_key *gpu = lk_scoring_divide(scorer->arena, scorer->out, "gpu"),
 				 *model = lk_scoring_divide(scorer->arena, scorer->out, "model");
 	lk_score_key *both = lk_scoring_divide(scorer->arena, scorer->out, "model and GPU"),
@@ -211,7 +212,7 @@ static lk_status divide(struct scorer *scorer, lk_error *err) {
 }
 
 /* Time per sample and GPU of the other folds' rows, nearest in GPUs' memory rate. */
-static lk_status add_baseline(struct scorer *scorer, lk_error *err) {
+static lk_status mlperf_add_baseline(struct scorer *scorer, lk_error *err) {
 	lk_baseline *baseline =
 		lk_scoring_baseline(scorer->arena, scorer->out,
 	                        "samples per second and GPU of the other folds, by memory rate", 1);
@@ -222,7 +223,8 @@ static lk_status add_baseline(struct scorer *scorer, lk_error *err) {
 		int rows = 0;
 		for (size_t k = 0; k < scorer->count; k++) {
 			const lk_mlperf_run *run = &scorer->runs[k];
-			if (isnan(scorer->raw[k]) || isnan(run->seconds) || same_fold(run, &scorer->runs[i]) ||
+			if (isnan(scorer->raw[k]) || isnan(run->seconds) ||
+			    mlperf_same_fold(run, &scorer->runs[i]) ||
 			    strcmp(run->benchmark, scorer->runs[i].benchmark) != 0)
 				continue;
 			sum += log(run->seconds * run->gpus / run->batch *
@@ -235,16 +237,16 @@ static lk_status add_baseline(struct scorer *scorer, lk_error *err) {
 	return LK_OK;
 }
 
-static lk_status score(struct scorer *scorer, lk_error *err) {
+static lk_status mlperf_score(struct scorer *scorer, lk_error *err) {
 	LK_TRY(lk_scoring_rows(scorer->arena, scorer->count, scorer->out, err));
 	scorer->raw = LK_ARRAY(scorer->arena, double, scorer->count),
 	scorer->ratios = LK_ARRAY(scorer->arena, double, scorer->count);
 	if (!scorer->raw || !scorer->ratios) return lk_oom(err);
-	for (size_t i = 0; i < scorer->count; i++) LK_TRY(fill_row(scorer, i, err));
-	predict_rows(scorer);
+	for (size_t i = 0; i < scorer->count; i++) LK_TRY(mlperf_fill_row(scorer, i, err));
+	mlperf_predict_rows(scorer);
 	LK_TRY(range_rows(scorer, err));
-	LK_TRY(divide(scorer, err));
-	return add_baseline(scorer, err);
+	LK_TRY(mlperf_divide(scorer, err));
+	return mlperf_add_baseline(scorer, err);
 }
 
 lk_status lk_score_mlperf(lk_arena *arena, const lk_validate_request *request, lk_stream *in,
@@ -253,7 +255,7 @@ lk_status lk_score_mlperf(lk_arena *arena, const lk_validate_request *request, l
 	lk_status status = lk_mlperf_read(arena, in, &runs, err);
 	struct scorer s = {
 		.arena = arena, .request = request, .runs = runs.at, .count = runs.count, .out = out};
-	if (status == LK_OK) status = score(&s, err);
+	if (status == LK_OK) status = mlperf_score(&s, err);
 	lk_vec_free(&runs);
 	return status;
 }

@@ -23,13 +23,13 @@ struct scorer {
 	lk_scoring *out;
 };
 
-static const char *why_not(const lk_model_run *run) {
+static const char *models_why_not(const lk_model_run *run) {
 	if (!run->device) return "the device is not in the catalogue";
 	if (!run->known) return "the network's operators are not known";
 	return NULL;
 }
 
-static lk_status fill_rows(struct scorer *scorer, lk_error *err) {
+static lk_status models_fill_rows(struct scorer *scorer, lk_error *err) {
 	LK_TRY(lk_scoring_rows(scorer->arena, scorer->count, scorer->out, err));
 	for (size_t i = 0; i < scorer->count; i++) {
 		const lk_model_run *run = &scorer->runs[i];
@@ -41,14 +41,14 @@ static lk_status fill_rows(struct scorer *scorer, lk_error *err) {
 		row->layout = run->mode;
 		row->gpus = run->data * run->tensor * run->stages;
 		row->precision = "fp32", row->measured = run->seconds;
-		row->reason = why_not(run);
+		row->reason = models_why_not(run);
 		if (!row->reason)
 			LK_TRY(lk_network_work_of(lk_calibration_current(), run, &scorer->work[i], err));
 	}
 	return LK_OK;
 }
 
-static lk_status divide(struct scorer *scorer, lk_error *err) {
+static lk_status models_divide(struct scorer *scorer, lk_error *err) {
 	lk_score_key *of_class = lk_scoring_divide(scorer->arena, scorer->out, "class");
 	lk_score_key *gpu = lk_scoring_divide(scorer->arena, scorer->out, "gpu");
 	lk_score_key *model = lk_scoring_divide(scorer->arena, scorer->out, "model");
@@ -63,22 +63,23 @@ static lk_status divide(struct scorer *scorer, lk_error *err) {
 }
 
 /* What is left out together: a network, or a device. */
-static const char *fold_of(const struct scorer *scorer, size_t i) {
+static const char *models_fold_of(const struct scorer *scorer, size_t i) {
 	return scorer->request->folds == LK_FOLDS_GPU ? scorer->runs[i].gpu : scorer->runs[i].name;
 }
 
 /* Fits to all rows but those of a fold; NULL: to all. */
-static size_t fit_without(struct scorer *scorer, const char *name, lk_network_fit *fit) {
+static size_t models_fit_without(struct scorer *scorer, const char *name, lk_network_fit *fit) {
 	size_t count = 0;
 	for (size_t i = 0; i < scorer->count; i++)
-		if (!why_not(&scorer->runs[i]) && (!name || strcmp(fold_of(scorer, i), name) != 0))
+		if (!models_why_not(&scorer->runs[i]) &&
+		    (!name || strcmp(models_fold_of(scorer, i), name) != 0))
 			scorer->rows[count++] =
 				(lk_network_row){&scorer->work[i], scorer->runs[i].device, scorer->runs[i].seconds};
 	lk_network_fit_rows(scorer->rows, count, fit);
 	return count;
 }
 
-static void put_row(struct scorer *scorer, size_t i, const lk_network_fit *fit, int fold) {
+static void models_put_row(struct scorer *scorer, size_t i, const lk_network_fit *fit, int fold) {
 	const lk_model_run *run = &scorer->runs[i];
 	lk_network_row row = {&scorer->work[i], run->device, run->seconds};
 	lk_validated *out = &scorer->out->rows[i];
@@ -94,19 +95,19 @@ static void score_folds(struct scorer *scorer) {
 	for (size_t first = 0; first < scorer->count; first++) {
 		bool seen = false;
 		for (size_t i = 0; i < first; i++)
-			seen = seen || strcmp(fold_of(scorer, i), fold_of(scorer, first)) == 0;
+			seen = seen || strcmp(models_fold_of(scorer, i), models_fold_of(scorer, first)) == 0;
 		if (seen) continue;
 		lk_network_fit fit;
-		fit_without(scorer, fold_of(scorer, first), &fit);
+		models_fit_without(scorer, models_fold_of(scorer, first), &fit);
 		for (size_t i = first; i < scorer->count; i++)
-			if (!why_not(&scorer->runs[i]) &&
-			    strcmp(fold_of(scorer, i), fold_of(scorer, first)) == 0)
-				put_row(scorer, i, &fit, folds);
+			if (!models_why_not(&scorer->runs[i]) &&
+			    strcmp(models_fold_of(scorer, i), models_fold_of(scorer, first)) == 0)
+				models_put_row(scorer, i, &fit, folds);
 		folds++;
 	}
 }
 
-static lk_status put_ranges(struct scorer *scorer, lk_error *err) {
+static lk_status models_put_ranges(struct scorer *scorer, lk_error *err) {
 	if (scorer->request->cross)
 		LK_TRY(lk_misses_widths_of(scorer->arena, scorer->misses, scorer->count, inside, err));
 	for (size_t i = 0; i < scorer->count; i++) {
@@ -125,12 +126,12 @@ static lk_status baseline(struct scorer *scorer, lk_error *err) {
 	lk_baseline *roofline = lk_scoring_baseline(scorer->arena, scorer->out, "roofline", 0);
 	if (!roofline) return lk_oom(err);
 	for (size_t i = 0; i < scorer->count; i++)
-		if (!why_not(&scorer->runs[i]))
+		if (!models_why_not(&scorer->runs[i]))
 			roofline->predicted[i] = scorer->work[i].roofline_s * scorer->work[i].bubble;
 	return LK_OK;
 }
 
-static lk_status prepare(struct scorer *scorer, lk_error *err) {
+static lk_status models_prepare(struct scorer *scorer, lk_error *err) {
 	scorer->work = LK_ARRAY(scorer->arena, lk_network_work, scorer->count);
 	scorer->rows = LK_ARRAY(scorer->arena, lk_network_row, scorer->count);
 	scorer->misses = LK_ARRAY(scorer->arena, lk_miss, scorer->count);
@@ -141,14 +142,14 @@ static lk_status prepare(struct scorer *scorer, lk_error *err) {
  */
 static int parameters(struct scorer *scorer) {
 	lk_network_fit fit;
-	fit_without(scorer, NULL, &fit);
+	models_fit_without(scorer, NULL, &fit);
 	return LK_NETWORK_NUMBERS + fit.owners;
 }
 
-static lk_status score(struct scorer *scorer, lk_error *err) {
-	LK_TRY(prepare(scorer, err));
-	LK_TRY(fill_rows(scorer, err));
-	LK_TRY(divide(scorer, err));
+static lk_status models_score(struct scorer *scorer, lk_error *err) {
+	LK_TRY(models_prepare(scorer, err));
+	LK_TRY(models_fill_rows(scorer, err));
+	LK_TRY(models_divide(scorer, err));
 	LK_TRY(baseline(scorer, err));
 	scorer->out->unit_of_rows = "network run";
 	if (scorer->request->cross) {
@@ -159,9 +160,9 @@ static lk_status score(struct scorer *scorer, lk_error *err) {
 		lk_network_fit fit;
 		lk_network_read(lk_calibration_current(), &fit);
 		for (size_t i = 0; i < scorer->count; i++)
-			if (!why_not(&scorer->runs[i])) put_row(scorer, i, &fit, 0);
+			if (!models_why_not(&scorer->runs[i])) models_put_row(scorer, i, &fit, 0);
 	}
-	return put_ranges(scorer, err);
+	return models_put_ranges(scorer, err);
 }
 
 lk_status lk_score_models(lk_arena *arena, const lk_validate_request *request, lk_stream *in,
@@ -170,7 +171,7 @@ lk_status lk_score_models(lk_arena *arena, const lk_validate_request *request, l
 	lk_status status = lk_models_read(arena, in, &runs, err);
 	struct scorer s = {
 		.arena = arena, .request = request, .runs = runs.at, .count = runs.count, .out = out};
-	if (status == LK_OK) status = score(&s, err);
+	if (status == LK_OK) status = models_score(&s, err);
 	lk_vec_free(&runs);
 	return status;
 }
@@ -185,11 +186,11 @@ static double fit_error(const struct scorer *scorer) {
 	return rows ? expm1(sum / (double)rows) : NAN;
 }
 
-static lk_status calibrate(struct scorer *scorer, const char *source, const char *date,
-                           lk_calibration *out, lk_error *err) {
-	LK_TRY(score(scorer, err));
+static lk_status models_calibrate(struct scorer *scorer, const char *source, const char *date,
+                                  lk_calibration *out, lk_error *err) {
+	LK_TRY(models_score(scorer, err));
 	lk_network_fit fit;
-	size_t rows = fit_without(scorer, NULL, &fit);
+	size_t rows = models_fit_without(scorer, NULL, &fit);
 	LK_TRY(lk_network_write(&fit, (int)rows, fit_error(scorer), source, date, out, err));
 	return lk_misses_write_of(scorer->arena, scorer->misses, scorer->count, inside, "network",
 	                          source, date, out, err);
@@ -209,7 +210,7 @@ lk_status lk_calibrate_models(lk_stream *in, const char *source, const char *dat
 	                   .runs = runs.at,
 	                   .count = runs.count,
 	                   .out = &scoring};
-	if (status == LK_OK) status = calibrate(&s, source, date, out, err);
+	if (status == LK_OK) status = models_calibrate(&s, source, date, out, err);
 	lk_vec_free(&runs);
 	lk_arena_free(&arena);
 	return status;

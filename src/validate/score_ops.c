@@ -16,8 +16,8 @@ static const char *shape_text(lk_arena *arena, const lk_op_sample *sample) {
 	                       sample->n, sample->k);
 }
 
-static lk_status fill_rows(lk_arena *arena, const lk_op_samples *samples, lk_scoring *out,
-                           lk_error *err) {
+static lk_status ops_fill_rows(lk_arena *arena, const lk_op_samples *samples, lk_scoring *out,
+                               lk_error *err) {
 	LK_TRY(lk_scoring_rows(arena, samples->count, out, err));
 	for (size_t i = 0; i < samples->count; i++) {
 		const lk_op_sample *sample = &samples->at[i];
@@ -32,8 +32,8 @@ static lk_status fill_rows(lk_arena *arena, const lk_op_samples *samples, lk_sco
 	return LK_OK;
 }
 
-static lk_status divide(lk_arena *arena, const lk_op_samples *samples, lk_ops_part *part,
-                        lk_scoring *out, lk_error *err) {
+static lk_status ops_divide(lk_arena *arena, const lk_op_samples *samples, lk_ops_part *part,
+                            lk_scoring *out, lk_error *err) {
 	part->classes = lk_scoring_divide(arena, out, "class");
 	lk_score_key *gpu = lk_scoring_divide(arena, out, "gpu"),
 				 *op = lk_scoring_divide(arena, out, "op");
@@ -59,15 +59,15 @@ static lk_status divide_by_both(lk_arena *arena, const lk_op_samples *samples,
 	return LK_OK;
 }
 
-static lk_status score(lk_arena *arena, const lk_validate_request *request,
-                       const lk_op_samples *samples, lk_scoring *out, lk_error *err) {
-	LK_TRY(fill_rows(arena, samples, out, err));
+static lk_status ops_score(lk_arena *arena, const lk_validate_request *request,
+                           const lk_op_samples *samples, lk_scoring *out, lk_error *err) {
+	LK_TRY(ops_fill_rows(arena, samples, out, err));
 	lk_ops_part part = {.samples = samples->at,
 	                    .count = samples->count,
 	                    .cross = request->cross,
 	                    .folds = request->folds};
 	part.rows = out->rows, part.held_out = "";
-	LK_TRY(divide(arena, samples, &part, out, err));
+	LK_TRY(ops_divide(arena, samples, &part, out, err));
 	lk_baseline *nearest = lk_scoring_baseline(arena, out, "nearest shape", 0);
 	lk_baseline *roofline = lk_scoring_baseline(arena, out, "roofline", 0);
 	if (!nearest || !roofline) return lk_oom(err);
@@ -90,7 +90,7 @@ lk_status lk_score_ops(lk_arena *arena, const lk_validate_request *request, lk_s
                        lk_scoring *out, lk_error *err) {
 	lk_op_samples samples = {0};
 	lk_status status = lk_ops_read(arena, in, &samples, err);
-	if (status == LK_OK) status = score(arena, request, &samples, out, err);
+	if (status == LK_OK) status = ops_score(arena, request, &samples, out, err);
 	lk_vec_free(&samples);
 	return status;
 }

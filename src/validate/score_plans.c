@@ -22,7 +22,7 @@ struct layout_run {
 	double predicted;
 };
 
-static int by_group(const void *a, const void *b) {
+static int plans_by_group(const void *a, const void *b) {
 	const struct layout_run *x = a, *y = b;
 	int order = strcmp(x->group, y->group);
 	if (order == 0) order = strcmp(x->layout, y->layout);
@@ -33,8 +33,8 @@ static int by_group(const void *a, const void *b) {
 }
 
 /* Layouts in the order of their groups; of repeated runs of a layout the fastest. */
-static lk_status collect(lk_arena *arena, const lk_runs *runs, struct layout_run **out,
-                         size_t *count, lk_error *err) {
+static lk_status plans_collect(lk_arena *arena, const lk_runs *runs, struct layout_run **out,
+                               size_t *count, lk_error *err) {
 	struct layout_run *all = LK_ARRAY(arena, struct layout_run, runs->count);
 	if (!all) return lk_oom(err);
 	*count = 0;
@@ -48,7 +48,7 @@ static lk_status collect(lk_arena *arena, const lk_runs *runs, struct layout_run
 		                    run->job.gbs, run->job.seq, run->stack, lk_dtype_name(run->job.dtype));
 		if (!one->layout || !one->group) return lk_oom(err);
 	}
-	qsort(all, *count, sizeof *all, by_group);
+	qsort(all, *count, sizeof *all, plans_by_group);
 	size_t kept = 0;
 	for (size_t i = 0; i < *count; i++) {
 		bool again = kept && strcmp(all[kept - 1].group, all[i].group) == 0 &&
@@ -60,7 +60,7 @@ static lk_status collect(lk_arena *arena, const lk_runs *runs, struct layout_run
 	return LK_OK;
 }
 
-static size_t group_end(const struct layout_run *all, size_t begin, size_t count) {
+static size_t plans_group_end(const struct layout_run *all, size_t begin, size_t count) {
 	size_t end = begin;
 	while (end < count && strcmp(all[end].group, all[begin].group) == 0) end++;
 	return end;
@@ -82,8 +82,8 @@ static const char *remark(lk_arena *arena, const struct layout_run *best,
 	                       100 * (chosen->run->measured_s / best->run->measured_s - 1));
 }
 
-static lk_status score_group(lk_arena *arena, struct layout_run *group, size_t layouts,
-                             lk_validated *row, lk_score *score, lk_error *err) {
+static lk_status plans_score_group(lk_arena *arena, struct layout_run *group, size_t layouts,
+                                   lk_validated *row, lk_score *score, lk_error *err) {
 	struct layout_run *best = group, *chosen = group;
 	int rank = 1;
 	for (size_t i = 0; i < layouts; i++) {
@@ -107,9 +107,9 @@ static lk_status score_group(lk_arena *arena, struct layout_run *group, size_t l
 static lk_status score_all(lk_arena *arena, const lk_runs *runs, lk_scoring *out, lk_error *err) {
 	struct layout_run *all = NULL;
 	size_t count = 0, groups = 0;
-	LK_TRY(collect(arena, runs, &all, &count, err));
+	LK_TRY(plans_collect(arena, runs, &all, &count, err));
 	for (size_t i = 0, end; i < count; i = end)
-		groups += (end = group_end(all, i, count)) - i >= LEAST_LAYOUTS;
+		groups += (end = plans_group_end(all, i, count)) - i >= LEAST_LAYOUTS;
 	if (groups == 0)
 		return lk_fail(err, LK_ERR_INPUT, "validate --plan", "no group of runs has %d layouts",
 		               LEAST_LAYOUTS);
@@ -118,9 +118,9 @@ static lk_status score_all(lk_arena *arena, const lk_runs *runs, lk_scoring *out
 	if (!stacks) return lk_oom(err);
 	size_t row = 0;
 	for (size_t i = 0, end; i < count; i = end) {
-		end = group_end(all, i, count);
+		end = plans_group_end(all, i, count);
 		if (end - i < LEAST_LAYOUTS) continue;
-		LK_TRY(score_group(arena, &all[i], end - i, &out->rows[row], &out->scores[row], err));
+		LK_TRY(plans_score_group(arena, &all[i], end - i, &out->rows[row], &out->scores[row], err));
 		stacks[row] = (lk_score_key){out->rows[row].stack, 0};
 		row++;
 	}

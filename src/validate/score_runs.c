@@ -11,7 +11,7 @@
 #include "lockstep/plan.h"
 
 /* Why the row is skipped, not scored, or only partly used. */
-static const char *reason_of(lk_arena *arena, const lk_run *run, const char *refused) {
+static const char *runs_reason_of(lk_arena *arena, const lk_run *run, const char *refused) {
 	if (*refused) return refused;
 	if (*run->suspect)
 		return lk_arena_printf(arena, "not scored, suspect: %s%s%s", run->suspect,
@@ -21,7 +21,7 @@ static const char *reason_of(lk_arena *arena, const lk_run *run, const char *ref
 }
 
 /* Rows are ranked against each other within equal network, GPU, count and batch. */
-static const char *group_of(lk_arena *arena, const lk_run *run) {
+static const char *runs_group_of(lk_arena *arena, const lk_run *run) {
 	return lk_arena_printf(arena, "%s|%s|%d|%d", run->model, run->gpu, run->job.gpus, run->job.gbs);
 }
 
@@ -73,9 +73,9 @@ static lk_status predict_run(const lk_run *run, const struct shared_run *shared,
 	return shared->status;
 }
 
-static lk_status fill_row(lk_arena *arena, const lk_run *run, const lk_cross_run *cross,
-                          const struct shared_run *shared, lk_scoring *out, size_t i,
-                          lk_error *err) {
+static lk_status runs_fill_row(lk_arena *arena, const lk_run *run, const lk_cross_run *cross,
+                               const struct shared_run *shared, lk_scoring *out, size_t i,
+                               lk_error *err) {
 	lk_validated *row = &out->rows[i];
 	lk_score *score = &out->scores[i];
 	const char *refused = run->refused;
@@ -98,7 +98,7 @@ static lk_status fill_row(lk_arena *arena, const lk_run *run, const lk_cross_run
 		row->precision = lk_dtype_name(run->job.dtype);
 		row->layout = lk_run_layout(arena, run);
 		score->layout = choice_of(arena, run, row->layout);
-		score->group = group_of(arena, run);
+		score->group = runs_group_of(arena, run);
 		score->series = lk_run_series(arena, run);
 		score->gpus = run->job.gpus, score->work = (double)run->job.gbs * run->job.seq;
 		if (!row->layout || !score->layout || !score->group || !score->series) return lk_oom(err);
@@ -107,7 +107,7 @@ static lk_status fill_row(lk_arena *arena, const lk_run *run, const lk_cross_run
 		lk_range_of(arena, &run->job, run->cluster.node[0].device, row->predicted, &row->low,
 		            &row->high, NULL);
 	if (cross) row->low = cross->low, row->high = cross->high;
-	row->reason = reason_of(arena, run, refused);
+	row->reason = runs_reason_of(arena, run, refused);
 	if (*run->suspect && !*refused && !row->reason) return lk_oom(err);
 	out->divisions[0].keys[i] = (lk_score_key){run->stack, 0};
 	out->divisions[1].keys[i] = (lk_score_key){run->gpu, 0};
@@ -120,7 +120,7 @@ static lk_status fill_row(lk_arena *arena, const lk_run *run, const lk_cross_run
 }
 
 /* Drops the rows of other stacks. */
-static lk_status choose(const lk_validate_request *request, lk_runs *runs, lk_error *err) {
+static lk_status runs_choose(const lk_validate_request *request, lk_runs *runs, lk_error *err) {
 	size_t kept = 0;
 	if (!request->stack) return LK_OK;
 	for (size_t i = 0; i < runs->count; i++)
@@ -146,10 +146,10 @@ static lk_status cross_validate(lk_arena *arena, const lk_runs *runs, const int 
 	return lk_runs_cross(arena, runs, fit, fold, folds, *out, err);
 }
 
-static lk_status score(lk_arena *arena, const lk_validate_request *request, lk_stream *in,
-                       lk_runs *runs, lk_scoring *out, lk_error *err) {
+static lk_status runs_score(lk_arena *arena, const lk_validate_request *request, lk_stream *in,
+                            lk_runs *runs, lk_scoring *out, lk_error *err) {
 	LK_TRY(lk_runs_read(arena, in, runs, err));
-	LK_TRY(choose(request, runs, err));
+	LK_TRY(runs_choose(request, runs, err));
 	LK_TRY(lk_scoring_rows(arena, runs->count, out, err));
 	static const char *const by[] = {"stack", "gpu", "gpus", "network"};
 	for (int d = 0; d < 4; d++)
@@ -167,15 +167,15 @@ static lk_status score(lk_arena *arena, const lk_validate_request *request, lk_s
 	if (request->team && !cross && !shared) return lk_oom(err);
 	if (shared) LK_TRY(predict_together(request->team, runs, shared, err));
 	for (size_t i = 0; i < runs->count; i++)
-		LK_TRY(fill_row(arena, &runs->at[i], cross ? &cross[i] : NULL, shared ? &shared[i] : NULL,
-		                out, i, err));
+		LK_TRY(runs_fill_row(arena, &runs->at[i], cross ? &cross[i] : NULL,
+		                     shared ? &shared[i] : NULL, out, i, err));
 	return cross ? lk_baselines_runs(arena, runs, fold, out, err) : LK_OK;
 }
 
 lk_status lk_score_runs(lk_arena *arena, const lk_validate_request *request, lk_stream *in,
                         lk_scoring *out, lk_error *err) {
 	lk_runs runs = {0};
-	lk_status status = score(arena, request, in, &runs, out, err);
+	lk_status status = runs_score(arena, request, in, &runs, out, err);
 	lk_vec_free(&runs);
 	return status;
 }

@@ -31,13 +31,13 @@ struct work {
 typedef lk_status way(struct work *w, bool all, size_t fold, const size_t *folds, double *predicted,
                       lk_error *err);
 
-static bool beside(const lk_slowdown_row *row) {
+static bool slowdown_beside(const lk_slowdown_row *row) {
 	return row->kernel.ratio > 0;
 }
 
 /* ---- ways ---- */
 
-static double width_of(const lk_overlap *model, const lk_overlap_kernel *kernel) {
+static double slowdown_width_of(const lk_overlap *model, const lk_overlap_kernel *kernel) {
 	const char *class = lk_overlap_class_names[lk_overlap_class_of(kernel)];
 	const lk_calibration_row *row =
 		lk_calibration_find(lk_calibration_current(), "range", "slowdown", class);
@@ -58,26 +58,26 @@ static lk_status by_model(struct work *work, bool kinds, size_t fold, const size
 
 /* Half the range of the fold's rows, from how far launches outside it were missed when they were
  * left out. */
-static lk_status widths(struct work *work, bool kinds, size_t fold, const size_t *folds,
-                        double *predicted, lk_error *err) {
+static lk_status slowdown_widths(struct work *work, bool kinds, size_t fold, const size_t *folds,
+                                 double *predicted, lk_error *err) {
 	lk_arena arena = {0};
 	lk_overlap model;
 	double *miss = LK_ARRAY(&arena, double, work->table.count);
 	for (size_t i = 0; miss && i < work->table.count; i++)
-		miss[i] = beside(&work->table.at[i])
+		miss[i] = slowdown_beside(&work->table.at[i])
 		              ? fabs(log(predicted[i] / work->table.at[i].measured_s))
 		              : NAN;
 	bool fitted = miss && lk_slowdown_fit(&arena, &work->table, work->use, kinds, &model) &&
 	              lk_slowdown_spreads(&arena, &work->table, work->use, miss, &model);
 	for (size_t i = 0; fitted && i < work->table.count; i++)
-		if (folds[i] == fold) work->width[i] = width_of(&model, &work->table.at[i].kernel);
+		if (folds[i] == fold) work->width[i] = slowdown_width_of(&model, &work->table.at[i].kernel);
 	lk_arena_free(&arena);
 	return fitted ? LK_OK : lk_oom(err);
 }
 
 /* The reference of the literature: one kernel, by its name, and one number for all others. */
-static lk_status by_name(struct work *work, bool kinds, size_t fold, const size_t *folds,
-                         double *predicted, lk_error *err) {
+static lk_status slowdown_by_name(struct work *work, bool kinds, size_t fold, const size_t *folds,
+                                  double *predicted, lk_error *err) {
 	double slower[2];
 	(void)kinds;
 	for (int named = 0; named < 2; named++) {
@@ -126,66 +126,69 @@ static lk_status number_folds(struct work *work, lk_error *err) {
 	return LK_OK;
 }
 
-static double plain(const lk_overlap_kernel *kernel, double slower) {
+static double slowdown_plain(const lk_overlap_kernel *kernel, double slower) {
 	return kernel->alone_s * (1 + kernel->ratio * slower);
 }
 
 /* A baseline's predictions, from those of all rows of the table. */
-static lk_status add_baseline(struct work *work, lk_scoring *out, const char *name, int parameters,
-                              const double *all, lk_error *err) {
+static lk_status slowdown_add_baseline(struct work *work, lk_scoring *out, const char *name,
+                                       int parameters, const double *all, lk_error *err) {
 	lk_baseline *baseline = lk_scoring_baseline(work->arena, out, name, parameters);
 	if (!baseline) return lk_oom(err);
 	size_t at = 0;
 	for (size_t i = 0; i < work->table.count; i++)
-		if (beside(&work->table.at[i])) baseline->predicted[at++] = all[i];
+		if (slowdown_beside(&work->table.at[i])) baseline->predicted[at++] = all[i];
 	return LK_OK;
 }
 
-static lk_status add_baselines(struct work *work, bool cross, lk_scoring *out, lk_error *err) {
+static lk_status slowdown_add_baselines(struct work *work, bool cross, lk_scoring *out,
+                                        lk_error *err) {
 	double *all = LK_ARRAY(work->arena, double, work->table.count);
 	if (!all) return lk_oom(err);
-	for (size_t i = 0; i < work->table.count; i++) all[i] = plain(&work->table.at[i].kernel, 0);
-	LK_TRY(add_baseline(work, out, "no slowdown", 0, all, err));
-	for (size_t i = 0; i < work->table.count; i++) all[i] = plain(&work->table.at[i].kernel, 0.3);
-	LK_TRY(add_baseline(work, out, "constant 1.3", 1, all, err));
+	for (size_t i = 0; i < work->table.count; i++)
+		all[i] = slowdown_plain(&work->table.at[i].kernel, 0);
+	LK_TRY(slowdown_add_baseline(work, out, "no slowdown", 0, all, err));
+	for (size_t i = 0; i < work->table.count; i++)
+		all[i] = slowdown_plain(&work->table.at[i].kernel, 0.3);
+	LK_TRY(slowdown_add_baseline(work, out, "constant 1.3", 1, all, err));
 	if (!cross) return LK_OK;
-	LK_TRY(each_fold(work, by_name, false, work->fold, FOLDS, all, err));
-	LK_TRY(add_baseline(work, out, "one rule for one kernel", 2, all, err));
+	LK_TRY(each_fold(work, slowdown_by_name, false, work->fold, FOLDS, all, err));
+	LK_TRY(slowdown_add_baseline(work, out, "one rule for one kernel", 2, all, err));
 	LK_TRY(each_fold(work, by_model, false, work->fold, FOLDS, all, err));
-	LK_TRY(add_baseline(work, out, "two constants alone", 2, all, err));
+	LK_TRY(slowdown_add_baseline(work, out, "two constants alone", 2, all, err));
 	LK_TRY(each_fold(work, by_model, true, work->name_fold, work->names, all, err));
-	return add_baseline(work, out, "kernel never seen", 0, all, err);
+	return slowdown_add_baseline(work, out, "kernel never seen", 0, all, err);
 }
 
-static void fill_row(const lk_slowdown_row *from, double predicted, double width,
-                     lk_validated *row) {
+static void slowdown_fill_row(const lk_slowdown_row *from, double predicted, double width,
+                              lk_validated *row) {
 	row->id = from->id, row->where = from->where, row->model = from->name;
 	row->layout = lk_overlap_class_names[lk_overlap_class_of(&from->kernel)];
 	row->predicted = predicted, row->measured = from->measured_s;
 	row->low = predicted * exp(-width), row->high = predicted * exp(width);
 }
 
-static lk_status fill_rows(struct work *work, const double *predicted, lk_scoring *out,
-                           lk_error *err) {
+static lk_status slowdown_fill_rows(struct work *work, const double *predicted, lk_scoring *out,
+                                    lk_error *err) {
 	size_t count = 0, at = 0;
-	for (size_t i = 0; i < work->table.count; i++) count += beside(&work->table.at[i]);
+	for (size_t i = 0; i < work->table.count; i++) count += slowdown_beside(&work->table.at[i]);
 	LK_TRY(lk_scoring_rows(work->arena, count, out, err));
 	lk_score_key *class = lk_scoring_divide(work->arena, out, "bound by");
 	lk_score_key *name = lk_scoring_divide(work->arena, out, "kernel");
 	if (!class || !name) return lk_oom(err);
 	for (size_t i = 0; i < work->table.count; i++) {
 		const lk_slowdown_row *row = &work->table.at[i];
-		if (!beside(row)) continue;
+		if (!slowdown_beside(row)) continue;
 		lk_overlap_class of = lk_overlap_class_of(&row->kernel);
-		fill_row(row, predicted[i], work->width[i], &out->rows[at]);
+		slowdown_fill_row(row, predicted[i], work->width[i], &out->rows[at]);
 		class[at] = (lk_score_key){lk_overlap_class_names[of], (int)of};
 		name[at++] = (lk_score_key){row->name, 0};
 	}
 	return LK_OK;
 }
 
-static lk_status score(struct work *work, const lk_validate_request *request, lk_stream *in,
-                       lk_scoring *out, lk_error *err) {
+static lk_status slowdown_score(struct work *work, const lk_validate_request *request,
+                                lk_stream *in, lk_scoring *out, lk_error *err) {
 	lk_overlap model;
 	LK_TRY(lk_slowdown_read(work->arena, in, &work->table, err));
 	LK_TRY(number_folds(work, err));
@@ -194,12 +197,13 @@ static lk_status score(struct work *work, const lk_validate_request *request, lk
 		return lk_oom(err);
 	for (size_t i = 0; i < work->table.count; i++) {
 		predicted[i] = lk_overlap_seconds(&model, &work->table.at[i].kernel);
-		work->width[i] = width_of(&model, &work->table.at[i].kernel);
+		work->width[i] = slowdown_width_of(&model, &work->table.at[i].kernel);
 	}
 	if (request->cross) LK_TRY(each_fold(work, by_model, true, work->fold, FOLDS, predicted, err));
-	if (request->cross) LK_TRY(each_fold(work, widths, true, work->fold, FOLDS, predicted, err));
-	LK_TRY(fill_rows(work, predicted, out, err));
-	LK_TRY(add_baselines(work, request->cross, out, err));
+	if (request->cross)
+		LK_TRY(each_fold(work, slowdown_widths, true, work->fold, FOLDS, predicted, err));
+	LK_TRY(slowdown_fill_rows(work, predicted, out, err));
+	LK_TRY(slowdown_add_baselines(work, request->cross, out, err));
 	out->folds = request->cross ? "twentieth of the launches" : "";
 	out->parameters = 2 + (int)model.kind_count;
 	out->unit_of_rows = "kernel";
@@ -209,7 +213,7 @@ static lk_status score(struct work *work, const lk_validate_request *request, lk
 lk_status lk_score_slowdown(lk_arena *arena, const lk_validate_request *request, lk_stream *in,
                             lk_scoring *out, lk_error *err) {
 	struct work w = {.arena = arena};
-	lk_status status = score(&w, request, in, out, err);
+	lk_status status = slowdown_score(&w, request, in, out, err);
 	lk_vec_free(&w.table);
 	return status;
 }

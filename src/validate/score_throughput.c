@@ -55,7 +55,7 @@ lk_status lk_throughput_step(const lk_throughput_run *run, double *seconds, doub
 	return status;
 }
 
-static lk_status fill_row(struct scorer *scorer, size_t i, lk_error *err) {
+static lk_status throughput_fill_row(struct scorer *scorer, size_t i, lk_error *err) {
 	lk_throughput_run *run = &scorer->runs[i];
 	lk_validated *row = &scorer->out->rows[i];
 	lk_error why = {0};
@@ -77,23 +77,24 @@ static bool same_stack(const lk_throughput_run *a, const lk_throughput_run *b) {
 	return a->dtype == b->dtype && strcmp(a->stack, b->stack) == 0;
 }
 
-static bool same_fold(const lk_throughput_run *a, const lk_throughput_run *b) {
+static bool throughput_same_fold(const lk_throughput_run *a, const lk_throughput_run *b) {
 	return strcmp(a->model, b->model) == 0 && a->device == b->device;
 }
 
 /* Median of measured over predicted of the stack in that precision, which makes the mean of |ln|
  * least; with folds, rows of the network on that GPU are left out. NAN: no other rows. */
-static double scale_of(const struct scorer *scorer, const double *predicted, size_t of) {
+static double throughput_scale_of(const struct scorer *scorer, const double *predicted, size_t of) {
 	size_t rows = 0;
 	for (size_t i = 0; i < scorer->count; i++) {
 		if (isnan(predicted[i]) || !same_stack(&scorer->runs[i], &scorer->runs[of])) continue;
-		if (scorer->request->cross && same_fold(&scorer->runs[i], &scorer->runs[of])) continue;
+		if (scorer->request->cross && throughput_same_fold(&scorer->runs[i], &scorer->runs[of]))
+			continue;
 		scorer->ratios[rows++] = log(scorer->runs[i].seconds / predicted[i]);
 	}
 	return exp(lk_median(scorer->ratios, rows));
 }
 
-static int stacks_of(const struct scorer *scorer) {
+static int throughput_stacks_of(const struct scorer *scorer) {
 	int count = 0;
 	for (size_t i = 0; i < scorer->count; i++) {
 		bool seen = isnan(scorer->raw[i]);
@@ -104,41 +105,41 @@ static int stacks_of(const struct scorer *scorer) {
 	return count;
 }
 
-static bool one_stack(const void *context, size_t a, size_t b) {
+static bool throughput_one_stack(const void *context, size_t a, size_t b) {
 	const struct scorer *scorer = context;
 	return same_stack(&scorer->runs[a], &scorer->runs[b]);
 }
 
-static bool one_fold(const void *context, size_t a, size_t b) {
+static bool throughput_one_fold(const void *context, size_t a, size_t b) {
 	const struct scorer *scorer = context;
-	return same_fold(&scorer->runs[a], &scorer->runs[b]);
+	return throughput_same_fold(&scorer->runs[a], &scorer->runs[b]);
 }
 
-static lk_status predict_rows(struct scorer *scorer, lk_error *err) {
+static lk_status throughput_predict_rows(struct scorer *scorer, lk_error *err) {
 	lk_baseline *mfu = lk_scoring_baseline(scorer->arena, scorer->out,
 	                                       "one share of the peak for each stack and precision",
-	                                       stacks_of(scorer));
+	                                       throughput_stacks_of(scorer));
 	if (!mfu) return lk_oom(err);
 	for (size_t i = 0; i < scorer->count; i++) {
 		lk_validated *row = &scorer->out->rows[i];
 		if (row->reason) continue;
-		double scale = scale_of(scorer, scorer->raw, i);
+		double scale = throughput_scale_of(scorer, scorer->raw, i);
 		if (isnan(scale)) {
 			row->reason = "no other network or GPU of this stack and precision";
 			continue;
 		}
 		row->predicted = scorer->raw[i] * scale;
-		mfu->predicted[i] = scorer->ideal[i] * scale_of(scorer, scorer->ideal, i);
+		mfu->predicted[i] = scorer->ideal[i] * throughput_scale_of(scorer, scorer->ideal, i);
 	}
-	scorer->out->parameters = stacks_of(scorer);
+	scorer->out->parameters = throughput_stacks_of(scorer);
 	scorer->out->folds = scorer->request->cross ? "network on a GPU" : "";
-	LK_TRY(lk_fold_ranges(scorer->arena, scorer->out->rows, scorer->count, one_stack, one_fold,
-	                      scorer, err));
-	return lk_fold_ranges(scorer->arena, scorer->out->rows, scorer->count, NULL, one_fold, scorer,
-	                      err);
+	LK_TRY(lk_fold_ranges(scorer->arena, scorer->out->rows, scorer->count, throughput_one_stack,
+	                      throughput_one_fold, scorer, err));
+	return lk_fold_ranges(scorer->arena, scorer->out->rows, scorer->count, NULL,
+	                      throughput_one_fold, scorer, err);
 }
 
-static lk_status divide(struct scorer *scorer, lk_error *err) {
+static lk_status throughput_divide(struct scorer *scorer, lk_error *err) {
 	lk_score_key *stack = lk_scoring_divide(scorer->arena, scorer->out, "stack"),
 				 *gpu = lk_scoring_divide(scorer->arena, scorer->out, "gpu");
 	lk_score_key *model = lk_scoring_divide(scorer->arena, scorer->out, "model"),
@@ -156,25 +157,26 @@ static lk_status divide(struct scorer *scorer, lk_error *err) {
 	return LK_OK;
 }
 
-static lk_status score(lk_arena *arena, const lk_validate_request *request, lk_throughput_run *runs,
-                       size_t count, lk_scoring *out, lk_error *err) {
+static lk_status throughput_score(lk_arena *arena, const lk_validate_request *request,
+                                  lk_throughput_run *runs, size_t count, lk_scoring *out,
+                                  lk_error *err) {
 	struct scorer s = {
 		.arena = arena, .request = request, .runs = runs, .count = count, .out = out};
 	LK_TRY(lk_scoring_rows(arena, count, out, err));
 	s.raw = LK_ARRAY(arena, double, count), s.ideal = LK_ARRAY(arena, double, count);
 	s.ratios = LK_ARRAY(arena, double, count);
 	if (!s.raw || !s.ideal || !s.ratios) return lk_oom(err);
-	for (size_t i = 0; i < count; i++) LK_TRY(fill_row(&s, i, err));
-	LK_TRY(predict_rows(&s, err));
+	for (size_t i = 0; i < count; i++) LK_TRY(throughput_fill_row(&s, i, err));
+	LK_TRY(throughput_predict_rows(&s, err));
 	out->unit_of_rows = "run";
-	return divide(&s, err);
+	return throughput_divide(&s, err);
 }
 
 lk_status lk_score_scaling(lk_arena *arena, const lk_validate_request *request, lk_stream *in,
                            lk_scoring *out, lk_error *err) {
 	lk_throughput_runs runs = {0};
 	lk_status status = lk_throughput_read(arena, in, &runs, err);
-	if (status == LK_OK) status = score(arena, request, runs.at, runs.count, out, err);
+	if (status == LK_OK) status = throughput_score(arena, request, runs.at, runs.count, out, err);
 	lk_vec_free(&runs);
 	return status;
 }

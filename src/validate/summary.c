@@ -29,7 +29,7 @@ bool lk_score_counts(const lk_score *score) {
 	return !score->suspect && is_positive(score->predicted) && is_positive(score->measured);
 }
 
-static void clear(lk_accuracy *accuracy) {
+static void summary_clear(lk_accuracy *accuracy) {
 	const char *by = accuracy->by, *name = accuracy->name;
 	*accuracy = (lk_accuracy){
 		.by = by,
@@ -103,7 +103,7 @@ struct point {
 	int rows;
 };
 
-static int by_group(const void *a, const void *b) {
+static int summary_by_group(const void *a, const void *b) {
 	const struct point *x = a, *y = b;
 	int order = strcmp(x->group, y->group);
 	return order ? order : strcmp(x->layout, y->layout);
@@ -113,7 +113,7 @@ static int by_group(const void *a, const void *b) {
 static size_t join_layouts(struct point *points, size_t count) {
 	size_t kept = 0;
 	for (size_t i = 0; i < count; i++) {
-		if (kept > 0 && by_group(&points[kept - 1], &points[i]) == 0) {
+		if (kept > 0 && summary_by_group(&points[kept - 1], &points[i]) == 0) {
 			points[kept - 1].predicted += points[i].predicted;
 			points[kept - 1].measured += points[i].measured;
 			points[kept - 1].rows++;
@@ -178,7 +178,7 @@ static lk_status summarise_ranks(const lk_score *scores, size_t count, lk_accura
 		                             log(score->measured), 1};
 	}
 	if (status == LK_OK && n > 0) {
-		qsort(points, n, sizeof *points, by_group);
+		qsort(points, n, sizeof *points, summary_by_group);
 		rank_groups(points, join_layouts(points, n), x, x + room, out);
 	}
 	free(points);
@@ -195,17 +195,17 @@ struct pace {
 	double predicted, measured;
 };
 
-static int by_series(const void *a, const void *b) {
+static int summary_by_series(const void *a, const void *b) {
 	const struct pace *x = a, *y = b;
 	int order = strcmp(x->series, y->series);
 	return order ? order : (x->gpus > y->gpus) - (x->gpus < y->gpus);
 }
 
 /* Joins runs of one series on equally many GPUs; returns how many are left. */
-static size_t join_sizes(struct pace *paces, size_t count) {
+static size_t summary_join_sizes(struct pace *paces, size_t count) {
 	size_t kept = 0;
 	for (size_t i = 0; i < count; i++) {
-		if (kept > 0 && by_series(&paces[kept - 1], &paces[i]) == 0) {
+		if (kept > 0 && summary_by_series(&paces[kept - 1], &paces[i]) == 0) {
 			paces[kept - 1].predicted += paces[i].predicted;
 			paces[kept - 1].measured += paces[i].measured;
 			paces[kept - 1].rows++;
@@ -249,8 +249,8 @@ static lk_status summarise_scaling(const lk_score *scores, size_t count, lk_accu
 		paces[n++] = (struct pace){score->series, score->gpus, 1, work - log(score->predicted),
 		                           work - log(score->measured)};
 	}
-	qsort(paces, n, sizeof *paces, by_series);
-	scale(paces, join_sizes(paces, n), out);
+	qsort(paces, n, sizeof *paces, summary_by_series);
+	scale(paces, summary_join_sizes(paces, n), out);
 	free(paces);
 	return LK_OK;
 }
@@ -263,7 +263,7 @@ struct member {
 	size_t row;
 };
 
-static int by_key(const void *a, const void *b) {
+static int summary_by_key(const void *a, const void *b) {
 	const struct member *x = a, *y = b;
 	int order = x->key.order - y->key.order;
 	if (order == 0) order = strcmp(x->key.name, y->key.name);
@@ -272,7 +272,7 @@ static int by_key(const void *a, const void *b) {
 
 static lk_status summarise_rows(const lk_score *scores, size_t count, lk_accuracy *out,
                                 lk_error *err) {
-	clear(out);
+	summary_clear(out);
 	LK_TRY(summarise_errors(scores, count, out, err));
 	LK_TRY(summarise_ranks(scores, count, out, err));
 	return summarise_scaling(scores, count, out, err);
@@ -303,7 +303,7 @@ lk_status lk_summarise_by(const char *by, const lk_score *scores, const lk_score
 		size_t named = 0;
 		for (size_t i = 0; i < count; i++)
 			if (keys[i].name) members[named++] = (struct member){keys[i], i};
-		qsort(members, named, sizeof *members, by_key);
+		qsort(members, named, sizeof *members, summary_by_key);
 		status = summarise_members(by, scores, members, named, part, groups, filled, err);
 	}
 	free(members);

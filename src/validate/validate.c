@@ -77,7 +77,7 @@ lk_baseline *lk_scoring_baseline(lk_arena *arena, lk_scoring *out, const char *n
 /* ---- summing up ---- */
 
 /* Rows and scores from one another. */
-static void finish_rows(lk_scoring *scoring) {
+static void validate_finish_rows(lk_scoring *scoring) {
 	for (size_t i = 0; i < scoring->count; i++) {
 		lk_validated *row = &scoring->rows[i];
 		lk_score *score = &scoring->scores[i];
@@ -99,7 +99,7 @@ static bool tells_apart(const lk_division *division, size_t count) {
 }
 
 /* The part of each row, for those who show rows one by one. */
-static const char *part_rows(lk_scoring *scoring) {
+static const char *validate_part_rows(lk_scoring *scoring) {
 	int chosen = 0;
 	while (chosen < scoring->division_count &&
 	       !tells_apart(&scoring->divisions[chosen], scoring->count))
@@ -111,8 +111,8 @@ static const char *part_rows(lk_scoring *scoring) {
 }
 
 /* Rows of a part, for every division. */
-static lk_status divide(const lk_scoring *scoring, lk_arena *arena, lk_validation *validation,
-                        lk_error *err) {
+static lk_status validate_divide(const lk_scoring *scoring, lk_arena *arena,
+                                 lk_validation *validation, lk_error *err) {
 	size_t room = (size_t)scoring->division_count * scoring->count;
 	lk_accuracy *groups = LK_ARRAY(arena, lk_accuracy, room);
 	if (!groups) return lk_oom(err);
@@ -125,8 +125,8 @@ static lk_status divide(const lk_scoring *scoring, lk_arena *arena, lk_validatio
 }
 
 /* The baselines over the rows that they answer. */
-static lk_status compare(const lk_scoring *scoring, lk_arena *arena, lk_validation *validation,
-                         lk_error *err) {
+static lk_status validate_compare(const lk_scoring *scoring, lk_arena *arena,
+                                  lk_validation *validation, lk_error *err) {
 	lk_accuracy *baselines = LK_ARRAY(arena, lk_accuracy, scoring->baseline_count);
 	lk_score *scores = LK_ARRAY(arena, lk_score, scoring->count);
 	if (!baselines || !scores) return lk_oom(err);
@@ -147,8 +147,8 @@ static lk_status compare(const lk_scoring *scoring, lk_arena *arena, lk_validati
 
 static lk_status summarise(lk_scoring *scoring, lk_arena *arena, lk_validation *validation,
                            lk_error *err) {
-	finish_rows(scoring);
-	validation->parts = part_rows(scoring);
+	validate_finish_rows(scoring);
+	validation->parts = validate_part_rows(scoring);
 	validation->rows = scoring->rows;
 	validation->row_count = (int)scoring->count;
 	validation->summary.by = validation->summary.name = "all";
@@ -156,8 +156,8 @@ static lk_status summarise(lk_scoring *scoring, lk_arena *arena, lk_validation *
 	validation->summary.parameters = scoring->parameters;
 	validation->folds = scoring->folds ? scoring->folds : "";
 	validation->unit_of_rows = scoring->unit_of_rows ? scoring->unit_of_rows : "run";
-	LK_TRY(divide(scoring, arena, validation, err));
-	return compare(scoring, arena, validation, err);
+	LK_TRY(validate_divide(scoring, arena, validation, err));
+	return validate_compare(scoring, arena, validation, err);
 }
 
 /* Largest error first, then rows without one; those alike in the order of the table. */
@@ -171,7 +171,7 @@ static int by_error(const void *a, const void *b) {
 
 /* ---- the question ---- */
 
-static lk_scoring_fn *kind_of(const lk_validate_request *request, lk_error *err) {
+static lk_scoring_fn *validate_kind_of(const lk_validate_request *request, lk_error *err) {
 	const struct {
 		bool asked;
 		lk_scoring_fn *score;
@@ -227,10 +227,10 @@ static lk_status check_folds(const lk_validate_request *request, lk_error *err) 
 	                            : lk_hint(err, "leave it out: they have one kind of folds");
 }
 
-static lk_status answer(const lk_validate_request *request, lk_stream *in, struct work *work,
-                        lk_error *err) {
+static lk_status validate_answer(const lk_validate_request *request, lk_stream *in,
+                                 struct work *work, lk_error *err) {
 	lk_scoring scoring = {0};
-	lk_scoring_fn *score = kind_of(request, err);
+	lk_scoring_fn *score = validate_kind_of(request, err);
 	if (!score) return LK_ERR_INPUT;
 	LK_TRY(check_stack(request, err));
 	LK_TRY(check_overheads(request, err));
@@ -266,7 +266,7 @@ lk_status lk_validate(const lk_validate_request *request, lk_validation **out, l
 	work->result.memory_owner = work;
 	lk_stream *in = NULL;
 	lk_status status = lk_stream_open(request->table, &in, err);
-	if (status == LK_OK) status = answer(request, in, work, err);
+	if (status == LK_OK) status = validate_answer(request, in, work, err);
 	lk_stream_close(in);
 	if (status == LK_OK) *out = &work->result;
 	else lk_validate_free(&work->result);

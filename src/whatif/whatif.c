@@ -75,7 +75,7 @@ static void split_predicted(lk_whatif_outcome *out) {
 		out->exposed_s += breakdown->exposed_s[p], out->hidden_s += breakdown->hidden_s[p];
 }
 
-static lk_status split(lk_whatif_outcome *out, lk_error *err) {
+static lk_status whatif_split(lk_whatif_outcome *out, lk_error *err) {
 	if (out->step.graph->traced) LK_TRY(split_traced(out, err));
 	else split_predicted(out);
 	double rest = out->step.step_s - out->compute_s - out->exposed_s;
@@ -109,7 +109,7 @@ lk_status lk_whatif_check_twice(const lk_whatif_set *a, const lk_whatif_set *b, 
 }
 
 /* A device that has no arithmetic of a format; NULL: all have. */
-static const lk_device *lacks(const lk_cluster *cluster, lk_dtype dtype) {
+static const lk_device *whatif_lacks(const lk_cluster *cluster, lk_dtype dtype) {
 	for (int g = 0; g < cluster->groups; g++)
 		if (!(cluster->node[g].device->peak_flops[dtype] > 0)) return cluster->node[g].device;
 	return NULL;
@@ -117,8 +117,8 @@ static const lk_device *lacks(const lk_cluster *cluster, lk_dtype dtype) {
 
 /* As predict refuses it. What ran before goes on as it was. */
 static lk_status check_format(const lk_scenario *scenario, lk_dtype before, lk_error *err) {
-	const lk_device *device = lacks(&scenario->cluster, scenario->dtype);
-	if (!device || lacks(scenario->before, before)) return LK_OK;
+	const lk_device *device = whatif_lacks(&scenario->cluster, scenario->dtype);
+	if (!device || whatif_lacks(scenario->before, before)) return LK_OK;
 	const char *key = scenario->dtype == before ? "gpu" : "dtype";
 	lk_fail(err, LK_ERR_INPUT, key, "%s has no %s arithmetic", device->name,
 	        lk_dtype_name(scenario->dtype));
@@ -131,8 +131,8 @@ int lk_whatif_ranks(const lk_graph *graph, uint32_t before, const lk_whatif_site
 	return (int)(graph->ranks.world * each + 0.5);
 }
 
-static lk_status apply(lk_scenario *scenario, const lk_whatif_set *sets, size_t count,
-                       lk_error *err) {
+static lk_status whatif_apply(lk_scenario *scenario, const lk_whatif_set *sets, size_t count,
+                              lk_error *err) {
 	const lk_dtype before = scenario->dtype;
 	for (size_t a = 0; a < count; a++)
 		for (size_t b = 0; b < a; b++) LK_TRY(lk_whatif_check_twice(&sets[b], &sets[a], err));
@@ -166,8 +166,8 @@ static void state_times(const lk_scenario *scenario, const lk_costs *costs) {
 	}
 }
 
-static lk_status simulate(lk_scenario *scenario, const lk_ranks *before, lk_whatif_outcome *out,
-                          lk_error *err) {
+static lk_status whatif_simulate(lk_scenario *scenario, const lk_ranks *before,
+                                 lk_whatif_outcome *out, lk_error *err) {
 	lk_step_options options = {
 		/* What was measured has been slowed by what ran beside it already. */
 		.no_contention = scenario->site->no_contention || scenario->edit.graph->traced,
@@ -187,7 +187,7 @@ static lk_status simulate(lk_scenario *scenario, const lk_ranks *before, lk_what
 		out->uncertainty =
 			lk_whatif_uncertainty(scenario, &out->step.costs, before, out->step.step_s);
 	scenario->edit.graph = NULL; /* the step's now */
-	return status == LK_OK ? split(out, err) : status;
+	return status == LK_OK ? whatif_split(out, err) : status;
 }
 
 static lk_status keep_notes(const lk_scenario *scenario, lk_whatif_outcome *out, lk_error *err) {
@@ -213,8 +213,8 @@ lk_status lk_whatif_try(const lk_whatif_base *base, const lk_whatif_set *sets, s
 		.mask = base->mask,
 	};
 	lk_status status = copy_edit(&base->edit, &s.edit, err);
-	if (status == LK_OK) status = apply(&s, sets, count, err);
-	if (status == LK_OK) status = simulate(&s, &base->edit.graph->ranks, out, err);
+	if (status == LK_OK) status = whatif_apply(&s, sets, count, err);
+	if (status == LK_OK) status = whatif_simulate(&s, &base->edit.graph->ranks, out, err);
 	if (status == LK_OK) status = keep_notes(&s, out, err);
 	out->cluster = s.cluster;
 	free_scenario(&s);
@@ -252,7 +252,7 @@ static lk_status check_room(const lk_whatif_base *base, lk_error *err) {
 }
 
 /* Every operation of a program may be recorded; a file can ask for any number of them. */
-static lk_status check_length(const lk_graph *graph, lk_error *err) {
+static lk_status whatif_check_length(const lk_graph *graph, lk_error *err) {
 	const double most = 5e7; /* largest predicted jobs and traces have a tenth */
 	double ops = lk_graph_length(graph);
 	if (ops <= most) return LK_OK;
@@ -260,7 +260,7 @@ static lk_status check_length(const lk_graph *graph, lk_error *err) {
 	               "its programs run %.3g operations: at most %.0e are simulated", ops, most);
 }
 
-static lk_status learn(lk_whatif_base *base, lk_error *err) {
+static lk_status whatif_learn(lk_whatif_base *base, lk_error *err) {
 	lk_costs costs = {0};
 	lk_scenario s = {
 		.site = &base->site,
@@ -284,17 +284,17 @@ const char *lk_whatif_usual_stack(const lk_graph *graph) {
 	return "megatron";
 }
 
-static lk_status begin(const lk_graph *graph, lk_whatif_base *base, lk_error *err) {
+static lk_status whatif_begin(const lk_graph *graph, lk_whatif_base *base, lk_error *err) {
 	lk_whatif_outcome outcome;
 	LK_TRY(lk_edit_begin(graph, &base->edit, err));
 	if (!base->site.stack) base->site.stack = lk_whatif_usual_stack(graph);
 	LK_TRY(check_room(base, err));
-	LK_TRY(check_length(graph, err));
+	LK_TRY(whatif_check_length(graph, err));
 	base->mask = LK_ARRAY(&base->arena, bool, graph->teams.count);
 	if (!base->mask) return lk_oom(err);
 	if (base->site.data_parallel) LK_TRY(name_teams(base, err));
 	else lk_edit_data_parallel(base->edit.graph, base->mask);
-	LK_TRY(learn(base, err));
+	LK_TRY(whatif_learn(base, err));
 	lk_status status = lk_whatif_try(base, NULL, 0, &outcome, err);
 	base->step_s = outcome.step.step_s;
 	lk_whatif_outcome_free(&outcome);
@@ -307,7 +307,7 @@ lk_status lk_whatif_begin(const lk_graph *graph, const lk_whatif_site *site, lk_
 	*out = NULL;
 	if (!base) return lk_oom(err);
 	base->site = *site;
-	lk_status status = begin(graph, base, err);
+	lk_status status = whatif_begin(graph, base, err);
 	if (status == LK_OK) *out = base;
 	else lk_whatif_end(base);
 	return status;

@@ -10,7 +10,7 @@
 #include "base/text.h"
 #include "hw/hw.h"
 
-static lk_status note(lk_scenario *scenario, const char *text, lk_error *err) {
+static lk_status keys_note(lk_scenario *scenario, const char *text, lk_error *err) {
 	if (!text || !lk_push(&scenario->notes)) return lk_oom(err);
 	*lk_last(&scenario->notes) = text;
 	return LK_OK;
@@ -21,13 +21,13 @@ static lk_status note(lk_scenario *scenario, const char *text, lk_error *err) {
 static lk_status say_changed(lk_scenario *scenario, const char *key, const char *what,
                              lk_error *err) {
 	if (scenario->edit.changed) return LK_OK;
-	return note(scenario, lk_arena_printf(scenario->arena, "%s changes nothing: %s", key, what),
-	            err);
+	return keys_note(scenario,
+	                 lk_arena_printf(scenario->arena, "%s changes nothing: %s", key, what), err);
 }
 
 /* ---- values ---- */
 
-static lk_status wrong(const char *key, const char *value, const char *hint, lk_error *err) {
+static lk_status keys_wrong(const char *key, const char *value, const char *hint, lk_error *err) {
 	char shown[64];
 	lk_fail(err, LK_ERR_INPUT, key, "'%s' is not understood",
 	        lk_escape(value, shown, sizeof shown));
@@ -42,18 +42,19 @@ static lk_status read_factor(const char *key, const char *value, bool off, doubl
 	*out = lk_read_real(value, &end);
 	bool good = end != value && (*end == '\0' || strcmp(end, "x") == 0) &&
 	            *out >= (off ? 0 : 1e-6) && *out <= 1e6;
-	return good ? LK_OK
-	            : wrong(key, value,
-	                    off ? "write a factor as 0.5x, or off" : "write a factor as 0.5x", err);
+	return good
+	           ? LK_OK
+	           : keys_wrong(key, value,
+	                        off ? "write a factor as 0.5x, or off" : "write a factor as 0.5x", err);
 }
 
 static lk_status read_switch(const char *key, const char *value, bool *out, lk_error *err) {
 	if (lk_parse_bool(value, out, key, NULL) == LK_OK) return LK_OK;
-	return wrong(key, value, "write on or off", err);
+	return keys_wrong(key, value, "write on or off", err);
 }
 
 /* "25MB" (1e6), "25MiB", "4096". */
-static lk_status read_bytes(const char *key, const char *value, double *out, lk_error *err) {
+static lk_status keys_read_bytes(const char *key, const char *value, double *out, lk_error *err) {
 	char text[32];
 	size_t length = strlen(value);
 	lk_copy(text, sizeof text, value);
@@ -61,7 +62,7 @@ static lk_status read_bytes(const char *key, const char *value, double *out, lk_
 		text[length - 1] = '\0';
 	if (length < sizeof text && lk_parse_count(text, 1024, 1e15, out, key, NULL) == LK_OK)
 		return LK_OK;
-	return wrong(key, value, "write bytes from 1024 on, as 25MB or 25MiB", err);
+	return keys_wrong(key, value, "write bytes from 1024 on, as 25MB or 25MiB", err);
 }
 
 /* ---- where it runs ---- */
@@ -108,7 +109,8 @@ static lk_status set_dtype(lk_scenario *scenario, const char *what, const char *
 	lk_dtype dtype;
 	(void)what;
 	if (!lk_dtype_parse(value, &dtype))
-		return wrong("dtype", value, "give one of fp32, tf32, fp16, bf16, fp8, mxfp8, nvfp4", err);
+		return keys_wrong("dtype", value, "give one of fp32, tf32, fp16, bf16, fp8, mxfp8, nvfp4",
+		                  err);
 	if (dtype == scenario->dtype) return LK_OK;
 	LK_TRY(lk_edit_dtype(&scenario->edit, dtype, err));
 	scenario->dtype = dtype;
@@ -128,7 +130,7 @@ static lk_status set_bucket(lk_scenario *scenario, const char *what, const char 
                             lk_error *err) {
 	double bytes;
 	(void)what;
-	LK_TRY(read_bytes("bucket", value, &bytes, err));
+	LK_TRY(keys_read_bytes("bucket", value, &bytes, err));
 	LK_TRY(lk_edit_buckets(&scenario->edit, bytes, scenario->mask, err));
 	return say_changed(scenario, "bucket", "no gradients are reduced in buckets of another size",
 	                   err);
@@ -151,8 +153,8 @@ static lk_status set_fused(lk_scenario *scenario, const char *what, const char *
 	(void)what;
 	LK_TRY(read_switch("fused-optimizer", value, &on, err));
 	if (!on)
-		return wrong("fused-optimizer", value,
-		             "only on can be asked: nothing tells the parts of a fused one", err);
+		return keys_wrong("fused-optimizer", value,
+		                  "only on can be asked: nothing tells the parts of a fused one", err);
 	LK_TRY(lk_edit_fuse_optimizer(&scenario->edit, err));
 	return say_changed(scenario, "fused-optimizer",
 	                   "the optimizer is one kernel, or no operation is known to be one", err);
@@ -177,7 +179,7 @@ static lk_status set_launch(lk_scenario *scenario, const char *what, const char 
 	}
 	double factor;
 	if (read_factor("launch", value, true, &factor, NULL) != LK_OK)
-		return wrong("launch", value, "write graphs, 0, or a factor as 0.5x", err);
+		return keys_wrong("launch", value, "write graphs, 0, or a factor as 0.5x", err);
 	scenario->launch *= factor;
 	if (scenario->edit.graph->traced) lk_edit_host(&scenario->edit, factor);
 	return LK_OK;
@@ -230,7 +232,7 @@ static lk_status set_op(lk_scenario *scenario, const char *what, const char *val
 
 static lk_status set_remove(lk_scenario *scenario, const char *what, const char *value,
                             lk_error *err) {
-	if (value) return wrong("remove", value, "write remove:NAME", err);
+	if (value) return keys_wrong("remove", value, "write remove:NAME", err);
 	lk_edit_remove(&scenario->edit, what);
 	if (!scenario->edit.changed) return unknown_operation(scenario, "remove", what, err);
 	lk_status status = lk_graph_check(scenario->edit.graph, err);
@@ -242,16 +244,16 @@ static lk_status set_remove(lk_scenario *scenario, const char *what, const char 
 /* ---- how many ---- */
 
 /* `ranks` of the run; the graph may hold some of them, which stand for the others. */
-static lk_status grow(lk_scenario *scenario, double ranks, const char *key, const char *value,
-                      lk_error *err) {
+static lk_status keys_grow(lk_scenario *scenario, double ranks, const char *key, const char *value,
+                           lk_error *err) {
 	uint32_t held = scenario->edit.graph->ranks.world,
 			 all = scenario->site->run_ranks > held ? scenario->site->run_ranks : held;
 	ranks = ranks * held / all;
 	if (!(ranks >= 1 && ranks <= 1 << 24) || ranks != floor(ranks))
-		return wrong(key, value,
-		             held == all ? "it must give a whole number of ranks"
-		                         : "it must give a whole number of copies of the traced ranks",
-		             err);
+		return keys_wrong(key, value,
+		                  held == all ? "it must give a whole number of ranks"
+		                              : "it must give a whole number of copies of the traced ranks",
+		                  err);
 	if (lk_edit_ranks(&scenario->edit, (uint32_t)ranks, scenario->mask, err) == LK_OK) return LK_OK;
 	if (err) lk_copy(err->where, sizeof err->where, key);
 	return err ? err->status : LK_ERR_INPUT;
@@ -262,7 +264,7 @@ static lk_status set_gpus(lk_scenario *scenario, const char *what, const char *v
 	long long ranks;
 	(void)what;
 	LK_TRY(lk_parse_int(value, 1, 1 << 24, &ranks, "gpus", err));
-	return grow(scenario, (double)ranks, "gpus", value, err);
+	return keys_grow(scenario, (double)ranks, "gpus", value, err);
 }
 
 static lk_status set_scale(lk_scenario *scenario, const char *what, const char *value,
@@ -272,7 +274,7 @@ static lk_status set_scale(lk_scenario *scenario, const char *what, const char *
 	LK_TRY(read_factor("scale", value, false, &factor, err));
 	uint32_t held = scenario->edit.graph->ranks.world,
 			 all = scenario->site->run_ranks > held ? scenario->site->run_ranks : held;
-	return grow(scenario, all * factor, "scale", value, err);
+	return keys_grow(scenario, all * factor, "scale", value, err);
 }
 
 static lk_status set_straggler(lk_scenario *scenario, const char *what, const char *value,
@@ -283,7 +285,7 @@ static lk_status set_straggler(lk_scenario *scenario, const char *what, const ch
 	char number[24];
 	(void)what;
 	if (!colon || (size_t)(colon - value) >= sizeof number)
-		return wrong("straggler", value, "write RANK:FACTOR, as in 5:1.3", err);
+		return keys_wrong("straggler", value, "write RANK:FACTOR, as in 5:1.3", err);
 	lk_copy(number, (size_t)(colon - value) + 1, value);
 	LK_TRY(lk_parse_int(number, 0, UINT32_MAX - 1, &rank, "straggler", err));
 	LK_TRY(read_factor("straggler", colon + 1, false, &slow.factor, err));
@@ -347,14 +349,14 @@ static lk_status unknown_key(const char *name, lk_error *err) {
 	return lk_hint(err, "see lockstep help whatif for what can be set");
 }
 
-static const lk_whatif_key *find_key(const char *name) {
+static const lk_whatif_key *keys_find_key(const char *name) {
 	for (int k = 0; k < lk_whatif_key_count; k++)
 		if (lk_same_name(name, lk_whatif_keys[k].name)) return &lk_whatif_keys[k];
 	return NULL;
 }
 
-static lk_status add(lk_arena *arena, const lk_whatif_set *set, const char *head,
-                     lk_whatif_sets *out, lk_error *err) {
+static lk_status keys_add(lk_arena *arena, const lk_whatif_set *set, const char *head,
+                          lk_whatif_sets *out, lk_error *err) {
 	if (!lk_push(out)) return lk_oom(err);
 	*lk_last(out) = *set;
 	lk_last(out)->text = set->value ? lk_arena_printf(arena, "%s=%s", head, set->value) : head;
@@ -374,7 +376,7 @@ lk_status lk_whatif_parse(lk_arena *arena, const char *text, lk_whatif_sets *out
 	char *head = lk_arena_strdup(arena, text),
 		 *name = lk_arena_strndup(arena, text, strcspn(text, ":="));
 	if (!head || !name) return lk_oom(err);
-	set.key = find_key(name);
+	set.key = keys_find_key(name);
 	if (!set.key) return unknown_key(name, err);
 	char *equals = set.key->what ? strrchr(head, '=') : strchr(head, '=');
 	char *colon = head[strlen(name)] == ':' ? head + strlen(name) : NULL;
@@ -382,14 +384,14 @@ lk_status lk_whatif_parse(lk_arena *arena, const char *text, lk_whatif_sets *out
 	bool valued = equals && equals[1], named = colon && colon[1];
 	if (set.key->what != named || (!valued && set.key->apply != set_remove) ||
 	    (colon && !set.key->what))
-		return wrong("--set", text, set.key->form, err);
+		return keys_wrong("--set", text, set.key->form, err);
 	set.what = set.key->what ? colon + 1 : NULL;
 	set.value = equals ? equals + 1 : NULL;
-	if (!set.key->list || !strchr(set.value, ',')) return add(arena, &set, head, out, err);
+	if (!set.key->list || !strchr(set.value, ',')) return keys_add(arena, &set, head, out, err);
 	for (char *rest = equals + 1, *item; (item = strsep(&rest, ","));) {
 		set.value = item;
-		if (!*item) return wrong("--set", text, "an empty value in the list", err);
-		LK_TRY(add(arena, &set, head, out, err));
+		if (!*item) return keys_wrong("--set", text, "an empty value in the list", err);
+		LK_TRY(keys_add(arena, &set, head, out, err));
 	}
 	return LK_OK;
 }

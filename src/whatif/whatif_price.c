@@ -24,7 +24,7 @@
 /* ---- the models on a site ---- */
 
 /* The profile of the stack that predict would take for the job. */
-static void constants_of(const lk_scenario *scenario, lk_constants *out) {
+static void price_constants_of(const lk_scenario *scenario, lk_constants *out) {
 	lk_job job;
 	memset(&job, 0, sizeof job);
 	lk_copy(job.profile, sizeof job.profile, scenario->site->stack);
@@ -39,7 +39,7 @@ static void constants_of(const lk_scenario *scenario, lk_constants *out) {
 static lk_status model_costs(const lk_scenario *scenario, const lk_cluster *cluster,
                              lk_arena *arena, lk_costs *out, lk_error *err) {
 	lk_constants constants;
-	constants_of(scenario, &constants);
+	price_constants_of(scenario, &constants);
 	lk_cost_options options = {
 		.constants = &constants,
 		.cuda_graphs = scenario->cuda_graphs,
@@ -69,10 +69,10 @@ static uint32_t *variants(lk_arena *arena, const lk_graph *graph, const lk_costs
 
 /* ---- shapes that are not known ---- */
 
-static bool multiplies(unsigned kind) {
+static bool price_multiplies(unsigned kind) {
 	return kind == LK_OP_GEMM || kind == LK_OP_GROUPED_GEMM || kind == LK_OP_CONV;
 }
-static bool is_attention(unsigned kind) {
+static bool price_is_attention(unsigned kind) {
 	return kind == LK_OP_ATTENTION || kind == LK_OP_ATTENTION_BWD;
 }
 static bool has_model(unsigned kind) {
@@ -82,7 +82,7 @@ static bool has_model(unsigned kind) {
 static bool shapeless(const lk_edit *edit, uint32_t i) {
 	const lk_ops *ops = &edit->graph->ops;
 	if (edit->op.at[i].measured_ps <= 0 || !has_model(ops->kind[i])) return false;
-	if (multiplies(ops->kind[i]) || is_attention(ops->kind[i]))
+	if (price_multiplies(ops->kind[i]) || price_is_attention(ops->kind[i]))
 		return !(ops->m[i] > 0 && ops->n[i] > 0 && ops->k[i] > 0);
 	return !(ops->bytes[i] > 0);
 }
@@ -90,12 +90,12 @@ static bool shapeless(const lk_edit *edit, uint32_t i) {
 /* `size` times as much work as before; at first the smallest of its kind: a product of 256^3, heads
  * of 128 on 1024 tokens, 64 KiB. */
 static void set_shape(lk_ops *ops, uint32_t i, double size, bool first) {
-	if (multiplies(ops->kind[i])) {
+	if (price_multiplies(ops->kind[i])) {
 		double side = first ? 256 : ops->m[i] * cbrt(size),
 			   element = fmax(2, lk_dtype_bytes((lk_dtype)ops->dtype[i]));
 		ops->m[i] = ops->n[i] = ops->k[i] = side, ops->batch[i] = 1;
 		ops->bytes[i] = 3 * side * side * element, ops->flops[i] = 2 * side * side * side;
-	} else if (is_attention(ops->kind[i])) {
+	} else if (price_is_attention(ops->kind[i])) {
 		ops->m[i] = ops->n[i] = 1024, ops->k[i] = 128,
 		ops->batch[i] = first ? 1 : ops->batch[i] * size;
 		ops->bytes[i] = ops->batch[i] * 4 * 1024 * 128 * 2,
@@ -167,8 +167,8 @@ static double octaves(const lk_cluster *from, const lk_cluster *to) {
 }
 
 /* Rates a share of the way. */
-static lk_status between(lk_arena *arena, const lk_scenario *scenario, double share,
-                         lk_cluster *out, lk_error *err) {
+static lk_status price_between(lk_arena *arena, const lk_scenario *scenario, double share,
+                               lk_cluster *out, lk_error *err) {
 	*out = scenario->wired;
 	out->node = LK_ARRAY(arena, lk_node, (size_t)out->groups);
 	if (!out->node) return lk_oom(err);
@@ -205,7 +205,7 @@ static lk_status along_the_way(const lk_scenario *scenario, lk_costs *out, lk_er
 		lk_arena arena = LK_ARENA_INIT;
 		lk_cluster cluster;
 		lk_costs way = {0};
-		lk_status status = between(&arena, scenario, (double)stop / stops, &cluster, err);
+		lk_status status = price_between(&arena, scenario, (double)stop / stops, &cluster, err);
 		if (status == LK_OK) status = model_costs(scenario, &cluster, &arena, &way, err);
 		if (status == LK_OK) keep_better(scenario->edit.graph, &way, far > 0, out);
 		lk_arena_free(&arena);
@@ -255,7 +255,7 @@ enum {
 
 static int family_of(unsigned kind) {
 	if (lk_op_is_comm(kind)) return NETWORK;
-	return multiplies(kind) || is_attention(kind) ? PRODUCTS : STREAMS;
+	return price_multiplies(kind) || price_is_attention(kind) ? PRODUCTS : STREAMS;
 }
 
 /* Mean error of a family's fits in the calibration in use: of all devices where such a row is, else
@@ -272,7 +272,7 @@ static double family_error(const char *family) {
 }
 
 /* How far the model had to carry an operation: half or double is the whole way. */
-static double distance(const lk_edit_op *known, double ps) {
+static double price_distance(const lk_edit_op *known, double ps) {
 	double before = known->measured_ps * known->factor;
 	return before > 0 && ps > 0 ? fmin(1, fabs(log2(ps / before))) : 0;
 }
@@ -287,8 +287,9 @@ static void carried_time(const lk_scenario *scenario, const lk_costs *costs,
 			const lk_block *block = &graph->blocks.at[program->calls.at[c].block];
 			for (uint32_t i = block->begin; i < block->end; i++) {
 				double ps = (double)lk_costs_get(costs, variant, i)->duration_ps;
-				double far =
-					has_model(graph->ops.kind[i]) ? distance(&scenario->edit.op.at[i], ps) : 0;
+				double far = has_model(graph->ops.kind[i])
+				                 ? price_distance(&scenario->edit.op.at[i], ps)
+				                 : 0;
 				carried[family_of(graph->ops.kind[i])] += far * ps * program->calls.at[c].repeat;
 			}
 		}

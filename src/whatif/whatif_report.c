@@ -118,8 +118,8 @@ static lk_status read_traces(const lk_whatif_request *request, lk_graph **out, s
 	return status;
 }
 
-static lk_status read_graph(const lk_whatif_request *request, lk_graph **out, struct origin *from,
-                            lk_error *err) {
+static lk_status report_read_graph(const lk_whatif_request *request, lk_graph **out,
+                                   struct origin *from, lk_error *err) {
 	if (request->path_count == 1 && lk_is_graph_file(request->paths[0])) {
 		if (request->step) return lk_fail(err, LK_ERR_INPUT, "--step", "a graph holds one step");
 		LK_TRY(lk_graph_read(request->paths[0], out, err));
@@ -136,7 +136,7 @@ static lk_status read_base(struct answer *answer, const lk_whatif_request *reque
 	lk_graph *graph = NULL;
 	struct origin from = {0};
 	if (request->calibration) LK_TRY(lk_calibration_use(request->calibration, err));
-	LK_TRY(read_graph(request, &graph, &from, err));
+	LK_TRY(report_read_graph(request, &graph, &from, err));
 	answer->base_ranks = from.ranks, answer->graph_ranks = graph->ranks.world,
 	answer->w.traced = graph->traced;
 	lk_status status = read_site(answer, request, &from, &answer->site, err);
@@ -224,8 +224,8 @@ static lk_status efficiency(const struct answer *answer, const lk_whatif_set *se
 	return status == LK_ERR_INPUT ? LK_OK : status;
 }
 
-static lk_status fill(struct answer *answer, const lk_whatif_outcome *from, lk_whatif_column *out,
-                      lk_error *err) {
+static lk_status report_fill(struct answer *answer, const lk_whatif_outcome *from,
+                             lk_whatif_column *out, lk_error *err) {
 	const lk_graph *graph = from->step.graph;
 	out->step_s = from->step.step_s;
 	out->ranks = lk_whatif_ranks(graph, answer->graph_ranks, &answer->site);
@@ -239,8 +239,8 @@ static lk_status fill(struct answer *answer, const lk_whatif_outcome *from, lk_w
 	return out->cluster ? copy_notes(answer, from, out, err) : lk_oom(err);
 }
 
-static lk_status refuse(struct answer *answer, const lk_error *why, lk_whatif_column *out,
-                        lk_error *err) {
+static lk_status report_refuse(struct answer *answer, const lk_error *why, lk_whatif_column *out,
+                               lk_error *err) {
 	char line[1024];
 	out->refused = lk_arena_strdup(&answer->arena, lk_error_text(why, line, sizeof line));
 	out->efficiency = NAN;
@@ -248,18 +248,18 @@ static lk_status refuse(struct answer *answer, const lk_error *why, lk_whatif_co
 }
 
 /* A change that cannot be made is told in its column; the base must be possible. */
-static lk_status ask(struct answer *answer, const lk_whatif_set *sets, size_t count, bool keep,
-                     lk_error *err) {
+static lk_status report_ask(struct answer *answer, const lk_whatif_set *sets, size_t count,
+                            bool keep, lk_error *err) {
 	lk_whatif_column *column = &answer->columns[answer->w.column_count++];
 	lk_whatif_outcome outcome;
 	lk_error why = {0};
 	LK_TRY(label(answer, sets, count, column, err));
 	lk_status status = lk_whatif_try(answer->base, sets, count, &outcome, &why);
 	if (status == LK_OK) {
-		status = fill(answer, &outcome, column, err);
+		status = report_fill(answer, &outcome, column, err);
 		if (status == LK_OK) status = efficiency(answer, sets, count, column, err);
 	} else if (status == LK_ERR_INPUT && count) {
-		status = refuse(answer, &why, column, err);
+		status = report_refuse(answer, &why, column, err);
 	} else if (err) {
 		*err = why;
 	}
@@ -270,7 +270,7 @@ static lk_status ask(struct answer *answer, const lk_whatif_set *sets, size_t co
 }
 
 /* Combination `index`: the last list varies fastest. */
-static void combine(const struct answer *answer, size_t index, lk_whatif_set *out) {
+static void report_combine(const struct answer *answer, size_t index, lk_whatif_set *out) {
 	for (size_t g = answer->group_count; g-- > 0;) {
 		size_t count = answer->groups[g].count;
 		out[g] = answer->groups[g].at[index % count];
@@ -278,28 +278,28 @@ static void combine(const struct answer *answer, size_t index, lk_whatif_set *ou
 	}
 }
 
-static lk_status ask_all(struct answer *answer, size_t singles, size_t combinations,
-                         lk_error *err) {
+static lk_status report_ask_all(struct answer *answer, size_t singles, size_t combinations,
+                                lk_error *err) {
 	size_t total = 1 + singles + combinations;
 	lk_whatif_set together[MOST_GROUPS];
 	answer->columns = LK_ARRAY(&answer->arena, lk_whatif_column, total);
 	if (!answer->columns) return lk_oom(err);
 	answer->w.columns = answer->columns;
-	LK_TRY(ask(answer, NULL, 0, total == 1, err));
+	LK_TRY(report_ask(answer, NULL, 0, total == 1, err));
 	for (size_t g = 0; g < answer->group_count; g++)
 		for (size_t i = 0; i < answer->groups[g].count; i++)
-			LK_TRY(ask(answer, &answer->groups[g].at[i], 1,
-			           (size_t)answer->w.column_count + 1 == total, err));
+			LK_TRY(report_ask(answer, &answer->groups[g].at[i], 1,
+			                  (size_t)answer->w.column_count + 1 == total, err));
 	for (size_t i = 0; i < combinations; i++) {
-		combine(answer, i, together);
-		LK_TRY(ask(answer, together, answer->group_count, i + 1 == combinations, err));
+		report_combine(answer, i, together);
+		LK_TRY(report_ask(answer, together, answer->group_count, i + 1 == combinations, err));
 	}
 	return LK_OK;
 }
 
 /* ---- the rest of the answer ---- */
 
-static lk_status add_notes(struct answer *answer, lk_error *err) {
+static lk_status report_add_notes(struct answer *answer, lk_error *err) {
 	const char **notes = LK_ARRAY(&answer->arena, const char *, 4);
 	int count = 0;
 	if (!notes) return lk_oom(err);
@@ -320,7 +320,8 @@ static lk_status add_notes(struct answer *answer, lk_error *err) {
 	return notes[count - 1] ? LK_OK : lk_oom(err);
 }
 
-static lk_status reproduce(struct answer *answer, const lk_whatif_request *request, lk_error *err) {
+static lk_status report_reproduce(struct answer *answer, const lk_whatif_request *request,
+                                  lk_error *err) {
 	static const char *const but[] = {"graph", "trace", "html", "output", "file", "verbose", NULL};
 	answer->w.reproduce =
 		lk_command(&answer->arena, &(lk_question){.verb = &lk_whatif_verb,
@@ -339,11 +340,11 @@ static lk_status answer_all(struct answer *answer, const lk_whatif_request *requ
 	LK_TRY(read_base(answer, request, err));
 	answer->w.source = lk_arena_strdup(&answer->arena, request->paths[0]);
 	if (!answer->w.source) return lk_oom(err);
-	LK_TRY(ask_all(answer, singles, combinations, err));
-	LK_TRY(add_notes(answer, err));
+	LK_TRY(report_ask_all(answer, singles, combinations, err));
+	LK_TRY(report_add_notes(answer, err));
 	LK_TRY(lk_traces_inputs(&answer->arena, &lk_whatif_verb, request, request->paths,
 	                        request->path_count, &answer->w.inputs, err));
-	return reproduce(answer, request, err);
+	return report_reproduce(answer, request, err);
 }
 
 lk_status lk_whatif_ask(const lk_whatif_request *request, lk_whatif **out, lk_error *err) {

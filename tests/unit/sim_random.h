@@ -1,5 +1,6 @@
-/* sim_random.h: random step graphs for the tests of sim/, and an oracle: a third engine, slow and plain, that follows
- * the waiting rules of graph.h word by word. It walks all ranks again and again until no new time becomes known. */
+/* sim_random.h: random step graphs for the tests of sim/, and an oracle: a third engine, slow and
+ * plain, that follows the waiting rules of graph.h word by word. It walks all ranks again and again
+ * until no new time becomes known. */
 #ifndef LK_TEST_SIM_RANDOM_H
 #define LK_TEST_SIM_RANDOM_H
 
@@ -10,7 +11,13 @@
 #include "sim/lower.h"
 #include "sim/sim.h"
 
-enum { FROM_BEFORE, TO_NEXT, FROM_NEXT, TO_BEFORE, CHANNELS };
+enum {
+	FROM_BEFORE,
+	TO_NEXT,
+	FROM_NEXT,
+	TO_BEFORE,
+	CHANNELS
+};
 
 typedef struct dice {
 	uint64_t state;
@@ -21,13 +28,15 @@ static inline uint32_t roll(dice *d, uint32_t below) {
 	return (uint32_t)(d->state >> 33) % below;
 }
 
-static inline bool chance(dice *d, uint32_t percent) { return roll(d, 100) < percent; }
+static inline bool chance(dice *d, uint32_t percent) {
+	return roll(d, 100) < percent;
+}
 
 typedef struct shape {
-	bool jams;        /* sends may be waited for in an order that jams */
+	bool jams; /* sends may be waited for in an order that jams */
 	bool macros, variants;
-	bool queue;       /* one hardware queue: lk_graph_one_queue */
-	bool loose;       /* operations off the compute stream that nobody waits for soon */
+	bool queue; /* one hardware queue: lk_graph_one_queue */
+	bool loose; /* operations off the compute stream that nobody waits for soon */
 } shape;
 
 typedef struct world {
@@ -38,16 +47,17 @@ typedef struct world {
 
 static inline uint16_t random_join(dice *d, const shape *s) {
 	static const uint8_t streams[] = {LK_STREAM_COMPUTE,
-									  LK_STREAM_TP,
-									  LK_STREAM_EP,
-									  LK_STREAM_DP,
-									  LK_STREAM_COPY,
-									  LK_STREAM_RECV_FORWARD,
-									  LK_STREAM_RECV_BACKWARD,
-									  LK_STREAM_SEND_FORWARD,
-									  LK_STREAM_SEND_BACKWARD};
+	                                  LK_STREAM_TP,
+	                                  LK_STREAM_EP,
+	                                  LK_STREAM_DP,
+	                                  LK_STREAM_COPY,
+	                                  LK_STREAM_RECV_FORWARD,
+	                                  LK_STREAM_RECV_BACKWARD,
+	                                  LK_STREAM_SEND_FORWARD,
+	                                  LK_STREAM_SEND_BACKWARD};
 	uint16_t join = 0;
-	for (uint32_t n = roll(d, 3); n > 0; n--) join |= (uint16_t)LK_JOIN(streams[roll(d, s->jams ? 9 : 7)]);
+	for (uint32_t n = roll(d, 3); n > 0; n--)
+		join |= (uint16_t)LK_JOIN(streams[roll(d, s->jams ? 9 : 7)]);
 	return join;
 }
 
@@ -57,30 +67,44 @@ static inline void random_op(dice *d, lk_graph *g, const shape *s, uint32_t plac
 	uint32_t what = roll(d, 100);
 	if (what < 50) op = (lk_op){.kind = LK_OP_GEMM, .stream = LK_STREAM_COMPUTE, .name = "gemm"};
 	else if (what < 55)
-		op = (lk_op){.kind = s->macros ? LK_OP_MACRO : LK_OP_NORM, .stream = LK_STREAM_COMPUTE, .name = "macro"};
+		op = (lk_op){.kind = s->macros ? LK_OP_MACRO : LK_OP_NORM,
+		             .stream = LK_STREAM_COMPUTE,
+		             .name = "macro"};
 	else if (what < 72)
-		op = (lk_op){.kind = LK_OP_ALLREDUCE, .stream = LK_STREAM_TP, .group = LK_GROUP_TP, .name = "tp"};
+		op = (lk_op){
+			.kind = LK_OP_ALLREDUCE, .stream = LK_STREAM_TP, .group = LK_GROUP_TP, .name = "tp"};
 	else if (what < 76)
-		op = (lk_op){.kind = LK_OP_ALLREDUCE, .stream = LK_STREAM_COMPUTE, .group = LK_GROUP_TP, .name = "tp_compute"};
+		op = (lk_op){.kind = LK_OP_ALLREDUCE,
+		             .stream = LK_STREAM_COMPUTE,
+		             .group = LK_GROUP_TP,
+		             .name = "tp_compute"};
 	else if (what < 82)
-		op = (lk_op){.kind = LK_OP_ALLTOALL, .stream = LK_STREAM_EP, .group = LK_GROUP_EP, .name = "ep"};
+		op = (lk_op){
+			.kind = LK_OP_ALLTOALL, .stream = LK_STREAM_EP, .group = LK_GROUP_EP, .name = "ep"};
 	else if (what < 87) op = (lk_op){.kind = LK_OP_COPY, .stream = LK_STREAM_COPY, .name = "copy"};
 	else if (what < 92)
-		op = (lk_op){.kind = LK_OP_REDUCESCATTER, .stream = LK_STREAM_DP, .group = LK_GROUP_DP, .name = "dp"};
+		op = (lk_op){.kind = LK_OP_REDUCESCATTER,
+		             .stream = LK_STREAM_DP,
+		             .group = LK_GROUP_DP,
+		             .name = "dp"};
 	else if (what < 96) op = (lk_op){.kind = LK_OP_HOST, .stream = LK_STREAM_HOST, .name = "host"};
 	else op = (lk_op){.kind = LK_OP_WAIT, .stream = (uint8_t)(1 + roll(d, 4)), .name = "wait"};
-	if (op.stream != LK_STREAM_COMPUTE && op.stream != LK_STREAM_HOST && !chance(d, s->loose ? 30 : 5))
+	if (op.stream != LK_STREAM_COMPUTE && op.stream != LK_STREAM_HOST &&
+	    !chance(d, s->loose ? 30 : 5))
 		op.join = LK_JOIN(LK_STREAM_COMPUTE);
 	if (chance(d, 35)) op.join |= random_join(d, s);
-	if (op.kind == LK_OP_GEMM && chance(d, 60)) op.join |= LK_JOIN(LK_STREAM_TP) | LK_JOIN(LK_STREAM_EP);
+	if (op.kind == LK_OP_GEMM && chance(d, 60))
+		op.join |= LK_JOIN(LK_STREAM_TP) | LK_JOIN(LK_STREAM_EP);
 	if (op.kind == LK_OP_WAIT || chance(d, 8)) op.wait = (uint8_t)(1 + roll(d, 2));
 	if (chance(d, 12)) op.signal = (uint8_t)(1 + roll(d, 2));
-	for (uint32_t n = place && chance(d, 30) ? 1 + roll(d, 3) : 0; n > 0; n--) deps[op.dep_count++] = roll(d, place);
+	for (uint32_t n = place && chance(d, 30) ? 1 + roll(d, 3) : 0; n > 0; n--)
+		deps[op.dep_count++] = roll(d, place);
 	op.deps = deps;
 	lk_graph_add(g, &op);
 }
 
-static inline uint32_t random_block(dice *d, lk_graph *g, const shape *s, const char *name, uint32_t most) {
+static inline uint32_t random_block(dice *d, lk_graph *g, const shape *s, const char *name,
+                                    uint32_t most) {
 	uint32_t id = 0;
 	lk_graph_begin_block(g, name);
 	for (uint32_t i = 0, n = 1 + roll(d, most); i < n; i++) random_op(d, g, s, i);
@@ -88,22 +112,24 @@ static inline uint32_t random_block(dice *d, lk_graph *g, const shape *s, const 
 	return id;
 }
 
-/* A receive and a kernel that waits for it, or a send; now and then the kernel waits for the send too. */
-static inline uint32_t random_ends(dice *d, lk_graph *g, const shape *s, bool send, unsigned stream, int channel) {
+/* A receive and a kernel that waits for it, or a send; now and then the kernel waits for the send
+ * too. */
+static inline uint32_t random_ends(dice *d, lk_graph *g, const shape *s, bool send, unsigned stream,
+                                   int channel) {
 	uint32_t id = 0;
 	lk_graph_begin_block(g, send ? "send" : "receive");
 	uint16_t join = send || chance(d, 30) ? LK_JOIN(LK_STREAM_COMPUTE) : 0;
 	if ((!send || s->jams) && chance(d, 8)) stream = LK_STREAM_COMPUTE;
 	lk_graph_add(g, &(lk_op){.kind = send ? LK_OP_SEND : LK_OP_RECV,
-							 .stream = (uint8_t)stream,
-							 .channel = channel,
-							 .join = join,
-							 .name = send ? "send" : "recv"});
+	                         .stream = (uint8_t)stream,
+	                         .channel = channel,
+	                         .join = join,
+	                         .name = send ? "send" : "recv"});
 	if (!send || (s->jams && chance(d, 20)))
 		lk_graph_add(g, &(lk_op){.kind = LK_OP_ELEMENTWISE,
-								 .stream = LK_STREAM_COMPUTE,
-								 .join = (uint16_t)LK_JOIN(stream),
-								 .name = "unpack"});
+		                         .stream = LK_STREAM_COMPUTE,
+		                         .join = (uint16_t)LK_JOIN(stream),
+		                         .name = "unpack"});
 	lk_graph_end_block(g, &id, NULL);
 	return id;
 }
@@ -121,19 +147,21 @@ typedef struct parts {
 
 static inline void random_pass(dice *d, lk_graph *g, uint32_t stage, const parts *p, bool forward) {
 	uint32_t stages = g->ranks.stages;
-	bool receives = forward ? stage > 0 : stage + 1 < stages, sends = forward ? stage + 1 < stages : stage > 0;
+	bool receives = forward ? stage > 0 : stage + 1 < stages,
+		 sends = forward ? stage + 1 < stages : stage > 0;
 	if (receives) add_call(d, g, stage, p->receive[!forward], 1);
 	add_call(d, g, stage, forward ? p->forward : p->backward, roll(d, 4));
 	if (sends) add_call(d, g, stage, p->send[!forward], 1);
 }
 
-static inline void random_program(dice *d, lk_graph *g, uint32_t s, const parts *p, int microbatches, bool gpipe,
-								  bool model, bool embedding) {
+static inline void random_program(dice *d, lk_graph *g, uint32_t s, const parts *p,
+                                  int microbatches, bool gpipe, bool model, bool embedding) {
 	int warm = (int)(g->ranks.stages - 1 - s);
 	if (warm > microbatches || gpipe) warm = microbatches;
 	g->programs.at[s].events = 3;
 	for (int i = 0; i < warm; i++) random_pass(d, g, s, p, true);
-	for (int i = warm; i < microbatches; i++) random_pass(d, g, s, p, true), random_pass(d, g, s, p, false);
+	for (int i = warm; i < microbatches; i++)
+		random_pass(d, g, s, p, true), random_pass(d, g, s, p, false);
 	for (int i = 0; i < warm; i++) random_pass(d, g, s, p, false);
 	add_call(d, g, s, p->last, 1);
 	if (model) add_call(d, g, s, p->model, 1 + (uint32_t)microbatches % 2);
@@ -149,11 +177,14 @@ static inline uint32_t single(lk_graph *g, const lk_op *op) {
 	return id;
 }
 
-static inline float share(dice *d) { return chance(d, 30) ? 0 : (float)roll(d, 100) * 0.01f; }
+static inline float share(dice *d) {
+	return chance(d, 30) ? 0 : (float)roll(d, 100) * 0.01f;
+}
 
 static inline void random_costs(dice *d, world *w) {
 	const lk_graph *g = w->graph;
-	uint32_t variants = w->shape.variants ? 1 + roll(d, 3) : 1, ranks = g->ranks.stages * g->ranks.chains;
+	uint32_t variants = w->shape.variants ? 1 + roll(d, 3) : 1,
+			 ranks = g->ranks.stages * g->ranks.chains;
 	w->costs = (lk_costs){.variants = variants, .ops = g->ops.count};
 	w->costs.at = calloc((size_t)variants * g->ops.count, sizeof *w->costs.at);
 	if (variants > 1) w->costs.variant_of = calloc(ranks, sizeof *w->costs.variant_of);
@@ -170,14 +201,16 @@ static inline void random_costs(dice *d, world *w) {
 			c->tail_ps = c->duration_ps / 3;
 			c->duration_ps *= 3, c->host_ps *= 5;
 		}
-		c->sm = share(d), c->memory = share(d), c->intra = share(d), c->nic = share(d), c->compute = share(d);
+		c->sm = share(d), c->memory = share(d), c->intra = share(d), c->nic = share(d),
+		c->compute = share(d);
 		c->waves = chance(d, 50) ? 0 : (float)roll(d, 12), c->spread = 1;
 	}
 }
 
 /* Two: all stages, and the first with the last. */
 static inline void random_teams(dice *d, lk_graph *g) {
-	uint32_t all[] = {0, 1, 2, 3}, ends[] = {0, g->ranks.stages - 1}, chains = g->ranks.chains, most = chains * g->ranks.stages;
+	uint32_t all[] = {0, 1, 2, 3}, ends[] = {0, g->ranks.stages - 1}, chains = g->ranks.chains,
+			 most = chains * g->ranks.stages;
 	lk_graph_add_team(g, "all", all, g->ranks.stages, most, chance(d, 50));
 	lk_graph_add_team(g, "ends", ends, g->ranks.stages > 1 ? 2 : 1, most, chance(d, 50));
 }
@@ -192,37 +225,51 @@ static inline void random_world(uint64_t seed, shape s, world *w) {
 	g->ranks.world = stages * tp * dp;
 	g->ranks.group[LK_GROUP_TP].size = tp, g->ranks.group[LK_GROUP_TP].stride = 1;
 	g->ranks.group[LK_GROUP_DP].size = dp, g->ranks.group[LK_GROUP_DP].stride = tp;
-	g->ranks.group[LK_GROUP_EP].size = 1 + roll(d, 5), g->ranks.group[LK_GROUP_EP].stride = 1 + roll(d, 3);
+	g->ranks.group[LK_GROUP_EP].size = 1 + roll(d, 5),
+	g->ranks.group[LK_GROUP_EP].stride = 1 + roll(d, 3);
 	g->ranks.group[LK_GROUP_MODEL].size = tp, g->ranks.group[LK_GROUP_MODEL].stride = 1;
-	parts p = {.forward = random_block(d, g, &s, "forward", 9), .backward = random_block(d, g, &s, "backward", 12)};
+	parts p = {.forward = random_block(d, g, &s, "forward", 9),
+	           .backward = random_block(d, g, &s, "backward", 12)};
 	p.receive[0] = random_ends(d, g, &s, false, LK_STREAM_RECV_FORWARD, FROM_BEFORE);
 	p.send[0] = random_ends(d, g, &s, true, LK_STREAM_SEND_FORWARD, TO_NEXT);
 	p.receive[1] = random_ends(d, g, &s, false, LK_STREAM_RECV_BACKWARD, FROM_NEXT);
 	p.send[1] = random_ends(d, g, &s, true, LK_STREAM_SEND_BACKWARD, TO_BEFORE);
 	p.last = random_block(d, g, &s, "last", 6);
 	random_teams(d, g);
-	p.model = single(g, &(lk_op){.kind = LK_OP_ALLREDUCE,
-								 .stream = (uint8_t)(chance(d, 50) ? LK_STREAM_COMPUTE : LK_STREAM_TP),
-								 .group = chance(d, 30) ? LK_GROUP_TEAM : chance(d, 70) ? LK_GROUP_MODEL : LK_GROUP_PP,
-								 .join = random_join(d, &s),
-								 .name = "model"});
-	p.embedding = single(g, &(lk_op){.kind = LK_OP_ALLREDUCE, .stream = LK_STREAM_EP,
-	                                 .group = chance(d, 30) ? LK_GROUP_TEAM : LK_GROUP_EMBEDDING, .channel = 1,
-	                                 .join = random_join(d, &s), .name = "embedding"});
+	p.model =
+		single(g, &(lk_op){.kind = LK_OP_ALLREDUCE,
+	                       .stream = (uint8_t)(chance(d, 50) ? LK_STREAM_COMPUTE : LK_STREAM_TP),
+	                       .group = chance(d, 30)   ? LK_GROUP_TEAM
+	                                : chance(d, 70) ? LK_GROUP_MODEL
+	                                                : LK_GROUP_PP,
+	                       .join = random_join(d, &s),
+	                       .name = "model"});
+	p.embedding = single(g, &(lk_op){.kind = LK_OP_ALLREDUCE,
+	                                 .stream = LK_STREAM_EP,
+	                                 .group = chance(d, 30) ? LK_GROUP_TEAM : LK_GROUP_EMBEDDING,
+	                                 .channel = 1,
+	                                 .join = random_join(d, &s),
+	                                 .name = "embedding"});
 	int microbatches = 1 + (int)roll(d, 6);
 	bool gpipe = chance(d, 30), model = chance(d, 50), embedding = chance(d, 50);
 	for (uint32_t i = 0; i + 1 < stages; i++) {
 		lk_graph_wire(g, i, TO_NEXT, i + 1, FROM_BEFORE);
 		lk_graph_wire(g, i + 1, TO_BEFORE, i, FROM_NEXT);
 	}
-	for (uint32_t i = 0; i < stages; i++) random_program(d, g, i, &p, microbatches, gpipe, model, embedding);
+	for (uint32_t i = 0; i < stages; i++)
+		random_program(d, g, i, &p, microbatches, gpipe, model, embedding);
 	if (s.queue && lk_graph_one_queue(g, NULL) != LK_OK) abort();
 	random_costs(d, w);
 }
 
-/* --- lifted traces ------------------------------------------------------------------------------------------------ */
+/* --- lifted traces
+ * ------------------------------------------------------------------------------------------------
+ */
 
-enum { MOST_TEAMS = 8, SEGMENTS = 3 };
+enum {
+	MOST_TEAMS = 8,
+	SEGMENTS = 3
+};
 
 /* An operation of one rank: on a CPU thread or a stream, behind anything earlier. */
 static inline void traced_op(dice *d, lk_graph *g, uint32_t place, lk_op op) {
@@ -244,12 +291,13 @@ static inline lk_op traced_local(dice *d) {
 
 /* What ranks do together, in an order that all agree on. */
 typedef struct together {
-	uint32_t team;  /* UINT32_MAX: chains of stage `stage` among themselves */
+	uint32_t team; /* UINT32_MAX: chains of stage `stage` among themselves */
 	uint32_t stage;
 	uint8_t kind;
 } together;
 
-static inline void traced_block(dice *d, lk_graph *g, uint32_t stage, together *plan, uint32_t count, bool jams) {
+static inline void traced_block(dice *d, lk_graph *g, uint32_t stage, together *plan,
+                                uint32_t count, bool jams) {
 	uint32_t place = 0;
 	lk_graph_begin_block(g, "step");
 	for (uint32_t i = 0; i < count; i++) {
@@ -258,7 +306,10 @@ static inline void traced_block(dice *d, lk_graph *g, uint32_t stage, together *
 			together swap = plan[i];
 			plan[i] = plan[i + 1], plan[i + 1] = swap;
 		}
-		lk_op op = {.kind = plan[i].kind, .name = "meet", .group = LK_GROUP_TEAM, .channel = (int32_t)plan[i].team};
+		lk_op op = {.kind = plan[i].kind,
+		            .name = "meet",
+		            .group = LK_GROUP_TEAM,
+		            .channel = (int32_t)plan[i].team};
 		if (plan[i].team == UINT32_MAX) {
 			op.group = LK_GROUP_TP, op.channel = 0;
 			if (plan[i].stage == stage) traced_op(d, g, place++, op);
@@ -279,12 +330,13 @@ static inline void traced_teams(dice *d, lk_graph *g) {
 			if (chance(d, 60)) members[count++] = s;
 		if (!count) members[count++] = roll(d, g->ranks.stages);
 		bool across = chance(d, 40);
-		lk_graph_add_team(g, "team", members, count, count * (across ? g->ranks.chains : 1) + (chance(d, 30) ? 3 : 0), across);
+		lk_graph_add_team(g, "team", members, count,
+		                  count * (across ? g->ranks.chains : 1) + (chance(d, 30) ? 3 : 0), across);
 	}
 }
 
-/* Ranks with threads and streams, teams of random subsets met in a consistent order; `jams`: not always. Costs of the
- * host are there, to be left alone. */
+/* Ranks with threads and streams, teams of random subsets met in a consistent order; `jams`: not
+ * always. Costs of the host are there, to be left alone. */
 static inline void random_traced(uint64_t seed, bool jams, world *w) {
 	dice dd = {seed * 131 + 7}, *d = &dd;
 	lk_graph *g = w->graph = lk_graph_new();
@@ -303,8 +355,10 @@ static inline void random_traced(uint64_t seed, bool jams, world *w) {
 		together plan[8], own[8];
 		uint32_t count = roll(d, 8), repeat = 1 + roll(d, 3);
 		for (uint32_t i = 0; i < count; i++) {
-			plan[i] = (together){chance(d, 15) ? UINT32_MAX : roll(d, (uint32_t)g->teams.count), roll(d, stages), LK_OP_ALLREDUCE};
-			if (plan[i].team != UINT32_MAX && g->teams.at[plan[i].team].ranks == 2 && chance(d, 60)) plan[i].kind = LK_OP_SEND;
+			plan[i] = (together){chance(d, 15) ? UINT32_MAX : roll(d, (uint32_t)g->teams.count),
+			                     roll(d, stages), LK_OP_ALLREDUCE};
+			if (plan[i].team != UINT32_MAX && g->teams.at[plan[i].team].ranks == 2 && chance(d, 60))
+				plan[i].kind = LK_OP_SEND;
 		}
 		for (uint32_t s = 0; s < stages; s++) {
 			memcpy(own, plan, sizeof plan);
@@ -322,13 +376,17 @@ static inline void free_world(world *w) {
 	lk_graph_free(w->graph);
 }
 
-/* --- the oracle --------------------------------------------------------------------------------------------------- */
+/* --- the oracle
+ * ---------------------------------------------------------------------------------------------------
+ */
 
-enum { UNKNOWN = -1 };
+enum {
+	UNKNOWN = -1
+};
 
 typedef struct oracle_op {
 	uint32_t op, call, repetition;
-	uint64_t meeting;              /* number among those of its channel or kind */
+	uint64_t meeting; /* number among those of its channel or kind */
 	int64_t arrival, start, end;
 } oracle_op;
 
@@ -336,25 +394,30 @@ typedef struct oracle {
 	const world *w;
 	const lk_sim_options *options;
 	uint32_t ranks;
-	size_t *count;                 /* operations by rank */
+	size_t *count; /* operations by rank */
 	oracle_op **ops;
 	bool stuck;
 	int64_t step;
 } oracle;
 
 static inline const lk_cost *oracle_cost(const oracle *o, uint32_t rank, uint32_t op) {
-	return lk_costs_get(&o->w->costs, o->w->costs.variant_of ? o->w->costs.variant_of[rank] : 0, op);
+	return lk_costs_get(&o->w->costs, o->w->costs.variant_of ? o->w->costs.variant_of[rank] : 0,
+	                    op);
 }
 
 static inline double oracle_factor(const oracle *o, uint32_t rank, uint32_t op, size_t number) {
 	const lk_ops *ops = &o->w->graph->ops;
 	double factor = 1;
 	bool traced = o->w->graph->traced;
-	if ((traced ? ops->kind[op] == LK_OP_COPY : ops->stream[op] > LK_STREAM_COMPUTE) || lk_op_is_comm(ops->kind[op])) return 1;
+	if ((traced ? ops->kind[op] == LK_OP_COPY : ops->stream[op] > LK_STREAM_COMPUTE) ||
+	    lk_op_is_comm(ops->kind[op]))
+		return 1;
 	for (uint32_t i = 0; i < o->options->straggler_count; i++)
 		if (o->options->stragglers[i].rank == rank) factor *= o->options->stragglers[i].factor;
-	uint32_t lane = lk_rank_stage(o->w->graph, rank) * o->w->graph->ranks.chains + lk_rank_chain(o->w->graph, rank);
-	if (o->options->jitter > 0) factor = lk_sim_jitter(o->options->seed, lane, number, o->options->jitter) * factor;
+	uint32_t lane = lk_rank_stage(o->w->graph, rank) * o->w->graph->ranks.chains +
+	                lk_rank_chain(o->w->graph, rank);
+	if (o->options->jitter > 0)
+		factor = lk_sim_jitter(o->options->seed, lane, number, o->options->jitter) * factor;
 	return factor;
 }
 
@@ -369,17 +432,20 @@ static inline void oracle_expand(oracle *o, uint32_t rank) {
 	size_t n = 0, room = 1;
 	for (size_t c = 0; c < p->calls.count; c++)
 		room += (size_t)p->calls.at[c].repeat *
-				(g->blocks.at[p->calls.at[c].block].end - g->blocks.at[p->calls.at[c].block].begin);
+		        (g->blocks.at[p->calls.at[c].block].end - g->blocks.at[p->calls.at[c].block].begin);
 	o->ops[rank] = calloc(room, sizeof(oracle_op));
 	for (uint32_t c = 0; c < p->calls.count; c++) {
 		for (uint32_t r = 0; r < p->calls.at[c].repeat; r++) {
-			for (uint32_t op = g->blocks.at[p->calls.at[c].block].begin; op < g->blocks.at[p->calls.at[c].block].end;
-				 op++) {
+			for (uint32_t op = g->blocks.at[p->calls.at[c].block].begin;
+			     op < g->blocks.at[p->calls.at[c].block].end; op++) {
 				oracle_op *one = &o->ops[rank][n++];
 				*one = (oracle_op){op, c, r, 0, UNKNOWN, UNKNOWN, UNKNOWN};
-				if (oracle_team(g, op)) one->meeting = met[LK_GROUPS + CHANNELS + g->ops.channel[op]]++;
-				else if (lk_op_is_collective(g->ops.kind[op])) one->meeting = met[g->ops.group[op]]++;
-				else if (lk_op_is_comm(g->ops.kind[op])) one->meeting = met[LK_GROUPS + g->ops.channel[op]]++;
+				if (oracle_team(g, op))
+					one->meeting = met[LK_GROUPS + CHANNELS + g->ops.channel[op]]++;
+				else if (lk_op_is_collective(g->ops.kind[op]))
+					one->meeting = met[g->ops.group[op]]++;
+				else if (lk_op_is_comm(g->ops.kind[op]))
+					one->meeting = met[LK_GROUPS + g->ops.channel[op]]++;
 			}
 		}
 	}
@@ -392,20 +458,26 @@ static inline void later(int64_t *time, int64_t other) {
 }
 
 /* Whether two operations of two ranks are the same meeting. */
-static inline bool oracle_meets(const oracle *o, uint32_t a, const oracle_op *x, uint32_t b, const oracle_op *y) {
+static inline bool oracle_meets(const oracle *o, uint32_t a, const oracle_op *x, uint32_t b,
+                                const oracle_op *y) {
 	const lk_graph *g = o->w->graph;
-	uint32_t sa = lk_rank_stage(g, a), sb = lk_rank_stage(g, b), ca = lk_rank_chain(g, a), cb = lk_rank_chain(g, b);
+	uint32_t sa = lk_rank_stage(g, a), sb = lk_rank_stage(g, b), ca = lk_rank_chain(g, a),
+			 cb = lk_rank_chain(g, b);
 	unsigned kind = g->ops.kind[x->op], group = g->ops.group[x->op];
 	if (x->meeting != y->meeting || oracle_team(g, x->op) != oracle_team(g, y->op)) return false;
 	if (oracle_team(g, x->op))
-		return g->ops.channel[x->op] == g->ops.channel[y->op] && (g->teams.at[g->ops.channel[x->op]].across || ca == cb);
+		return g->ops.channel[x->op] == g->ops.channel[y->op] &&
+		       (g->teams.at[g->ops.channel[x->op]].across || ca == cb);
 	if (!lk_op_is_collective(kind)) {
-		if (lk_op_is_collective(g->ops.kind[y->op]) || !lk_op_is_comm(g->ops.kind[y->op]) || ca != cb) return false;
+		if (lk_op_is_collective(g->ops.kind[y->op]) || !lk_op_is_comm(g->ops.kind[y->op]) ||
+		    ca != cb)
+			return false;
 		lk_wire to = g->wires.at[(size_t)sa * g->channels + (uint32_t)g->ops.channel[x->op]];
 		return to.stage == sb && to.channel == (uint32_t)g->ops.channel[y->op];
 	}
 	if (!lk_op_is_collective(g->ops.kind[y->op]) || g->ops.group[y->op] != group) return false;
-	uint32_t size = g->ranks.group[group].size, stride = g->ranks.group[group].stride, edge = g->ranks.stages - 1;
+	uint32_t size = g->ranks.group[group].size, stride = g->ranks.group[group].stride,
+			 edge = g->ranks.stages - 1;
 	if (group == LK_GROUP_PP) return ca == cb;
 	if (group == LK_GROUP_EMBEDDING)
 		return ca == cb && (sa == sb || ((sa == 0 || sa == edge) && (sb == 0 || sb == edge)));
@@ -422,18 +494,22 @@ static inline uint32_t oracle_members(const oracle *o, uint32_t rank, uint32_t o
 	}
 	if (!lk_op_is_collective(g->ops.kind[op])) return 2;
 	oracle_op same = {.op = op};
-	for (uint32_t other = 0; other < o->ranks; other++) n += oracle_meets(o, rank, &same, other, &same);
+	for (uint32_t other = 0; other < o->ranks; other++)
+		n += oracle_meets(o, rank, &same, other, &same);
 	return n;
 }
 
 static inline bool oracle_meet(oracle *o, uint32_t rank, oracle_op *one) {
 	uint32_t met = 0, members = oracle_members(o, rank, one->op);
-	bool p2p = !lk_op_is_collective(o->w->graph->ops.kind[one->op]) && !oracle_team(o->w->graph, one->op);
+	bool p2p =
+		!lk_op_is_collective(o->w->graph->ops.kind[one->op]) && !oracle_team(o->w->graph, one->op);
 	int64_t start = one->arrival, duration = p2p ? oracle_cost(o, rank, one->op)->duration_ps : 0;
 	for (uint32_t other = 0; other < o->ranks; other++) {
 		for (size_t i = 0; i < o->count[other]; i++) {
 			const oracle_op *y = &o->ops[other][i];
-			if (!lk_op_is_comm(o->w->graph->ops.kind[y->op]) || !oracle_meets(o, rank, one, other, y)) continue;
+			if (!lk_op_is_comm(o->w->graph->ops.kind[y->op]) ||
+			    !oracle_meets(o, rank, one, other, y))
+				continue;
 			met++;
 			later(&start, y->arrival);
 			if (oracle_cost(o, other, y->op)->duration_ps > duration)
@@ -461,10 +537,15 @@ static inline bool oracle_walk(oracle *o, uint32_t rank) {
 		unsigned stream = g->ops.stream[op], kind = g->ops.kind[op];
 		if (op == g->blocks.at[call->block].begin) begin = i;
 		double factor = oracle_factor(o, rank, op, i);
-		int64_t work = kind == LK_OP_WAIT ? 0 : factor == 1 ? c->duration_ps : lk_sim_scale(c->duration_ps, factor);
-		int64_t tail = kind == LK_OP_WAIT ? 0 : factor == 1 ? c->tail_ps : lk_sim_scale(c->tail_ps, factor);
+		int64_t work = kind == LK_OP_WAIT ? 0
+		               : factor == 1      ? c->duration_ps
+		                                  : lk_sim_scale(c->duration_ps, factor);
+		int64_t tail = kind == LK_OP_WAIT ? 0
+		               : factor == 1      ? c->tail_ps
+		                                  : lk_sim_scale(c->tail_ps, factor);
 		bool issued = !g->traced, queue = issued && stream == LK_STREAM_COMPUTE;
-		int64_t launch = host == UNKNOWN ? UNKNOWN : host + (stream == LK_STREAM_HOST ? c->host_ps : c->lead_ps);
+		int64_t launch =
+			host == UNKNOWN ? UNKNOWN : host + (stream == LK_STREAM_HOST ? c->host_ps : c->lead_ps);
 		if (host != UNKNOWN && issued) host += c->host_ps;
 		int64_t ready = end[stream];
 		for (unsigned s = 0; s < LK_STREAMS; s++)
@@ -496,7 +577,8 @@ static inline bool oracle_walk(oracle *o, uint32_t rank) {
 }
 
 static inline void oracle_run(const world *w, const lk_sim_options *options, oracle *o) {
-	*o = (oracle){.w = w, .options = options, .ranks = w->graph->ranks.stages * w->graph->ranks.chains};
+	*o = (oracle){
+		.w = w, .options = options, .ranks = w->graph->ranks.stages * w->graph->ranks.chains};
 	o->count = calloc(o->ranks, sizeof *o->count);
 	o->ops = calloc(o->ranks, sizeof *o->ops);
 	for (uint32_t r = 0; r < o->ranks; r++) oracle_expand(o, r);

@@ -1,4 +1,5 @@
-/* test_sim.c: the engines against an oracle, against each other, and against results worked out by hand. */
+/* test_sim.c: the engines against an oracle, against each other, and against results worked out by
+ * hand. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -9,7 +10,8 @@
 
 /* Every rank recorded. */
 static uint32_t *every_rank(const world *w) {
-	uint32_t ranks = w->graph->ranks.stages * w->graph->ranks.chains, *list = calloc(ranks, sizeof *list);
+	uint32_t ranks = w->graph->ranks.stages * w->graph->ranks.chains,
+			 *list = calloc(ranks, sizeof *list);
 	for (uint32_t i = 0; i < ranks; i++) list[i] = i;
 	return list;
 }
@@ -37,7 +39,8 @@ static lk_sim_options noise(dice *d, const world *w, lk_straggler *slow) {
 	if (chance(d, 40)) {
 		options.straggler_count = 1 + roll(d, 2);
 		options.stragglers = slow;
-		for (int i = 0; i < 2; i++) slow[i] = (lk_straggler){roll(d, ranks), 0.5 + 0.25 * roll(d, 6)};
+		for (int i = 0; i < 2; i++)
+			slow[i] = (lk_straggler){roll(d, ranks), 0.5 + 0.25 * roll(d, 6)};
 	}
 	return options;
 }
@@ -51,17 +54,20 @@ static void same_as_oracle(const oracle *o, const lk_sim_result *r) {
 			assert_true(at < r->events.count);
 			if (got->op != want->op || got->start_ps != want->start || got->end_ps != want->end)
 				print_message(
-					"rank %u, call %u.%u, operation %u (%s): %lld..%lld, not %lld..%lld\n", rank, want->call,
-					want->repetition, want->op, lk_intern_text(o->w->graph->names, o->w->graph->ops.name[want->op]),
-					(long long)got->start_ps, (long long)got->end_ps, (long long)want->start, (long long)want->end);
+					"rank %u, call %u.%u, operation %u (%s): %lld..%lld, not %lld..%lld\n", rank,
+					want->call, want->repetition, want->op,
+					lk_intern_text(o->w->graph->names, o->w->graph->ops.name[want->op]),
+					(long long)got->start_ps, (long long)got->end_ps, (long long)want->start,
+					(long long)want->end);
 			assert_int_equal(got->record, rank);
 			assert_int_equal(got->op, want->op);
 			assert_int_equal(got->call, want->call);
 			assert_int_equal(got->repetition, want->repetition);
 			assert_int_equal(got->start_ps, want->start);
 			assert_int_equal(got->end_ps, want->end);
-			assert_int_equal(got->ready_ps,
-							 lk_op_is_comm(o->w->graph->ops.kind[want->op]) ? want->arrival : want->start);
+			assert_int_equal(got->ready_ps, lk_op_is_comm(o->w->graph->ops.kind[want->op])
+			                                    ? want->arrival
+			                                    : want->start);
 		}
 	}
 	assert_int_equal(r->step_ps, o->step);
@@ -71,12 +77,15 @@ static void same_as_oracle(const oracle *o, const lk_sim_result *r) {
 
 static shape random_shape(uint64_t seed) {
 	dice d = {seed};
-	return (shape){
-		.jams = chance(&d, 15), .macros = chance(&d, 50), .variants = chance(&d, 40), .loose = chance(&d, 50),
-		.queue = chance(&d, 30)};
+	return (shape){.jams = chance(&d, 15),
+	               .macros = chance(&d, 50),
+	               .variants = chance(&d, 40),
+	               .loose = chance(&d, 50),
+	               .queue = chance(&d, 30)};
 }
 
-/* Both engines give every time that the oracle gives, on every rank, or find the same deadlock; true if there is one. */
+/* Both engines give every time that the oracle gives, on every rank, or find the same deadlock;
+ * true if there is one. */
 static bool check_oracle(world *w, dice *d) {
 	lk_straggler slow[2];
 	quiet_costs(w);
@@ -93,7 +102,8 @@ static bool check_oracle(world *w, dice *d) {
 		if (!o.stuck) same_as_oracle(&o, &r);
 		options.record_count = 0; /* the fast path: nothing is recorded */
 		lk_sim_result fast = run(w, options, stuck);
-		if (!o.stuck) assert_memory_equal(fast.finish_ps, r.finish_ps, o.ranks * sizeof *r.finish_ps);
+		if (!o.stuck)
+			assert_memory_equal(fast.finish_ps, r.finish_ps, o.ranks * sizeof *r.finish_ps);
 		options.record_count = o.ranks;
 		lk_sim_result_free(&fast);
 		lk_sim_result_free(&r);
@@ -131,7 +141,8 @@ static void test_traced_oracle(void **state) {
 	assert_true(stuck > 0 && stuck < trials(400) / 4); /* both outcomes were met */
 }
 
-/* --- random graphs: properties ---------------------------------------------------------------------------------------
+/* --- random graphs: properties
+ * ---------------------------------------------------------------------------------------
  */
 
 /* A random graph that does not jam. */
@@ -146,7 +157,8 @@ static void same_finish(const world *w, const lk_sim_result *all, const lk_sim_r
 	assert_int_equal(all->step_ps, folded->step_ps);
 	for (uint32_t s = 0; s < w->graph->ranks.stages; s++)
 		for (uint32_t c = 0; c < chains; c++)
-			assert_int_equal(all->finish_ps[s * chains + c], folded->finish_ps[s * folded->lanes + folded->lane_of[c]]);
+			assert_int_equal(all->finish_ps[s * chains + c],
+			                 folded->finish_ps[s * folded->lanes + folded->lane_of[c]]);
 	for (uint32_t i = 0; i < folded->lanes; i++) ranks += folded->lane_ranks[i];
 	assert_int_equal(ranks, chains);
 }
@@ -159,7 +171,8 @@ static void same_event(const lk_sim_event *a, const lk_sim_event *b) {
 	assert_int_equal(a->end_ps, b->end_ps);
 }
 
-/* Rank folding is exact to the picosecond, with and without contention, whatever tells ranks apart. */
+/* Rank folding is exact to the picosecond, with and without contention, whatever tells ranks apart.
+ */
 static void check_folding(world *w, dice *d, bool record, uint32_t *lanes, uint32_t *chains) {
 	lk_straggler slow[2];
 	lk_sim_options options = noise(d, w, slow);
@@ -175,7 +188,8 @@ static void check_folding(world *w, dice *d, bool record, uint32_t *lanes, uint3
 		lk_sim_result folded = run(w, options, LK_OK);
 		same_finish(w, &all, &folded);
 		assert_int_equal(all.events.count, folded.events.count);
-		for (size_t i = 0; i < all.events.count; i++) same_event(&all.events.at[i], &folded.events.at[i]);
+		for (size_t i = 0; i < all.events.count; i++)
+			same_event(&all.events.at[i], &folded.events.at[i]);
 		*lanes += folded.lanes, *chains += w->graph->ranks.chains;
 		lk_sim_result_free(&all);
 		lk_sim_result_free(&folded);
@@ -207,8 +221,10 @@ static void test_contention_slows(void **state) {
 		if (seed % 3) flowing_world((uint64_t)seed, &w);
 		else random_traced((uint64_t)seed, false, &w);
 		lk_sim_result plain = run(&w, (lk_sim_options){.all_ranks = true}, LK_OK);
-		lk_sim_result shared = run(&w, (lk_sim_options){.all_ranks = true, .contention = true}, LK_OK);
-		lk_sim_result again = run(&w, (lk_sim_options){.all_ranks = true, .contention = true}, LK_OK);
+		lk_sim_result shared =
+			run(&w, (lk_sim_options){.all_ranks = true, .contention = true}, LK_OK);
+		lk_sim_result again =
+			run(&w, (lk_sim_options){.all_ranks = true, .contention = true}, LK_OK);
 		uint32_t ranks = w.graph->ranks.stages * w.graph->ranks.chains;
 		for (uint32_t i = 0; i < ranks; i++) assert_true(shared.finish_ps[i] >= plain.finish_ps[i]);
 		assert_memory_equal(shared.finish_ps, again.finish_ps, ranks * sizeof *again.finish_ps);
@@ -224,21 +240,25 @@ static void test_contention_slows(void **state) {
 static int given_up;
 
 /* A step is given up only where it takes longer than was said; else its time is the same. */
-static void check_give_up(const world *w, const lk_sim_options *as, const lk_sim_result *full, uint32_t tenths) {
+static void check_give_up(const world *w, const lk_sim_options *as, const lk_sim_result *full,
+                          uint32_t tenths) {
 	lk_sim_options options = *as;
 	lk_error err = {0};
 	lk_sim_result r;
 	options.record = NULL, options.record_count = 0;
 	options.give_up_ps = 1 + full->step_ps * tenths / 10;
 	assert_int_equal(lk_sim_run(w->graph, &w->costs, &options, &r, &err), LK_OK);
-	if (r.gave_up) assert_true(full->step_ps > options.give_up_ps && r.step_ps > options.give_up_ps && r.step_ps <= full->step_ps);
+	if (r.gave_up)
+		assert_true(full->step_ps > options.give_up_ps && r.step_ps > options.give_up_ps &&
+		            r.step_ps <= full->step_ps);
 	else assert_int_equal(r.step_ps, full->step_ps);
 	given_up += r.gave_up;
 	lk_sim_result_free(&r);
 }
 
-/* Without and with records two engines run, which agree to the picosecond: where operations slow one another, with slow
- * ranks, with messages, collectives and host work; and find the same deadlocks. */
+/* Without and with records two engines run, which agree to the picosecond: where operations slow
+ * one another, with slow ranks, with messages, collectives and host work; and find the same
+ * deadlocks. */
 static int check_lean(world *w, dice *d) {
 	lk_straggler slow[2];
 	lk_sim_options options = noise(d, w, slow);
@@ -287,15 +307,23 @@ static void test_threads_share_nothing(void **state) {
 		world w;
 		random_traced((uint64_t)seed, false, &w);
 		uint32_t *list = every_rank(&w);
-		lk_sim_result r = run(&w, (lk_sim_options){.contention = true, .all_ranks = true, .record = list,
-		                                           .record_count = w.graph->ranks.world}, LK_OK);
+		lk_sim_result r = run(&w,
+		                      (lk_sim_options){.contention = true,
+		                                       .all_ranks = true,
+		                                       .record = list,
+		                                       .record_count = w.graph->ranks.world},
+		                      LK_OK);
 		for (size_t i = 0; i < r.events.count; i++) {
 			const lk_sim_event *e = &r.events.at[i];
 			const lk_ops *ops = &w.graph->ops;
 			uint32_t stage = lk_rank_stage(w.graph, e->record);
 			if (lk_op_is_comm(ops->kind[e->op]) || ops->kind[e->op] == LK_OP_WAIT) continue;
-			int64_t alone = lk_costs_get(&w.costs, w.costs.variant_of ? w.costs.variant_of[e->record] : 0, e->op)->duration_ps;
-			bool device = !(w.graph->programs.at[stage].threads >> ops->stream[e->op] & 1) && ops->kind[e->op] != LK_OP_HOST;
+			int64_t alone =
+				lk_costs_get(&w.costs, w.costs.variant_of ? w.costs.variant_of[e->record] : 0,
+			                 e->op)
+					->duration_ps;
+			bool device = !(w.graph->programs.at[stage].threads >> ops->stream[e->op] & 1) &&
+			              ops->kind[e->op] != LK_OP_HOST;
 			if (device) slowed += e->end_ps - e->start_ps > alone;
 			else assert_int_equal(e->end_ps - e->start_ps, alone);
 		}
@@ -314,7 +342,8 @@ static void test_traced_unfolded(void **state) {
 		lk_fold *fold;
 		lk_error err = {0};
 		random_traced((uint64_t)seed, false, &w);
-		if (lk_sim_fold(w.graph, &w.costs, seed % 2, &fold, &err) != LK_OK) fail_msg("%s: %s", err.where, err.what);
+		if (lk_sim_fold(w.graph, &w.costs, seed % 2, &fold, &err) != LK_OK)
+			fail_msg("%s: %s", err.where, err.what);
 		world folded = {.graph = fold->graph, .costs = fold->costs};
 		lk_sim_result exact = run(&w, (lk_sim_options){.contention = seed % 2}, LK_OK);
 		lk_sim_result same = run(&folded, (lk_sim_options){.contention = seed % 2}, LK_OK);
@@ -342,7 +371,10 @@ static void test_stragglers(void **state) {
 		for (int contention = 0; contention < 2; contention++) {
 			lk_sim_result plain = run(&w, (lk_sim_options){.contention = contention}, LK_OK);
 			lk_sim_result late =
-				run(&w, (lk_sim_options){.contention = contention, .stragglers = &slow, .straggler_count = 1}, LK_OK);
+				run(&w,
+			        (lk_sim_options){
+						.contention = contention, .stragglers = &slow, .straggler_count = 1},
+			        LK_OK);
 			assert_true(late.step_ps >= plain.step_ps);
 			slower += late.step_ps > plain.step_ps;
 			for (uint32_t c = 0; c < w.graph->ranks.chains; c++)
@@ -355,7 +387,8 @@ static void test_stragglers(void **state) {
 	assert_true(slower > trials(300));
 }
 
-/* Folding calls of random graphs: the folded graph runs on both engines, and no operation and no work is lost. */
+/* Folding calls of random graphs: the folded graph runs on both engines, and no operation and no
+ * work is lost. */
 static void test_fold_keeps_work(void **state) {
 	(void)state;
 	for (int seed = 0; seed < trials(200); seed++) {
@@ -364,14 +397,16 @@ static void test_fold_keeps_work(void **state) {
 		lk_error err = {0};
 		flowing_world((uint64_t)seed, &w);
 		for (uint32_t i = 0; i < w.graph->ops.count; i++) w.graph->ops.flops[i] = i + 1;
-		if (lk_sim_fold(w.graph, &w.costs, seed % 2, &fold, &err)) fail_msg("%s: %s", err.where, err.what);
+		if (lk_sim_fold(w.graph, &w.costs, seed % 2, &fold, &err))
+			fail_msg("%s: %s", err.where, err.what);
 		for (uint32_t s = 0; s < w.graph->ranks.stages; s++) {
 			double flops[2] = {0};
 			for (int i = 0; i < 2; i++) {
 				const lk_graph *g = i ? fold->graph : w.graph;
 				for (size_t c = 0; c < g->programs.at[s].calls.count; c++) {
 					const lk_call *call = &g->programs.at[s].calls.at[c];
-					for (uint32_t op = g->blocks.at[call->block].begin; op < g->blocks.at[call->block].end; op++)
+					for (uint32_t op = g->blocks.at[call->block].begin;
+					     op < g->blocks.at[call->block].end; op++)
 						flops[i] += call->repeat * g->ops.flops[op];
 				}
 			}
@@ -381,10 +416,11 @@ static void test_fold_keeps_work(void **state) {
 			const struct lk_fold_span *span = &fold->span[op];
 			bool macro = span->call_end > span->call_begin;
 			assert_true(span->stage < w.graph->ranks.stages &&
-						span->call_end <= w.graph->programs.at[span->stage].calls.count);
+			            span->call_end <= w.graph->programs.at[span->stage].calls.count);
 			assert_true(macro ? fold->graph->ops.kind[op] == LK_OP_MACRO
-							  : fold->graph->ops.name[op] == w.graph->ops.name[span->source_op]);
-			assert_true(span->sample_begin <= span->sample_end && span->sample_end <= fold->samples.count);
+			                  : fold->graph->ops.name[op] == w.graph->ops.name[span->source_op]);
+			assert_true(span->sample_begin <= span->sample_end &&
+			            span->sample_end <= fold->samples.count);
 			assert_true(macro == (span->sample_end > span->sample_begin));
 		}
 		world folded = {.graph = fold->graph, .costs = fold->costs};
@@ -401,7 +437,7 @@ static void test_fold_keeps_work(void **state) {
 typedef struct line {
 	int stages, chains, tp, microbatches, layers;
 	int64_t kernel, reduce, message, host, gradients;
-	bool waits;  /* kernels wait for the all-reduce before them */
+	bool waits; /* kernels wait for the all-reduce before them */
 } line;
 
 static uint32_t kernels(lk_graph *g, const line *l, const char *name, int count) {
@@ -409,45 +445,54 @@ static uint32_t kernels(lk_graph *g, const line *l, const char *name, int count)
 	lk_graph_begin_block(g, name);
 	for (int i = 0; i < count; i++)
 		lk_graph_add(g, &(lk_op){.kind = LK_OP_GEMM,
-								 .stream = LK_STREAM_COMPUTE,
-								 .join = i == 0 && l->waits ? LK_JOIN(LK_STREAM_TP) : 0,
-								 .name = "gemm"});
+		                         .stream = LK_STREAM_COMPUTE,
+		                         .join = i == 0 && l->waits ? LK_JOIN(LK_STREAM_TP) : 0,
+		                         .name = "gemm"});
 	if (l->tp > 1)
 		lk_graph_add(g, &(lk_op){.kind = LK_OP_ALLREDUCE,
-								 .stream = LK_STREAM_TP,
-								 .group = LK_GROUP_TP,
-								 .join = LK_JOIN(LK_STREAM_COMPUTE),
-								 .name = "tp"});
+		                         .stream = LK_STREAM_TP,
+		                         .group = LK_GROUP_TP,
+		                         .join = LK_JOIN(LK_STREAM_COMPUTE),
+		                         .name = "tp"});
 	lk_graph_end_block(g, &id, NULL);
 	return id;
 }
 
 static uint32_t message(lk_graph *g, unsigned kind, unsigned stream, int channel) {
 	lk_op op = {.kind = (uint8_t)kind,
-				.stream = (uint8_t)stream,
-				.channel = channel,
-				.name = kind == LK_OP_SEND ? "send" : "recv",
-				.join = LK_JOIN(LK_STREAM_COMPUTE) | LK_JOIN(LK_STREAM_TP)};
+	            .stream = (uint8_t)stream,
+	            .channel = channel,
+	            .name = kind == LK_OP_SEND ? "send" : "recv",
+	            .join = LK_JOIN(LK_STREAM_COMPUTE) | LK_JOIN(LK_STREAM_TP)};
 	uint32_t id = 0;
 	lk_graph_begin_block(g, op.name);
 	lk_graph_add(g, &op);
 	if (kind == LK_OP_RECV)
-		lk_graph_add(
-			g, &(lk_op){
-				   .kind = LK_OP_WAIT, .stream = LK_STREAM_COMPUTE, .join = (uint16_t)LK_JOIN(stream), .name = "wait"});
+		lk_graph_add(g, &(lk_op){.kind = LK_OP_WAIT,
+		                         .stream = LK_STREAM_COMPUTE,
+		                         .join = (uint16_t)LK_JOIN(stream),
+		                         .name = "wait"});
 	lk_graph_end_block(g, &id, NULL);
 	return id;
 }
 
-static void line_pass(lk_graph *g, uint32_t s, const parts *p, const line *l, bool forward, int microbatch) {
+static void line_pass(lk_graph *g, uint32_t s, const parts *p, const line *l, bool forward,
+                      int microbatch) {
 	uint32_t stages = g->ranks.stages, block = forward ? p->forward : p->backward;
 	if (forward ? s > 0 : s + 1 < stages)
-		lk_graph_call(g, s, &(lk_call){.block = p->receive[!forward], .repeat = 1, .microbatch = microbatch}, NULL);
+		lk_graph_call(
+			g, s, &(lk_call){.block = p->receive[!forward], .repeat = 1, .microbatch = microbatch},
+			NULL);
 	lk_graph_call(g, s,
-				  &(lk_call){.block = block, .repeat = (uint32_t)l->layers, .microbatch = microbatch, .pass = !forward},
-				  NULL);
+	              &(lk_call){.block = block,
+	                         .repeat = (uint32_t)l->layers,
+	                         .microbatch = microbatch,
+	                         .pass = !forward},
+	              NULL);
 	if (forward ? s + 1 < stages : s > 0)
-		lk_graph_call(g, s, &(lk_call){.block = p->send[!forward], .repeat = 1, .microbatch = microbatch}, NULL);
+		lk_graph_call(g, s,
+		              &(lk_call){.block = p->send[!forward], .repeat = 1, .microbatch = microbatch},
+		              NULL);
 }
 
 /* One forward, one backward; a backward layer has twice the kernels of a forward layer. */
@@ -458,16 +503,17 @@ static void new_line(const line *l, world *w) {
 	g->ranks.group[LK_GROUP_TP].size = (uint32_t)l->tp, g->ranks.group[LK_GROUP_TP].stride = 1;
 	g->ranks.group[LK_GROUP_DP].size = (uint32_t)(l->chains / l->tp),
 	g->ranks.group[LK_GROUP_DP].stride = (uint32_t)l->tp;
-	parts p = {.forward = kernels(g, l, "layer forward", 3), .backward = kernels(g, l, "layer backward", 6)};
+	parts p = {.forward = kernels(g, l, "layer forward", 3),
+	           .backward = kernels(g, l, "layer backward", 6)};
 	p.receive[0] = message(g, LK_OP_RECV, LK_STREAM_RECV_FORWARD, FROM_BEFORE),
 	p.send[0] = message(g, LK_OP_SEND, LK_STREAM_SEND_FORWARD, TO_NEXT);
 	p.receive[1] = message(g, LK_OP_RECV, LK_STREAM_RECV_BACKWARD, FROM_NEXT),
 	p.send[1] = message(g, LK_OP_SEND, LK_STREAM_SEND_BACKWARD, TO_BEFORE);
 	p.last = single(g, &(lk_op){.kind = LK_OP_REDUCESCATTER,
-								.stream = LK_STREAM_DP,
-								.group = LK_GROUP_DP,
-								.join = LK_JOIN(LK_STREAM_COMPUTE),
-								.name = "dp"});
+	                            .stream = LK_STREAM_DP,
+	                            .group = LK_GROUP_DP,
+	                            .join = LK_JOIN(LK_STREAM_COMPUTE),
+	                            .name = "dp"});
 	for (int s = 0; s < l->stages; s++) {
 		int warm = l->stages - 1 - s < l->microbatches ? l->stages - 1 - s : l->microbatches;
 		if (s + 1 < l->stages) {
@@ -479,26 +525,29 @@ static void new_line(const line *l, world *w) {
 			line_pass(g, (uint32_t)s, &p, l, true, i);
 			line_pass(g, (uint32_t)s, &p, l, false, i - warm);
 			if (l->gradients)
-				lk_graph_call(g, (uint32_t)s, &(lk_call){.block = p.last, .repeat = 1, .microbatch = i}, NULL);
+				lk_graph_call(g, (uint32_t)s,
+				              &(lk_call){.block = p.last, .repeat = 1, .microbatch = i}, NULL);
 		}
-		for (int i = l->microbatches - warm; i < l->microbatches; i++) line_pass(g, (uint32_t)s, &p, l, false, i);
+		for (int i = l->microbatches - warm; i < l->microbatches; i++)
+			line_pass(g, (uint32_t)s, &p, l, false, i);
 	}
-	w->costs = (lk_costs){.variants = 1, .ops = g->ops.count, .at = calloc(g->ops.count, sizeof(lk_cost))};
+	w->costs =
+		(lk_costs){.variants = 1, .ops = g->ops.count, .at = calloc(g->ops.count, sizeof(lk_cost))};
 	for (uint32_t i = 0; i < g->ops.count; i++) {
 		unsigned kind = g->ops.kind[i];
 		bool p2p = kind == LK_OP_SEND || kind == LK_OP_RECV;
 		int64_t d = kind == LK_OP_GEMM        ? l->kernel
-					: kind == LK_OP_WAIT      ? 0
-					: p2p                     ? l->message
-					: kind == LK_OP_ALLREDUCE ? l->reduce
-											  : l->gradients;
+		            : kind == LK_OP_WAIT      ? 0
+		            : p2p                     ? l->message
+		            : kind == LK_OP_ALLREDUCE ? l->reduce
+		                                      : l->gradients;
 		w->costs.at[i] = (lk_cost){.duration_ps = d,
-								   .tail_ps = d,
-								   .host_ps = l->host,
-								   .lead_ps = l->host,
-								   .sm = 0.2f,
-								   .memory = 0.6f,
-								   .spread = 1};
+		                           .tail_ps = d,
+		                           .host_ps = l->host,
+		                           .lead_ps = l->host,
+		                           .sm = 0.2f,
+		                           .memory = 0.6f,
+		                           .spread = 1};
 		if (kind == LK_OP_GEMM) w->costs.at[i].compute = 1, w->costs.at[i].sm = 1;
 	}
 }
@@ -509,7 +558,13 @@ static void test_pipeline_formula(void **state) {
 	for (int p = 1; p <= 5; p++) {
 		for (int m = p; m <= 9; m += 2) {
 			world w;
-			new_line(&(line){.stages = p, .chains = 4, .tp = 2, .microbatches = m, .layers = 3, .kernel = 100}, &w);
+			new_line(&(line){.stages = p,
+			                 .chains = 4,
+			                 .tp = 2,
+			                 .microbatches = m,
+			                 .layers = 3,
+			                 .kernel = 100},
+			         &w);
 			for (int contention = 0; contention < 2; contention++) {
 				lk_sim_result r = run(&w, (lk_sim_options){.contention = contention}, LK_OK);
 				assert_int_equal(r.step_ps, (m + p - 1) * (3 * 3 * 100 + 3 * 6 * 100));
@@ -522,59 +577,60 @@ static void test_pipeline_formula(void **state) {
 	}
 }
 
-/* Folded calls against the exact program: the same without contention, close with it, device-bound and host-bound. */
+/* Folded calls against the exact program: the same without contention, close with it, device-bound
+ * and host-bound. */
 static void test_fold_error(void **state) {
 	(void)state;
 	static const line lines[] = {
 		{.stages = 4,
-		 .chains = 8,
-		 .tp = 4,
-		 .microbatches = 16,
-		 .layers = 12,
-		 .kernel = 400000,
-		 .reduce = 250000,
-		 .message = 600000,
-		 .host = 5000,
-		 .waits = true},
+	     .chains = 8,
+	     .tp = 4,
+	     .microbatches = 16,
+	     .layers = 12,
+	     .kernel = 400000,
+	     .reduce = 250000,
+	     .message = 600000,
+	     .host = 5000,
+	     .waits = true},
 		{.stages = 4,
-		 .chains = 8,
-		 .tp = 4,
-		 .microbatches = 16,
-		 .layers = 12,
-		 .kernel = 4000,
-		 .reduce = 2500,
-		 .message = 6000,
-		 .host = 5000,
-		 .waits = true},
+	     .chains = 8,
+	     .tp = 4,
+	     .microbatches = 16,
+	     .layers = 12,
+	     .kernel = 4000,
+	     .reduce = 2500,
+	     .message = 6000,
+	     .host = 5000,
+	     .waits = true},
 		{.stages = 3,
-		 .chains = 4,
-		 .tp = 1,
-		 .microbatches = 8,
-		 .layers = 9,
-		 .kernel = 100000,
-		 .message = 700000,
-		 .host = 30000,
-		 .gradients = 500000,
-		 .waits = true},
+	     .chains = 4,
+	     .tp = 1,
+	     .microbatches = 8,
+	     .layers = 9,
+	     .kernel = 100000,
+	     .message = 700000,
+	     .host = 30000,
+	     .gradients = 500000,
+	     .waits = true},
 		{.stages = 1,
-		 .chains = 4,
-		 .tp = 2,
-		 .microbatches = 8,
-		 .layers = 40,
-		 .kernel = 90000,
-		 .reduce = 50000,
-		 .host = 100000,
-		 .gradients = 300000,
-		 .waits = true},
+	     .chains = 4,
+	     .tp = 2,
+	     .microbatches = 8,
+	     .layers = 40,
+	     .kernel = 90000,
+	     .reduce = 50000,
+	     .host = 100000,
+	     .gradients = 300000,
+	     .waits = true},
 		{.stages = 1,
-		 .chains = 2,
-		 .tp = 2,
-		 .microbatches = 4,
-		 .layers = 3,
-		 .kernel = 90000,
-		 .reduce = 50000,
-		 .host = 90000,
-		 .waits = true},
+	     .chains = 2,
+	     .tp = 2,
+	     .microbatches = 4,
+	     .layers = 3,
+	     .kernel = 90000,
+	     .reduce = 50000,
+	     .host = 90000,
+	     .waits = true},
 	};
 	for (size_t i = 0; i < sizeof lines / sizeof *lines; i++) {
 		world w;
@@ -598,7 +654,8 @@ static void test_fold_error(void **state) {
 	}
 }
 
-/* One rank: a kernel of 1000 ps and beside it, from the start of the kernel, a collective of `comm` ps. */
+/* One rank: a kernel of 1000 ps and beside it, from the start of the kernel, a collective of `comm`
+ * ps. */
 static void pair_world(int64_t comm, world *w) {
 	lk_graph *g = w->graph = lk_graph_new();
 	uint32_t id = 0;
@@ -606,7 +663,10 @@ static void pair_world(int64_t comm, world *w) {
 	g->ranks.chains = g->ranks.world = 1;
 	lk_graph_begin_block(g, "pair");
 	lk_graph_add(g, &(lk_op){.kind = LK_OP_NORM, .stream = LK_STREAM_COMPUTE, .name = "kernel"});
-	lk_graph_add(g, &(lk_op){.kind = LK_OP_ALLREDUCE, .stream = LK_STREAM_DP, .group = LK_GROUP_DP, .name = "comm"});
+	lk_graph_add(g, &(lk_op){.kind = LK_OP_ALLREDUCE,
+	                         .stream = LK_STREAM_DP,
+	                         .group = LK_GROUP_DP,
+	                         .name = "comm"});
 	lk_graph_end_block(g, &id, NULL);
 	lk_graph_call(g, 0, &(lk_call){.block = id, .repeat = 1}, NULL);
 	w->costs = (lk_costs){.variants = 1, .ops = 2, .at = calloc(2, sizeof(lk_cost))};
@@ -614,7 +674,8 @@ static void pair_world(int64_t comm, world *w) {
 	w->costs.at[1] = (lk_cost){.duration_ps = comm, .tail_ps = comm, .memory = 0.6f};
 }
 
-/* Collectives that pile up behind kernels: more than the lean engine has room for go to the other one; the same times. */
+/* Collectives that pile up behind kernels: more than the lean engine has room for go to the other
+ * one; the same times. */
 static void test_lean_room(void **state) {
 	(void)state;
 	for (uint32_t repeat = 8; repeat <= 512; repeat *= 4) {
@@ -622,7 +683,9 @@ static void test_lean_room(void **state) {
 		pair_world(20000, &w);
 		w.graph->programs.at[0].calls.at[0].repeat = repeat;
 		lk_sim_result r = run(&w, (lk_sim_options){.contention = true}, LK_OK), full;
-		full = run(&w, (lk_sim_options){.contention = true, .record = &(uint32_t){0}, .record_count = 1}, LK_OK);
+		full = run(
+			&w, (lk_sim_options){.contention = true, .record = &(uint32_t){0}, .record_count = 1},
+			LK_OK);
 		assert_int_equal(r.lean, repeat < 64);
 		assert_int_equal(r.step_ps, full.step_ps);
 		assert_int_equal(r.operations, 2 * repeat);
@@ -632,7 +695,8 @@ static void test_lean_room(void **state) {
 	}
 }
 
-/* Both use memory, 1.4 times what there is. They share it until the first one ends; the other one goes on alone. */
+/* Both use memory, 1.4 times what there is. They share it until the first one ends; the other one
+ * goes on alone. */
 static void test_sharing_by_hand(void **state) {
 	(void)state;
 	uint32_t rank = 0;
@@ -646,7 +710,8 @@ static void test_sharing_by_hand(void **state) {
 		double kernel = 1000 / rate[0], reduce = (double)comm / rate[1];
 		if (reduce < kernel) kernel = reduce + (1000 - reduce * rate[0]);
 		else reduce = kernel + ((double)comm - kernel * rate[1]);
-		lk_sim_result r = run(&w, (lk_sim_options){.contention = true, .record = &rank, .record_count = 1}, LK_OK);
+		lk_sim_result r = run(
+			&w, (lk_sim_options){.contention = true, .record = &rank, .record_count = 1}, LK_OK);
 		assert_int_equal(r.events.count, 2);
 		assert_in_range(r.events.at[0].end_ps, (int64_t)kernel - 1, (int64_t)kernel + 2);
 		assert_in_range(r.events.at[1].end_ps, (int64_t)reduce - 1, (int64_t)reduce + 2);
@@ -656,8 +721,9 @@ static void test_sharing_by_hand(void **state) {
 	}
 }
 
-/* A kernel, two collectives behind it on one stream, a kernel. With queues of their own the second kernel follows the
- * first; in one queue it stands behind the second collective, which stands behind the first. */
+/* A kernel, two collectives behind it on one stream, a kernel. With queues of their own the second
+ * kernel follows the first; in one queue it stands behind the second collective, which stands
+ * behind the first. */
 static void test_one_queue(void **state) {
 	(void)state;
 	for (int queue = 0; queue < 2; queue++) {
@@ -668,18 +734,26 @@ static void test_one_queue(void **state) {
 			lk_graph_set_programs(g, 1, 0, NULL);
 			g->ranks.chains = g->ranks.world = 1;
 			lk_graph_begin_block(g, "block");
-			lk_graph_add(g, &(lk_op){.kind = LK_OP_GEMM, .stream = LK_STREAM_COMPUTE, .name = "first"});
+			lk_graph_add(
+				g, &(lk_op){.kind = LK_OP_GEMM, .stream = LK_STREAM_COMPUTE, .name = "first"});
 			for (int i = 0; i < 2; i++)
-				lk_graph_add(g, &(lk_op){.kind = LK_OP_ALLREDUCE, .stream = LK_STREAM_DP, .group = LK_GROUP_DP,
-				                         .join = LK_JOIN(LK_STREAM_COMPUTE), .name = "comm"});
-			lk_graph_add(g, &(lk_op){.kind = LK_OP_GEMM, .stream = LK_STREAM_COMPUTE, .name = "second"});
+				lk_graph_add(g, &(lk_op){.kind = LK_OP_ALLREDUCE,
+				                         .stream = LK_STREAM_DP,
+				                         .group = LK_GROUP_DP,
+				                         .join = LK_JOIN(LK_STREAM_COMPUTE),
+				                         .name = "comm"});
+			lk_graph_add(
+				g, &(lk_op){.kind = LK_OP_GEMM, .stream = LK_STREAM_COMPUTE, .name = "second"});
 			lk_graph_end_block(g, &id, NULL);
 			lk_graph_call(g, 0, &(lk_call){.block = id, .repeat = 1}, NULL);
 			if (queue) assert_int_equal(lk_graph_one_queue(g, NULL), LK_OK);
 			assert_int_equal(lk_graph_check(g, NULL), LK_OK);
-			w.costs = (lk_costs){.variants = 1, .ops = g->ops.count, .at = calloc(g->ops.count, sizeof(lk_cost))};
+			w.costs = (lk_costs){
+				.variants = 1, .ops = g->ops.count, .at = calloc(g->ops.count, sizeof(lk_cost))};
 			for (uint32_t i = 0; i < g->ops.count; i++) {
-				int64_t d = lk_op_is_comm(g->ops.kind[i]) ? 1000 : g->ops.kind[i] == LK_OP_GEMM ? 100 : 0;
+				int64_t d = lk_op_is_comm(g->ops.kind[i])  ? 1000
+				            : g->ops.kind[i] == LK_OP_GEMM ? 100
+				                                           : 0;
 				w.costs.at[i] = (lk_cost){.duration_ps = d, .tail_ps = d};
 			}
 			lk_sim_options options = {.contention = contention, .record = &rank, .record_count = 1};
@@ -723,25 +797,33 @@ static void test_one_queue_waits(void **state) {
 }
 
 /* --- classes, errors
- * ---------------------------------------------------------------------------------------------------- */
+ * ----------------------------------------------------------------------------------------------------
+ */
 
-/* One slow rank among tp x dp: itself, its tensor-parallel peers, its data-parallel peers, the others. */
+/* One slow rank among tp x dp: itself, its tensor-parallel peers, its data-parallel peers, the
+ * others. */
 static void test_classes(void **state) {
 	(void)state;
 	static const uint32_t chains[] = {64, 4096, 131072};
 	for (int i = 0; i < 3; i++) {
 		world w;
-		new_line(
-			&(line){.stages = 2, .chains = (int)chains[i], .tp = 8, .microbatches = 2, .layers = 1, .gradients = 1},
-			&w);
+		new_line(&(line){.stages = 2,
+		                 .chains = (int)chains[i],
+		                 .tp = 8,
+		                 .microbatches = 2,
+		                 .layers = 1,
+		                 .gradients = 1},
+		         &w);
 		lk_arena arena = LK_ARENA_INIT;
 		uint32_t lanes, *of, *ranks;
 		lk_straggler slow = {chains[i] + 13, 2};
 		lk_sim_options options = {0};
-		assert_int_equal(lk_sim_classes(w.graph, &w.costs, &options, &arena, &lanes, &of, &ranks, NULL), LK_OK);
+		assert_int_equal(
+			lk_sim_classes(w.graph, &w.costs, &options, &arena, &lanes, &of, &ranks, NULL), LK_OK);
 		assert_int_equal(lanes, 1);
 		options.stragglers = &slow, options.straggler_count = 1;
-		assert_int_equal(lk_sim_classes(w.graph, &w.costs, &options, &arena, &lanes, &of, &ranks, NULL), LK_OK);
+		assert_int_equal(
+			lk_sim_classes(w.graph, &w.costs, &options, &arena, &lanes, &of, &ranks, NULL), LK_OK);
 		assert_int_equal(lanes, 4);
 		assert_int_equal(ranks[of[13]], 1);
 		assert_int_equal(ranks[of[8]], 7);
@@ -763,14 +845,21 @@ static void test_errors(void **state) {
 	(void)state;
 	world w;
 	lk_error err;
-	new_line(&(line){.stages = 2, .chains = 2, .tp = 2, .microbatches = 2, .layers = 1, .kernel = 10}, &w);
+	new_line(
+		&(line){.stages = 2, .chains = 2, .tp = 2, .microbatches = 2, .layers = 1, .kernel = 10},
+		&w);
 	uint32_t nobody = 4;
 	lk_straggler slow = {4, 2};
-	assert_int_equal(run_error(&w, (lk_sim_options){.stragglers = &slow, .straggler_count = 1}, &err), LK_ERR_INPUT);
+	assert_int_equal(
+		run_error(&w, (lk_sim_options){.stragglers = &slow, .straggler_count = 1}, &err),
+		LK_ERR_INPUT);
 	slow = (lk_straggler){0, -1};
-	assert_int_equal(run_error(&w, (lk_sim_options){.stragglers = &slow, .straggler_count = 1}, &err), LK_ERR_INPUT);
+	assert_int_equal(
+		run_error(&w, (lk_sim_options){.stragglers = &slow, .straggler_count = 1}, &err),
+		LK_ERR_INPUT);
 	assert_int_equal(run_error(&w, (lk_sim_options){.jitter = -0.1}, &err), LK_ERR_INPUT);
-	assert_int_equal(run_error(&w, (lk_sim_options){.record = &nobody, .record_count = 1}, &err), LK_ERR_INPUT);
+	assert_int_equal(run_error(&w, (lk_sim_options){.record = &nobody, .record_count = 1}, &err),
+	                 LK_ERR_INPUT);
 	w.costs.at[0].duration_ps = INT64_MAX;
 	assert_int_equal(run_error(&w, (lk_sim_options){0}, &err), LK_ERR_INPUT);
 	w.costs.at[0].duration_ps = -1;
@@ -786,13 +875,16 @@ static void test_deadlock(void **state) {
 	(void)state;
 	world w;
 	lk_error err;
-	new_line(&(line){.stages = 2, .chains = 2, .tp = 1, .microbatches = 1, .layers = 1, .kernel = 10}, &w);
+	new_line(
+		&(line){.stages = 2, .chains = 2, .tp = 1, .microbatches = 1, .layers = 1, .kernel = 10},
+		&w);
 	lk_program *first = &w.graph->programs.at[0];
 	lk_call swap = first->calls.at[0]; /* forward, send, receive, backward */
 	first->calls.at[0] = first->calls.at[2];
 	first->calls.at[2] = swap;
 	for (int contention = 0; contention < 2; contention++) {
-		assert_int_equal(run_error(&w, (lk_sim_options){.contention = contention}, &err), LK_ERR_INTERNAL);
+		assert_int_equal(run_error(&w, (lk_sim_options){.contention = contention}, &err),
+		                 LK_ERR_INTERNAL);
 		assert_non_null(strstr(err.what, "stage 0, call 0 (recv): recv"));
 		assert_non_null(strstr(err.what, "stage 1, call 0 (recv): recv"));
 	}
@@ -804,7 +896,8 @@ typedef struct meeting {
 	uint8_t stream;
 } meeting;
 
-/* Two ranks in one step: a meeting, `between` kernels behind nothing, another meeting, so many kernels behind that. */
+/* Two ranks in one step: a meeting, `between` kernels behind nothing, another meeting, so many
+ * kernels behind that. */
 static void new_pair(const meeting order[2][2], uint32_t between, world *w) {
 	lk_graph *g = w->graph = lk_graph_new();
 	uint32_t pair[] = {0, 1}, id = 0;
@@ -816,20 +909,27 @@ static void new_pair(const meeting order[2][2], uint32_t between, world *w) {
 		lk_graph_begin_block(g, "step");
 		for (int half = 0; half < 2; half++) {
 			const meeting *m = &order[s][half];
-			uint32_t meet = lk_graph_add(g, &(lk_op){.kind = LK_OP_ALLREDUCE, .stream = m->stream, .group = LK_GROUP_TEAM,
-			                                         .channel = m->team, .name = m->team ? "meet b" : "meet a"});
-			lk_op kernel = {.kind = LK_OP_GEMM, .stream = 7, .name = "gemm", .deps = &meet, .dep_count = 1};
+			uint32_t meet = lk_graph_add(g, &(lk_op){.kind = LK_OP_ALLREDUCE,
+			                                         .stream = m->stream,
+			                                         .group = LK_GROUP_TEAM,
+			                                         .channel = m->team,
+			                                         .name = m->team ? "meet b" : "meet a"});
+			lk_op kernel = {
+				.kind = LK_OP_GEMM, .stream = 7, .name = "gemm", .deps = &meet, .dep_count = 1};
 			for (uint32_t i = 0; i < between; i++) lk_graph_add(g, &kernel), kernel.dep_count = 0;
 		}
 		lk_graph_end_block(g, &id, NULL);
-		lk_graph_call(g, s, &(lk_call){.block = id, .repeat = 1, .microbatch = -1, .layer = -1}, NULL);
+		lk_graph_call(g, s, &(lk_call){.block = id, .repeat = 1, .microbatch = -1, .layer = -1},
+		              NULL);
 	}
-	w->costs = (lk_costs){.variants = 1, .ops = g->ops.count, .at = calloc(g->ops.count, sizeof(lk_cost))};
-	for (uint32_t i = 0; i < g->ops.count; i++) w->costs.at[i].duration_ps = w->costs.at[i].tail_ps = 10;
+	w->costs =
+		(lk_costs){.variants = 1, .ops = g->ops.count, .at = calloc(g->ops.count, sizeof(lk_cost))};
+	for (uint32_t i = 0; i < g->ops.count; i++)
+		w->costs.at[i].duration_ps = w->costs.at[i].tail_ps = 10;
 }
 
-/* Meetings in opposite order on streams of their own: nobody waits, though the sweep has to put all operations of a rank
- * aside before it comes to the one that the other rank meets first. */
+/* Meetings in opposite order on streams of their own: nobody waits, though the sweep has to put all
+ * operations of a rank aside before it comes to the one that the other rank meets first. */
 static void test_far_ahead(void **state) {
 	(void)state;
 	world w;
@@ -842,14 +942,16 @@ static void test_far_ahead(void **state) {
 	free_world(&w);
 }
 
-/* The same on one stream: each rank waits at its first meeting for the other, and the error names both. */
+/* The same on one stream: each rank waits at its first meeting for the other, and the error names
+ * both. */
 static void test_team_deadlock(void **state) {
 	(void)state;
 	world w;
 	lk_error err;
 	new_pair((const meeting[2][2]){{{0, 3}, {1, 3}}, {{1, 3}, {0, 3}}}, 2000, &w);
 	for (int contention = 0; contention < 2; contention++) {
-		assert_int_equal(run_error(&w, (lk_sim_options){.contention = contention}, &err), LK_ERR_INPUT);
+		assert_int_equal(run_error(&w, (lk_sim_options){.contention = contention}, &err),
+		                 LK_ERR_INPUT);
 		assert_non_null(strstr(err.what, "stage 0, call 0 (step), operation 0 (meet a)"));
 		assert_non_null(strstr(err.what, "stage 1, call 0 (step), operation 0 (meet b)"));
 	}
@@ -861,7 +963,9 @@ int main(void) {
 		cmocka_unit_test(test_oracle),
 		cmocka_unit_test(test_traced_oracle),
 		cmocka_unit_test(test_rank_folding),
-		cmocka_unit_test(test_contention_slows), cmocka_unit_test(test_one_queue), cmocka_unit_test(test_one_queue_waits),
+		cmocka_unit_test(test_contention_slows),
+		cmocka_unit_test(test_one_queue),
+		cmocka_unit_test(test_one_queue_waits),
 		cmocka_unit_test(test_stragglers),
 		cmocka_unit_test(test_fold_keeps_work),
 		cmocka_unit_test(test_pipeline_formula),

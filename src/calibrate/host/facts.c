@@ -14,7 +14,7 @@
 #include "calibrate/host/meter.h"
 
 /* The first line of a small file, without its end; false where there is none. */
-static bool read_line(const char *path, char *out, size_t size) {
+static bool facts_read_line(const char *path, char *out, size_t size) {
 	FILE *file = fopen(path, "re");
 	if (!file) return false;
 	bool got = fgets(out, (int)size, file) != NULL;
@@ -23,10 +23,10 @@ static bool read_line(const char *path, char *out, size_t size) {
 	return got && *out;
 }
 
-static double read_number(const char *path) {
+static double facts_read_number(const char *path) {
 	char line[64];
 	const char *end;
-	return read_line(path, line, sizeof line) ? lk_read_real(line, &end) : 0;
+	return facts_read_line(path, line, sizeof line) ? lk_read_real(line, &end) : 0;
 }
 
 /* ---- processor ---- */
@@ -54,7 +54,7 @@ static int usable_cores(void) {
 	                                                        : (int)sysconf(_SC_NPROCESSORS_ONLN);
 	if (set) CPU_FREE(set);
 	char line[64];
-	if (read_line("/sys/fs/cgroup/cpu.max", line, sizeof line)) {
+	if (facts_read_line("/sys/fs/cgroup/cpu.max", line, sizeof line)) {
 		const char *end;
 		double quota = lk_read_real(line, &end),
 			   period = end > line ? lk_read_real(end + strspn(end, " "), &end) : 0;
@@ -77,11 +77,11 @@ static lk_status read_caches(lk_meter *meter) {
 	for (int i = 0; i < 8; i++) {
 		char path[96], type[32], size[32], name[48];
 		snprintf(path, sizeof path, "/sys/devices/system/cpu/cpu0/cache/index%d/type", i);
-		if (!read_line(path, type, sizeof type) || strcmp(type, "Instruction") == 0) continue;
+		if (!facts_read_line(path, type, sizeof type) || strcmp(type, "Instruction") == 0) continue;
 		snprintf(path, sizeof path, "/sys/devices/system/cpu/cpu0/cache/index%d/size", i);
-		if (!read_line(path, size, sizeof size)) continue;
+		if (!facts_read_line(path, size, sizeof size)) continue;
 		snprintf(path, sizeof path, "/sys/devices/system/cpu/cpu0/cache/index%d/level", i);
-		int level = (int)fmin(9, read_number(path));
+		int level = (int)fmin(9, facts_read_number(path));
 		double bytes = cache_bytes(size);
 		if (level == 1) meter->host->device.shared_kib = (int)fmin(bytes / LK_KIB, 1e6);
 		meter->host->device.l2_bytes = fmax(meter->host->device.l2_bytes, bytes);
@@ -93,7 +93,7 @@ static lk_status read_caches(lk_meter *meter) {
 
 static double usable_memory(void) {
 	double bytes = (double)sysconf(_SC_PHYS_PAGES) * (double)sysconf(_SC_PAGESIZE);
-	double limit = read_number("/sys/fs/cgroup/memory.max");
+	double limit = facts_read_number("/sys/fs/cgroup/memory.max");
 	return limit > 0 && limit < bytes ? limit : bytes;
 }
 
@@ -119,7 +119,7 @@ static void find_ethernet(struct nics *nics) {
 		snprintf(path, sizeof path, "/sys/class/net/%s/device", entry->d_name);
 		if (access(path, F_OK) != 0) continue;
 		snprintf(path, sizeof path, "/sys/class/net/%s/speed", entry->d_name);
-		add_nic(nics, read_number(path) / 1000);
+		add_nic(nics, facts_read_number(path) / 1000);
 	}
 	if (folder) closedir(folder);
 }
@@ -131,12 +131,12 @@ static void find_infiniband(struct nics *nics) {
 		char path[400];
 		if (entry->d_name[0] == '.') continue;
 		snprintf(path, sizeof path, "/sys/class/infiniband/%s/ports/1/rate", entry->d_name);
-		add_nic(nics, read_number(path));
+		add_nic(nics, facts_read_number(path));
 	}
 	if (folder) closedir(folder);
 }
 
-static lk_status read_nics(lk_meter *meter) {
+static lk_status facts_read_nics(lk_meter *meter) {
 	struct nics found = {0};
 	find_ethernet(&found);
 	find_infiniband(&found);
@@ -159,7 +159,7 @@ lk_status lk_measure_facts(lk_meter *meter) {
 	LK_TRY(lk_meter_count(meter, "memory", "size, as the system states it", "GiB",
 	                      device->memory_bytes / LK_GIB));
 	LK_TRY(read_caches(meter));
-	LK_TRY(read_nics(meter));
+	LK_TRY(facts_read_nics(meter));
 	double load;
 	if (getloadavg(&load, 1) != 1 || load < 0.5 * meter->host->cores) return LK_OK;
 	return lk_meter_note(

@@ -45,7 +45,7 @@ static void complete_device(lk_meter *meter) {
 	host->intra_rate = host->gpus ? host->intra_rate : 0;
 }
 
-static lk_status measure(lk_meter *meter) {
+static lk_status host_measure(lk_meter *meter) {
 	LK_TRY(lk_measure_facts(meter));
 	meter->team = lk_team_new(meter->host->cores);
 	if (!meter->team) return lk_oom(meter->err);
@@ -65,7 +65,7 @@ lk_status lk_host_measure(const lk_host_options *options, lk_host *out, lk_error
 	out->source =
 		lk_arena_strdup(&out->arena, options->source ? options->source : "lockstep calibrate host");
 	if (!out->date || !out->source) return lk_oom(err);
-	lk_status status = measure(&m);
+	lk_status status = host_measure(&m);
 	lk_team_free(m.team);
 	return status;
 }

@@ -7,35 +7,35 @@
 #include "calibrate/host/measure.h"
 
 /* Four digits are what a measurement has. */
-static double rounded(double value) {
+static double json_rounded(double value) {
 	if (!isfinite(value) || value == 0) return value;
 	double step = pow(10, floor(log10(fabs(value))) - 3);
 	return step >= 1 ? round(value / step) * step : round(value / step) / round(1 / step);
 }
 
-static void put(lk_json_writer *writer, const char *key, double value) {
-	lk_json_put_number(writer, key, rounded(value));
+static void json_put(lk_json_writer *writer, const char *key, double value) {
+	lk_json_put_number(writer, key, json_rounded(value));
 }
 
-static void put_device(lk_json_writer *writer, const lk_device *device) {
+static void json_put_device(lk_json_writer *writer, const lk_device *device) {
 	lk_json_object(writer, NULL);
 	lk_json_put_text(writer, "name", device->name);
 	lk_json_put_text(writer, "label", device->label);
 	lk_json_put_text(writer, "arch", lk_arch_name(device->arch));
-	put(writer, "fp32_tflops", device->peak_flops[LK_FP32] / 1e12);
-	put(writer, "vector_tflops", device->vector_flops / 1e12);
-	put(writer, "memory_gib", device->memory_bytes / 0x1p30);
-	put(writer, "memory_GBps", device->memory_rate / 1e9);
-	put(writer, "l2_mib", device->l2_bytes / 0x1p20);
+	json_put(writer, "fp32_tflops", device->peak_flops[LK_FP32] / 1e12);
+	json_put(writer, "vector_tflops", device->vector_flops / 1e12);
+	json_put(writer, "memory_gib", device->memory_bytes / 0x1p30);
+	json_put(writer, "memory_GBps", device->memory_rate / 1e9);
+	json_put(writer, "l2_mib", device->l2_bytes / 0x1p20);
 	lk_json_put_integer(writer, "sms", device->sms);
 	lk_json_put_integer(writer, "shared_kib", device->shared_kib);
-	put(writer, "clock_mhz", device->clock_hz / 1e6);
+	json_put(writer, "clock_mhz", device->clock_hz / 1e6);
 	lk_json_put_integer(writer, "node_gpus", device->node_gpus);
-	put(writer, "pcie_GBps", device->pcie_rate / 1e9);
-	put(writer, "nic_gbps", device->nic_rate * 8 / 1e9);
-	put(writer, "gemm_tflops", device->gemm_flops / 1e12);
-	put(writer, "stream_GBps", device->stream_rate / 1e9);
-	put(writer, "call_us", device->call_s * 1e6);
+	json_put(writer, "pcie_GBps", device->pcie_rate / 1e9);
+	json_put(writer, "nic_gbps", device->nic_rate * 8 / 1e9);
+	json_put(writer, "gemm_tflops", device->gemm_flops / 1e12);
+	json_put(writer, "stream_GBps", device->stream_rate / 1e9);
+	json_put(writer, "call_us", device->call_s * 1e6);
 	lk_json_put_text(writer, "source", device->source);
 	lk_json_object_end(writer);
 }
@@ -47,12 +47,12 @@ static void put_gpu_node(lk_json_writer *writer, const lk_host *host) {
 	lk_json_object(writer, "device");
 	lk_json_put_text(writer, "base", host->gpu->name);
 	lk_json_put_number(writer, "memory_gib", host->gpu->memory_bytes / 0x1p30);
-	put(writer, "pcie_GBps", host->gpu->pcie_rate / 1e9);
+	json_put(writer, "pcie_GBps", host->gpu->pcie_rate / 1e9);
 	lk_json_object_end(writer);
 	lk_json_put_text(writer, "intra", wiring[host->intra]);
-	if (host->intra_rate > 0) put(writer, "intra_GBps", host->intra_rate / 1e9);
+	if (host->intra_rate > 0) json_put(writer, "intra_GBps", host->intra_rate / 1e9);
 	lk_json_put_integer(writer, "nics", 1);
-	put(writer, "nic_gbps", host->device.nic_rate * 8 / 1e9);
+	json_put(writer, "nic_gbps", host->device.nic_rate * 8 / 1e9);
 }
 
 static void put_nodes(lk_json_writer *writer, const lk_host *host) {
@@ -69,11 +69,11 @@ static void put_nodes(lk_json_writer *writer, const lk_host *host) {
 /* {"value", "unit", "low", "high", "repeats"}; what was only counted has a value and a unit. */
 static void put_quantity(lk_json_writer *writer, const lk_quantity *quantity) {
 	lk_json_object(writer, quantity->name);
-	put(writer, "value", quantity->value);
+	json_put(writer, "value", quantity->value);
 	lk_json_put_text(writer, "unit", quantity->unit);
 	if (quantity->repeats) {
-		put(writer, "low", quantity->low);
-		put(writer, "high", quantity->high);
+		json_put(writer, "low", quantity->low);
+		json_put(writer, "high", quantity->high);
 		lk_json_put_integer(writer, "repeats", quantity->repeats);
 	}
 	lk_json_object_end(writer);
@@ -96,7 +96,7 @@ static void put_messages(lk_json_writer *writer, const lk_host *host) {
 	lk_json_array_end(writer);
 }
 
-static void put_collectives(lk_json_writer *writer, const lk_host *host) {
+static void json_put_collectives(lk_json_writer *writer, const lk_host *host) {
 	if (!host->collectives.count) return;
 	lk_json_array(writer, "collectives");
 	for (size_t i = 0; i < host->collectives.count; i++) {
@@ -121,7 +121,7 @@ static bool written_before(const lk_host *host, size_t index) {
 	return false;
 }
 
-static void put_measured(lk_json_writer *writer, const lk_host *host) {
+static void json_put_measured(lk_json_writer *writer, const lk_host *host) {
 	lk_json_object(writer, "measured");
 	lk_json_put_text(writer, "date", host->date);
 	lk_json_put_text(writer, "by", host->source);
@@ -136,7 +136,7 @@ static void put_measured(lk_json_writer *writer, const lk_host *host) {
 		lk_json_object_end(writer);
 	}
 	put_messages(writer, host);
-	put_collectives(writer, host);
+	json_put_collectives(writer, host);
 	lk_json_array(writer, "notes");
 	for (size_t i = 0; i < host->notes.count; i++)
 		lk_json_put_text(writer, NULL, host->notes.at[i]);
@@ -150,9 +150,9 @@ lk_status lk_host_write(const lk_host *host, FILE *out, lk_error *err) {
 	lk_json_object(&w, NULL);
 	put_nodes(&w, host);
 	lk_json_array(&w, "devices");
-	put_device(&w, &host->device);
+	json_put_device(&w, &host->device);
 	lk_json_array_end(&w);
-	put_measured(&w, host);
+	json_put_measured(&w, host);
 	lk_json_object_end(&w);
 	return lk_json_finish(&w, err);
 }

@@ -45,7 +45,7 @@ static const lk_kernels sets[] = {
 	SET("128-bit vectors", plain, 6, 4),
 };
 
-static bool runs(const lk_kernels *set) {
+static bool kernels_runs(const lk_kernels *set) {
 #if defined(__x86_64__)
 	__builtin_cpu_init();
 	if (set == &sets[0]) return __builtin_cpu_supports("avx512f");
@@ -56,7 +56,7 @@ static bool runs(const lk_kernels *set) {
 
 const lk_kernels *lk_kernels_at(int index) {
 	for (size_t i = 0; i < sizeof sets / sizeof *sets; i++)
-		if (runs(&sets[i]) && index-- == 0) return &sets[i];
+		if (kernels_runs(&sets[i]) && index-- == 0) return &sets[i];
 	return NULL;
 }
 

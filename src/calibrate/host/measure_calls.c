@@ -100,13 +100,13 @@ static double time_wakes(void *unused) {
 	return lk_now() - start;
 }
 
-static void nothing(void *context, int thread, int threads) {
+static void calls_nothing(void *context, int thread, int threads) {
 	(void)context, (void)thread, (void)threads;
 }
 
 static double time_team(void *context) {
 	double start = lk_now();
-	for (int i = 0; i < RUNS; i++) lk_team_run(context, nothing, NULL);
+	for (int i = 0; i < RUNS; i++) lk_team_run(context, calls_nothing, NULL);
 	return lk_now() - start;
 }
 

@@ -59,7 +59,7 @@ static double time_small(void *context) {
 	return lk_now() - start;
 }
 
-static lk_status read_all(lk_meter *meter, struct disk *disk, double seconds) {
+static lk_status disk_read_all(lk_meter *meter, struct disk *disk, double seconds) {
 	lk_sample large = lk_repeat(time_large, disk, seconds / 2, 3);
 	lk_sample small = lk_repeat(time_small, disk, seconds / 2, 3);
 	LK_TRY(lk_meter_rate(meter, "disk", "reads one after the other, 1 MiB each", "GB/s",
@@ -83,7 +83,7 @@ static off_t temporary_size(int fd, double seconds) {
 }
 
 /* What cannot be compressed: some file systems would store nothing. */
-static bool fill(struct disk *disk) {
+static bool disk_fill(struct disk *disk) {
 	uint64_t *words = (uint64_t *)(void *)disk->block;
 	for (off_t at = 0; at < disk->size; at += LARGE) {
 		for (size_t i = 0; i < LARGE / sizeof *words; i++) words[i] = lk_hash64((uint64_t)at + i);
@@ -121,11 +121,11 @@ static lk_status use_temporary(lk_meter *meter, struct disk *disk, const char *f
 			meter, "disk: not measured, no temporary file could be written (--disk FOLDER)");
 	unlink(path);
 	disk->size = temporary_size(disk->fd, seconds);
-	if (disk->size > 0 && fill(disk)) open_direct(disk);
+	if (disk->size > 0 && disk_fill(disk)) open_direct(disk);
 	else
 		return lk_meter_note(
 			meter, "disk: not measured, too little room for a temporary file (--disk FOLDER)");
-	return read_all(meter, disk, seconds * 0.7);
+	return disk_read_all(meter, disk, seconds * 0.7);
 }
 
 static lk_status use_file(lk_meter *meter, struct disk *disk, const char *path, double seconds) {
@@ -142,7 +142,7 @@ static lk_status use_file(lk_meter *meter, struct disk *disk, const char *path, 
 	}
 	disk->size = found.st_size;
 	open_direct(disk);
-	return read_all(meter, disk, seconds);
+	return disk_read_all(meter, disk, seconds);
 }
 
 lk_status lk_measure_disk(lk_meter *meter, double seconds) {

@@ -36,7 +36,7 @@ struct bench {
 
 /* ---- the product ---- */
 
-static void multiply(const struct bench *bench) {
+static void gemm_multiply(const struct bench *bench) {
 	enum {
 		ROW_MAJOR = 101,
 		AS_IT_IS = 111
@@ -52,7 +52,7 @@ static void multiply(const struct bench *bench) {
 static double time_products(void *context) {
 	const struct bench *bench = context;
 	double start = lk_now();
-	for (int i = 0; i < bench->calls; i++) multiply(bench);
+	for (int i = 0; i < bench->calls; i++) gemm_multiply(bench);
 	return (lk_now() - start) / bench->calls;
 }
 
@@ -93,7 +93,7 @@ static sgemm_fn *open_blas(int threads, const char **name) {
 }
 
 /* Leaves in g->blas what is faster; the name of it. */
-static const char *choose(struct bench *bench, double seconds) {
+static const char *gemm_choose(struct bench *bench, double seconds) {
 	const char *name = NULL;
 	sgemm_fn *blas = open_blas(lk_team_size(bench->team), &name);
 	if (!blas) return NULL;
@@ -164,7 +164,7 @@ static lk_status measure_sizes(lk_meter *meter, struct bench *bench, double seco
 	return LK_OK;
 }
 
-static void fill(float *x, long count, unsigned seed) {
+static void gemm_fill(float *x, long count, unsigned seed) {
 	for (long i = 0; i < count; i++) {
 		seed = seed * 1664525u + 1013904223u;
 		x[i] = (float)(seed >> 8) / (float)(1 << 24) - 0.5f;
@@ -173,9 +173,9 @@ static void fill(float *x, long count, unsigned seed) {
 
 static lk_status measure_products(lk_meter *meter, struct bench *bench, double seconds,
                                   long largest) {
-	fill(bench->a, largest * largest, 1);
-	fill(bench->b, largest * largest, 2);
-	const char *name = choose(bench, seconds * 0.1);
+	gemm_fill(bench->a, largest * largest, 1);
+	gemm_fill(bench->b, largest * largest, 2);
+	const char *name = gemm_choose(bench, seconds * 0.1);
 	LK_TRY(lk_meter_note(meter, "products by %s",
 	                     name ? name : "lockstep's own blocked loops (no faster BLAS was found)"));
 	LK_TRY(measure_sizes(meter, bench, seconds * 0.75, largest));

@@ -35,7 +35,7 @@ struct bench {
 
 /* ---- the driver ---- */
 
-static bool find_calls(lk_cuda *cuda) {
+static bool gpu_find_calls(lk_cuda *cuda) {
 	void *library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL), *found;
 	if (!library) return false;
 #define FIND(member, symbol, arguments) \
@@ -174,7 +174,7 @@ static lk_status measure_launches(lk_meter *meter, struct bench *bench, double s
 
 /* ---- links ---- */
 
-static bool read_links(lk_topology *out) {
+static bool gpu_read_links(lk_topology *out) {
 	char text[65536];
 	FILE *in = popen("nvidia-smi topo -m 2>/dev/null", "r");
 	if (!in) return false;
@@ -191,7 +191,7 @@ static lk_status judge_links(lk_meter *meter, int gpus, double pair_rate) {
 	lk_host *host = meter->host;
 	int pairs;
 	if (gpus < 2) return LK_OK;
-	if (!read_links(&links) || links.gpus < gpus)
+	if (!gpu_read_links(&links) || links.gpus < gpus)
 		return lk_meter_note(
 			meter, "GPU links: nvidia-smi shows no matrix; the device's usual wiring is taken");
 	for (int i = 0; i < gpus; i++) {
@@ -249,7 +249,7 @@ static lk_status measure_all(lk_meter *meter, struct bench *bench, double second
 lk_status lk_measure_gpus(lk_meter *meter, double seconds) {
 	struct bench g = {.gpus = 0};
 	int count = 0;
-	if (!find_calls(&g.cuda) || g.cuda.init(0) != 0 || g.cuda.count(&count) != 0 || count == 0)
+	if (!gpu_find_calls(&g.cuda) || g.cuda.init(0) != 0 || g.cuda.count(&count) != 0 || count == 0)
 		return lk_meter_note(meter, "GPU: none that NVIDIA's driver shows");
 	lk_meter_say(meter, "GPUs");
 	lk_status status = LK_OK;

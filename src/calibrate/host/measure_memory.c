@@ -61,7 +61,7 @@ static void touch_part(void *context, int thread, int threads) {
 		stream->a[i] = 0, stream->b[i] = 1, stream->c[i] = (double)i;
 }
 
-static void touch(struct stream *stream) {
+static void memory_touch(struct stream *stream) {
 	for (stream->at = 0; stream->at + stream->step <= stream->count; stream->at += stream->step)
 		lk_team_run(stream->team, touch_part, stream);
 	stream->at = 0;
@@ -70,7 +70,7 @@ static void touch(struct stream *stream) {
 static lk_status measure_streams(lk_meter *meter, struct stream *stream, double seconds) {
 	double bytes = (double)stream->step * sizeof(double); /* of an array, in a repetition */
 	lk_device *device = &meter->host->device;
-	touch(stream);
+	memory_touch(stream);
 	lk_sample all = lk_repeat(time_stream, stream, seconds * 0.5, STEPS);
 	device->stream_rate = device->memory_rate = 3 * bytes / all.low;
 	LK_TRY(lk_meter_rate(meter, "memory", "triad, all cores", "GB/s", 3 * bytes, 1e9, &all));
@@ -125,7 +125,7 @@ struct sweep {
 	uint64_t sink[1024];
 };
 
-static void read_set(void *context, int thread, int threads) {
+static void memory_read_set(void *context, int thread, int threads) {
 	struct sweep *sweep = context;
 	const uint64_t *from =
 		(const uint64_t *)(const void *)(sweep->pages + (size_t)thread * sweep->stride);
@@ -139,7 +139,7 @@ static void read_set(void *context, int thread, int threads) {
 static double time_read(void *context) {
 	struct sweep *sweep = context;
 	double start = lk_now();
-	lk_team_run(sweep->team, read_set, sweep);
+	lk_team_run(sweep->team, memory_read_set, sweep);
 	return lk_now() - start;
 }
 

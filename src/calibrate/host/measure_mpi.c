@@ -32,7 +32,7 @@ enum {
 
 /* Beside this program, else on the PATH; false if it is in neither place, or where quotes would not
  * hold its name. */
-static bool find_program(char *out, size_t size) {
+static bool mpi_find_program(char *out, size_t size) {
 	static const char name[] = "lockstep-mpi-pairs";
 	char self[PATH_MAX];
 	ssize_t length = readlink("/proc/self/exe", self, sizeof self - 1);
@@ -53,7 +53,7 @@ static bool find_program(char *out, size_t size) {
 
 /* ---- its lines ---- */
 
-static double number(const lk_value *object, const char *key, double otherwise) {
+static double mpi_number(const lk_value *object, const char *key, double otherwise) {
 	const lk_value *value = lk_json_get(object, key);
 	return value && value->kind == LK_JSON_NUMBER && isfinite(value->number) ? value->number
 	                                                                         : otherwise;
@@ -86,12 +86,12 @@ static lk_status take_message(lk_meter *meter, bool inside, double bytes, bool b
 static lk_status take_pair(lk_meter *meter, const lk_value *line, struct between *net) {
 	const lk_value *taken = lk_json_get(line, "seconds"), *what = lk_json_get(line, "what");
 	const lk_value *same = lk_json_get(line, "same_node");
-	double bytes = number(line, "bytes", 0);
+	double bytes = mpi_number(line, "bytes", 0);
 	if (!taken || taken->kind != LK_JSON_ARRAY || taken->count != 3 || !what ||
 	    what->kind != LK_JSON_STRING)
 		return LK_OK;
 	lk_sample s = {taken->items[0].number, taken->items[1].number, taken->items[2].number,
-	               (int)fmin(1e6, number(line, "repeats", 0))};
+	               (int)fmin(1e6, mpi_number(line, "repeats", 0))};
 	if (!(s.median > 0 && s.low > 0 && s.high > 0 && s.repeats > 0 && bytes > 0)) return LK_OK;
 	bool near = same && same->kind == LK_JSON_TRUE;
 	bool both = strcmp(what->text, "exchange") == 0;
@@ -100,7 +100,7 @@ static lk_status take_pair(lk_meter *meter, const lk_value *line, struct between
 		return take_message(meter, near, bytes, both, s.median);
 	char name[160];
 	snprintf(name, sizeof name, "MPI, a = %.0f, b = %.0f, %s, %.40s, %.0f bytes",
-	         number(line, "a", -1), number(line, "b", -1), near ? "same node" : "two nodes",
+	         mpi_number(line, "a", -1), mpi_number(line, "b", -1), near ? "same node" : "two nodes",
 	         what->text, bytes);
 	if (!near && bytes >= 1e6 && strcmp(what->text, "both, each") != 0 && net->count < LINES)
 		net->rate[net->count++] = bytes / s.low;
@@ -112,11 +112,11 @@ static lk_status take_pair(lk_meter *meter, const lk_value *line, struct between
 
 static lk_status take_collective(lk_meter *meter, const lk_value *line, struct between *net) {
 	const lk_value *what = lk_json_get(line, "collective");
-	lk_collective_measured c = {.ranks = (int)fmin(1e6, number(line, "ranks", 0)),
-	                            .nodes = (int)fmin(1e6, number(line, "nodes", 0)),
-	                            .bytes = number(line, "bytes", 0),
-	                            .alone_s = number(line, "alone", 0),
-	                            .behind_s = number(line, "behind", 0)};
+	lk_collective_measured c = {.ranks = (int)fmin(1e6, mpi_number(line, "ranks", 0)),
+	                            .nodes = (int)fmin(1e6, mpi_number(line, "nodes", 0)),
+	                            .bytes = mpi_number(line, "bytes", 0),
+	                            .alone_s = mpi_number(line, "alone", 0),
+	                            .behind_s = mpi_number(line, "behind", 0)};
 	if (what->kind != LK_JSON_STRING || c.ranks < 2 || c.nodes < 1 ||
 	    !(c.bytes >= 1 && c.alone_s > 0 && c.behind_s > 0))
 		return LK_OK;
@@ -127,7 +127,7 @@ static lk_status take_collective(lk_meter *meter, const lk_value *line, struct b
 	return LK_OK;
 }
 
-static lk_status take_line(lk_meter *meter, const char *text, struct between *net) {
+static lk_status mpi_take_line(lk_meter *meter, const char *text, struct between *net) {
 	lk_arena arena = LK_ARENA_INIT;
 	lk_stream *in;
 	lk_value *line;
@@ -136,7 +136,7 @@ static lk_status take_line(lk_meter *meter, const char *text, struct between *ne
 	if (lk_json_document(&arena, in, &line, NULL) == LK_OK && line->kind == LK_JSON_OBJECT) {
 		if (lk_json_get(line, "collective")) status = take_collective(meter, line, net);
 		else if (lk_json_get(line, "nodes"))
-			meter->host->nodes = (int)fmax(1, fmin(1e6, number(line, "nodes", 1)));
+			meter->host->nodes = (int)fmax(1, fmin(1e6, mpi_number(line, "nodes", 1)));
 		else status = take_pair(meter, line, net);
 	}
 	lk_stream_close(in);
@@ -147,7 +147,7 @@ static lk_status take_line(lk_meter *meter, const char *text, struct between *ne
 static lk_status take_lines(lk_meter *meter, FILE *in, struct between *net) {
 	char line[LINE];
 	for (int i = 0; i < LINES && fgets(line, sizeof line, in); i++)
-		if (line[0] == '{') LK_TRY(take_line(meter, line, net));
+		if (line[0] == '{') LK_TRY(mpi_take_line(meter, line, net));
 	return LK_OK;
 }
 
@@ -157,7 +157,7 @@ lk_status lk_measure_mpi(lk_meter *meter, double seconds) {
 		return lk_meter_note(meter,
 		                     "pairs: without MPI (--mpi 'mpirun -n 2' measures isend and irecv)");
 	lk_meter_say(meter, "MPI");
-	if (!find_program(program, sizeof program)) {
+	if (!mpi_find_program(program, sizeof program)) {
 		lk_fail(meter->err, LK_ERR_IO, "--mpi",
 		        "lockstep-mpi-pairs is neither beside lockstep nor on the PATH");
 		return lk_hint(meter->err, "`make mpi` builds it where mpicc is installed");

@@ -39,7 +39,8 @@ struct pair {
 /* ---- through a socket ---- */
 
 /* Sends and receives at the same time; false when the other side is gone. */
-static bool exchange(int fd, const char *out, size_t send_bytes, char *in, size_t receive_bytes) {
+static bool pairs_exchange(int fd, const char *out, size_t send_bytes, char *in,
+                           size_t receive_bytes) {
 	size_t sent = 0, got = 0;
 	while (sent < send_bytes || got < receive_bytes) {
 		short events =
@@ -68,12 +69,12 @@ struct order {
 
 static void serve_socket(int fd, char *out, char *in) {
 	struct order o;
-	while (exchange(fd, NULL, 0, (char *)&o, sizeof o))
+	while (pairs_exchange(fd, NULL, 0, (char *)&o, sizeof o))
 		for (int i = 0; i < o.turns; i++) {
 			size_t at_once =
 				o.send > 1 ? o.send : 0; /* a single byte says that everything has arrived */
-			if (!exchange(fd, out, at_once, in, o.receive) ||
-			    !exchange(fd, out, o.send - at_once, NULL, 0))
+			if (!pairs_exchange(fd, out, at_once, in, o.receive) ||
+			    !pairs_exchange(fd, out, o.send - at_once, NULL, 0))
 				return;
 		}
 }
@@ -82,18 +83,18 @@ static void serve_socket(int fd, char *out, char *in) {
 static double time_socket(void *context) {
 	const struct pair *pair = context;
 	struct order o = {pair->send, pair->receive, pair->turns};
-	if (!exchange(pair->fd, (const char *)&o, sizeof o, NULL, 0)) return NAN;
+	if (!pairs_exchange(pair->fd, (const char *)&o, sizeof o, NULL, 0)) return NAN;
 	double start = lk_now();
 	for (int i = 0; i < pair->turns; i++)
-		if (!exchange(pair->fd, pair->out, pair->send, pair->in, pair->receive)) return NAN;
+		if (!pairs_exchange(pair->fd, pair->out, pair->send, pair->in, pair->receive)) return NAN;
 	return lk_now() - start;
 }
 
 /* A ping-pong of one byte: it is received before it is sent back. */
 static void serve_pong(int fd) {
 	char byte;
-	while (exchange(fd, NULL, 0, &byte, 1) && byte)
-		if (!exchange(fd, &byte, 1, NULL, 0)) return;
+	while (pairs_exchange(fd, NULL, 0, &byte, 1) && byte)
+		if (!pairs_exchange(fd, &byte, 1, NULL, 0)) return;
 }
 
 static double time_pong(void *context) {
@@ -101,7 +102,8 @@ static double time_pong(void *context) {
 	char byte = 1;
 	double start = lk_now();
 	for (int i = 0; i < TURNS; i++)
-		if (!exchange(pair->fd, &byte, 1, NULL, 0) || !exchange(pair->fd, NULL, 0, &byte, 1))
+		if (!pairs_exchange(pair->fd, &byte, 1, NULL, 0) ||
+		    !pairs_exchange(pair->fd, NULL, 0, &byte, 1))
 			return NAN;
 	return lk_now() - start;
 }

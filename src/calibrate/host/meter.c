@@ -50,7 +50,7 @@ void lk_meter_say(lk_meter *meter, const char *doing) {
 	meter->options->progress(meter->options->context, doing, share < 1 ? share : 1);
 }
 
-static lk_status put(lk_meter *meter, lk_quantity q) {
+static lk_status meter_put(lk_meter *meter, lk_quantity q) {
 	q.name = lk_arena_strdup(&meter->host->arena, q.name);
 	if (!q.name || !lk_push(&meter->host->quantities)) return lk_oom(meter->err);
 	*lk_last(&meter->host->quantities) = q;
@@ -61,21 +61,21 @@ lk_status lk_meter_rate(lk_meter *meter, const char *group, const char *name, co
                         double amount, double scale, const lk_sample *sample) {
 	if (sample->repeats == 0) return LK_OK;
 	double all = amount / scale;
-	return put(meter, (lk_quantity){group, name, unit, all / sample->median, all / sample->high,
-	                                all / sample->low, sample->repeats});
+	return meter_put(meter, (lk_quantity){group, name, unit, all / sample->median,
+	                                      all / sample->high, all / sample->low, sample->repeats});
 }
 
 lk_status lk_meter_time(lk_meter *meter, const char *group, const char *name, const char *unit,
                         double parts, double scale, const lk_sample *sample) {
 	if (sample->repeats == 0) return LK_OK;
 	double all = parts * scale;
-	return put(meter, (lk_quantity){group, name, unit, sample->median / all, sample->low / all,
-	                                sample->high / all, sample->repeats});
+	return meter_put(meter, (lk_quantity){group, name, unit, sample->median / all,
+	                                      sample->low / all, sample->high / all, sample->repeats});
 }
 
 lk_status lk_meter_count(lk_meter *meter, const char *group, const char *name, const char *unit,
                          double value) {
-	return put(meter, (lk_quantity){group, name, unit, value, NAN, NAN, 0});
+	return meter_put(meter, (lk_quantity){group, name, unit, value, NAN, NAN, 0});
 }
 
 lk_status lk_meter_note(lk_meter *meter, const char *fmt, ...) {

@@ -22,7 +22,7 @@ struct product {
 	float *c, *slab, *blocks;
 };
 
-static long pieces(long whole, long part) {
+static long product_pieces(long whole, long part) {
 	return (whole + part - 1) / part;
 }
 
@@ -32,7 +32,7 @@ static long block_floats(void) {
 
 size_t lk_product_room(const lk_kernels *kernels, int threads, long n, long k) {
 	long depth = k < DEPTH ? k : DEPTH;
-	return (size_t)(pieces(n, kernels->columns) * kernels->columns * depth +
+	return (size_t)(product_pieces(n, kernels->columns) * kernels->columns * depth +
 	                threads * block_floats());
 }
 
@@ -50,7 +50,7 @@ static void pack_strip(const struct product *product, long strip) {
 
 static void pack_slab(void *context, int thread, int threads) {
 	const struct product *product = context;
-	for (long strip = thread; strip < pieces(product->n, product->kernels->columns);
+	for (long strip = thread; strip < product_pieces(product->n, product->kernels->columns);
 	     strip += threads)
 		pack_strip(product, strip);
 }
@@ -90,11 +90,12 @@ static void multiply_tile(const struct product *product, const float *a, long st
 static void multiply_blocks(void *context, int thread, int threads) {
 	const struct product *product = context;
 	float *packed = product->blocks + thread * block_floats();
-	for (long block = thread; block < pieces(product->m, product->block); block += threads) {
+	for (long block = thread; block < product_pieces(product->m, product->block);
+	     block += threads) {
 		long first = block * product->block,
 			 rows = product->m - first < product->block ? product->m - first : product->block;
 		pack_block(product, first, rows, packed);
-		for (long strip = 0; strip < pieces(product->n, product->kernels->columns); strip++)
+		for (long strip = 0; strip < product_pieces(product->n, product->kernels->columns); strip++)
 			for (long row = 0; row < rows; row += product->kernels->rows)
 				multiply_tile(product, packed + row * product->depth, strip, first + row);
 	}
@@ -103,7 +104,8 @@ static void multiply_blocks(void *context, int thread, int threads) {
 void lk_product(lk_team *team, const lk_kernels *kernels, float *room, long m, long n, long k,
                 const float *a, const float *b, float *c) {
 	struct product p = {.kernels = kernels, .m = m, .n = n, .k = k, .a = a, .b = b, .c = c};
-	long share = pieces(pieces(m, lk_team_size(team)), kernels->rows) * kernels->rows;
+	long share =
+		product_pieces(product_pieces(m, lk_team_size(team)), kernels->rows) * kernels->rows;
 	p.block = share < BLOCK ? share : BLOCK;
 	p.blocks = room;
 	p.slab = room + lk_team_size(team) * block_floats();

@@ -8,7 +8,7 @@
 #include <string.h>
 
 /* Copies a text without terminal escapes (ESC [ ... letter). */
-static void plain(const char *text, char *out, size_t size) {
+static void topology_plain(const char *text, char *out, size_t size) {
 	size_t used = 0;
 	while (*text && used + 1 < size) {
 		if (*text != '\x1b') {
@@ -66,7 +66,7 @@ bool lk_topology_read(const char *text, lk_topology *out) {
 		snprintf(raw, sizeof raw, "%.*s", (int)(length < sizeof raw ? length : sizeof raw - 1),
 		         text);
 		text += length + (text[length] == '\n');
-		plain(raw, line, sizeof line);
+		topology_plain(raw, line, sizeof line);
 		const char *at = line;
 		const char *word = next_word(&at, &length);
 		int gpu = word ? gpu_number(word, length) : -1;

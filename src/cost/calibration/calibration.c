@@ -29,8 +29,8 @@ static const char *const column_names[COLUMNS] = {"family", "subject", "variant"
                                                   "points", "error",   "date",    "source"};
 
 /* "name=value name=value" into the row. */
-static lk_status read_numbers(lk_arena *arena, const char *text, lk_calibration_row *row,
-                              lk_error *err) {
+static lk_status calibration_read_numbers(lk_arena *arena, const char *text,
+                                          lk_calibration_row *row, lk_error *err) {
 	char *copy = lk_arena_strdup(arena, text), *state = NULL;
 	if (!copy) return lk_oom(err);
 	for (char *word = strtok_r(copy, " ", &state); word; word = strtok_r(NULL, " ", &state)) {
@@ -52,7 +52,8 @@ static lk_status read_numbers(lk_arena *arena, const char *text, lk_calibration_
 	return LK_OK;
 }
 
-static lk_status read_row(void *context, const lk_csv *csv, const int *column, lk_error *err) {
+static lk_status calibration_read_row(void *context, const lk_csv *csv, const int *column,
+                                      lk_error *err) {
 	lk_calibration *into = context;
 	const char *text[COLUMNS];
 	for (int c = 0; c < COLUMNS; c++) {
@@ -71,15 +72,17 @@ static lk_status read_row(void *context, const lk_csv *csv, const int *column, l
 	row->points = (int)points;
 	if (*text[ERROR]) LK_TRY(lk_parse_real(text[ERROR], 0, 1e6, &row->error, row->where, err));
 	if (strcmp(row->family, "trees") != 0)
-		return read_numbers(&into->arena, text[NUMBERS], row, err);
+		return calibration_read_numbers(&into->arena, text[NUMBERS], row, err);
 	row->text = text[NUMBERS];
 	return LK_OK;
 }
 
 lk_status lk_calibration_read(lk_stream *in, lk_calibration *into, lk_error *err) {
 	static const lk_csv_table table = {
-		column_names, COLUMNS,  NUMBERS + 1, "calibration, as `lockstep calibrate` writes it",
-		ROWS,         read_row, NULL,
+		column_names, COLUMNS,
+		NUMBERS + 1,  "calibration, as `lockstep calibrate` writes it",
+		ROWS,         calibration_read_row,
+		NULL,
 	};
 	return lk_csv_read(in, &table, into, err);
 }
@@ -133,7 +136,7 @@ double lk_calibration_value(const lk_calibration_row *row, const char *name, dou
 /* ---- writing ---- */
 
 /* A field of a CSV row, quoted where it needs to be. */
-static void put_field(const char *text, FILE *out) {
+static void calibration_put_field(const char *text, FILE *out) {
 	if (!strpbrk(text, ",\"\r\n")) {
 		fputs(text, out);
 		return;
@@ -152,14 +155,14 @@ void lk_calibration_write(const lk_calibration *calibration, FILE *out) {
 	for (size_t i = 0; i < calibration->rows.count; i++) {
 		const lk_calibration_row *row = &calibration->rows.at[i];
 		const char *head[] = {row->family, row->subject, row->variant};
-		for (int c = 0; c < 3; c++) put_field(head[c], out), fputc(',', out);
+		for (int c = 0; c < 3; c++) calibration_put_field(head[c], out), fputc(',', out);
 		if (row->text) fputs(row->text, out);
 		for (int n = 0; n < row->count; n++)
 			fprintf(out, "%s%s=%.6g", n ? " " : "", row->name[n], row->value[n]);
 		fprintf(out, ",%d,", row->points);
 		if (isfinite(row->error)) fprintf(out, "%.4f", row->error);
-		fputc(',', out), put_field(row->date, out);
-		fputc(',', out), put_field(row->source, out);
+		fputc(',', out), calibration_put_field(row->date, out);
+		fputc(',', out), calibration_put_field(row->source, out);
 		fputc('\n', out);
 	}
 }
@@ -194,7 +197,7 @@ static lk_status check_trees(const lk_calibration *calibration, size_t first, lk
 
 /* A test reads what was compiled in: an error here can only be memory, and leaves the rows read so
  * far. */
-static void load(void) {
+static void calibration_load(void) {
 	const char *name;
 	lk_error unused;
 	for (int i = 0; lk_data_file_at(i, &name, NULL); i++) {
@@ -206,13 +209,13 @@ static void load(void) {
 }
 
 const lk_calibration *lk_calibration_current(void) {
-	pthread_once(&once, load);
+	pthread_once(&once, calibration_load);
 	return &current;
 }
 
 lk_status lk_calibration_use(const char *path, lk_error *err) {
 	static const char *in_use; /* the file laid on top last: requests of a sweep all name it */
-	pthread_once(&once, load);
+	pthread_once(&once, calibration_load);
 	if (in_use && strcmp(in_use, path) == 0) return LK_OK;
 	lk_stream *in;
 	LK_TRY(lk_stream_open(path, &in, err));

@@ -187,7 +187,7 @@ enum {
 	LIMITS = sizeof limits / sizeof *limits
 };
 
-static bool is_of(const struct limit *limit, const lk_calibration_row *row) {
+static bool limits_is_of(const struct limit *limit, const lk_calibration_row *row) {
 	return strcmp(limit->family, row->family) == 0 &&
 	       (!limit->subject || lk_same_name(limit->subject, row->subject));
 }
@@ -196,7 +196,7 @@ static lk_status fail_name(const lk_calibration_row *row, const char *name, lk_e
 	const char *names[LIMITS];
 	size_t count = 0;
 	for (int i = 0; i < LIMITS; i++)
-		if (is_of(&limits[i], row)) names[count++] = limits[i].name;
+		if (limits_is_of(&limits[i], row)) names[count++] = limits[i].name;
 	if (count == 0) return LK_OK;
 	char shown[64];
 	const char *near = lk_nearest(name, names, count);
@@ -210,7 +210,7 @@ lk_status lk_calibration_check(const lk_calibration_row *row, int index, lk_erro
 	double value = row->value[index];
 	for (int i = 0; i < LIMITS; i++) {
 		const struct limit *limit = &limits[i];
-		if (!is_of(limit, row) || strcmp(limit->name, row->name[index]) != 0) continue;
+		if (!limits_is_of(limit, row) || strcmp(limit->name, row->name[index]) != 0) continue;
 		if (value >= limit->low && value <= limit->high) return LK_OK;
 		lk_fail(err, LK_ERR_INPUT, row->where, "%s=%g is out of range", limit->name, value);
 		return lk_hint(err, "give a number from %g to %g", limit->low, limit->high);

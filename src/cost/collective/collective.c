@@ -75,8 +75,8 @@ static void occupy(lk_coll_kind kind, const lk_nccl_site *site, double bytes, lk
 }
 
 /* What NCCL chooses by its own estimates. */
-static lk_nccl_estimate choose(lk_coll_kind kind, const lk_nccl_site *site, double bytes,
-                               lk_algo *algo, lk_proto *proto) {
+static lk_nccl_estimate collective_choose(lk_coll_kind kind, const lk_nccl_site *site, double bytes,
+                                          lk_algo *algo, lk_proto *proto) {
 	lk_nccl_estimate best = {.predicted = INFINITY}, one;
 	*algo = LK_ALGO_RING, *proto = LK_PROTO_SIMPLE;
 	for (int a = LK_ALGO_TREE; a < LK_ALGO_P2P; a++)
@@ -96,14 +96,15 @@ bool lk_nccl_raw_of(lk_coll_kind kind, const lk_group_shape *group, double bytes
 	lk_nccl_site site;
 	lk_algo algo;
 	lk_nccl_site_of(group, &site);
-	lk_nccl_estimate best = choose(kind, &site, fmin(bytes, 1e18), &algo, &out->proto);
+	lk_nccl_estimate best = collective_choose(kind, &site, fmin(bytes, 1e18), &algo, &out->proto);
 	out->latency = best.latency, out->transfer = best.predicted - best.latency;
 	return true;
 }
 
-static lk_coll_cost collective(lk_coll_kind kind, const lk_nccl_site *site, double bytes) {
+static lk_coll_cost collective_collective(lk_coll_kind kind, const lk_nccl_site *site,
+                                          double bytes) {
 	lk_coll_cost cost = {0};
-	lk_nccl_estimate best = choose(kind, site, bytes, &cost.algo, &cost.proto);
+	lk_nccl_estimate best = collective_choose(kind, site, bytes, &cost.algo, &cost.proto);
 	cost.seconds = best.time * 1e-6, cost.limit = best.limit;
 	occupy(kind, site, bytes, &cost);
 	return cost;
@@ -127,7 +128,7 @@ lk_coll_cost lk_collective_cost(lk_coll_kind kind, const lk_group_shape *group, 
 	lk_nccl_site_of(group, &site);
 	cost = kind == LK_COLL_SENDRECV   ? lk_nccl_sendrecv(group, bytes)
 	       : kind == LK_COLL_ALLTOALL ? lk_nccl_alltoall(&site, bytes)
-	                                  : collective(kind, &site, bytes);
+	                                  : collective_collective(kind, &site, bytes);
 	cost.busbw = bytes / cost.seconds * lk_coll_busbw_factor(kind, group->ranks);
 	correct(kind, group, bytes, &cost);
 	return cost;

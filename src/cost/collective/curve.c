@@ -83,7 +83,7 @@ void lk_curves_of(const lk_calibration *calibration, const lk_calibration_row *f
 
 /* Groups that share their NICs, and fabrics with fewer links above the nodes, are not what was
  * measured. */
-static bool is_of(const lk_curve *curve, lk_coll_kind kind, const lk_group_shape *group) {
+static bool curve_is_of(const lk_curve *curve, lk_coll_kind kind, const lk_group_shape *group) {
 	bool alone = group->nodes < 2 || (group->sharing < 2 && group->oversubscription <= 1);
 	int nodes = group->nodes < 1 ? 1 : group->nodes;
 	return alone && curve->kind == kind && curve->gpus == group->ranks && curve->nodes == nodes;
@@ -93,7 +93,7 @@ double lk_curves_factor(const lk_curves *curves, lk_coll_kind kind, const lk_gro
                         double bytes) {
 	for (int i = curves ? curves->count : 0; i-- > 0;) {
 		const lk_curve *curve = &curves->at[i];
-		if (!is_of(curve, kind, group)) continue;
+		if (!curve_is_of(curve, kind, group)) continue;
 		double place = lk_curve_place(bytes), below = fmin(floor(place), LK_CURVE_KNOTS - 2),
 			   share = place - below;
 		const double *at = &curve->correction[(int)below];

@@ -38,7 +38,7 @@ static lk_fabric usual;
 static lk_curves usual_curves;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
-static void load(void) {
+static void fabric_load(void) {
 	const lk_calibration *calibration = lk_calibration_current();
 	const lk_calibration_row *row = lk_calibration_find(calibration, "collective", "default", "");
 	usual = lk_fabric_of(row);
@@ -47,6 +47,6 @@ static void load(void) {
 }
 
 const lk_fabric *lk_fabric_default(void) {
-	pthread_once(&once, load);
+	pthread_once(&once, fabric_load);
 	return &usual;
 }

@@ -46,12 +46,13 @@ struct cost {
 	double wait, move; /* messages; bytes */
 };
 
-static struct cost sum(struct cost a, struct cost b) {
+static struct cost collective_sum(struct cost a, struct cost b) {
 	return (struct cost){a.wait + b.wait, a.move + b.move};
 }
 
 /* Messages of `bytes`, one or both ways; what shares a NIC goes through it one after another. */
-static struct cost move(const struct job *job, bool leaves, double bytes, double share, bool both) {
+static struct cost collective_move(const struct job *job, bool leaves, double bytes, double share,
+                                   bool both) {
 	const lk_message_times *times = !job->messages ? NULL
 	                                : leaves       ? &job->messages->between
 	                                               : &job->messages->inside;
@@ -63,16 +64,16 @@ static struct cost move(const struct job *job, bool leaves, double bytes, double
 }
 
 /* One round in which every rank sends `bytes` to the rank at this distance. */
-static struct cost exchange(const struct job *job, double distance, double bytes) {
+static struct cost collective_exchange(const struct job *job, double distance, double bytes) {
 	bool leaves = distance >= job->ppn;
-	return move(job, leaves, bytes, leaves ? job->ppn : 1, true);
+	return collective_move(job, leaves, bytes, leaves ? job->ppn : 1, true);
 }
 
 /* A round of a ring: as slow as its slowest hop, one of which per node leaves it. */
 static struct cost hop(const struct job *job, double bytes) {
 	bool leaves = job->p > job->ppn;
-	struct cost inside = move(job, false, bytes, 1, true),
-				outside = move(job, true, bytes, 1, true);
+	struct cost inside = collective_move(job, false, bytes, 1, true),
+				outside = collective_move(job, true, bytes, 1, true);
 	if (!leaves) return inside;
 	return (struct cost){outside.wait, fmax(inside.move, outside.move)};
 }
@@ -89,7 +90,8 @@ static struct cost reducing(const struct job *job, double bytes) {
 /* All n bytes in every round. */
 static struct cost full_rounds(const struct job *job, double bytes) {
 	struct cost all = {0, 0};
-	for (int i = 0; i < job->rounds; i++) all = sum(all, exchange(job, ldexp(1, i), bytes));
+	for (int i = 0; i < job->rounds; i++)
+		all = collective_sum(all, collective_exchange(job, ldexp(1, i), bytes));
 	return all;
 }
 
@@ -98,7 +100,8 @@ static struct cost tree_rounds(const struct job *job, double bytes) {
 	struct cost all = {0, 0};
 	for (int i = 0; i < job->rounds; i++) {
 		bool leaves = ldexp(1, i) >= job->ppn;
-		all = sum(all, move(job, leaves, bytes, leaves ? job->ppn : 1, false));
+		all =
+			collective_sum(all, collective_move(job, leaves, bytes, leaves ? job->ppn : 1, false));
 	}
 	return all;
 }
@@ -109,7 +112,7 @@ static struct cost halving(const struct job *job) {
 	double left = job->n * (job->p - 1) / job->p, part = job->n / 2;
 	for (int i = 0; i < job->rounds; i++, part /= 2) {
 		double bytes = i == job->rounds - 1 ? left : fmin(part, left);
-		all = sum(all, exchange(job, ldexp(1, i), bytes));
+		all = collective_sum(all, collective_exchange(job, ldexp(1, i), bytes));
 		left -= bytes;
 	}
 	return all;
@@ -120,31 +123,33 @@ static struct cost binomial(const struct job *job) {
 }
 
 static struct cost binomial_reduce(const struct job *job) {
-	return sum(tree_rounds(job, job->n), reducing(job, job->n * job->rounds));
+	return collective_sum(tree_rounds(job, job->n), reducing(job, job->n * job->rounds));
 }
 
 static struct cost recursive_doubling(const struct job *job) {
-	return sum(full_rounds(job, job->n), reducing(job, job->n * job->rounds));
+	return collective_sum(full_rounds(job, job->n), reducing(job, job->n * job->rounds));
 }
 
 static struct cost rabenseifner(const struct job *job) {
-	return sum(sum(halving(job), halving(job)), reducing(job, job->n * (job->p - 1) / job->p));
+	return collective_sum(collective_sum(halving(job), halving(job)),
+	                      reducing(job, job->n * (job->p - 1) / job->p));
 }
 
 static struct cost two_passes(const struct job *job) {
-	return sum(sum(ring_pass(job), ring_pass(job)), reducing(job, job->n * (job->p - 1) / job->p));
+	return collective_sum(collective_sum(ring_pass(job), ring_pass(job)),
+	                      reducing(job, job->n * (job->p - 1) / job->p));
 }
 
 static struct cost reducing_pass(const struct job *job) {
-	return sum(ring_pass(job), reducing(job, job->n * (job->p - 1) / job->p));
+	return collective_sum(ring_pass(job), reducing(job, job->n * (job->p - 1) / job->p));
 }
 
 static struct cost reducing_halving(const struct job *job) {
-	return sum(halving(job), reducing(job, job->n * (job->p - 1) / job->p));
+	return collective_sum(halving(job), reducing(job, job->n * (job->p - 1) / job->p));
 }
 
 static struct cost scatter_gather(const struct job *job) {
-	return sum(halving(job), ring_pass(job));
+	return collective_sum(halving(job), ring_pass(job));
 }
 
 static struct cost bruck(const struct job *job) {
@@ -154,14 +159,15 @@ static struct cost bruck(const struct job *job) {
 /* All ranks of a node send to other nodes in most rounds. */
 static struct cost pairwise(const struct job *job) {
 	double near = job->ppn - 1, far = job->p - job->ppn, each = job->n / job->p;
-	struct cost inside = exchange(job, 0, each), outside = exchange(job, job->ppn, each);
+	struct cost inside = collective_exchange(job, 0, each),
+				outside = collective_exchange(job, job->ppn, each);
 	return (struct cost){near * inside.wait + far * outside.wait,
 	                     near * inside.move + far * outside.move};
 }
 
-static struct cost message(const struct job *job) {
+static struct cost collective_message(const struct job *job) {
 	bool leaves = job->p > job->ppn;
-	return move(job, leaves, job->n, 1, false);
+	return collective_move(job, leaves, job->n, 1, false);
 }
 
 enum {
@@ -189,7 +195,7 @@ static const struct {
 	{LK_COLL_REDUCE, "binomial", MPI, binomial_reduce},
 	{LK_COLL_REDUCE, "Rabenseifner", MPI, rabenseifner},
 	{LK_COLL_REDUCE, "ring", GLOO, two_passes},
-	{LK_COLL_SENDRECV, "message", MPI | GLOO, message},
+	{LK_COLL_SENDRECV, "message", MPI | GLOO, collective_message},
 };
 
 static lk_host_cost fastest(lk_host_library library, const lk_host_messages *messages,

@@ -10,13 +10,13 @@
 #include "io/json.h"
 #include "base/text.h"
 
-static double number(const lk_value *object, const char *key) {
+static double messages_number(const lk_value *object, const char *key) {
 	const lk_value *value = lk_json_get(object, key);
 	return value && value->kind == LK_JSON_NUMBER ? value->number : NAN;
 }
 
 /* Keeps them in order; false: one of this size is there, or there are too many. */
-static bool insert(lk_message_times *times, double bytes, double alone, double both) {
+static bool messages_insert(lk_message_times *times, double bytes, double alone, double both) {
 	int at = times->count;
 	while (at > 0 && times->bytes[at - 1] > bytes) at--;
 	if (times->count == LK_MESSAGE_SIZES || (at > 0 && times->bytes[at - 1] == bytes)) return false;
@@ -27,40 +27,41 @@ static bool insert(lk_message_times *times, double bytes, double alone, double b
 	return true;
 }
 
-static lk_status add(const lk_value *item, const char *path, lk_host_messages *out, lk_error *err) {
+static lk_status messages_add(const lk_value *item, const char *path, lk_host_messages *out,
+                              lk_error *err) {
 	bool object = item->kind == LK_JSON_OBJECT;
 	const lk_value *inside = object ? lk_json_get(item, "inside") : NULL;
-	double bytes = object ? number(item, "bytes") : NAN,
-		   alone = object ? 1e-6 * number(item, "alone_us") : NAN;
-	double both = object ? 1e-6 * number(item, "both_us") : NAN;
+	double bytes = object ? messages_number(item, "bytes") : NAN,
+		   alone = object ? 1e-6 * messages_number(item, "alone_us") : NAN;
+	double both = object ? 1e-6 * messages_number(item, "both_us") : NAN;
 	char where[300];
 	snprintf(where, sizeof where, "%.250s:%d:%d", path, item->line, item->column);
 	if (!(bytes >= 1 && bytes <= 1e12 && alone > 0 && alone < 1e6 && both > 0 && both < 1e6))
 		return lk_fail(err, LK_ERR_INPUT, where,
 		               "a message needs bytes, alone_us and both_us, above 0");
 	bool near = inside && inside->kind == LK_JSON_TRUE;
-	if (insert(near ? &out->inside : &out->between, bytes, alone, both)) return LK_OK;
+	if (messages_insert(near ? &out->inside : &out->between, bytes, alone, both)) return LK_OK;
 	return lk_fail(err, LK_ERR_INPUT, where,
 	               "messages of one size stand there twice, or there are more than %d",
 	               LK_MESSAGE_SIZES);
 }
 
-static lk_collective_times *times_of(const lk_value *kind, lk_host_messages *out) {
+static lk_collective_times *messages_times_of(const lk_value *kind, lk_host_messages *out) {
 	for (int k = 0; kind && kind->kind == LK_JSON_STRING && k < LK_COLLS; k++)
 		if (strcmp(kind->text, lk_coll_name((lk_coll_kind)k)) == 0) return &out->collective[k];
 	return NULL;
 }
 
 /* Of one kind: as many ranks and nodes each, sizes in ascending order. */
-static lk_status add_collective(const lk_value *item, const char *path, lk_host_messages *out,
-                                lk_error *err) {
+static lk_status messages_add_collective(const lk_value *item, const char *path,
+                                         lk_host_messages *out, lk_error *err) {
 	bool object = item->kind == LK_JSON_OBJECT;
-	lk_collective_times *times = object ? times_of(lk_json_get(item, "kind"), out) : NULL;
-	double bytes = object ? number(item, "bytes") : NAN,
-		   ranks = object ? number(item, "ranks") : NAN;
-	double alone = object ? 1e-6 * number(item, "alone_us") : NAN,
-		   behind = object ? 1e-6 * number(item, "behind_us") : NAN;
-	double nodes = object ? number(item, "nodes") : NAN;
+	lk_collective_times *times = object ? messages_times_of(lk_json_get(item, "kind"), out) : NULL;
+	double bytes = object ? messages_number(item, "bytes") : NAN,
+		   ranks = object ? messages_number(item, "ranks") : NAN;
+	double alone = object ? 1e-6 * messages_number(item, "alone_us") : NAN,
+		   behind = object ? 1e-6 * messages_number(item, "behind_us") : NAN;
+	double nodes = object ? messages_number(item, "nodes") : NAN;
 	char where[300];
 	snprintf(where, sizeof where, "%.250s:%d:%d", path, item->line, item->column);
 	if (!times)
@@ -100,16 +101,17 @@ static lk_status take_list(const lk_value *measured, const char *key, adder *one
 	return LK_OK;
 }
 
-static lk_status take(const lk_value *top, const char *path, lk_host_messages *out, lk_error *err) {
+static lk_status messages_take(const lk_value *top, const char *path, lk_host_messages *out,
+                               lk_error *err) {
 	const lk_value *measured = top->kind == LK_JSON_OBJECT ? lk_json_get(top, "measured") : NULL;
 	const lk_value *memory =
 		measured && measured->kind == LK_JSON_OBJECT ? lk_json_get(measured, "memory") : NULL;
 	const lk_value *one =
 		memory && memory->kind == LK_JSON_OBJECT ? lk_json_get(memory, "triad, one core") : NULL;
-	double rate = one && one->kind == LK_JSON_OBJECT ? number(one, "value") * 1e9 : NAN;
+	double rate = one && one->kind == LK_JSON_OBJECT ? messages_number(one, "value") * 1e9 : NAN;
 	if (rate > 0 && rate < 1e15) out->one_core_rate = rate;
-	LK_TRY(take_list(measured, "messages", add, path, out, err));
-	return take_list(measured, "collectives", add_collective, path, out, err);
+	LK_TRY(take_list(measured, "messages", messages_add, path, out, err));
+	return take_list(measured, "collectives", messages_add_collective, path, out, err);
 }
 
 lk_status lk_host_messages_read(const char *path, lk_host_messages *out, lk_error *err) {
@@ -120,7 +122,7 @@ lk_status lk_host_messages_read(const char *path, lk_host_messages *out, lk_erro
 	if (!lk_ends_in(path, ".json")) return LK_OK;
 	LK_TRY(lk_stream_open(path, &in, err));
 	lk_status status = lk_json_document(&arena, in, &top, err);
-	if (status == LK_OK) status = take(top, path, out, err);
+	if (status == LK_OK) status = messages_take(top, path, out, err);
 	lk_stream_close(in);
 	lk_arena_free(&arena);
 	return status;

@@ -39,7 +39,7 @@ static lk_nccl_generation generation_of(lk_arch arch) {
 
 /* A finite rate in GB/s; a missing one becomes that of Gigabit Ethernet, so that a cost stays
  * finite. */
-static double rate_of(double bytes_per_s) {
+static double graph_rate_of(double bytes_per_s) {
 	if (!(bytes_per_s > .125 * gb)) return .125;
 	return bytes_per_s < 1e6 * gb ? bytes_per_s / gb : 1e6;
 }
@@ -54,7 +54,7 @@ static const double speeds[LK_NCCL_GENERATIONS][14] = {
 
 /* The speed and number of channels (at most 16) that use most of `rate`; the faster one of equals.
  */
-static lk_nccl_graph search(lk_nccl_generation generation, double rate) {
+static lk_nccl_graph graph_search(lk_nccl_generation generation, double rate) {
 	lk_nccl_graph best = {1, rate, rate};
 	double most = 0;
 	for (const double *speed = speeds[generation]; *speed > 0; speed++) {
@@ -74,7 +74,7 @@ static lk_nccl_graph doubled(lk_nccl_graph graph) {
 
 static lk_nccl_graph ring_in_node(const lk_nccl_site *site) {
 	if (!site->nvlink) return (lk_nccl_graph){2, site->wire / 2, site->wire / 2};
-	return doubled(search(site->generation, site->wire));
+	return doubled(graph_search(site->generation, site->wire));
 }
 
 /* Between nodes every channel enters and leaves through one NIC, and no channel is faster than 48
@@ -114,7 +114,7 @@ static lk_nccl_graph multicast(const lk_nccl_site *site) {
  * a GPU reaches every other at its full rate; without one only the links to the members of the
  * group count. */
 static void wire_node(const lk_node *node, lk_nccl_site *site) {
-	double rate = rate_of(node->intra_rate);
+	double rate = graph_rate_of(node->intra_rate);
 	site->wire = site->pair_wire = rate;
 	site->bridge =
 		node->intra == LK_INTRA_PCIE && site->ppn > 4 ? lk_host_bridge_rate(node->device) : 0;
@@ -136,10 +136,10 @@ static double wire_network(const lk_group_shape *group, lk_nccl_site *site) {
 	nics = fmin(nics,
 	            fmax(site->ppn, 1) * nearest); /* a GPU's channels go through the NICs next to it */
 	double oversubscription = group->oversubscription > 1 ? group->oversubscription : 1;
-	site->node_nics = fmax(rate_of(node->nic_rate) * nics / oversubscription, 1e-6);
+	site->node_nics = fmax(graph_rate_of(node->nic_rate) * nics / oversubscription, 1e-6);
 	if (node->device->pcie_rate > 0)
 		site->node_nics =
-			fmin(site->node_nics, rate_of(node->device->pcie_rate) / line_share * site->ppn);
+			fmin(site->node_nics, graph_rate_of(node->device->pcie_rate) / line_share * site->ppn);
 	site->nic_latency = node->nic_latency_s > 0 ? fmin(node->nic_latency_s, 1) * 1e6 : 0;
 	site->efa = site->nic_latency > 0;
 	site->sockets = node->sockets;

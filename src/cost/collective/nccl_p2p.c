@@ -42,8 +42,8 @@ static double latency(const lk_nccl_site *site, bool same_node, lk_proto proto, 
 
 /* The calibrated form; `own` and `transfer` in us, `network` times the network's own latency. LL
  * sends a flag with every word. */
-static double seconds(const lk_nccl_site *site, double own, double network, lk_proto proto,
-                      double transfer) {
+static double p2p_seconds(const lk_nccl_site *site, double own, double network, lk_proto proto,
+                          double transfer) {
 	const lk_fabric *fabric = site->fabric;
 	double flags = proto == LK_PROTO_LL ? 2 : 1;
 	network *= site->nic_latency * (proto == LK_PROTO_SIMPLE ? 2 : 1);
@@ -77,7 +77,7 @@ lk_coll_cost lk_nccl_alltoall(const lk_nccl_site *site, double bytes) {
 	double near_rounds = rounds_of(site->ppn - 1), far_rounds = rounds_of(n - site->ppn);
 	double own = latency(site, true, proto, near_rounds) + latency(site, false, proto, far_rounds);
 	if (proto == LK_PROTO_SIMPLE) own += 8.4; /* base latency of Simple */
-	double time = seconds(site, own, site->nodes > 1, proto, transfer);
+	double time = p2p_seconds(site, own, site->nodes > 1, proto, transfer);
 	double parts = fmax(1, ceil(each / part_bytes)),
 		   peer = channels_per_peer(site, site->nodes == 1, nic);
 	double channels =
@@ -99,14 +99,14 @@ lk_coll_cost lk_nccl_alltoall(const lk_nccl_site *site, double bytes) {
 
 /* Where the network is slower than the buffers before it, the first bytes only have to get into
  * those. */
-static double transfer_of(const lk_nccl_site *site, bool same_node, double rate, double bytes) {
+static double p2p_transfer_of(const lk_nccl_site *site, bool same_node, double rate, double bytes) {
 	double quick = same_node || rate >= lk_nccl_global.buffer_rate
 	                   ? 0
 	                   : fmin(bytes, site->fabric->buffer * 1e6);
 	return (bytes - quick) / (1000 * rate) + quick / (1000 * lk_nccl_global.buffer_rate);
 }
 
-static lk_coll_cost message(const lk_group_shape *pair, double bytes) {
+static lk_coll_cost p2p_message(const lk_group_shape *pair, double bytes) {
 	lk_coll_cost cost = {.algo = LK_ALGO_P2P, .proto = protocol(bytes)};
 	const lk_node *node = pair->node;
 	bool same_node = pair->nodes < 2;
@@ -120,8 +120,8 @@ static lk_coll_cost message(const lk_group_shape *pair, double bytes) {
 	double rate =
 		same_node ? site.pair_wire * site.fabric->wire * lk_nccl_global.message_wire : nic;
 	double own = latency(&site, same_node, cost.proto, 1);
-	cost.seconds =
-		seconds(&site, own, !same_node, cost.proto, transfer_of(&site, same_node, rate, bytes));
+	cost.seconds = p2p_seconds(&site, own, !same_node, cost.proto,
+	                           p2p_transfer_of(&site, same_node, rate, bytes));
 	bool waits = bytes / (rate * 1e9) < cost.seconds / 2;
 	cost.limit = waits ? LK_LIMIT_LATENCY : same_node ? LK_LIMIT_LINKS : LK_LIMIT_NICS;
 	cost.channels =
@@ -138,7 +138,7 @@ lk_coll_cost lk_nccl_sendrecv(const lk_group_shape *group, double bytes) {
 	lk_group_shape pair = *group;
 	pair.ranks = 2, pair.nodes = group->nodes < 2 ? 1 : 2,
 	pair.ranks_per_node = group->nodes < 2 ? 2 : 1;
-	return message(&pair, fmin(bytes, 1e18));
+	return p2p_message(&pair, fmin(bytes, 1e18));
 }
 
 lk_coll_cost lk_p2p_cost(const lk_node *node, bool same_node, int sharing, double oversubscription,

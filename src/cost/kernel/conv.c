@@ -51,8 +51,8 @@ static double fused(const struct conv *conv, const lk_gemm_numbers *numbers,
 
 /* Kernels for the pixels, for the filters (or the other gradient), products, and for what comes
  * out. */
-static double apart(const struct conv *conv, const lk_gemm_numbers *numbers,
-                    const lk_device *device, double stream_rate) {
+static double conv_apart(const struct conv *conv, const lk_gemm_numbers *numbers,
+                         const lk_device *device, double stream_rate) {
 	const double products = 36, kernels = 3, width = 4, window = 9;
 	double count = tiles(conv, 4), near = conv->pixels * (conv->in + conv->out),
 		   far = products * count * (conv->in + conv->out);
@@ -69,7 +69,7 @@ double lk_conv_winograd(const lk_graph *graph, uint32_t op, const lk_gemm_number
 	const lk_ops *ops = &graph->ops;
 	if (ops->dtype[op] != LK_FP32 || ops->window[op] <= 0) return INFINITY;
 	struct conv c = conv_of(ops, op);
-	double both = apart(&c, numbers, device, stream_rate);
+	double both = conv_apart(&c, numbers, device, stream_rate);
 	bool has_fused = !c.weights && device->arch != LK_ARCH_KEPLER;
 	return has_fused ? fmin(both, fused(&c, numbers, device, ops->bytes[op])) : both;
 }

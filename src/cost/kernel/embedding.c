@@ -20,7 +20,7 @@ static const double sector = 32, single = 4; /* bytes */
 
 const double lk_lookup_l2_gain = 3.2;
 
-static double element_of(const lk_lookup *lookup) {
+static double embedding_element_of(const lk_lookup *lookup) {
 	return lookup->element > 0 ? lookup->element : single;
 }
 
@@ -31,9 +31,10 @@ static double sectors(double bytes) {
 static double cached_rows(const lk_lookup *lookup, const lk_device *device, double lookups) {
 	double warps = fmax(device->sms, 1) * fmax(floor(256 / lookup->dim), 1);
 	double tables = ceil(warps / fmax(lookup->batch, 1));
-	return fmin(fmin(floor(0.9 * device->l2_bytes / (tables * element_of(lookup) * lookup->dim)),
-	                 lookup->rows),
-	            lookups);
+	return fmin(
+		fmin(floor(0.9 * device->l2_bytes / (tables * embedding_element_of(lookup) * lookup->dim)),
+	         lookup->rows),
+		lookups);
 }
 
 static double uniform_rows(const lk_lookup *lookup, double lookups) {
@@ -53,7 +54,8 @@ static double reused_hits(const lk_locality *locality, double cached) {
 }
 
 /* Without a histogram NULL: rows are equally likely. */
-static const lk_locality *locality_of(const lk_lookup *lookup, double lookups, lk_locality *room) {
+static const lk_locality *embedding_locality_of(const lk_lookup *lookup, double lookups,
+                                                lk_locality *room) {
 	if (lookup->locality || !lookup->reuse) return lookup->locality;
 	lk_locality_reuse(lookup->reuse, NULL, lookup->rows, lookups, room);
 	return room;
@@ -63,10 +65,10 @@ lk_lookup_traffic lk_lookup_traffic_of(const lk_lookup *lookup, const lk_device 
 	double lookups = fmax(lookup->batch * lookup->pooling, 1),
 		   cached = cached_rows(lookup, device, lookups);
 	lk_locality room;
-	const lk_locality *locality = locality_of(lookup, lookups, &room);
+	const lk_locality *locality = embedding_locality_of(lookup, lookups, &room);
 	double hit = locality ? reused_hits(locality, cached) : uniform_hits(lookup, cached, lookups);
 	hit = fmin(fmax(hit, 0), 1);
-	double row = sectors(element_of(lookup) * lookup->dim),
+	double row = sectors(embedding_element_of(lookup) * lookup->dim),
 		   weights = lookup->pooling * row * (lookup->backward ? 2 : 1);
 	/* of each sample and table: place of the table, two offsets, indices, the sum or its gradient
 	 */

@@ -41,13 +41,13 @@ enum {
 	INTERVALS = 20
 };
 
-static double element_of(const lk_lookup *lookup) {
+static double host_element_of(const lk_lookup *lookup) {
 	return lookup->element > 0 ? lookup->element : single;
 }
 
 /* Lines that a row of so many bytes lies in, rows packed one behind the other: those of 48 bytes in
  * one or two. */
-static double lines_of(double bytes) {
+static double host_lines_of(double bytes) {
 	double a = line_bytes, b = fmod(bytes, line_bytes);
 	while (b > 0) {
 		double rest = fmod(a, b);
@@ -59,7 +59,7 @@ static double lines_of(double bytes) {
 /* ---- how long ago rows were used ---- */
 
 /* Different rows that a thread touches in a share x of its lookups. */
-static double touched(const lk_locality *locality, double x) {
+static double host_touched(const lk_locality *locality, double x) {
 	double sum = 0;
 	for (int i = 0; i < locality->count; i++)
 		sum += locality->rows[i] * -expm1(-locality->times[i] * x);
@@ -70,7 +70,7 @@ static double touched(const lk_locality *locality, double x) {
 static double footprint(double rows, double row_bytes, double all_rows) {
 	double lines = fmax(all_rows * row_bytes / line_bytes, 1);
 	if (fmod(row_bytes, line_bytes) == 0) return rows * row_bytes;
-	return line_bytes * lines * -expm1(-rows * lines_of(row_bytes) / lines);
+	return line_bytes * lines * -expm1(-rows * host_lines_of(row_bytes) / lines);
 }
 
 /* Blocks of so many bytes, pages for one, that so many different rows of a table lie in. */
@@ -90,12 +90,12 @@ static double distance_of(int bin) {
 	return line_bytes * pow(2, (bin + 0.5) / 3);
 }
 
-static int bin_of(double distance) {
+static int host_bin_of(double distance) {
 	int bin = (int)floor(3 * log2(fmax(distance / line_bytes, 1)));
 	return bin < LK_HOST_BINS ? bin : LK_HOST_BINS - 1;
 }
 
-static const lk_locality *locality_of(const lk_lookup *lookup, lk_locality *room) {
+static const lk_locality *host_locality_of(const lk_lookup *lookup, lk_locality *room) {
 	double lookups = lookup->batch * lookup->pooling;
 	if (lookup->locality) return lookup->locality;
 	if (lookup->reuse) lk_locality_reuse(lookup->reuse, NULL, lookup->rows, lookups, room);
@@ -108,7 +108,7 @@ static const lk_locality *locality_of(const lk_lookup *lookup, lk_locality *room
 static double crowd_of(const lk_locality *locality, double lookups) {
 	double before = 0, from = 0, sum = 0;
 	for (int i = INTERVALS; i-- > 0;) {
-		double to = pow(2, -i * 0.75), now = touched(locality, to),
+		double to = pow(2, -i * 0.75), now = host_touched(locality, to),
 			   share = fmin((now - before) / ((to - from) * lookups), 1);
 		sum += (now - before) * share, before = now, from = to;
 	}
@@ -117,8 +117,8 @@ static double crowd_of(const lk_locality *locality, double lookups) {
 
 void lk_host_lookup_uses(const lk_lookup *lookup, int threads, lk_host_uses *out) {
 	lk_locality room;
-	const lk_locality *locality = locality_of(lookup, &room);
-	double bytes = lookup->dim * element_of(lookup),
+	const lk_locality *locality = host_locality_of(lookup, &room);
+	double bytes = lookup->dim * host_element_of(lookup),
 		   passing = lookup->batch * single * lookup->dim; /* sums */
 	int bins[GAPS] = {0};
 	*out = (lk_host_uses){.lookups = lk_locality_lookups(locality),
@@ -128,11 +128,12 @@ void lk_host_lookup_uses(const lk_lookup *lookup, int threads, lk_host_uses *out
 	out->entries = blocks_of(entries_bytes, out->rows, bytes, lookup->rows);
 	passing += single * out->lookups;
 	/* rows that share a line are fetched by the first of them */
-	out->fresh = fmin(
-		footprint(out->rows, bytes, lookup->rows) / line_bytes / (out->rows * lines_of(bytes)), 1);
+	out->fresh = fmin(footprint(out->rows, bytes, lookup->rows) / line_bytes /
+	                      (out->rows * host_lines_of(bytes)),
+	                  1);
 	out->state_lines =
 		lookup->state > 0 ? footprint(out->rows, lookup->state, lookup->rows) / line_bytes : 0;
-	int beside = bin_of(footprint(out->rows, bytes, lookup->rows) / 2);
+	int beside = host_bin_of(footprint(out->rows, bytes, lookup->rows) / 2);
 	double at = 0;
 	for (int i = 0; i < locality->count; i++) {
 		double rows = locality->rows[i], times = locality->times[i],
@@ -141,8 +142,8 @@ void lk_host_lookup_uses(const lk_lookup *lookup, int threads, lk_host_uses *out
 		/* classes that are close to one another need not be worked out each */
 		for (int g = 0; g < GAPS && times > firsts && !(fabs(times - at) < 0.1 * at); g++) {
 			double gap = -log1p(-(g + 0.5) / GAPS) / times;
-			bins[g] = bin_of(footprint(touched(locality, gap), bytes, lookup->rows) +
-			                 gap * passing / threads);
+			bins[g] = host_bin_of(footprint(host_touched(locality, gap), bytes, lookup->rows) +
+			                      gap * passing / threads);
 		}
 		if (times > firsts && !(fabs(times - at) < 0.1 * at)) at = times;
 		for (int g = 0; g < GAPS; g++) out->later[bins[g]] += rows * (times - firsts) / GAPS;
@@ -177,7 +178,7 @@ void lk_host_lookup_find(const lk_host_lookup *lookup, const lk_lookup *l, const
 	          out->lookups); /* another thread has had it: the last cache has it */
 	add_found(lookup, step, 1, out->step);
 	add_found(lookup, lookup->sum_share * between, 1, out->sums);
-	add_found(lookup, l->batch * lines_of(single * l->dim) * line_bytes, 1, out->again);
+	add_found(lookup, l->batch * host_lines_of(single * l->dim) * line_bytes, 1, out->again);
 	add_found(lookup, PAIR * uses->lookups / lookup->threads, 1, out->pairs);
 }
 
@@ -188,7 +189,7 @@ struct row_lines {
 };
 
 static struct row_lines row_lines_of(double bytes) {
-	double lines = lines_of(bytes), vectors = ceil(bytes / line_bytes);
+	double lines = host_lines_of(bytes), vectors = ceil(bytes / line_bytes);
 	bool is_long = vectors >= ahead_lines;
 	return (struct row_lines){
 		vectors, fmod(bytes, line_bytes) > 0, fmin(fmin(lines, vectors), ahead_lines),
@@ -201,7 +202,7 @@ static double work_of(const lk_host_work *work, const struct row_lines *lines) {
 
 /* Of what is waited for, the share that nothing else is waited for meanwhile: where so many of the
  * rows that are fetched ahead are far, too. */
-static double alone(double far) {
+static double host_alone(double far) {
 	return (1 - far) / (1 + far * ahead_rows / 2);
 }
 
@@ -209,7 +210,7 @@ static double alone(double far) {
  * share `crowd` is far, too. Long rows take long enough to hide what is fetched ahead. */
 static double read_of(const lk_host_lookup *lookup, const lk_host_read *read,
                       const struct row_lines *lines, const double *found, double crowd) {
-	double sum = 0, waits = alone(crowd) * fmax(1 - lines->vectors / (2 * ahead_lines), 0);
+	double sum = 0, waits = host_alone(crowd) * fmax(1 - lines->vectors / (2 * ahead_lines), 0);
 	for (int i = LK_HOST_LAST; i < LK_HOST_LEVELS; i++)
 		sum += found[i] *
 		       (read[i].row_s + read[i].line_s * lines->ahead + lookup->torn_s[i] * lines->torn +
@@ -217,7 +218,7 @@ static double read_of(const lk_host_lookup *lookup, const lk_host_read *read,
 	return sum;
 }
 
-static double mean_of(const double *found, const double *seconds) {
+static double host_mean_of(const double *found, const double *seconds) {
 	double sum = 0;
 	for (int i = 0; i < LK_HOST_LEVELS; i++) sum += found[i] * seconds[i];
 	return sum;
@@ -247,18 +248,18 @@ static double walks_of(const lk_host_lookup *lookup, const lk_host_uses *uses,
 
 /* Lines that are read or written in order: a sum, and the indices of its sample. */
 static double lines_in_order(const lk_lookup *lookup) {
-	return lines_of(single * lookup->dim) + lookup->pooling * single / line_bytes;
+	return host_lines_of(single * lookup->dim) + lookup->pooling * single / line_bytes;
 }
 
 static double forward_seconds(const lk_host_lookup *lookup, const lk_lookup *l,
                               const lk_host_uses *uses, const lk_host_found *found) {
-	struct row_lines r = row_lines_of(l->dim * element_of(l));
+	struct row_lines r = row_lines_of(l->dim * host_element_of(l));
 	double rows = uses->lookups * work_of(&lookup->add, &r) +
 	              read_of(lookup, lookup->row, &r, found->lookups, uses->crowd) +
 	              walks_of(lookup, uses, found);
 	rows += uses->first * from_others(lookup, r.ahead + r.torn + r.rest, found, lookup->shared_s);
 	double sample = lookup->sample_s + lookup->guess_s * found->unexpected +
-	                lines_in_order(l) * mean_of(found->sums, lookup->sum_line_s);
+	                lines_in_order(l) * host_mean_of(found->sums, lookup->sum_line_s);
 	return (rows + l->batch * sample) / lookup->threads + lookup->call_s;
 }
 
@@ -270,14 +271,14 @@ static double first_gradients(const lk_host_lookup *lookup, const lk_lookup *l, 
 /* Rows are changed in their order, so that a page is met once. */
 static double change_seconds(const lk_host_lookup *lookup, const lk_lookup *l,
                              const lk_host_uses *uses, const lk_host_found *host_found) {
-	struct row_lines r = row_lines_of(l->dim * element_of(l));
-	struct row_lines numbers = {.vectors = l->dim * element_of(l) / line_bytes,
+	struct row_lines r = row_lines_of(l->dim * host_element_of(l));
+	struct row_lines numbers = {.vectors = l->dim * host_element_of(l) / line_bytes,
 	                            .tail = r.tail}; /* the squares' sum takes them one by one */
 	double each =
 			   work_of(&lookup->change, &numbers) +
 			   from_others(lookup, r.ahead + r.torn + r.rest, host_found, lookup->update_shared_s),
 		   found[LK_HOST_LEVELS];
-	each += uses->state_lines / uses->rows * mean_of(host_found->step, lookup->state_s);
+	each += uses->state_lines / uses->rows * host_mean_of(host_found->step, lookup->state_s);
 	double dense =
 		uses->rows / l->rows; /* rows behind one another: the processor's prefetcher has them */
 	r.rest += r.ahead * uses->fresh * dense;
@@ -299,7 +300,7 @@ static double backward_seconds(const lk_host_lookup *lookup, const lk_lookup *l,
 	double add = n * work_of(&lookup->gradient_add, &g) +
 	             read_of(lookup, lookup->gradient, &g, found, (1 + exp(-l->pooling)) / 2);
 	double passes = fmax(ceil(log2(fmax(l->rows, 2)) / digit_bits), 1);
-	double sort = n * (lookup->pair_s + passes * mean_of(host_found->pairs, lookup->sort_s)) +
+	double sort = n * (lookup->pair_s + passes * host_mean_of(host_found->pairs, lookup->sort_s)) +
 	              l->batch * lookup->pair_sample_s;
 	return (add + sort + change_seconds(lookup, l, uses, host_found)) / lookup->threads +
 	       lookup->call_s + passes * lookup->pass_s;
@@ -327,13 +328,13 @@ void lk_host_share_add(lk_host_share *share, const lk_lookup *lookup) {
 	lk_locality room;
 	double lookups = lookup->batch * lookup->pooling, tables = fmax(lookup->tables, 1);
 	if (!(lookups > 0)) return;
-	double rows = lk_locality_rows(locality_of(lookup, &room));
-	double bytes = footprint(rows, lookup->dim * element_of(lookup), lookup->rows) +
+	double rows = lk_locality_rows(host_locality_of(lookup, &room));
+	double bytes = footprint(rows, lookup->dim * host_element_of(lookup), lookup->rows) +
 	               footprint(rows, lookup->state, lookup->rows) * (lookup->state > 0);
 	share->bytes += tables * (bytes + lookup->batch * 2 * single * lookup->dim + lookups * single);
 	share->sorted_bytes = fmax(share->sorted_bytes, lookups * PAIR);
 	share->page_bytes +=
-		tables * blocks_of(page_bytes, rows, lookup->dim * element_of(lookup), lookup->rows) *
+		tables * blocks_of(page_bytes, rows, lookup->dim * host_element_of(lookup), lookup->rows) *
 		page_bytes;
 	share->samples += tables * lookup->batch;
 }

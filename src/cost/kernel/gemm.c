@@ -19,7 +19,7 @@ static void take_vector(const lk_constants *constants, const lk_device *device,
 	numbers->k_step = alone.k_step;
 }
 
-static lk_gemm_numbers numbers_of(const lk_cost_site *site, lk_dtype dtype, double factor) {
+static lk_gemm_numbers gemm_numbers_of(const lk_cost_site *site, lk_dtype dtype, double factor) {
 	const lk_constants *constants = site->constants;
 	const lk_device *device = site->node->device;
 	double sustained = lk_sustained_flops(device, dtype, constants->sustained[device->arch]) /
@@ -42,7 +42,7 @@ static void gemm(const lk_graph *graph, uint32_t op, const lk_cost_site *site, d
 	const lk_ops *ops = &graph->ops;
 	const lk_device *device = site->node->device;
 	lk_dtype dtype = (lk_dtype)ops->dtype[op];
-	lk_gemm_numbers numbers = numbers_of(site, dtype, factor);
+	lk_gemm_numbers numbers = gemm_numbers_of(site, dtype, factor);
 	lk_gemm_shape shape = {dtype, ops->batch[op], rows, ops->n[op], ops->k[op]};
 	lk_gemm_detail detail;
 	double seconds = lk_gemm_formula(&numbers, device, &shape, ops->bytes[op], &detail);
@@ -69,7 +69,7 @@ void lk_cost_grouped_gemm(const lk_graph *graph, uint32_t op, const lk_cost_site
 void lk_cost_conv(const lk_graph *graph, uint32_t op, const lk_cost_site *site, lk_cost *out) {
 	gemm(graph, op, site, graph->ops.m[op], 1, out);
 	const lk_device *device = site->node->device;
-	lk_gemm_numbers numbers = numbers_of(site, (lk_dtype)graph->ops.dtype[op], 1);
+	lk_gemm_numbers numbers = gemm_numbers_of(site, (lk_dtype)graph->ops.dtype[op], 1);
 	double fewer = lk_conv_winograd(graph, op, &numbers, device,
 	                                device->memory_rate * site->constants->memory_efficiency);
 	if (fewer < out->duration_ps / LK_PS_PER_S) lk_cost_set(out, fewer);

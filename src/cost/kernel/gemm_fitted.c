@@ -59,7 +59,7 @@ static lk_trees measured[LK_DTYPES], others[LK_DTYPES];
 static lk_arena arena;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
-static void load(void) {
+static void fitted_load(void) {
 	const lk_calibration *calibration = lk_calibration_current();
 	for (int d = 0; d < LK_DTYPES; d++) {
 		char other[32];
@@ -77,26 +77,27 @@ static void load(void) {
 
 /* ---- the model in use ---- */
 
-static const lk_calibration_row *row_of(const char *subject, lk_dtype dtype) {
+static const lk_calibration_row *fitted_row_of(const char *subject, lk_dtype dtype) {
 	return lk_calibration_find(lk_calibration_current(), "gemm", subject, lk_dtype_name(dtype));
 }
 
 /* The format whose measurements stand for this one: tensor cores run bf16 as fp16; narrower ones
  * are nearest to it. */
-static lk_dtype stand_in(const lk_device *device, lk_dtype dtype) {
-	if (row_of(device->name, dtype) || dtype == LK_FP32) return dtype;
+static lk_dtype fitted_stand_in(const lk_device *device, lk_dtype dtype) {
+	if (fitted_row_of(device->name, dtype) || dtype == LK_FP32) return dtype;
 	return LK_FP16;
 }
 
 /* The measured device of the same architecture whose peak and memory are nearest; NULL without one.
  */
-static const lk_calibration_row *relative(const lk_device *device, lk_dtype dtype,
-                                          const lk_device **which) {
+static const lk_calibration_row *fitted_relative(const lk_device *device, lk_dtype dtype,
+                                                 const lk_device **which) {
 	const lk_calibration_row *best = NULL;
 	double least = INFINITY;
 	for (int i = 0; i < lk_device_count(); i++) {
 		const lk_device *d = lk_device_at(i);
-		const lk_calibration_row *row = d->arch == device->arch ? row_of(d->name, dtype) : NULL;
+		const lk_calibration_row *row =
+			d->arch == device->arch ? fitted_row_of(d->name, dtype) : NULL;
 		if (!row) continue;
 		double far = fabs(log(d->vector_flops / device->vector_flops)) +
 		             fabs(log(d->memory_rate / device->memory_rate));
@@ -106,9 +107,9 @@ static const lk_calibration_row *relative(const lk_device *device, lk_dtype dtyp
 }
 
 void lk_gemm_model_of(const lk_device *device, lk_dtype dtype, lk_gemm_model *out) {
-	pthread_once(&once, load);
-	lk_dtype like = stand_in(device, dtype);
-	const lk_calibration_row *row = row_of(device->name, like);
+	pthread_once(&once, fitted_load);
+	lk_dtype like = fitted_stand_in(device, dtype);
+	const lk_calibration_row *row = fitted_row_of(device->name, like);
 	const lk_device *which = NULL;
 	memset(out, 0, sizeof *out);
 	out->measured = row && like == dtype;
@@ -117,11 +118,11 @@ void lk_gemm_model_of(const lk_device *device, lk_dtype dtype, lk_gemm_model *ou
 		out->trees = &measured[like];
 		snprintf(out->note, sizeof out->note, "fitted to %d measurements on it in %s", row->points,
 		         format);
-	} else if (others[like].count == 0 && (row = relative(device, like, &which))) {
+	} else if (others[like].count == 0 && (row = fitted_relative(device, like, &which))) {
 		snprintf(out->note, sizeof out->note, "not measured: as on %s in %s, by data sheets",
 		         which->name, format);
 	} else {
-		row = row_of("", like);
+		row = fitted_row_of("", like);
 		out->trees = row ? &others[like] : NULL;
 		snprintf(out->note, sizeof out->note,
 		         "not measured: as on all measured devices in %s, by data sheets", format);
@@ -131,15 +132,15 @@ void lk_gemm_model_of(const lk_device *device, lk_dtype dtype, lk_gemm_model *ou
 
 bool lk_gemm_measured(const lk_device *device, lk_dtype dtype, lk_gemm_numbers *out) {
 	const lk_device *which = NULL;
-	const lk_calibration_row *row = relative(device, dtype, &which);
+	const lk_calibration_row *row = fitted_relative(device, dtype, &which);
 	if (row) lk_gemm_get(row, out);
 	return row != NULL;
 }
 
 void lk_gemm_numbers_of(const lk_device *device, lk_dtype dtype, lk_gemm_numbers *out) {
 	const lk_device *which = NULL;
-	const lk_calibration_row *row = row_of(device->name, dtype);
-	if (!row) row = relative(device, dtype, &which);
-	if (!row) row = row_of("", dtype);
+	const lk_calibration_row *row = fitted_row_of(device->name, dtype);
+	if (!row) row = fitted_relative(device, dtype, &which);
+	if (!row) row = fitted_row_of("", dtype);
 	lk_gemm_get(row, out);
 }

@@ -28,7 +28,7 @@ double lk_locality_lookups(const lk_locality *locality) {
 	return sum;
 }
 
-static void add(lk_locality *locality, double rows, double times) {
+static void locality_add(lk_locality *locality, double rows, double times) {
 	if (!(rows > 0) || !(times > 0) || locality->count == LK_LOCALITY_CLASSES) return;
 	locality->rows[locality->count] = rows, locality->times[locality->count++] = times;
 }
@@ -36,14 +36,14 @@ static void add(lk_locality *locality, double rows, double times) {
 /* ---- Zipf ---- */
 
 /* Integral of x^-s from a to b. */
-static double weight(double a, double b, double s) {
+static double locality_weight(double a, double b, double s) {
 	if (fabs(s - 1) < 1e-9) return log(b / a);
 	return (pow(b, 1 - s) - pow(a, 1 - s)) / (1 - s);
 }
 
 static void add_touched(lk_locality *locality, double rows, double mean) {
 	double touched = -expm1(-mean);
-	if (touched > 0) add(locality, rows * touched, mean / touched);
+	if (touched > 0) locality_add(locality, rows * touched, mean / touched);
 }
 
 void lk_locality_zipf(double rows, double lookups, double skew, lk_locality *out) {
@@ -55,12 +55,12 @@ void lk_locality_zipf(double rows, double lookups, double skew, lk_locality *out
 	}
 	/* ranks 1 to rows as the interval from 1/2 to rows + 1/2: a rank's share is the integral over
 	 * its unit */
-	double all = weight(0.5, rows + 0.5, skew), from = 0.5,
+	double all = locality_weight(0.5, rows + 0.5, skew), from = 0.5,
 		   ratio = pow(2 * rows + 1, 1.0 / (LK_LOCALITY_CLASSES - 8));
 	while (from < rows + 0.5 && out->count < LK_LOCALITY_CLASSES) {
 		double to = fmin(fmax(floor(from * ratio) + 0.5, from + 1), rows + 0.5);
 		if (out->count == LK_LOCALITY_CLASSES - 1) to = rows + 0.5;
-		add_touched(out, to - from, lookups * weight(from, to, skew) / all / (to - from));
+		add_touched(out, to - from, lookups * locality_weight(from, to, skew) / all / (to - from));
 		from = to;
 	}
 }
@@ -78,7 +78,7 @@ static double usual_mean(int bin) {
 }
 
 /* Counts that stand for a bin; returns how many. */
-static int counts_of(int bin, double counts[4]) {
+static int locality_counts_of(int bin, double counts[4]) {
 	if (bin < 2) return counts[0] = bin + 1, 1;
 	if (bin == 2) return counts[0] = 3, counts[1] = 4, 2;
 	double span =
@@ -100,7 +100,7 @@ static double mean_with(const double *counts, int n, double fall, double *weight
 /* Divides a bin's rows so that its mean is as wanted, as far as its counts go. */
 static void add_bin(lk_locality *out, int bin, double rows, double mean) {
 	double counts[4], weights[4], low = 1e-6, high = 1e6;
-	int n = counts_of(bin, counts);
+	int n = locality_counts_of(bin, counts);
 	if (bin == LK_REUSE_BINS - 1) mean = fmax(mean, counts[0]);
 	for (int i = 0; i < 80 && n > 1; i++) {
 		double middle = sqrt(low * high);
@@ -108,10 +108,11 @@ static void add_bin(lk_locality *out, int bin, double rows, double mean) {
 		else high = middle;
 	}
 	mean_with(counts, n, n > 1 ? low : 1, weights);
-	for (int k = n - 1; k >= 0; k--) add(out, rows * weights[k], counts[k]);
+	for (int k = n - 1; k >= 0; k--) locality_add(out, rows * weights[k], counts[k]);
 }
 
-static double mean_of(const double *unique, const double *access, int bin, double lookups_of_row) {
+static double locality_mean_of(const double *unique, const double *access, int bin,
+                               double lookups_of_row) {
 	if (!access || !(unique[bin] > 0.0015) || !(access[bin] > 0))
 		return usual_mean(bin); /* rounded to nothing */
 	double mean = access[bin] * lookups_of_row / unique[bin];
@@ -130,7 +131,7 @@ void lk_locality_reuse(const double *unique, const double *access, double rows, 
 	                   ? (unique[0] + 2 * unique[1]) / (access[0] + access[1]) * mass / whole
 	                   : 0;
 	for (int b = 0; b < LK_REUSE_BINS; b++) {
-		mean[b] = mean_of(unique, access, b, known);
+		mean[b] = locality_mean_of(unique, access, b, known);
 		share[b] = access && unique[b] <= 0.0015 ? access[b] * known / mean[b] : unique[b];
 		all += share[b] * mean[b];
 	}
@@ -149,7 +150,8 @@ void lk_locality_thin(const lk_locality *locality, double keep, lk_locality *out
 	out->count = 0;
 	for (int i = 0; i < in.count; i++) {
 		double touched = keep >= 1 ? 1 : -expm1(in.times[i] * log1p(-keep));
-		if (touched > 0) add(out, in.rows[i] * touched, in.times[i] * fmin(keep, 1) / touched);
+		if (touched > 0)
+			locality_add(out, in.rows[i] * touched, in.times[i] * fmin(keep, 1) / touched);
 	}
 }
 
@@ -160,7 +162,7 @@ void lk_locality_reuse_at(const double *unique, const double *access, double of,
 	lk_locality_thin(&whole, fmin(batch / of, 1), out);
 }
 
-static int bin_of(double times) {
+static int locality_bin_of(double times) {
 	int bin = times <= 1 ? 0 : (int)ceil(log2(times) - 1e-9);
 	return bin < LK_REUSE_BINS ? bin : LK_REUSE_BINS - 1;
 }
@@ -172,7 +174,7 @@ void lk_locality_bins(const lk_locality *locality, double unique[LK_REUSE_BINS],
 	for (int i = 0; i < locality->count; i++) {
 		/* between two whole numbers: some rows have the one, some the other */
 		double below = floor(locality->times[i]), above = locality->times[i] - below;
-		int first = bin_of(below), second = bin_of(below + 1);
+		int first = locality_bin_of(below), second = locality_bin_of(below + 1);
 		u[first] += locality->rows[i] * (1 - above), u[second] += locality->rows[i] * above;
 		a[first] += locality->rows[i] * (1 - above) * below,
 			a[second] += locality->rows[i] * above * (below + 1);
@@ -244,7 +246,7 @@ static uint64_t whole_by_chance(double x, uint64_t seed, uint64_t counter) {
 	return (uint64_t)below + (lk_uniform(seed, counter) < x - below);
 }
 
-static void shuffle(uint32_t *at, size_t count, uint64_t seed) {
+static void locality_shuffle(uint32_t *at, size_t count, uint64_t seed) {
 	for (size_t i = count; i > 1; i--) {
 		size_t k = (size_t)(lk_hash64(seed + i) % i);
 		uint32_t t = at[i - 1];
@@ -273,5 +275,5 @@ void lk_locality_draw(const lk_locality *locality, uint64_t rows, uint64_t seed,
 	for (; used < count; used++)
 		out[used] = drawn ? out[lk_hash64(seed ^ (used + 1)) % drawn]
 		                  : (uint32_t)lk_locality_row(0, rows, seed);
-	shuffle(out, count, lk_hash64(seed ^ 0x77));
+	locality_shuffle(out, count, lk_hash64(seed ^ 0x77));
 }

@@ -11,11 +11,11 @@
 
 #include "cost/kernel/kernel.h"
 
-static bool multiplies(unsigned kind) {
+static bool measured_multiplies(unsigned kind) {
 	return kind == LK_OP_GEMM || kind == LK_OP_GROUPED_GEMM || kind == LK_OP_CONV;
 }
 
-static bool streams(unsigned kind) {
+static bool measured_streams(unsigned kind) {
 	return kind == LK_OP_SOFTMAX || kind == LK_OP_NORM || kind == LK_OP_ELEMENTWISE ||
 	       kind == LK_OP_PERMUTE || kind == LK_OP_EMBEDDING || kind == LK_OP_LOSS ||
 	       kind == LK_OP_OPTIMIZER;
@@ -24,8 +24,9 @@ static bool streams(unsigned kind) {
 bool lk_cost_measured(const lk_graph *graph, uint32_t op, const lk_cost_site *site, lk_cost *out) {
 	const lk_device *device = site->node->device;
 	const lk_ops *ops = &graph->ops;
-	bool product = multiplies(ops->kind[op]);
-	if (product ? device->gemm_flops <= 0 : device->stream_rate <= 0 || !streams(ops->kind[op]))
+	bool product = measured_multiplies(ops->kind[op]);
+	if (product ? device->gemm_flops <= 0
+	            : device->stream_rate <= 0 || !measured_streams(ops->kind[op]))
 		return false;
 	double compute = 0, memory = ops->bytes[op] / (device->stream_rate > 0 ? device->stream_rate
 	                                                                       : device->memory_rate);

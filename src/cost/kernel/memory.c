@@ -49,15 +49,15 @@ static double issued(const lk_device *device, double limit) {
 	return limit > 0 && each > limit ? sqrt(limit / each) : 1;
 }
 
-static bool reduces(unsigned kind) {
+static bool memory_reduces(unsigned kind) {
 	return kind == LK_OP_NORM || kind == LK_OP_LOSS;
 }
 
 /* Sums over rows run one block per 32 columns (n states the columns). With fewer blocks than SMs
  * none of them can make up for memory that answers later: by how much is measured
  * (cost/kernel/overlap.c). */
-static float exposed(const lk_graph *graph, uint32_t op, const lk_device *device, double seconds,
-                     double memory, double floor) {
+static float memory_exposed(const lk_graph *graph, uint32_t op, const lk_device *device,
+                            double seconds, double memory, double floor) {
 	const double from_l2 = 0.19; /* of such a kernel's reads (overlap table of docs/METHOD.md) */
 	double blocks = ceil(graph->ops.n[op] / 32);
 	if (graph->ops.kind[op] != LK_OP_NORM || blocks <= 0 || blocks >= device->sms) return 0;
@@ -71,8 +71,8 @@ void lk_cost_memory(const lk_graph *graph, uint32_t op, const lk_cost_site *site
 	double bytes = graph->ops.bytes[op];
 	double experts = graph->ops.kind[op] == LK_OP_PERMUTE ? constants->expert_efficiency : 1;
 	const lk_memory_model model = {
-		.efficiency = (reduces(graph->ops.kind[op]) ? constants->norm_efficiency
-	                                                : constants->memory_efficiency) *
+		.efficiency = (memory_reduces(graph->ops.kind[op]) ? constants->norm_efficiency
+	                                                       : constants->memory_efficiency) *
 	                  experts * issued(device, constants->stream_issue),
 		.start_s = constants->kernel_floor_s,
 		.cache_gain = 1,
@@ -83,7 +83,8 @@ void lk_cost_memory(const lk_graph *graph, uint32_t op, const lk_cost_site *site
 	out->sm = 1;
 	out->compute = 0.2f; /* issue slots: few SMs are enough to fill the memory pipes */
 	out->memory = (float)fmin(1, bytes / device->memory_rate / seconds);
-	out->exposed = exposed(graph, op, device, seconds, out->memory, constants->kernel_floor_s);
+	out->exposed =
+		memory_exposed(graph, op, device, seconds, out->memory, constants->kernel_floor_s);
 }
 
 void lk_cost_copy(const lk_graph *graph, uint32_t op, const lk_cost_site *site, lk_cost *out) {

@@ -144,7 +144,7 @@ double lk_memory_seconds(const lk_memory_model *model, const lk_device *device,
 
 /* ---- numbers by device ---- */
 
-static void usual(double x[LK_MEMORY_NUMBERS]) {
+static void memory_model_usual(double x[LK_MEMORY_NUMBERS]) {
 	for (int i = 0; i < LK_MEMORY_NUMBERS; i++) x[i] = lk_memory_numbers[i].usual;
 }
 
@@ -154,7 +154,8 @@ struct mean {
 	int rows;
 };
 
-static void add_row(struct mean *mean, const lk_calibration_row *row, double efficiency_ratio) {
+static void memory_model_add_row(struct mean *mean, const lk_calibration_row *row,
+                                 double efficiency_ratio) {
 	for (int i = 0; i < LK_MEMORY_NUMBERS; i++) {
 		const lk_memory_number *number = &lk_memory_numbers[i];
 		double x = lk_calibration_value(row, number->name, number->usual);
@@ -184,7 +185,8 @@ static double carry_over(const lk_device *from, const lk_device *to,
 }
 
 /* "add fp16" is an operation of the kind of "gelu fp16". */
-static bool same_kind(const char *variant, const lk_memory_kernel *kernel, const char *dtype) {
+static bool memory_model_same_kind(const char *variant, const lk_memory_kernel *kernel,
+                                   const char *dtype) {
 	char name[40];
 	const char *blank = strchr(variant, ' ');
 	if (!blank || strcmp(blank + 1, dtype) != 0 || blank - variant >= (long)sizeof name)
@@ -209,9 +211,11 @@ static void sort_row(const lk_calibration_row *row, const lk_device *device,
 		lk_memory_basis basis = subject == device               ? LK_BASIS_DEVICE
 		                        : subject->arch == device->arch ? LK_BASIS_FAMILY
 		                                                        : LK_BASIS_ANY;
-		add_row(&means[basis], row, subject == device ? 1 : carry_over(subject, device, kernel));
-	} else if (subject == device && same_kind(row->variant, kernel, lk_dtype_name(dtype))) {
-		add_row(&means[LK_BASIS_KIND], row, 1);
+		memory_model_add_row(&means[basis], row,
+		                     subject == device ? 1 : carry_over(subject, device, kernel));
+	} else if (subject == device &&
+	           memory_model_same_kind(row->variant, kernel, lk_dtype_name(dtype))) {
+		memory_model_add_row(&means[LK_BASIS_KIND], row, 1);
 	}
 }
 
@@ -226,7 +230,7 @@ lk_memory_model lk_memory_model_find(const lk_calibration *calibration, const lk
 			sort_row(row, device, without, kernel, dtype, means);
 	}
 	double x[LK_MEMORY_NUMBERS];
-	usual(x);
+	memory_model_usual(x);
 	lk_memory_basis from = LK_BASIS_DEVICE;
 	while (from < LK_BASIS_NONE && means[from].rows == 0) from++;
 	if (from < LK_BASIS_NONE) finish_mean(&means[from], x);

@@ -102,12 +102,12 @@ bool lk_glob(const char *pattern, const char *name) {
 	return *pattern == '\0';
 }
 
-static const char *name_of(const lk_graph *graph, uint32_t op) {
+static const char *edit_name_of(const lk_graph *graph, uint32_t op) {
 	return lk_intern_text(graph->names, graph->ops.name[op]);
 }
 
-static bool matches(const lk_graph *graph, uint32_t op, const char *pattern) {
-	return lk_glob(pattern, name_of(graph, op)) ||
+static bool edit_matches(const lk_graph *graph, uint32_t op, const char *pattern) {
+	return lk_glob(pattern, edit_name_of(graph, op)) ||
 	       strcmp(pattern, lk_op_kind_name(graph->ops.kind[op])) == 0;
 }
 
@@ -130,12 +130,12 @@ bool lk_edit_waits(const lk_graph *graph, uint32_t op) {
 	                                       "begin",
 	                                       "before the trace",
 	                                       NULL};
-	return graph->ops.kind[op] == LK_OP_HOST && matches_any(name_of(graph, op), patterns);
+	return graph->ops.kind[op] == LK_OP_HOST && matches_any(edit_name_of(graph, op), patterns);
 }
 
 /* Of PyTorch's profiler and its relatives:
  * "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__". */
-static bool loads_data(const lk_graph *graph, uint32_t op) {
+static bool edit_loads_data(const lk_graph *graph, uint32_t op) {
 	static const char *const patterns[] = {"*DataLoader*",
 	                                       "*dataloader*",
 	                                       "*data_loader*",
@@ -143,7 +143,7 @@ static bool loads_data(const lk_graph *graph, uint32_t op) {
 	                                       "*data_loading*",
 	                                       "*DataPipe*",
 	                                       NULL};
-	return graph->ops.kind[op] == LK_OP_HOST && matches_any(name_of(graph, op), patterns);
+	return graph->ops.kind[op] == LK_OP_HOST && matches_any(edit_name_of(graph, op), patterns);
 }
 
 /* ---- edits ---- */
@@ -151,14 +151,14 @@ static bool loads_data(const lk_graph *graph, uint32_t op) {
 void lk_edit_factor(lk_edit *edit, const char *pattern, double factor) {
 	edit->changed = 0;
 	for (uint32_t i = 0; i < edit->op.count; i++) {
-		if (!matches(edit->graph, i, pattern)) continue;
+		if (!edit_matches(edit->graph, i, pattern)) continue;
 		edit->op.at[i].factor *= factor;
 		edit->changed++;
 	}
 }
 
 /* Nothing is left of it but its place in its stream, and what it holds of memory. */
-static void empty(lk_edit *edit, uint32_t i) {
+static void edit_empty(lk_edit *edit, uint32_t i) {
 	lk_ops *ops = &edit->graph->ops;
 	if (ops->kind[i] != LK_OP_HOST) ops->kind[i] = LK_OP_WAIT;
 	ops->m[i] = ops->n[i] = ops->k[i] = ops->batch[i] = ops->flops[i] = ops->bytes[i] =
@@ -170,8 +170,9 @@ static void empty(lk_edit *edit, uint32_t i) {
 void lk_edit_remove(lk_edit *edit, const char *pattern) {
 	edit->changed = 0;
 	for (uint32_t i = 0; i < edit->op.count; i++) {
-		if (edit->graph->ops.kind[i] == LK_OP_WAIT || !matches(edit->graph, i, pattern)) continue;
-		empty(edit, i);
+		if (edit->graph->ops.kind[i] == LK_OP_WAIT || !edit_matches(edit->graph, i, pattern))
+			continue;
+		edit_empty(edit, i);
 		edit->changed++;
 	}
 }
@@ -180,7 +181,7 @@ void lk_edit_host(lk_edit *edit, double factor) {
 	edit->changed = 0;
 	for (uint32_t i = 0; i < edit->op.count; i++) {
 		if (edit->graph->ops.kind[i] != LK_OP_HOST || lk_edit_waits(edit->graph, i) ||
-		    loads_data(edit->graph, i))
+		    edit_loads_data(edit->graph, i))
 			continue;
 		edit->op.at[i].factor *= factor;
 		edit->changed++;
@@ -190,7 +191,7 @@ void lk_edit_host(lk_edit *edit, double factor) {
 void lk_edit_data_loading(lk_edit *edit, double factor) {
 	edit->changed = 0;
 	for (uint32_t i = 0; i < edit->op.count; i++) {
-		if (!loads_data(edit->graph, i)) continue;
+		if (!edit_loads_data(edit->graph, i)) continue;
 		edit->op.at[i].factor *= factor;
 		edit->changed++;
 	}

@@ -22,12 +22,12 @@ struct merge {
 /* ---- runs ---- */
 
 /* Bookkeeping of memory and events stays with the operation that has it. */
-static bool plain(const lk_ops *ops, uint32_t i) {
+static bool merge_plain(const lk_ops *ops, uint32_t i) {
 	return ops->alloc[i] == 0 && ops->release[i] == 0 && !ops->wait[i] && !ops->signal[i] &&
 	       ops->bytes[i] > 0;
 }
 
-static bool alike(const lk_ops *ops, uint32_t a, uint32_t b) {
+static bool merge_alike(const lk_ops *ops, uint32_t a, uint32_t b) {
 	return ops->kind[a] == ops->kind[b] && ops->group[a] == ops->group[b] &&
 	       ops->channel[a] == ops->channel[b] && ops->stream[a] == ops->stream[b] &&
 	       ops->dtype[a] == ops->dtype[b] && ops->phase[a] == ops->phase[b];
@@ -38,8 +38,8 @@ struct run {
 	double bytes;
 };
 
-static bool waits_for(const lk_ops *ops, const lk_block *block, uint32_t i, const struct run *run,
-                      const uint32_t *last) {
+static bool merge_waits_for(const lk_ops *ops, const lk_block *block, uint32_t i,
+                            const struct run *run, const uint32_t *last) {
 	if (ops->join[i] >> ops->stream[run->last] & 1) return true;
 	for (uint32_t d = ops->dep_begin[i]; d < ops->dep_begin[i + 1]; d++)
 		if (ops->deps[d] + block->begin >= run->first &&
@@ -62,13 +62,13 @@ static void find_runs(lk_rewrite *rewrite, const lk_block *block, struct merge *
 	const lk_ops *ops = &rewrite->from->ops;
 	struct run r = {0};
 	for (uint32_t i = block->begin; i < block->end; i++) {
-		bool member = merge->may(rewrite->from, i, rewrite->mask) && plain(ops, i);
+		bool member = merge->may(rewrite->from, i, rewrite->mask) && merge_plain(ops, i);
 		merge->last[i - block->begin] = UINT32_MAX;
-		bool fits = r.count && member && alike(ops, r.last, i) &&
+		bool fits = r.count && member && merge_alike(ops, r.last, i) &&
 		            (merge->bytes <= 0 || r.bytes + ops->bytes[i] <= merge->bytes);
-		bool between =
-			r.count && !member &&
-			(ops->stream[i] == ops->stream[r.last] || waits_for(ops, block, i, &r, merge->last));
+		bool between = r.count && !member &&
+		               (ops->stream[i] == ops->stream[r.last] ||
+		                merge_waits_for(ops, block, i, &r, merge->last));
 		if (between || (member && r.count && !fits)) close_run(block, &r, merge);
 		if (!member) continue;
 		if (!r.count) r = (struct run){.first = i};
@@ -92,7 +92,8 @@ static uint32_t add_deps(lk_rewrite *rewrite, const lk_op *op, uint32_t count) {
 	return count;
 }
 
-static void put_run(lk_rewrite *rewrite, const lk_block *block, uint32_t i, struct merge *merge) {
+static void merge_put_run(lk_rewrite *rewrite, const lk_block *block, uint32_t i,
+                          struct merge *merge) {
 	uint32_t count = 0, at = i - block->begin;
 	lk_op op = lk_graph_op(rewrite->from, i);
 	lk_edit_op known = {.factor = 0};
@@ -159,7 +160,7 @@ static void merge_block(lk_rewrite *rewrite, const lk_block *block) {
 		                    : 0;
 		if (last != UINT32_MAX && last != i - block->begin) continue;
 		if (pieces > 1) put_pieces(rewrite, block, i, pieces);
-		else if (last != UINT32_MAX) put_run(rewrite, block, i, merge);
+		else if (last != UINT32_MAX) merge_put_run(rewrite, block, i, merge);
 		else lk_rewrite_copy(rewrite, block, i);
 	}
 	lk_arena_free(&arena);
@@ -171,7 +172,7 @@ static void merge_block(lk_rewrite *rewrite, const lk_block *block) {
 static bool is_bucket(const lk_edit *edit, const lk_call *call, const bool *mask) {
 	const lk_block *block = &edit->graph->blocks.at[call->block];
 	return call->repeat == 1 && block->end == block->begin + 1 &&
-	       plain(&edit->graph->ops, block->begin) &&
+	       merge_plain(&edit->graph->ops, block->begin) &&
 	       lk_edit_reduces_gradients(edit->graph, block->begin, mask);
 }
 
@@ -216,8 +217,9 @@ static lk_status merge_calls(lk_edit *edit, lk_program *program, double most, co
 		if (!is_bucket(edit, call, mask)) continue;
 		uint32_t op = edit->graph->blocks.at[call->block].begin;
 		double bytes = edit->graph->ops.bytes[op];
-		bool same = b.count && alike(&edit->graph->ops, op,
-		                             edit->graph->blocks.at[program->calls.at[b.last].block].begin);
+		bool same =
+			b.count && merge_alike(&edit->graph->ops, op,
+		                           edit->graph->blocks.at[program->calls.at[b.last].block].begin);
 		if (b.count && (!same || b.bytes + bytes > most))
 			LK_TRY(end_bucket(edit, program, &b, err));
 		if (b.count) program->calls.at[b.last].repeat = 0; /* goes below */

@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static bool computes(unsigned kind) {
+static bool overlap_computes(unsigned kind) {
 	return kind <= LK_OP_OPTIMIZER;
 }
 
@@ -24,11 +24,11 @@ struct streams {
 	uint32_t collective, compute;
 };
 
-static struct streams used(const lk_graph *graph, uint32_t begin, uint32_t end) {
+static struct streams overlap_used(const lk_graph *graph, uint32_t begin, uint32_t end) {
 	struct streams s = {0, 0};
 	for (uint32_t i = begin; i < end; i++) {
 		if (lk_op_is_collective(graph->ops.kind[i])) s.collective |= LK_JOIN(graph->ops.stream[i]);
-		if (computes(graph->ops.kind[i])) s.compute |= LK_JOIN(graph->ops.stream[i]);
+		if (overlap_computes(graph->ops.kind[i])) s.compute |= LK_JOIN(graph->ops.stream[i]);
 	}
 	return s;
 }
@@ -38,17 +38,17 @@ static void serialise(lk_edit *edit, const lk_block *block, struct streams s) {
 	for (uint32_t i = block->begin; i < block->end; i++) {
 		uint32_t own = LK_JOIN(ops->stream[i]), before = ops->join[i];
 		if (lk_op_is_collective(ops->kind[i])) ops->join[i] |= (s.compute | s.collective) & ~own;
-		else if (computes(ops->kind[i])) ops->join[i] |= s.collective & ~own;
+		else if (overlap_computes(ops->kind[i])) ops->join[i] |= s.collective & ~own;
 		edit->changed += ops->join[i] != before;
 	}
 }
 
 static void overlap_off(lk_edit *edit) {
 	lk_graph *graph = edit->graph;
-	struct streams all = used(graph, 0, graph->ops.count);
+	struct streams all = overlap_used(graph, 0, graph->ops.count);
 	for (size_t b = 0; b < graph->blocks.count; b++) {
 		const lk_block *block = &graph->blocks.at[b];
-		serialise(edit, block, graph->traced ? used(graph, block->begin, block->end) : all);
+		serialise(edit, block, graph->traced ? overlap_used(graph, block->begin, block->end) : all);
 	}
 }
 
@@ -63,12 +63,12 @@ struct plan {
 	bool any, full;
 };
 
-static bool backward(const lk_ops *ops, uint32_t i) {
-	return computes(ops->kind[i]) &&
+static bool overlap_backward(const lk_ops *ops, uint32_t i) {
+	return overlap_computes(ops->kind[i]) &&
 	       (ops->phase[i] == LK_PHASE_BACKWARD || ops->phase[i] == LK_PHASE_WEIGHT);
 }
 
-static unsigned free_stream(const lk_graph *graph, const lk_block *block) {
+static unsigned overlap_free_stream(const lk_graph *graph, const lk_block *block) {
 	uint32_t taken = 0;
 	for (uint32_t i = block->begin; i < block->end; i++)
 		taken |= LK_JOIN(graph->ops.stream[i]) | graph->ops.join[i];
@@ -83,7 +83,8 @@ static void totals(const lk_rewrite *rewrite, const lk_block *block, struct plan
 	const lk_ops *ops = &rewrite->from->ops;
 	*time = *bytes = 0;
 	for (uint32_t i = block->begin; i < block->end; i++) {
-		if (backward(ops, i)) *time += rewrite->known[i].measured_ps, plan->last = i - block->begin;
+		if (overlap_backward(ops, i))
+			*time += rewrite->known[i].measured_ps, plan->last = i - block->begin;
 		if (lk_edit_reduces_gradients(rewrite->from, i, rewrite->mask))
 			*bytes += ops->bytes[i], plan->any = true;
 	}
@@ -99,7 +100,7 @@ static void plan_starts(const lk_rewrite *rewrite, const lk_block *block, struct
 		ready += ops->bytes[i];
 		while (compute < block->end &&
 		       (behind == UINT32_MAX || ran < ready / bytes * time * (1 - 1e-9))) {
-			if (backward(ops, compute))
+			if (overlap_backward(ops, compute))
 				ran += rewrite->known[compute].measured_ps, behind = compute - block->begin;
 			compute++;
 		}
@@ -134,14 +135,14 @@ static void put_other(lk_rewrite *rewrite, const lk_block *block, uint32_t i,
 			                               rewrite->mask))
 				rewrite->deps[count++] = rewrite->place[was.deps[d]];
 		op.deps = rewrite->deps, op.dep_count = count;
-	} else if (computes(op.kind)) {
+	} else if (overlap_computes(op.kind)) {
 		op.join |= LK_JOIN(plan->stream);
 	}
 	rewrite->place[i - block->begin] = lk_rewrite_put(rewrite, &op, &rewrite->known[i]);
 }
 
 static void overlap_block(lk_rewrite *rewrite, const lk_block *block) {
-	struct plan *all = rewrite->context, p = {.stream = free_stream(rewrite->from, block)};
+	struct plan *all = rewrite->context, p = {.stream = overlap_free_stream(rewrite->from, block)};
 	uint32_t size = block->end - block->begin;
 	p.start = malloc(((size_t)size + 1) * sizeof *p.start);
 	if (!p.start) {
@@ -176,7 +177,7 @@ static lk_status check_predicted(const lk_edit *edit, const bool *mask, lk_error
 	return LK_OK;
 }
 
-static lk_status name_streams(lk_edit *edit, lk_error *err) {
+static lk_status overlap_name_streams(lk_edit *edit, lk_error *err) {
 	lk_graph *graph = edit->graph;
 	uint32_t name = lk_intern_id(graph->names, "gradients, beside compute");
 	if (name == UINT32_MAX) return lk_oom(err);
@@ -202,5 +203,5 @@ lk_status lk_edit_overlap(lk_edit *edit, bool on, const bool *mask, lk_error *er
 	edit->changed = all.changed;
 	if (all.full)
 		return lk_fail(err, LK_ERR_INPUT, "overlap=on", "a rank uses all %d streams", LK_STREAMS);
-	return name_streams(edit, err);
+	return overlap_name_streams(edit, err);
 }

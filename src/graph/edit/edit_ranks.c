@@ -11,7 +11,7 @@
 
 /* ---- which communication is data parallel ---- */
 
-static bool reduces(unsigned kind) {
+static bool ranks_reduces(unsigned kind) {
 	return kind == LK_OP_ALLREDUCE || kind == LK_OP_REDUCESCATTER;
 }
 
@@ -20,7 +20,7 @@ static bool behind_forward(unsigned phase) {
 }
 
 /* The team of a communication operation; UINT32_MAX: none. */
-static uint32_t team_of(const lk_graph *graph, uint32_t op) {
+static uint32_t ranks_team_of(const lk_graph *graph, uint32_t op) {
 	const lk_ops *ops = &graph->ops;
 	if (!lk_op_is_comm(ops->kind[op]) || ops->group[op] != LK_GROUP_TEAM) return UINT32_MAX;
 	return ops->channel[op] >= 0 && (size_t)ops->channel[op] < graph->teams.count
@@ -40,12 +40,12 @@ void lk_edit_data_parallel(const lk_graph *graph, bool *mask) {
 	bool any = false;
 	for (size_t t = 0; t < graph->teams.count; t++) mask[t] = false;
 	for (uint32_t i = 0; i < ops->count; i++) {
-		uint32_t t = team_of(graph, i);
-		if (t != UINT32_MAX && reduces(ops->kind[i]) && behind_forward(ops->phase[i]))
+		uint32_t t = ranks_team_of(graph, i);
+		if (t != UINT32_MAX && ranks_reduces(ops->kind[i]) && behind_forward(ops->phase[i]))
 			mask[t] = true;
 	}
 	for (uint32_t i = 0; i < ops->count; i++) {
-		uint32_t t = team_of(graph, i);
+		uint32_t t = ranks_team_of(graph, i);
 		bool gathers = ops->kind[i] == LK_OP_ALLGATHER || ops->kind[i] == LK_OP_BROADCAST;
 		if (t != UINT32_MAX && ops->phase[i] == LK_PHASE_FORWARD && !gathers) mask[t] = false;
 	}
@@ -55,7 +55,7 @@ void lk_edit_data_parallel(const lk_graph *graph, bool *mask) {
 }
 
 bool lk_edit_is_data_parallel(const lk_graph *graph, uint32_t op, const bool *mask) {
-	uint32_t t = team_of(graph, op);
+	uint32_t t = ranks_team_of(graph, op);
 	if (t != UINT32_MAX) return mask && mask[t];
 	unsigned group = graph->ops.group[op];
 	return group == LK_GROUP_DP || group == LK_GROUP_EDP || group == LK_GROUP_SHARD ||
@@ -65,7 +65,8 @@ bool lk_edit_is_data_parallel(const lk_graph *graph, uint32_t op, const bool *ma
 bool lk_edit_reduces_gradients(const lk_graph *graph, uint32_t op, const bool *mask) {
 	bool team = graph->ops.group[op] ==
 	            LK_GROUP_TEAM; /* of traces, which may know no phases: the mask has looked */
-	return reduces(graph->ops.kind[op]) && (team || graph->ops.phase[op] != LK_PHASE_FORWARD) &&
+	return ranks_reduces(graph->ops.kind[op]) &&
+	       (team || graph->ops.phase[op] != LK_PHASE_FORWARD) &&
 	       lk_edit_is_data_parallel(graph, op, mask);
 }
 
@@ -85,7 +86,7 @@ static lk_status no_copies(const lk_edit *edit, uint32_t ranks, const char *why,
 	               model > 0 ? model : 1);
 }
 
-static bool whole(double x) {
+static bool ranks_whole(double x) {
 	return x >= 1 && x == floor(x);
 }
 
@@ -102,7 +103,7 @@ static lk_status grow_groups(lk_edit *edit, const struct growth *growth, uint32_
 		             (kind == LK_GROUP_SHARD && !hybrid) || (kind == LK_GROUP_REPLICA && hybrid) ||
 		             (kind == LK_GROUP_MODEL && dp > 1 && r->group[kind].size == before);
 		double size = r->group[kind].size * growth->factor;
-		if (grows && !whole(size))
+		if (grows && !ranks_whole(size))
 			return no_copies(edit, ranks, "a group would hold a part of a rank", err);
 		if (grows) r->group[kind].size = (uint32_t)size;
 		else if (r->group[kind].stride == before) r->group[kind].stride = growth->chains;
@@ -148,10 +149,10 @@ static bool has_data_parallelism(const lk_graph *graph, const bool *mask) {
 	return false;
 }
 
-static lk_status grow(lk_edit *edit, uint32_t ranks, const bool *mask, lk_error *err) {
+static lk_status ranks_grow(lk_edit *edit, uint32_t ranks, const bool *mask, lk_error *err) {
 	lk_graph *graph = edit->graph;
 	struct growth g = {.factor = (double)ranks / graph->ranks.world, .mask = mask};
-	if (!whole(graph->ranks.chains * g.factor))
+	if (!ranks_whole(graph->ranks.chains * g.factor))
 		return no_copies(edit, ranks, "no whole number of copies", err);
 	if (!has_data_parallelism(graph, mask))
 		return no_copies(
@@ -175,7 +176,7 @@ lk_status lk_edit_ranks(lk_edit *edit, uint32_t ranks, const bool *mask, lk_erro
 	if (!found) return lk_oom(err);
 	if (mask) memcpy(found, mask, edit->graph->teams.count * sizeof *found);
 	else lk_edit_data_parallel(edit->graph, found);
-	lk_status status = grow(edit, ranks, found, err);
+	lk_status status = ranks_grow(edit, ranks, found, err);
 	lk_arena_free(&arena);
 	return status;
 }

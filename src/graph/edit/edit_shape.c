@@ -16,15 +16,15 @@
 
 #include <math.h>
 
-static bool multiplies(unsigned kind) {
+static bool shape_multiplies(unsigned kind) {
 	return kind == LK_OP_GEMM || kind == LK_OP_GROUPED_GEMM || kind == LK_OP_CONV;
 }
 
-static bool is_attention(unsigned kind) {
+static bool shape_is_attention(unsigned kind) {
 	return kind == LK_OP_ATTENTION || kind == LK_OP_ATTENTION_BWD;
 }
 
-static bool streams(unsigned kind) {
+static bool shape_streams(unsigned kind) {
 	return kind >= LK_OP_SOFTMAX && kind <= LK_OP_OPTIMIZER;
 }
 
@@ -41,7 +41,7 @@ struct rows {
 	int count;
 };
 
-static bool has(const struct rows *rows, double m) {
+static bool shape_has(const struct rows *rows, double m) {
 	for (int i = 0; i < rows->count; i++)
 		if (rows->at[i] == m) return true;
 	return false;
@@ -50,8 +50,9 @@ static bool has(const struct rows *rows, double m) {
 static void find_rows(const lk_graph *graph, struct rows *out) {
 	out->count = 0;
 	for (uint32_t i = 0; i < graph->ops.count && out->count < MOST_ROWS; i++) {
-		bool forward = graph->ops.phase[i] == LK_PHASE_FORWARD && multiplies(graph->ops.kind[i]);
-		if (forward && graph->ops.m[i] > 0 && !has(out, graph->ops.m[i]))
+		bool forward =
+			graph->ops.phase[i] == LK_PHASE_FORWARD && shape_multiplies(graph->ops.kind[i]);
+		if (forward && graph->ops.m[i] > 0 && !shape_has(out, graph->ops.m[i]))
 			out->at[out->count++] = graph->ops.m[i];
 	}
 }
@@ -64,22 +65,22 @@ static bool sums_tokens(const lk_graph *graph, uint32_t i, const struct rows *ro
 	if (ops->phase[i] == LK_PHASE_WEIGHT) return true;
 	const char *name = lk_intern_text(graph->names, ops->name[i]);
 	if (lk_glob("*weight*", name) || lk_glob("*wgrad*", name)) return true;
-	return !has(rows, ops->m[i]) && has(rows, ops->k[i]);
+	return !shape_has(rows, ops->m[i]) && shape_has(rows, ops->k[i]);
 }
 
-static double elements(const lk_ops *ops, uint32_t i) {
+static double shape_elements(const lk_ops *ops, uint32_t i) {
 	double m = ops->m[i], n = ops->n[i], k = ops->k[i];
 	return fmax(ops->batch[i], 1) * (m * k + k * n + m * n);
 }
 
 static void grow_product(lk_edit *edit, uint32_t i, const struct rows *rows, double f) {
 	lk_ops *ops = &edit->graph->ops;
-	double before = elements(ops, i);
+	double before = shape_elements(ops, i);
 	if (sums_tokens(edit->graph, i, rows)) ops->k[i] *= f;
 	else ops->m[i] *= f;
 	double size = ops->dtype[i] >= LK_FP8 ? 2 : lk_dtype_bytes((lk_dtype)ops->dtype[i]);
 	if (ops->bytes[i] > 0)
-		ops->bytes[i] = fmax(0, ops->bytes[i] + size * (elements(ops, i) - before));
+		ops->bytes[i] = fmax(0, ops->bytes[i] + size * (shape_elements(ops, i) - before));
 	ops->flops[i] *= f;
 }
 
@@ -100,8 +101,8 @@ static bool grows(lk_edit *edit, uint32_t i, const struct rows *rows, double f) 
 	lk_ops *ops = &edit->graph->ops;
 	unsigned kind = ops->kind[i];
 	if (kind == LK_OP_HOST || kind == LK_OP_WAIT || kind == LK_OP_MACRO) return false;
-	if (multiplies(kind)) grow_product(edit, i, rows, f);
-	else if (is_attention(kind) && ops->batch[i] > 0)
+	if (shape_multiplies(kind)) grow_product(edit, i, rows, f);
+	else if (shape_is_attention(kind) && ops->batch[i] > 0)
 		ops->batch[i] *= f, ops->flops[i] *= f, ops->bytes[i] *= f;
 	else ops->bytes[i] *= f, ops->flops[i] *= f;
 	return true;
@@ -122,7 +123,7 @@ void lk_edit_batch(lk_edit *edit, double factor, const bool *mask) {
 /* ---- number formats ---- */
 
 /* Bytes of a stored activation. */
-static double stored(lk_dtype dtype) {
+static double shape_stored(lk_dtype dtype) {
 	return dtype >= LK_FP8 ? 2 : lk_dtype_bytes(dtype);
 }
 
@@ -132,7 +133,7 @@ static void retype_product(lk_edit *edit, uint32_t i, lk_dtype dtype) {
 	double batch = fmax(ops->batch[i], 1), k = ops->k[i];
 	double operands = batch * k * (ops->m[i] + ops->n[i]), result = batch * ops->m[i] * ops->n[i];
 	double less = operands * (lk_dtype_bytes(old) - lk_dtype_bytes(dtype)) +
-	              result * (stored(old) - stored(dtype));
+	              result * (shape_stored(old) - shape_stored(dtype));
 	if (ops->bytes[i] > 0) ops->bytes[i] = fmax(0, ops->bytes[i] - less);
 	ops->dtype[i] = (uint8_t)dtype;
 }
@@ -156,8 +157,8 @@ static void put_conversion(lk_rewrite *rewrite, const lk_block *block, uint32_t 
 	            .name = "quantize",
 	            .deps = product.deps,
 	            .dep_count = product.dep_count};
-	op.bytes =
-		fmax(product.batch, 1) * product.m * product.k * (stored(dtype) + lk_dtype_bytes(dtype));
+	op.bytes = fmax(product.batch, 1) * product.m * product.k *
+	           (shape_stored(dtype) + lk_dtype_bytes(dtype));
 	lk_rewrite_put(rewrite, &op, &(lk_edit_op){.factor = 1});
 }
 
@@ -169,7 +170,7 @@ struct conversion {
 static void convert_block(lk_rewrite *rewrite, const lk_block *block) {
 	const struct conversion *conversion = rewrite->context;
 	for (uint32_t i = block->begin; i < block->end; i++) {
-		bool converts = multiplies(rewrite->from->ops.kind[i]) &&
+		bool converts = shape_multiplies(rewrite->from->ops.kind[i]) &&
 		                rewrite->from->ops.dtype[i] < LK_FP8 &&
 		                !sums_tokens(rewrite->from, i, conversion->rows) &&
 		                !behind_norm(rewrite->from, block, i);
@@ -190,18 +191,20 @@ lk_status lk_edit_dtype(lk_edit *edit, lk_dtype dtype, lk_error *err) {
 	LK_TRY(add_conversions(edit, dtype, err));
 	lk_graph *graph = edit->graph;
 	lk_ops *ops = &graph->ops;
-	double size = stored(dtype) / stored((lk_dtype)graph->peak_dtype);
+	double size = shape_stored(dtype) / shape_stored((lk_dtype)graph->peak_dtype);
 	edit->changed = 0;
 	for (uint32_t i = 0; i < edit->op.count; i++) {
 		unsigned kind = ops->kind[i];
-		if (multiplies(kind)) {
+		if (shape_multiplies(kind)) {
 			edit->changed += ops->dtype[i] != dtype;
 			retype_product(edit, i, dtype);
 			continue;
 		}
 		if (kind == LK_OP_OPTIMIZER || ops->phase[i] == LK_PHASE_OPTIMIZER) continue;
-		if (dtype < LK_FP8 && (is_attention(kind) || streams(kind))) ops->dtype[i] = (uint8_t)dtype;
-		if (size == 1 || !(is_attention(kind) || streams(kind) || lk_op_is_comm(kind))) continue;
+		if (dtype < LK_FP8 && (shape_is_attention(kind) || shape_streams(kind)))
+			ops->dtype[i] = (uint8_t)dtype;
+		if (size == 1 || !(shape_is_attention(kind) || shape_streams(kind) || lk_op_is_comm(kind)))
+			continue;
 		ops->bytes[i] *= size;
 		edit->changed++;
 	}

@@ -92,7 +92,8 @@ lk_status lc_pick_schedule(const lc_program *program, const char *name, const lc
 
 /* ---- reading ---- */
 
-static lk_status take(const char *name, char *text, size_t size, lk_compile **out, lk_error *err) {
+static lk_status compile_take(const char *name, char *text, size_t size, lk_compile **out,
+                              lk_error *err) {
 	*out = calloc(1, sizeof **out);
 	if (!*out) {
 		free(text);
@@ -109,7 +110,7 @@ lk_status lk_compile_text(const char *name, const char *text, size_t size, lk_co
 	if (!copy) return lk_oom(err);
 	if (size) memcpy(copy, text, size);
 	copy[size] = '\0';
-	return take(name, copy, size, out, err);
+	return compile_take(name, copy, size, out, err);
 }
 
 lk_status lk_compile_read(const char *path, lk_compile **out, lk_error *err) {
@@ -117,7 +118,7 @@ lk_status lk_compile_read(const char *path, lk_compile **out, lk_error *err) {
 	size_t size = 0;
 	*out = NULL;
 	LK_TRY(lk_stream_slurp(path, LC_TEXT_LIMIT, &text, &size, err));
-	return take(strcmp(path, "-") == 0 ? "standard input" : path, text, size, out, err);
+	return compile_take(strcmp(path, "-") == 0 ? "standard input" : path, text, size, out, err);
 }
 
 void lk_compile_free(lk_compile *answer) {

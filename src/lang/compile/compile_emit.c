@@ -15,8 +15,8 @@ struct emission {
 
 /* ---- variants ---- */
 
-static lk_status schedule_text(const lc_program *program, const lc_schedule *schedule, char **out,
-                               lk_error *err) {
+static lk_status emit_schedule_text(const lc_program *program, const lc_schedule *schedule,
+                                    char **out, lk_error *err) {
 	size_t size = 0;
 	FILE *file = open_memstream(out, &size);
 	if (!file) return lk_oom(err);
@@ -24,8 +24,8 @@ static lk_status schedule_text(const lc_program *program, const lc_schedule *sch
 	return fclose(file) == 0 && *out ? LK_OK : lk_oom(err);
 }
 
-static lk_status add_variant(struct emission *emission, const lc_schedule *schedule,
-                             lk_error *err) {
+static lk_status emit_add_variant(struct emission *emission, const lc_schedule *schedule,
+                                  lk_error *err) {
 	if (!lk_push(&emission->variants)) return lk_oom(err);
 	lc_variant *variant = lk_last(&emission->variants);
 	lc_program *rewritten = NULL;
@@ -35,18 +35,18 @@ static lk_status add_variant(struct emission *emission, const lc_schedule *sched
 	variant->program = rewritten;
 	LK_TRY(lc_steps_make(rewritten, &steps, err));
 	variant->steps = steps;
-	return schedule ? schedule_text(emission->p, schedule, &variant->schedule, err) : LK_OK;
+	return schedule ? emit_schedule_text(emission->p, schedule, &variant->schedule, err) : LK_OK;
 }
 
-static lk_status add_variants(struct emission *emission, const char *name, lk_error *err) {
+static lk_status emit_add_variants(struct emission *emission, const char *name, lk_error *err) {
 	const lc_schedule *one;
 	if (name && strcmp(name, "all") != 0) {
 		LK_TRY(lc_pick_schedule(emission->p, name, &one, err));
-		return add_variant(emission, one, err);
+		return emit_add_variant(emission, one, err);
 	}
-	LK_TRY(add_variant(emission, NULL, err));
+	LK_TRY(emit_add_variant(emission, NULL, err));
 	for (size_t i = 0; i < emission->p->schedules.count; i++)
-		LK_TRY(add_variant(emission, &emission->p->schedules.at[i], err));
+		LK_TRY(emit_add_variant(emission, &emission->p->schedules.at[i], err));
 	return LK_OK;
 }
 
@@ -68,8 +68,8 @@ enum {
 	TARGETS = sizeof targets / sizeof *targets
 };
 
-static lk_status write_text(const struct emission *emission, const lk_compile_request *request,
-                            FILE *out, lk_error *err) {
+static lk_status emit_write_text(const struct emission *emission, const lk_compile_request *request,
+                                 FILE *out, lk_error *err) {
 	int count = (int)emission->variants.count;
 	if ((unsigned)request->target >= TARGETS || !targets[request->target])
 		return lk_fail(err, LK_ERR_INPUT, "--target", "this target is not built in");
@@ -79,7 +79,7 @@ static lk_status write_text(const struct emission *emission, const lk_compile_re
 	return targets[request->target](emission->p, emission->variants.at, count, out, err);
 }
 
-static lk_status write_file(const char *path, const char *text, size_t size, lk_error *err) {
+static lk_status emit_write_file(const char *path, const char *text, size_t size, lk_error *err) {
 	lk_sink *sink = NULL;
 	LK_TRY(lk_sink_open(path, &sink, err));
 	lk_status status = lk_sink_write(sink, text, size, err);
@@ -89,15 +89,15 @@ static lk_status write_file(const char *path, const char *text, size_t size, lk_
 }
 
 /* In memory first, so that nothing is written where it fails. */
-static lk_status write_all(const struct emission *emission, const lk_compile_request *request,
-                           FILE *out, lk_error *err) {
+static lk_status emit_write_all(const struct emission *emission, const lk_compile_request *request,
+                                FILE *out, lk_error *err) {
 	char *text = NULL;
 	size_t size = 0;
 	FILE *memory = open_memstream(&text, &size);
 	if (!memory) return lk_oom(err);
-	lk_status status = write_text(emission, request, memory, err);
+	lk_status status = emit_write_text(emission, request, memory, err);
 	if (fclose(memory) != 0 && status == LK_OK) status = lk_oom(err);
-	if (status == LK_OK && request->out) status = write_file(request->out, text, size, err);
+	if (status == LK_OK && request->out) status = emit_write_file(request->out, text, size, err);
 	else if (status == LK_OK) fwrite(text, 1, size, out);
 	free(text);
 	return status;
@@ -107,8 +107,8 @@ lk_status lc_do_emit(lk_compile *answer, const lk_compile_request *request, FILE
                      lk_error *err) {
 	struct emission e = {0};
 	LK_TRY(lc_pick_program(answer, request, &e.p, err));
-	lk_status status = add_variants(&e, request->schedule, err);
-	if (status == LK_OK) status = write_all(&e, request, out, err);
+	lk_status status = emit_add_variants(&e, request->schedule, err);
+	if (status == LK_OK) status = emit_write_all(&e, request, out, err);
 	drop_variants(&e);
 	return status;
 }

@@ -12,18 +12,18 @@ static int count_of(const lc_program *program, lc_op op) {
 	return count;
 }
 
-static void put_count(FILE *out, int count, const char *what) {
+static void compile_print_put_count(FILE *out, int count, const char *what) {
 	fprintf(out, ", %d %s%s", count, what, count == 1 ? "" : "s");
 }
 
-static void check_text(const lc_file *file, FILE *out) {
+static void compile_print_check_text(const lc_file *file, FILE *out) {
 	char value[256], divisor[256];
 	for (size_t i = 0; i < file->programs.count; i++) {
 		const lc_program *program = file->programs.at[i];
 		fprintf(out, "program %s: ok", program->name);
-		put_count(out, (int)program->nodes.count, "value");
-		put_count(out, count_of(program, LC_UPDATE), "update");
-		put_count(out, count_of(program, LC_OUT), "output");
+		compile_print_put_count(out, (int)program->nodes.count, "value");
+		compile_print_put_count(out, count_of(program, LC_UPDATE), "update");
+		compile_print_put_count(out, count_of(program, LC_OUT), "output");
 		fputc('\n', out);
 		for (size_t k = 0; k < program->conditions.count; k++)
 			fprintf(
@@ -32,7 +32,7 @@ static void check_text(const lc_file *file, FILE *out) {
 				lc_dim_text(program, program->conditions.at[k].divisor, divisor, sizeof divisor));
 		for (size_t k = 0; k < program->schedules.count; k++) {
 			fprintf(out, "  schedule %s: ok", program->schedules.at[k].name);
-			put_count(out, program->schedules.at[k].count, "directive");
+			compile_print_put_count(out, program->schedules.at[k].count, "directive");
 			fputc('\n', out);
 		}
 	}
@@ -130,7 +130,7 @@ void lc_json_program(lk_json_writer *writer, const lc_program *program, bool val
 	lk_json_object_end(writer);
 }
 
-static lk_status json(const lc_file *file, bool values, FILE *out, lk_error *err) {
+static lk_status compile_print_json(const lc_file *file, bool values, FILE *out, lk_error *err) {
 	lk_json_writer w;
 	lk_json_begin(&w, out, false);
 	lk_json_object(&w, NULL);
@@ -145,15 +145,16 @@ static lk_status json(const lc_file *file, bool values, FILE *out, lk_error *err
 
 lk_status lc_do_check(lk_compile *answer, const lk_compile_request *request, FILE *out,
                       lk_error *err) {
-	if (request->format == LK_COMPILE_JSON) return json(answer->file, false, out, err);
-	check_text(answer->file, out);
+	if (request->format == LK_COMPILE_JSON)
+		return compile_print_json(answer->file, false, out, err);
+	compile_print_check_text(answer->file, out);
 	return LK_OK;
 }
 
 lk_status lc_do_print(lk_compile *answer, const lk_compile_request *request, FILE *out,
                       lk_error *err) {
 	const lc_file *file = answer->file;
-	if (request->format == LK_COMPILE_JSON) return json(file, true, out, err);
+	if (request->format == LK_COMPILE_JSON) return compile_print_json(file, true, out, err);
 	if (!request->ir) lc_print_file(file, out);
 	for (size_t i = 0; i < file->programs.count && request->ir; i++)
 		lc_print_listing(file->programs.at[i], out);

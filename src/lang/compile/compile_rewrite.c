@@ -14,8 +14,9 @@ struct writer {
 	bool begun;
 };
 
-static lk_status put(struct writer *writer, lc_program *program, const lc_schedule *schedule,
-                     const lc_directive *made_by, lk_error *err) {
+static lk_status rewrite_put(struct writer *writer, lc_program *program,
+                             const lc_schedule *schedule, const lc_directive *made_by,
+                             lk_error *err) {
 	LK_TRY(lc_settle_rewritten(program, err));
 	if (!lk_push(&program->schedules)) return lk_oom(err);
 	LK_TRY(lc_bundles_schedule(program, schedule ? schedule->name : LC_PLAIN,
@@ -36,7 +37,8 @@ static lk_status put(struct writer *writer, lc_program *program, const lc_schedu
 	return LK_OK;
 }
 
-static const char *name_of(const lc_program *program, const lc_schedule *schedule, int step) {
+static const char *rewrite_name_of(const lc_program *program, const lc_schedule *schedule,
+                                   int step) {
 	if (!schedule) return program->name;
 	if (!step)
 		return lk_arena_printf(&program->file->arena, "%.30s_%.30s", program->name, schedule->name);
@@ -45,14 +47,14 @@ static const char *name_of(const lc_program *program, const lc_schedule *schedul
 }
 
 /* Puts a copy of p, for settling gives names that later directives would not know. */
-static lk_status put_named(struct writer *writer, const lc_program *program,
-                           const lc_schedule *schedule, int step, lk_error *err) {
+static lk_status rewrite_put_named(struct writer *writer, const lc_program *program,
+                                   const lc_schedule *schedule, int step, lk_error *err) {
 	lc_program *copy;
 	LK_TRY(lc_rewrite_all(program, NULL, &copy, err));
-	copy->name = name_of(program, schedule, step);
-	lk_status status =
-		copy->name ? put(writer, copy, schedule, step ? &schedule->directives[step - 1] : NULL, err)
-				   : lk_oom(err);
+	copy->name = rewrite_name_of(program, schedule, step);
+	lk_status status = copy->name ? rewrite_put(writer, copy, schedule,
+	                                            step ? &schedule->directives[step - 1] : NULL, err)
+	                              : lk_oom(err);
 	lc_program_free(copy);
 	return status;
 }
@@ -67,10 +69,10 @@ static lk_status each(struct writer *writer, const lc_program *program, const lc
 		if (status != LK_OK) break;
 		lc_program_free(now);
 		now = next;
-		if (writer->request->each) status = put_named(writer, now, schedule, i + 1, err);
+		if (writer->request->each) status = rewrite_put_named(writer, now, schedule, i + 1, err);
 	}
 	if (status == LK_OK && !(writer->request->each && schedule && schedule->count))
-		status = put_named(writer, now, schedule, 0, err);
+		status = rewrite_put_named(writer, now, schedule, 0, err);
 	lc_program_free(now);
 	return status;
 }
@@ -87,8 +89,8 @@ static lk_status rewrite(struct writer *writer, const lc_program *program, lk_er
 	return program->schedules.count ? LK_OK : each(writer, program, NULL, err);
 }
 
-static lk_status json(const lc_file *file, const lc_program *program, struct writer *writer,
-                      lk_error *err) {
+static lk_status rewrite_json(const lc_file *file, const lc_program *program, struct writer *writer,
+                              lk_error *err) {
 	writer->structured = true;
 	lk_json_begin(&writer->json, writer->out, false);
 	lk_json_object(&writer->json, NULL);
@@ -106,6 +108,6 @@ lk_status lc_do_rewrite(lk_compile *answer, const lk_compile_request *request, F
 	struct writer w = {.request = request, .out = out};
 	lc_program *program;
 	LK_TRY(lc_pick_program(answer, request, &program, err));
-	return request->format == LK_COMPILE_JSON ? json(answer->file, program, &w, err)
+	return request->format == LK_COMPILE_JSON ? rewrite_json(answer->file, program, &w, err)
 	                                          : rewrite(&w, program, err);
 }

@@ -16,7 +16,7 @@ enum {
 
 /* ---- scalars that are set ---- */
 
-static lk_status read_setting(char *pair, lc_setting *out, lk_error *err) {
+static lk_status compile_run_read_setting(char *pair, lc_setting *out, lk_error *err) {
 	char where[96];
 	char *value = strchr(pair, '=');
 	if (!value) {
@@ -40,7 +40,7 @@ static lk_status read_settings(const char *text, lk_arena *arena, lc_run_options
 	for (char *at = copy, *next; at; at = next) {
 		next = strchr(at, ',');
 		if (next) *next++ = '\0';
-		LK_TRY(read_setting(at, &settings[options->setting_count++], err));
+		LK_TRY(compile_run_read_setting(at, &settings[options->setting_count++], err));
 	}
 	options->settings = settings;
 	return LK_OK;
@@ -57,7 +57,7 @@ struct report {
 	lc_run *run; /* for all elements */
 };
 
-static void put_sizes(const struct report *report, FILE *out) {
+static void compile_run_put_sizes(const struct report *report, FILE *out) {
 	for (int a = 0; a < report->p->axis_count; a++)
 		fprintf(out, "%s%s=%lld", a ? "," : "", report->p->axes[a].name,
 		        (long long)report->s->symbol[a]);
@@ -78,7 +78,7 @@ static char *sizes_text(const struct report *report) {
 	size_t size = 0;
 	FILE *file = open_memstream(&text, &size);
 	if (!file) return NULL;
-	put_sizes(report, file);
+	compile_run_put_sizes(report, file);
 	fclose(file);
 	return text;
 }
@@ -93,7 +93,7 @@ static void put_extents(const struct report *report, const lc_summary *one, FILE
 	if (node->rank == 0 && one->tensors == 1) fputs("1 number", out);
 }
 
-static void put_result(const struct report *report, const lc_summary *one, FILE *out) {
+static void compile_run_put_result(const struct report *report, const lc_summary *one, FILE *out) {
 	char name[80], type[256], number[32];
 	const lc_node *node = &report->p->nodes.at[one->id];
 	fprintf(out, "%s : %s\n  ", lc_result_name(report->p, one->id, name, sizeof name),
@@ -114,7 +114,7 @@ static void put_result(const struct report *report, const lc_summary *one, FILE 
 	fputs(one->elements > one->firsts ? ", ...\n" : "\n", out);
 }
 
-static lk_status put_text(const struct report *report, FILE *out, lk_error *err) {
+static lk_status compile_run_put_text(const struct report *report, FILE *out, lk_error *err) {
 	char *sizes = sizes_text(report);
 	if (!sizes) return lk_oom(err);
 	const char *schedule = report->request->schedule ? report->request->schedule : LC_PLAIN;
@@ -122,7 +122,8 @@ static lk_status put_text(const struct report *report, FILE *out, lk_error *err)
 	        (long long)lc_ranks(report->p, report->s), sizes, report->request->seed,
 	        report->request->field ? "; modulo 2^61 - 1" : "");
 	free(sizes);
-	for (int i = 0; i < report->count; i++) put_result(report, &report->results[i], out);
+	for (int i = 0; i < report->count; i++)
+		compile_run_put_result(report, &report->results[i], out);
 	return LK_OK;
 }
 
@@ -178,7 +179,7 @@ static lk_status json_result(lk_json_writer *writer, const struct report *report
 	return LK_OK;
 }
 
-static lk_status put_json(const struct report *report, FILE *out, lk_error *err) {
+static lk_status compile_run_put_json(const struct report *report, FILE *out, lk_error *err) {
 	lk_json_writer w;
 	char *sizes = sizes_text(report);
 	if (!sizes) return lk_oom(err);
@@ -233,8 +234,8 @@ static lk_status run_with(lk_compile *answer, const lc_program *program, const l
 	r.run = run;
 	lk_status status = summarize(run, &r, arena, err);
 	if (status == LK_OK)
-		status =
-			request->format == LK_COMPILE_JSON ? put_json(&r, out, err) : put_text(&r, out, err);
+		status = request->format == LK_COMPILE_JSON ? compile_run_put_json(&r, out, err)
+		                                            : compile_run_put_text(&r, out, err);
 	lc_run_free(run);
 	return status;
 }

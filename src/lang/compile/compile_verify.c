@@ -74,7 +74,7 @@ static lk_status check_schedules(struct check *check, lk_error *err) {
 
 /* ---- what is said ---- */
 
-static void put_text(const struct check *check, FILE *out) {
+static void verify_put_text(const struct check *check, FILE *out) {
 	if (!check->done.count) fprintf(out, "program %s has no schedule to verify\n", check->p->name);
 	for (size_t i = 0; i < check->done.count; i++) {
 		const lc_verdict *verdict = &check->done.at[i].verdict;
@@ -124,7 +124,7 @@ static void json_one(lk_json_writer *writer, const struct checked *one) {
 	lk_json_object_end(writer);
 }
 
-static lk_status put_json(const struct check *check, FILE *out, lk_error *err) {
+static lk_status verify_put_json(const struct check *check, FILE *out, lk_error *err) {
 	lk_json_writer w;
 	lk_json_begin(&w, out, false);
 	lk_json_object(&w, NULL);
@@ -145,8 +145,9 @@ lk_status lc_do_verify(lk_compile *answer, const lk_compile_request *request, FI
 		.seed = (uint64_t)request->seed, .draws = request->draws, .sizes = request->sizes};
 	lk_status status = read_meshes(&c, request->meshes, err);
 	if (status == LK_OK) status = check_schedules(&c, err);
-	if (status == LK_OK && request->format == LK_COMPILE_JSON) status = put_json(&c, out, err);
-	else if (status == LK_OK) put_text(&c, out);
+	if (status == LK_OK && request->format == LK_COMPILE_JSON)
+		status = verify_put_json(&c, out, err);
+	else if (status == LK_OK) verify_put_text(&c, out);
 	for (size_t i = 0; i < c.done.count; i++) answer->no |= !c.done.at[i].verdict.equal;
 	lk_vec_free(&c.done);
 	return status;

@@ -28,11 +28,11 @@ struct pipeline {
 	           */
 };
 
-static const lc_node *node(const struct pipeline *pipeline, int id) {
+static const lc_node *chunks_node(const struct pipeline *pipeline, int id) {
 	return &pipeline->c->p->nodes.at[id];
 }
-static bool sliced(const struct pipeline *pipeline, const struct cut *cut, int axis) {
-	const lc_layout *layout = &node(pipeline, cut->value)->layout[axis];
+static bool chunks_sliced(const struct pipeline *pipeline, const struct cut *cut, int axis) {
+	const lc_layout *layout = &chunks_node(pipeline, cut->value)->layout[axis];
 	return layout->kind == LC_S && layout->dim == cut->dim;
 }
 
@@ -41,7 +41,7 @@ static bool sliced(const struct pipeline *pipeline, const struct cut *cut, int a
 static bool can_be_cut(const struct pipeline *pipeline, const lc_step *step) {
 	if (step->list >= 0) return false;
 	for (int i = 0; i < step->values.count; i++) {
-		const lc_node *value = node(pipeline, step->values.at[i]);
+		const lc_node *value = chunks_node(pipeline, step->values.at[i]);
 		bool communicates = step->kind == LC_STEP_COMM && step->values.count == 1;
 		bool moves = value->op == LC_ALLREDUCE || value->op == LC_REDUCESCATTER ||
 		             value->op == LC_ALLGATHER || value->op == LC_ALLTOALL;
@@ -55,15 +55,16 @@ static bool can_be_cut(const struct pipeline *pipeline, const lc_step *step) {
 }
 
 /* Together with its operand: a view of one could not be cut as both. */
-static bool add(struct pipeline *pipeline, int part, int value, int dim, bool written) {
+static bool chunks_add(struct pipeline *pipeline, int part, int value, int dim, bool written) {
 	for (int i = 0; i < pipeline->count[part]; i++)
 		if (pipeline->cuts[part][i].value == value)
 			return pipeline->cuts[part][i].dim == dim && !written;
 	bool plain =
 		lc_mpi_owner(pipeline->c, value) == value && pipeline->c->steps->storage[value] == value;
 	for (int a = 0; a < pipeline->c->p->axis_count; a++)
-		plain &= node(pipeline, value)->layout[a].kind != LC_ROOT;
-	if (!plain || node(pipeline, value)->list >= 0 || pipeline->count[part] == VALUES) return false;
+		plain &= chunks_node(pipeline, value)->layout[a].kind != LC_ROOT;
+	if (!plain || chunks_node(pipeline, value)->list >= 0 || pipeline->count[part] == VALUES)
+		return false;
 	pipeline->cuts[part][pipeline->count[part]++] = (struct cut){value, dim, written};
 	return true;
 }
@@ -75,50 +76,51 @@ static bool computed_by(const lc_step *step, int id) {
 }
 
 static bool in_memory(const struct pipeline *pipeline, int id) {
-	return pipeline->c->steps->storage[id] >= 0 && node(pipeline, id)->rank > 0;
+	return pipeline->c->steps->storage[id] >= 0 && chunks_node(pipeline, id)->rank > 0;
 }
 
 /* The operand of a value that is cut: along the dim that becomes the value's, or whole. */
 static bool add_operand(struct pipeline *pipeline, int part, int id, int k) {
-	int operand = node(pipeline, id)->in[k], dim = -1;
+	int operand = chunks_node(pipeline, id)->in[k], dim = -1;
 	if (!in_memory(pipeline, operand) || computed_by(&pipeline->step->parts[part], operand))
 		return true;
-	for (int d = 0; d < node(pipeline, operand)->rank; d++)
+	for (int d = 0; d < chunks_node(pipeline, operand)->rank; d++)
 		if (lc_dim_to(pipeline->c->p, id, k, d) == pipeline->c->steps->cut[id]) dim = d;
-	if (dim >= 0) return add(pipeline, part, operand, dim, false);
+	if (dim >= 0) return chunks_add(pipeline, part, operand, dim, false);
 	for (int i = 0; i < pipeline->count[part]; i++)
 		if (pipeline->cuts[part][i].value == operand) return false;
 	return true;
 }
 
-static bool cut_part(struct pipeline *pipeline, int part) {
+static bool chunks_cut_part(struct pipeline *pipeline, int part) {
 	const lc_step *step = &pipeline->step->parts[part];
 	if (!can_be_cut(pipeline, step)) return false;
 	for (int i = 0; i < step->values.count; i++) {
 		int id = step->values.at[i], dim = pipeline->c->steps->cut[id];
-		if (node(pipeline, id)->rank == 0) continue;
-		if (dim < 0 || (in_memory(pipeline, id) && !add(pipeline, part, id, dim, true)))
+		if (chunks_node(pipeline, id)->rank == 0) continue;
+		if (dim < 0 || (in_memory(pipeline, id) && !chunks_add(pipeline, part, id, dim, true)))
 			return false;
 	}
 	for (int i = 0; i < step->values.count; i++)
-		for (int k = 0; k < node(pipeline, step->values.at[i])->inputs; k++)
-			if (node(pipeline, step->values.at[i])->rank &&
+		for (int k = 0; k < chunks_node(pipeline, step->values.at[i])->inputs; k++)
+			if (chunks_node(pipeline, step->values.at[i])->rank &&
 			    !add_operand(pipeline, part, step->values.at[i], k))
 				return false;
 	return pipeline->count[part] > 0;
 }
 
 /* Pieces of slices are slices again along one axis alone. */
-static bool find_axis(struct pipeline *pipeline) {
+static bool chunks_find_axis(struct pipeline *pipeline) {
 	pipeline->axis = -1;
 	for (int a = 0; a < pipeline->c->p->axis_count; a++) {
 		bool slices = false, others = false;
 		for (int part = 0; part < pipeline->step->part_count; part++)
 			for (int i = 0; i < pipeline->count[part]; i++) {
-				bool one = sliced(pipeline, &pipeline->cuts[part][i], a);
+				bool one = chunks_sliced(pipeline, &pipeline->cuts[part][i], a);
 				slices |= one;
 				others |=
-					!one && node(pipeline, pipeline->cuts[part][i].value)->layout[a].kind != LC_L;
+					!one &&
+					chunks_node(pipeline, pipeline->cuts[part][i].value)->layout[a].kind != LC_L;
 			}
 		if (slices && pipeline->axis >= 0) return false;
 		if (slices && others) pipeline->axis = a;
@@ -128,7 +130,7 @@ static bool find_axis(struct pipeline *pipeline) {
 
 /* ---- text ---- */
 
-static void put_row(const struct pipeline *pipeline, int part, const char *number) {
+static void chunks_put_row(const struct pipeline *pipeline, int part, const char *number) {
 	const lc_step *step = &pipeline->step->parts[part];
 	FILE *out = pipeline->c->out;
 	char name[LC_IDENTIFIER];
@@ -138,8 +140,8 @@ static void put_row(const struct pipeline *pipeline, int part, const char *numbe
 	        (unsigned)needs);
 	for (int i = 0; i < pipeline->count[part]; i++) {
 		const struct cut *cut = &pipeline->cuts[part][i];
-		bool joint = pipeline->axis >= 0 && !sliced(pipeline, cut, pipeline->axis) &&
-		             node(pipeline, cut->value)->layout[pipeline->axis].kind != LC_L;
+		bool joint = pipeline->axis >= 0 && !chunks_sliced(pipeline, cut, pipeline->axis) &&
+		             chunks_node(pipeline, cut->value)->layout[pipeline->axis].kind != LC_L;
 		fprintf(out, "{%s, %d, %s, %s}, ", lc_mpi_number(pipeline->c, cut->value, name), cut->dim,
 		        joint ? "true" : "false", cut->written ? "true" : "false");
 	}
@@ -153,7 +155,7 @@ static void put_pipeline(const struct pipeline *pipeline) {
 	else fputs("\tif (run->mesh.size > 1) {\n", out);
 	fputs("\t\tstatic const rt_chunk_part parts[] = {\n", out);
 	for (int i = 0; i < pipeline->step->part_count; i++)
-		put_row(pipeline, i, lc_mpi_function(pipeline->c, &pipeline->step->parts[i], name));
+		chunks_put_row(pipeline, i, lc_mpi_function(pipeline->c, &pipeline->step->parts[i], name));
 	fprintf(out, "\t\t};\n\t\trt_chunks_run(run, parts, %d, ", pipeline->step->part_count);
 	if (pipeline->axis >= 0) fprintf(out, "run->mesh.ranks[%d], ", pipeline->axis);
 	else fputs("1, ", out);
@@ -170,6 +172,6 @@ void lc_cuda_chunks(lc_mpi *mpi, const lc_step *step) {
 	if (step->list >= 0 || step->chunk_dim < 0 || step->part_count < 2 || step->part_count > PARTS)
 		return;
 	for (int i = 0; i < step->part_count; i++)
-		if (!cut_part(&x, i)) return;
-	if (find_axis(&x)) put_pipeline(&x);
+		if (!chunks_cut_part(&x, i)) return;
+	if (chunks_find_axis(&x)) put_pipeline(&x);
 }

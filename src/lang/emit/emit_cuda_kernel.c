@@ -5,13 +5,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const lc_node *node(const lc_kernel *kernel, int id) {
+static const lc_node *kernel_node(const lc_kernel *kernel, int id) {
 	return &kernel->pass.p->nodes.at[id];
 }
 lc_dtype lc_kernel_format(const lc_kernel *kernel, int id) {
-	return (lc_dtype)node(kernel, id)->dtype;
+	return (lc_dtype)kernel_node(kernel, id)->dtype;
 }
-static char variable(int loop) {
+static char kernel_variable(int loop) {
 	return (char)('i' + loop);
 }
 
@@ -22,8 +22,8 @@ char *lc_kernel_place_name(const lc_kernel *kernel, const char *prefix, const lc
 	return lc_mpi_named(kernel->c, prefix, at->view >= 0 ? at->view : at->id, out);
 }
 
-static char *value_name(const lc_kernel *kernel, int id, char out[LC_IDENTIFIER]) {
-	const lc_node *value = node(kernel, id);
+static char *kernel_value_name(const lc_kernel *kernel, int id, char out[LC_IDENTIFIER]) {
+	const lc_node *value = kernel_node(kernel, id);
 	if (value->op == LC_SCALAR) return lc_identifier("c_", value->name, out);
 	return lc_value_identifier(kernel->pass.p, "v", id, out);
 }
@@ -49,10 +49,11 @@ void lc_kernel_index(const lc_kernel *kernel, const lc_place *at, FILE *out) {
 	}
 	for (int l = 0; l < kernel->pass.loops.count; l++) {
 		if (!lc_place_moves(&kernel->pass.loops, at, l)) continue;
-		fprintf(out, begun ? " + %c" : "%c", variable(l));
+		fprintf(out, begun ? " + %c" : "%c", kernel_variable(l));
 		begun = true;
 		if (!by_one(kernel, at, l))
-			fprintf(out, "*a.s_%s_%c", lc_kernel_place_name(kernel, "", at, name), variable(l));
+			fprintf(out, "*a.s_%s_%c", lc_kernel_place_name(kernel, "", at, name),
+			        kernel_variable(l));
 	}
 	if (!begun) fputc('0', out);
 }
@@ -76,7 +77,7 @@ bool lc_kernel_keeps(const lc_kernel *kernel, int id) {
 
 /* ---- expressions: what is loaded is in variables x_NAME ---- */
 
-static bool put_leaf(void *context, int id, int view, FILE *out) {
+static bool kernel_put_leaf(void *context, int id, int view, FILE *out) {
 	lc_kernel *kernel = context;
 	char name[LC_IDENTIFIER];
 	(void)view; /* steps keep in memory what slices are read of */
@@ -86,54 +87,56 @@ static bool put_leaf(void *context, int id, int view, FILE *out) {
 		lc_kernel_place_name(kernel, "x", &kernel->pass.places.at[kernel->pass.place[id]], name);
 		fprintf(out, "%s%s%s", called ? call : "", name, called ? ")" : "");
 	} else if (kernel->pass.source[id] == LC_NUMBER || lc_pass_stands_alone(&kernel->pass, id))
-		fputs(value_name(kernel, id, name), out);
+		fputs(kernel_value_name(kernel, id, name), out);
 	else return false;
 	return true;
 }
 
-static bool is_rounded(void *context, int id) {
+static bool kernel_is_rounded(void *context, int id) {
 	const lc_kernel *kernel = context;
 	const lc_pass *pass = &kernel->pass;
-	return pass->source[id] == LC_LOADED || node(kernel, id)->op == LC_SCALAR ||
+	return pass->source[id] == LC_LOADED || kernel_node(kernel, id)->op == LC_SCALAR ||
 	       (pass->source[id] == LC_NUMBER && pass->place[id] >= 0);
 }
 
-static void put_place(void *context, int id, int view, FILE *out) {
+static void kernel_put_place(void *context, int id, int view, FILE *out) {
 	const lc_kernel *kernel = context;
 	const lc_place *at = &kernel->pass.places.at[kernel->pass.whole[id]];
 	char name[LC_IDENTIFIER];
 	(void)view;
 	fprintf(out, "a.w_%s + (uint64_t)(", lc_kernel_place_name(kernel, "", at, name));
 	lc_kernel_index(kernel, at, out);
-	fprintf(out, "), %s", node(kernel, id)->list >= 0 ? "a.item" : "0");
+	fprintf(out, "), %s", kernel_node(kernel, id)->list >= 0 ? "a.item" : "0");
 }
 
-static lc_text text_of(lc_kernel *kernel) {
-	return (lc_text){kernel->pass.p, kernel->out, put_leaf, is_rounded, put_place, kernel, -1};
+static lc_text kernel_text_of(lc_kernel *kernel) {
+	return (lc_text){
+		kernel->pass.p, kernel->out, kernel_put_leaf, kernel_is_rounded, kernel_put_place,
+		kernel,         -1};
 }
 
 void lc_kernel_value(lc_kernel *kernel, int id) {
-	lc_text t = text_of(kernel);
+	lc_text t = kernel_text_of(kernel);
 	lc_put_value(&t, id, lc_kernel_format(kernel, id));
 }
 
-static void put_made(lc_kernel *kernel, int id, bool stored) {
-	lc_text t = text_of(kernel);
+static void kernel_put_made(lc_kernel *kernel, int id, bool stored) {
+	lc_text t = kernel_text_of(kernel);
 	int taken = lc_pass_taken(kernel->pass.p, id);
 	if (taken < 0) lc_put_operation(&t, id, stored);
 	else if (kernel->pass.source[taken] == LC_COMPUTED &&
 	         !lc_pass_stands_alone(&kernel->pass, taken))
-		put_made(kernel, taken, stored);
+		kernel_put_made(kernel, taken, stored);
 	else lc_put_value(&t, taken, lc_kernel_format(kernel, id));
 }
 
 /* ---- single numbers ---- */
 
 static void declare_number(lc_kernel *kernel, int id) {
-	const lc_node *value = node(kernel, id);
+	const lc_node *value = kernel_node(kernel, id);
 	char name[LC_IDENTIFIER], part[LC_CUDA_PART];
 	lc_dtype t = lc_kernel_format(kernel, id);
-	value_name(kernel, id, name);
+	kernel_value_name(kernel, id, name);
 	if (value->op == LC_SCALAR || value->op == LC_SIZE) {
 		fprintf(kernel->fields, "\t%s %s;\n", lc_register_type(t), name);
 		fprintf(kernel->fills, "\ta.%s = ", name);
@@ -153,22 +156,22 @@ void lc_kernel_numbers(lc_kernel *kernel) {
 	char name[LC_IDENTIFIER];
 	for (int id = 0; id < (int)kernel->pass.p->nodes.count; id++) {
 		if (kernel->pass.source[id] != LC_NUMBER) continue;
-		const lc_node *value = node(kernel, id);
+		const lc_node *value = kernel_node(kernel, id);
 		lc_dtype t = lc_kernel_format(kernel, id);
-		value_name(kernel, id, name);
+		kernel_value_name(kernel, id, name);
 		lc_put_tabs(kernel->depth, kernel->out);
 		fprintf(kernel->out, "const %s %s = ", lc_register_type(t), name);
 		if (value->op == LC_SCALAR || value->op == LC_SIZE) fprintf(kernel->out, "a.%s", name);
 		else if (kernel->pass.place[id] >= 0)
 			fprintf(kernel->out, "%s*a.%s)", lc_load_call(t), name);
-		else put_made(kernel, id, false);
+		else kernel_put_made(kernel, id, false);
 		fputs(";\n", kernel->out);
 	}
 }
 
 /* ---- places as arguments ---- */
 
-static bool is_stored(const lc_kernel *kernel, int owner) {
+static bool kernel_is_stored(const lc_kernel *kernel, int owner) {
 	for (size_t i = 0; i < kernel->pass.stores.count; i++)
 		if (lc_mpi_owner(kernel->c, kernel->pass.stores.at[i]) == owner) return true;
 	return false;
@@ -183,8 +186,8 @@ static bool reached(const lc_kernel *kernel, int place) {
 static void declare_pointer(lc_kernel *kernel, const lc_place *at) {
 	char name[LC_IDENTIFIER], part[LC_CUDA_PART], view[LC_CUDA_PART];
 	const char *type = lc_memory_type(lc_kernel_format(kernel, at->id));
-	bool written = at->view < 0 && (is_stored(kernel, at->id) ||
-	                                lc_ops[node(kernel, at->id)->op].family == LC_TOTALS);
+	bool written = at->view < 0 && (kernel_is_stored(kernel, at->id) ||
+	                                lc_ops[kernel_node(kernel, at->id)->op].family == LC_TOTALS);
 	lc_kernel_place_name(kernel, "p", at, name);
 	lc_mpi_part(kernel->c, at->id, part, sizeof part);
 	fprintf(kernel->fields, "\t%s%s *%s;\n", written ? "" : "const ", type, name);
@@ -214,9 +217,9 @@ static void declare_strides(lc_kernel *kernel, const lc_place *at) {
 		if (!lc_place_moves(&kernel->pass.loops, at, l) || by_one(kernel, at, l)) continue;
 		lc_place_stride(kernel->pass.p, &kernel->pass.loops, at, l, &from, &rank);
 		lc_kernel_place_name(kernel, "", at, name);
-		fprintf(kernel->fields, "\tint64_t s_%s_%c;\n", name, variable(l));
-		fprintf(kernel->fills, "\ta.s_%s_%c = rt_extents((%s)->%s, %d, %d);\n", name, variable(l),
-		        lc_mpi_part(kernel->c, at->id, part, sizeof part),
+		fprintf(kernel->fields, "\tint64_t s_%s_%c;\n", name, kernel_variable(l));
+		fprintf(kernel->fills, "\ta.s_%s_%c = rt_extents((%s)->%s, %d, %d);\n", name,
+		        kernel_variable(l), lc_mpi_part(kernel->c, at->id, part, sizeof part),
 		        at->kind == LC_PLACE_WHOLE ? "whole" : "extent", from, rank);
 	}
 }
@@ -224,8 +227,8 @@ static void declare_strides(lc_kernel *kernel, const lc_place *at) {
 static void declare_place(lc_kernel *kernel, int place) {
 	const lc_place *at = &kernel->pass.places.at[place];
 	char name[LC_IDENTIFIER], part[LC_CUDA_PART];
-	bool single = node(kernel, at->id)->rank == 0 && !is_stored(kernel, at->id) &&
-	              lc_ops[node(kernel, at->id)->op].family != LC_TOTALS;
+	bool single = kernel_node(kernel, at->id)->rank == 0 && !kernel_is_stored(kernel, at->id) &&
+	              lc_ops[kernel_node(kernel, at->id)->op].family != LC_TOTALS;
 	if (at->kind == LC_PLACE_RED) return;
 	if (reached(kernel, place)) declare_offset(kernel, at);
 	else if (at->kind == LC_PLACE_WHOLE) {
@@ -244,9 +247,9 @@ static void declare_all(lc_kernel *kernel) {
 	fprintf(kernel->fields, "\tint64_t count;\n");
 	fprintf(kernel->fills, "\ta.count = (%s)->count;\n", part);
 	for (int l = 1; l < kernel->pass.loops.count; l++) {
-		fprintf(kernel->fields, "\tint64_t n_%c;\n", variable(l));
-		fprintf(kernel->fills, "\ta.n_%c = rt_extents((%s)->extent, %d, %d);\n", variable(l), part,
-		        kernel->pass.loops.first[l], kernel->pass.loops.first[l + 1]);
+		fprintf(kernel->fields, "\tint64_t n_%c;\n", kernel_variable(l));
+		fprintf(kernel->fills, "\ta.n_%c = rt_extents((%s)->extent, %d, %d);\n", kernel_variable(l),
+		        part, kernel->pass.loops.first[l], kernel->pass.loops.first[l + 1]);
 	}
 	if (list) {
 		fprintf(kernel->fields, "\tuint32_t item;\n");
@@ -259,7 +262,7 @@ static void declare_all(lc_kernel *kernel) {
 
 /* ---- opening ---- */
 
-static lk_status add_shared(lc_kernel *kernel, int value, int held, int through) {
+static lk_status kernel_add_shared(lc_kernel *kernel, int value, int held, int through) {
 	if (kernel->shared_count == LC_CUDA_SHARED || !lk_push(&kernel->pass.places))
 		return lk_oom(kernel->c->err);
 	*lk_last(&kernel->pass.places) =
@@ -269,14 +272,15 @@ static lk_status add_shared(lc_kernel *kernel, int value, int held, int through)
 	return LK_OK;
 }
 
-static lk_status share(lc_kernel *kernel, const lc_step *step) {
+static lk_status kernel_share(lc_kernel *kernel, const lc_step *step) {
 	if (step->scatter >= 0)
-		LK_TRY(add_shared(kernel, step->scatter,
-		                  lc_mpi_owner(kernel->c, node(kernel, step->scatter)->in[0]),
-		                  step->scatter));
+		LK_TRY(kernel_add_shared(kernel, step->scatter,
+		                         lc_mpi_owner(kernel->c, kernel_node(kernel, step->scatter)->in[0]),
+		                         step->scatter));
 	for (int i = 0; i < step->gathers.count; i++) {
 		int g = step->gathers.at[i];
-		LK_TRY(add_shared(kernel, g, lc_mpi_owner(kernel->c, g), node(kernel, g)->in[0]));
+		LK_TRY(kernel_add_shared(kernel, g, lc_mpi_owner(kernel->c, g),
+		                         kernel_node(kernel, g)->in[0]));
 	}
 	return LK_OK;
 }
@@ -297,7 +301,7 @@ lk_status lc_kernel_open(lc_mpi *mpi, const lc_step *step, bool ring, lc_kernel 
 	*out = (lc_kernel){.c = mpi, .depth = 1};
 	lc_mpi_function(mpi, step, out->name);
 	LK_TRY(lc_pass_open(mpi, step, &out->pass));
-	if (ring) LK_TRY(share(out, step));
+	if (ring) LK_TRY(kernel_share(out, step));
 	out->pass.loops =
 		lc_loops_of(mpi->p, step->space, out->pass.places.at, (int)out->pass.places.count);
 	out->flat = out->pass.loops.count <= 1;
@@ -323,7 +327,7 @@ void lc_kernel_close(lc_kernel *kernel) {
 /* ---- one element ---- */
 
 /* Whether an index has the loop's variable. */
-static bool used(const lc_kernel *kernel, int loop) {
+static bool kernel_used(const lc_kernel *kernel, int loop) {
 	for (size_t i = 0; i < kernel->pass.places.count; i++) {
 		const lc_place *at = &kernel->pass.places.at[i];
 		bool written =
@@ -338,12 +342,12 @@ static bool used(const lc_kernel *kernel, int loop) {
 void lc_kernel_coordinates(lc_kernel *kernel) {
 	if (kernel->flat) return;
 	for (int l = kernel->pass.loops.count; l-- > 0;) {
-		if (!used(kernel, l)) continue;
+		if (!kernel_used(kernel, l)) continue;
 		lc_put_tabs(kernel->depth, kernel->out);
-		fprintf(kernel->out, "const int64_t %c = e", variable(l));
+		fprintf(kernel->out, "const int64_t %c = e", kernel_variable(l));
 		for (int below = kernel->pass.loops.count - 1; below > l; below--)
-			fprintf(kernel->out, " / a.n_%c", variable(below));
-		if (l) fprintf(kernel->out, " %% a.n_%c", variable(l));
+			fprintf(kernel->out, " / a.n_%c", kernel_variable(below));
+		if (l) fprintf(kernel->out, " %% a.n_%c", kernel_variable(l));
 		fputs(";\n", kernel->out);
 	}
 }
@@ -358,7 +362,7 @@ void lc_kernel_each_load(lc_kernel *kernel, void (*put)(lc_kernel *kernel, int i
 	}
 }
 
-static void put_load(lc_kernel *kernel, int id) {
+static void kernel_put_load(lc_kernel *kernel, int id) {
 	const lc_place *at = &kernel->pass.places.at[kernel->pass.place[id]];
 	char name[LC_IDENTIFIER];
 	if (lc_kernel_is_shared(kernel, id)) return;
@@ -371,7 +375,7 @@ static void put_load(lc_kernel *kernel, int id) {
 }
 
 void lc_kernel_loads(lc_kernel *kernel) {
-	lc_kernel_each_load(kernel, put_load);
+	lc_kernel_each_load(kernel, kernel_put_load);
 }
 
 static void put_stored(lc_kernel *kernel, int id) {
@@ -380,10 +384,10 @@ static void put_stored(lc_kernel *kernel, int id) {
 	bool called = strcmp(lc_store_call(t), "(") != 0;
 	lc_put_tabs(kernel->depth, kernel->out);
 	fprintf(kernel->out, "%s = %s", stored_name(kernel, id, name), called ? lc_store_call(t) : "");
-	if (kernel->pass.source[id] == LC_LOADED) put_leaf(kernel, id, -1, kernel->out);
+	if (kernel->pass.source[id] == LC_LOADED) kernel_put_leaf(kernel, id, -1, kernel->out);
 	else if (lc_pass_stands_alone(&kernel->pass, id))
-		fputs(value_name(kernel, id, name), kernel->out);
-	else put_made(kernel, id, true);
+		fputs(kernel_value_name(kernel, id, name), kernel->out);
+	else kernel_put_made(kernel, id, true);
 	fputs(called ? ");\n" : ";\n", kernel->out);
 }
 
@@ -393,8 +397,8 @@ void lc_kernel_values(lc_kernel *kernel, bool stores) {
 		if (!lc_pass_stands_alone(&kernel->pass, id)) continue;
 		lc_put_tabs(kernel->depth, kernel->out);
 		fprintf(kernel->out, "const %s %s = ", lc_register_type(lc_kernel_format(kernel, id)),
-		        value_name(kernel, id, name));
-		put_made(kernel, id, false);
+		        kernel_value_name(kernel, id, name));
+		kernel_put_made(kernel, id, false);
 		fputs(";\n", kernel->out);
 	}
 	for (size_t i = 0; i < kernel->pass.stores.count && stores; i++)

@@ -8,7 +8,7 @@
 
 #include <string.h>
 
-static const lc_node *node(const lc_kernel *kernel, int id) {
+static const lc_node *cuda_map_node(const lc_kernel *kernel, int id) {
 	return &kernel->pass.p->nodes.at[id];
 }
 
@@ -21,7 +21,8 @@ static void put_parameter(lc_kernel *kernel, int id) {
 		lc_kernel_place_name(kernel, "x", &kernel->pass.places.at[kernel->pass.place[id]], name));
 }
 
-static void put_results(lc_kernel *kernel, const char *before, const char *after, const char *end) {
+static void cuda_map_put_results(lc_kernel *kernel, const char *before, const char *after,
+                                 const char *end) {
 	char name[LC_IDENTIFIER];
 	for (size_t i = 0; i < kernel->pass.stores.count; i++) {
 		int id = kernel->pass.stores.at[i];
@@ -34,7 +35,7 @@ static void put_results(lc_kernel *kernel, const char *before, const char *after
 static void put_element(lc_kernel *kernel) {
 	fputs("\tauto element = [&](const int64_t i", kernel->out);
 	lc_kernel_each_load(kernel, put_parameter);
-	put_results(kernel, ", ", " &", "");
+	cuda_map_put_results(kernel, ", ", " &", "");
 	fputs(") {\n\t\t(void)i;\n", kernel->out);
 	kernel->depth = 2;
 	lc_kernel_values(kernel, true);
@@ -42,7 +43,7 @@ static void put_element(lc_kernel *kernel) {
 	fputs("\t};\n", kernel->out);
 }
 
-static bool moves(const lc_kernel *kernel, const lc_place *at) {
+static bool cuda_map_moves(const lc_kernel *kernel, const lc_place *at) {
 	return lc_place_moves(&kernel->pass.loops, at, 0);
 }
 
@@ -53,7 +54,7 @@ static const char *format_name(const lc_kernel *kernel, int id) {
 static const char *joining(const lc_kernel *kernel, int scatter) {
 	static const char *const names[LC_REDUCES] = {
 		[LC_SUM] = "RT_SUM", [LC_RMAX] = "RT_MAX", [LC_RMIN] = "RT_MIN"};
-	return names[node(kernel, scatter)->reduce];
+	return names[cuda_map_node(kernel, scatter)->reduce];
 }
 
 static const lc_cuda_shared *shared_of(const lc_kernel *kernel, int id, int *buffer) {
@@ -63,7 +64,7 @@ static const lc_cuda_shared *shared_of(const lc_kernel *kernel, int id, int *buf
 }
 
 /* "const rt_four<float> x_g = rt_load(a.p_g + i);", or of the reduction over the ranks' memory. */
-static void put_load(lc_kernel *kernel, int id, bool four) {
+static void cuda_map_put_load(lc_kernel *kernel, int id, bool four) {
 	const lc_place *at = &kernel->pass.places.at[kernel->pass.place[id]];
 	char name[LC_IDENTIFIER], pointer[LC_IDENTIFIER];
 	const char *type = lc_memory_type(lc_kernel_format(kernel, id));
@@ -71,7 +72,7 @@ static void put_load(lc_kernel *kernel, int id, bool four) {
 	const lc_cuda_shared *shared = shared_of(kernel, id, &buffer);
 	lc_kernel_place_name(kernel, "x", at, name);
 	lc_put_tabs(kernel->depth, kernel->out);
-	if (four && (shared || moves(kernel, at)))
+	if (four && (shared || cuda_map_moves(kernel, at)))
 		fprintf(kernel->out, "const rt_four<%s> %s = ", type, name);
 	else fprintf(kernel->out, "const %s %s = ", type, name);
 	if (shared) {
@@ -82,7 +83,8 @@ static void put_load(lc_kernel *kernel, int id, bool four) {
 		fprintf(kernel->out, ", %s);\n", joining(kernel, id));
 	} else {
 		lc_kernel_place_name(kernel, "p", at, pointer);
-		if (four && moves(kernel, at)) fprintf(kernel->out, "rt_load(a.%s + i);\n", pointer);
+		if (four && cuda_map_moves(kernel, at))
+			fprintf(kernel->out, "rt_load(a.%s + i);\n", pointer);
 		else {
 			fprintf(kernel->out, "a.%s[", pointer);
 			lc_kernel_index(kernel, at, kernel->out);
@@ -91,16 +93,16 @@ static void put_load(lc_kernel *kernel, int id, bool four) {
 	}
 }
 static void put_load_four(lc_kernel *kernel, int id) {
-	put_load(kernel, id, true);
+	cuda_map_put_load(kernel, id, true);
 }
 static void put_load_one(lc_kernel *kernel, int id) {
-	put_load(kernel, id, false);
+	cuda_map_put_load(kernel, id, false);
 }
 
 static void put_argument_four(lc_kernel *kernel, int id) {
 	char name[LC_IDENTIFIER];
 	const lc_place *at = &kernel->pass.places.at[kernel->pass.place[id]];
-	bool four = moves(kernel, at) || lc_kernel_is_shared(kernel, id);
+	bool four = cuda_map_moves(kernel, at) || lc_kernel_is_shared(kernel, id);
 	fprintf(kernel->out, ", %s%s", lc_kernel_place_name(kernel, "x", at, name),
 	        four ? ".at[l]" : "");
 }
@@ -117,8 +119,8 @@ static void put_spread(lc_kernel *kernel, bool four) {
 	for (int i = 0; i < kernel->shared_count; i++) {
 		const lc_cuda_shared *shared = &kernel->shared[i];
 		const lc_place *there = &kernel->pass.places.at[shared->place];
-		int from = node(kernel, shared->value)->in[0];
-		if (node(kernel, shared->value)->op != LC_ALLGATHER) continue;
+		int from = cuda_map_node(kernel, shared->value)->in[0];
+		if (cuda_map_node(kernel, shared->value)->op != LC_ALLGATHER) continue;
 		lc_put_tabs(kernel->depth, kernel->out);
 		fprintf(kernel->out, "rt_spread%s(access, %d, a.%s + ", four ? "_four" : "", i,
 		        lc_kernel_place_name(kernel, "o", there, offset));
@@ -142,7 +144,7 @@ static void put_fours(lc_kernel *kernel, const char *first, const char *step) {
 	fprintf(kernel->out, "\tfor (int64_t i = 4 * %s; i < a.fours; i += 4 * %s) {\n", first, step);
 	kernel->depth = 2;
 	lc_kernel_each_load(kernel, put_load_four);
-	put_results(kernel, "\t\trt_four<", "> ", ";\n");
+	cuda_map_put_results(kernel, "\t\trt_four<", "> ", ";\n");
 
 	fputs("\t\tfor (int l = 0; l < 4; l++) element(i + l", kernel->out);
 	lc_kernel_each_load(kernel, put_argument_four);
@@ -157,7 +159,7 @@ static void put_fours(lc_kernel *kernel, const char *first, const char *step) {
 }
 
 static void put_declared_stores(lc_kernel *kernel) {
-	put_results(kernel, kernel->depth == 2 ? "\t\t" : "\t\t\t", " ", ";\n");
+	cuda_map_put_results(kernel, kernel->depth == 2 ? "\t\t" : "\t\t\t", " ", ";\n");
 }
 
 static void put_ones(lc_kernel *kernel, const char *first, const char *step) {
@@ -177,7 +179,7 @@ static void put_ones(lc_kernel *kernel, const char *first, const char *step) {
 	fputs("\t}\n", kernel->out);
 }
 
-static void put_plain(lc_kernel *kernel, const char *first, const char *step) {
+static void cuda_map_put_plain(lc_kernel *kernel, const char *first, const char *step) {
 	const char *e = kernel->flat ? "i" : "e";
 	fprintf(kernel->out, "\tfor (int64_t %s = %s; %s < a.count; %s += %s) {\n", e, first, e, e,
 	        step);
@@ -198,7 +200,7 @@ void lc_kernel_elements(lc_kernel *kernel, const char *first, const char *step) 
 		put_element(kernel);
 		put_fours(kernel, first, step);
 		put_ones(kernel, first, step);
-	} else put_plain(kernel, first, step);
+	} else cuda_map_put_plain(kernel, first, step);
 	kernel->depth = 1;
 }
 
@@ -213,7 +215,8 @@ void lc_kernel_alignment(lc_kernel *kernel) {
 		bool there = false;
 		for (int s = 0; s < kernel->shared_count; s++) there |= kernel->shared[s].place == (int)i;
 		bool mine = !lc_kernel_is_shared(kernel, at->id) && lc_kernel_keeps(kernel, at->id);
-		if (at->kind == LC_PLACE_WHOLE || !moves(kernel, at) || (!there && !mine)) continue;
+		if (at->kind == LC_PLACE_WHOLE || !cuda_map_moves(kernel, at) || (!there && !mine))
+			continue;
 		lc_kernel_place_name(kernel, there ? "o" : "p", at, name);
 		if (there) fprintf(kernel->fills, "\tif (a.%s %% 4) a.fours = 0;\n", name);
 		else fprintf(kernel->fills, "\tif (!rt_aligned(a.%s)) a.fours = 0;\n", name);
@@ -222,7 +225,7 @@ void lc_kernel_alignment(lc_kernel *kernel) {
 
 /* ---- reductions ---- */
 
-static const char *sum_type(lc_dtype t) {
+static const char *cuda_map_sum_type(lc_dtype t) {
 	return t == LC_F64 ? "double" : lc_is_real(t) ? "float" : t == LC_U64 ? "uint64_t" : "int64_t";
 }
 
@@ -237,26 +240,26 @@ static const char *kind(const lc_node *node) {
 }
 
 static bool is_total(const lc_kernel *kernel, int id) {
-	return node(kernel, id)->op == LC_TOTAL;
+	return cuda_map_node(kernel, id)->op == LC_TOTAL;
 }
 
 /* Reductions over the same dims as the first that is not done share its kernel. */
-static int group_of(const lc_kernel *kernel, const int *done, int *ids) {
+static int cuda_map_group_of(const lc_kernel *kernel, const int *done, int *ids) {
 	int count = 0;
 	for (size_t i = 0; i < kernel->pass.results.count; i++) {
 		int id = kernel->pass.results.at[i];
 		if (done[i] || is_total(kernel, id) ||
-		    (count && node(kernel, ids[0])->dims != node(kernel, id)->dims))
+		    (count && cuda_map_node(kernel, ids[0])->dims != cuda_map_node(kernel, id)->dims))
 			continue;
 		ids[count++] = id;
 	}
 	return count;
 }
 
-static void put_sum(lc_kernel *kernel, int id, bool begin) {
-	const lc_node *value = node(kernel, id);
+static void cuda_map_put_sum(lc_kernel *kernel, int id, bool begin) {
+	const lc_node *value = cuda_map_node(kernel, id);
 	char name[LC_IDENTIFIER];
-	const char *type = sum_type(lc_kernel_format(kernel, id));
+	const char *type = cuda_map_sum_type(lc_kernel_format(kernel, id));
 	lc_put_tabs(kernel->depth, kernel->out);
 	lc_value_identifier(kernel->pass.p, "r", id, name);
 	if (begin) {
@@ -284,7 +287,7 @@ static void put_reducing_kernel(lc_kernel *kernel, const int *ids, int count, in
 	      "gridDim.x) {\n",
 	      kernel->out);
 	kernel->depth = 2;
-	for (int i = 0; i < count; i++) put_sum(kernel, ids[i], true);
+	for (int i = 0; i < count; i++) cuda_map_put_sum(kernel, ids[i], true);
 	fprintf(kernel->out, "\t\tRT_EACH_OF_TASK(%s, a.tasks, task) {\n", kernel->flat ? "i" : "e");
 	kernel->depth = 3;
 	lc_kernel_coordinates(kernel);
@@ -292,13 +295,13 @@ static void put_reducing_kernel(lc_kernel *kernel, const int *ids, int count, in
 	if (stores) put_declared_stores(kernel);
 	lc_kernel_values(kernel, stores);
 	if (stores) lc_kernel_stores(kernel);
-	for (int i = 0; i < count; i++) put_sum(kernel, ids[i], false);
+	for (int i = 0; i < count; i++) cuda_map_put_sum(kernel, ids[i], false);
 	fputs("\t\t}\n", kernel->out);
 	for (int i = 0; i < count; i++) {
 		lc_value_identifier(kernel->pass.p, "r", ids[i], name);
 		fprintf(kernel->out,
 		        "\t\t%s = rt_over_block(%s, %s);\n\t\tif (threadIdx.x == 0) a.%s[task] = %s;\n",
-		        name, name, kind(node(kernel, ids[i])), name, name);
+		        name, name, kind(cuda_map_node(kernel, ids[i])), name, name);
 	}
 	fputs("\t}\n}\n\n", kernel->out);
 }
@@ -308,9 +311,9 @@ static void put_reducing_launch(lc_kernel *kernel, const int *ids, int count, in
                                 FILE *host) {
 	char name[LC_IDENTIFIER], part[LC_CUDA_PART];
 	lc_mpi_part(kernel->c, kernel->pass.step->space, part, sizeof part);
-	fprintf(host, "\ta.tasks = rt_tasks_of(%s, %d);\n", part, node(kernel, ids[0])->dims);
+	fprintf(host, "\ta.tasks = rt_tasks_of(%s, %d);\n", part, cuda_map_node(kernel, ids[0])->dims);
 	for (int i = 0; i < count; i++) {
-		const char *type = sum_type(lc_kernel_format(kernel, ids[i]));
+		const char *type = cuda_map_sum_type(lc_kernel_format(kernel, ids[i]));
 		lc_value_identifier(kernel->pass.p, "r", ids[i], name);
 		fprintf(host,
 		        "\ta.%s = (%s *)rt_scratch(run, a.tasks.outs * a.tasks.splits * (int64_t)sizeof "
@@ -319,7 +322,7 @@ static void put_reducing_launch(lc_kernel *kernel, const int *ids, int count, in
 	}
 	fprintf(host, "\tRT_RUN_TASKS(kernel%d_%s, a);\n", number, kernel->name);
 	for (int i = 0; i < count; i++) {
-		const lc_node *value = node(kernel, ids[i]);
+		const lc_node *value = cuda_map_node(kernel, ids[i]);
 		lc_value_identifier(kernel->pass.p, "r", ids[i], name);
 		fprintf(host, "\trt_finish<%s>(run, %s, a.%s, a.tasks, %s, ",
 		        lc_format_name(lc_kernel_format(kernel, ids[i])),
@@ -346,7 +349,7 @@ static void put_totals(lc_kernel *kernel) {
 		        strcmp(lc_store_call(t), "(") ? lc_store_call(t) : "", lc_load_call(t), name);
 		lc_kernel_index(kernel, at, kernel->out);
 		fputs("]) : 0) + ", kernel->out);
-		lc_kernel_value(kernel, node(kernel, id)->in[0]);
+		lc_kernel_value(kernel, cuda_map_node(kernel, id)->in[0]);
 		fputs(strcmp(lc_store_call(t), "(") ? ");\n" : ";\n", kernel->out);
 		(void)part;
 	}
@@ -354,7 +357,7 @@ static void put_totals(lc_kernel *kernel) {
 
 /* ---- functions ---- */
 
-static void copy(FILE *from, FILE *to) {
+static void cuda_map_copy(FILE *from, FILE *to) {
 	char text[4096];
 	size_t n;
 	rewind(from);
@@ -363,7 +366,7 @@ static void copy(FILE *from, FILE *to) {
 
 void lc_kernel_struct(lc_kernel *kernel) {
 	fprintf(kernel->c->out, "typedef struct args_%s {\n", kernel->name);
-	copy(kernel->fields, kernel->c->out);
+	cuda_map_copy(kernel->fields, kernel->c->out);
 	fprintf(kernel->c->out, "} args_%s;\n\n", kernel->name);
 }
 
@@ -376,7 +379,7 @@ void lc_kernel_host_begin(lc_kernel *kernel, const char *name) {
 		fprintf(kernel->c->out, "\tif (!(%s)->here) return;\n",
 		        lc_mpi_part(kernel->c, kernel->pass.step->space, part, sizeof part));
 	fprintf(kernel->c->out, "\targs_%s a;\n", kernel->name);
-	copy(kernel->fills, kernel->c->out);
+	cuda_map_copy(kernel->fills, kernel->c->out);
 }
 
 void lc_kernel_host_end(lc_kernel *kernel, const char *name) {
@@ -401,11 +404,11 @@ static lk_status put_reductions(lc_kernel *kernel) {
 	for (size_t i = 0; i < kernel->pass.results.count; i++)
 		if (!is_total(kernel, kernel->pass.results.at[i]))
 			fprintf(kernel->fields, "\t%s *%s;\n",
-			        sum_type(lc_kernel_format(kernel, kernel->pass.results.at[i])),
+			        cuda_map_sum_type(lc_kernel_format(kernel, kernel->pass.results.at[i])),
 			        lc_value_identifier(kernel->pass.p, "r", kernel->pass.results.at[i], name));
 	lc_kernel_struct(kernel);
 	/* The last kernel stores: what others read is overwritten then. */
-	for (int number = 0, count; (count = group_of(kernel, done, ids)) > 0; number++) {
+	for (int number = 0, count; (count = cuda_map_group_of(kernel, done, ids)) > 0; number++) {
 		size_t left = 0;
 		for (size_t i = 0; i < kernel->pass.results.count; i++) {
 			for (int j = 0; j < count; j++) done[i] |= kernel->pass.results.at[i] == ids[j];
@@ -415,13 +418,13 @@ static lk_status put_reductions(lc_kernel *kernel) {
 		put_reducing_launch(kernel, ids, count, number, host);
 	}
 	lc_kernel_host_begin(kernel, kernel->name);
-	copy(host, kernel->c->out);
+	cuda_map_copy(host, kernel->c->out);
 	fclose(host);
 	lc_kernel_host_end(kernel, kernel->name);
 	return LK_OK;
 }
 
-static bool reduces(const lc_kernel *kernel) {
+static bool cuda_map_reduces(const lc_kernel *kernel) {
 	for (size_t i = 0; i < kernel->pass.results.count; i++)
 		if (!is_total(kernel, kernel->pass.results.at[i])) return true;
 	return false;
@@ -429,7 +432,7 @@ static bool reduces(const lc_kernel *kernel) {
 
 static lk_status put_map(lc_kernel *kernel) {
 	kernel->out = kernel->c->out;
-	if (reduces(kernel)) return put_reductions(kernel);
+	if (cuda_map_reduces(kernel)) return put_reductions(kernel);
 	lc_kernel_alignment(kernel);
 	lc_kernel_struct(kernel);
 	fprintf(kernel->out,

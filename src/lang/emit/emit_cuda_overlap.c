@@ -13,27 +13,28 @@ enum {
 	PART = 160
 };
 
-static const lc_node *node(const lc_mpi *mpi, int id) {
+static const lc_node *overlap_node(const lc_mpi *mpi, int id) {
 	return &mpi->p->nodes.at[id];
 }
 
-static bool waits_for(const lc_step *step, int other) {
+static bool overlap_waits_for(const lc_step *step, int other) {
 	for (int i = 0; i < step->after.count; i++)
 		if (step->after.at[i] == other) return true;
 	return false;
 }
 
-static bool communicates(const lc_step *step) {
+static bool overlap_communicates(const lc_step *step) {
 	return step->kind == LC_STEP_COMM || step->kind == LC_STEP_SEND || step->kind == LC_STEP_RING;
 }
 
 /* ---- whole parts ---- */
 
-static void put_part(lc_mpi *mpi, const lc_step *step, int i) {
+static void overlap_put_part(lc_mpi *mpi, const lc_step *step, int i) {
 	char part[LC_IDENTIFIER];
-	bool side = communicates(&step->parts[i]), crosses = false;
+	bool side = overlap_communicates(&step->parts[i]), crosses = false;
 	for (int other = 0; other < i; other++)
-		crosses |= communicates(&step->parts[other]) != side && waits_for(&step->parts[i], other);
+		crosses |= overlap_communicates(&step->parts[other]) != side &&
+		           overlap_waits_for(&step->parts[i], other);
 	fprintf(mpi->out, "\trt_on(run, %s, %s);\n", side ? "run->side_stream" : "run->main_stream",
 	        crosses ? "true" : "false");
 	fprintf(mpi->out, "\t%s(run);\n", lc_mpi_function(mpi, &step->parts[i], part));
@@ -48,19 +49,19 @@ struct slices {
 };
 
 /* A product of rows by one matrix, along whose rows the collective cuts. */
-static bool rows_of(const lc_mpi *mpi, int product, int dim) {
-	const lc_node *value = node(mpi, product);
+static bool overlap_rows_of(const lc_mpi *mpi, int product, int dim) {
+	const lc_node *value = overlap_node(mpi, product);
 	if (value->op != LC_MATMUL || value->list >= 0 || value->ta || dim < 0 ||
 	    dim >= value->rank - 1)
 		return false;
-	const lc_node *a = node(mpi, value->in[0]), *b = node(mpi, value->in[1]);
+	const lc_node *a = overlap_node(mpi, value->in[0]), *b = overlap_node(mpi, value->in[1]);
 	return a->rank == value->rank && b->rank == 2 && a->dim[dim] == value->dim[dim];
 }
 
 static int scatter_of(const lc_mpi *mpi, const lc_step *step) {
 	if (step->kind == LC_STEP_RING) return step->scatter;
 	return step->kind == LC_STEP_COMM && step->values.count == 1 &&
-	               node(mpi, step->values.at[0])->op == LC_REDUCESCATTER
+	               overlap_node(mpi, step->values.at[0])->op == LC_REDUCESCATTER
 	           ? step->values.at[0]
 	           : -1;
 }
@@ -74,28 +75,29 @@ static bool find_slices(const lc_mpi *mpi, const lc_step *step, struct slices *o
 	if (step->part_count < 2 || first->list >= 0 || second->list >= 0) return false;
 	if (first->kind == LC_STEP_CONTRACT && step->part_count == 2 && first->values.count == 1) {
 		int product = first->values.at[0], collective = scatter_of(mpi, second);
-		if (collective < 0 || node(mpi, collective)->in[0] != product) return false;
-		*out = (struct slices){product, collective, node(mpi, collective)->axis,
-		                       node(mpi, collective)->d, true};
-		return reducible((lc_dtype)node(mpi, product)->dtype) && rows_of(mpi, product, out->dim);
+		if (collective < 0 || overlap_node(mpi, collective)->in[0] != product) return false;
+		*out = (struct slices){product, collective, overlap_node(mpi, collective)->axis,
+		                       overlap_node(mpi, collective)->d, true};
+		return reducible((lc_dtype)overlap_node(mpi, product)->dtype) &&
+		       overlap_rows_of(mpi, product, out->dim);
 	}
 	if (first->kind != LC_STEP_COMM || second->kind != LC_STEP_CONTRACT ||
 	    first->values.count != 1 || second->values.count != 1)
 		return false;
 	int collective = first->values.at[0], product = second->values.at[0];
-	const lc_node *value = node(mpi, collective);
-	if (value->op != LC_ALLGATHER || node(mpi, product)->in[0] != collective) return false;
+	const lc_node *value = overlap_node(mpi, collective);
+	if (value->op != LC_ALLGATHER || overlap_node(mpi, product)->in[0] != collective) return false;
 	*out = (struct slices){product, collective, value->axis, value->d, false};
 	for (int a = 0; a < mpi->p->axis_count; a++)
-		if (node(mpi, value->in[0])->layout[a].turn != 0) return false;
-	return rows_of(mpi, product, out->dim);
+		if (overlap_node(mpi, value->in[0])->layout[a].turn != 0) return false;
+	return overlap_rows_of(mpi, product, out->dim);
 }
 
-static void put_collective(lc_mpi *mpi, const struct slices *slices) {
+static void overlap_put_collective(lc_mpi *mpi, const struct slices *slices) {
 	static const char *const reduces[LC_REDUCES] = {
 		[LC_SUM] = "RT_SUM", [LC_RMAX] = "RT_MAX", [LC_RMIN] = "RT_MIN"};
 	char to[PART], from[PART];
-	const lc_node *value = node(mpi, slices->collective);
+	const lc_node *value = overlap_node(mpi, slices->collective);
 	lc_mpi_part(mpi, slices->collective, to, sizeof to),
 		lc_mpi_part(mpi, value->in[0], from, sizeof from);
 	fprintf(mpi->out, "\t\t\trt_on(run, run->side_stream, %s);\n",
@@ -108,9 +110,9 @@ static void put_collective(lc_mpi *mpi, const struct slices *slices) {
 		        slices->axis, slices->dim);
 }
 
-static void put_product(lc_mpi *mpi, const lc_step *part, const struct slices *slices) {
+static void overlap_put_product(lc_mpi *mpi, const lc_step *part, const struct slices *slices) {
 	char a[PART], y[PART], name[LC_IDENTIFIER];
-	lc_mpi_part(mpi, node(mpi, slices->product)->in[0], a, sizeof a),
+	lc_mpi_part(mpi, overlap_node(mpi, slices->product)->in[0], a, sizeof a),
 		lc_mpi_part(mpi, slices->product, y, sizeof y);
 	fprintf(mpi->out, "\t\t\trt_on(run, run->main_stream, %s);\n",
 	        slices->scatters ? "false" : "true");
@@ -143,7 +145,7 @@ static lk_status put_rest(lc_mpi *mpi, const lc_step *step) {
 
 static lk_status put_slices(lc_mpi *mpi, const lc_step *step, const struct slices *slices) {
 	char a[PART], y[PART];
-	lc_mpi_part(mpi, node(mpi, slices->product)->in[0], a, sizeof a),
+	lc_mpi_part(mpi, overlap_node(mpi, slices->product)->in[0], a, sizeof a),
 		lc_mpi_part(mpi, slices->product, y, sizeof y);
 	fprintf(mpi->out,
 	        "\tif (!rt_reaches(run, %d) && run->mesh.ranks[%d] > 1 && rt_in_slices(%s, %d) && "
@@ -152,8 +154,9 @@ static lk_status put_slices(lc_mpi *mpi, const lc_step *step, const struct slice
 	fprintf(mpi->out,
 	        "\t\tconst int ranks = run->mesh.ranks[%d];\n\t\tfor (int s = 0; s < ranks; s++) {\n",
 	        slices->axis);
-	if (slices->scatters) put_product(mpi, &step->parts[0], slices), put_collective(mpi, slices);
-	else put_collective(mpi, slices), put_product(mpi, &step->parts[1], slices);
+	if (slices->scatters)
+		overlap_put_product(mpi, &step->parts[0], slices), overlap_put_collective(mpi, slices);
+	else overlap_put_collective(mpi, slices), overlap_put_product(mpi, &step->parts[1], slices);
 	fputs("\t\t}\n", mpi->out);
 	LK_TRY(put_rest(mpi, step));
 	fputs("\t\trt_join_streams(run);\n\t\treturn;\n\t}\n", mpi->out);
@@ -168,7 +171,7 @@ lk_status lc_cuda_overlap(lc_mpi *mpi, const lc_step *step) {
 	        lc_mpi_function(mpi, step, name));
 	if (find_slices(mpi, step, &x)) LK_TRY(put_slices(mpi, step, &x));
 	lc_cuda_chunks(mpi, step);
-	for (int i = 0; i < step->part_count; i++) put_part(mpi, step, i);
+	for (int i = 0; i < step->part_count; i++) overlap_put_part(mpi, step, i);
 	fputs("\trt_join_streams(run);\n}\n\n", mpi->out);
 	return LK_OK;
 }

@@ -32,8 +32,8 @@ char *lc_api_argument(const lc_program *program, int id, int output, char out[LC
 
 /* ---- structures ---- */
 
-static void field(const char *type, const char *prefix, const char *name, const char *comment,
-                  FILE *out) {
+static void header_field(const char *type, const char *prefix, const char *name,
+                         const char *comment, FILE *out) {
 	char text[LC_IDENTIFIER];
 	fprintf(out, "\t%s%s;%s\n", type, lc_identifier(prefix, name, text), comment);
 }
@@ -52,7 +52,7 @@ int lc_api_indices(const lc_program *program, const char *names[LC_VALUES]) {
 	return count;
 }
 
-static void put_sizes(const lc_program *program, FILE *out) {
+static void header_put_sizes(const lc_program *program, FILE *out) {
 	const char *indices[LC_VALUES];
 	char name[LC_API];
 	int count = lc_api_indices(program, indices);
@@ -61,15 +61,15 @@ static void put_sizes(const lc_program *program, FILE *out) {
 	      out);
 	fprintf(out, "%s {\n", lc_api_name(program, "_sizes", "", name));
 	for (int a = 0; a < program->axis_count; a++)
-		field("int ", "ranks_", program->axes[a].name, "", out);
+		header_field("int ", "ranks_", program->axes[a].name, "", out);
 	for (size_t l = 0; l < program->lists.count; l++)
-		field("int64_t ", "list_", program->lists.at[l], " /* how many tensors */", out);
+		header_field("int64_t ", "list_", program->lists.at[l], " /* how many tensors */", out);
 	for (int d = 0; d < program->named_count; d++) {
 		bool list = program->named[d].list >= 0;
-		field(list ? "const int64_t *" : "int64_t ", "dim_", program->named[d].name,
-		      list ? " /* of each tensor */" : "", out);
+		header_field(list ? "const int64_t *" : "int64_t ", "dim_", program->named[d].name,
+		             list ? " /* of each tensor */" : "", out);
 	}
-	for (int i = 0; i < count; i++) field("int64_t ", "index_", indices[i], "", out);
+	for (int i = 0; i < count; i++) header_field("int64_t ", "index_", indices[i], "", out);
 	fprintf(out, "} %s;\n\n", name);
 }
 
@@ -79,7 +79,7 @@ static void put_scalars(const lc_program *program, FILE *out) {
 	fprintf(out, "typedef struct %s {\n", lc_api_name(program, "_scalars", "", name));
 	for (size_t i = 0; i < program->nodes.count; i++) {
 		if (program->nodes.at[i].op != LC_SCALAR) continue;
-		field("double ", "scalar_", program->nodes.at[i].name, "", out);
+		header_field("double ", "scalar_", program->nodes.at[i].name, "", out);
 		count++;
 	}
 	if (count == 0) fputs("\tint none;\n", out);
@@ -88,7 +88,7 @@ static void put_scalars(const lc_program *program, FILE *out) {
 
 /* ---- functions ---- */
 
-static void put_argument(const lc_program *program, int id, int output, FILE *out) {
+static void header_put_argument(const lc_program *program, int id, int output, FILE *out) {
 	const lc_node *node = &program->nodes.at[id];
 	char name[LC_IDENTIFIER];
 	const char *read_only = node->op == LC_INPUT ? "const " : "",
@@ -108,7 +108,7 @@ void lc_api_signature(const lc_program *original, const lc_variant *variant, FIL
 		for (int id = 0; id < (int)program->nodes.count; id++) {
 			int op = program->nodes.at[id].op;
 			if (op == (kind == 0 ? LC_INPUT : kind == 1 ? LC_STATE : LC_OUT))
-				put_argument(program, id, op == LC_OUT ? ++output : 0, out);
+				header_put_argument(program, id, op == LC_OUT ? ++output : 0, out);
 		}
 	fputc(')', out);
 }
@@ -124,7 +124,7 @@ void lc_api_open_signature(const lc_program *original, const lc_variant *variant
 }
 
 /* The arguments with their types: a comment's lines. */
-static void describe(const lc_program *program, FILE *out) {
+static void header_describe(const lc_program *program, FILE *out) {
 	char type[256], name[LC_IDENTIFIER], line[400];
 	int output = 0;
 	for (int kind = 0; kind < 3; kind++)
@@ -141,7 +141,7 @@ static void describe(const lc_program *program, FILE *out) {
 void lc_api_declarations(const lc_program *original, const lc_variant *variants, int count,
                          bool cuda, FILE *out) {
 	char name[LC_API];
-	put_sizes(original, out);
+	header_put_sizes(original, out);
 	put_scalars(original, out);
 	fprintf(out,
 	        "/* One opened schedule: communicators, shapes and memory of what lies between inputs "
@@ -166,7 +166,7 @@ void lc_api_declarations(const lc_program *original, const lc_variant *variants,
 		fputc('\n', out);
 		fputs("/* ", out);
 		lc_put_comment(variants[i].name, "", out);
-		describe(variants[i].program, out);
+		header_describe(variants[i].program, out);
 		fputs(" */\n", out);
 		lc_api_open_signature(original, &variants[i], cuda, out);
 		fputs(";\n", out);

@@ -4,29 +4,30 @@
 
 #include "lang/emit/emit_internal.h"
 
-static const lc_node *node(const lc_program *program, int id) {
+static const lc_node *loops_node(const lc_program *program, int id) {
 	return &program->nodes.at[id];
 }
 
-static bool sliced(const lc_node *node, const lc_program *program, int axis, int d) {
+static bool loops_sliced(const lc_node *node, const lc_program *program, int axis, int d) {
 	return axis < program->axis_count && node->layout[axis].kind == LC_S &&
 	       node->layout[axis].dim == d;
 }
 
 /* Whether a place holds all elements along dim d of its tensor that the pass has. */
-static bool inner(const lc_program *program, const lc_place *place, int d) {
+static bool loops_inner(const lc_program *program, const lc_place *place, int d) {
 	for (int a = 0; a < program->axis_count; a++) {
-		if (place->kind == LC_PLACE_WHOLE && sliced(node(program, place->id), program, a, d))
+		if (place->kind == LC_PLACE_WHOLE &&
+		    loops_sliced(loops_node(program, place->id), program, a, d))
 			return false;
-		if (place->view >= 0 && sliced(node(program, place->view), program, a, d) &&
-		    !sliced(node(program, place->id), program, a, d))
+		if (place->view >= 0 && loops_sliced(loops_node(program, place->view), program, a, d) &&
+		    !loops_sliced(loops_node(program, place->id), program, a, d))
 			return false;
 	}
 	return true;
 }
 
 /* Dim d of a reduction's operand as a dim of its result; -1 where it is gone. */
-static int kept(const lc_node *node, int d) {
+static int loops_kept(const lc_node *node, int d) {
 	int at = d;
 	if (node->dims >> d & 1) return -1;
 	for (int below = 0; below < d && !node->keep; below++) at -= node->dims >> below & 1;
@@ -35,21 +36,22 @@ static int kept(const lc_node *node, int d) {
 
 lc_place lc_place_of(const lc_program *program, int space, lc_place_kind kind, int id, int view) {
 	lc_place place = {.kind = kind, .id = id, .view = view};
-	const lc_node *over = node(program, space),
-				  *value = node(program, kind == LC_PLACE_RED ? node(program, id)->in[0] : id);
+	const lc_node *over = loops_node(program, space),
+				  *value = loops_node(program,
+	                                  kind == LC_PLACE_RED ? loops_node(program, id)->in[0] : id);
 	for (int k = 0; k < LC_RANK; k++) {
 		int d = k - (over->rank - value->rank);
 		bool there = k < over->rank && d >= 0 && (value->dim[d] != 0 || over->dim[k] == 0);
 		place.dim[k] = (int8_t)(!there                 ? -1
-		                        : kind == LC_PLACE_RED ? kept(node(program, id), d)
+		                        : kind == LC_PLACE_RED ? loops_kept(loops_node(program, id), d)
 		                                               : d);
-		place.inner[k] = !there || inner(program, &place, d);
+		place.inner[k] = !there || loops_inner(program, &place, d);
 	}
 	return place;
 }
 
 /* Whether dim k goes on where dim `last` ends, in every place. */
-static bool joins(int last, int k, const lc_place *places, int count) {
+static bool loops_joins(int last, int k, const lc_place *places, int count) {
 	for (int i = 0; i < count; i++) {
 		const lc_place *at = &places[i];
 		if ((at->dim[last] >= 0) != (at->dim[k] >= 0)) return false;
@@ -60,11 +62,11 @@ static bool joins(int last, int k, const lc_place *places, int count) {
 
 lc_loops lc_loops_of(const lc_program *program, int space, const lc_place *places, int count) {
 	lc_loops loops = {.space = space};
-	int rank = node(program, space)->rank,
+	int rank = loops_node(program, space)->rank,
 		last = -1; /* the last dim that has more than one element */
 	for (int k = 0; k < rank; k++) {
-		bool single = node(program, space)->dim[k] == 0;
-		if (loops.count == 0 || (!single && last >= 0 && !joins(last, k, places, count)))
+		bool single = loops_node(program, space)->dim[k] == 0;
+		if (loops.count == 0 || (!single && last >= 0 && !loops_joins(last, k, places, count)))
 			loops.first[loops.count++] = k;
 		if (!single) last = k;
 	}
@@ -73,7 +75,7 @@ lc_loops lc_loops_of(const lc_program *program, int space, const lc_place *place
 }
 
 bool lc_place_dense(const lc_program *program, const lc_loops *loops, const lc_place *place) {
-	const lc_node *over = node(program, loops->space);
+	const lc_node *over = loops_node(program, loops->space);
 	if (place->kind == LC_PLACE_WHOLE) return false;
 	for (int k = 0; k < over->rank; k++)
 		if (over->dim[k] != 0 && (place->dim[k] < 0 || !place->inner[k])) return false;
@@ -94,5 +96,5 @@ bool lc_place_moves(const lc_loops *loops, const lc_place *place, int l) {
 void lc_place_stride(const lc_program *program, const lc_loops *loops, const lc_place *place, int l,
                      int *from, int *rank) {
 	*from = last_dim(loops, place, l) + 1;
-	*rank = node(program, place->id)->rank;
+	*rank = loops_node(program, place->id)->rank;
 }

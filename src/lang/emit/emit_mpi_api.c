@@ -26,7 +26,7 @@ static void put_plan(const lc_program *program, FILE *out) {
 	        lc_api_name(program, "_part", "", name), type);
 }
 
-static void put_sizes(const lc_program *program, FILE *out) {
+static void api_put_sizes(const lc_program *program, FILE *out) {
 	const char *indices[LC_VALUES];
 	char type[LC_API], name[LC_IDENTIFIER], list[LC_IDENTIFIER];
 	int count = lc_api_indices(program, indices);
@@ -69,7 +69,7 @@ static bool is_argument(const lc_program *program, int id, int kind) {
 	return program->nodes.at[id].op == (kind == 0 ? LC_INPUT : kind == 1 ? LC_STATE : LC_OUT);
 }
 
-static void put_arguments(const lc_mpi *mpi) {
+static void api_put_arguments(const lc_mpi *mpi) {
 	char name[LC_IDENTIFIER];
 	for (int table = 0; table < 2; table++) {
 		int output = 0;
@@ -118,7 +118,7 @@ static void put_open(const lc_mpi *mpi, const lc_variant *variant, bool cuda) {
 	        lc_api_name(mpi->original, "_close", "", name));
 }
 
-static void put_argument(const lc_mpi *mpi, int id, int output) {
+static void api_put_argument(const lc_mpi *mpi, int id, int output) {
 	const lc_node *node = &mpi->p->nodes.at[id];
 	char name[LC_IDENTIFIER], number[LC_IDENTIFIER];
 	bool list = node->list >= 0, out = node->op == LC_OUT;
@@ -131,7 +131,7 @@ static void put_argument(const lc_mpi *mpi, int id, int output) {
 	        list ? "item" : "0", name, list ? "[item]" : "");
 }
 
-static void put_step(const lc_mpi *mpi, const lc_variant *variant, bool cuda) {
+static void api_put_step(const lc_mpi *mpi, const lc_variant *variant, bool cuda) {
 	int output = 0;
 	lc_api_signature(mpi->original, variant, mpi->out);
 	fputs(" {\n\trt_run *run = plan->run;\n\tint wrong = 0;\n\ttake_scalars(scalars, "
@@ -142,15 +142,15 @@ static void put_step(const lc_mpi *mpi, const lc_variant *variant, bool cuda) {
 			fprintf(mpi->out, "\tif (wrong) return 1;\n\trt_share_parts(run);\n\trun%d(run);\n",
 			        mpi->number);
 		for (int id = 0; id < (int)mpi->p->nodes.count; id++)
-			if (is_argument(mpi->p, id, kind)) put_argument(mpi, id, kind == 2 ? ++output : 0);
+			if (is_argument(mpi->p, id, kind)) api_put_argument(mpi, id, kind == 2 ? ++output : 0);
 	}
 	fputs(cuda ? "\treturn run->error[0] != 0;\n}\n\n" : "\treturn 0;\n}\n\n", mpi->out);
 }
 
 void lc_mpi_api(const lc_mpi *mpi, const lc_variant *variant, bool cuda) {
-	put_arguments(mpi);
+	api_put_arguments(mpi);
 	put_open(mpi, variant, cuda);
-	put_step(mpi, variant, cuda);
+	api_put_step(mpi, variant, cuda);
 }
 
 void lc_mpi_api_head(const lc_program *original, const lc_variant *variants, int count, bool cuda,
@@ -161,5 +161,5 @@ void lc_mpi_api_head(const lc_program *original, const lc_variant *variants, int
 	if (cuda) fputs("}\n", out);
 	fputc('\n', out);
 	put_plan(original, out);
-	put_sizes(original, out);
+	api_put_sizes(original, out);
 }

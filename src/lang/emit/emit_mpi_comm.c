@@ -2,7 +2,7 @@
  * a message. */
 #include "lang/emit/emit_internal.h"
 
-static const char *function(int op) {
+static const char *comm_function(int op) {
 	static const char *const names[LC_OP_COUNT] = {
 		[LC_ALLREDUCE] = "allreduce", [LC_REDUCESCATTER] = "reducescatter",
 		[LC_ALLGATHER] = "allgather", [LC_ALLTOALL] = "alltoall",
@@ -57,7 +57,7 @@ lk_status lc_mpi_collectives(lc_mpi *mpi, const int *ids, int count, int64_t buc
 		fputs("};\n", mpi->out);
 	}
 	lc_put_tabs(depth, mpi->out);
-	fprintf(mpi->out, "rt_collect(run, rt_%s_pairs, ", function(node->op));
+	fprintf(mpi->out, "rt_collect(run, rt_%s_pairs, ", comm_function(node->op));
 	lc_put_settings(mpi, node);
 	fprintf(mpi->out, ", from, to, %d, rt_items(run, %s), %lld);\n", count,
 	        lc_mpi_number(mpi, ids[0], name), (long long)bucket);
@@ -68,7 +68,8 @@ lk_status lc_mpi_comm(lc_mpi *mpi, const lc_step *step) {
 	char name[LC_IDENTIFIER];
 	int ids[LC_VALUES], count = 0;
 	for (int i = 0; i < step->values.count; i++)
-		if (function(mpi->p->nodes.at[step->values.at[i]].op)) ids[count++] = step->values.at[i];
+		if (comm_function(mpi->p->nodes.at[step->values.at[i]].op))
+			ids[count++] = step->values.at[i];
 	if (count == 0)
 		return lk_fail(mpi->err, LK_ERR_INTERNAL, step->name,
 		               "a collective step without a collective");

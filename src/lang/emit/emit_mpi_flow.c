@@ -39,10 +39,10 @@ struct flow {
 	const char *why; /* it cannot be done */
 };
 
-static const lc_node *node(const struct flow *flow, int id) {
+static const lc_node *flow_node(const struct flow *flow, int id) {
 	return &flow->c->p->nodes.at[id];
 }
-static bool moves(const struct part *part) {
+static bool flow_moves(const struct part *part) {
 	return part->step.kind == LC_STEP_COMM;
 }
 
@@ -58,8 +58,8 @@ static const char *move_of(int op) {
 
 /* ---- steps as parts ---- */
 
-static uint32_t add_part(struct flow *flow, const lc_step *step, lc_step_kind kind, int *value,
-                         const char *helper, uint32_t needs) {
+static uint32_t flow_add_part(struct flow *flow, const lc_step *step, lc_step_kind kind, int *value,
+                              const char *helper, uint32_t needs) {
 	if (flow->count == PARTS) {
 		flow->why = "it has too many parts";
 		return 0;
@@ -77,11 +77,12 @@ static uint32_t add_part(struct flow *flow, const lc_step *step, lc_step_kind ki
 static uint32_t add_ring(struct flow *flow, lc_step *step, uint32_t needs) {
 	uint32_t all = 0;
 	if (step->scatter >= 0)
-		all = add_part(flow, step, LC_STEP_COMM, &step->scatter, "scatter", needs);
-	all |= add_part(flow, step, LC_STEP_MAP, NULL, "pass", needs | all);
+		all = flow_add_part(flow, step, LC_STEP_COMM, &step->scatter, "scatter", needs);
+	all |= flow_add_part(flow, step, LC_STEP_MAP, NULL, "pass", needs | all);
 	const uint32_t before = all;
 	for (int i = 0; i < step->gathers.count; i++)
-		all |= add_part(flow, step, LC_STEP_COMM, &step->gathers.at[i], "gather", needs | before);
+		all |=
+			flow_add_part(flow, step, LC_STEP_COMM, &step->gathers.at[i], "gather", needs | before);
 	return all;
 }
 
@@ -90,14 +91,15 @@ static uint32_t add_step(struct flow *flow, lc_step *step, uint32_t needs) {
 	if (step->bucket > flow->bucket) flow->bucket = step->bucket;
 	if (step->kind == LC_STEP_RING) return add_ring(flow, step, needs);
 	if (step->kind != LC_STEP_COMM && step->kind != LC_STEP_SEND)
-		return add_part(flow, step, step->kind, NULL, flow->c->helper, needs);
+		return flow_add_part(flow, step, step->kind, NULL, flow->c->helper, needs);
 	for (int i = 0; i < step->values.count; i++)
-		if (move_of(node(flow, step->values.at[i])->op))
-			all |= add_part(flow, step, LC_STEP_COMM, &step->values.at[i], flow->c->helper, needs);
+		if (move_of(flow_node(flow, step->values.at[i])->op))
+			all |= flow_add_part(flow, step, LC_STEP_COMM, &step->values.at[i], flow->c->helper,
+			                     needs);
 	return all;
 }
 
-static void add_steps(struct flow *flow) {
+static void flow_add_steps(struct flow *flow) {
 	uint32_t of[PARTS] = {0};
 	const lc_step *step = flow->step;
 	if (step->part_count > PARTS) flow->why = "it has too many parts";
@@ -119,8 +121,8 @@ static bool made_here(const struct flow *flow, int id) {
 	return false;
 }
 
-static lk_status cut_part(struct flow *flow, struct part *part) {
-	const lc_node *value = part->value >= 0 ? node(flow, part->value) : NULL;
+static lk_status flow_cut_part(struct flow *flow, struct part *part) {
+	const lc_node *value = part->value >= 0 ? flow_node(flow, part->value) : NULL;
 	bool can = false;
 	if (!value) return LK_OK;
 	int list = part->step.kind == LC_STEP_COMM ? value->list : part->step.list,
@@ -129,7 +131,7 @@ static lk_status cut_part(struct flow *flow, struct part *part) {
 		part->by = EACH, flow->list = list;
 	if (flow->step->chunk_dim < 0 || list >= 0 || cut < 0) return LK_OK;
 	if (part->step.kind == LC_STEP_MAP) LK_TRY(lc_mpi_cuts(flow->c, &part->step, cut, &can));
-	else can = moves(part) || (part->step.kind == LC_STEP_CONTRACT && value->op == LC_MATMUL);
+	else can = flow_moves(part) || (part->step.kind == LC_STEP_CONTRACT && value->op == LC_MATMUL);
 	if (!can) return LK_OK;
 	part->by = CUT, part->cut = cut;
 	bool product = part->step.kind == LC_STEP_CONTRACT && cut < value->rank - 1;
@@ -144,7 +146,7 @@ struct sides {
 };
 
 static void see_value(struct flow *flow, int id, int cut, struct sides *sides) {
-	const lc_node *value = node(flow, id);
+	const lc_node *value = flow_node(flow, id);
 	for (int a = 0; a < flow->c->p->axis_count; a++) {
 		bool slices = value->layout[a].kind == LC_S && value->layout[a].dim == cut;
 		sides->slices[a] |= slices;
@@ -159,12 +161,13 @@ static void see_values(struct flow *flow, struct sides *sides) {
 		const struct part *part = &flow->parts[i];
 		if (part->by != CUT) continue;
 		see_value(flow, part->value, part->cut, sides);
-		if (moves(part)) see_value(flow, node(flow, part->value)->in[0], part->cut, sides);
+		if (flow_moves(part))
+			see_value(flow, flow_node(flow, part->value)->in[0], part->cut, sides);
 	}
 }
 
 /* The axis over which some values have slices of the dim that is cut, and others have all of it. */
-static void find_axis(struct flow *flow) {
+static void flow_find_axis(struct flow *flow) {
 	struct sides x = {{false}, {false}};
 	see_values(flow, &x);
 	for (int a = 0; a < flow->c->p->axis_count; a++) {
@@ -177,8 +180,8 @@ static void find_axis(struct flow *flow) {
 
 /* ---- text ---- */
 
-static lk_status put_product(struct flow *flow, const struct part *part, const char *name) {
-	const lc_node *value = node(flow, part->value);
+static lk_status flow_put_product(struct flow *flow, const struct part *part, const char *name) {
+	const lc_node *value = flow_node(flow, part->value);
 	char a[160], b[160], y[160];
 	lc_mpi_part(flow->c, value->in[0], a, sizeof a),
 		lc_mpi_part(flow->c, value->in[1], b, sizeof b),
@@ -205,15 +208,15 @@ static lk_status put_tensor(struct flow *flow, struct part *part, const char *na
 	return LK_OK;
 }
 
-static lk_status put_function(struct flow *flow, struct part *part, const char *name) {
-	if (moves(part)) return LK_OK;
+static lk_status flow_put_function(struct flow *flow, struct part *part, const char *name) {
+	if (flow_moves(part)) return LK_OK;
 	if (part->by == WHOLE) return lc_mpi_any(flow->c, &part->step);
 	if (part->step.kind == LC_STEP_MAP) return lc_mpi_range(flow->c, &part->step, name, part->cut);
-	return node(flow, part->value)->op == LC_MATMUL ? put_product(flow, part, name)
-	                                                : put_tensor(flow, part, name);
+	return flow_node(flow, part->value)->op == LC_MATMUL ? flow_put_product(flow, part, name)
+	                                                     : put_tensor(flow, part, name);
 }
 
-static void put_row(struct flow *flow, const struct part *part, const char *name) {
+static void flow_put_row(struct flow *flow, const struct part *part, const char *name) {
 	static const char *const ways[] = {[WHOLE] = "RT_WHOLE", [CUT] = "RT_CUT", [EACH] = "RT_EACH"};
 	FILE *out = flow->c->out;
 	char to[LC_IDENTIFIER], from[LC_IDENTIFIER];
@@ -224,8 +227,8 @@ static void put_row(struct flow *flow, const struct part *part, const char *name
 		fprintf(out, "%s1 << %d", between, i);
 		between = " | ";
 	}
-	if (moves(part)) {
-		const lc_node *value = node(flow, part->value);
+	if (flow_moves(part)) {
+		const lc_node *value = flow_node(flow, part->value);
 		fprintf(out, ", .move = %s, .how = ", move_of(value->op));
 		lc_put_settings(flow->c, value);
 		fprintf(out, ", .from = %s, .to = %s", lc_mpi_number(flow->c, value->in[0], from),
@@ -245,8 +248,8 @@ static lk_status each_part(struct flow *flow, bool rows) {
 	for (int i = 0; i < flow->count && status == LK_OK; i++) {
 		flow->c->helper = flow->parts[i].helper;
 		lc_mpi_function(flow->c, &flow->parts[i].step, name);
-		if (rows) put_row(flow, &flow->parts[i], name);
-		else status = put_function(flow, &flow->parts[i], name);
+		if (rows) flow_put_row(flow, &flow->parts[i], name);
+		else status = flow_put_function(flow, &flow->parts[i], name);
 	}
 	flow->c->helper = before;
 	return status;
@@ -275,7 +278,7 @@ static lk_status put_flow(struct flow *flow) {
 	fputs("};\n", out);
 	for (int i = 0; i < flow->count; i++) {
 		if (flow->parts[i].ready < 0) continue;
-		lc_mpi_part(flow->c, node(flow, flow->parts[i].value)->in[1], right, sizeof right);
+		lc_mpi_part(flow->c, flow_node(flow, flow->parts[i].value)->in[1], right, sizeof right);
 		fprintf(out, "\trt_make_ready(run, %d, %s);\n", flow->parts[i].ready, right);
 	}
 	fputs("\trt_flow_run(&flow);\n}\n\n", out);
@@ -284,9 +287,9 @@ static lk_status put_flow(struct flow *flow) {
 
 lk_status lc_mpi_flow(lc_mpi *mpi, const lc_step *step, bool *done) {
 	struct flow f = {.c = mpi, .step = step, .axis = -1, .list = -1};
-	add_steps(&f);
-	for (int i = 0; i < f.count && !f.why; i++) LK_TRY(cut_part(&f, &f.parts[i]));
-	if (!f.why) find_axis(&f);
+	flow_add_steps(&f);
+	for (int i = 0; i < f.count && !f.why; i++) LK_TRY(flow_cut_part(&f, &f.parts[i]));
+	if (!f.why) flow_find_axis(&f);
 	if (f.why) {
 		fprintf(mpi->out, "/* One after another, for %s. */\n", f.why);
 		return LK_OK;

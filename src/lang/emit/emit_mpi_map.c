@@ -11,11 +11,11 @@ enum {
 	INDEX = 256
 };
 
-static const lc_node *node(const lc_pass *pass, int id) {
+static const lc_node *mpi_map_node(const lc_pass *pass, int id) {
 	return &pass->p->nodes.at[id];
 }
-static lc_dtype format(const lc_pass *pass, int id) {
-	return (lc_dtype)node(pass, id)->dtype;
+static lc_dtype mpi_map_format(const lc_pass *pass, int id) {
+	return (lc_dtype)mpi_map_node(pass, id)->dtype;
 }
 
 /* ---- names ---- */
@@ -35,8 +35,8 @@ static void put_stride_name(const lc_pass *pass, const lc_place *at, int loop, F
 	fprintf(out, "s%s_%s_%c", kind, lc_map_place(pass, "", at, name), lc_map_variable(loop));
 }
 
-static char *value_name(const lc_pass *pass, int id, char out[LC_IDENTIFIER]) {
-	const lc_node *value = node(pass, id);
+static char *mpi_map_value_name(const lc_pass *pass, int id, char out[LC_IDENTIFIER]) {
+	const lc_node *value = mpi_map_node(pass, id);
 	if (value->op == LC_SCALAR) return lc_identifier("c_", value->name, out);
 	return lc_value_identifier(pass->p, "v", id, out);
 }
@@ -86,10 +86,10 @@ static void put_arrived(const lc_pass *pass, const lc_place *at, FILE *out) {
 		fputs(i ? "]" : " - first]", text);
 		fclose(text);
 	}
-	lc_put_join(node(pass, at->id), index[0], index[1], out);
+	lc_put_join(mpi_map_node(pass, at->id), index[0], index[1], out);
 }
 
-static void put_load(const lc_pass *pass, int place, lc_dtype t, FILE *out) {
+static void mpi_map_put_load(const lc_pass *pass, int place, lc_dtype t, FILE *out) {
 	const lc_place *at = &pass->places.at[place];
 	if (pass->arrives && at->kind == LC_PLACE_PART && at->id == pass->step->scatter) {
 		put_arrived(pass, at, out);
@@ -103,67 +103,69 @@ static void put_load(const lc_pass *pass, int place, lc_dtype t, FILE *out) {
 	fputs(called ? "])" : "]", out);
 }
 
-static bool put_leaf(void *context, int id, int view, FILE *out) {
+static bool mpi_map_put_leaf(void *context, int id, int view, FILE *out) {
 	const lc_pass *pass = context;
 	char name[LC_IDENTIFIER];
 	(void)view; /* steps keep in memory what slices are read of */
-	if (pass->source[id] == LC_LOADED) put_load(pass, pass->place[id], format(pass, id), out);
+	if (pass->source[id] == LC_LOADED)
+		mpi_map_put_load(pass, pass->place[id], mpi_map_format(pass, id), out);
 	else if (pass->source[id] == LC_NUMBER || lc_pass_stands_alone(pass, id))
-		fputs(value_name(pass, id, name), out);
+		fputs(mpi_map_value_name(pass, id, name), out);
 	else return false;
 	return true;
 }
 
-static bool is_rounded(void *context, int id) {
+static bool mpi_map_is_rounded(void *context, int id) {
 	const lc_pass *pass = context;
-	return pass->source[id] == LC_LOADED || node(pass, id)->op == LC_SCALAR ||
+	return pass->source[id] == LC_LOADED || mpi_map_node(pass, id)->op == LC_SCALAR ||
 	       (pass->source[id] == LC_NUMBER && pass->place[id] >= 0);
 }
 
-static void put_place(void *context, int id, int view, FILE *out) {
+static void mpi_map_put_place(void *context, int id, int view, FILE *out) {
 	const lc_pass *pass = context;
 	const lc_place *at = &pass->places.at[pass->whole[id]];
 	char name[LC_IDENTIFIER];
 	(void)view;
 	fprintf(out, "w_%s + (uint64_t)(", lc_map_place(pass, "", at, name));
 	lc_put_map_index(pass, at, out);
-	fprintf(out, "), %s", node(pass, id)->list >= 0 ? "(uint32_t)item" : "0");
+	fprintf(out, "), %s", mpi_map_node(pass, id)->list >= 0 ? "(uint32_t)item" : "0");
 }
 
 lc_text lc_map_text(lc_pass *pass) {
-	return (lc_text){pass->p, pass->c->out, put_leaf, is_rounded, put_place, pass, -1};
+	return (lc_text){
+		pass->p, pass->c->out, mpi_map_put_leaf, mpi_map_is_rounded, mpi_map_put_place, pass, -1};
 }
 
 /* What a value is made of, as it will be stored or kept. */
-static void put_made(lc_pass *pass, int id, bool stored) {
+static void mpi_map_put_made(lc_pass *pass, int id, bool stored) {
 	lc_text t = lc_map_text(pass);
 	int taken = lc_pass_taken(pass->p, id);
 	if (taken < 0) lc_put_operation(&t, id, stored);
 	else if (pass->source[taken] == LC_COMPUTED && !lc_pass_stands_alone(pass, taken))
-		put_made(pass, taken, stored);
-	else lc_put_value(&t, taken, format(pass, id));
+		mpi_map_put_made(pass, taken, stored);
+	else lc_put_value(&t, taken, mpi_map_format(pass, id));
 }
 
 /* ---- before the loops ---- */
 
-static void put_number(lc_pass *pass, int id) {
-	const lc_node *value = node(pass, id);
+static void mpi_map_put_number(lc_pass *pass, int id) {
+	const lc_node *value = mpi_map_node(pass, id);
 	FILE *out = pass->c->out;
 	char name[LC_IDENTIFIER], part[POINTER];
-	const char *type = lc_register_type(format(pass, id));
+	const char *type = lc_register_type(mpi_map_format(pass, id));
 	if (pass->place[id] >= 0) lc_mpi_part(pass->c, id, part, sizeof part);
-	fprintf(out, "\tconst %s %s = ", type, value_name(pass, id, name));
+	fprintf(out, "\tconst %s %s = ", type, mpi_map_value_name(pass, id, name));
 	if (value->op == LC_SCALAR)
 		fprintf(out, "(%s)run->sizes->scalar[%d]", type, lc_mpi_scalar(pass->c, id));
 	else if (value->op == LC_SIZE) lc_mpi_size(pass->c, id, out);
 	else if (pass->place[id] >= 0)
-		fprintf(out, "%s*(const %s *)%s%sdata)", lc_load_call(format(pass, id)),
-		        lc_memory_type(format(pass, id)), LC_OF(part));
-	else put_made(pass, id, false);
+		fprintf(out, "%s*(const %s *)%s%sdata)", lc_load_call(mpi_map_format(pass, id)),
+		        lc_memory_type(mpi_map_format(pass, id)), LC_OF(part));
+	else mpi_map_put_made(pass, id, false);
 	fputs(";\n", out);
 }
 
-static bool is_stored(const lc_pass *pass, int owner) {
+static bool mpi_map_is_stored(const lc_pass *pass, int owner) {
 	for (size_t i = 0; i < pass->stores.count; i++)
 		if (lc_mpi_owner(pass->c, pass->stores.at[i]) == owner) return true;
 	return false;
@@ -184,7 +186,7 @@ static bool aliased(const lc_pass *pass, const lc_place *at) {
 static int gather_of(const lc_pass *pass, int id) {
 	const lc_ids *gathers = &pass->step->gathers;
 	for (int i = 0; i < gathers->count; i++)
-		if (node(pass, gathers->at[i])->in[0] == id && pass->c->steps->storage[id] < 0)
+		if (mpi_map_node(pass, gathers->at[i])->in[0] == id && pass->c->steps->storage[id] < 0)
 			return gathers->at[i];
 	return -1;
 }
@@ -193,16 +195,17 @@ static int gather_of(const lc_pass *pass, int id) {
 static bool put_ends(lc_pass *pass, const lc_place *at) {
 	FILE *out = pass->c->out;
 	char name[LC_IDENTIFIER], part[POINTER], space[POINTER];
-	const char *type = lc_memory_type(format(pass, at->id));
+	const char *type = lc_memory_type(mpi_map_format(pass, at->id));
 	int gather = gather_of(pass, at->id), outer = pass->loops.count ? pass->loops.first[1] : 0;
 	if (at->id == pass->step->scatter) {
 		fprintf(out,
 		        "\tconst %s *restrict p_arrived = arrived, *restrict p_mine = (const %s "
 		        "*)(%s)->data + skip;\n",
-		        type, type, lc_mpi_part(pass->c, node(pass, at->id)->in[0], part, sizeof part));
+		        type, type,
+		        lc_mpi_part(pass->c, mpi_map_node(pass, at->id)->in[0], part, sizeof part));
 		fprintf(out, "\tconst int64_t first = from * rt_product(%s, %d, %d);\n",
 		        lc_mpi_part(pass->c, pass->step->space, space, sizeof space), outer,
-		        node(pass, pass->step->space)->rank);
+		        mpi_map_node(pass, pass->step->space)->rank);
 	} else if (gather >= 0) {
 		bool into = lc_mpi_root(pass->c, gather) !=
 		            gather; /* the state that it is gathered into, which may be read beside */
@@ -214,9 +217,10 @@ static bool put_ends(lc_pass *pass, const lc_place *at) {
 }
 
 static void put_pointer(lc_pass *pass, const lc_place *at) {
-	lc_dtype t = format(pass, at->id);
+	lc_dtype t = mpi_map_format(pass, at->id);
 	char name[LC_IDENTIFIER], part[POINTER], view[POINTER];
-	bool written = at->view < 0 && (is_stored(pass, at->id) || pass->source[at->id] == LC_RESULT);
+	bool written =
+		at->view < 0 && (mpi_map_is_stored(pass, at->id) || pass->source[at->id] == LC_RESULT);
 	lc_mpi_part(pass->c, at->id, part, sizeof part);
 	if (pass->arrives && at->view < 0 && put_ends(pass, at)) return;
 	fprintf(pass->c->out, "\t%s%s *%s%s = ", written ? "" : "const ", lc_memory_type(t),
@@ -246,7 +250,7 @@ static void put_strides(lc_pass *pass, const lc_place *at) {
 /* Single numbers that are only read are variables, not pointers. */
 static bool needs_pointer(const lc_pass *pass, const lc_place *at) {
 	if (at->kind == LC_PLACE_WHOLE) return false;
-	return node(pass, at->id)->rank > 0 || is_stored(pass, at->id) ||
+	return mpi_map_node(pass, at->id)->rank > 0 || mpi_map_is_stored(pass, at->id) ||
 	       pass->source[at->id] == LC_RESULT;
 }
 
@@ -268,7 +272,7 @@ static bool is_ranged(const lc_pass *pass, int l) {
 	return l == pass->cut_loop || (l == 0 && pass->ranged);
 }
 
-static void put_bounds(lc_pass *pass) {
+static void mpi_map_put_bounds(lc_pass *pass) {
 	char part[POINTER];
 	lc_mpi_part(pass->c, pass->step->space, part, sizeof part);
 	for (int l = 0; l < pass->loops.count; l++) {
@@ -287,7 +291,7 @@ static void put_bounds(lc_pass *pass) {
 
 /* ---- loops ---- */
 
-static bool stored(const lc_pass *pass, int id) {
+static bool mpi_map_stored(const lc_pass *pass, int id) {
 	for (size_t i = 0; i < pass->stores.count; i++)
 		if (pass->stores.at[i] == id) return true;
 	return false;
@@ -296,9 +300,9 @@ static bool stored(const lc_pass *pass, int id) {
 static void put_variable(lc_pass *pass, int id, int depth) {
 	char name[LC_IDENTIFIER];
 	lc_put_tabs(depth, pass->c->out);
-	fprintf(pass->c->out, "const %s %s = ", lc_register_type(format(pass, id)),
-	        value_name(pass, id, name));
-	put_made(pass, id, stored(pass, id) && pass->uses[id] == 1);
+	fprintf(pass->c->out, "const %s %s = ", lc_register_type(mpi_map_format(pass, id)),
+	        mpi_map_value_name(pass, id, name));
+	mpi_map_put_made(pass, id, mpi_map_stored(pass, id) && pass->uses[id] == 1);
 	fputs(";\n", pass->c->out);
 }
 
@@ -307,15 +311,15 @@ static void put_store(lc_pass *pass, int id, int depth) {
 	char name[LC_IDENTIFIER];
 	lc_place at =
 		lc_place_of(pass->p, pass->step->space, LC_PLACE_PART, lc_mpi_owner(pass->c, id), -1);
-	lc_dtype t = format(pass, id);
+	lc_dtype t = mpi_map_format(pass, id);
 	bool called = strcmp(lc_store_call(t), "(") != 0;
 	lc_put_tabs(depth, out);
 	fprintf(out, "%s[", lc_map_place(pass, "p", &at, name));
 	lc_put_map_index(pass, &at, out);
 	fprintf(out, "] = %s", called ? lc_store_call(t) : "");
-	if (pass->source[id] == LC_LOADED) put_load(pass, pass->place[id], t, out);
-	else if (lc_pass_stands_alone(pass, id)) fputs(value_name(pass, id, name), out);
-	else put_made(pass, id, true);
+	if (pass->source[id] == LC_LOADED) mpi_map_put_load(pass, pass->place[id], t, out);
+	else if (lc_pass_stands_alone(pass, id)) fputs(mpi_map_value_name(pass, id, name), out);
+	else mpi_map_put_made(pass, id, true);
 	fputs(called ? ");\n" : ";\n", out);
 }
 
@@ -331,8 +335,8 @@ static void put_body(lc_pass *pass, int depth) {
  * the same element. */
 static bool same_slice(const lc_pass *pass, const lc_place *at) {
 	if (!pass->arrives || pass->step->gathers.count == 0) return false;
-	const lc_node *value = node(pass, at->view >= 0 ? at->view : at->id),
-				  *g = node(pass, pass->step->gathers.at[0]);
+	const lc_node *value = mpi_map_node(pass, at->view >= 0 ? at->view : at->id),
+				  *g = mpi_map_node(pass, pass->step->gathers.at[0]);
 	return gather_of(pass, at->id) >= 0 ||
 	       (value->op == LC_SLICE && value->axis == g->axis && value->d == g->d);
 }
@@ -436,9 +440,9 @@ static void put_inside(lc_pass *pass) {
 	if (lc_mpi_may_be_absent(pass->c, pass->step->space))
 		fprintf(pass->c->out, "\tif (!%s%shere) return;\n", LC_OF(part));
 	for (int id = 0; id < (int)pass->p->nodes.count; id++)
-		if (pass->source[id] == LC_NUMBER) put_number(pass, id);
+		if (pass->source[id] == LC_NUMBER) mpi_map_put_number(pass, id);
 	put_places(pass);
-	put_bounds(pass);
+	mpi_map_put_bounds(pass);
 	for (size_t i = 0; i < pass->results.count; i++)
 		if (lc_sum_loops(pass, pass->results.at[i]) < 0 ||
 		    lc_sum_carried(pass, pass->results.at[i]))
@@ -458,7 +462,7 @@ typedef enum takes {
 	ARRIVED, /* of a ring: item, from, to of the outer loop, arrived, skip */
 } takes;
 
-static void put_head(FILE *out, const char *name, takes what) {
+static void mpi_map_put_head(FILE *out, const char *name, takes what) {
 	static const char *const rest[] = {
 		[NOTHING] = "",
 		[ITEM] = ", int64_t item",
@@ -479,8 +483,8 @@ static lk_status touch_places(lc_pass *pass) {
 	return LK_OK;
 }
 
-static lk_status put_function(lc_mpi *mpi, const lc_step *step, const char *name, takes what,
-                              int cut) {
+static lk_status mpi_map_put_function(lc_mpi *mpi, const lc_step *step, const char *name,
+                                      takes what, int cut) {
 	lc_pass pass;
 	lk_status status = lc_pass_open(mpi, step, &pass);
 	if (status == LK_OK && pass.results.count > SUMS) {
@@ -491,7 +495,7 @@ static lk_status put_function(lc_mpi *mpi, const lc_step *step, const char *name
 	if (status == LK_OK) {
 		pass.ranged = pass.arrives = what == ARRIVED;
 		if (cut >= 0) lc_pass_cut(&pass, cut);
-		put_head(mpi->out, name, what);
+		mpi_map_put_head(mpi->out, name, what);
 		put_inside(&pass);
 		fputs("}\n\n", mpi->out);
 		status = touch_places(&pass);
@@ -501,15 +505,15 @@ static lk_status put_function(lc_mpi *mpi, const lc_step *step, const char *name
 }
 
 lk_status lc_mpi_range(lc_mpi *mpi, const lc_step *step, const char *name, int cut) {
-	return put_function(mpi, step, name, TRIPS, cut);
+	return mpi_map_put_function(mpi, step, name, TRIPS, cut);
 }
 
 /* Sums that are complete inside of one trip; others are begun and stored once for a pass. */
 lk_status lc_mpi_cuts(lc_mpi *mpi, const lc_step *step, int cut, bool *can) {
 	lc_pass pass;
 	lk_status status = lc_pass_open(mpi, step, &pass);
-	*can = status == LK_OK && cut < node(&pass, step->space)->rank &&
-	       node(&pass, step->space)->dim[cut] != 0;
+	*can = status == LK_OK && cut < mpi_map_node(&pass, step->space)->rank &&
+	       mpi_map_node(&pass, step->space)->dim[cut] != 0;
 	if (*can) lc_pass_cut(&pass, cut);
 	for (size_t i = 0; i < pass.results.count && *can; i++)
 		*can = lc_sum_loops(&pass, pass.results.at[i]) > pass.cut_loop;
@@ -518,7 +522,7 @@ lk_status lc_mpi_cuts(lc_mpi *mpi, const lc_step *step, int cut, bool *can) {
 }
 
 lk_status lc_mpi_ring_pass(lc_mpi *mpi, const lc_step *step, const char *name) {
-	return put_function(mpi, step, name, ARRIVED, -1);
+	return mpi_map_put_function(mpi, step, name, ARRIVED, -1);
 }
 
 lk_status lc_mpi_outer(lc_mpi *mpi, const lc_step *step, int *outer) {
@@ -532,9 +536,9 @@ lk_status lc_mpi_outer(lc_mpi *mpi, const lc_step *step, int *outer) {
 lk_status lc_mpi_map(lc_mpi *mpi, const lc_step *step) {
 	char name[LC_IDENTIFIER], each[LC_IDENTIFIER + 4], space[LC_IDENTIFIER];
 	lc_mpi_function(mpi, step, name);
-	if (step->list < 0) return put_function(mpi, step, name, NOTHING, -1);
+	if (step->list < 0) return mpi_map_put_function(mpi, step, name, NOTHING, -1);
 	snprintf(each, sizeof each, "%s_of", name);
-	LK_TRY(put_function(mpi, step, each, ITEM, -1));
+	LK_TRY(mpi_map_put_function(mpi, step, each, ITEM, -1));
 	fprintf(mpi->out,
 	        "static void %s(rt_run *run) {\n\tfor (int64_t item = 0; item < rt_items(run, %s); "
 	        "item++) %s_of(run, item);\n}\n\n",

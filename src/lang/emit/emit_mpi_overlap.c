@@ -16,32 +16,33 @@ enum {
 	CHOICES = 16 /* RT_CHOICES */
 };
 
-static const lc_node *node(const lc_mpi *mpi, int id) {
+static const lc_node *mpi_overlap_node(const lc_mpi *mpi, int id) {
 	return &mpi->p->nodes.at[id];
 }
 
 static bool is_matmul(const lc_mpi *mpi, const lc_step *step) {
-	const lc_node *value = node(mpi, step->values.at[0]);
+	const lc_node *value = mpi_overlap_node(mpi, step->values.at[0]);
 	return step->kind == LC_STEP_CONTRACT && value->op == LC_MATMUL && !value->ta && step->list < 0;
 }
 
 static int comm_of(const lc_mpi *mpi, const lc_step *step, lc_op op) {
 	if (step->kind != LC_STEP_COMM && step->kind != LC_STEP_SEND) return -1;
-	return step->values.count >= 1 && node(mpi, step->values.at[0])->op == op && step->list < 0
+	return step->values.count >= 1 && mpi_overlap_node(mpi, step->values.at[0])->op == op &&
+	               step->list < 0
 	           ? step->values.at[0]
 	           : -1;
 }
 
 /* The value whose memory an operand is. */
-static bool is_of(const lc_mpi *mpi, int operand, int id) {
+static bool overlap_is_of(const lc_mpi *mpi, int operand, int id) {
 	return lc_mpi_root(mpi, operand) == lc_mpi_root(mpi, id);
 }
 
 /* ---- a matmul and what takes its rows ---- */
 
 /* Either the function that makes rows of a sub for the ring, or that which uses what came. */
-static void put_rows(lc_mpi *mpi, int matmul, int rows_of, bool makes, const char *name) {
-	const lc_node *value = node(mpi, matmul), *x = node(mpi, rows_of);
+static void overlap_put_rows(lc_mpi *mpi, int matmul, int rows_of, bool makes, const char *name) {
+	const lc_node *value = mpi_overlap_node(mpi, matmul), *x = mpi_overlap_node(mpi, rows_of);
 	char a[POINTER], y[POINTER], width[POINTER];
 	lc_mpi_part(mpi, value->in[0], a, sizeof a), lc_mpi_part(mpi, matmul, y, sizeof y),
 		lc_mpi_part(mpi, rows_of, width, sizeof width);
@@ -62,15 +63,16 @@ static void put_rows(lc_mpi *mpi, int matmul, int rows_of, bool makes, const cha
 
 /* The ring's function, which needs the matmul's right operand ready; or the product as a whole
  * before it, or behind. */
-static void put_around(lc_mpi *mpi, const lc_step *step, int matmul, bool makes, const char *name) {
+static void overlap_put_around(lc_mpi *mpi, const lc_step *step, int matmul, bool makes,
+                               const char *name) {
 	char a[POINTER], b[POINTER], y[POINTER], function[LC_IDENTIFIER], product[4 * POINTER];
-	const lc_node *value = node(mpi, matmul);
+	const lc_node *value = mpi_overlap_node(mpi, matmul);
 	int choice = mpi->choices++;
 	fprintf(mpi->out, "static void %s(rt_run *run) {\n", lc_mpi_function(mpi, step, function));
 	if (lc_mpi_may_be_absent(mpi, matmul))
 		fprintf(mpi->out, "\tif (!(%s)->here) return;\n", lc_mpi_part(mpi, matmul, y, sizeof y));
 	fprintf(mpi->out, "\trt_make_ready(run, 0, %s);\n",
-	        lc_mpi_part(mpi, node(mpi, matmul)->in[1], b, sizeof b));
+	        lc_mpi_part(mpi, mpi_overlap_node(mpi, matmul)->in[1], b, sizeof b));
 	if (choice >= CHOICES) {
 		fprintf(mpi->out, "\t%s(run, false);\n}\n\n", name);
 		return;
@@ -91,7 +93,7 @@ static void put_around(lc_mpi *mpi, const lc_step *step, int matmul, bool makes,
 /* Rows of a product are cut along its dim d only where d is no dim of columns, and a row lies in
  * one chunk. */
 static bool cut_by_rows(const lc_mpi *mpi, int id, int d) {
-	return d < node(mpi, id)->rank - 1;
+	return d < mpi_overlap_node(mpi, id)->rank - 1;
 }
 
 static lk_status put_scattered(lc_mpi *mpi, const lc_step *step, bool *done) {
@@ -108,23 +110,24 @@ static lk_status put_scattered(lc_mpi *mpi, const lc_step *step, bool *done) {
 		if (scatter < 0) return LK_OK;
 		ring = (lc_ring){.scatter = scatter,
 		                 .sends = -1,
-		                 .axis = node(mpi, scatter)->axis,
-		                 .d = node(mpi, scatter)->d};
+		                 .axis = mpi_overlap_node(mpi, scatter)->axis,
+		                 .d = mpi_overlap_node(mpi, scatter)->d};
 	}
 	int matmul = first->values.at[0];
-	if (ring.scatter < 0 || !is_of(mpi, node(mpi, ring.scatter)->in[0], matmul) ||
+	if (ring.scatter < 0 ||
+	    !overlap_is_of(mpi, mpi_overlap_node(mpi, ring.scatter)->in[0], matmul) ||
 	    !cut_by_rows(mpi, matmul, ring.d))
 		return LK_OK;
 	snprintf(work, sizeof work, "%s_rows", lc_mpi_function(mpi, step, name));
-	ring.produce = work, ring.rows_of = matmul, ring.left = node(mpi, matmul)->in[0],
+	ring.produce = work, ring.rows_of = matmul, ring.left = mpi_overlap_node(mpi, matmul)->in[0],
 	ring.chunks = step->chunks;
 	if (ring.pass && !lc_ring_fits(mpi, &ring, &why)) return LK_OK;
 	strcat(name, "_ring");
 	snprintf(pass, sizeof pass, "%s_pass", name);
-	put_rows(mpi, matmul, matmul, true, work);
+	overlap_put_rows(mpi, matmul, matmul, true, work);
 	if (ring.pass) LK_TRY(lc_mpi_ring_pass(mpi, second, pass));
 	LK_TRY(lc_ring_write(mpi, &ring, name));
-	put_around(mpi, step, matmul, true, name);
+	overlap_put_around(mpi, step, matmul, true, name);
 	*done = true;
 	return LK_OK;
 }
@@ -134,9 +137,11 @@ static lk_status put_gathered(lc_mpi *mpi, const lc_step *step, bool *done) {
 	int gather = step->part_count == 2 ? comm_of(mpi, &step->parts[0], LC_ALLGATHER) : -1;
 	if (gather < 0 || !is_matmul(mpi, &step->parts[1])) return LK_OK;
 	int matmul = step->parts[1].values.at[0];
-	const lc_node *value = node(mpi, gather), *taken = node(mpi, value->in[0]);
-	if (!is_of(mpi, node(mpi, matmul)->in[0], gather) ||
-	    is_of(mpi, node(mpi, matmul)->in[1], gather) || !cut_by_rows(mpi, gather, value->d))
+	const lc_node *value = mpi_overlap_node(mpi, gather),
+				  *taken = mpi_overlap_node(mpi, value->in[0]);
+	if (!overlap_is_of(mpi, mpi_overlap_node(mpi, matmul)->in[0], gather) ||
+	    overlap_is_of(mpi, mpi_overlap_node(mpi, matmul)->in[1], gather) ||
+	    !cut_by_rows(mpi, gather, value->d))
 		return LK_OK;
 	if (taken->layout[value->axis].turn != 0) return LK_OK;
 	lc_ring ring = {.scatter = -1,
@@ -149,16 +154,16 @@ static lk_status put_gathered(lc_mpi *mpi, const lc_step *step, bool *done) {
 	snprintf(work, sizeof work, "%s_rows", lc_mpi_function(mpi, step, name));
 	ring.arrive = work, ring.rows_of = ring.left = gather;
 	strcat(name, "_ring");
-	put_rows(mpi, matmul, gather, false, work);
+	overlap_put_rows(mpi, matmul, gather, false, work);
 	LK_TRY(lc_ring_write(mpi, &ring, name));
-	put_around(mpi, step, matmul, false, name);
+	overlap_put_around(mpi, step, matmul, false, name);
 	*done = true;
 	return LK_OK;
 }
 
 /* ---- a hand-over between groups ---- */
 
-static bool has(const lc_ids *ids, int id) {
+static bool overlap_has(const lc_ids *ids, int id) {
 	for (int i = 0; i < ids->count; i++)
 		if (ids->at[i] == id) return true;
 	return false;
@@ -167,8 +172,9 @@ static bool has(const lc_ids *ids, int id) {
 /* Whether nothing but one step reads a value. */
 static bool read_only_by(const lc_mpi *mpi, int id, const lc_step *step) {
 	for (int user = 0; user < (int)mpi->p->nodes.count; user++)
-		for (int k = 0; k < node(mpi, user)->inputs; k++)
-			if (node(mpi, user)->in[k] == id && !has(&step->values, user)) return false;
+		for (int k = 0; k < mpi_overlap_node(mpi, user)->inputs; k++)
+			if (mpi_overlap_node(mpi, user)->in[k] == id && !overlap_has(&step->values, user))
+				return false;
 	return true;
 }
 
@@ -182,7 +188,7 @@ static bool see_handover(const lc_mpi *mpi, const lc_step *step, lc_step *pass, 
 		send = comm_of(mpi, &step->parts[2], LC_SEND);
 	int gather = comm_of(mpi, &step->parts[3], LC_ALLGATHER);
 	if (scatter < 0 || send < 0 || gather < 0 ||
-	    node(mpi, send)->at.axis == node(mpi, scatter)->axis)
+	    mpi_overlap_node(mpi, send)->at.axis == mpi_overlap_node(mpi, scatter)->axis)
 		return false;
 	*pass = step->parts[1], pass->scatter = scatter;
 	*give =
@@ -190,8 +196,9 @@ static bool see_handover(const lc_mpi *mpi, const lc_step *step, lc_step *pass, 
 	*take =
 		(lc_ring){.scatter = -1, .gather = {gather}, .gathers = 1, .sends = send, .rows_of = -1};
 	if (!lc_ring_ends(mpi, give, &why) || !lc_ring_ends(mpi, take, &why)) return false;
-	int given = node(mpi, send)->in[0];
-	bool chained = has(&pass->writes, given) && is_of(mpi, node(mpi, gather)->in[0], send) &&
+	int given = mpi_overlap_node(mpi, send)->in[0];
+	bool chained = overlap_has(&pass->writes, given) &&
+	               overlap_is_of(mpi, mpi_overlap_node(mpi, gather)->in[0], send) &&
 	               read_only_by(mpi, scatter, pass);
 	bool fit =
 		lc_ring_alike(mpi, pass->space, scatter, -1) && lc_ring_alike(mpi, given, scatter, -1);

@@ -2,8 +2,8 @@
 #include "lang/emit/emit_internal.h"
 
 /* A part of a step as a step of its own, whose function is named after the part. */
-static lk_status put_part(lc_mpi *mpi, const lc_step *step, lc_step_kind kind, int *id,
-                          const char *helper) {
+static lk_status plain_put_part(lc_mpi *mpi, const lc_step *step, lc_step_kind kind, int *id,
+                                const char *helper) {
 	lc_step part = *step;
 	const char *before = mpi->helper;
 	mpi->helper = helper;
@@ -14,7 +14,7 @@ static lk_status put_part(lc_mpi *mpi, const lc_step *step, lc_step_kind kind, i
 	return status;
 }
 
-static void put_call(lc_mpi *mpi, const lc_step *step, const char *helper) {
+static void plain_put_call(lc_mpi *mpi, const lc_step *step, const char *helper) {
 	const char *before = mpi->helper;
 	char name[LC_IDENTIFIER];
 	mpi->helper = helper;
@@ -27,17 +27,17 @@ lk_status lc_mpi_ring_plain(lc_mpi *mpi, const lc_step *step) {
 	int scatter = step->scatter;
 	const char **gathers = LK_ARRAY(&mpi->arena, const char *, (size_t)step->gathers.count + 1);
 	if (!gathers) return lk_oom(mpi->err);
-	if (scatter >= 0) LK_TRY(put_part(mpi, step, LC_STEP_COMM, &scatter, "scatter"));
-	LK_TRY(put_part(mpi, step, LC_STEP_MAP, NULL, "pass"));
+	if (scatter >= 0) LK_TRY(plain_put_part(mpi, step, LC_STEP_COMM, &scatter, "scatter"));
+	LK_TRY(plain_put_part(mpi, step, LC_STEP_MAP, NULL, "pass"));
 	for (int i = 0; i < step->gathers.count; i++) {
 		gathers[i] = lk_arena_printf(&mpi->arena, "gather%d", i + 1);
 		if (!gathers[i]) return lk_oom(mpi->err);
-		LK_TRY(put_part(mpi, step, LC_STEP_COMM, &step->gathers.at[i], gathers[i]));
+		LK_TRY(plain_put_part(mpi, step, LC_STEP_COMM, &step->gathers.at[i], gathers[i]));
 	}
 	fprintf(mpi->out, "static void %s(rt_run *run) {\n", lc_mpi_function(mpi, step, name));
-	if (scatter >= 0) put_call(mpi, step, "scatter");
-	put_call(mpi, step, "pass");
-	for (int i = 0; i < step->gathers.count; i++) put_call(mpi, step, gathers[i]);
+	if (scatter >= 0) plain_put_call(mpi, step, "scatter");
+	plain_put_call(mpi, step, "pass");
+	for (int i = 0; i < step->gathers.count; i++) plain_put_call(mpi, step, gathers[i]);
 	fputs("}\n\n", mpi->out);
 	return LK_OK;
 }

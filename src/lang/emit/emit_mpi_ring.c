@@ -9,7 +9,7 @@ enum {
 	POINTER = 160
 };
 
-static const lc_node *node(const lc_mpi *mpi, int id) {
+static const lc_node *mpi_ring_node(const lc_mpi *mpi, int id) {
 	return &mpi->p->nodes.at[id];
 }
 
@@ -17,7 +17,7 @@ static const lc_node *node(const lc_mpi *mpi, int id) {
 
 /* Whether two values have the same extents on every rank, but for how they lie along `axis`. */
 bool lc_ring_alike(const lc_mpi *mpi, int a, int b, int axis) {
-	const lc_node *x = node(mpi, a), *y = node(mpi, b);
+	const lc_node *x = mpi_ring_node(mpi, a), *y = mpi_ring_node(mpi, b);
 	if (x->rank != y->rank || x->list != y->list ||
 	    memcmp(x->dim, y->dim, sizeof *x->dim * x->rank) != 0)
 		return false;
@@ -35,16 +35,16 @@ static bool sliced_plainly(const lc_node *node, int axis, int d) {
 
 bool lc_ring_ends(const lc_mpi *mpi, lc_ring *ring, const char **why) {
 	int first = ring->scatter >= 0 ? ring->scatter : ring->gather[0];
-	ring->axis = node(mpi, first)->axis, ring->d = node(mpi, first)->d;
+	ring->axis = mpi_ring_node(mpi, first)->axis, ring->d = mpi_ring_node(mpi, first)->d;
 	for (int i = 0; i < ring->gathers; i++) {
-		int taken = node(mpi, ring->gather[i])->in[0];
+		int taken = mpi_ring_node(mpi, ring->gather[i])->in[0];
 		*why = "its collectives are along different dims or of different shapes";
-		if (node(mpi, ring->gather[i])->axis != ring->axis ||
-		    node(mpi, ring->gather[i])->d != ring->d)
+		if (mpi_ring_node(mpi, ring->gather[i])->axis != ring->axis ||
+		    mpi_ring_node(mpi, ring->gather[i])->d != ring->d)
 			return false;
 		if (!lc_ring_alike(mpi, first, taken, ring->axis)) return false;
 		*why = "its slices are not those of this rank";
-		if (!sliced_plainly(node(mpi, taken), ring->axis, ring->d)) return false;
+		if (!sliced_plainly(mpi_ring_node(mpi, taken), ring->axis, ring->d)) return false;
 	}
 	return true;
 }
@@ -58,15 +58,15 @@ bool lc_ring_see(const lc_mpi *mpi, const lc_step *step, lc_ring *out, const cha
 	if (step->scatter >= 0 && mpi->steps->storage[step->scatter] >= 0) return false;
 	for (int i = 0; i < step->gathers.count; i++) out->gather[out->gathers++] = step->gathers.at[i];
 	if (!lc_ring_ends(mpi, out, why)) return false;
-	int first = out->scatter >= 0 ? out->scatter : node(mpi, out->gather[0])->in[0];
+	int first = out->scatter >= 0 ? out->scatter : mpi_ring_node(mpi, out->gather[0])->in[0];
 	*why = "its pass goes over other elements than the slices of its collectives";
 	return lc_ring_alike(mpi, step->space, first, -1) &&
-	       sliced_plainly(node(mpi, step->space), out->axis, out->d);
+	       sliced_plainly(mpi_ring_node(mpi, step->space), out->axis, out->d);
 }
 
 /* ---- sums ---- */
 
-static const char *suffix(lc_dtype t) {
+static const char *ring_suffix(lc_dtype t) {
 	return t == LC_F64 ? "" : lc_is_real(t) ? "f" : t >= LC_U64 && t <= LC_U8 ? "u" : "l";
 }
 
@@ -85,12 +85,12 @@ void lc_put_join(const lc_node *scatter, const char *a, const char *b, FILE *out
 		        sum                          ? "add"
 		        : scatter->reduce == LC_RMAX ? "max"
 		                                     : "min",
-		        suffix(t), load, a, load, b);
+		        ring_suffix(t), load, a, load, b);
 	fputs(narrow ? "))" : ")", out);
 }
 
 static void put_add(const lc_mpi *mpi, const lc_ring *ring, const char *name) {
-	const lc_node *value = node(mpi, ring->scatter);
+	const lc_node *value = mpi_ring_node(mpi, ring->scatter);
 	const char *type = lc_memory_type((lc_dtype)value->dtype);
 	fprintf(mpi->out, "static void %s_add(void *sum, const void *mine, int64_t count) {\n", name);
 	fprintf(mpi->out, "\t%s *restrict s = sum;\n\tconst %s *restrict m = mine;\n", type, type);
@@ -103,16 +103,16 @@ static void put_add(const lc_mpi *mpi, const lc_ring *ring, const char *name) {
 /* ---- the pass ---- */
 
 /* Whether a gather's operand lies in memory of its own beside, for others to read. */
-static bool kept(const lc_mpi *mpi, int gather) {
-	return mpi->steps->storage[node(mpi, gather)->in[0]] >= 0;
+static bool ring_kept(const lc_mpi *mpi, int gather) {
+	return mpi->steps->storage[mpi_ring_node(mpi, gather)->in[0]] >= 0;
 }
 
 static void put_copies(const lc_mpi *mpi, const lc_ring *ring) {
 	char to[POINTER], from[POINTER];
 	for (int i = 0; i < ring->gathers; i++) {
-		int taken = node(mpi, ring->gather[i])->in[0];
-		if (!kept(mpi, ring->gather[i])) continue;
-		const char *type = lc_memory_type((lc_dtype)node(mpi, taken)->dtype);
+		int taken = mpi_ring_node(mpi, ring->gather[i])->in[0];
+		if (!ring_kept(mpi, ring->gather[i])) continue;
+		const char *type = lc_memory_type((lc_dtype)mpi_ring_node(mpi, taken)->dtype);
 		fprintf(mpi->out,
 		        "\tif (piece->count) memcpy((%s *)(%s)->data + piece->at, (%s *)(%s)->data + "
 		        "piece->begin, (size_t)piece->count * sizeof(%s));\n",
@@ -121,9 +121,9 @@ static void put_copies(const lc_mpi *mpi, const lc_ring *ring) {
 	}
 }
 
-static void put_last(const lc_mpi *mpi, const lc_ring *ring, const char *name) {
+static void ring_put_last(const lc_mpi *mpi, const lc_ring *ring, const char *name) {
 	char part[POINTER];
-	int space = ring->pass->space, rank = node(mpi, space)->rank;
+	int space = ring->pass->space, rank = mpi_ring_node(mpi, space)->rank;
 	fprintf(mpi->out,
 	        "static void %s_last(void *self, const void *arrived, const rt_ring_piece *piece) {\n",
 	        name);
@@ -155,7 +155,7 @@ static void put_bare_last(const lc_mpi *mpi, const lc_ring *ring, const char *na
 	fputs("\trt_run *run = self;\n\tint64_t item = piece->item;\n\t(void)arrived, (void)item;\n",
 	      mpi->out);
 	if (ring->scatter >= 0) {
-		const lc_node *value = node(mpi, ring->scatter);
+		const lc_node *value = mpi_ring_node(mpi, ring->scatter);
 		const char *type = lc_memory_type((lc_dtype)value->dtype);
 		fprintf(
 			mpi->out,
@@ -175,7 +175,7 @@ static void put_bare_last(const lc_mpi *mpi, const lc_ring *ring, const char *na
 /* ---- the ring itself ---- */
 
 static void put_items(const lc_mpi *mpi, const lc_ring *ring) {
-	int whole = ring->scatter >= 0 ? node(mpi, ring->scatter)->in[0] : ring->gather[0];
+	int whole = ring->scatter >= 0 ? mpi_ring_node(mpi, ring->scatter)->in[0] : ring->gather[0];
 	char part[POINTER], number[LC_IDENTIFIER];
 	fprintf(mpi->out, "\tint64_t items = rt_items(run, %s);\n", lc_mpi_number(mpi, whole, number));
 	fputs("\trt_ring_item *tensor = rt_ring_memory((size_t)items, sizeof *tensor);\n", mpi->out);
@@ -195,30 +195,30 @@ static void put_unit(const lc_mpi *mpi, const lc_ring *ring) {
 	int space = ring->pass ? ring->pass->space : ring->sends;
 	char number[LC_IDENTIFIER];
 	if (ring->produce || ring->arrive) {
-		int rank = node(mpi, ring->rows_of)->rank,
+		int rank = mpi_ring_node(mpi, ring->rows_of)->rank,
 			from = ring->pass && ring->outer < rank - 1 ? ring->outer : rank - 1;
 		fprintf(mpi->out, "\t\t.unit = rt_product(run->part[%s], %d, %d),\n",
 		        lc_mpi_number(mpi, ring->rows_of, number), from, rank);
 	} else if (space >= 0 && ring->outer == ring->d) fputs("\t\t.by_runs = true,\n", mpi->out);
-	else if (space >= 0 && ring->outer < node(mpi, space)->rank)
+	else if (space >= 0 && ring->outer < mpi_ring_node(mpi, space)->rank)
 		fprintf(mpi->out, "\t\t.unit = rt_product(run->part[%s], %d, %d),\n",
-		        lc_mpi_number(mpi, space, number), ring->outer, node(mpi, space)->rank);
+		        lc_mpi_number(mpi, space, number), ring->outer, mpi_ring_node(mpi, space)->rank);
 }
 
-static void put_sizes(const lc_mpi *mpi, const lc_ring *ring) {
+static void ring_put_sizes(const lc_mpi *mpi, const lc_ring *ring) {
 	if (ring->scatter >= 0)
 		fprintf(mpi->out, "\t\t.part_size = sizeof(%s), .neutral = &neutral,\n",
-		        lc_memory_type((lc_dtype)node(mpi, ring->scatter)->dtype));
+		        lc_memory_type((lc_dtype)mpi_ring_node(mpi, ring->scatter)->dtype));
 	if (ring->gathers == 0) return;
 	fprintf(mpi->out, "\t\t.gathers = %d, .whole_size = {", ring->gathers);
 	for (int i = 0; i < ring->gathers; i++)
 		fprintf(mpi->out, "%ssizeof(%s)", i ? ", " : "",
-		        lc_memory_type((lc_dtype)node(mpi, ring->gather[i])->dtype));
+		        lc_memory_type((lc_dtype)mpi_ring_node(mpi, ring->gather[i])->dtype));
 	fputs("},\n", mpi->out);
 }
 
 static void put_neutral(const lc_mpi *mpi, const lc_ring *ring) {
-	const lc_node *value = node(mpi, ring->scatter);
+	const lc_node *value = mpi_ring_node(mpi, ring->scatter);
 	lc_dtype t = (lc_dtype)value->dtype;
 	const char *text = value->reduce == LC_SUM    ? "0"
 	                   : value->reduce == LC_RMAX ? lc_lowest_text(t)
@@ -227,7 +227,7 @@ static void put_neutral(const lc_mpi *mpi, const lc_ring *ring) {
 }
 
 /* The coordinate of a group along its axis. */
-static void put_place(const lc_mpi *mpi, const lc_group *group) {
+static void ring_put_place(const lc_mpi *mpi, const lc_group *group) {
 	int index = lc_mpi_index((lc_mpi *)mpi, group->index);
 	if (index >= 0)
 		fprintf(mpi->out, "(int)run->sizes->index[%d] + %lld", index, (long long)group->offset);
@@ -235,21 +235,21 @@ static void put_place(const lc_mpi *mpi, const lc_group *group) {
 }
 
 static void put_hop(const lc_mpi *mpi, const lc_ring *ring) {
-	const lc_node *value = node(mpi, ring->sends);
+	const lc_node *value = mpi_ring_node(mpi, ring->sends);
 	int slice = ring->gives ? value->in[0] : ring->sends;
 	char part[POINTER];
 	fprintf(mpi->out, "\t\t.hop = {run->mesh.along[%d], true, ", value->at.axis);
-	if (ring->gives) put_place(mpi, &value->at), fputs(", -1", mpi->out);
-	else fputs("-1, ", mpi->out), put_place(mpi, &value->from);
+	if (ring->gives) ring_put_place(mpi, &value->at), fputs(", -1", mpi->out);
+	else fputs("-1, ", mpi->out), ring_put_place(mpi, &value->from);
 	fprintf(mpi->out, ", (%s)->data, sizeof(%s)},\n", lc_mpi_part(mpi, slice, part, sizeof part),
 	        lc_memory_type((lc_dtype)value->dtype));
 }
 
 static void put_ring(const lc_mpi *mpi, const lc_ring *ring, const char *name) {
-	int whole = ring->scatter >= 0 ? node(mpi, ring->scatter)->in[0] : ring->gather[0];
+	int whole = ring->scatter >= 0 ? mpi_ring_node(mpi, ring->scatter)->in[0] : ring->gather[0];
 	char number[LC_IDENTIFIER], left[LC_IDENTIFIER];
 	bool lasts = ring->pass || ring->scatter >= 0;
-	for (int i = 0; i < ring->gathers; i++) lasts |= kept(mpi, ring->gather[i]);
+	for (int i = 0; i < ring->gathers; i++) lasts |= ring_kept(mpi, ring->gather[i]);
 	bool beside = ring->produce || ring->arrive;
 	fprintf(mpi->out, "static void %s(rt_run *run%s) {\n", name, beside ? ", bool after" : "");
 	if (lc_mpi_may_be_absent(mpi, whole))
@@ -262,7 +262,7 @@ static void put_ring(const lc_mpi *mpi, const lc_ring *ring, const char *name) {
 	        "\t\t.comm = run->mesh.along[%d], .item = tensor, .items = (int)items, .pool = &pool, "
 	        ".self = run,\n",
 	        ring->axis);
-	put_sizes(mpi, ring);
+	ring_put_sizes(mpi, ring);
 	put_unit(mpi, ring);
 	if (ring->bucket) fprintf(mpi->out, "\t\t.bucket = INT64_C(%lld),\n", (long long)ring->bucket);
 	if (beside && ring->chunks)
@@ -274,7 +274,7 @@ static void put_ring(const lc_mpi *mpi, const lc_ring *ring, const char *name) {
 		        "\t\t.subs = rt_panels(run->part[%s], rt_product(run->part[%s], 0, %d), "
 		        "run->mesh.ranks[%d]),\n",
 		        lc_mpi_number(mpi, ring->left, left), lc_mpi_number(mpi, ring->rows_of, number),
-		        node(mpi, ring->rows_of)->rank - 1, ring->axis);
+		        mpi_ring_node(mpi, ring->rows_of)->rank - 1, ring->axis);
 	if (ring->sends >= 0) put_hop(mpi, ring);
 	if (ring->scatter >= 0) fprintf(mpi->out, "\t\t.add = %s_add,\n", name);
 	if (lasts) fprintf(mpi->out, "\t\t.last = %s_last,\n", name);
@@ -285,14 +285,15 @@ static void put_ring(const lc_mpi *mpi, const lc_ring *ring, const char *name) {
 	      mpi->out);
 	fprintf(mpi->out, "\trun->sent[%d] += ring.sent;\n", ring->axis);
 	if (ring->sends >= 0)
-		fprintf(mpi->out, "\trun->sent[%d] += ring.hop_sent;\n", node(mpi, ring->sends)->at.axis);
+		fprintf(mpi->out, "\trun->sent[%d] += ring.hop_sent;\n",
+		        mpi_ring_node(mpi, ring->sends)->at.axis);
 	fputs("\tfree(tensor);\n}\n\n", mpi->out);
 }
 
 /* Whether trips of the pass fit into what lies together: the outer loop goes over all dims before
  * the one that is cut. */
 bool lc_ring_fits(const lc_mpi *mpi, const lc_ring *ring, const char **why) {
-	int rank = node(mpi, ring->pass->space)->rank;
+	int rank = mpi_ring_node(mpi, ring->pass->space)->rank;
 	*why = "its pass takes elements together that lie apart";
 	if (ring->outer < ring->d || (ring->outer == ring->d && (ring->produce || ring->arrive)))
 		return false;
@@ -302,7 +303,7 @@ bool lc_ring_fits(const lc_mpi *mpi, const lc_ring *ring, const char **why) {
 
 lk_status lc_ring_write(lc_mpi *mpi, lc_ring *ring, const char *name) {
 	if (ring->scatter >= 0) put_add(mpi, ring, name);
-	if (ring->pass) put_last(mpi, ring, name);
+	if (ring->pass) ring_put_last(mpi, ring, name);
 	else put_bare_last(mpi, ring, name);
 	put_ring(mpi, ring, name);
 	return LK_OK;
@@ -311,7 +312,7 @@ lk_status lc_ring_write(lc_mpi *mpi, lc_ring *ring, const char *name) {
 /* ---- steps ---- */
 
 /* One after another, and why. */
-static lk_status put_plain(lc_mpi *mpi, const lc_step *step, const char *why) {
+static lk_status ring_put_plain(lc_mpi *mpi, const lc_step *step, const char *why) {
 	fprintf(mpi->out, "/* No ring, for %s. */\n", why);
 	return lc_mpi_ring_plain(mpi, step);
 }
@@ -320,9 +321,9 @@ lk_status lc_mpi_ring(lc_mpi *mpi, const lc_step *step) {
 	char name[LC_IDENTIFIER], pass[LC_IDENTIFIER + 8];
 	const char *why;
 	lc_ring ring;
-	if (!lc_ring_see(mpi, step, &ring, &why)) return put_plain(mpi, step, why);
+	if (!lc_ring_see(mpi, step, &ring, &why)) return ring_put_plain(mpi, step, why);
 	LK_TRY(lc_mpi_outer(mpi, step, &ring.outer));
-	if (!lc_ring_fits(mpi, &ring, &why)) return put_plain(mpi, step, why);
+	if (!lc_ring_fits(mpi, &ring, &why)) return ring_put_plain(mpi, step, why);
 	snprintf(pass, sizeof pass, "%s_pass", lc_mpi_function(mpi, step, name));
 	LK_TRY(lc_mpi_ring_pass(mpi, step, pass));
 	return lc_ring_write(mpi, &ring, name);

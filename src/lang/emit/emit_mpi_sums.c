@@ -9,14 +9,14 @@ enum {
 	POINTER = 160
 };
 
-static const lc_node *node(const lc_pass *pass, int id) {
+static const lc_node *sums_node(const lc_pass *pass, int id) {
 	return &pass->p->nodes.at[id];
 }
-static lc_dtype format(const lc_pass *pass, int id) {
-	return (lc_dtype)node(pass, id)->dtype;
+static lc_dtype sums_format(const lc_pass *pass, int id) {
+	return (lc_dtype)sums_node(pass, id)->dtype;
 }
 
-static const char *sum_type(lc_dtype t) {
+static const char *emit_sum_type(lc_dtype t) {
 	return lc_is_real(t) ? "double" : t == LC_U64 ? "uint64_t" : "int64_t";
 }
 static const char *sum_suffix(lc_dtype t) {
@@ -28,7 +28,7 @@ static const char *sum_suffix(lc_dtype t) {
 int lc_sum_loops(const lc_pass *pass, int id) {
 	const lc_place *at = &pass->places.at[pass->place[id]];
 	int outer = 0;
-	if (node(pass, id)->op == LC_TOTAL) return -1;
+	if (sums_node(pass, id)->op == LC_TOTAL) return -1;
 	while (outer < pass->loops.count && lc_place_moves(&pass->loops, at, outer)) outer++;
 	for (int l = outer; l < pass->loops.count; l++)
 		if (lc_place_moves(&pass->loops, at, l)) return -1;
@@ -45,7 +45,7 @@ bool lc_sum_carried(const lc_pass *pass, int id) {
 bool lc_sum_blocked(const lc_pass *pass, int id) {
 	int outer = lc_sum_loops(pass, id);
 	return pass->loops.count && outer >= 0 && outer < pass->loops.count &&
-	       lc_is_real(format(pass, id)) && format(pass, id) != LC_F64;
+	       lc_is_real(sums_format(pass, id)) && sums_format(pass, id) != LC_F64;
 }
 
 bool lc_sums_blocked(const lc_pass *pass) {
@@ -54,9 +54,9 @@ bool lc_sums_blocked(const lc_pass *pass) {
 	return false;
 }
 
-static const char *identity(const lc_pass *pass, int id) {
-	int op = node(pass, id)->op;
-	lc_dtype t = format(pass, id);
+static const char *sums_identity(const lc_pass *pass, int id) {
+	int op = sums_node(pass, id)->op;
+	lc_dtype t = sums_format(pass, id);
 	if (op != LC_RED_MAX && op != LC_RED_MIN) return "0";
 	return op == LC_RED_MAX ? lc_lowest_text(t) : lc_highest_text(t);
 }
@@ -72,10 +72,10 @@ static void put_sum_name(const lc_pass *pass, int id, FILE *out) {
 }
 
 void lc_put_summed(lc_pass *pass, int id, int depth) {
-	const lc_node *value = node(pass, id);
+	const lc_node *value = sums_node(pass, id);
 	FILE *out = pass->c->out;
 	lc_text t = lc_map_text(pass);
-	lc_dtype type = format(pass, id);
+	lc_dtype type = sums_format(pass, id);
 	bool extreme = value->op == LC_RED_MAX || value->op == LC_RED_MIN,
 		 squares = value->op == LC_RED_NORM;
 	char name[LC_IDENTIFIER];
@@ -84,7 +84,7 @@ void lc_put_summed(lc_pass *pass, int id, int depth) {
 		char v = lc_map_variable(pass->loops.count - 1);
 		fprintf(out, "%s[%c - %c0] = %s", lc_value_identifier(pass->p, "b", id, name), v, v,
 		        squares ? "rt_squaref(" : "");
-		lc_put_value(&t, value->in[0], format(pass, value->in[0]));
+		lc_put_value(&t, value->in[0], sums_format(pass, value->in[0]));
 		fputs(squares ? ");\n" : ";\n", out);
 		return;
 	}
@@ -99,13 +99,13 @@ void lc_put_summed(lc_pass *pass, int id, int depth) {
 		put_sum_name(pass, id, out);
 		fputs(", ", out);
 	}
-	lc_put_value(&t, value->in[0], format(pass, value->in[0]));
+	lc_put_value(&t, value->in[0], sums_format(pass, value->in[0]));
 	fputs(");\n", out);
 }
 
 /* After a block of the inner loop. */
 void lc_put_sum_block(lc_pass *pass, int id, int depth) {
-	int op = node(pass, id)->op;
+	int op = sums_node(pass, id)->op;
 	char sum[LC_IDENTIFIER], block[LC_IDENTIFIER], v = lc_map_variable(pass->loops.count - 1);
 	lc_value_identifier(pass->p, "r", id, sum), lc_value_identifier(pass->p, "b", id, block);
 	lc_put_tabs(depth, pass->c->out);
@@ -119,10 +119,10 @@ void lc_put_sum_block(lc_pass *pass, int id, int depth) {
 }
 
 static void put_finished(lc_pass *pass, int id, const char *sum) {
-	const lc_node *value = node(pass, id), *x = node(pass, value->in[0]);
+	const lc_node *value = sums_node(pass, id), *x = sums_node(pass, value->in[0]);
 	FILE *out = pass->c->out;
 	char part[POINTER];
-	lc_dtype t = format(pass, id);
+	lc_dtype t = sums_format(pass, id);
 	bool called = strcmp(lc_store_call(t), "(") != 0, narrows = lc_is_real(t) && t != LC_F64;
 	fprintf(out, "%s%s%s%s", called ? lc_store_call(t) : "",
 	        lc_is_narrow(t) ? "rt_odd("
@@ -139,8 +139,8 @@ static void put_finished(lc_pass *pass, int id, const char *sum) {
 void lc_begin_sum(lc_pass *pass, int id, int depth) {
 	char name[LC_IDENTIFIER];
 	lc_put_tabs(depth, pass->c->out);
-	fprintf(pass->c->out, "%s %s = %s;\n", sum_type(format(pass, id)),
-	        lc_value_identifier(pass->p, "r", id, name), identity(pass, id));
+	fprintf(pass->c->out, "%s %s = %s;\n", emit_sum_type(sums_format(pass, id)),
+	        lc_value_identifier(pass->p, "r", id, name), sums_identity(pass, id));
 }
 
 void lc_end_sum(lc_pass *pass, int id, int depth) {
@@ -154,10 +154,10 @@ void lc_end_sum(lc_pass *pass, int id, int depth) {
 }
 
 /* Whether this is the last call of a ranged pass, for a total that of the last tensor. */
-static void put_last(lc_pass *pass, int id) {
+static void sums_put_last(lc_pass *pass, int id) {
 	char space[POINTER];
 	const char *and = "";
-	if (node(pass, id)->op == LC_TOTAL) {
+	if (sums_node(pass, id)->op == LC_TOTAL) {
 		fprintf(pass->c->out, "item + 1 == rt_items(run, %s)",
 		        lc_mpi_number(pass->c, pass->step->space, space));
 		and = " && ";
@@ -173,14 +173,14 @@ static void put_last(lc_pass *pass, int id) {
  * stored by the last. */
 void lc_begin_sums(lc_pass *pass, int id, int slot) {
 	char name[LC_IDENTIFIER], part[POINTER];
-	const char *type = sum_type(format(pass, id));
-	bool total = node(pass, id)->op == LC_TOTAL;
+	const char *type = emit_sum_type(sums_format(pass, id));
+	bool total = sums_node(pass, id)->op == LC_TOTAL;
 	FILE *out = pass->c->out;
 	lc_mpi_part(pass->c, id, part, sizeof part);
 	lc_value_identifier(pass->p, "r", id, name);
 	if (lc_sum_carried(pass, id)) {
 		fprintf(out, "\t%s *s_%s = rt_sums(run, %d, 1), %s = from ? *s_%s : %s;\n", type, name,
-		        slot, name, name, identity(pass, id));
+		        slot, name, name, sums_identity(pass, id));
 		return;
 	}
 	fprintf(out, "\t%s *%s = rt_sums(run, %d, %s%scount);\n", type, name, slot, LC_OF(part));
@@ -188,18 +188,18 @@ void lc_begin_sums(lc_pass *pass, int id, int slot) {
 		fprintf(out, "\tif (%s%s%s)\n\t", total ? "item == 0" : "",
 		        total && pass->ranged ? " && " : "", pass->ranged ? "from == 0" : "");
 	fprintf(out, "\tfor (int64_t e = 0; e < %s%scount; e++) %s[e] = %s;\n", LC_OF(part), name,
-	        identity(pass, id));
+	        sums_identity(pass, id));
 }
 
 void lc_end_sums(lc_pass *pass, int id) {
 	char name[LC_IDENTIFIER], target[LC_IDENTIFIER], part[POINTER], sum[LC_IDENTIFIER + 4];
 	FILE *out = pass->c->out;
 	const lc_place *at = &pass->places.at[pass->place[id]];
-	bool total = node(pass, id)->op == LC_TOTAL;
+	bool total = sums_node(pass, id)->op == LC_TOTAL;
 	lc_value_identifier(pass->p, "r", id, name);
 	lc_map_place(pass, "p", at, target);
 	if (lc_sum_carried(pass, id)) fprintf(out, "\t*s_%s = %s;\n", name, name);
-	if (total || pass->ranged) fputs("\tif (", out), put_last(pass, id), fputs(")\n\t", out);
+	if (total || pass->ranged) fputs("\tif (", out), sums_put_last(pass, id), fputs(")\n\t", out);
 	if (lc_sum_carried(pass, id)) {
 		fprintf(out, "\t*%s = ", target);
 		put_finished(pass, id, name);

@@ -5,25 +5,25 @@
 #include "lang/run/run.h"
 #include "lang/emit/emit_internal.h"
 
-static const lc_node *node(const lc_mpi *mpi, int id) {
+static const lc_node *tables_node(const lc_mpi *mpi, int id) {
 	return &mpi->p->nodes.at[id];
 }
-static int count(const lc_mpi *mpi) {
+static int tables_count(const lc_mpi *mpi) {
 	return (int)mpi->p->nodes.count;
 }
 
 /* ---- memory and parts ---- */
 
 /* What a ring, or a part of an overlap, hands on lies in memory of its own. */
-static void keep(lc_mpi *mpi, int id) {
+static void tables_keep(lc_mpi *mpi, int id) {
 	if (mpi->memory[id] < 0) mpi->memory[id] = id;
 }
 
 static void keep_handed(lc_mpi *mpi, const lc_step *step) {
 	if (step->kind == LC_STEP_RING) {
-		if (step->scatter >= 0) keep(mpi, step->scatter);
+		if (step->scatter >= 0) tables_keep(mpi, step->scatter);
 		for (int i = 0; i < step->gathers.count; i++)
-			keep(mpi, node(mpi, step->gathers.at[i])->in[0]);
+			tables_keep(mpi, tables_node(mpi, step->gathers.at[i])->in[0]);
 	}
 	for (int i = 0; i < step->part_count; i++) keep_handed(mpi, &step->parts[i]);
 }
@@ -33,20 +33,20 @@ static void need_spaces(lc_mpi *mpi, const lc_step *step) {
 	for (int i = 0; i < step->part_count; i++) need_spaces(mpi, &step->parts[i]);
 }
 
-static bool shaped(const lc_node *node) {
+static bool tables_shaped(const lc_node *node) {
 	return node->op == LC_SLICE || node->op == LC_DROPOUT;
 }
 
 lk_status lc_mpi_plan(lc_mpi *mpi) {
-	mpi->memory = LK_ARRAY(&mpi->arena, int, (size_t)count(mpi));
-	mpi->part = LK_ARRAY(&mpi->arena, bool, (size_t)count(mpi));
+	mpi->memory = LK_ARRAY(&mpi->arena, int, (size_t)tables_count(mpi));
+	mpi->part = LK_ARRAY(&mpi->arena, bool, (size_t)tables_count(mpi));
 	if (!mpi->memory || !mpi->part) return lk_oom(mpi->err);
-	memcpy(mpi->memory, mpi->steps->storage, sizeof *mpi->memory * (size_t)count(mpi));
+	memcpy(mpi->memory, mpi->steps->storage, sizeof *mpi->memory * (size_t)tables_count(mpi));
 	for (int i = 0; i < mpi->steps->count; i++) keep_handed(mpi, &mpi->steps->at[i]);
 	for (int i = 0; i < mpi->steps->count; i++) need_spaces(mpi, &mpi->steps->at[i]);
-	for (int id = 0; id < count(mpi); id++) {
-		const lc_node *value = node(mpi, id);
-		if (mpi->memory[id] >= 0 || shaped(value)) mpi->part[lc_mpi_owner(mpi, id)] = true;
+	for (int id = 0; id < tables_count(mpi); id++) {
+		const lc_node *value = tables_node(mpi, id);
+		if (mpi->memory[id] >= 0 || tables_shaped(value)) mpi->part[lc_mpi_owner(mpi, id)] = true;
 		bool reduces = lc_ops[value->op].family == LC_RED || value->op == LC_TOTAL ||
 		               value->op == LC_SLICE || value->op == LC_LOCAL || value->op == LC_SLICED;
 		if (reduces) mpi->part[lc_mpi_owner(mpi, value->in[0])] = true;
@@ -56,7 +56,7 @@ lk_status lc_mpi_plan(lc_mpi *mpi) {
 
 /* ---- the table of values ---- */
 
-static void put_layouts(const lc_mpi *mpi, const lc_node *node) {
+static void tables_put_layouts(const lc_mpi *mpi, const lc_node *node) {
 	static const char *const ways[] = {
 		[LC_R] = "RT_R", [LC_S] = "RT_S", [LC_P] = "RT_P", [LC_ROOT] = "RT_ROOT", [LC_L] = "RT_L"};
 	fputc('{', mpi->out);
@@ -72,8 +72,8 @@ static void put_layouts(const lc_mpi *mpi, const lc_node *node) {
 	fputs("}, ", mpi->out);
 }
 
-static const char *kind_of(const lc_mpi *mpi, int id, int *of) {
-	const lc_node *value = node(mpi, id);
+static const char *tables_kind_of(const lc_mpi *mpi, int id, int *of) {
+	const lc_node *value = tables_node(mpi, id);
 	*of = -1;
 	if (value->op == LC_INPUT) return "RT_INPUT";
 	if (value->op == LC_STATE) return "RT_STATE";
@@ -84,32 +84,32 @@ static const char *kind_of(const lc_mpi *mpi, int id, int *of) {
 	return value->op == LC_SLICE ? "RT_VIEW" : "RT_SHARED";
 }
 
-static void put_value(lc_mpi *mpi, int id) {
-	const lc_node *value = node(mpi, id);
+static void tables_put_value(lc_mpi *mpi, int id) {
+	const lc_node *value = tables_node(mpi, id);
 	char of_name[LC_IDENTIFIER];
 	int of;
-	const char *kind = kind_of(mpi, id, &of);
+	const char *kind = tables_kind_of(mpi, id, &of);
 	fputs("\t{", mpi->out);
 	lc_put_string(value->name ? value->name : "", mpi->out);
 	fprintf(mpi->out, ", %s, %d, %d, %s, %s, ", lc_format_name((lc_dtype)value->dtype), value->rank,
 	        value->list, kind, of >= 0 ? lc_mpi_number(mpi, of, of_name) : "-1");
-	put_layouts(mpi, value);
+	tables_put_layouts(mpi, value);
 	fprintf(mpi->out, "%d, %d, %lld},\n", value->at.axis,
 	        value->at.axis >= 0 ? lc_mpi_index(mpi, value->at.index) : -1,
 	        (long long)(value->at.axis >= 0 ? value->at.offset : 0));
 }
 
-static void put_values(lc_mpi *mpi) {
+static void tables_put_values(lc_mpi *mpi) {
 	char name[LC_IDENTIFIER];
 	fputs("enum {\n", mpi->out);
-	for (int id = 0; id < count(mpi); id++)
+	for (int id = 0; id < tables_count(mpi); id++)
 		if (mpi->part[id]) fprintf(mpi->out, "\t%s,\n", lc_mpi_number(mpi, id, name));
 	fprintf(mpi->out, "\tt%d__count\n};\n\n", mpi->number);
 	fputs("/* Name, format, dims, list, memory and whose, layout over each axis, group. */\n",
 	      mpi->out);
 	fprintf(mpi->out, "static const rt_value values%d[] = {\n", mpi->number);
-	for (int id = 0; id < count(mpi); id++)
-		if (mpi->part[id]) put_value(mpi, id);
+	for (int id = 0; id < tables_count(mpi); id++)
+		if (mpi->part[id]) tables_put_value(mpi, id);
 	fputs("};\n\n", mpi->out);
 }
 
@@ -145,15 +145,15 @@ static void put_symbols(const lc_mpi *mpi, const struct used *used) {
 
 static const lc_dim_names plain_names = {"", "", "item"};
 
-static bool same_shape(const lc_node *a, const lc_node *b) {
+static bool tables_same_shape(const lc_node *a, const lc_node *b) {
 	return a->rank == b->rank && memcmp(a->dim, b->dim, sizeof *a->dim * a->rank) == 0;
 }
 
 static lk_status put_case(lc_mpi *mpi, int id) {
-	const lc_node *value = node(mpi, id);
+	const lc_node *value = tables_node(mpi, id);
 	char name[LC_IDENTIFIER];
-	for (int other = id; other < count(mpi); other++)
-		if (mpi->part[other] && same_shape(value, node(mpi, other)))
+	for (int other = id; other < tables_count(mpi); other++)
+		if (mpi->part[other] && tables_same_shape(value, tables_node(mpi, other)))
 			fprintf(mpi->out, "\tcase %s:\n", lc_mpi_number(mpi, other, name));
 	for (int d = 0; d < value->rank; d++) {
 		fprintf(mpi->out, "\t\twhole[%d] = ", d);
@@ -166,23 +166,25 @@ static lk_status put_case(lc_mpi *mpi, int id) {
 
 static bool shape_done(const lc_mpi *mpi, int id) {
 	for (int other = 0; other < id; other++)
-		if (mpi->part[other] && same_shape(node(mpi, other), node(mpi, id))) return true;
+		if (mpi->part[other] && tables_same_shape(tables_node(mpi, other), tables_node(mpi, id)))
+			return true;
 	return false;
 }
 
 static lk_status put_shapes(lc_mpi *mpi) {
 	struct used u = {{false}};
-	for (int id = 0; id < count(mpi); id++)
-		for (int d = 0; d < node(mpi, id)->rank && mpi->part[id]; d++)
-			use_dim(mpi, node(mpi, id)->dim[d], &u);
+	for (int id = 0; id < tables_count(mpi); id++)
+		for (int d = 0; d < tables_node(mpi, id)->rank && mpi->part[id]; d++)
+			use_dim(mpi, tables_node(mpi, id)->dim[d], &u);
 	fprintf(mpi->out,
 	        "static void shape%d(const rt_sizes *sizes, const rt_mesh *mesh, int value, int64_t "
 	        "item, int64_t whole[RT_RANK]) {\n",
 	        mpi->number);
 	put_symbols(mpi, &u);
 	fputs("\t(void)sizes, (void)mesh, (void)item;\n\tswitch (value) {\n", mpi->out);
-	for (int id = 0; id < count(mpi); id++)
-		if (mpi->part[id] && node(mpi, id)->rank && !shape_done(mpi, id)) LK_TRY(put_case(mpi, id));
+	for (int id = 0; id < tables_count(mpi); id++)
+		if (mpi->part[id] && tables_node(mpi, id)->rank && !shape_done(mpi, id))
+			LK_TRY(put_case(mpi, id));
 	fputs("\t}\n}\n\n", mpi->out);
 	return LK_OK;
 }
@@ -226,13 +228,13 @@ static lk_status put_conditions(lc_mpi *mpi) {
 
 /* ---- inputs that index rows ---- */
 
-static lk_status put_bounds(lc_mpi *mpi) {
+static lk_status tables_put_bounds(lc_mpi *mpi) {
 	lc_dim rows[LC_VALUES];
 	char name[LC_IDENTIFIER];
 	struct used u = {{false}};
 	for (int pass = 0; pass < 2; pass++) {
-		for (int id = 0; id < count(mpi); id++) {
-			const lc_node *value = node(mpi, id);
+		for (int id = 0; id < tables_count(mpi); id++) {
+			const lc_node *value = tables_node(mpi, id);
 			if ((value->op != LC_INPUT && value->op != LC_STATE) ||
 			    !lc_is_integer((lc_dtype)value->dtype))
 				continue;
@@ -262,7 +264,7 @@ static lk_status put_bounds(lc_mpi *mpi) {
 
 /* ---- results, passes ---- */
 
-static lk_status put_results(lc_mpi *mpi) {
+static lk_status tables_put_results(lc_mpi *mpi) {
 	int ids[LC_VALUES], found;
 	char name[LC_IDENTIFIER];
 	LK_TRY(lc_results(mpi->p, ids, LC_VALUES, &found, mpi->err));
@@ -273,9 +275,9 @@ static lk_status put_results(lc_mpi *mpi) {
 }
 
 lk_status lc_mpi_tables(lc_mpi *mpi) {
-	put_values(mpi);
+	tables_put_values(mpi);
 	LK_TRY(put_shapes(mpi));
 	LK_TRY(put_conditions(mpi));
-	LK_TRY(put_bounds(mpi));
-	return put_results(mpi);
+	LK_TRY(tables_put_bounds(mpi));
+	return tables_put_results(mpi);
 }

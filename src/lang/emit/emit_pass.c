@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-static const lc_node *node(const lc_pass *pass, int id) {
+static const lc_node *pass_node(const lc_pass *pass, int id) {
 	return &pass->p->nodes.at[id];
 }
 
@@ -30,20 +30,21 @@ static lk_status add_place(lc_pass *pass, lc_place_kind kind, int id, int view, 
 	return LK_OK;
 }
 
-static lk_status find(lc_pass *pass, int id);
+static lk_status pass_find(lc_pass *pass, int id);
 
 static lk_status find_operands(lc_pass *pass, int id) {
 	int taken = lc_pass_taken(pass->p, id);
-	if (taken >= 0) return find(pass, taken);
-	for (int i = 0; i < node(pass, id)->inputs; i++) LK_TRY(find(pass, node(pass, id)->in[i]));
+	if (taken >= 0) return pass_find(pass, taken);
+	for (int i = 0; i < pass_node(pass, id)->inputs; i++)
+		LK_TRY(pass_find(pass, pass_node(pass, id)->in[i]));
 	return LK_OK;
 }
 
 /* A slice is read in place where what it is a slice of lies in memory. */
-static lk_status find_slice(lc_pass *pass, int id) {
+static lk_status pass_find_slice(lc_pass *pass, int id) {
 	int base = id;
-	while (node(pass, base)->op == LC_SLICE && (base == id || pass->c->memory[base] < 0))
-		base = node(pass, base)->in[0];
+	while (pass_node(pass, base)->op == LC_SLICE && (base == id || pass->c->memory[base] < 0))
+		base = pass_node(pass, base)->in[0];
 	if (pass->inside[base] || pass->c->memory[base] < 0) {
 		pass->source[id] = LC_COMPUTED;
 		return find_operands(pass, id);
@@ -53,17 +54,17 @@ static lk_status find_slice(lc_pass *pass, int id) {
 }
 
 static lk_status find_loaded(lc_pass *pass, int id) {
-	pass->source[id] = node(pass, id)->rank ? LC_LOADED : LC_NUMBER;
+	pass->source[id] = pass_node(pass, id)->rank ? LC_LOADED : LC_NUMBER;
 	return add_place(pass, LC_PLACE_PART, lc_mpi_owner(pass->c, id), -1, &pass->place[id]);
 }
 
-static lk_status find(lc_pass *pass, int id) {
-	const lc_node *value = node(pass, id);
+static lk_status pass_find(lc_pass *pass, int id) {
+	const lc_node *value = pass_node(pass, id);
 	if (pass->uses[id]++) return LK_OK;
 	if (value->op == LC_CONST) return pass->source[id] = LC_LITERAL, LK_OK;
 	if (value->op == LC_SCALAR || value->op == LC_SIZE) return pass->source[id] = LC_NUMBER, LK_OK;
 	if (value->op == LC_SLICE && (pass->inside[id] || pass->c->memory[id] < 0))
-		return find_slice(pass, id);
+		return pass_find_slice(pass, id);
 	if (!pass->inside[id] && pass->c->memory[id] >= 0) return find_loaded(pass, id);
 	pass->source[id] = value->rank == 0 && !pass->inside[id] ? LC_NUMBER : LC_COMPUTED;
 	if (value->op == LC_DROPOUT) LK_TRY(add_place(pass, LC_PLACE_WHOLE, id, -1, &pass->whole[id]));
@@ -73,18 +74,18 @@ static lk_status find(lc_pass *pass, int id) {
 /* ---- what the step leaves behind ---- */
 
 static lk_status find_result(lc_pass *pass, int id) {
-	const lc_node *value = node(pass, id);
+	const lc_node *value = pass_node(pass, id);
 	if (!lk_push(&pass->results)) return lk_oom(pass->c->err);
 	*lk_last(&pass->results) = id;
 	pass->source[id] = LC_RESULT;
 	LK_TRY(add_place(pass, value->op == LC_TOTAL ? LC_PLACE_PART : LC_PLACE_RED, id, -1,
 	                 &pass->place[id]));
-	return find(pass, value->in[0]);
+	return pass_find(pass, value->in[0]);
 }
 
 static lk_status find_store(lc_pass *pass, int id) {
 	int place;
-	LK_TRY(find(pass, id));
+	LK_TRY(pass_find(pass, id));
 	if (!lk_push(&pass->stores)) return lk_oom(pass->c->err);
 	*lk_last(&pass->stores) = id;
 	LK_TRY(add_place(pass, LC_PLACE_PART, lc_mpi_owner(pass->c, id), -1, &place));
@@ -96,8 +97,8 @@ static lk_status find_store(lc_pass *pass, int id) {
 static bool collected(const lc_pass *pass, int id) {
 	const lc_step *step = pass->step;
 	for (int i = 0; i < step->gathers.count; i++)
-		if (step->gathers.at[i] == id ||
-		    (node(pass, id)->op == LC_UPDATE && step->gathers.at[i] == node(pass, id)->in[1]))
+		if (step->gathers.at[i] == id || (pass_node(pass, id)->op == LC_UPDATE &&
+		                                  step->gathers.at[i] == pass_node(pass, id)->in[1]))
 			return true;
 	return step->scatter == id;
 }
@@ -109,13 +110,13 @@ static lk_status find_all(lc_pass *pass) {
 	for (int i = 0; i < step->values.count; i++) {
 		int id = step->values.at[i];
 		if (!pass->inside[id]) continue;
-		if (is_result(node(pass, id))) LK_TRY(find_result(pass, id));
+		if (is_result(pass_node(pass, id))) LK_TRY(find_result(pass, id));
 		else if (pass->c->memory[id] >= 0) LK_TRY(find_store(pass, id));
 	}
 	return LK_OK;
 }
 
-static lk_status make_room(lc_pass *pass) {
+static lk_status pass_make_room(lc_pass *pass) {
 	size_t count = pass->p->nodes.count;
 	lk_arena *arena = &pass->c->arena;
 	pass->source = LK_ARRAY(arena, lc_source, count);
@@ -129,7 +130,7 @@ static lk_status make_room(lc_pass *pass) {
 
 lk_status lc_pass_open(lc_mpi *mpi, const lc_step *step, lc_pass *out) {
 	*out = (lc_pass){.c = mpi, .p = mpi->p, .step = step, .cut_loop = -1};
-	LK_TRY(make_room(out));
+	LK_TRY(pass_make_room(out));
 	LK_TRY(find_all(out));
 	out->loops = lc_loops_of(mpi->p, step->space, out->places.at, (int)out->places.count);
 	return LK_OK;
@@ -153,7 +154,7 @@ void lc_pass_close(lc_pass *pass) {
 	lk_vec_free(&pass->results);
 }
 
-static bool stored(const lc_pass *pass, int id) {
+static bool pass_stored(const lc_pass *pass, int id) {
 	for (size_t i = 0; i < pass->stores.count; i++)
 		if (pass->stores.at[i] == id) return true;
 	return false;
@@ -163,9 +164,9 @@ static bool stored(const lc_pass *pass, int id) {
  * stores. */
 bool lc_pass_stands_alone(const lc_pass *pass, int id) {
 	if (pass->source[id] != LC_COMPUTED) return false;
-	bool last = stored(pass, id);
+	bool last = pass_stored(pass, id);
 	int uses = pass->uses[id] - last;
 	if (last) return uses > 0 || pass->stores.count > 1;
-	const lc_node *value = node(pass, id);
+	const lc_node *value = pass_node(pass, id);
 	return uses > 1 || (value->name && value->op != LC_SLICE);
 }

@@ -186,8 +186,8 @@ static void put_symbol(const lc_program *program, int s, const lc_dim_names *nam
 }
 
 /* number * product of symbols to powers that are not negative, as nested products. */
-static void put_product(const lc_program *program, const lc_term *term, const lc_dim_names *names,
-                        FILE *out) {
+static void emit_text_put_product(const lc_program *program, const lc_term *term,
+                                  const lc_dim_names *names, FILE *out) {
 	int factors = term->number != 1, written = 0;
 	for (int s = 0; s < LC_SYMBOLS; s++) factors += term->power[s];
 	for (int i = 1; i < factors; i++) fputs("rt_times(", out);
@@ -202,8 +202,8 @@ static void put_product(const lc_program *program, const lc_term *term, const lc
 }
 
 /* The least product that makes every term whole. */
-static lk_status common_divisor(const lc_program *program, const lc_dim_sum *sum, lc_term *out,
-                                lk_error *err) {
+static lk_status emit_text_common_divisor(const lc_program *program, const lc_dim_sum *sum,
+                                          lc_term *out, lk_error *err) {
 	*out = (lc_term){.number = 1, .divisor = 1};
 	for (int i = 0; i < sum->count; i++) {
 		const lc_term *term = &sum->terms[i];
@@ -226,7 +226,7 @@ lk_status lc_put_dim(const lc_program *program, lc_dim d, const lc_dim_names *na
                      lk_error *err) {
 	const lc_dim_sum *sum = &program->dims.at[d];
 	lc_term by;
-	LK_TRY(common_divisor(program, sum, &by, err));
+	LK_TRY(emit_text_common_divisor(program, sum, &by, err));
 	bool whole = by.number == 1;
 	for (int s = 0; s < LC_SYMBOLS; s++) whole &= by.power[s] == 0;
 	if (!whole) fputs("rt_over(", out);
@@ -237,13 +237,13 @@ lk_status lc_put_dim(const lc_program *program, lc_dim d, const lc_dim_names *na
 			return lk_fail(err, LK_ERR_INPUT, program->name, "a size has a factor beyond 64 bits");
 		for (int s = 0; s < LC_SYMBOLS; s++) t.power[s] = (int8_t)(t.power[s] + by.power[s]);
 		if (i) fputs(", ", out);
-		put_product(program, &t, names, out);
+		emit_text_put_product(program, &t, names, out);
 		if (i) fputc(')', out);
 	}
 	if (sum->count == 0) fputc('0', out);
 	if (whole) return LK_OK;
 	fputs(", ", out);
-	put_product(program, &by, names, out);
+	emit_text_put_product(program, &by, names, out);
 	fputc(')', out);
 	return LK_OK;
 }

@@ -7,8 +7,8 @@ static int16_t *slot(lc_node *node, lc_directive_kind kind) {
 	return kind == LC_FUSE ? &node->fuse : kind == LC_OVERLAP ? &node->overlap : &node->bucket;
 }
 
-static lk_status add(lc_build *build, const lc_directive *directive, const uint8_t *set,
-                     lk_error *err) {
+static lk_status bundles_add(lc_build *build, const lc_directive *directive, const uint8_t *set,
+                             lk_error *err) {
 	if (build->to->bundles.count == INT16_MAX)
 		return lc_wrong(build->from, directive->line, directive->column, err,
 		                "more than %d bundles", INT16_MAX);
@@ -33,7 +33,7 @@ lk_status lc_add_bundle(const lc_program *program, const lc_directive *directive
 	lk_status status = lc_build_open(&b, program, err);
 	for (int i = 0; status == LK_OK && i < (int)program->nodes.count; i++)
 		status = lc_build_copy(&b, i, err);
-	if (status == LK_OK) status = add(&b, directive, set, err);
+	if (status == LK_OK) status = bundles_add(&b, directive, set, err);
 	return lc_build_close(&b, status, out);
 }
 
@@ -74,7 +74,7 @@ struct writer {
 	lc_directive *d;
 };
 
-static lk_status add_name(struct writer *writer, const char *name, lk_error *err) {
+static lk_status bundles_add_name(struct writer *writer, const char *name, lk_error *err) {
 	for (int i = 0; i < writer->d->name_count; i++)
 		if (strcmp(writer->d->names[i].text, name) == 0) return LK_OK;
 	if (!writer->d->names &&
@@ -94,7 +94,7 @@ static lk_status add_bundle(struct writer *writer, int which, lk_error *err) {
 	for (size_t i = 0; i < writer->p->nodes.count; i++) {
 		lc_node n = writer->p->nodes.at[i];
 		if (*slot(&n, bundle->kind) != which) continue;
-		LK_TRY(add_name(writer, lc_bundle_word(writer->p, &n, bundle->kind), err));
+		LK_TRY(bundles_add_name(writer, lc_bundle_word(writer->p, &n, bundle->kind), err));
 	}
 	if (!bundle->name) return LK_OK;
 	writer->d->results = LK_NEW(writer->arena, lc_word);

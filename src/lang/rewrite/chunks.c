@@ -58,7 +58,7 @@ struct cutter {
 	bool changed;
 };
 
-static bool give(struct cutter *cutter, int id, int dim) {
+static bool chunks_give(struct cutter *cutter, int id, int dim) {
 	if (cutter->dim[id] == dim) return true;
 	if (dim < 0 || cutter->dim[id] >= 0) return cutter->at = id, false;
 	cutter->dim[id] = dim;
@@ -74,16 +74,16 @@ static bool spread_one(struct cutter *cutter, int id) {
 		if (cutter->dim[u] >= 0) {
 			int to = lc_dim_to(cutter->p, id, k, cutter->dim[u]);
 			if (to < 0) return cutter->at = id, false;
-			if (!give(cutter, id, to)) return false;
+			if (!chunks_give(cutter, id, to)) return false;
 		} else if (cutter->dim[id] >= 0) {
 			int from = dim_from(cutter->p, id, k, cutter->dim[id]);
-			if (from >= 0 && !give(cutter, u, from)) return false;
+			if (from >= 0 && !chunks_give(cutter, u, from)) return false;
 		}
 	}
 	return true;
 }
 
-static bool spread(struct cutter *cutter, int anchor, int dim) {
+static bool chunks_spread(struct cutter *cutter, int anchor, int dim) {
 	int count = (int)cutter->p->nodes.count;
 	memset(cutter->dim, 0xff, sizeof *cutter->dim * (size_t)count);
 	cutter->dim[anchor] = dim;
@@ -119,7 +119,7 @@ static bool keeps_states(struct cutter *cutter) {
 	return true;
 }
 
-static bool is_collective(const lc_node *node) {
+static bool chunks_is_collective(const lc_node *node) {
 	return (lc_ops[node->op].family == LC_COMM && node->op != LC_SLICE && node->op != LC_LOCAL &&
 	        node->op != LC_SLICED) ||
 	       node->op == LC_SEND;
@@ -134,7 +134,7 @@ static int find_anchor(const lc_program *program, const uint8_t *set) {
 	int anchor = -1;
 	for (int i = 0; i < (int)program->nodes.count; i++) {
 		if (!set[i] || program->nodes.at[i].rank == 0) continue;
-		if (is_collective(&program->nodes.at[i])) return i;
+		if (chunks_is_collective(&program->nodes.at[i])) return i;
 		if (anchor < 0 || program->nodes.at[i].rank > program->nodes.at[anchor].rank) anchor = i;
 	}
 	return anchor;
@@ -145,7 +145,7 @@ static int candidate(const lc_node *node, int k) {
 	return node->rank == 1 ? 0 : k < node->rank - 1 ? node->rank - 2 - k : node->rank - 1;
 }
 
-static bool wanted(const lc_node *node, int d, const lc_bundle *bundle) {
+static bool chunks_wanted(const lc_node *node, int d, const lc_bundle *bundle) {
 	if (node->dim[d] == 0) return false;
 	if (bundle->order && strcmp(bundle->order, "ring") == 0) {
 		if (scatters(node) && d != node->d && !(node->op == LC_ALLTOALL && d == node->e))
@@ -194,8 +194,8 @@ lk_status lc_chunk_dims(const lc_program *program, const uint8_t *set,
 		                "numbers alone have no chunks");
 	const lc_node *node = &program->nodes.at[anchor];
 	for (int k = 0; k < node->rank; k++)
-		if (wanted(node, candidate(node, k), &like) && spread(&c, anchor, candidate(node, k)) &&
-		    keeps_states(&c))
+		if (chunks_wanted(node, candidate(node, k), &like) &&
+		    chunks_spread(&c, anchor, candidate(node, k)) && keeps_states(&c))
 			return LK_OK;
 	return no_dim(&c, directive, anchor, err);
 }

@@ -16,7 +16,7 @@ static int behind_joined(const struct search *search, int bundle) {
 	return bundle < 0 ? -1 : search->joined[bundle];
 }
 
-static int behind(const struct search *search, int id) {
+static int convex_behind(const struct search *search, int id) {
 	const lc_node *node = &search->p->nodes.at[id];
 	if (search->set[id]) return -1;
 	if (search->through[id] >= 0) return search->through[id];
@@ -26,7 +26,7 @@ static int behind(const struct search *search, int id) {
 }
 
 /* Whether it was not known before. */
-static bool join(const struct search *search, int bundle, int through) {
+static bool convex_join(const struct search *search, int bundle, int through) {
 	if (bundle < 0 || through < 0 || search->joined[bundle] >= 0) return false;
 	search->joined[bundle] = through;
 	return true;
@@ -38,15 +38,16 @@ static int readers_before(const struct search *search, int id) {
 	for (int i = version + 1; i < id; i++) {
 		const lc_node *node = &search->p->nodes.at[i];
 		for (int k = lc_first_read(node); k < node->inputs; k++)
-			if (node->in[k] == version && behind(search, i) >= 0) return behind(search, i);
+			if (node->in[k] == version && convex_behind(search, i) >= 0)
+				return convex_behind(search, i);
 	}
 	return -1;
 }
 
-static int waits_for(const struct search *search, int id) {
+static int convex_waits_for(const struct search *search, int id) {
 	const lc_node *node = &search->p->nodes.at[id];
 	for (int k = 0; k < node->inputs; k++)
-		if (behind(search, node->in[k]) >= 0) return behind(search, node->in[k]);
+		if (convex_behind(search, node->in[k]) >= 0) return convex_behind(search, node->in[k]);
 	return node->op == LC_UPDATE ? readers_before(search, id) : -1;
 }
 
@@ -61,27 +62,27 @@ static bool reads_set(const struct search *search, int id) {
 	return false;
 }
 
-static int pass(struct search *search, bool *more) {
+static int convex_pass(struct search *search, bool *more) {
 	*more = false;
 	for (int i = 0; i < (int)search->p->nodes.count; i++) {
 		const lc_node *node = &search->p->nodes.at[i];
-		int outside = waits_for(search, i);
+		int outside = convex_waits_for(search, i);
 		if (search->set[i] && outside >= 0) return outside;
 		if (search->set[i]) continue;
 		search->through[i] = outside >= 0 ? outside : reads_set(search, i) ? i : -1;
-		*more |= join(search, node->fuse, search->through[i]);
-		*more |= join(search, node->overlap, search->through[i]);
-		*more |= join(search, node->bucket, search->through[i]);
+		*more |= convex_join(search, node->fuse, search->through[i]);
+		*more |= convex_join(search, node->overlap, search->through[i]);
+		*more |= convex_join(search, node->bucket, search->through[i]);
 	}
 	return -1;
 }
 
 /* A bundle that turns out to be behind the set may begin before it, so the values are gone through
  * again. */
-static int find(struct search *search) {
+static int convex_find(struct search *search) {
 	int outside;
 	bool more;
-	do outside = pass(search, &more);
+	do outside = convex_pass(search, &more);
 	while (outside < 0 && more);
 	return outside;
 }
@@ -96,7 +97,7 @@ lk_status lc_check_convex(const lc_program *program, const uint8_t *set,
 	if (room) {
 		memset(s.through, 0xff, sizeof *s.through * program->nodes.count);
 		memset(s.joined, 0xff, sizeof *s.joined * program->bundles.count);
-		through = find(&s);
+		through = convex_find(&s);
 	}
 	lk_arena_free(&arena);
 	if (!room) return lk_oom(err);

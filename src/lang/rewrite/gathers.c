@@ -33,11 +33,11 @@ struct mover {
 	bool refused;    /* the error says why a value cannot move */
 };
 
-static const lc_node *node(const struct mover *mover, int id) {
+static const lc_node *gathers_node(const struct mover *mover, int id) {
 	return &mover->p->nodes.at[id];
 }
 
-static int count(const struct mover *mover) {
+static int gathers_count(const struct mover *mover) {
 	return (int)mover->p->nodes.count;
 }
 
@@ -46,17 +46,18 @@ static int count(const struct mover *mover) {
 static bool find_moved(struct mover *mover) {
 	uint8_t *lead = mover->outside; /* lent */
 	bool any = false;
-	for (int i = 0; i < count(mover); i++) {
+	for (int i = 0; i < gathers_count(mover); i++) {
 		mover->moved[i] = mover->passage->gathers[i];
-		for (int k = lc_first_read(node(mover, i)); k < node(mover, i)->inputs; k++)
-			mover->moved[i] |= mover->moved[node(mover, i)->in[k]];
+		for (int k = lc_first_read(gathers_node(mover, i)); k < gathers_node(mover, i)->inputs; k++)
+			mover->moved[i] |= mover->moved[gathers_node(mover, i)->in[k]];
 	}
-	for (int i = count(mover); i-- > 0;) {
+	for (int i = gathers_count(mover); i-- > 0;) {
 		lead[i] |= mover->moved[i] && mover->passage->past[i];
-		for (int k = lc_first_read(node(mover, i)); k < node(mover, i)->inputs && lead[i]; k++)
-			lead[node(mover, i)->in[k]] = 1;
+		for (int k = lc_first_read(gathers_node(mover, i));
+		     k < gathers_node(mover, i)->inputs && lead[i]; k++)
+			lead[gathers_node(mover, i)->in[k]] = 1;
 	}
-	for (int i = 0; i < count(mover); i++) {
+	for (int i = 0; i < gathers_count(mover); i++) {
 		mover->moved[i] &= lead[i], lead[i] = 0;
 		if (mover->moved[i] && mover->passage->gathers[i] && (mover->first < 0)) mover->first = i;
 		any |= mover->moved[i] && !mover->passage->gathers[i];
@@ -64,23 +65,24 @@ static bool find_moved(struct mover *mover) {
 	return any;
 }
 
-static bool moves(const struct mover *mover, int id) {
+static bool gathers_moves(const struct mover *mover, int id) {
 	return mover->moved[id] || mover->pulled[id] || mover->beside[id];
 }
 
 static void find_outside(struct mover *mover) {
-	memset(mover->outside, 0, (size_t)count(mover));
-	for (int i = 0; i < count(mover); i++)
-		for (int k = lc_first_read(node(mover, i)); k < node(mover, i)->inputs; k++)
-			mover->outside[node(mover, i)->in[k]] |= !moves(mover, i) || mover->passage->gathers[i];
+	memset(mover->outside, 0, (size_t)gathers_count(mover));
+	for (int i = 0; i < gathers_count(mover); i++)
+		for (int k = lc_first_read(gathers_node(mover, i)); k < gathers_node(mover, i)->inputs; k++)
+			mover->outside[gathers_node(mover, i)->in[k]] |=
+				!gathers_moves(mover, i) || mover->passage->gathers[i];
 }
 
 /* ---- refusals ---- */
 
-static lk_status refuse(struct mover *mover, int id, const char *why, lk_error *err) {
+static lk_status gathers_refuse(struct mover *mover, int id, const char *why, lk_error *err) {
 	if (!err) return LK_ERR_INPUT;
 	const lc_passage *passage = mover->passage;
-	const char *name = lc_part_name(node(mover, id));
+	const char *name = lc_part_name(gathers_node(mover, id));
 	char kept[sizeof err->what];
 	int line = passage->line, column = passage->column;
 	snprintf(kept, sizeof kept, "%s", why); /* it may be err's */
@@ -94,18 +96,19 @@ static lk_status refuse(struct mover *mover, int id, const char *why, lk_error *
 
 /* What the type rules refuse of the moved form. */
 static lk_status refuse_found(struct mover *mover, int id, lk_status status, lk_error *err) {
-	return status == LK_ERR_INPUT && err && !mover->refused ? refuse(mover, id, err->what, err)
-	                                                        : status;
+	return status == LK_ERR_INPUT && err && !mover->refused
+	           ? gathers_refuse(mover, id, err->what, err)
+	           : status;
 }
 
 /* ---- building ---- */
 
 /* The whole of what was built in slices; takes the value's name. */
 static lk_status gather_back(struct mover *mover, int id, lk_error *err) {
-	const lc_node *value = node(mover, id);
+	const lc_node *value = gathers_node(mover, id);
 	const lc_layout l = mover->b.to->nodes.at[mover->cut[id]].layout[mover->axis];
 	lc_node g = lc_build_on(l.kind == LC_ROOT ? LC_BROADCAST : LC_ALLGATHER, value, mover->cut[id]);
-	if (l.turn) return refuse(mover, id, "its slices are turned", err);
+	if (l.turn) return gathers_refuse(mover, id, "its slices are turned", err);
 	g.axis = (int8_t)mover->axis, g.d = l.kind == LC_S ? l.dim : 0;
 	g.part_of = mover->passage->name, g.also = NULL;
 	g.name = value->name;
@@ -115,8 +118,8 @@ static lk_status gather_back(struct mover *mover, int id, lk_error *err) {
 	return lc_add(mover->b.to, &g, &mover->b.map[id], err);
 }
 
-static lk_status update(struct mover *mover, int id, lk_error *err) {
-	int from = node(mover, id)->in[1];
+static lk_status gathers_update(struct mover *mover, int id, lk_error *err) {
+	int from = gathers_node(mover, id)->in[1];
 	if (mover->cut[from] >= 0 && mover->b.map[from] < 0) LK_TRY(gather_back(mover, from, err));
 	LK_TRY(lc_build_copy(&mover->b, id, err));
 	mover->cut[id] = mover->cut[from]; /* who reads the new state reads what it is gathered from */
@@ -124,12 +127,12 @@ static lk_status update(struct mover *mover, int id, lk_error *err) {
 }
 
 static lk_status operands(struct mover *mover, int id, lc_node *value, lk_error *err) {
-	const lc_node *from = node(mover, id);
+	const lc_node *from = gathers_node(mover, id);
 	for (int k = 0; k < from->inputs; k++) {
 		int u = from->in[k];
 		if (mover->cut[u] >= 0) value->in[k] = mover->cut[u];
 		else if (mover->moved[id] || mover->want[u] < 0 ||
-		         node(mover, u)->layout[mover->axis].kind != LC_R)
+		         gathers_node(mover, u)->layout[mover->axis].kind != LC_R)
 			value->in[k] = mover->b.map[u];
 		else {
 			lc_node slice = lc_build_on(LC_SLICE, from, mover->b.map[u]);
@@ -141,16 +144,16 @@ static lk_status operands(struct mover *mover, int id, lc_node *value, lk_error 
 }
 
 /* Parts of a reduction, joined. */
-static lk_status join(struct mover *mover, int id, int parts, int *whole, lk_error *err) {
-	lc_node all = lc_build_on(LC_ALLREDUCE, node(mover, id), parts);
+static lk_status gathers_join(struct mover *mover, int id, int parts, int *whole, lk_error *err) {
+	lc_node all = lc_build_on(LC_ALLREDUCE, gathers_node(mover, id), parts);
 	all.axis = (int8_t)mover->axis;
 	all.reduce = mover->b.to->nodes.at[parts].layout[mover->axis].reduce;
 	return lc_add(mover->b.to, &all, whole, err);
 }
 
 /* norm(x) over a sliced dim = sqrt(allreduce(sum(x*x))). */
-static lk_status norm(struct mover *mover, int id, const lc_node *draft, lk_error *err) {
-	const lc_node *value = node(mover, id);
+static lk_status gathers_norm(struct mover *mover, int id, const lc_node *draft, lk_error *err) {
+	const lc_node *value = gathers_node(mover, id);
 	lc_node square = lc_build_on(LC_MUL, value, draft->in[0]),
 			sum = lc_build_on(LC_RED_SUM, value, 0);
 	lc_node root = lc_build_on(LC_SQRT, value, 0);
@@ -159,7 +162,7 @@ static lk_status norm(struct mover *mover, int id, const lc_node *draft, lk_erro
 	root.name = value->name;
 	LK_TRY(lc_add(mover->b.to, &square, &sum.in[0], err));
 	LK_TRY(lc_add(mover->b.to, &sum, &parts, err));
-	LK_TRY(join(mover, id, parts, &root.in[0], err));
+	LK_TRY(gathers_join(mover, id, parts, &root.in[0], err));
 	return lc_add(mover->b.to, &root, &mover->b.map[id], err);
 }
 
@@ -170,9 +173,9 @@ static bool reduces_slices(const struct mover *mover, const lc_node *draft) {
 }
 
 /* Files what was built under what it is: as before, a slice, or parts. */
-static lk_status file(struct mover *mover, int id, int built, lk_error *err) {
+static lk_status gathers_file(struct mover *mover, int id, int built, lk_error *err) {
 	lc_node *made = &mover->b.to->nodes.at[built];
-	const lc_node *value = node(mover, id);
+	const lc_node *value = gathers_node(mover, id);
 	const lc_layout *before = &value->layout[mover->axis], *now = &made->layout[mover->axis];
 	if (lc_same_layout(before, now)) return mover->b.map[id] = built, LK_OK;
 	if (before->kind == LC_R && (now->kind == LC_S || now->kind == LC_ROOT)) {
@@ -181,11 +184,11 @@ static lk_status file(struct mover *mover, int id, int built, lk_error *err) {
 	}
 	if (before->kind == LC_R && now->kind == LC_P && lc_ops[value->op].family == LC_RED) {
 		made->name = NULL;
-		LK_TRY(join(mover, id, built, &mover->b.map[id], err));
+		LK_TRY(gathers_join(mover, id, built, &mover->b.map[id], err));
 		mover->b.to->nodes.at[mover->b.map[id]].name = value->name;
 		return LK_OK;
 	}
-	return refuse(
+	return gathers_refuse(
 		mover, id,
 		now->kind == LC_P ? "it sums over the dim that is gathered" : "it needs the whole", err);
 }
@@ -193,7 +196,7 @@ static lk_status file(struct mover *mover, int id, int built, lk_error *err) {
 /* What lies between a reduce-scatter and the statements named is known by the former's name as
  * well; what is computed of an output, by the gather's. */
 static void name_part(const struct mover *mover, int id, lc_node *value) {
-	const lc_node *source = node(mover, node(mover, mover->first)->in[0]);
+	const lc_node *source = gathers_node(mover, gathers_node(mover, mover->first)->in[0]);
 	if (!value->part_of) value->part_of = mover->passage->name;
 	else if (mover->moved[id] && !mover->passage->past[id] && lc_is_pointwise(value) &&
 	         source->op == LC_REDUCESCATTER)
@@ -201,41 +204,42 @@ static void name_part(const struct mover *mover, int id, lc_node *value) {
 }
 
 static lk_status slice_of_gathered(struct mover *mover, int id, lk_error *err) {
-	const lc_node *value = node(mover, id), *cut = &mover->b.to->nodes.at[mover->cut[value->in[0]]];
+	const lc_node *value = gathers_node(mover, id),
+				  *cut = &mover->b.to->nodes.at[mover->cut[value->in[0]]];
 	if (cut->layout[mover->axis].kind == LC_S && cut->layout[mover->axis].dim == value->d &&
 	    !cut->layout[mover->axis].turn)
 		return mover->b.map[id] = mover->cut[value->in[0]], LK_OK;
-	return refuse(mover, id, "it slices another dim", err);
+	return gathers_refuse(mover, id, "it slices another dim", err);
 }
 
-static lk_status move(struct mover *mover, int id, lk_error *err) {
-	const lc_node *value = node(mover, id);
+static lk_status gathers_move(struct mover *mover, int id, lk_error *err) {
+	const lc_node *value = gathers_node(mover, id);
 	int built;
 	if (value->fuse >= 0 || value->overlap >= 0 || value->bucket >= 0)
-		return refuse(mover, id,
-		              "it is fused, overlapped or in a bucket already; write reorder before these",
-		              err);
-	if (value->op == LC_UPDATE) return update(mover, id, err);
+		return gathers_refuse(
+			mover, id, "it is fused, overlapped or in a bucket already; write reorder before these",
+			err);
+	if (value->op == LC_UPDATE) return gathers_update(mover, id, err);
 	if (value->op == LC_SLICE && value->axis == mover->axis && mover->cut[value->in[0]] >= 0)
 		return slice_of_gathered(mover, id, err);
 	lc_node draft = lc_build_draft(&mover->b, id);
 	LK_TRY(operands(mover, id, &draft, err));
 	name_part(mover, id, &draft);
 	if (value->op == LC_RED_NORM && reduces_slices(mover, &draft))
-		return norm(mover, id, &draft, err);
+		return gathers_norm(mover, id, &draft, err);
 	LK_TRY(lc_add(mover->b.to, &draft, &built, err));
-	return file(mover, id, built, err);
+	return gathers_file(mover, id, built, err);
 }
 
-static lk_status build(struct mover *mover, lk_error *err) {
-	memset(mover->cut, 0xff, sizeof *mover->cut * (size_t)count(mover));
+static lk_status gathers_build(struct mover *mover, lk_error *err) {
+	memset(mover->cut, 0xff, sizeof *mover->cut * (size_t)gathers_count(mover));
 	find_outside(mover);
-	for (int i = 0; i < count(mover); i++) {
+	for (int i = 0; i < gathers_count(mover); i++) {
 		bool gather = mover->passage->gathers[i];
-		if (gather && mover->moved[i]) mover->cut[i] = mover->b.map[node(mover, i)->in[0]];
+		if (gather && mover->moved[i]) mover->cut[i] = mover->b.map[gathers_node(mover, i)->in[0]];
 		if (gather && mover->moved[i] && !mover->outside[i]) continue;
-		if (gather || !moves(mover, i)) LK_TRY(lc_build_copy(&mover->b, i, err));
-		else LK_TRY(refuse_found(mover, i, move(mover, i, err), err));
+		if (gather || !gathers_moves(mover, i)) LK_TRY(lc_build_copy(&mover->b, i, err));
+		else LK_TRY(refuse_found(mover, i, gathers_move(mover, i, err), err));
 	}
 	return LK_OK;
 }
@@ -260,16 +264,17 @@ static int cut_dim(const struct mover *mover, int id) {
  * wanted by all of its readers comes along. */
 static bool find_pulled(struct mover *mover, int *wanted) {
 	bool any = false;
-	memset(mover->want, NO_DIM, (size_t)count(mover));
-	for (int i = count(mover); i-- > 0;) {
-		const lc_node *value = node(mover, i);
+	memset(mover->want, NO_DIM, (size_t)gathers_count(mover));
+	for (int i = gathers_count(mover); i-- > 0;) {
+		const lc_node *value = gathers_node(mover, i);
 		mover->pulled[i] = !mover->moved[i] && lc_is_pointwise(value) && mover->want[i] >= 0 &&
 		                   wanted[i] == mover->uses[i] && value->fuse < 0 && value->overlap < 0;
 		any |= mover->pulled[i];
 		int d = lc_is_pointwise(value) ? cut_dim(mover, i) : NO_DIM;
 		for (int k = 0; k < value->inputs && d >= 0; k++) {
-			int u = value->in[k], at = operand_dim(value, node(mover, u), d);
-			if (at < 0 || mover->moved[u] || node(mover, u)->layout[mover->axis].kind != LC_R)
+			int u = value->in[k], at = operand_dim(value, gathers_node(mover, u), d);
+			if (at < 0 || mover->moved[u] ||
+			    gathers_node(mover, u)->layout[mover->axis].kind != LC_R)
 				continue;
 			mover->want[u] =
 				(int8_t)(mover->want[u] == NO_DIM || mover->want[u] == at ? at : SEVERAL_DIMS);
@@ -281,9 +286,10 @@ static bool find_pulled(struct mover *mover, int *wanted) {
 
 static bool find_beside(struct mover *mover) {
 	bool any = false;
-	for (int i = 0; i < count(mover); i++) {
-		const lc_node *value = node(mover, i);
-		if (!mover->passage->past[i] || moves(mover, i) || value->layout[mover->axis].kind != LC_R)
+	for (int i = 0; i < gathers_count(mover); i++) {
+		const lc_node *value = gathers_node(mover, i);
+		if (!mover->passage->past[i] || gathers_moves(mover, i) ||
+		    value->layout[mover->axis].kind != LC_R)
 			continue;
 		for (int k = lc_first_read(value); k < value->inputs; k++)
 			mover->beside[i] |= mover->want[value->in[k]] >= 0 || mover->beside[value->in[k]] ||
@@ -297,9 +303,9 @@ static lk_status check_words(const struct mover *mover, uint8_t *set, lk_error *
 	const lc_passage *passage = mover->passage;
 	for (int w = 0; w < passage->word_count; w++) {
 		bool any = false;
-		memset(set, 0, (size_t)count(mover));
+		memset(set, 0, (size_t)gathers_count(mover));
 		LK_TRY(lc_mark(mover->p, &passage->words[w], set, err));
-		for (int i = 0; i < count(mover); i++) any |= set[i] && moves(mover, i);
+		for (int i = 0; i < gathers_count(mover); i++) any |= set[i] && gathers_moves(mover, i);
 		if (any) continue;
 		lc_word_wrong(mover->p, &passage->words[w], err, "%s does not depend on %s",
 		              passage->words[w].text, passage->name);
@@ -317,22 +323,23 @@ static lk_status nothing_moves(const struct mover *mover, lk_error *err) {
 	return lk_hint(err, "name what reads it");
 }
 
-static lk_status make(struct mover *mover, lk_arena *arena, lk_error *err) {
-	int *wanted = LK_ARRAY(arena, int, (size_t)count(mover));
+static lk_status gathers_make(struct mover *mover, lk_arena *arena, lk_error *err) {
+	int *wanted = LK_ARRAY(arena, int, (size_t)gathers_count(mover));
 	uint8_t *set = lc_new_set(mover->p, arena);
 	if (!wanted || !set) return lk_oom(err);
 	if (!find_moved(mover)) return nothing_moves(mover, err);
-	mover->axis = node(mover, mover->first)->axis;
-	for (int i = 0; i < count(mover); i++)
-		if (mover->moved[i] && mover->passage->gathers[i] && node(mover, i)->axis != mover->axis)
-			return refuse(mover, i, "it gathers over two axes", err);
-	LK_TRY(build(mover, err));
+	mover->axis = gathers_node(mover, mover->first)->axis;
+	for (int i = 0; i < gathers_count(mover); i++)
+		if (mover->moved[i] && mover->passage->gathers[i] &&
+		    gathers_node(mover, i)->axis != mover->axis)
+			return gathers_refuse(mover, i, "it gathers over two axes", err);
+	LK_TRY(gathers_build(mover, err));
 	bool pulled = find_pulled(mover, wanted), beside = find_beside(mover);
 	LK_TRY(check_words(mover, set, err));
 	if (!pulled && !beside) return LK_OK;
 	lc_build_close(&mover->b, LK_ERR_INPUT, NULL);
 	LK_TRY(lc_build_open(&mover->b, mover->p, err));
-	return build(mover, err);
+	return gathers_build(mover, err);
 }
 
 lk_status lc_move_gathers(const lc_program *program, const lc_passage *passage, lc_program **out,
@@ -349,7 +356,7 @@ lk_status lc_move_gathers(const lc_program *program, const lc_passage *passage, 
 	if (status == LK_OK && !(m.cut && m.moved && m.pulled && m.beside && m.outside && m.want))
 		status = lk_oom(err);
 	if (status == LK_OK) memset(m.want, NO_DIM, program->nodes.count);
-	if (status == LK_OK) status = make(&m, &arena, err);
+	if (status == LK_OK) status = gathers_make(&m, &arena, err);
 	lk_arena_free(&arena);
 	return lc_build_close(&m.b, status, out);
 }

@@ -22,7 +22,7 @@ static int find_word(lc_mover *mover, const char *text) {
 	return mover->count++;
 }
 
-static bool is_collective(const lc_node *node) {
+static bool moves_is_collective(const lc_node *node) {
 	return (lc_ops[node->op].family == LC_COMM && node->op != LC_SLICE && node->op != LC_LOCAL &&
 	        node->op != LC_SLICED) ||
 	       node->op == LC_SEND;
@@ -51,7 +51,8 @@ lk_status lc_mover_open(lc_mover *mover, const lc_program *program, lc_moves *ou
 		const char *text = word_text(program, node);
 		int w = mover->word_of[i] = text ? find_word(mover, text) : -1;
 		if (w < 0) continue;
-		mover->collective[w] |= is_collective(node), mover->overlapped[w] |= node->overlap >= 0;
+		mover->collective[w] |= moves_is_collective(node),
+			mover->overlapped[w] |= node->overlap >= 0;
 		for (int k = lc_first_read(node); k < node->inputs; k++)
 			if (mover->word_of[node->in[k]] >= 0 && mover->word_of[node->in[k]] != w)
 				mover->feeds[mover->word_of[node->in[k]]][w] = true;
@@ -77,7 +78,7 @@ lc_directive *lc_move(const lc_mover *mover, lc_directive_kind kind, const int *
 	return directive->names ? directive : NULL;
 }
 
-static bool is_free(const lc_program *program, const char *name) {
+static bool moves_is_free(const lc_program *program, const char *name) {
 	int id;
 	for (size_t i = 0; i < program->bundles.count; i++)
 		if (program->bundles.at[i].name && strcmp(program->bundles.at[i].name, name) == 0)
@@ -94,7 +95,7 @@ bool lc_move_names(const lc_mover *mover, lc_directive *directive, const char *c
 	directive->result_count = count;
 	for (int i = 0; directive->results && i < count; i++) {
 		const char *name = lk_arena_strdup(arena, names[i]);
-		for (int k = 2; name && !is_free(mover->p, name); k++)
+		for (int k = 2; name && !moves_is_free(mover->p, name); k++)
 			name = lk_arena_printf(arena, "%s%d", names[i], k);
 		if (!name) return false;
 		directive->results[i].text = name;
@@ -122,7 +123,7 @@ lk_status lc_move_try(lc_mover *mover, const lc_directive *directive, bool *appl
 
 /* ---- all-reduces ---- */
 
-static bool is_sliced(const lc_program *program, const lc_node *node, int d) {
+static bool moves_is_sliced(const lc_program *program, const lc_node *node, int d) {
 	for (int a = 0; a < program->axis_count; a++)
 		if (node->layout[a].kind == LC_S && node->layout[a].dim == d) return true;
 	return false;
@@ -130,11 +131,11 @@ static bool is_sliced(const lc_program *program, const lc_node *node, int d) {
 
 /* Splits along the dims that are not sliced yet; of several, the last stays whole, for rows are
  * contiguous. */
-static lk_status split(lc_mover *mover, int word, const lc_node *node, lk_error *err) {
+static lk_status moves_split(lc_mover *mover, int word, const lc_node *node, lk_error *err) {
 	static const char *const names[] = {"rs", "ag"};
 	int found = 0;
 	for (int d = 0; d < node->rank && (d < node->rank - 1 || !found); d++) {
-		if (node->dim[d] == 0 || is_sliced(mover->p, node, d)) continue;
+		if (node->dim[d] == 0 || moves_is_sliced(mover->p, node, d)) continue;
 		lc_directive *move = lc_move(mover, LC_SPLIT, &word, 1);
 		if (!move || !lc_move_names(mover, move, names, 2)) return lk_oom(err);
 		move->size = d + 1;
@@ -144,8 +145,8 @@ static lk_status split(lc_mover *mover, int word, const lc_node *node, lk_error 
 	return LK_OK;
 }
 
-static lk_status levels(lc_mover *mover, int word, const lc_node *node, int64_t ranks,
-                        lk_error *err) {
+static lk_status moves_levels(lc_mover *mover, int word, const lc_node *node, int64_t ranks,
+                              lk_error *err) {
 	static const char *const names[] = {"rs", "ar", "ag"};
 	int64_t size = mover->p->axes[node->axis].size;
 	if (ranks < 2 || mover->p->axis_count == LC_AXES || (size && (size <= ranks || size % ranks)))
@@ -167,8 +168,8 @@ static lk_status all_reduces(lc_mover *mover, int64_t ranks, lk_error *err) {
 		if (node->op != LC_ALLREDUCE || node->rank == 0 || mover->word_of[i] < 0 ||
 		    is_outer(mover->p, node->axis, ranks))
 			continue;
-		LK_TRY(split(mover, mover->word_of[i], node, err));
-		LK_TRY(levels(mover, mover->word_of[i], node, ranks, err));
+		LK_TRY(moves_split(mover, mover->word_of[i], node, err));
+		LK_TRY(moves_levels(mover, mover->word_of[i], node, ranks, err));
 	}
 	return LK_OK;
 }
@@ -281,7 +282,7 @@ static lk_status slices(lc_mover *mover, lk_error *err) {
 
 /* ---- all ---- */
 
-static bool has(const lc_program *program, lc_directive_kind kind) {
+static bool moves_has(const lc_program *program, lc_directive_kind kind) {
 	for (size_t i = 0; i < program->bundles.count; i++)
 		if (program->bundles.at[i].kind == kind) return true;
 	return false;
@@ -290,8 +291,8 @@ static bool has(const lc_program *program, lc_directive_kind kind) {
 lk_status lc_rewrite_moves(const lc_program *program, int64_t nodes, lc_moves *out, lk_error *err) {
 	lc_mover m;
 	lk_status status = lc_mover_open(&m, program, out, err);
-	bool bucket = has(program, LC_BUCKET), fuse = has(program, LC_FUSE),
-		 overlap = has(program, LC_OVERLAP);
+	bool bucket = moves_has(program, LC_BUCKET), fuse = moves_has(program, LC_FUSE),
+		 overlap = moves_has(program, LC_OVERLAP);
 	if (status == LK_OK && !bucket && !fuse && !overlap) {
 		status = all_reduces(&m, nodes, err);
 		if (status == LK_OK) status = reorders(&m, err);

@@ -42,7 +42,7 @@ lk_status lc_move_buckets(lc_mover *mover, lk_error *err) {
 
 /* ---- passes ---- */
 
-static bool in_pass(const lc_node *node, bool collectives) {
+static bool bundles_in_pass(const lc_node *node, bool collectives) {
 	if (node->op == LC_REDUCESCATTER || node->op == LC_ALLGATHER || node->op == LC_SEND)
 		return collectives;
 	return lc_is_leaf(node) || lc_is_pointwise(node) || lc_ops[node->op].family == LC_RED ||
@@ -53,7 +53,7 @@ static bool in_pass(const lc_node *node, bool collectives) {
 static void find_capable(const lc_mover *mover, bool collectives, bool *capable) {
 	for (int w = 0; w < mover->count; w++) capable[w] = !mover->overlapped[w];
 	for (size_t i = 0; i < mover->p->nodes.count; i++)
-		if (mover->word_of[i] >= 0 && !in_pass(&mover->p->nodes.at[i], collectives))
+		if (mover->word_of[i] >= 0 && !bundles_in_pass(&mover->p->nodes.at[i], collectives))
 			capable[mover->word_of[i]] = false;
 }
 
@@ -66,8 +66,8 @@ static bool adjoins(const lc_mover *mover, const int *words, int count, int w) {
 }
 
 /* The largest pass that a word is in: others are added in order as long as it stays one. */
-static lk_status grow(lc_mover *mover, int seed, const bool *capable, int *words, int *count,
-                      lk_error *err) {
+static lk_status bundles_grow(lc_mover *mover, int seed, const bool *capable, int *words,
+                              int *count, lk_error *err) {
 	bool applies, changed = true, in[LC_WORDS] = {false};
 	words[0] = seed, *count = 1, in[seed] = true;
 	while (changed) {
@@ -101,7 +101,7 @@ static lk_status fuse_first(lc_mover *mover, bool collectives, lk_error *err) {
 	for (int w = 0; w < mover->count; w++) {
 		bool any = !collectives;
 		if (!capable[w] || seen[w]) continue;
-		LK_TRY(grow(mover, w, capable, words, &count, err));
+		LK_TRY(bundles_grow(mover, w, capable, words, &count, err));
 		for (int i = 0; i < count; i++) seen[words[i]] = true, any |= mover->collective[words[i]];
 		if (count > 1 && any) return add_fuse(mover, words, count, err);
 	}
@@ -126,7 +126,7 @@ static bool suits(const lc_mover *mover, int64_t chunks, const char *order) {
 	return true;
 }
 
-static bool is_listed(const lc_mover *mover, int w) {
+static bool bundles_is_listed(const lc_mover *mover, int w) {
 	for (size_t i = 0; i < mover->p->nodes.count; i++)
 		if (mover->word_of[i] == w && mover->p->nodes.at[i].list >= 0) return true;
 	return false;
@@ -149,7 +149,7 @@ static bool has_batches(const lc_mover *mover, const int *words, int count) {
 static lk_status add_cut(lc_mover *mover, const int *words, int count, const char *cut,
                          lk_error *err) {
 	static const int64_t chunks[] = {0, 2, 4, 8, 16};
-	size_t choices = is_listed(mover, words[0]) ? 1 : sizeof chunks / sizeof *chunks;
+	size_t choices = bundles_is_listed(mover, words[0]) ? 1 : sizeof chunks / sizeof *chunks;
 	for (size_t i = *cut ? 1 : 0; i < choices; i++) {
 		lc_directive *directive = lc_move(mover, LC_OVERLAP, words, count);
 		bool applies;
@@ -163,7 +163,7 @@ static lk_status add_cut(lc_mover *mover, const int *words, int count, const cha
 	return LK_OK;
 }
 
-static lk_status add_chunks(lc_mover *mover, const int *words, int count, lk_error *err) {
+static lk_status bundles_add_chunks(lc_mover *mover, const int *words, int count, lk_error *err) {
 	LK_TRY(add_cut(mover, words, count, "", err));
 	return has_batches(mover, words, count) ? add_cut(mover, words, count, "batches", err) : LK_OK;
 }
@@ -185,7 +185,7 @@ static lk_status chain(lc_mover *mover, int first, lk_error *err) {
 		words[count++] = w;
 		if (count > 1 && mover->collective[w]) break;
 	}
-	return count > 3 ? add_chunks(mover, words, count, err) : LK_OK;
+	return count > 3 ? bundles_add_chunks(mover, words, count, err) : LK_OK;
 }
 
 /* Words that keep a processor busy: products and passes. */
@@ -205,12 +205,12 @@ static lk_status around(lc_mover *mover, int w, const bool *busy, lk_error *err)
 		int pair[] = {mover->feeds[a][w] ? a : w, mover->feeds[a][w] ? w : a};
 		if (!neighbour || mover->overlapped[a] || !(busy[a] || mover->collective[a])) continue;
 		if ((busy[a] || busy[w]) && (!mover->collective[a] || a > w))
-			LK_TRY(add_chunks(mover, pair, 2, err));
+			LK_TRY(bundles_add_chunks(mover, pair, 2, err));
 		for (int b = 0; b < mover->count && mover->feeds[a][w]; b++) {
 			int three[] = {a, w, b};
 			if (!mover->feeds[w][b] || mover->overlapped[b] || !(busy[b] || mover->collective[b]))
 				continue;
-			if (busy[a] || busy[w] || busy[b]) LK_TRY(add_chunks(mover, three, 3, err));
+			if (busy[a] || busy[w] || busy[b]) LK_TRY(bundles_add_chunks(mover, three, 3, err));
 		}
 	}
 	return LK_OK;
@@ -228,8 +228,8 @@ static bool stands_beside(const lc_mover *mover, int w, int other, const bool *b
 	return false;
 }
 
-static lk_status side_by_side(lc_mover *mover, int w, const bool *busy, bool *found,
-                              lk_error *err) {
+static lk_status bundles_side_by_side(lc_mover *mover, int w, const bool *busy, bool *found,
+                                      lk_error *err) {
 	for (int other = 0; other < mover->count; other++) {
 		int two[] = {w, other};
 		bool applies;
@@ -255,7 +255,7 @@ lk_status lc_move_overlap(lc_mover *mover, lk_error *err) {
 	for (int w = 0; w < mover->count; w++) {
 		if (!mover->collective[w] || mover->overlapped[w]) continue;
 		if (hands_round(mover, w)) {
-			if (!found) LK_TRY(side_by_side(mover, w, busy, &found, err));
+			if (!found) LK_TRY(bundles_side_by_side(mover, w, busy, &found, err));
 			continue;
 		}
 		LK_TRY(around(mover, w, busy, err));

@@ -21,21 +21,22 @@ void lc_name_parts(lc_program *program) {
 	}
 }
 
-static bool is(const char *a, const char *b) {
+static bool parts_is(const char *a, const char *b) {
 	return a && strcmp(a, b) == 0;
 }
 
-static bool labelled(const lc_program *program, int bundle, const char *name) {
-	return bundle >= 0 && is(program->bundles.at[bundle].name, name);
+static bool parts_labelled(const lc_program *program, int bundle, const char *name) {
+	return bundle >= 0 && parts_is(program->bundles.at[bundle].name, name);
 }
 
 int lc_part(const lc_program *program, const char *name, int *ids, int limit) {
 	int count = 0, value = -1;
 	for (int i = 0; i < (int)program->nodes.count; i++) {
 		const lc_node *node = &program->nodes.at[i];
-		if (is(node->name, name) && !lc_is_leaf(node)) value = i;
-		if (!is(node->part_of, name) && !is(node->also, name) &&
-		    !labelled(program, node->fuse, name) && !labelled(program, node->overlap, name))
+		if (parts_is(node->name, name) && !lc_is_leaf(node)) value = i;
+		if (!parts_is(node->part_of, name) && !parts_is(node->also, name) &&
+		    !parts_labelled(program, node->fuse, name) &&
+		    !parts_labelled(program, node->overlap, name))
 			continue;
 		if (count < limit) ids[count] = i;
 		count++;
@@ -49,7 +50,7 @@ uint8_t *lc_new_set(const lc_program *program, lk_arena *arena) {
 	return LK_ARRAY(arena, uint8_t, program->nodes.count);
 }
 
-static lk_status unknown(const lc_program *program, const lc_word *word, lk_error *err) {
+static lk_status parts_unknown(const lc_program *program, const lc_word *word, lk_error *err) {
 	enum {
 		SUGGESTED = 512
 	};
@@ -75,7 +76,7 @@ lk_status lc_mark(const lc_program *program, const lc_word *word, uint8_t *set, 
 	for (int i = 0; i < count; i++) set[ids[i]] = 1;
 	if (count) return LK_OK;
 	int value = lc_value_find(program, word->text);
-	if (value < 0) return unknown(program, word, err);
+	if (value < 0) return parts_unknown(program, word, err);
 	const lc_node *node = &program->nodes.at[value];
 	lc_word_wrong(program, word, err, "%s is %s, which no statement computes", word->text,
 	              node->op == LC_STATE    ? "a state without update"
@@ -87,10 +88,12 @@ lk_status lc_mark(const lc_program *program, const lc_word *word, uint8_t *set, 
 static bool taken(const lc_program *program, const char *name) {
 	for (size_t i = 0; i < program->nodes.count; i++) {
 		const lc_node *node = &program->nodes.at[i];
-		if (is(node->name, name) || is(node->part_of, name) || is(node->also, name)) return true;
+		if (parts_is(node->name, name) || parts_is(node->part_of, name) ||
+		    parts_is(node->also, name))
+			return true;
 	}
 	for (size_t i = 0; i < program->bundles.count; i++)
-		if (is(program->bundles.at[i].name, name)) return true;
+		if (parts_is(program->bundles.at[i].name, name)) return true;
 	return lc_axis_find(program, name) >= 0 || lc_dim_find(program, name) >= 0 ||
 	       lc_list_find(program, name) >= 0;
 }

@@ -91,7 +91,7 @@ lk_status lc_rewrite(const lc_program *program, const lc_directive *directive, l
 	return status;
 }
 
-static lk_status copy(const lc_program *program, lc_program **out, lk_error *err) {
+static lk_status rewrite_copy(const lc_program *program, lc_program **out, lk_error *err) {
 	lc_build b;
 	lk_status status = lc_build_open(&b, program, err);
 	for (int i = 0; status == LK_OK && i < (int)program->nodes.count; i++)
@@ -142,7 +142,7 @@ lk_status lc_rewrite_all(const lc_program *program, const lc_schedule *schedule,
                          lk_error *err) {
 	lc_program *now, *next = NULL;
 	*out = NULL;
-	LK_TRY(copy(program, &now, err));
+	LK_TRY(rewrite_copy(program, &now, err));
 	for (int i = 0; schedule && i < schedule->count; i++) {
 		lk_status status = lc_rewrite_next(now, schedule, i, &next, err);
 		lc_program_free(now);

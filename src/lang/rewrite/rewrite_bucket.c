@@ -4,19 +4,19 @@
 
 #include "lang/rewrite/rewrite_internal.h"
 
-static bool joins(const lc_node *node) {
+static bool bucket_joins(const lc_node *node) {
 	return node->op == LC_ALLREDUCE || node->op == LC_REDUCESCATTER || node->op == LC_ALLGATHER ||
 	       node->op == LC_REDUCE || node->op == LC_BROADCAST;
 }
 
-static lk_status mark(const lc_program *program, const lc_word *word, uint8_t *one, uint8_t *set,
-                      lk_error *err) {
+static lk_status bucket_mark(const lc_program *program, const lc_word *word, uint8_t *one,
+                             uint8_t *set, lk_error *err) {
 	bool found = false;
 	memset(one, 0, program->nodes.count);
 	LK_TRY(lc_mark(program, word, one, err));
 	for (size_t i = 0; i < program->nodes.count; i++) {
 		const lc_node *node = &program->nodes.at[i];
-		if (!one[i] || !joins(node)) continue;
+		if (!one[i] || !bucket_joins(node)) continue;
 		if (node->bucket >= 0) {
 			lc_word_wrong(program, word, err, "%s is in a bucket already", word->text);
 			return lk_hint(err, "name it once");
@@ -39,14 +39,14 @@ static lk_status check_several(const lc_program *program, const lc_word *first, 
 	return lk_hint(err, "bucket the collectives of a list, or several collectives");
 }
 
-static bool same_kind(const lc_node *a, const lc_node *b) {
+static bool bucket_same_kind(const lc_node *a, const lc_node *b) {
 	return a->op == b->op && a->axis == b->axis && a->reduce == b->reduce && a->dtype == b->dtype &&
 	       a->root == b->root && lc_same_group(&a->at, &b->at);
 }
 
 /* One message cannot hold what waits for it. */
-static lk_status check_alike(const lc_program *program, const lc_directive *directive,
-                             const uint8_t *set, uint8_t *behind, lk_error *err) {
+static lk_status bucket_check_alike(const lc_program *program, const lc_directive *directive,
+                                    const uint8_t *set, uint8_t *behind, lk_error *err) {
 	int first = -1;
 	for (size_t i = 0; i < program->nodes.count; i++) {
 		const lc_node *node = &program->nodes.at[i];
@@ -58,7 +58,7 @@ static lk_status check_alike(const lc_program *program, const lc_directive *dire
 			         "%s waits for another collective of the bucket", lc_part_name(node));
 			return lk_hint(err, "put it into a bucket of its own");
 		}
-		if (same_kind(node, &program->nodes.at[first])) continue;
+		if (bucket_same_kind(node, &program->nodes.at[first])) continue;
 		lc_wrong(program, directive->line, directive->column, err,
 		         "%s and %s are collectives of different kind, axis or format",
 		         lc_part_name(&program->nodes.at[first]), lc_part_name(node));
@@ -67,15 +67,15 @@ static lk_status check_alike(const lc_program *program, const lc_directive *dire
 	return LK_OK;
 }
 
-static lk_status check(const lc_program *program, const lc_directive *directive, uint8_t *set,
-                       lk_arena *arena, lk_error *err) {
+static lk_status bucket_check(const lc_program *program, const lc_directive *directive,
+                              uint8_t *set, lk_arena *arena, lk_error *err) {
 	uint8_t *one = lc_new_set(program, arena);
 	if (!set || !one) return lk_oom(err);
 	for (int i = 0; i < directive->name_count; i++)
-		LK_TRY(mark(program, &directive->names[i], one, set, err));
+		LK_TRY(bucket_mark(program, &directive->names[i], one, set, err));
 	LK_TRY(check_several(program, &directive->names[0], set, err));
 	memset(one, 0, program->nodes.count);
-	LK_TRY(check_alike(program, directive, set, one, err));
+	LK_TRY(bucket_check_alike(program, directive, set, one, err));
 	return lc_check_convex(program, set, directive, err);
 }
 
@@ -83,7 +83,7 @@ lk_status lc_rewrite_bucket(const lc_program *program, const lc_directive *direc
                             lc_program **out, lk_error *err) {
 	lk_arena arena = LK_ARENA_INIT;
 	uint8_t *set = lc_new_set(program, &arena);
-	lk_status status = check(program, directive, set, &arena, err);
+	lk_status status = bucket_check(program, directive, set, &arena, err);
 	if (status == LK_OK) status = lc_add_bundle(program, directive, set, out, err);
 	lk_arena_free(&arena);
 	return status;

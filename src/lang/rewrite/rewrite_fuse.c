@@ -13,18 +13,18 @@ struct fuser {
 	int space;            /* a value whose extents are those of the pass */
 };
 
-static const lc_node *node(const struct fuser *fuser, int id) {
+static const lc_node *fuse_node(const struct fuser *fuser, int id) {
 	return &fuser->p->nodes.at[id];
 }
 
-static int count(const struct fuser *fuser) {
+static int fuse_count(const struct fuser *fuser) {
 	return (int)fuser->p->nodes.count;
 }
 
-static lk_status refuse(const struct fuser *fuser, lk_error *err, const char *fmt, ...)
+static lk_status fuse_refuse(const struct fuser *fuser, lk_error *err, const char *fmt, ...)
 	LK_PRINTF(3, 4);
 
-static lk_status refuse(const struct fuser *fuser, lk_error *err, const char *fmt, ...) {
+static lk_status fuse_refuse(const struct fuser *fuser, lk_error *err, const char *fmt, ...) {
 	char what[sizeof err->what];
 	va_list args;
 	va_start(args, fmt);
@@ -35,20 +35,21 @@ static lk_status refuse(const struct fuser *fuser, lk_error *err, const char *fm
 
 /* ---- what is in it ---- */
 
-static lk_status mark(struct fuser *fuser, lk_error *err) {
+static lk_status fuse_mark(struct fuser *fuser, lk_error *err) {
 	for (int i = 0; i < fuser->d->name_count; i++)
 		LK_TRY(lc_mark(fuser->p, &fuser->d->names[i], fuser->set, err));
-	for (int i = 0; i < count(fuser); i++) fuser->set[i] &= !lc_is_leaf(node(fuser, i));
-	for (int i = 0; i < count(fuser);
+	for (int i = 0; i < fuse_count(fuser); i++) fuser->set[i] &= !lc_is_leaf(fuse_node(fuser, i));
+	for (int i = 0; i < fuse_count(fuser);
 	     i++) { /* passes that it takes over, it takes over as a whole */
-		if (fuser->set[i] && node(fuser, i)->overlap >= 0) {
-			refuse(fuser, err, "%s is overlapped already", lc_part_name(node(fuser, i)));
+		if (fuser->set[i] && fuse_node(fuser, i)->overlap >= 0) {
+			fuse_refuse(fuser, err, "%s is overlapped already", lc_part_name(fuse_node(fuser, i)));
 			return lk_hint(err, "write fuse before overlap");
 		}
-		for (int k = 0; k < count(fuser) && node(fuser, i)->fuse >= 0 && !fuser->set[i]; k++) {
-			if (!fuser->set[k] || node(fuser, k)->fuse != node(fuser, i)->fuse) continue;
-			refuse(fuser, err, "%s is fused already, with %s", lc_part_name(node(fuser, k)),
-			       lc_part_name(node(fuser, i)));
+		for (int k = 0; k < fuse_count(fuser) && fuse_node(fuser, i)->fuse >= 0 && !fuser->set[i];
+		     k++) {
+			if (!fuser->set[k] || fuse_node(fuser, k)->fuse != fuse_node(fuser, i)->fuse) continue;
+			fuse_refuse(fuser, err, "%s is fused already, with %s",
+			            lc_part_name(fuse_node(fuser, k)), lc_part_name(fuse_node(fuser, i)));
 			return lk_hint(err, "name the label of that pass, or all of it");
 		}
 	}
@@ -60,32 +61,34 @@ static bool is_reduction(const lc_node *node) {
 }
 
 static void find_after(struct fuser *fuser) {
-	for (int i = 0; i < count(fuser); i++)
-		for (int k = lc_first_read(node(fuser, i)); k < node(fuser, i)->inputs && fuser->set[i];
-		     k++) {
-			int u = node(fuser, i)->in[k];
-			fuser->after[i] |= fuser->set[u] && (is_reduction(node(fuser, u)) || fuser->after[u]);
+	for (int i = 0; i < fuse_count(fuser); i++)
+		for (int k = lc_first_read(fuse_node(fuser, i));
+		     k < fuse_node(fuser, i)->inputs && fuser->set[i]; k++) {
+			int u = fuse_node(fuser, i)->in[k];
+			fuser->after[i] |=
+				fuser->set[u] && (is_reduction(fuse_node(fuser, u)) || fuser->after[u]);
 		}
 }
 
-static bool in_pass(const struct fuser *fuser, int id) {
+static bool fuse_in_pass(const struct fuser *fuser, int id) {
 	return fuser->set[id] && !fuser->after[id];
 }
 
 /* ---- operations ---- */
 
 static lk_status check_op(const struct fuser *fuser, int id, lk_error *err) {
-	const lc_node *value = node(fuser, id);
+	const lc_node *value = fuse_node(fuser, id);
 	const char *name = lc_part_name(value);
 	switch (value->op) {
 	case LC_ALLREDUCE:
-		refuse(fuser, err, "%s holds an allreduce, which gives its result to all at once", name);
+		fuse_refuse(fuser, err, "%s holds an allreduce, which gives its result to all at once",
+		            name);
 		return lk_hint(err, "split it first: split %s -> (rs,ag)", name);
 	case LC_MATMUL:
 	case LC_CONV2D:
 	case LC_GATHER_ROWS:
-		refuse(fuser, err, "%s holds a %s, which is no pass over elements", name,
-		       lc_ops[value->op].name);
+		fuse_refuse(fuser, err, "%s holds a %s, which is no pass over elements", name,
+		            lc_ops[value->op].name);
 		return lk_hint(err, "leave it out; overlap runs it beside what it feeds");
 	case LC_SLICE:
 	case LC_REDUCESCATTER:
@@ -95,27 +98,27 @@ static lk_status check_op(const struct fuser *fuser, int id, lk_error *err) {
 	default: break;
 	}
 	if (lc_is_pointwise(value) || is_reduction(value)) return LK_OK;
-	refuse(fuser, err, "%s holds %s, which cannot be a part of a pass", name,
-	       lc_ops[value->op].name);
+	fuse_refuse(fuser, err, "%s holds %s, which cannot be a part of a pass", name,
+	            lc_ops[value->op].name);
 	return lk_hint(err, "leave %s out", name);
 }
 
 /* A reduce-scatter begins a pass, gathers and a send end it. */
 static lk_status check_place(const struct fuser *fuser, int id, lk_error *err) {
-	const lc_node *value = node(fuser, id);
+	const lc_node *value = fuse_node(fuser, id);
 	for (int k = lc_first_read(value); k < value->inputs; k++) {
-		const lc_node *x = node(fuser, value->in[k]);
-		if (!in_pass(fuser, value->in[k])) continue;
+		const lc_node *x = fuse_node(fuser, value->in[k]);
+		if (!fuse_in_pass(fuser, value->in[k])) continue;
 		if (value->op == LC_REDUCESCATTER) {
-			refuse(fuser, err, "%s scatters what the pass computes, but a pass begins with it",
-			       lc_part_name(value));
+			fuse_refuse(fuser, err, "%s scatters what the pass computes, but a pass begins with it",
+			            lc_part_name(value));
 			return lk_hint(err, x->part_of == value->part_of
 			                        ? "give what it scatters a name of its own, and leave that out"
 			                        : "leave what it scatters out");
 		}
 		if ((x->op != LC_ALLGATHER || value->op == LC_UPDATE) && x->op != LC_SEND) continue;
-		refuse(fuser, err, "%s reads what %s hands on, but a pass ends with that",
-		       lc_part_name(value), lc_part_name(x));
+		fuse_refuse(fuser, err, "%s reads what %s hands on, but a pass ends with that",
+		            lc_part_name(value), lc_part_name(x));
 		return lk_hint(err, "reorder moves a gather behind it");
 	}
 	return LK_OK;
@@ -123,20 +126,22 @@ static lk_status check_place(const struct fuser *fuser, int id, lk_error *err) {
 
 static lk_status check_collectives(const struct fuser *fuser, lk_error *err) {
 	int scatter = -1, gather = -1;
-	for (int i = 0; i < count(fuser); i++) {
-		if (!in_pass(fuser, i)) continue;
-		const lc_node *value = node(fuser, i);
+	for (int i = 0; i < fuse_count(fuser); i++) {
+		if (!fuse_in_pass(fuser, i)) continue;
+		const lc_node *value = fuse_node(fuser, i);
 		if (value->op == LC_REDUCESCATTER && scatter >= 0) {
-			refuse(fuser, err, "%s and %s are two reduce-scatters, and a pass reads from one",
-			       lc_part_name(node(fuser, scatter)), lc_part_name(value));
+			fuse_refuse(fuser, err, "%s and %s are two reduce-scatters, and a pass reads from one",
+			            lc_part_name(fuse_node(fuser, scatter)), lc_part_name(value));
 			return lk_hint(err, "fuse one of them");
 		}
 		if (value->op == LC_REDUCESCATTER) scatter = i;
 		if (value->op == LC_ALLGATHER) gather = i;
-		if (scatter < 0 || gather < 0 || node(fuser, scatter)->axis == node(fuser, gather)->axis)
+		if (scatter < 0 || gather < 0 ||
+		    fuse_node(fuser, scatter)->axis == fuse_node(fuser, gather)->axis)
 			continue;
-		refuse(fuser, err, "%s and %s work over different axes", lc_part_name(node(fuser, scatter)),
-		       lc_part_name(node(fuser, gather)));
+		fuse_refuse(fuser, err, "%s and %s work over different axes",
+		            lc_part_name(fuse_node(fuser, scatter)),
+		            lc_part_name(fuse_node(fuser, gather)));
 		return lk_hint(err, "fuse one of them");
 	}
 	return LK_OK;
@@ -146,11 +151,11 @@ static lk_status check_collectives(const struct fuser *fuser, lk_error *err) {
 
 /* The value whose elements a pass goes over when it computes this one. */
 static const lc_node *gone_over(const struct fuser *fuser, int id) {
-	const lc_node *value = node(fuser, id);
-	if (value->op == LC_UPDATE && node(fuser, value->in[1])->op == LC_ALLGATHER)
-		value = node(fuser, value->in[1]);
+	const lc_node *value = fuse_node(fuser, id);
+	if (value->op == LC_UPDATE && fuse_node(fuser, value->in[1])->op == LC_ALLGATHER)
+		value = fuse_node(fuser, value->in[1]);
 	return value->op == LC_ALLGATHER || value->op == LC_SEND || is_reduction(value)
-	           ? node(fuser, value->in[0])
+	           ? fuse_node(fuser, value->in[0])
 	           : value;
 }
 
@@ -166,7 +171,7 @@ static bool same_cut(const lc_program *program, const lc_node *a, int da, const 
 }
 
 /* Whether a's extents are b's, but for what is repeated. */
-static bool fits(const lc_program *program, const lc_node *a, const lc_node *b) {
+static bool fuse_fits(const lc_program *program, const lc_node *a, const lc_node *b) {
 	if (a->rank > b->rank) return false;
 	for (int d = 0; d < a->rank; d++) {
 		int at = d + b->rank - a->rank;
@@ -186,19 +191,21 @@ static bool once(const lc_node *node) {
 static lk_status check_space(struct fuser *fuser, lk_error *err) {
 	char x[160], y[160];
 	fuser->space = -1;
-	for (int i = 0; i < count(fuser); i++)
-		if (in_pass(fuser, i) && (fuser->space < 0 || fits(fuser->p, gone_over(fuser, fuser->space),
-		                                                   gone_over(fuser, i))))
+	for (int i = 0; i < fuse_count(fuser); i++)
+		if (fuse_in_pass(fuser, i) &&
+		    (fuser->space < 0 ||
+		     fuse_fits(fuser->p, gone_over(fuser, fuser->space), gone_over(fuser, i))))
 			fuser->space = i;
-	for (int i = 0; i < count(fuser); i++) {
+	for (int i = 0; i < fuse_count(fuser); i++) {
 		const lc_node *a = gone_over(fuser, i),
 					  *b = gone_over(fuser, fuser->space < 0 ? i : fuser->space);
-		if (!in_pass(fuser, i) ||
-		    (fits(fuser->p, a, b) && (!once(node(fuser, i)) || fits(fuser->p, b, a))))
+		if (!fuse_in_pass(fuser, i) || (fuse_fits(fuser->p, a, b) &&
+		                                (!once(fuse_node(fuser, i)) || fuse_fits(fuser->p, b, a))))
 			continue;
-		refuse(fuser, err, "%s goes over %s, and %s over %s: one pass cannot do both",
-		       lc_part_name(node(fuser, i)), lc_type_text(fuser->p, a, x, sizeof x),
-		       lc_part_name(node(fuser, fuser->space)), lc_type_text(fuser->p, b, y, sizeof y));
+		fuse_refuse(fuser, err, "%s goes over %s, and %s over %s: one pass cannot do both",
+		            lc_part_name(fuse_node(fuser, i)), lc_type_text(fuser->p, a, x, sizeof x),
+		            lc_part_name(fuse_node(fuser, fuser->space)),
+		            lc_type_text(fuser->p, b, y, sizeof y));
 		return lk_hint(err, "fuse what goes over the same elements");
 	}
 	return LK_OK;
@@ -206,18 +213,21 @@ static lk_status check_space(struct fuser *fuser, lk_error *err) {
 
 /* What reads a reduction and goes over the elements again needs a pass of its own. */
 static lk_status check_after(struct fuser *fuser, lk_error *err) {
-	for (int i = 0; i < count(fuser); i++) {
+	for (int i = 0; i < fuse_count(fuser); i++) {
 		if (!fuser->set[i] || !fuser->after[i]) continue;
-		const lc_node *value = node(fuser, i), *space = gone_over(fuser, fuser->space);
-		bool again = value->rank > 0 && value->rank == space->rank && fits(fuser->p, space, value);
+		const lc_node *value = fuse_node(fuser, i), *space = gone_over(fuser, fuser->space);
+		bool again =
+			value->rank > 0 && value->rank == space->rank && fuse_fits(fuser->p, space, value);
 		for (int k = lc_first_read(value); k < value->inputs; k++)
-			again |= in_pass(fuser, value->in[k]) && !is_reduction(node(fuser, value->in[k])) &&
-			         node(fuser, value->in[k])->rank > 0;
+			again |= fuse_in_pass(fuser, value->in[k]) &&
+			         !is_reduction(fuse_node(fuser, value->in[k])) &&
+			         fuse_node(fuser, value->in[k])->rank > 0;
 		if (!again) continue;
-		refuse(fuser, err,
-		       "%s reads a reduction over what the pass computes, which is known behind its last "
-		       "element only",
-		       lc_part_name(value));
+		fuse_refuse(
+			fuser, err,
+			"%s reads a reduction over what the pass computes, which is known behind its last "
+			"element only",
+			lc_part_name(value));
 		return lk_hint(err, "that takes two passes: leave %s out", lc_part_name(value));
 	}
 	return LK_OK;
@@ -226,43 +236,46 @@ static lk_status check_after(struct fuser *fuser, lk_error *err) {
 /* ---- whether anything needs it ---- */
 
 static lk_status check_used(const struct fuser *fuser, uint8_t *live, lk_error *err) {
-	for (int i = count(fuser); i-- > 0;) {
-		const lc_node *value = node(fuser, i);
+	for (int i = fuse_count(fuser); i-- > 0;) {
+		const lc_node *value = fuse_node(fuser, i);
 		live[i] |= value->op == LC_OUT || value->op == LC_UPDATE;
 		for (int k = 0; k < value->inputs && live[i]; k++) live[value->in[k]] = 1;
 	}
-	for (int i = 0; i < count(fuser); i++) {
+	for (int i = 0; i < fuse_count(fuser); i++) {
 		if (!fuser->set[i] || live[i]) continue;
-		refuse(fuser, err, "%s is needed by no output and no state", lc_part_name(node(fuser, i)));
+		fuse_refuse(fuser, err, "%s is needed by no output and no state",
+		            lc_part_name(fuse_node(fuser, i)));
 		return lk_hint(err, "leave it out");
 	}
 	return LK_OK;
 }
 
-static lk_status check(struct fuser *fuser, lk_arena *arena, lk_error *err) {
+static lk_status fuse_check(struct fuser *fuser, lk_arena *arena, lk_error *err) {
 	uint8_t *live = lc_new_set(fuser->p, arena);
 	bool any = false, computes = false;
 	if (!live) return lk_oom(err);
-	LK_TRY(mark(fuser, err));
+	LK_TRY(fuse_mark(fuser, err));
 	find_after(fuser);
-	for (int i = 0; i < count(fuser); i++) {
-		any |= in_pass(fuser, i);
-		computes |=
-			in_pass(fuser, i) && (lc_is_pointwise(node(fuser, i)) || is_reduction(node(fuser, i)));
+	for (int i = 0; i < fuse_count(fuser); i++) {
+		any |= fuse_in_pass(fuser, i);
+		computes |= fuse_in_pass(fuser, i) &&
+		            (lc_is_pointwise(fuse_node(fuser, i)) || is_reduction(fuse_node(fuser, i)));
 	}
-	if (!any) return refuse(fuser, err, "there is nothing to fuse");
+	if (!any) return fuse_refuse(fuser, err, "there is nothing to fuse");
 	LK_TRY(check_used(fuser, live, err));
-	for (int i = 0; i < count(fuser); i++)
-		if (in_pass(fuser, i)) LK_TRY(check_op(fuser, i, err));
-	for (int i = 0; i < count(fuser); i++)
-		if (in_pass(fuser, i)) LK_TRY(check_place(fuser, i, err));
+	for (int i = 0; i < fuse_count(fuser); i++)
+		if (fuse_in_pass(fuser, i)) LK_TRY(check_op(fuser, i, err));
+	for (int i = 0; i < fuse_count(fuser); i++)
+		if (fuse_in_pass(fuser, i)) LK_TRY(check_place(fuser, i, err));
 	LK_TRY(check_space(fuser, err));
 	LK_TRY(check_after(fuser, err));
-	for (int i = 0; i < count(fuser); i++) fuser->set[i] = in_pass(fuser, i), fuser->after[i] = 0;
+	for (int i = 0; i < fuse_count(fuser); i++)
+		fuser->set[i] = fuse_in_pass(fuser, i), fuser->after[i] = 0;
 	LK_TRY(lc_check_convex(fuser->p, fuser->set, fuser->d, err));
 	LK_TRY(check_collectives(fuser, err));
 	if (!computes) {
-		refuse(fuser, err, "%s computes nothing that a pass could hold", fuser->d->names[0].text);
+		fuse_refuse(fuser, err, "%s computes nothing that a pass could hold",
+		            fuser->d->names[0].text);
 		return lk_hint(err, "add the statements between the collectives");
 	}
 	return lc_names_new(fuser->p, fuser->d, err);
@@ -275,7 +288,7 @@ lk_status lc_rewrite_fuse(const lc_program *program, const lc_directive *directi
 	                  .d = directive,
 	                  .set = lc_new_set(program, &arena),
 	                  .after = lc_new_set(program, &arena)};
-	lk_status status = f.set && f.after ? check(&f, &arena, err) : lk_oom(err);
+	lk_status status = f.set && f.after ? fuse_check(&f, &arena, err) : lk_oom(err);
 	if (status == LK_OK) status = lc_add_bundle(program, directive, f.set, out, err);
 	lk_arena_free(&arena);
 	return status;

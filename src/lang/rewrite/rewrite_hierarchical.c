@@ -68,8 +68,8 @@ static int moved_axis(const struct refiner *refiner, int axis) {
 
 /* ---- values ---- */
 
-static lk_status refuse(const struct refiner *refiner, const lc_node *node, const char *why,
-                        lk_error *err) {
+static lk_status hierarchical_refuse(const struct refiner *refiner, const lc_node *node,
+                                     const char *why, lk_error *err) {
 	lc_wrong(refiner->b.from, refiner->d->line, refiner->d->column, err,
 	         "%s %s over %s, which would become two axes", lc_part_name(node), why,
 	         refiner->b.from->axes[refiner->outer].name);
@@ -105,7 +105,7 @@ static lk_status twice(struct refiner *refiner, int id, int first, int second, l
 	return lc_add(refiner->b.to, &n, &refiner->b.map[id], err);
 }
 
-static lk_status size_of(struct refiner *refiner, int id, lk_error *err) {
+static lk_status hierarchical_size_of(struct refiner *refiner, int id, lk_error *err) {
 	lc_node outer = draft_of(refiner, id), inner = outer, product = lc_build_on(LC_MUL, &outer, 0);
 	product.name = outer.name, outer.name = NULL;
 	inner.name = NULL, inner.axis = (int8_t)refiner->inner;
@@ -117,7 +117,7 @@ static lk_status size_of(struct refiner *refiner, int id, lk_error *err) {
 static lk_status over_axis(struct refiner *refiner, int id, lk_error *err) {
 	const lc_node *node = &refiner->b.from->nodes.at[id];
 	switch (node->op) {
-	case LC_SIZE: return size_of(refiner, id, err);
+	case LC_SIZE: return hierarchical_size_of(refiner, id, err);
 	case LC_ALLREDUCE:
 	case LC_ALLGATHER:
 	case LC_REDUCE:
@@ -126,12 +126,12 @@ static lk_status over_axis(struct refiner *refiner, int id, lk_error *err) {
 	case LC_SLICE:
 	case LC_BROADCAST:
 	case LC_SLICED: return twice(refiner, id, refiner->outer, refiner->inner, err);
-	case LC_PERMUTE: return refuse(refiner, node, "hands its slices round", err);
-	default: return refuse(refiner, node, "exchanges slices", err);
+	case LC_PERMUTE: return hierarchical_refuse(refiner, node, "hands its slices round", err);
+	default: return hierarchical_refuse(refiner, node, "exchanges slices", err);
 	}
 }
 
-static lk_status levels(struct refiner *refiner, lk_error *err) {
+static lk_status hierarchical_levels(struct refiner *refiner, lk_error *err) {
 	const lc_node *node = &refiner->b.from->nodes.at[refiner->id];
 	lc_node scatter = lc_build_on(LC_REDUCESCATTER, node, refiner->b.map[node->in[0]]),
 			all = lc_build_on(LC_ALLREDUCE, node, 0), gather = lc_build_on(LC_ALLGATHER, node, 0);
@@ -151,15 +151,15 @@ static lk_status levels(struct refiner *refiner, lk_error *err) {
 
 static lk_status value(struct refiner *refiner, int id, lk_error *err) {
 	const lc_node *node = &refiner->b.from->nodes.at[id];
-	if (id == refiner->id) return levels(refiner, err);
+	if (id == refiner->id) return hierarchical_levels(refiner, err);
 	if (node->at.axis == refiner->outer || node->from.axis == refiner->outer)
-		return refuse(refiner, node, "lives at one group", err);
+		return hierarchical_refuse(refiner, node, "lives at one group", err);
 	if (node->axis == refiner->outer) return over_axis(refiner, id, err);
 	lc_node draft = draft_of(refiner, id);
 	return lc_add(refiner->b.to, &draft, &refiner->b.map[id], err);
 }
 
-static lk_status make(struct refiner *refiner, lk_error *err) {
+static lk_status hierarchical_make(struct refiner *refiner, lk_error *err) {
 	const lc_program *program = refiner->b.from;
 	LK_TRY(lc_find_reduction(program, &refiner->d->names[0], &refiner->id, err));
 	if (refiner->d->result_count != 3) {
@@ -180,6 +180,6 @@ lk_status lc_rewrite_hierarchical(const lc_program *program, const lc_directive 
                                   lc_program **out, lk_error *err) {
 	struct refiner r = {.d = directive};
 	lk_status status = lc_build_open(&r.b, program, err);
-	if (status == LK_OK) status = make(&r, err);
+	if (status == LK_OK) status = hierarchical_make(&r, err);
 	return lc_build_close(&r.b, status, out);
 }

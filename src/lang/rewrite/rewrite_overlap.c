@@ -17,23 +17,23 @@ struct overlapper {
 	int *dims;
 };
 
-static const lc_node *node(const struct overlapper *overlapper, int id) {
+static const lc_node *rewrite_overlap_node(const struct overlapper *overlapper, int id) {
 	return &overlapper->p->nodes.at[id];
 }
 
-static int count(const struct overlapper *overlapper) {
+static int overlap_count(const struct overlapper *overlapper) {
 	return (int)overlapper->p->nodes.count;
 }
 
-static lk_status mark(struct overlapper *overlapper, lk_arena *arena, lk_error *err) {
+static lk_status overlap_mark(struct overlapper *overlapper, lk_arena *arena, lk_error *err) {
 	uint8_t *one = lc_new_set(overlapper->p, arena);
 	if (!one) return lk_oom(err);
 	for (int w = 0; w < overlapper->d->name_count; w++) {
 		memset(one, 0, overlapper->p->nodes.count);
 		LK_TRY(lc_mark(overlapper->p, &overlapper->d->names[w], one, err));
-		for (int i = 0; i < count(overlapper); i++) {
-			if (!one[i] || lc_is_leaf(node(overlapper, i))) continue;
-			if (node(overlapper, i)->overlap >= 0) {
+		for (int i = 0; i < overlap_count(overlapper); i++) {
+			if (!one[i] || lc_is_leaf(rewrite_overlap_node(overlapper, i))) continue;
+			if (rewrite_overlap_node(overlapper, i)->overlap >= 0) {
 				lc_word_wrong(overlapper->p, &overlapper->d->names[w], err,
 				              "%s is overlapped already", overlapper->d->names[w].text);
 				return lk_hint(err, "name all that overlaps in one directive");
@@ -47,15 +47,17 @@ static lk_status mark(struct overlapper *overlapper, lk_arena *arena, lk_error *
 
 /* A pass is a part as a whole. */
 static lk_status check_passes(const struct overlapper *overlapper, lk_error *err) {
-	for (int i = 0; i < count(overlapper); i++) {
-		if (overlapper->set[i] || node(overlapper, i)->fuse < 0) continue;
-		for (int k = 0; k < count(overlapper); k++) {
-			if (!overlapper->set[k] || node(overlapper, k)->fuse != node(overlapper, i)->fuse)
+	for (int i = 0; i < overlap_count(overlapper); i++) {
+		if (overlapper->set[i] || rewrite_overlap_node(overlapper, i)->fuse < 0) continue;
+		for (int k = 0; k < overlap_count(overlapper); k++) {
+			if (!overlapper->set[k] || rewrite_overlap_node(overlapper, k)->fuse !=
+			                               rewrite_overlap_node(overlapper, i)->fuse)
 				continue;
-			const char *label = overlapper->p->bundles.at[node(overlapper, i)->fuse].name;
+			const char *label =
+				overlapper->p->bundles.at[rewrite_overlap_node(overlapper, i)->fuse].name;
 			const lc_word *word = &overlapper->d->names[overlapper->part[k] - 1];
 			lc_word_wrong(overlapper->p, word, err, "%s is fused with %s, and the pass runs as one",
-			              word->text, lc_part_name(node(overlapper, i)));
+			              word->text, lc_part_name(rewrite_overlap_node(overlapper, i)));
 			return lk_hint(err, "name the label of the pass%s%s", label ? ": " : "",
 			               label ? label : "");
 		}
@@ -70,19 +72,22 @@ static int root_of(const struct overlapper *overlapper, int id) {
 
 /* Values that feed each other, or are one pass, hang together. */
 static void find_stems(struct overlapper *overlapper) {
-	for (int i = 0; i < count(overlapper); i++) {
+	for (int i = 0; i < overlap_count(overlapper); i++) {
 		overlapper->stem[i] = i;
-		for (int k = 0; k < node(overlapper, i)->inputs && overlapper->set[i]; k++)
-			if (overlapper->set[node(overlapper, i)->in[k]])
-				overlapper->stem[root_of(overlapper, node(overlapper, i)->in[k])] = i;
-		for (int k = 0; k < i && overlapper->set[i] && node(overlapper, i)->fuse >= 0; k++)
-			if (overlapper->set[k] && node(overlapper, k)->fuse == node(overlapper, i)->fuse)
+		for (int k = 0; k < rewrite_overlap_node(overlapper, i)->inputs && overlapper->set[i]; k++)
+			if (overlapper->set[rewrite_overlap_node(overlapper, i)->in[k]])
+				overlapper->stem[root_of(overlapper, rewrite_overlap_node(overlapper, i)->in[k])] =
+					i;
+		for (int k = 0;
+		     k < i && overlapper->set[i] && rewrite_overlap_node(overlapper, i)->fuse >= 0; k++)
+			if (overlapper->set[k] && rewrite_overlap_node(overlapper, k)->fuse ==
+			                              rewrite_overlap_node(overlapper, i)->fuse)
 				overlapper->stem[root_of(overlapper, k)] = root_of(overlapper, i);
 	}
 }
 
-static lk_status apart(const struct overlapper *overlapper, const lc_word *word, bool asked,
-                       lk_error *err) {
+static lk_status overlap_apart(const struct overlapper *overlapper, const lc_word *word, bool asked,
+                               lk_error *err) {
 	const lc_word *first = &overlapper->d->names[0];
 	if (word != first)
 		lc_word_wrong(overlapper->p, word, err, "%s neither feeds nor is fed by %s", word->text,
@@ -96,12 +101,12 @@ static lk_status apart(const struct overlapper *overlapper, const lc_word *word,
 
 /* Either all hangs together, and is cut into chunks, or every name stands for one thing, and they
  * run side by side. */
-static lk_status check_groups(struct overlapper *overlapper, bool *chunks, lk_error *err) {
+static lk_status overlap_check_groups(struct overlapper *overlapper, bool *chunks, lk_error *err) {
 	bool asked = *overlapper->d->chunk || overlapper->d->chunks || overlapper->d->order;
 	int of_word[PARTS], first = -1, other = -1, split = -1, joined = 0;
 	memset(of_word, 0xff, sizeof of_word);
 	find_stems(overlapper);
-	for (int i = 0; i < count(overlapper); i++) {
+	for (int i = 0; i < overlap_count(overlapper); i++) {
 		if (!overlapper->set[i]) continue;
 		int root = root_of(overlapper, i), w = overlapper->part[i] - 1;
 		if (first < 0) first = root;
@@ -113,13 +118,13 @@ static lk_status check_groups(struct overlapper *overlapper, bool *chunks, lk_er
 	}
 	*chunks = other < 0;
 	if (*chunks || (split < 0 && !joined && !asked)) return LK_OK;
-	return apart(overlapper, &overlapper->d->names[split >= 0 ? split : other], asked, err);
+	return overlap_apart(overlapper, &overlapper->d->names[split >= 0 ? split : other], asked, err);
 }
 
 static lk_status check_ring(const struct overlapper *overlapper, lk_error *err) {
 	if (!overlapper->d->order || strcmp(overlapper->d->order, "ring") != 0) return LK_OK;
-	for (int i = 0; i < count(overlapper); i++) {
-		int op = node(overlapper, i)->op;
+	for (int i = 0; i < overlap_count(overlapper); i++) {
+		int op = rewrite_overlap_node(overlapper, i)->op;
 		if (overlapper->set[i] && (op == LC_REDUCESCATTER || op == LC_ALLGATHER ||
 		                           op == LC_ALLREDUCE || op == LC_ALLTOALL))
 			return LK_OK;
@@ -132,27 +137,27 @@ static lk_status check_ring(const struct overlapper *overlapper, lk_error *err) 
 /* Two names of one pass are one stage. */
 static bool one_pass(const struct overlapper *overlapper) {
 	int pass = -2;
-	for (int i = 0; i < count(overlapper); i++) {
+	for (int i = 0; i < overlap_count(overlapper); i++) {
 		if (!overlapper->set[i]) continue;
-		if (pass == -2) pass = node(overlapper, i)->fuse;
-		if (node(overlapper, i)->fuse != pass || pass < 0) return false;
+		if (pass == -2) pass = rewrite_overlap_node(overlapper, i)->fuse;
+		if (rewrite_overlap_node(overlapper, i)->fuse != pass || pass < 0) return false;
 	}
 	return true;
 }
 
-static lk_status check(struct overlapper *overlapper, lk_arena *arena, lk_error *err) {
+static lk_status overlap_check(struct overlapper *overlapper, lk_arena *arena, lk_error *err) {
 	bool chunks;
 	if (overlapper->d->name_count > PARTS)
 		return lc_wrong(overlapper->p, overlapper->d->line, overlapper->d->column, err,
 		                "more than %d stages in one overlap", PARTS);
-	LK_TRY(mark(overlapper, arena, err));
+	LK_TRY(overlap_mark(overlapper, arena, err));
 	if (overlapper->d->name_count < 2 || one_pass(overlapper)) {
 		lc_wrong(overlapper->p, overlapper->d->line, overlapper->d->column, err,
 		         "one stage alone does not overlap");
 		return lk_hint(err, "name producer and consumer: overlap {y,F} chunk");
 	}
 	LK_TRY(check_passes(overlapper, err));
-	LK_TRY(check_groups(overlapper, &chunks, err));
+	LK_TRY(overlap_check_groups(overlapper, &chunks, err));
 	LK_TRY(lc_check_convex(overlapper->p, overlapper->set, overlapper->d, err));
 	LK_TRY(check_ring(overlapper, err));
 	if (chunks)
@@ -169,7 +174,8 @@ lk_status lc_rewrite_overlap(const lc_program *program, const lc_directive *dire
 	                       .part = lc_new_set(program, &arena)};
 	o.dims = LK_ARRAY(&arena, int, program->nodes.count),
 	o.stem = LK_ARRAY(&arena, int, program->nodes.count);
-	lk_status status = o.set && o.part && o.dims && o.stem ? check(&o, &arena, err) : lk_oom(err);
+	lk_status status =
+		o.set && o.part && o.dims && o.stem ? overlap_check(&o, &arena, err) : lk_oom(err);
 	if (status == LK_OK) status = lc_add_bundle(program, directive, o.set, out, err);
 	lk_arena_free(&arena);
 	return status;
@@ -179,7 +185,7 @@ lk_status lc_rewrite_overlap(const lc_program *program, const lc_directive *dire
 
 static bool has_sides(const struct overlapper *overlapper) {
 	int root = -1;
-	for (int i = 0; i < count(overlapper); i++) {
+	for (int i = 0; i < overlap_count(overlapper); i++) {
 		if (!overlapper->set[i]) continue;
 		if (root >= 0 && root_of(overlapper, i) != root) return true;
 		root = root_of(overlapper, i);
@@ -189,9 +195,9 @@ static bool has_sides(const struct overlapper *overlapper) {
 
 /* Statements, and with them stages, end where what is inside of them is in a bucket or a pass that
  * the rest is not in: names are those of a settled program. */
-static lk_status check_stages(const struct overlapper *overlapper, const lc_program *settled,
-                              lk_error *err) {
-	for (int i = 0; i < count(overlapper); i++) {
+static lk_status overlap_check_stages(const struct overlapper *overlapper,
+                                      const lc_program *settled, lk_error *err) {
+	for (int i = 0; i < overlap_count(overlapper); i++) {
 		if (!overlapper->set[i] || root_of(overlapper, i) == i) continue;
 		const lc_node *last = &settled->nodes.at[root_of(overlapper, i)];
 		const char *name = lc_bundle_word(settled, last, LC_OVERLAP);
@@ -208,7 +214,7 @@ static lk_status check_sides(const struct overlapper *overlapper, lk_error *err)
 	lc_program *settled;
 	LK_TRY(lc_rewrite_all(overlapper->p, NULL, &settled, err));
 	lk_status status = lc_settle_rewritten(settled, err);
-	if (status == LK_OK) status = check_stages(overlapper, settled, err);
+	if (status == LK_OK) status = overlap_check_stages(overlapper, settled, err);
 	lc_program_free(settled);
 	return status;
 }
@@ -222,7 +228,8 @@ lk_status lc_check_sides(const lc_program *program, const lc_directive *directiv
 	lk_status status = o.set && o.stem ? LK_OK : lk_oom(err);
 	for (int b = 0; status == LK_OK && b < (int)program->bundles.count; b++) {
 		if (program->bundles.at[b].kind != LC_OVERLAP) continue;
-		for (int i = 0; i < count(&o); i++) o.set[i] = node(&o, i)->overlap == b;
+		for (int i = 0; i < overlap_count(&o); i++)
+			o.set[i] = rewrite_overlap_node(&o, i)->overlap == b;
 		find_stems(&o);
 		if (has_sides(&o)) status = check_sides(&o, err);
 	}

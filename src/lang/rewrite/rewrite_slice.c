@@ -17,11 +17,11 @@ struct slicer {
 	bool outputs;      /* an output reads one */
 };
 
-static const lc_node *node(const struct slicer *slicer, int id) {
+static const lc_node *slice_node(const struct slicer *slicer, int id) {
 	return &slicer->p->nodes.at[id];
 }
 
-static int count(const struct slicer *slicer) {
+static int slice_count(const struct slicer *slicer) {
 	return (int)slicer->p->nodes.count;
 }
 
@@ -32,12 +32,12 @@ static lk_status find_state(struct slicer *slicer, int word, lk_error *err) {
 	int value = lc_value_find(slicer->p, w->text);
 	uint8_t none[LC_VALUES];
 	if (value < 0) return lc_mark(slicer->p, w, none, err);
-	if (node(slicer, value)->op != LC_STATE && node(slicer, value)->op != LC_UPDATE) {
+	if (slice_node(slicer, value)->op != LC_STATE && slice_node(slicer, value)->op != LC_UPDATE) {
 		lc_word_wrong(slicer->p, w, err, "%s is no state", w->text);
 		return lk_hint(err, "only states are kept sliced; other values follow by reorder");
 	}
-	for (int i = 0; i < count(slicer); i++) {
-		const lc_node *n = node(slicer, i);
+	for (int i = 0; i < slice_count(slicer); i++) {
+		const lc_node *n = slice_node(slicer, i);
 		bool version =
 			(n->op == LC_STATE || n->op == LC_UPDATE) && n->name && strcmp(n->name, w->text) == 0;
 		if (version && slicer->of[i] >= 0)
@@ -50,11 +50,11 @@ static lk_status find_state(struct slicer *slicer, int word, lk_error *err) {
 /* Axis and dim: those of the gathers of its updates, else of the slices that are read. */
 static void find_cut(struct slicer *slicer, int word) {
 	slicer->axis[word] = -1;
-	for (int i = count(slicer); i-- > 0;) {
-		const lc_node *value = node(slicer, i), *cut = NULL;
+	for (int i = slice_count(slicer); i-- > 0;) {
+		const lc_node *value = slice_node(slicer, i), *cut = NULL;
 		if (value->op == LC_UPDATE && slicer->of[i] == word &&
-		    node(slicer, value->in[1])->op == LC_ALLGATHER)
-			cut = node(slicer, value->in[1]);
+		    slice_node(slicer, value->in[1])->op == LC_ALLGATHER)
+			cut = slice_node(slicer, value->in[1]);
 		if (value->op == LC_SLICE && slicer->of[value->in[0]] == word && slicer->axis[word] < 0)
 			cut = value;
 		if (!cut) continue;
@@ -85,7 +85,7 @@ static bool in_output(const lc_node *node) {
 }
 
 static lk_status check_reader(struct slicer *slicer, int id, int k, lk_error *err) {
-	const lc_node *value = node(slicer, id);
+	const lc_node *value = slice_node(slicer, id);
 	int word = slicer->of[value->in[k]];
 	if (word < 0 || is_cut(slicer, value, LC_SLICE, word)) return LK_OK;
 	if (!in_output(value)) return read_in_full(slicer, word, value, err);
@@ -94,13 +94,14 @@ static lk_status check_reader(struct slicer *slicer, int id, int k, lk_error *er
 }
 
 static lk_status check_update(const struct slicer *slicer, int id, lk_error *err) {
-	const lc_node *value = node(slicer, id);
+	const lc_node *value = slice_node(slicer, id);
 	const lc_word *word = &slicer->d->names[slicer->of[id]];
 	if (value->fuse >= 0 || value->overlap >= 0) {
 		lc_word_wrong(slicer->p, word, err, "%s is fused or overlapped already", word->text);
 		return lk_hint(err, "write slice before fuse and overlap");
 	}
-	if (is_cut(slicer, node(slicer, value->in[1]), LC_ALLGATHER, slicer->of[id])) return LK_OK;
+	if (is_cut(slicer, slice_node(slicer, value->in[1]), LC_ALLGATHER, slicer->of[id]))
+		return LK_OK;
 	lc_word_wrong(slicer->p, word, err, "the new value of %s, in line %d, is computed in full",
 	              word->text, value->line);
 	return lk_hint(err, "move a gather past it first: reorder ag past {%s}", word->text);
@@ -114,7 +115,7 @@ static lk_status check_state(const struct slicer *slicer, int id, lk_error *err)
 		              word->text);
 		return lk_hint(err, "move a gather past what reads it first");
 	}
-	if (node(slicer, id)->layout[axis].kind == LC_R) return LK_OK;
+	if (slice_node(slicer, id)->layout[axis].kind == LC_R) return LK_OK;
 	lc_word_wrong(slicer->p, word, err, "%s is no longer replicated over %s", word->text,
 	              slicer->p->axes[axis].name);
 	return lk_hint(err, "leave it out");
@@ -122,18 +123,18 @@ static lk_status check_state(const struct slicer *slicer, int id, lk_error *err)
 
 /* The value that an update of a state that is to be sliced takes; -1. */
 static int new_value(const struct slicer *slicer, int id) {
-	const lc_node *value = node(slicer, id);
+	const lc_node *value = slice_node(slicer, id);
 	bool update = value->op == LC_UPDATE && slicer->of[id] >= 0 &&
-	              node(slicer, value->in[1])->op == LC_ALLGATHER;
-	return update ? node(slicer, value->in[1])->in[0] : -1;
+	              slice_node(slicer, value->in[1])->op == LC_ALLGATHER;
+	return update ? slice_node(slicer, value->in[1])->in[0] : -1;
 }
 
 /* Who reads a new value will read the state: what runs together must not change by it. */
 static lk_status check_bundled(const struct slicer *slicer, uint8_t *fresh, lk_error *err) {
-	for (int i = 0; i < count(slicer); i++)
+	for (int i = 0; i < slice_count(slicer); i++)
 		if (new_value(slicer, i) >= 0) fresh[new_value(slicer, i)] = 1;
-	for (int i = 0; i < count(slicer); i++) {
-		const lc_node *value = node(slicer, i);
+	for (int i = 0; i < slice_count(slicer); i++) {
+		const lc_node *value = slice_node(slicer, i);
 		for (int k = 0; k < value->inputs && (value->fuse >= 0 || value->overlap >= 0); k++) {
 			if (!fresh[value->in[k]] && slicer->of[value->in[k]] < 0) continue;
 			lc_wrong(slicer->p, slicer->d->line, slicer->d->column, err,
@@ -148,16 +149,16 @@ static lk_status check_bundled(const struct slicer *slicer, uint8_t *fresh, lk_e
 /* Without gather and slice: it was sliced by a directive before. */
 static lk_status check_whole(const struct slicer *slicer, int word, lk_error *err) {
 	const lc_word *w = &slicer->d->names[word];
-	for (int i = 0; i < count(slicer) && slicer->axis[word] < 0; i++)
+	for (int i = 0; i < slice_count(slicer) && slicer->axis[word] < 0; i++)
 		for (int a = 0; a < slicer->p->axis_count && slicer->of[i] == word; a++) {
-			if (node(slicer, i)->layout[a].kind != LC_S) continue;
+			if (slice_node(slicer, i)->layout[a].kind != LC_S) continue;
 			lc_word_wrong(slicer->p, w, err, "%s is kept in slices already", w->text);
 			return lk_hint(err, "leave it out");
 		}
 	return LK_OK;
 }
 
-static lk_status check(struct slicer *slicer, lk_arena *arena, lk_error *err) {
+static lk_status slice_check(struct slicer *slicer, lk_arena *arena, lk_error *err) {
 	uint8_t *fresh = lc_new_set(slicer->p, arena);
 	if (!fresh) return lk_oom(err);
 	for (int w = 0; w < slicer->d->name_count; w++) {
@@ -165,20 +166,20 @@ static lk_status check(struct slicer *slicer, lk_arena *arena, lk_error *err) {
 		find_cut(slicer, w);
 		LK_TRY(check_whole(slicer, w, err));
 	}
-	for (int i = 0; i < count(slicer); i++)
-		for (int k = lc_first_read(node(slicer, i)); k < node(slicer, i)->inputs; k++)
+	for (int i = 0; i < slice_count(slicer); i++)
+		for (int k = lc_first_read(slice_node(slicer, i)); k < slice_node(slicer, i)->inputs; k++)
 			LK_TRY(check_reader(slicer, i, k, err));
-	for (int i = 0; i < count(slicer); i++) {
+	for (int i = 0; i < slice_count(slicer); i++) {
 		if (slicer->of[i] < 0) continue;
-		LK_TRY(node(slicer, i)->op == LC_STATE ? check_state(slicer, i, err)
-		                                       : check_update(slicer, i, err));
+		LK_TRY(slice_node(slicer, i)->op == LC_STATE ? check_state(slicer, i, err)
+		                                             : check_update(slicer, i, err));
 	}
 	return check_bundled(slicer, fresh, err);
 }
 
 /* ---- building ---- */
 
-static lk_status state(struct slicer *slicer, int id, lk_error *err) {
+static lk_status slice_state(struct slicer *slicer, int id, lk_error *err) {
 	lc_node n = lc_build_draft(&slicer->b, id);
 	int word = slicer->of[id];
 	n.layout[slicer->axis[word]] = (lc_layout){.kind = LC_S, .dim = (int8_t)slicer->dim[word]};
@@ -186,11 +187,12 @@ static lk_status state(struct slicer *slicer, int id, lk_error *err) {
 }
 
 /* From here on the state stands for its new value, until it changes again. */
-static lk_status update(struct slicer *slicer, int id, lk_error *err) {
+static lk_status slice_update(struct slicer *slicer, int id, lk_error *err) {
 	lc_node n = lc_build_draft(&slicer->b, id);
-	int value = node(slicer, node(slicer, id)->in[1])->in[0], before = node(slicer, id)->in[0];
-	if (node(slicer, before)->op == LC_UPDATE) {
-		int older = node(slicer, node(slicer, before)->in[1])->in[0];
+	int value = slice_node(slicer, slice_node(slicer, id)->in[1])->in[0],
+		before = slice_node(slicer, id)->in[0];
+	if (slice_node(slicer, before)->op == LC_UPDATE) {
+		int older = slice_node(slicer, slice_node(slicer, before)->in[1])->in[0];
 		slicer->b.map[older] = slicer->kept[older];
 	}
 	n.in[1] = slicer->b.map[value];
@@ -200,8 +202,8 @@ static lk_status update(struct slicer *slicer, int id, lk_error *err) {
 	return LK_OK;
 }
 
-static lk_status whole(struct slicer *slicer, int version, const lc_node *reader, int *out,
-                       lk_error *err) {
+static lk_status slice_whole(struct slicer *slicer, int version, const lc_node *reader, int *out,
+                             lk_error *err) {
 	int word = slicer->of[version];
 	if (slicer->whole[version] < 0) {
 		lc_node g = lc_build_on(LC_ALLGATHER, reader, slicer->b.map[version]);
@@ -214,29 +216,30 @@ static lk_status whole(struct slicer *slicer, int version, const lc_node *reader
 }
 
 static lk_status reader(struct slicer *slicer, int id, lk_error *err) {
-	const lc_node *value = node(slicer, id);
+	const lc_node *value = slice_node(slicer, id);
 	lc_node draft = lc_build_draft(&slicer->b, id);
 	for (int k = 0; k < value->inputs; k++)
 		if (slicer->of[value->in[k]] >= 0)
-			LK_TRY(whole(slicer, value->in[k], value, &draft.in[k], err));
+			LK_TRY(slice_whole(slicer, value->in[k], value, &draft.in[k], err));
 	return lc_add(slicer->b.to, &draft, &slicer->b.map[id], err);
 }
 
 /* A gather that only such updates read goes. */
 static bool goes(const struct slicer *slicer, int id) {
 	int updates = 0;
-	if (node(slicer, id)->op != LC_ALLGATHER) return false;
-	for (int i = id + 1; i < count(slicer); i++)
-		updates +=
-			node(slicer, i)->op == LC_UPDATE && slicer->of[i] >= 0 && node(slicer, i)->in[1] == id;
+	if (slice_node(slicer, id)->op != LC_ALLGATHER) return false;
+	for (int i = id + 1; i < slice_count(slicer); i++)
+		updates += slice_node(slicer, i)->op == LC_UPDATE && slicer->of[i] >= 0 &&
+		           slice_node(slicer, i)->in[1] == id;
 	return updates && updates == slicer->uses[id];
 }
 
-static lk_status build(struct slicer *slicer, lk_error *err) {
-	for (int i = 0; i < count(slicer); i++) {
-		const lc_node *value = node(slicer, i);
+static lk_status slice_build(struct slicer *slicer, lk_error *err) {
+	for (int i = 0; i < slice_count(slicer); i++) {
+		const lc_node *value = slice_node(slicer, i);
 		if (slicer->of[i] >= 0)
-			LK_TRY(value->op == LC_STATE ? state(slicer, i, err) : update(slicer, i, err));
+			LK_TRY(value->op == LC_STATE ? slice_state(slicer, i, err)
+			                             : slice_update(slicer, i, err));
 		else if (value->op == LC_SLICE && slicer->of[value->in[0]] >= 0)
 			slicer->b.map[i] = slicer->b.map[value->in[0]];
 		else if (!goes(slicer, i)) LK_TRY(reader(slicer, i, err));
@@ -244,7 +247,7 @@ static lk_status build(struct slicer *slicer, lk_error *err) {
 	return LK_OK;
 }
 
-static lk_status make(struct slicer *slicer, lk_arena *arena, lk_error *err) {
+static lk_status slice_make(struct slicer *slicer, lk_arena *arena, lk_error *err) {
 	size_t n = slicer->p->nodes.count, words = (size_t)slicer->d->name_count;
 	slicer->of = LK_ARRAY(arena, int, n), slicer->whole = LK_ARRAY(arena, int, n),
 	slicer->kept = LK_ARRAY(arena, int, n);
@@ -255,18 +258,18 @@ static lk_status make(struct slicer *slicer, lk_arena *arena, lk_error *err) {
 	memset(slicer->whole, 0xff, sizeof *slicer->whole * n);
 	memset(slicer->kept, 0xff, sizeof *slicer->kept * n);
 	LK_TRY(lc_count_uses(slicer->p, arena, &slicer->uses, err));
-	LK_TRY(check(slicer, arena, err));
-	return build(slicer, err);
+	LK_TRY(slice_check(slicer, arena, err));
+	return slice_build(slicer, err);
 }
 
 /* ---- outputs ---- */
 
 /* The gathers that were made for outputs move to where pointwise operations end. */
-static lk_status push(const struct slicer *slicer, const lc_program *program, lk_arena *arena,
-                      lc_program **out, lk_error *err) {
+static lk_status slice_push(const struct slicer *slicer, const lc_program *program, lk_arena *arena,
+                            lc_program **out, lk_error *err) {
 	uint8_t *gathers = lc_new_set(program, arena), *past = lc_new_set(program, arena);
 	if (!gathers || !past) return lk_oom(err);
-	for (int i = 0; i < count(slicer); i++)
+	for (int i = 0; i < slice_count(slicer); i++)
 		if (slicer->whole[i] >= 0) gathers[slicer->whole[i]] = 1;
 	for (size_t i = 0; i < program->nodes.count; i++) {
 		const lc_node *node = &program->nodes.at[i];
@@ -286,11 +289,11 @@ lk_status lc_rewrite_slice(const lc_program *program, const lc_directive *direct
 	struct slicer s = {.p = program, .d = directive};
 	lk_arena arena = LK_ARENA_INIT;
 	lk_status status = lc_build_open(&s.b, program, err);
-	if (status == LK_OK) status = make(&s, &arena, err);
+	if (status == LK_OK) status = slice_make(&s, &arena, err);
 	status = lc_build_close(&s.b, status, out);
 	if (status == LK_OK && s.outputs) {
 		lc_program *before = *out;
-		status = push(&s, before, &arena, out, err);
+		status = slice_push(&s, before, &arena, out, err);
 		lc_program_free(before);
 	}
 	lk_arena_free(&arena);

@@ -25,14 +25,14 @@ lk_status lc_find_reduction(const lc_program *program, const lc_word *word, int 
 	return lk_hint(err, found ? "give each a name of its own" : "name the value that is reduced");
 }
 
-static lk_status check_names(const lc_program *program, const lc_directive *directive,
-                             lk_error *err) {
+static lk_status split_check_names(const lc_program *program, const lc_directive *directive,
+                                   lk_error *err) {
 	if (directive->result_count == 2) return lc_names_new(program, directive, err);
 	lc_wrong(program, directive->line, directive->column, err, "split gives 2 names");
 	return lk_hint(err, "split %s -> (rs,ag)", directive->names[0].text);
 }
 
-static bool is_sliced(const lc_program *program, const lc_node *node, int d) {
+static bool split_is_sliced(const lc_program *program, const lc_node *node, int d) {
 	for (int a = 0; a < program->axis_count; a++)
 		if (node->layout[a].kind == LC_S && node->layout[a].dim == d) return true;
 	return false;
@@ -53,7 +53,7 @@ lk_status lc_scatter_dim(const lc_program *program, const lc_directive *directiv
 	}
 	if (*dim >= 0) return LK_OK;
 	for (int i = 0; i < node->rank; i++)
-		if (node->dim[i] != 0 && !is_sliced(program, node, i)) return *dim = i, LK_OK;
+		if (node->dim[i] != 0 && !split_is_sliced(program, node, i)) return *dim = i, LK_OK;
 	lc_word_wrong(program, word, err, "every dim of %s is sliced already, or has one element",
 	              word->text);
 	return lk_hint(err, "leave it reduced");
@@ -86,10 +86,10 @@ static lk_status halves(lc_build *build, const lc_directive *directive, int id, 
 	return lc_add(build->to, &second, &build->map[id], err);
 }
 
-static lk_status build(lc_build *b, const lc_directive *directive, lk_error *err) {
+static lk_status split_build(lc_build *b, const lc_directive *directive, lk_error *err) {
 	int id;
 	LK_TRY(lc_find_reduction(b->from, &directive->names[0], &id, err));
-	LK_TRY(check_names(b->from, directive, err));
+	LK_TRY(split_check_names(b->from, directive, err));
 	LK_TRY(lc_need_unbundled(b->from, directive, id, err));
 	for (int i = 0; i < (int)b->from->nodes.count; i++)
 		LK_TRY(i == id ? halves(b, directive, i, err) : lc_build_copy(b, i, err));
@@ -100,6 +100,6 @@ lk_status lc_rewrite_split(const lc_program *program, const lc_directive *direct
                            lc_program **out, lk_error *err) {
 	lc_build b;
 	lk_status status = lc_build_open(&b, program, err);
-	if (status == LK_OK) status = build(&b, directive, err);
+	if (status == LK_OK) status = split_build(&b, directive, err);
 	return lc_build_close(&b, status, out);
 }

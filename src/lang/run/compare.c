@@ -49,16 +49,16 @@ static void compare_element(struct difference *difference, double got, double wa
 	difference->element = element;
 }
 
-static lk_status foreign(const struct comparison *comparison, const char *what) {
+static lk_status compare_foreign(const struct comparison *comparison, const char *what) {
 	lk_fail(comparison->err, LK_ERR_INPUT, comparison->path, "%s", what);
 	return lk_hint(comparison->err, "dump it with the same program, schedule, --sizes and --seed");
 }
 
-static lk_status read_words(const struct comparison *comparison, FILE *file, void *out,
-                            size_t count) {
+static lk_status compare_read_words(const struct comparison *comparison, FILE *file, void *out,
+                                    size_t count) {
 	if (fread(out, 8, count, file) == count) return LK_OK;
 	return ferror(file) ? lk_fail(comparison->err, LK_ERR_IO, comparison->path, "cannot be read")
-	                    : foreign(comparison, "the file ends too early");
+	                    : compare_foreign(comparison, "the file ends too early");
 }
 
 static lk_status compare_tensor(struct comparison *comparison, FILE *file,
@@ -67,12 +67,13 @@ static lk_status compare_tensor(struct comparison *comparison, FILE *file,
 				   *bound = lc_part_of(comparison->bounds, difference->id, item, rank);
 	double got[512];
 	int64_t count;
-	LK_TRY(read_words(comparison, file, &count, 1));
+	LK_TRY(compare_read_words(comparison, file, &count, 1));
 	if (count != wanted->count)
-		return foreign(comparison, "a tensor with another number of elements than the program's");
+		return compare_foreign(comparison,
+		                       "a tensor with another number of elements than the program's");
 	for (int64_t done = 0; done < count; done += 512) {
 		int64_t n = count - done < 512 ? count - done : 512;
-		LK_TRY(read_words(comparison, file, got, (size_t)n));
+		LK_TRY(compare_read_words(comparison, file, got, (size_t)n));
 		for (int64_t i = 0; i < n; i++)
 			compare_element(difference, got[i], wanted->number[done + i], bound->number[done + i],
 			                rank, item, done + i);
@@ -91,10 +92,10 @@ static lk_status compare_file(struct comparison *comparison, FILE *file, int64_t
 	}
 	return fgetc(file) == EOF
 	           ? LK_OK
-	           : foreign(comparison, "the file holds more than the program's results");
+	           : compare_foreign(comparison, "the file holds more than the program's results");
 }
 
-static lk_status compare_rank(struct comparison *comparison, int64_t rank) {
+static lk_status run_compare_rank(struct comparison *comparison, int64_t rank) {
 	int length = snprintf(comparison->path, sizeof comparison->path, "%s/%s.%lld",
 	                      comparison->request->compare, comparison->schedule, (long long)rank);
 	if (length >= (int)sizeof comparison->path)
@@ -113,11 +114,11 @@ static lk_status compare_rank(struct comparison *comparison, int64_t rank) {
 
 /* ---- what is said ---- */
 
-static bool within(const struct difference *difference) {
+static bool compare_within(const struct difference *difference) {
 	return difference->ratio <= 1;
 }
 
-static void put_text(const struct comparison *comparison, FILE *out) {
+static void compare_put_text(const struct comparison *comparison, FILE *out) {
 	char name[80], type[256];
 	fprintf(out, "program %s, schedule %s, against %s\n", comparison->run->p->name,
 	        comparison->schedule, comparison->request->compare);
@@ -129,19 +130,19 @@ static void put_text(const struct comparison *comparison, FILE *out) {
 		        "elements on all ranks\n",
 		        lc_result_name(comparison->run->p, difference->id, name, sizeof name),
 		        lc_type_text(comparison->run->p, node, type, sizeof type),
-		        within(difference) ? "agrees" : "DIFFERS", difference->absolute,
+		        compare_within(difference) ? "agrees" : "DIFFERS", difference->absolute,
 		        difference->relative, difference->ratio, (long long)difference->compared);
 		if (difference->unbounded)
 			fprintf(out, "  %lld differences where rounding has no bound\n",
 			        (long long)difference->unbounded);
-		if (!within(difference))
+		if (!compare_within(difference))
 			fprintf(out, "  furthest at rank %lld, tensor %lld, element %lld of what it holds\n",
 			        (long long)difference->rank, (long long)difference->item,
 			        (long long)difference->element);
 	}
 }
 
-static lk_status put_json(const struct comparison *comparison, FILE *out) {
+static lk_status compare_put_json(const struct comparison *comparison, FILE *out) {
 	lk_json_writer w;
 	char name[80];
 	lk_json_begin(&w, out, false);
@@ -154,7 +155,7 @@ static lk_status put_json(const struct comparison *comparison, FILE *out) {
 		lk_json_object(&w, NULL);
 		lk_json_put_text(&w, "name",
 		                 lc_result_name(comparison->run->p, difference->id, name, sizeof name));
-		lk_json_put_bool(&w, "agrees", within(difference));
+		lk_json_put_bool(&w, "agrees", compare_within(difference));
 		lk_json_put_number(&w, "absolute", difference->absolute);
 		lk_json_put_number(&w, "relative", difference->relative);
 		lk_json_put_number(&w, "of_bound", difference->ratio);
@@ -174,10 +175,11 @@ static lk_status compare_all(lk_compile *answer, struct comparison *comparison, 
 		comparison->results[i] = (struct difference){.id = ids[i]};
 	LK_TRY(lc_run_bounds(comparison->run, &comparison->bounds, comparison->err));
 	for (int64_t rank = 0; rank < comparison->run->ranks; rank++)
-		LK_TRY(compare_rank(comparison, rank));
-	for (int i = 0; i < comparison->count; i++) answer->no |= !within(&comparison->results[i]);
-	if (comparison->request->format == LK_COMPILE_JSON) return put_json(comparison, out);
-	put_text(comparison, out);
+		LK_TRY(run_compare_rank(comparison, rank));
+	for (int i = 0; i < comparison->count; i++)
+		answer->no |= !compare_within(&comparison->results[i]);
+	if (comparison->request->format == LK_COMPILE_JSON) return compare_put_json(comparison, out);
+	compare_put_text(comparison, out);
 	return LK_OK;
 }
 

@@ -39,7 +39,7 @@ static lc_degree saturate(double above, double below) {
 static lc_degree larger(lc_degree a, lc_degree b) {
 	return saturate(fmax(a.above, b.above), fmax(a.below, b.below));
 }
-static lc_degree times(lc_degree a, lc_degree b) {
+static lc_degree degree_times(lc_degree a, lc_degree b) {
 	return saturate(a.above + b.above, a.below + b.below);
 }
 static lc_degree over(lc_degree a, lc_degree b) {
@@ -50,7 +50,7 @@ static lc_degree plus(lc_degree a, lc_degree b) {
 }
 
 /* Of n terms: denominators multiply. */
-static lc_degree sum(lc_degree a, double n) {
+static lc_degree degree_sum(lc_degree a, double n) {
 	n = fmax(n, 1);
 	return saturate(a.above + (n - 1) * a.below, n * a.below);
 }
@@ -97,22 +97,23 @@ static lc_degree of_map(struct counter *counter, const lc_node *node, double cou
 	switch (node->op) {
 	case LC_ADD:
 	case LC_SUB: return plus(a, b);
-	case LC_MUL: return times(a, b);
+	case LC_MUL: return degree_times(a, b);
 	case LC_DIV: return integer ? hashed(counter, node, count) : divided(counter, node, count);
 	case LC_POW: return raised(counter, node, count);
 	case LC_NEG:
 	case LC_COPY: return a;
 	case LC_CAST: hashed(counter, node, count); return larger(a, (lc_degree){1, 0});
 	case LC_SELECT:
-		return plus(times(a, b), times(plus(a, (lc_degree){0, 0}), counter->of[node->in[2]]));
+		return plus(degree_times(a, b),
+		            degree_times(plus(a, (lc_degree){0, 0}), counter->of[node->in[2]]));
 	case LC_MIN:
 	case LC_MAX: counter->out->choices++; return larger(a, b);
 	default: return hashed(counter, node, count);
 	}
 }
 
-static lk_status elements(const struct counter *counter, const lc_node *node, double *out,
-                          lk_error *err) {
+static lk_status degree_elements(const struct counter *counter, const lc_node *node, double *out,
+                                 lk_error *err) {
 	int64_t whole[LC_RANK];
 	*out = 0;
 	for (int64_t item = 0; item < lc_items(counter->p, counter->s, node); item++) {
@@ -125,7 +126,7 @@ static lk_status elements(const struct counter *counter, const lc_node *node, do
 }
 
 /* Ranks that hold elements of their own. */
-static double copies(const struct counter *counter, const lc_node *node) {
+static double degree_copies(const struct counter *counter, const lc_node *node) {
 	double all = 1;
 	for (int a = 0; a < counter->p->axis_count; a++)
 		if (node->layout[a].kind == LC_P || node->layout[a].kind == LC_L)
@@ -140,7 +141,7 @@ static lk_status terms(const struct counter *counter, const lc_node *node, doubl
 	switch (lc_ops[node->op].family) {
 	case LC_RED:
 	case LC_TOTALS:
-	case LC_CONTRACT: return elements(counter, &counter->p->nodes.at[node->in[0]], out, err);
+	case LC_CONTRACT: return degree_elements(counter, &counter->p->nodes.at[node->in[0]], out, err);
 	case LC_COMM: *out = (double)counter->s->symbol[node->axis]; return LK_OK;
 	case LC_ROWS: *out = (double)lc_ranks(counter->p, counter->s); return LK_OK;
 	default: return LK_OK;
@@ -152,23 +153,23 @@ static lk_status of_node(struct counter *counter, int id, lk_error *err) {
 	double count, many;
 	lc_degree a = node->inputs ? counter->of[node->in[0]] : (lc_degree){1, 0},
 			  *to = &counter->of[id];
-	LK_TRY(elements(counter, node, &count, err));
+	LK_TRY(degree_elements(counter, node, &count, err));
 	LK_TRY(terms(counter, node, &many, err));
-	count *= copies(counter, node);
+	count *= degree_copies(counter, node);
 	switch (lc_ops[node->op].family) {
 	case LC_LEAF: *to = node->op == LC_CONST || node->op == LC_SIZE ? (lc_degree){0, 0} : a; break;
 	case LC_MAP: *to = of_map(counter, node, count); break;
-	case LC_CONTRACT: *to = sum(times(a, counter->of[node->in[1]]), many); break;
+	case LC_CONTRACT: *to = degree_sum(degree_times(a, counter->of[node->in[1]]), many); break;
 	case LC_EFFECT: *to = counter->of[node->in[node->op == LC_UPDATE]]; break;
 	case LC_RED:
-		*to = node->op == LC_RED_NORM ? times(a, a) : a;
-		*to = sum(*to, many);
+		*to = node->op == LC_RED_NORM ? degree_times(a, a) : a;
+		*to = degree_sum(*to, many);
 		if (node->op == LC_RED_MAX || node->op == LC_RED_MIN) counter->out->choices++, *to = a;
 		if (node->op != LC_RED_NORM) break;
 		counter->out->argument = fmax(counter->out->argument, whole_degree(*to));
 		*to = hashed(counter, node, count);
 		break;
-	default: *to = sum(a, many); break;
+	default: *to = degree_sum(a, many); break;
 	}
 	return LK_OK;
 }
@@ -188,7 +189,7 @@ lk_status lc_degrees_of(const lc_program *program, const lc_sizes *sizes, lc_deg
 	if (status == LK_OK) status = lc_results(program, results, LC_VALUES, &count, err);
 	for (int i = 0; i < count && status == LK_OK; i++) {
 		/* A partial result is put together as a sum over all ranks. */
-		lc_degree whole = sum(c.of[results[i]], (double)lc_ranks(program, sizes));
+		lc_degree whole = degree_sum(c.of[results[i]], (double)lc_ranks(program, sizes));
 		out->result = fmax(out->result, whole_degree(whole));
 	}
 	lk_arena_free(&arena);

@@ -23,7 +23,7 @@ static const struct narrow *narrow_of(lc_dtype t) {
 
 /* Adds half of the last place that stays, less one, plus its lowest bit, and cuts: nearest, ties to
  * even. */
-static inline double cut(double x, int digits) {
+static inline double format_cut(double x, int digits) {
 	uint64_t bits;
 	int gone = 53 - digits;
 	memcpy(&bits, &x, sizeof bits);
@@ -38,7 +38,7 @@ static inline double round_narrow(double x, const struct narrow *narrow) {
 	if (fabs(x) < narrow->least)
 		return rint(x / narrow->step) *
 		       narrow->step; /* subnormal: whole multiples of the smallest one */
-	double y = isinf(x) ? x : cut(x, narrow->digits);
+	double y = isinf(x) ? x : format_cut(x, narrow->digits);
 	if (fabs(y) <= narrow->top) return y;
 	return copysign(narrow->saturates ? narrow->top : INFINITY, x);
 }
@@ -70,7 +70,7 @@ double lc_rounding(lc_dtype t, double x) {
 
 /* ---- integers ---- */
 
-static int bits_of(lc_dtype t) {
+static int format_bits_of(lc_dtype t) {
 	static const uint8_t bits[LC_DTYPE_COUNT] = {
 #define BITS(symbol, name, count) [LC_##symbol] = count,
 		LC_DTYPES(BITS)
@@ -89,7 +89,7 @@ uint64_t lc_bits(double x) {
 }
 
 double lc_wrap(lc_dtype to, uint64_t bits) {
-	int gone = 64 - bits_of(to);
+	int gone = 64 - format_bits_of(to);
 	if (!is_signed(to)) return (double)(bits << gone >> gone);
 	uint64_t cut_off = bits << gone;
 	bool negative = cut_off >> 63;
@@ -99,13 +99,13 @@ double lc_wrap(lc_dtype to, uint64_t bits) {
 
 double lc_lowest(lc_dtype t) {
 	if (lc_is_real(t)) return t == LC_F8 ? -448 : -INFINITY;
-	return is_signed(t) ? -ldexp(1, bits_of(t) - 1) : 0;
+	return is_signed(t) ? -ldexp(1, format_bits_of(t) - 1) : 0;
 }
 
 double lc_highest(lc_dtype t) {
 	if (lc_is_real(t)) return t == LC_F8 ? 448 : INFINITY;
 	return t == LC_BOOL ? 1
-	                    : ldexp(1, bits_of(t) - is_signed(t)) -
+	                    : ldexp(1, format_bits_of(t) - is_signed(t)) -
 	                          1; /* 64 bits: 2^63 or 2^64, the next double */
 }
 

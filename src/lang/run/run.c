@@ -18,7 +18,7 @@ static void *start_of(const lc_cells *cells) {
 	return cells->number ? (void *)cells->number : (void *)cells->element;
 }
 
-static struct block *block_of(const lc_cells *c) {
+static struct block *run_block_of(const lc_cells *c) {
 	return (struct block *)((char *)start_of(c) - offsetof(struct block, cells));
 }
 
@@ -43,15 +43,15 @@ lk_status lc_cells_new(lc_run *run, int64_t count, lc_cells *out, lk_error *err)
 }
 
 void lc_cells_share(const lc_cells *from, lc_cells *out) {
-	block_of(from)->users++;
+	run_block_of(from)->users++;
 	*out = *from;
 }
 
 void lc_cells_drop(lc_run *run, lc_cells *cells) {
 	if (!lc_held(cells)) return;
-	if (--block_of(cells)->users == 0) {
+	if (--run_block_of(cells)->users == 0) {
 		run->held -= cells->count;
-		free(block_of(cells));
+		free(run_block_of(cells));
 	}
 	*cells = (lc_cells){0};
 }
@@ -109,7 +109,7 @@ int lc_same_cells(const lc_node *node) {
 	           : -1;
 }
 
-static lc_operation *operation(const lc_node *node) {
+static lc_operation *run_operation(const lc_node *node) {
 	switch (lc_ops[node->op].family) {
 	case LC_LEAF: return lc_run_leaf;
 	case LC_MAP: return lc_run_map;
@@ -130,7 +130,7 @@ static lk_status on_rank(lc_run *run, int id, int64_t item, int64_t rank, lk_err
 	if (!held) return LK_OK;
 	at.out = lc_part_of(run, id, item, rank);
 	int same = lc_same_cells(node);
-	if (same < 0) return operation(node)(&at);
+	if (same < 0) return run_operation(node)(&at);
 	const lc_cells *cells;
 	lc_box box;
 	LK_TRY(lc_operand(&at, same, &cells, &box));

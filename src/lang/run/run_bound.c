@@ -54,7 +54,7 @@ static double quotient(const double x[], const double e[], double y) {
 	return room > 0 ? (e[0] + fabs(y) * e[1]) / room : INFINITY;
 }
 
-static double power(const double x[], const double e[], double y) {
+static double bound_power(const double x[], const double e[], double y) {
 	double whole = floor(x[1]), base = fabs(x[0]) + e[0];
 	if (e[1] == 0 && whole == x[1] && x[1] >= 1) return x[1] * pow(base, x[1] - 1) * e[0];
 	if (e[1] == 0 && x[1] == 0) return 0;
@@ -64,7 +64,7 @@ static double power(const double x[], const double e[], double y) {
 	return fabs(y) * expm1(fabs(x[1]) * e[0] / least + e[1] * logs);
 }
 
-static double root(double x, double e) {
+static double bound_root(double x, double e) {
 	if (e == 0) return 0;
 	return x - e > 0 ? e / (sqrt(x) + sqrt(x - e)) : sqrt(fmax(x, 0) + e);
 }
@@ -80,13 +80,13 @@ static double chosen(const double x[], const double e[]) {
 }
 
 /* What the operands' bounds make of the result's, before it is rounded itself. */
-static double carried(int op, const double x[], const double e[], double y) {
+static double bound_carried(int op, const double x[], const double e[], double y) {
 	switch (op) {
 	case LC_ADD:
 	case LC_SUB: return e[0] + e[1];
 	case LC_MUL: return fabs(x[0]) * e[1] + fabs(x[1]) * e[0] + e[0] * e[1];
 	case LC_DIV: return quotient(x, e, y);
-	case LC_POW: return power(x, e, y);
+	case LC_POW: return bound_power(x, e, y);
 	case LC_LT:
 	case LC_LE:
 	case LC_GT:
@@ -96,7 +96,7 @@ static double carried(int op, const double x[], const double e[], double y) {
 	case LC_MIN:
 	case LC_MAX: return fmax(e[0], e[1]);
 	case LC_SELECT: return chosen(x, e);
-	case LC_SQRT: return root(x[0], e[0]);
+	case LC_SQRT: return bound_root(x[0], e[0]);
 	case LC_EXP: return fabs(y) * expm1(e[0]);
 	case LC_LOG: return e[0] == 0 ? 0 : x[0] - e[0] > 0 ? log(x[0] / (x[0] - e[0])) : INFINITY;
 	case LC_ERF:
@@ -118,7 +118,7 @@ static double both_rounded(lc_dtype t, double y, double carry, int steps) {
 }
 
 /* Own rounding; literals are rounded to the format when they are met. */
-static double rounded(const lc_node *node, const double x[], double y, double carry) {
+static double bound_rounded(const lc_node *node, const double x[], double y, double carry) {
 	lc_dtype t = (lc_dtype)node->dtype;
 	if (exact(node->op)) return 0;
 	if ((node->op >= LC_SQRT && node->op <= LC_ERF) || node->op == LC_POW)
@@ -148,8 +148,8 @@ static void bound_row(void *state, int64_t out, int64_t count, const int64_t in[
 			if (row_state->weak[k] && lc_round(t, x[k]) != x[k]) e[k] += lc_rounding(t, x[k]);
 		}
 		bool truth = t == LC_BOOL && row_state->n->op == LC_CAST; /* compares with 0 */
-		double carry = truth ? compared(x, e) : carried(row_state->n->op, x, e, y);
-		double bound = carry + rounded(row_state->n, x, y, carry);
+		double carry = truth ? compared(x, e) : bound_carried(row_state->n->op, x, e, y);
+		double bound = carry + bound_rounded(row_state->n, x, y, carry);
 		row_state->out[out + i] =
 			whole && bound > 0 ? bound + 1 : bound; /* integers are truncated */
 	}
@@ -194,7 +194,7 @@ static lk_status bound_dropout(struct bounds *bounds, lc_at *at) {
 /* ---- operations on operands in other form ---- */
 
 typedef double form(double x, double e);
-static double size_of(double x, double e) {
+static double bound_size_of(double x, double e) {
 	return (void)e, fabs(x);
 }
 static double most_of(double x, double e) {
@@ -209,7 +209,7 @@ static double square_of(double x, double e) {
 static double bound_of(double x, double e) {
 	return (void)x, e;
 }
-static double value_of(double x, double e) {
+static double bound_value_of(double x, double e) {
 	return (void)e, x;
 }
 
@@ -223,15 +223,15 @@ static lk_status form_part(struct bounds *bounds, int id, int64_t at, form *f) {
 	return LK_OK;
 }
 
-static int64_t parts_of(const struct bounds *bounds, int id) {
+static int64_t bound_parts_of(const struct bounds *bounds, int id) {
 	return lc_items(bounds->run->p, bounds->run->s, &bounds->run->p->nodes.at[id]) *
 	       bounds->run->ranks;
 }
 
-static lk_status make_room(struct bounds *bounds, int id) {
+static lk_status bound_make_room(struct bounds *bounds, int id) {
 	if (!bounds->scratch.parts[id])
 		bounds->scratch.parts[id] =
-			LK_ARRAY(&bounds->scratch.arena, lc_cells, (size_t)parts_of(bounds, id));
+			LK_ARRAY(&bounds->scratch.arena, lc_cells, (size_t)bound_parts_of(bounds, id));
 	return bounds->scratch.parts[id] ? LK_OK : lk_oom(bounds->err);
 }
 
@@ -240,22 +240,22 @@ enum {
 };
 
 /* Operand `id` in a form, on one rank or on all. */
-static lk_status take_form(struct bounds *bounds, int id, int64_t rank, form *f) {
-	LK_TRY(make_room(bounds, id));
-	for (int64_t i = 0; i < parts_of(bounds, id); i++)
+static lk_status bound_take_form(struct bounds *bounds, int id, int64_t rank, form *f) {
+	LK_TRY(bound_make_room(bounds, id));
+	for (int64_t i = 0; i < bound_parts_of(bounds, id); i++)
 		if (rank == ALL_RANKS || i % bounds->run->ranks == rank)
 			LK_TRY(form_part(bounds, id, i, f));
 	return LK_OK;
 }
 
 static void drop_form(struct bounds *bounds, int id) {
-	for (int64_t i = 0; bounds->scratch.parts[id] && i < parts_of(bounds, id); i++)
+	for (int64_t i = 0; bounds->scratch.parts[id] && i < bound_parts_of(bounds, id); i++)
 		lc_cells_drop(&bounds->scratch, &bounds->scratch.parts[id][i]);
 }
 
 /* The operation on the forms of its operands, in double. */
-static lk_status apply(struct bounds *bounds, const lc_at *at, const lc_node *node,
-                       lc_operation *operation, lc_cells *out) {
+static lk_status bound_apply(struct bounds *bounds, const lc_at *at, const lc_node *node,
+                             lc_operation *operation, lc_cells *out) {
 	lc_at other = *at;
 	other.run = &bounds->scratch, other.n = node, other.out = out;
 	bounds->scratch.work = 0;
@@ -268,8 +268,8 @@ struct linear {
 	double slack;
 };
 
-static void combine(const struct bounds *bounds, const lc_at *at, const struct linear *linear,
-                    const lc_cells of[3]) {
+static void bound_combine(const struct bounds *bounds, const lc_at *at, const struct linear *linear,
+                          const lc_cells of[3]) {
 	const lc_cells *cells = lc_part_of(bounds->run, at->id, at->item, at->rank);
 	for (int64_t i = 0; i < cells->count; i++) {
 		double apart = of[0].number[i] - (linear->least ? of[1].number[i] : 0);
@@ -286,11 +286,11 @@ static lk_status bound_linear(struct bounds *bounds, const lc_at *at, const lc_n
 	lk_status status = LK_OK;
 	for (int k = 0; k < 3 && status == LK_OK; k++) {
 		for (int i = 0; i < node->inputs && forms[k] && status == LK_OK; i++)
-			status = take_form(bounds, node->in[i], at->rank, forms[k]);
+			status = bound_take_form(bounds, node->in[i], at->rank, forms[k]);
 		if (forms[k] && status == LK_OK)
-			status = apply(bounds, at, node, linear->operation, &of[k]);
+			status = bound_apply(bounds, at, node, linear->operation, &of[k]);
 	}
-	if (status == LK_OK) combine(bounds, at, linear, of);
+	if (status == LK_OK) bound_combine(bounds, at, linear, of);
 	for (int k = 0; k < 3; k++) lc_cells_drop(&bounds->scratch, &of[k]);
 	for (int i = 0; i < node->inputs; i++) drop_form(bounds, node->in[i]);
 	return status;
@@ -338,11 +338,12 @@ static lk_status bound_sum(struct bounds *bounds, lc_at *at) {
 	double slack = sum_slack((lc_dtype)at->n->dtype, count);
 	switch (at->n->op) {
 	case LC_MATMUL:
-		return bound_linear(bounds, at, &n,
-		                    &(struct linear){lc_run_matmul, most_of, size_of, most_of, slack});
+		return bound_linear(
+			bounds, at, &n,
+			&(struct linear){lc_run_matmul, most_of, bound_size_of, most_of, slack});
 	case LC_CONV2D:
 		return bound_linear(bounds, at, &n,
-		                    &(struct linear){lc_run_conv, most_of, size_of, most_of, slack});
+		                    &(struct linear){lc_run_conv, most_of, bound_size_of, most_of, slack});
 	case LC_TOTAL:
 		return bound_linear(bounds, at, &n,
 		                    &(struct linear){lc_run_total, bound_of, NULL, most_of, slack});
@@ -368,7 +369,7 @@ static lk_status bound_norm(struct bounds *bounds, lc_at *at) {
 	LK_TRY(bound_linear(bounds, at, &n,
 	                    &(struct linear){lc_run_red, slack_of, NULL, square_of, slack}));
 	for (int64_t i = 0; i < cells->count; i++) {
-		double carry = root(cells->number[i] * cells->number[i], at->out->number[i]);
+		double carry = bound_root(cells->number[i] * cells->number[i], at->out->number[i]);
 		at->out->number[i] =
 			carry + both_rounded((lc_dtype)at->n->dtype, cells->number[i], carry, 2);
 	}
@@ -379,9 +380,9 @@ static lk_status bound_rows(struct bounds *bounds, lc_at *at) {
 	lc_node n = *at->n;
 	lc_cells rows = {0};
 	n.dtype = LC_F64;
-	LK_TRY(take_form(bounds, n.in[0], at->rank, bound_of));
-	LK_TRY(take_form(bounds, n.in[1], at->rank, value_of));
-	lk_status status = apply(bounds, at, &n, lc_run_rows, &rows);
+	LK_TRY(bound_take_form(bounds, n.in[0], at->rank, bound_of));
+	LK_TRY(bound_take_form(bounds, n.in[1], at->rank, bound_value_of));
+	lk_status status = bound_apply(bounds, at, &n, lc_run_rows, &rows);
 	for (int64_t i = 0; i < rows.count && status == LK_OK; i++) at->out->number[i] = rows.number[i];
 	lc_cells_drop(&bounds->scratch, &rows);
 	drop_form(bounds, n.in[0]);
@@ -416,8 +417,8 @@ static lk_status add_rank_roundoff(struct bounds *bounds, int id, int64_t item) 
 	lc_dtype t = (lc_dtype)n.dtype;
 	double grown = growth(lc_roundoff(t), (double)(bounds->run->s->symbol[n.axis] - 1));
 	n.dtype = LC_F64;
-	LK_TRY(take_form(bounds, n.in[0], ALL_RANKS, size_of));
-	LK_TRY(make_room(bounds, id));
+	LK_TRY(bound_take_form(bounds, n.in[0], ALL_RANKS, bound_size_of));
+	LK_TRY(bound_make_room(bounds, id));
 	lk_status status = lc_run_comm(&bounds->scratch, &n, id, item, bounds->err);
 	for (int64_t rank = 0; rank < bounds->run->ranks && status == LK_OK; rank++) {
 		lc_cells *cells = lc_part_of(bounds->out, id, item, rank);
@@ -505,7 +506,7 @@ static lk_status bound_value(struct bounds *bounds, int id) {
 	return LK_OK;
 }
 
-static lk_status begin(const lc_run *run, lc_run *out, lk_error *err) {
+static lk_status bound_begin(const lc_run *run, lc_run *out, lk_error *err) {
 	*out = (lc_run){.p = run->p, .s = run->s, .o = run->o, .ranks = run->ranks};
 	out->parts = LK_ARRAY(&out->arena, lc_cells *, run->p->nodes.count);
 	return out->parts ? LK_OK : lk_oom(err);
@@ -515,8 +516,8 @@ lk_status lc_run_bounds(const lc_run *run, lc_run **out, lk_error *err) {
 	struct bounds b = {.run = run, .err = err};
 	b.out = *out = malloc(sizeof **out);
 	if (!b.out) return lk_oom(err);
-	lk_status status = begin(run, b.out, err);
-	if (status == LK_OK) status = begin(run, &b.scratch, err);
+	lk_status status = bound_begin(run, b.out, err);
+	if (status == LK_OK) status = bound_begin(run, &b.scratch, err);
 	for (int id = 0; id < (int)run->p->nodes.count && status == LK_OK; id++)
 		status = bound_value(&b, id);
 	for (int id = 0; id < (int)run->p->nodes.count && b.scratch.parts; id++) drop_form(&b, id);

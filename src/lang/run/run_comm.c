@@ -7,22 +7,23 @@
 
 /* ---- boxes ---- */
 
-static double join_numbers(const lc_join *join, double a, double b) {
+static double comm_join_numbers(const lc_join *join, double a, double b) {
 	if (join->reduce == LC_RMAX) return a < b ? b : a;
 	if (join->reduce == LC_RMIN) return b < a ? b : a;
 	if (lc_is_real(join->dtype)) return a + b;
 	return lc_wrap(join->dtype, lc_bits(a) + lc_bits(b));
 }
 
-static void join_row(const lc_join *join, const lc_cells *from, int64_t at, lc_cells *to,
-                     int64_t out, int64_t count) {
+static void comm_join_row(const lc_join *join, const lc_cells *from, int64_t at, lc_cells *to,
+                          int64_t out, int64_t count) {
 	if (!join->combine && to->number)
 		memcpy(to->number + out, from->number + at, (size_t)count * sizeof *to->number);
 	else if (!join->combine)
 		memcpy(to->element + out, from->element + at, (size_t)count * sizeof *to->element);
 	else if (to->number) {
 		for (int64_t i = 0; i < count; i++)
-			to->number[out + i] = join_numbers(join, to->number[out + i], from->number[at + i]);
+			to->number[out + i] =
+				comm_join_numbers(join, to->number[out + i], from->number[at + i]);
 		lc_round_all(join->dtype, to->number + out, count);
 	} else if (join->reduce == LC_SUM) {
 		for (int64_t i = 0; i < count; i++)
@@ -34,14 +35,14 @@ static void join_row(const lc_join *join, const lc_cells *from, int64_t at, lc_c
 	}
 }
 
-static int64_t offset(const lc_box *box, const int64_t place[LC_RANK]) {
+static int64_t comm_offset(const lc_box *box, const int64_t place[LC_RANK]) {
 	int64_t at = 0;
 	for (int d = 0; d < box->rank; d++) at = at * box->extent[d] + place[d] - box->begin[d];
 	return at;
 }
 
 /* Where both are; false: nowhere. */
-static bool overlap(const lc_box *a, const lc_box *b, lc_box *out) {
+static bool comm_overlap(const lc_box *a, const lc_box *b, lc_box *out) {
 	out->rank = a->rank, out->count = 1;
 	for (int d = 0; d < a->rank; d++) {
 		int64_t end = a->begin[d] + a->extent[d], other = b->begin[d] + b->extent[d];
@@ -69,11 +70,12 @@ int64_t lc_join_boxes(const lc_join *join, const lc_cells *from, const lc_box *f
                       lc_cells *to, const lc_box *to_box) {
 	lc_box part;
 	int64_t row, place[LC_RANK];
-	if (!overlap(from_box, to_box, &part)) return 0;
+	if (!comm_overlap(from_box, to_box, &part)) return 0;
 	int outer = row_dims(&part, from_box, to_box, &row);
 	memcpy(place, part.begin, sizeof place);
 	for (int64_t done = 0; done < part.count; done += row) {
-		join_row(join, from, offset(from_box, place), to, offset(to_box, place), row);
+		comm_join_row(join, from, comm_offset(from_box, place), to, comm_offset(to_box, place),
+		              row);
 		for (int d = outer; --d >= 0 && ++place[d] == part.begin[d] + part.extent[d];)
 			place[d] = part.begin[d];
 	}
@@ -83,7 +85,7 @@ int64_t lc_join_boxes(const lc_join *join, const lc_cells *from, const lc_box *f
 /* ---- who gives to whom ---- */
 
 /* The rank that differs from `rank` in its place on one axis. */
-static int64_t moved(const lc_run *run, int64_t rank, int axis, int64_t to) {
+static int64_t comm_moved(const lc_run *run, int64_t rank, int axis, int64_t to) {
 	int64_t stride = 1;
 	for (int a = axis + 1; a < run->p->axis_count; a++) stride *= run->s->symbol[a];
 	return rank + (to - lc_coordinate(run->p, run->s, rank, axis)) * stride;
@@ -108,13 +110,13 @@ static int64_t givers(const lc_run *run, const lc_node *node, int64_t rank, int6
 static bool share_first(lc_run *run, const lc_node *node, int id, int64_t item, int64_t rank) {
 	if (node->op != LC_ALLREDUCE && node->op != LC_ALLGATHER && node->op != LC_BROADCAST)
 		return false;
-	int64_t first = moved(run, rank, node->axis, 0);
+	int64_t first = comm_moved(run, rank, node->axis, 0);
 	if (first == rank) return false;
 	lc_cells_share(lc_part_of(run, id, item, first), lc_part_of(run, id, item, rank));
 	return true;
 }
 
-static lk_status take(const lc_at *at, int64_t from, const lc_join *join, int64_t *joined) {
+static lk_status comm_take(const lc_at *at, int64_t from, const lc_join *join, int64_t *joined) {
 	const lc_node *node = &at->run->p->nodes.at[at->n->in[0]];
 	const lc_cells *part = lc_part_of(at->run, at->n->in[0], at->item, from);
 	lc_box box;
@@ -128,7 +130,7 @@ static lk_status take(const lc_at *at, int64_t from, const lc_join *join, int64_
 	return LK_OK;
 }
 
-static lk_status collect(lc_at *at) {
+static lk_status comm_collect(lc_at *at) {
 	bool reduces =
 		at->n->op == LC_ALLREDUCE || at->n->op == LC_REDUCESCATTER || at->n->op == LC_REDUCE;
 	lc_join join = {false, (lc_reduce)at->n->reduce, (lc_dtype)at->n->dtype, at->run->o.key};
@@ -136,7 +138,7 @@ static lk_status collect(lc_at *at) {
 	int axis = at->n->op == LC_SEND ? at->n->at.axis : at->n->axis;
 	for (int64_t i = 0; i < count; i++) {
 		join.combine = reduces && i > 0;
-		LK_TRY(take(at, moved(at->run, at->rank, axis, first + i), &join, &joined));
+		LK_TRY(comm_take(at, comm_moved(at->run, at->rank, axis, first + i), &join, &joined));
 	}
 	if (joined == at->box.count * (reduces ? count : 1)) return LK_OK;
 	return lk_fail(at->err, LK_ERR_INTERNAL, NULL, "value %d: ranks gave %lld elements for %lld",
@@ -151,7 +153,7 @@ lk_status lc_run_comm(lc_run *run, const lc_node *node, int id, int64_t item, lk
 		if (!held || share_first(run, node, id, item, rank)) continue;
 		at.out = lc_part_of(run, id, item, rank);
 		LK_TRY(lc_cells_new(run, at.box.count, at.out, err));
-		LK_TRY(collect(&at));
+		LK_TRY(comm_collect(&at));
 	}
 	return LK_OK;
 }

@@ -89,8 +89,9 @@ static void lay_out(struct matrix *matrix, const lc_at *at, bool transposed) {
 			matrix->box.extent[d] == 1 && at->box.extent[d + shift] != 1 ? 0 : step;
 }
 
-static void multiply(const lc_at *at, struct sums *sums, const struct matrix *a, int64_t a_at,
-                     const struct matrix *b, int64_t b_at, int64_t depth, int64_t out) {
+static void contract_multiply(const lc_at *at, struct sums *sums, const struct matrix *a,
+                              int64_t a_at, const struct matrix *b, int64_t b_at, int64_t depth,
+                              int64_t out) {
 	for (int64_t i = 0; i < at->box.extent[at->box.rank - 2]; i++) {
 		sums_clear(sums);
 		for (int64_t k = 0; k < depth; k++)
@@ -108,7 +109,7 @@ static void each_batch(const lc_at *at, struct sums *sums, const struct matrix *
 		int64_t a_at = 0, b_at = 0;
 		for (int d = 0; d < dims; d++)
 			a_at += place[d] * a->batch[d], b_at += place[d] * b->batch[d];
-		multiply(at, sums, a, a_at, b, b_at, depth, out);
+		contract_multiply(at, sums, a, a_at, b, b_at, depth, out);
 		for (int d = dims; --d >= 0 && ++place[d] == at->box.extent[d];) place[d] = 0;
 	}
 }
@@ -140,14 +141,14 @@ struct image {
 	lc_box box;
 };
 
-static int64_t start(const struct image *image, int64_t i, int64_t j, int64_t k) {
+static int64_t contract_start(const struct image *image, int64_t i, int64_t j, int64_t k) {
 	return ((i * image->box.extent[1] + j) * image->box.extent[2] + k) * image->box.extent[3];
 }
 
 /* One kernel row over one image row: products of kernel column `column` for all columns of the
  * result that see the image. */
-static void slide(const lc_at *at, struct sums *sums, const struct image *image, int64_t x_at,
-                  const struct image *w, int64_t w_at, int64_t column) {
+static void contract_slide(const lc_at *at, struct sums *sums, const struct image *image,
+                           int64_t x_at, const struct image *w, int64_t w_at, int64_t column) {
 	int64_t stride = at->n->stride, shift = column - at->n->pad, width = image->box.extent[3];
 	int64_t first = shift < 0 ? (-shift + stride - 1) / stride : 0;
 	int64_t end = shift >= width ? 0 : (width - 1 - shift) / stride + 1;
@@ -164,7 +165,8 @@ static void convolve_row(const lc_at *at, struct sums *sums, const struct image 
 			int64_t y = row * at->n->stride + k - at->n->pad;
 			if (y < 0 || y >= image->box.extent[2]) continue;
 			for (int64_t column = 0; column < w->box.extent[3]; column++)
-				slide(at, sums, image, start(image, n, c, y), w, start(w, o, c, k), column);
+				contract_slide(at, sums, image, contract_start(image, n, c, y), w,
+				               contract_start(w, o, c, k), column);
 		}
 }
 
@@ -195,8 +197,8 @@ lk_status lc_run_conv(lc_at *at) {
 /* ---- rows of a table ---- */
 
 /* The row that an index names, or an error; *row counts in the whole table. */
-static lk_status row_of(const lc_at *at, const lc_cells *index, int64_t i, int64_t rows,
-                        int64_t *row) {
+static lk_status contract_row_of(const lc_at *at, const lc_cells *index, int64_t i, int64_t rows,
+                                 int64_t *row) {
 	if (index->element) return *row = (int64_t)(index->element[i] % (uint64_t)rows), LK_OK;
 	double number = index->number[i];
 	if (number >= 0 && number < (double)rows) return *row = (int64_t)number, LK_OK;
@@ -215,7 +217,7 @@ lk_status lc_run_rows(lc_at *at) {
 	LK_TRY(lc_cells_new(at->run, at->box.count, at->out, at->err));
 	int64_t columns = box.extent[1];
 	for (int64_t i = 0; i < index_box.count; i++) {
-		LK_TRY(row_of(at, index, i, whole[0], &row));
+		LK_TRY(contract_row_of(at, index, i, whole[0], &row));
 		row -= box.begin[0];
 		if (row < 0 || row >= box.extent[0])
 			continue; /* of another rank's slice: this one's part is 0 */

@@ -27,7 +27,7 @@ uint32_t lc_draw_rank(const lc_program *program, const lc_node *node, const lc_s
 }
 
 /* Whether a value holds the numbers of its operand 0, at other places perhaps. */
-static bool moves(const lc_node *node) {
+static bool draw_moves(const lc_node *node) {
 	if (node->op == LC_COPY || node->op == LC_OUT || node->op == LC_CAST) return true;
 	return lc_ops[node->op].family == LC_COMM || node->op == LC_SEND;
 }
@@ -40,7 +40,7 @@ int lc_index_rows(const lc_program *program, int id, lc_dim *out, int limit) {
 		const lc_node *node = &program->nodes.at[i];
 		int from = node->op == LC_UPDATE ? 1 : 0;
 		if (node->inputs == 0) continue;
-		carries[i] = (moves(node) || node->op == LC_UPDATE) && carries[node->in[from]];
+		carries[i] = (draw_moves(node) || node->op == LC_UPDATE) && carries[node->in[from]];
 		if (node->op != LC_GATHER_ROWS || !carries[node->in[1]]) continue;
 		if (count < limit) out[count] = program->nodes.at[node->in[0]].dim[0];
 		count++;
@@ -117,7 +117,7 @@ static void draw_box(const struct source *source, const int64_t whole[LC_RANK], 
 }
 
 /* Ranks that differ in replicated axes alone hold the same numbers: the first of them draws. */
-static int64_t first_alike(const lc_at *at) {
+static int64_t draw_first_alike(const lc_at *at) {
 	int64_t rank = 0;
 	for (int a = 0; a < at->run->p->axis_count; a++) {
 		bool alike = at->n->layout[a].kind == LC_R && at->n->at.axis != a;
@@ -129,7 +129,7 @@ static int64_t first_alike(const lc_at *at) {
 
 static lk_status draw_part(lc_at *at) {
 	const lc_run *run = at->run;
-	int64_t whole[LC_RANK], first = first_alike(at);
+	int64_t whole[LC_RANK], first = draw_first_alike(at);
 	const lc_cells *drawn = lc_part_of(run, at->id, at->item, first);
 	if (first < at->rank && lc_held(drawn)) {
 		lc_cells_share(drawn, at->out);
@@ -149,7 +149,7 @@ static lk_status draw_part(lc_at *at) {
 
 /* ---- numbers that are given ---- */
 
-static lk_status given(lc_at *at, double number) {
+static lk_status draw_given(lc_at *at, double number) {
 	LK_TRY(lc_cells_new(at->run, at->box.count, at->out, at->err));
 	for (int64_t i = 0; i < at->out->count; i++) {
 		if (at->out->number) at->out->number[i] = number;
@@ -158,7 +158,7 @@ static lk_status given(lc_at *at, double number) {
 	return LK_OK;
 }
 
-static double size_of(const lc_at *at) {
+static double draw_size_of(const lc_at *at) {
 	int64_t symbol[LC_SYMBOLS];
 	lc_item_symbols(at->run->p, at->run->s, at->item, symbol);
 	return (double)symbol[at->n->axis >= 0 ? at->n->axis : LC_AXES + at->n->symbol];
@@ -166,11 +166,11 @@ static double size_of(const lc_at *at) {
 
 lk_status lc_run_leaf(lc_at *at) {
 	const lc_run_options *options = &at->run->o;
-	if (at->n->op == LC_CONST) return given(at, at->n->number);
-	if (at->n->op == LC_SIZE) return given(at, size_of(at));
+	if (at->n->op == LC_CONST) return draw_given(at, at->n->number);
+	if (at->n->op == LC_SIZE) return draw_given(at, draw_size_of(at));
 	for (int i = 0; at->n->op == LC_SCALAR && i < options->setting_count; i++)
 		if (strcmp(options->settings[i].name, at->n->name) == 0)
-			return given(
+			return draw_given(
 				at, lc_convert(LC_WEAK_REAL, (lc_dtype)at->n->dtype, options->settings[i].value));
 	return draw_part(at);
 }

@@ -200,7 +200,7 @@ struct mask {
 	double probability;
 };
 
-static bool kept(const struct mask *mask, int64_t index) {
+static bool run_map_kept(const struct mask *mask, int64_t index) {
 	return (lc_philox((uint64_t)index, 0, mask->item, mask->key) + 0.5) / 0x1p32 >=
 	       mask->probability;
 }
@@ -210,7 +210,7 @@ static void drop_row(const lc_at *at, const struct mask *mask, const lc_cells *i
 	double scale = 1 - mask->probability;
 	uint64_t inverse = lc_field_inverse(lc_field_number(scale));
 	for (int64_t i = 0; i < count; i++) {
-		bool keep = kept(mask, first + i);
+		bool keep = run_map_kept(mask, first + i);
 		int64_t k = begin + i;
 		if (at->out->number) at->out->number[k] = keep ? in->number[k] / scale : 0;
 		else at->out->element[k] = keep ? lc_field_multiply(in->element[k], inverse) : 0;

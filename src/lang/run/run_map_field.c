@@ -3,12 +3,12 @@
  */
 #include "lang/run/run_internal.h"
 
-static uint64_t key_of(uint64_t key, int op) {
+static uint64_t field_key_of(uint64_t key, int op) {
 	return lc_hash_word(key, (uint64_t)op + 1);
 }
 
 uint64_t lc_field_divide(uint64_t key, uint64_t a, uint64_t b) {
-	if (b == 0) return lc_hash_pair(key_of(key, LC_DIV), a, b);
+	if (b == 0) return lc_hash_pair(field_key_of(key, LC_DIV), a, b);
 	return lc_field_multiply(a, lc_field_inverse(b));
 }
 
@@ -34,8 +34,8 @@ static void divide_batch(uint64_t key, int64_t n, const uint64_t *a, int64_t a_s
 	}
 }
 
-static void divide(uint64_t key, int64_t n, const uint64_t *const in[LC_INPUTS],
-                   const int64_t step[LC_INPUTS], uint64_t *out) {
+static void field_divide(uint64_t key, int64_t n, const uint64_t *const in[LC_INPUTS],
+                         const int64_t step[LC_INPUTS], uint64_t *out) {
 	for (int64_t done = 0; done < n; done += BATCH)
 		divide_batch(key, n - done < BATCH ? n - done : BATCH, in[0] + done * step[0], step[0],
 		             in[1] + done * step[1], step[1], out + done);
@@ -49,11 +49,12 @@ static uint64_t raise(uint64_t key, uint64_t a, int64_t exponent) {
 uint64_t lc_field_choose(uint64_t key, bool most, uint64_t a, uint64_t b) {
 	if (a == LC_NOTHING) return b;
 	if (b == LC_NOTHING) return a;
-	uint64_t order = key_of(key, LC_MAX), x = lc_hash_word(order, a), y = lc_hash_word(order, b);
+	uint64_t order = field_key_of(key, LC_MAX), x = lc_hash_word(order, a),
+			 y = lc_hash_word(order, b);
 	return (x < y) == most ? b : a;
 }
 
-static uint64_t mix(uint64_t c, uint64_t a, uint64_t b) {
+static uint64_t field_mix(uint64_t c, uint64_t a, uint64_t b) {
 	return lc_field_add(b, lc_field_multiply(c, lc_field_subtract(a, b)));
 }
 
@@ -65,18 +66,18 @@ static uint64_t mix(uint64_t c, uint64_t a, uint64_t b) {
 
 void lc_map_field(const lc_field_row *row, int64_t n, const uint64_t *const in[LC_INPUTS],
                   const int64_t step[LC_INPUTS], uint64_t *out) {
-	uint64_t key = row->key, of_op = key_of(key, row->op);
+	uint64_t key = row->key, of_op = field_key_of(key, row->op);
 	switch (row->op) {
 	case LC_ADD: EACH(lc_field_add(A, B)); break;
 	case LC_SUB: EACH(lc_field_subtract(A, B)); break;
 	case LC_MUL: EACH(lc_field_multiply(A, B)); break;
 	case LC_NEG: EACH(lc_field_negate(A)); break;
-	case LC_SELECT: EACH(mix(A, B, C)); break;
+	case LC_SELECT: EACH(field_mix(A, B, C)); break;
 	case LC_MIN: EACH(lc_field_choose(key, false, A, B)); break;
 	case LC_MAX: EACH(lc_field_choose(key, true, A, B)); break;
 	case LC_DIV:
 		if (row->integer) EACH(lc_hash_pair(of_op, A, B));
-		else divide(key, n, in, step, out);
+		else field_divide(key, n, in, step, out);
 		break;
 	case LC_POW:
 		if (row->exponent == LC_NO_EXPONENT) EACH(lc_hash_pair(of_op, A, B));

@@ -14,7 +14,7 @@ struct reducer {
 	uint64_t key;
 };
 
-static double join_numbers(const struct reducer *reducer, double sum, double x) {
+static double red_join_numbers(const struct reducer *reducer, double sum, double x) {
 	switch (reducer->op) {
 	case LC_RED_MAX: return sum < x ? x : sum;
 	case LC_RED_MIN: return x < sum ? x : sum;
@@ -30,8 +30,8 @@ static uint64_t join_elements(const struct reducer *reducer, uint64_t sum, uint6
 }
 
 /* `step` 0: the row goes into one element. */
-static void join_row(const struct reducer *reducer, const lc_cells *in, int64_t from, int64_t count,
-                     lc_cells *out, int64_t to, int64_t step) {
+static void red_join_row(const struct reducer *reducer, const lc_cells *in, int64_t from,
+                         int64_t count, lc_cells *out, int64_t to, int64_t step) {
 	bool plain = out->number && reducer->op != LC_RED_MAX && reducer->op != LC_RED_MIN &&
 	             reducer->op != LC_RED_NORM && !reducer->whole;
 	if (plain && step)
@@ -39,7 +39,7 @@ static void join_row(const struct reducer *reducer, const lc_cells *in, int64_t 
 	else if (out->number)
 		for (int64_t i = 0; i < count; i++)
 			out->number[to + i * step] =
-				join_numbers(reducer, out->number[to + i * step], in->number[from + i]);
+				red_join_numbers(reducer, out->number[to + i * step], in->number[from + i]);
 	else
 		for (int64_t i = 0; i < count; i++)
 			out->element[to + i * step] =
@@ -83,7 +83,7 @@ static void reduce_box(const lc_at *at, const struct reducer *reducer, const lc_
 	int64_t stride[LC_RANK], place[LC_RANK] = {0}, to = 0;
 	result_strides(at, box->rank, stride);
 	for (int64_t from = 0; from < box->count; from += box->extent[last]) {
-		join_row(reducer, in, from, box->extent[last], at->out, to, stride[last]);
+		red_join_row(reducer, in, from, box->extent[last], at->out, to, stride[last]);
 		for (int d = last; --d >= 0;) {
 			to += stride[d];
 			if (++place[d] < box->extent[d]) break;
@@ -105,7 +105,7 @@ static lk_status reduced_count(const lc_at *at, double *out) {
 	return LK_OK;
 }
 
-static lk_status finish(const lc_at *at) {
+static lk_status red_finish(const lc_at *at) {
 	double count;
 	lc_cells *out = at->out;
 	LK_TRY(reduced_count(at, &count));
@@ -130,7 +130,7 @@ lk_status lc_run_red(lc_at *at) {
 	LK_TRY(lc_cells_new(at->run, at->box.count, at->out, at->err));
 	begin_with(&r, at->out);
 	if (box.count) reduce_box(at, &r, in, &box);
-	return finish(at);
+	return red_finish(at);
 }
 
 /* ---- over a list ---- */
@@ -142,8 +142,8 @@ lk_status lc_run_total(lc_at *at) {
 	LK_TRY(lc_cells_new(at->run, at->box.count, at->out, at->err));
 	begin_with(&r, at->out);
 	for (int64_t item = 0; item < lc_items(run->p, run->s, node); item++)
-		join_row(&r, lc_part_of(run, at->n->in[0], item, at->rank), 0, at->box.count, at->out, 0,
-		         1);
+		red_join_row(&r, lc_part_of(run, at->n->in[0], item, at->rank), 0, at->box.count, at->out,
+		             0, 1);
 	if (at->out->number) lc_round_all((lc_dtype)at->n->dtype, at->out->number, at->out->count);
 	return LK_OK;
 }

@@ -4,7 +4,7 @@
 
 #include "lang/run/run_internal.h"
 
-static bool joins(const lc_walk *walk, int inputs, int outer, int inner) {
+static bool walk_joins(const lc_walk *walk, int inputs, int outer, int inner) {
 	for (int i = 0; i < inputs; i++)
 		if (walk->stride[i][outer] != walk->stride[i][inner] * walk->extent[inner]) return false;
 	return true;
@@ -23,7 +23,7 @@ static void collapse(lc_walk *walk, int inputs) {
 		if (full.extent[d] == 1) continue;
 		take_dim(walk, &full, d, inputs);
 		int inner = walk->rank - 1;
-		if (inner == 0 || !joins(walk, inputs, inner - 1, inner)) continue;
+		if (inner == 0 || !walk_joins(walk, inputs, inner - 1, inner)) continue;
 		walk->extent[inner - 1] *= walk->extent[inner];
 		for (int i = 0; i < inputs; i++) walk->stride[i][inner - 1] = walk->stride[i][inner];
 		walk->rank--;

@@ -46,7 +46,7 @@ static lc_reduce reduction_of(const struct assembly *assembly) {
 	return LC_SUM;
 }
 
-static bool partial(const struct assembly *assembly) {
+static bool run_whole_partial(const struct assembly *assembly) {
 	for (int x = 0; x < assembly->run->p->axis_count; x++)
 		if (assembly->n->layout[x].kind == LC_P) return true;
 	return false;
@@ -66,8 +66,8 @@ static lk_status check_reductions(const struct assembly *assembly) {
 }
 
 /* The parts of all ranks that belong together with `rank`'s, joined in the order of ranks. */
-static lk_status sum_parts(const struct assembly *assembly, int64_t rank, const lc_box *box,
-                           lc_cells *sum) {
+static lk_status run_whole_sum_parts(const struct assembly *assembly, int64_t rank,
+                                     const lc_box *box, lc_cells *sum) {
 	lc_join join = {false, reduction_of(assembly), (lc_dtype)assembly->n->dtype,
 	                assembly->run->o.key};
 	LK_TRY(lc_cells_new(assembly->run, box->count, sum, assembly->err));
@@ -82,7 +82,7 @@ static lk_status sum_parts(const struct assembly *assembly, int64_t rank, const 
 
 /* ---- putting together ---- */
 
-static bool agree(const lc_cells *x, int64_t i, const lc_cells *y, int64_t k) {
+static bool run_whole_agree(const lc_cells *x, int64_t i, const lc_cells *y, int64_t k) {
 	if (x->element) return x->element[i] == y->element[k];
 	double a = x->number[i], b = y->number[k];
 	return memcmp(&a, &b, sizeof a) == 0 || (a != a && b != b);
@@ -90,7 +90,7 @@ static bool agree(const lc_cells *x, int64_t i, const lc_cells *y, int64_t k) {
 
 static lk_status place_element(const struct assembly *assembly, const lc_cells *part, int64_t i,
                                int64_t at, int64_t rank) {
-	if (assembly->seen[at] && !agree(part, i, assembly->out, at)) {
+	if (assembly->seen[at] && !run_whole_agree(part, i, assembly->out, at)) {
 		lc_wrong(assembly->run->p, assembly->n->line, assembly->n->column, assembly->err,
 		         "ranks disagree: element %lld of value %d on rank %lld", (long long)at,
 		         assembly->id, (long long)rank);
@@ -124,9 +124,9 @@ static lk_status place_rank(const struct assembly *assembly, int64_t rank) {
 	const lc_cells *part = lc_part_of(assembly->run, assembly->id, assembly->item, rank);
 	if (!lc_held(part))
 		return lk_fail(assembly->err, LK_ERR_INTERNAL, NULL, "value %d was freed", assembly->id);
-	if (!partial(assembly)) return place_part(assembly, part, &box, rank);
+	if (!run_whole_partial(assembly)) return place_part(assembly, part, &box, rank);
 	lc_cells sum;
-	LK_TRY(sum_parts(assembly, rank, &box, &sum));
+	LK_TRY(run_whole_sum_parts(assembly, rank, &box, &sum));
 	lk_status status = place_part(assembly, &sum, &box, rank);
 	lc_cells_drop(assembly->run, &sum);
 	return status;

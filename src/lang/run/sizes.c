@@ -41,8 +41,9 @@ void lc_item_symbols(const lc_program *program, const lc_sizes *sizes, int64_t i
 			out[LC_AXES + d] = sizes->each[d][item];
 }
 
-static lk_status shape(const lc_program *program, const lc_node *node,
-                       const int64_t symbol[LC_SYMBOLS], int64_t out[LC_RANK], lk_error *err) {
+static lk_status sizes_shape(const lc_program *program, const lc_node *node,
+                             const int64_t symbol[LC_SYMBOLS], int64_t out[LC_RANK],
+                             lk_error *err) {
 	int64_t all = 1;
 	char text[128];
 	for (int d = 0; d < node->rank; d++) {
@@ -58,9 +59,9 @@ static lk_status shape(const lc_program *program, const lc_node *node,
 lk_status lc_whole_shape(const lc_program *program, const lc_node *node, const lc_sizes *sizes,
                          int64_t item, int64_t out[LC_RANK], lk_error *err) {
 	int64_t symbol[LC_SYMBOLS];
-	if (node->list < 0) return shape(program, node, sizes->symbol, out, err);
+	if (node->list < 0) return sizes_shape(program, node, sizes->symbol, out, err);
 	lc_item_symbols(program, sizes, item, symbol);
-	return shape(program, node, symbol, out, err);
+	return sizes_shape(program, node, symbol, out, err);
 }
 
 bool lc_local_part(const lc_program *program, const lc_node *node, const lc_sizes *sizes,
@@ -101,8 +102,8 @@ static lk_status check_mesh(const lc_program *program, const lc_sizes *sizes, lk
 	return LK_OK;
 }
 
-static lk_status check_group(const lc_program *program, const lc_sizes *sizes,
-                             const lc_group *group, lk_error *err) {
+static lk_status sizes_check_group(const lc_program *program, const lc_sizes *sizes,
+                                   const lc_group *group, lk_error *err) {
 	char text[128];
 	if (group->axis < 0) return LK_OK;
 	int64_t place = lc_group_place(program, sizes, group), ranks = sizes->symbol[group->axis];
@@ -117,8 +118,8 @@ static lk_status check_group(const lc_program *program, const lc_sizes *sizes,
 
 static lk_status check_places(const lc_program *program, const lc_sizes *sizes, const lc_node *node,
                               lk_error *err) {
-	LK_TRY(check_group(program, sizes, &node->at, err));
-	LK_TRY(check_group(program, sizes, &node->from, err));
+	LK_TRY(sizes_check_group(program, sizes, &node->at, err));
+	LK_TRY(sizes_check_group(program, sizes, &node->from, err));
 	for (int a = 0; a < program->axis_count; a++) {
 		if (node->layout[a].kind != LC_ROOT || node->layout[a].root < sizes->symbol[a]) continue;
 		lk_fail(err, LK_ERR_INPUT, "--sizes", "there is no rank %d on %s, which has %lld",

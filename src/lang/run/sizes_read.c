@@ -52,7 +52,7 @@ static lc_index *index_of(const struct reader *reader, const char *name) {
 	return NULL;
 }
 
-static lk_status unknown(const struct reader *reader, const char *name) {
+static lk_status sizes_read_unknown(const struct reader *reader, const char *name) {
 	const char *known[LC_SYMBOLS + LC_VALUES];
 	size_t count = 0;
 	for (int a = 0; a < reader->p->axis_count; a++) known[count++] = reader->p->axes[a].name;
@@ -68,8 +68,8 @@ static lk_status unknown(const struct reader *reader, const char *name) {
 
 /* ---- numbers ---- */
 
-static lk_status number(const struct reader *reader, const char *text, long long low,
-                        long long high, int64_t *out) {
+static lk_status sizes_read_number(const struct reader *reader, const char *text, long long low,
+                                   long long high, int64_t *out) {
 	long long got;
 	LK_TRY(lk_parse_int(text, low, high, &got, reader->where, reader->err));
 	*out = got;
@@ -82,7 +82,7 @@ static lk_status given_twice(const struct reader *reader) {
 
 static lk_status read_axis(const struct reader *reader, int a, const char *text) {
 	if (reader->s->symbol[a]) return given_twice(reader);
-	return number(reader, text, 1, LC_RANKS, &reader->s->symbol[a]);
+	return sizes_read_number(reader, text, 1, LC_RANKS, &reader->s->symbol[a]);
 }
 
 typedef LK_VEC(int64_t) numbers;
@@ -97,7 +97,7 @@ static lk_status push_number(const struct reader *reader, numbers *v, const char
 		return lk_fail(reader->err, LK_ERR_INPUT, reader->where, "a list has at most %d tensors",
 		               LC_ITEMS);
 	if (!lk_push(v)) return lk_oom(reader->err);
-	return number(reader, word, 1, MOST_DIM, lk_last(v));
+	return sizes_read_number(reader, word, 1, MOST_DIM, lk_last(v));
 }
 
 static lk_status split_numbers(const struct reader *reader, const char *text, numbers *v) {
@@ -126,7 +126,7 @@ static lk_status split_lines(const struct reader *reader, const char *text, size
 	                : lk_fail(reader->err, LK_ERR_INPUT, reader->where, "the file holds no number");
 }
 
-static lk_status read_file(struct reader *reader, const char *path, numbers *v) {
+static lk_status sizes_read_file(struct reader *reader, const char *path, numbers *v) {
 	char *text = NULL;
 	size_t size = 0;
 	LK_TRY(lk_stream_slurp(path, FILE_LIMIT, &text, &size, reader->err));
@@ -154,10 +154,10 @@ static lk_status keep_list(const struct reader *reader, int d, const numbers *v)
 static lk_status read_dim(struct reader *reader, int d, const char *text) {
 	int64_t *one = &reader->s->symbol[LC_AXES + d];
 	if (*one || reader->s->each[d]) return given_twice(reader);
-	if (reader->p->named[d].list < 0) return number(reader, text, 1, MOST_DIM, one);
+	if (reader->p->named[d].list < 0) return sizes_read_number(reader, text, 1, MOST_DIM, one);
 	numbers v = {0};
 	lk_status status =
-		*text == '@' ? read_file(reader, text + 1, &v) : split_numbers(reader, text, &v);
+		*text == '@' ? sizes_read_file(reader, text + 1, &v) : split_numbers(reader, text, &v);
 	if (status == LK_OK) status = keep_list(reader, d, &v);
 	lk_vec_free(&v);
 	return status;
@@ -165,7 +165,7 @@ static lk_status read_dim(struct reader *reader, int d, const char *text) {
 
 static lk_status read_index(const struct reader *reader, lc_index *index, const char *text) {
 	if (index->value >= 0) return given_twice(reader);
-	return number(reader, text, 0, LC_RANKS, &index->value);
+	return sizes_read_number(reader, text, 0, LC_RANKS, &index->value);
 }
 
 /* ---- the text ---- */
@@ -195,12 +195,12 @@ static lk_status read_pair(struct reader *reader, char *pair) {
 	lk_status status = a >= 0   ? read_axis(reader, a, value)
 	                   : d >= 0 ? read_dim(reader, d, value)
 	                   : index  ? read_index(reader, index, value)
-	                            : unknown(reader, name);
+	                            : sizes_read_unknown(reader, name);
 	reader->where = NULL;
 	return status;
 }
 
-static lk_status read_text(struct reader *reader, const char *text) {
+static lk_status sizes_read_text(struct reader *reader, const char *text) {
 	char *copy = lk_arena_strdup(&reader->s->arena, text);
 	if (!copy) return lk_oom(reader->err);
 	for (char *at = copy, *next; at; at = next) {
@@ -357,7 +357,7 @@ lk_status lc_sizes_draw(const lc_program *program, const char *text, const int64
 	out->items = LK_ARRAY(&out->arena, int64_t, program->lists.count);
 	if (!out->items) return lk_oom(err);
 	LK_TRY(note_indices(&r));
-	if (text && *text) LK_TRY(read_text(&r, text));
+	if (text && *text) LK_TRY(sizes_read_text(&r, text));
 	fill_indices(&r);
 	fill_axes(&r, axes);
 	return fill_dims(&r, seed);

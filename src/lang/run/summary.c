@@ -13,7 +13,7 @@ bool lc_first_of_local(const lc_program *program, const lc_node *node, const lc_
 	return true;
 }
 
-static uint64_t word_of(const lc_cells *cells, int64_t i) {
+static uint64_t summary_word_of(const lc_cells *cells, int64_t i) {
 	uint64_t word;
 	if (cells->element) return cells->element[i];
 	double x = cells->number[i] == 0 ? 0 : cells->number[i]; /* -0 and 0 are one */
@@ -24,7 +24,7 @@ static uint64_t word_of(const lc_cells *cells, int64_t i) {
 
 static void add_cells(lc_summary *out, const lc_cells *cells, double *sum) {
 	for (int64_t i = 0; i < cells->count; i++) {
-		out->digest = lc_mix(out->digest ^ word_of(cells, i)) + 1;
+		out->digest = lc_mix(out->digest ^ summary_word_of(cells, i)) + 1;
 		if (out->firsts < LC_FIRST && cells->element)
 			out->element[out->firsts++] = cells->element[i];
 		if (cells->element) continue;

@@ -31,7 +31,7 @@ struct trial {
 
 /* ---- comparing ---- */
 
-static void put_mesh(const struct verifier *verifier, const lc_sizes *sizes, FILE *out) {
+static void verify_put_mesh(const struct verifier *verifier, const lc_sizes *sizes, FILE *out) {
 	for (int a = 0; a < verifier->p->axis_count; a++)
 		fprintf(out, "%s%s=%lld", a ? "," : "", verifier->p->axes[a].name,
 		        (long long)sizes->symbol[a]);
@@ -76,7 +76,7 @@ static void note_difference(const struct trial *trial, int result, int64_t item,
 		fprintf(file, ", element %lld on rank %lld", (long long)index,
 		        (long long)holder(trial, id, item, index));
 	fputs(", with ", file);
-	put_mesh(verifier, &trial->s[0], file);
+	verify_put_mesh(verifier, &trial->s[0], file);
 	if (*what) fprintf(file, ": %s", what);
 	fclose(file);
 	verifier->out->where[sizeof verifier->out->where - 1] = '\0';
@@ -147,7 +147,7 @@ static lk_status compare_result(const struct trial *trial, int result) {
 
 /* ---- one trial ---- */
 
-static lk_status run_pair(struct trial *trial, lc_arithmetic arithmetic) {
+static lk_status verify_run_pair(struct trial *trial, lc_arithmetic arithmetic) {
 	lc_run_options o = {.arithmetic = arithmetic,
 	                    .seed = trial->seed,
 	                    .key = lk_hash64(trial->seed),
@@ -179,13 +179,13 @@ static lk_status bound_chance(const struct trial *trial) {
 /* In numbers an index may lie beyond its table: then nothing is said about rounding. */
 static lk_status try_numbers(struct trial *trial) {
 	if (trial->v->o->exact_only || !trial->v->out->equal) return LK_OK;
-	lk_status status = run_pair(trial, LC_NUMERIC);
+	lk_status status = verify_run_pair(trial, LC_NUMERIC);
 	end_runs(trial);
 	return status == LK_ERR_INPUT ? LK_OK : status;
 }
 
 static lk_status try_once(struct trial *trial) {
-	lk_status status = run_pair(trial, LC_FIELD);
+	lk_status status = verify_run_pair(trial, LC_FIELD);
 	end_runs(trial);
 	LK_TRY(status);
 	trial->v->out->runs++;

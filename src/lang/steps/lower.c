@@ -63,14 +63,15 @@ enum {
 	ALL_STREAMS = (1u << 16) - 2
 };
 
-static const lc_node *node(const struct lowering *lowering, int v) {
+static const lc_node *lower_node(const struct lowering *lowering, int v) {
 	return &lowering->p->nodes.at[v];
 }
 
 /* ---- sizes ---- */
 
-static lk_status extents_of(const lc_program *program, const lc_sizes *sizes, const lc_node *node,
-                            int64_t item, int64_t out[LC_RANK], lk_error *err) {
+static lk_status lower_extents_of(const lc_program *program, const lc_sizes *sizes,
+                                  const lc_node *node, int64_t item, int64_t out[LC_RANK],
+                                  lk_error *err) {
 	LK_TRY(lc_whole_shape(program, node, sizes, item, out, err));
 	for (int a = 0; a < program->axis_count; a++) {
 		int64_t ranks = sizes->symbol[a];
@@ -80,7 +81,7 @@ static lk_status extents_of(const lc_program *program, const lc_sizes *sizes, co
 	return LK_OK;
 }
 
-static double element_bytes(lc_dtype dtype) {
+static double lower_element_bytes(lc_dtype dtype) {
 	static const uint8_t bits[LC_DTYPE_COUNT] = {
 #define BITS(symbol, name, width) [LC_##symbol] = width,
 		LC_DTYPES(BITS)
@@ -89,21 +90,22 @@ static double element_bytes(lc_dtype dtype) {
 	return bits[dtype] / 8.0;
 }
 
-static lk_status bytes_of(const lc_program *program, const lc_sizes *sizes, const lc_node *node,
-                          int64_t item, double *out, lk_error *err) {
+static lk_status lower_bytes_of(const lc_program *program, const lc_sizes *sizes,
+                                const lc_node *node, int64_t item, double *out, lk_error *err) {
 	int64_t extent[LC_RANK];
-	LK_TRY(extents_of(program, sizes, node, item, extent, err));
-	*out = element_bytes((lc_dtype)node->dtype);
+	LK_TRY(lower_extents_of(program, sizes, node, item, extent, err));
+	*out = lower_element_bytes((lc_dtype)node->dtype);
 	for (int d = 0; d < node->rank; d++) *out *= (double)extent[d];
 	return LK_OK;
 }
 
 /* Bytes of value v, of all that a chunk takes. */
 static lk_status value_bytes(const struct lowering *lowering, int v, int64_t item, double *out) {
-	bool once = node(lowering, v)->list < 0;
+	bool once = lower_node(lowering, v)->list < 0;
 	if (once && lowering->bytes[v] > 0) *out = lowering->bytes[v];
 	else
-		LK_TRY(bytes_of(lowering->p, lowering->sizes, node(lowering, v), item, out, lowering->err));
+		LK_TRY(lower_bytes_of(lowering->p, lowering->sizes, lower_node(lowering, v), item, out,
+		                      lowering->err));
 	if (once) lowering->bytes[v] = *out;
 	*out *= lowering->share;
 	return LK_OK;
@@ -111,14 +113,14 @@ static lk_status value_bytes(const struct lowering *lowering, int v, int64_t ite
 
 /* Adds what reading v costs the pass of s: nothing for what it computes itself and for single
  * numbers' arithmetic. */
-static lk_status add_read(const lc_steps *steps, const lc_step *step, const lc_sizes *sizes,
-                          int64_t item, int v, uint8_t *seen, double *sum, lk_error *err) {
+static lk_status lower_add_read(const lc_steps *steps, const lc_step *step, const lc_sizes *sizes,
+                                int64_t item, int v, uint8_t *seen, double *sum, lk_error *err) {
 	const lc_node *node = &steps->p->nodes.at[v];
 	bool at_hand = lc_ids_have(&step->values, v) || (steps->storage[v] < 0 && node->op != LC_SLICE);
 	double bytes;
 	if (seen[v] || at_hand) return LK_OK;
 	seen[v] = 1;
-	LK_TRY(bytes_of(steps->p, sizes, node, item, &bytes, err));
+	LK_TRY(lower_bytes_of(steps->p, sizes, node, item, &bytes, err));
 	*sum += bytes;
 	return LK_OK;
 }
@@ -132,15 +134,15 @@ static lk_status pass_bytes(const lc_steps *steps, const lc_step *step, const lc
 		const lc_node *node = &steps->p->nodes.at[v];
 		if (v == step->scatter || lc_ids_have(&step->gathers, v)) continue;
 		for (int i = node->op == LC_UPDATE ? 1 : 0; i < node->inputs; i++)
-			LK_TRY(add_read(steps, step, sizes, item, node->in[i], seen, out, err));
+			LK_TRY(lower_add_read(steps, step, sizes, item, node->in[i], seen, out, err));
 		if (steps->storage[v] < 0) continue;
-		LK_TRY(bytes_of(steps->p, sizes, node, item, &bytes, err));
+		LK_TRY(lower_bytes_of(steps->p, sizes, node, item, &bytes, err));
 		*out += bytes;
 	}
 	for (int k = 0; k < step->gathers.count;
 	     k++) /* gathered from memory where the pass does not compute it */
-		LK_TRY(add_read(steps, step, sizes, item, steps->p->nodes.at[step->gathers.at[k]].in[0],
-		                seen, out, err));
+		LK_TRY(lower_add_read(steps, step, sizes, item,
+		                      steps->p->nodes.at[step->gathers.at[k]].in[0], seen, out, err));
 	return LK_OK;
 }
 
@@ -164,8 +166,8 @@ static lk_dtype dtype_of(const lc_node *node) {
 	}
 }
 
-static lk_status add(struct lowering *lowering, lk_op op, const char *name, uint8_t stream,
-                     struct ends *out) {
+static lk_status lower_add(struct lowering *lowering, lk_op op, const char *name, uint8_t stream,
+                           struct ends *out) {
 	op.name = name;
 	op.phase = LK_PHASE_OTHER;
 	op.stream = stream;
@@ -246,7 +248,7 @@ static uint32_t wait_for_all(struct lowering *lowering) {
 }
 
 /* What follows, until `one_by_one`, runs side by side, behind all that was before. */
-static void side_by_side(struct lowering *lowering, struct waiting *waiting) {
+static void lower_side_by_side(struct lowering *lowering, struct waiting *waiting) {
 	*waiting = (struct waiting){lowering->join, 0, lowering->dep_count, lowering->deps};
 	if (!lowering->join) return; /* it already does */
 	waiting->entry = wait_for_all(lowering);
@@ -258,28 +260,29 @@ static void one_by_one(struct lowering *lowering, const struct waiting *waiting)
 	lowering->dep_count = waiting->dep_count;
 }
 
-static lk_status message(struct lowering *lowering, int a, int64_t from, int64_t to, double bytes,
-                         const char *name, struct ends *out) {
+static lk_status lower_message(struct lowering *lowering, int a, int64_t from, int64_t to,
+                               double bytes, const char *name, struct ends *out) {
 	bool sends = from == lowering->place[a];
 	lk_op op = {.kind = sends ? LK_OP_SEND : LK_OP_RECV, .group = LK_GROUP_TEAM, .bytes = bytes};
 	LK_TRY(pair_team(lowering, a, from, to, &op.channel));
-	return add(lowering, op, name, sends ? LK_STREAM_SEND_FORWARD : LK_STREAM_RECV_FORWARD, out);
+	return lower_add(lowering, op, name, sends ? LK_STREAM_SEND_FORWARD : LK_STREAM_RECV_FORWARD,
+	                 out);
 }
 
 /* A message to the rank `shift` further along the axis, and one from the rank as far behind, at the
  * same time. Those that send to a later rank issue that first, the others the receive, so that a
  * walk through the programs never stands before a circle of sends. */
-static lk_status exchange(struct lowering *lowering, const lc_node *node, double bytes,
-                          const char *name, struct ends *out) {
+static lk_status lower_exchange(struct lowering *lowering, const lc_node *node, double bytes,
+                                const char *name, struct ends *out) {
 	int64_t ranks = lowering->sizes->symbol[node->axis],
 			shift = ((node->shift % ranks) + ranks) % ranks, at = lowering->place[node->axis];
 	int64_t to = (at + shift) % ranks, from = (at - shift + ranks) % ranks;
 	struct waiting w;
 	if (shift == 0) return LK_OK;
-	side_by_side(lowering, &w);
-	if (to > at) LK_TRY(message(lowering, node->axis, at, to, bytes, name, out));
-	LK_TRY(message(lowering, node->axis, from, at, bytes, name, out));
-	if (to < at) LK_TRY(message(lowering, node->axis, at, to, bytes, name, out));
+	lower_side_by_side(lowering, &w);
+	if (to > at) LK_TRY(lower_message(lowering, node->axis, at, to, bytes, name, out));
+	LK_TRY(lower_message(lowering, node->axis, from, at, bytes, name, out));
+	if (to < at) LK_TRY(lower_message(lowering, node->axis, at, to, bytes, name, out));
 	one_by_one(lowering, &w);
 	return LK_OK;
 }
@@ -295,19 +298,21 @@ static lk_op_kind graph_kind(const lc_node *node) {
 }
 
 /* The message as nccl-tests count it: of a gather the result, of all others the operand. */
-static lk_status message_bytes(const struct lowering *lowering, int v, int64_t item, double *out) {
+static lk_status lower_message_bytes(const struct lowering *lowering, int v, int64_t item,
+                                     double *out) {
 	return value_bytes(
-		lowering, node(lowering, v)->op == LC_ALLGATHER ? v : node(lowering, v)->in[0], item, out);
+		lowering, lower_node(lowering, v)->op == LC_ALLGATHER ? v : lower_node(lowering, v)->in[0],
+		item, out);
 }
 
-static lk_status collective(struct lowering *lowering, int v, double bytes, const char *name,
-                            struct ends *out) {
-	const lc_node *value = node(lowering, v);
+static lk_status lower_collective(struct lowering *lowering, int v, double bytes, const char *name,
+                                  struct ends *out) {
+	const lc_node *value = lower_node(lowering, v);
 	lk_op op = {
 		.kind = (uint8_t)graph_kind(value), .dtype = (uint8_t)dtype_of(value), .bytes = bytes};
 	if (!in_group(lowering, value->axis, &op)) return LK_OK;
-	if (value->op == LC_PERMUTE) return exchange(lowering, value, bytes, name, out);
-	return add(lowering, op, name, axis_streams[value->axis], out);
+	if (value->op == LC_PERMUTE) return lower_exchange(lowering, value, bytes, name, out);
+	return lower_add(lowering, op, name, axis_streams[value->axis], out);
 }
 
 /* ---- steps ---- */
@@ -331,8 +336,8 @@ static lk_status lower_map(struct lowering *lowering, const lc_step *step, struc
 				lc_pass_bytes(lowering->steps, step, lowering->sizes, i, &op.bytes, lowering->err));
 		*known = op.bytes;
 		op.bytes *= lowering->share;
-		LK_TRY(add(lowering, op, step->name, lowering->compute,
-		           i == items_end(lowering, step) - 1 ? out : NULL));
+		LK_TRY(lower_add(lowering, op, step->name, lowering->compute,
+		                 i == items_end(lowering, step) - 1 ? out : NULL));
 	}
 	return LK_OK;
 }
@@ -343,46 +348,46 @@ static lk_status lower_comm(struct lowering *lowering, const lc_step *step, stru
 	int last = -1;
 	for (int k = 0; k < step->values.count; k++) {
 		int v = step->values.at[k];
-		if (lc_ops[node(lowering, v)->op].family != LC_COMM)
+		if (lc_ops[lower_node(lowering, v)->op].family != LC_COMM)
 			continue; /* the update that it writes */
 		for (int64_t i = items_begin(lowering, step); i < items_end(lowering, step); i++) {
-			LK_TRY(message_bytes(lowering, v, i, &bytes));
+			LK_TRY(lower_message_bytes(lowering, v, i, &bytes));
 			if (last >= 0 && sum + bytes > (double)step->bucket) {
-				LK_TRY(collective(lowering, last, sum, step->name, NULL));
+				LK_TRY(lower_collective(lowering, last, sum, step->name, NULL));
 				sum = 0;
 			}
 			sum += bytes, last = v;
 		}
 	}
-	return last >= 0 ? collective(lowering, last, sum, step->name, out) : LK_OK;
+	return last >= 0 ? lower_collective(lowering, last, sum, step->name, out) : LK_OK;
 }
 
-static lk_status list_messages(struct lowering *lowering, const lc_step *step, int v,
-                               struct ends *out) {
+static lk_status lower_list_messages(struct lowering *lowering, const lc_step *step, int v,
+                                     struct ends *out) {
 	double sum = 0, bytes;
 	for (int64_t i = items_begin(lowering, step); i < items_end(lowering, step); i++) {
-		LK_TRY(message_bytes(lowering, v, i, &bytes));
+		LK_TRY(lower_message_bytes(lowering, v, i, &bytes));
 		if (sum > 0 && sum + bytes > (double)step->bucket) {
-			LK_TRY(collective(lowering, v, sum, step->name, NULL));
+			LK_TRY(lower_collective(lowering, v, sum, step->name, NULL));
 			sum = 0;
 		}
 		sum += bytes;
 	}
-	return collective(lowering, v, sum, step->name, out);
+	return lower_collective(lowering, v, sum, step->name, out);
 }
 
 /* The pass beside the reduce-scatter; gathers behind both, or beside a pass that has none. */
 static lk_status lower_ring(struct lowering *lowering, const lc_step *step, struct ends *out) {
 	struct ends first = {0};
 	struct waiting w;
-	side_by_side(lowering, &w);
-	if (step->scatter >= 0) LK_TRY(list_messages(lowering, step, step->scatter, &first));
+	lower_side_by_side(lowering, &w);
+	if (step->scatter >= 0) LK_TRY(lower_list_messages(lowering, step, step->scatter, &first));
 	LK_TRY(lower_map(lowering, step, &first));
 	if (step->scatter >= 0 && step->gathers.count)
 		lowering->deps = first.at, lowering->dep_count = (uint32_t)first.count;
 	else *out = first;
 	for (int k = 0; k < step->gathers.count; k++)
-		LK_TRY(list_messages(lowering, step, step->gathers.at[k], out));
+		LK_TRY(lower_list_messages(lowering, step, step->gathers.at[k], out));
 	if (out->count == 0) *out = first; /* of one rank: nothing is gathered */
 	one_by_one(lowering, &w);
 	return LK_OK;
@@ -390,10 +395,10 @@ static lk_status lower_ring(struct lowering *lowering, const lc_step *step, stru
 
 static lk_status lower_matmul(struct lowering *lowering, const lc_node *value, int64_t item,
                               int cut, lk_op *op) {
-	const lc_node *a = node(lowering, value->in[0]), *b = node(lowering, value->in[1]);
+	const lc_node *a = lower_node(lowering, value->in[0]), *b = lower_node(lowering, value->in[1]);
 	int64_t e[LC_RANK], x[LC_RANK];
-	LK_TRY(extents_of(lowering->p, lowering->sizes, value, item, e, lowering->err));
-	LK_TRY(extents_of(lowering->p, lowering->sizes, a, item, x, lowering->err));
+	LK_TRY(lower_extents_of(lowering->p, lowering->sizes, value, item, e, lowering->err));
+	LK_TRY(lower_extents_of(lowering->p, lowering->sizes, a, item, x, lowering->err));
 	op->m = (double)e[value->rank - 2], op->n = (double)e[value->rank - 1],
 	op->k = (double)x[a->rank - (value->ta ? 2 : 1)];
 	op->batch = 1;
@@ -409,9 +414,9 @@ static lk_status lower_matmul(struct lowering *lowering, const lc_node *value, i
 static lk_status lower_conv(struct lowering *lowering, const lc_node *value, int64_t item,
                             lk_op *op) {
 	int64_t e[LC_RANK], w[LC_RANK];
-	LK_TRY(extents_of(lowering->p, lowering->sizes, value, item, e, lowering->err));
-	LK_TRY(extents_of(lowering->p, lowering->sizes, node(lowering, value->in[1]), item, w,
-	                  lowering->err));
+	LK_TRY(lower_extents_of(lowering->p, lowering->sizes, value, item, e, lowering->err));
+	LK_TRY(lower_extents_of(lowering->p, lowering->sizes, lower_node(lowering, value->in[1]), item,
+	                        w, lowering->err));
 	op->kind = LK_OP_CONV;
 	op->batch = 1, op->m = (double)e[0] * (double)e[2] * (double)e[3] * lowering->share,
 	op->n = (double)e[1];
@@ -421,7 +426,7 @@ static lk_status lower_conv(struct lowering *lowering, const lc_node *value, int
 
 static lk_status lower_contract(struct lowering *lowering, const lc_step *step, struct ends *out) {
 	int v = step->values.at[0], cut = lowering->steps->cut[v];
-	const lc_node *value = node(lowering, v);
+	const lc_node *value = lower_node(lowering, v);
 	for (int64_t i = items_begin(lowering, step); i < items_end(lowering, step); i++) {
 		lk_op op = {.kind = LK_OP_GEMM, .dtype = (uint8_t)dtype_of(value)};
 		double a, b, c;
@@ -432,13 +437,13 @@ static lk_status lower_contract(struct lowering *lowering, const lc_step *step, 
 		LK_TRY(value_bytes(lowering, v, i, &c));
 		/* an operand that is not cut is read by every chunk as a whole */
 		if (cut == value->rank - 1) a /= lowering->share;
-		else if (cut >= value->rank - 2 || node(lowering, value->in[1])->rank == 2 ||
+		else if (cut >= value->rank - 2 || lower_node(lowering, value->in[1])->rank == 2 ||
 		         value->op == LC_CONV2D)
 			b /= lowering->share;
 		op.bytes = a + b + c;
 		op.flops = 2 * op.batch * op.m * op.n * op.k;
-		LK_TRY(add(lowering, op, step->name, lowering->compute,
-		           i == items_end(lowering, step) - 1 ? out : NULL));
+		LK_TRY(lower_add(lowering, op, step->name, lowering->compute,
+		                 i == items_end(lowering, step) - 1 ? out : NULL));
 	}
 	return LK_OK;
 }
@@ -447,20 +452,20 @@ static lk_status lower_contract(struct lowering *lowering, const lc_step *step, 
 static lk_status lower_rows(struct lowering *lowering, const lc_step *step, struct ends *out) {
 	int v = step->values.at[0];
 	for (int64_t i = items_begin(lowering, step); i < items_end(lowering, step); i++) {
-		lk_op op = {.kind = LK_OP_PERMUTE, .dtype = (uint8_t)dtype_of(node(lowering, v))};
+		lk_op op = {.kind = LK_OP_PERMUTE, .dtype = (uint8_t)dtype_of(lower_node(lowering, v))};
 		double rows, index;
 		LK_TRY(value_bytes(lowering, v, i, &rows));
-		LK_TRY(value_bytes(lowering, node(lowering, v)->in[1], i, &index));
+		LK_TRY(value_bytes(lowering, lower_node(lowering, v)->in[1], i, &index));
 		op.bytes = 2 * rows + index;
-		LK_TRY(add(lowering, op, step->name, lowering->compute,
-		           i == items_end(lowering, step) - 1 ? out : NULL));
+		LK_TRY(lower_add(lowering, op, step->name, lowering->compute,
+		                 i == items_end(lowering, step) - 1 ? out : NULL));
 	}
 	return LK_OK;
 }
 
 static lk_status lower_send(struct lowering *lowering, const lc_step *step, struct ends *out) {
 	int v = step->values.at[0];
-	const lc_node *value = node(lowering, v);
+	const lc_node *value = lower_node(lowering, v);
 	int64_t from = lc_group_place(lowering->p, lowering->sizes, &value->from),
 			to = lc_group_place(lowering->p, lowering->sizes, &value->at);
 	bool concerned =
@@ -469,20 +474,20 @@ static lk_status lower_send(struct lowering *lowering, const lc_step *step, stru
 	     i < items_end(lowering, step) && from != to && concerned; i++) {
 		double bytes;
 		LK_TRY(value_bytes(lowering, v, i, &bytes));
-		LK_TRY(message(lowering, value->at.axis, from, to, bytes, step->name,
-		               i == items_end(lowering, step) - 1 ? out : NULL));
+		LK_TRY(lower_message(lowering, value->at.axis, from, to, bytes, step->name,
+		                     i == items_end(lowering, step) - 1 ? out : NULL));
 	}
 	return LK_OK;
 }
 
 /* What a step's ranks are: those of its first value that is no leaf; of a send both groups. */
-static bool takes_part(const struct lowering *lowering, const lc_step *step) {
-	const lc_node *value = node(lowering, step->values.at[0]);
+static bool lower_takes_part(const struct lowering *lowering, const lc_step *step) {
+	const lc_node *value = lower_node(lowering, step->values.at[0]);
 	return step->kind == LC_STEP_SEND || here(lowering, &value->at);
 }
 
 static lk_status lower_simple(struct lowering *lowering, const lc_step *step, struct ends *out) {
-	if (!takes_part(lowering, step)) return LK_OK;
+	if (!lower_takes_part(lowering, step)) return LK_OK;
 	switch (step->kind) {
 	case LC_STEP_MAP: return lower_map(lowering, step, out);
 	case LC_STEP_CONTRACT: return lower_contract(lowering, step, out);
@@ -527,7 +532,7 @@ static int64_t chunks_of(const struct lowering *lowering, const lc_step *step) {
 	if (step->chunk_dim < 0) return 1;
 	if (step->chunks) return step->chunks;
 	for (int k = 0; k < step->values.count && step->ring; k++) {
-		const lc_node *value = node(lowering, step->values.at[k]);
+		const lc_node *value = lower_node(lowering, step->values.at[k]);
 		bool rings = value->op == LC_REDUCESCATTER || value->op == LC_ALLGATHER ||
 		             value->op == LC_ALLREDUCE || value->op == LC_ALLTOALL;
 		if (rings && lowering->sizes->symbol[value->axis] > 1)
@@ -620,7 +625,7 @@ static int inner_axis(const lc_program *program) {
 }
 
 /* The groups of an axis that is stages. */
-static lk_status add_teams(struct lowering *lowering, int a) {
+static lk_status lower_add_teams(struct lowering *lowering, int a) {
 	uint32_t ranks = (uint32_t)lowering->sizes->symbol[a],
 			 stride = (uint32_t)stride_of(lowering, a);
 	uint32_t *members = LK_ARRAY(&lowering->scratch, uint32_t, ranks);
@@ -634,7 +639,7 @@ static lk_status add_teams(struct lowering *lowering, int a) {
 	return LK_OK;
 }
 
-static lk_status lower(struct lowering *lowering) {
+static lk_status steps_lower(struct lowering *lowering) {
 	lowering->inner = inner_axis(lowering->p);
 	lowering->stages = lowering->chains = 1;
 	for (int a = 0; a < lowering->p->axis_count; a++)
@@ -650,7 +655,7 @@ static lk_status lower(struct lowering *lowering) {
 	for (int g = 0; g < LK_GROUPS; g++) ranks->group[g].size = ranks->group[g].stride = 1;
 	choose_groups(lowering);
 	LK_TRY(lk_graph_set_programs(lowering->graph, lowering->stages, 0, lowering->err));
-	for (int a = 0; a < lowering->inner; a++) LK_TRY(add_teams(lowering, a));
+	for (int a = 0; a < lowering->inner; a++) LK_TRY(lower_add_teams(lowering, a));
 	for (uint32_t s = 0; s < lowering->stages; s++) LK_TRY(lower_stage(lowering, s));
 	return LK_OK;
 }
@@ -669,7 +674,7 @@ lk_status lc_lower(const lc_steps *steps, const lc_sizes *sizes, int64_t chunks,
 		               (long long)lc_ranks(l.p, sizes), LC_RANKS);
 	l.graph = lk_graph_new();
 	if (!l.graph) return lk_oom(err);
-	lk_status status = lower(&l);
+	lk_status status = steps_lower(&l);
 	if (status == LK_OK) *out = l.graph;
 	else lk_graph_free(l.graph);
 	lk_arena_free(&l.scratch);

@@ -19,7 +19,8 @@ static bool name_taken(const lc_step *steps, int count, const char *name) {
 }
 
 /* The name of what it writes last; else of the statement that it is part of, with the operation. */
-static const char *plain_name(lk_arena *arena, const lc_program *program, const lc_step *step) {
+static const char *steps_plain_name(lk_arena *arena, const lc_program *program,
+                                    const lc_step *step) {
 	for (int k = step->writes.count; k-- > 0 && step->kind != LC_STEP_OVERLAP;)
 		if (program->nodes.at[step->writes.at[k]].name)
 			return program->nodes.at[step->writes.at[k]].name;
@@ -31,7 +32,7 @@ static const char *plain_name(lk_arena *arena, const lc_program *program, const 
 }
 
 static lk_status name_step(lc_steps *steps, lc_step *step, const char *label, lk_error *err) {
-	const char *base = label ? label : plain_name(&steps->arena, steps->p, step);
+	const char *base = label ? label : steps_plain_name(&steps->arena, steps->p, step);
 	if (!base) return lk_oom(err);
 	step->name = lk_arena_strdup(&steps->arena, base);
 	const char *own = step->name;
@@ -139,8 +140,8 @@ static int run_length(const lc_maker *maker, const int *order, int i) {
 	return end - i;
 }
 
-static lk_status fill(lc_maker *maker, lc_steps *steps, const int *order, int *step, int *part,
-                      lk_error *err) {
+static lk_status steps_fill(lc_maker *maker, lc_steps *steps, const int *order, int *step,
+                            int *part, lk_error *err) {
 	for (int i = 0, run; i < (int)maker->units.count; i += run) {
 		run = run_length(maker, order, i);
 		lc_step *s = &steps->at[steps->count];
@@ -190,7 +191,7 @@ static lk_status set_storage(const lc_maker *maker, lc_steps *steps, lk_error *e
 	return LK_OK;
 }
 
-static lk_status make(lc_maker *maker, lc_steps *steps, lk_error *err) {
+static lk_status steps_make(lc_maker *maker, lc_steps *steps, lk_error *err) {
 	maker->count = (int)maker->p->nodes.count;
 	maker->at = LK_ARRAY(&maker->scratch, lc_place, (size_t)maker->count);
 	if (!maker->at) return lk_oom(err);
@@ -204,7 +205,7 @@ static lk_status make(lc_maker *maker, lc_steps *steps, lk_error *err) {
 	steps->at = LK_ARRAY(maker->arena, lc_step, units + 1);
 	if (!order || !step || !part || !steps->at) return lk_oom(err);
 	LK_TRY(lc_order_units(maker, order, err));
-	LK_TRY(fill(maker, steps, order, step, part, err));
+	LK_TRY(steps_fill(maker, steps, order, step, part, err));
 	LK_TRY(name_all(maker, steps, order, step, part, err));
 	return set_storage(maker, steps, err);
 }
@@ -215,7 +216,7 @@ lk_status lc_steps_make(const lc_program *program, lc_steps **out, lk_error *err
 	lc_maker m = {.p = program};
 	if (!steps) return lk_oom(err);
 	steps->p = program, m.arena = &steps->arena;
-	lk_status status = make(&m, steps, err);
+	lk_status status = steps_make(&m, steps, err);
 	lk_vec_free(&m.units);
 	lk_arena_free(&m.scratch);
 	if (status == LK_OK) *out = steps;
@@ -250,7 +251,7 @@ static void put_ids(const lc_program *program, const char *before, const lc_ids 
 	}
 }
 
-static void put_step(const lc_steps *steps, const lc_step *step, int deep, FILE *out) {
+static void steps_put_step(const lc_steps *steps, const lc_step *step, int deep, FILE *out) {
 	fprintf(out, "%*s%-9s %s:", 2 + 2 * deep, "", kind_names[step->kind], step->name);
 	put_ids(steps->p, " ", &step->reads, out);
 	put_ids(steps->p, " -> ", &step->writes, out);
@@ -259,9 +260,10 @@ static void put_step(const lc_steps *steps, const lc_step *step, int deep, FILE 
 		fprintf(out, " along dim %d%s", step->chunk_dim, step->ring ? " in ring order" : "");
 	if (step->chunks) fprintf(out, " in %lld chunks", (long long)step->chunks);
 	fputc('\n', out);
-	for (int i = 0; i < step->part_count; i++) put_step(steps, &step->parts[i], deep + 1, out);
+	for (int i = 0; i < step->part_count; i++)
+		steps_put_step(steps, &step->parts[i], deep + 1, out);
 }
 
 void lc_steps_print(const lc_steps *steps, FILE *out) {
-	for (int i = 0; i < steps->count; i++) put_step(steps, &steps->at[i], 0, out);
+	for (int i = 0; i < steps->count; i++) steps_put_step(steps, &steps->at[i], 0, out);
 }

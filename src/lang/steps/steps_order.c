@@ -54,24 +54,24 @@ static lk_status refuse_pass(const lc_maker *maker, const lc_unit *unit, int v, 
 /* ---- reads ---- */
 
 /* Whether the pass of unit i has v in a register when it wants it. */
-static bool in_pass(const lc_maker *maker, int i, int v) {
+static bool order_in_pass(const lc_maker *maker, int i, int v) {
 	lc_family family = lc_ops[lc_value(maker, v)->op].family;
 	return maker->at[v].unit == i && maker->at[v].held != LC_ALIAS &&
 	       (family == LC_MAP || family == LC_DROP || lc_value(maker, v)->op == LC_UPDATE ||
 	        maker->units.at[i].step.scatter == v);
 }
 
-static lk_status reads(lc_maker *maker, int i, int by, int v, lk_error *err);
+static lk_status order_reads(lc_maker *maker, int i, int by, int v, lk_error *err);
 
 static lk_status reads_operands(lc_maker *maker, int i, int by, int v, lk_error *err) {
 	for (int k = 0; k < lc_value(maker, v)->inputs; k++)
-		LK_TRY(reads(maker, i, by, lc_value(maker, v)->in[k], err));
+		LK_TRY(order_reads(maker, i, by, lc_value(maker, v)->in[k], err));
 	return LK_OK;
 }
 
 /* Value `by` of unit i reads v. Depth: single numbers made of single numbers; each is entered once.
  */
-static lk_status reads(lc_maker *maker, int i, int by, int v, lk_error *err) {
+static lk_status order_reads(lc_maker *maker, int i, int by, int v, lk_error *err) {
 	lc_step *step = &maker->units.at[i].step;
 	const lc_node *node = lc_value(maker, v);
 	if (maker->at[v].held == LC_NOWHERE) {
@@ -79,8 +79,8 @@ static lk_status reads(lc_maker *maker, int i, int by, int v, lk_error *err) {
 		LK_TRY(reads_operands(maker, i, by, v, err));
 		return lc_ids_put(maker->arena, &maker->units.at[i].step.numbers, v, err);
 	}
-	if (maker->at[v].held == LC_IN_PLACE) return reads(maker, i, by, node->in[0], err);
-	if (in_pass(maker, i, v)) return LK_OK;
+	if (maker->at[v].held == LC_IN_PLACE) return order_reads(maker, i, by, node->in[0], err);
+	if (order_in_pass(maker, i, v)) return LK_OK;
 	if (maker->at[maker->at[v].home].unit == i)
 		return refuse_pass(maker, &maker->units.at[i], by, v,
 		                   "needs, complete, what the pass computes:", err);
@@ -94,7 +94,7 @@ static lk_status unit_reads(lc_maker *maker, int i, lk_error *err) {
 		if (node->op != LC_UPDATE)
 			LK_TRY(reads_operands(maker, i, values.at[k], values.at[k], err));
 		else if (maker->at[node->in[1]].into < 0)
-			LK_TRY(reads(maker, i, values.at[k], node->in[1], err));
+			LK_TRY(order_reads(maker, i, values.at[k], node->in[1], err));
 		if (maker->at[values.at[k]].held != LC_STORED) continue;
 		LK_TRY(lc_ids_put(maker->arena, &maker->units.at[i].step.writes, values.at[k], err));
 	}
@@ -121,7 +121,7 @@ static bool same_extents(const lc_maker *maker, int v, int w) {
 
 /* What the extents of value v as a member of a pass are those of, or -1 where it may be repeated.
  */
-static int extents_of(const lc_maker *maker, const lc_step *step, int v) {
+static int order_extents_of(const lc_maker *maker, const lc_step *step, int v) {
 	const lc_node *node = lc_value(maker, v);
 	lc_family family = lc_ops[node->op].family;
 	if (family == LC_RED || family == LC_TOTALS || lc_ids_have(&step->gathers, v))
@@ -135,7 +135,7 @@ static lk_status find_space(lc_maker *maker, lc_unit *unit, lk_error *err) {
 	if (step->scatter >= 0 || step->gathers.count) step->kind = LC_STEP_RING;
 	if (step->kind != LC_STEP_MAP && step->kind != LC_STEP_RING) return LK_OK;
 	for (int k = step->values.count; k-- > 0;) {
-		int v = step->values.at[k], extents = extents_of(maker, step, v);
+		int v = step->values.at[k], extents = order_extents_of(maker, step, v);
 		if (extents < 0) continue;
 		if (step->space < 0) step->space = extents;
 		else if (!same_extents(maker, step->space, extents))
@@ -147,7 +147,7 @@ static lk_status find_space(lc_maker *maker, lc_unit *unit, lk_error *err) {
 
 /* ---- what must be over before ---- */
 
-static lk_status wait_for(lc_maker *maker, int i, int earlier, lk_error *err) {
+static lk_status order_wait_for(lc_maker *maker, int i, int earlier, lk_error *err) {
 	if (earlier < 0 || earlier == i) return LK_OK;
 	return lc_ids_put(maker->arena, &maker->units.at[i].step.after, earlier, err);
 }
@@ -156,12 +156,14 @@ static lk_status link_unit(lc_maker *maker, int i, lk_error *err) {
 	const lc_ids r = maker->units.at[i].step.reads, values = maker->units.at[i].step.values;
 	for (int k = 0; k < r.count; k++) {
 		const lc_place *home = &maker->at[maker->at[r.at[k]].home];
-		LK_TRY(wait_for(maker, i, home->unit, err));
-		if (home->next != LC_NEVER) LK_TRY(wait_for(maker, maker->at[home->next].unit, i, err));
+		LK_TRY(order_wait_for(maker, i, home->unit, err));
+		if (home->next != LC_NEVER)
+			LK_TRY(order_wait_for(maker, maker->at[home->next].unit, i, err));
 	}
 	for (int k = 0; k < values.count; k++)
 		if (lc_value(maker, values.at[k])->op == LC_UPDATE)
-			LK_TRY(wait_for(maker, i, maker->at[lc_value(maker, values.at[k])->in[0]].unit, err));
+			LK_TRY(order_wait_for(maker, i, maker->at[lc_value(maker, values.at[k])->in[0]].unit,
+			                      err));
 	return LK_OK;
 }
 
@@ -186,7 +188,7 @@ static int lead(const lc_maker *maker, int i) {
 
 /* Whether all that unit i waits for is done, but for what is in its own bundle where `inside` is
  * false. */
-static bool ready(const lc_maker *maker, int i, bool inside) {
+static bool order_ready(const lc_maker *maker, int i, bool inside) {
 	const lc_ids *after = &maker->units.at[i].step.after;
 	for (int k = 0; k < after->count; k++) {
 		const lc_unit *other = &maker->units.at[after->at[k]];
@@ -201,7 +203,7 @@ static bool all_ready(const lc_maker *maker, const int *leads, int of, int *key)
 	*key = -1;
 	for (int i = of; i < (int)maker->units.count; i++) {
 		if (leads[i] != of) continue;
-		if (!ready(maker, i, false)) return false;
+		if (!order_ready(maker, i, false)) return false;
 		if (maker->units.at[i].key > *key) *key = maker->units.at[i].key;
 	}
 	return true;
@@ -210,14 +212,14 @@ static bool all_ready(const lc_maker *maker, const int *leads, int of, int *key)
 static int next_single(const lc_maker *maker, const int *leads, int of) {
 	int best = -1;
 	for (int i = of; i < (int)maker->units.count; i++) {
-		if (leads[i] != of || maker->units.at[i].ordered || !ready(maker, i, true)) continue;
+		if (leads[i] != of || maker->units.at[i].ordered || !order_ready(maker, i, true)) continue;
 		if (best < 0 || maker->units.at[i].key < maker->units.at[best].key) best = i;
 	}
 	return best;
 }
 
 /* The set that made a unit of several values, or -1. */
-static int bundle_of(const lc_maker *maker, const lc_unit *unit) {
+static int order_bundle_of(const lc_maker *maker, const lc_unit *unit) {
 	if (unit->fuse >= 0) return unit->fuse;
 	return unit->overlap >= 0 ? unit->overlap : lc_value(maker, unit->key)->bucket;
 }
@@ -228,13 +230,13 @@ static lk_status refuse_cycle(const lc_maker *maker, lk_error *err) {
 	for (size_t i = 0; i < maker->units.count; i++) {
 		const lc_unit *at = &maker->units.at[i];
 		if (at->ordered) continue;
-		if (!unit && bundle_of(maker, at) >= 0) unit = at;
+		if (!unit && order_bundle_of(maker, at) >= 0) unit = at;
 		else if (!w) w = at;
 	}
 	if (!unit)
 		return lk_fail(err, LK_ERR_INTERNAL, maker->p->name, "steps that wait for each other");
 	const lc_node *node = lc_value(maker, unit->key);
-	const lc_bundle *bundle = &maker->p->bundles.at[bundle_of(maker, unit)];
+	const lc_bundle *bundle = &maker->p->bundles.at[order_bundle_of(maker, unit)];
 	lc_wrong(maker->p, node->line, node->column, err,
 	         "the set %s with %s depends on itself through %s, which is outside of it",
 	         bundle->name ? bundle->name : "", lc_value_text(maker->p, unit->key, x, sizeof x),

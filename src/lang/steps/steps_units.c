@@ -11,7 +11,7 @@
 static bool pointwise(const lc_node *node) {
 	return lc_ops[node->op].family == LC_MAP || lc_ops[node->op].family == LC_DROP;
 }
-static bool reduces(const lc_node *node) {
+static bool units_reduces(const lc_node *node) {
 	return lc_ops[node->op].family == LC_RED || lc_ops[node->op].family == LC_TOTALS;
 }
 static bool relabels(const lc_node *node) {
@@ -20,7 +20,7 @@ static bool relabels(const lc_node *node) {
 static bool is_version(const lc_node *node) {
 	return node->op == LC_STATE || node->op == LC_UPDATE;
 }
-static bool collective(const lc_node *node) {
+static bool units_collective(const lc_node *node) {
 	return lc_ops[node->op].family == LC_COMM && node->op != LC_SLICE && !relabels(node);
 }
 
@@ -134,7 +134,7 @@ static bool from_memory(const lc_maker *maker, int v, int u) {
 	if (node->op == LC_OUT) return maker->at[u].held == LC_ALIAS;
 	if (node->op == LC_SLICE)
 		return lc_value(maker, v)->op != LC_SLICE || maker->at[u].held != LC_IN_PLACE;
-	if (node->op == LC_UPDATE || pointwise(node) || reduces(node)) return false;
+	if (node->op == LC_UPDATE || pointwise(node) || units_reduces(node)) return false;
 	return !gathered_by_ring(maker, u);
 }
 
@@ -146,7 +146,7 @@ static bool any_from_memory(const lc_maker *maker, int v) {
 
 /* Whether v, not being stored, is read by all its users before what it is made of is overwritten;
  * notes when. */
-static bool kept(lc_maker *maker, int v) {
+static bool units_kept(lc_maker *maker, int v) {
 	lc_place *place = &maker->at[v];
 	int until = place->keeps == LC_NEVER ? -1 : maker->at[place->keeps].unit;
 	bool safe = true;
@@ -186,7 +186,7 @@ static bool used_outside(const lc_maker *maker, int v) {
 /* ---- one value ---- */
 
 static lk_status decide_number(lc_maker *maker, int v, lk_error *err) {
-	if (maker->at[v].users && kept(maker, v) && !any_from_memory(maker, v)) {
+	if (maker->at[v].users && units_kept(maker, v) && !any_from_memory(maker, v)) {
 		maker->at[v].held = LC_NOWHERE;
 		return LK_OK;
 	}
@@ -204,7 +204,7 @@ static lk_status decide_pointwise(lc_maker *maker, int v, lk_error *err) {
 	}
 	int unit = node->name ? -1 : only_pass(maker, v);
 	bool joins = unit >= 0 && maker->units.at[unit].step.list == node->list &&
-	             (maker->units.at[unit].fuse >= 0 || kept(maker, v));
+	             (maker->units.at[unit].fuse >= 0 || units_kept(maker, v));
 	if (!joins) return own_unit(maker, v, LC_STEP_MAP, err);
 	place->unit = unit, place->held = LC_REGISTER;
 	return LK_OK;
@@ -212,14 +212,14 @@ static lk_status decide_pointwise(lc_maker *maker, int v, lk_error *err) {
 
 static lk_status decide_slice(lc_maker *maker, int v, lk_error *err) {
 	bool together = contiguous(maker, v);
-	if (!maker->at[v].users || !kept(maker, v) || (!together && any_from_memory(maker, v)))
+	if (!maker->at[v].users || !units_kept(maker, v) || (!together && any_from_memory(maker, v)))
 		return own_unit(maker, v, LC_STEP_MAP, err);
 	maker->at[v].held = together ? LC_ALIAS : LC_IN_PLACE;
 	return LK_OK;
 }
 
 static lk_status decide_relabelled(lc_maker *maker, int v, lk_error *err) {
-	if (!kept(maker, v)) return own_unit(maker, v, LC_STEP_MAP, err);
+	if (!units_kept(maker, v)) return own_unit(maker, v, LC_STEP_MAP, err);
 	maker->at[v].held = LC_ALIAS;
 	return LK_OK;
 }
@@ -253,7 +253,7 @@ static bool ring_writes(const lc_maker *maker, int v) {
 static bool written_directly(const lc_maker *maker, int v) {
 	int e = lc_value(maker, v)->in[1];
 	const lc_node *node = lc_value(maker, e);
-	bool heavy = collective(node) || lc_ops[node->op].family == LC_CONTRACT ||
+	bool heavy = units_collective(node) || lc_ops[node->op].family == LC_CONTRACT ||
 	             node->op == LC_GATHER_ROWS || node->op == LC_SEND;
 	if (!heavy || maker->at[e].users != 1 || node->bucket >= 0 ||
 	    (lc_fused(maker, e) >= 0 && !ring_writes(maker, v)))
@@ -350,7 +350,7 @@ static lk_status decide_collective(lc_maker *maker, int v, lk_error *err) {
 	return LK_OK;
 }
 
-static lk_status decide(lc_maker *maker, int v, lk_error *err) {
+static lk_status units_decide(lc_maker *maker, int v, lk_error *err) {
 	const lc_node *node = lc_value(maker, v);
 	switch (lc_ops[node->op].family) {
 	case LC_LEAF:
@@ -377,7 +377,7 @@ lk_status lc_make_units(lc_maker *maker, lk_error *err) {
 	for (int v = 0; v < maker->count; v++) maker->at[v].unit = maker->at[v].into = -1;
 	find_versions(maker);
 	for (int v = maker->count; v-- > 0;) {
-		LK_TRY(decide(maker, v, err));
+		LK_TRY(units_decide(maker, v, err));
 		int into = maker->at[v].into;
 		if (into < 0) continue;
 		maker->at[into].unit = maker->at[v].unit;

@@ -12,7 +12,7 @@ struct lexer {
 	int line;
 };
 
-static lk_status wrong(const struct lexer *lexer, lk_error *err, const char *what) {
+static lk_status lexer_wrong(const struct lexer *lexer, lk_error *err, const char *what) {
 	char where[sizeof err->where];
 	lexer->file->mistake.line = lexer->line,
 	lexer->file->mistake.column = (int)(lexer->at - lexer->line_start) + 1;
@@ -21,7 +21,7 @@ static lk_status wrong(const struct lexer *lexer, lk_error *err, const char *wha
 	return lk_fail(err, LK_ERR_INPUT, where, "%s", what);
 }
 
-static void skip_blanks(struct lexer *lexer) {
+static void lexer_skip_blanks(struct lexer *lexer) {
 	for (; lexer->at < lexer->end; lexer->at++) {
 		if (*lexer->at == '#')
 			while (lexer->at < lexer->end && *lexer->at != '\n') lexer->at++;
@@ -34,38 +34,39 @@ static void skip_blanks(struct lexer *lexer) {
 static bool letter(char c) {
 	return isalpha((unsigned char)c) || c == '_';
 }
-static bool digit(char c) {
+static bool lexer_digit(char c) {
 	return c >= '0' && c <= '9';
 }
 
 static lk_status name(struct lexer *lexer, lc_token *token, lk_error *err) {
 	const char *p = lexer->at;
-	while (p < lexer->end && (letter(*p) || digit(*p))) p++;
+	while (p < lexer->end && (letter(*p) || lexer_digit(*p))) p++;
 	token->kind = LC_NAME_TOKEN, token->length = (int)(p - lexer->at);
 	if (token->length >= LC_NAME) {
-		wrong(lexer, err, "a name is too long");
+		lexer_wrong(lexer, err, "a name is too long");
 		return lk_hint(err, "names have at most %d letters, digits and '_'", LC_NAME - 1);
 	}
 	lexer->at = p;
 	return LK_OK;
 }
 
-static lk_status number(struct lexer *lexer, lc_token *token, lk_error *err) {
+static lk_status lexer_number(struct lexer *lexer, lc_token *token, lk_error *err) {
 	char text[64];
 	const char *p = lexer->at, *end;
-	while (p < lexer->end && (letter(*p) || digit(*p) || *p == '.' ||
+	while (p < lexer->end && (letter(*p) || lexer_digit(*p) || *p == '.' ||
 	                          ((*p == '+' || *p == '-') && (p[-1] == 'e' || p[-1] == 'E'))))
 		p++;
 	token->kind = LC_NUMBER_TOKEN, token->length = (int)(p - lexer->at), token->whole = true;
-	if ((size_t)token->length >= sizeof text) return wrong(lexer, err, "a number is too long");
+	if ((size_t)token->length >= sizeof text)
+		return lexer_wrong(lexer, err, "a number is too long");
 	memcpy(text, lexer->at, (size_t)token->length);
 	text[token->length] = '\0';
 	token->number = lk_read_real(text, &end);
 	if (*end || !isfinite(token->number)) {
-		wrong(lexer, err, "this is no number");
+		lexer_wrong(lexer, err, "this is no number");
 		return lk_hint(err, "numbers are written 12, 0.5 or 1e-8; names begin with a letter");
 	}
-	for (int i = 0; i < token->length; i++) token->whole &= digit(text[i]);
+	for (int i = 0; i < token->length; i++) token->whole &= lexer_digit(text[i]);
 	lexer->at = p;
 	return LK_OK;
 }
@@ -83,7 +84,7 @@ static lk_status sign(struct lexer *lexer, lc_token *token, lk_error *err) {
 		return LK_OK;
 	}
 	if (*lexer->at == '\0' || !strchr("(){}[],;:=@+-*/^<>", *lexer->at)) {
-		wrong(lexer, err, "this sign has no meaning here");
+		lexer_wrong(lexer, err, "this sign has no meaning here");
 		return lk_hint(err, "comments begin with #");
 	}
 	token->kind = LC_SIGN, token->sign = *lexer->at++, token->length = 1;
@@ -93,13 +94,13 @@ static lk_status sign(struct lexer *lexer, lc_token *token, lk_error *err) {
 lk_status lc_lex(lc_file *file, const char *text, size_t size, lc_tokens *out, lk_error *err) {
 	struct lexer l = {file, text, text + size, text, 1};
 	for (;;) {
-		skip_blanks(&l);
+		lexer_skip_blanks(&l);
 		if (!lk_push(out)) return lk_oom(err);
 		lc_token *token = lk_last(out);
 		*token = (lc_token){.text = l.at, .line = l.line, .column = (int)(l.at - l.line_start) + 1};
 		if (l.at == l.end) return LK_OK;
 		if (letter(*l.at)) LK_TRY(name(&l, token, err));
-		else if (digit(*l.at) || *l.at == '.') LK_TRY(number(&l, token, err));
+		else if (lexer_digit(*l.at) || *l.at == '.') LK_TRY(lexer_number(&l, token, err));
 		else LK_TRY(sign(&l, token, err));
 	}
 }

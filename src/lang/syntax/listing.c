@@ -23,7 +23,7 @@ static bool is_taken(const lc_program *program, const char *name) {
 }
 
 /* The name of its part if no value has it, else t1, t2, ... */
-static lk_status name_value(lc_program *program, int id, int *next, lk_error *err) {
+static lk_status listing_name_value(lc_program *program, int id, int *next, lk_error *err) {
 	char text[LC_NAME];
 	lc_node *node = &program->nodes.at[id];
 	if (node->part_of && !is_taken(program, node->part_of)) {
@@ -45,14 +45,14 @@ static bool crosses(const lc_program *program, int from, int to) {
 }
 
 /* Whether a schedule would run them apart, so that it must name both. */
-static bool differs(const lc_node *a, const lc_node *b) {
+static bool listing_differs(const lc_node *a, const lc_node *b) {
 	if (lc_ops[a->op].family == LC_LEAF) return false;
 	if (a->fuse != b->fuse || a->overlap != b->overlap || a->bucket != b->bucket) return true;
 	bool parts = a->overlap >= 0 && a->fuse < 0; /* the stages of an overlap stay apart */
 	return parts && a->part_of && b->part_of && strcmp(a->part_of, b->part_of) != 0;
 }
 
-static lk_status settle(lc_program *program, struct use *uses, lk_error *err) {
+static lk_status listing_settle(lc_program *program, struct use *uses, lk_error *err) {
 	int next = 0, count = (int)program->nodes.count;
 	for (int i = 0; i < count; i++)
 		for (int k = 0; k < program->nodes.at[i].inputs; k++)
@@ -64,8 +64,8 @@ static lk_status settle(lc_program *program, struct use *uses, lk_error *err) {
 		int root = own ? uses[i].by : i;
 		uses[i].depth = own && !program->nodes.at[root].name ? uses[root].depth + 1 : 1;
 		if (!own || uses[i].depth > NESTED || crosses(program, i, root) ||
-		    differs(node, &program->nodes.at[root]))
-			LK_TRY(name_value(program, i, &next, err));
+		    listing_differs(node, &program->nodes.at[root]))
+			LK_TRY(listing_name_value(program, i, &next, err));
 		if (node->name) uses[i].depth = 0;
 	}
 	return LK_OK;
@@ -74,14 +74,14 @@ static lk_status settle(lc_program *program, struct use *uses, lk_error *err) {
 lk_status lc_settle(lc_program *program, lk_error *err) {
 	struct use *uses = calloc(program->nodes.count + 1, sizeof *uses);
 	if (!uses) return lk_oom(err);
-	lk_status status = settle(program, uses, err);
+	lk_status status = listing_settle(program, uses, err);
 	free(uses);
 	return status;
 }
 
 /* ---- listing ---- */
 
-static void put_row(const lc_program *program, int id, FILE *out) {
+static void listing_put_row(const lc_program *program, int id, FILE *out) {
 	const lc_node *node = &program->nodes.at[id];
 	char type[512], what[256] = "";
 	FILE *file = fmemopen(what, sizeof what, "w");
@@ -104,7 +104,7 @@ void lc_print_listing(const lc_program *program, FILE *out) {
 	char value[256], divisor[256];
 	fprintf(out, "program %s: %zu values, %zu schedules\n", program->name, program->nodes.count,
 	        program->schedules.count);
-	for (size_t i = 0; i < program->nodes.count; i++) put_row(program, (int)i, out);
+	for (size_t i = 0; i < program->nodes.count; i++) listing_put_row(program, (int)i, out);
 	for (size_t i = 0; i < program->conditions.count; i++)
 		fprintf(out, "  needs %s %% %s == 0\n",
 		        lc_dim_text(program, program->conditions.at[i].value, value, sizeof value),

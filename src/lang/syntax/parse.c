@@ -435,7 +435,7 @@ static lk_status define(lc_parser *parser, lk_error *err) {
 	return lk_hint(err, "leave %s out of its layout", parser->p->axes[at.axis].name);
 }
 
-static lk_status update(lc_parser *parser, lk_error *err) {
+static lk_status parse_update(lc_parser *parser, lk_error *err) {
 	const lc_token *token = lc_peek(parser);
 	const char *name;
 	int id;
@@ -450,7 +450,7 @@ static lk_status update(lc_parser *parser, lk_error *err) {
 	return effect(parser, LC_UPDATE, token, state, id, err);
 }
 
-static lk_status statement(lc_parser *parser, void *context, lk_error *err) {
+static lk_status parse_statement(lc_parser *parser, void *context, lk_error *err) {
 	if (lc_take(parser, ';')) return LK_OK;
 	if (lc_take_word(parser, "dim")) return declare_names(parser, false, err);
 	if (lc_take_word(parser, "list")) return declare_names(parser, true, err);
@@ -458,11 +458,11 @@ static lk_status statement(lc_parser *parser, void *context, lk_error *err) {
 	if (lc_take_word(parser, "in")) return declare_tensors(parser, LC_INPUT, err);
 	if (lc_take_word(parser, "state")) return declare_tensors(parser, LC_STATE, err);
 	if (lc_take_word(parser, "out")) return outputs(parser, err);
-	if (lc_take_word(parser, "for")) return lc_loop_next(parser, statement, context, err);
+	if (lc_take_word(parser, "for")) return lc_loop_next(parser, parse_statement, context, err);
 	if (lc_peek(parser)->kind != LC_NAME_TOKEN)
 		return lc_unexpected(parser, "a statement or '}'", err);
 	const lc_token *next = lc_behind_name(parser);
-	if (next->kind == LC_ARROW_LEFT) return update(parser, err);
+	if (next->kind == LC_ARROW_LEFT) return parse_update(parser, err);
 	if (next->kind == LC_SIGN && next->sign == '=') return define(parser, err);
 	static const char *const words[] = {"dim", "list", "scalar", "in", "state", "out", "for"};
 	char text[LC_NAME];
@@ -495,7 +495,7 @@ static bool has_output(const lc_program *program) {
 	return false;
 }
 
-static lk_status program(lc_parser *parser, lk_error *err) {
+static lk_status parse_program(lc_parser *parser, lk_error *err) {
 	const lc_token *token = lc_peek(parser);
 	const char *name;
 	LK_TRY(lc_word_next(parser, "the name of a program", &name, err));
@@ -512,16 +512,16 @@ static lk_status program(lc_parser *parser, lk_error *err) {
 	parser->p->line = token->line, parser->p->column = token->column;
 	LK_TRY(mesh(parser, err));
 	LK_TRY(lc_expect(parser, '{', "the mesh", err));
-	while (!lc_take(parser, '}')) LK_TRY(statement(parser, NULL, err));
+	while (!lc_take(parser, '}')) LK_TRY(parse_statement(parser, NULL, err));
 	lc_name_parts(parser->p);
 	if (has_output(parser->p)) return LK_OK;
 	lc_at(parser, token, err, "the program %s has no effect", name);
 	return lk_hint(err, "name what it computes: out VALUE, or update a state");
 }
 
-static lk_status file(lc_parser *parser, lk_error *err) {
+static lk_status parse_file(lc_parser *parser, lk_error *err) {
 	while (lc_peek(parser)->kind != LC_END) {
-		if (lc_take_word(parser, "program")) LK_TRY(program(parser, err));
+		if (lc_take_word(parser, "program")) LK_TRY(parse_program(parser, err));
 		else if (lc_take_word(parser, "schedule")) LK_TRY(lc_schedule_next(parser, err));
 		else return lc_unexpected(parser, "\"program\" or \"schedule\"", err);
 	}
@@ -537,7 +537,7 @@ lk_status lc_parse(const char *path, const char *text, size_t size, lc_file **ou
 	if (size > LC_TEXT_LIMIT)
 		return lk_fail(err, LK_ERR_INPUT, path, "the text has over %d bytes", LC_TEXT_LIMIT);
 	lk_status status = lc_lex(s.file, text, size, &s.tokens, err);
-	if (status == LK_OK) status = file(&s, err);
+	if (status == LK_OK) status = parse_file(&s, err);
 	lk_vec_free(&s.tokens);
 	return status;
 }

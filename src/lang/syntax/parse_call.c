@@ -26,7 +26,7 @@ static lk_status named_integer(lc_parser *parser, const char *name, bool needed,
 	return lc_integer(parser, what, low, high, out, err);
 }
 
-static lk_status reduction(lc_parser *parser, lc_node *node, lk_error *err) {
+static lk_status call_reduction(lc_parser *parser, lc_node *node, lk_error *err) {
 	static const char *const names[] = {"sum", "max", "min"};
 	int found = lc_choice(lc_peek(parser), names, LC_REDUCES);
 	if (found < 0) return lc_unexpected(parser, "sum, max or min", err);
@@ -79,8 +79,8 @@ static lk_status optional(lc_parser *parser, char kind, lc_node *node, lk_error 
 	}
 }
 
-static lk_status argument(lc_parser *parser, char kind, lc_node *node, int *operand,
-                          lk_error *err) {
+static lk_status call_argument(lc_parser *parser, char kind, lc_node *node, int *operand,
+                               lk_error *err) {
 	lc_dtype dtype;
 	int axis;
 	switch (kind) {
@@ -91,7 +91,7 @@ static lk_status argument(lc_parser *parser, char kind, lc_node *node, int *oper
 		return LK_OK;
 	case 'p': return probability(parser, node, err);
 	case 'k': return named_integer(parser, "key", true, 0, (int64_t)1 << 53, &node->key, err);
-	case 'o': return reduction(parser, node, err);
+	case 'o': return call_reduction(parser, node, err);
 	case 'a':
 		LK_TRY(lc_axis_next(parser, &axis, err));
 		node->axis = (int8_t)axis;
@@ -104,7 +104,7 @@ static lk_status argument(lc_parser *parser, char kind, lc_node *node, int *oper
 }
 
 /* send(x, AXIS: GROUP -> GROUP) */
-static lk_status send(lc_parser *parser, lc_node *node, lk_error *err) {
+static lk_status call_send(lc_parser *parser, lc_node *node, lk_error *err) {
 	int axis;
 	LK_TRY(lc_expression(parser, &node->in[0], err));
 	LK_TRY(lc_expect(parser, ',', "the value", err));
@@ -123,10 +123,10 @@ lk_status lc_call(lc_parser *parser, int *id, lk_error *err) {
 	const char *kind = lc_ops[op].arguments;
 	int operand = 0;
 	parser->at += 2; /* name and parenthesis */
-	if (op == LC_SEND) LK_TRY(send(parser, &n, err));
+	if (op == LC_SEND) LK_TRY(call_send(parser, &n, err));
 	for (; *kind && *kind >= 'a'; kind++) {
 		if (kind != lc_ops[op].arguments) LK_TRY(lc_expect(parser, ',', "the argument", err));
-		LK_TRY(argument(parser, *kind, &n, &operand, err));
+		LK_TRY(call_argument(parser, *kind, &n, &operand, err));
 	}
 	while (*kind && lc_take(parser, ',')) LK_TRY(optional(parser, *kind, &n, err));
 	LK_TRY(lc_expect(parser, ')', "the arguments", err));

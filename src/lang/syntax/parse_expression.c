@@ -6,14 +6,15 @@
 
 static lk_status unary(lc_parser *parser, int *id, lk_error *err);
 
-static lk_status build(lc_parser *parser, lc_op op, const lc_token *token, int a, int b, int *id,
-                       lk_error *err) {
+static lk_status expression_build(lc_parser *parser, lc_op op, const lc_token *token, int a, int b,
+                                  int *id, lk_error *err) {
 	lc_node n = lc_draft(op, token->line, token->column);
 	n.in[0] = a, n.in[1] = b;
 	return lc_add(parser->p, &n, id, err);
 }
 
-static lk_status size_of(lc_parser *parser, const lc_token *token, int *id, lk_error *err) {
+static lk_status expression_size_of(lc_parser *parser, const lc_token *token, int *id,
+                                    lk_error *err) {
 	lc_node n = lc_draft(LC_SIZE, token->line, token->column);
 	const char *name, *names[LC_SYMBOLS];
 	int count = 0;
@@ -33,7 +34,7 @@ static lk_status size_of(lc_parser *parser, const lc_token *token, int *id, lk_e
 	return lc_add(parser->p, &n, id, err);
 }
 
-static lk_status number(lc_parser *parser, int *id, lk_error *err) {
+static lk_status expression_number(lc_parser *parser, int *id, lk_error *err) {
 	const lc_token *token = lc_peek(parser);
 	lc_node n = lc_draft(LC_CONST, token->line, token->column);
 	const lc_loop *loop = lc_loop_find(parser, token);
@@ -42,8 +43,8 @@ static lk_status number(lc_parser *parser, int *id, lk_error *err) {
 	return lc_add(parser->p, &n, id, err);
 }
 
-static lk_status unknown(lc_parser *parser, const lc_token *token, const char *name,
-                         lk_error *err) {
+static lk_status expression_unknown(lc_parser *parser, const lc_token *token, const char *name,
+                                    lk_error *err) {
 	const char *names[512];
 	size_t count = 0;
 	bool call = lc_sees(parser, '(');
@@ -64,7 +65,7 @@ static lk_status primary(lc_parser *parser, int *id, lk_error *err) {
 	const lc_token *token = lc_peek(parser);
 	const char *name;
 	if (token->kind == LC_NUMBER_TOKEN || lc_loop_find(parser, token))
-		return number(parser, id, err);
+		return expression_number(parser, id, err);
 	if (lc_take(parser, '(')) {
 		LK_TRY(lc_expression(parser, id, err));
 		return lc_expect(parser, ')', "the expression", err);
@@ -74,19 +75,19 @@ static lk_status primary(lc_parser *parser, int *id, lk_error *err) {
 	              parser->tokens.at[parser->at + 1].sign == '(';
 	if (called && lc_is_call(token)) return lc_call(parser, id, err);
 	LK_TRY(lc_indexed(parser, "a value", &name, err));
-	if (called && strcmp(name, "size") == 0) return size_of(parser, token, id, err);
+	if (called && strcmp(name, "size") == 0) return expression_size_of(parser, token, id, err);
 	*id = called ? -1 : lc_value_find(parser->p, name);
-	return *id >= 0 ? LK_OK : unknown(parser, token, name, err);
+	return *id >= 0 ? LK_OK : expression_unknown(parser, token, name, err);
 }
 
-static lk_status power(lc_parser *parser, int *id, lk_error *err) {
+static lk_status expression_power(lc_parser *parser, int *id, lk_error *err) {
 	int exponent;
 	LK_TRY(primary(parser, id, err));
 	if (!lc_sees(parser, '^')) return LK_OK;
 	const lc_token *token = lc_peek(parser);
 	parser->at++;
 	LK_TRY(unary(parser, &exponent, err));
-	return build(parser, LC_POW, token, *id, exponent, id, err);
+	return expression_build(parser, LC_POW, token, *id, exponent, id, err);
 }
 
 static lk_status unary(lc_parser *parser, int *id, lk_error *err) {
@@ -99,34 +100,36 @@ static lk_status unary(lc_parser *parser, int *id, lk_error *err) {
 	lk_status status = LK_OK;
 	if (lc_take(parser, '-')) {
 		status = unary(parser, id, err);
-		if (status == LK_OK) status = build(parser, LC_NEG, token, *id, 0, id, err);
+		if (status == LK_OK) status = expression_build(parser, LC_NEG, token, *id, 0, id, err);
 	} else {
-		status = power(parser, id, err);
+		status = expression_power(parser, id, err);
 	}
 	parser->depth--;
 	return status;
 }
 
-static lk_status product(lc_parser *parser, int *id, lk_error *err) {
+static lk_status expression_product(lc_parser *parser, int *id, lk_error *err) {
 	int right;
 	LK_TRY(unary(parser, id, err));
 	while (lc_sees(parser, '*') || lc_sees(parser, '/')) {
 		const lc_token *token = lc_peek(parser);
 		parser->at++;
 		LK_TRY(unary(parser, &right, err));
-		LK_TRY(build(parser, token->sign == '*' ? LC_MUL : LC_DIV, token, *id, right, id, err));
+		LK_TRY(expression_build(parser, token->sign == '*' ? LC_MUL : LC_DIV, token, *id, right, id,
+		                        err));
 	}
 	return LK_OK;
 }
 
-static lk_status sum(lc_parser *parser, int *id, lk_error *err) {
+static lk_status expression_sum(lc_parser *parser, int *id, lk_error *err) {
 	int right;
-	LK_TRY(product(parser, id, err));
+	LK_TRY(expression_product(parser, id, err));
 	while (lc_sees(parser, '+') || lc_sees(parser, '-')) {
 		const lc_token *token = lc_peek(parser);
 		parser->at++;
-		LK_TRY(product(parser, &right, err));
-		LK_TRY(build(parser, token->sign == '+' ? LC_ADD : LC_SUB, token, *id, right, id, err));
+		LK_TRY(expression_product(parser, &right, err));
+		LK_TRY(expression_build(parser, token->sign == '+' ? LC_ADD : LC_SUB, token, *id, right, id,
+		                        err));
 	}
 	return LK_OK;
 }
@@ -144,7 +147,7 @@ static int comparison(const lc_token *token) {
 
 lk_status lc_expression(lc_parser *parser, int *id, lk_error *err) {
 	int right;
-	LK_TRY(sum(parser, id, err));
+	LK_TRY(expression_sum(parser, id, err));
 	const lc_token *token = lc_peek(parser);
 	/* NAME <- inside of an expression: the next statement begins with the state's name, so the
 	 * arrow is misplaced. */
@@ -155,8 +158,8 @@ lk_status lc_expression(lc_parser *parser, int *id, lk_error *err) {
 	int op = comparison(token);
 	if (op < 0) return LK_OK;
 	parser->at++;
-	LK_TRY(sum(parser, &right, err));
-	LK_TRY(build(parser, (lc_op)op, token, *id, right, id, err));
+	LK_TRY(expression_sum(parser, &right, err));
+	LK_TRY(expression_build(parser, (lc_op)op, token, *id, right, id, err));
 	if (comparison(lc_peek(parser)) < 0) return LK_OK;
 	lc_at(parser, lc_peek(parser), err, "comparisons in a row");
 	return lk_hint(err, "put one into parentheses, or use select");

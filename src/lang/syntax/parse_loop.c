@@ -50,7 +50,7 @@ const lc_token *lc_behind_name(const lc_parser *parser) {
 	return token->kind == LC_END ? token : token + 1;
 }
 
-static lk_status head(lc_parser *parser, lc_loop *loop, int64_t *last, lk_error *err) {
+static lk_status loop_head(lc_parser *parser, lc_loop *loop, int64_t *last, lk_error *err) {
 	const lc_token *token = lc_peek(parser);
 	LK_TRY(lc_word_next(parser, "the name of a loop's variable", &loop->name, err));
 	if (lc_loop_find(parser, token))
@@ -90,7 +90,7 @@ lk_status lc_loop_next(lc_parser *parser, lc_item *item, void *context, lk_error
 	int64_t last;
 	if (parser->loop_count == LC_LOOPS)
 		return lc_at(parser, token, err, "more than %d loops in each other", LC_LOOPS);
-	LK_TRY(head(parser, loop, &last, err));
+	LK_TRY(loop_head(parser, loop, &last, err));
 	LK_TRY(lc_expect(parser, '{', "the loop's bounds", err));
 	size_t begin = parser->at;
 	parser->loop_count++;

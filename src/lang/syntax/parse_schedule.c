@@ -30,7 +30,8 @@ struct words {
 	int count;
 };
 
-static lk_status word(lc_parser *parser, const char *what, struct words *out, lk_error *err) {
+static lk_status schedule_word(lc_parser *parser, const char *what, struct words *out,
+                               lk_error *err) {
 	const lc_token *token = lc_peek(parser);
 	if (out->count == WORDS)
 		return lc_at(parser, token, err, "more than %d names in a directive", WORDS);
@@ -39,15 +40,16 @@ static lk_status word(lc_parser *parser, const char *what, struct words *out, lk
 	return lc_indexed(parser, what, &w->text, err);
 }
 
-static lk_status list(lc_parser *parser, char begin, char end, struct words *out, lk_error *err) {
+static lk_status schedule_list(lc_parser *parser, char begin, char end, struct words *out,
+                               lk_error *err) {
 	if (begin) LK_TRY(lc_expect(parser, begin, "it", err));
-	do LK_TRY(word(parser, "a name", out, err));
+	do LK_TRY(schedule_word(parser, "a name", out, err));
 	while (lc_take(parser, ','));
 	return end ? lc_expect(parser, end, "the names", err) : LK_OK;
 }
 
-static lk_status keep(lc_parser *parser, const struct words *from, lc_word **to, int *count,
-                      lk_error *err) {
+static lk_status schedule_keep(lc_parser *parser, const struct words *from, lc_word **to,
+                               int *count, lk_error *err) {
 	*to = LK_ARRAY(&parser->file->arena, lc_word, (size_t)from->count);
 	if (!*to) return lk_oom(err);
 	memcpy(*to, from->at, sizeof *from->at * (size_t)from->count);
@@ -59,20 +61,20 @@ static lk_status arrow_results(lc_parser *parser, struct words *results, lk_erro
 	if (lc_peek(parser)->kind != LC_ARROW_RIGHT)
 		return lc_unexpected(parser, "\"->\" and the new names", err);
 	parser->at++;
-	return list(parser, '(', ')', results, err);
+	return schedule_list(parser, '(', ')', results, err);
 }
 
 /* [LABEL =] { names } */
-static lk_status labelled(lc_parser *parser, struct words *names, struct words *results,
-                          lk_error *err) {
+static lk_status schedule_labelled(lc_parser *parser, struct words *names, struct words *results,
+                                   lk_error *err) {
 	if (!lc_sees(parser, '{')) {
-		LK_TRY(word(parser, "a label or '{'", results, err));
+		LK_TRY(schedule_word(parser, "a label or '{'", results, err));
 		LK_TRY(lc_expect(parser, '=', "the label", err));
 	}
-	return list(parser, '{', '}', names, err);
+	return schedule_list(parser, '{', '}', names, err);
 }
 
-static lk_status overlap(lc_parser *parser, lc_directive *directive, lk_error *err) {
+static lk_status schedule_overlap(lc_parser *parser, lc_directive *directive, lk_error *err) {
 	static const char *const chunks[] = {"rows", "cols", "batches"}, *const orders[] = {"ring",
 	                                                                                    "linear"};
 	directive->chunk = "";
@@ -90,7 +92,7 @@ static lk_status overlap(lc_parser *parser, lc_directive *directive, lk_error *e
 }
 
 /* [dim D] [by reduce] */
-static lk_status split(lc_parser *parser, lc_directive *directive, lk_error *err) {
+static lk_status schedule_split(lc_parser *parser, lc_directive *directive, lk_error *err) {
 	int64_t dim;
 	if (lc_take_word(parser, "dim")) {
 		LK_TRY(lc_integer(parser, "a dim", 0, LC_RANK - 1, &dim, err));
@@ -112,23 +114,23 @@ static lk_status arguments(lc_parser *parser, lc_directive *directive, struct wo
                            struct words *results, lk_error *err) {
 	switch (directive->kind) {
 	case LC_SPLIT:
-		LK_TRY(word(parser, "the value that holds the collective", names, err));
+		LK_TRY(schedule_word(parser, "the value that holds the collective", names, err));
 		LK_TRY(arrow_results(parser, results, err));
-		return split(parser, directive, err);
+		return schedule_split(parser, directive, err);
 	case LC_REORDER:
-		LK_TRY(word(parser, "the collective", names, err));
+		LK_TRY(schedule_word(parser, "the collective", names, err));
 		if (!lc_take_word(parser, "past")) return lc_unexpected(parser, "past", err);
-		return list(parser, '{', '}', names, err);
-	case LC_SLICE_STATE: return list(parser, 0, 0, names, err);
-	case LC_FUSE: return labelled(parser, names, results, err);
+		return schedule_list(parser, '{', '}', names, err);
+	case LC_SLICE_STATE: return schedule_list(parser, 0, 0, names, err);
+	case LC_FUSE: return schedule_labelled(parser, names, results, err);
 	case LC_OVERLAP:
-		LK_TRY(labelled(parser, names, results, err));
-		return overlap(parser, directive, err);
+		LK_TRY(schedule_labelled(parser, names, results, err));
+		return schedule_overlap(parser, directive, err);
 	case LC_BUCKET:
-		LK_TRY(list(parser, '{', '}', names, err));
+		LK_TRY(schedule_list(parser, '{', '}', names, err));
 		return sized(parser, "size", 1, &directive->size, err);
 	default:
-		LK_TRY(word(parser, "the value that holds the collective", names, err));
+		LK_TRY(schedule_word(parser, "the value that holds the collective", names, err));
 		LK_TRY(arrow_results(parser, results, err));
 		return sized(parser, "group", 2, &directive->size, err);
 	}
@@ -151,12 +153,12 @@ static lk_status directive(lc_parser *parser, lc_directive *d, lk_error *err) {
 		.kind = (lc_directive_kind)found, .line = token->line, .column = token->column};
 	parser->at++;
 	LK_TRY(arguments(parser, d, &names, &results, err));
-	LK_TRY(keep(parser, &names, &d->names, &d->name_count, err));
-	return keep(parser, &results, &d->results, &d->result_count, err);
+	LK_TRY(schedule_keep(parser, &names, &d->names, &d->name_count, err));
+	return schedule_keep(parser, &results, &d->results, &d->result_count, err);
 }
 
 /* [for PROGRAM]; without it the program before. */
-static lk_status find_program(lc_parser *parser, lk_error *err) {
+static lk_status schedule_find_program(lc_parser *parser, lk_error *err) {
 	const char *name, *names[LC_PROGRAMS];
 	const lc_token *token = lc_peek(parser);
 	if (!lc_take_word(parser, "for")) {
@@ -176,10 +178,10 @@ static lk_status find_program(lc_parser *parser, lk_error *err) {
 	                  "a schedule stands behind its program");
 }
 
-static lk_status item(lc_parser *parser, void *context, lk_error *err) {
+static lk_status schedule_item(lc_parser *parser, void *context, lk_error *err) {
 	directives *out = context;
 	if (lc_take(parser, ';')) return LK_OK;
-	if (lc_take_word(parser, "for")) return lc_loop_next(parser, item, context, err);
+	if (lc_take_word(parser, "for")) return lc_loop_next(parser, schedule_item, context, err);
 	if (out->count == DIRECTIVES)
 		return lc_at(parser, lc_peek(parser), err, "a schedule has at most %d directives",
 		             DIRECTIVES);
@@ -189,7 +191,7 @@ static lk_status item(lc_parser *parser, void *context, lk_error *err) {
 
 static lk_status body(lc_parser *parser, directives *out, lk_error *err) {
 	LK_TRY(lc_expect(parser, '{', "the schedule's name", err));
-	while (!lc_take(parser, '}')) LK_TRY(item(parser, out, err));
+	while (!lc_take(parser, '}')) LK_TRY(schedule_item(parser, out, err));
 	return LK_OK;
 }
 
@@ -197,7 +199,7 @@ lk_status lc_schedule_next(lc_parser *parser, lk_error *err) {
 	const lc_token *token = lc_peek(parser);
 	lc_schedule schedule = {.line = token->line, .column = token->column};
 	LK_TRY(lc_word_next(parser, "the name of a schedule", &schedule.name, err));
-	LK_TRY(find_program(parser, err));
+	LK_TRY(schedule_find_program(parser, err));
 	for (size_t i = 0; i < parser->p->schedules.count; i++) {
 		if (strcmp(parser->p->schedules.at[i].name, schedule.name) != 0) continue;
 		lc_at(parser, token, err, "%s has a schedule %s already", parser->p->name, schedule.name);

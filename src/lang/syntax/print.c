@@ -80,7 +80,7 @@ enum {
 	ATOM
 }; /* how tightly an operation binds */
 
-static int binding(int op) {
+static int print_binding(int op) {
 	switch (op) {
 	case LC_LT:
 	case LC_LE:
@@ -106,13 +106,13 @@ struct writer {
 	int depth;
 };
 
-static void put_value(struct writer *writer, int id, int tight);
+static void print_put_value(struct writer *writer, int id, int tight);
 
 static void put_operation(struct writer *writer, const lc_node *node) {
-	int tight = binding(node->op);
+	int tight = print_binding(node->op);
 	if (node->op == LC_NEG) {
 		fputc('-', writer->out);
-		put_value(writer, node->in[0], NEGATED);
+		print_put_value(writer, node->in[0], NEGATED);
 		return;
 	}
 	/* Comparisons do not chain, ^ binds to the right and takes a sign there; the others bind to the
@@ -120,15 +120,16 @@ static void put_operation(struct writer *writer, const lc_node *node) {
 	int left = node->op == LC_POW ? ATOM : tight == COMPARED ? ADDED : tight;
 	int right = node->op == LC_POW ? NEGATED : tight + 1;
 	bool wide = tight <= ADDED;
-	put_value(writer, node->in[0], left);
+	print_put_value(writer, node->in[0], left);
 	fprintf(writer->out, wide ? " %s " : "%s", lc_ops[node->op].name);
-	put_value(writer, node->in[1], right);
+	print_put_value(writer, node->in[1], right);
 }
 
-static void put_argument(struct writer *writer, const lc_node *node, char kind, int *operand) {
+static void print_put_argument(struct writer *writer, const lc_node *node, char kind,
+                               int *operand) {
 	char text[32];
 	switch (kind) {
-	case 'x': put_value(writer, node->in[(*operand)++], COMPARED); break;
+	case 'x': print_put_value(writer, node->in[(*operand)++], COMPARED); break;
 	case 't': fputs(lc_dtype_name((lc_dtype)node->dtype), writer->out); break;
 	case 'p': fputs(lk_format_shortest(node->number, text, sizeof text), writer->out); break;
 	case 'k': fprintf(writer->out, "key=%lld", (long long)node->key); break;
@@ -154,19 +155,19 @@ static void put_options(struct writer *writer, const lc_node *node) {
 	if (node->keep) fputs(", keep", writer->out);
 }
 
-static void put_call(struct writer *writer, const lc_node *node) {
+static void print_put_call(struct writer *writer, const lc_node *node) {
 	int operand = 0;
 	char from[LC_NAME + 24], to[LC_NAME + 24];
 	fprintf(writer->out, "%s(", lc_ops[node->op].name);
 	if (node->op == LC_SEND) {
-		put_value(writer, node->in[0], COMPARED);
+		print_put_value(writer, node->in[0], COMPARED);
 		group_index(&node->from, from, sizeof from), group_index(&node->at, to, sizeof to);
 		fprintf(writer->out, ", %s: %s->%s)", writer->p->axes[node->at.axis].name, from, to);
 		return;
 	}
 	for (const char *kind = lc_ops[node->op].arguments; *kind >= 'a'; kind++) {
 		if (kind != lc_ops[node->op].arguments) fputs(", ", writer->out);
-		put_argument(writer, node, *kind, &operand);
+		print_put_argument(writer, node, *kind, &operand);
 	}
 	put_options(writer, node);
 	fputc(')', writer->out);
@@ -183,7 +184,7 @@ void lc_print_attributes(const lc_program *program, const lc_node *node, FILE *o
 	for (const char *kind = lc_ops[node->op].arguments; *kind >= 'a'; kind++) {
 		if (*kind == 'x') continue;
 		fputs(between, out);
-		put_argument(&w, node, *kind, NULL);
+		print_put_argument(&w, node, *kind, NULL);
 		between = ", ";
 	}
 	char options[96] = "";
@@ -203,11 +204,11 @@ static void put_definition(struct writer *writer, const lc_node *node) {
 		fprintf(writer->out, "size(%s)",
 		        node->axis >= 0 ? writer->p->axes[node->axis].name
 		                        : writer->p->named[node->symbol].name);
-	else if (*lc_ops[node->op].arguments || node->op == LC_SEND) put_call(writer, node);
+	else if (*lc_ops[node->op].arguments || node->op == LC_SEND) print_put_call(writer, node);
 	else put_operation(writer, node);
 }
 
-static void put_value(struct writer *writer, int id, int tight) {
+static void print_put_value(struct writer *writer, int id, int tight) {
 	const lc_node *node = &writer->p->nodes.at[id];
 	if (node->name) {
 		fputs(node->name, writer->out);
@@ -217,7 +218,7 @@ static void put_value(struct writer *writer, int id, int tight) {
 		fputs("...", writer->out);
 		return;
 	}
-	bool wrapped = binding(node->op) < tight;
+	bool wrapped = print_binding(node->op) < tight;
 	writer->depth--;
 	if (wrapped) fputc('(', writer->out);
 	put_definition(writer, node);
@@ -230,7 +231,7 @@ char *lc_value_text(const lc_program *program, int id, char *out, size_t size) {
 	FILE *file = fmemopen(text, sizeof text, "w");
 	if (file) {
 		struct writer w = {program, file, 6};
-		put_value(&w, id, COMPARED);
+		print_put_value(&w, id, COMPARED);
 		fclose(file);
 	}
 	text[sizeof text - 1] = '\0';
@@ -249,7 +250,7 @@ static bool needs_place(const lc_program *program, const lc_node *node) {
 	return true;
 }
 
-static void statement(const lc_program *program, const lc_node *node, FILE *out) {
+static void print_statement(const lc_program *program, const lc_node *node, FILE *out) {
 	struct writer w = {program, out, LC_VALUES};
 	char text[128];
 	fputc('\t', out);
@@ -263,9 +264,9 @@ static void statement(const lc_program *program, const lc_node *node, FILE *out)
 		fputc('\n', out);
 		return;
 	}
-	if (node->op == LC_OUT) fputs("out ", out), put_value(&w, node->in[0], COMPARED);
+	if (node->op == LC_OUT) fputs("out ", out), print_put_value(&w, node->in[0], COMPARED);
 	else if (node->op == LC_UPDATE)
-		fprintf(out, "%s <- ", node->name), put_value(&w, node->in[1], COMPARED);
+		fprintf(out, "%s <- ", node->name), print_put_value(&w, node->in[1], COMPARED);
 	else fprintf(out, "%s = ", node->name), put_definition(&w, node);
 	if (needs_place(program, node))
 		fprintf(out, " at %s", lc_group_text(program, &node->at, text, sizeof text));
@@ -295,14 +296,14 @@ void lc_print_program(const lc_program *program, FILE *out) {
 	declarations(program, out);
 	for (size_t i = 0; i < program->nodes.count; i++)
 		if (program->nodes.at[i].name || program->nodes.at[i].op == LC_OUT)
-			statement(program, &program->nodes.at[i], out);
+			print_statement(program, &program->nodes.at[i], out);
 	fputs("}\n", out);
 }
 
 /* ---- schedules ---- */
 
-static void put_words(const lc_word *words, int count, const char *begin, const char *end,
-                      FILE *out) {
+static void print_put_words(const lc_word *words, int count, const char *begin, const char *end,
+                            FILE *out) {
 	fputs(begin, out);
 	for (int i = 0; i < count; i++) fprintf(out, i ? ", %s" : "%s", words[i].text);
 	fputs(end, out);
@@ -314,7 +315,7 @@ void lc_print_directive(const lc_directive *directive, FILE *out) {
 	case LC_SPLIT:
 	case LC_HIERARCHICAL:
 		fprintf(out, "%s -> ", directive->names[0].text);
-		put_words(directive->results, directive->result_count, "(", ")", out);
+		print_put_words(directive->results, directive->result_count, "(", ")", out);
 		if (directive->kind == LC_HIERARCHICAL)
 			fprintf(out, " group %lld", (long long)directive->size);
 		else if (directive->size) fprintf(out, " dim %lld", (long long)directive->size - 1);
@@ -323,16 +324,18 @@ void lc_print_directive(const lc_directive *directive, FILE *out) {
 		break;
 	case LC_REORDER:
 		fprintf(out, "%s past ", directive->names[0].text);
-		put_words(directive->names + 1, directive->name_count - 1, "{", "}", out);
+		print_put_words(directive->names + 1, directive->name_count - 1, "{", "}", out);
 		break;
-	case LC_SLICE_STATE: put_words(directive->names, directive->name_count, "", "", out); break;
+	case LC_SLICE_STATE:
+		print_put_words(directive->names, directive->name_count, "", "", out);
+		break;
 	case LC_BUCKET:
-		put_words(directive->names, directive->name_count, "{", "}", out);
+		print_put_words(directive->names, directive->name_count, "{", "}", out);
 		fprintf(out, " size %lld", (long long)directive->size);
 		break;
 	default:
 		if (directive->result_count) fprintf(out, "%s = ", directive->results[0].text);
-		put_words(directive->names, directive->name_count, "{", "}", out);
+		print_put_words(directive->names, directive->name_count, "{", "}", out);
 	}
 	if (directive->kind == LC_OVERLAP && (*directive->chunk || directive->chunks)) {
 		fprintf(out, *directive->chunk ? " chunk %s" : " chunk", directive->chunk);

@@ -46,7 +46,7 @@ lc_interval lc_median_bounds(const double *x, int n) {
 }
 
 /* Of the first variant against itself, one round later. */
-static double spread(const double *x, int n) {
+static double bench_spread(const double *x, int n) {
 	double *ratio = malloc((size_t)n * sizeof *ratio), far = NAN;
 	for (int i = 0; ratio && i + 1 < n; i++) ratio[i] = x[i] / x[i + 1];
 	if (ratio && n > 1) {
@@ -67,14 +67,14 @@ static lk_status compare_rows(lc_bench_result *result, lk_error *err) {
 		row->time = lc_median_bounds(row->seconds, result->rounds);
 		row->ratio = lc_median_bounds(ratio, result->rounds);
 	}
-	result->spread = spread(first->seconds, result->rounds);
+	result->spread = bench_spread(first->seconds, result->rounds);
 	free(ratio);
 	return LK_OK;
 }
 
 /* 1 where a is faster than b by more than the noise, -1 where it is slower, 0 where that is open.
  */
-static int order_of(const lc_bench_row *a, const lc_bench_row *b, int rounds, double *ratio) {
+static int bench_order_of(const lc_bench_row *a, const lc_bench_row *b, int rounds, double *ratio) {
 	for (int r = 0; r < rounds; r++) ratio[r] = b->seconds[r] / a->seconds[r];
 	lc_interval bounds = lc_median_bounds(ratio, rounds);
 	return bounds.low > 1 ? 1 : bounds.high < 1 ? -1 : 0;
@@ -86,7 +86,7 @@ static lk_status rank_rows(lc_bench_result *result, lk_error *err) {
 	for (int i = 0; i < result->count; i++)
 		for (int k = 0; k < i; k++) {
 			const lc_bench_row *a = &result->rows[i], *b = &result->rows[k];
-			int measured = order_of(a, b, result->rounds, ratio);
+			int measured = bench_order_of(a, b, result->rounds, ratio);
 			if (measured == 0 || !isfinite(a->predicted) || !isfinite(b->predicted)) continue;
 			agree += a->predicted == b->predicted                      ? 0
 			         : (a->predicted < b->predicted) == (measured > 0) ? 1
@@ -100,7 +100,7 @@ static lk_status rank_rows(lc_bench_result *result, lk_error *err) {
 
 /* ---- the folder ---- */
 
-static lk_status make_folder(bench *job, lk_error *err) {
+static lk_status bench_make_folder(bench *job, lk_error *err) {
 	const char *tmp = getenv("TMPDIR");
 	int length =
 		snprintf(job->folder, sizeof job->folder, "%s/lockstep-XXXXXX", tmp && *tmp ? tmp : "/tmp");
@@ -141,8 +141,8 @@ static const char *last_words(char *text) {
 	return line ? line + 1 : text;
 }
 
-static lk_status finish(const char *what, const bench *job, lk_status status, lk_process_end *end,
-                        lk_error *err) {
+static lk_status bench_finish(const char *what, const bench *job, lk_status status,
+                              lk_process_end *end, lk_error *err) {
 	char shown[4 * SHOWN + 1];
 	if (status == LK_OK && end->late)
 		status =
@@ -162,14 +162,14 @@ static const char *tool(const char *variable, const char *otherwise) {
 	return said && *said ? said : otherwise;
 }
 
-static bool multiplies(const lc_program *program) {
+static bool bench_multiplies(const lc_program *program) {
 	for (size_t i = 0; i < program->nodes.count; i++)
 		if (lc_ops[program->nodes.at[i].op].family == LC_CONTRACT) return true;
 	return false;
 }
 
 /* With OpenBLAS where there is one and matrices are multiplied. */
-static lk_status build(const bench *job, lk_error *err) {
+static lk_status bench_build(const bench *job, lk_error *err) {
 	const char *cc = tool("MPICC", "mpicc");
 	const char *plain[] = {cc,
 	                       "-std=c11",
@@ -197,12 +197,12 @@ static lk_status build(const bench *job, lk_error *err) {
 	                      NULL};
 	lk_process_end end;
 	lk_process process = {blas, NULL, job->seconds, 1 << 20};
-	bool have_blas = multiplies(job->original) && lk_process_run(&process, &end, NULL) == LK_OK &&
-	                 end.code == 0 && !end.late;
-	if (multiplies(job->original)) lk_process_end_free(&end);
+	bool have_blas = bench_multiplies(job->original) &&
+	                 lk_process_run(&process, &end, NULL) == LK_OK && end.code == 0 && !end.late;
+	if (bench_multiplies(job->original)) lk_process_end_free(&end);
 	if (have_blas) return LK_OK;
 	process.arguments = plain;
-	lk_status status = finish(cc, job, lk_process_run(&process, &end, err), &end, err);
+	lk_status status = bench_finish(cc, job, lk_process_run(&process, &end, err), &end, err);
 	lk_process_end_free(&end);
 	return status;
 }
@@ -250,19 +250,19 @@ lk_status lc_bench_run(const bench *job, const char *const *last, lk_process_end
 	while (*last && used < LK_PROCESS_ARGUMENTS - 1) arguments[used++] = *last++;
 	arguments[used] = NULL;
 	lk_process process = {arguments, geteuid() == 0 ? root : root + 2, job->seconds, OUTPUT};
-	return finish(launcher, job, lk_process_run(&process, end, err), end, err);
+	return bench_finish(launcher, job, lk_process_run(&process, end, err), end, err);
 }
 
 /* ---- reading ---- */
 
-static lc_bench_row *row_of(lc_bench_result *result, const char *name) {
+static lc_bench_row *bench_row_of(lc_bench_result *result, const char *name) {
 	for (int i = 0; i < result->count; i++)
 		if (strcmp(result->rows[i].name, name) == 0) return &result->rows[i];
 	return NULL;
 }
 
 /* {"schedule": NAME, "seconds": [..]}: other lines are passed over. */
-static lk_status take_line(bench *job, char *line, int *taken, lk_error *err) {
+static lk_status bench_take_line(bench *job, char *line, int *taken, lk_error *err) {
 	lk_arena arena = LK_ARENA_INIT;
 	lk_stream *in;
 	lk_value *value = NULL;
@@ -273,7 +273,7 @@ static lk_status take_line(bench *job, char *line, int *taken, lk_error *err) {
 	const lk_value *name = status == LK_OK ? lk_json_get(value, "schedule") : NULL,
 				   *seconds = name ? lk_json_get(value, "seconds") : NULL;
 	lc_bench_row *row =
-		seconds && name->kind == LK_JSON_STRING ? row_of(job->result, name->text) : NULL;
+		seconds && name->kind == LK_JSON_STRING ? bench_row_of(job->result, name->text) : NULL;
 	for (int i = 0; row && seconds->kind == LK_JSON_ARRAY && i < (int)seconds->count &&
 	                i < job->result->rounds;
 	     i++)
@@ -282,19 +282,19 @@ static lk_status take_line(bench *job, char *line, int *taken, lk_error *err) {
 	return status;
 }
 
-static lk_status take_times(bench *job, char *text, lk_error *err) {
+static lk_status bench_take_times(bench *job, char *text, lk_error *err) {
 	int taken = 0;
 	for (char *next; text && *text; text = next) {
 		next = strchr(text, '\n');
 		if (next) *next++ = '\0';
-		LK_TRY(take_line(job, text, &taken, err));
+		LK_TRY(bench_take_line(job, text, &taken, err));
 	}
 	if (taken == job->result->count * job->result->rounds) return LK_OK;
 	return lk_fail(err, LK_ERR_INTERNAL, "bench", "%d of %d times came back", taken,
 	               job->result->count * job->result->rounds);
 }
 
-static lk_status measure(bench *job, lk_error *err) {
+static lk_status bench_measure(bench *job, lk_error *err) {
 	char rounds[WORD], seed[WORD];
 	const char *arguments[16] = {"--schedule", "all", "--repeat", rounds, "--seed", seed};
 	int used = 6;
@@ -304,7 +304,7 @@ static lk_status measure(bench *job, lk_error *err) {
 	if (job->o->set) arguments[used++] = "--set", arguments[used++] = job->o->set;
 	lk_process_end end = {0};
 	lk_status status = lc_bench_run(job, arguments, &end, err);
-	if (status == LK_OK) status = take_times(job, end.out, err);
+	if (status == LK_OK) status = bench_take_times(job, end.out, err);
 	lk_process_end_free(&end);
 	return status;
 }
@@ -323,7 +323,7 @@ bool lc_bench_can(lk_error *err) {
 	return true;
 }
 
-static lk_status predict(bench *job, int i, lk_error *err) {
+static lk_status bench_predict(bench *job, int i, lk_error *err) {
 	lk_cluster cluster;
 	lk_constants constants;
 	lk_timed timed;
@@ -343,7 +343,7 @@ static lk_status predict(bench *job, int i, lk_error *err) {
 	return status;
 }
 
-static lk_status prepare(bench *job, int count, lk_error *err) {
+static lk_status bench_prepare(bench *job, int count, lk_error *err) {
 	lc_bench_result *result = job->result;
 	LK_TRY(lc_sizes_read(job->original, job->o->sizes, 2, &job->sizes, err));
 	result->ranks = lc_ranks(job->original, &job->sizes), result->count = count;
@@ -355,7 +355,7 @@ static lk_status prepare(bench *job, int count, lk_error *err) {
 		result->rows[i].name = lk_arena_strdup(&result->arena, job->variants[i].name);
 		result->rows[i].seconds = LK_ARRAY(&result->arena, double, (size_t)result->rounds);
 		if (!result->rows[i].name || !result->rows[i].seconds) return lk_oom(err);
-		LK_TRY(predict(job, i, err));
+		LK_TRY(bench_predict(job, i, err));
 		lk_error why;
 		/* A refined mesh has other axes than the sizes: not counted. */
 		if (job->variants[i].program->axis_count != job->original->axis_count ||
@@ -363,7 +363,7 @@ static lk_status prepare(bench *job, int count, lk_error *err) {
 		        LK_OK)
 			result->rows[i].moved = (lc_moved){NAN, NAN, NAN};
 	}
-	return make_folder(job, err);
+	return bench_make_folder(job, err);
 }
 
 lk_status lc_bench(const lc_program *original, const lc_variant *variants, int count,
@@ -371,11 +371,11 @@ lk_status lc_bench(const lc_program *original, const lc_variant *variants, int c
 	bench b = {.original = original, .variants = variants, .o = options, .result = out};
 	*out = (lc_bench_result){0};
 	if (!lc_bench_can(err)) return LK_ERR_INPUT;
-	lk_status status = prepare(&b, count, err);
+	lk_status status = bench_prepare(&b, count, err);
 	if (status == LK_OK) status = write_source(&b, count, err);
-	if (status == LK_OK) status = build(&b, err);
+	if (status == LK_OK) status = bench_build(&b, err);
 	if (status == LK_OK && !options->unchecked) status = lc_bench_check(&b, err);
-	if (status == LK_OK) status = measure(&b, err);
+	if (status == LK_OK) status = bench_measure(&b, err);
 	if (status == LK_OK) status = compare_rows(out, err);
 	if (status == LK_OK) status = rank_rows(out, err);
 	remove_folder(&b);

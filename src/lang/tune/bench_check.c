@@ -7,7 +7,7 @@
 #include "lang/tune/tune.h"
 
 /* "dp=2,k=0,": what of the sizes is about the mesh. */
-static void put_mesh(const lc_program *program, const lc_sizes *sizes, FILE *out) {
+static void bench_check_put_mesh(const lc_program *program, const lc_sizes *sizes, FILE *out) {
 	for (int a = 0; a < program->axis_count; a++)
 		fprintf(out, "%s%s=%lld", a ? "," : "", program->axes[a].name, (long long)sizes->symbol[a]);
 	for (size_t i = 0; i < sizes->indices.count; i++)
@@ -23,12 +23,12 @@ static void put_dims(const lc_program *program, const lc_sizes *sizes, FILE *out
 	}
 }
 
-static char *text_of(const lc_program *program, const lc_sizes *sizes, bool dims) {
+static char *bench_check_text_of(const lc_program *program, const lc_sizes *sizes, bool dims) {
 	char *text = NULL;
 	size_t size = 0;
 	FILE *out = open_memstream(&text, &size);
 	if (!out) return NULL;
-	put_mesh(program, sizes, out);
+	bench_check_put_mesh(program, sizes, out);
 	if (dims) put_dims(program, sizes, out);
 	fclose(out);
 	return text;
@@ -55,7 +55,7 @@ static lk_status compare_one(const lc_bench_job *job, int i, const lc_sizes *sma
 }
 
 static lk_status check_at(const lc_bench_job *job, const lc_sizes *small, lk_error *err) {
-	char seed[32], *text = text_of(job->original, small, true);
+	char seed[32], *text = bench_check_text_of(job->original, small, true);
 	if (!text) return lk_oom(err);
 	snprintf(seed, sizeof seed, "%d", job->o->seed);
 	const char *arguments[] = {"--schedule", "all",    "--seed",    seed, "--sizes",
@@ -70,7 +70,7 @@ static lk_status check_at(const lc_bench_job *job, const lc_sizes *small, lk_err
 }
 
 lk_status lc_bench_check(const lc_bench_job *job, lk_error *err) {
-	char *mesh = text_of(job->original, &job->sizes, false);
+	char *mesh = bench_check_text_of(job->original, &job->sizes, false);
 	int64_t axes[LC_AXES];
 	lc_sizes small = {0};
 	if (!mesh) return lk_oom(err);

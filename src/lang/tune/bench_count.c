@@ -39,7 +39,7 @@ static lk_status local_bytes(const struct counting *counting, int id, double *ou
 	return LK_OK;
 }
 
-static bool has(const lc_ids *ids, int id) {
+static bool count_has(const lc_ids *ids, int id) {
 	for (int i = 0; i < ids->count; i++)
 		if (ids->at[i] == id) return true;
 	return false;
@@ -47,13 +47,13 @@ static bool has(const lc_ids *ids, int id) {
 
 /* What a pass reads or writes of a value: no more elements than it goes over, for slices are read
  * in place. */
-static lk_status touch(struct counting *counting, const lc_step *step, const lc_ids *ids,
-                       lk_error *err) {
+static lk_status count_touch(struct counting *counting, const lc_step *step, const lc_ids *ids,
+                             lk_error *err) {
 	for (int i = 0; i < ids->count; i++) {
 		const lc_node *node = &counting->steps->p->nodes.at[ids->at[i]];
 		double elements, space = INFINITY;
 		bool wire = step->kind == LC_STEP_RING &&
-		            (has(&step->gathers, ids->at[i]) ||
+		            (count_has(&step->gathers, ids->at[i]) ||
 		             (step->scatter >= 0 &&
 		              counting->steps->p->nodes.at[step->scatter].in[0] == ids->at[i]));
 		if (wire) continue;
@@ -66,7 +66,7 @@ static lk_status touch(struct counting *counting, const lc_step *step, const lc_
 
 /* What a rank sends in a collective: rings, which send least; a root's tree counts as one ring too.
  */
-static lk_status send(struct counting *counting, int id, lk_error *err) {
+static lk_status count_send(struct counting *counting, int id, lk_error *err) {
 	const lc_program *program = counting->steps->p;
 	const lc_node *node = &program->nodes.at[id];
 	double in, out;
@@ -96,10 +96,10 @@ static lk_status count_step(struct counting *counting, const lc_step *step, lk_e
 	for (int i = 0; i < step->values.count; i++) {
 		const lc_node *node = &counting->steps->p->nodes.at[step->values.at[i]];
 		bool moves = node->op == LC_SEND || (node->op >= LC_ALLREDUCE && node->op <= LC_PERMUTE);
-		if (moves) LK_TRY(send(counting, step->values.at[i], err));
+		if (moves) LK_TRY(count_send(counting, step->values.at[i], err));
 	}
-	LK_TRY(touch(counting, step, &step->reads, err));
-	return touch(counting, step, &step->writes, err);
+	LK_TRY(count_touch(counting, step, &step->reads, err));
+	return count_touch(counting, step, &step->writes, err);
 }
 
 lk_status lc_moved_count(const lc_steps *steps, const lc_sizes *sizes, lc_moved *out,

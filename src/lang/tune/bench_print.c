@@ -24,7 +24,7 @@ static void free_variants(lc_variant *variants, int count) {
 	free(variants);
 }
 
-static char *schedule_text(const lc_program *program, const lc_schedule *schedule) {
+static char *bench_print_schedule_text(const lc_program *program, const lc_schedule *schedule) {
 	char *text = NULL;
 	size_t size = 0;
 	FILE *out = schedule ? open_memstream(&text, &size) : NULL;
@@ -42,11 +42,11 @@ static lk_status make_variant(const lc_program *program, const lc_schedule *sche
 	LK_TRY(lc_rewrite_all(program, schedule, &rewritten, err));
 	out->program = rewritten;
 	LK_TRY(lc_steps_make(rewritten, &steps, err));
-	out->steps = steps, out->schedule = schedule_text(program, schedule);
+	out->steps = steps, out->schedule = bench_print_schedule_text(program, schedule);
 	return LK_OK;
 }
 
-static bool wanted(const char *name, const char *schedule) {
+static bool bench_print_wanted(const char *name, const char *schedule) {
 	return !schedule || strcmp(schedule, "all") == 0 || strcmp(schedule, name) == 0;
 }
 
@@ -61,33 +61,35 @@ static lk_status make_variants(const lc_program *program, const char *schedule, 
 		LK_TRY(lc_pick_schedule(program, schedule, &named, err));
 	LK_TRY(make_variant(program, NULL, &(*out)[(*count)++], err));
 	for (size_t i = 0; i < program->schedules.count; i++)
-		if (wanted(program->schedules.at[i].name, schedule))
+		if (bench_print_wanted(program->schedules.at[i].name, schedule))
 			LK_TRY(make_variant(program, &program->schedules.at[i], &(*out)[(*count)++], err));
 	return LK_OK;
 }
 
 /* ---- printing ---- */
 
-static const char *number(double x, int digits, char out[NUMBER]) {
+static const char *bench_print_number(double x, int digits, char out[NUMBER]) {
 	if (isfinite(x)) snprintf(out, NUMBER, "%.*f", digits, x);
 	else lk_copy(out, NUMBER, "-");
 	return out;
 }
 
-static const char *bytes(double x, char out[NUMBER]) {
+static const char *bench_print_bytes(double x, char out[NUMBER]) {
 	if (isfinite(x)) lk_format_bytes(x, out, NUMBER);
 	else lk_copy(out, NUMBER, "-");
 	return out;
 }
 
-static void put_row(const lc_bench_row *row, FILE *out) {
+static void bench_print_put_row(const lc_bench_row *row, FILE *out) {
 	char time[NUMBER], ratio[NUMBER], low[NUMBER], high[NUMBER], sent[NUMBER], between[NUMBER],
 		touched[NUMBER];
 	lk_format_seconds(row->time.median, time, sizeof time);
 	fprintf(out, "%-20.40s %10s %7s %15s..%-5s %11s %11s %11s  %s", row->name, time,
-	        number(row->ratio.median, 3, ratio), number(row->ratio.low, 3, low),
-	        number(row->ratio.high, 3, high), bytes(row->moved.sent, sent),
-	        bytes(row->moved.between, between), bytes(row->moved.touched, touched),
+	        bench_print_number(row->ratio.median, 3, ratio),
+	        bench_print_number(row->ratio.low, 3, low),
+	        bench_print_number(row->ratio.high, 3, high), bench_print_bytes(row->moved.sent, sent),
+	        bench_print_bytes(row->moved.between, between),
+	        bench_print_bytes(row->moved.touched, touched),
 	        !row->checked ? "-"
 	        : row->agrees ? "agrees"
 	                      : "DIFFERS");
@@ -96,7 +98,8 @@ static void put_row(const lc_bench_row *row, FILE *out) {
 	fputc('\n', out);
 }
 
-static lk_status put_text(const lc_program *program, const lc_bench_result *result, FILE *out) {
+static lk_status bench_print_put_text(const lc_program *program, const lc_bench_result *result,
+                                      FILE *out) {
 	fprintf(out,
 	        "program %s on %lld ranks, %d rounds of all in turn; %s against itself: within %.1f %% "
 	        "of 1\n",
@@ -105,7 +108,7 @@ static lk_status put_text(const lc_program *program, const lc_bench_result *resu
 	fprintf(out, "%-20s %10s %7s %22s %11s %11s %11s  %s%s\n", "schedule", "median", "faster",
 	        "95 % of the median", "sent", "to groups", "touched", "results",
 	        isfinite(result->rows[0].predicted) ? "  predicted" : "");
-	for (int i = 0; i < result->count; i++) put_row(&result->rows[i], out);
+	for (int i = 0; i < result->count; i++) bench_print_put_row(&result->rows[i], out);
 	if (result->pairs)
 		fprintf(out,
 		        "predicted and measured order: Kendall's tau %.2f over %d pairs further apart than "
@@ -122,8 +125,8 @@ static void json_interval(lk_json_writer *writer, const char *key, const lc_inte
 	lk_json_object_end(writer);
 }
 
-static lk_status put_json(const lc_program *program, const lc_bench_result *result, FILE *out,
-                          lk_error *err) {
+static lk_status bench_print_put_json(const lc_program *program, const lc_bench_result *result,
+                                      FILE *out, lk_error *err) {
 	lk_json_writer w;
 	lk_json_begin(&w, out, false);
 	lk_json_object(&w, NULL);
@@ -177,8 +180,9 @@ lk_status lk_compile_bench(lk_compile *answer, const lk_compile_request *request
 	if (request->cluster) o.cluster = &cluster;
 	if (status == LK_OK) status = lc_bench(program, variants, count, &o, &result, err);
 	if (status == LK_OK)
-		status = request->format == LK_COMPILE_JSON ? put_json(program, &result, out, err)
-		                                            : put_text(program, &result, out);
+		status = request->format == LK_COMPILE_JSON
+		             ? bench_print_put_json(program, &result, out, err)
+		             : bench_print_put_text(program, &result, out);
 	for (int i = 0; i < result.count; i++)
 		answer->no |= result.rows[i].checked && !result.rows[i].agrees;
 	lc_bench_free(&result);

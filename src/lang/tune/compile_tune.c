@@ -25,7 +25,7 @@ struct tuning {
 
 /* ---- sizes and cluster ---- */
 
-static bool names(const char *text, const char *name) {
+static bool tune_names(const char *text, const char *name) {
 	size_t length = strlen(name);
 	for (const char *at = text; at; at = strchr(at, ',')) {
 		at += *at == ',';
@@ -41,7 +41,7 @@ static bool names(const char *text, const char *name) {
 static lk_status check_dims(const struct tuning *tuning, lk_error *err) {
 	for (int d = 0; d < tuning->p->named_count; d++) {
 		const char *name = tuning->p->named[d].name;
-		if (tuning->request->sizes && names(tuning->request->sizes, name)) continue;
+		if (tuning->request->sizes && tune_names(tuning->request->sizes, name)) continue;
 		lk_fail(err, LK_ERR_INPUT, "--sizes", "%s is not given, and times depend on it", name);
 		return lk_hint(err, "give --sizes %s=N,...", name);
 	}
@@ -49,19 +49,19 @@ static lk_status check_dims(const struct tuning *tuning, lk_error *err) {
 }
 
 /* Ranks that the last axis gets where the text does not say: what the others leave of the GPUs. */
-static lk_status read_sizes(struct tuning *tuning, int gpus, lk_error *err) {
+static lk_status tune_read_sizes(struct tuning *tuning, int gpus, lk_error *err) {
 	LK_TRY(check_dims(tuning, err));
 	LK_TRY(lc_sizes_read(tuning->p, tuning->request->sizes, 1, &tuning->sizes, err));
 	int64_t ranks = lc_ranks(tuning->p, &tuning->sizes);
 	const char *last = tuning->p->axes[tuning->p->axis_count - 1].name;
-	if (tuning->request->sizes && names(tuning->request->sizes, last)) return LK_OK;
+	if (tuning->request->sizes && tune_names(tuning->request->sizes, last)) return LK_OK;
 	if (tuning->p->axes[tuning->p->axis_count - 1].size || ranks < 1 || gpus / ranks < 2)
 		return LK_OK;
 	lc_sizes_free(&tuning->sizes);
 	return lc_sizes_read(tuning->p, tuning->request->sizes, gpus / ranks, &tuning->sizes, err);
 }
 
-static lk_status check_ranks(const struct tuning *tuning, lk_error *err) {
+static lk_status tune_check_ranks(const struct tuning *tuning, lk_error *err) {
 	int64_t ranks = lc_ranks(tuning->p, &tuning->sizes);
 	if (ranks < 2) {
 		lk_fail(err, LK_ERR_INPUT, "--sizes", "the mesh has one rank, and nothing is communicated");
@@ -74,14 +74,14 @@ static lk_status check_ranks(const struct tuning *tuning, lk_error *err) {
 	return lk_hint(err, "give more GPUs, or axes of fewer ranks");
 }
 
-static lk_status read_cluster(struct tuning *tuning, lk_error *err) {
+static lk_status tune_read_cluster(struct tuning *tuning, lk_error *err) {
 	const lk_compile_request *request = tuning->request;
 	const lk_device *device;
 	if (request->cluster && request->gpu)
 		return lk_fail(err, LK_ERR_INPUT, "--cluster", "--cluster and --gpu exclude one another");
 	if (request->cluster) {
 		LK_TRY(lk_cluster_parse(&tuning->arena, request->cluster, &tuning->cluster, err));
-		LK_TRY(read_sizes(tuning, request->gpus ? request->gpus : tuning->cluster.gpus, err));
+		LK_TRY(tune_read_sizes(tuning, request->gpus ? request->gpus : tuning->cluster.gpus, err));
 		return lk_timed_share_host(&tuning->arena, lc_ranks(tuning->p, &tuning->sizes),
 		                           &tuning->cluster, err);
 	}
@@ -90,7 +90,7 @@ static lk_status read_cluster(struct tuning *tuning, lk_error *err) {
 		return lk_hint(err, "give --gpu NAME (`lockstep devices` lists them) or --cluster");
 	}
 	LK_TRY(lk_device_lookup(request->gpu, &device, err));
-	LK_TRY(read_sizes(tuning, request->gpus, err));
+	LK_TRY(tune_read_sizes(tuning, request->gpus, err));
 	int64_t ranks = lc_ranks(tuning->p, &tuning->sizes);
 	int gpus = request->gpus ? request->gpus : ranks < 1 << 24 ? (int)ranks : 1 << 24;
 	return lk_cluster_simple(&tuning->arena, device, gpus, 0, 0, &tuning->cluster, err);
@@ -98,7 +98,7 @@ static lk_status read_cluster(struct tuning *tuning, lk_error *err) {
 
 /* ---- remembered, or searched ---- */
 
-static lk_status forget(struct tuning *tuning, const lk_error *why, lk_error *err) {
+static lk_status tune_forget(struct tuning *tuning, const lk_error *why, lk_error *err) {
 	char line[640];
 	lk_error copy = *why;
 	if (!lk_push(&tuning->wisdom.warnings)) return lk_oom(err);
@@ -120,7 +120,7 @@ static lk_status recall(struct tuning *tuning, const lk_wise *entry, bool *hit, 
 		lk_wisdom_schedule(tuning->p, entry->schedule, &tuning->remembered, &schedule, &why);
 	if (status == LK_OK)
 		status = lk_search_time(tuning->p, schedule, &tuning->options, &found, &why);
-	if (status == LK_ERR_INPUT) return forget(tuning, &why, err);
+	if (status == LK_ERR_INPUT) return tune_forget(tuning, &why, err);
 	if (status != LK_OK) return *err = why, status;
 	if (!lk_push(&tuning->search.found)) return lk_oom(err);
 	tuning->search.found.at[tuning->search.found.count - 1] = tuning->search.found.at[0];
@@ -135,13 +135,13 @@ static lk_status recall(struct tuning *tuning, const lk_wise *entry, bool *hit, 
 }
 
 /* The mesh and sizes as a text, also of the axis that the GPUs decided. */
-static lk_status measure(struct tuning *tuning, lk_error *err) {
+static lk_status tune_measure(struct tuning *tuning, lk_error *err) {
 	int last = tuning->p->axis_count - 1,
 		top = tuning->request->top > 0 ? tuning->request->top : TOP;
 	const char *sizes = tuning->request->sizes ? tuning->request->sizes : "",
 			   *axis = tuning->p->axes[last].name;
 	if (!tuning->request->measure) return LK_OK;
-	if (!names(sizes, axis))
+	if (!tune_names(sizes, axis))
 		sizes = lk_arena_printf(&tuning->arena, "%s%s%s=%lld", sizes, *sizes ? "," : "", axis,
 		                        (long long)tuning->sizes.symbol[last]);
 	if (!sizes) return lk_oom(err);
@@ -149,14 +149,14 @@ static lk_status measure(struct tuning *tuning, lk_error *err) {
 	                         tuning->request->seed, err);
 }
 
-static lk_status look(struct tuning *tuning, lk_error *err) {
+static lk_status tune_look(struct tuning *tuning, lk_error *err) {
 	lk_search_free(&tuning->search);
 	tuning->options.only_plain = false;
 	LK_TRY(lk_search_run(tuning->p, &tuning->options, &tuning->search, err));
-	return measure(tuning, err);
+	return tune_measure(tuning, err);
 }
 
-static lk_status remember(struct tuning *tuning, const char *where, lk_error *err) {
+static lk_status tune_remember(struct tuning *tuning, const char *where, lk_error *err) {
 	const lk_found *best = &tuning->search.found.at[0];
 	const char *text = lk_wisdom_text(&tuning->wisdom.arena, &best->schedule);
 	lk_wise entry = {tuning->search.plain_hash,         where, best->measured, best->time.seconds,
@@ -166,8 +166,8 @@ static lk_status remember(struct tuning *tuning, const char *where, lk_error *er
 	return lk_wisdom_write(&tuning->wisdom, tuning->request->wisdom, err);
 }
 
-static lk_status find(struct tuning *tuning, lk_error *err) {
-	if (!tuning->request->wisdom) return look(tuning, err);
+static lk_status tune_find(struct tuning *tuning, lk_error *err) {
+	if (!tuning->request->wisdom) return tune_look(tuning, err);
 	LK_TRY(lk_wisdom_read(tuning->request->wisdom, &tuning->wisdom, err));
 	const char *where =
 		lk_wisdom_where(&tuning->wisdom, tuning->p, &tuning->sizes, &tuning->cluster);
@@ -178,8 +178,8 @@ static lk_status find(struct tuning *tuning, lk_error *err) {
 	if (entry && (entry->measured || !tuning->request->measure))
 		LK_TRY(recall(tuning, entry, &tuning->tuned.remembered, err));
 	if (tuning->tuned.remembered) return LK_OK;
-	LK_TRY(look(tuning, err));
-	return remember(tuning, where, err);
+	LK_TRY(tune_look(tuning, err));
+	return tune_remember(tuning, where, err);
 }
 
 /* ---- the file's own schedules ---- */
@@ -216,12 +216,12 @@ static lk_status verify(struct tuning *tuning, lk_error *err) {
 
 static lk_status tune(struct tuning *tuning, FILE *out, lk_error *err) {
 	if (tuning->request->calibration) LK_TRY(lk_calibration_use(tuning->request->calibration, err));
-	LK_TRY(read_cluster(tuning, err));
-	LK_TRY(check_ranks(tuning, err));
+	LK_TRY(tune_read_cluster(tuning, err));
+	LK_TRY(tune_check_ranks(tuning, err));
 	tuning->options = (lk_search_options){.cluster = &tuning->cluster,
 	                                      .sizes = &tuning->sizes,
 	                                      .programs = tuning->request->programs};
-	LK_TRY(find(tuning, err));
+	LK_TRY(tune_find(tuning, err));
 	LK_TRY(time_own(tuning, err));
 	LK_TRY(verify(tuning, err));
 	tuning->tuned.p = tuning->p, tuning->tuned.sizes = &tuning->sizes,

@@ -23,8 +23,8 @@ static void both_directions(const lk_graph *graph, lk_costs *costs) {
 		}
 }
 
-static lk_status split(const lk_graph *graph, const lk_sim_result *sim, lk_timed *out,
-                       lk_error *err) {
+static lk_status timed_split(const lk_graph *graph, const lk_sim_result *sim, lk_timed *out,
+                             lk_error *err) {
 	lk_intervals busy = {0};
 	lk_status status = LK_OK;
 	for (size_t i = 0; i < sim->events.count && status == LK_OK; i++) {
@@ -41,8 +41,8 @@ static lk_status split(const lk_graph *graph, const lk_sim_result *sim, lk_timed
 	return status;
 }
 
-static lk_status simulate(lk_arena *arena, const lk_graph *graph, const lk_costs *costs,
-                          lk_timed *out, lk_error *err) {
+static lk_status timed_simulate(lk_arena *arena, const lk_graph *graph, const lk_costs *costs,
+                                lk_timed *out, lk_error *err) {
 	lk_sim_options options = {.contention = true, .record_count = graph->ranks.stages};
 	lk_sim_result sim = {0};
 	uint32_t *record = LK_ARRAY(arena, uint32_t, graph->ranks.stages);
@@ -53,7 +53,7 @@ static lk_status simulate(lk_arena *arena, const lk_graph *graph, const lk_costs
 	if (status == LK_OK) {
 		out->seconds = (double)sim.step_ps / LK_PS_PER_S;
 		out->operations = sim.operations;
-		status = split(graph, &sim, out, err);
+		status = timed_split(graph, &sim, out, err);
 	}
 	lk_sim_result_free(&sim);
 	return status;
@@ -80,7 +80,7 @@ lk_status lk_time_steps(const lc_steps *steps, const lc_sizes *sizes, const lk_c
 	if (status == LK_OK && cluster->node[0].device->arch == LK_ARCH_CPU)
 		lk_timed_on_hosts(graph, cluster, &costs);
 	if (status == LK_OK) both_directions(graph, &costs);
-	if (status == LK_OK) status = simulate(&arena, graph, &costs, out, err);
+	if (status == LK_OK) status = timed_simulate(&arena, graph, &costs, out, err);
 	lk_graph_free(graph);
 	lk_arena_free(&arena);
 	return status;

@@ -15,7 +15,7 @@ struct members {
 	uint32_t ranks, first, step;
 };
 
-static struct members group_of(const lk_graph *graph, const lk_cluster *cluster, uint32_t op) {
+static struct members host_group_of(const lk_graph *graph, const lk_cluster *cluster, uint32_t op) {
 	unsigned kind = graph->ops.group[op];
 	if (kind != LK_GROUP_TEAM)
 		return (struct members){graph, cluster, graph->ranks.group[kind].size, 0,
@@ -27,7 +27,7 @@ static struct members group_of(const lk_graph *graph, const lk_cluster *cluster,
 	                        (b - a) * graph->ranks.chains};
 }
 
-static lk_group_shape shape_of(const struct members *members) {
+static lk_group_shape host_shape_of(const struct members *members) {
 	int nodes = 0, last = -1, most = 0, run = 0;
 	lk_place place = {0};
 	for (uint32_t i = 0; i < members->ranks; i++) {
@@ -45,7 +45,7 @@ static lk_group_shape shape_of(const struct members *members) {
 	                        .oversubscription = members->cluster->oversubscription};
 }
 
-static lk_coll_kind kind_of(unsigned kind) {
+static lk_coll_kind host_kind_of(unsigned kind) {
 	switch (kind) {
 	case LK_OP_ALLREDUCE: return LK_COLL_ALLREDUCE;
 	case LK_OP_ALLGATHER: return LK_COLL_ALLGATHER;
@@ -59,9 +59,9 @@ static lk_coll_kind kind_of(unsigned kind) {
 void lk_timed_on_hosts(const lk_graph *graph, const lk_cluster *cluster, lk_costs *costs) {
 	for (uint32_t op = 0; op < graph->ops.count; op++) {
 		if (!lk_op_is_comm(graph->ops.kind[op])) continue;
-		struct members m = group_of(graph, cluster, op);
-		lk_group_shape shape = shape_of(&m);
-		double seconds = lk_host_collective(LK_HOST_MPI, kind_of(graph->ops.kind[op]), &shape,
+		struct members m = host_group_of(graph, cluster, op);
+		lk_group_shape shape = host_shape_of(&m);
+		double seconds = lk_host_collective(LK_HOST_MPI, host_kind_of(graph->ops.kind[op]), &shape,
 		                                    graph->ops.bytes[op])
 		                     .seconds;
 		for (uint32_t v = 0; v < costs->variants; v++) {

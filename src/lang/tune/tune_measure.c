@@ -14,7 +14,7 @@ struct measuring {
 	lk_arena arena;
 };
 
-static lk_status add_variant(struct measuring *measuring, int found, lk_error *err) {
+static lk_status measure_add_variant(struct measuring *measuring, int found, lk_error *err) {
 	const lc_schedule *schedule = found >= 0 ? &measuring->search->found.at[found].schedule : NULL;
 	lc_variant *variant = &measuring->variants[measuring->count];
 	lc_program *program = NULL;
@@ -31,35 +31,37 @@ static lk_status add_variant(struct measuring *measuring, int found, lk_error *e
 	return LK_OK;
 }
 
-static lk_status add_variants(struct measuring *measuring, int top, lk_error *err) {
+static lk_status measure_add_variants(struct measuring *measuring, int top, lk_error *err) {
 	measuring->variants = LK_ARRAY(&measuring->arena, lc_variant, (size_t)top + 1);
 	measuring->found = LK_ARRAY(&measuring->arena, int, (size_t)top + 1);
 	if (!measuring->variants || !measuring->found) return lk_oom(err);
-	LK_TRY(add_variant(measuring, -1, err));
+	LK_TRY(measure_add_variant(measuring, -1, err));
 	for (int i = 0; i < top && i < (int)measuring->search->found.count; i++)
-		if (measuring->search->found.at[i].schedule.count) LK_TRY(add_variant(measuring, i, err));
+		if (measuring->search->found.at[i].schedule.count)
+			LK_TRY(measure_add_variant(measuring, i, err));
 	return LK_OK;
 }
 
-static int compare(const void *a, const void *b) {
+static int measure_compare(const void *a, const void *b) {
 	const lk_found *x = a, *y = b;
 	if (x->measured != y->measured) return x->measured ? -1 : 1;
 	return x->time.seconds < y->time.seconds ? -1 : x->time.seconds > y->time.seconds;
 }
 
-static void set(lk_found *found, double seconds) {
+static void measure_set(lk_found *found, double seconds) {
 	if (!found->measured) found->simulated_s = found->time.seconds;
 	found->time.seconds = seconds, found->measured = true;
 }
 
-static void take(struct measuring *measuring, const lc_bench_result *result) {
+static void measure_take(struct measuring *measuring, const lc_bench_result *result) {
 	lk_search *search = measuring->search;
 	for (int i = 0; i < result->count; i++)
-		set(measuring->found[i] >= 0 ? &search->found.at[measuring->found[i]] : &search->plain,
-		    result->rows[i].time.median);
+		measure_set(measuring->found[i] >= 0 ? &search->found.at[measuring->found[i]]
+		                                     : &search->plain,
+		            result->rows[i].time.median);
 	for (size_t i = 0; i < search->found.count; i++)
 		if (search->found.at[i].schedule.count == 0) search->found.at[i] = search->plain;
-	qsort(search->found.at, search->found.count, sizeof *search->found.at, compare);
+	qsort(search->found.at, search->found.count, sizeof *search->found.at, measure_compare);
 }
 
 lk_status lk_search_measure(const lc_program *program, lk_search *search, int top,
@@ -67,9 +69,9 @@ lk_status lk_search_measure(const lc_program *program, lk_search *search, int to
 	struct measuring m = {.p = program, .search = search};
 	lc_bench_options o = {.sizes = sizes, .set = settings, .seed = seed};
 	lc_bench_result result = {0};
-	lk_status status = add_variants(&m, top, err);
+	lk_status status = measure_add_variants(&m, top, err);
 	if (status == LK_OK) status = lc_bench(program, m.variants, m.count, &o, &result, err);
-	if (status == LK_OK) take(&m, &result);
+	if (status == LK_OK) measure_take(&m, &result);
 	lc_bench_free(&result);
 	for (int i = 0; i < m.count; i++) {
 		lc_steps_free((lc_steps *)(uintptr_t)m.variants[i].steps);

@@ -12,21 +12,21 @@ static int shown(const lk_tuned *tuned) {
 	                                                       : tuned->top;
 }
 
-static char *schedule_text(const lc_schedule *schedule, lk_arena *arena) {
+static char *tune_print_schedule_text(const lc_schedule *schedule, lk_arena *arena) {
 	char *text = schedule->count ? lk_wisdom_text(arena, schedule) : NULL;
 	return text ? text : (char *)(uintptr_t) "plain";
 }
 
 /* `name`: of a schedule of the file, or NULL. */
-static void put_row(const lk_tuned *tuned, const char *rank, const char *name,
-                    const lk_found *found, lk_arena *arena, FILE *out) {
+static void tune_print_put_row(const lk_tuned *tuned, const char *rank, const char *name,
+                               const lk_found *found, lk_arena *arena, FILE *out) {
 	char time[32], compute[32], exposed[32], simulated[32];
 	fprintf(out, "%5s  %-10s %-10s %-10s %6.2fx  %s%s%s%s", rank,
 	        lk_format_seconds(found->time.seconds, time, sizeof time),
 	        lk_format_seconds(found->time.compute_s, compute, sizeof compute),
 	        lk_format_seconds(found->time.exposed_s, exposed, sizeof exposed),
 	        tuned->search->plain.time.seconds / found->time.seconds, name ? name : "",
-	        name ? ": " : "", schedule_text(&found->schedule, arena),
+	        name ? ": " : "", tune_print_schedule_text(&found->schedule, arena),
 	        found->measured ? "  (measured" : "");
 	if (found->measured && found->simulated_s > 0)
 		fprintf(out, "; simulated %s",
@@ -34,7 +34,7 @@ static void put_row(const lk_tuned *tuned, const char *rank, const char *name,
 	fputs(found->measured ? ")\n" : "\n", out);
 }
 
-static void put_sizes(const lk_tuned *tuned, FILE *out) {
+static void tune_print_put_sizes(const lk_tuned *tuned, FILE *out) {
 	const lc_program *program = tuned->p;
 	for (int a = 0; a < program->axis_count; a++)
 		fprintf(out, "%s%s=%lld", a ? "," : "", program->axes[a].name,
@@ -49,7 +49,7 @@ static void put_sizes(const lk_tuned *tuned, FILE *out) {
 	}
 }
 
-static void put_search(const lk_tuned *tuned, FILE *out) {
+static void tune_print_put_search(const lk_tuned *tuned, FILE *out) {
 	const lk_search *search = tuned->search;
 	char time[32];
 	if (tuned->remembered) {
@@ -66,7 +66,7 @@ static void put_search(const lk_tuned *tuned, FILE *out) {
 		        search->looked);
 }
 
-static void put_verdict(const lk_tuned *tuned, FILE *out) {
+static void tune_print_put_verdict(const lk_tuned *tuned, FILE *out) {
 	const lc_verdict *verdict = &tuned->verdict;
 	if (!tuned->verified) return;
 	if (!verdict->equal) {
@@ -90,24 +90,24 @@ void lk_tuned_text(const lk_tuned *tuned, FILE *out) {
 	lk_arena arena = LK_ARENA_INIT;
 	char rank[16];
 	fprintf(out, "program %s, ", tuned->p->name);
-	put_sizes(tuned, out);
+	tune_print_put_sizes(tuned, out);
 	fprintf(out, ", on %s\n", tuned->cluster->text);
 	for (size_t i = 0; i < tuned->warning_count; i++) {
 		char shown_text[512];
 		fprintf(out, "warning: %s\n", lk_escape(tuned->warnings[i], shown_text, sizeof shown_text));
 	}
-	put_search(tuned, out);
+	tune_print_put_search(tuned, out);
 	fprintf(out, "\n%5s  %-10s %-10s %-10s %7s  %s\n", "rank", "time", "compute", "exposed", "gain",
 	        "schedule");
 	for (int i = 0; i < shown(tuned); i++) {
 		snprintf(rank, sizeof rank, "%d", i + 1);
-		put_row(tuned, rank, NULL, &tuned->search->found.at[i], &arena, out);
+		tune_print_put_row(tuned, rank, NULL, &tuned->search->found.at[i], &arena, out);
 	}
-	put_row(tuned, "", NULL, &tuned->search->plain, &arena, out);
+	tune_print_put_row(tuned, "", NULL, &tuned->search->plain, &arena, out);
 	for (int i = 0; i < tuned->own_count; i++)
-		put_row(tuned, "file", tuned->own[i].schedule.name, &tuned->own[i], &arena, out);
+		tune_print_put_row(tuned, "file", tuned->own[i].schedule.name, &tuned->own[i], &arena, out);
 	fputc('\n', out);
-	put_verdict(tuned, out);
+	tune_print_put_verdict(tuned, out);
 	if (tuned->search->found.at[0].schedule.count) {
 		fputc('\n', out);
 		lc_print_schedule(tuned->p, &tuned->search->found.at[0].schedule, out);
@@ -126,7 +126,7 @@ static void json_found(lk_json_writer *writer, const lk_tuned *tuned, const char
 	lk_json_put_bool(writer, "measured", found->measured);
 	if (found->measured && found->simulated_s > 0)
 		lk_json_put_number(writer, "simulated_s", found->simulated_s);
-	lk_json_put_text(writer, "schedule", schedule_text(&found->schedule, arena));
+	lk_json_put_text(writer, "schedule", tune_print_schedule_text(&found->schedule, arena));
 	lk_json_object_end(writer);
 }
 

@@ -37,7 +37,7 @@ struct searcher {
 	double work; /* as LK_TUNE_WORK counts it */
 };
 
-static double now_s(void) {
+static double search_now_s(void) {
 	struct timespec t;
 	clock_gettime(CLOCK_MONOTONIC, &t);
 	return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
@@ -96,20 +96,20 @@ static lk_status time_program(const struct searcher *searcher, const lc_program 
 
 /* ---- candidates ---- */
 
-static bool seen(const struct searcher *searcher, uint64_t hash) {
+static bool search_seen(const struct searcher *searcher, uint64_t hash) {
 	for (size_t i = 0; i < searcher->all.count; i++)
 		if (searcher->all.at[i].hash == hash) return true;
 	return false;
 }
 
 /* Takes the program: it is kept or freed. A program that cannot become steps is none. */
-static lk_status consider(struct searcher *searcher, lc_program *program, int parent,
-                          const lc_directive *directive, bool open, lk_error *err) {
+static lk_status search_consider(struct searcher *searcher, lc_program *program, int parent,
+                                 const lc_directive *directive, bool open, lk_error *err) {
 	struct candidate c = {
 		.parent = parent, .p = program, .hash = lc_program_hash(program), .open = open};
 	if (directive) c.last = *directive, c.depth = searcher->all.at[parent].depth + 1;
 	lk_status status = LK_OK;
-	if (seen(searcher, c.hash)) searcher->s->known++;
+	if (search_seen(searcher, c.hash)) searcher->s->known++;
 	else if ((status = time_program(searcher, program, false, &c.time, &c.chunks, err)) ==
 	             LK_ERR_INPUT &&
 	         directive)
@@ -132,7 +132,7 @@ static lk_status try_move(struct searcher *searcher, int from, lc_directive *dir
 	double values = (double)searcher->all.at[from].p->nodes.count;
 	searcher->work += values * values;
 	lk_status status = lc_rewrite(searcher->all.at[from].p, directive, &program, &why);
-	if (status == LK_OK) return consider(searcher, program, from, directive, open, err);
+	if (status == LK_OK) return search_consider(searcher, program, from, directive, open, err);
 	if (status != LK_ERR_INPUT) return *err = why, status;
 	searcher->s->refused++;
 	return LK_OK;
@@ -156,7 +156,7 @@ static bool enough(const struct searcher *searcher) {
 	       searcher->s->operations >= LK_TUNE_OPERATIONS || searcher->work >= LK_TUNE_WORK;
 }
 
-static lk_status expand(struct searcher *searcher, int from, lk_error *err) {
+static lk_status search_expand(struct searcher *searcher, int from, lk_error *err) {
 	lc_moves moves = {0};
 	lk_status status = lc_rewrite_moves(searcher->all.at[from].p, searcher->nodes, &moves, err);
 	size_t i = 0;
@@ -173,7 +173,7 @@ static lk_status expand(struct searcher *searcher, int from, lk_error *err) {
 }
 
 /* Faster; of equally fast ones the simpler, then the earlier. */
-static bool before(const struct candidate *a, const struct candidate *b) {
+static bool search_before(const struct candidate *a, const struct candidate *b) {
 	if (a->time.seconds != b->time.seconds) return a->time.seconds < b->time.seconds;
 	return a->depth < b->depth;
 }
@@ -187,15 +187,15 @@ static bool rewritten(const struct candidate *candidate) {
 	       candidate->last.kind == LC_HIERARCHICAL;
 }
 
-static bool sooner(const struct candidate *a, const struct candidate *b) {
-	return rewritten(a) != rewritten(b) ? rewritten(a) : before(a, b);
+static bool search_sooner(const struct candidate *a, const struct candidate *b) {
+	return rewritten(a) != rewritten(b) ? rewritten(a) : search_before(a, b);
 }
 
 static int next_candidate(const struct searcher *searcher) {
 	int best = -1;
 	for (size_t i = 0; i < searcher->all.count; i++)
 		if (!searcher->all.at[i].expanded &&
-		    (best < 0 || sooner(&searcher->all.at[i], &searcher->all.at[best])))
+		    (best < 0 || search_sooner(&searcher->all.at[i], &searcher->all.at[best])))
 			best = (int)i;
 	return best;
 }
@@ -219,8 +219,8 @@ static lk_status found_of(struct searcher *searcher, int id, int64_t chunks, lk_
 }
 
 /* The fastest, with the best number of chunks for their overlaps. */
-static lk_status refine(struct searcher *searcher, struct candidate *candidate, int id,
-                        lk_error *err) {
+static lk_status search_refine(struct searcher *searcher, struct candidate *candidate, int id,
+                               lk_error *err) {
 	lk_found open;
 	lc_program *program = NULL;
 	if (!candidate->chunks) return LK_OK;
@@ -232,22 +232,22 @@ static lk_status refine(struct searcher *searcher, struct candidate *candidate, 
 	return status;
 }
 
-static int compare(const void *a, const void *b) {
+static int search_compare(const void *a, const void *b) {
 	const struct candidate *x = *(struct candidate *const *)a, *y = *(struct candidate *const *)b;
 	if (x->time.seconds != y->time.seconds) return x->time.seconds < y->time.seconds ? -1 : 1;
 	if (x->depth != y->depth) return x->depth < y->depth ? -1 : 1;
 	return x < y ? -1 : x > y;
 }
 
-static lk_status collect(struct searcher *searcher, lk_error *err) {
+static lk_status search_collect(struct searcher *searcher, lk_error *err) {
 	size_t count = searcher->all.count;
 	struct candidate **order = LK_ARRAY(&searcher->s->arena, struct candidate *, count);
 	if (!order || !lk_reserve(&searcher->s->found, count)) return lk_oom(err);
 	for (size_t i = 0; i < count; i++) order[i] = &searcher->all.at[i];
-	qsort(order, count, sizeof *order, compare);
+	qsort(order, count, sizeof *order, search_compare);
 	for (size_t i = 0; i < count && i < REFINED; i++)
-		LK_TRY(refine(searcher, order[i], (int)(order[i] - searcher->all.at), err));
-	qsort(order, count, sizeof *order, compare);
+		LK_TRY(search_refine(searcher, order[i], (int)(order[i] - searcher->all.at), err));
+	qsort(order, count, sizeof *order, search_compare);
 	for (size_t i = 0; i < count; i++) {
 		lk_found *out = &searcher->s->found.at[searcher->s->found.count++];
 		LK_TRY(found_of(searcher, (int)(order[i] - searcher->all.at), order[i]->chunks, out, err));
@@ -257,18 +257,18 @@ static lk_status collect(struct searcher *searcher, lk_error *err) {
 	return LK_OK;
 }
 
-static lk_status search(struct searcher *searcher, lk_error *err) {
+static lk_status tune_tune_search(struct searcher *searcher, lk_error *err) {
 	lc_program *plain = NULL;
 	LK_TRY(lc_rewrite_all(searcher->origin, NULL, &plain, err));
-	LK_TRY(consider(searcher, plain, -1, NULL, false, err));
+	LK_TRY(search_consider(searcher, plain, -1, NULL, false, err));
 	for (int next; !searcher->o->only_plain && (next = next_candidate(searcher)) >= 0;) {
 		if (enough(searcher)) {
 			searcher->s->capped = true;
 			break;
 		}
-		LK_TRY(expand(searcher, next, err));
+		LK_TRY(search_expand(searcher, next, err));
 	}
-	return collect(searcher, err);
+	return search_collect(searcher, err);
 }
 
 static void open_search(struct searcher *searcher, const lc_program *program,
@@ -287,12 +287,12 @@ static void open_search(struct searcher *searcher, const lc_program *program,
 lk_status lk_search_run(const lc_program *program, const lk_search_options *options, lk_search *out,
                         lk_error *err) {
 	struct searcher x;
-	double begin = now_s();
+	double begin = search_now_s();
 	open_search(&x, program, options, out);
-	lk_status status = search(&x, err);
+	lk_status status = tune_tune_search(&x, err);
 	for (size_t i = 0; i < x.all.count; i++) lc_program_free(x.all.at[i].p);
 	lk_vec_free(&x.all);
-	out->seconds = now_s() - begin;
+	out->seconds = search_now_s() - begin;
 	return status;
 }
 

@@ -28,8 +28,8 @@ static const char head[] = "# lockstep wisdom 1";
 
 /* ---- reading ---- */
 
-static lk_status warn(lk_wisdom *wisdom, const char *path, int line, const char *why,
-                      lk_error *err) {
+static lk_status wisdom_warn(lk_wisdom *wisdom, const char *path, int line, const char *why,
+                             lk_error *err) {
 	if (wisdom->warnings.count > WARNINGS) return LK_OK;
 	bool last = wisdom->warnings.count == WARNINGS;
 	if (!lk_push(&wisdom->warnings)) return lk_oom(err);
@@ -79,7 +79,7 @@ static lk_status read_lines(lk_wisdom *wisdom, const char *path, char *text, lk_
 		if (*line == '\0' || *line == '#') continue;
 		const char *why = wisdom->entries.count == ENTRIES ? "there are too many entries"
 		                                                   : read_entry(line, &entry);
-		if (why) LK_TRY(warn(wisdom, path, number, why, err));
+		if (why) LK_TRY(wisdom_warn(wisdom, path, number, why, err));
 		else LK_TRY(lk_wisdom_keep(wisdom, &entry, err));
 	}
 	return LK_OK;
@@ -156,7 +156,7 @@ lk_status lk_wisdom_write(const lk_wisdom *wisdom, const char *path, lk_error *e
 /* ---- keys ---- */
 
 /* A list's sizes, of which there may be thousands, as their number and hash. */
-static void put_list(const int64_t *sizes, int64_t count, FILE *out) {
+static void wisdom_put_list(const int64_t *sizes, int64_t count, FILE *out) {
 	uint64_t hash = 0xcbf29ce484222325u;
 	for (int64_t i = 0; i < count; i++) hash = (hash ^ (uint64_t)sizes[i]) * 0x100000001b3u;
 	fprintf(out, "%lldx%016llx", (long long)count, (unsigned long long)hash);
@@ -168,7 +168,8 @@ static void put_where(const lc_program *program, const lc_sizes *sizes, const lk
 		fprintf(out, "%s%s=%lld", a ? "," : "", program->axes[a].name, (long long)sizes->symbol[a]);
 	for (int d = 0; d < program->named_count; d++) {
 		fprintf(out, ",%s=", program->named[d].name);
-		if (sizes->each[d]) put_list(sizes->each[d], sizes->items[program->named[d].list], out);
+		if (sizes->each[d])
+			wisdom_put_list(sizes->each[d], sizes->items[program->named[d].list], out);
 		else fprintf(out, "%lld", (long long)sizes->symbol[LC_AXES + d]);
 	}
 	for (size_t i = 0; i < sizes->indices.count; i++)

@@ -14,7 +14,7 @@ enum {
 	POWER_LIMIT = 16
 };
 
-static int64_t common_divisor(int64_t a, int64_t b) {
+static int64_t dims_common_divisor(int64_t a, int64_t b) {
 	while (b != 0) {
 		int64_t rest = a % b;
 		a = b;
@@ -34,33 +34,33 @@ static lk_status too_large(lk_error *err) {
 	               POWER_LIMIT);
 }
 
-static lk_status reduce(lc_term *term, lk_error *err) {
+static lk_status dims_reduce(lc_term *term, lk_error *err) {
 	if (term->number == INT64_MIN || term->divisor == INT64_MIN) return too_large(err);
 	if (term->divisor == 1) return LK_OK;
-	int64_t common = common_divisor(term->number, term->divisor);
+	int64_t common = dims_common_divisor(term->number, term->divisor);
 	if (common > 1) term->number /= common, term->divisor /= common;
 	return LK_OK;
 }
 
 /* x += y, of like terms. */
-static lk_status join(lc_term *x, const lc_term *y, lk_error *err) {
+static lk_status dims_join(lc_term *x, const lc_term *y, lk_error *err) {
 	int64_t a, b;
 	if (__builtin_mul_overflow(x->number, y->divisor, &a) ||
 	    __builtin_mul_overflow(y->number, x->divisor, &b) ||
 	    __builtin_add_overflow(a, b, &x->number) ||
 	    __builtin_mul_overflow(x->divisor, y->divisor, &x->divisor))
 		return too_large(err);
-	return reduce(x, err);
+	return dims_reduce(x, err);
 }
 
 /* The id of a sum; `terms` is sorted and joined in place. */
-static lk_status intern(lc_program *program, lc_term *terms, int count, lc_dim *out,
-                        lk_error *err) {
+static lk_status dims_intern(lc_program *program, lc_term *terms, int count, lc_dim *out,
+                             lk_error *err) {
 	int kept = 0;
 	qsort(terms, (size_t)count, sizeof *terms, by_power);
 	for (int i = 0; i < count; i++) {
 		if (kept && by_power(&terms[kept - 1], &terms[i]) == 0)
-			LK_TRY(join(&terms[kept - 1], &terms[i], err));
+			LK_TRY(dims_join(&terms[kept - 1], &terms[i], err));
 		else terms[kept++] = terms[i];
 		if (terms[kept - 1].number == 0) kept--;
 	}
@@ -85,22 +85,22 @@ static lk_status intern(lc_program *program, lc_term *terms, int count, lc_dim *
 
 lk_status lc_dim_number(lc_program *program, int64_t number, lc_dim *out, lk_error *err) {
 	lc_term t = {.number = number, .divisor = 1};
-	return intern(program, &t, 1, out, err);
+	return dims_intern(program, &t, 1, out, err);
 }
 
-static lk_status symbol(lc_program *program, int which, lc_dim *out, lk_error *err) {
+static lk_status dims_symbol(lc_program *program, int which, lc_dim *out, lk_error *err) {
 	lc_term t = {.number = 1, .divisor = 1};
 	t.power[which] = 1;
-	return intern(program, &t, 1, out, err);
+	return dims_intern(program, &t, 1, out, err);
 }
 
 lk_status lc_dim_named(lc_program *program, int named, lc_dim *out, lk_error *err) {
-	return symbol(program, LC_AXES + named, out, err);
+	return dims_symbol(program, LC_AXES + named, out, err);
 }
 
 lk_status lc_dim_axis(lc_program *program, int axis, lc_dim *out, lk_error *err) {
 	if (program->axes[axis].size) return lc_dim_number(program, program->axes[axis].size, out, err);
-	return symbol(program, axis, out, err);
+	return dims_symbol(program, axis, out, err);
 }
 
 lk_status lc_dim_plus(lc_program *program, lc_dim a, lc_dim b, int sign, lc_dim *out,
@@ -113,11 +113,11 @@ lk_status lc_dim_plus(lc_program *program, lc_dim a, lc_dim b, int sign, lc_dim 
 		terms[count] = program->dims.at[b].terms[i];
 		terms[count++].number *= sign; /* reduce() keeps INT64_MIN out */
 	}
-	return intern(program, terms, count, out, err);
+	return dims_intern(program, terms, count, out, err);
 }
 
-static lk_status multiply(const lc_term *x, const lc_term *y, int sign, lc_term *out,
-                          lk_error *err) {
+static lk_status dims_multiply(const lc_term *x, const lc_term *y, int sign, lc_term *out,
+                               lk_error *err) {
 	int64_t up = sign > 0 ? y->number : y->divisor, down = sign > 0 ? y->divisor : y->number;
 	if (__builtin_mul_overflow(x->number, up, &out->number) ||
 	    __builtin_mul_overflow(x->divisor, down, &out->divisor))
@@ -131,7 +131,7 @@ static lk_status multiply(const lc_term *x, const lc_term *y, int sign, lc_term 
 		if (power > POWER_LIMIT || power < -POWER_LIMIT) return too_large(err);
 		out->power[s] = (int8_t)power;
 	}
-	return reduce(out, err);
+	return dims_reduce(out, err);
 }
 
 lk_status lc_dim_times(lc_program *program, lc_dim a, lc_dim b, lc_dim *out, lk_error *err) {
@@ -139,9 +139,9 @@ lk_status lc_dim_times(lc_program *program, lc_dim a, lc_dim b, lc_dim *out, lk_
 	int count = 0;
 	for (int i = 0; i < program->dims.at[a].count; i++)
 		for (int j = 0; j < program->dims.at[b].count; j++)
-			LK_TRY(multiply(&program->dims.at[a].terms[i], &program->dims.at[b].terms[j], 1,
-			                &terms[count++], err));
-	return intern(program, terms, count, out, err);
+			LK_TRY(dims_multiply(&program->dims.at[a].terms[i], &program->dims.at[b].terms[j], 1,
+			                     &terms[count++], err));
+	return dims_intern(program, terms, count, out, err);
 }
 
 lk_status lc_dim_over(lc_program *program, lc_dim a, lc_dim b, int line, int column, lc_dim *out,
@@ -154,12 +154,12 @@ lk_status lc_dim_over(lc_program *program, lc_dim a, lc_dim b, int line, int col
 	LK_TRY(lc_divides(program, a, b, line, column, err));
 	int count = program->dims.at[a].count;
 	for (int i = 0; i < count; i++)
-		LK_TRY(multiply(&program->dims.at[a].terms[i], &program->dims.at[b].terms[0], -1, &terms[i],
-		                err));
-	return intern(program, terms, count, out, err);
+		LK_TRY(dims_multiply(&program->dims.at[a].terms[i], &program->dims.at[b].terms[0], -1,
+		                     &terms[i], err));
+	return dims_intern(program, terms, count, out, err);
 }
 
-static bool plain(const lc_term *term) {
+static bool dims_plain(const lc_term *term) {
 	for (int s = 0; s < LC_SYMBOLS; s++)
 		if (term->power[s]) return false;
 	return term->divisor == 1;
@@ -167,7 +167,7 @@ static bool plain(const lc_term *term) {
 
 bool lc_dim_known(const lc_program *program, lc_dim d, int64_t *value) {
 	const lc_dim_sum *sum = &program->dims.at[d];
-	if (sum->count > 1 || (sum->count == 1 && !plain(sum->terms))) return false;
+	if (sum->count > 1 || (sum->count == 1 && !dims_plain(sum->terms))) return false;
 	*value = sum->count ? sum->terms[0].number : 0;
 	return true;
 }
@@ -191,11 +191,11 @@ static lk_status term_value(const lc_term *term, const int64_t *size, lc_term *o
 		}
 		for (int i = 0; i < term->power[s]; i++) {
 			if (__builtin_mul_overflow(out->number, size[s], &out->number)) return too_large(err);
-			LK_TRY(reduce(out, err));
+			LK_TRY(dims_reduce(out, err));
 		}
 		for (int i = 0; i < -term->power[s]; i++) {
 			if (__builtin_mul_overflow(out->divisor, size[s], &out->divisor)) return too_large(err);
-			LK_TRY(reduce(out, err));
+			LK_TRY(dims_reduce(out, err));
 		}
 	}
 	return out->divisor > 0 ? LK_OK : too_large(err);
@@ -208,7 +208,7 @@ lk_status lc_dim_value(const lc_program *program, lc_dim d, const int64_t size[L
 	sum.number = 0, sum.divisor = 1;
 	for (int i = 0; i < program->dims.at[d].count; i++) {
 		LK_TRY(term_value(&program->dims.at[d].terms[i], size, &one, err));
-		LK_TRY(join(&sum, &one, err));
+		LK_TRY(dims_join(&sum, &one, err));
 	}
 	*out = sum.number;
 	if (sum.divisor == 1 && sum.number >= 1) return LK_OK;
@@ -219,14 +219,14 @@ lk_status lc_dim_value(const lc_program *program, lc_dim d, const int64_t size[L
 }
 
 /* size(axis)^power becomes (size(axis) * ranks)^power; axes behind it have one number more. */
-static lk_status refine(lc_term *term, int axis, int64_t ranks, lk_error *err) {
+static lk_status dims_refine(lc_term *term, int axis, int64_t ranks, lk_error *err) {
 	for (int i = 0; i < term->power[axis]; i++) {
 		if (__builtin_mul_overflow(term->number, ranks, &term->number)) return too_large(err);
-		LK_TRY(reduce(term, err));
+		LK_TRY(dims_reduce(term, err));
 	}
 	for (int i = 0; i < -term->power[axis]; i++) {
 		if (__builtin_mul_overflow(term->divisor, ranks, &term->divisor)) return too_large(err);
-		LK_TRY(reduce(term, err));
+		LK_TRY(dims_reduce(term, err));
 	}
 	for (int s = LC_AXES - 1; s > axis + 1; s--) term->power[s] = term->power[s - 1];
 	if (axis + 1 < LC_AXES) term->power[axis + 1] = 0;
@@ -239,7 +239,7 @@ lk_status lc_dims_refine(lc_program *program, int axis, int64_t ranks, lk_error 
 		lc_term *terms = LK_ARRAY(&program->file->arena, lc_term, (size_t)sum->count);
 		if (!terms) return lk_oom(err);
 		memcpy(terms, sum->terms, sizeof *terms * (size_t)sum->count);
-		for (int k = 0; k < sum->count; k++) LK_TRY(refine(&terms[k], axis, ranks, err));
+		for (int k = 0; k < sum->count; k++) LK_TRY(dims_refine(&terms[k], axis, ranks, err));
 		sum->terms = terms; /* the order of terms stays: all have the same new column */
 	}
 	return LK_OK;
@@ -260,7 +260,7 @@ static void factor(const lc_program *program, int s, FILE *out) {
 	else fputs(program->named[s - LC_AXES].name, out);
 }
 
-static void term(const lc_program *program, const lc_term *t, bool first, FILE *out) {
+static void dims_term(const lc_program *program, const lc_term *t, bool first, FILE *out) {
 	int64_t number = t->number < 0 ? -t->number : t->number;
 	bool begun = false;
 	if (t->number < 0) fputc('-', out); /* behind a 0 if it is the first: sizes have no sign */
@@ -280,7 +280,7 @@ static void term(const lc_program *program, const lc_term *t, bool first, FILE *
 void lc_dim_print(const lc_program *program, lc_dim d, FILE *out) {
 	const lc_dim_sum *sum = &program->dims.at[d];
 	if (sum->count == 0 || sum->terms[0].number < 0) fputc('0', out);
-	for (int i = 0; i < sum->count; i++) term(program, &sum->terms[i], i == 0, out);
+	for (int i = 0; i < sum->count; i++) dims_term(program, &sum->terms[i], i == 0, out);
 }
 
 char *lc_dim_text(const lc_program *program, lc_dim d, char *out, size_t size) {

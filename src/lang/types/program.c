@@ -187,7 +187,7 @@ lk_status lc_list_add(lc_program *program, const char *name, lk_error *err) {
 
 /* ---- equality ---- */
 
-static bool same_text(const char *a, const char *b) {
+static bool program_same_text(const char *a, const char *b) {
 	return a == b || (a && b && strcmp(a, b) == 0);
 }
 
@@ -200,7 +200,7 @@ bool lc_same_layout(const lc_layout *a, const lc_layout *b) {
 
 bool lc_same_group(const lc_group *a, const lc_group *b) {
 	if (a->axis != b->axis) return false;
-	return a->axis < 0 || (a->offset == b->offset && same_text(a->index, b->index));
+	return a->axis < 0 || (a->offset == b->offset && program_same_text(a->index, b->index));
 }
 
 static bool same_dim(const lc_program *a, lc_dim x, const lc_program *b, lc_dim y) {
@@ -216,8 +216,8 @@ static bool same_attributes(const lc_node *x, const lc_node *y) {
 	       x->pad == y->pad && x->symbol == y->symbol && x->key == y->key && x->number == y->number;
 }
 
-static bool same_node(const lc_program *a, const lc_node *x, const lc_program *b,
-                      const lc_node *y) {
+static bool program_same_node(const lc_program *a, const lc_node *x, const lc_program *b,
+                              const lc_node *y) {
 	if (x->op != y->op || x->dtype != y->dtype || x->rank != y->rank || x->inputs != y->inputs ||
 	    x->list != y->list)
 		return false;
@@ -228,7 +228,7 @@ static bool same_node(const lc_program *a, const lc_node *x, const lc_program *b
 	for (int i = 0; i < a->axis_count; i++)
 		if (!lc_same_layout(&x->layout[i], &y->layout[i])) return false;
 	return lc_same_group(&x->at, &y->at) && lc_same_group(&x->from, &y->from) &&
-	       same_attributes(x, y) && same_text(x->name, y->name);
+	       same_attributes(x, y) && program_same_text(x->name, y->name);
 }
 
 static bool same_words(const lc_word *a, int count, const lc_word *b, int other) {
@@ -243,7 +243,7 @@ static bool same_schedule(const lc_schedule *a, const lc_schedule *b) {
 	for (int i = 0; i < a->count; i++) {
 		const lc_directive *x = &a->directives[i], *y = &b->directives[i];
 		if (x->kind != y->kind || x->chunks != y->chunks || x->size != y->size ||
-		    !same_text(x->chunk, y->chunk) || !same_text(x->order, y->order) ||
+		    !program_same_text(x->chunk, y->chunk) || !program_same_text(x->order, y->order) ||
 		    !same_words(x->names, x->name_count, y->names, y->name_count) ||
 		    !same_words(x->results, x->result_count, y->results, y->result_count))
 			return false;
@@ -270,7 +270,7 @@ bool lc_program_equal(const lc_program *a, const lc_program *b) {
 	if (strcmp(a->name, b->name) != 0 || !same_declarations(a, b)) return false;
 	if (a->nodes.count != b->nodes.count || a->schedules.count != b->schedules.count) return false;
 	for (size_t i = 0; i < a->nodes.count; i++)
-		if (!same_node(a, &a->nodes.at[i], b, &b->nodes.at[i])) return false;
+		if (!program_same_node(a, &a->nodes.at[i], b, &b->nodes.at[i])) return false;
 	for (size_t i = 0; i < a->schedules.count; i++)
 		if (!same_schedule(&a->schedules.at[i], &b->schedules.at[i])) return false;
 	return true;

@@ -240,7 +240,7 @@ static lk_status join_lists(lc_program *program, lc_node *node, lk_error *err) {
 	return LK_OK;
 }
 
-static lk_status join_groups(lc_program *program, lc_node *node, lk_error *err) {
+static lk_status types_join_groups(lc_program *program, lc_node *node, lk_error *err) {
 	char x[LC_SHOWN], a[96], b[96];
 	lc_group wanted = node->at;
 	node->at.axis = -1;
@@ -276,7 +276,7 @@ static lk_status join_groups(lc_program *program, lc_node *node, lk_error *err) 
 	return lk_hint(err, "add send(..., %s: from -> to)", program->axes[wanted.axis].name);
 }
 
-static lk_status check_groups(const lc_program *program, const lc_node *node, lk_error *err) {
+static lk_status types_check_groups(const lc_program *program, const lc_node *node, lk_error *err) {
 	if (node->at.axis < 0 || node->layout[node->at.axis].kind == LC_R) return LK_OK;
 	lc_refuse(program, node, err, "a value at one group of %s cannot be divided over %s",
 	          program->axes[node->at.axis].name, program->axes[node->at.axis].name);
@@ -285,7 +285,7 @@ static lk_status check_groups(const lc_program *program, const lc_node *node, lk
 
 /* ---- adding ---- */
 
-static lk_status apply(lc_program *program, lc_node *node, lk_error *err) {
+static lk_status types_apply(lc_program *program, lc_node *node, lk_error *err) {
 	switch (lc_ops[node->op].family) {
 	case LC_LEAF: return type_leaf(program, node, err);
 	case LC_MAP:
@@ -337,8 +337,8 @@ lk_status lc_add(lc_program *program, const lc_node *draft, int *id, lk_error *e
 	LK_TRY(check_draft(program, &n, err));
 	LK_TRY(check_versions(program, &n, err));
 	LK_TRY(join_lists(program, &n, err));
-	LK_TRY(join_groups(program, &n, err));
-	lk_status status = apply(program, &n, err);
+	LK_TRY(types_join_groups(program, &n, err));
+	lk_status status = types_apply(program, &n, err);
 	if (status == LK_ERR_INPUT && err && !err->where[0]) {
 		lk_error found = *err; /* sizes that overflow know no place */
 		lc_refuse(program, &n, err, "%s", found.what);
@@ -349,7 +349,7 @@ lk_status lc_add(lc_program *program, const lc_node *draft, int *id, lk_error *e
 	if (lc_ops[n.op].family != LC_LEAF)
 		for (int a = 0; a < program->axis_count; a++)
 			LK_TRY(check_declared_layout(program, &n, a, err));
-	LK_TRY(check_groups(program, &n, err));
+	LK_TRY(types_check_groups(program, &n, err));
 	if (program->nodes.count >= LC_VALUES)
 		return lc_refuse(program, &n, err, "a program has at most %d values", LC_VALUES);
 	if (!lk_push(&program->nodes)) return lk_oom(err);

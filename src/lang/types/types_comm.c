@@ -69,8 +69,8 @@ static lk_status need_sliced(const lc_program *program, const lc_node *node, lk_
 	           : lk_hint(err, "leave %s out", lc_ops[node->op].name);
 }
 
-static lk_status need(const lc_program *program, const lc_node *node, lc_layout_kind kind,
-                      const char *why, lk_error *err) {
+static lk_status comm_need(const lc_program *program, const lc_node *node, lc_layout_kind kind,
+                           const char *why, lk_error *err) {
 	if (lc_in(program, node, 0)->layout[node->axis].kind == kind) return LK_OK;
 	return lc_refuse_layout(program, node, 0, node->axis, why, err);
 }
@@ -82,7 +82,7 @@ static lk_status give_slices(const lc_program *program, lc_node *node, int d, lk
 	return LK_OK;
 }
 
-static lk_status collective(lc_program *program, lc_node *node, lk_error *err) {
+static lk_status comm_collective(lc_program *program, lc_node *node, lk_error *err) {
 	lc_layout *to = &node->layout[node->axis];
 	lc_layout from = *to;
 	lc_dim ranks;
@@ -96,9 +96,9 @@ static lk_status collective(lc_program *program, lc_node *node, lk_error *err) {
 	case LC_REDUCE:
 		*to = (lc_layout){.kind = LC_ROOT, .root = node->root};
 		return need_partial(program, node, err);
-	case LC_BROADCAST: return need(program, node, LC_ROOT, ", not on one", err);
+	case LC_BROADCAST: return comm_need(program, node, LC_ROOT, ", not on one", err);
 	case LC_SLICE:
-		LK_TRY(need(program, node, LC_R, ", not replicated", err));
+		LK_TRY(comm_need(program, node, LC_R, ", not replicated", err));
 		return give_slices(program, node, node->d, err);
 	case LC_ALLGATHER:
 		LK_TRY(need_dim(program, node, node->d, err));
@@ -111,21 +111,22 @@ static lk_status collective(lc_program *program, lc_node *node, lk_error *err) {
 		*to = from;
 		if (from.kind == LC_L) return LK_OK;
 		if (from.kind == LC_R)
-			return need(program, node, LC_S, ", so that handing it round changes nothing", err);
+			return comm_need(program, node, LC_S, ", so that handing it round changes nothing",
+			                 err);
 		if (__builtin_add_overflow(to->turn, node->shift, &to->turn))
 			return lc_refuse(program, node, err, "the shifts add up to too much");
 		if (program->axes[node->axis].size)
 			to->turn = (int32_t)(to->turn % program->axes[node->axis].size);
-		return need(program, node, LC_S, ", not sliced", err);
+		return comm_need(program, node, LC_S, ", not sliced", err);
 	case LC_LOCAL:
-		LK_TRY(need(program, node, LC_S, ", not sliced", err));
+		LK_TRY(comm_need(program, node, LC_S, ", not sliced", err));
 		LK_TRY(need_innermost(program, node, from.dim, err));
 		to->kind = LC_L;
 		return lc_dim_over(program, node->dim[from.dim], ranks, node->line, node->column,
 		                   &node->dim[from.dim], err);
 	case LC_SLICED:
 		LK_TRY(need_dim(program, node, node->d, err));
-		LK_TRY(need(program, node, LC_L, ", not local", err));
+		LK_TRY(comm_need(program, node, LC_L, ", not local", err));
 		LK_TRY(lc_dim_times(program, node->dim[node->d], ranks, &node->dim[node->d], err));
 		return give_slices(program, node, node->d, err);
 	default: return lk_fail(err, LK_ERR_INTERNAL, NULL, "a collective without a rule");
@@ -154,5 +155,5 @@ lk_status lc_type_comm(lc_program *program, lc_node *node, lk_error *err) {
 		return lk_hint(err, "between groups, write send(%s, %s: k -> k+1)", text,
 		               program->axes[node->axis].name);
 	}
-	return collective(program, node, err);
+	return comm_collective(program, node, err);
 }

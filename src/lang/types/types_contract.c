@@ -84,7 +84,7 @@ static lk_status shape_matmul(const lc_program *program, lc_node *node, struct r
 }
 
 /* (image + 2 pad - kernel) / stride + 1, which must be whole. */
-static lk_status extent(lc_program *program, lc_node *node, int d, lk_error *err) {
+static lk_status contract_extent(lc_program *program, lc_node *node, int d, lk_error *err) {
 	lc_dim pad, stride, sum, one = 0;
 	LK_TRY(lc_dim_number(program, 2 * (int64_t)node->pad, &pad, err));
 	LK_TRY(lc_dim_number(program, node->stride, &stride, err));
@@ -108,8 +108,8 @@ static lk_status shape_conv(lc_program *program, lc_node *node, struct roles *ro
 	*roles = conv;
 	node->rank = 4;
 	node->dim[0] = lc_in(program, node, 0)->dim[0], node->dim[1] = lc_in(program, node, 1)->dim[0];
-	LK_TRY(extent(program, node, 2, err));
-	return extent(program, node, 3, err);
+	LK_TRY(contract_extent(program, node, 2, err));
+	return contract_extent(program, node, 3, err);
 }
 
 /* ---- layouts ---- */
@@ -152,8 +152,8 @@ static lk_status both_sliced(const lc_program *program, lc_node *node, const str
 		", and the other operand otherwise: ranks would hold blocks that do not fit", err);
 }
 
-static lk_status layout(lc_program *program, lc_node *node, const struct roles *roles, int axis,
-                        lk_error *err) {
+static lk_status contract_layout(lc_program *program, lc_node *node, const struct roles *roles,
+                                 int axis, lk_error *err) {
 	const lc_layout a = lc_in(program, node, 0)->layout[axis],
 					b = lc_in(program, node, 1)->layout[axis];
 	if (a.kind == LC_S && b.kind == LC_S) return both_sliced(program, node, roles, axis, err);
@@ -185,7 +185,8 @@ lk_status lc_type_contract(lc_program *program, lc_node *node, lk_error *err) {
 	node->dtype = (uint8_t)joined;
 	LK_TRY(node->op == LC_MATMUL ? shape_matmul(program, node, &r, err)
 	                             : shape_conv(program, node, &r, err));
-	for (int a = 0; a < program->axis_count; a++) LK_TRY(layout(program, node, &r, a, err));
+	for (int a = 0; a < program->axis_count; a++)
+		LK_TRY(contract_layout(program, node, &r, a, err));
 	return LK_OK;
 }
 

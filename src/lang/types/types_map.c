@@ -36,14 +36,14 @@ static lk_status broadcast(const lc_program *program, lc_node *node, lk_error *e
 
 /* ---- format ---- */
 
-static bool compares(int op) {
+static bool types_map_compares(int op) {
 	return op >= LC_LT && op <= LC_NE;
 }
 static bool needs_real(int op) {
 	return op == LC_SQRT || (op >= LC_EXP && op <= LC_ERF) || op == LC_GELU || op == LC_SIGMOID;
 }
 
-static lk_status format(const lc_program *program, lc_node *node, lk_error *err) {
+static lk_status types_map_format(const lc_program *program, lc_node *node, lk_error *err) {
 	char x[LC_SHOWN];
 	lc_dtype joined;
 	if (node->op == LC_CAST) return LK_OK; /* n->dtype is its argument */
@@ -67,7 +67,7 @@ static lk_status format(const lc_program *program, lc_node *node, lk_error *err)
 		return lk_hint(err, "cast it: cast(f32, %s)", x);
 	}
 	LK_TRY(lc_join_dtypes(program, node, node->op == LC_SELECT, node->inputs - 1, &joined, err));
-	node->dtype = compares(node->op)                              ? LC_BOOL
+	node->dtype = types_map_compares(node->op)                    ? LC_BOOL
 	              : joined == LC_WEAK_INT && needs_real(node->op) ? LC_WEAK_REAL
 	                                                              : joined;
 	if (joined == LC_WEAK_INT && (node->op == LC_DIV || node->op == LC_POW))
@@ -78,7 +78,7 @@ static lk_status format(const lc_program *program, lc_node *node, lk_error *err)
 /* ---- layout ---- */
 
 /* Dim d of operand i as a dim of the result. */
-static int placed(const lc_program *program, const lc_node *node, int i, int d) {
+static int types_map_placed(const lc_program *program, const lc_node *node, int i, int d) {
 	return d + node->rank - lc_in(program, node, i)->rank;
 }
 
@@ -96,7 +96,8 @@ static lk_status local(const lc_program *program, lc_node *node, int axis, lk_er
 /* Sums of partial values are partial; of others a rank would add its own. Products, quotients and
  * choices are linear in one operand. Formats can be changed before any reduction (it rounds then).
  */
-static lk_status partial(const lc_program *program, lc_node *node, int axis, lk_error *err) {
+static lk_status types_map_partial(const lc_program *program, lc_node *node, int axis,
+                                   lk_error *err) {
 	int parts = 0, which = 0, others = -1;
 	for (int i = 0; i < node->inputs; i++) {
 		int kind = lc_in(program, node, i)->layout[axis].kind;
@@ -150,22 +151,24 @@ static lk_status partial(const lc_program *program, lc_node *node, int axis, lk_
 	return LK_OK;
 }
 
-static lk_status sliced(lc_program *program, lc_node *node, int axis, int which, lk_error *err) {
+static lk_status types_map_sliced(lc_program *program, lc_node *node, int axis, int which,
+                                  lk_error *err) {
 	lc_layout l = lc_in(program, node, which)->layout[axis];
 	char x[LC_SHOWN], y[LC_SHOWN];
-	l.dim = (int8_t)placed(program, node, which, l.dim);
+	l.dim = (int8_t)types_map_placed(program, node, which, l.dim);
 	for (int i = 0; i < node->inputs; i++) {
 		const lc_node *value = lc_in(program, node, i);
 		const lc_layout *other = &value->layout[axis];
 		int d = l.dim - (node->rank - value->rank);
 		if (other->kind == LC_S && value->dim[other->dim] == 0 &&
-		    node->dim[placed(program, node, i, other->dim)] != 0)
+		    node->dim[types_map_placed(program, node, i, other->dim)] != 0)
 			return lc_refuse_layout(program, node, i, axis,
 			                        ", where its one element is repeated on all ranks", err);
 		if (other->kind == LC_S) {
-			if (placed(program, node, i, other->dim) == l.dim && other->turn == l.turn) continue;
+			if (types_map_placed(program, node, i, other->dim) == l.dim && other->turn == l.turn)
+				continue;
 			lc_shown(program, node->in[which], x), lc_shown(program, node->in[i], y);
-			if (placed(program, node, i, other->dim) == l.dim) {
+			if (types_map_placed(program, node, i, other->dim) == l.dim) {
 				lc_refuse(program, node, err,
 				          "the slices of %s and %s are of different ranks of %s", x, y,
 				          program->axes[axis].name);
@@ -206,7 +209,7 @@ static lk_status rooted(const lc_program *program, lc_node *node, int axis, int 
 	return LK_OK;
 }
 
-static lk_status layout(lc_program *program, lc_node *node, int axis, lk_error *err) {
+static lk_status types_map_layout(lc_program *program, lc_node *node, int axis, lk_error *err) {
 	int seen[LC_L + 1] = {-1, -1, -1, -1, -1};
 	for (int i = node->inputs; i-- > 0;) seen[lc_in(program, node, i)->layout[axis].kind] = i;
 	node->layout[axis] = (lc_layout){.kind = LC_R};
@@ -221,9 +224,9 @@ static lk_status layout(lc_program *program, lc_node *node, int axis, lk_error *
 		if (seen[LC_S] >= 0)
 			return lc_refuse_layout(program, node, seen[LC_P], axis,
 			                        ", and stands beside a sliced value", err);
-		return partial(program, node, axis, err);
+		return types_map_partial(program, node, axis, err);
 	}
-	if (seen[LC_S] >= 0) return sliced(program, node, axis, seen[LC_S], err);
+	if (seen[LC_S] >= 0) return types_map_sliced(program, node, axis, seen[LC_S], err);
 	if (seen[LC_ROOT] >= 0) return rooted(program, node, axis, seen[LC_ROOT], err);
 	return LK_OK;
 }
@@ -234,7 +237,7 @@ lk_status lc_type_map(lc_program *program, lc_node *node, lk_error *err) {
 		return lk_hint(err, "give one from 0 up to, but without, 1");
 	}
 	LK_TRY(broadcast(program, node, err));
-	LK_TRY(format(program, node, err));
-	for (int a = 0; a < program->axis_count; a++) LK_TRY(layout(program, node, a, err));
+	LK_TRY(types_map_format(program, node, err));
+	for (int a = 0; a < program->axis_count; a++) LK_TRY(types_map_layout(program, node, a, err));
 	return LK_OK;
 }

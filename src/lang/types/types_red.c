@@ -4,7 +4,7 @@
 
 #include "lang/types/program.h"
 
-static lc_reduce reduction(int op) {
+static lc_reduce red_reduction(int op) {
 	return op == LC_RED_MAX ? LC_RMAX : op == LC_RED_MIN ? LC_RMIN : LC_SUM;
 }
 
@@ -31,7 +31,7 @@ static lk_status check_operand(const lc_program *program, const lc_node *node, l
 	return lk_hint(err, "cast it: cast(f32, %s)", text);
 }
 
-static void shape(const lc_program *program, lc_node *node) {
+static void red_shape(const lc_program *program, lc_node *node) {
 	const lc_node *value = lc_in(program, node, 0);
 	node->rank = 0;
 	for (int d = 0; d < value->rank; d++) {
@@ -41,18 +41,18 @@ static void shape(const lc_program *program, lc_node *node) {
 }
 
 /* Dim d of the operand as a dim of the result. */
-static int moved(const lc_node *node, int d) {
+static int red_moved(const lc_node *node, int d) {
 	int at = d;
 	for (int below = 0; below < d && !node->keep; below++) at -= node->dims >> below & 1;
 	return at;
 }
 
-static lk_status layout(const lc_program *program, lc_node *node, int axis, lk_error *err) {
+static lk_status red_layout(const lc_program *program, lc_node *node, int axis, lk_error *err) {
 	const lc_layout l = lc_in(program, node, 0)->layout[axis];
 	char x[LC_SHOWN];
 	node->layout[axis] = l;
 	if (l.kind == LC_P) {
-		bool alike = node->op != LC_RED_NORM && l.reduce == reduction(node->op);
+		bool alike = node->op != LC_RED_NORM && l.reduce == red_reduction(node->op);
 		return alike ? LK_OK
 		             : lc_refuse_layout(program, node, 0, axis,
 		                                ", and this reduction of parts is no part of the result",
@@ -60,10 +60,10 @@ static lk_status layout(const lc_program *program, lc_node *node, int axis, lk_e
 	}
 	if (l.kind != LC_S) return LK_OK;
 	if (!(node->dims >> l.dim & 1)) {
-		node->layout[axis].dim = (int8_t)moved(node, l.dim);
+		node->layout[axis].dim = (int8_t)red_moved(node, l.dim);
 		return LK_OK;
 	}
-	node->layout[axis] = (lc_layout){.kind = LC_P, .reduce = (uint8_t)reduction(node->op)};
+	node->layout[axis] = (lc_layout){.kind = LC_P, .reduce = (uint8_t)red_reduction(node->op)};
 	if (node->op != LC_RED_NORM) return LK_OK;
 	lc_shown(program, node->in[0], x);
 	lc_refuse(program, node, err,
@@ -72,7 +72,7 @@ static lk_status layout(const lc_program *program, lc_node *node, int axis, lk_e
 	return lk_hint(err, "write sqrt(allreduce(sum(%s^2), sum, %s))", x, program->axes[axis].name);
 }
 
-static lk_status total(const lc_program *program, lc_node *node, lk_error *err) {
+static lk_status red_total(const lc_program *program, lc_node *node, lk_error *err) {
 	const lc_node *value = lc_in(program, node, 0);
 	char text[LC_SHOWN];
 	lc_shown(program, node->in[0], text);
@@ -98,11 +98,11 @@ static lk_status total(const lc_program *program, lc_node *node, lk_error *err) 
 }
 
 lk_status lc_type_red(lc_program *program, lc_node *node, lk_error *err) {
-	if (node->op == LC_TOTAL) return total(program, node, err);
+	if (node->op == LC_TOTAL) return red_total(program, node, err);
 	LK_TRY(check_operand(program, node, err));
 	if (node->dims == 0) node->dims = (uint8_t)((1u << lc_in(program, node, 0)->rank) - 1);
 	node->dtype = lc_in(program, node, 0)->dtype;
-	shape(program, node);
-	for (int a = 0; a < program->axis_count; a++) LK_TRY(layout(program, node, a, err));
+	red_shape(program, node);
+	for (int a = 0; a < program->axis_count; a++) LK_TRY(red_layout(program, node, a, err));
 	return LK_OK;
 }

@@ -45,8 +45,8 @@ static lk_status array_words(lk_shell *shell, const lk_raw *raw, const char *val
 	return LK_OK;
 }
 
-static lk_status put_values(lk_shell *shell, lk_shell_var *var, const lk_words *values, bool append,
-                            bool array) {
+static lk_status assign_put_values(lk_shell *shell, lk_shell_var *var, const lk_words *values,
+                                   bool append, bool array) {
 	size_t old = append && var->set ? var->values.count : 0;
 	if (append && !array && old > 0) { /* text is glued to the text */
 		lk_word *target = &var->values.at[0];
@@ -101,7 +101,7 @@ lk_status lk_shell_assign(lk_shell *shell, const lk_raw *raw, lk_truth certain, 
 		                          : lk_oom(shell->r->err);
 	}
 	if (status == LK_OK) status = lk_shell_var_at(shell, raw->at, length, &var);
-	if (status == LK_OK) status = put_values(shell, var, &values, append, array);
+	if (status == LK_OK) status = assign_put_values(shell, var, &values, append, array);
 	if (status == LK_OK && exported) var->exported = true;
 	lk_vec_free(&values);
 	return status;

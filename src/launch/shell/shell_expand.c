@@ -161,7 +161,7 @@ const char *lk_shell_word_end(lk_shell *shell, const char *at, const char *end, 
 
 /* ---- building words ---- */
 
-static lk_status put(struct builder *builder, const char *text, size_t length) {
+static lk_status expand_put(struct builder *builder, const char *text, size_t length) {
 	if (length == 0) return LK_OK;
 	builder->s->produced += length;
 	if (builder->s->produced > LK_LAUNCH_BYTES)
@@ -193,37 +193,37 @@ static lk_status end_word(struct builder *builder) {
 	return LK_OK;
 }
 
-static lk_status put_unknown(struct builder *builder, const char *text, size_t length,
-                             const char *why, bool empty_if_unset) {
+static lk_status expand_put_unknown(struct builder *builder, const char *text, size_t length,
+                                    const char *why, bool empty_if_unset) {
 	if (why == NULL) return lk_oom(builder->s->r->err);
 	builder->empty_if_unset =
 		empty_if_unset && (builder->unknown == NULL ? !builder->open || builder->text.count == 0
 	                                                : builder->empty_if_unset);
 	if (builder->unknown == NULL) builder->unknown = why;
 	builder->open = true;
-	return put(builder, text, length);
+	return expand_put(builder, text, length);
 }
 
-static bool blank(char c) {
+static bool expand_blank(char c) {
 	return c == ' ' || c == '\t' || c == '\n';
 }
 
 /* The text of a variable: split where it is not quoted. */
-static lk_status put_value(struct builder *builder, const lk_word *value, bool quoted) {
+static lk_status expand_put_value(struct builder *builder, const lk_word *value, bool quoted) {
 	if (value->unknown != NULL)
-		return put_unknown(builder, value->text, strlen(value->text), value->unknown,
-		                   value->empty_if_unset);
+		return expand_put_unknown(builder, value->text, strlen(value->text), value->unknown,
+		                          value->empty_if_unset);
 	const char *at = value->text;
 	if (quoted || !builder->split) {
 		builder->open |= quoted;
-		return put(builder, at, strlen(at));
+		return expand_put(builder, at, strlen(at));
 	}
 	while (*at != '\0') {
 		size_t n = strcspn(at, " \t\n");
-		LK_TRY(put(builder, at, n));
+		LK_TRY(expand_put(builder, at, n));
 		at += n;
 		if (*at != '\0') LK_TRY(end_word(builder));
-		while (blank(*at)) at++;
+		while (expand_blank(*at)) at++;
 	}
 	return LK_OK;
 }
@@ -235,8 +235,8 @@ static lk_status put_elements(struct builder *builder, const lk_shell_var *var, 
 		lk_word value = var->values.at[i]; /* a copy: the array may move */
 		bool apart = i > 0 && builder->split && (which == '@' || !quoted);
 		if (apart) LK_TRY(end_word(builder));
-		else if (i > 0) LK_TRY(put(builder, " ", 1));
-		LK_TRY(put_value(builder, &value, quoted));
+		else if (i > 0) LK_TRY(expand_put(builder, " ", 1));
+		LK_TRY(expand_put_value(builder, &value, quoted));
 	}
 	return LK_OK;
 }
@@ -250,7 +250,7 @@ static lk_status put_unset(struct builder *builder, const char *name, size_t len
 	const char *why =
 		lk_shell_unknown(builder->s, builder->line, text, size,
 	                     positional ? "is an argument of the script" : "is not set in the script");
-	return put_unknown(builder, text, size, why, true);
+	return expand_put_unknown(builder, text, size, why, true);
 }
 
 /* ${name<operator>word}: the part behind the name. */
@@ -274,16 +274,16 @@ static lk_status put_operator(struct builder *builder, const lk_shell_var *var, 
 		target->set = true;
 		if (!lk_push(&target->values)) return lk_oom(builder->s->r->err);
 		*lk_last(&target->values) = value;
-		return put_value(builder, &value, quoted);
+		return expand_put_value(builder, &value, quoted);
 	}
 	if (kind == '+' && !unsure && var != NULL)
 		return empty ? LK_OK : expand_range(builder, word, close, quoted);
 	if (kind == '?' && var != NULL) return put_elements(builder, var, '@', quoted);
 	size_t size = (size_t)(close + 1 - start);
 	if (var == NULL) return put_unset(builder, name, length, start, size);
-	return put_unknown(builder, start, size,
-	                   lk_shell_unknown(builder->s, builder->line, start, size, "is not evaluated"),
-	                   false);
+	return expand_put_unknown(
+		builder, start, size,
+		lk_shell_unknown(builder->s, builder->line, start, size, "is not evaluated"), false);
 }
 
 /* ${...}; `at` is the '$'. */
@@ -305,18 +305,18 @@ static lk_status put_braces(struct builder *builder, const char *at, const char 
 	if (op + 2 < close && *op == '[' && memchr(op, ']', (size_t)(close - op)) != NULL) {
 		which = op[1];
 		if (which != '@' && which != '*' && (which != '0' || op[2] != ']'))
-			return put_unknown(
+			return expand_put_unknown(
 				builder, at, size,
 				lk_shell_unknown(builder->s, builder->line, at, size, "is not evaluated"), false);
 		op = (const char *)memchr(op, ']', (size_t)(close - op)) + 1;
 	}
 	if (counted && op == close && var != NULL && which != '0') {
 		char number[24];
-		return put(builder, number,
-		           (size_t)snprintf(number, sizeof number, "%zu", var->values.count));
+		return expand_put(builder, number,
+		                  (size_t)snprintf(number, sizeof number, "%zu", var->values.count));
 	}
 	if (counted || n == 0 || (op < close && strchr(":-=+?", *op) == NULL))
-		return put_unknown(
+		return expand_put_unknown(
 			builder, at, size,
 			lk_shell_unknown(builder->s, builder->line, at, size, "is not evaluated"), false);
 	if (op < close) return put_operator(builder, var, name, n, op, close, at, quoted);
@@ -324,7 +324,7 @@ static lk_status put_braces(struct builder *builder, const char *at, const char 
 	if (var == NULL) return put_unset(builder, name, n, at, size);
 	if (which != '0') return put_elements(builder, var, which, quoted);
 	lk_word value = var->values.count > 0 ? var->values.at[0] : (lk_word){.text = ""};
-	return put_value(builder, &value, quoted);
+	return expand_put_value(builder, &value, quoted);
 }
 
 static lk_status put_math(struct builder *builder, const char *at, const char *end,
@@ -337,8 +337,9 @@ static lk_status put_math(struct builder *builder, const char *at, const char *e
 		return lk_shell_fail(builder->s, builder->line, "a '$((' is not closed", "close it");
 	*next = close;
 	LK_TRY(lk_shell_math(builder->s, at + 3, close - 2, builder->line, &value, &unknown));
-	if (unknown != NULL) return put_unknown(builder, at, (size_t)(close - at), unknown, false);
-	return put(builder, number, (size_t)snprintf(number, sizeof number, "%lld", value));
+	if (unknown != NULL)
+		return expand_put_unknown(builder, at, (size_t)(close - at), unknown, false);
+	return expand_put(builder, number, (size_t)snprintf(number, sizeof number, "%lld", value));
 }
 
 static lk_status put_command(struct builder *builder, const char *at, const char *close,
@@ -348,16 +349,16 @@ static lk_status put_command(struct builder *builder, const char *at, const char
 		                     "close it");
 	*next = close;
 	size_t size = (size_t)(close - at);
-	return put_unknown(builder, at, size,
-	                   lk_shell_unknown(builder->s, builder->line, at, size, "is not executed"),
-	                   false);
+	return expand_put_unknown(
+		builder, at, size, lk_shell_unknown(builder->s, builder->line, at, size, "is not executed"),
+		false);
 }
 
 static lk_status put_dollar(struct builder *builder, const char *at, const char *end,
                             const char **next, bool quoted) {
 	const char *name = at + 1;
 	*next = name;
-	if (name >= end) return put(builder, "$", 1);
+	if (name >= end) return expand_put(builder, "$", 1);
 	if (*name == '(' && name + 1 < end && name[1] == '(') return put_math(builder, at, end, next);
 	if (*name == '(') return put_command(builder, at, lk_shell_close(name, end, '(', ')'), next);
 	if (*name == '{') return put_braces(builder, at, end, next, quoted);
@@ -367,9 +368,9 @@ static lk_status put_dollar(struct builder *builder, const char *at, const char 
 		lk_shell_var *var = lk_shell_find(builder->s, name, n);
 		if (var == NULL) return put_unset(builder, name, n, at, n + 1);
 		lk_word value = var->values.count > 0 ? var->values.at[0] : (lk_word){.text = ""};
-		return put_value(builder, &value, quoted);
+		return expand_put_value(builder, &value, quoted);
 	}
-	if (strchr("0123456789@*#?$!-", *name) == NULL) return put(builder, "$", 1);
+	if (strchr("0123456789@*#?$!-", *name) == NULL) return expand_put(builder, "$", 1);
 	*next = name + 1;
 	if (*name == '@' || *name == '*') return LK_OK; /* the script's own arguments: none are given */
 	return put_unset(builder, name, 1, at, 2);
@@ -395,10 +396,10 @@ static lk_status expand_double(struct builder *builder, const char *at, const ch
 
 static lk_status expand_escape(struct builder *builder, const char *at, const char *end,
                                bool quoted) {
-	if (at + 1 >= end) return put(builder, "\\", 1);
+	if (at + 1 >= end) return expand_put(builder, "\\", 1);
 	if (at[1] == '\n') return LK_OK;
-	if (quoted && strchr("$`\"\\", at[1]) == NULL) return put(builder, at, 2);
-	return put(builder, at + 1, 1);
+	if (quoted && strchr("$`\"\\", at[1]) == NULL) return expand_put(builder, at, 2);
+	return expand_put(builder, at + 1, 1);
 }
 
 static lk_status expand_range(struct builder *builder, const char *at, const char *end,
@@ -417,7 +418,7 @@ static lk_status expand_range(struct builder *builder, const char *at, const cha
 				return lk_shell_fail(builder->s, builder->line, "a quote is not closed",
 				                     "close it");
 			builder->open = true;
-			LK_TRY(put(builder, at + 1, (size_t)(next - at - 2)));
+			LK_TRY(expand_put(builder, at + 1, (size_t)(next - at - 2)));
 		} else if (*at == '"') { /* inside quotes only in ${X:-"..."} */
 			LK_TRY(expand_double(builder, at, end, &next));
 		} else if (*at == '`') {
@@ -425,7 +426,7 @@ static lk_status expand_range(struct builder *builder, const char *at, const cha
 		} else if (*at == '$') {
 			LK_TRY(put_dollar(builder, at, end, &next, quoted));
 		} else {
-			LK_TRY(put(builder, at, 1));
+			LK_TRY(expand_put(builder, at, 1));
 		}
 		at = next;
 	}
@@ -433,7 +434,7 @@ static lk_status expand_range(struct builder *builder, const char *at, const cha
 	return LK_OK;
 }
 
-static lk_status expand(lk_shell *shell, const lk_raw *raw, lk_words *out, bool split) {
+static lk_status shell_shell_expand(lk_shell *shell, const lk_raw *raw, lk_words *out, bool split) {
 	struct builder b = {
 		.s = shell, .out = out, .split = split, .line = raw->line, .depth = shell->depth};
 	int depth = shell->depth;
@@ -450,12 +451,12 @@ static lk_status expand(lk_shell *shell, const lk_raw *raw, lk_words *out, bool 
 }
 
 lk_status lk_shell_expand(lk_shell *shell, const lk_raw *raw, lk_words *out) {
-	return expand(shell, raw, out, true);
+	return shell_shell_expand(shell, raw, out, true);
 }
 
 lk_status lk_shell_expand_one(lk_shell *shell, const lk_raw *raw, lk_word *out) {
 	lk_words words = {0};
-	lk_status status = expand(shell, raw, &words, false);
+	lk_status status = shell_shell_expand(shell, raw, &words, false);
 	if (status == LK_OK) *out = words.at[0];
 	lk_vec_free(&words);
 	return status;

@@ -13,20 +13,20 @@ struct math {
 	const char *unknown;
 };
 
-static void skip_blanks(struct math *math) {
+static void math_skip_blanks(struct math *math) {
 	while (math->at < math->end && isspace((unsigned char)*math->at)) math->at++;
 }
 
-static bool take(struct math *math, char c) {
-	skip_blanks(math);
+static bool math_take(struct math *math, char c) {
+	math_skip_blanks(math);
 	if (math->at >= math->end || *math->at != c) return false;
 	math->at++;
 	return true;
 }
 
-static lk_status sum(struct math *math, long long *value);
+static lk_status math_sum(struct math *math, long long *value);
 
-static lk_status number_of(struct math *math, const char *text, long long *value) {
+static lk_status math_number_of(struct math *math, const char *text, long long *value) {
 	char *end;
 	while (isspace((unsigned char)*text)) text++;
 	*value = 0;
@@ -38,7 +38,7 @@ static lk_status number_of(struct math *math, const char *text, long long *value
 	                     "write the number");
 }
 
-static lk_status variable(struct math *math, long long *value) {
+static lk_status math_variable(struct math *math, long long *value) {
 	bool braces =
 		math->at < math->end && *math->at == '$' && math->at + 1 < math->end && math->at[1] == '{';
 	const char *start = math->at, *name = math->at + (*math->at == '$') + braces;
@@ -52,7 +52,7 @@ static lk_status variable(struct math *math, long long *value) {
 			return lk_shell_fail(math->s, math->line, "a '${' is not closed", "close it");
 		math->at = end;
 		LK_TRY(lk_shell_expand_one(math->s, &raw, &word));
-		if (word.unknown == NULL) return number_of(math, word.text, value);
+		if (word.unknown == NULL) return math_number_of(math, word.text, value);
 		math->unknown = word.unknown;
 		return LK_OK;
 	}
@@ -62,7 +62,7 @@ static lk_status variable(struct math *math, long long *value) {
 	math->at = name + n;
 	const lk_shell_var *var = lk_shell_find(math->s, name, n);
 	if (var != NULL && var->values.count > 0 && var->values.at[0].unknown == NULL)
-		return number_of(math, var->values.at[0].text, value);
+		return math_number_of(math, var->values.at[0].text, value);
 	math->unknown =
 		var != NULL && var->values.count > 0
 			? var->values.at[0].unknown
@@ -75,16 +75,16 @@ static lk_status atom(struct math *math, long long *value) {
 	if (++math->depth > 64)
 		return lk_shell_fail(math->s, math->line, "$((...)) is nested too deeply",
 		                     "write the result");
-	if (take(math, '-')) {
+	if (math_take(math, '-')) {
 		LK_TRY(atom(math, value));
 		if (__builtin_sub_overflow(0LL, *value, value))
 			return lk_shell_fail(math->s, math->line, "$((...)) overflows",
 			                     "write smaller numbers");
-	} else if (take(math, '+')) {
+	} else if (math_take(math, '+')) {
 		LK_TRY(atom(math, value));
-	} else if (take(math, '(')) {
-		LK_TRY(sum(math, value));
-		if (!take(math, ')'))
+	} else if (math_take(math, '(')) {
+		LK_TRY(math_sum(math, value));
+		if (!math_take(math, ')'))
 			return lk_shell_fail(math->s, math->line, "a bracket in $((...)) is not closed",
 			                     "close it");
 	} else if (math->at < math->end && isdigit((unsigned char)*math->at)) {
@@ -95,7 +95,7 @@ static lk_status atom(struct math *math, long long *value) {
 				                     "write a smaller one");
 		}
 	} else if (math->at < math->end) {
-		LK_TRY(variable(math, value));
+		LK_TRY(math_variable(math, value));
 	} else {
 		return lk_shell_fail(math->s, math->line, "$((...)) ends where a number should stand",
 		                     "write the result");
@@ -104,11 +104,14 @@ static lk_status atom(struct math *math, long long *value) {
 	return LK_OK;
 }
 
-static lk_status product(struct math *math, long long *value) {
+static lk_status math_product(struct math *math, long long *value) {
 	long long right;
 	LK_TRY(atom(math, value));
 	for (;;) {
-		char op = take(math, '*') ? '*' : take(math, '/') ? '/' : take(math, '%') ? '%' : 0;
+		char op = math_take(math, '*')   ? '*'
+		          : math_take(math, '/') ? '/'
+		          : math_take(math, '%') ? '%'
+		                                 : 0;
 		if (op == 0) return LK_OK;
 		LK_TRY(atom(math, &right));
 		if (op != '*' && right == 0 && math->unknown == NULL)
@@ -125,16 +128,16 @@ static lk_status product(struct math *math, long long *value) {
 	}
 }
 
-static lk_status sum(struct math *math, long long *value) {
+static lk_status math_sum(struct math *math, long long *value) {
 	long long right;
-	LK_TRY(product(math, value));
+	LK_TRY(math_product(math, value));
 	for (;;) {
 		bool minus = false;
-		if (!take(math, '+')) {
-			if (!take(math, '-')) return LK_OK;
+		if (!math_take(math, '+')) {
+			if (!math_take(math, '-')) return LK_OK;
 			minus = true;
 		}
-		LK_TRY(product(math, &right));
+		LK_TRY(math_product(math, &right));
 		bool over = minus ? __builtin_sub_overflow(*value, right, value)
 		                  : __builtin_add_overflow(*value, right, value);
 		if (over)
@@ -146,8 +149,8 @@ static lk_status sum(struct math *math, long long *value) {
 lk_status lk_shell_math(lk_shell *shell, const char *at, const char *end, int line,
                         long long *value, const char **unknown) {
 	struct math m = {.s = shell, .at = at, .end = end, .line = line};
-	LK_TRY(sum(&m, value));
-	skip_blanks(&m);
+	LK_TRY(math_sum(&m, value));
+	math_skip_blanks(&m);
 	if (m.at < end)
 		return lk_shell_fail(shell, line, "only + - * / % and brackets are evaluated in $((...))",
 		                     "write the result");

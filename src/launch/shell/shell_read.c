@@ -63,7 +63,7 @@ static lk_status comment(lk_shell *shell) {
 }
 
 /* Blanks, continued lines and comments. */
-static lk_status skip_space(lk_shell *shell) {
+static lk_status shell_read_skip_space(lk_shell *shell) {
 	while (shell->at < shell->end) {
 		char c = *shell->at;
 		if (c == '\\' && shell->at + 1 < shell->end && shell->at[1] == '\n') {
@@ -114,7 +114,7 @@ static lk_status redirection(lk_shell *shell, lk_raws *words) {
 		shell->at++;
 	bool here = shell->at - begin >= 2 && begin[0] == '<' && begin[1] == '<' &&
 	            (shell->at - begin == 2 || begin[2] == '-');
-	LK_TRY(skip_space(shell));
+	LK_TRY(shell_read_skip_space(shell));
 	if (shell->at < shell->end && *shell->at == '(') { /* <(command) */
 		shell->at = lk_shell_close(shell->at, shell->end, '(', ')');
 		return shell->at != NULL
@@ -177,7 +177,7 @@ lk_status lk_shell_take_words(lk_shell *shell, lk_raws *words) {
 	bool test = false;
 	for (;;) {
 		lk_raw raw;
-		LK_TRY(skip_space(shell));
+		LK_TRY(shell_read_skip_space(shell));
 		if (shell->at >= shell->end) return LK_OK;
 		char c = *shell->at;
 		if (test && strchr("&|()<>", c) != NULL && c != '\0') {

@@ -91,7 +91,7 @@ static void set_ranks(lk_graph *graph, const lk_job *job) {
 }
 
 /* Stage and chunk at a place of the chain; direction d of DualPipe is a chain of its own. */
-static void at_place(const lk_job *job, int place, int direction, int *stage, int *chunk) {
+static void build_at_place(const lk_job *job, int place, int direction, int *stage, int *chunk) {
 	const lk_schedule *schedule = lk_schedule_get(job->schedule);
 	lk_schedule_shape shape = {job->pp, job->vp, job->microbatches, job->microbatch_group,
 	                           lk_job_pairs(job)};
@@ -107,8 +107,8 @@ static void at_place(const lk_job *job, int place, int direction, int *stage, in
 static void wire_chain(lk_graph *graph, const lk_job *job, int direction) {
 	for (int k = 0; k + 1 < lk_job_places(job); k++) {
 		int s, c, t, d;
-		at_place(job, k, direction, &s, &c);
-		at_place(job, k + 1, direction, &t, &d);
+		build_at_place(job, k, direction, &s, &c);
+		build_at_place(job, k + 1, direction, &t, &d);
 		if (s == t) continue; /* the turn of a V: no transfer */
 		lk_graph_wire(graph, (uint32_t)s, channel_of(c, FORWARD_OUT), (uint32_t)t,
 		              channel_of(d, FORWARD_IN));
@@ -234,8 +234,8 @@ static lk_status make_around(struct lk_stage_builder *builder, const lk_slot *sl
 
 /* Made once for each chunk and pass: calls of other micro-batches differ in their number, and in
  * which of the two events of a channel they mean. */
-static lk_status put_around(struct lk_stage_builder *builder, const lk_slot *slot,
-                            lk_around which) {
+static lk_status build_put_around(struct lk_stage_builder *builder, const lk_slot *slot,
+                                  lk_around which) {
 	struct lk_known_call *known = &builder->around[slot->chunk][slot->pass][which];
 	if (!known->known) LK_TRY(make_around(builder, slot, which, known));
 	if (!known->call.repeat) return LK_OK;
@@ -253,15 +253,15 @@ static lk_status flush_run(struct lk_stage_builder *builder) {
 	return call(builder, &builder->run);
 }
 
-static lk_phase phase_of(const lk_slot *slot) {
+static lk_phase build_phase_of(const lk_slot *slot) {
 	return slot->pass == LK_PASS_F   ? LK_PHASE_FORWARD
 	       : slot->pass == LK_PASS_W ? LK_PHASE_WEIGHT
 	                                 : LK_PHASE_BACKWARD;
 }
 
 /* Appends one call, or lengthens the run of equal ones. */
-static lk_status add_run(struct lk_stage_builder *builder, const lk_slot *slot, uint32_t block,
-                         int layer, uint16_t event) {
+static lk_status build_add_run(struct lk_stage_builder *builder, const lk_slot *slot,
+                               uint32_t block, int layer, uint16_t event) {
 	if (builder->run_block == (int64_t)block) {
 		builder->run.repeat++;
 		return LK_OK;
@@ -273,7 +273,7 @@ static lk_status add_run(struct lk_stage_builder *builder, const lk_slot *slot, 
 	                         .microbatch = slot->microbatch,
 	                         .layer = layer,
 	                         .chunk = slot->chunk,
-	                         .pass = (uint8_t)phase_of(slot),
+	                         .pass = (uint8_t)build_phase_of(slot),
 	                         .arg = {event, 0}};
 	return LK_OK;
 }
@@ -298,7 +298,7 @@ static uint16_t weights_event(const struct lk_stage_builder *builder) {
 }
 
 /* Tensors leave one by one where the bucket holds less than one of them; 1: together. */
-static double messages(const struct lk_stage_builder *builder, double bytes) {
+static double build_messages(const struct lk_stage_builder *builder, double bytes) {
 	return builder->bucket_tensors > 1 &&
 	               bytes / builder->bucket_tensors >= builder->b->job->bucket_bytes
 	           ? builder->bucket_tensors
@@ -306,7 +306,7 @@ static double messages(const struct lk_stage_builder *builder, double bytes) {
 }
 
 /* Gradients of a layer are complete: they wait in a bucket that leaves when it is full. */
-static lk_status fill_bucket(struct lk_stage_builder *builder, lk_rank_params p, bool last) {
+static lk_status build_fill_bucket(struct lk_stage_builder *builder, lk_rank_params p, bool last) {
 	const lk_job *job = builder->b->job;
 	double wire = lk_sizes_wire_bytes(job);
 	builder->bucket_dense += wire * p.trained_dense;
@@ -315,7 +315,7 @@ static lk_status fill_bucket(struct lk_stage_builder *builder, lk_rank_params p,
 	double full = builder->bucket_dense + builder->bucket_experts;
 	if (full <= 0 || (full < job->bucket_bytes && !last)) return LK_OK;
 	LK_TRY(flush_run(builder));
-	double each = messages(builder, full);
+	double each = build_messages(builder, full);
 	lk_call c = {.repeat = (uint32_t)each, .microbatch = -1, .layer = -1, .pass = LK_PHASE_OTHER};
 	LK_TRY(lk_build_traffic_block(
 		builder->b, "reduce gradients",
@@ -333,7 +333,7 @@ static lk_status end_block(struct lk_stage_builder *builder, const lk_slot *slot
 	            : lk_build_embedding(builder->b, pass, &block));
 	if (builder->b->graph->blocks.at[block].begin == builder->b->graph->blocks.at[block].end)
 		return LK_OK;
-	LK_TRY(add_run(builder, slot, block, -1, 0));
+	LK_TRY(build_add_run(builder, slot, block, -1, 0));
 	return flush_run(builder);
 }
 
@@ -345,15 +345,15 @@ static lk_status predict_more(struct lk_stage_builder *builder, const lk_slot *s
 		bool forward = slot->pass == LK_PASS_F;
 		if (!forward) LK_TRY(end_block(builder, slot, true));
 		LK_TRY(lk_build_layer(builder->b, layer, layer_pass(builder->b->job, slot, 0), &block));
-		LK_TRY(add_run(builder, slot, block, layer, weights_event(builder)));
+		LK_TRY(build_add_run(builder, slot, block, layer, weights_event(builder)));
 		if (forward) LK_TRY(end_block(builder, slot, true));
 	}
 	return LK_OK;
 }
 
 /* Layers [from, to) of a chunk that begins with layer `first`. */
-static lk_status layers(struct lk_stage_builder *builder, const lk_slot *slot, int first, int from,
-                        int to, bool final) {
+static lk_status build_layers(struct lk_stage_builder *builder, const lk_slot *slot, int first,
+                              int from, int to, bool final) {
 	const lk_job *job = builder->b->job;
 	bool forward = slot->pass == LK_PASS_F;
 	for (int i = from; i < to; i++) {
@@ -361,16 +361,16 @@ static lk_status layers(struct lk_stage_builder *builder, const lk_slot *slot, i
 		uint32_t block;
 		LK_TRY(lk_build_layer(builder->b, first + index, layer_pass(job, slot, index), &block));
 		if (builder->b->graph->blocks.at[block].begin < builder->b->graph->blocks.at[block].end)
-			LK_TRY(add_run(builder, slot, block, first + index, weights_event(builder)));
-		if (final) LK_TRY(fill_bucket(builder, lk_sizes_layer(job, first + index), false));
+			LK_TRY(build_add_run(builder, slot, block, first + index, weights_event(builder)));
+		if (final) LK_TRY(build_fill_bucket(builder, lk_sizes_layer(job, first + index), false));
 	}
 	return LK_OK;
 }
 
 /* Layers of a forward and of a backward pass side by side: the communication of one behind the
  * compute of the other. What one pass has more layers than the other runs alone. */
-static lk_status run_pair(struct lk_stage_builder *builder, const lk_slot *forward,
-                          const lk_slot *backward) {
+static lk_status build_run_pair(struct lk_stage_builder *builder, const lk_slot *forward,
+                                const lk_slot *backward) {
 	const lk_job *job = builder->b->job;
 	int ffirst, bfirst, fcount = lk_job_chunk_layers(job, builder->stage, forward->chunk, &ffirst);
 	int bcount = lk_job_chunk_layers(job, builder->stage, backward->chunk, &bfirst),
@@ -388,10 +388,10 @@ static lk_status run_pair(struct lk_stage_builder *builder, const lk_slot *forwa
 		LK_TRY(lk_build_layer(builder->b, ffirst + i, layer_pass(job, forward, i), &f));
 		LK_TRY(lk_build_layer(builder->b, blayer, layer_pass(job, backward, bcount - 1 - i), &b));
 		LK_TRY(lk_build_pair(builder->b, f, b, &block));
-		LK_TRY(add_run(builder, forward, block, ffirst + i, weights_event(builder)));
+		LK_TRY(build_add_run(builder, forward, block, ffirst + i, weights_event(builder)));
 	}
-	LK_TRY(layers(builder, forward, ffirst, both, fcount, false));
-	LK_TRY(layers(builder, backward, bfirst, 0, bcount - both, false));
+	LK_TRY(build_layers(builder, forward, ffirst, both, fcount, false));
+	LK_TRY(build_layers(builder, backward, bfirst, 0, bcount - both, false));
 	if (fplace == builder->places - 1) {
 		LK_TRY(predict_more(builder, forward));
 		LK_TRY(end_block(builder, forward, true));
@@ -422,19 +422,19 @@ static lk_status build_pass(struct lk_stage_builder *builder, const lk_slot *slo
 	if (!forward && head) {
 		LK_TRY(end_block(builder, slot, true));
 		LK_TRY(predict_more(builder, slot));
-		if (final) LK_TRY(fill_bucket(builder, lk_sizes_head(job), false));
+		if (final) LK_TRY(build_fill_bucket(builder, lk_sizes_head(job), false));
 	}
-	LK_TRY(layers(builder, slot, first, 0, count, final));
+	LK_TRY(build_layers(builder, slot, first, 0, count, final));
 	if (forward && head) {
 		LK_TRY(predict_more(builder, slot));
 		LK_TRY(end_block(builder, slot, true));
 	}
 	if (!forward && embedding) {
 		LK_TRY(end_block(builder, slot, false));
-		if (final) LK_TRY(fill_bucket(builder, lk_sizes_embedding(job), false));
+		if (final) LK_TRY(build_fill_bucket(builder, lk_sizes_embedding(job), false));
 	}
 	LK_TRY(flush_run(builder));
-	return final ? fill_bucket(builder, (lk_rank_params){0}, true) : LK_OK;
+	return final ? build_fill_bucket(builder, (lk_rank_params){0}, true) : LK_OK;
 }
 
 static lk_status run_pass(struct lk_stage_builder *builder, const lk_slot *slot, bool final) {
@@ -499,26 +499,28 @@ static lk_status walk_slots(struct lk_stage_builder *builder, const lk_slots *sl
 	for (size_t i = slots->count; i-- > 0 && final_count < sizeof finals / sizeof *finals;)
 		if (is_final(slots, i)) finals[final_count++] = i;
 		else if (final_count >= (size_t)builder->shape.chunks) break;
-	if (overlap && slots->count) LK_TRY(put_around(builder, &slots->at[0], RECEIVE));
+	if (overlap && slots->count) LK_TRY(build_put_around(builder, &slots->at[0], RECEIVE));
 	for (size_t i = 0; i < slots->count; i++) {
 		const lk_slot *slot = &slots->at[i];
 		while (final_count > 0 && finals[final_count - 1] < i) final_count--;
 		bool final = final_count > 0 && finals[final_count - 1] == i;
-		if (!overlap) LK_TRY(put_around(builder, slot, RECEIVE));
-		else if (i + 1 < slots->count) LK_TRY(put_around(builder, &slots->at[i + 1], RECEIVE));
-		LK_TRY(put_around(builder, slot, WAIT));
+		if (!overlap) LK_TRY(build_put_around(builder, slot, RECEIVE));
+		else if (i + 1 < slots->count)
+			LK_TRY(build_put_around(builder, &slots->at[i + 1], RECEIVE));
+		LK_TRY(build_put_around(builder, slot, WAIT));
 		if (slot->pair && i + 1 < slots->count) { /* both inputs first, then both at once */
 			const lk_slot *other = &slots->at[++i];
-			if (!overlap) LK_TRY(put_around(builder, other, RECEIVE));
-			else if (i + 1 < slots->count) LK_TRY(put_around(builder, &slots->at[i + 1], RECEIVE));
-			LK_TRY(put_around(builder, other, WAIT));
-			LK_TRY(run_pair(builder, slot, other));
-			LK_TRY(put_around(builder, slot, SEND));
-			LK_TRY(put_around(builder, other, SEND));
+			if (!overlap) LK_TRY(build_put_around(builder, other, RECEIVE));
+			else if (i + 1 < slots->count)
+				LK_TRY(build_put_around(builder, &slots->at[i + 1], RECEIVE));
+			LK_TRY(build_put_around(builder, other, WAIT));
+			LK_TRY(build_run_pair(builder, slot, other));
+			LK_TRY(build_put_around(builder, slot, SEND));
+			LK_TRY(build_put_around(builder, other, SEND));
 			continue;
 		}
 		LK_TRY(run_pass(builder, slot, final && buckets_overlap(builder->b->job)));
-		LK_TRY(put_around(builder, slot, SEND));
+		LK_TRY(build_put_around(builder, slot, SEND));
 	}
 	return LK_OK;
 }
@@ -587,7 +589,7 @@ void lk_build_begin(lk_builder *builder, const lk_job *job, lk_graph *graph, lk_
 	set_ranks(graph, job);
 }
 
-static lk_status build(lk_builder *builder, lk_error *err) {
+static lk_status build_build(lk_builder *builder, lk_error *err) {
 	const lk_job *job = builder->job;
 	lk_graph *graph = builder->graph;
 	uint32_t channels = channel_of(job->vp, 0);
@@ -608,7 +610,7 @@ lk_status lk_build_graph(const lk_job *job, lk_graph **out, lk_error *err) {
 	*out = lk_graph_new();
 	if (!*out) return lk_oom(err);
 	lk_build_begin(&b, job, *out, err);
-	lk_status status = build(&b, err);
+	lk_status status = build_build(&b, err);
 	if (status != LK_OK) {
 		lk_graph_free(*out);
 		*out = NULL;

@@ -11,7 +11,7 @@ struct lk_widths {
 	double heads;
 };
 
-static struct lk_widths widths(const lk_builder *builder) {
+static struct lk_widths attention_widths(const lk_builder *builder) {
 	const lk_model *model = builder->model;
 	double heads = model->heads / builder->tp, kv_heads = model->kv_heads / builder->tp;
 	if (kv_heads < 1) kv_heads = 1; /* replicated where TP is wider than the groups */
@@ -26,7 +26,7 @@ static struct lk_widths widths(const lk_builder *builder) {
 	                          model->head_dim,         heads};
 }
 
-static double norm_out(const lk_builder *builder) {
+static double attention_norm_out(const lk_builder *builder) {
 	return builder->replays || builder->job->recompute_norms
 	           ? 0
 	           : lk_build_kept_bytes(builder, builder->rows * builder->model->hidden);
@@ -69,7 +69,7 @@ static double core_saved(const lk_builder *builder, const lk_layer_shape *shape,
 
 /* Query-key pairs that are computed: the lower triangle, or a band. Unbalanced context parallelism
  * makes the last rank's share 2 cp / (cp + 1) times the mean. */
-static double pairs(const lk_builder *builder, const lk_layer_shape *shape) {
+static double attention_pairs(const lk_builder *builder, const lk_layer_shape *shape) {
 	double all = shape->queries * shape->keys;
 	if (shape->window > 0 && shape->window < shape->keys)
 		all = shape->queries * shape->window *
@@ -80,9 +80,10 @@ static double pairs(const lk_builder *builder, const lk_layer_shape *shape) {
 	return all * builder->batch;
 }
 
-static void flash(lk_builder *builder, const lk_layer_shape *shape, struct lk_widths w,
-                  bool backward) {
-	double flops = 2 * pairs(builder, shape) * w.heads * (w.score + w.value) * (backward ? 2.5 : 1);
+static void attention_flash(lk_builder *builder, const lk_layer_shape *shape, struct lk_widths w,
+                            bool backward) {
+	double flops =
+		2 * attention_pairs(builder, shape) * w.heads * (w.score + w.value) * (backward ? 2.5 : 1);
 	double bytes = builder->bytes * builder->tokens * (w.q + w.v) +
 	               builder->bytes * builder->batch * shape->keys * w.kv;
 	lk_op op = {
@@ -151,7 +152,7 @@ static void core(lk_builder *builder, const lk_layer_shape *shape, struct lk_wid
 		lk_build_collective(builder, LK_OP_ALLGATHER, LK_STREAM_CP, LK_GROUP_CP, "exchange_kv",
 		                    total, ring);
 	if (builder->job->attn_kernel == LK_KERNEL_UNFUSED) unfused(builder, shape, w, backward);
-	else flash(builder, shape, w, backward);
+	else attention_flash(builder, shape, w, backward);
 	if (exchange && backward)
 		lk_build_collective(builder, LK_OP_REDUCESCATTER, LK_STREAM_CP, LK_GROUP_CP,
 		                    "exchange_kv_grad", total, false);
@@ -245,12 +246,12 @@ static void projections_backward(lk_builder *builder, struct lk_widths w, bool i
 }
 
 void lk_build_attention_forward(lk_builder *builder, const lk_layer_shape *shape, bool cross) {
-	struct lk_widths w = widths(builder);
+	struct lk_widths w = attention_widths(builder);
 	double row = lk_build_row_bytes(builder);
 	lk_build_memory(builder, LK_OP_NORM, cross ? "cross_norm" : "input_norm", 2 * row);
 	if (builder->phase != LK_PHASE_RECOMPUTE || cross)
 		lk_build_save(builder, row, LK_OWN_ACTIVATIONS); /* a replay has its input */
-	lk_build_save(builder, norm_out(builder), LK_OWN_ACTIVATIONS);
+	lk_build_save(builder, attention_norm_out(builder), LK_OWN_ACTIVATIONS);
 	lk_build_quantize_normed(builder);
 	lk_build_tp_enter(builder, "gather_attention_input");
 	projections_forward(builder, w, cross);
@@ -282,7 +283,7 @@ static double kept_for_weights(const lk_builder *builder, struct lk_widths w) {
 
 void lk_build_attention_backward(lk_builder *builder, const lk_layer_shape *shape, bool cross,
                                  bool input, bool weight) {
-	struct lk_widths w = widths(builder);
+	struct lk_widths w = attention_widths(builder);
 	double row = lk_build_row_bytes(builder);
 	bool last = weight ||
 	            !builder->train_base; /* this block is the last that needs the inputs of products */
@@ -311,7 +312,7 @@ void lk_build_attention_backward(lk_builder *builder, const lk_layer_shape *shap
 		lk_build_bias_grad(builder, "qkv_bias_grad", builder->tokens, w.q + w.kv);
 	projections_backward(builder, w, input, weight);
 	if (input) lk_build_release(builder, qkv_saved(builder, w, cross), LK_OWN_ACTIVATIONS);
-	if (last) lk_build_release(builder, norm_out(builder), LK_OWN_ACTIVATIONS);
+	if (last) lk_build_release(builder, attention_norm_out(builder), LK_OWN_ACTIVATIONS);
 	if (input && !last) lk_build_save(builder, kept_for_weights(builder, w), LK_OWN_ACTIVATIONS);
 	if (!input && weight)
 		lk_build_release(builder, kept_for_weights(builder, w), LK_OWN_ACTIVATIONS);

@@ -22,12 +22,12 @@ static double elements_in(const lk_builder *builder, const lk_conv *conv) {
 	return images(builder) * conv->side_in * conv->side_in * conv->in;
 }
 
-static double elements_out(const lk_builder *builder, const lk_conv *conv) {
+static double conv_elements_out(const lk_builder *builder, const lk_conv *conv) {
 	return pixels_out(builder, conv) * conv->out;
 }
 
-static void stream(lk_builder *builder, unsigned kind, const char *name, double elements,
-                   double passes) {
+static void conv_stream(lk_builder *builder, unsigned kind, const char *name, double elements,
+                        double passes) {
 	lk_build_memory(builder, kind, name, builder->bytes * elements * passes);
 }
 
@@ -49,11 +49,11 @@ static bool filters_minimally(const lk_conv *conv) {
 
 /* As a product m x n x k in each of the groups. Depthwise ones have no product worth the name: they
  * stream. */
-static void product(lk_builder *builder, const lk_conv *conv, const char *name, double m, double n,
-                    double k) {
+static void conv_product(lk_builder *builder, const lk_conv *conv, const char *name, double m,
+                         double n, double k) {
 	if (is_depthwise(conv)) {
-		stream(builder, LK_OP_ELEMENTWISE, name,
-		       elements_in(builder, conv) + elements_out(builder, conv), 1);
+		conv_stream(builder, LK_OP_ELEMENTWISE, name,
+		            elements_in(builder, conv) + conv_elements_out(builder, conv), 1);
 		return;
 	}
 	lk_build_gemm_batch(builder, name, m, n, k, conv->groups);
@@ -63,7 +63,7 @@ static void product(lk_builder *builder, const lk_conv *conv, const char *name, 
 	if (filters_minimally(conv)) ops->window[ops->count - 1] = conv->side_out;
 	/* each pixel is read once from memory, not once for each window that it lies in */
 	ops->bytes[ops->count - 1] =
-		builder->bytes * (elements_in(builder, conv) + elements_out(builder, conv) +
+		builder->bytes * (elements_in(builder, conv) + conv_elements_out(builder, conv) +
 	                      conv->out * conv->in / conv->groups * conv->kernel * conv->kernel);
 }
 
@@ -71,13 +71,13 @@ static void product(lk_builder *builder, const lk_conv *conv, const char *name, 
 static void input_grad(lk_builder *builder, const lk_conv *conv) {
 	double in = conv->in / conv->groups, out = conv->out / conv->groups,
 		   inside = filters_minimally(conv) ? window(conv) : 1;
-	product(builder, conv, "conv_input_grad", pixels_out(builder, conv), in * window(conv) / inside,
-	        out * inside);
+	conv_product(builder, conv, "conv_input_grad", pixels_out(builder, conv),
+	             in * window(conv) / inside, out * inside);
 }
 
-static void weight_grad(lk_builder *builder, const lk_conv *conv) {
-	product(builder, conv, "conv_weight_grad", conv->out / conv->groups,
-	        conv->in / conv->groups * window(conv), pixels_out(builder, conv));
+static void build_conv_weight_grad(lk_builder *builder, const lk_conv *conv) {
+	conv_product(builder, conv, "conv_weight_grad", conv->out / conv->groups,
+	             conv->in / conv->groups * window(conv), pixels_out(builder, conv));
 	lk_ops *ops = &builder->graph->ops;
 	if (ops->count && ops->kind[ops->count - 1] == LK_OP_CONV)
 		ops->flags[ops->count - 1] |= LK_OP_SUMS_PIXELS;
@@ -89,35 +89,38 @@ static bool activates(const lk_builder *builder, const lk_conv *conv) {
 
 /* Of the convolution's output: the norm's input, where there is a norm. Its result is the input of
  * what follows, which keeps it. */
-static double kept(const lk_builder *builder, const lk_conv *conv) {
-	return builder->bytes * elements_out(builder, conv) * (builder->model->conv.norm ? 2 : 1);
+static double conv_kept(const lk_builder *builder, const lk_conv *conv) {
+	return builder->bytes * conv_elements_out(builder, conv) * (builder->model->conv.norm ? 2 : 1);
 }
 
 static void conv_forward(lk_builder *builder, const lk_conv *conv) {
-	product(builder, conv, "conv", pixels_out(builder, conv), conv->out / conv->groups,
-	        conv->in / conv->groups * window(conv));
+	conv_product(builder, conv, "conv", pixels_out(builder, conv), conv->out / conv->groups,
+	             conv->in / conv->groups * window(conv));
 	if (builder->model->conv.norm) {
-		stream(builder, LK_OP_NORM, "batch_norm_statistics", elements_out(builder, conv), 1);
-		stream(builder, LK_OP_ELEMENTWISE, "batch_norm", elements_out(builder, conv), 2);
+		conv_stream(builder, LK_OP_NORM, "batch_norm_statistics", conv_elements_out(builder, conv),
+		            1);
+		conv_stream(builder, LK_OP_ELEMENTWISE, "batch_norm", conv_elements_out(builder, conv), 2);
 	}
 	if (activates(builder, conv))
-		stream(builder, LK_OP_ELEMENTWISE, "activation", elements_out(builder, conv), 2);
-	lk_build_save(builder, kept(builder, conv), LK_OWN_ACTIVATIONS);
+		conv_stream(builder, LK_OP_ELEMENTWISE, "activation", conv_elements_out(builder, conv), 2);
+	lk_build_save(builder, conv_kept(builder, conv), LK_OWN_ACTIVATIONS);
 }
 
 static void conv_backward(lk_builder *builder, const lk_conv *conv, bool input) {
 	if (activates(builder, conv))
-		stream(builder, LK_OP_ELEMENTWISE, "activation_grad", elements_out(builder, conv), 3);
+		conv_stream(builder, LK_OP_ELEMENTWISE, "activation_grad", conv_elements_out(builder, conv),
+		            3);
 	if (builder->model->conv.norm) {
-		stream(builder, LK_OP_NORM, "batch_norm_sums", elements_out(builder, conv), 2);
-		stream(builder, LK_OP_ELEMENTWISE, "batch_norm_grad", elements_out(builder, conv), 3);
+		conv_stream(builder, LK_OP_NORM, "batch_norm_sums", conv_elements_out(builder, conv), 2);
+		conv_stream(builder, LK_OP_ELEMENTWISE, "batch_norm_grad", conv_elements_out(builder, conv),
+		            3);
 	}
 	if (input) input_grad(builder, conv);
-	weight_grad(builder, conv);
-	lk_build_scratch(builder,
-	                 builder->bytes * (elements_in(builder, conv) + elements_out(builder, conv)),
-	                 LK_OWN_WORKSPACE);
-	lk_build_release(builder, kept(builder, conv), LK_OWN_ACTIVATIONS);
+	build_conv_weight_grad(builder, conv);
+	lk_build_scratch(
+		builder, builder->bytes * (elements_in(builder, conv) + conv_elements_out(builder, conv)),
+		LK_OWN_WORKSPACE);
+	lk_build_release(builder, conv_kept(builder, conv), LK_OWN_ACTIVATIONS);
 }
 
 /* ---- a block ---- */
@@ -136,16 +139,16 @@ static double squeezed(const lk_builder *builder, const lk_conv_unit *unit) {
 
 static void squeeze_forward(lk_builder *builder, const lk_conv_unit *unit) {
 	if (unit->squeeze <= 0) return;
-	stream(builder, LK_OP_NORM, "squeeze", squeezed(builder, unit), 1);
+	conv_stream(builder, LK_OP_NORM, "squeeze", squeezed(builder, unit), 1);
 	lk_build_gemm(builder, "squeeze_in", images(builder), unit->squeeze, unit->squeeze_in);
 	lk_build_gemm(builder, "squeeze_out", images(builder), unit->squeeze_in, unit->squeeze);
-	stream(builder, LK_OP_ELEMENTWISE, "excite", squeezed(builder, unit), 2);
+	conv_stream(builder, LK_OP_ELEMENTWISE, "excite", squeezed(builder, unit), 2);
 	lk_build_save(builder, builder->bytes * squeezed(builder, unit), LK_OWN_ACTIVATIONS);
 }
 
 static void squeeze_backward(lk_builder *builder, const lk_conv_unit *unit) {
 	if (unit->squeeze <= 0) return;
-	stream(builder, LK_OP_ELEMENTWISE, "excite_grad", squeezed(builder, unit), 5);
+	conv_stream(builder, LK_OP_ELEMENTWISE, "excite_grad", squeezed(builder, unit), 5);
 	for (int i = 0; i < 2; i++) {
 		lk_build_gemm(builder, "squeeze_out_grad", images(builder), unit->squeeze,
 		              unit->squeeze_in);
@@ -158,20 +161,22 @@ static void unit_forward(lk_builder *builder, const lk_conv_unit *unit) {
 	for (int i = 0; i < unit->count; i++) conv_forward(builder, &unit->conv[i]);
 	squeeze_forward(builder, unit);
 	if (unit->residual)
-		stream(builder, LK_OP_ELEMENTWISE, "residual", width_elements(builder, unit), 3);
+		conv_stream(builder, LK_OP_ELEMENTWISE, "residual", width_elements(builder, unit), 3);
 	if (unit->copies > 0)
-		stream(builder, LK_OP_ELEMENTWISE, "join", width_elements(builder, unit), unit->copies);
-	if (unit->pool) stream(builder, LK_OP_ELEMENTWISE, "pool", width_elements(builder, unit), 1.25);
+		conv_stream(builder, LK_OP_ELEMENTWISE, "join", width_elements(builder, unit),
+		            unit->copies);
+	if (unit->pool)
+		conv_stream(builder, LK_OP_ELEMENTWISE, "pool", width_elements(builder, unit), 1.25);
 }
 
 static void unit_backward(lk_builder *builder, const lk_conv_unit *unit) {
 	if (unit->pool)
-		stream(builder, LK_OP_ELEMENTWISE, "pool_grad", width_elements(builder, unit), 2.25);
+		conv_stream(builder, LK_OP_ELEMENTWISE, "pool_grad", width_elements(builder, unit), 2.25);
 	if (unit->residual)
-		stream(builder, LK_OP_ELEMENTWISE, "residual_grad", width_elements(builder, unit), 3);
+		conv_stream(builder, LK_OP_ELEMENTWISE, "residual_grad", width_elements(builder, unit), 3);
 	if (unit->copies > 0)
-		stream(builder, LK_OP_ELEMENTWISE, "join_grad", width_elements(builder, unit),
-		       unit->copies);
+		conv_stream(builder, LK_OP_ELEMENTWISE, "join_grad", width_elements(builder, unit),
+		            unit->copies);
 	squeeze_backward(builder, unit);
 	for (int i = unit->count; i-- > 0;) conv_backward(builder, &unit->conv[i], true);
 }
@@ -202,7 +207,7 @@ void lk_build_conv_layer(lk_builder *builder, int layer, lk_block_pass pass) {
 /* ---- the ends ---- */
 
 static double stem_pooled(const lk_builder *builder, const lk_conv *stem) {
-	return builder->model->conv.stem_pool ? elements_out(builder, stem) : 0;
+	return builder->model->conv.stem_pool ? conv_elements_out(builder, stem) : 0;
 }
 
 void lk_build_conv_stem(lk_builder *builder, bool forward) {
@@ -210,12 +215,12 @@ void lk_build_conv_stem(lk_builder *builder, bool forward) {
 	if (forward) {
 		conv_forward(builder, &stem);
 		if (stem_pooled(builder, &stem) > 0)
-			stream(builder, LK_OP_ELEMENTWISE, "pool", stem_pooled(builder, &stem), 1.25);
+			conv_stream(builder, LK_OP_ELEMENTWISE, "pool", stem_pooled(builder, &stem), 1.25);
 		lk_build_save(builder, builder->bytes * elements_in(builder, &stem), LK_OWN_ACTIVATIONS);
 		return;
 	}
 	if (stem_pooled(builder, &stem) > 0)
-		stream(builder, LK_OP_ELEMENTWISE, "pool_grad", stem_pooled(builder, &stem), 2.25);
+		conv_stream(builder, LK_OP_ELEMENTWISE, "pool_grad", stem_pooled(builder, &stem), 2.25);
 	conv_backward(builder, &stem, false);
 	lk_build_release(builder, builder->bytes * elements_in(builder, &stem), LK_OWN_ACTIVATIONS);
 }
@@ -239,7 +244,7 @@ static void classifier(lk_builder *builder, bool forward) {
 	}
 }
 
-static double pooled(const lk_builder *builder) {
+static double conv_pooled(const lk_builder *builder) {
 	lk_conv top = lk_convnet_top(builder->model);
 	return pixels_out(builder, &top) * (builder->model->conv.top ? top.out : top.in);
 }
@@ -249,13 +254,13 @@ void lk_build_conv_head(lk_builder *builder, bool forward) {
 	double classes = images(builder) * builder->model->conv.classes;
 	if (forward) {
 		if (builder->model->conv.top) conv_forward(builder, &top);
-		stream(builder, LK_OP_NORM, "average_pool", pooled(builder), 1);
+		conv_stream(builder, LK_OP_NORM, "average_pool", conv_pooled(builder), 1);
 		classifier(builder, true);
-		stream(builder, LK_OP_LOSS, "cross_entropy", classes, 4);
+		conv_stream(builder, LK_OP_LOSS, "cross_entropy", classes, 4);
 		return;
 	}
-	stream(builder, LK_OP_LOSS, "cross_entropy_grad", classes, 3);
+	conv_stream(builder, LK_OP_LOSS, "cross_entropy_grad", classes, 3);
 	classifier(builder, false);
-	stream(builder, LK_OP_ELEMENTWISE, "average_pool_grad", pooled(builder), 1);
+	conv_stream(builder, LK_OP_ELEMENTWISE, "average_pool_grad", conv_pooled(builder), 1);
 	if (builder->model->conv.top) conv_backward(builder, &top, true);
 }

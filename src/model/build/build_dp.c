@@ -4,8 +4,8 @@
 #include "model/build/build.h"
 #include "model/layout/job.h"
 
-static void one(lk_builder *builder, unsigned kind, unsigned group, const char *name, double bytes,
-                bool free_running, bool signal) {
+static void dp_one(lk_builder *builder, unsigned kind, unsigned group, const char *name,
+                   double bytes, bool free_running, bool signal) {
 	if (bytes <= 0) return;
 	lk_op op = {
 		.kind = (uint8_t)kind,
@@ -30,11 +30,12 @@ void lk_build_traffic(lk_builder *builder, const char *name, unsigned kind, doub
 	bool hybrid = builder->job->sharding != LK_SHARD_NONE && builder->job->shard_group > 0 &&
 	              builder->job->shard_group < lk_sizes_dp_ranks(builder->job);
 	unsigned group = hybrid ? LK_GROUP_SHARD : LK_GROUP_DP;
-	one(builder, kind, LK_GROUP_EDP, name, expert_bytes, free_running, signal && dense_bytes <= 0);
-	one(builder, kind, group, name, dense_bytes, free_running, signal);
+	dp_one(builder, kind, LK_GROUP_EDP, name, expert_bytes, free_running,
+	       signal && dense_bytes <= 0);
+	dp_one(builder, kind, group, name, dense_bytes, free_running, signal);
 	if (hybrid && kind == LK_OP_REDUCESCATTER)
-		one(builder, LK_OP_ALLREDUCE, LK_GROUP_REPLICA, "reduce_replicas",
-		    dense_bytes / builder->job->shard_group, false, false);
+		dp_one(builder, LK_OP_ALLREDUCE, LK_GROUP_REPLICA, "reduce_replicas",
+		       dense_bytes / builder->job->shard_group, false, false);
 }
 
 lk_status lk_build_traffic_block(lk_builder *builder, const char *name, unsigned kind,

@@ -53,7 +53,7 @@ static void embedding_forward(lk_builder *builder) {
 		lk_build_save(builder, lk_build_mask_bytes(builder), LK_OWN_ACTIVATIONS);
 }
 
-static void embedding_backward(lk_builder *builder) {
+static void ends_embedding_backward(lk_builder *builder) {
 	double out = builder->bytes * builder->tokens * builder->model->hidden;
 	if (!builder->train_base) return;
 	if (builder->model->network == LK_NET_CONV) {
@@ -80,7 +80,7 @@ lk_status lk_build_embedding(lk_builder *builder, lk_block_pass pass, uint32_t *
 		builder->pending = 0;
 		lk_graph_begin_block(builder->graph, forward ? "embedding forward" : "embedding backward");
 		if (forward) embedding_forward(builder);
-		else embedding_backward(builder);
+		else ends_embedding_backward(builder);
 		LK_TRY(lk_graph_end_block(builder->graph, block, builder->err));
 		builder->embed_block[pass] = *block + 1;
 	}
@@ -93,7 +93,7 @@ lk_status lk_build_embedding(lk_builder *builder, lk_block_pass pass, uint32_t *
 static double vocabulary(const lk_builder *builder) {
 	return builder->job->padded_vocab / builder->tp;
 }
-static bool fused_loss(const lk_builder *builder) {
+static bool ends_fused_loss(const lk_builder *builder) {
 	return builder->job->fused_cross_entropy == LK_ON;
 }
 
@@ -110,27 +110,28 @@ struct lk_logit_bytes {
  * to 16 bits. Transformer Engine's and Liger's kernels write the gradient over the logits. */
 static struct lk_logit_bytes logit_bytes(const lk_builder *builder) {
 	double narrow = builder->bytes;
-	if (fused_loss(builder) && !builder->job->native_loss_fusion)
+	if (ends_fused_loss(builder) && !builder->job->native_loss_fusion)
 		return (struct lk_logit_bytes){narrow, narrow, narrow};
 	if (builder->job->compile) return (struct lk_logit_bytes){narrow, narrow, 2 * narrow};
 	if (!lk_job_like_megatron(builder->job))
 		return (struct lk_logit_bytes){narrow + 8, narrow + 4, narrow + 12};
-	return (struct lk_logit_bytes){narrow + (fused_loss(builder) ? 8 : 4), 4, narrow + 4};
+	return (struct lk_logit_bytes){narrow + (ends_fused_loss(builder) ? 8 : 4), 4, narrow + 4};
 }
 
 /* Vocabulary-parallel cross-entropy: maximum, predicted logit and sum of exponentials are reduced
  * over TP. */
-static void loss(lk_builder *builder) {
+static void ends_loss(lk_builder *builder) {
 	static const char *const names[] = {"loss_max", "loss_target", "loss_sum"};
 	double logits = builder->tokens * vocabulary(builder);
 	struct lk_logit_bytes each = logit_bytes(builder);
 	lk_build_memory(builder, LK_OP_LOSS, "cross_entropy",
-	                logits * (fused_loss(builder) ? builder->bytes : builder->bytes + 4 * 4));
+	                logits * (ends_fused_loss(builder) ? builder->bytes : builder->bytes + 4 * 4));
 	lk_build_save(builder, logits * each.forward, LK_OWN_LOGITS);
 	for (int i = 0; i < 3 && builder->tp > 1; i++)
 		lk_build_collective(builder, LK_OP_ALLREDUCE, LK_STREAM_TP, LK_GROUP_TP, names[i],
 		                    4 * builder->tokens, false);
-	if (!fused_loss(builder)) lk_build_memory(builder, LK_OP_LOSS, "softmax_divide", logits * 8);
+	if (!ends_fused_loss(builder))
+		lk_build_memory(builder, LK_OP_LOSS, "softmax_divide", logits * 8);
 	lk_build_release(builder, logits * (each.forward - each.kept), LK_OWN_LOGITS);
 }
 
@@ -158,7 +159,7 @@ static void head_forward(lk_builder *builder) {
 	lk_build_tp_enter(builder, "gather_head_input");
 	lk_build_gemm(builder, "lm_head", builder->tokens, vocabulary(builder), model->hidden);
 	lk_build_save(builder, head_saved(builder), LK_OWN_ACTIVATIONS);
-	loss(builder);
+	ends_loss(builder);
 }
 
 static void head_backward(lk_builder *builder) {
@@ -172,7 +173,8 @@ static void head_backward(lk_builder *builder) {
 		double logits = builder->tokens * vocabulary(builder);
 		struct lk_logit_bytes each = logit_bytes(builder);
 		lk_build_memory(builder, LK_OP_LOSS, "cross_entropy_grad",
-		                logits * (fused_loss(builder) ? 2 * builder->bytes : 8 + builder->bytes));
+		                logits *
+		                    (ends_fused_loss(builder) ? 2 * builder->bytes : 8 + builder->bytes));
 		lk_build_save(builder, logits * (each.backward - each.kept), LK_OWN_LOGITS);
 		lk_build_release(builder, logits * (each.backward - builder->bytes), LK_OWN_LOGITS);
 		lk_build_column_backward(builder, "lm_head_grad", vocabulary(builder), model->hidden, true,

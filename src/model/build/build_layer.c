@@ -5,7 +5,7 @@
 #include "model/build/build.h"
 #include "model/layout/job.h"
 
-static bool same_shape(const lk_layer_shape *a, const lk_layer_shape *b) {
+static bool layer_same_shape(const lk_layer_shape *a, const lk_layer_shape *b) {
 	return a->moe == b->moe && a->cross == b->cross && a->causal == b->causal &&
 	       a->window == b->window && a->unit == b->unit;
 }
@@ -44,14 +44,14 @@ static int shape_index(lk_builder *builder, int layer) {
 		.keys = decoder ? decoder_sequence(builder) : sequence(builder),
 	};
 	for (int i = 0; i < builder->shape_count; i++)
-		if (same_shape(&builder->shapes[i], &shape)) return i;
+		if (layer_same_shape(&builder->shapes[i], &shape)) return i;
 	if (builder->shape_count == LK_LAYER_SHAPES) return LK_LAYER_SHAPES - 1;
 	builder->shapes[builder->shape_count] = shape;
 	return builder->shape_count++;
 }
 
 /* Cross-attention: every query sees the whole of the encoder's output. */
-static lk_layer_shape across(const lk_builder *builder, const lk_layer_shape *shape) {
+static lk_layer_shape layer_across(const lk_builder *builder, const lk_layer_shape *shape) {
 	lk_layer_shape cross = *shape;
 	cross.keys = sequence(builder);
 	cross.causal = false;
@@ -59,8 +59,8 @@ static lk_layer_shape across(const lk_builder *builder, const lk_layer_shape *sh
 	return cross;
 }
 
-static void forward(lk_builder *builder, const lk_layer_shape *shape) {
-	lk_layer_shape cross = across(builder, shape);
+static void layer_forward(lk_builder *builder, const lk_layer_shape *shape) {
+	lk_layer_shape cross = layer_across(builder, shape);
 	lk_build_attention_forward(builder, shape, false);
 	if (shape->cross) lk_build_attention_forward(builder, &cross, true);
 	if (shape->moe) lk_build_moe_forward(builder);
@@ -89,11 +89,12 @@ static void replay_selected(lk_builder *builder, const lk_layer_shape *shape) {
 	builder->phase = phase;
 }
 
-static void backward(lk_builder *builder, const lk_layer_shape *shape, bool input, bool weight) {
+static void layer_backward(lk_builder *builder, const lk_layer_shape *shape, bool input,
+                           bool weight) {
 	if (input && builder->replays) replay_selected(builder, shape);
 	if (shape->moe) lk_build_moe_backward(builder, input, weight);
 	else lk_build_mlp_backward(builder, shape, input, weight);
-	lk_layer_shape cross = across(builder, shape);
+	lk_layer_shape cross = layer_across(builder, shape);
 	if (shape->cross) lk_build_attention_backward(builder, &cross, true, input, weight);
 	lk_build_attention_backward(builder, shape, false, input, weight);
 }
@@ -106,7 +107,7 @@ static void drop_saved(lk_builder *builder) {
 
 /* Streams joined by an operation that never came would be lost between blocks; a WAIT keeps the
  * order. */
-static void settle(lk_builder *builder) {
+static void layer_settle(lk_builder *builder) {
 	if (!builder->pending) return;
 	lk_op op = {.kind = LK_OP_WAIT,
 	            .stream = LK_STREAM_COMPUTE,
@@ -171,27 +172,27 @@ static void scatter_behind(lk_builder *builder, int layer, lk_block_pass pass, d
 	}
 }
 
-static void fill(lk_builder *builder, const lk_layer_shape *shape, lk_block_pass pass) {
+static void layer_fill(lk_builder *builder, const lk_layer_shape *shape, lk_block_pass pass) {
 	bool weight = builder->train_base;
 	switch (pass) {
-	case LK_BLOCK_FORWARD: forward(builder, shape); break;
+	case LK_BLOCK_FORWARD: layer_forward(builder, shape); break;
 	case LK_BLOCK_FORWARD_CHECKPOINT:
-		forward(builder, shape);
+		layer_forward(builder, shape);
 		drop_saved(builder);
 		break;
 	case LK_BLOCK_BACKWARD_CHECKPOINT:
 	case LK_BLOCK_INPUT_GRADIENT_CHECKPOINT:
 		builder->phase = LK_PHASE_RECOMPUTE;
-		forward(builder, shape);
+		layer_forward(builder, shape);
 		builder->phase = LK_PHASE_BACKWARD;
-		backward(builder, shape, true, weight && pass == LK_BLOCK_BACKWARD_CHECKPOINT);
+		layer_backward(builder, shape, true, weight && pass == LK_BLOCK_BACKWARD_CHECKPOINT);
 		break;
-	case LK_BLOCK_BACKWARD: backward(builder, shape, true, weight); break;
-	case LK_BLOCK_INPUT_GRADIENT: backward(builder, shape, true, false); break;
+	case LK_BLOCK_BACKWARD: layer_backward(builder, shape, true, weight); break;
+	case LK_BLOCK_INPUT_GRADIENT: layer_backward(builder, shape, true, false); break;
 	default: /* adapters have theirs in the backward pass */
-		if (weight) backward(builder, shape, false, true);
+		if (weight) layer_backward(builder, shape, false, true);
 	}
-	settle(builder);
+	layer_settle(builder);
 }
 
 lk_status lk_build_layer(lk_builder *builder, int layer, lk_block_pass pass, uint32_t *block) {
@@ -212,7 +213,7 @@ lk_status lk_build_layer(lk_builder *builder, int layer, lk_block_pass pass, uin
 		lk_graph_begin_block(builder->graph, name);
 		double gathered = gather_before(builder, layer, pass);
 		if (shape->unit) lk_build_conv_layer(builder, layer, pass);
-		else fill(builder, shape, pass);
+		else layer_fill(builder, shape, pass);
 		scatter_behind(builder, layer, pass, gathered);
 		LK_TRY(lk_graph_end_block(builder->graph, block, builder->err));
 		builder->layer_block[s][pass] = *block + 1;

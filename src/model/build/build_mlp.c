@@ -32,7 +32,7 @@ static double up_saved(const lk_builder *builder, struct lk_mlp_width w) {
 static double mlp_saved(const lk_builder *builder, struct lk_mlp_width w) {
 	return up_saved(builder, w) + inner_saved(builder, w);
 }
-static double norm_out(const lk_builder *builder) {
+static double mlp_norm_out(const lk_builder *builder) {
 	bool made_again = builder->replays || builder->job->recompute_norms;
 	return builder->train_base && !made_again
 	           ? lk_build_kept_bytes(builder, builder->rows * builder->model->hidden)
@@ -103,12 +103,12 @@ static void residual_backward(lk_builder *builder) {
 
 static void norm_forward(lk_builder *builder) {
 	lk_build_memory(builder, LK_OP_NORM, "post_norm", 2 * lk_build_row_bytes(builder));
-	lk_build_save(builder, lk_build_row_bytes(builder) + norm_out(builder), LK_OWN_ACTIVATIONS);
+	lk_build_save(builder, lk_build_row_bytes(builder) + mlp_norm_out(builder), LK_OWN_ACTIVATIONS);
 }
 
 static void norm_backward(lk_builder *builder, bool input, bool weight) {
 	bool last = weight && builder->train_base;
-	if (last) lk_build_release(builder, norm_out(builder), LK_OWN_ACTIVATIONS);
+	if (last) lk_build_release(builder, mlp_norm_out(builder), LK_OWN_ACTIVATIONS);
 	if (!input) return;
 	lk_build_memory(builder, LK_OP_NORM, "post_norm_grad", 3 * lk_build_row_bytes(builder));
 	lk_build_release(builder, lk_build_row_bytes(builder), LK_OWN_ACTIVATIONS);
@@ -176,7 +176,7 @@ static double moe_saved(const lk_builder *builder, struct lk_moe_size z) {
 
 /* Rows to the ranks that hold their experts, or back. With one copy per node the message is
  * smaller; comm.c counts the distinct nodes among top-k (`k`). */
-static void exchange(lk_builder *builder, const char *name, struct lk_moe_size z) {
+static void mlp_exchange(lk_builder *builder, const char *name, struct lk_moe_size z) {
 	if (builder->job->ep <= 1) return;
 	double bytes = builder->bytes * z.sent * z.hidden;
 	if (builder->job->dispatcher == LK_DISPATCH_ALLGATHER) {
@@ -208,8 +208,8 @@ static void permute(lk_builder *builder, const char *name, struct lk_moe_size z)
 	                builder->bytes * (builder->rows + z.sent) * z.hidden);
 }
 
-static void expert_shards(lk_builder *builder, unsigned kind, const char *name,
-                          struct lk_moe_size z) {
+static void mlp_expert_shards(lk_builder *builder, unsigned kind, const char *name,
+                              struct lk_moe_size z) {
 	if (builder->job->etp > 1)
 		lk_build_collective(builder, kind, LK_STREAM_TP, LK_GROUP_ETP, name,
 		                    builder->bytes * z.routed * z.hidden, false);
@@ -265,8 +265,8 @@ void lk_build_moe_forward(lk_builder *builder) {
 	lk_build_memory(builder, LK_OP_NORM, "router_topk", 3 * 4 * builder->rows * model->experts);
 	permute(builder, "permute_tokens", z);
 	host_sync(builder);
-	exchange(builder, "dispatch", z);
-	expert_shards(builder, LK_OP_ALLGATHER, "gather_experts", z);
+	mlp_exchange(builder, "dispatch", z);
+	mlp_expert_shards(builder, LK_OP_ALLGATHER, "gather_experts", z);
 	lk_build_memory(builder, LK_OP_PERMUTE, "sort_by_expert",
 	                2 * builder->bytes * z.routed * model->hidden);
 	lk_build_quantize(builder, z.routed * model->hidden);
@@ -280,8 +280,8 @@ void lk_build_moe_forward(lk_builder *builder) {
 	experts_memory(builder, "expert_bias", weighed_bias_bytes(builder, z, 6));
 	lk_build_memory(builder, LK_OP_PERMUTE, "unsort",
 	                2 * builder->bytes * z.routed * model->hidden);
-	expert_shards(builder, LK_OP_REDUCESCATTER, "reduce_experts", z);
-	exchange(builder, "combine", z);
+	mlp_expert_shards(builder, LK_OP_REDUCESCATTER, "reduce_experts", z);
+	mlp_exchange(builder, "combine", z);
 	permute(builder, "unpermute_tokens", z);
 	if (model->shared_ffn > 0) {
 		lk_build_tp_enter(builder, "gather_shared_input");
@@ -324,8 +324,8 @@ void lk_build_moe_backward(lk_builder *builder, bool input, bool weight) {
 	if (input) {
 		residual_backward(builder);
 		permute(builder, "unpermute_tokens_grad", z);
-		exchange(builder, "combine_grad", z);
-		expert_shards(builder, LK_OP_ALLGATHER, "gather_experts_grad", z);
+		mlp_exchange(builder, "combine_grad", z);
+		mlp_expert_shards(builder, LK_OP_ALLGATHER, "gather_experts_grad", z);
 		lk_build_memory(builder, LK_OP_PERMUTE, "unsort_grad",
 		                2 * builder->bytes * z.routed * model->hidden);
 	}
@@ -333,8 +333,8 @@ void lk_build_moe_backward(lk_builder *builder, bool input, bool weight) {
 	if (input) {
 		lk_build_memory(builder, LK_OP_PERMUTE, "sort_by_expert_grad",
 		                2 * builder->bytes * z.routed * model->hidden);
-		expert_shards(builder, LK_OP_REDUCESCATTER, "reduce_experts_grad", z);
-		exchange(builder, "dispatch_grad", z);
+		mlp_expert_shards(builder, LK_OP_REDUCESCATTER, "reduce_experts_grad", z);
+		mlp_exchange(builder, "dispatch_grad", z);
 		permute(builder, "permute_tokens_grad", z);
 	}
 	if (model->shared_ffn > 0) {

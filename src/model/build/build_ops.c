@@ -189,7 +189,7 @@ void lk_build_tp_leave_backward(lk_builder *builder, const char *name) {
 
 /* y[tokens, n] = x[tokens, k] w: the weight's gradient, added to the main gradient where that is
  * kept in fp32. */
-static void weight_grad(lk_builder *builder, double n, double k) {
+static void ops_weight_grad(lk_builder *builder, double n, double k) {
 	lk_build_gemm(builder, "weight_grad", n, k, builder->tokens);
 	if (builder->job->fp32_grads == LK_ON) {
 		uint32_t i;
@@ -214,7 +214,7 @@ void lk_build_column_backward(lk_builder *builder, const char *name, double n, d
 		                    LK_STREAM_TP, LK_GROUP_TP, "reduce_input_grad",
 		                    full_rows_bytes(builder), true);
 	builder->needs = gathered;
-	if (weight) weight_grad(builder, n, k);
+	if (weight) ops_weight_grad(builder, n, k);
 	if (comm && input) lk_build_wait(builder, LK_STREAM_TP);
 }
 
@@ -222,7 +222,7 @@ void lk_build_row_backward(lk_builder *builder, const char *name, double n, doub
                            bool weight) {
 	if (input) lk_build_quantize(builder, builder->tokens * n);
 	if (input) lk_build_gemm(builder, name, builder->tokens, k, n);
-	if (weight) weight_grad(builder, n, k);
+	if (weight) ops_weight_grad(builder, n, k);
 }
 
 void lk_build_bias_grad(lk_builder *builder, const char *name, double rows, double columns) {

@@ -17,7 +17,7 @@ struct lk_side {
 	uint32_t *place;           /* [end - begin] in the pair */
 };
 
-static void copy_op(lk_graph *graph, struct lk_side *side) {
+static void pair_copy_op(lk_graph *graph, struct lk_side *side) {
 	uint32_t i = side->at++, deps[LK_STREAMS + 4], count = 0;
 	lk_op op = lk_graph_op(graph, i);
 	for (uint32_t d = graph->ops.dep_begin[i]; d < graph->ops.dep_begin[i + 1] && count < 4; d++)
@@ -38,7 +38,7 @@ static void copy_op(lk_graph *graph, struct lk_side *side) {
 static void copy_piece(lk_graph *graph, struct lk_side *side) {
 	while (side->at < side->end) {
 		bool comm = lk_op_is_comm(graph->ops.kind[side->at]);
-		copy_op(graph, side);
+		pair_copy_op(graph, side);
 		if (comm) return;
 	}
 }
@@ -48,7 +48,7 @@ static struct lk_side side_of(lk_builder *builder, uint32_t block, uint32_t *pla
 	return (struct lk_side){.at = k->begin, .begin = k->begin, .end = k->end, .place = place};
 }
 
-static lk_status build(lk_builder *builder, uint32_t first, uint32_t second, uint32_t *block) {
+static lk_status pair_build(lk_builder *builder, uint32_t first, uint32_t second, uint32_t *block) {
 	lk_arena scratch = LK_ARENA_INIT;
 	const lk_block *f = &builder->graph->blocks.at[first], *s = &builder->graph->blocks.at[second];
 	uint32_t *places =
@@ -72,7 +72,7 @@ lk_status lk_build_pair(lk_builder *builder, uint32_t first, uint32_t second, ui
 	for (int i = 0; i < builder->pair_count; i++)
 		if (builder->pairs[i].first == first && builder->pairs[i].second == second)
 			return *block = builder->pairs[i].block, LK_OK;
-	LK_TRY(build(builder, first, second, block));
+	LK_TRY(pair_build(builder, first, second, block));
 	if (builder->pair_count < (int)(sizeof builder->pairs / sizeof *builder->pairs)) {
 		builder->pairs[builder->pair_count].first = first;
 		builder->pairs[builder->pair_count].second = second;

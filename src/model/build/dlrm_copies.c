@@ -51,7 +51,7 @@ static double frequent(double rows, double lookups, double threshold, double *sh
 
 /* Of the `count` most frequent rows those that a rank with so many lookups touches: sums of 1 -
  * exp(-lookups / (i H)). */
-static double touched(double count, double rows, double lookups) {
+static double copies_touched(double count, double rows, double lookups) {
 	double mean = lookups / harmonic(rows), sum = 0, from = 1;
 	while (from <= count) {
 		double to = fmin(fmax(floor(from * 1.25), from + 1), count + 1);
@@ -74,9 +74,10 @@ lk_dlrm_copied lk_dlrm_copies(const lk_dlrm *dlrm, const lk_dlrm_job *job) {
 		out.rows += tables->count * rows;
 		/* inside a node an owner reads the gradients that its peers have; over nodes and for whole
 		 * tables all are summed */
-		out.reduced += tables->count * (one_lookup(dlrm) && one_node
-		                                    ? touched(rows, tables->rows, job->batch / job->ranks)
-		                                    : rows);
+		out.reduced +=
+			tables->count * (one_lookup(dlrm) && one_node
+		                         ? copies_touched(rows, tables->rows, job->batch / job->ranks)
+		                         : rows);
 		sums += tables->count * (1 - share),
 			lookups += tables->count * tables->pooling * (1 - share);
 	}

@@ -31,7 +31,7 @@ struct hybrid {
 	uint8_t phase;
 };
 
-static uint32_t add(struct hybrid *hybrid, lk_op op) {
+static uint32_t hybrid_add(struct hybrid *hybrid, lk_op op) {
 	if (op.stream == 0) op.stream = LK_STREAM_COMPUTE;
 	op.phase = hybrid->phase, op.dtype = (uint8_t)hybrid->job->dtype;
 	return lk_graph_add(hybrid->graph, &op);
@@ -39,79 +39,83 @@ static uint32_t add(struct hybrid *hybrid, lk_op op) {
 
 /* ---- computation ---- */
 
-static void product(struct hybrid *hybrid, const char *name, double m, double n, double k,
-                    double batch) {
-	add(hybrid, (lk_op){.kind = LK_OP_GEMM,
-	                    .name = name,
-	                    .m = m,
-	                    .n = n,
-	                    .k = k,
-	                    .batch = batch,
-	                    .flops = 2 * batch * m * n * k,
-	                    .bytes = hybrid->element * batch * (m * k + k * n + m * n)});
+static void hybrid_product(struct hybrid *hybrid, const char *name, double m, double n, double k,
+                           double batch) {
+	hybrid_add(hybrid, (lk_op){.kind = LK_OP_GEMM,
+	                           .name = name,
+	                           .m = m,
+	                           .n = n,
+	                           .k = k,
+	                           .batch = batch,
+	                           .flops = 2 * batch * m * n * k,
+	                           .bytes = hybrid->element * batch * (m * k + k * n + m * n)});
 }
 
-static void pass(struct hybrid *hybrid, const char *name, double elements, double accesses) {
-	add(hybrid, (lk_op){.kind = LK_OP_ELEMENTWISE,
-	                    .name = name,
-	                    .bytes = elements * accesses * hybrid->element});
+static void hybrid_pass(struct hybrid *hybrid, const char *name, double elements, double accesses) {
+	hybrid_add(hybrid, (lk_op){.kind = LK_OP_ELEMENTWISE,
+	                           .name = name,
+	                           .bytes = elements * accesses * hybrid->element});
 }
 
 /* Activations and biases ride on the products, backward too (cuBLASLt's epilogues). */
-static void mlp(struct hybrid *hybrid, const char *name, const double *widths, int count) {
+static void hybrid_mlp(struct hybrid *hybrid, const char *name, const double *widths, int count) {
 	for (int i = 1; i < count; i++)
-		product(hybrid, name, hybrid->local, widths[i], widths[i - 1], 1);
+		hybrid_product(hybrid, name, hybrid->local, widths[i], widths[i - 1], 1);
 }
 
-static void mlp_backward(struct hybrid *hybrid, const char *name, const double *widths, int count,
-                         bool input) {
+static void hybrid_mlp_backward(struct hybrid *hybrid, const char *name, const double *widths,
+                                int count, bool input) {
 	for (int i = count - 1; i > 0; i--) {
-		if (input || i > 1) product(hybrid, name, hybrid->local, widths[i - 1], widths[i], 1);
-		product(hybrid, name, widths[i], widths[i - 1], hybrid->local, 1);
+		if (input || i > 1)
+			hybrid_product(hybrid, name, hybrid->local, widths[i - 1], widths[i], 1);
+		hybrid_product(hybrid, name, widths[i], widths[i - 1], hybrid->local, 1);
 	}
 }
 
 /* x' = x0 * (V U x + b) + x; or all dot products in one kernel that reads the vectors once: a
  * sample's fit shared memory. */
-static void interact(struct hybrid *hybrid) {
+static void hybrid_interact(struct hybrid *hybrid) {
 	const lk_dlrm *dlrm = hybrid->model;
 	double n = lk_dlrm_vectors(dlrm);
 	if (dlrm->interaction == LK_DLRM_DOT)
-		pass(hybrid, "interaction", hybrid->local * (n * dlrm->dim + dlrm->top[0]), 1);
-	else pass(hybrid, "concatenate", hybrid->local * n * dlrm->dim, 2);
+		hybrid_pass(hybrid, "interaction", hybrid->local * (n * dlrm->dim + dlrm->top[0]), 1);
+	else hybrid_pass(hybrid, "concatenate", hybrid->local * n * dlrm->dim, 2);
 	for (int i = 0; dlrm->interaction == LK_DLRM_CROSS && i < dlrm->cross_layers; i++) {
-		product(hybrid, "cross U", hybrid->local, dlrm->cross_rank, dlrm->top[0], 1);
-		product(hybrid, "cross V", hybrid->local, dlrm->top[0], dlrm->cross_rank, 1);
-		pass(hybrid, "cross product", hybrid->local * dlrm->top[0], 4);
+		hybrid_product(hybrid, "cross U", hybrid->local, dlrm->cross_rank, dlrm->top[0], 1);
+		hybrid_product(hybrid, "cross V", hybrid->local, dlrm->top[0], dlrm->cross_rank, 1);
+		hybrid_pass(hybrid, "cross product", hybrid->local * dlrm->top[0], 4);
 	}
 }
 
-static void interact_backward(struct hybrid *hybrid) {
+static void hybrid_interact_backward(struct hybrid *hybrid) {
 	const lk_dlrm *dlrm = hybrid->model;
 	double n = lk_dlrm_vectors(dlrm);
 	if (dlrm->interaction == LK_DLRM_DOT)
-		pass(hybrid, "interaction backward", hybrid->local * (2 * n * dlrm->dim + dlrm->top[0]), 1);
+		hybrid_pass(hybrid, "interaction backward",
+		            hybrid->local * (2 * n * dlrm->dim + dlrm->top[0]), 1);
 	for (int i = 0; dlrm->interaction == LK_DLRM_CROSS && i < dlrm->cross_layers; i++) {
-		pass(hybrid, "cross backward", hybrid->local * dlrm->top[0], 6);
-		product(hybrid, "cross V backward", hybrid->local, dlrm->cross_rank, dlrm->top[0], 1);
-		product(hybrid, "cross V weights", dlrm->top[0], dlrm->cross_rank, hybrid->local, 1);
-		product(hybrid, "cross U backward", hybrid->local, dlrm->top[0], dlrm->cross_rank, 1);
-		product(hybrid, "cross U weights", dlrm->cross_rank, dlrm->top[0], hybrid->local, 1);
+		hybrid_pass(hybrid, "cross backward", hybrid->local * dlrm->top[0], 6);
+		hybrid_product(hybrid, "cross V backward", hybrid->local, dlrm->cross_rank, dlrm->top[0],
+		               1);
+		hybrid_product(hybrid, "cross V weights", dlrm->top[0], dlrm->cross_rank, hybrid->local, 1);
+		hybrid_product(hybrid, "cross U backward", hybrid->local, dlrm->top[0], dlrm->cross_rank,
+		               1);
+		hybrid_product(hybrid, "cross U weights", dlrm->cross_rank, dlrm->top[0], hybrid->local, 1);
 	}
 }
 
 /* A rank's tables for the samples of all. */
-static void lookup(struct hybrid *hybrid, const char *name, double join) {
+static void hybrid_lookup(struct hybrid *hybrid, const char *name, double join) {
 	const lk_dlrm *dlrm = hybrid->model;
 	double tables = dlrm->tables / hybrid->job->ranks;
-	add(hybrid, (lk_op){.kind = LK_OP_EMBEDDING,
-	                    .name = name,
-	                    .m = hybrid->job->batch,
-	                    .n = dlrm->dim,
-	                    .k = lk_dlrm_lookups(dlrm) / dlrm->tables,
-	                    .batch = tables,
-	                    .window = lk_dlrm_equal_rows(dlrm, hybrid->job->batch),
-	                    .join = (uint32_t)join});
+	hybrid_add(hybrid, (lk_op){.kind = LK_OP_EMBEDDING,
+	                           .name = name,
+	                           .m = hybrid->job->batch,
+	                           .n = dlrm->dim,
+	                           .k = lk_dlrm_lookups(dlrm) / dlrm->tables,
+	                           .batch = tables,
+	                           .window = lk_dlrm_equal_rows(dlrm, hybrid->job->batch),
+	                           .join = (uint32_t)join});
 }
 
 /* ---- communication ---- */
@@ -122,29 +126,30 @@ static uint8_t exchange_flags(const struct hybrid *hybrid) {
 	return lk_dlrm_lookups(hybrid->model) == hybrid->model->tables ? LK_OP_DIRECT : 0;
 }
 
-static void communicate(struct hybrid *hybrid, const char *name, lk_op_kind kind, unsigned stream,
-                        unsigned group, double bytes) {
+static void hybrid_communicate(struct hybrid *hybrid, const char *name, lk_op_kind kind,
+                               unsigned stream, unsigned group, double bytes) {
 	if (hybrid->job->ranks < 2 || bytes <= 0) return;
-	add(hybrid, (lk_op){.kind = (uint8_t)kind,
-	                    .stream = (uint8_t)stream,
-	                    .group = (uint8_t)group,
-	                    .name = name,
-	                    .bytes = bytes,
-	                    .join = LK_JOIN(LK_STREAM_COMPUTE),
-	                    .flags = exchange_flags(hybrid)});
+	hybrid_add(hybrid, (lk_op){.kind = (uint8_t)kind,
+	                           .stream = (uint8_t)stream,
+	                           .group = (uint8_t)group,
+	                           .name = name,
+	                           .bytes = bytes,
+	                           .join = LK_JOIN(LK_STREAM_COMPUTE),
+	                           .flags = exchange_flags(hybrid)});
 }
 
 /* Over nodes in two steps: inside the node to the GPU that has the receiver's place, then between
  * GPUs of one place, so that each sends to as many peers as there are nodes (HugeCTR's hierarchical
  * exchange). */
-static void exchange(struct hybrid *hybrid, const char *name, double bytes) {
+static void hybrid_exchange(struct hybrid *hybrid, const char *name, double bytes) {
 	int in_node = hybrid->job->node_ranks;
 	if (in_node <= 0 || in_node >= hybrid->job->ranks) {
-		communicate(hybrid, name, LK_OP_ALLTOALL, LK_STREAM_EP, LK_GROUP_DP, bytes);
+		hybrid_communicate(hybrid, name, LK_OP_ALLTOALL, LK_STREAM_EP, LK_GROUP_DP, bytes);
 		return;
 	}
-	if (in_node > 1) communicate(hybrid, name, LK_OP_ALLTOALL, LK_STREAM_EP, LK_GROUP_TP, bytes);
-	communicate(hybrid, name, LK_OP_ALLTOALL, LK_STREAM_EP, LK_GROUP_CP, bytes);
+	if (in_node > 1)
+		hybrid_communicate(hybrid, name, LK_OP_ALLTOALL, LK_STREAM_EP, LK_GROUP_TP, bytes);
+	hybrid_communicate(hybrid, name, LK_OP_ALLTOALL, LK_STREAM_EP, LK_GROUP_CP, bytes);
 }
 
 static double sums_bytes(const struct hybrid *hybrid) {
@@ -154,47 +159,48 @@ static double sums_bytes(const struct hybrid *hybrid) {
 
 /* ---- the step ---- */
 
-static void forward(struct hybrid *hybrid) {
+static void hybrid_forward(struct hybrid *hybrid) {
 	const lk_dlrm *dlrm = hybrid->model;
 	hybrid->phase = LK_PHASE_FORWARD;
 	/* those of the next batch: readers run ahead */
-	exchange(hybrid, "indices",
-	         hybrid->local * (lk_dlrm_lookups(dlrm) * hybrid->copied.lookups * INDEX +
-	                          dlrm->tables * hybrid->copied.sums * LENGTH));
-	lookup(hybrid, "lookups", 0);
-	exchange(hybrid, "pooled sums", sums_bytes(hybrid));
-	mlp(hybrid, "bottom MLP", dlrm->bottom, dlrm->bottom_widths);
-	add(hybrid,
-	    (lk_op){.kind = LK_OP_WAIT, .name = "sums are here", .join = LK_JOIN(LK_STREAM_EP)});
-	interact(hybrid);
-	mlp(hybrid, "top MLP", dlrm->top, dlrm->top_widths);
-	add(hybrid, (lk_op){.kind = LK_OP_LOSS, .name = "loss", .bytes = hybrid->local * 4 * FLOAT});
+	hybrid_exchange(hybrid, "indices",
+	                hybrid->local * (lk_dlrm_lookups(dlrm) * hybrid->copied.lookups * INDEX +
+	                                 dlrm->tables * hybrid->copied.sums * LENGTH));
+	hybrid_lookup(hybrid, "lookups", 0);
+	hybrid_exchange(hybrid, "pooled sums", sums_bytes(hybrid));
+	hybrid_mlp(hybrid, "bottom MLP", dlrm->bottom, dlrm->bottom_widths);
+	hybrid_add(hybrid,
+	           (lk_op){.kind = LK_OP_WAIT, .name = "sums are here", .join = LK_JOIN(LK_STREAM_EP)});
+	hybrid_interact(hybrid);
+	hybrid_mlp(hybrid, "top MLP", dlrm->top, dlrm->top_widths);
+	hybrid_add(hybrid,
+	           (lk_op){.kind = LK_OP_LOSS, .name = "loss", .bytes = hybrid->local * 4 * FLOAT});
 }
 
-static void backward(struct hybrid *hybrid) {
+static void hybrid_backward(struct hybrid *hybrid) {
 	const lk_dlrm *dlrm = hybrid->model;
 	hybrid->phase = LK_PHASE_BACKWARD;
-	mlp_backward(hybrid, "top MLP backward", dlrm->top, dlrm->top_widths, true);
-	interact_backward(hybrid);
-	exchange(hybrid, "gradients of sums", sums_bytes(hybrid));
-	mlp_backward(hybrid, "bottom MLP backward", dlrm->bottom, dlrm->bottom_widths, false);
-	communicate(
+	hybrid_mlp_backward(hybrid, "top MLP backward", dlrm->top, dlrm->top_widths, true);
+	hybrid_interact_backward(hybrid);
+	hybrid_exchange(hybrid, "gradients of sums", sums_bytes(hybrid));
+	hybrid_mlp_backward(hybrid, "bottom MLP backward", dlrm->bottom, dlrm->bottom_widths, false);
+	hybrid_communicate(
 		hybrid, "gradients of MLPs and copied rows", LK_OP_ALLREDUCE, LK_STREAM_DP, LK_GROUP_DP,
 		(lk_dlrm_dense_params(dlrm) + hybrid->copied.reduced * dlrm->dim) * hybrid->element);
-	lookup(hybrid, "lookups backward", LK_JOIN(LK_STREAM_EP));
+	hybrid_lookup(hybrid, "lookups backward", LK_JOIN(LK_STREAM_EP));
 }
 
-static void update(struct hybrid *hybrid) {
+static void hybrid_update(struct hybrid *hybrid) {
 	double each = 3 * FLOAT + 2 * lk_dlrm_dense_state(hybrid->model);
 	hybrid->phase = LK_PHASE_OPTIMIZER;
-	add(hybrid, (lk_op){.kind = LK_OP_OPTIMIZER,
-	                    .name = "optimizer of MLPs",
-	                    .bytes = lk_dlrm_dense_params(hybrid->model) * each,
-	                    .join = LK_JOIN(LK_STREAM_DP) | LK_JOIN(LK_STREAM_EP)});
+	hybrid_add(hybrid, (lk_op){.kind = LK_OP_OPTIMIZER,
+	                           .name = "optimizer of MLPs",
+	                           .bytes = lk_dlrm_dense_params(hybrid->model) * each,
+	                           .join = LK_JOIN(LK_STREAM_DP) | LK_JOIN(LK_STREAM_EP)});
 }
 
 /* Numbers that a sample's activations take: layers, vectors, what cross layers keep. */
-static double activations(const lk_dlrm *dlrm) {
+static double hybrid_activations(const lk_dlrm *dlrm) {
 	double sum = 2 * lk_dlrm_vectors(dlrm) * dlrm->dim;
 	for (int i = 0; i < dlrm->bottom_widths; i++) sum += dlrm->bottom[i];
 	for (int i = 0; i < dlrm->top_widths; i++) sum += dlrm->top[i];
@@ -203,7 +209,7 @@ static double activations(const lk_dlrm *dlrm) {
 	return sum;
 }
 
-static void hold(const struct hybrid *hybrid, double *resident) {
+static void hybrid_hold(const struct hybrid *hybrid, double *resident) {
 	const lk_dlrm *dlrm = hybrid->model;
 	double dense = lk_dlrm_dense_params(dlrm),
 		   rows = (lk_dlrm_params(dlrm) - dense) / dlrm->dim / hybrid->job->ranks;
@@ -211,19 +217,19 @@ static void hold(const struct hybrid *hybrid, double *resident) {
 	                           (hybrid->element < FLOAT ? dense * hybrid->element : 0);
 	resident[LK_OWN_GRADIENTS] = dense * hybrid->element;
 	resident[LK_OWN_OPTIMIZER] = rows * lk_dlrm_row_state(dlrm) + dense * lk_dlrm_dense_state(dlrm);
-	resident[LK_OWN_ACTIVATIONS] = hybrid->local * activations(dlrm) * hybrid->element;
+	resident[LK_OWN_ACTIVATIONS] = hybrid->local * hybrid_activations(dlrm) * hybrid->element;
 	/* sums and their gradients before and behind the exchange; indices before and behind theirs */
 	resident[LK_OWN_BUFFERS] = hybrid->local * (4 * dlrm->tables * dlrm->dim * hybrid->element +
 	                                            2 * lk_dlrm_lookups(dlrm) * INDEX);
 }
 
-static lk_status build(struct hybrid *hybrid, lk_error *err) {
+static lk_status hybrid_build(struct hybrid *hybrid, lk_error *err) {
 	lk_graph *graph = hybrid->graph;
 	uint32_t block;
 	lk_graph_begin_block(graph, "training step");
-	forward(hybrid);
-	backward(hybrid);
-	update(hybrid);
+	hybrid_forward(hybrid);
+	hybrid_backward(hybrid);
+	hybrid_update(hybrid);
 	LK_TRY(lk_graph_end_block(graph, &block, err));
 	graph->ranks.world = graph->ranks.chains = (uint32_t)hybrid->job->ranks,
 	graph->ranks.stages = 1;
@@ -237,7 +243,7 @@ static lk_status build(struct hybrid *hybrid, lk_error *err) {
 		graph->ranks.group[LK_GROUP_CP].stride = in_node;
 	}
 	LK_TRY(lk_graph_set_programs(graph, 1, 0, err));
-	hold(hybrid, graph->programs.at[0].resident);
+	hybrid_hold(hybrid, graph->programs.at[0].resident);
 	return lk_graph_call(
 		graph, 0, &(lk_call){.block = block, .repeat = 1, .microbatch = -1, .layer = -1}, err);
 }
@@ -253,7 +259,7 @@ lk_status lk_dlrm_hybrid(const lk_dlrm *model, const lk_dlrm_job *job, lk_graph 
 	                   .phase = LK_PHASE_OTHER};
 	*out = NULL;
 	if (!h.graph) return lk_oom(err);
-	lk_status status = build(&h, err);
+	lk_status status = hybrid_build(&h, err);
 	h.graph->samples = job->batch, h.graph->peak_dtype = job->dtype,
 	h.graph->model_flops = lk_dlrm_flops(model, job->batch);
 	if (status == LK_OK) *out = h.graph;

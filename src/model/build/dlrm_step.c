@@ -39,7 +39,8 @@ struct step {
 
 /* ---- host and device ---- */
 
-static uint32_t spend(struct step *step, const char *name, double seconds, uint32_t join) {
+static uint32_t dlrm_step_spend(struct step *step, const char *name, double seconds,
+                                uint32_t join) {
 	return lk_graph_add(step->graph, &(lk_op){.kind = LK_OP_HOST,
 	                                          .stream = LK_STREAM_HOST,
 	                                          .phase = step->phase,
@@ -48,12 +49,13 @@ static uint32_t spend(struct step *step, const char *name, double seconds, uint3
 	                                          .join = join});
 }
 
-static double term(const struct step *step, int which, const char *name) {
+static double dlrm_step_term(const struct step *step, int which, const char *name) {
 	return step->host->seconds(step->host->table, which, name);
 }
 
-static void launch(struct step *step, const char *call, const char *name, const lk_op *kernel) {
-	uint32_t issued = spend(step, call, term(step, 4, call), 0);
+static void dlrm_step_launch(struct step *step, const char *call, const char *name,
+                             const lk_op *kernel) {
+	uint32_t issued = dlrm_step_spend(step, call, dlrm_step_term(step, 4, call), 0);
 	lk_op op = *kernel;
 	op.stream = LK_STREAM_COMPUTE, op.phase = step->phase, op.dtype = LK_FP32, op.name = name;
 	op.deps = &issued, op.dep_count = 1;
@@ -61,39 +63,44 @@ static void launch(struct step *step, const char *call, const char *name, const 
 }
 
 /* An operation's kernels, without the gap in front of it. */
-static void inner(struct step *step, const char *name, const lk_op *kernels, int count) {
-	spend(step, name, term(step, 2, name), 0);
+static void dlrm_step_inner(struct step *step, const char *name, const lk_op *kernels, int count) {
+	dlrm_step_spend(step, name, dlrm_step_term(step, 2, name), 0);
 	for (int i = 0; i < count; i++) {
-		if (i > 0) spend(step, name, term(step, 5, name), 0);
-		launch(step, kernels[i].kind == LK_OP_COPY ? "cudaMemcpyAsync" : "cudaLaunchKernel", name,
-		       &kernels[i]);
+		if (i > 0) dlrm_step_spend(step, name, dlrm_step_term(step, 5, name), 0);
+		dlrm_step_launch(step,
+		                 kernels[i].kind == LK_OP_COPY ? "cudaMemcpyAsync" : "cudaLaunchKernel",
+		                 name, &kernels[i]);
 	}
-	spend(step, name, term(step, 3, name), 0);
+	dlrm_step_spend(step, name, dlrm_step_term(step, 3, name), 0);
 }
 
 /* An operation and the kernels that it launches. */
-static void operation(struct step *step, const char *name, const lk_op *kernels, int count) {
-	spend(step, name, term(step, 1, name) + (count ? 0 : term(step, 5, name)), 0);
-	if (count) inner(step, name, kernels, count);
+static void dlrm_step_operation(struct step *step, const char *name, const lk_op *kernels,
+                                int count) {
+	dlrm_step_spend(step, name,
+	                dlrm_step_term(step, 1, name) + (count ? 0 : dlrm_step_term(step, 5, name)), 0);
+	if (count) dlrm_step_inner(step, name, kernels, count);
 }
 
 /* A copy between host and device, which the host waits for. */
-static void copy(struct step *step, double bytes) {
-	spend(step, "aten::to", term(step, 1, "aten::to") + term(step, 2, "aten::to"), 0);
-	launch(step, "cudaMemcpyAsync", "aten::to", &(lk_op){.kind = LK_OP_COPY, .bytes = bytes});
-	spend(step, "cudaStreamSynchronize", 0, LK_JOIN(LK_STREAM_COMPUTE));
-	spend(step, "aten::to", term(step, 3, "aten::to"), 0);
+static void dlrm_step_copy(struct step *step, double bytes) {
+	dlrm_step_spend(step, "aten::to",
+	                dlrm_step_term(step, 1, "aten::to") + dlrm_step_term(step, 2, "aten::to"), 0);
+	dlrm_step_launch(step, "cudaMemcpyAsync", "aten::to",
+	                 &(lk_op){.kind = LK_OP_COPY, .bytes = bytes});
+	dlrm_step_spend(step, "cudaStreamSynchronize", 0, LK_JOIN(LK_STREAM_COMPUTE));
+	dlrm_step_spend(step, "aten::to", dlrm_step_term(step, 3, "aten::to"), 0);
 }
 
 /* ---- kernels ---- */
 
 /* Streams over `elements`, so many times each. */
-static lk_op pass(double elements, double accesses) {
+static lk_op dlrm_step_pass(double elements, double accesses) {
 	return (lk_op){.kind = LK_OP_ELEMENTWISE, .bytes = elements * accesses * FLOAT};
 }
 
 /* `again`: how often the result is read too. */
-static lk_op product(double batch, double m, double n, double k, double again) {
+static lk_op dlrm_step_product(double batch, double m, double n, double k, double again) {
 	return (lk_op){.kind = LK_OP_GEMM,
 	               .m = m,
 	               .n = n,
@@ -105,26 +112,26 @@ static lk_op product(double batch, double m, double n, double k, double again) {
 
 /* Concatenations reach 0.79 of the rate of plain copies (Lin et al., arXiv 2201.07821). */
 static lk_op concatenate(double elements) {
-	return pass(elements, 2 / 0.79);
+	return dlrm_step_pass(elements, 2 / 0.79);
 }
 
-static void one(struct step *step, const char *name, lk_op kernel) {
-	operation(step, name, &kernel, 1);
+static void dlrm_step_one(struct step *step, const char *name, lk_op kernel) {
+	dlrm_step_operation(step, name, &kernel, 1);
 }
 
 /* What autograd does within another node's call: sums for biases, additions where a tensor was used
  * twice. */
-static void within(struct step *step, const char *name, lk_op kernel) {
-	inner(step, name, &kernel, 1);
+static void dlrm_step_within(struct step *step, const char *name, lk_op kernel) {
+	dlrm_step_inner(step, name, &kernel, 1);
 }
 
-static void none(struct step *step, const char *name) {
-	operation(step, name, NULL, 0);
+static void dlrm_step_none(struct step *step, const char *name) {
+	dlrm_step_operation(step, name, NULL, 0);
 }
 
 /* ---- lookups ---- */
 
-static lk_op lookup(const struct step *step) {
+static lk_op dlrm_step_lookup(const struct step *step) {
 	const lk_dlrm *dlrm = step->model;
 	return (lk_op){.kind = LK_OP_EMBEDDING,
 	               .m = step->batch,
@@ -136,53 +143,55 @@ static lk_op lookup(const struct step *step) {
 
 /* ---- forward ---- */
 
-static void linear(struct step *step, double in, double out) {
+static void dlrm_step_linear(struct step *step, double in, double out) {
 	/* the bias is spread over the result, which the product then adds to */
-	const lk_op kernels[] = {pass(step->batch * out, 1), product(1, step->batch, out, in, 1)};
-	operation(step, "aten::linear", kernels, 2);
+	const lk_op kernels[] = {dlrm_step_pass(step->batch * out, 1),
+	                         dlrm_step_product(1, step->batch, out, in, 1)};
+	dlrm_step_operation(step, "aten::linear", kernels, 2);
 }
 
-static void mlp(struct step *step, const double *widths, int count, bool sigmoid) {
+static void dlrm_step_mlp(struct step *step, const double *widths, int count, bool sigmoid) {
 	for (int i = 1; i < count; i++) {
-		linear(step, widths[i - 1], widths[i]);
+		dlrm_step_linear(step, widths[i - 1], widths[i]);
 		bool last = sigmoid && i == count - 1;
-		one(step, last ? "aten::sigmoid" : "aten::relu", pass(step->batch * widths[i], 2));
+		dlrm_step_one(step, last ? "aten::sigmoid" : "aten::relu",
+		              dlrm_step_pass(step->batch * widths[i], 2));
 	}
 }
 
-static void interact(struct step *step) {
+static void dlrm_step_interact(struct step *step) {
 	const lk_dlrm *dlrm = step->model;
 	double n = lk_dlrm_vectors(dlrm), pairs = lk_dlrm_pairs(dlrm);
-	one(step, "aten::cat", concatenate(step->batch * n * dlrm->dim));
+	dlrm_step_one(step, "aten::cat", concatenate(step->batch * n * dlrm->dim));
 	if (dlrm->interaction == LK_DLRM_CAT) return;
-	none(step, "aten::view");
-	none(step, "aten::transpose");
-	one(step, "aten::bmm", product(step->batch, n, n, dlrm->dim, 0));
-	none(step, "aten::slice");
-	one(step, "aten::index", pass(step->batch * (n * n + pairs), 1));
-	one(step, "aten::cat", concatenate(step->batch * dlrm->top[0]));
+	dlrm_step_none(step, "aten::view");
+	dlrm_step_none(step, "aten::transpose");
+	dlrm_step_one(step, "aten::bmm", dlrm_step_product(step->batch, n, n, dlrm->dim, 0));
+	dlrm_step_none(step, "aten::slice");
+	dlrm_step_one(step, "aten::index", dlrm_step_pass(step->batch * (n * n + pairs), 1));
+	dlrm_step_one(step, "aten::cat", concatenate(step->batch * dlrm->top[0]));
 }
 
-static void forward(struct step *step) {
+static void dlrm_step_forward(struct step *step) {
 	const lk_dlrm *dlrm = step->model;
-	copy(step, step->batch * dlrm->bottom[0] * FLOAT);
-	copy(step, step->batch * dlrm->tables * INDEX);
-	copy(step, step->batch * lk_dlrm_lookups(dlrm) * INDEX);
-	mlp(step, dlrm->bottom, dlrm->bottom_widths, false);
-	one(step, "LookupFunction", lookup(step));
-	interact(step);
-	mlp(step, dlrm->top, dlrm->top_widths, true);
+	dlrm_step_copy(step, step->batch * dlrm->bottom[0] * FLOAT);
+	dlrm_step_copy(step, step->batch * dlrm->tables * INDEX);
+	dlrm_step_copy(step, step->batch * lk_dlrm_lookups(dlrm) * INDEX);
+	dlrm_step_mlp(step, dlrm->bottom, dlrm->bottom_widths, false);
+	dlrm_step_one(step, "LookupFunction", dlrm_step_lookup(step));
+	dlrm_step_interact(step);
+	dlrm_step_mlp(step, dlrm->top, dlrm->top_widths, true);
 }
 
 /* Element by element, then the mean. */
-static void loss(struct step *step) {
-	const lk_op kernels[] = {pass(step->batch, 3), pass(step->batch, 1)};
-	copy(step, step->batch * FLOAT);
-	operation(step,
-	          step->model->loss == LK_DLRM_MSE ? "aten::mse_loss" : "aten::binary_cross_entropy",
-	          kernels, 2);
-	none(step, "aten::detach");
-	copy(step, FLOAT);
+static void dlrm_step_loss(struct step *step) {
+	const lk_op kernels[] = {dlrm_step_pass(step->batch, 3), dlrm_step_pass(step->batch, 1)};
+	dlrm_step_copy(step, step->batch * FLOAT);
+	dlrm_step_operation(
+		step, step->model->loss == LK_DLRM_MSE ? "aten::mse_loss" : "aten::binary_cross_entropy",
+		kernels, 2);
+	dlrm_step_none(step, "aten::detach");
+	dlrm_step_copy(step, FLOAT);
 }
 
 /* ---- backward ---- */
@@ -199,21 +208,22 @@ static bool in_parts(double in, double out) {
 static void linear_backward(struct step *step, double in, double out, bool input) {
 	lk_op kernels[3];
 	int count = 0;
-	if (input) kernels[count++] = product(1, step->batch, in, out, 0);
-	kernels[count++] = product(1, out, in, step->batch, 0);
-	if (in_parts(in, out)) kernels[count++] = pass(out * in, 2);
-	operation(step, "AddmmBackward", kernels, count);
-	within(step, "aten::sum", pass(step->batch * out, 1));
-	one(step, "torch::autograd::AccumulateGrad", pass(out, 3));
-	none(step, "TBackward");
-	one(step, "torch::autograd::AccumulateGrad", pass(out * in, 3));
+	if (input) kernels[count++] = dlrm_step_product(1, step->batch, in, out, 0);
+	kernels[count++] = dlrm_step_product(1, out, in, step->batch, 0);
+	if (in_parts(in, out)) kernels[count++] = dlrm_step_pass(out * in, 2);
+	dlrm_step_operation(step, "AddmmBackward", kernels, count);
+	dlrm_step_within(step, "aten::sum", dlrm_step_pass(step->batch * out, 1));
+	dlrm_step_one(step, "torch::autograd::AccumulateGrad", dlrm_step_pass(out, 3));
+	dlrm_step_none(step, "TBackward");
+	dlrm_step_one(step, "torch::autograd::AccumulateGrad", dlrm_step_pass(out * in, 3));
 }
 
-static void mlp_backward(struct step *step, const double *widths, int count, bool sigmoid,
-                         bool input) {
+static void dlrm_step_mlp_backward(struct step *step, const double *widths, int count, bool sigmoid,
+                                   bool input) {
 	for (int i = count - 1; i > 0; i--) {
 		bool last = sigmoid && i == count - 1;
-		one(step, last ? "SigmoidBackward" : "ReluBackward", pass(step->batch * widths[i], 3));
+		dlrm_step_one(step, last ? "SigmoidBackward" : "ReluBackward",
+		              dlrm_step_pass(step->batch * widths[i], 3));
 		linear_backward(step, widths[i - 1], widths[i], input || i > 1);
 	}
 }
@@ -226,45 +236,49 @@ static void index_backward(struct step *step, double square, double pairs) {
 		LAUNCHES = 11
 	}; /* of PyTorch 1.8 to 1.11, as the table of overheads has them */
 	lk_op kernels[LAUNCHES];
-	for (int i = 0; i < LAUNCHES; i++) kernels[i] = pass(pairs, 4);
-	kernels[0] = pass(step->batch * square, 1);
+	for (int i = 0; i < LAUNCHES; i++) kernels[i] = dlrm_step_pass(pairs, 4);
+	kernels[0] = dlrm_step_pass(step->batch * square, 1);
 	kernels[LAUNCHES - 1] = (lk_op){.kind = LK_OP_PERMUTE,
 	                                .m = step->batch * pairs,
 	                                .k = 4,
 	                                .bytes = step->batch * (pairs + 2 * square) * FLOAT};
-	operation(step, "IndexBackward", kernels, LAUNCHES);
+	dlrm_step_operation(step, "IndexBackward", kernels, LAUNCHES);
 }
 
-static void interact_backward(struct step *step) {
+static void dlrm_step_interact_backward(struct step *step) {
 	const lk_dlrm *dlrm = step->model;
 	double n = lk_dlrm_vectors(dlrm), square = n * n;
-	none(step, "CatBackward");
+	dlrm_step_none(step, "CatBackward");
 	if (dlrm->interaction == LK_DLRM_CAT) return;
 	index_backward(step, square, lk_dlrm_pairs(dlrm));
-	const lk_op slices[] = {pass(step->batch * square, 1), pass(step->batch * square, 2)};
-	operation(step, "SliceBackward", slices, 2);
-	const lk_op products[] = {product(step->batch, n, dlrm->dim, n, 0),
-	                          product(step->batch, n, dlrm->dim, n, 0)};
-	operation(step, "BmmBackward", products, 2);
-	none(step, "TransposeBackward");
-	within(step, "aten::add", pass(step->batch * n * dlrm->dim, 3));
-	one(step, "ViewBackward",
-	    pass(step->batch * n * dlrm->dim, 2)); /* the sum lies transposed: it is copied */
-	none(step, "CatBackward");
-	within(step, "aten::add",
-	       pass(step->batch * dlrm->dim, 3)); /* the bottom MLP's vector is used twice */
+	const lk_op slices[] = {dlrm_step_pass(step->batch * square, 1),
+	                        dlrm_step_pass(step->batch * square, 2)};
+	dlrm_step_operation(step, "SliceBackward", slices, 2);
+	const lk_op products[] = {dlrm_step_product(step->batch, n, dlrm->dim, n, 0),
+	                          dlrm_step_product(step->batch, n, dlrm->dim, n, 0)};
+	dlrm_step_operation(step, "BmmBackward", products, 2);
+	dlrm_step_none(step, "TransposeBackward");
+	dlrm_step_within(step, "aten::add", dlrm_step_pass(step->batch * n * dlrm->dim, 3));
+	dlrm_step_one(
+		step, "ViewBackward",
+		dlrm_step_pass(step->batch * n * dlrm->dim, 2)); /* the sum lies transposed: it is copied */
+	dlrm_step_none(step, "CatBackward");
+	dlrm_step_within(
+		step, "aten::add",
+		dlrm_step_pass(step->batch * dlrm->dim, 3)); /* the bottom MLP's vector is used twice */
 }
 
-static void backward(struct step *step) {
+static void dlrm_step_backward(struct step *step) {
 	const lk_dlrm *dlrm = step->model;
-	const lk_op gradient[] = {pass(step->batch, 1), pass(step->batch, 4)};
-	one(step, "aten::ones_like", pass(1, 1));
-	operation(step, dlrm->loss == LK_DLRM_MSE ? "MseLossBackward" : "BinaryCrossEntropyBackward",
-	          gradient, 2);
-	mlp_backward(step, dlrm->top, dlrm->top_widths, true, true);
-	interact_backward(step);
-	one(step, "LookupFunctionBackward", lookup(step));
-	mlp_backward(step, dlrm->bottom, dlrm->bottom_widths, false, false);
+	const lk_op gradient[] = {dlrm_step_pass(step->batch, 1), dlrm_step_pass(step->batch, 4)};
+	dlrm_step_one(step, "aten::ones_like", dlrm_step_pass(1, 1));
+	dlrm_step_operation(
+		step, dlrm->loss == LK_DLRM_MSE ? "MseLossBackward" : "BinaryCrossEntropyBackward",
+		gradient, 2);
+	dlrm_step_mlp_backward(step, dlrm->top, dlrm->top_widths, true, true);
+	dlrm_step_interact_backward(step);
+	dlrm_step_one(step, "LookupFunctionBackward", dlrm_step_lookup(step));
+	dlrm_step_mlp_backward(step, dlrm->bottom, dlrm->bottom_widths, false, false);
 }
 
 /* ---- optimizer ---- */
@@ -275,7 +289,7 @@ static int each_parameter(const double *widths, int count, double accesses, int 
 	for (int i = 1; i < count; i++) {
 		const double sizes[] = {widths[i - 1] * widths[i], widths[i]};
 		for (int p = 0; p < 2; p++)
-			for (int t = 0; t < times; t++) out[used++] = pass(sizes[p], accesses);
+			for (int t = 0; t < times; t++) out[used++] = dlrm_step_pass(sizes[p], accesses);
 	}
 	return used;
 }
@@ -285,7 +299,7 @@ static void over_parameters(struct step *step, const char *name, double accesses
 	lk_op kernels[KERNELS];
 	int used = each_parameter(dlrm->bottom, dlrm->bottom_widths, accesses, times, kernels, 0);
 	used = each_parameter(dlrm->top, dlrm->top_widths, accesses, times, kernels, used);
-	operation(step, name, kernels, used);
+	dlrm_step_operation(step, name, kernels, used);
 }
 
 static void optimizer_step(struct step *step) {
@@ -307,14 +321,14 @@ static void zero_grad(struct step *step) {
 
 static void whole_step(struct step *step) {
 	step->phase = LK_PHASE_FORWARD;
-	forward(step);
-	loss(step);
+	dlrm_step_forward(step);
+	dlrm_step_loss(step);
 	step->phase = LK_PHASE_BACKWARD;
 	zero_grad(step);
-	backward(step);
+	dlrm_step_backward(step);
 	step->phase = LK_PHASE_OPTIMIZER;
 	optimizer_step(step);
-	spend(step, "cudaDeviceSynchronize", 0, LK_JOIN(LK_STREAM_COMPUTE));
+	dlrm_step_spend(step, "cudaDeviceSynchronize", 0, LK_JOIN(LK_STREAM_COMPUTE));
 }
 
 static lk_status one_rank(lk_graph *graph, uint32_t block, lk_error *err) {

@@ -53,7 +53,7 @@ static int64_t fewest_replicas(const lk_job *job) {
 }
 
 /* dp, and gpus where they are not stated. */
-static lk_status fill_ranks(lk_job *job, const lk_cluster *cluster, lk_error *err) {
+static lk_status job_fill_ranks(lk_job *job, const lk_cluster *cluster, lk_error *err) {
 	fill_int(&job->tp, 1);
 	fill_int(&job->pp, 1);
 	fill_int(&job->cp, 1);
@@ -207,7 +207,7 @@ static void fill_sharding(lk_job *job) {
 			fsdp || strcmp(job->stack, "torchtitan") == 0 ? LK_SHARD_ZERO3 : LK_SHARD_ZERO1;
 }
 
-static void fill_bucket(lk_job *job) {
+static void job_fill_bucket(lk_job *job) {
 	if (job->bucket_bytes > 0) return;
 	bool wide = job->grad_reduce_fp32 == LK_ON || job->dtype <= LK_TF32;
 	double element = wide ? 4 : 2;
@@ -250,7 +250,7 @@ static void fill_switches(lk_job *job) {
 	if (job->task == LK_TASK_LORA) fill_int(&job->lora_rank, 16);
 	if (job->moe_imbalance == 0) job->moe_imbalance = 1.1;
 	fill_int(&job->max_connections, 8);
-	fill_bucket(job);
+	job_fill_bucket(job);
 }
 
 lk_status lk_job_complete(lk_job *job, const lk_cluster *cluster, lk_error *err) {
@@ -258,7 +258,7 @@ lk_status lk_job_complete(lk_job *job, const lk_cluster *cluster, lk_error *err)
 	LK_TRY(lk_job_check_ranges(&whole, err));
 	LK_TRY(lk_model_check(&whole.model, "model", err));
 	fill_stack(&whole);
-	LK_TRY(fill_ranks(&whole, cluster, err));
+	LK_TRY(job_fill_ranks(&whole, cluster, err));
 	LK_TRY(fill_schedule(&whole, err));
 	LK_TRY(fill_sequence(&whole, err));
 	LK_TRY(fill_batch(&whole, err));

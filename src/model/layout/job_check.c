@@ -66,8 +66,8 @@ lk_status lk_job_check_ranges(const lk_job *job, lk_error *err) {
 }
 
 /* "--tp: 96 heads do not divide by 7; nearest: 6, 8" */
-static lk_status divides(const char *option, const char *what, int64_t total, int64_t by,
-                         lk_error *err) {
+static lk_status job_check_divides(const char *option, const char *what, int64_t total, int64_t by,
+                                   lk_error *err) {
 	if (total % by == 0) return LK_OK;
 	char near[LK_JOB_NEAR];
 	lk_fail(err, LK_ERR_INPUT, option, "%lld %s do not divide by %lld", (long long)total, what,
@@ -81,22 +81,22 @@ static bool has_dense_mlp(const lk_model *model) {
 
 static lk_status check_tp(const lk_job *job, lk_error *err) {
 	const lk_model *model = &job->model;
-	LK_TRY(divides("--tp", "heads", model->heads, job->tp, err));
-	LK_TRY(divides("--tp", "units of the hidden size", model->hidden, job->tp, err));
+	LK_TRY(job_check_divides("--tp", "heads", model->heads, job->tp, err));
+	LK_TRY(job_check_divides("--tp", "units of the hidden size", model->hidden, job->tp, err));
 	if (has_dense_mlp(model))
-		LK_TRY(divides("--tp", "units of the MLP's width", model->ffn, job->tp, err));
+		LK_TRY(job_check_divides("--tp", "units of the MLP's width", model->ffn, job->tp, err));
 	if (model->shared_ffn > 0)
-		LK_TRY(
-			divides("--tp", "units of the shared experts' width", model->shared_ffn, job->tp, err));
+		LK_TRY(job_check_divides("--tp", "units of the shared experts' width", model->shared_ffn,
+		                         job->tp, err));
 	/* Fewer key-value heads than ranks: each is held by tp / kv_heads ranks. */
 	bool replicated =
 		model->kv_heads > 0 && job->tp > model->kv_heads && job->tp % model->kv_heads == 0;
 	if (model->attention == LK_ATTN_HEADS && !replicated)
-		return divides("--tp", "key-value heads", model->kv_heads, job->tp, err);
+		return job_check_divides("--tp", "key-value heads", model->kv_heads, job->tp, err);
 	return LK_OK;
 }
 
-static lk_status check_experts(const lk_job *job, lk_error *err) {
+static lk_status job_check_experts(const lk_job *job, lk_error *err) {
 	const lk_model *model = &job->model;
 	char near[LK_JOB_NEAR];
 	if (model->experts == 0) {
@@ -105,8 +105,9 @@ static lk_status check_experts(const lk_job *job, lk_error *err) {
 		        job->ep);
 		return lk_hint(err, "leave it out");
 	}
-	LK_TRY(divides("--ep", "experts", model->experts, job->ep, err));
-	LK_TRY(divides("--etp", "units of an expert's width", model->expert_ffn, job->etp, err));
+	LK_TRY(job_check_divides("--ep", "experts", model->experts, job->ep, err));
+	LK_TRY(
+		job_check_divides("--etp", "units of an expert's width", model->expert_ffn, job->etp, err));
 	int64_t ranks = (int64_t)job->tp * job->cp * job->dp;
 	if (ranks % ((int64_t)job->etp * job->ep) == 0) return LK_OK;
 	lk_fail(err, LK_ERR_INPUT, "--ep",
@@ -147,7 +148,7 @@ static lk_status check_sequence(const lk_job *job, lk_error *err) {
 
 /* A step has a few calls per micro-batch, stage and chunk; beyond this many it would fill the
  * memory of a laptop. */
-static lk_status check_size(const lk_job *job, lk_error *err) {
+static lk_status job_check_size(const lk_job *job, lk_error *err) {
 	int64_t places = (int64_t)job->pp * job->vp, most = LK_JOB_PASSES / places;
 	if (job->microbatches <= most) return LK_OK;
 	lk_fail(err, LK_ERR_INPUT, "--gbs",
@@ -158,7 +159,7 @@ static lk_status check_size(const lk_job *job, lk_error *err) {
 }
 
 static lk_status check_pipeline(const lk_job *job, lk_error *err) {
-	LK_TRY(check_size(job, err));
+	LK_TRY(job_check_size(job, err));
 	lk_schedule_shape shape = {job->pp, job->vp, job->microbatches, job->microbatch_group,
 	                           lk_job_pairs(job)};
 	const lk_schedule *schedule = lk_schedule_get(job->schedule);
@@ -207,17 +208,18 @@ static lk_status check_convnet(const lk_job *job, lk_error *err) {
 lk_status lk_job_check_layout(const lk_job *job, lk_error *err) {
 	LK_TRY(check_convnet(job, err));
 	LK_TRY(check_tp(job, err));
-	LK_TRY(check_experts(job, err));
+	LK_TRY(job_check_experts(job, err));
 	LK_TRY(check_sequence(job, err));
 	LK_TRY(check_pipeline(job, err));
 	int64_t copies = (int64_t)job->dp * job->cp;
 	if (job->shard_group > 0)
-		LK_TRY(divides("--shard-group", "data-parallel ranks (dp * cp)", copies, job->shard_group,
-		               err));
+		LK_TRY(job_check_divides("--shard-group", "data-parallel ranks (dp * cp)", copies,
+		                         job->shard_group, err));
 	if (job->model.vocab > 0 && job->padded_vocab < job->model.vocab)
 		return lk_fail(err, LK_ERR_INPUT, "--padded-vocab", "%d rows for a vocabulary of %d",
 		               job->padded_vocab, job->model.vocab);
-	return divides("--padded-vocab", "rows of the embedding", job->padded_vocab, job->tp, err);
+	return job_check_divides("--padded-vocab", "rows of the embedding", job->padded_vocab, job->tp,
+	                         err);
 }
 
 static lk_status check_recompute(const lk_job *job, lk_error *err) {

@@ -28,12 +28,12 @@ char *lk_near_legal(char out[LK_JOB_NEAR], int64_t value, int64_t high, lk_near_
 	return pair(out, below, above);
 }
 
-static bool divides(const void *context, int64_t value) {
+static bool legal_divides(const void *context, int64_t value) {
 	return *(const int64_t *)context % value == 0;
 }
 
 char *lk_near_divisors(char out[LK_JOB_NEAR], int64_t value, int64_t of) {
-	return lk_near_legal(out, value, of, divides, &of);
+	return lk_near_legal(out, value, of, legal_divides, &of);
 }
 
 char *lk_near_multiples(char out[LK_JOB_NEAR], int64_t value, int64_t of) {

@@ -39,7 +39,7 @@ struct walk {
 	int mtp, embeddings, losses, loss_place, embedding_place;
 };
 
-static void symbol(struct walk *walk, char c) {
+static void split_symbol(struct walk *walk, char c) {
 	switch (c) {
 	case '|': walk->place++; break;
 	case 't':
@@ -96,7 +96,7 @@ static const char *walk_item(struct walk *walk, const char *at, const char *end,
 	for (; times > 0 && walk->wrong == NULL; times--) {
 		if (++walk->steps > LAYOUT_STEPS) walk->wrong = "it stands for more than 65536 symbols";
 		else if (*at == '(') walk_items(walk, at + 1, close - 1, depth + 1);
-		else symbol(walk, *at);
+		else split_symbol(walk, *at);
 	}
 	return next;
 }
@@ -151,24 +151,24 @@ static lk_status check_layout_string(const lk_job *job, lk_error *err) {
 }
 
 /* Rank that holds a place. */
-static int stage_of(const lk_job *job, int place) {
+static int split_stage_of(const lk_job *job, int place) {
 	if (job->schedule == LK_SCHED_ZB_V && place >= job->pp) return 2 * job->pp - 1 - place;
 	return place % job->pp;
 }
 
 /* Share number `index` of `total` over `shares`, the first ones larger. */
-static int share(int total, int shares, int index) {
+static int split_share(int total, int shares, int index) {
 	return total / shares + (index < total % shares);
 }
 
 static int stated_layers(const lk_job *job, int place) {
-	int stage = stage_of(job, place), first = job->first_stage_layers,
+	int stage = split_stage_of(job, place), first = job->first_stage_layers,
 		last = job->last_stage_layers;
 	int chunks = lk_job_places(job) / job->pp;
 	if (stage == 0 && first > 0) return first / chunks;
 	if (stage == job->pp - 1 && last > 0) return last / chunks;
 	int middle = job->pp - (first > 0) - (last > 0);
-	return share(lk_job_layers(job) - first - last, middle, stage - (first > 0)) / chunks;
+	return split_share(lk_job_layers(job) - first - last, middle, stage - (first > 0)) / chunks;
 }
 
 static int even_layers(const lk_job *job, int place) {

@@ -7,11 +7,12 @@
  * s. */
 #include "model/layout/schedule.h"
 
-static lk_status check(const lk_schedule_shape *shape, lk_error *err) {
+static lk_status schedule_1f1b_check(const lk_schedule_shape *shape, lk_error *err) {
 	return lk_schedule_check_shape(&lk_schedule_1f1b, shape, err);
 }
 
-static lk_status order(const lk_schedule_shape *shape, int stage, lk_slots *out, lk_error *err) {
+static lk_status schedule_1f1b_order(const lk_schedule_shape *shape, int stage, lk_slots *out,
+                                     lk_error *err) {
 	int m = shape->microbatches, warmup = shape->stages - stage - 1;
 	LK_TRY(lk_schedule_begin(&lk_schedule_1f1b, shape, stage, 2 * (size_t)m, out, err));
 	if (warmup > m) warmup = m;
@@ -29,7 +30,7 @@ const lk_schedule lk_schedule_1f1b = {
 	.name = "1f1b",
 	.label = "1F1B",
 	.fixed_chunks = 1,
-	.check = check,
-	.order = order,
+	.check = schedule_1f1b_check,
+	.order = schedule_1f1b_order,
 	.place = lk_schedule_place_round,
 };

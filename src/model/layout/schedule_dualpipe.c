@@ -12,7 +12,7 @@
  * The chunk of a slot is the direction; micro-batches are counted 0..C/2-1 in each. */
 #include "model/layout/schedule.h"
 
-static lk_status check_stages(const lk_schedule_shape *shape, lk_error *err) {
+static lk_status dualpipe_check_stages(const lk_schedule_shape *shape, lk_error *err) {
 	if (shape->stages % 2 == 0) return LK_OK;
 	lk_fail(err, LK_ERR_INPUT, lk_schedule_dualpipe.name,
 	        "%d stages: DualPipe needs an even number", shape->stages);
@@ -20,9 +20,9 @@ static lk_status check_stages(const lk_schedule_shape *shape, lk_error *err) {
 	return lk_hint(err, "nearest: %d, %d", shape->stages - 1, shape->stages + 1);
 }
 
-static lk_status check(const lk_schedule_shape *shape, lk_error *err) {
+static lk_status dualpipe_check(const lk_schedule_shape *shape, lk_error *err) {
 	LK_TRY(lk_schedule_check_shape(&lk_schedule_dualpipe, shape, err));
-	LK_TRY(check_stages(shape, err));
+	LK_TRY(dualpipe_check_stages(shape, err));
 	int m = shape->microbatches, least = 2 * shape->stages;
 	if (m < least) {
 		lk_fail(err, LK_ERR_INPUT, lk_schedule_dualpipe.name,
@@ -49,82 +49,83 @@ struct desk {
 	size_t oldest; /* no waiting weight gradient stands before this slot */
 };
 
-static void forward(struct desk *desk, int phase) {
+static void dualpipe_forward(struct desk *desk, int phase) {
 	lk_slot_put(desk->out, LK_PASS_F, phase ^ desk->turn, desk->f[phase]++);
 }
 
-static void backward(struct desk *desk, int phase, bool waiting) {
+static void dualpipe_backward(struct desk *desk, int phase, bool waiting) {
 	lk_slot_put(desk->out, waiting ? LK_PASS_BI : LK_PASS_B, phase ^ desk->turn, desk->b[phase]++);
 }
 
 static void overlapped(struct desk *desk, int forward_phase) {
-	forward(desk, forward_phase);
+	dualpipe_forward(desk, forward_phase);
 	lk_last(desk->out)->pair = 1;
-	backward(desk, 1 - forward_phase, false);
+	dualpipe_backward(desk, 1 - forward_phase, false);
 }
 
-static void weights(struct desk *desk) {
+static void dualpipe_weights(struct desk *desk) {
 	while (desk->out->at[desk->oldest].pass != LK_PASS_BI) desk->oldest++;
 	lk_slot slot = desk->out->at[desk->oldest++];
 	lk_slot_put(desk->out, LK_PASS_W, slot.chunk, slot.microbatch);
 }
 
-static void warm_up(struct desk *desk, int h, int rest) {
-	for (int i = 0; i < 2 * rest; i++) forward(desk, 0);
+static void dualpipe_warm_up(struct desk *desk, int h, int rest) {
+	for (int i = 0; i < 2 * rest; i++) dualpipe_forward(desk, 0);
 	for (int i = 0; i <= h; i++) {
-		forward(desk, 0);
-		forward(desk, 1);
+		dualpipe_forward(desk, 0);
+		dualpipe_forward(desk, 1);
 	}
 	for (int i = 0; i < rest; i++) {
-		backward(desk, 1, true);
-		weights(desk);
-		forward(desk, 1);
+		dualpipe_backward(desk, 1, true);
+		dualpipe_weights(desk);
+		dualpipe_forward(desk, 1);
 	}
 }
 
-static void steady(struct desk *desk, int count, int rest) {
+static void dualpipe_steady(struct desk *desk, int count, int rest) {
 	for (int i = 0; i < count; i++) {
 		if (i == 0 && rest == 0) {
-			forward(desk, 0);
-			backward(desk, 1, false);
+			dualpipe_forward(desk, 0);
+			dualpipe_backward(desk, 1, false);
 		} else {
 			overlapped(desk, 0);
 		}
 		overlapped(desk, 1);
 	}
 	for (int i = 0; i < rest; i++) {
-		backward(desk, 1, false);
+		dualpipe_backward(desk, 1, false);
 		overlapped(desk, 1);
 	}
 }
 
-static void cool_down(struct desk *desk, int h, int rest) {
+static void dualpipe_cool_down(struct desk *desk, int h, int rest) {
 	int half = (h + 1) / 2;
 	for (int i = 0; i <= h; i++) {
-		backward(desk, 1, i > half || (i == half && h % 2 == 1));
-		backward(desk, 0, i >= half);
+		dualpipe_backward(desk, 1, i > half || (i == half && h % 2 == 1));
+		dualpipe_backward(desk, 0, i >= half);
 	}
 	for (int i = 0; i < rest; i++) {
-		weights(desk);
-		backward(desk, 0, true);
+		dualpipe_weights(desk);
+		dualpipe_backward(desk, 0, true);
 	}
-	for (int i = 0; i <= h; i++) weights(desk);
+	for (int i = 0; i <= h; i++) dualpipe_weights(desk);
 }
 
-static lk_status order(const lk_schedule_shape *shape, int stage, lk_slots *out, lk_error *err) {
+static lk_status dualpipe_order(const lk_schedule_shape *shape, int stage, lk_slots *out,
+                                lk_error *err) {
 	LK_TRY(lk_schedule_begin(&lk_schedule_dualpipe, shape, stage, 3 * (size_t)shape->microbatches,
 	                         out, err));
 	int mirror = shape->stages - 1 - stage, h = stage < mirror ? stage : mirror,
 		rest = shape->stages / 2 - h - 1;
 	struct desk d = {
 		.out = out, .turn = stage > mirror, .f = {0, 0}, .b = {0, 0}, .oldest = out->count};
-	warm_up(&d, h, rest);
-	steady(&d, shape->microbatches / 2 - shape->stages + h + 1, rest);
-	cool_down(&d, h, rest);
+	dualpipe_warm_up(&d, h, rest);
+	dualpipe_steady(&d, shape->microbatches / 2 - shape->stages + h + 1, rest);
+	dualpipe_cool_down(&d, h, rest);
 	return LK_OK;
 }
 
-static int place(const lk_schedule_shape *shape, int stage, int chunk) {
+static int dualpipe_place(const lk_schedule_shape *shape, int stage, int chunk) {
 	return chunk == 0 ? stage : shape->stages - 1 - stage;
 }
 
@@ -133,7 +134,7 @@ const lk_schedule lk_schedule_dualpipe = {
 	.name = "dualpipe",
 	.label = "DualPipe",
 	.fixed_chunks = 2,
-	.check = check,
-	.order = order,
-	.place = place,
+	.check = dualpipe_check,
+	.order = dualpipe_order,
+	.place = dualpipe_place,
 };

@@ -6,11 +6,12 @@
  * equal micro-batches the makespan is the same either way. */
 #include "model/layout/schedule.h"
 
-static lk_status check(const lk_schedule_shape *shape, lk_error *err) {
+static lk_status gpipe_check(const lk_schedule_shape *shape, lk_error *err) {
 	return lk_schedule_check_shape(&lk_schedule_gpipe, shape, err);
 }
 
-static lk_status order(const lk_schedule_shape *shape, int stage, lk_slots *out, lk_error *err) {
+static lk_status gpipe_order(const lk_schedule_shape *shape, int stage, lk_slots *out,
+                             lk_error *err) {
 	int m = shape->microbatches;
 	LK_TRY(lk_schedule_begin(&lk_schedule_gpipe, shape, stage, 2 * (size_t)m, out, err));
 	for (int i = 0; i < m; i++) lk_slot_put(out, LK_PASS_F, 0, i);
@@ -23,7 +24,7 @@ const lk_schedule lk_schedule_gpipe = {
 	.name = "gpipe",
 	.label = "GPipe",
 	.fixed_chunks = 1,
-	.check = check,
-	.order = order,
+	.check = gpipe_check,
+	.order = gpipe_order,
 	.place = lk_schedule_place_round,
 };

@@ -14,11 +14,11 @@
  * the order would deadlock, for instance with p = 4, v = 3, m = 5. */
 #include "model/layout/schedule.h"
 
-static int group_size(const lk_schedule_shape *shape) {
+static int interleaved_group_size(const lk_schedule_shape *shape) {
 	return shape->group > 0 ? shape->group : shape->stages;
 }
 
-static lk_status check_group(const lk_schedule_shape *shape, lk_error *err) {
+static lk_status interleaved_check_group(const lk_schedule_shape *shape, lk_error *err) {
 	if (shape->group <= 0 || shape->group >= shape->stages) return LK_OK;
 	lk_fail(err, LK_ERR_INPUT, lk_schedule_interleaved.name,
 	        "groups of %d micro-batches are smaller than the %d stages", shape->group,
@@ -26,15 +26,15 @@ static lk_status check_group(const lk_schedule_shape *shape, lk_error *err) {
 	return lk_hint(err, "give groups of %d or more", shape->stages);
 }
 
-static lk_status check(const lk_schedule_shape *shape, lk_error *err) {
+static lk_status interleaved_check(const lk_schedule_shape *shape, lk_error *err) {
 	LK_TRY(lk_schedule_check_shape(&lk_schedule_interleaved, shape, err));
 	const char *name = lk_schedule_interleaved.name;
 	if (shape->chunks < 2) {
 		lk_fail(err, LK_ERR_INPUT, name, "one model chunk per rank cannot be interleaved");
 		return lk_hint(err, "give 2 or more chunks per rank, or use 1f1b");
 	}
-	LK_TRY(check_group(shape, err));
-	int group = group_size(shape), rest = shape->microbatches % group,
+	LK_TRY(interleaved_check_group(shape, err));
+	int group = interleaved_group_size(shape), rest = shape->microbatches % group,
 		below = shape->microbatches - rest;
 	if (rest == 0) return LK_OK;
 	lk_fail(err, LK_ERR_INPUT, name, "%d micro-batches do not divide into groups of %d%s",
@@ -50,31 +50,33 @@ struct walk {
 	int chunk, offset;
 };
 
-static void emit(lk_slots *out, lk_pass pass, const lk_schedule_shape *shape, struct walk *at) {
+static void interleaved_emit(lk_slots *out, lk_pass pass, const lk_schedule_shape *shape,
+                             struct walk *at) {
 	int chunk = pass == LK_PASS_F ? at->chunk : shape->chunks - 1 - at->chunk;
 	lk_slot_put(out, pass, chunk, at->group + at->offset);
-	if (++at->offset < group_size(shape)) return;
+	if (++at->offset < interleaved_group_size(shape)) return;
 	at->offset = 0;
 	if (++at->chunk < shape->chunks) return;
 	at->chunk = 0;
-	at->group += group_size(shape);
+	at->group += interleaved_group_size(shape);
 }
 
-static lk_status order(const lk_schedule_shape *shape, int stage, lk_slots *out, lk_error *err) {
+static lk_status interleaved_order(const lk_schedule_shape *shape, int stage, lk_slots *out,
+                                   lk_error *err) {
 	int64_t steps = (int64_t)shape->microbatches * shape->chunks;
 	LK_TRY(lk_schedule_begin(&lk_schedule_interleaved, shape, stage, 2 * (size_t)steps, out, err));
-	int64_t warmup =
-		2 * (int64_t)(shape->stages - stage - 1) + (int64_t)(shape->chunks - 1) * group_size(shape);
+	int64_t warmup = 2 * (int64_t)(shape->stages - stage - 1) +
+	                 (int64_t)(shape->chunks - 1) * interleaved_group_size(shape);
 	if (shape->paired) warmup++; /* a pair's backward may not wait for its own forward */
 	if (warmup > steps) warmup = steps;
 	struct walk forward = {0, 0, 0}, backward = {0, 0, 0};
-	for (int64_t i = 0; i < warmup; i++) emit(out, LK_PASS_F, shape, &forward);
+	for (int64_t i = 0; i < warmup; i++) interleaved_emit(out, LK_PASS_F, shape, &forward);
 	for (int64_t i = warmup; i < steps; i++) {
-		emit(out, LK_PASS_F, shape, &forward);
+		interleaved_emit(out, LK_PASS_F, shape, &forward);
 		lk_last(out)->pair = shape->paired;
-		emit(out, LK_PASS_B, shape, &backward);
+		interleaved_emit(out, LK_PASS_B, shape, &backward);
 	}
-	for (int64_t i = 0; i < warmup; i++) emit(out, LK_PASS_B, shape, &backward);
+	for (int64_t i = 0; i < warmup; i++) interleaved_emit(out, LK_PASS_B, shape, &backward);
 	return LK_OK;
 }
 
@@ -83,7 +85,7 @@ const lk_schedule lk_schedule_interleaved = {
 	.name = "interleaved",
 	.label = "interleaved 1F1B",
 	.fixed_chunks = 0,
-	.check = check,
-	.order = order,
+	.check = interleaved_check,
+	.order = interleaved_order,
 	.place = lk_schedule_place_round,
 };

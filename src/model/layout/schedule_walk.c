@@ -42,7 +42,7 @@ struct walk {
 	int work_count;
 };
 
-static double later(double a, double b) {
+static double walk_later(double a, double b) {
 	return a > b ? a : b;
 }
 
@@ -70,24 +70,24 @@ static double waited_for(const struct walk *walk, const struct chunk *chunk, int
 }
 
 /* When what ends now is there on the other rank. */
-static double arrival(const struct walk *walk, int rank, int to, bool back, double end) {
+static double walk_arrival(const struct walk *walk, int rank, int to, bool back, double end) {
 	struct lane *lane = &walk->lanes[rank];
 	if (to == rank || walk->times->waits) return end;
 	if (!walk->in_turn) return end + walk->times->message;
-	return lane->sent[back] = later(end, lane->sent[back]) + walk->times->message;
+	return lane->sent[back] = walk_later(end, lane->sent[back]) + walk->times->message;
 }
 
 /* Hands on what a slot has made, and wakes the rank that may wait for it. */
-static void finish(struct walk *walk, int rank, const struct chunk *chunk, const lk_slot *slot,
-                   double end) {
+static void walk_finish(struct walk *walk, int rank, const struct chunk *chunk, const lk_slot *slot,
+                        double end) {
 	int i = slot->microbatch;
 	if (slot->pass == LK_PASS_W) return;
 	if (slot->pass != LK_PASS_F) {
 		if (chunk->returned)
-			chunk->returned[i] = arrival(walk, rank, chunk->before, true, end),
+			chunk->returned[i] = walk_arrival(walk, rank, chunk->before, true, end),
 			wake(walk, chunk->before);
 	} else if (chunk->output) {
-		chunk->output[i] = arrival(walk, rank, chunk->behind, false, end),
+		chunk->output[i] = walk_arrival(walk, rank, chunk->behind, false, end),
 		wake(walk, chunk->behind);
 	} else {
 		chunk->gradient[i] = end;
@@ -95,7 +95,7 @@ static void finish(struct walk *walk, int rank, const struct chunk *chunk, const
 }
 
 /* Runs the next slot of a rank, or the next two where they overlap; false if it has to wait. */
-static bool advance(struct walk *walk, int rank) {
+static bool walk_advance(struct walk *walk, int rank) {
 	struct lane *lane = &walk->lanes[rank];
 	const struct chunk *of = &walk->chunks[rank * walk->shape->chunks];
 	const lk_slot *slot = lane->next;
@@ -105,13 +105,14 @@ static bool advance(struct walk *walk, int rank) {
 		const struct chunk *chunk = &of[slot[i].chunk];
 		double ready = ready_at(chunk, &slot[i]);
 		if (isnan(ready)) return false;
-		start = later(start, ready);
+		start = walk_later(start, ready);
 		if (walk->times->waits) start += waited_for(walk, chunk, rank, &slot[i]);
 		spent += walk->times->pass[slot[i].pass][chunk->place];
 	}
 	if (count == 2 && walk->times->pair > 0) spent = walk->times->pair;
 	lane->free_at = start + spent;
-	for (int i = 0; i < count; i++) finish(walk, rank, &of[slot[i].chunk], &slot[i], lane->free_at);
+	for (int i = 0; i < count; i++)
+		walk_finish(walk, rank, &of[slot[i].chunk], &slot[i], lane->free_at);
 	lane->next += count;
 	return true;
 }
@@ -170,7 +171,7 @@ static lk_status set_chunks(struct walk *walk, lk_arena *arena, lk_error *err) {
 	return LK_OK;
 }
 
-static lk_status set_up(struct walk *walk, lk_arena *arena, lk_error *err) {
+static lk_status walk_set_up(struct walk *walk, lk_arena *arena, lk_error *err) {
 	size_t stages = (size_t)walk->shape->stages;
 	walk->lanes = LK_ARRAY(arena, struct lane, stages);
 	walk->work = LK_ARRAY(arena, int, stages);
@@ -189,12 +190,12 @@ static lk_status deadlock(const struct walk *walk, int rank, lk_error *err) {
 	               "FBBW"[slot->pass], slot -> chunk, slot -> microbatch);
 }
 
-static lk_status run(struct walk *walk, double *ends, lk_error *err) {
+static lk_status walk_run(struct walk *walk, double *ends, lk_error *err) {
 	for (int rank = walk->shape->stages - 1; rank >= 0; rank--) wake(walk, rank);
 	while (walk->work_count > 0) {
 		int rank = walk->work[--walk->work_count];
 		walk->lanes[rank].listed = false;
-		while (walk->lanes[rank].next < walk->lanes[rank].stop && advance(walk, rank)) {
+		while (walk->lanes[rank].next < walk->lanes[rank].stop && walk_advance(walk, rank)) {
 		}
 	}
 	for (int rank = 0; rank < walk->shape->stages; rank++) {
@@ -217,8 +218,8 @@ lk_status lk_schedule_walk(const lk_schedule *schedule, const lk_schedule_shape 
 	                 .per_chain = two_ways ? shape->microbatches / 2 : shape->microbatches,
 	                 .in_turn = schedule->place == lk_schedule_place_round};
 	lk_arena arena = LK_ARENA_INIT;
-	lk_status status = set_up(&w, &arena, err);
-	if (status == LK_OK) status = run(&w, ends, err);
+	lk_status status = walk_set_up(&w, &arena, err);
+	if (status == LK_OK) status = walk_run(&w, ends, err);
 	lk_vec_free(&w.slots);
 	lk_arena_free(&arena);
 	return status;

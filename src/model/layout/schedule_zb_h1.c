@@ -7,7 +7,7 @@
  * for its order and may differ from this closed form. */
 #include "model/layout/schedule.h"
 
-static lk_status check(const lk_schedule_shape *shape, lk_error *err) {
+static lk_status h1_check(const lk_schedule_shape *shape, lk_error *err) {
 	return lk_schedule_check_shape(&lk_schedule_zb_h1, shape, err);
 }
 
@@ -17,7 +17,7 @@ static void emit_backward(lk_slots *out, int stage, int i) {
 	if (i >= stage) lk_slot_put(out, LK_PASS_W, 0, i - stage);
 }
 
-static lk_status order(const lk_schedule_shape *shape, int stage, lk_slots *out, lk_error *err) {
+static lk_status h1_order(const lk_schedule_shape *shape, int stage, lk_slots *out, lk_error *err) {
 	int m = shape->microbatches, warmup = shape->stages - stage - 1;
 	LK_TRY(lk_schedule_begin(&lk_schedule_zb_h1, shape, stage, 3 * (size_t)m, out, err));
 	if (warmup > m) warmup = m;
@@ -36,7 +36,7 @@ const lk_schedule lk_schedule_zb_h1 = {
 	.name = "zb-h1",
 	.label = "ZB-H1",
 	.fixed_chunks = 1,
-	.check = check,
-	.order = order,
+	.check = h1_check,
+	.order = h1_order,
 	.place = lk_schedule_place_round,
 };

@@ -10,7 +10,7 @@
  * chunks are in flight on every rank. */
 #include "model/layout/schedule.h"
 
-static lk_status check(const lk_schedule_shape *shape, lk_error *err) {
+static lk_status v_check(const lk_schedule_shape *shape, lk_error *err) {
 	LK_TRY(lk_schedule_check_shape(&lk_schedule_zb_v, shape, err));
 	int m = shape->microbatches, least = 2 * shape->stages - 1;
 	if (m >= least) return LK_OK;
@@ -26,66 +26,66 @@ struct lane {
 	int f[2], b[2], w[2];
 };
 
-static void forward(lk_slots *out, struct lane *at, int chunk) {
+static void v_forward(lk_slots *out, struct lane *at, int chunk) {
 	lk_slot_put(out, LK_PASS_F, chunk, at->f[chunk]++);
 }
 
-static void backward(lk_slots *out, struct lane *at, int chunk) {
+static void v_backward(lk_slots *out, struct lane *at, int chunk) {
 	lk_slot_put(out, LK_PASS_BI, chunk, at->b[chunk]++);
 }
 
-static void weights(lk_slots *out, struct lane *at, int chunk) {
+static void v_weights(lk_slots *out, struct lane *at, int chunk) {
 	lk_slot_put(out, LK_PASS_W, chunk, at->w[chunk]++);
 }
 
-static void warm_up(lk_slots *out, struct lane *at, int stages, int rank) {
-	for (int i = 0; i < 2 * (stages - rank) - 1; i++) forward(out, at, 0);
+static void v_warm_up(lk_slots *out, struct lane *at, int stages, int rank) {
+	for (int i = 0; i < 2 * (stages - rank) - 1; i++) v_forward(out, at, 0);
 	for (int i = 0; i < rank; i++) {
-		forward(out, at, 1);
-		forward(out, at, 0);
+		v_forward(out, at, 1);
+		v_forward(out, at, 0);
 	}
 	for (int i = 0; i < stages - rank; i++) {
-		forward(out, at, 1);
-		backward(out, at, 1);
-		weights(out, at, 1);
+		v_forward(out, at, 1);
+		v_backward(out, at, 1);
+		v_weights(out, at, 1);
 	}
 }
 
-static void steady(lk_slots *out, struct lane *at, int m) {
+static void v_steady(lk_slots *out, struct lane *at, int m) {
 	while (at->f[1] < m || at->f[0] < m) {
-		if (at->f[0] < m) forward(out, at, 0);
-		backward(out, at, 0);
-		weights(out, at, 0);
-		forward(out, at, 1);
-		backward(out, at, 1);
-		weights(out, at, 1);
+		if (at->f[0] < m) v_forward(out, at, 0);
+		v_backward(out, at, 0);
+		v_weights(out, at, 0);
+		v_forward(out, at, 1);
+		v_backward(out, at, 1);
+		v_weights(out, at, 1);
 	}
 }
 
-static void cool_down(lk_slots *out, struct lane *at, int stages, int rank, int m) {
+static void v_cool_down(lk_slots *out, struct lane *at, int stages, int rank, int m) {
 	for (int i = 0; i < rank; i++) {
-		backward(out, at, 0);
-		backward(out, at, 1);
+		v_backward(out, at, 0);
+		v_backward(out, at, 1);
 	}
 	for (int i = 0; i < stages - rank; i++) {
-		backward(out, at, 0);
-		weights(out, at, 0);
+		v_backward(out, at, 0);
+		v_weights(out, at, 0);
 	}
-	while (at->w[1] < m) weights(out, at, 1);
-	while (at->w[0] < m) weights(out, at, 0);
+	while (at->w[1] < m) v_weights(out, at, 1);
+	while (at->w[0] < m) v_weights(out, at, 0);
 }
 
-static lk_status order(const lk_schedule_shape *shape, int stage, lk_slots *out, lk_error *err) {
+static lk_status v_order(const lk_schedule_shape *shape, int stage, lk_slots *out, lk_error *err) {
 	int m = shape->microbatches;
 	LK_TRY(lk_schedule_begin(&lk_schedule_zb_v, shape, stage, 6 * (size_t)m, out, err));
 	struct lane at = {{0, 0}, {0, 0}, {0, 0}};
-	warm_up(out, &at, shape->stages, stage);
-	steady(out, &at, m);
-	cool_down(out, &at, shape->stages, stage, m);
+	v_warm_up(out, &at, shape->stages, stage);
+	v_steady(out, &at, m);
+	v_cool_down(out, &at, shape->stages, stage, m);
 	return LK_OK;
 }
 
-static int place(const lk_schedule_shape *shape, int stage, int chunk) {
+static int v_place(const lk_schedule_shape *shape, int stage, int chunk) {
 	return chunk == 0 ? stage : 2 * shape->stages - 1 - stage;
 }
 
@@ -94,7 +94,7 @@ const lk_schedule lk_schedule_zb_v = {
 	.name = "zb-v",
 	.label = "ZB-V",
 	.fixed_chunks = 2,
-	.check = check,
-	.order = order,
-	.place = place,
+	.check = v_check,
+	.order = v_order,
+	.place = v_place,
 };

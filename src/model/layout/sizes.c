@@ -75,7 +75,7 @@ bool lk_sizes_has_head(const lk_job *job, int stage) {
 	return holds_place(job, stage, lk_job_places(job) - 1);
 }
 
-static void add(lk_rank_params *sum, lk_rank_params part) {
+static void sizes_add(lk_rank_params *sum, lk_rank_params part) {
 	sum->dense += part.dense;
 	sum->experts += part.experts;
 	sum->trained_dense += part.trained_dense;
@@ -87,10 +87,10 @@ lk_rank_params lk_sizes_stage(const lk_job *job, int stage) {
 	lk_rank_params sum = {0};
 	for (int chunk = 0; chunk < job->vp; chunk++) {
 		int first, count = lk_job_chunk_layers(job, stage, chunk, &first);
-		for (int i = 0; i < count; i++) add(&sum, lk_sizes_layer(job, first + i));
+		for (int i = 0; i < count; i++) sizes_add(&sum, lk_sizes_layer(job, first + i));
 	}
-	if (lk_sizes_has_embedding(job, stage)) add(&sum, lk_sizes_embedding(job));
-	if (lk_sizes_has_head(job, stage)) add(&sum, lk_sizes_head(job));
+	if (lk_sizes_has_embedding(job, stage)) sizes_add(&sum, lk_sizes_embedding(job));
+	if (lk_sizes_has_head(job, stage)) sizes_add(&sum, lk_sizes_head(job));
 	return sum;
 }
 
@@ -142,7 +142,7 @@ static double shard_over(const lk_job *job, int group) {
 }
 
 /* Experts have as many copies as all else. */
-static double expert_shards(const lk_job *job) {
+static double sizes_expert_shards(const lk_job *job) {
 	double dense = lk_sizes_dp_ranks(job),
 		   shards = lk_sizes_edp_ranks(job) * shard_over(job, (int)dense) / dense;
 	return shards > 1 ? shards : 1;
@@ -156,13 +156,13 @@ static lk_rank_params prediction_modules(const lk_job *job) {
 	lk_rank_params sum = {0};
 	for (int i = 0; i < model->mtp_layers; i++) {
 		double join = 2.0 * model->hidden * model->hidden / job->tp + 3.0 * model->hidden;
-		add(&sum, lk_sizes_layer(job, model->layers - 1));
-		add(&sum, (lk_rank_params){.dense = join, .trained_dense = lora(job) ? 0 : join});
+		sizes_add(&sum, lk_sizes_layer(job, model->layers - 1));
+		sizes_add(&sum, (lk_rank_params){.dense = join, .trained_dense = lora(job) ? 0 : join});
 	}
 	double copy = model->mtp_layers > 0 && job->pp > 1 && !model->tied
 	                  ? (double)job->padded_vocab * model->hidden / job->tp
 	                  : 0;
-	add(&sum, (lk_rank_params){.dense = copy, .trained_dense = lora(job) ? 0 : copy});
+	sizes_add(&sum, (lk_rank_params){.dense = copy, .trained_dense = lora(job) ? 0 : copy});
 	return sum;
 }
 
@@ -195,9 +195,9 @@ static double narrow_copies(const lk_job *job, int stage, lk_rank_params p) {
 lk_resident lk_sizes_resident(const lk_job *job, int stage) {
 	lk_rank_params p = lk_sizes_stage(job, stage);
 	double copies = narrow_copies(job, stage, p);
-	if (lk_sizes_has_head(job, stage)) add(&p, prediction_modules(job));
-	add(&p, whole_latent(job, stage));
-	double dense = shard_over(job, lk_sizes_dp_ranks(job)), experts = expert_shards(job);
+	if (lk_sizes_has_head(job, stage)) sizes_add(&p, prediction_modules(job));
+	sizes_add(&p, whole_latent(job, stage));
+	double dense = shard_over(job, lk_sizes_dp_ranks(job)), experts = sizes_expert_shards(job);
 	double held = p.dense + p.experts;
 	double trained = p.trained_dense + p.trained_experts;
 	double sharded = p.trained_dense / dense + p.trained_experts / experts;

@@ -61,7 +61,7 @@ static const struct range ranges[] = {
 	RANGE(channels, 0, 4096),
 };
 
-static lk_status check_ranges(const lk_model *model, const char *where, lk_error *err) {
+static lk_status network_check_ranges(const lk_model *model, const char *where, lk_error *err) {
 	for (size_t i = 0; i < sizeof ranges / sizeof *ranges; i++) {
 		const struct range *range = &ranges[i];
 		int value = *(const int *)(const void *)((const char *)model + range->offset);
@@ -90,7 +90,7 @@ static lk_status check_attention(const lk_model *model, const char *where, lk_er
 	return lk_hint(err, "correct num_attention_heads or num_key_value_heads");
 }
 
-static lk_status check_experts(const lk_model *model, const char *where, lk_error *err) {
+static lk_status network_check_experts(const lk_model *model, const char *where, lk_error *err) {
 	if (model->dense_layers > model->layers) {
 		lk_fail(err, LK_ERR_INPUT, where, "%d dense layers of %d layers", model->dense_layers,
 		        model->layers);
@@ -125,9 +125,9 @@ static lk_status check_network(const lk_model *model, const char *where, lk_erro
 }
 
 lk_status lk_model_check(const lk_model *model, const char *where, lk_error *err) {
-	LK_TRY(check_ranges(model, where, err));
+	LK_TRY(network_check_ranges(model, where, err));
 	LK_TRY(check_attention(model, where, err));
-	LK_TRY(check_experts(model, where, err));
+	LK_TRY(network_check_experts(model, where, err));
 	LK_TRY(check_network(model, where, err));
 	double params = lk_model_params(model);
 	if (params < ldexp(1, 53)) return LK_OK; /* whole numbers up to here are exact in a double */

@@ -6,13 +6,13 @@
 
 /* ---- shapes ---- */
 
-static double strided(double side, double stride) {
+static double convnet_strided(double side, double stride) {
 	return ceil(side / stride);
 }
 
 static lk_conv conv(double in, double out, double kernel, double groups, double side, double stride,
                     bool active) {
-	return (lk_conv){in, out, kernel, groups, side, strided(side, stride), active};
+	return (lk_conv){in, out, kernel, groups, side, convnet_strided(side, stride), active};
 }
 
 lk_conv lk_convnet_stem(const lk_model *model) {
@@ -24,15 +24,17 @@ lk_conv lk_convnet_stem(const lk_model *model) {
 static void into_stage(const lk_model *model, int stage, double *in, double *side) {
 	const lk_convnet *convnet = &model->conv;
 	*in = convnet->stem_width;
-	*side = strided(strided(model->image, convnet->stem_stride), convnet->stem_pool ? 2 : 1);
+	*side = convnet_strided(convnet_strided(model->image, convnet->stem_stride),
+	                        convnet->stem_pool ? 2 : 1);
 	for (int s = 0; s < stage; s++) {
 		*in = convnet->stage[s].width;
-		*side = strided(strided(*side, convnet->stage[s].stride), convnet->stage[s].pool ? 2 : 1);
+		*side = convnet_strided(convnet_strided(*side, convnet->stage[s].stride),
+		                        convnet->stage[s].pool ? 2 : 1);
 	}
 }
 
-static void plain(const lk_conv_stage *stage, double in, double side, double stride,
-                  lk_conv_unit *unit) {
+static void convnet_plain(const lk_conv_stage *stage, double in, double side, double stride,
+                          lk_conv_unit *unit) {
 	unit->conv[unit->count++] =
 		conv(in, stage->width, stage->kernel, stage->groups, side, stride, true);
 }
@@ -79,8 +81,8 @@ static void inverted(const lk_conv_stage *stage, double in, double side, double 
 }
 
 /* Where the image is halved, both branches see all channels. */
-static void shuffle(const lk_conv_stage *stage, double in, double side, double stride,
-                    lk_conv_unit *unit) {
+static void convnet_shuffle(const lk_conv_stage *stage, double in, double side, double stride,
+                            lk_conv_unit *unit) {
 	double half = stage->width / 2.0, from = stride > 1 ? in : half;
 	if (stride > 1) {
 		unit->conv[unit->count++] = conv(in, in, stage->kernel, in, side, stride, false);
@@ -92,7 +94,7 @@ static void shuffle(const lk_conv_stage *stage, double in, double side, double s
 	unit->copies = 4;
 }
 
-static void fire(const lk_conv_stage *stage, double in, double side, lk_conv_unit *unit) {
+static void convnet_fire(const lk_conv_stage *stage, double in, double side, lk_conv_unit *unit) {
 	double half = stage->width / 2.0;
 	unit->conv[unit->count++] = conv(in, stage->inner, 1, 1, side, 1, true);
 	unit->conv[unit->count++] = conv(stage->inner, half, 1, 1, side, 1, true);
@@ -107,14 +109,14 @@ lk_conv_unit lk_convnet_unit(const lk_model *model, int layer) {
 	const lk_conv_stage *conv_stage = &model->conv.stage[stage];
 	double in, side, stride = index == 0 ? conv_stage->stride : 1;
 	into_stage(model, stage, &in, &side);
-	if (index > 0) side = strided(side, conv_stage->stride), in = conv_stage->width;
-	lk_conv_unit u = {.width = conv_stage->width, .side = strided(side, stride)};
+	if (index > 0) side = convnet_strided(side, conv_stage->stride), in = conv_stage->width;
+	lk_conv_unit u = {.width = conv_stage->width, .side = convnet_strided(side, stride)};
 	switch (conv_stage->block) {
-	case LK_CONV_PLAIN: plain(conv_stage, in, side, stride, &u); break;
+	case LK_CONV_PLAIN: convnet_plain(conv_stage, in, side, stride, &u); break;
 	case LK_CONV_BASIC: basic(conv_stage, in, side, stride, &u); break;
 	case LK_CONV_BOTTLENECK: bottleneck(conv_stage, in, side, stride, &u); break;
-	case LK_CONV_SHUFFLE: shuffle(conv_stage, in, side, stride, &u); break;
-	case LK_CONV_FIRE: fire(conv_stage, in, side, &u); break;
+	case LK_CONV_SHUFFLE: convnet_shuffle(conv_stage, in, side, stride, &u); break;
+	case LK_CONV_FIRE: convnet_fire(conv_stage, in, side, &u); break;
 	default: inverted(conv_stage, in, side, stride, &u);
 	}
 	u.pool = conv_stage->pool && index == conv_stage->repeat - 1;

@@ -11,8 +11,9 @@ enum {
 };
 
 /* A whole number of an object; what is missing stays as it is, unless it is needed. */
-static lk_status take(const lk_hf_config *config, const lk_value *object, const char *name, int low,
-                      int high, bool needed, int *out, lk_error *err) {
+static lk_status convnet_read_take(const lk_hf_config *config, const lk_value *object,
+                                   const char *name, int low, int high, bool needed, int *out,
+                                   lk_error *err) {
 	const lk_value *value = lk_json_get(object, name);
 	if (!value || value->kind == LK_JSON_NULL) {
 		if (!needed) return LK_OK;
@@ -26,8 +27,8 @@ static lk_status take(const lk_hf_config *config, const lk_value *object, const 
 	return lk_hint(err, "give a whole number from %d to %d", low, high);
 }
 
-static lk_status take_flag(const lk_hf_config *config, const lk_value *object, const char *name,
-                           bool *out, lk_error *err) {
+static lk_status convnet_read_take_flag(const lk_hf_config *config, const lk_value *object,
+                                        const char *name, bool *out, lk_error *err) {
 	const lk_value *value = lk_json_get(object, name);
 	if (!value || value->kind == LK_JSON_NULL) return LK_OK;
 	if (value->kind != LK_JSON_TRUE && value->kind != LK_JSON_FALSE) {
@@ -45,10 +46,10 @@ static lk_status read_stem(const lk_hf_config *config, lk_convnet *net, lk_error
 		return lk_hint(
 			err, "as \"stem\": {\"kernel\": 7, \"stride\": 2, \"width\": 64, \"pool\": true}");
 	}
-	LK_TRY(take(config, stem, "kernel", 1, KERNEL, true, &net->stem_kernel, err));
-	LK_TRY(take(config, stem, "stride", 1, KERNEL, true, &net->stem_stride, err));
-	LK_TRY(take(config, stem, "width", 1, CHANNELS, true, &net->stem_width, err));
-	return take_flag(config, stem, "pool", &net->stem_pool, err);
+	LK_TRY(convnet_read_take(config, stem, "kernel", 1, KERNEL, true, &net->stem_kernel, err));
+	LK_TRY(convnet_read_take(config, stem, "stride", 1, KERNEL, true, &net->stem_stride, err));
+	LK_TRY(convnet_read_take(config, stem, "width", 1, CHANNELS, true, &net->stem_width, err));
+	return convnet_read_take_flag(config, stem, "pool", &net->stem_pool, err);
 }
 
 static lk_status read_block(const lk_hf_config *config, const lk_value *object,
@@ -83,24 +84,25 @@ static lk_status check_branches(const lk_hf_config *config, const lk_value *obje
 	return err->status;
 }
 
-static lk_status read_stage(const lk_hf_config *config, const lk_value *object, int in,
-                            lk_conv_stage *stage, lk_error *err) {
+static lk_status convnet_read_stage(const lk_hf_config *config, const lk_value *object, int in,
+                                    lk_conv_stage *stage, lk_error *err) {
 	if (object->kind != LK_JSON_OBJECT) {
 		lk_hf_fail(config, object, err, "a stage is no object");
 		return err->status;
 	}
 	*stage = (lk_conv_stage){.kernel = 3, .stride = 1, .groups = 1, .expand = 1};
 	LK_TRY(read_block(config, object, stage, err));
-	LK_TRY(take(config, object, "repeat", 1, REPEAT, true, &stage->repeat, err));
-	LK_TRY(take(config, object, "width", 1, CHANNELS, true, &stage->width, err));
-	LK_TRY(take(config, object, "inner", 1, CHANNELS, has_inner(stage), &stage->inner, err));
-	LK_TRY(take(config, object, "expand", 1, 64, stage->block == LK_CONV_INVERTED, &stage->expand,
-	            err));
-	LK_TRY(take(config, object, "kernel", 1, KERNEL, false, &stage->kernel, err));
-	LK_TRY(take(config, object, "stride", 1, KERNEL, false, &stage->stride, err));
-	LK_TRY(take(config, object, "groups", 1, CHANNELS, false, &stage->groups, err));
-	LK_TRY(take(config, object, "squeeze", 0, CHANNELS, false, &stage->squeeze, err));
-	LK_TRY(take_flag(config, object, "pool", &stage->pool, err));
+	LK_TRY(convnet_read_take(config, object, "repeat", 1, REPEAT, true, &stage->repeat, err));
+	LK_TRY(convnet_read_take(config, object, "width", 1, CHANNELS, true, &stage->width, err));
+	LK_TRY(convnet_read_take(config, object, "inner", 1, CHANNELS, has_inner(stage), &stage->inner,
+	                         err));
+	LK_TRY(convnet_read_take(config, object, "expand", 1, 64, stage->block == LK_CONV_INVERTED,
+	                         &stage->expand, err));
+	LK_TRY(convnet_read_take(config, object, "kernel", 1, KERNEL, false, &stage->kernel, err));
+	LK_TRY(convnet_read_take(config, object, "stride", 1, KERNEL, false, &stage->stride, err));
+	LK_TRY(convnet_read_take(config, object, "groups", 1, CHANNELS, false, &stage->groups, err));
+	LK_TRY(convnet_read_take(config, object, "squeeze", 0, CHANNELS, false, &stage->squeeze, err));
+	LK_TRY(convnet_read_take_flag(config, object, "pool", &stage->pool, err));
 	LK_TRY(check_branches(config, object, in, stage, err));
 	int within = stage->block == LK_CONV_BOTTLENECK ? stage->inner : stage->width;
 	int before = stage->block == LK_CONV_BOTTLENECK ? stage->inner : in;
@@ -119,7 +121,7 @@ static lk_status read_stages(const lk_hf_config *config, lk_model *model, lk_err
 	}
 	for (size_t i = 0; i < list->count; i++) {
 		lk_conv_stage *stage = &model->conv.stage[model->conv.stages++];
-		LK_TRY(read_stage(config, &list->items[i], in, stage, err));
+		LK_TRY(convnet_read_stage(config, &list->items[i], in, stage, err));
 		model->layers += stage->repeat;
 		in = stage->width;
 	}
@@ -149,13 +151,17 @@ static lk_status read_dense(const lk_hf_config *config, lk_convnet *net, lk_erro
 lk_status lk_hf_convnet(const lk_hf_config *config, lk_model *model, lk_error *err) {
 	lk_convnet *net = &model->conv;
 	net->norm = true, net->pool_side = 1;
-	LK_TRY(take(config, config->object, "image_size", 1, SIDE, true, &model->image, err));
-	LK_TRY(take(config, config->object, "num_channels", 1, 4096, false, &model->channels, err));
-	LK_TRY(take(config, config->object, "num_classes", 1, CHANNELS, false, &net->classes, err));
-	LK_TRY(take(config, config->object, "top", 0, CHANNELS, false, &net->top, err));
-	LK_TRY(take(config, config->object, "pool_side", 1, 64, false, &net->pool_side, err));
-	LK_TRY(take_flag(config, config->object, "norm", &net->norm, err));
-	LK_TRY(take_flag(config, config->object, "class_maps", &net->class_maps, err));
+	LK_TRY(
+		convnet_read_take(config, config->object, "image_size", 1, SIDE, true, &model->image, err));
+	LK_TRY(convnet_read_take(config, config->object, "num_channels", 1, 4096, false,
+	                         &model->channels, err));
+	LK_TRY(convnet_read_take(config, config->object, "num_classes", 1, CHANNELS, false,
+	                         &net->classes, err));
+	LK_TRY(convnet_read_take(config, config->object, "top", 0, CHANNELS, false, &net->top, err));
+	LK_TRY(
+		convnet_read_take(config, config->object, "pool_side", 1, 64, false, &net->pool_side, err));
+	LK_TRY(convnet_read_take_flag(config, config->object, "norm", &net->norm, err));
+	LK_TRY(convnet_read_take_flag(config, config->object, "class_maps", &net->class_maps, err));
 	LK_TRY(read_stem(config, net, err));
 	LK_TRY(read_stages(config, model, err));
 	return read_dense(config, net, err);

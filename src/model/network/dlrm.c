@@ -22,8 +22,8 @@ struct reader {
 
 /* ---- reading ---- */
 
-static lk_status fail_at(const struct reader *reader, const lk_value *value, lk_error *err,
-                         const char *what, const char *hint) {
+static lk_status dlrm_fail_at(const struct reader *reader, const lk_value *value, lk_error *err,
+                              const char *what, const char *hint) {
 	char where[256];
 	const lk_value *at = value ? value : reader->root;
 	snprintf(where, sizeof where, "%.200s:%d:%d", reader->file, at->line, at->column);
@@ -31,8 +31,8 @@ static lk_status fail_at(const struct reader *reader, const lk_value *value, lk_
 	return lk_hint(err, "%s", hint);
 }
 
-static lk_status whole(const struct reader *reader, const lk_value *value, const char *name,
-                       double high, double *out, lk_error *err) {
+static lk_status dlrm_whole(const struct reader *reader, const lk_value *value, const char *name,
+                            double high, double *out, lk_error *err) {
 	char what[96], hint[96];
 	if (value && value->kind == LK_JSON_NUMBER && value->number >= 1 && value->number <= high &&
 	    value->number == floor(value->number)) {
@@ -41,7 +41,7 @@ static lk_status whole(const struct reader *reader, const lk_value *value, const
 	}
 	snprintf(what, sizeof what, value ? "%s is no such number" : "%s is missing", name);
 	snprintf(hint, sizeof hint, "give a whole number from 1 to %.0f", high);
-	return fail_at(reader, value, err, what, hint);
+	return dlrm_fail_at(reader, value, err, what, hint);
 }
 
 static lk_status read_widths(const struct reader *reader, const char *name, double *out, int *count,
@@ -50,16 +50,16 @@ static lk_status read_widths(const struct reader *reader, const char *name, doub
 	char what[96];
 	snprintf(what, sizeof what, "%s is no list of 1 to %d widths", name, LK_DLRM_LAYERS - 1);
 	if (!list || list->kind != LK_JSON_ARRAY || list->count < 1 || list->count >= LK_DLRM_LAYERS)
-		return fail_at(reader, list, err, what,
-		               "give the widths of its layers, such as [512, 256, 64]");
+		return dlrm_fail_at(reader, list, err, what,
+		                    "give the widths of its layers, such as [512, 256, 64]");
 	for (size_t i = 0; i < list->count; i++)
-		LK_TRY(whole(reader, &list->items[i], name, 1 << 20, &out[(*count)++], err));
+		LK_TRY(dlrm_whole(reader, &list->items[i], name, 1 << 20, &out[(*count)++], err));
 	return LK_OK;
 }
 
 /* One of a few words; the first one where nothing is said. */
-static lk_status read_choice(const struct reader *reader, const char *name,
-                             const char *const *words, int *out, lk_error *err) {
+static lk_status dlrm_read_choice(const struct reader *reader, const char *name,
+                                  const char *const *words, int *out, lk_error *err) {
 	const lk_value *value = lk_json_get(reader->root, name);
 	char what[96], hint[128];
 	*out = 0;
@@ -72,26 +72,26 @@ static lk_status read_choice(const struct reader *reader, const char *name,
 	snprintf(what, sizeof what, "%s is not known", name);
 	snprintf(hint, sizeof hint, "give \"%s\"%s%s%s or \"%s\"", words[0], words[2] ? ", \"" : "",
 	         words[2] ? words[1] : "", words[2] ? "\"" : "", words[2] ? words[2] : words[1]);
-	return fail_at(reader, value, err, what, hint);
+	return dlrm_fail_at(reader, value, err, what, hint);
 }
 
 static lk_status read_kind(const struct reader *reader, const lk_value *value, lk_dlrm_tables *out,
                            lk_error *err) {
 	*out = (lk_dlrm_tables){1, 0, 1};
 	if (value->kind != LK_JSON_OBJECT)
-		return fail_at(reader, value, err, "tables are not described",
-		               "give {\"count\": 8, \"rows\": 1000000, \"pooling\": 1}");
+		return dlrm_fail_at(reader, value, err, "tables are not described",
+		                    "give {\"count\": 8, \"rows\": 1000000, \"pooling\": 1}");
 	const lk_value *count = lk_json_get(value, "count"), *pooling = lk_json_get(value, "pooling");
-	if (count) LK_TRY(whole(reader, count, "count", LK_DLRM_TABLES, &out->count, err));
-	if (pooling) LK_TRY(whole(reader, pooling, "pooling", 1 << 20, &out->pooling, err));
-	return whole(reader, lk_json_get(value, "rows"), "rows", 1e12, &out->rows, err);
+	if (count) LK_TRY(dlrm_whole(reader, count, "count", LK_DLRM_TABLES, &out->count, err));
+	if (pooling) LK_TRY(dlrm_whole(reader, pooling, "pooling", 1 << 20, &out->pooling, err));
+	return dlrm_whole(reader, lk_json_get(value, "rows"), "rows", 1e12, &out->rows, err);
 }
 
-static lk_status read_tables(const struct reader *reader, lk_dlrm *out, lk_error *err) {
+static lk_status dlrm_read_tables(const struct reader *reader, lk_dlrm *out, lk_error *err) {
 	const lk_value *list = lk_json_get(reader->root, "tables");
 	if (!list || list->kind != LK_JSON_ARRAY || list->count < 1 || list->count > KINDS)
-		return fail_at(reader, list, err, "tables is no list of 1 to 4096 kinds of tables",
-		               "give [{\"count\": 8, \"rows\": 1000000, \"pooling\": 1}]");
+		return dlrm_fail_at(reader, list, err, "tables is no list of 1 to 4096 kinds of tables",
+		                    "give [{\"count\": 8, \"rows\": 1000000, \"pooling\": 1}]");
 	lk_dlrm_tables *kinds = LK_ARRAY(reader->arena, lk_dlrm_tables, list->count);
 	if (!kinds) return lk_oom(err);
 	for (size_t i = 0; i < list->count; i++) {
@@ -100,39 +100,40 @@ static lk_status read_tables(const struct reader *reader, lk_dlrm *out, lk_error
 	}
 	out->kinds = kinds, out->kind_count = (int)list->count;
 	if (out->tables <= LK_DLRM_TABLES) return LK_OK;
-	return fail_at(reader, list, err, "there are too many tables", "give at most 65536 in all");
+	return dlrm_fail_at(reader, list, err, "there are too many tables",
+	                    "give at most 65536 in all");
 }
 
-static lk_status read_words(const struct reader *reader, lk_dlrm *out, lk_error *err) {
+static lk_status dlrm_read_words(const struct reader *reader, lk_dlrm *out, lk_error *err) {
 	static const char *const interactions[] = {"dot", "cat", "cross", NULL}, *const losses[] = {
 																				 "mse", "bce",
 																				 NULL};
 	static const char *const optimizers[] = {"sgd", "adagrad", "adam", NULL};
-	LK_TRY(read_choice(reader, "interaction", interactions, &out->interaction, err));
-	LK_TRY(read_choice(reader, "loss", losses, &out->loss, err));
-	LK_TRY(read_choice(reader, "optimizer", optimizers, &out->optimizer, err));
+	LK_TRY(dlrm_read_choice(reader, "interaction", interactions, &out->interaction, err));
+	LK_TRY(dlrm_read_choice(reader, "loss", losses, &out->loss, err));
+	LK_TRY(dlrm_read_choice(reader, "optimizer", optimizers, &out->optimizer, err));
 	if (out->interaction == LK_DLRM_CROSS) {
-		LK_TRY(whole(reader, lk_json_get(reader->root, "cross_layers"), "cross_layers",
-		             LK_DLRM_LAYERS, &out->cross_layers, err));
-		LK_TRY(whole(reader, lk_json_get(reader->root, "cross_rank"), "cross_rank", 1 << 16,
-		             &out->cross_rank, err));
+		LK_TRY(dlrm_whole(reader, lk_json_get(reader->root, "cross_layers"), "cross_layers",
+		                  LK_DLRM_LAYERS, &out->cross_layers, err));
+		LK_TRY(dlrm_whole(reader, lk_json_get(reader->root, "cross_rank"), "cross_rank", 1 << 16,
+		                  &out->cross_rank, err));
 	}
 	const lk_value *self = lk_json_get(reader->root, "self_interaction");
 	out->self = self && self->kind == LK_JSON_TRUE;
 	if (!self || self->kind == LK_JSON_TRUE || self->kind == LK_JSON_FALSE) return LK_OK;
-	return fail_at(reader, self, err, "self_interaction is neither true nor false",
-	               "give true or false");
+	return dlrm_fail_at(reader, self, err, "self_interaction is neither true nor false",
+	                    "give true or false");
 }
 
 static lk_status check_widths(const struct reader *reader, const lk_dlrm *dlrm, lk_error *err) {
 	if (dlrm->bottom_widths < 2)
-		return fail_at(reader, lk_json_get(reader->root, "bottom_mlp"), err,
-		               "the bottom MLP has no layer",
-		               "give the dense features and the width of a layer or more");
+		return dlrm_fail_at(reader, lk_json_get(reader->root, "bottom_mlp"), err,
+		                    "the bottom MLP has no layer",
+		                    "give the dense features and the width of a layer or more");
 	if (dlrm->bottom[dlrm->bottom_widths - 1] == dlrm->dim) return LK_OK;
-	return fail_at(reader, lk_json_get(reader->root, "bottom_mlp"), err,
-	               "the bottom MLP does not end in embedding_dim",
-	               "make its last width the tables' dimension");
+	return dlrm_fail_at(reader, lk_json_get(reader->root, "bottom_mlp"), err,
+	                    "the bottom MLP does not end in embedding_dim",
+	                    "make its last width the tables' dimension");
 }
 
 lk_status lk_dlrm_from_json(lk_arena *arena, const lk_value *root, const char *file, lk_dlrm *out,
@@ -141,14 +142,15 @@ lk_status lk_dlrm_from_json(lk_arena *arena, const lk_value *root, const char *f
 	const lk_value *type = lk_json_get(root, "model_type");
 	memset(out, 0, sizeof *out);
 	if (!type || type->kind != LK_JSON_STRING || strcmp(type->text, "dlrm") != 0)
-		return fail_at(&r, type, err, "this is no config of a DLRM",
-		               "give an object with \"model_type\": \"dlrm\"");
+		return dlrm_fail_at(&r, type, err, "this is no config of a DLRM",
+		                    "give an object with \"model_type\": \"dlrm\"");
 	LK_TRY(read_widths(&r, "bottom_mlp", out->bottom, &out->bottom_widths, err));
 	out->top_widths = 1; /* room for what the interaction gives */
 	LK_TRY(read_widths(&r, "top_mlp", out->top, &out->top_widths, err));
-	LK_TRY(whole(&r, lk_json_get(root, "embedding_dim"), "embedding_dim", 1 << 16, &out->dim, err));
-	LK_TRY(read_tables(&r, out, err));
-	LK_TRY(read_words(&r, out, err));
+	LK_TRY(dlrm_whole(&r, lk_json_get(root, "embedding_dim"), "embedding_dim", 1 << 16, &out->dim,
+	                  err));
+	LK_TRY(dlrm_read_tables(&r, out, err));
+	LK_TRY(dlrm_read_words(&r, out, err));
 	LK_TRY(check_widths(&r, out, err));
 	out->top[0] = out->interaction != LK_DLRM_DOT ? lk_dlrm_vectors(out) * out->dim
 	                                              : out->dim + lk_dlrm_pairs(out);
@@ -210,7 +212,7 @@ double lk_dlrm_pairs(const lk_dlrm *dlrm) {
 }
 
 /* Sum over the layers of (inputs + extra) * outputs. */
-static double layers(const double *widths, int count, double extra) {
+static double dlrm_layers(const double *widths, int count, double extra) {
 	double sum = 0;
 	for (int i = 1; i < count; i++) sum += (widths[i - 1] + extra) * widths[i];
 	return sum;
@@ -228,8 +230,9 @@ static double cross_biases(const lk_dlrm *dlrm) {
 }
 
 double lk_dlrm_dense_params(const lk_dlrm *dlrm) {
-	return cross_weights(dlrm) + cross_biases(dlrm) + layers(dlrm->bottom, dlrm->bottom_widths, 1) +
-	       layers(dlrm->top, dlrm->top_widths, 1);
+	return cross_weights(dlrm) + cross_biases(dlrm) +
+	       dlrm_layers(dlrm->bottom, dlrm->bottom_widths, 1) +
+	       dlrm_layers(dlrm->top, dlrm->top_widths, 1);
 }
 
 double lk_dlrm_params(const lk_dlrm *dlrm) {
@@ -242,8 +245,8 @@ double lk_dlrm_params(const lk_dlrm *dlrm) {
  * the interaction. */
 double lk_dlrm_flops(const lk_dlrm *dlrm, double batch) {
 	double n = lk_dlrm_vectors(dlrm);
-	double products =
-		3 * (layers(dlrm->bottom, dlrm->bottom_widths, 0) + layers(dlrm->top, dlrm->top_widths, 0));
+	double products = 3 * (dlrm_layers(dlrm->bottom, dlrm->bottom_widths, 0) +
+	                       dlrm_layers(dlrm->top, dlrm->top_widths, 0));
 	products -= dlrm->bottom[0] * dlrm->bottom[1];
 	if (dlrm->interaction == LK_DLRM_DOT) products += 3 * n * n * dlrm->dim;
 	products += 3 * cross_weights(dlrm);
@@ -267,15 +270,15 @@ double lk_dlrm_lookups(const lk_dlrm *dlrm) {
 }
 
 /* Different rows that the batch touches in tables of so many rows, each row as likely as any. */
-static double touched(double tables, double rows, double lookups) {
+static double dlrm_touched(double tables, double rows, double lookups) {
 	return -tables * rows * expm1(lookups * log1p(-1 / rows));
 }
 
 static double touched_by_kinds(const lk_dlrm *dlrm, double batch) {
 	double sum = 0;
 	for (int i = 0; i < dlrm->kind_count; i++)
-		sum += dlrm->kinds[i].rows > 1 ? touched(dlrm->kinds[i].count, dlrm->kinds[i].rows,
-		                                         batch * dlrm->kinds[i].pooling)
+		sum += dlrm->kinds[i].rows > 1 ? dlrm_touched(dlrm->kinds[i].count, dlrm->kinds[i].rows,
+		                                              batch * dlrm->kinds[i].pooling)
 		                               : dlrm->kinds[i].count;
 	return sum;
 }
@@ -287,7 +290,8 @@ double lk_dlrm_equal_rows(const lk_dlrm *dlrm, double batch) {
 	if (dlrm->kind_count == 1) return high;
 	for (int i = 0; i < 60; i++) {
 		double middle = sqrt(low * high);
-		double got = middle > 1 ? touched(dlrm->tables, middle, batch * pooling) : dlrm->tables;
+		double got =
+			middle > 1 ? dlrm_touched(dlrm->tables, middle, batch * pooling) : dlrm->tables;
 		if (got < want) low = middle;
 		else high = middle;
 	}

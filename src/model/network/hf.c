@@ -17,7 +17,7 @@ enum {
 	NESTING = 3
 };
 
-static void place(const lk_hf_config *config, const lk_value *value, char *out, size_t size) {
+static void hf_place(const lk_hf_config *config, const lk_value *value, char *out, size_t size) {
 	const lk_value *at = value ? value : config->object;
 	snprintf(out, size, "%s:%d:%d", config->file, at->line, at->column);
 }
@@ -25,7 +25,7 @@ static void place(const lk_hf_config *config, const lk_value *value, char *out, 
 lk_status lk_hf_fail(const lk_hf_config *config, const lk_value *value, lk_error *err,
                      const char *fmt, ...) {
 	char where[256], what[384];
-	place(config, value, where, sizeof where);
+	hf_place(config, value, where, sizeof where);
 	va_list args;
 	va_start(args, fmt);
 	vsnprintf(what, sizeof what, fmt, args);
@@ -79,7 +79,7 @@ static int name_length(const char *names) {
 	return (int)strcspn(names, "|");
 }
 
-static const char *kind_name(lk_json_token kind) {
+static const char *hf_kind_name(lk_json_token kind) {
 	switch (kind) {
 	case LK_JSON_OBJECT: return "an object";
 	case LK_JSON_ARRAY: return "a list";
@@ -93,12 +93,13 @@ static const char *kind_name(lk_json_token kind) {
 
 static lk_status wrong_kind(const lk_hf_config *config, const lk_value *value, const char *names,
                             const char *wanted, lk_error *err) {
-	lk_hf_fail(config, value, err, "%.*s is %s", name_length(names), names, kind_name(value->kind));
+	lk_hf_fail(config, value, err, "%.*s is %s", name_length(names), names,
+	           hf_kind_name(value->kind));
 	return lk_hint(err, "give %s", wanted);
 }
 
-static lk_status take_int(const lk_hf_config *config, const lk_value *value, const char *names,
-                          int low, int *out, lk_error *err) {
+static lk_status hf_take_int(const lk_hf_config *config, const lk_value *value, const char *names,
+                             int low, int *out, lk_error *err) {
 	if (value->kind != LK_JSON_NUMBER)
 		return wrong_kind(config, value, names, "a whole number", err);
 	double number = value->number;
@@ -121,8 +122,8 @@ static lk_status take_real(const lk_hf_config *config, const lk_value *value, co
 	return LK_OK;
 }
 
-static lk_status take_flag(const lk_hf_config *config, const lk_value *value, const char *names,
-                           bool *out, lk_error *err) {
+static lk_status hf_take_flag(const lk_hf_config *config, const lk_value *value, const char *names,
+                              bool *out, lk_error *err) {
 	if (value->kind != LK_JSON_TRUE && value->kind != LK_JSON_FALSE)
 		return wrong_kind(config, value, names, "true or false", err);
 	*out = value->kind == LK_JSON_TRUE;
@@ -131,7 +132,7 @@ static lk_status take_flag(const lk_hf_config *config, const lk_value *value, co
 
 lk_status lk_hf_int(const lk_hf_config *config, const char *names, int *out, lk_error *err) {
 	const lk_value *value = lk_hf_find(config, names);
-	return value ? take_int(config, value, names, 0, out, err) : LK_OK;
+	return value ? hf_take_int(config, value, names, 0, out, err) : LK_OK;
 }
 
 lk_status lk_hf_real(const lk_hf_config *config, const char *names, double *out, lk_error *err) {
@@ -141,30 +142,30 @@ lk_status lk_hf_real(const lk_hf_config *config, const char *names, double *out,
 
 lk_status lk_hf_flag(const lk_hf_config *config, const char *names, bool *out, lk_error *err) {
 	const lk_value *value = lk_hf_find(config, names);
-	return value ? take_flag(config, value, names, out, err) : LK_OK;
+	return value ? hf_take_flag(config, value, names, out, err) : LK_OK;
 }
 
-static lk_status missing(const lk_hf_config *config, const lk_hf_key *key, const lk_model *model,
-                         lk_error *err) {
+static lk_status hf_missing(const lk_hf_config *config, const lk_hf_key *key, const lk_model *model,
+                            lk_error *err) {
 	lk_hf_fail(config, NULL, err, "the %s config does not state %.*s", model->family,
 	           name_length(key->names), key->names);
 	return lk_hint(err, "add \"%.*s\": NUMBER", name_length(key->names), key->names);
 }
 
-static lk_status read_key(const lk_hf_config *config, const lk_hf_key *key, lk_model *model,
-                          lk_error *err) {
+static lk_status hf_read_key(const lk_hf_config *config, const lk_hf_key *key, lk_model *model,
+                             lk_error *err) {
 	const lk_value *value = find_any(config, key->names);
 	char *field = (char *)model + key->offset;
 	if (!value || value->kind == LK_JSON_NULL) {
 		if (value && key->null_clears) *(int *)(void *)field = 0;
-		if (key->required && *(int *)(void *)field == 0) return missing(config, key, model, err);
+		if (key->required && *(int *)(void *)field == 0) return hf_missing(config, key, model, err);
 		return LK_OK;
 	}
 	switch (key->kind) {
 	case LK_HF_INT:
-		return take_int(config, value, key->names, key->required, (int *)(void *)field, err);
+		return hf_take_int(config, value, key->names, key->required, (int *)(void *)field, err);
 	case LK_HF_REAL: return take_real(config, value, key->names, (double *)(void *)field, err);
-	default: return take_flag(config, value, key->names, (bool *)field, err);
+	default: return hf_take_flag(config, value, key->names, (bool *)field, err);
 	}
 }
 
@@ -172,7 +173,7 @@ static lk_status read_key(const lk_hf_config *config, const lk_hf_key *key, lk_m
  * modelled. */
 static lk_status layer_windowed(const lk_hf_config *config, const lk_value *item, bool *out,
                                 lk_error *err) {
-	const char *text = item->kind == LK_JSON_STRING ? item->text : kind_name(item->kind);
+	const char *text = item->kind == LK_JSON_STRING ? item->text : hf_kind_name(item->kind);
 	*out = strcmp(text, "sliding_attention") == 0;
 	if (*out || strcmp(text, "full_attention") == 0) return LK_OK;
 	lk_hf_fail(config, item, err, "layer_types names %.60s, which is not modelled", text);
@@ -234,7 +235,7 @@ lk_status lk_hf_layer_types(const lk_hf_config *config, lk_model *model, lk_erro
 }
 
 /* Multimodal configs hold the language model's one inside. */
-static void descend(lk_hf_config *config) {
+static void hf_descend(lk_hf_config *config) {
 	static const char *const inner[] = {"thinker_config", "text_config", "llm_config",
 	                                    "language_config"};
 	for (int depth = 0; depth < NESTING; depth++) {
@@ -286,7 +287,7 @@ lk_status lk_model_from_hf(const lk_value *value, const char *file, lk_model *ou
 	if (!value) return lk_fail(err, LK_ERR_INPUT, file, "no config");
 	if (value->kind != LK_JSON_OBJECT)
 		return wrong_kind(&config, value, "the config", "a JSON object", err);
-	descend(&config);
+	hf_descend(&config);
 	const lk_hf_family *family;
 	LK_TRY(choose_family(&config, &family, err));
 	if (config.object != config.root)
@@ -297,11 +298,11 @@ lk_status lk_model_from_hf(const lk_value *value, const char *file, lk_model *ou
 	lk_copy(model.family, sizeof model.family, type ? type->text : "llama");
 	lk_copy(model.name, sizeof model.name, model.family);
 	for (const lk_hf_key *key = family->keys; key->names; key++)
-		LK_TRY(read_key(&config, key, &model, err));
+		LK_TRY(hf_read_key(&config, key, &model, err));
 	LK_TRY(family->finish(&config, &model, err));
 
 	char where[256];
-	place(&config, NULL, where, sizeof where);
+	hf_place(&config, NULL, where, sizeof where);
 	LK_TRY(lk_model_check(&model, where, err));
 	*out = model;
 	return LK_OK;
@@ -309,7 +310,7 @@ lk_status lk_model_from_hf(const lk_value *value, const char *file, lk_model *ou
 
 /* Reads the tree of a file whose size is bounded: a config is small, and a wrong path may name
  * anything. */
-static lk_status read_tree(lk_arena *arena, const char *path, lk_value **tree, lk_error *err) {
+static lk_status hf_read_tree(lk_arena *arena, const char *path, lk_value **tree, lk_error *err) {
 	char *text = NULL;
 	size_t size = 0;
 	LK_TRY(lk_stream_slurp(path, CONFIG_LIMIT, &text, &size, err));
@@ -332,7 +333,7 @@ lk_status lk_model_read(const char *path, lk_model *out, char *warning, lk_error
 		}
 	}
 	lk_value *tree = NULL;
-	lk_status status = read_tree(&arena, path, &tree, err);
+	lk_status status = hf_read_tree(&arena, path, &tree, err);
 	if (status == LK_OK) status = lk_model_from_hf(tree, path, out, warning, err);
 	lk_arena_free(&arena);
 	return status;

@@ -36,8 +36,8 @@ static const char *next_preset(int *index, char *name, size_t *size) {
 	return NULL;
 }
 
-static lk_status parse(const char *name, const char *bytes, size_t size, lk_model *out,
-                       lk_error *err) {
+static lk_status presets_parse(const char *name, const char *bytes, size_t size, lk_model *out,
+                               lk_error *err) {
 	lk_arena arena = LK_ARENA_INIT;
 	lk_value *tree = NULL;
 	lk_stream *in = NULL;
@@ -68,7 +68,7 @@ static void canonical(const char *name, char *out, size_t size) {
 
 /* Whether `name`, or (words) the first words of it, is the canonical name `wanted`: with words,
  * "phi3mini" stands for "phi3-mini-4k", but "llama3" not for "llama3.1-8b". */
-static bool matches(const char *name, const char *wanted, bool words) {
+static bool presets_matches(const char *name, const char *wanted, bool words) {
 	char head[NAME], plain[NAME];
 	if (!words) {
 		canonical(name, plain, sizeof plain);
@@ -91,13 +91,13 @@ struct found {
 	int count;
 };
 
-static void find(const char *text, bool words, struct found *out) {
+static void presets_find(const char *text, bool words, struct found *out) {
 	char name[NAME], wanted[NAME];
 	size_t size;
 	const char *bytes;
 	canonical(text, wanted, sizeof wanted);
 	for (int i = 0; (bytes = next_preset(&i, name, &size)) != NULL;) {
-		if (!matches(name, wanted, words)) continue;
+		if (!presets_matches(name, wanted, words)) continue;
 		size_t used = strlen(out->names);
 		snprintf(out->names + used, sizeof out->names - used, "%s%s", out->count ? ", " : "", name);
 		lk_copy(out->name, sizeof out->name, name);
@@ -122,7 +122,7 @@ static bool drop_ending(char *name) {
 	return false;
 }
 
-static lk_status unknown(const char *wanted, lk_error *err) {
+static lk_status presets_unknown(const char *wanted, lk_error *err) {
 	lk_arena arena = LK_ARENA_INIT;
 	int count = lk_model_preset_count(), used = 0;
 	size_t size;
@@ -145,11 +145,11 @@ lk_status lk_model_preset(const char *name, lk_model *out, lk_error *err) {
 	char wanted[2 * NAME];
 	lk_copy(wanted, sizeof wanted, owner ? owner + 1 : name);
 	struct found match = {.count = 0};
-	do find(wanted, false, &match);
+	do presets_find(wanted, false, &match);
 	while (match.count == 0 && drop_ending(wanted));
-	if (match.count == 0) find(wanted, true, &match);
-	if (match.count == 0) return unknown(name, err);
-	if (match.count == 1) return parse(match.name, match.bytes, match.size, out, err);
+	if (match.count == 0) presets_find(wanted, true, &match);
+	if (match.count == 0) return presets_unknown(name, err);
+	if (match.count == 1) return presets_parse(match.name, match.bytes, match.size, out, err);
 	lk_fail(err, LK_ERR_INPUT, NULL, "\"%.60s\" stands for %d models", name, match.count);
 	return lk_hint(err, "choose one: %s", match.names);
 }
@@ -177,7 +177,7 @@ static void parse_all(void) {
 	all.models = calloc((size_t)count + 1, sizeof *all.models);
 	if (!all.models) return;
 	for (int i = 0; used < count && (bytes = next_preset(&i, name, &size)) != NULL; used++)
-		if (parse(name, bytes, size, &all.models[used], NULL) != LK_OK) return;
+		if (presets_parse(name, bytes, size, &all.models[used], NULL) != LK_OK) return;
 	all.count = used;
 }
 

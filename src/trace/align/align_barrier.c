@@ -44,7 +44,8 @@ static void predict_ends(struct prediction *prediction, uint32_t match) {
 	prediction->out->collectives++;
 }
 
-static lk_status predict_fold(struct prediction *prediction, uint32_t fold, uint32_t folds) {
+static lk_status barrier_predict_fold(struct prediction *prediction, uint32_t fold,
+                                      uint32_t folds) {
 	const lk_traces *traces = prediction->a.t;
 	memset(prediction->a.fit, 0, traces->count * sizeof *prediction->a.fit);
 	prediction->a.skip = fold, prediction->a.folds = folds;
@@ -65,7 +66,8 @@ lk_status lk_traces_barrier_error(const lk_traces *traces, lk_barrier_error *out
 	if (!p.ends || !p.others || !p.errors) status = lk_oom(err);
 	uint32_t folds =
 		traces->matches.count < MOST_FOLDS ? (uint32_t)traces->matches.count : MOST_FOLDS;
-	for (uint32_t f = 0; f < folds && status == LK_OK; f++) status = predict_fold(&p, f, folds);
+	for (uint32_t f = 0; f < folds && status == LK_OK; f++)
+		status = barrier_predict_fold(&p, f, folds);
 	out->ends = (uint32_t)p.count;
 	if (p.count) out->median_ns = lk_select_median(p.errors, p.count);
 	free(p.ends);

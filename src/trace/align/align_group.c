@@ -40,7 +40,7 @@ bool lk_all_wait(const lk_traces *traces, const lk_match *match) {
 	return all_wait && traces->capture[first.capture]->kind[first.event] == LK_EVENT_KERNEL;
 }
 
-static bool room_for(struct table *table, size_t rows, size_t columns, size_t cells) {
+static bool group_room_for(struct table *table, size_t rows, size_t columns, size_t cells) {
 	table->row_begin = LK_ARRAY(&table->arena, uint32_t, rows + 1);
 	table->column = LK_ARRAY(&table->arena, uint32_t, cells);
 	table->column_begin = LK_ARRAY(&table->arena, uint32_t, columns + 2);
@@ -57,7 +57,7 @@ static bool room_for(struct table *table, size_t rows, size_t columns, size_t ce
 	       table->known;
 }
 
-static bool used(const lk_aligner *aligner, uint32_t match, bool weak) {
+static bool group_used(const lk_aligner *aligner, uint32_t match, bool weak) {
 	const lk_match *m = &aligner->t->matches.at[match];
 	if (m->end - m->begin < 2 || (aligner->folds && match % aligner->folds == aligner->skip))
 		return false;
@@ -70,12 +70,12 @@ static bool fill_table(lk_aligner *aligner, struct table *table, uint32_t begin,
 	const lk_traces *traces = aligner->t;
 	const lk_run_group *group = &traces->groups.at[traces->matches.at[begin].group];
 	size_t cells = traces->matches.at[end - 1].end - traces->matches.at[begin].begin;
-	if (!room_for(table, end - begin, group->count, cells)) return false;
+	if (!group_room_for(table, end - begin, group->count, cells)) return false;
 	table->members = group->count;
 	for (uint32_t k = 0; k < group->count; k++) aligner->column_of[group->captures[k]] = k;
 	uint32_t n = 0;
 	for (uint32_t m = begin; m < end; m++) {
-		if (!used(aligner, m, weak)) continue;
+		if (!group_used(aligner, m, weak)) continue;
 		table->row_begin[table->matches] = n;
 		for (uint32_t k = traces->matches.at[m].begin; k < traces->matches.at[m].end; k++, n++) {
 			lk_match_member member = traces->members.at[k];
@@ -115,7 +115,7 @@ static void guess_early(struct table *table) {
 		}
 }
 
-static void common_ends(struct table *table) {
+static void group_common_ends(struct table *table) {
 	for (uint32_t r = 0; r < table->matches; r++) {
 		size_t n = 0;
 		for (uint32_t k = table->row_begin[r]; k < table->row_begin[r + 1]; k++)
@@ -142,7 +142,7 @@ static void take_turns(struct table *table) {
 	guess_early(table);
 	for (int turn = 0; turn < TURNS; turn++) {
 		double moved = 0;
-		common_ends(table);
+		group_common_ends(table);
 		for (uint32_t c = 0; c < table->members; c++) {
 			size_t n = table->known[c] ? column_values(table, c, table->scratch) : 0;
 			if (!n) continue;
@@ -152,7 +152,7 @@ static void take_turns(struct table *table) {
 		}
 		if (moved < 1) break;
 	}
-	common_ends(table);
+	group_common_ends(table);
 }
 
 /* Slope of T - end over own time: the medians of the first and the last third. Cells of a column
@@ -222,7 +222,7 @@ static lk_status tie_member(lk_aligner *aligner, struct table *table, uint32_t g
 
 lk_status lk_tie_group(lk_aligner *aligner, uint32_t begin, uint32_t end) {
 	bool weak = true;
-	for (uint32_t m = begin; m < end && weak; m++) weak = !used(aligner, m, false);
+	for (uint32_t m = begin; m < end && weak; m++) weak = !group_used(aligner, m, false);
 	struct table b = {0};
 	lk_status status = fill_table(aligner, &b, begin, end, weak) ? LK_OK : lk_oom(aligner->err);
 	if (status == LK_OK && b.matches) {

@@ -25,7 +25,7 @@ struct net {
 	lk_arena arena;
 };
 
-static bool room_for(struct net *net, size_t groups, size_t captures, size_t ties) {
+static bool net_room_for(struct net *net, size_t groups, size_t captures, size_t ties) {
 	net->group_begin = LK_ARRAY(&net->arena, uint32_t, groups + 2);
 	net->capture_begin = LK_ARRAY(&net->arena, uint32_t, captures + 2);
 	net->of_capture = LK_ARRAY(&net->arena, uint32_t, ties);
@@ -45,7 +45,7 @@ static bool room_for(struct net *net, size_t groups, size_t captures, size_t tie
 static bool make_net(const lk_aligner *aligner, struct net *net) {
 	size_t groups = aligner->t->groups.count, captures = aligner->t->count,
 		   ties = aligner->ties.count;
-	if (!room_for(net, groups, captures, ties)) return false;
+	if (!net_room_for(net, groups, captures, ties)) return false;
 	for (size_t i = 0; i < ties; i++) {
 		net->group_begin[aligner->ties.at[i].group + 1]++;
 		net->capture_begin[aligner->ties.at[i].capture + 2]++;
@@ -88,7 +88,7 @@ static double tie_weight(const lk_tie *tie, double away, double scale) {
 }
 
 /* Groups' constants from ranks, ranks from groups; the largest change of a rank. */
-static double sweep(const lk_aligner *aligner, struct net *net, double *value, double scale) {
+static double net_sweep(const lk_aligner *aligner, struct net *net, double *value, double scale) {
 	for (size_t g = 0; g < aligner->t->groups.count; g++) {
 		double sum = 0, weight = 0;
 		for (uint32_t i = net->group_begin[g]; i < net->group_begin[g + 1]; i++) {
@@ -133,7 +133,7 @@ lk_status lk_join_ties(lk_aligner *aligner, double *value, double usual) {
 	double scale = INFINITY;
 	for (int i = 0; i < SWEEPS && aligner->ties.count > aligner->t->count; i++) {
 		if (i % 4 == 0) scale = fmax(usual, 3 * measure_away(aligner, &n, value));
-		if (sweep(aligner, &n, value, scale) < usual * SETTLED) break;
+		if (net_sweep(aligner, &n, value, scale) < usual * SETTLED) break;
 	}
 	for (uint32_t c = aligner->t->count; c-- > 0;) value[c] -= value[aligner->fit[c].component];
 	lk_arena_free(&n.arena);

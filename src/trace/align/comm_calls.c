@@ -119,7 +119,7 @@ static void take_annotation(struct said *said, const lk_capture *capture, uint32
 }
 
 /* From the event itself, then from what encloses it or its launch. */
-static struct said ask(const struct finder *finder, uint32_t event) {
+static struct said calls_ask(const struct finder *finder, uint32_t event) {
 	const lk_capture *capture = finder->c;
 	struct said s = {
 		.note = {.kind = LK_OP_COUNT, .peer = -1, .in_elements = -1, .out_elements = -1},
@@ -150,7 +150,7 @@ static bool whole_list(const char *ranks) {
 }
 
 /* A list that a kernel leaves out or shortens may stand in the file's head. */
-static const char *ranks_of(const lk_capture *capture, const lk_comm_note *note) {
+static const char *calls_ranks_of(const lk_capture *capture, const lk_comm_note *note) {
 	const char *ranks = lk_capture_text(capture, note->ranks),
 			   *name = lk_capture_text(capture, note->group);
 	if (whole_list(ranks)) return ranks;
@@ -186,26 +186,26 @@ static lk_status group_of_key(struct finder *finder, const char *key, const char
 	return group->name && group->ranks ? LK_OK : lk_oom(finder->err);
 }
 
-static bool message(const struct said *said) {
+static bool calls_message(const struct said *said) {
 	return said->kind == LK_OP_SEND || said->kind == LK_OP_RECV;
 }
 
 static int32_t told_size(const struct finder *finder, const struct said *said) {
 	return said->note.group_size > 0 ? said->note.group_size
-	                                 : list_size(ranks_of(finder->c, &said->note));
+	                                 : list_size(calls_ranks_of(finder->c, &said->note));
 }
 
 /* Whom a message goes to or comes from must be said, unless there are but two. */
 static bool can_be_matched(const struct finder *finder, const struct said *said) {
 	bool told = said->note.group || said->note.ranks;
-	return !message(said) || (told && (said->note.peer >= 0 || told_size(finder, said) == 2));
+	return !calls_message(said) || (told && (said->note.peer >= 0 || told_size(finder, said) == 2));
 }
 
 /* Messages between two ranks are a group of their own: "0 (2 to 3)". */
 static char *channel(const struct finder *finder, const struct said *said, lk_arena *arena,
                      const char **ranks) {
 	int32_t mine = finder->c->rank, peer = said->note.peer;
-	if (!message(said)) return lk_arena_strdup(arena, "");
+	if (!calls_message(said)) return lk_arena_strdup(arena, "");
 	if (peer < 0) return lk_arena_strdup(arena, " (send and receive)");
 	*ranks =
 		lk_arena_printf(arena, "[%d, %d]", mine < peer ? mine : peer, mine < peer ? peer : mine);
@@ -218,13 +218,13 @@ static lk_status new_told_group(struct finder *finder, const struct said *said, 
 	const lk_capture *capture = finder->c;
 	const char *name = lk_capture_text(capture, said->note.group),
 			   *text = lk_capture_text(capture, said->note.group_text);
-	const char *ranks = ranks_of(capture, &said->note);
+	const char *ranks = calls_ranks_of(capture, &said->note);
 	const char *shown = *text && strcmp(text, "undefined") != 0 ? text : *name ? name : "unnamed";
 	lk_arena scratch = LK_ARENA_INIT;
 	char *between = channel(finder, said, &scratch, &ranks);
 	char *key = between ? lk_arena_printf(&scratch, "%s\x1f%s\x1f%s", name, ranks, between) : NULL;
 	char *full = between ? lk_arena_printf(&scratch, "%s%s", shown, between) : NULL;
-	int32_t size = message(said) ? 2 : told_size(finder, said);
+	int32_t size = calls_message(said) ? 2 : told_size(finder, said);
 	lk_status status =
 		key && full ? group_of_key(finder, key, full, ranks, size, true, out) : lk_oom(finder->err);
 	lk_arena_free(&scratch);
@@ -247,7 +247,7 @@ static lk_status told_group(struct finder *finder, const struct said *said, uint
 	return LK_OK;
 }
 
-static int ascending(const void *a, const void *b) {
+static int calls_ascending(const void *a, const void *b) {
 	int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
 	return x < y ? -1 : x > y;
 }
@@ -258,9 +258,10 @@ static lk_status stream_group(struct finder *finder, uint32_t event, uint32_t *o
 	if (!lane->stream) {
 		snprintf(name, sizeof name, "host");
 	} else if (finder->by_place) {
-		int64_t *at = finder->streams.count ? bsearch(&lane->thread, finder->streams.at,
-		                                              finder->streams.count, sizeof *at, ascending)
-		                                    : NULL;
+		int64_t *at = finder->streams.count
+		                  ? bsearch(&lane->thread, finder->streams.at, finder->streams.count,
+		                            sizeof *at, calls_ascending)
+		                  : NULL;
 		snprintf(name, sizeof name, "communication stream %td",
 		         at ? at - finder->streams.at + 1 : (ptrdiff_t)0);
 	} else snprintf(name, sizeof name, "stream %lld", (long long)lane->thread);
@@ -288,7 +289,8 @@ static lk_status find_streams(struct finder *finder) {
 	}
 	free(seen);
 	if (finder->streams.count)
-		qsort(finder->streams.at, finder->streams.count, sizeof *finder->streams.at, ascending);
+		qsort(finder->streams.at, finder->streams.count, sizeof *finder->streams.at,
+		      calls_ascending);
 	return LK_OK;
 }
 
@@ -300,7 +302,7 @@ static lk_status begin_capture(struct finder *finder, uint32_t capture) {
 	return find_streams(finder);
 }
 
-static int by_group(const void *a, const void *b) {
+static int calls_by_group(const void *a, const void *b) {
 	const lk_comm_call *x = a, *y = b;
 	if (x->group != y->group) return x->group < y->group ? -1 : 1;
 	if (x->issued != y->issued) return x->issued < y->issued ? -1 : 1;
@@ -308,14 +310,14 @@ static int by_group(const void *a, const void *b) {
 	return x->event < y->event ? -1 : x->event > y->event;
 }
 
-static lk_status find_calls(struct finder *finder) {
+static lk_status calls_find_calls(struct finder *finder) {
 	const lk_capture *capture = finder->c;
 	lk_comm_calls *list = &finder->calls->of[finder->capture];
 	int64_t base = lk_clock_base(finder->t, finder->capture);
 	uint32_t loose = 0;
 	for (uint32_t i = 0; i < capture->count; i++) {
 		if (!is_call(finder, i)) continue;
-		struct said s = ask(finder, i);
+		struct said s = calls_ask(finder, i);
 		uint32_t group;
 		if (!can_be_matched(finder, &s)) {
 			loose++;
@@ -338,7 +340,7 @@ static lk_status find_calls(struct finder *finder) {
 		lk_traces_warn(finder->t,
 		               "%s: %u sends and receives are not matched: their partner is not said",
 		               capture->path, loose);
-	if (list->count) qsort(list->at, list->count, sizeof *list->at, by_group);
+	if (list->count) qsort(list->at, list->count, sizeof *list->at, calls_by_group);
 	return LK_OK;
 }
 
@@ -373,7 +375,7 @@ lk_status lk_calls_find(lk_traces *traces, lk_run_calls *calls, lk_error *err) {
 	lk_status status = f.groups && calls->of ? compare_streams(&f) : lk_oom(err);
 	for (uint32_t k = 0; k < traces->count && status == LK_OK; k++) {
 		status = begin_capture(&f, k);
-		if (status == LK_OK) status = find_calls(&f);
+		if (status == LK_OK) status = calls_find_calls(&f);
 	}
 	lk_intern_free(f.groups);
 	free(f.name_kind);

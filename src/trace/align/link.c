@@ -59,7 +59,7 @@ static bool same_name(const struct linker *linker, uint32_t work, uint32_t event
 	              lk_capture_text(linker->c, linker->c->name[event])) == 0;
 }
 
-static void join(struct linker *linker, uint32_t work, uint32_t event) {
+static void link_join(struct linker *linker, uint32_t work, uint32_t event) {
 	linker->out->event[work] = event;
 	linker->taken[event] = 1;
 }
@@ -76,7 +76,7 @@ static bool join_records(struct linker *linker) {
 		                     ? find_record(capture, sorted, count, linker->w->record[i])
 		                     : LK_NONE;
 		if (event == LK_NONE || linker->taken[event] || !same_name(linker, i, event)) continue;
-		join(linker, i, event);
+		link_join(linker, i, event);
 		linker->out->by_record++;
 	}
 	free(sorted);
@@ -125,7 +125,7 @@ static bool list_events(struct linker *linker) {
 	return true;
 }
 
-static int by_name(const void *a, const void *b) {
+static int link_by_name(const void *a, const void *b) {
 	const struct seeker *x = a, *y = b;
 	if (x->name != y->name) return x->name < y->name ? -1 : 1;
 	if (x->thread != y->thread) return x->thread < y->thread ? -1 : 1;
@@ -133,19 +133,19 @@ static int by_name(const void *a, const void *b) {
 }
 
 /* How many of the list from `at` on have the name and thread of the first. */
-static size_t run_of(const struct seeker *list, size_t count, size_t at) {
+static size_t link_run_of(const struct seeker *list, size_t count, size_t at) {
 	size_t end = at;
 	while (end < count && list[end].name == list[at].name && list[end].thread == list[at].thread)
 		end++;
 	return end - at;
 }
 
-static size_t first_of(const struct linker *linker, uint32_t name, uint32_t thread) {
+static size_t link_first_of(const struct linker *linker, uint32_t name, uint32_t thread) {
 	struct seeker key = {name, thread, 0, 0};
 	size_t low = 0, high = linker->events.count;
 	while (low < high) {
 		size_t middle = low + (high - low) / 2;
-		if (by_name(&linker->events.at[middle], &key) < 0) low = middle + 1;
+		if (link_by_name(&linker->events.at[middle], &key) < 0) low = middle + 1;
 		else high = middle;
 	}
 	return low;
@@ -155,10 +155,10 @@ static size_t first_of(const struct linker *linker, uint32_t name, uint32_t thre
 static void count_shared(struct linker *linker) {
 	for (size_t at = 0, run; at < linker->works.count; at += run) {
 		const struct seeker *seeker = &linker->works.at[at];
-		run = run_of(linker->works.at, linker->works.count, at);
-		for (size_t e = first_of(linker, seeker->name, 0), there;
+		run = link_run_of(linker->works.at, linker->works.count, at);
+		for (size_t e = link_first_of(linker, seeker->name, 0), there;
 		     e < linker->events.count && linker->events.at[e].name == seeker->name; e += there) {
-			there = run_of(linker->events.at, linker->events.count, e);
+			there = link_run_of(linker->events.at, linker->events.count, e);
 			linker->shared[seeker->thread * linker->lanes + linker->events.at[e].thread] +=
 				(uint32_t)(there < run ? there : run);
 		}
@@ -184,17 +184,17 @@ static void match_threads(struct linker *linker) {
 static void pair_off(struct linker *linker) {
 	for (size_t at = 0, run; at < linker->works.count; at += run) {
 		const struct seeker *seeker = &linker->works.at[at];
-		run = run_of(linker->works.at, linker->works.count, at);
+		run = link_run_of(linker->works.at, linker->works.count, at);
 		uint32_t lane = linker->lane_of[seeker->thread];
 		if (lane == LK_NONE) continue;
-		size_t e = first_of(linker, seeker->name, lane);
+		size_t e = link_first_of(linker, seeker->name, lane);
 		if (e == linker->events.count || linker->events.at[e].name != seeker->name ||
 		    linker->events.at[e].thread != lane)
 			continue;
-		size_t there = run_of(linker->events.at, linker->events.count, e),
+		size_t there = link_run_of(linker->events.at, linker->events.count, e),
 			   both = there < run ? there : run;
 		for (size_t i = 0; i < both; i++)
-			join(linker, seeker[i].self, linker->events.at[e + i].self);
+			link_join(linker, seeker[i].self, linker->events.at[e + i].self);
 		linker->out->by_order += (uint32_t)both;
 		if (there != run) linker->out->uncertain += (uint32_t)both;
 	}
@@ -203,9 +203,9 @@ static void pair_off(struct linker *linker) {
 static bool join_orders(struct linker *linker) {
 	if (!list_works(linker) || !list_events(linker)) return false;
 	if (linker->works.count)
-		qsort(linker->works.at, linker->works.count, sizeof *linker->works.at, by_name);
+		qsort(linker->works.at, linker->works.count, sizeof *linker->works.at, link_by_name);
 	if (linker->events.count)
-		qsort(linker->events.at, linker->events.count, sizeof *linker->events.at, by_name);
+		qsort(linker->events.at, linker->events.count, sizeof *linker->events.at, link_by_name);
 	linker->lane_of = malloc((linker->threads.count + 1) * sizeof *linker->lane_of);
 	linker->shared = calloc(linker->threads.count * linker->lanes + 1, sizeof *linker->shared);
 	if (!linker->lane_of || !linker->shared) return false;
@@ -252,16 +252,16 @@ void lk_link_free(lk_link *link) {
 
 /* ---- communication ---- */
 
-static lk_status take_name(lk_capture *capture, const lk_works *works, uint32_t from, uint32_t *to,
-                           bool *learnt, lk_error *err) {
+static lk_status link_take_name(lk_capture *capture, const lk_works *works, uint32_t from,
+                                uint32_t *to, bool *learnt, lk_error *err) {
 	if (*to || !from) return LK_OK;
 	*to = lk_intern_id(capture->names, lk_works_text(works, from));
 	*learnt = true;
 	return *to == UINT32_MAX ? lk_oom(err) : LK_OK;
 }
 
-static lk_status learn(lk_capture *capture, const lk_works *works, const lk_comm_note *from,
-                       lk_comm_note *to, bool *learnt, lk_error *err) {
+static lk_status link_learn(lk_capture *capture, const lk_works *works, const lk_comm_note *from,
+                            lk_comm_note *to, bool *learnt, lk_error *err) {
 	if (to->kind == LK_OP_COUNT && from->kind != LK_OP_COUNT) to->kind = from->kind, *learnt = true;
 	/* elements and their size belong together */
 	if (to->in_elements < 0 && from->in_elements >= 0) {
@@ -272,15 +272,15 @@ static lk_status learn(lk_capture *capture, const lk_works *works, const lk_comm
 	if (!to->element_bytes && from->element_bytes)
 		to->element_bytes = from->element_bytes, *learnt = true;
 	if (!to->group_size && from->group_size) to->group_size = from->group_size, *learnt = true;
-	LK_TRY(take_name(capture, works, from->dtype, &to->dtype, learnt, err));
-	LK_TRY(take_name(capture, works, from->group_text, &to->group_text, learnt, err));
-	LK_TRY(take_name(capture, works, from->ranks, &to->ranks, learnt, err));
-	return take_name(capture, works, from->group, &to->group, learnt, err);
+	LK_TRY(link_take_name(capture, works, from->dtype, &to->dtype, learnt, err));
+	LK_TRY(link_take_name(capture, works, from->group_text, &to->group_text, learnt, err));
+	LK_TRY(link_take_name(capture, works, from->ranks, &to->ranks, learnt, err));
+	return link_take_name(capture, works, from->group, &to->group, learnt, err);
 }
 
 /* The nearest collective that encloses an event of a CPU lane: its place in works->comms, or
  * LK_NONE. */
-static uint32_t cause_of(const lk_capture *capture, const uint32_t *comm_of, uint32_t event) {
+static uint32_t link_cause_of(const lk_capture *capture, const uint32_t *comm_of, uint32_t event) {
 	while (event != LK_NONE && comm_of[event] == LK_NONE) event = capture->parent[event];
 	return event == LK_NONE ? LK_NONE : comm_of[event];
 }
@@ -294,17 +294,17 @@ static uint32_t comm_of_event(const lk_capture *capture, const uint32_t *comm_of
 	bool comm = capture->kind[event] == LK_EVENT_KERNEL &&
 	            (known || lk_comm_kernel(lk_capture_text(capture, capture->name[event]), &kind));
 	return comm && capture->launch[event] != LK_NONE
-	           ? cause_of(capture, comm_of, capture->launch[event])
+	           ? link_cause_of(capture, comm_of, capture->launch[event])
 	           : LK_NONE;
 }
 
-static int by_event(const void *a, const void *b) {
+static int link_by_event(const void *a, const void *b) {
 	const lk_comm_note *x = a, *y = b;
 	return x->event < y->event ? -1 : x->event > y->event;
 }
 
-static lk_status fill(lk_capture *capture, const lk_works *works, const uint32_t *comm_of,
-                      uint32_t *filled, lk_error *err) {
+static lk_status link_fill(lk_capture *capture, const lk_works *works, const uint32_t *comm_of,
+                           uint32_t *filled, lk_error *err) {
 	size_t before = capture->comms.count; /* sorted; what is added stands behind */
 	bool hosts = true;
 	for (uint32_t e = 0; e < capture->count && hosts; e++)
@@ -316,18 +316,19 @@ static lk_status fill(lk_capture *capture, const lk_works *works, const uint32_t
 		                      .in_elements = -1,
 		                      .out_elements = -1},
 					 *to = NULL;
-		if (before) to = bsearch(&fresh, capture->comms.at, before, sizeof fresh, by_event);
+		if (before) to = bsearch(&fresh, capture->comms.at, before, sizeof fresh, link_by_event);
 		uint32_t from = comm_of_event(capture, comm_of, e, hosts, to != NULL);
 		bool learnt = false;
 		if (from == LK_NONE) continue;
-		LK_TRY(learn(capture, works, &works->comms.at[from].note, to ? to : &fresh, &learnt, err));
+		LK_TRY(link_learn(capture, works, &works->comms.at[from].note, to ? to : &fresh, &learnt,
+		                  err));
 		*filled += learnt;
 		if (to) continue;
 		if (!lk_push(&capture->comms)) return lk_oom(err);
 		*lk_last(&capture->comms) = fresh;
 	}
 	if (capture->comms.count)
-		qsort(capture->comms.at, capture->comms.count, sizeof *capture->comms.at, by_event);
+		qsort(capture->comms.at, capture->comms.count, sizeof *capture->comms.at, link_by_event);
 	return LK_OK;
 }
 
@@ -342,17 +343,17 @@ lk_status lk_link_comms(lk_capture *capture, const lk_works *works, const lk_lin
 		if (!comm->waits && link->event[comm->note.event] != LK_NONE)
 			comm_of[link->event[comm->note.event]] = (uint32_t)i;
 	}
-	lk_status status = fill(capture, works, comm_of, filled, err);
+	lk_status status = link_fill(capture, works, comm_of, filled, err);
 	free(comm_of);
 	return status;
 }
 
 /* ---- shapes ---- */
 
-static lk_status take_text(lk_capture *capture, const lk_works *works, uint32_t from, uint32_t *to,
-                           lk_error *err) {
+static lk_status link_take_text(lk_capture *capture, const lk_works *works, uint32_t from,
+                                uint32_t *to, lk_error *err) {
 	bool learnt;
-	return take_name(capture, works, from, to, &learnt, err);
+	return link_take_name(capture, works, from, to, &learnt, err);
 }
 
 lk_status lk_link_shapes(lk_capture *capture, const lk_works *works, const lk_link *link,
@@ -364,10 +365,10 @@ lk_status lk_link_shapes(lk_capture *capture, const lk_works *works, const lk_li
 		*filled += !capture->shape[event] && works->shape[i];
 		/* types describe the inputs in their order: both are the trace's, or both the capture's */
 		if (!capture->shape[event]) capture->types[event] = 0;
-		LK_TRY(take_text(capture, works, capture->shape[event] ? 0 : works->types[i],
-		                 &capture->types[event], err));
-		LK_TRY(take_text(capture, works, works->shape[i], &capture->shape[event], err));
-		LK_TRY(take_text(capture, works, works->outputs[i], &capture->outputs[event], err));
+		LK_TRY(link_take_text(capture, works, capture->shape[event] ? 0 : works->types[i],
+		                      &capture->types[event], err));
+		LK_TRY(link_take_text(capture, works, works->shape[i], &capture->shape[event], err));
+		LK_TRY(link_take_text(capture, works, works->outputs[i], &capture->outputs[event], err));
 	}
 	return LK_OK;
 }

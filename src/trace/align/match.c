@@ -73,7 +73,7 @@ static int by_hash(const void *a, const void *b) {
 	return x->span < y->span ? -1 : x->span > y->span;
 }
 
-static uint64_t hash_calls(lk_call_list calls) {
+static uint64_t match_hash_calls(lk_call_list calls) {
 	uint64_t hash = calls.count;
 	for (uint32_t i = 0; i < calls.count; i++) {
 		const lk_comm_call *call = &calls.at[i];
@@ -88,7 +88,7 @@ static lk_status choose_reference(const spans *s, uint32_t *out, lk_error *err) 
 	struct fingerprint *prints = calloc(s->count, sizeof *prints);
 	if (!prints) return lk_oom(err);
 	for (uint32_t i = 0; i < s->count; i++)
-		prints[i] = (struct fingerprint){hash_calls(s->at[i].calls), i};
+		prints[i] = (struct fingerprint){match_hash_calls(s->at[i].calls), i};
 	qsort(prints, s->count, sizeof *prints, by_hash);
 	size_t most = 0;
 	for (size_t begin = 0, end; begin < s->count; begin = end) {
@@ -126,8 +126,8 @@ static const char *call_text(unsigned kind, int64_t bytes, char *out, size_t siz
 }
 
 /* Ranks of one collective that all differ in the same way. */
-static void say(const struct matcher *matcher, const lk_run_group *group, int64_t first,
-                const lk_comm_call *expected, const lk_order_note *notes, size_t n) {
+static void match_say(const struct matcher *matcher, const lk_run_group *group, int64_t first,
+                      const lk_comm_call *expected, const lk_order_note *notes, size_t n) {
 	char ranks[160], own[96], other[96];
 	rank_list(matcher, notes, n, ranks, sizeof ranks);
 	call_text(notes->kind, notes->bytes, own, sizeof own);
@@ -158,7 +158,7 @@ static void say(const struct matcher *matcher, const lk_run_group *group, int64_
 	}
 }
 
-static int by_place(const void *a, const void *b) {
+static int match_by_place(const void *a, const void *b) {
 	const lk_order_note *x = a, *y = b;
 	if (x->place != y->place) return x->place < y->place ? -1 : 1;
 	if (x->what != y->what) return x->what < y->what ? -1 : 1;
@@ -167,7 +167,7 @@ static int by_place(const void *a, const void *b) {
 	return x->capture < y->capture ? -1 : x->capture > y->capture;
 }
 
-static bool alike(const lk_order_note *x, const lk_order_note *y) {
+static bool match_alike(const lk_order_note *x, const lk_order_note *y) {
 	return x->place == y->place && x->what == y->what && x->kind == y->kind && x->bytes == y->bytes;
 }
 
@@ -175,13 +175,14 @@ static void say_all(struct matcher *matcher, uint32_t group, lk_call_list refere
                     int64_t first) {
 	lk_order_notes *notes = &matcher->notes;
 	if (!notes->count) return;
-	qsort(notes->at, notes->count, sizeof *notes->at, by_place);
+	qsort(notes->at, notes->count, sizeof *notes->at, match_by_place);
 	for (size_t begin = 0, end; begin < notes->count; begin = end) {
-		for (end = begin; end < notes->count && alike(&notes->at[begin], &notes->at[end]);) end++;
+		for (end = begin; end < notes->count && match_alike(&notes->at[begin], &notes->at[end]);)
+			end++;
 		int64_t place = notes->at[begin].place < reference.count ? notes->at[begin].place
 		                                                         : (int64_t)reference.count - 1;
-		say(matcher, &matcher->t->groups.at[group], first, &reference.at[place], notes->at + begin,
-		    end - begin);
+		match_say(matcher, &matcher->t->groups.at[group], first, &reference.at[place],
+		          notes->at + begin, end - begin);
 	}
 }
 
@@ -222,16 +223,16 @@ static uint32_t common_calls(const struct span *span, uint32_t reference) {
 }
 
 /* "stream 84, part 3" after "stream 84, part 2"; the number goes to *part. */
-static const char *next_part(struct matcher *matcher, const char *name, long *part) {
+static const char *match_next_part(struct matcher *matcher, const char *name, long *part) {
 	const char *mark = strstr(name, ", part ");
 	*part = mark ? strtol(mark + 7, NULL, 10) + 1 : 2;
 	return lk_arena_printf(&matcher->t->arena, "%.*s, part %ld",
 	                       (int)(mark ? mark - name : (long)strlen(name)), name, *part);
 }
 
-static lk_status add_part(struct matcher *matcher, uint32_t group) {
+static lk_status match_add_part(struct matcher *matcher, uint32_t group) {
 	long part;
-	const char *name = next_part(matcher, matcher->t->groups.at[group].name, &part);
+	const char *name = match_next_part(matcher, matcher->t->groups.at[group].name, &part);
 	if (!name || !lk_push(&matcher->t->groups) || !lk_push(&matcher->of) ||
 	    !lk_push(&matcher->calls->told))
 		return lk_oom(matcher->err);
@@ -255,7 +256,7 @@ static lk_status take_apart(struct matcher *matcher, uint32_t group, uint32_t re
 		forget_notes(&matcher->notes, p.capture);
 		free(p.places);
 		matcher->of.at[group].at[i].places = NULL;
-		if (next == matcher->t->groups.count) LK_TRY(add_part(matcher, group));
+		if (next == matcher->t->groups.count) LK_TRY(match_add_part(matcher, group));
 		LK_TRY(add_span(matcher, next, p.capture, p.calls.at, p.calls.count));
 	}
 	matcher->of.at[group].count = kept;
@@ -337,7 +338,7 @@ static void free_places(spans *s) {
 }
 
 /* The capture of a rank; LK_NONE if there is none. */
-static uint32_t capture_of(const lk_traces *traces, long rank) {
+static uint32_t match_capture_of(const lk_traces *traces, long rank) {
 	uint32_t low = 0, high = traces->count;
 	while (low < high) {
 		uint32_t middle = low + (high - low) / 2;
@@ -347,7 +348,7 @@ static uint32_t capture_of(const lk_traces *traces, long rank) {
 	return low < traces->count && traces->capture[low]->rank == rank ? low : LK_NONE;
 }
 
-static int by_number(const void *a, const void *b) {
+static int match_by_number(const void *a, const void *b) {
 	uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
 	return x < y ? -1 : x > y;
 }
@@ -361,9 +362,9 @@ static void say_absent(struct matcher *matcher, const lk_run_group *group) {
 		long rank = strtol(at, &end, 10);
 		if (end == at) break;
 		end += strspn(end, ", ");
-		uint32_t capture = capture_of(matcher->t, rank);
+		uint32_t capture = match_capture_of(matcher->t, rank);
 		if (capture == LK_NONE ||
-		    bsearch(&capture, group->captures, group->count, sizeof capture, by_number))
+		    bsearch(&capture, group->captures, group->count, sizeof capture, match_by_number))
 			continue;
 		if (absent++ < RANKS_NAMED)
 			used += (size_t)snprintf(text + used, sizeof text - used, " %ld", rank);

@@ -22,17 +22,17 @@ static const double STEADY_NS = 20e3;
 /* Clocks of hosts that NTP sets differ by a few milliseconds at most. */
 static const double NEAR_NS = 5e6;
 
-static uint8_t shape_of(uint8_t kind) {
+static uint8_t order_shape_of(uint8_t kind) {
 	return kind == LK_OP_RECV ? LK_OP_SEND : kind;
 }
 
-static bool same_kind(const lk_comm_call *a, const lk_comm_call *b) {
+static bool order_same_kind(const lk_comm_call *a, const lk_comm_call *b) {
 	return a->kind == LK_OP_COUNT || b->kind == LK_OP_COUNT ||
-	       shape_of(a->kind) == shape_of(b->kind);
+	       order_shape_of(a->kind) == order_shape_of(b->kind);
 }
 
 bool lk_calls_agree(const lk_comm_call *a, const lk_comm_call *b) {
-	if (!same_kind(a, b)) return false;
+	if (!order_same_kind(a, b)) return false;
 	/* Splits of an all-to-all differ by rank. */
 	return a->bytes < 0 || b->bytes < 0 || a->bytes == b->bytes || a->kind == LK_OP_ALLTOALL ||
 	       b->kind == LK_OP_ALLTOALL;
@@ -47,8 +47,8 @@ static bool confirmed(lk_call_list a, lk_call_list b, uint32_t i, uint32_t j) {
 }
 
 /* The fewest calls to step over in both until they agree again; one each if that is not near. */
-static void resume(lk_call_list a, lk_call_list b, uint32_t i, uint32_t j, uint32_t *skip_a,
-                   uint32_t *skip_b) {
+static void order_resume(lk_call_list a, lk_call_list b, uint32_t i, uint32_t j, uint32_t *skip_a,
+                         uint32_t *skip_b) {
 	for (uint32_t most = 1; most <= WINDOW; most++)
 		for (uint32_t less = most + 1; less-- > 0;) {
 			if (i + most <= a.count && j + less <= b.count && confirmed(a, b, i + most, j + less))
@@ -67,7 +67,8 @@ struct walk {
 	bool full; /* memory is out */
 };
 
-static void note(struct walk *walk, int64_t place, lk_difference what, const lk_comm_call *call) {
+static void order_note(struct walk *walk, int64_t place, lk_difference what,
+                       const lk_comm_call *call) {
 	if (!walk->notes) return;
 	if (!lk_push(walk->notes)) return (void)(walk->full = true);
 	*lk_last(walk->notes) =
@@ -81,14 +82,15 @@ static void step_over(struct walk *walk, uint32_t i, uint32_t j, uint32_t skip_a
 	for (uint32_t k = 0; k < skip_b; k++) walk->places[j + k] = LK_NO_PLACE;
 	for (uint32_t k = 0; k < both; k++) {
 		const lk_comm_call *x = &walk->a.at[i + k], *y = &walk->b.at[j + k];
-		bool kind = same_kind(x, y);
+		bool kind = order_same_kind(x, y);
 		if (kind) walk->places[j + k] = i + k;
 		if (!lk_calls_agree(x, y))
-			note(walk, i + k, kind ? LK_CALL_OTHER_SIZE : LK_CALL_OTHER_KIND, y);
+			order_note(walk, i + k, kind ? LK_CALL_OTHER_SIZE : LK_CALL_OTHER_KIND, y);
 	}
-	for (uint32_t k = both; k < skip_a; k++) note(walk, i + k, LK_CALL_MISSING, &walk->a.at[i + k]);
+	for (uint32_t k = both; k < skip_a; k++)
+		order_note(walk, i + k, LK_CALL_MISSING, &walk->a.at[i + k]);
 	for (uint32_t k = both; k < skip_b; k++)
-		note(walk, i + both, LK_CALL_EXTRA, &walk->b.at[j + k]);
+		order_note(walk, i + both, LK_CALL_EXTRA, &walk->b.at[j + k]);
 	walk->edits += skip_a > skip_b ? skip_a : skip_b;
 }
 
@@ -105,7 +107,7 @@ static void walk_from(struct walk *walk, int64_t offset) {
 			continue;
 		}
 		uint32_t skip_a = 1, skip_b = 1;
-		if (walk->edits < MOST_EDITS) resume(walk->a, walk->b, i, j, &skip_a, &skip_b);
+		if (walk->edits < MOST_EDITS) order_resume(walk->a, walk->b, i, j, &skip_a, &skip_b);
 		step_over(walk, i, j, skip_a, skip_b);
 		i += skip_a;
 		j += skip_b;
@@ -113,11 +115,11 @@ static void walk_from(struct walk *walk, int64_t offset) {
 	for (; j < walk->b.count; j++) walk->places[j] = i++;
 }
 
-static double between(const struct walk *walk, uint32_t j) {
+static double order_between(const struct walk *walk, uint32_t j) {
 	return (double)walk->a.at[walk->places[j]].end - (double)walk->b.at[j].end;
 }
 
-static bool common(const struct walk *walk, uint32_t j) {
+static bool order_common(const struct walk *walk, uint32_t j) {
 	return walk->places[j] >= 0 && walk->places[j] < walk->a.count;
 }
 
@@ -128,8 +130,8 @@ static double jitter(const struct walk *walk) {
 	size_t n = 0;
 	uint32_t stride = walk->b.count / SAMPLES + 1;
 	for (uint32_t j = 0; j + 1 < walk->b.count && n < SAMPLES; j += stride)
-		if (common(walk, j) && common(walk, j + 1))
-			change[n++] = fabs(between(walk, j + 1) - between(walk, j));
+		if (order_common(walk, j) && order_common(walk, j + 1))
+			change[n++] = fabs(order_between(walk, j + 1) - order_between(walk, j));
 	return n ? lk_select_median(change, n) : NAN;
 }
 
@@ -192,7 +194,7 @@ static bool near_in_time(const struct walk *walk) {
 	size_t n = 0;
 	uint32_t stride = walk->b.count / SAMPLES + 1;
 	for (uint32_t j = 0; j < walk->b.count && n < SAMPLES; j += stride)
-		if (common(walk, j)) apart[n++] = fabs(between(walk, j));
+		if (order_common(walk, j)) apart[n++] = fabs(order_between(walk, j));
 	return n && lk_select_median(apart, n) < NEAR_NS;
 }
 
@@ -209,7 +211,7 @@ static bool better_trial(const struct trial *x, const struct trial *y) {
 }
 
 /* Of the trials that agree well, the steady ones; of those the best. */
-static int64_t best_of(const struct trial *trial, size_t n) {
+static int64_t order_best_of(const struct trial *trial, size_t n) {
 	double top = -INFINITY, steadiest = INFINITY;
 	for (size_t i = 0; i < n; i++) top = fmax(top, trial[i].score);
 	double enough = top > 0 ? top / 2 : top;
@@ -239,7 +241,7 @@ lk_status lk_order_find(lk_call_list a, lk_call_list b, int64_t *places, lk_orde
 	trials[n++] = try_offset(&w, (int64_t)a.count - b.count);
 	for (uint32_t i = 0; i < o.count; i++) trials[n++] = try_offset(&w, o.at[i].offset);
 	w.notes = notes;
-	walk_from(&w, best_of(trials, n));
+	walk_from(&w, order_best_of(trials, n));
 	*jitter_ns = jitter(&w);
 	return w.full ? lk_oom(err) : LK_OK;
 }

@@ -88,7 +88,7 @@ int32_t lk_trace_rank_in_name(const char *path) {
 	return rank >= 0 ? rank : number_between_dots(name);
 }
 
-static int by_number(const void *a, const void *b) {
+static int traces_by_number(const void *a, const void *b) {
 	int32_t x = *(const int32_t *)a, y = *(const int32_t *)b;
 	return x < y ? -1 : x > y;
 }
@@ -100,7 +100,7 @@ static lk_status number_rest(lk_traces *traces, lk_error *err) {
 	uint32_t n = 0, at = 0;
 	for (uint32_t i = 0; i < traces->count; i++)
 		if (traces->capture[i]->rank >= 0) taken[n++] = traces->capture[i]->rank;
-	qsort(taken, n, sizeof *taken, by_number);
+	qsort(taken, n, sizeof *taken, traces_by_number);
 	int32_t next = 0;
 	for (uint32_t i = 0; i < traces->count; i++) {
 		if (traces->capture[i]->rank >= 0) continue;
@@ -116,18 +116,18 @@ static lk_status number_rest(lk_traces *traces, lk_error *err) {
 	return LK_OK;
 }
 
-static int by_rank(const void *a, const void *b) {
+static int traces_by_rank(const void *a, const void *b) {
 	const lk_capture *x = *(lk_capture *const *)a, *y = *(lk_capture *const *)b;
 	if (x->rank != y->rank) return x->rank < y->rank ? -1 : 1;
 	return strcmp(x->path, y->path);
 }
 
-static lk_status find_ranks(lk_traces *traces, lk_error *err) {
+static lk_status traces_find_ranks(lk_traces *traces, lk_error *err) {
 	for (uint32_t i = 0; i < traces->count; i++)
 		if (traces->capture[i]->rank < 0)
 			traces->capture[i]->rank = lk_trace_rank_in_name(traces->capture[i]->path);
 	LK_TRY(number_rest(traces, err));
-	qsort(traces->capture, traces->count, sizeof *traces->capture, by_rank);
+	qsort(traces->capture, traces->count, sizeof *traces->capture, traces_by_rank);
 	for (uint32_t i = 1; i < traces->count; i++) {
 		const lk_capture *a = traces->capture[i - 1], *b = traces->capture[i];
 		if (a->rank != b->rank) continue;
@@ -137,7 +137,7 @@ static lk_status find_ranks(lk_traces *traces, lk_error *err) {
 	return LK_OK;
 }
 
-static lk_status find_world(lk_traces *traces, lk_error *err) {
+static lk_status traces_find_world(lk_traces *traces, lk_error *err) {
 	const lk_capture *said = NULL;
 	for (uint32_t i = 0; i < traces->count; i++) {
 		const lk_capture *capture = traces->capture[i];
@@ -162,7 +162,7 @@ static lk_status find_world(lk_traces *traces, lk_error *err) {
 
 /* ---- the match of an event ---- */
 
-static int by_event(const void *a, const void *b) {
+static int traces_by_event(const void *a, const void *b) {
 	const struct place *x = a, *y = b;
 	return x->event < y->event ? -1 : x->event > y->event;
 }
@@ -185,7 +185,7 @@ static lk_status make_index(lk_traces *traces, lk_error *err) {
 	for (uint32_t c = 0; c < traces->count; c++)
 		qsort(match_index->place + match_index->begin[c],
 		      match_index->begin[c + 1] - match_index->begin[c], sizeof *match_index->place,
-		      by_event);
+		      traces_by_event);
 	return LK_OK;
 }
 
@@ -194,7 +194,7 @@ const lk_match *lk_traces_match(const lk_traces *traces, uint32_t capture, uint3
 	struct place key = {.event = event};
 	struct place *at = bsearch(&key, match_index->place + match_index->begin[capture],
 	                           match_index->begin[capture + 1] - match_index->begin[capture],
-	                           sizeof key, by_event);
+	                           sizeof key, traces_by_event);
 	return at ? &traces->matches.at[at->match] : NULL;
 }
 
@@ -208,10 +208,10 @@ static lk_status find_collectives(lk_traces *traces, lk_error *err) {
 	return status;
 }
 
-static lk_status make(lk_traces *traces, lk_works *const *works, uint32_t work_count,
-                      lk_error *err) {
-	LK_TRY(find_ranks(traces, err));
-	LK_TRY(find_world(traces, err));
+static lk_status traces_make(lk_traces *traces, lk_works *const *works, uint32_t work_count,
+                             lk_error *err) {
+	LK_TRY(traces_find_ranks(traces, err));
+	LK_TRY(traces_find_world(traces, err));
 	LK_TRY(lk_traces_link(traces, works, work_count, err));
 	for (uint32_t i = 0; i < traces->count; i++)
 		for (size_t w = 0; w < traces->capture[i]->warnings.count; w++)
@@ -238,7 +238,7 @@ static lk_status make_of(lk_capture **captures, uint32_t count, lk_works *const 
 	if (count) memcpy(own, captures, count * sizeof *own);
 	traces->capture = own;
 	traces->count = count;
-	lk_status status = count ? make(traces, works, work_count, err)
+	lk_status status = count ? traces_make(traces, works, work_count, err)
 	                         : lk_fail(err, LK_ERR_INPUT, NULL, "no trace is given");
 	if (status == LK_OK) *out = traces;
 	else lk_traces_free(traces);

@@ -5,20 +5,20 @@
 #include "trace/align/traces.h"
 #include "trace/read/read.h"
 
-static uint32_t capture_of(const lk_traces *traces, int32_t rank) {
+static uint32_t link_capture_of(const lk_traces *traces, int32_t rank) {
 	for (uint32_t i = 0; i < traces->count; i++)
 		if (traces->capture[i]->rank == rank) return i;
 	return LK_NONE;
 }
 
 /* By its name; one trace beside one capture is of that. */
-static int32_t rank_of(const lk_traces *traces, const lk_works *works, uint32_t count) {
+static int32_t link_rank_of(const lk_traces *traces, const lk_works *works, uint32_t count) {
 	int32_t rank = works->rank >= 0 ? works->rank : lk_trace_rank_in_name(works->path);
 	return rank < 0 && count == 1 && traces->count == 1 ? traces->capture[0]->rank : rank;
 }
 
-static lk_status learn(lk_traces *traces, lk_capture *capture, const lk_works *works,
-                       const lk_link *link, lk_error *err) {
+static lk_status traces_link_learn(lk_traces *traces, lk_capture *capture, const lk_works *works,
+                                   const lk_link *link, lk_error *err) {
 	uint32_t comms, shapes, joined = link->by_record + link->by_order,
 							all = works->count - link->roots;
 	/* Of another run or step, a few names agree by chance. */
@@ -45,8 +45,8 @@ static lk_status learn(lk_traces *traces, lk_capture *capture, const lk_works *w
 
 static lk_status link_one(lk_traces *traces, const lk_works *works, uint32_t count, bool *taken,
                           lk_error *err) {
-	int32_t rank = rank_of(traces, works, count);
-	uint32_t at = rank < 0 ? LK_NONE : capture_of(traces, rank);
+	int32_t rank = link_rank_of(traces, works, count);
+	uint32_t at = rank < 0 ? LK_NONE : link_capture_of(traces, rank);
 	lk_link link;
 	for (size_t i = 0; i < works->warnings.count; i++)
 		lk_traces_warn(traces, "%s: %s", works->path, works->warnings.at[i]);
@@ -64,7 +64,7 @@ static lk_status link_one(lk_traces *traces, const lk_works *works, uint32_t cou
 	}
 	taken[at] = true;
 	LK_TRY(lk_link_works(works, traces->capture[at], &link, err));
-	lk_status status = learn(traces, traces->capture[at], works, &link, err);
+	lk_status status = traces_link_learn(traces, traces->capture[at], works, &link, err);
 	lk_link_free(&link);
 	return status;
 }

@@ -78,7 +78,7 @@ uint32_t lk_capture_lane(lk_capture *c, bool stream, int64_t process, int64_t th
 	return c->last_lane = *number;
 }
 
-static bool grow(lk_capture *c) {
+static bool capture_grow(lk_capture *c) {
 	uint64_t capacity = c->capacity ? c->capacity + c->capacity / 2 : 1u << 12;
 	if (capacity >= LK_NONE) return false;
 #define GROW(type, name)                                            \
@@ -100,7 +100,7 @@ static int64_t within_range(int64_t ns) {
 }
 
 uint32_t lk_capture_add(lk_capture *c, const lk_event *event) {
-	if (c->count == c->capacity && !grow(c)) return LK_NONE;
+	if (c->count == c->capacity && !capture_grow(c)) return LK_NONE;
 	uint32_t i = c->count++;
 	c->start_ns[i] = within_range(event->start_ns);
 	c->dur_ns[i] = event->dur_ns > 0 ? within_range(event->dur_ns) : 0;
@@ -141,7 +141,7 @@ static void rebase(lk_capture *c) {
 }
 
 /* Whether event i belongs behind event j on their lane. */
-static bool behind(const lk_capture *c, uint32_t i, uint32_t j) {
+static bool capture_behind(const lk_capture *c, uint32_t i, uint32_t j) {
 	if (c->start_ns[i] != c->start_ns[j]) return c->start_ns[i] > c->start_ns[j];
 	if (c->dur_ns[i] != c->dur_ns[j]) return c->dur_ns[i] < c->dur_ns[j];
 	/* Of equal extent, what encloses others comes first. */
@@ -158,11 +158,12 @@ static void sort_events(const lk_capture *c, uint32_t *events, size_t count, uin
 	size_t half = count / 2;
 	sort_events(c, events, half, spare);
 	sort_events(c, events + half, count - half, spare);
-	if (!behind(c, events[half - 1], events[half])) return;
+	if (!capture_behind(c, events[half - 1], events[half])) return;
 	memcpy(spare, events, half * sizeof *spare);
 	size_t left = 0, right = half, to = 0;
 	while (left < half && right < count)
-		events[to++] = behind(c, spare[left], events[right]) ? events[right++] : spare[left++];
+		events[to++] =
+			capture_behind(c, spare[left], events[right]) ? events[right++] : spare[left++];
 	memcpy(events + to, spare + left, (half - left) * sizeof *spare);
 }
 
@@ -188,7 +189,7 @@ static bool sort_lanes(lk_capture *c) {
 
 /* What does not enclose `event` is over. Clocks are rounded: an event that begins where another
  * ends is behind it, unless both are empty. */
-static bool is_over(const lk_capture *c, uint32_t open, uint32_t event) {
+static bool capture_is_over(const lk_capture *c, uint32_t open, uint32_t event) {
 	int64_t end = lk_event_end(c, open);
 	return end < lk_event_end(c, event) || (end <= c->start_ns[event] && c->dur_ns[open] > 0);
 }
@@ -199,7 +200,7 @@ static uint32_t nest_lane(lk_capture *c, const lk_lane *lane) {
 	uint32_t open = LK_NONE, depth = 0, too_deep = 0;
 	for (uint32_t at = lane->begin; at < lane->end; at++) {
 		uint32_t event = c->order[at];
-		for (; open != LK_NONE && is_over(c, open, event); depth--) open = c->parent[open];
+		for (; open != LK_NONE && capture_is_over(c, open, event); depth--) open = c->parent[open];
 		c->parent[event] = open;
 		if (lane->stream) continue;
 		if (depth == MOST_NESTED) too_deep++;
@@ -232,7 +233,7 @@ struct launch_table {
 	bool dense;
 };
 
-static bool is_launch(const lk_capture *c, uint32_t i) {
+static bool capture_is_launch(const lk_capture *c, uint32_t i) {
 	return c->kind[i] == LK_EVENT_RUNTIME && c->correlation[i];
 }
 
@@ -247,7 +248,7 @@ static struct launch_slot *launch_at(const struct launch_table *table, uint32_t 
 static bool collect_launches(const lk_capture *c, struct launch_table *table) {
 	uint32_t calls = 0, least = UINT32_MAX, most = 0;
 	for (uint32_t i = 0; i < c->count; i++) {
-		if (!is_launch(c, i)) continue;
+		if (!capture_is_launch(c, i)) continue;
 		calls++;
 		if (c->correlation[i] < least) least = c->correlation[i];
 		if (c->correlation[i] > most) most = c->correlation[i];
@@ -258,7 +259,7 @@ static bool collect_launches(const lk_capture *c, struct launch_table *table) {
 	table->slots = calloc(table->count, sizeof *table->slots);
 	if (!table->slots) return false;
 	for (uint32_t i = 0; i < c->count; i++) {
-		if (!is_launch(c, i)) continue;
+		if (!capture_is_launch(c, i)) continue;
 		struct launch_slot *slot = launch_at(table, c->correlation[i]);
 		if (!slot->correlation) *slot = (struct launch_slot){c->correlation[i], i};
 	}

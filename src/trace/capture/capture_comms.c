@@ -56,7 +56,7 @@ static uint8_t trait_of(const struct state *state, uint32_t name) {
 
 /* Elements of the tensors at the head of a list of shapes, "[[6144],[],[]]": 6144. Lists in lists
  * are lists of tensors. -1 where no shape is stated. */
-static int64_t elements_of(const char *dims) {
+static int64_t comms_elements_of(const char *dims) {
 	double sum = 0, product = 1;
 	bool inside = false, any = false;
 	for (const char *p = dims; *p; p++) {
@@ -84,7 +84,7 @@ static void first_type(const char *types, char *out, size_t size) {
 }
 
 /* How many elements come out where so many go in. */
-static int64_t elements_out(const lk_comm_note *note) {
+static int64_t comms_elements_out(const lk_comm_note *note) {
 	if (note->in_elements < 0) return -1;
 	bool spreads = note->kind == LK_OP_ALLGATHER || note->kind == LK_OP_REDUCESCATTER;
 	if (note->kind == LK_OP_COUNT || (spreads && note->group_size <= 0)) return -1;
@@ -106,13 +106,13 @@ static lk_status sizes_from_shapes(lk_capture *capture, uint32_t event, lk_comm_
 	if (!note->dtype) note->dtype = lk_intern_id(capture->names, type);
 	if (note->dtype == LK_NONE) return lk_oom(err);
 	if (note->in_elements < 0)
-		note->in_elements = elements_of(lk_capture_text(capture, capture->shape[event]));
-	if (note->out_elements < 0) note->out_elements = elements_out(note);
+		note->in_elements = comms_elements_of(lk_capture_text(capture, capture->shape[event]));
+	if (note->out_elements < 0) note->out_elements = comms_elements_out(note);
 	return LK_OK;
 }
 
 /* "nccl:send 0->1", "nccl:recv 0<-1": the other rank. */
-static int32_t peer_of(const char *annotation) {
+static int32_t comms_peer_of(const char *annotation) {
 	const char *at = strstr(annotation, "->");
 	if (!at) at = strstr(annotation, "<-");
 	if (!at || at[2] < '0' || at[2] > '9') return -1;
@@ -122,7 +122,7 @@ static int32_t peer_of(const char *annotation) {
 
 /* ---- notes ---- */
 
-static int by_event(const void *a, const void *b) {
+static int comms_by_event(const void *a, const void *b) {
 	const lk_comm_note *x = a, *y = b;
 	return x->event < y->event ? -1 : x->event > y->event;
 }
@@ -130,12 +130,12 @@ static int by_event(const void *a, const void *b) {
 /* The note that the reader made of an event, or NULL. */
 static const lk_comm_note *read_note(const struct state *state, uint32_t event) {
 	lk_comm_note key = {.event = event};
-	return state->read ? bsearch(&key, state->c->comms.at, state->read, sizeof key, by_event)
+	return state->read ? bsearch(&key, state->c->comms.at, state->read, sizeof key, comms_by_event)
 	                   : NULL;
 }
 
 /* The innermost annotation around an event of a thread, else the operation with parameters. */
-static uint32_t cause_of(const struct state *state, uint32_t event) {
+static uint32_t comms_cause_of(const struct state *state, uint32_t event) {
 	uint32_t parameters = LK_NONE;
 	for (int i = 0; event != LK_NONE && i < MOST_PARENTS; i++, event = state->c->parent[event]) {
 		uint8_t trait = trait_of(state, state->c->name[event]);
@@ -170,7 +170,7 @@ static lk_status note_of(struct state *state, uint32_t event, uint32_t cause, un
 	if (kind != LK_OP_COUNT && kind != LK_OP_ALLTOALL) note->kind = (uint8_t)kind;
 	else if (said != LK_OP_COUNT) note->kind = (uint8_t)said;
 	if (note->peer < 0 && (note->kind == LK_OP_SEND || note->kind == LK_OP_RECV))
-		note->peer = peer_of(name);
+		note->peer = comms_peer_of(name);
 	return sizes_from_shapes(state->c, cause, note, err);
 }
 
@@ -179,7 +179,7 @@ static lk_status add_kernel(struct state *state, uint32_t event, lk_error *err) 
 	lk_comm_note n;
 	unsigned kind;
 	uint32_t call = capture->launch[event],
-			 cause = call == LK_NONE ? LK_NONE : cause_of(state, call);
+			 cause = call == LK_NONE ? LK_NONE : comms_cause_of(state, call);
 	lk_comm_kernel(lk_capture_text(capture, capture->name[event]), &kind);
 	LK_TRY(note_of(state, event, cause, kind, &n, err));
 	if (!lk_push(&capture->comms)) return lk_oom(err);
@@ -211,7 +211,7 @@ static void drop_shared_sizes(struct state *state) {
 }
 
 /* Annotations of hosts, where nothing ran on a device. */
-static lk_status add_host(struct state *state, lk_error *err) {
+static lk_status comms_add_host(struct state *state, lk_error *err) {
 	lk_capture *capture = state->c;
 	for (uint32_t i = 0; i < capture->count; i++) {
 		if (capture->kind[i] != LK_EVENT_NOTE ||
@@ -238,7 +238,7 @@ static void drop_parameters(struct state *state, bool kernels) {
 	if (kept) capture->comms.count = kept;
 }
 
-static lk_status join(struct state *state, lk_error *err) {
+static lk_status comms_join(struct state *state, lk_error *err) {
 	lk_capture *capture = state->c;
 	bool kernels = false;
 	for (uint32_t i = 0; i < capture->count; i++) {
@@ -248,16 +248,16 @@ static lk_status join(struct state *state, lk_error *err) {
 		if (!read_note(state, i)) LK_TRY(add_kernel(state, i, err));
 	}
 	drop_shared_sizes(state);
-	if (!kernels) LK_TRY(add_host(state, err));
+	if (!kernels) LK_TRY(comms_add_host(state, err));
 	drop_parameters(state, kernels);
 	return LK_OK;
 }
 
 lk_status lk_capture_join_comms(lk_capture *capture, lk_error *err) {
 	struct state s = {.c = capture, .read = capture->comms.count};
-	if (s.read) qsort(capture->comms.at, s.read, sizeof *capture->comms.at, by_event);
+	if (s.read) qsort(capture->comms.at, s.read, sizeof *capture->comms.at, comms_by_event);
 	s.traits = calloc(lk_intern_count(capture->names) + 1, 1);
-	lk_status status = s.traits ? join(&s, err) : lk_oom(err);
+	lk_status status = s.traits ? comms_join(&s, err) : lk_oom(err);
 	free(s.traits);
 	lk_vec_free(&s.joined);
 	return status;

@@ -31,7 +31,7 @@ static const struct signature signatures[] = {
 };
 
 /* Argument `index` of a list, at its first byte; NULL. */
-static const char *argument(const char *list, int index) {
+static const char *shape_argument(const char *list, int index) {
 	if (*list != '[') return NULL;
 	int depth = 0;
 	for (list++; *list && (depth || *list != ']'); list++) {
@@ -44,7 +44,7 @@ static const char *argument(const char *list, int index) {
 
 /* The whole numbers of an argument; how many, or -1. */
 static int numbers(const char *list, int index, double out[MOST]) {
-	const char *at = index < 0 ? NULL : argument(list, index);
+	const char *at = index < 0 ? NULL : shape_argument(list, index);
 	int count = 0;
 	if (!at || *at != '[') return -1;
 	for (at++; *at != ']'; at += *at == ',') {
@@ -71,7 +71,7 @@ static bool per_dimension(const char *values, int index, int dimensions, double 
 }
 
 static bool is_true(const char *values, int index) {
-	const char *at = index < 0 ? NULL : argument(values, index);
+	const char *at = index < 0 ? NULL : shape_argument(values, index);
 	return at && strncasecmp(at, "true", 4) == 0;
 }
 

@@ -25,7 +25,7 @@ static struct lk_lane_slot *slot_of(const lk_lane_map *map, lk_lane_key key) {
 	}
 }
 
-static bool grow(lk_lane_map *map) {
+static bool lane_map_grow(lk_lane_map *map) {
 	lk_lane_map larger = {.count = map->count, .capacity = map->capacity ? map->capacity * 2 : 64};
 	larger.slots = calloc(larger.capacity, sizeof *larger.slots);
 	if (!larger.slots) return false;
@@ -37,7 +37,7 @@ static bool grow(lk_lane_map *map) {
 }
 
 uint32_t *lk_lane_map_at(lk_lane_map *map, lk_lane_key key) {
-	if (map->count >= map->capacity / 2 && !grow(map)) return NULL;
+	if (map->count >= map->capacity / 2 && !lane_map_grow(map)) return NULL;
 	struct lk_lane_slot *slot = slot_of(map, key);
 	if (!slot->used) {
 		*slot = (struct lk_lane_slot){key, UINT32_MAX, true};

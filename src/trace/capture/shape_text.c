@@ -12,15 +12,16 @@ bool lk_shape_put(lk_shape_text *shape_text, const char *text, size_t length) {
 	return true;
 }
 
-static bool begins(const char *text, size_t length, const char *with) {
+static bool shape_text_begins(const char *text, size_t length, const char *with) {
 	size_t size = strlen(with);
 	return length >= size && memcmp(text, with, size) == 0;
 }
 
 bool lk_shape_put_type(lk_shape_text *shape_text, const char *text, size_t length) {
 	static const char single[] = "Tensor(", many[] = "GenericList[Tensor(";
-	bool list = begins(text, length, many);
-	if (!list && !begins(text, length, single)) return lk_shape_put(shape_text, text, length);
+	bool list = shape_text_begins(text, length, many);
+	if (!list && !shape_text_begins(text, length, single))
+		return lk_shape_put(shape_text, text, length);
 	size_t head = (list ? sizeof many : sizeof single) - 1;
 	const char *type = text + head, *end = memchr(type, ')', length - head);
 	if (!end) return lk_shape_put(shape_text, text, length);

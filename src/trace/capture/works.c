@@ -49,7 +49,7 @@ void lk_works_free(lk_works *w) {
 	free(w);
 }
 
-static bool grow(lk_works *w) {
+static bool works_grow(lk_works *w) {
 	uint64_t capacity = w->capacity ? w->capacity + w->capacity / 2 : 1u << 10;
 	if (capacity >= LK_NONE) return false;
 #define GROW(type, column)                                                    \
@@ -67,7 +67,7 @@ static bool grow(lk_works *w) {
 }
 
 uint32_t lk_works_add(lk_works *w, const lk_work *work) {
-	if (w->count == w->capacity && !grow(w)) return LK_NONE;
+	if (w->count == w->capacity && !works_grow(w)) return LK_NONE;
 	if (w->tensors.count >= LK_NONE || w->control_ids.count >= LK_NONE ||
 	    w->data_ids.count >= LK_NONE)
 		return LK_NONE;
@@ -114,7 +114,7 @@ lk_status lk_works_put(lk_works *w, const lk_read_limits *limits, const lk_work 
 
 /* ---- finishing ---- */
 
-static int by_id(const void *a, const void *b, void *context) {
+static int works_by_id(const void *a, const void *b, void *context) {
 	const lk_works *w = context;
 	uint32_t i = *(const uint32_t *)a, j = *(const uint32_t *)b;
 	if (w->id[i] != w->id[j]) return w->id[i] < w->id[j] ? -1 : 1;
@@ -168,7 +168,7 @@ static bool sort_works(lk_works *w) {
 	bool good = order && place;
 	for (uint32_t i = 0; good && i < w->count; i++) order[i] = i;
 	if (good) {
-		qsort_r(order, w->count, sizeof *order, by_id, w);
+		qsort_r(order, w->count, sizeof *order, works_by_id, w);
 		good = sort_columns(w, order);
 		for (uint32_t i = 0; i < w->count; i++) place[order[i]] = i;
 		for (size_t i = 0; i < w->comms.count; i++)
@@ -191,7 +191,7 @@ uint32_t lk_works_find(const lk_works *w, int64_t id) {
 }
 
 /* Ids of works as indices; what is not in the file is left out, and counted. */
-static uint32_t *resolve(lk_works *w, uint32_t *begin, const int64_t *ids) {
+static uint32_t *works_resolve(lk_works *w, uint32_t *begin, const int64_t *ids) {
 	uint32_t *out = malloc(((size_t)begin[w->count] + 1) * sizeof *out), used = 0;
 	for (uint32_t i = 0, at = 0; out && i < w->count; i++) {
 		uint32_t end = begin[i + 1];
@@ -224,13 +224,13 @@ static bool find_parents(lk_works *w) {
 
 lk_status lk_works_finish(lk_works *w, lk_error *err) {
 	uint64_t twice = 0;
-	if (!w->count && !grow(w)) return lk_oom(err);
+	if (!w->count && !works_grow(w)) return lk_oom(err);
 	if (w->count && !sort_works(w)) return lk_oom(err);
 	for (uint32_t i = 1; i < w->count; i++) twice += w->id[i] == w->id[i - 1];
 	if (twice)
 		lk_works_warn(w, "%llu nodes have an id that another node has", (unsigned long long)twice);
-	w->control = resolve(w, w->control_begin, w->control_ids.at);
-	w->data = resolve(w, w->data_begin, w->data_ids.at);
+	w->control = works_resolve(w, w->control_begin, w->control_ids.at);
+	w->data = works_resolve(w, w->data_begin, w->data_ids.at);
 	if (!w->control || !w->data || !find_parents(w)) return lk_oom(err);
 	return LK_OK;
 }

@@ -24,12 +24,12 @@ struct walk {
 	bool no_memory;
 };
 
-static bool begins(const char *text, const char *with) {
+static bool host_time_begins(const char *text, const char *with) {
 	return strncmp(text, with, strlen(with)) == 0;
 }
 
-static bool loads_data(const char *name) {
-	return begins(name, "enumerate(DataLoader)") || begins(name, "file:read ");
+static bool host_time_loads_data(const char *name) {
+	return host_time_begins(name, "enumerate(DataLoader)") || host_time_begins(name, "file:read ");
 }
 
 /* Annotations that stand for an operation: what they enclose is theirs. Others are only names for a
@@ -38,7 +38,7 @@ static bool is_op(const lk_capture *capture, uint32_t event) {
 	if (capture->kind[event] == LK_EVENT_OP) return true;
 	if (capture->kind[event] != LK_EVENT_NOTE) return false;
 	const char *name = lk_capture_text(capture, capture->name[event]);
-	return loads_data(name) || begins(name, "Optimizer.");
+	return host_time_loads_data(name) || host_time_begins(name, "Optimizer.");
 }
 
 lk_call_kind lk_host_call(const lk_capture *capture, uint32_t event) {
@@ -50,32 +50,33 @@ lk_call_kind lk_host_call(const lk_capture *capture, uint32_t event) {
 	return LK_CALL_NONE;
 }
 
-static uint32_t mix(uint32_t path, uint32_t name) {
+static uint32_t host_time_mix(uint32_t path, uint32_t name) {
 	return (uint32_t)(lk_hash64((uint64_t)path << 32 | name) >> 20);
 }
 
 /* ---- phases ---- */
 
-static lk_phase phase_of(const struct walk *walk) {
+static lk_phase host_time_phase_of(const struct walk *walk) {
 	for (int i = walk->depth; i > 0; i--) {
 		const char *name = lk_capture_text(walk->c, walk->c->name[walk->open[i].event]);
-		if (begins(name, "Optimizer.step")) return LK_PHASE_OPTIMIZER;
-		if (begins(name, "Optimizer.")) return LK_PHASE_OTHER;
-		if (begins(name, "autograd::engine")) return LK_PHASE_BACKWARD;
+		if (host_time_begins(name, "Optimizer.step")) return LK_PHASE_OPTIMIZER;
+		if (host_time_begins(name, "Optimizer.")) return LK_PHASE_OTHER;
+		if (host_time_begins(name, "autograd::engine")) return LK_PHASE_BACKWARD;
 	}
 	return walk->backward ? LK_PHASE_BACKWARD : LK_PHASE_FORWARD;
 }
 
 static bool loading(const struct walk *walk) {
 	for (int i = walk->depth; i > 0; i--)
-		if (loads_data(lk_capture_text(walk->c, walk->c->name[walk->open[i].event]))) return true;
+		if (host_time_loads_data(lk_capture_text(walk->c, walk->c->name[walk->open[i].event])))
+			return true;
 	return false;
 }
 
 /* ---- pieces ---- */
 
-static void put(struct walk *walk, uint32_t event, uint32_t name, int term, lk_call_kind call,
-                int64_t start, int64_t end) {
+static void host_time_put(struct walk *walk, uint32_t event, uint32_t name, int term,
+                          lk_call_kind call, int64_t start, int64_t end) {
 	if (start < walk->from) start = walk->from;
 	if (end > walk->to) end = walk->to;
 	if (end < start || (end == start && call == LK_CALL_NONE)) return;
@@ -92,7 +93,7 @@ static void put(struct walk *walk, uint32_t event, uint32_t name, int term, lk_c
 		.path = walk->open[walk->depth].path,
 		.term = (uint8_t)term,
 		.call = (uint8_t)call,
-		.phase = (uint8_t)phase_of(walk),
+		.phase = (uint8_t)host_time_phase_of(walk),
 		.loading = loading(walk),
 		.start_ns = start,
 		.dur_ns = end - start,
@@ -101,40 +102,40 @@ static void put(struct walk *walk, uint32_t event, uint32_t name, int term, lk_c
 
 /* The time of the innermost operation from its cursor to `until`, where something of it begins, or
  * it ends. */
-static void account(struct walk *walk, int64_t until, uint32_t next, bool over) {
+static void host_time_account(struct walk *walk, int64_t until, uint32_t next, bool over) {
 	struct open_op *open_op = &walk->open[walk->depth];
 	if (walk->depth == 0) {
-		put(walk, next, next == LK_NONE ? 0 : walk->c->name[next], LK_T1, LK_CALL_NONE,
-		    open_op->cursor, until);
+		host_time_put(walk, next, next == LK_NONE ? 0 : walk->c->name[next], LK_T1, LK_CALL_NONE,
+		              open_op->cursor, until);
 	} else {
 		int term = over ? (open_op->had ? LK_T3 : LK_T5) : open_op->had ? LK_T5 : LK_T2;
-		put(walk, open_op->event, walk->c->name[open_op->event], term, LK_CALL_NONE,
-		    open_op->cursor, until);
+		host_time_put(walk, open_op->event, walk->c->name[open_op->event], term, LK_CALL_NONE,
+		              open_op->cursor, until);
 	}
 	if (until > open_op->cursor) open_op->cursor = until;
 }
 
 static void close_op(struct walk *walk) {
 	struct open_op *open_op = &walk->open[walk->depth], *outer = &walk->open[walk->depth - 1];
-	account(walk, open_op->end, LK_NONE, true);
+	host_time_account(walk, open_op->end, LK_NONE, true);
 	if (open_op->cursor > outer->cursor) outer->cursor = open_op->cursor;
 	outer->had = true;
 	walk->depth--;
 }
 
-static void close_until(struct walk *walk, int64_t time) {
+static void host_time_close_until(struct walk *walk, int64_t time) {
 	while (walk->depth > 0 && walk->open[walk->depth].end <= time) close_op(walk);
 }
 
 static void open_event(struct walk *walk, uint32_t event) {
 	const lk_capture *capture = walk->c;
 	if (walk->depth + 1 >= MOST_OPEN) return;
-	account(walk, capture->start_ns[event], event, false);
+	host_time_account(walk, capture->start_ns[event], event, false);
 	const struct open_op *outer = &walk->open[walk->depth];
 	int64_t end = lk_event_end(capture, event);
 	walk->open[walk->depth + 1] = (struct open_op){
 		.event = event,
-		.path = mix(outer->path, capture->name[event]),
+		.path = host_time_mix(outer->path, capture->name[event]),
 		.cursor = capture->start_ns[event],
 		.end = walk->depth && end > outer->end ? outer->end : end,
 	};
@@ -145,9 +146,9 @@ static void call_event(struct walk *walk, uint32_t event, lk_call_kind call) {
 	const lk_capture *capture = walk->c;
 	struct open_op *open_op = &walk->open[walk->depth];
 	if (capture->start_ns[event] < open_op->cursor) return; /* inside another call */
-	account(walk, capture->start_ns[event], event, false);
-	put(walk, event, capture->name[event], LK_T4, call, capture->start_ns[event],
-	    lk_event_end(capture, event));
+	host_time_account(walk, capture->start_ns[event], event, false);
+	host_time_put(walk, event, capture->name[event], LK_T4, call, capture->start_ns[event],
+	              lk_event_end(capture, event));
 	open_op->cursor = lk_event_end(capture, event);
 	open_op->had = true;
 }
@@ -156,8 +157,8 @@ static void call_event(struct walk *walk, uint32_t event, lk_call_kind call) {
 static bool is_backward(const lk_capture *capture, uint32_t lane) {
 	for (uint32_t at = capture->lanes.at[lane].begin; at < capture->lanes.at[lane].end; at++)
 		if (capture->kind[capture->order[at]] == LK_EVENT_OP)
-			return begins(lk_capture_text(capture, capture->name[capture->order[at]]),
-			              "autograd::engine");
+			return host_time_begins(lk_capture_text(capture, capture->name[capture->order[at]]),
+			                        "autograd::engine");
 	return false;
 }
 
@@ -173,12 +174,12 @@ lk_status lk_host_time(const lk_capture *capture, uint32_t lane, int64_t from, i
 		lk_call_kind call = lk_host_call(capture, event);
 		bool op = is_op(capture, event);
 		if (!op && call == LK_CALL_NONE) continue;
-		close_until(&w, capture->start_ns[event]);
+		host_time_close_until(&w, capture->start_ns[event]);
 		if (op) open_event(&w, event);
 		else call_event(&w, event, call);
 	}
 	while (w.depth > 0) close_op(&w);
-	account(&w, to, LK_NONE, true);
+	host_time_account(&w, to, LK_NONE, true);
 	return w.no_memory ? lk_oom(err) : LK_OK;
 }
 

@@ -47,7 +47,7 @@ static lk_status set_stretch(struct lifter *lifter, uint32_t capture, uint32_t s
 
 /* Times become picoseconds, of which 2^63 are 106 days: lag and work of one operation are to stay
  * below. */
-static lk_status check_times(const struct lifter *lifter, uint32_t capture) {
+static lk_status lift_check_times(const struct lifter *lifter, uint32_t capture) {
 	const int64_t longest = INT64_C(1) << 52;
 	const lk_capture *c = lifter->traces->capture[capture];
 	for (uint32_t i = 0; i < c->count; i++) {
@@ -65,7 +65,7 @@ static lk_status check_times(const struct lifter *lifter, uint32_t capture) {
 	return LK_OK;
 }
 
-static bool inside(const struct lifter *lifter, const lk_match_member *member) {
+static bool lift_inside(const struct lifter *lifter, const lk_match_member *member) {
 	const lk_capture *capture = lifter->traces->capture[member->capture];
 	const lk_lift_stretch *stretch = &lifter->stretch[member->capture];
 	uint32_t call = capture->launch[member->event];
@@ -79,7 +79,7 @@ static void find_meetings(struct lifter *lifter) {
 		uint32_t count = match->end - match->begin;
 		bool all = count > 1 && count == lifter->traces->groups.at[match->group].count;
 		for (uint32_t i = match->begin; all && i < match->end; i++)
-			all = inside(lifter, &lifter->traces->members.at[i]);
+			all = lift_inside(lifter, &lifter->traces->members.at[i]);
 		lifter->meets[m] = all;
 	}
 }
@@ -136,8 +136,8 @@ static lk_status set_meetings(struct lifter *lifter, uint32_t capture) {
 
 /* ---- the graph ---- */
 
-static const lk_run_group *group_of(const struct lifter *lifter, uint32_t capture,
-                                    const lk_lifted_op *op, uint32_t *index) {
+static const lk_run_group *lift_group_of(const struct lifter *lifter, uint32_t capture,
+                                         const lk_lifted_op *op, uint32_t *index) {
 	const lk_match *match = lk_traces_match(lifter->traces, capture, op->event);
 	*index = match ? match->group : (uint32_t)lifter->traces->groups.count;
 	return match ? &lifter->traces->groups.at[match->group] : NULL;
@@ -145,10 +145,10 @@ static const lk_run_group *group_of(const struct lifter *lifter, uint32_t captur
 
 /* The team of an operation: its group, or, where this rank meets nobody that was captured, a team
  * of its own and its peers: one peer, of a message. */
-static lk_status team_of(struct lifter *lifter, uint32_t capture, const lk_lifted_op *op, bool pair,
-                         int32_t *team) {
+static lk_status lift_team_of(struct lifter *lifter, uint32_t capture, const lk_lifted_op *op,
+                              bool pair, int32_t *team) {
 	uint32_t index, world = (uint32_t)lifter->traces->world;
-	const lk_run_group *group = group_of(lifter, capture, op, &index);
+	const lk_run_group *group = lift_group_of(lifter, capture, op, &index);
 	uint32_t ranks = group && group->size > 0 ? (uint32_t)group->size : world > 1 ? world : 2;
 	if (pair && op->peers) ranks = 2;
 	if (!op->peers) {
@@ -181,7 +181,7 @@ static int64_t ps_of(const lk_lifted_op *op, int64_t ns) {
 }
 
 /* The longest piece names a stretch of host time. */
-static const lk_host_piece *longest(const lk_lifted_rank *rank, const lk_lifted_op *op) {
+static const lk_host_piece *lift_longest(const lk_lifted_rank *rank, const lk_lifted_op *op) {
 	const lk_host_piece *best = &rank->pieces.at[op->piece_begin];
 	for (uint32_t p = op->piece_begin; p < op->piece_end; p++)
 		if (rank->pieces.at[p].dur_ns > best->dur_ns) best = &rank->pieces.at[p];
@@ -195,14 +195,14 @@ static const char *host_name(const lk_lifted_rank *rank, const lk_host_piece *pi
 
 /* The phase of device work is that of the host operation that launched it: the last one of the
  * program before it. */
-static lk_status fill(struct lifter *lifter, uint32_t capture, const lk_lifted_op *op,
-                      lk_phase *phase, lk_op *out) {
+static lk_status lift_fill(struct lifter *lifter, uint32_t capture, const lk_lifted_op *op,
+                           lk_phase *phase, lk_op *out) {
 	const lk_lifted_rank *rank = &lifter->out->rank[capture];
 	const lk_capture *c = rank->capture;
 	out->kind = LK_OP_HOST;
 	switch (op->what) {
 	case LK_LIFTED_HOST: {
-		const lk_host_piece *piece = longest(rank, op);
+		const lk_host_piece *piece = lift_longest(rank, op);
 		out->name = host_name(rank, piece);
 		*phase = (lk_phase)piece->phase;
 		break;
@@ -223,7 +223,7 @@ static lk_status fill(struct lifter *lifter, uint32_t capture, const lk_lifted_o
 		const lk_match *match = lk_traces_match(lifter->traces, capture, op->event);
 		if (match && match->bytes > 0) out->bytes = (double)match->bytes;
 		out->group = LK_GROUP_TEAM;
-		LK_TRY(team_of(lifter, capture, op, !lk_op_is_collective(out->kind), &out->channel));
+		LK_TRY(lift_team_of(lifter, capture, op, !lk_op_is_collective(out->kind), &out->channel));
 		/* messages in which a larger group meets: an exchange among all */
 		if (!lk_op_is_collective(out->kind) &&
 		    lifter->out->graph->teams.at[out->channel].ranks != 2)
@@ -261,13 +261,13 @@ static lk_status add_ops(struct lifter *lifter, uint32_t capture) {
 			.stream = op->stream, .measured_ps = ps_of(op, lk_lifted_own(rank, i)), .deps = deps};
 		for (uint32_t d = op->dep_begin; d < op->dep_end && add.dep_count < 1024; d++)
 			deps[add.dep_count++] = starts + rank->deps.at[d];
-		LK_TRY(fill(lifter, capture, op, &phase, &add));
+		LK_TRY(lift_fill(lifter, capture, op, &phase, &add));
 		lk_graph_add(lifter->out->graph, &add);
 	}
 	return LK_OK;
 }
 
-static lk_status name_streams(struct lifter *lifter, uint32_t capture) {
+static lk_status lift_name_streams(struct lifter *lifter, uint32_t capture) {
 	const lk_lifted_rank *rank = &lifter->out->rank[capture];
 	for (unsigned s = 0; s < LK_STREAMS; s++) {
 		char name[64];
@@ -301,7 +301,7 @@ static lk_status keep_unknown(struct lifter *lifter, uint32_t capture) {
 	return LK_OK;
 }
 
-static lk_status add_rank(struct lifter *lifter, uint32_t capture) {
+static lk_status lift_add_rank(struct lifter *lifter, uint32_t capture) {
 	lk_graph *graph = lifter->out->graph;
 	char name[32];
 	uint32_t block;
@@ -313,14 +313,14 @@ static lk_status add_rank(struct lifter *lifter, uint32_t capture) {
 	lk_work_kinds_free(&lifter->kinds);
 	LK_TRY(status);
 	LK_TRY(lk_graph_end_block(graph, &block, lifter->err));
-	LK_TRY(name_streams(lifter, capture));
+	LK_TRY(lift_name_streams(lifter, capture));
 	graph->programs.at[capture].name = lk_intern_id(graph->names, name);
 	return lk_graph_call(graph, capture,
 	                     &(lk_call){.block = block, .repeat = 1, .microbatch = -1, .layer = -1},
 	                     lifter->err);
 }
 
-static lk_status build(struct lifter *lifter) {
+static lk_status lift_build(struct lifter *lifter) {
 	uint32_t count = lifter->traces->count;
 	lk_graph *graph = lifter->out->graph = lk_graph_new();
 	if (!graph) return lk_oom(lifter->err);
@@ -329,13 +329,13 @@ static lk_status build(struct lifter *lifter) {
 	for (int g = 0; g < LK_GROUPS; g++)
 		graph->ranks.group[g].size = graph->ranks.group[g].stride = 1;
 	LK_TRY(lk_graph_set_programs(graph, count, 0, lifter->err));
-	for (uint32_t r = 0; r < count; r++) LK_TRY(add_rank(lifter, r));
+	for (uint32_t r = 0; r < count; r++) LK_TRY(lift_add_rank(lifter, r));
 	return LK_OK;
 }
 
 /* ---- all of it ---- */
 
-static lk_status set_up(struct lifter *lifter, uint32_t step, uint32_t but) {
+static lk_status lift_set_up(struct lifter *lifter, uint32_t step, uint32_t but) {
 	const lk_traces *traces = lifter->traces;
 	lk_arena *arena = &lifter->out->arena;
 	lifter->meets = LK_ARRAY(arena, bool, traces->matches.count);
@@ -358,14 +358,14 @@ static lk_status set_up(struct lifter *lifter, uint32_t step, uint32_t but) {
 		int64_t start = lk_traces_time(traces, r, lifter->stretch[r].from_ns);
 		if (start < lifter->origin_ns) lifter->origin_ns = start;
 	}
-	for (uint32_t r = 0; r < traces->count; r++) LK_TRY(check_times(lifter, r));
+	for (uint32_t r = 0; r < traces->count; r++) LK_TRY(lift_check_times(lifter, r));
 	for (uint32_t r = 0; r < traces->count; r++)
 		lifter->out->begin_ps[r] =
 			(lk_traces_time(traces, r, lifter->stretch[r].from_ns) - lifter->origin_ns) * PS_PER_NS;
 	return LK_OK;
 }
 
-static lk_status lift_rank(void *context, size_t rank, lk_error *err) {
+static lk_status lift_lift_rank(void *context, size_t rank, lk_error *err) {
 	struct lifter l = *(struct lifter *)context;
 	uint32_t r = (uint32_t)rank;
 	struct matched_context matching = {&l, r};
@@ -397,21 +397,21 @@ static bool drop_unmet(struct lifter *lifter) {
 
 static lk_status lift_ranks(struct lifter *lifter) {
 	find_meetings(lifter);
-	LK_TRY(lk_parallel(lifter->traces->count, 0, lift_rank, lifter, lifter->err));
+	LK_TRY(lk_parallel(lifter->traces->count, 0, lift_lift_rank, lifter, lifter->err));
 	if (!drop_unmet(lifter)) return LK_OK;
 	for (uint32_t r = 0; r < lifter->traces->count; r++) lk_lifted_rank_free(&lifter->out->rank[r]);
-	return lk_parallel(lifter->traces->count, 0, lift_rank, lifter, lifter->err);
+	return lk_parallel(lifter->traces->count, 0, lift_lift_rank, lifter, lifter->err);
 }
 
-static lk_status lift(const lk_traces *traces, uint32_t step, uint32_t but, bool graph,
-                      lk_lifted **out, lk_error *err) {
+static lk_status lift_lift(const lk_traces *traces, uint32_t step, uint32_t but, bool graph,
+                           lk_lifted **out, lk_error *err) {
 	lk_lifted *lifted = calloc(1, sizeof *lifted);
 	if (!lifted) return lk_oom(err);
 	lifted->traces = traces;
 	struct lifter l = {.traces = traces, .out = lifted, .err = err};
-	lk_status status = set_up(&l, step, but);
+	lk_status status = lift_set_up(&l, step, but);
 	if (status == LK_OK) status = lift_ranks(&l);
-	if (status == LK_OK && graph) status = build(&l);
+	if (status == LK_OK && graph) status = lift_build(&l);
 	if (status != LK_OK) lk_lifted_free(lifted);
 	else *out = lifted;
 	return status;
@@ -419,12 +419,12 @@ static lk_status lift(const lk_traces *traces, uint32_t step, uint32_t but, bool
 
 lk_status lk_lift(const lk_traces *traces, uint32_t step, uint32_t but, lk_lifted **out,
                   lk_error *err) {
-	return lift(traces, step, but, true, out, err);
+	return lift_lift(traces, step, but, true, out, err);
 }
 
 lk_status lk_lift_ranks(const lk_traces *traces, uint32_t step, uint32_t but, lk_lifted **out,
                         lk_error *err) {
-	return lift(traces, step, but, false, out, err);
+	return lift_lift(traces, step, but, false, out, err);
 }
 
 void lk_lifted_free(lk_lifted *lifted) {

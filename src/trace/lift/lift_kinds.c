@@ -8,7 +8,7 @@
 
 /* ---- owners ---- */
 
-static bool shaped(const lk_capture *capture, uint32_t op, lk_op *out) {
+static bool kinds_shaped(const lk_capture *capture, uint32_t op, lk_op *out) {
 	if (capture->kind[op] != LK_EVENT_OP || !capture->shape[op]) return false;
 	lk_shapes_known known = lk_op_from_shapes(lk_capture_text(capture, capture->name[op]),
 	                                          lk_capture_text(capture, capture->shape[op]),
@@ -37,7 +37,7 @@ static bool remembered(struct shape_memo *memo, const lk_capture *capture, uint3
 		    memo->slots[at].outputs == capture->outputs[op])
 			return memo->slots[at].known == 1;
 	lk_op unused = {0};
-	bool known = shaped(capture, op, &unused);
+	bool known = kinds_shaped(capture, op, &unused);
 	if (memo->used * 2 >= memo->size) return known; /* full: asked again each time */
 	memo->used++;
 	memo->slots[at].name = capture->name[op], memo->slots[at].shape = capture->shape[op],
@@ -56,7 +56,7 @@ static uint32_t operation_of(struct shape_memo *memo, const lk_capture *capture,
 	return LK_NONE;
 }
 
-static bool is_comm(const lk_capture *capture, uint32_t event) {
+static bool kinds_is_comm(const lk_capture *capture, uint32_t event) {
 	unsigned kind;
 	return lk_capture_comm(capture, event) ||
 	       lk_comm_kernel(lk_capture_text(capture, capture->name[event]), &kind);
@@ -71,7 +71,7 @@ static lk_status find_owners(const lk_capture *capture, uint32_t *owner, uint32_
 	lk_status status = best && memo.slots ? LK_OK : lk_oom(err);
 	for (uint32_t i = 0; status == LK_OK && i < capture->count; i++) best[i] = LK_NONE;
 	for (uint32_t i = 0; status == LK_OK && i < capture->count; i++) {
-		if (capture->kind[i] != LK_EVENT_KERNEL || is_comm(capture, i)) continue;
+		if (capture->kind[i] != LK_EVENT_KERNEL || kinds_is_comm(capture, i)) continue;
 		uint32_t op = operation[i] = operation_of(&memo, capture, i);
 		if (op != LK_NONE &&
 		    (best[op] == LK_NONE || capture->dur_ns[i] > capture->dur_ns[best[op]]))
@@ -86,7 +86,7 @@ static lk_status find_owners(const lk_capture *capture, uint32_t *owner, uint32_
 
 /* ---- what is not known ---- */
 
-static int by_time(const void *a, const void *b) {
+static int kinds_by_time(const void *a, const void *b) {
 	const struct lk_unknown_work *x = a, *y = b;
 	if (x->ns != y->ns) return x->ns > y->ns ? -1 : 1;
 	return x->name < y->name ? -1 : x->name > y->name;
@@ -97,7 +97,7 @@ static lk_status list_unknown(const lk_capture *capture, lk_work_kinds *out, lk_
 	lk_status status = place ? LK_OK : lk_oom(err);
 	for (uint32_t i = 0; status == LK_OK && i < capture->count; i++) {
 		if (!lk_event_on_device(capture->kind[i])) continue;
-		bool known = out->owner[i] != LK_NONE || is_comm(capture, i) ||
+		bool known = out->owner[i] != LK_NONE || kinds_is_comm(capture, i) ||
 		             (capture->kind[i] != LK_EVENT_KERNEL && capture->value[i] > 0);
 		out->device_ns += (double)capture->dur_ns[i];
 		if (known) out->known_ns += (double)capture->dur_ns[i];
@@ -113,7 +113,7 @@ static lk_status list_unknown(const lk_capture *capture, lk_work_kinds *out, lk_
 	}
 	free(place);
 	if (out->unknown.count)
-		qsort(out->unknown.at, out->unknown.count, sizeof *out->unknown.at, by_time);
+		qsort(out->unknown.at, out->unknown.count, sizeof *out->unknown.at, kinds_by_time);
 	return status;
 }
 
@@ -202,9 +202,9 @@ void lk_work_classify(const lk_capture *capture, const lk_work_kinds *kinds, uin
 	out->name = lk_capture_text(capture, capture->name[event]);
 	if (capture->kind[event] != LK_EVENT_KERNEL) {
 		copy_kind(capture, event, out);
-	} else if (is_comm(capture, event)) {
+	} else if (kinds_is_comm(capture, event)) {
 		comm_kind(capture, event, out);
-	} else if (kinds->owner[event] == LK_NONE || !shaped(capture, kinds->owner[event], out)) {
+	} else if (kinds->owner[event] == LK_NONE || !kinds_shaped(capture, kinds->owner[event], out)) {
 		out->kind = (uint8_t)kernel_kind(out->name);
 	}
 }

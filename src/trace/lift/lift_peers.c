@@ -23,18 +23,19 @@ struct lk_transfers {
 
 typedef LK_VEC(uint32_t) lk_comm_events;
 
-static uint64_t class_of(const lk_capture *capture, uint32_t event) {
+static uint64_t peers_class_of(const lk_capture *capture, uint32_t event) {
 	const lk_comm_note *note = lk_capture_comm(capture, event);
 	return lk_hash64(capture->name[event] * 2u ^ (uint64_t)(note ? note->group : 0) << 40) | 1;
 }
 
-static int64_t elements_of(const lk_capture *capture, uint32_t event) {
+static int64_t peers_elements_of(const lk_capture *capture, uint32_t event) {
 	const lk_comm_note *note = lk_capture_comm(capture, event);
 	return note ? note->in_elements : -1;
 }
 
-static uint64_t alike(const lk_capture *capture, uint32_t event) {
-	uint64_t key = class_of(capture, event) ^ lk_hash64((uint64_t)elements_of(capture, event));
+static uint64_t peers_alike(const lk_capture *capture, uint32_t event) {
+	uint64_t key =
+		peers_class_of(capture, event) ^ lk_hash64((uint64_t)peers_elements_of(capture, event));
 	uint32_t at =
 		capture->launch[event] == LK_NONE ? LK_NONE : capture->parent[capture->launch[event]];
 	for (; at != LK_NONE; at = capture->parent[at])
@@ -43,7 +44,7 @@ static uint64_t alike(const lk_capture *capture, uint32_t event) {
 	return key | 1;
 }
 
-static struct transfer *find(const struct lk_transfers *transfers, uint64_t key) {
+static struct transfer *peers_find(const struct lk_transfers *transfers, uint64_t key) {
 	size_t at = key >> 1 & (transfers->size - 1);
 	while (transfers->slots[at].key && transfers->slots[at].key != key)
 		at = (at + 1) & (transfers->size - 1);
@@ -52,7 +53,7 @@ static struct transfer *find(const struct lk_transfers *transfers, uint64_t key)
 	return &transfers->slots[at];
 }
 
-static void learn(struct transfer *known, int64_t ns, int64_t elements) {
+static void peers_learn(struct transfer *known, int64_t ns, int64_t elements) {
 	if (ns < known->ns) known->ns = ns;
 	if (ns > 0 && (double)elements / (double)ns > known->rate)
 		known->rate = (double)elements / (double)ns;
@@ -83,10 +84,10 @@ static void learn_all(lk_lifting *lifting, const lk_comm_events *events) {
 		if (capture->start_ns[i] >= stretch->skip_from_ns &&
 		    capture->start_ns[i] < stretch->skip_to_ns)
 			continue;
-		learn(find(lifting->transfers, alike(capture, i)), capture->dur_ns[i],
-		      elements_of(capture, i));
-		learn(find(lifting->transfers, class_of(capture, i)), capture->dur_ns[i],
-		      elements_of(capture, i));
+		peers_learn(peers_find(lifting->transfers, peers_alike(capture, i)), capture->dur_ns[i],
+		            peers_elements_of(capture, i));
+		peers_learn(peers_find(lifting->transfers, peers_class_of(capture, i)), capture->dur_ns[i],
+		            peers_elements_of(capture, i));
 	}
 }
 
@@ -110,9 +111,9 @@ void lk_lift_transfers_free(lk_lifting *lifting) {
 }
 
 int64_t lk_lift_transfer(const lk_lifting *lifting, uint32_t event) {
-	const struct transfer *same = find(lifting->transfers, alike(lifting->c, event)),
-						  *all = find(lifting->transfers, class_of(lifting->c, event));
-	int64_t ns = lifting->c->dur_ns[event], elements = elements_of(lifting->c, event);
+	const struct transfer *same = peers_find(lifting->transfers, peers_alike(lifting->c, event)),
+						  *all = peers_find(lifting->transfers, peers_class_of(lifting->c, event));
+	int64_t ns = lifting->c->dur_ns[event], elements = peers_elements_of(lifting->c, event);
 	if (same->count && same->ns < ns) ns = same->ns;
 	if (!all->count || all->rate <= 0 || elements < 0) return ns;
 	double most = (double)all->ns + (double)elements / all->rate;

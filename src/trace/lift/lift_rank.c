@@ -128,7 +128,7 @@ static lk_status index_launches(lk_lifting *lifting) {
 }
 
 /* First place in by_launch of a call's work. */
-static uint32_t first_of(const lk_lifting *lifting, uint32_t call) {
+static uint32_t rank_first_of(const lk_lifting *lifting, uint32_t call) {
 	uint32_t low = 0, high = lifting->by_launch_count;
 	while (low < high) {
 		uint32_t middle = low + (high - low) / 2;
@@ -141,7 +141,7 @@ static uint32_t first_of(const lk_lifting *lifting, uint32_t call) {
 /* ---- device work ---- */
 
 /* Operations that enclose the launch; annotations number steps, so they stay out. */
-static uint32_t path_of(const lk_capture *capture, uint32_t event) {
+static uint32_t rank_path_of(const lk_capture *capture, uint32_t event) {
 	uint64_t path = 0;
 	uint32_t at =
 		capture->launch[event] == LK_NONE ? LK_NONE : capture->parent[capture->launch[event]];
@@ -178,7 +178,7 @@ static lk_status add_peers(lk_lifting *lifting, const lk_lifted_op *comm, uint32
 
 /* A communication operation: its lag, for a rank arrives when its kernel starts; then the kernel.
  */
-static lk_status add_comm(lk_lifting *lifting, lk_lifted_op *op, uint32_t on) {
+static lk_status rank_add_comm(lk_lifting *lifting, lk_lifted_op *op, uint32_t on) {
 	lk_lifted_op lag = *op;
 	uint32_t place, peers = LK_NONE;
 	bool matched = lifting->stretch->matched &&
@@ -203,21 +203,21 @@ bool lk_lift_communicates(const lk_capture *capture, uint32_t event) {
 }
 
 /* Appends device work that may start from `ready` on; its lag is what lies between. */
-static lk_status add_device(lk_lifting *lifting, uint32_t event, uint8_t stream, uint32_t on,
-                            int64_t ready) {
+static lk_status rank_add_device(lk_lifting *lifting, uint32_t event, uint8_t stream, uint32_t on,
+                                 int64_t ready) {
 	const lk_capture *capture = lifting->c;
 	const lk_lift_stream *lift_stream = &lifting->stream[stream];
 	if (lift_stream->last != LK_NONE && lift_stream->end_ns > ready) ready = lift_stream->end_ns;
 	lk_lifted_op op = {.what = LK_LIFTED_DEVICE,
 	                   .stream = stream,
 	                   .event = event,
-	                   .path = path_of(capture, event),
+	                   .path = rank_path_of(capture, event),
 	                   .start_ns = capture->start_ns[event],
 	                   .end_ns = lk_event_end(capture, event),
 	                   .lag_ns =
 	                       capture->start_ns[event] > ready ? capture->start_ns[event] - ready : 0};
 	uint32_t place;
-	if (lk_lift_communicates(capture, event)) return add_comm(lifting, &op, on);
+	if (lk_lift_communicates(capture, event)) return rank_add_comm(lifting, &op, on);
 	LK_TRY(lk_lift_add(lifting, &op, &place));
 	if (on != LK_NONE) LK_TRY(lk_lift_depend(lifting, place, on));
 	return launched_on(lifting, stream, place, op.end_ns);
@@ -241,7 +241,7 @@ static lk_status add_carried(lk_lifting *lifting) {
 		lk_lifted_op op = {.what = LK_LIFTED_CARRIED,
 		                   .stream = (uint8_t)stream,
 		                   .event = event,
-		                   .path = path_of(capture, event),
+		                   .path = rank_path_of(capture, event),
 		                   .start_ns = start,
 		                   .end_ns = lk_event_end(capture, event),
 		                   .lag_ns = start > ready ? start - ready : 0};
@@ -253,8 +253,8 @@ static lk_status add_carried(lk_lifting *lifting) {
 
 /* ---- the host ---- */
 
-static lk_status add_host(lk_lifting *lifting, const lk_run *run, uint32_t begin, uint32_t end,
-                          int64_t start, int64_t stop, uint32_t *place) {
+static lk_status rank_add_host(lk_lifting *lifting, const lk_run *run, uint32_t begin, uint32_t end,
+                               int64_t start, int64_t stop, uint32_t *place) {
 	lk_lifted_op op = {.what = LK_LIFTED_HOST,
 	                   .stream = lifting->threads.at[run->thread].stream,
 	                   .event = lifting->out->pieces.at[begin].event,
@@ -306,7 +306,7 @@ static lk_status add_launched(lk_lifting *lifting, lk_lift_thread *thread, uint3
 		const lk_lifted_op *last = lk_last(&lifting->out->ops);
 		int64_t ready = lifting->out->ops.at[op].end_ns;
 		if (last->what == LK_LIFTED_WAIT && last->end_ns > ready) ready = last->end_ns;
-		LK_TRY(add_device(lifting, event, (uint8_t)stream, op, ready));
+		LK_TRY(rank_add_device(lifting, event, (uint8_t)stream, op, ready));
 		thread->last_launch = (uint32_t)lifting->out->ops.count - 1;
 	}
 	return LK_OK;
@@ -325,19 +325,20 @@ static int64_t cut_of(const lk_lifting *lifting, const lk_run *run, uint32_t wor
 
 /* A call that launches: the call up to the launch, the device work, and the rest of the call, which
  * may wait for the work. */
-static lk_status launch(lk_lifting *lifting, lk_run *run) {
-	uint32_t piece = run->begin, first = first_of(lifting, lifting->out->pieces.at[piece].event),
+static lk_status rank_launch(lk_lifting *lifting, lk_run *run) {
+	uint32_t piece = run->begin,
+			 first = rank_first_of(lifting, lifting->out->pieces.at[piece].event),
 			 work = lifting->by_launch[first], rest = LK_NONE;
 	bool synchronous =
 		lifting->c->kind[work] == LK_EVENT_MEMCPY && lk_event_end(lifting->c, work) <= run->end_ns;
 	int64_t cut = cut_of(lifting, run, work, synchronous);
 	lk_lift_thread *thread = &lifting->threads.at[run->thread];
 	if (cut < run->end_ns) LK_TRY(split_piece(lifting, piece, cut, &rest));
-	LK_TRY(add_host(lifting, run, piece, piece + 1, run->start_ns, cut, &run->op));
+	LK_TRY(rank_add_host(lifting, run, piece, piece + 1, run->start_ns, cut, &run->op));
 	LK_TRY(wait_for_room(lifting, run->op, piece));
 	LK_TRY(add_launched(lifting, thread, first, run->op));
 	if (rest == LK_NONE) return LK_OK;
-	LK_TRY(add_host(lifting, run, rest, rest + 1, cut, run->end_ns, &run->op));
+	LK_TRY(rank_add_host(lifting, run, rest, rest + 1, cut, run->end_ns, &run->op));
 	if (!synchronous || thread->last_launch == LK_NONE) return LK_OK;
 	int64_t over = lifting->out->ops.at[thread->last_launch].end_ns;
 	if (over > cut)
@@ -348,7 +349,7 @@ static lk_status launch(lk_lifting *lifting, lk_run *run) {
 static lk_status synchronise(lk_lifting *lifting, lk_run *run) {
 	int64_t until = INT64_MIN;
 	lk_host_piece *piece = &lifting->out->pieces.at[run->begin];
-	LK_TRY(add_host(lifting, run, run->begin, run->end, run->start_ns, run->end_ns, &run->op));
+	LK_TRY(rank_add_host(lifting, run, run->begin, run->end, run->start_ns, run->end_ns, &run->op));
 	LK_TRY(lk_lift_sync(lifting, piece->event, &lifting->threads.at[run->thread], run->op, &until));
 	if (until > run->start_ns) piece->dur_ns = until < run->end_ns ? run->end_ns - until : 0;
 	return LK_OK;
@@ -367,17 +368,17 @@ static lk_status release(lk_lifting *lifting, lk_run *run) {
 	lifting->outside_ns = run->start_ns;
 	lifting->out->streams |= LK_JOIN(LK_STREAM_OUTSIDE);
 	lifting->out->threads |= LK_JOIN(LK_STREAM_OUTSIDE);
-	return add_device(lifting, run->event, (uint8_t)stream, lifting->outside, run->start_ns);
+	return rank_add_device(lifting, run->event, (uint8_t)stream, lifting->outside, run->start_ns);
 }
 
-static lk_status add_run(lk_lifting *lifting, lk_run *run) {
+static lk_status rank_add_run(lk_lifting *lifting, lk_run *run) {
 	if (run->kind == LK_RUN_RELEASE) return release(lifting, run);
 	const lk_host_piece *piece = &lifting->out->pieces.at[run->begin];
 	lk_lift_thread *thread = &lifting->threads.at[run->thread];
-	if (run->kind == LK_RUN_CALL && piece->call == LK_CALL_LAUNCH) return launch(lifting, run);
+	if (run->kind == LK_RUN_CALL && piece->call == LK_CALL_LAUNCH) return rank_launch(lifting, run);
 	if (run->kind == LK_RUN_CALL && piece->call == LK_CALL_SYNC) return synchronise(lifting, run);
 	if (run->kind == LK_RUN_CALL) thread->wait_calls++, thread->wait_event = piece->event;
-	LK_TRY(add_host(lifting, run, run->begin, run->end, run->order_ns, run->end_ns, &run->op));
+	LK_TRY(rank_add_host(lifting, run, run->begin, run->end, run->order_ns, run->end_ns, &run->op));
 	if (run->after != LK_NONE)
 		return lk_lift_depend(lifting, run->op, lifting->runs.at[run->after].op);
 	if (run->kind != LK_RUN_GAP) return LK_OK;
@@ -389,7 +390,7 @@ static lk_status add_run(lk_lifting *lifting, lk_run *run) {
 
 /* ---- the whole ---- */
 
-static lk_status add_end(lk_lifting *lifting) {
+static lk_status rank_add_end(lk_lifting *lifting) {
 	unsigned stream =
 		lifting->main_lane == LK_NONE ? LK_STREAMS : lifting->stream_of[lifting->main_lane];
 	lk_lifted_op op = {.what = LK_LIFTED_END,
@@ -404,14 +405,15 @@ static lk_status add_end(lk_lifting *lifting) {
 	return LK_OK;
 }
 
-static lk_status lift(lk_lifting *lifting) {
+static lk_status rank_lift(lk_lifting *lifting) {
 	LK_TRY(map_lanes(lifting));
 	LK_TRY(index_launches(lifting));
 	LK_TRY(lk_lift_transfers(lifting));
 	LK_TRY(lk_lift_runs(lifting));
 	LK_TRY(add_carried(lifting));
-	for (size_t i = 0; i < lifting->runs.count; i++) LK_TRY(add_run(lifting, &lifting->runs.at[i]));
-	return add_end(lifting);
+	for (size_t i = 0; i < lifting->runs.count; i++)
+		LK_TRY(rank_add_run(lifting, &lifting->runs.at[i]));
+	return rank_add_end(lifting);
 }
 
 lk_status lk_lift_rank(const lk_capture *capture, const lk_lift_stretch *stretch,
@@ -425,7 +427,7 @@ lk_status lk_lift_rank(const lk_capture *capture, const lk_lift_stretch *stretch
 	                .outside_ns = from,
 	                .met_ns = from,
 	                .err = err};
-	lk_status status = lift(&l);
+	lk_status status = rank_lift(&l);
 	lk_vec_free(&l.runs);
 	lk_vec_free(&l.threads);
 	lk_vec_free(&l.launched);

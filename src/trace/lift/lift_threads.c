@@ -4,19 +4,19 @@
 
 #include "trace/lift/lift_internal.h"
 
-static bool idle(const lk_host_pieces *pieces, size_t from) {
+static bool threads_idle(const lk_host_pieces *pieces, size_t from) {
 	for (size_t i = from; i < pieces->count; i++)
 		if (pieces->at[i].event != LK_NONE) return false;
 	return true;
 }
 
-static lk_run_kind kind_of(const lk_host_piece *piece) {
+static lk_run_kind threads_kind_of(const lk_host_piece *piece) {
 	if (piece->call != LK_CALL_NONE) return LK_RUN_CALL;
 	return piece->term == LK_T1 && piece->dur_ns > LK_GAP_NS ? LK_RUN_GAP : LK_RUN_WORK;
 }
 
 /* Cuts the pieces of a thread, which are the last ones, into runs. */
-static lk_status cut(lk_lifting *lifting, uint32_t thread, size_t first) {
+static lk_status threads_cut(lk_lifting *lifting, uint32_t thread, size_t first) {
 	const lk_host_pieces *pieces = &lifting->out->pieces;
 	for (size_t i = first; i < pieces->count; i++) {
 		const lk_host_piece *piece = &pieces->at[i];
@@ -26,7 +26,7 @@ static lk_status cut(lk_lifting *lifting, uint32_t thread, size_t first) {
 		if (tail &&
 		    (lifting->stretch->all || lifting->threads.at[thread].lane != lifting->main_lane))
 			continue;
-		lk_run_kind kind = kind_of(piece);
+		lk_run_kind kind = threads_kind_of(piece);
 		lk_run *last = i > first ? lk_last(&lifting->runs) : NULL;
 		bool same = last && pieces->at[last->begin].loading ==
 		                        piece->loading; /* data loading is told apart from the rest */
@@ -55,7 +55,7 @@ static lk_status add_thread(lk_lifting *lifting, uint32_t lane) {
 	size_t first = lifting->out->pieces.count;
 	LK_TRY(lk_host_time(lifting->c, lane, lifting->out->from_ns, lifting->out->to_ns,
 	                    &lifting->out->pieces, lifting->err));
-	if (idle(&lifting->out->pieces, first)) {
+	if (threads_idle(&lifting->out->pieces, first)) {
 		lifting->out->pieces.count = first;
 		return LK_OK;
 	}
@@ -66,7 +66,7 @@ static lk_status add_thread(lk_lifting *lifting, uint32_t lane) {
 	                           .first_run = (uint32_t)lifting->runs.count,
 	                           .last_launch = LK_NONE,
 	                           .wait_event = LK_NONE};
-	LK_TRY(cut(lifting, (uint32_t)lifting->threads.count - 1, first));
+	LK_TRY(threads_cut(lifting, (uint32_t)lifting->threads.count - 1, first));
 	lk_last(&lifting->threads)->end_run = (uint32_t)lifting->runs.count;
 	return LK_OK;
 }
@@ -92,7 +92,7 @@ static uint32_t last_run(const lk_lifting *lifting, const lk_lift_thread *thread
 
 /* A gap is ended by the run of another thread that was over last before it. It then counts from
  * that run's end on, and stands behind it in the program. */
-static void hand_over(lk_lifting *lifting, lk_run *gap) {
+static void threads_hand_over(lk_lifting *lifting, lk_run *gap) {
 	uint32_t best = LK_NONE;
 	for (uint32_t t = 0; t < lifting->threads.count; t++) {
 		if (t == gap->thread) continue;
@@ -166,7 +166,7 @@ lk_status lk_lift_runs(lk_lifting *lifting) {
 	for (size_t i = 0; i < lifting->runs.count; i++)
 		if (lifting->runs.at[i].kind == LK_RUN_GAP &&
 		    lifting->out->pieces.at[lifting->runs.at[i].begin].event != LK_NONE)
-			hand_over(lifting, &lifting->runs.at[i]);
+			threads_hand_over(lifting, &lifting->runs.at[i]);
 	LK_TRY(add_releases(lifting));
 	return sort_runs(lifting);
 }

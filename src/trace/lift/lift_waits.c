@@ -28,14 +28,14 @@ static uint32_t over_by(const lk_lifting *lifting, uint8_t stream, int64_t time)
 	return LK_NONE;
 }
 
-static lk_status wait_for(lk_lifting *lifting, uint32_t op, uint32_t on, int64_t *until) {
+static lk_status lift_wait_for(lk_lifting *lifting, uint32_t op, uint32_t on, int64_t *until) {
 	if (on == LK_NONE) return LK_OK;
 	int64_t end = op_at(lifting, on)->end_ns;
 	if (end > *until) *until = end;
 	return lk_lift_depend(lifting, op, on);
 }
 
-static bool names(const lk_lifting *lifting, uint32_t call, const char *part) {
+static bool waits_names(const lk_lifting *lifting, uint32_t call, const char *part) {
 	return strstr(lk_capture_text(lifting->c, lifting->c->name[call]), part) != NULL;
 }
 
@@ -72,18 +72,18 @@ lk_status lk_lift_sync(lk_lifting *lifting, uint32_t call, const lk_lift_thread 
                        uint32_t op, int64_t *until) {
 	const lk_sync_note *note = lk_capture_sync(lifting->c, call);
 	int64_t start = lifting->c->start_ns[call], end = lk_event_end(lifting->c, call) + SLACK_NS;
-	if (names(lifting, call, "DeviceSync") || names(lifting, call, "CtxSync") ||
+	if (waits_names(lifting, call, "DeviceSync") || waits_names(lifting, call, "CtxSync") ||
 	    (note && note->kind == LK_SYNC_DEVICE)) {
 		for (unsigned s = 0; s < LK_STREAMS; s++)
 			if (lifting->stream[s].last != LK_NONE)
-				LK_TRY(wait_for(lifting, op, over_by(lifting, (uint8_t)s, end), until));
+				LK_TRY(lift_wait_for(lifting, op, over_by(lifting, (uint8_t)s, end), until));
 		return LK_OK;
 	}
-	if (names(lifting, call, "EventSync"))
-		return wait_for(lifting, op, awaited_event(lifting, start, end), until);
+	if (waits_names(lifting, call, "EventSync"))
+		return lift_wait_for(lifting, op, awaited_event(lifting, start, end), until);
 	unsigned s = sync_stream(lifting, note, thread, end);
 	return s < LK_STREAMS && lifting->stream[s].last != LK_NONE
-	           ? wait_for(lifting, op, over_by(lifting, (uint8_t)s, end), until)
+	           ? lift_wait_for(lifting, op, over_by(lifting, (uint8_t)s, end), until)
 	           : LK_OK;
 }
 
@@ -99,7 +99,7 @@ lk_status lk_lift_unsaid_sync(lk_lifting *lifting, const lk_run *gap, uint32_t o
 		if (on == LK_NONE || op_at(lifting, last)->end_ns > op_at(lifting, on)->end_ns) on = last;
 	}
 	return on != LK_NONE && gap->end_ns - op_at(lifting, on)->end_ns <= RETURN_NS
-	           ? wait_for(lifting, op, on, until)
+	           ? lift_wait_for(lifting, op, on, until)
 	           : LK_OK;
 }
 
@@ -113,12 +113,12 @@ struct choice {
 	int64_t end_ns;
 };
 
-static bool is_comm(const lk_lifting *lifting, uint32_t op) {
+static bool waits_is_comm(const lk_lifting *lifting, uint32_t op) {
 	return op_at(lifting, op)->what == LK_LIFTED_COMM;
 }
 
-static struct choice judge(const lk_lifting *lifting, uint8_t stream, uint8_t other, bool comm,
-                           int64_t time) {
+static struct choice waits_judge(const lk_lifting *lifting, uint8_t stream, uint8_t other,
+                                 bool comm, int64_t time) {
 	uint32_t last = lifting->stream[other].last, op = last;
 	struct choice c = {.op = LK_NONE};
 	if (last == LK_NONE || other == stream) return c;
@@ -126,8 +126,8 @@ static struct choice judge(const lk_lifting *lifting, uint8_t stream, uint8_t ot
 	if (op == LK_NONE) return c;
 	bool fresh = op == last && lifting->awaited[stream][other] != last + 1;
 	c = (struct choice){op, 0, op_at(lifting, op)->end_ns};
-	if (comm) c.rank = is_comm(lifting, last) ? 0 : fresh ? 2 : 1;
-	else c.rank = fresh && is_comm(lifting, last) ? 3 : fresh ? 2 : op == last ? 1 : 0;
+	if (comm) c.rank = waits_is_comm(lifting, last) ? 0 : fresh ? 2 : 1;
+	else c.rank = fresh && waits_is_comm(lifting, last) ? 3 : fresh ? 2 : op == last ? 1 : 0;
 	return c;
 }
 
@@ -136,7 +136,7 @@ static uint32_t other_work(const lk_lifting *lifting, uint8_t stream, bool comm,
 	struct choice best = {.op = LK_NONE};
 	for (unsigned s = 0; s < LK_STREAMS; s++) {
 		if (taken >> s & 1) continue;
-		struct choice c = judge(lifting, stream, (uint8_t)s, comm, time);
+		struct choice c = waits_judge(lifting, stream, (uint8_t)s, comm, time);
 		bool later = comm ? c.op > best.op : c.end_ns > best.end_ns;
 		if (c.op != LK_NONE &&
 		    (best.op == LK_NONE || c.rank > best.rank || (c.rank == best.rank && later)))

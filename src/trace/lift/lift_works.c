@@ -15,12 +15,12 @@ enum {
 /* ---- what both ways use ---- */
 
 /* Threads and streams in one list: a stream's number is odd. */
-static int64_t key_of(bool device, int64_t thread) {
+static int64_t works_key_of(bool device, int64_t thread) {
 	return (int64_t)((uint64_t)thread * 2 + device);
 }
 
 bool lk_lift_add_stream(lk_lifter *lifter, bool device, int64_t thread, uint8_t *stream) {
-	int64_t key = key_of(device, thread);
+	int64_t key = works_key_of(device, thread);
 	for (size_t i = lifter->threads.count; i-- > 0;)
 		if (lifter->threads.at[i] == key) return *stream = lifter->stream_of.at[i], true;
 	if (lifter->threads.count >= MOST_THREADS) return *stream = LK_STREAMS - 1, true;
@@ -58,7 +58,7 @@ uint32_t lk_lifter_add(lk_lifter *lifter, lk_op *op) {
 
 /* nccl-tests count the larger side of a rank: what an all-gather ends with, what a reduce-scatter
  * begins with. */
-static double message(const lk_comm_note *note) {
+static double works_message(const lk_comm_note *note) {
 	int64_t elements =
 		note->in_elements > note->out_elements ? note->in_elements : note->out_elements;
 	return elements > 0 ? (double)elements * (note->element_bytes ? note->element_bytes : 1) : 0;
@@ -70,7 +70,7 @@ bool lk_lift_comm(const lk_lifter *lifter, const lk_work_comm *comm, lk_op *op) 
 	op->kind = comm->note.kind;
 	op->group = lk_op_is_collective(op->kind) ? LK_GROUP_TEAM : LK_GROUP_PP;
 	op->channel = (int32_t)index;
-	op->bytes = message(&comm->note);
+	op->bytes = works_message(&comm->note);
 	return true;
 }
 
@@ -97,14 +97,14 @@ struct member {
 
 typedef LK_VEC(struct member) members;
 
-static int by_name(const void *a, const void *b) {
+static int works_by_name(const void *a, const void *b) {
 	const struct member *x = a, *y = b;
 	if (x->name != y->name) return x->name < y->name ? -1 : 1;
 	if (x->rank != y->rank) return x->rank < y->rank ? -1 : 1;
 	return x->comm < y->comm ? -1 : x->comm > y->comm;
 }
 
-static bool list_members(lk_lifter *lifter, members *list) {
+static bool works_list_members(lk_lifter *lifter, members *list) {
 	for (uint32_t rank = 0; rank < lifter->count; rank++) {
 		const lk_works *works = lifter->works[rank];
 		lifter->team_of[rank] = lk_arena_array(&lifter->report->arena, works->comms.count + 1,
@@ -122,13 +122,13 @@ static bool list_members(lk_lifter *lifter, members *list) {
 			*lk_last(list) = (struct member){id, rank, note->group_size, (uint32_t)i};
 		}
 	}
-	if (list->count) qsort(list->at, list->count, sizeof *list->at, by_name);
+	if (list->count) qsort(list->at, list->count, sizeof *list->at, works_by_name);
 	return true;
 }
 
 /* One team of the members of one name from `begin` on; where there are more ranks than the group
  * has, the name means another group on each of them. */
-static bool add_teams(lk_lifter *lifter, const struct member *list, size_t count) {
+static bool works_add_teams(lk_lifter *lifter, const struct member *list, size_t count) {
 	uint32_t ranks = 0, size = 0;
 	for (size_t i = 0; i < count; i++) {
 		ranks += !i || list[i].rank != list[i - 1].rank;
@@ -157,10 +157,10 @@ static lk_status find_teams(lk_lifter *lifter) {
 	members list = {0};
 	lifter->team_of =
 		lk_arena_array(&lifter->report->arena, lifter->count, sizeof *lifter->team_of);
-	bool good = lifter->team_of && list_members(lifter, &list);
+	bool good = lifter->team_of && works_list_members(lifter, &list);
 	for (size_t at = 0, end; good && at < list.count; at = end) {
 		for (end = at; end < list.count && list.at[end].name == list.at[at].name;) end++;
-		good = add_teams(lifter, list.at + at, end - at);
+		good = works_add_teams(lifter, list.at + at, end - at);
 	}
 	lk_vec_free(&list);
 	return good ? LK_OK : lk_oom(lifter->err);
@@ -174,7 +174,7 @@ static bool has_device_works(const lk_works *works) {
 	return false;
 }
 
-static lk_status lift_rank(lk_lifter *lifter, uint32_t rank) {
+static lk_status works_lift_rank(lk_lifter *lifter, uint32_t rank) {
 	char name[32];
 	uint32_t block;
 	lifter->rank = rank, lifter->w = lifter->works[rank];
@@ -215,14 +215,14 @@ static lk_status list_unpriced(lk_lifter *lifter) {
 	return LK_OK;
 }
 
-static lk_status lift(lk_lifter *lifter) {
+static lk_status works_lift(lk_lifter *lifter) {
 	lifter->graph->traced = true;
 	lifter->graph->ranks.world = lifter->count, lifter->graph->ranks.chains = 1;
 	for (int g = 0; g < LK_GROUPS; g++)
 		lifter->graph->ranks.group[g].size = lifter->graph->ranks.group[g].stride = 1;
 	LK_TRY(find_teams(lifter));
 	LK_TRY(lk_lift_messages(lifter)); /* makes the programs */
-	for (uint32_t rank = 0; rank < lifter->count; rank++) LK_TRY(lift_rank(lifter, rank));
+	for (uint32_t rank = 0; rank < lifter->count; rank++) LK_TRY(works_lift_rank(lifter, rank));
 	LK_TRY(list_unpriced(lifter));
 	return lk_graph_check(lifter->graph, lifter->err);
 }
@@ -238,7 +238,7 @@ lk_status lk_works_lift(const lk_works *const *works, uint32_t count, const lk_o
 	               .report = report,
 	               .err = err};
 	if (!l.graph) return lk_oom(err);
-	lk_status status = lift(&l);
+	lk_status status = works_lift(&l);
 	lk_vec_free(&l.unpriced);
 	lk_vec_free(&l.threads);
 	lk_vec_free(&l.stream_of);

@@ -16,7 +16,7 @@ struct message {
 
 typedef LK_VEC(struct message) messages;
 
-static int by_key(const void *a, const void *b) {
+static int messages_by_key(const void *a, const void *b) {
 	const struct message *x = a, *y = b;
 	if (x->from != y->from) return x->from < y->from ? -1 : 1;
 	if (x->to != y->to) return x->to < y->to ? -1 : 1;
@@ -26,20 +26,20 @@ static int by_key(const void *a, const void *b) {
 }
 
 /* Traces name peers by number; the place of that rank, or LK_NONE where its trace was not given. */
-static uint32_t place_of(const lk_lifter *lifter, int32_t rank) {
+static uint32_t messages_place_of(const lk_lifter *lifter, int32_t rank) {
 	for (uint32_t i = 0; i < lifter->count; i++)
 		if (lifter->works[i]->rank == rank) return i;
 	return LK_NONE;
 }
 
-static bool list_messages(lk_lifter *lifter, messages *list) {
+static bool messages_list_messages(lk_lifter *lifter, messages *list) {
 	for (uint32_t rank = 0; rank < lifter->count; rank++) {
 		const lk_works *works = lifter->works[rank];
 		for (size_t i = 0; i < works->comms.count; i++) {
 			const lk_comm_note *note = &works->comms.at[i].note;
 			if (note->kind != LK_OP_SEND && note->kind != LK_OP_RECV) continue;
 			lifter->team_of[rank][i] = LK_NONE;
-			uint32_t peer = note->peer < 0 ? LK_NONE : place_of(lifter, note->peer);
+			uint32_t peer = note->peer < 0 ? LK_NONE : messages_place_of(lifter, note->peer);
 			if (peer == LK_NONE || peer == rank) continue;
 			bool receives = note->kind == LK_OP_RECV;
 			if (!lk_push(list)) return false;
@@ -47,11 +47,11 @@ static bool list_messages(lk_lifter *lifter, messages *list) {
 			                                  works->comms.at[i].sequence, receives, (uint32_t)i};
 		}
 	}
-	if (list->count) qsort(list->at, list->count, sizeof *list->at, by_key);
+	if (list->count) qsort(list->at, list->count, sizeof *list->at, messages_by_key);
 	return true;
 }
 
-static size_t run_of(const messages *list, size_t at) {
+static size_t messages_run_of(const messages *list, size_t at) {
 	size_t end = at;
 	while (end < list->count && list->at[end].from == list->at[at].from &&
 	       list->at[end].to == list->at[at].to && list->at[end].tag == list->at[at].tag)
@@ -73,10 +73,10 @@ static bool give_channel(lk_lifter *lifter, const struct message *message, size_
 	return true;
 }
 
-static lk_status wire(lk_lifter *lifter, const messages *list, uint32_t *used) {
+static lk_status messages_wire(lk_lifter *lifter, const messages *list, uint32_t *used) {
 	uint32_t most = 0;
 	for (size_t at = 0, run; at < list->count; at += run) {
-		run = run_of(list, at);
+		run = messages_run_of(list, at);
 		give_channel(lifter, list->at + at, run, used);
 	}
 	for (uint32_t rank = 0; rank < lifter->count; rank++)
@@ -84,7 +84,7 @@ static lk_status wire(lk_lifter *lifter, const messages *list, uint32_t *used) {
 	LK_TRY(lk_graph_set_programs(lifter->graph, lifter->count, most, lifter->err));
 	for (size_t at = 0, run; at < list->count; at += run) {
 		const struct message *first = &list->at[at],
-							 *last = &list->at[at + (run = run_of(list, at)) - 1];
+							 *last = &list->at[at + (run = messages_run_of(list, at)) - 1];
 		uint32_t a = lifter->team_of[first->from][first->comm],
 				 b = lifter->team_of[first->to][last->comm];
 		bool paired = !first->receives && last->receives && a != LK_NONE && b != LK_NONE;
@@ -96,8 +96,8 @@ static lk_status wire(lk_lifter *lifter, const messages *list, uint32_t *used) {
 lk_status lk_lift_messages(lk_lifter *lifter) {
 	messages list = {0};
 	uint32_t *used = calloc((size_t)lifter->count + 1, sizeof *used);
-	bool good = used && list_messages(lifter, &list);
-	lk_status status = good ? wire(lifter, &list, used) : lk_oom(lifter->err);
+	bool good = used && messages_list_messages(lifter, &list);
+	lk_status status = good ? messages_wire(lifter, &list, used) : lk_oom(lifter->err);
 	free(used);
 	lk_vec_free(&list);
 	return status;

@@ -56,7 +56,7 @@ struct shapes {
 	uint32_t opened;
 };
 
-static const char *name_of(const struct shapes *shapes, uint32_t work) {
+static const char *shapes_name_of(const struct shapes *shapes, uint32_t work) {
 	return lk_works_text(shapes->w, shapes->w->name[work]);
 }
 
@@ -64,7 +64,7 @@ static const char *name_of(const struct shapes *shapes, uint32_t work) {
 
 static bool encloses_only(const struct shapes *shapes, uint32_t work) {
 	return shapes->w->kind[work] != LK_NODE_OP ||
-	       strncmp(name_of(shapes, work), "autograd::engine::evaluate_function", 35) == 0;
+	       strncmp(shapes_name_of(shapes, work), "autograd::engine::evaluate_function", 35) == 0;
 }
 
 /* Operations that launch nothing themselves when they have no parts: conversions to what a tensor
@@ -85,7 +85,7 @@ static bool idle_alone(const char *name) {
 }
 
 /* Operations of other libraries launch kernels of their own, whatever parts they have besides. */
-static bool foreign(const char *name) {
+static bool shapes_foreign(const char *name) {
 	static const char *const own[] = {"aten::",
 	                                  "c10d::",
 	                                  "autograd::engine::",
@@ -106,11 +106,11 @@ static uint8_t transfer(const struct shapes *shapes, uint32_t work, lk_op *op) {
 }
 
 /* What a work does, and as which operation; *whole: its parts are of no interest. */
-static uint8_t classify(const struct shapes *shapes, uint32_t work, lk_op *op, bool *whole) {
+static uint8_t shapes_classify(const struct shapes *shapes, uint32_t work, lk_op *op, bool *whole) {
 	const lk_works *works = shapes->w;
 	const lk_work_comm *comm = lk_works_comm(works, work);
 	bool host, device = lk_works_on_device(works, work, &host);
-	*op = (lk_op){.name = name_of(shapes, work)};
+	*op = (lk_op){.name = shapes_name_of(shapes, work)};
 	*whole = true;
 	if (comm && comm->waits) return AWAIT;
 	if (comm && lk_op_is_collective(comm->note.kind)) return COLLECTIVE;
@@ -124,12 +124,13 @@ static uint8_t classify(const struct shapes *shapes, uint32_t work, lk_op *op, b
 	if (known == LK_SHAPES_NOTHING) return NONE;
 	if (!device) return NONE;
 	if (known == LK_SHAPES_UNKNOWN)
-		return foreign(op->name) || !(shapes->parts[work] || idle_alone(op->name)) ? UNKNOWN : NONE;
+		return shapes_foreign(op->name) || !(shapes->parts[work] || idle_alone(op->name)) ? UNKNOWN
+		                                                                                  : NONE;
 	if (host && strcmp(op->name, "aten::copy_") == 0) return transfer(shapes, work, op);
 	return known == LK_SHAPES_SYNC ? SYNC : PIECE;
 }
 
-static void count(struct shapes *shapes, uint32_t work, uint8_t does, bool whole) {
+static void shapes_count(struct shapes *shapes, uint32_t work, uint8_t does, bool whole) {
 	bool host;
 	if (shapes->w->kind[work] != LK_NODE_OP || does == AWAIT) return;
 	if (does == UNKNOWN) return; /* counted by name */
@@ -142,7 +143,7 @@ static void count(struct shapes *shapes, uint32_t work, uint8_t does, bool whole
 /* What the host spends time on: operations, and annotations that stand for one (as host_time.c has
  * them). */
 static bool of_host(const struct shapes *shapes, uint32_t work) {
-	const char *name = name_of(shapes, work);
+	const char *name = shapes_name_of(shapes, work);
 	if (shapes->w->kind[work] == LK_NODE_OP) return true;
 	return shapes->w->kind[work] == LK_NODE_NOTE &&
 	       (strncmp(name, "Optimizer.", 10) == 0 ||
@@ -172,9 +173,9 @@ static lk_status find_pieces(struct shapes *shapes) {
 		lk_op op;
 		enclose(shapes, i);
 		if (shapes->taken[i]) continue;
-		shapes->does[i] = classify(shapes, i, &op, &whole);
+		shapes->does[i] = shapes_classify(shapes, i, &op, &whole);
 		shapes->taken[i] = whole;
-		count(shapes, i, shapes->does[i], whole);
+		shapes_count(shapes, i, shapes->does[i], whole);
 		if (shapes->does[i] == UNKNOWN && !lk_lift_unpriced(shapes->l, i))
 			return lk_oom(shapes->l->err);
 	}
@@ -192,12 +193,13 @@ static double overhead(struct shapes *shapes, int term, const char *name) {
 	return isfinite(us) && us > 0 ? us * 1e-6 : 0;
 }
 
-static void spend(struct shapes *shapes, int term, const char *name, const char *whose) {
+static void shapes_spend(struct shapes *shapes, int term, const char *name, const char *whose) {
 	shapes->pending += overhead(shapes, term, name);
 	shapes->pending_name = whose;
 }
 
-static bool add_host(struct shapes *shapes, const char *name, double seconds, uint32_t join) {
+static bool shapes_add_host(struct shapes *shapes, const char *name, double seconds,
+                            uint32_t join) {
 	if (shapes->host != LK_NONE && !lk_lifter_depend(shapes->l, shapes->host)) return false;
 	shapes->host = lk_lifter_add(
 		shapes->l, &(lk_op){.kind = LK_OP_HOST,
@@ -214,7 +216,7 @@ static bool add_host(struct shapes *shapes, const char *name, double seconds, ui
 static bool add_pending(struct shapes *shapes) {
 	double seconds = shapes->pending;
 	shapes->pending = 0;
-	return !(seconds > 0) || add_host(shapes, shapes->pending_name, seconds, 0);
+	return !(seconds > 0) || shapes_add_host(shapes, shapes->pending_name, seconds, 0);
 }
 
 /* Dependencies on the collectives whose tensors a work uses. */
@@ -270,9 +272,9 @@ static void guess(const struct shapes *shapes, uint32_t work, lk_op *op) {
 static bool add_piece(struct shapes *shapes, uint32_t work) {
 	lk_op op;
 	bool whole;
-	uint8_t does = classify(shapes, work, &op, &whole);
+	uint8_t does = shapes_classify(shapes, work, &op, &whole);
 	const char *call = op.kind == LK_OP_COPY ? "cudaMemcpyAsync" : "cudaLaunchKernel";
-	if (!add_pending(shapes) || !add_host(shapes, call, overhead(shapes, LK_T4, call), 0))
+	if (!add_pending(shapes) || !shapes_add_host(shapes, call, overhead(shapes, LK_T4, call), 0))
 		return false;
 	if (does == UNKNOWN) guess(shapes, work, &op);
 	op.stream = LK_STREAM_COMPUTE, op.phase = LK_PHASE_OTHER;
@@ -281,7 +283,7 @@ static bool add_piece(struct shapes *shapes, uint32_t work) {
 		if (!await_tensors(shapes, work)) return false;
 		lk_lifter_add(shapes->l, &op);
 		return does != SYNC ||
-		       add_host(shapes, "cudaStreamSynchronize", 0, LK_JOIN(LK_STREAM_COMPUTE));
+		       shapes_add_host(shapes, "cudaStreamSynchronize", 0, LK_JOIN(LK_STREAM_COMPUTE));
 	}
 	lk_lift_comm(shapes->l, lk_works_comm(shapes->w, work), &op);
 	op.stream = shapes->comm_stream, op.join = LK_JOIN(LK_STREAM_COMPUTE);
@@ -294,48 +296,49 @@ static bool acts(const struct shapes *shapes, uint32_t work) {
 }
 
 /* Whether an operation without parts launches something, as far as the overheads know. */
-static bool launches(const struct shapes *shapes, uint32_t work) {
+static bool shapes_launches(const struct shapes *shapes, uint32_t work) {
 	bool known = false, host;
 	if (!shapes->l->overheads || shapes->first[work] != LK_NONE ||
 	    !lk_works_on_device(shapes->w, work, &host))
 		return false;
-	lk_overheads_mean(shapes->l->overheads, LK_T2, name_of(shapes, work), &known);
+	lk_overheads_mean(shapes->l->overheads, LK_T2, shapes_name_of(shapes, work), &known);
 	return known;
 }
 
 /* A launch inside `work`: the first one is of the work that acts; further ones are time of the
  * host. */
-static bool launch(struct shapes *shapes, uint32_t work) {
-	const char *name = name_of(shapes, work);
-	spend(shapes, shapes->had[work] ? LK_T5 : LK_T2, name, name);
+static bool shapes_launch(struct shapes *shapes, uint32_t work) {
+	const char *name = shapes_name_of(shapes, work);
+	shapes_spend(shapes, shapes->had[work] ? LK_T5 : LK_T2, name, name);
 	shapes->had[work] = 1;
-	if (shapes->acting == LK_NONE) return spend(shapes, LK_T4, "cudaLaunchKernel", name), true;
+	if (shapes->acting == LK_NONE)
+		return shapes_spend(shapes, LK_T4, "cudaLaunchKernel", name), true;
 	uint32_t piece = shapes->acting;
 	shapes->acting = LK_NONE;
 	shapes->does[piece] |= DONE;
 	return add_piece(shapes, piece);
 }
 
-static bool enter(struct shapes *shapes, uint32_t work) {
-	const char *name = name_of(shapes, work);
+static bool shapes_enter(struct shapes *shapes, uint32_t work) {
+	const char *name = shapes_name_of(shapes, work);
 	uint32_t above = shapes->above[work];
 	if (above != LK_NONE) {
-		spend(shapes, shapes->had[above] ? LK_T5 : LK_T2, name_of(shapes, above),
-		      name_of(shapes, above));
+		shapes_spend(shapes, shapes->had[above] ? LK_T5 : LK_T2, shapes_name_of(shapes, above),
+		             shapes_name_of(shapes, above));
 		shapes->had[above] = 1;
-	} else if (shapes->host != LK_NONE) spend(shapes, LK_T1, name, name);
+	} else if (shapes->host != LK_NONE) shapes_spend(shapes, LK_T1, name, name);
 	if (shapes->does[work] == AWAIT) return add_pending(shapes) && await_sequence(shapes, work);
 	if (acts(shapes, work)) shapes->acting = work;
-	return !launches(shapes, work) || launch(shapes, work);
+	return !shapes_launches(shapes, work) || shapes_launch(shapes, work);
 }
 
-static bool leave(struct shapes *shapes, uint32_t work) {
-	const char *name = name_of(shapes, work);
+static bool shapes_leave(struct shapes *shapes, uint32_t work) {
+	const char *name = shapes_name_of(shapes, work);
 	if (acts(shapes, work) && !(shapes->does[work] & DONE)) {
 		shapes->acting = work;
-		if (!launch(shapes, work)) return false;
+		if (!shapes_launch(shapes, work)) return false;
 	}
-	spend(shapes, shapes->had[work] ? LK_T3 : LK_T5, name, name);
+	shapes_spend(shapes, shapes->had[work] ? LK_T3 : LK_T5, name, name);
 	return true;
 }
 
@@ -345,25 +348,25 @@ static bool add_top(struct shapes *shapes, uint32_t top) {
 		return false;
 	uint32_t at = top;
 	shapes->acting = LK_NONE;
-	if (!enter(shapes, at)) return false;
+	if (!shapes_enter(shapes, at)) return false;
 	for (;;) {
 		if (shapes->first[at] != LK_NONE) {
 			at = shapes->first[at];
-			if (!enter(shapes, at)) return false;
+			if (!shapes_enter(shapes, at)) return false;
 			continue;
 		}
 		while (at != top && shapes->next[at] == LK_NONE) {
-			if (!leave(shapes, at)) return false;
+			if (!shapes_leave(shapes, at)) return false;
 			at = shapes->above[at];
 		}
-		if (!leave(shapes, at)) return false;
+		if (!shapes_leave(shapes, at)) return false;
 		if (at == top) return add_pending(shapes);
 		at = shapes->next[at];
-		if (!enter(shapes, at)) return false;
+		if (!shapes_enter(shapes, at)) return false;
 	}
 }
 
-static lk_status walk(struct shapes *shapes) {
+static lk_status shapes_walk(struct shapes *shapes) {
 	lk_program *program = &shapes->l->graph->programs.at[shapes->l->rank];
 	uint32_t compute = lk_intern_id(shapes->l->graph->names, "compute"),
 			 comm = lk_intern_id(shapes->l->graph->names, "collectives");
@@ -395,7 +398,7 @@ lk_status lk_lift_by_shapes(lk_lifter *lifter) {
 	bool good = shapes->does && shapes->taken && shapes->parts && shapes->had && shapes->above &&
 	            shapes->first && shapes->last && shapes->next;
 	lk_status status = good ? find_pieces(shapes) : lk_oom(lifter->err);
-	if (status == LK_OK) status = walk(shapes);
+	if (status == LK_OK) status = shapes_walk(shapes);
 	free(shapes->does), free(shapes->taken), free(shapes->parts), free(shapes->had),
 		free(shapes->above);
 	free(shapes->first), free(shapes->last), free(shapes->next);

@@ -35,7 +35,7 @@ static uint32_t dependency(const lk_works *works, uint32_t work, uint32_t at, bo
 }
 
 /* A work behind all that it depends on; otherwise in the order of ids. */
-static bool put_in_order(struct timed *timed, uint32_t work) {
+static bool timed_put_in_order(struct timed *timed, uint32_t work) {
 	if (timed->state[work] != NEW) return true;
 	if (!lk_push(&timed->stack)) return false;
 	*lk_last(&timed->stack) = work;
@@ -64,13 +64,13 @@ static bool put_all_in_order(struct timed *timed, bool control) {
 	timed->circles = timed->ordered = 0;
 	memset(timed->state, NEW, timed->w->count);
 	for (uint32_t i = 0; i < timed->w->count; i++)
-		if (!put_in_order(timed, i)) return false;
+		if (!timed_put_in_order(timed, i)) return false;
 	return true;
 }
 
 /* Control dependencies that the order does not keep (the converter of PyTorch traces writes such:
  * from a kernel to what encloses its launch) are left out. */
-static bool depend(struct timed *timed, uint32_t work) {
+static bool timed_depend(struct timed *timed, uint32_t work) {
 	for (uint32_t i = 0, on; (on = dependency(timed->w, work, i, true)) != LK_NONE; i++)
 		if (timed->place[on] == LK_NONE) timed->l->report->dropped++;
 		else if (!lk_lifter_depend(timed->l, timed->place[on])) return false;
@@ -78,7 +78,7 @@ static bool depend(struct timed *timed, uint32_t work) {
 }
 
 /* Simulators' traces state work and bytes; a product of that many flops is taken as square. */
-static bool price(struct timed *timed, uint32_t work, lk_op *op) {
+static bool timed_price(struct timed *timed, uint32_t work, lk_op *op) {
 	op->bytes = timed->w->bytes[work];
 	op->flops = timed->w->flops[work];
 	op->dtype = LK_BF16; /* the traces do not say; what training computes in */
@@ -107,7 +107,7 @@ bool lk_works_device_timed(const lk_works *works) {
 	return false;
 }
 
-static bool add(struct timed *timed, uint32_t work) {
+static bool timed_add(struct timed *timed, uint32_t work) {
 	const lk_works *works = timed->w;
 	const lk_work_comm *comm = lk_works_comm(works, work);
 	bool device = on_device(works, work);
@@ -116,7 +116,7 @@ static bool add(struct timed *timed, uint32_t work) {
 	            .kind = device ? LK_OP_ELEMENTWISE : LK_OP_HOST};
 	/* Streams that are not said: one for computation, one for communication. */
 	int64_t thread = works->thread[work] < 0 && comm ? -2 : works->thread[work];
-	if (!lk_lift_add_stream(timed->l, device, thread, &op.stream) || !depend(timed, work))
+	if (!lk_lift_add_stream(timed->l, device, thread, &op.stream) || !timed_depend(timed, work))
 		return false;
 	int64_t ns = works->duration_ns[work];
 	if (device) op.kind = kind_by_name(op.name);
@@ -125,7 +125,7 @@ static bool add(struct timed *timed, uint32_t work) {
 		timed->l->report->timed += ns >= 0;
 		op.measured_ps = ns > 0 && ns < INT64_MAX / 1000 ? ns * 1000 : device;
 	} else if (communicates) timed->l->report->priced++;
-	else if (device && !price(timed, work, &op)) return false;
+	else if (device && !timed_price(timed, work, &op)) return false;
 	timed->place[work] = lk_lifter_add(timed->l, &op);
 	return true;
 }
@@ -148,7 +148,7 @@ lk_status lk_lift_by_dependencies(lk_lifter *lifter) {
 	bool good = t.order && t.place && t.state && put_all_in_order(&t, true);
 	if (good && t.circles) good = put_all_in_order(&t, false);
 	for (uint32_t i = 0; good && i < lifter->w->count; i++) t.place[i] = LK_NONE;
-	for (uint32_t i = 0; good && !t.circles && i < t.ordered; i++) good = add(&t, t.order[i]);
+	for (uint32_t i = 0; good && !t.circles && i < t.ordered; i++) good = timed_add(&t, t.order[i]);
 	free(t.order), free(t.place), free(t.state);
 	lk_vec_free(&t.stack);
 	return !good ? lk_oom(lifter->err) : t.circles ? circle(&t) : LK_OK;

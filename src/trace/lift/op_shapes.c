@@ -39,7 +39,7 @@ struct asked {
 
 /* One value at *at, to behind it; a tensor's dims, a list of those, or something else. False if the
  * text is broken. */
-static bool read_value(const char **at, int depth, struct tensor *out) {
+static bool shapes_read_value(const char **at, int depth, struct tensor *out) {
 	if (**at != '[') {
 		for (int open = 0; **at && (open || (**at != ',' && **at != ']')); (*at)++)
 			open += (**at == '(') - (**at == ')');
@@ -50,7 +50,7 @@ static bool read_value(const char **at, int depth, struct tensor *out) {
 	for ((*at)++; **at && **at != ']'; *at += **at == ',') {
 		struct tensor inner = {0};
 		if (**at == '[') {
-			if (depth > 8 || !read_value(at, depth + 1, &inner)) return false;
+			if (depth > 8 || !shapes_read_value(at, depth + 1, &inner)) return false;
 			lists++;
 			out->elements += inner.elements;
 			out->tensors += inner.rank < 0 ? inner.tensors : 1;
@@ -133,13 +133,13 @@ static bool read_shapes(const char *dims, const char *types, const char *outputs
 		struct tensor *to = asked->inputs < INPUTS ? &asked->in[asked->inputs++] : &past;
 		*to = (struct tensor){0};
 		if (*dims == ',') continue; /* Kineto leaves scalars empty in places */
-		if (!read_value(&dims, 0, to)) return false;
+		if (!shapes_read_value(&dims, 0, to)) return false;
 		if (*dims != ',' && *dims != ']') return false;
 	}
 	read_types(types ? types : "", asked);
 	if (outputs && outputs[0] == '[' && outputs[1] == '[') {
 		const char *first = outputs + 1;
-		asked->has_result = read_value(&first, 0, &asked->result);
+		asked->has_result = shapes_read_value(&first, 0, &asked->result);
 	}
 	return *dims == ']';
 }
@@ -160,7 +160,7 @@ static double input_bytes(const struct asked *asked, double *largest) {
 	return sum;
 }
 
-static bool stream(const struct asked *asked, lk_op *out, double bytes) {
+static bool shapes_stream(const struct asked *asked, lk_op *out, double bytes) {
 	out->bytes = bytes;
 	out->flops = 0;
 	return asked->inputs > 0 && isfinite(bytes);
@@ -169,44 +169,44 @@ static bool stream(const struct asked *asked, lk_op *out, double bytes) {
 /* Reads its inputs, writes a result of the largest one's size. */
 static bool map(const struct asked *asked, lk_op *out) {
 	double largest, sum = input_bytes(asked, &largest);
-	return stream(asked, out,
-	              sum + (asked->has_result ? asked->result.elements * asked->width : largest));
+	return shapes_stream(
+		asked, out, sum + (asked->has_result ? asked->result.elements * asked->width : largest));
 }
 
 /* Writes what is its first input: fill_, zero_, uniform_. */
-static bool fill(const struct asked *asked, lk_op *out) {
-	return stream(asked, out, asked->in[0].elements * asked->in[0].bytes);
+static bool shapes_fill(const struct asked *asked, lk_op *out) {
+	return shapes_stream(asked, out, asked->in[0].elements * asked->in[0].bytes);
 }
 
 /* copy_(to, from): writes one, reads the other. */
-static bool copy(const struct asked *asked, lk_op *out) {
+static bool shapes_copy(const struct asked *asked, lk_op *out) {
 	if (asked->inputs < 2) return map(asked, out);
 	double from = asked->in[1].elements * asked->in[1].bytes;
-	return stream(asked, out, asked->in[0].elements * asked->in[0].bytes + from);
+	return shapes_stream(asked, out, asked->in[0].elements * asked->in[0].bytes + from);
 }
 
 /* Reads its inputs; the result is small: sums, means, losses. */
-static bool reduce(const struct asked *asked, lk_op *out) {
+static bool shapes_reduce(const struct asked *asked, lk_op *out) {
 	double largest, sum = input_bytes(asked, &largest);
-	return stream(asked, out,
-	              sum + (asked->has_result ? asked->result.elements * asked->width : 0));
+	return shapes_stream(asked, out,
+	                     sum + (asked->has_result ? asked->result.elements * asked->width : 0));
 }
 
 /* Reads twice what it writes once: statistics first, then the normalised values. */
-static bool norm(const struct asked *asked, lk_op *out) {
+static bool shapes_norm(const struct asked *asked, lk_op *out) {
 	double largest, sum = input_bytes(asked, &largest);
-	return stream(asked, out, sum + 2 * largest);
+	return shapes_stream(asked, out, sum + 2 * largest);
 }
 
 /* A list of tensors is read and written; further lists are read. */
 static bool foreach (const struct asked *asked, lk_op * out) {
 	double largest, sum = input_bytes(asked, &largest);
 	return asked->in[0].rank == -1 &&
-	       stream(asked, out, sum + asked->in[0].elements * asked->in[0].bytes);
+	       shapes_stream(asked, out, sum + asked->in[0].elements * asked->in[0].bytes);
 }
 
-static bool product(const struct asked *asked, lk_op *out, double batch, double m, double n,
-                    double k) {
+static bool shapes_product(const struct asked *asked, lk_op *out, double batch, double m, double n,
+                           double k) {
 	if (!(batch > 0 && m > 0 && n > 0 && k > 0)) return false;
 	out->batch = batch, out->m = m, out->n = n, out->k = k;
 	out->flops = 2 * batch * m * n * k;
@@ -215,30 +215,30 @@ static bool product(const struct asked *asked, lk_op *out, double batch, double 
 }
 
 /* The product of inputs `a` and a + 1, matrices or batches of them. */
-static bool multiply(const struct asked *asked, lk_op *out, int a) {
+static bool shapes_multiply(const struct asked *asked, lk_op *out, int a) {
 	if (asked->inputs < a + 2) return false;
 	const struct tensor *x = &asked->in[a], *y = &asked->in[a + 1];
 	if (x->rank < 2 || y->rank < 2 || x->dim[x->rank - 1] != y->dim[y->rank - 2]) return false;
 	double m = x->dim[x->rank - 2], k = x->dim[x->rank - 1], n = y->dim[y->rank - 1];
 	/* batches of the left with one right matrix are one tall matrix */
 	double batch = m * k > 0 ? x->elements / (m * k) : 0;
-	return y->rank == 2 ? product(asked, out, 1, m * batch, n, k)
-	                    : product(asked, out, batch, m, n, k);
+	return y->rank == 2 ? shapes_product(asked, out, 1, m * batch, n, k)
+	                    : shapes_product(asked, out, batch, m, n, k);
 }
 
 static bool mm(const struct asked *asked, lk_op *out) {
-	return multiply(asked, out, 0);
+	return shapes_multiply(asked, out, 0);
 }
 static bool addmm(const struct asked *asked, lk_op *out) {
-	return multiply(asked, out, 1);
+	return shapes_multiply(asked, out, 1);
 }
 
 /* linear(input, weight [out, in], bias) */
-static bool linear(const struct asked *asked, lk_op *out) {
+static bool shapes_linear(const struct asked *asked, lk_op *out) {
 	if (asked->inputs < 2 || asked->in[0].rank < 1 || asked->in[1].rank != 2) return false;
 	double k = asked->in[1].dim[1];
 	if (asked->in[0].dim[asked->in[0].rank - 1] != k || !(k > 0)) return false;
-	return product(asked, out, 1, asked->in[0].elements / k, asked->in[1].dim[0], k);
+	return shapes_product(asked, out, 1, asked->in[0].elements / k, asked->in[1].dim[0], k);
 }
 
 /* As implicit product: one row for each output point, the window (weight / filters) as k. `times`
@@ -249,7 +249,7 @@ static bool convolve(const struct asked *asked, lk_op *out, const struct tensor 
 	    !(result->dim[1] > 0))
 		return false;
 	double points = result->elements / result->dim[1];
-	if (!product(asked, out, 1, points, weight->dim[0], weight->elements / weight->dim[0]))
+	if (!shapes_product(asked, out, 1, points, weight->dim[0], weight->elements / weight->dim[0]))
 		return false;
 	out->flops *= times;
 	out->m *= times;
@@ -272,7 +272,7 @@ static bool convolution_backward(const struct asked *asked, lk_op *out) {
 }
 
 /* attention(query [..., heads, queries, size], key, value): two products of the scores' size */
-static bool attend(const struct asked *asked, lk_op *out, int first, double products) {
+static bool shapes_attend(const struct asked *asked, lk_op *out, int first, double products) {
 	if (asked->inputs < first + 3) return false;
 	const struct tensor *a = &asked->in[first], *b = &asked->in[first + 1];
 	if (a->rank != 4 || b->rank != 4) return false;
@@ -283,66 +283,66 @@ static bool attend(const struct asked *asked, lk_op *out, int first, double prod
 }
 
 static bool attention(const struct asked *asked, lk_op *out) {
-	return attend(asked, out, 0, 2);
+	return shapes_attend(asked, out, 0, 2);
 }
 /* its backward has the gradient first, and five products: the scores again, and four gradients */
 static bool attention_backward(const struct asked *asked, lk_op *out) {
-	return attend(asked, out, 1, 5);
+	return shapes_attend(asked, out, 1, 5);
 }
 /* flash_attn's own layout is [batch, queries, heads, size] */
-static bool flash(const struct asked *asked, lk_op *out, int first, double products) {
-	if (!attend(asked, out, first, products)) return false;
+static bool shapes_flash(const struct asked *asked, lk_op *out, int first, double products) {
+	if (!shapes_attend(asked, out, first, products)) return false;
 	const struct tensor *a = &asked->in[first], *b = &asked->in[first + 1];
 	out->batch = a->dim[0] * a->dim[2], out->m = a->dim[1], out->n = b->dim[1];
 	out->flops = 2 * products * out->batch * out->m * out->n * out->k;
 	return true;
 }
 static bool flash_forward(const struct asked *asked, lk_op *out) {
-	return flash(asked, out, 0, 2);
+	return shapes_flash(asked, out, 0, 2);
 }
 static bool flash_backward(const struct asked *asked, lk_op *out) {
-	return flash(asked, out, 1, 5);
+	return shapes_flash(asked, out, 1, 5);
 }
 
 /* Rows of a table that are named by indices: each is read and written once, and the indices read.
  */
-static bool gather(const struct asked *asked, lk_op *out, int table, int indices) {
+static bool shapes_gather(const struct asked *asked, lk_op *out, int table, int indices) {
 	if (asked->inputs <= indices || asked->inputs <= table || asked->in[table].rank < 1)
 		return false;
 	const struct tensor *tensor = &asked->in[table], *i = &asked->in[indices];
 	double row = tensor->rank > 1 && tensor->dim[0] > 0 ? tensor->elements / tensor->dim[0] : 1;
-	return stream(asked, out, i->elements * (2 * row * asked->width + i->bytes));
+	return shapes_stream(asked, out, i->elements * (2 * row * asked->width + i->bytes));
 }
 
-static bool embedding(const struct asked *asked, lk_op *out) {
-	return gather(asked, out, 0, 1);
+static bool shapes_embedding(const struct asked *asked, lk_op *out) {
+	return shapes_gather(asked, out, 0, 1);
 }
 /* the indices are the last tensor */
 static bool index_select(const struct asked *asked, lk_op *out) {
 	int last = asked->inputs - 1;
 	while (last > 0 && !asked->in[last].bytes) last--;
-	return gather(asked, out, 0, last);
+	return shapes_gather(asked, out, 0, last);
 }
 
 /* embedding_dense_backward(gradient, indices, ...): the gradient is read and added to rows; the
  * table is cleared before
  */
-static bool embedding_backward(const struct asked *asked, lk_op *out) {
+static bool shapes_embedding_backward(const struct asked *asked, lk_op *out) {
 	double table = asked->has_result ? asked->result.elements * asked->width : 0;
-	return stream(asked, out, table + 3 * asked->in[0].elements * asked->width);
+	return shapes_stream(asked, out, table + 3 * asked->in[0].elements * asked->width);
 }
 
 /* fbgemm's lookups have tables and optimizer states as flat lists, so that rows and what of them is
  * read follow from the result alone, and how many are pooled is in no shape: at least one row is
  * read for each that is written. */
-static bool pooled(const struct asked *asked, lk_op *out) {
+static bool shapes_pooled(const struct asked *asked, lk_op *out) {
 	return asked->has_result && asked->result.rank == 2 &&
-	       stream(asked, out, 2 * asked->result.elements * asked->width);
+	       shapes_stream(asked, out, 2 * asked->result.elements * asked->width);
 }
 
 /* Sorting by radix: four passes over keys, each read and written. */
 static bool sort(const struct asked *asked, lk_op *out) {
-	return stream(asked, out, 8 * asked->in[0].elements * asked->in[0].bytes);
+	return shapes_stream(asked, out, 8 * asked->in[0].elements * asked->in[0].bytes);
 }
 
 /* ---- the table ---- */
@@ -357,7 +357,7 @@ static const struct {
 } rules[] = {
 	{mm, LK_OP_GEMM, false, "mm _scaled_mm matmul bmm"},
 	{addmm, LK_OP_GEMM, false, "addmm addmm_ _addmm_activation baddbmm baddbmm_"},
-	{linear, LK_OP_GEMM, false, "linear"},
+	{shapes_linear, LK_OP_GEMM, false, "linear"},
 	{convolution, LK_OP_CONV, false,
      "conv1d conv2d conv3d convolution _convolution cudnn_convolution miopen_convolution"},
 	{convolution_backward, LK_OP_CONV, false, "convolution_backward"},
@@ -374,27 +374,27 @@ static const struct {
      "_flash_attention_backward _efficient_attention_backward"},
 	{map, LK_OP_SOFTMAX, false, "_softmax _softmax_backward_data _masked_softmax*"},
 	{map, LK_OP_LOSS, false, "_log_softmax _log_softmax_backward_data"},
-	{reduce, LK_OP_LOSS, false, "nll_loss*_forward"},
+	{shapes_reduce, LK_OP_LOSS, false, "nll_loss*_forward"},
 	{map, LK_OP_LOSS, false,
      "nll_loss* mse_loss* binary_cross_entropy binary_cross_entropy_backward"},
-	{norm, LK_OP_NORM, false,
+	{shapes_norm, LK_OP_NORM, false,
      "native_layer_norm* native_group_norm* native_batch_norm* cudnn_batch_norm* "
      "miopen_batch_norm* _batch_norm_with_update* _fused_rms_norm* batch_norm_*"},
-	{reduce, LK_OP_NORM, false,
+	{shapes_reduce, LK_OP_NORM, false,
      "sum mean amax max min amin argmax norm linalg_vector_norm any all var* std* prod"},
 	{map, LK_OP_NORM, false, "cumsum cumsum_"},
-	{reduce, LK_OP_NORM, false, "_foreach_norm"},
-	{fill, LK_OP_OPTIMIZER, false, "_foreach_zero_"},
+	{shapes_reduce, LK_OP_NORM, false, "_foreach_norm"},
+	{shapes_fill, LK_OP_OPTIMIZER, false, "_foreach_zero_"},
 	{foreach, LK_OP_OPTIMIZER, false, "_foreach_* _fused_adam* _fused_sgd* _amp_*"},
-	{embedding, LK_OP_EMBEDDING, false, "embedding _embedding_bag*"},
+	{shapes_embedding, LK_OP_EMBEDDING, false, "embedding _embedding_bag*"},
 	{index_select, LK_OP_EMBEDDING, false, "index_select gather"},
-	{embedding_backward, LK_OP_EMBEDDING, false, "embedding_dense_backward"},
+	{shapes_embedding_backward, LK_OP_EMBEDDING, false, "embedding_dense_backward"},
 	{map, LK_OP_PERMUTE, false, "index index_put_ _index_put_impl_ index_add* scatter*"},
 	{sort, LK_OP_PERMUTE, false, "sort topk argsort"},
 	{map, LK_OP_PERMUTE, false, "roll flip"},
 	{map, LK_OP_ELEMENTWISE, false, "cat stack"},
-	{copy, LK_OP_ELEMENTWISE, false, "copy_"},
-	{fill, LK_OP_ELEMENTWISE, false,
+	{shapes_copy, LK_OP_ELEMENTWISE, false, "copy_"},
+	{shapes_fill, LK_OP_ELEMENTWISE, false,
      "fill_ zero_ uniform_ normal_ random_ bernoulli_ exponential_"},
 	{map, LK_OP_ELEMENTWISE, false,
      "max_pool2d_with_indices* avg_pool2d* _adaptive_avg_pool2d* upsample_* native_dropout* "
@@ -403,12 +403,12 @@ static const struct {
      "sqrt* rsqrt* reciprocal* abs* sin* cos* erf* where masked_fill* addcmul* addcdiv* lerp* "
      "remainder* floor* round* eq* ne lt* gt* le ge bitwise_* maximum minimum isnan isfinite "
      "isinf tril* triu* constant_pad_nd repeat_interleave"},
-	{fill, LK_OP_COPY, true, "_local_scalar_dense"},
+	{shapes_fill, LK_OP_COPY, true, "_local_scalar_dense"},
 	{map, LK_OP_ELEMENTWISE, true, "nonzero masked_select"},
 	{map, LK_OP_PERMUTE, false, "fbgemm::permute_*"},
 	{map, LK_OP_NORM, false, "fbgemm::asynchronous_*_cumsum"},
 	{map, LK_OP_ELEMENTWISE, false, "fbgemm::bounds_check_indices"},
-	{pooled, LK_OP_EMBEDDING, false, "fbgemm::*_function"},
+	{shapes_pooled, LK_OP_EMBEDDING, false, "fbgemm::*_function"},
 };
 
 /* Allocations, views, and questions: names without "aten::". */
@@ -423,7 +423,7 @@ static const char nothing[] =
 	"_has_compatible_shallow_copy_type";
 
 /* One '*' stands for anything. */
-static bool fits(const char *pattern, size_t size, const char *name) {
+static bool shapes_fits(const char *pattern, size_t size, const char *name) {
 	const char *star = memchr(pattern, '*', size);
 	size_t length = strlen(name);
 	if (!star) return length == size && memcmp(pattern, name, size) == 0;
@@ -436,7 +436,7 @@ static bool fits(const char *pattern, size_t size, const char *name) {
 static bool fits_any(const char *patterns, const char *name) {
 	while (*patterns) {
 		size_t size = strcspn(patterns, " ");
-		if (fits(patterns, size, name)) return true;
+		if (shapes_fits(patterns, size, name)) return true;
 		patterns += size + (patterns[size] == ' ');
 	}
 	return false;

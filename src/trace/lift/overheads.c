@@ -64,7 +64,7 @@ static struct entry *entry_of(lk_overheads *overheads, int term, const char *nam
 	return &overheads->entries[term - 1].at[id];
 }
 
-static bool observe(struct entry *entry, double us) {
+static bool overheads_observe(struct entry *entry, double us) {
 	if (!lk_push(&entry->seen)) return false;
 	*lk_last(&entry->seen) = (float)us;
 	entry->stale = true;
@@ -75,8 +75,9 @@ lk_status lk_overheads_add(lk_overheads *overheads, int term, const char *name, 
                            lk_error *err) {
 	struct entry *entry = entry_of(overheads, term, name);
 	if (!(us > 0)) us = 0; /* a correction may have gone too far */
-	return entry && observe(entry, us) && observe(&overheads->all[term - 1], us) ? LK_OK
-	                                                                             : lk_oom(err);
+	return entry && overheads_observe(entry, us) && overheads_observe(&overheads->all[term - 1], us)
+	           ? LK_OK
+	           : lk_oom(err);
 }
 
 /* ---- means ---- */
@@ -98,7 +99,7 @@ static void robust(const struct entry *entry, double *sum, double *weight) {
 }
 
 /* Made when it is first asked for, and kept. */
-static double mean_of(struct entry *entry) {
+static double overheads_mean_of(struct entry *entry) {
 	if (!entry->stale) return entry->weight > 0 || entry->seen.count ? entry->mean : NAN;
 	double sum = entry->sum, weight = entry->weight;
 	robust(entry, &sum, &weight);
@@ -108,7 +109,7 @@ static double mean_of(struct entry *entry) {
 }
 
 double lk_overheads_level(const lk_overheads *overheads, int term) {
-	return mean_of((struct entry *)&overheads->all[term - 1]);
+	return overheads_mean_of((struct entry *)&overheads->all[term - 1]);
 }
 
 double lk_overheads_mean(const lk_overheads *overheads, int term, const char *name, bool *known) {
@@ -116,7 +117,7 @@ double lk_overheads_mean(const lk_overheads *overheads, int term, const char *na
 	if (id < overheads->entries[term - 1].count) {
 		struct entry *entry = &overheads->entries[term - 1].at[id];
 		if (known) *known = entry->weight > 0 || entry->seen.count > 0;
-		if (entry->weight > 0 || entry->seen.count > 0) return mean_of(entry);
+		if (entry->weight > 0 || entry->seen.count > 0) return overheads_mean_of(entry);
 	}
 	if (known) *known = false;
 	return lk_overheads_level(overheads, term);
@@ -133,7 +134,8 @@ static lk_status keep_launches(lk_overheads *overheads, struct entry *entry, con
 	return entry->launches ? LK_OK : lk_oom(err);
 }
 
-static lk_status read_row(void *context, const lk_csv *csv, const int *at, lk_error *err) {
+static lk_status overheads_read_row(void *context, const lk_csv *csv, const int *at,
+                                    lk_error *err) {
 	lk_overheads *overheads = context;
 	const char *type = lk_csv_field(csv, at[0]), *where = lk_csv_where(csv);
 	if ((type[0] != 't' && type[0] != 'T') || type[1] < '1' || type[1] > '5' || type[2]) {
@@ -155,8 +157,8 @@ static lk_status read_row(void *context, const lk_csv *csv, const int *at, lk_er
 
 lk_status lk_overheads_read(const char *path, lk_overheads **out, lk_error *err) {
 	static const char *const columns[] = {"type", "name", "mean_us", "count", "launches"};
-	static const lk_csv_table table = {columns, 5,        3,   "table of host overheads",
-	                                   ROWS,    read_row, NULL};
+	static const lk_csv_table table = {
+		columns, 5, 3, "table of host overheads", ROWS, overheads_read_row, NULL};
 	lk_stream *in;
 	LK_TRY(lk_stream_open(path, &in, err));
 	lk_overheads *overheads = lk_overheads_new();
@@ -167,7 +169,7 @@ lk_status lk_overheads_read(const char *path, lk_overheads **out, lk_error *err)
 	return status;
 }
 
-static void put_name(lk_sink *out, const char *name) {
+static void overheads_put_name(lk_sink *out, const char *name) {
 	lk_sink_printf(out, "\"");
 	for (; *name; name++) lk_sink_printf(out, *name == '"' ? "\"\"" : "%c", *name);
 	lk_sink_printf(out, "\"");
@@ -185,7 +187,7 @@ lk_status lk_overheads_write(const lk_overheads *overheads, const char *path, lk
 			double weight = entry->weight + (double)entry->seen.count;
 			if (!(weight > 0)) continue;
 			lk_sink_printf(out, "t%d,", t);
-			put_name(out, lk_intern_text(overheads->names, id));
+			overheads_put_name(out, lk_intern_text(overheads->names, id));
 			lk_sink_printf(
 				out, ",%.6g,%.0f,%s\n",
 				lk_overheads_mean(overheads, t, lk_intern_text(overheads->names, id), NULL), weight,

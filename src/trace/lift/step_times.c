@@ -63,7 +63,7 @@ struct keys {
 	uint64_t level[LEVELS];
 };
 
-static uint64_t mix(uint64_t a, uint64_t b) {
+static uint64_t times_mix(uint64_t a, uint64_t b) {
 	return lk_hash64(a ^ (b + 0x9e3779b97f4a7c15u)) | 1;
 }
 
@@ -85,9 +85,9 @@ static struct slot *round_of(struct keyer *keyer, uint64_t key) {
 static struct keys coarse_keys(struct keyer *keyer, uint32_t name, uint64_t what, uint64_t path) {
 	if (!keyer->names[name]) keyer->names[name] = text_key(keyer->rank->capture, name);
 	struct keys out;
-	out.level[LK_KNOWN_KIND] = mix(1, what);
-	out.level[LK_KNOWN_NAME] = mix(keyer->names[name], what);
-	out.level[LK_KNOWN_PATH] = mix(out.level[LK_KNOWN_NAME], path);
+	out.level[LK_KNOWN_KIND] = times_mix(1, what);
+	out.level[LK_KNOWN_NAME] = times_mix(keyer->names[name], what);
+	out.level[LK_KNOWN_PATH] = times_mix(out.level[LK_KNOWN_NAME], path);
 	return out;
 }
 
@@ -101,19 +101,19 @@ static struct keys device_path(struct keyer *keyer, const lk_lifted_op *op) {
 
 /* The place: the how-manieth of how many. Where the counts of two steps differ, no place
  * corresponds. */
-static struct keys placed(struct keyer *keyer, struct keys out) {
+static struct keys times_placed(struct keyer *keyer, struct keys out) {
 	struct slot *round = round_of(keyer, out.level[LK_KNOWN_PATH]);
 	out.level[LK_KNOWN_PLACE] =
-		mix(out.level[LK_KNOWN_PATH], (uint64_t)round->count << 32 | round->newest++);
+		times_mix(out.level[LK_KNOWN_PATH], (uint64_t)round->count << 32 | round->newest++);
 	return out;
 }
 
 static struct keys piece_keys(struct keyer *keyer, const lk_host_piece *piece) {
-	return placed(keyer, piece_path(keyer, piece));
+	return times_placed(keyer, piece_path(keyer, piece));
 }
 
 static struct keys device_keys(struct keyer *keyer, const lk_lifted_op *op) {
-	return placed(keyer, device_path(keyer, op));
+	return times_placed(keyer, device_path(keyer, op));
 }
 
 static bool is_device(const lk_lifted_op *op) {
@@ -144,7 +144,7 @@ static void keyer_end(struct keyer *keyer) {
 
 /* ---- observations ---- */
 
-static bool grow(lk_step_times *times) {
+static bool times_grow(lk_step_times *times) {
 	struct slot *old = times->slots;
 	size_t size = times->size;
 	struct slot *slots = calloc(size * 2, sizeof *slots);
@@ -160,18 +160,18 @@ static bool grow(lk_step_times *times) {
 	return true;
 }
 
-static struct slot *find(const lk_step_times *times, uint64_t key) {
+static struct slot *times_find(const lk_step_times *times, uint64_t key) {
 	size_t at = key & (times->size - 1);
 	while (times->slots[at].key && times->slots[at].key != key) at = (at + 1) & (times->size - 1);
 	return &times->slots[at];
 }
 
-static bool observe(lk_step_times *times, const struct keys *keys, uint32_t source, double first,
-                    double second) {
+static bool times_observe(lk_step_times *times, const struct keys *keys, uint32_t source,
+                          double first, double second) {
 	for (int level = 0; level < LEVELS; level++) {
-		if (times->used * 2 >= times->size && !grow(times)) return false;
+		if (times->used * 2 >= times->size && !times_grow(times)) return false;
 		if (!lk_push(&times->seen)) return false;
-		struct slot *slot = find(times, keys->level[level]);
+		struct slot *slot = times_find(times, keys->level[level]);
 		if (!slot->key) slot->key = keys->level[level], times->used++;
 		*lk_last(&times->seen) =
 			(struct observation){{(float)first, (float)second}, slot->newest, source};
@@ -191,12 +191,13 @@ lk_status lk_step_times_add(lk_step_times *times, const lk_lifted_rank *rank, ui
 		for (uint32_t p = op->piece_begin; fine && p < op->piece_end; p++) {
 			struct keys all = piece_keys(&k, &rank->pieces.at[p]);
 			if (rank->pieces.at[p].blocked) continue;
-			fine = observe(times, &all, source, (double)rank->pieces.at[p].dur_ns, 0);
+			fine = times_observe(times, &all, source, (double)rank->pieces.at[p].dur_ns, 0);
 		}
 		if (!fine || !is_device(op)) continue;
 		struct keys all = device_keys(&k, op);
-		fine = observe(times, &all, source, (double)(lk_lifted_own(rank, (uint32_t)i) - op->lag_ns),
-		               (double)op->lag_ns);
+		fine = times_observe(times, &all, source,
+		                     (double)(lk_lifted_own(rank, (uint32_t)i) - op->lag_ns),
+		                     (double)op->lag_ns);
 	}
 	keyer_end(&k);
 	return fine ? LK_OK : lk_oom(err);
@@ -217,7 +218,7 @@ static double robust_mean(const double *x, size_t n) {
 
 /* Of the same path, every observation counts: what is long there now and then is long in the mean.
  */
-static bool settle(lk_step_times *times, struct slot *slot, int level) {
+static bool times_settle(lk_step_times *times, struct slot *slot, int level) {
 	for (int v = 0; v < 2; v++) {
 		times->scratch.count = 0;
 		for (uint32_t o = slot->newest; o; o = times->seen.at[o - 1].older) {
@@ -247,14 +248,15 @@ static const struct observation *of_source(const lk_step_times *times, const str
 	return NULL;
 }
 
-static lk_known look_up(struct question *question, const struct keys *keys, double *first,
-                        double *second) {
+static lk_known times_look_up(struct question *question, const struct keys *keys, double *first,
+                              double *second) {
 	for (int level = 0; level < LEVELS; level++) {
-		struct slot *slot = find(question->times, keys->level[level]);
+		struct slot *slot = times_find(question->times, keys->level[level]);
 		if (!slot->key) continue;
 		const struct observation *seen =
 			level == LK_KNOWN_PLACE ? of_source(question->times, slot, question->source) : NULL;
-		if (!seen && !slot->ready && !settle(question->times, slot, level)) question->fine = false;
+		if (!seen && !slot->ready && !times_settle(question->times, slot, level))
+			question->fine = false;
 		*first = (double)(seen ? seen->value[0] : slot->mean[0]),
 		*second = (double)(seen ? seen->value[1] : slot->mean[1]);
 		return (lk_known)level;
@@ -288,7 +290,7 @@ static double piece_time(struct question *question, const lk_host_piece *piece, 
 	if (question->shared && gap) return *known = LK_KNOWN_NOT, ns;
 	if (question->shared && piece->event != LK_NONE)
 		return shared_time(question->keyer, piece, question->shared, known);
-	*known = look_up(question, &all, &ns, &unused);
+	*known = times_look_up(question, &all, &ns, &unused);
 	return ns;
 }
 
@@ -321,7 +323,7 @@ static void predict_op(struct question *question, const lk_lifted_rank *rank, ui
 	if (!is_device(op)) return;
 	struct keys all = device_keys(question->keyer, op);
 	double lag = (double)op->lag_ns, work = (double)out->ns[i] - lag;
-	known = look_up(question, &all, &work, &lag);
+	known = times_look_up(question, &all, &work, &lag);
 	out->device_ns[known] += work;
 	out->ns[i] = llround(work + lag);
 	out->lag_ns[i] = llround(lag);

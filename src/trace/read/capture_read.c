@@ -36,7 +36,7 @@ static lk_status read_capture(lk_stream *in, lk_trace_kind kind, const char *pat
 	return status;
 }
 
-static lk_status no_times(const char *path, lk_trace_kind kind, lk_error *err) {
+static lk_status capture_read_no_times(const char *path, lk_trace_kind kind, lk_error *err) {
 	lk_fail(err, LK_ERR_INPUT, path, "is %s: it does not say when things ran",
 	        lk_trace_kind_name(kind));
 	return lk_hint(err, "give a profile (Kineto, Nsight Systems) beside it, or "
@@ -52,7 +52,8 @@ static lk_status read_any(lk_stream *in, const char *path, const lk_read_limits 
 	LK_TRY(lk_stream_peek(in, LK_TRACE_HEAD, &head, &size, err));
 	lk_trace_kind kind = lk_trace_kind_of(head, size);
 	if (!lk_trace_is_works(kind)) return read_capture(in, kind, path, limits, capture, err);
-	return works ? lk_works_read_stream(in, limits, works, err) : no_times(path, kind, err);
+	return works ? lk_works_read_stream(in, limits, works, err)
+	             : capture_read_no_times(path, kind, err);
 }
 
 lk_status lk_trace_read(const char *path, const lk_read_limits *limits, lk_capture **capture,

@@ -49,7 +49,7 @@ static void clear_node(struct reader *reader) {
 	reader->group = 0, reader->group_size = 0;
 }
 
-static lk_status broken(const struct reader *reader) {
+static lk_status chakra_broken(const struct reader *reader) {
 	char where[300];
 	snprintf(where, sizeof where, "%.200s: record %llu", reader->w->path,
 	         (unsigned long long)reader->record);
@@ -97,7 +97,7 @@ enum {
 	A_BYTES = 31,
 };
 
-static int64_t clip(double real) {
+static int64_t chakra_clip(double real) {
 	if (isnan(real)) return 0;
 	return real > 9.2e18 ? INT64_MAX : real < -9.2e18 ? INT64_MIN : (int64_t)real;
 }
@@ -108,7 +108,7 @@ static bool whole_value(struct value *value, int64_t whole) {
 }
 
 static bool real_value(struct value *value, double real) {
-	*value = (struct value){.number = true, .whole = clip(real), .real = real};
+	*value = (struct value){.number = true, .whole = chakra_clip(real), .real = real};
 	return true;
 }
 
@@ -127,7 +127,7 @@ static lk_wire_type wire_of(uint32_t form) {
 	}
 }
 
-static bool decode(uint32_t form, const lk_proto_field *field, struct value *value) {
+static bool chakra_decode(uint32_t form, const lk_proto_field *field, struct value *value) {
 	if (field->type != wire_of(form)) return false;
 	switch (form) {
 	case A_DOUBLE: return real_value(value, lk_proto_double(field->value));
@@ -148,18 +148,19 @@ static bool decode(uint32_t form, const lk_proto_field *field, struct value *val
 static bool decode_list(uint32_t form, lk_proto list, struct value *value) {
 	lk_proto_field f;
 	if (!lk_proto_next(&list, &f) || f.number != 1) return false;
-	if (f.type != LK_WIRE_BYTES || wire_of(form) == LK_WIRE_BYTES) return decode(form, &f, value);
+	if (f.type != LK_WIRE_BYTES || wire_of(form) == LK_WIRE_BYTES)
+		return chakra_decode(form, &f, value);
 	lk_proto_field first = {.number = 1, .type = wire_of(form)};
 	lk_proto packed = f.bytes;
 	size_t bytes = first.type == LK_WIRE_FIXED64 ? 8 : 4;
 	if (first.type == LK_WIRE_VARINT)
-		return lk_proto_varint(&packed, &first.value) && decode(form, &first, value);
+		return lk_proto_varint(&packed, &first.value) && chakra_decode(form, &first, value);
 	if (lk_proto_size(&packed) < bytes) return false;
 	for (size_t i = 0; i < bytes; i++) first.value |= (uint64_t)packed.at[i] << 8 * i;
-	return decode(form, &first, value);
+	return chakra_decode(form, &first, value);
 }
 
-static lk_status apply(struct reader *reader, const char *name, const struct value *value) {
+static lk_status chakra_apply(struct reader *reader, const char *name, const struct value *value) {
 	static const struct {
 		const char *name;
 		size_t offset;
@@ -190,7 +191,7 @@ static lk_status apply(struct reader *reader, const char *name, const struct val
 	return LK_OK;
 }
 
-static lk_status read_attribute(struct reader *reader, lk_proto message) {
+static lk_status chakra_read_attribute(struct reader *reader, lk_proto message) {
 	char name[64] = "";
 	struct value v = {0};
 	lk_proto_field f;
@@ -200,11 +201,11 @@ static lk_status read_attribute(struct reader *reader, lk_proto message) {
 			if (size >= sizeof name) size = sizeof name - 1;
 			memcpy(name, f.bytes.at, size);
 			name[size] = '\0';
-		} else if (f.number >= A_DOUBLE && f.number % 2) decode(f.number, &f, &v);
+		} else if (f.number >= A_DOUBLE && f.number % 2) chakra_decode(f.number, &f, &v);
 		else if (f.number > A_DOUBLE && f.type == LK_WIRE_BYTES)
 			decode_list(f.number - 1, f.bytes, &v);
 	}
-	return message.broken ? broken(reader) : apply(reader, name, &v);
+	return message.broken ? chakra_broken(reader) : chakra_apply(reader, name, &v);
 }
 
 /* ---- inputs and outputs ---- */
@@ -237,7 +238,7 @@ static lk_status read_tensors(struct reader *reader, const char *text, size_t le
 	return LK_OK;
 }
 
-static lk_status read_sides(struct reader *reader, lk_proto message, bool output) {
+static lk_status chakra_read_sides(struct reader *reader, lk_proto message, bool output) {
 	enum {
 		VALUES = 1,
 		SHAPES,
@@ -258,7 +259,7 @@ static lk_status read_sides(struct reader *reader, lk_proto message, bool output
 			LK_TRY(lk_works_name(reader->w, reader->limits, lk_shape_text_of(&reader->shape), to,
 			                     reader->err));
 	}
-	return message.broken ? broken(reader) : LK_OK;
+	return message.broken ? chakra_broken(reader) : LK_OK;
 }
 
 /* ---- nodes ---- */
@@ -276,7 +277,7 @@ static lk_op_kind kind_of_comm(const struct reader *reader) {
 	return lk_comm_kind(lk_works_text(reader->w, reader->work.name));
 }
 
-static lk_status add_comm(struct reader *reader) {
+static lk_status chakra_add_comm(struct reader *reader) {
 	/* On the CPU side of a collective (c10d::allreduce_) there is no collective: its device side is
 	 * a node of its own.
 	 */
@@ -300,7 +301,7 @@ static lk_status add_comm(struct reader *reader) {
 	return LK_OK;
 }
 
-static lk_status keep(struct reader *reader) {
+static lk_status chakra_keep(struct reader *reader) {
 	bool comm = reader->type >= COMM_SEND && reader->type <= COMM_COLL;
 	if (reader->type == METADATA || reader->type == 0) reader->work.kind = LK_NODE_NOTE;
 	else if (reader->type == MEM_LOAD || reader->type == MEM_STORE)
@@ -311,7 +312,7 @@ static lk_status keep(struct reader *reader) {
 	/* The converter writes the stream as thread where the work is of the device. */
 	if (reader->stream >= 0 && reader->work.kind == LK_NODE_DEVICE)
 		reader->work.thread = reader->stream;
-	LK_TRY(add_comm(reader));
+	LK_TRY(chakra_add_comm(reader));
 	return lk_works_put(reader->w, reader->limits, &reader->work, reader->err);
 }
 
@@ -328,7 +329,7 @@ static lk_status read_ids(struct reader *reader, const lk_proto_field *field, bo
 		else *lk_last(&reader->w->control_ids) = (int64_t)(id & INT64_MAX);
 		more = field->type == LK_WIRE_BYTES && list.at < list.end && lk_proto_varint(&list, &id);
 	}
-	return list.broken ? broken(reader) : LK_OK;
+	return list.broken ? chakra_broken(reader) : LK_OK;
 }
 
 /* Microseconds as nanoseconds; clocks count from 1970 at most. */
@@ -354,18 +355,18 @@ static lk_status read_field(struct reader *reader, const lk_proto_field *field) 
 	case 7:
 		if (number) reader->work.duration_ns = nanoseconds(field->value);
 		return LK_OK;
-	case 8: return bytes ? read_sides(reader, field->bytes, false) : LK_OK;
-	case 9: return bytes ? read_sides(reader, field->bytes, true) : LK_OK;
-	case 10: return bytes ? read_attribute(reader, field->bytes) : LK_OK;
+	case 8: return bytes ? chakra_read_sides(reader, field->bytes, false) : LK_OK;
+	case 9: return bytes ? chakra_read_sides(reader, field->bytes, true) : LK_OK;
+	case 10: return bytes ? chakra_read_attribute(reader, field->bytes) : LK_OK;
 	default: return LK_OK;
 	}
 }
 
-static lk_status read_node(struct reader *reader, lk_proto message) {
+static lk_status chakra_read_node(struct reader *reader, lk_proto message) {
 	lk_proto_field f;
 	clear_node(reader);
 	while (lk_proto_next(&message, &f)) LK_TRY(read_field(reader, &f));
-	return message.broken ? broken(reader) : keep(reader);
+	return message.broken ? chakra_broken(reader) : chakra_keep(reader);
 }
 
 /* GlobalMetadata{version = 1, attr = 2}; the attribute "schema" names the trace that it was
@@ -378,7 +379,7 @@ static lk_status read_metadata(struct reader *reader, lk_proto message) {
 			lk_arena_strndup(&reader->w->arena, (const char *)f.bytes.at, lk_proto_size(&f.bytes));
 		if (!reader->w->schema) return lk_oom(reader->err);
 	}
-	return message.broken ? broken(reader) : LK_OK;
+	return message.broken ? chakra_broken(reader) : LK_OK;
 }
 
 /* What a node has and metadata have not: a number in field 1. */
@@ -397,13 +398,13 @@ static lk_status read_records(struct reader *reader, lk_proto file) {
 			return LK_OK;
 		}
 		reader->record++;
-		if (!whole) return broken(reader);
+		if (!whole) return chakra_broken(reader);
 		lk_proto message = lk_proto_open(file.at, (size_t)length);
 		file.at += length;
-		if (reader->record > 1 || is_node(message)) LK_TRY(read_node(reader, message));
+		if (reader->record > 1 || is_node(message)) LK_TRY(chakra_read_node(reader, message));
 		else LK_TRY(read_metadata(reader, message));
 	}
-	return reader->record ? LK_OK : broken(reader);
+	return reader->record ? LK_OK : chakra_broken(reader);
 }
 
 lk_status lk_chakra_read(const void *bytes, size_t size, const lk_read_limits *limits,
@@ -500,10 +501,10 @@ static lk_status json_member(struct reader *reader, lk_json *json, const char *k
 	else if (strcmp(key, "runtime") == 0 || strcmp(key, "durationmicros") == 0)
 		reader->work.duration_ns = positive ? (int64_t)llround(number * 1e3) : -1;
 	else if (strcmp(key, "iscpuop") == 0) reader->cpu = number != 0;
-	else if (strcmp(key, "tid") == 0) reader->work.thread = clip(number);
-	else if (strcmp(key, "stream") == 0) reader->stream = clip(number);
-	else if (strcmp(key, "commtype") == 0) reader->comm_type = clip(number);
-	else if (strcmp(key, "commsize") == 0) reader->comm_size = clip(number);
+	else if (strcmp(key, "tid") == 0) reader->work.thread = chakra_clip(number);
+	else if (strcmp(key, "stream") == 0) reader->stream = chakra_clip(number);
+	else if (strcmp(key, "commtype") == 0) reader->comm_type = chakra_clip(number);
+	else if (strcmp(key, "commsize") == 0) reader->comm_size = chakra_clip(number);
 	return LK_OK;
 }
 
@@ -514,7 +515,7 @@ static lk_status json_node(struct reader *reader, lk_json *json) {
 	for (;;) {
 		char key[48];
 		LK_TRY(lk_json_next(json, &token, reader->err));
-		if (token == LK_JSON_OBJECT_END) return keep(reader);
+		if (token == LK_JSON_OBJECT_END) return chakra_keep(reader);
 		plain_key(lk_json_text(json, NULL), key, sizeof key);
 		LK_TRY(json_member(reader, json, key));
 	}

@@ -21,7 +21,7 @@ static const lk_read_limits defaults = {
 
 /* The next window. *there says whether it has bytes that were not there before; a file that has
  * none is cut off, unless the window is full. */
-static lk_status more(lk_kineto *kineto, bool *there) {
+static lk_status kineto_more(lk_kineto *kineto, bool *there) {
 	lk_window_state state = lk_window_more(&kineto->window);
 	*there = state == LK_WINDOW_MORE;
 	kineto->full = state == LK_WINDOW_FULL;
@@ -36,12 +36,12 @@ static lk_status more(lk_kineto *kineto, bool *there) {
 }
 
 /* The next byte that is no white space, not yet consumed; -1 at the end. */
-static lk_status peek(lk_kineto *kineto, int *out) {
+static lk_status kineto_peek(lk_kineto *kineto, int *out) {
 	lk_window *window = &kineto->window;
 	for (bool there = true; there;) {
 		while (window->at < window->end && (unsigned char)*window->at <= ' ') window->at++;
 		if (window->at < window->end) return *out = (unsigned char)*window->at, LK_OK;
-		LK_TRY(more(kineto, &there));
+		LK_TRY(kineto_more(kineto, &there));
 	}
 	kineto->cut = true;
 	*out = -1;
@@ -64,13 +64,13 @@ static lk_status skip_out(lk_kineto *kineto, int64_t depth) {
 		lk_skip_state state = lk_skip_on(&skip, &window->at, window->end);
 		if (state == LK_SKIP_DONE) return LK_OK;
 		if (state == LK_SKIP_DEEP) return too_deep(kineto);
-		LK_TRY(more(kineto, &there));
+		LK_TRY(kineto_more(kineto, &there));
 	}
 	kineto->cut = true;
 	return LK_OK;
 }
 
-static lk_status skip_text(lk_kineto *kineto) {
+static lk_status kineto_skip_text(lk_kineto *kineto) {
 	lk_window *window = &kineto->window;
 	bool escaped = false;
 	window->at++;
@@ -80,7 +80,7 @@ static lk_status skip_text(lk_kineto *kineto) {
 			else if (*window->at == '\\') escaped = true;
 			else if (*window->at == '"') return window->at++, LK_OK;
 		}
-		LK_TRY(more(kineto, &there));
+		LK_TRY(kineto_more(kineto, &there));
 	}
 	kineto->cut = true;
 	return LK_OK;
@@ -93,7 +93,7 @@ static lk_status skip_bare(lk_kineto *kineto) {
 			if (*window->at == ',' || *window->at == '}' || *window->at == ']' ||
 			    *window->at == '"')
 				return LK_OK;
-		LK_TRY(more(kineto, &there));
+		LK_TRY(kineto_more(kineto, &there));
 	}
 	kineto->cut = true;
 	return LK_OK;
@@ -101,9 +101,9 @@ static lk_status skip_bare(lk_kineto *kineto) {
 
 static lk_status skip_value(lk_kineto *kineto) {
 	int c;
-	LK_TRY(peek(kineto, &c));
+	LK_TRY(kineto_peek(kineto, &c));
 	if (c < 0) return LK_OK;
-	if (c == '"') return skip_text(kineto);
+	if (c == '"') return kineto_skip_text(kineto);
 	return c == '{' || c == '[' ? skip_out(kineto, 0) : skip_bare(kineto);
 }
 
@@ -134,7 +134,7 @@ static lk_status find_event(lk_kineto *kineto) {
 			continue;
 		}
 		if (!there) break;
-		LK_TRY(more(kineto, &there));
+		LK_TRY(kineto_more(kineto, &there));
 	}
 	kineto->cut = true;
 	return LK_OK;
@@ -148,7 +148,7 @@ static lk_status recover(lk_kineto *kineto, const char *at) {
 /* ---- the document ---- */
 
 static lk_status read_members(lk_kineto *kineto, int depth);
-static lk_status read_list(lk_kineto *kineto, int depth);
+static lk_status kineto_read_list(lk_kineto *kineto, int depth);
 
 /* What is longer than any window may be is skipped unread. */
 static lk_status skip_long_event(lk_kineto *kineto) {
@@ -175,19 +175,19 @@ static lk_status read_event(lk_kineto *kineto, int depth) {
 		if (state == LK_EVENT_NESTED)
 			return depth < NESTED_LISTS ? read_members(kineto, depth + 1) : skip_out(kineto, 1);
 		bool there;
-		LK_TRY(more(kineto, &there));
+		LK_TRY(kineto_more(kineto, &there));
 		if (kineto->full) return skip_long_event(kineto);
 		if (!there) return kineto->cut = true, LK_OK;
 	}
 }
 
 /* From behind '[' to behind ']'. Lists inside the list are read as if their events stood there. */
-static lk_status read_list(lk_kineto *kineto, int depth) {
+static lk_status kineto_read_list(lk_kineto *kineto, int depth) {
 	bool comma = false;
 	kineto->found = true;
 	while (!kineto->cut) {
 		int c = (unsigned char)*kineto->window.at;
-		if (c != '{') LK_TRY(peek(kineto, &c));
+		if (c != '{') LK_TRY(kineto_peek(kineto, &c));
 		if (c < 0) break;
 		if (c == '{') LK_TRY(read_event(kineto, depth));
 		else if (c == ',') kineto->window.at++;
@@ -197,7 +197,7 @@ static lk_status read_list(lk_kineto *kineto, int depth) {
 			return LK_OK;
 		} else if (c == '[' && depth < NESTED_LISTS) {
 			kineto->window.at++;
-			LK_TRY(read_list(kineto, depth + 1));
+			LK_TRY(kineto_read_list(kineto, depth + 1));
 		} else if (c == '[') LK_TRY(skip_out(kineto, 0));
 		else LK_TRY(recover(kineto, kineto->window.at));
 		comma = c == ',';
@@ -221,39 +221,40 @@ static lk_status read_head(lk_kineto *kineto, const char *key) {
 		if (state == LK_SKIP_DONE)
 			return window->at = end, lk_head_read(kineto, key, begin, (size_t)(end - begin));
 		bool there;
-		LK_TRY(more(kineto, &there));
+		LK_TRY(kineto_more(kineto, &there));
 		if (kineto->full) return lk_kineto_odd(kineto, LK_ODD_HEAD, window->at), skip_value(kineto);
 		if (!there) return kineto->cut = true, LK_OK;
 	}
 }
 
-static bool is(const char *key, const char *name) {
+static bool kineto_is(const char *key, const char *name) {
 	return strcmp(key, name) == 0;
 }
 
-static lk_status read_member(lk_kineto *kineto, const char *key, int depth) {
+static lk_status kineto_read_member(lk_kineto *kineto, const char *key, int depth) {
 	const char *wanted = lk_head_wants(key, strlen(key));
 	int c;
-	LK_TRY(peek(kineto, &c));
+	LK_TRY(kineto_peek(kineto, &c));
 	if (c < 0) return LK_OK;
 	if (wanted) return read_head(kineto, wanted);
-	if (c == '[' && is(key, "traceEvents")) return kineto->window.at++, read_list(kineto, depth);
+	if (c == '[' && kineto_is(key, "traceEvents"))
+		return kineto->window.at++, kineto_read_list(kineto, depth);
 	if (c == '{' && depth < NESTED_HEADS)
 		return kineto->window.at++, read_members(kineto, depth + 1);
 	return skip_value(kineto);
 }
 
 /* A key of the head, at most size - 1 bytes of it; longer ones are of no interest. */
-static lk_status read_key(lk_kineto *kineto, char *out, size_t size) {
+static lk_status kineto_read_key(lk_kineto *kineto, char *out, size_t size) {
 	lk_window *window = &kineto->window;
 	bool there = true;
-	while (window->end - window->at < LOOKAHEAD && there) LK_TRY(more(kineto, &there));
+	while (window->end - window->at < LOOKAHEAD && there) LK_TRY(kineto_more(kineto, &there));
 	const char *first = window->at + 1;
 	size_t length = 0;
 	while (length < size - 1 && first + length < window->end && first[length] != '"') length++;
 	memcpy(out, first, length);
 	out[length] = '\0';
-	return skip_text(kineto);
+	return kineto_skip_text(kineto);
 }
 
 /* From behind '{' (or before a later key) to behind '}'. */
@@ -262,12 +263,12 @@ static lk_status read_members(lk_kineto *kineto, int depth) {
 	while (!kineto->cut) {
 		char key[LOOKAHEAD - 8];
 		int c;
-		LK_TRY(peek(kineto, &c));
+		LK_TRY(kineto_peek(kineto, &c));
 		if (c == '"') {
-			LK_TRY(read_key(kineto, key, sizeof key));
-			LK_TRY(peek(kineto, &c));
+			LK_TRY(kineto_read_key(kineto, key, sizeof key));
+			LK_TRY(kineto_peek(kineto, &c));
 			if (c == ':') kineto->window.at++;
-			LK_TRY(read_member(kineto, key, depth));
+			LK_TRY(kineto_read_member(kineto, key, depth));
 		} else if (c == ',') kineto->window.at++;
 		else if (c == '}') {
 			if (comma) lk_kineto_odd(kineto, LK_ODD_COMMA, kineto->window.at);
@@ -285,7 +286,7 @@ static lk_status read_members(lk_kineto *kineto, int depth) {
 /* Whether anything but white space is left. */
 static lk_status read_end(lk_kineto *kineto) {
 	int c;
-	LK_TRY(peek(kineto, &c));
+	LK_TRY(kineto_peek(kineto, &c));
 	kineto->cut = false;
 	if (c >= 0) lk_kineto_odd(kineto, LK_ODD_BEHIND, kineto->window.at);
 	return LK_OK;
@@ -300,18 +301,18 @@ static lk_status no_trace(lk_kineto *kineto, const char *what) {
 	               "give what export_chrome_trace of torch.profiler wrote, plain, gzip or zstd");
 }
 
-static lk_status read_document(lk_kineto *kineto) {
+static lk_status kineto_read_document(lk_kineto *kineto) {
 	lk_window *window = &kineto->window;
 	bool there;
 	int c;
-	LK_TRY(more(kineto, &there));
+	LK_TRY(kineto_more(kineto, &there));
 	if (window->end - window->at >= 3 && memcmp(window->at, "\xef\xbb\xbf", 3) == 0)
 		window->at += 3;
-	LK_TRY(peek(kineto, &c));
+	LK_TRY(kineto_peek(kineto, &c));
 	if (c < 0) return window->broken != LK_OK ? LK_OK : no_trace(kineto, "the file is empty");
 	if (c != '{' && c != '[') return no_trace(kineto, "it begins neither with { nor with [");
 	window->at++;
-	LK_TRY(c == '[' ? read_list(kineto, 0) : read_members(kineto, 0));
+	LK_TRY(c == '[' ? kineto_read_list(kineto, 0) : read_members(kineto, 0));
 	if (!kineto->cut && (kineto->found || !kineto->odd[LK_ODD_DAMAGED].count))
 		LK_TRY(read_end(kineto));
 	if (kineto->found) return LK_OK;
@@ -351,7 +352,7 @@ static void warn_of_end(lk_kineto *kineto) {
 		                kineto->c->count);
 }
 
-static void warn(lk_kineto *kineto) {
+static void kineto_warn(lk_kineto *kineto) {
 	warn_of_end(kineto);
 	for (int i = 0; i < LK_ODD_COUNT; i++) {
 		unsigned long long count = kineto->odd[i].count, line = kineto->odd[i].line;
@@ -374,15 +375,15 @@ static lk_read_limits limits_of(const lk_read_limits *given) {
 	return l;
 }
 
-static lk_status read_all(lk_kineto *kineto) {
-	LK_TRY(read_document(kineto));
+static lk_status kineto_read_all(lk_kineto *kineto) {
+	LK_TRY(kineto_read_document(kineto));
 	/* Nothing came of a stream that broke: its own error says it best. */
 	if (kineto->window.broken != LK_OK && !kineto->c->count) {
 		if (kineto->err) *kineto->err = kineto->window.cause;
 		return kineto->window.broken;
 	}
 	LK_TRY(lk_kineto_finish(kineto));
-	warn(kineto);
+	kineto_warn(kineto);
 	return LK_OK;
 }
 
@@ -395,8 +396,9 @@ lk_status lk_kineto_read(lk_stream *in, const lk_read_limits *limits, lk_capture
 	kineto->err = err;
 	kineto->free_call = LK_NONE;
 	lk_keys_open(&kineto->keys);
-	lk_status status =
-		lk_window_open(&kineto->window, in, kineto->limits.bytes) ? read_all(kineto) : lk_oom(err);
+	lk_status status = lk_window_open(&kineto->window, in, kineto->limits.bytes)
+	                       ? kineto_read_all(kineto)
+	                       : lk_oom(err);
 	capture->bytes_read = kineto->window.read;
 	lk_window_close(&kineto->window);
 	lk_lane_map_free(&kineto->open_on);

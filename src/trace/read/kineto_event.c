@@ -96,31 +96,31 @@ static const struct key categories[] = {
 /* ---- keys by hash ---- */
 
 /* The first 8 bytes of a text. So many must be readable, which the window's pad sees to. */
-static inline uint64_t word_of(const char *text, size_t length) {
+static inline uint64_t event_word_of(const char *text, size_t length) {
 	uint64_t word;
 	memcpy(&word, text, sizeof word);
 	return length < 8 ? word & ((UINT64_C(1) << 8 * length) - 1) : word;
 }
 
-static inline size_t hash_of(uint64_t word, size_t length) {
+static inline size_t event_hash_of(uint64_t word, size_t length) {
 	return (word ^ length * UINT64_C(0x9e3779b97f4a7c15)) * UINT64_C(0xd6e8feb86659fd93) >> 40;
 }
 
-static void put(lk_key_slot *slots, size_t mask, const struct key *keys, size_t count) {
+static void event_put(lk_key_slot *slots, size_t mask, const struct key *keys, size_t count) {
 	for (size_t i = 0; i < count; i++) {
 		char text[64] = "";
 		memcpy(text, keys[i].name, keys[i].length);
-		uint64_t word = word_of(text, keys[i].length);
-		size_t at = hash_of(word, keys[i].length) & mask;
+		uint64_t word = event_word_of(text, keys[i].length);
+		size_t at = event_hash_of(word, keys[i].length) & mask;
 		while (slots[at].number) at = (at + 1) & mask;
 		slots[at] = (lk_key_slot){word, keys[i].length, (uint8_t)(i + 1)};
 	}
 }
 
-static inline int find(const lk_key_slot *slots, size_t mask, const struct key *keys,
-                       const char *text, size_t length) {
-	uint64_t word = word_of(text, length);
-	for (size_t at = hash_of(word, length) & mask; slots[at].number; at = (at + 1) & mask) {
+static inline int event_find(const lk_key_slot *slots, size_t mask, const struct key *keys,
+                             const char *text, size_t length) {
+	uint64_t word = event_word_of(text, length);
+	for (size_t at = event_hash_of(word, length) & mask; slots[at].number; at = (at + 1) & mask) {
 		if (slots[at].word != word || slots[at].length != length) continue;
 		int i = slots[at].number - 1;
 		if (length <= 8 || memcmp(keys[i].name + 8, text + 8, length - 8) == 0) return i;
@@ -133,30 +133,30 @@ static __attribute__((noinline)) int find_escaped(const lk_key_slot *slots, size
                                                   const struct key *keys, lk_slice text) {
 	char plain[64] = "";
 	size_t length = lk_slice_text(text, plain, sizeof plain - 8);
-	return find(slots, mask, keys, plain, length);
+	return event_find(slots, mask, keys, plain, length);
 }
 
-static inline int find_slice(const lk_key_slot *slots, size_t mask, const struct key *keys,
-                             lk_slice text) {
-	return text.plain ? find(slots, mask, keys, text.at, text.length)
+static inline int event_find_slice(const lk_key_slot *slots, size_t mask, const struct key *keys,
+                                   lk_slice text) {
+	return text.plain ? event_find(slots, mask, keys, text.at, text.length)
 	                  : find_escaped(slots, mask, keys, text);
 }
 
 #define COUNT(array)            (sizeof(array) / sizeof *(array))
-#define FIND(slots, keys, text) find_slice(slots, COUNT(slots) - 1, keys, text)
+#define FIND(slots, keys, text) event_find_slice(slots, COUNT(slots) - 1, keys, text)
 
 void lk_keys_open(lk_keys *keys) {
 	memset(keys, 0, sizeof *keys);
-	put(keys->event, COUNT(keys->event) - 1, event_keys, COUNT(event_keys));
-	put(keys->args, COUNT(keys->args) - 1, argument_keys, COUNT(argument_keys));
-	put(keys->category, COUNT(keys->category) - 1, categories, COUNT(categories));
+	event_put(keys->event, COUNT(keys->event) - 1, event_keys, COUNT(event_keys));
+	event_put(keys->args, COUNT(keys->args) - 1, argument_keys, COUNT(argument_keys));
+	event_put(keys->category, COUNT(keys->category) - 1, categories, COUNT(categories));
 }
 
 bool lk_keys_event(const lk_keys *keys, const char *text, size_t length) {
 	return FIND(keys->event, event_keys, ((lk_slice){text, (uint32_t)length, true})) >= 0;
 }
 
-static uint8_t kind_of(const lk_keys *keys, lk_slice category) {
+static uint8_t event_kind_of(const lk_keys *keys, lk_slice category) {
 	int i = FIND(keys->category, categories, category);
 	if (i < 0) {
 		char small[40] = "";
@@ -176,26 +176,26 @@ struct cursor {
 	lk_event_state state; /* why a function returned false */
 };
 
-static bool stop(struct cursor *cursor, lk_event_state state) {
+static bool event_stop(struct cursor *cursor, lk_event_state state) {
 	cursor->state = state;
 	return false;
 }
 
-static bool wrong(struct cursor *cursor) {
-	return stop(cursor, cursor->p >= cursor->end ? LK_EVENT_SHORT : LK_EVENT_DAMAGED);
+static bool event_wrong(struct cursor *cursor) {
+	return event_stop(cursor, cursor->p >= cursor->end ? LK_EVENT_SHORT : LK_EVENT_DAMAGED);
 }
 
-static inline void skip_space(struct cursor *cursor) {
+static inline void event_skip_space(struct cursor *cursor) {
 	while ((unsigned char)*cursor->p <= ' ' && cursor->p < cursor->end) cursor->p++;
 }
 
 /* The text whose opening quote is at the cursor. */
-static inline bool read_text(struct cursor *cursor, lk_slice *out) {
+static inline bool event_read_text(struct cursor *cursor, lk_slice *out) {
 	const char *first = cursor->p + 1, *p = first;
 	bool plain = true;
 	for (;; plain = false) {
 		p = lk_text_stop(p);
-		if (p >= cursor->end) return stop(cursor, LK_EVENT_SHORT);
+		if (p >= cursor->end) return event_stop(cursor, LK_EVENT_SHORT);
 		if (*p == '"') break;
 		if (*p == '\\') p++;
 		else cursor->f->controls = true;
@@ -232,29 +232,30 @@ static inline bool read_bare(struct cursor *cursor, lk_slice *out) {
 	const char *first = cursor->p;
 	cursor->p = bare_stop(first);
 	*out = (lk_slice){first, (uint32_t)(cursor->p - first), true};
-	if (cursor->p >= cursor->end) return stop(cursor, LK_EVENT_SHORT);
-	return cursor->p > first || stop(cursor, LK_EVENT_DAMAGED);
+	if (cursor->p >= cursor->end) return event_stop(cursor, LK_EVENT_SHORT);
+	return cursor->p > first || event_stop(cursor, LK_EVENT_DAMAGED);
 }
 
-static bool read_list(struct cursor *cursor, lk_slice *out) {
+static bool event_read_list(struct cursor *cursor, lk_slice *out) {
 	lk_skip skip = {0};
 	const char *first = cursor->p;
 	lk_skip_state state = lk_skip_on(&skip, &cursor->p, cursor->end);
 	if (state != LK_SKIP_DONE)
-		return stop(cursor, state == LK_SKIP_DEEP ? LK_EVENT_DEEP : LK_EVENT_SHORT);
+		return event_stop(cursor, state == LK_SKIP_DEEP ? LK_EVENT_DEEP : LK_EVENT_SHORT);
 	*out = (lk_slice){first, (uint32_t)(cursor->p - first), true};
 	return true;
 }
 
-static inline bool read_value(struct cursor *cursor, lk_slice *out) {
-	if (*cursor->p == '"') return read_text(cursor, out);
-	return *cursor->p == '{' || *cursor->p == '[' ? read_list(cursor, out) : read_bare(cursor, out);
+static inline bool event_read_value(struct cursor *cursor, lk_slice *out) {
+	if (*cursor->p == '"') return event_read_text(cursor, out);
+	return *cursor->p == '{' || *cursor->p == '[' ? event_read_list(cursor, out)
+	                                              : read_bare(cursor, out);
 }
 
 /* A number, also in quotes; what is none leaves the field alone. */
-static bool read_number(struct cursor *cursor, lk_slice *out) {
+static bool event_read_number(struct cursor *cursor, lk_slice *out) {
 	bool list = *cursor->p == '{' || *cursor->p == '[';
-	if (!read_value(cursor, out)) return false;
+	if (!event_read_value(cursor, out)) return false;
 	if (list) out->length = 0;
 	char first = out->length ? *out->at : 'n';
 	if (first == 'N' || first == 'I' || (first == '-' && out->length > 1 && out->at[1] == 'I'))
@@ -277,7 +278,7 @@ static inline bool number_ends(const struct cursor *cursor, const char *p) {
 
 static bool read_whole_slowly(struct cursor *cursor, int64_t *out) {
 	lk_slice slice;
-	if (!read_number(cursor, &slice)) return false;
+	if (!event_read_number(cursor, &slice)) return false;
 	int64_t value = lk_slice_whole(slice);
 	if (value != LK_UNSAID) *out = value;
 	return true;
@@ -285,7 +286,7 @@ static bool read_whole_slowly(struct cursor *cursor, int64_t *out) {
 
 /* Plain digits, as nearly all numbers are, are read where they stand; all else goes the slow way.
  */
-static inline bool read_whole(struct cursor *cursor, int64_t *out) {
+static inline bool event_read_whole(struct cursor *cursor, int64_t *out) {
 	const char *first = cursor->p + (*cursor->p == '-');
 	int64_t value = 0;
 	const char *p = read_digits(first, &value);
@@ -298,7 +299,7 @@ static inline bool read_whole(struct cursor *cursor, int64_t *out) {
 
 static bool read_time_slowly(struct cursor *cursor, int64_t *out) {
 	lk_slice slice;
-	if (!read_number(cursor, &slice)) return false;
+	if (!event_read_number(cursor, &slice)) return false;
 	if (slice.length &&
 	    (unsigned char)(slice.at[slice.at[0] == '-' && slice.length > 1] - '0') < 10)
 		*out = lk_slice_nanoseconds(slice);
@@ -326,8 +327,8 @@ static inline bool read_time(struct cursor *cursor, int64_t *out) {
 
 /* A process or thread: a number, or a text, whose slice follows the number in the fields. */
 static bool read_place(struct cursor *cursor, int64_t *out, lk_slice *text) {
-	if (*cursor->p != '"') return read_whole(cursor, out);
-	return read_text(cursor, text);
+	if (*cursor->p != '"') return event_read_whole(cursor, out);
+	return event_read_text(cursor, text);
 }
 
 static int64_t product_of(int64_t x, int64_t y, int64_t z) {
@@ -338,7 +339,7 @@ static int64_t product_of(int64_t x, int64_t y, int64_t z) {
 static bool read_three_slowly(struct cursor *cursor, int64_t *out) {
 	lk_slice list;
 	bool is_list = *cursor->p == '[';
-	if (!read_value(cursor, &list)) return false;
+	if (!event_read_value(cursor, &list)) return false;
 	if (!is_list) return true;
 	const char *p = list.at + 1, *end = list.at + list.length;
 	int64_t n[3];
@@ -374,7 +375,7 @@ static bool read_three(struct cursor *cursor, int64_t *out) {
 static bool read_phase(struct cursor *cursor, char *out) {
 	lk_slice slice;
 	char plain[4];
-	if (!read_value(cursor, &slice)) return false;
+	if (!event_read_value(cursor, &slice)) return false;
 	*out = slice.length == 1 ? *slice.at : '?';
 	if (!slice.plain && lk_slice_text(slice, plain, sizeof plain) == 1) *out = plain[0];
 	return true;
@@ -389,25 +390,27 @@ static bool useless(const lk_kineto_fields *fields) {
 
 static bool read_arguments(struct cursor *cursor);
 
-static bool read_member(struct cursor *cursor, const struct key *key) {
+static bool event_read_member(struct cursor *cursor, const struct key *key) {
 	lk_slice slice;
 	void *where = (char *)cursor->f + key->where;
 	switch ((how)key->how) {
 	case PHASE: return read_phase(cursor, where);
 	case CATEGORY:
-		if (!read_value(cursor, &slice)) return false;
-		if (cursor->f->kind == LK_KINETO_UNKNOWN) cursor->f->kind = kind_of(cursor->keys, slice);
+		if (!event_read_value(cursor, &slice)) return false;
+		if (cursor->f->kind == LK_KINETO_UNKNOWN)
+			cursor->f->kind = event_kind_of(cursor->keys, slice);
 		return true;
 	case TEXT:
-	case VALUE: return read_value(cursor, where);
+	case VALUE: return event_read_value(cursor, where);
 	case TIME: return read_time(cursor, where);
-	case WHOLE: return read_whole(cursor, where);
+	case WHOLE: return event_read_whole(cursor, where);
 	case PLACE:
 		return read_place(cursor, where,
 		                  where == &cursor->f->thread ? &cursor->f->thread_text
 		                                              : &cursor->f->process_text);
 	case THREE: return read_three(cursor, where);
-	case ARGUMENTS: return *cursor->p == '{' ? read_arguments(cursor) : read_value(cursor, &slice);
+	case ARGUMENTS:
+		return *cursor->p == '{' ? read_arguments(cursor) : event_read_value(cursor, &slice);
 	case NESTED: break;
 	}
 	return true;
@@ -415,21 +418,21 @@ static bool read_member(struct cursor *cursor, const struct key *key) {
 
 /* Moves to the next key and behind its colon. False with DONE: the object is over. */
 static inline bool next_key(struct cursor *cursor, bool first, lk_slice *out) {
-	skip_space(cursor);
+	event_skip_space(cursor);
 	if (!first) {
 		if (*cursor->p == ',') {
 			cursor->p++;
-			skip_space(cursor);
+			event_skip_space(cursor);
 			if (*cursor->p == '}') cursor->f->comma = true;
-		} else if (*cursor->p != '}') return wrong(cursor);
+		} else if (*cursor->p != '}') return event_wrong(cursor);
 	}
-	if (*cursor->p == '}') return cursor->p++, stop(cursor, LK_EVENT_DONE);
-	if (*cursor->p != '"') return wrong(cursor);
-	if (!read_text(cursor, out)) return false;
-	skip_space(cursor);
-	if (*cursor->p != ':') return wrong(cursor);
+	if (*cursor->p == '}') return cursor->p++, event_stop(cursor, LK_EVENT_DONE);
+	if (*cursor->p != '"') return event_wrong(cursor);
+	if (!event_read_text(cursor, out)) return false;
+	event_skip_space(cursor);
+	if (*cursor->p != ':') return event_wrong(cursor);
 	cursor->p++;
-	skip_space(cursor);
+	event_skip_space(cursor);
 	return true;
 }
 
@@ -444,7 +447,8 @@ static bool read_arguments(struct cursor *cursor) {
 	for (bool first = true; next_key(cursor, first, &name); first = false) {
 		int i = FIND(cursor->keys->args, argument_keys, name);
 		if (i >= 0) note_seen(cursor, &cursor->f->seen_args, i);
-		if (!(i < 0 ? read_value(cursor, &unneeded) : read_member(cursor, &argument_keys[i])))
+		if (!(i < 0 ? event_read_value(cursor, &unneeded)
+		            : event_read_member(cursor, &argument_keys[i])))
 			return false;
 	}
 	return cursor->state == LK_EVENT_DONE;
@@ -474,7 +478,8 @@ lk_event_state lk_kineto_event(lk_kineto_fields *fields, const lk_keys *keys, co
 		int i = FIND(keys->event, event_keys, name);
 		if (i >= 0) note_seen(&c, &fields->seen, i);
 		if (i >= 0 && event_keys[i].how == NESTED) return *at = before, LK_EVENT_NESTED;
-		if (!(i < 0 ? read_value(&c, &unneeded) : read_member(&c, &event_keys[i]))) break;
+		if (!(i < 0 ? event_read_value(&c, &unneeded) : event_read_member(&c, &event_keys[i])))
+			break;
 		if (i >= 0 && event_keys[i].how <= CATEGORY && useless(fields))
 			return *at = c.p, *depth = 1, LK_EVENT_USELESS;
 	}

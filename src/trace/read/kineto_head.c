@@ -15,7 +15,7 @@ const char *lk_head_wants(const char *key, size_t length) {
 	return NULL;
 }
 
-static double number_of(const lk_value *value, double otherwise) {
+static double head_number_of(const lk_value *value, double otherwise) {
 	if (value && value->kind == LK_JSON_NUMBER) return value->number;
 	if (!value || value->kind != LK_JSON_STRING) return otherwise;
 	const char *end;
@@ -24,7 +24,7 @@ static double number_of(const lk_value *value, double otherwise) {
 }
 
 static int32_t small_of(const lk_value *value, int32_t otherwise) {
-	double number = number_of(value, -1);
+	double number = head_number_of(value, -1);
 	return number >= 0 && number < 1 << 30 ? (int32_t)number : otherwise;
 }
 
@@ -36,12 +36,12 @@ static lk_status intern_value(lk_kineto *kineto, const lk_value *value, uint32_t
 	return *out == LK_NONE ? lk_oom(kineto->err) : LK_OK;
 }
 
-static lk_status read_devices(lk_kineto *kineto, const lk_value *list) {
+static lk_status head_read_devices(lk_kineto *kineto, const lk_value *list) {
 	for (size_t i = 0;
 	     list->kind == LK_JSON_ARRAY && i < list->count && kineto->devices.count < LK_HEAD_DEVICES;
 	     i++) {
 		const lk_value *value = &list->items[i];
-		double bytes = number_of(lk_json_get(value, "totalGlobalMem"), 0);
+		double bytes = head_number_of(lk_json_get(value, "totalGlobalMem"), 0);
 		lk_head_device d = {.id = small_of(lk_json_get(value, "id"), (int32_t)i),
 		                    .sms = small_of(lk_json_get(value, "numSms"), 0),
 		                    .bytes = bytes > 0 ? bytes : 0};
@@ -74,7 +74,7 @@ static lk_status intern_ranks(lk_kineto *kineto, lk_arena *arena, const lk_value
 	return *out == LK_NONE ? lk_oom(kineto->err) : LK_OK;
 }
 
-static lk_status read_groups(lk_kineto *kineto, lk_arena *arena, const lk_value *list) {
+static lk_status head_read_groups(lk_kineto *kineto, lk_arena *arena, const lk_value *list) {
 	for (size_t i = 0; list && list->kind == LK_JSON_ARRAY && i < list->count; i++) {
 		const lk_value *value = &list->items[i], *ranks = lk_json_get(value, "ranks");
 		lk_capture_group g = {.size = small_of(lk_json_get(value, "pg_size"), 0)};
@@ -94,12 +94,12 @@ static lk_status read_distributed(lk_kineto *kineto, lk_arena *arena, const lk_v
 	kineto->c->rank = small_of(lk_json_get(info, "rank"), -1);
 	kineto->c->world = small_of(lk_json_get(info, "world_size"), 0);
 	LK_TRY(intern_value(kineto, lk_json_get(info, "backend"), &kineto->c->backend));
-	return read_groups(kineto, arena, lk_json_get(info, "pg_config"));
+	return head_read_groups(kineto, arena, lk_json_get(info, "pg_config"));
 }
 
-static lk_status read_value(lk_kineto *kineto, lk_arena *arena, const char *key,
-                            const lk_value *value) {
-	if (*key == 'd' && key[1] == 'e') return read_devices(kineto, value);
+static lk_status head_read_value(lk_kineto *kineto, lk_arena *arena, const char *key,
+                                 const lk_value *value) {
+	if (*key == 'd' && key[1] == 'e') return head_read_devices(kineto, value);
 	if (*key == 'd') return read_distributed(kineto, arena, value);
 	/* nanoseconds, beyond the exact integers of a double */
 	if (value->kind != LK_JSON_NUMBER && value->kind != LK_JSON_STRING) return LK_OK;
@@ -118,7 +118,7 @@ lk_status lk_head_read(lk_kineto *kineto, const char *key, const char *text, siz
 	lk_status status = lk_stream_memory(text, length, key, &in, &error);
 	if (status == LK_OK) {
 		status = lk_json_document(&arena, in, &value, &error);
-		if (status == LK_OK) status = read_value(kineto, &arena, key, value);
+		if (status == LK_OK) status = head_read_value(kineto, &arena, key, value);
 		else if (status == LK_ERR_INPUT) lk_kineto_odd(kineto, LK_ODD_HEAD, text), status = LK_OK;
 		lk_stream_close(in);
 	}

@@ -15,13 +15,13 @@ uint32_t lk_kineto_intern(lk_kineto *kineto, lk_slice text) {
 	return lk_intern_bytes(kineto->c->names, kineto->scratch, length);
 }
 
-static lk_status intern(lk_kineto *kineto, lk_slice text, uint32_t *out) {
+static lk_status keep_intern(lk_kineto *kineto, lk_slice text, uint32_t *out) {
 	*out = text.at ? lk_kineto_intern(kineto, text) : 0;
 	return *out == LK_NONE ? lk_oom(kineto->err) : LK_OK;
 }
 
 /* The start of a text, for words that are compared and not kept. */
-static const char *words(lk_slice text, char *out, size_t size) {
+static const char *keep_words(lk_slice text, char *out, size_t size) {
 	out[0] = '\0';
 	if (text.at) lk_slice_text(text, out, size);
 	return out;
@@ -38,7 +38,7 @@ static lk_status intern_list(lk_kineto *kineto, lk_slice list, uint32_t *out) {
 }
 
 /* "stream 7" is stream 7. Texts without digits at the end get numbers of their own, below -1. */
-static lk_status place_of(lk_kineto *kineto, lk_slice text, int64_t *out) {
+static lk_status keep_place_of(lk_kineto *kineto, lk_slice text, int64_t *out) {
 	if (!text.at) return LK_OK;
 	const char *end = text.at + text.length, *digits = end;
 	while (digits > text.at && end - digits < 18 && digits[-1] >= '0' && digits[-1] <= '9')
@@ -48,7 +48,7 @@ static lk_status place_of(lk_kineto *kineto, lk_slice text, int64_t *out) {
 		return LK_OK;
 	}
 	uint32_t name;
-	LK_TRY(intern(kineto, text, &name));
+	LK_TRY(keep_intern(kineto, text, &name));
 	*out = -2 - (int64_t)name;
 	return LK_OK;
 }
@@ -58,12 +58,12 @@ static uint32_t id_of(int64_t number) {
 }
 
 /* Kineto writes "no stream" as -1, also without its sign. */
-static int64_t stream_of(int64_t number) {
+static int64_t keep_stream_of(int64_t number) {
 	return number > INT32_MAX ? -1 : number;
 }
 
-static lk_status lane_of(lk_kineto *kineto, bool stream, int64_t process, int64_t thread,
-                         uint32_t *out) {
+static lk_status keep_lane_of(lk_kineto *kineto, bool stream, int64_t process, int64_t thread,
+                              uint32_t *out) {
 	*out = lk_capture_lane(kineto->c, stream, process, thread);
 	if (*out != LK_NONE) return LK_OK;
 	if (kineto->c->lanes.count < LK_MOST_LANES) return lk_oom(kineto->err);
@@ -88,7 +88,7 @@ static lk_status intern_result(lk_kineto *kineto, lk_event *event) {
 }
 
 /* The columns of r->f but for the duration. */
-static lk_status build(lk_kineto *kineto, lk_event *event) {
+static lk_status keep_build(lk_kineto *kineto, lk_event *event) {
 	lk_kineto_fields *fields = &kineto->f;
 	bool device = lk_event_on_device(fields->kind);
 	*event = (lk_event){.kind = (lk_event_kind)fields->kind,
@@ -97,13 +97,13 @@ static lk_status build(lk_kineto *kineto, lk_event *event) {
 	                    .external = id_of(fields->external),
 	                    .record = id_of(fields->record),
 	                    .value = fields->sequence};
-	LK_TRY(intern(kineto, fields->name, &event->name));
+	LK_TRY(keep_intern(kineto, fields->name, &event->name));
 	if (device || fields->kind == LK_EVENT_SYNC) {
 		event->value = fields->bytes;
-		LK_TRY(lane_of(kineto, true, fields->device >= 0 ? fields->device : fields->process,
-		               fields->stream >= 0 ? fields->stream : stream_of(fields->thread),
-		               &event->lane));
-	} else LK_TRY(lane_of(kineto, false, fields->process, fields->thread, &event->lane));
+		LK_TRY(keep_lane_of(kineto, true, fields->device >= 0 ? fields->device : fields->process,
+		                    fields->stream >= 0 ? fields->stream : keep_stream_of(fields->thread),
+		                    &event->lane));
+	} else LK_TRY(keep_lane_of(kineto, false, fields->process, fields->thread, &event->lane));
 	if (fields->kind == LK_EVENT_KERNEL)
 		event->shape = (uint32_t)fields->grid, event->types = (uint32_t)fields->block;
 	/* Sizes of communication are in the arguments of annotations, which are few. */
@@ -120,33 +120,34 @@ static int32_t small(int64_t number, int32_t otherwise) {
 	return number >= 0 && number < 1 << 30 ? (int32_t)number : otherwise;
 }
 
-static lk_status add_comm(lk_kineto *kineto, uint32_t event) {
+static lk_status keep_add_comm(lk_kineto *kineto, uint32_t event) {
 	const lk_kineto_fields *fields = &kineto->f;
 	char text[64];
-	lk_comm_note n = {.event = event,
-	                  .kind = (uint8_t)lk_comm_kind(words(fields->collective, text, sizeof text)),
-	                  .element_bytes =
-	                      (uint8_t)lk_comm_element_bytes(words(fields->dtype, text, sizeof text)),
-	                  .group_size = small(fields->group_size, 0),
-	                  .in_elements = fields->in_elements,
-	                  .out_elements = fields->out_elements};
+	lk_comm_note n = {
+		.event = event,
+		.kind = (uint8_t)lk_comm_kind(keep_words(fields->collective, text, sizeof text)),
+		.element_bytes =
+			(uint8_t)lk_comm_element_bytes(keep_words(fields->dtype, text, sizeof text)),
+		.group_size = small(fields->group_size, 0),
+		.in_elements = fields->in_elements,
+		.out_elements = fields->out_elements};
 	n.peer = small(n.kind == LK_OP_SEND   ? fields->target
 	               : n.kind == LK_OP_RECV ? fields->source
 	                                      : -1,
 	               -1);
-	LK_TRY(intern(kineto, fields->dtype, &n.dtype));
-	LK_TRY(intern(kineto, fields->group, &n.group));
-	LK_TRY(intern(kineto, fields->group_text, &n.group_text));
-	LK_TRY(intern(kineto, fields->ranks, &n.ranks));
+	LK_TRY(keep_intern(kineto, fields->dtype, &n.dtype));
+	LK_TRY(keep_intern(kineto, fields->group, &n.group));
+	LK_TRY(keep_intern(kineto, fields->group_text, &n.group_text));
+	LK_TRY(keep_intern(kineto, fields->ranks, &n.ranks));
 	if (!lk_push(&kineto->c->comms)) return lk_oom(kineto->err);
 	*lk_last(&kineto->c->comms) = n;
 	return LK_OK;
 }
 
-static lk_status add_sync(lk_kineto *kineto, uint32_t event) {
+static lk_status keep_add_sync(lk_kineto *kineto, uint32_t event) {
 	const lk_kineto_fields *fields = &kineto->f;
 	char text[64];
-	const char *kind = words(fields->sync_kind, text, sizeof text);
+	const char *kind = keep_words(fields->sync_kind, text, sizeof text);
 	int64_t device = fields->device >= 0             ? fields->device
 	                 : fields->kind == LK_EVENT_SYNC ? fields->process
 	                                                 : 0;
@@ -158,14 +159,15 @@ static lk_status add_sync(lk_kineto *kineto, uint32_t event) {
 	if (strstr(kind, "Wait")) n.kind = LK_SYNC_STREAM_WAITS;
 	else if (strncmp(kind, "Stream", 6) == 0) n.kind = LK_SYNC_STREAM;
 	else if (strstr(kind, "Context") || strstr(kind, "Device")) n.kind = LK_SYNC_DEVICE;
-	if (fields->stream >= 0) LK_TRY(lane_of(kineto, true, device, fields->stream, &n.stream));
-	if (fields->wait_stream >= 0) LK_TRY(lane_of(kineto, true, device, fields->wait_stream, &n.on));
+	if (fields->stream >= 0) LK_TRY(keep_lane_of(kineto, true, device, fields->stream, &n.stream));
+	if (fields->wait_stream >= 0)
+		LK_TRY(keep_lane_of(kineto, true, device, fields->wait_stream, &n.on));
 	if (!lk_push(&kineto->c->syncs)) return lk_oom(kineto->err);
 	*lk_last(&kineto->c->syncs) = n;
 	return LK_OK;
 }
 
-static lk_status too_many(lk_kineto *kineto, const char *what, uint64_t limit) {
+static lk_status keep_too_many(lk_kineto *kineto, const char *what, uint64_t limit) {
 	lk_fail(kineto->err, LK_ERR_INPUT, kineto->c->path, "more than %llu %s",
 	        (unsigned long long)limit, what);
 	return lk_hint(kineto->err, "profile fewer steps, or without Python stacks and memory events");
@@ -176,13 +178,13 @@ enum {
 	BYTES_OF_A_NAME = 64
 };
 
-static lk_status add(lk_kineto *kineto, const lk_event *e, uint32_t *event) {
+static lk_status keep_add(lk_kineto *kineto, const lk_event *e, uint32_t *event) {
 	lk_capture *capture = kineto->c;
 	if (capture->count + kineto->open_count >= kineto->limits.events)
-		return too_many(kineto, "events", kineto->limits.events);
+		return keep_too_many(kineto, "events", kineto->limits.events);
 	if (lk_intern_count(capture->names) > kineto->limits.names ||
 	    lk_intern_bytes_used(capture->names) / BYTES_OF_A_NAME > kineto->limits.names)
-		return too_many(kineto, "different names", kineto->limits.names);
+		return keep_too_many(kineto, "different names", kineto->limits.names);
 	*event = lk_capture_add(capture, e);
 	return *event == LK_NONE ? lk_oom(kineto->err) : LK_OK;
 }
@@ -193,9 +195,9 @@ static lk_status begin_call(lk_kineto *kineto, const char *at) {
 	lk_open_call call = {.kept = kineto->f.kind < LK_EVENT_KINDS};
 	call.event.start_ns = kineto->f.start_ns;
 	if (kineto->f.start_ns == LK_UNSAID) return lk_kineto_odd(kineto, LK_ODD_NO_TIME, at), LK_OK;
-	if (call.kept) LK_TRY(build(kineto, &call.event));
+	if (call.kept) LK_TRY(keep_build(kineto, &call.event));
 	if (kineto->c->count + kineto->open_count++ >= kineto->limits.events)
-		return too_many(kineto, "events", kineto->limits.events);
+		return keep_too_many(kineto, "events", kineto->limits.events);
 	uint32_t *top =
 		lk_lane_map_at(&kineto->open_on, (lk_lane_key){kineto->f.process, kineto->f.thread, false});
 	if (!top) return lk_oom(kineto->err);
@@ -223,7 +225,7 @@ static lk_status end_call(lk_kineto *kineto, const char *at) {
 	kineto->open_count--;
 	if (!call.kept) return kineto->c->dropped++, LK_OK;
 	call.event.dur_ns = kineto->f.start_ns - call.event.start_ns;
-	return add(kineto, &call.event, &event);
+	return keep_add(kineto, &call.event, &event);
 }
 
 /* ---- metadata ---- */
@@ -238,9 +240,9 @@ static lk_status keep_label(lk_kineto *kineto) {
 	lk_lane_label label = {.process = fields->process, .thread = fields->thread};
 	kineto->c->dropped++;
 	if (!fields->label.at || kineto->labels.count >= MOST_LABELS ||
-	    strcmp(words(fields->name, text, sizeof text), "thread_name") != 0)
+	    strcmp(keep_words(fields->name, text, sizeof text), "thread_name") != 0)
 		return LK_OK;
-	LK_TRY(intern(kineto, fields->label, &label.name));
+	LK_TRY(keep_intern(kineto, fields->label, &label.name));
 	if (!lk_push(&kineto->labels)) return lk_oom(kineto->err);
 	*lk_last(&kineto->labels) = label;
 	return LK_OK;
@@ -264,22 +266,23 @@ static lk_status keep_whole(lk_kineto *kineto, const char *at) {
 	if (fields->dur_ns == LK_UNSAID)
 		return lk_kineto_odd(kineto, LK_ODD_NO_DURATION, at), kineto->c->dropped++, LK_OK;
 	if (fields->dur_ns < 0) lk_kineto_odd(kineto, LK_ODD_NEGATIVE, at), fields->dur_ns = 0;
-	LK_TRY(build(kineto, &e));
+	LK_TRY(keep_build(kineto, &e));
 	e.dur_ns = fields->dur_ns;
-	LK_TRY(add(kineto, &e, &event));
-	if (fields->collective.at) LK_TRY(add_comm(kineto, event));
+	LK_TRY(keep_add(kineto, &e, &event));
+	if (fields->collective.at) LK_TRY(keep_add_comm(kineto, event));
 	bool waits = fields->kind == LK_EVENT_RUNTIME &&
 	             (fields->sync_kind.at || fields->wait_stream >= 0 || fields->wait_record > 0);
-	return fields->kind == LK_EVENT_SYNC || waits ? add_sync(kineto, event) : LK_OK;
+	return fields->kind == LK_EVENT_SYNC || waits ? keep_add_sync(kineto, event) : LK_OK;
 }
 
 lk_status lk_kineto_keep(lk_kineto *kineto, const char *at) {
 	lk_kineto_fields *fields = &kineto->f;
 	if (fields->twice | fields->controls | fields->not_finite | fields->comma)
 		note_oddities(kineto, at);
-	if (fields->process_text.at) LK_TRY(place_of(kineto, fields->process_text, &fields->process));
-	if (fields->thread_text.at) LK_TRY(place_of(kineto, fields->thread_text, &fields->thread));
-	fields->stream = stream_of(fields->stream);
+	if (fields->process_text.at)
+		LK_TRY(keep_place_of(kineto, fields->process_text, &fields->process));
+	if (fields->thread_text.at) LK_TRY(keep_place_of(kineto, fields->thread_text, &fields->thread));
+	fields->stream = keep_stream_of(fields->stream);
 	if (fields->ph == 'M') return keep_label(kineto);
 	if (fields->ph == 'B') return begin_call(kineto, at);
 	if (fields->ph == 'E') return end_call(kineto, at);

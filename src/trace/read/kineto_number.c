@@ -5,7 +5,7 @@
 #include <math.h>
 #include "base/text.h"
 
-static bool is_digit(char c) {
+static bool number_is_digit(char c) {
 	return c >= '0' && c <= '9';
 }
 
@@ -28,13 +28,14 @@ int64_t lk_slice_whole(lk_slice slice) {
 	const char *p = slice.at, *end = p + slice.length;
 	bool negative = p < end && *p == '-';
 	p += negative;
-	if (p == end || !is_digit(*p)) return LK_UNSAID;
+	if (p == end || !number_is_digit(*p)) return LK_UNSAID;
 	const char *first = p;
 	uint64_t value = 0; /* 19 digits fit */
-	while (p < end && is_digit(*p) && p - first < 19) value = value * 10 + (uint64_t)(*p++ - '0');
-	bool more = p < end && (is_digit(*p) || *p == 'e' || *p == 'E');
+	while (p < end && number_is_digit(*p) && p - first < 19)
+		value = value * 10 + (uint64_t)(*p++ - '0');
+	bool more = p < end && (number_is_digit(*p) || *p == 'e' || *p == 'E');
 	if (p < end && *p == '.') {
-		while (++p < end && is_digit(*p)) {
+		while (++p < end && number_is_digit(*p)) {
 		}
 		more = p < end && (*p == 'e' || *p == 'E');
 	}
@@ -51,19 +52,19 @@ int64_t lk_slice_nanoseconds(lk_slice slice) {
 	p += negative;
 	const char *first = p;
 	int64_t ns = 0;
-	while (p < end && is_digit(*p) && p - first < 16) ns = ns * 10 + (*p++ - '0');
+	while (p < end && number_is_digit(*p) && p - first < 16) ns = ns * 10 + (*p++ - '0');
 	if (ns > LK_MOST_NS / 1000) return negative ? -LK_MOST_NS : LK_MOST_NS;
 	ns *= 1000;
 	if (p < end && *p == '.') {
 		int64_t unit = 100;
-		for (p++; p < end && is_digit(*p); p++, unit /= 10) {
+		for (p++; p < end && number_is_digit(*p); p++, unit /= 10) {
 			if (unit == 0) {
 				ns += *p >= '5';
 				break;
 			}
 			ns += (*p - '0') * unit;
 		}
-		while (p < end && is_digit(*p)) p++;
+		while (p < end && number_is_digit(*p)) p++;
 	}
 	if (p < end) return clamped(round(slowly(slice) * 1000), (double)LK_MOST_NS);
 	return negative ? -ns : ns;
@@ -71,31 +72,31 @@ int64_t lk_slice_nanoseconds(lk_slice slice) {
 
 /* ---- texts ---- */
 
-static int hex(const char *p, const char *end) {
+static int number_hex(const char *p, const char *end) {
 	int value = 0;
 	if (end - p < 4) return -1;
 	for (int i = 0; i < 4; i++) {
 		char c = (char)(p[i] | 0x20);
-		if (!is_digit(p[i]) && (c < 'a' || c > 'f')) return -1;
-		value = value * 16 + (is_digit(p[i]) ? p[i] - '0' : c - 'a' + 10);
+		if (!number_is_digit(p[i]) && (c < 'a' || c > 'f')) return -1;
+		value = value * 16 + (number_is_digit(p[i]) ? p[i] - '0' : c - 'a' + 10);
 	}
 	return value;
 }
 
 /* The code point of the escape \uXXXX whose digits begin at *at, with the second half of a pair. */
-static uint32_t code_point(const char **at, const char *end) {
-	int high = hex(*at, end);
+static uint32_t number_code_point(const char **at, const char *end) {
+	int high = number_hex(*at, end);
 	if (high < 0) return 0xfffd;
 	*at += 4;
 	if (high < 0xd800 || high > 0xdfff) return high ? (uint32_t)high : 0xfffd;
 	if (high > 0xdbff || end - *at < 6 || (*at)[0] != '\\' || (*at)[1] != 'u') return 0xfffd;
-	int low = hex(*at + 2, end);
+	int low = number_hex(*at + 2, end);
 	if (low < 0xdc00 || low > 0xdfff) return 0xfffd;
 	*at += 6;
 	return 0x10000 + ((uint32_t)(high - 0xd800) << 10) + (uint32_t)(low - 0xdc00);
 }
 
-static size_t put_utf8(uint32_t c, char out[4]) {
+static size_t number_put_utf8(uint32_t c, char out[4]) {
 	if (c < 0x80) return out[0] = (char)c, 1;
 	size_t more = c < 0x800 ? 1 : c < 0x10000 ? 2 : 3;
 	static const uint8_t lead[] = {0, 0xc0, 0xe0, 0xf0};
@@ -117,10 +118,10 @@ size_t lk_slice_text(lk_slice slice, char *out, size_t size) {
 		size_t n = 1;
 		if (bytes[0] == '\\' && p < end) {
 			bytes[0] = *p++;
-			if (bytes[0] == 'u') n = put_utf8(code_point(&p, end), bytes);
+			if (bytes[0] == 'u') n = number_put_utf8(number_code_point(&p, end), bytes);
 			else bytes[0] = escaped(bytes[0]);
 		}
-		if (n == 1 && bytes[0] == '\0') n = put_utf8(0xfffd, bytes);
+		if (n == 1 && bytes[0] == '\0') n = number_put_utf8(0xfffd, bytes);
 		if (used + n >= size) break;
 		memcpy(out + used, bytes, n);
 		used += n;

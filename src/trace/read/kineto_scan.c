@@ -61,7 +61,7 @@ uint64_t lk_window_line(const lk_window *window, const char *at) {
 	return window->lines + newlines(window->bytes, at) + 1;
 }
 
-static void slide(lk_window *window) {
+static void scan_slide(lk_window *window) {
 	size_t left = (size_t)(window->end - window->at);
 	window->lines += newlines(window->bytes, window->at);
 	memmove(window->bytes, window->at, left);
@@ -71,7 +71,7 @@ static void slide(lk_window *window) {
 
 lk_window_state lk_window_more(lk_window *window) {
 	if (window->ended) return LK_WINDOW_END;
-	slide(window);
+	scan_slide(window);
 	size_t there = (size_t)(window->end - window->bytes), got;
 	if (there == window->capacity) {
 		if (window->capacity >= LAST_WINDOW) return LK_WINDOW_FULL;
@@ -95,7 +95,7 @@ struct masks {
 };
 
 /* '{' and '[', and '}' and ']', differ in one bit. */
-static struct masks look(const char *p) {
+static struct masks scan_look(const char *p) {
 	struct masks m = {0};
 #ifdef __SSE2__
 	for (int i = 0; i < 4; i++) {
@@ -163,7 +163,7 @@ static int closing(lk_skip *skip, uint64_t open, uint64_t close) {
 lk_skip_state lk_skip_on(lk_skip *skip, const char **at, const char *end) {
 	const char *p = *at;
 	while (end - p >= 64) {
-		struct masks m = look(p);
+		struct masks m = scan_look(p);
 		if (m.slash | skip->escaped) {
 			*at = p;
 			lk_skip_state state = skip_slowly(skip, at, p + 64);

@@ -51,7 +51,7 @@ static int progress(void *context) {
 	return ++reader->steps > reader->most_steps;
 }
 
-static lk_status refused(const struct reader *reader) {
+static lk_status nsys_refused(const struct reader *reader) {
 	int code = sqlite3_errcode(reader->db);
 	if (code == SQLITE_NOMEM) return lk_oom(reader->err);
 	if (code == SQLITE_INTERRUPT) {
@@ -99,7 +99,7 @@ static void harden(struct reader *reader) {
  * are NULL. */
 typedef lk_status (*row_reader)(struct reader *r, sqlite3_stmt *row);
 
-static int64_t whole(sqlite3_stmt *row, int column, int64_t none) {
+static int64_t nsys_whole(sqlite3_stmt *row, int column, int64_t none) {
 	return sqlite3_column_type(row, column) == SQLITE_NULL ? none
 	                                                       : sqlite3_column_int64(row, column);
 }
@@ -111,13 +111,13 @@ static lk_status has_table(struct reader *reader, const char *table, bool *found
 	if (sqlite3_prepare_v2(reader->db,
 	                       "SELECT sql FROM sqlite_master WHERE type = 'table' AND name = ?", -1,
 	                       &row, NULL) != SQLITE_OK)
-		return refused(reader);
+		return nsys_refused(reader);
 	sqlite3_bind_text(row, 1, table, -1, SQLITE_STATIC);
 	int code = sqlite3_step(row);
 	const char *sql = code == SQLITE_ROW ? (const char *)sqlite3_column_text(row, 0) : NULL;
 	*found = sql && strncasecmp(sql, "CREATE TABLE", 12) == 0;
 	sqlite3_finalize(row);
-	return code == SQLITE_ROW || code == SQLITE_DONE ? LK_OK : refused(reader);
+	return code == SQLITE_ROW || code == SQLITE_DONE ? LK_OK : nsys_refused(reader);
 }
 
 /* SELECT of the columns that the table has; NULL when memory is out or the table cannot be read. */
@@ -139,8 +139,8 @@ static char *select_of(struct reader *reader, const char *table, const char *con
 	return sqlite3_str_finish(text);
 }
 
-static lk_status scan(struct reader *reader, const char *table, const char *const *columns,
-                      row_reader read) {
+static lk_status nsys_scan(struct reader *reader, const char *table, const char *const *columns,
+                           row_reader read) {
 	bool found;
 	LK_TRY(has_table(reader, table, &found));
 	if (!found) return LK_OK;
@@ -148,16 +148,16 @@ static lk_status scan(struct reader *reader, const char *table, const char *cons
 	char *sql = select_of(reader, table, columns);
 	int code = sql ? sqlite3_prepare_v2(reader->db, sql, -1, &row, NULL) : SQLITE_ERROR;
 	sqlite3_free(sql);
-	lk_status status = code == SQLITE_OK ? LK_OK : refused(reader);
+	lk_status status = code == SQLITE_OK ? LK_OK : nsys_refused(reader);
 	while (status == LK_OK && (code = sqlite3_step(row)) == SQLITE_ROW) status = read(reader, row);
-	if (status == LK_OK && code != SQLITE_DONE) status = refused(reader);
+	if (status == LK_OK && code != SQLITE_DONE) status = nsys_refused(reader);
 	sqlite3_finalize(row);
 	return status;
 }
 
 /* ---- texts ---- */
 
-static lk_status intern(struct reader *reader, const char *text, uint32_t *out) {
+static lk_status nsys_intern(struct reader *reader, const char *text, uint32_t *out) {
 	uint64_t most = reader->limits->names ? reader->limits->names : 16u << 20;
 	*out = lk_intern_id(reader->c->names, text ? text : "");
 	if (*out == UINT32_MAX) return lk_oom(reader->err);
@@ -175,17 +175,17 @@ static void drop_version(char *name) {
 		*at = '\0';
 }
 
-static lk_status read_text(struct reader *reader, sqlite3_stmt *row) {
+static lk_status nsys_read_text(struct reader *reader, sqlite3_stmt *row) {
 	const char *value = (const char *)sqlite3_column_text(row, 1);
 	char name[512];
 	lk_copy(name, sizeof name, value ? value : "");
 	drop_version(name);
 	if (!lk_push(&reader->texts)) return lk_oom(reader->err);
 	lk_last(&reader->texts)->id = sqlite3_column_int64(row, 0);
-	return intern(reader, name, &lk_last(&reader->texts)->name);
+	return nsys_intern(reader, name, &lk_last(&reader->texts)->name);
 }
 
-static int by_id(const void *a, const void *b) {
+static int nsys_by_id(const void *a, const void *b) {
 	const struct text_id *x = a, *y = b;
 	return x->id < y->id ? -1 : x->id > y->id;
 }
@@ -194,11 +194,11 @@ static int by_id(const void *a, const void *b) {
 static lk_status name_in(struct reader *reader, sqlite3_stmt *row, int column, uint32_t *out) {
 	*out = 0;
 	if (sqlite3_column_type(row, column) == SQLITE_TEXT)
-		return intern(reader, (const char *)sqlite3_column_text(row, column), out);
+		return nsys_intern(reader, (const char *)sqlite3_column_text(row, column), out);
 	if (sqlite3_column_type(row, column) != SQLITE_INTEGER || !reader->texts.count) return LK_OK;
 	struct text_id key = {sqlite3_column_int64(row, column), 0};
 	const struct text_id *found =
-		bsearch(&key, reader->texts.at, reader->texts.count, sizeof key, by_id);
+		bsearch(&key, reader->texts.at, reader->texts.count, sizeof key, nsys_by_id);
 	if (found) *out = found->name;
 	return LK_OK;
 }
@@ -221,14 +221,14 @@ static bool other_process(const struct reader *reader, sqlite3_stmt *row, int co
 
 /* Columns 0 and 1 are start and end; false for what is no time. */
 static bool read_times(struct reader *reader, sqlite3_stmt *row, lk_event *event) {
-	int64_t start = whole(row, 0, -1), end = whole(row, 1, -1);
+	int64_t start = nsys_whole(row, 0, -1), end = nsys_whole(row, 1, -1);
 	bool good = start >= 0 && end >= start && end < LAST_NS;
 	event->start_ns = start, event->dur_ns = end - start;
 	reader->strange += !good;
 	return good;
 }
 
-static lk_status add(struct reader *reader, const lk_event *event, uint32_t *place) {
+static lk_status nsys_add(struct reader *reader, const lk_event *event, uint32_t *place) {
 	uint64_t most = reader->limits->events ? reader->limits->events : 1000000000;
 	if (reader->c->count >= most) {
 		lk_fail(reader->err, LK_ERR_INPUT, reader->path, "holds over %llu events",
@@ -267,15 +267,15 @@ static bool begin_device(struct reader *reader, sqlite3_stmt *row, lk_event_kind
                          lk_event *event) {
 	*event = (lk_event){.kind = kind, .value = -1};
 	if (other_process(reader, row, AT_PROCESS) || !read_times(reader, row, event)) return false;
-	event->correlation = (uint32_t)whole(row, AT_CORRELATION, 0);
-	event->lane =
-		lk_capture_lane(reader->c, true, whole(row, AT_DEVICE, 0), whole(row, AT_STREAM, 0));
+	event->correlation = (uint32_t)nsys_whole(row, AT_CORRELATION, 0);
+	event->lane = lk_capture_lane(reader->c, true, nsys_whole(row, AT_DEVICE, 0),
+	                              nsys_whole(row, AT_STREAM, 0));
 	return true;
 }
 
 static uint32_t volume(sqlite3_stmt *row, int first) {
 	double product = 1;
-	for (int i = 0; i < 3; i++) product *= (double)whole(row, first + i, 1);
+	for (int i = 0; i < 3; i++) product *= (double)nsys_whole(row, first + i, 1);
 	return product > 0 ? product < 4e9 ? (uint32_t)product : 4000000000u : 0;
 }
 
@@ -286,7 +286,7 @@ static lk_status read_kernel(struct reader *reader, sqlite3_stmt *row) {
 	LK_TRY(name_in(reader, row, AT_OWN, &event.name));
 	if (!event.name) LK_TRY(name_in(reader, row, AT_OWN + 1, &event.name));
 	event.shape = volume(row, AT_OWN + 2), event.types = volume(row, AT_OWN + 5);
-	return add(reader, &event, &place);
+	return nsys_add(reader, &event, &place);
 }
 
 static lk_status read_memcpy(struct reader *reader, sqlite3_stmt *row) {
@@ -297,22 +297,22 @@ static lk_status read_memcpy(struct reader *reader, sqlite3_stmt *row) {
 	                                    "Memcpy HtoH",      "Memcpy PtoP"};
 	lk_event event;
 	uint32_t place;
-	int64_t kind = whole(row, AT_OWN + 1, 0);
+	int64_t kind = nsys_whole(row, AT_OWN + 1, 0);
 	if (!begin_device(reader, row, LK_EVENT_MEMCPY, &event)) return LK_OK;
-	event.value = whole(row, AT_OWN, -1);
-	LK_TRY(intern(reader,
-	              kinds[kind > 0 && kind < (int64_t)(sizeof kinds / sizeof *kinds) ? kind : 0],
-	              &event.name));
-	return add(reader, &event, &place);
+	event.value = nsys_whole(row, AT_OWN, -1);
+	LK_TRY(nsys_intern(reader,
+	                   kinds[kind > 0 && kind < (int64_t)(sizeof kinds / sizeof *kinds) ? kind : 0],
+	                   &event.name));
+	return nsys_add(reader, &event, &place);
 }
 
 static lk_status read_memset(struct reader *reader, sqlite3_stmt *row) {
 	lk_event event;
 	uint32_t place;
 	if (!begin_device(reader, row, LK_EVENT_MEMSET, &event)) return LK_OK;
-	event.value = whole(row, AT_OWN, -1);
-	LK_TRY(intern(reader, "Memset (Device)", &event.name));
-	return add(reader, &event, &place);
+	event.value = nsys_whole(row, AT_OWN, -1);
+	LK_TRY(nsys_intern(reader, "Memset (Device)", &event.name));
+	return nsys_add(reader, &event, &place);
 }
 
 static lk_status read_sync(struct reader *reader, sqlite3_stmt *row) {
@@ -327,11 +327,11 @@ static lk_status read_sync(struct reader *reader, sqlite3_stmt *row) {
 	             {"Context Sync", LK_SYNC_DEVICE}};
 	lk_event event;
 	uint32_t place;
-	int64_t kind = whole(row, AT_OWN, 0);
+	int64_t kind = nsys_whole(row, AT_OWN, 0);
 	if (kind < 0 || kind >= (int64_t)(sizeof kinds / sizeof *kinds)) kind = 0;
 	if (!begin_device(reader, row, LK_EVENT_SYNC, &event)) return LK_OK;
-	LK_TRY(intern(reader, kinds[kind].name, &event.name));
-	LK_TRY(add(reader, &event, &place));
+	LK_TRY(nsys_intern(reader, kinds[kind].name, &event.name));
+	LK_TRY(nsys_add(reader, &event, &place));
 	if (!lk_push(&reader->c->syncs)) return lk_oom(reader->err);
 	*lk_last(&reader->c->syncs) =
 		(lk_sync_note){.event = place, .stream = event.lane, .on = LK_NONE};
@@ -342,27 +342,27 @@ static lk_status read_sync(struct reader *reader, sqlite3_stmt *row) {
 static lk_status read_runtime(struct reader *reader, sqlite3_stmt *row) {
 	lk_event event = {.kind = LK_EVENT_RUNTIME, .value = -1};
 	uint32_t place;
-	int64_t thread = whole(row, 2, 0);
+	int64_t thread = nsys_whole(row, 2, 0);
 	if (other_process(reader, row, 2) || !read_times(reader, row, &event)) return LK_OK;
-	event.correlation = (uint32_t)whole(row, 3, 0);
+	event.correlation = (uint32_t)nsys_whole(row, 3, 0);
 	event.lane = lk_capture_lane(reader->c, false, process_of(thread), thread_of(thread));
 	LK_TRY(name_in(reader, row, 4, &event.name));
-	return add(reader, &event, &place);
+	return nsys_add(reader, &event, &place);
 }
 
 /* Ranges that were pushed and popped, which nest; other kinds of NVTX events are no stretches of a
  * thread. */
-static lk_status read_range(struct reader *reader, sqlite3_stmt *row) {
+static lk_status nsys_read_range(struct reader *reader, sqlite3_stmt *row) {
 	lk_event event = {.kind = LK_EVENT_NOTE, .value = -1};
 	uint32_t place;
-	int64_t thread = whole(row, 2, 0);
-	if (whole(row, 3, PUSH_POP) != PUSH_POP || sqlite3_column_type(row, 1) == SQLITE_NULL)
+	int64_t thread = nsys_whole(row, 2, 0);
+	if (nsys_whole(row, 3, PUSH_POP) != PUSH_POP || sqlite3_column_type(row, 1) == SQLITE_NULL)
 		return reader->c->dropped++, LK_OK;
 	if (other_process(reader, row, 2) || !read_times(reader, row, &event)) return LK_OK;
 	event.lane = lk_capture_lane(reader->c, false, process_of(thread), thread_of(thread));
 	LK_TRY(name_in(reader, row, 4, &event.name));
 	if (!event.name) LK_TRY(name_in(reader, row, 5, &event.name));
-	return add(reader, &event, &place);
+	return nsys_add(reader, &event, &place);
 }
 
 /* ---- head ---- */
@@ -380,7 +380,7 @@ static lk_status count_process(struct reader *reader, sqlite3_stmt *row) {
 
 static lk_status choose_process(struct reader *reader) {
 	int best = 0;
-	LK_TRY(scan(reader, "CUPTI_ACTIVITY_KIND_KERNEL", kernel_columns, count_process));
+	LK_TRY(nsys_scan(reader, "CUPTI_ACTIVITY_KIND_KERNEL", kernel_columns, count_process));
 	for (int i = 1; i < reader->process_count; i++)
 		if (reader->processes[i].kernels > reader->processes[best].kernels) best = i;
 	reader->process = reader->process_count > 1 ? reader->processes[best].process : -1;
@@ -394,7 +394,7 @@ static lk_status choose_process(struct reader *reader) {
 
 static lk_status read_gpu(struct reader *reader, sqlite3_stmt *row) {
 	double bytes = sqlite3_column_double(row, 2);
-	int64_t sms = whole(row, 3, 0);
+	int64_t sms = nsys_whole(row, 3, 0);
 	if (reader->c->device) return LK_OK; /* those of a node are alike */
 	if (bytes > 0 && bytes < 1e15) reader->c->device_bytes = bytes;
 	if (sms > 0 && sms < 100000) reader->c->sms = (int32_t)sms;
@@ -402,24 +402,24 @@ static lk_status read_gpu(struct reader *reader, sqlite3_stmt *row) {
 }
 
 static lk_status read_start(struct reader *reader, sqlite3_stmt *row) {
-	int64_t ns = whole(row, 0, -1);
+	int64_t ns = nsys_whole(row, 0, -1);
 	if (ns > 0 && ns < LAST_NS) reader->c->origin_ns = ns, reader->c->absolute = true;
 	return LK_OK;
 }
 
-static lk_status read_all(struct reader *reader) {
-	LK_TRY(scan(reader, "StringIds", text_columns, read_text));
+static lk_status nsys_read_all(struct reader *reader) {
+	LK_TRY(nsys_scan(reader, "StringIds", text_columns, nsys_read_text));
 	if (reader->texts.count)
-		qsort(reader->texts.at, reader->texts.count, sizeof *reader->texts.at, by_id);
-	LK_TRY(scan(reader, "TARGET_INFO_GPU", gpu_columns, read_gpu));
-	LK_TRY(scan(reader, "TARGET_INFO_SESSION_START_TIME", start_columns, read_start));
+		qsort(reader->texts.at, reader->texts.count, sizeof *reader->texts.at, nsys_by_id);
+	LK_TRY(nsys_scan(reader, "TARGET_INFO_GPU", gpu_columns, read_gpu));
+	LK_TRY(nsys_scan(reader, "TARGET_INFO_SESSION_START_TIME", start_columns, read_start));
 	LK_TRY(choose_process(reader));
-	LK_TRY(scan(reader, "CUPTI_ACTIVITY_KIND_KERNEL", kernel_columns, read_kernel));
-	LK_TRY(scan(reader, "CUPTI_ACTIVITY_KIND_MEMCPY", memcpy_columns, read_memcpy));
-	LK_TRY(scan(reader, "CUPTI_ACTIVITY_KIND_MEMSET", memset_columns, read_memset));
-	LK_TRY(scan(reader, "CUPTI_ACTIVITY_KIND_SYNCHRONIZATION", sync_columns, read_sync));
-	LK_TRY(scan(reader, "CUPTI_ACTIVITY_KIND_RUNTIME", runtime_columns, read_runtime));
-	return scan(reader, "NVTX_EVENTS", nvtx_columns, read_range);
+	LK_TRY(nsys_scan(reader, "CUPTI_ACTIVITY_KIND_KERNEL", kernel_columns, read_kernel));
+	LK_TRY(nsys_scan(reader, "CUPTI_ACTIVITY_KIND_MEMCPY", memcpy_columns, read_memcpy));
+	LK_TRY(nsys_scan(reader, "CUPTI_ACTIVITY_KIND_MEMSET", memset_columns, read_memset));
+	LK_TRY(nsys_scan(reader, "CUPTI_ACTIVITY_KIND_SYNCHRONIZATION", sync_columns, read_sync));
+	LK_TRY(nsys_scan(reader, "CUPTI_ACTIVITY_KIND_RUNTIME", runtime_columns, read_runtime));
+	return nsys_scan(reader, "NVTX_EVENTS", nvtx_columns, nsys_read_range);
 }
 
 static lk_status check_found(const struct reader *reader) {
@@ -445,10 +445,10 @@ lk_status lk_nsys_read(const char *path, const lk_read_limits *limits, lk_captur
 	int code = sqlite3_open_v2(
 		path, &reader->db, SQLITE_OPEN_READONLY | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_PRIVATECACHE,
 		NULL);
-	lk_status status = code == SQLITE_OK ? LK_OK : reader->db ? refused(reader) : lk_oom(err);
+	lk_status status = code == SQLITE_OK ? LK_OK : reader->db ? nsys_refused(reader) : lk_oom(err);
 	if (status == LK_OK) {
 		harden(reader);
-		status = read_all(reader);
+		status = nsys_read_all(reader);
 	}
 	if (status == LK_OK) status = check_found(reader);
 	sqlite3_close(reader->db);

@@ -52,14 +52,14 @@ struct reader {
 	aliases; /* `name` of collectives' inputs, `text` the group's own name */
 };
 
-static lk_status next(struct reader *reader, lk_json_token *token) {
+static lk_status et_next(struct reader *reader, lk_json_token *token) {
 	return lk_json_next(reader->json, token, reader->err);
 }
 
 static lk_status skip_rest(struct reader *reader, lk_json_token token) {
 	int depth = token == LK_JSON_OBJECT || token == LK_JSON_ARRAY;
 	while (depth) {
-		LK_TRY(next(reader, &token));
+		LK_TRY(et_next(reader, &token));
 		depth += token == LK_JSON_OBJECT || token == LK_JSON_ARRAY;
 		depth -= token == LK_JSON_OBJECT_END || token == LK_JSON_ARRAY_END;
 	}
@@ -74,7 +74,7 @@ static void keep_text(const struct reader *reader, char *out, size_t size) {
 	out[length] = '\0';
 }
 
-static int64_t whole(double x) {
+static int64_t et_whole(double x) {
 	if (isnan(x)) return 0;
 	return x > 9.2e18 ? INT64_MAX : x < -9.2e18 ? INT64_MIN : (int64_t)x;
 }
@@ -82,23 +82,23 @@ static int64_t whole(double x) {
 /* A whole number without the rounding of a double: ids are hashes sometimes. */
 static int64_t whole_text(const struct reader *reader) {
 	const char *text = lk_json_text(reader->json, NULL);
-	return strpbrk(text, ".eE") ? whole(lk_json_number(reader->json)) : strtoll(text, NULL, 10);
+	return strpbrk(text, ".eE") ? et_whole(lk_json_number(reader->json)) : strtoll(text, NULL, 10);
 }
 
 /* A number, also alone in a list or in quotes (`ctrl_deps`); `none` for anything else. */
-static lk_status read_whole(struct reader *reader, int64_t none, int64_t *out) {
+static lk_status et_read_whole(struct reader *reader, int64_t none, int64_t *out) {
 	lk_json_token token;
 	bool list = false;
 	*out = none;
-	LK_TRY(next(reader, &token));
+	LK_TRY(et_next(reader, &token));
 	if (token == LK_JSON_ARRAY) {
 		list = true;
-		LK_TRY(next(reader, &token));
+		LK_TRY(et_next(reader, &token));
 		if (token == LK_JSON_ARRAY_END) return LK_OK;
 	}
 	if (token == LK_JSON_NUMBER || token == LK_JSON_STRING) *out = whole_text(reader);
 	else LK_TRY(skip_rest(reader, token));
-	while (list && token != LK_JSON_ARRAY_END) LK_TRY(next(reader, &token));
+	while (list && token != LK_JSON_ARRAY_END) LK_TRY(et_next(reader, &token));
 	return LK_OK;
 }
 
@@ -112,7 +112,7 @@ static lk_status read_shape(struct reader *reader, bool types, uint32_t *out) {
 	do {
 		lk_json_token token;
 		size_t length;
-		LK_TRY(next(reader, &token));
+		LK_TRY(et_next(reader, &token));
 		bool open = token == LK_JSON_ARRAY || token == LK_JSON_OBJECT;
 		bool close = token == LK_JSON_ARRAY_END || token == LK_JSON_OBJECT_END;
 		const char *text = lk_json_text(reader->json, &length);
@@ -148,9 +148,9 @@ static lk_status add_tensor(struct reader *reader, const struct list *list, bool
 	if (!lk_push(&reader->w->tensors)) return lk_oom(reader->err);
 	double bytes = list->number[4];
 	*lk_last(&reader->w->tensors) =
-		(lk_tensor){.id = whole(list->number[0]),
-	                .storage = whole(list->number[1]),
-	                .elements = whole(fmax(0, list->number[3])),
+		(lk_tensor){.id = et_whole(list->number[0]),
+	                .storage = et_whole(list->number[1]),
+	                .elements = et_whole(fmax(0, list->number[3])),
 	                .element_bytes = bytes >= 0 && bytes < 1024 ? (uint16_t)bytes : 0,
 	                .device = device,
 	                .output = output};
@@ -158,16 +158,16 @@ static lk_status add_tensor(struct reader *reader, const struct list *list, bool
 }
 
 /* The elements of a list that has begun; depth is limited by the JSON reader. */
-static lk_status read_list(struct reader *reader, bool output, struct list *list) {
+static lk_status et_read_list(struct reader *reader, bool output, struct list *list) {
 	lk_json_token token;
 	*list = (struct list){0};
 	for (;; list->count++) {
-		LK_TRY(next(reader, &token));
+		LK_TRY(et_next(reader, &token));
 		if (token == LK_JSON_ARRAY_END)
 			return is_tensor(list) ? add_tensor(reader, list, output) : LK_OK;
 		if (token == LK_JSON_ARRAY) {
 			struct list inner;
-			LK_TRY(read_list(reader, output, &inner));
+			LK_TRY(et_read_list(reader, output, &inner));
 		} else if (token == LK_JSON_NUMBER) {
 			if (list->numbers < 5) list->number[list->numbers] = lk_json_number(reader->json);
 			list->numbers++;
@@ -181,7 +181,7 @@ static lk_status read_item(struct reader *reader, lk_json_token token, bool outp
 	struct item at = {OTHER, 0, ""};
 	if (token == LK_JSON_ARRAY) {
 		struct list l;
-		LK_TRY(read_list(reader, output, &l));
+		LK_TRY(et_read_list(reader, output, &l));
 		if (!is_tensor(&l))
 			at.kind = LIST, at.number = l.count, memcpy(at.text, l.text, sizeof at.text);
 	} else if (token == LK_JSON_NUMBER) at.kind = NUMBER, at.number = lk_json_number(reader->json);
@@ -200,10 +200,10 @@ static lk_status read_item(struct reader *reader, lk_json_token token, bool outp
 
 static lk_status read_values(struct reader *reader, bool output) {
 	lk_json_token token;
-	LK_TRY(next(reader, &token));
+	LK_TRY(et_next(reader, &token));
 	if (token != LK_JSON_ARRAY) return skip_rest(reader, token);
 	for (;;) {
-		LK_TRY(next(reader, &token));
+		LK_TRY(et_next(reader, &token));
 		if (token == LK_JSON_ARRAY_END) return LK_OK;
 		LK_TRY(read_item(reader, token, output));
 	}
@@ -211,7 +211,7 @@ static lk_status read_values(struct reader *reader, bool output) {
 
 /* ---- process groups ---- */
 
-static lk_status name_value(struct reader *reader, const lk_value *value, uint32_t *out) {
+static lk_status et_name_value(struct reader *reader, const lk_value *value, uint32_t *out) {
 	return lk_works_name(reader->w, reader->limits, value && value->text ? value->text : "", out,
 	                     reader->err);
 }
@@ -225,7 +225,7 @@ static lk_status name_ranks(struct reader *reader, lk_arena *arena, const lk_val
 	if (!ranks || ranks->kind != LK_JSON_ARRAY || !ranks->count) return LK_OK;
 	for (size_t i = 0; i < ranks->count; i++)
 		used += (size_t)sprintf(text + used, "%s%lld", i ? ", " : "[",
-		                        (long long)whole(ranks->items[i].number));
+		                        (long long)et_whole(ranks->items[i].number));
 	strcpy(text + used, "]");
 	return lk_works_name(reader->w, reader->limits, text, out, reader->err);
 }
@@ -239,12 +239,12 @@ static lk_status add_alias(struct reader *reader, const char *address, uint32_t 
 	                     reader->err);
 }
 
-static lk_status add_group(struct reader *reader, lk_arena *arena, const lk_value *group) {
+static lk_status et_add_group(struct reader *reader, lk_arena *arena, const lk_value *group) {
 	const lk_value *size = lk_json_get(group, "group_size");
 	lk_capture_group g = {0};
 	if (!lk_json_get(group, "pg_name")) return LK_OK;
-	LK_TRY(name_value(reader, lk_json_get(group, "pg_name"), &g.name));
-	LK_TRY(name_value(reader, lk_json_get(group, "pg_desc"), &g.text));
+	LK_TRY(et_name_value(reader, lk_json_get(group, "pg_name"), &g.name));
+	LK_TRY(et_name_value(reader, lk_json_get(group, "pg_desc"), &g.text));
 	LK_TRY(name_ranks(reader, arena, lk_json_get(group, "ranks"), &g.ranks));
 	if (size && size->number > 0 && size->number < 1e9) g.size = (int32_t)size->number;
 	if (!lk_push(&reader->w->groups)) return lk_oom(reader->err);
@@ -255,7 +255,7 @@ static lk_status add_group(struct reader *reader, lk_arena *arena, const lk_valu
 
 /* "## process_group:init ##" has them as JSON in a text. Where that is none, the groups are not
  * known; no more. */
-static lk_status read_groups(struct reader *reader) {
+static lk_status et_read_groups(struct reader *reader) {
 	lk_arena arena = LK_ARENA_INIT;
 	lk_stream *in;
 	lk_value *document;
@@ -270,7 +270,7 @@ static lk_status read_groups(struct reader *reader) {
 		status = LK_OK;
 	} else if (document->kind == LK_JSON_ARRAY)
 		for (size_t i = 0; i < document->count && status == LK_OK; i++)
-			status = add_group(reader, &arena, &document->items[i]);
+			status = et_add_group(reader, &arena, &document->items[i]);
 	lk_stream_close(in);
 	lk_arena_free(&arena);
 	return status;
@@ -279,7 +279,7 @@ static lk_status read_groups(struct reader *reader) {
 /* ---- communication ---- */
 
 /* Elements of the tensors of the node that is being read. */
-static int64_t elements(const struct reader *reader, bool output, uint8_t *bytes) {
+static int64_t et_elements(const struct reader *reader, bool output, uint8_t *bytes) {
 	const lk_works *works = reader->w;
 	int64_t sum = 0;
 	for (size_t t = works->count ? works->tensor_begin[works->count] : 0; t < works->tensors.count;
@@ -302,10 +302,10 @@ static lk_status name_group(struct reader *reader, const struct item *at, uint32
 static lk_status push_comm(struct reader *reader, lk_work_comm *comm) {
 	comm->note.event = reader->w->count;
 	if (comm->note.in_elements < 0)
-		comm->note.in_elements = elements(reader, false, &comm->note.element_bytes);
+		comm->note.in_elements = et_elements(reader, false, &comm->note.element_bytes);
 	if (comm->note.out_elements < 0)
-		comm->note.out_elements = elements(reader, true, &comm->note.element_bytes);
-	if (!comm->note.element_bytes) elements(reader, false, &comm->note.element_bytes);
+		comm->note.out_elements = et_elements(reader, true, &comm->note.element_bytes);
+	if (!comm->note.element_bytes) et_elements(reader, false, &comm->note.element_bytes);
 	if (!lk_push(&reader->w->comms)) return lk_oom(reader->err);
 	*lk_last(&reader->w->comms) = *comm;
 	return LK_OK;
@@ -321,7 +321,7 @@ static lk_status read_comm(struct reader *reader) {
 	comm.waits = strcmp(name, "wait") == 0;
 	if (comm.note.kind == LK_OP_COUNT) comm.note.kind = (uint8_t)lk_comm_kind(name);
 	if (named >= 3 && reader->items[named - 3].kind == NUMBER)
-		comm.sequence = whole(reader->items[named - 3].number);
+		comm.sequence = et_whole(reader->items[named - 3].number);
 	if (!comm.note.group && named >= 2)
 		LK_TRY(name_group(reader, &reader->items[named - 2], &comm.note.group));
 	const struct item *last = reader->item_count ? &reader->items[reader->item_count - 1] : NULL;
@@ -338,13 +338,13 @@ static lk_status read_comm(struct reader *reader) {
 static lk_status read_text_id(struct reader *reader, uint32_t *out) {
 	lk_json_token token;
 	char text[256] = "";
-	LK_TRY(next(reader, &token));
+	LK_TRY(et_next(reader, &token));
 	if (token == LK_JSON_STRING || token == LK_JSON_NUMBER) keep_text(reader, text, sizeof text);
 	else LK_TRY(skip_rest(reader, token));
 	return lk_works_name(reader->w, reader->limits, text, out, reader->err);
 }
 
-static lk_status read_dtype(struct reader *reader) {
+static lk_status et_read_dtype(struct reader *reader) {
 	LK_TRY(read_text_id(reader, &reader->comm.dtype));
 	int bytes = lk_comm_element_bytes(lk_works_text(reader->w, reader->comm.dtype));
 	if (bytes) reader->comm.element_bytes = (uint8_t)bytes;
@@ -363,26 +363,27 @@ static lk_status read_collective(struct reader *reader) {
 /* ---- nodes ---- */
 
 /* A member of a flat node, or an attribute; *known is false, and nothing read, if it is neither. */
-static lk_status read_attribute(struct reader *reader, const char *key, bool *known) {
+static lk_status et_read_attribute(struct reader *reader, const char *key, bool *known) {
 	int64_t number;
 	*known = true;
 	if (strcmp(key, "rf_id") == 0) {
-		LK_TRY(read_whole(reader, 0, &number));
+		LK_TRY(et_read_whole(reader, 0, &number));
 		reader->work.record = number > 0 && number < LK_NONE ? (uint32_t)number : 0;
 		return LK_OK;
 	}
-	if (strcmp(key, "seq_id") == 0) return read_whole(reader, -1, &reader->work.sequence);
-	if (strcmp(key, "tid") == 0) return read_whole(reader, -1, &reader->work.thread);
-	if (strcmp(key, "scope") == 0) return read_whole(reader, 0, &reader->scope);
+	if (strcmp(key, "seq_id") == 0) return et_read_whole(reader, -1, &reader->work.sequence);
+	if (strcmp(key, "tid") == 0) return et_read_whole(reader, -1, &reader->work.thread);
+	if (strcmp(key, "scope") == 0) return et_read_whole(reader, 0, &reader->scope);
 	if (strcmp(key, "collective_name") == 0) return read_collective(reader);
-	if (strcmp(key, "dtype") == 0) return read_dtype(reader);
-	if (strcmp(key, "in_msg_nelems") == 0) return read_whole(reader, -1, &reader->comm.in_elements);
+	if (strcmp(key, "dtype") == 0) return et_read_dtype(reader);
+	if (strcmp(key, "in_msg_nelems") == 0)
+		return et_read_whole(reader, -1, &reader->comm.in_elements);
 	if (strcmp(key, "out_msg_nelems") == 0)
-		return read_whole(reader, -1, &reader->comm.out_elements);
+		return et_read_whole(reader, -1, &reader->comm.out_elements);
 	if (strcmp(key, "pg_name") == 0) return read_text_id(reader, &reader->comm.group);
 	if (strcmp(key, "pg_desc") == 0) return read_text_id(reader, &reader->comm.group_text);
 	if (strcmp(key, "pg_size") == 0) {
-		LK_TRY(read_whole(reader, 0, &number));
+		LK_TRY(et_read_whole(reader, 0, &number));
 		reader->comm.group_size = number > 0 && number < 1 << 30 ? (int32_t)number : 0;
 		return LK_OK;
 	}
@@ -396,26 +397,26 @@ static lk_status read_attr(struct reader *reader) {
 	char name[64] = "", key[16];
 	for (;;) {
 		bool known = false;
-		LK_TRY(next(reader, &token));
+		LK_TRY(et_next(reader, &token));
 		if (token == LK_JSON_OBJECT_END) return LK_OK;
 		keep_text(reader, key, sizeof key);
 		if (strcmp(key, "name") == 0) {
-			LK_TRY(next(reader, &token));
+			LK_TRY(et_next(reader, &token));
 			if (token == LK_JSON_STRING) keep_text(reader, name, sizeof name);
 			else LK_TRY(skip_rest(reader, token));
 			continue;
 		}
-		if (strcmp(key, "value") == 0) LK_TRY(read_attribute(reader, name, &known));
+		if (strcmp(key, "value") == 0) LK_TRY(et_read_attribute(reader, name, &known));
 		if (!known) LK_TRY(lk_json_skip(reader->json, reader->err));
 	}
 }
 
 static lk_status read_attrs(struct reader *reader) {
 	lk_json_token token;
-	LK_TRY(next(reader, &token));
+	LK_TRY(et_next(reader, &token));
 	if (token != LK_JSON_ARRAY) return skip_rest(reader, token);
 	for (;;) {
-		LK_TRY(next(reader, &token));
+		LK_TRY(et_next(reader, &token));
 		if (token == LK_JSON_ARRAY_END) return LK_OK;
 		if (token == LK_JSON_OBJECT) LK_TRY(read_attr(reader));
 		else LK_TRY(skip_rest(reader, token));
@@ -423,20 +424,20 @@ static lk_status read_attrs(struct reader *reader) {
 }
 
 /* The object {values, shapes, types}, or in flat nodes the list of values itself. */
-static lk_status read_sides(struct reader *reader, bool output) {
+static lk_status et_read_sides(struct reader *reader, bool output) {
 	lk_json_token token;
 	char key[16];
-	LK_TRY(next(reader, &token));
+	LK_TRY(et_next(reader, &token));
 	if (token == LK_JSON_ARRAY) {
 		for (;;) {
-			LK_TRY(next(reader, &token));
+			LK_TRY(et_next(reader, &token));
 			if (token == LK_JSON_ARRAY_END) return LK_OK;
 			LK_TRY(read_item(reader, token, output));
 		}
 	}
 	if (token != LK_JSON_OBJECT) return skip_rest(reader, token);
 	for (;;) {
-		LK_TRY(next(reader, &token));
+		LK_TRY(et_next(reader, &token));
 		if (token == LK_JSON_OBJECT_END) return LK_OK;
 		keep_text(reader, key, sizeof key);
 		if (strcmp(key, "values") == 0) LK_TRY(read_values(reader, output));
@@ -450,44 +451,44 @@ static lk_status read_sides(struct reader *reader, bool output) {
 
 static lk_status read_name(struct reader *reader) {
 	lk_json_token token;
-	LK_TRY(next(reader, &token));
+	LK_TRY(et_next(reader, &token));
 	if (token != LK_JSON_STRING) return skip_rest(reader, token);
 	keep_text(reader, reader->name, sizeof reader->name);
 	return lk_works_name(reader->w, reader->limits, lk_json_text(reader->json, NULL),
 	                     &reader->work.name, reader->err);
 }
 
-static lk_status read_member(struct reader *reader, const char *key) {
+static lk_status et_read_member(struct reader *reader, const char *key) {
 	bool known;
 	if (strcmp(key, "name") == 0) return read_name(reader);
-	if (strcmp(key, "id") == 0) return read_whole(reader, -1, &reader->work.id);
+	if (strcmp(key, "id") == 0) return et_read_whole(reader, -1, &reader->work.id);
 	if (strcmp(key, "parent") == 0 || strcmp(key, "ctrl_deps") == 0)
-		return read_whole(reader, -1, &reader->work.parent_id);
-	if (strcmp(key, "inputs") == 0) return read_sides(reader, false);
-	if (strcmp(key, "outputs") == 0) return read_sides(reader, true);
+		return et_read_whole(reader, -1, &reader->work.parent_id);
+	if (strcmp(key, "inputs") == 0) return et_read_sides(reader, false);
+	if (strcmp(key, "outputs") == 0) return et_read_sides(reader, true);
 	if (strcmp(key, "input_shapes") == 0) return read_shape(reader, false, &reader->work.shape);
 	if (strcmp(key, "input_types") == 0) return read_shape(reader, true, &reader->work.types);
 	if (strcmp(key, "output_shapes") == 0) return read_shape(reader, false, &reader->work.outputs);
 	if (strcmp(key, "attrs") == 0) return read_attrs(reader);
-	LK_TRY(read_attribute(reader, key, &known));
+	LK_TRY(et_read_attribute(reader, key, &known));
 	return known ? LK_OK : lk_json_skip(reader->json, reader->err);
 }
 
 /* torch's RecordScope: 0 functions, 1 backward functions, 7 what users (and the profiler) annotate.
  */
-static lk_node_kind kind_of(const struct reader *reader) {
+static lk_node_kind et_kind_of(const struct reader *reader) {
 	if (strncmp(reader->name, "[pytorch|profiler|execution_", 28) == 0) return LK_NODE_ROOT;
 	return reader->scope == 7 ? LK_NODE_NOTE : LK_NODE_OP;
 }
 
-static lk_status keep(struct reader *reader) {
-	reader->work.kind = kind_of(reader);
+static lk_status et_keep(struct reader *reader) {
+	reader->work.kind = et_kind_of(reader);
 	if (strcmp(reader->name, "record_param_comms") == 0) {
 		reader->work.kind = LK_NODE_OP;
 		LK_TRY(read_comm(reader));
 	}
 	if (reader->groups.text.count && strcmp(reader->name, "## process_group:init ##") == 0)
-		LK_TRY(read_groups(reader));
+		LK_TRY(et_read_groups(reader));
 	if (reader->work.parent_id >= 0) {
 		if (!lk_push(&reader->w->control_ids)) return lk_oom(reader->err);
 		*lk_last(&reader->w->control_ids) = reader->work.parent_id;
@@ -495,7 +496,7 @@ static lk_status keep(struct reader *reader) {
 	return lk_works_put(reader->w, reader->limits, &reader->work, reader->err);
 }
 
-static lk_status read_node(struct reader *reader) {
+static lk_status et_read_node(struct reader *reader) {
 	lk_json_token token;
 	reader->work = LK_WORK_NONE;
 	reader->work.id = -1;
@@ -505,15 +506,15 @@ static lk_status read_node(struct reader *reader) {
 		(lk_comm_note){.kind = LK_OP_COUNT, .peer = -1, .in_elements = -1, .out_elements = -1};
 	for (;;) {
 		char key[32];
-		LK_TRY(next(reader, &token));
-		if (token == LK_JSON_OBJECT_END) return keep(reader);
+		LK_TRY(et_next(reader, &token));
+		if (token == LK_JSON_OBJECT_END) return et_keep(reader);
 		keep_text(reader, key, sizeof key);
-		LK_TRY(read_member(reader, key));
+		LK_TRY(et_read_member(reader, key));
 	}
 }
 
 /* An address, which is another one on every rank. */
-static bool is_address(const char *name) {
+static bool et_is_address(const char *name) {
 	return strlen(name) >= 8 && strspn(name, "0123456789") == strlen(name);
 }
 
@@ -525,7 +526,8 @@ static lk_status rename_groups(struct reader *reader, uint32_t *name_of) {
 		name_of[reader->aliases.at[i].name] = reader->aliases.at[i].text;
 	for (size_t i = 0; i < reader->w->comms.count; i++) {
 		uint32_t *group = &reader->w->comms.at[i].note.group;
-		if (reader->w->comms.at[i].waits || !is_address(lk_works_text(reader->w, *group))) continue;
+		if (reader->w->comms.at[i].waits || !et_is_address(lk_works_text(reader->w, *group)))
+			continue;
 		if (!name_of[*group]) {
 			char text[32];
 			snprintf(text, sizeof text, "group %u", unnamed++);
@@ -567,12 +569,12 @@ static lk_status finish_groups(struct reader *reader) {
 	return status;
 }
 
-static lk_status read_all(struct reader *reader) {
+static lk_status et_read_all(struct reader *reader) {
 	lk_json_token token;
 	for (;;) {
-		LK_TRY(next(reader, &token));
+		LK_TRY(et_next(reader, &token));
 		if (token == LK_JSON_ARRAY_END) break;
-		if (token == LK_JSON_OBJECT) LK_TRY(read_node(reader));
+		if (token == LK_JSON_OBJECT) LK_TRY(et_read_node(reader));
 		else LK_TRY(skip_rest(reader, token));
 	}
 	return finish_groups(reader);
@@ -583,7 +585,7 @@ lk_status lk_pytorch_et_nodes(lk_json *json, const lk_read_limits *limits, lk_wo
 	struct reader *reader = calloc(1, sizeof *reader);
 	if (!reader) return lk_oom(err);
 	*reader = (struct reader){.json = json, .limits = limits, .w = works, .err = err};
-	lk_status status = read_all(reader);
+	lk_status status = et_read_all(reader);
 	lk_vec_free(&reader->shape.text);
 	lk_vec_free(&reader->groups.text);
 	lk_vec_free(&reader->aliases);

@@ -36,7 +36,7 @@ void lk_recorded_free(lk_recorded_run *run) {
 
 /* ---- names ---- */
 
-static int by_key(const void *a, const void *b) {
+static int recorded_by_key(const void *a, const void *b) {
 	const lk_recorded_name *x = a, *y = b;
 	return x->key < y->key ? -1 : x->key > y->key;
 }
@@ -44,10 +44,11 @@ static int by_key(const void *a, const void *b) {
 const lk_recorded_name *lk_recorded_find(const lk_recorded_names *names, uint32_t process,
                                          uint32_t number) {
 	lk_recorded_name key = {.key = (uint64_t)process << 32 | number};
-	return names->count ? bsearch(&key, names->at, names->count, sizeof key, by_key) : NULL;
+	return names->count ? bsearch(&key, names->at, names->count, sizeof key, recorded_by_key)
+	                    : NULL;
 }
 
-static lk_status intern(struct loader *loader, const char *text, uint32_t *out) {
+static lk_status recorded_intern(struct loader *loader, const char *text, uint32_t *out) {
 	uint64_t most = loader->limits && loader->limits->names ? loader->limits->names : 16u << 20;
 	char plain[LK_TEXT_MOST * 4];
 	*out = lk_intern_id(loader->run->texts, lk_escape(text, plain, sizeof plain));
@@ -57,8 +58,8 @@ static lk_status intern(struct loader *loader, const char *text, uint32_t *out) 
 	                             "holds too many different names");
 }
 
-static lk_status add_name(struct loader *loader, lk_recorded_names *to,
-                          const lk_recorded *recorded) {
+static lk_status recorded_add_name(struct loader *loader, lk_recorded_names *to,
+                                   const lk_recorded *recorded) {
 	const char *slash = strrchr(recorded->text, '/');
 	if (!lk_push(to)) return lk_oom(loader->err);
 	lk_recorded_name *name = lk_last(to);
@@ -66,8 +67,8 @@ static lk_status add_name(struct loader *loader, lk_recorded_names *to,
 	if (recorded->record.kind == LK_RECORD_GROUP)
 		name->size = recorded->record.comm.peer, name->rank = recorded->record.comm.tag,
 		name->division = (uint64_t)recorded->record.bytes;
-	LK_TRY(intern(loader, recorded->text, &name->name));
-	return intern(loader, slash ? slash + 1 : recorded->text, &name->shown);
+	LK_TRY(recorded_intern(loader, recorded->text, &name->name));
+	return recorded_intern(loader, slash ? slash + 1 : recorded->text, &name->shown);
 }
 
 /* ---- records ---- */
@@ -87,7 +88,7 @@ static bool possible(const lk_record_entry *entry) {
 	}
 }
 
-static lk_status add_call(struct loader *loader, const lk_record_entry *entry) {
+static lk_status recorded_add_call(struct loader *loader, const lk_record_entry *entry) {
 	uint64_t most = loader->limits && loader->limits->events ? loader->limits->events : 1000000000;
 	lk_recorded_run *run = loader->run;
 	if (!possible(entry)) return run->strange++, LK_OK;
@@ -104,11 +105,11 @@ static lk_status add_call(struct loader *loader, const lk_record_entry *entry) {
 static lk_status add_record(struct loader *loader, const lk_recorded *recorded) {
 	switch (recorded->record.kind) {
 	case LK_RECORD_THREAD: return LK_OK;
-	case LK_RECORD_NAME: return add_name(loader, &loader->run->names, recorded);
-	case LK_RECORD_FILE: return add_name(loader, &loader->run->files, recorded);
-	case LK_RECORD_PEER: return add_name(loader, &loader->run->peers, recorded);
-	case LK_RECORD_GROUP: return add_name(loader, &loader->run->groups, recorded);
-	default: return add_call(loader, &recorded->record);
+	case LK_RECORD_NAME: return recorded_add_name(loader, &loader->run->names, recorded);
+	case LK_RECORD_FILE: return recorded_add_name(loader, &loader->run->files, recorded);
+	case LK_RECORD_PEER: return recorded_add_name(loader, &loader->run->peers, recorded);
+	case LK_RECORD_GROUP: return recorded_add_name(loader, &loader->run->groups, recorded);
+	default: return recorded_add_call(loader, &recorded->record);
 	}
 }
 
@@ -123,7 +124,7 @@ static lk_status add_records(struct loader *loader, lk_recording *recording) {
 
 /* ---- order ---- */
 
-static int by_start(const void *a, const void *b) {
+static int recorded_by_start(const void *a, const void *b) {
 	const lk_recorded_call *x = a, *y = b;
 	if (x->record.start_ns != y->record.start_ns)
 		return x->record.start_ns < y->record.start_ns ? -1 : 1;
@@ -184,7 +185,7 @@ static struct request *request_at(struct request *table, size_t size, uint64_t k
 }
 
 /* A persistent request says what it is when it is made; its starts learn that. */
-static void start(lk_recorded_run *run, struct request *request, uint32_t call) {
+static void recorded_start(lk_recorded_run *run, struct request *request, uint32_t call) {
 	lk_record_entry *record = &run->calls.at[call].record;
 	request->call = call;
 	if (request->made == LK_NONE) return;
@@ -202,7 +203,7 @@ static void follow(lk_recorded_run *run, struct request *table, size_t size, uin
 	switch (record->comm.part) {
 	case LK_PART_POST: request->call = call, request->made = LK_NONE; break;
 	case LK_PART_MAKE: request->call = LK_NONE, request->made = call; break;
-	case LK_PART_START: start(run, request, call); break;
+	case LK_PART_START: recorded_start(run, request, call); break;
 	case LK_PART_FREE: request->call = request->made = LK_NONE; break;
 	case LK_PART_DONE:
 		if (request->call == LK_NONE) break;
@@ -230,13 +231,14 @@ static lk_status follow_requests(lk_recorded_run *run, lk_error *err) {
 }
 
 static void sort_names(lk_recorded_names *names) {
-	if (names->count) qsort(names->at, names->count, sizeof *names->at, by_key);
+	if (names->count) qsort(names->at, names->count, sizeof *names->at, recorded_by_key);
 }
 
-static lk_status put_in_order(lk_recorded_run *run, lk_error *err) {
-	if (run->calls.count) qsort(run->calls.at, run->calls.count, sizeof *run->calls.at, by_start);
+static lk_status recorded_put_in_order(lk_recorded_run *run, lk_error *err) {
+	if (run->calls.count)
+		qsort(run->calls.at, run->calls.count, sizeof *run->calls.at, recorded_by_start);
 	if (run->storage.count)
-		qsort(run->storage.at, run->storage.count, sizeof *run->storage.at, by_start);
+		qsort(run->storage.at, run->storage.count, sizeof *run->storage.at, recorded_by_start);
 	sort_names(&run->names);
 	sort_names(&run->files);
 	sort_names(&run->groups);
@@ -291,14 +293,14 @@ static lk_status add_children(struct loader *loader, const char *path) {
 	return status;
 }
 
-static lk_status take(struct loader *loader, lk_recording *recording, lk_intern *texts,
-                      const char *path) {
+static lk_status recorded_take(struct loader *loader, lk_recording *recording, lk_intern *texts,
+                               const char *path) {
 	*loader->run =
 		(lk_recorded_run){.path = recording->path, .head = recording->head, .texts = texts};
 	lk_status status = add_records(loader, recording);
 	if (status == LK_OK && path) status = add_children(loader, path);
 	if (status == LK_OK && path) status = lk_recorded_find_members(loader->run, path, loader->err);
-	if (status == LK_OK) status = put_in_order(loader->run, loader->err);
+	if (status == LK_OK) status = recorded_put_in_order(loader->run, loader->err);
 	if (status != LK_OK) lk_recorded_free(loader->run);
 	return status;
 }
@@ -306,7 +308,7 @@ static lk_status take(struct loader *loader, lk_recording *recording, lk_intern 
 lk_status lk_recorded_take(lk_recording *recording, const lk_read_limits *limits, lk_intern *texts,
                            lk_recorded_run *out, lk_error *err) {
 	struct loader l = {.run = out, .limits = limits, .err = err};
-	return take(&l, recording, texts, NULL);
+	return recorded_take(&l, recording, texts, NULL);
 }
 
 lk_status lk_recorded_load(const char *path, const lk_read_limits *limits, lk_intern *texts,
@@ -314,7 +316,7 @@ lk_status lk_recorded_load(const char *path, const lk_read_limits *limits, lk_in
 	lk_recording recording;
 	struct loader l = {.run = out, .limits = limits, .err = err};
 	LK_TRY(lk_recording_open(path, &recording, err));
-	lk_status status = take(&l, &recording, texts, path);
+	lk_status status = recorded_take(&l, &recording, texts, path);
 	out->path = path;
 	lk_recording_close(&recording);
 	return status;

@@ -14,12 +14,12 @@ enum {
 	MOST_RANK = 1 << 20
 };
 
-static bool is_name(const char *text) {
+static bool groups_is_name(const char *text) {
 	return *text == '#' && strspn(text + 1, "0123456789abcdef") == NAME && !text[1 + NAME];
 }
 
 /* "[4, 6]"; false where a member is missing. */
-static bool list_members(const int32_t *rank, size_t count, char *out, size_t room) {
+static bool groups_list_members(const int32_t *rank, size_t count, char *out, size_t room) {
 	size_t length = (size_t)snprintf(out, room, "[");
 	for (size_t i = 0; i < count; i++) {
 		if (rank[i] < 1 || rank[i] > MOST_RANK) return false;
@@ -30,19 +30,19 @@ static bool list_members(const int32_t *rank, size_t count, char *out, size_t ro
 	return count > 0;
 }
 
-static lk_status find_members(lk_recorded_run *run, const char *folder, lk_recorded_name *group,
-                              lk_error *err) {
+static lk_status groups_find_members(lk_recorded_run *run, const char *folder,
+                                     lk_recorded_name *group, lk_error *err) {
 	char path[PATH_MAX], text[LK_TEXT_MOST];
 	const char *name = lk_intern_text(run->texts, group->name);
 	size_t count = group->size > 0 && group->size <= MOST_LISTED ? (size_t)group->size : 0;
-	if (!is_name(name) ||
+	if (!groups_is_name(name) ||
 	    snprintf(path, sizeof path, "%s%s" LK_GROUP_ENDING, folder, name + 1) >= (int)sizeof path)
 		return LK_OK;
 	int32_t *rank = calloc(count + 1, sizeof *rank);
 	if (!rank) return lk_oom(err);
 	FILE *file = count ? fopen(path, "rb") : NULL;
 	bool whole = file && fread(rank, sizeof *rank, count, file) == count &&
-	             list_members(rank, count, text, sizeof text);
+	             groups_list_members(rank, count, text, sizeof text);
 	if (file) fclose(file);
 	free(rank);
 	if (!whole) return LK_OK;
@@ -55,6 +55,6 @@ lk_status lk_recorded_find_members(lk_recorded_run *run, const char *path, lk_er
 	const char *slash = strrchr(path, '/');
 	snprintf(folder, sizeof folder, "%.*s", slash ? (int)(slash - path) + 1 : 0, path);
 	for (size_t i = 0; i < run->groups.count; i++)
-		LK_TRY(find_members(run, folder, &run->groups.at[i], err));
+		LK_TRY(groups_find_members(run, folder, &run->groups.at[i], err));
 	return LK_OK;
 }

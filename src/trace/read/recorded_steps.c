@@ -51,8 +51,8 @@ struct collector {
 /* A call as a token; false: it is none. */
 typedef bool (*tokenizer)(const struct collector *c, const lk_recorded_call *call, uint64_t *token);
 
-static bool communication(const struct collector *collector, const lk_recorded_call *call,
-                          uint64_t *token) {
+static bool steps_communication(const struct collector *collector, const lk_recorded_call *call,
+                                uint64_t *token) {
 	const lk_record_entry *entry = &call->record;
 	if (entry->thread != collector->run->main_thread || !begins_something(entry)) return false;
 	uint64_t key = lk_hash64((uint64_t)entry->comm.call << 32 | entry->object);
@@ -61,8 +61,8 @@ static bool communication(const struct collector *collector, const lk_recorded_c
 }
 
 /* Smaller ones are notes about those that follow. */
-static bool message(const struct collector *collector, const lk_recorded_call *call,
-                    uint64_t *token) {
+static bool steps_message(const struct collector *collector, const lk_recorded_call *call,
+                          uint64_t *token) {
 	enum {
 		NOTE_BYTES = 1024
 	};
@@ -114,7 +114,7 @@ static bool file_call(const struct collector *collector, const lk_recorded_call 
 	return true;
 }
 
-static lk_status collect(struct collector *collector, tokenizer tokenize, lk_error *err) {
+static lk_status steps_collect(struct collector *collector, tokenizer tokenize, lk_error *err) {
 	struct tokens *tokens = collector->tokens;
 	tokens->token.count = tokens->call.count = 0;
 	for (uint32_t i = 0; i < collector->run->calls.count; i++) {
@@ -150,7 +150,7 @@ static lk_status find_busiest(struct collector *collector, lk_error *err) {
 }
 
 /* How many tokens the longest stretch with this period has, and where it begins. */
-static size_t longest(const uint64_t *token, size_t count, size_t period, size_t *where) {
+static size_t steps_longest(const uint64_t *token, size_t count, size_t period, size_t *where) {
 	size_t best = 0, run = 0;
 	for (size_t i = 0; i + period < count; i++) {
 		run = token[i] == token[i + period] ? run + 1 : 0;
@@ -197,7 +197,7 @@ static lk_status find_period(const uint64_t *token, const uint64_t *sum, size_t 
 	lk_status status = covered && where && after ? LK_OK : lk_oom(err);
 	for (size_t p = 1; status == LK_OK && p <= most; p++) {
 		covered[p] = sum ? longest_unordered(sum, count, p, after, &where[p])
-		                 : longest(token, count, p, &where[p]);
+		                 : steps_longest(token, count, p, &where[p]);
 		if (covered[p] < p * REPEATS) covered[p] = 0;
 		if (covered[p] > best) best = covered[p];
 	}
@@ -224,7 +224,7 @@ static lk_status find_repetition(const uint64_t *token, const uint64_t *sum, siz
 /* ---- where steps begin ---- */
 
 /* The end of a call: where it was waited for, then. */
-static int64_t end_of(const lk_recorded_run *run, uint32_t call) {
+static int64_t steps_end_of(const lk_recorded_run *run, uint32_t call) {
 	const lk_recorded_call *recorded_call = &run->calls.at[call];
 	bool waited =
 		recorded_call->done != LK_NONE && recorded_call->record.comm.part != LK_PART_WHOLE;
@@ -261,7 +261,7 @@ static int64_t end_before(const lk_recorded_run *run, const struct tokens *token
 	                            ? run->calls.at[tokens->call.at[at]].record.start_ns
 	                            : INT64_MAX;
 	for (size_t i = at > period ? at - period : 0; i < at; i++) {
-		int64_t done = end_of(run, tokens->call.at[i]);
+		int64_t done = steps_end_of(run, tokens->call.at[i]);
 		if (done > end && done <= next) end = done;
 	}
 	return end;
@@ -277,8 +277,9 @@ static lk_status add_moment(lk_recorded_steps *out, int64_t ns, lk_error *err) {
 /* Occurrences of the period; where one is broken off (a checkpoint, an evaluation), the next one
  * begins anew, and what lies between belongs to the step before. With `sum`, what follows a step
  * may be in another order. */
-static lk_status mark(const lk_recorded_run *run, const struct tokens *tokens, const uint64_t *sum,
-                      const struct repetition *found, lk_recorded_steps *out, lk_error *err) {
+static lk_status steps_mark(const lk_recorded_run *run, const struct tokens *tokens,
+                            const uint64_t *sum, const struct repetition *found,
+                            lk_recorded_steps *out, lk_error *err) {
 	const uint64_t *word = tokens->token.at + found->where;
 	size_t last = SIZE_MAX, period = found->period;
 	for (size_t at = 0; at + period <= tokens->token.count;) {
@@ -299,7 +300,7 @@ static lk_status mark(const lk_recorded_run *run, const struct tokens *tokens, c
 
 /* ---- calls that are all alike ---- */
 
-static int ascending(const void *a, const void *b) {
+static int steps_ascending(const void *a, const void *b) {
 	int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
 	return x < y ? -1 : x > y;
 }
@@ -335,7 +336,7 @@ static double part(struct batches *batches, int64_t pause) {
 		length = 0, first = i;
 	}
 	memcpy(batches->sorted, batches->length, batches->count * sizeof *batches->length);
-	qsort(batches->sorted, batches->count, sizeof *batches->sorted, ascending);
+	qsort(batches->sorted, batches->count, sizeof *batches->sorted, steps_ascending);
 	for (size_t i = 0; i < batches->count; i++)
 		same += batches->length[i] == batches->sorted[batches->count / 2];
 	return (double)same / (double)batches->count;
@@ -352,7 +353,7 @@ static int64_t best_pause(struct batches *batches, int64_t *pauses) {
 	int64_t found = 0;
 	size_t n = batches->tokens->call.count - 1;
 	for (size_t i = 0; i < n; i++) pauses[i] = pause_before(batches->run, batches->tokens, i + 1);
-	qsort(pauses, n, sizeof *pauses, ascending);
+	qsort(pauses, n, sizeof *pauses, steps_ascending);
 	double low = pauses[n / 2] > 1 ? (double)pauses[n / 2] : 1, high = (double)pauses[n - 1];
 	for (int i = TRIED; i > 0 && high > low; i--) {
 		int64_t pause = (int64_t)(low * pow(high / low, (double)i / TRIED));
@@ -402,10 +403,11 @@ static lk_status try_tokens(struct collector *collector, tokenizer tokenize, boo
 	struct tokens *tokens = collector->tokens;
 	struct repetition found = {0, 0, 0};
 	out->begin.count = 0;
-	LK_TRY(collect(collector, tokenize, err));
+	LK_TRY(steps_collect(collector, tokenize, err));
 	size_t looked = tokens->token.count < LOOKED_AT ? tokens->token.count : LOOKED_AT;
-	uint64_t *sum = tokenize == message ? sums_of(tokens->token.at, tokens->token.count) : NULL;
-	lk_status status = tokenize != message || sum ? LK_OK : lk_oom(err);
+	uint64_t *sum =
+		tokenize == steps_message ? sums_of(tokens->token.at, tokens->token.count) : NULL;
+	lk_status status = tokenize != steps_message || sum ? LK_OK : lk_oom(err);
 	if (looked && status == LK_OK)
 		status = find_repetition(tokens->token.at, sum, looked, &found, err);
 	if (found.period == 1 && files) {
@@ -413,7 +415,7 @@ static lk_status try_tokens(struct collector *collector, tokenizer tokenize, boo
 		status = by_pauses(collector->run, tokens, out, err);
 	} else if (found.period && status == LK_OK) {
 		if (!files) out->calls = (uint32_t)found.period;
-		status = mark(collector->run, tokens, sum, &found, out, err);
+		status = steps_mark(collector->run, tokens, sum, &found, out, err);
 	}
 	free(sum);
 	return status;
@@ -423,7 +425,8 @@ static lk_status by_period(const lk_recorded_run *run, lk_recorded_steps *out, l
 	static const struct {
 		tokenizer tokenize;
 		bool files;
-	} ways[] = {{communication, false}, {message, false}, {from_pipe, true}, {file_call, true}};
+	} ways[] = {
+		{steps_communication, false}, {steps_message, false}, {from_pipe, true}, {file_call, true}};
 	struct tokens t = {0};
 	struct collector c = {.run = run, .tokens = &t};
 	lk_status status = find_busiest(&c, err);

@@ -12,13 +12,13 @@
 
 /* ---- work by serial ---- */
 
-static int by_serial(const void *a, const void *b) {
+static int device_by_serial(const void *a, const void *b) {
 	const lk_shown_work *x = a, *y = b;
 	if (x->serial != y->serial) return x->serial < y->serial ? -1 : 1;
 	return x->call < y->call ? -1 : x->call > y->call;
 }
 
-static lk_shown_work *find(lk_shown_work *at, size_t count, uint64_t serial) {
+static lk_shown_work *device_find(lk_shown_work *at, size_t count, uint64_t serial) {
 	size_t low = 0, high = count;
 	while (low < high) {
 		size_t middle = low + (high - low) / 2;
@@ -28,12 +28,12 @@ static lk_shown_work *find(lk_shown_work *at, size_t count, uint64_t serial) {
 	return serial && low < count && at[low].serial == serial ? &at[low] : NULL;
 }
 
-static bool received(const lk_record_entry *entry) {
+static bool device_received(const lk_record_entry *entry) {
 	return entry->comm.what == LK_WHAT_RECV;
 }
 
 /* What it weighs among those that share a piece of work. */
-static double weight(const lk_record_entry *entry) {
+static double device_weight(const lk_record_entry *entry) {
 	return (double)entry->bytes + 1;
 }
 
@@ -52,16 +52,18 @@ lk_status lk_show_prepare_device(lk_shower *shower) {
 		}
 	}
 	if (shower->works.count)
-		qsort(shower->works.at, shower->works.count, sizeof *shower->works.at, by_serial);
+		qsort(shower->works.at, shower->works.count, sizeof *shower->works.at, device_by_serial);
 	if (shower->recorded.count)
-		qsort(shower->recorded.at, shower->recorded.count, sizeof *shower->recorded.at, by_serial);
+		qsort(shower->recorded.at, shower->recorded.count, sizeof *shower->recorded.at,
+		      device_by_serial);
 	for (uint32_t i = 0; i < run->calls.count; i++) {
 		const lk_record_entry *entry = &run->calls.at[i].record;
 		if (run->calls.at[i].process || entry->kind != LK_RECORD_COMM ||
 		    entry->comm.part != LK_PART_ENQUEUE)
 			continue;
-		lk_shown_work *work = find(shower->works.at, shower->works.count, entry->comm.request);
-		if (work) work->bytes[received(entry)] += weight(entry);
+		lk_shown_work *work =
+			device_find(shower->works.at, shower->works.count, entry->comm.request);
+		if (work) work->bytes[device_received(entry)] += device_weight(entry);
 	}
 	return LK_OK;
 }
@@ -74,14 +76,14 @@ void lk_show_free_device(lk_shower *shower) {
 /* ---- lanes ---- */
 
 /* Two for each stream: the second has what goes on beside. */
-static uint32_t lane_of(lk_shower *shower, uint32_t stream, bool beside) {
+static uint32_t device_lane_of(lk_shower *shower, uint32_t stream, bool beside) {
 	return stream
 	           ? lk_capture_lane(shower->c, true, 0, LK_SHOWN_DEVICE + 2 * (int64_t)stream + beside)
 	           : LK_NONE;
 }
 
-static lk_status name_of(lk_shower *shower, const lk_recorded_call *call, uint32_t number,
-                         const char *otherwise, uint32_t *out) {
+static lk_status device_name_of(lk_shower *shower, const lk_recorded_call *call, uint32_t number,
+                                const char *otherwise, uint32_t *out) {
 	const lk_recorded_name *name =
 		number ? lk_recorded_find(&shower->run->names, call->process, number) : NULL;
 	if (!name) return lk_show_name(shower, otherwise, out);
@@ -99,12 +101,13 @@ static lk_status work_name(lk_shower *shower, const lk_recorded_call *work, uint
 	if (entry->device.what == LK_DEVICE_COPY)
 		return lk_show_name(shower, copies[direction < 4 ? direction : 4], out);
 	if (entry->device.what == LK_DEVICE_SET) return lk_show_name(shower, "Memset", out);
-	return name_of(shower, work, entry->device.call, "kernels", out);
+	return device_name_of(shower, work, entry->device.call, "kernels", out);
 }
 
 /* The work that a call has put on its stream, once for all calls that it came from. */
-static lk_status add_work(lk_shower *shower, const lk_record_entry *call, uint32_t *correlation) {
-	lk_shown_work *first = find(shower->works.at, shower->works.count, call->device.serial);
+static lk_status device_add_work(lk_shower *shower, const lk_record_entry *call,
+                                 uint32_t *correlation) {
+	lk_shown_work *first = device_find(shower->works.at, shower->works.count, call->device.serial);
 	for (lk_shown_work *shown_work = first;
 	     shown_work && shown_work < shower->works.at + shower->works.count &&
 	     shown_work->serial == first->serial;
@@ -112,9 +115,9 @@ static lk_status add_work(lk_shower *shower, const lk_record_entry *call, uint32
 		const lk_recorded_call *work = &shower->run->calls.at[shown_work->call];
 		const lk_record_entry *entry = &work->record;
 		/* CUPTI has numbers of its own for streams */
-		uint32_t lane = lane_of(shower,
-		                        call->device.stream ? call->device.stream : entry->device.stream,
-		                        false),
+		uint32_t lane = device_lane_of(
+					 shower, call->device.stream ? call->device.stream : entry->device.stream,
+					 false),
 				 name;
 		if (shown_work->correlation || lane == LK_NONE || entry->device.what > LK_DEVICE_SET)
 			continue;
@@ -138,21 +141,22 @@ static lk_status add_work(lk_shower *shower, const lk_record_entry *call, uint32
 
 /* ---- waits ---- */
 
-static lk_status add_sync(lk_shower *shower, uint32_t event, const lk_record_entry *entry,
-                          uint32_t lane) {
-	lk_shown_work *from = find(shower->recorded.at, shower->recorded.count, entry->device.serial);
+static lk_status device_add_sync(lk_shower *shower, uint32_t event, const lk_record_entry *entry,
+                                 uint32_t lane) {
+	lk_shown_work *from =
+		device_find(shower->recorded.at, shower->recorded.count, entry->device.serial);
 	uint32_t stream = from ? shower->run->calls.at[from->call].record.device.stream : 0;
 	lk_sync_note note = {
 		.event = event, .stream = LK_NONE, .on = LK_NONE, .record = from ? from->correlation : 0};
 	switch (entry->device.what) {
 	case LK_DEVICE_WAIT_STREAM: note.kind = LK_SYNC_STREAM, note.stream = lane; break;
 	case LK_DEVICE_WAIT_EVENT:
-		note.kind = LK_SYNC_EVENT, note.on = lane_of(shower, stream, false);
+		note.kind = LK_SYNC_EVENT, note.on = device_lane_of(shower, stream, false);
 		break;
 	case LK_DEVICE_WAIT_ALL: note.kind = LK_SYNC_DEVICE; break;
 	case LK_DEVICE_STREAM_WAITS:
 		note.kind = LK_SYNC_STREAM_WAITS, note.stream = lane,
-		note.on = lane_of(shower, stream, false);
+		note.on = device_lane_of(shower, stream, false);
 		break;
 	default: return LK_OK;
 	}
@@ -164,27 +168,29 @@ static lk_status add_sync(lk_shower *shower, uint32_t event, const lk_record_ent
 lk_status lk_show_device_call(lk_shower *shower, uint32_t lane, const lk_recorded_call *call) {
 	const lk_record_entry *entry = &call->record;
 	uint32_t name, event, correlation = 0;
-	LK_TRY(name_of(shower, call, entry->device.call, "call of the runtime", &name));
+	LK_TRY(device_name_of(shower, call, entry->device.call, "call of the runtime", &name));
 	if (entry->device.what == LK_DEVICE_RECORD) {
 		lk_shown_work *own =
-			find(shower->recorded.at, shower->recorded.count, entry->device.serial);
+			device_find(shower->recorded.at, shower->recorded.count, entry->device.serial);
 		correlation = ++shower->correlation;
 		if (own) own->correlation = correlation;
-	} else if (entry->device.what <= LK_DEVICE_SET) LK_TRY(add_work(shower, entry, &correlation));
+	} else if (entry->device.what <= LK_DEVICE_SET)
+		LK_TRY(device_add_work(shower, entry, &correlation));
 	LK_TRY(lk_show_event(shower, LK_EVENT_RUNTIME, lane, name, entry->start_ns, entry->end_ns,
 	                     correlation, &event));
-	return add_sync(shower, event, entry, lane_of(shower, entry->device.stream, false));
+	return device_add_sync(shower, event, entry,
+	                       device_lane_of(shower, entry->device.stream, false));
 }
 
 /* ---- communication ---- */
 
 /* Its share of a piece of work. */
-static void share(lk_shown_work *work, const lk_record_entry *piece, const lk_record_entry *entry,
-                  int64_t *start, int64_t *end) {
-	int side = received(entry);
+static void device_share(lk_shown_work *work, const lk_record_entry *piece,
+                         const lk_record_entry *entry, int64_t *start, int64_t *end) {
+	int side = device_received(entry);
 	double length = (double)(piece->end_ns - piece->start_ns) / work->bytes[side];
 	*start = piece->start_ns + (int64_t)(length * work->done[side]);
-	work->done[side] += weight(entry);
+	work->done[side] += device_weight(entry);
 	*end = piece->start_ns + (int64_t)(length * work->done[side]);
 	if (*end <= *start) *end = *start + 1;
 }
@@ -193,10 +199,10 @@ lk_status lk_show_enqueued(lk_shower *shower, uint32_t lane, const lk_recorded_c
 	const lk_record_entry *entry = &call->record;
 	uint32_t name, event, correlation = 0;
 	unsigned kind = lk_show_kind((lk_comm_what)entry->comm.what);
-	lk_shown_work *work = kind == LK_OP_COUNT
-	                          ? NULL
-	                          : find(shower->works.at, shower->works.count, entry->comm.request);
-	LK_TRY(name_of(shower, call, entry->comm.call, "communication", &name));
+	lk_shown_work *work = kind == LK_OP_COUNT ? NULL
+	                                          : device_find(shower->works.at, shower->works.count,
+	                                                        entry->comm.request);
+	LK_TRY(device_name_of(shower, call, entry->comm.call, "communication", &name));
 	if (!work) shower->untimed++;
 	else correlation = ++shower->correlation;
 	LK_TRY(lk_show_event(shower, LK_EVENT_RUNTIME, lane, name, entry->start_ns, entry->end_ns,
@@ -204,9 +210,9 @@ lk_status lk_show_enqueued(lk_shower *shower, uint32_t lane, const lk_recorded_c
 	if (!work) return LK_OK;
 	int64_t start, end;
 	const lk_record_entry *piece = &shower->run->calls.at[work->call].record;
-	bool beside = received(entry) && work->bytes[0] > 0;
-	share(work, piece, entry, &start, &end);
-	uint32_t on = lane_of(
+	bool beside = device_received(entry) && work->bytes[0] > 0;
+	device_share(work, piece, entry, &start, &end);
+	uint32_t on = device_lane_of(
 		shower, entry->comm.tag > 0 ? (uint32_t)entry->comm.tag : piece->device.stream, beside);
 	LK_TRY(lk_show_event(shower, LK_EVENT_KERNEL, on, name, start, end, correlation, &event));
 	return event == LK_NONE ? LK_OK : lk_show_note(shower, event, entry, kind, entry->comm.peer);

@@ -124,9 +124,9 @@ static uint32_t call_name(const lk_shower *shower, const lk_recorded_call *call)
 }
 
 /* One communication from `start` to `end`, whose call is over at `launched`. */
-static lk_status add_comm(lk_shower *shower, uint32_t lane, uint32_t stream,
-                          const lk_recorded_call *call, unsigned kind, int32_t peer,
-                          int64_t launched, int64_t end) {
+static lk_status recording_read_add_comm(lk_shower *shower, uint32_t lane, uint32_t stream,
+                                         const lk_recorded_call *call, unsigned kind, int32_t peer,
+                                         int64_t launched, int64_t end) {
 	const lk_record_entry *entry = &call->record;
 	uint32_t event, name = call_name(shower, call);
 	if (kind == LK_OP_COUNT) {
@@ -159,14 +159,15 @@ static lk_status add_blocking(lk_shower *shower, uint32_t lane, const lk_recorde
 		return lk_show_wait(shower, lane, 0, true, start + 2, end);
 	}
 	unsigned kind = lk_show_kind((lk_comm_what)entry->comm.what);
-	LK_TRY(add_comm(shower, lane, LK_SHOWN_BLOCKING, call, kind, entry->comm.peer, start + 1, end));
+	LK_TRY(recording_read_add_comm(shower, lane, LK_SHOWN_BLOCKING, call, kind, entry->comm.peer,
+	                               start + 1, end));
 	return kind == LK_OP_COUNT || entry->comm.peer < -1
 	           ? LK_OK
 	           : lk_show_wait(shower, lane, LK_SHOWN_BLOCKING, false, start + 1, end);
 }
 
 /* A stream that is free, else the last one. */
-static uint32_t free_stream(const lk_shower *shower, int64_t start) {
+static uint32_t recording_read_free_stream(const lk_shower *shower, int64_t start) {
 	uint32_t stream = LK_SHOWN_FLIGHTS;
 	while (stream < LK_SHOWN_STREAMS - 1 && shower->busy[stream] > start) stream++;
 	return stream;
@@ -179,15 +180,16 @@ static lk_status add_begin(lk_shower *shower, uint32_t lane, uint32_t index) {
 	int64_t end =
 		call->done != LK_NONE ? shower->run->calls.at[call->done].record.end_ns : launched;
 	if (end <= launched) end = launched + 1;
-	uint32_t stream = free_stream(shower, entry->start_ns);
+	uint32_t stream = recording_read_free_stream(shower, entry->start_ns);
 	shower->busy[stream] = end;
 	shower->flight[index] = stream;
-	return add_comm(shower, lane, stream, call, lk_show_kind((lk_comm_what)entry->comm.what),
-	                entry->comm.peer, launched, end);
+	return recording_read_add_comm(shower, lane, stream, call,
+	                               lk_show_kind((lk_comm_what)entry->comm.what), entry->comm.peer,
+	                               launched, end);
 }
 
 /* All requests that one call waited for. */
-static lk_status add_done(lk_shower *shower, uint32_t lane, uint32_t *index) {
+static lk_status recording_read_add_done(lk_shower *shower, uint32_t lane, uint32_t *index) {
 	const lk_record_entry *first = &shower->run->calls.at[*index].record;
 	uint32_t stream = 0, at = *index;
 	bool several = false;
@@ -210,7 +212,7 @@ static lk_status add_done(lk_shower *shower, uint32_t lane, uint32_t *index) {
 
 /* ---- files ---- */
 
-static const char *file_of(const lk_shower *shower, const lk_recorded_call *call) {
+static const char *recording_read_file_of(const lk_shower *shower, const lk_recorded_call *call) {
 	const lk_recorded_name *file =
 		lk_recorded_find(&shower->run->files, call->process, call->record.object);
 	if (!file) return "a file";
@@ -218,7 +220,8 @@ static const char *file_of(const lk_shower *shower, const lk_recorded_call *call
 	return "many files";
 }
 
-static lk_status add_file(lk_shower *shower, uint32_t lane, const lk_recorded_call *call) {
+static lk_status recording_read_add_file(lk_shower *shower, uint32_t lane,
+                                         const lk_recorded_call *call) {
 	static const char *const words[LK_RECORD_KINDS] = {
 		[LK_RECORD_OPEN] = "open", [LK_RECORD_READ] = "read", [LK_RECORD_WRITE] = "write",
 		[LK_RECORD_SYNC] = "sync", [LK_RECORD_MAP] = "map",   [LK_RECORD_CLOSE] = "close"};
@@ -227,7 +230,7 @@ static lk_status add_file(lk_shower *shower, uint32_t lane, const lk_recorded_ca
 	char text[LK_TEXT_MOST + 32];
 	uint32_t name, event;
 	if (!word) return LK_OK;
-	snprintf(text, sizeof text, "file:%s %s", word, file_of(shower, call));
+	snprintf(text, sizeof text, "file:%s %s", word, recording_read_file_of(shower, call));
 	LK_TRY(lk_show_name(shower, text, &name));
 	return lk_show_event(shower, LK_EVENT_NOTE, lane, name, entry->start_ns, entry->end_ns, 0,
 	                     &event);
@@ -235,7 +238,7 @@ static lk_status add_file(lk_shower *shower, uint32_t lane, const lk_recorded_ca
 
 /* ---- all ---- */
 
-static lk_status add_call(lk_shower *shower, uint32_t lane, uint32_t *index) {
+static lk_status recording_read_add_call(lk_shower *shower, uint32_t lane, uint32_t *index) {
 	const lk_recorded_call *call = &shower->run->calls.at[*index];
 	switch (call->record.kind) {
 	case LK_RECORD_COMM: break;
@@ -247,7 +250,7 @@ static lk_status add_call(lk_shower *shower, uint32_t lane, uint32_t *index) {
 		           : lk_show_waiting(shower, lane, *index);
 	case LK_RECORD_DEVICE_CALL:
 		return call->process ? LK_OK : lk_show_device_call(shower, lane, call);
-	default: return add_file(shower, lane, call);
+	default: return recording_read_add_file(shower, lane, call);
 	}
 	if (call->process) return LK_OK; /* a forked child has no part in its parent's communication */
 	switch (call->record.comm.part) {
@@ -255,7 +258,7 @@ static lk_status add_call(lk_shower *shower, uint32_t lane, uint32_t *index) {
 	case LK_PART_WHOLE: return add_blocking(shower, lane, call);
 	case LK_PART_POST:
 	case LK_PART_START: return add_begin(shower, lane, *index);
-	case LK_PART_DONE: return add_done(shower, lane, index);
+	case LK_PART_DONE: return recording_read_add_done(shower, lane, index);
 	default: return LK_OK;
 	}
 }
@@ -284,7 +287,7 @@ static lk_status add_calls(lk_shower *shower) {
 		}
 		if (own && !shower->device) LK_TRY(add_own_code(shower, main, cursor, entry->start_ns));
 		int64_t end = entry->end_ns;
-		LK_TRY(add_call(shower, lane, &i));
+		LK_TRY(recording_read_add_call(shower, lane, &i));
 		if (own) cursor = end > entry->start_ns + 2 ? end : entry->start_ns + 2;
 	}
 	return run->head.end_ns < cursor || shower->device
@@ -292,7 +295,7 @@ static lk_status add_calls(lk_shower *shower) {
 	           : add_own_code(shower, main, cursor, run->head.end_ns);
 }
 
-static lk_status add_steps(lk_shower *shower) {
+static lk_status recording_read_add_steps(lk_shower *shower) {
 	uint32_t main =
 		lk_capture_lane(shower->c, false, shower->run->head.pid, shower->run->main_thread);
 	for (size_t i = 0; i + 1 < shower->steps.begin.count; i++) {
@@ -332,7 +335,7 @@ static lk_status name_groups(lk_shower *shower) {
 	return LK_OK;
 }
 
-static void say(const lk_shower *shower) {
+static void recording_read_say(const lk_shower *shower) {
 	const lk_recorded_run *run = shower->run;
 	if (run->dropped)
 		lk_capture_warn(shower->c,
@@ -358,7 +361,7 @@ static void say(const lk_shower *shower) {
 		lk_capture_warn(shower->c, "the program maps files; what it reads that way is not seen");
 }
 
-static lk_status show(lk_shower *shower) {
+static lk_status recording_read_show(lk_shower *shower) {
 	lk_recorded_run *run = shower->run;
 	lk_capture *capture = shower->c;
 	shower->device = run->head.seen & (LK_RECORDED_DEVICE | LK_RECORDED_NCCL);
@@ -380,11 +383,11 @@ static lk_status show(lk_shower *shower) {
 		shower->stream[i] = lk_capture_lane(capture, true, 0, i);
 	LK_TRY(name_groups(shower));
 	LK_TRY(lk_recorded_find_steps(run, &shower->steps, shower->err));
-	LK_TRY(add_steps(shower));
+	LK_TRY(recording_read_add_steps(shower));
 	LK_TRY(lk_show_traffic(shower));
 	LK_TRY(lk_show_prepare_device(shower));
 	LK_TRY(add_calls(shower));
-	say(shower);
+	recording_read_say(shower);
 	return LK_OK;
 }
 
@@ -393,7 +396,7 @@ lk_status lk_recording_show(lk_recorded_run *run, lk_capture *capture, lk_error 
 	               .c = capture,
 	               .flight = calloc(run->calls.count + 1, sizeof *s.flight),
 	               .err = err};
-	lk_status status = s.flight ? show(&s) : lk_oom(err);
+	lk_status status = s.flight ? recording_read_show(&s) : lk_oom(err);
 	free(s.flight);
 	lk_vec_free(&s.traffic);
 	lk_vec_free(&s.steps.begin);

@@ -22,7 +22,7 @@ static lk_status sum_traffic(lk_shower *shower) {
 }
 
 /* Bytes until a moment. */
-static double carried(const lk_shower *shower, int64_t ns) {
+static double socket_carried(const lk_shower *shower, int64_t ns) {
 	size_t low = 0, high = shower->traffic.count;
 	while (low < high) {
 		size_t middle = (low + high) / 2;
@@ -95,9 +95,9 @@ lk_status lk_show_waiting(lk_shower *shower, uint32_t lane, uint32_t index) {
 	uint32_t event;
 	bool pipe = entry->kind == LK_RECORD_WAIT ? pipe_follows(shower, index)
 	                                          : lk_recorded_by_pipe(shower->run, call);
-	double bytes = entry->kind == LK_RECORD_WAIT
-	                   ? carried(shower, entry->end_ns) - carried(shower, entry->start_ns)
-	                   : (double)entry->bytes;
+	double bytes = entry->kind == LK_RECORD_WAIT ? socket_carried(shower, entry->end_ns) -
+	                                                   socket_carried(shower, entry->start_ns)
+	                                             : (double)entry->bytes;
 	if (pipe)
 		return lk_show_event(shower, LK_EVENT_NOTE, lane, shower->from_pipe, entry->start_ns,
 		                     entry->end_ns, 0, &event);

@@ -33,17 +33,17 @@ static bool trace_name(const char *name) {
 }
 
 /* rank2 before rank10. */
-static int by_name(const void *a, const void *b) {
+static int files_by_name(const void *a, const void *b) {
 	return strverscmp(*(char *const *)a, *(char *const *)b);
 }
 
-static lk_status add_name(names *n, char *name, lk_error *err) {
+static lk_status files_add_name(names *n, char *name, lk_error *err) {
 	if (!name || !lk_push(n)) return free(name), lk_oom(err);
 	*lk_last(n) = name;
 	return LK_OK;
 }
 
-static char *joined(const char *folder, const char *name) {
+static char *files_joined(const char *folder, const char *name) {
 	char *path = NULL;
 	const char *slash = lk_ends_in(folder, "/") ? "" : "/";
 	return asprintf(&path, "%s%s%s", folder, slash, name) < 0 ? NULL : path;
@@ -81,10 +81,10 @@ static lk_status list_folder(const char *folder, names *out, lk_error *err) {
 	lk_status status = LK_OK;
 	for (struct dirent *dirent; status == LK_OK && (dirent = readdir(dir));) {
 		if (!trace_name(dirent->d_name)) continue;
-		char *path = joined(folder, dirent->d_name);
+		char *path = files_joined(folder, dirent->d_name);
 		struct stat info;
 		if (path && stat(path, &info) == 0 && S_ISDIR(info.st_mode)) free(path);
-		else status = add_name(out, path, err);
+		else status = files_add_name(out, path, err);
 	}
 	closedir(dir);
 	LK_TRY(status);
@@ -94,7 +94,7 @@ static lk_status list_folder(const char *folder, names *out, lk_error *err) {
 		                    "folders inside are not looked into");
 	}
 	drop_starters(out, before);
-	qsort(out->at + before, out->count - before, sizeof *out->at, by_name);
+	qsort(out->at + before, out->count - before, sizeof *out->at, files_by_name);
 	return LK_OK;
 }
 
@@ -107,7 +107,7 @@ static lk_status list_files(const char *const *paths, uint32_t count, names *out
 		}
 		if (strcmp(paths[i], "-") != 0 && stat(paths[i], &info) == 0 && S_ISDIR(info.st_mode))
 			LK_TRY(list_folder(paths[i], out, err));
-		else LK_TRY(add_name(out, strdup(paths[i]), err));
+		else LK_TRY(files_add_name(out, strdup(paths[i]), err));
 	}
 	return out->count ? LK_OK : lk_fail(err, LK_ERR_INPUT, NULL, "no trace is given");
 }
@@ -150,8 +150,8 @@ static void close_ranks(lk_trace_files *files, size_t count) {
 	}
 }
 
-static lk_status read_all(const names *files, const lk_read_limits *limits, int threads,
-                          lk_trace_files *out, lk_error *err) {
+static lk_status files_read_all(const names *files, const lk_read_limits *limits, int threads,
+                                lk_trace_files *out, lk_error *err) {
 	*out = (lk_trace_files){.capture = calloc(files->count, sizeof *out->capture),
 	                        .works = calloc(files->count, sizeof *out->works)};
 	struct reading r = {.files = files, .limits = limits, .out = out};
@@ -169,7 +169,7 @@ lk_status lk_trace_files_read(const char *const *paths, uint32_t count,
 	names files = {0};
 	*out = (lk_trace_files){0};
 	lk_status status = list_files(paths, count, &files, err);
-	if (status == LK_OK) status = read_all(&files, limits, threads, out, err);
+	if (status == LK_OK) status = files_read_all(&files, limits, threads, out, err);
 	free_names(&files);
 	return status;
 }
@@ -182,7 +182,7 @@ void lk_trace_files_free(lk_trace_files *files) {
 	*files = (lk_trace_files){0};
 }
 
-static lk_status no_times(const lk_works *works, lk_error *err) {
+static lk_status files_no_times(const lk_works *works, lk_error *err) {
 	lk_fail(err, LK_ERR_INPUT, works->path, "is a %s: it does not say when things ran",
 	        works->format);
 	return lk_hint(err, "give a profile (Kineto, Nsight Systems) beside it, or "
@@ -194,7 +194,7 @@ lk_status lk_traces_read(const char *const *paths, uint32_t count, const lk_read
 	lk_trace_files files;
 	LK_TRY(lk_trace_files_read(paths, count, limits, threads, &files, err));
 	lk_status status =
-		files.captures ? lk_traces_join(&files, out, err) : no_times(files.works[0], err);
+		files.captures ? lk_traces_join(&files, out, err) : files_no_times(files.works[0], err);
 	lk_trace_files_free(&files);
 	return status;
 }

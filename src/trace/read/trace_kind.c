@@ -11,7 +11,7 @@ static bool is_blank(char c) {
 	return c == ' ' || c == '\t' || c == '\r' || c == '\n';
 }
 
-static const char *skip_blanks(const char *at, const char *end) {
+static const char *kind_skip_blanks(const char *at, const char *end) {
 	while (at < end && is_blank(*at)) at++;
 	return at;
 }
@@ -19,14 +19,14 @@ static const char *skip_blanks(const char *at, const char *end) {
 /* A bracket and behind it a quote or another bracket. Protobuf may begin with a bracket too (a
  * length of 91 or 123), but goes on with the tag of a field, 0x0a, and a length below 0x20. */
 static bool is_json(const char *at, const char *end) {
-	at = skip_blanks(at, end);
+	at = kind_skip_blanks(at, end);
 	if (at >= end || (*at != '{' && *at != '[')) return false;
-	at = skip_blanks(at + 1, end);
+	at = kind_skip_blanks(at + 1, end);
 	return at >= end || (*at && strchr("\"'{}[]0123456789-", *at));
 }
 
 /* Behind a text that begins at its quote, or the end. */
-static const char *skip_text(const char *at, const char *end) {
+static const char *kind_skip_text(const char *at, const char *end) {
 	char quote = *at;
 	for (at++; at < end && *at != quote; at++)
 		if (*at == '\\') at++;
@@ -49,13 +49,13 @@ static lk_trace_kind kind_of_key(const char *key, size_t length) {
 /* By the members of the outermost object; a bare list is one of events. Quotes may be Python's. */
 static lk_trace_kind kind_of_json(const char *at, const char *end) {
 	int depth = 0;
-	at = skip_blanks(at, end);
+	at = kind_skip_blanks(at, end);
 	if (at < end && *at == '[') return LK_TRACE_KINETO;
 	while (at < end) {
 		if (*at == '"' || *at == '\'') {
 			const char *text = at + 1;
-			at = skip_text(at, end);
-			const char *colon = skip_blanks(at, end);
+			at = kind_skip_text(at, end);
+			const char *colon = kind_skip_blanks(at, end);
 			bool key = depth == 1 && colon < end && *colon == ':';
 			lk_trace_kind kind =
 				key ? kind_of_key(text, (size_t)(at - 1 - text)) : LK_TRACE_OTHER_JSON;

@@ -6,7 +6,7 @@
 #include "trace/capture/works.h"
 
 /* The number before the last ending or endings: "lockstep.3.et", "rank3.json.gz"; -1 none. */
-static int32_t rank_of(const char *path) {
+static int32_t works_read_rank_of(const char *path) {
 	const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path,
 			   *end = name + strlen(name);
 	static const char *const endings[] = {".gz", ".zst", ".json", ".et"};
@@ -27,7 +27,7 @@ static int32_t rank_of(const char *path) {
 	return rank ? (int32_t)strtol(digits, NULL, 10) : -1;
 }
 
-static void report(lk_works *works, const lk_json_mended *mended) {
+static void works_read_report(lk_works *works, const lk_json_mended *mended) {
 	struct {
 		size_t count;
 		const char *what;
@@ -53,7 +53,7 @@ static lk_status no_list(const lk_json *json, lk_error *err) {
 	return lk_hint(err, "give a PyTorch execution trace or a Chakra trace");
 }
 
-static lk_status read_text(lk_json *json, lk_works *works, const char **out, lk_error *err) {
+static lk_status works_read_text(lk_json *json, lk_works *works, const char **out, lk_error *err) {
 	lk_json_token token;
 	LK_TRY(lk_json_next(json, &token, err));
 	if (token != LK_JSON_STRING)
@@ -62,8 +62,8 @@ static lk_status read_text(lk_json *json, lk_works *works, const char **out, lk_
 	return *out ? LK_OK : lk_oom(err);
 }
 
-static lk_status read_nodes(lk_json *json, bool chakra, const lk_read_limits *limits,
-                            lk_works *works, lk_error *err) {
+static lk_status works_read_nodes(lk_json *json, bool chakra, const lk_read_limits *limits,
+                                  lk_works *works, lk_error *err) {
 	lk_json_token token;
 	LK_TRY(lk_json_next(json, &token, err));
 	if (token != LK_JSON_ARRAY) return no_list(json, err);
@@ -72,8 +72,8 @@ static lk_status read_nodes(lk_json *json, bool chakra, const lk_read_limits *li
 	              : lk_pytorch_et_nodes(json, limits, works, err);
 }
 
-static lk_status read_document(lk_json *json, const lk_read_limits *limits, lk_works *works,
-                               lk_error *err) {
+static lk_status works_read_document(lk_json *json, const lk_read_limits *limits, lk_works *works,
+                                     lk_error *err) {
 	lk_json_token token;
 	bool found = false;
 	LK_TRY(lk_json_next(json, &token, err));
@@ -87,25 +87,26 @@ static lk_status read_document(lk_json *json, const lk_read_limits *limits, lk_w
 			if (found)
 				return lk_fail(err, LK_ERR_INPUT, lk_json_where(json), "a second list of nodes");
 			found = true;
-			LK_TRY(read_nodes(json, chakra, limits, works, err));
+			LK_TRY(works_read_nodes(json, chakra, limits, works, err));
 		} else if (strcmp(key, "traceEvents") == 0) {
 			lk_fail(err, LK_ERR_INPUT, lk_json_where(json),
 			        "a trace with times, not an execution trace");
 			return lk_hint(err, "read it as a profile (Kineto)");
-		} else if (strcmp(key, "schema") == 0) LK_TRY(read_text(json, works, &works->schema, err));
+		} else if (strcmp(key, "schema") == 0)
+			LK_TRY(works_read_text(json, works, &works->schema, err));
 		else LK_TRY(lk_json_skip(json, err));
 	}
 }
 
-static lk_status read_json(char **text, size_t size, const lk_read_limits *limits, lk_works *works,
-                           lk_error *err) {
+static lk_status works_read_json(char **text, size_t size, const lk_read_limits *limits,
+                                 lk_works *works, lk_error *err) {
 	lk_json_mended mended;
 	lk_stream *in;
 	LK_TRY(lk_json_mend(text, &size, &mended, err));
-	report(works, &mended);
+	works_read_report(works, &mended);
 	LK_TRY(lk_stream_memory(*text, size, works->path, &in, err));
 	lk_json *json = lk_json_open(in);
-	lk_status status = json ? read_document(json, limits, works, err) : lk_oom(err);
+	lk_status status = json ? works_read_document(json, limits, works, err) : lk_oom(err);
 	lk_json_close(json);
 	lk_stream_close(in);
 	return status;
@@ -117,8 +118,8 @@ static lk_status has_times(const char *name, lk_trace_kind kind, lk_error *err) 
 	return lk_hint(err, "read it as a profile");
 }
 
-static lk_status read_bytes(char **text, size_t size, const char *name,
-                            const lk_read_limits *limits, lk_works **out, lk_error *err) {
+static lk_status works_read_bytes(char **text, size_t size, const char *name,
+                                  const lk_read_limits *limits, lk_works **out, lk_error *err) {
 	static const lk_read_limits none = {.shapes = true};
 	lk_trace_kind kind = lk_trace_kind_of(*text, size);
 	if (kind == LK_TRACE_NSYS) return has_times(name, kind, err);
@@ -127,9 +128,9 @@ static lk_status read_bytes(char **text, size_t size, const char *name,
 	if (!works) return lk_oom(err);
 	if (!limits) limits = &none;
 	works->bytes_read = size;
-	works->rank = rank_of(name);
+	works->rank = works_read_rank_of(name);
 	lk_status status = wire ? lk_chakra_read(*text, size, limits, works, err)
-	                        : read_json(text, size, limits, works, err);
+	                        : works_read_json(text, size, limits, works, err);
 	if (status == LK_OK) status = lk_works_finish(works, err);
 	if (status != LK_OK) {
 		lk_works_free(works);
@@ -145,7 +146,7 @@ lk_status lk_works_read_stream(lk_stream *in, const lk_read_limits *limits, lk_w
 	char *text;
 	*out = NULL;
 	LK_TRY(lk_stream_rest(in, most, &text, &size, err));
-	lk_status status = read_bytes(&text, size, lk_stream_name(in), limits, out, err);
+	lk_status status = works_read_bytes(&text, size, lk_stream_name(in), limits, out, err);
 	free(text);
 	return status;
 }
@@ -167,7 +168,7 @@ lk_status lk_works_read_memory(const void *bytes, size_t size, const char *name,
 	if (!text) return lk_oom(err);
 	if (size) memcpy(text, bytes, size);
 	text[size] = '\0';
-	lk_status status = read_bytes(&text, size, name, limits, out, err);
+	lk_status status = works_read_bytes(&text, size, name, limits, out, err);
 	free(text);
 	return status;
 }

@@ -28,7 +28,7 @@ static lk_status write_prediction(const void *what, FILE *out, lk_error *err) {
 	const lk_prediction *prediction = what;
 	return lk_predict_print(&prediction, 1, LK_OUTPUT_JSON, false, false, NULL, out, err);
 }
-static lk_status write_plan(const void *what, FILE *out, lk_error *err) {
+static lk_status reply_write_plan(const void *what, FILE *out, lk_error *err) {
 	return lk_plan_print(what, LK_OUTPUT_JSON, false, false, NULL, out, err);
 }
 static lk_status write_validation(const void *what, FILE *out, lk_error *err) {
@@ -99,7 +99,7 @@ static lk_status ask_plan(lk_reply *reply, const struct asked *asked, lk_error *
 	r.job.launch = asked->args->rest, r.job.launch_count = asked->args->rest_count;
 	LK_TRY(lk_plan_find(&r, &plan, err));
 	lk_status status = take_launch_line(reply, plan, r.emit, err);
-	if (status == LK_OK) status = lk_reply_write(reply, write_plan, plan, err);
+	if (status == LK_OK) status = lk_reply_write(reply, reply_write_plan, plan, err);
 	reply->yes = plan->best >= 0;
 	lk_plan_free(plan);
 	return status;
@@ -224,7 +224,7 @@ static lk_status ask_list(lk_reply *reply, lister *list, int count, const char *
 
 /* ---- asking ---- */
 
-static lk_status unknown(const char *verb, lk_error *err) {
+static lk_status reply_unknown(const char *verb, lk_error *err) {
 	const char *names[VERBS + 2] = {"devices", "models"};
 	for (int i = 0; i < VERBS; i++) names[i + 2] = verbs[i].verb->name;
 	const char *near = lk_nearest(verb, names, VERBS + 2);
@@ -232,14 +232,14 @@ static lk_status unknown(const char *verb, lk_error *err) {
 	return near ? lk_hint(err, "did you mean %s?", near) : LK_ERR_INPUT;
 }
 
-static lk_status ask(lk_reply *reply, const char *name, int count, const char *const *words,
-                     struct asked a, lk_error *err) {
+static lk_status reply_ask(lk_reply *reply, const char *name, int count, const char *const *words,
+                           struct asked a, lk_error *err) {
 	int at = 0;
 	lk_args args;
 	if (strcmp(name, "devices") == 0) return ask_list(reply, lk_devices_print, count, words, err);
 	if (strcmp(name, "models") == 0) return ask_list(reply, lk_models_print, count, words, err);
 	while (at < VERBS && strcmp(verbs[at].verb->name, name) != 0) at++;
-	if (at == VERBS) return unknown(name, err);
+	if (at == VERBS) return reply_unknown(name, err);
 	LK_TRY(lk_args_parse(verbs[at].verb, count, words, &args, err));
 	a.args = &args;
 	lk_status status = lk_args_check_empty(&args, err);
@@ -256,7 +256,7 @@ lk_reply *lk_reply_ask(const char *verb, int count, const char *const *words, co
 	lk_reply *reply = lk_reply_new();
 	if (!reply) return NULL;
 	lk_stop_watch(stop);
-	return lk_reply_end(reply, ask(reply, verb, count, words, a, &reply->error), stop);
+	return lk_reply_end(reply, reply_ask(reply, verb, count, words, a, &reply->error), stop);
 }
 
 static lk_status write_verbs(const void *what, FILE *out, lk_error *err) {

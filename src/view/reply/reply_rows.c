@@ -8,8 +8,8 @@
 /* ---- sweeps ---- */
 
 /* Parses the lines; counts[i] words each. How many rows they make. */
-static lk_status parse(lk_reply *reply, int parts, const int *counts, const char *const *words,
-                       size_t *rows, lk_error *err) {
+static lk_status reply_rows_parse(lk_reply *reply, int parts, const int *counts,
+                                  const char *const *words, size_t *rows, lk_error *err) {
 	*rows = 0;
 	reply->args = LK_ARRAY(&reply->arena, lk_args, parts);
 	if (!reply->args) return lk_oom(err);
@@ -60,7 +60,7 @@ static lk_status make_requests(lk_reply *reply, size_t rows, lk_error *err) {
 	return LK_OK;
 }
 
-static lk_status answer(lk_reply *reply, int threads, lk_error *err) {
+static lk_status reply_rows_answer(lk_reply *reply, int threads, lk_error *err) {
 	LK_TRY(lk_predict_many(reply->requests, reply->rows, threads, reply->predictions,
 	                       reply->refusals, NULL, NULL, err));
 	for (size_t i = 0; i < reply->rows; i++) {
@@ -75,13 +75,13 @@ static lk_status answer(lk_reply *reply, int threads, lk_error *err) {
 	return reply->columns ? LK_OK : lk_oom(err);
 }
 
-static lk_status sweep(lk_reply *reply, int parts, const int *counts, const char *const *words,
-                       int threads, lk_error *err) {
+static lk_status reply_rows_sweep(lk_reply *reply, int parts, const int *counts,
+                                  const char *const *words, int threads, lk_error *err) {
 	size_t rows;
-	LK_TRY(parse(reply, parts, counts, words, &rows, err));
+	LK_TRY(reply_rows_parse(reply, parts, counts, words, &rows, err));
 	LK_TRY(make_requests(reply, rows, err));
 	reply->rows = rows;
-	return answer(reply, threads, err);
+	return reply_rows_answer(reply, threads, err);
 }
 
 lk_reply *lk_reply_sweep(int parts, const int *counts, const char *const *words, int threads,
@@ -89,7 +89,8 @@ lk_reply *lk_reply_sweep(int parts, const int *counts, const char *const *words,
 	lk_reply *reply = lk_reply_new();
 	if (!reply) return NULL;
 	lk_stop_watch(stop);
-	return lk_reply_end(reply, sweep(reply, parts, counts, words, threads, &reply->error), stop);
+	return lk_reply_end(
+		reply, reply_rows_sweep(reply, parts, counts, words, threads, &reply->error), stop);
 }
 
 const char *lk_reply_row(lk_reply *reply, size_t row, size_t *size) {

@@ -42,7 +42,7 @@ const lk_feature *lk_feature_at(int index) {
 	return index >= 0 && index < FEATURES ? &features[index] : NULL;
 }
 
-static void print_text(const char *commit, FILE *out) {
+static void version_print_text(const char *commit, FILE *out) {
 	fprintf(out, "lockstep %s (data of %s)\n", lk_version(), lk_data_date());
 	if (commit) fprintf(out, "commit %s\n", commit);
 	for (int i = 0; i < FEATURES; i++)
@@ -52,7 +52,7 @@ static void print_text(const char *commit, FILE *out) {
 
 lk_status lk_version_print(const char *commit, bool json, FILE *out, lk_error *err) {
 	if (!json) {
-		print_text(commit, out);
+		version_print_text(commit, out);
 		return ferror(out) ? lk_fail(err, LK_ERR_IO, NULL, "cannot write the version") : LK_OK;
 	}
 	lk_json_writer w;

@@ -77,7 +77,7 @@ struct picture {
 
 /* For XML: control characters and wrong UTF-8 as \xNN, then the signs of markup; at most `most`
  * characters. */
-static void put_text(FILE *out, const char *text, int most) {
+static void plot_put_text(FILE *out, const char *text, int most) {
 	char safe[512];
 	lk_escape(text, safe, sizeof safe);
 	for (const char *at = safe; *at; most--) {
@@ -96,7 +96,7 @@ static void put_text(FILE *out, const char *text, int most) {
 	}
 }
 
-static void put_percent(FILE *out, double share) {
+static void plot_put_percent(FILE *out, double share) {
 	char text[40];
 	fputs(lk_percent(share, text, sizeof text), out);
 }
@@ -111,10 +111,10 @@ static void put_mark(const struct picture *picture, double value) {
 		         value, picture->unit);
 	char *comma = strchr(text, ',');
 	if (comma) *comma = '.';
-	put_text(picture->out, text, NAME);
+	plot_put_text(picture->out, text, NAME);
 }
 
-static const char *file_of(const char *path) {
+static const char *plot_file_of(const char *path) {
 	const char *slash = strrchr(path, '/');
 	return slash ? slash + 1 : path;
 }
@@ -131,14 +131,14 @@ static bool is_drawn(const struct picture *picture, const lk_validated *row) {
 	       (picture->share >= 1 || lk_uniform(SEED, (uint64_t)row->row) < picture->share);
 }
 
-static int part_of(const struct picture *picture, const lk_validated *row) {
+static int plot_part_of(const struct picture *picture, const lk_validated *row) {
 	for (int i = 0; row->part && i < picture->part_count; i++)
 		if (picture->parts[i].name && strcmp(picture->parts[i].name, row->part) == 0) return i;
 	return picture->part_count - 1;
 }
 
 /* Rows of a group that is a part; 0 of others. */
-static int part_rows(const lk_validation *validation, int group) {
+static int plot_part_rows(const lk_validation *validation, int group) {
 	return strcmp(validation->groups[group].by, validation->parts) == 0
 	           ? validation->groups[group].scored
 	           : 0;
@@ -151,13 +151,13 @@ static void choose_parts(struct picture *picture) {
 	         1] = {0},
 			 equal = 0; /* rows of the largest groups, falling; how many have as many as the last */
 	for (int i = 0; i < validation->group_count; i++)
-		for (int k = 0, rows = part_rows(validation, i); k < PARTS - 1; k++) {
+		for (int k = 0, rows = plot_part_rows(validation, i); k < PARTS - 1; k++) {
 			int other = most[k];
 			if (rows > other) most[k] = rows, rows = other;
 		}
 	for (int k = 0; k < PARTS - 1; k++) equal += most[k] == most[PARTS - 2];
 	for (int i = 0; i < validation->group_count; i++) {
-		int rows = part_rows(validation, i);
+		int rows = plot_part_rows(validation, i);
 		if (rows > most[PARTS - 2] || (rows > 0 && rows == most[PARTS - 2] && equal-- > 0))
 			picture->parts[picture->part_count++].name = validation->groups[i].name;
 	}
@@ -168,7 +168,7 @@ static void count_rows(struct picture *picture) {
 	for (int i = 0; i < picture->v->row_count; i++) {
 		const lk_validated *row = &picture->v->rows[i];
 		if (!counts(picture, row)) continue;
-		struct part *part = &picture->parts[part_of(picture, row)];
+		struct part *part = &picture->parts[plot_part_of(picture, row)];
 		double x = log10(row->measured), y = log10(row->predicted);
 		picture->low = fmin(picture->low, fmin(x, y)),
 		picture->high = fmax(picture->high, fmax(x, y));
@@ -178,7 +178,7 @@ static void count_rows(struct picture *picture) {
 }
 
 /* Ends of the axes, some room around the points, a factor of three at least. */
-static void set_limits(struct picture *picture) {
+static void plot_set_limits(struct picture *picture) {
 	enum {
 		ROOM = 25
 	};
@@ -199,66 +199,66 @@ static void survey(struct picture *picture) {
 	picture->low = INFINITY, picture->high = -INFINITY;
 	choose_parts(picture);
 	count_rows(picture);
-	set_limits(picture);
+	plot_set_limits(picture);
 	for (int i = 0; i < picture->part_count; i++)
 		picture->parts[i].error = expm1(picture->parts[i].distance / picture->parts[i].rows);
 }
 
 /* ---- drawing ---- */
 
-static int along(const struct picture *picture, double logarithm) {
+static int plot_along(const struct picture *picture, double logarithm) {
 	return (int)lround((logarithm - picture->low) / (picture->high - picture->low) * SIDE);
 }
 
-static int across(const struct picture *picture, double logarithm) {
-	return LEFT + along(picture, logarithm);
+static int plot_across(const struct picture *picture, double logarithm) {
+	return LEFT + plot_along(picture, logarithm);
 }
 
 static int above(const struct picture *picture, double logarithm) {
-	return TOP + SIDE - along(picture, logarithm);
+	return TOP + SIDE - plot_along(picture, logarithm);
 }
 
 /* "350 rows, error 12.4 %, cross-validated: (stack, network, GPU)" */
-static void put_sum(const struct picture *picture) {
+static void plot_put_sum(const struct picture *picture) {
 	fprintf(picture->out, "%d rows, error ", picture->rows);
-	put_percent(picture->out, picture->v->summary.geomean_error);
+	plot_put_percent(picture->out, picture->v->summary.geomean_error);
 	fputs(*picture->v->folds ? ", cross-validated: " : ", with the calibration in use",
 	      picture->out);
-	put_text(picture->out, picture->v->folds, 48);
+	plot_put_text(picture->out, picture->v->folds, 48);
 }
 
-static void put_name(const struct picture *picture, const struct part *part, int most) {
+static void plot_put_name(const struct picture *picture, const struct part *part, int most) {
 	bool only = picture->part_count == 1;
-	put_text(picture->out,
-	         part->name ? *part->name ? part->name : "(none)"
-	         : only     ? "all rows"
-	                    : "others",
-	         most);
+	plot_put_text(picture->out,
+	              part->name ? *part->name ? part->name : "(none)"
+	              : only     ? "all rows"
+	                         : "others",
+	              most);
 }
 
-static void put_words(const struct picture *picture) {
+static void plot_put_words(const struct picture *picture) {
 	fputs("<title id=\"t\">Predicted over measured: ", picture->out);
-	put_text(picture->out, file_of(picture->v->source), 80);
+	plot_put_text(picture->out, plot_file_of(picture->v->source), 80);
 	fputs("</title>\n<desc id=\"d\">", picture->out);
-	put_sum(picture);
+	plot_put_sum(picture);
 	fputs(". Points near the diagonal are predicted well; the band is 20 % around it.",
 	      picture->out);
 	for (int i = 0; i < picture->part_count; i++) {
 		if (picture->parts[i].rows == 0) continue;
 		fputc(' ', picture->out);
-		put_name(picture, &picture->parts[i], 80);
+		plot_put_name(picture, &picture->parts[i], 80);
 		fprintf(picture->out, ": %d rows, error ", picture->parts[i].rows);
-		put_percent(picture->out, picture->parts[i].error);
+		plot_put_percent(picture->out, picture->parts[i].error);
 		fputc('.', picture->out);
 	}
 	fputs("</desc>\n", picture->out);
 }
 
-static void put_head(const struct picture *picture) {
+static void plot_put_head(const struct picture *picture) {
 	fprintf(picture->out, "<text class=\"h\" x=\"%d\" y=\"300\">", LEFT);
-	put_text(picture->out, file_of(picture->v->source), 60);
+	plot_put_text(picture->out, plot_file_of(picture->v->source), 60);
 	fprintf(picture->out, "</text>\n<text class=\"k\" x=\"%d\" y=\"540\">", LEFT);
-	put_sum(picture);
+	plot_put_sum(picture);
 	fputs("</text>\n", picture->out);
 }
 
@@ -266,7 +266,7 @@ static void put_axes(const struct picture *picture) {
 	double at[LK_PLOT_TICKS];
 	int count = lk_plot_ticks(picture->low, picture->high, picture->unit, at), foot = TOP + SIDE;
 	for (int i = 0; i < count; i++) {
-		int x = across(picture, log10(at[i])), y = above(picture, log10(at[i]));
+		int x = plot_across(picture, log10(at[i])), y = above(picture, log10(at[i]));
 		fprintf(picture->out, "<path class=\"grid\" d=\"M%d %dv%dM%d %dh%d\"/>", x, foot, -SIDE,
 		        LEFT, y, SIDE);
 		fprintf(picture->out, "<text class=\"s\" text-anchor=\"middle\" x=\"%d\" y=\"%d\">", x,
@@ -313,8 +313,8 @@ static void put_dots(const struct picture *picture) {
 		open_dots(picture, which);
 		for (int i = 0; i < picture->v->row_count; i++) {
 			const lk_validated *row = &picture->v->rows[i];
-			if (!is_drawn(picture, row) || part_of(picture, row) != which) continue;
-			fprintf(picture->out, "M%d %d%s", across(picture, log10(row->measured)),
+			if (!is_drawn(picture, row) || plot_part_of(picture, row) != which) continue;
+			fprintf(picture->out, "M%d %d%s", plot_across(picture, log10(row->measured)),
 			        above(picture, log10(row->predicted)), shapes[which % 4]);
 		}
 		fputs("\"/>\n", picture->out);
@@ -328,10 +328,10 @@ static void put_legend(const struct picture *picture) {
 		open_dots(picture, i);
 		fprintf(picture->out, "M%d %d%s\"/>", LEGEND, y - 45, shapes[i % 4]);
 		fprintf(picture->out, "<text x=\"%d\" y=\"%d\">", LEGEND + 120, y);
-		put_name(picture, &picture->parts[i], NAME);
+		plot_put_name(picture, &picture->parts[i], NAME);
 		fprintf(picture->out, "</text><text class=\"s\" x=\"%d\" y=\"%d\">%d rows, ", LEGEND + 120,
 		        y + 160, picture->parts[i].rows);
-		put_percent(picture->out, picture->parts[i].error);
+		plot_put_percent(picture->out, picture->parts[i].error);
 		fputs("</text>\n", picture->out);
 		y += ENTRY;
 	}
@@ -350,18 +350,18 @@ static void put_caption(const struct picture *picture) {
 	fputs("</text>\n", picture->out);
 }
 
-static void draw(const struct picture *picture) {
+static void plot_draw(const struct picture *picture) {
 	fprintf(picture->out,
 	        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 %d %d\" width=\"%d\" "
 	        "height=\"%d\" role=\"img\" "
 	        "aria-labelledby=\"t d\">\n",
 	        WIDTH, HEIGHT, WIDTH / 10, HEIGHT / 10);
-	put_words(picture);
+	plot_put_words(picture);
 	fprintf(picture->out,
 	        "<style>%s</style>\n<clipPath id=\"plot\"><path d=\"M%d %dh%dv%dh%dz\"/></clipPath>\n",
 	        style, LEFT, TOP, SIDE, SIDE, -SIDE);
 	fprintf(picture->out, "<path class=\"paper\" d=\"M0 0h%dv%dh%dz\"/>\n", WIDTH, HEIGHT, -WIDTH);
-	put_head(picture);
+	plot_put_head(picture);
 	put_axes(picture);
 	put_guides(picture);
 	put_dots(picture);
@@ -380,6 +380,6 @@ lk_status lk_validate_plot(const lk_validation *validation, const char *path, lk
 		lk_sink_abandon(sink);
 		return lk_oom(err);
 	}
-	draw(&p);
+	plot_draw(&p);
 	return lk_sink_commit(sink, err);
 }

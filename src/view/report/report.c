@@ -16,8 +16,8 @@ enum {
 
 /* The verb's own JSON, as a value. A document that would make the report unwieldy is left out, and
  * the report says so. */
-static lk_status put_result(lk_report *writer, const lk_report_job *job, bool *left_out,
-                            lk_error *err) {
+static lk_status report_put_result(lk_report *writer, const lk_report_job *job, bool *left_out,
+                                   lk_error *err) {
 	char *text = NULL;
 	size_t size = 0;
 	if (!job->result) return lk_json_put_null(writer, "result"), LK_OK;
@@ -52,7 +52,7 @@ static lk_status write_document(const void *what, bool colour, FILE *out, lk_err
 	lk_json_array(&r, "assumptions");
 	if (job->assumptions) job->assumptions(job->answer, &r);
 	lk_json_array_end(&r);
-	LK_TRY(put_result(&r, job, &left_out, err));
+	LK_TRY(report_put_result(&r, job, &left_out, err));
 	lk_json_array(&r, "warnings");
 	if (job->warnings) job->warnings(job->answer, &r);
 	if (left_out)
@@ -213,7 +213,7 @@ static bool says_number(const lk_cell *cell) {
 }
 
 /* A text, a number, or a number with what people are shown of it. */
-static void put_cell(lk_report *writer, const lk_cell *cell) {
+static void report_put_cell(lk_report *writer, const lk_cell *cell) {
 	char digits[LK_DIGITS];
 	if (cell->kind == LK_CELL_EMPTY) lk_json_put_null(writer, NULL);
 	else if (cell->kind == LK_CELL_BOOL) lk_json_put_bool(writer, NULL, cell->number != 0);
@@ -227,7 +227,7 @@ static void put_cell(lk_report *writer, const lk_cell *cell) {
 	}
 }
 
-static void put_columns(lk_report *writer, const lk_table *table) {
+static void report_put_columns(lk_report *writer, const lk_table *table) {
 	lk_json_array(writer, "columns");
 	for (int i = 0; i < table->count; i++) {
 		if (table->columns[i].hidden) continue;
@@ -240,35 +240,35 @@ static void put_columns(lk_report *writer, const lk_table *table) {
 	lk_json_array_end(writer);
 }
 
-static void put_rows(lk_report *writer, const lk_table *table, int rows) {
+static void report_put_rows(lk_report *writer, const lk_table *table, int rows) {
 	lk_json_array(writer, "rows");
 	for (int row = 0; row < rows; row++) {
 		lk_json_array(writer, NULL);
 		for (int i = 0; i < table->count; i++)
-			if (!table->columns[i].hidden) put_cell(writer, lk_table_cell(table, row, i));
+			if (!table->columns[i].hidden) report_put_cell(writer, lk_table_cell(table, row, i));
 		lk_json_array_end(writer);
 	}
 	lk_json_array_end(writer);
 }
 
-static int column_of(const lk_table *table, const char *key) {
+static int report_column_of(const lk_table *table, const char *key) {
 	int i = 0;
 	while (i < table->count && strcmp(lk_table_key(table, i), key) != 0) i++;
 	return i < table->count ? i : -1;
 }
 
 void lk_report_hide(lk_table *table, const char *key) {
-	int column = table && table->status == LK_OK ? column_of(table, key) : -1;
+	int column = table && table->status == LK_OK ? report_column_of(table, key) : -1;
 	if (column >= 0) table->columns[column].hidden = true;
 }
 
 void lk_report_reveal(lk_table *table, const char *key) {
-	int column = table && table->status == LK_OK ? column_of(table, key) : -1;
+	int column = table && table->status == LK_OK ? report_column_of(table, key) : -1;
 	if (column >= 0) table->columns[column].hidden = false;
 }
 
 void lk_report_rename(lk_table *table, const char *key, const char *title) {
-	int column = table && table->status == LK_OK ? column_of(table, key) : -1;
+	int column = table && table->status == LK_OK ? report_column_of(table, key) : -1;
 	if (column >= 0) table->columns[column].title = title;
 }
 
@@ -297,7 +297,7 @@ char *lk_report_same(lk_table *table, const char *const *keys, char *out, size_t
 	*out = '\0';
 	for (; table && table->status == LK_OK && *keys; keys++) {
 		char digits[LK_DIGITS];
-		int column = column_of(table, *keys);
+		int column = report_column_of(table, *keys);
 		if (column < 0 || table->columns[column].hidden || !same_throughout(table, column))
 			continue;
 		const char *shown = lk_cell_shown(lk_table_cell(table, 0, column), digits);
@@ -321,8 +321,8 @@ lk_status lk_report_table_with(lk_report *writer, const char *title, const char 
 	int rows = most > 0 && table->rows > most ? most : table->rows;
 	if (rows > 0) {
 		lk_report_panel(writer, "table", title, note, wide);
-		put_columns(writer, table);
-		put_rows(writer, table, rows);
+		report_put_columns(writer, table);
+		report_put_rows(writer, table, rows);
 		if (rows < table->rows) lk_json_put_integer(writer, "left_out", table->rows - rows);
 		if (more) status = more(writer, context, err);
 		lk_report_panel_end(writer);

@@ -39,7 +39,7 @@ enum {
 	PARTS = sizeof parts / sizeof *parts
 };
 
-static double part_of(const lk_explain_rank *rank, int k) {
+static double explain_part_of(const lk_explain_rank *rank, int k) {
 	return (double)*(const int64_t *)(const void *)((const char *)rank + parts[k].field);
 }
 
@@ -47,14 +47,14 @@ static double part_of(const lk_explain_rank *rank, int k) {
 static double share_of(const lk_explanation *explanation, int k) {
 	double sum = 0, whole = 0;
 	for (int i = 0; i < explanation->rank_count; i++)
-		sum += part_of(&explanation->ranks[i], k),
+		sum += explain_part_of(&explanation->ranks[i], k),
 			whole += (double)explanation->ranks[i].kernel_time_ns;
 	return whole > 0 ? sum / whole : 0;
 }
 
 /* ---- the verdict ---- */
 
-static void put_verdict(lk_report *writer, const lk_explanation *explanation) {
+static void explain_put_verdict(lk_report *writer, const lk_explanation *explanation) {
 	const lk_explain_stall *worst = explanation->stall_count ? &explanation->stalls[0] : NULL;
 	char text[TEXT], other[TEXT], headline[LINE], detail[LINE];
 	if (worst) snprintf(headline, sizeof headline, "%.60s: %.150s", worst->kind, worst->what);
@@ -95,7 +95,7 @@ static void put_verdict(lk_report *writer, const lk_explanation *explanation) {
 	lk_report_panel_end(writer);
 }
 
-static void put_waterfall(lk_report *writer, const lk_explanation *explanation) {
+static void explain_put_waterfall(lk_report *writer, const lk_explanation *explanation) {
 	double sum = 0;
 	lk_report_panel(writer, "waterfall", "From computing to the measured step",
 	                "mean over ranks and steps", true);
@@ -115,7 +115,7 @@ static void put_waterfall(lk_report *writer, const lk_explanation *explanation) 
 /* ---- ranks ---- */
 
 /* Whether it is a straggler, as the stalls say. */
-static const char *mark_of(const lk_explanation *explanation, int rank) {
+static const char *explain_mark_of(const lk_explanation *explanation, int rank) {
 	for (int i = 0; i < explanation->stall_count; i++)
 		if (explanation->stalls[i].subject == rank &&
 		    strcmp(explanation->stalls[i].kind, "straggler") == 0)
@@ -128,18 +128,19 @@ static double lost(const lk_explain_rank *rank) {
 	return (double)(rank->kernel_time_ns - rank->compute_ns);
 }
 
-static int by_loss(const void *a, const void *b) {
+static int explain_by_loss(const void *a, const void *b) {
 	const lk_explain_rank *const *x = a, *const *y = b;
 	if (lost(*x) != lost(*y)) return lost(*x) < lost(*y) ? 1 : -1;
 	return ((*x)->rank > (*y)->rank) - ((*x)->rank < (*y)->rank);
 }
 
-static lk_status put_ranks(lk_report *writer, const lk_explanation *explanation, lk_error *err) {
+static lk_status explain_put_ranks(lk_report *writer, const lk_explanation *explanation,
+                                   lk_error *err) {
 	const lk_explain_rank **order = malloc(((size_t)explanation->rank_count + 1) * sizeof *order);
 	char name[TEXT];
 	if (!order) return lk_oom(err);
 	for (int i = 0; i < explanation->rank_count; i++) order[i] = &explanation->ranks[i];
-	qsort(order, (size_t)explanation->rank_count, sizeof *order, by_loss);
+	qsort(order, (size_t)explanation->rank_count, sizeof *order, explain_by_loss);
 	lk_report_panel(writer, "bars", "Where each rank's time goes",
 	                "a step, those that lose most first; stragglers keep the others waiting", true);
 	lk_json_put_text(writer, "unit", "s");
@@ -150,9 +151,10 @@ static lk_status put_ranks(lk_report *writer, const lk_explanation *explanation,
 	for (int i = 0; i < explanation->rank_count && i < MOST_RANKS; i++) {
 		double values[PARTS];
 		for (int k = 0; k < PARTS; k++)
-			values[k] = part_of(order[i], k) * 1e-9 / (order[i]->steps > 0 ? order[i]->steps : 1);
+			values[k] =
+				explain_part_of(order[i], k) * 1e-9 / (order[i]->steps > 0 ? order[i]->steps : 1);
 		snprintf(name, sizeof name, "rank %d", order[i]->rank);
-		lk_report_row(writer, name, mark_of(explanation, order[i]->rank), values, PARTS);
+		lk_report_row(writer, name, explain_mark_of(explanation, order[i]->rank), values, PARTS);
 	}
 	lk_json_array_end(writer);
 	if (explanation->rank_count > MOST_RANKS)
@@ -206,7 +208,7 @@ static char *comm_key(int row, char out[TEXT]) {
 	return out;
 }
 
-static void put_measured(lk_report *writer, const lk_explanation *explanation, int row) {
+static void explain_put_measured(lk_report *writer, const lk_explanation *explanation, int row) {
 	const lk_explain_comm *comm = &explanation->comm[row];
 	char name[LINE], text[LINE], key[TEXT];
 	if (!has_rate(comm)) return;
@@ -220,8 +222,8 @@ static void put_measured(lk_report *writer, const lk_explanation *explanation, i
 
 /* The part of a curve near the messages that were sent: a hundredth of their size to a hundred
  * times. */
-static void put_curve(lk_report *writer, const lk_explanation *explanation,
-                      const lk_explain_curve *curve) {
+static void explain_put_curve(lk_report *writer, const lk_explanation *explanation,
+                              const lk_explain_curve *curve) {
 	const double far = 128;
 	const lk_explain_comm *comm = &explanation->comm[curve->comm];
 	double sent = comm->bytes / (double)comm->count;
@@ -236,7 +238,7 @@ static void put_curve(lk_report *writer, const lk_explanation *explanation,
 	lk_report_series_end(writer);
 }
 
-static void put_collectives(lk_report *writer, const lk_explanation *explanation) {
+static void explain_put_collectives(lk_report *writer, const lk_explanation *explanation) {
 	char note[2 * LINE];
 	int any = 0;
 	for (int i = 0; i < explanation->comm_count; i++) any += has_rate(&explanation->comm[i]);
@@ -253,8 +255,8 @@ static void put_collectives(lk_report *writer, const lk_explanation *explanation
 	lk_report_axis(writer, "y", "bus bandwidth, as nccl-tests define it", "B/s", true);
 	lk_json_array(writer, "series");
 	for (int i = 0; i < explanation->curve_count; i++)
-		put_curve(writer, explanation, &explanation->curves[i]);
-	for (int i = 0; i < explanation->comm_count; i++) put_measured(writer, explanation, i);
+		explain_put_curve(writer, explanation, &explanation->curves[i]);
+	for (int i = 0; i < explanation->comm_count; i++) explain_put_measured(writer, explanation, i);
 	lk_json_array_end(writer);
 	lk_report_panel_end(writer);
 }
@@ -266,7 +268,7 @@ static double each_s(const lk_explain_shaped *shaped) {
 }
 
 /* What has a place under the roof: operations that multiply. The table has the others. */
-static bool on_roofline(const lk_explain_shaped *shaped) {
+static bool explain_on_roofline(const lk_explain_shaped *shaped) {
 	return shaped->count && shaped->flops > 0 && shaped->bytes > 0 && shaped->total_ns > 0 &&
 	       shaped->peak_flops > 0;
 }
@@ -277,7 +279,7 @@ static int few_shaped(const lk_explanation *explanation, double *low, double *hi
 	*low = INFINITY, *high = 0;
 	for (; end < explanation->shaped_count && drawn < MOST_POINTS; end++) {
 		const lk_explain_shaped *shaped = &explanation->shaped[end];
-		if (!on_roofline(shaped)) continue;
+		if (!explain_on_roofline(shaped)) continue;
 		*low = fmin(*low, shaped->flops / shaped->bytes),
 		*high = fmax(*high, shaped->flops / shaped->bytes);
 		drawn++;
@@ -288,7 +290,7 @@ static int few_shaped(const lk_explanation *explanation, double *low, double *hi
 static bool seen_before(const lk_explanation *explanation, int i, bool by_peak) {
 	for (int k = 0; k < i; k++) {
 		const lk_explain_shaped *a = &explanation->shaped[k], *b = &explanation->shaped[i];
-		if (on_roofline(a) &&
+		if (explain_on_roofline(a) &&
 		    (by_peak ? a->peak_flops == b->peak_flops : strcmp(a->kind, b->kind) == 0))
 			return true;
 	}
@@ -296,8 +298,8 @@ static bool seen_before(const lk_explanation *explanation, int i, bool by_peak) 
 }
 
 /* Memory bandwidth up to the peak of a number format; formats with the same peak have one roof. */
-static void put_roof(lk_report *writer, const lk_explanation *explanation,
-                     const lk_explain_shaped *shaped, double low, double high) {
+static void explain_put_roof(lk_report *writer, const lk_explanation *explanation,
+                             const lk_explain_shaped *shaped, double low, double high) {
 	double ridge = shaped->peak_flops / explanation->memory_rate;
 	char name[LINE];
 	snprintf(name, sizeof name, "roof: memory bandwidth, then %.20s peak", shaped->dtype);
@@ -314,7 +316,7 @@ static void put_shaped(lk_report *writer, const lk_explanation *explanation, con
 	lk_report_series(writer, kind, kind, false);
 	for (int i = 0; i < end; i++) {
 		const lk_explain_shaped *shaped = &explanation->shaped[i];
-		if (!on_roofline(shaped) || strcmp(shaped->kind, kind) != 0) continue;
+		if (!explain_on_roofline(shaped) || strcmp(shaped->kind, kind) != 0) continue;
 		snprintf(text, sizeof text,
 		         "%.60s %.120s %.20s: %s each, %llu, %s together, %.0f %% of the roof",
 		         shaped->operation, shaped->shapes, shaped->dtype,
@@ -327,7 +329,7 @@ static void put_shaped(lk_report *writer, const lk_explanation *explanation, con
 	lk_report_series_end(writer);
 }
 
-static void put_roofline(lk_report *writer, const lk_explanation *explanation) {
+static void explain_put_roofline(lk_report *writer, const lk_explanation *explanation) {
 	double low, high;
 	int end = few_shaped(explanation, &low, &high);
 	char note[2 * LINE], share[TEXT];
@@ -354,16 +356,16 @@ static void put_roofline(lk_report *writer, const lk_explanation *explanation) {
 	lk_report_axis(writer, "y", "rate", "FLOP/s", true);
 	lk_json_array(writer, "series");
 	for (int i = 0; i < end; i++)
-		if (on_roofline(&explanation->shaped[i]) && !seen_before(explanation, i, true))
-			put_roof(writer, explanation, &explanation->shaped[i], low / 4, high * 2);
+		if (explain_on_roofline(&explanation->shaped[i]) && !seen_before(explanation, i, true))
+			explain_put_roof(writer, explanation, &explanation->shaped[i], low / 4, high * 2);
 	for (int i = 0; i < end; i++)
-		if (on_roofline(&explanation->shaped[i]) && !seen_before(explanation, i, false))
+		if (explain_on_roofline(&explanation->shaped[i]) && !seen_before(explanation, i, false))
 			put_shaped(writer, explanation, explanation->shaped[i].kind, end);
 	lk_json_array_end(writer);
 	lk_report_panel_end(writer);
 }
 
-static void put_critical(lk_report *writer, const lk_explanation *explanation) {
+static void explain_put_critical(lk_report *writer, const lk_explanation *explanation) {
 	const lk_critical_path *path = &explanation->critical;
 	if (!path->part_count) return;
 	lk_report_panel(writer, "bars", "The critical path", "the chain of work that the step hangs on",
@@ -381,8 +383,8 @@ static void put_critical(lk_report *writer, const lk_explanation *explanation) {
 
 /* ---- the whole ---- */
 
-static lk_status put_table(lk_report *writer, const lk_explanation *explanation, int which,
-                           const char *title, bool wide, int most, lk_error *err) {
+static lk_status explain_put_table(lk_report *writer, const lk_explanation *explanation, int which,
+                                   const char *title, bool wide, int most, lk_error *err) {
 	lk_table *table = lk_explain_table(explanation, which, false);
 	if (table) lk_table_hide_empty(table);
 	if (which == LK_EXPLAIN_ROOFLINE)
@@ -390,42 +392,45 @@ static lk_status put_table(lk_report *writer, const lk_explanation *explanation,
 	return lk_report_table(writer, title, NULL, wide, table, most, err);
 }
 
-static lk_status put_panels(const void *answer, lk_report *writer, lk_error *err) {
+static lk_status explain_put_panels(const void *answer, lk_report *writer, lk_error *err) {
 	const lk_explanation *explanation = answer;
-	put_verdict(writer, explanation);
-	put_waterfall(writer, explanation);
-	LK_TRY(put_table(writer, explanation, LK_EXPLAIN_STALLS, "Stalls, the worst first", true,
-	                 MOST_ROWS, err));
-	LK_TRY(put_ranks(writer, explanation, err));
-	put_critical(writer, explanation);
-	put_collectives(writer, explanation);
-	put_roofline(writer, explanation);
+	explain_put_verdict(writer, explanation);
+	explain_put_waterfall(writer, explanation);
+	LK_TRY(explain_put_table(writer, explanation, LK_EXPLAIN_STALLS, "Stalls, the worst first",
+	                         true, MOST_ROWS, err));
+	LK_TRY(explain_put_ranks(writer, explanation, err));
+	explain_put_critical(writer, explanation);
+	explain_put_collectives(writer, explanation);
+	explain_put_roofline(writer, explanation);
 	put_steps(writer, explanation);
 	if (explanation->rank_count > 1)
-		LK_TRY(put_table(writer, explanation, LK_EXPLAIN_STRAGGLERS, "Who keeps the others waiting",
-		                 true, MOST_ROWS, err));
-	LK_TRY(put_table(writer, explanation, LK_EXPLAIN_COMMUNICATION, "Communication", true,
-	                 MOST_ROWS, err));
-	LK_TRY(put_table(writer, explanation, LK_EXPLAIN_KERNELS, "Kernels", true, MOST_KERNELS, err));
-	LK_TRY(put_table(writer, explanation, LK_EXPLAIN_ROOFLINE, "Operations of known shape", true,
-	                 MOST_SHAPED, err));
-	LK_TRY(put_table(writer, explanation, LK_EXPLAIN_STRETCHES, "Idle stretches", true,
-	                 MOST_KERNELS, err));
-	LK_TRY(put_table(writer, explanation, LK_EXPLAIN_OVERLAP, "Overlap of communication", false,
-	                 MOST_ROWS, err));
-	LK_TRY(put_table(writer, explanation, LK_EXPLAIN_IDLE, "Idle streams", true, MOST_ROWS, err));
-	LK_TRY(put_table(writer, explanation, LK_EXPLAIN_QUEUE, "Queues of launches", true, MOST_ROWS,
-	                 err));
-	return put_table(writer, explanation, LK_EXPLAIN_LAUNCHES, "Launches", true, MOST_ROWS, err);
+		LK_TRY(explain_put_table(writer, explanation, LK_EXPLAIN_STRAGGLERS,
+		                         "Who keeps the others waiting", true, MOST_ROWS, err));
+	LK_TRY(explain_put_table(writer, explanation, LK_EXPLAIN_COMMUNICATION, "Communication", true,
+	                         MOST_ROWS, err));
+	LK_TRY(explain_put_table(writer, explanation, LK_EXPLAIN_KERNELS, "Kernels", true, MOST_KERNELS,
+	                         err));
+	LK_TRY(explain_put_table(writer, explanation, LK_EXPLAIN_ROOFLINE, "Operations of known shape",
+	                         true, MOST_SHAPED, err));
+	LK_TRY(explain_put_table(writer, explanation, LK_EXPLAIN_STRETCHES, "Idle stretches", true,
+	                         MOST_KERNELS, err));
+	LK_TRY(explain_put_table(writer, explanation, LK_EXPLAIN_OVERLAP, "Overlap of communication",
+	                         false, MOST_ROWS, err));
+	LK_TRY(explain_put_table(writer, explanation, LK_EXPLAIN_IDLE, "Idle streams", true, MOST_ROWS,
+	                         err));
+	LK_TRY(explain_put_table(writer, explanation, LK_EXPLAIN_QUEUE, "Queues of launches", true,
+	                         MOST_ROWS, err));
+	return explain_put_table(writer, explanation, LK_EXPLAIN_LAUNCHES, "Launches", true, MOST_ROWS,
+	                         err);
 }
 
-static void put_warnings(const void *answer, lk_report *writer) {
+static void explain_put_warnings(const void *answer, lk_report *writer) {
 	const lk_explanation *explanation = answer;
 	for (int i = 0; i < explanation->warning_count; i++)
 		lk_report_text(writer, explanation->warnings[i]);
 }
 
-static lk_status put_result(const void *answer, bool colour, FILE *out, lk_error *err) {
+static lk_status explain_put_result(const void *answer, bool colour, FILE *out, lk_error *err) {
 	return lk_explain_print(answer, LK_OUTPUT_JSON, LK_EXPLAIN_ALL, colour, NULL, out, err);
 }
 
@@ -435,7 +440,7 @@ lk_status lk_report_explain(const lk_explanation *explanation, lk_report_form fo
 	snprintf(title, sizeof title, "Why a step of %d rank%s takes its time", explanation->rank_count,
 	         explanation->rank_count == 1 ? "" : "s");
 	lk_report_job job = {
-		"explain",  title, explanation->reproduce, explanation, &explanation->inputs,
-		put_panels, NULL,  put_warnings,           put_result,  NULL};
+		"explain",          title, explanation->reproduce, explanation,        &explanation->inputs,
+		explain_put_panels, NULL,  explain_put_warnings,   explain_put_result, NULL};
 	return lk_report_save(&job, form, path, out, err);
 }

@@ -18,7 +18,7 @@ enum {
 	HEX = 65
 };
 
-static bool add_part(lk_sha256 *sha256, int fd, char *buffer, off_t from, off_t size) {
+static bool inputs_add_part(lk_sha256 *sha256, int fd, char *buffer, off_t from, off_t size) {
 	while (size > 0) {
 		ssize_t got = pread(fd, buffer, size < MIB ? (size_t)size : (size_t)MIB, from);
 		if (got <= 0) return false;
@@ -28,19 +28,19 @@ static bool add_part(lk_sha256 *sha256, int fd, char *buffer, off_t from, off_t 
 	return true;
 }
 
-static bool hash(int fd, off_t size, char out[HEX]) {
+static bool inputs_hash(int fd, off_t size, char out[HEX]) {
 	char *buffer = malloc(MIB), text[32];
 	unsigned char bytes[32];
 	lk_sha256 h;
 	lk_sha256_begin(&h);
 	bool fine = buffer != NULL;
 	if (size <= WHOLE) {
-		fine = fine && add_part(&h, fd, buffer, 0, size);
+		fine = fine && inputs_add_part(&h, fd, buffer, 0, size);
 	} else {
 		int length = snprintf(text, sizeof text, "%lld\n", (long long)size);
 		lk_sha256_add(&h, text, (size_t)length);
-		fine =
-			fine && add_part(&h, fd, buffer, 0, MIB) && add_part(&h, fd, buffer, size - MIB, MIB);
+		fine = fine && inputs_add_part(&h, fd, buffer, 0, MIB) &&
+		       inputs_add_part(&h, fd, buffer, size - MIB, MIB);
 	}
 	lk_sha256_end(&h, bytes);
 	for (int i = 0; i < 32; i++) snprintf(out + (size_t)2 * (size_t)i, 3, "%02x", bytes[i]);
@@ -57,7 +57,7 @@ static void put_input(lk_report *writer, const char *path, bool hashed) {
 	lk_json_put_text(writer, "path", path);
 	if (known) lk_json_put_integer(writer, "bytes", (long long)info.st_size);
 	else lk_json_put_null(writer, "bytes");
-	if (known && hashed && hash(fd, info.st_size, hex))
+	if (known && hashed && inputs_hash(fd, info.st_size, hex))
 		lk_json_put_text(writer, info.st_size <= WHOLE ? "sha256" : "sha256_ends", hex);
 	lk_json_object_end(writer);
 	if (fd >= 0) close(fd);

@@ -66,7 +66,7 @@ static void put_html(const char *text, FILE *out) {
 }
 
 /* In JSON these stand in strings alone, where they may be written as escapes. */
-static void put_json(const char *text, size_t size, FILE *out) {
+static void page_put_json(const char *text, size_t size, FILE *out) {
 	size_t from = 0;
 	for (size_t i = 0; i < size; i++) {
 		if (text[i] != '<' && text[i] != '>' && text[i] != '&') continue;
@@ -77,7 +77,7 @@ static void put_json(const char *text, size_t size, FILE *out) {
 	fwrite(text + from, 1, size - from, out);
 }
 
-static void put_policy(FILE *out) {
+static void page_put_policy(FILE *out) {
 	static const char *const endings[] = {".js", ".css"};
 	char hash[2][45];
 	for (int i = 0; i < 2; i++) {
@@ -106,7 +106,7 @@ static void put_charts(FILE *out) {
 	fputs("</pre></details>", out);
 }
 
-static bool is(const char *name, size_t length, const char *wanted) {
+static bool page_is(const char *name, size_t length, const char *wanted) {
 	return strlen(wanted) == length && memcmp(name, wanted, length) == 0;
 }
 
@@ -121,12 +121,12 @@ lk_status lk_report_page(const char *title, const char *document, size_t size, F
 		fwrite(page, 1, (size_t)(open - page), out);
 		const char *name = open + 2;
 		size_t length = (size_t)(close - name);
-		if (is(name, length, "title")) put_html(title, out);
-		else if (is(name, length, "policy")) put_policy(out);
-		else if (is(name, length, "style")) each_file(".css", put_file, out);
-		else if (is(name, length, "script")) each_file(".js", put_file, out);
-		else if (is(name, length, "document")) put_json(document, size, out);
-		else if (is(name, length, "charts")) put_charts(out);
+		if (page_is(name, length, "title")) put_html(title, out);
+		else if (page_is(name, length, "policy")) page_put_policy(out);
+		else if (page_is(name, length, "style")) each_file(".css", put_file, out);
+		else if (page_is(name, length, "script")) each_file(".js", put_file, out);
+		else if (page_is(name, length, "document")) page_put_json(document, size, out);
+		else if (page_is(name, length, "charts")) put_charts(out);
 		page = close + 2;
 	}
 	fputs(page, out);

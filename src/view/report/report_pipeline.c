@@ -59,17 +59,17 @@ static long long chunk_of(const struct lane *lane, const lk_detail_span *span,
 	return (void)lane, (void)before, span->chunk;
 }
 
-static bool kept(const struct lane *lane, size_t seen) {
+static bool pipeline_kept(const struct lane *lane, size_t seen) {
 	return seen < lane->keep || seen >= lane->lane_count - lane->keep;
 }
 
-static void put_column(lk_report *writer, const char *key, const struct lane *lane,
-                       span_number *number) {
+static void pipeline_put_column(lk_report *writer, const char *key, const struct lane *lane,
+                                span_number *number) {
 	const lk_detail_span *before = NULL;
 	size_t seen = 0;
 	lk_json_array(writer, key);
 	for (size_t i = 0; i < lane->count; i++) {
-		if (!in_lane(lane, i) || !kept(lane, seen++)) continue;
+		if (!in_lane(lane, i) || !pipeline_kept(lane, seen++)) continue;
 		lk_json_put_integer(writer, NULL, number(lane, &lane->at[i], before));
 		before = &lane->at[i];
 	}
@@ -77,12 +77,13 @@ static void put_column(lk_report *writer, const char *key, const struct lane *la
 }
 
 /* A digit for each span. */
-static lk_status put_kinds(lk_report *writer, const struct lane *lane, lk_error *err) {
+static lk_status pipeline_put_kinds(lk_report *writer, const struct lane *lane, lk_error *err) {
 	char *digits = malloc(lane->lane_count + 1);
 	size_t seen = 0, used = 0;
 	if (!digits) return lk_oom(err);
 	for (size_t i = 0; i < lane->count; i++)
-		if (in_lane(lane, i) && kept(lane, seen++)) digits[used++] = (char)('0' + lane->at[i].kind);
+		if (in_lane(lane, i) && pipeline_kept(lane, seen++))
+			digits[used++] = (char)('0' + lane->at[i].kind);
 	digits[used] = '\0';
 	lk_json_put_text(writer, "kinds", digits);
 	free(digits);
@@ -98,7 +99,7 @@ static void put_middle(lk_report *writer, const struct lane *lane) {
 	if (lane->lane_count <= 2 * lane->keep) return;
 	for (size_t i = 0; i < lane->count; i++) {
 		if (!in_lane(lane, i)) continue;
-		if (!kept(lane, seen)) {
+		if (!pipeline_kept(lane, seen)) {
 			if (seen == lane->keep) from = lane->at[i].start_s;
 			to = lane->at[i].end_s, busy += lane->at[i].end_s - lane->at[i].start_s;
 		}
@@ -118,18 +119,18 @@ static lk_status put_lane(lk_report *writer, const char *name, const struct lane
 	lk_json_object(writer, NULL);
 	lk_json_put_text(writer, "name", name);
 	if (lane->traffic) lk_json_put_bool(writer, "minor", true);
-	LK_TRY(put_kinds(writer, lane, err));
-	put_column(writer, "gap", lane, gap_of);
-	put_column(writer, "length", lane, length_of);
-	if (!lane->traffic) put_column(writer, "microbatch", lane, microbatch_of);
-	if (!lane->traffic && chunks) put_column(writer, "chunk", lane, chunk_of);
+	LK_TRY(pipeline_put_kinds(writer, lane, err));
+	pipeline_put_column(writer, "gap", lane, gap_of);
+	pipeline_put_column(writer, "length", lane, length_of);
+	if (!lane->traffic) pipeline_put_column(writer, "microbatch", lane, microbatch_of);
+	if (!lane->traffic && chunks) pipeline_put_column(writer, "chunk", lane, chunk_of);
 	put_middle(writer, lane);
 	lk_json_object_end(writer);
 	return LK_OK;
 }
 
-static lk_status put_stage(lk_report *writer, const lk_prediction *prediction, int stage,
-                           size_t begin, size_t end, size_t keep, lk_error *err) {
+static lk_status pipeline_put_stage(lk_report *writer, const lk_prediction *prediction, int stage,
+                                    size_t begin, size_t end, size_t keep, lk_error *err) {
 	static const char *const names[] = {"stage %d", "stage %d, data-parallel"};
 	char name[TEXT];
 	for (int traffic = 0; traffic < 2; traffic++) {
@@ -161,7 +162,7 @@ static lk_status put_gantt(lk_report *writer, const lk_prediction *prediction, l
 	for (int s = 0; s < stages; s++) {
 		size_t end = begin;
 		while (end < detail->span_count && detail->spans[end].stage == s) end++;
-		LK_TRY(put_stage(writer, prediction, s, begin, end, keep, err));
+		LK_TRY(pipeline_put_stage(writer, prediction, s, begin, end, keep, err));
 		begin = end;
 	}
 	lk_json_array_end(writer);
@@ -227,7 +228,7 @@ static bool group_before(const lk_prediction_detail *detail, int i) {
 	return false;
 }
 
-static void put_collectives(lk_report *writer, const lk_prediction *prediction) {
+static void pipeline_put_collectives(lk_report *writer, const lk_prediction *prediction) {
 	const lk_prediction_detail *detail = prediction->detail;
 	char name[TEXT];
 	if (!detail->curve_count && !detail->message_count) return;
@@ -255,8 +256,8 @@ static void put_collectives(lk_report *writer, const lk_prediction *prediction) 
 
 /* ---- kernels ---- */
 
-static void put_roof(lk_report *writer, const lk_prediction_detail *detail, double low,
-                     double high) {
+static void pipeline_put_roof(lk_report *writer, const lk_prediction_detail *detail, double low,
+                              double high) {
 	double ridge = detail->peak_flops / detail->memory_rate;
 	lk_report_series(writer, "roof: memory bandwidth, then dense peak", "roof", true);
 	if (low < ridge) lk_report_point(writer, low, low * detail->memory_rate, NULL, NULL);
@@ -265,16 +266,16 @@ static void put_roof(lk_report *writer, const lk_prediction_detail *detail, doub
 	lk_report_series_end(writer);
 }
 
-static bool on_roofline(const lk_detail_kernel *kernel) {
+static bool pipeline_on_roofline(const lk_detail_kernel *kernel) {
 	return kernel->flops > 0 && kernel->bytes > 0 && kernel->each_s > 0;
 }
 
-static void put_roofline(lk_report *writer, const lk_prediction *prediction) {
+static void pipeline_put_roofline(lk_report *writer, const lk_prediction *prediction) {
 	const lk_prediction_detail *detail = prediction->detail;
 	double low = INFINITY, high = 0;
 	char text[256], time[TEXT], all[TEXT];
 	for (int i = 0; i < detail->kernel_count; i++)
-		if (on_roofline(&detail->kernels[i])) {
+		if (pipeline_on_roofline(&detail->kernels[i])) {
 			double x = detail->kernels[i].flops / detail->kernels[i].bytes;
 			low = fmin(low, x), high = fmax(high, x);
 		}
@@ -286,11 +287,11 @@ static void put_roofline(lk_report *writer, const lk_prediction *prediction) {
 	lk_report_axis(writer, "x", "arithmetic intensity", "FLOP/B", true);
 	lk_report_axis(writer, "y", "rate", "FLOP/s", true);
 	lk_json_array(writer, "series");
-	put_roof(writer, detail, low / 4, high * 2);
+	pipeline_put_roof(writer, detail, low / 4, high * 2);
 	lk_report_series(writer, "kernels", "gemm", false);
 	for (int i = 0; i < detail->kernel_count; i++) {
 		const lk_detail_kernel *kernel = &detail->kernels[i];
-		if (!on_roofline(kernel)) continue;
+		if (!pipeline_on_roofline(kernel)) continue;
 		snprintf(text, sizeof text,
 		         "%.60s: %s each, %.4g times a step, %s together, %.0f %% of the peak",
 		         kernel->name, lk_format_seconds(kernel->each_s, time, sizeof time), kernel->count,
@@ -304,7 +305,8 @@ static void put_roofline(lk_report *writer, const lk_prediction *prediction) {
 	lk_report_panel_end(writer);
 }
 
-static lk_status put_kernels(lk_report *writer, const lk_prediction *prediction, lk_error *err) {
+static lk_status pipeline_put_kernels(lk_report *writer, const lk_prediction *prediction,
+                                      lk_error *err) {
 	static const lk_column columns[] = {
 		{"kernel", "kernel", false, false},      {"family", "kind", false, false},
 		{"count", "per step", true, false},      {"each_s", "each", true, false},
@@ -340,7 +342,7 @@ static lk_status put_kernels(lk_report *writer, const lk_prediction *prediction,
 lk_status lk_report_pipeline(lk_report *writer, const lk_prediction *prediction, lk_error *err) {
 	LK_TRY(put_gantt(writer, prediction, err));
 	put_stages(writer, prediction);
-	put_collectives(writer, prediction);
-	put_roofline(writer, prediction);
-	return put_kernels(writer, prediction, err);
+	pipeline_put_collectives(writer, prediction);
+	pipeline_put_roofline(writer, prediction);
+	return pipeline_put_kernels(writer, prediction, err);
 }

@@ -15,14 +15,14 @@ enum {
 	PARTS = 32
 };
 
-static const lk_plan_choice *best_of(const lk_plan *plan) {
+static const lk_plan_choice *plan_best_of(const lk_plan *plan) {
 	return plan->best >= 0 ? plan->counts[plan->best].choices : NULL;
 }
 
 /* ---- the verdict ---- */
 
-static void put_verdict(lk_report *writer, const lk_plan *plan) {
-	const lk_plan_choice *best = best_of(plan);
+static void plan_put_verdict(lk_report *writer, const lk_plan *plan) {
+	const lk_plan_choice *best = plan_best_of(plan);
 	char text[TEXT], low[TEXT], high[TEXT], detail[LINE], range[LINE];
 	double layouts = 0;
 	for (int i = 0; i < plan->count; i++) layouts += (double)plan->counts[i].layouts;
@@ -70,10 +70,10 @@ static void put_verdict(lk_report *writer, const lk_plan *plan) {
 /* ---- the front ---- */
 
 /* What a choice costs and takes: GPU-hours and days of the training, or of a step. */
-static double cost_of(const lk_plan *plan, const lk_plan_choice *choice) {
+static double plan_cost_of(const lk_plan *plan, const lk_plan_choice *choice) {
 	return plan->tokens > 0 ? choice->gpu_hours : choice->step_time_s * choice->gpus;
 }
-static double time_of(const lk_plan *plan, const lk_plan_choice *choice) {
+static double plan_time_of(const lk_plan *plan, const lk_plan_choice *choice) {
 	return plan->tokens > 0 ? choice->days : choice->step_time_s;
 }
 
@@ -95,13 +95,13 @@ static void put_front_series(lk_report *writer, const lk_plan *plan, const char 
 			if ((choice->pareto && k == 0) != front) continue;
 			snprintf(text, sizeof text, "%d GPUs: %.150s, step %s", choice->gpus, choice->layout,
 			         lk_format_seconds(choice->step_time_s, step, sizeof step));
-			lk_report_point(writer, cost_of(plan, choice), time_of(plan, choice), text,
+			lk_report_point(writer, plan_cost_of(plan, choice), plan_time_of(plan, choice), text,
 			                launch_of(plan, choice));
 		}
 	lk_report_series_end(writer);
 }
 
-static void put_front(lk_report *writer, const lk_plan *plan) {
+static void plan_put_front(lk_report *writer, const lk_plan *plan) {
 	bool days = plan->tokens > 0;
 	lk_report_panel(
 		writer, "scatter", days ? "Time against GPU-hours" : "Step time against GPU-seconds",
@@ -122,7 +122,7 @@ static void put_front(lk_report *writer, const lk_plan *plan) {
 /* ---- where the time goes ---- */
 
 /* Parts that any choice has, in the order of their first mention. */
-static int parts_of(const lk_plan_count *count, const lk_time_part *out[PARTS]) {
+static int plan_parts_of(const lk_plan_count *count, const lk_time_part *out[PARTS]) {
 	int parts = 0;
 	for (int i = 0; i < count->choice_count; i++)
 		for (int k = 0; k < count->choices[i].breakdown_count; k++) {
@@ -134,9 +134,9 @@ static int parts_of(const lk_plan_count *count, const lk_time_part *out[PARTS]) 
 	return parts;
 }
 
-static void put_times(lk_report *writer, const lk_plan_count *count) {
+static void plan_put_times(lk_report *writer, const lk_plan_count *count) {
 	const lk_time_part *parts[PARTS];
-	int used = parts_of(count, parts);
+	int used = plan_parts_of(count, parts);
 	char title[TEXT], name[LINE];
 	if (!used) return;
 	snprintf(title, sizeof title, "Where a step goes on %d GPUs", count->gpus);
@@ -162,7 +162,7 @@ static void put_times(lk_report *writer, const lk_plan_count *count) {
 	lk_report_panel_end(writer);
 }
 
-static void put_tornado(lk_report *writer, const lk_plan_count *count) {
+static void plan_put_tornado(lk_report *writer, const lk_plan_count *count) {
 	if (!count->sensitivity_count) return;
 	lk_report_panel(writer, "tornado", "Rates 10 % lower or higher",
 	                "what they make of the fastest layout's step", false);
@@ -175,7 +175,7 @@ static void put_tornado(lk_report *writer, const lk_plan_count *count) {
 	lk_report_panel_end(writer);
 }
 
-static lk_status put_search(lk_report *writer, const lk_plan *plan, lk_error *err) {
+static lk_status plan_put_search(lk_report *writer, const lk_plan *plan, lk_error *err) {
 	static const lk_column columns[] = {
 		{"gpus", "GPUs", true, false},
 		{"layouts", "layouts", true, false},
@@ -209,7 +209,7 @@ static lk_status put_search(lk_report *writer, const lk_plan *plan, lk_error *er
 	                       true, table, 0, err);
 }
 
-static lk_status put_layouts(lk_report *writer, const lk_plan *plan, lk_error *err) {
+static lk_status plan_put_layouts(lk_report *writer, const lk_plan *plan, lk_error *err) {
 	static const char *const keys[] = {"vp",        "cp",       "ep",    "mbs", "zero",
 	                                   "recompute", "schedule", "stack", NULL};
 	char same[LINE], note[2 * LINE];
@@ -222,24 +222,24 @@ static lk_status put_layouts(lk_report *writer, const lk_plan *plan, lk_error *e
 	return lk_report_table(writer, "Layouts", note, true, table, 0, err);
 }
 
-static lk_status put_panels(const void *answer, lk_report *writer, lk_error *err) {
+static lk_status plan_put_panels(const void *answer, lk_report *writer, lk_error *err) {
 	const lk_plan *plan = answer;
-	put_verdict(writer, plan);
-	if (best_of(plan)) {
-		put_front(writer, plan);
-		put_times(writer, &plan->counts[plan->best]);
+	plan_put_verdict(writer, plan);
+	if (plan_best_of(plan)) {
+		plan_put_front(writer, plan);
+		plan_put_times(writer, &plan->counts[plan->best]);
 	}
-	LK_TRY(put_layouts(writer, plan, err));
-	if (best_of(plan)) put_tornado(writer, &plan->counts[plan->best]);
-	return put_search(writer, plan, err);
+	LK_TRY(plan_put_layouts(writer, plan, err));
+	if (plan_best_of(plan)) plan_put_tornado(writer, &plan->counts[plan->best]);
+	return plan_put_search(writer, plan, err);
 }
 
-static void put_assumptions(const void *answer, lk_report *writer) {
+static void plan_put_assumptions(const void *answer, lk_report *writer) {
 	const lk_plan *plan = answer;
 	for (int i = 0; i < plan->note_count; i++) lk_report_text(writer, plan->notes[i]);
 }
 
-static lk_status put_result(const void *answer, bool colour, FILE *out, lk_error *err) {
+static lk_status plan_put_result(const void *answer, bool colour, FILE *out, lk_error *err) {
 	return lk_plan_print(answer, LK_OUTPUT_JSON, false, colour, NULL, out, err);
 }
 
@@ -247,7 +247,15 @@ lk_status lk_report_plan(const lk_plan *plan, lk_report_form form, const char *p
                          lk_error *err) {
 	char title[LINE];
 	snprintf(title, sizeof title, "Layouts for %.*s", (int)strcspn(plan->model, ":,"), plan->model);
-	lk_report_job job = {"plan",          title, plan->reproduce, plan, &plan->inputs, put_panels,
-	                     put_assumptions, NULL,  put_result,      NULL};
+	lk_report_job job = {"plan",
+	                     title,
+	                     plan->reproduce,
+	                     plan,
+	                     &plan->inputs,
+	                     plan_put_panels,
+	                     plan_put_assumptions,
+	                     NULL,
+	                     plan_put_result,
+	                     NULL};
 	return lk_report_save(&job, form, path, out, err);
 }

@@ -33,14 +33,14 @@ static void figure(lk_report *writer, const lk_prediction *prediction, const cha
 	lk_report_figure(writer, label, shown(value, text, sizeof text), range, note);
 }
 
-static char *tera(double flops, char *out, size_t size) {
+static char *predict_tera(double flops, char *out, size_t size) {
 	return lk_fixed(flops / 1e12, 1, out, size);
 }
-static char *plain(double number, char *out, size_t size) {
+static char *predict_plain(double number, char *out, size_t size) {
 	return lk_fixed(number, fabs(number) < 100 ? 1 : 0, out, size);
 }
 
-static void put_verdict(lk_report *writer, const lk_prediction *prediction) {
+static void predict_put_verdict(lk_report *writer, const lk_prediction *prediction) {
 	char peak[TEXT], usable[TEXT], left[TEXT], detail[LINE], of[LINE];
 	snprintf(
 		detail, sizeof detail, "%s of %s on the fullest rank, stage %d: %s %s",
@@ -58,14 +58,14 @@ static void put_verdict(lk_report *writer, const lk_prediction *prediction) {
 		figure(writer, prediction, "tokens/s/GPU", prediction->tokens_per_s_per_gpu, -1,
 		       lk_format_thousands, "");
 	else
-		figure(writer, prediction, "samples/s", prediction->samples_per_s, -1, plain,
+		figure(writer, prediction, "samples/s", prediction->samples_per_s, -1, predict_plain,
 		       "all GPUs together");
 	if (prediction->peak_flops > 0)
 		figure(writer, prediction, "MFU", prediction->mfu, -1, lk_percent, of);
-	figure(writer, prediction, "model TFLOP/s/GPU", prediction->model_flops_per_s_per_gpu, -1, tera,
-	       "");
+	figure(writer, prediction, "model TFLOP/s/GPU", prediction->model_flops_per_s_per_gpu, -1,
+	       predict_tera, "");
 	if (prediction->days > 0)
-		figure(writer, prediction, "days of training", prediction->days, 1, plain, "");
+		figure(writer, prediction, "days of training", prediction->days, 1, predict_plain, "");
 	if (prediction->gpu_hours > 0)
 		figure(writer, prediction, "GPU-hours", prediction->gpu_hours, 1, lk_format_thousands, "");
 	if (prediction->goodput > 0)
@@ -82,16 +82,17 @@ static void put_verdict(lk_report *writer, const lk_prediction *prediction) {
 
 /* ---- from ideal to predicted ---- */
 
-static bool computes(const char *key) {
+static bool predict_computes(const char *key) {
 	return strcmp(key, "gemm") == 0 || strcmp(key, "attention") == 0 || strcmp(key, "conv") == 0;
 }
 
-static void put_waterfall(lk_report *writer, const lk_prediction *prediction) {
+static void predict_put_waterfall(lk_report *writer, const lk_prediction *prediction) {
 	double ideal = prediction->mfu * prediction->step_time_s,
 		   extra = (prediction->hfu - prediction->mfu) * prediction->step_time_s, compute = 0;
 	if (!prediction->breakdown_count || prediction->peak_flops <= 0) return;
 	for (int i = 0; i < prediction->breakdown_count; i++)
-		if (computes(prediction->breakdown[i].key)) compute += prediction->breakdown[i].exposed_s;
+		if (predict_computes(prediction->breakdown[i].key))
+			compute += prediction->breakdown[i].exposed_s;
 	lk_report_panel(writer, "waterfall", "From the ideal step to the predicted one",
 	                "exposed time, mean over the pipeline stages; what runs behind compute costs "
 	                "nothing and is not shown",
@@ -105,7 +106,7 @@ static void put_waterfall(lk_report *writer, const lk_prediction *prediction) {
 	               "products and attention take longer than at the dense peak", false);
 	for (int i = 0; i < prediction->breakdown_count; i++) {
 		const lk_time_part *part = &prediction->breakdown[i];
-		if (!computes(part->key) && part->exposed_s > 0)
+		if (!predict_computes(part->key) && part->exposed_s > 0)
 			lk_report_fall(writer, part->key, part->label, part->exposed_s, NULL, false);
 	}
 	lk_report_fall(writer, "total", "predicted step", prediction->step_time_s, prediction->basis,
@@ -125,8 +126,8 @@ enum {
 	MEMORY_PARTS = 10
 };
 
-static void parts_of(const lk_stage_memory *memory, const lk_stage_formulas *formulas,
-                     struct memory_part out[MEMORY_PARTS]) {
+static void predict_parts_of(const lk_stage_memory *memory, const lk_stage_formulas *formulas,
+                             struct memory_part out[MEMORY_PARTS]) {
 	const struct memory_part parts[MEMORY_PARTS] = {
 		{"weights", "weights", memory->weights, formulas ? formulas->weights : ""},
 		{"gradients", "gradients", memory->gradients, formulas ? formulas->gradients : ""},
@@ -147,10 +148,11 @@ static void put_memory_stage(lk_report *writer, const lk_prediction *prediction,
 	const lk_stage_memory *memory = &prediction->memory[i];
 	struct memory_part parts[MEMORY_PARTS];
 	char name[TEXT];
-	parts_of(memory,
-	         prediction->detail && prediction->detail->formulas ? &prediction->detail->formulas[i]
-	                                                            : NULL,
-	         parts);
+	predict_parts_of(memory,
+	                 prediction->detail && prediction->detail->formulas
+	                     ? &prediction->detail->formulas[i]
+	                     : NULL,
+	                 parts);
 	snprintf(name, sizeof name, "stage %d", memory->stage);
 	lk_json_object(writer, NULL);
 	lk_json_put_text(writer, "name", name);
@@ -171,11 +173,11 @@ static void put_memory_stage(lk_report *writer, const lk_prediction *prediction,
 	lk_json_object_end(writer);
 }
 
-static void put_memory(lk_report *writer, const lk_prediction *prediction) {
+static void predict_put_memory(lk_report *writer, const lk_prediction *prediction) {
 	static const lk_stage_memory none;
 	struct memory_part parts[MEMORY_PARTS];
 	if (!prediction->memory_count) return;
-	parts_of(&none, NULL, parts);
+	predict_parts_of(&none, NULL, parts);
 	lk_report_panel(writer, "memory", "Memory at the fullest moment",
 	                "a bar for each pipeline stage; point at a part for its formula", true);
 	lk_json_put_number(writer, "limit", prediction->usable_bytes);
@@ -188,7 +190,8 @@ static void put_memory(lk_report *writer, const lk_prediction *prediction) {
 	lk_report_panel_end(writer);
 }
 
-static lk_status put_fixes(lk_report *writer, const lk_prediction *prediction, lk_error *err) {
+static lk_status predict_put_fixes(lk_report *writer, const lk_prediction *prediction,
+                                   lk_error *err) {
 	static const lk_column columns[] = {
 		{"change", "change", false, false},
 		{"peak_bytes", "memory", true, false},
@@ -216,7 +219,7 @@ static lk_status put_fixes(lk_report *writer, const lk_prediction *prediction, l
 
 /* ---- sensitivity ---- */
 
-static void put_tornado(lk_report *writer, const lk_prediction *prediction) {
+static void predict_put_tornado(lk_report *writer, const lk_prediction *prediction) {
 	const lk_prediction_detail *detail = prediction->detail;
 	if (!detail || !detail->sensitivity_count || isnan(detail->sensitivity[0].step_time_s))
 		return; /* it does not fit */
@@ -233,7 +236,7 @@ static void put_tornado(lk_report *writer, const lk_prediction *prediction) {
 
 /* ---- what the range rests on ---- */
 
-static void put_accuracy(lk_report *writer, const lk_prediction *prediction) {
+static void predict_put_accuracy(lk_report *writer, const lk_prediction *prediction) {
 	const lk_prediction_detail *detail = prediction->detail;
 	lk_report_panel(writer, "range", "How sure the step time is", prediction->basis, false);
 	lk_json_put_number(writer, "value", prediction->step_time_s);
@@ -257,32 +260,32 @@ static void put_accuracy(lk_report *writer, const lk_prediction *prediction) {
 
 /* ---- the whole ---- */
 
-static lk_status put_panels(const void *answer, lk_report *writer, lk_error *err) {
+static lk_status predict_put_panels(const void *answer, lk_report *writer, lk_error *err) {
 	const lk_prediction *prediction = answer;
-	put_verdict(writer, prediction);
-	LK_TRY(put_fixes(writer, prediction, err));
-	put_waterfall(writer, prediction);
-	put_memory(writer, prediction);
+	predict_put_verdict(writer, prediction);
+	LK_TRY(predict_put_fixes(writer, prediction, err));
+	predict_put_waterfall(writer, prediction);
+	predict_put_memory(writer, prediction);
 	if (prediction->detail) LK_TRY(lk_report_pipeline(writer, prediction, err));
-	put_tornado(writer, prediction);
-	put_accuracy(writer, prediction);
+	predict_put_tornado(writer, prediction);
+	predict_put_accuracy(writer, prediction);
 	return LK_OK;
 }
 
-static void put_assumptions(const void *answer, lk_report *writer) {
+static void predict_put_assumptions(const void *answer, lk_report *writer) {
 	const lk_prediction *prediction = answer;
 	for (int i = 0; i < prediction->assumption_count; i++)
 		lk_report_text(writer, prediction->assumptions[i]);
 }
 
-static void put_warnings(const void *answer, lk_report *writer) {
+static void predict_put_warnings(const void *answer, lk_report *writer) {
 	const lk_prediction *prediction = answer;
 	if (prediction->warning && *prediction->warning) lk_report_text(writer, prediction->warning);
 	for (int i = 0; i < prediction->ignored_count; i++)
 		lk_report_text(writer, prediction->ignored[i]);
 }
 
-static lk_status put_result(const void *answer, bool colour, FILE *out, lk_error *err) {
+static lk_status predict_put_result(const void *answer, bool colour, FILE *out, lk_error *err) {
 	const lk_prediction *prediction = answer;
 	lk_sweep_row row = {prediction, NULL, NULL};
 	lk_sweep sweep = {.rows = &row, .count = 1};
@@ -295,8 +298,15 @@ lk_status lk_report_predict(const lk_prediction *prediction, lk_report_form form
 	const char *model = prediction->model ? prediction->model : "a training step";
 	snprintf(title, sizeof title, "%.*s on %d GPUs", (int)strcspn(model, ":,"), model,
 	         prediction->gpus);
-	lk_report_job job = {"predict",           title,      prediction->reproduce, prediction,
-	                     &prediction->inputs, put_panels, put_assumptions,       put_warnings,
-	                     put_result,          NULL};
+	lk_report_job job = {"predict",
+	                     title,
+	                     prediction->reproduce,
+	                     prediction,
+	                     &prediction->inputs,
+	                     predict_put_panels,
+	                     predict_put_assumptions,
+	                     predict_put_warnings,
+	                     predict_put_result,
+	                     NULL};
 	return lk_report_save(&job, form, path, out, err);
 }

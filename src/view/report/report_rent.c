@@ -35,7 +35,7 @@ static void choice_text(const lk_rent_choice *choice, char *out, size_t size) {
 	         hours(choice->hours, time, sizeof time));
 }
 
-static void put_decision(lk_report *writer, const lk_rent *rent, const char *label, int at) {
+static void rent_put_decision(lk_report *writer, const lk_rent *rent, const char *label, int at) {
 	char cost[TEXT], time[TEXT], low[TEXT], high[TEXT], range[LINE], note[LINE];
 	if (at < 0) return;
 	const lk_rent_choice *choice = &rent->choices[at];
@@ -53,7 +53,7 @@ static void put_decision(lk_report *writer, const lk_rent *rent, const char *lab
 	                 isnan(choice->hours_low) ? NULL : range, choice->layout);
 }
 
-static void put_verdict(lk_report *writer, const lk_rent *rent) {
+static void rent_put_verdict(lk_report *writer, const lk_rent *rent) {
 	char headline[LINE], detail[LINE], text[TEXT];
 	if (rent->cheapest >= 0) {
 		const lk_rent_choice *choice = &rent->choices[rent->cheapest];
@@ -66,8 +66,8 @@ static void put_verdict(lk_report *writer, const lk_rent *rent) {
 	                  rent->cheapest >= 0 ? headline : "Nothing keeps to deadline and budget",
 	                  rent->nothing ? rent->nothing : detail);
 	lk_report_figures(writer);
-	put_decision(writer, rent, "cheapest", rent->cheapest);
-	if (rent->fastest != rent->cheapest) put_decision(writer, rent, "fastest", rent->fastest);
+	rent_put_decision(writer, rent, "cheapest", rent->cheapest);
+	if (rent->fastest != rent->cheapest) rent_put_decision(writer, rent, "fastest", rent->fastest);
 	lk_json_array_end(writer);
 	lk_report_facts(writer);
 	lk_report_fact(writer, "model", rent->model);
@@ -101,7 +101,7 @@ static void put_series(lk_report *writer, const lk_rent *rent, const char *name,
 	lk_report_series_end(writer);
 }
 
-static void put_front(lk_report *writer, const lk_rent *rent) {
+static void rent_put_front(lk_report *writer, const lk_rent *rent) {
 	if (!rent->count) return;
 	lk_report_panel(writer, "scatter", "Cost against time",
 	                "click a point for the command that predicts it; on the front nobody is both "
@@ -117,10 +117,10 @@ static void put_front(lk_report *writer, const lk_rent *rent) {
 	lk_report_panel_end(writer);
 }
 
-static lk_status put_panels(const void *answer, lk_report *writer, lk_error *err) {
+static lk_status rent_put_panels(const void *answer, lk_report *writer, lk_error *err) {
 	const lk_rent *rent = answer;
-	put_verdict(writer, rent);
-	put_front(writer, rent);
+	rent_put_verdict(writer, rent);
+	rent_put_front(writer, rent);
 	lk_table *table = lk_rent_table(rent, true);
 	lk_report_rename(table, "provider", "provider");
 	lk_report_rename(table, "hours_range", "hours, 80 % range"),
@@ -131,12 +131,12 @@ static lk_status put_panels(const void *answer, lk_report *writer, lk_error *err
 	                       table, 200, err);
 }
 
-static void put_assumptions(const void *answer, lk_report *writer) {
+static void rent_put_assumptions(const void *answer, lk_report *writer) {
 	const lk_rent *rent = answer;
 	for (int i = 0; i < rent->note_count; i++) lk_report_text(writer, rent->notes[i]);
 }
 
-static void put_warnings(const void *answer, lk_report *writer) {
+static void rent_put_warnings(const void *answer, lk_report *writer) {
 	const lk_rent *rent = answer;
 	char text[LINE], choice[LINE / 2];
 	for (int i = 0; i < rent->tie_count; i++) {
@@ -146,7 +146,7 @@ static void put_warnings(const void *answer, lk_report *writer) {
 	}
 }
 
-static lk_status put_result(const void *answer, bool colour, FILE *out, lk_error *err) {
+static lk_status rent_put_result(const void *answer, bool colour, FILE *out, lk_error *err) {
 	return lk_rent_print(answer, LK_OUTPUT_JSON, false, colour, NULL, out, err);
 }
 
@@ -155,7 +155,15 @@ lk_status lk_report_rent(const lk_rent *rent, lk_report_form form, const char *p
 	char title[LINE];
 	const char *model = rent->model ? rent->model : "a training";
 	snprintf(title, sizeof title, "Machines for %.*s", (int)strcspn(model, ":,"), model);
-	lk_report_job job = {"rent",     title,           rent->reproduce, rent,       &rent->inputs,
-	                     put_panels, put_assumptions, put_warnings,    put_result, NULL};
+	lk_report_job job = {"rent",
+	                     title,
+	                     rent->reproduce,
+	                     rent,
+	                     &rent->inputs,
+	                     rent_put_panels,
+	                     rent_put_assumptions,
+	                     rent_put_warnings,
+	                     rent_put_result,
+	                     NULL};
 	return lk_report_save(&job, form, path, out, err);
 }

@@ -15,7 +15,7 @@ enum {
 	MOST_PIECES = 500
 };
 
-static void put_verdict(lk_report *writer, const lk_shard_answer *answer) {
+static void shard_put_verdict(lk_report *writer, const lk_shard_answer *answer) {
 	char bytes[TEXT], capacity[TEXT], text[TEXT], detail[LINE];
 	snprintf(detail, sizeof detail,
 	         "%d tables, %s with optimizer states, on %d ranks of %s for tables", answer->tables,
@@ -43,7 +43,7 @@ static void put_verdict(lk_report *writer, const lk_shard_answer *answer) {
 	lk_report_panel_end(writer);
 }
 
-static void put_waterfall(lk_report *writer, const lk_shard_answer *answer) {
+static void shard_put_waterfall(lk_report *writer, const lk_shard_answer *answer) {
 	const struct {
 		const char *key, *label;
 		double seconds;
@@ -72,30 +72,31 @@ static void put_waterfall(lk_report *writer, const lk_shard_answer *answer) {
 	lk_report_panel_end(writer);
 }
 
-static double time_of(const lk_shard_rank *rank) {
+static double shard_time_of(const lk_shard_rank *rank) {
 	return rank->forward_s + rank->backward_s + 2 * rank->exchange_s;
 }
 
-static int by_time(const void *a, const void *b) {
+static int shard_by_time(const void *a, const void *b) {
 	const lk_shard_rank *const *x = a, *const *y = b;
-	double dx = time_of(*x), dy = time_of(*y);
+	double dx = shard_time_of(*x), dy = shard_time_of(*y);
 	if (dx != dy) return dx < dy ? 1 : -1;
 	return ((*x)->rank > (*y)->rank) - ((*x)->rank < (*y)->rank);
 }
 
 /* Slower than the mean by a tenth. */
-static const char *mark_of(const lk_shard_answer *answer, const lk_shard_rank *rank) {
+static const char *shard_mark_of(const lk_shard_answer *answer, const lk_shard_rank *rank) {
 	double sum = 0;
-	for (int i = 0; i < answer->rank_count; i++) sum += time_of(&answer->ranks[i]);
-	return answer->rank_count > 1 && time_of(rank) > 1.1 * sum / answer->rank_count ? "slow" : NULL;
+	for (int i = 0; i < answer->rank_count; i++) sum += shard_time_of(&answer->ranks[i]);
+	return answer->rank_count > 1 && shard_time_of(rank) > 1.1 * sum / answer->rank_count ? "slow"
+	                                                                                      : NULL;
 }
 
-static lk_status put_times(lk_report *writer, const lk_shard_answer *answer, lk_error *err) {
+static lk_status shard_put_times(lk_report *writer, const lk_shard_answer *answer, lk_error *err) {
 	const lk_shard_rank **order = malloc(((size_t)answer->rank_count + 1) * sizeof *order);
 	char name[TEXT];
 	if (!order) return lk_oom(err);
 	for (int i = 0; i < answer->rank_count; i++) order[i] = &answer->ranks[i];
-	qsort(order, (size_t)answer->rank_count, sizeof *order, by_time);
+	qsort(order, (size_t)answer->rank_count, sizeof *order, shard_by_time);
 	lk_report_panel(writer, "bars", "Ranks by time",
 	                "the slowest first; exchanges as if all ranks sent as much", false);
 	lk_json_put_text(writer, "unit", "s");
@@ -108,7 +109,7 @@ static lk_status put_times(lk_report *writer, const lk_shard_answer *answer, lk_
 	for (int i = 0; i < answer->rank_count && i < MOST_RANKS; i++) {
 		snprintf(name, sizeof name, "rank %d", order[i]->rank);
 		lk_report_row(
-			writer, name, mark_of(answer, order[i]),
+			writer, name, shard_mark_of(answer, order[i]),
 			(double[]){order[i]->forward_s, order[i]->backward_s, 2 * order[i]->exchange_s}, 3);
 	}
 	lk_json_array_end(writer);
@@ -119,7 +120,7 @@ static lk_status put_times(lk_report *writer, const lk_shard_answer *answer, lk_
 	return LK_OK;
 }
 
-static void put_memory(lk_report *writer, const lk_shard_answer *answer) {
+static void shard_put_memory(lk_report *writer, const lk_shard_answer *answer) {
 	char name[TEXT];
 	lk_report_panel(writer, "memory", "Memory of tables", "with the optimizer's state, by rank",
 	                false);
@@ -140,13 +141,13 @@ static void put_memory(lk_report *writer, const lk_shard_answer *answer) {
 	lk_report_panel_end(writer);
 }
 
-static lk_status put_panels(const void *answer, lk_report *writer, lk_error *err) {
+static lk_status shard_put_panels(const void *answer, lk_report *writer, lk_error *err) {
 	const lk_shard_answer *shard_answer = answer;
-	put_verdict(writer, shard_answer);
+	shard_put_verdict(writer, shard_answer);
 	if (shard_answer->fits) {
-		put_waterfall(writer, shard_answer);
-		LK_TRY(put_times(writer, shard_answer, err));
-		put_memory(writer, shard_answer);
+		shard_put_waterfall(writer, shard_answer);
+		LK_TRY(shard_put_times(writer, shard_answer, err));
+		shard_put_memory(writer, shard_answer);
 	}
 	LK_TRY(lk_report_table(writer, "Sharders", "what each heuristic comes to", true,
 	                       lk_shard_table(shard_answer, LK_SHARD_TRIED), 0, err));
@@ -156,7 +157,7 @@ static lk_status put_panels(const void *answer, lk_report *writer, lk_error *err
 	return LK_OK;
 }
 
-static lk_status put_result(const void *answer, bool colour, FILE *out, lk_error *err) {
+static lk_status shard_put_result(const void *answer, bool colour, FILE *out, lk_error *err) {
 	return lk_shard_print(answer, LK_SHARD_PLAN, LK_OUTPUT_JSON, colour, NULL, out, err);
 }
 
@@ -165,7 +166,8 @@ lk_status lk_report_shard(const lk_shard_answer *answer, lk_report_form form, co
 	char title[LINE];
 	snprintf(title, sizeof title, "%d embedding tables on %d ranks", answer->tables,
 	         answer->rank_count);
-	lk_report_job job = {"shard", title, answer->reproduce, answer, &answer->inputs, put_panels,
-	                     NULL,    NULL,  put_result,        NULL};
+	lk_report_job job = {
+		"shard", title, answer->reproduce, answer, &answer->inputs, shard_put_panels,
+		NULL,    NULL,  shard_put_result,  NULL};
 	return lk_report_save(&job, form, path, out, err);
 }

@@ -22,7 +22,7 @@ static int worst_of(const lk_stalls_answer *answer) {
 	return worst;
 }
 
-static void put_verdict(lk_report *writer, const lk_stalls_answer *answer) {
+static void stalls_put_verdict(lk_report *writer, const lk_stalls_answer *answer) {
 	int worst = worst_of(answer);
 	char text[TEXT], low[TEXT], high[TEXT], headline[LINE], detail[LINE], range[LINE] = "";
 	if (worst >= 0)
@@ -59,7 +59,7 @@ static void put_verdict(lk_report *writer, const lk_stalls_answer *answer) {
 	lk_report_panel_end(writer);
 }
 
-static void put_waterfall(lk_report *writer, const lk_stalls_answer *answer) {
+static void stalls_put_waterfall(lk_report *writer, const lk_stalls_answer *answer) {
 	static const char *const keys[LK_STALL_KINDS] = {"compute", "copy", "host", "prep",
 	                                                 "data",    "wait", "tp",   "network"};
 	static const char *const bases[] = {"measured", "estimated", "not known"};
@@ -117,19 +117,19 @@ static void put_runs(lk_report *writer, const lk_stalls_answer *answer) {
 	lk_report_panel_end(writer);
 }
 
-static bool any_run(const lk_stalls_answer *answer) {
+static bool stalls_any_run(const lk_stalls_answer *answer) {
 	for (int c = 0; c < LK_STALLS_CONFIGURATIONS; c++)
 		if (answer->rows[c].step_s > 0) return true;
 	return false;
 }
 
-static lk_status put_panels(const void *answer, lk_report *writer, lk_error *err) {
+static lk_status stalls_put_panels(const void *answer, lk_report *writer, lk_error *err) {
 	const lk_stalls_answer *stalls_answer = answer;
-	put_verdict(writer, stalls_answer);
-	put_waterfall(writer, stalls_answer);
+	stalls_put_verdict(writer, stalls_answer);
+	stalls_put_waterfall(writer, stalls_answer);
 	LK_TRY(lk_report_table(writer, "Parts of the step", NULL, true,
 	                       lk_stalls_table(stalls_answer, LK_STALLS_PARTS), 0, err));
-	if (any_run(stalls_answer)) put_runs(writer, stalls_answer);
+	if (stalls_any_run(stalls_answer)) put_runs(writer, stalls_answer);
 	put_buckets(writer, stalls_answer);
 	LK_TRY(lk_report_table(writer, "Runs", NULL, true,
 	                       lk_stalls_table(stalls_answer, LK_STALLS_RUNS), 0, err));
@@ -138,13 +138,13 @@ static lk_status put_panels(const void *answer, lk_report *writer, lk_error *err
 	                       lk_stalls_table(stalls_answer, LK_STALLS_WHAT_IF), 0, err);
 }
 
-static void put_assumptions(const void *answer, lk_report *writer) {
+static void stalls_put_assumptions(const void *answer, lk_report *writer) {
 	const lk_stalls_answer *stalls_answer = answer;
 	for (int i = 0; i < stalls_answer->note_count; i++)
 		lk_report_text(writer, stalls_answer->notes[i]);
 }
 
-static lk_status put_result(const void *answer, bool colour, FILE *out, lk_error *err) {
+static lk_status stalls_put_result(const void *answer, bool colour, FILE *out, lk_error *err) {
 	return lk_stalls_print(answer, LK_OUTPUT_JSON, LK_STALLS_ALL, colour, NULL, out, err);
 }
 
@@ -153,8 +153,15 @@ lk_status lk_report_stalls(const lk_stalls_answer *answer, lk_report_form form, 
 	char title[LINE];
 	snprintf(title, sizeof title, "What stalls a step of %d rank%s", answer->ranks,
 	         answer->ranks == 1 ? "" : "s");
-	lk_report_job job = {"stalls",        title,      answer->reproduce, answer,
-	                     &answer->inputs, put_panels, put_assumptions,   NULL,
-	                     put_result,      NULL};
+	lk_report_job job = {"stalls",
+	                     title,
+	                     answer->reproduce,
+	                     answer,
+	                     &answer->inputs,
+	                     stalls_put_panels,
+	                     stalls_put_assumptions,
+	                     NULL,
+	                     stalls_put_result,
+	                     NULL};
 	return lk_report_save(&job, form, path, out, err);
 }

@@ -29,7 +29,7 @@ struct shown_sweep {
 	lk_arena arena;
 };
 
-static double rate_of(const lk_prediction *prediction) {
+static double sweep_rate_of(const lk_prediction *prediction) {
 	return prediction->tokens_per_s_per_gpu > 0
 	           ? prediction->tokens_per_s_per_gpu
 	           : prediction->samples_per_s / (prediction->gpus > 0 ? prediction->gpus : 1);
@@ -43,12 +43,12 @@ static int by_merit(const void *a, const void *b) {
 	const lk_prediction *prediction = (*x)->prediction, *q = (*y)->prediction;
 	if (!prediction != !q) return !prediction ? 1 : -1;
 	if (prediction && prediction->fits != q->fits) return prediction->fits ? -1 : 1;
-	if (prediction && rate_of(prediction) != rate_of(q))
-		return rate_of(prediction) > rate_of(q) ? -1 : 1;
+	if (prediction && sweep_rate_of(prediction) != sweep_rate_of(q))
+		return sweep_rate_of(prediction) > sweep_rate_of(q) ? -1 : 1;
 	return (*x > *y) - (*x < *y);
 }
 
-static int by_place(const void *a, const void *b) {
+static int sweep_by_place(const void *a, const void *b) {
 	const lk_sweep_row *const *x = a, *const *y = b;
 	return (*x > *y) - (*x < *y);
 }
@@ -61,7 +61,7 @@ static lk_status keep_rows(struct shown_sweep *sweep, lk_error *err) {
 	for (size_t i = 0; i < sweep->all.count; i++) order[i] = &sweep->all.rows[i];
 	if (count < sweep->all.count) {
 		qsort(order, sweep->all.count, sizeof *order, by_merit);
-		qsort(order, count, sizeof *order, by_place);
+		qsort(order, count, sizeof *order, sweep_by_place);
 	}
 	for (size_t i = 0; i < count; i++) rows[i] = *order[i];
 	sweep->kept = sweep->all;
@@ -92,8 +92,8 @@ static lk_status join_inputs(struct shown_sweep *sweep, lk_error *err) {
 /* ---- what differs, in words ---- */
 
 /* "tp 2, gpus 16": the swept options of a row but for `but`, the first `most`. */
-static char *differences(const lk_sweep *sweep, const lk_predict_request *request,
-                         const lk_option *but, char *out, size_t size) {
+static char *sweep_differences(const lk_sweep *sweep, const lk_predict_request *request,
+                               const lk_option *but, char *out, size_t size) {
 	size_t used = 0;
 	*out = '\0';
 	for (int i = 0; i < sweep->varying_count && request && used < size; i++) {
@@ -113,7 +113,7 @@ static const char *command_of(const lk_sweep_row *row) {
 
 /* ---- the verdict ---- */
 
-static char *plain(double number, char *out, size_t size) {
+static char *sweep_plain(double number, char *out, size_t size) {
 	return lk_fixed(number, fabs(number) < 100 ? 1 : 0, out, size);
 }
 
@@ -130,26 +130,27 @@ static void put_best(lk_report *writer, const lk_prediction *prediction) {
 		                 lk_format_thousands(prediction->tokens_per_s_per_gpu, text, sizeof text),
 		                 NULL, NULL);
 	else
-		lk_report_figure(writer, "samples/s", plain(prediction->samples_per_s, text, sizeof text),
-		                 NULL, "all GPUs together");
+		lk_report_figure(writer, "samples/s",
+		                 sweep_plain(prediction->samples_per_s, text, sizeof text), NULL,
+		                 "all GPUs together");
 	if (prediction->mfu > 0)
 		lk_report_figure(writer, "MFU", lk_percent(prediction->mfu, text, sizeof text), NULL, NULL);
 	lk_report_figure(writer, "memory", lk_format_bytes(prediction->peak_bytes, text, sizeof text),
 	                 NULL, "fullest rank");
 	if (prediction->days > 0)
-		lk_report_figure(writer, "days of training", plain(prediction->days, text, sizeof text),
-		                 NULL, NULL);
+		lk_report_figure(writer, "days of training",
+		                 sweep_plain(prediction->days, text, sizeof text), NULL, NULL);
 	if (prediction->gpu_hours > 0)
 		lk_report_figure(writer, "GPU-hours",
 		                 lk_format_thousands(prediction->gpu_hours, text, sizeof text), NULL, NULL);
 }
 
-static void put_verdict(lk_report *writer, const struct shown_sweep *sweep) {
+static void sweep_put_verdict(lk_report *writer, const struct shown_sweep *sweep) {
 	const lk_prediction *best = sweep->best >= 0 ? sweep->all.rows[sweep->best].prediction : NULL;
 	char headline[LINE], detail[LINE];
 	if (best)
-		differences(&sweep->all, sweep->all.rows[sweep->best].request, NULL, headline,
-		            sizeof headline);
+		sweep_differences(&sweep->all, sweep->all.rows[sweep->best].request, NULL, headline,
+		                  sizeof headline);
 	size_t misfits = sweep->all.count - sweep->fit - sweep->refused;
 	int length = snprintf(detail, sizeof detail, "%s%zu combinations: %zu fit",
 	                      best ? "most tokens/s/GPU of " : "", sweep->all.count, sweep->fit);
@@ -189,7 +190,7 @@ struct measure {
 	bool gpus;
 };
 
-static double hours_of(const lk_prediction *prediction) {
+static double sweep_hours_of(const lk_prediction *prediction) {
 	const double tokens = 1e9, samples = 1e6, hour = 3600;
 	return prediction->tokens_per_s_per_gpu > 0
 	           ? tokens / (prediction->tokens_per_s_per_gpu * prediction->gpus) / hour
@@ -215,15 +216,16 @@ static struct measure measure_of(const struct shown_sweep *sweep) {
 	                        gpus};
 }
 
-static double time_of(struct measure m, const lk_prediction *prediction) {
+static double sweep_time_of(struct measure m, const lk_prediction *prediction) {
 	return m.of == OF_TRAINING ? prediction->days
 	       : m.of == OF_STEP   ? prediction->step_time_s
-	                           : hours_of(prediction);
+	                           : sweep_hours_of(prediction);
 }
 
-static double cost_of(struct measure m, const lk_prediction *prediction) {
+static double sweep_cost_of(struct measure m, const lk_prediction *prediction) {
 	if (!m.gpus) return prediction->peak_bytes;
-	return m.of == OF_TRAINING ? prediction->gpu_hours : time_of(m, prediction) * prediction->gpus;
+	return m.of == OF_TRAINING ? prediction->gpu_hours
+	                           : sweep_time_of(m, prediction) * prediction->gpus;
 }
 
 /* A combination that fits, for the front. */
@@ -233,19 +235,19 @@ struct point {
 	bool front;
 };
 
-static int by_cost(const void *a, const void *b) {
+static int sweep_by_cost(const void *a, const void *b) {
 	const struct point *x = a, *y = b;
 	if (x->cost != y->cost) return x->cost < y->cost ? -1 : 1;
 	if (x->time != y->time) return x->time < y->time ? -1 : 1;
 	return (x->row > y->row) - (x->row < y->row);
 }
 
-static void put_point(lk_report *writer, const struct shown_sweep *sweep, const struct point *point,
-                      bool command) {
+static void sweep_put_point(lk_report *writer, const struct shown_sweep *sweep,
+                            const struct point *point, bool command) {
 	const lk_sweep_row *row = &sweep->all.rows[point->row];
 	char text[2 * LINE], what[LINE], step[TEXT], memory[TEXT];
 	snprintf(text, sizeof text, "%s: step %s, %s",
-	         differences(&sweep->all, row->request, NULL, what, sizeof what),
+	         sweep_differences(&sweep->all, row->request, NULL, what, sizeof what),
 	         lk_format_seconds(row->prediction->step_time_s, step, sizeof step),
 	         lk_format_bytes(row->prediction->peak_bytes, memory, sizeof memory));
 	lk_report_point(writer, point->cost, point->time, text, command ? command_of(row) : NULL);
@@ -259,13 +261,13 @@ static void put_points(lk_report *writer, const struct shown_sweep *sweep,
 	for (size_t i = 0; i < count; i++) others += !points[i].front;
 	lk_report_series(writer, "the front", "front", false);
 	for (size_t i = 0; i < count; i++)
-		if (points[i].front) put_point(writer, sweep, &points[i], true);
+		if (points[i].front) sweep_put_point(writer, sweep, &points[i], true);
 	lk_report_series_end(writer);
 	size_t each = others / MOST_POINTS + 1;
 	lk_report_series(writer, "others that fit", "other", false);
 	for (size_t i = 0; i < count; i++)
 		if (!points[i].front && seen++ % each == 0)
-			put_point(writer, sweep, &points[i], count <= MOST_COMMANDS);
+			sweep_put_point(writer, sweep, &points[i], count <= MOST_COMMANDS);
 	lk_report_series_end(writer);
 }
 
@@ -276,16 +278,16 @@ static size_t fill_points(const struct shown_sweep *sweep, struct measure m, str
 	for (size_t i = 0; i < sweep->all.count; i++) {
 		const lk_prediction *prediction = sweep->all.rows[i].prediction;
 		if (prediction && prediction->fits)
-			points[count++] =
-				(struct point){cost_of(m, prediction), time_of(m, prediction), i, false};
+			points[count++] = (struct point){sweep_cost_of(m, prediction),
+			                                 sweep_time_of(m, prediction), i, false};
 	}
-	if (count) qsort(points, count, sizeof *points, by_cost);
+	if (count) qsort(points, count, sizeof *points, sweep_by_cost);
 	for (size_t i = 0; i < count; i++)
 		if (points[i].time < fastest) fastest = points[i].time, points[i].front = true;
 	return count;
 }
 
-static lk_status put_front(lk_report *writer, struct shown_sweep *sweep, lk_error *err) {
+static lk_status sweep_put_front(lk_report *writer, struct shown_sweep *sweep, lk_error *err) {
 	static const struct {
 		const char *time, *unit, *cost;
 	} of[] = {
@@ -318,7 +320,7 @@ static lk_status put_front(lk_report *writer, struct shown_sweep *sweep, lk_erro
 
 /* ---- the step over a number ---- */
 
-static double number_of(const lk_option *option, const lk_predict_request *request) {
+static double sweep_number_of(const lk_option *option, const lk_predict_request *request) {
 	char text[VALUE];
 	const char *end;
 	double number = lk_read_real(lk_option_text(option, request, text, sizeof text), &end);
@@ -334,7 +336,7 @@ static const lk_option *swept_number(const struct shown_sweep *sweep) {
 		bool numbers = true;
 		for (size_t k = 0; numbers && k < sweep->all.count; k++)
 			numbers = sweep->all.rows[k].request &&
-			          isfinite(number_of(option, sweep->all.rows[k].request));
+			          isfinite(sweep_number_of(option, sweep->all.rows[k].request));
 		if (numbers && found) return NULL;
 		if (numbers) found = option;
 	}
@@ -346,13 +348,13 @@ struct sweep_line {
 };
 
 /* The lines by what else differs; -1: too many. */
-static int lines_of(const struct shown_sweep *sweep, const lk_option *over,
-                    struct sweep_line lines[MOST_LINES]) {
+static int sweep_lines_of(const struct shown_sweep *sweep, const lk_option *over,
+                          struct sweep_line lines[MOST_LINES]) {
 	int count = 0;
 	for (size_t i = 0; i < sweep->all.count; i++) {
 		char name[LINE];
 		int known = 0;
-		differences(&sweep->all, sweep->all.rows[i].request, over, name, sizeof name);
+		sweep_differences(&sweep->all, sweep->all.rows[i].request, over, name, sizeof name);
 		while (known < count && strcmp(lines[known].name, name) != 0) known++;
 		if (known < count) continue;
 		if (count == MOST_LINES) return -1;
@@ -362,15 +364,16 @@ static int lines_of(const struct shown_sweep *sweep, const lk_option *over,
 }
 
 /* Points of the line of this name; with their commands where they are to be clicked. */
-static void put_line(lk_report *writer, const struct shown_sweep *sweep, const lk_option *over,
-                     const char *name) {
+static void sweep_put_line(lk_report *writer, const struct shown_sweep *sweep,
+                           const lk_option *over, const char *name) {
 	for (size_t i = 0; i < sweep->all.count; i++) {
 		const lk_sweep_row *row = &sweep->all.rows[i];
 		char mine[LINE];
 		if (row->prediction &&
-		    strcmp(differences(&sweep->all, row->request, over, mine, sizeof mine), name) == 0)
-			lk_report_point(writer, number_of(over, row->request), row->prediction->step_time_s,
-			                NULL, NULL);
+		    strcmp(sweep_differences(&sweep->all, row->request, over, mine, sizeof mine), name) ==
+		        0)
+			lk_report_point(writer, sweep_number_of(over, row->request),
+			                row->prediction->step_time_s, NULL, NULL);
 	}
 }
 
@@ -382,20 +385,20 @@ static void put_marks(lk_report *writer, const struct shown_sweep *sweep, const 
 		const lk_prediction *prediction = row->prediction;
 		char mine[LINE], text[2 * LINE], what[LINE], step[TEXT];
 		if (!prediction || prediction->fits != (name != NULL) ||
-		    (name &&
-		     strcmp(differences(&sweep->all, row->request, over, mine, sizeof mine), name) != 0))
+		    (name && strcmp(sweep_differences(&sweep->all, row->request, over, mine, sizeof mine),
+		                    name) != 0))
 			continue;
 		snprintf(text, sizeof text, "%s: step %s%s",
-		         differences(&sweep->all, row->request, NULL, what, sizeof what),
+		         sweep_differences(&sweep->all, row->request, NULL, what, sizeof what),
 		         lk_format_seconds(prediction->step_time_s, step, sizeof step),
 		         prediction->fits ? "" : ", does not fit");
-		lk_report_point(writer, number_of(over, row->request), prediction->step_time_s, text,
+		lk_report_point(writer, sweep_number_of(over, row->request), prediction->step_time_s, text,
 		                command_of(row));
 	}
 }
 
-static void put_lines(lk_report *writer, const struct shown_sweep *sweep, const lk_option *over,
-                      const struct sweep_line *lines, int count) {
+static void sweep_put_lines(lk_report *writer, const struct shown_sweep *sweep,
+                            const lk_option *over, const struct sweep_line *lines, int count) {
 	char key[TEXT], name[2 * LINE];
 	lk_json_array(writer, "series");
 	for (int i = 0; i < 2 * count; i++) {
@@ -404,7 +407,7 @@ static void put_lines(lk_report *writer, const struct shown_sweep *sweep, const 
 		snprintf(key, sizeof key, "c%d", i % count);
 		snprintf(name, sizeof name, "%s%s", *what ? what : "step time", whole ? "" : ", fits");
 		lk_report_series(writer, name, key, whole);
-		if (whole) put_line(writer, sweep, over, what);
+		if (whole) sweep_put_line(writer, sweep, over, what);
 		else put_marks(writer, sweep, over, what);
 		lk_report_series_end(writer);
 	}
@@ -418,7 +421,7 @@ static void put_lines(lk_report *writer, const struct shown_sweep *sweep, const 
 static void put_axis(lk_report *writer, const struct shown_sweep *sweep, const lk_option *over) {
 	double low = INFINITY, high = -INFINITY;
 	for (size_t i = 0; i < sweep->all.count; i++) {
-		double x = number_of(over, sweep->all.rows[i].request);
+		double x = sweep_number_of(over, sweep->all.rows[i].request);
 		low = fmin(low, x), high = fmax(high, x);
 	}
 	lk_json_object(writer, "x");
@@ -428,7 +431,7 @@ static void put_axis(lk_report *writer, const struct shown_sweep *sweep, const l
 	lk_json_array(writer, "ticks");
 	double last = NAN;
 	for (size_t i = 0; i < sweep->all.count; i++) {
-		double x = number_of(over, sweep->all.rows[i].request);
+		double x = sweep_number_of(over, sweep->all.rows[i].request);
 		if (x != last) lk_json_put_number(writer, NULL, x);
 		last = x;
 	}
@@ -439,7 +442,7 @@ static void put_axis(lk_report *writer, const struct shown_sweep *sweep, const l
 static void put_over(lk_report *writer, const struct shown_sweep *sweep) {
 	const lk_option *over = sweep->all.count <= MOST_POINTS ? swept_number(sweep) : NULL;
 	struct sweep_line lines[MOST_LINES];
-	int count = over ? lines_of(sweep, over, lines) : 0;
+	int count = over ? sweep_lines_of(sweep, over, lines) : 0;
 	char title[LINE];
 	if (count < 1 || sweep->all.count - sweep->refused < 2) return;
 	snprintf(title, sizeof title, "Step time over %s", over->name);
@@ -447,13 +450,13 @@ static void put_over(lk_report *writer, const struct shown_sweep *sweep) {
 	lk_json_put_text(writer, "role", "sweep");
 	put_axis(writer, sweep, over);
 	lk_report_axis(writer, "y", "step time", "s", false);
-	put_lines(writer, sweep, over, lines, count);
+	sweep_put_lines(writer, sweep, over, lines, count);
 	lk_report_panel_end(writer);
 }
 
 /* ---- all of them ---- */
 
-static size_t common(const char *a, const char *b, size_t most, bool from_end) {
+static size_t sweep_common(const char *a, const char *b, size_t most, bool from_end) {
 	size_t la = strlen(a), lb = strlen(b), same = 0;
 	while (same < most && same < la && same < lb &&
 	       (from_end ? a[la - 1 - same] == b[lb - 1 - same] : a[same] == b[same]))
@@ -462,14 +465,15 @@ static size_t common(const char *a, const char *b, size_t most, bool from_end) {
 }
 
 /* What the commands of all rows begin and end with. */
-static void common_ends(const lk_sweep *kept, const char **first, size_t *before, size_t *after) {
+static void sweep_common_ends(const lk_sweep *kept, const char **first, size_t *before,
+                              size_t *after) {
 	*first = NULL, *before = *after = 0;
 	for (size_t i = 0; i < kept->count; i++) {
 		const char *command = command_of(&kept->rows[i]);
 		if (!command) continue;
 		if (!*first) *first = command, *before = *after = strlen(command);
-		*before = common(*first, command, *before, false),
-		*after = common(*first, command, *after, true);
+		*before = sweep_common(*first, command, *before, false),
+		*after = sweep_common(*first, command, *after, true);
 	}
 	/* not in the middle of a character */
 	while (*before > 0 && ((unsigned char)(*first)[*before] & 0xc0) == 0x80) --*before;
@@ -497,7 +501,7 @@ static size_t words_of(const char *text) {
 
 /* The text with the words left out that are those of the text before it, in the same places; texts
  * of as many words only. */
-static const char *shorter(lk_arena *arena, const char *text, const char *last) {
+static const char *sweep_shorter(lk_arena *arena, const char *text, const char *last) {
 	if (!last || words_of(text) != words_of(last)) return text;
 	char *out = lk_arena_strdup(arena, text), *to = out;
 	while (out) {
@@ -523,7 +527,7 @@ static lk_status put_commands(lk_report *writer, const void *context, lk_error *
 	const char *last = NULL;
 	if (sweep->all.count > kept->count)
 		lk_json_put_integer(writer, "left_out", (long long)(sweep->all.count - kept->count));
-	common_ends(kept, &first, &before, &after);
+	sweep_common_ends(kept, &first, &before, &after);
 	if (!first) return LK_OK;
 	lk_json_object(writer, "commands");
 	lk_json_put_text(writer, "before", lk_arena_strndup(&arena, first, before));
@@ -534,7 +538,8 @@ static lk_status put_commands(lk_report *writer, const void *context, lk_error *
 		const char *middle =
 			command ? lk_arena_strndup(&arena, command + before, strlen(command) - before - after)
 					: NULL;
-		lk_json_put_text(writer, NULL, middle && single ? shorter(&arena, middle, last) : middle);
+		lk_json_put_text(writer, NULL,
+		                 middle && single ? sweep_shorter(&arena, middle, last) : middle);
 		good = middle || !command;
 		if (middle) last = middle;
 	}
@@ -544,7 +549,8 @@ static lk_status put_commands(lk_report *writer, const void *context, lk_error *
 	return good ? LK_OK : lk_oom(err);
 }
 
-static lk_status put_table(lk_report *writer, const struct shown_sweep *sweep, lk_error *err) {
+static lk_status sweep_put_table(lk_report *writer, const struct shown_sweep *sweep,
+                                 lk_error *err) {
 	static const char *const keys[] = {"usable_bytes", "model", "gpus",     "tp",  "pp",  "vp",
 	                                   "cp",           "ep",    "dp",       "mbs", "gbs", "seq",
 	                                   "recompute",    "dtype", "schedule", NULL};
@@ -565,22 +571,22 @@ static lk_status put_table(lk_report *writer, const struct shown_sweep *sweep, l
 
 /* ---- the whole ---- */
 
-static lk_status put_panels(const void *answer, lk_report *writer, lk_error *err) {
+static lk_status sweep_put_panels(const void *answer, lk_report *writer, lk_error *err) {
 	struct shown_sweep *sweep = *(struct shown_sweep *const *)answer;
-	put_verdict(writer, sweep);
+	sweep_put_verdict(writer, sweep);
 	put_over(writer, sweep);
-	LK_TRY(put_front(writer, sweep, err));
-	return put_table(writer, sweep, err);
+	LK_TRY(sweep_put_front(writer, sweep, err));
+	return sweep_put_table(writer, sweep, err);
 }
 
-static void put_warnings(const void *answer, lk_report *writer) {
+static void sweep_put_warnings(const void *answer, lk_report *writer) {
 	const struct shown_sweep *sweep = *(struct shown_sweep *const *)answer;
 	if (sweep->best >= 0 && sweep->all.rows[sweep->best].prediction->warning &&
 	    *sweep->all.rows[sweep->best].prediction->warning)
 		lk_report_text(writer, sweep->all.rows[sweep->best].prediction->warning);
 }
 
-static void put_assumptions(const void *answer, lk_report *writer) {
+static void sweep_put_assumptions(const void *answer, lk_report *writer) {
 	const struct shown_sweep *sweep = *(struct shown_sweep *const *)answer;
 	const lk_prediction *prediction =
 		sweep->best >= 0 ? sweep->all.rows[sweep->best].prediction : NULL;
@@ -588,7 +594,7 @@ static void put_assumptions(const void *answer, lk_report *writer) {
 		lk_report_text(writer, prediction->assumptions[i]);
 }
 
-static lk_status prepare(struct shown_sweep *sweep, lk_error *err) {
+static lk_status sweep_prepare(struct shown_sweep *sweep, lk_error *err) {
 	sweep->best = lk_sweep_best(&sweep->all);
 	for (size_t i = 0; i < sweep->all.count; i++) {
 		sweep->refused += !sweep->all.rows[i].prediction;
@@ -603,7 +609,7 @@ lk_status lk_report_sweep(const lk_sweep_row *rows, size_t count, lk_report_form
                           const char *path, FILE *out, lk_error *err) {
 	struct shown_sweep s = {.all = {.rows = rows, .count = count}}, *answer = &s;
 	char title[LINE];
-	lk_status status = prepare(&s, err);
+	lk_status status = sweep_prepare(&s, err);
 	const lk_prediction *best = s.best >= 0 ? rows[s.best].prediction : NULL;
 	bool alike = best && best->model;
 	for (size_t i = 0; alike && i < count; i++)
@@ -611,9 +617,15 @@ lk_status lk_report_sweep(const lk_sweep_row *rows, size_t count, lk_report_form
 		        (rows[i].prediction->model && strcmp(rows[i].prediction->model, best->model) == 0);
 	snprintf(title, sizeof title, "%zu predictions%s%.*s", count, alike ? " of " : "",
 	         alike ? (int)strcspn(best->model, ":,") : 0, alike ? best->model : "");
-	lk_report_job job = {"predict",       title,        best ? best->reproduce : NULL,
-	                     &answer,         &s.inputs,    put_panels,
-	                     put_assumptions, put_warnings, NULL,
+	lk_report_job job = {"predict",
+	                     title,
+	                     best ? best->reproduce : NULL,
+	                     &answer,
+	                     &s.inputs,
+	                     sweep_put_panels,
+	                     sweep_put_assumptions,
+	                     sweep_put_warnings,
+	                     NULL,
 	                     "the best one"};
 	if (status == LK_OK) status = lk_report_save(&job, form, path, out, err);
 	lk_arena_free(&s.arena);

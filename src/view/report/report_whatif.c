@@ -22,7 +22,7 @@ static int fastest_of(const lk_whatif *whatif) {
 	return best;
 }
 
-static char *signed_percent(double share, char *out, size_t size) {
+static char *whatif_signed_percent(double share, char *out, size_t size) {
 	char number[TEXT];
 	snprintf(out, size, "%s%s %%",
 	         share > 0   ? "+"
@@ -32,7 +32,7 @@ static char *signed_percent(double share, char *out, size_t size) {
 	return out;
 }
 
-static void put_verdict(lk_report *writer, const lk_whatif *whatif) {
+static void whatif_put_verdict(lk_report *writer, const lk_whatif *whatif) {
 	int best = fastest_of(whatif);
 	const lk_whatif_column *base = &whatif->columns[0], *column = &whatif->columns[best];
 	const double little = 0.005; /* less is lost between two runs of one job */
@@ -40,7 +40,7 @@ static void put_verdict(lk_report *writer, const lk_whatif *whatif) {
 	char text[TEXT], change[TEXT], headline[LINE], detail[LINE] = "", note[LINE];
 	if (best)
 		snprintf(headline, sizeof headline, "%.180s: %s", column->label,
-		         signed_percent(column->change, change, sizeof change));
+		         whatif_signed_percent(column->change, change, sizeof change));
 	if (best)
 		snprintf(detail, sizeof detail, "%s%.200s",
 		         gains ? "the shortest step" : "the shortest step is that of ",
@@ -108,9 +108,9 @@ static void put_differences(lk_report *writer, const lk_whatif *whatif) {
 	lk_report_panel_end(writer);
 }
 
-static lk_status put_panels(const void *answer, lk_report *writer, lk_error *err) {
+static lk_status whatif_put_panels(const void *answer, lk_report *writer, lk_error *err) {
 	const lk_whatif *whatif = answer;
-	put_verdict(writer, whatif);
+	whatif_put_verdict(writer, whatif);
 	put_differences(writer, whatif);
 	put_changes(writer, whatif);
 	return lk_report_table(
@@ -119,30 +119,30 @@ static lk_status put_panels(const void *answer, lk_report *writer, lk_error *err
 		lk_whatif_table(whatif), MOST_ROWS, err);
 }
 
-static void put_assumptions(const void *answer, lk_report *writer) {
+static void whatif_put_assumptions(const void *answer, lk_report *writer) {
 	const lk_whatif *whatif = answer;
 	for (int i = 0; i < whatif->note_count; i++) lk_report_text(writer, whatif->notes[i]);
 }
 
 /* Combinations repeat what their parts say. */
-static bool said(const lk_whatif *whatif, int before, const char *note) {
+static bool whatif_said(const lk_whatif *whatif, int before, const char *note) {
 	for (int i = 0; i < before; i++)
 		for (int n = 0; n < whatif->columns[i].note_count; n++)
 			if (strcmp(whatif->columns[i].notes[n], note) == 0) return true;
 	return false;
 }
 
-static void put_warnings(const void *answer, lk_report *writer) {
+static void whatif_put_warnings(const void *answer, lk_report *writer) {
 	const lk_whatif *whatif = answer;
 	for (int i = 0; i < whatif->column_count; i++) {
 		if (whatif->columns[i].refused) lk_report_text(writer, whatif->columns[i].refused);
 		for (int n = 0; n < whatif->columns[i].note_count; n++)
-			if (!said(whatif, i, whatif->columns[i].notes[n]))
+			if (!whatif_said(whatif, i, whatif->columns[i].notes[n]))
 				lk_report_text(writer, whatif->columns[i].notes[n]);
 	}
 }
 
-static lk_status put_result(const void *answer, bool colour, FILE *out, lk_error *err) {
+static lk_status whatif_put_result(const void *answer, bool colour, FILE *out, lk_error *err) {
 	return lk_whatif_print(answer, LK_OUTPUT_JSON, false, colour, NULL, out, err);
 }
 
@@ -151,8 +151,15 @@ lk_status lk_report_whatif(const lk_whatif *whatif, lk_report_form form, const c
 	char title[LINE];
 	const char *slash = strrchr(whatif->source, '/');
 	snprintf(title, sizeof title, "Changes to %s", slash && slash[1] ? slash + 1 : whatif->source);
-	lk_report_job job = {"whatif",        title,      whatif->reproduce, whatif,
-	                     &whatif->inputs, put_panels, put_assumptions,   put_warnings,
-	                     put_result,      NULL};
+	lk_report_job job = {"whatif",
+	                     title,
+	                     whatif->reproduce,
+	                     whatif,
+	                     &whatif->inputs,
+	                     whatif_put_panels,
+	                     whatif_put_assumptions,
+	                     whatif_put_warnings,
+	                     whatif_put_result,
+	                     NULL};
 	return lk_report_save(&job, form, path, out, err);
 }

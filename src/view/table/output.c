@@ -72,7 +72,7 @@ struct saved {
 	int format;
 };
 
-static lk_status write_saved(const void *what, bool colour, FILE *out, lk_error *err) {
+static lk_status output_write_saved(const void *what, bool colour, FILE *out, lk_error *err) {
 	const struct saved *saved = what;
 	return lk_validate_print(saved->validation, saved->format, colour, out, err);
 }
@@ -83,7 +83,7 @@ lk_status lk_validate_save(const lk_validation *validation, int format, bool col
 	struct saved s = {validation, format};
 	LK_TRY(lk_writing_check(&w, err));
 	if (format == LK_VALIDATE_SQLITE) return lk_validate_sqlite(validation, path, err);
-	return lk_write_through(&w, write_saved, &s, err);
+	return lk_write_through(&w, output_write_saved, &s, err);
 }
 
 /* ---- text and numbers ---- */

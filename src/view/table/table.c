@@ -46,14 +46,14 @@ void lk_table_free(lk_table *table) {
 	free(table);
 }
 
-static void keep(lk_table *table, lk_status status) {
+static void table_keep(lk_table *table, lk_status status) {
 	if (table->status == LK_OK) table->status = status;
 }
 
 void lk_table_row(lk_table *table) {
 	if (table->status != LK_OK) return;
 	if (table->rows == INT32_MAX || !lk_reserve(&table->cells, (size_t)table->count)) {
-		keep(table, LK_ERR_MEMORY);
+		table_keep(table, LK_ERR_MEMORY);
 		return;
 	}
 	if (table->count)
@@ -68,22 +68,22 @@ void lk_table_row(lk_table *table) {
 static lk_cell *next_cell(lk_table *table) {
 	if (table->status != LK_OK) return NULL;
 	if (!table->rows || table->filled >= table->count) {
-		keep(table, LK_ERR_INTERNAL);
+		table_keep(table, LK_ERR_INTERNAL);
 		return NULL;
 	}
 	return &table->cells.at[table->cells.count - (size_t)table->count + (size_t)table->filled++];
 }
 
-static void set_text(lk_table *table, lk_cell *cell, const char *text) {
+static void table_set_text(lk_table *table, lk_cell *cell, const char *text) {
 	cell->text = lk_arena_strdup(&table->arena, text);
-	if (!cell->text) keep(table, LK_ERR_MEMORY);
+	if (!cell->text) table_keep(table, LK_ERR_MEMORY);
 }
 
 void lk_table_text(lk_table *table, const char *text) {
 	lk_cell *cell = next_cell(table);
 	if (!cell || !text) return;
 	cell->kind = LK_CELL_TEXT;
-	set_text(table, cell, text);
+	table_set_text(table, cell, text);
 }
 
 void lk_table_number(lk_table *table, double number, const char *shown) {
@@ -91,7 +91,7 @@ void lk_table_number(lk_table *table, double number, const char *shown) {
 	if (!cell || isnan(number)) return;
 	cell->kind = LK_CELL_NUMBER;
 	cell->number = number;
-	if (shown) set_text(table, cell, shown);
+	if (shown) table_set_text(table, cell, shown);
 }
 
 void lk_table_bool(lk_table *table, bool value) {
@@ -135,7 +135,7 @@ const char *lk_cell_shown(const lk_cell *cell, char digits[LK_DIGITS]) {
 	return digits;
 }
 
-static uint32_t code_point(const unsigned char *s, size_t length) {
+static uint32_t table_code_point(const unsigned char *s, size_t length) {
 	if (length == 2) return (s[0] & 0x1fu) << 6 | (s[1] & 0x3fu);
 	if (length == 3) return (s[0] & 0x0fu) << 12 | (s[1] & 0x3fu) << 6 | (s[2] & 0x3fu);
 	if (length == 4)
@@ -163,12 +163,12 @@ static int cells_of(uint32_t c) {
 }
 
 /* Terminal cells of an escaped, hence valid, text. */
-static int width_of(const char *text) {
+static int table_width_of(const char *text) {
 	int width = 0;
 	for (size_t left = strlen(text), length; left; text += length, left -= length) {
 		length = lk_utf8_length(text, left);
 		if (!length) length = 1;
-		width += cells_of(code_point((const unsigned char *)text, length));
+		width += cells_of(table_code_point((const unsigned char *)text, length));
 	}
 	return width;
 }
@@ -182,12 +182,12 @@ struct sheet {
 	int *columns; /* of the columns */
 };
 
-static bool put_text(struct sheet *sheet, size_t at, int column, const char *text) {
+static bool table_put_text(struct sheet *sheet, size_t at, int column, const char *text) {
 	size_t room = strlen(text) * 4 + 1;
 	char *copy = lk_arena_alloc(&sheet->arena, room);
 	if (!copy) return false;
 	sheet->texts[at] = lk_escape(text, copy, room);
-	sheet->widths[at] = width_of(copy);
+	sheet->widths[at] = table_width_of(copy);
 	if (sheet->widths[at] > sheet->columns[column]) sheet->columns[column] = sheet->widths[at];
 	return true;
 }
@@ -204,7 +204,7 @@ static bool fill_sheet(struct sheet *sheet, const lk_table *table) {
 		if (table->columns[column].hidden) continue;
 		const char *text = i < count ? table->columns[column].title
 		                             : lk_cell_shown(&table->cells.at[i - count], digits);
-		if (!put_text(sheet, i, column, text)) return false;
+		if (!table_put_text(sheet, i, column, text)) return false;
 	}
 	return true;
 }
@@ -214,7 +214,8 @@ static void put_repeated(int character, int times, FILE *out) {
 }
 
 /* One line. Blanks are owed, not written, until a text follows, so that no line ends in blanks. */
-static void put_line(const struct sheet *sheet, const lk_table *table, size_t row, FILE *out) {
+static void table_put_line(const struct sheet *sheet, const lk_table *table, size_t row,
+                           FILE *out) {
 	const char *const *texts = sheet->texts + row * (size_t)table->count;
 	const int *widths = sheet->widths + row * (size_t)table->count;
 	int owed = 0;
@@ -243,7 +244,7 @@ static void put_rule(const struct sheet *sheet, const lk_table *table, FILE *out
 	putc('\n', out);
 }
 
-static lk_status write_text(const lk_table *table, bool colour, FILE *out, lk_error *err) {
+static lk_status table_write_text(const lk_table *table, bool colour, FILE *out, lk_error *err) {
 	struct sheet s = {0};
 	int shown = 0;
 	for (int i = 0; i < table->count; i++) shown += !table->columns[i].hidden;
@@ -253,10 +254,10 @@ static lk_status write_text(const lk_table *table, bool colour, FILE *out, lk_er
 		return lk_oom(err);
 	}
 	if (colour) fputs(BOLD, out);
-	put_line(&s, table, 0, out);
+	table_put_line(&s, table, 0, out);
 	if (colour) fputs(PLAIN, out);
 	put_rule(&s, table, out);
-	for (int row = 0; row < table->rows; row++) put_line(&s, table, (size_t)row + 1, out);
+	for (int row = 0; row < table->rows; row++) table_put_line(&s, table, (size_t)row + 1, out);
 	lk_arena_free(&s.arena);
 	return LK_OK;
 }
@@ -269,7 +270,7 @@ lk_status lk_table_write(const lk_table *table, lk_format format, bool colour, F
 		return lk_fail(err, table->status, table->name,
 		               "a row of the table has more than its %d cells", table->count);
 	switch (format) {
-	case LK_FORMAT_TEXT: status = write_text(table, colour, out, err); break;
+	case LK_FORMAT_TEXT: status = table_write_text(table, colour, out, err); break;
 	case LK_FORMAT_MD: status = lk_table_markdown(table, out, err); break;
 	case LK_FORMAT_CSV: lk_table_csv(table, out); break;
 	case LK_FORMAT_JSON: status = lk_table_json(table, out, err); break;

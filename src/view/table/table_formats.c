@@ -55,7 +55,7 @@ lk_status lk_table_markdown(const lk_table *table, FILE *out, lk_error *err) {
  * In quotes stand also:
  * '#' at the start of a line, a comment to some readers; a byte-order mark there, which readers
  * would take off; an empty field that is alone, which looks like a blank line. */
-static void put_field(const char *text, bool guard, bool first, bool alone, FILE *out) {
+static void formats_put_field(const char *text, bool guard, bool first, bool alone, FILE *out) {
 	bool formula = guard && *text && strchr("=+-@\t\r", *text);
 	bool quoted =
 		strpbrk(text, ",\"\r\n") || *text == ' ' || (*text && text[strlen(text) - 1] == ' ') ||
@@ -83,8 +83,8 @@ void lk_table_csv(const lk_table *table, FILE *out) {
 		for (int i = 0; i < table->count; i++) {
 			const lk_cell *cell = row < 0 ? NULL : lk_table_cell(table, row, i);
 			if (i) putc(',', out);
-			put_field(cell ? machine_text(cell, digits) : lk_table_key(table, i),
-			          !cell || cell->kind == LK_CELL_TEXT, !i, alone, out);
+			formats_put_field(cell ? machine_text(cell, digits) : lk_table_key(table, i),
+			                  !cell || cell->kind == LK_CELL_TEXT, !i, alone, out);
 		}
 		putc('\n', out);
 	}

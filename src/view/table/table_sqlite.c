@@ -27,14 +27,14 @@ static const char *utf8(lk_arena *arena, const char *text) {
 }
 
 /* The declared type that leaves every value of the column as it is; "" where kinds are mixed. */
-static const char *type_of(const lk_table *table, int column) {
+static const char *sqlite_type_of(const lk_table *table, int column) {
 	int kinds[4] = {0};
 	for (int row = 0; row < table->rows; row++) kinds[lk_table_cell(table, row, column)->kind]++;
 	if (!!kinds[LK_CELL_TEXT] + !!kinds[LK_CELL_NUMBER] + !!kinds[LK_CELL_BOOL] != 1) return "";
 	return kinds[LK_CELL_TEXT] ? " TEXT" : kinds[LK_CELL_NUMBER] ? " REAL" : " INTEGER";
 }
 
-static lk_status refused(sqlite3 *db, const char *path, lk_error *err) {
+static lk_status sqlite_refused(sqlite3 *db, const char *path, lk_error *err) {
 	int code = db ? sqlite3_extended_errcode(db) & 0xff : SQLITE_NOMEM;
 	if (code == SQLITE_NOMEM) return lk_oom(err);
 	lk_status status = code == SQLITE_ERROR || code == SQLITE_NOTADB ? LK_ERR_INPUT : LK_ERR_IO;
@@ -46,26 +46,27 @@ static lk_status refused(sqlite3 *db, const char *path, lk_error *err) {
 }
 
 /* Runs a statement that was built, and frees its text. */
-static lk_status run(sqlite3 *db, const char *path, char *sql, lk_error *err) {
+static lk_status sqlite_run(sqlite3 *db, const char *path, char *sql, lk_error *err) {
 	if (!sql) return lk_oom(err);
 	int code = sqlite3_exec(db, sql, NULL, NULL, NULL);
 	sqlite3_free(sql);
-	return code == SQLITE_OK ? LK_OK : refused(db, path, err);
+	return code == SQLITE_OK ? LK_OK : sqlite_refused(db, path, err);
 }
 
-static lk_status create(sqlite3 *db, const char *path, const lk_table *table, lk_arena *arena,
-                        lk_error *err) {
+static lk_status sqlite_create(sqlite3 *db, const char *path, const lk_table *table,
+                               lk_arena *arena, lk_error *err) {
 	const char *name = utf8(arena, table->name);
 	if (!name) return lk_oom(err);
-	LK_TRY(run(db, path, sqlite3_mprintf("DROP TABLE IF EXISTS \"%w\"", name), err));
+	LK_TRY(sqlite_run(db, path, sqlite3_mprintf("DROP TABLE IF EXISTS \"%w\"", name), err));
 	sqlite3_str *sql = sqlite3_str_new(db);
 	sqlite3_str_appendf(sql, "CREATE TABLE \"%w\" (", name);
 	for (int i = 0; i < table->count; i++) {
 		const char *key = utf8(arena, lk_table_key(table, i));
-		if (key) sqlite3_str_appendf(sql, "%s\"%w\"%s", i ? ", " : "", key, type_of(table, i));
+		if (key)
+			sqlite3_str_appendf(sql, "%s\"%w\"%s", i ? ", " : "", key, sqlite_type_of(table, i));
 	}
 	sqlite3_str_appendall(sql, ")");
-	return run(db, path, sqlite3_str_finish(sql), err);
+	return sqlite_run(db, path, sqlite3_str_finish(sql), err);
 }
 
 static int bind(sqlite3_stmt *insert, int at, const lk_cell *cell, lk_arena *arena) {
@@ -80,8 +81,8 @@ static int bind(sqlite3_stmt *insert, int at, const lk_cell *cell, lk_arena *are
 	}
 }
 
-static lk_status prepare(sqlite3 *db, const char *path, const lk_table *table,
-                         sqlite3_stmt **insert, lk_error *err) {
+static lk_status sqlite_prepare(sqlite3 *db, const char *path, const lk_table *table,
+                                sqlite3_stmt **insert, lk_error *err) {
 	lk_arena arena = LK_ARENA_INIT;
 	const char *name = utf8(&arena, table->name);
 	sqlite3_str *sql = sqlite3_str_new(db);
@@ -94,13 +95,13 @@ static lk_status prepare(sqlite3 *db, const char *path, const lk_table *table,
 	bool lost = !text || !name;
 	lk_arena_free(&arena);
 	if (lost) return lk_oom(err);
-	return code == SQLITE_OK ? LK_OK : refused(db, path, err);
+	return code == SQLITE_OK ? LK_OK : sqlite_refused(db, path, err);
 }
 
 static lk_status insert_rows(sqlite3 *db, const char *path, const lk_table *table, lk_arena *arena,
                              lk_error *err) {
 	sqlite3_stmt *insert = NULL;
-	LK_TRY(prepare(db, path, table, &insert, err));
+	LK_TRY(sqlite_prepare(db, path, table, &insert, err));
 	int code = SQLITE_OK;
 	for (int row = 0; row < table->rows && code == SQLITE_OK; row++) {
 		for (int i = 0; i < table->count && code == SQLITE_OK; i++)
@@ -111,17 +112,17 @@ static lk_status insert_rows(sqlite3 *db, const char *path, const lk_table *tabl
 	}
 	lk_status status = code == SQLITE_OK      ? LK_OK
 	                   : code == SQLITE_NOMEM ? lk_oom(err)
-	                                          : refused(db, path, err);
+	                                          : sqlite_refused(db, path, err);
 	sqlite3_finalize(insert);
 	return status;
 }
 
 static lk_status replace(sqlite3 *db, const char *path, const lk_table *table, lk_arena *arena,
                          lk_error *err) {
-	LK_TRY(run(db, path, sqlite3_mprintf("BEGIN IMMEDIATE"), err));
-	LK_TRY(create(db, path, table, arena, err));
+	LK_TRY(sqlite_run(db, path, sqlite3_mprintf("BEGIN IMMEDIATE"), err));
+	LK_TRY(sqlite_create(db, path, table, arena, err));
 	LK_TRY(insert_rows(db, path, table, arena, err));
-	return run(db, path, sqlite3_mprintf("COMMIT"), err);
+	return sqlite_run(db, path, sqlite3_mprintf("COMMIT"), err);
 }
 
 lk_status lk_table_sqlite(const lk_table *table, const char *path, lk_error *err) {
@@ -139,7 +140,7 @@ lk_status lk_table_sqlite(const lk_table *table, const char *path, lk_error *err
 	lk_arena arena = LK_ARENA_INIT;
 	/* Without SQLITE_OPEN_URI a path that begins with "file:" is only a path. */
 	int code = sqlite3_open_v2(path, &db, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE, NULL);
-	lk_status status = code == SQLITE_OK ? LK_OK : refused(db, path, err);
+	lk_status status = code == SQLITE_OK ? LK_OK : sqlite_refused(db, path, err);
 	if (status == LK_OK) sqlite3_busy_timeout(db, 2000);
 	if (status == LK_OK) status = replace(db, path, table, &arena, err);
 	lk_arena_free(&arena);

@@ -54,7 +54,7 @@ static const lk_column measured_columns[] = {
 	{"repeats", "repetitions", true, false},
 };
 
-static void put_value(lk_table *table, double value) {
+static void calibrate_view_put_value(lk_table *table, double value) {
 	char shown[32];
 	snprintf(shown, sizeof shown, fabs(value) >= 1000 ? "%.0f" : "%.4g", value);
 	lk_table_number(table, value, isfinite(value) ? shown : NULL);
@@ -68,10 +68,10 @@ static lk_table *measured_table(const lk_calibrated *calibrated) {
 		lk_table_row(table);
 		lk_table_text(table, measured->group);
 		lk_table_text(table, measured->name);
-		put_value(table, measured->value);
+		calibrate_view_put_value(table, measured->value);
 		lk_table_text(table, measured->unit);
-		put_value(table, measured->low);
-		put_value(table, measured->high);
+		calibrate_view_put_value(table, measured->low);
+		calibrate_view_put_value(table, measured->high);
 		lk_table_number(table, measured->repeats ? measured->repeats : NAN, NULL);
 	}
 	return table;
@@ -79,7 +79,7 @@ static lk_table *measured_table(const lk_calibrated *calibrated) {
 
 /* ---- for people ---- */
 
-static void put_lines(const lk_calibrated *calibrated, FILE *out) {
+static void calibrate_view_put_lines(const lk_calibrated *calibrated, FILE *out) {
 	char line[800];
 	if (calibrated->note_count) fputc('\n', out);
 	for (int i = 0; i < calibrated->note_count; i++)
@@ -96,14 +96,14 @@ static void put_lines(const lk_calibrated *calibrated, FILE *out) {
 		        runs ? "" : " --", runs ? "" : calibrated->kind);
 }
 
-static lk_status print_text(const lk_calibrated *calibrated, bool colour, FILE *out,
-                            lk_error *err) {
+static lk_status calibrate_view_print_text(const lk_calibrated *calibrated, bool colour, FILE *out,
+                                           lk_error *err) {
 	lk_table *table =
 		lk_calibrated_host(calibrated) ? measured_table(calibrated) : fitted_table(calibrated);
 	if (!table) return lk_oom(err);
 	lk_status status = lk_table_write(table, LK_FORMAT_TEXT, colour, out, err);
 	lk_table_free(table);
-	if (status == LK_OK) put_lines(calibrated, out);
+	if (status == LK_OK) calibrate_view_put_lines(calibrated, out);
 	return status;
 }
 
@@ -121,7 +121,7 @@ static lk_status print_csv(const lk_calibrated *calibrated, FILE *out, lk_error 
 	return status;
 }
 
-static void put_row(lk_json_writer *writer, const lk_calibration_row *row) {
+static void calibrate_view_put_row(lk_json_writer *writer, const lk_calibration_row *row) {
 	lk_json_object(writer, NULL);
 	lk_json_put_text(writer, "family", row->family);
 	lk_json_put_text(writer, "subject", row->subject);
@@ -136,14 +136,15 @@ static void put_row(lk_json_writer *writer, const lk_calibration_row *row) {
 	lk_json_object_end(writer);
 }
 
-static lk_status print_json(const lk_calibrated *calibrated, FILE *out, lk_error *err) {
+static lk_status calibrate_view_print_json(const lk_calibrated *calibrated, FILE *out,
+                                           lk_error *err) {
 	const lk_calibration *rows = lk_calibrated_rows(calibrated);
 	if (!rows) return lk_host_write(lk_calibrated_host(calibrated), out, err);
 	lk_json_writer w;
 	lk_json_begin(&w, out, false);
 	lk_json_object(&w, NULL);
 	lk_json_array(&w, "rows");
-	for (size_t i = 0; i < rows->rows.count; i++) put_row(&w, &rows->rows.at[i]);
+	for (size_t i = 0; i < rows->rows.count; i++) calibrate_view_put_row(&w, &rows->rows.at[i]);
 	lk_json_array_end(&w);
 	lk_json_put_text(&w, "command", calibrated->reproduce);
 	lk_json_object_end(&w);
@@ -154,9 +155,9 @@ lk_status lk_calibrate_print(const lk_calibrated *calibrated, int format, bool c
                              lk_error *err) {
 	lk_status status;
 	if (format == LK_CALIBRATE_TEXT || format == LK_CALIBRATE_AUTO)
-		status = print_text(calibrated, colour, out, err);
+		status = calibrate_view_print_text(calibrated, colour, out, err);
 	else if (format == LK_CALIBRATE_CSV) status = print_csv(calibrated, out, err);
-	else if (format == LK_CALIBRATE_JSON) status = print_json(calibrated, out, err);
+	else if (format == LK_CALIBRATE_JSON) status = calibrate_view_print_json(calibrated, out, err);
 	else return lk_fail(err, LK_ERR_INPUT, NULL, "there is no format %d", format);
 	if (status != LK_OK) return status;
 	return fflush(out) == 0 && !ferror(out) ? LK_OK
@@ -165,7 +166,7 @@ lk_status lk_calibrate_print(const lk_calibrated *calibrated, int format, bool c
 
 /* ---- to a file ---- */
 
-static int format_of(const char *path) {
+static int calibrate_view_format_of(const char *path) {
 	if (path && (lk_ends_in(path, ".csv") || lk_ends_in(path, ".csv.gz"))) return LK_CALIBRATE_CSV;
 	if (path && (lk_ends_in(path, ".json") || lk_ends_in(path, ".json.gz")))
 		return LK_CALIBRATE_JSON;
@@ -177,7 +178,8 @@ struct saved {
 	int format;
 };
 
-static lk_status write_saved(const void *what, bool colour, FILE *out, lk_error *err) {
+static lk_status calibrate_view_write_saved(const void *what, bool colour, FILE *out,
+                                            lk_error *err) {
 	const struct saved *saved = what;
 	return lk_calibrate_print(saved->calibrated, saved->format, colour, out, err);
 }
@@ -185,6 +187,7 @@ static lk_status write_saved(const void *what, bool colour, FILE *out, lk_error 
 lk_status lk_calibrate_save(const lk_calibrated *calibrated, int format, bool colour,
                             const char *path, FILE *out, lk_error *err) {
 	lk_writing w = {LK_FORMAT_TEXT, false, colour, path, out};
-	struct saved s = {calibrated, format == LK_CALIBRATE_AUTO ? format_of(path) : format};
-	return lk_write_through(&w, write_saved, &s, err);
+	struct saved s = {calibrated,
+	                  format == LK_CALIBRATE_AUTO ? calibrate_view_format_of(path) : format};
+	return lk_write_through(&w, calibrate_view_write_saved, &s, err);
 }

@@ -18,16 +18,16 @@ enum {
 /* ---- the filter ---- */
 
 /* Letters and digits of a name, in lower case. */
-static void bare(const char *text, char *out, size_t size) {
+static void catalogue_view_bare(const char *text, char *out, size_t size) {
 	size_t used = 0;
 	for (; *text && used + 1 < size; text++)
 		if (!strchr("-_. ", *text)) out[used++] = (char)tolower((unsigned char)*text);
 	out[used] = '\0';
 }
 
-static bool holds(const char *text, const char *bare_part) {
+static bool catalogue_view_holds(const char *text, const char *bare_part) {
 	char whole[NAMES];
-	bare(text, whole, sizeof whole);
+	catalogue_view_bare(text, whole, sizeof whole);
 	return strstr(whole, bare_part) != NULL;
 }
 
@@ -76,7 +76,7 @@ static const lk_column device_columns[DEVICE_COLUMNS] = {
 	{"source", "source", false, true},
 };
 
-static void put_rate(lk_table *table, double rate) {
+static void catalogue_view_put_rate(lk_table *table, double rate) {
 	char text[TEXT];
 	lk_table_number(table, rate > 0 ? rate : NAN, lk_format_rate(rate, text, sizeof text));
 }
@@ -85,11 +85,11 @@ static void put_tera(lk_table *table, double flops) {
 	lk_table_number(table, flops > 0 ? flops / 1e12 : NAN, NULL);
 }
 
-static void put_count(lk_table *table, double count) {
+static void catalogue_view_put_count(lk_table *table, double count) {
 	lk_table_number(table, count > 0 ? count : NAN, NULL);
 }
 
-static void put_device(lk_table *table, const lk_device *device) {
+static void catalogue_view_put_device(lk_table *table, const lk_device *device) {
 	char text[TEXT];
 	lk_table_row(table);
 	lk_table_text(table, device->name);
@@ -98,30 +98,31 @@ static void put_device(lk_table *table, const lk_device *device) {
 	for (int i = 0; i < LK_DTYPES; i++) put_tera(table, device->peak_flops[i]);
 	put_tera(table, device->vector_flops);
 	lk_table_number(table, device->memory_bytes, lk_gib(device->memory_bytes, text, sizeof text));
-	put_rate(table, device->memory_rate);
-	put_count(table, device->sms);
+	catalogue_view_put_rate(table, device->memory_rate);
+	catalogue_view_put_count(table, device->sms);
 	lk_table_number(table, device->l2_bytes > 0 ? device->l2_bytes : NAN,
 	                lk_format_bytes(device->l2_bytes, text, sizeof text));
-	put_count(table, device->shared_kib);
+	catalogue_view_put_count(table, device->shared_kib);
 	lk_table_number(table, device->clock_hz,
 	                lk_fixed(device->clock_hz / 1e6, 0, text, sizeof text));
-	put_count(table, device->power_w);
-	put_rate(table, device->link_rate);
-	put_count(table, device->links);
+	catalogue_view_put_count(table, device->power_w);
+	catalogue_view_put_rate(table, device->link_rate);
+	catalogue_view_put_count(table, device->links);
 	lk_table_text(table, device->links == 0    ? NULL
 	                     : device->link_switch ? "switch"
 	                     : device->link_bridge ? "bridge"
 	                                           : "mesh");
-	put_count(table, device->node_gpus);
-	put_rate(table, device->pcie_rate);
-	put_rate(table, device->nic_rate);
+	catalogue_view_put_count(table, device->node_gpus);
+	catalogue_view_put_rate(table, device->pcie_rate);
+	catalogue_view_put_rate(table, device->nic_rate);
 	lk_table_text(table, lk_device_aliases(device));
 	lk_table_text(table, device->source);
 }
 
 static bool device_matches(const lk_device *device, const char *part) {
-	return !*part || holds(device->name, part) || holds(device->label, part) ||
-	       holds(lk_device_aliases(device), part);
+	return !*part || catalogue_view_holds(device->name, part) ||
+	       catalogue_view_holds(device->label, part) ||
+	       catalogue_view_holds(lk_device_aliases(device), part);
 }
 
 static lk_status no_device(const char *filter, lk_error *err) {
@@ -144,10 +145,11 @@ lk_status lk_devices_print(const char *filter, int format, bool verbose, bool co
 		return lk_fail(err, LK_ERR_INPUT, "devices.csv", "the device catalogue is empty");
 	memcpy(columns, device_columns, sizeof columns);
 	for (int i = 0; i < DEVICE_COLUMNS && verbose; i++) columns[i].hidden = false;
-	bare(filter ? filter : "", part, sizeof part);
+	catalogue_view_bare(filter ? filter : "", part, sizeof part);
 	lk_table *table = lk_table_new("devices", columns, DEVICE_COLUMNS);
 	for (int i = 0; table && i < lk_device_count(); i++)
-		if (device_matches(lk_device_at(i), part)) put_device(table, lk_device_at(i));
+		if (device_matches(lk_device_at(i), part))
+			catalogue_view_put_device(table, lk_device_at(i));
 	if (table && lk_table_rows(table) == 0) {
 		lk_table_free(table);
 		return no_device(filter, err);
@@ -192,18 +194,18 @@ static void put_model(lk_table *table, const lk_model *model) {
 	lk_table_row(table);
 	lk_table_text(table, model->name);
 	lk_table_text(table, model->family);
-	put_count(table, model->layers);
-	put_count(table, model->decoder_layers);
-	put_count(table, model->hidden);
-	put_count(table, model->heads);
-	put_count(table, model->kv_heads);
-	put_count(table, model->head_dim);
-	put_count(table, model->ffn);
-	put_count(table, model->vocab);
-	put_count(table, model->experts);
-	put_count(table, model->topk);
-	put_count(table, model->expert_ffn);
-	put_count(table, model->window);
+	catalogue_view_put_count(table, model->layers);
+	catalogue_view_put_count(table, model->decoder_layers);
+	catalogue_view_put_count(table, model->hidden);
+	catalogue_view_put_count(table, model->heads);
+	catalogue_view_put_count(table, model->kv_heads);
+	catalogue_view_put_count(table, model->head_dim);
+	catalogue_view_put_count(table, model->ffn);
+	catalogue_view_put_count(table, model->vocab);
+	catalogue_view_put_count(table, model->experts);
+	catalogue_view_put_count(table, model->topk);
+	catalogue_view_put_count(table, model->expert_ffn);
+	catalogue_view_put_count(table, model->window);
 	lk_table_text(table, model->attention == LK_ATTN_MLA   ? "MLA"
 	                     : model->kv_heads == model->heads ? "MHA"
 	                     : model->kv_heads == 1            ? "MQA"
@@ -211,7 +213,7 @@ static void put_model(lk_table *table, const lk_model *model) {
 	lk_table_bool(table, model->tied);
 	put_params(table, lk_model_params(model));
 	put_params(table, lk_model_active_params(model));
-	put_count(table, model->context);
+	catalogue_view_put_count(table, model->context);
 }
 
 static lk_status no_model(const char *filter, lk_error *err) {
@@ -235,7 +237,7 @@ lk_status lk_models_print(const char *filter, int format, bool verbose, bool col
 	LK_TRY(lk_writing_check(&w, err));
 	memcpy(columns, model_columns, sizeof columns);
 	for (int i = 0; i < MODEL_COLUMNS && verbose; i++) columns[i].hidden = false;
-	bare(filter ? filter : "", part, sizeof part);
+	catalogue_view_bare(filter ? filter : "", part, sizeof part);
 	lk_table *table = lk_table_new("models", columns, MODEL_COLUMNS);
 	for (int i = 0; table && i < lk_model_preset_count(); i++) {
 		const lk_model *model = lk_model_preset_at(i);
@@ -243,7 +245,8 @@ lk_status lk_models_print(const char *filter, int format, bool verbose, bool col
 			lk_table_free(table);
 			return lk_oom(err);
 		}
-		if (!*part || holds(model->name, part) || holds(model->family, part))
+		if (!*part || catalogue_view_holds(model->name, part) ||
+		    catalogue_view_holds(model->family, part))
 			put_model(table, model);
 	}
 	if (table && lk_table_rows(table) == 0) {

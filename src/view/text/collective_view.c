@@ -12,12 +12,12 @@
 
 /* ---- text ---- */
 
-static void put_real(double value, int width, FILE *out) {
+static void collective_view_put_real(double value, int width, FILE *out) {
 	if (isnan(value)) fprintf(out, " %*s", width, "-");
 	else fprintf(out, value >= 1000 ? " %*.0f" : " %*.2f", width, value);
 }
 
-static void put_heading(const lk_collective *collective, FILE *out) {
+static void collective_view_put_heading(const lk_collective *collective, FILE *out) {
 	fprintf(out, "\n#\n# %12s %13s %8s %6s | %10s %8s %8s  %-9s %-6s %3s %-8s", "size", "count",
 	        "type", "redop", "time", "algbw", "busbw", "algo", "proto", "ch", "limit");
 	if (collective->log) fprintf(out, " | %10s %8s %7s flag", "measured", "busbw", "ratio");
@@ -27,28 +27,32 @@ static void put_heading(const lk_collective *collective, FILE *out) {
 	fputc('\n', out);
 }
 
-static bool reduces(const char *op) {
+static bool collective_view_reduces(const char *op) {
 	return strncmp(op, "all_reduce", 10) == 0 || strncmp(op, "reduce", 6) == 0;
 }
 
-static void put_row(const lk_collective *collective, const lk_collective_row *row, FILE *out) {
+static void collective_view_put_row(const lk_collective *collective, const lk_collective_row *row,
+                                    FILE *out) {
 	fprintf(out, "  %12.0f %13.0f %8s %6s |", row->bytes, row->count, "float",
-	        reduces(collective->op) ? "sum" : "none");
-	put_real(row->us, 10, out), put_real(row->algbw, 8, out), put_real(row->busbw, 8, out);
+	        collective_view_reduces(collective->op) ? "sum" : "none");
+	collective_view_put_real(row->us, 10, out), collective_view_put_real(row->algbw, 8, out),
+		collective_view_put_real(row->busbw, 8, out);
 	fprintf(out, "  %-9.20s %-6s", row->algo, row->proto);
 	if (row->channels) fprintf(out, " %3d", row->channels);
 	else fprintf(out, " %3s", "");
 	fprintf(out, " %-8s", row->limit);
 	if (collective->log) {
 		fputs(" |", out);
-		put_real(row->measured_us, 10, out), put_real(row->measured_busbw, 8, out),
-			put_real(row->ratio, 7, out);
+		collective_view_put_real(row->measured_us, 10, out),
+			collective_view_put_real(row->measured_busbw, 8, out),
+			collective_view_put_real(row->ratio, 7, out);
 		fprintf(out, " %s", row->flag);
 	}
 	fputc('\n', out);
 }
 
-static lk_status write_text(const void *what, bool colour, FILE *out, lk_error *err) {
+static lk_status collective_view_write_text(const void *what, bool colour, FILE *out,
+                                            lk_error *err) {
 	const lk_collective *collective = what;
 	(void)colour;
 	fprintf(out,
@@ -56,8 +60,9 @@ static lk_status write_text(const void *what, bool colour, FILE *out, lk_error *
 	        collective->library, collective->gpus, collective->nodes,
 	        collective->nodes == 1 ? "" : "s");
 	LK_TRY(lk_put_safe(collective->cluster, out, err));
-	put_heading(collective, out);
-	for (int i = 0; i < collective->row_count; i++) put_row(collective, &collective->rows[i], out);
+	collective_view_put_heading(collective, out);
+	for (int i = 0; i < collective->row_count; i++)
+		collective_view_put_row(collective, &collective->rows[i], out);
 	fprintf(out, "# Avg bus bandwidth    : %.4f\n", collective->mean_busbw);
 	if (collective->log)
 		fprintf(out, "# measured against it  : %.1f %% off (exp(mean |ln ratio|) - 1)\n",
@@ -88,31 +93,33 @@ static const lk_column columns[] = {
 	{"flag", "flag", false, false},
 };
 
-static void put_fixed(lk_table *table, double value) {
+static void collective_view_put_fixed(lk_table *table, double value) {
 	char text[64];
 	lk_table_number(table, value, lk_fixed(value, 2, text, sizeof text));
 }
 
-static void put_whole(lk_table *table, double value) {
+static void collective_view_put_whole(lk_table *table, double value) {
 	char text[64];
 	lk_table_number(table, value, lk_fixed(value, 0, text, sizeof text));
 }
 
-static lk_table *table_of(const lk_collective *collective) {
+static lk_table *collective_view_table_of(const lk_collective *collective) {
 	lk_table *table = lk_table_new(
 		"collective", columns, (int)(sizeof columns / sizeof *columns) - (collective->log ? 0 : 4));
 	for (int i = 0; table && i < collective->row_count; i++) {
 		const lk_collective_row *row = &collective->rows[i];
 		lk_table_row(table);
-		put_whole(table, row->bytes), put_whole(table, row->count);
-		put_fixed(table, row->us), put_fixed(table, row->algbw), put_fixed(table, row->busbw);
+		collective_view_put_whole(table, row->bytes), collective_view_put_whole(table, row->count);
+		collective_view_put_fixed(table, row->us), collective_view_put_fixed(table, row->algbw),
+			collective_view_put_fixed(table, row->busbw);
 		lk_table_text(table, row->algo);
 		lk_table_text(table, *row->proto ? row->proto : NULL);
 		lk_table_number(table, row->channels ? row->channels : NAN, NULL);
 		lk_table_text(table, row->limit);
 		if (!collective->log) continue;
-		put_fixed(table, row->measured_us), put_fixed(table, row->measured_busbw),
-			put_fixed(table, row->ratio);
+		collective_view_put_fixed(table, row->measured_us),
+			collective_view_put_fixed(table, row->measured_busbw),
+			collective_view_put_fixed(table, row->ratio);
 		lk_table_text(table, *row->flag ? row->flag : NULL);
 	}
 	return table;
@@ -142,7 +149,8 @@ static void put_json_row(lk_json_writer *writer, const lk_collective *collective
 	lk_json_object_end(writer);
 }
 
-static lk_status write_json(const void *what, bool colour, FILE *out, lk_error *err) {
+static lk_status collective_view_write_json(const void *what, bool colour, FILE *out,
+                                            lk_error *err) {
 	const lk_collective *collective = what;
 	lk_json_writer w;
 	(void)colour;
@@ -172,7 +180,9 @@ lk_status lk_collective_print(const lk_collective *collective, int format, bool 
                               const char *path, FILE *out, lk_error *err) {
 	lk_writing w = {format, false, colour, path, out};
 	LK_TRY(lk_writing_check(&w, err));
-	if (format == LK_FORMAT_TEXT) return lk_write_through(&w, write_text, collective, err);
-	if (format == LK_FORMAT_JSON) return lk_write_through(&w, write_json, collective, err);
-	return lk_write_table(&w, table_of(collective), err);
+	if (format == LK_FORMAT_TEXT)
+		return lk_write_through(&w, collective_view_write_text, collective, err);
+	if (format == LK_FORMAT_JSON)
+		return lk_write_through(&w, collective_view_write_json, collective, err);
+	return lk_write_table(&w, collective_view_table_of(collective), err);
 }

@@ -24,7 +24,7 @@ static const lk_column columns[] = {
 	{"path", "path", false, true},
 };
 
-static void put_time(lk_table *table, double seconds) {
+static void compose_view_put_time(lk_table *table, double seconds) {
 	char text[64];
 	lk_table_number(table, seconds, lk_format_seconds(seconds, text, sizeof text));
 }
@@ -38,16 +38,16 @@ static void put_class(lk_table *table, const lk_compose_class *class) {
 	lk_table_number(table, class->steps, NULL);
 	lk_table_number(table, class->calls, NULL);
 	lk_table_number(table, class->bytes, lk_format_bytes(class->bytes, bytes, sizeof bytes));
-	put_time(table, class->own_s);
-	put_time(table, class->own_low_s);
-	put_time(table, class->own_high_s);
-	put_time(table, class->device_s);
-	put_time(table, class->parts.transfer);
-	put_time(table, class->parts.wait);
+	compose_view_put_time(table, class->own_s);
+	compose_view_put_time(table, class->own_low_s);
+	compose_view_put_time(table, class->own_high_s);
+	compose_view_put_time(table, class->device_s);
+	compose_view_put_time(table, class->parts.transfer);
+	compose_view_put_time(table, class->parts.wait);
 	lk_table_text(table, class->path);
 }
 
-static lk_table *table_of(const lk_composed *composed) {
+static lk_table *compose_view_table_of(const lk_composed *composed) {
 	lk_table *table = lk_table_new("compose", columns, (int)(sizeof columns / sizeof *columns));
 	for (int i = 0; table && i < composed->class_count; i++)
 		put_class(table, &composed->classes[i]);
@@ -56,7 +56,7 @@ static lk_table *table_of(const lk_composed *composed) {
 
 /* ---- text ---- */
 
-static void put_part(const char *name, double seconds, double step, FILE *out) {
+static void compose_view_put_part(const char *name, double seconds, double step, FILE *out) {
 	char time[32], share[48];
 	fprintf(out, "  %-18s %10s  %8s\n", name, lk_format_seconds(seconds, time, sizeof time),
 	        lk_percent(step > 0 ? seconds / step : 0, share, sizeof share));
@@ -74,18 +74,18 @@ static void put_answer(const lk_composed *composed, FILE *out) {
 	        lk_format_seconds(composed->first_s, first, sizeof first));
 	fputs("a rank's step, mean\n", out);
 	if (composed->parts.device > 0)
-		put_part("device", composed->parts.device, composed->step_s, out);
-	put_part("own work", composed->parts.own, composed->step_s, out);
-	put_part("files", composed->parts.files, composed->step_s, out);
-	put_part("transfer", composed->parts.transfer, composed->step_s, out);
-	put_part("waiting", composed->parts.wait, composed->step_s, out);
+		compose_view_put_part("device", composed->parts.device, composed->step_s, out);
+	compose_view_put_part("own work", composed->parts.own, composed->step_s, out);
+	compose_view_put_part("files", composed->parts.files, composed->step_s, out);
+	compose_view_put_part("transfer", composed->parts.transfer, composed->step_s, out);
+	compose_view_put_part("waiting", composed->parts.wait, composed->step_s, out);
 	fputc('\n', out);
 }
 
-static lk_status write_text(const void *what, bool colour, FILE *out, lk_error *err) {
+static lk_status compose_view_write_text(const void *what, bool colour, FILE *out, lk_error *err) {
 	const lk_composed *composed = ((const struct shown *)what)->composed;
 	put_answer(composed, out);
-	lk_table *table = table_of(composed);
+	lk_table *table = compose_view_table_of(composed);
 	if (!table) return lk_oom(err);
 	lk_status status = lk_table_write(table, LK_FORMAT_TEXT, colour, out, err);
 	lk_table_free(table);
@@ -132,7 +132,7 @@ static void put_json_class(lk_json_writer *writer, const lk_compose_class *class
 	lk_json_object_end(writer);
 }
 
-static lk_status write_json(const void *what, bool colour, FILE *out, lk_error *err) {
+static lk_status compose_view_write_json(const void *what, bool colour, FILE *out, lk_error *err) {
 	const lk_composed *composed = ((const struct shown *)what)->composed;
 	lk_json_writer w;
 	(void)colour;
@@ -165,7 +165,7 @@ lk_status lk_compose_print(const lk_composed *composed, int format, bool verbose
 	lk_writing w = {format, verbose, colour, path, out};
 	struct shown s = {composed, verbose};
 	LK_TRY(lk_writing_check(&w, err));
-	if (format == LK_FORMAT_TEXT) return lk_write_through(&w, write_text, &s, err);
-	if (format == LK_FORMAT_JSON) return lk_write_through(&w, write_json, &s, err);
-	return lk_write_table(&w, table_of(composed), err);
+	if (format == LK_FORMAT_TEXT) return lk_write_through(&w, compose_view_write_text, &s, err);
+	if (format == LK_FORMAT_JSON) return lk_write_through(&w, compose_view_write_json, &s, err);
+	return lk_write_table(&w, compose_view_table_of(composed), err);
 }

@@ -26,7 +26,7 @@ static void put_per_step(lk_table *table, double count) {
 	lk_table_number(table, count, isnan(count) ? NULL : lk_fixed(count, 1, text, sizeof text));
 }
 
-static void put_row(lk_table *table, const lk_diff_row *row, bool kernel, bool people) {
+static void diff_view_put_row(lk_table *table, const lk_diff_row *row, bool kernel, bool people) {
 	lk_table_row(table);
 	lk_put_seconds(table, row->before_s), lk_put_seconds(table, row->after_s);
 	put_delta(table, row->delta_s);
@@ -48,11 +48,11 @@ static lk_table *categories(const lk_diff *diff) {
 	};
 	lk_table *table = lk_table_new("categories", columns, (int)(sizeof columns / sizeof *columns));
 	for (int i = 0; table && i < diff->category_count; i++)
-		put_row(table, &diff->categories[i], false, false);
+		diff_view_put_row(table, &diff->categories[i], false, false);
 	return table;
 }
 
-static lk_table *kernels(const lk_diff *diff, bool people) {
+static lk_table *diff_view_kernels(const lk_diff *diff, bool people) {
 	static const lk_column columns[] = {
 		{"before_s", "before", true, false},
 		{"after_s", "after", true, false},
@@ -67,17 +67,17 @@ static lk_table *kernels(const lk_diff *diff, bool people) {
 	lk_table *table = lk_table_new("kernels", columns, (int)(sizeof columns / sizeof *columns));
 	for (int i = 0; table && i < diff->kernel_count && !(people && diff->top > 0 && i >= diff->top);
 	     i++)
-		put_row(table, &diff->kernels[i], true, people);
+		diff_view_put_row(table, &diff->kernels[i], true, people);
 	return table;
 }
 
-static lk_table *table_of(const lk_diff *diff, int which, bool people) {
-	return which == LK_DIFF_CATEGORIES ? categories(diff) : kernels(diff, people);
+static lk_table *diff_view_table_of(const lk_diff *diff, int which, bool people) {
+	return which == LK_DIFF_CATEGORIES ? categories(diff) : diff_view_kernels(diff, people);
 }
 
 /* ---- text ---- */
 
-static void put_run(const char *name, const lk_explanation *explanation, FILE *out) {
+static void diff_view_put_run(const char *name, const lk_explanation *explanation, FILE *out) {
 	char step[32], deviation[32], count[32];
 	fprintf(out, "%-6s  %9s", name, lk_format_seconds(explanation->step_s, step, sizeof step));
 	if (!isnan(explanation->step_deviation_s))
@@ -88,8 +88,8 @@ static void put_run(const char *name, const lk_explanation *explanation, FILE *o
 	        lk_format_thousands((double)explanation->kernels, count, sizeof count));
 }
 
-static lk_status put_table(lk_table *table, lk_format format, bool colour, FILE *out,
-                           lk_error *err) {
+static lk_status diff_view_put_table(lk_table *table, lk_format format, bool colour, FILE *out,
+                                     lk_error *err) {
 	if (!table) return lk_oom(err);
 	lk_status status = lk_table_write(table, format, colour, out, err);
 	lk_table_free(table);
@@ -107,8 +107,8 @@ static void put_states(const lk_diff *diff, FILE *out) {
 	fputc('\n', out);
 }
 
-static lk_status put_warnings(const char *name, const lk_explanation *explanation, FILE *out,
-                              lk_error *err) {
+static lk_status diff_view_put_warnings(const char *name, const lk_explanation *explanation,
+                                        FILE *out, lk_error *err) {
 	for (int i = 0; i < explanation->warning_count; i++) {
 		fprintf(out, "W%d (%s): ", i + 1, name);
 		LK_TRY(lk_put_safe(explanation->warnings[i], out, err));
@@ -117,22 +117,23 @@ static lk_status put_warnings(const char *name, const lk_explanation *explanatio
 	return LK_OK;
 }
 
-static lk_status write_text(const void *what, bool colour, FILE *out, lk_error *err) {
+static lk_status diff_view_write_text(const void *what, bool colour, FILE *out, lk_error *err) {
 	const lk_diff *diff = ((const struct asked *)what)->d;
-	put_run("before", diff->before, out);
-	put_run("after", diff->after, out);
+	diff_view_put_run("before", diff->before, out);
+	diff_view_put_run("after", diff->after, out);
 	fprintf(out, "%s%s%s\n\n", colour ? "\x1b[1m" : "", diff->sentence, colour ? "\x1b[0m" : "");
 	if (diff->before->kernels || diff->after->kernels) {
-		LK_TRY(put_table(categories(diff), LK_FORMAT_TEXT, colour, out, err));
+		LK_TRY(diff_view_put_table(categories(diff), LK_FORMAT_TEXT, colour, out, err));
 		fputc('\n', out);
 	}
 	if (diff->kernel_count) {
-		LK_TRY(put_table(kernels(diff, true), LK_FORMAT_TEXT, colour, out, err));
+		LK_TRY(
+			diff_view_put_table(diff_view_kernels(diff, true), LK_FORMAT_TEXT, colour, out, err));
 		put_states(diff, out);
 	}
 	if (diff->before->warning_count + diff->after->warning_count) fputc('\n', out);
-	LK_TRY(put_warnings("before", diff->before, out, err));
-	LK_TRY(put_warnings("after", diff->after, out, err));
+	LK_TRY(diff_view_put_warnings("before", diff->before, out, err));
+	LK_TRY(diff_view_put_warnings("after", diff->after, out, err));
 	if (diff->reproduce) {
 		fputs("\nreproduce: ", out);
 		LK_TRY(lk_put_safe(diff->reproduce, out, err));
@@ -141,12 +142,12 @@ static lk_status write_text(const void *what, bool colour, FILE *out, lk_error *
 	return ferror(out) ? lk_fail(err, LK_ERR_IO, "output", "cannot write") : LK_OK;
 }
 
-static lk_status write_markdown(const void *what, bool colour, FILE *out, lk_error *err) {
+static lk_status diff_view_write_markdown(const void *what, bool colour, FILE *out, lk_error *err) {
 	const lk_diff *diff = ((const struct asked *)what)->d;
 	fprintf(out, "%s\n\n", diff->sentence);
-	LK_TRY(put_table(categories(diff), LK_FORMAT_MD, colour, out, err));
+	LK_TRY(diff_view_put_table(categories(diff), LK_FORMAT_MD, colour, out, err));
 	fputc('\n', out);
-	return put_table(kernels(diff, true), LK_FORMAT_MD, colour, out, err);
+	return diff_view_put_table(diff_view_kernels(diff, true), LK_FORMAT_MD, colour, out, err);
 }
 
 /* ---- JSON ---- */
@@ -165,7 +166,7 @@ static void put_json_run(lk_json_writer *writer, const char *key,
 	lk_json_object_end(writer);
 }
 
-static lk_status write_json(const void *what, bool colour, FILE *out, lk_error *err) {
+static lk_status diff_view_write_json(const void *what, bool colour, FILE *out, lk_error *err) {
 	static const char *const verdicts[] = {"slower", "undecided", "faster"};
 	const struct asked *asked = what;
 	lk_json_writer w;
@@ -180,7 +181,7 @@ static lk_status write_json(const void *what, bool colour, FILE *out, lk_error *
 	lk_json_put_text(&w, "sentence", asked->d->sentence);
 	for (int i = LK_DIFF_ALL + 1; i < LK_DIFF_TABLES; i++) {
 		if (asked->table != LK_DIFF_ALL && asked->table != i) continue;
-		lk_table *table = table_of(asked->d, i, false);
+		lk_table *table = diff_view_table_of(asked->d, i, false);
 		if (!table) return lk_oom(err);
 		lk_json_put_table(&w, lk_diff_tables[i], table);
 		lk_table_free(table);
@@ -197,14 +198,14 @@ lk_status lk_diff_print(const lk_diff *diff, int format, int table, bool colour,
 	LK_TRY(lk_writing_check(&w, err));
 	if (table < 0 || table >= LK_DIFF_TABLES)
 		return lk_fail(err, LK_ERR_INPUT, "--table", "there is no table %d", table);
-	if (format == LK_FORMAT_JSON) return lk_write_through(&w, write_json, &a, err);
+	if (format == LK_FORMAT_JSON) return lk_write_through(&w, diff_view_write_json, &a, err);
 	if (table == LK_DIFF_ALL && format == LK_FORMAT_TEXT)
-		return lk_write_through(&w, write_text, &a, err);
+		return lk_write_through(&w, diff_view_write_text, &a, err);
 	if (table == LK_DIFF_ALL && format == LK_FORMAT_MD)
-		return lk_write_through(&w, write_markdown, &a, err);
+		return lk_write_through(&w, diff_view_write_markdown, &a, err);
 	if (table == LK_DIFF_ALL && format == LK_FORMAT_SQLITE)
 		LK_TRY(lk_write_table(&w, categories(diff), err));
 	bool people = format == LK_FORMAT_TEXT || format == LK_FORMAT_MD;
 	return lk_write_table(
-		&w, table_of(diff, table == LK_DIFF_ALL ? LK_DIFF_KERNELS : table, people), err);
+		&w, diff_view_table_of(diff, table == LK_DIFF_ALL ? LK_DIFF_KERNELS : table, people), err);
 }

@@ -50,12 +50,12 @@ void lk_put_name(lk_table *table, const char *name, bool people) {
 	lk_table_text(table, text);
 }
 
-static void put_plain(lk_table *table, double number) {
+static void tables_put_plain(lk_table *table, double number) {
 	char text[32];
 	lk_table_number(table, number, isnan(number) ? NULL : lk_fixed(number, 0, text, sizeof text));
 }
 
-static void put_real(lk_table *table, double number) {
+static void tables_put_real(lk_table *table, double number) {
 	char text[32];
 	lk_table_number(table, number, isnan(number) ? NULL : lk_fixed(number, 2, text, sizeof text));
 }
@@ -65,7 +65,7 @@ static void put_ratio(lk_table *table, double number) {
 	lk_table_number(table, number, isnan(number) ? NULL : lk_fixed(number, 3, text, sizeof text));
 }
 
-static void put_bytes(lk_table *table, double bytes) {
+static void tables_put_bytes(lk_table *table, double bytes) {
 	char text[32];
 	lk_table_number(table, bytes, isnan(bytes) ? NULL : lk_format_bytes(bytes, text, sizeof text));
 }
@@ -79,7 +79,7 @@ static void put_bytes(lk_table *table, double bytes) {
 #define TABLE(name, columns) lk_table_new(name, columns, (int)(sizeof columns / sizeof *columns))
 
 /* How many rows are printed. */
-static int rows_of(int count, int top) {
+static int tables_rows_of(int count, int top) {
 	return top > 0 && top < count ? top : count;
 }
 
@@ -92,10 +92,10 @@ static lk_table *stalls(const lk_explanation *explanation, int top) {
 		LEFT("evidence", "evidence"),   LEFT("remedy", "remedy"),
 	};
 	lk_table *table = TABLE("stalls", columns);
-	for (int i = 0; table && i < rows_of(explanation->stall_count, top); i++) {
+	for (int i = 0; table && i < tables_rows_of(explanation->stall_count, top); i++) {
 		const lk_explain_stall *stall = &explanation->stalls[i];
 		lk_table_row(table);
-		put_plain(table, i + 1);
+		tables_put_plain(table, i + 1);
 		lk_table_text(table, stall->kind), lk_table_text(table, stall->what);
 		lk_put_seconds(table, stall->lost_s), lk_put_pctg(table, stall->share, 1),
 			lk_put_seconds(table, stall->gain_s);
@@ -136,9 +136,9 @@ static lk_table *breakdown(const lk_explanation *explanation) {
 		const lk_explain_rank *rank = &explanation->ranks[i];
 		double whole = (double)rank->kernel_time_ns;
 		lk_table_row(table);
-		put_plain(table, rank->rank);
+		tables_put_plain(table, rank->rank);
 		lk_table_text(table, rank->path), lk_table_text(table, *rank->device ? rank->device : NULL);
-		put_plain(table, rank->steps), lk_put_count(table, (double)rank->events),
+		tables_put_plain(table, rank->steps), lk_put_count(table, (double)rank->events),
 			lk_put_count(table, (double)rank->device_events);
 		lk_put_ns(table, whole);
 		lk_put_ns(table, (double)rank->compute_ns),
@@ -177,8 +177,8 @@ static lk_table *steps(const lk_explanation *explanation) {
 	for (int i = 0; table && i < explanation->step_rows; i++) {
 		const lk_explain_step *step = &explanation->steps[i];
 		lk_table_row(table);
-		put_plain(table, step->rank), put_plain(table, (double)step->number),
-			put_plain(table, (double)step->start_ns);
+		tables_put_plain(table, step->rank), tables_put_plain(table, (double)step->number),
+			tables_put_plain(table, (double)step->start_ns);
 		lk_put_ns(table, (double)step->dur_ns), lk_put_ns(table, (double)step->compute_ns);
 		lk_put_ns(table, (double)step->exposed_communication_ns),
 			lk_put_ns(table, (double)step->exposed_memory_ns);
@@ -187,7 +187,7 @@ static lk_table *steps(const lk_explanation *explanation) {
 	return table;
 }
 
-static lk_table *overlap(const lk_explanation *explanation) {
+static lk_table *tables_overlap(const lk_explanation *explanation) {
 	static const lk_column columns[] = {
 		RIGHT("rank", "rank"),
 		RIGHT("comp_comm_overlap_pctg", "comp_comm_overlap_pctg"),
@@ -199,7 +199,7 @@ static lk_table *overlap(const lk_explanation *explanation) {
 	for (int i = 0; table && i < explanation->rank_count; i++) {
 		const lk_explain_rank *rank = &explanation->ranks[i];
 		lk_table_row(table);
-		put_plain(table, rank->rank),
+		tables_put_plain(table, rank->rank),
 			lk_put_pctg(table, (double)rank->overlap_ns, (double)rank->communication_ns);
 		lk_put_ns(table, (double)rank->communication_ns),
 			lk_put_ns(table, (double)rank->overlap_ns);
@@ -208,7 +208,7 @@ static lk_table *overlap(const lk_explanation *explanation) {
 	return table;
 }
 
-static lk_table *communication(const lk_explanation *explanation) {
+static lk_table *tables_communication(const lk_explanation *explanation) {
 	static const lk_column columns[] = {
 		LEFT("kind", "kind"),
 		LEFT("group", "group"),
@@ -231,21 +231,21 @@ static lk_table *communication(const lk_explanation *explanation) {
 		double all = (double)comm->kernel_ns;
 		lk_table_row(table);
 		lk_table_text(table, comm->kind), lk_table_text(table, *comm->group ? comm->group : NULL);
-		put_plain(table, comm->group_size ? comm->group_size : NAN),
-			lk_put_count(table, (double)comm->count), put_bytes(table, comm->bytes);
+		tables_put_plain(table, comm->group_size ? comm->group_size : NAN),
+			lk_put_count(table, (double)comm->count), tables_put_bytes(table, comm->bytes);
 		lk_put_ns(table, all), lk_put_ns(table, (double)comm->exposed_ns);
 		lk_put_pctg(table, comm->host ? NAN : all - (double)comm->exposed_ns, all);
-		put_plain(table, (double)comm->matched);
+		tables_put_plain(table, (double)comm->matched);
 		lk_put_ns(table, comm->matched ? (double)comm->wait_ns : NAN),
 			lk_put_ns(table, comm->matched ? (double)comm->transfer_ns : NAN);
 		lk_put_ns(table, comm->matched ? (double)comm->exposed_wait_ns : NAN);
-		put_real(table, comm->busbw), put_real(table, comm->model_busbw);
+		tables_put_real(table, comm->busbw), tables_put_real(table, comm->model_busbw);
 	}
 	if (table) lk_table_hide_empty(table);
 	return table;
 }
 
-static lk_table *stragglers(const lk_explanation *explanation) {
+static lk_table *tables_stragglers(const lk_explanation *explanation) {
 	static const lk_column columns[] = {
 		RIGHT("rank", "rank"),
 		RIGHT("collectives", "collectives"),
@@ -260,7 +260,8 @@ static lk_table *stragglers(const lk_explanation *explanation) {
 	for (int i = 0; table && i < explanation->straggler_count; i++) {
 		const lk_explain_straggler *straggler = &explanation->stragglers[i];
 		lk_table_row(table);
-		put_plain(table, straggler->rank), lk_put_count(table, (double)straggler->collectives),
+		tables_put_plain(table, straggler->rank),
+			lk_put_count(table, (double)straggler->collectives),
 			lk_put_count(table, (double)straggler->last);
 		lk_put_pctg(table, (double)straggler->last, (double)straggler->collectives);
 		lk_put_ns(table, (double)straggler->late_ns),
@@ -278,10 +279,10 @@ static lk_table *stretches(const lk_explanation *explanation, int top) {
 		RIGHT("gaps", "gaps"),     LEFT("annotation", "annotation"), LEFT("operation", "operation"),
 	};
 	lk_table *table = TABLE("stretches", columns);
-	for (int i = 0; table && i < rows_of(explanation->stretch_count, top); i++) {
+	for (int i = 0; table && i < tables_rows_of(explanation->stretch_count, top); i++) {
 		const lk_explain_stretch *stretch = &explanation->stretches[i];
 		lk_table_row(table);
-		put_plain(table, stretch->rank), lk_table_text(table, stretch->cause);
+		tables_put_plain(table, stretch->rank), lk_table_text(table, stretch->cause);
 		lk_put_ns(table, (double)stretch->start_ns), lk_put_ns(table, (double)stretch->dur_ns),
 			lk_put_ns(table, (double)stretch->lost_ns);
 		lk_put_pctg(table, (double)stretch->lost_ns, (double)stretch->dur_ns),
@@ -292,7 +293,7 @@ static lk_table *stretches(const lk_explanation *explanation, int top) {
 	return table;
 }
 
-static lk_table *idle(const lk_explanation *explanation) {
+static lk_table *tables_idle(const lk_explanation *explanation) {
 	static const lk_column columns[] = {
 		RIGHT("rank", "rank"),
 		RIGHT("stream", "stream"),
@@ -310,7 +311,8 @@ static lk_table *idle(const lk_explanation *explanation) {
 		const lk_explain_idle *explain_idle = &explanation->idle[i];
 		double whole = (double)explain_idle->idle_ns;
 		lk_table_row(table);
-		put_plain(table, explain_idle->rank), put_plain(table, (double)explain_idle->stream),
+		tables_put_plain(table, explain_idle->rank),
+			tables_put_plain(table, (double)explain_idle->stream),
 			lk_put_count(table, (double)explain_idle->gaps), lk_put_ns(table, whole);
 		lk_put_ns(table, (double)explain_idle->host_wait_ns),
 			lk_put_pctg(table, (double)explain_idle->host_wait_ns, whole);
@@ -322,7 +324,7 @@ static lk_table *idle(const lk_explanation *explanation) {
 	return table;
 }
 
-static lk_table *kernels(const lk_explanation *explanation, int top, bool people) {
+static lk_table *tables_kernels(const lk_explanation *explanation, int top, bool people) {
 	static const lk_column columns[] = {
 		RIGHT("time_pctg", "Time (%)"),
 		RIGHT("total_time_ns", "Total Time"),
@@ -336,7 +338,7 @@ static lk_table *kernels(const lk_explanation *explanation, int top, bool people
 		LEFT("name", "Name"),
 	};
 	lk_table *table = TABLE("kernels", columns);
-	for (int i = 0; table && i < rows_of(explanation->kernel_count, top); i++) {
+	for (int i = 0; table && i < tables_rows_of(explanation->kernel_count, top); i++) {
 		const lk_explain_kernel *kernel = &explanation->kernel[i];
 		lk_table_row(table);
 		lk_put_pctg(table, kernel->share, 1), lk_put_ns(table, kernel->time.total_ns),
@@ -350,7 +352,7 @@ static lk_table *kernels(const lk_explanation *explanation, int top, bool people
 	return table;
 }
 
-static lk_table *queue(const lk_explanation *explanation) {
+static lk_table *tables_queue(const lk_explanation *explanation) {
 	static const lk_column columns[] = {
 		RIGHT("rank", "rank"), RIGHT("stream", "stream"), RIGHT("launches", "launches"),
 		RIGHT("mean", "mean"), RIGHT("min", "min"),       RIGHT("median", "median"),
@@ -362,12 +364,15 @@ static lk_table *queue(const lk_explanation *explanation) {
 		const lk_explain_queue *explain_queue = &explanation->queues[i];
 		char mean[32];
 		lk_table_row(table);
-		put_plain(table, explain_queue->rank), put_plain(table, (double)explain_queue->stream),
+		tables_put_plain(table, explain_queue->rank),
+			tables_put_plain(table, (double)explain_queue->stream),
 			lk_put_count(table, (double)explain_queue->launches);
 		lk_table_number(table, explain_queue->mean,
 		                lk_fixed(explain_queue->mean, 1, mean, sizeof mean));
-		put_plain(table, (double)explain_queue->min), put_plain(table, explain_queue->median),
-			put_plain(table, explain_queue->p95), put_plain(table, (double)explain_queue->max);
+		tables_put_plain(table, (double)explain_queue->min),
+			tables_put_plain(table, explain_queue->median),
+			tables_put_plain(table, explain_queue->p95),
+			tables_put_plain(table, (double)explain_queue->max);
 		lk_put_ns(table, (double)explain_queue->full_ns),
 			lk_put_ns(table, (double)explain_queue->span_ns);
 		lk_put_pctg(table, (double)explain_queue->full_ns, (double)explain_queue->span_ns);
@@ -375,7 +380,7 @@ static lk_table *queue(const lk_explanation *explanation) {
 	return table;
 }
 
-static void put_rate(lk_table *table, double rate, double unit) {
+static void tables_put_rate(lk_table *table, double rate, double unit) {
 	char text[32];
 	lk_table_number(table, rate > 0 ? rate : NAN,
 	                rate > 0 ? lk_fixed(rate / unit, rate < 10 * unit ? 2 : 1, text, sizeof text)
@@ -403,7 +408,7 @@ static lk_table *roofline(const lk_explanation *explanation, int top, bool peopl
 		LEFT("kernel", "longest kernel"),
 	};
 	lk_table *table = TABLE("roofline", columns);
-	for (int i = 0; table && i < rows_of(explanation->shaped_count, top); i++) {
+	for (int i = 0; table && i < tables_rows_of(explanation->shaped_count, top); i++) {
 		const lk_explain_shaped *shaped = &explanation->shaped[i];
 		double each = shaped->count && shaped->total_ns > 0
 		                  ? shaped->total_ns / (double)shaped->count
@@ -415,9 +420,10 @@ static lk_table *roofline(const lk_explanation *explanation, int top, bool peopl
 		lk_put_pctg(table, shaped->roof, 1), lk_table_text(table, isnan(shaped->roof)    ? NULL
 		                                                          : shaped->memory_bound ? "memory"
 		                                                                                 : "peak");
-		put_rate(table, shaped->flops / per, 1e12), put_rate(table, shaped->bytes / per, 1e9);
-		put_real(table,
-		         shaped->flops > 0 && shaped->bytes > 0 ? shaped->flops / shaped->bytes : NAN);
+		tables_put_rate(table, shaped->flops / per, 1e12),
+			tables_put_rate(table, shaped->bytes / per, 1e9);
+		tables_put_real(
+			table, shaped->flops > 0 && shaped->bytes > 0 ? shaped->flops / shaped->bytes : NAN);
 		lk_table_text(table, shaped->dtype), lk_table_text(table, shaped->kind),
 			lk_table_text(table, shaped->operation), lk_put_name(table, shaped->shapes, people);
 		lk_table_number(table, shaped->flops, NULL), lk_table_number(table, shaped->bytes, NULL);
@@ -431,7 +437,7 @@ static lk_table *roofline(const lk_explanation *explanation, int top, bool peopl
 static void launch_row(lk_table *table, const lk_explain_launch *launch, const char *what,
                        const lk_explain_stats *stats) {
 	lk_table_row(table);
-	put_plain(table, launch->rank), lk_table_text(table, what),
+	tables_put_plain(table, launch->rank), lk_table_text(table, what),
 		lk_put_count(table, (double)stats->count);
 	const double times[] = {stats->total_ns, stats->mean_ns, stats->median_ns,   stats->p95_ns,
 	                        stats->min_ns,   stats->max_ns,  stats->deviation_ns};
@@ -439,7 +445,7 @@ static void launch_row(lk_table *table, const lk_explain_launch *launch, const c
 	lk_put_count(table, (double)launch->short_kernels);
 }
 
-static lk_table *launches(const lk_explanation *explanation) {
+static lk_table *tables_launches(const lk_explanation *explanation) {
 	static const lk_column columns[] = {
 		RIGHT("rank", "rank"),
 		LEFT("measure", "measure"),
@@ -468,14 +474,14 @@ lk_table *lk_explain_table(const lk_explanation *explanation, int which, bool pe
 	switch (which) {
 	case LK_EXPLAIN_STALLS: return stalls(explanation, top);
 	case LK_EXPLAIN_STEPS: return steps(explanation);
-	case LK_EXPLAIN_OVERLAP: return overlap(explanation);
-	case LK_EXPLAIN_COMMUNICATION: return communication(explanation);
-	case LK_EXPLAIN_STRAGGLERS: return stragglers(explanation);
+	case LK_EXPLAIN_OVERLAP: return tables_overlap(explanation);
+	case LK_EXPLAIN_COMMUNICATION: return tables_communication(explanation);
+	case LK_EXPLAIN_STRAGGLERS: return tables_stragglers(explanation);
 	case LK_EXPLAIN_STRETCHES: return stretches(explanation, top);
-	case LK_EXPLAIN_IDLE: return idle(explanation);
-	case LK_EXPLAIN_KERNELS: return kernels(explanation, top, people);
-	case LK_EXPLAIN_QUEUE: return queue(explanation);
-	case LK_EXPLAIN_LAUNCHES: return launches(explanation);
+	case LK_EXPLAIN_IDLE: return tables_idle(explanation);
+	case LK_EXPLAIN_KERNELS: return tables_kernels(explanation, top, people);
+	case LK_EXPLAIN_QUEUE: return tables_queue(explanation);
+	case LK_EXPLAIN_LAUNCHES: return tables_launches(explanation);
 	case LK_EXPLAIN_ROOFLINE: return roofline(explanation, top, people);
 	default: return breakdown(explanation);
 	}

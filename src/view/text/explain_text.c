@@ -12,7 +12,7 @@ static const char *plural(double count) {
 	return count == 1 ? "" : "s";
 }
 
-static void put_heading(const char *text, bool colour, FILE *out) {
+static void explain_text_put_heading(const char *text, bool colour, FILE *out) {
 	fprintf(out, "\n%s%s%s\n", colour ? "\x1b[1m" : "", text, colour ? "\x1b[0m" : "");
 }
 
@@ -46,15 +46,15 @@ struct share {
 };
 
 /* Sums over ranks. */
-static double total(const lk_explanation *explanation, size_t field) {
+static double explain_text_total(const lk_explanation *explanation, size_t field) {
 	double sum = 0;
 	for (int i = 0; i < explanation->rank_count; i++)
 		sum += (double)*(const int64_t *)((const char *)&explanation->ranks[i] + field);
 	return sum;
 }
-#define TOTAL(x, field) total(x, offsetof(lk_explain_rank, field))
+#define TOTAL(x, field) explain_text_total(x, offsetof(lk_explain_rank, field))
 
-static void put_step(const lk_explanation *explanation, FILE *out) {
+static void explain_text_put_step(const lk_explanation *explanation, FILE *out) {
 	char mean[32], deviation[32];
 	fprintf(out, "%s %s", explanation->annotated ? "step" : "trace",
 	        lk_format_seconds(explanation->step_s, mean, sizeof mean));
@@ -141,7 +141,7 @@ static lk_status put_stalls(const lk_explanation *explanation, bool colour, FILE
 		fprintf(out, "\nno stall takes 0.5 %% of a step or more\n");
 		return LK_OK;
 	}
-	put_heading("stalls ranked by time lost per step", colour, out);
+	explain_text_put_heading("stalls ranked by time lost per step", colour, out);
 	for (int i = 0; i < count; i++) LK_TRY(put_stall(&explanation->stalls[i], i + 1, out, err));
 	if (count < explanation->stall_count)
 		fprintf(out, "    and %d more (--top 0)\n", explanation->stall_count - count);
@@ -152,14 +152,14 @@ static lk_status put_stalls(const lk_explanation *explanation, bool colour, FILE
 	return LK_OK;
 }
 
-static lk_status put_critical(const lk_explanation *explanation, bool colour, FILE *out,
-                              lk_error *err) {
+static lk_status explain_text_put_critical(const lk_explanation *explanation, bool colour,
+                                           FILE *out, lk_error *err) {
 	double all = 0;
 	char text[32], share_text[32];
 	if (!explanation->critical.part_count) return LK_OK;
 	for (int i = 0; i < explanation->critical.part_count; i++)
 		all += explanation->critical.parts[i].seconds;
-	put_heading("critical path", colour, out);
+	explain_text_put_heading("critical path", colour, out);
 	for (int i = 0; i < explanation->critical.part_count; i++) {
 		const lk_critical_part *part = &explanation->critical.parts[i];
 		fprintf(out, "    %9s  %6s  ", lk_format_seconds(part->seconds, text, sizeof text),
@@ -172,33 +172,34 @@ static lk_status put_critical(const lk_explanation *explanation, bool colour, FI
 
 /* ---- tables in the report ---- */
 
-static lk_status put_table(const lk_explanation *explanation, int which, const char *heading,
-                           bool colour, FILE *out, lk_error *err) {
+static lk_status explain_text_put_table(const lk_explanation *explanation, int which,
+                                        const char *heading, bool colour, FILE *out,
+                                        lk_error *err) {
 	lk_table *table = lk_explain_table(explanation, which, true);
 	if (!table) return lk_oom(err);
 	lk_status status = LK_OK;
 	if (lk_table_rows(table)) {
-		put_heading(heading, colour, out);
+		explain_text_put_heading(heading, colour, out);
 		status = lk_table_write(table, LK_FORMAT_TEXT, colour, out, err);
 	}
 	lk_table_free(table);
 	return status;
 }
 
-static lk_status put_kernels(const lk_explanation *explanation, bool colour, FILE *out,
-                             lk_error *err) {
+static lk_status explain_text_put_kernels(const lk_explanation *explanation, bool colour, FILE *out,
+                                          lk_error *err) {
 	if (!explanation->kernel_count) return LK_OK;
 	bool host = explanation->kernel[0].type == LK_WORK_HOST;
-	LK_TRY(put_table(explanation, LK_EXPLAIN_KERNELS, host ? "operations of the host" : "kernels",
-	                 colour, out, err));
+	LK_TRY(explain_text_put_table(explanation, LK_EXPLAIN_KERNELS,
+	                              host ? "operations of the host" : "kernels", colour, out, err));
 	if (explanation->top > 0 && explanation->top < explanation->kernel_count)
 		fprintf(out, "and %d more (--top 0)\n", explanation->kernel_count - explanation->top);
 	return LK_OK;
 }
 
 /* Of what was asked for with a GPU; or why there is none. */
-static lk_status put_roofline(const lk_explanation *explanation, bool colour, FILE *out,
-                              lk_error *err) {
+static lk_status explain_text_put_roofline(const lk_explanation *explanation, bool colour,
+                                           FILE *out, lk_error *err) {
 	char heading[200], known[32];
 	if (explanation->no_roofline) {
 		fputs("\nno roofline: ", out);
@@ -210,13 +211,14 @@ static lk_status put_roofline(const lk_explanation *explanation, bool colour, FI
 	         lk_percent(explanation->shaped_share, known, sizeof known),
 	         explanation->held_against ? " against " : "",
 	         explanation->held_against ? explanation->held_against : "");
-	LK_TRY(put_table(explanation, LK_EXPLAIN_ROOFLINE, heading, colour, out, err));
+	LK_TRY(explain_text_put_table(explanation, LK_EXPLAIN_ROOFLINE, heading, colour, out, err));
 	if (explanation->top > 0 && explanation->top < explanation->shaped_count)
 		fprintf(out, "and %d more (--top 0)\n", explanation->shaped_all - explanation->top);
 	return LK_OK;
 }
 
-static lk_status put_warnings(const lk_explanation *explanation, FILE *out, lk_error *err) {
+static lk_status explain_text_put_warnings(const lk_explanation *explanation, FILE *out,
+                                           lk_error *err) {
 	if (explanation->warning_count) fputc('\n', out);
 	for (int i = 0; i < explanation->warning_count; i++) {
 		fprintf(out, "W%d: ", i + 1);
@@ -229,20 +231,22 @@ static lk_status put_warnings(const lk_explanation *explanation, FILE *out, lk_e
 lk_status lk_explain_report(const lk_explanation *explanation, bool colour, FILE *out,
                             lk_error *err) {
 	LK_TRY(put_overview(explanation, out, err));
-	put_step(explanation, out);
+	explain_text_put_step(explanation, out);
 	if (explanation->kernels) put_shares(explanation, out);
 	LK_TRY(put_stalls(explanation, colour, out, err));
-	LK_TRY(put_critical(explanation, colour, out, err));
+	LK_TRY(explain_text_put_critical(explanation, colour, out, err));
 	if (explanation->kernels && explanation->rank_count > 1)
-		LK_TRY(put_table(explanation, LK_EXPLAIN_BREAKDOWN, "ranks", colour, out, err));
+		LK_TRY(
+			explain_text_put_table(explanation, LK_EXPLAIN_BREAKDOWN, "ranks", colour, out, err));
 	if (explanation->comm_count)
-		LK_TRY(put_table(explanation, LK_EXPLAIN_COMMUNICATION,
-		                 "communication, all ranks and steps", colour, out, err));
+		LK_TRY(explain_text_put_table(explanation, LK_EXPLAIN_COMMUNICATION,
+		                              "communication, all ranks and steps", colour, out, err));
 	if (explanation->straggler_count)
-		LK_TRY(put_table(explanation, LK_EXPLAIN_STRAGGLERS, "who comes last", colour, out, err));
-	LK_TRY(put_kernels(explanation, colour, out, err));
-	LK_TRY(put_roofline(explanation, colour, out, err));
-	LK_TRY(put_warnings(explanation, out, err));
+		LK_TRY(explain_text_put_table(explanation, LK_EXPLAIN_STRAGGLERS, "who comes last", colour,
+		                              out, err));
+	LK_TRY(explain_text_put_kernels(explanation, colour, out, err));
+	LK_TRY(explain_text_put_roofline(explanation, colour, out, err));
+	LK_TRY(explain_text_put_warnings(explanation, out, err));
 	fputs("\nreproduce: ", out);
 	LK_TRY(lk_put_safe(explanation->reproduce, out, err));
 	fputc('\n', out);

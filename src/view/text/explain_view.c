@@ -9,14 +9,15 @@ struct asked {
 	int table, format;
 };
 
-static lk_status write_report(const void *what, bool colour, FILE *out, lk_error *err) {
+static lk_status explain_view_write_report(const void *what, bool colour, FILE *out,
+                                           lk_error *err) {
 	const struct asked *asked = what;
 	return lk_explain_report(asked->x, colour, out, err);
 }
 
 /* ---- JSON: one document ---- */
 
-static void put_head(lk_json_writer *writer, const lk_explanation *explanation) {
+static void explain_view_put_head(lk_json_writer *writer, const lk_explanation *explanation) {
 	lk_json_put_integer(writer, "ranks", explanation->rank_count);
 	if (explanation->world) lk_json_put_integer(writer, "world_size", explanation->world);
 	else lk_json_put_null(writer, "world_size");
@@ -29,7 +30,7 @@ static void put_head(lk_json_writer *writer, const lk_explanation *explanation) 
 	lk_json_put_number(writer, "clock_residual_max_s", explanation->residual_max_s);
 }
 
-static void put_critical(lk_json_writer *writer, const lk_critical_path *path) {
+static void explain_view_put_critical(lk_json_writer *writer, const lk_critical_path *path) {
 	lk_json_array(writer, "critical_path");
 	for (int i = 0; i < path->part_count; i++) {
 		lk_json_object(writer, NULL);
@@ -51,15 +52,15 @@ static lk_status put_tables(lk_json_writer *writer, const struct asked *asked, l
 	return LK_OK;
 }
 
-static lk_status write_json(const void *what, bool colour, FILE *out, lk_error *err) {
+static lk_status explain_view_write_json(const void *what, bool colour, FILE *out, lk_error *err) {
 	const struct asked *asked = what;
 	lk_json_writer w;
 	(void)colour;
 	lk_json_begin(&w, out, false);
 	lk_json_object(&w, NULL);
-	put_head(&w, asked->x);
+	explain_view_put_head(&w, asked->x);
 	LK_TRY(put_tables(&w, asked, err));
-	put_critical(&w, &asked->x->critical);
+	explain_view_put_critical(&w, &asked->x->critical);
 	lk_json_array(&w, "warnings");
 	for (int i = 0; i < asked->x->warning_count; i++)
 		lk_json_put_text(&w, NULL, asked->x->warnings[i]);
@@ -71,7 +72,8 @@ static lk_status write_json(const void *what, bool colour, FILE *out, lk_error *
 
 /* ---- several tables ---- */
 
-static lk_status write_markdown(const void *what, bool colour, FILE *out, lk_error *err) {
+static lk_status explain_view_write_markdown(const void *what, bool colour, FILE *out,
+                                             lk_error *err) {
 	const struct asked *asked = what;
 	for (int i = LK_EXPLAIN_ALL + 1; i < LK_EXPLAIN_TABLES; i++) {
 		lk_table *table = lk_explain_table(asked->x, i, true);
@@ -102,12 +104,12 @@ lk_status lk_explain_print(const lk_explanation *explanation, int format, int ta
 	LK_TRY(lk_writing_check(&w, err));
 	if (table < 0 || table >= LK_EXPLAIN_TABLES)
 		return lk_fail(err, LK_ERR_INPUT, "--table", "there is no table %d", table);
-	if (format == LK_FORMAT_JSON) return lk_write_through(&w, write_json, &a, err);
+	if (format == LK_FORMAT_JSON) return lk_write_through(&w, explain_view_write_json, &a, err);
 	if (format == LK_FORMAT_SQLITE) return write_sqlite(&w, &a, err);
 	if (table == LK_EXPLAIN_ALL && format == LK_FORMAT_TEXT)
-		return lk_write_through(&w, write_report, &a, err);
+		return lk_write_through(&w, explain_view_write_report, &a, err);
 	if (table == LK_EXPLAIN_ALL && format == LK_FORMAT_MD)
-		return lk_write_through(&w, write_markdown, &a, err);
+		return lk_write_through(&w, explain_view_write_markdown, &a, err);
 	/* People get the top; programs get everything. */
 	bool people = format == LK_FORMAT_TEXT || format == LK_FORMAT_MD;
 	int which = table == LK_EXPLAIN_ALL ? LK_EXPLAIN_BREAKDOWN : table;

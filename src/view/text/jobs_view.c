@@ -18,7 +18,7 @@ static const lk_column policy_columns[] = {
 	{"what", "how", false, false},
 };
 
-static void put_seconds(lk_table *table, double s) {
+static void jobs_view_put_seconds(lk_table *table, double s) {
 	char text[40];
 	lk_table_number(table, s, lk_format_seconds(s, text, sizeof text));
 }
@@ -31,9 +31,11 @@ static lk_table *policies_of(const lk_jobs_answer *answer) {
 		const lk_jobs_policy *policy = &answer->policies[i];
 		lk_table_row(table);
 		lk_table_text(table, policy->name);
-		put_seconds(table, policy->mean_s), put_seconds(table, policy->median_s),
-			put_seconds(table, policy->late_s);
-		put_seconds(table, policy->wait_s), put_seconds(table, policy->makespan_s);
+		jobs_view_put_seconds(table, policy->mean_s),
+			jobs_view_put_seconds(table, policy->median_s),
+			jobs_view_put_seconds(table, policy->late_s);
+		jobs_view_put_seconds(table, policy->wait_s),
+			jobs_view_put_seconds(table, policy->makespan_s);
 		lk_table_number(table, policy->used, lk_percent(policy->used, text, sizeof text));
 		lk_table_number(table, policy->restarts, NULL);
 		lk_table_number(table, policy->done, NULL);
@@ -67,10 +69,11 @@ static lk_table *courses_of(const lk_jobs_answer *answer) {
 			lk_table_text(table, answer->jobs[i].name);
 			lk_table_text(table, answer->policies[p].name);
 			lk_table_text(table, answer->jobs[i].model);
-			put_seconds(table, answer->jobs[i].submit_s), put_seconds(table, course->start_s),
-				put_seconds(table, course->end_s);
-			put_seconds(table, course->end_s - answer->jobs[i].submit_s),
-				put_seconds(table, course->gpu_s);
+			jobs_view_put_seconds(table, answer->jobs[i].submit_s),
+				jobs_view_put_seconds(table, course->start_s),
+				jobs_view_put_seconds(table, course->end_s);
+			jobs_view_put_seconds(table, course->end_s - answer->jobs[i].submit_s),
+				jobs_view_put_seconds(table, course->gpu_s);
 			lk_table_number(table, course->most_gpus, NULL);
 			lk_table_number(table, course->restarts, NULL);
 		}
@@ -85,14 +88,14 @@ struct text {
 	bool verbose;
 };
 
-static lk_status put_table(lk_table *table, bool colour, FILE *out, lk_error *err) {
+static lk_status jobs_view_put_table(lk_table *table, bool colour, FILE *out, lk_error *err) {
 	lk_status status =
 		table ? lk_table_write(table, LK_FORMAT_TEXT, colour, out, err) : lk_oom(err);
 	lk_table_free(table);
 	return status;
 }
 
-static lk_status write_text(const void *what, bool colour, FILE *out, lk_error *err) {
+static lk_status jobs_view_write_text(const void *what, bool colour, FILE *out, lk_error *err) {
 	const lk_jobs_answer *answer = ((const struct text *)what)->answer;
 	char number[32];
 	fprintf(out, "%d jobs on %d GPUs%s%s", answer->count, answer->gpus, *answer->gpu ? ", " : "",
@@ -100,7 +103,7 @@ static lk_status write_text(const void *what, bool colour, FILE *out, lk_error *
 	if (isfinite(answer->load))
 		fprintf(out, "; load %s", lk_fixed(answer->load, 2, number, sizeof number));
 	fputs("\n\n", out);
-	LK_TRY(put_table(policies_of(answer), colour, out, err));
+	LK_TRY(jobs_view_put_table(policies_of(answer), colour, out, err));
 	fprintf(out,
 	        "\nTimes are from submission to end; sooner: mean time under %s / under this policy; "
 	        "done in time: before the "
@@ -112,12 +115,12 @@ static lk_status write_text(const void *what, bool colour, FILE *out, lk_error *
 	}
 	if (!((const struct text *)what)->verbose) return LK_OK;
 	fputc('\n', out);
-	return put_table(courses_of(answer), colour, out, err);
+	return jobs_view_put_table(courses_of(answer), colour, out, err);
 }
 
 /* ---- JSON ---- */
 
-static void put_policy(lk_json_writer *writer, const lk_jobs_policy *policy) {
+static void jobs_view_put_policy(lk_json_writer *writer, const lk_jobs_policy *policy) {
 	lk_json_object(writer, NULL);
 	lk_json_put_text(writer, "policy", policy->name);
 	lk_json_put_number(writer, "mean_s", policy->mean_s);
@@ -147,7 +150,7 @@ static void put_courses(lk_json_writer *writer, const lk_jobs_answer *answer, in
 	lk_json_object_end(writer);
 }
 
-static void put_job(lk_json_writer *writer, const lk_jobs_answer *answer, int job) {
+static void jobs_view_put_job(lk_json_writer *writer, const lk_jobs_answer *answer, int job) {
 	const lk_jobs_job *jobs_job = &answer->jobs[job];
 	lk_json_object(writer, NULL);
 	lk_json_put_text(writer, "job", jobs_job->name);
@@ -170,7 +173,7 @@ static void put_job(lk_json_writer *writer, const lk_jobs_answer *answer, int jo
 	lk_json_object_end(writer);
 }
 
-static lk_status write_json(const void *what, bool colour, FILE *out, lk_error *err) {
+static lk_status jobs_view_write_json(const void *what, bool colour, FILE *out, lk_error *err) {
 	const lk_jobs_answer *answer = ((const struct text *)what)->answer;
 	lk_json_writer w;
 	(void)colour;
@@ -181,10 +184,10 @@ static lk_status write_json(const void *what, bool colour, FILE *out, lk_error *
 	lk_json_put_number(&w, "load", answer->load);
 	lk_json_put_integer(&w, "predictions", answer->predictions);
 	lk_json_array(&w, "policies");
-	for (int i = 0; i < answer->policy_count; i++) put_policy(&w, &answer->policies[i]);
+	for (int i = 0; i < answer->policy_count; i++) jobs_view_put_policy(&w, &answer->policies[i]);
 	lk_json_array_end(&w);
 	lk_json_array(&w, "jobs");
-	for (int i = 0; i < answer->count; i++) put_job(&w, answer, i);
+	for (int i = 0; i < answer->count; i++) jobs_view_put_job(&w, answer, i);
 	lk_json_array_end(&w);
 	lk_json_array(&w, "notes");
 	for (int i = 0; i < answer->note_count; i++) lk_json_put_text(&w, NULL, answer->notes[i]);
@@ -198,7 +201,7 @@ lk_status lk_jobs_print(const lk_jobs_answer *answer, int format, bool verbose, 
 	lk_writing w = {format, verbose, colour, path, out};
 	struct text t = {answer, verbose};
 	LK_TRY(lk_writing_check(&w, err));
-	if (format == LK_FORMAT_TEXT) return lk_write_through(&w, write_text, &t, err);
-	if (format == LK_FORMAT_JSON) return lk_write_through(&w, write_json, &t, err);
+	if (format == LK_FORMAT_TEXT) return lk_write_through(&w, jobs_view_write_text, &t, err);
+	if (format == LK_FORMAT_JSON) return lk_write_through(&w, jobs_view_write_json, &t, err);
 	return lk_write_table(&w, verbose ? courses_of(answer) : policies_of(answer), err);
 }

@@ -11,7 +11,7 @@
 
 /* ---- text ---- */
 
-static const char *seconds(double s, char out[32]) {
+static const char *plan_view_seconds(double s, char out[32]) {
 	return isfinite(s) ? lk_format_seconds(s, out, 32) : "";
 }
 
@@ -29,8 +29,8 @@ static lk_table *choices_table(const lk_plan *plan, const lk_plan_count *count) 
 		char a[32], b[32], m[32], d[32], h[32], g[32];
 		lk_table_row(table);
 		lk_table_number(table, i + 1, NULL);
-		lk_table_number(table, choice->step_time_s, seconds(choice->step_time_s, a));
-		lk_table_number(table, choice->exact_s, seconds(choice->exact_s, b));
+		lk_table_number(table, choice->step_time_s, plan_view_seconds(choice->step_time_s, a));
+		lk_table_number(table, choice->exact_s, plan_view_seconds(choice->exact_s, b));
 		lk_table_number(table, choice->mfu > 0 ? choice->mfu : NAN,
 		                lk_percent(choice->mfu, m, sizeof m));
 		lk_table_number(table, choice->days,
@@ -60,8 +60,8 @@ static void put_sensitivity(const lk_plan_count *count, FILE *out) {
 		const lk_plan_sensitivity *low = &count->sensitivity[i], *high = low + 1;
 		char a[32], b[32];
 		fprintf(out, "  %-20s 10 %% lower %s (%+.1f %%), 10 %% higher %s (%+.1f %%)", low->cost,
-		        seconds(low->step_time_s, a), 100 * (low->step_time_s / step - 1),
-		        seconds(high->step_time_s, b), 100 * (high->step_time_s / step - 1));
+		        plan_view_seconds(low->step_time_s, a), 100 * (low->step_time_s / step - 1),
+		        plan_view_seconds(high->step_time_s, b), 100 * (high->step_time_s / step - 1));
 		if (!low->best && !high->best) fputs("; the same choice\n", out);
 		else
 			fprintf(out, "; number %d %s would be faster\n",
@@ -70,7 +70,7 @@ static void put_sensitivity(const lk_plan_count *count, FILE *out) {
 	}
 }
 
-static void put_search(const lk_plan_count *count, FILE *out) {
+static void plan_view_put_search(const lk_plan_count *count, FILE *out) {
 	char n[7][32];
 	fprintf(out,
 	        "\n%s layouts: by their bounds %s too large and %s too slow, the schedules of %s "
@@ -85,8 +85,8 @@ static void put_search(const lk_plan_count *count, FILE *out) {
 	        lk_format_thousands((double)count->found_too_large, n[6], 32));
 }
 
-static lk_status put_count(const lk_plan *plan, const lk_plan_count *count, bool verbose,
-                           bool colour, FILE *out, lk_error *err) {
+static lk_status plan_view_put_count(const lk_plan *plan, const lk_plan_count *count, bool verbose,
+                                     bool colour, FILE *out, lk_error *err) {
 	fprintf(out, "\n%s%d GPUs%s\n", colour ? "\x1b[1m" : "", count->gpus, colour ? "\x1b[0m" : "");
 	if (count->nothing) {
 		LK_TRY(lk_put_safe(count->nothing, out, err));
@@ -101,14 +101,14 @@ static lk_status put_count(const lk_plan *plan, const lk_plan_count *count, bool
 		LK_TRY(put_why_not(count, out, err));
 		put_sensitivity(count, out);
 	}
-	if (count->layouts) put_search(count, out);
+	if (count->layouts) plan_view_put_search(count, out);
 	if (verbose && count->choice_count)
 		fprintf(out, "\nTo predict number 1\n%s\n", count->choices[0].reproduce);
 	return LK_OK;
 }
 
 /* Numbers of GPUs against one another. */
-static lk_status put_front(const lk_plan *plan, bool colour, FILE *out, lk_error *err) {
+static lk_status plan_view_put_front(const lk_plan *plan, bool colour, FILE *out, lk_error *err) {
 	const bool days = plan->tokens > 0;
 	const lk_column columns[] = {
 		{"gpus", "GPUs", true, false},
@@ -127,7 +127,7 @@ static lk_status put_front(const lk_plan *plan, bool colour, FILE *out, lk_error
 		double hours = days ? choice->gpu_hours : choice->step_time_s * choice->gpus;
 		lk_table_row(table);
 		lk_table_number(table, choice->gpus, NULL);
-		lk_table_number(table, choice->step_time_s, seconds(choice->step_time_s, a));
+		lk_table_number(table, choice->step_time_s, plan_view_seconds(choice->step_time_s, a));
 		lk_table_number(table, choice->days,
 		                lk_fixed(choice->days, choice->days < 10 ? 2 : 1, d, sizeof d));
 		lk_table_number(table, hours, lk_format_count(hours, h, sizeof h));
@@ -145,7 +145,7 @@ struct text {
 	int format;
 };
 
-static lk_status write_text(const void *what, bool colour, FILE *out, lk_error *err) {
+static lk_status plan_view_write_text(const void *what, bool colour, FILE *out, lk_error *err) {
 	const struct text *text = what;
 	const lk_plan *plan = text->plan;
 	LK_TRY(lk_put_safe(plan->model, out, err));
@@ -155,8 +155,8 @@ static lk_status write_text(const void *what, bool colour, FILE *out, lk_error *
 	LK_TRY(lk_put_safe(plan->cluster, out, err));
 	fputc('\n', out);
 	for (int i = 0; i < plan->count; i++)
-		LK_TRY(put_count(plan, &plan->counts[i], text->verbose, colour, out, err));
-	return put_front(plan, colour, out, err);
+		LK_TRY(plan_view_put_count(plan, &plan->counts[i], text->verbose, colour, out, err));
+	return plan_view_put_front(plan, colour, out, err);
 }
 
 /* ---- JSON ---- */
@@ -242,7 +242,7 @@ static void json_count(lk_json_writer *writer, const lk_plan_count *count) {
 	lk_json_object_end(writer);
 }
 
-static lk_status write_json(const void *what, bool colour, FILE *out, lk_error *err) {
+static lk_status plan_view_write_json(const void *what, bool colour, FILE *out, lk_error *err) {
 	const struct text *text = what;
 	lk_json_writer w;
 	(void)colour;
@@ -288,13 +288,13 @@ static const lk_column row_columns[] = {
 	{"why_not", "why not", false, false},
 };
 
-static void put_row(lk_table *table, const lk_plan_choice *choice, int rank) {
+static void plan_view_put_row(lk_table *table, const lk_plan_choice *choice, int rank) {
 	char a[32], b[32], m[32], d[32], h[32], g[32];
 	lk_table_row(table);
 	lk_table_number(table, choice->gpus, NULL);
 	lk_table_number(table, rank, NULL);
-	lk_table_number(table, choice->step_time_s, seconds(choice->step_time_s, a));
-	lk_table_number(table, choice->exact_s, seconds(choice->exact_s, b));
+	lk_table_number(table, choice->step_time_s, plan_view_seconds(choice->step_time_s, a));
+	lk_table_number(table, choice->exact_s, plan_view_seconds(choice->exact_s, b));
 	lk_table_number(table, choice->mfu > 0 ? choice->mfu : NAN,
 	                lk_percent(choice->mfu, m, sizeof m));
 	lk_table_number(table, choice->days > 0 ? choice->days : NAN,
@@ -317,7 +317,7 @@ lk_table *lk_plan_table(const lk_plan *plan) {
 	lk_table *table = lk_table_new("plans", row_columns, sizeof row_columns / sizeof *row_columns);
 	for (int i = 0; table && i < plan->count; i++)
 		for (int k = 0; k < plan->counts[i].choice_count; k++)
-			put_row(table, &plan->counts[i].choices[k], k + 1);
+			plan_view_put_row(table, &plan->counts[i].choices[k], k + 1);
 	return table;
 }
 
@@ -326,8 +326,8 @@ lk_status lk_plan_print(const lk_plan *plan, int format, bool verbose, bool colo
 	lk_writing w = {format, verbose, colour, path, out};
 	struct text t = {plan, verbose, format};
 	LK_TRY(lk_writing_check(&w, err));
-	if (format == LK_FORMAT_TEXT) return lk_write_through(&w, write_text, &t, err);
+	if (format == LK_FORMAT_TEXT) return lk_write_through(&w, plan_view_write_text, &t, err);
 	if (format == LK_FORMAT_JSON || format == LK_FORMAT_JSONL)
-		return lk_write_through(&w, write_json, &t, err);
+		return lk_write_through(&w, plan_view_write_json, &t, err);
 	return lk_write_table(&w, lk_plan_table(plan), err);
 }

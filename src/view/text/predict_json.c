@@ -12,14 +12,14 @@ static void put_known(lk_json_writer *writer, const char *key, double number) {
 	else lk_json_put_null(writer, key);
 }
 
-static void put_verdict(lk_json_writer *writer, const lk_prediction *prediction) {
+static void json_put_verdict(lk_json_writer *writer, const lk_prediction *prediction) {
 	lk_json_put_bool(writer, "fits", prediction->fits);
 	lk_json_put_number(writer, "peak_bytes", prediction->peak_bytes);
 	lk_json_put_number(writer, "usable_bytes", prediction->usable_bytes);
 	lk_json_put_integer(writer, "fullest_stage", prediction->fullest_stage);
 }
 
-static void put_speed(lk_json_writer *writer, const lk_prediction *prediction) {
+static void json_put_speed(lk_json_writer *writer, const lk_prediction *prediction) {
 	lk_json_put_number(writer, "step_time_s", prediction->step_time_s);
 	lk_json_put_number(writer, "step_time_low_s", prediction->step_time_low_s);
 	lk_json_put_number(writer, "step_time_high_s", prediction->step_time_high_s);
@@ -37,7 +37,7 @@ static void put_speed(lk_json_writer *writer, const lk_prediction *prediction) {
 	put_known(writer, "goodput", prediction->goodput);
 }
 
-static void put_breakdown(lk_json_writer *writer, const lk_prediction *prediction) {
+static void json_put_breakdown(lk_json_writer *writer, const lk_prediction *prediction) {
 	lk_json_object(writer, "breakdown");
 	for (int i = 0; i < prediction->breakdown_count; i++) {
 		const lk_time_part *part = &prediction->breakdown[i];
@@ -50,7 +50,7 @@ static void put_breakdown(lk_json_writer *writer, const lk_prediction *predictio
 	lk_json_object_end(writer);
 }
 
-static void put_stage(lk_json_writer *writer, const lk_stage_memory *memory) {
+static void json_put_stage(lk_json_writer *writer, const lk_stage_memory *memory) {
 	lk_json_object(writer, NULL);
 	lk_json_put_integer(writer, "stage", memory->stage);
 	lk_json_put_number(writer, "weights_bytes", memory->weights);
@@ -98,14 +98,14 @@ static void put_layout(lk_json_writer *writer, const lk_prediction *prediction) 
 	lk_json_object_end(writer);
 }
 
-static void put_texts(lk_json_writer *writer, const char *key, const char *const *texts,
-                      int count) {
+static void json_put_texts(lk_json_writer *writer, const char *key, const char *const *texts,
+                           int count) {
 	lk_json_array(writer, key);
 	for (int i = 0; i < count; i++) lk_json_put_text(writer, NULL, texts[i]);
 	lk_json_array_end(writer);
 }
 
-static void put_fixes(lk_json_writer *writer, const lk_prediction *prediction) {
+static void json_put_fixes(lk_json_writer *writer, const lk_prediction *prediction) {
 	lk_json_array(writer, "fixes");
 	for (int i = 0; i < prediction->fix_count; i++) {
 		lk_json_object(writer, NULL);
@@ -127,16 +127,17 @@ static void put_simulation(lk_json_writer *writer, const lk_prediction *predicti
 }
 
 static void put_prediction(lk_json_writer *writer, const lk_prediction *prediction) {
-	put_verdict(writer, prediction);
-	put_speed(writer, prediction);
-	put_breakdown(writer, prediction);
+	json_put_verdict(writer, prediction);
+	json_put_speed(writer, prediction);
+	json_put_breakdown(writer, prediction);
 	lk_json_array(writer, "memory");
-	for (int i = 0; i < prediction->memory_count; i++) put_stage(writer, &prediction->memory[i]);
+	for (int i = 0; i < prediction->memory_count; i++)
+		json_put_stage(writer, &prediction->memory[i]);
 	lk_json_array_end(writer);
 	put_layout(writer, prediction);
-	put_texts(writer, "assumptions", prediction->assumptions, prediction->assumption_count);
-	put_texts(writer, "ignored", prediction->ignored, prediction->ignored_count);
-	put_fixes(writer, prediction);
+	json_put_texts(writer, "assumptions", prediction->assumptions, prediction->assumption_count);
+	json_put_texts(writer, "ignored", prediction->ignored, prediction->ignored_count);
+	json_put_fixes(writer, prediction);
 	put_simulation(writer, prediction);
 	lk_json_put_text(writer, "warning", prediction->warning);
 	lk_json_put_text(writer, "reproduce", prediction->reproduce);
@@ -145,8 +146,8 @@ static void put_prediction(lk_json_writer *writer, const lk_prediction *predicti
 }
 
 /* What tells this object of an array from the others. */
-static void put_asked(lk_json_writer *writer, const lk_sweep *sweep,
-                      const lk_predict_request *request) {
+static void json_put_asked(lk_json_writer *writer, const lk_sweep *sweep,
+                           const lk_predict_request *request) {
 	char text[512];
 	lk_json_object(writer, "asked");
 	for (int i = 0; i < sweep->varying_count; i++) {
@@ -162,7 +163,7 @@ static void put_asked(lk_json_writer *writer, const lk_sweep *sweep,
 	lk_json_object_end(writer);
 }
 
-static void put_row(lk_json_writer *writer, const lk_sweep *sweep, const lk_sweep_row *row) {
+static void json_put_row(lk_json_writer *writer, const lk_sweep *sweep, const lk_sweep_row *row) {
 	char text[1024];
 	lk_json_object(writer, NULL);
 	if (row->prediction) {
@@ -172,7 +173,7 @@ static void put_row(lk_json_writer *writer, const lk_sweep *sweep, const lk_swee
 		lk_json_put_text(writer, "refused",
 		                 row->refusal ? lk_error_text(row->refusal, text, sizeof text) : NULL);
 	}
-	if (row->request && sweep->count > 1) put_asked(writer, sweep, row->request);
+	if (row->request && sweep->count > 1) json_put_asked(writer, sweep, row->request);
 	lk_json_put_text(writer, "version", lk_version());
 	lk_json_put_text(writer, "data_date", lk_data_date());
 	lk_json_object_end(writer);
@@ -190,7 +191,7 @@ lk_status lk_write_sweep_json(const void *what, bool colour, FILE *out, lk_error
 			LK_TRY(lk_json_finish(&w, err));
 			lk_json_begin(&w, out, true);
 		}
-		put_row(&w, sweep, &sweep->rows[i]);
+		json_put_row(&w, sweep, &sweep->rows[i]);
 	}
 	if (array) lk_json_array_end(&w);
 	if (sweep->compact && !sweep->count) return LK_OK;

@@ -163,13 +163,13 @@ static const struct spec closing[] = {
 
 /* ---- cells ---- */
 
-static void set_text(struct cell *out, const char *text) {
+static void predict_rows_set_text(struct cell *out, const char *text) {
 	out->filled = text && *text;
 	out->is_text = true;
 	out->text = text;
 }
 
-static void set_number(struct cell *out, double number) {
+static void predict_rows_set_number(struct cell *out, double number) {
 	out->filled = true;
 	out->number = number;
 }
@@ -181,8 +181,9 @@ static void set_asked(struct cell *out, const lk_option *option,
 	lk_option_text(option, request, out->buffer, sizeof out->buffer);
 	const char *end;
 	double number = lk_read_real(out->buffer, &end);
-	if (option->kind == LK_OPTION_TEXT || end == out->buffer || *end) set_text(out, out->buffer);
-	else set_number(out, number);
+	if (option->kind == LK_OPTION_TEXT || end == out->buffer || *end)
+		predict_rows_set_text(out, out->buffer);
+	else predict_rows_set_number(out, number);
 }
 
 static const lk_option *option_of(const char *key) {
@@ -191,11 +192,12 @@ static const lk_option *option_of(const char *key) {
 	return NULL;
 }
 
-static void set_field(struct cell *out, const struct spec *spec, const lk_prediction *prediction) {
+static void predict_rows_set_field(struct cell *out, const struct spec *spec,
+                                   const lk_prediction *prediction) {
 	const char *at = (const char *)prediction + spec->offset;
 	double number = 0;
 	switch (spec->kind) {
-	case TEXT: set_text(out, *(const char *const *)(const void *)at); return;
+	case TEXT: predict_rows_set_text(out, *(const char *const *)(const void *)at); return;
 	case WIDE: number = (double)*(const uint64_t *)(const void *)at; break;
 	case NARROW: number = *(const uint32_t *)(const void *)at; break;
 	case INT:
@@ -204,14 +206,14 @@ static void set_field(struct cell *out, const struct spec *spec, const lk_predic
 	}
 	bool none = number == 0 && (spec->kind == INT_OR_NONE || spec->kind == REAL_OR_NONE);
 	if (spec->offset == AT(model_flops_per_s_per_gpu)) number /= 1e12;
-	if (!none) set_number(out, number);
+	if (!none) predict_rows_set_number(out, number);
 }
 
 static void set_part(struct cell *out, const char *part, const lk_prediction *prediction) {
-	if (prediction) set_number(out, 0);
+	if (prediction) predict_rows_set_number(out, 0);
 	for (int i = 0; prediction && i < prediction->breakdown_count; i++)
 		if (strcmp(prediction->breakdown[i].key, part) == 0)
-			set_number(out, prediction->breakdown[i].exposed_s);
+			predict_rows_set_number(out, prediction->breakdown[i].exposed_s);
 }
 
 static void fill_cell(const lk_sweep *sweep, const struct spec *spec, size_t row, long best,
@@ -221,26 +223,30 @@ static void fill_cell(const lk_sweep *sweep, const struct spec *spec, size_t row
 	out->filled = out->is_text = false;
 	switch (spec->kind) {
 	case BEST:
-		set_number(out, (long)row == best);
+		predict_rows_set_number(out, (long)row == best);
 		lk_copy(out->shown, sizeof out->shown, (long)row == best ? "*" : "");
 		return;
 	case VERDICT:
-		set_text(out, !prediction ? "refused" : prediction->fits ? "fits" : "does not fit");
+		predict_rows_set_text(out, !prediction        ? "refused"
+		                           : prediction->fits ? "fits"
+		                                              : "does not fit");
 		return;
 	case MODEL:
-		set_text(out, sweep_row->request && sweep_row->request->model ? sweep_row->request->model
-		              : prediction                                    ? prediction->model
-		                                                              : NULL);
+		predict_rows_set_text(out, sweep_row->request && sweep_row->request->model
+		                               ? sweep_row->request->model
+		                           : prediction ? prediction->model
+		                                        : NULL);
 		return;
 	case REFUSED:
-		set_text(out, sweep_row->refusal
-		                  ? lk_error_text(sweep_row->refusal, out->buffer, sizeof out->buffer)
-		                  : NULL);
+		predict_rows_set_text(
+			out, sweep_row->refusal
+					 ? lk_error_text(sweep_row->refusal, out->buffer, sizeof out->buffer)
+					 : NULL);
 		return;
 	case OPTION: set_asked(out, spec->option, sweep_row->request); break;
 	case PART: set_part(out, spec->part, prediction); return;
 	default:
-		if (prediction) set_field(out, spec, prediction);
+		if (prediction) predict_rows_set_field(out, spec, prediction);
 		else if (option_of(spec->key)) set_asked(out, option_of(spec->key), sweep_row->request);
 	}
 }
@@ -312,7 +318,7 @@ static bool add_swept(struct specs *all, const lk_sweep *sweep) {
 }
 
 /* "gemm_exposed_s" for every part of any row. */
-static bool add_parts(struct specs *all, const lk_sweep *sweep) {
+static bool predict_rows_add_parts(struct specs *all, const lk_sweep *sweep) {
 	for (size_t i = 0; i < sweep->count; i++) {
 		const lk_prediction *prediction = sweep->rows[i].prediction;
 		for (int k = 0; prediction && k < prediction->breakdown_count; k++) {
@@ -331,9 +337,9 @@ static bool add_parts(struct specs *all, const lk_sweep *sweep) {
 
 #define ADD(all, table) add_specs(all, table, sizeof table / sizeof *table)
 
-static bool find_columns(struct specs *all, const lk_sweep *sweep) {
-	return ADD(all, fixed) && add_swept(all, sweep) && ADD(all, results) && add_parts(all, sweep) &&
-	       ADD(all, closing);
+static bool predict_rows_find_columns(struct specs *all, const lk_sweep *sweep) {
+	return ADD(all, fixed) && add_swept(all, sweep) && ADD(all, results) &&
+	       predict_rows_add_parts(all, sweep) && ADD(all, closing);
 }
 
 /* ---- the table ---- */
@@ -343,7 +349,7 @@ static bool is_number_kind(const struct spec *spec) {
 	return spec->kind >= REAL;
 }
 
-static void put_cell(lk_table *table, const struct cell *cell) {
+static void predict_rows_put_cell(lk_table *table, const struct cell *cell) {
 	if (!cell->filled) lk_table_text(table, NULL);
 	else if (cell->is_text) lk_table_text(table, cell->text);
 	else lk_table_number(table, cell->number, cell->shown);
@@ -369,7 +375,7 @@ static lk_table *make_table(const struct specs *all, const lk_sweep *sweep) {
 		for (size_t i = 0; i < count; i++) {
 			fill_cell(sweep, &all->list.at[i], row, best, &c);
 			show_cell(&all->list.at[i], &c);
-			put_cell(table, &c);
+			predict_rows_put_cell(table, &c);
 		}
 	}
 	return table;
@@ -377,7 +383,7 @@ static lk_table *make_table(const struct specs *all, const lk_sweep *sweep) {
 
 lk_table *lk_sweep_table(const lk_sweep *sweep) {
 	struct specs all = {0};
-	lk_table *table = find_columns(&all, sweep) ? make_table(&all, sweep) : NULL;
+	lk_table *table = predict_rows_find_columns(&all, sweep) ? make_table(&all, sweep) : NULL;
 	lk_vec_free(&all.list);
 	lk_arena_free(&all.arena);
 	return table;
@@ -420,7 +426,7 @@ static bool fill_numbers(const lk_sweep *sweep, const struct spec *spec, long be
 lk_sweep_column *lk_sweep_columns(const lk_sweep *sweep, lk_arena *arena, int *count) {
 	struct specs all = {0};
 	long best = lk_sweep_best(sweep);
-	bool fine = find_columns(&all, sweep);
+	bool fine = predict_rows_find_columns(&all, sweep);
 	lk_sweep_column *columns = fine ? LK_ARRAY(arena, lk_sweep_column, all.list.count) : NULL;
 	*count = (int)all.list.count;
 	for (int i = 0; columns && fine && i < *count; i++) {

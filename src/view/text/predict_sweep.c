@@ -81,7 +81,7 @@ static lk_status write_one(const void *what, bool colour, FILE *out, lk_error *e
 	return lk_write_report(&sweep->rows[0], sweep->verbose, colour, out, err);
 }
 
-static lk_status write_rows(const void *what, bool colour, FILE *out, lk_error *err) {
+static lk_status sweep_write_rows(const void *what, bool colour, FILE *out, lk_error *err) {
 	const lk_sweep *sweep = what;
 	lk_table *table = lk_sweep_table(sweep);
 	if (!table) return lk_oom(err);
@@ -100,7 +100,7 @@ lk_status lk_sweep_print(const lk_sweep_row *rows, size_t count, int format, boo
 	LK_TRY(lk_writing_check(&w, err));
 	lk_sweep_varying(&sweep);
 	if (format == LK_FORMAT_TEXT)
-		return lk_write_through(&w, count == 1 ? write_one : write_rows, &sweep, err);
+		return lk_write_through(&w, count == 1 ? write_one : sweep_write_rows, &sweep, err);
 	if (format == LK_FORMAT_JSON || format == LK_FORMAT_JSONL)
 		return lk_write_through(&w, lk_write_sweep_json, &sweep, err);
 	return lk_write_table(&w, lk_sweep_table(&sweep), err);

@@ -42,7 +42,7 @@ static lk_status put_labelled(const struct report *report, const char *label, co
 
 /* ---- the verdict ---- */
 
-static void put_verdict(const struct report *report) {
+static void predict_view_put_verdict(const struct report *report) {
 	const lk_prediction *prediction = report->p;
 	char peak[TEXT], usable[TEXT], room[TEXT];
 	double left = prediction->usable_bytes - prediction->peak_bytes;
@@ -67,7 +67,7 @@ static const char *change_of(double ratio, char *out, size_t size) {
 	return out;
 }
 
-static lk_status put_fixes(const struct report *report) {
+static lk_status predict_view_put_fixes(const struct report *report) {
 	static const lk_column columns[] = {
 		{"change", "change that would fit", false, false},
 		{"peak_bytes", "GiB", true, false},
@@ -102,17 +102,17 @@ static lk_status put_fixes(const struct report *report) {
 
 typedef char *shown_as(double number, char *out, size_t size);
 
-static char *tera(double flops, char *out, size_t size) {
+static char *predict_view_tera(double flops, char *out, size_t size) {
 	return lk_fixed(flops / 1e12, 1, out, size);
 }
-static char *plain(double number, char *out, size_t size) {
+static char *predict_view_plain(double number, char *out, size_t size) {
 	return lk_fixed(number, fabs(number) < 100 ? 2 : 0, out, size);
 }
 
 /* A line of the table of speeds. Where `power` is not 0 the value has a range: it goes with that
  * power of the step time. */
-static void put_speed(lk_table *table, const struct report *report, const char *name, double value,
-                      int power, shown_as *shown, const char *basis) {
+static void predict_view_put_speed(lk_table *table, const struct report *report, const char *name,
+                                   double value, int power, shown_as *shown, const char *basis) {
 	const lk_prediction *prediction = report->p;
 	char text[TEXT], low[TEXT], high[TEXT], range[LINE] = "";
 	lk_table_row(table);
@@ -137,12 +137,14 @@ static void put_training(lk_table *table, const struct report *report) {
 		snprintf(basis, sizeof basis, "for %s tokens",
 		         lk_format_count(report->request->tokens, text, sizeof text));
 	if (prediction->days > 0)
-		put_speed(table, report, "days of training", prediction->days, 1, plain, basis);
+		predict_view_put_speed(table, report, "days of training", prediction->days, 1,
+		                       predict_view_plain, basis);
 	if (prediction->gpu_hours > 0)
-		put_speed(table, report, "GPU-hours", prediction->gpu_hours, 1, lk_format_thousands, "");
+		predict_view_put_speed(table, report, "GPU-hours", prediction->gpu_hours, 1,
+		                       lk_format_thousands, "");
 	if (prediction->goodput > 0)
-		put_speed(table, report, "goodput", prediction->goodput, 0, lk_percent,
-		          "share of time without failures, restarts, checkpoints");
+		predict_view_put_speed(table, report, "goodput", prediction->goodput, 0, lk_percent,
+		                       "share of time without failures, restarts, checkpoints");
 }
 
 static lk_status put_speeds(const struct report *report) {
@@ -158,20 +160,21 @@ static lk_status put_speeds(const struct report *report) {
 	if (!table) return lk_oom(report->err);
 	snprintf(of, sizeof of, "of %s",
 	         prediction->peak_label ? prediction->peak_label : "an unknown peak");
-	put_speed(table, report, "step time", prediction->step_time_s, 1, lk_format_seconds,
-	          prediction->basis);
+	predict_view_put_speed(table, report, "step time", prediction->step_time_s, 1,
+	                       lk_format_seconds, prediction->basis);
 	if (prediction->tokens_per_s_per_gpu > 0)
-		put_speed(table, report, "tokens/s/GPU", prediction->tokens_per_s_per_gpu, -1,
-		          lk_format_thousands, "");
+		predict_view_put_speed(table, report, "tokens/s/GPU", prediction->tokens_per_s_per_gpu, -1,
+		                       lk_format_thousands, "");
 	else
-		put_speed(table, report, "samples/s", prediction->samples_per_s, -1, plain,
-		          "all GPUs together");
-	put_speed(table, report, "model TFLOP/s/GPU", prediction->model_flops_per_s_per_gpu, -1, tera,
-	          "forward and backward, no recomputation");
+		predict_view_put_speed(table, report, "samples/s", prediction->samples_per_s, -1,
+		                       predict_view_plain, "all GPUs together");
+	predict_view_put_speed(table, report, "model TFLOP/s/GPU",
+	                       prediction->model_flops_per_s_per_gpu, -1, predict_view_tera,
+	                       "forward and backward, no recomputation");
 	if (prediction->peak_flops > 0) {
-		put_speed(table, report, "MFU", prediction->mfu, -1, lk_percent, of);
-		put_speed(table, report, "HFU", prediction->hfu, -1, lk_percent,
-		          "of the same peak, all operations that run");
+		predict_view_put_speed(table, report, "MFU", prediction->mfu, -1, lk_percent, of);
+		predict_view_put_speed(table, report, "HFU", prediction->hfu, -1, lk_percent,
+		                       "of the same peak, all operations that run");
 	}
 	put_training(table, report);
 	return write_table(report, table);
@@ -179,7 +182,7 @@ static lk_status put_speeds(const struct report *report) {
 
 /* ---- where one step goes ---- */
 
-static lk_status put_breakdown(const struct report *report) {
+static lk_status predict_view_put_breakdown(const struct report *report) {
 	static const lk_column columns[] = {
 		{"part", "where one step goes", false, false},
 		{"exposed_s", "exposed", true, false},
@@ -224,7 +227,8 @@ static const char *size_text(double bytes, int places, char *out, size_t size) {
 	return bytes == 0 ? "-" : lk_fixed(bytes / 0x1p30, places, out, size);
 }
 
-static void put_stage(lk_table *table, const struct report *report, const lk_stage_memory *memory) {
+static void predict_view_put_stage(lk_table *table, const struct report *report,
+                                   const lk_stage_memory *memory) {
 	const double sizes[] = {
 		memory->weights,     memory->gradients, memory->optimizer,
 		memory->activations, memory->logits,    memory->workspace,
@@ -251,7 +255,7 @@ static void put_memory_range(const struct report *report, const lk_stage_memory 
 	        size_text(memory->high, places, high, sizeof high));
 }
 
-static lk_status put_memory(const struct report *report) {
+static lk_status predict_view_put_memory(const struct report *report) {
 	static const lk_column columns[] = {
 		{"stage", "memory, GiB", false, false},  {"weights", "weights", true, false},
 		{"gradients", "grads", true, false},     {"optimizer", "optim.", true, false},
@@ -266,7 +270,7 @@ static lk_status put_memory(const struct report *report) {
 	if (!prediction->memory_count) return LK_OK;
 	lk_table *table = lk_table_new("memory", columns, sizeof columns / sizeof *columns);
 	for (int i = 0; table && i < prediction->memory_count; i++) {
-		if (stage_shown(report, i)) put_stage(table, report, &prediction->memory[i]);
+		if (stage_shown(report, i)) predict_view_put_stage(table, report, &prediction->memory[i]);
 		else left_out++;
 	}
 	putc('\n', report->out);
@@ -286,8 +290,8 @@ static lk_status put_memory(const struct report *report) {
 
 /* ---- the end ---- */
 
-static lk_status put_list(const struct report *report, const char *title, const char *const *texts,
-                          int count) {
+static lk_status predict_view_put_list(const struct report *report, const char *title,
+                                       const char *const *texts, int count) {
 	if (!count) return LK_OK;
 	fprintf(report->out, "%s\n", title);
 	for (int i = 0; i < count; i++) {
@@ -301,9 +305,10 @@ static lk_status put_list(const struct report *report, const char *title, const 
 static lk_status put_assumed(const struct report *report) {
 	const lk_prediction *prediction = report->p;
 	if (report->verbose) {
-		LK_TRY(
-			put_list(report, "assumptions", prediction->assumptions, prediction->assumption_count));
-		return put_list(report, "ignored flags", prediction->ignored, prediction->ignored_count);
+		LK_TRY(predict_view_put_list(report, "assumptions", prediction->assumptions,
+		                             prediction->assumption_count));
+		return predict_view_put_list(report, "ignored flags", prediction->ignored,
+		                             prediction->ignored_count);
 	}
 	if (!prediction->assumption_count && !prediction->ignored_count) return LK_OK;
 	fprintf(report->out, "%-10s %d   ignored flags %d   (-v lists them)\n", "assumed",
@@ -325,7 +330,7 @@ static void put_simulated(const struct report *report) {
 	putc('\n', report->out);
 }
 
-static lk_status put_asked(const struct report *report) {
+static lk_status predict_view_put_asked(const struct report *report) {
 	LK_TRY(put_labelled(report, "model", report->p->model));
 	LK_TRY(put_labelled(report, "cluster", report->p->cluster));
 	return put_labelled(report, "layout", report->p->layout);
@@ -340,13 +345,13 @@ lk_status lk_write_report(const lk_sweep_row *row, bool verbose, bool colour, FI
 		        row->refusal ? lk_error_text(row->refusal, text, sizeof text) : "");
 		return LK_OK;
 	}
-	put_verdict(&r);
-	LK_TRY(put_fixes(&r));
-	LK_TRY(put_asked(&r));
+	predict_view_put_verdict(&r);
+	LK_TRY(predict_view_put_fixes(&r));
+	LK_TRY(predict_view_put_asked(&r));
 	putc('\n', out);
 	LK_TRY(put_speeds(&r));
-	LK_TRY(put_breakdown(&r));
-	LK_TRY(put_memory(&r));
+	LK_TRY(predict_view_put_breakdown(&r));
+	LK_TRY(predict_view_put_memory(&r));
 	put_simulated(&r);
 	LK_TRY(put_assumed(&r));
 	LK_TRY(put_labelled(&r, "warning", r.p->warning));

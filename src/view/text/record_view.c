@@ -9,10 +9,10 @@ enum {
 	SHOWN_FILES = 8
 };
 
-static const char *seconds(double s, char out[32]) {
+static const char *record_view_seconds(double s, char out[32]) {
 	return lk_format_seconds(s, out, 32);
 }
-static const char *bytes(double b, char out[32]) {
+static const char *record_view_bytes(double b, char out[32]) {
 	return lk_format_bytes(b, out, 32);
 }
 
@@ -22,8 +22,9 @@ static void print_network(const lk_record_process *process, FILE *out) {
 		fprintf(out,
 		        "    its network operations waited %s for the wire, %s for the device, %s for the "
 		        "other side\n",
-		        seconds(process->network_wait_s, a), seconds(process->device_wait_s, b),
-		        seconds(process->peer_wait_s, c));
+		        record_view_seconds(process->network_wait_s, a),
+		        record_view_seconds(process->device_wait_s, b),
+		        record_view_seconds(process->peer_wait_s, c));
 }
 
 static void print_process(const lk_record_process *process, FILE *out) {
@@ -31,23 +32,25 @@ static void print_process(const lk_record_process *process, FILE *out) {
 	if (process->rank >= 0) fprintf(out, "  rank %d of %d", process->rank, process->world);
 	else fprintf(out, "  %s%s", process->program, process->forked ? ", forked" : "");
 	if (process->steps)
-		fprintf(out, ": %d steps of %s", process->steps, seconds(process->step_s, a));
-	else fprintf(out, ": %s", seconds(process->wall_s, a));
+		fprintf(out, ": %d steps of %s", process->steps, record_view_seconds(process->step_s, a));
+	else fprintf(out, ": %s", record_view_seconds(process->wall_s, a));
 	if (process->comms)
 		fprintf(out, "; %llu communications, %s, %s in calls", (unsigned long long)process->comms,
-		        bytes(process->comm_bytes, a), seconds(process->comm_s, b));
-	if (process->socket_bytes > 0) fprintf(out, "; %s by sockets", bytes(process->socket_bytes, a));
+		        record_view_bytes(process->comm_bytes, a), record_view_seconds(process->comm_s, b));
+	if (process->socket_bytes > 0)
+		fprintf(out, "; %s by sockets", record_view_bytes(process->socket_bytes, a));
 	if (process->reads)
 		fprintf(out, "; %llu reads, %s, %s", (unsigned long long)process->reads,
-		        bytes(process->read_bytes, a), seconds(process->read_s, b));
+		        record_view_bytes(process->read_bytes, a), record_view_seconds(process->read_s, b));
 	if (process->writes)
 		fprintf(out, "; %llu writes, %s", (unsigned long long)process->writes,
-		        bytes(process->write_bytes, a));
+		        record_view_bytes(process->write_bytes, a));
 	if (process->device_calls)
 		fprintf(out, "; %llu calls of the device's runtime, %s waiting for it",
-		        (unsigned long long)process->device_calls, seconds(process->device_s, a));
+		        (unsigned long long)process->device_calls,
+		        record_view_seconds(process->device_s, a));
 	if (process->work_s > 0)
-		fprintf(out, "; %s of work on its streams", seconds(process->work_s, a));
+		fprintf(out, "; %s of work on its streams", record_view_seconds(process->work_s, a));
 	fprintf(out, "%s\n", process->whole ? "" : "; ended by a signal or exec");
 	print_network(process, out);
 }
@@ -57,12 +60,16 @@ static void print_file(const lk_record_file *file, FILE *out) {
 	fprintf(out, "  %s:", file->path);
 	if (file->reads)
 		fprintf(out, " %llu reads of %s, at most %s, %.0f %% sequential, ",
-		        (unsigned long long)file->reads, bytes(file->read_bytes / (double)file->reads, a),
-		        bytes(file->most, b), 100 * (double)file->sequential / (double)file->reads);
-	if (file->reads) fprintf(out, "%s%s", seconds(file->read_s, a), file->writes ? ";" : "");
+		        (unsigned long long)file->reads,
+		        record_view_bytes(file->read_bytes / (double)file->reads, a),
+		        record_view_bytes(file->most, b),
+		        100 * (double)file->sequential / (double)file->reads);
+	if (file->reads)
+		fprintf(out, "%s%s", record_view_seconds(file->read_s, a), file->writes ? ";" : "");
 	if (file->writes)
 		fprintf(out, " %llu writes of %s, %s", (unsigned long long)file->writes,
-		        bytes(file->write_bytes / (double)file->writes, a), seconds(file->write_s, b));
+		        record_view_bytes(file->write_bytes / (double)file->writes, a),
+		        record_view_seconds(file->write_s, b));
 	fputc('\n', out);
 }
 
@@ -98,7 +105,7 @@ static void print_guard(const lk_record_answer *answer, FILE *out) {
 	fprintf(out,
 	        "guarded: %d files, %s, were written or deleted in %s instead of where the command "
 	        "wanted them%s\n",
-	        answer->change_count, bytes(sum, a),
+	        answer->change_count, record_view_bytes(sum, a),
 	        answer->scratch ? answer->scratch : "a private folder",
 	        answer->scratch ? "" : ", removed since");
 	for (int i = 0; i < answer->change_count && i < SHOWN_FILES; i++)
@@ -126,7 +133,7 @@ static void print_overhead(const lk_record_answer *answer, FILE *out) {
 	if (answer->count)
 		fprintf(out,
 		        "overhead: %s a call as measured in the process, at most %.3f %% of its time\n",
-		        seconds(cost, a), 100 * most);
+		        record_view_seconds(cost, a), 100 * most);
 }
 
 void lk_record_print(const lk_record_answer *answer, FILE *out) {
@@ -137,8 +144,8 @@ void lk_record_print(const lk_record_answer *answer, FILE *out) {
 		fprintf(out, "lockstep: the time limit is over; the command was stopped\n");
 	if (answer->count)
 		fprintf(out, "lockstep: recorded %d process%s in %s, %s, into %s\n", answer->count,
-		        answer->count == 1 ? "" : "es", seconds(answer->wall_s, a), bytes(answer->bytes, b),
-		        answer->out);
+		        answer->count == 1 ? "" : "es", record_view_seconds(answer->wall_s, a),
+		        record_view_bytes(answer->bytes, b), answer->out);
 	for (int i = 0; i < answer->count && i < SHOWN; i++) print_process(&answer->processes[i], out);
 	if (answer->count > SHOWN) fprintf(out, "  and %d more\n", answer->count - SHOWN);
 	print_files(answer, out);

@@ -24,7 +24,7 @@ static void put_dollars(lk_table *table, double dollars) {
 	lk_table_number(table, dollars, text);
 }
 
-static void put_whole(lk_table *table, double number) {
+static void rent_view_put_whole(lk_table *table, double number) {
 	char text[32];
 	lk_table_number(table, number, isnan(number) ? NULL : lk_fixed(number, 0, text, sizeof text));
 }
@@ -74,8 +74,8 @@ static lk_table *machine_table(lk_offers *offers) {
 		lk_table_text(table, offer->provider);
 		lk_table_text(table, offer->instance);
 		lk_table_text(table, *offer->region ? offer->region : NULL);
-		put_whole(table, offer->vcpus), put_whole(table, offer->memory_gib),
-			put_whole(table, offer->nvme_gb);
+		rent_view_put_whole(table, offer->vcpus), rent_view_put_whole(table, offer->memory_gib),
+			rent_view_put_whole(table, offer->nvme_gb);
 		lk_table_text(table, *offer->links ? offer->links : NULL);
 		lk_table_number(table, offer->network_gbps,
 		                isnan(offer->network_gbps)
@@ -179,7 +179,7 @@ static char *hours_text(double hours, char *out, size_t size) {
 	return lk_fixed(hours, hours < 10 ? 2 : hours < 100 ? 1 : 0, out, size);
 }
 
-static void put_range(lk_table *table, double low, double high, bool dollars) {
+static void rent_view_put_range(lk_table *table, double low, double high, bool dollars) {
 	char text[80], a[32], b[32];
 	if (isnan(low) || isnan(high)) {
 		lk_table_text(table, NULL);
@@ -194,7 +194,7 @@ static void put_range(lk_table *table, double low, double high, bool dollars) {
 	lk_table_text(table, text);
 }
 
-static void put_choice(lk_table *table, const lk_rent *rent, int i) {
+static void rent_view_put_choice(lk_table *table, const lk_rent *rent, int i) {
 	const lk_rent_choice *choice = &rent->choices[i];
 	char text[40];
 	lk_table_row(table);
@@ -208,9 +208,9 @@ static void put_choice(lk_table *table, const lk_rent *rent, int i) {
 	lk_table_number(table, choice->batch, NULL);
 	lk_table_number(table, choice->step_s, lk_format_seconds(choice->step_s, text, sizeof text));
 	lk_table_number(table, choice->hours, hours_text(choice->hours, text, sizeof text));
-	put_range(table, choice->hours_low, choice->hours_high, false);
+	rent_view_put_range(table, choice->hours_low, choice->hours_high, false);
 	put_dollars(table, choice->cost);
-	put_range(table, choice->cost_low, choice->cost_high, true);
+	rent_view_put_range(table, choice->cost_low, choice->cost_high, true);
 	lk_table_text(table, choice->stall);
 	lk_table_number(table, choice->stall_share, lk_percent(choice->stall_share, text, sizeof text));
 	lk_table_number(table, choice->goodput, lk_percent(choice->goodput, text, sizeof text));
@@ -230,7 +230,7 @@ lk_table *lk_rent_table(const lk_rent *rent, bool verbose) {
 		if (strcmp(columns[i].key, "goodput") == 0 || strcmp(columns[i].key, "layout") == 0)
 			columns[i].hidden = false;
 	lk_table *table = lk_table_new("choices", columns, CHOICE_COLUMNS);
-	for (int i = 0; table && i < rent->count; i++) put_choice(table, rent, i);
+	for (int i = 0; table && i < rent->count; i++) rent_view_put_choice(table, rent, i);
 	return table;
 }
 
@@ -241,7 +241,7 @@ struct text {
 	bool verbose;
 };
 
-static void put_decision(const lk_rent *rent, const char *what, int at, FILE *out) {
+static void rent_view_put_decision(const lk_rent *rent, const char *what, int at, FILE *out) {
 	const lk_rent_choice *choice = &rent->choices[at];
 	char hours[32], cost[40];
 	fprintf(out, "%-9s %d x %s (%s): %s h, $%s\n", what, choice->machines, choice->instance,
@@ -251,8 +251,8 @@ static void put_decision(const lk_rent *rent, const char *what, int at, FILE *ou
 
 static void put_decisions(const lk_rent *rent, FILE *out) {
 	if (rent->nothing) fprintf(out, "NOTHING  %s\n", rent->nothing);
-	if (rent->cheapest >= 0) put_decision(rent, "CHEAPEST", rent->cheapest, out);
-	if (rent->fastest >= 0) put_decision(rent, "FASTEST", rent->fastest, out);
+	if (rent->cheapest >= 0) rent_view_put_decision(rent, "CHEAPEST", rent->cheapest, out);
+	if (rent->fastest >= 0) rent_view_put_decision(rent, "FASTEST", rent->fastest, out);
 	if (!rent->tie_count) return;
 	fputs("TIE      too close to the cheapest to call:", out);
 	for (int i = 0; i < rent->tie_count; i++) {
@@ -262,7 +262,7 @@ static void put_decisions(const lk_rent *rent, FILE *out) {
 	fprintf(out, "\n         to settle it, measure %s\n", rent->settle);
 }
 
-static lk_status write_text(const void *what, bool colour, FILE *out, lk_error *err) {
+static lk_status rent_view_write_text(const void *what, bool colour, FILE *out, lk_error *err) {
 	const struct text *text = what;
 	const lk_rent *rent = text->rent;
 	char count[32];
@@ -322,12 +322,12 @@ static void put_json_choice(lk_json_writer *writer, const lk_rent_choice *choice
 	lk_json_object_end(writer);
 }
 
-static void put_place(lk_json_writer *writer, const char *key, int at) {
+static void rent_view_put_place(lk_json_writer *writer, const char *key, int at) {
 	if (at < 0) lk_json_put_null(writer, key);
 	else lk_json_put_integer(writer, key, at);
 }
 
-static lk_status write_json(const void *what, bool colour, FILE *out, lk_error *err) {
+static lk_status rent_view_write_json(const void *what, bool colour, FILE *out, lk_error *err) {
 	const lk_rent *rent = ((const struct text *)what)->rent;
 	lk_json_writer w;
 	(void)colour;
@@ -341,8 +341,8 @@ static lk_status write_json(const void *what, bool colour, FILE *out, lk_error *
 	lk_json_array(&w, "choices");
 	for (int i = 0; i < rent->count; i++) put_json_choice(&w, &rent->choices[i]);
 	lk_json_array_end(&w);
-	put_place(&w, "cheapest", rent->cheapest);
-	put_place(&w, "fastest", rent->fastest);
+	rent_view_put_place(&w, "cheapest", rent->cheapest);
+	rent_view_put_place(&w, "fastest", rent->fastest);
 	lk_json_array(&w, "ties");
 	for (int i = 0; i < rent->tie_count; i++) lk_json_put_integer(&w, NULL, rent->ties[i]);
 	lk_json_array_end(&w);
@@ -361,7 +361,7 @@ lk_status lk_rent_print(const lk_rent *rent, int format, bool verbose, bool colo
 	lk_writing w = {format, verbose, colour, path, out};
 	struct text x = {rent, verbose};
 	LK_TRY(lk_writing_check(&w, err));
-	if (format == LK_FORMAT_TEXT) return lk_write_through(&w, write_text, &x, err);
-	if (format == LK_FORMAT_JSON) return lk_write_through(&w, write_json, &x, err);
+	if (format == LK_FORMAT_TEXT) return lk_write_through(&w, rent_view_write_text, &x, err);
+	if (format == LK_FORMAT_JSON) return lk_write_through(&w, rent_view_write_json, &x, err);
 	return lk_write_table(&w, lk_rent_table(rent, verbose), err);
 }

@@ -13,7 +13,7 @@ struct shown {
 	bool verbose;
 };
 
-static double error_of(double predicted, double measured) {
+static double replay_view_error_of(double predicted, double measured) {
 	return measured > 0 ? predicted / measured - 1 : NAN;
 }
 
@@ -33,49 +33,52 @@ static const lk_column columns[] = {
 	{"path", "path", false, true},
 };
 
-static void put_time(lk_table *table, double seconds) {
+static void replay_view_put_time(lk_table *table, double seconds) {
 	char text[64];
 	lk_table_number(table, seconds * 1e6,
 	                isnan(seconds) ? NULL : lk_format_seconds(seconds, text, sizeof text));
 }
 
-static void put_share(lk_table *table, double share, bool sign) {
+static void replay_view_put_share(lk_table *table, double share, bool sign) {
 	char text[64], number[48];
 	snprintf(text, sizeof text, "%s%s", sign && share >= 0 ? "+" : "",
 	         lk_percent(share, number, sizeof number));
 	lk_table_number(table, share, isnan(share) ? NULL : text);
 }
 
-static void put_step(lk_table *table, const lk_replay_rank *rank, const lk_replay_step *step) {
+static void replay_view_put_step(lk_table *table, const lk_replay_rank *rank,
+                                 const lk_replay_step *step) {
 	bool done = !isnan(step->predicted_s);
 	lk_table_row(table);
 	lk_table_number(table, rank->rank, NULL);
 	char number[32];
 	snprintf(number, sizeof number, "%lld", (long long)step->number);
 	lk_table_number(table, (double)step->number, number);
-	put_time(table, step->measured_s);
-	put_time(table, step->predicted_s);
-	put_share(table, done ? error_of(step->predicted_s, step->measured_s) : NAN, true);
-	put_time(table, done ? step->baseline_s : NAN);
-	put_share(table, done ? error_of(step->baseline_s, step->measured_s) : NAN, true);
-	put_share(table, done ? step->host_known : NAN, false);
-	put_share(table, done ? step->device_known : NAN, false);
+	replay_view_put_time(table, step->measured_s);
+	replay_view_put_time(table, step->predicted_s);
+	replay_view_put_share(
+		table, done ? replay_view_error_of(step->predicted_s, step->measured_s) : NAN, true);
+	replay_view_put_time(table, done ? step->baseline_s : NAN);
+	replay_view_put_share(
+		table, done ? replay_view_error_of(step->baseline_s, step->measured_s) : NAN, true);
+	replay_view_put_share(table, done ? step->host_known : NAN, false);
+	replay_view_put_share(table, done ? step->device_known : NAN, false);
 	lk_table_text(table, step->left_out);
 	lk_table_text(table, rank->path);
 }
 
-static lk_table *table_of(const lk_replay *replay) {
+static lk_table *replay_view_table_of(const lk_replay *replay) {
 	lk_table *table = lk_table_new("replay", columns, (int)(sizeof columns / sizeof *columns));
 	for (size_t i = 0; table && i < replay->rank_count; i++)
 		for (size_t s = 0; s < replay->ranks[i].step_count; s++)
-			put_step(table, &replay->ranks[i], &replay->ranks[i].steps[s]);
+			replay_view_put_step(table, &replay->ranks[i], &replay->ranks[i].steps[s]);
 	if (table) lk_table_hide_empty(table);
 	return table;
 }
 
 /* ---- text ---- */
 
-static void put_parts(const lk_replay_rank *rank, FILE *out) {
+static void replay_view_put_parts(const lk_replay_rank *rank, FILE *out) {
 	for (size_t s = 0; s < rank->step_count; s++) {
 		const lk_replay_step *step = &rank->steps[s];
 		for (size_t p = 0; p < step->part_count; p++) {
@@ -88,8 +91,8 @@ static void put_parts(const lk_replay_rank *rank, FILE *out) {
 	}
 }
 
-static lk_status put_list(const char *const *texts, size_t count, size_t most, FILE *out,
-                          lk_error *err) {
+static lk_status replay_view_put_list(const char *const *texts, size_t count, size_t most,
+                                      FILE *out, lk_error *err) {
 	for (size_t i = 0; i < count && i < most; i++) {
 		fputs("  ", out);
 		LK_TRY(lk_put_safe(texts[i], out, err));
@@ -133,22 +136,23 @@ static void put_summary(const lk_replay *replay, FILE *out) {
 	fputc('\n', out);
 }
 
-static lk_status write_text(const void *what, bool colour, FILE *out, lk_error *err) {
+static lk_status replay_view_write_text(const void *what, bool colour, FILE *out, lk_error *err) {
 	const struct shown *shown = what;
 	const lk_replay *replay = shown->replay;
 	put_summary(replay, out);
-	lk_table *table = table_of(replay);
+	lk_table *table = replay_view_table_of(replay);
 	if (!table) return lk_oom(err);
 	lk_status status = lk_table_write(table, LK_FORMAT_TEXT, colour, out, err);
 	lk_table_free(table);
 	LK_TRY(status);
 	if (shown->verbose) {
 		fprintf(out, "\nparts\n");
-		for (size_t i = 0; i < replay->rank_count; i++) put_parts(&replay->ranks[i], out);
+		for (size_t i = 0; i < replay->rank_count; i++)
+			replay_view_put_parts(&replay->ranks[i], out);
 	}
 	if (shown->verbose && replay->note_count) {
 		fprintf(out, "\nnotes\n");
-		LK_TRY(put_list(replay->notes, replay->note_count, 20, out, err));
+		LK_TRY(replay_view_put_list(replay->notes, replay->note_count, 20, out, err));
 	}
 	if ((shown->verbose || replay->works) && replay->uncovered_count) {
 		char share[48];
@@ -156,11 +160,11 @@ static lk_status write_text(const void *what, bool colour, FILE *out, lk_error *
 		else
 			fprintf(out, "\nkernels of unknown shape (%s of the device time has a known one)\n",
 			        lk_percent(replay->device_known_shape, share, sizeof share));
-		LK_TRY(put_list(replay->uncovered, replay->uncovered_count, 20, out, err));
+		LK_TRY(replay_view_put_list(replay->uncovered, replay->uncovered_count, 20, out, err));
 	}
 	if (replay->warning_count) {
 		fprintf(out, "\nwarnings\n");
-		LK_TRY(put_list(replay->warnings, replay->warning_count, 20, out, err));
+		LK_TRY(replay_view_put_list(replay->warnings, replay->warning_count, 20, out, err));
 	}
 	return ferror(out) ? lk_fail(err, LK_ERR_IO, "output", "cannot write") : LK_OK;
 }
@@ -224,7 +228,7 @@ static void put_json_works(lk_json_writer *writer, const lk_replay_works *works)
 	lk_json_object_end(writer);
 }
 
-static lk_status write_json(const void *what, bool colour, FILE *out, lk_error *err) {
+static lk_status replay_view_write_json(const void *what, bool colour, FILE *out, lk_error *err) {
 	const lk_replay *replay = ((const struct shown *)what)->replay;
 	lk_json_writer w;
 	(void)colour;
@@ -256,7 +260,7 @@ lk_status lk_replay_print(const lk_replay *replay, int format, bool verbose, boo
 	lk_writing w = {format, verbose, colour, path, out};
 	struct shown s = {replay, verbose};
 	LK_TRY(lk_writing_check(&w, err));
-	if (format == LK_FORMAT_TEXT) return lk_write_through(&w, write_text, &s, err);
-	if (format == LK_FORMAT_JSON) return lk_write_through(&w, write_json, &s, err);
-	return lk_write_table(&w, table_of(replay), err);
+	if (format == LK_FORMAT_TEXT) return lk_write_through(&w, replay_view_write_text, &s, err);
+	if (format == LK_FORMAT_JSON) return lk_write_through(&w, replay_view_write_json, &s, err);
+	return lk_write_table(&w, replay_view_table_of(replay), err);
 }

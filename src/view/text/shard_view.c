@@ -12,17 +12,17 @@ struct asked {
 	const lk_shard_answer *a;
 };
 
-static void put_bytes(lk_table *table, double bytes) {
+static void shard_view_put_bytes(lk_table *table, double bytes) {
 	char text[32];
 	lk_table_number(table, bytes, lk_format_bytes(bytes, text, sizeof text));
 }
 
-static void put_count(lk_table *table, double count) {
+static void shard_view_put_count(lk_table *table, double count) {
 	char text[32];
 	lk_table_number(table, count, lk_format_thousands(count, text, sizeof text));
 }
 
-static void put_fixed(lk_table *table, double number, int places) {
+static void shard_view_put_fixed(lk_table *table, double number, int places) {
 	char text[32];
 	lk_table_number(table, number,
 	                isnan(number) ? NULL : lk_fixed(number, places, text, sizeof text));
@@ -46,14 +46,15 @@ static lk_table *ranks(const lk_shard_answer *answer) {
 		const lk_shard_rank *rank = &answer->ranks[i];
 		lk_table_row(table);
 		lk_table_number(table, rank->rank, NULL), lk_table_number(table, rank->pieces, NULL);
-		put_bytes(table, rank->device_bytes), put_bytes(table, rank->host_bytes);
+		shard_view_put_bytes(table, rank->device_bytes),
+			shard_view_put_bytes(table, rank->host_bytes);
 		lk_put_seconds(table, rank->forward_s), lk_put_seconds(table, rank->backward_s);
-		put_count(table, rank->columns), lk_put_seconds(table, rank->exchange_s);
+		shard_view_put_count(table, rank->columns), lk_put_seconds(table, rank->exchange_s);
 	}
 	return table;
 }
 
-static lk_table *pieces(const lk_shard_answer *answer) {
+static lk_table *shard_view_pieces(const lk_shard_answer *answer) {
 	static const lk_column columns[] = {
 		{"table", "table", false, false},      {"kind", "kind", false, false},
 		{"memory", "memory", false, false},    {"rank", "rank", true, false},
@@ -71,9 +72,9 @@ static lk_table *pieces(const lk_shard_answer *answer) {
 		if (placed->rank < 0) lk_table_number(table, -1, "all");
 		else lk_table_number(table, placed->rank, NULL);
 		lk_table_number(table, placed->part, NULL), lk_table_number(table, placed->parts, NULL);
-		put_count(table, placed->rows), lk_table_number(table, placed->dim, NULL),
-			put_fixed(table, placed->pooling, 2);
-		put_bytes(table, placed->bytes), lk_put_seconds(table, placed->forward_s),
+		shard_view_put_count(table, placed->rows), lk_table_number(table, placed->dim, NULL),
+			shard_view_put_fixed(table, placed->pooling, 2);
+		shard_view_put_bytes(table, placed->bytes), lk_put_seconds(table, placed->forward_s),
 			lk_put_seconds(table, placed->backward_s);
 	}
 	return table;
@@ -96,7 +97,7 @@ static lk_table *sharders(const lk_shard_answer *answer) {
 		lk_table_text(table, tried->name), lk_put_seconds(table, tried->step_s);
 		double ratio = tried->step_s / best - 1;
 		lk_table_number(table, ratio, isnan(ratio) ? NULL : lk_percent(ratio, over, sizeof over));
-		put_fixed(table, tried->imbalance, 3), lk_put_seconds(table, tried->seconds),
+		shard_view_put_fixed(table, tried->imbalance, 3), lk_put_seconds(table, tried->seconds),
 			lk_table_text(table, tried->reason);
 	}
 	return table;
@@ -105,13 +106,13 @@ static lk_table *sharders(const lk_shard_answer *answer) {
 lk_table *lk_shard_table(const lk_shard_answer *answer, int which) {
 	return which == LK_SHARD_RANKS   ? ranks(answer)
 	       : which == LK_SHARD_TRIED ? sharders(answer)
-	                                 : pieces(answer);
+	                                 : shard_view_pieces(answer);
 }
 
 /* ---- text ---- */
 
-static lk_status put_table(lk_table *table, lk_format format, bool colour, FILE *out,
-                           lk_error *err) {
+static lk_status shard_view_put_table(lk_table *table, lk_format format, bool colour, FILE *out,
+                                      lk_error *err) {
 	if (!table) return lk_oom(err);
 	lk_table_hide_empty(table);
 	lk_status status = lk_table_write(table, format, colour, out, err);
@@ -119,7 +120,7 @@ static lk_status put_table(lk_table *table, lk_format format, bool colour, FILE 
 	return status;
 }
 
-static void put_verdict(const lk_shard_answer *answer, bool colour, FILE *out) {
+static void shard_view_put_verdict(const lk_shard_answer *answer, bool colour, FILE *out) {
 	char bytes[32], capacity[32], step[32], bound[32], gap[32], imbalance[32];
 	const char *bold = colour ? "\x1b[1m" : "", *plain = colour ? "\x1b[0m" : "";
 	if (!answer->fits) {
@@ -138,7 +139,7 @@ static void put_verdict(const lk_shard_answer *answer, bool colour, FILE *out) {
 	        lk_fixed(answer->imbalance, 3, imbalance, sizeof imbalance));
 }
 
-static void put_parts(const lk_shard_answer *answer, FILE *out) {
+static void shard_view_put_parts(const lk_shard_answer *answer, FILE *out) {
 	const struct {
 		const char *name;
 		double seconds;
@@ -160,7 +161,7 @@ static void put_parts(const lk_shard_answer *answer, FILE *out) {
 	fputs("\n\n", out);
 }
 
-static void put_kinds(const lk_shard_answer *answer, FILE *out) {
+static void shard_view_put_kinds(const lk_shard_answer *answer, FILE *out) {
 	static const char *const kinds[] = {"table", "column", "row", "data"}, *const words[] = {
 																			   "whole",
 																			   "by columns",
@@ -190,17 +191,17 @@ static void put_kinds(const lk_shard_answer *answer, FILE *out) {
 	}
 }
 
-static lk_status write_report(const lk_shard_answer *answer, lk_format format, bool colour,
-                              FILE *out, lk_error *err) {
-	put_verdict(answer, colour, out);
+static lk_status shard_view_write_report(const lk_shard_answer *answer, lk_format format,
+                                         bool colour, FILE *out, lk_error *err) {
+	shard_view_put_verdict(answer, colour, out);
 	if (answer->fits) {
-		put_parts(answer, out);
-		LK_TRY(put_table(ranks(answer), format, colour, out, err));
+		shard_view_put_parts(answer, out);
+		LK_TRY(shard_view_put_table(ranks(answer), format, colour, out, err));
 		fputc('\n', out);
-		put_kinds(answer, out);
+		shard_view_put_kinds(answer, out);
 	}
 	fputc('\n', out);
-	LK_TRY(put_table(sharders(answer), format, colour, out, err));
+	LK_TRY(shard_view_put_table(sharders(answer), format, colour, out, err));
 	fprintf(out, "\nbasis: %s\n", answer->basis);
 	fputs("reproduce: ", out);
 	LK_TRY(lk_put_safe(answer->reproduce, out, err));
@@ -208,18 +209,20 @@ static lk_status write_report(const lk_shard_answer *answer, lk_format format, b
 	return ferror(out) ? lk_fail(err, LK_ERR_IO, "output", "cannot write") : LK_OK;
 }
 
-static lk_status write_text(const void *what, bool colour, FILE *out, lk_error *err) {
-	return write_report(((const struct asked *)what)->a, LK_FORMAT_TEXT, colour, out, err);
+static lk_status shard_view_write_text(const void *what, bool colour, FILE *out, lk_error *err) {
+	return shard_view_write_report(((const struct asked *)what)->a, LK_FORMAT_TEXT, colour, out,
+	                               err);
 }
 
-static lk_status write_markdown(const void *what, bool colour, FILE *out, lk_error *err) {
+static lk_status shard_view_write_markdown(const void *what, bool colour, FILE *out,
+                                           lk_error *err) {
 	(void)colour;
-	return write_report(((const struct asked *)what)->a, LK_FORMAT_MD, false, out, err);
+	return shard_view_write_report(((const struct asked *)what)->a, LK_FORMAT_MD, false, out, err);
 }
 
 /* ---- JSON ---- */
 
-static void put_numbers(lk_json_writer *writer, const lk_shard_answer *answer) {
+static void shard_view_put_numbers(lk_json_writer *writer, const lk_shard_answer *answer) {
 	const struct {
 		const char *key;
 		double value;
@@ -244,7 +247,7 @@ static void put_numbers(lk_json_writer *writer, const lk_shard_answer *answer) {
 	lk_json_put_number(writer, "host_capacity_bytes", answer->host_capacity_bytes);
 }
 
-static lk_status write_json(const void *what, bool colour, FILE *out, lk_error *err) {
+static lk_status shard_view_write_json(const void *what, bool colour, FILE *out, lk_error *err) {
 	const lk_shard_answer *answer = ((const struct asked *)what)->a;
 	static const char *const keys[] = {NULL, "ranks", "pieces", "sharders"};
 	lk_json_writer w;
@@ -254,7 +257,7 @@ static lk_status write_json(const void *what, bool colour, FILE *out, lk_error *
 	lk_json_put_bool(&w, "fits", answer->fits);
 	lk_json_put_text(&w, "reason", answer->reason);
 	lk_json_put_text(&w, "sharder", answer->sharder);
-	put_numbers(&w, answer);
+	shard_view_put_numbers(&w, answer);
 	for (int i = LK_SHARD_RANKS; i < LK_SHARD_TABLES; i++) {
 		lk_table *table = lk_shard_table(answer, i);
 		if (!table) return lk_oom(err);
@@ -276,11 +279,11 @@ lk_status lk_shard_print(const lk_shard_answer *answer, int table, int format, b
 	if (table < 0 || table >= LK_SHARD_TABLES)
 		return lk_fail(err, LK_ERR_INPUT, "--table", "there is no table %d", table);
 	if (table == LK_SHARD_PLAN && format == LK_FORMAT_TEXT)
-		return lk_write_through(&w, write_text, &a, err);
+		return lk_write_through(&w, shard_view_write_text, &a, err);
 	if (table == LK_SHARD_PLAN && format == LK_FORMAT_MD)
-		return lk_write_through(&w, write_markdown, &a, err);
+		return lk_write_through(&w, shard_view_write_markdown, &a, err);
 	if (table == LK_SHARD_PLAN && format == LK_FORMAT_JSON)
-		return lk_write_through(&w, write_json, &a, err);
+		return lk_write_through(&w, shard_view_write_json, &a, err);
 	return lk_write_table(&w, lk_shard_table(answer, table), err);
 }
 
@@ -319,7 +322,7 @@ static void put_shard(lk_json_writer *writer, const lk_shard_placed *placed, dou
 }
 
 /* Parts of a table stand in order, one behind the other. */
-static void put_entry(lk_json_writer *writer, const lk_shard_answer *answer, int first) {
+static void shard_view_put_entry(lk_json_writer *writer, const lk_shard_answer *answer, int first) {
 	const lk_shard_placed *placed = &answer->pieces[first];
 	double row = 0, column = 0;
 	lk_json_object(writer, placed->name);
@@ -347,13 +350,14 @@ static void put_entry(lk_json_writer *writer, const lk_shard_answer *answer, int
 	lk_json_object_end(writer);
 }
 
-static lk_status write_plan(const void *what, bool colour, FILE *out, lk_error *err) {
+static lk_status shard_view_write_plan(const void *what, bool colour, FILE *out, lk_error *err) {
 	const lk_shard_answer *answer = ((const struct asked *)what)->a;
 	lk_json_writer w;
 	(void)colour;
 	lk_json_begin(&w, out, false);
 	lk_json_object(&w, NULL);
-	for (int i = 0; i < answer->piece_count; i += answer->pieces[i].parts) put_entry(&w, answer, i);
+	for (int i = 0; i < answer->piece_count; i += answer->pieces[i].parts)
+		shard_view_put_entry(&w, answer, i);
 	lk_json_object_end(&w);
 	return lk_json_finish(&w, err);
 }
@@ -362,5 +366,5 @@ lk_status lk_shard_write_plan(const lk_shard_answer *answer, const char *path, l
 	lk_writing w = {LK_FORMAT_JSON, false, false, path, NULL};
 	struct asked a = {answer};
 	if (!answer->fits) return lk_fail(err, LK_ERR_INPUT, path, "there is no placement to write");
-	return lk_write_through(&w, write_plan, &a, err);
+	return lk_write_through(&w, shard_view_write_plan, &a, err);
 }

@@ -3,7 +3,7 @@
 #include "io/json.h"
 #include "view/timeline/trace.h"
 
-static void put_program(lk_json_writer *writer, const lk_simulated_program *program) {
+static void simulate_view_put_program(lk_json_writer *writer, const lk_simulated_program *program) {
 	lk_json_object(writer, NULL);
 	lk_json_put_text(writer, "name", program->name);
 	lk_json_put_integer(writer, "rank", program->rank);
@@ -25,7 +25,8 @@ lk_status lk_simulate_print(const lk_simulation *simulation, FILE *out, lk_error
 	lk_json_put_number(&w, "operations_run", (double)simulation->ran);
 	lk_json_put_text(&w, "cluster", simulation->cluster);
 	lk_json_array(&w, "programs");
-	for (int i = 0; i < simulation->program_count; i++) put_program(&w, &simulation->programs[i]);
+	for (int i = 0; i < simulation->program_count; i++)
+		simulate_view_put_program(&w, &simulation->programs[i]);
 	lk_json_array_end(&w);
 	lk_json_object_end(&w);
 	return lk_json_finish(&w, err);

@@ -75,7 +75,7 @@ static lk_table *parts(const lk_stalls_answer *answer) {
 	return table;
 }
 
-static lk_table *runs(const lk_stalls_answer *answer) {
+static lk_table *stalls_view_runs(const lk_stalls_answer *answer) {
 	static const lk_column columns[] = {
 		{"configuration", "configuration", false, false},
 		{"runs", "runs", true, false},
@@ -142,7 +142,7 @@ static lk_table *what_ifs(const lk_stalls_answer *answer) {
 
 lk_table *lk_stalls_table(const lk_stalls_answer *answer, int which) {
 	switch (which) {
-	case LK_STALLS_RUNS: return runs(answer);
+	case LK_STALLS_RUNS: return stalls_view_runs(answer);
 	case LK_STALLS_BUCKETS: return buckets(answer);
 	case LK_STALLS_WHAT_IF: return what_ifs(answer);
 	default: return parts(answer);
@@ -151,12 +151,12 @@ lk_table *lk_stalls_table(const lk_stalls_answer *answer, int which) {
 
 /* ---- the report ---- */
 
-static void put_heading(const char *text, bool colour, FILE *out) {
+static void stalls_view_put_heading(const char *text, bool colour, FILE *out) {
 	fprintf(out, "\n%s%s%s\n", colour ? "\x1b[1m" : "", text, colour ? "\x1b[0m" : "");
 }
 
-static lk_status put_table(lk_table *table, lk_format format, bool colour, FILE *out,
-                           lk_error *err) {
+static lk_status stalls_view_put_table(lk_table *table, lk_format format, bool colour, FILE *out,
+                                       lk_error *err) {
 	if (!table) return lk_oom(err);
 	lk_status status =
 		lk_table_rows(table) ? lk_table_write(table, format, colour, out, err) : LK_OK;
@@ -165,7 +165,7 @@ static lk_status put_table(lk_table *table, lk_format format, bool colour, FILE 
 }
 
 /* The step as a falling row of bars; a part begins where the one before it ends. */
-static void put_waterfall(const lk_stalls_answer *answer, FILE *out) {
+static void stalls_view_put_waterfall(const lk_stalls_answer *answer, FILE *out) {
 	enum {
 		WIDTH = 50
 	};
@@ -190,7 +190,7 @@ static void put_waterfall(const lk_stalls_answer *answer, FILE *out) {
 	}
 }
 
-static void put_verdict(const lk_stalls_answer *answer, FILE *out) {
+static void stalls_view_put_verdict(const lk_stalls_answer *answer, FILE *out) {
 	int worst = -1;
 	for (int k = 0; k < LK_STALL_KINDS; k++)
 		if (answer->parts[k].named &&
@@ -207,7 +207,7 @@ static void put_verdict(const lk_stalls_answer *answer, FILE *out) {
 	        lk_percent(part->share, share, sizeof share), part->factor, bases[part->basis]);
 }
 
-static void put_step(const lk_stalls_answer *answer, FILE *out) {
+static void stalls_view_put_step(const lk_stalls_answer *answer, FILE *out) {
 	char step[32], low[32], high[32];
 	fprintf(out, "%d rank%s on %d host%s, %d steps a run; step %s", answer->ranks,
 	        answer->ranks == 1 ? "" : "s", answer->hosts, answer->hosts == 1 ? "" : "s",
@@ -222,7 +222,7 @@ static void put_communication(const lk_stalls_answer *answer, bool colour, FILE 
 	const lk_stalls_buckets *buckets = &answer->buckets;
 	char calls[32], bytes[32], each[32], rest[32];
 	if (!buckets->calls) return;
-	put_heading("communication by calls and bytes", colour, out);
+	stalls_view_put_heading("communication by calls and bytes", colour, out);
 	fprintf(out, "%s: %s calls, %s a step", buckets->group,
 	        lk_fixed(buckets->calls, 1, calls, sizeof calls),
 	        lk_format_bytes(buckets->bytes, bytes, sizeof bytes));
@@ -242,7 +242,7 @@ static void put_communication(const lk_stalls_answer *answer, bool colour, FILE 
 static void put_rates(const lk_stalls_answer *answer, bool colour, FILE *out) {
 	const lk_stalls_rates *rates = &answer->rates;
 	char bytes[32], disk[32], memory[32], number[32];
-	put_heading("what if", colour, out);
+	stalls_view_put_heading("what if", colour, out);
 	fprintf(out, "loader %s; steps a second: without loader %s",
 	        rates->pipelined ? "beside the step" : "in the step",
 	        lk_fixed(rates->ingestion, 1, number, sizeof number));
@@ -282,28 +282,29 @@ static lk_status put_end(const lk_stalls_answer *answer, FILE *out, lk_error *er
 	return ferror(out) ? lk_fail(err, LK_ERR_IO, "output", "cannot write") : LK_OK;
 }
 
-static lk_status write_report(const void *what, bool colour, FILE *out, lk_error *err) {
+static lk_status stalls_view_write_report(const void *what, bool colour, FILE *out, lk_error *err) {
 	const lk_stalls_answer *answer = ((const struct asked *)what)->x;
-	put_step(answer, out);
-	put_verdict(answer, out);
-	put_heading("where a step's time goes", colour, out);
-	put_waterfall(answer, out);
-	put_heading("parts", colour, out);
-	LK_TRY(put_table(parts(answer), LK_FORMAT_TEXT, colour, out, err));
-	put_heading("runs", colour, out);
-	LK_TRY(put_table(runs(answer), LK_FORMAT_TEXT, colour, out, err));
+	stalls_view_put_step(answer, out);
+	stalls_view_put_verdict(answer, out);
+	stalls_view_put_heading("where a step's time goes", colour, out);
+	stalls_view_put_waterfall(answer, out);
+	stalls_view_put_heading("parts", colour, out);
+	LK_TRY(stalls_view_put_table(parts(answer), LK_FORMAT_TEXT, colour, out, err));
+	stalls_view_put_heading("runs", colour, out);
+	LK_TRY(stalls_view_put_table(stalls_view_runs(answer), LK_FORMAT_TEXT, colour, out, err));
 	put_communication(answer, colour, out);
-	LK_TRY(put_table(buckets(answer), LK_FORMAT_TEXT, colour, out, err));
+	LK_TRY(stalls_view_put_table(buckets(answer), LK_FORMAT_TEXT, colour, out, err));
 	put_rates(answer, colour, out);
-	LK_TRY(put_table(what_ifs(answer), LK_FORMAT_TEXT, colour, out, err));
+	LK_TRY(stalls_view_put_table(what_ifs(answer), LK_FORMAT_TEXT, colour, out, err));
 	return put_end(answer, out, err);
 }
 
-static lk_status write_markdown(const void *what, bool colour, FILE *out, lk_error *err) {
+static lk_status stalls_view_write_markdown(const void *what, bool colour, FILE *out,
+                                            lk_error *err) {
 	const lk_stalls_answer *answer = ((const struct asked *)what)->x;
 	for (int i = LK_STALLS_ALL + 1; i < LK_STALLS_TABLES; i++) {
 		fprintf(out, "## %s\n\n", lk_stalls_tables[i]);
-		LK_TRY(put_table(lk_stalls_table(answer, i), LK_FORMAT_MD, colour, out, err));
+		LK_TRY(stalls_view_put_table(lk_stalls_table(answer, i), LK_FORMAT_MD, colour, out, err));
 		fputc('\n', out);
 	}
 	return LK_OK;
@@ -369,7 +370,7 @@ static lk_status put_json_tables(lk_json_writer *writer, const struct asked *ask
 	return LK_OK;
 }
 
-static lk_status write_json(const void *what, bool colour, FILE *out, lk_error *err) {
+static lk_status stalls_view_write_json(const void *what, bool colour, FILE *out, lk_error *err) {
 	const struct asked *asked = what;
 	lk_json_writer w;
 	(void)colour;
@@ -397,11 +398,11 @@ lk_status lk_stalls_print(const lk_stalls_answer *answer, int format, int table,
 	LK_TRY(lk_writing_check(&w, err));
 	if (table < 0 || table >= LK_STALLS_TABLES)
 		return lk_fail(err, LK_ERR_INPUT, "--table", "there is no table %d", table);
-	if (format == LK_FORMAT_JSON) return lk_write_through(&w, write_json, &a, err);
+	if (format == LK_FORMAT_JSON) return lk_write_through(&w, stalls_view_write_json, &a, err);
 	if (table == LK_STALLS_ALL && format == LK_FORMAT_TEXT)
-		return lk_write_through(&w, write_report, &a, err);
+		return lk_write_through(&w, stalls_view_write_report, &a, err);
 	if (table == LK_STALLS_ALL && format == LK_FORMAT_MD)
-		return lk_write_through(&w, write_markdown, &a, err);
+		return lk_write_through(&w, stalls_view_write_markdown, &a, err);
 	for (int i = LK_STALLS_ALL + 1;
 	     table == LK_STALLS_ALL && format == LK_FORMAT_SQLITE && i < LK_STALLS_TABLES; i++)
 		LK_TRY(lk_write_table(&w, lk_stalls_table(answer, i), err));

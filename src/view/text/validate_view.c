@@ -16,13 +16,13 @@ enum {
 /* ---- cells ---- */
 
 /* A fraction as a percentage for people. */
-static void put_percent(lk_table *table, double fraction, bool sign) {
+static void validate_view_put_percent(lk_table *table, double fraction, bool sign) {
 	char shown[CELL];
 	snprintf(shown, sizeof shown, sign ? "%+.1f %%" : "%.1f %%", 100 * fraction);
 	lk_table_number(table, fraction, shown);
 }
 
-static void put_value(lk_table *table, double value, const char *unit) {
+static void validate_view_put_value(lk_table *table, double value, const char *unit) {
 	char shown[CELL];
 	if (strcmp(unit, "s") == 0) lk_format_seconds(value, shown, sizeof shown);
 	else if (strcmp(unit, "bytes") == 0) lk_format_bytes(value, shown, sizeof shown);
@@ -30,7 +30,7 @@ static void put_value(lk_table *table, double value, const char *unit) {
 	lk_table_number(table, value, shown);
 }
 
-static void put_plain(lk_table *table, double value) {
+static void validate_view_put_plain(lk_table *table, double value) {
 	char shown[CELL];
 	snprintf(shown, sizeof shown, "%.2f", value);
 	lk_table_number(table, value, shown);
@@ -64,7 +64,7 @@ static const lk_column summary_columns[] = {
 	{"parameters", "fitted", true, true},
 };
 
-static void put_accuracy(lk_table *table, const lk_accuracy *accuracy) {
+static void validate_view_put_accuracy(lk_table *table, const lk_accuracy *accuracy) {
 	lk_table_row(table);
 	lk_table_text(table, accuracy->by);
 	lk_table_text(table, strcmp(accuracy->by, accuracy->name) == 0 ? "" : accuracy->name);
@@ -73,20 +73,20 @@ static void put_accuracy(lk_table *table, const lk_accuracy *accuracy) {
 	lk_table_number(table, accuracy->skipped, NULL);
 	lk_table_number(table, accuracy->suspect, NULL);
 	lk_table_number(table, accuracy->scored, NULL);
-	put_percent(table, accuracy->geomean_error, false);
-	put_percent(table, accuracy->macro_geomean_error, false);
-	put_percent(table, accuracy->mape, false);
-	put_percent(table, accuracy->median_error, false);
-	put_percent(table, accuracy->p90_error, false);
-	put_percent(table, accuracy->bias, true);
-	put_plain(table, accuracy->kendall_tau);
-	put_percent(table, accuracy->mean_top1_regret, false);
-	put_percent(table, accuracy->coverage, false);
+	validate_view_put_percent(table, accuracy->geomean_error, false);
+	validate_view_put_percent(table, accuracy->macro_geomean_error, false);
+	validate_view_put_percent(table, accuracy->mape, false);
+	validate_view_put_percent(table, accuracy->median_error, false);
+	validate_view_put_percent(table, accuracy->p90_error, false);
+	validate_view_put_percent(table, accuracy->bias, true);
+	validate_view_put_plain(table, accuracy->kendall_tau);
+	validate_view_put_percent(table, accuracy->mean_top1_regret, false);
+	validate_view_put_percent(table, accuracy->coverage, false);
 	lk_table_number(table, accuracy->rank_groups, NULL);
-	put_percent(table, accuracy->within_5, false);
-	put_percent(table, accuracy->weighted_error, false);
-	put_percent(table, accuracy->half_width, false);
-	put_percent(table, accuracy->scaling_error, false);
+	validate_view_put_percent(table, accuracy->within_5, false);
+	validate_view_put_percent(table, accuracy->weighted_error, false);
+	validate_view_put_percent(table, accuracy->half_width, false);
+	validate_view_put_percent(table, accuracy->scaling_error, false);
 	lk_table_number(table, accuracy->series, NULL);
 	lk_table_number(table, accuracy->parameters, NULL);
 }
@@ -95,10 +95,11 @@ static lk_table *summary_table(const lk_validation *validation) {
 	lk_table *table = lk_table_new("validate_summary", summary_columns,
 	                               sizeof summary_columns / sizeof *summary_columns);
 	if (!table) return NULL;
-	put_accuracy(table, &validation->summary);
-	for (int i = 0; i < validation->group_count; i++) put_accuracy(table, &validation->groups[i]);
+	validate_view_put_accuracy(table, &validation->summary);
+	for (int i = 0; i < validation->group_count; i++)
+		validate_view_put_accuracy(table, &validation->groups[i]);
 	for (int i = 0; i < validation->baseline_count; i++)
-		put_accuracy(table, &validation->baselines[i]);
+		validate_view_put_accuracy(table, &validation->baselines[i]);
 	return table;
 }
 
@@ -122,7 +123,7 @@ static const lk_column row_columns[] = {
 	{"reason", "remark", false, false},
 };
 
-static void put_row(lk_table *table, const lk_validated *row) {
+static void validate_view_put_row(lk_table *table, const lk_validated *row) {
 	lk_table_row(table);
 	lk_table_text(table, row->id);
 	lk_table_text(table, row->stack);
@@ -132,12 +133,12 @@ static void put_row(lk_table *table, const lk_validated *row) {
 	lk_table_number(table, row->gpus > 0 ? row->gpus : NAN, NULL);
 	lk_table_text(table, row->layout);
 	lk_table_text(table, row->precision);
-	put_value(table, row->predicted, row->unit);
-	put_value(table, row->measured, row->unit);
+	validate_view_put_value(table, row->predicted, row->unit);
+	validate_view_put_value(table, row->measured, row->unit);
 	lk_table_text(table, row->unit);
-	put_percent(table, row->error, true);
-	put_value(table, row->low, row->unit);
-	put_value(table, row->high, row->unit);
+	validate_view_put_percent(table, row->error, true);
+	validate_view_put_value(table, row->low, row->unit);
+	validate_view_put_value(table, row->high, row->unit);
 	lk_table_bool(table, row->scored);
 	lk_table_text(table, row->part);
 	lk_table_text(table, row->reason);
@@ -158,7 +159,7 @@ static lk_table *row_table(const lk_validation *validation, keep_fn *keep) {
 	lk_table *table =
 		lk_table_new("validate_rows", row_columns, sizeof row_columns / sizeof *row_columns);
 	for (int i = 0; table && i < validation->row_count; i++)
-		if (keep(&validation->rows[i])) put_row(table, &validation->rows[i]);
+		if (keep(&validation->rows[i])) validate_view_put_row(table, &validation->rows[i]);
 	return table;
 }
 
@@ -183,7 +184,7 @@ static lk_table *worst_table(const lk_validation *validation) {
 	for (int i = 0; i < validation->row_count; i++)
 		if (validation->rows[i].scored) rows[count++] = &validation->rows[i];
 	qsort(rows, (size_t)count, sizeof *rows, by_distance);
-	for (int i = 0; i < count && i < WORST; i++) put_row(table, rows[i]);
+	for (int i = 0; i < count && i < WORST; i++) validate_view_put_row(table, rows[i]);
 	free(rows);
 	return table;
 }
@@ -206,7 +207,7 @@ static lk_status put_section(const char *heading, lk_table *table, lk_format for
 	return status;
 }
 
-static void put_head(const lk_validation *validation, FILE *out) {
+static void validate_view_put_head(const lk_validation *validation, FILE *out) {
 	const lk_accuracy *accuracy = &validation->summary;
 	char source[200];
 	fprintf(out,
@@ -228,7 +229,7 @@ static void put_head(const lk_validation *validation, FILE *out) {
 
 static lk_status print_people(const lk_validation *validation, lk_format format, bool colour,
                               FILE *out, lk_error *err) {
-	put_head(validation, out);
+	validate_view_put_head(validation, out);
 	LK_TRY(put_section("In sum and in parts", summary_table(validation), format, colour, out, err));
 	if (validation->all_rows) {
 		LK_TRY(put_section("Rows", row_table(validation, keep_all), format, colour, out, err));
@@ -297,7 +298,8 @@ static void json_row(lk_json_writer *writer, const lk_validated *row) {
 	lk_json_object_end(writer);
 }
 
-static lk_status print_json(const lk_validation *validation, FILE *out, lk_error *err) {
+static lk_status validate_view_print_json(const lk_validation *validation, FILE *out,
+                                          lk_error *err) {
 	lk_json_writer w;
 	lk_json_begin(&w, out, false);
 	lk_json_object(&w, NULL);
@@ -321,7 +323,7 @@ static lk_status print_json(const lk_validation *validation, FILE *out, lk_error
 
 lk_status lk_validate_print(const lk_validation *validation, int format, bool colour, FILE *out,
                             lk_error *err) {
-	if (format == LK_FORMAT_JSON) return print_json(validation, out, err);
+	if (format == LK_FORMAT_JSON) return validate_view_print_json(validation, out, err);
 	if (format == LK_FORMAT_TEXT || format == LK_FORMAT_MD) {
 		LK_TRY(print_people(validation, (lk_format)format, colour, out, err));
 		if (fflush(out) == 0 && !ferror(out)) return LK_OK;

@@ -18,7 +18,7 @@ enum {
 
 /* ---- cells ---- */
 
-static char *signed_percent(double share, char out[CELL]) {
+static char *whatif_view_signed_percent(double share, char out[CELL]) {
 	char number[CELL];
 	if (fabs(share) < 0.0005) share = 0; /* no sign */
 	snprintf(out, CELL, "%s%s %%", share > 0 ? "+" : "",
@@ -28,7 +28,7 @@ static char *signed_percent(double share, char out[CELL]) {
 
 static char *change_text(const lk_whatif_column *column, bool base, char out[CELL]) {
 	if (base) lk_copy(out, CELL, "-");
-	else signed_percent(column->change, out);
+	else whatif_view_signed_percent(column->change, out);
 	return out;
 }
 
@@ -123,24 +123,27 @@ static const lk_column row_columns[] = {
 	{"refused", "refused", false, false},
 };
 
-static void put_seconds(lk_table *table, const lk_whatif_column *column, double seconds) {
+static void whatif_view_put_seconds(lk_table *table, const lk_whatif_column *column,
+                                    double seconds) {
 	char text[CELL];
 	lk_table_number(table, column->refused ? NAN : seconds,
 	                lk_format_seconds(seconds, text, sizeof text));
 }
 
-static void put_row(lk_table *table, const lk_whatif_column *column, bool base) {
+static void whatif_view_put_row(lk_table *table, const lk_whatif_column *column, bool base) {
 	char text[CELL];
 	double none = column->refused ? NAN : 0;
 	lk_table_row(table);
 	lk_table_text(table, column->label);
 	lk_table_number(table, column->ranks + none, NULL);
-	put_seconds(table, column, column->step_s);
+	whatif_view_put_seconds(table, column, column->step_s);
 	lk_table_number(table, column->change + none, change_text(column, base, text));
 	lk_table_number(table, column->efficiency + none, efficiency_text(column, base, text));
 	lk_table_number(table, column->uncertainty + none, uncertainty_text(column, base, text));
-	put_seconds(table, column, column->compute_s), put_seconds(table, column, column->exposed_s),
-		put_seconds(table, column, column->hidden_s), put_seconds(table, column, column->other_s);
+	whatif_view_put_seconds(table, column, column->compute_s),
+		whatif_view_put_seconds(table, column, column->exposed_s),
+		whatif_view_put_seconds(table, column, column->hidden_s),
+		whatif_view_put_seconds(table, column, column->other_s);
 	lk_table_number(table, column->samples_per_s > 0 ? column->samples_per_s : NAN, NULL);
 	lk_table_text(table, column->cluster);
 	lk_table_text(table, column->refused);
@@ -149,12 +152,13 @@ static void put_row(lk_table *table, const lk_whatif_column *column, bool base) 
 lk_table *lk_whatif_table(const lk_whatif *whatif) {
 	lk_table *table = lk_table_new("whatif", row_columns, sizeof row_columns / sizeof *row_columns);
 	for (int i = 0; table && i < whatif->column_count; i++)
-		put_row(table, &whatif->columns[i], i == 0);
+		whatif_view_put_row(table, &whatif->columns[i], i == 0);
 	if (table) lk_table_hide_empty(table);
 	return table;
 }
 
-static lk_status write_rows(const lk_whatif *whatif, bool colour, FILE *out, lk_error *err) {
+static lk_status whatif_view_write_rows(const lk_whatif *whatif, bool colour, FILE *out,
+                                        lk_error *err) {
 	lk_table *table = lk_whatif_table(whatif);
 	if (!table) return lk_oom(err);
 	lk_status status = lk_table_write(table, LK_FORMAT_TEXT, colour, out, err);
@@ -169,7 +173,8 @@ struct text {
 	bool verbose;
 };
 
-static lk_status put_line(const char *head, const char *line, FILE *out, lk_error *err) {
+static lk_status whatif_view_put_line(const char *head, const char *line, FILE *out,
+                                      lk_error *err) {
 	fputs(head, out);
 	LK_TRY(lk_put_safe(line, out, err));
 	fputc('\n', out);
@@ -177,7 +182,7 @@ static lk_status put_line(const char *head, const char *line, FILE *out, lk_erro
 }
 
 /* Combinations repeat what their parts say. */
-static bool said(const lk_whatif *whatif, int before, const char *note) {
+static bool whatif_view_said(const lk_whatif *whatif, int before, const char *note) {
 	for (int i = 0; i < before; i++)
 		for (int n = 0; n < whatif->columns[i].note_count; n++)
 			if (strcmp(whatif->columns[i].notes[n], note) == 0) return true;
@@ -186,71 +191,74 @@ static bool said(const lk_whatif *whatif, int before, const char *note) {
 
 static lk_status put_remarks(const lk_whatif *whatif, int column, FILE *out, lk_error *err) {
 	const lk_whatif_column *whatif_column = &whatif->columns[column];
-	if (whatif_column->refused) LK_TRY(put_line("cannot   ", whatif_column->refused, out, err));
+	if (whatif_column->refused)
+		LK_TRY(whatif_view_put_line("cannot   ", whatif_column->refused, out, err));
 	for (int n = 0; n < whatif_column->note_count; n++)
-		if (!said(whatif, column, whatif_column->notes[n]))
-			LK_TRY(put_line("note     ", whatif_column->notes[n], out, err));
+		if (!whatif_view_said(whatif, column, whatif_column->notes[n]))
+			LK_TRY(whatif_view_put_line("note     ", whatif_column->notes[n], out, err));
 	return LK_OK;
 }
 
-static bool fits(const lk_whatif *whatif) {
+static bool whatif_view_fits(const lk_whatif *whatif) {
 	size_t width = 24;
 	for (int i = 0; i < whatif->column_count; i++)
 		width += strlen(whatif->columns[i].label) > 10 ? strlen(whatif->columns[i].label) + 2 : 12;
 	return whatif->column_count <= SIDE_BY_SIDE && width <= 120;
 }
 
-static lk_status write_text(const void *what, bool colour, FILE *out, lk_error *err) {
+static lk_status whatif_view_write_text(const void *what, bool colour, FILE *out, lk_error *err) {
 	const struct text *text = what;
 	const lk_whatif *whatif = text->w;
-	LK_TRY(put_line("base     ", whatif->source, out, err));
-	LK_TRY(put_line("cluster  ", whatif->columns[0].cluster, out, err));
+	LK_TRY(whatif_view_put_line("base     ", whatif->source, out, err));
+	LK_TRY(whatif_view_put_line("cluster  ", whatif->columns[0].cluster, out, err));
 	fputc('\n', out);
-	LK_TRY(fits(whatif) ? write_side_by_side(whatif, colour, out, err)
-	                    : write_rows(whatif, colour, out, err));
+	LK_TRY(whatif_view_fits(whatif) ? write_side_by_side(whatif, colour, out, err)
+	                                : whatif_view_write_rows(whatif, colour, out, err));
 	fputc('\n', out);
 	for (int i = 0; i < whatif->column_count; i++) LK_TRY(put_remarks(whatif, i, out, err));
 	for (int i = 0; text->verbose && i < whatif->note_count; i++)
-		LK_TRY(put_line("basis    ", whatif->notes[i], out, err));
-	return put_line("reproduce: ", whatif->reproduce, out, err);
+		LK_TRY(whatif_view_put_line("basis    ", whatif->notes[i], out, err));
+	return whatif_view_put_line("reproduce: ", whatif->reproduce, out, err);
 }
 
 /* ---- JSON ---- */
 
-static void put_number(lk_json_writer *writer, const char *key, double value, bool known) {
+static void whatif_view_put_number(lk_json_writer *writer, const char *key, double value,
+                                   bool known) {
 	if (known && isfinite(value)) lk_json_put_number(writer, key, value);
 	else lk_json_put_null(writer, key);
 }
 
-static void put_texts(lk_json_writer *writer, const char *key, const char *const *texts,
-                      int count) {
+static void whatif_view_put_texts(lk_json_writer *writer, const char *key, const char *const *texts,
+                                  int count) {
 	lk_json_array(writer, key);
 	for (int i = 0; i < count; i++) lk_json_put_text(writer, NULL, texts[i]);
 	lk_json_array_end(writer);
 }
 
-static void put_column(lk_json_writer *writer, const lk_whatif_column *column) {
+static void whatif_view_put_column(lk_json_writer *writer, const lk_whatif_column *column) {
 	bool known = !column->refused;
 	lk_json_object(writer, NULL);
 	lk_json_put_text(writer, "change", column->label);
-	put_texts(writer, "sets", column->sets, column->set_count);
+	whatif_view_put_texts(writer, "sets", column->sets, column->set_count);
 	lk_json_put_text(writer, "refused", column->refused);
-	put_number(writer, "gpus", column->ranks, known);
-	put_number(writer, "step_time_s", column->step_s, known);
-	put_number(writer, "vs_base", column->change, known);
-	put_number(writer, "scaling_efficiency", column->efficiency, known);
-	put_number(writer, "uncertainty", column->uncertainty, known);
-	put_number(writer, "compute_s", column->compute_s, known);
-	put_number(writer, "exposed_s", column->exposed_s, known);
-	put_number(writer, "hidden_s", column->hidden_s, known);
-	put_number(writer, "other_s", column->other_s, known);
-	put_number(writer, "samples_per_s", column->samples_per_s, known && column->samples_per_s > 0);
+	whatif_view_put_number(writer, "gpus", column->ranks, known);
+	whatif_view_put_number(writer, "step_time_s", column->step_s, known);
+	whatif_view_put_number(writer, "vs_base", column->change, known);
+	whatif_view_put_number(writer, "scaling_efficiency", column->efficiency, known);
+	whatif_view_put_number(writer, "uncertainty", column->uncertainty, known);
+	whatif_view_put_number(writer, "compute_s", column->compute_s, known);
+	whatif_view_put_number(writer, "exposed_s", column->exposed_s, known);
+	whatif_view_put_number(writer, "hidden_s", column->hidden_s, known);
+	whatif_view_put_number(writer, "other_s", column->other_s, known);
+	whatif_view_put_number(writer, "samples_per_s", column->samples_per_s,
+	                       known && column->samples_per_s > 0);
 	lk_json_put_text(writer, "cluster", column->cluster);
-	put_texts(writer, "notes", column->notes, column->note_count);
+	whatif_view_put_texts(writer, "notes", column->notes, column->note_count);
 	lk_json_object_end(writer);
 }
 
-static lk_status write_json(const void *what, bool colour, FILE *out, lk_error *err) {
+static lk_status whatif_view_write_json(const void *what, bool colour, FILE *out, lk_error *err) {
 	const lk_whatif *answer = what;
 	lk_json_writer w;
 	(void)colour;
@@ -259,9 +267,9 @@ static lk_status write_json(const void *what, bool colour, FILE *out, lk_error *
 	lk_json_put_text(&w, "source", answer->source);
 	lk_json_put_bool(&w, "traced", answer->traced);
 	lk_json_array(&w, "changes");
-	for (int i = 0; i < answer->column_count; i++) put_column(&w, &answer->columns[i]);
+	for (int i = 0; i < answer->column_count; i++) whatif_view_put_column(&w, &answer->columns[i]);
 	lk_json_array_end(&w);
-	put_texts(&w, "notes", answer->notes, answer->note_count);
+	whatif_view_put_texts(&w, "notes", answer->notes, answer->note_count);
 	lk_json_put_text(&w, "reproduce", answer->reproduce);
 	lk_json_object_end(&w);
 	return lk_json_finish(&w, err);
@@ -274,8 +282,8 @@ lk_status lk_whatif_print(const lk_whatif *whatif, int format, bool verbose, boo
 	lk_writing w = {format, verbose, colour, path, out};
 	LK_TRY(lk_writing_check(&w, err));
 	if (format == LK_FORMAT_TEXT)
-		return lk_write_through(&w, write_text, &(struct text){whatif, verbose}, err);
-	if (format == LK_FORMAT_JSON) return lk_write_through(&w, write_json, whatif, err);
+		return lk_write_through(&w, whatif_view_write_text, &(struct text){whatif, verbose}, err);
+	if (format == LK_FORMAT_JSON) return lk_write_through(&w, whatif_view_write_json, whatif, err);
 	return lk_write_table(&w, lk_whatif_table(whatif), err);
 }
 

@@ -24,7 +24,7 @@ struct drawing {
 static const char *const categories[LK_EVENT_KINDS] = {
 	"operation", "annotation", "runtime", "kernel", "copy", "fill", "sync"};
 
-static uint32_t intern(struct drawing *drawing, const char *text) {
+static uint32_t trace_intern(struct drawing *drawing, const char *text) {
 	return lk_intern_id(drawing->timeline->names, text);
 }
 
@@ -32,8 +32,8 @@ static lk_status add_track(struct drawing *drawing, int32_t rank, const char *pr
                            const char *name, lk_error *err) {
 	lk_track track = {.rank = rank,
 	                  .ranks = 1,
-	                  .process = intern(drawing, process),
-	                  .name = intern(drawing, name)};
+	                  .process = trace_intern(drawing, process),
+	                  .name = trace_intern(drawing, name)};
 	if (track.process == UINT32_MAX || track.name == UINT32_MAX ||
 	    !lk_push(&drawing->timeline->tracks))
 		return lk_oom(err);
@@ -41,14 +41,14 @@ static lk_status add_track(struct drawing *drawing, int32_t rank, const char *pr
 	return LK_OK;
 }
 
-static lk_status add_slice(struct drawing *drawing, const lk_capture *capture, uint32_t event,
-                           int64_t start, int64_t end, lk_error *err) {
+static lk_status trace_add_slice(struct drawing *drawing, const lk_capture *capture, uint32_t event,
+                                 int64_t start, int64_t end, lk_error *err) {
 	if (!lk_push(&drawing->timeline->slices)) return lk_oom(err);
 	lk_slice *slice = lk_last(&drawing->timeline->slices);
 	*slice = (lk_slice){
 		.track = (uint32_t)drawing->timeline->tracks.count - 1,
-		.name = intern(drawing, lk_capture_text(capture, capture->name[event])),
-		.category = intern(drawing, categories[capture->kind[event]]),
+		.name = trace_intern(drawing, lk_capture_text(capture, capture->name[event])),
+		.category = trace_intern(drawing, categories[capture->kind[event]]),
 		.microbatch = -1,
 		.layer = -1,
 		.start_ps = (start - drawing->from_ns) * PS_PER_NS,
@@ -59,8 +59,8 @@ static lk_status add_slice(struct drawing *drawing, const lk_capture *capture, u
 
 /* Viewers want slices that nest. Clocks are rounded and streams of old profilers overlap: what
  * sticks out is cut. */
-static lk_status draw_event(struct drawing *drawing, const lk_capture *capture, uint32_t event,
-                            int64_t shift, lk_error *err) {
+static lk_status trace_draw_event(struct drawing *drawing, const lk_capture *capture,
+                                  uint32_t event, int64_t shift, lk_error *err) {
 	int64_t start = capture->start_ns[event] + shift, end = lk_event_end(capture, event) + shift;
 	if (start < drawing->from_ns) start = drawing->from_ns;
 	if (end > drawing->to_ns) end = drawing->to_ns;
@@ -69,7 +69,7 @@ static lk_status draw_event(struct drawing *drawing, const lk_capture *capture, 
 	if (end <= start) return LK_OK;
 	if (!lk_push(&drawing->open)) return lk_oom(err);
 	*lk_last(&drawing->open) = end;
-	return add_slice(drawing, capture, event, start, end, err);
+	return trace_add_slice(drawing, capture, event, start, end, err);
 }
 
 static lk_status draw_lane(struct drawing *drawing, uint32_t capture, const lk_lane *lane, int rank,
@@ -84,7 +84,7 @@ static lk_status draw_lane(struct drawing *drawing, uint32_t capture, const lk_l
 	LK_TRY(add_track(drawing, rank, process, name, err));
 	drawing->open.count = 0;
 	for (uint32_t at = lane->begin; at < lane->end; at++)
-		LK_TRY(draw_event(drawing, c, c->order[at], shift, err));
+		LK_TRY(trace_draw_event(drawing, c, c->order[at], shift, err));
 	return LK_OK;
 }
 
@@ -113,14 +113,14 @@ static lk_status draw_path(struct drawing *drawing, lk_error *err) {
 		if (start < last) start = last;
 		if (end > drawing->to_ns) end = drawing->to_ns;
 		if (end <= start) continue;
-		LK_TRY(add_slice(drawing, capture, event->event, start, end, err));
+		LK_TRY(trace_add_slice(drawing, capture, event->event, start, end, err));
 		last = end;
 	}
 	return LK_OK;
 }
 
 /* From the first begin to the last end of a step that is looked at. */
-static void extent(struct drawing *drawing) {
+static void trace_extent(struct drawing *drawing) {
 	drawing->from_ns = INT64_MAX, drawing->to_ns = INT64_MIN;
 	for (int i = 0; i < drawing->x->step_rows; i++) {
 		const lk_explain_step *step = &drawing->x->steps[i];
@@ -130,9 +130,9 @@ static void extent(struct drawing *drawing) {
 	}
 }
 
-static lk_status draw(struct drawing *drawing, lk_error *err) {
+static lk_status trace_draw(struct drawing *drawing, lk_error *err) {
 	if (!drawing->timeline) return lk_oom(err);
-	extent(drawing);
+	trace_extent(drawing);
 	/* Picoseconds have room for 100 days. */
 	if (drawing->to_ns - drawing->from_ns > INT64_MAX / PS_PER_NS)
 		return lk_fail(err, LK_ERR_INPUT, "--trace", "the steps last too long to be drawn");
@@ -143,7 +143,7 @@ static lk_status draw(struct drawing *drawing, lk_error *err) {
 lk_status lk_explain_trace(const lk_explanation *explanation, const char *path, lk_error *err) {
 	struct drawing d = {
 		.timeline = lk_timeline_new(), .x = explanation, .traces = lk_explain_traces(explanation)};
-	lk_status status = draw(&d, err);
+	lk_status status = trace_draw(&d, err);
 	if (status == LK_OK) status = lk_trace_write(d.timeline, path, err);
 	lk_vec_free(&d.open);
 	lk_timeline_free(d.timeline);

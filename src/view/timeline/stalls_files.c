@@ -31,7 +31,7 @@ struct stacks {
 	LK_VEC(int64_t) ns;
 };
 
-static lk_status add(struct stacks *stacks, const char *stack, int64_t ns, lk_error *err) {
+static lk_status files_add(struct stacks *stacks, const char *stack, int64_t ns, lk_error *err) {
 	uint32_t id = lk_intern_id(stacks->names, stack);
 	if (id == UINT32_MAX) return lk_oom(err);
 	while (stacks->ns.count <= id)
@@ -71,7 +71,7 @@ static void name_call(const lk_recorded_run *run, const lk_recorded_call *call, 
 }
 
 /* The main thread's calls, and its own code between them. */
-static lk_status add_rank(struct stacks *stacks, const lk_recorded_run *run, lk_error *err) {
+static lk_status files_add_rank(struct stacks *stacks, const lk_recorded_run *run, lk_error *err) {
 	char who[64], stack[1024], what[700];
 	int64_t cursor = -1;
 	if (run->head.rank >= 0) snprintf(who, sizeof who, "rank %d", run->head.rank);
@@ -82,23 +82,23 @@ static lk_status add_rank(struct stacks *stacks, const lk_recorded_run *run, lk_
 		if (call->process || entry->thread != run->main_thread || entry->start_ns < cursor)
 			continue;
 		snprintf(stack, sizeof stack, "%s;own code", who);
-		if (cursor >= 0) LK_TRY(add(stacks, stack, entry->start_ns - cursor, err));
+		if (cursor >= 0) LK_TRY(files_add(stacks, stack, entry->start_ns - cursor, err));
 		name_call(run, call, what, sizeof what);
 		snprintf(stack, sizeof stack, "%s;%s", who, what);
-		LK_TRY(add(stacks, stack, entry->end_ns - entry->start_ns, err));
+		LK_TRY(files_add(stacks, stack, entry->end_ns - entry->start_ns, err));
 		cursor = entry->end_ns;
 	}
 	return LK_OK;
 }
 
-static lk_status add_file(struct stacks *stacks, const char *path, lk_error *err) {
+static lk_status files_add_file(struct stacks *stacks, const char *path, lk_error *err) {
 	lk_recorded_run run;
 	lk_error unreadable = {0};
 	lk_intern *texts = lk_intern_new();
 	if (!texts) return lk_oom(err);
 	lk_status status = LK_OK;
 	if (lk_recorded_load(path, NULL, texts, &run, &unreadable) == LK_OK) {
-		status = add_rank(stacks, &run, err);
+		status = files_add_rank(stacks, &run, err);
 		lk_recorded_free(&run);
 	}
 	lk_intern_free(texts);
@@ -115,7 +115,7 @@ static lk_status add_folder(struct stacks *stacks, const char *folder, lk_error 
 		    strstr(dirent->d_name, LK_RECORDING_FORKED))
 			continue;
 		snprintf(path, sizeof path, "%s/%s", folder, dirent->d_name);
-		status = add_file(stacks, path, err);
+		status = files_add_file(stacks, path, err);
 	}
 	closedir(dir);
 	return status;

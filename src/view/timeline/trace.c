@@ -43,8 +43,8 @@ void lk_trace_put_slowly(lk_trace_out *out, const void *bytes, size_t size) {
 	out->used = size;
 }
 
-static lk_status write_plan(const lk_trace_plan *plan, writer *write, const char *path,
-                            lk_error *err) {
+static lk_status trace_write_plan(const lk_trace_plan *plan, writer *write, const char *path,
+                                  lk_error *err) {
 	lk_trace_out *out = calloc(1, sizeof *out);
 	if (!out) return lk_oom(err);
 	out->err = err;
@@ -69,7 +69,7 @@ lk_status lk_trace_write(const lk_timeline *timeline, const char *path, lk_error
 	}
 	lk_trace_plan plan = {0};
 	lk_status status = lk_trace_plan_make(&plan, timeline, err);
-	if (status == LK_OK) status = write_plan(&plan, write, path, err);
+	if (status == LK_OK) status = trace_write_plan(&plan, write, path, err);
 	lk_trace_plan_free(&plan);
 	return status;
 }

@@ -58,7 +58,7 @@ static void put_us(struct chrome *chrome, uint64_t ns) {
 	lk_trace_put(chrome->out, start, (size_t)(end - start));
 }
 
-static void put_real(struct chrome *chrome, double value) {
+static void chrome_put_real(struct chrome *chrome, double value) {
 	char text[40];
 	if (fabs(value) < 9e18 && value == (double)(int64_t)value) {
 		put_integer(chrome, (int64_t)value);
@@ -104,14 +104,14 @@ static void fail_memory(struct chrome *chrome) {
 	if (chrome->out->status == LK_OK) chrome->out->status = lk_oom(chrome->out->err);
 }
 
-static void put_name(struct chrome *chrome, uint32_t id) {
+static void chrome_put_name(struct chrome *chrome, uint32_t id) {
 	struct escaped *name = &chrome->names[id];
 	if (!name->text && !escape(&chrome->arena, lk_trace_text(chrome->plan, id), name))
 		fail_memory(chrome);
 	else lk_trace_put(chrome->out, name->text, name->length);
 }
 
-static void put_text(struct chrome *chrome, const char *text) {
+static void chrome_put_text(struct chrome *chrome, const char *text) {
 	struct escaped once;
 	if (!escape(&chrome->arena, text, &once)) fail_memory(chrome);
 	else lk_trace_put(chrome->out, once.text, once.length);
@@ -144,7 +144,7 @@ static void put_title(struct chrome *chrome, const char *name, int64_t pid, cons
                       const char *title) {
 	begin_metadata(chrome, name, pid, tid, "name");
 	PUT(chrome, "\"");
-	put_text(chrome, title);
+	chrome_put_text(chrome, title);
 	PUT(chrome, "\"}}");
 }
 
@@ -177,14 +177,14 @@ static void put_metadata(struct chrome *chrome) {
 
 /* ---- slices ---- */
 
-static void begin_track(struct chrome *chrome, uint32_t track) {
+static void chrome_begin_track(struct chrome *chrome, uint32_t track) {
 	const lk_trace_row *row = &chrome->plan->rows[track];
 	chrome->prefix_length = (size_t)snprintf(
 		chrome->prefix, sizeof chrome->prefix, "\"pid\":%" PRId64 ",\"tid\":%" PRId64 ",\"ts\":",
 		chrome->plan->processes.at[row->process].pid, row->tid);
 }
 
-static void put_arguments(struct chrome *chrome, const lk_trace_span *span) {
+static void chrome_put_arguments(struct chrome *chrome, const lk_trace_span *span) {
 	const lk_slice *slice = span->slice;
 	PUT(chrome, ",\"args\":{\"start_ps\":");
 	put_unsigned(chrome, lk_trace_ps(chrome->plan, span->start_ps));
@@ -192,11 +192,11 @@ static void put_arguments(struct chrome *chrome, const lk_trace_span *span) {
 	put_unsigned(chrome, (uint64_t)span->end_ps - (uint64_t)span->start_ps);
 	if (slice->bytes != 0 && isfinite(slice->bytes)) {
 		PUT(chrome, ",\"bytes\":");
-		put_real(chrome, slice->bytes);
+		chrome_put_real(chrome, slice->bytes);
 	}
 	if (slice->flops != 0 && isfinite(slice->flops)) {
 		PUT(chrome, ",\"flops\":");
-		put_real(chrome, slice->flops);
+		chrome_put_real(chrome, slice->flops);
 	}
 	if (slice->layer >= 0) {
 		PUT(chrome, ",\"layer\":");
@@ -209,7 +209,7 @@ static void put_arguments(struct chrome *chrome, const lk_trace_span *span) {
 	PUT(chrome, "}}");
 }
 
-static void put_slice(struct chrome *chrome, const lk_trace_span *span) {
+static void chrome_put_slice(struct chrome *chrome, const lk_trace_span *span) {
 	uint64_t start = lk_trace_ns(chrome->plan, span->start_ps),
 			 end = lk_trace_ns(chrome->plan, span->end_ps);
 	begin_event(chrome);
@@ -219,13 +219,13 @@ static void put_slice(struct chrome *chrome, const lk_trace_span *span) {
 	PUT(chrome, ",\"dur\":");
 	put_us(chrome, end - start);
 	PUT(chrome, ",\"name\":\"");
-	put_name(chrome, span->slice->name);
+	chrome_put_name(chrome, span->slice->name);
 	if (span->slice->category) {
 		PUT(chrome, "\",\"cat\":\"");
-		put_name(chrome, span->slice->category);
+		chrome_put_name(chrome, span->slice->category);
 	}
 	PUT(chrome, "\"");
-	put_arguments(chrome, span);
+	chrome_put_arguments(chrome, span);
 }
 
 /* ---- arrows ---- */
@@ -234,7 +234,7 @@ static void put_slice(struct chrome *chrome, const lk_trace_span *span) {
  * waiting already, inside it at the time of sending. Viewers sort events by time and keep the order
  * of the file for equal times: an arrival that stands before its start in the file comes a
  * nanosecond later if the slice has room for it. */
-static uint64_t arrival(const lk_trace_plan *plan, const lk_trace_arrow *arrow) {
+static uint64_t chrome_arrival(const lk_trace_plan *plan, const lk_trace_arrow *arrow) {
 	const lk_trace_span *to = &plan->spans[arrow->to];
 	uint64_t sent = lk_trace_ns(plan, plan->spans[arrow->from].start_ps);
 	uint64_t start = lk_trace_ns(plan, to->start_ps), end = lk_trace_ns(plan, to->end_ps);
@@ -262,19 +262,19 @@ static void put_arrows(struct chrome *chrome, size_t span) {
 		put_arrow_end(chrome, true, i, lk_trace_ns(plan, plan->spans[span].start_ps));
 	for (uint32_t i = plan->in_first[span]; i < plan->in_first[span + 1]; i++)
 		put_arrow_end(chrome, false, plan->in_arrows[i],
-		              arrival(plan, &plan->arrows[plan->in_arrows[i]]));
+		              chrome_arrival(plan, &plan->arrows[plan->in_arrows[i]]));
 }
 
-static void put_point(struct chrome *chrome, const lk_trace_point *point) {
+static void chrome_put_point(struct chrome *chrome, const lk_trace_point *point) {
 	begin_event(chrome);
 	PUT(chrome, "{\"ph\":\"C\",\"pid\":");
 	put_integer(chrome, chrome->plan->processes.at[point->process].pid);
 	PUT(chrome, ",\"ts\":");
 	put_us(chrome, lk_trace_ns(chrome->plan, point->counter->time_ps));
 	PUT(chrome, ",\"name\":\"");
-	put_name(chrome, point->counter->name);
+	chrome_put_name(chrome, point->counter->name);
 	PUT(chrome, "\",\"args\":{\"bytes\":");
-	put_real(chrome, point->counter->value);
+	chrome_put_real(chrome, point->counter->value);
 	PUT(chrome, "}}");
 }
 
@@ -287,12 +287,12 @@ static void put_events(struct chrome *chrome) {
 	put_metadata(chrome);
 	for (size_t i = 0; i < plan->span_count && chrome->out->status == LK_OK; i++) {
 		if (!i || plan->spans[i].track != plan->spans[i - 1].track)
-			begin_track(chrome, plan->spans[i].track);
-		put_slice(chrome, &plan->spans[i]);
+			chrome_begin_track(chrome, plan->spans[i].track);
+		chrome_put_slice(chrome, &plan->spans[i]);
 		if (plan->out_first) put_arrows(chrome, i);
 	}
 	for (size_t i = 0; i < plan->point_count && chrome->out->status == LK_OK; i++)
-		put_point(chrome, &plan->points[i]);
+		chrome_put_point(chrome, &plan->points[i]);
 	PUT(chrome, "\n]}\n");
 }
 

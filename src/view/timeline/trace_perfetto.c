@@ -112,7 +112,7 @@ enum {
 	KNOWN_CATEGORY = 2
 };
 
-static void send(struct perfetto *perfetto) {
+static void perfetto_send(struct perfetto *perfetto) {
 	unsigned char head[12];
 	if (perfetto->packet.lost && perfetto->out->status == LK_OK)
 		perfetto->out->status = lk_oom(perfetto->out->err);
@@ -138,7 +138,8 @@ static uint64_t counter_uuid(const lk_trace_plan *plan, size_t series) {
 	return 1 + plan->processes.count + plan->timeline->tracks.count + series;
 }
 
-static void put_entry(struct perfetto *perfetto, unsigned index, uint64_t id, const char *text) {
+static void perfetto_put_entry(struct perfetto *perfetto, unsigned index, uint64_t id,
+                               const char *text) {
 	size_t entry = lk_proto_begin(&perfetto->packet, index);
 	lk_proto_put_integer(&perfetto->packet, ENTRY_ID, id);
 	lk_proto_put_text(&perfetto->packet, ENTRY_TEXT, text);
@@ -151,20 +152,20 @@ static void send_root(struct perfetto *perfetto) {
 	lk_proto_put_integer(&perfetto->packet, PACKET_SEQUENCE, SEQUENCE);
 	lk_proto_put_integer(&perfetto->packet, PACKET_FLAGS, FLAG_STATE_CLEARED);
 	size_t interned = lk_proto_begin(&perfetto->packet, PACKET_INTERNED);
-	put_entry(perfetto, INTERNED_ANNOTATION, ANNOTATED_BYTES, "bytes");
-	put_entry(perfetto, INTERNED_ANNOTATION, ANNOTATED_FLOPS, "flops");
-	put_entry(perfetto, INTERNED_ANNOTATION, ANNOTATED_LAYER, "layer");
-	put_entry(perfetto, INTERNED_ANNOTATION, ANNOTATED_MICROBATCH, "microbatch");
+	perfetto_put_entry(perfetto, INTERNED_ANNOTATION, ANNOTATED_BYTES, "bytes");
+	perfetto_put_entry(perfetto, INTERNED_ANNOTATION, ANNOTATED_FLOPS, "flops");
+	perfetto_put_entry(perfetto, INTERNED_ANNOTATION, ANNOTATED_LAYER, "layer");
+	perfetto_put_entry(perfetto, INTERNED_ANNOTATION, ANNOTATED_MICROBATCH, "microbatch");
 	lk_proto_end(&perfetto->packet, interned);
 	size_t track = lk_proto_begin(&perfetto->packet, PACKET_TRACK);
 	lk_proto_put_integer(&perfetto->packet, TRACK_UUID, 0);
 	lk_proto_put_integer(&perfetto->packet, TRACK_PROCESS_ORDERING, ORDERING_EXPLICIT);
 	lk_proto_put_integer(&perfetto->packet, TRACK_THREAD_ORDERING, ORDERING_EXPLICIT);
 	lk_proto_end(&perfetto->packet, track);
-	send(perfetto);
+	perfetto_send(perfetto);
 }
 
-static size_t begin_track(struct perfetto *perfetto, uint64_t uuid) {
+static size_t perfetto_begin_track(struct perfetto *perfetto, uint64_t uuid) {
 	lk_proto_put_integer(&perfetto->packet, PACKET_SEQUENCE, SEQUENCE);
 	size_t track = lk_proto_begin(&perfetto->packet, PACKET_TRACK);
 	lk_proto_put_integer(&perfetto->packet, TRACK_UUID, uuid);
@@ -173,7 +174,7 @@ static size_t begin_track(struct perfetto *perfetto, uint64_t uuid) {
 
 static void send_process(struct perfetto *perfetto, size_t index) {
 	const lk_trace_process *process = &perfetto->plan->processes.at[index];
-	size_t track = begin_track(perfetto, process_uuid(index));
+	size_t track = perfetto_begin_track(perfetto, process_uuid(index));
 	size_t body = lk_proto_begin(&perfetto->packet, TRACK_PROCESS);
 	lk_proto_put_integer(&perfetto->packet, PROCESS_PID, (uint64_t)process->pid);
 	lk_proto_put_integer(&perfetto->packet, PROCESS_SORT_INDEX, index);
@@ -182,12 +183,12 @@ static void send_process(struct perfetto *perfetto, size_t index) {
 	lk_proto_put_integer(&perfetto->packet, TRACK_CHILD_ORDERING, CHILDREN_EXPLICIT);
 	lk_proto_put_integer(&perfetto->packet, TRACK_RANK, index);
 	lk_proto_end(&perfetto->packet, track);
-	send(perfetto);
+	perfetto_send(perfetto);
 }
 
 static void send_thread(struct perfetto *perfetto, size_t index) {
 	const lk_trace_row *row = &perfetto->plan->rows[index];
-	size_t track = begin_track(perfetto, track_uuid(perfetto->plan, index));
+	size_t track = perfetto_begin_track(perfetto, track_uuid(perfetto->plan, index));
 	size_t body = lk_proto_begin(&perfetto->packet, TRACK_THREAD);
 	lk_proto_put_integer(&perfetto->packet, THREAD_PID,
 	                     (uint64_t)perfetto->plan->processes.at[row->process].pid);
@@ -198,11 +199,11 @@ static void send_thread(struct perfetto *perfetto, size_t index) {
 	lk_proto_put_integer(&perfetto->packet, TRACK_PARENT, process_uuid(row->process));
 	lk_proto_put_integer(&perfetto->packet, TRACK_RANK, index);
 	lk_proto_end(&perfetto->packet, track);
-	send(perfetto);
+	perfetto_send(perfetto);
 }
 
 static void send_counter_track(struct perfetto *perfetto, const lk_trace_point *point) {
-	size_t track = begin_track(perfetto, counter_uuid(perfetto->plan, point->series));
+	size_t track = perfetto_begin_track(perfetto, counter_uuid(perfetto->plan, point->series));
 	lk_proto_put_text(&perfetto->packet, TRACK_NAME,
 	                  lk_trace_text(perfetto->plan, point->counter->name));
 	lk_proto_put_integer(&perfetto->packet, TRACK_PARENT, process_uuid(point->process));
@@ -210,7 +211,7 @@ static void send_counter_track(struct perfetto *perfetto, const lk_trace_point *
 	lk_proto_put_integer(&perfetto->packet, COUNTER_UNIT, UNIT_BYTES);
 	lk_proto_end(&perfetto->packet, body);
 	lk_proto_end(&perfetto->packet, track);
-	send(perfetto);
+	perfetto_send(perfetto);
 }
 
 static void send_descriptors(struct perfetto *perfetto) {
@@ -236,11 +237,11 @@ static void begin_packet(struct perfetto *perfetto, uint64_t ns, const lk_slice 
 	if (!new_name && !new_category) return;
 	size_t interned = lk_proto_begin(&perfetto->packet, PACKET_INTERNED);
 	if (new_category)
-		put_entry(perfetto, INTERNED_CATEGORY, slice->category,
-		          lk_trace_text(perfetto->plan, slice->category));
+		perfetto_put_entry(perfetto, INTERNED_CATEGORY, slice->category,
+		                   lk_trace_text(perfetto->plan, slice->category));
 	if (new_name)
-		put_entry(perfetto, INTERNED_NAME, (uint64_t)slice->name + 1,
-		          lk_trace_text(perfetto->plan, slice->name));
+		perfetto_put_entry(perfetto, INTERNED_NAME, (uint64_t)slice->name + 1,
+		                   lk_trace_text(perfetto->plan, slice->name));
 	lk_proto_end(&perfetto->packet, interned);
 	perfetto->known[slice->name] |= KNOWN_NAME;
 	perfetto->known[slice->category] |= KNOWN_CATEGORY;
@@ -274,7 +275,7 @@ static void send_begin(struct perfetto *perfetto, size_t index) {
 		for (uint64_t i = plan->out_first[index]; i < plan->out_first[index + 1]; i++)
 			lk_proto_put_fixed64(&perfetto->packet, EVENT_FLOW, i + 1);
 	lk_proto_end(&perfetto->packet, event);
-	send(perfetto);
+	perfetto_send(perfetto);
 }
 
 /* Arrows arrive with the end of a slice: a receive that waits begins before or with the send, and
@@ -291,11 +292,11 @@ static void send_end(struct perfetto *perfetto, size_t index) {
 			lk_proto_put_fixed64(&perfetto->packet, EVENT_FLOW_END,
 			                     (uint64_t)plan->in_arrows[i] + 1);
 	lk_proto_end(&perfetto->packet, event);
-	send(perfetto);
+	perfetto_send(perfetto);
 }
 
 /* Ends the open spans of `track` that end by `time_ps`, and all those of other tracks. */
-static void close_until(struct perfetto *perfetto, uint32_t track, int64_t time_ps) {
+static void perfetto_close_until(struct perfetto *perfetto, uint32_t track, int64_t time_ps) {
 	while (perfetto->open.count) {
 		const lk_trace_span *top = &perfetto->plan->spans[*lk_last(&perfetto->open)];
 		if (top->track == track && top->end_ps > time_ps) return;
@@ -307,12 +308,12 @@ static void close_until(struct perfetto *perfetto, uint32_t track, int64_t time_
 static void send_slices(struct perfetto *perfetto) {
 	const lk_trace_plan *plan = perfetto->plan;
 	for (size_t i = 0; i < plan->span_count && perfetto->out->status == LK_OK; i++) {
-		close_until(perfetto, plan->spans[i].track, plan->spans[i].start_ps);
+		perfetto_close_until(perfetto, plan->spans[i].track, plan->spans[i].start_ps);
 		if (!lk_push(&perfetto->open)) perfetto->packet.lost = true;
 		else *lk_last(&perfetto->open) = (uint32_t)i;
 		send_begin(perfetto, i);
 	}
-	close_until(perfetto, UINT32_MAX, 0);
+	perfetto_close_until(perfetto, UINT32_MAX, 0);
 }
 
 static void send_point(struct perfetto *perfetto, const lk_trace_point *point) {
@@ -326,7 +327,7 @@ static void send_point(struct perfetto *perfetto, const lk_trace_point *point) {
 		lk_proto_put_integer(&perfetto->packet, EVENT_COUNTER, (uint64_t)(int64_t)value);
 	else lk_proto_put_double(&perfetto->packet, EVENT_REAL_COUNTER, value);
 	lk_proto_end(&perfetto->packet, event);
-	send(perfetto);
+	perfetto_send(perfetto);
 }
 
 lk_status lk_trace_perfetto(const lk_trace_plan *plan, lk_trace_out *out) {

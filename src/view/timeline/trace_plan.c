@@ -56,7 +56,7 @@ static lk_status check_counter(const lk_timeline *timeline, const lk_counter *co
 	return LK_OK;
 }
 
-static lk_status check_all(lk_trace_plan *plan, lk_error *err) {
+static lk_status plan_check_all(lk_trace_plan *plan, lk_error *err) {
 	const lk_timeline *timeline = plan->timeline;
 	uint32_t names = lk_intern_count(timeline->names);
 	if (timeline->slices.count >= UINT32_MAX || timeline->tracks.count >= UINT32_MAX ||
@@ -86,7 +86,7 @@ static const char *process_name(lk_trace_plan *plan, int32_t rank, uint32_t name
 	return *text ? text : lk_arena_printf(&plan->arena, "rank %" PRId32, rank);
 }
 
-static bool add_process(lk_trace_plan *plan, int32_t rank, int32_t ranks, uint32_t name) {
+static bool plan_add_process(lk_trace_plan *plan, int32_t rank, int32_t ranks, uint32_t name) {
 	if (!lk_push(&plan->processes)) return false;
 	lk_trace_process *process = lk_last(&plan->processes);
 	*process = (lk_trace_process){
@@ -100,7 +100,7 @@ struct key {
 	uint32_t name, index;
 };
 
-static int by_key(const void *a, const void *b) {
+static int plan_by_key(const void *a, const void *b) {
 	const struct key *x = a, *y = b;
 	if (x->rank != y->rank) return x->rank < y->rank ? -1 : 1;
 	if (x->name != y->name) return x->name < y->name ? -1 : 1;
@@ -118,7 +118,7 @@ static bool make_processes(lk_trace_plan *plan) {
 	for (size_t i = 0; i < count; i++)
 		keys[i] =
 			(struct key){timeline->tracks.at[i].rank, timeline->tracks.at[i].process, (uint32_t)i};
-	if (count) qsort(keys, count, sizeof *keys, by_key);
+	if (count) qsort(keys, count, sizeof *keys, plan_by_key);
 	for (size_t i = 0, first = 0; i < count; i++) {
 		if (keys[i].rank != keys[first].rank || keys[i].name != keys[first].name) first = i;
 		plan->rows[keys[i].index].process = keys[first].index;
@@ -129,8 +129,8 @@ static bool make_processes(lk_trace_plan *plan) {
 			row->process = plan->rows[row->process].process;
 			continue;
 		}
-		if (!add_process(plan, timeline->tracks.at[i].rank, timeline->tracks.at[i].ranks,
-		                 timeline->tracks.at[i].process))
+		if (!plan_add_process(plan, timeline->tracks.at[i].rank, timeline->tracks.at[i].ranks,
+		                      timeline->tracks.at[i].process))
 			return false;
 		row->process = (uint32_t)plan->processes.count - 1;
 	}
@@ -138,19 +138,19 @@ static bool make_processes(lk_trace_plan *plan) {
 }
 
 /* A copy of the processes by rank; of equal ranks the first process comes first. */
-static struct key *by_rank(lk_trace_plan *plan) {
+static struct key *plan_by_rank(lk_trace_plan *plan) {
 	size_t count = plan->processes.count;
 	struct key *keys = LK_ARRAY(&plan->arena, struct key, count);
 	for (size_t i = 0; keys && i < count; i++)
 		keys[i] = (struct key){plan->processes.at[i].rank, 0, (uint32_t)i};
-	if (keys && count) qsort(keys, count, sizeof *keys, by_key);
+	if (keys && count) qsort(keys, count, sizeof *keys, plan_by_key);
 	return keys;
 }
 
 /* Numbers for people: pid is the rank. Second processes of a rank and all threads count on from the
  * highest rank. */
 static bool number_all(lk_trace_plan *plan) {
-	struct key *keys = by_rank(plan);
+	struct key *keys = plan_by_rank(plan);
 	size_t count = plan->processes.count;
 	if (!keys) return false;
 	int64_t next = count && keys[count - 1].rank > 0 ? (int64_t)keys[count - 1].rank + 1 : 1;
@@ -165,7 +165,7 @@ static bool number_all(lk_trace_plan *plan) {
 
 /* ---- slices ---- */
 
-static int order(double a, double b) {
+static int plan_order(double a, double b) {
 	return a < b ? -1 : a > b ? 1 : !!isnan(a) - !!isnan(b);
 }
 
@@ -176,11 +176,11 @@ static int by_content(const lk_slice *x, const lk_slice *y) {
 	if (x->category != y->category) return x->category < y->category ? -1 : 1;
 	if (x->microbatch != y->microbatch) return x->microbatch < y->microbatch ? -1 : 1;
 	if (x->layer != y->layer) return x->layer < y->layer ? -1 : 1;
-	int by_bytes = order(x->bytes, y->bytes), by_flops = order(x->flops, y->flops);
+	int by_bytes = plan_order(x->bytes, y->bytes), by_flops = plan_order(x->flops, y->flops);
 	return by_bytes ? by_bytes : by_flops ? by_flops : x < y ? -1 : x > y;
 }
 
-static int by_place(const void *a, const void *b) {
+static int plan_by_place(const void *a, const void *b) {
 	const lk_trace_span *x = a, *y = b;
 	if (x->track != y->track) return x->track < y->track ? -1 : 1;
 	if (x->start_ps != y->start_ps) return x->start_ps < y->start_ps ? -1 : 1;
@@ -197,14 +197,14 @@ static bool sort_spans(lk_trace_plan *plan) {
 	for (size_t i = 0; i < plan->span_count; i++) {
 		const lk_slice *slice = &timeline->slices.at[i];
 		plan->spans[i] = (lk_trace_span){slice, slice->track, slice->start_ps, slice->end_ps};
-		sorted = sorted && (!i || by_place(&plan->spans[i - 1], &plan->spans[i]) < 0);
+		sorted = sorted && (!i || plan_by_place(&plan->spans[i - 1], &plan->spans[i]) < 0);
 	}
-	if (!sorted) qsort(plan->spans, plan->span_count, sizeof *plan->spans, by_place);
+	if (!sorted) qsort(plan->spans, plan->span_count, sizeof *plan->spans, plan_by_place);
 	return true;
 }
 
-static lk_status overlap(const lk_trace_plan *plan, const lk_trace_span *outer,
-                         const lk_trace_span *inner, lk_error *err) {
+static lk_status plan_overlap(const lk_trace_plan *plan, const lk_trace_span *outer,
+                              const lk_trace_span *inner, lk_error *err) {
 	return lk_fail(err, LK_ERR_INTERNAL, WHERE,
 	               "on the track \"%.40s\" of rank %" PRId32 " \"%.80s\" (%" PRId64 " to %" PRId64
 	               " ps) and \"%.80s\" (%" PRId64 " to %" PRId64 " ps) overlap in part",
@@ -219,26 +219,26 @@ struct open_spans {
 
 /* Picoseconds from `early` to a later time; a difference of two times may need 64 bits without
  * sign. */
-static uint64_t between(int64_t early, int64_t late) {
+static uint64_t plan_between(int64_t early, int64_t late) {
 	return (uint64_t)late - (uint64_t)early;
 }
 
 /* Fits a span into those that are open: closes the ones that have ended, clips what rounding made
  * overlap. */
-static lk_status fit(const lk_trace_plan *plan, struct open_spans *open, lk_trace_span *span,
-                     lk_error *err) {
+static lk_status plan_fit(const lk_trace_plan *plan, struct open_spans *open, lk_trace_span *span,
+                          lk_error *err) {
 	while (open->stack.count) {
 		lk_trace_span *top = *lk_last(&open->stack);
 		if (top->end_ps <= span->start_ps) {
 			open->stack.count--;
 		} else if (span->end_ps <= top->end_ps) {
 			break;
-		} else if (between(span->start_ps, top->end_ps) <= TOLERANCE_PS) {
+		} else if (plan_between(span->start_ps, top->end_ps) <= TOLERANCE_PS) {
 			span->start_ps = top->end_ps;
-		} else if (between(top->end_ps, span->end_ps) <= TOLERANCE_PS) {
+		} else if (plan_between(top->end_ps, span->end_ps) <= TOLERANCE_PS) {
 			span->end_ps = top->end_ps;
 		} else {
-			return overlap(plan, top, span, err);
+			return plan_overlap(plan, top, span, err);
 		}
 	}
 	if (!lk_push(&open->stack)) return lk_oom(err);
@@ -258,7 +258,7 @@ static lk_status nest_spans(lk_trace_plan *plan, lk_error *err) {
 			span->start_ps = span[-1].start_ps;
 			if (span->end_ps < span->start_ps) span->end_ps = span->start_ps;
 		}
-		status = fit(plan, &open, span, err);
+		status = plan_fit(plan, &open, span, err);
 	}
 	lk_vec_free(&open.stack);
 	return status;
@@ -328,7 +328,7 @@ static lk_status make_arrows(lk_trace_plan *plan, lk_error *err) {
 
 /* ---- counters ---- */
 
-static int by_series(const void *a, const void *b) {
+static int plan_by_series(const void *a, const void *b) {
 	const lk_counter *x = ((const lk_trace_point *)a)->counter,
 					 *y = ((const lk_trace_point *)b)->counter;
 	if (x->rank != y->rank) return x->rank < y->rank ? -1 : 1;
@@ -339,7 +339,7 @@ static int by_series(const void *a, const void *b) {
 
 /* Points learn their process, which is made if the rank has no track, and their series. */
 static bool place_points(lk_trace_plan *plan) {
-	struct key *keys = by_rank(plan);
+	struct key *keys = plan_by_rank(plan);
 	size_t known = plan->processes.count, k = 0;
 	if (!keys) return false;
 	for (size_t i = 0; i < plan->point_count; i++) {
@@ -349,7 +349,7 @@ static bool place_points(lk_trace_plan *plan) {
 		if (new_rank) {
 			while (k < known && keys[k].rank < counter->rank) k++;
 			bool found = k < known && keys[k].rank == counter->rank;
-			if (!found && !add_process(plan, counter->rank, 1, 0)) return false;
+			if (!found && !plan_add_process(plan, counter->rank, 1, 0)) return false;
 			point->process = found ? keys[k].index : (uint32_t)plan->processes.count - 1;
 		} else {
 			point->process = point[-1].process;
@@ -368,15 +368,15 @@ static bool make_points(lk_trace_plan *plan) {
 	bool sorted = true;
 	for (size_t i = 0; i < plan->point_count; i++) {
 		plan->points[i].counter = &timeline->counters.at[i];
-		sorted = sorted && (!i || by_series(&plan->points[i - 1], &plan->points[i]) < 0);
+		sorted = sorted && (!i || plan_by_series(&plan->points[i - 1], &plan->points[i]) < 0);
 	}
-	if (!sorted) qsort(plan->points, plan->point_count, sizeof *plan->points, by_series);
+	if (!sorted) qsort(plan->points, plan->point_count, sizeof *plan->points, plan_by_series);
 	return place_points(plan);
 }
 
 lk_status lk_trace_plan_make(lk_trace_plan *plan, const lk_timeline *timeline, lk_error *err) {
 	*plan = (lk_trace_plan){.timeline = timeline};
-	LK_TRY(check_all(plan, err));
+	LK_TRY(plan_check_all(plan, err));
 	if (!make_processes(plan) || !make_points(plan) || !number_all(plan) || !sort_spans(plan))
 		return lk_oom(err);
 	LK_TRY(nest_spans(plan, err));
