@@ -1,7 +1,7 @@
-/* breakdown.c: a rank's time, split. While a compute kernel runs, its family has the time and any
- * communication beside it is hidden. While none runs, the time goes to the first of: a transfer
- * under way (tensor, context, expert, data parallel, pipeline, in this order), the host, waiting
- * for other ranks at a rendezvous, the pipeline's bubble. */
+/* breakdown.c: a rank's time, split. While a compute kernel runs, its family has the time, and
+ * communication that overlaps with it is hidden. While none runs, the time goes to the first of: a
+ * transfer under way (tensor, context, expert, data parallel, pipeline, in this order), the host,
+ * waiting for other ranks at a rendezvous, the pipeline's bubble. */
 #include "sim/breakdown.h"
 
 #include <stdlib.h>
@@ -24,7 +24,7 @@ const char *lk_part_label(lk_part part) {
 	return labels[part];
 }
 
-static lk_part part_of_compute(unsigned kind) {
+static lk_part part_of_kind(unsigned kind) {
 	switch (kind) {
 	case LK_OP_GEMM:
 	case LK_OP_GROUPED_GEMM: return LK_PART_GEMM;
@@ -57,60 +57,67 @@ typedef struct lk_activity {
 	lk_intervals scratch[2];
 } lk_activity;
 
-static void activity_free(lk_activity *a) {
-	lk_vec_free(&a->busy);
-	for (int p = 0; p < LK_PART_COUNT; p++) lk_vec_free(&a->comm[p]);
-	lk_vec_free(&a->waiting);
-	lk_vec_free(&a->pending);
-	lk_vec_free(&a->host);
-	for (int i = 0; i < 2; i++) lk_vec_free(&a->scratch[i]);
+static void activity_clear(lk_activity *activity) {
+	lk_vec_free(&activity->busy);
+	for (int p = 0; p < LK_PART_COUNT; p++) lk_vec_free(&activity->comm[p]);
+	lk_vec_free(&activity->waiting);
+	lk_vec_free(&activity->pending);
+	lk_vec_free(&activity->host);
+	for (int i = 0; i < 2; i++) lk_vec_free(&activity->scratch[i]);
 }
 
-static bool note(lk_activity *a, const lk_graph *graph, const lk_sim_event *e, lk_breakdown *out) {
-	unsigned kind = graph->ops.kind[e->op], stream = graph->ops.stream[e->op];
+static bool activity_note(lk_activity *activity, const lk_graph *graph, const lk_sim_event *event,
+                          lk_breakdown *out) {
+	unsigned kind = graph->ops.kind[event->op], stream = graph->ops.stream[event->op];
 	if (lk_op_is_comm(kind) || stream == LK_STREAM_COPY) {
 		lk_part part = part_of_stream(stream);
-		lk_intervals *idle = part == LK_PART_PP ? &a->pending : &a->waiting;
-		return lk_intervals_add(&a->comm[part], e->start_ps, e->end_ps) &&
-		       lk_intervals_add(idle, e->ready_ps, e->start_ps);
+		lk_intervals *idle = part == LK_PART_PP ? &activity->pending : &activity->waiting;
+		return lk_intervals_add(&activity->comm[part], event->start_ps, event->end_ps) &&
+		       lk_intervals_add(idle, event->ready_ps, event->start_ps);
 	}
-	if (kind == LK_OP_HOST) return lk_intervals_add(&a->host, e->start_ps, e->end_ps);
+	if (kind == LK_OP_HOST)
+		return lk_intervals_add(&activity->host, event->start_ps, event->end_ps);
 	if (kind == LK_OP_WAIT) return true;
 	if (kind != LK_OP_MACRO)
-		out->exposed_s[part_of_compute(kind)] += (double)(e->end_ps - e->start_ps) / LK_PS_PER_S;
-	return lk_intervals_add(&a->busy, e->start_ps, e->end_ps);
+		out->exposed_s[part_of_kind(kind)] +=
+			(double)(event->end_ps - event->start_ps) / LK_PS_PER_S;
+	return lk_intervals_add(&activity->busy, event->start_ps, event->end_ps);
 }
 
 /* Takes from `idle` what `set` explains; the seconds taken. */
-static bool explain(lk_activity *a, lk_intervals *idle, lk_intervals *set, double *seconds) {
+static bool activity_explain(lk_activity *activity, lk_intervals *idle, lk_intervals *set,
+                             double *seconds) {
 	lk_intervals_sort(set);
-	if (!lk_intervals_and(idle, set, &a->scratch[0]) ||
-	    !lk_intervals_minus(idle, set, &a->scratch[1]))
+	if (!lk_intervals_and(idle, set, &activity->scratch[0]) ||
+	    !lk_intervals_minus(idle, set, &activity->scratch[1]))
 		return false;
-	*seconds += (double)lk_intervals_length(&a->scratch[0]) / LK_PS_PER_S;
-	lk_intervals rest = a->scratch[1];
-	a->scratch[1] = *idle;
+	*seconds += (double)lk_intervals_length(&activity->scratch[0]) / LK_PS_PER_S;
+	lk_intervals rest = activity->scratch[1];
+	activity->scratch[1] = *idle;
 	*idle = rest;
 	return true;
 }
 
-static bool split_idle(lk_activity *a, int64_t span, bool pipeline, lk_breakdown *out) {
+static bool activity_split_idle(lk_activity *activity, int64_t span, bool pipeline,
+                                lk_breakdown *out) {
 	static const lk_part order[] = {LK_PART_TP, LK_PART_CP,   LK_PART_EP,
 	                                LK_PART_DP, LK_PART_COPY, LK_PART_PP};
 	lk_intervals idle = {0}, all = {0};
 	bool ok = lk_intervals_add(&all, 0, span);
-	lk_intervals_sort(&a->busy);
-	ok = ok && lk_intervals_minus(&all, &a->busy, &idle);
+	lk_intervals_sort(&activity->busy);
+	ok = ok && lk_intervals_minus(&all, &activity->busy, &idle);
 	for (size_t i = 0; ok && i < sizeof order / sizeof *order; i++) {
 		double before = out->exposed_s[order[i]];
-		ok = explain(a, &idle, &a->comm[order[i]], &out->exposed_s[order[i]]);
-		double total = (double)lk_intervals_length(&a->comm[order[i]]) / LK_PS_PER_S;
+		ok =
+			activity_explain(activity, &idle, &activity->comm[order[i]], &out->exposed_s[order[i]]);
+		double total = (double)lk_intervals_length(&activity->comm[order[i]]) / LK_PS_PER_S;
 		double hidden = total - (out->exposed_s[order[i]] - before);
 		if (hidden > 0) out->hidden_s[order[i]] += hidden;
 	}
-	ok = ok && explain(a, &idle, &a->host, &out->exposed_s[LK_PART_HOST]);
-	ok = ok && explain(a, &idle, &a->waiting, &out->exposed_s[LK_PART_WAIT]);
-	ok = ok && explain(a, &idle, &a->pending, &out->exposed_s[LK_PART_BUBBLE]);
+	ok = ok && activity_explain(activity, &idle, &activity->host, &out->exposed_s[LK_PART_HOST]);
+	ok = ok && activity_explain(activity, &idle, &activity->waiting, &out->exposed_s[LK_PART_WAIT]);
+	ok = ok &&
+	     activity_explain(activity, &idle, &activity->pending, &out->exposed_s[LK_PART_BUBBLE]);
 	if (ok)
 		out->exposed_s[pipeline ? LK_PART_BUBBLE : LK_PART_HOST] +=
 			(double)lk_intervals_length(&idle) / LK_PS_PER_S;
@@ -119,69 +126,72 @@ static bool split_idle(lk_activity *a, int64_t span, bool pipeline, lk_breakdown
 	return ok;
 }
 
-/* The split of the isolated run behind each macro operation, made when first needed. */
+/* The split of the isolated run of each macro operation, made when first needed. */
 typedef struct lk_inside {
 	lk_breakdown split;
 	double span_s;
 	bool known;
 } lk_inside;
 
-static int64_t within(int64_t time, const lk_fold_window *w) {
-	return time < w->begin_ps ? 0 : (time > w->end_ps ? w->end_ps : time) - w->begin_ps;
+static int64_t window_time(int64_t time, const lk_fold_window *window) {
+	if (time < window->begin_ps) return 0;
+	return (time < window->end_ps ? time : window->end_ps) - window->begin_ps;
 }
 
 /* What ran in one window, with times from its beginning. */
-static size_t clip(const struct lk_fold_span *span, const lk_fold *fold, const lk_fold_window *w,
-                   lk_sim_event *out) {
+static size_t window_clip(const struct lk_fold_span *span, const lk_fold *fold,
+                          const lk_fold_window *window, lk_sim_event *out) {
 	size_t count = 0;
 	for (uint32_t i = span->sample_begin; i < span->sample_end; i++) {
-		const lk_sim_event *e = &fold->samples.at[i];
-		if (e->end_ps <= w->begin_ps || e->ready_ps >= w->end_ps) continue;
-		out[count] = *e;
-		out[count].ready_ps = within(e->ready_ps, w);
-		out[count].start_ps = within(e->start_ps, w);
-		out[count++].end_ps = within(e->end_ps, w);
+		const lk_sim_event *event = &fold->samples.at[i];
+		if (event->end_ps <= window->begin_ps || event->ready_ps >= window->end_ps) continue;
+		out[count] = *event;
+		out[count].ready_ps = window_time(event->ready_ps, window);
+		out[count].start_ps = window_time(event->start_ps, window);
+		out[count++].end_ps = window_time(event->end_ps, window);
 	}
 	return count;
 }
 
-static lk_status split_windows(lk_inside *in, const lk_fold *fold, const lk_graph *source,
-                               const struct lk_fold_span *span, const lk_fold_windows *windows,
-                               lk_error *err) {
+static lk_status inside_split_windows(lk_inside *inside, const lk_fold *fold,
+                                      const lk_graph *source, const struct lk_fold_span *span,
+                                      const lk_fold_windows *windows, lk_error *err) {
 	lk_sim_event *events = malloc((span->sample_end - span->sample_begin + 1) * sizeof *events);
 	lk_status status = events ? LK_OK : lk_oom(err);
 	for (size_t i = 0; i < windows->count && status == LK_OK; i++) {
-		const lk_fold_window *w = &windows->at[i];
+		const lk_fold_window *window = &windows->at[i];
 		lk_breakdown one;
-		size_t count = clip(span, fold, w, events);
-		status = lk_breakdown_of(source, NULL, NULL, events, count, w->end_ps - w->begin_ps, false,
-		                         &one, err);
+		size_t count = window_clip(span, fold, window, events);
+		status = lk_breakdown_of(source, NULL, NULL, events, count,
+		                         window->end_ps - window->begin_ps, false, &one, err);
 		for (int p = 0; p < LK_PART_COUNT && status == LK_OK; p++) {
-			in->split.exposed_s[p] += w->times * one.exposed_s[p];
-			in->split.hidden_s[p] += w->times * one.hidden_s[p];
+			inside->split.exposed_s[p] += window->times * one.exposed_s[p];
+			inside->split.hidden_s[p] += window->times * one.hidden_s[p];
 		}
-		in->span_s += w->times * (double)(w->end_ps - w->begin_ps) / LK_PS_PER_S;
+		inside->span_s += window->times * (double)(window->end_ps - window->begin_ps) / LK_PS_PER_S;
 	}
 	free(events);
 	return status;
 }
 
-static lk_status add_inside(lk_inside *in, const lk_fold *fold, const lk_graph *source,
-                            const lk_sim_event *e, lk_breakdown *out, lk_error *err) {
-	if (!in->known) {
+static lk_status inside_add(lk_inside *inside, const lk_fold *fold, const lk_graph *source,
+                            const lk_sim_event *event, lk_breakdown *out, lk_error *err) {
+	if (!inside->known) {
 		lk_fold_windows windows = {0};
-		lk_status status = lk_fold_windows_of(source, fold, e->op, &windows, err);
+		lk_status status = lk_fold_windows_of(source, fold, event->op, &windows, err);
 		if (status == LK_OK)
-			status = split_windows(in, fold, source, &fold->span[e->op], &windows, err);
+			status =
+				inside_split_windows(inside, fold, source, &fold->span[event->op], &windows, err);
 		lk_vec_free(&windows);
 		LK_TRY(status);
-		in->known = true;
+		inside->known = true;
 	}
-	double scale =
-		in->span_s > 0 ? (double)(e->end_ps - e->start_ps) / LK_PS_PER_S / in->span_s : 0;
+	double scale = inside->span_s > 0
+	                   ? (double)(event->end_ps - event->start_ps) / LK_PS_PER_S / inside->span_s
+	                   : 0;
 	for (int p = 0; p < LK_PART_COUNT; p++) {
-		out->exposed_s[p] += scale * in->split.exposed_s[p];
-		out->hidden_s[p] += scale * in->split.hidden_s[p];
+		out->exposed_s[p] += scale * inside->split.exposed_s[p];
+		out->hidden_s[p] += scale * inside->split.hidden_s[p];
 	}
 	return LK_OK;
 }
@@ -189,18 +199,19 @@ static lk_status add_inside(lk_inside *in, const lk_fold *fold, const lk_graph *
 lk_status lk_breakdown_of(const lk_graph *graph, const lk_fold *fold, const lk_graph *source,
                           const lk_sim_event *events, size_t count, int64_t span_ps, bool pipeline,
                           lk_breakdown *out, lk_error *err) {
-	lk_activity a = {0};
+	lk_activity activity = {0};
 	lk_status status = LK_OK;
 	lk_inside *inside = fold ? calloc(graph->ops.count + 1, sizeof *inside) : NULL;
 	memset(out, 0, sizeof *out);
 	if (fold && !inside) return lk_oom(err);
 	for (size_t i = 0; i < count && status == LK_OK; i++) {
-		if (!note(&a, graph, &events[i], out)) status = lk_oom(err);
+		if (!activity_note(&activity, graph, &events[i], out)) status = lk_oom(err);
 		else if (fold && graph->ops.kind[events[i].op] == LK_OP_MACRO)
-			status = add_inside(&inside[events[i].op], fold, source, &events[i], out, err);
+			status = inside_add(&inside[events[i].op], fold, source, &events[i], out, err);
 	}
-	if (status == LK_OK && !split_idle(&a, span_ps, pipeline, out)) status = lk_oom(err);
-	activity_free(&a);
+	if (status == LK_OK && !activity_split_idle(&activity, span_ps, pipeline, out))
+		status = lk_oom(err);
+	activity_clear(&activity);
 	free(inside);
 	return status;
 }

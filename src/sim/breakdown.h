@@ -31,7 +31,8 @@ typedef enum lk_part {
 const char *lk_part_key(lk_part part);
 const char *lk_part_label(lk_part part);
 
-/* Seconds of each part: exposed ones add up to the time span; hidden ones ran behind compute. */
+/* Seconds of each part: exposed ones add up to the time span; hidden ones overlapped with
+ * compute. */
 typedef struct lk_breakdown {
 	double exposed_s[LK_PART_COUNT];
 	double hidden_s[LK_PART_COUNT];

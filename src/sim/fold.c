@@ -4,9 +4,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "sim/fold.h"
+#include "sim/internal.h"
 
-typedef struct folder {
+typedef struct lk_folder {
 	const lk_graph *graph;
 	const lk_costs *costs;
 	lk_fold *out;
@@ -15,25 +15,26 @@ typedef struct folder {
 	size_t *pieces_end; /* [stages] */
 	lk_fold_pricer pricer;
 	uint32_t *copied;       /* [source blocks] 1 + block of the folded graph */
-	uint32_t foreign;       /* streams, see lk_fold_foreign */
+	uint32_t foreign;       /* streams, see lk_fold_outside_streams */
 	bool parts;             /* blocks that stay fold in parts */
-	int64_t part_ps;        /* see lk_fold_part_most */
+	int64_t part_ps;        /* see lk_fold_part_limit */
 	lk_cost *cost;          /* [variants] of what was priced last */
 	LK_VEC(uint32_t) place; /* of the block that is copied: operation -> operation of the copy */
 	LK_VEC(uint32_t) deps;  /* of the operation that is copied, in the copy */
 	LK_VEC(struct lk_fold_span) spans;
 	LK_VEC(lk_cost) costs_of; /* variants for each operation of the folded graph */
-} folder;
+} lk_folder;
 
-static lk_status copy_frame(folder *f, lk_error *err) {
-	lk_graph *to = f->out->graph = lk_graph_new();
+static lk_status folder_copy_frame(lk_folder *folder, lk_error *err) {
+	lk_graph *to = folder->out->graph = lk_graph_new();
 	if (!to) return lk_oom(err);
-	for (uint32_t id = 0; id < lk_intern_count(f->graph->names); id++)
-		if (lk_intern_id(to->names, lk_intern_text(f->graph->names, id)) != id) return lk_oom(err);
-	LK_TRY(lk_graph_set_programs(to, f->graph->ranks.stages, f->graph->channels, err));
-	for (uint32_t s = 0; s < f->graph->ranks.stages; s++) {
+	for (uint32_t id = 0; id < lk_intern_count(folder->graph->names); id++)
+		if (lk_intern_id(to->names, lk_intern_text(folder->graph->names, id)) != id)
+			return lk_oom(err);
+	LK_TRY(lk_graph_set_programs(to, folder->graph->ranks.stages, folder->graph->channels, err));
+	for (uint32_t s = 0; s < folder->graph->ranks.stages; s++) {
 		lk_program *program = &to->programs.at[s];
-		const lk_program *from = &f->graph->programs.at[s];
+		const lk_program *from = &folder->graph->programs.at[s];
 		program->name = from->name;
 		program->events = from->events;
 		program->channels = from->channels;
@@ -41,196 +42,215 @@ static lk_status copy_frame(folder *f, lk_error *err) {
 		memcpy(program->stream_names, from->stream_names, sizeof program->stream_names);
 		program->threads = from->threads;
 	}
-	for (size_t t = 0; t < f->graph->teams.count; t++) {
-		const lk_team *team = &f->graph->teams.at[t];
+	for (size_t t = 0; t < folder->graph->teams.count; t++) {
+		const lk_team *team = &folder->graph->teams.at[t];
 		lk_graph_add_team(to, lk_intern_text(to->names, team->name),
-		                  f->graph->team_stages.at + team->begin, team->end - team->begin,
+		                  folder->graph->team_stages.at + team->begin, team->end - team->begin,
 		                  team->ranks, team->across);
 	}
 	if (to->failed) return lk_oom(err);
-	to->traced = f->graph->traced;
-	if (f->graph->wires.count != to->wires.count)
-		return lk_fail(err, LK_ERR_INPUT, "step graph", "%zu wires", f->graph->wires.count);
+	to->traced = folder->graph->traced;
+	if (folder->graph->wires.count != to->wires.count)
+		return lk_fail(err, LK_ERR_INPUT, "step graph", "%zu wires", folder->graph->wires.count);
 	if (to->wires.count)
-		memcpy(to->wires.at, f->graph->wires.at, to->wires.count * sizeof *to->wires.at);
-	to->ranks = f->graph->ranks;
-	to->model_flops = f->graph->model_flops;
-	to->tokens = f->graph->tokens;
-	to->samples = f->graph->samples;
-	to->peak_dtype = f->graph->peak_dtype;
+		memcpy(to->wires.at, folder->graph->wires.at, to->wires.count * sizeof *to->wires.at);
+	to->ranks = folder->graph->ranks;
+	to->model_flops = folder->graph->model_flops;
+	to->tokens = folder->graph->tokens;
+	to->samples = folder->graph->samples;
+	to->peak_dtype = folder->graph->peak_dtype;
 	return LK_OK;
 }
 
 /* Books the operation that was just added to the folded graph. */
-static lk_status book(folder *f, const struct lk_fold_span *span, const lk_cost *cost,
-                      uint32_t stride, lk_error *err) {
-	if (f->out->graph->failed || !lk_push(&f->spans)) return lk_oom(err);
-	*lk_last(&f->spans) = *span;
-	for (uint32_t v = 0; v < f->costs->variants; v++) {
-		if (!lk_push(&f->costs_of)) return lk_oom(err);
-		*lk_last(&f->costs_of) = cost[(size_t)v * stride];
+static lk_status folder_book_op(lk_folder *folder, const struct lk_fold_span *span,
+                                const lk_cost *cost, uint32_t stride, lk_error *err) {
+	if (folder->out->graph->failed || !lk_push(&folder->spans)) return lk_oom(err);
+	*lk_last(&folder->spans) = *span;
+	for (uint32_t v = 0; v < folder->costs->variants; v++) {
+		if (!lk_push(&folder->costs_of)) return lk_oom(err);
+		*lk_last(&folder->costs_of) = cost[(size_t)v * stride];
 	}
 	return LK_OK;
 }
 
-/* Adds the operation that stands for a run, or for a part of a call, to the block that is begun. */
-static lk_status add_macro(folder *f, const lk_fold_run *run, lk_error *err) {
-	const lk_call *call = &f->graph->programs.at[run->stage].calls.at[run->begin];
-	lk_fold_price price = {.cost = f->cost};
+/* Adds the operation that represents a run, or a part of a call, to the block that is begun. */
+static lk_status folder_add_macro(lk_folder *folder, const lk_fold_run *run, lk_error *err) {
+	const lk_call *call = &folder->graph->programs.at[run->stage].calls.at[run->begin];
+	lk_fold_price price = {.cost = folder->cost};
 	struct lk_fold_span span = {.stage = run->stage,
 	                            .call_begin = run->begin,
 	                            .call_end = run->end,
 	                            .source_op = UINT32_MAX,
 	                            .part = lk_fold_is_part(run),
-	                            .sample_begin = (uint32_t)f->out->samples.count};
-	LK_TRY(lk_fold_price_run(&f->pricer, run, &price, &f->out->samples, err));
-	span.sample_end = (uint32_t)f->out->samples.count;
+	                            .sample_begin = (uint32_t)folder->out->samples.count};
+	LK_TRY(lk_fold_price_run(&folder->pricer, run, &price, &folder->out->samples, err));
+	span.sample_end = (uint32_t)folder->out->samples.count;
 	span.period_ps = price.period_ps;
-	lk_graph_add(f->out->graph,
+	lk_graph_add(folder->out->graph,
 	             &(lk_op){
 					 .kind = LK_OP_MACRO,
 					 .stream = LK_STREAM_COMPUTE,
 					 .phase = call->pass,
-					 .join = lk_fold_join(f->graph, run),
-					 .name = lk_intern_text(f->graph->names, f->graph->blocks.at[call->block].name),
+					 .join = lk_fold_run_joins(folder->graph, run),
+					 .name = lk_intern_text(folder->graph->names,
+	                                        folder->graph->blocks.at[call->block].name),
 					 .flops = price.flops,
 					 .bytes = price.bytes,
 				 });
-	return book(f, &span, f->cost, 1, err);
+	return folder_book_op(folder, &span, folder->cost, 1, err);
 }
 
 /* What waits for an operation inside a part waits for all of the part. */
-static lk_status copy_op(folder *f, const lk_block *from, const struct lk_fold_span *at,
-                         lk_error *err) {
-	lk_op op = lk_graph_op(f->graph, at->source_op);
-	f->deps.count = 0;
+static lk_status folder_copy_op(lk_folder *folder, const lk_block *from,
+                                const struct lk_fold_span *at, lk_error *err) {
+	lk_op op = lk_graph_op(folder->graph, at->source_op);
+	folder->deps.count = 0;
 	for (uint32_t d = 0; d < op.dep_count; d++) {
 		if (op.deps[d] >= at->source_op - from->begin)
 			return lk_fail(err, LK_ERR_INPUT, "step graph",
 			               "operation %u depends on a later operation", at->source_op);
-		if (!lk_push(&f->deps)) return lk_oom(err);
-		*lk_last(&f->deps) = f->place.at[op.deps[d]];
+		if (!lk_push(&folder->deps)) return lk_oom(err);
+		*lk_last(&folder->deps) = folder->place.at[op.deps[d]];
 	}
-	op.deps = f->deps.at;
+	op.deps = folder->deps.at;
 	op.alloc = op.release = 0; /* memory is asked of the source graph */
-	lk_graph_add(f->out->graph, &op);
-	return book(f, at, lk_costs_get(f->costs, 0, at->source_op), f->costs->ops, err);
+	lk_graph_add(folder->out->graph, &op);
+	return folder_book_op(folder, at, lk_costs_get(folder->costs, 0, at->source_op),
+	                      folder->costs->ops, err);
 }
 
-static lk_status copy_ops(folder *f, uint32_t stage, uint32_t call, const lk_block *from,
-                          lk_error *err) {
+static lk_status folder_copy_ops(lk_folder *folder, uint32_t stage, uint32_t call,
+                                 const lk_block *from, lk_error *err) {
 	uint32_t made = 0;
-	f->place.count = 0;
+	folder->place.count = 0;
 	for (uint32_t op = from->begin, end; op < from->end; op = end, made++) {
-		end = !f->parts ? op : lk_fold_part(f->graph, f->costs, from, op, f->foreign, f->part_ps);
+		end = !folder->parts ? op
+		                     : lk_fold_part_end(folder->graph, folder->costs, from, op,
+		                                        folder->foreign, folder->part_ps);
 		lk_fold_run part = {
 			.stage = stage, .begin = call, .end = call + 1, .op_begin = op, .op_end = end};
 		struct lk_fold_span copied = {
 			.stage = stage, .call_begin = call, .call_end = call, .source_op = op};
-		LK_TRY(end > op ? add_macro(f, &part, err) : copy_op(f, from, &copied, err));
+		LK_TRY(end > op ? folder_add_macro(folder, &part, err)
+		                : folder_copy_op(folder, from, &copied, err));
 		if (end == op) end++;
 		for (uint32_t i = op; i < end; i++) {
-			if (!lk_push(&f->place)) return lk_oom(err);
-			*lk_last(&f->place) = made;
+			if (!lk_push(&folder->place)) return lk_oom(err);
+			*lk_last(&folder->place) = made;
 		}
 	}
 	return LK_OK;
 }
 
-static lk_status copy_block(folder *f, uint32_t stage, uint32_t call, uint32_t source,
-                            uint32_t *block, lk_error *err) {
-	if (f->copied[source]) return *block = f->copied[source] - 1, LK_OK;
-	const lk_block *from = &f->graph->blocks.at[source];
-	lk_graph_begin_block(f->out->graph, lk_intern_text(f->graph->names, from->name));
-	LK_TRY(copy_ops(f, stage, call, from, err));
-	LK_TRY(lk_graph_end_block(f->out->graph, block, err));
-	f->copied[source] = *block + 1;
+static lk_status folder_copy_block(lk_folder *folder, uint32_t stage, uint32_t call,
+                                   uint32_t source, uint32_t *block, lk_error *err) {
+	if (folder->copied[source]) {
+		*block = folder->copied[source] - 1;
+		return LK_OK;
+	}
+	const lk_block *from = &folder->graph->blocks.at[source];
+	lk_graph_begin_block(folder->out->graph, lk_intern_text(folder->graph->names, from->name));
+	LK_TRY(folder_copy_ops(folder, stage, call, from, err));
+	LK_TRY(lk_graph_end_block(folder->out->graph, block, err));
+	folder->copied[source] = *block + 1;
 	return LK_OK;
 }
 
-static lk_status make_macro(folder *f, lk_fold_run *run, lk_error *err) {
-	const lk_call *call = &f->graph->programs.at[run->stage].calls.at[run->begin];
-	lk_graph_begin_block(f->out->graph,
-	                     lk_intern_text(f->graph->names, f->graph->blocks.at[call->block].name));
-	LK_TRY(add_macro(f, run, err));
-	return lk_graph_end_block(f->out->graph, &run->block, err);
+static lk_status folder_make_block(lk_folder *folder, lk_fold_run *run, lk_error *err) {
+	const lk_call *call = &folder->graph->programs.at[run->stage].calls.at[run->begin];
+	lk_graph_begin_block(
+		folder->out->graph,
+		lk_intern_text(folder->graph->names, folder->graph->blocks.at[call->block].name));
+	LK_TRY(folder_add_macro(folder, run, err));
+	return lk_graph_end_block(folder->out->graph, &run->block, err);
 }
 
 /* Room for the calls of the folded programs, one per piece, and the first source call of each.
  * Pieces lie by stage. */
-static lk_status open_calls(folder *f, lk_error *err) {
-	uint32_t stages = f->graph->ranks.stages;
-	f->out->source_call = LK_ARRAY(&f->out->arena, uint32_t *, stages);
-	if (!f->out->source_call) return lk_oom(err);
+static lk_status folder_open_calls(lk_folder *folder, lk_error *err) {
+	uint32_t stages = folder->graph->ranks.stages;
+	folder->out->source_call = LK_ARRAY(&folder->out->arena, uint32_t *, stages);
+	if (!folder->out->source_call) return lk_oom(err);
 	for (uint32_t s = 0; s < stages; s++) {
-		size_t count = f->pieces_end[s] - (s ? f->pieces_end[s - 1] : 0);
-		f->out->source_call[s] = LK_ARRAY(&f->out->arena, uint32_t, count);
-		if (!f->out->source_call[s] || !lk_reserve(&f->out->graph->programs.at[s].calls, count))
+		size_t count = folder->pieces_end[s] - (s ? folder->pieces_end[s - 1] : 0);
+		folder->out->source_call[s] = LK_ARRAY(&folder->out->arena, uint32_t, count);
+		if (!folder->out->source_call[s] ||
+		    !lk_reserve(&folder->out->graph->programs.at[s].calls, count))
 			return lk_oom(err);
 	}
 	return LK_OK;
 }
 
-/* The block that stands for a piece, made when it is first met. */
-static lk_status block_of(folder *f, const lk_fold_piece *piece, uint32_t source, uint32_t *block,
-                          lk_error *err) {
+/* The block of a piece, made for the first piece of its kind. */
+static lk_status folder_find_block(lk_folder *folder, const lk_fold_piece *piece, uint32_t source,
+                                   uint32_t *block, lk_error *err) {
 	if (piece->run == UINT32_MAX)
-		return copy_block(f, piece->stage, piece->begin, source, block, err);
-	lk_fold_run *run = &f->runs.at[piece->run];
-	if (run->block == UINT32_MAX) LK_TRY(make_macro(f, run, err));
+		return folder_copy_block(folder, piece->stage, piece->begin, source, block, err);
+	lk_fold_run *run = &folder->runs.at[piece->run];
+	if (run->block == UINT32_MAX) LK_TRY(folder_make_block(folder, run, err));
 	*block = run->block;
 	return LK_OK;
 }
 
-static lk_status fold_program(folder *f, uint32_t stage, lk_error *err) {
-	size_t first = stage ? f->pieces_end[stage - 1] : 0;
-	if (first == f->pieces_end[stage]) return LK_OK;
-	const lk_fold_piece *piece = f->pieces.at + first, *end = f->pieces.at + f->pieces_end[stage];
-	const lk_call *calls = f->graph->programs.at[stage].calls.at;
-	lk_program *program = &f->out->graph->programs.at[stage];
+static lk_status folder_fold_program(lk_folder *folder, uint32_t stage, lk_error *err) {
+	size_t first = stage ? folder->pieces_end[stage - 1] : 0;
+	if (first == folder->pieces_end[stage]) return LK_OK;
+	const lk_fold_piece *piece = folder->pieces.at + first,
+						*end = folder->pieces.at + folder->pieces_end[stage];
+	const lk_call *calls = folder->graph->programs.at[stage].calls.at;
+	lk_program *program = &folder->out->graph->programs.at[stage];
 	lk_call *to = program->calls.at;
-	uint32_t *source = f->out->source_call[stage];
+	uint32_t *source = folder->out->source_call[stage];
 	program->calls.count = (size_t)(end - piece);
+	LK_ASSERT(end[-1].end == folder->graph->programs.at[stage].calls.count);
 	for (; piece < end; piece++, to++) {
+		LK_ASSERT(piece->stage == stage && piece->begin < piece->end);
+		LK_ASSERT(
+			piece->begin ==
+			(piece == folder->pieces.at + first ? 0 : piece[-1].end)); /* nothing is left out */
 		*to = calls[piece->begin];
 		*source++ = piece->begin;
-		LK_TRY(block_of(f, piece, to->block, &to->block, err));
+		LK_TRY(folder_find_block(folder, piece, to->block, &to->block, err));
 		if (piece->run != UINT32_MAX) to->repeat = 1;
 	}
 	return LK_OK;
 }
 
-static lk_status fold_programs(folder *f, lk_error *err) {
-	LK_TRY(open_calls(f, err));
-	for (uint32_t s = 0; s < f->graph->ranks.stages; s++) LK_TRY(fold_program(f, s, err));
+static lk_status folder_fold_programs(lk_folder *folder, lk_error *err) {
+	LK_TRY(folder_open_calls(folder, err));
+	for (uint32_t s = 0; s < folder->graph->ranks.stages; s++)
+		LK_TRY(folder_fold_program(folder, s, err));
 	return LK_OK;
 }
 
 /* Spans and costs move into the fold's arena; costs by variant first, as engines read them. */
-static lk_status take_tables(folder *f, lk_error *err) {
-	lk_fold *out = f->out;
-	uint32_t ops = out->graph->ops.count, variants = f->costs->variants;
-	size_t ranks = (size_t)f->graph->ranks.stages * f->graph->ranks.chains;
+static lk_status folder_take_tables(lk_folder *folder, lk_error *err) {
+	lk_fold *out = folder->out;
+	uint32_t ops = out->graph->ops.count, variants = folder->costs->variants;
+	LK_ASSERT(folder->spans.count == ops && folder->costs_of.count == (size_t)ops * variants);
+	size_t ranks = (size_t)folder->graph->ranks.stages * folder->graph->ranks.chains;
 	out->span = LK_ARRAY(&out->arena, struct lk_fold_span, ops);
 	out->costs = (lk_costs){.variants = variants,
 	                        .ops = ops,
 	                        .at = LK_ARRAY(&out->arena, lk_cost, (size_t)variants * ops)};
-	if (f->costs->variant_of) out->costs.variant_of = LK_ARRAY(&out->arena, uint16_t, ranks);
-	if (!out->span || !out->costs.at || (f->costs->variant_of && !out->costs.variant_of))
+	if (folder->costs->variant_of) out->costs.variant_of = LK_ARRAY(&out->arena, uint16_t, ranks);
+	if (!out->span || !out->costs.at || (folder->costs->variant_of && !out->costs.variant_of))
 		return lk_oom(err);
-	if (f->costs->variant_of)
-		memcpy(out->costs.variant_of, f->costs->variant_of, ranks * sizeof *out->costs.variant_of);
+	if (folder->costs->variant_of)
+		memcpy(out->costs.variant_of, folder->costs->variant_of,
+		       ranks * sizeof *out->costs.variant_of);
 	for (uint32_t op = 0; op < ops; op++) {
-		out->span[op] = f->spans.at[op];
+		out->span[op] = folder->spans.at[op];
 		for (uint32_t v = 0; v < variants; v++)
-			out->costs.at[(size_t)v * ops + op] = f->costs_of.at[(size_t)op * variants + v];
+			out->costs.at[(size_t)v * ops + op] = folder->costs_of.at[(size_t)op * variants + v];
 	}
 	return LK_OK;
 }
 
 /* What takes a few milliseconds as it is stays as it is: a part that is slowed is slowed evenly,
  * which says less of its kernels. */
-static bool worth_parts(const lk_graph *graph, const lk_fold_times *times) {
+static bool graph_is_worth_parts(const lk_graph *graph, const lk_fold_times *times) {
 	const double enough = 20000;
 	double ops = 0;
 	for (size_t b = 0; b < graph->blocks.count; b++)
@@ -238,7 +258,7 @@ static bool worth_parts(const lk_graph *graph, const lk_fold_times *times) {
 	return !graph->traced && ops > enough;
 }
 
-static bool count_calls(const lk_graph *graph, lk_fold_times *out) {
+static bool times_count_calls(const lk_graph *graph, lk_fold_times *out) {
 	out->all = calloc(2 * graph->blocks.count + 1, sizeof *out->all);
 	out->passes = out->all ? out->all + graph->blocks.count : NULL;
 	for (size_t s = 0; out->all && s < graph->programs.count; s++) {
@@ -252,7 +272,7 @@ static bool count_calls(const lk_graph *graph, lk_fold_times *out) {
 	return out->all != NULL;
 }
 
-static lk_status check(const lk_graph *graph, const lk_costs *costs, lk_error *err) {
+static lk_status fold_check_input(const lk_graph *graph, const lk_costs *costs, lk_error *err) {
 	if (graph->programs.count != graph->ranks.stages || !graph->ranks.chains ||
 	    costs->ops < graph->ops.count || !costs->variants)
 		return lk_fail(err, LK_ERR_INPUT, "step graph",
@@ -273,36 +293,39 @@ static lk_status check(const lk_graph *graph, const lk_costs *costs, lk_error *e
 lk_status lk_sim_fold(const lk_graph *graph, const lk_costs *costs, bool contention, lk_fold **out,
                       lk_error *err) {
 	*out = NULL;
-	LK_TRY(check(graph, costs, err));
-	folder f = {.graph = graph, .costs = costs, .out = calloc(1, sizeof *f.out)};
-	f.copied = calloc(graph->blocks.count + 1, sizeof *f.copied);
-	f.pieces_end = calloc(graph->ranks.stages + 1, sizeof *f.pieces_end);
-	f.cost = calloc(costs->variants, sizeof *f.cost);
-	f.foreign = lk_fold_foreign(graph);
-	f.part_ps = lk_fold_part_most(graph, costs);
+	LK_TRY(fold_check_input(graph, costs, err));
+	lk_folder folder = {.graph = graph, .costs = costs, .out = calloc(1, sizeof *folder.out)};
+	folder.copied = calloc(graph->blocks.count + 1, sizeof *folder.copied);
+	folder.pieces_end = calloc(graph->ranks.stages + 1, sizeof *folder.pieces_end);
+	folder.cost = calloc(costs->variants, sizeof *folder.cost);
+	folder.foreign = lk_fold_outside_streams(graph);
+	folder.part_ps = lk_fold_part_limit(graph, costs);
 	lk_fold_times times;
-	bool counted = count_calls(graph, &times);
-	lk_status status = f.out && f.copied && f.pieces_end && f.cost && counted ? LK_OK : lk_oom(err);
-	f.parts = status == LK_OK && worth_parts(graph, &times);
-	if (status == LK_OK) status = copy_frame(&f, err);
-	if (status == LK_OK) status = lk_fold_find(graph, &f.runs, &f.pieces, f.pieces_end, err);
+	bool counted = times_count_calls(graph, &times);
+	lk_status status = folder.out && folder.copied && folder.pieces_end && folder.cost && counted
+	                       ? LK_OK
+	                       : lk_oom(err);
+	folder.parts = status == LK_OK && graph_is_worth_parts(graph, &times);
+	if (status == LK_OK) status = folder_copy_frame(&folder, err);
 	if (status == LK_OK)
-		status = lk_fold_pricer_new(&f.pricer, graph, costs, &times, contention, err);
-	if (status == LK_OK) status = fold_programs(&f, err);
-	if (status == LK_OK) status = take_tables(&f, err);
-	lk_fold_pricer_free(&f.pricer);
-	lk_vec_free(&f.runs);
-	lk_vec_free(&f.pieces);
-	lk_vec_free(&f.spans);
-	lk_vec_free(&f.costs_of);
-	free(f.copied);
-	free(f.pieces_end);
-	free(f.cost);
+		status = lk_fold_find_runs(graph, &folder.runs, &folder.pieces, folder.pieces_end, err);
+	if (status == LK_OK)
+		status = lk_fold_pricer_new(&folder.pricer, graph, costs, &times, contention, err);
+	if (status == LK_OK) status = folder_fold_programs(&folder, err);
+	if (status == LK_OK) status = folder_take_tables(&folder, err);
+	lk_fold_pricer_free(&folder.pricer);
+	lk_vec_free(&folder.runs);
+	lk_vec_free(&folder.pieces);
+	lk_vec_free(&folder.spans);
+	lk_vec_free(&folder.costs_of);
+	free(folder.copied);
+	free(folder.pieces_end);
+	free(folder.cost);
 	free(times.all);
-	lk_vec_free(&f.place);
-	lk_vec_free(&f.deps);
-	if (status == LK_OK) *out = f.out;
-	else lk_fold_free(f.out);
+	lk_vec_free(&folder.place);
+	lk_vec_free(&folder.deps);
+	if (status == LK_OK) *out = folder.out;
+	else lk_fold_free(folder.out);
 	return status;
 }
 
@@ -312,4 +335,59 @@ void lk_fold_free(lk_fold *fold) {
 	lk_vec_free(&fold->samples);
 	lk_arena_free(&fold->arena);
 	free(fold);
+}
+
+/* ---- a folded run, taken apart again call by call ---- */
+
+static lk_status windows_open(lk_fold_windows *out, size_t first, const lk_sim_event *event,
+                              lk_error *err) {
+	int64_t begin = out->count == first ? 0 : event->start_ps;
+	if (out->count > first) lk_last(out)->end_ps = begin;
+	if (!lk_push(out)) return lk_oom(err);
+	*lk_last(out) = (lk_fold_window){.call = event->call,
+	                                 .repetition = event->repetition,
+	                                 .begin_ps = begin,
+	                                 .end_ps = begin,
+	                                 .times = 1};
+	return LK_OK;
+}
+
+/* Repeats that were cut short: the window before the last of a call is in the steady state and
+ * represents the rest. */
+static void windows_stretch(const lk_program *program, lk_fold_window *window, size_t count) {
+	int64_t shift = 0;
+	for (size_t i = 0; i < count;) {
+		size_t ran = 1;
+		while (i + ran < count && window[i + ran].call == window[i].call) ran++;
+		size_t steady = ran >= 2 ? i + ran - 2 : i;
+		for (size_t k = i; k <= steady; k++) window[k].shift_ps = shift;
+		uint32_t repeat = program->calls.at[window[i].call].repeat;
+		if (repeat > ran) {
+			window[steady].times += (double)(repeat - ran);
+			shift += (int64_t)(repeat - ran) * (window[steady].end_ps - window[steady].begin_ps);
+		}
+		for (size_t k = steady + 1; k < i + ran; k++) window[k].shift_ps = shift;
+		i += ran;
+	}
+}
+
+lk_status lk_fold_windows_of(const lk_graph *source, const lk_fold *fold, uint32_t op,
+                             lk_fold_windows *out, lk_error *err) {
+	const struct lk_fold_span *span = &fold->span[op];
+	size_t first = out->count;
+	int64_t end = 0;
+	for (uint32_t i = span->sample_begin; i < span->sample_end; i++) {
+		const lk_sim_event *event = &fold->samples.at[i];
+		if (event->end_ps > end) end = event->end_ps;
+		if (source->ops.stream[event->op] != LK_STREAM_COMPUTE) continue;
+		if (out->count > first && lk_last(out)->call == event->call &&
+		    lk_last(out)->repetition == event->repetition)
+			continue;
+		LK_TRY(windows_open(out, first, event, err));
+	}
+	if (out->count == first) return LK_OK;
+	lk_last(out)->end_ps = end;
+	if (!span->part)
+		windows_stretch(&source->programs.at[span->stage], out->at + first, out->count - first);
+	return LK_OK;
 }

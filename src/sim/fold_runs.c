@@ -1,19 +1,97 @@
-/* fold_runs.c: which calls fold. Of lifted traces none do. A call may be part of a run if nothing
- * in its block meets another stage, uses an event of the program, lets the host wait for the
- * device, or is traffic of data parallelism that goes on behind later calls. A run is a stretch of
- * such calls of one micro-batch and pass; equal runs (the same blocks, equally often) are found by
- * hash. */
+/* fold_runs.c: which calls fold, and what goes on at the same time. Of lifted traces nothing folds.
+ *
+ * A call may be in a run if nothing in its block involves another stage, uses an event of the
+ * program, lets the host wait for the device, or is traffic of data parallelism that goes on while
+ * later calls run. A run is a stretch of such calls of one micro-batch and pass; equal runs (the
+ * same blocks, equally often) are found by hash.
+ *
+ * A call that asks for sharded weights or scatters gradients does not fold as a whole; what it
+ * computes in between does, in parts. A part is a stretch of operations that begins on the compute
+ * stream, and after which nothing of it is under way elsewhere.
+ *
+ * How much a folded operation is slowed by messages and such traffic depends on each kernel inside:
+ * on its waves, on what it waits for, on its memory traffic. So each is asked how it runs together
+ * with the mean of what there is, and the folded one is slowed as much. */
 #include <stdlib.h>
 #include <string.h>
 
-#include "sim/fold.h"
+#include "sim/internal.h"
+
+/* ---- what goes on at the same time ---- */
+
+bool lk_fold_is_traffic(const lk_graph *graph, uint32_t op) {
+	unsigned group = graph->ops.group[op];
+	return lk_op_is_collective(graph->ops.kind[op]) && group >= LK_GROUP_DP &&
+	       group <= LK_GROUP_REPLICA;
+}
+
+static bool op_is_concurrent(const lk_graph *graph, uint32_t op) {
+	unsigned kind = graph->ops.kind[op];
+	bool team = lk_op_is_comm(kind) && graph->ops.group[op] == LK_GROUP_TEAM;
+	return kind == LK_OP_SEND || kind == LK_OP_RECV || team || lk_fold_is_traffic(graph, op);
+}
+
+uint32_t lk_fold_outside_streams(const lk_graph *graph) {
+	uint32_t streams = 0;
+	for (uint32_t op = 0; op < graph->ops.count; op++)
+		if (op_is_concurrent(graph, op)) streams |= LK_JOIN(graph->ops.stream[op]);
+	return streams & ~(LK_JOIN(LK_STREAM_COMPUTE) | LK_JOIN(LK_STREAM_HOST));
+}
+
+typedef struct lk_load {
+	double time, sm, memory;
+} lk_load;
+
+static lk_load load_of_block(const lk_graph *graph, const lk_costs *costs, const lk_block *block) {
+	lk_load load = {0};
+	for (uint32_t op = block->begin; op < block->end; op++) {
+		if (!op_is_concurrent(graph, op)) continue;
+		const lk_cost *cost = lk_costs_get(costs, 0, op);
+		double duration = (double)cost->duration_ps;
+		load.time += duration;
+		load.sm += duration * (double)cost->sm;
+		load.memory += duration * (double)cost->memory;
+	}
+	return load;
+}
+
+static lk_cost load_mean(const lk_graph *graph, const lk_costs *costs, const double *times) {
+	lk_load all = {0};
+	for (size_t b = 0; b < graph->blocks.count; b++) {
+		if (!(times[b] > 0)) continue;
+		lk_load one = load_of_block(graph, costs, &graph->blocks.at[b]);
+		all.time += times[b] * one.time;
+		all.sm += times[b] * one.sm;
+		all.memory += times[b] * one.memory;
+	}
+	if (!(all.time > 0)) return (lk_cost){0};
+	/* a trace of a link: data moves, which slows kernels that wait for memory; links are shared
+	 * elsewhere */
+	return (lk_cost){
+		.sm = (float)(all.sm / all.time), .memory = (float)(all.memory / all.time), .nic = 1e-6F};
+}
+
+lk_cost lk_fold_concurrent(const lk_graph *graph, const lk_costs *costs,
+                           const lk_fold_times *times) {
+	lk_cost mean = load_mean(graph, costs, times->passes);
+	return mean.nic > 0 ? mean : load_mean(graph, costs, times->all);
+}
+
+double lk_fold_slowdown(const lk_cost *kernel, const lk_cost *concurrent) {
+	double rates[2];
+	lk_contention_rates((const lk_cost *const[]){kernel, concurrent}, (const bool[]){false, true},
+	                    2, rates);
+	return 1 / rates[0] - 1;
+}
+
+/* ---- runs of calls ---- */
 
 enum {
 	LEAST_OPS = 4
 }; /* shorter runs gain nothing */
 
-/* A kernel behind `op` in its block waits for the stream of `op`. */
-static bool joined_inside(const lk_graph *graph, const lk_block *block, uint32_t op) {
+/* A kernel after `op` in its block waits for the stream of `op`. */
+static bool block_joins(const lk_graph *graph, const lk_block *block, uint32_t op) {
 	for (uint32_t i = op + 1; i < block->end; i++)
 		if (graph->ops.stream[i] == LK_STREAM_COMPUTE &&
 		    (graph->ops.join[i] >> graph->ops.stream[op] & 1))
@@ -21,7 +99,7 @@ static bool joined_inside(const lk_graph *graph, const lk_block *block, uint32_t
 	return false;
 }
 
-bool lk_fold_meets(const lk_graph *graph, uint32_t op) {
+bool lk_fold_reaches_out(const lk_graph *graph, uint32_t op) {
 	const lk_ops *ops = &graph->ops;
 	unsigned kind = ops->kind[op], group = ops->group[op];
 	if (ops->wait[op] || ops->signal[op] || kind == LK_OP_SEND || kind == LK_OP_RECV ||
@@ -35,53 +113,53 @@ bool lk_fold_meets(const lk_graph *graph, uint32_t op) {
 	return lk_op_is_collective(kind) && across;
 }
 
-static bool foldable_op(const lk_graph *graph, const lk_block *block, uint32_t op,
-                        uint32_t foreign) {
-	if (lk_fold_meets(graph, op)) return false;
+static bool op_is_foldable(const lk_graph *graph, const lk_block *block, uint32_t op,
+                           uint32_t foreign) {
+	if (lk_fold_reaches_out(graph, op)) return false;
 	if (lk_op_is_collective(graph->ops.kind[op]))
-		return !lk_fold_is_traffic(graph, op) || joined_inside(graph, block, op);
+		return !lk_fold_is_traffic(graph, op) || block_joins(graph, block, op);
 	return op == block->begin || !(graph->ops.join[op] & foreign);
 }
 
 /* What calls of a block ask for again and again. */
-typedef struct block_facts {
+typedef struct lk_block_facts {
 	uint32_t ops;
 	uint32_t run; /* 1 + the run that last began with it */
 	bool foldable;
 	bool follows; /* a run may go on with it: it begins without waiting for something foreign */
-} block_facts;
+} lk_block_facts;
 
-static block_facts *facts_of_blocks(const lk_graph *graph) {
-	block_facts *facts = calloc(graph->blocks.count + 1, sizeof *facts);
-	uint32_t foreign = lk_fold_foreign(graph);
+static lk_block_facts *facts_new(const lk_graph *graph) {
+	lk_block_facts *facts = calloc(graph->blocks.count + 1, sizeof *facts);
+	uint32_t foreign = lk_fold_outside_streams(graph);
 	for (size_t b = 0; facts && b < graph->blocks.count; b++) {
 		const lk_block *block = &graph->blocks.at[b];
 		facts[b].ops = block->end - block->begin;
 		facts[b].foldable = block->begin < block->end && !graph->traced;
 		facts[b].follows = facts[b].foldable && !(graph->ops.join[block->begin] & foreign);
 		for (uint32_t op = block->begin; op < block->end && facts[b].foldable; op++)
-			facts[b].foldable = foldable_op(graph, block, op, foreign);
+			facts[b].foldable = op_is_foldable(graph, block, op, foreign);
 	}
 	return facts;
 }
 
 /* A run may go on with this call: the same work, and nothing foreign to wait for in between. */
-static bool goes_on(const block_facts *facts, const lk_call *first, const lk_call *next) {
+static bool run_continues(const lk_block_facts *facts, const lk_call *first, const lk_call *next) {
 	if (next->microbatch != first->microbatch || next->pass != first->pass ||
 	    next->chunk != first->chunk)
 		return false;
 	return facts[next->block].follows;
 }
 
-typedef struct finder {
+typedef struct lk_finder {
 	const lk_graph *graph;
-	block_facts *facts; /* [blocks] */
+	lk_block_facts *facts; /* [blocks] */
 	lk_fold_runs *runs;
 	uint32_t *table; /* 1 + run, by hash */
 	uint64_t mask;
-} finder;
+} lk_finder;
 
-static uint64_t hash_calls(const lk_call *call, uint32_t count) {
+static uint64_t calls_hash(const lk_call *call, uint32_t count) {
 	uint64_t h = count;
 	for (uint32_t i = 0; i < count; i++) {
 		h = (h ^ call[i].block) * 0x9e3779b97f4a7c15u;
@@ -90,68 +168,72 @@ static uint64_t hash_calls(const lk_call *call, uint32_t count) {
 	return h ^ h >> 32;
 }
 
-static bool equal_calls(const lk_call *a, const lk_call *b, uint32_t count) {
+static bool calls_are_equal(const lk_call *a, const lk_call *b, uint32_t count) {
 	for (uint32_t i = 0; i < count; i++)
 		if (a[i].block != b[i].block || a[i].repeat != b[i].repeat) return false;
 	return true;
 }
 
-static bool grow(finder *f) {
-	uint64_t size = (f->mask + 1) * 2;
+static bool finder_grow(lk_finder *finder) {
+	uint64_t size = (finder->mask + 1) * 2;
 	uint32_t *table = calloc(size, sizeof *table);
 	if (!table) return false;
-	free(f->table);
-	f->table = table;
-	f->mask = size - 1;
-	for (size_t i = 0; i < f->runs->count; i++) {
-		const lk_fold_run *run = &f->runs->at[i];
-		uint64_t at = hash_calls(&f->graph->programs.at[run->stage].calls.at[run->begin],
+	free(finder->table);
+	finder->table = table;
+	finder->mask = size - 1;
+	for (size_t i = 0; i < finder->runs->count; i++) {
+		const lk_fold_run *run = &finder->runs->at[i];
+		uint64_t at = calls_hash(&finder->graph->programs.at[run->stage].calls.at[run->begin],
 		                         run->end - run->begin) &
-		              f->mask;
-		while (table[at]) at = (at + 1) & f->mask;
+		              finder->mask;
+		while (table[at]) at = (at + 1) & finder->mask;
 		table[at] = (uint32_t)i + 1;
 	}
 	return true;
 }
 
-static bool is_run(const finder *f, uint32_t run, const lk_call *calls, uint32_t count) {
-	const lk_fold_run *known = &f->runs->at[run];
+static bool finder_run_is(const lk_finder *finder, uint32_t run, const lk_call *calls,
+                          uint32_t count) {
+	const lk_fold_run *known = &finder->runs->at[run];
 	return known->end - known->begin == count &&
-	       equal_calls(calls, &f->graph->programs.at[known->stage].calls.at[known->begin], count);
+	       calls_are_equal(calls, &finder->graph->programs.at[known->stage].calls.at[known->begin],
+	                       count);
 }
 
-/* The number of the run that equals calls [begin, end) of a stage; UINT32_MAX when memory is out.
- */
-static uint32_t find_run(finder *f, uint32_t stage, uint32_t begin, uint32_t end, uint64_t ops) {
-	const lk_call *calls = f->graph->programs.at[stage].calls.at + begin;
-	uint32_t *last = &f->facts[calls->block].run;
-	if (*last && is_run(f, *last - 1, calls, end - begin)) return *last - 1;
-	uint64_t at = hash_calls(calls, end - begin) & f->mask;
-	for (; f->table[at]; at = (at + 1) & f->mask)
-		if (is_run(f, f->table[at] - 1, calls, end - begin)) return (*last = f->table[at]) - 1;
-	if (!lk_push(f->runs)) return UINT32_MAX;
-	*lk_last(f->runs) =
+/* The number of the run that equals calls [begin, end) of a stage; UINT32_MAX when memory is
+ * out. */
+static uint32_t finder_find_run(lk_finder *finder, uint32_t stage, uint32_t begin, uint32_t end,
+                                uint64_t ops) {
+	const lk_call *calls = finder->graph->programs.at[stage].calls.at + begin;
+	uint32_t *last = &finder->facts[calls->block].run;
+	if (*last && finder_run_is(finder, *last - 1, calls, end - begin)) return *last - 1;
+	uint64_t at = calls_hash(calls, end - begin) & finder->mask;
+	for (; finder->table[at]; at = (at + 1) & finder->mask)
+		if (finder_run_is(finder, finder->table[at] - 1, calls, end - begin))
+			return (*last = finder->table[at]) - 1;
+	if (!lk_push(finder->runs)) return UINT32_MAX;
+	*lk_last(finder->runs) =
 		(lk_fold_run){.stage = stage, .begin = begin, .end = end, .block = UINT32_MAX, .ops = ops};
-	*last = f->table[at] = (uint32_t)f->runs->count;
-	if (f->runs->count * 2 > f->mask && !grow(f)) return UINT32_MAX;
-	return (uint32_t)f->runs->count - 1;
+	*last = finder->table[at] = (uint32_t)finder->runs->count;
+	if (finder->runs->count * 2 > finder->mask && !finder_grow(finder)) return UINT32_MAX;
+	return (uint32_t)finder->runs->count - 1;
 }
 
-static bool find_stage(finder *f, uint32_t stage, lk_fold_pieces *pieces) {
-	const block_facts *facts = f->facts;
-	const lk_call *calls = f->graph->programs.at[stage].calls.at;
-	uint32_t count = (uint32_t)f->graph->programs.at[stage].calls.count;
+static bool finder_find_stage(lk_finder *finder, uint32_t stage, lk_fold_pieces *pieces) {
+	const lk_block_facts *facts = finder->facts;
+	const lk_call *calls = finder->graph->programs.at[stage].calls.at;
+	uint32_t count = (uint32_t)finder->graph->programs.at[stage].calls.count;
 	if (!count) return true;
 	if (!lk_reserve(pieces, count)) return false; /* a program has no more pieces than calls */
 	lk_fold_piece *piece = pieces->at + pieces->count;
 	for (uint32_t begin = 0, end; begin < count; begin = end) {
 		uint64_t ops = 0;
 		for (end = begin; end < count && facts[calls[end].block].foldable; end++) {
-			if (end > begin && !goes_on(facts, &calls[begin], &calls[end])) break;
+			if (end > begin && !run_continues(facts, &calls[begin], &calls[end])) break;
 			ops += (uint64_t)calls[end].repeat * facts[calls[end].block].ops;
 		}
 		if (ops >= LEAST_OPS) {
-			uint32_t run = find_run(f, stage, begin, end, ops);
+			uint32_t run = finder_find_run(finder, stage, begin, end, ops);
 			if (run == UINT32_MAX) return false;
 			*piece++ = (lk_fold_piece){stage, begin, end, run};
 			continue;
@@ -164,33 +246,86 @@ static bool find_stage(finder *f, uint32_t stage, lk_fold_pieces *pieces) {
 	return true;
 }
 
-lk_status lk_fold_find(const lk_graph *graph, lk_fold_runs *runs, lk_fold_pieces *pieces,
-                       size_t *ends, lk_error *err) {
-	finder f = {.graph = graph,
-	            .facts = facts_of_blocks(graph),
-	            .runs = runs,
-	            .table = calloc(64, sizeof *f.table),
-	            .mask = 63};
-	bool ok = f.facts && f.table;
-	for (uint32_t s = 0; ok && s < graph->programs.count; s++)
-		ok = find_stage(&f, s, pieces), ends[s] = pieces->count;
-	free(f.facts);
-	free(f.table);
+lk_status lk_fold_find_runs(const lk_graph *graph, lk_fold_runs *runs, lk_fold_pieces *pieces,
+                            size_t *ends, lk_error *err) {
+	lk_finder finder = {.graph = graph,
+	                    .facts = facts_new(graph),
+	                    .runs = runs,
+	                    .table = calloc(64, sizeof *finder.table),
+	                    .mask = 63};
+	bool ok = finder.facts && finder.table;
+	for (uint32_t s = 0; ok && s < graph->programs.count; s++) {
+		ok = finder_find_stage(&finder, s, pieces);
+		ends[s] = pieces->count;
+	}
+	free(finder.facts);
+	free(finder.table);
 	return ok ? LK_OK : lk_oom(err);
 }
 
-lk_block lk_fold_block(const lk_graph *graph, const lk_fold_run *run, uint32_t call) {
+lk_block lk_fold_run_block(const lk_graph *graph, const lk_fold_run *run, uint32_t call) {
 	lk_block block = graph->blocks.at[graph->programs.at[run->stage].calls.at[call].block];
-	if (lk_fold_is_part(run)) block.begin = run->op_begin, block.end = run->op_end;
+	if (lk_fold_is_part(run)) {
+		block.begin = run->op_begin;
+		block.end = run->op_end;
+	}
 	return block;
 }
 
-uint32_t lk_fold_join(const lk_graph *graph, const lk_fold_run *run) {
+uint32_t lk_fold_run_joins(const lk_graph *graph, const lk_fold_run *run) {
 	uint32_t join = 0;
 	for (uint32_t c = run->begin; c < run->end; c++) {
-		lk_block block = lk_fold_block(graph, run, c);
+		lk_block block = lk_fold_run_block(graph, run, c);
 		for (uint32_t op = block.begin; op < block.end; op++)
 			join |= (uint32_t)(graph->ops.join[op] | LK_JOIN(graph->ops.stream[op]));
 	}
 	return join & ~(LK_JOIN(LK_STREAM_HOST) | LK_JOIN(LK_STREAM_COMPUTE));
+}
+
+/* ---- parts of blocks ---- */
+
+enum {
+	LEAST = 2
+}; /* operations of a part */
+
+/* Nothing of this operation concerns what is outside the part that begins at `begin`. */
+static bool part_holds_op(const lk_graph *graph, const lk_block *block, uint32_t begin, uint32_t op,
+                          uint32_t foreign) {
+	const lk_ops *ops = &graph->ops;
+	if (lk_fold_reaches_out(graph, op) || lk_fold_is_traffic(graph, op)) return false;
+	if (op > begin && (ops->join[op] & foreign)) return false;
+	for (uint32_t d = ops->dep_begin[op]; d < ops->dep_begin[op + 1]; d++)
+		if (block->begin + ops->deps[d] < begin) return false;
+	return true;
+}
+
+/* Traffic is to overlap with about the kernels that it overlaps with unfolded, not with the mean of
+ * a layer: parts are a quarter as long as its shortest operation. */
+int64_t lk_fold_part_limit(const lk_graph *graph, const lk_costs *costs) {
+	int64_t least = 0;
+	for (uint32_t op = 0; op < graph->ops.count; op++) {
+		int64_t time = lk_fold_is_traffic(graph, op) ? lk_costs_get(costs, 0, op)->duration_ps : 0;
+		if (time > 0 && (least == 0 || time < least)) least = time;
+	}
+	return least / 4;
+}
+
+uint32_t lk_fold_part_end(const lk_graph *graph, const lk_costs *costs, const lk_block *block,
+                          uint32_t begin, uint32_t foreign, int64_t most_ps) {
+	const lk_ops *ops = &graph->ops;
+	uint32_t end = begin,
+			 open = 0; /* streams other than compute on which something may be under way */
+	int64_t time = 0;
+	if (ops->stream[begin] != LK_STREAM_COMPUTE) return begin;
+	for (uint32_t op = begin; op < block->end && part_holds_op(graph, block, begin, op, foreign);
+	     op++) {
+		unsigned stream = ops->stream[op];
+		if (stream == LK_STREAM_COMPUTE) open &= ~ops->join[op];
+		else if (stream != LK_STREAM_HOST) open |= LK_JOIN(stream);
+		time += lk_costs_get(costs, 0, op)->duration_ps;
+		if (open) continue;
+		end = op + 1;
+		if (time > most_ps) break;
+	}
+	return end - begin < LEAST ? begin : end;
 }

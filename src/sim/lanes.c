@@ -1,6 +1,6 @@
 /* lanes.c: loops over lanes that the compiler turns into vector code. They exist in several copies,
  * chosen when the program starts, for processors with and without AVX2 and AVX-512. */
-#include "sim/lanes.h"
+#include "sim/internal.h"
 
 #if defined(__x86_64__) && defined(__GLIBC__) && defined(__GNUC__) && !defined(__clang__) && \
 	defined(__OPTIMIZE__) && !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
@@ -19,54 +19,54 @@
 #define VECTOR(v) __builtin_assume_aligned((v), 64)
 #define WHOLE(n)  ((n) & ~(size_t)(LK_LANES - 1))
 
-static inline int64_t most(int64_t a, int64_t b) {
+static inline int64_t most_of(int64_t a, int64_t b) {
 	return a > b ? a : b;
 }
 
-CLONES static void chain1(int64_t *to, const lk_sources *from, int64_t work, int64_t launch,
-                          size_t n) {
+CLONES static void lanes_chain1(int64_t *to, const lk_sources *from, int64_t work, int64_t launch,
+                                size_t n) {
 	int64_t *t = VECTOR(to);
 	const int64_t *a = VECTOR(from->at[0]), *h = VECTOR(from->host);
 	n = WHOLE(n);
-	LANES for (size_t i = 0; i < n; i++) t[i] = most(a[i] + work, h[i] + launch);
+	LANES for (size_t i = 0; i < n; i++) t[i] = most_of(a[i] + work, h[i] + launch);
 }
 
-CLONES static void chain2(int64_t *to, const lk_sources *from, int64_t work, int64_t launch,
-                          size_t n) {
+CLONES static void lanes_chain2(int64_t *to, const lk_sources *from, int64_t work, int64_t launch,
+                                size_t n) {
 	int64_t *t = VECTOR(to);
 	const int64_t *a = VECTOR(from->at[0]), *b = VECTOR(from->at[1]), *h = VECTOR(from->host);
 	n = WHOLE(n);
-	LANES for (size_t i = 0; i < n; i++) t[i] = most(most(a[i], b[i]) + work, h[i] + launch);
+	LANES for (size_t i = 0; i < n; i++) t[i] = most_of(most_of(a[i], b[i]) + work, h[i] + launch);
 }
 
-CLONES static void chain3(int64_t *to, const lk_sources *from, int64_t work, int64_t launch,
-                          size_t n) {
+CLONES static void lanes_chain3(int64_t *to, const lk_sources *from, int64_t work, int64_t launch,
+                                size_t n) {
 	int64_t *t = VECTOR(to);
 	const int64_t *a = VECTOR(from->at[0]), *b = VECTOR(from->at[1]), *c = VECTOR(from->at[2]),
 				  *h = VECTOR(from->host);
 	n = WHOLE(n);
 	LANES for (size_t i = 0; i < n; i++) t[i] =
-		most(most(most(a[i], b[i]), c[i]) + work, h[i] + launch);
+		most_of(most_of(most_of(a[i], b[i]), c[i]) + work, h[i] + launch);
 }
 
-CLONES static void chain4(int64_t *to, const lk_sources *from, int64_t work, int64_t launch,
-                          size_t n) {
+CLONES static void lanes_chain4(int64_t *to, const lk_sources *from, int64_t work, int64_t launch,
+                                size_t n) {
 	int64_t *t = VECTOR(to);
 	const int64_t *a = VECTOR(from->at[0]), *b = VECTOR(from->at[1]), *c = VECTOR(from->at[2]),
 				  *d = VECTOR(from->at[3]);
 	const int64_t *h = VECTOR(from->host);
 	n = WHOLE(n);
 	LANES for (size_t i = 0; i < n; i++) t[i] =
-		most(most(most(a[i], b[i]), most(c[i], d[i])) + work, h[i] + launch);
+		most_of(most_of(most_of(a[i], b[i]), most_of(c[i], d[i])) + work, h[i] + launch);
 }
 
 void lk_lanes_chain_many(int64_t *to, const lk_sources *from, int64_t work, int64_t launch,
                          size_t n) {
 	switch (from->count) {
-	case 1: chain1(to, from, work, launch, n); break;
-	case 2: chain2(to, from, work, launch, n); break;
-	case 3: chain3(to, from, work, launch, n); break;
-	default: chain4(to, from, work, launch, n); break;
+	case 1: lanes_chain1(to, from, work, launch, n); break;
+	case 2: lanes_chain2(to, from, work, launch, n); break;
+	case 3: lanes_chain3(to, from, work, launch, n); break;
+	default: lanes_chain4(to, from, work, launch, n); break;
 	}
 }
 
@@ -74,14 +74,14 @@ CLONES void lk_lanes_max_many(int64_t *to, const int64_t *from, size_t n) {
 	int64_t *t = VECTOR(to);
 	const int64_t *a = VECTOR(from);
 	n = WHOLE(n);
-	LANES for (size_t i = 0; i < n; i++) t[i] = most(t[i], a[i]);
+	LANES for (size_t i = 0; i < n; i++) t[i] = most_of(t[i], a[i]);
 }
 
 CLONES void lk_lanes_max_sum_many(int64_t *to, const int64_t *from, const int64_t *add, size_t n) {
 	int64_t *t = VECTOR(to);
 	const int64_t *a = VECTOR(from), *b = VECTOR(add);
 	n = WHOLE(n);
-	LANES for (size_t i = 0; i < n; i++) t[i] = most(t[i], a[i] + b[i]);
+	LANES for (size_t i = 0; i < n; i++) t[i] = most_of(t[i], a[i] + b[i]);
 }
 
 CLONES void lk_lanes_add_many(int64_t *to, const int64_t *from, size_t n) {
@@ -99,34 +99,34 @@ CLONES void lk_lanes_shift_many(int64_t *to, int64_t number, size_t n) {
 
 /* Groups of neighbours. The small sizes of tensor parallelism have loops of fixed length, which
  * become shuffles. */
-#define NEIGHBOURS(size)                                               \
-	CLONES static void neighbours##size(int64_t *v, size_t n) {        \
-		for (size_t i = 0; i + (size) <= n; i += (size)) {             \
-			int64_t m = v[i];                                          \
-			for (size_t j = 1; j < (size); j++) m = most(m, v[i + j]); \
-			for (size_t j = 0; j < (size); j++) v[i + j] = m;          \
-		}                                                              \
+#define NEIGHBOURS(size)                                                  \
+	CLONES static void neighbours##size(int64_t *v, size_t n) {           \
+		for (size_t i = 0; i + (size) <= n; i += (size)) {                \
+			int64_t m = v[i];                                             \
+			for (size_t j = 1; j < (size); j++) m = most_of(m, v[i + j]); \
+			for (size_t j = 0; j < (size); j++) v[i + j] = m;             \
+		}                                                                 \
 	}
 NEIGHBOURS(2)
 NEIGHBOURS(4)
 NEIGHBOURS(8)
 
-CLONES static void neighbours(int64_t *v, size_t size, size_t n) {
+CLONES static void group_neighbours(int64_t *v, size_t size, size_t n) {
 	for (size_t i = 0; i + size <= n; i += size) {
 		int64_t m = v[i];
-		for (size_t j = 1; j < size; j++) m = most(m, v[i + j]);
+		for (size_t j = 1; j < size; j++) m = most_of(m, v[i + j]);
 		for (size_t j = 0; j < size; j++) v[i + j] = m;
 	}
 }
 
 /* Members lie `stride` apart: the maximum of whole runs of lanes goes into the first run, then back
  * to all. */
-CLONES static void strided(int64_t *v, size_t size, size_t stride, size_t n) {
+CLONES static void group_strided(int64_t *v, size_t size, size_t stride, size_t n) {
 	for (size_t base = 0; base + size * stride <= n; base += size * stride) {
 		int64_t *m = v + base;
 		for (size_t j = 1; j < size; j++) {
 			const int64_t *a = m + j * stride;
-			LANES for (size_t i = 0; i < stride; i++) m[i] = most(m[i], a[i]);
+			LANES for (size_t i = 0; i < stride; i++) m[i] = most_of(m[i], a[i]);
 		}
 		for (size_t j = 1; j < size; j++) {
 			int64_t *a = m + j * stride;
@@ -135,32 +135,32 @@ CLONES static void strided(int64_t *v, size_t size, size_t stride, size_t n) {
 	}
 }
 
-static void listed(int64_t *v, const lk_lane_groups *groups) {
+static void group_listed(int64_t *v, const lk_lane_groups *groups) {
 	for (uint32_t g = 0; g < groups->groups; g++) {
 		int64_t m = INT64_MIN;
 		for (uint32_t i = groups->begin[g]; i < groups->begin[g + 1]; i++)
-			m = most(m, v[groups->lane[i]]);
+			m = most_of(m, v[groups->lane[i]]);
 		for (uint32_t i = groups->begin[g]; i < groups->begin[g + 1]; i++) v[groups->lane[i]] = m;
 	}
 }
 
 void lk_lanes_group(int64_t *v, const lk_lane_groups *groups, size_t lanes) {
 	if (groups->size == 1 || groups->groups == lanes) return;
-	if (!groups->size) listed(v, groups);
-	else if (groups->stride > 1) strided(v, groups->size, groups->stride, lanes);
+	if (!groups->size) group_listed(v, groups);
+	else if (groups->stride > 1) group_strided(v, groups->size, groups->stride, lanes);
 	else if (groups->size == 2) neighbours2(v, lanes);
 	else if (groups->size == 4) neighbours4(v, lanes);
 	else if (groups->size == 8) neighbours8(v, lanes);
-	else neighbours(v, groups->size, lanes);
+	else group_neighbours(v, groups->size, lanes);
 }
 
-CLONES static void scale_by(int64_t *v, const double *factor, size_t n) {
+CLONES static void lanes_scale_by(int64_t *v, const double *factor, size_t n) {
 	int64_t *t = VECTOR(v);
 	n = WHOLE(n);
 	LANES for (size_t i = 0; i < n; i++) t[i] = lk_sim_scale(t[i], factor[i]);
 }
 
-CLONES static void scale_jitter(int64_t *v, const lk_lane_noise *noise, size_t n) {
+CLONES static void lanes_scale_jitter(int64_t *v, const lk_lane_noise *noise, size_t n) {
 	int64_t *t = VECTOR(v);
 	lk_lane_noise z = *noise;
 	n = WHOLE(n);
@@ -169,20 +169,20 @@ CLONES static void scale_jitter(int64_t *v, const lk_lane_noise *noise, size_t n
 	                           (z.factor ? z.factor[i] : 1.0));
 }
 
-static void scale_one(int64_t *v, const lk_lane_noise *z) {
+static void lane_scale(int64_t *v, const lk_lane_noise *z) {
 	double factor = z->factor ? *z->factor : 1.0;
 	*v = lk_sim_scale(*v, lk_sim_jitter(z->seed, z->rank, z->number, z->sigma) * factor);
 }
 
 void lk_lanes_scale(int64_t *v, const lk_lane_noise *noise, size_t n) {
 	if (n == 1 && noise->sigma > 0) {
-		scale_one(v, noise);
+		lane_scale(v, noise);
 		return;
 	}
 	if (n == 1 && noise->factor) {
 		*v = lk_sim_scale(*v, *noise->factor);
 		return;
 	}
-	if (noise->sigma > 0) scale_jitter(v, noise, n);
-	else if (noise->factor) scale_by(v, noise->factor, n);
+	if (noise->sigma > 0) lanes_scale_jitter(v, noise, n);
+	else if (noise->factor) lanes_scale_by(v, noise->factor, n);
 }

@@ -1,10 +1,10 @@
 /* lower.c: a step graph to instructions. Dependencies between operations of a block become slots
  * (registers), found by a linear scan: only an operation that a later one needs gets a slot, and a
- * slot is free again behind its last use. What the order of streams implies anyway is left out.
+ * slot is free again after its last use. What the order of streams implies anyway is left out.
  *
  * Everything that an engine indexes with is checked here, so that a graph from a file cannot lead
  * it astray. */
-#include "sim/lower.h"
+#include "sim/internal.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -14,13 +14,13 @@
 #define MOST_PS      4e18
 #define EVERY_STREAM (LK_JOIN(LK_STREAMS) - 1)
 
-static lk_status bad(const lk_graph *graph, uint32_t op, const char *what, lk_error *err) {
+static lk_status lower_refuse(const lk_graph *graph, uint32_t op, const char *what, lk_error *err) {
 	const char *name = lk_intern_text(graph->names, graph->ops.name[op]);
 	return lk_fail(err, LK_ERR_INPUT, "step graph", "operation %u (%s) %s", op, name ? name : "?",
 	               what);
 }
 
-static uint8_t class_of(const lk_graph *graph, uint32_t op) {
+static uint8_t insn_class_of(const lk_graph *graph, uint32_t op) {
 	unsigned kind = graph->ops.kind[op], group = graph->ops.group[op];
 	if (lk_op_is_comm(kind) && group == LK_GROUP_TEAM) return LK_INSN_TEAM;
 	if (kind == LK_OP_SEND || kind == LK_OP_RECV) return LK_INSN_P2P;
@@ -34,13 +34,13 @@ static uint8_t class_of(const lk_graph *graph, uint32_t op) {
 
 /* In lifted traces every stream is a queue like any other; launches are operations and
  * dependencies. Stragglers and jitter change all that is neither communication nor a copy. */
-static void lower_traced(const lk_graph *graph, uint32_t op, lk_insn *out) {
+static void insn_set_traced(const lk_graph *graph, uint32_t op, lk_insn *out) {
 	unsigned kind = graph->ops.kind[op];
 	out->join = (graph->ops.join[op] | LK_JOIN(out->stream)) & EVERY_STREAM;
 	if (!lk_op_is_comm(kind) && kind != LK_OP_COPY) out->flags |= LK_INSN_SCALED;
 }
 
-static void lower_issued(const lk_graph *graph, uint32_t op, lk_insn *out) {
+static void insn_set_issued(const lk_graph *graph, uint32_t op, lk_insn *out) {
 	bool host = out->stream == LK_STREAM_HOST, compute = out->stream == LK_STREAM_COMPUTE;
 	out->join =
 		(graph->ops.join[op] | LK_JOIN(out->stream)) & EVERY_STREAM & ~LK_JOIN(LK_STREAM_HOST);
@@ -49,19 +49,21 @@ static void lower_issued(const lk_graph *graph, uint32_t op, lk_insn *out) {
 	if (compute) out->flags |= LK_INSN_MAIN;
 }
 
-static lk_status lower_op(const lk_graph *graph, uint32_t op, lk_insn *out, lk_error *err) {
+static lk_status insn_set(const lk_graph *graph, uint32_t op, lk_insn *out, lk_error *err) {
 	const lk_ops *ops = &graph->ops;
 	unsigned kind = ops->kind[op], stream = ops->stream[op];
-	if (kind >= LK_OP_COUNT) return bad(graph, op, "has an unknown kind", err);
-	if (stream >= LK_STREAMS) return bad(graph, op, "is on a stream that does not exist", err);
-	if (ops->group[op] >= LK_GROUPS) return bad(graph, op, "has an unknown process group", err);
+	if (kind >= LK_OP_COUNT) return lower_refuse(graph, op, "has an unknown kind", err);
+	if (stream >= LK_STREAMS)
+		return lower_refuse(graph, op, "is on a stream that does not exist", err);
+	if (ops->group[op] >= LK_GROUPS)
+		return lower_refuse(graph, op, "has an unknown process group", err);
 	if (ops->wait[op] > 2 || ops->signal[op] > 2)
-		return bad(graph, op, "uses an argument that calls do not have", err);
+		return lower_refuse(graph, op, "uses an argument that calls do not have", err);
 	if (lk_op_is_comm(kind) && stream == LK_STREAM_HOST && !graph->traced)
-		return bad(graph, op, "communicates on the host stream", err);
+		return lower_refuse(graph, op, "communicates on the host stream", err);
 	*out = (lk_insn){
 		.slot = LK_NO_SLOT,
-		.what = class_of(graph, op),
+		.what = insn_class_of(graph, op),
 		.stream = (uint8_t)stream,
 		.group = ops->group[op],
 		.wait = ops->wait[op],
@@ -69,79 +71,82 @@ static lk_status lower_op(const lk_graph *graph, uint32_t op, lk_insn *out, lk_e
 		.channel = ops->channel[op],
 	};
 	if (out->what == LK_INSN_P2P && (out->channel < 0 || (uint32_t)out->channel >= graph->channels))
-		return bad(graph, op, "uses a channel that does not exist", err);
-	if (graph->traced) lower_traced(graph, op, out);
-	else lower_issued(graph, op, out);
+		return lower_refuse(graph, op, "uses a channel that does not exist", err);
+	if (graph->traced) insn_set_traced(graph, op, out);
+	else insn_set_issued(graph, op, out);
 	if (lk_op_is_comm(kind)) out->flags |= LK_INSN_COMM;
 	if (kind == LK_OP_WAIT) out->flags |= LK_INSN_INSTANT;
 	return LK_OK;
 }
 
 /* The order of streams, a join or the host thread makes `before` end before `insn` begins. */
-static bool implied(const lk_insn *before, const lk_insn *insn) {
+static bool insn_order_is_implied(const lk_insn *before, const lk_insn *insn) {
 	return before->what == LK_INSN_HOST || (insn->join >> before->stream & 1);
 }
 
-typedef struct scan {
+typedef struct lk_slot_scan {
 	lk_sim *sim;
 	uint32_t *last;  /* [ops] place of the last operation that needs this one, 0 none */
 	uint16_t *spare; /* free slots */
 	uint32_t spares, dep_count;
-} scan;
+} lk_slot_scan;
 
-static lk_status find_uses(scan *s, const lk_block *block, lk_error *err) {
-	const lk_ops *ops = &s->sim->graph->ops;
+static lk_status slots_find_uses(lk_slot_scan *scan, const lk_block *block, lk_error *err) {
+	const lk_ops *ops = &scan->sim->graph->ops;
 	for (uint32_t op = block->begin; op < block->end; op++) {
 		for (uint32_t d = ops->dep_begin[op]; d < ops->dep_begin[op + 1]; d++) {
 			if (ops->deps[d] >= op - block->begin)
-				return bad(s->sim->graph, op, "depends on a later operation", err);
+				return lower_refuse(scan->sim->graph, op, "depends on a later operation", err);
 			uint32_t before = block->begin + ops->deps[d];
-			if (!implied(&s->sim->insn[before], &s->sim->insn[op])) s->last[before] = op;
+			if (!insn_order_is_implied(&scan->sim->insn[before], &scan->sim->insn[op]))
+				scan->last[before] = op;
 		}
 	}
 	return LK_OK;
 }
 
 /* Writes the slots that `op` waits for, then gives back those that nobody needs after it. */
-static lk_status take_deps(scan *s, const lk_block *block, uint32_t op, lk_error *err) {
-	const lk_ops *ops = &s->sim->graph->ops;
-	lk_insn *insn = &s->sim->insn[op];
-	insn->dep_begin = s->dep_count;
+static lk_status slots_take_deps(lk_slot_scan *scan, const lk_block *block, uint32_t op,
+                                 lk_error *err) {
+	const lk_ops *ops = &scan->sim->graph->ops;
+	lk_insn *insn = &scan->sim->insn[op];
+	insn->dep_begin = scan->dep_count;
 	for (uint32_t d = ops->dep_begin[op]; d < ops->dep_begin[op + 1]; d++) {
-		const lk_insn *before = &s->sim->insn[block->begin + ops->deps[d]];
-		if (!implied(before, insn)) s->sim->deps[s->dep_count++] = before->slot;
+		const lk_insn *before = &scan->sim->insn[block->begin + ops->deps[d]];
+		if (!insn_order_is_implied(before, insn)) scan->sim->deps[scan->dep_count++] = before->slot;
 	}
-	if (s->dep_count - insn->dep_begin >= UINT16_MAX)
-		return bad(s->sim->graph, op, "has too many dependencies", err);
-	insn->dep_count = (uint16_t)(s->dep_count - insn->dep_begin);
+	if (scan->dep_count - insn->dep_begin >= UINT16_MAX)
+		return lower_refuse(scan->sim->graph, op, "has too many dependencies", err);
+	insn->dep_count = (uint16_t)(scan->dep_count - insn->dep_begin);
 	for (uint32_t d = ops->dep_begin[op]; d < ops->dep_begin[op + 1]; d++) {
 		uint32_t before = block->begin + ops->deps[d];
-		if (s->last[before] != op) continue;
-		s->last[before] = 0; /* listed twice, freed once */
-		s->spare[s->spares++] = s->sim->insn[before].slot;
+		if (scan->last[before] != op) continue;
+		scan->last[before] = 0; /* listed twice, freed once */
+		scan->spare[scan->spares++] = scan->sim->insn[before].slot;
 	}
 	if (insn->dep_count || insn->wait) insn->flags |= LK_INSN_EXTRA;
 	return LK_OK;
 }
 
-static lk_status lower_block(scan *s, const lk_block *block, lk_error *err) {
+static lk_status slots_set_block(lk_slot_scan *scan, const lk_block *block, lk_error *err) {
 	uint32_t used = 0;
-	s->spares = 0;
-	LK_TRY(find_uses(s, block, err));
+	scan->spares = 0;
+	LK_TRY(slots_find_uses(scan, block, err));
 	for (uint32_t op = block->begin; op < block->end; op++) {
-		LK_TRY(take_deps(s, block, op, err));
-		if (!s->last[op]) continue;
-		if (!s->spares && used >= LK_NO_SLOT)
-			return bad(s->sim->graph, op, "is one dependency too many for its block", err);
-		s->sim->insn[op].slot = s->spares ? s->spare[--s->spares] : (uint16_t)used++;
+		LK_TRY(slots_take_deps(scan, block, op, err));
+		if (!scan->last[op]) continue;
+		if (!scan->spares && used >= LK_NO_SLOT)
+			return lower_refuse(scan->sim->graph, op, "is one dependency too many for its block",
+			                    err);
+		scan->sim->insn[op].slot = scan->spares ? scan->spare[--scan->spares] : (uint16_t)used++;
 	}
-	if (used > s->sim->slots) s->sim->slots = used;
+	if (used > scan->sim->slots) scan->sim->slots = used;
 	return LK_OK;
 }
 
-/* The blocks that programs call, how often and with which arguments: calls are walked once, here.
- */
-static lk_status find_stage_uses(lk_sim *sim, uint32_t s, uint32_t *seen, uint32_t *place,
+/* The blocks that programs call, how often and with which arguments: calls are gone through once,
+ * here. */
+static lk_status stage_find_uses(lk_sim *sim, uint32_t s, uint32_t *seen, uint32_t *place,
                                  lk_error *err) {
 	const lk_graph *graph = sim->graph;
 	const lk_program *program = &graph->programs.at[s];
@@ -150,11 +155,11 @@ static lk_status find_stage_uses(lk_sim *sim, uint32_t s, uint32_t *seen, uint32
 		program->calls.count < graph->blocks.count ? program->calls.count : graph->blocks.count;
 	stage->uses = LK_ARRAY(sim->arena, lk_sim_use, most);
 	if (!stage->uses) return lk_oom(err);
-	for (size_t c = 0; c < program->calls.count; c++) {
-		const lk_call *call = &program->calls.at[c];
+	for (size_t cost = 0; cost < program->calls.count; cost++) {
+		const lk_call *call = &program->calls.at[cost];
 		if (call->block >= graph->blocks.count)
-			return lk_fail(err, LK_ERR_INPUT, "step graph", "stage %u, call %zu: no block %u", s, c,
-			               call->block);
+			return lk_fail(err, LK_ERR_INPUT, "step graph", "stage %u, call %zu: no block %u", s,
+			               cost, call->block);
 		if (seen[call->block] != s + 1) {
 			seen[call->block] = s + 1;
 			place[call->block] = stage->use_count;
@@ -169,25 +174,41 @@ static lk_status find_stage_uses(lk_sim *sim, uint32_t s, uint32_t *seen, uint32
 }
 
 /* *called: of each block, whether any program calls it. */
-static lk_status find_uses_of_blocks(lk_sim *sim, uint32_t **called, lk_error *err) {
+static lk_status sim_find_uses(lk_sim *sim, uint32_t **called, lk_error *err) {
 	uint32_t *place = LK_ARRAY(sim->arena, uint32_t, sim->graph->blocks.count);
 	*called =
 		LK_ARRAY(sim->arena, uint32_t, sim->graph->blocks.count); /* 1 + the last stage that did */
 	if (!*called || !place) return lk_oom(err);
-	for (uint32_t s = 0; s < sim->stages; s++) LK_TRY(find_stage_uses(sim, s, *called, place, err));
+	for (uint32_t s = 0; s < sim->stages; s++) LK_TRY(stage_find_uses(sim, s, *called, place, err));
 	return LK_OK;
 }
 
-static lk_status lower_blocks(lk_sim *sim, const uint32_t *called, lk_error *err) {
+/* What engines index with, of every instruction of a block. */
+static void block_assert(const lk_sim *sim, const lk_block *block) {
+	for (uint32_t op = block->begin; op < block->end; op++) {
+		const lk_insn *insn = &sim->insn[op];
+		LK_ASSERT(insn->stream < sim->streams && sim->streams <= LK_STREAMS &&
+		          !(insn->join >> sim->streams));
+		LK_ASSERT(insn->what == LK_INSN_HOST || (insn->join >> insn->stream & 1));
+		LK_ASSERT(insn->slot == LK_NO_SLOT || insn->slot < sim->slots);
+		for (uint32_t d = insn->dep_begin; d < insn->dep_begin + insn->dep_count; d++)
+			LK_ASSERT(sim->deps[d] < sim->slots);
+		LK_ASSERT(!(insn->dep_count || insn->wait) == !(insn->flags & LK_INSN_EXTRA));
+		(void)insn;
+	}
+}
+
+static lk_status sim_lower_blocks(lk_sim *sim, const uint32_t *called, lk_error *err) {
 	const lk_graph *graph = sim->graph;
 	uint32_t n = graph->ops.count;
 	sim->insn = LK_ARRAY(sim->arena, lk_insn, n);
 	sim->deps = LK_ARRAY(sim->arena, uint16_t, n ? graph->ops.dep_begin[n] : 0);
-	scan s = {.sim = sim,
-	          .last = LK_ARRAY(sim->arena, uint32_t, n),
-	          .spare = LK_ARRAY(sim->arena, uint16_t, n)};
-	if (!sim->insn || !sim->deps || !s.last || !s.spare) return lk_oom(err);
+	lk_slot_scan scan = {.sim = sim,
+	                     .last = LK_ARRAY(sim->arena, uint32_t, n),
+	                     .spare = LK_ARRAY(sim->arena, uint16_t, n)};
+	if (!sim->insn || !sim->deps || !scan.last || !scan.spare) return lk_oom(err);
 	uint32_t begin = 0;
+	sim->streams = LK_STREAM_COMPUTE + 1;
 	for (size_t b = 0; b < graph->blocks.count; b++) {
 		const lk_block *block = &graph->blocks.at[b];
 		if (block->begin < begin || block->begin > block->end || block->end > n)
@@ -195,15 +216,22 @@ static lk_status lower_blocks(lk_sim *sim, const uint32_t *called, lk_error *err
 			               "block %zu has operations of another or none", b);
 		begin = block->end;
 		if (!called[b]) continue;
-		for (uint32_t op = block->begin; op < block->end; op++)
-			LK_TRY(lower_op(graph, op, &sim->insn[op], err));
-		LK_TRY(lower_block(&s, block, err));
+		for (uint32_t op = block->begin; op < block->end; op++) {
+			lk_insn *insn = &sim->insn[op];
+			LK_TRY(insn_set(graph, op, insn, err));
+			uint32_t streams = 32 - (uint32_t)__builtin_clz(insn->join | 1u << insn->stream);
+			if (streams > sim->streams) sim->streams = streams;
+			if (insn->what == LK_INSN_GROUP || insn->what == LK_INSN_CROSS)
+				sim->kinds_used |= 1u << insn->group;
+		}
+		LK_TRY(slots_set_block(&scan, block, err));
+		block_assert(sim, block);
 	}
 	return LK_OK;
 }
 
 /* Which of the arguments of its calls operations of a block use, as two bits. */
-static unsigned args_used(const lk_sim *sim, const lk_block *block) {
+static unsigned block_args_used(const lk_sim *sim, const lk_block *block) {
 	unsigned used = 0;
 	for (uint32_t op = block->begin; op < block->end; op++) {
 		if (sim->insn[op].wait) used |= 1u << (sim->insn[op].wait - 1);
@@ -212,26 +240,28 @@ static unsigned args_used(const lk_sim *sim, const lk_block *block) {
 	return used;
 }
 
-static lk_status no_event(const lk_sim *sim, uint32_t s, uint32_t block, int a, lk_error *err) {
+static lk_status stage_refuse_event(const lk_sim *sim, uint32_t s, uint32_t block, int a,
+                                    lk_error *err) {
 	const lk_program *program = &sim->graph->programs.at[s];
-	size_t c = 0;
-	while (program->calls.at[c].block != block || program->calls.at[c].arg[a] < program->events)
-		c++;
-	return lk_fail(err, LK_ERR_INPUT, "step graph", "stage %u, call %zu: no event %u", s, c,
-	               program->calls.at[c].arg[a]);
+	size_t cost = 0;
+	while (program->calls.at[cost].block != block ||
+	       program->calls.at[cost].arg[a] < program->events)
+		cost++;
+	return lk_fail(err, LK_ERR_INPUT, "step graph", "stage %u, call %zu: no event %u", s, cost,
+	               program->calls.at[cost].arg[a]);
 }
 
-static lk_status check_programs(lk_sim *sim, lk_error *err) {
+static lk_status sim_check_programs(lk_sim *sim, lk_error *err) {
 	for (uint32_t s = 0; s < sim->stages; s++) {
 		lk_sim_stage *stage = &sim->stage[s];
 		double ops = 0;
 		for (uint32_t i = 0; i < stage->use_count; i++) {
 			const lk_sim_use *use = &stage->uses[i];
 			const lk_block *block = &sim->graph->blocks.at[use->block];
-			unsigned used = args_used(sim, block);
+			unsigned used = block_args_used(sim, block);
 			for (int a = 0; a < 2; a++)
 				if ((used >> a & 1) && use->most_arg[a] >= sim->graph->programs.at[s].events)
-					return no_event(sim, s, use->block, a, err);
+					return stage_refuse_event(sim, s, use->block, a, err);
 			stage->ops += use->times * (block->end - block->begin);
 			ops += (double)use->times * (double)(block->end - block->begin);
 		}
@@ -242,7 +272,7 @@ static lk_status check_programs(lk_sim *sim, lk_error *err) {
 	return LK_OK;
 }
 
-static lk_status check_wire(const lk_sim *sim, uint32_t s, uint32_t a, lk_error *err) {
+static lk_status sim_check_wire(const lk_sim *sim, uint32_t s, uint32_t a, lk_error *err) {
 	const lk_graph *graph = sim->graph;
 	lk_wire to = graph->wires.at[(size_t)s * graph->channels + a], back = {0};
 	bool there = to.stage < sim->stages && to.channel < graph->channels;
@@ -253,19 +283,20 @@ static lk_status check_wire(const lk_sim *sim, uint32_t s, uint32_t a, lk_error 
 	               a, s);
 }
 
-static lk_status check_meeting(const lk_sim *sim, uint32_t s, uint32_t op, lk_error *err) {
+static lk_status sim_check_partners(const lk_sim *sim, uint32_t s, uint32_t op, lk_error *err) {
 	const lk_insn *insn = &sim->insn[op];
-	if (insn->what == LK_INSN_P2P) return check_wire(sim, s, (uint32_t)insn->channel, err);
+	if (insn->what == LK_INSN_P2P) return sim_check_wire(sim, s, (uint32_t)insn->channel, err);
 	if (insn->what != LK_INSN_TEAM) return LK_OK;
 	const lk_graph *graph = sim->graph;
 	if (insn->channel < 0 || (uint32_t)insn->channel >= graph->teams.count)
-		return bad(graph, op, "is of a team that does not exist", err);
+		return lower_refuse(graph, op, "is of a team that does not exist", err);
 	bool member = lk_team_member(graph, &graph->teams.at[insn->channel], s) != UINT32_MAX;
-	return member ? LK_OK : bad(graph, op, "is of a team that its program is no member of", err);
+	return member ? LK_OK
+	              : lower_refuse(graph, op, "is of a team that its program is no member of", err);
 }
 
 /* Members are stages, in order. */
-static lk_status check_teams(const lk_sim *sim, lk_error *err) {
+static lk_status sim_check_teams(const lk_sim *sim, lk_error *err) {
 	const lk_graph *graph = sim->graph;
 	for (size_t t = 0; t < graph->teams.count; t++) {
 		const lk_team *team = &graph->teams.at[t];
@@ -284,7 +315,7 @@ static lk_status check_teams(const lk_sim *sim, lk_error *err) {
 
 /* Every channel that is used leads to a channel that leads back; operations of a team are its
  * members'. */
-static lk_status check_meetings(const lk_sim *sim, lk_error *err) {
+static lk_status sim_check_rendezvous(const lk_sim *sim, lk_error *err) {
 	const lk_graph *graph = sim->graph;
 	if (graph->wires.count != (size_t)sim->stages * graph->channels)
 		return lk_fail(err, LK_ERR_INPUT, "step graph", "%zu wires for %u stages of %u channels",
@@ -293,16 +324,15 @@ static lk_status check_meetings(const lk_sim *sim, lk_error *err) {
 		for (uint32_t i = 0; i < sim->stage[s].use_count; i++) {
 			const lk_block *block = &graph->blocks.at[sim->stage[s].uses[i].block];
 			for (uint32_t op = block->begin; op < block->end; op++)
-				LK_TRY(check_meeting(sim, s, op, err));
+				LK_TRY(sim_check_partners(sim, s, op, err));
 		}
 	}
 	return LK_OK;
 }
 
 /* The longest path visits an operation of a stage's program once at most, so the sum of everything
- * bounds every time.
- */
-static lk_status check_time(const lk_sim *sim, const uint32_t *called, lk_error *err) {
+ * bounds every time. */
+static lk_status sim_check_time(const lk_sim *sim, const uint32_t *called, lk_error *err) {
 	const lk_graph *graph = sim->graph;
 	double *sum = LK_ARRAY(sim->arena, double, graph->blocks.count), total = 0, factor = 1;
 	if (!sum) return lk_oom(err);
@@ -311,11 +341,12 @@ static lk_status check_time(const lk_sim *sim, const uint32_t *called, lk_error 
 		     op++) {
 			double most = 0;
 			for (uint32_t v = 0; v < sim->costs->variants; v++) {
-				const lk_cost *c = lk_costs_get(sim->costs, v, op);
-				if (c->duration_ps < 0 || c->host_ps < 0 || c->lead_ps < 0 || c->tail_ps < 0)
-					return bad(graph, op, "takes negative time", err);
-				double work = fmax((double)c->duration_ps, (double)c->tail_ps);
-				most = fmax(most, work + (double)c->host_ps + (double)c->lead_ps);
+				const lk_cost *cost = lk_costs_get(sim->costs, v, op);
+				if (cost->duration_ps < 0 || cost->host_ps < 0 || cost->lead_ps < 0 ||
+				    cost->tail_ps < 0)
+					return lower_refuse(graph, op, "takes negative time", err);
+				double work = fmax((double)cost->duration_ps, (double)cost->tail_ps);
+				most = fmax(most, work + (double)cost->host_ps + (double)cost->lead_ps);
 			}
 			sum[b] += most;
 		}
@@ -339,16 +370,16 @@ static lk_status check_time(const lk_sim *sim, const uint32_t *called, lk_error 
 
 lk_status lk_lower(lk_sim *sim, lk_error *err) {
 	uint32_t *called;
-	LK_TRY(find_uses_of_blocks(sim, &called, err));
-	LK_TRY(lower_blocks(sim, called, err));
-	LK_TRY(check_programs(sim, err));
-	LK_TRY(check_teams(sim, err));
-	LK_TRY(check_meetings(sim, err));
-	return check_time(sim, called, err);
+	LK_TRY(sim_find_uses(sim, &called, err));
+	LK_TRY(sim_lower_blocks(sim, called, err));
+	LK_TRY(sim_check_programs(sim, err));
+	LK_TRY(sim_check_teams(sim, err));
+	LK_TRY(sim_check_rendezvous(sim, err));
+	return sim_check_time(sim, called, err);
 }
 
-void lk_sim_where(const lk_graph *graph, uint32_t stage, size_t call, uint32_t op, char *out,
-                  size_t size) {
+void lk_sim_describe_op(const lk_graph *graph, uint32_t stage, size_t call, uint32_t op, char *out,
+                        size_t size) {
 	const lk_program *program = &graph->programs.at[stage];
 	const char *block = "", *name = lk_intern_text(graph->names, graph->ops.name[op]);
 	if (call < program->calls.count)

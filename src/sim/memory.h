@@ -1,29 +1,29 @@
-/* memory.h: device memory in use over a step, walked in the order in which the host issues
- * operations: that is the order in which a caching allocator gives memory out and takes it back.
- * Nothing here is a formula of a model's shape. */
+/* memory.h: device memory in use over a step, in the order in which the host issues operations:
+ * that is the order in which a caching allocator gives memory out and takes it back. Nothing here
+ * is a formula of a model's shape. */
 #ifndef LK_SIM_MEMORY_H
 #define LK_SIM_MEMORY_H
 
 #include "graph/graph.h"
 
 typedef struct lk_memory {
-	double peak;               /* bytes allocated at the fullest moment */
+	double peak;               /* most bytes allocated at a time */
 	double at_peak[LK_OWNERS]; /* by owner, in that moment */
 	double resident;           /* before the first operation */
 	uint32_t call, repetition,
 		op; /* the moment: while this operation of the stage's program runs */
 } lk_memory;
 
-/* Walks one stage's program. */
+/* Of one stage's program. */
 lk_memory lk_memory_walk(const lk_graph *graph, uint32_t stage);
 
-/* For walks over many stages: what each block does to the bytes in use, found once. NULL when
+/* For many stages of one graph: what each block does to the bytes in use, found once. NULL when
  * memory is out. */
 typedef struct lk_swing lk_swing;
 lk_swing *lk_memory_swings(lk_arena *arena, const lk_graph *graph);
 lk_memory lk_memory_walk_with(const lk_graph *graph, const lk_swing *swings, uint32_t stage);
 
-/* Bytes allocated behind each call of the program, and the highest value during it; arrays of
+/* Bytes allocated after each call of the program, and the highest value during it; arrays of
  * calls.count. */
 void lk_memory_series(const lk_graph *graph, uint32_t stage, double *after, double *highest);
 

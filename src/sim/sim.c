@@ -1,13 +1,14 @@
 /* sim.c: sets a simulation up, runs the engine that was asked for, and checks that every operation
  * ran. */
-#include "sim/sim.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include "sim/lower.h"
 
-static lk_status check_noise(const lk_sim *sim, lk_error *err) {
+#include "sim/internal.h"
+#include "sim/timeline.h"
+
+static lk_status sim_check_noise(const lk_sim *sim, lk_error *err) {
 	const lk_sim_options *options = sim->options;
 	if (!(options->jitter >= 0 && options->jitter <= 2))
 		return lk_fail(err, LK_ERR_INPUT, "jitter", "%g is not between 0 and 2", options->jitter);
@@ -27,7 +28,7 @@ static lk_status check_noise(const lk_sim *sim, lk_error *err) {
 	return LK_OK;
 }
 
-static lk_status check(const lk_sim *sim, lk_error *err) {
+static lk_status sim_check_input(const lk_sim *sim, lk_error *err) {
 	const lk_graph *graph = sim->graph;
 	const lk_costs *costs = sim->costs;
 	if (!sim->stages || !sim->chains || graph->programs.count != sim->stages)
@@ -42,10 +43,10 @@ static lk_status check(const lk_sim *sim, lk_error *err) {
 	for (size_t i = 0; costs->variant_of && i < ranks; i++)
 		if (costs->variant_of[i] >= costs->variants)
 			return lk_fail(err, LK_ERR_INTERNAL, "simulation", "rank %zu has no costs", i);
-	return check_noise(sim, err);
+	return sim_check_noise(sim, err);
 }
 
-static lk_status set_variant(lk_sim *sim, uint32_t s, lk_error *err) {
+static lk_status stage_set_variant(lk_sim *sim, uint32_t s, lk_error *err) {
 	lk_sim_stage *stage = &sim->stage[s];
 	const uint16_t *of = sim->costs->variant_of;
 	stage->variant = of ? of[lk_rank_of(sim->graph, s, sim->lane_chain[0])] : 0;
@@ -60,7 +61,7 @@ static lk_status set_variant(lk_sim *sim, uint32_t s, lk_error *err) {
 	return LK_OK;
 }
 
-static lk_status set_factors(lk_sim *sim, lk_error *err) {
+static lk_status sim_set_factors(lk_sim *sim, lk_error *err) {
 	size_t padded = (size_t)sim->lanes + 64;
 	for (uint32_t i = 0; i < sim->options->straggler_count; i++) {
 		const lk_straggler *slow = &sim->options->stragglers[i];
@@ -77,7 +78,7 @@ static lk_status set_factors(lk_sim *sim, lk_error *err) {
 	return LK_OK;
 }
 
-static lk_status set_records(lk_sim *sim, lk_error *err) {
+static lk_status sim_set_records(lk_sim *sim, lk_error *err) {
 	const lk_sim_options *options = sim->options;
 	for (uint32_t i = 0; i < options->record_count; i++)
 		sim->stage[lk_rank_stage(sim->graph, options->record[i])].record_count++;
@@ -100,31 +101,32 @@ static lk_status set_records(lk_sim *sim, lk_error *err) {
 	return LK_OK;
 }
 
-static lk_status set_lanes(lk_sim *sim, lk_error *err) {
+static lk_status sim_set_lanes(lk_sim *sim, lk_error *err) {
 	LK_TRY(lk_sim_classes(sim->graph, sim->costs, sim->options, sim->arena, &sim->lanes,
 	                      &sim->lane_of, &sim->lane_ranks, err));
 	sim->lane_chain = LK_ARRAY(sim->arena, uint32_t, sim->lanes);
 	if (!sim->lane_chain) return lk_oom(err);
 	for (uint32_t i = sim->chains; i > 0; i--) sim->lane_chain[sim->lane_of[i - 1]] = i - 1;
-	for (uint32_t s = 0; s < sim->stages; s++) LK_TRY(set_variant(sim, s, err));
-	LK_TRY(set_factors(sim, err));
-	LK_TRY(set_records(sim, err));
+	for (uint32_t i = 0; i < sim->lanes; i++) LK_ASSERT(sim->lane_of[sim->lane_chain[i]] == i);
+	for (uint32_t s = 0; s < sim->stages; s++) LK_TRY(stage_set_variant(sim, s, err));
+	LK_TRY(sim_set_factors(sim, err));
+	LK_TRY(sim_set_records(sim, err));
 	for (unsigned g = 0; g < LK_GROUPS; g++) LK_TRY(lk_lower_groups(sim, g, err));
-	return lk_lower_every(sim, err);
+	return lk_lower_all_lanes(sim, err);
 }
 
-static lk_status set_up(lk_sim *sim, lk_error *err) {
+static lk_status sim_set_up(lk_sim *sim, lk_error *err) {
 	sim->stages = sim->graph->ranks.stages;
 	sim->chains = sim->graph->ranks.chains;
-	LK_TRY(check(sim, err));
+	LK_TRY(sim_check_input(sim, err));
 	sim->stage = LK_ARRAY(sim->arena, lk_sim_stage, sim->stages);
 	if (!sim->stage) return lk_oom(err);
 	LK_TRY(lk_lower(sim, err));
-	return set_lanes(sim, err);
+	return sim_set_lanes(sim, err);
 }
 
 /* The result outlives the simulation: lane tables are copied. */
-static lk_status new_result(lk_sim *sim, lk_sim_result *out, lk_error *err) {
+static lk_status result_set_up(lk_sim *sim, lk_sim_result *out, lk_error *err) {
 	out->lanes = sim->lanes;
 	out->finish_ps = calloc((size_t)sim->stages * sim->lanes, sizeof *out->finish_ps);
 	out->lane_of = malloc(sim->chains * sizeof *out->lane_of);
@@ -138,7 +140,22 @@ static lk_status new_result(lk_sim *sim, lk_sim_result *out, lk_error *err) {
 	return LK_OK;
 }
 
-static lk_status check_result(const lk_sim *sim, lk_sim_result *out, lk_error *err) {
+/* What is recorded, and what ends: in order, and within the step. */
+static void result_assert(const lk_sim *sim, const lk_sim_result *out) {
+	for (size_t i = 0; i < out->events.count; i++) {
+		const lk_sim_event *event = &out->events.at[i];
+		LK_ASSERT(0 <= event->ready_ps && event->ready_ps <= event->start_ps &&
+		          event->start_ps <= event->end_ps);
+		LK_ASSERT(event->end_ps <= out->step_ps && event->op < sim->graph->ops.count);
+		(void)event;
+	}
+	for (uint32_t s = 0; s < sim->stages; s++)
+		for (uint32_t i = 0; i < sim->lanes; i++)
+			LK_ASSERT(out->finish_ps[(size_t)s * sim->lanes + i] >= 0);
+	(void)sim;
+}
+
+static lk_status result_check(const lk_sim *sim, lk_sim_result *out, lk_error *err) {
 	uint64_t operations = 0;
 	if (out->gave_up) return LK_OK;
 	for (uint32_t s = 0; s < sim->stages; s++) operations += sim->stage[s].ops * sim->lanes;
@@ -147,13 +164,8 @@ static lk_status check_result(const lk_sim *sim, lk_sim_result *out, lk_error *e
 		               (unsigned long long)out->operations, (unsigned long long)operations);
 	for (size_t i = 0; i < (size_t)sim->stages * sim->lanes; i++)
 		if (out->finish_ps[i] > out->step_ps) out->step_ps = out->finish_ps[i];
+	result_assert(sim, out);
 	return LK_OK;
-}
-
-/* The lean engine where it can; both give the same times. */
-static lk_status run_contention(const lk_sim *sim, lk_sim_result *out, lk_error *err) {
-	LK_TRY(lk_run_lean(sim, out, &out->lean, err));
-	return out->lean ? LK_OK : lk_run_events(sim, out, err);
 }
 
 lk_status lk_sim_run(const lk_graph *graph, const lk_costs *costs, const lk_sim_options *options,
@@ -161,12 +173,11 @@ lk_status lk_sim_run(const lk_graph *graph, const lk_costs *costs, const lk_sim_
 	lk_arena arena = LK_ARENA_INIT;
 	lk_sim sim = {.graph = graph, .costs = costs, .options = options, .arena = &arena};
 	memset(out, 0, sizeof *out);
-	lk_status status = set_up(&sim, err);
-	if (status == LK_OK) status = new_result(&sim, out, err);
+	lk_status status = sim_set_up(&sim, err);
+	if (status == LK_OK) status = result_set_up(&sim, out, err);
 	if (status == LK_OK)
-		status =
-			options->contention ? run_contention(&sim, out, err) : lk_run_sweep(&sim, out, err);
-	if (status == LK_OK) status = check_result(&sim, out, err);
+		status = options->contention ? lk_run_engine(&sim, out, err) : lk_run_sweep(&sim, out, err);
+	if (status == LK_OK) status = result_check(&sim, out, err);
 	if (status != LK_OK) lk_sim_result_free(out);
 	lk_arena_free(&arena);
 	return status;
@@ -179,4 +190,27 @@ void lk_sim_result_free(lk_sim_result *result) {
 	free(result->lane_ranks);
 	lk_vec_free(&result->events);
 	memset(result, 0, sizeof *result);
+}
+
+/* ---- timelines ---- */
+
+lk_timeline *lk_timeline_new(void) {
+	lk_timeline *timeline = calloc(1, sizeof *timeline);
+	if (!timeline) return NULL;
+	timeline->names = lk_intern_new();
+	if (!timeline->names) {
+		free(timeline);
+		return NULL;
+	}
+	return timeline;
+}
+
+void lk_timeline_free(lk_timeline *timeline) {
+	if (!timeline) return;
+	lk_intern_free(timeline->names);
+	lk_vec_free(&timeline->tracks);
+	lk_vec_free(&timeline->slices);
+	lk_vec_free(&timeline->flows);
+	lk_vec_free(&timeline->counters);
+	free(timeline);
 }

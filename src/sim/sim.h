@@ -1,20 +1,18 @@
 /* sim.h: from a step graph and costs to times. Engines give the same answer where nothing is
  * shared:
  *
- *   sweep.c   precedence only. Programs are walked once, all ranks of a stage side by side as lanes
- * of vectors: a time is the maximum of what an operation waits for, plus its duration (max-plus
- * algebra). events.c  contention. Ranks advance in the order of time while something overlaps on
- * them, and run ahead while nothing does; operations that overlap slow one another (processor
- * sharing, lk_contention_rates). lean.c    the same times as events.c with less book-keeping, where
- * nothing is recorded and ranks are few.
+ *   sweep.c   precedence only. Programs are evaluated once, all ranks of a stage side by side as
+ * lanes of vectors: a time is the maximum of what an operation waits for, plus its duration
+ * (max-plus algebra). engine.c  contention. Ranks advance in the order of time while something
+ * overlaps on them, and run ahead while nothing does; operations that overlap slow one another
+ * (processor sharing, lk_contention_rates).
  *
  * Lifted traces (lk_graph.traced) run on both: launches are operations, CPU threads are streams
  * that share nothing, and the host times of costs are not looked at.
  *
  * Folding: ranks that cannot differ are simulated once (ranks.c, colour refinement); repeated calls
  * become one MACRO operation each (fold.c), a graph -> graph function whose result runs on the same
- * engines.
- */
+ * engines. */
 #ifndef LK_SIM_SIM_H
 #define LK_SIM_SIM_H
 
@@ -23,7 +21,7 @@
 #include "graph/graph.h"
 
 typedef struct lk_straggler {
-	uint32_t rank; /* as lk_rank_of numbers them, here and below */
+	uint32_t rank; /* as lk_rank_of numbers them, here and in what follows */
 	double factor; /* compute takes so many times as long */
 } lk_straggler;
 
@@ -34,8 +32,7 @@ typedef struct lk_sim_options {
 	uint64_t seed;
 	const lk_straggler *stragglers;
 	uint32_t straggler_count;
-	const uint32_t
-		*record; /* ranks whose operations are recorded; those of their class stand for them */
+	const uint32_t *record; /* ranks whose operations are recorded; or one of their class */
 	uint32_t record_count;
 	int64_t
 		give_up_ps; /* > 0: a step that takes longer than this need not be simulated to its end */
@@ -59,9 +56,8 @@ typedef struct lk_sim_result {
 	int64_t *finish_ps;   /* [stages * classes per stage]: end of each simulated rank's program */
 	uint32_t lanes;       /* simulated ranks per stage: chains, or their classes */
 	uint32_t *lane_of;    /* [chains] -> lane */
-	uint32_t *lane_ranks; /* [lanes] how many chains a lane stands for */
+	uint32_t *lane_ranks; /* [lanes] how many chains a lane represents */
 	uint64_t operations;  /* operations run, over all simulated ranks, repetitions counted */
-	bool lean;            /* by the lean engine */
 	bool gave_up; /* the step takes longer than give_up_ps: step_ps is a time that it does not fall
 	                 below, and there are no ends and no count of operations */
 	lk_sim_events events; /* in program order per record; free with lk_sim_result_free */
@@ -74,8 +70,8 @@ lk_status lk_sim_run(const lk_graph *graph, const lk_costs *costs, const lk_sim_
                      lk_sim_result *out, lk_error *err);
 void lk_sim_result_free(lk_sim_result *result);
 
-/* Rank folding: classes of chains that cannot differ, by colour refinement from what tells ranks
- * apart (cost variant on each stage, stragglers) through all their groups. *lanes classes;
+/* Rank folding: classes of chains that cannot differ, by colour refinement from what distinguishes
+ * ranks (cost variant on each stage, stragglers) through all their groups. *lanes classes;
  * lane_of[chain]; lanes are ordered by their first chain. */
 lk_status lk_sim_classes(const lk_graph *graph, const lk_costs *costs,
                          const lk_sim_options *options, lk_arena *arena, uint32_t *lanes,
@@ -88,18 +84,18 @@ typedef struct lk_fold {
 	lk_graph *graph; /* names are its own; ranks, wires and facts as in the source */
 	lk_costs costs;  /* owned by the arena; same variants as the source's */
 	lk_arena arena;
-	/* for every operation of the folded graph: the run of source calls of which stage it stands for
-	 */
+	/* for every operation of the folded graph: the run of source calls that it represents, and
+	 * their stage */
 	struct lk_fold_span {
 		uint32_t stage, call_begin,
 			call_end; /* call_end == call_begin: an operation copied as it was, from `source_op` */
 		uint32_t source_op;
 		uint32_t sample_begin, sample_end; /* events of its isolated run, in `samples` */
-		bool part;        /* a stretch of the operations of one call, met each time that is made */
+		bool part; /* a stretch of the operations of one call, there each time that is made */
 		double period_ps; /* of one further repetition */
 	} * span;
 	uint32_t **source_call; /* [stage][call of the folded program] -> first call of the source
-	                           program that it stands for */
+	                           program that it represents */
 	lk_sim_events
 		samples; /* times count from the macro's start; op and call are of the source graph */
 } lk_fold;
@@ -110,12 +106,12 @@ void lk_fold_free(lk_fold *fold);
 
 /* One repetition of one call in the isolated run of a macro operation: from its first compute
  * operation to the next call's. Long repeats were simulated short; the window before their last
- * stands for what was left out too. */
+ * represents what was left out too. */
 typedef struct lk_fold_window {
 	uint32_t call, repetition; /* of the source program */
 	int64_t begin_ps, end_ps;  /* in the samples' time */
 	int64_t shift_ps;          /* from the samples' time to the time in the whole run */
-	double times;              /* repetitions that it stands for */
+	double times;              /* repetitions that it represents */
 } lk_fold_window;
 
 typedef LK_VEC(lk_fold_window) lk_fold_windows;

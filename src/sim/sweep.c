@@ -1,15 +1,15 @@
-/* sweep.c: precedence only. Every stage's program is walked once, its ranks side by side as lanes
- * of vectors:
+/* sweep.c: precedence only. Every stage's program is evaluated once, its ranks side by side as
+ * lanes of vectors:
  *
  *     ready = max(end before it on its stream, ends of joined streams, of dependencies, of the
  * event waited for, launch)
  *
  * and, off the compute stream, the start of the last compute operation. A stage runs until a
  * compute or host operation needs a time that another stage has still to give; then other stages
- * run. Operations of other streams that wait for such a time are put aside as nodes, so that a
- * stage is never held up by what real streams would not hold up. Of lifted traces every operation
- * that waits is put aside. */
-#include "sim/sweep.h"
+ * run. Operations of other streams that wait for such a time are deferred as nodes, so that a stage
+ * is never held up by what real streams would not hold up. Of lifted traces every operation that
+ * waits is deferred. */
+#include "sim/internal.h"
 
 #include <string.h>
 
@@ -40,19 +40,20 @@ int64_t *lk_sweep_event(lk_sweep *sweep, lk_sweep_stage *stage, uint32_t event) 
 	return stage->event[event];
 }
 
-static uint32_t argument(const lk_sweep_stage *stage, uint8_t which) {
+static uint32_t stage_argument(const lk_sweep_stage *stage, uint8_t which) {
 	return stage->program->calls.at[stage->call].arg[which - 1];
 }
 
 /* Whether a slot or the event that the instruction waits for is still unknown. */
-static bool extra_pending(const lk_sweep *sweep, const lk_sweep_stage *stage, const lk_insn *insn) {
+static bool insn_extra_pending(const lk_sweep *sweep, const lk_sweep_stage *stage,
+                               const lk_insn *insn) {
 	for (uint32_t d = insn->dep_begin; d < insn->dep_begin + insn->dep_count; d++)
 		if (stage->pending[LK_REG_SLOTS + sweep->sim->deps[d]]) return true;
-	return insn->wait && stage->event_pending[argument(stage, insn->wait)];
+	return insn->wait && stage->event_pending[stage_argument(stage, insn->wait)];
 }
 
-/* The last of LK_SOURCES places takes the maximum of all that would come behind it. */
-static void add_source(lk_sweep *sweep, lk_sources *from, const int64_t *v) {
+/* The last of LK_SOURCES places takes the maximum of all that would come after it. */
+static void sources_add(lk_sweep *sweep, lk_sources *from, const int64_t *v) {
 	if (from->count < LK_SOURCES) {
 		from->at[from->count++] = v;
 		return;
@@ -65,33 +66,33 @@ static void add_source(lk_sweep *sweep, lk_sources *from, const int64_t *v) {
 }
 
 /* What is known of the sources of an instruction. */
-static void gather(lk_sweep *sweep, const lk_sweep_stage *stage, const lk_insn *insn,
-                   uint32_t sources, lk_sources *from) {
+static void sources_gather(lk_sweep *sweep, const lk_sweep_stage *stage, const lk_insn *insn,
+                           uint32_t sources, lk_sources *from) {
 	from->count = 0;
 	from->host = stage->host;
 	for (uint32_t mask = sources & ~stage->pending_mask; mask; mask &= mask - 1)
-		add_source(sweep, from, lk_sweep_register(sweep, stage, (unsigned)__builtin_ctz(mask)));
+		sources_add(sweep, from, lk_sweep_register(sweep, stage, (unsigned)__builtin_ctz(mask)));
 	if (insn->flags & LK_INSN_EXTRA) {
 		for (uint32_t d = insn->dep_begin; d < insn->dep_begin + insn->dep_count; d++) {
 			unsigned r = LK_REG_SLOTS + sweep->sim->deps[d];
-			if (!stage->pending[r]) add_source(sweep, from, lk_sweep_register(sweep, stage, r));
+			if (!stage->pending[r]) sources_add(sweep, from, lk_sweep_register(sweep, stage, r));
 		}
-		uint32_t event = insn->wait ? argument(stage, insn->wait) : 0;
+		uint32_t event = insn->wait ? stage_argument(stage, insn->wait) : 0;
 		if (insn->wait && !stage->event_pending[event] && stage->event[event])
-			add_source(sweep, from, stage->event[event]);
+			sources_add(sweep, from, stage->event[event]);
 	}
-	if (!from->count) add_source(sweep, from, stage->host);
+	if (!from->count) sources_add(sweep, from, stage->host);
 }
 
 /* The end of operation `op` is in its stream's register: copies for those who will ask for it. */
-static bool keep_end(lk_sweep *sweep, lk_sweep_stage *stage, const lk_insn *insn) {
+static bool stage_keep_end(lk_sweep *sweep, lk_sweep_stage *stage, const lk_insn *insn) {
 	const int64_t *end = lk_sweep_register(sweep, stage, insn->stream);
 	if (insn->slot != LK_NO_SLOT) {
 		lk_lanes_copy(lk_sweep_register(sweep, stage, LK_REG_SLOTS + insn->slot), end, sweep->n);
 		stage->pending[LK_REG_SLOTS + insn->slot] = NULL;
 	}
 	if (insn->signal) {
-		uint32_t event = argument(stage, insn->signal);
+		uint32_t event = stage_argument(stage, insn->signal);
 		int64_t *v = lk_sweep_event(sweep, stage, event);
 		if (!v) return false;
 		lk_lanes_copy(v, end, sweep->n);
@@ -100,43 +101,42 @@ static bool keep_end(lk_sweep *sweep, lk_sweep_stage *stage, const lk_insn *insn
 	return true;
 }
 
-/* Puts an operation that meets others, or that waits for one that does, into a node. `at` is filled
- * by the caller. */
-static bool issue_node(lk_sweep *sweep, lk_sweep_node *node, uint32_t sources) {
+/* Puts an operation of several stages, or one that waits for such a one, into a node. `at` is
+ * filled by the caller. */
+static bool node_issue(lk_sweep *sweep, lk_sweep_node *node, uint32_t sources) {
 	if (!lk_sweep_await(sweep, node, sources)) return false;
 	lk_sweep_promise(sweep, node);
 	return node->waits || lk_sweep_arrive(sweep, node);
 }
 
-static int step_node(lk_sweep *sweep, lk_sweep_stage *stage, const lk_sweep_insn *insn,
-                     const lk_sources *from) {
+static int stage_step_node(lk_sweep *sweep, lk_sweep_stage *stage, const lk_sweep_insn *insn,
+                           const lk_sources *from) {
 	lk_sweep_node *node = lk_sweep_node_new(sweep, stage, insn->op);
 	if (!node) return STEP_NO_MEMORY;
 	lk_lanes_chain(node->at, from, 0, insn->start_launch + stage->shift, sweep->n);
 	node->work = insn->work;
-	return issue_node(sweep, node, insn->sources) ? STEP_DONE : STEP_NO_MEMORY;
+	return node_issue(sweep, node, insn->sources) ? STEP_DONE : STEP_NO_MEMORY;
 }
 
-/* The host thread stands still, or nothing behind it is issued, until the operation's start is
- * known. */
-static bool holds_up(unsigned what, unsigned flags) {
+/* The host thread waits, or nothing after it is issued, until the operation's start is known. */
+static bool insn_holds_up(unsigned what, unsigned flags) {
 	return what == LK_INSN_HOST || (flags & LK_INSN_MAIN);
 }
 
 /* One instruction of a stage whose lanes all take the same time. */
-static int step(lk_sweep *sweep, lk_sweep_stage *stage, const lk_sweep_insn *insn) {
+static int stage_step(lk_sweep *sweep, lk_sweep_stage *stage, const lk_sweep_insn *insn) {
 	const lk_insn *first = &sweep->sim->insn[insn->op], *last = &sweep->sim->insn[insn->last];
 	bool pending = insn->sources & stage->pending_mask;
-	if (insn->flags & LK_INSN_EXTRA) pending = pending || extra_pending(sweep, stage, first);
-	if (pending && holds_up(insn->what, insn->flags)) return STEP_BLOCKED;
+	if (insn->flags & LK_INSN_EXTRA) pending = pending || insn_extra_pending(sweep, stage, first);
+	if (pending && insn_holds_up(insn->what, insn->flags)) return STEP_BLOCKED;
 	lk_sources from;
-	gather(sweep, stage, first, insn->sources, &from);
+	sources_gather(sweep, stage, first, insn->sources, &from);
 	int64_t *end = lk_sweep_register(sweep, stage, insn->stream),
 			*start = lk_sweep_register(sweep, stage, LK_REG_START);
 	int64_t shift = stage->shift;
 	size_t n = sweep->n;
 	if (pending || insn->what == LK_INSN_CROSS || insn->what >= LK_INSN_P2P) {
-		int done = step_node(sweep, stage, insn, &from);
+		int done = stage_step_node(sweep, stage, insn, &from);
 		stage->shift += insn->host;
 		return done;
 	}
@@ -151,13 +151,13 @@ static int step(lk_sweep *sweep, lk_sweep_stage *stage, const lk_sweep_insn *ins
 		lk_lanes_chain(end, &from, insn->work, insn->launch + shift, n);
 	}
 	stage->shift = insn->what == LK_INSN_HOST ? 0 : shift + insn->host;
-	if ((last->slot != LK_NO_SLOT || last->signal) && !keep_end(sweep, stage, last))
+	if ((last->slot != LK_NO_SLOT || last->signal) && !stage_keep_end(sweep, stage, last))
 		return STEP_NO_MEMORY;
 	return STEP_DONE;
 }
 
 /* Costs of an operation on every lane, noise included, into the scratch vectors. */
-static void load_lanes(lk_sweep *sweep, const lk_sweep_stage *stage, uint32_t op) {
+static void lanes_load_costs(lk_sweep *sweep, const lk_sweep_stage *stage, uint32_t op) {
 	const lk_sim *sim = sweep->sim;
 	const lk_sim_stage *info = stage->info;
 	const lk_insn *insn = &sim->insn[op];
@@ -184,7 +184,7 @@ static void load_lanes(lk_sweep *sweep, const lk_sweep_stage *stage, uint32_t op
 		lk_lanes_scale(v[TAIL], &noise, sweep->n);
 }
 
-static void record(const lk_sweep *sweep, const lk_sweep_stage *stage, uint32_t op) {
+static void stage_record(const lk_sweep *sweep, const lk_sweep_stage *stage, uint32_t op) {
 	for (uint32_t r = 0; r < stage->info->record_count; r++) {
 		int64_t ready = sweep->scratch[READY][stage->info->record_lane[r]];
 		*lk_sweep_recorded(sweep, stage, r, stage->ops) = (lk_sim_event){
@@ -200,9 +200,8 @@ static void record(const lk_sweep *sweep, const lk_sweep_stage *stage, uint32_t 
 }
 
 /* A kernel or host operation whose sources are all known: ready is in scratch[READY], the host
- * clock already behind it.
- */
-static bool run_lanes(lk_sweep *sweep, lk_sweep_stage *stage, const lk_insn *insn) {
+ * clock has gone on already. */
+static bool lanes_run(lk_sweep *sweep, lk_sweep_stage *stage, const lk_insn *insn) {
 	size_t n = sweep->n;
 	int64_t *end = lk_sweep_register(sweep, stage, insn->stream), *const *v = sweep->scratch;
 	if (insn->flags & LK_INSN_MAIN)
@@ -216,63 +215,64 @@ static bool run_lanes(lk_sweep *sweep, lk_sweep_stage *stage, const lk_insn *ins
 	}
 	for (uint32_t r = 0; r < stage->info->record_count; r++)
 		lk_sweep_recorded(sweep, stage, r, stage->ops)->end_ps = end[stage->info->record_lane[r]];
-	return keep_end(sweep, stage, insn);
+	return stage_keep_end(sweep, stage, insn);
 }
 
 /* One operation of a stage whose lanes differ or are recorded. */
-static int step_lanes(lk_sweep *sweep, lk_sweep_stage *stage, uint32_t op) {
+static int stage_step_lanes(lk_sweep *sweep, lk_sweep_stage *stage, uint32_t op) {
 	const lk_insn *insn = &sweep->sim->insn[op];
 	uint32_t sources = insn->join | (insn->flags & LK_INSN_ISSUED ? 1u << LK_REG_START : 0);
-	bool pending = (sources & stage->pending_mask) || extra_pending(sweep, stage, insn);
-	if (pending && holds_up(insn->what, insn->flags)) return STEP_BLOCKED;
+	bool pending = (sources & stage->pending_mask) || insn_extra_pending(sweep, stage, insn);
+	if (pending && insn_holds_up(insn->what, insn->flags)) return STEP_BLOCKED;
 	int64_t *host = stage->registers, *const *v = sweep->scratch;
 	size_t n = sweep->n;
 	lk_sources from;
-	load_lanes(sweep, stage, op);
-	gather(sweep, stage, insn, sources, &from);
+	lanes_load_costs(sweep, stage, op);
+	sources_gather(sweep, stage, insn, sources, &from);
 	if (insn->what == LK_INSN_HOST) lk_lanes_add(host, v[HOST], n);
 	lk_lanes_chain(v[READY], &from, 0, 0, n);
 	if (insn->what != LK_INSN_HOST) {
 		lk_lanes_max_sum(v[READY], stage->host, v[LEAD], n);
 		if (!sweep->sim->graph->traced) lk_lanes_add(host, v[HOST], n);
 	}
-	record(sweep, stage, op);
+	stage_record(sweep, stage, op);
 	if (insn->what == LK_INSN_HOST || (insn->what == LK_INSN_LOCAL && !pending))
-		return run_lanes(sweep, stage, insn) ? STEP_DONE : STEP_NO_MEMORY;
+		return lanes_run(sweep, stage, insn) ? STEP_DONE : STEP_NO_MEMORY;
 	lk_sweep_node *node = lk_sweep_node_new(sweep, stage, op);
 	if (!node) return STEP_NO_MEMORY;
 	memcpy(node->at, v[READY], n * sizeof *host);
 	memcpy(node->duration, v[WORK], n * sizeof *host);
 	node->varied = true;
 	node->record = stage->ops;
-	return issue_node(sweep, node, sources) ? STEP_DONE : STEP_NO_MEMORY;
+	return node_issue(sweep, node, sources) ? STEP_DONE : STEP_NO_MEMORY;
 }
 
-static void instructions(const lk_sweep *sweep, const lk_sweep_stage *stage, uint32_t *begin,
-                         uint32_t *end) {
+static void stage_instructions(const lk_sweep *sweep, const lk_sweep_stage *stage, uint32_t *begin,
+                               uint32_t *end) {
 	uint32_t block = stage->program->calls.at[stage->call].block;
 	*begin = stage->code ? stage->code->begin[block] : sweep->sim->graph->blocks.at[block].begin;
 	*end = stage->code ? stage->code->begin[block + 1] : sweep->sim->graph->blocks.at[block].end;
 }
 
-static int step_any(lk_sweep *sweep, lk_sweep_stage *stage, uint32_t at) {
-	if (stage->code) return step(sweep, stage, &stage->code->insn[at]);
-	if (!stage->direct) return step_lanes(sweep, stage, at);
+static int stage_step_any(lk_sweep *sweep, lk_sweep_stage *stage, uint32_t at) {
+	if (stage->code) return stage_step(sweep, stage, &stage->code->insn[at]);
+	if (!stage->direct) return stage_step_lanes(sweep, stage, at);
 	lk_sweep_insn insn;
 	lk_sweep_load(sweep->sim, stage->info->variant, at, &insn);
-	return step(sweep, stage, &insn);
+	return stage_step(sweep, stage, &insn);
 }
 
 /* Runs a stage as far as it goes. */
-static int run_stage(lk_sweep *sweep, lk_sweep_stage *stage) {
+static int stage_run(lk_sweep *sweep, lk_sweep_stage *stage) {
 	for (; stage->call < stage->program->calls.count; stage->call++, stage->repetition = 0) {
 		uint32_t begin, end, repeat = stage->program->calls.at[stage->call].repeat;
-		instructions(sweep, stage, &begin, &end);
+		stage_instructions(sweep, stage, &begin, &end);
 		if (begin == end) continue;
 		for (; stage->repetition < repeat; stage->repetition++, stage->pc = 0) {
 			if (lk_stop_asked(sweep->stop)) return STEP_STOPPED;
 			for (uint32_t i = begin + stage->pc; i < end; i++) {
-				int done = stage->aside < stage->ahead ? step_any(sweep, stage, i) : STEP_BLOCKED;
+				int done = stage->deferred < stage->deferred_limit ? stage_step_any(sweep, stage, i)
+				                                                   : STEP_BLOCKED;
 				if (done != STEP_DONE) {
 					stage->pc = i - begin;
 					return done;
@@ -281,23 +281,26 @@ static int run_stage(lk_sweep *sweep, lk_sweep_stage *stage) {
 			}
 		}
 	}
+	LK_ASSERT(stage->ops == stage->info->ops);
 	stage->done = true;
 	return STEP_DONE;
 }
 
-static bool plain(const lk_sim *sim, const lk_sim_stage *info) {
+static bool stage_is_plain(const lk_sim *sim, const lk_sim_stage *info) {
 	return info->variant != LK_MIXED && !info->factor && !info->record_count &&
 	       !lk_sim_jittered(sim);
 }
 
-static lk_status new_stage(lk_sweep *sweep, uint32_t s, const lk_sweep_code *codes, lk_error *err) {
+static lk_status stage_set_up(lk_sweep *sweep, uint32_t s, const lk_sweep_code *codes,
+                              lk_error *err) {
 	const lk_sim *sim = sweep->sim;
 	lk_sweep_stage *stage = &sweep->stage[s];
 	size_t registers = LK_REG_SLOTS + sim->slots;
 	*stage = (lk_sweep_stage){
 		.info = &sim->stage[s], .program = &sim->graph->programs.at[s], .index = s};
-	stage->direct = plain(sim, stage->info) && sim->graph->traced;
-	if (plain(sim, stage->info) && !stage->direct) stage->code = &codes[stage->info->variant];
+	stage->direct = stage_is_plain(sim, stage->info) && sim->graph->traced;
+	if (stage_is_plain(sim, stage->info) && !stage->direct)
+		stage->code = &codes[stage->info->variant];
 	stage->registers = lk_sweep_vectors(&sweep->arena, registers, sweep->n);
 	stage->pending = LK_ARRAY(&sweep->arena, lk_sweep_node *, registers);
 	stage->event = LK_ARRAY(&sweep->arena, int64_t *, stage->program->events);
@@ -305,7 +308,7 @@ static lk_status new_stage(lk_sweep *sweep, uint32_t s, const lk_sweep_code *cod
 	if (!stage->registers || !stage->pending || !stage->event || !stage->event_pending)
 		return lk_oom(err);
 	stage->host = sim->graph->traced ? sweep->zero : stage->registers;
-	stage->ahead = sim->graph->traced ? LK_SWEEP_AHEAD : UINT32_MAX;
+	stage->deferred_limit = sim->graph->traced ? LK_SWEEP_DEFERRED : UINT32_MAX;
 	for (uint32_t c = 0; c < sim->graph->channels; c++) {
 		lk_wire to = sim->graph->wires.at[(size_t)s * sim->graph->channels + c];
 		if (to.stage < sim->stages && to.channel < sim->graph->channels)
@@ -315,7 +318,7 @@ static lk_status new_stage(lk_sweep *sweep, uint32_t s, const lk_sweep_code *cod
 	return LK_OK;
 }
 
-static lk_status set_up(lk_sweep *sweep, lk_error *err) {
+static lk_status sweep_set_up(lk_sweep *sweep, lk_error *err) {
 	const lk_sim *sim = sweep->sim;
 	sweep->n = sim->lanes == 1 ? 1 : ((size_t)sim->lanes + LK_LANES - 1) / LK_LANES * LK_LANES;
 	sweep->stage = LK_ARRAY(&sweep->arena, lk_sweep_stage, sim->stages);
@@ -333,20 +336,20 @@ static lk_status set_up(lk_sweep *sweep, lk_error *err) {
 	for (int i = 0; i < SCRATCHES; i++)
 		if (!(sweep->scratch[i] = lk_sweep_vectors(&sweep->arena, 1, sweep->n))) return lk_oom(err);
 	for (uint32_t s = 0; s < sim->stages; s++) {
-		if (!plain(sim, &sim->stage[s])) sweep->varied = true;
+		if (!stage_is_plain(sim, &sim->stage[s])) sweep->varied = true;
 		else if (!sim->graph->traced && !codes[sim->stage[s].variant].insn)
 			LK_TRY(lk_sweep_compile(sim, sim->stage[s].variant, &sweep->arena,
 			                        &codes[sim->stage[s].variant], err));
-		LK_TRY(new_stage(sweep, s, codes, err));
+		LK_TRY(stage_set_up(sweep, s, codes, err));
 	}
 	for (uint32_t s = sim->stages; s > 0; s--) lk_sweep_wake(sweep, &sweep->stage[s - 1]);
 	return LK_OK;
 }
 
-static lk_status run_ready(lk_sweep *sweep, lk_error *err) {
+static lk_status sweep_run_ready(lk_sweep *sweep, lk_error *err) {
 	while (sweep->ready_count) {
 		lk_sweep_stage *stage = sweep->ready[--sweep->ready_count];
-		int done = run_stage(sweep, stage);
+		int done = stage_run(sweep, stage);
 		stage->queued = false;
 		if (done == STEP_NO_MEMORY) return lk_oom(err);
 		if (done == STEP_STOPPED) return lk_stop_fail(err);
@@ -354,25 +357,25 @@ static lk_status run_ready(lk_sweep *sweep, lk_error *err) {
 	return LK_OK;
 }
 
-/* All stages that are not done have put aside what they may: they may put aside as much again. */
-static lk_status go_further(lk_sweep *sweep, lk_error *err) {
-	if (sweep->aside > LK_SWEEP_MOST)
+/* All stages that are not done have deferred what they may: they may defer as much again. */
+static lk_status sweep_go_further(lk_sweep *sweep, lk_error *err) {
+	if (sweep->deferred > LK_SWEEP_DEFERRED_MOST)
 		return lk_fail(err, LK_ERR_INPUT, "step graph",
 		               "%llu operations wait at the same time: at most %d are simulated",
-		               (unsigned long long)sweep->aside, LK_SWEEP_MOST);
+		               (unsigned long long)sweep->deferred, LK_SWEEP_DEFERRED_MOST);
 	for (uint32_t s = sweep->sim->stages; s > 0; s--) {
 		lk_sweep_stage *stage = &sweep->stage[s - 1];
-		if (stage->done || stage->aside < stage->ahead) continue;
-		stage->ahead = 2 * stage->aside;
+		if (stage->done || stage->deferred < stage->deferred_limit) continue;
+		stage->deferred_limit = 2 * stage->deferred;
 		lk_sweep_wake(sweep, stage);
 	}
 	return LK_OK;
 }
 
-static lk_status run(lk_sweep *sweep, lk_error *err) {
+static lk_status sweep_run(lk_sweep *sweep, lk_error *err) {
 	do {
-		LK_TRY(run_ready(sweep, err));
-		LK_TRY(go_further(sweep, err));
+		LK_TRY(sweep_run_ready(sweep, err));
+		LK_TRY(sweep_go_further(sweep, err));
 	} while (sweep->ready_count);
 	for (uint32_t s = 0; s < sweep->sim->stages; s++)
 		if (!sweep->stage[s].done || sweep->stage[s].pending_mask)
@@ -380,7 +383,7 @@ static lk_status run(lk_sweep *sweep, lk_error *err) {
 	return LK_OK;
 }
 
-static void finish(const lk_sweep *sweep, const lk_sweep_stage *stage, int64_t *out) {
+static void stage_finish(const lk_sweep *sweep, const lk_sweep_stage *stage, int64_t *out) {
 	for (uint32_t i = 0; i < sweep->sim->lanes; i++) {
 		int64_t last = stage->registers[i] + stage->shift;
 		for (unsigned r = LK_STREAM_COMPUTE; r < LK_STREAMS; r++) {
@@ -393,10 +396,10 @@ static void finish(const lk_sweep *sweep, const lk_sweep_stage *stage, int64_t *
 
 lk_status lk_run_sweep(const lk_sim *sim, lk_sim_result *out, lk_error *err) {
 	lk_sweep sweep = {.sim = sim, .stop = lk_stop_watched()};
-	lk_status status = set_up(&sweep, err);
-	if (status == LK_OK) status = run(&sweep, err);
+	lk_status status = sweep_set_up(&sweep, err);
+	if (status == LK_OK) status = sweep_run(&sweep, err);
 	for (uint32_t s = 0; status == LK_OK && s < sim->stages; s++) {
-		finish(&sweep, &sweep.stage[s], out->finish_ps + (size_t)s * sim->lanes);
+		stage_finish(&sweep, &sweep.stage[s], out->finish_ps + (size_t)s * sim->lanes);
 		out->operations += sweep.stage[s].ops * sim->lanes;
 	}
 	lk_arena_free(&sweep.arena);

@@ -1,11 +1,12 @@
 /* sweep_code.c: instructions with costs, compute operations in a row fused. One operation is, in
- * max-plus algebra, end = max(ready + d, host + max(lead + d, h + tail)) (h, lead, tail of cost.h;
- * `host` before it), so two in a row are again of this form: what waits for streams adds up, and
- * the bound by the host is the larger of the first one's plus the second's duration and the
- * second's own. */
-#include "sim/sweep.h"
+ * max-plus algebra,
+ *     end = max(ready + d, host + max(lead + d, h + tail))
+ * (h, lead, tail of cost.h; `host` before it), so two in a row are again of this form: what waits
+ * for streams adds up, and the bound by the host is the larger of the first one's plus the second's
+ * duration and the second's own. */
+#include "sim/internal.h"
 
-static int64_t most(int64_t a, int64_t b) {
+static int64_t later_of(int64_t a, int64_t b) {
 	return a > b ? a : b;
 }
 
@@ -37,12 +38,15 @@ void lk_sweep_load(const lk_sim *sim, uint32_t variant, uint32_t op, lk_sweep_in
 		.last = op,
 	};
 	if (insn->what == LK_INSN_LOCAL && (insn->flags & LK_INSN_MAIN))
-		out->launch = most(out->launch, host + tail);
-	if (insn->what == LK_INSN_HOST) out->start_launch = host, out->launch = host + work;
+		out->launch = later_of(out->launch, host + tail);
+	if (insn->what == LK_INSN_HOST) {
+		out->start_launch = host;
+		out->launch = host + work;
+	}
 }
 
 /* Whether `next` only follows the compute operation before it. */
-static bool follows(const lk_sim *sim, const lk_sweep_insn *chain, uint32_t next) {
+static bool insn_follows_chain(const lk_sim *sim, const lk_sweep_insn *chain, uint32_t next) {
 	const lk_insn *before = &sim->insn[chain->last], *insn = &sim->insn[next];
 	if (chain->what != LK_INSN_LOCAL || !(chain->flags & LK_INSN_MAIN)) return false;
 	if (insn->what != LK_INSN_LOCAL || !(insn->flags & LK_INSN_MAIN)) return false;
@@ -50,19 +54,19 @@ static bool follows(const lk_sim *sim, const lk_sweep_insn *chain, uint32_t next
 	       insn->join == LK_JOIN(LK_STREAM_COMPUTE) && !(insn->flags & LK_INSN_EXTRA);
 }
 
-static void append(lk_sweep_insn *chain, const lk_sweep_insn *next) {
+static void chain_append(lk_sweep_insn *chain, const lk_sweep_insn *next) {
 	chain->start_work = chain->work;
-	chain->start_launch = most(chain->launch, chain->host + next->start_launch);
+	chain->start_launch = later_of(chain->launch, chain->host + next->start_launch);
 	chain->work += next->work;
-	chain->launch = most(chain->launch + next->work, chain->host + next->launch);
+	chain->launch = later_of(chain->launch + next->work, chain->host + next->launch);
 	chain->host += next->host;
 	chain->ops++;
 	chain->last = next->op;
 }
 
-/* The start of a compute operation matters to those issued behind it: up to the next one of its
+/* The start of a compute operation matters to those issued after it: up to the next one of its
  * block, or beyond. */
-static bool start_matters(const lk_sim *sim, uint32_t op, uint32_t end) {
+static bool insn_start_matters(const lk_sim *sim, uint32_t op, uint32_t end) {
 	for (uint32_t i = op + 1; i < end; i++) {
 		if (sim->insn[i].stream == LK_STREAM_COMPUTE) return false;
 		if (sim->insn[i].flags & LK_INSN_ISSUED) return true;
@@ -83,13 +87,13 @@ lk_status lk_sweep_compile(const lk_sim *sim, uint32_t variant, lk_arena *arena,
 		for (uint32_t op = block->begin; op < block->end; op++) {
 			lk_sweep_insn one;
 			lk_sweep_load(sim, variant, op, &one);
-			if (op > block->begin && follows(sim, &out->insn[count - 1], op))
-				append(&out->insn[count - 1], &one);
+			if (op > block->begin && insn_follows_chain(sim, &out->insn[count - 1], op))
+				chain_append(&out->insn[count - 1], &one);
 			else out->insn[count++] = one;
 		}
 		for (uint32_t i = out->begin[b]; i < count; i++)
 			out->insn[i].keep_start = (out->insn[i].flags & LK_INSN_MAIN) &&
-			                          start_matters(sim, out->insn[i].last, block->end);
+			                          insn_start_matters(sim, out->insn[i].last, block->end);
 	}
 	out->begin[graph->blocks.count] = count;
 	return LK_OK;

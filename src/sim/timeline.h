@@ -11,7 +11,7 @@
  * follow one another or nest. */
 typedef struct lk_track {
 	int32_t rank;     /* global rank of the representative */
-	int32_t ranks;    /* how many ranks it stands for */
+	int32_t ranks;    /* how many ranks it represents */
 	uint32_t process; /* interned: "stage 3 (ranks 24-31)" */
 	uint32_t name;    /* interned: "compute", "tensor-parallel", "host", ... */
 } lk_track;

@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <cmocka.h>
 #include "rounds.h"
-#include "sim_random.h"
+#include "sim_reference.h"
 
 /* Every rank recorded. */
 static uint32_t *every_rank(const world *w) {
@@ -256,47 +256,60 @@ static void check_give_up(const world *w, const lk_sim_options *as, const lk_sim
 	lk_sim_result_free(&r);
 }
 
-/* Without and with records two engines run, which agree to the picosecond: where operations slow
- * one another, with slow ranks, with messages, collectives and host work; and find the same
- * deadlocks. */
-static int check_lean(world *w, dice *d) {
+/* The engine with contention gives every time that the reference gives, on every rank, or finds the
+ * same deadlock; the same without records, folded, and where it may be given up. */
+static bool check_reference(world *w, dice *d) {
 	lk_straggler slow[2];
 	lk_sim_options options = noise(d, w, slow);
-	lk_error err = {0};
-	options.contention = true, options.jitter = 0, options.all_ranks = chance(d, 50);
+	options.contention = true;
+	reference ref;
+	reference_run(w, &options, &ref);
+	lk_status stuck = !ref.stuck ? LK_OK : w->graph->traced ? LK_ERR_INPUT : LK_ERR_INTERNAL;
 	uint32_t *list = every_rank(w);
-	lk_sim_result lean, full;
-	lk_status status = lk_sim_run(w->graph, &w->costs, &options, &lean, &err);
-	options.record = list, options.record_count = w->graph->ranks.stages * w->graph->ranks.chains;
-	assert_int_equal(lk_sim_run(w->graph, &w->costs, &options, &full, &err), status);
-	if (status == LK_OK) {
-		assert_false(full.lean);
-		assert_int_equal(lean.step_ps, full.step_ps);
-		assert_int_equal(lean.operations, full.operations);
-		assert_int_equal(lean.lanes, full.lanes);
-		size_t ranks = (size_t)w->graph->ranks.stages * full.lanes;
-		assert_memory_equal(lean.finish_ps, full.finish_ps, ranks * sizeof *full.finish_ps);
+	options.record = list, options.record_count = ref.world.ranks;
+	lk_sim_result full = run(w, options, stuck);
+	options.record = NULL, options.record_count = 0;
+	lk_sim_result bare = run(w, options, stuck);
+	size_t at = 0;
+	for (uint32_t rank = 0; rank < ref.world.ranks && !ref.stuck; rank++) {
+		for (size_t i = 0; i < ref.rank[rank].count; i++, at++) {
+			const ref_op *want = &ref.rank[rank].ops[i];
+			const lk_sim_event *got = &full.events.at[at];
+			assert_int_equal(got->op, want->op);
+			assert_int_equal(got->start_ps, want->start);
+			assert_int_equal(got->end_ps, want->end);
+			bool host = !w->graph->traced && w->graph->ops.stream[want->op] == LK_STREAM_HOST;
+			assert_int_equal(got->ready_ps, host ? want->start : want->arrival);
+		}
 	}
-	bool ran = status == LK_OK && lean.lean;
-	if (ran) check_give_up(w, &options, &full, roll(d, 12));
-	lk_sim_result_free(&lean);
+	if (!ref.stuck) {
+		assert_int_equal(full.step_ps, ref.step);
+		assert_int_equal(full.operations, at);
+		assert_int_equal(bare.operations, at);
+		assert_memory_equal(bare.finish_ps, full.finish_ps,
+		                    ref.world.ranks * sizeof *full.finish_ps);
+		if (options.jitter == 0) check_give_up(w, &options, &full, roll(d, 12));
+	}
 	lk_sim_result_free(&full);
+	lk_sim_result_free(&bare);
 	free(list);
-	return ran;
+	reference_free(&ref);
+	return ref.stuck;
 }
 
-static void test_lean(void **state) {
+static void test_reference(void **state) {
 	(void)state;
-	int ran = 0;
-	for (int seed = 0; seed < trials(600); seed++) {
+	int stuck = 0;
+	for (int seed = 0; seed < trials(300); seed++) {
 		world w;
 		dice d = {(uint64_t)seed};
-		random_world((uint64_t)seed, random_shape((uint64_t)seed), &w);
-		ran += check_lean(&w, &d);
+		if (seed % 3 == 0) random_traced((uint64_t)seed, seed % 12 == 0, &w);
+		else random_world((uint64_t)seed, random_shape((uint64_t)seed), &w);
+		stuck += check_reference(&w, &d);
 		free_world(&w);
 	}
-	assert_true(ran > trials(600) / 3 && ran < trials(600)); /* some graphs are not for it */
-	assert_true(given_up > trials(600) / 20);
+	assert_true(stuck < trials(300) / 3);
+	assert_true(given_up > trials(300) / 40);
 }
 
 /* What a CPU thread does takes as long as it takes alone, whatever the device does beside it. */
@@ -674,9 +687,8 @@ static void pair_world(int64_t comm, world *w) {
 	w->costs.at[1] = (lk_cost){.duration_ps = comm, .tail_ps = comm, .memory = 0.6f};
 }
 
-/* Collectives that pile up behind kernels: more than the lean engine has room for go to the other
- * one; the same times. */
-static void test_lean_room(void **state) {
+/* Collectives that pile up while kernels go on: acts are made as they are needed. */
+static void test_many_acts(void **state) {
 	(void)state;
 	for (uint32_t repeat = 8; repeat <= 512; repeat *= 4) {
 		world w;
@@ -686,7 +698,6 @@ static void test_lean_room(void **state) {
 		full = run(
 			&w, (lk_sim_options){.contention = true, .record = &(uint32_t){0}, .record_count = 1},
 			LK_OK);
-		assert_int_equal(r.lean, repeat < 64);
 		assert_int_equal(r.step_ps, full.step_ps);
 		assert_int_equal(r.operations, 2 * repeat);
 		lk_sim_result_free(&r);
@@ -975,8 +986,8 @@ int main(void) {
 		cmocka_unit_test(test_errors),
 		cmocka_unit_test(test_deadlock),
 		cmocka_unit_test(test_threads_share_nothing),
-		cmocka_unit_test(test_lean),
-		cmocka_unit_test(test_lean_room),
+		cmocka_unit_test(test_reference),
+		cmocka_unit_test(test_many_acts),
 		cmocka_unit_test(test_traced_unfolded),
 		cmocka_unit_test(test_far_ahead),
 		cmocka_unit_test(test_team_deadlock),

@@ -1,0 +1,498 @@
+/* engine.c: the engine with contention, from moment to moment.
+ *
+ * Work left is a real number of picoseconds alone; it shrinks at the rate that lk_contention_rates
+ * gives to the acts which run at the same time. Times are rounded once, when a rate changes; at
+ * rate 1 they are exact. Rates are set when everything of one moment has happened on all ranks: the
+ * order in which it is found does not matter. Few sets of operations ever run side by side, so
+ * rates are looked up by what runs. */
+#include "sim/internal.h"
+
+#include <string.h>
+
+enum {
+	ACT_CHUNK_MOST = 4096, /* acts allocated at once */
+	LOOK = 32,             /* looks for a stop and at the bound in every so many moments */
+	DEEP = 24, /* acts that end one another by recursion; further ones take a turn of the loop */
+};
+
+/* ---- acts ---- */
+
+/* Gives the arena's memory to the free list; lines are not split. */
+lk_act *lk_acts_more(lk_engine *engine) {
+	uint32_t count = engine->act_chunk;
+	unsigned char *room = lk_arena_alloc(&engine->arena, (size_t)(count + 1) * sizeof(lk_act));
+	if (!room) {
+		lk_engine_no_memory(engine);
+		return NULL;
+	}
+	lk_act *act = (lk_act *)(void *)(room + (64 - (uintptr_t)room % 64) % 64);
+	for (uint32_t i = 0; i < count; i++) act[i].next = i + 1 < count ? &act[i + 1] : NULL;
+	if (count < ACT_CHUNK_MOST) engine->act_chunk *= 2;
+	return act;
+}
+
+static lk_act_edge *edges_more(lk_engine *engine) {
+	enum {
+		CHUNK = 64
+	};
+	lk_act_edge *edge = LK_ARRAY(&engine->arena, lk_act_edge, CHUNK);
+	for (int i = 0; edge && i + 1 < CHUNK; i++) edge[i].next = &edge[i + 1];
+	return edge;
+}
+
+/* `act` waits for `before`. */
+static inline void act_await(lk_engine *engine, lk_act *act, lk_act *before) {
+	lk_act_edge *edge = engine->spare_edge;
+	if (!edge && !(edge = edges_more(engine))) {
+		lk_engine_no_memory(engine);
+		return;
+	}
+	engine->spare_edge = edge->next;
+	edge->next = before->out;
+	edge->to = act;
+	before->out = edge;
+	act->waits++;
+}
+
+/* Something more is due on the rank at this moment. */
+static void rank_advance_again(lk_engine *engine, lk_rank *rank) {
+	if (!rank->again) engine->again[engine->again_count++] = rank;
+	rank->again = true;
+}
+
+static void act_complete(lk_engine *engine, lk_rank *rank, lk_act *act);
+
+/* What the times of a moment rely on: rates and rounding leave less than a picosecond of the
+ * work. */
+static inline void act_assert_done(const lk_engine *engine, const lk_act *act) {
+	LK_ASSERT(act->due <= engine->now && engine->now >= act->arrival);
+	LK_ASSERT(act->state == LK_ACT_HELD || engine->now >= act->last);
+	LK_ASSERT(act->state == LK_ACT_HELD ||
+	          act->left - (double)(engine->now - act->last) * act->rate <= 1);
+	(void)engine;
+	(void)act;
+}
+
+/* The act begins now. A kernel lets what follows it be issued; one that takes no time is over at
+ * once. */
+static void act_begin(lk_engine *engine, lk_rank *rank, lk_act *act) {
+	LK_ASSERT(act->duration >= 0 && act->waits == 0 && engine->now >= act->arrival);
+	LK_ASSERT((rank->live >> act->stream & 1) && rank->on[act->stream] == act && !rank->alone);
+	act->state = LK_ACT_RUNNING;
+	act->last = engine->now;
+	act->left = (double)act->duration;
+	act->rate = 1;
+	act->due = lk_later(engine->now + act->duration, act->floor);
+	if (rank->events) rank->events[act->record].start_ps = engine->now;
+	if (rank->unstarted == act) {
+		rank->start = engine->now;
+		rank->unstarted = NULL;
+		lk_rank_may_issue(engine, rank);
+	}
+	if (act->due > engine->now) return;
+	if (act->rendezvous || engine->depth >= DEEP) rank_advance_again(engine, rank);
+	else act_complete(engine, rank, act);
+}
+
+void lk_act_schedule(lk_engine *engine, lk_rank *rank, lk_act *act, int64_t start) {
+	LK_ASSERT(act->state == LK_ACT_WAITING || act->state == LK_ACT_POSTED);
+	LK_ASSERT(!(rank->live >> act->stream & 1));
+	rank->on[act->stream] = act;
+	rank->live |= 1u << act->stream;
+	lk_rank_note_change(engine, rank);
+	if (start <= engine->now) {
+		act_begin(engine, rank, act);
+	} else {
+		act->state = LK_ACT_SCHEDULED;
+		act->due = start;
+	}
+}
+
+/* All that the act waits for on its own rank is over. */
+static inline void act_arrive(lk_engine *engine, lk_rank *rank, lk_act *act) {
+	if (rank->events) rank->events[act->record].ready_ps = act->arrival;
+	if (!act->venue) {
+		lk_act_schedule(engine, rank, act, act->arrival);
+		return;
+	}
+	act->state = LK_ACT_POSTED;
+	rank->on[act->stream] = act;
+	lk_venue_arrive(engine, act->venue, act->number, rank, act, act->arrival);
+}
+
+/* The act is over; its stream may have none left to run. */
+static void flow_complete(lk_engine *engine, lk_rank *rank, const lk_act *act) {
+	lk_trace_flow *flow = rank->flow;
+	engine->acts--;
+	if (--flow->issued[act->stream] == 0 && flow->left[act->stream]) flow->starved++;
+	if (flow->starved) lk_rank_may_issue(engine, rank);
+}
+
+/* The act is over now. */
+static void act_complete(lk_engine *engine, lk_rank *rank, lk_act *act) {
+	int64_t now = engine->now;
+	LK_ASSERT(act->state == LK_ACT_RUNNING || act->state == LK_ACT_HELD);
+	LK_ASSERT((rank->live >> act->stream & 1) && rank->on[act->stream] == act &&
+	          rank->unstarted != act);
+	act_assert_done(engine, act);
+	lk_register_keep(&rank->stream[act->stream], act, now);
+	if (act->slot) lk_register_keep(act->slot, act, now);
+	if (act->event) lk_register_keep(act->event, act, now);
+	if (rank->events) rank->events[act->record].end_ps = now;
+	rank->finish = lk_later(rank->finish, now);
+	lk_rank_note_change(engine, rank);
+	rank->live &= ~(1u << act->stream);
+	rank->on[act->stream] = NULL;
+	LK_ASSERT(lk_act_is_kernel(engine, act) || rank->others > 0);
+	if (!lk_act_is_kernel(engine, act)) rank->others--;
+	if (rank->flow) flow_complete(engine, rank, act);
+	else if (rank->host_waits) lk_rank_may_issue(engine, rank);
+	lk_act_edge *edge = act->out;
+	lk_act_free(
+		engine,
+		act); /* nobody takes it while its edges are followed: acts are made by rank_issue alone */
+	engine->depth++;
+	while (edge) {
+		lk_act_edge *next = edge->next;
+		lk_act *to = edge->to;
+		edge->next = engine->spare_edge;
+		engine->spare_edge = edge;
+		edge = next;
+		LK_ASSERT(to->waits > 0 && to->state == LK_ACT_WAITING);
+		to->arrival = lk_later(to->arrival, now);
+		if (--to->waits == 0) act_arrive(engine, rank, to);
+	}
+	engine->depth--;
+}
+
+void lk_act_end_at(lk_engine *engine, lk_rank *rank, lk_act *act, int64_t end) {
+	LK_ASSERT(act->state == LK_ACT_HELD && act->due == LK_NEVER && end >= engine->now);
+	act->due = end;
+	if (end <= engine->now) act_complete(engine, rank, act);
+	else lk_rank_note_change(engine, rank);
+}
+
+/* A member has done its share. */
+static void act_share_done(lk_engine *engine, lk_rank *rank, lk_act *act) {
+	LK_ASSERT(act->state == LK_ACT_RUNNING && act->key % 2 == 0);
+	act_assert_done(engine, act);
+	act->state = LK_ACT_HELD;
+	act->key++;
+	act->due = LK_NEVER;
+	lk_rank_note_change(engine, rank);
+	lk_rendezvous_share_done(engine, act->rendezvous, engine->now);
+}
+
+/* ---- issuing ---- */
+
+/* What an operation waits for: the latest end that is known, and an edge from every act that is not
+ * over. */
+static inline void act_gather(lk_engine *engine, const lk_rank *rank, const lk_insn *insn,
+                              lk_act *act) {
+	int64_t ready =
+		insn->flags & LK_INSN_ISSUED ? lk_later(act->arrival, rank->start) : act->arrival;
+	for (uint32_t streams = insn->join; streams; streams &= streams - 1) {
+		const lk_register *stream = &rank->stream[__builtin_ctz(streams)];
+		ready = lk_later(ready, stream->end);
+		if (stream->pending) act_await(engine, act, stream->pending);
+	}
+	if (insn->flags & LK_INSN_EXTRA) {
+		for (uint32_t d = insn->dep_begin; d < insn->dep_begin + insn->dep_count; d++) {
+			const lk_register *slot = &rank->slot[engine->sim->deps[d]];
+			ready = lk_later(ready, slot->end);
+			if (slot->pending) act_await(engine, act, slot->pending);
+		}
+		if (insn->wait) {
+			const lk_register *event = lk_rank_event(rank, insn->wait);
+			ready = lk_later(ready, event->end);
+			if (event->pending) act_await(engine, act, event->pending);
+		}
+	}
+	LK_ASSERT(ready >= 0);
+	act->arrival = ready;
+}
+
+/* Whether a wait of the compute stream costs nothing, so that the kernel which follows can wait in
+ * its place. */
+static bool rank_can_skip_wait(const lk_engine *engine, const lk_rank *rank, const lk_insn *insn) {
+	const lk_cost *cost = &rank->costs[rank->op];
+	if (rank->events || rank->flow || insn->what != LK_INSN_LOCAL || !(insn->flags & LK_INSN_MAIN))
+		return false;
+	if (insn->signal || insn->slot != LK_NO_SLOT || cost->host_ps || cost->lead_ps) return false;
+	const lk_insn *next;
+	const lk_call *call = rank->call + 1;
+	if (rank->op + 1 < rank->end_op) {
+		next = &engine->insn[rank->op + 1];
+	} else if (rank->repeats > 1) {
+		next = &engine->insn[engine->blocks[rank->call->block].begin];
+	} else {
+		if (call == rank->calls_end || !call->repeat) return false;
+		const lk_block *block = &engine->blocks[call->block];
+		if (block->begin == block->end) return false;
+		next = &engine->insn[block->begin];
+	}
+	return next->what == LK_INSN_LOCAL && (next->flags & LK_INSN_MAIN);
+}
+
+/* Books the act as its stream's next. */
+static void flow_issue(lk_engine *engine, lk_rank *rank, lk_act *act, uint32_t op) {
+	lk_trace_flow *flow = rank->flow;
+	if (++engine->acts > LK_MOST_ACTS) engine->crowded = engine->halted = true;
+	if (flow->issued[act->stream]++ == 0) flow->starved--;
+	LK_ASSERT(flow->left[act->stream] > 0);
+	flow->left[act->stream]--;
+	act->device = !(rank->program->threads >> act->stream & 1) &&
+	              engine->sim->graph->ops.kind[op] != LK_OP_HOST;
+}
+
+/* Makes an act of the next operation. */
+static void rank_issue_act(lk_engine *engine, lk_rank *rank) {
+	lk_act *act = lk_act_new(engine);
+	if (!act) return;
+	const lk_insn *insn = &engine->insn[rank->op];
+	act->waits = 0;
+	act->out = NULL;
+	act->arrival = 0;
+	if ((insn->flags & LK_INSN_INSTANT) && rank_can_skip_wait(engine, rank, insn)) {
+		act->arrival = rank->host;
+		act_gather(engine, rank, insn, act);
+		lk_rank_step(engine, rank);
+		insn = &engine->insn[rank->op];
+	}
+	act_gather(engine, rank, insn, act);
+	const lk_cost *cost = &rank->costs[rank->op];
+	bool main = insn->flags & LK_INSN_MAIN, kernel = main && insn->what == LK_INSN_LOCAL;
+	act->stream = insn->stream;
+	act->state = LK_ACT_WAITING;
+	act->communicates = insn->flags & LK_INSN_COMM;
+	act->device = true;
+	act->key = rank->op * 2;
+	act->due = LK_NEVER;
+	act->rendezvous = NULL;
+	act->call = rank->call;
+	act->duration = lk_rank_duration(engine, rank, insn, cost->duration_ps);
+	act->floor = 0;
+	if (rank->flow) {
+		flow_issue(engine, rank, act, rank->op);
+	} else {
+		act->arrival = lk_later(act->arrival, rank->host + cost->lead_ps);
+		rank->host += cost->host_ps;
+		if (kernel) act->floor = rank->host + lk_rank_duration(engine, rank, insn, cost->tail_ps);
+	}
+	act->record = lk_rank_record(rank, act->arrival, act->arrival, act->arrival);
+	act->slot = insn->slot != LK_NO_SLOT ? &rank->slot[insn->slot] : NULL;
+	act->event = insn->signal ? lk_rank_event(rank, insn->signal) : NULL;
+	act->venue = act->communicates ? lk_venue_find(engine, rank, insn, &act->number) : NULL;
+	if (main) {
+		LK_ASSERT(!rank->unstarted);
+		rank->unstarted = act;
+		rank->ahead -= lk_least_time(act->duration);
+	}
+	rank->others += !kernel;
+	lk_rank_promise(rank, act);
+	lk_rank_step(engine, rank);
+	if (!act->waits) act_arrive(engine, rank, act);
+}
+
+/* Work of the host thread; false if it has to wait for something that is not over. */
+static bool rank_issue_host(lk_engine *engine, lk_rank *rank, const lk_insn *insn) {
+	for (uint32_t streams = insn->join; streams; streams &= streams - 1)
+		if (rank->stream[__builtin_ctz(streams)].pending) return false;
+	for (uint32_t d = insn->dep_begin; d < insn->dep_begin + insn->dep_count; d++)
+		if (rank->slot[engine->sim->deps[d]].pending) return false;
+	if (insn->wait && lk_rank_event(rank, insn->wait)->pending) return false;
+	lk_rank_run_host(engine, rank, insn);
+	lk_rank_step(engine, rank);
+	return true;
+}
+
+/* Whether the rank, which has no acts but a kernel that runs, had better go on alone. */
+static bool rank_should_close(const lk_engine *engine, const lk_rank *rank) {
+	return !rank->others && !rank->flow && lk_rank_stays_alone(engine, rank);
+}
+
+/* Whether the next operation may be issued: what follows a compute operation that has not started
+ * may not, and of a lifted trace what no stream waits for. */
+static inline bool rank_is_ready(const lk_rank *rank) {
+	return rank->flow ? rank->flow->starved > 0 : !rank->unstarted && !lk_rank_at_end(rank);
+}
+
+static void rank_issue(lk_engine *engine, lk_rank *rank) {
+	rank->issues = rank->host_waits = false;
+	if (rank->alone) {
+		if (rank->parked || !lk_rank_run_alone(engine, rank)) return;
+		lk_rank_open(engine, rank);
+	}
+	while (rank_is_ready(rank) && !engine->halted) {
+		if (rank_should_close(engine, rank)) {
+			lk_rank_close(engine, rank);
+			if (!lk_rank_run_alone(engine, rank)) return;
+			lk_rank_open(engine, rank);
+			continue;
+		}
+		const lk_insn *insn = &engine->insn[rank->op];
+		if (insn->what != LK_INSN_HOST) {
+			rank_issue_act(engine, rank);
+		} else if (!rank_issue_host(engine, rank, insn)) {
+			rank->host_waits = true;
+			return;
+		}
+	}
+}
+
+/* ---- rates ---- */
+
+/* Held acts keep their SMs, but use neither memory nor links. */
+static void rates_ask(const lk_engine *engine, const lk_rank *rank, int count, double *rate) {
+	lk_cost held[LK_STREAMS];
+	const lk_cost *cost[LK_STREAMS] = {NULL};
+	bool communicates[LK_STREAMS] = {false};
+	for (int i = 0; i < count; i++) {
+		const lk_act *act = engine->together[i];
+		cost[i] = &rank->costs[lk_act_op(act)];
+		communicates[i] = act->communicates;
+		if (act->state != LK_ACT_HELD) continue;
+		held[i] = *cost[i];
+		held[i].memory = held[i].intra = held[i].nic = 0;
+		cost[i] = &held[i];
+	}
+	lk_contention_rates(cost, communicates, count, rate);
+	for (int i = 0; i < count; i++) {
+		LK_ASSERT(rate[i] > 0 &&
+		          rate[i] <= 1 + 1e-9); /* nothing runs faster for what overlaps with it */
+		if (rate[i] < LK_LEAST_RATE) rate[i] = LK_LEAST_RATE;
+	}
+}
+
+/* The rates of the acts that are `together`, in the order of their streams. */
+static inline const double *rates_find(lk_engine *engine, const lk_rank *rank, int count) {
+	enum {
+		WORDS = LK_TOGETHER / 2 + 1
+	};
+	if (count > LK_TOGETHER) {
+		rates_ask(engine, rank, count, engine->own);
+		return engine->own;
+	}
+	lk_rate_set set = {{0}};
+	uint64_t hash = 0, differ = 0;
+	for (int i = 0; i < count; i++) set.key[i] = engine->together[i]->key;
+	set.key[LK_TOGETHER] = rank->variant;
+	set.key[LK_TOGETHER + 1] = (uint32_t)count;
+	for (int i = 0; i < WORDS; i++) hash = (hash ^ set.word[i]) * 0x9e3779b97f4a7c15u;
+	lk_rate_entry *known = &engine->rates[hash >> engine->rates_shift];
+	for (int i = 0; i < WORDS; i++) differ |= known->set.word[i] ^ set.word[i];
+	if (!differ) return known->rate;
+	known->set = set;
+	rates_ask(engine, rank, count, known->rate);
+	return known->rate;
+}
+
+/* Rates of what runs on a rank from now on; returns when it acts next. */
+static inline int64_t rank_settle(lk_engine *engine, lk_rank *rank) {
+	int count = 0;
+	int64_t due = LK_NEVER;
+	for (uint32_t streams = rank->live; streams; streams &= streams - 1) {
+		lk_act *act = rank->on[__builtin_ctz(streams)];
+		if (act->state == LK_ACT_SCHEDULED || !act->device) {
+			due = act->due < due ? act->due : due;
+			continue;
+		}
+		engine->together[count++] = act;
+	}
+	static const double alone = 1;
+	const double *rate = count > 1 ? rates_find(engine, rank, count) : &alone;
+	for (int i = 0; i < count; i++) {
+		lk_act *act = engine->together[i];
+		if (act->state == LK_ACT_RUNNING && rate[i] != act->rate)
+			lk_act_change_rate(act, rate[i], engine->now);
+		due = act->due < due ? act->due : due;
+	}
+	return due;
+}
+
+/* ---- the order of time. No branches: which rank is next cannot be guessed ---- */
+
+static inline int64_t sooner_of(int64_t a, int64_t b) {
+	return a < b ? a : b;
+}
+
+static inline int64_t node_least(const int64_t *key) {
+	return sooner_of(sooner_of(key[0], key[1]), sooner_of(key[2], key[3]));
+}
+
+static void engine_settle(lk_engine *engine) {
+	while (engine->changed_count > 0) {
+		lk_rank *rank = engine->changed[--engine->changed_count];
+		rank->changed = false;
+		int64_t due = rank_settle(engine, rank);
+		LK_ASSERT(due >= engine->now);
+		engine->order[0][rank->number] = due;
+		uint32_t node = rank->number / LK_FAN;
+		for (uint32_t level = 1; level < engine->levels; level++, node /= LK_FAN)
+			engine->order[level][node] =
+				node_least(engine->order[level - 1] + (size_t)node * LK_FAN);
+	}
+}
+
+static inline int64_t engine_next_time(const lk_engine *engine) {
+	return node_least(engine->order[engine->levels - 1]);
+}
+
+/* ---- moments ---- */
+
+/* What the acts of a rank have come to do now. What one does may end another. */
+static void rank_advance(lk_engine *engine, lk_rank *rank) {
+	lk_rank_note_change(engine, rank);
+	for (uint32_t streams = rank->live; streams; streams &= streams - 1) {
+		unsigned stream = (unsigned)__builtin_ctz(streams);
+		lk_act *act = rank->on[stream];
+		if (!(rank->live >> stream & 1) || act->due > engine->now) continue;
+		if (act->state == LK_ACT_SCHEDULED) act_begin(engine, rank, act);
+		else if (act->state == LK_ACT_RUNNING && act->rendezvous) act_share_done(engine, rank, act);
+		else act_complete(engine, rank, act);
+	}
+}
+
+/* Advances the ranks of a node of the order of time on which something is due now. */
+static void node_advance(lk_engine *engine, uint32_t level, size_t node) {
+	const int64_t *key = engine->order[level] + node * LK_FAN;
+	uint32_t due = 0;
+	for (uint32_t i = 0; i < LK_FAN; i++) due |= (uint32_t)(key[i] == engine->now) << i;
+	for (; due; due &= due - 1) {
+		size_t at = node * LK_FAN + (unsigned)__builtin_ctz(due);
+		if (level > 0) node_advance(engine, level - 1, at);
+		else rank_advance(engine, &engine->rank[at]);
+	}
+}
+
+/* What a moment lets ranks do in it, on whatever rank. */
+static void engine_drain(lk_engine *engine) {
+	while (engine->issuing_count + engine->again_count > 0 && !engine->halted) {
+		if (engine->again_count > 0) {
+			lk_rank *rank = engine->again[--engine->again_count];
+			rank->again = false;
+			rank_advance(engine, rank);
+		} else {
+			rank_issue(engine, engine->issuing[--engine->issuing_count]);
+		}
+	}
+}
+
+void lk_engine_run(lk_engine *engine) {
+	const uint32_t top = engine->levels - 1;
+	for (uint32_t i = engine->ranks; i > 0; i--) lk_rank_may_issue(engine, &engine->rank[i - 1]);
+	for (uint32_t moments = 0;; moments++) {
+		engine_drain(engine);
+		if (moments % LOOK == 0) {
+			if (lk_stop_asked(engine->stop)) engine->stopped = engine->halted = true;
+			else if (lk_bound_too_late(engine)) engine->gave_up = engine->halted = true;
+		}
+		if (engine->halted) return;
+		engine_settle(engine);
+		int64_t next = engine_next_time(engine);
+		if (next == LK_NEVER) return;
+		LK_ASSERT(next >= engine->now);
+		engine->now = next;
+		node_advance(engine, top, 0);
+	}
+}

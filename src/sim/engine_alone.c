@@ -1,0 +1,283 @@
+/* engine_alone.c: a rank on which nothing overlaps. A time is the maximum of what an operation
+ * waits for, plus its duration:
+ *
+ *     ready = max(ends of joined streams, dependencies and event, launch),    end = max(ready +
+ * duration, floor)
+ *
+ * An operation that blocks the rank, such as a tensor-parallel all-reduce between kernels, parks it
+ * at its rendezvous. */
+#include "sim/internal.h"
+
+/* Looks for a stop in every so many operations. */
+enum {
+	LOOK = 4096
+};
+
+void lk_rank_open_call(const lk_engine *engine, lk_rank *rank) {
+	for (; rank->call < rank->calls_end; rank->call++) {
+		const lk_block *block = &engine->blocks[rank->call->block];
+		if (!rank->call->repeat || block->begin == block->end) continue;
+		rank->op = block->begin;
+		rank->end_op = block->end;
+		rank->repeats = rank->call->repeat;
+		return;
+	}
+}
+
+int64_t lk_rank_noise(const lk_engine *engine, const lk_rank *rank, uint32_t op, int64_t duration) {
+	const lk_sim *sim = engine->sim;
+	double factor = rank->info->factor ? rank->info->factor[rank->lane] : 1.0;
+	if (lk_sim_jittered(sim)) {
+		uint64_t number = (uint64_t)rank->stage * sim->chains + rank->lane;
+		double sigma = lk_sim_sigma(sim, rank->info, op);
+		if (sigma > 0)
+			return lk_sim_scale(
+				duration, lk_sim_jitter(sim->options->seed, number, rank->ops, sigma) * factor);
+	}
+	return rank->info->factor ? lk_sim_scale(duration, factor) : duration;
+}
+
+/* The operation after the present one in the program; NULL: it is the last. */
+static const lk_insn *rank_next_insn(const lk_engine *engine, const lk_rank *rank) {
+	if (rank->op + 1 < rank->end_op) return &engine->insn[rank->op + 1];
+	if (rank->repeats > 1) return &engine->insn[engine->blocks[rank->call->block].begin];
+	lk_rank after = {.call = rank->call + 1, .calls_end = rank->calls_end};
+	lk_rank_open_call(engine, &after);
+	return lk_rank_at_end(&after) ? NULL : &engine->insn[after.op];
+}
+
+/* Nothing else runs on the rank while it waits for this operation: it waits for all kernels, and
+ * the next one for it. */
+static bool insn_blocks(const lk_engine *engine, const lk_rank *rank, const lk_insn *insn) {
+	if (!(insn->join & LK_JOIN(LK_STREAM_COMPUTE))) return false;
+	const lk_insn *next = rank_next_insn(engine, rank);
+	return next && next->stream == LK_STREAM_COMPUTE && (next->join >> insn->stream & 1);
+}
+
+/* Whether the operation waits for the kernel that ran last: its end is not settled, as others may
+ * yet overlap with it. */
+static bool insn_awaits_kernel(const lk_engine *engine, const lk_rank *rank, const lk_insn *insn) {
+	if (insn->join & LK_JOIN(LK_STREAM_COMPUTE)) return true;
+	if (insn->wait && rank->kernel.event == lk_rank_event(rank, insn->wait)) return true;
+	for (uint32_t d = insn->dep_begin; d < insn->dep_begin + insn->dep_count; d++)
+		if (rank->kernel.slot == &rank->slot[engine->sim->deps[d]]) return true;
+	return false;
+}
+
+bool lk_rank_stays_alone(const lk_engine *engine, const lk_rank *rank) {
+	const lk_insn *insn = &engine->insn[rank->op];
+	if (insn->what == LK_INSN_LOCAL)
+		return insn->stream == LK_STREAM_COMPUTE ||
+		       ((insn->flags & LK_INSN_INSTANT) && !insn_awaits_kernel(engine, rank, insn));
+	return insn->what == LK_INSN_HOST || insn_blocks(engine, rank, insn);
+}
+
+/* The latest end among what an operation waits for; all are known. */
+static int64_t rank_known_sources(const lk_engine *engine, const lk_rank *rank,
+                                  const lk_insn *insn) {
+	int64_t ready = insn->flags & LK_INSN_ISSUED ? rank->start : 0;
+	for (uint32_t streams = insn->join; streams; streams &= streams - 1) {
+		LK_ASSERT(!rank->stream[__builtin_ctz(streams)].pending);
+		ready = lk_later(ready, rank->stream[__builtin_ctz(streams)].end);
+	}
+	if (!(insn->flags & LK_INSN_EXTRA)) return ready;
+	for (uint32_t d = insn->dep_begin; d < insn->dep_begin + insn->dep_count; d++) {
+		LK_ASSERT(!rank->slot[engine->sim->deps[d]].pending);
+		ready = lk_later(ready, rank->slot[engine->sim->deps[d]].end);
+	}
+	return insn->wait ? lk_later(ready, lk_rank_event(rank, insn->wait)->end) : ready;
+}
+
+/* The operation's end, for its stream, slot and event. */
+static void rank_keep_end(lk_rank *rank, const lk_insn *insn, lk_register *event, int64_t end) {
+	lk_register over = {end, NULL};
+	rank->stream[insn->stream] = over;
+	if (insn->slot != LK_NO_SLOT) {
+		lk_register *slot = &rank->slot[insn->slot];
+		*slot = over;
+		if (rank->kernel.slot == slot) rank->kernel.slot = NULL;
+	}
+	if (event) {
+		*event = over;
+		if (rank->kernel.event == event) rank->kernel.event = NULL;
+	}
+	rank->finish = lk_later(rank->finish, end);
+}
+
+static lk_register *rank_signalled(const lk_rank *rank, const lk_insn *insn) {
+	return insn->signal ? lk_rank_event(rank, insn->signal) : NULL;
+}
+
+/* A kernel, or a wait of any stream. */
+static void rank_run_kernel(lk_engine *engine, lk_rank *rank, const lk_insn *insn) {
+	const lk_cost *cost = &rank->costs[rank->op];
+	lk_register *event = rank_signalled(rank, insn);
+	int64_t ready = lk_later(rank_known_sources(engine, rank, insn), rank->host + cost->lead_ps);
+	rank->host += cost->host_ps;
+	int64_t duration = lk_rank_duration(engine, rank, insn, cost->duration_ps),
+			end = ready + duration;
+	if (!(insn->flags & LK_INSN_MAIN)) {
+		rank_keep_end(rank, insn, event, end);
+		lk_rank_record(rank, ready, ready, end);
+		return;
+	}
+	bool same = cost->tail_ps == cost->duration_ps;
+	int64_t floor =
+		rank->host + (same ? duration : lk_rank_duration(engine, rank, insn, cost->tail_ps));
+	end = lk_later(end, floor);
+	LK_ASSERT(ready >= rank->start && end >= ready);
+	rank->start = ready;
+	rank->ahead -= lk_least_time(duration);
+	rank_keep_end(rank, insn, event, end);
+	rank->kernel = (lk_kernel){
+		.op = rank->op,
+		.call = rank->call,
+		.last = ready,
+		.due = end,
+		.duration = duration,
+		.floor = floor,
+		.left = (double)duration,
+		.record = lk_rank_record(rank, ready, ready, end),
+		.slot = insn->slot != LK_NO_SLOT ? &rank->slot[insn->slot] : NULL,
+		.event = event,
+	};
+}
+
+void lk_rank_run_host(lk_engine *engine, lk_rank *rank, const lk_insn *insn) {
+	const lk_cost *cost = &rank->costs[rank->op];
+	int64_t start = lk_later(rank_known_sources(engine, rank, insn), rank->host + cost->host_ps);
+	rank->host = start + lk_rank_duration(engine, rank, insn, cost->duration_ps);
+	rank_keep_end(rank, insn, rank_signalled(rank, insn), rank->host);
+	lk_rank_record(rank, start, start, rank->host);
+}
+
+/* Parks the rank at a rendezvous, which may be over at once. */
+static void rank_park(lk_engine *engine, lk_rank *rank, const lk_insn *insn) {
+	const lk_cost *cost = &rank->costs[rank->op];
+	LK_ASSERT(rank->alone && !rank->parked);
+	int64_t arrival = lk_later(rank_known_sources(engine, rank, insn), rank->host + cost->lead_ps);
+	rank->host += cost->host_ps;
+	rank->parked = true;
+	rank->parked_op = rank->op;
+	rank->parked_call = rank->call;
+	rank->parked_duration = cost->duration_ps;
+	rank->parked_record = lk_rank_record(rank, arrival, arrival, arrival);
+	if (insn->flags & LK_INSN_MAIN) rank->ahead -= lk_least_time(cost->duration_ps);
+	uint32_t operation;
+	lk_venue *venue = lk_venue_find(engine, rank, insn, &operation);
+	lk_rank_step(engine, rank);
+	if (venue) lk_venue_arrive(engine, venue, operation, rank, NULL, arrival);
+	else lk_rank_resume(engine, rank, arrival, arrival + cost->duration_ps);
+}
+
+void lk_rank_resume(lk_engine *engine, lk_rank *rank, int64_t start, int64_t end) {
+	const lk_insn *insn = &engine->insn[rank->parked_op];
+	LK_ASSERT(rank->alone && rank->parked && end >= start);
+	const lk_call *call = rank->parked_call;
+	rank->parked = false;
+	rank->kernel.op = UINT32_MAX; /* what blocks the rank has waited for it */
+	if (insn->stream == LK_STREAM_COMPUTE) rank->start = start;
+	rank_keep_end(rank, insn, insn->signal ? &rank->event[call->arg[insn->signal - 1]] : NULL, end);
+	if (rank->events) {
+		rank->events[rank->parked_record].start_ps = start;
+		rank->events[rank->parked_record].end_ps = end;
+	}
+	lk_rank_may_issue(engine, rank);
+}
+
+bool lk_rank_run_alone(lk_engine *engine, lk_rank *rank) {
+	LK_ASSERT(rank->alone && !rank->parked && !rank->others && !rank->live);
+	for (uint32_t steps = 1; !lk_rank_at_end(rank); steps++) {
+		if (steps % LOOK == 0 && lk_stop_asked(engine->stop)) {
+			engine->stopped = engine->halted = true;
+			return false;
+		}
+		const lk_insn *insn = &engine->insn[rank->op];
+		if (!lk_rank_stays_alone(engine, rank)) return true;
+		if (insn->what == LK_INSN_LOCAL) {
+			rank_run_kernel(engine, rank, insn);
+		} else if (insn->what == LK_INSN_HOST) {
+			lk_rank_run_host(engine, rank, insn);
+		} else {
+			rank_park(engine, rank, insn);
+			return false;
+		}
+		lk_rank_step(engine, rank);
+	}
+	return false;
+}
+
+/* ---- from alone to acts, and back ---- */
+
+/* Something overlaps with the kernel that the rank ran last, if it is not over: it becomes an
+ * act. */
+void lk_rank_open(lk_engine *engine, lk_rank *rank) {
+	const lk_kernel *kernel = &rank->kernel;
+	rank->alone = false;
+	if (kernel->op == UINT32_MAX || kernel->due <= kernel->last || kernel->due <= engine->now)
+		return;
+	lk_act *act = lk_act_new(engine);
+	if (!act) return;
+	*act = (lk_act){
+		.due = kernel->due,
+		.last = kernel->last,
+		.left = kernel->left,
+		.rate = 1,
+		.floor = kernel->floor,
+		.key = kernel->op * 2,
+		.stream = LK_STREAM_COMPUTE,
+		.state = LK_ACT_RUNNING,
+		.device = true,
+		.duration = kernel->duration,
+		.record = kernel->record,
+		.call = kernel->call,
+		.slot = kernel->slot,
+		.event = kernel->event,
+	};
+	if (kernel->last > engine->now) {
+		act->state = LK_ACT_SCHEDULED;
+		act->due = kernel->last;
+	}
+	lk_rank_promise(rank, act);
+	rank->on[LK_STREAM_COMPUTE] = act;
+	rank->live = 1u << LK_STREAM_COMPUTE;
+	lk_rank_note_change(engine, rank);
+}
+
+/* Only a kernel is left, and it runs alone: its end is known, and the rank goes on alone. */
+void lk_rank_close(lk_engine *engine, lk_rank *rank) {
+	rank->kernel = (lk_kernel){.op = UINT32_MAX};
+	rank->alone = true;
+	if (!rank->live) return;
+	LK_ASSERT(rank->live == 1u << LK_STREAM_COMPUTE);
+	lk_act *act = rank->on[LK_STREAM_COMPUTE];
+	LK_ASSERT(lk_act_is_kernel(engine, act) && !act->out);
+	if (act->state == LK_ACT_SCHEDULED) {
+		act->last = act->due;
+		act->left = (double)act->duration;
+		act->due = lk_later(act->last + act->duration, act->floor);
+	} else if (act->rate != 1) {
+		lk_act_change_rate(act, 1, engine->now);
+	}
+	rank->kernel = (lk_kernel){
+		.op = lk_act_op(act),
+		.call = act->call,
+		.last = act->last,
+		.due = act->due,
+		.duration = act->duration,
+		.floor = act->floor,
+		.left = act->left,
+		.record = act->record,
+		.slot = act->slot && act->slot->pending == act ? act->slot : NULL,
+		.event = act->event && act->event->pending == act ? act->event : NULL,
+	};
+	lk_register_keep(&rank->stream[LK_STREAM_COMPUTE], act, act->due);
+	if (act->slot) lk_register_keep(act->slot, act, act->due);
+	if (act->event) lk_register_keep(act->event, act, act->due);
+	if (rank->events) rank->events[act->record].end_ps = act->due;
+	rank->finish = lk_later(rank->finish, act->due);
+	rank->on[LK_STREAM_COMPUTE] = NULL;
+	rank->live = 0;
+	lk_rank_note_change(engine, rank);
+	lk_act_free(engine, act);
+}

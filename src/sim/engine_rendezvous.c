@@ -1,0 +1,210 @@
+/* engine_rendezvous.c: operations of several ranks. The k-th operation of a group, of a channel or
+ * of a team is one rendezvous: it starts when the last member has arrived, every member does its
+ * own share at its own pace, and it ends for all when the last share is done.
+ *
+ * Operations of a group that are on one stream of each rank come one after the other, and the
+ * venue's own rendezvous serves them all. Where they are on several streams, further ones may be
+ * open at once. */
+#include "sim/internal.h"
+
+/* ---- places ---- */
+
+/* Groups that reach across stages have one venue for all stages. */
+static size_t group_copies(const lk_sim *sim, unsigned kind) {
+	bool across = kind == LK_GROUP_PP || kind == LK_GROUP_EMBEDDING || kind == LK_GROUP_MODEL;
+	return across && sim->stages > 1 ? 1 : sim->stages;
+}
+
+static uint32_t group_members(const lk_sim *sim, unsigned kind, uint32_t group) {
+	const lk_lane_groups *groups = &sim->group[kind];
+	uint32_t lanes = groups->begin[group + 1] - groups->begin[group];
+	if (group_copies(sim, kind) != 1 || sim->stages == 1) return lanes;
+	return kind == LK_GROUP_EMBEDDING ? 2 : lanes * sim->stages;
+}
+
+static void places_set_groups(lk_engine *engine) {
+	const lk_sim *sim = engine->sim;
+	for (unsigned kind = 0; kind < LK_GROUPS; kind++) {
+		if (!(sim->kinds_used >> kind & 1)) continue;
+		lk_venue *venue = engine->venue + engine->group_venue[kind];
+		for (size_t copy = 0; copy < group_copies(sim, kind); copy++)
+			for (uint32_t g = 0; g < sim->group[kind].groups; g++)
+				(venue++)->members = group_members(sim, kind, g);
+	}
+}
+
+static void places_set_others(lk_engine *engine, size_t begin, size_t end) {
+	const lk_sim *sim = engine->sim;
+	const lk_graph *graph = sim->graph;
+	for (size_t i = begin; i < end; i++) engine->venue[i].members = 2; /* of channels */
+	for (size_t t = 0; t < graph->teams.count; t++) {
+		const lk_team *team = &graph->teams.at[t];
+		for (uint32_t lane = 0; lane < (team->across ? 1 : sim->lanes); lane++)
+			engine->venue[engine->team_venue[t] + lane].members =
+				(team->end - team->begin) * (team->across ? sim->lanes : 1);
+	}
+}
+
+lk_status lk_venues_set_up(lk_engine *engine, lk_error *err) {
+	const lk_sim *sim = engine->sim;
+	const lk_graph *graph = sim->graph;
+	size_t ports = (size_t)sim->stages * graph->channels, count = 0;
+	engine->port_venue = LK_ARRAY(&engine->arena, uint32_t, ports);
+	engine->team_venue = LK_ARRAY(&engine->arena, size_t, graph->teams.count);
+	engine->team_issued = LK_ARRAY(&engine->arena, uint32_t, graph->team_stages.count * sim->lanes);
+	if (!engine->port_venue || !engine->team_venue || !engine->team_issued) return lk_oom(err);
+	for (unsigned kind = 0; kind < LK_GROUPS; kind++) {
+		engine->group_venue[kind] = count;
+		if (sim->kinds_used >> kind & 1) count += group_copies(sim, kind) * sim->group[kind].groups;
+	}
+	size_t groups = count;
+	for (size_t port = 0; port < ports; port++) {
+		lk_wire to = graph->wires.at[port];
+		if (to.stage >= sim->stages || to.channel >= graph->channels)
+			continue; /* nothing is sent here */
+		size_t peer = (size_t)to.stage * graph->channels + to.channel;
+		engine->port_venue[port] = peer < port ? engine->port_venue[peer] : (uint32_t)count;
+		if (peer >= port) count += sim->lanes;
+	}
+	size_t wired = count;
+	for (size_t t = 0; t < graph->teams.count; t++) {
+		engine->team_venue[t] = count;
+		count += graph->teams.at[t].across ? 1 : sim->lanes;
+	}
+	engine->venue = LK_ARRAY(&engine->arena, lk_venue, count);
+	engine->venues = count;
+	if (!engine->venue) return lk_oom(err);
+	places_set_groups(engine);
+	places_set_others(engine, groups, wired);
+	return LK_OK;
+}
+
+lk_venue *lk_venue_find(lk_engine *engine, lk_rank *rank, const lk_insn *insn, uint32_t *number) {
+	const lk_sim *sim = engine->sim;
+	if (insn->what == LK_INSN_P2P) {
+		uint32_t channel = (uint32_t)insn->channel;
+		LK_ASSERT(channel < sim->graph->channels);
+		*number = rank->issued[LK_GROUPS + channel]++;
+		return &engine->venue[engine->port_venue[(size_t)rank->stage * sim->graph->channels +
+		                                         channel] +
+		                      rank->lane];
+	}
+	if (insn->what == LK_INSN_TEAM) {
+		const lk_team *team = &sim->graph->teams.at[insn->channel];
+		size_t member = lk_team_member(sim->graph, team, rank->stage);
+		*number = engine->team_issued[member * sim->lanes + rank->lane]++;
+		lk_venue *venue =
+			&engine->venue[engine->team_venue[insn->channel] + (team->across ? 0 : rank->lane)];
+		return venue->members > 1 ? venue : NULL;
+	}
+	const lk_lane_groups *groups = &sim->group[insn->group];
+	size_t at = engine->group_venue[insn->group] + groups->of[rank->lane];
+	if (insn->what == LK_INSN_GROUP) at += (size_t)rank->stage * groups->groups;
+	*number = rank->issued[insn->group]++;
+	bool between = insn->what == LK_INSN_CROSS && insn->group == LK_GROUP_EMBEDDING &&
+	               rank->stage > 0 && rank->stage + 1 < sim->stages;
+	return engine->venue[at].members > 1 && !between ? &engine->venue[at] : NULL;
+}
+
+/* ---- rendezvous ---- */
+
+static unsigned size_class(uint32_t members) {
+	return members <= 1 ? 0 : 32 - (unsigned)__builtin_clz(members - 1);
+}
+
+static lk_rendezvous *rendezvous_new(lk_engine *engine, lk_venue *venue, uint32_t number) {
+	unsigned class = size_class(venue->members);
+	lk_rendezvous *rendezvous = engine->spare_rendezvous[class];
+	if (rendezvous) {
+		engine->spare_rendezvous[class] = rendezvous->next;
+	} else {
+		rendezvous = LK_NEW(&engine->arena, lk_rendezvous);
+		if (!rendezvous) return NULL;
+		rendezvous->member = LK_ARRAY(&engine->arena, lk_member, (size_t)1 << class);
+		if (!rendezvous->member) return NULL;
+	}
+	rendezvous->next = venue->others;
+	venue->others = rendezvous;
+	rendezvous->venue = venue;
+	rendezvous->number = number;
+	return rendezvous;
+}
+
+/* The rendezvous of operation `number`, opened if nobody has arrived yet; NULL: memory is out. */
+static lk_rendezvous *place_open(lk_engine *engine, lk_venue *venue, uint32_t number) {
+	lk_rendezvous *first = &venue->first;
+	if (first->arrived && first->number == number) return first;
+	for (lk_rendezvous *other = venue->others; other; other = other->next)
+		if (other->number == number) return other;
+	if (first->arrived) return rendezvous_new(engine, venue, number);
+	if (!first->member) {
+		first->member = LK_ARRAY(&engine->arena, lk_member, venue->members);
+		if (!first->member) return NULL;
+		first->venue = venue;
+	}
+	first->number = number;
+	return first;
+}
+
+/* Nobody is here any more. Members stay as they are until others arrive. */
+static void rendezvous_close(lk_engine *engine, lk_rendezvous *rendezvous) {
+	lk_venue *venue = rendezvous->venue;
+	rendezvous->arrived = rendezvous->finished = 0;
+	rendezvous->start = rendezvous->end = 0;
+	if (rendezvous == &venue->first) return;
+	lk_rendezvous **at = &venue->others;
+	while (*at != rendezvous) at = &(*at)->next;
+	*at = rendezvous->next;
+	unsigned class = size_class(venue->members);
+	rendezvous->next = engine->spare_rendezvous[class];
+	engine->spare_rendezvous[class] = rendezvous;
+}
+
+/* Ends the operation for all. A member that is through may arrive anew at once, but not before it
+ * has been read here. */
+static void rendezvous_end(lk_engine *engine, lk_rendezvous *rendezvous) {
+	int64_t start = rendezvous->start, end = rendezvous->end;
+	const lk_member *member = rendezvous->member;
+	rendezvous_close(engine, rendezvous);
+	for (uint32_t i = 0, count = rendezvous->venue->members; i < count; i++) {
+		if (member[i].act) lk_act_end_at(engine, member[i].rank, member[i].act, end);
+		else lk_rank_resume(engine, member[i].rank, start, end);
+	}
+}
+
+void lk_rendezvous_share_done(lk_engine *engine, lk_rendezvous *rendezvous, int64_t time) {
+	LK_ASSERT(rendezvous->arrived == rendezvous->venue->members &&
+	          rendezvous->finished < rendezvous->arrived);
+	LK_ASSERT(time >= rendezvous->start);
+	rendezvous->end = lk_later(rendezvous->end, time);
+	if (++rendezvous->finished == rendezvous->arrived) rendezvous_end(engine, rendezvous);
+}
+
+/* All have arrived. A parked rank runs nothing else: its share takes as long as it takes alone. */
+static void rendezvous_start(lk_engine *engine, lk_rendezvous *rendezvous) {
+	int64_t start = rendezvous->start;
+	const lk_member *member = rendezvous->member;
+	for (uint32_t i = 0, count = rendezvous->arrived; i < count; i++) {
+		if (member[i].act) {
+			member[i].act->rendezvous = rendezvous;
+			lk_act_schedule(engine, member[i].rank, member[i].act, start);
+		} else {
+			rendezvous->end = lk_later(rendezvous->end, start + member[i].rank->parked_duration);
+			rendezvous->finished++;
+		}
+	}
+	if (rendezvous->finished == rendezvous->arrived) rendezvous_end(engine, rendezvous);
+}
+
+void lk_venue_arrive(lk_engine *engine, lk_venue *venue, uint32_t number, lk_rank *rank,
+                     lk_act *act, int64_t arrival) {
+	lk_rendezvous *rendezvous = place_open(engine, venue, number);
+	if (!rendezvous) {
+		lk_engine_no_memory(engine);
+		return;
+	}
+	LK_ASSERT(rendezvous->arrived < venue->members && !rendezvous->finished && arrival >= 0);
+	rendezvous->member[rendezvous->arrived++] = (lk_member){rank, act};
+	rendezvous->start = lk_later(rendezvous->start, arrival);
+	if (rendezvous->arrived == venue->members) rendezvous_start(engine, rendezvous);
+}
