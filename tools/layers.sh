@@ -9,7 +9,7 @@ cd "$(dirname "$0")/.."
 table='
 base:
 io:               base
-options:          base io launch jobs calibrate validate serve
+options:          base io
 hw:               base io
 graph:            base io hw
 graph/edit:       graph
@@ -20,19 +20,19 @@ model/build:      base graph model/network model/layout
 launch/shell:     base launch
 launch:           base io model/layout launch/shell
 trace/capture:    base io graph
-trace/read:       base io trace/capture trace/align
+trace/read:       base io trace/capture
 trace/align:      base graph trace/capture trace/read
 trace/lift:       base io graph trace/capture trace/align
 lang/types:       base
 lang/rewrite:     base lang/types
 lang/syntax:      base lang/types lang/rewrite
-lang/run:         base io lang/types lang/compile
+lang/run:         base io lang/types
 lang/steps:       graph lang/types lang/rewrite lang/run
 lang/emit:        base io lang/rewrite lang/run lang/steps
 lang/compile:     base io lang/types lang/rewrite lang/run lang/emit
 cost/collective:  base io hw cost/calibration
-cost/kernel:      base hw graph cost/calibration cost
-cost:             base hw graph cost/collective cost/kernel
+cost/kernel:      base hw graph cost/calibration cost/collective
+cost:             base graph cost/collective cost/kernel
 sim:              base graph cost
 step:             base io options cost/calibration model/network model/layout model/build launch trace/read trace/lift cost sim
 replay:           base trace/read trace/align trace/lift step
@@ -49,15 +49,15 @@ shard:            base io options cost/calibration cost/kernel cost sim step
 rent:             base io options hw predict
 jobs:             base io hw
 lang/tune:        base io cost/calibration lang/rewrite lang/run lang/steps lang/emit lang/compile cost/collective cost sim step
-tables:           base io hw model/network model/layout cost/collective cost step fit validate
+tables:           base io hw model/network model/layout cost/collective cost/kernel cost step
 collective:       base hw cost/collective tables
 fit:              base io cost/calibration cost/collective cost/kernel cost step tables
 calibrate/host:   base io hw
-calibrate:        base io cost/calibration tables fit calibrate/host validate
-validate:         base io hw cost/calibration model/network model/layout cost/collective cost/kernel cost sim step plan tables fit calibrate
+validate:         base io options hw cost/calibration model/network model/layout cost/collective cost/kernel cost sim step plan tables fit
+calibrate:        base io options cost/calibration tables fit calibrate/host validate
 view/table:       base io
-view/text:        base io hw model/network whatif predict rent calibrate view/table view/timeline
-view/timeline:    base io trace/read sim step predict explain view/table view/text
+view/timeline:    base io trace/read sim step predict view/table
+view/text:        base io hw model/network whatif predict explain rent calibrate view/table view/timeline
 view/reply:       base io hw model/network model/layout view/text
 view/report:      base io view/table view/text
 serve:            base io

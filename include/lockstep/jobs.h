@@ -32,6 +32,12 @@ enum {
 	LK_JOBS_COMPLETION
 };
 
+enum {
+	LK_JOBS_MOST = 20000,
+	LK_JOBS_GPUS_MOST = 16384,
+	LK_JOBS_BATCH_MOST = 1 << 24
+};
+
 /* What is asked. Texts are borrowed; NULL and 0 mean "not said". */
 typedef struct lk_jobs_request {
 	const char *jobs;  /* CSV: docs/JOBS.md has the columns; NULL: jobs are drawn */

@@ -115,3 +115,23 @@ void lk_arena_free(lk_arena *arena) {
 	}
 	*arena = (lk_arena)LK_ARENA_INIT;
 }
+
+const char *lk_shell_quote(lk_arena *arena, const char *text) {
+	static const char plain[] =
+		"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-+.,:/@%=";
+	if (text[0] != '\0' && strspn(text, plain) == strlen(text)) return text;
+	char *out = lk_arena_alloc(arena, 4 * strlen(text) + 3), *at = out;
+	if (out == NULL) return NULL;
+	*at++ = '\'';
+	for (; *text != '\0'; text++) {
+		if (*text == '\'') {
+			memcpy(at, "'\\''", 4);
+			at += 4;
+		} else {
+			*at++ = *text;
+		}
+	}
+	*at++ = '\'';
+	*at = '\0';
+	return out;
+}

@@ -33,4 +33,8 @@ void lk_arena_free(lk_arena *arena);
 #define LK_NEW(arena, type)          ((type *)lk_arena_alloc((arena), sizeof(type)))
 #define LK_ARRAY(arena, type, count) ((type *)lk_arena_array((arena), (count), sizeof(type)))
 
+/* `text` as a word of a shell: itself where it is plain, else in quotes; NULL when memory is out.
+ */
+const char *lk_shell_quote(lk_arena *arena, const char *text);
+
 #endif

@@ -1,12 +1,14 @@
 /* calibrate.c: hands a table to the function of its kind, or measures the machine; the result in
  * one form. */
 #include "calibrate/calibrate.h"
+#include "validate/validate.h"
 
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
 #include "base/text.h"
+#include "options/command.h"
 
 /* Everything that a result owns. */
 struct work {
@@ -276,6 +278,17 @@ static lk_status calibrate_measure(const lk_calibrate_request *request, struct w
 	return LK_OK;
 }
 
+/* The command line that gives this result again; NULL when memory is out. */
+static const char *calibrate_command(lk_arena *arena, const lk_calibrate_request *request) {
+	static const char *const but[] = {"output", "file", NULL};
+	const char *const operands[] = {request->kind, request->table};
+	return lk_command(arena, &(lk_question){.verb = &lk_calibrate_verb,
+	                                        .request = request,
+	                                        .but = but,
+	                                        .operands = operands,
+	                                        .operand_count = request->table ? 2 : 1});
+}
+
 lk_status lk_calibrate(const lk_calibrate_request *request, lk_calibrated **out, lk_error *err) {
 	const struct kind *kind;
 	*out = NULL;
@@ -288,7 +301,7 @@ lk_status lk_calibrate(const lk_calibrate_request *request, lk_calibrated **out,
 	lk_status status =
 		kind->fit ? calibrate_fit(request, kind, work, err) : calibrate_measure(request, work, err);
 	if (status == LK_OK) {
-		work->result.reproduce = lk_calibrate_command(&work->arena, request);
+		work->result.reproduce = calibrate_command(&work->arena, request);
 		if (!work->result.reproduce) status = lk_oom(err);
 	}
 	if (status == LK_OK) *out = &work->result;

@@ -14,21 +14,16 @@ typedef lk_status lk_calibrate_fn(lk_stream *in, const char *source, const char 
                                   lk_calibration *out, lk_error *err);
 lk_calibrate_fn lk_calibrate_ops, lk_calibrate_collectives, lk_calibrate_peaks,
 	lk_calibrate_slowdown;
-lk_calibrate_fn lk_calibrate_runs, lk_calibrate_models;
+lk_calibrate_fn lk_calibrate_runs;
 
 /* Parts of lk_calibrate_ops: memory-bound operations of a table of kernel times, and matrix
  * products. Each passes over the rows of the other. */
 lk_status lk_calibrate_memory(const lk_op_samples *samples, const char *source, const char *date,
                               lk_calibration *out, lk_error *err);
-lk_status lk_calibrate_gemm(const lk_op_samples *samples, const char *source, const char *date,
-                            lk_calibration *out, lk_error *err);
 
 /* What a result was made from: rows as the models read them, or the machine; NULL where it is the
  * other. */
 const lk_calibration *lk_calibrated_rows(const lk_calibrated *calibrated);
 const lk_host *lk_calibrated_host(const lk_calibrated *calibrated);
-
-/* The command that gives the result again; NULL when memory is out. */
-const char *lk_calibrate_command(lk_arena *arena, const lk_calibrate_request *request);
 
 #endif

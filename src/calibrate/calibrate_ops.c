@@ -1,5 +1,6 @@
 /* calibrate_ops.c: `lockstep calibrate ops`: numbers for kernels from a table of their times. */
 #include "calibrate/calibrate.h"
+#include "validate/validate.h"
 
 lk_status lk_calibrate_ops(lk_stream *in, const char *source, const char *date, lk_calibration *out,
                            lk_error *err) {

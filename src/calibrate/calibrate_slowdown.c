@@ -5,6 +5,7 @@
 #include <math.h>
 
 #include "calibrate/calibrate.h"
+#include "fit/fits.h"
 #include "tables/tables.h"
 #include "base/stats.h"
 

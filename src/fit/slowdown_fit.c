@@ -14,7 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "tables/tables.h"
+#include "fit/fits.h"
 #include "base/stats.h"
 
 #define RADIUS 0.8

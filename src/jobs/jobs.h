@@ -31,12 +31,6 @@ typedef struct lk_listed_job {
 } lk_listed_job;
 typedef LK_VEC(lk_listed_job) lk_job_list;
 
-enum {
-	LK_JOBS_MOST = 20000,
-	LK_JOBS_GPUS_MOST = 16384,
-	LK_JOBS_BATCH_MOST = 1 << 24
-};
-
 /* Jobs of a CSV, by submission. */
 lk_status lk_jobs_read(lk_stream *in, int gpus, lk_arena *arena, lk_job_list *out, lk_error *err);
 /* Writes them so that they read back the same. */

@@ -193,26 +193,6 @@ bool lk_field_equal(const lk_field *field, const lk_job *a, const lk_job *b) {
 }
 
 /* Between single quotes where a shell would read anything but the text itself. */
-const char *lk_shell_quote(lk_arena *arena, const char *text) {
-	static const char plain[] =
-		"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-+.,:/@%=";
-	if (text[0] != '\0' && strspn(text, plain) == strlen(text)) return text;
-	char *out = lk_arena_alloc(arena, 4 * strlen(text) + 3), *at = out;
-	if (out == NULL) return NULL;
-	*at++ = '\'';
-	for (; *text != '\0'; text++) {
-		if (*text == '\'') {
-			memcpy(at, "'\\''", 4);
-			at += 4;
-		} else {
-			*at++ = *text;
-		}
-	}
-	*at++ = '\'';
-	*at = '\0';
-	return out;
-}
-
 const char *lk_field_text(lk_arena *arena, const lk_field *field, const lk_job *job) {
 	switch (field->kind) {
 	case LK_FIELD_TEXT: return lk_shell_quote(arena, fields_place(field, job));

@@ -167,7 +167,6 @@ extern const lk_field lk_job_fields[]; /* ends with name NULL */
 bool lk_field_equal(const lk_field *field, const lk_job *a, const lk_job *b);
 /* The value as text, quoted for a shell where it must be. */
 const char *lk_field_text(lk_arena *arena, const lk_field *field, const lk_job *job);
-const char *lk_shell_quote(lk_arena *arena, const char *text);
 /* Handles "LOCKSTEP_NAME=value"; *known false if the name is no field. */
 lk_status lk_field_set(lk_job *job, const char *name, size_t length, const char *value, bool *known,
                        lk_error *err);

@@ -2,8 +2,7 @@
  * spell. */
 #include <string.h>
 
-#include "calibrate/calibrate.h"
-#include "options/command.h"
+#include "lockstep/calibrate.h"
 
 #define AT(field) offsetof(lk_calibrate_request, field)
 
@@ -79,14 +78,4 @@ const lk_verb lk_calibrate_verb = {
 void lk_calibrate_defaults(lk_calibrate_request *request) {
 	memset(request, 0, sizeof *request);
 	request->format = LK_CALIBRATE_AUTO;
-}
-
-const char *lk_calibrate_command(lk_arena *arena, const lk_calibrate_request *request) {
-	static const char *const but[] = {"output", "file", NULL};
-	const char *const operands[] = {request->kind, request->table};
-	return lk_command(arena, &(lk_question){.verb = &lk_calibrate_verb,
-	                                        .request = request,
-	                                        .but = but,
-	                                        .operands = operands,
-	                                        .operand_count = request->table ? 2 : 1});
 }

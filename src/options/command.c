@@ -4,7 +4,6 @@
 #include <string.h>
 
 #include "base/text.h"
-#include "launch/launch.h"
 
 static bool in(const char *name, const char *const *names) {
 	for (; names && *names; names++)

@@ -1,7 +1,7 @@
 /* jobs_options.c: the options of `lockstep jobs`, its help and manual page. */
 #include <stddef.h>
 
-#include "jobs/jobs.h"
+#include "lockstep/jobs.h"
 
 static const char *const objectives[] = {"log", "speedup", "completion", NULL};
 static const char *const formats[] = {"text", "md", "csv", "json", "jsonl", "sqlite", NULL};

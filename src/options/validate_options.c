@@ -1,7 +1,6 @@
 /* validate_options.c: the options of `lockstep validate`, as one table, and the command that they
  * spell. */
-#include "validate/validate.h"
-#include "options/command.h"
+#include "lockstep/validate.h"
 
 #define AT(field) offsetof(lk_validate_request, field)
 
@@ -98,12 +97,3 @@ const lk_verb lk_validate_verb = {
 	.max_operands = 1,
 	.rest = false,
 };
-
-const char *lk_validate_command(lk_arena *arena, const lk_validate_request *request) {
-	static const char *const but[] = {"resume", "output", "file", "plot", NULL};
-	return lk_command(arena, &(lk_question){.verb = &lk_validate_verb,
-	                                        .request = request,
-	                                        .but = but,
-	                                        .operands = &request->table,
-	                                        .operand_count = 1});
-}

@@ -309,8 +309,7 @@ lk_status lk_throughput_read(lk_arena *arena, lk_stream *in, lk_throughput_runs 
 lk_status lk_throughput_step(const lk_throughput_run *run, double *seconds, double *ideal,
                              lk_error *err);
 
-/* ---- slowdown: tables of kernels measured beside communication and alone, and the fit of the
- * overlap model to them. */
+/* ---- slowdown: tables of kernels measured concurrently with communication and alone. */
 
 typedef struct lk_slowdown_row {
 	const char *id, *name, *where;
@@ -322,17 +321,6 @@ typedef LK_VEC(lk_slowdown_row) lk_slowdown_table;
 
 /* Reads a table; texts are of the arena. */
 lk_status lk_slowdown_read(lk_arena *arena, lk_stream *in, lk_slowdown_table *out, lk_error *err);
-
-/* Fits the model to the rows with use[i] set (NULL: all). False when memory is out. */
-bool lk_slowdown_fit(lk_arena *arena, const lk_slowdown_table *table, const bool *use, bool kinds,
-                     lk_overlap *out);
-/* Fills how far predictions of each kind miss: miss[i] is |ln(predicted / measured)| of row i by a
- * fit that had not seen it, NAN for rows that do not count. False when memory is out. */
-bool lk_slowdown_spreads(lk_arena *arena, const lk_slowdown_table *table, const bool *use,
-                         const double *miss, lk_overlap *model);
-/* The median over time of slower = (measured / alone - 1) / ratio / strength of the rows with
- * strength[i] above 0. */
-double lk_slowdown_median(lk_arena *arena, const lk_slowdown_table *table, const double *strength);
 
 /* ---- eager_ops: the kernels that a network launches when a framework runs it operator by
  * operator: matrix products, and memory-bound operations between them, as the Hugging Face

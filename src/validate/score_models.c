@@ -4,7 +4,6 @@
 #include <math.h>
 #include <string.h>
 
-#include "calibrate/calibrate.h"
 #include "fit/fits.h"
 #include "tables/tables.h"
 #include "validate/validate.h"

@@ -9,6 +9,7 @@
 #include "validate/validate.h"
 #include "base/text.h"
 #include "cost/calibration/calibration.h"
+#include "options/command.h"
 
 /* Everything that a validation owns. */
 struct work {
@@ -227,6 +228,16 @@ static lk_status check_folds(const lk_validate_request *request, lk_error *err) 
 	                            : lk_hint(err, "leave it out: they have one kind of folds");
 }
 
+/* The command line that gives this result again; NULL when memory is out. */
+static const char *validate_command(lk_arena *arena, const lk_validate_request *request) {
+	static const char *const but[] = {"resume", "output", "file", "plot", NULL};
+	return lk_command(arena, &(lk_question){.verb = &lk_validate_verb,
+	                                        .request = request,
+	                                        .but = but,
+	                                        .operands = &request->table,
+	                                        .operand_count = 1});
+}
+
 static lk_status validate_answer(const lk_validate_request *request, lk_stream *in,
                                  struct work *work, lk_error *err) {
 	lk_scoring scoring = {0};
@@ -242,7 +253,7 @@ static lk_status validate_answer(const lk_validate_request *request, lk_stream *
 	work->result.all_rows = request->rows || request->plan;
 	if (request->sort == 1) qsort(scoring.rows, scoring.count, sizeof *scoring.rows, by_error);
 	work->result.source = lk_arena_strdup(&work->arena, request->table);
-	work->result.reproduce = lk_validate_command(&work->arena, request);
+	work->result.reproduce = validate_command(&work->arena, request);
 	return work->result.source && work->result.reproduce ? LK_OK : lk_oom(err);
 }
 

@@ -11,9 +11,6 @@
 #include "model/network/dlrm.h"
 #include "tables/tables.h"
 
-/* The command line that gives this result again; NULL when memory is out. */
-const char *lk_validate_command(lk_arena *arena, const lk_validate_request *request);
-
 /* ---- summary: statistics of predicted against measured, for every kind of validation. */
 
 /* One row as the statistics see it. */
@@ -273,5 +270,15 @@ lk_status lk_gemm_nearest(const lk_gemm_table *table, bool cross, bool other_dev
 
 /* The longer of peak arithmetic and memory bandwidth. */
 double lk_gemm_roofline(const lk_device *device, const lk_gemm_shape *shape);
+
+/* ---- what calibrations take from here: the same fits that validation makes without a fold. */
+
+/* Matrix products of a table of kernel times as calibration rows; other kernels are passed over.
+ * `source` and `date` are borrowed by the rows. */
+lk_status lk_calibrate_gemm(const lk_op_samples *samples, const char *source, const char *date,
+                            lk_calibration *out, lk_error *err);
+/* Whole networks on one device (network_time.c) as calibration rows. */
+lk_status lk_calibrate_models(lk_stream *in, const char *source, const char *date,
+                              lk_calibration *out, lk_error *err);
 
 #endif

@@ -4,6 +4,7 @@
 #define LK_LANG_COMPILE_H
 
 #include "io/json.h"
+#include "lang/run/run.h"
 #include "lang/types/program.h"
 #include "lockstep/compile.h"
 
@@ -31,5 +32,13 @@ lk_status lc_pick_schedule(const lc_program *program, const char *name, const lc
 
 /* A program as an object: declarations, schedules and, if wanted, values. */
 void lc_json_program(lk_json_writer *writer, const lc_program *program, bool values);
+
+/* ---- compile_compare.c: what an emitted program has computed, compared with the interpreter. */
+
+/* Reads request->compare/SCHEDULE.RANK of every rank (target.h has the form) and says how far each
+ * result is from that of `run`, which has kept all its values; answer->no where it is further than
+ * rounding explains (run_bound.c). */
+lk_status lc_compare(lk_compile *answer, const lc_run *run, const lk_compile_request *request,
+                     FILE *out, lk_error *err);
 
 #endif

@@ -6,7 +6,7 @@
 
 #include "io/json.h"
 #include "base/text.h"
-#include "lang/run/compare.h"
+#include "lang/compile/compile.h"
 #include "lang/rewrite/rewrite.h"
 #include "lang/run/run.h"
 

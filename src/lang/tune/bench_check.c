@@ -2,7 +2,7 @@
  * uneven where the program lets them, on the mesh of the measurement, against the interpreter. */
 #include <stdlib.h>
 
-#include "lang/run/compare.h"
+#include "lang/compile/compile.h"
 #include "lang/run/run.h"
 #include "lang/tune/tune.h"
 

@@ -267,3 +267,20 @@ void lk_traces_free(lk_traces *traces) {
 	lk_arena_free(&traces->arena);
 	free(traces);
 }
+
+static lk_status refuse_without_times(const lk_works *works, lk_error *err) {
+	lk_fail(err, LK_ERR_INPUT, works->path, "is a %s: it does not say when things ran",
+	        works->format);
+	return lk_hint(err, "give a profile (Kineto, Nsight Systems) beside it, or "
+	                    "`lockstep replay FILE --overheads FILE --gpu NAME`");
+}
+
+lk_status lk_traces_read(const char *const *paths, uint32_t count, const lk_read_limits *limits,
+                         int threads, lk_traces **out, lk_error *err) {
+	lk_trace_files files;
+	LK_TRY(lk_trace_files_read(paths, count, limits, threads, &files, err));
+	lk_status status = files.captures ? lk_traces_join(&files, out, err)
+	                                  : refuse_without_times(files.works[0], err);
+	lk_trace_files_free(&files);
+	return status;
+}

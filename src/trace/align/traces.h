@@ -4,6 +4,7 @@
 #define LK_TRACE_ALIGN_TRACES_H
 
 #include "trace/capture/capture.h"
+#include "trace/read/read.h"
 #include "trace/capture/works.h"
 
 /* One rank's part in a communication operation: a kernel, or on hosts an operation. */
@@ -216,5 +217,16 @@ typedef struct lk_barrier_error {
  * thirty-second part that it is in). Collectives with all their captured ranks in step are looked
  * at: of all-reduce, all-gather, reduce-scatter, all-to-all. */
 lk_status lk_traces_barrier_error(const lk_traces *traces, lk_barrier_error *out, lk_error *err);
+
+/* One run: captures learn from the execution trace of their rank (link.h), then they are matched.
+ * The captures are the run's from then on, or are freed when it fails; the execution traces stay.
+ */
+lk_status lk_traces_join(lk_trace_files *files, lk_traces **out, lk_error *err);
+
+/* The rank that a file's name tells; -1 none. */
+int32_t lk_trace_rank_in_name(const char *path);
+/* What captures learn, and the sentences about it (traces_link.c); captures have their ranks and
+ * are in their order. */
+lk_status lk_traces_link(lk_traces *traces, lk_works *const *works, uint32_t count, lk_error *err);
 
 #endif

@@ -8,7 +8,6 @@
 
 #include "io/recording.h"
 #include "io/stream.h"
-#include "trace/align/traces.h"
 #include "trace/capture/capture.h"
 #include "trace/capture/works.h"
 
@@ -31,17 +30,6 @@ lk_status lk_trace_files_read(const char *const *paths, uint32_t count,
 lk_status lk_trace_files_list(lk_arena *arena, const char *const *paths, uint32_t count,
                               const char *const **out, uint32_t *found, lk_error *err);
 void lk_trace_files_free(lk_trace_files *files);
-/* One run: captures learn from the execution trace of their rank (link.h), then they are matched.
- * The captures are the run's from then on, or are freed when it fails; the execution traces stay.
- */
-lk_status lk_traces_join(lk_trace_files *files, lk_traces **out, lk_error *err);
-
-/* The rank that a file's name tells; -1 none. */
-int32_t lk_trace_rank_in_name(const char *path);
-/* What captures learn, and the sentences about it (traces_link.c); captures have their ranks and
- * are in their order. */
-lk_status lk_traces_link(lk_traces *traces, lk_works *const *works, uint32_t count, lk_error *err);
-
 /* ---- trace_kind: what a trace file is, by its first bytes. */
 
 /* So many first bytes are enough: lists of events and nodes come after a short head. */

@@ -1,4 +1,4 @@
-#include "lang/run/compare.h"
+#include "lang/compile/compile.h"
 
 #include <errno.h>
 #include <math.h>
