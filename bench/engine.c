@@ -128,13 +128,16 @@ static lk_graph *gpt(uint32_t ranks) {
 	g->ranks.group[LK_GROUP_DP].size = ranks / STAGES / TP;
 	g->ranks.group[LK_GROUP_DP].stride = TP;
 	for (uint32_t s = 0; s < STAGES; s++) {
-		if (s + 1 < STAGES)
-			lk_graph_wire(g, s, TO_NEXT, s + 1, FROM_BEFORE),
-				lk_graph_wire(g, s + 1, TO_BEFORE, s, FROM_NEXT);
+		if (s + 1 < STAGES) {
+			lk_graph_wire(g, s, TO_NEXT, s + 1, FROM_BEFORE);
+			lk_graph_wire(g, s + 1, TO_BEFORE, s, FROM_NEXT);
+		}
 		int warm = STAGES - 1 - (int)s;
 		for (int i = 0; i < warm; i++) pass(g, s, &b, true, i);
-		for (int i = warm; i < MICROBATCHES; i++)
-			pass(g, s, &b, true, i), pass(g, s, &b, false, i - warm);
+		for (int i = warm; i < MICROBATCHES; i++) {
+			pass(g, s, &b, true, i);
+			pass(g, s, &b, false, i - warm);
+		}
 		for (int i = MICROBATCHES - warm; i < MICROBATCHES; i++) pass(g, s, &b, false, i);
 		call(g, s, b.gradients, LAYERS, -1);
 		call(g, s, b.step, 1, -1);
@@ -227,7 +230,10 @@ int main(int argc, char **argv) {
 		run("sweep, folded ranks", g, &costs, &(lk_sim_options){0});
 		run("events, folded ranks", g, &costs, &(lk_sim_options){.contention = true});
 	}
-	if (!*only || !strcmp(only, "fold")) folded(g, &costs, false), folded(g, &costs, true);
+	if (!*only || !strcmp(only, "fold")) {
+		folded(g, &costs, false);
+		folded(g, &costs, true);
+	}
 	free(costs.at);
 	lk_graph_free(g);
 	return 0;

@@ -43,7 +43,10 @@ static int fit(const char *path, const char *name) {
 	lk_calibration_row *row = count > 0 ? lk_calibration_add(&out, "lookup", name, "") : NULL;
 	if (!row || !lookup_fit(rows, NULL, (size_t)count, threads, &h, &error)) return 2;
 	lk_host_lookup_put(&h, row);
-	row->points = 2 * count, row->error = error, row->date = "", row->source = "bench/lookup";
+	row->points = 2 * count;
+	row->error = error;
+	row->date = "";
+	row->source = "bench/lookup";
 	lk_calibration_write(&out, stdout);
 	lk_calibration_free(&out);
 	return 0;
@@ -64,7 +67,10 @@ struct errors {
 
 static void add_error(struct errors *list, const char *name, double forward, double backward) {
 	while (list->name && strcmp(list->name, name) != 0) list++;
-	list->name = name, list->forward += forward, list->backward += backward, list->count++;
+	list->name = name;
+	list->forward += forward;
+	list->backward += backward;
+	list->count++;
 }
 
 static double percent(double sum, int count) {
@@ -88,8 +94,8 @@ static void score_row(const fit_case *fitted, work_time p, struct errors *folds)
 	add_error(folds, "measured twice",
 	          fabs(log(fitted->measured.forward_s / fitted->again.forward_s)),
 	          fabs(log(fitted->measured.backward_s / fitted->again.backward_s)));
-	add_error(folds, shape->law->name, fabs(f), fabs(b)),
-		add_error(folds, size_of(shape), fabs(f), fabs(b));
+	add_error(folds, shape->law->name, fabs(f), fabs(b));
+	add_error(folds, size_of(shape), fabs(f), fabs(b));
 	add_error(folds,
 	          shape->dim < 64    ? "rows below 64"
 	          : shape->dim < 256 ? "rows of 64 to 255"
@@ -103,8 +109,10 @@ static void score_step(const fit_case *cases, const work_time *time, size_t coun
 	work_time sum = {0}, measured = {0};
 	for (size_t i = 0; i < count; i++) {
 		work_time m = least_of(&cases[i]);
-		sum.forward_s += time[i].forward_s, sum.backward_s += time[i].backward_s;
-		measured.forward_s += m.forward_s, measured.backward_s += m.backward_s;
+		sum.forward_s += time[i].forward_s;
+		sum.backward_s += time[i].backward_s;
+		measured.forward_s += m.forward_s;
+		measured.backward_s += m.backward_s;
 	}
 	double f = log(sum.forward_s / measured.forward_s),
 		   b = log(sum.backward_s / measured.backward_s);
@@ -165,7 +173,8 @@ static int leave_out(const char *(*fold_of)(const work_shape *), int count, int 
 			work_time m = least_of(&rows[i]);
 			double f = fabs(log(predicted[i].forward_s / m.forward_s)),
 				   b = fabs(log(predicted[i].backward_s / m.backward_s));
-			add_error(folds, names[k], f, b), add_error(folds, "all", f, b);
+			add_error(folds, names[k], f, b);
+			add_error(folds, "all", f, b);
 		}
 	}
 	return 0;
@@ -178,7 +187,8 @@ static int folds_of(const char *path) {
 	if (count <= 0 || leave_out(law_of, count, threads, laws) ||
 	    leave_out(size_of, count, threads, parts))
 		return 2;
-	print_folds(laws), print_folds(parts);
+	print_folds(laws);
+	print_folds(parts);
 	return 0;
 }
 

@@ -176,9 +176,13 @@ static double fit_times(struct fitting *fitting, const size_t *times, int count,
 
 static double with_sizes(const double *x, void *context) {
 	struct fitting *fitting = context;
-	fitting->h.near_bytes = x[0], fitting->h.last_bytes = x[1], fitting->h.near_slope = x[2],
+	fitting->h.near_bytes = x[0];
+	fitting->h.last_bytes = x[1];
+	fitting->h.near_slope = x[2];
 	fitting->h.last_slope = x[3];
-	fitting->h.step_share = x[4], fitting->h.sum_share = x[5], fitting->h.span_bytes = x[6],
+	fitting->h.step_share = x[4];
+	fitting->h.sum_share = x[5];
+	fitting->h.span_bytes = x[6];
 	fitting->h.guesses = x[7];
 	for (size_t i = 0; i < fitting->count; i++)
 		lk_host_lookup_find(&fitting->h, &fitting->known[i].lookup, &fitting->known[i].uses,
@@ -236,10 +240,14 @@ int lookup_fit(const fit_case *cases, const bool *kept, size_t count, int thread
 		for (int i = 0; i < SIZES; i++) from[i].start = x[i];
 		weigh(&f);
 	}
-	for (size_t i = 0; i < count; i++)
-		sum += f.known[i].used * (miss_of(&f, i, false) + miss_of(&f, i, true)),
-			used += f.known[i].used;
-	*error = exp(sum / (2 * fmax(used, 1))) - 1, *out = f.h;
-	free(f.features), free(f.known), free(f.wanted);
+	for (size_t i = 0; i < count; i++) {
+		sum += f.known[i].used * (miss_of(&f, i, false) + miss_of(&f, i, true));
+		used += f.known[i].used;
+	}
+	*error = exp(sum / (2 * fmax(used, 1))) - 1;
+	*out = f.h;
+	free(f.features);
+	free(f.known);
+	free(f.wanted);
 	return 1;
 }

@@ -122,7 +122,8 @@ static void counts_to_places(const lookup_room *room) {
 	for (int k = 0; k < BUCKETS; k++)
 		for (int p = 0; p < room->threads; p++) {
 			uint32_t *count = &room->counts[(size_t)p * BUCKETS + (size_t)k], here = *count;
-			*count = sum, sum += here;
+			*count = sum;
+			sum += here;
 		}
 }
 

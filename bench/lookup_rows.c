@@ -107,9 +107,10 @@ void lookup_measure(fit_case *cases, size_t count, double seconds) {
 		}
 	for (size_t i = 0, end; i < count; i = end) {
 		end = lookup_step_end(cases, count, i);
-		for (size_t k = i; k < end; k++)
-			cases[k].measured = work_sum(&least[i][0], NULL, k - i),
+		for (size_t k = i; k < end; k++) {
+			cases[k].measured = work_sum(&least[i][0], NULL, k - i);
 			cases[k].again = work_sum(&least[i][halves - 1], NULL, k - i);
+		}
 		for (int k = 0; k < 2; k++) work_slices_free(&least[i][k]);
 	}
 	printf("# %d passes\n%s\n", done, header);
@@ -135,7 +136,10 @@ static bool parse_row(const char *line, fit_case *fitted, int *threads) {
 	for (int i = 0; i < work_law_count; i++)
 		if (strcmp(law, work_laws[i].name) == 0) shape->law = &work_laws[i];
 	shape->seed = seed;
-	time->forward_s *= 1e-6, time->backward_s *= 1e-6, a->forward_s *= 1e-6, a->backward_s *= 1e-6;
+	time->forward_s *= 1e-6;
+	time->backward_s *= 1e-6;
+	a->forward_s *= 1e-6;
+	a->backward_s *= 1e-6;
 	return shape->law != NULL;
 }
 
@@ -156,9 +160,10 @@ int lookup_read(const char *path, fit_case *out, int *threads) {
 		if (!parse_row(line, fitted, threads)) continue;
 		while (k < count && !same_case(&out[k], fitted)) k++;
 		if (k == count) count++;
-		else
-			out[k].measured = least_of(out[k].measured, fitted->measured),
+		else {
+			out[k].measured = least_of(out[k].measured, fitted->measured);
 			out[k].again = least_of(out[k].again, fitted->again);
+		}
 	}
 	if (!count) fprintf(stderr, "lookup: %s: no measurements in it\n", path);
 	if (in) fclose(in);

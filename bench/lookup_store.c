@@ -24,7 +24,8 @@ static int note(lookup_store *store, uint64_t share, work_slices *pass) {
 	lookup_known *known = entry_of(store, share);
 	work_slices *least = &known->least[known->passes++ % 2];
 	if (!least->count) {
-		*least = *pass, *pass = (work_slices){0};
+		*least = *pass;
+		*pass = (work_slices){0};
 		return 1;
 	}
 	int same = least->count == pass->count && least->forward == pass->forward;

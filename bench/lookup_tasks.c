@@ -69,7 +69,7 @@ static void make(struct task *task, lk_arena *arena, const lk_host_lookup *looku
 	device.memory_bytes = 1e15;
 	uint32_t count = (uint32_t)lround(13 * ranks * (0.7 + 0.6 * lk_uniform(seed, 999)));
 	lk_shard_table *tables = LK_ARRAY(arena, lk_shard_table, count);
-	task->shapes = LK_ARRAY(arena, work_shape, count),
+	task->shapes = LK_ARRAY(arena, work_shape, count);
 	task->tables = LK_ARRAY(arena, lookup_table, count);
 	if (!tables || !task->shapes || !task->tables) work_out_of_memory();
 	task->p = (lk_shard_problem){
@@ -124,8 +124,10 @@ static struct share share_of(const struct task *task, const lk_shard_pieces *pie
 	struct share s = {.count = 0};
 	uint64_t sum = 0;
 	for (size_t i = 0; i < pieces->count; i++)
-		if (pieces->at[i].rank == rank && s.count < 256)
-			s.pieces[s.count++] = &pieces->at[i], sum += piece_key(&pieces->at[i]);
+		if (pieces->at[i].rank == rank && s.count < 256) {
+			s.pieces[s.count++] = &pieces->at[i];
+			sum += piece_key(&pieces->at[i]);
+		}
 	s.key = lk_hash64(sum ^ lk_hash64(task->p.seed ^ (uint64_t)task->p.batch));
 	return s;
 }
@@ -178,7 +180,7 @@ static double measured_step(struct study *study, const struct task *task, const 
 		const work_slices *second = &known->least[known->passes > 1];
 		work_time m =
 			work_sum(which == 2 ? second : &known->least[0], which ? NULL : second, WORK_ALL);
-		slowest.forward_s = fmax(slowest.forward_s, m.forward_s),
+		slowest.forward_s = fmax(slowest.forward_s, m.forward_s);
 		slowest.backward_s = fmax(slowest.backward_s, m.backward_s);
 	}
 	return slowest.forward_s + slowest.backward_s;
@@ -201,7 +203,7 @@ static bool count_share(struct study *study, const struct task *task, const lk_s
 	if (!s.count) return true;
 	if (!lookup_store_find(study->store, s.key)->passes && !measure(study, task, &s)) return false;
 	work_time m = work_sum(&lookup_store_find(study->store, s.key)->least[0], NULL, WORK_ALL);
-	slowest->forward_s = fmax(slowest->forward_s, m.forward_s),
+	slowest->forward_s = fmax(slowest->forward_s, m.forward_s);
 	slowest->backward_s = fmax(slowest->backward_s, m.backward_s);
 	return true;
 }
@@ -263,12 +265,13 @@ static void judge(struct study *study, const struct task *task, const lk_shard_p
 	double predicted[SHARDERS], measured[SHARDERS];
 	printf("%d,%d,%u,%s", number, study->ranks, task->p.count, number % 2 ? "heavy" : "any");
 	for (int i = 0; i < lk_sharder_count; i++) {
-		predicted[i] = predicted_step(task, &plans[i].pieces),
+		predicted[i] = predicted_step(task, &plans[i].pieces);
 		measured[i] = measured_step(study, task, &plans[i], 0);
 		printf(",%.2f,", predicted[i] * 1e3);
 		if (!(measured[i] > 0)) continue; /* not measured, or as far as to know that it is slower */
 		printf("%.2f", measured[i] * 1e3);
-		sum->error += fabs(log(predicted[i] / measured[i])), sum->measured++;
+		sum->error += fabs(log(predicted[i] / measured[i]));
+		sum->measured++;
 		sum->noise += fabs(log(measured_step(study, task, &plans[i], 1) /
 		                       measured_step(study, task, &plans[i], 2)));
 		if (i == ours) continue;
@@ -280,9 +283,14 @@ static void judge(struct study *study, const struct task *task, const lk_shard_p
 		return;
 	}
 	double over = measured[picked] / measured[fastest], our = measured[ours] / measured[fastest];
-	sum->tasks++, sum->chosen += over <= 1.02;
-	if (our > 0)
-		sum->judged++, sum->ours += our <= 1, sum->nearly += our <= 1.01, sum->level += our <= 1.02;
+	sum->tasks++;
+	sum->chosen += over <= 1.02;
+	if (our > 0) {
+		sum->judged++;
+		sum->ours += our <= 1;
+		sum->nearly += our <= 1.01;
+		sum->level += our <= 1.02;
+	}
 	printf(",%s,%s,%.3f,%.3f\n", lk_sharders[picked].name, lk_sharders[fastest].name, over, our);
 }
 

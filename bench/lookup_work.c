@@ -107,10 +107,11 @@ static void make_room(const work_shape *shape, lookup_table *table) {
 		(table->rows * (table->dim + 1) + table->lookups + table->batch + 1) * sizeof(float) +
 		2 * sums + 6 * 64;
 	table->pages = pages(table->bytes);
-	table->weights = take(table, &used, table->rows * table->dim * sizeof(float)),
+	table->weights = take(table, &used, table->rows * table->dim * sizeof(float));
 	table->state = take(table, &used, table->rows * sizeof(float));
-	table->sums = take(table, &used, sums), table->gradients = take(table, &used, sums);
-	table->indices = take(table, &used, table->lookups * sizeof(uint32_t)),
+	table->sums = take(table, &used, sums);
+	table->gradients = take(table, &used, sums);
+	table->indices = take(table, &used, table->lookups * sizeof(uint32_t));
 	table->offsets = take(table, &used, (table->batch + 1) * sizeof(uint32_t));
 }
 
@@ -231,6 +232,7 @@ work_time work_sum(const work_slices *slices, const work_slices *other, size_t t
 }
 
 void work_slices_free(work_slices *slices) {
-	free(slices->us), free(slices->table);
+	free(slices->us);
+	free(slices->table);
 	*slices = (work_slices){0};
 }

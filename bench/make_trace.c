@@ -143,7 +143,10 @@ static void advance(struct writer *w, int64_t host, int64_t device, struct clock
 		s.compute = clocks->compute;
 		clocks->host += d.host;
 		clocks->compute += d.compute;
-		if (r == w->o.rank) *start = s, *dur = d;
+		if (r == w->o.rank) {
+			*start = s;
+			*dur = d;
+		}
 	}
 }
 

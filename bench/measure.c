@@ -100,7 +100,10 @@ int main(int argc, char **argv) {
 	struct sample best = run(&s, &files);
 	int runs = 1;
 	double sum = best.wall_s;
-	if (best.wall_s < s.seconds) best.wall_s = best.cpu_s = 1e30, sum = runs = 0;
+	if (best.wall_s < s.seconds) {
+		best.wall_s = best.cpu_s = 1e30;
+		sum = runs = 0;
+	}
 	while (runs < s.least || (runs < s.most && now_s() - start < s.seconds)) {
 		struct sample one = run(&s, &files);
 		runs++;

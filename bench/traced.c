@@ -63,7 +63,9 @@ static void trace(lk_graph *graph, uint32_t rank, uint32_t count, uint32_t world
 		            .dep_count = 1};
 		if (meets) {
 			op.kind = all ? LK_OP_ALLREDUCE : rank % 2 ? LK_OP_RECV : LK_OP_SEND;
-			op.stream = NCCL, op.group = LK_GROUP_TEAM, op.channel = (int32_t)(all ? world : pair),
+			op.stream = NCCL;
+			op.group = LK_GROUP_TEAM;
+			op.channel = (int32_t)(all ? world : pair);
 			op.name = "nccl";
 		}
 		deps[0] = lk_graph_add(graph, &launch);
@@ -71,7 +73,8 @@ static void trace(lk_graph *graph, uint32_t rank, uint32_t count, uint32_t world
 		*(meets ? &meeting : &kernel) = lk_graph_add(graph, &op);
 		place += 2;
 		if (i % SYNC != SYNC - 1) continue;
-		deps[0] = kernel, deps[1] = meeting;
+		deps[0] = kernel;
+		deps[1] = meeting;
 		for (uint8_t thread = 0; thread < 2; thread++, place++)
 			lk_graph_add(graph, &(lk_op){.kind = LK_OP_HOST,
 			                             .stream = thread,
@@ -86,7 +89,9 @@ static lk_graph *lifted(uint32_t count) {
 	lk_graph *graph = lk_graph_new();
 	uint32_t all[RANKS], id;
 	require(lk_graph_set_programs(graph, RANKS, 0, &err), &err);
-	graph->traced = true, graph->ranks.chains = 1, graph->ranks.world = RANKS;
+	graph->traced = true;
+	graph->ranks.chains = 1;
+	graph->ranks.world = RANKS;
 	for (uint32_t r = 0; r < RANKS; r++) all[r] = r;
 	uint32_t world = lk_graph_add_team(graph, "world", all, RANKS, RANKS, true), pairs = world + 1;
 	for (uint32_t r = 0; r < RANKS; r += 2) lk_graph_add_team(graph, "pair", all + r, 2, 2, false);
@@ -144,7 +149,8 @@ int main(int argc, char **argv) {
 	if (argc > 2) {
 		start = now();
 		require(lk_graph_write(graph, argv[2], &err), &err);
-		printf("written  in %.3f s\n", now() - start), start = now();
+		printf("written  in %.3f s\n", now() - start);
+		start = now();
 		require(lk_graph_read(argv[2], &again, &err), &err);
 		printf("read     in %.3f s\n", now() - start);
 		lk_graph_free(again);

@@ -178,7 +178,8 @@ static void add_prior(const double *prior, int n, double *a, double *b) {
 			continue;
 		}
 		for (int q = 0; q < n; q++) a[p * n + q] = a[q * n + p] = 0;
-		a[p * n + p] = 1, b[p] = 0;
+		a[p * n + p] = 1;
+		b[p] = 0;
 	}
 }
 
@@ -205,7 +206,10 @@ lk_status lk_fit_linear(const double *jacobian, const double *residual, const do
 		}
 		add_prior(prior, count, a, b);
 		solve(a, b, count);
-		for (int p = 0; p < count; p++) moved = fmax(moved, fabs(b[p] - x[p])), x[p] = b[p];
+		for (int p = 0; p < count; p++) {
+			moved = fmax(moved, fabs(b[p] - x[p]));
+			x[p] = b[p];
+		}
 		if (moved < 1e-6) break;
 	}
 	free(a);

@@ -57,7 +57,8 @@ static void process_listen_to(pid_t pid, struct taken streams[2], double deadlin
 				return;
 			}
 			kill(-pid, SIGTERM);
-			*late = true, deadline = process_now() + GRACE;
+			*late = true;
+			deadline = process_now() + GRACE;
 			continue;
 		}
 		if (poll(fds, 2, left > 1 ? 1000 : (int)(left * 1000) + 1) <= 0) continue;
@@ -130,7 +131,10 @@ static bool open_pipes(int pipes[4]) {
 
 static void close_pipes(int pipes[4], int first, int step) {
 	for (int i = first; i < 4; i += step)
-		if (pipes[i] >= 0) close(pipes[i]), pipes[i] = -1;
+		if (pipes[i] >= 0) {
+			close(pipes[i]);
+			pipes[i] = -1;
+		}
 }
 
 lk_status lk_process_run(const lk_process *process, lk_process_end *end, lk_error *err) {

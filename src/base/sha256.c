@@ -56,7 +56,9 @@ void lk_sha256_add(lk_sha256 *sha256, const void *bytes, size_t size) {
 	while (size) {
 		size_t used = sha256->length % 64, part = 64 - used < size ? 64 - used : size;
 		memcpy(sha256->block + used, from, part);
-		sha256->length += part, from += part, size -= part;
+		sha256->length += part;
+		from += part;
+		size -= part;
 		if (used + part == 64) digest(sha256);
 	}
 }

@@ -45,10 +45,13 @@ double lk_median(const double *x, size_t n) {
 }
 
 void lk_shortest(const double *sorted, size_t n, size_t held, double *low, double *high) {
-	*low = sorted[0], *high = sorted[n - 1];
+	*low = sorted[0];
+	*high = sorted[n - 1];
 	for (size_t i = 0; i + held <= n; i++)
-		if (sorted[i + held - 1] - sorted[i] < *high - *low)
-			*low = sorted[i], *high = sorted[i + held - 1];
+		if (sorted[i + held - 1] - sorted[i] < *high - *low) {
+			*low = sorted[i];
+			*high = sorted[i + held - 1];
+		}
 }
 
 double lk_kendall_tau(const double *x, const double *y, size_t n) {

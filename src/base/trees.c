@@ -89,7 +89,8 @@ static void trees_shuffle(uint32_t *order, size_t rows) {
 	for (size_t i = rows; i-- > 1;) {
 		size_t j = lk_hash64(i) % (i + 1);
 		uint32_t keep = order[i];
-		order[i] = order[j], order[j] = keep;
+		order[i] = order[j];
+		order[j] = keep;
 	}
 }
 
@@ -121,11 +122,15 @@ static void best_edges(const struct fit *fit, const struct cell cells[][BINS], i
 	for (int node = 0; node < nodes; node++) {
 		double all = 0, below = 0;
 		long rows = 0, under = 0, least = fit->options->rows;
-		for (int b = 0; b <= edges; b++) all += cells[node][b].sum, rows += cells[node][b].count;
+		for (int b = 0; b <= edges; b++) {
+			all += cells[node][b].sum;
+			rows += cells[node][b].count;
+		}
 		if (rows < 2 * least) continue;
 		double none = all * all / (double)rows;
 		for (int b = 0; b < edges; b++) {
-			below += cells[node][b].sum, under += cells[node][b].count;
+			below += cells[node][b].sum;
+			under += cells[node][b].count;
 			if (under < least) continue;
 			if (rows - under < least) break;
 			double gain = below * below / (double)under +
@@ -148,7 +153,8 @@ static void trees_divide(struct fit *fit, size_t first, int level, lk_trees *out
 		memset(cells, 0, (size_t)nodes * sizeof *cells);
 		for (size_t i = 0; i < fit->sample; i++) {
 			struct cell *cell = &cells[leaf[i]][bin[i]];
-			cell->sum += left[i], cell->count++;
+			cell->sum += left[i];
+			cell->count++;
 		}
 		best_edges(fit, (const struct cell(*)[BINS])cells, nodes, f, out->edges[f], best);
 	}
@@ -166,8 +172,10 @@ static void trees_divide(struct fit *fit, size_t first, int level, lk_trees *out
 /* Leaves get the mean of what is left in them, times the rate, in units. */
 static void fill_leaves(struct fit *fit, size_t first, lk_tree *tree) {
 	struct cell cells[LK_TREE_LEAVES] = {0};
-	for (size_t i = first; i < first + fit->sample; i++)
-		cells[fit->leaf[i]].sum += fit->left[i], cells[fit->leaf[i]].count++;
+	for (size_t i = first; i < first + fit->sample; i++) {
+		cells[fit->leaf[i]].sum += fit->left[i];
+		cells[fit->leaf[i]].count++;
+	}
 	for (int l = 0; l < LK_TREE_LEAVES; l++) {
 		double value =
 			cells[l].count ? cells[l].sum / (cells[l].count + 1.0) * fit->rate / LK_TREE_UNIT : 0;
@@ -239,9 +247,11 @@ lk_status lk_trees_fit(lk_arena *arena, const float *x, const float *target, siz
 	out->features = features, out->count = rows ? options->count : 0;
 	out->tree = LK_ARRAY(arena, lk_tree, out->count);
 	s.bin = LK_ARRAY(&room, uint8_t, rows * (size_t)features);
-	s.target = LK_ARRAY(&room, float, rows), s.left = LK_ARRAY(&room, float, rows),
+	s.target = LK_ARRAY(&room, float, rows);
+	s.left = LK_ARRAY(&room, float, rows);
 	s.sum = LK_ARRAY(&room, float, rows);
-	s.leaf = LK_ARRAY(&room, uint8_t, rows), s.order = LK_ARRAY(&room, uint32_t, rows);
+	s.leaf = LK_ARRAY(&room, uint8_t, rows);
+	s.order = LK_ARRAY(&room, uint32_t, rows);
 	bool enough = out->tree && s.bin && s.target && s.left && s.sum && s.leaf && s.order;
 	if (enough && rows) {
 		for (int f = 0; f < features; f++) find_edges(x, rows, features, f, s.left, out);

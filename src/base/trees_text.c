@@ -20,11 +20,14 @@ enum {
 
 static void tree_word(const lk_tree *tree, char word[WORD + 1]) {
 	char *at = word;
-	for (int i = 0; i < INNER; i++)
-		*at++ = digits[tree->feature[i] & 63], *at++ = digits[tree->edge[i] & 63];
+	for (int i = 0; i < INNER; i++) {
+		*at++ = digits[tree->feature[i] & 63];
+		*at++ = digits[tree->edge[i] & 63];
+	}
 	for (int i = 0; i < LK_TREE_LEAVES; i++) {
 		int value = tree->leaf[i] + MIDDLE;
-		*at++ = digits[value >> 6 & 63], *at++ = digits[value & 63];
+		*at++ = digits[value >> 6 & 63];
+		*at++ = digits[value & 63];
 	}
 	*at = '\0';
 }
@@ -89,7 +92,8 @@ static bool trees_text_read_tree(const char **text, int features, lk_tree *tree)
 		if ((value[i] = trees_text_digit((*text)[i])) < 0) return false;
 	for (int i = 0; i < INNER; i++) {
 		if (value[2 * i] >= features) return false;
-		tree->feature[i] = (uint8_t)value[2 * i], tree->edge[i] = (uint8_t)value[2 * i + 1];
+		tree->feature[i] = (uint8_t)value[2 * i];
+		tree->edge[i] = (uint8_t)value[2 * i + 1];
 	}
 	for (int i = 0; i < LK_TREE_LEAVES; i++) {
 		const int *pair = &value[2 * INNER + 2 * i];

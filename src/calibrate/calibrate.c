@@ -273,8 +273,10 @@ static lk_status calibrate_measure(const lk_calibrate_request *request, struct w
 			(lk_measured){quantity->group, quantity->name, quantity->unit,   quantity->value,
 		                  quantity->low,   quantity->high, quantity->repeats};
 	}
-	work->result.measured = measured, work->result.measured_count = (int)count;
-	work->result.notes = work->host.notes.at, work->result.note_count = (int)work->host.notes.count;
+	work->result.measured = measured;
+	work->result.measured_count = (int)count;
+	work->result.notes = work->host.notes.at;
+	work->result.note_count = (int)work->host.notes.count;
 	return LK_OK;
 }
 

@@ -40,7 +40,10 @@ static lk_calibration_row *collectives_add_row(struct task *task, const char *fa
 	};
 	if (!texts[0] || !texts[1] || !texts[2] || !texts[3]) return NULL;
 	lk_calibration_row *row = lk_calibration_add(task->out, family, texts[0], texts[1]);
-	if (row) row->date = texts[2], row->source = texts[3];
+	if (row) {
+		row->date = texts[2];
+		row->source = texts[3];
+	}
 	return row;
 }
 

@@ -13,7 +13,10 @@ static lk_status add_band(const lk_memory_residual *rows, size_t count, const ch
 	if (!row) return lk_oom(err);
 	lk_calibration_put(row, "low", band.low);
 	lk_calibration_put(row, "high", band.high);
-	row->points = band.rows, row->error = band.error, row->date = date, row->source = source;
+	row->points = band.rows;
+	row->error = band.error;
+	row->date = date;
+	row->source = source;
 	return LK_OK;
 }
 

@@ -64,7 +64,9 @@ static bool add_range(const lk_slowdown_table *table, lk_overlap_class class,
 	lk_calibration_row *row =
 		lk_calibration_add(out, "range", "slowdown", lk_overlap_class_names[class]);
 	if (!row) return false;
-	row->points = (int)count, row->error = expm1(lk_mean(some, count)), row->source = like->source,
+	row->points = (int)count;
+	row->error = expm1(lk_mean(some, count));
+	row->source = like->source;
 	row->date = like->date;
 	double usual = fmax(lk_median(some, count), 1e-6);
 	for (size_t i = 0; i < table->count; i++)

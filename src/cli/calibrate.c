@@ -22,7 +22,10 @@ static int calibrate_run(lk_args *args) {
 	if (request.output && cli_check_place(request.output, &err) != LK_OK) return cli_fail(&err);
 	request.kind = args->operands[0];
 	request.table = args->operand_count > 1 ? args->operands[1] : NULL;
-	if (isatty(STDERR_FILENO)) request.progress = calibrate_show, request.context = &shown;
+	if (isatty(STDERR_FILENO)) {
+		request.progress = calibrate_show;
+		request.context = &shown;
+	}
 	lk_status status = lk_calibrate(&request, &calibrated, &err);
 	if (shown) fputs("\r\x1b[K", stderr);
 	if (status == LK_OK)

@@ -209,7 +209,10 @@ int main(int argc, char **argv) {
 	int result = main_run(argc > 0 ? argc - 1 : 0, (const char *const *)argv + (argc > 0));
 	bool lost = ferror(stdout) != 0;
 	int code = lost ? errno : 0; /* of the write that failed on the way, if nothing failed since */
-	if (fclose(stdout) != 0) lost = true, code = errno;
+	if (fclose(stdout) != 0) {
+		lost = true;
+		code = errno;
+	}
 	if (lost) {
 		if (result != CLI_WRONG)
 			fprintf(stderr, "lockstep: standard output: cannot write%s%s\n", code ? ": " : "",

@@ -122,10 +122,14 @@ int cli_plan_with(lk_args *args, const lk_plan_team *team, bool speaks) {
 	keep_memory();
 	lk_plan_defaults(&r);
 	if (lk_args_fill(args, 0, &r, &err) != LK_OK) return speaks ? cli_fail(&err) : CLI_WRONG;
-	r.job.launch = args->rest, r.job.launch_count = args->rest_count;
+	r.job.launch = args->rest;
+	r.job.launch_count = args->rest_count;
 	r.team = team;
 	if (team && r.threads == 0) r.threads = team->threads;
-	if (speaks) r.progress = plan_show, r.progress_context = &b;
+	if (speaks) {
+		r.progress = plan_show;
+		r.progress_context = &b;
+	}
 	clock_gettime(CLOCK_MONOTONIC, &b.start);
 	lk_status status = plan_check_outputs(&r, &err);
 	if (status == LK_OK) status = lk_plan_find(&r, &plan, &err);

@@ -69,7 +69,8 @@ static lk_status fill_requests(struct sweep *sweep, lk_args *args, lk_error *err
 	for (size_t i = 0; i < sweep->count; i++) {
 		lk_predict_defaults(&sweep->requests[i]);
 		LK_TRY(lk_args_fill(args, i, &sweep->requests[i], err));
-		sweep->requests[i].launch = args->rest, sweep->requests[i].launch_count = args->rest_count;
+		sweep->requests[i].launch = args->rest;
+		sweep->requests[i].launch_count = args->rest_count;
 		if (sweep->count == 1) continue;
 		sweep->html = sweep->requests[i].html; /* its details are asked for one prediction alone */
 		sweep->requests[i].html = NULL;
@@ -144,8 +145,10 @@ static lk_status ask_packed(void *context, size_t i, void *result, lk_error *err
 	lk_status status = LK_OK;
 	if (out->status == LK_OK)
 		status = lk_predict_pack(prediction, &together->own[i].bytes, &together->own[i].size, err);
-	else if (out->status != LK_ERR_INPUT || together->s->count == 1)
-		*err = out->refusal, status = out->status;
+	else if (out->status != LK_ERR_INPUT || together->s->count == 1) {
+		*err = out->refusal;
+		status = out->status;
+	}
 	out->size = together->own[i].size;
 	lk_predict_free(prediction);
 	return status;

@@ -36,7 +36,8 @@ static int run_rent(lk_args *args) {
 	if (lk_args_fill(args, 0, &request, &err) != LK_OK) return cli_fail(&err);
 	if (cli_check_places((const char *const[]){request.path, request.html}, 2, &err) != LK_OK)
 		return cli_fail(&err);
-	request.progress = rent_show, request.progress_context = &w;
+	request.progress = rent_show;
+	request.progress_context = &w;
 	lk_status status = lk_rent_find(&request, &rent, &err);
 	if (w.shown) fputs("\r\x1b[K", stderr);
 	if (status != LK_OK) return cli_fail(&err);

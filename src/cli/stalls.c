@@ -45,7 +45,8 @@ static int stalls_run(lk_args *args) {
 	if (lk_args_fill(args, 0, &request, &err) != LK_OK) return cli_fail(&err);
 	const char *const places[] = {request.path, request.timeline, request.folded, request.html};
 	if (cli_check_places(places, 4, &err) != LK_OK) return cli_fail(&err);
-	request.command = args->rest, request.words = args->rest_count;
+	request.command = args->rest;
+	request.words = args->rest_count;
 	request.confirm = confirm, request.say = request.recording ? NULL : stalls_say,
 	request.context = &request;
 	if (lk_stalls(&request, &answer, &err) != LK_OK) return cli_fail(&err);

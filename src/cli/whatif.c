@@ -23,7 +23,8 @@ static int whatif_run(lk_args *args) {
 	if (lk_args_fill(args, 0, &request, &err) != LK_OK) return cli_fail(&err);
 	const char *const places[] = {request.path, request.graph, request.trace, request.html};
 	if (cli_check_places(places, 4, &err) != LK_OK) return cli_fail(&err);
-	request.paths = args->operands, request.path_count = args->operand_count;
+	request.paths = args->operands;
+	request.path_count = args->operand_count;
 	if (lk_whatif_ask(&request, &answer, &err) != LK_OK) return cli_fail(&err);
 	int result = whatif_refused(answer);
 	lk_status status = result == CLI_OK ? lk_whatif_write_files(answer, &request, &err) : LK_OK;

@@ -181,7 +181,10 @@ static lk_status collective_ask_read_size(const char *text, double otherwise, co
 	if (!text) return LK_OK;
 	double value = lk_read_real(text, &end);
 	const char *units = "KMGT", *unit = *end ? strchr(units, *end & ~0x20) : NULL;
-	if (end != text && unit && *end) value *= ldexp(1, 10 * (int)(unit - units + 1)), end++;
+	if (end != text && unit && *end) {
+		value *= ldexp(1, 10 * (int)(unit - units + 1));
+		end++;
+	}
 	if (end == text || *end || !(value >= 1 && value <= 1e15)) {
 		lk_fail(err, LK_ERR_INPUT, where, "\"%.40s\" is no size", text);
 		return lk_hint(err, "give bytes, as in 8, 4K or 16G");
@@ -247,14 +250,17 @@ static void collective_ask_predict(const struct work *work, lk_collective_row *r
 	lk_coll_cost cost = {0};
 	if (work->request->library == LK_LIBRARY_NCCL) {
 		cost = lk_collective_cost(work->kind, &work->group, row->bytes);
-		row->algo = lk_algo_name(cost.algo), row->proto = lk_proto_name(cost.proto);
-		row->channels = cost.channels, row->limit = lk_coll_limit_name(cost.limit);
+		row->algo = lk_algo_name(cost.algo);
+		row->proto = lk_proto_name(cost.proto);
+		row->channels = cost.channels;
+		row->limit = lk_coll_limit_name(cost.limit);
 	} else {
 		lk_host_library library =
 			work->request->library == LK_LIBRARY_MPI ? LK_HOST_MPI : LK_HOST_GLOO;
 		lk_host_cost host = lk_host_collective(library, work->kind, &work->group, row->bytes);
 		cost.seconds = host.seconds;
-		row->algo = host.algorithm, row->proto = "";
+		row->algo = host.algorithm;
+		row->proto = "";
 		row->limit = lk_coll_limit_name(host.latency_bound      ? LK_LIMIT_LATENCY
 		                                : work->group.nodes > 1 ? LK_LIMIT_NICS
 		                                                        : LK_LIMIT_LINKS);
@@ -280,8 +286,10 @@ static lk_status collective_ask_fill(struct work *work, lk_error *err) {
 	if (work->runs.count)
 		LK_TRY(lk_collective_flag(&work->arena, work->rows.at, (int)work->rows.count, work->notes,
 		                          &work->note_count, err));
-	out->rows = work->rows.at, out->row_count = (int)work->rows.count;
-	out->notes = work->notes, out->note_count = work->note_count;
+	out->rows = work->rows.at;
+	out->row_count = (int)work->rows.count;
+	out->notes = work->notes;
+	out->note_count = work->note_count;
 	return LK_OK;
 }
 
@@ -309,7 +317,8 @@ static lk_status collective_ask_answer(struct work *work, lk_error *err) {
 	out->library = library_names[work->request->library];
 	out->log = work->request->log;
 	out->cluster = work->cluster.text;
-	out->gpus = work->group.ranks, out->nodes = work->group.nodes;
+	out->gpus = work->group.ranks;
+	out->nodes = work->group.nodes;
 	return collective_ask_fill(work, err);
 }
 

@@ -63,7 +63,10 @@ static double share_reached(const lk_collective_row *rows, int count) {
 	double sum = 0;
 	int n = 0;
 	for (int i = 0; i < count; i++)
-		if (rows[i].bytes >= large && rows[i].ratio > 0) sum -= log(rows[i].ratio), n++;
+		if (rows[i].bytes >= large && rows[i].ratio > 0) {
+			sum -= log(rows[i].ratio);
+			n++;
+		}
 	return n ? exp(sum / n) : NAN;
 }
 

@@ -77,8 +77,10 @@ static uint64_t cache_hash_of(const struct op_key *key) {
 	uint64_t words[sizeof *key / sizeof(uint64_t)], h = 0;
 	_Static_assert(sizeof *key % sizeof(uint64_t) == 0, "keys are whole words");
 	memcpy(words, key, sizeof words);
-	for (size_t i = 0; i < sizeof words / sizeof *words; i++)
-		h = (h ^ words[i]) * 0x9e3779b97f4a7c15u, h ^= h >> 29;
+	for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
+		h = (h ^ words[i]) * 0x9e3779b97f4a7c15u;
+		h ^= h >> 29;
+	}
 	return h;
 }
 
@@ -86,22 +88,34 @@ static void fill_key(struct op_key *key, const lk_graph *graph, uint32_t op,
                      const lk_cost_site *site) {
 	const lk_ops *ops = &graph->ops;
 	memset(key, 0, sizeof *key);
-	key->m = ops->m[op], key->n = ops->n[op], key->k = ops->k[op], key->batch = ops->batch[op];
-	key->flops = ops->flops[op], key->bytes = ops->bytes[op], key->window = ops->window[op];
-	key->constants = site->constants, key->node = site->node,
+	key->m = ops->m[op];
+	key->n = ops->n[op];
+	key->k = ops->k[op];
+	key->batch = ops->batch[op];
+	key->flops = ops->flops[op];
+	key->bytes = ops->bytes[op];
+	key->window = ops->window[op];
+	key->constants = site->constants;
+	key->node = site->node;
 	key->oversubscription = site->oversubscription;
 	key->measured_ps = ops->measured_ps[op];
-	key->kind = ops->kind[op], key->dtype = ops->dtype[op], key->flags = ops->flags[op];
-	key->graphs = site->cuda_graphs, key->compiled = site->compiled,
+	key->kind = ops->kind[op];
+	key->dtype = ops->dtype[op];
+	key->flags = ops->flags[op];
+	key->graphs = site->cuda_graphs;
+	key->compiled = site->compiled;
 	key->eager = site->experts_eager;
 	if (!lk_op_is_comm(key->kind)) return;
 	const lk_group_shape *group = lk_site_group(site, graph, op);
 	key->stream = ops->stream[op];
 	key->peers = (uint8_t)(site->peer_same_node[0] | site->peer_same_node[1] << 1);
-	key->group.node = group->node, key->group.fabric = group->fabric;
-	key->group.ranks = group->ranks, key->group.nodes = group->nodes,
+	key->group.node = group->node;
+	key->group.fabric = group->fabric;
+	key->group.ranks = group->ranks;
+	key->group.nodes = group->nodes;
 	key->group.ranks_per_node = group->ranks_per_node;
-	key->group.sharing = group->sharing, key->group.oversubscription = group->oversubscription;
+	key->group.sharing = group->sharing;
+	key->group.oversubscription = group->oversubscription;
 }
 
 static bool cache_grow(lk_cost_cache *cache) {
@@ -148,7 +162,8 @@ static struct sites_key cache_key_of(const lk_graph *graph, const lk_cluster *cl
 	key.ranks = graph->ranks;
 	key.cluster = cluster;
 	key.constants = options->constants;
-	key.graphs = options->cuda_graphs, key.compiled = options->compiled,
+	key.graphs = options->cuda_graphs;
+	key.compiled = options->compiled;
 	key.eager = options->experts_eager;
 	return key;
 }

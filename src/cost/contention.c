@@ -52,7 +52,8 @@ static double fair_share(const double *demand, int count) {
 		bool less = false;
 		for (i = 0; i < count; i++) {
 			if (taken[i] || demand[i] <= 0 || demand[i] > share) continue;
-			taken[i] = less = true, left -= demand[i];
+			taken[i] = less = true;
+			left -= demand[i];
 		}
 		if (!less) return share;
 	}
@@ -72,7 +73,10 @@ struct links {
 static struct links demand_of(const lk_cost *const *active, const bool *uses, int count) {
 	struct links sum = {0};
 	for (int i = 0; i < count; i++)
-		if (uses[i]) sum.intra += active[i]->intra, sum.nic += active[i]->nic;
+		if (uses[i]) {
+			sum.intra += active[i]->intra;
+			sum.nic += active[i]->nic;
+		}
 	return sum;
 }
 
@@ -93,7 +97,10 @@ static void share_in_turns(const lk_cost *const *active, const bool *communicate
                            int folded, double *slow) {
 	bool uses[LK_CONTENDERS];
 	double with[LK_CONTENDERS];
-	for (int i = 0; i < count; i++) uses[i] = communicates[i] || i == folded, with[i] = slow[i];
+	for (int i = 0; i < count; i++) {
+		uses[i] = communicates[i] || i == folded;
+		with[i] = slow[i];
+	}
 	struct links asked = demand_of(active, uses, count);
 	if (asked.intra <= 1 && asked.nic <= 1) return;
 	with[folded] = 1;

@@ -56,7 +56,10 @@ static void place_ranks(struct lk_table_builder *builder, uint32_t world) {
 				builder->node_of[rank] = node;
 				builder->kind_of[rank] = (uint8_t)g;
 			}
-	for (; rank < world; rank++) builder->node_of[rank] = node, builder->kind_of[rank] = 0;
+	for (; rank < world; rank++) {
+		builder->node_of[rank] = node;
+		builder->kind_of[rank] = 0;
+	}
 }
 
 static double table_speed(const lk_node *node) {
@@ -75,7 +78,11 @@ static void table_shape_of(const struct lk_table_builder *builder, uint32_t firs
 	const lk_node *slowest = node_at(builder, first);
 	for (uint32_t i = 0; i < size; i++) {
 		uint32_t rank = first + i * stride;
-		if (builder->node_of[rank] != last) nodes++, run = 0, last = builder->node_of[rank];
+		if (builder->node_of[rank] != last) {
+			nodes++;
+			run = 0;
+			last = builder->node_of[rank];
+		}
 		if (++run > most) most = run;
 		if (builder->cluster->groups > 1 &&
 		    table_speed(node_at(builder, rank)) < table_speed(slowest))
@@ -149,7 +156,8 @@ static lk_status variant_of(struct lk_table_builder *builder, const struct lk_si
 		size_t capacity = builder->capacity ? builder->capacity * 2 : 8;
 		struct lk_signature *grown = realloc(builder->known, capacity * sizeof *grown);
 		if (!grown) return lk_oom(err);
-		builder->known = grown, builder->capacity = capacity;
+		builder->known = grown;
+		builder->capacity = capacity;
 	}
 	*variant = (uint16_t)builder->count;
 	builder->known[builder->count++] = *signature;
@@ -199,10 +207,17 @@ struct lk_lie_count {
 static void table_count_member(const struct lk_table_builder *builder, uint32_t rank,
                                struct lk_lie_count *count) {
 	const lk_node *node = node_at(builder, rank);
-	if (!count->ranks++) count->first_rank = rank, count->lie.slowest = node, count->last = -1;
+	if (!count->ranks++) {
+		count->first_rank = rank;
+		count->lie.slowest = node;
+		count->last = -1;
+	}
 	count->last_rank = rank;
-	if (builder->node_of[rank] != count->last)
-		count->lie.nodes++, count->run = 0, count->last = builder->node_of[rank];
+	if (builder->node_of[rank] != count->last) {
+		count->lie.nodes++;
+		count->run = 0;
+		count->last = builder->node_of[rank];
+	}
 	if (++count->run > count->lie.per_node) count->lie.per_node = count->run;
 	if (table_speed(node) < table_speed(count->lie.slowest)) count->lie.slowest = node;
 }

@@ -238,7 +238,8 @@ lk_status lk_diff_make(lk_explanation *before, lk_explanation *after, int top, l
 		lk_explain_free(after);
 		return lk_oom(err);
 	}
-	work->before = before, work->after = after;
+	work->before = before;
+	work->after = after;
 	work->result = (lk_diff){.before = before, .after = after, .top = top, .memory_owner = work};
 	lk_status status = diff_compare(work, err);
 	if (status != LK_OK) lk_diff_free(&work->result);
@@ -250,9 +251,12 @@ lk_status lk_diff_ask(const lk_diff_request *request, lk_diff **out, lk_error *e
 	lk_explanation *before, *after;
 	lk_explain_request ask;
 	lk_explain_defaults(&ask);
-	ask.steps = request->steps, ask.rank = request->rank, ask.top = request->top,
+	ask.steps = request->steps;
+	ask.rank = request->rank;
+	ask.top = request->top;
 	ask.threads = request->threads;
-	ask.traces = &request->before, ask.trace_count = 1;
+	ask.traces = &request->before;
+	ask.trace_count = 1;
 	LK_TRY(lk_explain(&ask, &before, err));
 	ask.traces = &request->after;
 	lk_status status = lk_explain(&ask, &after, err);

@@ -199,7 +199,8 @@ static lk_status measure_steps(lk_explain_work *w, lk_error *err) {
 		step /= (double)(end - first);
 		/* Welford's recurrence: no cancellation. */
 		double off = step - (explanation->step_count ? sum / explanation->step_count : 0);
-		sum += step, explanation->step_count++;
+		sum += step;
+		explanation->step_count++;
 		squares += off * (step - sum / explanation->step_count);
 	}
 	lk_vec_free(&order);
@@ -225,7 +226,8 @@ static lk_status warn_odd_steps(lk_explain_work *w, lk_error *err) {
 	for (int i = explanation->step_rows; i-- > 0;) {
 		double ratio = (double)explanation->steps[i].dur_ns / median;
 		if (ratio < ODD_STEP && ratio > 1 / ODD_STEP) continue;
-		odd++, first = i;
+		odd++;
+		first = i;
 	}
 	if (!odd || explanation->step_rows < 3) return good ? LK_OK : lk_oom(err);
 	return lk_explain_warn(w, err,

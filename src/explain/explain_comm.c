@@ -183,7 +183,10 @@ static void add_to(struct comm_row *row, const lk_rank_work *work, const lk_rank
 	sum->kernel_ns += end - start;
 	sum->exposed_ns += comm->exposed_ns;
 	if (id->size > sum->group_size) sum->group_size = id->size;
-	if (!isnan(id->bytes)) sum->bytes += id->bytes, row->bytes_known++;
+	if (!isnan(id->bytes)) {
+		sum->bytes += id->bytes;
+		row->bytes_known++;
+	}
 	if (comm->last_ns == INT64_MIN) return;
 	int64_t turn = comm->last_ns < start ? start : comm->last_ns > end ? end : comm->last_ns;
 	sum->matched++;
@@ -265,8 +268,11 @@ static void count_last(const lk_explain_work *work, const lk_match *match,
 		const lk_match_member *member = &traces->members.at[i];
 		int64_t at = arrival_of(traces, member);
 		rows[member->capture].collectives++;
-		if (at > last) before = last, last = at, who = member->capture;
-		else if (at > before) before = at;
+		if (at > last) {
+			before = last;
+			last = at;
+			who = member->capture;
+		} else if (at > before) before = at;
 	}
 	if (before == INT64_MIN || last == before) return;
 	rows[who].last++;
@@ -308,7 +314,10 @@ lk_status lk_explain_comms(lk_explain_work *work, lk_error *err) {
 	}
 	for (size_t i = 0; i < work->traces->matches.count; i++) {
 		const lk_match *match = &work->traces->matches.at[i];
-		if (comm_looked_at(work, match)) count_last(work, match, late), counted++;
+		if (comm_looked_at(work, match)) {
+			count_last(work, match, late);
+			counted++;
+		}
 	}
 	work->result.stragglers = late;
 	work->result.straggler_count = counted ? (int)work->count : 0;

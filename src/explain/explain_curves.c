@@ -93,7 +93,9 @@ static lk_status curves_draw(lk_explain_work *work, lk_coll_kind kind, const lk_
 		bytes[i] = ldexp(1, LEAST_SIZE + i);
 		rates[i] = curves_busbw(kind, shape, bytes[i]);
 	}
-	out->bytes = bytes, out->busbw = rates, out->count = SIZES;
+	out->bytes = bytes;
+	out->busbw = rates;
+	out->count = SIZES;
 	return LK_OK;
 }
 

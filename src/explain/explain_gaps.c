@@ -79,9 +79,12 @@ static lk_rank_places worst_places(const int64_t *ns, size_t names) {
 	for (size_t name = 1; name < names; name++) {
 		if (ns[name] <= out.ns[LK_PLACES - 1]) continue;
 		int at = LK_PLACES - 1;
-		for (; at > 0 && ns[name] > out.ns[at - 1]; at--)
-			out.name[at] = out.name[at - 1], out.ns[at] = out.ns[at - 1];
-		out.name[at] = (uint32_t)name, out.ns[at] = ns[name];
+		for (; at > 0 && ns[name] > out.ns[at - 1]; at--) {
+			out.name[at] = out.name[at - 1];
+			out.ns[at] = out.ns[at - 1];
+		}
+		out.name[at] = (uint32_t)name;
+		out.ns[at] = ns[name];
 	}
 	return out;
 }
@@ -103,8 +106,10 @@ static uint32_t waiting_at(const lk_rank_work *work, struct waiting *at, int64_t
 	for (; at->next < work->waits.count; at->next++) {
 		uint32_t call = work->waits.at[at->next].item;
 		if (work->c->start_ns[call] >= moment) break;
-		if (lk_event_end(work->c, call) > at->end)
-			at->call = call, at->end = lk_event_end(work->c, call);
+		if (lk_event_end(work->c, call) > at->end) {
+			at->call = call;
+			at->end = lk_event_end(work->c, call);
+		}
 	}
 	return at->call != LK_NONE && at->end >= moment ? at->call : LK_NONE;
 }

@@ -62,7 +62,8 @@ static void launch_walk(const lk_rank_work *work, const lk_timed *launch, const 
 		bool launched = up < count && launch[up].key <= begin[down].key;
 		launch_spend(work, queue, (int64_t)(launched ? launch[up].key : begin[down].key));
 		queue->length += launched ? 1 : -1;
-		up += launched, down += !launched;
+		up += launched;
+		down += !launched;
 	}
 }
 
@@ -99,7 +100,8 @@ static lk_status stream_queue(lk_rank_work *work, const lk_lane *lane, lk_timed_
 	launch_walk(work, launches->at, begins->at, begins->count, queue);
 	lk_explain_queue row = launch_summary(queue);
 	free(queue);
-	row.rank = work->result.rank, row.stream = lane->thread;
+	row.rank = work->result.rank;
+	row.stream = lane->thread;
 	for (size_t i = 0; i < launches->count; i++)
 		row.launches += lk_in_windows(work, (int64_t)launches->at[i].key);
 	if (!row.launches && !row.span_ns) return LK_OK;

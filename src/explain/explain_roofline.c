@@ -83,8 +83,12 @@ static lk_status roofline_add_rank(struct shaped_sums *sums, const lk_rank_work 
 		sums->known_ns += ns;
 		row->sum.total_ns += ns;
 		row->sum.count += kinds.owner[event] != LK_NONE;
-		if (row->kernel == LK_NONE || ns > row->longest_ns)
-			row->c = capture, row->operation = op, row->kernel = event, row->longest_ns = ns;
+		if (row->kernel == LK_NONE || ns > row->longest_ns) {
+			row->c = capture;
+			row->operation = op;
+			row->kernel = event;
+			row->longest_ns = ns;
+		}
 	}
 	if (status == LK_OK) lk_work_kinds_free(&kinds);
 	return status;
@@ -144,7 +148,8 @@ static lk_status roofline_take_rows(lk_explain_work *work, struct shaped_sums *s
 		out[i].dtype = lk_dtype_name(roofline_format_of(row));
 		hold_against(&out[i], roofline_format_of(row), device);
 	}
-	work->result.shaped = out, work->result.shaped_count = (int)sums->rows.count;
+	work->result.shaped = out;
+	work->result.shaped_count = (int)sums->rows.count;
 	work->result.shaped_share = sums->all_ns > 0 ? sums->known_ns / sums->all_ns : 0;
 	return LK_OK;
 }

@@ -26,7 +26,10 @@ static int64_t typical_step(const lk_explanation *explanation) {
 	     i < explanation->step_rows && explanation->steps[i].rank == explanation->steps[0].rank;
 	     i++) {
 		double off = fabs((double)explanation->steps[i].dur_ns * 1e-9 - explanation->step_s);
-		if (off < nearest) nearest = off, number = explanation->steps[i].number;
+		if (off < nearest) {
+			nearest = off;
+			number = explanation->steps[i].number;
+		}
 	}
 	return number;
 }
@@ -44,8 +47,10 @@ static uint32_t simulate_event_of(const lk_lifted_rank *rank, const lk_lifted_op
 	uint32_t best = op->event;
 	int64_t most = -1;
 	for (uint32_t p = op->piece_begin; p < op->piece_end; p++)
-		if (rank->pieces.at[p].event != LK_NONE && rank->pieces.at[p].dur_ns > most)
-			best = rank->pieces.at[p].event, most = rank->pieces.at[p].dur_ns;
+		if (rank->pieces.at[p].event != LK_NONE && rank->pieces.at[p].dur_ns > most) {
+			best = rank->pieces.at[p].event;
+			most = rank->pieces.at[p].dur_ns;
+		}
 	return best;
 }
 

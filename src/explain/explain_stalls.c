@@ -54,7 +54,10 @@ static struct spread spread_of(const lk_explain_work *work, size_t field) {
 		double here = (double)*(const int64_t *)((const char *)&rank->result + field) * 1e-9;
 		s.mean_s += here;
 		here /= rank->result.steps;
-		if (!s.most || here > s.most_s) s.most = rank, s.most_s = here;
+		if (!s.most || here > s.most_s) {
+			s.most = rank;
+			s.most_s = here;
+		}
 	}
 	s.mean_s /= stalls_rank_steps(work);
 	return s;

@@ -46,7 +46,10 @@ bool lk_stretch_add(lk_rank_work *work, int cause, const lk_interval *gap, int64
 	stretch->gaps++;
 	stretch->end = gap->end;
 	stretch->lost_ns += lost;
-	if (lost > stretch->longest) stretch->longest = lost, stretch->op = op;
+	if (lost > stretch->longest) {
+		stretch->longest = lost;
+		stretch->op = op;
+	}
 	return true;
 }
 

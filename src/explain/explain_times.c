@@ -83,7 +83,8 @@ bool lk_timed_sort(lk_timed *at, size_t count) {
 		if (!(differs >> shift & 255)) continue;
 		times_pass(from, to, count, shift);
 		lk_timed *swap = from;
-		from = to, to = swap;
+		from = to;
+		to = swap;
 	}
 	if (from != at) memcpy(at, from, count * sizeof *at);
 	free(spare);

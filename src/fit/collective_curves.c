@@ -23,7 +23,8 @@ static bool fit_curve(const lk_coll_pick *rows, size_t count, const lk_fabric *f
 			   place = lk_curve_place(rows[i]->bytes);
 		for (int k = (int)place; k < LK_CURVE_KNOTS && k < place + 1; k++) {
 			double w = 1 - fabs(place - k);
-			weight[k] += w, curve->correction[k] += w * left;
+			weight[k] += w;
+			curve->correction[k] += w * left;
 		}
 		sizes++;
 	}

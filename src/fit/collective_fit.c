@@ -48,8 +48,9 @@ static void fit_set_limits(const lk_coll_pick *rows, size_t count, const lk_fabr
 	lk_fabric from = *start;
 	for (size_t i = 0; i < count; i++) {
 		bool leaves = rows[i]->nodes > 1;
-		inside |= !leaves, network |= leaves,
-			messages |= leaves && rows[i]->kind == LK_COLL_SENDRECV;
+		inside |= !leaves;
+		network |= leaves;
+		messages |= leaves && rows[i]->kind == LK_COLL_SENDRECV;
 	}
 	for (int i = 0; i < LK_FABRIC_NUMBERS; i++) {
 		numbers[i] = lk_fabric_limits[i];

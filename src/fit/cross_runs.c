@@ -115,7 +115,8 @@ static lk_status runs_put_range(const lk_runs *runs, const lk_cross_run *cross, 
 	                               like->job.model.experts > 0);
 	lk_calibration_row *row = variant ? lk_calibration_add(out, "range", "step", variant) : NULL;
 	if (!row) return lk_oom(err);
-	row->source = source->source, row->date = source->date;
+	row->source = source->source;
+	row->date = source->date;
 	row->points = (int)n;
 	row->error = expm1(sum / (double)n);
 	lk_calibration_put(row, "low", exp(low));

@@ -288,7 +288,10 @@ static void *cross_some(void *context) {
 			status = gemm_predict_fold(crossing->table, fold, crossing->general,
 			                           crossing->predicted, &fitted, &err);
 		pthread_mutex_lock(&crossing->lock);
-		if (status != LK_OK) crossing->status = status, crossing->err = err;
+		if (status != LK_OK) {
+			crossing->status = status;
+			crossing->err = err;
+		}
 		if (fitted > crossing->fitted) crossing->fitted = fitted;
 		pthread_mutex_unlock(&crossing->lock);
 	}

@@ -104,7 +104,8 @@ lk_status lk_memory_fit_row(lk_calibration *into, const lk_memory_group *group,
 			lk_calibration_put(row, lk_memory_numbers[i].name, x[i]);
 	row->points = (int)group->count;
 	row->error = lk_memory_fit_error(group, model);
-	row->source = source, row->date = date;
+	row->source = source;
+	row->date = date;
 	return LK_OK;
 }
 

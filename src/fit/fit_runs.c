@@ -319,9 +319,12 @@ static lk_calibration_row *runs_add_row(lk_calibration *out, const char *family,
                                         const char *subject, const char *variant,
                                         const lk_calibration_row *like) {
 	lk_calibration_row *row = lk_calibration_add(out, family, subject, variant);
-	if (row)
-		row->date = like->date, row->source = like->source, row->points = like->points,
+	if (row) {
+		row->date = like->date;
+		row->source = like->source;
+		row->points = like->points;
 		row->error = like->error;
+	}
 	return row;
 }
 
@@ -364,12 +367,21 @@ static lk_status put_base(const lk_runs_fit *fit, const lk_calibration_row *like
 	if (!row) return lk_oom(err);
 	weigh(fit, runs_any_run, NULL, row);
 #define PUT(field) lk_calibration_put(row, #field, c.field)
-	PUT(gemm_efficiency), PUT(gemm_fill_s), PUT(attention_forward), PUT(attention_backward),
-		PUT(attention_ramp);
-	PUT(memory_efficiency), PUT(norm_efficiency), PUT(kernel_floor_s), PUT(launch_s),
-		PUT(graph_launch_s);
-	PUT(step_overhead_s), PUT(graph_step_overhead_s), PUT(expert_launch_s), PUT(expert_efficiency),
-		PUT(network_efficiency);
+	PUT(gemm_efficiency);
+	PUT(gemm_fill_s);
+	PUT(attention_forward);
+	PUT(attention_backward);
+	PUT(attention_ramp);
+	PUT(memory_efficiency);
+	PUT(norm_efficiency);
+	PUT(kernel_floor_s);
+	PUT(launch_s);
+	PUT(graph_launch_s);
+	PUT(step_overhead_s);
+	PUT(graph_step_overhead_s);
+	PUT(expert_launch_s);
+	PUT(expert_efficiency);
+	PUT(network_efficiency);
 #undef PUT
 	return LK_OK;
 }

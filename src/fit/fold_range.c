@@ -40,14 +40,15 @@ static void range_row(struct ranger *ranger, size_t row) {
 	for (size_t i = 0; i < ranger->count; i++) {
 		if (!teaches(ranger, row, i)) continue;
 		ranger->ratios[n++] = log(ranger->rows[i].measured / ranger->rows[i].predicted);
-		folds += ranger->seen[ranger->fold[i]] != row + 1, ranger->seen[ranger->fold[i]] = row + 1;
+		folds += ranger->seen[ranger->fold[i]] != row + 1;
+		ranger->seen[ranger->fold[i]] = row + 1;
 	}
 	if (n < FEWEST) return;
 	size_t inside =
 		(size_t)fmin(ceil(share * (1 + 1.0 / (double)folds) * (double)n - 1e-9), (double)n);
 	qsort(ranger->ratios, n, sizeof *ranger->ratios, lk_ascending);
 	lk_shortest(ranger->ratios, n, inside, &low, &high);
-	ranger->rows[row].low = ranger->rows[row].predicted * exp(low),
+	ranger->rows[row].low = ranger->rows[row].predicted * exp(low);
 	ranger->rows[row].high = ranger->rows[row].predicted * exp(high);
 }
 

@@ -111,7 +111,8 @@ static lk_status terms_read_row(void *context, const lk_csv *csv, const int *at,
 		return out->of.count >= NAMES
 		           ? lk_fail(err, LK_ERR_INPUT, where, "more than %d names", NAMES)
 		           : lk_oom(err);
-	to->sum[term] += weight * corrected(term, us), to->weight[term] += weight;
+	to->sum[term] += weight * corrected(term, us);
+	to->weight[term] += weight;
 	return LK_OK;
 }
 
@@ -160,7 +161,8 @@ lk_status lk_host_terms_fill(lk_host_terms *terms, const lk_host_terms *more, lk
 			   ratio = own > 0 && other > 0 ? fmin(own / other, 1) : usual;
 		for (int t = 0; t < LK_HOST_TERMS; t++) {
 			if (to->weight[t] > 0 || !(from->weight[t] > 0)) continue;
-			to->sum[t] = from->sum[t] * (t == T4 ? 1 : ratio), to->weight[t] = from->weight[t];
+			to->sum[t] = from->sum[t] * (t == T4 ? 1 : ratio);
+			to->weight[t] = from->weight[t];
 		}
 	}
 	return LK_OK;
@@ -175,7 +177,10 @@ static double mean_over_names(const lk_host_terms *terms, int term) {
 	int names = 0;
 	for (size_t i = 0; i < terms->of.count; i++) {
 		double us = terms_mean_of(&terms->of.at[i], term);
-		if (us > 0) sum += us, names++;
+		if (us > 0) {
+			sum += us;
+			names++;
+		}
 	}
 	return names ? sum / names : 0;
 }

@@ -80,7 +80,9 @@ lk_status lk_misses_write_of(lk_arena *arena, const lk_miss *misses, size_t coun
 		lk_calibration_row *row = name ? lk_calibration_add(into, "range", kind, name) : NULL;
 		if (!row) return lk_oom(err);
 		lk_calibration_put(row, "half", misses_width_of(list, from, to, -2, share, scratch, &used));
-		row->points = (int)(to - from), row->source = source, row->date = date;
+		row->points = (int)(to - from);
+		row->source = source;
+		row->date = date;
 	}
 	return LK_OK;
 }

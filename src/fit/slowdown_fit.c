@@ -98,7 +98,10 @@ static size_t fit_nearest(const lk_overlap *model, const double *at, double *dis
 	*distance2 = INFINITY;
 	for (size_t k = 0; k < model->kind_count; k++) {
 		double d = lk_overlap_distance2(model->kinds[k].at, at);
-		if (d < *distance2) *distance2 = d, best = k;
+		if (d < *distance2) {
+			*distance2 = d;
+			best = k;
+		}
 	}
 	return best;
 }
@@ -144,7 +147,10 @@ static double agreed(const struct lk_weighted *votes, size_t count) {
 			double off = fabs(s - votes[j].value);
 			cost += votes[j].weight * (off + BONUS * fmin(1, off / NEAR / (1 + votes[j].value)));
 		}
-		if (cost < best) best = cost, at = s;
+		if (cost < best) {
+			best = cost;
+			at = s;
+		}
 	}
 	return at;
 }

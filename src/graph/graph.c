@@ -95,16 +95,29 @@ uint32_t lk_graph_add(lk_graph *graph, const lk_op *op) {
 		return 0;
 	}
 	uint32_t i = ops->count++;
-	ops->kind[i] = op->kind, ops->stream[i] = op->stream, ops->phase[i] = op->phase,
+	ops->kind[i] = op->kind;
+	ops->stream[i] = op->stream;
+	ops->phase[i] = op->phase;
 	ops->group[i] = op->group;
-	ops->dtype[i] = op->dtype, ops->flags[i] = op->flags, ops->wait[i] = op->wait,
+	ops->dtype[i] = op->dtype;
+	ops->flags[i] = op->flags;
+	ops->wait[i] = op->wait;
 	ops->signal[i] = op->signal;
-	ops->alloc_owner[i] = op->alloc_owner, ops->release_owner[i] = op->release_owner;
-	ops->join[i] = op->join, ops->name[i] = name;
-	ops->m[i] = op->m, ops->n[i] = op->n, ops->k[i] = op->k, ops->batch[i] = op->batch;
-	ops->flops[i] = op->flops, ops->bytes[i] = op->bytes, ops->window[i] = op->window;
-	ops->alloc[i] = op->alloc, ops->release[i] = op->release;
-	ops->channel[i] = op->channel, ops->measured_ps[i] = op->measured_ps;
+	ops->alloc_owner[i] = op->alloc_owner;
+	ops->release_owner[i] = op->release_owner;
+	ops->join[i] = op->join;
+	ops->name[i] = name;
+	ops->m[i] = op->m;
+	ops->n[i] = op->n;
+	ops->k[i] = op->k;
+	ops->batch[i] = op->batch;
+	ops->flops[i] = op->flops;
+	ops->bytes[i] = op->bytes;
+	ops->window[i] = op->window;
+	ops->alloc[i] = op->alloc;
+	ops->release[i] = op->release;
+	ops->channel[i] = op->channel;
+	ops->measured_ps[i] = op->measured_ps;
 	uint32_t at = ops->dep_begin[i];
 	if (op->dep_count) memcpy(ops->deps + at, op->deps, op->dep_count * sizeof *ops->deps);
 	ops->dep_begin[i + 1] = at + op->dep_count;

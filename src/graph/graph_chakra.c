@@ -322,7 +322,7 @@ static lk_status chakra_check_size(const lk_graph *graph, size_t *longest, uint3
 static void remove_files(struct writer *writer, const char *dir, uint64_t count) {
 	char path[PATH_ROOM];
 	for (uint64_t i = 0; i < count; i++) {
-		writer->stage = (uint32_t)(i / writer->graph->ranks.chains),
+		writer->stage = (uint32_t)(i / writer->graph->ranks.chains);
 		writer->chain = (uint32_t)(i % writer->graph->ranks.chains);
 		if (name_rank(writer, dir, path) == LK_OK) unlink(path);
 	}
@@ -331,7 +331,8 @@ static void remove_files(struct writer *writer, const char *dir, uint64_t count)
 static lk_status write_ranks(struct writer *writer, const char *dir) {
 	uint64_t chains = writer->graph->ranks.chains, count = writer->graph->ranks.stages * chains;
 	for (uint64_t i = 0; i < count; i++) {
-		writer->stage = (uint32_t)(i / chains), writer->chain = (uint32_t)(i % chains);
+		writer->stage = (uint32_t)(i / chains);
+		writer->chain = (uint32_t)(i % chains);
 		lk_status status = write_rank(writer, dir);
 		if (status == LK_OK) continue;
 		remove_files(writer, dir, i);

@@ -182,7 +182,8 @@ static lk_status check_block(struct checker *checker, size_t b) {
 	const lk_block *block = &checker->graph->blocks.at[b];
 	struct summary *summary = &checker->blocks[b];
 	double total = 0;
-	summary->event_begin = checker->event_count, summary->port_begin = checker->port_count;
+	summary->event_begin = checker->event_count;
+	summary->port_begin = checker->port_count;
 	for (uint32_t op = block->begin; op < block->end; op++) {
 		const char *fault = op_fault(checker->graph, op);
 		if (fault) return bad_op(checker, b, op, fault);
@@ -194,7 +195,8 @@ static lk_status check_block(struct checker *checker, size_t b) {
 			summary->cross[k] +=
 				lk_op_is_collective(ops->kind[op]) && ops->group[op] == cross_kinds[k];
 	}
-	summary->event_end = checker->event_count, summary->port_end = checker->port_count;
+	summary->event_end = checker->event_count;
+	summary->port_end = checker->port_count;
 	return LK_OK;
 }
 

@@ -97,8 +97,10 @@ lk_status lk_graph_one_queue(lk_graph *graph, lk_error *err) {
 	to->names = own;
 	if (status == LK_OK) {
 		lk_graph before = *graph;
-		graph->ops = to->ops, graph->blocks = to->blocks;
-		to->ops = before.ops, to->blocks = before.blocks;
+		graph->ops = to->ops;
+		graph->blocks = to->blocks;
+		to->ops = before.ops;
+		to->blocks = before.blocks;
 	}
 	lk_graph_free(to);
 	return status;

@@ -197,7 +197,8 @@ static lk_status facts_member(struct reader *reader, void *into, unsigned key) {
 /* ---- blocks ---- */
 
 static lk_status dep_value(struct reader *reader, void *into, unsigned i) {
-	(void)into, (void)i;
+	(void)into;
+	(void)i;
 	uint32_t dep;
 	LK_TRY(want_count(reader, 0, INT32_MAX, &dep));
 	if (!lk_push(&reader->deps)) return lk_oom(reader->err);
@@ -262,7 +263,8 @@ static lk_status op_member(struct reader *reader, void *into, unsigned key) {
 }
 
 static lk_status op_value(struct reader *reader, void *into, unsigned i) {
-	(void)into, (void)i;
+	(void)into;
+	(void)i;
 	const char *keys[LK_GRAPH_FIELDS];
 	uint64_t needed = 0;
 	lk_op op = {0};
@@ -285,7 +287,8 @@ static lk_status block_member(struct reader *reader, void *into, unsigned key) {
 }
 
 static lk_status block_value(struct reader *reader, void *into, unsigned i) {
-	(void)into, (void)i;
+	(void)into;
+	(void)i;
 	static const char *const keys[] = {"name", "operations"};
 	uint32_t id;
 	lk_graph_begin_block(reader->graph, "");
@@ -381,7 +384,8 @@ static lk_status program_member(struct reader *reader, void *into, unsigned key)
 }
 
 static lk_status program_value(struct reader *reader, void *into, unsigned i) {
-	(void)into, (void)i;
+	(void)into;
+	(void)i;
 	static const char *const keys[] = {"name",     "stage", "channels", "events",
 	                                   "resident", "calls", "streams"};
 	if (!lk_push(&reader->graph->programs)) return lk_oom(reader->err);
@@ -397,7 +401,8 @@ static lk_status wire_field(struct reader *reader, void *into, unsigned i) {
 }
 
 static lk_status wire_value(struct reader *reader, void *into, unsigned i) {
-	(void)into, (void)i;
+	(void)into;
+	(void)i;
 	if (!lk_push(&reader->wires)) return lk_oom(reader->err);
 	return read_array(reader, wire_field, lk_last(&reader->wires), 4, 4);
 }
@@ -405,7 +410,8 @@ static lk_status wire_value(struct reader *reader, void *into, unsigned i) {
 /* ---- teams ---- */
 
 static lk_status team_stage(struct reader *reader, void *into, unsigned i) {
-	(void)into, (void)i;
+	(void)into;
+	(void)i;
 	uint32_t stage;
 	LK_TRY(want_count(reader, 0, INT32_MAX, &stage));
 	if (!lk_push(&reader->graph->team_stages)) return lk_oom(reader->err);
@@ -425,7 +431,8 @@ static lk_status team_member(struct reader *reader, void *into, unsigned key) {
 }
 
 static lk_status team_value(struct reader *reader, void *into, unsigned i) {
-	(void)into, (void)i;
+	(void)into;
+	(void)i;
 	static const char *const keys[] = {"name", "members", "ranks", "across"};
 	lk_graph *graph = reader->graph;
 	uint32_t begin = (uint32_t)graph->team_stages.count;

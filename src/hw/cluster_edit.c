@@ -45,7 +45,8 @@ static bool filled(const lk_cluster *cluster) {
 static lk_node whole_node(const lk_cluster *cluster) {
 	lk_node node = cluster->node[0], usual = lk_node_usual(node.device, node.device->node_gpus);
 	lk_node part = usual;
-	part.gpus = node.gpus, part.nics = node.gpus;
+	part.gpus = node.gpus;
+	part.nics = node.gpus;
 	bool alone = cluster->groups == 1 && cluster->nodes[0] == 1 && node.gpus < usual.gpus;
 	return alone && edit_same_node(&node, &part) ? usual : node;
 }
@@ -92,7 +93,9 @@ lk_status lk_cluster_with_device(lk_arena *arena, const lk_cluster *from, const 
 	lk_status status = LK_OK;
 	for (int g = 0; g < from->groups && status == LK_OK; g++) {
 		lk_node node = from->node[g], fresh = lk_node_usual(device, node.gpus);
-		node.device = device, node.intra = fresh.intra, node.intra_rate = fresh.intra_rate;
+		node.device = device;
+		node.intra = fresh.intra;
+		node.intra_rate = fresh.intra_rate;
 		status = lk_cluster_add(&draft, &node, from->nodes[g], "cluster", err);
 	}
 	return seal(arena, &draft, status, out, err);
@@ -134,7 +137,8 @@ static bool read_amount(const char *text, struct amount *out) {
 	if ((*end == 'x' || *end == 'X' || *end == '*') && end[1]) {
 		if (number != floor(number) || number > LK_CLUSTER_NICS) return false;
 		out->count = (int)number;
-		text = end + 1, number = lk_read_real(text, &end);
+		text = end + 1;
+		number = lk_read_real(text, &end);
 		if (end == text || !(number > 0)) return false;
 	} else if (strcasecmp(end, "x") == 0) {
 		return out->factor = number, number >= 1e-6 && number <= 1e6;

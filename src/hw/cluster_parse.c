@@ -339,8 +339,10 @@ static lk_status read_xml(lk_arena *arena, const char *text, lk_cluster *out, lk
 	parse_skip_blanks(&p);
 	if (parse_is_digit(*p.at) &&
 	    (parse_read_count(&p, LK_CLUSTER_GPUS, "a count", &nodes) != LK_OK ||
-	     !(accept_word(&p, "node") || accept_word(&p, "nodes")) || !accept(&p, '*')))
-		p.at = text, nodes = 1; /* a name that begins with digits */
+	     !(accept_word(&p, "node") || accept_word(&p, "nodes")) || !accept(&p, '*'))) {
+		p.at = text;
+		nodes = 1;
+	} /* a name that begins with digits */
 	parse_skip_blanks(&p);
 	LK_TRY(lk_stream_open(p.at, &in, err));
 	lk_status status = lk_topology_xml_read(in, &node, err);

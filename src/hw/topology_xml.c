@@ -83,7 +83,10 @@ static void see_net(struct topology *topology, const char **attributes) {
 	double mbits = xml_number(attribute(attributes, "speed"), 0, 1e7);
 	if (!(mbits > 0)) mbits = 10000;
 	if (mbits < topology->mbits) return;
-	if (mbits > topology->mbits) topology->nets = 0, topology->latency_us = 0;
+	if (mbits > topology->mbits) {
+		topology->nets = 0;
+		topology->latency_us = 0;
+	}
 	topology->mbits = mbits;
 	topology->nets++;
 	topology->latency_us =
@@ -118,7 +121,10 @@ static void xml_end(void *context, const char *name) {
 static void doctype(void *context, const char *name, const char *system, const char *public,
                     int internal) {
 	struct topology *topology = context;
-	(void)name, (void)system, (void)public, (void)internal;
+	(void)name;
+	(void)system;
+	(void)public;
+	(void)internal;
 	topology->wrong = "it has a document type";
 	XML_StopParser(topology->parser, XML_FALSE);
 }

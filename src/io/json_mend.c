@@ -36,13 +36,19 @@ static void mend_escape(struct mender *mender) {
 		for (int i = 1; i <= 4; i++)
 			good &= mender->at + 1 + (size_t)i < mender->size && isxdigit((unsigned char)next[i]);
 	if (good) mender->at++;
-	else mender->text[mender->at] = '/', mender->found->escapes++;
+	else {
+		mender->text[mender->at] = '/';
+		mender->found->escapes++;
+	}
 }
 
 /* A text from its opening quote on; false if it does not end. Python's may be in single quotes. */
 static bool mend_text(struct mender *mender) {
 	char quote = mender->text[mender->at];
-	if (quote == '\'') mender->text[mender->at] = '"', mender->found->words++;
+	if (quote == '\'') {
+		mender->text[mender->at] = '"';
+		mender->found->words++;
+	}
 	for (mender->at++; mender->at < mender->size; mender->at++) {
 		char *c = &mender->text[mender->at];
 		if (*c == '\\') mend_escape(mender);
@@ -50,8 +56,13 @@ static bool mend_text(struct mender *mender) {
 			*c = '"';
 			mender->at++;
 			return true;
-		} else if (*c == '"') *c = '\'', mender->found->quotes += quote == '"';
-		else if ((unsigned char)*c < 0x20) *c = ' ', mender->found->controls++;
+		} else if (*c == '"') {
+			*c = '\'';
+			mender->found->quotes += quote == '"';
+		} else if ((unsigned char)*c < 0x20) {
+			*c = ' ';
+			mender->found->controls++;
+		}
 	}
 	return false;
 }
@@ -86,10 +97,15 @@ static bool open_bracket(struct mender *mender, char c) {
 
 static bool close_bracket(struct mender *mender, char c) {
 	if (!mender->depth || mender->open[mender->depth - 1] != c) return false;
-	if (mender->comma) mender->text[mender->comma - 1] = ' ', mender->found->commas++;
+	if (mender->comma) {
+		mender->text[mender->comma - 1] = ' ';
+		mender->found->commas++;
+	}
 	mender->depth--;
-	if (mender->depth <= WHOLE_DEPTH)
-		mender->good = mender->at + 1, mender->good_depth = mender->depth;
+	if (mender->depth <= WHOLE_DEPTH) {
+		mender->good = mender->at + 1;
+		mender->good_depth = mender->depth;
+	}
 	return true;
 }
 

@@ -69,9 +69,11 @@ static uint64_t within_limits(uint64_t bytes) {
 static void fill_head(lk_recording_head *head, uint64_t limit, const char *host) {
 	struct timespec now;
 	head->version = LK_RECORDING_VERSION;
-	head->header_bytes = LK_HEADER_BYTES, head->block_bytes = LK_BLOCK_BYTES,
+	head->header_bytes = LK_HEADER_BYTES;
+	head->block_bytes = LK_BLOCK_BYTES;
 	head->record_bytes = LK_RECORD_BYTES;
-	head->pid = (uint32_t)getpid(), head->parent = (uint32_t)getppid();
+	head->pid = (uint32_t)getpid();
+	head->parent = (uint32_t)getppid();
 	clock_gettime(CLOCK_REALTIME, &now);
 	head->monotonic_ns = lk_monotonic_ns();
 	head->realtime_ns = (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
@@ -126,7 +128,8 @@ static int recording_show(lk_recorder *recorder) {
 static int recording_map_file(lk_recorder *recorder, int fd, const char *host) {
 	struct stat info;
 	if (fstat(fd, &info) != 0 || !reserve(fd, 0, LK_HEADER_BYTES)) return errno ? errno : EIO;
-	recorder->device = (uint64_t)info.st_dev, recorder->inode = (uint64_t)info.st_ino;
+	recorder->device = (uint64_t)info.st_dev;
+	recorder->inode = (uint64_t)info.st_ino;
 	recorder->map =
 		mmap(NULL, recorder->limit, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd, 0);
 	if (recorder->map == MAP_FAILED) return errno;
@@ -149,7 +152,10 @@ int lk_recorder_open(lk_recorder *recorder, const char *folder, uint64_t limit_b
 	if (fd < 0) return errno;
 	int code = recording_map_file(recorder, fd, host);
 	raw_close(fd);
-	if (!code) recorder->head->root = root, code = recording_show(recorder);
+	if (!code) {
+		recorder->head->root = root;
+		code = recording_show(recorder);
+	}
 	if (code) recorder->head = NULL;
 	return code;
 }

@@ -82,7 +82,8 @@ int lk_recording_open(const char *path, lk_recording *out, lk_error *err) {
 void lk_recording_close(lk_recording *recording) {
 	if (recording->fd >= 0) close(recording->fd);
 	free(recording->here);
-	recording->fd = -1, recording->here = NULL;
+	recording->fd = -1;
+	recording->here = NULL;
 }
 
 void lk_recording_rewind(lk_recording *recording) {

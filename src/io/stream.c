@@ -189,7 +189,9 @@ lk_status lk_stream_peek(lk_stream *stream, size_t most, const char **bytes, siz
 		if (there) memcpy(ahead, stream->ahead + stream->ahead_at, there);
 		free(stream->ahead);
 		stream->failed = stream_decode(stream, ahead + there, most - there, got, &stream->cause);
-		stream->ahead = ahead, stream->ahead_at = 0, stream->ahead_end = there + *got;
+		stream->ahead = ahead;
+		stream->ahead_at = 0;
+		stream->ahead_end = there + *got;
 	}
 	*bytes = stream->ahead ? stream->ahead + stream->ahead_at : "";
 	*got =

@@ -113,7 +113,8 @@ static lk_status jobs_add_notes(const lk_jobs_request *request, lk_arena *arena,
 			"ranges are assumed (docs/JOBS.md)");
 	for (int i = 0; i < n; i++)
 		if (!notes[i]) return lk_oom(err);
-	out->notes = notes, out->note_count = n;
+	out->notes = notes;
+	out->note_count = n;
 	return LK_OK;
 }
 
@@ -140,7 +141,9 @@ static lk_status jobs_make(const lk_jobs_request *request, lk_arena *arena, lk_j
 	for (size_t i = 0; i < list->count; i++) jobs[i] = list->at[i].job;
 	const lk_device *device =
 		request->gpu && out->predictions ? lk_device_find(request->gpu) : NULL;
-	out->jobs = jobs, out->count = (int)list->count, out->gpus = request->gpus;
+	out->jobs = jobs;
+	out->count = (int)list->count;
+	out->gpus = request->gpus;
 	out->gpu = device ? device->label : "";
 	out->load = load_of(list, request->gpus);
 	return jobs_add_notes(request, arena, out, err);

@@ -60,10 +60,12 @@ static lk_status draw_job(const lk_jobs_request *request, int n, lk_arena *arena
 	job->kind = (lk_jobs_kind){.model = networks[network].model, .seq = networks[network].seq};
 	job->where = job->job.name = lk_arena_printf(arena, "j%d", n + 1);
 	job->job.model = job->kind.model;
-	job->job.gpus = gpus, job->job.batch = batch;
+	job->job.gpus = gpus;
+	job->job.batch = batch;
 	/* Within a factor of four, learning rates are commonly scaled along (Goyal et al., arXiv
 	 * 1706.02677). */
-	job->job.batch_min = batch / 2, job->job.batch_max = 4 * batch;
+	job->job.batch_min = batch / 2;
+	job->job.batch_max = 4 * batch;
 	job->job.gpus_min = 1, job->job.gpus_max = 8 * gpus < request->gpus ? 8 * gpus : request->gpus;
 	return job->job.name ? LK_OK : lk_oom(err);
 }

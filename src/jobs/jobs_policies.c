@@ -32,8 +32,10 @@ static void start_in_order(const lk_jobs_moment *moment, const int *order, bool 
 		int i = order ? order[n] : n;
 		if (out[i]) continue;
 		const lk_jobs_rate *rate = asked(&moment->list->at[moment->active[i].job]);
-		if (rate->gpus <= left) out[i] = rate, left -= rate->gpus;
-		else if (!pass) return;
+		if (rate->gpus <= left) {
+			out[i] = rate;
+			left -= rate->gpus;
+		} else if (!pass) return;
 	}
 }
 
@@ -173,7 +175,8 @@ lk_status lk_policies_named(const char *names, lk_arena *arena, const lk_policy 
                             lk_error *err) {
 	const lk_policy **found = LK_ARRAY(arena, const lk_policy *, (size_t)lk_policy_count);
 	if (!found) return lk_oom(err);
-	*out = found, *count = 0;
+	*out = found;
+	*count = 0;
 	for (int i = 0; !names && i < lk_policy_count; i++) found[(*count)++] = &lk_policies[i];
 	for (const char *at = names; at; at = strchr(at, ',') ? strchr(at, ',') + 1 : NULL) {
 		char *name = lk_arena_strndup(arena, at, strcspn(at, ","));

@@ -38,7 +38,8 @@ static lk_status rates_read_rate(const lk_csv *csv, const int *at, lk_arena *are
 	                    err));
 	LK_TRY(
 		lk_parse_real(lk_csv_field(csv, at[3]), 1e-9, 1e12, &out->per_s, lk_csv_where(csv), err));
-	out->gpus = (int)gpus, out->batch = (int)batch;
+	out->gpus = (int)gpus;
+	out->batch = (int)batch;
 	return LK_OK;
 }
 
@@ -69,12 +70,18 @@ static lk_status read_rates(const char *path, lk_arena *arena, measured_rates *o
 static void fill_request(const lk_jobs_request *request, const struct question *question, int tp,
                          int mbs, lk_predict_request *out) {
 	lk_predict_defaults(out);
-	out->model = question->kind->model, out->gpu = request->gpu, out->gpus = question->gpus,
+	out->model = question->kind->model;
+	out->gpu = request->gpu;
+	out->gpus = question->gpus;
 	out->calibration = request->calibration;
-	out->tp = tp, out->pp = question->kind->pp, out->seq = question->kind->seq;
-	out->dtype = question->kind->dtype, out->recompute = question->kind->recompute;
+	out->tp = tp;
+	out->pp = question->kind->pp;
+	out->seq = question->kind->seq;
+	out->dtype = question->kind->dtype;
+	out->recompute = question->kind->recompute;
 	out->zero = question->kind->zero ? question->kind->zero : "1";
-	out->gbs = question->batch, out->mbs = mbs;
+	out->gbs = question->batch;
+	out->mbs = mbs;
 	out->no_fixes = true;
 }
 
@@ -261,7 +268,8 @@ static void rates_insert(struct rate_list *list, lk_jobs_rate rate) {
 	while (at < list->count && list->at[at].gpus < rate.gpus) at++;
 	if (at < list->count && list->at[at].gpus == rate.gpus) return;
 	memmove(&list->at[at + 1], &list->at[at], (size_t)(list->count - at) * sizeof *list->at);
-	list->at[at] = rate, list->count++;
+	list->at[at] = rate;
+	list->count++;
 }
 
 static lk_status cannot_run(const lk_listed_job *job, const char *why, lk_error *err) {
@@ -292,8 +300,10 @@ static lk_status rates_settle(const questions *all, const measured_rates *measur
 			why = question ? question->why : "it was not asked";
 		}
 	}
-	job->job.rates = free_batch.at, job->job.rate_count = free_batch.count;
-	job->fixed = fixed.at, job->fixed_count = fixed.count;
+	job->job.rates = free_batch.at;
+	job->job.rate_count = free_batch.count;
+	job->fixed = fixed.at;
+	job->fixed_count = fixed.count;
 	for (int i = 0; i < fixed.count; i++)
 		if (fixed.at[i].gpus == job->job.gpus) job->job.asked_per_s = fixed.at[i].per_s;
 	return job->job.asked_per_s > 0 ? LK_OK : cannot_run(job, why, err);
@@ -312,7 +322,8 @@ static lk_status rates_ask_all(const lk_jobs_request *request, questions *all, i
 	}
 	/* The calibration is read before threads are. */
 	LK_TRY(rates_ask(context, 0, err));
-	all->at[0].predictions = 0, all->at[0].per_s = 0;
+	all->at[0].predictions = 0;
+	all->at[0].per_s = 0;
 	LK_TRY(lk_parallel(all->count, 0, rates_ask, context, err));
 	for (size_t i = 0; i < all->count; i++) *predictions += all->at[i].predictions;
 	return LK_OK;

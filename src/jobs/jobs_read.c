@@ -169,13 +169,19 @@ static void jobs_read_put_job(lk_sink *sink, const lk_listed_job *listed_job) {
 	jobs_read_put_text(sink, job->model);
 	lk_sink_printf(sink, ",%s,%d,%d", lk_format_shortest(job->samples, samples, sizeof samples),
 	               job->batch, job->gpus);
-	put_if(sink, job->batch_min), put_if(sink, job->batch_max), put_if(sink, job->gpus_min),
-		put_if(sink, job->gpus_max);
-	put_if(sink, listed_job->kind.seq), put_if(sink, listed_job->kind.tp),
-		put_if(sink, listed_job->kind.pp);
+	put_if(sink, job->batch_min);
+	put_if(sink, job->batch_max);
+	put_if(sink, job->gpus_min);
+	put_if(sink, job->gpus_max);
+	put_if(sink, listed_job->kind.seq);
+	put_if(sink, listed_job->kind.tp);
+	put_if(sink, listed_job->kind.pp);
 	const char *const texts[] = {listed_job->kind.dtype, listed_job->kind.zero,
 	                             listed_job->kind.recompute};
-	for (int i = 0; i < 3; i++) lk_sink_printf(sink, ","), jobs_read_put_text(sink, texts[i]);
+	for (int i = 0; i < 3; i++) {
+		lk_sink_printf(sink, ",");
+		jobs_read_put_text(sink, texts[i]);
+	}
 	lk_sink_printf(sink, "\n");
 }
 

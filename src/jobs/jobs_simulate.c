@@ -32,7 +32,10 @@ static int first_end(const struct cluster *cluster, double *end_s) {
 	*end_s = INFINITY;
 	for (int i = 0; i < cluster->count; i++) {
 		double end = simulate_end_of(cluster, &cluster->active[i]);
-		if (end < *end_s) *end_s = end, first = i;
+		if (end < *end_s) {
+			*end_s = end;
+			first = i;
+		}
 	}
 	return first;
 }

@@ -239,7 +239,10 @@ static lk_status launch_read_words(struct line *line, const lk_word *words, size
 		i += launched.used;
 		if (launched.used > 0) continue;
 		if (text[0] == '-') break;
-		if (lk_launch_nemo(text)) line->program = true, line->dotted.dialect = LK_DIALECT_NEMO;
+		if (lk_launch_nemo(text)) {
+			line->program = true;
+			line->dotted.dialect = LK_DIALECT_NEMO;
+		}
 		if (line->program) {
 			i++;
 			break;

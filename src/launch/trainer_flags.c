@@ -49,7 +49,10 @@ static const struct {
 static int trainer_flags_find(const char *name) {
 	for (size_t i = 0; i < sizeof flags / sizeof *flags; i++) {
 		const char *a = flags[i].name, *b = name;
-		while (*a != '\0' && (*a == *b || (*a == '_' && *b == '-'))) a++, b++;
+		while (*a != '\0' && (*a == *b || (*a == '_' && *b == '-'))) {
+			a++;
+			b++;
+		}
 		if (*a == '\0' && *b == '\0') return (int)i;
 	}
 	return -1;

@@ -55,7 +55,8 @@ static const char *command_spell(lk_arena *arena, const lk_option *option, const
 	} is = {.text = NULL}, was = {.text = NULL};
 	switch (option->kind) {
 	case LK_OPTION_FLAG:
-		is.flag = *(const bool *)field, was.flag = usual && *(const bool *)usual;
+		is.flag = *(const bool *)field;
+		was.flag = usual && *(const bool *)usual;
 		return is.flag == was.flag ? "" : switched(arena, name, is.flag);
 	case LK_OPTION_SWITCH:
 	case LK_OPTION_INT:

@@ -12,10 +12,13 @@ _Static_assert(sizeof kinds / sizeof *kinds == LK_OPTION_CHOICE + 1,
 
 static void put_limits(lk_json_writer *writer, const lk_option *option) {
 	bool limited = option->low != 0 || option->high != 0;
-	if (limited)
-		lk_json_put_number(writer, "low", option->low),
-			lk_json_put_number(writer, "high", option->high);
-	else lk_json_put_null(writer, "low"), lk_json_put_null(writer, "high");
+	if (limited) {
+		lk_json_put_number(writer, "low", option->low);
+		lk_json_put_number(writer, "high", option->high);
+	} else {
+		lk_json_put_null(writer, "low");
+		lk_json_put_null(writer, "high");
+	}
 }
 
 static void put_choices(lk_json_writer *writer, const lk_option *option) {

@@ -30,14 +30,21 @@ static lk_status answer_fill_breakdown(lk_plan_choice *out, const lk_step *step,
 
 static void fill_degrees(lk_plan_choice *out, const lk_job *job) {
 	static const char *const recompute[] = {"none", "selective", "full"};
-	out->gpus = job->gpus, out->tp = job->tp, out->pp = job->pp, out->vp = job->vp,
-	out->cp = job->cp, out->ep = job->ep;
-	out->etp = job->etp, out->dp = job->dp, out->mbs = job->mbs,
-	out->microbatches = job->microbatches, out->zero = (int)job->sharding;
+	out->gpus = job->gpus;
+	out->tp = job->tp;
+	out->pp = job->pp;
+	out->vp = job->vp;
+	out->cp = job->cp;
+	out->ep = job->ep;
+	out->etp = job->etp;
+	out->dp = job->dp;
+	out->mbs = job->mbs;
+	out->microbatches = job->microbatches;
+	out->zero = (int)job->sharding;
 	out->schedule = lk_schedule_get(job->schedule)->name;
 	out->recompute = recompute[job->recompute];
 	out->stack = job->stack;
-	out->sequence_parallel = job->sequence_parallel == LK_ON,
+	out->sequence_parallel = job->sequence_parallel == LK_ON;
 	out->tp_overlap = job->tp_overlap == LK_ON;
 	out->overlap_grad_reduce = job->overlap_grad_reduce == LK_ON;
 	out->overlap_param_gather = job->overlap_param_gather == LK_ON;
@@ -53,7 +60,8 @@ static void answer_fill_speed(const lk_plan_request *request, lk_plan_choice *ou
 		   per_step = job->model.vocab > 0 ? step->graph->tokens : step->graph->samples;
 	out->step_time_s = seconds;
 	lk_range_of(arena, job, device, seconds, &out->step_time_low_s, &out->step_time_high_s, NULL);
-	out->peak_bytes = step->memory[step->fullest].total, out->usable_bytes = step->usable;
+	out->peak_bytes = step->memory[step->fullest].total;
+	out->usable_bytes = step->usable;
 	out->tokens_per_s_per_gpu =
 		job->model.vocab > 0 ? step->graph->tokens / seconds / job->gpus : 0;
 	double peak =
@@ -104,7 +112,8 @@ static lk_status fill_choice(const lk_plan_request *request, const lk_space *spa
 	lk_job *job = LK_NEW(arena, lk_job);
 	if (!job) return lk_oom(err);
 	LK_TRY(lk_layout_job(space, &ranked->core, &ranked->layout, job, err));
-	out->job = job, out->exact_s = NAN;
+	out->job = job;
+	out->exact_s = NAN;
 	fill_degrees(out, job);
 	out->layout = lk_layout_text(arena, job);
 	out->reproduce = answer_reproduce(request, job, arena);
@@ -243,7 +252,8 @@ static lk_status ask_sensitivity(const lk_plan_request *request, const lk_space 
 			if (seconds[(size_t)c * each + i] < seconds[(size_t)rows[i].best * each + i])
 				rows[i].best = c;
 	}
-	out->sensitivity = rows, out->sensitivity_count = (int)each;
+	out->sensitivity = rows;
+	out->sensitivity_count = (int)each;
 	return LK_OK;
 }
 
@@ -267,12 +277,16 @@ static const char *answer_nearest(const lk_space *space, const lk_hunt *hunt, lk
 
 static void take_counts(const lk_hunt *hunt, const lk_space *space, lk_plan_count *out) {
 	out->gpus = space->gpus;
-	out->layouts = hunt->layouts, out->bounded = hunt->bounded, out->too_large = hunt->too_large,
+	out->layouts = hunt->layouts;
+	out->bounded = hunt->bounded;
+	out->too_large = hunt->too_large;
 	out->too_slow = hunt->too_slow;
-	out->schedules_walked = hunt->schedules_walked, out->simulated = hunt->simulated,
+	out->schedules_walked = hunt->schedules_walked;
+	out->simulated = hunt->simulated;
 	out->cut_short = hunt->cut_short;
 	out->found_too_large = hunt->found_too_large;
-	out->bound_s = hunt->bound_s, out->schedule_s = hunt->schedule_s,
+	out->bound_s = hunt->bound_s;
+	out->schedule_s = hunt->schedule_s;
 	out->simulate_s = hunt->simulate_s;
 }
 
@@ -308,7 +322,8 @@ lk_status lk_answer_count(const lk_plan_request *request, const lk_asked *asked,
 	for (int i = 1; i < hunt->best_count; i++)
 		if (!(choices[i].why_not = answer_why_not(arena, &choices[i], &choices[0])))
 			return lk_oom(err);
-	out->choices = choices, out->choice_count = hunt->best_count;
+	out->choices = choices;
+	out->choice_count = hunt->best_count;
 	if (hunt->best_count == 0) {
 		out->nothing = answer_nearest(space, hunt, arena);
 		if (!out->nothing)

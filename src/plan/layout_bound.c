@@ -124,20 +124,24 @@ static lk_status find_lie(const lk_job *job, lk_arena *arena, struct lie *out, l
 
 static void add_layers(lk_layer_part *sum, const lk_layer_part *prefix, int from, int to) {
 	const lk_layer_part *a = &prefix[from], *b = &prefix[to];
-	sum->forward_s += b->forward_s - a->forward_s, sum->backward_s += b->backward_s - a->backward_s;
+	sum->forward_s += b->forward_s - a->forward_s;
+	sum->backward_s += b->backward_s - a->backward_s;
 	sum->weight_s += b->weight_s - a->weight_s;
 	sum->compute_forward_s += b->compute_forward_s - a->compute_forward_s;
 	sum->compute_backward_s += b->compute_backward_s - a->compute_backward_s;
-	sum->host_s += b->host_s - a->host_s, sum->traffic_s += b->traffic_s - a->traffic_s,
-		sum->saved += b->saved - a->saved;
+	sum->host_s += b->host_s - a->host_s;
+	sum->traffic_s += b->traffic_s - a->traffic_s;
+	sum->saved += b->saved - a->saved;
 }
 
 static void bound_add_end(lk_layer_part *sum, const lk_layer_part *end, double times) {
-	sum->forward_s += times * end->forward_s, sum->backward_s += times * end->backward_s;
+	sum->forward_s += times * end->forward_s;
+	sum->backward_s += times * end->backward_s;
 	sum->weight_s += times * end->weight_s;
-	sum->compute_forward_s += times * end->compute_forward_s,
-		sum->compute_backward_s += times * end->compute_backward_s;
-	sum->host_s += times * end->host_s, sum->traffic_s += times * end->traffic_s;
+	sum->compute_forward_s += times * end->compute_forward_s;
+	sum->compute_backward_s += times * end->compute_backward_s;
+	sum->host_s += times * end->host_s;
+	sum->traffic_s += times * end->traffic_s;
 }
 
 static lk_layer_part bound_at_place(const struct lie *lie, const lk_parts *parts, const lk_job *job,
@@ -150,9 +154,10 @@ static lk_layer_part bound_at_place(const struct lie *lie, const lk_parts *parts
 	add_layers(&sum, parts->sum[1], first, first + again);
 	add_layers(&sum, parts->sum[0], first + again, first + count);
 	if (place == 0) bound_add_end(&sum, &parts->embedding, 1);
-	if (place == lie->places - 1)
-		bound_add_end(&sum, &parts->head, 1),
-			bound_add_end(&sum, &parts->prediction, job->model.mtp_layers);
+	if (place == lie->places - 1) {
+		bound_add_end(&sum, &parts->head, 1);
+		bound_add_end(&sum, &parts->prediction, job->model.mtp_layers);
+	}
 	return sum;
 }
 
@@ -212,7 +217,8 @@ static lk_status find_body(const struct lie *lie, const lk_parts *parts, const l
 			if (k < lowest) lowest = k;
 			work += forward_s(job, &at[k]) + backward_s(job, &at[k]) +
 			        waits_s(lie, job, k, parts->message_s);
-			host += at[k].host_s, traffic += at[k].traffic_s;
+			host += at[k].host_s;
+			traffic += at[k].traffic_s;
 		}
 		double s_body = times * work;
 		if (!dual) s_body += way_in[lowest];
@@ -288,7 +294,8 @@ static lk_status bound_job(lk_bounder *bounder, int stack, const lk_job *job, lk
 		                                     resident[i], one.held[i], &room);
 		if (bytes - room <= excess) continue;
 		excess = bytes - room;
-		*least_bytes = bytes, *usable = room;
+		*least_bytes = bytes;
+		*usable = room;
 	}
 	return LK_OK;
 }
@@ -318,12 +325,14 @@ static lk_status walk_body(const struct lie *lie, const lk_parts *parts, const l
 	if (!ends) return lk_oom(err);
 	for (int k = 0; k < lie->places; k++) {
 		lk_layer_part at = bound_at_place(lie, parts, job, k);
-		pass[LK_PASS_F][k] = forward_s(job, &at), pass[LK_PASS_B][k] = backward_s(job, &at);
-		pass[LK_PASS_BI][k] = at.backward_s - at.weight_s, pass[LK_PASS_W][k] = at.weight_s;
+		pass[LK_PASS_F][k] = forward_s(job, &at);
+		pass[LK_PASS_B][k] = backward_s(job, &at);
+		pass[LK_PASS_BI][k] = at.backward_s - at.weight_s;
+		pass[LK_PASS_W][k] = at.weight_s;
 	}
 	LK_TRY(lk_schedule_walk(lk_schedule_get(job->schedule), &shape, &times, ends, err));
 	for (int s = 0; s < job->pp; s++) out->s = fmax(out->s, ends[s]);
-	out->end_s[0] = fmax(out->end_s[0], ends[0]),
+	out->end_s[0] = fmax(out->end_s[0], ends[0]);
 	out->end_s[1] = fmax(out->end_s[1], ends[job->pp - 1]);
 	return LK_OK;
 }
@@ -436,7 +445,9 @@ static double memory_of(struct core_work *work, const lk_layout *layout, const s
 		double room, bytes = lk_memory_least(&work->lie.job, work->b->space->cluster, ranks,
 		                                     work->lie.stage[i], resident[i], body->held[i], &room);
 		if (bytes - room <= excess) continue;
-		excess = bytes - room, most = bytes, *usable = room;
+		excess = bytes - room;
+		most = bytes;
+		*usable = room;
 	}
 	return most;
 }
@@ -445,7 +456,8 @@ static void note_closest(lk_bounded *out, const lk_layout *layout, double bytes,
 	if (out->any && bytes - usable >= out->closest_bytes - out->closest_usable) return;
 	out->any = true;
 	out->closest = *layout;
-	out->closest_bytes = bytes, out->closest_usable = usable;
+	out->closest_bytes = bytes;
+	out->closest_usable = usable;
 }
 
 static lk_status bound_layout(struct core_work *work, struct family *family, lk_layout *layout,

@@ -157,9 +157,11 @@ static lk_status run_block(const struct pricer *pricer, const lk_costs *costs, u
 	lk_sim_options options = {.contention = true, .all_ranks = true};
 	lk_sim_result result;
 	lk_graph view = *pricer->graph;
-	view.programs.at = &program, view.programs.count = view.programs.capacity = 1;
+	view.programs.at = &program;
+	view.programs.count = view.programs.capacity = 1;
 	view.ranks = (lk_ranks){.world = costs->variants, .stages = 1, .chains = costs->variants};
-	view.channels = 0, view.wires.count = view.teams.count = view.team_stages.count = 0;
+	view.channels = 0;
+	view.wires.count = view.teams.count = view.team_stages.count = 0;
 	LK_TRY(lk_sim_run(&view, costs, &options, &result, err));
 	for (uint32_t v = 0; v < costs->variants; v++)
 		ends[v] = (double)result.finish_ps[v] / LK_PS_PER_S;
@@ -189,15 +191,19 @@ static lk_status repeated_s(const struct pricer *pricer, uint32_t block, double 
 
 static void take_forward(const struct pricer *pricer, uint32_t block, lk_layer_part *out) {
 	struct span s = block_span(pricer, block);
-	out->forward_s += s.chain_s, out->compute_forward_s += s.compute_s, out->host_s += s.host_s,
-		out->traffic_s += s.traffic_s;
+	out->forward_s += s.chain_s;
+	out->compute_forward_s += s.compute_s;
+	out->host_s += s.host_s;
+	out->traffic_s += s.traffic_s;
 	out->saved += kept_by(pricer, block);
 }
 
 static void take_backward(const struct pricer *pricer, uint32_t block, lk_layer_part *out) {
 	struct span s = block_span(pricer, block);
-	out->backward_s += s.chain_s, out->compute_backward_s += s.compute_s, out->host_s += s.host_s,
-		out->traffic_s += s.traffic_s;
+	out->backward_s += s.chain_s;
+	out->compute_backward_s += s.compute_s;
+	out->host_s += s.host_s;
+	out->traffic_s += s.traffic_s;
 }
 
 static bool splits_backward(const lk_job *job) {
@@ -256,11 +262,14 @@ static lk_status end_part(struct pricer *pricer, bool head, lk_layer_part *out) 
 }
 
 static void layout_parts_add_part(lk_layer_part *sum, const lk_layer_part *part) {
-	sum->forward_s += part->forward_s, sum->backward_s += part->backward_s,
-		sum->weight_s += part->weight_s;
-	sum->compute_forward_s += part->compute_forward_s,
-		sum->compute_backward_s += part->compute_backward_s;
-	sum->host_s += part->host_s, sum->traffic_s += part->traffic_s, sum->saved += part->saved;
+	sum->forward_s += part->forward_s;
+	sum->backward_s += part->backward_s;
+	sum->weight_s += part->weight_s;
+	sum->compute_forward_s += part->compute_forward_s;
+	sum->compute_backward_s += part->compute_backward_s;
+	sum->host_s += part->host_s;
+	sum->traffic_s += part->traffic_s;
+	sum->saved += part->saved;
 }
 
 /* Layers alike stand together: blocks are asked for where one differs from the one before. */
@@ -369,7 +378,8 @@ lk_status lk_tail_find(lk_bounder *bounder, int stack, const lk_job *job, lk_tai
 	struct pricer p = {0};
 	lk_status status = layout_parts_begin(bounder, stack, job, &p, err);
 	if (status == LK_OK) status = layout_parts_tail_of(&p, 0, &out->before[0], &out->after[0], err);
-	out->before[1] = out->before[0], out->after[1] = out->after[0];
+	out->before[1] = out->before[0];
+	out->after[1] = out->after[0];
 	if (status == LK_OK && job->pp > 1)
 		status = layout_parts_tail_of(&p, job->pp - 1, &out->before[1], &out->after[1], err);
 	lk_graph_free(p.graph);

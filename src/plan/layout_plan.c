@@ -125,7 +125,8 @@ static lk_status plan_describe(const lk_plan_request *request, struct work *work
 		lk_arena_strdup(&work->arena, request->job.cluster ? first->cluster.text
 	                                                       : first->cluster.node[0].device->label);
 	if (!plan->model || !plan->cluster) return lk_oom(err);
-	plan->gbs = first->job.gbs, plan->seq = first->job.seq;
+	plan->gbs = first->job.gbs;
+	plan->seq = first->job.seq;
 	plan->tokens = request->tokens;
 	plan->threads = request->threads > 0 ? request->threads : lk_cores();
 	return LK_OK;
@@ -133,7 +134,8 @@ static lk_status plan_describe(const lk_plan_request *request, struct work *work
 
 static void plan_choose(struct work *work) {
 	lk_plan *plan = &work->plan;
-	plan->counts = work->counts, plan->count = work->count;
+	plan->counts = work->counts;
+	plan->count = work->count;
 	plan->best = -1;
 	lk_answer_pareto(work->counts, work->count);
 	for (int i = 0; i < work->count; i++) {

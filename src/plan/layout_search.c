@@ -220,7 +220,8 @@ lk_status lk_layout_try(lk_bounder *bounder, const lk_core *core, const lk_layou
 	                           .constants = lk_bounder_constants(bounder, core->stack, &job)};
 	lk_status status = lk_step_ask(&job, bounder->space->cluster, &options, &step, err);
 	if (status == LK_OK) {
-		out->peak = step.memory[step.fullest].total, out->usable = step.usable;
+		out->peak = step.memory[step.fullest].total;
+		out->usable = step.usable;
 		out->step_ps = step.sim.step_ps;
 		out->outcome = !lk_step_fits(&step) ? LK_TOO_LARGE
 		               : step.sim.gave_up   ? LK_CUT_SHORT
@@ -386,7 +387,10 @@ static lk_status next_batch(struct hunt *hunt, int most, int *count, lk_error *e
 	while ((*count = search_take_batch(hunt, most)) > 0 && !hunt->request->exhaustive &&
 	       !all_walked(hunt, *count))
 		LK_TRY(walk_batch(hunt, *count, err));
-	if (*count == 0) hunt->out->too_slow += hunt->waiting, hunt->waiting = 0;
+	if (*count == 0) {
+		hunt->out->too_slow += hunt->waiting;
+		hunt->waiting = 0;
+	}
 	return LK_OK;
 }
 
@@ -460,7 +464,9 @@ lk_status lk_hunt_run(const lk_plan_request *request, const lk_space *space, lk_
 	struct hunt *hunt = calloc(1, sizeof *hunt);
 	memset(out, 0, sizeof *out);
 	if (!hunt) return lk_oom(err);
-	hunt->request = request, hunt->space = space, hunt->out = out;
+	hunt->request = request;
+	hunt->space = space;
+	hunt->out = out;
 	pthread_mutex_init(&hunt->lock, NULL);
 	lk_status status = hunt_layouts(hunt, arena, err);
 	free_workers(hunt);

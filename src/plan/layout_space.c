@@ -61,19 +61,26 @@ static lk_status full(const lk_axis *axis, const char *where, lk_error *err) {
 static lk_status read_ints(const char *text, int fixed, int low, int high, const char *where,
                            lk_axis *out, lk_error *err) {
 	char item[64];
-	if (!text && fixed > 0) space_add(out, fixed), out->said = true;
+	if (!text && fixed > 0) {
+		space_add(out, fixed);
+		out->said = true;
+	}
 	while (next_item(&text, item, sizeof item)) {
 		long long value;
 		LK_TRY(lk_parse_int(item, low, high, &value, where, err));
 		LK_TRY(full(out, where, err));
-		space_add(out, (int)value), out->said = true;
+		space_add(out, (int)value);
+		out->said = true;
 	}
 	return LK_OK;
 }
 
 static lk_status read_schedules(const char *text, const lk_job *base, lk_axis *out, lk_error *err) {
 	char item[64];
-	if (!text && base->schedule_said) space_add(out, (int)base->schedule), out->said = true;
+	if (!text && base->schedule_said) {
+		space_add(out, (int)base->schedule);
+		out->said = true;
+	}
 	while (next_item(&text, item, sizeof item)) {
 		const lk_schedule *schedule = lk_schedule_find(item);
 		if (!schedule) {
@@ -83,7 +90,8 @@ static lk_status read_schedules(const char *text, const lk_job *base, lk_axis *o
 			return lk_hint(err,
 			               "give one or more of gpipe, 1f1b, interleaved, zb-h1, zb-v, dualpipe");
 		}
-		space_add(out, (int)schedule->kind), out->said = true;
+		space_add(out, (int)schedule->kind);
+		out->said = true;
 	}
 	return LK_OK;
 }
@@ -92,7 +100,8 @@ static lk_status read_recompute(const char *text, const lk_job *base, lk_axis *o
 	char item[64];
 	if (!text && base->recompute_said) {
 		bool some = base->recompute == LK_RECOMPUTE_FULL && base->recompute_layers > 0;
-		space_add(out, some ? 16 + base->recompute_layers : (int)base->recompute), out->said = true;
+		space_add(out, some ? 16 + base->recompute_layers : (int)base->recompute);
+		out->said = true;
 	}
 	while (next_item(&text, item, sizeof item)) {
 		long long layers = 0;
@@ -109,7 +118,8 @@ static lk_status read_recompute(const char *text, const lk_job *base, lk_axis *o
 			return lk_hint(err, "give one or more of none, selective, full and full/N");
 		}
 		LK_TRY(full(out, "--recompute", err));
-		space_add(out, layers ? 16 + (int)layers : kind), out->said = true;
+		space_add(out, layers ? 16 + (int)layers : kind);
+		out->said = true;
 	}
 	return LK_OK;
 }
@@ -152,7 +162,8 @@ static void add_powers(lk_axis *axis, int64_t most) {
 static int sequence_of(const lk_job *base) {
 	lk_job job = *base;
 	job.gpus = job.tp = job.pp = job.cp = job.dp = job.mbs = 1;
-	job.ep = job.etp = 0, job.gbs = 1;
+	job.ep = job.etp = 0;
+	job.gbs = 1;
 	return lk_job_complete(&job, NULL, NULL) == LK_OK ? job.seq : base->seq > 0 ? base->seq : 2048;
 }
 
@@ -188,13 +199,18 @@ static void open_layout(lk_job *job) {
 		job->microbatches = 0;
 	job->sequence_parallel = job->overlap_grad_reduce = job->overlap_param_gather =
 		job->overlap_p2p = LK_AUTO;
-	job->tp_overlap = LK_AUTO, job->scatter_messages = LK_AUTO;
+	job->tp_overlap = LK_AUTO;
+	job->scatter_messages = LK_AUTO;
 	job->sharding_said = job->schedule_said = job->recompute_said = job->recompute_mlp = false;
-	job->sharding = LK_SHARD_NONE, job->schedule = LK_SCHED_1F1B,
-	job->recompute = LK_RECOMPUTE_NONE, job->recompute_layers = 0;
+	job->sharding = LK_SHARD_NONE;
+	job->schedule = LK_SCHED_1F1B;
+	job->recompute = LK_RECOMPUTE_NONE;
+	job->recompute_layers = 0;
 	job->first_stage_layers = job->last_stage_layers = job->microbatch_group = 0;
 	job->account_embedding = job->account_loss = false;
-	job->pipeline_layout[0] = '\0', job->bucket_bytes = 0, job->shard_group = 0;
+	job->pipeline_layout[0] = '\0';
+	job->bucket_bytes = 0;
+	job->shard_group = 0;
 	job->padded_vocab = job->padded_vocab_said ? job->padded_vocab : 0;
 	job->stack[0] = '\0';
 }
@@ -205,7 +221,8 @@ lk_status lk_space_read(const lk_plan_request *request, const lk_asked *asked, l
 	out->base = asked->job;
 	out->cluster = &asked->cluster;
 	out->gpus = asked->job.gpus;
-	out->offload = request->offload, out->fixed_switches = request->fixed_switches;
+	out->offload = request->offload;
+	out->fixed_switches = request->fixed_switches;
 	if (request->job.launch_count > 0 || request->job.script || request->job.deepspeed)
 		open_layout(&out->base);
 	const lk_job *base = &out->base;
@@ -219,8 +236,10 @@ lk_status lk_space_read(const lk_plan_request *request, const lk_asked *asked, l
 	LK_TRY(read_ints(request->mbs, base->mbs, 1, 1 << 20, "--mbs", &out->mbs, err));
 	LK_TRY(read_ints(request->zero, base->sharding_said ? (int)base->sharding : -1, 0, 3, "--zero",
 	                 &out->zero, err));
-	if (!request->zero && base->sharding_said && base->sharding == LK_SHARD_NONE)
-		space_add(&out->zero, 0), out->zero.said = true;
+	if (!request->zero && base->sharding_said && base->sharding == LK_SHARD_NONE) {
+		space_add(&out->zero, 0);
+		out->zero.said = true;
+	}
 	LK_TRY(read_ints(request->bucket, 0, 1, 1 << 20, "--bucket", &out->bucket, err));
 	LK_TRY(read_schedules(request->schedule, base, &out->schedule, err));
 	LK_TRY(read_recompute(request->recompute, base, &out->recompute, err));
@@ -268,7 +287,8 @@ static lk_status add_schedules(const lk_space *space, lk_core core, lk_cores_lis
                                lk_error *err) {
 	bool one_chunk = !space->vp.said || space_holds(&space->vp, 1), any = space->schedule.count > 0;
 	if (core.pp == 1 || !any || space_holds(&space->schedule, LK_SCHED_1F1B)) {
-		core.schedule = LK_SCHED_1F1B, core.vp = 1;
+		core.schedule = LK_SCHED_1F1B;
+		core.vp = 1;
 		if (one_chunk) LK_TRY(space_push(out, &core, err));
 	}
 	if (core.pp == 1) return LK_OK;
@@ -309,7 +329,10 @@ static lk_status add_experts(const lk_space *space, lk_core core, lk_cores_list 
 			continue;
 		}
 		lk_axis etp = space->etp;
-		if (!etp.count) space_add(&etp, core.tp), space_add(&etp, 1);
+		if (!etp.count) {
+			space_add(&etp, core.tp);
+			space_add(&etp, 1);
+		}
 		for (int e = 0; e < etp.count; e++) {
 			core.etp = etp.at[e];
 			if (ranks % ((int64_t)core.ep * core.etp) == 0)
@@ -347,11 +370,17 @@ bool lk_cores_alike(const lk_core *a, const lk_core *b) {
 static void set_core(const lk_space *space, const lk_core *core, lk_job *job) {
 	*job = space->base;
 	job->gpus = space->gpus;
-	job->tp = core->tp, job->pp = core->pp, job->vp = core->vp, job->cp = core->cp,
-	job->ep = core->ep, job->mbs = core->mbs;
+	job->tp = core->tp;
+	job->pp = core->pp;
+	job->vp = core->vp;
+	job->cp = core->cp;
+	job->ep = core->ep;
+	job->mbs = core->mbs;
 	job->etp = job->model.experts > 0 ? core->etp : 0;
-	job->dp = 0, job->microbatches = 0;
-	job->schedule = (lk_schedule_kind)core->schedule, job->schedule_said = true;
+	job->dp = 0;
+	job->microbatches = 0;
+	job->schedule = (lk_schedule_kind)core->schedule;
+	job->schedule_said = true;
 	if (core->account) job->account_embedding = job->account_loss = true;
 	lk_copy(job->stack, sizeof job->stack, space->stacks[core->stack]);
 }
@@ -367,10 +396,18 @@ static void shardings_of(const lk_space *space, const lk_core *core, lk_axis *ou
 				space_add(out, space->zero.at[i]);
 		return;
 	}
-	if (is_fsdp(stack)) space_add(out, LK_SHARD_ZERO3), space_add(out, LK_SHARD_ZERO2);
-	else if (strcmp(stack, "ddp") == 0) space_add(out, LK_SHARD_NONE);
-	else space_add(out, LK_SHARD_ZERO1), space_add(out, LK_SHARD_NONE);
-	if (deepspeed && core->pp == 1) space_add(out, LK_SHARD_ZERO2), space_add(out, LK_SHARD_ZERO3);
+	if (is_fsdp(stack)) {
+		space_add(out, LK_SHARD_ZERO3);
+		space_add(out, LK_SHARD_ZERO2);
+	} else if (strcmp(stack, "ddp") == 0) space_add(out, LK_SHARD_NONE);
+	else {
+		space_add(out, LK_SHARD_ZERO1);
+		space_add(out, LK_SHARD_NONE);
+	}
+	if (deepspeed && core->pp == 1) {
+		space_add(out, LK_SHARD_ZERO2);
+		space_add(out, LK_SHARD_ZERO3);
+	}
 }
 
 lk_status lk_space_job(const lk_space *space, const lk_core *core, lk_job *out, lk_error *err) {
@@ -380,15 +417,20 @@ lk_status lk_space_job(const lk_space *space, const lk_core *core, lk_job *out, 
 	if (!shardings.count)
 		return lk_fail(err, LK_ERR_INPUT, "--zero", "nothing of what is asked runs with %d stages",
 		               core->pp);
-	out->sharding = (lk_sharding)shardings.at[0], out->sharding_said = true;
-	out->recompute = LK_RECOMPUTE_NONE, out->recompute_layers = 0, out->recompute_said = true;
+	out->sharding = (lk_sharding)shardings.at[0];
+	out->sharding_said = true;
+	out->recompute = LK_RECOMPUTE_NONE;
+	out->recompute_layers = 0;
+	out->recompute_said = true;
 	return lk_job_complete(out, space->cluster, err);
 }
 
 static void set_switches(const lk_space *space, const lk_layout *layout, lk_job *job) {
-	job->recompute = (lk_recompute)layout->recompute,
-	job->recompute_layers = layout->recompute_layers, job->recompute_said = true;
-	job->sharding = (lk_sharding)layout->sharding, job->sharding_said = true;
+	job->recompute = (lk_recompute)layout->recompute;
+	job->recompute_layers = layout->recompute_layers;
+	job->recompute_said = true;
+	job->sharding = (lk_sharding)layout->sharding;
+	job->sharding_said = true;
 	if (!space->base.sequence_parallel) job->sequence_parallel = layout->sp ? LK_ON : LK_OFF;
 	if (!space->base.tp_overlap) job->tp_overlap = layout->tp_overlap ? LK_ON : LK_OFF;
 	if (!space->base.overlap_grad_reduce) job->overlap_grad_reduce = layout->grads ? LK_ON : LK_OFF;
@@ -418,8 +460,10 @@ struct ways {
 static void way(struct ways *ways, int a, int b) {
 	for (int i = 0; i < ways->count; i++)
 		if (ways->a[i] == a && ways->b[i] == b) return;
-	if (ways->count < LK_WAYS)
-		ways->a[ways->count] = (uint8_t)a, ways->b[ways->count++] = (uint8_t)b;
+	if (ways->count < LK_WAYS) {
+		ways->a[ways->count] = (uint8_t)a;
+		ways->b[ways->count++] = (uint8_t)b;
+	}
 }
 
 /* Sequence parallelism, overlap of tensor parallelism. */
@@ -519,13 +563,14 @@ static void bucket_ways(const lk_space *space, const lk_job *job, lk_axis *out) 
 static lk_status add_layouts(const lk_space *space, lk_layout l, const struct ways *data,
                              const lk_axis *buckets, lk_layouts *out, lk_error *err) {
 	for (int d = 0; d < data->count; d++) {
-		l.grads = data->a[d], l.params = data->b[d];
+		l.grads = data->a[d];
+		l.params = data->b[d];
 		int choices = l.grads && l.sharding < LK_SHARD_ZERO2 ? buckets->count : 1;
 		int homes = space->offload && !space->base.offload_optimizer ? 2 : 1;
 		for (int bucket = 0; bucket < choices; bucket++)
 			for (int offload = 0; offload < homes; offload++) {
 				if (!lk_push(out)) return lk_oom(err);
-				l.bucket = (uint8_t)buckets->at[bucket],
+				l.bucket = (uint8_t)buckets->at[bucket];
 				l.offload = (uint8_t)(offload || space->base.offload_optimizer);
 				*lk_last(out) = l;
 			}

@@ -19,8 +19,10 @@ static lk_status stage_times(lk_arena *arena, const lk_step *step, double scale,
 	const char **labels = LK_ARRAY(arena, const char *, LK_PART_COUNT),
 			   **keys = LK_ARRAY(arena, const char *, LK_PART_COUNT);
 	if (!rows || !labels || !keys) return lk_oom(err);
-	for (int p = 0; p < LK_PART_COUNT; p++)
-		labels[p] = lk_part_label((lk_part)p), keys[p] = lk_part_key((lk_part)p);
+	for (int p = 0; p < LK_PART_COUNT; p++) {
+		labels[p] = lk_part_label((lk_part)p);
+		keys[p] = lk_part_key((lk_part)p);
+	}
 	for (int s = 0; s < stages; s++) {
 		rows[s].stage = s;
 		for (int p = 0; p < LK_PART_COUNT; p++) {
@@ -28,8 +30,11 @@ static lk_status stage_times(lk_arena *arena, const lk_step *step, double scale,
 			rows[s].hidden_s[p] = scale * step->stage_time[s].hidden_s[p];
 		}
 	}
-	out->parts = labels, out->part_keys = keys, out->part_count = LK_PART_COUNT;
-	out->stages = rows, out->stage_count = stages;
+	out->parts = labels;
+	out->part_keys = keys;
+	out->part_count = LK_PART_COUNT;
+	out->stages = rows;
+	out->stage_count = stages;
 	return LK_OK;
 }
 
@@ -47,7 +52,8 @@ static lk_status sensitivity(lk_arena *arena, const lk_asked *asked, const lk_st
 	for (int i = 0; i < COUNT; i++)
 		rows[i] = (lk_detail_sensitivity){lk_sensitive_costs[i / LK_SENSITIVE_WAYS],
 		                                  lk_sensitive_factors[i % LK_SENSITIVE_WAYS], seconds[i]};
-	out->sensitivity = rows, out->sensitivity_count = COUNT;
+	out->sensitivity = rows;
+	out->sensitivity_count = COUNT;
 	return LK_OK;
 }
 
@@ -85,7 +91,7 @@ lk_status lk_detail_of(lk_arena *arena, const lk_asked *asked, const lk_step *st
 	LK_TRY(lk_detail_work(arena, step, detail, err));
 	if (!asked) return LK_OK;
 	const lk_device *device = asked->cluster.node[0].device;
-	detail->peak_flops = device->peak_flops[asked->job.dtype],
+	detail->peak_flops = device->peak_flops[asked->job.dtype];
 	detail->memory_rate = device->memory_rate;
 	LK_TRY(lk_detail_curves(arena, asked, step, detail, err));
 	LK_TRY(lk_detail_formulas(arena, &asked->job, step, detail, err));

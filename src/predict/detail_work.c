@@ -137,7 +137,8 @@ lk_status lk_detail_work(lk_arena *arena, const lk_step *step, lk_prediction_det
 			                        work->count};
 		}
 	}
-	out->kernels = kernels, out->messages = messages;
+	out->kernels = kernels;
+	out->messages = messages;
 	return LK_OK;
 }
 
@@ -208,7 +209,8 @@ static lk_status read_curves(lk_arena *arena, const lk_costs *costs, const lk_gr
 		                              bytes,
 		                              rates};
 	}
-	out->curves = curves, out->curve_count = count;
+	out->curves = curves;
+	out->curve_count = count;
 	return LK_OK;
 }
 

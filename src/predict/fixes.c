@@ -47,8 +47,10 @@ static bool longer_pipeline(lk_job *job, int i, char *text, size_t size) {
 	int pp = job->pp << (i + 1);
 	if (i > 6 || pp > 1024) return false;
 	job->pp = pp;
-	if (job->schedule == LK_SCHED_INTERLEAVED || job->vp > 1)
-		job->vp = 0, job->schedule_said = false;
+	if (job->schedule == LK_SCHED_INTERLEAVED || job->vp > 1) {
+		job->vp = 0;
+		job->schedule_said = false;
+	}
 	snprintf(text, size, "--pp %d", pp);
 	return true;
 }

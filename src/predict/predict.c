@@ -217,10 +217,16 @@ static lk_status predict_fill_memory(lk_prediction *prediction, const lk_step *s
 
 static void fill_layout(lk_prediction *prediction, const lk_job *job) {
 	static const char *const recompute[] = {"none", "selective", "full"};
-	prediction->gpus = job->gpus, prediction->tp = job->tp, prediction->pp = job->pp,
-	prediction->vp = job->vp, prediction->cp = job->cp, prediction->ep = job->ep,
+	prediction->gpus = job->gpus;
+	prediction->tp = job->tp;
+	prediction->pp = job->pp;
+	prediction->vp = job->vp;
+	prediction->cp = job->cp;
+	prediction->ep = job->ep;
 	prediction->dp = job->dp;
-	prediction->mbs = job->mbs, prediction->gbs = job->gbs, prediction->seq = job->seq,
+	prediction->mbs = job->mbs;
+	prediction->gbs = job->gbs;
+	prediction->seq = job->seq;
 	prediction->microbatches = job->microbatches;
 	prediction->recompute = recompute[job->recompute];
 	prediction->dtype = lk_dtype_name(job->dtype);

@@ -149,11 +149,12 @@ static lk_status dlrm_fill_memory(lk_arena *arena, const lk_step *step, const lk
 	                            .context = context_bytes,
 	                            .nccl = ranks > 1 ? nccl_bytes : 0};
 	for (int i = 0; i < LK_OWNERS; i++) memory->allocated += held[i];
-	memory->reserved = memory->allocated,
+	memory->reserved = memory->allocated;
 	memory->total = memory->reserved + memory->context + memory->nccl;
 	lk_copy(memory->moment, sizeof memory->moment, "the whole step");
-	prediction->memory = memory, prediction->memory_count = 1,
-	prediction->peak_bytes = memory->total,
+	prediction->memory = memory;
+	prediction->memory_count = 1;
+	prediction->peak_bytes = memory->total;
 	prediction->usable_bytes = cluster->node[0].device->memory_bytes;
 	for (int i = 1; i < cluster->groups; i++)
 		prediction->usable_bytes =
@@ -209,9 +210,10 @@ static void dlrm_fill_speed(lk_arena *arena, const lk_step *step, const lk_clust
 		step->graph->model_flops / prediction->step_time_s / job->ranks;
 	prediction->peak_flops =
 		device->peak_flops[job->dtype] > 0 ? device->peak_flops[job->dtype] : device->vector_flops;
-	if (prediction->peak_flops > 0)
-		prediction->mfu = prediction->model_flops_per_s_per_gpu / prediction->peak_flops,
+	if (prediction->peak_flops > 0) {
+		prediction->mfu = prediction->model_flops_per_s_per_gpu / prediction->peak_flops;
 		prediction->hfu = prediction->mfu;
+	}
 	prediction->peak_label =
 		lk_arena_printf(arena, "%.1f TFLOP/s dense %s, %s", prediction->peak_flops / 1e12,
 	                    lk_dtype_name(job->dtype), device->label);
@@ -271,13 +273,17 @@ lk_status lk_predict_dlrm(lk_arena *arena, const lk_predict_request *request,
 	LK_TRY(dlrm_fill_memory(arena, step, cluster, ranks, prediction, err));
 	LK_TRY(dlrm_fill_breakdown(arena, step, &job, prediction, err));
 	dlrm_fill_speed(arena, step, cluster, &job, prediction);
-	prediction->gpus = prediction->dp = ranks,
-	prediction->tp = prediction->pp = prediction->vp = prediction->cp = prediction->ep = 1,
+	prediction->gpus = prediction->dp = ranks;
+	prediction->tp = prediction->pp = prediction->vp = prediction->cp = prediction->ep = 1;
 	prediction->microbatches = 1;
-	prediction->gbs = (int)job.batch, prediction->mbs = (int)(job.batch / ranks),
-	prediction->recompute = "none", prediction->dtype = lk_dtype_name(job.dtype),
+	prediction->gbs = (int)job.batch;
+	prediction->mbs = (int)(job.batch / ranks);
+	prediction->recompute = "none";
+	prediction->dtype = lk_dtype_name(job.dtype);
 	prediction->schedule = "none";
-	prediction->operations = step->sim.operations, prediction->ranks_simulated = step->sim.lanes,
-	prediction->ranks = (uint32_t)ranks, prediction->simulation_s = step->simulation_s;
+	prediction->operations = step->sim.operations;
+	prediction->ranks_simulated = step->sim.lanes;
+	prediction->ranks = (uint32_t)ranks;
+	prediction->simulation_s = step->simulation_s;
 	return dlrm_note(arena, request, &model, &job, cluster, prediction, err);
 }

@@ -56,7 +56,8 @@ lk_status lk_predict_pack(const lk_prediction *prediction, void **bytes, size_t 
 	for (int i = 0; i < prediction->ignored_count; i++) pack_put_text(&p, prediction->ignored[i]);
 	for (int i = 0; i < prediction->inputs.count; i++)
 		pack_put_text(&p, prediction->inputs.paths[i]);
-	*bytes = p.out.at, *size = p.out.count;
+	*bytes = p.out.at;
+	*size = p.out.count;
 	if (!p.failed) return LK_OK;
 	lk_vec_free(&p.out);
 	return lk_oom(err);
@@ -75,7 +76,8 @@ static const void *pack_take(struct unpacker *unpacker, size_t size) {
 		unpacker->failed = true;
 		return NULL;
 	}
-	unpacker->at += size, unpacker->left -= size;
+	unpacker->at += size;
+	unpacker->left -= size;
 	return at;
 }
 

@@ -167,7 +167,8 @@ static lk_status list_operations(simulated *a, lk_error *err) {
 			}
 		}
 	}
-	a->s.operations = ops, a->s.operation_count = graph->ops.count;
+	a->s.operations = ops;
+	a->s.operation_count = graph->ops.count;
 	return LK_OK;
 }
 
@@ -187,7 +188,8 @@ static lk_status list_spans(simulated *a, lk_error *err) {
 			.end_s = (double)event->end_ps / LK_PS_PER_S,
 		};
 	}
-	a->s.spans = spans, a->s.span_count = events->count;
+	a->s.spans = spans;
+	a->s.span_count = events->count;
 	return LK_OK;
 }
 
@@ -214,7 +216,8 @@ static lk_status list_programs(simulated *a, lk_error *err) {
 			.hidden_s = split[2],
 		};
 	}
-	a->s.programs = programs, a->s.program_count = (int)graph->programs.count;
+	a->s.programs = programs;
+	a->s.program_count = (int)graph->programs.count;
 	return LK_OK;
 }
 

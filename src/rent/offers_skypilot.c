@@ -113,7 +113,9 @@ static lk_status skypilot_read_row(const lk_csv *csv, const int *at, const char 
 	LK_TRY(skypilot_number(csv, at, SPOT, &offer->spot, err));
 	LK_TRY(skypilot_number(csv, at, VCPUS, &offer->vcpus, err));
 	LK_TRY(skypilot_number(csv, at, MEMORY, &offer->memory_gib, err));
-	offer->provider = provider, offer->date = date, offer->links = "",
+	offer->provider = provider;
+	offer->date = date;
+	offer->links = "";
 	offer->source = "SkyPilot's catalogue";
 	offer->nvme_gb = offer->network_gbps = NAN;
 	offer->instance = lk_arena_strdup(arena, lk_csv_field(csv, at[TYPE]));
@@ -192,8 +194,10 @@ static lk_status skypilot_add_host(const rows *all, const struct row *row, lk_of
 		return skypilot_report(faults, row->where,
 		                       "the price of the host is not stated, or nothing", err);
 	offer->instance = name;
-	offer->on_demand += host->on_demand, offer->spot += host->spot;
-	offer->vcpus = host->vcpus, offer->memory_gib = host->memory_gib;
+	offer->on_demand += host->on_demand;
+	offer->spot += host->spot;
+	offer->vcpus = host->vcpus;
+	offer->memory_gib = host->memory_gib;
 	*sound = true;
 	return LK_OK;
 }
@@ -205,9 +209,13 @@ static void take_wiring(const lk_offers *known, lk_offer *offer) {
 		if (strcmp(k->provider, offer->provider) != 0 ||
 		    strcmp(k->instance, offer->instance) != 0 || k->gpus != offer->gpus)
 			continue;
-		if (k->device && offer->device && k->device != offer->device)
-			offer->device = k->device, offer->gpu = k->gpu;
-		offer->links = k->links, offer->network_gbps = k->network_gbps, offer->nvme_gb = k->nvme_gb;
+		if (k->device && offer->device && k->device != offer->device) {
+			offer->device = k->device;
+			offer->gpu = k->gpu;
+		}
+		offer->links = k->links;
+		offer->network_gbps = k->network_gbps;
+		offer->nvme_gb = k->nvme_gb;
 		return;
 	}
 }

@@ -129,7 +129,8 @@ static lk_status rent_make(const lk_rent_request *request, lk_arena *arena, lk_o
 	LK_TRY(lk_rent_choose(request, offers, rates, arena, out, err));
 	for (size_t i = 0; i < rates->count && !out->model; i++)
 		if (rates->at[i].fits) out->model = rates->at[i].model;
-	out->deadline_h = request->deadline_h, out->budget = request->budget;
+	out->deadline_h = request->deadline_h;
+	out->budget = request->budget;
 	return take_notes(request, offers, faults, arena, out, err);
 }
 
@@ -157,7 +158,9 @@ lk_status lk_rent_find(const lk_rent_request *request, lk_rent **out, lk_error *
 		                        &answer->public.inputs, err);
 	if (status == LK_OK && !(answer->public.reproduce = rent_reproduce(&answer->arena, request)))
 		status = lk_oom(err);
-	lk_vec_free(&offers), lk_vec_free(&faults), lk_vec_free(&rates);
+	lk_vec_free(&offers);
+	lk_vec_free(&faults);
+	lk_vec_free(&rates);
 	if (status == LK_OK) *out = &answer->public;
 	else lk_rent_free(&answer->public);
 	return status;

@@ -78,7 +78,8 @@ static bool make_choice(const lk_rent_request *request, const lk_rent_loader *lo
 	choice->hours_low = choose_hours_of(request, steps, choice->step_low_s, goodput);
 	choice->hours_high = choose_hours_of(request, steps, choice->step_high_s, goodput);
 	double rate_usd = price * rate->machines;
-	choice->cost = choice->hours * rate_usd, choice->cost_low = choice->hours_low * rate_usd,
+	choice->cost = choice->hours * rate_usd;
+	choice->cost_low = choice->hours_low * rate_usd;
 	choice->cost_high = choice->hours_high * rate_usd;
 	choice->in_time = request->deadline_h <= 0 || choice->hours <= request->deadline_h;
 	choice->in_budget = request->budget <= 0 || choice->cost <= request->budget;
@@ -222,7 +223,9 @@ static lk_status choose_show(wares *all, const struct decision *decision, lk_are
 		choices[out->count++] = ware->choice;
 	}
 	for (int k = 0; k < decision->tie_count; k++) ties[k] = all->at[decision->ties[k]].at;
-	out->choices = choices, out->ties = ties, out->tie_count = decision->tie_count;
+	out->choices = choices;
+	out->ties = ties;
+	out->tie_count = decision->tie_count;
 	out->cheapest = decision->cheapest < 0 ? -1 : all->at[decision->cheapest].at;
 	out->fastest = decision->fastest < 0 ? -1 : all->at[decision->fastest].at;
 	return LK_OK;
@@ -296,7 +299,8 @@ static lk_status rent_rent_choose(const lk_rent_request *request, const lk_offer
 	if (!all->count) return nothing_fits(rates, err);
 	qsort(all->at, all->count, sizeof *all->at, choose_by_cost);
 	mark_front(all);
-	out->considered = (int)all->count, out->samples = samples;
+	out->considered = (int)all->count;
+	out->samples = samples;
 	struct decision d = choose_decide(all);
 	mark_shown(request, all, &d);
 	LK_TRY(choose_show(all, &d, arena, out, err));

@@ -37,7 +37,8 @@ static void offers_bare(const char *text, char out[256]) {
 
 static bool offers_holds(const char *text, const char *part) {
 	char whole[256], wanted[256];
-	offers_bare(text, whole), offers_bare(part, wanted);
+	offers_bare(text, whole);
+	offers_bare(part, wanted);
 	return strstr(whole, wanted) != NULL;
 }
 
@@ -61,8 +62,10 @@ static lk_status none_found(const lk_machines_request *request, const lk_offers 
                             lk_arena *arena, lk_error *err) {
 	const char **known = LK_ARRAY(arena, const char *, 2 * all->count + 1);
 	if (!known) return lk_oom(err);
-	for (size_t i = 0; i < all->count; i++)
-		known[2 * i] = all->at[i].instance, known[2 * i + 1] = all->at[i].gpu;
+	for (size_t i = 0; i < all->count; i++) {
+		known[2 * i] = all->at[i].instance;
+		known[2 * i + 1] = all->at[i].gpu;
+	}
 	const char *near = request->filter ? lk_nearest(request->filter, known, 2 * all->count) : NULL;
 	lk_fail(err, LK_ERR_INPUT, "machines", "none of %zu is meant by%s%s%s%s%s%s", all->count,
 	        request->filter ? " " : "", request->filter ? request->filter : "",

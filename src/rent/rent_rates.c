@@ -84,7 +84,8 @@ static const char *rates_kind_of(const char *part, bool several) {
 }
 
 static void find_stall(const lk_plan_choice *choice, bool several, lk_rent_rate *out) {
-	out->stall = "none", out->stall_s = 0;
+	out->stall = "none";
+	out->stall_s = 0;
 	for (int i = 0; i < choice->breakdown_count; i++) {
 		const char *kind = rates_kind_of(choice->breakdown[i].key, several);
 		double sum = 0;
@@ -92,7 +93,10 @@ static void find_stall(const lk_plan_choice *choice, bool several, lk_rent_rate 
 			const char *other = rates_kind_of(choice->breakdown[k].key, several);
 			if (other && strcmp(other, kind) == 0) sum += choice->breakdown[k].exposed_s;
 		}
-		if (kind && sum > out->stall_s) out->stall = kind, out->stall_s = sum;
+		if (kind && sum > out->stall_s) {
+			out->stall = kind;
+			out->stall_s = sum;
+		}
 	}
 }
 
@@ -107,7 +111,8 @@ static lk_status rates_keep(lk_arena *arena, const lk_plan *plan, lk_rent_rate *
                             lk_error *err) {
 	const lk_plan_choice *choice = &plan->counts[0].choices[0];
 	rate->fits = true;
-	rate->step_s = choice->step_time_s, rate->low_s = choice->step_time_low_s,
+	rate->step_s = choice->step_time_s;
+	rate->low_s = choice->step_time_low_s;
 	rate->high_s = choice->step_time_high_s;
 	rate->seq = plan->seq;
 	rate->layout = lk_arena_strdup(arena, choice->layout);
@@ -127,10 +132,13 @@ static lk_status rent_rates_ask(void *context, size_t job, lk_error *err) {
 	char text[400];
 	lk_plan_defaults(&request);
 	request.job = asking->request->job;
-	request.job.cluster = rate->cluster, request.job.gpu = NULL, request.job.gpus = 0,
+	request.job.cluster = rate->cluster;
+	request.job.gpu = NULL;
+	request.job.gpus = 0;
 	request.job.gbs = rate->batch;
 	request.fixed_switches = request.no_exact = request.no_sensitivity = true;
-	request.top = 1, request.threads = 1;
+	request.top = 1;
+	request.threads = 1;
 	lk_status status = lk_plan_find(&request, &plan, &why), kept = LK_OK;
 	if (status == LK_ERR_MEMORY) kept = lk_oom(err);
 	else if (status != LK_OK)

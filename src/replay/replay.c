@@ -169,8 +169,10 @@ static void score_steps(lk_replay *out) {
 			if (step->left_out || isnan(step->predicted_s)) continue;
 			out->predicted++;
 			error += log_error(step->predicted_s, step->measured_s);
-			if (!isnan(step->baseline_s))
-				baseline += log_error(step->baseline_s, step->measured_s), baselines++;
+			if (!isnan(step->baseline_s)) {
+				baseline += log_error(step->baseline_s, step->measured_s);
+				baselines++;
+			}
 		}
 	}
 	out->geomean_error = out->predicted ? expm1(error / (double)out->predicted) : NAN;
@@ -184,13 +186,17 @@ static void score_part(lk_replay *out, const lk_replay_rank *rank, const char *n
 		const lk_replay_step *step = &rank->steps[s];
 		for (size_t p = 0; p < step->part_count; p++) {
 			if (strcmp(step->parts[p].name, name) != 0) continue;
-			measured += step->parts[p].measured_s, predicted += step->parts[p].predicted_s;
+			measured += step->parts[p].measured_s;
+			predicted += step->parts[p].predicted_s;
 		}
 		if (step->part_count) steps += step->measured_s;
 	}
 	if (!(measured > 0.01 * steps)) return;
 	double error = fabs(predicted / measured - 1);
-	if (error > out->parts_error) out->parts_error = error, out->worst_part = name;
+	if (error > out->parts_error) {
+		out->parts_error = error;
+		out->worst_part = name;
+	}
 }
 
 static void score_parts(lk_replay *out) {
@@ -219,8 +225,10 @@ static lk_status warn_of_gaps(lk_replaying *replaying, lk_replay *out, lk_error 
 	size_t steps = 0;
 	for (size_t i = 0; i < out->rank_count; i++)
 		for (size_t s = 0; s < out->ranks[i].step_count; s++)
-			if (!out->ranks[i].steps[s].left_out)
-				known += out->ranks[i].steps[s].host_known, steps++;
+			if (!out->ranks[i].steps[s].left_out) {
+				known += out->ranks[i].steps[s].host_known;
+				steps++;
+			}
 	if (replaying->hold_out != LK_HOLD_STEP || replaying->shared || !steps ||
 	    known / (double)steps >= LITTLE)
 		return LK_OK;
@@ -251,7 +259,8 @@ static lk_status replay_describe(lk_replaying *replaying, lk_replay *out, lk_err
 	                                  replaying->shared ? "; host overheads from " : "",
 	                                  replaying->shared ? replaying->request->overheads : "");
 	if (!out->times_from) return lk_oom(err);
-	out->ranks = replaying->ranks, out->rank_count = replaying->traces->count;
+	out->ranks = replaying->ranks;
+	out->rank_count = replaying->traces->count;
 	out->collectives = replaying->traces->matches.count;
 	out->residual_s = replaying->traces->residual_ns * 1e-9;
 	double operations = 0;
@@ -261,7 +270,7 @@ static lk_status replay_describe(lk_replaying *replaying, lk_replay *out, lk_err
 	score_steps(out);
 	score_parts(out);
 	const lk_lifted *last = replaying->base[replaying->steps - 1];
-	out->uncovered_count = last->unknown.count,
+	out->uncovered_count = last->unknown.count;
 	out->warning_count = replaying->traces->warnings.count;
 	LK_TRY(
 		copy_texts(replaying->arena, last->unknown.at, last->unknown.count, &out->uncovered, err));
@@ -371,7 +380,8 @@ static lk_status predict_error(lk_replaying *replaying, double *error, lk_error 
 	if (!replaying->used || replaying->hold_out == LK_HOLD_NONE) return LK_OK;
 	LK_TRY(new_ranks(replaying, err));
 	LK_TRY(predict_all(replaying, err));
-	scored.ranks = replaying->ranks, scored.rank_count = replaying->traces->count;
+	scored.ranks = replaying->ranks;
+	scored.rank_count = replaying->traces->count;
 	score_steps(&scored);
 	*error = scored.geomean_error;
 	return LK_OK;

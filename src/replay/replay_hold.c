@@ -144,8 +144,10 @@ static double other_steps(const lk_replaying *replaying, uint32_t rank, uint32_t
 	double sum = 0;
 	uint32_t count = 0;
 	for (uint32_t s = 0; s < replaying->steps; s++)
-		if (s != but && !replaying->left_out[s])
-			sum += measured_s(replaying->base[s], rank), count++;
+		if (s != but && !replaying->left_out[s]) {
+			sum += measured_s(replaying->base[s], rank);
+			count++;
+		}
 	return count ? sum / count : NAN;
 }
 

@@ -159,7 +159,9 @@ static lk_status works_add_parts(struct asked *asked, uint32_t rank, lk_replay_s
 		                        event->end_ps) &&
 		       lk_intervals_add(&all, event->ready_ps, event->end_ps);
 	}
-	lk_intervals_sort(&compute), lk_intervals_sort(&comm), lk_intervals_sort(&all);
+	lk_intervals_sort(&compute);
+	lk_intervals_sort(&comm);
+	lk_intervals_sort(&all);
 	fine = fine && lk_intervals_minus(&comm, &compute, &alone);
 	for (unsigned s = 0; fine && s < LK_STREAMS; s++) {
 		const char *name = busy[s] > 0 ? lk_arena_printf(asked->r->arena, "busy %s",
@@ -179,7 +181,10 @@ static lk_status works_add_parts(struct asked *asked, uint32_t rank, lk_replay_s
 		parts[out->part_count++] = (lk_replay_part){"idle", NAN, idle / LK_PS_PER_S};
 	}
 	out->parts = parts;
-	lk_vec_free(&compute), lk_vec_free(&comm), lk_vec_free(&alone), lk_vec_free(&all);
+	lk_vec_free(&compute);
+	lk_vec_free(&comm);
+	lk_vec_free(&alone);
+	lk_vec_free(&all);
 	return fine ? LK_OK : lk_oom(err);
 }
 
@@ -209,7 +214,8 @@ static lk_status works_fill_ranks(struct asked *asked, lk_replay *out, lk_error 
 		LK_TRY(works_add_parts(asked, i, step, err));
 		ranks[i] = (lk_replay_rank){asked->works[i]->rank, path, step, 1};
 	}
-	out->ranks = ranks, out->rank_count = out->predicted = asked->count;
+	out->ranks = ranks;
+	out->rank_count = out->predicted = asked->count;
 	asked->r->ranks = ranks;
 	return LK_OK;
 }
@@ -232,7 +238,8 @@ static lk_status fill_uncovered(struct asked *asked, lk_replay *out, lk_error *e
 	                           .host_times = lifted->host_times,
 	                           .host_times_by_mean = lifted->strange_overheads};
 	out->works = works;
-	out->uncovered = texts, out->uncovered_count = asked->lifted.names.count;
+	out->uncovered = texts;
+	out->uncovered_count = asked->lifted.names.count;
 	return LK_OK;
 }
 
@@ -251,7 +258,8 @@ static lk_status fill_warnings(struct asked *asked, lk_replay *out, lk_error *er
 	const char **texts = LK_ARRAY(asked->r->arena, const char *, asked->warnings.count);
 	if (!texts) return lk_oom(err);
 	for (size_t i = 0; i < asked->warnings.count; i++) texts[i] = asked->warnings.at[i];
-	out->warnings = texts, out->warning_count = asked->warnings.count;
+	out->warnings = texts;
+	out->warning_count = asked->warnings.count;
 	return LK_OK;
 }
 

@@ -118,7 +118,8 @@ static lk_status shard_read_device(struct answer *answer, const lk_shard_request
 	const lk_calibration_row *row =
 		lk_calibration_find(lk_calibration_current(), "lookup", device->name, "");
 	if (lk_host_lookup_of(row, host)) {
-		at->host = host, at->floor_s = 0;
+		at->host = host;
+		at->floor_s = 0;
 		return LK_OK;
 	}
 	if (row)
@@ -172,7 +173,8 @@ static lk_status shard_read_tables(struct answer *answer, const lk_shard_request
 		        copy[i].name);
 		status = lk_hint(err, "widen --kinds");
 	}
-	answer->p.tables = copy, answer->p.count = (uint32_t)tables.count;
+	answer->p.tables = copy;
+	answer->p.count = (uint32_t)tables.count;
 	lk_vec_free(&tables);
 	return status;
 }
@@ -182,11 +184,12 @@ static void shard_read_numbers(lk_shard_problem *problem, const lk_shard_request
 	static const double elements[] = {4, 2, 2};
 	static const struct { double number, row; } states[] = {{0, 4}, {4, 0}, {0, 0}, {8, 0}};
 	problem->element = elements[request->dtype];
-	problem->state = states[request->optimizer].number,
+	problem->state = states[request->optimizer].number;
 	problem->row_state = states[request->optimizer].row;
 	problem->capacity = problem->at.device->memory_bytes * (1 - request->reserve);
 	problem->host_capacity = request->host_gib * 0x1p30;
-	problem->cache_share = request->cache, problem->dense_s = request->dense_ms * 1e-3,
+	problem->cache_share = request->cache;
+	problem->dense_s = request->dense_ms * 1e-3;
 	problem->seed = (uint64_t)request->seed;
 }
 
@@ -215,7 +218,8 @@ static double imbalance_of(const lk_shard_problem *problem, const lk_shard_load 
 	double most = 0, sum = 0;
 	for (int r = 0; r < problem->ranks; r++) {
 		double w = load->rank[r].forward_s + load->rank[r].backward_s;
-		most = fmax(most, w), sum += w;
+		most = fmax(most, w);
+		sum += w;
 	}
 	return sum > 0 ? most * problem->ranks / sum : 1;
 }
@@ -245,7 +249,8 @@ static lk_status fill_pieces(struct answer *answer, const lk_shard_pieces *piece
 		out[i].bytes =
 			out[i].rows * (out[i].dim * (problem->element + problem->state) + problem->row_state);
 	}
-	answer->a.pieces = out, answer->a.piece_count = (int)pieces->count;
+	answer->a.pieces = out;
+	answer->a.piece_count = (int)pieces->count;
 	return LK_OK;
 }
 
@@ -269,7 +274,8 @@ static lk_status shard_fill_ranks(struct answer *answer, const lk_shard_pieces *
 	for (size_t i = 0; i < pieces->count; i++)
 		for (int r = 0; r < problem->ranks; r++)
 			if (pieces->at[i].rank == r || pieces->at[i].kind == LK_SHARD_DATA) out[r].pieces++;
-	answer->a.ranks = out, answer->a.rank_count = problem->ranks;
+	answer->a.ranks = out;
+	answer->a.rank_count = problem->ranks;
 	return LK_OK;
 }
 
@@ -280,9 +286,12 @@ static lk_status shard_fill(struct answer *answer, const lk_shard_pieces *pieces
 	LK_TRY(lk_shard_load_of(&answer->arena, problem, pieces, &load, err));
 	LK_TRY(lk_shard_simulate(problem, &load, &answer->a.step_s, err));
 	answer->a.fits = lk_shard_fits(problem, &load);
-	answer->a.index_s = load.index_s, answer->a.forward_s = load.forward_s,
-	answer->a.exchange_s = load.exchange_s, answer->a.dense_s = problem->dense_s;
-	answer->a.backward_s = load.backward_s, answer->a.reduce_s = load.reduce_s;
+	answer->a.index_s = load.index_s;
+	answer->a.forward_s = load.forward_s;
+	answer->a.exchange_s = load.exchange_s;
+	answer->a.dense_s = problem->dense_s;
+	answer->a.backward_s = load.backward_s;
+	answer->a.reduce_s = load.reduce_s;
 	answer->a.imbalance = imbalance_of(problem, &load);
 	/* the step is in whole picoseconds */
 	answer->a.bound_s = lk_shard_bound(problem),
@@ -340,9 +349,10 @@ static lk_status shard_try_one(struct answer *answer, const lk_sharder *sharder,
 	if (status == LK_OK)
 		status = lk_shard_load_of(&arena, &answer->p, &plan->pieces, &load, &refused);
 	if (status == LK_OK) status = lk_shard_simulate(&answer->p, &load, &out->step_s, &refused);
-	if (status == LK_OK)
-		out->fits = lk_shard_fits(&answer->p, &load),
+	if (status == LK_OK) {
+		out->fits = lk_shard_fits(&answer->p, &load);
 		out->imbalance = imbalance_of(&answer->p, &load);
+	}
 	lk_arena_free(&arena);
 	if (status != LK_OK && status != LK_ERR_INPUT) return *err = refused, status;
 	if (status == LK_OK) return LK_OK;
@@ -365,7 +375,8 @@ static lk_status shard_try_all(struct answer *answer, const lk_shard_request *re
 		lk_vec_free(&plan.pieces);
 		LK_TRY(status);
 	}
-	answer->a.tried = tried, answer->a.tried_count = lk_sharder_count;
+	answer->a.tried = tried;
+	answer->a.tried_count = lk_sharder_count;
 	answer->a.sharder = tried[chosen].name;
 	if (!answer->a.fits) answer->a.reason = tried[chosen].reason;
 	return LK_OK;
@@ -379,7 +390,8 @@ static lk_status shard_has_room(const struct answer *answer, double ranks, doubl
 	lk_shard_problem p = answer->p;
 	*fits = false;
 	if (ranks > RANKS) return LK_OK;
-	p.ranks = (int)ranks, p.host_capacity = host_gib * 0x1p30;
+	p.ranks = (int)ranks;
+	p.host_capacity = host_gib * 0x1p30;
 	lk_shard_share(&p);
 	return lk_shard_has_room(&p, fits, err);
 }
@@ -393,7 +405,10 @@ static lk_status least_remedy(const struct answer *answer, double least, bool ra
 	for (int i = 0; i < 12 && !fits; i++) {
 		LK_TRY(shard_has_room(answer, ranks ? enough : answer->p.ranks,
 		                      ranks ? answer->p.host_capacity / 0x1p30 : enough, &fits, err));
-		if (!fits) lacking = enough, enough = ceil(enough * (i < 4 ? 1.1 : 2));
+		if (!fits) {
+			lacking = enough;
+			enough = ceil(enough * (i < 4 ? 1.1 : 2));
+		}
 	}
 	*out = fits ? enough : 0;
 	while (fits && enough - lacking > 1) {
@@ -401,7 +416,8 @@ static lk_status least_remedy(const struct answer *answer, double least, bool ra
 		double middle = floor((lacking + enough) / 2);
 		LK_TRY(shard_has_room(answer, ranks ? middle : answer->p.ranks,
 		                      ranks ? answer->p.host_capacity / 0x1p30 : middle, &here, err));
-		*(here ? &enough : &lacking) = middle, *out = enough;
+		*(here ? &enough : &lacking) = middle;
+		*out = enough;
 	}
 	return LK_OK;
 }
@@ -419,7 +435,8 @@ static lk_status explain_lack(struct answer *answer, lk_error *err) {
 	if (ranks > 0) snprintf(gpus, sizeof gpus, "give --gpus %.0f", ranks);
 	if (gib > 0)
 		snprintf(memory, sizeof memory, "%s--host-memory %.0f", ranks > 0 ? ", or " : "give ", gib);
-	lk_format_bytes(room, has, sizeof has), lk_format_bytes(all, host, sizeof host);
+	lk_format_bytes(room, has, sizeof has);
+	lk_format_bytes(all, host, sizeof host);
 	answer->a.reason = lk_arena_printf(
 		&answer->arena, "tables and optimizer states take %s, %d ranks hold %s%s%s%s", host,
 		problem->ranks, has, *gpus || *memory ? "; " : "", gpus, memory);
@@ -452,9 +469,10 @@ static lk_status shard_describe(struct answer *answer, const lk_shard_request *r
                                 lk_error *err) {
 	lk_shard_answer *shard_answer = &answer->a;
 	const lk_shard_problem *problem = &answer->p;
-	shard_answer->batch = problem->batch, shard_answer->tables = (int)problem->count,
+	shard_answer->batch = problem->batch;
+	shard_answer->tables = (int)problem->count;
 	shard_answer->table_bytes = all_tables(problem);
-	shard_answer->capacity_bytes = problem->capacity,
+	shard_answer->capacity_bytes = problem->capacity;
 	shard_answer->host_capacity_bytes = problem->host_capacity;
 	shard_answer->cluster =
 		lk_arena_printf(&answer->arena, "%d of %s", problem->ranks, answer->cluster.text);

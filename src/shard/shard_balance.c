@@ -93,8 +93,8 @@ static void aim(struct balancer *balancer) {
 	for (size_t i = 0; i < balancer->pieces->count; i++) {
 		const lk_shard_piece *piece = &balancer->pieces->at[i];
 		double times = piece->kind == LK_SHARD_DATA ? problem->ranks : 1;
-		sum[LK_SHARD_FORWARD] += times * piece->cost.forward_s,
-			sum[LK_SHARD_BACKWARD] += times * piece->cost.backward_s;
+		sum[LK_SHARD_FORWARD] += times * piece->cost.forward_s;
+		sum[LK_SHARD_BACKWARD] += times * piece->cost.backward_s;
 		if (piece->kind != LK_SHARD_DATA) lk_shard_widths_add(&widths, piece->cost.columns, 1);
 	}
 	for (int m = 0; m < LK_SHARD_MEASURES; m++)
@@ -120,7 +120,8 @@ static struct bundle balance_bundle_of(const struct balancer *balancer, uint32_t
 
 static void balance_change(struct rank_load *load, const struct bundle *bundle, double sign) {
 	for (int m = 0; m < LK_SHARD_MEASURES; m++) load->at[m] += sign * bundle->at[m];
-	load->device += sign * bundle->device, load->host += sign * bundle->host;
+	load->device += sign * bundle->device;
+	load->host += sign * bundle->host;
 }
 
 static lk_status balance_begin(struct balancer *balancer, lk_arena *arena, lk_error *err) {
@@ -166,12 +167,15 @@ static lk_status find_bundles(struct balancer *balancer, struct rank_load *load,
                               lk_error *err) {
 	size_t n = load->pieces.count, pairs = level && n <= PAIRED ? n * (n - (n > 0)) / 2 : 0;
 	if (load->known[level]) return LK_OK;
-	load->known[level] = true, load->bundles[level].count = 0;
+	load->known[level] = true;
+	load->bundles[level].count = 0;
 	if (!lk_reserve(&load->bundles[level], 1 + n + pairs)) return lk_oom(err);
 	struct bundle *out = load->bundles[level].at, *single = out + 1, *next = out + 1 + n;
 	out[0] = (struct bundle){.piece = {NONE, NONE}};
-	for (size_t i = 0; i < n; i++)
-		single[i] = balance_bundle_of(balancer, load->pieces.at[i]), single[i].piece[0] = (int)i;
+	for (size_t i = 0; i < n; i++) {
+		single[i] = balance_bundle_of(balancer, load->pieces.at[i]);
+		single[i].piece[0] = (int)i;
+	}
 	for (size_t i = 0; i < n && pairs; i++)
 		for (size_t k = i + 1; k < n; k++) *next++ = balance_both(&single[i], &single[k]);
 	load->bundles[level].count = 1 + n + pairs;
@@ -189,7 +193,8 @@ static void balance_consider(const struct balancer *balancer, const struct rank_
 	double left[LK_SHARD_MEASURES], right[LK_SHARD_MEASURES];
 	for (int m = 0; m < LK_SHARD_MEASURES; m++) {
 		double more = out->at[m] - back->at[m];
-		left[m] = here->at[m] - more, right[m] = there->at[m] + more;
+		left[m] = here->at[m] - more;
+		right[m] = there->at[m] + more;
 		if (left[m] > limit[m] || right[m] > limit[m]) return;
 	}
 	double device = out->device - back->device, host = out->host - back->host;
@@ -210,9 +215,10 @@ static void balance_consider(const struct balancer *balancer, const struct rank_
 static bool find_limits(const struct balancer *balancer, const struct rank_load *here,
                         const struct rank_load *there, double gain, double *limit) {
 	double even[LK_SHARD_MEASURES], left = here->value + there->value - gain;
-	for (int m = 0; m < LK_SHARD_MEASURES; m++)
-		even[m] = 2 * balancer->weight[m] * steep(balancer, (here->at[m] + there->at[m]) / 2),
+	for (int m = 0; m < LK_SHARD_MEASURES; m++) {
+		even[m] = 2 * balancer->weight[m] * steep(balancer, (here->at[m] + there->at[m]) / 2);
 		left -= even[m];
+	}
 	if (!(left > 0)) return false;
 	for (int m = 0; m < LK_SHARD_MEASURES; m++)
 		limit[m] = balancer->weight[m] > 0
@@ -304,9 +310,11 @@ static lk_status balance_apply(struct balancer *balancer, int from, const struct
 	LK_TRY(balance_hand_over(balancer, there, &move->back, from, back, &backs, err));
 	for (size_t i = 0; i < outs; i++) there->pieces.at[there->pieces.count++] = out[i];
 	for (size_t i = 0; i < backs; i++) here->pieces.at[here->pieces.count++] = back[i];
-	balance_change(here, &move->out, -1), balance_change(there, &move->out, 1),
-		balance_change(here, &move->back, 1), balance_change(there, &move->back, -1);
-	here->value = balance_value_of(balancer, here->at),
+	balance_change(here, &move->out, -1);
+	balance_change(there, &move->out, 1);
+	balance_change(here, &move->back, 1);
+	balance_change(there, &move->back, -1);
+	here->value = balance_value_of(balancer, here->at);
 	there->value = balance_value_of(balancer, there->at);
 	for (int i = 0; i < LEVELS; i++) here->known[i] = there->known[i] = false;
 	return LK_OK;

@@ -143,7 +143,7 @@ static void make_prices(struct bounder *bounder, struct counted what, struct lon
 	for (int i = 0; i < COLUMN_PRICES; i++)
 		for (int k = 0; k < BYTE_PRICES; k++) {
 			int at = i * BYTE_PRICES + k;
-			bounder->column_price[at] = price_at(i, COLUMN_PRICES, column),
+			bounder->column_price[at] = price_at(i, COLUMN_PRICES, column);
 			bounder->byte_price[at] = price_at(k, BYTE_PRICES, byte);
 		}
 	find_saved(bounder, what, limit);
@@ -159,7 +159,10 @@ static void price_box(const struct bounder *bounder, struct box *box) {
 	for (int i = 0; i < PRICES; i++) {
 		double at_least = bounder->saved[i] - bounder->column_price[i] * box->columns[1] -
 		                  bounder->byte_price[i] * box->bytes[1];
-		if (at_least > work) work = at_least, box->price = i;
+		if (at_least > work) {
+			work = at_least;
+			box->price = i;
+		}
 	}
 	box->least = from + work;
 	double width = exchange_of(bounder->p, box->columns[1]) +
@@ -188,8 +191,10 @@ static size_t first_boxes(struct bounder *bounder) {
 	                             {{0, 0}, {bounder->smallest, bounder->most_bytes}, 0, 0, false}};
 	size_t from = bounder->most_columns > 0 ? 0 : 2, to = bounder->most_bytes > 0 ? 3 : 1,
 		   count = 0;
-	for (size_t i = from; i < to; i++)
-		bounder->boxes[count] = firsts[i], price_box(bounder, &bounder->boxes[count++]);
+	for (size_t i = from; i < to; i++) {
+		bounder->boxes[count] = firsts[i];
+		price_box(bounder, &bounder->boxes[count++]);
+	}
 	return count;
 }
 
@@ -203,7 +208,8 @@ static const struct box *least_box(struct bounder *bounder, struct counted what,
 			if (bounder->boxes[i].least < bounder->boxes[best].least) best = i;
 		if (bounder->boxes[best].small || count == BOXES) return &bounder->boxes[best];
 		halve(&bounder->boxes[best], &bounder->boxes[count]);
-		price_box(bounder, &bounder->boxes[best]), price_box(bounder, &bounder->boxes[count]);
+		price_box(bounder, &bounder->boxes[best]);
+		price_box(bounder, &bounder->boxes[count]);
 	}
 }
 
@@ -214,17 +220,21 @@ static double bound_least_of(struct bounder *bounder, struct counted what, struc
 /* ---- the bound ---- */
 
 static bool shard_bound_begin(struct bounder *bounder, const lk_shard_ways *ways, lk_arena *arena) {
-	bounder->narrowest = bounder->smallest = INFINITY, bounder->grain = lk_shard_grain(bounder->p);
-	bounder->tables = ways, bounder->boxes = LK_ARRAY(arena, struct box, BOXES);
+	bounder->narrowest = bounder->smallest = INFINITY;
+	bounder->grain = lk_shard_grain(bounder->p);
+	bounder->tables = ways;
+	bounder->boxes = LK_ARRAY(arena, struct box, BOXES);
 	if (!bounder->boxes || !ways) return false;
 	for (uint32_t t = 0; t < bounder->p->count; t++) {
 		double columns = 0, bytes = 0;
 		for (int i = 0; i < bounder->tables[t].count; i++) {
 			const lk_shard_way *way = &bounder->tables[t].at[i];
-			columns = fmax(columns, way->columns), bytes = fmax(bytes, way->bytes);
+			columns = fmax(columns, way->columns);
+			bytes = fmax(bytes, way->bytes);
 			if (way->columns > 0) bounder->narrowest = fmin(bounder->narrowest, way->columns);
 		}
-		bounder->most_columns += columns, bounder->most_bytes += bytes;
+		bounder->most_columns += columns;
+		bounder->most_bytes += bytes;
 		if (bytes > 0) bounder->smallest = fmin(bounder->smallest, bytes);
 	}
 	make_sizes(bounder);

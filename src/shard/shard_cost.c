@@ -31,11 +31,13 @@ static void host_seconds(const lk_shard_problem *problem, lk_lookup *lookup,
                          double *backward) {
 	lk_host_share share = problem->share;
 	lk_host_found found;
-	share.bytes *= times, share.samples *= times, share.page_bytes *= times;
+	share.bytes *= times;
+	share.samples *= times;
+	share.page_bytes *= times;
 	lk_host_lookup_find(problem->at.host, lookup, uses, &share, &found);
-	lookup->backward = false,
+	lookup->backward = false;
 	*forward = lk_host_lookup_seconds_of(problem->at.host, lookup, uses, &found);
-	lookup->backward = true,
+	lookup->backward = true;
 	*backward = lk_host_lookup_seconds_of(problem->at.host, lookup, uses, &found);
 }
 
@@ -67,9 +69,9 @@ static void cost_price(const lk_shard_problem *problem, lk_lookup *lookup, lk_sh
 		price_on_host(problem, lookup, piece);
 		return;
 	}
-	lookup->backward = false,
+	lookup->backward = false;
 	piece->cost.forward_s = lk_lookup_seconds(lookup, at->device, at->memory_rate, at->l2_rate);
-	lookup->backward = true,
+	lookup->backward = true;
 	piece->cost.backward_s = lk_lookup_seconds(lookup, at->device, at->memory_rate, at->l2_rate);
 }
 
@@ -88,7 +90,7 @@ static lk_lookup lookup_of(const lk_shard_problem *problem, const lk_shard_piece
 	if (piece->kind == LK_SHARD_COLUMN)
 		l.dim = floor(table->dim * (i + 1) / k) - floor(table->dim * i / k);
 	if (piece->kind == LK_SHARD_ROW) {
-		l.rows = floor(table->rows * (i + 1) / k) - floor(table->rows * i / k),
+		l.rows = floor(table->rows * (i + 1) / k) - floor(table->rows * i / k);
 		l.pooling = table->pooling / k;
 		scale_rows(table->locality, 1 / k, room);
 		l.locality = room;
@@ -116,16 +118,19 @@ static void put_on_host(const lk_shard_problem *problem, const lk_lookup *lookup
 	double bytes = table_bytes(problem, lookup), held = floor(problem->cache_share * lookup->rows);
 	double missed = fmax(lk_locality_rows(lookup->locality) - held, 0) *
 	                (lookup->dim * problem->element + lookup->state);
-	cost->host_bytes = bytes, cost->device_bytes -= (1 - problem->cache_share) * bytes;
-	cost->forward_s += missed / problem->at.host_rate,
-		cost->backward_s += missed / problem->at.host_rate;
+	cost->host_bytes = bytes;
+	cost->device_bytes -= (1 - problem->cache_share) * bytes;
+	cost->forward_s += missed / problem->at.host_rate;
+	cost->backward_s += missed / problem->at.host_rate;
 }
 
 /* The gradient as large as the table: cleared, read, and the weights read and written. */
 static void make_copy(const lk_shard_problem *problem, const lk_lookup *lookup,
                       lk_shard_cost *cost) {
 	double gradient = lookup->rows * lookup->dim * FLOAT;
-	cost->reduced_bytes = gradient, cost->device_bytes += gradient, cost->columns = 0;
+	cost->reduced_bytes = gradient;
+	cost->device_bytes += gradient;
+	cost->columns = 0;
 	cost->backward_s += (2 * gradient + 2 * table_bytes(problem, lookup)) / problem->at.memory_rate;
 }
 
@@ -140,7 +145,8 @@ lk_shard_piece lk_shard_piece_of(const lk_shard_problem *problem, uint32_t table
 	lk_locality room;
 	lk_lookup l = lookup_of(problem, &piece, &room);
 	lk_shard_cost *cost = &piece.cost;
-	cost->columns = l.dim, cost->device_bytes = table_bytes(problem, &l) + batch_bytes(&l);
+	cost->columns = l.dim;
+	cost->device_bytes = table_bytes(problem, &l) + batch_bytes(&l);
 	cost_price(problem, &l, &piece);
 	if (kind == LK_SHARD_DATA) make_copy(problem, &l, cost);
 	else if (host) put_on_host(problem, &l, cost);
@@ -160,9 +166,10 @@ lk_status lk_shard_add_parts(const lk_shard_problem *problem, lk_shard_pieces *p
 		double size = floor(all * (i + 1) / parts) - floor(all * i / parts);
 		if (size != before)
 			pieces->at[pieces->count] = lk_shard_piece_of(problem, table, kind, i, parts, host);
-		else
-			pieces->at[pieces->count] = pieces->at[pieces->count - 1],
+		else {
+			pieces->at[pieces->count] = pieces->at[pieces->count - 1];
 			pieces->at[pieces->count].part = i;
+		}
 		before = size;
 	}
 	return LK_OK;

@@ -30,9 +30,12 @@ static bool pack_has_room(const struct packer *packer, int r, const lk_shard_cos
 
 static void shard_pack_put(struct packer *packer, int r, lk_shard_piece *piece, double sign) {
 	const lk_shard_cost *cost = &piece->cost;
-	packer->device[r] += sign * cost->device_bytes, packer->host[r] += sign * cost->host_bytes;
-	packer->device_left -= sign * cost->device_bytes, packer->host_left -= sign * cost->host_bytes;
-	packer->device_room -= sign * cost->device_bytes, packer->host_room -= sign * cost->host_bytes;
+	packer->device[r] += sign * cost->device_bytes;
+	packer->host[r] += sign * cost->host_bytes;
+	packer->device_left -= sign * cost->device_bytes;
+	packer->host_left -= sign * cost->host_bytes;
+	packer->device_room -= sign * cost->device_bytes;
+	packer->host_room -= sign * cost->host_bytes;
 	piece->rank = sign > 0 ? r : -1;
 }
 
@@ -83,15 +86,16 @@ static void pack_begin(struct packer *packer, lk_shard_pieces *pieces) {
 		piece->rank = -1;
 		if (piece->kind != LK_SHARD_DATA) {
 			packer->order[packer->count++] = piece;
-			packer->device_left += piece->cost.device_bytes,
-				packer->host_left += piece->cost.host_bytes;
+			packer->device_left += piece->cost.device_bytes;
+			packer->host_left += piece->cost.host_bytes;
 			continue;
 		}
 		for (int r = 0; r < packer->p->ranks; r++) packer->device[r] += piece->cost.device_bytes;
 	}
-	for (int r = 0; r < packer->p->ranks; r++)
-		packer->device_room += packer->p->capacity - packer->device[r],
-			packer->host_room += packer->p->host_capacity;
+	for (int r = 0; r < packer->p->ranks; r++) {
+		packer->device_room += packer->p->capacity - packer->device[r];
+		packer->host_room += packer->p->host_capacity;
+	}
 	qsort(packer->order, packer->count, sizeof *packer->order, pack_largest_first);
 }
 

@@ -65,15 +65,20 @@ static int place_least_loaded(const lk_shard_problem *problem, const lk_shard_co
 			double all = lk_shard_measure(&load[r], m) + lk_shard_measure(more, m);
 			if (lk_shard_measure(mean, m) > 0) most = fmax(most, all / lk_shard_measure(mean, m));
 		}
-		if (most < least) best = r, least = most;
+		if (most < least) {
+			best = r;
+			least = most;
+		}
 	}
 	return best;
 }
 
 static void load_with(lk_shard_cost *load, const lk_shard_cost *cost) {
-	load->forward_s += cost->forward_s, load->backward_s += cost->backward_s,
-		load->columns += cost->columns;
-	load->device_bytes += cost->device_bytes, load->host_bytes += cost->host_bytes;
+	load->forward_s += cost->forward_s;
+	load->backward_s += cost->backward_s;
+	load->columns += cost->columns;
+	load->device_bytes += cost->device_bytes;
+	load->host_bytes += cost->host_bytes;
 }
 
 /* Places what has no rank yet. */
@@ -92,8 +97,9 @@ lk_status lk_shard_longest_first(const lk_shard_problem *problem, lk_shard_piece
 		if (piece->kind != LK_SHARD_DATA && piece->rank < 0)
 			order[count++] = (lk_shard_weighed){0, i};
 		lk_shard_cost part = piece->cost;
-		part.forward_s /= problem->ranks, part.backward_s /= problem->ranks,
-			part.columns /= problem->ranks;
+		part.forward_s /= problem->ranks;
+		part.backward_s /= problem->ranks;
+		part.columns /= problem->ranks;
 		load_with(&mean, &part);
 	}
 	for (size_t i = 0; i < count; i++)
@@ -133,7 +139,11 @@ static lk_status split_largest(const lk_shard_problem *problem, lk_shard_pieces 
 	for (size_t i = 0; i < pieces->count; i++) {
 		double bytes = pieces->at[i].cost.device_bytes;
 		if (largest != SIZE_MAX && bytes <= pieces->at[largest].cost.device_bytes) continue;
-		if (lk_shard_finer(problem, &pieces->at[i], &k, &n)) largest = i, kind = k, parts = n;
+		if (lk_shard_finer(problem, &pieces->at[i], &k, &n)) {
+			largest = i;
+			kind = k;
+			parts = n;
+		}
 	}
 	*done = largest != SIZE_MAX;
 	return *done ? lk_shard_resplit(problem, pieces, largest, kind, parts, pieces->at[largest].host,
@@ -155,7 +165,10 @@ static lk_status move_to_host(const lk_shard_problem *problem, lk_shard_pieces *
 		double saved = piece->cost.device_bytes - there.cost.device_bytes;
 		double price =
 			saved > 0 ? (lk_shard_work(&there) - lk_shard_work(piece)) / saved : INFINITY;
-		if (price < least) least = price, cheapest = i;
+		if (price < least) {
+			least = price;
+			cheapest = i;
+		}
 	}
 	*done = cheapest != SIZE_MAX;
 	if (!*done) return LK_OK;

@@ -45,8 +45,14 @@ static const lk_shard_way *cheapest(const struct chooser *chooser, uint32_t tabl
 		               (way->bytes > 0 ? chooser->byte * way->bytes : 0);
 		double longest =
 			fmax(way->piece_forward / chooser->forward, way->piece_backward / chooser->backward);
-		if (price < INFINITY && longest < length) shortest = way, length = longest;
-		if (!(longest > 1) && price < least) best = way, least = price;
+		if (price < INFINITY && longest < length) {
+			shortest = way;
+			length = longest;
+		}
+		if (!(longest > 1) && price < least) {
+			best = way;
+			least = price;
+		}
 	}
 	return best ? best : shortest ? shortest : &ways->at[0];
 }
@@ -55,8 +61,10 @@ static lk_shard_way sum_at(const struct chooser *chooser, double column, const l
 	lk_shard_way sum = {.parts = 1};
 	for (uint32_t t = 0; t < chooser->p->count; t++) {
 		const lk_shard_way *way = cheapest(chooser, t, column);
-		sum.forward += way->forward, sum.backward += way->backward, sum.columns += way->columns,
-			sum.bytes += way->bytes;
+		sum.forward += way->forward;
+		sum.backward += way->backward;
+		sum.columns += way->columns;
+		sum.bytes += way->bytes;
 		if (out) out[t] = way;
 	}
 	return sum;
@@ -72,8 +80,10 @@ static lk_shard_way priced_choose(const lk_shard_problem *problem, const lk_shar
 	struct chooser c = {problem, ways, choice->forward_s, choice->backward_s, choice->byte};
 	double low = 0, high = choice->column;
 	if (isinf(choice->columns)) return sum_at(&c, high, out);
-	for (int i = 0; i < DOUBLINGS && sum_at(&c, high, NULL).columns > choice->columns; i++)
-		low = high, high *= 2;
+	for (int i = 0; i < DOUBLINGS && sum_at(&c, high, NULL).columns > choice->columns; i++) {
+		low = high;
+		high *= 2;
+	}
 	for (int i = 0; i < HALVINGS && high > low * (1 + 1e-4); i++) {
 		double middle = (low + high) / 2;
 		*(sum_at(&c, middle, NULL).columns > choice->columns ? &low : &high) = middle;
@@ -138,11 +148,14 @@ static void priced_add_variants(searcher *s, struct choice x, double length,
 	double near = ceil(priced_choose(s->p, s->ways, &x, NULL).columns / s->grain * (1 - 1e-12)),
 		   coarse = 4 * floor(near / 4);
 	priced_add_variant(s, &x, length, ways, all, count);
-	for (int i = 0; i < STEPS; i++)
-		x.columns = (near + steps[i]) * s->grain,
+	for (int i = 0; i < STEPS; i++) {
+		x.columns = (near + steps[i]) * s->grain;
 		priced_add_variant(s, &x, length, ways, all, count);
-	x.columns = coarse * s->grain, priced_add_variant(s, &x, length, ways, all, count);
-	x.columns = (coarse + 4) * s->grain, priced_add_variant(s, &x, length, ways, all, count);
+	}
+	x.columns = coarse * s->grain;
+	priced_add_variant(s, &x, length, ways, all, count);
+	x.columns = (coarse + 4) * s->grain;
+	priced_add_variant(s, &x, length, ways, all, count);
 }
 
 static int all_variants(searcher *s, const lk_shard_way **ways, struct variant *all) {

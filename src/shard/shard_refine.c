@@ -43,7 +43,8 @@ static size_t coarsest(const searcher *s, const lk_shard_pieces *pieces, int ran
 		if (!lk_shard_finer(s->p, piece, &kind, &parts) ||
 		    (which == LK_SHARD_EXCHANGED && kind != LK_SHARD_COLUMN))
 			continue;
-		found = i, most = lk_shard_measure(&piece->cost, which);
+		found = i;
+		most = lk_shard_measure(&piece->cost, which);
 	}
 	return found;
 }
@@ -60,7 +61,10 @@ static lk_status find_waited(const searcher *s, const lk_shard_pieces *pieces, s
 		int rank;
 		double loss = loss_of(s->p, &load, which, &rank);
 		size_t piece = loss > most ? coarsest(s, pieces, rank, which) : SIZE_MAX;
-		if (piece != SIZE_MAX) *out = piece, most = loss;
+		if (piece != SIZE_MAX) {
+			*out = piece;
+			most = loss;
+		}
 	}
 	lk_arena_free(&arena);
 	return status;
@@ -84,7 +88,10 @@ static lk_status split_waited(searcher *s, lk_shard_pieces *pieces, size_t at, d
 	if (status == LK_OK && placed) status = lk_shard_balance(s->p, &trial, &s->budget, err);
 	if (status == LK_OK && placed) status = lk_shard_step_of(s->p, &trial, &seconds, err);
 	*better = seconds < *step_s;
-	if (status == LK_OK && *better) status = lk_shard_copy(pieces, &trial, err), *step_s = seconds;
+	if (status == LK_OK && *better) {
+		status = lk_shard_copy(pieces, &trial, err);
+		*step_s = seconds;
+	}
 	lk_vec_free(&trial);
 	return status;
 }
@@ -144,8 +151,10 @@ lk_status lk_shard_fill_up(searcher *s, size_t wanted, lk_error *err) {
 		status = lk_shard_longest_first(problem, &trial, &placed, err);
 	if (status == LK_OK && placed) status = lk_shard_balance(problem, &trial, &s->budget, err);
 	if (status == LK_OK && placed) status = lk_shard_step_of(problem, &trial, &seconds, err);
-	if (status == LK_OK && seconds < s->best_s)
-		status = lk_shard_copy(&s->best, &trial, err), s->best_s = seconds;
+	if (status == LK_OK && seconds < s->best_s) {
+		status = lk_shard_copy(&s->best, &trial, err);
+		s->best_s = seconds;
+	}
 	lk_vec_free(&trial);
 	lk_arena_free(&arena);
 	return status;

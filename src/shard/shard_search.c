@@ -40,8 +40,8 @@ double lk_shard_even_pieces(const lk_shard_problem *problem, const lk_shard_piec
 	for (size_t i = 0; i < pieces->count; i++) {
 		const lk_shard_piece *piece = &pieces->at[i];
 		double share = piece->kind == LK_SHARD_DATA ? 1 : 1.0 / problem->ranks;
-		sum.forward += piece->cost.forward_s * share,
-			sum.backward += piece->cost.backward_s * share;
+		sum.forward += piece->cost.forward_s * share;
+		sum.backward += piece->cost.backward_s * share;
 		if (piece->kind == LK_SHARD_DATA) sum.bytes += piece->cost.reduced_bytes;
 		else lk_shard_widths_add(&widths, piece->cost.columns, 1);
 	}
@@ -233,7 +233,8 @@ lk_status lk_shard_search(const lk_shard_problem *problem, lk_shard_plan *out, l
 	              .budget = REFINE_BUDGET};
 	if (!s.ways || !s.tried) return lk_arena_free(&arena), lk_oom(err);
 	lk_shard_price(problem, s.ways, &s.prices);
-	s.bound_s = s.prices.bound_s, s.grain = lk_shard_grain(problem);
+	s.bound_s = s.prices.bound_s;
+	s.grain = lk_shard_grain(problem);
 	lk_status status =
 		problem->ranks > 1 && problem->count <= LARGE ? lk_shard_from_prices(&s, err) : LK_OK;
 	if (status == LK_OK) status = from_grains(&s, NULL, err);

@@ -102,7 +102,8 @@ static lk_status read_reuse(const struct reader *reader, double bins[LK_REUSE_BI
 		if (!*word) continue;
 		LK_TRY(lk_parse_real(word, 0, 1, &share, where, err));
 		if (count < LK_REUSE_BINS) bins[count] = share;
-		count++, sum += share;
+		count++;
+		sum += share;
 	}
 	if (count == LK_REUSE_BINS && sum > 0.9 && sum < 1.1) return LK_OK;
 	lk_fail(err, LK_ERR_INPUT, where, "%d shares with the sum %.3g", count, sum);
@@ -173,7 +174,7 @@ static lk_status tables_read_row(const struct reader *reader, lk_error *err) {
 	LK_TRY(tables_check_size(reader, &t, err));
 	LK_TRY(tables_read_kinds(reader, &t.allowed, err));
 	LK_TRY(read_locality(reader, &t, err));
-	t.name = lk_arena_strdup(reader->arena, t.name),
+	t.name = lk_arena_strdup(reader->arena, t.name);
 	t.where = lk_arena_strdup(reader->arena, lk_csv_where(reader->csv));
 	if (!t.name || !t.where) return lk_oom(err);
 	return tables_add(reader, &t, count, err);

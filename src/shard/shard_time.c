@@ -24,10 +24,12 @@ enum {
 };
 
 static void shard_time_add(lk_shard_cost *sum, const lk_shard_cost *cost) {
-	sum->forward_s += cost->forward_s, sum->backward_s += cost->backward_s,
-		sum->columns += cost->columns;
-	sum->device_bytes += cost->device_bytes, sum->host_bytes += cost->host_bytes,
-		sum->reduced_bytes += cost->reduced_bytes;
+	sum->forward_s += cost->forward_s;
+	sum->backward_s += cost->backward_s;
+	sum->columns += cost->columns;
+	sum->device_bytes += cost->device_bytes;
+	sum->host_bytes += cost->host_bytes;
+	sum->reduced_bytes += cost->reduced_bytes;
 }
 
 /* ---- communication ---- */
@@ -61,9 +63,10 @@ static void shard_time_sum_up(const lk_shard_problem *problem, lk_shard_load *ou
 		lk_shard_cost *cost = &out->rank[r];
 		if (cost->forward_s > 0) cost->forward_s += floor_s;
 		if (cost->backward_s > 0) cost->backward_s += floor_s;
-		out->forward_s = fmax(out->forward_s, cost->forward_s),
+		out->forward_s = fmax(out->forward_s, cost->forward_s);
 		out->backward_s = fmax(out->backward_s, cost->backward_s);
-		most = fmax(most, cost->columns), least = fmin(least, cost->columns),
+		most = fmax(most, cost->columns);
+		least = fmin(least, cost->columns);
 		total += cost->columns;
 	}
 	out->index_s = lk_shard_index_s(problem);
@@ -99,8 +102,10 @@ lk_status lk_shard_load_of(lk_arena *arena, const lk_shard_problem *problem,
 	for (size_t i = 0; i < pieces->count; i++) {
 		const lk_shard_piece *piece = &pieces->at[i];
 		shard_time_ranks_of(problem, piece, &first, &end);
-		for (int r = first; r >= 0 && r < end; r++)
-			shard_time_add(&out->rank[r], &piece->cost), touched[r] += piece->shared.bytes;
+		for (int r = first; r >= 0 && r < end; r++) {
+			shard_time_add(&out->rank[r], &piece->cost);
+			touched[r] += piece->shared.bytes;
+		}
 	}
 	for (size_t i = 0; i < pieces->count && problem->share.bytes > 0; i++) {
 		shard_time_ranks_of(problem, &pieces->at[i], &first, &end);

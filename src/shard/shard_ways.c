@@ -10,8 +10,8 @@ static lk_shard_way way_of(const lk_shard_problem *problem, uint32_t t, lk_shard
 	bool copy = kind == LK_SHARD_DATA;
 	double ranks = copy ? 1 : problem->ranks,
 		   columns = kind == LK_SHARD_ROW ? k * c.columns : problem->tables[t].dim;
-	c.forward_s += piece.shared.forward_s[0],
-		c.backward_s += piece.shared.backward_s[0]; /* its rank may touch little */
+	c.forward_s += piece.shared.forward_s[0];
+	c.backward_s += piece.shared.backward_s[0]; /* its rank may touch little */
 	return (lk_shard_way){.kind = kind,
 	                      .parts = k,
 	                      .forward = k * c.forward_s / ranks,
@@ -36,7 +36,7 @@ lk_shard_ways *lk_shard_all_ways(lk_arena *arena, const lk_shard_problem *proble
 	lk_shard_ways *all = LK_ARRAY(arena, lk_shard_ways, problem->count);
 	for (uint32_t t = 0; all && t < problem->count; t++) {
 		lk_shard_ways *ways = &all[t];
-		ways->count = ways_find_ways(problem, t, NULL),
+		ways->count = ways_find_ways(problem, t, NULL);
 		ways->at = LK_ARRAY(arena, lk_shard_way, ways->count);
 		if (!ways->at) return NULL;
 		ways_find_ways(problem, t, ways->at);
@@ -47,7 +47,8 @@ lk_shard_ways *lk_shard_all_ways(lk_arena *arena, const lk_shard_problem *proble
 static double ways_common(double a, double b) {
 	while (b > 0) {
 		double rest = fmod(a, b);
-		a = b, b = rest;
+		a = b;
+		b = rest;
 	}
 	return a;
 }

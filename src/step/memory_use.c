@@ -30,7 +30,8 @@ static double nccl_bytes(const lk_ranks *ranks) {
 		for (int i = 0; i < distinct && !known; i++)
 			known = seen[i][0] == size && seen[i][1] == stride;
 		if (known) continue;
-		seen[distinct][0] = size, seen[distinct++][1] = stride;
+		seen[distinct][0] = size;
+		seen[distinct++][1] = stride;
 		bytes += per_group;
 	}
 	return bytes;

@@ -30,7 +30,8 @@ int lk_release_compare(const char *a, const char *b) {
 		if (digits_a != digits_b) return digits_a < digits_b ? -1 : 1;
 		int order = strncmp(a, b, digits_a);
 		if (order != 0) return order < 0 ? -1 : 1;
-		a += digits_a, b += digits_b;
+		a += digits_a;
+		b += digits_b;
 	}
 }
 
@@ -95,12 +96,21 @@ void lk_profile_base(const lk_calibration *calibration, lk_constants *out) {
 	const lk_calibration_row *row = lk_calibration_find(calibration, "step", "all", "");
 	*out = lk_default_constants;
 #define TAKE(field) out->field = lk_calibration_value(row, #field, out->field)
-	TAKE(gemm_efficiency), TAKE(gemm_fill_s), TAKE(attention_forward), TAKE(attention_backward),
-		TAKE(attention_ramp);
-	TAKE(memory_efficiency), TAKE(norm_efficiency), TAKE(kernel_floor_s), TAKE(launch_s),
-		TAKE(graph_launch_s);
-	TAKE(step_overhead_s), TAKE(graph_step_overhead_s), TAKE(expert_launch_s),
-		TAKE(expert_efficiency), TAKE(network_efficiency);
+	TAKE(gemm_efficiency);
+	TAKE(gemm_fill_s);
+	TAKE(attention_forward);
+	TAKE(attention_backward);
+	TAKE(attention_ramp);
+	TAKE(memory_efficiency);
+	TAKE(norm_efficiency);
+	TAKE(kernel_floor_s);
+	TAKE(launch_s);
+	TAKE(graph_launch_s);
+	TAKE(step_overhead_s);
+	TAKE(graph_step_overhead_s);
+	TAKE(expert_launch_s);
+	TAKE(expert_efficiency);
+	TAKE(network_efficiency);
 #undef TAKE
 	for (int arch = 0; arch < LK_ARCHES; arch++) {
 		const lk_calibration_row *share =

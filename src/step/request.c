@@ -175,16 +175,20 @@ static lk_status request_take_layout(const lk_predict_request *request, lk_job *
 	static const char *const kernels[] = {"flash", "unfused", NULL};
 	static const char *const dispatchers[] = {"alltoall", "allgather", "node", NULL};
 	int cp_kind = job->cp_kind, kernel = job->attn_kernel, dispatcher = job->dispatcher;
-	request_take_int(&job->tp, request->tp), request_take_int(&job->pp, request->pp),
-		request_take_int(&job->vp, request->vp), request_take_int(&job->cp, request->cp);
-	request_take_int(&job->ep, request->ep), request_take_int(&job->etp, request->etp),
-		request_take_int(&job->dp, request->dp);
-	request_take_int(&job->mbs, request->mbs), request_take_int(&job->gbs, request->gbs),
-		request_take_int(&job->seq, request->seq);
-	request_take_int(&job->shard_group, request->shard_group),
-		request_take_int(&job->lora_rank, request->lora_rank);
-	request_take_int(&job->first_stage_layers, request->first_stage_layers),
-		request_take_int(&job->last_stage_layers, request->last_stage_layers);
+	request_take_int(&job->tp, request->tp);
+	request_take_int(&job->pp, request->pp);
+	request_take_int(&job->vp, request->vp);
+	request_take_int(&job->cp, request->cp);
+	request_take_int(&job->ep, request->ep);
+	request_take_int(&job->etp, request->etp);
+	request_take_int(&job->dp, request->dp);
+	request_take_int(&job->mbs, request->mbs);
+	request_take_int(&job->gbs, request->gbs);
+	request_take_int(&job->seq, request->seq);
+	request_take_int(&job->shard_group, request->shard_group);
+	request_take_int(&job->lora_rank, request->lora_rank);
+	request_take_int(&job->first_stage_layers, request->first_stage_layers);
+	request_take_int(&job->last_stage_layers, request->last_stage_layers);
 	take_switch(&job->sequence_parallel, request->sequence_parallel);
 	if (request->pipeline_layout) {
 		if (strlen(request->pipeline_layout) >= sizeof job->pipeline_layout)

@@ -30,7 +30,10 @@ static lk_status changed_cluster(lk_arena *arena, const lk_cluster *from, int co
 		devices[g] = *node->device;
 		node->device = &devices[g];
 		if (cost == COMPUTE) devices[g].gemm_flops *= factor; /* of devices that were measured */
-		if (cost == MEMORY) devices[g].memory_rate *= factor, devices[g].stream_rate *= factor;
+		if (cost == MEMORY) {
+			devices[g].memory_rate *= factor;
+			devices[g].stream_rate *= factor;
+		}
 		if (cost == NETWORK) node->nic_rate *= factor;
 		if (cost == LINKS) node->intra_rate *= factor;
 	}
@@ -50,8 +53,10 @@ static double ask_changed(const lk_job *job, const lk_cluster *cluster, int cost
 	                               limit_s > 0 ? (int64_t)ceil(limit_s * LK_PS_PER_S) : 0};
 	lk_profile_constants(job, &constants);
 	if (cost == COMPUTE) {
-		constants.gemm_efficiency *= factor, constants.vector_products *= factor;
-		constants.attention_forward *= factor, constants.attention_backward *= factor;
+		constants.gemm_efficiency *= factor;
+		constants.vector_products *= factor;
+		constants.attention_forward *= factor;
+		constants.attention_backward *= factor;
 	}
 	lk_error err = {0};
 	lk_status status = changed_cluster(&arena, cluster, cost, factor, &changed, &err);

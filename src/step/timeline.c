@@ -98,7 +98,8 @@ static lk_status add_arrow_end(struct lk_drawing *drawing, const lk_graph *graph
 		size_t capacity = drawing->arrow_capacity ? drawing->arrow_capacity * 2 : 256;
 		struct arrow *grown = realloc(drawing->arrows, capacity * sizeof *grown);
 		if (!grown) return lk_oom(drawing->err);
-		drawing->arrows = grown, drawing->arrow_capacity = capacity;
+		drawing->arrows = grown;
+		drawing->arrow_capacity = capacity;
 	}
 	drawing->arrows[drawing->arrow_count++] = (struct arrow){
 		.record = event->record,

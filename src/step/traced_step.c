@@ -120,8 +120,10 @@ static void traced_step_look_at(const lk_graph *graph, const lk_sim_event *event
 	unsigned kind = graph->ops.kind[event->op];
 	uint32_t name = graph->ops.name[event->op];
 	if (kind == LK_OP_HOST && name == begin) traced_step_note(&out->begin, event->end_ps);
-	if (kind == LK_OP_HOST && name == mark)
-		traced_step_note(&out->end, event->end_ps), out->marked = true;
+	if (kind == LK_OP_HOST && name == mark) {
+		traced_step_note(&out->end, event->end_ps);
+		out->marked = true;
+	}
 	if (kind == LK_OP_HOST || kind == LK_OP_WAIT) return;
 	traced_step_note(&out->device, event->end_ps);
 	if (graph->ops.flags[event->op] & LK_OP_CARRIED) traced_step_note(&out->carried, event->end_ps);
@@ -144,7 +146,10 @@ int64_t lk_traced_step_ps(const lk_graph *graph, const lk_sim_events *events, in
 		uint32_t record = events->at[i].record;
 		for (; i < events->count && events->at[i].record == record; i++)
 			traced_step_look_at(graph, &events->at[i], begin, mark, &times);
-		if (times.marked) sum += (double)period(&times), programs++;
+		if (times.marked) {
+			sum += (double)period(&times);
+			programs++;
+		}
 	}
 	return programs ? (int64_t)(sum / programs + 0.5) : otherwise;
 }

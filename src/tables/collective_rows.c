@@ -26,7 +26,8 @@ static bool collective_rows_read_nics(const char *text, lk_node *node) {
 			   count = lk_read_real(begin, &(const char *){NULL});
 		if (begin == x || end == x + 1 || (*end != 'G' && *end != 'g')) continue;
 		if (!(count >= 1 && count <= 64 && gbits >= 1 && gbits <= 10000)) continue;
-		node->nics = (int)count, node->nic_rate = gbits * 1e9 / 8;
+		node->nics = (int)count;
+		node->nic_rate = gbits * 1e9 / 8;
 		return true;
 	}
 	return false;
@@ -75,7 +76,8 @@ void lk_coll_row_wire(lk_coll_row *row, const lk_device *device) {
 		collective_rows_pairs((row->gpus + row->nodes - 1) / row->nodes, node);
 	for (size_t i = 0; i < sizeof networks / sizeof *networks; i++) {
 		if (!strstr(text, networks[i].text)) continue;
-		node->nics = networks[i].nics, node->nic_rate = networks[i].gbits * 1e9 / 8,
+		node->nics = networks[i].nics;
+		node->nic_rate = networks[i].gbits * 1e9 / 8;
 		node->sockets = true;
 	}
 	if (strstr(text, "EFA")) node->nic_latency_s = device->arch >= LK_ARCH_HOPPER ? 35e-6 : 75e-6;

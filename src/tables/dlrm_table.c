@@ -38,7 +38,8 @@ static lk_status dlrm_table_read_row(lk_arena *arena, const lk_csv *csv, const i
 	if (!run->gpu || !run->name || !run->where) return lk_oom(err);
 	LK_TRY(lk_parse_int(lk_csv_field(csv, at[BATCH]), 1, 1 << 24, &batch, run->where, err));
 	LK_TRY(lk_parse_real(lk_csv_field(csv, at[TIME]), 1e-6, 1e9, &run->seconds, run->where, err));
-	run->batch = (double)batch, run->seconds *= 1e-3;
+	run->batch = (double)batch;
+	run->seconds *= 1e-3;
 	run->device = lk_device_find(run->gpu);
 	return dlrm_table_find_model(arena, run, err);
 }

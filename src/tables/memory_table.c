@@ -167,7 +167,9 @@ static lk_status memory_table_find_world(struct reader *reader, lk_memory_run *r
 		}
 		double distance = fabs(log(resident(&one.job) / run->steady));
 		if (!(distance < nearest * (1 - 1e-9))) continue;
-		nearest = distance, best = one, any = true;
+		nearest = distance;
+		best = one;
+		any = true;
 	}
 	*err = first;
 	if (!any) return LK_ERR_INPUT;
@@ -202,13 +204,15 @@ static lk_status memory_table_read_bytes(struct reader *reader, const char *name
 static lk_status memory_table_read_row(void *context, const lk_csv *csv, const int *at,
                                        lk_error *err) {
 	struct reader *reader = context;
-	(void)csv, (void)at;
+	(void)csv;
+	(void)at;
 	if (!lk_push(reader->out)) return lk_oom(err);
 	lk_memory_run *run = lk_last(reader->out);
 	char text[900];
 	*run = (lk_memory_run){.refused = "", .suspect = "", .note = "", .class = ""};
 	run->where = lk_arena_strdup(reader->arena, lk_csv_where(reader->csv));
-	run->model = memory_table_kept(reader, "model"), run->test = memory_table_kept(reader, "test"),
+	run->model = memory_table_kept(reader, "model");
+	run->test = memory_table_kept(reader, "test");
 	run->env = memory_table_kept(reader, "env");
 	if (!run->where || !run->model || !run->test || !run->env) return lk_oom(err);
 	run->gpu = gpu_of(run->env);

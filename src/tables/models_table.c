@@ -75,7 +75,9 @@ static lk_status models_table_read_row(lk_arena *arena, const lk_csv *csv, const
 	LK_TRY(lk_parse_int(lk_csv_field(csv, at[SEQ]), 1, 1 << 20, &seq, run->where, err));
 	LK_TRY(lk_parse_int(lk_csv_field(csv, at[BATCH]), 1, 1 << 20, &batch, run->where, err));
 	LK_TRY(lk_parse_real(lk_csv_field(csv, at[TIME]), 1e-6, 1e9, &run->seconds, run->where, err));
-	run->seq = (double)seq, run->batch = (double)batch, run->seconds *= 1e-3;
+	run->seq = (double)seq;
+	run->batch = (double)batch;
+	run->seconds *= 1e-3;
 	run->train = strcmp(run->phase, "train") == 0;
 	if (!run->train && strcmp(run->phase, "inf") != 0) {
 		lk_fail(err, LK_ERR_INPUT, run->where, "column phase: \"%.40s\" is neither inf nor train",

@@ -265,7 +265,8 @@ static lk_status log_read_text(struct reader *reader, char *text, lk_error *err)
 		lk_coll_kind kind;
 		if (log_find_kind(line, &kind)) {
 			if (reader->points.count) LK_TRY(end_run(reader, err));
-			reader->run.kind = kind, reader->run.kind_known = true;
+			reader->run.kind = kind;
+			reader->run.kind_known = true;
 		}
 		char *begin = line + strspn(line, " \t");
 		LK_TRY(*begin == '#' ? read_comment(reader, begin, err) : log_read_row(reader, begin, err));

@@ -101,7 +101,9 @@ static lk_status ops_table_read_row(struct reader *reader, lk_op_sample *sample,
 	LK_TRY(ops_table_keep(reader, lk_csv_field(reader->csv, reader->gpu), &gpu, err));
 	if (reader->model >= 0)
 		LK_TRY(ops_table_keep(reader, lk_csv_field(reader->csv, reader->model), &model, err));
-	sample->op = op.text, sample->gpu = gpu.text, sample->model = model.text,
+	sample->op = op.text;
+	sample->gpu = gpu.text;
+	sample->model = model.text;
 	sample->device = gpu.device;
 	sample->where = lk_arena_strdup(reader->arena, lk_csv_where(reader->csv));
 	if (!sample->where) return lk_oom(err);
@@ -126,8 +128,9 @@ static lk_status ops_table_find_columns(struct reader *reader, lk_error *err) {
 	                                                                                 "k"};
 	reader->general = lk_csv_column(reader->csv, "latency_ms") >= 0;
 	reader->time = lk_csv_column(reader->csv, reader->general ? "latency_ms" : "time_ms");
-	reader->op = lk_csv_column(reader->csv, "op"), reader->gpu = lk_csv_column(reader->csv, "gpu");
-	reader->dtype = lk_csv_column(reader->csv, "dtype"),
+	reader->op = lk_csv_column(reader->csv, "op");
+	reader->gpu = lk_csv_column(reader->csv, "gpu");
+	reader->dtype = lk_csv_column(reader->csv, "dtype");
 	reader->points = lk_csv_column(reader->csv, "n_meas");
 	reader->model = lk_csv_column(reader->csv, "model");
 	bool whole = reader->time >= 0 && reader->op >= 0 && reader->gpu >= 0;

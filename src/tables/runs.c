@@ -214,7 +214,8 @@ static lk_status read_texts(const struct reader *reader, lk_run *run, lk_error *
 
 static lk_status runs_read_row(void *context, const lk_csv *csv, const int *at, lk_error *err) {
 	const struct reader *reader = context;
-	(void)csv, (void)at;
+	(void)csv;
+	(void)at;
 	if (!lk_push(reader->out)) return lk_oom(err);
 	lk_run *run = lk_last(reader->out);
 	lk_run_row row = {0};
@@ -229,7 +230,8 @@ static lk_status runs_read_row(void *context, const lk_csv *csv, const int *at, 
 
 static lk_status runs_find_columns(void *context, const lk_csv *csv, const int *at, lk_error *err) {
 	struct reader *reader = context;
-	(void)at, (void)err;
+	(void)at;
+	(void)err;
 	reader->csv = csv;
 	for (int i = 0; i < NUMBERS; i++) reader->number[i] = lk_csv_column(csv, numbers[i].name);
 	for (int i = 0; i < CHOICES; i++) reader->choice[i] = lk_csv_column(csv, choices[i].name);

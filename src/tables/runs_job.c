@@ -67,8 +67,11 @@ static void take_attention(const lk_run_row *row, lk_model *model) {
 	if (row->attention == LK_EMPTY) return;
 	model->attention = (lk_attention)row->attention;
 	if (model->attention != LK_ATTN_MLA || model->kv_lora > 0) return;
-	model->q_lora = MLA_Q, model->kv_lora = MLA_KV, model->qk_nope = MLA_NOPE,
-	model->qk_rope = MLA_ROPE, model->v_dim = MLA_V;
+	model->q_lora = MLA_Q;
+	model->kv_lora = MLA_KV;
+	model->qk_nope = MLA_NOPE;
+	model->qk_rope = MLA_ROPE;
+	model->v_dim = MLA_V;
 }
 
 static void take_experts(const lk_run_row *row, lk_model *model) {
@@ -127,10 +130,14 @@ static void split_layers(lk_job *job) {
 }
 
 static void job_take_layout(const lk_run_row *row, lk_job *job) {
-	job_take(&job->tp, row->tp), job_take(&job->pp, row->pp), job_take(&job->vp, row->vp),
-		job_take(&job->cp, row->cp);
-	job_take(&job->ep, row->ep), job_take(&job->dp, row->dp), job_take(&job->mbs, row->mbs),
-		job_take(&job->gbs, row->gbs);
+	job_take(&job->tp, row->tp);
+	job_take(&job->pp, row->pp);
+	job_take(&job->vp, row->vp);
+	job_take(&job->cp, row->cp);
+	job_take(&job->ep, row->ep);
+	job_take(&job->dp, row->dp);
+	job_take(&job->mbs, row->mbs);
+	job_take(&job->gbs, row->gbs);
 	job_take(&job->seq, row->seq);
 	/* Sequence parallelism over one rank is none. */
 	if (row->seq_parallel != LK_EMPTY)
@@ -168,8 +175,10 @@ static void take_software(const lk_run_row *row, const lk_stack_defaults *defaul
 	job->cp_balanced = defaults->cp_balanced;
 	job->dispatcher = defaults->dispatcher;
 	job->compile = defaults->compile || row->compile;
-	if (job->model.experts > 0)
-		job->etp = defaults->etp, job->moe_imbalance = defaults->moe_imbalance;
+	if (job->model.experts > 0) {
+		job->etp = defaults->etp;
+		job->moe_imbalance = defaults->moe_imbalance;
+	}
 	if (job->task == LK_TASK_LORA) job->lora_rank = defaults->lora_rank;
 }
 

@@ -83,7 +83,10 @@ static int throughput_table_numbers_of(const char *text, double out[2]) {
 		bool named =
 			at > text && ((at[-1] >= 'A' && at[-1] <= 'Z') || (at[-1] >= 'a' && at[-1] <= 'z'));
 		if (end == at || named || *at == '-' || *at == '+') at += end == at ? 1 : end - at;
-		else out[count++] = value, at = end;
+		else {
+			out[count++] = value;
+			at = end;
+		}
 	}
 	return count;
 }
@@ -139,7 +142,8 @@ static void throughput_table_take_batch(const char *batch, const char *extra,
 		run->why_not = "the batch is not stated";
 		return;
 	}
-	run->mbs = (int)gpu, run->steps = (int)steps;
+	run->mbs = (int)gpu;
+	run->steps = (int)steps;
 }
 
 /* BERT as NVIDIA/DeepLearningExamples runs it (scripts/run_pretraining_lamb_phase2.sh,
@@ -158,9 +162,11 @@ static void throughput_table_take_bert(const char *extra, const char *section,
 	if (throughput_table_numbers_of(
 			throughput_table_field(extra, "Sequence length", label, sizeof label), seq))
 		run->seq = (int)seq[0];
-	else if (strstr(section, "SQuAD") || strstr(section, "Fine-tuning"))
-		run->seq = SQUAD_SEQ, run->logit_share = 2.0 / VOCABULARY, run->optimizer = "adam";
-	else run->why_not = "the sequence length is not stated";
+	else if (strstr(section, "SQuAD") || strstr(section, "Fine-tuning")) {
+		run->seq = SQUAD_SEQ;
+		run->logit_share = 2.0 / VOCABULARY;
+		run->optimizer = "adam";
+	} else run->why_not = "the sequence length is not stated";
 }
 
 /* In mixed precision TensorFlow joins a batch norm with its activation (grappler's remapper, NHWC

@@ -218,7 +218,8 @@ static lk_status runs_scaled(lk_arena *arena, lk_scoring *out, const char *name,
 			                         : NAN;
 			if (isnan(found))
 				found = factor_for(lessons, out->count, lesson->fold, NULL, seconds, room);
-			factor[lesson->fold] = found, known[lesson->fold] = true;
+			factor[lesson->fold] = found;
+			known[lesson->fold] = true;
 		}
 		baseline->predicted[i] = factor[lesson->fold] * seconds(lesson);
 	}
@@ -242,7 +243,10 @@ static lk_status runs_nearest(lk_arena *arena, lk_scoring *out, const struct les
 		for (size_t k = 0; asked->asked && k < out->count; k++) {
 			if (!lessons[k].teaches || lessons[k].fold == asked->fold) continue;
 			double d = runs_distance(asked, &lessons[k]);
-			if (d < least) least = d, best = &lessons[k];
+			if (d < least) {
+				least = d;
+				best = &lessons[k];
+			}
 		}
 		if (best) baseline->predicted[i] = best->measured / best->ideal * asked->ideal;
 	}

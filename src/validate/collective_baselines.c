@@ -72,7 +72,9 @@ static bool raw_of(const lk_coll_row *row, lk_nccl_raw *out) {
 
 lk_status lk_coll_predict_raw(const lk_coll_pick *seen, size_t seen_count, const lk_coll_pick *held,
                               size_t held_count, double *us, lk_error *err) {
-	(void)seen, (void)seen_count, (void)err;
+	(void)seen;
+	(void)seen_count;
+	(void)err;
 	for (size_t i = 0; i < held_count; i++) {
 		lk_nccl_raw raw;
 		us[i] = raw_of(held[i], &raw) ? raw.latency + raw.transfer : NAN;

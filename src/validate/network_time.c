@@ -79,7 +79,8 @@ static void network_time_add_exchange(const lk_model_run *run, double batch,
 	if (run->tensor > 1) {
 		double each =
 			reduce_seconds(run->device, run->tensor, 4 * batch * run->seq * model->hidden);
-		work->exchange_s[0] += 2 * layers * each, work->exchange_s[1] += 2 * layers * each;
+		work->exchange_s[0] += 2 * layers * each;
+		work->exchange_s[1] += 2 * layers * each;
 	}
 	if (run->data > 1) { /* behind the backward pass, but for the last buckets */
 		double bytes = 4 * lk_model_params(model);
@@ -260,12 +261,16 @@ lk_status lk_network_write(const lk_network_fit *fit, int points, double error, 
 	lk_calibration_row *row = lk_calibration_add(into, "network", "all", "fp32");
 	if (!row) return lk_oom(err);
 	for (int i = 0; i < LK_NETWORK_NUMBERS; i++) lk_calibration_put(row, numbers[i].name, x[i]);
-	row->points = points, row->error = error, row->source = source, row->date = date;
+	row->points = points;
+	row->error = error;
+	row->source = source;
+	row->date = date;
 	for (int d = 0; d < fit->owners; d++) {
 		row = lk_calibration_add(into, "network", fit->own[d].device->name, "fp32");
 		if (!row) return lk_oom(err);
 		lk_calibration_put(row, "factor", fit->own[d].factor);
-		row->source = source, row->date = date;
+		row->source = source;
+		row->date = date;
 	}
 	return LK_OK;
 }

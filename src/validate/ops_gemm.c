@@ -109,7 +109,7 @@ static lk_status gemm_put_rows(struct work *work, lk_error *err) {
 		const lk_gemm_point *point = &work->table.points[i];
 		lk_validated *row = &work->part->rows[point->row];
 		row->predicted = work->predicted[i];
-		row->low = row->predicted * exp(-work->width[i]),
+		row->low = row->predicted * exp(-work->width[i]);
 		row->high = row->predicted * exp(work->width[i]);
 		work->part->classes[point->row].name = work->of[i].class;
 		work->part->nearest[point->row] = nearest[i];
@@ -124,7 +124,7 @@ static lk_status score_dtype(lk_arena *arena, lk_ops_part *part, lk_dtype dtype,
 	LK_TRY(
 		lk_gemm_table_build(arena, part->samples, part->count, dtype, part->folds, &w.table, err));
 	if (w.table.count == 0) return LK_OK;
-	w.predicted = LK_ARRAY(arena, double, w.table.count),
+	w.predicted = LK_ARRAY(arena, double, w.table.count);
 	w.width = LK_ARRAY(arena, double, w.table.count);
 	w.of = LK_ARRAY(arena, struct names, w.table.count);
 	if (!w.predicted || !w.width || !w.of) return lk_oom(err);
@@ -158,15 +158,17 @@ static lk_status gemm_put_numbers(const lk_gemm_table *table, const lk_gemm_fitt
 		for (size_t i = 0; i < table->count; i++) {
 			if (!fitted->general && table->points[i].device != d) continue;
 			sum += fabs(log(lk_gemm_fitted_seconds(fitted, table, &table->points[i]) /
-			                table->points[i].sample->seconds)),
-				count++;
+			                table->points[i].sample->seconds));
+			count++;
 		}
 		const char *subject = fitted->general ? "" : table->device[d]->name;
 		lk_calibration_row *row =
 			lk_calibration_add(out, "gemm", subject, lk_dtype_name(table->dtype));
 		if (!row) return lk_oom(err);
 		lk_gemm_put(row, &fitted->numbers[d]);
-		row->points = (int)count, row->error = share_off(sum, count), row->source = source,
+		row->points = (int)count;
+		row->error = share_off(sum, count);
+		row->source = source;
 		row->date = date;
 	}
 	return LK_OK;
@@ -180,7 +182,9 @@ static lk_status put_trees(const lk_gemm_table *table, const lk_gemm_fitted *fit
 	                                      fitted->general ? " other" : "");
 	lk_calibration_row *row = variant ? lk_calibration_add(out, "trees", "gemm", variant) : NULL;
 	if (!row || !(row->text = lk_trees_text(&out->arena, &fitted->trees))) return lk_oom(err);
-	row->points = (int)table->count, row->source = source, row->date = date;
+	row->points = (int)table->count;
+	row->source = source;
+	row->date = date;
 	return LK_OK;
 }
 

@@ -72,7 +72,10 @@ static void put_nearest(struct scorer *scorer, const lk_memory_rows *rows, size_
 		    (scorer->part->cross && scorer->table.fold[other] == scorer->table.fold[row]))
 			continue;
 		double d = memory_distance(&samples[row], &samples[other]);
-		if (d < least) least = d, scorer->part->nearest[row] = samples[other].seconds;
+		if (d < least) {
+			least = d;
+			scorer->part->nearest[row] = samples[other].seconds;
+		}
 	}
 }
 
@@ -159,7 +162,7 @@ static lk_status memory_put_ranges(struct scorer *scorer, lk_error *err) {
 		if (!miss->name) miss->width = of_relatives;
 		else if (!scorer->part->cross)
 			miss->width = lk_misses_width(lk_calibration_current(), "memory", miss->name, 0.1);
-		row->low = row->predicted * exp(-miss->width),
+		row->low = row->predicted * exp(-miss->width);
 		row->high = row->predicted * exp(miss->width);
 	}
 	return LK_OK;

@@ -47,7 +47,10 @@ static bool nearest_look(struct search *search, size_t i) {
 	if (other->device != own->device || apart * apart > search->least) return false;
 	if (i == search->own || (search->cross && other->fold == own->fold)) return true;
 	for (int d = 0; d < 4; d++) far += (other->at[d] - own->at[d]) * (other->at[d] - own->at[d]);
-	if (far < search->least) search->least = far, search->best = i;
+	if (far < search->least) {
+		search->least = far;
+		search->best = i;
+	}
 	return search->least > 0;
 }
 

@@ -51,7 +51,8 @@ static void set_range(const lk_coll_row *row, bool fitted, bool unseen, lk_valid
 	const lk_calibration_row *range =
 		lk_calibration_find(lk_calibration_current(), "range", "collective", class);
 	double width = lk_calibration_value(range, unseen ? "unseen_width" : "width", usual_width);
-	out->low = out->predicted * exp(-width), out->high = out->predicted * exp(width);
+	out->low = out->predicted * exp(-width);
+	out->high = out->predicted * exp(width);
 }
 
 /* ---- rows ---- */
@@ -81,7 +82,10 @@ static lk_status collectives_fill_row(const struct task *task, size_t i, double 
 	lk_validated *out = &task->out->rows[i];
 	lk_group_shape group = lk_coll_row_group(row, NULL);
 	bool fitted = lk_coll_fitted(&task->fabrics, row), own = own_row(row->fabric) != NULL;
-	out->id = row->fabric, out->where = row->where, out->gpu = row->gpu, out->gpus = row->gpus,
+	out->id = row->fabric;
+	out->where = row->where;
+	out->gpu = row->gpu;
+	out->gpus = row->gpus;
 	out->unit = "us";
 	out->model = lk_coll_name(row->kind), out->measured = row->us > 0 ? row->us : NAN,
 	out->predicted = us;

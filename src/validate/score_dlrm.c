@@ -28,9 +28,10 @@ struct scorer {
 /* Of recommendation models, at batches as those of the table. */
 static lk_host_kind dlrm_kind_of(const struct scorer *scorer) {
 	lk_host_kind kind = {"DLRM", INFINITY, 0};
-	for (size_t i = 0; i < scorer->count; i++)
-		kind.least = fmin(kind.least, scorer->runs[i].batch),
+	for (size_t i = 0; i < scorer->count; i++) {
+		kind.least = fmin(kind.least, scorer->runs[i].batch);
 		kind.most = fmax(kind.most, scorer->runs[i].batch);
+	}
 	return kind;
 }
 
@@ -84,8 +85,13 @@ static lk_status dlrm_fill_row(struct scorer *scorer, size_t i, lk_error *err) {
 	lk_validated *row = &scorer->out->rows[i];
 	row->id = lk_arena_printf(scorer->arena, "%s batch %.0f", run->name, run->batch);
 	if (!row->id) return lk_oom(err);
-	row->where = run->where, row->model = run->name, row->gpu = run->gpu, row->gpus = 1;
-	row->precision = "fp32", row->measured = run->seconds, row->reason = dlrm_why_not(run);
+	row->where = run->where;
+	row->model = run->name;
+	row->gpu = run->gpu;
+	row->gpus = 1;
+	row->precision = "fp32";
+	row->measured = run->seconds;
+	row->reason = dlrm_why_not(run);
 	if (row->reason) return LK_OK;
 	LK_TRY(lk_dlrm_predict(&run->model, run->batch, run->device, &scorer->host, &scorer->times[i],
 	                       err));
@@ -108,7 +114,8 @@ static lk_status dlrm_divide(struct scorer *scorer, lk_error *err) {
 	if (!class || !gpu || !model || !batch) return lk_oom(err);
 	for (size_t i = 0; i < scorer->count; i++) {
 		class[i].name = dlrm_class_of(scorer, i);
-		gpu[i].name = scorer->runs[i].gpu, model[i].name = scorer->runs[i].name;
+		gpu[i].name = scorer->runs[i].gpu;
+		model[i].name = scorer->runs[i].name;
 		batch[i] = (lk_score_key){lk_arena_printf(scorer->arena, "%.0f", scorer->runs[i].batch),
 		                          (int)scorer->runs[i].batch};
 		if (!batch[i].name) return lk_oom(err);
@@ -142,7 +149,8 @@ static lk_status dlrm_put_ranges(struct scorer *scorer, lk_error *err) {
 		if (!scorer->request->cross)
 			width = lk_misses_width(lk_calibration_current(), "network", dlrm_class_of(scorer, i),
 			                        0.13);
-		row->low = row->predicted * exp(-width), row->high = row->predicted * exp(width);
+		row->low = row->predicted * exp(-width);
+		row->high = row->predicted * exp(width);
 	}
 	return LK_OK;
 }
@@ -158,8 +166,15 @@ static double nearest_of_others(const struct scorer *scorer, size_t i) {
 		const lk_dlrm_run *other = &scorer->runs[k];
 		if (strcmp(other->gpu, run->gpu) != 0 || strcmp(other->name, run->name) == 0) continue;
 		double far = fabs(log(other->batch / run->batch));
-		if (far < least) least = far, sum = 0, rows = 0;
-		if (far == least) sum += log(other->seconds), rows++;
+		if (far < least) {
+			least = far;
+			sum = 0;
+			rows = 0;
+		}
+		if (far == least) {
+			sum += log(other->seconds);
+			rows++;
+		}
 	}
 	return rows ? exp(sum / rows) : NAN;
 }
@@ -172,7 +187,7 @@ static lk_status dlrm_add_baselines(struct scorer *scorer, lk_error *err) {
 	if (!kernels || !host || !nearest) return lk_oom(err);
 	for (size_t i = 0; i < scorer->count; i++) {
 		if (scorer->out->rows[i].reason) continue;
-		kernels->predicted[i] = scorer->times[i].kernels_s,
+		kernels->predicted[i] = scorer->times[i].kernels_s;
 		host->predicted[i] = scorer->times[i].host_s;
 		nearest->predicted[i] = nearest_of_others(scorer, i);
 	}

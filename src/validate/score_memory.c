@@ -36,7 +36,10 @@ static lk_status memory_fill_row(lk_arena *arena, const lk_memory_run *run, lk_s
 	char text[900];
 	row->id = lk_arena_printf(arena, "%s %s", run->test, run->env);
 	if (!row->id) return lk_oom(err);
-	row->where = run->where, row->model = run->model, row->gpu = run->gpu, row->unit = "bytes";
+	row->where = run->where;
+	row->model = run->model;
+	row->gpu = run->gpu;
+	row->unit = "bytes";
 	row->measured = run->peak;
 	lk_status status = *refused ? LK_OK : lk_memory_predict(run, &row->predicted, err);
 	if (status == LK_ERR_MEMORY) return status;
@@ -48,7 +51,8 @@ static lk_status memory_fill_row(lk_arena *arena, const lk_memory_run *run, lk_s
 	out->divisions[0].keys[i] = (lk_score_key){run->class, 0};
 	out->divisions[1].keys[i] = (lk_score_key){run->gpu, 0};
 	if (*refused) return LK_OK;
-	row->gpus = run->job.gpus, row->precision = lk_dtype_name(run->job.dtype);
+	row->gpus = run->job.gpus;
+	row->precision = lk_dtype_name(run->job.dtype);
 	row->layout = schedule_of(&run->job);
 	out->divisions[2].keys[i] = (lk_score_key){row->layout, 0};
 	out->baselines[0].predicted[i] = lk_memory_closed_form(&run->job);

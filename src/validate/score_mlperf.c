@@ -52,10 +52,13 @@ static void mlperf_take_bert(const lk_mlperf_run *mlperf_run, lk_throughput_run 
 	bool packed = strcmp(stack_of(mlperf_run), "mlperf bert") == 0;
 	lk_arch arch = run->device->arch;
 	run->seq = packed ? 256 : 512, run->host_ahead = true, run->logit_share = 0.15;
-	run->unfused = !packed, run->fused_kernels = packed;
+	run->unfused = !packed;
+	run->fused_kernels = packed;
 	if (!packed) return;
-	if (arch == LK_ARCH_HOPPER || arch == LK_ARCH_BLACKWELL)
-		run->dtype = LK_FP8, run->precision = "fp8";
+	if (arch == LK_ARCH_HOPPER || arch == LK_ARCH_BLACKWELL) {
+		run->dtype = LK_FP8;
+		run->precision = "fp8";
+	}
 }
 
 static lk_status predict_network(const lk_mlperf_run *mlperf_run, const lk_device *device,
@@ -100,9 +103,14 @@ static lk_status mlperf_fill_row(struct scorer *scorer, size_t i, lk_error *err)
 	lk_validated *row = &scorer->out->rows[i];
 	const lk_device *device = lk_device_find(run->gpu);
 	scorer->raw[i] = NAN;
-	row->id = run->id, row->where = run->where, row->model = run->benchmark, row->gpu = run->gpu,
+	row->id = run->id;
+	row->where = run->where;
+	row->model = run->benchmark;
+	row->gpu = run->gpu;
 	row->gpus = run->gpus;
-	row->stack = stack_of(run), row->precision = "fp16", row->measured = run->seconds;
+	row->stack = stack_of(run);
+	row->precision = "fp16";
+	row->measured = run->seconds;
 	const char *network = network_of(run->benchmark);
 	if (!mlperf_preset_of(run->benchmark) && !network)
 		row->reason = "the network's shapes are not known here";
@@ -181,9 +189,10 @@ static void mlperf_predict_rows(struct scorer *scorer) {
 		bool use = !scorer->request->cross && known;
 		if (use) scale = lk_calibration_value(known, "scale", scale);
 		row->predicted = scorer->raw[i] * scale;
-		if (use)
-			row->low = row->predicted * lk_calibration_value(known, "low", NAN),
+		if (use) {
+			row->low = row->predicted * lk_calibration_value(known, "low", NAN);
 			row->high = row->predicted * lk_calibration_value(known, "high", NAN);
+		}
 	}
 	scorer->out->parameters = mlperf_stacks_of(scorer),
 	scorer->out->folds = scorer->request->cross ? "model and GPU" : "",
@@ -200,7 +209,8 @@ static lk_status mlperf_divide(struct scorer *scorer, lk_error *err) {
 	for (size_t i = 0; i < scorer->count; i++) {
 		if (scorer->out->rows[i].reason) continue;
 		stack[i].name = scorer->out->rows[i].stack;
-		gpu[i].name = scorer->runs[i].gpu, model[i].name = scorer->runs[i].benchmark;
+		gpu[i].name = scorer->runs[i].gpu;
+		model[i].name = scorer->runs[i].benchmark;
 		both[i].name =
 			lk_arena_printf(scorer->arena, "%s %s", scorer->runs[i].benchmark, scorer->runs[i].gpu);
 		entries[i].name =
@@ -228,8 +238,8 @@ static lk_status mlperf_add_baseline(struct scorer *scorer, lk_error *err) {
 			    strcmp(run->benchmark, scorer->runs[i].benchmark) != 0)
 				continue;
 			sum += log(run->seconds * run->gpus / run->batch *
-			           lk_device_find(run->gpu)->memory_rate / rate),
-				rows++;
+			           lk_device_find(run->gpu)->memory_rate / rate);
+			rows++;
 		}
 		if (rows)
 			baseline->predicted[i] = exp(sum / rows) * scorer->runs[i].batch / scorer->runs[i].gpus;
@@ -239,7 +249,7 @@ static lk_status mlperf_add_baseline(struct scorer *scorer, lk_error *err) {
 
 static lk_status mlperf_score(struct scorer *scorer, lk_error *err) {
 	LK_TRY(lk_scoring_rows(scorer->arena, scorer->count, scorer->out, err));
-	scorer->raw = LK_ARRAY(scorer->arena, double, scorer->count),
+	scorer->raw = LK_ARRAY(scorer->arena, double, scorer->count);
 	scorer->ratios = LK_ARRAY(scorer->arena, double, scorer->count);
 	if (!scorer->raw || !scorer->ratios) return lk_oom(err);
 	for (size_t i = 0; i < scorer->count; i++) LK_TRY(mlperf_fill_row(scorer, i, err));

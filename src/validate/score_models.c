@@ -36,10 +36,13 @@ static lk_status models_fill_rows(struct scorer *scorer, lk_error *err) {
 		row->id = lk_arena_printf(scorer->arena, "%s %s seq %.0f batch %.0f", run->name, run->phase,
 		                          run->seq, run->batch);
 		if (!row->id) return lk_oom(err);
-		row->where = run->where, row->model = run->name, row->gpu = run->gpu,
+		row->where = run->where;
+		row->model = run->name;
+		row->gpu = run->gpu;
 		row->layout = run->mode;
 		row->gpus = run->data * run->tensor * run->stages;
-		row->precision = "fp32", row->measured = run->seconds;
+		row->precision = "fp32";
+		row->measured = run->seconds;
 		row->reason = models_why_not(run);
 		if (!row->reason)
 			LK_TRY(lk_network_work_of(lk_calibration_current(), run, &scorer->work[i], err));
@@ -55,7 +58,8 @@ static lk_status models_divide(struct scorer *scorer, lk_error *err) {
 	if (!of_class || !gpu || !model || !mode) return lk_oom(err);
 	for (size_t i = 0; i < scorer->count; i++) {
 		of_class[i].name = scorer->runs[i].train ? "training fp32" : "inference fp32";
-		gpu[i].name = scorer->runs[i].gpu, model[i].name = scorer->runs[i].name,
+		gpu[i].name = scorer->runs[i].gpu;
+		model[i].name = scorer->runs[i].name;
 		mode[i].name = scorer->runs[i].mode;
 	}
 	return LK_OK;
@@ -115,7 +119,7 @@ static lk_status models_put_ranges(struct scorer *scorer, lk_error *err) {
 		if (!miss->name) continue;
 		if (!scorer->request->cross)
 			miss->width = lk_misses_width(lk_calibration_current(), "network", miss->name, 0.15);
-		row->low = row->predicted * exp(-miss->width),
+		row->low = row->predicted * exp(-miss->width);
 		row->high = row->predicted * exp(miss->width);
 	}
 	return LK_OK;
@@ -181,7 +185,10 @@ static double fit_error(const struct scorer *scorer) {
 	double sum = 0;
 	size_t rows = 0;
 	for (size_t i = 0; i < scorer->count; i++)
-		if (scorer->misses[i].name) sum += scorer->misses[i].by, rows++;
+		if (scorer->misses[i].name) {
+			sum += scorer->misses[i].by;
+			rows++;
+		}
 	return rows ? expm1(sum / (double)rows) : NAN;
 }
 

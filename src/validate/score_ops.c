@@ -24,7 +24,9 @@ static lk_status ops_fill_rows(lk_arena *arena, const lk_op_samples *samples, lk
 		lk_validated *row = &out->rows[i];
 		row->id = row->layout = shape_text(arena, sample);
 		if (!row->id) return lk_oom(err);
-		row->where = sample->where, row->gpu = sample->gpu, row->model = sample->model;
+		row->where = sample->where;
+		row->gpu = sample->gpu;
+		row->model = sample->model;
 		row->precision = lk_dtype_name(sample->dtype);
 		row->gpus = 1;
 		row->measured = sample->seconds;
@@ -38,8 +40,10 @@ static lk_status ops_divide(lk_arena *arena, const lk_op_samples *samples, lk_op
 	lk_score_key *gpu = lk_scoring_divide(arena, out, "gpu"),
 				 *op = lk_scoring_divide(arena, out, "op");
 	if (!part->classes || !gpu || !op) return lk_oom(err);
-	for (size_t i = 0; i < samples->count; i++)
-		gpu[i].name = samples->at[i].gpu, op[i].name = samples->at[i].op;
+	for (size_t i = 0; i < samples->count; i++) {
+		gpu[i].name = samples->at[i].gpu;
+		op[i].name = samples->at[i].op;
+	}
 	return LK_OK;
 }
 
@@ -66,12 +70,14 @@ static lk_status ops_score(lk_arena *arena, const lk_validate_request *request,
 	                    .count = samples->count,
 	                    .cross = request->cross,
 	                    .folds = request->folds};
-	part.rows = out->rows, part.held_out = "";
+	part.rows = out->rows;
+	part.held_out = "";
 	LK_TRY(ops_divide(arena, samples, &part, out, err));
 	lk_baseline *nearest = lk_scoring_baseline(arena, out, "nearest shape", 0);
 	lk_baseline *roofline = lk_scoring_baseline(arena, out, "roofline", 0);
 	if (!nearest || !roofline) return lk_oom(err);
-	part.nearest = nearest->predicted, part.roofline = roofline->predicted;
+	part.nearest = nearest->predicted;
+	part.roofline = roofline->predicted;
 	LK_TRY(lk_ops_gemm_score(arena, &part, err));
 	const char *of_products = part.held_out;
 	part.held_out = "";

@@ -93,12 +93,17 @@ static lk_status plans_score_group(lk_arena *arena, struct layout_run *group, si
 	}
 	for (size_t i = 0; i < layouts; i++) rank += group[i].predicted < best->predicted;
 	const lk_run *run = best->run;
-	row->id = run->id, row->where = run->where, row->stack = run->stack,
+	row->id = run->id;
+	row->where = run->where;
+	row->stack = run->stack;
 	row->release = run->release;
-	row->model = run->model, row->gpu = run->gpu, row->gpus = run->job.gpus,
+	row->model = run->model;
+	row->gpu = run->gpu;
+	row->gpus = run->job.gpus;
 	row->layout = best->layout;
 	row->precision = lk_dtype_name(run->job.dtype);
-	row->predicted = best->predicted, row->measured = run->measured_s;
+	row->predicted = best->predicted;
+	row->measured = run->measured_s;
 	row->reason = remark(arena, best, chosen, rank, layouts);
 	score->stack = run->stack;
 	return row->reason ? LK_OK : lk_oom(err);

@@ -80,9 +80,14 @@ static lk_status runs_fill_row(lk_arena *arena, const lk_run *run, const lk_cros
 	lk_score *score = &out->scores[i];
 	const char *refused = run->refused;
 	char text[900];
-	row->id = run->id, row->where = run->where, row->stack = run->stack,
+	row->id = run->id;
+	row->where = run->where;
+	row->stack = run->stack;
 	row->release = run->release;
-	row->model = run->model, row->gpu = run->gpu, row->gpus = run->job.gpus, row->unit = "s";
+	row->model = run->model;
+	row->gpu = run->gpu;
+	row->gpus = run->job.gpus;
+	row->unit = "s";
 	row->measured = run->measured_s;
 	lk_status status = LK_OK;
 	double in_use = NAN; /* with the calibration in use, which has seen the run: in cross-validation
@@ -93,20 +98,25 @@ static lk_status runs_fill_row(lk_arena *arena, const lk_run *run, const lk_cros
 	if (status == LK_ERR_MEMORY) return status;
 	if (status != LK_OK) refused = lk_arena_strdup(arena, lk_error_text(err, text, sizeof text));
 	if (!refused) return lk_oom(err);
-	score->stack = run->stack, score->suspect = *run->suspect != '\0';
+	score->stack = run->stack;
+	score->suspect = *run->suspect != '\0';
 	if (!*run->refused) {
 		row->precision = lk_dtype_name(run->job.dtype);
 		row->layout = lk_run_layout(arena, run);
 		score->layout = choice_of(arena, run, row->layout);
 		score->group = runs_group_of(arena, run);
 		score->series = lk_run_series(arena, run);
-		score->gpus = run->job.gpus, score->work = (double)run->job.gbs * run->job.seq;
+		score->gpus = run->job.gpus;
+		score->work = (double)run->job.gbs * run->job.seq;
 		if (!row->layout || !score->layout || !score->group || !score->series) return lk_oom(err);
 	}
 	if (row->predicted > 0 && !cross)
 		lk_range_of(arena, &run->job, run->cluster.node[0].device, row->predicted, &row->low,
 		            &row->high, NULL);
-	if (cross) row->low = cross->low, row->high = cross->high;
+	if (cross) {
+		row->low = cross->low;
+		row->high = cross->high;
+	}
 	row->reason = runs_reason_of(arena, run, refused);
 	if (*run->suspect && !*refused && !row->reason) return lk_oom(err);
 	out->divisions[0].keys[i] = (lk_score_key){run->stack, 0};

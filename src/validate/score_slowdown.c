@@ -110,9 +110,9 @@ static lk_status each_fold(struct work *work, way *predict, bool kinds, const si
 
 static lk_status number_folds(struct work *work, lk_error *err) {
 	size_t count = work->table.count;
-	work->fold = LK_ARRAY(work->arena, size_t, count),
+	work->fold = LK_ARRAY(work->arena, size_t, count);
 	work->name_fold = LK_ARRAY(work->arena, size_t, count);
-	work->use = LK_ARRAY(work->arena, bool, count),
+	work->use = LK_ARRAY(work->arena, bool, count);
 	work->strength = LK_ARRAY(work->arena, double, count);
 	work->width = LK_ARRAY(work->arena, double, count);
 	if (!work->fold || !work->name_fold || !work->use || !work->strength || !work->width)
@@ -162,10 +162,14 @@ static lk_status slowdown_add_baselines(struct work *work, bool cross, lk_scorin
 
 static void slowdown_fill_row(const lk_slowdown_row *from, double predicted, double width,
                               lk_validated *row) {
-	row->id = from->id, row->where = from->where, row->model = from->name;
+	row->id = from->id;
+	row->where = from->where;
+	row->model = from->name;
 	row->layout = lk_overlap_class_names[lk_overlap_class_of(&from->kernel)];
-	row->predicted = predicted, row->measured = from->measured_s;
-	row->low = predicted * exp(-width), row->high = predicted * exp(width);
+	row->predicted = predicted;
+	row->measured = from->measured_s;
+	row->low = predicted * exp(-width);
+	row->high = predicted * exp(width);
 }
 
 static lk_status slowdown_fill_rows(struct work *work, const double *predicted, lk_scoring *out,

@@ -32,9 +32,12 @@ lk_status lk_throughput_step(const lk_throughput_run *run, double *seconds, doub
 	lk_step step = {0};
 	const lk_step_options options = {0};
 	lk_predict_defaults(&request);
-	request.model = run->model, request.gpu = run->device->name, request.gpus = run->gpus,
+	request.model = run->model;
+	request.gpu = run->device->name;
+	request.gpus = run->gpus;
 	request.seq = run->seq;
-	request.mbs = run->mbs, request.gbs = run->mbs * run->gpus * run->steps,
+	request.mbs = run->mbs;
+	request.gbs = run->mbs * run->gpus * run->steps;
 	request.dtype = run->precision;
 	request.stack = "ddp", request.compile = run->fused || run->compiled,
 	request.cuda_graphs = run->fused ? 1 : 0;
@@ -42,7 +45,8 @@ lk_status lk_throughput_step(const lk_throughput_run *run, double *seconds, doub
 	if (run->reduces_late) request.overlap_grad_reduce = -1;
 	if (run->unfused) request.attention = "unfused";
 	lk_status status = lk_request_read(&arena, &request, &asked, err);
-	asked.job.logit_share = run->logit_share, asked.job.host_ahead = run->host_ahead,
+	asked.job.logit_share = run->logit_share;
+	asked.job.host_ahead = run->host_ahead;
 	asked.job.fused_kernels = run->fused_kernels;
 	if (run->fused_kernels) asked.job.compile = false;
 	if (status == LK_OK) status = lk_step_ask(&asked.job, &asked.cluster, &options, &step, err);
@@ -60,9 +64,15 @@ static lk_status throughput_fill_row(struct scorer *scorer, size_t i, lk_error *
 	lk_validated *row = &scorer->out->rows[i];
 	lk_error why = {0};
 	scorer->raw[i] = scorer->ideal[i] = NAN;
-	row->id = run->id, row->where = run->where, row->model = run->model, row->gpu = run->gpu,
-	row->gpus = run->gpus, row->stack = run->stack;
-	row->precision = run->precision, row->measured = run->seconds, row->reason = run->why_not;
+	row->id = run->id;
+	row->where = run->where;
+	row->model = run->model;
+	row->gpu = run->gpu;
+	row->gpus = run->gpus;
+	row->stack = run->stack;
+	row->precision = run->precision;
+	row->measured = run->seconds;
+	row->reason = run->why_not;
 	if (row->reason) return LK_OK;
 	lk_status status = lk_throughput_step(run, &scorer->raw[i], &scorer->ideal[i], &why);
 	if (status == LK_ERR_MEMORY) return lk_oom(err);
@@ -149,7 +159,9 @@ static lk_status throughput_divide(struct scorer *scorer, lk_error *err) {
 	for (size_t i = 0; i < scorer->count; i++) {
 		const lk_throughput_run *run = &scorer->runs[i];
 		if (scorer->out->rows[i].reason) continue;
-		stack[i].name = run->stack, gpu[i].name = run->device->name, model[i].name = run->model;
+		stack[i].name = run->stack;
+		gpu[i].name = run->device->name;
+		model[i].name = run->model;
 		both[i].name = lk_arena_printf(scorer->arena, "%s %s", run->stack, run->precision);
 		fold[i].name = lk_arena_printf(scorer->arena, "%s, %s", run->model, run->device->name);
 		if (!both[i].name || !fold[i].name) return lk_oom(err);
@@ -163,7 +175,8 @@ static lk_status throughput_score(lk_arena *arena, const lk_validate_request *re
 	struct scorer s = {
 		.arena = arena, .request = request, .runs = runs, .count = count, .out = out};
 	LK_TRY(lk_scoring_rows(arena, count, out, err));
-	s.raw = LK_ARRAY(arena, double, count), s.ideal = LK_ARRAY(arena, double, count);
+	s.raw = LK_ARRAY(arena, double, count);
+	s.ideal = LK_ARRAY(arena, double, count);
 	s.ratios = LK_ARRAY(arena, double, count);
 	if (!s.raw || !s.ideal || !s.ratios) return lk_oom(err);
 	for (size_t i = 0; i < count; i++) LK_TRY(throughput_fill_row(&s, i, err));

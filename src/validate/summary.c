@@ -157,7 +157,10 @@ static void rank_groups(const struct point *points, size_t count, double *x, dou
 		}
 		if (end - begin < 2) continue;
 		double tau = lk_kendall_tau(x, y, end - begin);
-		if (!isnan(tau)) tau_sum += tau, taus++;
+		if (!isnan(tau)) {
+			tau_sum += tau;
+			taus++;
+		}
 		regret_sum += top1_regret(x, y, end - begin);
 		out->rank_groups++;
 	}

@@ -83,7 +83,9 @@ static void validate_finish_rows(lk_scoring *scoring) {
 		lk_validated *row = &scoring->rows[i];
 		lk_score *score = &scoring->scores[i];
 		row->error = row->predicted / row->measured - 1;
-		score->predicted = row->predicted, score->measured = row->measured, score->low = row->low,
+		score->predicted = row->predicted;
+		score->measured = row->measured;
+		score->low = row->low;
 		score->high = row->high;
 		row->scored = lk_score_counts(score);
 	}
@@ -131,7 +133,8 @@ static lk_status validate_compare(const lk_scoring *scoring, lk_arena *arena,
 	lk_accuracy *baselines = LK_ARRAY(arena, lk_accuracy, scoring->baseline_count);
 	lk_score *scores = LK_ARRAY(arena, lk_score, scoring->count);
 	if (!baselines || !scores) return lk_oom(err);
-	validation->baselines = baselines, validation->baseline_count = scoring->baseline_count;
+	validation->baselines = baselines;
+	validation->baseline_count = scoring->baseline_count;
 	for (int b = 0; b < scoring->baseline_count; b++) {
 		for (size_t i = 0; i < scoring->count; i++) {
 			scores[i] = scoring->scores[i];
@@ -139,7 +142,8 @@ static lk_status validate_compare(const lk_scoring *scoring, lk_arena *arena,
 			scores[i].low = scores[i].high = NAN;
 			scores[i].suspect |= !scoring->rows[i].scored;
 		}
-		baselines[b].by = "baseline", baselines[b].name = scoring->baselines[b].name;
+		baselines[b].by = "baseline";
+		baselines[b].name = scoring->baselines[b].name;
 		LK_TRY(lk_summarise(scores, scoring->count, &baselines[b], err));
 		baselines[b].parameters = scoring->baselines[b].parameters;
 	}
@@ -186,7 +190,10 @@ static lk_scoring_fn *validate_kind_of(const lk_validate_request *request, lk_er
 	lk_scoring_fn *found = lk_score_runs;
 	int asked = 0;
 	for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
-		if (kinds[i].asked) found = kinds[i].score, asked++;
+		if (kinds[i].asked) {
+			found = kinds[i].score;
+			asked++;
+		}
 	if (asked <= 1) return found;
 	lk_fail(err, LK_ERR_INPUT, "validate", "more than one kind of table is named");
 	lk_hint(err, "give one of --ops, --collectives, --memory, --slowdown, --models, --scaling, "

@@ -62,7 +62,8 @@ static lk_status split_traced(lk_whatif_outcome *out, lk_error *err) {
 			end++;
 		LK_TRY(lk_whatif_split(out->step.graph, events->at + begin, end - begin, seconds, err));
 	}
-	out->compute_s = seconds[0] / programs, out->exposed_s = seconds[1] / programs,
+	out->compute_s = seconds[0] / programs;
+	out->exposed_s = seconds[1] / programs;
 	out->hidden_s = seconds[2] / programs;
 	return LK_OK;
 }
@@ -71,8 +72,10 @@ static void split_predicted(lk_whatif_outcome *out) {
 	const lk_breakdown *breakdown = &out->step.breakdown;
 	for (int p = LK_PART_GEMM; p <= LK_PART_OPTIMIZER; p++)
 		out->compute_s += breakdown->exposed_s[p];
-	for (int p = LK_PART_TP; p <= LK_PART_PP; p++)
-		out->exposed_s += breakdown->exposed_s[p], out->hidden_s += breakdown->hidden_s[p];
+	for (int p = LK_PART_TP; p <= LK_PART_PP; p++) {
+		out->exposed_s += breakdown->exposed_s[p];
+		out->hidden_s += breakdown->hidden_s[p];
+	}
 }
 
 static lk_status whatif_split(lk_whatif_outcome *out, lk_error *err) {

@@ -32,8 +32,9 @@ static void price_constants_of(const lk_scenario *scenario, lk_constants *out) {
 	        scenario->site->release ? scenario->site->release : "");
 	job.dtype = scenario->dtype;
 	lk_profile_constants(&job, out);
-	out->launch_s *= scenario->launch, out->graph_launch_s *= scenario->launch,
-		out->expert_launch_s *= scenario->launch;
+	out->launch_s *= scenario->launch;
+	out->graph_launch_s *= scenario->launch;
+	out->expert_launch_s *= scenario->launch;
 }
 
 static lk_status model_costs(const lk_scenario *scenario, const lk_cluster *cluster,
@@ -93,12 +94,14 @@ static void set_shape(lk_ops *ops, uint32_t i, double size, bool first) {
 	if (price_multiplies(ops->kind[i])) {
 		double side = first ? 256 : ops->m[i] * cbrt(size),
 			   element = fmax(2, lk_dtype_bytes((lk_dtype)ops->dtype[i]));
-		ops->m[i] = ops->n[i] = ops->k[i] = side, ops->batch[i] = 1;
-		ops->bytes[i] = 3 * side * side * element, ops->flops[i] = 2 * side * side * side;
+		ops->m[i] = ops->n[i] = ops->k[i] = side;
+		ops->batch[i] = 1;
+		ops->bytes[i] = 3 * side * side * element;
+		ops->flops[i] = 2 * side * side * side;
 	} else if (price_is_attention(ops->kind[i])) {
 		ops->m[i] = ops->n[i] = 1024, ops->k[i] = 128,
 		ops->batch[i] = first ? 1 : ops->batch[i] * size;
-		ops->bytes[i] = ops->batch[i] * 4 * 1024 * 128 * 2,
+		ops->bytes[i] = ops->batch[i] * 4 * 1024 * 128 * 2;
 		ops->flops[i] = ops->batch[i] * 4 * 1024.0 * 1024 * 128;
 	} else {
 		ops->bytes[i] = first ? 65536 : ops->bytes[i] * size;
@@ -161,7 +164,8 @@ static double octaves(const lk_cluster *from, const lk_cluster *to) {
 		if (from->groups != to->groups || a->nics != b->nics) return NAN;
 		double nic = a->nic_rate > 0 ? log2(b->nic_rate / a->nic_rate) : 0,
 			   link = a->intra_rate > 0 ? log2(b->intra_rate / a->intra_rate) : 0;
-		up = fmax(up, fmax(nic, link)), down = fmin(down, fmin(nic, link));
+		up = fmax(up, fmax(nic, link));
+		down = fmin(down, fmin(nic, link));
 	}
 	return up > 0 && down < 0 ? NAN : up + down;
 }
@@ -266,7 +270,8 @@ static double family_error(const char *family) {
 	for (size_t i = 0; i < calibration->rows.count; i++) {
 		const lk_calibration_row *row = &calibration->rows.at[i];
 		if (strcmp(row->family, family) != 0 || !(row->error >= 0)) continue;
-		sum += row->error * row->points, weight += row->points;
+		sum += row->error * row->points;
+		weight += row->points;
 	}
 	return weight > 0 ? sum / weight : .1;
 }

@@ -137,7 +137,8 @@ static lk_status read_base(struct answer *answer, const lk_whatif_request *reque
 	struct origin from = {0};
 	if (request->calibration) LK_TRY(lk_calibration_use(request->calibration, err));
 	LK_TRY(report_read_graph(request, &graph, &from, err));
-	answer->base_ranks = from.ranks, answer->graph_ranks = graph->ranks.world,
+	answer->base_ranks = from.ranks;
+	answer->graph_ranks = graph->ranks.world;
 	answer->w.traced = graph->traced;
 	lk_status status = read_site(answer, request, &from, &answer->site, err);
 	if (status == LK_OK) status = lk_whatif_begin(graph, &answer->site, &answer->base, err);
@@ -165,7 +166,8 @@ static lk_status read_sets(struct answer *answer, const char *sets, lk_error *er
 /* Columns: the base, every value alone, every combination where there is more than one set. */
 static lk_status count_columns(const struct answer *answer, size_t *singles, size_t *combinations,
                                lk_error *err) {
-	*singles = 0, *combinations = answer->group_count > 1;
+	*singles = 0;
+	*combinations = answer->group_count > 1;
 	for (size_t g = 0; g < answer->group_count; g++) {
 		*singles += answer->groups[g].count;
 		*combinations *= answer->groups[g].count;
@@ -188,7 +190,8 @@ static lk_status label(struct answer *answer, const lk_whatif_set *sets, size_t 
 		out->label =
 			lk_arena_printf(&answer->arena, "%s%s%s", out->label, i ? " " : "", sets[i].text);
 	}
-	out->sets = texts, out->set_count = (int)count;
+	out->sets = texts;
+	out->set_count = (int)count;
 	return texts && out->label ? LK_OK : lk_oom(err);
 }
 
@@ -197,7 +200,8 @@ static lk_status copy_notes(struct answer *answer, const lk_whatif_outcome *from
 	const char **notes = LK_ARRAY(&answer->arena, const char *, from->note_count);
 	for (size_t i = 0; notes && i < from->note_count; i++)
 		notes[i] = lk_arena_strdup(&answer->arena, from->notes[i]);
-	out->notes = notes, out->note_count = (int)from->note_count;
+	out->notes = notes;
+	out->note_count = (int)from->note_count;
 	return notes ? LK_OK : lk_oom(err);
 }
 
@@ -233,8 +237,10 @@ static lk_status report_fill(struct answer *answer, const lk_whatif_outcome *fro
 	if (out == answer->columns) answer->base_s = out->step_s;
 	out->change = answer->base_s > 0 ? out->step_s / answer->base_s - 1 : 0;
 	out->uncertainty = from->uncertainty;
-	out->compute_s = from->compute_s, out->exposed_s = from->exposed_s,
-	out->hidden_s = from->hidden_s, out->other_s = from->other_s;
+	out->compute_s = from->compute_s;
+	out->exposed_s = from->exposed_s;
+	out->hidden_s = from->hidden_s;
+	out->other_s = from->other_s;
 	out->cluster = lk_arena_strdup(&answer->arena, from->cluster.text);
 	return out->cluster ? copy_notes(answer, from, out, err) : lk_oom(err);
 }
@@ -316,7 +322,8 @@ static lk_status report_add_notes(struct answer *answer, lk_error *err) {
 	} else {
 		notes[count++] = "operations are priced by the models, as predict prices them";
 	}
-	answer->w.notes = notes, answer->w.note_count = count;
+	answer->w.notes = notes;
+	answer->w.note_count = count;
 	return notes[count - 1] ? LK_OK : lk_oom(err);
 }
 

@@ -19,7 +19,9 @@ static void put(const char *to, const uint8_t *data, size_t size, int32_t rank, 
 	lk_recording_head head;
 	if (!out) abort();
 	memcpy(&head, data, sizeof head);
-	head.rank = rank, head.world = world, head.mode = LK_RECORDED_AS_RANK;
+	head.rank = rank;
+	head.world = world;
+	head.mode = LK_RECORDED_AS_RANK;
 	if (fwrite(&head, sizeof head, 1, out) != 1) abort();
 	if (size > sizeof head && fwrite(data + sizeof head, size - sizeof head, 1, out) != 1) abort();
 	if (fclose(out) != 0) abort();

@@ -19,7 +19,8 @@ static void give_rates(lk_arena *arena, lk_listed_job *job) {
 	int count = 0;
 	if (job->job.gpus > 1) rates[count++] = (lk_jobs_rate){1, job->job.batch, 1};
 	rates[count++] = (lk_jobs_rate){job->job.gpus, job->job.batch, sqrt(job->job.gpus)};
-	job->job.rates = job->fixed = rates, job->job.rate_count = job->fixed_count = count;
+	job->job.rates = job->fixed = rates;
+	job->job.rate_count = job->fixed_count = count;
 	job->job.asked_per_s = rates[count - 1].per_s;
 }
 

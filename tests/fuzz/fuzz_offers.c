@@ -33,7 +33,8 @@ static void read(const uint8_t *data, size_t size, bool sky) {
 		else if (err.what[0] == '\0') abort();
 	}
 	lk_stream_close(in);
-	lk_vec_free(&offers), lk_vec_free(&faults);
+	lk_vec_free(&offers);
+	lk_vec_free(&faults);
 	lk_arena_free(&arena);
 }
 

@@ -36,7 +36,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
 		lk_simulation *simulation = NULL;
 		lk_error err = {0};
 		lk_simulate_defaults(&request);
-		request.text = (const char *)data, request.text_size = size, request.gpu = gpus[i];
+		request.text = (const char *)data;
+		request.text_size = size;
+		request.gpu = gpus[i];
 		lk_status status = lk_simulate(&request, &simulation, &err);
 		if ((status == LK_OK) != (simulation != NULL) || (status != LK_OK && err.status != status))
 			abort();

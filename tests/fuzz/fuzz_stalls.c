@@ -26,7 +26,9 @@ static void put(const char *to, const uint8_t *data, size_t size, int32_t rank, 
 	lk_recording_head head;
 	if (!out) abort();
 	memcpy(&head, data, sizeof head);
-	head.rank = rank, head.world = 2, head.pid += (uint32_t)rank;
+	head.rank = rank;
+	head.world = 2;
+	head.pid += (uint32_t)rank;
 	if (other_host) head.host[0] ^= 1;
 	if (fwrite(&head, sizeof head, 1, out) != 1) abort();
 	if (size > sizeof head && fwrite(data + sizeof head, size - sizeof head, 1, out) != 1) abort();
@@ -51,7 +53,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
 	put(path[0], data, size, 0, false);
 	put(path[1], data, size, 1, head.pid & 1);
 	lk_stalls_defaults(&request);
-	request.recording = folder, request.warmup = (int)(head.pid >> 1 & 1);
+	request.recording = folder;
+	request.warmup = (int)(head.pid >> 1 & 1);
 	lk_status status = lk_stalls(&request, &answer, &err);
 	if (status != LK_OK && (err.status == LK_OK || !*err.what)) abort();
 	if (status == LK_OK) {

@@ -107,8 +107,11 @@ static void test_suspect(void **state) {
 		                                         : "z"};
 	}
 	lk_accuracy without = summary_of(scores, 20);
-	for (size_t i = 20; i < 24; i++)
-		scores[i].suspect = true, scores[i].predicted = 1e6, scores[i].layout = "w";
+	for (size_t i = 20; i < 24; i++) {
+		scores[i].suspect = true;
+		scores[i].predicted = 1e6;
+		scores[i].layout = "w";
+	}
 	lk_accuracy with = summary_of(scores, 24);
 	assert_int_equal(with.suspect, 4);
 	assert_int_equal(with.predicted, 24);
@@ -272,7 +275,8 @@ static void test_python(void **state) {
 		near(ours[i], theirs);
 	}
 	assert_int_equal(pclose(answer), 0);
-	unlink(path), unlink(code);
+	unlink(path);
+	unlink(code);
 }
 
 /* ---- ranges and defaults ---- */
@@ -527,7 +531,9 @@ static lk_validation *validated(const char *path, const char *stack, int sort) {
 	lk_validation *validation = NULL;
 	lk_error err = {0};
 	lk_validate_defaults(&request);
-	request.table = path, request.stack = stack, request.sort = sort;
+	request.table = path;
+	request.stack = stack;
+	request.sort = sort;
 	if (lk_validate(&request, &validation, &err) != LK_OK) fail_msg("%s: %s", err.where, err.what);
 	return validation;
 }
@@ -631,7 +637,9 @@ static void test_formats(void **state) {
 	assert_int_equal(count, 4);
 	lk_csv_close(rows);
 	lk_stream_close(in);
-	free(text), free(csv), free(lines);
+	free(text);
+	free(csv);
+	free(lines);
 	lk_validate_free(validation);
 }
 
@@ -650,7 +658,8 @@ static void test_wrong_questions(void **state) {
 		lk_validation *validation = NULL;
 		lk_error err = {0};
 		lk_validate_defaults(&request);
-		request.table = cases[i].runs, request.stack = cases[i].stack;
+		request.table = cases[i].runs;
+		request.stack = cases[i].stack;
 		assert_int_not_equal(lk_validate(&request, &validation, &err), LK_OK);
 		assert_null(validation);
 		assert_non_null(strstr(err.what, cases[i].what));

@@ -52,8 +52,10 @@ static void test_scaling(void **state) {
 	lk_accuracy a = summary_of(scores, n);
 	assert_int_equal(a.series, 2);
 	near(a.scaling_error, exp((log(1.5) + log(2)) / 3) - 1);
-	for (size_t i = 0; i < n; i++)
-		scores[i].predicted *= 7, scores[i].work *= 3; /* what is wrong everywhere alike */
+	for (size_t i = 0; i < n; i++) {
+		scores[i].predicted *= 7;
+		scores[i].work *= 3;
+	} /* what is wrong everywhere alike */
 	near(summary_of(scores, n).scaling_error, a.scaling_error);
 	scores[2].suspect = true;
 	near(summary_of(scores, n).scaling_error, exp(log(1.5) / 2) - 1);
@@ -175,7 +177,8 @@ static void test_found(void **state) {
 static void test_unseen(void **state) {
 	(void)state;
 	struct world w, other;
-	invent(&w, true), compare(&w);
+	invent(&w, true);
+	compare(&w);
 	for (int fold = 0; fold < w.folds; fold++) {
 		invent(&other, true);
 		for (size_t i = 0; i < ROWS; i++)
@@ -189,8 +192,10 @@ static void test_unseen(void **state) {
 		drop(&other);
 	}
 	invent(&other, false);
-	for (size_t i = 0; i < ROWS; i += 2)
-		other.runs.at[i].suspect = "yes", other.runs.at[i].measured_s *= 50;
+	for (size_t i = 0; i < ROWS; i += 2) {
+		other.runs.at[i].suspect = "yes";
+		other.runs.at[i].measured_s *= 50;
+	}
 	compare(&other);
 	for (size_t i = 1; i < ROWS; i += 2) {
 		near(other.scoring.baselines[0].predicted[i], other.runs.at[i].measured_s);

@@ -282,10 +282,13 @@ static void test_random_jobs(void **state) {
 		count_sends(graph, &job, who);
 		if (legal++ % 40 == 0) round_trip(graph, who);
 		lk_graph_free(graph);
-		schedules[job.schedule]++, shardings[job.sharding]++;
-		adapters += job.task == LK_TASK_LORA, experts += job.model.experts > 0,
-			latent += job.model.attention == LK_ATTN_MLA;
-		both += job.model.network == LK_NET_ENCDEC, images += job.model.image > 0;
+		schedules[job.schedule]++;
+		shardings[job.sharding]++;
+		adapters += job.task == LK_TASK_LORA;
+		experts += job.model.experts > 0;
+		latent += job.model.attention == LK_ATTN_MLA;
+		both += job.model.network == LK_NET_ENCDEC;
+		images += job.model.image > 0;
 	}
 	print_message("%u legal jobs\n", legal);
 	for (int i = 0; i < LK_SCHEDULES; i++) assert_true(schedules[i] >= 10);
@@ -348,7 +351,8 @@ static void test_flops(void **state) {
 		random_layout(&job, &d);
 		random_sharding(&job, &d);
 		if (roll(&d, 4) == 0) job.seq = 16384;
-		job.cp_balanced = LK_ON, job.recompute_said = true;
+		job.cp_balanced = LK_ON;
+		job.recompute_said = true;
 		if (lk_job_complete(&job, &cluster, &err) != LK_OK) continue;
 		lk_graph *graph = graph_of(&job, seed);
 		double executed = sum_all(graph, graph->ops.flops, NULL) * graph->ranks.chains,
@@ -364,9 +368,9 @@ static void test_flops(void **state) {
 				         executed / model);
 			short_ones++;
 		}
-		windows +=
-			job.model.window > 0 && job.model.window<job.seq, copies += job.tp> job.model.kv_heads,
-			jobs++;
+		windows += job.model.window > 0 && job.model.window < job.seq;
+		copies += job.tp > job.model.kv_heads;
+		jobs++;
 		lk_graph_free(graph);
 	}
 	print_message("%u jobs, %u with windows, %u with repeated key-value heads\n", jobs, windows,
@@ -396,8 +400,9 @@ static void test_bert_switches(void **state) {
 		assert_int_equal(lk_job_complete(&job, &cluster, &err), LK_OK);
 		assert_int_equal(lk_build_graph(&job, &graph, &err), LK_OK);
 		assert_int_equal(lk_graph_check(graph, &err), LK_OK);
-		flops[i] = sum_all(graph, graph->ops.flops, NULL),
-		bytes[i] = sum_all(graph, graph->ops.bytes, NULL), model[i] = graph->model_flops,
+		flops[i] = sum_all(graph, graph->ops.flops, NULL);
+		bytes[i] = sum_all(graph, graph->ops.bytes, NULL);
+		model[i] = graph->model_flops;
 		hosts[i] = 0;
 		for (uint32_t op = 0; op < graph->ops.count; op++)
 			hosts[i] += graph->ops.kind[op] == LK_OP_HOST;

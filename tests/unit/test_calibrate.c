@@ -21,8 +21,11 @@ static lk_calibrated *calibrate(const char *kind, const char *table, const char 
 	lk_calibrated *calibrated = NULL;
 	lk_error err = {0};
 	lk_calibrate_defaults(&request);
-	request.kind = kind, request.table = table, request.name = name;
-	request.source = "ours, \"measured\"", request.date = "2026-11-21";
+	request.kind = kind;
+	request.table = table;
+	request.name = name;
+	request.source = "ours, \"measured\"";
+	request.date = "2026-11-21";
 	if (lk_calibrate(&request, &calibrated, &err) != LK_OK) fail_msg("%s: %s", err.where, err.what);
 	return calibrated;
 }
@@ -85,7 +88,10 @@ static void check_table(const char *kind, const char *file) {
 	lk_calibrated *again = calibrate(kind, path, NULL);
 	char *same = printed(again, LK_CALIBRATE_CSV);
 	assert_string_equal(csv, same);
-	free(csv), free(json), free(text), free(same);
+	free(csv);
+	free(json);
+	free(text);
+	free(same);
 	lk_calibrate_free(calibrated);
 	lk_calibrate_free(again);
 }

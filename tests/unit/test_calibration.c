@@ -78,7 +78,10 @@ static void test_linear(void **state) {
 	assert_int_equal(lk_fit_linear(jacobian, residual, weight, ROWS, COUNT, prior, x, &err), LK_OK);
 	assert_true(x[1] == 0 && fabs(x[2]) < 1e-3 && fabs(x[0] - .2) < .02);
 	/* rows of weight 0 say nothing; a column that no row moves stays 0 */
-	for (int i = 0; i < ROWS; i++) weight[i] = i % 10 != 0, jacobian[i * COUNT + 2] = 0;
+	for (int i = 0; i < ROWS; i++) {
+		weight[i] = i % 10 != 0;
+		jacobian[i * COUNT + 2] = 0;
+	}
 	for (int i = 0; i < ROWS; i++)
 		residual[i] = jacobian[i * COUNT] * .2 + (weight[i] > 0 ? 0 : 50);
 	assert_int_equal(lk_fit_linear(jacobian, residual, weight, ROWS, COUNT, free_prior, x, &err),

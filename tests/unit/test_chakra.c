@@ -163,7 +163,10 @@ static void check_form(unsigned form, bool list) {
 
 static void test_attribute_types(void **state) {
 	(void)state;
-	for (unsigned form = 3; form <= 27; form += 2) check_form(form, false), check_form(form, true);
+	for (unsigned form = 3; form <= 27; form += 2) {
+		check_form(form, false);
+		check_form(form, true);
+	}
 }
 
 /* A packed list: proto3 writes numbers so. */
@@ -199,11 +202,13 @@ static lk_graph *made_graph(void) {
 	lk_error err;
 	uint32_t id;
 	assert_int_equal(lk_graph_set_programs(graph, STAGES, 2, &err), LK_OK);
-	graph->ranks.chains = CHAINS, graph->ranks.world = STAGES * CHAINS;
+	graph->ranks.chains = CHAINS;
+	graph->ranks.world = STAGES * CHAINS;
 	for (int i = 0; i < LK_GROUPS; i++)
 		graph->ranks.group[i].size = graph->ranks.group[i].stride = 1;
 	graph->ranks.group[LK_GROUP_TP].size = 2;
-	graph->ranks.group[LK_GROUP_DP].size = 2, graph->ranks.group[LK_GROUP_DP].stride = 2;
+	graph->ranks.group[LK_GROUP_DP].size = 2;
+	graph->ranks.group[LK_GROUP_DP].stride = 2;
 	for (uint32_t s = 0; s < STAGES; s++) {
 		uint32_t after = 1;
 		lk_graph_begin_block(graph, "work");

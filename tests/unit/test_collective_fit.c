@@ -132,9 +132,13 @@ static void test_curves_are_found_again(void **state) {
 	lk_group_shape group = lk_coll_row_group(&rows[0], &fabric);
 	for (double bytes = 8; bytes < 1e12;
 	     bytes *= 1.7) { /* other collectives and groups, and groups that share */
-		group.ranks = 12, group.nodes = 2, group.ranks_per_node = 6, group.sharing = 1;
+		group.ranks = 12;
+		group.nodes = 2;
+		group.ranks_per_node = 6;
+		group.sharing = 1;
 		assert_true(lk_curves_factor(&curves, LK_COLL_ALLREDUCE, &group, bytes) == 1);
-		group.ranks = 16, group.ranks_per_node = 8;
+		group.ranks = 16;
+		group.ranks_per_node = 8;
 		assert_true(lk_curves_factor(&curves, LK_COLL_ALLGATHER, &group, bytes) == 1);
 		double factor = lk_curves_factor(&curves, LK_COLL_ALLREDUCE, &group, bytes);
 		assert_true(factor > 1.05 && factor < 1.95);

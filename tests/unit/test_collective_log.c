@@ -304,7 +304,10 @@ static void test_sizes_and_rates(void **state) {
 	(void)state;
 	lk_collective_request r;
 	lk_collective_defaults(&r);
-	r.gpu = "h100-sxm", r.gpus = 64, r.begin = "8", r.end = "16G";
+	r.gpu = "h100-sxm";
+	r.gpus = 64;
+	r.begin = "8";
+	r.end = "16G";
 	lk_collective *collective = ask(&r);
 	assert_int_equal(collective->row_count, 32);
 	assert_int_equal(collective->nodes, 8);
@@ -316,7 +319,9 @@ static void test_sizes_and_rates(void **state) {
 		assert_true(isnan(row->ratio) && !*row->flag && row->channels > 0);
 	}
 	lk_collective_free(collective);
-	r.end = "100", r.step = "10", r.op = 4; /* all_to_all */
+	r.end = "100";
+	r.step = "10";
+	r.op = 4; /* all_to_all */
 	collective = ask(&r);
 	assert_int_equal(collective->row_count, 10);
 	assert_string_equal(collective->op, "all_to_all");
@@ -328,7 +333,10 @@ static void test_sizes_and_rates(void **state) {
 static lk_collective *spoilt_log(double (*spoil)(double bytes, double us)) {
 	lk_collective_request r;
 	lk_collective_defaults(&r);
-	r.gpu = "a100-sxm-80", r.gpus = 8, r.begin = "1K", r.end = "1G";
+	r.gpu = "a100-sxm-80";
+	r.gpus = 8;
+	r.begin = "1K";
+	r.end = "1G";
 	lk_collective *model = ask(&r);
 	char path[64];
 	FILE *file = fopen(new_file(path, ""), "w");

@@ -69,7 +69,8 @@ static bool same_field(const lk_option *option, const void *a, const void *b) {
 	    (option->kind != LK_OPTION_TEXT && option->kind != LK_OPTION_LINES))
 		return memcmp(x, y, size_of(option->kind)) == 0;
 	const char *s, *t;
-	memcpy(&s, x, sizeof s), memcpy(&t, y, sizeof t);
+	memcpy(&s, x, sizeof s);
+	memcpy(&t, y, sizeof t);
 	return s && t && strcmp(s, t) == 0;
 }
 
@@ -89,7 +90,8 @@ static void check(const lk_verb *verb, const lk_option *option, const char *valu
 		fail_msg("%s %s: '%s' is another question", verb->name, name, text);
 	lk_args_free(&first);
 	lk_args_free(&second);
-	free(a), free(b);
+	free(a);
+	free(b);
 	lk_arena_free(&arena);
 }
 
@@ -125,7 +127,10 @@ static void what_is_usual_is_not_said(void **state) {
 	lk_shard_request usual, request;
 	lk_shard_defaults(&usual);
 	request = usual;
-	request.gpu = "h100-sxm", request.gpus = 8, request.output = "out.csv", request.dtype = 1,
+	request.gpu = "h100-sxm";
+	request.gpus = 8;
+	request.output = "out.csv";
+	request.dtype = 1;
 	request.batch = 65536;
 	lk_question q = {.verb = &lk_shard_verb,
 	                 .request = &request,
@@ -136,7 +141,9 @@ static void what_is_usual_is_not_said(void **state) {
 	assert_string_equal(
 		lk_command(&arena, &q),
 		"lockstep shard 'my tables.csv' --gpu h100-sxm --gpus 8 --batch 65536 --dtype fp16");
-	request.reserve = 0, q.rest = rest, q.rest_count = 2;
+	request.reserve = 0;
+	q.rest = rest;
+	q.rest_count = 2;
 	assert_string_equal(
 		lk_command(&arena, &q),
 		"lockstep shard 'my tables.csv' --gpu h100-sxm --gpus 8 --reserve 0 --batch 65536 "

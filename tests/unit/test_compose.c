@@ -26,7 +26,9 @@ static struct writer begin(int rank, int world) {
 	static struct writer w;
 	memset(&w, 0, sizeof w);
 	assert_int_equal(lk_recorder_open(&w.r, scratch, 8 * MB, 0), 0);
-	w.r.head->rank = rank, w.r.head->world = world, w.r.head->mode = LK_RECORDED_AS_RANK;
+	w.r.head->rank = rank;
+	w.r.head->world = world;
+	w.r.head->mode = LK_RECORDED_AS_RANK;
 	return w;
 }
 
@@ -63,10 +65,14 @@ static void call(struct writer *writer, uint32_t object, lk_comm_what what, lk_c
 	assert_non_null(entry);
 	writer->now += own_ns;
 	entry->object = object;
-	entry->start_ns = writer->now, entry->end_ns = writer->now += MS;
+	entry->start_ns = writer->now;
+	entry->end_ns = writer->now += MS;
 	entry->bytes = bytes;
-	entry->comm.what = (uint8_t)what, entry->comm.part = (uint8_t)part, entry->comm.call = 1,
-	entry->comm.peer = peer, entry->comm.from = -1;
+	entry->comm.what = (uint8_t)what;
+	entry->comm.part = (uint8_t)part;
+	entry->comm.call = 1;
+	entry->comm.peer = peer;
+	entry->comm.from = -1;
 	entry->comm.request = part == LK_PART_WHOLE ? 0 : 77;
 	lk_recorder_publish(&writer->r, &writer->place, entry, LK_RECORD_COMM);
 }
@@ -109,7 +115,9 @@ static lk_composed *compose_on(const char *machines, int progress) {
 	lk_composed *composed = NULL;
 	lk_error err = {0};
 	lk_compose_defaults(&request);
-	request.folder = scratch, request.cluster = machines, request.progress = progress;
+	request.folder = scratch;
+	request.cluster = machines;
+	request.progress = progress;
 	if (lk_compose(&request, &composed, &err) != LK_OK) fail_msg("%s: %s", err.where, err.what);
 	return composed;
 }
@@ -119,7 +127,8 @@ static void refuses(const char *what) {
 	lk_composed *composed = NULL;
 	lk_error err = {0};
 	lk_compose_defaults(&request);
-	request.folder = scratch, request.cluster = cluster;
+	request.folder = scratch;
+	request.cluster = cluster;
 	assert_int_not_equal(lk_compose(&request, &composed, &err), LK_OK);
 	if (!strstr(err.what, what))
 		fail_msg("said \"%s\" of %s, not \"%s\"", err.what, err.where, what);

@@ -42,7 +42,9 @@ static struct writer *begin(int rank, int world) {
 	static struct writer w;
 	memset(&w, 0, sizeof w);
 	assert_int_equal(lk_recorder_open(&w.r, scratch, 8 * MB, 0), 0);
-	w.r.head->rank = rank, w.r.head->world = world, w.r.head->mode = LK_RECORDED_AS_RANK;
+	w.r.head->rank = rank;
+	w.r.head->world = world;
+	w.r.head->mode = LK_RECORDED_AS_RANK;
 	w.r.head->seen = LK_RECORDED_DEVICE | LK_RECORDED_NCCL;
 	w.other.thread = 1;
 	for (uint32_t i = 1; i < sizeof names / sizeof *names; i++)
@@ -67,8 +69,11 @@ static uint64_t call(struct writer *writer, lk_device_what what, uint32_t name, 
                      uint64_t serial, int64_t takes) {
 	lk_record_entry *entry = lk_recorder_next(&writer->r, place(writer));
 	assert_non_null(entry);
-	entry->start_ns = writer->now, entry->end_ns = writer->now += takes;
-	entry->device.what = (uint8_t)what, entry->device.call = name, entry->device.stream = stream,
+	entry->start_ns = writer->now;
+	entry->end_ns = writer->now += takes;
+	entry->device.what = (uint8_t)what;
+	entry->device.call = name;
+	entry->device.stream = stream;
 	entry->device.count = 1;
 	uint64_t own_serial = entry->device.serial = serial ? serial : ++writer->serial;
 	lk_recorder_publish(&writer->r, place(writer), entry, LK_RECORD_DEVICE_CALL);
@@ -79,9 +84,12 @@ static void work(struct writer *writer, lk_device_what what, uint32_t stream, ui
                  int64_t takes) {
 	lk_record_entry *entry = lk_recorder_next(&writer->r, &writer->place);
 	assert_non_null(entry);
-	entry->start_ns = writer->now, entry->end_ns = writer->now + takes;
-	entry->device.what = (uint8_t)what, entry->device.stream = stream,
-	entry->device.serial = serial, entry->device.count = 1;
+	entry->start_ns = writer->now;
+	entry->end_ns = writer->now + takes;
+	entry->device.what = (uint8_t)what;
+	entry->device.stream = stream;
+	entry->device.serial = serial;
+	entry->device.count = 1;
 	lk_recorder_publish(&writer->r, &writer->place, entry, LK_RECORD_DEVICE_WORK);
 }
 
@@ -107,12 +115,17 @@ static uint64_t nccl(struct writer *writer, uint32_t object, lk_comm_what what, 
                      int peer, int64_t bytes, uint64_t serial) {
 	lk_record_entry *entry = lk_recorder_next(&writer->r, place(writer));
 	assert_non_null(entry);
-	entry->object = object, entry->bytes = bytes;
-	entry->start_ns = writer->now, entry->end_ns = writer->now += 3 * MS;
-	entry->comm.what = (uint8_t)what, entry->comm.part = LK_PART_ENQUEUE, entry->comm.call = NCCL,
+	entry->object = object;
+	entry->bytes = bytes;
+	entry->start_ns = writer->now;
+	entry->end_ns = writer->now += 3 * MS;
+	entry->comm.what = (uint8_t)what;
+	entry->comm.part = LK_PART_ENQUEUE;
+	entry->comm.call = NCCL;
 	entry->comm.tag = (int32_t)stream;
 	serial = entry->comm.request = serial ? serial : ++writer->serial;
-	entry->comm.peer = peer, entry->comm.from = -1;
+	entry->comm.peer = peer;
+	entry->comm.from = -1;
 	lk_recorder_publish(&writer->r, place(writer), entry, LK_RECORD_COMM);
 	work(writer, LK_DEVICE_COMM, stream, serial, 100 * MS);
 	return serial;
@@ -135,7 +148,8 @@ static const char cluster[] = "1 node * 8 h100-sxm";
 static lk_status ask(const char *machines, lk_composed **out, lk_error *err) {
 	lk_compose_request request;
 	lk_compose_defaults(&request);
-	request.folder = scratch, request.cluster = machines;
+	request.folder = scratch;
+	request.cluster = machines;
 	return lk_compose(&request, out, err);
 }
 
@@ -270,7 +284,11 @@ static void test_waits(void **state) {
 				work(writer, LK_DEVICE_COPY, 1, call(writer, LK_DEVICE_COPY, MEMCPY, 1, 0, 9 * MS),
 				     5 * MS);
 			if (way == EVENT) own(writer, 5 * MS);
-			if (way == ALL) own(writer, 5 * MS), kernel(writer, 2, 8 * MS), host_waits(writer, 2);
+			if (way == ALL) {
+				own(writer, 5 * MS);
+				kernel(writer, 2, 8 * MS);
+				host_waits(writer, 2);
+			}
 			if (way == COPY) own(writer, 8 * MS);
 		}
 		finish(writer);
@@ -394,8 +412,10 @@ static void test_pipeline(void **state) {
 	empty();
 	struct writer *writer = begin(0, 4);
 	group(writer, FIRST_GROUP, 0, 4, "[0:3:1]");
-	for (int i = 0; i < STEPS; i++)
-		nccl(writer, FIRST_GROUP, LK_WHAT_SEND, 1, 1, MB, 0), kernel(writer, 1, MS);
+	for (int i = 0; i < STEPS; i++) {
+		nccl(writer, FIRST_GROUP, LK_WHAT_SEND, 1, 1, MB, 0);
+		kernel(writer, 1, MS);
+	}
 	finish(writer);
 	refuses(cluster, "the other ends are in none");
 }
@@ -415,9 +435,13 @@ static void test_parts(void **state) {
 		nccl(writer, FIRST_GROUP + 1, LK_WHAT_REDUCESCATTER, 1, -1, MB, 0);
 		host_waits(writer, 1);
 		lk_record_entry *entry = lk_recorder_next(&writer->r, &writer->place);
-		entry->object = 1, entry->bytes = 8, entry->start_ns = writer->now,
+		entry->object = 1;
+		entry->bytes = 8;
+		entry->start_ns = writer->now;
 		entry->end_ns = writer->now += MS;
-		entry->comm.what = LK_WHAT_ALLREDUCE, entry->comm.call = MPI, entry->comm.peer = -1;
+		entry->comm.what = LK_WHAT_ALLREDUCE;
+		entry->comm.call = MPI;
+		entry->comm.peer = -1;
 		lk_recorder_publish(&writer->r, &writer->place, entry, LK_RECORD_COMM);
 	}
 	finish(writer);
@@ -438,9 +462,10 @@ static void test_refused(void **state) {
 	empty();
 	struct writer *writer = begin(0, 2);
 	group(writer, FIRST_GROUP, 0, 2, "[0, 1]");
-	for (int i = 0; i < STEPS; i++)
-		nccl(writer, FIRST_GROUP, LK_WHAT_ALLREDUCE, 1, -1, MB, 0),
-			call(writer, LK_DEVICE_KERNEL, CUDA, 1, 0, 0);
+	for (int i = 0; i < STEPS; i++) {
+		nccl(writer, FIRST_GROUP, LK_WHAT_ALLREDUCE, 1, -1, MB, 0);
+		call(writer, LK_DEVICE_KERNEL, CUDA, 1, 0, 0);
+	}
 	finish(writer);
 	refuses(cluster, "does not tell how long");
 	empty();

@@ -116,7 +116,8 @@ static void graphs_do_the_work(void **state) {
 		            1e-9);
 		/* a block of one convolution keeps its input in any case */
 		if (m.conv.norm) assert_true(again.memory[0].walk.peak < step.memory[0].walk.peak);
-		lk_step_free(&step), lk_step_free(&again);
+		lk_step_free(&step);
+		lk_step_free(&again);
 		lk_arena_free(&arena);
 	}
 }
@@ -220,9 +221,10 @@ static void tensors_travel_alone_in_small_buckets(void **state) {
 			const lk_call *call = &graph->programs.at[0].calls.at[c];
 			for (uint32_t op = graph->blocks.at[call->block].begin;
 			     op < graph->blocks.at[call->block].end; op++)
-				if (graph->ops.kind[op] == LK_OP_ALLREDUCE && graph->ops.bytes[op] > 8)
-					calls[small] += call->repeat,
-						bytes[small] += call->repeat * graph->ops.bytes[op];
+				if (graph->ops.kind[op] == LK_OP_ALLREDUCE && graph->ops.bytes[op] > 8) {
+					calls[small] += call->repeat;
+					bytes[small] += call->repeat * graph->ops.bytes[op];
+				}
 		}
 		lk_step_free(&step);
 		lk_arena_free(&arena);

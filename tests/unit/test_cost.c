@@ -32,7 +32,8 @@ static lk_graph *graph_of(const lk_op *ops, int count) {
 }
 
 static void lay_out(lk_graph *graph, uint32_t stages, uint32_t chains) {
-	graph->ranks.stages = stages, graph->ranks.chains = chains,
+	graph->ranks.stages = stages;
+	graph->ranks.chains = chains;
 	graph->ranks.world = stages * chains;
 	const int across[] = {LK_GROUP_PP, LK_GROUP_EMBEDDING, LK_GROUP_MODEL};
 	for (int i = 0; i < 3; i++) graph->ranks.group[across[i]].stride = chains;
@@ -103,11 +104,20 @@ static lk_op op_of_kind(unsigned kind) {
 	lk_op op = gemm(1024, 512, 256, 4);
 	op.kind = (uint8_t)kind;
 	op.name = lk_op_kind_name(kind);
-	if (kind == LK_OP_HOST) op.m = 1e-3, op.bytes = 0;
+	if (kind == LK_OP_HOST) {
+		op.m = 1e-3;
+		op.bytes = 0;
+	}
 	if (lk_op_is_comm(kind))
 		op = (lk_op){.kind = (uint8_t)kind, .name = op.name, .bytes = 1e6, .group = LK_GROUP_TP};
-	if (kind == LK_OP_SEND) op.group = LK_GROUP_PP, op.stream = LK_STREAM_SEND_FORWARD;
-	if (kind == LK_OP_RECV) op.group = LK_GROUP_PP, op.stream = LK_STREAM_RECV_FORWARD;
+	if (kind == LK_OP_SEND) {
+		op.group = LK_GROUP_PP;
+		op.stream = LK_STREAM_SEND_FORWARD;
+	}
+	if (kind == LK_OP_RECV) {
+		op.group = LK_GROUP_PP;
+		op.stream = LK_STREAM_RECV_FORWARD;
+	}
 	return op;
 }
 
@@ -326,9 +336,11 @@ static void attention_follows_its_flops(void **state) {
 		            one >= op.bytes / device->memory_rate);
 		op.kind = LK_OP_ATTENTION_BWD;
 		assert_true(seconds_on(device, &op) >= one);
-		op.kind = LK_OP_ATTENTION, op.k = 64;
+		op.kind = LK_OP_ATTENTION;
+		op.k = 64;
 		assert_true(seconds_on(device, &op) >= one); /* small heads are less efficient */
-		op.k = 128, op.flops *= 2;
+		op.k = 128;
+		op.flops *= 2;
 		assert_true(seconds_on(device, &op) > one);
 	}
 }
@@ -400,7 +412,8 @@ static void vector_products_are_as_measured(void **state) {
 static void launches_vanish_in_cuda_graphs(void **state) {
 	(void)state;
 	lk_cost_options graphs = eager, compiled = eager;
-	graphs.cuda_graphs = true, compiled.compiled = true;
+	graphs.cuda_graphs = true;
+	compiled.compiled = true;
 	for (unsigned kind = 0; kind < LK_OP_COUNT; kind++) {
 		lk_op op = op_of_kind(kind);
 		const lk_device *device = device_of("h100-sxm");
@@ -458,7 +471,8 @@ static void overlapped_pieces_show_a_quarter(void **state) {
 	(void)state;
 	lk_op ops[2] = {
 		{.kind = LK_OP_ALLGATHER, .group = LK_GROUP_TP, .name = "gather", .bytes = 1e8}};
-	ops[1] = ops[0], ops[1].flags = LK_OP_OVERLAPPED;
+	ops[1] = ops[0];
+	ops[1].flags = LK_OP_OVERLAPPED;
 	lk_error err;
 	lk_arena arena = LK_ARENA_INIT;
 	lk_cluster cluster;
@@ -502,7 +516,8 @@ static void direct_exchanges_save_rounds(void **state) {
 				                 .group = LK_GROUP_DP,
 				                 .name = "x",
 				                 .bytes = bytes}};
-				ops[1] = ops[0], ops[1].flags = LK_OP_DIRECT;
+				ops[1] = ops[0];
+				ops[1].flags = LK_OP_DIRECT;
 				lk_graph *graph = graph_of(ops, 2);
 				lay_out(graph, 1, (uint32_t)cluster.gpus);
 				set_group(graph, LK_GROUP_DP, (uint32_t)cluster.gpus, 1);
@@ -545,8 +560,10 @@ static lk_cost random_cost(uint64_t *seed, bool comm) {
 }
 
 static void fold(uint64_t *seed, lk_cost *cost) {
-	cost->linked = (float)uniform(seed), cost->linked_alone = cost->linked * (float)uniform(seed);
-	cost->intra = (float)uniform(seed), cost->nic = (float)uniform(seed);
+	cost->linked = (float)uniform(seed);
+	cost->linked_alone = cost->linked * (float)uniform(seed);
+	cost->intra = (float)uniform(seed);
+	cost->nic = (float)uniform(seed);
 }
 
 /* Every rate lies in (0, 1], one operation alone runs at full rate, and one more never speeds up
@@ -564,7 +581,11 @@ static void company_only_slows(void **state) {
 		for (int i = 0; i < 8; i++) {
 			comm[i] = uniform(&seed) < 0.5;
 			cost[i] = random_cost(&seed, comm[i]);
-			if (folded && !comm[i]) fold(&seed, &cost[i]), folded = false, turns = true;
+			if (folded && !comm[i]) {
+				fold(&seed, &cost[i]);
+				folded = false;
+				turns = true;
+			}
 			rates(&cost[i], &comm[i], 1, now);
 			assert_true(now[0] == 1);
 			rates(cost, comm, i + 1, now);
@@ -603,7 +624,8 @@ static void folded_runs_share_links_in_turns(void **state) {
 	both[0].linked_alone = 0;
 	rates(both, (bool[]){false, true}, 2, out);
 	assert_true(out[0] == 1 && fabs(out[1] - 0.75) < 1e-6);
-	both[0].intra = 0, both[0].nic = 1; /* another link */
+	both[0].intra = 0;
+	both[0].nic = 1; /* another link */
 	rates(both, (bool[]){false, true}, 2, out);
 	assert_true(out[0] == 1 && out[1] == 1);
 }
@@ -695,8 +717,10 @@ static void links_are_shared_fairly(void **state) {
 	for (int round = 0; round < 2000; round++) {
 		lk_cost cost[3];
 		double asked = 0, given = 0;
-		for (int i = 0; i < 3; i++)
-			cost[i] = (lk_cost){.nic = (float)uniform(&seed)}, asked += cost[i].nic;
+		for (int i = 0; i < 3; i++) {
+			cost[i] = (lk_cost){.nic = (float)uniform(&seed)};
+			asked += cost[i].nic;
+		}
 		rates(cost, (bool[]){true, true, true}, 3, out);
 		for (int i = 0; i < 3; i++) given += cost[i].nic * out[i];
 		assert_true(fabs(given - fmin(1, asked)) < 1e-9);

@@ -69,7 +69,9 @@ static void totals_of_presets(void **state) {
 
 /* The graph's products are the model's operations. */
 static double zero_seconds(const void *table, int term, const char *name) {
-	(void)table, (void)term, (void)name;
+	(void)table;
+	(void)term;
+	(void)name;
 	return 0;
 }
 
@@ -98,7 +100,8 @@ static void flops_of_the_graph(void **state) {
  * detach, ones_like and the loss's gradient; zero_grad and the optimizer's step. The profiles have
  * 71 in a step of DLRM_default, 85 in one of DLRM_DDP. */
 static double gap_seconds(const void *table, int term, const char *name) {
-	(void)table, (void)name;
+	(void)table;
+	(void)name;
 	return term == 1 ? 1e-3 : 0;
 }
 
@@ -193,7 +196,8 @@ static void uniform_hits_as_counted(void **state) {
 		bool seen[ROWS] = {false};
 		for (uint64_t i = 0; i < DRAWS; i++) {
 			int row = (int)(lk_uniform(seed, i) * ROWS);
-			different += !seen[row], seen[row] = true;
+			different += !seen[row];
+			seen[row] = true;
 		}
 	}
 	const lk_lookup lookup = {.batch = 200, .tables = 4, .rows = ROWS, .dim = 64, .pooling = 10};
@@ -210,7 +214,8 @@ static void lookup_properties(void **state) {
 		               .dim = 32 * ceil(8 * lk_uniform(seed, 3)),
 		               .pooling = ceil(100 * lk_uniform(seed, 4))};
 		lk_device small = *v100(), large = *v100();
-		small.l2_bytes /= 8, large.l2_bytes *= 8;
+		small.l2_bytes /= 8;
+		large.l2_bytes *= 8;
 		lk_lookup_traffic a = lk_lookup_traffic_of(&l, &small),
 						  b = lk_lookup_traffic_of(&l, &large);
 		assert_true(a.hit >= 0 && b.hit <= 1 && a.hit <= b.hit + 1e-12 &&
@@ -319,8 +324,8 @@ static void exchanges_in_two_steps(void **state) {
 		assert_int_equal(lk_graph_check(graph, &err), LK_OK);
 		for (uint32_t i = 0; i < graph->ops.count; i++) {
 			if (graph->ops.kind[i] != LK_OP_ALLTOALL) continue;
-			inside += graph->ops.group[i] == LK_GROUP_TP,
-				between += graph->ops.group[i] == LK_GROUP_CP;
+			inside += graph->ops.group[i] == LK_GROUP_TP;
+			between += graph->ops.group[i] == LK_GROUP_CP;
 			whole += graph->ops.group[i] == LK_GROUP_DP;
 		}
 		assert_int_equal(whole, in_node ? 0 : 3);
@@ -481,7 +486,8 @@ static void error_on_the_measured_table(void **state) {
 	lk_validation *validation;
 	lk_error err = {0};
 	lk_validate_defaults(&request);
-	request.table = need_data("measured/dlrm_single_gpu_iter.csv"), request.dlrm = true;
+	request.table = need_data("measured/dlrm_single_gpu_iter.csv");
+	request.dlrm = true;
 	if (lk_validate(&request, &validation, &err) != LK_OK) fail_msg("%s: %s", err.where, err.what);
 	print_message("%d recommendation steps: error %.2f %%\n", validation->row_count,
 	              100 * validation->summary.geomean_error);

@@ -35,7 +35,8 @@ struct shape {
 };
 
 static uint32_t add(lk_graph *graph, lk_op op, uint32_t dep) {
-	op.deps = &dep, op.dep_count = dep != UINT32_MAX;
+	op.deps = &dep;
+	op.dep_count = dep != UINT32_MAX;
 	return lk_graph_add(graph, &op);
 }
 
@@ -116,7 +117,8 @@ static lk_graph *captured(const struct shape *shape, int ranks) {
 	graph->traced = true;
 	graph->peak_dtype = LK_BF16;
 	ok(lk_graph_set_programs(graph, (uint32_t)ranks, 0, &err), &err);
-	graph->ranks.chains = 1, graph->ranks.world = (uint32_t)ranks;
+	graph->ranks.chains = 1;
+	graph->ranks.world = (uint32_t)ranks;
 	for (int r = 0; r < ranks; r++) {
 		lk_graph_begin_block(graph, "rank");
 		uint32_t from = launch(graph, "cudaLaunchKernel", LK_PHASE_FORWARD);
@@ -160,8 +162,10 @@ static struct sums of_kind(const lk_edit *edit, unsigned kind) {
 	assert_int_equal(edit->op.count, ops->count);
 	for (uint32_t i = 0; i < ops->count; i++) {
 		if (ops->kind[i] != kind) continue;
-		s.bytes += ops->bytes[i], s.flops += ops->flops[i],
-			s.measured += edit->op.at[i].measured_ps, s.count++;
+		s.bytes += ops->bytes[i];
+		s.flops += ops->flops[i];
+		s.measured += edit->op.at[i].measured_ps;
+		s.count++;
 	}
 	return s;
 }
@@ -187,7 +191,8 @@ static void patterns_match(void **state) {
 	assert_false(lk_glob("", "a"));
 	/* Many stars take no more than a product of lengths. */
 	char name[4001];
-	memset(name, 'a', 4000), name[4000] = '\0';
+	memset(name, 'a', 4000);
+	name[4000] = '\0';
 	assert_false(lk_glob("*a*a*a*a*a*a*a*a*a*a*a*a*a*a*a*a*a*a*b", name));
 }
 
@@ -214,7 +219,8 @@ static void copies_are_equal(void **state) {
 	assert_true(copy->traced);
 	for (uint32_t i = 0; i < graph->ops.count; i++)
 		assert_int_equal(graph->ops.measured_ps[i], copy->ops.measured_ps[i]);
-	free(a), free(b);
+	free(a);
+	free(b);
 	lk_graph_free(copy);
 	lk_graph_free(graph);
 }
@@ -256,7 +262,8 @@ static void buckets_of_their_size_change_nothing(void **state) {
 	char *after = listing(edit.graph);
 	assert_string_equal(before, after);
 	assert_int_equal(edit.changed, 0);
-	free(before), free(after);
+	free(before);
+	free(after);
 	lk_edit_free(&edit);
 }
 

@@ -529,8 +529,10 @@ static void test_diff(void **state) {
 	double relative = hypot(8.16496580927726 / 1000, 8.16496580927726 / 900);
 	assert_true(fabs(diff->ratio_deviation - diff->ratio * relative) < 1e-9);
 	double before = 0, after = 0;
-	for (int i = 0; i < diff->category_count; i++)
-		before += diff->categories[i].before_s, after += diff->categories[i].after_s;
+	for (int i = 0; i < diff->category_count; i++) {
+		before += diff->categories[i].before_s;
+		after += diff->categories[i].after_s;
+	}
 	assert_true(fabs(before - diff->before_s) < 1e-15 && fabs(after - diff->after_s) < 1e-15);
 	assert_int_equal(diff->kernel_count, 1);
 	assert_true(fabs(diff->kernels[0].delta_s * 1e9 - (440.0 - 490.0)) < 1e-6);
@@ -593,7 +595,9 @@ static void write_answer(const char *trace, const char *steps, const char *path)
 	lk_explanation *explanation;
 	lk_error err = {0};
 	lk_explain_defaults(&request);
-	request.traces = &trace, request.trace_count = 1, request.steps = steps;
+	request.traces = &trace;
+	request.trace_count = 1;
+	request.steps = steps;
 	if (lk_explain(&request, &explanation, &err) != LK_OK) fail_msg("%s: %s", err.where, err.what);
 	if (lk_explain_print(explanation, 3, LK_EXPLAIN_ALL, false, path, stdout, &err) != LK_OK)
 		fail_msg("%s: %s", err.where, err.what);
@@ -606,7 +610,8 @@ static void check_folder(const char *folder, int *checked) {
 	char all[64], steps[64];
 	if (!has_data(folder)) return;
 	assert_non_null(dir);
-	new_file(all, ".json"), new_file(steps, ".json");
+	new_file(all, ".json");
+	new_file(steps, ".json");
 	bool python = !judged_elsewhere() && system("python3 -c 'import json, gzip' 2>/dev/null") == 0;
 	if (!python && !judged_elsewhere())
 		print_message("python3 is not there: answers are not compared\n");
@@ -622,7 +627,8 @@ static void check_folder(const char *folder, int *checked) {
 		++*checked;
 	}
 	closedir(dir);
-	unlink(all), unlink(steps);
+	unlink(all);
+	unlink(steps);
 }
 
 static void test_public(void **state) {

@@ -76,9 +76,14 @@ static void test_formula(void **state) {
 static void test_formula_grows(void **state) {
 	(void)state;
 	lk_device slow = *lk_device_find("a100");
-	slow.memory_rate /= 2, slow.peak_flops[LK_FP16] /= 2;
+	slow.memory_rate /= 2;
+	slow.peak_flops[LK_FP16] /= 2;
 	lk_gemm_numbers x = plain;
-	x.blend = 3, x.traffic = 0.05, x.k_step = 16, x.k_extra = 20, x.unaligned = 0.8;
+	x.blend = 3;
+	x.traffic = 0.05;
+	x.k_step = 16;
+	x.k_extra = 20;
+	x.unaligned = 0.8;
 	for (uint64_t i = 0; i < 2000; i++) {
 		lk_gemm_shape s = random_shape(i, LK_FP16), more = s;
 		more.batch *= 2;
@@ -186,7 +191,12 @@ enum {
 /* A table made with known numbers, on two devices. */
 static void make_table(lk_op_samples *out) {
 	lk_gemm_numbers x = plain;
-	x.efficiency = 0.8, x.floor_s = 9e-6, x.blend = 4, x.k_step = 16, x.tiles = 0.3, x.memory = 0.7;
+	x.efficiency = 0.8;
+	x.floor_s = 9e-6;
+	x.blend = 4;
+	x.k_step = 16;
+	x.tiles = 0.3;
+	x.memory = 0.7;
 	for (uint64_t i = 0; i < POINTS; i++) {
 		const lk_device *device = lk_device_find(i % 2 ? "a100" : "v100");
 		lk_gemm_shape s = random_shape(i, LK_FP32);
@@ -235,8 +245,10 @@ static void test_cross_validation(void **state) {
 			if (t.points[i].fold == 1) s.at[t.points[i].row].seconds *= 1000;
 		assert_int_equal(lk_gemm_cross(&t, folds == LK_FOLDS_GPU, again, NULL, &err), LK_OK);
 		for (size_t i = 0; i < t.count; i++)
-			if (t.points[i].fold == 1)
-				assert_true(again[i] == predicted[i]), s.at[t.points[i].row].seconds /= 1000;
+			if (t.points[i].fold == 1) {
+				assert_true(again[i] == predicted[i]);
+				s.at[t.points[i].row].seconds /= 1000;
+			}
 	}
 	lk_vec_free(&s);
 	lk_arena_free(&arena);
@@ -264,9 +276,11 @@ static void test_nearest(void **state) {
 			double far = pow(log(a->batch / b->batch), 2) + pow(log(a->m / b->m), 2) +
 			             pow(log(a->n / b->n), 2) + pow(log(a->k / b->k), 2);
 			ties = fabs(far - least) < 1e-9 ? ties + 1 : far < least ? 0 : ties;
-			if (far < least)
-				least = far, found = t.points[j].sample->seconds * a->batch * a->m * a->n * a->k /
-				                     b->batch / b->m / b->n / b->k;
+			if (far < least) {
+				least = far;
+				found = t.points[j].sample->seconds * a->batch * a->m * a->n * a->k / b->batch /
+				        b->m / b->n / b->k;
+			}
 		}
 		if (ties == 0) assert_true(fabs(predicted[i] / found - 1) < 1e-9);
 	}
@@ -310,7 +324,8 @@ static void test_rows_come_back(void **state) {
 	assert_true(devices == 2 &&
 	            trees == 1); /* two devices are too few for trees that hold on others */
 	free(text);
-	lk_calibration_free(&written), lk_calibration_free(&read);
+	lk_calibration_free(&written);
+	lk_calibration_free(&read);
 	lk_vec_free(&s);
 }
 

@@ -87,9 +87,13 @@ static uint32_t work_block(lk_graph *graph, struct dice *dice) {
 	for (uint32_t i = 0; i < count; i++) {
 		lk_op op = random_op(dice, i, deps);
 		double size = real(dice);
-		if (roll(dice, 4) == 0) op.alloc = size, op.flags |= LK_OP_TRANSIENT;
-		else if (roll(dice, 4) == 0)
-			op.alloc = op.release = size, op.release_owner = op.alloc_owner;
+		if (roll(dice, 4) == 0) {
+			op.alloc = size;
+			op.flags |= LK_OP_TRANSIENT;
+		} else if (roll(dice, 4) == 0) {
+			op.alloc = op.release = size;
+			op.release_owner = op.alloc_owner;
+		}
 		lk_graph_add(graph, &op);
 	}
 	assert_int_equal(lk_graph_end_block(graph, &id, NULL), LK_OK);
@@ -205,8 +209,10 @@ static void fill_program(lk_graph *graph, struct dice *dice, const struct parts 
 	put(graph, dice, stage, p->take, times, 0, 0);
 	put(graph, dice, stage, p->wait, 1 + roll(dice, 2), event, 0);
 	if (stage > 0) put(graph, dice, stage, p->receive[1], 3, 0, 0);
-	if (stage + 1 < stages)
-		put(graph, dice, stage, p->send[2], 2, 0, 0), put(graph, dice, stage, p->send[2], 1, 0, 0);
+	if (stage + 1 < stages) {
+		put(graph, dice, stage, p->send[2], 2, 0, 0);
+		put(graph, dice, stage, p->send[2], 1, 0, 0);
+	}
 	put(graph, dice, stage, p->give, times, 0, 0);
 	put(graph, dice, stage, p->cross, 2, 0, 0);
 }
@@ -233,7 +239,9 @@ static lk_graph *random_graph(uint64_t seed) {
 	}
 	graph->traced = roll(&d, 2);
 	if (roll(&d, 2)) put_teams(graph, &d, stages);
-	graph->model_flops = real(&d), graph->tokens = real(&d), graph->samples = real(&d);
+	graph->model_flops = real(&d);
+	graph->tokens = real(&d);
+	graph->samples = real(&d);
 	graph->peak_dtype = roll(&d, LK_DTYPES);
 	return graph;
 }
@@ -434,7 +442,8 @@ static lk_graph *small_graph(void) {
 	lk_graph_add_team(graph, "world", (const uint32_t[]){0, 1}, 2, 8, true);
 	lk_graph_add_team(graph, "pair", (const uint32_t[]){0, 1}, 2, 2, false);
 	assert_int_equal(lk_graph_set_programs(graph, 2, 2, NULL), LK_OK);
-	graph->ranks.chains = 4, graph->ranks.world = 8;
+	graph->ranks.chains = 4;
+	graph->ranks.world = 8;
 	graph->ranks.group[LK_GROUP_TP].size = 2;
 	lk_graph_wire(graph, 0, 0, 1, 1);
 	for (uint32_t s = 0; s < 2; s++) {
@@ -629,7 +638,8 @@ static void test_faults(void **state) {
 static void test_slack(void **state) {
 	(void)state;
 	lk_graph *graph = small_graph();
-	graph->ops.alloc[TAKE] = 0.1, graph->ops.release[GIVE] = 0.1;
+	graph->ops.alloc[TAKE] = 0.1;
+	graph->ops.release[GIVE] = 0.1;
 	call_at(graph, 0, 1)->repeat = call_at(graph, 0, 5)->repeat = 1000003;
 	lk_error err = {0};
 	accept(lk_graph_check(graph, &err), &err);

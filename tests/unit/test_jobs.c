@@ -58,8 +58,10 @@ static void is_as_good_as_exhaustive_search(void **state) {
 		if (!possible) continue;
 		double sum = 0;
 		int used = 0;
-		for (int j = 0; j < count; j++)
-			sum += options[j][choice[j]].value, used += options[j][choice[j]].gpus;
+		for (int j = 0; j < count; j++) {
+			sum += options[j][choice[j]].value;
+			used += options[j][choice[j]].gpus;
+		}
 		assert_true(used <= gpus);
 		assert_true(fabs(sum - best) < 1e-9);
 	}
@@ -100,7 +102,8 @@ static void draw_small(struct small *small, uint64_t seed) {
 		                                 .fixed = small->rates[j],
 		                                 .fixed_count = small->gpus};
 	}
-	small->list.at = small->jobs, small->list.count = SMALL_JOBS;
+	small->list.at = small->jobs;
+	small->list.count = SMALL_JOBS;
 }
 
 /* The least sum of completion times over all ways to divide the GPUs at every end. */
@@ -141,7 +144,9 @@ static double sum_under(const struct small *small, const char *name, int objecti
 	lk_error err;
 	double sum = 0;
 	lk_jobs_defaults(&request);
-	request.gpus = small->gpus, request.objective = objective, request.restart_s = 0;
+	request.gpus = small->gpus;
+	request.objective = objective;
+	request.restart_s = 0;
 	assert_int_equal(lk_jobs_simulate(&request, &small->list, policy(name), courses, &err), LK_OK);
 	for (int j = 0; j < SMALL_JOBS; j++) sum += courses[j].end_s;
 	return sum;
@@ -262,7 +267,8 @@ static void a_change_costs_a_restart(void **state) {
 	lk_jobs_course c[2];
 	lk_error err;
 	lk_jobs_defaults(&request);
-	request.gpus = 2, request.restart_s = 30;
+	request.gpus = 2;
+	request.restart_s = 30;
 	assert_int_equal(lk_jobs_simulate(&request, &list, policy("elastic"), c, &err), LK_OK);
 	assert_int_equal(c[0].restarts, 1);
 	assert_true(fabs(c[1].end_s - 100) < 1e-9);
@@ -284,14 +290,20 @@ static void drawn_lists_read_back(void **state) {
 	lk_jobs_answer *drawn, *read;
 	lk_error err;
 	lk_jobs_defaults(&request);
-	request.draw = 60, request.gpus = 16, request.gpu = "a100-sxm-80", request.write = path;
+	request.draw = 60;
+	request.gpus = 16;
+	request.gpu = "a100-sxm-80";
+	request.write = path;
 	assert_int_equal(lk_jobs(&request, &drawn, &err), LK_OK);
-	request.draw = 0, request.jobs = path, request.write = NULL;
+	request.draw = 0;
+	request.jobs = path;
+	request.write = NULL;
 	assert_int_equal(lk_jobs(&request, &read, &err), LK_OK);
 	assert_int_equal(drawn->count, read->count);
 	for (int p = 0; p < drawn->policy_count; p++)
 		assert_true(fabs(drawn->policies[p].mean_s / read->policies[p].mean_s - 1) < 1e-9);
-	lk_jobs_free(drawn), lk_jobs_free(read);
+	lk_jobs_free(drawn);
+	lk_jobs_free(read);
 	unlink(path);
 }
 

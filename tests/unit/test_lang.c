@@ -161,7 +161,9 @@ static void test_dim_values(void **state) {
 	const lc_program *p = file->programs.at[0];
 	int64_t size[LC_SYMBOLS] = {0}, value;
 	lk_error err;
-	size[0] = 4, size[LC_AXES] = 12, size[LC_AXES + 1] = 5;
+	size[0] = 4;
+	size[LC_AXES] = 12;
+	size[LC_AXES + 1] = 5;
 	assert_int_equal(lc_dim_value(p, p->nodes.at[0].dim[0], size, &value, &err), LK_OK);
 	assert_int_equal(value, 12 / 4 + 15);
 	size[0] = 5;
@@ -219,11 +221,19 @@ static lc_node random_draft(const lc_program *p, uint64_t *seed) {
 	if (strchr(kinds, 'e')) n.e = (int8_t)draw(seed, 2);
 	if (strchr(kinds, 'o')) n.reduce = (uint8_t)draw(seed, LC_REDUCES);
 	if (strchr(kinds, 's')) n.shift = (int32_t)draw(seed, 3) - 1;
-	if (strchr(kinds, 'D')) n.dims = (uint8_t)draw(seed, 4), n.keep = (uint8_t)draw(seed, 2);
-	if (strchr(kinds, 'T')) n.ta = (uint8_t)draw(seed, 2), n.tb = (uint8_t)draw(seed, 2);
-	if (op == LC_SEND)
-		n.at.axis = n.from.axis = 0, n.from.offset = (int64_t)draw(seed, 2),
+	if (strchr(kinds, 'D')) {
+		n.dims = (uint8_t)draw(seed, 4);
+		n.keep = (uint8_t)draw(seed, 2);
+	}
+	if (strchr(kinds, 'T')) {
+		n.ta = (uint8_t)draw(seed, 2);
+		n.tb = (uint8_t)draw(seed, 2);
+	}
+	if (op == LC_SEND) {
+		n.at.axis = n.from.axis = 0;
+		n.from.offset = (int64_t)draw(seed, 2);
 		n.at.offset = 1 - n.from.offset;
+	}
 	return n;
 }
 
@@ -325,7 +335,10 @@ static int leaf(lc_program *p, lc_op op, lc_dtype dtype, const lc_layout *l, con
 	lc_node n = lc_draft(op, 0, 0);
 	lk_error err;
 	int id = -1;
-	n.dtype = (uint8_t)dtype, n.rank = 2, n.name = name, n.layout[0] = *l;
+	n.dtype = (uint8_t)dtype;
+	n.rank = 2;
+	n.name = name;
+	n.layout[0] = *l;
 	lc_dim_named(p, 0, &n.dim[0], &err);
 	n.dim[1] = n.dim[0];
 	assert_int_equal(lc_add(p, &n, &id, &err), LK_OK);
@@ -455,7 +468,9 @@ static void test_rules_collectives(void **state) {
 	};
 	for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
 		lc_node n = draft_of(rows[i].op);
-		n.axis = 0, n.d = (int8_t)rows[i].d, n.e = (int8_t)rows[i].e,
+		n.axis = 0;
+		n.d = (int8_t)rows[i].d;
+		n.e = (int8_t)rows[i].e;
 		n.reduce = (uint8_t)rows[i].reduce;
 		check_rules(n, rows[i].rules);
 	}

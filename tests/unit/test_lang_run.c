@@ -231,7 +231,8 @@ static double pull_sum(const lc_run *run, const lc_node *n, const int64_t *at) {
 	lc_whole_shape(run->p, x, run->s, 0, whole, &err);
 	for (int d = 0; d < x->rank; d++) {
 		if (!(n->dims >> d & 1)) continue;
-		all *= whole[d], count *= (double)whole[d];
+		all *= whole[d];
+		count *= (double)whole[d];
 	}
 	for (int64_t k = 0; k < all; k++) {
 		int64_t rest = k;
@@ -259,8 +260,10 @@ static double pull_matmul(const lc_run *run, const lc_node *n, const int64_t *at
 	for (int d = 0; d < a->rank - 2; d++) i[d] = whole[d] == 1 ? 0 : at[d + n->rank - a->rank];
 	for (int d = 0; d < b->rank - 2; d++) j[d] = other[d] == 1 ? 0 : at[d + n->rank - b->rank];
 	for (int64_t k = 0; k < whole[a->rank - (n->ta ? 2 : 1)]; k++) {
-		i[a->rank - (n->ta ? 1 : 2)] = at[n->rank - 2], i[a->rank - (n->ta ? 2 : 1)] = k;
-		j[b->rank - (n->tb ? 1 : 2)] = k, j[b->rank - (n->tb ? 2 : 1)] = at[n->rank - 1];
+		i[a->rank - (n->ta ? 1 : 2)] = at[n->rank - 2];
+		i[a->rank - (n->ta ? 2 : 1)] = k;
+		j[b->rank - (n->tb ? 1 : 2)] = k;
+		j[b->rank - (n->tb ? 2 : 1)] = at[n->rank - 1];
 		sum += pull(run, n->in[0], i) * pull(run, n->in[1], j);
 	}
 	return sum;
@@ -513,7 +516,10 @@ static void test_different_pairs(void **state) {
 static void put_body(const char *body, bool wide, FILE *out) {
 	for (const char *c = body; *c; c++) {
 		if (*c != '$') fputc(*c, out);
-		else c++, fputc(wide ? *c - 'a' + 'A' : *c, out);
+		else {
+			c++;
+			fputc(wide ? *c - 'a' + 'A' : *c, out);
+		}
 	}
 }
 

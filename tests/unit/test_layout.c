@@ -57,12 +57,21 @@ static lk_model network(struct dice *dice) {
 		.tied = roll(dice, 2),
 		.moe_every = 1,
 	};
-	if (roll(dice, 4) == 0) m.experts = PICK(dice, 4, 8), m.topk = 2, m.expert_ffn = heads * width;
+	if (roll(dice, 4) == 0) {
+		m.experts = PICK(dice, 4, 8);
+		m.topk = 2;
+		m.expert_ffn = heads * width;
+	}
 	if (m.experts && roll(dice, 2)) m.dense_layers = 1;
-	if (roll(dice, 6) == 0) m.window = 512, m.full_every = 2;
+	if (roll(dice, 6) == 0) {
+		m.window = 512;
+		m.full_every = 2;
+	}
 	if (roll(dice, 8) == 0) m.mtp_layers = 1;
-	if (!m.experts && !m.window && !m.mtp_layers && roll(dice, 8) == 0)
-		m.network = LK_NET_ENCDEC, m.decoder_layers = m.layers;
+	if (!m.experts && !m.window && !m.mtp_layers && roll(dice, 8) == 0) {
+		m.network = LK_NET_ENCDEC;
+		m.decoder_layers = m.layers;
+	}
 	return m;
 }
 
@@ -103,14 +112,15 @@ static bool make_problem(struct dice *dice, bool wide, struct problem *problem) 
 	problem->asked.job.model = network(dice);
 	make_cluster(dice, problem);
 	lk_job *job = &problem->asked.job;
-	job->seq = PICK(dice, 512, 2048, 8192), job->gbs = PICK(dice, 8, 12, 16, 24, 32, 48);
+	job->seq = PICK(dice, 512, 2048, 8192);
+	job->gbs = PICK(dice, 8, 12, 16, 24, 32, 48);
 	job->dtype = roll(dice, 5) ? LK_FP16 : LK_FP32, job->dtype_said = true;
 	if (roll(dice, 6) == 0) job->overlap_p2p = roll(dice, 2) ? LK_ON : LK_OFF;
 	if (roll(dice, 6) == 0) job->max_connections = 1;
 	if (roll(dice, 6) == 0) job->attn_kernel = LK_KERNEL_UNFUSED;
 	if (job->model.experts && roll(dice, 2)) job->expert_overlap = LK_ON;
-	problem->request.stack = stacks[roll(dice, 5)],
-	problem->request.schedule = schedules[roll(dice, 4)],
+	problem->request.stack = stacks[roll(dice, 5)];
+	problem->request.schedule = schedules[roll(dice, 4)];
 	problem->request.recompute = recompute[roll(dice, 4)];
 	problem->request.mbs = roll(dice, 2) ? "1,2" : "1";
 	if (!wide || roll(dice, 2)) problem->request.tp = roll(dice, 2) ? "1,2" : "2,4";
@@ -204,17 +214,20 @@ static void buckets_that_cut_alike_are_one_layout(void **state) {
 		bool fine = make_problem(&d, true, &p) && !p.asked.job.model.experts &&
 		            p.asked.job.model.network != LK_NET_ENCDEC;
 		int wide = 1 << roll(&d, 9);
-		p.space.base.model.ffn *= wide,
-			p.space.base.model.vocab *= wide; /* layers from small to large */
+		p.space.base.model.ffn *= wide;
+		p.space.base.model.vocab *= wide; /* layers from small to large */
 		p.space.fixed_switches = false;
-		p.space.bucket.count = 2, p.space.bucket.at[0] = 0, p.space.bucket.at[1] = -4;
+		p.space.bucket.count = 2;
+		p.space.bucket.at[0] = 0;
+		p.space.bucket.at[1] = -4;
 		fine = fine && lk_space_cores(&p.space, &cores, NULL) == LK_OK && cores.count > 0;
 		bool alike = false;
 		int listed;
 		if (fine &&
 		    buckets_alike(&p, &cores.at[roll(&d, (uint32_t)cores.count)], &alike, &listed)) {
 			if (listed == 1) assert_true(alike);
-			once += listed == 1, twice += listed == 2 && !alike;
+			once += listed == 1;
+			twice += listed == 2 && !alike;
 		}
 		lk_vec_free(&cores);
 		lk_arena_free(&p.arena);
@@ -244,7 +257,8 @@ static void check_give_up(const lk_job *job, const lk_cluster *cluster, const lk
 		print_message("  at least %lld ps against %lld\n", (long long)step.sim.step_ps,
 		              (long long)ps);
 	}
-	tally->broken += wrong, tally->given_up += step.sim.gave_up;
+	tally->broken += wrong;
+	tally->given_up += step.sim.gave_up;
 	lk_step_free(&step);
 }
 
@@ -268,16 +282,19 @@ static void check_bound(struct dice *dice, struct tally *tally) {
 			bool broken = fmax(least_s, walked_s) * (1 - 1e-7) > step.step_s ||
 			              least_bytes - usable > excess + 1;
 			if (broken) {
-				setenv("LK_DBG", "1", 1), lk_walk_job(&b, core.stack, &job, &walked_s, NULL),
-					unsetenv("LK_DBG");
+				setenv("LK_DBG", "1", 1);
+				lk_walk_job(&b, core.stack, &job, &walked_s, NULL);
+				unsetenv("LK_DBG");
 				say(&job, "bound above prediction");
 				print_message("  %.9f s, walked %.9f s, against %.9f s, %.0f bytes against %.0f\n",
 				              least_s, walked_s, step.step_s, least_bytes - usable, excess);
 			}
-			tally->broken += broken, tally->jobs++;
+			tally->broken += broken;
+			tally->jobs++;
 			check_give_up(&job, &p.asked.cluster, &step, tally);
 			assert_true(walked_s >= least_s * (1 - 1e-9));
-			tally->tightness += least_s / step.step_s, tally->walked += walked_s / step.step_s;
+			tally->tightness += least_s / step.step_s;
+			tally->walked += walked_s / step.step_s;
 		}
 		lk_step_free(&step);
 		lk_cost_cache_free(cache);
@@ -368,7 +385,9 @@ static void compare_with_everything(struct problem *problem, int number, uint64_
 			fail_msg("problem %d: choice %zu takes %lld ps, the best %lld ps", number, i,
 			         (long long)hunt.best[i].trial.step_ps, (long long)all[i].ps);
 	assert_int_equal(hunt.layouts, seen);
-	*simulated += hunt.simulated, *cut += hunt.cut_short, *layouts += seen;
+	*simulated += hunt.simulated;
+	*cut += hunt.cut_short;
+	*layouts += seen;
 }
 
 static void search_finds_what_asking_everything_finds(void **state) {
@@ -495,7 +514,10 @@ static void threads_do_not_change_the_answer(void **state) {
 		lk_plan_request r;
 		lk_error err;
 		lk_plan_defaults(&r);
-		r.job.model = "llama3.2-1b", r.job.gpu = "a100-sxm-80", r.gpus = "8,16", r.job.gbs = 32,
+		r.job.model = "llama3.2-1b";
+		r.job.gpu = "a100-sxm-80";
+		r.gpus = "8,16";
+		r.job.gbs = 32;
 		r.job.seq = 4096;
 		r.threads = i ? 5 : 1;
 		assert_int_equal(lk_plan_find(&r, &plans[i], &err), LK_OK);

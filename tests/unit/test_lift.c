@@ -436,7 +436,9 @@ static lk_replay *replay(const char *name, int hold_out, const char *overheads) 
 	lk_replay_request request;
 	lk_replay *out = NULL;
 	lk_replay_defaults(&request);
-	request.paths = &path, request.path_count = 1, request.hold_out = hold_out,
+	request.paths = &path;
+	request.path_count = 1;
+	request.hold_out = hold_out;
 	request.overheads = overheads;
 	assert_ok(lk_replay_ask(&request, &out, &err));
 	return out;
@@ -528,13 +530,15 @@ static void test_wrong_requests(void **state) {
 	lk_replay *out = NULL;
 	const char *path = need_data("traces/kineto/simple_add.json.gz");
 	lk_replay_defaults(&request);
-	request.paths = &path, request.path_count = 1;
+	request.paths = &path;
+	request.path_count = 1;
 	request.hold_out = LK_HOLD_STEP;
 	assert_int_equal(lk_replay_ask(&request, &out, &err), LK_ERR_INPUT);
 	assert_non_null(strstr(err.what, "only one step"));
 	request.hold_out = LK_HOLD_RANK;
 	assert_int_equal(lk_replay_ask(&request, &out, &err), LK_ERR_INPUT);
-	request.hold_out = LK_HOLD_AUTO, request.overheads = "/nonexistent.csv";
+	request.hold_out = LK_HOLD_AUTO;
+	request.overheads = "/nonexistent.csv";
 	assert_int_equal(lk_replay_ask(&request, &out, &err), LK_ERR_IO);
 }
 

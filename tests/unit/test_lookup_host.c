@@ -66,7 +66,8 @@ static void shares_add_up(void **state) {
 	lk_host_share one = {0}, both = {0}, together = {0};
 	twice.tables = 2;
 	lk_host_share_add(&one, &l);
-	lk_host_share_add(&both, &l), lk_host_share_add(&both, &l);
+	lk_host_share_add(&both, &l);
+	lk_host_share_add(&both, &l);
 	lk_host_share_add(&together, &twice);
 	assert_true(both.bytes == 2 * one.bytes && both.samples == 600 &&
 	            both.sorted_bytes == one.sorted_bytes);

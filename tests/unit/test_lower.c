@@ -238,7 +238,8 @@ static void test_overlap(void **state) {
 	         NULL, "tp=8,B=8192,H=24576");
 	lc_step parts[2] = {m.steps->at[0], m.steps->at[1]};
 	int zero = 0;
-	parts[0].after = (lc_ids){0}, parts[1].after = (lc_ids){&zero, 1};
+	parts[0].after = (lc_ids){0};
+	parts[1].after = (lc_ids){&zero, 1};
 	lc_step whole = {.kind = LC_STEP_OVERLAP,
 	                 .name = "O",
 	                 .parts = parts,
@@ -252,7 +253,8 @@ static void test_overlap(void **state) {
 	lk_timed_constants(&constants);
 	OK(lk_cluster_parse(&arena, "8 h100-sxm", &cluster, err));
 	OK(lk_time_steps(m.steps, &m.sizes, &cluster, &constants, 0, &serial, err));
-	m.steps->at[0] = whole, m.steps->count = 1;
+	m.steps->at[0] = whole;
+	m.steps->count = 1;
 	lk_graph *graph = lowered(&m, 4);
 	assert_int_equal(graph->ops.count, 1 + 2 * 4);
 	assert_float_equal(sum_bytes(graph, LK_OP_ALLREDUCE), 2. * 8192 * 24576, 1);

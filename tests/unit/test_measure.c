@@ -104,7 +104,11 @@ static void check_product(lk_team *team, const lk_kernels *kernels, long m, long
 			fail_msg("%s, %ld x %ld x %ld, cell %zu: %g, not %g", kernels->name, m, n, k, i, c[i],
 			         wanted[i]);
 	assert_true(c[cells] == 12345);
-	free(a), free(b), free(c), free(wanted), free(room);
+	free(a);
+	free(b);
+	free(c);
+	free(wanted);
+	free(room);
 }
 
 /* Small whole numbers: every order of summation gives the same. Sizes at, below and above tiles,
@@ -183,7 +187,10 @@ static lk_calibrated *measure(const char *name) {
 	lk_calibrated *calibrated = NULL;
 	lk_error err = {0};
 	lk_calibrate_defaults(&request);
-	request.kind = "host", request.seconds = 0.1, request.date = "2026-11-21", request.name = name;
+	request.kind = "host";
+	request.seconds = 0.1;
+	request.date = "2026-11-21";
+	request.name = name;
 	if (lk_calibrate(&request, &calibrated, &err) != LK_OK) fail_msg("%s: %s", err.where, err.what);
 	return calibrated;
 }
@@ -260,7 +267,11 @@ static void test_round_trip(void **state) {
 		lk_predict_request ask;
 		lk_prediction *prediction = NULL;
 		lk_predict_defaults(&ask);
-		ask.model = "gpt2", ask.cluster = path, ask.dtype = "fp32", ask.gbs = 1, ask.seq = 64;
+		ask.model = "gpt2";
+		ask.cluster = path;
+		ask.dtype = "fp32";
+		ask.gbs = 1;
+		ask.seq = 64;
 		if (lk_predict(&ask, &prediction, &err) != LK_OK) fail_msg("%s: %s", err.where, err.what);
 		assert_true(isfinite(prediction->step_time_s) && prediction->step_time_s > 0);
 		assert_true(prediction->model_flops_per_s_per_gpu <= device->gemm_flops * 1.05);
@@ -290,7 +301,8 @@ static double seconds_of(lk_op op, const lk_device *device) {
 	lk_error err = {0};
 	uint32_t block;
 	assert_non_null(graph);
-	op.stream = LK_STREAM_COMPUTE, op.name = "op";
+	op.stream = LK_STREAM_COMPUTE;
+	op.name = "op";
 	lk_graph_begin_block(graph, "all");
 	lk_graph_add(graph, &op);
 	assert_int_equal(lk_graph_end_block(graph, &block, &err), LK_OK);
@@ -319,12 +331,15 @@ static void test_measured_costs(void **state) {
 	                 .bytes = 12e6};
 	lk_op add = {.kind = LK_OP_ELEMENTWISE, .dtype = LK_FP32, .flops = 1, .bytes = 1e9};
 	double spec = seconds_of(product, &d), spec_add = seconds_of(add, &d);
-	d.gemm_flops = 1e12, d.stream_rate = 50e9, d.call_s = 3e-6;
+	d.gemm_flops = 1e12;
+	d.stream_rate = 50e9;
+	d.call_s = 3e-6;
 	near(seconds_of(product, &d), 2e9 / 1e12 + 3e-6);
 	near(seconds_of(add, &d), 1e9 / 50e9 + 3e-6);
 	product.bytes = 1e9; /* a product that memory holds up */
 	near(seconds_of(product, &d), 1e9 / 50e9 + 3e-6);
-	product.bytes = 12e6, product.dtype = LK_BF16; /* no bf16 on this device: as fp32 */
+	product.bytes = 12e6;
+	product.dtype = LK_BF16; /* no bf16 on this device: as fp32 */
 	near(seconds_of(product, &d), 2e9 / 1e12 + 3e-6);
 	d.peak_flops[LK_BF16] = 4 * d.peak_flops[LK_FP32];
 	near(seconds_of(product, &d), 0.5e9 / 1e12 + 3e-6);

@@ -100,7 +100,8 @@ static void attention_outputs_are_copied_by_library(void **state) {
 	launch(&flash, "a100-sxm-80", GPT "--deterministic-mode");
 	close_to(flash.walk.at_peak[LK_OWN_ACTIVATIONS] - cudnn.walk.at_peak[LK_OWN_ACTIVATIONS],
 	         2 * sb * h * layers, 1e-9);
-	finish(&cudnn), finish(&flash);
+	finish(&cudnn);
+	finish(&flash);
 }
 
 static void logits_by_kind_of_loss(void **state) {
@@ -162,7 +163,8 @@ static void optimizer_instances_hold_a_copy_each(void **state) {
 	snprintf(line, sizeof line, "%s--num-distributed-optimizer-instances 2", experts);
 	launch(&two, "h100-sxm", line);
 	close_to(two.walk.at_peak[LK_OWN_OPTIMIZER], 2 * one.walk.at_peak[LK_OWN_OPTIMIZER], 1e-12);
-	finish(&one), finish(&two);
+	finish(&one);
+	finish(&two);
 }
 
 /* A decoder of a quarter of the length: its layers keep less, and the logits are a quarter. */
@@ -182,7 +184,8 @@ static void decoders_have_their_own_length(void **state) {
 	            0.75 * equal.walk.at_peak[LK_OWN_ACTIVATIONS]);
 	assert_true(shorter.walk.at_peak[LK_OWN_ACTIVATIONS] >
 	            0.5 * equal.walk.at_peak[LK_OWN_ACTIVATIONS]);
-	finish(&equal), finish(&shorter);
+	finish(&equal);
+	finish(&shorter);
 }
 
 /* ---- the table ---- */
@@ -276,7 +279,8 @@ static void bars_hold(void **state) {
 	lk_validation *validation;
 	lk_error err = {0};
 	lk_validate_defaults(&request);
-	request.table = need_data(measured), request.memory = request.cross = true;
+	request.table = need_data(measured);
+	request.memory = request.cross = true;
 	assert_int_equal(lk_validate(&request, &validation, &err), LK_OK);
 	const lk_accuracy *dense = part(validation, "gpt without experts");
 	assert_true(validation->summary.skipped + validation->summary.suspect <=

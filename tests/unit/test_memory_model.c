@@ -305,7 +305,10 @@ static lk_validation *validate(const char *path, bool models) {
 	lk_validation *validation;
 	lk_error err = {0};
 	lk_validate_defaults(&request);
-	request.table = path, request.models = models, request.ops = !models, request.cross = true;
+	request.table = path;
+	request.models = models;
+	request.ops = !models;
+	request.cross = true;
 	if (lk_validate(&request, &validation, &err) != LK_OK) fail_msg("%s: %s", err.where, err.what);
 	return validation;
 }

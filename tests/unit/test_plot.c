@@ -95,7 +95,8 @@ static void test_large(void **state) {
 	assert_non_null(strstr(text, ">others</text>"));
 	char *second = drawn(&validation, &again);
 	assert_string_equal(text, second);
-	free(text), free(second);
+	free(text);
+	free(second);
 }
 
 static void test_nothing(void **state) {
@@ -133,7 +134,8 @@ static void test_wellformed(void **state) {
 	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
 		size_t size;
 		lk_validation *v = invent(50, 5, hostile, cases[i].unit, cases[i].low, cases[i].high);
-		v->source = "x/<a&b>\x02.csv", v->folds = "]]><x";
+		v->source = "x/<a&b>\x02.csv";
+		v->folds = "]]><x";
 		char *text = drawn(v, &size);
 		FILE *check = popen(
 			"python3 -c 'import sys, xml.dom.minidom as m; m.parseString(sys.stdin.buffer.read())'",
@@ -172,7 +174,8 @@ static void test_refused(void **state) {
 	lk_validate_request request;
 	lk_validation *v;
 	lk_validate_defaults(&request);
-	request.table = "tests/data/runs_small.csv", request.plot = "picture.png";
+	request.table = "tests/data/runs_small.csv";
+	request.plot = "picture.png";
 	assert_int_equal(lk_validate(&request, &v, &err), LK_ERR_INPUT);
 	assert_non_null(strstr(err.what, "picture.png"));
 }

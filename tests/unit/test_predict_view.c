@@ -191,7 +191,10 @@ static void test_does_not_fit(void **state) {
 	(void)state;
 	lk_fix fixes[] = {{"--pp 16", 71 * GIB, 33.0, 1.02}, {"--zero 3", 60 * GIB, 30.0, 0.93}};
 	lk_prediction p = whole();
-	p.fits = false, p.peak_bytes = 94.1 * GIB, p.fixes = fixes, p.fix_count = 2;
+	p.fits = false;
+	p.peak_bytes = 94.1 * GIB;
+	p.fixes = fixes;
+	p.fix_count = 2;
 	char *text = print_one(&p, LK_OUTPUT_TEXT, false);
 	static const char first[] =
 		"DOES NOT FIT  94.1 of 79.6 GiB on the fullest rank (stage 0)   14.5 GiB too much\n";
@@ -224,7 +227,10 @@ static void test_many_stages(void **state) {
 	lk_prediction p = whole();
 	for (int i = 0; i < 16; i++)
 		stages[i] = (lk_stage_memory){.stage = i, .total = (i == 9 ? 50 : 20) * GIB};
-	p.memory = stages, p.memory_count = 16, p.fullest_stage = 9, p.peak_bytes = 50 * GIB;
+	p.memory = stages;
+	p.memory_count = 16;
+	p.fullest_stage = 9;
+	p.peak_bytes = 50 * GIB;
 	for (int verbose = 0; verbose < 2; verbose++) {
 		char *text = print_one(&p, LK_OUTPUT_TEXT, verbose);
 		for (int i = 0; i < 16; i++) {
@@ -256,9 +262,13 @@ static void test_escapes(void **state) {
 	(void)state;
 	lk_prediction p = whole();
 	static const char *const evil[] = {"\x1b]0;title\a --flag\r"};
-	p.model = "evil \x1b[2J model\n", p.warning = "\x9b", p.reproduce = "a\tb",
-	p.assumptions = evil, p.assumption_count = 1;
-	p.ignored = evil, p.ignored_count = 1;
+	p.model = "evil \x1b[2J model\n";
+	p.warning = "\x9b";
+	p.reproduce = "a\tb";
+	p.assumptions = evil;
+	p.assumption_count = 1;
+	p.ignored = evil;
+	p.ignored_count = 1;
 	lk_sweep_row rows[2] = {{.prediction = &p}, {.prediction = &p}};
 	for (int verbose = 0; verbose < 2; verbose++) {
 		for (size_t count = 1; count <= 2; count++) {
@@ -321,7 +331,8 @@ static void make_grid(struct grid *grid) {
 		grid->rows[i] = (lk_sweep_row){i == 2 ? NULL : &grid->p[i], i == 2 ? &grid->refusal : NULL,
 		                               &grid->r[i]};
 	}
-	grid->p[0].fits = false, grid->p[0].tokens_per_s_per_gpu = 5000;
+	grid->p[0].fits = false;
+	grid->p[0].tokens_per_s_per_gpu = 5000;
 }
 
 static void test_sweep_text(void **state) {
@@ -352,7 +363,8 @@ static void test_shown_columns(void **state) {
 	(void)state;
 	struct grid g;
 	make_grid(&g);
-	g.p[1].vp = 2, g.p[3].gpus = 128;
+	g.p[1].vp = 2;
+	g.p[3].gpus = 128;
 	char *text = print_rows(g.rows, 4, LK_OUTPUT_MD, false, false);
 	char *line = strtok(text, "\n");
 	expect_part(line, "| vp |");
@@ -485,7 +497,8 @@ static void test_json_unknown(void **state) {
 	(void)state;
 	lk_arena arena = LK_ARENA_INIT;
 	lk_prediction p = whole();
-	p.days = p.gpu_hours = p.goodput = p.tokens_per_s_per_gpu = 0, p.warning = NULL;
+	p.days = p.gpu_hours = p.goodput = p.tokens_per_s_per_gpu = 0;
+	p.warning = NULL;
 	char *text = print_one(&p, LK_OUTPUT_JSON, false);
 	const lk_value *value = parse(&arena, text);
 	const char *const empty[] = {"days", "gpu_hours", "goodput", "tokens_per_s_per_gpu", "warning"};

@@ -22,7 +22,8 @@ static struct writer begin(int rank, int world, const char *marker) {
 	static struct writer w;
 	memset(&w, 0, sizeof w);
 	assert_int_equal(lk_recorder_open(&w.r, scratch, 8 * MB, 0), 0);
-	w.r.head->rank = rank, w.r.head->world = world;
+	w.r.head->rank = rank;
+	w.r.head->world = world;
 	strcpy(w.r.head->marker, marker);
 	return w;
 }
@@ -40,11 +41,15 @@ static void comm(struct writer *writer, lk_comm_what what, lk_comm_part part, ui
 	assert_non_null(entry);
 	writer->now += own;
 	entry->object = 1;
-	entry->start_ns = writer->now, entry->end_ns = writer->now += takes;
+	entry->start_ns = writer->now;
+	entry->end_ns = writer->now += takes;
 	entry->bytes = bytes;
-	entry->comm.what = (uint8_t)what, entry->comm.part = (uint8_t)part, entry->comm.call = call,
+	entry->comm.what = (uint8_t)what;
+	entry->comm.part = (uint8_t)part;
+	entry->comm.call = call;
 	entry->comm.request = request;
-	entry->comm.peer = peer, entry->comm.from = -1;
+	entry->comm.peer = peer;
+	entry->comm.from = -1;
 	lk_recorder_publish(&writer->r, &writer->place, entry, LK_RECORD_COMM);
 }
 
@@ -58,7 +63,8 @@ static void file(struct writer *writer, lk_record_kind kind, uint32_t object, in
 	assert_non_null(entry);
 	writer->now += own;
 	entry->object = object;
-	entry->start_ns = writer->now, entry->end_ns = writer->now += takes;
+	entry->start_ns = writer->now;
+	entry->end_ns = writer->now += takes;
 	entry->bytes = bytes;
 	entry->io.count = 1;
 	lk_recorder_publish(&writer->r, &writer->place, entry, kind);
@@ -116,7 +122,10 @@ static void test_period(void **state) {
 		allreduce(&w, 7, 10 * US, US);
 		for (int s = 0; s < 20; s++) {
 			for (int i = 0; i < calls; i++) allreduce(&w, 1000 + (i / 2), 100 * US, 5 * US);
-			if (s == 7 || s == 12) allreduce(&w, 8, US, US), allreduce(&w, 9, US, US);
+			if (s == 7 || s == 12) {
+				allreduce(&w, 8, US, US);
+				allreduce(&w, 9, US, US);
+			}
 		}
 		allreduce(&w, 11, 10 * US, US);
 		lk_capture *capture = finish(&w);
@@ -154,16 +163,20 @@ static void socket_call(struct writer *writer, lk_record_kind kind, uint32_t pee
 	lk_record_entry *entry = lk_recorder_next(&writer->r, &writer->place);
 	assert_non_null(entry);
 	entry->object = peer;
-	entry->start_ns = writer->now += own, entry->end_ns = writer->now += US;
+	entry->start_ns = writer->now += own;
+	entry->end_ns = writer->now += US;
 	entry->bytes = bytes;
-	entry->io.count = 1, entry->io.most = asked, entry->io.sequential = goes_on;
+	entry->io.count = 1;
+	entry->io.most = asked;
+	entry->io.sequential = goes_on;
 	lk_recorder_publish(&writer->r, &writer->place, entry, kind);
 }
 
 static void waits(struct writer *writer, int64_t own, int64_t takes) {
 	lk_record_entry *entry = lk_recorder_next(&writer->r, &writer->place);
 	assert_non_null(entry);
-	entry->start_ns = writer->now += own, entry->end_ns = writer->now += takes;
+	entry->start_ns = writer->now += own;
+	entry->end_ns = writer->now += takes;
 	lk_recorder_publish(&writer->r, &writer->place, entry, LK_RECORD_WAIT);
 }
 
@@ -217,7 +230,8 @@ static void test_messages_overtake(void **state) {
 				int other =
 						(int)(lk_hash64((uint64_t)(seed * 1000 + s * 10 + m)) % (uint64_t)(m + 1)),
 					kept = size[m];
-				size[m] = size[other], size[other] = kept;
+				size[m] = size[other];
+				size[other] = kept;
 			}
 			for (int m = 0; m < MESSAGES; m++)
 				socket_call(&w, LK_RECORD_SENT, 1, size[m], size[m], false, 20 * US);
@@ -298,7 +312,8 @@ static void test_marker(void **state) {
 		names(&w);
 		for (int i = 0; i < 15; i++) {
 			file(&w, LK_RECORD_READ, 1, 100, 50 * US, 10 * US);
-			allreduce(&w, i, 10 * US, US), allreduce(&w, i * i, US, US);
+			allreduce(&w, i, 10 * US, US);
+			allreduce(&w, i * i, US, US);
 		}
 		lk_capture *capture = finish_at(&w, stopped ? 0 : w.now);
 		lk_capture_steps steps = steps_of(capture);

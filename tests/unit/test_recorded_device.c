@@ -37,7 +37,8 @@ static struct writer *begin(void) {
 	static struct writer w;
 	memset(&w, 0, sizeof w);
 	assert_int_equal(lk_recorder_open(&w.r, scratch, 8 * MB, 0), 0);
-	w.r.head->rank = 1, w.r.head->world = 4;
+	w.r.head->rank = 1;
+	w.r.head->world = 4;
 	w.r.head->seen = LK_RECORDED_DEVICE | LK_RECORDED_NCCL;
 	for (uint32_t i = 1; i < NAMES; i++) {
 		lk_record_entry head = {.object = i};
@@ -54,14 +55,17 @@ static void group(struct writer *writer, uint32_t number, int size, const char *
 static lk_record_entry *next(struct writer *writer, int64_t takes) {
 	lk_record_entry *entry = lk_recorder_next(&writer->r, &writer->place);
 	assert_non_null(entry);
-	entry->start_ns = writer->now += US, entry->end_ns = writer->now += takes;
+	entry->start_ns = writer->now += US;
+	entry->end_ns = writer->now += takes;
 	return entry;
 }
 
 static uint64_t call(struct writer *writer, lk_device_what what, uint32_t name, uint32_t stream,
                      uint64_t serial, int64_t takes) {
 	lk_record_entry *entry = next(writer, takes);
-	entry->device.what = (uint8_t)what, entry->device.call = name, entry->device.stream = stream,
+	entry->device.what = (uint8_t)what;
+	entry->device.call = name;
+	entry->device.stream = stream;
 	entry->device.count = 1;
 	entry->device.serial = serial ? serial : ++writer->serial;
 	serial = entry->device.serial;
@@ -72,8 +76,11 @@ static uint64_t call(struct writer *writer, lk_device_what what, uint32_t name, 
 static uint64_t comm(struct writer *writer, lk_comm_what what, uint32_t name, uint32_t stream,
                      int64_t bytes, uint64_t serial) {
 	lk_record_entry *entry = next(writer, 2 * US);
-	entry->object = 1, entry->bytes = bytes;
-	entry->comm.what = (uint8_t)what, entry->comm.part = LK_PART_ENQUEUE, entry->comm.call = name,
+	entry->object = 1;
+	entry->bytes = bytes;
+	entry->comm.what = (uint8_t)what;
+	entry->comm.part = LK_PART_ENQUEUE;
+	entry->comm.call = name;
 	entry->comm.tag = (int32_t)stream;
 	entry->comm.request = serial ? serial : ++writer->serial;
 	serial = entry->comm.request;
@@ -86,9 +93,12 @@ static void work(struct writer *writer, lk_device_what what, uint32_t stream, ui
                  int64_t start, int64_t takes) {
 	lk_record_entry *entry = lk_recorder_next(&writer->r, &writer->place);
 	assert_non_null(entry);
-	entry->start_ns = start, entry->end_ns = start + takes;
-	entry->device.what = (uint8_t)what, entry->device.stream = stream,
-	entry->device.serial = serial, entry->device.count = 1;
+	entry->start_ns = start;
+	entry->end_ns = start + takes;
+	entry->device.what = (uint8_t)what;
+	entry->device.stream = stream;
+	entry->device.serial = serial;
+	entry->device.count = 1;
 	lk_recorder_publish(&writer->r, &writer->place, entry, LK_RECORD_DEVICE_WORK);
 }
 
@@ -303,7 +313,8 @@ static void test_elf(void **state) {
 	assert_true(from && to);
 	assert_int_equal(fread(bytes, 1, sizeof bytes, from), sizeof bytes);
 	assert_int_equal(fwrite(bytes, 1, sizeof bytes, to), sizeof bytes);
-	fclose(from), fclose(to);
+	fclose(from);
+	fclose(to);
 	assert_false(lk_elf_needs(cut, "libc.so.6"));
 }
 

@@ -23,7 +23,8 @@ static void put(lk_recorder *recorder, lk_record_place *place, uint32_t object, 
 	if (!record) return;
 	record->object = object;
 	record->bytes = value;
-	record->start_ns = value, record->end_ns = value + 1;
+	record->start_ns = value;
+	record->end_ns = value + 1;
 	lk_recorder_publish(recorder, place, record, LK_RECORD_READ);
 }
 
@@ -252,7 +253,9 @@ static void test_killed(void **state) {
 		strcpy(scratch, new_folder(folder));
 		pid_t child = fork();
 		if (child == 0) write_forever();
-		random ^= random << 13, random ^= random >> 7, random ^= random << 17;
+		random ^= random << 13;
+		random ^= random >> 7;
+		random ^= random << 17;
 		for (int wait = 0; i % 4 == 0 && wait < 600000 && !in_folder(folder, has_record); wait++)
 			usleep(1000);
 		usleep((useconds_t)(random % 4000));

@@ -13,7 +13,8 @@ struct list {
 };
 
 static void end(struct list *list) {
-	lk_vec_free(&list->offers), lk_vec_free(&list->faults);
+	lk_vec_free(&list->offers);
+	lk_vec_free(&list->faults);
 	lk_arena_free(&list->arena);
 }
 
@@ -156,7 +157,8 @@ static void open_market(struct market *market, const double price[3], double spr
 	                                                                                "v100-sxm-16"};
 	*market = (struct market){0};
 	lk_rent_defaults(&market->request);
-	market->request.samples = 36000, market->request.setup_min = 0;
+	market->request.samples = 36000;
+	market->request.setup_min = 0;
 	for (int i = 0; i < 3; i++) {
 		double step = 1 << i;
 		market->offers[i] = offer(names[i], gpus[i], price[i]);
@@ -205,7 +207,8 @@ static void cheapest_and_fastest(void **state) {
 	m.request.deadline_h = 2;
 	decide(&m);
 	assert_string_equal(named(&m, m.rent.cheapest), "middle");
-	m.request.deadline_h = 0, m.request.budget = 9;
+	m.request.deadline_h = 0;
+	m.request.budget = 9;
 	decide(&m);
 	assert_string_equal(named(&m, m.rent.fastest), "middle");
 	m.request.deadline_h = 0.5;
@@ -245,7 +248,9 @@ static void preparation_and_interruptions(void **state) {
 	assert_string_equal(fast->stall, "preparation");
 	lk_arena_free(&m.arena);
 	open_market(&m, (const double[]){10, 4, 1}, 0);
-	m.request.spot = true, m.request.interruptions = 1, m.request.job.checkpoint_minutes = 10;
+	m.request.spot = true;
+	m.request.interruptions = 1;
+	m.request.job.checkpoint_minutes = 10;
 	decide(&m);
 	const lk_rent_choice *slow = &m.rent.choices[m.rent.cheapest];
 	/* a minute in ten for checkpoints; 5 + 10 minutes lost an hour */

@@ -60,7 +60,9 @@ static void everything_looks(void **state) {
 	lk_stop_ask(stop);
 	lk_stop_watch(stop);
 	lk_predict_defaults(&request);
-	request.model = "llama3.1-8b", request.gpu = "h100-sxm", request.gpus = 8;
+	request.model = "llama3.1-8b";
+	request.gpu = "h100-sxm";
+	request.gpus = 8;
 	assert_int_equal(lk_predict(&request, &prediction, &err), LK_ERR_STOPPED);
 	assert_null(prediction);
 	assert_int_equal(lk_stream_memory("x", 1, "x", &in, &err), LK_OK);
@@ -139,8 +141,12 @@ static void many_are_as_one(void **state) {
 	size_t seen = 0;
 	for (int i = 0; i < MANY; i++) {
 		lk_predict_defaults(&requests[i]);
-		requests[i].model = "llama3.1-8b", requests[i].gpu = "h100-sxm", requests[i].gpus = 8;
-		requests[i].tp = i % 4 + 1, requests[i].gbs = 8 * (i / 4 + 1), requests[i].no_fixes = true;
+		requests[i].model = "llama3.1-8b";
+		requests[i].gpu = "h100-sxm";
+		requests[i].gpus = 8;
+		requests[i].tp = i % 4 + 1;
+		requests[i].gbs = 8 * (i / 4 + 1);
+		requests[i].no_fixes = true;
 	}
 	for (int threads = 1; threads <= 3; threads += 2) {
 		assert_int_equal(
@@ -160,7 +166,8 @@ static void many_are_as_one(void **state) {
 		}
 	}
 	assert_in_range(seen, 1, MANY);
-	requests[0].calibration = "a.csv", requests[5].calibration = "b.csv";
+	requests[0].calibration = "a.csv";
+	requests[5].calibration = "b.csv";
 	assert_int_equal(lk_predict_many(requests, MANY, 2, together, refusals, NULL, NULL, &err),
 	                 LK_ERR_INPUT);
 	assert_string_equal(err.where, "--calibration");
@@ -270,7 +277,9 @@ static void tables_are_told(void **state) {
 static lk_status simulate(const char *graph, const char *gpu, lk_simulation **out, lk_error *err) {
 	lk_simulate_request request;
 	lk_simulate_defaults(&request);
-	request.text = graph, request.text_size = strlen(graph), request.gpu = gpu;
+	request.text = graph;
+	request.text_size = strlen(graph);
+	request.gpu = gpu;
 	return lk_simulate(&request, out, err);
 }
 

@@ -118,7 +118,8 @@ static void check_gantt(const lk_value *panel) {
 
 static void check_scatter(const lk_value *panel) {
 	const lk_value *series = get(panel, "series");
-	get(get(panel, "x"), "label"), get(get(panel, "y"), "unit");
+	get(get(panel, "x"), "label");
+	get(get(panel, "y"), "unit");
 	for (size_t i = 0; i < series->count; i++) {
 		const lk_value *points = get(&series->items[i], "points");
 		for (size_t k = 0; k < points->count; k++) assert_in_range(points->items[k].count, 2, 4);
@@ -133,16 +134,21 @@ static void check_table(const lk_value *panel) {
 static void check_tornado(const lk_value *panel) {
 	const lk_value *rows = get(panel, "rows");
 	assert_true(number(panel, "base") > 0);
-	for (size_t i = 0; i < rows->count; i++)
-		get(&rows->items[i], "low"), get(&rows->items[i], "high");
+	for (size_t i = 0; i < rows->count; i++) {
+		get(&rows->items[i], "low");
+		get(&rows->items[i], "high");
+	}
 }
 
 static void check_verdict(const lk_value *panel) {
-	get(panel, "state"), get(panel, "detail"), get(panel, "figures");
+	get(panel, "state");
+	get(panel, "detail");
+	get(panel, "figures");
 }
 
 static void check_range(const lk_value *panel) {
-	get(panel, "value"), get(panel, "classes");
+	get(panel, "value");
+	get(panel, "classes");
 }
 
 /* Every panel is one that pages know, and of its form; returns how many. */
@@ -165,8 +171,10 @@ static size_t check_form(const lk_value *document, const char *verb) {
 	assert_int_equal(get(document, "lockstep")->kind, LK_JSON_STRING);
 	assert_int_equal(get(document, "title")->kind, LK_JSON_STRING);
 	assert_int_equal(get(document, "inputs")->kind, LK_JSON_ARRAY);
-	get(document, "reproduce"), get(document, "assumptions"), get(document, "warnings"),
-		get(document, "result");
+	get(document, "reproduce");
+	get(document, "assumptions");
+	get(document, "warnings");
+	get(document, "result");
 	for (size_t i = 0; i < panels->count; i++) {
 		size_t k = 0;
 		const char *kind = get(&panels->items[i], "kind")->text;
@@ -192,7 +200,12 @@ static lk_prediction *predict(const lk_predict_request *request) {
 static lk_predict_request pipelined(void) {
 	lk_predict_request r;
 	lk_predict_defaults(&r);
-	r.model = "llama3.1-8b", r.gpu = "h100-sxm", r.gpus = 16, r.tp = 2, r.pp = 4, r.gbs = 64,
+	r.model = "llama3.1-8b";
+	r.gpu = "h100-sxm";
+	r.gpus = 16;
+	r.tp = 2;
+	r.pp = 4;
+	r.gbs = 64;
 	r.detail = true;
 	return r;
 }
@@ -216,18 +229,32 @@ static void test_predict(void **state) {
 	(void)state;
 	lk_predict_request r = pipelined();
 	check_prediction(&r, 10);
-	r.vp = 2, r.exact = true;
+	r.vp = 2;
+	r.exact = true;
 	check_prediction(&r, 10);
-	r.model = "deepseek-v2-lite", r.vp = 0, r.tp = 1, r.pp = 1, r.ep = 8, r.exact = false;
+	r.model = "deepseek-v2-lite";
+	r.vp = 0;
+	r.tp = 1;
+	r.pp = 1;
+	r.ep = 8;
+	r.exact = false;
 	check_prediction(&r, 9);
 	r = pipelined();
-	r.model = "resnet50", r.tp = r.pp = 0, r.gbs = 2048;
+	r.model = "resnet50";
+	r.tp = r.pp = 0;
+	r.gbs = 2048;
 	check_prediction(&r, 7);
 	lk_predict_defaults(&r);
-	r.model = "dlrm-dcnv2", r.gpu = "h100-sxm", r.gpus = 8, r.detail = true;
+	r.model = "dlrm-dcnv2";
+	r.gpu = "h100-sxm";
+	r.gpus = 8;
+	r.detail = true;
 	check_prediction(&r, 5);
 	r = pipelined();
-	r.gpus = 1, r.tp = r.pp = 0, r.gbs = 8, r.no_fixes = true; /* too large for one GPU */
+	r.gpus = 1;
+	r.tp = r.pp = 0;
+	r.gbs = 8;
+	r.no_fixes = true; /* too large for one GPU */
 	check_prediction(&r, 6);
 	r = pipelined();
 	r.detail = false;
@@ -240,7 +267,8 @@ static void test_long_pipeline(void **state) {
 	(void)state;
 	lk_arena arena = LK_ARENA_INIT;
 	lk_predict_request r = pipelined();
-	r.gbs = 2 * 12000, r.mbs = 1;
+	r.gbs = 2 * 12000;
+	r.mbs = 1;
 	lk_prediction *prediction = predict(&r);
 	lk_error err = {0};
 	struct page out;
@@ -548,7 +576,8 @@ static void test_hostile(void **state) {
 	                .settle = HOSTILE};
 	CHECK_HOSTILE(predict, &p);
 	CHECK_HOSTILE(explain, &x);
-	x.shaped_count = x.curve_count = 0, x.no_roofline = x.no_curves = HOSTILE;
+	x.shaped_count = x.curve_count = 0;
+	x.no_roofline = x.no_curves = HOSTILE;
 	CHECK_HOSTILE(explain, &x);
 	CHECK_HOSTILE(whatif, &w);
 	CHECK_HOSTILE(shard, &a);
@@ -628,12 +657,14 @@ static void test_hostile_sweep(void **state) {
 	                   .dtype = HOSTILE,
 	                   .schedule = HOSTILE};
 	lk_prediction q = p;
-	q.fits = false, q.reproduce = HOSTILE HOSTILE;
+	q.fits = false;
+	q.reproduce = HOSTILE HOSTILE;
 	lk_fail(&refusal, LK_ERR_INPUT, HOSTILE, "%s", HOSTILE);
 	const lk_sweep_row rows[] = {
 		{&p, NULL, &requests[0]}, {&q, NULL, &requests[1]}, {NULL, &refusal, &requests[2]}};
 	for (int i = 0; i < 3; i++) lk_predict_defaults(&requests[i]);
-	requests[0].model = HOSTILE, requests[1].model = requests[2].model = HOSTILE "2",
+	requests[0].model = HOSTILE;
+	requests[1].model = requests[2].model = HOSTILE "2";
 	requests[2].tp = 3;
 	struct page out;
 	lk_error err = {0};

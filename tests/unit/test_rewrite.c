@@ -72,7 +72,8 @@ static void check_round_trip(const lc_program *p) {
 			fprintf(stderr, "%%%zu in %d %d %d and %d %d %d\n", i, p->nodes.at[i].fuse,
 			        p->nodes.at[i].overlap, p->nodes.at[i].bucket, again->nodes.at[i].fuse,
 			        again->nodes.at[i].overlap, again->nodes.at[i].bucket);
-		lc_print_listing(p, stderr), lc_print_listing(again, stderr);
+		lc_print_listing(p, stderr);
+		lc_print_listing(again, stderr);
 		fail_msg("another program reads back:\n%s", text);
 	}
 	lc_program_free(again);
@@ -507,7 +508,8 @@ static void learn(struct known *k, lc_program *p) {
 		return;
 	}
 	assert_true(k->count < KNOWN);
-	k->programs[k->count] = p, k->hashes[k->count++] = hash;
+	k->programs[k->count] = p;
+	k->hashes[k->count++] = hash;
 }
 
 /* All programs that moves reach. Those that a try was made of apply; few of the others are refused.
@@ -613,14 +615,21 @@ static void put_expression(struct author *a, int depth) {
 	uint64_t kind = depth ? draw(&a->seed, 8) : 0;
 	if (kind < 2) put_operand(a);
 	else if (kind < 6) {
-		fputc('(', a->out), put_expression(a, depth - 1);
+		fputc('(', a->out);
+		put_expression(a, depth - 1);
 		fputs(ops[draw(&a->seed, 4)], a->out);
-		put_expression(a, depth - 1), fputc(')', a->out);
+		put_expression(a, depth - 1);
+		fputc(')', a->out);
 	} else if (kind == 6) {
-		fputs(calls[draw(&a->seed, 4)], a->out), put_expression(a, depth - 1), fputc(')', a->out);
+		fputs(calls[draw(&a->seed, 4)], a->out);
+		put_expression(a, depth - 1);
+		fputc(')', a->out);
 	} else {
-		fputs("select(c > 0, ", a->out), put_expression(a, depth - 1), fputs(", ", a->out);
-		put_expression(a, depth - 1), fputc(')', a->out);
+		fputs("select(c > 0, ", a->out);
+		put_expression(a, depth - 1);
+		fputs(", ", a->out);
+		put_expression(a, depth - 1);
+		fputc(')', a->out);
 	}
 }
 
@@ -636,14 +645,20 @@ static void put_statement(struct author *a) {
 	int value = a->made;
 	uint64_t kind = draw(&a->seed, 10);
 	if (kind >= 8 && a->made) {
-		fprintf(a->out, "%s <- r + ", kind == 8 ? "w" : "m"), put_expression(a, 2);
+		fprintf(a->out, "%s <- r + ", kind == 8 ? "w" : "m");
+		put_expression(a, 2);
 	} else {
 		fprintf(a->out, "v%d = r + ", value);
 		if (kind < 3 || !a->made) fputs(collectives[draw(&a->seed, 6)], a->out);
-		else if (kind == 3)
-			fputs("dropout(", a->out), put_expression(a, 1), fputs(" + r, 0.25, key=3)", a->out);
-		else if (kind == 4) fputs("matmul(", a->out), put_operand(a), fputs(" + r, k)", a->out);
-		else if (kind == 5) {
+		else if (kind == 3) {
+			fputs("dropout(", a->out);
+			put_expression(a, 1);
+			fputs(" + r, 0.25, key=3)", a->out);
+		} else if (kind == 4) {
+			fputs("matmul(", a->out);
+			put_operand(a);
+			fputs(" + r, k)", a->out);
+		} else if (kind == 5) {
 			snprintf(operand, sizeof operand, draw(&a->seed, 2) ? "w" : "v%d",
 			         (int)draw(&a->seed, (uint64_t)a->made));
 			fprintf(a->out, reductions[draw(&a->seed, 6)], operand);
@@ -664,7 +679,10 @@ static char *random_program(uint64_t seed) {
 	      "state w : f32[N,M], m : f32[N,M]\n",
 	      a.out);
 	for (int i = 0; i < STATEMENTS; i++) put_statement(&a);
-	fputs("out r - ", a.out), put_expression(&a, 2), fputs(", r*", a.out), put_expression(&a, 1);
+	fputs("out r - ", a.out);
+	put_expression(&a, 2);
+	fputs(", r*", a.out);
+	put_expression(&a, 1);
 	fputs(" }", a.out);
 	fclose(a.out);
 	return text;

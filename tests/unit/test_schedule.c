@@ -40,9 +40,12 @@ static lk_status try_makespan(const lk_schedule *schedule, const lk_schedule_sha
 	double share =
 		schedule->kind == LK_SCHED_DUALPIPE || shape->chunks < 1 ? 1.0 : 1.0 / shape->chunks;
 	lk_pass_times times = {.pass = {pass[0], pass[1], pass[2], pass[3]}, .pair = pair * share};
-	for (int k = 0; k < MOST_PLACES; k++)
-		pass[LK_PASS_F][k] = f * share, pass[LK_PASS_B][k] = (b + w) * share,
-		pass[LK_PASS_BI][k] = b * share, pass[LK_PASS_W][k] = w * share;
+	for (int k = 0; k < MOST_PLACES; k++) {
+		pass[LK_PASS_F][k] = f * share;
+		pass[LK_PASS_B][k] = (b + w) * share;
+		pass[LK_PASS_BI][k] = b * share;
+		pass[LK_PASS_W][k] = w * share;
+	}
 	LK_TRY(lk_schedule_walk(schedule, shape, &times, ends, err));
 	assert_true(shape->stages * shape->chunks <= MOST_PLACES);
 	*makespan = 0;

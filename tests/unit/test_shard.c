@@ -78,8 +78,10 @@ static void on_a_processor(lk_shard_problem *problem) {
 	lk_host_lookup *lookup = LK_NEW(problem->arena, lk_host_lookup);
 	assert_non_null(lookup);
 	*lookup = lookup_numbers(1);
-	lookup->last_bytes = 0.7 * problem->share.bytes, lookup->near_bytes = 0.1 * lookup->last_bytes;
-	problem->at.host = lookup, problem->at.floor_s = 0;
+	lookup->last_bytes = 0.7 * problem->share.bytes;
+	lookup->near_bytes = 0.1 * lookup->last_bytes;
+	problem->at.host = lookup;
+	problem->at.floor_s = 0;
 }
 
 enum {
@@ -131,7 +133,8 @@ static void every_table_is_whole(const lk_shard_problem *problem, const lk_shard
 			assert_true(problem->tables[t].allowed & 1u << piece->kind);
 			assert_true(piece->kind == LK_SHARD_DATA ||
 			            (piece->rank >= 0 && piece->rank < problem->ranks));
-			seen++, parts = piece->parts;
+			seen++;
+			parts = piece->parts;
 		}
 		assert_int_equal(seen, parts);
 	}
@@ -173,15 +176,20 @@ static void place_all(struct exhaustive *exhaustive, size_t at) {
 		bool fits;
 		double step = step_of(exhaustive->p, &exhaustive->pieces, &fits);
 		exhaustive->least_s = fmin(exhaustive->least_s, step);
-		if (fits) exhaustive->feasible = true, exhaustive->best_s = fmin(exhaustive->best_s, step);
+		if (fits) {
+			exhaustive->feasible = true;
+			exhaustive->best_s = fmin(exhaustive->best_s, step);
+		}
 		return;
 	}
 	if (exhaustive->pieces.at[at].kind == LK_SHARD_DATA) {
 		place_all(exhaustive, at + 1);
 		return;
 	}
-	for (int r = 0; r < exhaustive->p->ranks; r++)
-		exhaustive->pieces.at[at].rank = r, place_all(exhaustive, at + 1);
+	for (int r = 0; r < exhaustive->p->ranks; r++) {
+		exhaustive->pieces.at[at].rank = r;
+		place_all(exhaustive, at + 1);
+	}
 }
 
 /* All ways to split or copy each table, all placements of each. */
@@ -227,7 +235,8 @@ static void compare_with_all(uint64_t seed, uint32_t count, int ranks, unsigned 
 		step_of(&p, &plan.pieces, &fits);
 		assert_true(fits);
 	}
-	*feasible += x.feasible, *tried += 1;
+	*feasible += x.feasible;
+	*tried += 1;
 	/* of problems in which any table may be copied, memory does not enter the bound */
 	if (lk_shard_bound(&p) > x.least_s * (1 + 1e-9))
 		fail_msg("seed %d: bound %g, a placement takes %g", (int)seed, lk_shard_bound(&p),
@@ -295,13 +304,16 @@ static void ranks_that_touch_more_take_longer(void **state) {
 		for (int r = 0; r < 3; r++) {
 			double times = fmin(fmax(share_of_rank(&pieces, r) / p.share.bytes, 0.5), 2),
 				   forward = 0, mean = 0;
-			there = p, there.share.bytes *= times, there.share.samples *= times,
+			there = p;
+			there.share.bytes *= times;
+			there.share.samples *= times;
 			there.share.page_bytes *= times;
 			for (uint32_t t = 0; t < p.count; t++)
-				if (pieces.at[t].rank == r)
+				if (pieces.at[t].rank == r) {
 					forward +=
-						lk_shard_piece_of(&there, t, LK_SHARD_TABLE, 0, 1, false).cost.forward_s,
-						mean += pieces.at[t].cost.forward_s;
+						lk_shard_piece_of(&there, t, LK_SHARD_TABLE, 0, 1, false).cost.forward_s;
+					mean += pieces.at[t].cost.forward_s;
+				}
 			bool ends = times == 0.5 || times == 2;
 			double off = fabs(load.rank[r].forward_s / forward - 1);
 			if (off > (ends ? 1e-9 : 0.01))
@@ -402,9 +414,10 @@ static void even_columns_are_below_every_placement(void **state) {
 	for (uint64_t seed = 1; seed <= 200; seed++) {
 		lk_shard_widths widths = {.grain = 8};
 		double width[PIECES], least = INFINITY;
-		for (int i = 0; i < PIECES; i++)
-			width[i] = 8 * (double)(1ull << lk_hash64(seed * PIECES + (uint64_t)i) % 6),
+		for (int i = 0; i < PIECES; i++) {
+			width[i] = 8 * (double)(1ull << lk_hash64(seed * PIECES + (uint64_t)i) % 6);
 			lk_shard_widths_add(&widths, width[i], 1);
+		}
 		for (int way = 0; way < WAYS; way++) {
 			double sum[RANKS] = {0};
 			for (int i = 0, rest = way; i < PIECES; i++, rest /= RANKS)
@@ -465,13 +478,15 @@ static void drawn_indices_have_the_classes(void **state) {
 	memset(times, 0, ROWS * sizeof *times);
 	for (size_t i = 0; i < LOOKUPS; i++) {
 		if (lk_uniform(99, i) >= 0.25) continue;
-		kept++, kept_different += times[indices[i]]++ == 0;
+		kept++;
+		kept_different += times[indices[i]]++ == 0;
 	}
 	lk_locality_thin(&l, 0.25, &thin);
 	assert_true(fabs((double)kept / lk_locality_lookups(&thin) - 1) < 0.01);
 	assert_true(fabs((double)kept_different / lk_locality_rows(&thin) - 1) < 0.03);
 	assert_true(lk_locality_covered(&l, ROWS) > 0.999 && lk_locality_covered(&l, 1) < 0.2);
-	free(indices), free(times);
+	free(indices);
+	free(times);
 }
 
 /* Every row once; the first of them lie as if thrown: in as many lines of four rows as that would
@@ -492,7 +507,8 @@ static void rows_lie_anywhere(void **state) {
 			if (lines > 1000)
 				assert_true(fabs((double)met / ((double)lines * (1 - 0.316)) - 1) <
 				            0.03); /* (3/4)^4 = 0.316 */
-			free(row), free(line);
+			free(row);
+			free(line);
 		}
 }
 
@@ -506,9 +522,10 @@ static void check_published(const lk_csv *csv, double *worst) {
 	int first = lk_csv_column(csv, "uniq (0,1]");
 	double lookups = floor(atof(lk_csv_field(csv, lk_csv_column(csv, "n_indices"))) / PART);
 	double rows = floor(atof(lk_csv_field(csv, lk_csv_column(csv, "n_unique"))) / PART * 10);
-	for (int b = 0; b < LK_REUSE_BINS; b++)
-		unique[b] = atof(lk_csv_field(csv, first + b)),
+	for (int b = 0; b < LK_REUSE_BINS; b++) {
+		unique[b] = atof(lk_csv_field(csv, first + b));
 		access[b] = atof(lk_csv_field(csv, first + LK_REUSE_BINS + b));
+	}
 	lk_locality l;
 	lk_locality_reuse(unique, access, rows, lookups, &l);
 	uint32_t *indices = malloc((size_t)lookups * sizeof *indices),
@@ -521,7 +538,9 @@ static void check_published(const lk_csv *csv, double *worst) {
 		if (!times[r]) continue;
 		int bin = times[r] <= 1 ? 0 : (int)ceil(log2(times[r]));
 		bin = bin < LK_REUSE_BINS ? bin : LK_REUSE_BINS - 1;
-		u[bin]++, a[bin] += times[r], different++;
+		u[bin]++;
+		a[bin] += times[r];
+		different++;
 	}
 	for (int b = 0; b < LK_REUSE_BINS; b++)
 		*worst = fmax(*worst,
@@ -530,7 +549,8 @@ static void check_published(const lk_csv *csv, double *worst) {
 	if (fabs(lookups / different / mean - 1) > 0.03)
 		fail_msg("%s: %.2f lookups of a row, published %.2f", lk_csv_where(csv),
 		         lookups / different, mean);
-	free(indices), free(times);
+	free(indices);
+	free(times);
 }
 
 static void published_locality(void **state) {

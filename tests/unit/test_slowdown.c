@@ -9,7 +9,7 @@
 #include <string.h>
 #include <cmocka.h>
 #include "calibrate/calibrate.h"
-#include "tables/tables.h"
+#include "fit/fits.h"
 #include "base/stats.h"
 #include "lockstep/validate.h"
 #include "data.h"
@@ -17,7 +17,7 @@
 static lk_slowdown_row row_of(uint64_t seed, bool few) {
 	lk_slowdown_row row = {.id = "", .name = few ? "sums" : "product", .where = ""};
 	lk_overlap_kernel *kernel = &row.kernel;
-	kernel->alone_s = 1e-4 * (1 + 9 * lk_uniform(seed, 0)),
+	kernel->alone_s = 1e-4 * (1 + 9 * lk_uniform(seed, 0));
 	kernel->ratio = 0.3 + 0.7 * lk_uniform(seed, 1);
 	kernel->memory = 0.2 * lk_uniform(seed, 2),
 	kernel->dram = few ? 0.3 + 0.3 * lk_uniform(seed, 3) : kernel->memory;
@@ -79,9 +79,11 @@ static void left_out_rows_are_not_seen(void **state) {
 	}
 	lk_overlap a, b;
 	assert_true(lk_slowdown_fit(&arena, &table, use, true, &a));
-	for (size_t i = 0; i < table.count; i += 5)
-		table.at[i].measured_s = 1, table.at[i].kernel.compute = 0.9,
+	for (size_t i = 0; i < table.count; i += 5) {
+		table.at[i].measured_s = 1;
+		table.at[i].kernel.compute = 0.9;
 		table.at[i].kernel.ratio = 0.01;
+	}
 	assert_true(lk_slowdown_fit(&arena, &table, use, true, &b));
 	assert_true(a.displacement == b.displacement && a.latency == b.latency &&
 	            a.kind_count == b.kind_count);
@@ -171,7 +173,9 @@ static lk_validation *validated(const char *path, bool cross) {
 	lk_validation *validation = NULL;
 	lk_error err = {0};
 	lk_validate_defaults(&request);
-	request.table = path, request.slowdown = true, request.cross = cross;
+	request.table = path;
+	request.slowdown = true;
+	request.cross = cross;
 	assert_int_equal(lk_validate(&request, &validation, &err), LK_OK);
 	return validation;
 }

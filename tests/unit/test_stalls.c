@@ -190,8 +190,10 @@ static void test_left_in_null(void **state) {
 	struct truth t = {.own = 1, .interconnect = 0.2};
 	lk_stalls_answer x = {.hosts = 1};
 	lk_stalls_rounds r = rounds_of(&t, 3, 0, 1, true);
-	for (int i = 0; i < 3; i++)
-		r.at[LK_STALLS_NULL][i].interconnect = 0.15, r.at[LK_STALLS_NULL][i].step += 0.15;
+	for (int i = 0; i < 3; i++) {
+		r.at[LK_STALLS_NULL][i].interconnect = 0.15;
+		r.at[LK_STALLS_NULL][i].step += 0.15;
+	}
 	for (int i = 0; i < 3; i++) r.at[LK_STALLS_ONE][i].step = NAN;
 	lk_stalls_split(&r, &x);
 	assert_near(x.parts[LK_STALL_INTERCONNECT].seconds, 0.2, 1e-9);
@@ -308,9 +310,12 @@ static void test_thresholds(void **state) {
 		assert_string_not_equal(what, "preparation");
 		m.workers = cores - 1;
 		if (cores > 1) assert_true(lk_stalls_closed(&m, &what) > least);
-		m.bytes = 0, m.workers = fmax(1, lk_stalls_cores_to_hide(&m) - 1);
+		m.bytes = 0;
+		m.workers = fmax(1, lk_stalls_cores_to_hide(&m) - 1);
 		if (lk_stalls_closed(&m, &what) > least) assert_string_equal(what, "preparation");
-		cached.hit = 1, hidden.hit = fmin(1, share * (1 + 1e-9)), shown.hit = share - 1e-3;
+		cached.hit = 1;
+		hidden.hit = fmin(1, share * (1 + 1e-9));
+		shown.hit = share - 1e-3;
 		assert_near(lk_stalls_closed(&hidden, NULL), lk_stalls_closed(&cached, NULL), 1e-6);
 		if (share > 1e-3)
 			assert_true(lk_stalls_closed(&shown, NULL) > lk_stalls_closed(&cached, NULL));

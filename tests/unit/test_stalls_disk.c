@@ -64,7 +64,10 @@ static struct outcome run_job(const struct job *job, double faster) {
 		assert_non_null(r[i].ready = calloc(MOST_AHEAD, sizeof(double)));
 	for (int s = 0; s < SETTLING + COUNTED; s++) {
 		double step_begins = r[0].now, stored = 0, waited_before = waited;
-		if (s == SETTLING) begin = r[0].now, waited = waited_before = 0;
+		if (s == SETTLING) {
+			begin = r[0].now;
+			waited = waited_before = 0;
+		}
 		int seldom = job->seldom > 1 ? job->seldom : 1,
 			upto = (s / seldom + 1) * seldom * job->chunks;
 		for (int left = s % seldom ? 0 : job->ranks * seldom * job->chunks; left > 0; left--) {
@@ -76,7 +79,8 @@ static struct outcome run_job(const struct job *job, double faster) {
 			double ready = first->ready[first->read++ % MOST_AHEAD];
 			if (ready > first->now) {
 				waited += fmax(0, ready - fmax(seen, first->now));
-				seen = fmax(seen, ready), first->now = ready;
+				seen = fmax(seen, ready);
+				first->now = ready;
 			}
 			first->now += job->decode;
 		}
@@ -88,7 +92,8 @@ static struct outcome run_job(const struct job *job, double faster) {
 				(lk_disk_step){end - step_begins, waited - waited_before, stored};
 	}
 	for (int i = 0; i < job->ranks; i++) free(r[i].ready);
-	out.step = (r[0].now - begin) / COUNTED, out.waited = waited / COUNTED;
+	out.step = (r[0].now - begin) / COUNTED;
+	out.waited = waited / COUNTED;
 	return out;
 }
 
@@ -111,13 +116,17 @@ static struct outcome run_loader(const struct job *job, int workers, double fast
 			if (batch >= SETTLING + COUNTED || (room >= 0 && used[room] <= 0)) continue;
 			double when =
 				room >= 0 && done[w] % job->chunks == 0 ? fmax(worker[w], used[room]) : worker[w];
-			if (when < at) at = when, next = w;
+			if (when < at) {
+				at = when;
+				next = w;
+			}
 		}
 		assert_true(next >= 0);
 		double ready = fmax(disk, at) + each;
 		int batch = done[next] / job->chunks * workers + next;
 		if (batch >= SETTLING) waited += fmax(0, ready - fmax(seen, at));
-		seen = fmax(seen, ready), disk = ready;
+		seen = fmax(seen, ready);
+		disk = ready;
 		worker[next] = ready + job->decode;
 		if (++done[next] % job->chunks == 0) got[batch] = worker[next];
 		for (int s = 0; s < SETTLING + COUNTED; s++) {
@@ -208,7 +217,8 @@ static void test_little_ahead(void **state) {
 	(void)state;
 	for (uint64_t seed = 0; seed < 100; seed++) {
 		struct job j = {.ranks = 1, .chunks = 400, .ahead = 8, .device = draw(seed, 0, 1e-3, 4e-3)};
-		j.decode = draw(seed, 1, 0, 0.2) * j.device, j.compute = draw(seed, 2, 0.1, 1);
+		j.decode = draw(seed, 1, 0, 0.2) * j.device;
+		j.compute = draw(seed, 2, 0.1, 1);
 		assert_predicts(&j, true, 0, (j.ahead + 1) * j.device, seed);
 	}
 }

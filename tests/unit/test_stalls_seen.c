@@ -30,7 +30,8 @@ static void begin(struct writer *writer, const char *folder, int rank, int world
                   int64_t moment) {
 	memset(writer, 0, sizeof *writer);
 	assert_int_equal(lk_recorder_open(&writer->r, folder, 8 * MB, 0), 0);
-	writer->r.head->rank = rank, writer->r.head->world = world;
+	writer->r.head->rank = rank;
+	writer->r.head->world = world;
 	snprintf(writer->r.head->host, sizeof writer->r.head->host, "%s", host);
 	writer->now = moment - writer->r.head->monotonic_ns;
 	assert_true(writer->now >= 0);
@@ -51,14 +52,17 @@ static lk_record_entry *next(struct writer *writer, lk_record_place *place, int6
 	lk_record_entry *entry = lk_recorder_next(&writer->r, place);
 	assert_non_null(entry);
 	entry->object = 1;
-	entry->start_ns = writer->now, entry->end_ns = writer->now += takes;
+	entry->start_ns = writer->now;
+	entry->end_ns = writer->now += takes;
 	return entry;
 }
 
 static void allreduce(struct writer *writer, int64_t bytes, int64_t takes) {
 	lk_record_entry *entry = next(writer, &writer->place, takes);
 	entry->bytes = bytes;
-	entry->comm.what = LK_WHAT_ALLREDUCE, entry->comm.call = 1, entry->comm.peer = -1,
+	entry->comm.what = LK_WHAT_ALLREDUCE;
+	entry->comm.call = 1;
+	entry->comm.peer = -1;
 	entry->comm.from = -1;
 	lk_recorder_publish(&writer->r, &writer->place, entry, LK_RECORD_COMM);
 }
@@ -67,7 +71,8 @@ static void file(struct writer *writer, lk_record_place *place, lk_record_kind k
                  int64_t takes) {
 	lk_record_entry *entry = next(writer, place, takes);
 	entry->bytes = bytes;
-	entry->io.count = 1, entry->io.busy_ns = takes;
+	entry->io.count = 1;
+	entry->io.busy_ns = takes;
 	lk_recorder_publish(&writer->r, place, entry, kind);
 }
 
@@ -215,7 +220,8 @@ static void test_uneven(void **state) {
 	lk_stalls_comm c;
 	lk_error err = {0};
 	struct step_times t = usual;
-	t.late = 0, t.uneven = 900 * US;
+	t.late = 0;
+	t.uneven = 900 * US;
 	write_run(folder, &t, "a", "b");
 	if (lk_stalls_see_comm(folder, 3, 20, &c, &err) != LK_OK)
 		fail_msg("%s: %s", err.where, err.what);
@@ -325,7 +331,8 @@ static void test_answer(void **state) {
 	lk_error err = {0};
 	write_run(folder, &usual, "a", "b");
 	lk_stalls_defaults(&q);
-	q.recording = folder, q.what_ifs = "network=2\nspeed=2\nspeed=2,cache=1\ndisk=2";
+	q.recording = folder;
+	q.what_ifs = "network=2\nspeed=2\nspeed=2,cache=1\ndisk=2";
 	if (lk_stalls(&q, &answer, &err) != LK_OK) fail_msg("%s: %s", err.where, err.what);
 	assert_int_equal(answer->hosts, 2);
 	assert_near(answer->parts[LK_STALL_NETWORK].seconds, 3.2e-3, 1e-5);

@@ -49,8 +49,10 @@ static void begin(struct lk_fixture *fixture, int gpus) {
 	memset(fixture, 0, sizeof *fixture);
 	fixture->job.model = gpt(16, 2048, 16);
 	fixture->job.gpus = gpus;
-	fixture->job.mbs = 2, fixture->job.seq = 2048;
-	fixture->job.dtype = LK_BF16, fixture->job.dtype_said = true;
+	fixture->job.mbs = 2;
+	fixture->job.seq = 2048;
+	fixture->job.dtype = LK_BF16;
+	fixture->job.dtype_said = true;
 	const lk_device *device = lk_device_find("h100-sxm");
 	assert_non_null(device);
 	assert_int_equal(
@@ -88,7 +90,9 @@ static void activations_in_flight_follow_1f1b(void **state) {
 		for (int tp = 1; tp <= 4; tp *= 2) {
 			struct lk_fixture f;
 			begin(&f, 32);
-			f.job.tp = tp, f.job.pp = p, f.job.gbs = 2 * 16 * (32 / (tp * p));
+			f.job.tp = tp;
+			f.job.pp = p;
+			f.job.gbs = 2 * 16 * (32 / (tp * p));
 			f.job.sequence_parallel = tp > 1 ? LK_ON : LK_OFF;
 			complete(&f);
 			lk_step step;
@@ -106,8 +110,12 @@ static void full_recomputation_keeps_inputs_and_one_layer(void **state) {
 	(void)state;
 	struct lk_fixture f;
 	begin(&f, 8);
-	f.job.mbs = 16, f.job.tp = 2, f.job.pp = 4, f.job.gbs = 256;
-	f.job.recompute = LK_RECOMPUTE_FULL, f.job.recompute_said = true;
+	f.job.mbs = 16;
+	f.job.tp = 2;
+	f.job.pp = 4;
+	f.job.gbs = 256;
+	f.job.recompute = LK_RECOMPUTE_FULL;
+	f.job.recompute_said = true;
 	f.job.sequence_parallel = LK_ON;
 	complete(&f);
 	lk_step step;
@@ -124,7 +132,8 @@ static void full_recomputation_keeps_inputs_and_one_layer(void **state) {
 static double state_bytes(lk_sharding sharding, lk_switch fp32_grads) {
 	struct lk_fixture f;
 	begin(&f, 8);
-	f.job.sharding = sharding, f.job.sharding_said = true;
+	f.job.sharding = sharding;
+	f.job.sharding_said = true;
 	f.job.fp32_grads = fp32_grads;
 	complete(&f);
 	lk_resident r = lk_sizes_resident(&f.job, 0);
@@ -153,8 +162,11 @@ static double step_seconds(int p, int v, int m, lk_schedule_kind schedule,
 	struct lk_fixture f;
 	begin(&f, p);
 	f.job.model.vocab = 1024; /* ends that weigh little */
-	f.job.pp = p, f.job.vp = v, f.job.gbs = 2 * m;
-	f.job.schedule = schedule, f.job.schedule_said = true;
+	f.job.pp = p;
+	f.job.vp = v;
+	f.job.gbs = 2 * m;
+	f.job.schedule = schedule;
+	f.job.schedule_said = true;
 	f.cluster.node[0].nic_rate = f.cluster.node[0].intra_rate = 1e14;
 	complete(&f);
 	lk_step step;
@@ -207,7 +219,9 @@ static void repetition_folds_under_tensor_and_pipeline_parallelism(void **state)
 	for (int exact = 0; exact < 2; exact++) {
 		struct lk_fixture f;
 		begin(&f, 32);
-		f.job.tp = 4, f.job.pp = 4, f.job.gbs = 64;
+		f.job.tp = 4;
+		f.job.pp = 4;
+		f.job.gbs = 64;
 		complete(&f);
 		lk_step step;
 		ask(&f, &(lk_step_options){.exact = exact}, &step);
@@ -227,7 +241,9 @@ static void all_ranks_and_one_of_each_class_agree(void **state) {
 			for (int all = 0; all < 2; all++) {
 				struct lk_fixture f;
 				begin(&f, 32);
-				f.job.tp = 4, f.job.pp = 2, f.job.gbs = 32;
+				f.job.tp = 4;
+				f.job.pp = 2;
+				f.job.gbs = 32;
 				complete(&f);
 				lk_step step;
 				ask(&f,
@@ -270,9 +286,11 @@ static void sharded_layers_fold_between_their_traffic(void **state) {
 			                                   &f.cluster, &f.err),
 			                 LK_OK);
 			f.job.model = gpt(16, 4096, 32);
-			f.job.tp = jobs[j].tp, f.job.pp = jobs[j].pp,
+			f.job.tp = jobs[j].tp;
+			f.job.pp = jobs[j].pp;
 			f.job.gbs = 2 * 40 * 32 / (jobs[j].tp * jobs[j].pp);
-			f.job.sharding = jobs[j].sharding, f.job.sharding_said = true;
+			f.job.sharding = jobs[j].sharding;
+			f.job.sharding_said = true;
 			complete(&f);
 			for (int exact = 0; exact < 2; exact++)
 				ask(&f, &(lk_step_options){.exact = exact, .no_contention = !contention},
@@ -295,7 +313,9 @@ static void breakdown_adds_up_to_the_step(void **state) {
 	(void)state;
 	struct lk_fixture f;
 	begin(&f, 32);
-	f.job.tp = 4, f.job.pp = 2, f.job.gbs = 64;
+	f.job.tp = 4;
+	f.job.pp = 2;
+	f.job.gbs = 64;
 	complete(&f);
 	lk_breakdown split[2];
 	for (int exact = 0; exact < 2; exact++) {

@@ -165,16 +165,22 @@ static void check_names(const lc_steps *steps) {
 
 static void check_steps(const lc_program *program, const lc_steps *steps) {
 	struct machine *m = calloc(1, sizeof *m);
-	m->p = program, m->s = steps;
+	m->p = program;
+	m->s = steps;
 	for (int v = 0; v < (int)program->nodes.count; v++) {
 		lc_op op = (lc_op)program->nodes.at[v].op;
 		m->holds[v] = op == LC_INPUT || op == LC_STATE ? v : -1;
 	}
 	for (int i = 0; i < steps->count; i++) {
 		const lc_step *step = &steps->at[i];
-		for (int k = 0; k < step->part_count; k++)
-			check_kind(m, &step->parts[k]), run_step(m, &step->parts[k]);
-		if (step->part_count == 0) check_kind(m, step), run_step(m, step);
+		for (int k = 0; k < step->part_count; k++) {
+			check_kind(m, &step->parts[k]);
+			run_step(m, &step->parts[k]);
+		}
+		if (step->part_count == 0) {
+			check_kind(m, step);
+			run_step(m, step);
+		}
 		check_waits(m, step->parts, step->part_count);
 	}
 	check_waits(m, steps->at, steps->count);
@@ -301,8 +307,10 @@ static void try_sets(lc_program *program, uint64_t *seed) {
 	lc_steps *steps = NULL;
 	lk_error err = {0};
 	lk_status status = lc_steps_make(program, &steps, &err);
-	if (status == LK_OK) check_steps(program, steps), accepted++;
-	else {
+	if (status == LK_OK) {
+		check_steps(program, steps);
+		accepted++;
+	} else {
 		assert_int_equal(status, LK_ERR_INPUT);
 		assert_true(err.what[0]);
 		refused++;
@@ -338,7 +346,10 @@ static void try_directives(const lc_program *program, uint64_t *seed) {
 		at = next;
 		lk_status status = lc_steps_make(at, &steps, &err);
 		assert_true(status == LK_OK || (status == LK_ERR_INPUT && err.what[0]));
-		if (steps) check_steps(at, steps), accepted++;
+		if (steps) {
+			check_steps(at, steps);
+			accepted++;
+		}
 		lc_steps_free(steps);
 	}
 	lc_program_free(at);

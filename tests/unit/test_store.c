@@ -128,11 +128,13 @@ static void test_first_form(void **state) {
 	answers_number(asked, (m = request(COUNT1), &m), 2);
 	answers_byte(asked, (m = with_key(WATCH1, "/a"), &m), 3);
 	m = with_key(COMPARE1, "/a");
-	put_text(&m, "value"), put_text(&m, "new");
+	put_text(&m, "value");
+	put_text(&m, "new");
 	answers_text(asked, &m, "new");
 	answers_text(asked, &m, "new"); /* it is another one now */
 	m = with_key(COMPARE1, "/none");
-	put_text(&m, "value"), put_text(&m, "new");
+	put_text(&m, "value");
+	put_text(&m, "new");
 	answers_text(asked, &m, "value");
 	answers_number(asked, (m = with_key(DELETE1, "/a"), &m), 1);
 	answers_number(asked, (m = with_key(DELETE1, "/a"), &m), 0);
@@ -164,16 +166,22 @@ static void test_second_form(void **state) {
 	put(&m, magic, sizeof magic);
 	answers(asked, &m, "", 0);
 	assert_int_equal(asked->client.form, 2);
-	m = request(PING2), put(&m, "\1\2\3\4", 4);
+	m = request(PING2);
+	put(&m, "\1\2\3\4", 4);
 	answers(asked, &m, "\1\2\3\4", 4);
 	adds(asked, ADD2, "init/", 1, 8);
 	set(asked, SET2, "x", "one");
 	set(asked, APPEND2, "x", " more");
-	m = request(MULTI_SET2), put_number(&m, 2), put_text(&m, "y"), put_text(&m, "1"),
-	put_text(&m, "z"), put_text(&m, "2");
+	m = request(MULTI_SET2);
+	put_number(&m, 2);
+	put_text(&m, "y");
+	put_text(&m, "1");
+	put_text(&m, "z");
+	put_text(&m, "2");
 	answers(asked, &m, "", 0);
 	m = keys(MULTI_GET2, "x", "z");
-	put_text(&answer, "one more"), put_text(&answer, "2");
+	put_text(&answer, "one more");
+	put_text(&answer, "2");
 	answers(asked, &m, answer.at, answer.size);
 	answers_byte(asked, (m = keys(WAIT2, "nobody's", NULL), &m), 0);
 	answers_byte(asked, (m = request(CANCEL2), &m), 1);
@@ -181,7 +189,8 @@ static void test_second_form(void **state) {
 	answers_number(asked, (m = with_key(DELETE2, "y"), &m), 1);
 	answers_byte(asked, (m = keys(CHECK2, "y", NULL), &m), 1);
 	m = with_key(COMPARE2, "fresh");
-	put_text(&m, ""), put_text(&m, "new");
+	put_text(&m, "");
+	put_text(&m, "new");
 	answers_text(asked, &m, "new");
 	end(asked);
 }
@@ -228,18 +237,24 @@ static void test_refused(void **state) {
 	(void)state;
 	struct message m;
 	refused((m = request(77), &m), "no request");
-	m = request(GET1), put_number(&m, UINT64_MAX);
+	m = request(GET1);
+	put_number(&m, UINT64_MAX);
 	refused(&m, "cannot be");
-	m = request(WAIT1), put_number(&m, UINT64_C(1) << 60);
+	m = request(WAIT1);
+	put_number(&m, UINT64_C(1) << 60);
 	refused(&m, "cannot be");
-	m = with_key(SET1, "a"), put_text(&m, "no number");
+	m = with_key(SET1, "a");
+	put_text(&m, "no number");
 	struct message more = with_key(ADD1, "a");
-	put_number(&more, 1), put(&m, more.at, more.size);
+	put_number(&more, 1);
+	put(&m, more.at, more.size);
 	refused(&m, "cannot be");
-	m = with_key(ADD1, "a"), put_number(&m, UINT64_C(1) << 62);
+	m = with_key(ADD1, "a");
+	put_number(&m, UINT64_C(1) << 62);
 	refused(&m, "cannot be"); /* times all ranks */
 	m = (struct message){.size = 0};
-	put(&m, magic, sizeof magic), put(&m, "\x0e", 1);
+	put(&m, magic, sizeof magic);
+	put(&m, "\x0e", 1);
 	refused(&m, "no request");
 }
 
@@ -315,7 +330,9 @@ static void test_served(void **state) {
 	lk_store_server *second = NULL;
 	assert_int_not_equal(lk_store_serve(1, 64, lk_store_port(server), &second, &err), LK_OK);
 	assert_non_null(strstr(err.what, "cannot bind"));
-	close(good), close(bad), close(silent);
+	close(good);
+	close(bad);
+	close(silent);
 	lk_store_stop(server, &served);
 	assert_int_equal(served.connections, 3);
 	assert_int_equal(served.requests, 3);

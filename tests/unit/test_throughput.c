@@ -131,10 +131,17 @@ static void savings_save(void **state) {
 	                         .seq = 512,
 	                         .fused = true};
 	lk_throughput_run masked = all, ahead, hand, narrow, unfused = all, late = all, twice = all;
-	masked.logit_share = 0.15, ahead = masked, ahead.host_ahead = true, hand = ahead,
+	masked.logit_share = 0.15;
+	ahead = masked;
+	ahead.host_ahead = true;
+	hand = ahead;
 	hand.fused_kernels = true;
-	narrow = hand, narrow.dtype = LK_FP8, narrow.precision = "fp8";
-	unfused.unfused = true, late.reduces_late = true, twice.mbs *= 2;
+	narrow = hand;
+	narrow.dtype = LK_FP8;
+	narrow.precision = "fp8";
+	unfused.unfused = true;
+	late.reduces_late = true;
+	twice.mbs *= 2;
 	double plain = step_of(&all), heads = step_of(&masked);
 	assert_true(heads < plain && step_of(&ahead) < heads && step_of(&hand) < step_of(&ahead) &&
 	            step_of(&narrow) < step_of(&hand));

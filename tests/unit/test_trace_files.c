@@ -284,7 +284,8 @@ static void test_convolution_kernel(void **state) {
 static lk_replay *replay(lk_replay_request *request, const char *path, lk_status wanted,
                          lk_error *err) {
 	lk_replay *out = NULL;
-	request->paths = &path, request->path_count = 1;
+	request->paths = &path;
+	request->path_count = 1;
 	lk_status status = lk_replay_ask(request, &out, err);
 	if (status != wanted) fail_msg("%s: %s", err->where, err->what);
 	return out;
@@ -325,7 +326,8 @@ static void test_alone(void **state) {
 	lk_replay_request q;
 	lk_error err = {0};
 	lk_replay_defaults(&q);
-	q.gpu = "v100-sxm-32", q.measured = need_data("traces/dlrm8/kineto");
+	q.gpu = "v100-sxm-32";
+	q.measured = need_data("traces/dlrm8/kineto");
 	q.overheads = host_times(1);
 	lk_replay *once = replay(&q, path, LK_OK, &err);
 	assert_int_equal(once->rank_count, 8);
@@ -365,13 +367,16 @@ static void test_alone_refused(void **state) {
 	lk_replay_defaults(&q);
 	replay(&q, path, LK_ERR_INPUT, &err);
 	assert_true(strstr(err.what, "when things ran") && strstr(err.hint, "--gpu"));
-	q.gpu = "v100-sxm-32", q.hold_out = LK_HOLD_RANK;
+	q.gpu = "v100-sxm-32";
+	q.hold_out = LK_HOLD_RANK;
 	replay(&q, path, LK_ERR_INPUT, &err);
 	assert_string_equal(err.where, "--hold-out");
-	q.hold_out = LK_HOLD_AUTO, q.overheads_out = "x.csv";
+	q.hold_out = LK_HOLD_AUTO;
+	q.overheads_out = "x.csv";
 	replay(&q, path, LK_ERR_INPUT, &err);
 	assert_string_equal(err.where, "--overheads-out");
-	q.overheads_out = NULL, q.cluster = "8 v100-sxm-32";
+	q.overheads_out = NULL;
+	q.cluster = "8 v100-sxm-32";
 	replay(&q, path, LK_ERR_INPUT, &err);
 	assert_string_equal(err.where, "--cluster");
 	q.cluster = NULL;

@@ -96,11 +96,14 @@ struct team {
 static struct team make_team(const struct world *world, lk_capture *capture, int rank, bool peers) {
 	char ranks[4096] = "[";
 	int first = 0, step = 1, n = world->ranks;
-	if (world->group_size && !peers)
-		first = rank / world->group_size * world->group_size, n = world->group_size;
-	else if (world->group_size)
-		first = rank % world->group_size, step = world->group_size,
+	if (world->group_size && !peers) {
+		first = rank / world->group_size * world->group_size;
+		n = world->group_size;
+	} else if (world->group_size) {
+		first = rank % world->group_size;
+		step = world->group_size;
 		n = world->ranks / world->group_size;
+	}
 	size_t used = 1;
 	for (int i = 0; i < n; i++)
 		used += (size_t)snprintf(ranks + used, sizeof ranks - used, "%s%d", i ? ", " : "",
@@ -154,7 +157,9 @@ static lk_capture *make_rank(const struct world *world, int rank, struct fault f
 	snprintf(path, sizeof path, "rank%d.json", rank);
 	lk_capture *capture = lk_capture_new(path, "made here");
 	assert_non_null(capture);
-	capture->rank = rank, capture->world = world->ranks, capture->absolute = true;
+	capture->rank = rank;
+	capture->world = world->ranks;
+	capture->absolute = true;
 	const struct team teams[2] = {make_team(world, capture, rank, false),
 	                              make_team(world, capture, rank, true)};
 	int struck = f.rank == rank ? f.what : FAULT_NONE;
@@ -260,7 +265,10 @@ static void test_late_and_early(void **state) {
 		                  .periodic = variant == 1,
 		                  .equal = variant == 2};
 		random_offsets(&w, 1e8);
-		w.skip_begin[1] = 10, w.skip_begin[2] = 23, w.skip_end[2] = 4, w.skip_end[3] = 30,
+		w.skip_begin[1] = 10;
+		w.skip_begin[2] = 23;
+		w.skip_end[2] = 4;
+		w.skip_end[3] = 30;
 		w.skip_begin[5] = 60;
 		lk_traces *traces = make_run(&w, no_fault);
 		print_problems(traces);
@@ -282,7 +290,8 @@ static void test_regular(void **state) {
 	lk_capture *captures[3];
 	for (int r = 0; r < 3; r++) {
 		lk_capture *capture = captures[r] = lk_capture_new("x", "made here");
-		capture->rank = r, capture->absolute = true;
+		capture->rank = r;
+		capture->absolute = true;
 		for (int k = 3 * r; k < 40 - r; k++)
 			lk_capture_add(capture, &(lk_event){.kind = LK_EVENT_KERNEL,
 			                                    .start_ns = START + k * 20000000ll + r * 700000,
@@ -313,7 +322,9 @@ static void test_from_the_first(void **state) {
 		lk_capture *captures[2];
 		for (int r = 0; r < 2; r++) {
 			lk_capture *capture = captures[r] = lk_capture_new("x", "made here");
-			capture->rank = r, capture->absolute = true, capture->whole = whole;
+			capture->rank = r;
+			capture->absolute = true;
+			capture->whole = whole;
 			struct team all = make_team(&w, capture, r, false);
 			uint32_t lane = lk_capture_lane(capture, true, r, 20);
 			for (int k = 0; k < 60 - 2 * r; k++) {
@@ -438,7 +449,10 @@ static void test_one_anchor(void **state) {
 	lk_traces_free(traces);
 	/* Clocks that count from anywhere begin together. */
 	lk_capture *captures[2] = {make_rank(&w, 0, no_fault), make_rank(&w, 1, no_fault)};
-	for (int r = 0; r < 2; r++) captures[r]->absolute = false, captures[r]->origin_ns = 1000000 * r;
+	for (int r = 0; r < 2; r++) {
+		captures[r]->absolute = false;
+		captures[r]->origin_ns = 1000000 * r;
+	}
 	assert_ok(lk_traces_make(captures, 2, &traces, &err));
 	assert_int_equal(traces->shift_ns[1], 0);
 	lk_traces_free(traces);
@@ -452,7 +466,9 @@ static lk_traces *make_pipeline(bool peers, int lost) {
 	lk_capture *captures[3];
 	for (int r = 0; r < 3; r++) {
 		lk_capture *capture = captures[r] = lk_capture_new("x", "made here");
-		capture->rank = r, capture->world = 3, capture->absolute = true;
+		capture->rank = r;
+		capture->world = 3;
+		capture->absolute = true;
 		uint32_t lane = lk_capture_lane(capture, true, 0, 20),
 				 name = lk_intern_id(capture->names,
 		                             "ncclDevKernel_SendRecv(ncclDevKernelArgsStorage<4096ul>)");
@@ -578,7 +594,8 @@ static void test_large(void **state) {
 	static struct world w = {
 		.ranks = 256, .collectives = 2000, .told = true, .noise_ns = 2e3, .seed = 91};
 	random_offsets(&w, 1e7);
-	w.skip_begin[7] = 100, w.skip_end[9] = 300;
+	w.skip_begin[7] = 100;
+	w.skip_end[9] = 300;
 	static lk_capture *captures[256];
 	for (int r = 0; r < 256; r++)
 		captures[r] = make_rank(&w, r, (struct fault){FAULT_REMOVED, 200, 1000});

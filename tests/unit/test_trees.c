@@ -60,7 +60,8 @@ static void test_fits_are_equal(void **state) {
 	(void)state;
 	static lk_trees one, two;
 	lk_arena arena = LK_ARENA_INIT;
-	fit(&arena, &one), fit(&arena, &two);
+	fit(&arena, &one);
+	fit(&arena, &two);
 	assert_string_equal(lk_trees_text(&arena, &one), lk_trees_text(&arena, &two));
 	lk_arena_free(&arena);
 }

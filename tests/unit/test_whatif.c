@@ -60,10 +60,16 @@ static void predict(struct lk_fixture *fixture, const struct shape *shape) {
 		.lm_head = true,
 		.moe_every = 1,
 	};
-	fixture->job.gpus = shape->gpus, fixture->job.tp = shape->tp, fixture->job.pp = shape->pp,
-	fixture->job.gbs = shape->gbs, fixture->job.mbs = shape->mbs, fixture->job.seq = 2048;
-	fixture->job.sharding = shape->sharding, fixture->job.sharding_said = true;
-	fixture->job.dtype = shape->dtype, fixture->job.dtype_said = true;
+	fixture->job.gpus = shape->gpus;
+	fixture->job.tp = shape->tp;
+	fixture->job.pp = shape->pp;
+	fixture->job.gbs = shape->gbs;
+	fixture->job.mbs = shape->mbs;
+	fixture->job.seq = 2048;
+	fixture->job.sharding = shape->sharding;
+	fixture->job.sharding_said = true;
+	fixture->job.dtype = shape->dtype;
+	fixture->job.dtype_said = true;
 	lk_step_options options = {0};
 	const lk_device *device = lk_device_find(shape->gpu);
 	assert_non_null(device);
@@ -228,9 +234,11 @@ static void more_ranks_as_predicted(void **state) {
 		for (int pp = 1; pp <= 2; pp++) {
 			struct shape from = {"h100-sxm", 16, 2, pp, 32, 1, sharding[i], LK_BF16}, to = from;
 			if (pp > 1 && sharding[i] == LK_SHARD_ZERO3) continue;
-			to.gpus *= 4, to.gbs *= 4;
+			to.gpus *= 4;
+			to.gbs *= 4;
 			agrees("gpus=64", &from, &to, 1e-12);
-			to.gpus = 8, to.gbs = 16;
+			to.gpus = 8;
+			to.gbs = 16;
 			agrees("gpus=8", &from, &to, 1e-12);
 		}
 	const struct shape part = {"h100-sxm", 4, 1, 1, 8, 1, LK_SHARD_NONE, LK_BF16},
@@ -241,7 +249,8 @@ static void more_ranks_as_predicted(void **state) {
 static void larger_batches_as_predicted(void **state) {
 	(void)state;
 	struct shape to = usual;
-	to.mbs = 2, to.gbs *= 2;
+	to.mbs = 2;
+	to.gbs *= 2;
 	agrees("batch=2x", &usual, &to, 1e-9);
 }
 
@@ -275,7 +284,8 @@ static void order_does_not_matter(void **state) {
 		for (int i = COUNT - 1; i > 0; i--) {
 			int k = (int)(lk_hash64(trial * 64 + (uint64_t)i) % (uint64_t)(i + 1));
 			const char *swap = order[i];
-			order[i] = order[k], order[k] = swap;
+			order[i] = order[k];
+			order[k] = swap;
 		}
 		for (int i = 0; i < COUNT; i++)
 			snprintf(text + strlen(text), sizeof text - strlen(text), "%s ", order[i]);
@@ -500,7 +510,9 @@ static void combinations_are_columns(void **state) {
 	const char *paths[] = {path};
 	lk_whatif_request request;
 	lk_whatif_defaults(&request);
-	request.paths = paths, request.path_count = 1, request.gpu = "h100-sxm",
+	request.paths = paths;
+	request.path_count = 1;
+	request.gpu = "h100-sxm";
 	request.sets = "nic=2x,4x\nscale=2,4,3.3";
 	ok(lk_whatif_ask(&request, &answer, &f.err), &f.err);
 	assert_int_equal(answer->column_count, 1 + 5 + 6);
@@ -516,7 +528,9 @@ static void combinations_are_columns(void **state) {
 	lk_whatif_free(answer);
 	request.sets = "nic=2x\nnetwork=4x";
 	assert_int_equal(lk_whatif_ask(&request, &answer, &f.err), LK_ERR_INPUT);
-	request.sets = NULL, request.cluster = "8 h100-sxm", request.gpu = NULL;
+	request.sets = NULL;
+	request.cluster = "8 h100-sxm";
+	request.gpu = NULL;
 	assert_int_equal(lk_whatif_ask(&request, &answer, &f.err), LK_ERR_INPUT);
 	remove(path);
 	end(&f);

@@ -119,9 +119,11 @@ static lk_graph *captured(const struct times *times) {
 	lk_error err = {0};
 	uint32_t id;
 	assert_non_null(graph);
-	graph->traced = true, graph->peak_dtype = LK_BF16;
+	graph->traced = true;
+	graph->peak_dtype = LK_BF16;
 	ok(lk_graph_set_programs(graph, RANKS, 0, &err), &err);
-	graph->ranks.chains = 1, graph->ranks.world = RANKS;
+	graph->ranks.chains = 1;
+	graph->ranks.world = RANKS;
 	for (uint32_t r = 0; r < RANKS; r++) {
 		lk_graph_begin_block(graph, "rank");
 		one_rank(graph, times);

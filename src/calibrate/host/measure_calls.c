@@ -101,7 +101,9 @@ static double time_wakes(void *unused) {
 }
 
 static void calls_nothing(void *context, int thread, int threads) {
-	(void)context, (void)thread, (void)threads;
+	(void)context;
+	(void)thread;
+	(void)threads;
 }
 
 static double time_team(void *context) {

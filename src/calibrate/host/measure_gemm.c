@@ -97,7 +97,8 @@ static const char *gemm_choose(struct bench *bench, double seconds) {
 	const char *name = NULL;
 	sgemm_fn *blas = open_blas(lk_team_size(bench->team), &name);
 	if (!blas) return NULL;
-	bench->size = TRIED, bench->calls = 1;
+	bench->size = TRIED;
+	bench->calls = 1;
 	lk_sample ours = lk_repeat(time_products, bench, seconds / 2, 2);
 	bench->blas = blas;
 	lk_sample theirs = lk_repeat(time_products, bench, seconds / 2, 2);

@@ -125,7 +125,8 @@ static lk_status measure_peers(lk_meter *meter, struct bench *bench, double seco
 			int direct = 0;
 			char name[64];
 			if (i == j) continue;
-			bench->from = &bench->gpu[i], bench->to = &bench->gpu[j];
+			bench->from = &bench->gpu[i];
+			bench->to = &bench->gpu[j];
 			bench->cuda.can_access(&direct, bench->from->device, bench->to->device);
 			bench->cuda.use(bench->from->context);
 			if (direct)

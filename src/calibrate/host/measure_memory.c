@@ -57,8 +57,11 @@ static void touch_part(void *context, int thread, int threads) {
 	const struct stream *stream = context;
 	size_t part = stream->step / (size_t)threads, from = stream->at + part * (size_t)thread;
 	if (thread == threads - 1) part = stream->at + stream->step - from;
-	for (size_t i = from; i < from + part; i++)
-		stream->a[i] = 0, stream->b[i] = 1, stream->c[i] = (double)i;
+	for (size_t i = from; i < from + part; i++) {
+		stream->a[i] = 0;
+		stream->b[i] = 1;
+		stream->c[i] = (double)i;
+	}
 }
 
 static void memory_touch(struct stream *stream) {
@@ -78,7 +81,8 @@ static lk_status measure_streams(lk_meter *meter, struct stream *stream, double 
 	lk_sample copy = lk_repeat(time_stream, stream, seconds * 0.25, STEPS);
 	LK_TRY(lk_meter_rate(meter, "memory", "copy (read + written), all cores", "GB/s", 2 * bytes,
 	                     1e9, &copy));
-	stream->copy = false, stream->team = NULL;
+	stream->copy = false;
+	stream->team = NULL;
 	lk_sample one = lk_repeat(time_stream, stream, seconds * 0.25, 3);
 	return lk_meter_rate(meter, "memory", "triad, one core", "GB/s", 3 * bytes, 1e9, &one);
 }

@@ -76,7 +76,8 @@ static lk_status take_message(lk_meter *meter, bool inside, double bytes, bool b
 	if (!found) {
 		if (!lk_push(&meter->host->messages)) return lk_oom(meter->err);
 		found = lk_last(&meter->host->messages);
-		found->inside = inside, found->bytes = bytes;
+		found->inside = inside;
+		found->bytes = bytes;
 	}
 	if (both) found->both_s = seconds;
 	else found->alone_s = seconds;

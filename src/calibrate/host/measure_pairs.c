@@ -132,7 +132,9 @@ static lk_status measure_ways(lk_meter *meter, struct pair *pair, const char *wa
 	            {"both ways at once, each", MESSAGE, MESSAGE}};
 	for (int i = 0; i < 3; i++) {
 		char name[96];
-		pair->send = ways[i].send, pair->receive = ways[i].receive, pair->turns = 4;
+		pair->send = ways[i].send;
+		pair->receive = ways[i].receive;
+		pair->turns = 4;
 		lk_sample s = lk_repeat(time_socket, pair, seconds / 4, 3);
 		snprintf(name, sizeof name, "%s, 4 MiB %s", way, ways[i].what);
 		LK_TRY(lk_meter_rate(meter, "pair", name, "GB/s", 4.0 * MESSAGE, 1e9, &s));

@@ -60,7 +60,8 @@ int lk_team_size(const lk_team *team) {
 
 void lk_team_run(lk_team *team, lk_team_work *work, void *context) {
 	pthread_mutex_lock(&team->lock);
-	team->work = work, team->context = context;
+	team->work = work;
+	team->context = context;
 	team->left = team->size - 1;
 	team->run++;
 	pthread_cond_broadcast(&team->begin);

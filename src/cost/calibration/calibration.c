@@ -64,7 +64,8 @@ static lk_status calibration_read_row(void *context, const lk_csv *csv, const in
 		return lk_fail(err, LK_ERR_INPUT, lk_csv_where(csv), "the column family is empty");
 	lk_calibration_row *row = lk_calibration_add(into, text[FAMILY], text[SUBJECT], text[VARIANT]);
 	if (!row) return lk_oom(err);
-	row->date = text[DATE], row->source = text[SOURCE];
+	row->date = text[DATE];
+	row->source = text[SOURCE];
 	row->where = lk_arena_strdup(&into->arena, lk_csv_where(csv));
 	if (!row->where) return lk_oom(err);
 	long long points = 0;
@@ -155,14 +156,19 @@ void lk_calibration_write(const lk_calibration *calibration, FILE *out) {
 	for (size_t i = 0; i < calibration->rows.count; i++) {
 		const lk_calibration_row *row = &calibration->rows.at[i];
 		const char *head[] = {row->family, row->subject, row->variant};
-		for (int c = 0; c < 3; c++) calibration_put_field(head[c], out), fputc(',', out);
+		for (int c = 0; c < 3; c++) {
+			calibration_put_field(head[c], out);
+			fputc(',', out);
+		}
 		if (row->text) fputs(row->text, out);
 		for (int n = 0; n < row->count; n++)
 			fprintf(out, "%s%s=%.6g", n ? " " : "", row->name[n], row->value[n]);
 		fprintf(out, ",%d,", row->points);
 		if (isfinite(row->error)) fprintf(out, "%.4f", row->error);
-		fputc(',', out), calibration_put_field(row->date, out);
-		fputc(',', out), calibration_put_field(row->source, out);
+		fputc(',', out);
+		calibration_put_field(row->date, out);
+		fputc(',', out);
+		calibration_put_field(row->source, out);
 		fputc('\n', out);
 	}
 }

@@ -78,13 +78,15 @@ static void occupy(lk_coll_kind kind, const lk_nccl_site *site, double bytes, lk
 static lk_nccl_estimate collective_choose(lk_coll_kind kind, const lk_nccl_site *site, double bytes,
                                           lk_algo *algo, lk_proto *proto) {
 	lk_nccl_estimate best = {.predicted = INFINITY}, one;
-	*algo = LK_ALGO_RING, *proto = LK_PROTO_SIMPLE;
+	*algo = LK_ALGO_RING;
+	*proto = LK_PROTO_SIMPLE;
 	for (int a = LK_ALGO_TREE; a < LK_ALGO_P2P; a++)
 		for (int p = LK_PROTO_LL; p < LK_PROTOS; p++) {
 			if (!lk_nccl_estimate_of(kind, site, (lk_algo)a, (lk_proto)p, bytes, &one)) continue;
 			if (one.predicted >= best.predicted) continue;
 			best = one;
-			*algo = (lk_algo)a, *proto = (lk_proto)p;
+			*algo = (lk_algo)a;
+			*proto = (lk_proto)p;
 		}
 	return best;
 }
@@ -97,7 +99,8 @@ bool lk_nccl_raw_of(lk_coll_kind kind, const lk_group_shape *group, double bytes
 	lk_algo algo;
 	lk_nccl_site_of(group, &site);
 	lk_nccl_estimate best = collective_choose(kind, &site, fmin(bytes, 1e18), &algo, &out->proto);
-	out->latency = best.latency, out->transfer = best.predicted - best.latency;
+	out->latency = best.latency;
+	out->transfer = best.predicted - best.latency;
 	return true;
 }
 
@@ -105,7 +108,8 @@ static lk_coll_cost collective_collective(lk_coll_kind kind, const lk_nccl_site 
                                           double bytes) {
 	lk_coll_cost cost = {0};
 	lk_nccl_estimate best = collective_choose(kind, site, bytes, &cost.algo, &cost.proto);
-	cost.seconds = best.time * 1e-6, cost.limit = best.limit;
+	cost.seconds = best.time * 1e-6;
+	cost.limit = best.limit;
 	occupy(kind, site, bytes, &cost);
 	return cost;
 }
@@ -116,8 +120,10 @@ static void correct(lk_coll_kind kind, const lk_group_shape *group, double bytes
 	const lk_fabric *fabric = group->fabric ? group->fabric : lk_fabric_default();
 	double factor = lk_curves_factor(fabric->curves, kind, group, bytes);
 	cost->seconds *= factor;
-	cost->busbw /= factor, cost->memory_rate /= factor, cost->intra_rate /= factor,
-		cost->nic_rate /= factor;
+	cost->busbw /= factor;
+	cost->memory_rate /= factor;
+	cost->intra_rate /= factor;
+	cost->nic_rate /= factor;
 }
 
 lk_coll_cost lk_collective_cost(lk_coll_kind kind, const lk_group_shape *group, double bytes) {

@@ -233,7 +233,9 @@ static double library_share(const lk_host_messages *messages, lk_coll_kind kind,
 	const lk_collective_times *times = messages ? &messages->collective[kind] : NULL;
 	if (!times || !times->count) return 1;
 	lk_group_shape there = *group;
-	there.ranks = times->ranks, there.nodes = times->nodes, there.sharing = 1;
+	there.ranks = times->ranks;
+	there.nodes = times->nodes;
+	there.sharing = 1;
 	there.ranks_per_node = (times->ranks + times->nodes - 1) / times->nodes;
 	return lk_collective_seconds(times, bytes, behind) /
 	       fastest(LK_HOST_MPI, messages, kind, &there, bytes).seconds;

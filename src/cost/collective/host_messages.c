@@ -20,10 +20,14 @@ static bool messages_insert(lk_message_times *times, double bytes, double alone,
 	int at = times->count;
 	while (at > 0 && times->bytes[at - 1] > bytes) at--;
 	if (times->count == LK_MESSAGE_SIZES || (at > 0 && times->bytes[at - 1] == bytes)) return false;
-	for (int i = times->count++; i > at; i--)
-		times->bytes[i] = times->bytes[i - 1], times->alone[i] = times->alone[i - 1],
+	for (int i = times->count++; i > at; i--) {
+		times->bytes[i] = times->bytes[i - 1];
+		times->alone[i] = times->alone[i - 1];
 		times->both[i] = times->both[i - 1];
-	times->bytes[at] = bytes, times->alone[at] = alone, times->both[at] = both;
+	}
+	times->bytes[at] = bytes;
+	times->alone[at] = alone;
+	times->both[at] = both;
 	return true;
 }
 
@@ -80,8 +84,10 @@ static lk_status messages_add_collective(const lk_value *item, const char *path,
 		               "collectives of one kind stand by ascending size, all of as many ranks and "
 		               "nodes, at most %d of them",
 		               LK_MESSAGE_SIZES);
-	times->ranks = (int)ranks, times->nodes = (int)nodes;
-	times->bytes[times->count] = bytes, times->alone[times->count] = alone,
+	times->ranks = (int)ranks;
+	times->nodes = (int)nodes;
+	times->bytes[times->count] = bytes;
+	times->alone[times->count] = alone;
 	times->behind[times->count] = behind;
 	times->count++;
 	return LK_OK;

@@ -108,7 +108,8 @@ void lk_cost_embedding(const lk_graph *graph, uint32_t op, const lk_cost_site *s
 	double seconds = lk_lookup_seconds(&lookup, device, rate, lk_lookup_l2_gain * rate) +
 	                 site->constants->kernel_floor_s;
 	lk_cost_set(out, seconds);
-	out->sm = 1, out->compute = 0.2f;
+	out->sm = 1;
+	out->compute = 0.2f;
 	out->memory =
 		(float)fmin(1, lk_lookup_traffic_of(&lookup, device).dram / device->memory_rate / seconds);
 }

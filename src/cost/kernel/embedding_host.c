@@ -51,7 +51,8 @@ static double host_lines_of(double bytes) {
 	double a = line_bytes, b = fmod(bytes, line_bytes);
 	while (b > 0) {
 		double rest = fmod(a, b);
-		a = b, b = rest;
+		a = b;
+		b = rest;
 	}
 	return 1 + (bytes - a) / line_bytes; /* a: greatest common divisor */
 }
@@ -110,7 +111,9 @@ static double crowd_of(const lk_locality *locality, double lookups) {
 	for (int i = INTERVALS; i-- > 0;) {
 		double to = pow(2, -i * 0.75), now = host_touched(locality, to),
 			   share = fmin((now - before) / ((to - from) * lookups), 1);
-		sum += (now - before) * share, before = now, from = to;
+		sum += (now - before) * share;
+		before = now;
+		from = to;
 	}
 	return before > 0 ? sum / before : 1;
 }
@@ -124,7 +127,7 @@ void lk_host_lookup_uses(const lk_lookup *lookup, int threads, lk_host_uses *out
 	*out = (lk_host_uses){.lookups = lk_locality_lookups(locality),
 	                      .rows = lk_locality_rows(locality)};
 	out->crowd = crowd_of(locality, out->lookups);
-	out->pages = blocks_of(page_bytes, out->rows, bytes, lookup->rows),
+	out->pages = blocks_of(page_bytes, out->rows, bytes, lookup->rows);
 	out->entries = blocks_of(entries_bytes, out->rows, bytes, lookup->rows);
 	passing += single * out->lookups;
 	/* rows that share a line are fetched by the first of them */
@@ -138,7 +141,8 @@ void lk_host_lookup_uses(const lk_lookup *lookup, int threads, lk_host_uses *out
 	for (int i = 0; i < locality->count; i++) {
 		double rows = locality->rows[i], times = locality->times[i],
 			   firsts = firsts_of(threads, times), one = fmin(firsts, 1);
-		out->first += rows * one * out->fresh, out->of_others += rows * (firsts - one) * out->fresh;
+		out->first += rows * one * out->fresh;
+		out->of_others += rows * (firsts - one) * out->fresh;
 		/* classes that are close to one another need not be worked out each */
 		for (int g = 0; g < GAPS && times > firsts && !(fabs(times - at) < 0.1 * at); g++) {
 			double gap = -log1p(-(g + 0.5) / GAPS) / times;
@@ -160,8 +164,9 @@ static double beyond(double cache, double slope, double distance) {
 static void add_found(const lk_host_lookup *lookup, double distance, double count, double *out) {
 	double far = beyond(lookup->last_bytes, lookup->last_slope, distance),
 		   past = fmax(beyond(lookup->near_bytes, lookup->near_slope, distance), far);
-	out[LK_HOST_NEAR] += count * (1 - past), out[LK_HOST_LAST] += count * (past - far),
-		out[LK_HOST_FAR] += count * far;
+	out[LK_HOST_NEAR] += count * (1 - past);
+	out[LK_HOST_LAST] += count * (past - far);
+	out[LK_HOST_FAR] += count * far;
 }
 
 void lk_host_lookup_find(const lk_host_lookup *lookup, const lk_lookup *l, const lk_host_uses *uses,
@@ -169,7 +174,7 @@ void lk_host_lookup_find(const lk_host_lookup *lookup, const lk_lookup *l, const
 	double between = (share->bytes + share->sorted_bytes) / lookup->threads,
 		   step = lookup->step_share * between, samples = share->samples / lookup->threads;
 	*out = (lk_host_found){.unexpected = samples / (samples + lookup->guesses)};
-	out->lost = beyond(lookup->span_bytes, 1, share->page_bytes / lookup->threads),
+	out->lost = beyond(lookup->span_bytes, 1, share->page_bytes / lookup->threads);
 	out->lost_again = beyond(lookup->span_bytes, 1, uses->pages * page_bytes / lookup->threads);
 	for (int i = 0; i < LK_HOST_BINS; i++)
 		if (uses->later[i] > 0) add_found(lookup, distance_of(i), uses->later[i], out->lookups);
@@ -282,7 +287,8 @@ static double change_seconds(const lk_host_lookup *lookup, const lk_lookup *l,
 	double dense =
 		uses->rows / l->rows; /* rows behind one another: the processor's prefetcher has them */
 	r.rest += r.ahead * uses->fresh * dense;
-	r.ahead = r.ahead * uses->fresh * (1 - dense), r.torn *= uses->fresh;
+	r.ahead = r.ahead * uses->fresh * (1 - dense);
+	r.torn *= uses->fresh;
 	double far = uses->entries * host_found->lost * host_found->step[LK_HOST_FAR];
 	for (int i = 0; i < LK_HOST_LEVELS; i++) found[i] = uses->rows * host_found->step[i];
 	return uses->rows * each +

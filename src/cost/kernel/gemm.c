@@ -15,7 +15,9 @@ static void take_vector(const lk_constants *constants, const lk_device *device,
 	lk_gemm_numbers alone;
 	if (!lk_gemm_measured(device, LK_FP32, &alone)) return;
 	numbers->efficiency = fmin(alone.efficiency, 1) * constants->vector_products;
-	numbers->tiles = alone.tiles, numbers->fill_s = alone.fill_s, numbers->k_extra = alone.k_extra,
+	numbers->tiles = alone.tiles;
+	numbers->fill_s = alone.fill_s;
+	numbers->k_extra = alone.k_extra;
 	numbers->k_step = alone.k_step;
 }
 

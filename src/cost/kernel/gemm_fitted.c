@@ -47,9 +47,12 @@ void lk_gemm_get(const lk_calibration_row *row, lk_gemm_numbers *out) {
 		*value = lk_calibration_value(row, names[i].name, names[i].otherwise) * names[i].scale;
 	}
 	/* A file of the user's may hold anything. */
-	out->efficiency = fmax(out->efficiency, 1e-3), out->unaligned = fmax(out->unaligned, 1e-3);
-	out->memory = fmax(out->memory, 1e-3), out->blend = fmax(out->blend, 0.5);
-	out->floor_s = fmax(out->floor_s, 1e-9), out->fill_s = fmax(out->fill_s, 0),
+	out->efficiency = fmax(out->efficiency, 1e-3);
+	out->unaligned = fmax(out->unaligned, 1e-3);
+	out->memory = fmax(out->memory, 1e-3);
+	out->blend = fmax(out->blend, 0.5);
+	out->floor_s = fmax(out->floor_s, 1e-9);
+	out->fill_s = fmax(out->fill_s, 0);
 	out->traffic = fmax(out->traffic, 0);
 }
 
@@ -101,7 +104,11 @@ static const lk_calibration_row *fitted_relative(const lk_device *device, lk_dty
 		if (!row) continue;
 		double far = fabs(log(d->vector_flops / device->vector_flops)) +
 		             fabs(log(d->memory_rate / device->memory_rate));
-		if (far < least) least = far, best = row, *which = d;
+		if (far < least) {
+			least = far;
+			best = row;
+			*which = d;
+		}
 	}
 	return best;
 }

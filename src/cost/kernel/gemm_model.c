@@ -138,11 +138,14 @@ void lk_gemm_features(const lk_gemm_numbers *numbers, const lk_device *device,
 	                       (float)detail->tile,
 	                       (float)detail->splits};
 	for (size_t i = 0; i < sizeof small / sizeof *small; i++) out[f++] = small[i];
-	for (int i = 0; i < 4; i++)
-		out[f++] = share_used(m, sides[i]), out[f++] = share_used(n, sides[i]);
+	for (int i = 0; i < 4; i++) {
+		out[f++] = share_used(m, sides[i]);
+		out[f++] = share_used(n, sides[i]);
+	}
 	for (int i = 0; i < 5; i++) {
 		double waves = ceil(m / grids[i].m) * ceil(n / grids[i].n) * b / sms;
-		out[f++] = (float)(waves / ceil(waves)), out[f++] = (float)log2(waves);
+		out[f++] = (float)(waves / ceil(waves));
+		out[f++] = (float)log2(waves);
 	}
 	/* of the device */
 	const double of_device[] = {device->arch,           sms,

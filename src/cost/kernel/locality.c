@@ -30,7 +30,8 @@ double lk_locality_lookups(const lk_locality *locality) {
 
 static void locality_add(lk_locality *locality, double rows, double times) {
 	if (!(rows > 0) || !(times > 0) || locality->count == LK_LOCALITY_CLASSES) return;
-	locality->rows[locality->count] = rows, locality->times[locality->count++] = times;
+	locality->rows[locality->count] = rows;
+	locality->times[locality->count++] = times;
 }
 
 /* ---- Zipf ---- */
@@ -91,7 +92,8 @@ static double mean_with(const double *counts, int n, double fall, double *weight
 	double sum = 0, all = 0, w = 1;
 	for (int k = 0; k < n; k++, w *= fall) {
 		if (weights) weights[k] = w;
-		sum += w * counts[k], all += w;
+		sum += w * counts[k];
+		all += w;
 	}
 	for (int k = 0; weights && k < n; k++) weights[k] /= all;
 	return sum / all;
@@ -142,7 +144,10 @@ void lk_locality_reuse(const double *unique, const double *access, double rows, 
 	for (int b = LK_REUSE_BINS - 1; b >= 0; b--)
 		if (share[b] > 0) add_bin(out, b, share[b] * lookups / all, mean[b]);
 	double got = lk_locality_lookups(out), scale = got > 0 ? lookups / got : 0;
-	for (int i = 0; i < out->count; i++) out->rows[i] *= fit * scale, out->times[i] /= fit;
+	for (int i = 0; i < out->count; i++) {
+		out->rows[i] *= fit * scale;
+		out->times[i] /= fit;
+	}
 }
 
 void lk_locality_thin(const lk_locality *locality, double keep, lk_locality *out) {
@@ -175,9 +180,10 @@ void lk_locality_bins(const lk_locality *locality, double unique[LK_REUSE_BINS],
 		/* between two whole numbers: some rows have the one, some the other */
 		double below = floor(locality->times[i]), above = locality->times[i] - below;
 		int first = locality_bin_of(below), second = locality_bin_of(below + 1);
-		u[first] += locality->rows[i] * (1 - above), u[second] += locality->rows[i] * above;
-		a[first] += locality->rows[i] * (1 - above) * below,
-			a[second] += locality->rows[i] * above * (below + 1);
+		u[first] += locality->rows[i] * (1 - above);
+		u[second] += locality->rows[i] * above;
+		a[first] += locality->rows[i] * (1 - above) * below;
+		a[second] += locality->rows[i] * above * (below + 1);
 	}
 	for (int b = 0; b < LK_REUSE_BINS; b++) {
 		if (unique) unique[b] = rows > 0 ? u[b] / rows : 0;
@@ -190,7 +196,8 @@ static double covered_in_order(const lk_locality *locality, double held, bool ri
 	double sum = 0;
 	for (int i = 0; i < locality->count && held > 0; i++) {
 		int k = rising ? locality->count - 1 - i : i;
-		sum += fmin(held, locality->rows[k]) * locality->times[k], held -= locality->rows[k];
+		sum += fmin(held, locality->rows[k]) * locality->times[k];
+		held -= locality->rows[k];
 	}
 	return sum;
 }
@@ -204,8 +211,8 @@ static double covered_in_any_order(const lk_locality *locality, double held) {
 			if (!taken[i] && (most < 0 || locality->times[i] > locality->times[most])) most = i;
 		if (most < 0) break;
 		taken[most] = true;
-		sum += fmin(held, locality->rows[most]) * locality->times[most],
-			held -= locality->rows[most];
+		sum += fmin(held, locality->rows[most]) * locality->times[most];
+		held -= locality->rows[most];
 	}
 	return sum;
 }
@@ -213,9 +220,10 @@ static double covered_in_any_order(const lk_locality *locality, double held) {
 double lk_locality_covered(const lk_locality *locality, double held) {
 	double lookups = lk_locality_lookups(locality);
 	bool rising = true, falling = true;
-	for (int i = 1; i < locality->count; i++)
-		rising &= locality->times[i] > locality->times[i - 1],
-			falling &= locality->times[i] < locality->times[i - 1];
+	for (int i = 1; i < locality->count; i++) {
+		rising &= locality->times[i] > locality->times[i - 1];
+		falling &= locality->times[i] < locality->times[i - 1];
+	}
 	double sum = rising || falling ? covered_in_order(locality, held, rising)
 	                               : covered_in_any_order(locality, held);
 	return lookups > 0 ? fmin(sum / lookups, 1) : 0;
@@ -234,7 +242,8 @@ uint64_t lk_locality_row(uint64_t place, uint64_t rows, uint64_t seed) {
 		uint64_t left = place >> half, right = place & mask;
 		for (uint64_t round = 0; round < 4; round++) {
 			uint64_t next = left ^ (lk_hash64(seed * 4 + round + (right << 32)) & mask);
-			left = right, right = next;
+			left = right;
+			right = next;
 		}
 		place = left << half | right;
 	} while (place >= rows);
@@ -250,7 +259,8 @@ static void locality_shuffle(uint32_t *at, size_t count, uint64_t seed) {
 	for (size_t i = count; i > 1; i--) {
 		size_t k = (size_t)(lk_hash64(seed + i) % i);
 		uint32_t t = at[i - 1];
-		at[i - 1] = at[k], at[k] = t;
+		at[i - 1] = at[k];
+		at[k] = t;
 	}
 }
 

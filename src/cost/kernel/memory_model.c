@@ -206,8 +206,10 @@ static void sort_row(const lk_calibration_row *row, const lk_device *device,
 	const lk_device *subject = lk_device_find(row->subject);
 	if (!subject || subject == without) return;
 	if (strcmp(row->variant, variant) == 0) {
-		if (subject == device)
-			means[LK_BASIS_DEVICE].rows = 0, memset(&means[LK_BASIS_DEVICE], 0, sizeof *means);
+		if (subject == device) {
+			means[LK_BASIS_DEVICE].rows = 0;
+			memset(&means[LK_BASIS_DEVICE], 0, sizeof *means);
+		}
 		lk_memory_basis basis = subject == device               ? LK_BASIS_DEVICE
 		                        : subject->arch == device->arch ? LK_BASIS_FAMILY
 		                                                        : LK_BASIS_ANY;

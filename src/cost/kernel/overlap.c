@@ -57,9 +57,13 @@ double lk_overlap_mechanism(const lk_overlap *model, const lk_overlap_kernel *ke
  * the root of the ratio. */
 void lk_overlap_place(const lk_overlap_kernel *kernel, double at[LK_OVERLAP_FEATURES]) {
 	at[0] = 15 * log(fmax(kernel->alone_s, 1e-9) * 1e6);
-	at[1] = 15 * kernel->compute, at[2] = 15 * kernel->memory, at[3] = 15 * kernel->dram;
-	at[4] = 15 * kernel->achieved, at[5] = 15 * kernel->maximum;
-	at[6] = 30 * kernel->l1, at[7] = 30 * kernel->l2;
+	at[1] = 15 * kernel->compute;
+	at[2] = 15 * kernel->memory;
+	at[3] = 15 * kernel->dram;
+	at[4] = 15 * kernel->achieved;
+	at[5] = 15 * kernel->maximum;
+	at[6] = 30 * kernel->l1;
+	at[7] = 30 * kernel->l2;
 	at[8] = 5 * sqrt(fmax(kernel->ratio, 0));
 }
 
@@ -79,7 +83,10 @@ static const lk_overlap_kind *nearest_kind(const lk_overlap *model, const double
 	const lk_overlap_kind *nearest = NULL;
 	for (size_t i = 0; i < model->kind_count; i++) {
 		double d = lk_overlap_distance2(model->kinds[i].at, at);
-		if (d < least) least = d, nearest = &model->kinds[i];
+		if (d < least) {
+			least = d;
+			nearest = &model->kinds[i];
+		}
 	}
 	return nearest;
 }
@@ -122,7 +129,8 @@ bool lk_overlap_load(lk_arena *arena, const lk_calibration *calibration, lk_over
 			lk_overlap_kind *kind = &out->kinds[out->kind_count++];
 			for (int f = 0; f < LK_OVERLAP_FEATURES; f++)
 				kind->at[f] = lk_calibration_value(row, feature_names[f], INFINITY);
-			kind->slower = lk_calibration_value(row, "slower", 0), kind->count = row->points;
+			kind->slower = lk_calibration_value(row, "slower", 0);
+			kind->count = row->points;
 			kind->spread = lk_calibration_value(row, "spread", 0);
 			kind->missed = (int)lk_calibration_value(row, "missed", 0);
 		} else if (strcmp(row->family, "overlap") == 0 && !*row->variant) {
@@ -152,7 +160,9 @@ static bool store_kind(const lk_overlap_kind *kind, size_t number, const char *d
 	lk_calibration_put(row, "slower", kind->slower);
 	lk_calibration_put(row, "spread", kind->spread);
 	lk_calibration_put(row, "missed", kind->missed);
-	row->points = kind->count, row->date = date, row->source = source;
+	row->points = kind->count;
+	row->date = date;
+	row->source = source;
 	return true;
 }
 
@@ -162,7 +172,10 @@ bool lk_overlap_store(const lk_overlap *model, const char *device, int points, d
 	if (!row) return false;
 	lk_calibration_put(row, "displacement", model->displacement);
 	lk_calibration_put(row, "latency", model->latency);
-	row->points = points, row->error = error, row->date = date, row->source = source;
+	row->points = points;
+	row->error = error;
+	row->date = date;
+	row->source = source;
 	for (size_t i = 0; i < model->kind_count; i++)
 		if (!store_kind(&model->kinds[i], i, device, date, source, out)) return false;
 	return true;

@@ -52,8 +52,12 @@ lk_status lk_graph_copy(const lk_graph *graph, lk_graph **out, lk_error *err) {
 	lk_graph *to = lk_graph_new();
 	*out = NULL;
 	if (!to) return lk_oom(err);
-	to->channels = graph->channels, to->ranks = graph->ranks, to->traced = graph->traced;
-	to->model_flops = graph->model_flops, to->tokens = graph->tokens, to->samples = graph->samples;
+	to->channels = graph->channels;
+	to->ranks = graph->ranks;
+	to->traced = graph->traced;
+	to->model_flops = graph->model_flops;
+	to->tokens = graph->tokens;
+	to->samples = graph->samples;
 	to->peak_dtype = graph->peak_dtype;
 	lk_status status = copy_names(graph, to, err);
 	if (status == LK_OK) status = copy_blocks(graph, to, err);
@@ -93,10 +97,16 @@ void lk_edit_free(lk_edit *edit) {
 bool lk_glob(const char *pattern, const char *name) {
 	const char *star = NULL, *resume = NULL;
 	while (*name) {
-		if (*pattern == '*') star = pattern++, resume = name;
-		else if (*pattern == '?' || *pattern == *name) pattern++, name++;
-		else if (star) pattern = star + 1, name = ++resume;
-		else return false;
+		if (*pattern == '*') {
+			star = pattern++;
+			resume = name;
+		} else if (*pattern == '?' || *pattern == *name) {
+			pattern++;
+			name++;
+		} else if (star) {
+			pattern = star + 1;
+			name = ++resume;
+		} else return false;
 	}
 	while (*pattern == '*') pattern++;
 	return *pattern == '\0';
@@ -163,7 +173,8 @@ static void edit_empty(lk_edit *edit, uint32_t i) {
 	if (ops->kind[i] != LK_OP_HOST) ops->kind[i] = LK_OP_WAIT;
 	ops->m[i] = ops->n[i] = ops->k[i] = ops->batch[i] = ops->flops[i] = ops->bytes[i] =
 		ops->window[i] = 0;
-	ops->group[i] = LK_GROUP_NONE, ops->channel[i] = 0;
+	ops->group[i] = LK_GROUP_NONE;
+	ops->channel[i] = 0;
 	edit->op.at[i] = (lk_edit_op){.factor = 0};
 }
 
@@ -213,7 +224,8 @@ lk_op lk_rewrite_op(lk_rewrite *rewrite, const lk_block *block, uint32_t i) {
 	for (uint32_t d = 0; d < op.dep_count; d++)
 		if (rewrite->place[op.deps[d]] != UINT32_MAX)
 			rewrite->deps[count++] = rewrite->place[op.deps[d]];
-	op.deps = rewrite->deps, op.dep_count = count;
+	op.deps = rewrite->deps;
+	op.dep_count = count;
 	return op;
 }
 
@@ -262,8 +274,10 @@ lk_status lk_edit_rewrite(lk_edit *edit, lk_rewriter *write, const bool *mask, v
 	to->names = own;
 	if (status == LK_OK) {
 		lk_graph before = *graph;
-		graph->ops = to->ops, graph->blocks = to->blocks;
-		to->ops = before.ops, to->blocks = before.blocks;
+		graph->ops = to->ops;
+		graph->blocks = to->blocks;
+		to->ops = before.ops;
+		to->blocks = before.blocks;
 		lk_vec_free(&edit->op);
 		memcpy(&edit->op, &after.op, sizeof edit->op);
 		memset(&after.op, 0, sizeof after.op);

@@ -72,7 +72,9 @@ static void find_runs(lk_rewrite *rewrite, const lk_block *block, struct merge *
 		if (between || (member && r.count && !fits)) close_run(block, &r, merge);
 		if (!member) continue;
 		if (!r.count) r = (struct run){.first = i};
-		r.last = i, r.count++, r.bytes += ops->bytes[i];
+		r.last = i;
+		r.count++;
+		r.bytes += ops->bytes[i];
 		merge->last[i - block->begin] = r.first - block->begin;
 	}
 	close_run(block, &r, merge);
@@ -102,13 +104,17 @@ static void merge_put_run(lk_rewrite *rewrite, const lk_block *block, uint32_t i
 		if (merge->last[k] != at) continue;
 		lk_op part = lk_graph_op(rewrite->from, block->begin + k);
 		const lk_edit_op *was = &rewrite->known[block->begin + k];
-		op.bytes += part.bytes, op.flops += part.flops, op.join |= part.join;
+		op.bytes += part.bytes;
+		op.flops += part.flops;
+		op.join |= part.join;
 		known.factor += was->factor * part.bytes;
-		known.measured_ps += was->measured_ps, known.modelled_ps += was->modelled_ps;
+		known.measured_ps += was->measured_ps;
+		known.modelled_ps += was->modelled_ps;
 		count = add_deps(rewrite, &part, count);
 	}
 	known.factor /= op.bytes;
-	op.deps = rewrite->deps, op.dep_count = count;
+	op.deps = rewrite->deps;
+	op.dep_count = count;
 	uint32_t place = lk_rewrite_put(rewrite, &op, &known);
 	for (uint32_t k = merge->first[at]; k <= at; k++)
 		if (merge->last[k] == at) rewrite->place[k] = place;
@@ -118,8 +124,10 @@ static void put_pieces(lk_rewrite *rewrite, const lk_block *block, uint32_t i, u
 	lk_op op = lk_rewrite_op(rewrite, block, i);
 	lk_edit_op known = rewrite->known[i];
 	lk_op whole = op;
-	known.measured_ps /= pieces, known.modelled_ps /= pieces;
-	op.bytes /= pieces, op.flops /= pieces;
+	known.measured_ps /= pieces;
+	known.modelled_ps /= pieces;
+	op.bytes /= pieces;
+	op.flops /= pieces;
 	for (uint32_t p = 0; p < pieces; p++) {
 		bool first = p == 0, last = p + 1 == pieces;
 		op.alloc = first ? whole.alloc : 0, op.wait = first ? whole.wait : 0,
@@ -181,7 +189,8 @@ static lk_status merged_block(lk_edit *edit, uint32_t like, const lk_edit_op *kn
                               uint32_t *id, lk_error *err) {
 	lk_graph *graph = edit->graph;
 	lk_op op = lk_graph_op(graph, graph->blocks.at[like].begin);
-	op.bytes = bytes, op.dep_count = 0;
+	op.bytes = bytes;
+	op.dep_count = 0;
 	if (!lk_push(&edit->op)) return lk_oom(err);
 	*lk_last(&edit->op) = *known;
 	lk_graph_begin_block(graph, lk_intern_text(graph->names, graph->blocks.at[like].name));
@@ -224,8 +233,11 @@ static lk_status merge_calls(lk_edit *edit, lk_program *program, double most, co
 			LK_TRY(end_bucket(edit, program, &b, err));
 		if (b.count) program->calls.at[b.last].repeat = 0; /* goes below */
 		const lk_edit_op *was = &edit->op.at[op];
-		b.last = c, b.count++, b.bytes += bytes;
-		b.known.measured_ps += was->measured_ps, b.known.modelled_ps += was->modelled_ps;
+		b.last = c;
+		b.count++;
+		b.bytes += bytes;
+		b.known.measured_ps += was->measured_ps;
+		b.known.modelled_ps += was->modelled_ps;
 		b.known.factor = was->factor;
 	}
 	LK_TRY(end_bucket(edit, program, &b, err));

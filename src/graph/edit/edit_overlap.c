@@ -83,10 +83,14 @@ static void totals(const lk_rewrite *rewrite, const lk_block *block, struct plan
 	const lk_ops *ops = &rewrite->from->ops;
 	*time = *bytes = 0;
 	for (uint32_t i = block->begin; i < block->end; i++) {
-		if (overlap_backward(ops, i))
-			*time += rewrite->known[i].measured_ps, plan->last = i - block->begin;
-		if (lk_edit_reduces_gradients(rewrite->from, i, rewrite->mask))
-			*bytes += ops->bytes[i], plan->any = true;
+		if (overlap_backward(ops, i)) {
+			*time += rewrite->known[i].measured_ps;
+			plan->last = i - block->begin;
+		}
+		if (lk_edit_reduces_gradients(rewrite->from, i, rewrite->mask)) {
+			*bytes += ops->bytes[i];
+			plan->any = true;
+		}
 	}
 }
 
@@ -100,8 +104,10 @@ static void plan_starts(const lk_rewrite *rewrite, const lk_block *block, struct
 		ready += ops->bytes[i];
 		while (compute < block->end &&
 		       (behind == UINT32_MAX || ran < ready / bytes * time * (1 - 1e-9))) {
-			if (overlap_backward(ops, compute))
-				ran += rewrite->known[compute].measured_ps, behind = compute - block->begin;
+			if (overlap_backward(ops, compute)) {
+				ran += rewrite->known[compute].measured_ps;
+				behind = compute - block->begin;
+			}
 			compute++;
 		}
 		if (i - block->begin > plan->last) plan->start[i - block->begin] = behind;
@@ -116,7 +122,9 @@ static void put_reduction(lk_rewrite *rewrite, const lk_block *block, uint32_t i
 	plan->changed++;
 	if (plan->start[at] != UINT32_MAX) {
 		rewrite->deps[0] = rewrite->place[plan->start[at]];
-		op.deps = rewrite->deps, op.dep_count = 1, op.join = 0;
+		op.deps = rewrite->deps;
+		op.dep_count = 1;
+		op.join = 0;
 	} else {
 		op.join |= LK_JOIN(rewrite->from->ops.stream[i]); /* the stream that it stood in */
 	}
@@ -134,7 +142,8 @@ static void put_other(lk_rewrite *rewrite, const lk_block *block, uint32_t i,
 			if (!lk_edit_reduces_gradients(rewrite->from, block->begin + was.deps[d],
 			                               rewrite->mask))
 				rewrite->deps[count++] = rewrite->place[was.deps[d]];
-		op.deps = rewrite->deps, op.dep_count = count;
+		op.deps = rewrite->deps;
+		op.dep_count = count;
 	} else if (overlap_computes(op.kind)) {
 		op.join |= LK_JOIN(plan->stream);
 	}

@@ -162,8 +162,11 @@ static lk_status ranks_grow(lk_edit *edit, uint32_t ranks, const bool *mask, lk_
 	LK_TRY(grow_groups(edit, &g, ranks, err));
 	grow_teams(edit, &g);
 	if (sharded(graph, mask)) shrink_optimizer(edit, &g);
-	graph->ranks.chains = g.chains, graph->ranks.world = ranks;
-	graph->model_flops *= g.factor, graph->tokens *= g.factor, graph->samples *= g.factor;
+	graph->ranks.chains = g.chains;
+	graph->ranks.world = ranks;
+	graph->model_flops *= g.factor;
+	graph->tokens *= g.factor;
+	graph->samples *= g.factor;
 	edit->changed = (uint32_t)edit->op.count;
 	return LK_OK;
 }

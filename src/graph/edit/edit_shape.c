@@ -102,9 +102,14 @@ static bool grows(lk_edit *edit, uint32_t i, const struct rows *rows, double f) 
 	unsigned kind = ops->kind[i];
 	if (kind == LK_OP_HOST || kind == LK_OP_WAIT || kind == LK_OP_MACRO) return false;
 	if (shape_multiplies(kind)) grow_product(edit, i, rows, f);
-	else if (shape_is_attention(kind) && ops->batch[i] > 0)
-		ops->batch[i] *= f, ops->flops[i] *= f, ops->bytes[i] *= f;
-	else ops->bytes[i] *= f, ops->flops[i] *= f;
+	else if (shape_is_attention(kind) && ops->batch[i] > 0) {
+		ops->batch[i] *= f;
+		ops->flops[i] *= f;
+		ops->bytes[i] *= f;
+	} else {
+		ops->bytes[i] *= f;
+		ops->flops[i] *= f;
+	}
 	return true;
 }
 
@@ -117,7 +122,9 @@ void lk_edit_batch(lk_edit *edit, double factor, const bool *mask) {
 		grow_memory(&graph->ops, i, factor);
 		if (!of_weights(graph, i, mask)) edit->changed += grows(edit, i, &r, factor);
 	}
-	graph->model_flops *= factor, graph->tokens *= factor, graph->samples *= factor;
+	graph->model_flops *= factor;
+	graph->tokens *= factor;
+	graph->samples *= factor;
 }
 
 /* ---- number formats ---- */

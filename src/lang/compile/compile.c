@@ -99,7 +99,8 @@ static lk_status compile_take(const char *name, char *text, size_t size, lk_comp
 		free(text);
 		return lk_oom(err);
 	}
-	(*out)->text = text, (*out)->size = size;
+	(*out)->text = text;
+	(*out)->size = size;
 	return lc_parse(name, text, size, &(*out)->file, err);
 }
 

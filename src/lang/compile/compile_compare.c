@@ -45,7 +45,9 @@ static void compare_element(struct difference *difference, double got, double wa
 	}
 	double ratio = bound > 0 ? apart / bound : INFINITY;
 	if (ratio <= difference->ratio) return;
-	difference->ratio = ratio, difference->rank = rank, difference->item = item,
+	difference->ratio = ratio;
+	difference->rank = rank;
+	difference->item = item;
 	difference->element = element;
 }
 
@@ -187,7 +189,9 @@ lk_status lc_compare(lk_compile *answer, const lc_run *run, const lk_compile_req
                      FILE *out, lk_error *err) {
 	struct comparison *comparison = calloc(1, sizeof *comparison);
 	if (!comparison) return lk_oom(err);
-	comparison->run = run, comparison->request = request, comparison->err = err;
+	comparison->run = run;
+	comparison->request = request;
+	comparison->err = err;
 	comparison->schedule = request->schedule ? request->schedule : LC_PLAIN;
 	lk_status status = compare_all(answer, comparison, out);
 	lc_run_free(comparison->bounds);

@@ -28,9 +28,11 @@ static lk_status rewrite_put(struct writer *writer, lc_program *program,
 	}
 	if (writer->begun) fputc('\n', writer->out);
 	writer->begun = true;
-	if (made_by)
-		fputs("# ", writer->out), lc_print_directive(made_by, writer->out),
-			fputc('\n', writer->out);
+	if (made_by) {
+		fputs("# ", writer->out);
+		lc_print_directive(made_by, writer->out);
+		fputc('\n', writer->out);
+	}
 	if (writer->request->ir) lc_print_listing(program, writer->out);
 	else lc_print_program(program, writer->out);
 	if (program->schedules.count) lc_print_schedule(program, program->schedules.at, writer->out);

@@ -306,7 +306,8 @@ lk_status lc_kernel_open(lc_mpi *mpi, const lc_step *step, bool ring, lc_kernel 
 		lc_loops_of(mpi->p, step->space, out->pass.places.at, (int)out->pass.places.count);
 	out->flat = out->pass.loops.count <= 1;
 	out->fours = in_fours(out);
-	out->fields = tmpfile(), out->fills = tmpfile();
+	out->fields = tmpfile();
+	out->fills = tmpfile();
 	if (!out->fields || !out->fills)
 		return lk_fail(mpi->err, LK_ERR_IO, "temporary file", "cannot be made");
 	declare_all(out);

@@ -98,8 +98,8 @@ static void overlap_put_collective(lc_mpi *mpi, const struct slices *slices) {
 		[LC_SUM] = "RT_SUM", [LC_RMAX] = "RT_MAX", [LC_RMIN] = "RT_MIN"};
 	char to[PART], from[PART];
 	const lc_node *value = overlap_node(mpi, slices->collective);
-	lc_mpi_part(mpi, slices->collective, to, sizeof to),
-		lc_mpi_part(mpi, value->in[0], from, sizeof from);
+	lc_mpi_part(mpi, slices->collective, to, sizeof to);
+	lc_mpi_part(mpi, value->in[0], from, sizeof from);
 	fprintf(mpi->out, "\t\t\trt_on(run, run->side_stream, %s);\n",
 	        slices->scatters ? "true" : "false");
 	if (slices->scatters)
@@ -112,8 +112,8 @@ static void overlap_put_collective(lc_mpi *mpi, const struct slices *slices) {
 
 static void overlap_put_product(lc_mpi *mpi, const lc_step *part, const struct slices *slices) {
 	char a[PART], y[PART], name[LC_IDENTIFIER];
-	lc_mpi_part(mpi, overlap_node(mpi, slices->product)->in[0], a, sizeof a),
-		lc_mpi_part(mpi, slices->product, y, sizeof y);
+	lc_mpi_part(mpi, overlap_node(mpi, slices->product)->in[0], a, sizeof a);
+	lc_mpi_part(mpi, slices->product, y, sizeof y);
 	fprintf(mpi->out, "\t\t\trt_on(run, run->main_stream, %s);\n",
 	        slices->scatters ? "false" : "true");
 	fprintf(mpi->out,
@@ -145,8 +145,8 @@ static lk_status put_rest(lc_mpi *mpi, const lc_step *step) {
 
 static lk_status put_slices(lc_mpi *mpi, const lc_step *step, const struct slices *slices) {
 	char a[PART], y[PART];
-	lc_mpi_part(mpi, overlap_node(mpi, slices->product)->in[0], a, sizeof a),
-		lc_mpi_part(mpi, slices->product, y, sizeof y);
+	lc_mpi_part(mpi, overlap_node(mpi, slices->product)->in[0], a, sizeof a);
+	lc_mpi_part(mpi, slices->product, y, sizeof y);
 	fprintf(mpi->out,
 	        "\tif (!rt_reaches(run, %d) && run->mesh.ranks[%d] > 1 && rt_in_slices(%s, %d) && "
 	        "rt_in_slices(%s, %d)) {\n",
@@ -154,9 +154,13 @@ static lk_status put_slices(lc_mpi *mpi, const lc_step *step, const struct slice
 	fprintf(mpi->out,
 	        "\t\tconst int ranks = run->mesh.ranks[%d];\n\t\tfor (int s = 0; s < ranks; s++) {\n",
 	        slices->axis);
-	if (slices->scatters)
-		overlap_put_product(mpi, &step->parts[0], slices), overlap_put_collective(mpi, slices);
-	else overlap_put_collective(mpi, slices), overlap_put_product(mpi, &step->parts[1], slices);
+	if (slices->scatters) {
+		overlap_put_product(mpi, &step->parts[0], slices);
+		overlap_put_collective(mpi, slices);
+	} else {
+		overlap_put_collective(mpi, slices);
+		overlap_put_product(mpi, &step->parts[1], slices);
+	}
 	fputs("\t\t}\n", mpi->out);
 	LK_TRY(put_rest(mpi, step));
 	fputs("\t\trt_join_streams(run);\n\t\treturn;\n\t}\n", mpi->out);

@@ -69,7 +69,8 @@ static lk_status reaching(lc_mpi *mpi, const lc_step *step) {
 static lk_status pass_alone(lc_mpi *mpi, const lc_step *step, char name[LC_NAME + 8]) {
 	lc_step alone = *step;
 	snprintf(name, LC_NAME + 8, "%s_pass", step->name);
-	alone.kind = LC_STEP_MAP, alone.name = name;
+	alone.kind = LC_STEP_MAP;
+	alone.name = name;
 	return lc_cuda_map(mpi, &alone);
 }
 

@@ -79,9 +79,11 @@ lk_status lc_mpi_axes(const lc_program *original, const lc_program *program, int
 	int of[LC_AXES], ranks[LC_AXES], to = 0;
 	for (int a = 0; a < original->axis_count && to < program->axis_count; a++) {
 		bool same = strcmp(original->axes[a].name, program->axes[to].name) == 0;
-		of[to] = a, ranks[to++] = 0;
+		of[to] = a;
+		ranks[to++] = 0;
 		if (same || to == program->axis_count) continue;
-		of[to] = a, ranks[to] = (int)program->axes[to].size;
+		of[to] = a;
+		ranks[to] = (int)program->axes[to].size;
 		to++;
 	}
 	if (to != program->axis_count)
@@ -187,7 +189,10 @@ lk_status lc_mpi_program_text(const lc_program *program, FILE *out, lk_error *er
 void lc_mpi_runtime(const char *const *files, FILE *out) {
 	for (; *files; files++) {
 		const char *text = lk_data_file(*files, NULL);
-		if (text) fputs(text, out), fputc('\n', out);
+		if (text) {
+			fputs(text, out);
+			fputc('\n', out);
+		}
 	}
 }
 

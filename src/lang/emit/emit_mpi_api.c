@@ -82,9 +82,10 @@ static void api_put_arguments(const lc_mpi *mpi) {
 				if (!is_argument(mpi->p, id, kind)) continue;
 				if (kind == 2) output++;
 				if (table) fprintf(mpi->out, "%s, ", lc_mpi_number(mpi, id, name));
-				else
-					lc_put_string(lc_api_argument(mpi->p, id, output, name), mpi->out),
-						fputs(", ", mpi->out);
+				else {
+					lc_put_string(lc_api_argument(mpi->p, id, output, name), mpi->out);
+					fputs(", ", mpi->out);
+				}
 			}
 		fputs(table ? "-1};\n\n" : "NULL};\n", mpi->out);
 	}

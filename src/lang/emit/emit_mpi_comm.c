@@ -36,7 +36,10 @@ void lc_put_settings(lc_mpi *mpi, const lc_node *node) {
 		fprintf(mpi->out, ", .reduce = %s, .root = %d", reduces[node->reduce], node->root);
 		break;
 	case LC_PERMUTE: fprintf(mpi->out, ", .shift = %d", node->shift); break;
-	case LC_SEND: put_group(mpi, "d", &node->from), put_group(mpi, "e", &node->at); break;
+	case LC_SEND:
+		put_group(mpi, "d", &node->from);
+		put_group(mpi, "e", &node->at);
+		break;
 	case LC_BROADCAST:
 		fprintf(mpi->out, ", .root = %d", mpi->p->nodes.at[node->in[0]].layout[node->axis].root);
 		break;

@@ -9,8 +9,9 @@ enum {
 void lc_mpi_contraction(lc_mpi *mpi, int id, int depth) {
 	const lc_node *node = &mpi->p->nodes.at[id];
 	char a[PART], b[PART], y[PART];
-	lc_mpi_part(mpi, node->in[0], a, sizeof a), lc_mpi_part(mpi, node->in[1], b, sizeof b),
-		lc_mpi_part(mpi, id, y, sizeof y);
+	lc_mpi_part(mpi, node->in[0], a, sizeof a);
+	lc_mpi_part(mpi, node->in[1], b, sizeof b);
+	lc_mpi_part(mpi, id, y, sizeof y);
 	lc_put_tabs(depth, mpi->out);
 	if (node->op == LC_MATMUL)
 		fprintf(mpi->out, "rt_matmul(run, %s, %s, %s, %s, %s);\n", a, node->ta ? "true" : "false",

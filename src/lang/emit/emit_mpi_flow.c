@@ -127,13 +127,16 @@ static lk_status flow_cut_part(struct flow *flow, struct part *part) {
 	if (!value) return LK_OK;
 	int list = part->step.kind == LC_STEP_COMM ? value->list : part->step.list,
 		cut = flow->c->steps->cut[part->value];
-	if (flow->step->chunk_dim < 0 && list >= 0 && (flow->list < 0 || flow->list == list))
-		part->by = EACH, flow->list = list;
+	if (flow->step->chunk_dim < 0 && list >= 0 && (flow->list < 0 || flow->list == list)) {
+		part->by = EACH;
+		flow->list = list;
+	}
 	if (flow->step->chunk_dim < 0 || list >= 0 || cut < 0) return LK_OK;
 	if (part->step.kind == LC_STEP_MAP) LK_TRY(lc_mpi_cuts(flow->c, &part->step, cut, &can));
 	else can = flow_moves(part) || (part->step.kind == LC_STEP_CONTRACT && value->op == LC_MATMUL);
 	if (!can) return LK_OK;
-	part->by = CUT, part->cut = cut;
+	part->by = CUT;
+	part->cut = cut;
 	bool product = part->step.kind == LC_STEP_CONTRACT && cut < value->rank - 1;
 	if (product && flow->slots < READY && !made_here(flow, value->in[1]))
 		part->ready = flow->slots++;
@@ -183,9 +186,9 @@ static void flow_find_axis(struct flow *flow) {
 static lk_status flow_put_product(struct flow *flow, const struct part *part, const char *name) {
 	const lc_node *value = flow_node(flow, part->value);
 	char a[160], b[160], y[160];
-	lc_mpi_part(flow->c, value->in[0], a, sizeof a),
-		lc_mpi_part(flow->c, value->in[1], b, sizeof b),
-		lc_mpi_part(flow->c, part->value, y, sizeof y);
+	lc_mpi_part(flow->c, value->in[0], a, sizeof a);
+	lc_mpi_part(flow->c, value->in[1], b, sizeof b);
+	lc_mpi_part(flow->c, part->value, y, sizeof y);
 	if (part->ready >= 0) snprintf(b, sizeof b, "&run->ready[%d]", part->ready);
 	fprintf(
 		flow->c->out,

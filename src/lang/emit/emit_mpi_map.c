@@ -363,7 +363,10 @@ static int begin_blocks(lc_pass *pass, char v, bool ranged, int depth) {
 	FILE *out = pass->c->out;
 	char name[LC_IDENTIFIER], first[8] = "0", end[8];
 	snprintf(end, sizeof end, "n_%c", v);
-	if (ranged) strcpy(first, "from"), strcpy(end, "to");
+	if (ranged) {
+		strcpy(first, "from");
+		strcpy(end, "to");
+	}
 	lc_put_tabs(depth, out);
 	fprintf(out, "for (int64_t %c0 = %s, %c1; %c0 < %s; %c0 = %c1) {\n", v, first, v, v, end, v, v);
 	lc_put_tabs(depth + 1, out);
@@ -390,7 +393,10 @@ static void put_inner(lc_pass *pass, int l, int depth) {
 	char v = lc_map_variable(l);
 	bool ranged = is_ranged(pass, l), blocks = lc_sums_blocked(pass);
 	int at = blocks ? begin_blocks(pass, v, ranged, depth) : depth;
-	if (independent(pass)) lc_put_tabs(at, out), fputs("RT_INDEPENDENT\n", out);
+	if (independent(pass)) {
+		lc_put_tabs(at, out);
+		fputs("RT_INDEPENDENT\n", out);
+	}
 	lc_put_tabs(at, out);
 	if (blocks) fprintf(out, "for (int64_t %c = %c0; %c < %c1; %c++) {\n", v, v, v, v, v);
 	else if (ranged) fprintf(out, "for (int64_t %c = from; %c < to; %c++) {\n", v, v, v);

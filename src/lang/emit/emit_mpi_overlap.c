@@ -44,8 +44,9 @@ static bool overlap_is_of(const lc_mpi *mpi, int operand, int id) {
 static void overlap_put_rows(lc_mpi *mpi, int matmul, int rows_of, bool makes, const char *name) {
 	const lc_node *value = mpi_overlap_node(mpi, matmul), *x = mpi_overlap_node(mpi, rows_of);
 	char a[POINTER], y[POINTER], width[POINTER];
-	lc_mpi_part(mpi, value->in[0], a, sizeof a), lc_mpi_part(mpi, matmul, y, sizeof y),
-		lc_mpi_part(mpi, rows_of, width, sizeof width);
+	lc_mpi_part(mpi, value->in[0], a, sizeof a);
+	lc_mpi_part(mpi, matmul, y, sizeof y);
+	lc_mpi_part(mpi, rows_of, width, sizeof width);
 	fprintf(
 		mpi->out,
 		"static void %s(rt_ring *ring, int64_t sub, %sint chunk) {\n\trt_run *run = ring->self;\n",
@@ -119,7 +120,9 @@ static lk_status put_scattered(lc_mpi *mpi, const lc_step *step, bool *done) {
 	    !cut_by_rows(mpi, matmul, ring.d))
 		return LK_OK;
 	snprintf(work, sizeof work, "%s_rows", lc_mpi_function(mpi, step, name));
-	ring.produce = work, ring.rows_of = matmul, ring.left = mpi_overlap_node(mpi, matmul)->in[0],
+	ring.produce = work;
+	ring.rows_of = matmul;
+	ring.left = mpi_overlap_node(mpi, matmul)->in[0];
 	ring.chunks = step->chunks;
 	if (ring.pass && !lc_ring_fits(mpi, &ring, &why)) return LK_OK;
 	strcat(name, "_ring");
@@ -152,7 +155,8 @@ static lk_status put_gathered(lc_mpi *mpi, const lc_step *step, bool *done) {
 	                .d = value->d,
 	                .chunks = step->chunks};
 	snprintf(work, sizeof work, "%s_rows", lc_mpi_function(mpi, step, name));
-	ring.arrive = work, ring.rows_of = ring.left = gather;
+	ring.arrive = work;
+	ring.rows_of = ring.left = gather;
 	strcat(name, "_ring");
 	overlap_put_rows(mpi, matmul, gather, false, work);
 	LK_TRY(lc_ring_write(mpi, &ring, name));
@@ -190,7 +194,8 @@ static bool see_handover(const lc_mpi *mpi, const lc_step *step, lc_step *pass, 
 	if (scatter < 0 || send < 0 || gather < 0 ||
 	    mpi_overlap_node(mpi, send)->at.axis == mpi_overlap_node(mpi, scatter)->axis)
 		return false;
-	*pass = step->parts[1], pass->scatter = scatter;
+	*pass = step->parts[1];
+	pass->scatter = scatter;
 	*give =
 		(lc_ring){.pass = pass, .scatter = scatter, .sends = send, .gives = true, .rows_of = -1};
 	*take =
@@ -216,8 +221,8 @@ static lk_status put_handover(lc_mpi *mpi, const lc_step *step, bool *done) {
 	if (!lc_ring_fits(mpi, &give, &why)) return LK_OK;
 	take.outer = give.outer;
 	lc_mpi_function(mpi, step, function);
-	snprintf(gives, sizeof gives, "%s_give", function),
-		snprintf(takes, sizeof takes, "%s_take", function);
+	snprintf(gives, sizeof gives, "%s_give", function);
+	snprintf(takes, sizeof takes, "%s_take", function);
 	snprintf(name, sizeof name, "%s_pass", gives);
 	LK_TRY(lc_mpi_ring_pass(mpi, &pass, name));
 	LK_TRY(lc_ring_write(mpi, &give, gives));

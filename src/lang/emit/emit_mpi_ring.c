@@ -35,7 +35,8 @@ static bool sliced_plainly(const lc_node *node, int axis, int d) {
 
 bool lc_ring_ends(const lc_mpi *mpi, lc_ring *ring, const char **why) {
 	int first = ring->scatter >= 0 ? ring->scatter : ring->gather[0];
-	ring->axis = mpi_ring_node(mpi, first)->axis, ring->d = mpi_ring_node(mpi, first)->d;
+	ring->axis = mpi_ring_node(mpi, first)->axis;
+	ring->d = mpi_ring_node(mpi, first)->d;
 	for (int i = 0; i < ring->gathers; i++) {
 		int taken = mpi_ring_node(mpi, ring->gather[i])->in[0];
 		*why = "its collectives are along different dims or of different shapes";
@@ -239,8 +240,13 @@ static void put_hop(const lc_mpi *mpi, const lc_ring *ring) {
 	int slice = ring->gives ? value->in[0] : ring->sends;
 	char part[POINTER];
 	fprintf(mpi->out, "\t\t.hop = {run->mesh.along[%d], true, ", value->at.axis);
-	if (ring->gives) ring_put_place(mpi, &value->at), fputs(", -1", mpi->out);
-	else fputs("-1, ", mpi->out), ring_put_place(mpi, &value->from);
+	if (ring->gives) {
+		ring_put_place(mpi, &value->at);
+		fputs(", -1", mpi->out);
+	} else {
+		fputs("-1, ", mpi->out);
+		ring_put_place(mpi, &value->from);
+	}
 	fprintf(mpi->out, ", (%s)->data, sizeof(%s)},\n", lc_mpi_part(mpi, slice, part, sizeof part),
 	        lc_memory_type((lc_dtype)value->dtype));
 }

@@ -107,7 +107,8 @@ void lc_put_summed(lc_pass *pass, int id, int depth) {
 void lc_put_sum_block(lc_pass *pass, int id, int depth) {
 	int op = sums_node(pass, id)->op;
 	char sum[LC_IDENTIFIER], block[LC_IDENTIFIER], v = lc_map_variable(pass->loops.count - 1);
-	lc_value_identifier(pass->p, "r", id, sum), lc_value_identifier(pass->p, "b", id, block);
+	lc_value_identifier(pass->p, "r", id, sum);
+	lc_value_identifier(pass->p, "b", id, block);
 	lc_put_tabs(depth, pass->c->out);
 	if (op != LC_RED_MAX && op != LC_RED_MIN)
 		fprintf(pass->c->out, "%s += rt_sum(%s, %c1 - %c0);\n", sum, block, v, v);
@@ -199,7 +200,11 @@ void lc_end_sums(lc_pass *pass, int id) {
 	lc_value_identifier(pass->p, "r", id, name);
 	lc_map_place(pass, "p", at, target);
 	if (lc_sum_carried(pass, id)) fprintf(out, "\t*s_%s = %s;\n", name, name);
-	if (total || pass->ranged) fputs("\tif (", out), sums_put_last(pass, id), fputs(")\n\t", out);
+	if (total || pass->ranged) {
+		fputs("\tif (", out);
+		sums_put_last(pass, id);
+		fputs(")\n\t", out);
+	}
 	if (lc_sum_carried(pass, id)) {
 		fprintf(out, "\t*%s = ", target);
 		put_finished(pass, id, name);

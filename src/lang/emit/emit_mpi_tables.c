@@ -210,9 +210,10 @@ static lk_status put_condition(lc_mpi *mpi, const lc_condition *at, int list) {
 
 static lk_status put_conditions(lc_mpi *mpi) {
 	struct used u = {{false}};
-	for (size_t i = 0; i < mpi->p->conditions.count; i++)
-		use_dim(mpi, mpi->p->conditions.at[i].value, &u),
-			use_dim(mpi, mpi->p->conditions.at[i].divisor, &u);
+	for (size_t i = 0; i < mpi->p->conditions.count; i++) {
+		use_dim(mpi, mpi->p->conditions.at[i].value, &u);
+		use_dim(mpi, mpi->p->conditions.at[i].divisor, &u);
+	}
 	fprintf(mpi->out, "static const char *wrong%d(const rt_sizes *sizes, const rt_mesh *mesh) {\n",
 	        mpi->number);
 	put_symbols(mpi, &u);

@@ -123,7 +123,8 @@ static lk_status pass_make_room(lc_pass *pass) {
 	pass->uses = LK_ARRAY(arena, int, 3 * count);
 	pass->inside = LK_ARRAY(arena, bool, count);
 	if (!pass->source || !pass->uses || !pass->inside) return lk_oom(pass->c->err);
-	pass->place = pass->uses + count, pass->whole = pass->place + count;
+	pass->place = pass->uses + count;
+	pass->whole = pass->place + count;
 	for (size_t i = 0; i < count; i++) pass->place[i] = pass->whole[i] = -1;
 	return LK_OK;
 }

@@ -191,8 +191,10 @@ static void emit_text_put_product(const lc_program *program, const lc_term *term
 	int factors = term->number != 1, written = 0;
 	for (int s = 0; s < LC_SYMBOLS; s++) factors += term->power[s];
 	for (int i = 1; i < factors; i++) fputs("rt_times(", out);
-	if (term->number != 1 || factors == 0)
-		fprintf(out, "%lld", (long long)term->number), written = 1;
+	if (term->number != 1 || factors == 0) {
+		fprintf(out, "%lld", (long long)term->number);
+		written = 1;
+	}
 	for (int s = 0; s < LC_SYMBOLS; s++)
 		for (int i = 0; i < term->power[s]; i++) {
 			if (written) fputs(", ", out);
@@ -210,7 +212,8 @@ static lk_status emit_text_common_divisor(const lc_program *program, const lc_di
 		int64_t a = out->number, b = term->divisor;
 		while (b) {
 			int64_t rest = a % b;
-			a = b, b = rest;
+			a = b;
+			b = rest;
 		}
 		if (__builtin_mul_overflow(out->number / a, term->divisor, &out->number)) {
 			lk_fail(err, LK_ERR_INPUT, program->name, "a size has a divisor beyond 64 bits");

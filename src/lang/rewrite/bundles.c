@@ -16,9 +16,11 @@ static lk_status bundles_add(lc_build *build, const lc_directive *directive, con
 	lc_bundle *bundle = lk_last(&build->to->bundles);
 	*bundle = (lc_bundle){.kind = directive->kind,
 	                      .name = directive->result_count ? directive->results[0].text : NULL};
-	if (directive->kind == LC_OVERLAP)
-		bundle->chunk = directive->chunk, bundle->order = directive->order,
+	if (directive->kind == LC_OVERLAP) {
+		bundle->chunk = directive->chunk;
+		bundle->order = directive->order;
 		bundle->chunks = directive->chunks;
+	}
 	if (directive->kind == LC_BUCKET) bundle->size = directive->size;
 	for (size_t i = 0; i < build->from->nodes.count; i++)
 		if (set[i])
@@ -99,7 +101,8 @@ static lk_status add_bundle(struct writer *writer, int which, lk_error *err) {
 	if (!bundle->name) return LK_OK;
 	writer->d->results = LK_NEW(writer->arena, lc_word);
 	if (!writer->d->results) return lk_oom(err);
-	writer->d->results->text = bundle->name, writer->d->result_count = 1;
+	writer->d->results->text = bundle->name;
+	writer->d->result_count = 1;
 	return LK_OK;
 }
 

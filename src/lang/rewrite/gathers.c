@@ -58,7 +58,8 @@ static bool find_moved(struct mover *mover) {
 			lead[gathers_node(mover, i)->in[k]] = 1;
 	}
 	for (int i = 0; i < gathers_count(mover); i++) {
-		mover->moved[i] &= lead[i], lead[i] = 0;
+		mover->moved[i] &= lead[i];
+		lead[i] = 0;
 		if (mover->moved[i] && mover->passage->gathers[i] && (mover->first < 0)) mover->first = i;
 		any |= mover->moved[i] && !mover->passage->gathers[i];
 	}
@@ -87,8 +88,10 @@ static lk_status gathers_refuse(struct mover *mover, int id, const char *why, lk
 	int line = passage->line, column = passage->column;
 	snprintf(kept, sizeof kept, "%s", why); /* it may be err's */
 	for (int i = 0; i < passage->word_count; i++)
-		if (strcmp(passage->words[i].text, name) == 0)
-			line = passage->words[i].line, column = passage->words[i].column;
+		if (strcmp(passage->words[i].text, name) == 0) {
+			line = passage->words[i].line;
+			column = passage->words[i].column;
+		}
 	mover->refused = true;
 	lc_wrong(mover->p, line, column, err, "%s cannot move past %s: %s", passage->name, name, kept);
 	return lk_hint(err, "leave %s out of what %s moves past", name, passage->name);
@@ -110,7 +113,8 @@ static lk_status gather_back(struct mover *mover, int id, lk_error *err) {
 	lc_node g = lc_build_on(l.kind == LC_ROOT ? LC_BROADCAST : LC_ALLGATHER, value, mover->cut[id]);
 	if (l.turn) return gathers_refuse(mover, id, "its slices are turned", err);
 	g.axis = (int8_t)mover->axis, g.d = l.kind == LC_S ? l.dim : 0;
-	g.part_of = mover->passage->name, g.also = NULL;
+	g.part_of = mover->passage->name;
+	g.also = NULL;
 	g.name = value->name;
 	lc_node *cut = &mover->b.to->nodes.at[mover->cut[id]];
 	if (cut->name == value->name)
@@ -136,7 +140,8 @@ static lk_status operands(struct mover *mover, int id, lc_node *value, lk_error 
 			value->in[k] = mover->b.map[u];
 		else {
 			lc_node slice = lc_build_on(LC_SLICE, from, mover->b.map[u]);
-			slice.axis = (int8_t)mover->axis, slice.d = mover->want[u];
+			slice.axis = (int8_t)mover->axis;
+			slice.d = mover->want[u];
 			LK_TRY(lc_add(mover->b.to, &slice, &value->in[k], err));
 		}
 	}
@@ -158,7 +163,9 @@ static lk_status gathers_norm(struct mover *mover, int id, const lc_node *draft,
 			sum = lc_build_on(LC_RED_SUM, value, 0);
 	lc_node root = lc_build_on(LC_SQRT, value, 0);
 	int parts;
-	square.in[1] = draft->in[0], sum.dims = value->dims, sum.keep = value->keep,
+	square.in[1] = draft->in[0];
+	sum.dims = value->dims;
+	sum.keep = value->keep;
 	root.name = value->name;
 	LK_TRY(lc_add(mover->b.to, &square, &sum.in[0], err));
 	LK_TRY(lc_add(mover->b.to, &sum, &parts, err));
@@ -347,7 +354,8 @@ lk_status lc_move_gathers(const lc_program *program, const lc_passage *passage, 
 	struct mover m = {.p = program, .passage = passage, .first = -1};
 	lk_arena arena = LK_ARENA_INIT;
 	m.cut = LK_ARRAY(&arena, int, program->nodes.count);
-	m.moved = lc_new_set(program, &arena), m.pulled = lc_new_set(program, &arena),
+	m.moved = lc_new_set(program, &arena);
+	m.pulled = lc_new_set(program, &arena);
 	m.beside = lc_new_set(program, &arena);
 	m.outside = lc_new_set(program, &arena);
 	m.want = (int8_t *)lc_new_set(program, &arena);

@@ -43,7 +43,8 @@ static lk_status find_shares(lc_mover *mover, lk_error *err) {
 
 lk_status lc_mover_open(lc_mover *mover, const lc_program *program, lc_moves *out, lk_error *err) {
 	memset(mover, 0, sizeof *mover);
-	mover->p = program, mover->out = out;
+	mover->p = program;
+	mover->out = out;
 	mover->word_of = LK_ARRAY(&mover->scratch, int, program->nodes.count);
 	if (!mover->word_of) return lk_oom(err);
 	for (size_t i = 0; i < program->nodes.count; i++) {
@@ -51,8 +52,8 @@ lk_status lc_mover_open(lc_mover *mover, const lc_program *program, lc_moves *ou
 		const char *text = word_text(program, node);
 		int w = mover->word_of[i] = text ? find_word(mover, text) : -1;
 		if (w < 0) continue;
-		mover->collective[w] |= moves_is_collective(node),
-			mover->overlapped[w] |= node->overlap >= 0;
+		mover->collective[w] |= moves_is_collective(node);
+		mover->overlapped[w] |= node->overlap >= 0;
 		for (int k = lc_first_read(node); k < node->inputs; k++)
 			if (mover->word_of[node->in[k]] >= 0 && mover->word_of[node->in[k]] != w)
 				mover->feeds[mover->word_of[node->in[k]]][w] = true;
@@ -70,7 +71,8 @@ lc_directive *lc_move(const lc_mover *mover, lc_directive_kind kind, const int *
 	lk_arena *arena = &mover->p->file->arena;
 	lc_directive *directive = LK_NEW(arena, lc_directive);
 	if (!directive) return NULL;
-	directive->kind = kind, directive->name_count = count;
+	directive->kind = kind;
+	directive->name_count = count;
 	directive->names = LK_ARRAY(arena, lc_word, (size_t)count);
 	for (int i = 0; directive->names && i < count; i++)
 		directive->names[i].text = mover->word[words[i]];
@@ -115,7 +117,8 @@ lk_status lc_move_try(lc_mover *mover, const lc_directive *directive, bool *appl
 	lk_error ignored;
 	int line = mover->p->file->mistake.line, column = mover->p->file->mistake.column;
 	lk_status status = lc_rewrite(mover->p, directive, &made, &ignored);
-	mover->p->file->mistake.line = line, mover->p->file->mistake.column = column;
+	mover->p->file->mistake.line = line;
+	mover->p->file->mistake.column = column;
 	lc_program_free(status == LK_OK ? made : NULL);
 	*applies = status == LK_OK;
 	return status == LK_ERR_MEMORY ? lk_oom(err) : LK_OK;
@@ -266,7 +269,8 @@ static lk_status slices(lc_mover *mover, lk_error *err) {
 		const lc_node *node = &mover->p->nodes.at[i];
 		bool applies;
 		if (node->op != LC_STATE) continue;
-		names[count].text = node->name, names[count].line = names[count].column = 0;
+		names[count].text = node->name;
+		names[count].line = names[count].column = 0;
 		one.names = &names[count];
 		LK_TRY(lc_move_try(mover, &one, &applies, err));
 		count += applies;

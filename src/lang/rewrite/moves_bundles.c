@@ -33,7 +33,11 @@ lk_status lc_move_buckets(lc_mover *mover, lk_error *err) {
 			if (!mover->collective[w] || in[w]) continue;
 			words[count] = w;
 			LK_TRY(try_bucket(mover, words, count + 1, &more, err));
-			if (more) best = more, in[w] = true, count++;
+			if (more) {
+				best = more;
+				in[w] = true;
+				count++;
+			}
 		}
 		if (best) LK_TRY(lc_move_add(mover, best, err));
 	}
@@ -69,7 +73,9 @@ static bool adjoins(const lc_mover *mover, const int *words, int count, int w) {
 static lk_status bundles_grow(lc_mover *mover, int seed, const bool *capable, int *words,
                               int *count, lk_error *err) {
 	bool applies, changed = true, in[LC_WORDS] = {false};
-	words[0] = seed, *count = 1, in[seed] = true;
+	words[0] = seed;
+	*count = 1;
+	in[seed] = true;
 	while (changed) {
 		changed = false;
 		for (int w = 0; w < mover->count; w++) {
@@ -80,7 +86,10 @@ static lk_status bundles_grow(lc_mover *mover, int seed, const bool *capable, in
 			for (int i = 0; i <= *count; i++) names[i] = (lc_word){.text = mover->word[words[i]]};
 			d.names = names;
 			LK_TRY(lc_move_try(mover, &d, &applies, err));
-			if (applies) (*count)++, in[w] = changed = true;
+			if (applies) {
+				(*count)++;
+				in[w] = changed = true;
+			}
 		}
 	}
 	return LK_OK;
@@ -102,7 +111,10 @@ static lk_status fuse_first(lc_mover *mover, bool collectives, lk_error *err) {
 		bool any = !collectives;
 		if (!capable[w] || seen[w]) continue;
 		LK_TRY(bundles_grow(mover, w, capable, words, &count, err));
-		for (int i = 0; i < count; i++) seen[words[i]] = true, any |= mover->collective[words[i]];
+		for (int i = 0; i < count; i++) {
+			seen[words[i]] = true;
+			any |= mover->collective[words[i]];
+		}
 		if (count > 1 && any) return add_fuse(mover, words, count, err);
 	}
 	return LK_OK;

@@ -31,8 +31,10 @@ lk_status lc_build_open(lc_build *build, const lc_program *from, lk_error *err) 
 }
 
 lk_status lc_build_close(lc_build *build, lk_status status, lc_program **out) {
-	if (status == LK_OK) lc_drop_idle_bundles(build->to), *out = build->to;
-	else lc_program_free(build->to);
+	if (status == LK_OK) {
+		lc_drop_idle_bundles(build->to);
+		*out = build->to;
+	} else lc_program_free(build->to);
 	lk_arena_free(&build->arena);
 	return status;
 }
@@ -41,7 +43,8 @@ lc_node lc_build_draft(const lc_build *build, int id) {
 	lc_node n = build->from->nodes.at[id];
 	for (int k = 0; k < n.inputs; k++) n.in[k] = build->map[n.in[k]];
 	if (lc_is_leaf(&n)) return n;
-	n.list = -1, n.rank = 0;
+	n.list = -1;
+	n.rank = 0;
 	memset(n.layout, 0, sizeof n.layout);
 	return n;
 }
@@ -49,7 +52,8 @@ lc_node lc_build_draft(const lc_build *build, int id) {
 lc_node lc_build_on(lc_op op, const lc_node *like, int operand) {
 	lc_node n = lc_draft(op, like->line, like->column);
 	n.in[0] = operand;
-	n.part_of = like->part_of, n.also = like->also;
+	n.part_of = like->part_of;
+	n.also = like->also;
 	return n;
 }
 
@@ -87,7 +91,10 @@ lk_status lc_rewrite(const lc_program *program, const lc_directive *directive, l
 		return lk_fail(err, LK_ERR_INTERNAL, NULL, "a directive that is none");
 	LK_TRY(rewriters[directive->kind](program, directive, out, err));
 	lk_status status = lc_check_sides(*out, directive, err);
-	if (status != LK_OK) lc_program_free(*out), *out = NULL;
+	if (status != LK_OK) {
+		lc_program_free(*out);
+		*out = NULL;
+	}
 	return status;
 }
 
@@ -125,7 +132,7 @@ static int64_t choose_dim(const lc_program *program, const lc_directive *split,
 	                         strcmp(reorder->names[0].text, split->results[1].text) != 0))
 		reorder++;
 	while (reorder < end && size <= LC_RANK && !applies(program, *split, reorder, size)) size++;
-	program->file->mistake.line = line,
+	program->file->mistake.line = line;
 	program->file->mistake.column = column; /* what was tried is no mistake */
 	return size <= LC_RANK ? size : 0;
 }

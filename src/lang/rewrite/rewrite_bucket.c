@@ -21,7 +21,8 @@ static lk_status bucket_mark(const lc_program *program, const lc_word *word, uin
 			lc_word_wrong(program, word, err, "%s is in a bucket already", word->text);
 			return lk_hint(err, "name it once");
 		}
-		set[i] = 1, found = true;
+		set[i] = 1;
+		found = true;
 	}
 	if (found) return LK_OK;
 	lc_word_wrong(program, word, err, "%s holds no collective", word->text);

@@ -269,8 +269,10 @@ static lk_status fuse_check(struct fuser *fuser, lk_arena *arena, lk_error *err)
 		if (fuse_in_pass(fuser, i)) LK_TRY(check_place(fuser, i, err));
 	LK_TRY(check_space(fuser, err));
 	LK_TRY(check_after(fuser, err));
-	for (int i = 0; i < fuse_count(fuser); i++)
-		fuser->set[i] = fuse_in_pass(fuser, i), fuser->after[i] = 0;
+	for (int i = 0; i < fuse_count(fuser); i++) {
+		fuser->set[i] = fuse_in_pass(fuser, i);
+		fuser->after[i] = 0;
+	}
 	LK_TRY(lc_check_convex(fuser->p, fuser->set, fuser->d, err));
 	LK_TRY(check_collectives(fuser, err));
 	if (!computes) {

@@ -86,7 +86,8 @@ static void refine_layouts(const struct refiner *refiner, lc_node *node) {
 
 static lc_node draft_of(const struct refiner *refiner, int id) {
 	lc_node n = lc_build_draft(&refiner->b, id);
-	n.at.axis = moved_axis(refiner, n.at.axis), n.from.axis = moved_axis(refiner, n.from.axis);
+	n.at.axis = moved_axis(refiner, n.at.axis);
+	n.from.axis = moved_axis(refiner, n.from.axis);
 	n.axis = (int8_t)moved_axis(refiner, n.axis);
 	if (lc_is_leaf(&n)) refine_layouts(refiner, &n);
 	return n;
@@ -98,17 +99,23 @@ static lk_status twice(struct refiner *refiner, int id, int first, int second, l
 	lc_node n = draft_of(refiner, id);
 	int32_t roots[2] = {from->root % (int32_t)refiner->ranks, from->root / (int32_t)refiner->ranks};
 	LK_TRY(lc_need_unbundled(refiner->b.from, refiner->d, id, err));
-	n.name = NULL, n.axis = (int8_t)first, n.root = roots[first == refiner->outer];
+	n.name = NULL;
+	n.axis = (int8_t)first;
+	n.root = roots[first == refiner->outer];
 	LK_TRY(lc_add(refiner->b.to, &n, &n.in[0], err));
-	n.name = from->name, n.axis = (int8_t)second, n.root = roots[second == refiner->outer];
+	n.name = from->name;
+	n.axis = (int8_t)second;
+	n.root = roots[second == refiner->outer];
 	n.list = -1;
 	return lc_add(refiner->b.to, &n, &refiner->b.map[id], err);
 }
 
 static lk_status hierarchical_size_of(struct refiner *refiner, int id, lk_error *err) {
 	lc_node outer = draft_of(refiner, id), inner = outer, product = lc_build_on(LC_MUL, &outer, 0);
-	product.name = outer.name, outer.name = NULL;
-	inner.name = NULL, inner.axis = (int8_t)refiner->inner;
+	product.name = outer.name;
+	outer.name = NULL;
+	inner.name = NULL;
+	inner.axis = (int8_t)refiner->inner;
 	LK_TRY(lc_add(refiner->b.to, &outer, &product.in[0], err));
 	LK_TRY(lc_add(refiner->b.to, &inner, &product.in[1], err));
 	return lc_add(refiner->b.to, &product, &refiner->b.map[id], err);
@@ -138,7 +145,8 @@ static lk_status hierarchical_levels(struct refiner *refiner, lk_error *err) {
 	int dim;
 	LK_TRY(lc_scatter_dim(refiner->b.from, refiner->d, node, &dim, err));
 	scatter.d = gather.d = (int8_t)dim;
-	scatter.axis = gather.axis = (int8_t)refiner->inner, all.axis = (int8_t)refiner->outer;
+	scatter.axis = gather.axis = (int8_t)refiner->inner;
+	all.axis = (int8_t)refiner->outer;
 	scatter.reduce = all.reduce = node->reduce;
 	scatter.name = scatter.part_of = refiner->d->results[0].text;
 	all.name = all.part_of = refiner->d->results[1].text;
@@ -168,7 +176,8 @@ static lk_status hierarchical_make(struct refiner *refiner, lk_error *err) {
 	}
 	LK_TRY(lc_names_new(program, refiner->d, err));
 	LK_TRY(lc_need_unbundled(program, refiner->d, refiner->id, err));
-	refiner->outer = program->nodes.at[refiner->id].axis, refiner->inner = refiner->outer + 1,
+	refiner->outer = program->nodes.at[refiner->id].axis;
+	refiner->inner = refiner->outer + 1;
 	refiner->ranks = refiner->d->size;
 	LK_TRY(check_axis(program, refiner->d, &program->axes[refiner->outer], err));
 	LK_TRY(refine_mesh(refiner, err));

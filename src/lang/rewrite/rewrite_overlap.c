@@ -172,7 +172,7 @@ lk_status lc_rewrite_overlap(const lc_program *program, const lc_directive *dire
 	                       .d = directive,
 	                       .set = lc_new_set(program, &arena),
 	                       .part = lc_new_set(program, &arena)};
-	o.dims = LK_ARRAY(&arena, int, program->nodes.count),
+	o.dims = LK_ARRAY(&arena, int, program->nodes.count);
 	o.stem = LK_ARRAY(&arena, int, program->nodes.count);
 	lk_status status =
 		o.set && o.part && o.dims && o.stem ? overlap_check(&o, &arena, err) : lk_oom(err);
@@ -245,8 +245,10 @@ lk_status lc_overlap_dims(const lc_program *program, int bundle, int *dims, lk_e
 	uint8_t *set = lc_new_set(program, &arena);
 	bool feeds = false;
 	if (!set) return lk_oom(err);
-	for (size_t i = 0; i < program->nodes.count; i++)
-		set[i] = program->nodes.at[i].overlap == bundle, dims[i] = -1;
+	for (size_t i = 0; i < program->nodes.count; i++) {
+		set[i] = program->nodes.at[i].overlap == bundle;
+		dims[i] = -1;
+	}
 	for (size_t i = 0; i < program->nodes.count; i++) {
 		const lc_node *node = &program->nodes.at[i];
 		for (int k = 0; k < node->inputs && set[i]; k++) {

@@ -58,7 +58,8 @@ static void find_cut(struct slicer *slicer, int word) {
 		if (value->op == LC_SLICE && slicer->of[value->in[0]] == word && slicer->axis[word] < 0)
 			cut = value;
 		if (!cut) continue;
-		slicer->axis[word] = cut->axis, slicer->dim[word] = cut->d;
+		slicer->axis[word] = cut->axis;
+		slicer->dim[word] = cut->d;
 		if (cut->op == LC_ALLGATHER) slicer->part = cut->part_of;
 	}
 }
@@ -207,7 +208,8 @@ static lk_status slice_whole(struct slicer *slicer, int version, const lc_node *
 	int word = slicer->of[version];
 	if (slicer->whole[version] < 0) {
 		lc_node g = lc_build_on(LC_ALLGATHER, reader, slicer->b.map[version]);
-		g.axis = (int8_t)slicer->axis[word], g.d = (int8_t)slicer->dim[word];
+		g.axis = (int8_t)slicer->axis[word];
+		g.d = (int8_t)slicer->dim[word];
 		g.part_of = slicer->part ? slicer->part : slicer->d->names[word].text;
 		LK_TRY(lc_add(slicer->b.to, &g, &slicer->whole[version], err));
 	}
@@ -249,9 +251,11 @@ static lk_status slice_build(struct slicer *slicer, lk_error *err) {
 
 static lk_status slice_make(struct slicer *slicer, lk_arena *arena, lk_error *err) {
 	size_t n = slicer->p->nodes.count, words = (size_t)slicer->d->name_count;
-	slicer->of = LK_ARRAY(arena, int, n), slicer->whole = LK_ARRAY(arena, int, n),
+	slicer->of = LK_ARRAY(arena, int, n);
+	slicer->whole = LK_ARRAY(arena, int, n);
 	slicer->kept = LK_ARRAY(arena, int, n);
-	slicer->axis = LK_ARRAY(arena, int, words), slicer->dim = LK_ARRAY(arena, int, words);
+	slicer->axis = LK_ARRAY(arena, int, words);
+	slicer->dim = LK_ARRAY(arena, int, words);
 	if (!slicer->of || !slicer->whole || !slicer->kept || !slicer->axis || !slicer->dim)
 		return lk_oom(err);
 	memset(slicer->of, 0xff, sizeof *slicer->of * n);

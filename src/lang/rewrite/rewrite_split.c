@@ -77,7 +77,8 @@ static lk_status halves(lc_build *build, const lc_directive *directive, int id, 
 	if (!root) LK_TRY(lc_scatter_dim(build->from, directive, node, &dim, err));
 	lc_node first = lc_build_on(root ? LC_REDUCE : LC_REDUCESCATTER, node, build->map[node->in[0]]);
 	lc_node second = lc_build_on(root ? LC_BROADCAST : LC_ALLGATHER, node, 0);
-	first.reduce = node->reduce, first.axis = second.axis = node->axis;
+	first.reduce = node->reduce;
+	first.axis = second.axis = node->axis;
 	first.d = second.d = (int8_t)dim;
 	first.name = first.part_of = directive->results[0].text;
 	second.part_of = directive->results[1].text,

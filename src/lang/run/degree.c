@@ -164,7 +164,10 @@ static lk_status of_node(struct counter *counter, int id, lk_error *err) {
 	case LC_RED:
 		*to = node->op == LC_RED_NORM ? degree_times(a, a) : a;
 		*to = degree_sum(*to, many);
-		if (node->op == LC_RED_MAX || node->op == LC_RED_MIN) counter->out->choices++, *to = a;
+		if (node->op == LC_RED_MAX || node->op == LC_RED_MIN) {
+			counter->out->choices++;
+			*to = a;
+		}
 		if (node->op != LC_RED_NORM) break;
 		counter->out->argument = fmax(counter->out->argument, whole_degree(*to));
 		*to = hashed(counter, node, count);

@@ -62,7 +62,8 @@ lk_status lc_box_of(const lc_run *run, const lc_node *node, int64_t item, int64_
                     bool *held, lk_error *err) {
 	int64_t whole[LC_RANK];
 	LK_TRY(lc_whole_shape(run->p, node, run->s, item, whole, err));
-	box->rank = node->rank, box->count = 1;
+	box->rank = node->rank;
+	box->count = 1;
 	*held = lc_local_part(run->p, node, run->s, whole, rank, box->begin, box->extent);
 	for (int d = 0; d < node->rank && *held; d++) box->count *= box->extent[d];
 	return LK_OK;
@@ -234,7 +235,9 @@ lk_status lc_run_program(const lc_program *program, const lc_sizes *sizes,
                          const lc_run_options *options, lc_run **out, lk_error *err) {
 	lc_run *run = *out = calloc(1, sizeof *run);
 	if (!run) return lk_oom(err);
-	run->p = program, run->s = sizes, run->o = *options;
+	run->p = program;
+	run->s = sizes;
+	run->o = *options;
 	lk_status status = run_all(run, err);
 	if (status == LK_OK) return LK_OK;
 	lc_run_free(run);

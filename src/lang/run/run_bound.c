@@ -165,7 +165,8 @@ static lk_status bound_map(struct bounds *bounds, lc_at *at) {
 	LK_TRY(lc_walk_operands(at, &w, e));
 	s.y = lc_part_of(bounds->run, at->id, at->item, at->rank)->number;
 	for (int i = 0; i < at->n->inputs; i++) {
-		s.x[i] = x[i]->number, s.e[i] = e[i]->number;
+		s.x[i] = x[i]->number;
+		s.e[i] = e[i]->number;
 		s.weak[i] = lc_is_weak((lc_dtype)bounds->run->p->nodes.at[at->n->in[i]].dtype) &&
 		            !lc_is_weak((lc_dtype)at->n->dtype);
 	}
@@ -257,7 +258,9 @@ static void drop_form(struct bounds *bounds, int id) {
 static lk_status bound_apply(struct bounds *bounds, const lc_at *at, const lc_node *node,
                              lc_operation *operation, lc_cells *out) {
 	lc_at other = *at;
-	other.run = &bounds->scratch, other.n = node, other.out = out;
+	other.run = &bounds->scratch;
+	other.n = node;
+	other.out = out;
 	bounds->scratch.work = 0;
 	return operation(&other);
 }
@@ -363,7 +366,8 @@ static lk_status bound_norm(struct bounds *bounds, lc_at *at) {
 	const lc_cells *cells = lc_part_of(bounds->run, at->id, at->item, at->rank);
 	lc_node n = *at->n;
 	double count;
-	n.dtype = LC_F64, n.op = LC_RED_SUM;
+	n.dtype = LC_F64;
+	n.op = LC_RED_SUM;
 	LK_TRY(summands(bounds, at, &count));
 	double slack = sum_slack((lc_dtype)at->n->dtype, count);
 	LK_TRY(bound_linear(bounds, at, &n,

@@ -43,7 +43,8 @@ static int64_t comm_offset(const lc_box *box, const int64_t place[LC_RANK]) {
 
 /* Where both are; false: nowhere. */
 static bool comm_overlap(const lc_box *a, const lc_box *b, lc_box *out) {
-	out->rank = a->rank, out->count = 1;
+	out->rank = a->rank;
+	out->count = 1;
 	for (int d = 0; d < a->rank; d++) {
 		int64_t end = a->begin[d] + a->extent[d], other = b->begin[d] + b->extent[d];
 		out->begin[d] = a->begin[d] > b->begin[d] ? a->begin[d] : b->begin[d];

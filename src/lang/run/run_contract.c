@@ -107,8 +107,10 @@ static void each_batch(const lc_at *at, struct sums *sums, const struct matrix *
 	int64_t place[LC_RANK] = {0}, size = at->box.extent[dims] * at->box.extent[dims + 1];
 	for (int64_t out = 0; out < at->box.count; out += size) {
 		int64_t a_at = 0, b_at = 0;
-		for (int d = 0; d < dims; d++)
-			a_at += place[d] * a->batch[d], b_at += place[d] * b->batch[d];
+		for (int d = 0; d < dims; d++) {
+			a_at += place[d] * a->batch[d];
+			b_at += place[d] * b->batch[d];
+		}
 		contract_multiply(at, sums, a, a_at, b, b_at, depth, out);
 		for (int d = dims; --d >= 0 && ++place[d] == at->box.extent[d];) place[d] = 0;
 	}

@@ -139,7 +139,8 @@ static lk_status draw_part(lc_at *at) {
 	                   .inputs = at->n->op == LC_INPUT,
 	                   .field = lc_in_field(run)};
 	s.rank = lc_draw_rank(run->p, at->n, run->s, at->rank);
-	s.item = (uint32_t)at->item, s.key = run->o.seed ^ lc_name_key(at->n->name);
+	s.item = (uint32_t)at->item;
+	s.key = run->o.seed ^ lc_name_key(at->n->name);
 	LK_TRY(rows_bound(at, &s.bound));
 	LK_TRY(lc_whole_shape(run->p, at->n, run->s, at->item, whole, at->err));
 	LK_TRY(lc_cells_new(at->run, at->box.count, at->out, at->err));

@@ -28,7 +28,10 @@ static void collapse(lc_walk *walk, int inputs) {
 		for (int i = 0; i < inputs; i++) walk->stride[i][inner - 1] = walk->stride[i][inner];
 		walk->rank--;
 	}
-	if (walk->rank == 0) walk->rank = 1, walk->extent[0] = 1;
+	if (walk->rank == 0) {
+		walk->rank = 1;
+		walk->extent[0] = 1;
+	}
 }
 
 /* Strides of operand i; 0 along dims of extent 1, which are repeated. */

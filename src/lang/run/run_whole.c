@@ -144,7 +144,8 @@ static lk_status place_all(const struct assembly *assembly) {
 static lk_status whole_box(const struct assembly *assembly, lc_box *box) {
 	LK_TRY(lc_whole_shape(assembly->run->p, assembly->n, assembly->run->s, assembly->item,
 	                      box->extent, assembly->err));
-	box->rank = assembly->n->rank, box->count = 1;
+	box->rank = assembly->n->rank;
+	box->count = 1;
 	memset(box->begin, 0, sizeof box->begin);
 	for (int d = 0; d < box->rank; d++) box->count *= box->extent[d];
 	return LK_OK;

@@ -70,7 +70,10 @@ bool lc_local_part(const lc_program *program, const lc_node *node, const lc_size
 	if (node->at.axis >= 0 && lc_coordinate(program, sizes, rank, node->at.axis) !=
 	                              lc_group_place(program, sizes, &node->at))
 		return false;
-	for (int d = 0; d < node->rank; d++) begin[d] = 0, extent[d] = whole[d];
+	for (int d = 0; d < node->rank; d++) {
+		begin[d] = 0;
+		extent[d] = whole[d];
+	}
 	for (int a = 0; a < program->axis_count; a++) {
 		const lc_layout *layout = &node->layout[a];
 		int64_t ranks = sizes->symbol[a], at = lc_coordinate(program, sizes, rank, a);

@@ -31,7 +31,8 @@ static void add_cells(lc_summary *out, const lc_cells *cells, double *sum) {
 		double x = cells->number[i];
 		if (out->firsts < LC_FIRST) out->first[out->firsts++] = x;
 		*sum += x;
-		out->least = fmin(out->least, x), out->most = fmax(out->most, x); /* which leave NAN out */
+		out->least = fmin(out->least, x);
+		out->most = fmax(out->most, x); /* which leave NAN out */
 	}
 	out->tensors++;
 	out->elements += cells->count;

@@ -171,7 +171,9 @@ static lk_status lower_add(struct lowering *lowering, lk_op op, const char *name
 	op.name = name;
 	op.phase = LK_PHASE_OTHER;
 	op.stream = stream;
-	op.join = lowering->join, op.deps = lowering->deps, op.dep_count = lowering->dep_count;
+	op.join = lowering->join;
+	op.deps = lowering->deps;
+	op.dep_count = lowering->dep_count;
 	if (++lowering->ops > MOST_OPS) {
 		lk_fail(lowering->err, LK_ERR_INPUT, lowering->p->name,
 		        "more than %d operations to simulate", MOST_OPS);
@@ -252,11 +254,14 @@ static void lower_side_by_side(struct lowering *lowering, struct waiting *waitin
 	*waiting = (struct waiting){lowering->join, 0, lowering->dep_count, lowering->deps};
 	if (!lowering->join) return; /* it already does */
 	waiting->entry = wait_for_all(lowering);
-	lowering->join = 0, lowering->deps = &waiting->entry, lowering->dep_count = 1;
+	lowering->join = 0;
+	lowering->deps = &waiting->entry;
+	lowering->dep_count = 1;
 }
 
 static void one_by_one(struct lowering *lowering, const struct waiting *waiting) {
-	lowering->join = waiting->join, lowering->deps = waiting->deps,
+	lowering->join = waiting->join;
+	lowering->deps = waiting->deps;
 	lowering->dep_count = waiting->dep_count;
 }
 
@@ -356,7 +361,8 @@ static lk_status lower_comm(struct lowering *lowering, const lc_step *step, stru
 				LK_TRY(lower_collective(lowering, last, sum, step->name, NULL));
 				sum = 0;
 			}
-			sum += bytes, last = v;
+			sum += bytes;
+			last = v;
 		}
 	}
 	return last >= 0 ? lower_collective(lowering, last, sum, step->name, out) : LK_OK;
@@ -383,9 +389,10 @@ static lk_status lower_ring(struct lowering *lowering, const lc_step *step, stru
 	lower_side_by_side(lowering, &w);
 	if (step->scatter >= 0) LK_TRY(lower_list_messages(lowering, step, step->scatter, &first));
 	LK_TRY(lower_map(lowering, step, &first));
-	if (step->scatter >= 0 && step->gathers.count)
-		lowering->deps = first.at, lowering->dep_count = (uint32_t)first.count;
-	else *out = first;
+	if (step->scatter >= 0 && step->gathers.count) {
+		lowering->deps = first.at;
+		lowering->dep_count = (uint32_t)first.count;
+	} else *out = first;
 	for (int k = 0; k < step->gathers.count; k++)
 		LK_TRY(lower_list_messages(lowering, step, step->gathers.at[k], out));
 	if (out->count == 0) *out = first; /* of one rank: nothing is gathered */
@@ -399,11 +406,15 @@ static lk_status lower_matmul(struct lowering *lowering, const lc_node *value, i
 	int64_t e[LC_RANK], x[LC_RANK];
 	LK_TRY(lower_extents_of(lowering->p, lowering->sizes, value, item, e, lowering->err));
 	LK_TRY(lower_extents_of(lowering->p, lowering->sizes, a, item, x, lowering->err));
-	op->m = (double)e[value->rank - 2], op->n = (double)e[value->rank - 1],
+	op->m = (double)e[value->rank - 2];
+	op->n = (double)e[value->rank - 1];
 	op->k = (double)x[a->rank - (value->ta ? 2 : 1)];
 	op->batch = 1;
 	for (int d = 0; d < value->rank - 2; d++) op->batch *= (double)e[d];
-	if (b->rank == 2) op->m *= op->batch, op->batch = 1;
+	if (b->rank == 2) {
+		op->m *= op->batch;
+		op->batch = 1;
+	}
 	double *chunked = cut == value->rank - 1                 ? &op->n
 	                  : cut < value->rank - 2 && b->rank > 2 ? &op->batch
 	                                                         : &op->m;
@@ -418,7 +429,8 @@ static lk_status lower_conv(struct lowering *lowering, const lc_node *value, int
 	LK_TRY(lower_extents_of(lowering->p, lowering->sizes, lower_node(lowering, value->in[1]), item,
 	                        w, lowering->err));
 	op->kind = LK_OP_CONV;
-	op->batch = 1, op->m = (double)e[0] * (double)e[2] * (double)e[3] * lowering->share,
+	op->batch = 1;
+	op->m = (double)e[0] * (double)e[2] * (double)e[3] * lowering->share;
 	op->n = (double)e[1];
 	op->k = (double)w[1] * (double)w[2] * (double)w[3];
 	return LK_OK;
@@ -513,15 +525,20 @@ static lk_status lower_chunk(struct lowering *lowering, const lc_step *step, int
 		for (int e = 0; e < other->count && count < 60; e++) deps[count++] = other->at[e];
 	}
 	if (count == 0) deps[count++] = entry;
-	lowering->deps = deps, lowering->dep_count = count, lowering->join = 0;
+	lowering->deps = deps;
+	lowering->dep_count = count;
+	lowering->join = 0;
 	lowering->compute = compute_streams[i % COMPUTE_STREAMS];
 	if (step->list >= 0) lowering->item = k;
 	lk_status status = lower_simple(lowering, part, own);
 	if (own->count ==
 	    0) /* nothing to do here: what waits for it waits for what it would have waited for */
 		for (uint32_t e = 0; e < count && e < 4; e++) own->at[own->count++] = deps[e];
-	lowering->deps = NULL, lowering->dep_count = 0, lowering->join = ALL_STREAMS,
-	lowering->compute = LK_STREAM_COMPUTE, lowering->item = -1;
+	lowering->deps = NULL;
+	lowering->dep_count = 0;
+	lowering->join = ALL_STREAMS;
+	lowering->compute = LK_STREAM_COMPUTE;
+	lowering->item = -1;
 	return status;
 }
 
@@ -565,11 +582,15 @@ static lk_status lower_overlap(struct lowering *lowering, const lc_step *step) {
 
 static lk_status lower_stage(struct lowering *lowering, uint32_t stage) {
 	uint32_t block, rest = stage;
-	lowering->stage = stage, lowering->share = 1, lowering->item = -1, lowering->join = ALL_STREAMS,
+	lowering->stage = stage;
+	lowering->share = 1;
+	lowering->item = -1;
+	lowering->join = ALL_STREAMS;
 	lowering->compute = LK_STREAM_COMPUTE;
-	for (int a = lowering->inner; a-- > 0;)
-		lowering->place[a] = rest % (uint32_t)lowering->sizes->symbol[a],
+	for (int a = lowering->inner; a-- > 0;) {
+		lowering->place[a] = rest % (uint32_t)lowering->sizes->symbol[a];
 		rest /= (uint32_t)lowering->sizes->symbol[a];
+	}
 	lk_graph_begin_block(lowering->graph, lowering->p->name);
 	for (int i = 0; i < lowering->steps->count; i++) {
 		const lc_step *step = &lowering->steps->at[i];
@@ -650,7 +671,8 @@ static lk_status steps_lower(struct lowering *lowering) {
 	lowering->pass = LK_ARRAY(&lowering->scratch, double, lowering->p->nodes.count);
 	if (!lowering->pairs || !lowering->bytes || !lowering->pass) return lk_oom(lowering->err);
 	lk_ranks *ranks = &lowering->graph->ranks;
-	ranks->world = lowering->stages * lowering->chains, ranks->stages = lowering->stages,
+	ranks->world = lowering->stages * lowering->chains;
+	ranks->stages = lowering->stages;
 	ranks->chains = lowering->chains;
 	for (int g = 0; g < LK_GROUPS; g++) ranks->group[g].size = ranks->group[g].stride = 1;
 	choose_groups(lowering);

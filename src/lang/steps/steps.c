@@ -95,7 +95,8 @@ static lk_status overlap_step(lc_maker *maker, const lc_steps *steps, const int 
 	                  .list = maker->units.at[order[0]].step.list};
 	step->parts = LK_ARRAY(maker->arena, lc_step, (size_t)count);
 	if (!step->parts) return lk_oom(err);
-	step->part_count = count, step->chunks = bundle->chunks;
+	step->part_count = count;
+	step->chunks = bundle->chunks;
 	step->ring = bundle->order && strcmp(bundle->order, "ring") == 0;
 	for (int i = 0; i < count; i++) step->parts[i] = maker->units.at[order[i]].step;
 	step->chunk_dim = chunk_dim(steps, step);
@@ -215,7 +216,8 @@ lk_status lc_steps_make(const lc_program *program, lc_steps **out, lk_error *err
 	lc_steps *steps = calloc(1, sizeof *steps);
 	lc_maker m = {.p = program};
 	if (!steps) return lk_oom(err);
-	steps->p = program, m.arena = &steps->arena;
+	steps->p = program;
+	m.arena = &steps->arena;
 	lk_status status = steps_make(&m, steps, err);
 	lk_vec_free(&m.units);
 	lk_arena_free(&m.scratch);

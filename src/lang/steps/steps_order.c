@@ -268,8 +268,10 @@ lk_status lc_order_units(lc_maker *maker, int *order, lk_error *err) {
 			bool later =
 				best >= 0 && maker->units.at[i].overlap < 0 && maker->units.at[i].key > smallest;
 			if (leads[i] != i || maker->units.at[i].ordered || later) continue;
-			if (all_ready(maker, leads, i, &key) && (best < 0 || key < smallest))
-				best = i, smallest = key;
+			if (all_ready(maker, leads, i, &key) && (best < 0 || key < smallest)) {
+				best = i;
+				smallest = key;
+			}
 		}
 		if (best < 0) return refuse_cycle(maker, err);
 		LK_TRY(order_group(maker, leads, best, order, &done, err));

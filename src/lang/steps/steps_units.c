@@ -36,8 +36,10 @@ int lc_fused(const lc_maker *maker, int v) {
 static lk_status find_users(lc_maker *maker, lk_error *err) {
 	int total = 0;
 	for (int v = 0; v < maker->count; v++)
-		for (int k = 0; k < lc_value(maker, v)->inputs; k++)
-			maker->at[lc_value(maker, v)->in[k]].users++, total++;
+		for (int k = 0; k < lc_value(maker, v)->inputs; k++) {
+			maker->at[lc_value(maker, v)->in[k]].users++;
+			total++;
+		}
 	maker->users = LK_ARRAY(&maker->scratch, int, (size_t)total + 1);
 	if (!maker->users) return lk_oom(err);
 	for (int v = 0, next = 0; v < maker->count; v++) {
@@ -91,7 +93,8 @@ static lk_status new_unit(lc_maker *maker, int v, lc_step_kind kind, int *out, l
 	unit->step =
 		(lc_step){.kind = kind, .space = -1, .scatter = -1, .list = node->list, .chunk_dim = -1};
 	if (node->op == LC_TOTAL) unit->step.list = lc_value(maker, node->in[0])->list;
-	unit->key = v, unit->fuse = unit->overlap = -1;
+	unit->key = v;
+	unit->fuse = unit->overlap = -1;
 	int b = node->overlap;
 	if (b >= 0 && (size_t)b < maker->p->bundles.count && maker->p->bundles.at[b].kind == LC_OVERLAP)
 		unit->overlap = b;
@@ -206,7 +209,8 @@ static lk_status decide_pointwise(lc_maker *maker, int v, lk_error *err) {
 	bool joins = unit >= 0 && maker->units.at[unit].step.list == node->list &&
 	             (maker->units.at[unit].fuse >= 0 || units_kept(maker, v));
 	if (!joins) return own_unit(maker, v, LC_STEP_MAP, err);
-	place->unit = unit, place->held = LC_REGISTER;
+	place->unit = unit;
+	place->held = LC_REGISTER;
 	return LK_OK;
 }
 

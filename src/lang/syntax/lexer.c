@@ -14,7 +14,7 @@ struct lexer {
 
 static lk_status lexer_wrong(const struct lexer *lexer, lk_error *err, const char *what) {
 	char where[sizeof err->where];
-	lexer->file->mistake.line = lexer->line,
+	lexer->file->mistake.line = lexer->line;
 	lexer->file->mistake.column = (int)(lexer->at - lexer->line_start) + 1;
 	snprintf(where, sizeof where, "%.200s:%d:%d", lexer->file->path, lexer->line,
 	         lexer->file->mistake.column);
@@ -26,8 +26,10 @@ static void lexer_skip_blanks(struct lexer *lexer) {
 		if (*lexer->at == '#')
 			while (lexer->at < lexer->end && *lexer->at != '\n') lexer->at++;
 		if (lexer->at == lexer->end) return;
-		if (*lexer->at == '\n') lexer->line++, lexer->line_start = lexer->at + 1;
-		else if (*lexer->at != ' ' && *lexer->at != '\t' && *lexer->at != '\r') return;
+		if (*lexer->at == '\n') {
+			lexer->line++;
+			lexer->line_start = lexer->at + 1;
+		} else if (*lexer->at != ' ' && *lexer->at != '\t' && *lexer->at != '\r') return;
 	}
 }
 
@@ -41,7 +43,8 @@ static bool lexer_digit(char c) {
 static lk_status name(struct lexer *lexer, lc_token *token, lk_error *err) {
 	const char *p = lexer->at;
 	while (p < lexer->end && (letter(*p) || lexer_digit(*p))) p++;
-	token->kind = LC_NAME_TOKEN, token->length = (int)(p - lexer->at);
+	token->kind = LC_NAME_TOKEN;
+	token->length = (int)(p - lexer->at);
 	if (token->length >= LC_NAME) {
 		lexer_wrong(lexer, err, "a name is too long");
 		return lk_hint(err, "names have at most %d letters, digits and '_'", LC_NAME - 1);
@@ -56,7 +59,9 @@ static lk_status lexer_number(struct lexer *lexer, lc_token *token, lk_error *er
 	while (p < lexer->end && (letter(*p) || lexer_digit(*p) || *p == '.' ||
 	                          ((*p == '+' || *p == '-') && (p[-1] == 'e' || p[-1] == 'E'))))
 		p++;
-	token->kind = LC_NUMBER_TOKEN, token->length = (int)(p - lexer->at), token->whole = true;
+	token->kind = LC_NUMBER_TOKEN;
+	token->length = (int)(p - lexer->at);
+	token->whole = true;
 	if ((size_t)token->length >= sizeof text)
 		return lexer_wrong(lexer, err, "a number is too long");
 	memcpy(text, lexer->at, (size_t)token->length);
@@ -79,7 +84,8 @@ static lk_status sign(struct lexer *lexer, lc_token *token, lk_error *err) {
 	             {">=", LC_AT_LEAST},   {"==", LC_EQUAL},       {"!=", LC_UNEQUAL}};
 	for (size_t i = 0; i < sizeof pairs / sizeof *pairs; i++) {
 		if (lexer->end - lexer->at < 2 || memcmp(lexer->at, pairs[i].text, 2) != 0) continue;
-		token->kind = (uint8_t)pairs[i].kind, token->length = 2;
+		token->kind = (uint8_t)pairs[i].kind;
+		token->length = 2;
 		lexer->at += 2;
 		return LK_OK;
 	}
@@ -87,7 +93,9 @@ static lk_status sign(struct lexer *lexer, lc_token *token, lk_error *err) {
 		lexer_wrong(lexer, err, "this sign has no meaning here");
 		return lk_hint(err, "comments begin with #");
 	}
-	token->kind = LC_SIGN, token->sign = *lexer->at++, token->length = 1;
+	token->kind = LC_SIGN;
+	token->sign = *lexer->at++;
+	token->length = 1;
 	return LK_OK;
 }
 

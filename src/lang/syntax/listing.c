@@ -55,8 +55,10 @@ static bool listing_differs(const lc_node *a, const lc_node *b) {
 static lk_status listing_settle(lc_program *program, struct use *uses, lk_error *err) {
 	int next = 0, count = (int)program->nodes.count;
 	for (int i = 0; i < count; i++)
-		for (int k = 0; k < program->nodes.at[i].inputs; k++)
-			uses[program->nodes.at[i].in[k]].count++, uses[program->nodes.at[i].in[k]].by = i;
+		for (int k = 0; k < program->nodes.at[i].inputs; k++) {
+			uses[program->nodes.at[i].in[k]].count++;
+			uses[program->nodes.at[i].in[k]].by = i;
+		}
 	for (int i = count; i-- > 0;) {
 		lc_node *node = &program->nodes.at[i];
 		if (node->name || node->op == LC_OUT) continue;

@@ -35,7 +35,8 @@ lk_status lc_at(lc_parser *parser, const lc_token *token, lk_error *err, const c
 	va_start(args, fmt);
 	vsnprintf(what, sizeof what, fmt, args);
 	va_end(args);
-	parser->file->mistake.line = token->line, parser->file->mistake.column = token->column;
+	parser->file->mistake.line = token->line;
+	parser->file->mistake.column = token->column;
 	snprintf(where, sizeof where, "%.200s:%d:%d", parser->file->path, token->line, token->column);
 	return lk_fail(err, LK_ERR_INPUT, where, "%s", what);
 }
@@ -183,7 +184,8 @@ static lk_status dim_factor(lc_parser *parser, lc_dim *out, lk_error *err) {
 	if (!lc_sees(parser, '(')) return dim_name(parser, out, err);
 	if (parser->depth >= LC_DEPTH)
 		return lc_at(parser, lc_peek(parser), err, "parentheses are nested too deep");
-	parser->at++, parser->depth++;
+	parser->at++;
+	parser->depth++;
 	LK_TRY(dim_sum(parser, out, err));
 	parser->depth--;
 	return lc_expect(parser, ')', "a size", err);
@@ -256,7 +258,8 @@ static lk_status layout_next(lc_parser *parser, lc_node *node, unsigned *seen, l
 	} else if (kind == LC_P) {
 		found = lc_choice(lc_peek(parser), reduces, LC_REDUCES);
 		if (found < 0) return lc_unexpected(parser, "sum, max or min", err);
-		l.reduce = (uint8_t)found, parser->at++;
+		l.reduce = (uint8_t)found;
+		parser->at++;
 	}
 	if (kind == LC_S || kind == LC_ROOT || kind == LC_P) LK_TRY(lc_expect(parser, ',', "it", err));
 	LK_TRY(lc_axis_next(parser, &axis, err));
@@ -323,7 +326,9 @@ static lk_status new_name(lc_parser *parser, const char *what, const char **out,
 
 static lk_status add_leaf(lc_parser *parser, lc_op op, const lc_token *token, const char *name,
                           lc_node *node, lk_error *err) {
-	node->op = (uint8_t)op, node->name = name, node->line = token->line,
+	node->op = (uint8_t)op;
+	node->name = name;
+	node->line = token->line;
 	node->column = token->column;
 	return lc_add(parser->p, node, NULL, err);
 }
@@ -383,7 +388,8 @@ static lk_status declare_names(lc_parser *parser, bool lists, lk_error *err) {
 static lk_status effect(lc_parser *parser, lc_op op, const lc_token *token, int first, int second,
                         lk_error *err) {
 	lc_node n = lc_draft(op, token->line, token->column);
-	n.in[0] = first, n.in[1] = second;
+	n.in[0] = first;
+	n.in[1] = second;
 	LK_TRY(placement(parser, &n.at, err));
 	return lc_add(parser->p, &n, NULL, err);
 }
@@ -509,7 +515,8 @@ static lk_status parse_program(lc_parser *parser, lk_error *err) {
 		return lc_at(parser, token, err, "a file has at most %d programs", LC_PROGRAMS);
 	parser->p = lc_program_new(parser->file, name);
 	if (!parser->p) return lk_oom(err);
-	parser->p->line = token->line, parser->p->column = token->column;
+	parser->p->line = token->line;
+	parser->p->column = token->column;
 	LK_TRY(mesh(parser, err));
 	LK_TRY(lc_expect(parser, '{', "the mesh", err));
 	while (!lc_take(parser, '}')) LK_TRY(parse_statement(parser, NULL, err));

@@ -9,7 +9,8 @@ static lk_status unary(lc_parser *parser, int *id, lk_error *err);
 static lk_status expression_build(lc_parser *parser, lc_op op, const lc_token *token, int a, int b,
                                   int *id, lk_error *err) {
 	lc_node n = lc_draft(op, token->line, token->column);
-	n.in[0] = a, n.in[1] = b;
+	n.in[0] = a;
+	n.in[1] = b;
 	return lc_add(parser->p, &n, id, err);
 }
 
@@ -50,7 +51,10 @@ static lk_status expression_unknown(lc_parser *parser, const lc_token *token, co
 	bool call = lc_sees(parser, '(');
 	for (int i = 0; call && i < LC_OP_COUNT; i++)
 		if (*lc_ops[i].arguments) names[count++] = lc_ops[i].name;
-	if (call) names[count++] = "send", names[count++] = "size";
+	if (call) {
+		names[count++] = "send";
+		names[count++] = "size";
+	}
 	for (size_t i = parser->p->nodes.count; !call && i-- > 0 && count < 512;)
 		if (parser->p->nodes.at[i].name) names[count++] = parser->p->nodes.at[i].name;
 	lc_at(parser, token, err, call ? "there is no operation %s" : "%s is not defined", name);

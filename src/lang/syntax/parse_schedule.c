@@ -36,7 +36,8 @@ static lk_status schedule_word(lc_parser *parser, const char *what, struct words
 	if (out->count == WORDS)
 		return lc_at(parser, token, err, "more than %d names in a directive", WORDS);
 	lc_word *w = &out->at[out->count++];
-	w->line = token->line, w->column = token->column;
+	w->line = token->line;
+	w->column = token->column;
 	return lc_indexed(parser, what, &w->text, err);
 }
 
@@ -80,14 +81,18 @@ static lk_status schedule_overlap(lc_parser *parser, lc_directive *directive, lk
 	directive->chunk = "";
 	if (lc_take_word(parser, "chunk")) {
 		int found = lc_choice(lc_peek(parser), chunks, 3);
-		if (found >= 0) directive->chunk = chunks[found], parser->at++;
+		if (found >= 0) {
+			directive->chunk = chunks[found];
+			parser->at++;
+		}
 		if (lc_peek(parser)->kind == LC_NUMBER_TOKEN)
 			LK_TRY(lc_integer(parser, "a number of chunks", 1, 1 << 20, &directive->chunks, err));
 	}
 	if (!lc_take_word(parser, "order")) return LK_OK;
 	int found = lc_choice(lc_peek(parser), orders, 2);
 	if (found < 0) return lc_unexpected(parser, "ring or linear", err);
-	directive->order = orders[found], parser->at++;
+	directive->order = orders[found];
+	parser->at++;
 	return LK_OK;
 }
 

@@ -161,7 +161,8 @@ static void print_put_call(struct writer *writer, const lc_node *node) {
 	fprintf(writer->out, "%s(", lc_ops[node->op].name);
 	if (node->op == LC_SEND) {
 		print_put_value(writer, node->in[0], COMPARED);
-		group_index(&node->from, from, sizeof from), group_index(&node->at, to, sizeof to);
+		group_index(&node->from, from, sizeof from);
+		group_index(&node->at, to, sizeof to);
 		fprintf(writer->out, ", %s: %s->%s)", writer->p->axes[node->at.axis].name, from, to);
 		return;
 	}
@@ -178,7 +179,8 @@ void lc_print_attributes(const lc_program *program, const lc_node *node, FILE *o
 	char from[LC_NAME + 24], to[LC_NAME + 24];
 	const char *between = "";
 	if (node->op == LC_SEND) {
-		group_index(&node->from, from, sizeof from), group_index(&node->at, to, sizeof to);
+		group_index(&node->from, from, sizeof from);
+		group_index(&node->at, to, sizeof to);
 		fprintf(out, "%s: %s->%s", program->axes[node->at.axis].name, from, to);
 	}
 	for (const char *kind = lc_ops[node->op].arguments; *kind >= 'a'; kind++) {
@@ -264,10 +266,16 @@ static void print_statement(const lc_program *program, const lc_node *node, FILE
 		fputc('\n', out);
 		return;
 	}
-	if (node->op == LC_OUT) fputs("out ", out), print_put_value(&w, node->in[0], COMPARED);
-	else if (node->op == LC_UPDATE)
-		fprintf(out, "%s <- ", node->name), print_put_value(&w, node->in[1], COMPARED);
-	else fprintf(out, "%s = ", node->name), put_definition(&w, node);
+	if (node->op == LC_OUT) {
+		fputs("out ", out);
+		print_put_value(&w, node->in[0], COMPARED);
+	} else if (node->op == LC_UPDATE) {
+		fprintf(out, "%s <- ", node->name);
+		print_put_value(&w, node->in[1], COMPARED);
+	} else {
+		fprintf(out, "%s = ", node->name);
+		put_definition(&w, node);
+	}
 	if (needs_place(program, node))
 		fprintf(out, " at %s", lc_group_text(program, &node->at, text, sizeof text));
 	fputc('\n', out);

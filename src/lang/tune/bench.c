@@ -246,7 +246,9 @@ lk_status lc_bench_run(const bench *job, const char *const *last, lk_process_end
 	for (size_t i = 0; i < sizeof open_mpi / sizeof *open_mpi && is_open_mpi(launcher); i++)
 		arguments[used++] = open_mpi[i];
 	snprintf(ranks, sizeof ranks, "%lld", (long long)job->result->ranks);
-	arguments[used++] = "-np", arguments[used++] = ranks, arguments[used++] = job->program;
+	arguments[used++] = "-np";
+	arguments[used++] = ranks;
+	arguments[used++] = job->program;
 	while (*last && used < LK_PROCESS_ARGUMENTS - 1) arguments[used++] = *last++;
 	arguments[used] = NULL;
 	lk_process process = {arguments, geteuid() == 0 ? root : root + 2, job->seconds, OUTPUT};
@@ -277,7 +279,10 @@ static lk_status bench_take_line(bench *job, char *line, int *taken, lk_error *e
 	for (int i = 0; row && seconds->kind == LK_JSON_ARRAY && i < (int)seconds->count &&
 	                i < job->result->rounds;
 	     i++)
-		if (seconds->items[i].number > 0) row->seconds[i] = seconds->items[i].number, ++*taken;
+		if (seconds->items[i].number > 0) {
+			row->seconds[i] = seconds->items[i].number;
+			++*taken;
+		}
 	lk_arena_free(&arena);
 	return status;
 }
@@ -300,8 +305,14 @@ static lk_status bench_measure(bench *job, lk_error *err) {
 	int used = 6;
 	snprintf(rounds, sizeof rounds, "%d", job->result->rounds);
 	snprintf(seed, sizeof seed, "%d", job->o->seed);
-	if (job->o->sizes) arguments[used++] = "--sizes", arguments[used++] = job->o->sizes;
-	if (job->o->set) arguments[used++] = "--set", arguments[used++] = job->o->set;
+	if (job->o->sizes) {
+		arguments[used++] = "--sizes";
+		arguments[used++] = job->o->sizes;
+	}
+	if (job->o->set) {
+		arguments[used++] = "--set";
+		arguments[used++] = job->o->set;
+	}
 	lk_process_end end = {0};
 	lk_status status = lc_bench_run(job, arguments, &end, err);
 	if (status == LK_OK) status = bench_take_times(job, end.out, err);
@@ -346,7 +357,8 @@ static lk_status bench_predict(bench *job, int i, lk_error *err) {
 static lk_status bench_prepare(bench *job, int count, lk_error *err) {
 	lc_bench_result *result = job->result;
 	LK_TRY(lc_sizes_read(job->original, job->o->sizes, 2, &job->sizes, err));
-	result->ranks = lc_ranks(job->original, &job->sizes), result->count = count;
+	result->ranks = lc_ranks(job->original, &job->sizes);
+	result->count = count;
 	result->rounds = job->o->repeat > 0 ? job->o->repeat : ROUNDS;
 	job->seconds = job->o->seconds > 0 ? job->o->seconds : SECONDS;
 	result->rows = LK_ARRAY(&result->arena, lc_bench_row, (size_t)count);

@@ -47,7 +47,8 @@ static lk_status compare_one(const lc_bench_job *job, int i, const lc_sizes *sma
 	lk_status status = lc_sizes_refine(job->original, small, variant->program, &refined, err);
 	if (status == LK_OK) status = lc_run_program(variant->program, &refined, &o, &run, err);
 	if (status == LK_OK) status = lc_compare(&answer, run, &request, nowhere, err);
-	job->result->rows[i].checked = status == LK_OK, job->result->rows[i].agrees = !answer.no;
+	job->result->rows[i].checked = status == LK_OK;
+	job->result->rows[i].agrees = !answer.no;
 	lc_run_free(run);
 	lc_sizes_free(&refined);
 	fclose(nowhere);

@@ -73,7 +73,8 @@ static lk_status count_send(struct counting *counting, int id, lk_error *err) {
 	LK_TRY(local_bytes(counting, node->in[0], &in, err));
 	LK_TRY(local_bytes(counting, id, &out, err));
 	if (node->op == LC_SEND) {
-		counting->moved.sent += in, counting->moved.between += in; /* 0 on ranks of other groups */
+		counting->moved.sent += in;
+		counting->moved.between += in; /* 0 on ranks of other groups */
 		return LK_OK;
 	}
 	double ranks = (double)counting->sizes->symbol[node->axis], others = (ranks - 1) / ranks;

@@ -42,7 +42,8 @@ static lk_status make_variant(const lc_program *program, const lc_schedule *sche
 	LK_TRY(lc_rewrite_all(program, schedule, &rewritten, err));
 	out->program = rewritten;
 	LK_TRY(lc_steps_make(rewritten, &steps, err));
-	out->steps = steps, out->schedule = bench_print_schedule_text(program, schedule);
+	out->steps = steps;
+	out->schedule = bench_print_schedule_text(program, schedule);
 	return LK_OK;
 }
 

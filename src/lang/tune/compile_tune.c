@@ -126,8 +126,10 @@ static lk_status recall(struct tuning *tuning, const lk_wise *entry, bool *hit, 
 	tuning->search.found.at[tuning->search.found.count - 1] = tuning->search.found.at[0];
 	if (entry->measured) {
 		found.simulated_s = found.time.seconds;
-		found.time.seconds = entry->seconds, found.measured = true;
-		tuning->search.plain.time.seconds = entry->plain, tuning->search.plain.measured = true;
+		found.time.seconds = entry->seconds;
+		found.measured = true;
+		tuning->search.plain.time.seconds = entry->plain;
+		tuning->search.plain.measured = true;
 	}
 	tuning->search.found.at[0] = found;
 	*hit = true;
@@ -224,10 +226,12 @@ static lk_status tune(struct tuning *tuning, FILE *out, lk_error *err) {
 	LK_TRY(tune_find(tuning, err));
 	LK_TRY(time_own(tuning, err));
 	LK_TRY(verify(tuning, err));
-	tuning->tuned.p = tuning->p, tuning->tuned.sizes = &tuning->sizes,
-	tuning->tuned.cluster = &tuning->cluster, tuning->tuned.search = &tuning->search;
+	tuning->tuned.p = tuning->p;
+	tuning->tuned.sizes = &tuning->sizes;
+	tuning->tuned.cluster = &tuning->cluster;
+	tuning->tuned.search = &tuning->search;
 	tuning->tuned.top = tuning->request->top > 0 ? tuning->request->top : TOP;
-	tuning->tuned.warnings = tuning->wisdom.warnings.at,
+	tuning->tuned.warnings = tuning->wisdom.warnings.at;
 	tuning->tuned.warning_count = tuning->wisdom.warnings.count;
 	if (tuning->request->format == LK_COMPILE_JSON) return lk_tuned_json(&tuning->tuned, out, err);
 	lk_tuned_text(&tuning->tuned, out);

@@ -32,7 +32,11 @@ static lk_group_shape host_shape_of(const struct members *members) {
 	lk_place place = {0};
 	for (uint32_t i = 0; i < members->ranks; i++) {
 		place = lk_cluster_place(members->cluster, (int)(members->first + i * members->step));
-		if (place.node != last) nodes++, run = 0, last = place.node;
+		if (place.node != last) {
+			nodes++;
+			run = 0;
+			last = place.node;
+		}
 		if (++run > most) most = run;
 	}
 	const lk_node *node = &members->cluster->node[place.group];
@@ -81,12 +85,16 @@ lk_status lk_timed_share_host(lk_arena *arena, int64_t ranks, lk_cluster *cluste
 	lk_device *part = LK_NEW(arena, lk_device);
 	lk_node *node = LK_NEW(arena, lk_node);
 	if (!part || !node) return lk_oom(err);
-	*part = *cluster->node[0].device, *node = cluster->node[0];
+	*part = *cluster->node[0].device;
+	*node = cluster->node[0];
 	double share = (double)cluster->gpus / (double)ranks;
 	for (int d = 0; d < LK_DTYPES; d++) part->peak_flops[d] *= share;
-	part->vector_flops *= share, part->memory_rate *= share, part->gemm_flops *= share,
-		part->stream_rate *= share;
-	node->device = part, node->gpus = cluster->gpus = (int)ranks;
+	part->vector_flops *= share;
+	part->memory_rate *= share;
+	part->gemm_flops *= share;
+	part->stream_rate *= share;
+	node->device = part;
+	node->gpus = cluster->gpus = (int)ranks;
 	cluster->node = node;
 	return LK_OK;
 }

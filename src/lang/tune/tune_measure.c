@@ -50,7 +50,8 @@ static int measure_compare(const void *a, const void *b) {
 
 static void measure_set(lk_found *found, double seconds) {
 	if (!found->measured) found->simulated_s = found->time.seconds;
-	found->time.seconds = seconds, found->measured = true;
+	found->time.seconds = seconds;
+	found->measured = true;
 }
 
 static void measure_take(struct measuring *measuring, const lc_bench_result *result) {

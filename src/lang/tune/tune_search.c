@@ -72,7 +72,10 @@ static lk_status time_chunks(const struct searcher *searcher, const lc_steps *st
 		LK_TRY(lk_time_steps(steps, sizes, searcher->o->cluster, &searcher->constants, tried[i],
 		                     &one, err));
 		searcher->s->operations += one.operations;
-		if (one.seconds < best->seconds) *best = one, *chunks = tried[i];
+		if (one.seconds < best->seconds) {
+			*best = one;
+			*chunks = tried[i];
+		}
 	}
 	return LK_OK;
 }
@@ -107,7 +110,10 @@ static lk_status search_consider(struct searcher *searcher, lc_program *program,
                                  const lc_directive *directive, bool open, lk_error *err) {
 	struct candidate c = {
 		.parent = parent, .p = program, .hash = lc_program_hash(program), .open = open};
-	if (directive) c.last = *directive, c.depth = searcher->all.at[parent].depth + 1;
+	if (directive) {
+		c.last = *directive;
+		c.depth = searcher->all.at[parent].depth + 1;
+	}
 	lk_status status = LK_OK;
 	if (search_seen(searcher, c.hash)) searcher->s->known++;
 	else if ((status = time_program(searcher, program, false, &c.time, &c.chunks, err)) ==
@@ -117,7 +123,10 @@ static lk_status search_consider(struct searcher *searcher, lc_program *program,
 	else if (status == LK_OK) {
 		searcher->s->looked++;
 		if (!lk_push(&searcher->all)) status = lk_oom(err);
-		else *lk_last(&searcher->all) = c, program = NULL;
+		else {
+			*lk_last(&searcher->all) = c;
+			program = NULL;
+		}
 	}
 	lc_program_free(program);
 	return status == LK_ERR_INPUT && directive ? LK_OK : status;
@@ -251,8 +260,10 @@ static lk_status search_collect(struct searcher *searcher, lk_error *err) {
 	for (size_t i = 0; i < count; i++) {
 		lk_found *out = &searcher->s->found.at[searcher->s->found.count++];
 		LK_TRY(found_of(searcher, (int)(order[i] - searcher->all.at), order[i]->chunks, out, err));
-		if (order[i] == &searcher->all.at[0])
-			searcher->s->plain = *out, searcher->s->plain_hash = out->hash;
+		if (order[i] == &searcher->all.at[0]) {
+			searcher->s->plain = *out;
+			searcher->s->plain_hash = out->hash;
+		}
 	}
 	return LK_OK;
 }

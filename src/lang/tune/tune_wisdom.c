@@ -67,7 +67,8 @@ static const char *read_entry(char *line, lk_wise *out) {
 		return "it is neither simulated nor measured";
 	if (!read_seconds(field[2], &out->seconds) || !read_seconds(field[3], &out->plain))
 		return "it has no times";
-	out->where = field[4], out->schedule = field[5];
+	out->where = field[4];
+	out->schedule = field[5];
 	return NULL;
 }
 
@@ -130,7 +131,7 @@ lk_status lk_wisdom_keep(lk_wisdom *wisdom, const lk_wise *entry, lk_error *err)
 	lk_wise *old = (lk_wise *)(uintptr_t)lk_wisdom_find(wisdom, entry->hash, entry->where);
 	if (old && old->measured && !entry->measured) return LK_OK;
 	lk_wise kept = *entry;
-	kept.where = lk_arena_strdup(&wisdom->arena, entry->where),
+	kept.where = lk_arena_strdup(&wisdom->arena, entry->where);
 	kept.schedule = lk_arena_strdup(&wisdom->arena, entry->schedule);
 	if (!kept.where || !kept.schedule) return lk_oom(err);
 	if (old) return *old = kept, LK_OK;

@@ -38,7 +38,10 @@ static lk_status dims_reduce(lc_term *term, lk_error *err) {
 	if (term->number == INT64_MIN || term->divisor == INT64_MIN) return too_large(err);
 	if (term->divisor == 1) return LK_OK;
 	int64_t common = dims_common_divisor(term->number, term->divisor);
-	if (common > 1) term->number /= common, term->divisor /= common;
+	if (common > 1) {
+		term->number /= common;
+		term->divisor /= common;
+	}
 	return LK_OK;
 }
 
@@ -124,7 +127,8 @@ static lk_status dims_multiply(const lc_term *x, const lc_term *y, int sign, lc_
 		return too_large(err);
 	if (out->divisor < 0) {
 		if (out->divisor == INT64_MIN || out->number == INT64_MIN) return too_large(err);
-		out->divisor = -out->divisor, out->number = -out->number;
+		out->divisor = -out->divisor;
+		out->number = -out->number;
 	}
 	for (int s = 0; s < LC_SYMBOLS; s++) {
 		int power = x->power[s] + sign * y->power[s];
@@ -183,7 +187,8 @@ static bool eight_absent(const lc_term *term, int s) {
 
 /* number / divisor of one term, whole symbols taken into account; divisors are applied last. */
 static lk_status term_value(const lc_term *term, const int64_t *size, lc_term *out, lk_error *err) {
-	out->number = term->number, out->divisor = term->divisor;
+	out->number = term->number;
+	out->divisor = term->divisor;
 	for (int s = 0; s < LC_SYMBOLS; s++) {
 		if (s % 8 == 0 && eight_absent(term, s)) {
 			s += 7;
@@ -205,7 +210,8 @@ lk_status lc_dim_value(const lc_program *program, lc_dim d, const int64_t size[L
                        int64_t *out, lk_error *err) {
 	lc_term sum, one;
 	char text[128];
-	sum.number = 0, sum.divisor = 1;
+	sum.number = 0;
+	sum.divisor = 1;
 	for (int i = 0; i < program->dims.at[d].count; i++) {
 		LK_TRY(term_value(&program->dims.at[d].terms[i], size, &one, err));
 		LK_TRY(dims_join(&sum, &one, err));
@@ -265,15 +271,22 @@ static void dims_term(const lc_program *program, const lc_term *t, bool first, F
 	bool begun = false;
 	if (t->number < 0) fputc('-', out); /* behind a 0 if it is the first: sizes have no sign */
 	else if (!first) fputc('+', out);
-	if (number != 1) fprintf(out, "%lld", (long long)number), begun = true;
+	if (number != 1) {
+		fprintf(out, "%lld", (long long)number);
+		begun = true;
+	}
 	for (int s = 0; s < LC_SYMBOLS; s++)
 		for (int i = 0; i < t->power[s]; i++) {
 			if (begun) fputc('*', out);
-			factor(program, s, out), begun = true;
+			factor(program, s, out);
+			begun = true;
 		}
 	if (!begun) fputc('1', out);
 	for (int s = 0; s < LC_SYMBOLS; s++)
-		for (int i = 0; i < -t->power[s]; i++) fputc('/', out), factor(program, s, out);
+		for (int i = 0; i < -t->power[s]; i++) {
+			fputc('/', out);
+			factor(program, s, out);
+		}
 	if (t->divisor != 1) fprintf(out, "/%lld", (long long)t->divisor);
 }
 

@@ -70,11 +70,14 @@ lc_program *lc_program_new(lc_file *file, const char *name) {
 lc_program *lc_program_like(const lc_program *program) {
 	lc_program *q = calloc(1, sizeof *q);
 	if (!q) return NULL;
-	q->file = program->file, q->name = program->name, q->line = program->line,
+	q->file = program->file;
+	q->name = program->name;
+	q->line = program->line;
 	q->column = program->column;
 	memcpy(q->axes, program->axes, sizeof q->axes);
 	memcpy(q->named, program->named, sizeof q->named);
-	q->axis_count = program->axis_count, q->named_count = program->named_count;
+	q->axis_count = program->axis_count;
+	q->named_count = program->named_count;
 	bool room = true;
 	for (size_t i = 0; i < program->lists.count && (room = lk_push(&q->lists)); i++)
 		q->lists.at[i] = program->lists.at[i];
@@ -98,7 +101,8 @@ lk_status lc_wrong(const lc_program *program, int line, int column, lk_error *er
 	va_start(args, fmt);
 	vsnprintf(what, sizeof what, fmt, args);
 	va_end(args);
-	program->file->mistake.line = line, program->file->mistake.column = column;
+	program->file->mistake.line = line;
+	program->file->mistake.column = column;
 	snprintf(where, sizeof where, line ? "%.200s:%d:%d" : "%.200s", program->file->path, line,
 	         column);
 	return lk_fail(err, LK_ERR_INPUT, where, "%s", what);

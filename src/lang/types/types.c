@@ -57,7 +57,8 @@ lk_status lc_join_dtypes(const lc_program *program, const lc_node *node, int fir
 	char x[LC_SHOWN], y[LC_SHOWN];
 	for (int i = first; i <= last; i++) {
 		const lc_node *value = lc_in(program, node, i);
-		real |= value->dtype == LC_WEAK_REAL, weak |= lc_is_weak(value->dtype);
+		real |= value->dtype == LC_WEAK_REAL;
+		weak |= lc_is_weak(value->dtype);
 		if (lc_is_weak(value->dtype)) continue;
 		if (strong >= 0 && lc_in(program, node, strong)->dtype != value->dtype) {
 			const char *to = lc_dtype_name(lc_in(program, node, strong)->dtype),
@@ -87,8 +88,12 @@ lk_status lc_slice_operand(lc_program *program, lc_node *node, int i, int d, int
                            lk_error *err) {
 	lc_node slice = lc_draft(LC_SLICE, node->line, node->column);
 	int id;
-	slice.in[0] = node->in[i], slice.d = (int8_t)d, slice.axis = (int8_t)axis;
-	slice.part_of = node->part_of, slice.fuse = node->fuse, slice.overlap = node->overlap;
+	slice.in[0] = node->in[i];
+	slice.d = (int8_t)d;
+	slice.axis = (int8_t)axis;
+	slice.part_of = node->part_of;
+	slice.fuse = node->fuse;
+	slice.overlap = node->overlap;
 	LK_TRY(lc_add(program, &slice, &id, err));
 	node->in[i] = id;
 	return LK_OK;
@@ -195,7 +200,9 @@ static lk_status type_update(lc_program *program, lc_node *node, lk_error *err) 
 		         value->name ? value->name : "?", want);
 		return update_layout(program, node, a, why, err);
 	}
-	node->name = value->name, node->dtype = value->dtype, node->rank = value->rank;
+	node->name = value->name;
+	node->dtype = value->dtype;
+	node->rank = value->rank;
 	memcpy(node->dim, value->dim, sizeof node->dim);
 	memcpy(node->layout, value->layout, sizeof node->layout);
 	if (same) return LK_OK;
@@ -216,7 +223,8 @@ static lk_status type_out(lc_program *program, lc_node *node, lk_error *err) {
 		          lc_shown(program, node->in[0], text));
 		return lk_hint(err, "give it one: cast(f32, %s)", text);
 	}
-	node->dtype = value->dtype, node->rank = value->rank;
+	node->dtype = value->dtype;
+	node->rank = value->rank;
 	memcpy(node->dim, value->dim, sizeof node->dim);
 	memcpy(node->layout, value->layout, sizeof node->layout);
 	return LK_OK;

@@ -136,7 +136,8 @@ static lk_status comm_collective(lc_program *program, lc_node *node, lk_error *e
 lk_status lc_type_comm(lc_program *program, lc_node *node, lk_error *err) {
 	const lc_node *value = lc_in(program, node, 0);
 	char text[LC_SHOWN];
-	node->dtype = value->dtype, node->rank = value->rank;
+	node->dtype = value->dtype;
+	node->rank = value->rank;
 	memcpy(node->dim, value->dim, sizeof node->dim);
 	memcpy(node->layout, value->layout, sizeof node->layout);
 	if (node->op == LC_SEND) {

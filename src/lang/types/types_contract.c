@@ -75,11 +75,14 @@ static lk_status shape_matmul(const lc_program *program, lc_node *node, struct r
 	int kb = b->rank - (node->tb ? 1 : 2), nb = b->rank - (node->tb ? 2 : 1);
 	LK_TRY(same_extent(program, node, ka, kb, err));
 	LK_TRY(batch(program, node, roles, err));
-	node->dim[node->rank - 2] = value->dim[m], node->dim[node->rank - 1] = b->dim[nb];
-	roles->to[0][m] = node->rank - 2, roles->to[1][nb] = node->rank - 1;
+	node->dim[node->rank - 2] = value->dim[m];
+	node->dim[node->rank - 1] = b->dim[nb];
+	roles->to[0][m] = node->rank - 2;
+	roles->to[1][nb] = node->rank - 1;
 	roles->partner[0][m] = roles->partner[1][nb] = -1;
 	roles->to[0][ka] = roles->to[1][kb] = SUMMED;
-	roles->partner[0][ka] = kb, roles->partner[1][kb] = ka;
+	roles->partner[0][ka] = kb;
+	roles->partner[1][kb] = ka;
 	return LK_OK;
 }
 
@@ -107,7 +110,8 @@ static lk_status shape_conv(lc_program *program, lc_node *node, struct roles *ro
 	LK_TRY(same_extent(program, node, 1, 1, err));
 	*roles = conv;
 	node->rank = 4;
-	node->dim[0] = lc_in(program, node, 0)->dim[0], node->dim[1] = lc_in(program, node, 1)->dim[0];
+	node->dim[0] = lc_in(program, node, 0)->dim[0];
+	node->dim[1] = lc_in(program, node, 1)->dim[0];
 	LK_TRY(contract_extent(program, node, 2, err));
 	return contract_extent(program, node, 3, err);
 }
@@ -247,7 +251,8 @@ lk_status lc_type_rows(lc_program *program, lc_node *node, lk_error *err) {
 	}
 	if (index->rank == LC_RANK)
 		return lc_refuse(program, node, err, "a tensor has at most %d dims", LC_RANK);
-	node->dtype = table->dtype, node->rank = (uint8_t)(index->rank + 1);
+	node->dtype = table->dtype;
+	node->rank = (uint8_t)(index->rank + 1);
 	memcpy(node->dim, index->dim, sizeof node->dim);
 	node->dim[node->rank - 1] = table->dim[1];
 	for (int a = 0; a < program->axis_count; a++) LK_TRY(rows_layout(program, node, a, err));

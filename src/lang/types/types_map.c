@@ -20,7 +20,8 @@ static lk_status broadcast(const lc_program *program, lc_node *node, lk_error *e
 			int at = d + node->rank - value->rank;
 			if (value->dim[d] == 0 || value->dim[d] == node->dim[at]) continue;
 			if (node->dim[at] == 0) {
-				node->dim[at] = value->dim[d], from[at] = i;
+				node->dim[at] = value->dim[d];
+				from[at] = i;
 				continue;
 			}
 			lc_refuse(program, node, err, "dim %d of %s has %s elements, where %s has %s", d,
@@ -101,8 +102,10 @@ static lk_status types_map_partial(const lc_program *program, lc_node *node, int
 	int parts = 0, which = 0, others = -1;
 	for (int i = 0; i < node->inputs; i++) {
 		int kind = lc_in(program, node, i)->layout[axis].kind;
-		if (kind == LC_P) parts++, which = i;
-		else if (kind != LC_R || others < 0) others = i;
+		if (kind == LC_P) {
+			parts++;
+			which = i;
+		} else if (kind != LC_R || others < 0) others = i;
 	}
 	const lc_layout *layout = &lc_in(program, node, which)->layout[axis];
 	bool others_whole = others < 0 || lc_in(program, node, others)->layout[axis].kind == LC_R,
@@ -167,7 +170,8 @@ static lk_status types_map_sliced(lc_program *program, lc_node *node, int axis, 
 		if (other->kind == LC_S) {
 			if (types_map_placed(program, node, i, other->dim) == l.dim && other->turn == l.turn)
 				continue;
-			lc_shown(program, node->in[which], x), lc_shown(program, node->in[i], y);
+			lc_shown(program, node->in[which], x);
+			lc_shown(program, node->in[i], y);
 			if (types_map_placed(program, node, i, other->dim) == l.dim) {
 				lc_refuse(program, node, err,
 				          "the slices of %s and %s are of different ranks of %s", x, y,

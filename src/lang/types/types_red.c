@@ -87,7 +87,9 @@ static lk_status red_total(const lc_program *program, lc_node *node, lk_error *e
 	}
 	if (value->dtype == LC_BOOL)
 		return lc_refuse(program, node, err, "%s is bool, which total does not take", text);
-	node->list = -1, node->dtype = value->dtype, node->rank = value->rank;
+	node->list = -1;
+	node->dtype = value->dtype;
+	node->rank = value->rank;
 	memcpy(node->dim, value->dim, sizeof node->dim);
 	memcpy(node->layout, value->layout, sizeof node->layout);
 	for (int a = 0; a < program->axis_count; a++)

@@ -28,7 +28,10 @@ static uint32_t add_compute(lk_builder *builder, lk_op *op) {
 	builder->pending = 0;
 	uint32_t dep = builder->needs - 1;
 	lk_op with = *op;
-	if (builder->needs) with.deps = &dep, with.dep_count = 1;
+	if (builder->needs) {
+		with.deps = &dep;
+		with.dep_count = 1;
+	}
 	builder->needs = 0;
 	return lk_graph_add(builder->graph, &with);
 }

@@ -78,9 +78,10 @@ lk_dlrm_copied lk_dlrm_copies(const lk_dlrm *dlrm, const lk_dlrm_job *job) {
 			tables->count * (one_lookup(dlrm) && one_node
 		                         ? copies_touched(rows, tables->rows, job->batch / job->ranks)
 		                         : rows);
-		sums += tables->count * (1 - share),
-			lookups += tables->count * tables->pooling * (1 - share);
+		sums += tables->count * (1 - share);
+		lookups += tables->count * tables->pooling * (1 - share);
 	}
-	out.sums = sums / dlrm->tables, out.lookups = lookups / lk_dlrm_lookups(dlrm);
+	out.sums = sums / dlrm->tables;
+	out.lookups = lookups / lk_dlrm_lookups(dlrm);
 	return out;
 }

@@ -33,7 +33,8 @@ struct hybrid {
 
 static uint32_t hybrid_add(struct hybrid *hybrid, lk_op op) {
 	if (op.stream == 0) op.stream = LK_STREAM_COMPUTE;
-	op.phase = hybrid->phase, op.dtype = (uint8_t)hybrid->job->dtype;
+	op.phase = hybrid->phase;
+	op.dtype = (uint8_t)hybrid->job->dtype;
 	return lk_graph_add(hybrid->graph, &op);
 }
 
@@ -231,7 +232,7 @@ static lk_status hybrid_build(struct hybrid *hybrid, lk_error *err) {
 	hybrid_backward(hybrid);
 	hybrid_update(hybrid);
 	LK_TRY(lk_graph_end_block(graph, &block, err));
-	graph->ranks.world = graph->ranks.chains = (uint32_t)hybrid->job->ranks,
+	graph->ranks.world = graph->ranks.chains = (uint32_t)hybrid->job->ranks;
 	graph->ranks.stages = 1;
 	for (int i = 0; i < LK_GROUPS; i++)
 		graph->ranks.group[i].size = graph->ranks.group[i].stride = 1;
@@ -239,7 +240,7 @@ static lk_status hybrid_build(struct hybrid *hybrid, lk_error *err) {
 	if (hybrid->job->node_ranks > 0 && hybrid->job->node_ranks < hybrid->job->ranks) {
 		uint32_t in_node = (uint32_t)hybrid->job->node_ranks;
 		graph->ranks.group[LK_GROUP_TP].size = in_node;
-		graph->ranks.group[LK_GROUP_CP].size = (uint32_t)hybrid->job->ranks / in_node,
+		graph->ranks.group[LK_GROUP_CP].size = (uint32_t)hybrid->job->ranks / in_node;
 		graph->ranks.group[LK_GROUP_CP].stride = in_node;
 	}
 	LK_TRY(lk_graph_set_programs(graph, 1, 0, err));
@@ -260,7 +261,8 @@ lk_status lk_dlrm_hybrid(const lk_dlrm *model, const lk_dlrm_job *job, lk_graph 
 	*out = NULL;
 	if (!h.graph) return lk_oom(err);
 	lk_status status = hybrid_build(&h, err);
-	h.graph->samples = job->batch, h.graph->peak_dtype = job->dtype,
+	h.graph->samples = job->batch;
+	h.graph->peak_dtype = job->dtype;
 	h.graph->model_flops = lk_dlrm_flops(model, job->batch);
 	if (status == LK_OK) *out = h.graph;
 	else lk_graph_free(h.graph);

@@ -57,8 +57,12 @@ static void dlrm_step_launch(struct step *step, const char *call, const char *na
                              const lk_op *kernel) {
 	uint32_t issued = dlrm_step_spend(step, call, dlrm_step_term(step, 4, call), 0);
 	lk_op op = *kernel;
-	op.stream = LK_STREAM_COMPUTE, op.phase = step->phase, op.dtype = LK_FP32, op.name = name;
-	op.deps = &issued, op.dep_count = 1;
+	op.stream = LK_STREAM_COMPUTE;
+	op.phase = step->phase;
+	op.dtype = LK_FP32;
+	op.name = name;
+	op.deps = &issued;
+	op.dep_count = 1;
 	lk_graph_add(step->graph, &op);
 }
 
@@ -359,7 +363,9 @@ lk_status lk_dlrm_step(const lk_dlrm *model, double batch, const lk_host_times *
 	whole_step(&s);
 	lk_status status = lk_graph_end_block(s.graph, &block, err);
 	if (status == LK_OK) status = one_rank(s.graph, block, err);
-	s.graph->traced = true, s.graph->samples = batch, s.graph->peak_dtype = LK_FP32;
+	s.graph->traced = true;
+	s.graph->samples = batch;
+	s.graph->peak_dtype = LK_FP32;
 	s.graph->model_flops = lk_dlrm_flops(model, batch);
 	if (status == LK_OK) *out = s.graph;
 	else lk_graph_free(s.graph);

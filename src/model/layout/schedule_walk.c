@@ -83,11 +83,12 @@ static void walk_finish(struct walk *walk, int rank, const struct chunk *chunk, 
 	int i = slot->microbatch;
 	if (slot->pass == LK_PASS_W) return;
 	if (slot->pass != LK_PASS_F) {
-		if (chunk->returned)
-			chunk->returned[i] = walk_arrival(walk, rank, chunk->before, true, end),
+		if (chunk->returned) {
+			chunk->returned[i] = walk_arrival(walk, rank, chunk->before, true, end);
 			wake(walk, chunk->before);
+		}
 	} else if (chunk->output) {
-		chunk->output[i] = walk_arrival(walk, rank, chunk->behind, false, end),
+		chunk->output[i] = walk_arrival(walk, rank, chunk->behind, false, end);
 		wake(walk, chunk->behind);
 	} else {
 		chunk->gradient[i] = end;
@@ -132,9 +133,10 @@ static lk_status collect_orders(struct walk *walk, lk_arena *arena, lk_error *er
 		LK_TRY(walk->schedule->order(walk->shape, rank, &walk->slots, err));
 		begin[rank + 1] = walk->slots.count;
 	}
-	for (int rank = 0; rank < stages; rank++)
-		walk->lanes[rank].next = walk->slots.at + begin[rank],
+	for (int rank = 0; rank < stages; rank++) {
+		walk->lanes[rank].next = walk->slots.at + begin[rank];
 		walk->lanes[rank].stop = walk->slots.at + begin[rank + 1];
+	}
 	return LK_OK;
 }
 
@@ -163,7 +165,8 @@ static lk_status set_chunks(struct walk *walk, lk_arena *arena, lk_error *err) {
 			struct chunk *chunk = &walk->chunks[rank * chunks + i];
 			chunk->place = walk->schedule->place(walk->shape, rank, i);
 			int k = (walk->chains == 2 ? i * walk->places : 0) + chunk->place;
-			at[k] = chunk, owner[k] = rank;
+			at[k] = chunk;
+			owner[k] = rank;
 			chunk->input = chunk->place > 0 ? times + 2 * m * (size_t)k : NULL,
 			chunk->gradient = times + 2 * m * (size_t)k + m;
 		}

@@ -62,9 +62,10 @@ static void bottleneck(const lk_conv_stage *stage, double in, double side, doubl
 	unit->conv[unit->count++] =
 		conv(stage->inner, stage->inner, stage->kernel, stage->groups, side, stride, true);
 	unit->conv[unit->count++] = conv(stage->inner, stage->width, 1, 1, unit->side, 1, false);
-	if (stage->squeeze)
-		unit->squeeze_in = stage->width,
+	if (stage->squeeze) {
+		unit->squeeze_in = stage->width;
 		unit->squeeze = floor((double)stage->width / stage->squeeze);
+	}
 	add_shortcut(stage, in, side, stride, unit);
 }
 
@@ -75,8 +76,10 @@ static void inverted(const lk_conv_stage *stage, double in, double side, double 
 	if (stage->expand > 1) unit->conv[unit->count++] = conv(in, inner, 1, 1, side, 1, true);
 	unit->conv[unit->count++] = conv(inner, inner, stage->kernel, inner, side, stride, true);
 	unit->conv[unit->count++] = conv(inner, stage->width, 1, 1, unit->side, 1, false);
-	if (stage->squeeze)
-		unit->squeeze_in = inner, unit->squeeze = fmax(1, floor(in / stage->squeeze));
+	if (stage->squeeze) {
+		unit->squeeze_in = inner;
+		unit->squeeze = fmax(1, floor(in / stage->squeeze));
+	}
 	unit->residual = stride == 1 && in == stage->width;
 }
 
@@ -109,7 +112,10 @@ lk_conv_unit lk_convnet_unit(const lk_model *model, int layer) {
 	const lk_conv_stage *conv_stage = &model->conv.stage[stage];
 	double in, side, stride = index == 0 ? conv_stage->stride : 1;
 	into_stage(model, stage, &in, &side);
-	if (index > 0) side = convnet_strided(side, conv_stage->stride), in = conv_stage->width;
+	if (index > 0) {
+		side = convnet_strided(side, conv_stage->stride);
+		in = conv_stage->width;
+	}
 	lk_conv_unit u = {.width = conv_stage->width, .side = convnet_strided(side, stride)};
 	switch (conv_stage->block) {
 	case LK_CONV_PLAIN: convnet_plain(conv_stage, in, side, stride, &u); break;

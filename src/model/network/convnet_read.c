@@ -150,7 +150,8 @@ static lk_status read_dense(const lk_hf_config *config, lk_convnet *net, lk_erro
 
 lk_status lk_hf_convnet(const lk_hf_config *config, lk_model *model, lk_error *err) {
 	lk_convnet *net = &model->conv;
-	net->norm = true, net->pool_side = 1;
+	net->norm = true;
+	net->pool_side = 1;
 	LK_TRY(
 		convnet_read_take(config, config->object, "image_size", 1, SIDE, true, &model->image, err));
 	LK_TRY(convnet_read_take(config, config->object, "num_channels", 1, 4096, false,

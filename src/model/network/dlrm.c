@@ -98,7 +98,8 @@ static lk_status dlrm_read_tables(const struct reader *reader, lk_dlrm *out, lk_
 		LK_TRY(read_kind(reader, &list->items[i], &kinds[i], err));
 		out->tables += kinds[i].count;
 	}
-	out->kinds = kinds, out->kind_count = (int)list->count;
+	out->kinds = kinds;
+	out->kind_count = (int)list->count;
 	if (out->tables <= LK_DLRM_TABLES) return LK_OK;
 	return dlrm_fail_at(reader, list, err, "there are too many tables",
 	                    "give at most 65536 in all");

@@ -49,7 +49,9 @@ static lk_status make_ties(lk_aligner *aligner) {
 	aligner->ties.count = 0;
 	for (uint32_t c = 0; c < traces->count; c++) {
 		lk_clock_fit *fit = &aligner->fit[c];
-		fit->anchors = 0, fit->span = 0, fit->error = fit->doubt = INFINITY;
+		fit->anchors = 0;
+		fit->span = 0;
+		fit->error = fit->doubt = INFINITY;
 	}
 	for (uint32_t begin = 0, end; begin < traces->matches.count; begin = end) {
 		for (end = begin; end < traces->matches.count &&
@@ -218,7 +220,10 @@ static void take_clocks(const lk_aligner *aligner, lk_traces *traces, double lar
 	for (uint32_t c = 0; c < traces->count; c++) {
 		const lk_clock_fit *fit = &aligner->fit[c];
 		bool told = lk_clock_told(traces->capture[c]);
-		if (tied(aligner, c)) low = fmin(low, fit->shift), high = fmax(high, fit->shift);
+		if (tied(aligner, c)) {
+			low = fmin(low, fit->shift);
+			high = fmax(high, fit->shift);
+		}
 		traces->shift_ns[c] = bounded(aligner->base[c] + fit->shift);
 		if (fit->component != 0 && !told)
 			traces->shift_ns[c] =

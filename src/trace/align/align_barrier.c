@@ -48,7 +48,8 @@ static lk_status barrier_predict_fold(struct prediction *prediction, uint32_t fo
                                       uint32_t folds) {
 	const lk_traces *traces = prediction->a.t;
 	memset(prediction->a.fit, 0, traces->count * sizeof *prediction->a.fit);
-	prediction->a.skip = fold, prediction->a.folds = folds;
+	prediction->a.skip = fold;
+	prediction->a.folds = folds;
 	double slope;
 	LK_TRY(lk_clocks_fit(&prediction->a, &slope));
 	for (uint32_t m = fold; m < traces->matches.count; m += folds)

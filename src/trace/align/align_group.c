@@ -109,8 +109,10 @@ static void guess_early(struct table *table) {
 			if (!n && (step > 0 || pass > 0)) continue;
 			for (uint32_t k = table->row_begin[r]; k < table->row_begin[r + 1]; k++) {
 				uint32_t c = table->column[k];
-				if (!table->known[c])
-					table->known[c] = true, table->early[c] = common - table->end[k];
+				if (!table->known[c]) {
+					table->known[c] = true;
+					table->early[c] = common - table->end[k];
+				}
 			}
 		}
 }

@@ -240,8 +240,10 @@ static lk_status told_group(struct finder *finder, const struct said *said, uint
 	    finder->last.direction != direction) {
 		finder->last.group = LK_NONE;
 		LK_TRY(new_told_group(finder, said, &finder->last.group));
-		finder->last.name = note->group, finder->last.ranks = note->ranks,
-		finder->last.peer = note->peer, finder->last.direction = direction;
+		finder->last.name = note->group;
+		finder->last.ranks = note->ranks;
+		finder->last.peer = note->peer;
+		finder->last.direction = direction;
 	}
 	*out = finder->last.group;
 	return LK_OK;

@@ -262,16 +262,25 @@ static lk_status link_take_name(lk_capture *capture, const lk_works *works, uint
 
 static lk_status link_learn(lk_capture *capture, const lk_works *works, const lk_comm_note *from,
                             lk_comm_note *to, bool *learnt, lk_error *err) {
-	if (to->kind == LK_OP_COUNT && from->kind != LK_OP_COUNT) to->kind = from->kind, *learnt = true;
+	if (to->kind == LK_OP_COUNT && from->kind != LK_OP_COUNT) {
+		to->kind = from->kind;
+		*learnt = true;
+	}
 	/* elements and their size belong together */
 	if (to->in_elements < 0 && from->in_elements >= 0) {
-		to->in_elements = from->in_elements, to->out_elements = from->out_elements;
+		to->in_elements = from->in_elements;
+		to->out_elements = from->out_elements;
 		to->element_bytes = from->element_bytes;
 		*learnt = true;
 	}
-	if (!to->element_bytes && from->element_bytes)
-		to->element_bytes = from->element_bytes, *learnt = true;
-	if (!to->group_size && from->group_size) to->group_size = from->group_size, *learnt = true;
+	if (!to->element_bytes && from->element_bytes) {
+		to->element_bytes = from->element_bytes;
+		*learnt = true;
+	}
+	if (!to->group_size && from->group_size) {
+		to->group_size = from->group_size;
+		*learnt = true;
+	}
 	LK_TRY(link_take_name(capture, works, from->dtype, &to->dtype, learnt, err));
 	LK_TRY(link_take_name(capture, works, from->group_text, &to->group_text, learnt, err));
 	LK_TRY(link_take_name(capture, works, from->ranks, &to->ranks, learnt, err));

@@ -303,7 +303,10 @@ static lk_status make_matches(struct matcher *matcher, uint32_t group, struct ex
 	if (!number) return lk_oom(matcher->err);
 	for (size_t i = 0; i < s->count; i++)
 		for (uint32_t k = 0; k < s->at[i].calls.count; k++)
-			if (s->at[i].places[k] != LK_NO_PLACE) number[s->at[i].places[k] - e.first]++, total++;
+			if (s->at[i].places[k] != LK_NO_PLACE) {
+				number[s->at[i].places[k] - e.first]++;
+				total++;
+			}
 	bool room = traces->members.count + total < LK_NONE && lk_reserve(&traces->members, total);
 	size_t match = traces->matches.count;
 	uint32_t begin = (uint32_t)traces->members.count;
@@ -334,7 +337,10 @@ static lk_status make_matches(struct matcher *matcher, uint32_t group, struct ex
 }
 
 static void free_places(spans *s) {
-	for (size_t i = 0; i < s->count; i++) free(s->at[i].places), s->at[i].places = NULL;
+	for (size_t i = 0; i < s->count; i++) {
+		free(s->at[i].places);
+		s->at[i].places = NULL;
+	}
 }
 
 /* The capture of a rank; LK_NONE if there is none. */

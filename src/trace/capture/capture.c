@@ -204,7 +204,10 @@ static uint32_t nest_lane(lk_capture *c, const lk_lane *lane) {
 		c->parent[event] = open;
 		if (lane->stream) continue;
 		if (depth == MOST_NESTED) too_deep++;
-		else open = event, depth++;
+		else {
+			open = event;
+			depth++;
+		}
 	}
 	return too_deep;
 }

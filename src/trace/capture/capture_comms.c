@@ -60,8 +60,10 @@ static int64_t comms_elements_of(const char *dims) {
 	double sum = 0, product = 1;
 	bool inside = false, any = false;
 	for (const char *p = dims; *p; p++) {
-		if (*p == '[') product = 1, inside = false;
-		else if (*p >= '0' && *p <= '9') {
+		if (*p == '[') {
+			product = 1;
+			inside = false;
+		} else if (*p >= '0' && *p <= '9') {
 			double size = *p - '0';
 			while (p[1] >= '0' && p[1] <= '9') size = size * 10 + (*++p - '0');
 			product *= size;

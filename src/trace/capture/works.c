@@ -21,7 +21,9 @@ enum {
 lk_works *lk_works_new(const char *path, const char *format) {
 	lk_works *w = calloc(1, sizeof *w);
 	if (!w) return NULL;
-	w->format = format, w->schema = "", w->rank = -1;
+	w->format = format;
+	w->schema = "";
+	w->rank = -1;
 	w->names = lk_intern_new();
 	w->path = lk_arena_strdup(&w->arena, path);
 	if (w->names && w->path) return w;
@@ -136,7 +138,8 @@ static bool sort_lists(const lk_works *w, const uint32_t *order, uint32_t **begi
 	begins[w->count] = used;
 	free(*begin);
 	free(*list);
-	*begin = begins, *list = sorted;
+	*begin = begins;
+	*list = sorted;
 	return true;
 }
 

@@ -208,7 +208,10 @@ static lk_status lift_fill(struct lifter *lifter, uint32_t capture, const lk_lif
 		break;
 	}
 	case LK_LIFTED_LAG: out->name = "arrival"; break;
-	case LK_LIFTED_WAIT: out->name = "stream wait", out->kind = LK_OP_WAIT; break;
+	case LK_LIFTED_WAIT:
+		out->name = "stream wait";
+		out->kind = LK_OP_WAIT;
+		break;
 	case LK_LIFTED_RELEASE: out->name = "before the trace"; break;
 	case LK_LIFTED_PEERS: out->name = "peers"; break;
 	case LK_LIFTED_END: out->name = "end of step"; break;
@@ -288,8 +291,8 @@ static lk_status lift_name_streams(struct lifter *lifter, uint32_t capture) {
 /* The kernels of unknown shape of the first rank: those of others are alike. */
 static lk_status keep_unknown(struct lifter *lifter, uint32_t capture) {
 	const lk_capture *c = lifter->traces->capture[capture];
-	lifter->out->known_ns += lifter->kinds.known_ns,
-		lifter->out->device_ns += lifter->kinds.device_ns;
+	lifter->out->known_ns += lifter->kinds.known_ns;
+	lifter->out->device_ns += lifter->kinds.device_ns;
 	for (size_t i = 0; i < lifter->kinds.unknown.count && capture == 0; i++) {
 		const struct lk_unknown_work *work = &lifter->kinds.unknown.at[i];
 		const char *text =
@@ -354,7 +357,8 @@ static lk_status lift_set_up(struct lifter *lifter, uint32_t step, uint32_t but)
 		lk_lift_stretch skip = {0};
 		if (but != LK_NONE) LK_TRY(set_stretch(lifter, r, but, &skip));
 		LK_TRY(set_stretch(lifter, r, step, &lifter->stretch[r]));
-		lifter->stretch[r].skip_from_ns = skip.from_ns, lifter->stretch[r].skip_to_ns = skip.to_ns;
+		lifter->stretch[r].skip_from_ns = skip.from_ns;
+		lifter->stretch[r].skip_to_ns = skip.to_ns;
 		int64_t start = lk_traces_time(traces, r, lifter->stretch[r].from_ns);
 		if (start < lifter->origin_ns) lifter->origin_ns = start;
 	}
@@ -371,7 +375,8 @@ static lk_status lift_lift_rank(void *context, size_t rank, lk_error *err) {
 	struct matched_context matching = {&l, r};
 	lk_lift_stretch stretch = l.stretch[r];
 	l.err = err;
-	stretch.matched = matched, stretch.context = &matching;
+	stretch.matched = matched;
+	stretch.context = &matching;
 	LK_TRY(lk_lift_rank(l.traces->capture[r], &stretch, &l.out->rank[r], err));
 	return set_meetings(&l, r);
 }

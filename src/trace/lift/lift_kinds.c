@@ -40,7 +40,8 @@ static bool remembered(struct shape_memo *memo, const lk_capture *capture, uint3
 	bool known = kinds_shaped(capture, op, &unused);
 	if (memo->used * 2 >= memo->size) return known; /* full: asked again each time */
 	memo->used++;
-	memo->slots[at].name = capture->name[op], memo->slots[at].shape = capture->shape[op],
+	memo->slots[at].name = capture->name[op];
+	memo->slots[at].shape = capture->shape[op];
 	memo->slots[at].types = capture->types[op];
 	memo->slots[at].outputs = capture->outputs[op];
 	memo->slots[at].known = known ? 1 : 2;
@@ -109,7 +110,8 @@ static lk_status list_unknown(const lk_capture *capture, lk_work_kinds *out, lk_
 			lk_last(&out->unknown)->name = capture->name[i];
 		}
 		struct lk_unknown_work *work = &out->unknown.at[place[capture->name[i]] - 1];
-		work->count++, work->ns += (double)capture->dur_ns[i];
+		work->count++;
+		work->ns += (double)capture->dur_ns[i];
 	}
 	free(place);
 	if (out->unknown.count)

@@ -183,11 +183,14 @@ static lk_status rank_add_comm(lk_lifting *lifting, lk_lifted_op *op, uint32_t o
 	uint32_t place, peers = LK_NONE;
 	bool matched = lifting->stretch->matched &&
 	               lifting->stretch->matched(lifting->stretch->context, op->event);
-	lag.what = LK_LIFTED_LAG, lag.end_ns = op->start_ns;
+	lag.what = LK_LIFTED_LAG;
+	lag.end_ns = op->start_ns;
 	LK_TRY(lk_lift_add(lifting, &lag, &place));
 	if (on != LK_NONE) LK_TRY(lk_lift_depend(lifting, place, on));
 	if (!matched) LK_TRY(add_peers(lifting, op, &peers));
-	op->what = LK_LIFTED_COMM, op->lag_ns = 0, op->peers = !matched;
+	op->what = LK_LIFTED_COMM;
+	op->lag_ns = 0;
+	op->peers = !matched;
 	op->met_ns = matched ? op->start_ns : op->end_ns - lk_lift_transfer(lifting, op->event);
 	LK_TRY(lk_lift_add(lifting, op, &place));
 	if (matched) return launched_on(lifting, op->stream, place, op->end_ns);
@@ -377,7 +380,10 @@ static lk_status rank_add_run(lk_lifting *lifting, lk_run *run) {
 	lk_lift_thread *thread = &lifting->threads.at[run->thread];
 	if (run->kind == LK_RUN_CALL && piece->call == LK_CALL_LAUNCH) return rank_launch(lifting, run);
 	if (run->kind == LK_RUN_CALL && piece->call == LK_CALL_SYNC) return synchronise(lifting, run);
-	if (run->kind == LK_RUN_CALL) thread->wait_calls++, thread->wait_event = piece->event;
+	if (run->kind == LK_RUN_CALL) {
+		thread->wait_calls++;
+		thread->wait_event = piece->event;
+	}
 	LK_TRY(rank_add_host(lifting, run, run->begin, run->end, run->order_ns, run->end_ns, &run->op));
 	if (run->after != LK_NONE)
 		return lk_lift_depend(lifting, run->op, lifting->runs.at[run->after].op);

@@ -147,8 +147,10 @@ static lk_status sort_runs(lk_lifting *lifting) {
 	if (status == LK_OK) {
 		for (uint32_t i = 0; i < count; i++) order[i] = i;
 		qsort_r(order, count, sizeof *order, by_order, lifting);
-		for (uint32_t i = 0; i < count; i++)
-			place[order[i]] = i, sorted[i] = lifting->runs.at[order[i]];
+		for (uint32_t i = 0; i < count; i++) {
+			place[order[i]] = i;
+			sorted[i] = lifting->runs.at[order[i]];
+		}
 		for (uint32_t i = 0; i < count; i++)
 			if (sorted[i].after != LK_NONE) sorted[i].after = place[sorted[i].after];
 		if (count) memcpy(lifting->runs.at, sorted, count * sizeof *sorted);

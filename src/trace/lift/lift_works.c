@@ -177,7 +177,8 @@ static bool has_device_works(const lk_works *works) {
 static lk_status works_lift_rank(lk_lifter *lifter, uint32_t rank) {
 	char name[32];
 	uint32_t block;
-	lifter->rank = rank, lifter->w = lifter->works[rank];
+	lifter->rank = rank;
+	lifter->w = lifter->works[rank];
 	lifter->threads.count = lifter->stream_of.count = lifter->deps.count = 0;
 	lifter->streams = LK_STREAM_COMPUTE + 1;
 	snprintf(name, sizeof name, "rank %u", lifter->w->rank >= 0 ? (unsigned)lifter->w->rank : rank);
@@ -217,7 +218,8 @@ static lk_status list_unpriced(lk_lifter *lifter) {
 
 static lk_status works_lift(lk_lifter *lifter) {
 	lifter->graph->traced = true;
-	lifter->graph->ranks.world = lifter->count, lifter->graph->ranks.chains = 1;
+	lifter->graph->ranks.world = lifter->count;
+	lifter->graph->ranks.chains = 1;
 	for (int g = 0; g < LK_GROUPS; g++)
 		lifter->graph->ranks.group[g].size = lifter->graph->ranks.group[g].stride = 1;
 	LK_TRY(find_teams(lifter));

@@ -69,7 +69,8 @@ static bool give_channel(lk_lifter *lifter, const struct message *message, size_
 		uint32_t rank = message[i].receives ? message[i].to : message[i].from;
 		lifter->team_of[rank][message[i].comm] = used[rank];
 	}
-	used[message->from]++, used[message->to]++;
+	used[message->from]++;
+	used[message->to]++;
 	return true;
 }
 

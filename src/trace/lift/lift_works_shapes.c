@@ -277,7 +277,8 @@ static bool add_piece(struct shapes *shapes, uint32_t work) {
 	if (!add_pending(shapes) || !shapes_add_host(shapes, call, overhead(shapes, LK_T4, call), 0))
 		return false;
 	if (does == UNKNOWN) guess(shapes, work, &op);
-	op.stream = LK_STREAM_COMPUTE, op.phase = LK_PHASE_OTHER;
+	op.stream = LK_STREAM_COMPUTE;
+	op.phase = LK_PHASE_OTHER;
 	if (!lk_lifter_depend(shapes->l, shapes->host)) return false;
 	if (does != COLLECTIVE) {
 		if (!await_tensors(shapes, work)) return false;
@@ -286,7 +287,8 @@ static bool add_piece(struct shapes *shapes, uint32_t work) {
 		       shapes_add_host(shapes, "cudaStreamSynchronize", 0, LK_JOIN(LK_STREAM_COMPUTE));
 	}
 	lk_lift_comm(shapes->l, lk_works_comm(shapes->w, work), &op);
-	op.stream = shapes->comm_stream, op.join = LK_JOIN(LK_STREAM_COMPUTE);
+	op.stream = shapes->comm_stream;
+	op.join = LK_JOIN(LK_STREAM_COMPUTE);
 	open_collective(shapes, work, lk_lifter_add(shapes->l, &op));
 	return true;
 }
@@ -399,9 +401,14 @@ lk_status lk_lift_by_shapes(lk_lifter *lifter) {
 	            shapes->first && shapes->last && shapes->next;
 	lk_status status = good ? find_pieces(shapes) : lk_oom(lifter->err);
 	if (status == LK_OK) status = shapes_walk(shapes);
-	free(shapes->does), free(shapes->taken), free(shapes->parts), free(shapes->had),
-		free(shapes->above);
-	free(shapes->first), free(shapes->last), free(shapes->next);
+	free(shapes->does);
+	free(shapes->taken);
+	free(shapes->parts);
+	free(shapes->had);
+	free(shapes->above);
+	free(shapes->first);
+	free(shapes->last);
+	free(shapes->next);
 	free(shapes);
 	return status;
 }

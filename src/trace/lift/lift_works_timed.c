@@ -149,7 +149,9 @@ lk_status lk_lift_by_dependencies(lk_lifter *lifter) {
 	if (good && t.circles) good = put_all_in_order(&t, false);
 	for (uint32_t i = 0; good && i < lifter->w->count; i++) t.place[i] = LK_NONE;
 	for (uint32_t i = 0; good && !t.circles && i < t.ordered; i++) good = timed_add(&t, t.order[i]);
-	free(t.order), free(t.place), free(t.state);
+	free(t.order);
+	free(t.place);
+	free(t.state);
 	lk_vec_free(&t.stack);
 	return !good ? lk_oom(lifter->err) : t.circles ? circle(&t) : LK_OK;
 }

@@ -78,8 +78,10 @@ static bool shapes_read_value(const char **at, int depth, struct tensor *out) {
 static int type_bytes(const char *type, size_t length) {
 	char name[40];
 	const char *list = "TensorList(";
-	if (length > strlen(list) && strncmp(type, list, strlen(list)) == 0)
-		type += strlen(list), length -= strlen(list) + 1;
+	if (length > strlen(list) && strncmp(type, list, strlen(list)) == 0) {
+		type += strlen(list);
+		length -= strlen(list) + 1;
+	}
 	if (length >= sizeof name) return 0;
 	memcpy(name, type, length);
 	name[length] = '\0';
@@ -115,7 +117,8 @@ static void read_types(const char *types, struct asked *asked) {
 		asked->in[i].bytes = *types ? type_bytes(begin, length) : 4;
 		if (!found && asked->in[i].bytes && *types && floating(begin, length, &dtype)) {
 			found = true;
-			asked->dtype = dtype, asked->width = asked->in[i].bytes;
+			asked->dtype = dtype;
+			asked->width = asked->in[i].bytes;
 		}
 		if (*at == ',') at++;
 	}
@@ -208,7 +211,10 @@ static bool foreach (const struct asked *asked, lk_op * out) {
 static bool shapes_product(const struct asked *asked, lk_op *out, double batch, double m, double n,
                            double k) {
 	if (!(batch > 0 && m > 0 && n > 0 && k > 0)) return false;
-	out->batch = batch, out->m = m, out->n = n, out->k = k;
+	out->batch = batch;
+	out->m = m;
+	out->n = n;
+	out->k = k;
 	out->flops = 2 * batch * m * n * k;
 	out->bytes = batch * (m * k + k * n + m * n) * asked->width;
 	return isfinite(out->flops);
@@ -276,7 +282,10 @@ static bool shapes_attend(const struct asked *asked, lk_op *out, int first, doub
 	if (asked->inputs < first + 3) return false;
 	const struct tensor *a = &asked->in[first], *b = &asked->in[first + 1];
 	if (a->rank != 4 || b->rank != 4) return false;
-	out->batch = a->dim[0] * a->dim[1], out->m = a->dim[2], out->n = b->dim[2], out->k = a->dim[3];
+	out->batch = a->dim[0] * a->dim[1];
+	out->m = a->dim[2];
+	out->n = b->dim[2];
+	out->k = a->dim[3];
 	out->flops = 2 * products * out->batch * out->m * out->n * out->k;
 	out->bytes = products * (a->elements + b->elements) * asked->width;
 	return out->flops > 0 && isfinite(out->flops);
@@ -293,7 +302,9 @@ static bool attention_backward(const struct asked *asked, lk_op *out) {
 static bool shapes_flash(const struct asked *asked, lk_op *out, int first, double products) {
 	if (!shapes_attend(asked, out, first, products)) return false;
 	const struct tensor *a = &asked->in[first], *b = &asked->in[first + 1];
-	out->batch = a->dim[0] * a->dim[2], out->m = a->dim[1], out->n = b->dim[1];
+	out->batch = a->dim[0] * a->dim[2];
+	out->m = a->dim[1];
+	out->n = b->dim[1];
 	out->flops = 2 * products * out->batch * out->m * out->n * out->k;
 	return true;
 }

@@ -92,7 +92,10 @@ static void robust(const struct entry *entry, double *sum, double *weight) {
 	double low = lk_quantile(x, n, 0.25), high = lk_quantile(x, n, 0.75),
 		   range = 1.5 * (high - low), inside = 0, kept = 0;
 	for (size_t i = 0; i < n; i++)
-		if (x[i] >= low - range && x[i] <= high + range) inside += x[i], kept++;
+		if (x[i] >= low - range && x[i] <= high + range) {
+			inside += x[i];
+			kept++;
+		}
 	free(x);
 	*sum += kept > 0 ? inside / kept * (double)n : 0;
 	*weight += (double)n;
@@ -150,8 +153,12 @@ static lk_status overheads_read_row(void *context, const lk_csv *csv, const int 
 	struct entry *entry = entry_of(overheads, term, lk_csv_field(csv, at[1])),
 				 *all = &overheads->all[term - 1];
 	if (!entry) return lk_oom(err);
-	entry->sum += us * count, entry->weight += count, entry->stale = true;
-	all->sum += us * count, all->weight += count, all->stale = true;
+	entry->sum += us * count;
+	entry->weight += count;
+	entry->stale = true;
+	all->sum += us * count;
+	all->weight += count;
+	all->stale = true;
 	return keep_launches(overheads, entry, lk_csv_field(csv, at[4]), err);
 }
 

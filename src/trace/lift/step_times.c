@@ -156,7 +156,8 @@ static bool times_grow(lk_step_times *times) {
 		slots[at] = old[i];
 	}
 	free(old);
-	times->slots = slots, times->size = size * 2;
+	times->slots = slots;
+	times->size = size * 2;
 	return true;
 }
 
@@ -172,7 +173,10 @@ static bool times_observe(lk_step_times *times, const struct keys *keys, uint32_
 		if (times->used * 2 >= times->size && !times_grow(times)) return false;
 		if (!lk_push(&times->seen)) return false;
 		struct slot *slot = times_find(times, keys->level[level]);
-		if (!slot->key) slot->key = keys->level[level], times->used++;
+		if (!slot->key) {
+			slot->key = keys->level[level];
+			times->used++;
+		}
 		*lk_last(&times->seen) =
 			(struct observation){{(float)first, (float)second}, slot->newest, source};
 		slot->newest = (uint32_t)times->seen.count;
@@ -212,7 +216,10 @@ static double robust_mean(const double *x, size_t n) {
 		   range = 1.5 * (high - low), sum = 0;
 	size_t kept = 0;
 	for (size_t i = 0; i < n; i++)
-		if (x[i] >= low - range && x[i] <= high + range) sum += x[i], kept++;
+		if (x[i] >= low - range && x[i] <= high + range) {
+			sum += x[i];
+			kept++;
+		}
 	return kept ? sum / (double)kept : lk_median(x, n);
 }
 
@@ -257,7 +264,7 @@ static lk_known times_look_up(struct question *question, const struct keys *keys
 			level == LK_KNOWN_PLACE ? of_source(question->times, slot, question->source) : NULL;
 		if (!seen && !slot->ready && !times_settle(question->times, slot, level))
 			question->fine = false;
-		*first = (double)(seen ? seen->value[0] : slot->mean[0]),
+		*first = (double)(seen ? seen->value[0] : slot->mean[0]);
 		*second = (double)(seen ? seen->value[1] : slot->mean[1]);
 		return (lk_known)level;
 	}

@@ -44,9 +44,12 @@ struct reader {
 static void clear_node(struct reader *reader) {
 	reader->work = LK_WORK_NONE;
 	reader->work.id = 0; /* protobuf leaves zeros out */
-	reader->type = 0, reader->cpu = NOT_SAID, reader->stream = NOT_SAID;
+	reader->type = 0;
+	reader->cpu = NOT_SAID;
+	reader->stream = NOT_SAID;
 	reader->comm_type = reader->comm_size = reader->from = reader->to = reader->tag = NOT_SAID;
-	reader->group = 0, reader->group_size = 0;
+	reader->group = 0;
+	reader->group_size = 0;
 }
 
 static lk_status chakra_broken(const struct reader *reader) {

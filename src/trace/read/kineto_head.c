@@ -64,7 +64,10 @@ static lk_status intern_ranks(lk_kineto *kineto, lk_arena *arena, const lk_value
 	text[used++] = '[';
 	for (size_t i = 0; i < ranks->count; i++) {
 		if (ranks->items[i].kind != LK_JSON_NUMBER) continue;
-		if (used > 1) memcpy(text + used, ", ", 2), used += 2;
+		if (used > 1) {
+			memcpy(text + used, ", ", 2);
+			used += 2;
+		}
 		size_t length = strlen(ranks->items[i].text);
 		memcpy(text + used, ranks->items[i].text, length);
 		used += length;
@@ -119,7 +122,10 @@ lk_status lk_head_read(lk_kineto *kineto, const char *key, const char *text, siz
 	if (status == LK_OK) {
 		status = lk_json_document(&arena, in, &value, &error);
 		if (status == LK_OK) status = head_read_value(kineto, &arena, key, value);
-		else if (status == LK_ERR_INPUT) lk_kineto_odd(kineto, LK_ODD_HEAD, text), status = LK_OK;
+		else if (status == LK_ERR_INPUT) {
+			lk_kineto_odd(kineto, LK_ODD_HEAD, text);
+			status = LK_OK;
+		}
 		lk_stream_close(in);
 	}
 	lk_arena_free(&arena);

@@ -104,8 +104,10 @@ static lk_status keep_build(lk_kineto *kineto, lk_event *event) {
 		                    fields->stream >= 0 ? fields->stream : keep_stream_of(fields->thread),
 		                    &event->lane));
 	} else LK_TRY(keep_lane_of(kineto, false, fields->process, fields->thread, &event->lane));
-	if (fields->kind == LK_EVENT_KERNEL)
-		event->shape = (uint32_t)fields->grid, event->types = (uint32_t)fields->block;
+	if (fields->kind == LK_EVENT_KERNEL) {
+		event->shape = (uint32_t)fields->grid;
+		event->types = (uint32_t)fields->block;
+	}
 	/* Sizes of communication are in the arguments of annotations, which are few. */
 	if (fields->kind == LK_EVENT_NOTE ||
 	    (fields->kind == LK_EVENT_OP && (kineto->limits.shapes || fields->collective.at))) {
@@ -265,7 +267,10 @@ static lk_status keep_whole(lk_kineto *kineto, const char *at) {
 		return lk_kineto_odd(kineto, LK_ODD_NO_TIME, at), kineto->c->dropped++, LK_OK;
 	if (fields->dur_ns == LK_UNSAID)
 		return lk_kineto_odd(kineto, LK_ODD_NO_DURATION, at), kineto->c->dropped++, LK_OK;
-	if (fields->dur_ns < 0) lk_kineto_odd(kineto, LK_ODD_NEGATIVE, at), fields->dur_ns = 0;
+	if (fields->dur_ns < 0) {
+		lk_kineto_odd(kineto, LK_ODD_NEGATIVE, at);
+		fields->dur_ns = 0;
+	}
 	LK_TRY(keep_build(kineto, &e));
 	e.dur_ns = fields->dur_ns;
 	LK_TRY(keep_add(kineto, &e, &event));

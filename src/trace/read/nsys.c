@@ -223,7 +223,8 @@ static bool other_process(const struct reader *reader, sqlite3_stmt *row, int co
 static bool read_times(struct reader *reader, sqlite3_stmt *row, lk_event *event) {
 	int64_t start = nsys_whole(row, 0, -1), end = nsys_whole(row, 1, -1);
 	bool good = start >= 0 && end >= start && end < LAST_NS;
-	event->start_ns = start, event->dur_ns = end - start;
+	event->start_ns = start;
+	event->dur_ns = end - start;
 	reader->strange += !good;
 	return good;
 }
@@ -285,7 +286,8 @@ static lk_status read_kernel(struct reader *reader, sqlite3_stmt *row) {
 	if (!begin_device(reader, row, LK_EVENT_KERNEL, &event)) return LK_OK;
 	LK_TRY(name_in(reader, row, AT_OWN, &event.name));
 	if (!event.name) LK_TRY(name_in(reader, row, AT_OWN + 1, &event.name));
-	event.shape = volume(row, AT_OWN + 2), event.types = volume(row, AT_OWN + 5);
+	event.shape = volume(row, AT_OWN + 2);
+	event.types = volume(row, AT_OWN + 5);
 	return nsys_add(reader, &event, &place);
 }
 
@@ -403,7 +405,10 @@ static lk_status read_gpu(struct reader *reader, sqlite3_stmt *row) {
 
 static lk_status read_start(struct reader *reader, sqlite3_stmt *row) {
 	int64_t ns = nsys_whole(row, 0, -1);
-	if (ns > 0 && ns < LAST_NS) reader->c->origin_ns = ns, reader->c->absolute = true;
+	if (ns > 0 && ns < LAST_NS) {
+		reader->c->origin_ns = ns;
+		reader->c->absolute = true;
+	}
 	return LK_OK;
 }
 

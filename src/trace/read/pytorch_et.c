@@ -182,10 +182,15 @@ static lk_status read_item(struct reader *reader, lk_json_token token, bool outp
 	if (token == LK_JSON_ARRAY) {
 		struct list l;
 		LK_TRY(et_read_list(reader, output, &l));
-		if (!is_tensor(&l))
-			at.kind = LIST, at.number = l.count, memcpy(at.text, l.text, sizeof at.text);
-	} else if (token == LK_JSON_NUMBER) at.kind = NUMBER, at.number = lk_json_number(reader->json);
-	else if (token == LK_JSON_STRING) {
+		if (!is_tensor(&l)) {
+			at.kind = LIST;
+			at.number = l.count;
+			memcpy(at.text, l.text, sizeof at.text);
+		}
+	} else if (token == LK_JSON_NUMBER) {
+		at.kind = NUMBER;
+		at.number = lk_json_number(reader->json);
+	} else if (token == LK_JSON_STRING) {
 		size_t length;
 		const char *text = lk_json_text(reader->json, &length);
 		at.kind = TEXT;
@@ -500,7 +505,10 @@ static lk_status et_read_node(struct reader *reader) {
 	lk_json_token token;
 	reader->work = LK_WORK_NONE;
 	reader->work.id = -1;
-	reader->name[0] = '\0', reader->scope = 0, reader->item_count = 0, reader->has_comm = false,
+	reader->name[0] = '\0';
+	reader->scope = 0;
+	reader->item_count = 0;
+	reader->has_comm = false;
 	reader->groups.text.count = 0;
 	reader->comm =
 		(lk_comm_note){.kind = LK_OP_COUNT, .peer = -1, .in_elements = -1, .out_elements = -1};

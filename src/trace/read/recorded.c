@@ -64,9 +64,11 @@ static lk_status recorded_add_name(struct loader *loader, lk_recorded_names *to,
 	if (!lk_push(to)) return lk_oom(loader->err);
 	lk_recorded_name *name = lk_last(to);
 	name->key = (uint64_t)loader->process << 32 | recorded->record.object;
-	if (recorded->record.kind == LK_RECORD_GROUP)
-		name->size = recorded->record.comm.peer, name->rank = recorded->record.comm.tag,
+	if (recorded->record.kind == LK_RECORD_GROUP) {
+		name->size = recorded->record.comm.peer;
+		name->rank = recorded->record.comm.tag;
 		name->division = (uint64_t)recorded->record.bytes;
+	}
 	LK_TRY(recorded_intern(loader, recorded->text, &name->name));
 	return recorded_intern(loader, slash ? slash + 1 : recorded->text, &name->shown);
 }
@@ -190,10 +192,13 @@ static void recorded_start(lk_recorded_run *run, struct request *request, uint32
 	request->call = call;
 	if (request->made == LK_NONE) return;
 	const lk_record_entry *made = &run->calls.at[request->made].record;
-	record->object = made->object, record->bytes = made->bytes;
-	record->comm.peer = made->comm.peer, record->comm.tag = made->comm.tag,
+	record->object = made->object;
+	record->bytes = made->bytes;
+	record->comm.peer = made->comm.peer;
+	record->comm.tag = made->comm.tag;
 	record->comm.what = made->comm.what;
-	record->comm.element_bytes = made->comm.element_bytes, record->comm.call = made->comm.call;
+	record->comm.element_bytes = made->comm.element_bytes;
+	record->comm.call = made->comm.call;
 }
 
 static void follow(lk_recorded_run *run, struct request *table, size_t size, uint32_t call) {
@@ -201,8 +206,14 @@ static void follow(lk_recorded_run *run, struct request *table, size_t size, uin
 	struct request *request = request_at(table, size, record->comm.request);
 	if (!request->used) *request = (struct request){record->comm.request, LK_NONE, LK_NONE, true};
 	switch (record->comm.part) {
-	case LK_PART_POST: request->call = call, request->made = LK_NONE; break;
-	case LK_PART_MAKE: request->call = LK_NONE, request->made = call; break;
+	case LK_PART_POST:
+		request->call = call;
+		request->made = LK_NONE;
+		break;
+	case LK_PART_MAKE:
+		request->call = LK_NONE;
+		request->made = call;
+		break;
 	case LK_PART_START: recorded_start(run, request, call); break;
 	case LK_PART_FREE: request->call = request->made = LK_NONE; break;
 	case LK_PART_DONE:

@@ -154,7 +154,10 @@ static size_t steps_longest(const uint64_t *token, size_t count, size_t period, 
 	size_t best = 0, run = 0;
 	for (size_t i = 0; i + period < count; i++) {
 		run = token[i] == token[i + period] ? run + 1 : 0;
-		if (run > best) best = run, *where = i + 1 - run;
+		if (run > best) {
+			best = run;
+			*where = i + 1 - run;
+		}
 	}
 	return best ? best + period : 0;
 }
@@ -176,7 +179,10 @@ static size_t longest_unordered(const uint64_t *sum, size_t count, size_t period
 	for (size_t i = count - 2 * period + 1; i-- > 0;) {
 		bool follows = sum[i + period] - sum[i] == sum[i + 2 * period] - sum[i + period];
 		after[i] = !follows ? 0 : i + 3 * period <= count ? after[i + period] + 1 : 1;
-		if (after[i] >= best && after[i]) best = after[i], *where = i;
+		if (after[i] >= best && after[i]) {
+			best = after[i];
+			*where = i;
+		}
 	}
 	return best ? (best + 1) * period : 0;
 }
@@ -204,7 +210,9 @@ static lk_status find_period(const uint64_t *token, const uint64_t *sum, size_t 
 	for (size_t p = 1; status == LK_OK && best && p <= most && !out->period; p++)
 		if ((double)covered[p] >= NEARLY * (double)best)
 			*out = (struct repetition){p, where[p], covered[p]};
-	free(covered), free(where), free(after);
+	free(covered);
+	free(where);
+	free(after);
 	return status;
 }
 
@@ -331,9 +339,10 @@ static double part(struct batches *batches, int64_t pause) {
 		length +=
 			entry->kind == LK_RECORD_READ || entry->kind == LK_RECORD_WRITE ? entry->io.count : 1;
 		if (i < n && pause_before(batches->run, batches->tokens, i) < pause) continue;
-		batches->length[batches->count] = length,
+		batches->length[batches->count] = length;
 		batches->begin[batches->count++] = batches->tokens->call.at[first];
-		length = 0, first = i;
+		length = 0;
+		first = i;
 	}
 	memcpy(batches->sorted, batches->length, batches->count * sizeof *batches->length);
 	qsort(batches->sorted, batches->count, sizeof *batches->sorted, steps_ascending);
@@ -358,8 +367,10 @@ static int64_t best_pause(struct batches *batches, int64_t *pauses) {
 	for (int i = TRIED; i > 0 && high > low; i--) {
 		int64_t pause = (int64_t)(low * pow(high / low, (double)i / TRIED));
 		double share = part(batches, pause);
-		if (batches->count > REPEATS && batches->sorted[batches->count / 2] > 1 && share > best)
-			best = share, found = pause;
+		if (batches->count > REPEATS && batches->sorted[batches->count / 2] > 1 && share > best) {
+			best = share;
+			found = pause;
+		}
 	}
 	return found;
 }
@@ -382,7 +393,10 @@ static lk_status by_pauses(const lk_recorded_run *run, const struct tokens *toke
 	for (size_t i = 0; pause && status == LK_OK && i < b.count; i++)
 		if (b.length[i] == b.sorted[b.count / 2])
 			status = add_moment(out, run->calls.at[b.begin[i]].record.start_ns, err);
-	free(b.length), free(b.sorted), free(b.begin), free(pauses);
+	free(b.length);
+	free(b.sorted);
+	free(b.begin);
+	free(pauses);
 	return status;
 }
 
@@ -392,7 +406,8 @@ static void keep_alike(struct tokens *tokens, uint64_t token) {
 	size_t kept = 0;
 	for (size_t i = 0; i < tokens->token.count; i++) {
 		if (tokens->token.at[i] != token) continue;
-		tokens->token.at[kept] = token, tokens->call.at[kept] = tokens->call.at[i];
+		tokens->token.at[kept] = token;
+		tokens->call.at[kept] = tokens->call.at[i];
 		kept++;
 	}
 	tokens->token.count = tokens->call.count = kept;

@@ -149,13 +149,18 @@ static lk_status device_add_sync(lk_shower *shower, uint32_t event, const lk_rec
 	lk_sync_note note = {
 		.event = event, .stream = LK_NONE, .on = LK_NONE, .record = from ? from->correlation : 0};
 	switch (entry->device.what) {
-	case LK_DEVICE_WAIT_STREAM: note.kind = LK_SYNC_STREAM, note.stream = lane; break;
+	case LK_DEVICE_WAIT_STREAM:
+		note.kind = LK_SYNC_STREAM;
+		note.stream = lane;
+		break;
 	case LK_DEVICE_WAIT_EVENT:
-		note.kind = LK_SYNC_EVENT, note.on = device_lane_of(shower, stream, false);
+		note.kind = LK_SYNC_EVENT;
+		note.on = device_lane_of(shower, stream, false);
 		break;
 	case LK_DEVICE_WAIT_ALL: note.kind = LK_SYNC_DEVICE; break;
 	case LK_DEVICE_STREAM_WAITS:
-		note.kind = LK_SYNC_STREAM_WAITS, note.stream = lane,
+		note.kind = LK_SYNC_STREAM_WAITS;
+		note.stream = lane;
 		note.on = device_lane_of(shower, stream, false);
 		break;
 	default: return LK_OK;

@@ -83,7 +83,10 @@ lk_status lk_show_traffic(lk_shower *shower) {
 		}
 		if (!entry) break;
 		if (entry->end_ns > all.end_ns) all.end_ns = entry->end_ns;
-		if (moves) all.bytes += entry->bytes, thread = entry->thread;
+		if (moves) {
+			all.bytes += entry->bytes;
+			thread = entry->thread;
+		}
 	}
 	return LK_OK;
 }

@@ -120,7 +120,8 @@ lk_status lk_trace_files_list(lk_arena *arena, const char *const *paths, uint32_
 	for (size_t i = 0; list && i < all.count && status == LK_OK; i++)
 		if (!(list[i] = lk_arena_strdup(arena, all.at[i]))) status = lk_oom(err);
 	if (status == LK_OK && !list) status = lk_oom(err);
-	*out = list, *found = (uint32_t)all.count;
+	*out = list;
+	*found = (uint32_t)all.count;
 	free_names(&all);
 	return status;
 }
@@ -144,7 +145,8 @@ static void close_ranks(lk_trace_files *files, size_t count) {
 	for (size_t i = 0; i < count; i++) {
 		lk_capture *capture = files->capture[i];
 		lk_works *works = files->works[i];
-		files->capture[i] = NULL, files->works[i] = NULL;
+		files->capture[i] = NULL;
+		files->works[i] = NULL;
 		if (capture) files->capture[files->captures++] = capture;
 		if (works) files->works[files->work_count++] = works;
 	}

@@ -73,7 +73,8 @@ static lk_status ask_predict(lk_reply *reply, const struct asked *asked, lk_erro
 	}
 	lk_predict_defaults(&r);
 	LK_TRY(lk_args_fill(asked->args, 0, &r, err));
-	r.launch = asked->args->rest, r.launch_count = asked->args->rest_count;
+	r.launch = asked->args->rest;
+	r.launch_count = asked->args->rest_count;
 	LK_TRY(lk_predict(&r, &prediction, err));
 	lk_status status = lk_predict_write_files(prediction, &r, err);
 	if (status == LK_OK) status = lk_reply_write(reply, write_prediction, prediction, err);
@@ -96,7 +97,8 @@ static lk_status ask_plan(lk_reply *reply, const struct asked *asked, lk_error *
 	lk_plan *plan;
 	lk_plan_defaults(&r);
 	LK_TRY(lk_args_fill(asked->args, 0, &r, err));
-	r.job.launch = asked->args->rest, r.job.launch_count = asked->args->rest_count;
+	r.job.launch = asked->args->rest;
+	r.job.launch_count = asked->args->rest_count;
 	LK_TRY(lk_plan_find(&r, &plan, err));
 	lk_status status = take_launch_line(reply, plan, r.emit, err);
 	if (status == LK_OK) status = lk_reply_write(reply, reply_write_plan, plan, err);
@@ -124,7 +126,8 @@ static lk_status ask_explain(lk_reply *reply, const struct asked *asked, lk_erro
 	lk_explanation *answer;
 	lk_explain_defaults(&r);
 	LK_TRY(lk_args_fill(asked->args, 0, &r, err));
-	r.traces = asked->args->operands, r.trace_count = asked->args->operand_count;
+	r.traces = asked->args->operands;
+	r.trace_count = asked->args->operand_count;
 	LK_TRY(lk_explain(&r, &answer, err));
 	lk_status status = r.trace ? lk_explain_trace(answer, r.trace, err) : LK_OK;
 	if (status == LK_OK) status = lk_reply_write(reply, write_explanation, answer, err);
@@ -164,7 +167,8 @@ static lk_status ask_whatif(lk_reply *reply, const struct asked *asked, lk_error
 	lk_whatif *answer;
 	lk_whatif_defaults(&r);
 	LK_TRY(lk_args_fill(asked->args, 0, &r, err));
-	r.paths = asked->args->operands, r.path_count = asked->args->operand_count;
+	r.paths = asked->args->operands;
+	r.path_count = asked->args->operand_count;
 	LK_TRY(lk_whatif_ask(&r, &answer, err));
 	lk_status status = lk_whatif_write_files(answer, &r, err);
 	if (status == LK_OK) status = lk_reply_write(reply, write_whatif, answer, err);
@@ -178,7 +182,8 @@ static lk_status ask_simulate(lk_reply *reply, const struct asked *asked, lk_err
 	lk_simulate_defaults(&r);
 	LK_TRY(lk_args_fill(asked->args, 0, &r, err));
 	r.graph = asked->args->operand_count ? asked->args->operands[0] : NULL;
-	r.text = asked->input, r.text_size = asked->size;
+	r.text = asked->input;
+	r.text_size = asked->size;
 	LK_TRY(lk_simulate(&r, &reply->simulation, err));
 	LK_TRY(lk_simulate_write_files(reply->simulation, &r, err));
 	reply->yes = true;

@@ -53,7 +53,7 @@ static lk_status make_requests(lk_reply *reply, size_t rows, lk_error *err) {
 			lk_predict_defaults(request);
 			LK_TRY(lk_args_fill(&reply->args[p], i, request, err));
 			LK_TRY(check_files(request, err));
-			request->launch = reply->args[p].rest,
+			request->launch = reply->args[p].rest;
 			request->launch_count = reply->args[p].rest_count;
 		}
 	}
@@ -131,11 +131,15 @@ static void put_span(const lk_simulation *simulation, size_t row, double *number
                      const char **texts[]) {
 	const lk_simulated_span *span = &simulation->spans[row];
 	const lk_simulated_operation *op = &simulation->operations[span->operation];
-	numbers[RANK][row] = span->rank, numbers[CALL][row] = span->call,
+	numbers[RANK][row] = span->rank;
+	numbers[CALL][row] = span->call;
 	numbers[REPETITION][row] = span->repetition;
-	numbers[READY][row] = span->ready_s, numbers[START][row] = span->start_s,
+	numbers[READY][row] = span->ready_s;
+	numbers[START][row] = span->start_s;
 	numbers[END][row] = span->end_s;
-	texts[BLOCK][row] = op->block, texts[NAME][row] = op->name, texts[KIND][row] = op->kind,
+	texts[BLOCK][row] = op->block;
+	texts[NAME][row] = op->name;
+	texts[KIND][row] = op->kind;
 	texts[STREAM][row] = op->stream;
 }
 
@@ -153,7 +157,8 @@ lk_status lk_reply_spans(lk_reply *reply, lk_error *err) {
 	}
 	for (size_t row = 0; row < simulation->span_count; row++)
 		put_span(simulation, row, numbers, texts);
-	reply->rows = simulation->span_count, reply->column_count = SPAN_COLUMNS;
+	reply->rows = simulation->span_count;
+	reply->column_count = SPAN_COLUMNS;
 	return LK_OK;
 }
 
@@ -169,8 +174,10 @@ int lk_reply_columns(const lk_reply *reply) {
 
 const char *lk_reply_column(const lk_reply *reply, int i, const double **numbers,
                             const char *const **texts) {
-	*numbers = NULL, *texts = NULL;
+	*numbers = NULL;
+	*texts = NULL;
 	if (i < 0 || i >= lk_reply_columns(reply)) return NULL;
-	*numbers = reply->columns[i].numbers, *texts = reply->columns[i].texts;
+	*numbers = reply->columns[i].numbers;
+	*texts = reply->columns[i].texts;
 	return reply->columns[i].key;
 }

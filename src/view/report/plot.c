@@ -153,7 +153,10 @@ static void choose_parts(struct picture *picture) {
 	for (int i = 0; i < validation->group_count; i++)
 		for (int k = 0, rows = plot_part_rows(validation, i); k < PARTS - 1; k++) {
 			int other = most[k];
-			if (rows > other) most[k] = rows, rows = other;
+			if (rows > other) {
+				most[k] = rows;
+				rows = other;
+			}
 		}
 	for (int k = 0; k < PARTS - 1; k++) equal += most[k] == most[PARTS - 2];
 	for (int i = 0; i < validation->group_count; i++) {
@@ -170,10 +173,11 @@ static void count_rows(struct picture *picture) {
 		if (!counts(picture, row)) continue;
 		struct part *part = &picture->parts[plot_part_of(picture, row)];
 		double x = log10(row->measured), y = log10(row->predicted);
-		picture->low = fmin(picture->low, fmin(x, y)),
+		picture->low = fmin(picture->low, fmin(x, y));
 		picture->high = fmax(picture->high, fmax(x, y));
 		part->distance += fabs(log(row->predicted / row->measured));
-		part->rows++, picture->rows++;
+		part->rows++;
+		picture->rows++;
 	}
 }
 
@@ -182,10 +186,14 @@ static void plot_set_limits(struct picture *picture) {
 	enum {
 		ROOM = 25
 	};
-	if (picture->rows == 0) picture->low = 0, picture->high = 1;
+	if (picture->rows == 0) {
+		picture->low = 0;
+		picture->high = 1;
+	}
 	double middle = (picture->low + picture->high) / 2,
 		   half = fmax((picture->high - picture->low) / 2, log10(3) / 2) * (1 + 1.0 / ROOM);
-	picture->low = middle - half, picture->high = middle + half;
+	picture->low = middle - half;
+	picture->high = middle + half;
 	picture->share = picture->rows > LK_PLOT_POINTS ? (double)LK_PLOT_POINTS / picture->rows : 1;
 }
 
@@ -196,7 +204,8 @@ static void survey(struct picture *picture) {
 		picture->unit = picture->v->rows[i].unit;
 		break;
 	}
-	picture->low = INFINITY, picture->high = -INFINITY;
+	picture->low = INFINITY;
+	picture->high = -INFINITY;
 	choose_parts(picture);
 	count_rows(picture);
 	plot_set_limits(picture);

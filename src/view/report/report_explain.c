@@ -46,9 +46,10 @@ static double explain_part_of(const lk_explain_rank *rank, int k) {
 /* Share of all devices' time. */
 static double share_of(const lk_explanation *explanation, int k) {
 	double sum = 0, whole = 0;
-	for (int i = 0; i < explanation->rank_count; i++)
-		sum += explain_part_of(&explanation->ranks[i], k),
-			whole += (double)explanation->ranks[i].kernel_time_ns;
+	for (int i = 0; i < explanation->rank_count; i++) {
+		sum += explain_part_of(&explanation->ranks[i], k);
+		whole += (double)explanation->ranks[i].kernel_time_ns;
+	}
 	return whole > 0 ? sum / whole : 0;
 }
 
@@ -276,11 +277,12 @@ static bool explain_on_roofline(const lk_explain_shaped *shaped) {
 /* How many of the costliest are drawn, and between which intensities. */
 static int few_shaped(const lk_explanation *explanation, double *low, double *high) {
 	int drawn = 0, end = 0;
-	*low = INFINITY, *high = 0;
+	*low = INFINITY;
+	*high = 0;
 	for (; end < explanation->shaped_count && drawn < MOST_POINTS; end++) {
 		const lk_explain_shaped *shaped = &explanation->shaped[end];
 		if (!explain_on_roofline(shaped)) continue;
-		*low = fmin(*low, shaped->flops / shaped->bytes),
+		*low = fmin(*low, shaped->flops / shaped->bytes);
 		*high = fmax(*high, shaped->flops / shaped->bytes);
 		drawn++;
 	}

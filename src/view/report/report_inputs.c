@@ -23,7 +23,8 @@ static bool inputs_add_part(lk_sha256 *sha256, int fd, char *buffer, off_t from,
 		ssize_t got = pread(fd, buffer, size < MIB ? (size_t)size : (size_t)MIB, from);
 		if (got <= 0) return false;
 		lk_sha256_add(sha256, buffer, (size_t)got);
-		from += got, size -= got;
+		from += got;
+		size -= got;
 	}
 	return true;
 }

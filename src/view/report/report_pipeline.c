@@ -101,7 +101,8 @@ static void put_middle(lk_report *writer, const struct lane *lane) {
 		if (!in_lane(lane, i)) continue;
 		if (!pipeline_kept(lane, seen)) {
 			if (seen == lane->keep) from = lane->at[i].start_s;
-			to = lane->at[i].end_s, busy += lane->at[i].end_s - lane->at[i].start_s;
+			to = lane->at[i].end_s;
+			busy += lane->at[i].end_s - lane->at[i].start_s;
 		}
 		seen++;
 	}
@@ -277,7 +278,8 @@ static void pipeline_put_roofline(lk_report *writer, const lk_prediction *predic
 	for (int i = 0; i < detail->kernel_count; i++)
 		if (pipeline_on_roofline(&detail->kernels[i])) {
 			double x = detail->kernels[i].flops / detail->kernels[i].bytes;
-			low = fmin(low, x), high = fmax(high, x);
+			low = fmin(low, x);
+			high = fmax(high, x);
 		}
 	if (high <= 0 || detail->peak_flops <= 0 || detail->memory_rate <= 0) return;
 	lk_report_panel(writer, "scatter", "Kernels under their roof",

@@ -123,8 +123,8 @@ static lk_status rent_put_panels(const void *answer, lk_report *writer, lk_error
 	rent_put_front(writer, rent);
 	lk_table *table = lk_rent_table(rent, true);
 	lk_report_rename(table, "provider", "provider");
-	lk_report_rename(table, "hours_range", "hours, 80 % range"),
-		lk_report_rename(table, "cost_range", "dollars, 80 % range");
+	lk_report_rename(table, "hours_range", "hours, 80 % range");
+	lk_report_rename(table, "cost_range", "dollars, 80 % range");
 	lk_report_rename(table, "stall_share", "share of the step");
 	return lk_report_table(writer, "Choices",
 	                       "list prices in US dollars of the day and source beside them", true,

@@ -65,7 +65,8 @@ static lk_status keep_rows(struct shown_sweep *sweep, lk_error *err) {
 	}
 	for (size_t i = 0; i < count; i++) rows[i] = *order[i];
 	sweep->kept = sweep->all;
-	sweep->kept.rows = rows, sweep->kept.count = count;
+	sweep->kept.rows = rows;
+	sweep->kept.count = count;
 	return LK_OK;
 }
 
@@ -283,7 +284,10 @@ static size_t fill_points(const struct shown_sweep *sweep, struct measure m, str
 	}
 	if (count) qsort(points, count, sizeof *points, sweep_by_cost);
 	for (size_t i = 0; i < count; i++)
-		if (points[i].time < fastest) fastest = points[i].time, points[i].front = true;
+		if (points[i].time < fastest) {
+			fastest = points[i].time;
+			points[i].front = true;
+		}
 	return count;
 }
 
@@ -422,7 +426,8 @@ static void put_axis(lk_report *writer, const struct shown_sweep *sweep, const l
 	double low = INFINITY, high = -INFINITY;
 	for (size_t i = 0; i < sweep->all.count; i++) {
 		double x = sweep_number_of(over, sweep->all.rows[i].request);
-		low = fmin(low, x), high = fmax(high, x);
+		low = fmin(low, x);
+		high = fmax(high, x);
 	}
 	lk_json_object(writer, "x");
 	lk_json_put_text(writer, "label", over->name);
@@ -467,12 +472,16 @@ static size_t sweep_common(const char *a, const char *b, size_t most, bool from_
 /* What the commands of all rows begin and end with. */
 static void sweep_common_ends(const lk_sweep *kept, const char **first, size_t *before,
                               size_t *after) {
-	*first = NULL, *before = *after = 0;
+	*first = NULL;
+	*before = *after = 0;
 	for (size_t i = 0; i < kept->count; i++) {
 		const char *command = command_of(&kept->rows[i]);
 		if (!command) continue;
-		if (!*first) *first = command, *before = *after = strlen(command);
-		*before = sweep_common(*first, command, *before, false),
+		if (!*first) {
+			*first = command;
+			*before = *after = strlen(command);
+		}
+		*before = sweep_common(*first, command, *before, false);
 		*after = sweep_common(*first, command, *after, true);
 	}
 	/* not in the middle of a character */
@@ -506,10 +515,16 @@ static const char *sweep_shorter(lk_arena *arena, const char *text, const char *
 	char *out = lk_arena_strdup(arena, text), *to = out;
 	while (out) {
 		size_t word = strcspn(text, " "), other = strcspn(last, " ");
-		if (word != other || memcmp(text, last, word) != 0) memmove(to, text, word), to += word;
-		text += word, last += other;
+		if (word != other || memcmp(text, last, word) != 0) {
+			memmove(to, text, word);
+			to += word;
+		}
+		text += word;
+		last += other;
 		if (!*text) break;
-		*to++ = ' ', text++, last++;
+		*to++ = ' ';
+		text++;
+		last++;
 	}
 	if (out) *to = '\0';
 	return out;
@@ -558,7 +573,8 @@ static lk_status sweep_put_table(lk_report *writer, const struct shown_sweep *sw
 	lk_table *table = lk_sweep_table(&sweep->kept);
 	lk_report_same(table, keys, same, sizeof same);
 	lk_report_round(table, DIGITS);
-	lk_report_reveal(table, "step_time_low_s"), lk_report_reveal(table, "step_time_high_s");
+	lk_report_reveal(table, "step_time_low_s");
+	lk_report_reveal(table, "step_time_high_s");
 	snprintf(note, sizeof note,
 	         "low and high: the 80 %% range of the step; a click on a row shows its command%s%s%s",
 	         *same ? "; all have " : "", same,

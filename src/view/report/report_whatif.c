@@ -98,7 +98,8 @@ static void put_differences(lk_report *writer, const lk_whatif *whatif) {
 	lk_report_panel(writer, "tornado", "Longer or shorter than the base", NULL, true);
 	lk_json_put_number(writer, "base", whatif->columns[0].step_s);
 	lk_json_array(writer, "labels");
-	lk_report_text(writer, ""), lk_report_text(writer, "");
+	lk_report_text(writer, "");
+	lk_report_text(writer, "");
 	lk_json_array_end(writer);
 	lk_json_array(writer, "rows");
 	for (int i = 1; i < whatif->column_count && i < MOST_ROWS; i++)

@@ -35,17 +35,18 @@ static void collective_view_put_row(const lk_collective *collective, const lk_co
                                     FILE *out) {
 	fprintf(out, "  %12.0f %13.0f %8s %6s |", row->bytes, row->count, "float",
 	        collective_view_reduces(collective->op) ? "sum" : "none");
-	collective_view_put_real(row->us, 10, out), collective_view_put_real(row->algbw, 8, out),
-		collective_view_put_real(row->busbw, 8, out);
+	collective_view_put_real(row->us, 10, out);
+	collective_view_put_real(row->algbw, 8, out);
+	collective_view_put_real(row->busbw, 8, out);
 	fprintf(out, "  %-9.20s %-6s", row->algo, row->proto);
 	if (row->channels) fprintf(out, " %3d", row->channels);
 	else fprintf(out, " %3s", "");
 	fprintf(out, " %-8s", row->limit);
 	if (collective->log) {
 		fputs(" |", out);
-		collective_view_put_real(row->measured_us, 10, out),
-			collective_view_put_real(row->measured_busbw, 8, out),
-			collective_view_put_real(row->ratio, 7, out);
+		collective_view_put_real(row->measured_us, 10, out);
+		collective_view_put_real(row->measured_busbw, 8, out);
+		collective_view_put_real(row->ratio, 7, out);
 		fprintf(out, " %s", row->flag);
 	}
 	fputc('\n', out);
@@ -109,17 +110,19 @@ static lk_table *collective_view_table_of(const lk_collective *collective) {
 	for (int i = 0; table && i < collective->row_count; i++) {
 		const lk_collective_row *row = &collective->rows[i];
 		lk_table_row(table);
-		collective_view_put_whole(table, row->bytes), collective_view_put_whole(table, row->count);
-		collective_view_put_fixed(table, row->us), collective_view_put_fixed(table, row->algbw),
-			collective_view_put_fixed(table, row->busbw);
+		collective_view_put_whole(table, row->bytes);
+		collective_view_put_whole(table, row->count);
+		collective_view_put_fixed(table, row->us);
+		collective_view_put_fixed(table, row->algbw);
+		collective_view_put_fixed(table, row->busbw);
 		lk_table_text(table, row->algo);
 		lk_table_text(table, *row->proto ? row->proto : NULL);
 		lk_table_number(table, row->channels ? row->channels : NAN, NULL);
 		lk_table_text(table, row->limit);
 		if (!collective->log) continue;
-		collective_view_put_fixed(table, row->measured_us),
-			collective_view_put_fixed(table, row->measured_busbw),
-			collective_view_put_fixed(table, row->ratio);
+		collective_view_put_fixed(table, row->measured_us);
+		collective_view_put_fixed(table, row->measured_busbw);
+		collective_view_put_fixed(table, row->ratio);
 		lk_table_text(table, *row->flag ? row->flag : NULL);
 	}
 	return table;

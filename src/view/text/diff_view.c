@@ -28,11 +28,13 @@ static void put_per_step(lk_table *table, double count) {
 
 static void diff_view_put_row(lk_table *table, const lk_diff_row *row, bool kernel, bool people) {
 	lk_table_row(table);
-	lk_put_seconds(table, row->before_s), lk_put_seconds(table, row->after_s);
+	lk_put_seconds(table, row->before_s);
+	lk_put_seconds(table, row->after_s);
 	put_delta(table, row->delta_s);
 	lk_put_pctg(table, row->share, 1);
 	if (kernel) {
-		put_per_step(table, row->before_count), put_per_step(table, row->after_count);
+		put_per_step(table, row->before_count);
+		put_per_step(table, row->after_count);
 		lk_table_text(table, *row->state ? row->state : NULL);
 		lk_table_text(table, row->type);
 	}

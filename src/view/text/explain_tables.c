@@ -96,10 +96,13 @@ static lk_table *stalls(const lk_explanation *explanation, int top) {
 		const lk_explain_stall *stall = &explanation->stalls[i];
 		lk_table_row(table);
 		tables_put_plain(table, i + 1);
-		lk_table_text(table, stall->kind), lk_table_text(table, stall->what);
-		lk_put_seconds(table, stall->lost_s), lk_put_pctg(table, stall->share, 1),
-			lk_put_seconds(table, stall->gain_s);
-		lk_table_text(table, stall->evidence), lk_table_text(table, stall->remedy);
+		lk_table_text(table, stall->kind);
+		lk_table_text(table, stall->what);
+		lk_put_seconds(table, stall->lost_s);
+		lk_put_pctg(table, stall->share, 1);
+		lk_put_seconds(table, stall->gain_s);
+		lk_table_text(table, stall->evidence);
+		lk_table_text(table, stall->remedy);
 	}
 	if (table) lk_table_hide_empty(table);
 	return table;
@@ -137,15 +140,18 @@ static lk_table *breakdown(const lk_explanation *explanation) {
 		double whole = (double)rank->kernel_time_ns;
 		lk_table_row(table);
 		tables_put_plain(table, rank->rank);
-		lk_table_text(table, rank->path), lk_table_text(table, *rank->device ? rank->device : NULL);
-		tables_put_plain(table, rank->steps), lk_put_count(table, (double)rank->events),
-			lk_put_count(table, (double)rank->device_events);
+		lk_table_text(table, rank->path);
+		lk_table_text(table, *rank->device ? rank->device : NULL);
+		tables_put_plain(table, rank->steps);
+		lk_put_count(table, (double)rank->events);
+		lk_put_count(table, (double)rank->device_events);
 		lk_put_ns(table, whole);
-		lk_put_ns(table, (double)rank->compute_ns),
-			lk_put_pctg(table, (double)rank->compute_ns, whole);
-		lk_put_ns(table, (double)rank->non_compute_ns),
-			lk_put_pctg(table, (double)rank->non_compute_ns, whole);
-		lk_put_ns(table, (double)rank->idle_ns), lk_put_pctg(table, (double)rank->idle_ns, whole);
+		lk_put_ns(table, (double)rank->compute_ns);
+		lk_put_pctg(table, (double)rank->compute_ns, whole);
+		lk_put_ns(table, (double)rank->non_compute_ns);
+		lk_put_pctg(table, (double)rank->non_compute_ns, whole);
+		lk_put_ns(table, (double)rank->idle_ns);
+		lk_put_pctg(table, (double)rank->idle_ns, whole);
 		const int64_t more[] = {rank->exposed_communication_ns,
 		                        rank->exposed_memory_ns,
 		                        rank->idle_data_ns,
@@ -177,12 +183,15 @@ static lk_table *steps(const lk_explanation *explanation) {
 	for (int i = 0; table && i < explanation->step_rows; i++) {
 		const lk_explain_step *step = &explanation->steps[i];
 		lk_table_row(table);
-		tables_put_plain(table, step->rank), tables_put_plain(table, (double)step->number),
-			tables_put_plain(table, (double)step->start_ns);
-		lk_put_ns(table, (double)step->dur_ns), lk_put_ns(table, (double)step->compute_ns);
-		lk_put_ns(table, (double)step->exposed_communication_ns),
-			lk_put_ns(table, (double)step->exposed_memory_ns);
-		lk_put_ns(table, (double)step->idle_ns), lk_put_ns(table, (double)step->data_loading_ns);
+		tables_put_plain(table, step->rank);
+		tables_put_plain(table, (double)step->number);
+		tables_put_plain(table, (double)step->start_ns);
+		lk_put_ns(table, (double)step->dur_ns);
+		lk_put_ns(table, (double)step->compute_ns);
+		lk_put_ns(table, (double)step->exposed_communication_ns);
+		lk_put_ns(table, (double)step->exposed_memory_ns);
+		lk_put_ns(table, (double)step->idle_ns);
+		lk_put_ns(table, (double)step->data_loading_ns);
 	}
 	return table;
 }
@@ -199,10 +208,10 @@ static lk_table *tables_overlap(const lk_explanation *explanation) {
 	for (int i = 0; table && i < explanation->rank_count; i++) {
 		const lk_explain_rank *rank = &explanation->ranks[i];
 		lk_table_row(table);
-		tables_put_plain(table, rank->rank),
-			lk_put_pctg(table, (double)rank->overlap_ns, (double)rank->communication_ns);
-		lk_put_ns(table, (double)rank->communication_ns),
-			lk_put_ns(table, (double)rank->overlap_ns);
+		tables_put_plain(table, rank->rank);
+		lk_put_pctg(table, (double)rank->overlap_ns, (double)rank->communication_ns);
+		lk_put_ns(table, (double)rank->communication_ns);
+		lk_put_ns(table, (double)rank->overlap_ns);
 		lk_put_ns(table, (double)rank->exposed_communication_ns);
 	}
 	return table;
@@ -230,16 +239,20 @@ static lk_table *tables_communication(const lk_explanation *explanation) {
 		const lk_explain_comm *comm = &explanation->comm[i];
 		double all = (double)comm->kernel_ns;
 		lk_table_row(table);
-		lk_table_text(table, comm->kind), lk_table_text(table, *comm->group ? comm->group : NULL);
-		tables_put_plain(table, comm->group_size ? comm->group_size : NAN),
-			lk_put_count(table, (double)comm->count), tables_put_bytes(table, comm->bytes);
-		lk_put_ns(table, all), lk_put_ns(table, (double)comm->exposed_ns);
+		lk_table_text(table, comm->kind);
+		lk_table_text(table, *comm->group ? comm->group : NULL);
+		tables_put_plain(table, comm->group_size ? comm->group_size : NAN);
+		lk_put_count(table, (double)comm->count);
+		tables_put_bytes(table, comm->bytes);
+		lk_put_ns(table, all);
+		lk_put_ns(table, (double)comm->exposed_ns);
 		lk_put_pctg(table, comm->host ? NAN : all - (double)comm->exposed_ns, all);
 		tables_put_plain(table, (double)comm->matched);
-		lk_put_ns(table, comm->matched ? (double)comm->wait_ns : NAN),
-			lk_put_ns(table, comm->matched ? (double)comm->transfer_ns : NAN);
+		lk_put_ns(table, comm->matched ? (double)comm->wait_ns : NAN);
+		lk_put_ns(table, comm->matched ? (double)comm->transfer_ns : NAN);
 		lk_put_ns(table, comm->matched ? (double)comm->exposed_wait_ns : NAN);
-		tables_put_real(table, comm->busbw), tables_put_real(table, comm->model_busbw);
+		tables_put_real(table, comm->busbw);
+		tables_put_real(table, comm->model_busbw);
 	}
 	if (table) lk_table_hide_empty(table);
 	return table;
@@ -260,13 +273,13 @@ static lk_table *tables_stragglers(const lk_explanation *explanation) {
 	for (int i = 0; table && i < explanation->straggler_count; i++) {
 		const lk_explain_straggler *straggler = &explanation->stragglers[i];
 		lk_table_row(table);
-		tables_put_plain(table, straggler->rank),
-			lk_put_count(table, (double)straggler->collectives),
-			lk_put_count(table, (double)straggler->last);
+		tables_put_plain(table, straggler->rank);
+		lk_put_count(table, (double)straggler->collectives);
+		lk_put_count(table, (double)straggler->last);
 		lk_put_pctg(table, (double)straggler->last, (double)straggler->collectives);
-		lk_put_ns(table, (double)straggler->late_ns),
-			lk_put_ns(table, (double)straggler->caused_ns),
-			lk_put_ns(table, (double)straggler->waited_ns);
+		lk_put_ns(table, (double)straggler->late_ns);
+		lk_put_ns(table, (double)straggler->caused_ns);
+		lk_put_ns(table, (double)straggler->waited_ns);
 		put_ratio(table, straggler->compute_ratio);
 	}
 	return table;
@@ -282,13 +295,15 @@ static lk_table *stretches(const lk_explanation *explanation, int top) {
 	for (int i = 0; table && i < tables_rows_of(explanation->stretch_count, top); i++) {
 		const lk_explain_stretch *stretch = &explanation->stretches[i];
 		lk_table_row(table);
-		tables_put_plain(table, stretch->rank), lk_table_text(table, stretch->cause);
-		lk_put_ns(table, (double)stretch->start_ns), lk_put_ns(table, (double)stretch->dur_ns),
-			lk_put_ns(table, (double)stretch->lost_ns);
-		lk_put_pctg(table, (double)stretch->lost_ns, (double)stretch->dur_ns),
-			lk_put_count(table, (double)stretch->gaps);
-		lk_table_text(table, *stretch->annotation ? stretch->annotation : NULL),
-			lk_table_text(table, *stretch->operation ? stretch->operation : NULL);
+		tables_put_plain(table, stretch->rank);
+		lk_table_text(table, stretch->cause);
+		lk_put_ns(table, (double)stretch->start_ns);
+		lk_put_ns(table, (double)stretch->dur_ns);
+		lk_put_ns(table, (double)stretch->lost_ns);
+		lk_put_pctg(table, (double)stretch->lost_ns, (double)stretch->dur_ns);
+		lk_put_count(table, (double)stretch->gaps);
+		lk_table_text(table, *stretch->annotation ? stretch->annotation : NULL);
+		lk_table_text(table, *stretch->operation ? stretch->operation : NULL);
 	}
 	return table;
 }
@@ -311,15 +326,16 @@ static lk_table *tables_idle(const lk_explanation *explanation) {
 		const lk_explain_idle *explain_idle = &explanation->idle[i];
 		double whole = (double)explain_idle->idle_ns;
 		lk_table_row(table);
-		tables_put_plain(table, explain_idle->rank),
-			tables_put_plain(table, (double)explain_idle->stream),
-			lk_put_count(table, (double)explain_idle->gaps), lk_put_ns(table, whole);
-		lk_put_ns(table, (double)explain_idle->host_wait_ns),
-			lk_put_pctg(table, (double)explain_idle->host_wait_ns, whole);
-		lk_put_ns(table, (double)explain_idle->kernel_wait_ns),
-			lk_put_pctg(table, (double)explain_idle->kernel_wait_ns, whole);
-		lk_put_ns(table, (double)explain_idle->other_ns),
-			lk_put_pctg(table, (double)explain_idle->other_ns, whole);
+		tables_put_plain(table, explain_idle->rank);
+		tables_put_plain(table, (double)explain_idle->stream);
+		lk_put_count(table, (double)explain_idle->gaps);
+		lk_put_ns(table, whole);
+		lk_put_ns(table, (double)explain_idle->host_wait_ns);
+		lk_put_pctg(table, (double)explain_idle->host_wait_ns, whole);
+		lk_put_ns(table, (double)explain_idle->kernel_wait_ns);
+		lk_put_pctg(table, (double)explain_idle->kernel_wait_ns, whole);
+		lk_put_ns(table, (double)explain_idle->other_ns);
+		lk_put_pctg(table, (double)explain_idle->other_ns, whole);
 	}
 	return table;
 }
@@ -341,13 +357,16 @@ static lk_table *tables_kernels(const lk_explanation *explanation, int top, bool
 	for (int i = 0; table && i < tables_rows_of(explanation->kernel_count, top); i++) {
 		const lk_explain_kernel *kernel = &explanation->kernel[i];
 		lk_table_row(table);
-		lk_put_pctg(table, kernel->share, 1), lk_put_ns(table, kernel->time.total_ns),
-			lk_put_count(table, (double)kernel->time.count);
-		lk_put_ns(table, kernel->time.mean_ns), lk_put_ns(table, kernel->time.median_ns),
-			lk_put_ns(table, kernel->time.min_ns), lk_put_ns(table, kernel->time.max_ns);
+		lk_put_pctg(table, kernel->share, 1);
+		lk_put_ns(table, kernel->time.total_ns);
+		lk_put_count(table, (double)kernel->time.count);
+		lk_put_ns(table, kernel->time.mean_ns);
+		lk_put_ns(table, kernel->time.median_ns);
+		lk_put_ns(table, kernel->time.min_ns);
+		lk_put_ns(table, kernel->time.max_ns);
 		lk_put_ns(table, kernel->time.deviation_ns);
-		lk_table_text(table, lk_explain_types[kernel->type]),
-			lk_put_name(table, kernel->name, people);
+		lk_table_text(table, lk_explain_types[kernel->type]);
+		lk_put_name(table, kernel->name, people);
 	}
 	return table;
 }
@@ -364,17 +383,17 @@ static lk_table *tables_queue(const lk_explanation *explanation) {
 		const lk_explain_queue *explain_queue = &explanation->queues[i];
 		char mean[32];
 		lk_table_row(table);
-		tables_put_plain(table, explain_queue->rank),
-			tables_put_plain(table, (double)explain_queue->stream),
-			lk_put_count(table, (double)explain_queue->launches);
+		tables_put_plain(table, explain_queue->rank);
+		tables_put_plain(table, (double)explain_queue->stream);
+		lk_put_count(table, (double)explain_queue->launches);
 		lk_table_number(table, explain_queue->mean,
 		                lk_fixed(explain_queue->mean, 1, mean, sizeof mean));
-		tables_put_plain(table, (double)explain_queue->min),
-			tables_put_plain(table, explain_queue->median),
-			tables_put_plain(table, explain_queue->p95),
-			tables_put_plain(table, (double)explain_queue->max);
-		lk_put_ns(table, (double)explain_queue->full_ns),
-			lk_put_ns(table, (double)explain_queue->span_ns);
+		tables_put_plain(table, (double)explain_queue->min);
+		tables_put_plain(table, explain_queue->median);
+		tables_put_plain(table, explain_queue->p95);
+		tables_put_plain(table, (double)explain_queue->max);
+		lk_put_ns(table, (double)explain_queue->full_ns);
+		lk_put_ns(table, (double)explain_queue->span_ns);
 		lk_put_pctg(table, (double)explain_queue->full_ns, (double)explain_queue->span_ns);
 	}
 	return table;
@@ -415,20 +434,24 @@ static lk_table *roofline(const lk_explanation *explanation, int top, bool peopl
 		                  : NAN,
 			   per = each * 1e-9;
 		lk_table_row(table);
-		lk_put_pctg(table, shaped->share, 1), lk_put_ns(table, shaped->total_ns),
-			lk_put_count(table, (double)shaped->count), lk_put_ns(table, each);
-		lk_put_pctg(table, shaped->roof, 1), lk_table_text(table, isnan(shaped->roof)    ? NULL
-		                                                          : shaped->memory_bound ? "memory"
-		                                                                                 : "peak");
-		tables_put_rate(table, shaped->flops / per, 1e12),
-			tables_put_rate(table, shaped->bytes / per, 1e9);
+		lk_put_pctg(table, shaped->share, 1);
+		lk_put_ns(table, shaped->total_ns);
+		lk_put_count(table, (double)shaped->count);
+		lk_put_ns(table, each);
+		lk_put_pctg(table, shaped->roof, 1);
+		lk_table_text(table, isnan(shaped->roof) ? NULL : shaped->memory_bound ? "memory" : "peak");
+		tables_put_rate(table, shaped->flops / per, 1e12);
+		tables_put_rate(table, shaped->bytes / per, 1e9);
 		tables_put_real(
 			table, shaped->flops > 0 && shaped->bytes > 0 ? shaped->flops / shaped->bytes : NAN);
-		lk_table_text(table, shaped->dtype), lk_table_text(table, shaped->kind),
-			lk_table_text(table, shaped->operation), lk_put_name(table, shaped->shapes, people);
-		lk_table_number(table, shaped->flops, NULL), lk_table_number(table, shaped->bytes, NULL);
-		lk_table_number(table, shaped->peak_flops > 0 ? shaped->peak_flops : NAN, NULL),
-			lk_put_name(table, shaped->kernel, people);
+		lk_table_text(table, shaped->dtype);
+		lk_table_text(table, shaped->kind);
+		lk_table_text(table, shaped->operation);
+		lk_put_name(table, shaped->shapes, people);
+		lk_table_number(table, shaped->flops, NULL);
+		lk_table_number(table, shaped->bytes, NULL);
+		lk_table_number(table, shaped->peak_flops > 0 ? shaped->peak_flops : NAN, NULL);
+		lk_put_name(table, shaped->kernel, people);
 	}
 	if (table && people) lk_table_hide_empty(table);
 	return table;
@@ -437,8 +460,9 @@ static lk_table *roofline(const lk_explanation *explanation, int top, bool peopl
 static void launch_row(lk_table *table, const lk_explain_launch *launch, const char *what,
                        const lk_explain_stats *stats) {
 	lk_table_row(table);
-	tables_put_plain(table, launch->rank), lk_table_text(table, what),
-		lk_put_count(table, (double)stats->count);
+	tables_put_plain(table, launch->rank);
+	lk_table_text(table, what);
+	lk_put_count(table, (double)stats->count);
 	const double times[] = {stats->total_ns, stats->mean_ns, stats->median_ns,   stats->p95_ns,
 	                        stats->min_ns,   stats->max_ns,  stats->deviation_ns};
 	for (size_t i = 0; i < sizeof times / sizeof *times; i++) lk_put_ns(table, times[i]);

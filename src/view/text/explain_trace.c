@@ -121,7 +121,8 @@ static lk_status draw_path(struct drawing *drawing, lk_error *err) {
 
 /* From the first begin to the last end of a step that is looked at. */
 static void trace_extent(struct drawing *drawing) {
-	drawing->from_ns = INT64_MAX, drawing->to_ns = INT64_MIN;
+	drawing->from_ns = INT64_MAX;
+	drawing->to_ns = INT64_MIN;
 	for (int i = 0; i < drawing->x->step_rows; i++) {
 		const lk_explain_step *step = &drawing->x->steps[i];
 		if (step->start_ns < drawing->from_ns) drawing->from_ns = step->start_ns;

@@ -31,11 +31,11 @@ static lk_table *policies_of(const lk_jobs_answer *answer) {
 		const lk_jobs_policy *policy = &answer->policies[i];
 		lk_table_row(table);
 		lk_table_text(table, policy->name);
-		jobs_view_put_seconds(table, policy->mean_s),
-			jobs_view_put_seconds(table, policy->median_s),
-			jobs_view_put_seconds(table, policy->late_s);
-		jobs_view_put_seconds(table, policy->wait_s),
-			jobs_view_put_seconds(table, policy->makespan_s);
+		jobs_view_put_seconds(table, policy->mean_s);
+		jobs_view_put_seconds(table, policy->median_s);
+		jobs_view_put_seconds(table, policy->late_s);
+		jobs_view_put_seconds(table, policy->wait_s);
+		jobs_view_put_seconds(table, policy->makespan_s);
 		lk_table_number(table, policy->used, lk_percent(policy->used, text, sizeof text));
 		lk_table_number(table, policy->restarts, NULL);
 		lk_table_number(table, policy->done, NULL);
@@ -69,11 +69,11 @@ static lk_table *courses_of(const lk_jobs_answer *answer) {
 			lk_table_text(table, answer->jobs[i].name);
 			lk_table_text(table, answer->policies[p].name);
 			lk_table_text(table, answer->jobs[i].model);
-			jobs_view_put_seconds(table, answer->jobs[i].submit_s),
-				jobs_view_put_seconds(table, course->start_s),
-				jobs_view_put_seconds(table, course->end_s);
-			jobs_view_put_seconds(table, course->end_s - answer->jobs[i].submit_s),
-				jobs_view_put_seconds(table, course->gpu_s);
+			jobs_view_put_seconds(table, answer->jobs[i].submit_s);
+			jobs_view_put_seconds(table, course->start_s);
+			jobs_view_put_seconds(table, course->end_s);
+			jobs_view_put_seconds(table, course->end_s - answer->jobs[i].submit_s);
+			jobs_view_put_seconds(table, course->gpu_s);
 			lk_table_number(table, course->most_gpus, NULL);
 			lk_table_number(table, course->restarts, NULL);
 		}

@@ -128,7 +128,10 @@ static void print_overhead(const lk_record_answer *answer, FILE *out) {
 		double calls =
 			(double)(process->comms + process->reads + process->writes + process->device_calls);
 		double share = process->wall_s > 0 ? calls * process->cost_s / process->wall_s : 0;
-		if (share >= most) most = share, cost = process->cost_s;
+		if (share >= most) {
+			most = share;
+			cost = process->cost_s;
+		}
 	}
 	if (answer->count)
 		fprintf(out,

@@ -74,15 +74,17 @@ static lk_table *machine_table(lk_offers *offers) {
 		lk_table_text(table, offer->provider);
 		lk_table_text(table, offer->instance);
 		lk_table_text(table, *offer->region ? offer->region : NULL);
-		rent_view_put_whole(table, offer->vcpus), rent_view_put_whole(table, offer->memory_gib),
-			rent_view_put_whole(table, offer->nvme_gb);
+		rent_view_put_whole(table, offer->vcpus);
+		rent_view_put_whole(table, offer->memory_gib);
+		rent_view_put_whole(table, offer->nvme_gb);
 		lk_table_text(table, *offer->links ? offer->links : NULL);
 		lk_table_number(table, offer->network_gbps,
 		                isnan(offer->network_gbps)
 		                    ? NULL
 		                    : lk_format_shortest(offer->network_gbps, text, sizeof text));
-		put_dollars(table, offer->on_demand), put_dollars(table, offer->spot),
-			put_dollars(table, offer->on_demand / offer->gpus);
+		put_dollars(table, offer->on_demand);
+		put_dollars(table, offer->spot);
+		put_dollars(table, offer->on_demand / offer->gpus);
 		lk_table_text(table, offer->date);
 		lk_table_text(table, offer->source);
 	}
@@ -130,7 +132,8 @@ lk_status lk_machines_print(const lk_machines_request *request, bool colour, FIL
 		status = request->format == LK_FORMAT_TEXT
 		             ? lk_write_through(&w, write_listing, &l, err)
 		             : lk_write_table(&w, machine_table(&offers), err);
-	lk_vec_free(&offers), lk_vec_free(&faults);
+	lk_vec_free(&offers);
+	lk_vec_free(&faults);
 	lk_arena_free(&arena);
 	return status;
 }
@@ -217,8 +220,9 @@ static void rent_view_put_choice(lk_table *table, const lk_rent *rent, int i) {
 	put_dollars(table, choice->price);
 	lk_table_text(table, choice->date);
 	lk_table_text(table, choice->source);
-	lk_table_bool(table, choice->pareto), lk_table_bool(table, choice->in_time),
-		lk_table_bool(table, choice->in_budget);
+	lk_table_bool(table, choice->pareto);
+	lk_table_bool(table, choice->in_time);
+	lk_table_bool(table, choice->in_budget);
 	lk_table_text(table, choice->layout);
 	lk_table_text(table, choice->reproduce);
 }

@@ -45,11 +45,14 @@ static lk_table *ranks(const lk_shard_answer *answer) {
 	for (int i = 0; table && i < answer->rank_count; i++) {
 		const lk_shard_rank *rank = &answer->ranks[i];
 		lk_table_row(table);
-		lk_table_number(table, rank->rank, NULL), lk_table_number(table, rank->pieces, NULL);
-		shard_view_put_bytes(table, rank->device_bytes),
-			shard_view_put_bytes(table, rank->host_bytes);
-		lk_put_seconds(table, rank->forward_s), lk_put_seconds(table, rank->backward_s);
-		shard_view_put_count(table, rank->columns), lk_put_seconds(table, rank->exchange_s);
+		lk_table_number(table, rank->rank, NULL);
+		lk_table_number(table, rank->pieces, NULL);
+		shard_view_put_bytes(table, rank->device_bytes);
+		shard_view_put_bytes(table, rank->host_bytes);
+		lk_put_seconds(table, rank->forward_s);
+		lk_put_seconds(table, rank->backward_s);
+		shard_view_put_count(table, rank->columns);
+		lk_put_seconds(table, rank->exchange_s);
 	}
 	return table;
 }
@@ -67,15 +70,19 @@ static lk_table *shard_view_pieces(const lk_shard_answer *answer) {
 	for (int i = 0; table && i < answer->piece_count; i++) {
 		const lk_shard_placed *placed = &answer->pieces[i];
 		lk_table_row(table);
-		lk_table_text(table, placed->name), lk_table_text(table, placed->kind),
-			lk_table_text(table, placed->where);
+		lk_table_text(table, placed->name);
+		lk_table_text(table, placed->kind);
+		lk_table_text(table, placed->where);
 		if (placed->rank < 0) lk_table_number(table, -1, "all");
 		else lk_table_number(table, placed->rank, NULL);
-		lk_table_number(table, placed->part, NULL), lk_table_number(table, placed->parts, NULL);
-		shard_view_put_count(table, placed->rows), lk_table_number(table, placed->dim, NULL),
-			shard_view_put_fixed(table, placed->pooling, 2);
-		shard_view_put_bytes(table, placed->bytes), lk_put_seconds(table, placed->forward_s),
-			lk_put_seconds(table, placed->backward_s);
+		lk_table_number(table, placed->part, NULL);
+		lk_table_number(table, placed->parts, NULL);
+		shard_view_put_count(table, placed->rows);
+		lk_table_number(table, placed->dim, NULL);
+		shard_view_put_fixed(table, placed->pooling, 2);
+		shard_view_put_bytes(table, placed->bytes);
+		lk_put_seconds(table, placed->forward_s);
+		lk_put_seconds(table, placed->backward_s);
 	}
 	return table;
 }
@@ -94,11 +101,13 @@ static lk_table *sharders(const lk_shard_answer *answer) {
 		const lk_shard_tried *tried = &answer->tried[i];
 		char over[32];
 		lk_table_row(table);
-		lk_table_text(table, tried->name), lk_put_seconds(table, tried->step_s);
+		lk_table_text(table, tried->name);
+		lk_put_seconds(table, tried->step_s);
 		double ratio = tried->step_s / best - 1;
 		lk_table_number(table, ratio, isnan(ratio) ? NULL : lk_percent(ratio, over, sizeof over));
-		shard_view_put_fixed(table, tried->imbalance, 3), lk_put_seconds(table, tried->seconds),
-			lk_table_text(table, tried->reason);
+		shard_view_put_fixed(table, tried->imbalance, 3);
+		lk_put_seconds(table, tried->seconds);
+		lk_table_text(table, tried->reason);
 	}
 	return table;
 }
@@ -172,7 +181,10 @@ static void shard_view_put_kinds(const lk_shard_answer *answer, FILE *out) {
 		int tables = 0;
 		for (int i = 0; i < answer->piece_count; i++)
 			tables += answer->pieces[i].part == 0 && strcmp(answer->pieces[i].kind, kinds[k]) == 0;
-		if (tables) fprintf(out, "%s%d %s", between, tables, words[k]), between = ", ";
+		if (tables) {
+			fprintf(out, "%s%d %s", between, tables, words[k]);
+			between = ", ";
+		}
 	}
 	for (int i = 0; i < answer->piece_count; i++) {
 		host += strcmp(answer->pieces[i].where, "host") == 0;
@@ -240,10 +252,10 @@ static void shard_view_put_numbers(lk_json_writer *writer, const lk_shard_answer
 		if (answer->fits) lk_json_put_number(writer, numbers[i].key, numbers[i].value);
 		else lk_json_put_null(writer, numbers[i].key);
 	}
-	lk_json_put_number(writer, "batch", answer->batch),
-		lk_json_put_integer(writer, "tables", answer->tables);
-	lk_json_put_number(writer, "table_bytes", answer->table_bytes),
-		lk_json_put_number(writer, "capacity_bytes", answer->capacity_bytes);
+	lk_json_put_number(writer, "batch", answer->batch);
+	lk_json_put_integer(writer, "tables", answer->tables);
+	lk_json_put_number(writer, "table_bytes", answer->table_bytes);
+	lk_json_put_number(writer, "capacity_bytes", answer->capacity_bytes);
 	lk_json_put_number(writer, "host_capacity_bytes", answer->host_capacity_bytes);
 }
 
@@ -311,10 +323,12 @@ static void put_shard(lk_json_writer *writer, const lk_shard_placed *placed, dou
 	char place[32];
 	lk_json_object(writer, NULL);
 	lk_json_array(writer, "shard_offsets");
-	lk_json_put_number(writer, NULL, row), lk_json_put_number(writer, NULL, column);
+	lk_json_put_number(writer, NULL, row);
+	lk_json_put_number(writer, NULL, column);
 	lk_json_array_end(writer);
 	lk_json_array(writer, "shard_sizes");
-	lk_json_put_number(writer, NULL, placed->rows), lk_json_put_number(writer, NULL, placed->dim);
+	lk_json_put_number(writer, NULL, placed->rows);
+	lk_json_put_number(writer, NULL, placed->dim);
 	lk_json_array_end(writer);
 	snprintf(place, sizeof place, "rank:%d/cuda:%d", placed->rank, placed->rank);
 	lk_json_put_text(writer, "placement", place);

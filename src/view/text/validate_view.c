@@ -249,9 +249,10 @@ static lk_status print_people(const lk_validation *validation, lk_format format,
 static void json_accuracy(lk_json_writer *writer, const char *key, const lk_accuracy *accuracy,
                           bool named) {
 	lk_json_object(writer, key);
-	if (named)
-		lk_json_put_text(writer, "by", accuracy->by),
-			lk_json_put_text(writer, "name", accuracy->name);
+	if (named) {
+		lk_json_put_text(writer, "by", accuracy->by);
+		lk_json_put_text(writer, "name", accuracy->name);
+	}
 	lk_json_put_integer(writer, "rows", accuracy->rows);
 	lk_json_put_integer(writer, "predicted", accuracy->predicted);
 	lk_json_put_integer(writer, "skipped", accuracy->skipped);

@@ -140,10 +140,10 @@ static void whatif_view_put_row(lk_table *table, const lk_whatif_column *column,
 	lk_table_number(table, column->change + none, change_text(column, base, text));
 	lk_table_number(table, column->efficiency + none, efficiency_text(column, base, text));
 	lk_table_number(table, column->uncertainty + none, uncertainty_text(column, base, text));
-	whatif_view_put_seconds(table, column, column->compute_s),
-		whatif_view_put_seconds(table, column, column->exposed_s),
-		whatif_view_put_seconds(table, column, column->hidden_s),
-		whatif_view_put_seconds(table, column, column->other_s);
+	whatif_view_put_seconds(table, column, column->compute_s);
+	whatif_view_put_seconds(table, column, column->exposed_s);
+	whatif_view_put_seconds(table, column, column->hidden_s);
+	whatif_view_put_seconds(table, column, column->other_s);
 	lk_table_number(table, column->samples_per_s > 0 ? column->samples_per_s : NAN, NULL);
 	lk_table_text(table, column->cluster);
 	lk_table_text(table, column->refused);

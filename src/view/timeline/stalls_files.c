@@ -15,7 +15,8 @@ lk_status lk_stalls_timeline(const lk_stalls_answer *answer, const char *path, l
 	lk_explain_request request;
 	lk_explanation *explanation;
 	lk_explain_defaults(&request);
-	request.traces = &answer->shown, request.trace_count = 1;
+	request.traces = &answer->shown;
+	request.trace_count = 1;
 	LK_TRY(lk_explain(&request, &explanation, err));
 	lk_status status = lk_explain_trace(explanation, path, err);
 	lk_explain_free(explanation);
@@ -123,7 +124,8 @@ static lk_status add_folder(struct stacks *stacks, const char *folder, lk_error 
 
 static lk_status write_stacks(const void *what, bool colour, FILE *out, lk_error *err) {
 	const struct stacks *stacks = what;
-	(void)colour, (void)err;
+	(void)colour;
+	(void)err;
 	for (uint32_t id = 1; id < stacks->ns.count; id++)
 		if (stacks->ns.at[id] >= 1000)
 			fprintf(out, "%s %lld\n", lk_intern_text(stacks->names, id),
