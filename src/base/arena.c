@@ -42,9 +42,9 @@ static struct lk_arena_chunk *new_chunk(size_t size) {
 
 static size_t next_size(const struct lk_arena_chunk *newest) {
 	if (!newest) return FIRST_CHUNK;
-	return newest->size >= LAST_CHUNK / 2 ? LAST_CHUNK
-	       : newest->size < FIRST_CHUNK   ? FIRST_CHUNK
-	                                      : newest->size * 2;
+	if (newest->size >= LAST_CHUNK / 2) return LAST_CHUNK;
+	if (newest->size < FIRST_CHUNK) return FIRST_CHUNK;
+	return newest->size * 2;
 }
 
 /* A chunk of its own for a block of `size` bytes, behind the newest chunk. */

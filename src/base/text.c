@@ -339,10 +339,19 @@ size_t lk_utf8_length(const char *text, size_t size) {
 	const unsigned char *p = (const unsigned char *)text;
 	if (!size) return 0;
 	if (p[0] < 0x80) return 1;
-	size_t length = p[0] >= 0xf0 ? 4 : p[0] >= 0xe0 ? 3 : 2;
+	size_t length;
+	if (p[0] >= 0xf0) length = 4;
+	else if (p[0] >= 0xe0) length = 3;
+	else length = 2;
 	if (p[0] < 0xc2 || p[0] > 0xf4 || size < length) return 0;
-	unsigned char low = p[0] == 0xe0 ? 0xa0 : p[0] == 0xf0 ? 0x90 : 0x80;
-	unsigned char high = p[0] == 0xed ? 0x9f : p[0] == 0xf4 ? 0x8f : 0xbf;
+	unsigned char low;
+	if (p[0] == 0xe0) low = 0xa0;
+	else if (p[0] == 0xf0) low = 0x90;
+	else low = 0x80;
+	unsigned char high;
+	if (p[0] == 0xed) high = 0x9f;
+	else if (p[0] == 0xf4) high = 0x8f;
+	else high = 0xbf;
 	if (p[1] < low || p[1] > high) return 0;
 	for (size_t i = 2; i < length; i++) {
 		if ((p[i] & 0xc0) != 0x80) return 0;

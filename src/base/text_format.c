@@ -23,7 +23,10 @@ static void plain_point(char *text) {
  * "405.9", "812". */
 static void digits_of(double number, bool tenths, char *out, size_t size) {
 	double magnitude = fabs(number);
-	int places = magnitude < 9.995 ? 2 : magnitude < 99.95 || tenths ? 1 : 0;
+	int places;
+	if (magnitude < 9.995) places = 2;
+	else if (magnitude < 99.95 || tenths) places = 1;
+	else places = 0;
 	snprintf(out, size, "%.*f", places, number);
 	plain_point(out);
 	if (!strchr(out, '.')) return;
@@ -56,11 +59,12 @@ char *lk_format_seconds(double seconds, char *out, size_t size) {
 	static const struct unit minutes[] = {{60, "min"}, {0, ""}}, hours[] = {{3600, "h"}, {0, ""}};
 	static const struct unit days[] = {{86400, "days"}, {0, ""}}, none[] = {{1, "s"}, {0, ""}};
 	double magnitude = fabs(seconds);
-	const struct unit *table = seconds == 0         ? none
-	                           : magnitude < 119.5  ? units
-	                           : magnitude < 7200   ? minutes
-	                           : magnitude < 172800 ? hours
-	                                                : days;
+	const struct unit *table;
+	if (seconds == 0) table = none;
+	else if (magnitude < 119.5) table = units;
+	else if (magnitude < 7200) table = minutes;
+	else if (magnitude < 172800) table = hours;
+	else table = days;
 	return in_unit(seconds, table, false, out, size);
 }
 

@@ -203,7 +203,9 @@ static void boost(struct fit *fit, lk_trees *out) {
 		fit->rate = fit->options->rate * (1 - 0.7 * done);
 		for (size_t i = first; i < first + fit->sample; i++) {
 			float left = fit->target[i] - fit->sum[i];
-			fit->left[i] = left > limit ? limit : left < -limit ? -limit : left;
+			if (left > limit) fit->left[i] = limit;
+			else if (left < -limit) fit->left[i] = -limit;
+			else fit->left[i] = left;
 		}
 		memset(fit->leaf, 0, fit->rows);
 		for (int level = 0; level < LK_TREE_DEPTH; level++)

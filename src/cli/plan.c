@@ -134,9 +134,12 @@ int cli_plan_with(lk_args *args, const lk_plan_team *team, bool speaks) {
 	lk_status status = plan_check_outputs(&r, &err);
 	if (status == LK_OK) status = lk_plan_find(&r, &plan, &err);
 	plan_clear(&b);
-	int result = status != LK_OK ? (speaks ? cli_fail(&err) : CLI_WRONG)
-	             : speaks        ? plan_answer(plan, &r)
-	                             : CLI_OK;
+	int result;
+	if (status != LK_OK) {
+		if (speaks) result = cli_fail(&err);
+		else result = CLI_WRONG;
+	} else if (speaks) result = plan_answer(plan, &r);
+	else result = CLI_OK;
 	lk_plan_free(plan);
 	return result;
 }

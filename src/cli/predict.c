@@ -102,10 +102,11 @@ static lk_status predict_check_outputs(const lk_predict_request *request, size_t
 		lk_fail(err, LK_ERR_INPUT, "--output", "the format sqlite needs a file");
 		return lk_hint(err, "add --file NAME.sqlite");
 	}
-	const char *single = request->trace    ? "--trace"
-	                     : request->graph  ? "--graph"
-	                     : request->chakra ? "--chakra"
-	                                       : NULL;
+	const char *single;
+	if (request->trace) single = "--trace";
+	else if (request->graph) single = "--graph";
+	else if (request->chakra) single = "--chakra";
+	else single = NULL;
 	if (single && count > 1) {
 		lk_fail(err, LK_ERR_INPUT, single, "%zu combinations would write the same file", count);
 		return lk_hint(err, "ask for one combination");
@@ -268,9 +269,12 @@ int cli_predict_with(lk_args *args, const lk_plan_team *team, bool speaks) {
 	lk_error err = {0};
 	lk_status status = predict_ask_all(&s, args, team, &err);
 	clear_progress(&s);
-	int result = !speaks           ? (status == LK_OK ? CLI_OK : CLI_WRONG)
-	             : status == LK_OK ? predict_answer(&s, &err)
-	                               : cli_fail(&err);
+	int result;
+	if (!speaks) {
+		if (status == LK_OK) result = CLI_OK;
+		else result = CLI_WRONG;
+	} else if (status == LK_OK) result = predict_answer(&s, &err);
+	else result = cli_fail(&err);
 	free_sweep(&s);
 	return result;
 }

@@ -22,7 +22,10 @@ static int shard_run(lk_args *args) {
 	if (status == LK_OK)
 		status = lk_shard_print(answer, request.table, request.format, cli_colour(), request.output,
 		                        stdout, &err);
-	int result = status != LK_OK ? cli_fail(&err) : answer->fits ? CLI_OK : CLI_NO;
+	int result;
+	if (status != LK_OK) result = cli_fail(&err);
+	else if (answer->fits) result = CLI_OK;
+	else result = CLI_NO;
 	lk_shard_free(answer);
 	return result;
 }

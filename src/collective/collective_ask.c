@@ -102,7 +102,10 @@ static lk_status collective_ask_device_of(const struct work *work, const lk_devi
 static lk_status collective_ask_find_cluster(struct work *work, lk_error *err) {
 	const lk_collective_request *request = work->request;
 	const lk_nccl_run *run = log_of(work);
-	int gpus = request->gpus ? request->gpus : run ? run->gpus : 0;
+	int gpus;
+	if (request->gpus) gpus = request->gpus;
+	else if (run) gpus = run->gpus;
+	else gpus = 0;
 	if (request->cluster) {
 		if (request->gpu)
 			return lk_fail(err, LK_ERR_INPUT, "--cluster",

@@ -44,7 +44,11 @@ static lk_coll_cost direct(const lk_graph *graph, uint32_t op, const lk_cost_sit
 	double bytes = graph->ops.bytes[op], n = group->ranks, own = group->ranks_per_node;
 	bool sums = graph->ops.kind[op] == LK_OP_ALLREDUCE;
 	double inside = sums ? 2 * bytes * (own - 1) / own : bytes * (own - 1) / n;
-	double outside = sums ? (n > own ? bytes / own : 0) : bytes * (n - own) / n;
+	double outside;
+	if (sums) {
+		if (n > own) outside = bytes / own;
+		else outside = 0;
+	} else outside = bytes * (n - own) / n;
 	double nic = 0.96 * node->nics * node->nic_rate / (node->gpus > 0 ? node->gpus : 1);
 	double across = outside > 0 && nic > 0 ? outside / nic + 14e-6 : 0;
 	double within = node->intra_rate > 0 ? inside / node->intra_rate : 0;

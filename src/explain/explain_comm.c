@@ -188,7 +188,10 @@ static void add_to(struct comm_row *row, const lk_rank_work *work, const lk_rank
 		row->bytes_known++;
 	}
 	if (comm->last_ns == INT64_MIN) return;
-	int64_t turn = comm->last_ns < start ? start : comm->last_ns > end ? end : comm->last_ns;
+	int64_t turn;
+	if (comm->last_ns < start) turn = start;
+	else if (comm->last_ns > end) turn = end;
+	else turn = comm->last_ns;
 	sum->matched++;
 	sum->wait_ns += turn - start;
 	sum->transfer_ns += end - turn;

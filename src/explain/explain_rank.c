@@ -89,9 +89,10 @@ static bool rank_gather(lk_rank_work *work, struct unions *unions) {
 	for (size_t i = 0; i < work->device.count; i++) {
 		uint32_t event = work->device.at[i].item;
 		int64_t start = capture->start_ns[event], end = lk_event_end(capture, event);
-		lk_intervals *set = capture->kind[event] != LK_EVENT_KERNEL ? &unions->memory
-		                    : rank_communicates(work, event)        ? &unions->communication
-		                                                            : &unions->compute;
+		lk_intervals *set;
+		if (capture->kind[event] != LK_EVENT_KERNEL) set = &unions->memory;
+		else if (rank_communicates(work, event)) set = &unions->communication;
+		else set = &unions->compute;
 		if (!lk_times_append(set, start, end) || !lk_times_append(&unions->busy, start, end))
 			return false;
 		work->result.device_events += lk_in_windows(work, start);

@@ -57,16 +57,18 @@ static int octave(const lk_gemm_shape *shape) {
 static void set_folds(lk_gemm_table *table, int folds) {
 	bool sweep = sort_by_pair(table) * 20 < table->count;
 	qsort(table->points, table->count, sizeof *table->points, by_row);
-	table->folds = folds == LK_FOLDS_GPU ? table->devices : sweep ? PAIR_FOLDS : OCTAVE_FOLDS;
-	table->held_out = folds == LK_FOLDS_GPU ? "whole GPUs"
-	                  : sweep               ? "whole (n, k) pairs"
-	                                        : "whole size octaves";
+	if (folds == LK_FOLDS_GPU) table->folds = table->devices;
+	else if (sweep) table->folds = PAIR_FOLDS;
+	else table->folds = OCTAVE_FOLDS;
+	if (folds == LK_FOLDS_GPU) table->held_out = "whole GPUs";
+	else if (sweep) table->held_out = "whole (n, k) pairs";
+	else table->held_out = "whole size octaves";
 	for (size_t i = 0; i < table->count; i++) {
 		lk_gemm_point *point = &table->points[i];
 		uint64_t pair = (uint64_t)point->shape.n << 32 | (uint64_t)point->shape.k;
-		point->fold = folds == LK_FOLDS_GPU ? point->device
-		              : sweep               ? (int)(lk_hash64(pair) % PAIR_FOLDS)
-		                                    : octave(&point->shape) % OCTAVE_FOLDS;
+		if (folds == LK_FOLDS_GPU) point->fold = point->device;
+		else if (sweep) point->fold = (int)(lk_hash64(pair) % PAIR_FOLDS);
+		else point->fold = octave(&point->shape) % OCTAVE_FOLDS;
 	}
 }
 

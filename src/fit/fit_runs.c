@@ -240,9 +240,9 @@ static lk_status linearise(lk_runs_fit *fit, lk_error *err) {
 		fit->residual[i] = log(run->measured_s) - fit->predicted[i];
 		for (size_t c = 0; c < n; c++) {
 			const struct column *number = &fit->columns[c];
-			row[c] = !concerns(number, run)   ? 0
-			         : number->level == SHARE ? slope[LK_KNOB_GEMM]
-			                                  : slope[number->along];
+			if (!concerns(number, run)) row[c] = 0;
+			else if (number->level == SHARE) row[c] = slope[LK_KNOB_GEMM];
+			else row[c] = slope[number->along];
 			fit->residual[i] += row[c] * fit->x[c];
 		}
 	}

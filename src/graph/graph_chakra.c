@@ -90,7 +90,11 @@ static void chakra_put_text(struct writer *writer, const char *name, const char 
 }
 
 static uint64_t chakra_whole(double real) {
-	return real > 0 ? real < 9e18 ? (uint64_t)(real + .5) : (uint64_t)9e18 : 0;
+	if (real > 0) {
+		if (real < 9e18) return (uint64_t)(real + .5);
+		return (uint64_t)9e18;
+	}
+	return 0;
 }
 
 static bool chakra_across_stages(unsigned group) {
@@ -220,7 +224,9 @@ static lk_status flush(struct writer *writer, size_t above) {
 
 static uint64_t node_type(unsigned kind) {
 	if (lk_op_is_collective(kind)) return TYPE_COLLECTIVE;
-	return kind == LK_OP_SEND ? TYPE_SEND : kind == LK_OP_RECV ? TYPE_RECV : TYPE_COMP;
+	if (kind == LK_OP_SEND) return TYPE_SEND;
+	if (kind == LK_OP_RECV) return TYPE_RECV;
+	return TYPE_COMP;
 }
 
 static lk_status put_node(struct writer *writer, const lk_op *op, const lk_call *call,

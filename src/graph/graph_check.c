@@ -454,10 +454,11 @@ static lk_status walk_ports(const struct checker *checker, size_t s, size_t at) 
 			   port = s * checker->graph->channels + channel;
 		bool send = checker->graph->ops.kind[op] == LK_OP_SEND;
 		char where[PLACE];
-		const char *fault =
-			channel >= program->channels ? "uses a channel that its program does not have"
-			: checker->graph->wires.at[port].stage == UINT32_MAX ? "uses a channel without a wire"
-																 : NULL;
+		const char *fault;
+		if (channel >= program->channels) fault = "uses a channel that its program does not have";
+		else if (checker->graph->wires.at[port].stage == UINT32_MAX)
+			fault = "uses a channel without a wire";
+		else fault = NULL;
 		*(send ? &checker->uses[port].sends : &checker->uses[port].receives) += call->repeat;
 		if (checker->uses[port].sends && checker->uses[port].receives)
 			fault = "sends and receives on one channel: each direction needs its own";

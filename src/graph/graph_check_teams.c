@@ -84,10 +84,10 @@ static lk_status walk_call(const struct team_checker *checker, uint32_t stage, s
 		const lk_team *team = &graph->teams.at[graph->ops.channel[op]];
 		uint32_t member = lk_team_member(graph, team, stage);
 		bool pair = !lk_op_is_collective(graph->ops.kind[op]);
-		const char *fault = member == UINT32_MAX ? "is of a team that its program is no member of"
-		                    : pair && team->ranks != 2
-		                        ? "sends or receives in a team that is no pair"
-		                        : NULL;
+		const char *fault;
+		if (member == UINT32_MAX) fault = "is of a team that its program is no member of";
+		else if (pair && team->ranks != 2) fault = "sends or receives in a team that is no pair";
+		else fault = NULL;
 		if (fault) {
 			char where[PLACE];
 			teams_op_place(graph, stage, at, op, where);

@@ -296,9 +296,9 @@ static lk_status parse_read_nodes(struct parser *parser) {
 	lk_error why = {0};
 	lk_status status = nodes ? lk_cluster_add(&parser->draft, &node, nodes, "", &why)
 	                         : lk_cluster_fill(&parser->draft, &node, gpus, &why);
-	return status == LK_ERR_INPUT ? parse_fail_at(parser, from, why.what, NULL, NULL)
-	       : status == LK_OK      ? LK_OK
-	                              : lk_oom(parser->err);
+	if (status == LK_ERR_INPUT) return parse_fail_at(parser, from, why.what, NULL, NULL);
+	if (status == LK_OK) return LK_OK;
+	return lk_oom(parser->err);
 }
 
 static lk_status parse_read_text(lk_arena *arena, const char *text, lk_cluster *out,

@@ -41,7 +41,10 @@ static void cluster_text_put_number(struct writer *writer, double number) {
 }
 
 static void cluster_text_put_name(struct writer *writer, const char *name) {
-	const char *quote = !name[strcspn(name, " \t,+*'\"")] ? "" : strchr(name, '"') ? "'" : "\"";
+	const char *quote;
+	if (!name[strcspn(name, " \t,+*'\"")]) quote = "";
+	else if (strchr(name, '"')) quote = "'";
+	else quote = "\"";
 	cluster_text_put(writer, quote);
 	cluster_text_put(writer, name);
 	cluster_text_put(writer, quote);

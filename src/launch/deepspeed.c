@@ -334,7 +334,9 @@ static void finish_batch(const struct config *config) {
 	if (config->micro > 0) job->mbs = config->micro;
 	if (config->batch == 0 && config->micro == 0 && config->steps == 0) return;
 	bool two = (config->batch > 0 || job->gbs > 0) && config->micro > 0;
-	job->microbatches = config->steps > 0 ? config->steps : two ? 0 : 1;
+	if (config->steps > 0) job->microbatches = config->steps;
+	else if (two) job->microbatches = 0;
+	else job->microbatches = 1;
 }
 
 static lk_status deepspeed_finish(struct config *config) {
@@ -353,7 +355,9 @@ static lk_status deepspeed_finish(struct config *config) {
 		return lk_hint(config->r->err, "enable one of them");
 	}
 	if (config->bf16 || config->fp16 || (!config->dtype_open && !job->dtype_said)) {
-		job->dtype = config->bf16 ? LK_BF16 : config->fp16 ? LK_FP16 : LK_FP32;
+		if (config->bf16) job->dtype = LK_BF16;
+		else if (config->fp16) job->dtype = LK_FP16;
+		else job->dtype = LK_FP32;
 		job->dtype_said = true;
 	}
 	bool wide = job->grad_reduce_fp32 == LK_ON || (job->dtype_said && job->dtype == LK_FP32);
@@ -379,10 +383,10 @@ lk_status lk_deepspeed_stream(lk_reading *reading, lk_stream *in) {
 static int deepspeed_digit(char c) {
 	static const char letters[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789";
 	const char *at = c != '\0' ? strchr(letters, c) : NULL;
-	return at != NULL             ? (int)(at - letters)
-	       : c == '-' || c == '+' ? 62
-	       : c == '_' || c == '/' ? 63
-	                              : -1;
+	if (at != NULL) return (int)(at - letters);
+	if (c == '-' || c == '+') return 62;
+	if (c == '_' || c == '/') return 63;
+	return -1;
 }
 
 /* DeepSpeed takes a configuration as base64 in place of a file's name. NULL where the text is none,

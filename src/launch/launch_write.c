@@ -53,7 +53,9 @@ static void put_shape(lk_arena *arena, const lk_model *model, lk_megatron *megat
 	megatron->untie = !model->tied;
 	megatron->normalization = model->norm == LK_NORM_RMS;
 	megatron->max_positions = model->context;
-	megatron->positions = model->relative_buckets > 0 ? 3 : model->position_rows > 0 ? 0 : 1;
+	if (model->relative_buckets > 0) megatron->positions = 3;
+	else if (model->position_rows > 0) megatron->positions = 0;
+	else megatron->positions = 1;
 	if (model->relative_buckets > 0) megatron->relative_buckets = model->relative_buckets;
 	megatron->softmax = model->attention_sinks > 0;
 	megatron->binary_head = model->pooler || model->network != LK_NET_ENCODER;
@@ -99,9 +101,9 @@ static void put_modules(lk_arena *arena, const lk_job *job, lk_megatron *megatro
 }
 
 static void put_recompute(lk_arena *arena, const lk_job *job, lk_megatron *megatron) {
-	megatron->granularity = job->recompute == LK_RECOMPUTE_FULL        ? 1
-	                        : job->recompute == LK_RECOMPUTE_SELECTIVE ? 2
-	                                                                   : 0;
+	if (job->recompute == LK_RECOMPUTE_FULL) megatron->granularity = 1;
+	else if (job->recompute == LK_RECOMPUTE_SELECTIVE) megatron->granularity = 2;
+	else megatron->granularity = 0;
 	put_modules(arena, job, megatron);
 	if (job->recompute != LK_RECOMPUTE_FULL) return;
 	megatron->method = job->recompute_layers > 0 ? 2 : 1;
@@ -307,7 +309,10 @@ static char *launch_write_join(struct text *settings, struct text *line) {
 	for (size_t i = 0; i < line->words.count; i++) {
 		const char *word = line->words.at[i].text;
 		bool setting = word[0] == '-' || (strchr(word, '=') != NULL && strchr(word, '.') != NULL);
-		const char *before = i == 0 ? "" : program && setting ? " \\\n    " : " ";
+		const char *before;
+		if (i == 0) before = "";
+		else if (program && setting) before = " \\\n    ";
+		else before = " ";
 		at += sprintf(at, "%s%s", before, word);
 		program |= strncmp(word, "pretrain", 8) == 0 || strcmp(word, "torchtitan.train") == 0;
 	}
@@ -336,9 +341,10 @@ static char *deepspeed_config(lk_arena *arena, const lk_job *job) {
 	double element = job->grad_reduce_fp32 == LK_ON || job->dtype <= LK_TF32 ? 4 : 2;
 	const char *offload =
 		job->offload_optimizer ? ",\"offload_optimizer\":{\"device\":\"cpu\"}" : "";
-	const char *format = job->dtype == LK_FP16  ? ",\"fp16\":{\"enabled\":true}"
-	                     : job->dtype > LK_FP16 ? ",\"bf16\":{\"enabled\":true}"
-	                                            : "";
+	const char *format;
+	if (job->dtype == LK_FP16) format = ",\"fp16\":{\"enabled\":true}";
+	else if (job->dtype > LK_FP16) format = ",\"bf16\":{\"enabled\":true}";
+	else format = "";
 	char *json = lk_arena_printf(arena,
 	                             "{\"train_batch_size\":%d,\"train_micro_batch_size_per_gpu\":%d,"
 	                             "\"zero_optimization\":{\"stage\":%d,"

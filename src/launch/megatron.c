@@ -348,10 +348,10 @@ static lk_status finish_virtual(lk_reading *reading, const lk_megatron *megatron
 
 static void finish_schedule(const lk_megatron *megatron, lk_job *job) {
 	if (job->vp <= 1 || job->pp == 1) job->vp = megatron->zero_bubble_v ? 2 : 1;
-	job->schedule = megatron->zero_bubble_v ? LK_SCHED_ZB_V
-	                : megatron->zero_bubble ? LK_SCHED_ZB_H1
-	                : job->vp > 1           ? LK_SCHED_INTERLEAVED
-	                                        : LK_SCHED_1F1B;
+	if (megatron->zero_bubble_v) job->schedule = LK_SCHED_ZB_V;
+	else if (megatron->zero_bubble) job->schedule = LK_SCHED_ZB_H1;
+	else if (job->vp > 1) job->schedule = LK_SCHED_INTERLEAVED;
+	else job->schedule = LK_SCHED_1F1B;
 	job->schedule_said = true;
 }
 
@@ -435,7 +435,9 @@ static lk_status finish_dtype(lk_reading *reading, const lk_megatron *megatron, 
 		lk_fail(reading->err, LK_ERR_INPUT, reading->where, "--bf16 and --fp16 are both given");
 		return lk_hint(reading->err, "leave one of them out");
 	}
-	job->dtype = megatron->bf16 ? LK_BF16 : megatron->fp16 ? LK_FP16 : LK_FP32;
+	if (megatron->bf16) job->dtype = LK_BF16;
+	else if (megatron->fp16) job->dtype = LK_FP16;
+	else job->dtype = LK_FP32;
 	if (megatron->fp8 > 0) job->dtype = megatron->fp8_recipe == 2 ? LK_MXFP8 : LK_FP8;
 	if (megatron->fp4 > 0) job->dtype = LK_NVFP4;
 	job->dtype_said = true;
@@ -488,9 +490,9 @@ static lk_status finish_switches(lk_reading *reading, const lk_megatron *megatro
 	job->defer_head_gradient = on(megatron->defer_head);
 	job->local_layers = megatron->implementation == 1;
 	bool flash = megatron->backend == 1 || megatron->flash_attention;
-	job->attn_library = flash                    ? LK_ATTN_LIBRARY_FLASH
-	                    : megatron->backend == 2 ? LK_ATTN_LIBRARY_CUDNN
-	                                             : LK_ATTN_LIBRARY_AUTO;
+	if (flash) job->attn_library = LK_ATTN_LIBRARY_FLASH;
+	else if (megatron->backend == 2) job->attn_library = LK_ATTN_LIBRARY_CUDNN;
+	else job->attn_library = LK_ATTN_LIBRARY_AUTO;
 	bool local =
 		megatron->implementation == 1 && megatron->backend == 0 && !megatron->flash_attention;
 	job->attn_kernel = local || megatron->backend >= 3 ? LK_KERNEL_UNFUSED : LK_KERNEL_FLASH;

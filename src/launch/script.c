@@ -322,11 +322,12 @@ static lk_status one_command(lk_shell *shell, lk_raws *words, char op, lk_truth 
 		LK_TRY(keyword(shell, words, &again));
 	}
 	if (words->count == 0) return LK_OK;
-	lk_truth here = op == '&'              ? *chain
-	                : op != '|'            ? LK_TRUE
-	                : *chain == LK_UNKNOWN ? LK_UNKNOWN
-	                : *chain == LK_TRUE    ? LK_FALSE
-	                                       : LK_TRUE;
+	lk_truth here;
+	if (op == '&') here = *chain;
+	else if (op != '|') here = LK_TRUE;
+	else if (*chain == LK_UNKNOWN) here = LK_UNKNOWN;
+	else if (*chain == LK_TRUE) here = LK_FALSE;
+	else here = LK_TRUE;
 	lk_truth certain = script_runs(shell);
 	lk_status status = LK_OK;
 	lk_truth answer = test_command(shell, words, &status);

@@ -15,10 +15,10 @@ enum {
 
 const char *lk_option_value(const lk_option *option) {
 	if (lk_option_is_switch(option)) return "";
-	return option->value                                                       ? option->value
-	       : option->kind == LK_OPTION_TEXT || option->kind == LK_OPTION_LINES ? "TEXT"
-	       : option->kind == LK_OPTION_CHOICE                                  ? "NAME"
-	                                                                           : "N";
+	if (option->value) return option->value;
+	if (option->kind == LK_OPTION_TEXT || option->kind == LK_OPTION_LINES) return "TEXT";
+	if (option->kind == LK_OPTION_CHOICE) return "NAME";
+	return "N";
 }
 
 bool lk_option_is_path(const lk_option *option) {

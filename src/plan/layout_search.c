@@ -223,9 +223,9 @@ lk_status lk_layout_try(lk_bounder *bounder, const lk_core *core, const lk_layou
 		out->peak = step.memory[step.fullest].total;
 		out->usable = step.usable;
 		out->step_ps = step.sim.step_ps;
-		out->outcome = !lk_step_fits(&step) ? LK_TOO_LARGE
-		               : step.sim.gave_up   ? LK_CUT_SHORT
-		                                    : LK_SIMULATED;
+		if (!lk_step_fits(&step)) out->outcome = LK_TOO_LARGE;
+		else if (step.sim.gave_up) out->outcome = LK_CUT_SHORT;
+		else out->outcome = LK_SIMULATED;
 	}
 	lk_step_free(&step);
 	return status == LK_ERR_INPUT ? LK_OK : status; /* more kinds of places than are simulated */

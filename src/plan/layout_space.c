@@ -105,10 +105,11 @@ static lk_status read_recompute(const char *text, const lk_job *base, lk_axis *o
 	}
 	while (next_item(&text, item, sizeof item)) {
 		long long layers = 0;
-		int kind = lk_same_name(item, "none")        ? 0
-		           : lk_same_name(item, "selective") ? 1
-		           : strncmp(item, "full", 4) == 0   ? 2
-		                                             : -1;
+		int kind;
+		if (lk_same_name(item, "none")) kind = 0;
+		else if (lk_same_name(item, "selective")) kind = 1;
+		else if (strncmp(item, "full", 4) == 0) kind = 2;
+		else kind = -1;
 		if (kind == 2 && item[4] == '/')
 			LK_TRY(lk_parse_int(item + 5, 1, 4096, &layers, "--recompute", err));
 		if (kind < 0 || (kind == 2 && item[4] && item[4] != '/')) {
@@ -128,7 +129,10 @@ static lk_status read_stacks(const lk_plan_request *request, const lk_job *base,
                              lk_error *err) {
 	static const char *const of_emit[] = {"megatron,fsdp", "megatron", "nemo", "megatron-deepspeed",
 	                                      "torchtitan"};
-	const char *text = request->stack ? request->stack : base->stack[0] ? base->stack : NULL;
+	const char *text;
+	if (request->stack) text = request->stack;
+	else if (base->stack[0]) text = base->stack;
+	else text = NULL;
 	char item[32];
 	if (!text && base->model.network == LK_NET_CONV) text = "ddp,fsdp";
 	if (!text) text = of_emit[request->emit > 0 && request->emit < 5 ? request->emit : 0];
@@ -164,7 +168,9 @@ static int sequence_of(const lk_job *base) {
 	job.gpus = job.tp = job.pp = job.cp = job.dp = job.mbs = 1;
 	job.ep = job.etp = 0;
 	job.gbs = 1;
-	return lk_job_complete(&job, NULL, NULL) == LK_OK ? job.seq : base->seq > 0 ? base->seq : 2048;
+	if (lk_job_complete(&job, NULL, NULL) == LK_OK) return job.seq;
+	if (base->seq > 0) return base->seq;
+	return 2048;
 }
 
 static void add_usual(lk_space *space) {

@@ -72,11 +72,12 @@ static lk_status check_options(const lk_predict_request *request, lk_error *err)
 	                                   NULL};
 	for (const lk_option *option = lk_predict_verb.options; option->name; option++) {
 		const void *field = (const char *)request + option->offset;
-		bool given = option->kind == LK_OPTION_FLAG   ? *(const bool *)field
-		             : option->kind == LK_OPTION_TEXT ? *(const char *const *)field != NULL
-		             : option->kind == LK_OPTION_REAL || option->kind == LK_OPTION_COUNT
-		                 ? *(const double *)field != 0
-		                 : *(const int *)field != 0;
+		bool given;
+		if (option->kind == LK_OPTION_FLAG) given = *(const bool *)field;
+		else if (option->kind == LK_OPTION_TEXT) given = *(const char *const *)field != NULL;
+		else if (option->kind == LK_OPTION_REAL || option->kind == LK_OPTION_COUNT)
+			given = *(const double *)field != 0;
+		else given = *(const int *)field != 0;
 		bool known = false;
 		for (int i = 0; used[i]; i++) known |= strcmp(used[i], option->name) == 0;
 		if (!given || known) continue;
@@ -189,9 +190,10 @@ static lk_status dlrm_fill_breakdown(lk_arena *arena, const lk_step *step, const
 		double exposed = scale * step->breakdown.exposed_s[i],
 			   hidden = scale * step->breakdown.hidden_s[i];
 		if (exposed <= 0 && hidden <= 0) continue;
-		const char *label = i == LK_PART_EP       ? "all-to-all of tables"
-		                    : i == LK_PART_MEMORY ? "lookups and other memory-bound"
-		                                          : lk_part_label((lk_part)i);
+		const char *label;
+		if (i == LK_PART_EP) label = "all-to-all of tables";
+		else if (i == LK_PART_MEMORY) label = "lookups and other memory-bound";
+		else label = lk_part_label((lk_part)i);
 		parts[prediction->breakdown_count++] =
 			(lk_time_part){lk_part_key((lk_part)i), label, exposed, hidden};
 	}

@@ -43,7 +43,9 @@ static void set_stall(const lk_rent_rate *rate, const char *slowest, lk_rent_cho
 	double waiting = choice->step_s - rate->step_s;
 	bool waits = waiting > rate->stall_s;
 	choice->stall_share = (waits ? waiting : rate->stall_s) / choice->step_s;
-	choice->stall = choice->stall_share < 0.01 ? "none" : waits ? slowest : rate->stall;
+	if (choice->stall_share < 0.01) choice->stall = "none";
+	else if (waits) choice->stall = slowest;
+	else choice->stall = rate->stall;
 }
 
 static bool make_choice(const lk_rent_request *request, const lk_rent_loader *loader,

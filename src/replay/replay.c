@@ -155,9 +155,9 @@ static lk_status predict_all(lk_replaying *replaying, lk_error *err) {
 }
 
 static double log_error(double predicted, double measured) {
-	return predicted > 0 && measured > 0 ? fabs(log(predicted / measured))
-	       : predicted == measured       ? 0
-	                                     : INFINITY;
+	if (predicted > 0 && measured > 0) return fabs(log(predicted / measured));
+	if (predicted == measured) return 0;
+	return INFINITY;
 }
 
 static void score_steps(lk_replay *out) {
@@ -299,9 +299,9 @@ static lk_status write_graphs(lk_replaying *replaying, lk_error *err) {
 static int replay_choose(const lk_replaying *replaying) {
 	if (replaying->request->hold_out != LK_HOLD_AUTO) return replaying->request->hold_out;
 	if (replaying->request->overheads) return LK_HOLD_NONE;
-	return replaying->used > 1            ? LK_HOLD_STEP
-	       : replaying->traces->count > 1 ? LK_HOLD_RANK
-	                                      : LK_HOLD_NONE;
+	if (replaying->used > 1) return LK_HOLD_STEP;
+	if (replaying->traces->count > 1) return LK_HOLD_RANK;
+	return LK_HOLD_NONE;
 }
 
 static lk_status replay_check_choice(const lk_replaying *replaying, lk_error *err) {
@@ -319,10 +319,11 @@ static lk_status replay_check_choice(const lk_replaying *replaying, lk_error *er
 }
 
 static lk_status check_captures(const lk_replay_request *request, lk_error *err) {
-	const char *option = request->gpu        ? "--gpu"
-	                     : request->cluster  ? "--cluster"
-	                     : request->measured ? "--measured"
-	                                         : NULL;
+	const char *option;
+	if (request->gpu) option = "--gpu";
+	else if (request->cluster) option = "--cluster";
+	else if (request->measured) option = "--measured";
+	else option = NULL;
 	if (!option) return LK_OK;
 	lk_fail(err, LK_ERR_INPUT, option,
 	        "these traces have times, which are taken instead of models");

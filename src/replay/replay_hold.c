@@ -182,7 +182,9 @@ static uint32_t runs_of(const lk_replaying *replaying) {
 	};
 	uint64_t each = (uint64_t)replaying->base[0]->graph->ops.count * replaying->steps + 1;
 	uint64_t runs = MOST_OPERATIONS / each;
-	return runs < 1 ? 1 : runs > replaying->used ? replaying->used : (uint32_t)runs;
+	if (runs < 1) return 1;
+	if (runs > replaying->used) return replaying->used;
+	return (uint32_t)runs;
 }
 
 static lk_status predict_step(struct trial *trial, lk_error *err) {

@@ -29,7 +29,11 @@ static void works_warn(struct asked *asked, const char *text) {
 
 static int works_by_rank(const void *x, const void *y) {
 	const lk_works *a = *(lk_works *const *)x, *b = *(lk_works *const *)y;
-	return a->rank != b->rank ? (a->rank < b->rank ? -1 : 1) : strcmp(a->path, b->path);
+	if (a->rank != b->rank) {
+		if (a->rank < b->rank) return -1;
+		return 1;
+	}
+	return strcmp(a->path, b->path);
 }
 
 static lk_status works_find_ranks(struct asked *asked, lk_error *err) {
@@ -58,10 +62,11 @@ static bool all_timed(const struct asked *asked) {
 }
 
 static lk_status works_check_request(const lk_replay_request *request, lk_error *err) {
-	const char *option = request->hold_out == LK_HOLD_STEP || request->hold_out == LK_HOLD_RANK
-	                         ? "--hold-out"
-	                     : request->overheads_out ? "--overheads-out"
-	                                              : NULL;
+	const char *option;
+	if (request->hold_out == LK_HOLD_STEP || request->hold_out == LK_HOLD_RANK)
+		option = "--hold-out";
+	else if (request->overheads_out) option = "--overheads-out";
+	else option = NULL;
 	if (option) {
 		lk_fail(err, LK_ERR_INPUT, option, "execution traces have no times of the host");
 		return lk_hint(err, "give profiles (Kineto, Nsight Systems) for that");

@@ -89,7 +89,9 @@ static void make_sizes(struct bounder *bounder) {
 
 static int size_above(double most, double size) {
 	int i = (int)ceil(SIZES + log2(size / most) * SIZES / 40);
-	return i < 0 ? 0 : i < SIZES ? i : SIZES;
+	if (i < 0) return 0;
+	if (i < SIZES) return i;
+	return SIZES;
 }
 
 static double exchange_from(const struct bounder *bounder, double columns) {
@@ -130,7 +132,9 @@ static void find_saved(struct bounder *bounder, struct counted what, struct long
 
 /* Prices about those that the network has, and nothing, and beyond everything. */
 static double price_at(int i, int count, double usual) {
-	return i == 0 ? 0 : i == count - 1 ? usual * 0x1p30 : usual * pow(2, (i - count / 2) * 0.5);
+	if (i == 0) return 0;
+	if (i == count - 1) return usual * 0x1p30;
+	return usual * pow(2, (i - count / 2) * 0.5);
 }
 
 static void make_prices(struct bounder *bounder, struct counted what, struct longest limit) {

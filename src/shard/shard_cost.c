@@ -178,14 +178,17 @@ lk_status lk_shard_add_parts(const lk_shard_problem *problem, lk_shard_pieces *p
 int lk_shard_most_parts(const lk_shard_problem *problem, uint32_t table, lk_shard_kind kind) {
 	const lk_shard_table *shard_table = &problem->tables[table];
 	if (!(shard_table->allowed & 1u << kind)) return 0;
-	double most = kind == LK_SHARD_COLUMN ? floor(shard_table->dim / NARROWEST)
-	              : kind == LK_SHARD_ROW  ? shard_table->rows
-	                                      : 1;
+	double most;
+	if (kind == LK_SHARD_COLUMN) most = floor(shard_table->dim / NARROWEST);
+	else if (kind == LK_SHARD_ROW) most = shard_table->rows;
+	else most = 1;
 	return (int)fmax(fmin(most, problem->ranks), 1);
 }
 
 int lk_shard_more_parts(int parts, int most) {
-	return parts >= most ? 0 : parts * 2 < most ? parts * 2 : most;
+	if (parts >= most) return 0;
+	if (parts * 2 < most) return parts * 2;
+	return most;
 }
 
 lk_status lk_shard_resplit(const lk_shard_problem *problem, lk_shard_pieces *pieces, size_t index,

@@ -20,7 +20,11 @@ static int pack_largest_first(const void *a, const void *b) {
 	double l = x->cost.device_bytes + x->cost.host_bytes,
 		   r = y->cost.device_bytes + y->cost.host_bytes;
 	if (l != r) return l > r ? -1 : 1;
-	return x->table != y->table ? (x->table < y->table ? -1 : 1) : x->part - y->part;
+	if (x->table != y->table) {
+		if (x->table < y->table) return -1;
+		return 1;
+	}
+	return x->part - y->part;
 }
 
 static bool pack_has_room(const struct packer *packer, int r, const lk_shard_cost *cost) {

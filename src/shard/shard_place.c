@@ -42,9 +42,9 @@ bool lk_shard_finer(const lk_shard_problem *problem, const lk_shard_piece *piece
 /* ---- longest first ---- */
 
 double lk_shard_measure(const lk_shard_cost *cost, int which) {
-	return which == LK_SHARD_FORWARD    ? cost->forward_s
-	       : which == LK_SHARD_BACKWARD ? cost->backward_s
-	                                    : cost->columns;
+	if (which == LK_SHARD_FORWARD) return cost->forward_s;
+	if (which == LK_SHARD_BACKWARD) return cost->backward_s;
+	return cost->columns;
 }
 
 double lk_shard_work(const lk_shard_piece *piece) {

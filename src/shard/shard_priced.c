@@ -54,7 +54,9 @@ static const lk_shard_way *cheapest(const struct chooser *chooser, uint32_t tabl
 			least = price;
 		}
 	}
-	return best ? best : shortest ? shortest : &ways->at[0];
+	if (best) return best;
+	if (shortest) return shortest;
+	return &ways->at[0];
 }
 
 static lk_shard_way sum_at(const struct chooser *chooser, double column, const lk_shard_way **out) {

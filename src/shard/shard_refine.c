@@ -24,9 +24,9 @@ static double loss_of(const lk_shard_problem *problem, const lk_shard_load *load
 			*rank = r;
 	}
 	double most = lk_shard_measure(&load->rank[*rank], which);
-	return which != LK_SHARD_EXCHANGED ? most - mean
-	       : most > 0                  ? 2 * load->exchange_s * (1 - mean / most)
-	                                   : 0;
+	if (which != LK_SHARD_EXCHANGED) return most - mean;
+	if (most > 0) return 2 * load->exchange_s * (1 - mean / most);
+	return 0;
 }
 
 /* On that rank, the piece that counts most and can be finer; SIZE_MAX: none. */

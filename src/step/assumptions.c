@@ -24,10 +24,11 @@ static const char *model_line(lk_arena *arena, const lk_model *model) {
 		snprintf(active, sizeof active, " (%s active)",
 		         lk_format_count(lk_model_active_params(model), count, sizeof count));
 	}
-	const char *kind = model->attention == LK_ATTN_MLA   ? "MLA"
-	                   : model->kv_heads == model->heads ? "MHA"
-	                   : model->kv_heads == 1            ? "MQA"
-	                                                     : "GQA";
+	const char *kind;
+	if (model->attention == LK_ATTN_MLA) kind = "MLA";
+	else if (model->kv_heads == model->heads) kind = "MHA";
+	else if (model->kv_heads == 1) kind = "MQA";
+	else kind = "GQA";
 	const char *experts = model->experts > 0 ? lk_arena_printf(arena, ", %d experts top-%d",
 	                                                           model->experts, model->topk)
 	                                         : "";

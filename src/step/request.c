@@ -59,9 +59,9 @@ static lk_status request_read_cluster(lk_arena *arena, const lk_predict_request 
 		if (request->gpus > out->cluster.gpus)
 			return lk_fail(err, LK_ERR_INPUT, "--gpus", "%d GPUs asked, but the cluster has %d",
 			               request->gpus, out->cluster.gpus);
-		out->job.gpus = request->gpus                               ? request->gpus
-		                : launched && launched <= out->cluster.gpus ? launched
-		                                                            : out->cluster.gpus;
+		if (request->gpus) out->job.gpus = request->gpus;
+		else if (launched && launched <= out->cluster.gpus) out->job.gpus = launched;
+		else out->job.gpus = out->cluster.gpus;
 		return LK_OK;
 	}
 	if (!request->gpu) {

@@ -61,7 +61,10 @@ static double ask_changed(const lk_job *job, const lk_cluster *cluster, int cost
 	lk_error err = {0};
 	lk_status status = changed_cluster(&arena, cluster, cost, factor, &changed, &err);
 	if (status == LK_OK) status = lk_step_ask(job, &changed, &options, &step, &err);
-	double seconds = status != LK_OK ? NAN : step.sim.gave_up ? INFINITY : step.step_s;
+	double seconds;
+	if (status != LK_OK) seconds = NAN;
+	else if (step.sim.gave_up) seconds = INFINITY;
+	else seconds = step.step_s;
 	lk_step_free(&step);
 	lk_arena_free(&arena);
 	return seconds;

@@ -54,7 +54,9 @@ lk_status lk_nccl_log_text(lk_arena *arena, lk_stream *in, char **text, size_t *
 	*text = status == LK_OK ? lk_arena_alloc(arena, all.count + 1) : NULL;
 	if (*text && all.count) memcpy(*text, all.at, all.count);
 	lk_vec_free(&all);
-	return status != LK_OK ? status : *text ? LK_OK : lk_oom(err);
+	if (status != LK_OK) return status;
+	if (*text) return LK_OK;
+	return lk_oom(err);
 }
 
 /* ---- which collective ---- */
@@ -98,7 +100,9 @@ static int log_by_size(const void *a, const void *b) {
 }
 
 static double log_joined(double sum, int runs, double next) {
-	return isnan(next) ? sum : isnan(sum) ? next : (sum * runs + next) / (runs + 1);
+	if (isnan(next)) return sum;
+	if (isnan(sum)) return next;
+	return (sum * runs + next) / (runs + 1);
 }
 
 /* Points of equal size become one. */

@@ -164,7 +164,9 @@ static void take_software(const lk_run_row *row, const lk_stack_defaults *defaul
 	job->overlap_param_gather =
 		job->sharding == LK_SHARD_NONE ? LK_AUTO : defaults->overlap_param_gather;
 	bool split = job->sequence_parallel == LK_ON;
-	job->tp_overlap = !split ? LK_OFF : row->async_tp ? LK_ON : defaults->tp_overlap;
+	if (!split) job->tp_overlap = LK_OFF;
+	else if (row->async_tp) job->tp_overlap = LK_ON;
+	else job->tp_overlap = defaults->tp_overlap;
 	job->cuda_graphs = defaults->cuda_graphs;
 	job->graph_experts = defaults->graph_experts;
 	job->expert_overlap = defaults->expert_overlap;

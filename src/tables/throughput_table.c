@@ -113,10 +113,10 @@ static double batch_of(const char *text, const char *name, bool mixed) {
 static void take_precision(const char *text, const char *batch, lk_throughput_run *run) {
 	bool narrow = strcmp(text, "TF32") == 0 ||
 	              (strcmp(text, "FP32") == 0 && (strstr(batch, "TF32") || strstr(batch, "(TF)")));
-	run->dtype = strcmp(text, "mixed") == 0  ? LK_FP16
-	             : narrow                    ? LK_TF32
-	             : strcmp(text, "BF16") == 0 ? LK_BF16
-	                                         : LK_FP32;
+	if (strcmp(text, "mixed") == 0) run->dtype = LK_FP16;
+	else if (narrow) run->dtype = LK_TF32;
+	else if (strcmp(text, "BF16") == 0) run->dtype = LK_BF16;
+	else run->dtype = LK_FP32;
 	run->precision = lk_dtype_name(run->dtype);
 }
 

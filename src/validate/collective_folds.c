@@ -14,7 +14,9 @@ enum {
 };
 
 const char *lk_coll_size_class(double bytes) {
-	return bytes < 1048576 ? "<1 MiB" : bytes <= 16777216 ? "1-16 MiB" : ">16 MiB";
+	if (bytes < 1048576) return "<1 MiB";
+	if (bytes <= 16777216) return "1-16 MiB";
+	return ">16 MiB";
 }
 
 static bool folds_usable(const lk_coll_row *row) {

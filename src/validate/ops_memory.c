@@ -44,9 +44,9 @@ static void memory_put_row(struct scorer *scorer, const lk_memory_rows *rows, si
 	out->predicted = lk_memory_seconds(model, rows->device, &work);
 	out->reason = basis_text(basis);
 	scorer->part->roofline[row] = work.bytes / rows->device->memory_rate;
-	scorer->part->classes[row].name = sample->seconds < short_call_s ? "under 10 us"
-	                                  : rows->dtype == LK_FP32       ? "memory-bound fp32"
-	                                                                 : "memory-bound fp16";
+	if (sample->seconds < short_call_s) scorer->part->classes[row].name = "under 10 us";
+	else if (rows->dtype == LK_FP32) scorer->part->classes[row].name = "memory-bound fp32";
+	else scorer->part->classes[row].name = "memory-bound fp16";
 	scorer->part->classes[row].order = sample->seconds < short_call_s ? 2 : 1;
 	if (basis == LK_BASIS_DEVICE) /* of others it is not known how far off they are */
 		scorer->misses[row] =

@@ -69,9 +69,10 @@ static lk_status sort_rows(lk_memory_table *table, known_kernels *known, const c
 		const lk_memory_kernel *kernel = NULL;
 		if (sample->family != LK_FAMILY_MEMORY) continue;
 		LK_TRY(kernel_of(known, sample, &kernel, err));
-		const char *reason = !sample->device ? "the device is not in the catalogue"
-		                     : !kernel       ? "the operation is not modelled"
-		                                     : NULL;
+		const char *reason;
+		if (!sample->device) reason = "the device is not in the catalogue";
+		else if (!kernel) reason = "the operation is not modelled";
+		else reason = NULL;
 		if (why) why[i] = reason;
 		if (reason) continue;
 		lk_memory_rows *rows = memory_table_group_of(table, sample, kernel);

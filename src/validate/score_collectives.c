@@ -111,9 +111,9 @@ static lk_status collectives_fill_row(const struct task *task, size_t i, double 
 	};
 	task->out->divisions[4].keys[i] =
 		(lk_score_key){lk_coll_size_class(row->bytes), (int)fmin(row->bytes / 1048576, 17)};
-	task->out->divisions[4].keys[i].order = row->bytes < 1048576     ? 0
-	                                        : row->bytes <= 16777216 ? 1
-	                                                                 : 2;
+	if (row->bytes < 1048576) task->out->divisions[4].keys[i].order = 0;
+	else if (row->bytes <= 16777216) task->out->divisions[4].keys[i].order = 1;
+	else task->out->divisions[4].keys[i].order = 2;
 	return task->out->divisions[3].keys[i].name ? LK_OK : lk_oom(err);
 }
 
@@ -164,9 +164,9 @@ static lk_status collectives_score(struct task *task, lk_error *err) {
 		LK_TRY(collectives_fill_row(task, i, us[i], err));
 	task->out->parameters = collectives_numbers_of(&task->fabrics);
 	task->out->unit_of_rows = "size";
-	task->out->folds = !task->cross                        ? ""
-	                   : task->folds == LK_COLL_FOLDS_SIZE ? "fifth of the fabric's sizes"
-	                                                       : "number of GPUs of the fabric";
+	if (!task->cross) task->out->folds = "";
+	else if (task->folds == LK_COLL_FOLDS_SIZE) task->out->folds = "fifth of the fabric's sizes";
+	else task->out->folds = "number of GPUs of the fabric";
 	return collectives_compare(task, err);
 }
 

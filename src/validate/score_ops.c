@@ -84,9 +84,12 @@ static lk_status ops_score(lk_arena *arena, const lk_validate_request *request,
 	LK_TRY(lk_ops_memory_score(arena, &part, err));
 	LK_TRY(divide_by_both(arena, samples, part.classes, out, err));
 	bool both = *of_products && *part.held_out && strcmp(of_products, part.held_out) != 0;
-	out->folds =
-		!both ? (*of_products ? of_products : part.held_out)
-			  : lk_arena_printf(arena, "%s (products), %s (others)", of_products, part.held_out);
+	if (!both) {
+		if (*of_products) out->folds = of_products;
+		else out->folds = part.held_out;
+	} else
+		out->folds =
+			lk_arena_printf(arena, "%s (products), %s (others)", of_products, part.held_out);
 	out->parameters = part.parameters;
 	out->unit_of_rows = "kernel";
 	return out->folds ? LK_OK : lk_oom(err);

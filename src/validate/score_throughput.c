@@ -41,7 +41,9 @@ lk_status lk_throughput_step(const lk_throughput_run *run, double *seconds, doub
 	request.dtype = run->precision;
 	request.stack = "ddp", request.compile = run->fused || run->compiled,
 	request.cuda_graphs = run->fused ? 1 : 0;
-	request.optimizer = run->optimizer ? run->optimizer : run->seq ? "lamb" : "sgd";
+	if (run->optimizer) request.optimizer = run->optimizer;
+	else if (run->seq) request.optimizer = "lamb";
+	else request.optimizer = "sgd";
 	if (run->reduces_late) request.overlap_grad_reduce = -1;
 	if (run->unfused) request.attention = "unfused";
 	lk_status status = lk_request_read(&arena, &request, &asked, err);

@@ -61,7 +61,11 @@ static int usable_cores(void) {
 		if (quota > 0 && period > 0 && ceil(quota / period) < cores)
 			cores = (int)ceil(quota / period);
 	}
-	return cores > 0 ? cores < 1024 ? cores : 1024 : 1;
+	if (cores > 0) {
+		if (cores < 1024) return cores;
+		return 1024;
+	}
+	return 1;
 }
 
 /* ---- caches and memory ---- */

@@ -191,7 +191,10 @@ lk_status lk_measure_gemm(lk_meter *meter, double seconds) {
 	const lk_kernels *kernels = lk_kernels_best();
 	LK_TRY(measure_peak(meter, kernels, seconds * 0.1));
 	/* A second or less is no time for large ones. */
-	long largest = seconds < 1 ? TRIED : seconds < 3 ? 2048 : LARGEST;
+	long largest;
+	if (seconds < 1) largest = TRIED;
+	else if (seconds < 3) largest = 2048;
+	else largest = LARGEST;
 	size_t matrix = (size_t)(largest * largest);
 	size_t bytes =
 		(3 * matrix + lk_product_room(kernels, lk_team_size(meter->team), largest, largest)) *

@@ -132,9 +132,9 @@ lk_coll_cost lk_collective_cost(lk_coll_kind kind, const lk_group_shape *group, 
 	bytes = fmin(bytes, 1e18);
 	lk_nccl_site site;
 	lk_nccl_site_of(group, &site);
-	cost = kind == LK_COLL_SENDRECV   ? lk_nccl_sendrecv(group, bytes)
-	       : kind == LK_COLL_ALLTOALL ? lk_nccl_alltoall(&site, bytes)
-	                                  : collective_collective(kind, &site, bytes);
+	if (kind == LK_COLL_SENDRECV) cost = lk_nccl_sendrecv(group, bytes);
+	else if (kind == LK_COLL_ALLTOALL) cost = lk_nccl_alltoall(&site, bytes);
+	else cost = collective_collective(kind, &site, bytes);
 	cost.busbw = bytes / cost.seconds * lk_coll_busbw_factor(kind, group->ranks);
 	correct(kind, group, bytes, &cost);
 	return cost;

@@ -53,9 +53,10 @@ static struct cost collective_sum(struct cost a, struct cost b) {
 /* Messages of `bytes`, one or both ways; what shares a NIC goes through it one after another. */
 static struct cost collective_move(const struct job *job, bool leaves, double bytes, double share,
                                    bool both) {
-	const lk_message_times *times = !job->messages ? NULL
-	                                : leaves       ? &job->messages->between
-	                                               : &job->messages->inside;
+	const lk_message_times *times;
+	if (!job->messages) times = NULL;
+	else if (leaves) times = &job->messages->between;
+	else times = &job->messages->inside;
 	if (!times || !times->count)
 		return (struct cost){job->links.alpha[leaves], bytes * job->links.beta[leaves] * share};
 	double first = lk_message_seconds(times, 1, both),

@@ -104,7 +104,11 @@ static lk_nccl_graph multicast(const lk_nccl_site *site) {
 	double share = site->wire / (heads + 1), speed = 0;
 	for (const double *s = speeds[site->generation]; *s > 0 && speed == 0; s++)
 		if (*s <= share) speed = *s;
-	int channels = site->generation == LK_NCCL_BLACKWELL ? (site->nodes > 1 ? 32 : 24) : 16;
+	int channels;
+	if (site->generation == LK_NCCL_BLACKWELL) {
+		if (site->nodes > 1) channels = 32;
+		else channels = 24;
+	} else channels = 16;
 	double total = heads * (speed > 0 ? speed : share);
 	return (lk_nccl_graph){channels, total / channels,
 	                       fmin(total, site->node_nics * line_share) / channels};
@@ -161,7 +165,9 @@ void lk_nccl_site_of(const lk_group_shape *group, lk_nccl_site *site) {
 	const lk_node *node = group->node;
 	site->generation = generation_of(node->device->arch);
 	site->n = group->ranks < most_ranks ? group->ranks : most_ranks;
-	site->nodes = group->nodes < 1 ? 1 : group->nodes < site->n ? group->nodes : site->n;
+	if (group->nodes < 1) site->nodes = 1;
+	else if (group->nodes < site->n) site->nodes = group->nodes;
+	else site->nodes = site->n;
 	site->ppn = (double)site->n / site->nodes;
 	site->nvlink = node->intra != LK_INTRA_PCIE;
 	site->switched = node->intra == LK_INTRA_SWITCH;

@@ -31,9 +31,10 @@ static double channels_per_peer(const lk_nccl_site *site, bool same_node, double
 }
 
 static double latency(const lk_nccl_site *site, bool same_node, lk_proto proto, double rounds) {
-	lk_nccl_hop hop = !same_node     ? LK_NCCL_HOP_NET
-	                  : site->nvlink ? LK_NCCL_HOP_NVLINK
-	                                 : LK_NCCL_HOP_PCI;
+	lk_nccl_hop hop;
+	if (!same_node) hop = LK_NCCL_HOP_NET;
+	else if (site->nvlink) hop = LK_NCCL_HOP_NVLINK;
+	else hop = LK_NCCL_HOP_PCI;
 	lk_algo table = same_node
 	                    ? LK_ALGO_RING
 	                    : LK_ALGO_TREE; /* as rings of one GPU per node use the tree's value */
@@ -123,7 +124,9 @@ static lk_coll_cost p2p_message(const lk_group_shape *pair, double bytes) {
 	cost.seconds = p2p_seconds(&site, own, !same_node, cost.proto,
 	                           p2p_transfer_of(&site, same_node, rate, bytes));
 	bool waits = bytes / (rate * 1e9) < cost.seconds / 2;
-	cost.limit = waits ? LK_LIMIT_LATENCY : same_node ? LK_LIMIT_LINKS : LK_LIMIT_NICS;
+	if (waits) cost.limit = LK_LIMIT_LATENCY;
+	else if (same_node) cost.limit = LK_LIMIT_LINKS;
+	else cost.limit = LK_LIMIT_NICS;
 	cost.channels =
 		(int)fmin(fmax(1, ceil(bytes / part_bytes)), channels_per_peer(&site, same_node, nic));
 	cost.busbw = bytes / cost.seconds;

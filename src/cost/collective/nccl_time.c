@@ -71,7 +71,9 @@ static double efficiency_of(const lk_nccl_site *site, lk_algo algo, lk_proto pro
 
 /* Bytes on the NICs per byte: LL sends a flag with every word, LL128 with every line. */
 static double nic_bytes(lk_proto proto) {
-	return proto == LK_PROTO_LL ? lk_nccl_global.ll_nics : proto == LK_PROTO_LL128 ? 128. / 120 : 1;
+	if (proto == LK_PROTO_LL) return lk_nccl_global.ll_nics;
+	if (proto == LK_PROTO_LL128) return 128. / 120;
+	return 1;
 }
 
 static double wait_of(const lk_nccl_site *site, lk_algo algo, lk_proto proto, double bytes,
@@ -107,8 +109,8 @@ bool lk_nccl_estimate_of(lk_coll_kind kind, const lk_nccl_site *site, lk_algo al
 	out->latency = terms.latency;
 	out->predicted = terms.latency + terms.transfer;
 	out->time = pow(pow(wait, p) + pow(transfer, p), 1 / p);
-	out->limit = wait > transfer    ? LK_LIMIT_LATENCY
-	             : nics >= transfer ? LK_LIMIT_NICS
-	                                : LK_LIMIT_LINKS;
+	if (wait > transfer) out->limit = LK_LIMIT_LATENCY;
+	else if (nics >= transfer) out->limit = LK_LIMIT_NICS;
+	else out->limit = LK_LIMIT_LINKS;
 	return true;
 }

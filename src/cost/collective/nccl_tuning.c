@@ -202,7 +202,10 @@ static struct latency ring_latency(lk_coll_kind kind, const lk_nccl_site *site, 
 	out.net = out.network * net;
 	bool plateau = kind == LK_COLL_ALLREDUCE && proto == LK_PROTO_SIMPLE && site->nodes > 1 &&
 	               bytes / ((double)site->ring.channels * site->n) >= 64;
-	double stretch = !plateau ? 1 : site->generation == LK_NCCL_VOLTA ? 1.9 : 1.4;
+	double stretch;
+	if (!plateau) stretch = 1;
+	else if (site->generation == LK_NCCL_VOLTA) stretch = 1.9;
+	else stretch = 1.4;
 	return (struct latency){out.base * stretch, out.hops * stretch, out.net * stretch, out.network};
 }
 
@@ -285,5 +288,7 @@ int lk_nccl_channels(lk_coll_kind kind, const lk_nccl_site *site, lk_algo algo, 
 	if (algo == LK_ALGO_NVLS || algo == LK_ALGO_NVLSTREE) return most;
 	double traffic = bytes * (kind == LK_COLL_ALLREDUCE ? 2 : 1) * (proto == LK_PROTO_LL ? 4 : 1);
 	double wanted = ceil(traffic / 32768);
-	return wanted >= most ? most : wanted < 1 ? 1 : (int)wanted;
+	if (wanted >= most) return most;
+	if (wanted < 1) return 1;
+	return (int)wanted;
 }

@@ -46,7 +46,10 @@ static struct choice tile_time(const lk_gemm_numbers *numbers, int tile, const l
 	/* Beyond a few waves persistent kernels and early finishers blur the edge: the last partial
 	 * wave counts as it is. */
 	double exact = ctas / sms;
-	double waves = exact <= 1 ? 1 : exact < 8 ? ceil(exact) : exact + 0.5;
+	double waves;
+	if (exact <= 1) waves = 1;
+	else if (exact < 8) waves = ceil(exact);
+	else waves = exact + 0.5;
 	double step = numbers->k_step,
 		   k = step > 0 ? ceil(shape->k / splits / step) * step : shape->k / splits;
 	double per_tile = tile_seconds(numbers, tile, rate / sms, k + numbers->k_extra);

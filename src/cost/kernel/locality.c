@@ -75,7 +75,9 @@ static double low_of(int bin) {
 /* Mean times that a row of a bin is looked up where nothing else is known: log-uniform within the
  * bin. */
 static double usual_mean(int bin) {
-	return bin == 0 ? 1 : bin == 1 ? 2 : low_of(bin) / log(2);
+	if (bin == 0) return 1;
+	if (bin == 1) return 2;
+	return low_of(bin) / log(2);
 }
 
 /* Counts that stand for a bin; returns how many. */

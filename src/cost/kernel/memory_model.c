@@ -91,9 +91,10 @@ static double resident_threads(const lk_device *device) {
 }
 
 static double block_threads(lk_memory_grid grid, double width) {
-	double threads = grid == LK_GRID_ROW     ? fmin(width, 1024)
-	                 : grid == LK_GRID_HEADS ? fmin(width / 4, 512)
-	                                         : 512;
+	double threads;
+	if (grid == LK_GRID_ROW) threads = fmin(width, 1024);
+	else if (grid == LK_GRID_HEADS) threads = fmin(width / 4, 512);
+	else threads = 512;
 	return 32 * ceil(fmax(threads, 1) / 32);
 }
 
@@ -210,9 +211,10 @@ static void sort_row(const lk_calibration_row *row, const lk_device *device,
 			means[LK_BASIS_DEVICE].rows = 0;
 			memset(&means[LK_BASIS_DEVICE], 0, sizeof *means);
 		}
-		lk_memory_basis basis = subject == device               ? LK_BASIS_DEVICE
-		                        : subject->arch == device->arch ? LK_BASIS_FAMILY
-		                                                        : LK_BASIS_ANY;
+		lk_memory_basis basis;
+		if (subject == device) basis = LK_BASIS_DEVICE;
+		else if (subject->arch == device->arch) basis = LK_BASIS_FAMILY;
+		else basis = LK_BASIS_ANY;
 		memory_model_add_row(&means[basis], row,
 		                     subject == device ? 1 : carry_over(subject, device, kernel));
 	} else if (subject == device &&

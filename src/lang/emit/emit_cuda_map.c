@@ -226,7 +226,10 @@ void lc_kernel_alignment(lc_kernel *kernel) {
 /* ---- reductions ---- */
 
 static const char *cuda_map_sum_type(lc_dtype t) {
-	return t == LC_F64 ? "double" : lc_is_real(t) ? "float" : t == LC_U64 ? "uint64_t" : "int64_t";
+	if (t == LC_F64) return "double";
+	if (lc_is_real(t)) return "float";
+	if (t == LC_U64) return "uint64_t";
+	return "int64_t";
 }
 
 static const char *kind(const lc_node *node) {

@@ -39,9 +39,9 @@ static lc_dtype meeting(const lc_text *text, const lc_node *value) {
 /* C's operator, or NULL where the runtime has a function: whole numbers wrap, and their divisor may
  * be zero. */
 static const char *operator(const lc_node *node, lc_dtype in, int *tight) {
-	*tight = expression_compares(node->op)              ? COMPARED
-	         : node->op == LC_ADD || node->op == LC_SUB ? ADDED
-	                                                    : MULTIPLIED;
+	if (expression_compares(node->op)) *tight = COMPARED;
+	else if (node->op == LC_ADD || node->op == LC_SUB) *tight = ADDED;
+	else *tight = MULTIPLIED;
 	bool plain =
 		node->op == LC_ADD || node->op == LC_SUB || node->op == LC_MUL || node->op == LC_DIV;
 	return expression_compares(node->op) || (plain && !expression_whole(in)) ? lc_ops[node->op].name
@@ -51,7 +51,10 @@ static const char *operator(const lc_node *node, lc_dtype in, int *tight) {
 static void expression_put(const lc_text *text, int id, lc_dtype wanted, int tight);
 
 static const char *expression_suffix(lc_dtype t) {
-	return t == LC_F64 || lc_is_weak(t) ? "" : t == LC_U64 ? "u" : expression_whole(t) ? "l" : "f";
+	if (t == LC_F64 || lc_is_weak(t)) return "";
+	if (t == LC_U64) return "u";
+	if (expression_whole(t)) return "l";
+	return "f";
 }
 
 static const char *expression_function(int op) {

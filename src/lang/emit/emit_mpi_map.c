@@ -31,7 +31,10 @@ char *lc_map_place(const lc_pass *pass, const char *prefix, const lc_place *at,
 
 static void put_stride_name(const lc_pass *pass, const lc_place *at, int loop, FILE *out) {
 	char name[LC_IDENTIFIER];
-	const char *kind = at->view >= 0 ? "v" : at->kind == LC_PLACE_WHOLE ? "w" : "";
+	const char *kind;
+	if (at->view >= 0) kind = "v";
+	else if (at->kind == LC_PLACE_WHOLE) kind = "w";
+	else kind = "";
 	fprintf(out, "s%s_%s_%c", kind, lc_map_place(pass, "", at, name), lc_map_variable(loop));
 }
 

@@ -68,7 +68,10 @@ bool lc_ring_see(const lc_mpi *mpi, const lc_step *step, lc_ring *out, const cha
 /* ---- sums ---- */
 
 static const char *ring_suffix(lc_dtype t) {
-	return t == LC_F64 ? "" : lc_is_real(t) ? "f" : t >= LC_U64 && t <= LC_U8 ? "u" : "l";
+	if (t == LC_F64) return "";
+	if (lc_is_real(t)) return "f";
+	if (t >= LC_U64 && t <= LC_U8) return "u";
+	return "l";
 }
 
 void lc_put_join(const lc_node *scatter, const char *a, const char *b, FILE *out) {
@@ -221,9 +224,10 @@ static void ring_put_sizes(const lc_mpi *mpi, const lc_ring *ring) {
 static void put_neutral(const lc_mpi *mpi, const lc_ring *ring) {
 	const lc_node *value = mpi_ring_node(mpi, ring->scatter);
 	lc_dtype t = (lc_dtype)value->dtype;
-	const char *text = value->reduce == LC_SUM    ? "0"
-	                   : value->reduce == LC_RMAX ? lc_lowest_text(t)
-	                                              : lc_highest_text(t);
+	const char *text;
+	if (value->reduce == LC_SUM) text = "0";
+	else if (value->reduce == LC_RMAX) text = lc_lowest_text(t);
+	else text = lc_highest_text(t);
 	fprintf(mpi->out, "\tconst %s neutral = %s%s);\n", lc_memory_type(t), lc_store_call(t), text);
 }
 

@@ -17,10 +17,14 @@ static lc_dtype sums_format(const lc_pass *pass, int id) {
 }
 
 static const char *emit_sum_type(lc_dtype t) {
-	return lc_is_real(t) ? "double" : t == LC_U64 ? "uint64_t" : "int64_t";
+	if (lc_is_real(t)) return "double";
+	if (t == LC_U64) return "uint64_t";
+	return "int64_t";
 }
 static const char *sum_suffix(lc_dtype t) {
-	return lc_is_real(t) ? "" : t == LC_U64 ? "u" : "l";
+	if (lc_is_real(t)) return "";
+	if (t == LC_U64) return "u";
+	return "l";
 }
 
 /* How many outer loops the result moves along, if those are all that it moves along; else -1: sums

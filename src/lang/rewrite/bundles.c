@@ -4,7 +4,9 @@
 #include "lang/rewrite/rewrite_internal.h"
 
 static int16_t *slot(lc_node *node, lc_directive_kind kind) {
-	return kind == LC_FUSE ? &node->fuse : kind == LC_OVERLAP ? &node->overlap : &node->bucket;
+	if (kind == LC_FUSE) return &node->fuse;
+	if (kind == LC_OVERLAP) return &node->overlap;
+	return &node->bucket;
 }
 
 static lk_status bundles_add(lc_build *build, const lc_directive *directive, const uint8_t *set,
@@ -42,7 +44,9 @@ lk_status lc_add_bundle(const lc_program *program, const lc_directive *directive
 const char *lc_bundle_word(const lc_program *program, const lc_node *node, lc_directive_kind kind) {
 	const char *label =
 		kind == LC_OVERLAP && node->fuse >= 0 ? program->bundles.at[node->fuse].name : NULL;
-	return label ? label : node->part_of ? node->part_of : lc_part_name(node);
+	if (label) return label;
+	if (node->part_of) return node->part_of;
+	return lc_part_name(node);
 }
 
 static bool holds_several(const lc_program *program, int which) {

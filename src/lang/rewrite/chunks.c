@@ -33,7 +33,11 @@ int lc_dim_to(const lc_program *program, int id, int k, int d) {
 	case LC_CONTRACT:
 		if (node->op == LC_MATMUL) return matmul_dim(node, value, k, d);
 		return d ? -1 : k;
-	case LC_ROWS: return k == 1 ? d : d == 1 ? node->rank - 1 : -1;
+	case LC_ROWS: {
+		if (k == 1) return d;
+		if (d == 1) return node->rank - 1;
+		return -1;
+	}
 	case LC_RED: return reduced_dim(node, d);
 	case LC_EFFECT: return node->op == LC_UPDATE && k == 0 ? -1 : d;
 	default: return d; /* total, collectives, send */
@@ -142,7 +146,9 @@ static int find_anchor(const lc_program *program, const uint8_t *set) {
 
 /* The k-th dim to try: the last but one, those before it, then the last. */
 static int candidate(const lc_node *node, int k) {
-	return node->rank == 1 ? 0 : k < node->rank - 1 ? node->rank - 2 - k : node->rank - 1;
+	if (node->rank == 1) return 0;
+	if (k < node->rank - 1) return node->rank - 2 - k;
+	return node->rank - 1;
 }
 
 static bool chunks_wanted(const lc_node *node, int d, const lc_bundle *bundle) {

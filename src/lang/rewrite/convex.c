@@ -69,7 +69,9 @@ static int convex_pass(struct search *search, bool *more) {
 		int outside = convex_waits_for(search, i);
 		if (search->set[i] && outside >= 0) return outside;
 		if (search->set[i]) continue;
-		search->through[i] = outside >= 0 ? outside : reads_set(search, i) ? i : -1;
+		if (outside >= 0) search->through[i] = outside;
+		else if (reads_set(search, i)) search->through[i] = i;
+		else search->through[i] = -1;
 		*more |= convex_join(search, node->fuse, search->through[i]);
 		*more |= convex_join(search, node->overlap, search->through[i]);
 		*more |= convex_join(search, node->bucket, search->through[i]);

@@ -38,10 +38,11 @@ static uint64_t mix_group(uint64_t h, const lc_group *group) {
 static uint64_t mix_layouts(uint64_t h, const lc_program *program, const lc_node *node) {
 	for (int a = 0; a < program->axis_count; a++) {
 		const lc_layout *layout = &node->layout[a];
-		uint64_t what = layout->kind == LC_S ? (uint64_t)layout->dim << 32 | (uint32_t)layout->turn
-		                : layout->kind == LC_P    ? layout->reduce
-		                : layout->kind == LC_ROOT ? (uint32_t)layout->root
-		                                          : 0;
+		uint64_t what;
+		if (layout->kind == LC_S) what = (uint64_t)layout->dim << 32 | (uint32_t)layout->turn;
+		else if (layout->kind == LC_P) what = layout->reduce;
+		else if (layout->kind == LC_ROOT) what = (uint32_t)layout->root;
+		else what = 0;
 		h = hash_mix(h, (uint64_t)layout->kind << 56 ^ what);
 	}
 	return h;

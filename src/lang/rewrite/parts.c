@@ -117,8 +117,8 @@ lk_status lc_names_new(const lc_program *program, const lc_directive *directive,
 }
 
 const char *lc_part_name(const lc_node *node) {
-	return node->part_of        ? node->part_of
-	       : node->name         ? node->name
-	       : node->op == LC_OUT ? "an output"
-	                            : "the expression of an output";
+	if (node->part_of) return node->part_of;
+	if (node->name) return node->name;
+	if (node->op == LC_OUT) return "an output";
+	return "the expression of an output";
 }

@@ -18,7 +18,10 @@ static const struct narrow *narrow_of(lc_dtype t) {
 	static const struct narrow f16 = {11, 0x1p-14, 0x1p-24, 65504, false},
 							   f8 = {4, 0x1p-6, 0x1p-9, 448, true};
 	static const struct narrow bf16 = {8, 0x1p-126, 0x1p-133, 0x1.fep127, false};
-	return t == LC_F16 ? &f16 : t == LC_BF16 ? &bf16 : t == LC_F8 ? &f8 : NULL;
+	if (t == LC_F16) return &f16;
+	if (t == LC_BF16) return &bf16;
+	if (t == LC_F8) return &f8;
+	return NULL;
 }
 
 /* Adds half of the last place that stays, less one, plus its lowest bit, and cuts: nearest, ties to
@@ -54,17 +57,25 @@ void lc_round_all(lc_dtype to, double *x, int64_t count) {
 
 double lc_roundoff(lc_dtype t) {
 	const struct narrow *narrow = narrow_of(t);
-	return narrow ? ldexp(1, -narrow->digits) : t == LC_F32 ? 0x1p-24 : t == LC_F64 ? 0x1p-53 : 0;
+	if (narrow) return ldexp(1, -narrow->digits);
+	if (t == LC_F32) return 0x1p-24;
+	if (t == LC_F64) return 0x1p-53;
+	return 0;
 }
 
 double lc_largest(lc_dtype t) {
 	const struct narrow *narrow = narrow_of(t);
-	return narrow ? narrow->top : t == LC_F32 ? FLT_MAX : DBL_MAX;
+	if (narrow) return narrow->top;
+	if (t == LC_F32) return FLT_MAX;
+	return DBL_MAX;
 }
 
 double lc_rounding(lc_dtype t, double x) {
 	const struct narrow *narrow = narrow_of(t);
-	double least = narrow ? narrow->step / 2 : t == LC_F32 ? 0x1p-150 : 0;
+	double least;
+	if (narrow) least = narrow->step / 2;
+	else if (t == LC_F32) least = 0x1p-150;
+	else least = 0;
 	return isfinite(x) ? fmax(lc_roundoff(t) * fabs(x), least) : 0;
 }
 
@@ -135,5 +146,7 @@ double lc_convert(lc_dtype from, lc_dtype to, double x) {
 	if (!lc_is_real(from)) return lc_wrap(to, lc_bits(x));
 	if (isnan(x)) return 0;
 	double low = lc_lowest(to), high = lc_highest(to);
-	return x <= low ? low : x >= high ? high : trunc(x);
+	if (x <= low) return low;
+	if (x >= high) return high;
+	return trunc(x);
 }

@@ -44,7 +44,9 @@ struct bounds {
 };
 
 static double sum_roundoff(lc_dtype t) {
-	return t == LC_F64 || t == LC_F32 ? lc_roundoff(t) : lc_is_real(t) ? 0x1p-24 : 0;
+	if (t == LC_F64 || t == LC_F32) return lc_roundoff(t);
+	if (lc_is_real(t)) return 0x1p-24;
+	return 0;
 }
 
 /* ---- pointwise ---- */
@@ -98,7 +100,11 @@ static double bound_carried(int op, const double x[], const double e[], double y
 	case LC_SELECT: return chosen(x, e);
 	case LC_SQRT: return bound_root(x[0], e[0]);
 	case LC_EXP: return fabs(y) * expm1(e[0]);
-	case LC_LOG: return e[0] == 0 ? 0 : x[0] - e[0] > 0 ? log(x[0] / (x[0] - e[0])) : INFINITY;
+	case LC_LOG: {
+		if (e[0] == 0) return 0;
+		if (x[0] - e[0] > 0) return log(x[0] / (x[0] - e[0]));
+		return INFINITY;
+	}
 	case LC_ERF:
 	case LC_GELU: return 1.13 * e[0]; /* 2/sqrt(pi) = 1.1284; the steepest of gelu is 1.1290 */
 	case LC_SIGMOID: return e[0] / 4;

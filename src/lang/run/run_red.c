@@ -47,9 +47,10 @@ static void red_join_row(const struct reducer *reducer, const lc_cells *in, int6
 }
 
 static void begin_with(const struct reducer *reducer, lc_cells *out) {
-	double first = reducer->op == LC_RED_MAX   ? lc_lowest(reducer->dtype)
-	               : reducer->op == LC_RED_MIN ? lc_highest(reducer->dtype)
-	                                           : 0;
+	double first;
+	if (reducer->op == LC_RED_MAX) first = lc_lowest(reducer->dtype);
+	else if (reducer->op == LC_RED_MIN) first = lc_highest(reducer->dtype);
+	else first = 0;
 	bool choice = reducer->op == LC_RED_MAX || reducer->op == LC_RED_MIN;
 	for (int64_t i = 0; i < out->count; i++) {
 		if (out->number) out->number[i] = first;

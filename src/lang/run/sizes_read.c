@@ -192,10 +192,11 @@ static lk_status read_pair(struct reader *reader, char *pair) {
 	reader->where = where;
 	int a = lc_axis_find(reader->p, name), d = lc_dim_find(reader->p, name);
 	lc_index *index = index_of(reader, name);
-	lk_status status = a >= 0   ? read_axis(reader, a, value)
-	                   : d >= 0 ? read_dim(reader, d, value)
-	                   : index  ? read_index(reader, index, value)
-	                            : sizes_read_unknown(reader, name);
+	lk_status status;
+	if (a >= 0) status = read_axis(reader, a, value);
+	else if (d >= 0) status = read_dim(reader, d, value);
+	else if (index) status = read_index(reader, index, value);
+	else status = sizes_read_unknown(reader, name);
 	reader->where = NULL;
 	return status;
 }

@@ -415,9 +415,10 @@ static lk_status lower_matmul(struct lowering *lowering, const lc_node *value, i
 		op->m *= op->batch;
 		op->batch = 1;
 	}
-	double *chunked = cut == value->rank - 1                 ? &op->n
-	                  : cut < value->rank - 2 && b->rank > 2 ? &op->batch
-	                                                         : &op->m;
+	double *chunked;
+	if (cut == value->rank - 1) chunked = &op->n;
+	else if (cut < value->rank - 2 && b->rank > 2) chunked = &op->batch;
+	else chunked = &op->m;
 	*chunked = *chunked * lowering->share > 1 ? *chunked * lowering->share : 1;
 	return LK_OK;
 }

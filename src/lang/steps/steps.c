@@ -183,9 +183,9 @@ static lk_status set_storage(const lc_maker *maker, lc_steps *steps, lk_error *e
 	for (int v = 0; v < maker->count; v++) {
 		const lc_node *node = lc_value(maker, v);
 		bool operands = maker->at[v].held == LC_ALIAS || node->op == LC_UPDATE;
-		steps->storage[v] = operands                         ? steps->storage[node->in[0]]
-		                    : maker->at[v].held == LC_STORED ? v
-		                                                     : -1;
+		if (operands) steps->storage[v] = steps->storage[node->in[0]];
+		else if (maker->at[v].held == LC_STORED) steps->storage[v] = v;
+		else steps->storage[v] = -1;
 	}
 	for (int v = 0; v < maker->count; v++)
 		if (maker->at[v].into >= 0) steps->storage[v] = steps->storage[maker->at[v].into];

@@ -157,7 +157,10 @@ static bool units_kept(lc_maker *maker, int v) {
 	for (int i = 0; i < place->users; i++) {
 		int u = maker->users[place->first + i], unit = maker->at[u].unit;
 		bool open = unit < 0 && lc_value(maker, u)->op != LC_OUT;
-		int when = unit >= 0 ? maker->units.at[unit].key : open ? maker->at[u].last : LC_NEVER;
+		int when;
+		if (unit >= 0) when = maker->units.at[unit].key;
+		else if (open) when = maker->at[u].last;
+		else when = LC_NEVER;
 		if (when > place->last) place->last = when;
 		if (when > place->keeps && (unit < 0 || unit != until)) safe = false;
 	}

@@ -144,7 +144,11 @@ static int comparison(const lc_token *token) {
 	case LC_AT_LEAST: return LC_GE;
 	case LC_EQUAL: return LC_EQ;
 	case LC_UNEQUAL: return LC_NE;
-	case LC_SIGN: return token->sign == '<' ? LC_LT : token->sign == '>' ? LC_GT : -1;
+	case LC_SIGN: {
+		if (token->sign == '<') return LC_LT;
+		if (token->sign == '>') return LC_GT;
+		return -1;
+	}
 	default: return -1;
 	}
 }

@@ -117,7 +117,10 @@ static void put_operation(struct writer *writer, const lc_node *node) {
 	}
 	/* Comparisons do not chain, ^ binds to the right and takes a sign there; the others bind to the
 	 * left. */
-	int left = node->op == LC_POW ? ATOM : tight == COMPARED ? ADDED : tight;
+	int left;
+	if (node->op == LC_POW) left = ATOM;
+	else if (tight == COMPARED) left = ADDED;
+	else left = tight;
 	int right = node->op == LC_POW ? NEGATED : tight + 1;
 	bool wide = tight <= ADDED;
 	print_put_value(writer, node->in[0], left);

@@ -77,7 +77,9 @@ static lk_status compare_rows(lc_bench_result *result, lk_error *err) {
 static int bench_order_of(const lc_bench_row *a, const lc_bench_row *b, int rounds, double *ratio) {
 	for (int r = 0; r < rounds; r++) ratio[r] = b->seconds[r] / a->seconds[r];
 	lc_interval bounds = lc_median_bounds(ratio, rounds);
-	return bounds.low > 1 ? 1 : bounds.high < 1 ? -1 : 0;
+	if (bounds.low > 1) return 1;
+	if (bounds.high < 1) return -1;
+	return 0;
 }
 
 static lk_status rank_rows(lc_bench_result *result, lk_error *err) {

@@ -92,7 +92,10 @@ static lk_status tune_read_cluster(struct tuning *tuning, lk_error *err) {
 	LK_TRY(lk_device_lookup(request->gpu, &device, err));
 	LK_TRY(tune_read_sizes(tuning, request->gpus, err));
 	int64_t ranks = lc_ranks(tuning->p, &tuning->sizes);
-	int gpus = request->gpus ? request->gpus : ranks < 1 << 24 ? (int)ranks : 1 << 24;
+	int gpus;
+	if (request->gpus) gpus = request->gpus;
+	else if (ranks < 1 << 24) gpus = (int)ranks;
+	else gpus = 1 << 24;
 	return lk_cluster_simple(&tuning->arena, device, gpus, 0, 0, &tuning->cluster, err);
 }
 

@@ -137,10 +137,11 @@ int lc_value_find(const lc_program *program, const char *name) {
 
 lk_status lc_name_free(const lc_program *program, const char *name, int line, int column,
                        lk_error *err) {
-	const char *as = lc_axis_find(program, name) >= 0   ? "a mesh axis"
-	                 : lc_dim_find(program, name) >= 0  ? "a dim"
-	                 : lc_list_find(program, name) >= 0 ? "a list"
-	                                                    : NULL;
+	const char *as;
+	if (lc_axis_find(program, name) >= 0) as = "a mesh axis";
+	else if (lc_dim_find(program, name) >= 0) as = "a dim";
+	else if (lc_list_find(program, name) >= 0) as = "a list";
+	else as = NULL;
 	int value = lc_value_find(program, name);
 	if (!as && value < 0) return LK_OK;
 	if (as) {

@@ -68,9 +68,9 @@ static lk_status types_map_format(const lc_program *program, lc_node *node, lk_e
 		return lk_hint(err, "cast it: cast(f32, %s)", x);
 	}
 	LK_TRY(lc_join_dtypes(program, node, node->op == LC_SELECT, node->inputs - 1, &joined, err));
-	node->dtype = types_map_compares(node->op)                    ? LC_BOOL
-	              : joined == LC_WEAK_INT && needs_real(node->op) ? LC_WEAK_REAL
-	                                                              : joined;
+	if (types_map_compares(node->op)) node->dtype = LC_BOOL;
+	else if (joined == LC_WEAK_INT && needs_real(node->op)) node->dtype = LC_WEAK_REAL;
+	else node->dtype = joined;
 	if (joined == LC_WEAK_INT && (node->op == LC_DIV || node->op == LC_POW))
 		node->dtype = LC_WEAK_REAL;
 	return LK_OK;

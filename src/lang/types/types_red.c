@@ -5,7 +5,9 @@
 #include "lang/types/program.h"
 
 static lc_reduce red_reduction(int op) {
-	return op == LC_RED_MAX ? LC_RMAX : op == LC_RED_MIN ? LC_RMIN : LC_SUM;
+	if (op == LC_RED_MAX) return LC_RMAX;
+	if (op == LC_RED_MIN) return LC_RMIN;
+	return LC_SUM;
 }
 
 static lk_status check_operand(const lc_program *program, const lc_node *node, lk_error *err) {

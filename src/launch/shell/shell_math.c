@@ -108,10 +108,11 @@ static lk_status math_product(struct math *math, long long *value) {
 	long long right;
 	LK_TRY(atom(math, value));
 	for (;;) {
-		char op = math_take(math, '*')   ? '*'
-		          : math_take(math, '/') ? '/'
-		          : math_take(math, '%') ? '%'
-		                                 : 0;
+		char op;
+		if (math_take(math, '*')) op = '*';
+		else if (math_take(math, '/')) op = '/';
+		else if (math_take(math, '%')) op = '%';
+		else op = 0;
 		if (op == 0) return LK_OK;
 		LK_TRY(atom(math, &right));
 		if (op != '*' && right == 0 && math->unknown == NULL)

@@ -48,9 +48,9 @@ static lk_truth simple(const lk_word *word, size_t count) {
 }
 
 static lk_truth test_both(lk_truth a, lk_truth b) {
-	return a == LK_FALSE || b == LK_FALSE ? LK_FALSE
-	       : a == LK_TRUE && b == LK_TRUE ? LK_TRUE
-	                                      : LK_UNKNOWN;
+	if (a == LK_FALSE || b == LK_FALSE) return LK_FALSE;
+	if (a == LK_TRUE && b == LK_TRUE) return LK_TRUE;
+	return LK_UNKNOWN;
 }
 
 lk_truth lk_shell_test(const lk_word *words, size_t count) {
@@ -64,9 +64,9 @@ lk_truth lk_shell_test(const lk_word *words, size_t count) {
 		all = test_both(all, simple(words + from, i - from));
 		from = i + 1;
 		if (conjunction) continue;
-		any = any == LK_TRUE || all == LK_TRUE     ? LK_TRUE
-		      : any == LK_FALSE && all == LK_FALSE ? LK_FALSE
-		                                           : LK_UNKNOWN;
+		if (any == LK_TRUE || all == LK_TRUE) any = LK_TRUE;
+		else if (any == LK_FALSE && all == LK_FALSE) any = LK_FALSE;
+		else any = LK_UNKNOWN;
 		all = LK_TRUE;
 	}
 	return any;

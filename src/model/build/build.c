@@ -227,9 +227,9 @@ static lk_status make_around(struct lk_stage_builder *builder, const lk_slot *sl
                              struct lk_known_call *out) {
 	out->known = true;
 	out->call = (lk_call){.layer = -1, .chunk = slot->chunk, .pass = LK_PHASE_OTHER};
-	return which == RECEIVE ? make_receive(builder, slot, out)
-	       : which == WAIT  ? make_wait(builder, slot, out)
-	                        : make_send(builder, slot, out);
+	if (which == RECEIVE) return make_receive(builder, slot, out);
+	if (which == WAIT) return make_wait(builder, slot, out);
+	return make_send(builder, slot, out);
 }
 
 /* Made once for each chunk and pass: calls of other micro-batches differ in their number, and in
@@ -254,9 +254,9 @@ static lk_status flush_run(struct lk_stage_builder *builder) {
 }
 
 static lk_phase build_phase_of(const lk_slot *slot) {
-	return slot->pass == LK_PASS_F   ? LK_PHASE_FORWARD
-	       : slot->pass == LK_PASS_W ? LK_PHASE_WEIGHT
-	                                 : LK_PHASE_BACKWARD;
+	if (slot->pass == LK_PASS_F) return LK_PHASE_FORWARD;
+	if (slot->pass == LK_PASS_W) return LK_PHASE_WEIGHT;
+	return LK_PHASE_BACKWARD;
 }
 
 /* Appends one call, or lengthens the run of equal ones. */

@@ -205,9 +205,9 @@ lk_status lk_build_layer(lk_builder *builder, int layer, lk_block_pass pass, uin
 		         shape->cross ? "decoder " : "", shape->window ? "windowed " : "",
 		         pass_names[pass]);
 		bool first = pass == LK_BLOCK_FORWARD || pass == LK_BLOCK_FORWARD_CHECKPOINT;
-		builder->phase = first                              ? LK_PHASE_FORWARD
-		                 : pass == LK_BLOCK_WEIGHT_GRADIENT ? LK_PHASE_WEIGHT
-		                                                    : LK_PHASE_BACKWARD;
+		if (first) builder->phase = LK_PHASE_FORWARD;
+		else if (pass == LK_BLOCK_WEIGHT_GRADIENT) builder->phase = LK_PHASE_WEIGHT;
+		else builder->phase = LK_PHASE_BACKWARD;
 		builder->saved = 0;
 		builder->pending = 0;
 		lk_graph_begin_block(builder->graph, name);

@@ -168,9 +168,10 @@ static double moe_saved(const lk_builder *builder, struct lk_moe_size z) {
 		builder->train_base ? lk_build_kept_bytes(builder, z.routed * (z.hidden + inner)) : 0;
 	/* for the gradient of the router's weights: Megatron-LM weighs behind the activation, with a
 	 * kernel of its own for gated ones; others weigh the outputs */
-	double weighed = !lk_job_like_megatron(builder->job) ? z.sent * z.hidden
-	                 : builder->model->gated             ? 0
-	                                                     : z.routed * inner;
+	double weighed;
+	if (!lk_job_like_megatron(builder->job)) weighed = z.sent * z.hidden;
+	else if (builder->model->gated) weighed = 0;
+	else weighed = z.routed * inner;
 	return up + inputs + builder->bytes * weighed;
 }
 

@@ -154,7 +154,10 @@ static lk_status fill_batch(lk_job *job, lk_error *err) {
 	fill_int(&job->mbs, 1);
 	int64_t step = (int64_t)job->mbs * job->dp;
 	if (job->gbs == 0) {
-		int64_t count = job->microbatches > 0 ? job->microbatches : job->pp > 1 ? 4 * job->pp : 1;
+		int64_t count;
+		if (job->microbatches > 0) count = job->microbatches;
+		else if (job->pp > 1) count = 4 * job->pp;
+		else count = 1;
 		if (step > (1 << 28) || step * count > (1 << 28))
 			return lk_fail(err, LK_ERR_INPUT, "--mbs",
 			               "%d sequences on %d replicas, %lld times a step, are more than %d",
@@ -195,7 +198,9 @@ static lk_status fill_vocab(lk_job *job, lk_error *err) {
 static void fill_dtype(lk_job *job, const lk_cluster *cluster) {
 	if (job->dtype_said) return;
 	bool bf16 = cluster == NULL || lk_cluster_has_dtype(cluster, LK_BF16);
-	job->dtype = bf16 ? LK_BF16 : lk_cluster_has_dtype(cluster, LK_FP16) ? LK_FP16 : LK_FP32;
+	if (bf16) job->dtype = LK_BF16;
+	else if (lk_cluster_has_dtype(cluster, LK_FP16)) job->dtype = LK_FP16;
+	else job->dtype = LK_FP32;
 }
 
 static void fill_sharding(lk_job *job) {

@@ -63,9 +63,10 @@ static double ready_at(const struct chunk *chunk, const lk_slot *slot) {
 /* What a rank that can do nothing else meanwhile waits for the slot's message. */
 static double waited_for(const struct walk *walk, const struct chunk *chunk, int rank,
                          const lk_slot *slot) {
-	int from = slot->pass == LK_PASS_F   ? chunk->before
-	           : slot->pass == LK_PASS_W ? -1
-	                                     : chunk->behind;
+	int from;
+	if (slot->pass == LK_PASS_F) from = chunk->before;
+	else if (slot->pass == LK_PASS_W) from = -1;
+	else from = chunk->behind;
 	return from >= 0 && from != rank ? walk->times->message : 0;
 }
 

@@ -207,7 +207,10 @@ lk_resident lk_sizes_resident(const lk_job *job, int stage) {
 	if (job->sharding == LK_SHARD_ZERO3) {
 		/* FSDP: the fp32 master shard is the weight; DeepSpeed has a 16-bit shard beside it; frozen
 		 * weights are sharded in 16 bits */
-		double weight = !sixteen_bit(job) ? 4 : lk_job_uses_deepspeed(job) ? 2 : 0;
+		double weight;
+		if (!sixteen_bit(job)) weight = 4;
+		else if (lk_job_uses_deepspeed(job)) weight = 2;
+		else weight = 0;
 		r.weights = weight * sharded + 2 * frozen / dense;
 	} else {
 		r.weights = lk_sizes_weight_bytes(job) * (lora(job) ? held + trained : held) + copies;

@@ -73,12 +73,13 @@ static bool has_inner(const lk_conv_stage *stage) {
 static lk_status check_branches(const lk_hf_config *config, const lk_value *object, int in,
                                 const lk_conv_stage *stage, lk_error *err) {
 	bool shuffle = stage->block == LK_CONV_SHUFFLE, fire = stage->block == LK_CONV_FIRE;
-	const char *why = !shuffle && !fire           ? NULL
-	                  : stage->width % 2          ? "two branches need an even width"
-	                  : fire && stage->stride > 1 ? "a fire has no stride"
-	                  : shuffle && stage->stride == 1 && stage->width != in
-	                      ? "a shuffle without stride has the width that comes in"
-	                      : NULL;
+	const char *why;
+	if (!shuffle && !fire) why = NULL;
+	else if (stage->width % 2) why = "two branches need an even width";
+	else if (fire && stage->stride > 1) why = "a fire has no stride";
+	else if (shuffle && stage->stride == 1 && stage->width != in)
+		why = "a shuffle without stride has the width that comes in";
+	else why = NULL;
 	if (!why) return LK_OK;
 	lk_hf_fail(config, object, err, "%s", why);
 	return err->status;

@@ -255,13 +255,15 @@ double lk_dlrm_flops(const lk_dlrm *dlrm, double batch) {
 }
 
 double lk_dlrm_row_state(const lk_dlrm *dlrm) {
-	return dlrm->optimizer == LK_DLRM_SGD       ? 0
-	       : dlrm->optimizer == LK_DLRM_ADAGRAD ? 4
-	                                            : 8 * dlrm->dim;
+	if (dlrm->optimizer == LK_DLRM_SGD) return 0;
+	if (dlrm->optimizer == LK_DLRM_ADAGRAD) return 4;
+	return 8 * dlrm->dim;
 }
 
 double lk_dlrm_dense_state(const lk_dlrm *dlrm) {
-	return dlrm->optimizer == LK_DLRM_SGD ? 0 : dlrm->optimizer == LK_DLRM_ADAGRAD ? 4 : 8;
+	if (dlrm->optimizer == LK_DLRM_SGD) return 0;
+	if (dlrm->optimizer == LK_DLRM_ADAGRAD) return 4;
+	return 8;
 }
 
 double lk_dlrm_lookups(const lk_dlrm *dlrm) {

@@ -397,7 +397,9 @@ static lk_status finish_falcon(const lk_hf_config *config, lk_model *model, lk_e
 	LK_TRY(lk_hf_int(config, "num_ln_in_parallel_attn", &parallel_norms, err));
 	if (second) model->parallel_residual = true;
 	else model->kv_heads = multi_query ? 1 : model->heads;
-	model->norms_per_layer = second ? parallel_norms : model->parallel_residual ? 1 : 2;
+	if (second) model->norms_per_layer = parallel_norms;
+	else if (model->parallel_residual) model->norms_per_layer = 1;
+	else model->norms_per_layer = 2;
 	all_biases(model, model->qkv_bias);
 	LK_TRY(four_times_hidden(config, model, err));
 	return finish_heads(config, model, err);

@@ -219,7 +219,10 @@ static lk_status new_told_group(struct finder *finder, const struct said *said, 
 	const char *name = lk_capture_text(capture, said->note.group),
 			   *text = lk_capture_text(capture, said->note.group_text);
 	const char *ranks = calls_ranks_of(capture, &said->note);
-	const char *shown = *text && strcmp(text, "undefined") != 0 ? text : *name ? name : "unnamed";
+	const char *shown;
+	if (*text && strcmp(text, "undefined") != 0) shown = text;
+	else if (*name) shown = name;
+	else shown = "unnamed";
 	lk_arena scratch = LK_ARENA_INIT;
 	char *between = channel(finder, said, &scratch, &ranks);
 	char *key = between ? lk_arena_printf(&scratch, "%s\x1f%s\x1f%s", name, ranks, between) : NULL;
@@ -234,7 +237,10 @@ static lk_status new_told_group(struct finder *finder, const struct said *said, 
 /* Calls of one group mostly come in a row. */
 static lk_status told_group(struct finder *finder, const struct said *said, uint32_t *out) {
 	const lk_comm_note *note = &said->note;
-	uint8_t direction = said->kind == LK_OP_SEND ? 1 : said->kind == LK_OP_RECV ? 2 : 0;
+	uint8_t direction;
+	if (said->kind == LK_OP_SEND) direction = 1;
+	else if (said->kind == LK_OP_RECV) direction = 2;
+	else direction = 0;
 	if (finder->last.group == LK_NONE || finder->last.name != note->group ||
 	    finder->last.ranks != note->ranks || finder->last.peer != note->peer ||
 	    finder->last.direction != direction) {

@@ -96,7 +96,9 @@ static bool capture_grow(lk_capture *c) {
 /* 73 years either way: then no difference or sum of two of them overflows. */
 static int64_t within_range(int64_t ns) {
 	const int64_t most = 1LL << 61;
-	return ns > most ? most : ns < -most ? -most : ns;
+	if (ns > most) return most;
+	if (ns < -most) return -most;
+	return ns;
 }
 
 uint32_t lk_capture_add(lk_capture *c, const lk_event *event) {

@@ -108,7 +108,12 @@ static void host_time_account(struct walk *walk, int64_t until, uint32_t next, b
 		host_time_put(walk, next, next == LK_NONE ? 0 : walk->c->name[next], LK_T1, LK_CALL_NONE,
 		              open_op->cursor, until);
 	} else {
-		int term = over ? (open_op->had ? LK_T3 : LK_T5) : open_op->had ? LK_T5 : LK_T2;
+		int term;
+		if (over) {
+			if (open_op->had) term = LK_T3;
+			else term = LK_T5;
+		} else if (open_op->had) term = LK_T5;
+		else term = LK_T2;
 		host_time_put(walk, open_op->event, walk->c->name[open_op->event], term, LK_CALL_NONE,
 		              open_op->cursor, until);
 	}

@@ -149,7 +149,10 @@ static lk_status lift_team_of(struct lifter *lifter, uint32_t capture, const lk_
                               bool pair, int32_t *team) {
 	uint32_t index, world = (uint32_t)lifter->traces->world;
 	const lk_run_group *group = lift_group_of(lifter, capture, op, &index);
-	uint32_t ranks = group && group->size > 0 ? (uint32_t)group->size : world > 1 ? world : 2;
+	uint32_t ranks;
+	if (group && group->size > 0) ranks = (uint32_t)group->size;
+	else if (world > 1) ranks = world;
+	else ranks = 2;
 	if (pair && op->peers) ranks = 2;
 	if (!op->peers) {
 		if (lifter->team[index] == LK_NONE)
@@ -177,7 +180,9 @@ static lk_status lift_team_of(struct lifter *lifter, uint32_t capture, const lk_
 static int64_t ps_of(const lk_lifted_op *op, int64_t ns) {
 	bool device =
 		op->what == LK_LIFTED_DEVICE || op->what == LK_LIFTED_COMM || op->what == LK_LIFTED_CARRIED;
-	return ns > 0 ? ns * PS_PER_NS : device ? 1 : 0;
+	if (ns > 0) return ns * PS_PER_NS;
+	if (device) return 1;
+	return 0;
 }
 
 /* The longest piece names a stretch of host time. */

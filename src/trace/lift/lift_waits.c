@@ -126,8 +126,16 @@ static struct choice waits_judge(const lk_lifting *lifting, uint8_t stream, uint
 	if (op == LK_NONE) return c;
 	bool fresh = op == last && lifting->awaited[stream][other] != last + 1;
 	c = (struct choice){op, 0, op_at(lifting, op)->end_ns};
-	if (comm) c.rank = waits_is_comm(lifting, last) ? 0 : fresh ? 2 : 1;
-	else c.rank = fresh && waits_is_comm(lifting, last) ? 3 : fresh ? 2 : op == last ? 1 : 0;
+	if (comm) {
+		if (waits_is_comm(lifting, last)) c.rank = 0;
+		else if (fresh) c.rank = 2;
+		else c.rank = 1;
+	} else {
+		if (fresh && waits_is_comm(lifting, last)) c.rank = 3;
+		else if (fresh) c.rank = 2;
+		else if (op == last) c.rank = 1;
+		else c.rank = 0;
+	}
 	return c;
 }
 

@@ -31,9 +31,11 @@ bool lk_lift_add_stream(lk_lifter *lifter, bool device, int64_t thread, uint8_t 
 	bool first = true;
 	for (size_t i = 0; i + 1 < lifter->threads.count; i++)
 		first &= (lifter->threads.at[i] & 1) != device;
-	*stream = first                              ? device ? LK_STREAM_COMPUTE : LK_STREAM_HOST
-	          : lifter->streams < LK_STREAMS - 1 ? lifter->streams++
-	                                             : LK_STREAMS - 1;
+	if (first) {
+		if (device) *stream = LK_STREAM_COMPUTE;
+		else *stream = LK_STREAM_HOST;
+	} else if (lifter->streams < LK_STREAMS - 1) *stream = lifter->streams++;
+	else *stream = LK_STREAMS - 1;
 	*lk_last(&lifter->threads) = key;
 	*lk_last(&lifter->stream_of) = *stream;
 	char name[48];

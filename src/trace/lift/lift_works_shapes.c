@@ -153,9 +153,10 @@ static bool of_host(const struct shapes *shapes, uint32_t work) {
 /* Works are in the order of their begin, so that what encloses one has been here. */
 static void enclose(struct shapes *shapes, uint32_t work) {
 	uint32_t parent = shapes->w->parent[work];
-	uint32_t above = parent == LK_NONE         ? LK_NONE
-	                 : of_host(shapes, parent) ? parent
-	                                           : shapes->above[parent];
+	uint32_t above;
+	if (parent == LK_NONE) above = LK_NONE;
+	else if (of_host(shapes, parent)) above = parent;
+	else above = shapes->above[parent];
 	shapes->above[work] = above;
 	shapes->taken[work] = parent != LK_NONE && shapes->taken[parent];
 	shapes->first[work] = shapes->last[work] = shapes->next[work] = LK_NONE;

@@ -153,5 +153,7 @@ lk_status lk_lift_by_dependencies(lk_lifter *lifter) {
 	free(t.place);
 	free(t.state);
 	lk_vec_free(&t.stack);
-	return !good ? lk_oom(lifter->err) : t.circles ? circle(&t) : LK_OK;
+	if (!good) return lk_oom(lifter->err);
+	if (t.circles) return circle(&t);
+	return LK_OK;
 }

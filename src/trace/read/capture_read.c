@@ -25,9 +25,10 @@ static lk_status read_events(lk_stream *in, lk_trace_kind kind, const char *path
 
 static lk_status read_capture(lk_stream *in, lk_trace_kind kind, const char *path,
                               const lk_read_limits *limits, lk_capture **out, lk_error *err) {
-	const char *format = kind == LK_TRACE_NSYS        ? "Nsight Systems SQLite"
-	                     : kind == LK_TRACE_RECORDING ? "lockstep recording"
-	                                                  : "Kineto JSON";
+	const char *format;
+	if (kind == LK_TRACE_NSYS) format = "Nsight Systems SQLite";
+	else if (kind == LK_TRACE_RECORDING) format = "lockstep recording";
+	else format = "Kineto JSON";
 	lk_capture *capture = lk_capture_new(path, format);
 	lk_status status = capture ? read_events(in, kind, path, limits, capture, err) : lk_oom(err);
 	if (status == LK_OK) status = lk_capture_finish(capture, err);

@@ -102,7 +102,9 @@ enum {
 
 static int64_t chakra_clip(double real) {
 	if (isnan(real)) return 0;
-	return real > 9.2e18 ? INT64_MAX : real < -9.2e18 ? INT64_MIN : (int64_t)real;
+	if (real > 9.2e18) return INT64_MAX;
+	if (real < -9.2e18) return INT64_MIN;
+	return (int64_t)real;
 }
 
 static bool whole_value(struct value *value, int64_t whole) {
@@ -252,9 +254,12 @@ static lk_status chakra_read_sides(struct reader *reader, lk_proto message, bool
 		if (f.type != LK_WIRE_BYTES || f.number > TYPES) continue;
 		const char *text = (const char *)f.bytes.at;
 		size_t size = lk_proto_size(&f.bytes);
-		uint32_t *to = f.number == TYPES ? output ? NULL : &reader->work.types
-		               : output          ? &reader->work.outputs
-		                                 : &reader->work.shape;
+		uint32_t *to;
+		if (f.number == TYPES) {
+			if (output) to = NULL;
+			else to = &reader->work.types;
+		} else if (output) to = &reader->work.outputs;
+		else to = &reader->work.shape;
 		if (f.number == VALUES) LK_TRY(read_tensors(reader, text, size, output));
 		else if (!to) continue;
 		else if (!lk_shape_python(&reader->shape, text, size)) return lk_oom(reader->err);

@@ -150,9 +150,10 @@ static lk_status keep_add_sync(lk_kineto *kineto, uint32_t event) {
 	const lk_kineto_fields *fields = &kineto->f;
 	char text[64];
 	const char *kind = keep_words(fields->sync_kind, text, sizeof text);
-	int64_t device = fields->device >= 0             ? fields->device
-	                 : fields->kind == LK_EVENT_SYNC ? fields->process
-	                                                 : 0;
+	int64_t device;
+	if (fields->device >= 0) device = fields->device;
+	else if (fields->kind == LK_EVENT_SYNC) device = fields->process;
+	else device = 0;
 	lk_sync_note n = {.event = event,
 	                  .kind = LK_SYNC_EVENT,
 	                  .stream = LK_NONE,

@@ -10,7 +10,9 @@ static bool number_is_digit(char c) {
 }
 
 static int64_t clamped(double x, double most) {
-	return x > most ? (int64_t)most : x < -most ? -(int64_t)most : (int64_t)x;
+	if (x > most) return (int64_t)most;
+	if (x < -most) return -(int64_t)most;
+	return (int64_t)x;
 }
 
 /* With an exponent, or more digits than 64 bits have. */
@@ -98,7 +100,10 @@ static uint32_t number_code_point(const char **at, const char *end) {
 
 static size_t number_put_utf8(uint32_t c, char out[4]) {
 	if (c < 0x80) return out[0] = (char)c, 1;
-	size_t more = c < 0x800 ? 1 : c < 0x10000 ? 2 : 3;
+	size_t more;
+	if (c < 0x800) more = 1;
+	else if (c < 0x10000) more = 2;
+	else more = 3;
 	static const uint8_t lead[] = {0, 0xc0, 0xe0, 0xf0};
 	out[0] = (char)(lead[more] | c >> 6 * more);
 	for (size_t i = 1; i <= more; i++) out[i] = (char)(0x80 | (c >> 6 * (more - i) & 0x3f));

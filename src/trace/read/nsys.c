@@ -277,7 +277,11 @@ static bool begin_device(struct reader *reader, sqlite3_stmt *row, lk_event_kind
 static uint32_t volume(sqlite3_stmt *row, int first) {
 	double product = 1;
 	for (int i = 0; i < 3; i++) product *= (double)nsys_whole(row, first + i, 1);
-	return product > 0 ? product < 4e9 ? (uint32_t)product : 4000000000u : 0;
+	if (product > 0) {
+		if (product < 4e9) return (uint32_t)product;
+		return 4000000000u;
+	}
+	return 0;
 }
 
 static lk_status read_kernel(struct reader *reader, sqlite3_stmt *row) {
@@ -450,7 +454,10 @@ lk_status lk_nsys_read(const char *path, const lk_read_limits *limits, lk_captur
 	int code = sqlite3_open_v2(
 		path, &reader->db, SQLITE_OPEN_READONLY | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_PRIVATECACHE,
 		NULL);
-	lk_status status = code == SQLITE_OK ? LK_OK : reader->db ? nsys_refused(reader) : lk_oom(err);
+	lk_status status;
+	if (code == SQLITE_OK) status = LK_OK;
+	else if (reader->db) status = nsys_refused(reader);
+	else status = lk_oom(err);
 	if (status == LK_OK) {
 		harden(reader);
 		status = nsys_read_all(reader);

@@ -76,7 +76,9 @@ static void keep_text(const struct reader *reader, char *out, size_t size) {
 
 static int64_t et_whole(double x) {
 	if (isnan(x)) return 0;
-	return x > 9.2e18 ? INT64_MAX : x < -9.2e18 ? INT64_MIN : (int64_t)x;
+	if (x > 9.2e18) return INT64_MAX;
+	if (x < -9.2e18) return INT64_MIN;
+	return (int64_t)x;
 }
 
 /* A whole number without the rounding of a double: ids are hashes sometimes. */

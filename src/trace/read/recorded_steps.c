@@ -178,7 +178,9 @@ static size_t longest_unordered(const uint64_t *sum, size_t count, size_t period
 	uint32_t best = 0;
 	for (size_t i = count - 2 * period + 1; i-- > 0;) {
 		bool follows = sum[i + period] - sum[i] == sum[i + 2 * period] - sum[i + period];
-		after[i] = !follows ? 0 : i + 3 * period <= count ? after[i + period] + 1 : 1;
+		if (!follows) after[i] = 0;
+		else if (i + 3 * period <= count) after[i] = after[i + period] + 1;
+		else after[i] = 1;
 		if (after[i] >= best && after[i]) {
 			best = after[i];
 			*where = i;

@@ -312,10 +312,10 @@ lk_status lk_reply_status(const lk_reply *reply) {
 
 const char *lk_reply_error(const lk_reply *reply, int part) {
 	const lk_error *error = &reply->error;
-	return part == LK_REPLY_WHERE  ? error->where
-	       : part == LK_REPLY_WHAT ? error->what
-	       : part == LK_REPLY_HINT ? error->hint
-	                               : reply->line;
+	if (part == LK_REPLY_WHERE) return error->where;
+	if (part == LK_REPLY_WHAT) return error->what;
+	if (part == LK_REPLY_HINT) return error->hint;
+	return reply->line;
 }
 
 bool lk_reply_yes(const lk_reply *reply) {

@@ -29,10 +29,11 @@ static lk_status reply_rows_parse(lk_reply *reply, int parts, const int *counts,
 
 /* Many combinations would write one file. */
 static lk_status check_files(const lk_predict_request *request, lk_error *err) {
-	const char *single = request->trace    ? "--trace"
-	                     : request->graph  ? "--graph"
-	                     : request->chakra ? "--chakra"
-	                                       : NULL;
+	const char *single;
+	if (request->trace) single = "--trace";
+	else if (request->graph) single = "--graph";
+	else if (request->chakra) single = "--chakra";
+	else single = NULL;
 	if (!single) return LK_OK;
 	lk_fail(err, LK_ERR_INPUT, single, "the combinations of a sweep would write the same file");
 	return lk_hint(err, "ask predict for one combination");

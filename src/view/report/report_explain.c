@@ -335,10 +335,11 @@ static void explain_put_roofline(lk_report *writer, const lk_explanation *explan
 	double low, high;
 	int end = few_shaped(explanation, &low, &high);
 	char note[2 * LINE], share[TEXT];
-	const char *why = explanation->no_roofline ? explanation->no_roofline
-	                  : explanation->shaped_count && !end
-	                      ? "no operation of known shape multiplies matrices"
-	                      : NULL;
+	const char *why;
+	if (explanation->no_roofline) why = explanation->no_roofline;
+	else if (explanation->shaped_count && !end)
+		why = "no operation of known shape multiplies matrices";
+	else why = NULL;
 	if (why) {
 		lk_report_panel(writer, "text", "Kernels under their roof", NULL, false);
 		lk_json_array(writer, "lines");

@@ -55,11 +55,12 @@ const char *lk_report_charts(const char **licence) {
 
 static void put_html(const char *text, FILE *out) {
 	for (; *text; text++) {
-		const char *safe = *text == '<'   ? "&lt;"
-		                   : *text == '>' ? "&gt;"
-		                   : *text == '&' ? "&amp;"
-		                   : *text == '"' ? "&quot;"
-		                                  : NULL;
+		const char *safe;
+		if (*text == '<') safe = "&lt;";
+		else if (*text == '>') safe = "&gt;";
+		else if (*text == '&') safe = "&amp;";
+		else if (*text == '"') safe = "&quot;";
+		else safe = NULL;
 		if (safe) fputs(safe, out);
 		else putc((unsigned char)*text < ' ' && !strchr("\n\t", *text) ? ' ' : *text, out);
 	}

@@ -218,9 +218,9 @@ static struct measure measure_of(const struct shown_sweep *sweep) {
 }
 
 static double sweep_time_of(struct measure m, const lk_prediction *prediction) {
-	return m.of == OF_TRAINING ? prediction->days
-	       : m.of == OF_STEP   ? prediction->step_time_s
-	                           : sweep_hours_of(prediction);
+	if (m.of == OF_TRAINING) return prediction->days;
+	if (m.of == OF_STEP) return prediction->step_time_s;
+	return sweep_hours_of(prediction);
 }
 
 static double sweep_cost_of(struct measure m, const lk_prediction *prediction) {

@@ -31,7 +31,9 @@ static const char *sqlite_type_of(const lk_table *table, int column) {
 	int kinds[4] = {0};
 	for (int row = 0; row < table->rows; row++) kinds[lk_table_cell(table, row, column)->kind]++;
 	if (!!kinds[LK_CELL_TEXT] + !!kinds[LK_CELL_NUMBER] + !!kinds[LK_CELL_BOOL] != 1) return "";
-	return kinds[LK_CELL_TEXT] ? " TEXT" : kinds[LK_CELL_NUMBER] ? " REAL" : " INTEGER";
+	if (kinds[LK_CELL_TEXT]) return " TEXT";
+	if (kinds[LK_CELL_NUMBER]) return " REAL";
+	return " INTEGER";
 }
 
 static lk_status sqlite_refused(sqlite3 *db, const char *path, lk_error *err) {
@@ -110,9 +112,10 @@ static lk_status insert_rows(sqlite3 *db, const char *path, const lk_table *tabl
 		else if (code == SQLITE_OK) code = SQLITE_ERROR;
 		lk_arena_free(arena);
 	}
-	lk_status status = code == SQLITE_OK      ? LK_OK
-	                   : code == SQLITE_NOMEM ? lk_oom(err)
-	                                          : sqlite_refused(db, path, err);
+	lk_status status;
+	if (code == SQLITE_OK) status = LK_OK;
+	else if (code == SQLITE_NOMEM) status = lk_oom(err);
+	else status = sqlite_refused(db, path, err);
 	sqlite3_finalize(insert);
 	return status;
 }

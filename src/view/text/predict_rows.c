@@ -402,9 +402,9 @@ static bool fill_texts(const lk_sweep *sweep, const struct spec *spec, lk_arena 
 	for (size_t row = 0; texts && row < sweep->count; row++) {
 		struct cell c;
 		fill_cell(sweep, spec, row, -1, &c);
-		texts[row] = !c.filled            ? NULL
-		             : c.text == c.buffer ? lk_arena_strdup(arena, c.text)
-		                                  : c.text;
+		if (!c.filled) texts[row] = NULL;
+		else if (c.text == c.buffer) texts[row] = lk_arena_strdup(arena, c.text);
+		else texts[row] = c.text;
 		if (c.filled && !texts[row]) return false;
 	}
 	out->texts = texts;

@@ -113,9 +113,9 @@ static lk_table *sharders(const lk_shard_answer *answer) {
 }
 
 lk_table *lk_shard_table(const lk_shard_answer *answer, int which) {
-	return which == LK_SHARD_RANKS   ? ranks(answer)
-	       : which == LK_SHARD_TRIED ? sharders(answer)
-	                                 : shard_view_pieces(answer);
+	if (which == LK_SHARD_RANKS) return ranks(answer);
+	if (which == LK_SHARD_TRIED) return sharders(answer);
+	return shard_view_pieces(answer);
 }
 
 /* ---- text ---- */

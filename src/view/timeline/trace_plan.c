@@ -166,7 +166,9 @@ static bool number_all(lk_trace_plan *plan) {
 /* ---- slices ---- */
 
 static int plan_order(double a, double b) {
-	return a < b ? -1 : a > b ? 1 : !!isnan(a) - !!isnan(b);
+	if (a < b) return -1;
+	if (a > b) return 1;
+	return !!isnan(a) - !!isnan(b);
 }
 
 /* Equal spans are ordered by what they show, so that the file does not depend on the order in
@@ -177,7 +179,10 @@ static int by_content(const lk_slice *x, const lk_slice *y) {
 	if (x->microbatch != y->microbatch) return x->microbatch < y->microbatch ? -1 : 1;
 	if (x->layer != y->layer) return x->layer < y->layer ? -1 : 1;
 	int by_bytes = plan_order(x->bytes, y->bytes), by_flops = plan_order(x->flops, y->flops);
-	return by_bytes ? by_bytes : by_flops ? by_flops : x < y ? -1 : x > y;
+	if (by_bytes) return by_bytes;
+	if (by_flops) return by_flops;
+	if (x < y) return -1;
+	return x > y;
 }
 
 static int plan_by_place(const void *a, const void *b) {
