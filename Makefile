@@ -108,7 +108,7 @@ RECORDER_MPI_O := $(RECORDER_MPI_C:src/recorder/%.c=%.o) mpi_wrappers.o
 
 LONG_PARTS := release asan ubsan tsan clang lang lint packages fuzz
 .PHONY: all check check-long $(LONG_PARTS:%=check-long-%) unit cli-tests serve-tests browser-tests fuzz fuzz-programs fuzz-replay replay-programs unit-programs bench bench-lookup accuracy layers docs-check lang-oracle lang-cuda charts \
-        mpi lang-mpi lang-ring lint syntax man api dist deb tutorials package-tests python python-tests bench-predict install uninstall clean help quick circles format format-check
+        mpi lang-mpi lang-ring lint syntax man api dist deb tutorials package-tests python python-tests bench-predict install uninstall clean help quick circles format format-check site
 .SECONDARY:
 MAKEFLAGS += --no-builtin-rules
 .DELETE_ON_ERROR:
@@ -372,9 +372,13 @@ layers: ## folders include only what is above them in the table of tools/layers.
 circles: $(PROGRAM) $(RECORDERS) ## the files of a folder form an order: none uses a file that uses it
 	@tools/circles.py $(B)
 
-api: $(B)/liblockstep.so ## docs/API.md from the headers, and the list of what the library exports
-	tools/api_docs.py
+api: $(B)/liblockstep.so ## build/docs/api.md from the public headers, and the list of what the library exports
+	@mkdir -p build/docs
+	tools/api_docs.py build/docs/api.md
 	tools/abi.sh $(SHARED) --write
+
+site: $(PROGRAM) ## the documentation as a web site with search, in build/site; takes mkdocs
+	tools/site.sh $(PROGRAM)
 
 docs-check: ## ARCHITECTURE.md names every file of src/; links of documents lead somewhere
 	@tools/check_docs.sh
@@ -428,7 +432,7 @@ $(WHEEL): $(PYTHON_SOURCES) $(SHARED)
 
 python: $(WHEEL) ## a wheel of the Python package, with the library in it: build/release/python/dist
 
-python-tests: $(WHEEL) $(PROGRAM) ## the wheel, installed in clean environments, with and without NumPy; the examples of docs/PYTHON.md
+python-tests: $(WHEEL) $(PROGRAM) ## the wheel, installed in clean environments, with and without NumPy; the examples of docs/guide/python.md
 	python/tests/run.sh $(PYTHON) $$(cat $(WHEEL)) $(PROGRAM)
 
 $(B)/bench-predict: bench/predict_loop.c $(STATIC)
@@ -437,7 +441,7 @@ $(B)/bench-predict: bench/predict_loop.c $(STATIC)
 
 bench-predict: $(B)/bench-predict ## lk_predict alone, for bench/python.py
 
-accuracy: $(PROGRAM) ## docs/ACCURACY.md and its pictures, from the measurements of LOCKSTEP_DATA
+accuracy: $(PROGRAM) ## docs/accuracy/full.md and its pictures, from the measurements of LOCKSTEP_DATA
 	tools/accuracy.py $(PROGRAM)
 
 bench: ## benchmarks (hyperfine) of the release program
@@ -494,10 +498,10 @@ deb: all $(if $(HAS_MPI),mpi) ## Debian packages in build/dist, of this build
 	@$(MAKE) --no-print-directory -s install PREFIX=/usr LIBDIR=/usr/lib/$(MULTIARCH) DESTDIR=$(CURDIR)/build/deb
 	@tools/deb.sh build/deb $(VERSION) $(SOVERSION) $(DIST)
 
-tutorials: $(PROGRAM) $(RECORDERS) ## every command of docs/tutorials/ and of the README, its output compared
+tutorials: $(PROGRAM) $(RECORDERS) ## every command of docs/guide/tutorials/ and of the README, its output compared
 	tests/tutorials/run.py $(PROGRAM)
 
-package-tests: all ## what is installed and packed: ABI, docs/API.md, C examples, tarball, Debian packages; LOCKSTEP_LONG=1 all of it
+package-tests: all ## what is installed and packed: ABI, comments of the public headers, C examples, tarball, Debian packages; LOCKSTEP_LONG=1 all of it
 	tests/package/run.sh
 
 clean: ## removes build/

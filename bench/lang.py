@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Measures compiled programs (C and MPI) against the bars of docs/FIGURES.md and prints a row of Markdown for each.
+"""Measures compiled programs (C and MPI) against the bars of docs/notes/figures.md and prints a row of Markdown for each.
 Usage: bench/lang.py [PROGRAM [adam|hosts|flows|handover]...]; needs mpicc and mpirun, for hosts also root, ip and tc.
 All ways are measured in turn in each round; ratios are of the same round; bounds are 95 % of the median ratio, by order
 statistics; A/A is a way against itself one round later."""

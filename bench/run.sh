@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# Measures the release program against the bars of docs/FIGURES.md and prints one table: time of whole processes, peaks
+# Measures the release program against the bars of docs/notes/figures.md and prints one table: time of whole processes, peaks
 # of memory, speed of the engines, accuracy. On a shared machine read the best and the processor time, not the mean.
 # Usage: bench/run.sh [--markdown | --write] [FIGURE...]
-#   --markdown   the table as Markdown, as docs/FIGURES.md holds it
-#   --write      puts that in place of the table in docs/FIGURES.md
+#   --markdown   the table as Markdown, as docs/notes/figures.md holds it
+#   --write      puts that in place of the table in docs/notes/figures.md
 #   FIGURE       1 to 8; without one, all. Figure 5 comes out of the runs of 2 and 3.
 # LOCKSTEP_DATA (default ../shared/data) holds measured/llm_runs.csv for figure 6. hyperfine and valgrind are used where
 # they are installed, for a second clock and for counts of instructions; nothing needs them.
@@ -240,8 +240,8 @@ write() {
 	awk -v table=$work/table.md '
 		/^<!-- end of the table/ { inside = 0 }
 		!inside { print }
-		/^<!-- table/ { inside = 1; while ((getline line < table) > 0) print line }' docs/FIGURES.md > $work/FIGURES.md
-	cp $work/FIGURES.md docs/FIGURES.md
+		/^<!-- table/ { inside = 1; while ((getline line < table) > 0) print line }' docs/notes/figures.md > $work/FIGURES.md
+	cp $work/FIGURES.md docs/notes/figures.md
 }
 
 for figure in "$@"; do

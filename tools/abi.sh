@@ -1,6 +1,6 @@
 #!/bin/sh
 # What programs that are linked with the shared library rely on: its name, the symbols that it exports, the sizes of the structs
-# in the public headers. tools/abi.txt holds what it was; docs/VERSIONS.md says what may change when.
+# in the public headers. tools/abi.txt holds what it was; docs/reference/versions.md says what may change when.
 # Usage: tools/abi.sh liblockstep.so.X.Y.Z [--write]    compares, or writes the list anew (make api)
 set -eu
 library=$(realpath "$1")
@@ -44,7 +44,7 @@ while read -r kind name rest; do
 	esac
 	bad=$((bad + 1))
 done < $list
-[ $bad -eq 0 ] || echo "abi: restore it, or raise SOVERSION in the Makefile if that version was released (docs/VERSIONS.md); then make api"
+[ $bad -eq 0 ] || echo "abi: restore it, or raise SOVERSION in the Makefile if that version was released (docs/reference/versions.md); then make api"
 new=$(cut -d' ' -f1,2 "$work/now" | while read -r kind name; do grep -q "^$kind $name\( \|\$\)" $list || echo "$name"; done)
 [ -z "$new" ] || { echo "abi: not in $list yet:" $new "; run make api"; bad=$((bad + 1)); }
 echo "abi: $(grep -c ^symbol $list) symbols, $(grep -c ^size $list) structs, $bad problems"

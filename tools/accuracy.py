@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes docs/ACCURACY.md and docs/accuracy/*.svg: how well lockstep predicts what was measured.
+"""Writes docs/accuracy/full.md and docs/accuracy/*.svg: how well lockstep predicts what was measured.
 
 Usage: tools/accuracy.py PROGRAM [--only KEY ...] [--out docs]   (`make accuracy`)
 
@@ -27,7 +27,7 @@ INTRO = """\
 # Accuracy
 
 How far predictions are from measurements, by kind of measurement, and how to find that out again. `make accuracy`
-writes this page. [METHOD.md](METHOD.md) has the models, [FIGURES.md](FIGURES.md) the speed of the program.
+writes this page. [The method](../method/README.md) has the models, [the figures](../notes/figures.md) the speed of the program.
 
 ## How to read this page
 
@@ -61,7 +61,7 @@ figures of the calibration in use. `--rows` lists every row; `-o csv`, `-o json`
 same numbers come out on every machine. `docs/accuracy/tables.csv` lists what is run, `bars.csv` what it is held
 against, `published.csv` what others report.
 
-To check your own cluster, write your runs in the form of METHOD.md, "Tables of runs", and give that file to
+To check your own cluster, write your runs in the form of [tables of runs](../reference/tables.md), and give that file to
 `lockstep validate`.
 """
 
@@ -106,7 +106,7 @@ def words_of(table, cross):
 
 def run(program, folder, table, out):
     result = Result(table)
-    plot = os.path.join(out, "accuracy", table["key"] + ".svg")
+    plot = os.path.join(out, table["key"] + ".svg")
     result.answer, result.why = ask(program, folder, words_of(table, True), plot)
     if result.answer:
         check_summary(table, result.answer)
@@ -374,7 +374,7 @@ def section(result, published):
     lines += head_lines(result)
     lines += table_of(["bar", "rows", "figure", "bar", ""], result.bars, 1) if result.bars else []
     lines += comparison(result)
-    lines += ["![%s: predicted over measured](accuracy/%s.svg)" % (table["title"], table["key"]), ""]
+    lines += ["![%s: predicted over measured](%s.svg)" % (table["title"], table["key"]), ""]
     return (lines + part_lines(result.answer) + class_lines(result.classes) + worst_lines(result.answer)
             + published_lines(table["key"], published))
 
@@ -411,7 +411,7 @@ def trace_section(program, folder):
     head = ["run", "steps", "error", "mean of the others", "parts at most", "bar", ""]
     return ["## Traced runs", "",
             "A step of a trace, simulated with the times of the other steps (or, of one step, of the other ranks), beside its measured "
-            "time (METHOD.md, \"Replay\"). Nothing is fitted. *Parts*: busy time of each stream, exposed communication and idle "
+            "time (the method, \"Replay\"). Nothing is fitted. *Parts*: busy time of each stream, exposed communication and idle "
             "time, summed over the steps; the largest is shown.", ""] + table_of(head, rows, 1) + [
             "`lockstep replay TRACES [--overheads TRACES]`, in `$LOCKSTEP_DATA/traces`; `docs/accuracy/traces.csv` lists "
             "them. Lin et al. report 5.2 % (DLRM, 4 GPUs) and 3.0 % (Transformers) with shared overheads (arXiv 2404.12674), Lumos "
@@ -429,14 +429,14 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("program")
     parser.add_argument("--only", nargs="+", metavar="KEY", help="tables to run; the page then has these alone")
-    parser.add_argument("--out", default=os.path.join(ROOT, "docs"), help="where ACCURACY.md and accuracy/ go")
+    parser.add_argument("--out", default=os.path.join(ROOT, "docs", "accuracy"), help="where full.md and the pictures go")
     args = parser.parse_args()
     data = os.environ.get("LOCKSTEP_DATA") or os.path.join(ROOT, "..", "shared", "data")
     folder = os.path.join(os.path.abspath(data), "measured")
     if not os.path.isdir(folder):
         sys.exit("accuracy.py: %s is not there; set LOCKSTEP_DATA" % folder)
     out = os.path.abspath(args.out)
-    os.makedirs(os.path.join(out, "accuracy"), exist_ok=True)
+    os.makedirs(out, exist_ok=True)
     results, bars, published = [], read_csv("bars.csv"), read_csv("published.csv")
     for table in read_csv("tables.csv"):
         if args.only and table["key"] not in args.only:
@@ -449,7 +449,7 @@ def main():
     traces = []
     if not args.only or "traces" in args.only:
         traces = trace_section(os.path.abspath(args.program), os.path.join(os.path.abspath(data), "traces"))
-    path = os.path.join(out, "ACCURACY.md")
+    path = os.path.join(out, "full.md")
     with open(path + ".part", "w", encoding="utf-8") as file:
         file.write(page(results, traces))
     os.replace(path + ".part", path)

@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
 # Installs the Debian or Ubuntu packages that are missing, and nothing where all are there.
-# Usage: tools/setup.sh [build|check] [--check-only]
+# Usage: tools/setup.sh [build|check|site] [--check-only]
 #   build  what it takes to build lockstep (the default)
 #   check  that, and what the tests, the fuzzers and the lint take
+#   site   what `make site` takes
 set -euo pipefail
 
 fail() {
@@ -21,8 +22,9 @@ for word in "$@"; do
 		python3-venv python3-pip python3-numpy dpkg-dev mandoc zsh fish chromium)
 		command -v node >/dev/null || packages+=(nodejs)
 		command -v npm >/dev/null || packages+=(npm) ;;
+	site) packages+=(mkdocs) ;;
 	--check-only) check_only=1 ;;
-	*) fail "unknown word '$word'; usage: tools/setup.sh [build|check] [--check-only]" ;;
+	*) fail "unknown word '$word'; usage: tools/setup.sh [build|check|site] [--check-only]" ;;
 	esac
 done
 

@@ -4,7 +4,7 @@ torch.distributed would send.
 
 LOCKSTEP_LOADER_MARK=FILE    opened and closed before each batch is asked for: the recording's step marker
 LOCKSTEP_LOADER_REPEAT=K     batches that are repeated; not set: the loader as it is
-LOCKSTEP_RECORD_MODE=null    large collectives return at once, by the rule of docs/RECORD.md
+LOCKSTEP_RECORD_MODE=null    large collectives return at once, by the rule of docs/guide/record.md
 """
 import ctypes
 import functools

@@ -10,7 +10,7 @@
 extern "C" {
 #endif
 
-/* The version of the library, "0.1.0": docs/VERSIONS.md says what its numbers promise. */
+/* The version of the library, "0.1.0": docs/reference/versions.md says what its numbers promise. */
 const char *lk_version(void);
 /* The day of the built-in data, "YYYY-MM-DD". */
 const char *lk_data_date(void);

@@ -1,5 +1,5 @@
-/* compile.h: programs of computation and communication (docs/LANGUAGE.md): read, checked, run,
- * rewritten, written down for targets.
+/* compile.h: programs of computation and communication (docs/reference/language.md): read, checked,
+ * run, rewritten, written down for targets.
  *
  *     lk_compile *answer;
  *     lk_error err;

@@ -11,7 +11,7 @@
  *     lk_compose_free(composed);
  *
  * Own work, of processes and of their GPUs, takes as long as recorded, communication as long as the
- * cluster's messages and links say. Method: docs/METHOD.md, "Composing a job". */
+ * cluster's messages and links say. Method: docs/method/stalls.md, "Composing a job". */
 #ifndef LOCKSTEP_COMPOSE_H
 #define LOCKSTEP_COMPOSE_H
 

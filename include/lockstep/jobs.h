@@ -40,7 +40,7 @@ enum {
 
 /* What is asked. Texts are borrowed; NULL and 0 mean "not said". */
 typedef struct lk_jobs_request {
-	const char *jobs;  /* CSV: docs/JOBS.md has the columns; NULL: jobs are drawn */
+	const char *jobs;  /* CSV: docs/guide/jobs.md has the columns; NULL: jobs are drawn */
 	const char *rates; /* CSV of measured rates: model, gpus, batch, samples_per_s */
 	const char *gpu;   /* name in the catalogue; not needed where all models have measured rates */
 	int gpus;          /* of the cluster */

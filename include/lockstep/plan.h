@@ -29,7 +29,7 @@ typedef struct lk_plan_request {
 	lk_predict_request job;
 	const char *gpus; /* "512,1024"; NULL: job.gpus, or all of the cluster */
 
-	/* Values to search, comma lists; NULL: the usual ones (docs/PLAN.md). */
+	/* Values to search, comma lists; NULL: the usual ones (docs/guide/plan.md). */
 	const char *tp, *pp, *vp, *cp, *ep, *etp, *mbs;
 	const char *schedule;  /* "1f1b,interleaved" */
 	const char *zero;      /* "0,1" */

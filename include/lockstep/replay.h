@@ -11,7 +11,7 @@
  *     lk_replay_print(replay, LK_OUTPUT_TEXT, false, false, NULL, stdout, &err);
  *     lk_replay_free(replay);
  *
- * Method: docs/METHOD.md, "Replay". */
+ * Method: docs/method/traces.md, "Replay". */
 #ifndef LOCKSTEP_REPLAY_H
 #define LOCKSTEP_REPLAY_H
 

@@ -1,5 +1,5 @@
 /* report.h: answers as pictures: one report for each verb, as a self-contained HTML file or as the
- * JSON document that such a file shows. docs/HTML.md has the form of the document.
+ * JSON document that such a file shows. docs/guide/html.md has the form of the document.
  *
  *     lk_predict_request request = ...; request.detail = true;
  *     lk_prediction *prediction = ...;

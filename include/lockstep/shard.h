@@ -9,7 +9,7 @@
  *     lk_shard_print(answer, LK_SHARD_PLAN, LK_OUTPUT_TEXT, false, NULL, stdout, &err);
  *     lk_shard_free(answer);
  *
- * Method: docs/METHOD.md, "Embedding tables". */
+ * Method: docs/method/recommenders.md, "Embedding tables". */
 #ifndef LOCKSTEP_SHARD_H
 #define LOCKSTEP_SHARD_H
 
@@ -25,7 +25,8 @@ extern "C" {
 
 /* What is asked. Texts are borrowed; 0 and NULL were not said. */
 typedef struct lk_shard_request {
-	const char *tables; /* CSV: name, rows, dim, pooling; see docs/SHARD.md; "-" standard input */
+	const char
+		*tables; /* CSV: name, rows, dim, pooling; see docs/guide/shard.md; "-" standard input */
 	const char *gpu;
 	int gpus;
 	const char *cluster;     /* instead: as for predict */

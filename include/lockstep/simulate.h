@@ -10,7 +10,7 @@
  *     simulation->step_s ...
  *     lk_simulate_free(simulation);
  *
- * The form of the file: docs/METHOD.md, "The graph file". */
+ * The form of the file: docs/reference/files.md, "The graph file". */
 #ifndef LOCKSTEP_SIMULATE_H
 #define LOCKSTEP_SIMULATE_H
 

@@ -13,7 +13,7 @@
  * The first run is the command as it is. Then, if `confirm` agrees, it is run again in each
  * configuration, several times, one configuration after the other in every round; what these runs
  * write goes to a scratch folder. The differences of their step times are the stalls
- * (docs/STALLS.md has the formulas). What cannot be run is estimated from the recording, and
+ * (docs/guide/stalls.md has the formulas). What cannot be run is estimated from the recording, and
  * labelled so.
  */
 #ifndef LOCKSTEP_STALLS_H

@@ -54,10 +54,11 @@ typedef struct lk_whatif_column {
 	int set_count;
 	const char *refused; /* why there is no answer; NULL: there is one */
 	double step_s;
-	double change;      /* step / base - 1 */
-	double efficiency;  /* of scaling: samples per second and rank, against the same changes on the
-	                       base's ranks; NAN  where the number of ranks is the base's */
-	double uncertainty; /* +- share of the step, an expected error: docs/METHOD.md, "What-if" */
+	double change;     /* step / base - 1 */
+	double efficiency; /* of scaling: samples per second and rank, against the same changes on the
+	                      base's ranks; NAN  where the number of ranks is the base's */
+	double
+		uncertainty; /* +- share of the step, an expected error: docs/method/traces.md, "What-if" */
 	double compute_s, exposed_s, hidden_s,
 		other_s;          /* compute, communication alone, communication beside compute (no
         part of the step), the rest: mean over programs */

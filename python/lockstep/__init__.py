@@ -4,7 +4,7 @@
     answer = lockstep.predict(model="llama3.1-8b", gpu="h100-sxm", gpus=8, tp=2, gbs=64, seq=8192)
     answer.fits, answer.step_time_s
 
-docs/PYTHON.md shows every function."""
+docs/guide/python.md shows every function."""
 
 from __future__ import annotations
 

@@ -3,7 +3,7 @@
 A block is a short list of operations. A program is what a pipeline stage runs: calls of blocks. Ranks of one stage are its
 chains. Operations on one stream run one after the other; `after` names others of the same block to wait for; sends and
 receives meet on channels that are wired; collectives run in groups of chains (tp, dp, ...) or in teams of programs. What each
-field means is in docs/METHOD.md, "The graph file", and docs/ARCHITECTURE.md, "The step graph". Names are checked when the
+field means is in docs/reference/files.md, "The graph file", and docs/ARCHITECTURE.md, "The step graph". Names are checked when the
 graph is simulated."""
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The examples of docs/PYTHON.md, as doctests, in an empty folder."""
+"""The examples of docs/guide/python.md, as doctests, in an empty folder."""
 
 import doctest
 import os
@@ -14,7 +14,7 @@ class Examples(unittest.TestCase):
         with tempfile.TemporaryDirectory() as folder:
             os.chdir(folder)
             try:
-                failed, tried = doctest.testfile(os.path.join(ROOT, "docs", "PYTHON.md"), module_relative=False,
+                failed, tried = doctest.testfile(os.path.join(ROOT, "docs", "guide", "python.md"), module_relative=False,
                                                  globs={"trace": data("trace_small.json"), "runs": data("runs_small.csv")},
                                                  optionflags=doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE)
             finally:

@@ -1,6 +1,6 @@
 /* compose_time.c: how long communication of MPI and of NCCL takes on the cluster, and what ranks on
  * one machine take from one another. Ranks are placed in order, so many to a node. Formulas:
- * docs/METHOD.md, "Composing a job". */
+ * docs/method/stalls.md, "Composing a job". */
 #include <math.h>
 
 #include "compose/compose.h"

@@ -52,7 +52,7 @@
 	X(COPY, "copy", 0)                   /* host <-> device over PCIe */                           \
 	X(HOST, "host", 0)                   /* work of the host thread; with a join, it waits */      \
 	X(WAIT, "wait", 0)                   /* a stream waits for an event; takes no time */          \
-	X(MACRO, "macro", 0)                 /* a folded run of calls, see sim/fold.h */               \
+	X(MACRO, "macro", 0)                 /* a folded run of calls, see sim/sim_internal.h */               \
 	X(ALLREDUCE, "all_reduce", 1)                                                                  \
 	X(ALLGATHER, "all_gather", 1)                                                                  \
 	X(REDUCESCATTER, "reduce_scatter", 1)                                                          \
@@ -339,8 +339,8 @@ uint32_t lk_graph_layer_ops(const lk_graph *graph);
  * allocations given back. The error names program, call and operation. */
 lk_status lk_graph_check(const lk_graph *graph, lk_error *err);
 
-/* The file form (docs/METHOD.md, "The graph file"): JSON, readable, versioned; .gz is compressed.
- * Reading what was written gives the same graph. */
+/* The file form (docs/reference/files.md, "The graph file"): JSON, readable, versioned; .gz is
+ * compressed. Reading what was written gives the same graph. */
 lk_status lk_graph_write(const lk_graph *graph, const char *path, lk_error *err);
 lk_status lk_graph_read(const char *path, lk_graph **out, lk_error *err);
 lk_status lk_graph_read_stream(lk_stream *in, lk_graph **out, lk_error *err);

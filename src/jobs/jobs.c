@@ -16,7 +16,8 @@ struct answer {
 static lk_status jobs_check(const lk_jobs_request *request, lk_error *err) {
 	if (!request->jobs && !request->draw) {
 		lk_fail(err, LK_ERR_INPUT, "jobs", "no list of jobs was given");
-		return lk_hint(err, "give a CSV (docs/JOBS.md has its columns), or draw one by --draw N");
+		return lk_hint(err,
+		               "give a CSV (docs/guide/jobs.md has its columns), or draw one by --draw N");
 	}
 	if (request->jobs && request->draw) {
 		lk_fail(err, LK_ERR_INPUT, "--draw", "a list of jobs was given, too");
@@ -110,7 +111,7 @@ static lk_status jobs_add_notes(const lk_jobs_request *request, lk_arena *arena,
 		notes[n++] = lk_arena_printf(
 			arena,
 			"drawn: times as in Helios (mean 6651.7 s, median 206 s); GPU counts, networks and "
-			"ranges are assumed (docs/JOBS.md)");
+			"ranges are assumed (docs/guide/jobs.md)");
 	for (int i = 0; i < n; i++)
 		if (!notes[i]) return lk_oom(err);
 	out->notes = notes;

@@ -48,15 +48,16 @@ const lk_verb lk_compose_verb = {
 	.summary =
 		"a whole job's step time from recordings of single processes that posed as its ranks",
 	.operands = "FOLDER",
-	.description = "Takes the recordings of `lockstep record --world N --ranks ...`, one process "
-				   "each. Ranks that were not recorded are stood "
-				   "in for by recorded ones: by those whose messages and communicators fit, "
-				   "translated to the rank. Own work, files, kernels and "
-				   "copies take as long as recorded, communication as long as the messages of the "
-				   "cluster say, NCCL's as its links do; the "
-				   "simulator puts them together.\n"
-				   "\n"
-				   "docs/RECORD.md says what recordings can be composed, docs/METHOD.md how.",
+	.description =
+		"Takes the recordings of `lockstep record --world N --ranks ...`, one process "
+		"each. Ranks that were not recorded are stood "
+		"in for by recorded ones: by those whose messages and communicators fit, "
+		"translated to the rank. Own work, files, kernels and "
+		"copies take as long as recorded, communication as long as the messages of the "
+		"cluster say, NCCL's as its links do; the "
+		"simulator puts them together.\n"
+		"\n"
+		"docs/guide/record.md says what recordings can be composed, docs/method/README.md how.",
 	.options = options,
 	.examples = examples,
 	.request_size = sizeof(lk_compose_request),

@@ -88,7 +88,7 @@ const lk_verb lk_record_verb = {
 				   "\n"
 				   "Recorded are programs that call MPI_Init, from then on, and the command's own "
 				   "program from its start, unless it is "
-				   "a launcher or a shell. docs/RECORD.md says what is seen and what is not.",
+				   "a launcher or a shell. docs/guide/record.md says what is seen and what is not.",
 	.options = options,
 	.examples = examples,
 	.request_size = sizeof(lk_record_request),

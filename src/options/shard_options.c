@@ -84,7 +84,7 @@ const lk_verb lk_shard_verb = {
 				   "TABLES.csv has the columns name, rows, dim and pooling (rows looked up by a "
 				   "sample); optional: count (equal tables), "
 				   "skew (exponent of a Zipf law of the indices) or reuse (17 shares, see "
-				   "docs/SHARD.md), kinds (table|column|row|data).\n"
+				   "docs/guide/shard.md), kinds (table|column|row|data).\n"
 				   "\n"
 				   "Exit status: 0 it fits, 1 it does not, 2 the input is wrong.",
 	.options = options,

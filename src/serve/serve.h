@@ -1,5 +1,5 @@
 /* serve.h: `lockstep serve`: a page with live controls and a JSON interface, over HTTP.
- * docs/SERVE.md is for its users.
+ * docs/guide/serve.md is for its users.
  *
  * One thread waits for everything: connections (libmicrohttpd, driven from outside), children,
  * signals. Each question is answered by a child of its own, forked for it, under limits of memory,

@@ -129,10 +129,11 @@ static lk_status shard_read_device(struct answer *answer, const lk_shard_request
 	else
 		lk_fail(err, LK_ERR_INPUT, "--cluster", "lookups on \"%.40s\" were not measured",
 		        device->name);
-	return lk_hint(err,
-	               "measure them (docs/SHARD.md): bench-lookup shares > a.csv; bench-lookup fit "
-	               "a.csv %.40s > b.csv; then --calibration b.csv",
-	               device->name);
+	return lk_hint(
+		err,
+		"measure them (docs/guide/shard.md): bench-lookup shares > a.csv; bench-lookup fit "
+		"a.csv %.40s > b.csv; then --calibration b.csv",
+		device->name);
 }
 
 static lk_status shard_read_kinds(const lk_shard_request *request, unsigned *out, lk_error *err) {

@@ -11,7 +11,7 @@
  *
  * On a processor, what a rank touches changes what its lookups take. That is left out here: ranks
  * that were made even by it took longer, measured, than ranks that are even in the mean share's
- * times (docs/SHARD.md).
+ * times (docs/guide/shard.md).
  *
  * Bundles of pieces of the ranks that count most change places with bundles of other ranks, always
  * to the least sum: bundles of one piece or none, and where these improve nothing, of two. It ends

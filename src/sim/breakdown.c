@@ -139,7 +139,7 @@ static int64_t window_time(int64_t time, const lk_fold_window *window) {
 }
 
 /* What ran in one window, with times from its beginning. */
-static size_t window_clip(const struct lk_fold_span *span, const lk_fold *fold,
+static size_t window_clip(const lk_fold_span *span, const lk_fold *fold,
                           const lk_fold_window *window, lk_sim_event *out) {
 	size_t count = 0;
 	for (uint32_t i = span->sample_begin; i < span->sample_end; i++) {
@@ -154,7 +154,7 @@ static size_t window_clip(const struct lk_fold_span *span, const lk_fold *fold,
 }
 
 static lk_status inside_split_windows(lk_inside *inside, const lk_fold *fold,
-                                      const lk_graph *source, const struct lk_fold_span *span,
+                                      const lk_graph *source, const lk_fold_span *span,
                                       const lk_fold_windows *windows, lk_error *err) {
 	lk_sim_event *events = malloc((span->sample_end - span->sample_begin + 1) * sizeof *events);
 	lk_status status = events ? LK_OK : lk_oom(err);

@@ -5,14 +5,14 @@
  * rate 1 they are exact. Rates are set when everything of one moment has happened on all ranks: the
  * order in which it is found does not matter. Few sets of operations ever run side by side, so
  * rates are looked up by what runs. */
-#include "sim/internal.h"
+#include "sim/sim_internal.h"
 
 #include <string.h>
 
 enum {
 	ACT_CHUNK_MOST = 4096, /* acts allocated at once */
 	LOOK = 32,             /* looks for a stop and at the bound in every so many moments */
-	DEEP = 24, /* acts that end one another by recursion; further ones take a turn of the loop */
+	DEEP = 24,             /* acts that end one another by recursion; further ones take a turn */
 };
 
 /* ---- acts ---- */
@@ -148,9 +148,7 @@ static void act_complete(lk_engine *engine, lk_rank *rank, lk_act *act) {
 	if (rank->flow) flow_complete(engine, rank, act);
 	else if (rank->host_waits) lk_rank_may_issue(engine, rank);
 	lk_act_edge *edge = act->out;
-	lk_act_free(
-		engine,
-		act); /* nobody takes it while its edges are followed: acts are made by rank_issue alone */
+	lk_act_free(engine, act); /* not taken anew here: only rank_issue makes acts */
 	engine->depth++;
 	while (edge) {
 		lk_act_edge *next = edge->next;
@@ -358,8 +356,7 @@ static void rates_ask(const lk_engine *engine, const lk_rank *rank, int count, d
 	}
 	lk_contention_rates(cost, communicates, count, rate);
 	for (int i = 0; i < count; i++) {
-		LK_ASSERT(rate[i] > 0 &&
-		          rate[i] <= 1 + 1e-9); /* nothing runs faster for what overlaps with it */
+		LK_ASSERT(rate[i] > 0 && rate[i] <= 1 + 1e-9); /* overlap makes nothing faster */
 		if (rate[i] < LK_LEAST_RATE) rate[i] = LK_LEAST_RATE;
 	}
 }
@@ -434,10 +431,6 @@ static void engine_settle(lk_engine *engine) {
 	}
 }
 
-static inline int64_t engine_next_time(const lk_engine *engine) {
-	return node_least(engine->order[engine->levels - 1]);
-}
-
 /* ---- moments ---- */
 
 /* What the acts of a rank have come to do now. What one does may end another. */
@@ -453,16 +446,38 @@ static void rank_advance(lk_engine *engine, lk_rank *rank) {
 	}
 }
 
-/* Advances the ranks of a node of the order of time on which something is due now. */
-static void node_advance(lk_engine *engine, uint32_t level, size_t node) {
-	const int64_t *key = engine->order[level] + node * LK_FAN;
-	uint32_t due = 0;
-	for (uint32_t i = 0; i < LK_FAN; i++) due |= (uint32_t)(key[i] == engine->now) << i;
-	for (; due; due &= due - 1) {
-		size_t at = node * LK_FAN + (unsigned)__builtin_ctz(due);
-		if (level > 0) node_advance(engine, level - 1, at);
-		else rank_advance(engine, &engine->rank[at]);
+/* Finds the next moment and lists the ranks on which something is due then, from the top of the
+ * order of time down; returns where they are listed. Without branches: every node is written, and
+ * counted if it is due. */
+static const uint32_t *engine_find_due(lk_engine *engine, int64_t *next, uint32_t *count) {
+	uint32_t *nodes = engine->due[0], *children = engine->due[1], found = 0;
+	const int64_t *top = engine->order[engine->levels - 1];
+	int64_t least = LK_NEVER;
+	for (uint32_t i = 0; i < engine->top_nodes; i++) {
+		found = top[i] < least ? 0 : found;
+		least = sooner_of(top[i], least);
+		nodes[found] = i;
+		found += top[i] == least;
 	}
+	*next = least;
+	*count = 0;
+	if (least == LK_NEVER) return nodes; /* of padding, no children exist */
+	for (uint32_t level = engine->levels - 1; level-- > 0;) {
+		uint32_t due = 0;
+		for (uint32_t i = 0; i < found; i++) {
+			const int64_t *key = engine->order[level] + (size_t)nodes[i] * LK_FAN;
+			for (uint32_t k = 0; k < LK_FAN; k++) {
+				children[due] = nodes[i] * LK_FAN + k;
+				due += key[k] == least;
+			}
+		}
+		uint32_t *spent = nodes;
+		nodes = children;
+		children = spent;
+		found = due;
+	}
+	*count = found;
+	return nodes;
 }
 
 /* What a moment lets ranks do in it, on whatever rank. */
@@ -479,7 +494,6 @@ static void engine_drain(lk_engine *engine) {
 }
 
 void lk_engine_run(lk_engine *engine) {
-	const uint32_t top = engine->levels - 1;
 	for (uint32_t i = engine->ranks; i > 0; i--) lk_rank_may_issue(engine, &engine->rank[i - 1]);
 	for (uint32_t moments = 0;; moments++) {
 		engine_drain(engine);
@@ -489,10 +503,12 @@ void lk_engine_run(lk_engine *engine) {
 		}
 		if (engine->halted) return;
 		engine_settle(engine);
-		int64_t next = engine_next_time(engine);
+		int64_t next;
+		uint32_t count;
+		const uint32_t *due = engine_find_due(engine, &next, &count);
 		if (next == LK_NEVER) return;
-		LK_ASSERT(next >= engine->now);
+		LK_ASSERT(next >= engine->now && count > 0);
 		engine->now = next;
-		node_advance(engine, top, 0);
+		for (uint32_t i = 0; i < count; i++) rank_advance(engine, &engine->rank[due[i]]);
 	}
 }

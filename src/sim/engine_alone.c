@@ -6,7 +6,7 @@
  *
  * An operation that blocks the rank, such as a tensor-parallel all-reduce between kernels, parks it
  * at its rendezvous. */
-#include "sim/internal.h"
+#include "sim/sim_internal.h"
 
 /* Looks for a stop in every so many operations. */
 enum {

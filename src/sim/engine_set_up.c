@@ -1,5 +1,5 @@
 /* engine_set_up.c: the engine's tables for one simulation, its run, and what comes of it. */
-#include "sim/internal.h"
+#include "sim/sim_internal.h"
 
 #include <string.h>
 
@@ -56,15 +56,22 @@ static lk_status rank_set_up(lk_engine *engine, uint32_t number, lk_error *err) 
 
 static lk_status order_set_up(lk_engine *engine, lk_error *err) {
 	size_t nodes = engine->ranks;
-	do {
+	for (;;) {
 		LK_ASSERT(engine->levels < LK_ORDER_LEVELS);
 		size_t parents = (nodes + LK_FAN - 1) / LK_FAN;
 		int64_t *key = LK_ARRAY(&engine->arena, int64_t, parents * LK_FAN);
 		if (!key) return lk_oom(err);
 		for (size_t i = 0; i < parents * LK_FAN; i++) key[i] = LK_NEVER;
 		engine->order[engine->levels++] = key;
+		if (nodes <= LK_TOP) break;
 		nodes = parents;
-	} while (nodes > 1);
+	}
+	engine->top_nodes = (uint32_t)nodes;
+	for (int i = 0; i < 2; i++) {
+		engine->due[i] =
+			LK_ARRAY(&engine->arena, uint32_t, (size_t)engine->ranks + LK_TOP + LK_FAN);
+		if (!engine->due[i]) return lk_oom(err);
+	}
 	engine->changed = LK_ARRAY(&engine->arena, lk_rank *, engine->ranks);
 	engine->issuing = LK_ARRAY(&engine->arena, lk_rank *, engine->ranks);
 	engine->again = LK_ARRAY(&engine->arena, lk_rank *, engine->ranks);

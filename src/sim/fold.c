@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "sim/internal.h"
+#include "sim/sim_internal.h"
 
 typedef struct lk_folder {
 	const lk_graph *graph;
@@ -21,7 +21,7 @@ typedef struct lk_folder {
 	lk_cost *cost;          /* [variants] of what was priced last */
 	LK_VEC(uint32_t) place; /* of the block that is copied: operation -> operation of the copy */
 	LK_VEC(uint32_t) deps;  /* of the operation that is copied, in the copy */
-	LK_VEC(struct lk_fold_span) spans;
+	LK_VEC(lk_fold_span) spans;
 	LK_VEC(lk_cost) costs_of; /* variants for each operation of the folded graph */
 } lk_folder;
 
@@ -63,8 +63,8 @@ static lk_status folder_copy_frame(lk_folder *folder, lk_error *err) {
 }
 
 /* Books the operation that was just added to the folded graph. */
-static lk_status folder_book_op(lk_folder *folder, const struct lk_fold_span *span,
-                                const lk_cost *cost, uint32_t stride, lk_error *err) {
+static lk_status folder_book_op(lk_folder *folder, const lk_fold_span *span, const lk_cost *cost,
+                                uint32_t stride, lk_error *err) {
 	if (folder->out->graph->failed || !lk_push(&folder->spans)) return lk_oom(err);
 	*lk_last(&folder->spans) = *span;
 	for (uint32_t v = 0; v < folder->costs->variants; v++) {
@@ -78,12 +78,12 @@ static lk_status folder_book_op(lk_folder *folder, const struct lk_fold_span *sp
 static lk_status folder_add_macro(lk_folder *folder, const lk_fold_run *run, lk_error *err) {
 	const lk_call *call = &folder->graph->programs.at[run->stage].calls.at[run->begin];
 	lk_fold_price price = {.cost = folder->cost};
-	struct lk_fold_span span = {.stage = run->stage,
-	                            .call_begin = run->begin,
-	                            .call_end = run->end,
-	                            .source_op = UINT32_MAX,
-	                            .part = lk_fold_is_part(run),
-	                            .sample_begin = (uint32_t)folder->out->samples.count};
+	lk_fold_span span = {.stage = run->stage,
+	                     .call_begin = run->begin,
+	                     .call_end = run->end,
+	                     .source_op = UINT32_MAX,
+	                     .part = lk_fold_is_part(run),
+	                     .sample_begin = (uint32_t)folder->out->samples.count};
 	LK_TRY(lk_fold_price_run(&folder->pricer, run, &price, &folder->out->samples, err));
 	span.sample_end = (uint32_t)folder->out->samples.count;
 	span.period_ps = price.period_ps;
@@ -102,8 +102,8 @@ static lk_status folder_add_macro(lk_folder *folder, const lk_fold_run *run, lk_
 }
 
 /* What waits for an operation inside a part waits for all of the part. */
-static lk_status folder_copy_op(lk_folder *folder, const lk_block *from,
-                                const struct lk_fold_span *at, lk_error *err) {
+static lk_status folder_copy_op(lk_folder *folder, const lk_block *from, const lk_fold_span *at,
+                                lk_error *err) {
 	lk_op op = lk_graph_op(folder->graph, at->source_op);
 	folder->deps.count = 0;
 	for (uint32_t d = 0; d < op.dep_count; d++) {
@@ -130,7 +130,7 @@ static lk_status folder_copy_ops(lk_folder *folder, uint32_t stage, uint32_t cal
 		                                        folder->foreign, folder->part_ps);
 		lk_fold_run part = {
 			.stage = stage, .begin = call, .end = call + 1, .op_begin = op, .op_end = end};
-		struct lk_fold_span copied = {
+		lk_fold_span copied = {
 			.stage = stage, .call_begin = call, .call_end = call, .source_op = op};
 		LK_TRY(end > op ? folder_add_macro(folder, &part, err)
 		                : folder_copy_op(folder, from, &copied, err));
@@ -159,9 +159,8 @@ static lk_status folder_copy_block(lk_folder *folder, uint32_t stage, uint32_t c
 
 static lk_status folder_make_block(lk_folder *folder, lk_fold_run *run, lk_error *err) {
 	const lk_call *call = &folder->graph->programs.at[run->stage].calls.at[run->begin];
-	lk_graph_begin_block(
-		folder->out->graph,
-		lk_intern_text(folder->graph->names, folder->graph->blocks.at[call->block].name));
+	uint32_t name = folder->graph->blocks.at[call->block].name;
+	lk_graph_begin_block(folder->out->graph, lk_intern_text(folder->graph->names, name));
 	LK_TRY(folder_add_macro(folder, run, err));
 	return lk_graph_end_block(folder->out->graph, &run->block, err);
 }
@@ -230,7 +229,7 @@ static lk_status folder_take_tables(lk_folder *folder, lk_error *err) {
 	uint32_t ops = out->graph->ops.count, variants = folder->costs->variants;
 	LK_ASSERT(folder->spans.count == ops && folder->costs_of.count == (size_t)ops * variants);
 	size_t ranks = (size_t)folder->graph->ranks.stages * folder->graph->ranks.chains;
-	out->span = LK_ARRAY(&out->arena, struct lk_fold_span, ops);
+	out->span = LK_ARRAY(&out->arena, lk_fold_span, ops);
 	out->costs = (lk_costs){.variants = variants,
 	                        .ops = ops,
 	                        .at = LK_ARRAY(&out->arena, lk_cost, (size_t)variants * ops)};
@@ -373,7 +372,7 @@ static void windows_stretch(const lk_program *program, lk_fold_window *window, s
 
 lk_status lk_fold_windows_of(const lk_graph *source, const lk_fold *fold, uint32_t op,
                              lk_fold_windows *out, lk_error *err) {
-	const struct lk_fold_span *span = &fold->span[op];
+	const lk_fold_span *span = &fold->span[op];
 	size_t first = out->count;
 	int64_t end = 0;
 	for (uint32_t i = span->sample_begin; i < span->sample_end; i++) {

@@ -14,7 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "sim/internal.h"
+#include "sim/sim_internal.h"
 
 enum {
 	PERIODIC = 4,

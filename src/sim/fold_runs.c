@@ -15,7 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "sim/internal.h"
+#include "sim/sim_internal.h"
 
 /* ---- what goes on at the same time ---- */
 

@@ -1,6 +1,6 @@
 /* lanes.c: loops over lanes that the compiler turns into vector code. They exist in several copies,
  * chosen when the program starts, for processors with and without AVX2 and AVX-512. */
-#include "sim/internal.h"
+#include "sim/sim_internal.h"
 
 #if defined(__x86_64__) && defined(__GLIBC__) && defined(__GNUC__) && !defined(__clang__) && \
 	defined(__OPTIMIZE__) && !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)

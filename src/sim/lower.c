@@ -4,7 +4,7 @@
  *
  * Everything that an engine indexes with is checked here, so that a graph from a file cannot lead
  * it astray. */
-#include "sim/internal.h"
+#include "sim/sim_internal.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "sim/internal.h"
+#include "sim/sim_internal.h"
 #include "sim/timeline.h"
 
 static lk_status sim_check_noise(const lk_sim *sim, lk_error *err) {

@@ -34,8 +34,7 @@ typedef struct lk_sim_options {
 	uint32_t straggler_count;
 	const uint32_t *record; /* ranks whose operations are recorded; or one of their class */
 	uint32_t record_count;
-	int64_t
-		give_up_ps; /* > 0: a step that takes longer than this need not be simulated to its end */
+	int64_t give_up_ps; /* > 0: a step that takes longer need not be simulated to its end */
 } lk_sim_options;
 
 /* One operation that ran on a recorded rank. */
@@ -44,8 +43,7 @@ typedef struct lk_sim_event {
 	uint32_t call;       /* of the stage's program */
 	uint32_t repetition; /* of the call */
 	uint32_t op;         /* of the graph */
-	int64_t ready_ps;    /* when this rank was ready: a communication operation's arrival; otherwise
-	                        the start */
+	int64_t ready_ps;    /* of communication: when this rank arrived; otherwise the start */
 	int64_t start_ps, end_ps;
 } lk_sim_event;
 
@@ -58,8 +56,9 @@ typedef struct lk_sim_result {
 	uint32_t *lane_of;    /* [chains] -> lane */
 	uint32_t *lane_ranks; /* [lanes] how many chains a lane represents */
 	uint64_t operations;  /* operations run, over all simulated ranks, repetitions counted */
-	bool gave_up; /* the step takes longer than give_up_ps: step_ps is a time that it does not fall
-	                 below, and there are no ends and no count of operations */
+	/* The step takes longer than give_up_ps: step_ps is a time that it does not fall below, and
+	 * there are no ends and no count of operations. */
+	bool gave_up;
 	lk_sim_events events; /* in program order per record; free with lk_sim_result_free */
 } lk_sim_result;
 
@@ -77,6 +76,15 @@ lk_status lk_sim_classes(const lk_graph *graph, const lk_costs *costs,
                          const lk_sim_options *options, lk_arena *arena, uint32_t *lanes,
                          uint32_t **lane_of, uint32_t **lane_ranks, lk_error *err);
 
+/* The source calls that an operation of a folded graph represents, and their stage. */
+typedef struct lk_fold_span {
+	uint32_t stage, call_begin, call_end; /* an empty range: copied as it was, from `source_op` */
+	uint32_t source_op;
+	uint32_t sample_begin, sample_end; /* events of its isolated run, in lk_fold.samples */
+	bool part;        /* a stretch of the operations of one call, there each time that is made */
+	double period_ps; /* of one further repetition */
+} lk_fold_span;
+
 /* A folded graph. Every run of calls without a partner outside its rank class becomes one MACRO
  * operation, simulated alone in its steady state; long repeats are extrapolated from their period.
  * Of other calls, stretches of operations do. A lifted trace comes back unfolded. */
@@ -84,20 +92,10 @@ typedef struct lk_fold {
 	lk_graph *graph; /* names are its own; ranks, wires and facts as in the source */
 	lk_costs costs;  /* owned by the arena; same variants as the source's */
 	lk_arena arena;
-	/* for every operation of the folded graph: the run of source calls that it represents, and
-	 * their stage */
-	struct lk_fold_span {
-		uint32_t stage, call_begin,
-			call_end; /* call_end == call_begin: an operation copied as it was, from `source_op` */
-		uint32_t source_op;
-		uint32_t sample_begin, sample_end; /* events of its isolated run, in `samples` */
-		bool part; /* a stretch of the operations of one call, there each time that is made */
-		double period_ps; /* of one further repetition */
-	} * span;
-	uint32_t **source_call; /* [stage][call of the folded program] -> first call of the source
-	                           program that it represents */
-	lk_sim_events
-		samples; /* times count from the macro's start; op and call are of the source graph */
+	lk_fold_span *span; /* [ops of the folded graph] */
+	/* [stage][call of the folded program] -> first call of the source program that it represents */
+	uint32_t **source_call;
+	lk_sim_events samples; /* from the macro's start on; op and call are of the source graph */
 } lk_fold;
 
 lk_status lk_sim_fold(const lk_graph *graph, const lk_costs *costs, bool contention, lk_fold **out,

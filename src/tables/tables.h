@@ -1,6 +1,6 @@
 /* tables.h: a table of measured training runs, read as jobs on clusters. The columns are those of
- * docs/METHOD.md, "Tables of runs": shape of the network, hardware, layout, numbers, software,
- * measured step time. */
+ * docs/reference/tables.md, "Tables of runs": shape of the network, hardware, layout, numbers,
+ * software, measured step time. */
 #ifndef LK_TABLES_TABLES_H
 #define LK_TABLES_TABLES_H
 
@@ -130,7 +130,8 @@ lk_status lk_memory_read(lk_arena *arena, lk_stream *in, lk_memory_runs *out, lk
  * when memory is out. */
 const char *lk_memory_flags(lk_arena *arena, const char *model, const char *test);
 
-/* memory_baseline.c: the closed form of docs/METHOD.md, bytes at the peak of the last stage. */
+/* memory_baseline.c: the closed form of docs/method/README.md, bytes at the peak of the last stage.
+ */
 double lk_memory_closed_form(const lk_job *job);
 
 /* ---- mlperf_table: measured steps of MLPerf submissions: benchmark, gpu, nodes, gpus_per_node,
@@ -210,8 +211,8 @@ lk_status lk_nccl_log_text(lk_arena *arena, lk_stream *in, char **text, size_t *
                            lk_error *err);
 
 /* ---- ops_table: a table of measured kernel times: one row is one operation of one shape on one
- * device. Two forms of the table are read, told apart by their columns (docs/METHOD.md, "Tables of
- * kernels"):
+ * device. Two forms of the table are read, told apart by their columns (docs/method/README.md,
+ * "Tables of kernels"):
  *
  *     gpu,op,m,n,k,dtype,time_ms,n_meas,model                matrix products have k, memory-bound
  * operations do not op,gpu,...,d0,d1,d2,d3,...,latency_ms                  fp32; products: batch,

@@ -119,7 +119,7 @@ lk_status lk_whatif_split(const lk_graph *graph, const lk_sim_event *events, siz
 lk_status lk_whatif_price(lk_scenario *scenario, bool learn, lk_costs *out, lk_error *err);
 /* Operations of traces whose shape is not known get one that takes as long: how many. */
 lk_status lk_whatif_stand_in(lk_scenario *scenario, uint32_t *count, lk_error *err);
-/* The rule of docs/METHOD.md, "What-if". */
+/* The rule of docs/method/traces.md, "What-if". */
 double lk_whatif_uncertainty(const lk_scenario *scenario, const lk_costs *costs,
                              const lk_ranks *before, double step_s);
 /* Cost variant of a program's chain 0. */

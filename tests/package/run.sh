@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# What is installed and packed: `make install` into a folder and out of it again, the library's symbols and docs/API.md, the C
+# What is installed and packed: `make install` into a folder and out of it again, the library's symbols, comments of the public headers, the C
 # examples with the shared library and the archive, the tarball, the Debian packages.
 # With LOCKSTEP_LONG=1 also: the tarball builds and passes its unit tests without git, the packages are installed in a fresh Debian
 # (root and mmdebstrap; skipped without).
@@ -197,7 +197,7 @@ check "install: everything that there is" complete
 check "install: record finds its libraries" records
 check "uninstall leaves nothing" uninstalls
 check "symbols of the shared library, sizes of structs" tools/abi.sh "$build/liblockstep.so.$version"
-check "docs/API.md" tools/api_docs.py --check
+check "comments of the public headers" tools/api_docs.py --check
 check "examples, shared" examples shared
 check "examples, static" examples static STATIC=1
 check "examples: which library" shared

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Runs the tutorials: every command of every document, and compares what it prints with what the document shows.
 
-    tests/tutorials/run.py PROGRAM [DOCUMENT.md...]       docs/tutorials/README.md has the form
+    tests/tutorials/run.py PROGRAM [DOCUMENT.md...]       docs/guide/tutorials/README.md has the form
     tests/tutorials/run.py --fill PROGRAM DOCUMENT.md     writes the output of commands that show none yet
 
 The commands of a document run in one shell, in a folder of its own that has what the repository has; documents side by side.
@@ -16,8 +16,8 @@ import sys
 import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
-PAGES = ROOT / "docs" / "tutorials"
-OTHERS = ["README.md", "docs/PLAN.md", "docs/METHOD.md"]
+PAGES = ROOT / "docs" / "guide" / "tutorials"
+OTHERS = ["README.md"] + sorted(str(path.relative_to(ROOT)) for path in (ROOT / "docs").glob("[gmr]*/*.md"))
 SHOWN = ["examples", "bench", "tests", "docs", "data"]
 NUMBER = re.compile(r"[+-]?\d+(?: \d{3})*(?:[.,]\d+)*(?:e[+-]?\d+)?")
 NEAR = 0.2  # a figure may differ from the one shown by so much

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "base/stats.h"
-#include "sim/internal.h"
+#include "sim/sim_internal.h"
 #include "sim/sim.h"
 
 enum {

@@ -1,6 +1,6 @@
-/* test_report.c: reports: every document is JSON of the form of docs/HTML.md whose numbers add up;
- * whatever texts hold, a page shows them as text; rates of short pipelines tell those of long ones;
- * the hash and the compact JSON below them. */
+/* test_report.c: reports: every document is JSON of the form of docs/guide/html.md whose numbers
+ * add up; whatever texts hold, a page shows them as text; rates of short pipelines tell those of
+ * long ones; the hash and the compact JSON below them. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -190,8 +190,7 @@ static void check_folding(world *w, dice *d, bool record, uint32_t *lanes, uint3
 		assert_int_equal(all.events.count, folded.events.count);
 		for (size_t i = 0; i < all.events.count; i++)
 			same_event(&all.events.at[i], &folded.events.at[i]);
-		*lanes += folded.lanes;
-		*chains += w->graph->ranks.chains;
+		*lanes += folded.lanes, *chains += w->graph->ranks.chains;
 		lk_sim_result_free(&all);
 		lk_sim_result_free(&folded);
 	}
@@ -246,8 +245,7 @@ static void check_give_up(const world *w, const lk_sim_options *as, const lk_sim
 	lk_sim_options options = *as;
 	lk_error err = {0};
 	lk_sim_result r;
-	options.record = NULL;
-	options.record_count = 0;
+	options.record = NULL, options.record_count = 0;
 	options.give_up_ps = 1 + full->step_ps * tenths / 10;
 	assert_int_equal(lk_sim_run(w->graph, &w->costs, &options, &r, &err), LK_OK);
 	if (r.gave_up)
@@ -268,11 +266,9 @@ static bool check_reference(world *w, dice *d) {
 	reference_run(w, &options, &ref);
 	lk_status stuck = !ref.stuck ? LK_OK : w->graph->traced ? LK_ERR_INPUT : LK_ERR_INTERNAL;
 	uint32_t *list = every_rank(w);
-	options.record = list;
-	options.record_count = ref.world.ranks;
+	options.record = list, options.record_count = ref.world.ranks;
 	lk_sim_result full = run(w, options, stuck);
-	options.record = NULL;
-	options.record_count = 0;
+	options.record = NULL, options.record_count = 0;
 	lk_sim_result bare = run(w, options, stuck);
 	size_t at = 0;
 	for (uint32_t rank = 0; rank < ref.world.ranks && !ref.stuck; rank++) {
@@ -516,17 +512,15 @@ static void line_pass(lk_graph *g, uint32_t s, const parts *p, const line *l, bo
 static void new_line(const line *l, world *w) {
 	lk_graph *g = w->graph = lk_graph_new();
 	lk_graph_set_programs(g, (uint32_t)l->stages, CHANNELS, NULL);
-	g->ranks.chains = (uint32_t)l->chains;
-	g->ranks.world = (uint32_t)(l->stages * l->chains);
-	g->ranks.group[LK_GROUP_TP].size = (uint32_t)l->tp;
-	g->ranks.group[LK_GROUP_TP].stride = 1;
-	g->ranks.group[LK_GROUP_DP].size = (uint32_t)(l->chains / l->tp);
+	g->ranks.chains = (uint32_t)l->chains, g->ranks.world = (uint32_t)(l->stages * l->chains);
+	g->ranks.group[LK_GROUP_TP].size = (uint32_t)l->tp, g->ranks.group[LK_GROUP_TP].stride = 1;
+	g->ranks.group[LK_GROUP_DP].size = (uint32_t)(l->chains / l->tp),
 	g->ranks.group[LK_GROUP_DP].stride = (uint32_t)l->tp;
 	parts p = {.forward = kernels(g, l, "layer forward", 3),
 	           .backward = kernels(g, l, "layer backward", 6)};
-	p.receive[0] = message(g, LK_OP_RECV, LK_STREAM_RECV_FORWARD, FROM_BEFORE);
+	p.receive[0] = message(g, LK_OP_RECV, LK_STREAM_RECV_FORWARD, FROM_BEFORE),
 	p.send[0] = message(g, LK_OP_SEND, LK_STREAM_SEND_FORWARD, TO_NEXT);
-	p.receive[1] = message(g, LK_OP_RECV, LK_STREAM_RECV_BACKWARD, FROM_NEXT);
+	p.receive[1] = message(g, LK_OP_RECV, LK_STREAM_RECV_BACKWARD, FROM_NEXT),
 	p.send[1] = message(g, LK_OP_SEND, LK_STREAM_SEND_BACKWARD, TO_BEFORE);
 	p.last = single(g, &(lk_op){.kind = LK_OP_REDUCESCATTER,
 	                            .stream = LK_STREAM_DP,
@@ -567,10 +561,7 @@ static void new_line(const line *l, world *w) {
 		                           .sm = 0.2f,
 		                           .memory = 0.6f,
 		                           .spread = 1};
-		if (kind == LK_OP_GEMM) {
-			w->costs.at[i].compute = 1;
-			w->costs.at[i].sm = 1;
-		}
+		if (kind == LK_OP_GEMM) w->costs.at[i].compute = 1, w->costs.at[i].sm = 1;
 	}
 }
 
@@ -841,8 +832,7 @@ static void test_classes(void **state) {
 		assert_int_equal(
 			lk_sim_classes(w.graph, &w.costs, &options, &arena, &lanes, &of, &ranks, NULL), LK_OK);
 		assert_int_equal(lanes, 1);
-		options.stragglers = &slow;
-		options.straggler_count = 1;
+		options.stragglers = &slow, options.straggler_count = 1;
 		assert_int_equal(
 			lk_sim_classes(w.graph, &w.costs, &options, &arena, &lanes, &of, &ranks, NULL), LK_OK);
 		assert_int_equal(lanes, 4);
@@ -923,9 +913,7 @@ static void new_pair(const meeting order[2][2], uint32_t between, world *w) {
 	lk_graph *g = w->graph = lk_graph_new();
 	uint32_t pair[] = {0, 1}, id = 0;
 	lk_graph_set_programs(g, 2, 0, NULL);
-	g->traced = true;
-	g->ranks.chains = 1;
-	g->ranks.world = 2;
+	g->traced = true, g->ranks.chains = 1, g->ranks.world = 2;
 	lk_graph_add_team(g, "a", pair, 2, 2, false);
 	lk_graph_add_team(g, "b", pair, 2, 2, false);
 	for (uint32_t s = 0; s < 2; s++) {
@@ -939,10 +927,7 @@ static void new_pair(const meeting order[2][2], uint32_t between, world *w) {
 			                                         .name = m->team ? "meet b" : "meet a"});
 			lk_op kernel = {
 				.kind = LK_OP_GEMM, .stream = 7, .name = "gemm", .deps = &meet, .dep_count = 1};
-			for (uint32_t i = 0; i < between; i++) {
-				lk_graph_add(g, &kernel);
-				kernel.dep_count = 0;
-			}
+			for (uint32_t i = 0; i < between; i++) lk_graph_add(g, &kernel), kernel.dep_count = 0;
 		}
 		lk_graph_end_block(g, &id, NULL);
 		lk_graph_call(g, s, &(lk_call){.block = id, .repeat = 1, .microbatch = -1, .layer = -1},
@@ -963,6 +948,39 @@ static void test_far_ahead(void **state) {
 	for (int contention = 0; contention < 2; contention++) {
 		lk_sim_result r = run(&w, (lk_sim_options){.contention = contention}, LK_OK);
 		assert_int_equal(r.step_ps, 10 + 2 * 200000);
+		lk_sim_result_free(&r);
+	}
+	free_world(&w);
+}
+
+/* Operations of no time that end one another, far more than a stack has room for. */
+static void test_long_moment(void **state) {
+	(void)state;
+	enum {
+		OPS = 200000
+	};
+	world w = {.graph = lk_graph_new()};
+	lk_graph *g = w.graph;
+	uint32_t id = 0, before = 0;
+	lk_graph_set_programs(g, 1, 0, NULL);
+	g->traced = true, g->ranks.chains = g->ranks.world = 1;
+	lk_graph_begin_block(g, "step");
+	for (uint32_t i = 0; i < OPS; i++) {
+		lk_op op = {.kind = LK_OP_GEMM,
+		            .stream = (uint8_t)(2 + i % 3),
+		            .name = "gemm",
+		            .deps = &before,
+		            .dep_count = i > 0};
+		before = lk_graph_add(g, &op);
+	}
+	lk_graph_end_block(g, &id, NULL);
+	lk_graph_call(g, 0, &(lk_call){.block = id, .repeat = 1, .microbatch = -1, .layer = -1}, NULL);
+	w.costs = (lk_costs){.variants = 1, .ops = OPS, .at = calloc(OPS, sizeof(lk_cost))};
+	w.costs.at[0].duration_ps = w.costs.at[OPS - 1].duration_ps = 10;
+	for (int contention = 0; contention < 2; contention++) {
+		lk_sim_result r = run(&w, (lk_sim_options){.contention = contention}, LK_OK);
+		assert_int_equal(r.step_ps, 20);
+		assert_int_equal(r.operations, OPS);
 		lk_sim_result_free(&r);
 	}
 	free_world(&w);
@@ -1005,6 +1023,7 @@ int main(void) {
 		cmocka_unit_test(test_many_acts),
 		cmocka_unit_test(test_traced_unfolded),
 		cmocka_unit_test(test_far_ahead),
+		cmocka_unit_test(test_long_moment),
 		cmocka_unit_test(test_team_deadlock),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -20,8 +20,8 @@ void lk_cost_set(lk_cost *cost, double seconds) {
 
 /* Where the fit of the base constants begins (src/fit/fit_runs.c), and what holds without a
  * calibration. Steps are predicted with the rows of families "step", "sustained" and "stack" of the
- * calibration in use (src/step/profile.c; docs/METHOD.md, "Constants"). The form of each comes from
- * its family's file. */
+ * calibration in use (src/step/profile.c; docs/method/kernels.md, "Constants"). The form of each
+ * comes from its family's file. */
 const lk_constants lk_default_constants = {
 	.gemm_efficiency = 0.70,
 	.vector_products = 1,

@@ -20,7 +20,7 @@ typedef struct lk_cost {
 	float sm;         /* SMs occupied: compute kernels up to 1, collectives channels / SMs */
 	float compute;    /* share of the duration that SM count limits; the rest does not slow when SMs
 	                     are taken. Of a MACRO    such that it is slowed as its kernels are
-	                     (sim/fold_beside.c), over 1 where they wait for memory */
+	                     (sim/fold_runs.c), over 1 where they wait for memory */
 	float memory;     /* share of memory bandwidth used */
 	float intra, nic; /* share of the links used; of a MACRO, while something in it communicates */
 	float linked;     /* of a MACRO: share of the duration in which something in it communicates */
@@ -34,7 +34,7 @@ typedef struct lk_cost {
 
 /* The few numbers that the analytic models need beyond spec sheets, as they hold for a job: base
  * constants times the profile of its software stack. None is per model, run or GPU. Where they come
- * from: docs/METHOD.md, "Constants". */
+ * from: docs/method/kernels.md, "Constants". */
 typedef struct lk_constants {
 	double gemm_efficiency;   /* of dense peak, large shapes */
 	double vector_products;   /* factor on the measured rates of fp32 products */

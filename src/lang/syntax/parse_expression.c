@@ -61,7 +61,7 @@ static lk_status expression_unknown(lc_parser *parser, const lc_token *token, co
 	if (!call && (lc_dim_find(parser->p, name) >= 0 || lc_axis_find(parser->p, name) >= 0))
 		return lk_hint(err, "as a number, write size(%s)", name);
 	return lc_suggest(err, name, names, count,
-	                  call ? "see docs/LANGUAGE.md for the operations"
+	                  call ? "see docs/reference/language.md for the operations"
 	                       : "declare it: in, state or scalar, or define it before");
 }
 

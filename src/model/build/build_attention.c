@@ -1,6 +1,7 @@
 /* build_attention.c: the attention half of a layer: norm, projections (heads or latent), rotary
  * positions, the core (fused or not, causal, windowed, over context-parallel ranks), output
- * projection. Saved tensors: arXiv 2205.05198 section 4, itemised in docs/METHOD.md ("Memory"). */
+ * projection. Saved tensors: arXiv 2205.05198 section 4, itemised in docs/method/README.md
+ * ("Memory"). */
 #include "model/build/build.h"
 #include "model/layout/job.h"
 

@@ -1,4 +1,4 @@
-/* sizes.c: weights, gradients and optimizer state of a rank (docs/METHOD.md, "Memory").
+/* sizes.c: weights, gradients and optimizer state of a rank (docs/method/memory.md, "Memory").
  *
  * Tensor parallelism splits matrices; norms, router and row-parallel biases are replicated. ZeRO-1
  * divides the optimizer state by the data-parallel ranks, ZeRO-2 the gradients too, ZeRO-3 the

@@ -1,4 +1,5 @@
-/* report.c: the document of a report and the panels that verbs share; docs/HTML.md has its form. */
+/* report.c: the document of a report and the panels that verbs share; docs/guide/html.md has its
+ * form. */
 #include "view/report/report.h"
 
 #include <stdlib.h>

@@ -1,6 +1,6 @@
-/* report.h: how the reports of the verbs are built (docs/HTML.md): a head, panels, texts, and the
- * verb's whole answer. A file report_VERB.c per verb says which panels; report_page.c makes a page
- * of the document. */
+/* report.h: how the reports of the verbs are built (docs/guide/html.md): a head, panels, texts, and
+ * the verb's whole answer. A file report_VERB.c per verb says which panels; report_page.c makes a
+ * page of the document. */
 #ifndef LK_VIEW_REPORT_REPORT_H
 #define LK_VIEW_REPORT_REPORT_H
 

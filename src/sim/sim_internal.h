@@ -1,0 +1,865 @@
+/* sim_internal.h: what the files of sim/ share, in the order in which they build on one another.
+ * Others include sim/sim.h.
+ *
+ *   lower.c, ranks.c       a graph as compact instructions; which ranks are simulated, and their
+ * groups sweep*.c, lanes.c      the engine without contention: max-plus algebra on vectors of ranks
+ *   engine*.c              the engine with contention: acts in the order of time
+ *   fold*.c                repetition as macro operations, a function from graph to graph
+ *   sim.c                  sets a simulation up, runs the engine that is asked for, checks what
+ * comes of it
+ *
+ * breakdown.c and memory.c read graphs and results, and build on sim.h alone. */
+#ifndef LK_SIM_SIM_INTERNAL_H
+#define LK_SIM_SIM_INTERNAL_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include "base/check.h"
+#include "base/stop.h"
+#include "sim/sim.h"
+
+/* ==== lowered graphs: lower.c, ranks.c ====
+ *
+ * What both engines run on. A graph is lowered once: operations become compact instructions whose
+ * dependencies are register numbers, chains become lanes, process groups become lists of lanes. */
+
+/* How an instruction is executed. */
+enum {
+	LK_INSN_LOCAL, /* this rank alone: kernels, copies, waits */
+	LK_INSN_HOST,  /* occupies the host thread */
+	LK_INSN_GROUP, /* collective among the lanes of a stage */
+	LK_INSN_CROSS, /* collective across stages */
+	LK_INSN_P2P,   /* send or receive */
+	LK_INSN_TEAM,  /* any communication of a listed group */
+};
+
+enum {
+	LK_INSN_ISSUED =
+		1, /* off the compute stream: not before the last compute operation has started */
+	LK_INSN_SCALED = 2, /* stragglers and jitter change its duration */
+	LK_INSN_COMM = 4,
+	LK_INSN_EXTRA = 8,    /* waits for slots or for an event of the program */
+	LK_INSN_INSTANT = 16, /* WAIT: takes no time */
+	LK_INSN_MAIN = 32,    /* of the compute stream: what is issued after it waits for its start */
+};
+
+/* Contention slows an operation at most so many times. */
+#define LK_MOST_SLOWDOWN 16.0
+
+enum {
+	LK_NO_SLOT = UINT16_MAX,
+	LK_MIXED = UINT32_MAX
+};
+
+/* Instruction i is operation i of the graph. */
+typedef struct lk_insn {
+	uint32_t dep_begin; /* slots it waits for, in lk_sim.deps */
+	uint16_t dep_count;
+	uint16_t slot; /* keeps its end for later operations of the block, or LK_NO_SLOT */
+	uint32_t join; /* streams waited for, its own included, the host's left out */
+	uint8_t what, stream, group, flags, wait, signal;
+	int32_t channel;
+} lk_insn;
+
+/* The groups of one kind inside a stage, as lanes. */
+typedef struct lk_lane_groups {
+	/* Where lanes are chains and divide evenly; otherwise size is 0. Size 1: every lane alone. */
+	uint32_t size, stride;
+	uint32_t groups;
+	uint32_t *begin; /* [groups + 1] into lane */
+	uint32_t *lane;  /* [lanes] ordered by group */
+	uint32_t *of;    /* [lanes] -> group */
+} lk_lane_groups;
+
+/* A block that a stage's program calls. */
+typedef struct lk_sim_use {
+	uint32_t block;
+	uint16_t most_arg[2]; /* greatest arguments */
+	uint64_t times;       /* repetitions, over all calls */
+} lk_sim_use;
+
+typedef struct lk_sim_stage {
+	lk_sim_use *uses; /* each block once */
+	uint32_t use_count;
+	uint32_t variant;   /* of all lanes, or LK_MIXED */
+	uint32_t *variants; /* [lanes] if mixed */
+	double *factor;     /* [lanes] stragglers, NULL: none in this stage */
+	uint64_t ops;       /* a rank runs in its program */
+	uint32_t record_count;
+	uint32_t *records;     /* indices into the options' list */
+	uint32_t *record_lane; /* their lanes */
+	uint64_t *record_base; /* first of their events in lk_sim.events: one for each operation */
+} lk_sim_stage;
+
+/* One simulation, set up. All of it is owned by the arena. */
+typedef struct lk_sim {
+	const lk_graph *graph;
+	const lk_costs *costs;
+	const lk_sim_options *options;
+	lk_arena *arena;
+	lk_insn *insn; /* [ops] */
+	uint16_t *deps;
+	uint32_t slots;      /* registers that a block needs at most */
+	uint32_t streams;    /* that operations are on or wait for: the last one's number plus one */
+	uint32_t kinds_used; /* bit per kind of group that a collective is of */
+	uint32_t stages, chains, lanes;
+	uint32_t *lane_of, *lane_ranks,
+		*lane_chain; /* [chains], [lanes], [lanes]: the first chain of a lane */
+	lk_lane_groups group[LK_GROUPS];
+	lk_lane_groups every; /* all lanes are one group: teams across chains */
+	lk_sim_stage *stage;  /* [stages] */
+	uint64_t event_count;
+	lk_sim_event *events; /* of the result */
+} lk_sim;
+
+/* lower.c: instructions, checks of everything that an engine would index with, and a bound on time
+ * that excludes overflow. */
+lk_status lk_lower(lk_sim *sim, lk_error *err);
+
+/* ranks.c: groups of one kind among lanes. */
+lk_status lk_lower_groups(lk_sim *sim, unsigned group, lk_error *err);
+lk_status lk_lower_all_lanes(lk_sim *sim, lk_error *err);
+
+/* The engines. `out` has its lane fields set; they fill finish_ps and operations, and
+ * sim->events. */
+lk_status lk_run_sweep(const lk_sim *sim, lk_sim_result *out, lk_error *err);
+lk_status lk_run_engine(const lk_sim *sim, lk_sim_result *out, lk_error *err);
+
+/* "stage 3, call 17 (layer forward): qkv_proj" */
+void lk_sim_describe_op(const lk_graph *graph, uint32_t stage, size_t call, uint32_t op, char *out,
+                        size_t size);
+lk_status lk_sim_deadlock(const lk_graph *graph, const char *first, const char *second,
+                          lk_error *err);
+
+static inline bool lk_sim_jittered(const lk_sim *sim) {
+	return sim->options->jitter > 0;
+}
+
+/* Deviation of an operation's jitter on a stage; where its variants differ, the first one's. */
+static inline double lk_sim_sigma(const lk_sim *sim, const lk_sim_stage *stage, uint32_t op) {
+	return sim->options->jitter *
+	       (double)lk_costs_get(sim->costs, stage->variant == LK_MIXED ? 0 : stage->variant, op)
+	           ->spread;
+}
+
+/* A duration times a factor, rounded once. */
+static inline int64_t lk_sim_scale(int64_t duration, double factor) {
+	return (int64_t)((double)duration * factor + 0.5);
+}
+
+/* Jitter: a factor of mean 1 and relative deviation `sigma`, from one splitmix64 of what names the
+ * operation's run. The normal is the sum of four uniforms (Irwin-Hall, variance 4/12), its
+ * exponential a Taylor sum of x / 64 squared six times: the same bits on every machine. */
+static inline double lk_sim_jitter(uint64_t seed, uint64_t rank, uint64_t number, double sigma) {
+	uint64_t h = seed + (rank + 1) * 0x9e3779b97f4a7c15u + number * 0xd1342543de82ef95u;
+	h = (h ^ (h >> 30)) * 0xbf58476d1ce4e5b9u;
+	h = (h ^ (h >> 27)) * 0x94d049bb133111ebu;
+	h ^= h >> 31;
+	double sum =
+		(double)(int32_t)((h & 0xffff) + (h >> 16 & 0xffff) + (h >> 32 & 0xffff) + (h >> 48)) *
+		(1.0 / 65536.0);
+	double z = (sum - 2.0) * 1.7320508075688772;
+	double x = (sigma * z - 0.5 * sigma * sigma) * (1.0 / 64.0);
+	double e = 1.0 + x * (1.0 + x * (0.5 + x * (1.0 / 6.0 + x * (1.0 / 24.0 + x * (1.0 / 120.0)))));
+	e *= e, e *= e, e *= e, e *= e, e *= e, e *= e;
+	return e;
+}
+
+/* ==== vectors of lanes: lanes.c ====
+ *
+ * Arithmetic on vectors of lanes, the inner loops of the sweep. Vectors are aligned to 64 bytes and
+ * padded to a multiple of LK_LANES; padding is computed along and never read by groups. A single
+ * lane is a plain number: one lane, no padding. */
+
+enum {
+	LK_LANES = 8,
+	LK_SOURCES = 4
+};
+
+/* The vectors that an operation waits for (at least one), and the host clocks. */
+typedef struct lk_sources {
+	int count;
+	const int64_t *at[LK_SOURCES];
+	const int64_t *host;
+} lk_sources;
+
+/* Of a whole number of LK_LANES lanes. */
+void lk_lanes_chain_many(int64_t *to, const lk_sources *from, int64_t work, int64_t launch,
+                         size_t n);
+void lk_lanes_max_many(int64_t *to, const int64_t *from, size_t n);
+void lk_lanes_max_sum_many(int64_t *to, const int64_t *from, const int64_t *add, size_t n);
+void lk_lanes_add_many(int64_t *to, const int64_t *from, size_t n);
+void lk_lanes_shift_many(int64_t *to, int64_t number, size_t n);
+
+/* to = max(max(sources) + work, host + launch): kernels in a row, in max-plus algebra. */
+static inline void lk_lanes_chain(int64_t *to, const lk_sources *from, int64_t work, int64_t launch,
+                                  size_t n) {
+	if (n > 1) {
+		lk_lanes_chain_many(to, from, work, launch, n);
+		return;
+	}
+	int64_t ready = *from->at[0], issued = *from->host + launch;
+	for (int i = 1; i < from->count; i++)
+		if (*from->at[i] > ready) ready = *from->at[i];
+	*to = ready + work > issued ? ready + work : issued;
+}
+
+/* to = max(to, from) */
+static inline void lk_lanes_max(int64_t *to, const int64_t *from, size_t n) {
+	if (n > 1) lk_lanes_max_many(to, from, n);
+	else if (*from > *to) *to = *from;
+}
+
+/* to = max(to, from + add) */
+static inline void lk_lanes_max_sum(int64_t *to, const int64_t *from, const int64_t *add,
+                                    size_t n) {
+	if (n > 1) lk_lanes_max_sum_many(to, from, add, n);
+	else if (*from + *add > *to) *to = *from + *add;
+}
+
+/* to += from; to += number */
+static inline void lk_lanes_add(int64_t *to, const int64_t *from, size_t n) {
+	if (n > 1) lk_lanes_add_many(to, from, n);
+	else *to += *from;
+}
+static inline void lk_lanes_shift(int64_t *to, int64_t number, size_t n) {
+	if (n > 1) lk_lanes_shift_many(to, number, n);
+	else *to += number;
+}
+
+static inline void lk_lanes_copy(int64_t *to, const int64_t *from, size_t n) {
+	if (n > 1) memcpy(to, from, n * sizeof *to);
+	else *to = *from;
+}
+
+/* Every lane gets the maximum of its group. */
+void lk_lanes_group(int64_t *v, const lk_lane_groups *groups, size_t lanes);
+
+/* v = v * factor * jitter, rounded; factor NULL: 1, sigma 0: no jitter. `rank` is lane 0's, the
+ * others count up. */
+typedef struct lk_lane_noise {
+	const double *factor;
+	double sigma;
+	uint64_t seed, rank, number;
+} lk_lane_noise;
+void lk_lanes_scale(int64_t *v, const lk_lane_noise *noise, size_t n);
+
+/* ==== the engine without contention ====
+ *
+ * A stage is one program counter and vectors of lanes as registers: the end of the last operation
+ * of every stream, the start of the last compute operation, slots, events. Register LK_STREAM_HOST
+ * holds the host clocks. An operation whose time is not known yet (a partner of another stage has
+ * not come) is a *node*; registers that it will set are pending.
+ */
+
+enum {
+	LK_REG_START = LK_STREAMS,
+	LK_REG_SLOTS
+};
+
+/* Nothing holds a rank of a lifted trace up but what its operations wait for: the operations
+ * themselves are deferred as nodes. So that few are, a stage that has deferred so many lets the
+ * others go first; when all have, they go on. Beyond the second number, all stages together, memory
+ * is at stake. */
+enum {
+	LK_SWEEP_DEFERRED = 64,
+	LK_SWEEP_DEFERRED_MOST = 1 << 23
+};
+
+/* An instruction with its costs, for stages whose lanes all take the same time. Compute operations
+ * in a row become one:
+ *     end = max(max(sources) + work, host + launch)
+ *     start of the last = max(max(sources) + start_work, host + start_launch) */
+typedef struct lk_sweep_insn {
+	int64_t work, launch, start_work, start_launch;
+	int64_t host;     /* host time of all */
+	uint32_t op, ops; /* the first one, and how many */
+	uint32_t sources; /* registers, as bits */
+	uint8_t what, stream, flags;
+	bool keep_start; /* a later operation may ask when it started */
+	uint32_t last;   /* operation whose slot and signal are set */
+} lk_sweep_insn;
+
+typedef struct lk_sweep_code {
+	lk_sweep_insn *insn;
+	uint32_t *begin; /* [blocks + 1] */
+} lk_sweep_code;
+
+typedef struct lk_sweep_edge {
+	struct lk_sweep_edge *next;
+	struct lk_sweep_node *to;
+	bool start; /* waits for the start, not for the end */
+} lk_sweep_edge;
+
+typedef struct lk_sweep_node {
+	struct lk_sweep_node *next; /* in its queue or a free list */
+	struct lk_sweep_stage *stage;
+	lk_sweep_edge *out; /* nodes that wait for this one */
+	uint32_t op, call;
+	uint32_t waits;         /* for so many nodes */
+	uint32_t sets;          /* 1 + event of the program, 0 none */
+	uint64_t number;        /* among those of its channel, or of its kind of group */
+	uint64_t record;        /* its number in the program, for its recorded events */
+	int64_t work;           /* duration ... */
+	bool varied;            /* ... or `duration`, by lane */
+	int64_t *at, *duration; /* at: arrival, then start, then end */
+} lk_sweep_node;
+
+typedef struct lk_sweep_stage {
+	const lk_sim_stage *info;
+	const lk_program *program;
+	const lk_sweep_code *code; /* NULL: lanes differ, or are recorded, or it is of a lifted trace */
+	bool direct; /* of a lifted trace: blocks run once, so its instructions are made as they run */
+	uint32_t index;
+	bool queued, done;
+	size_t call; /* program counter: call, repetition, instruction */
+	uint32_t repetition, pc;
+	int64_t shift;         /* host time since register LK_STREAM_HOST was set */
+	uint64_t ops;          /* run so far */
+	uint32_t pending_mask; /* of registers up to LK_REG_START */
+	int64_t *registers;
+	lk_sweep_node **pending; /* by register */
+	int64_t **event;         /* [events], NULL: never signalled */
+	lk_sweep_node **event_pending;
+	uint64_t crossed[LK_GROUPS];
+	const int64_t *host;     /* host clocks: register LK_STREAM_HOST; of lifted traces, zeros */
+	uint32_t deferred;       /* nodes that are not over, */
+	uint32_t deferred_limit; /* and how many there may be for now */
+} lk_sweep_stage;
+
+/* One end of a channel. */
+typedef struct lk_sweep_port {
+	lk_sweep_node *queue; /* waits for the other end, by number */
+	struct lk_sweep_port *peer;
+	uint64_t issued;
+} lk_sweep_port;
+
+/* The members that have come to the number-th collective of a kind across stages, or operation of a
+ * team. */
+typedef struct lk_sweep_round {
+	struct lk_sweep_round *next;
+	uint64_t number;
+	uint32_t have;
+	lk_sweep_node *nodes;
+} lk_sweep_round;
+
+typedef struct lk_sweep {
+	const lk_sim *sim;
+	size_t n; /* lanes, padded */
+	lk_arena arena;
+	lk_sweep_stage *stage;
+	lk_sweep_port *port;                            /* [stages * channels] */
+	lk_sweep_round *round[LK_GROUPS], **team_round; /* by number; [teams] */
+	lk_sweep_round *spare_round;
+	uint64_t *team_issued; /* [team_stages] */
+	lk_sweep_node *work;   /* nodes whose inputs have come */
+	lk_sweep_node *spare;
+	lk_sweep_edge *spare_edge;
+	lk_sweep_stage **ready; /* stages to run: a stack */
+	uint32_t ready_count;
+	bool varied;       /* some stage has durations by lane */
+	uint64_t deferred; /* nodes of all stages */
+	int64_t *scratch[5], *rest, *zero;
+	const lk_stop *stop;
+} lk_sweep;
+
+/* sweep_code.c */
+void lk_sweep_load(const lk_sim *sim, uint32_t variant, uint32_t op, lk_sweep_insn *out);
+lk_status lk_sweep_compile(const lk_sim *sim, uint32_t variant, lk_arena *arena, lk_sweep_code *out,
+                           lk_error *err);
+int64_t *lk_sweep_vectors(lk_arena *arena, size_t count,
+                          size_t n); /* aligned and zero; NULL when memory is out */
+
+/* sweep_node.c: operations whose time depends on others. Functions that return bool: false when
+ * memory is out. */
+lk_sweep_node *lk_sweep_node_new(lk_sweep *sweep, lk_sweep_stage *stage, uint32_t op);
+/* Makes the registers that the node will set pending. */
+void lk_sweep_promise(lk_sweep *sweep, lk_sweep_node *node);
+/* Lets `node` wait for every pending register among its instruction's sources. */
+bool lk_sweep_await(lk_sweep *sweep, lk_sweep_node *node, uint32_t sources);
+/* Runs a node whose arrival is known, and everything that this makes known. */
+bool lk_sweep_arrive(lk_sweep *sweep, lk_sweep_node *node);
+/* An error that names two operations that wait. */
+lk_status lk_sweep_stuck(const lk_sweep *sweep, lk_error *err);
+
+/* sweep.c */
+void lk_sweep_wake(lk_sweep *sweep, lk_sweep_stage *stage);
+/* The vector of an event of the program; made when it is first needed, NULL when memory is out. */
+int64_t *lk_sweep_event(lk_sweep *sweep, lk_sweep_stage *stage, uint32_t event);
+
+static inline lk_sim_event *lk_sweep_recorded(const lk_sweep *sweep, const lk_sweep_stage *stage,
+                                              uint32_t r, uint64_t number) {
+	return &sweep->sim->events[stage->info->record_base[r] + number];
+}
+
+static inline int64_t *lk_sweep_register(const lk_sweep *sweep, const lk_sweep_stage *stage,
+                                         unsigned r) {
+	return stage->registers + r * sweep->n;
+}
+
+/* ==== the engine with contention ====
+ *
+ * A rank on which nothing overlaps runs *alone*: its times follow in closed form, as in the sweep,
+ * without regard to the time of others. While something is issued off its compute stream and not
+ * over, its operations are *acts*, and the rank advances in the order of time. Ranks that run alone
+ * go as far as they can before time goes on, so whatever may still reach a rank with acts happens
+ * no earlier than the act that is next. Ranks of lifted traces always have acts: their threads and
+ * streams overlap.
+ *
+ * An act is WAITING for acts of its own rank, then POSTED at its rendezvous (if other ranks take
+ * part), SCHEDULED, RUNNING, and, where it communicates with others, HELD until the last member's
+ * share is done. */
+
+#define LK_NEVER INT64_MAX
+
+/* Rates below are not believed: an operation takes at most so many times as long as alone. */
+#define LK_LEAST_RATE (1.0 / LK_MOST_SLOWDOWN)
+
+/* Recorded event that does not exist. */
+#define LK_NO_RECORD UINT64_MAX
+
+/* Acts at the same time, of all ranks of a lifted trace: beyond, memory is at stake. */
+#define LK_MOST_ACTS (UINT64_C(1) << 23)
+
+enum {
+	LK_FAN = 4,           /* children of a node in the order of time */
+	LK_TOP = 8,           /* nodes of its last level, at most */
+	LK_ORDER_LEVELS = 17, /* 4^16 = 2^32 ranks */
+	LK_TOGETHER = 6,      /* acts side by side whose rates are remembered */
+};
+
+typedef struct lk_act lk_act;
+typedef struct lk_rank lk_rank;
+typedef struct lk_venue lk_venue;
+
+/* When something ended, and the act that will say so anew. */
+typedef struct lk_register {
+	int64_t end;
+	lk_act *pending; /* NULL: `end` is known */
+} lk_register;
+
+typedef enum lk_act_state {
+	LK_ACT_WAITING,   /* for acts of its own rank */
+	LK_ACT_POSTED,    /* for its partners */
+	LK_ACT_SCHEDULED, /* starts at `due` */
+	LK_ACT_RUNNING,   /* at the present rate its share is done at `due` */
+	LK_ACT_HELD,      /* its share is done; over when the last member's is: `due`, once known */
+} lk_act_state;
+
+typedef struct lk_act_edge {
+	struct lk_act_edge *next;
+	lk_act *to;
+} lk_act_edge;
+
+typedef struct lk_member {
+	lk_rank *rank;
+	lk_act *act; /* NULL: the rank runs alone and is parked here */
+} lk_member;
+
+/* The k-th operation of a group, a channel or a team. */
+typedef struct lk_rendezvous {
+	struct lk_rendezvous *next; /* further ones that are open at the venue */
+	lk_venue *venue;
+	lk_member *member;  /* [arrived] */
+	int64_t start, end; /* latest arrival; latest end of a share */
+	uint32_t number, arrived, finished;
+} lk_rendezvous;
+
+/* Where the operations of a group, a channel or a team synchronise: mostly one is open at a time,
+ * and `first` is that. */
+struct lk_venue {
+	lk_rendezvous first;   /* not in use while nobody has arrived */
+	lk_rendezvous *others; /* operations on several streams may be open at once */
+	uint32_t members;
+};
+
+struct lk_act {
+	/* what a moment touches */
+	int64_t due, last;         /* last: when `left` was true */
+	double left, rate;         /* work: picoseconds alone */
+	int64_t floor;             /* over no earlier, see tail_ps */
+	lk_rendezvous *rendezvous; /* NULL: no other rank takes part */
+	lk_act_edge *out;          /* acts of its rank that wait for this one */
+	uint32_t key;              /* the operation, and whether it is held: op * 2 + held */
+	uint8_t stream, state;     /* lk_act_state */
+	bool communicates;
+	bool device; /* shares it with others; CPU threads do not */
+	/* what its beginning and its end touch */
+	int64_t arrival, duration;
+	lk_register *slot, *event; /* that it sets; NULL none */
+	union {
+		lk_venue *venue; /* NULL: no other rank takes part */
+		lk_act *next;    /* in the free list */
+	};
+	uint64_t record; /* its number in the program, or LK_NO_RECORD */
+	const lk_call *call;
+	uint32_t waits;  /* acts that are not over */
+	uint32_t number; /* of its rendezvous */
+};
+_Static_assert(sizeof(lk_act) <= 128, "an act is two cache lines");
+
+/* The compute operation that a rank ran last while it was alone, in case something overlaps with it
+ * after all. */
+typedef struct lk_kernel {
+	const lk_call *call;
+	uint32_t op; /* UINT32_MAX: none */
+	int64_t last, due, duration, floor;
+	double left;
+	uint64_t record;
+	lk_register *slot, *event; /* that still hold its end */
+} lk_kernel;
+
+/* Of a rank of a lifted trace. An operation starts no earlier than the one before it on its stream
+ * ends, so operations are issued, in program order, until every stream has one that is not over or
+ * none left. */
+typedef struct lk_trace_flow {
+	uint64_t left[LK_STREAMS];   /* operations that are not issued yet */
+	uint32_t issued[LK_STREAMS]; /* acts */
+	uint32_t starved;            /* streams that have operations left but no act */
+} lk_trace_flow;
+
+struct lk_rank {
+	/* program counter: call, next operation, end of its block, repetitions that are left */
+	const lk_call *call, *calls_end;
+	const lk_cost *costs; /* of its variant */
+	uint32_t op, end_op, repeats;
+	uint32_t others;     /* acts, kernels of the compute stream left out */
+	int64_t host, start; /* clock of the host thread; start of the last compute operation */
+	lk_act *unstarted;   /* compute act that has not started: nothing after it is issued */
+	lk_trace_flow *flow; /* NULL: not of a lifted trace */
+	/* acts and registers */
+	lk_act **on;         /* [streams] the act of each that is posted, scheduled, runs or is held */
+	lk_register *stream; /* [streams] end of the last operation of each */
+	lk_register *slot, *event;
+	uint32_t live;        /* streams whose act is scheduled, runs or is held */
+	bool alone;           /* it has no acts */
+	bool parked;          /* alone, at a rendezvous */
+	bool issues;          /* in the list of those that may issue */
+	bool again;           /* in the list of those on which something more is due now */
+	bool changed;         /* in the list of those whose rates are to be set before time goes on */
+	bool host_waits;      /* the host thread waits for something that is not over */
+	bool noisy;           /* straggler or jitter: compute durations are its own */
+	uint64_t ops;         /* issued so far */
+	int64_t finish;       /* of all operations that are over */
+	lk_sim_event *events; /* one for each operation; NULL: not recorded */
+	uint32_t *issued;     /* [LK_GROUPS + channels] communication by kind of group or channel */
+	int64_t ahead, tail;  /* least times of what is not issued and of what follows: the bound */
+	uint32_t number, stage, lane, record, variant;
+	uint32_t parked_op;
+	const lk_call *parked_call;
+	int64_t parked_duration;
+	uint64_t parked_record;
+	lk_kernel kernel;
+	const lk_program *program;
+	const lk_sim_stage *info;
+};
+
+/* What runs side by side: the acts' keys in the order of their streams, the rank's variant, how
+ * many. */
+typedef union lk_rate_set {
+	uint32_t key[LK_TOGETHER + 2];
+	uint64_t word[LK_TOGETHER / 2 + 1];
+} lk_rate_set;
+
+typedef struct lk_rate_entry {
+	lk_rate_set set;
+	double rate[LK_TOGETHER];
+} lk_rate_entry;
+
+typedef struct lk_engine {
+	const lk_sim *sim;
+	const lk_block *blocks;
+	const lk_insn *insn;
+	lk_rank *rank; /* [stages * lanes] */
+	int64_t now;
+	/* The order of time: level 0 holds when each rank acts next, each further one the least of
+	 * LK_FAN nodes of the one before; padded with LK_NEVER. */
+	int64_t *order[LK_ORDER_LEVELS];
+	uint32_t levels, ranks;
+	uint32_t top_nodes; /* of the last level: LK_TOP at most, and looked at one by one */
+	uint32_t *due[2];   /* nodes of two levels on which something is due: see engine_find_due */
+	lk_rank **changed, **issuing, **again; /* stacks of ranks, each there once: see lk_rank */
+	uint32_t changed_count, issuing_count, again_count;
+	uint32_t depth; /* acts that end one another within one moment */
+	lk_act *spare_act;
+	lk_act_edge *spare_edge;
+	lk_rate_entry *rates; /* by hash of the set */
+	unsigned rates_shift;
+	lk_act *together[LK_STREAMS]; /* of the rank whose rates are being set: what runs or is held */
+	double own[LK_STREAMS];
+	lk_arena arena;
+	uint32_t act_chunk; /* acts that are allocated at once */
+	uint64_t acts;      /* of lifted traces: not over */
+	lk_venue *venue;    /* [venues]: of groups, then of channels, then of teams */
+	size_t venues;
+	size_t group_venue[LK_GROUPS]; /* first venue of a kind: inside stage 0, or across stages */
+	uint32_t *port_venue;  /* [stages * channels] first venue of a channel, the same at both ends */
+	size_t *team_venue;    /* [teams] first venue: one for each lane, or one for all */
+	uint32_t *team_issued; /* [team_stages * lanes] */
+	lk_rendezvous *spare_rendezvous[33]; /* by log2 of members */
+	const lk_stop *stop;                 /* watched by this thread; may be NULL */
+	bool bounded;                        /* it may be given up */
+	bool halted;                         /* one of: */
+	bool no_memory, crowded, stopped, gave_up;
+	int64_t least_end; /* the step ends no earlier: known where it was given up */
+} lk_engine;
+
+static inline int64_t lk_later(int64_t a, int64_t b) {
+	return a > b ? a : b;
+}
+
+static inline void lk_engine_no_memory(lk_engine *engine) {
+	engine->no_memory = engine->halted = true;
+}
+
+/* ---- engine_alone.c ---- */
+
+/* Opens the call at the program counter; calls without operations are passed over. */
+void lk_rank_open_call(const lk_engine *engine, lk_rank *rank);
+/* Runs a rank that is alone until it parks, is done (false), or has an operation that overlaps
+ * (true). */
+bool lk_rank_run_alone(lk_engine *engine, lk_rank *rank);
+/* Whether the rank's next operation, if it is alone, runs alone too. */
+bool lk_rank_stays_alone(const lk_engine *engine, const lk_rank *rank);
+/* Work of the host thread, whose sources are all known. */
+void lk_rank_run_host(lk_engine *engine, lk_rank *rank, const lk_insn *insn);
+/* A parked rank's operation is over. */
+void lk_rank_resume(lk_engine *engine, lk_rank *rank, int64_t start, int64_t end);
+/* A duration of compute, with what the straggler and jitter make of it. */
+int64_t lk_rank_noise(const lk_engine *engine, const lk_rank *rank, uint32_t op, int64_t duration);
+
+static inline bool lk_rank_at_end(const lk_rank *rank) {
+	return rank->call == rank->calls_end;
+}
+
+static inline void lk_rank_step(const lk_engine *engine, lk_rank *rank) {
+	LK_ASSERT(!lk_rank_at_end(rank) && rank->op < rank->end_op && rank->repeats > 0);
+	rank->ops++;
+	if (++rank->op < rank->end_op) return;
+	if (--rank->repeats > 0) {
+		rank->op = engine->blocks[rank->call->block].begin;
+	} else {
+		rank->call++;
+		lk_rank_open_call(engine, rank);
+	}
+}
+
+/* The event of the program that argument `wait` or `signal` of the present call means. */
+static inline lk_register *lk_rank_event(const lk_rank *rank, unsigned argument) {
+	LK_ASSERT(argument >= 1 && argument <= 2 &&
+	          rank->call->arg[argument - 1] < rank->program->events);
+	return &rank->event[rank->call->arg[argument - 1]];
+}
+
+static inline int64_t lk_rank_duration(const lk_engine *engine, const lk_rank *rank,
+                                       const lk_insn *insn, int64_t duration) {
+	if (insn->flags & LK_INSN_INSTANT) return 0;
+	if (!rank->noisy || !(insn->flags & LK_INSN_SCALED)) return duration;
+	return lk_rank_noise(engine, rank, rank->op, duration);
+}
+
+/* Books the event of the operation at the program counter; LK_NO_RECORD: the rank is not
+ * recorded. */
+static inline uint64_t lk_rank_record(lk_rank *rank, int64_t ready, int64_t start, int64_t end) {
+	if (!rank->events) return LK_NO_RECORD;
+	rank->events[rank->ops] = (lk_sim_event){
+		.record = rank->record,
+		.call = (uint32_t)(rank->call - rank->program->calls.at),
+		.repetition = rank->call->repeat - rank->repeats,
+		.op = rank->op,
+		.ready_ps = ready,
+		.start_ps = start,
+		.end_ps = end,
+	};
+	return rank->ops;
+}
+
+/* What the bound counts of an operation: only rounding, when rates change, makes it shorter than
+ * alone. */
+static inline int64_t lk_least_time(int64_t duration) {
+	return duration > 0 ? duration - 1 : 0;
+}
+
+/* Something overlaps with the kernel that the rank ran last, if it is not over: it becomes an
+ * act. */
+void lk_rank_open(lk_engine *engine, lk_rank *rank);
+/* Only a kernel is left, and it runs alone: its end is known, and the rank goes on alone. */
+void lk_rank_close(lk_engine *engine, lk_rank *rank);
+
+/* ---- acts: engine.c ---- */
+
+/* More free acts; NULL: memory is out. */
+lk_act *lk_acts_more(lk_engine *engine);
+/* The act begins at `start`, which is known from here on. */
+void lk_act_schedule(lk_engine *engine, lk_rank *rank, lk_act *act, int64_t start);
+/* The share of an act that is held is done, and so are those of all other members at `end`. */
+void lk_act_end_at(lk_engine *engine, lk_rank *rank, lk_act *act, int64_t end);
+/* Runs all ranks until nothing is left to do. */
+void lk_engine_run(lk_engine *engine);
+
+static inline uint32_t lk_act_op(const lk_act *act) {
+	return act->key / 2;
+}
+
+/* The rank may issue: a kernel has started, what the host waits for is over, or it runs alone and
+ * goes on. */
+static inline void lk_rank_may_issue(lk_engine *engine, lk_rank *rank) {
+	if (!rank->issues) engine->issuing[engine->issuing_count++] = rank;
+	rank->issues = true;
+}
+
+/* Something began or ended on the rank: its rates are to be set before time goes on. */
+static inline void lk_rank_note_change(lk_engine *engine, lk_rank *rank) {
+	if (rank->changed) return;
+	rank->changed = true;
+	engine->changed[engine->changed_count++] = rank;
+}
+
+static inline lk_act *lk_act_new(lk_engine *engine) {
+	lk_act *act = engine->spare_act;
+	if (!act && !(act = lk_acts_more(engine))) return NULL;
+	engine->spare_act = act->next;
+	return act;
+}
+
+static inline void lk_act_free(lk_engine *engine, lk_act *act) {
+	act->next = engine->spare_act;
+	engine->spare_act = act;
+}
+
+static inline bool lk_act_is_kernel(const lk_engine *engine, const lk_act *act) {
+	return act->stream == LK_STREAM_COMPUTE && !act->communicates &&
+	       engine->insn[lk_act_op(act)].flags & LK_INSN_MAIN;
+}
+
+/* Books the act as what its stream, slot and event wait for. */
+static inline void lk_rank_promise(lk_rank *rank, lk_act *act) {
+	rank->stream[act->stream].pending = act;
+	if (act->slot) act->slot->pending = act;
+	if (act->event) act->event->pending = act;
+}
+
+/* Gives the end to a register that waits for this act and no later one. */
+static inline void lk_register_keep(lk_register *to, const lk_act *act, int64_t end) {
+	if (to->pending == act) *to = (lk_register){end, NULL};
+}
+
+/* What runs goes on at another rate from `time` on. */
+static inline void lk_act_change_rate(lk_act *act, double rate, int64_t time) {
+	LK_ASSERT(time >= act->last && rate >= LK_LEAST_RATE && act->left >= 0);
+	double done = (double)(time - act->last) * act->rate;
+	act->left = act->left > done ? act->left - done : 0;
+	act->last = time;
+	act->rate = rate;
+	act->due = lk_later(time + (int64_t)(act->left / rate + 0.5), act->floor);
+}
+
+/* ---- engine_rendezvous.c ---- */
+
+lk_status lk_venues_set_up(lk_engine *engine, lk_error *err);
+/* Where the operation at the rank's program counter synchronises with others, and its number there;
+ * NULL: the rank is the only one. */
+lk_venue *lk_venue_find(lk_engine *engine, lk_rank *rank, const lk_insn *insn, uint32_t *number);
+/* The rank arrives; `act` NULL: parked. Starts the operation when it is the last one. */
+void lk_venue_arrive(lk_engine *engine, lk_venue *venue, uint32_t number, lk_rank *rank,
+                     lk_act *act, int64_t arrival);
+/* A member has done its share at `time`. */
+void lk_rendezvous_share_done(lk_engine *engine, lk_rendezvous *rendezvous, int64_t time);
+
+/* ---- engine_bound.c ---- */
+
+/* Fills `ahead` and `tail` of all ranks. */
+lk_status lk_bound_set_up(lk_engine *engine, lk_error *err);
+/* Whether some rank has so much ahead of it that the step cannot be over in time. */
+bool lk_bound_too_late(lk_engine *engine);
+
+/* ==== folding ==== */
+
+/* Calls of a program that become one operation, found in at least one place; or a part of one
+ * call. */
+typedef struct lk_fold_run {
+	uint32_t stage, begin, end; /* calls of the first place */
+	uint32_t op_begin, op_end;  /* operations of its one call that are meant; equal: all */
+	uint32_t block;             /* of the folded graph, once it is made */
+	uint64_t ops;               /* repetitions counted */
+} lk_fold_run;
+
+static inline bool lk_fold_is_part(const lk_fold_run *run) {
+	return run->op_end > run->op_begin;
+}
+
+/* A stretch of a program: a run, or a call that stays. */
+typedef struct lk_fold_piece {
+	uint32_t stage, begin, end;
+	uint32_t run; /* UINT32_MAX: the call stays as it is */
+} lk_fold_piece;
+
+typedef LK_VEC(lk_fold_run) lk_fold_runs;
+typedef LK_VEC(lk_fold_piece) lk_fold_pieces;
+
+/* An operation that involves another stage, uses an event, or lets the host wait for the device. */
+bool lk_fold_reaches_out(const lk_graph *graph, uint32_t op);
+/* The pieces of all programs, in order, with the end of those of each stage, and the distinct runs
+ * among them. */
+lk_status lk_fold_find_runs(const lk_graph *graph, lk_fold_runs *runs, lk_fold_pieces *pieces,
+                            size_t *ends, lk_error *err);
+/* The operations of one of its calls that belong to a run. */
+lk_block lk_fold_run_block(const lk_graph *graph, const lk_fold_run *run, uint32_t call);
+/* The streams that a run's first operation, or any one inside, waits for. */
+uint32_t lk_fold_run_joins(const lk_graph *graph, const lk_fold_run *run);
+
+/* Gradients and parameters of data parallelism. */
+bool lk_fold_is_traffic(const lk_graph *graph, uint32_t op);
+/* Streams on which a message or such traffic may still be under way when a run begins. */
+uint32_t lk_fold_outside_streams(const lk_graph *graph);
+/* How often each block is called: in all, and for a micro-batch. */
+typedef struct lk_fold_times {
+	double *all, *passes;
+} lk_fold_times;
+
+/* The mean of the messages and the traffic of passes, by time, so that it does not depend on how
+ * many micro-batches there are; of all where passes have none; all zero where there is none at
+ * all. */
+lk_cost lk_fold_concurrent(const lk_graph *graph, const lk_costs *costs,
+                           const lk_fold_times *times);
+/* The share of its time that a kernel takes longer while that goes on. */
+double lk_fold_slowdown(const lk_cost *kernel, const lk_cost *concurrent);
+
+/* The end of the part of a block that folds, from operation `begin` on; `begin` where none begins.
+ * A part ends after the operation with which it becomes longer than `most_ps`. */
+uint32_t lk_fold_part_end(const lk_graph *graph, const lk_costs *costs, const lk_block *block,
+                          uint32_t begin, uint32_t foreign, int64_t most_ps);
+/* How long parts are to be. */
+int64_t lk_fold_part_limit(const lk_graph *graph, const lk_costs *costs);
+
+/* fold_price.c: runs simulated alone. */
+typedef struct lk_fold_pricer {
+	const lk_graph *graph;
+	const lk_costs *costs;
+	bool contention;
+	lk_arena arena;
+	lk_graph view; /* the graph's operations and blocks, with one program of one stage */
+	lk_program program;
+	lk_block *blocks;   /* the view's own, of which one is cut to a part while that is simulated */
+	uint32_t *deps;     /* its own too: they count from a block's beginning */
+	lk_cost concurrent; /* see lk_fold_concurrent */
+	lk_costs both;      /* by lane: of variant v on the device alone (2v), with its host (2v + 1) */
+} lk_fold_pricer;
+
+typedef struct lk_fold_price {
+	lk_cost *cost;    /* [variants], of the whole run; the caller's */
+	double period_ps; /* of one further repetition of its longest call */
+	double flops, bytes;
+} lk_fold_price;
+
+lk_status lk_fold_pricer_new(lk_fold_pricer *pricer, const lk_graph *graph, const lk_costs *costs,
+                             const lk_fold_times *times, bool contention, lk_error *err);
+void lk_fold_pricer_free(lk_fold_pricer *pricer);
+/* Fills `price` and appends the run's events of variant 0 to `samples`. */
+lk_status lk_fold_price_run(lk_fold_pricer *pricer, const lk_fold_run *run, lk_fold_price *price,
+                            lk_sim_events *samples, lk_error *err);
+
+#endif
