@@ -357,7 +357,7 @@ def worst_lines(answer):
                       quantity(row["predicted"], row["unit"]), quantity(row["measured"], row["unit"]),
                       percent(row["error"], True)])
     heads = ["row", "what", "predicted", "measured", "error"]
-    return ["The rows that are farthest off:", ""] + table_of(heads, cells, 2) if cells else []
+    return ["The rows with the largest errors:", ""] + table_of(heads, cells, 2) if cells else []
 
 
 def published_lines(key, published):

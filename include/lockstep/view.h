@@ -36,7 +36,7 @@ typedef enum lk_output {
  * Keys of the object. Numbers have SI units, what was not asked or does not apply is null:
  *   fits                    bool; null where the combination was refused
  *   refused                 only then: why
- *   peak_bytes, usable_bytes, fullest_stage   memory of the fullest rank, of the device, the stage
+ *   peak_bytes, usable_bytes, fullest_stage   peak memory of a rank, of the device, the stage
  * it stands in step_time_s, step_time_low_s, step_time_high_s, basis   the step, its 80 % range and
  * what the range rests on tokens_per_s_per_gpu, samples_per_s model_tflops_per_gpu    1e12 FLOP/s
  * of the model, recomputation not counted mfu, hfu, peak_flops, peak   shares of the dense peak in

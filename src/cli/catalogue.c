@@ -46,7 +46,7 @@ static const lk_verb devices = {
 				   "Peaks are dense, in TFLOP/s, at the boost clock, as the vendor states them; "
 				   "memory is what the driver "
 				   "reports; rates of links and NICs are per GPU and direction. NIC is what a "
-				   "usual cluster of that device has.",
+				   "default cluster of that device has.",
 	.options = device_options,
 	.examples = device_examples,
 	.request_size = sizeof(struct request),

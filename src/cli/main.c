@@ -89,13 +89,13 @@ static const cli_command *main_find(const char *name, lk_error *err) {
 	if (lk_args_parse(&top, 2, words, &args, err) == LK_OK) {
 		/* It differs in nothing but signs that do not count in choices: "Predict". */
 		lk_args_free(&args);
-		lk_fail(err, LK_ERR_INPUT, NULL, "there is no verb \"%.64s\"", name);
+		lk_fail(err, LK_ERR_INPUT, NULL, "unknown verb \"%.64s\"", name);
 		lk_hint(err, "see lockstep --help");
 		return NULL;
 	}
 	char hint[sizeof err->hint];
 	memcpy(hint, err->hint, sizeof hint);
-	lk_fail(err, LK_ERR_INPUT, NULL, "there is no verb \"%.64s\"", name);
+	lk_fail(err, LK_ERR_INPUT, NULL, "unknown verb \"%.64s\"", name);
 	lk_hint(err, "%s", hint);
 	return NULL;
 }
@@ -119,7 +119,7 @@ static int unknown_option(const char *word) {
 		lk_fail(&err, LK_ERR_INPUT, word, "is not understood like this");
 	}
 	if (strncmp(err.hint, "see lockstep ", 13) == 0)
-		lk_hint(&err, "options stand behind the verb, as in lockstep predict %.64s", word);
+		lk_hint(&err, "options follow the verb, as in lockstep predict %.64s", word);
 	return cli_fail(&err);
 }
 

@@ -70,13 +70,14 @@ static void show_speed(const lk_plan *plan) {
 		const lk_plan_count *count = &plan->counts[i];
 		if (count->layouts == 0) continue;
 		double tried = (double)(count->simulated + count->cut_short + count->found_too_large);
-		fprintf(stderr,
-		        "lockstep: %d GPUs: %.0f layouts bounded, %.0f schedules walked and %.0f layouts "
-		        "simulated, cut short or found too large, per "
-		        "second and core; %.0f of %.0f simulated to the end\n",
-		        count->gpus, rate((double)count->bounded, count->bound_s),
-		        rate((double)count->schedules_walked, count->schedule_s),
-		        rate(tried, count->simulate_s), (double)count->simulated, tried);
+		fprintf(
+			stderr,
+			"lockstep: %d GPUs: %.0f layouts bounded, %.0f schedules evaluated and %.0f layouts "
+			"simulated, cut short or found too large, per "
+			"second and core; %.0f of %.0f simulated to the end\n",
+			count->gpus, rate((double)count->bounded, count->bound_s),
+			rate((double)count->schedules_walked, count->schedule_s),
+			rate(tried, count->simulate_s), (double)count->simulated, tried);
 	}
 	fprintf(stderr, "lockstep: %.2f s with %d threads\n", plan->seconds, plan->threads);
 }

@@ -23,7 +23,7 @@ static bool confirm(const lk_stalls_plan *plan, void *context) {
 	lk_stalls_print_plan(plan, stderr);
 	if (request->yes) return true;
 	if (isatty(STDIN_FILENO) && isatty(STDERR_FILENO)) return stalls_ask();
-	fputs("lockstep: there is no terminal to ask: --yes agrees\n", stderr);
+	fputs("lockstep: no terminal to ask on; --yes agrees\n", stderr);
 	return false;
 }
 

@@ -125,9 +125,10 @@ static lk_status take_warnings(lk_explain_work *w, lk_error *err) {
 
 static lk_status warn_alone(lk_explain_work *w, lk_error *err) {
 	if (!w->result.comm_count || w->count > 1 || w->rank[0].host_comms) return LK_OK;
-	return lk_explain_warn(w, err,
-	                       "one rank alone: waiting for other ranks cannot be told from transfer; "
-	                       "give their traces too");
+	return lk_explain_warn(
+		w, err,
+		"one rank alone: waiting for other ranks cannot be distinguished from transfer; "
+		"give their traces too");
 }
 
 /* ---- joining ---- */

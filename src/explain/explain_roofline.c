@@ -210,7 +210,7 @@ static lk_status nothing_shaped(lk_explain_work *work, const lk_explain_request 
 			: "the traces have no work of a device";
 	if (request->table != LK_EXPLAIN_ROOFLINE) return LK_OK;
 	lk_fail(err, LK_ERR_INPUT, request->trace_count ? request->traces[0] : "traces",
-	        "there is no roofline: %s",
+	        "no roofline: %s",
 	        work->result.kernels ? "no shapes of operations are recorded"
 	                             : "it has no work of a device");
 	return lk_hint(err, "profile with record_shapes=True%s",

@@ -84,8 +84,7 @@ static lk_status no_steps(const lk_rank_work *work, const lk_capture_step *first
 }
 
 static lk_status select_nothing(const lk_capture *capture, lk_error *err) {
-	lk_fail(err, LK_ERR_INPUT, capture->path,
-	        "there is no event with a begin and a duration in it");
+	lk_fail(err, LK_ERR_INPUT, capture->path, "no event in it has a begin and a duration");
 	return lk_hint(err, "explain reads what a profiler recorded: Kineto's JSON of torch.profiler "
 	                    "(with activities CPU and CUDA)");
 }

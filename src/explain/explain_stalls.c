@@ -236,7 +236,7 @@ static lk_status stalls_communication(lk_explain_work *work, const lk_explain_co
 	                       ? lk_arena_printf(&work->arena, "%s of %.80s", comm->kind, comm->group)
 	                       : comm->kind;
 	const char *evidence = lk_arena_printf(
-		&work->arena, "%.1f a step%s%s, %s a step and rank, %.0f %% hidden behind computation%s",
+		&work->arena, "%.1f a step%s%s, %s a step and rank, %.0f %% overlapped with computation%s",
 		(double)comm->count / steps, *size ? " of " : "", size,
 		ms((double)comm->kernel_ns * 1e-9 / steps, all),
 		comm->kernel_ns ? 100 - 100.0 * (double)comm->exposed_ns / (double)comm->kernel_ns : 0,
@@ -253,7 +253,7 @@ static lk_status host_communication(lk_explain_work *work, const lk_explain_comm
 	                       ? lk_arena_printf(&work->arena, "%s of %.80s", comm->kind, comm->group)
 	                       : comm->kind;
 	const char *evidence = lk_arena_printf(
-		&work->arena, "%.1f a step on the host; what runs beside it is not in the trace",
+		&work->arena, "%.1f a step on the host; what runs at the same time is not in the trace",
 		(double)comm->count / steps);
 	return stalls_add(work, err, "communication", (int)(comm - work->result.comm),
 	                  (double)comm->exposed_ns * 1e-9 / steps, what, evidence,
@@ -267,7 +267,7 @@ static lk_status straggler(lk_explain_work *work, const lk_explain_straggler *ex
 	const char *what = lk_arena_printf(&work->arena, "rank %d", explain_straggler->rank);
 	const char *evidence = lk_arena_printf(
 		&work->arena,
-		"last at %.0f %% of %.0f collectives, then %s behind; computes %.3f times as long as the "
+		"last at %.0f %% of %.0f collectives, then late by %s; computes %.3f times as long as the "
 		"median rank",
 		100.0 * (double)explain_straggler->last / (double)explain_straggler->collectives,
 		(double)explain_straggler->collectives,

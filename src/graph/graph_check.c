@@ -233,7 +233,7 @@ static lk_status check_blocks(struct checker *checker) {
 	return at == n ? LK_OK
 	               : graph_check_bad(
 						 checker, "step graph",
-						 "operations behind the last block: a block was begun and not ended");
+						 "operations after the last block: a block was begun and not ended");
 }
 
 /* ---- ranks and wires ---- */

@@ -130,7 +130,7 @@ static lk_status graph_read_object(struct reader *reader, const char *const *key
 		LK_TRY(want_name(reader, keys, count, &key));
 		if (seen >> key & 1)
 			return lk_fail(reader->err, LK_ERR_INPUT, lk_json_where(reader->json),
-			               "\"%s\" stands twice", keys[key]);
+			               "\"%s\" occurs twice", keys[key]);
 		seen |= (uint64_t)1 << key;
 		LK_TRY(graph_read_next(reader));
 		LK_TRY(value(reader, into, key));

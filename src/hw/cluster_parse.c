@@ -138,7 +138,7 @@ static lk_status parse_read_device(struct parser *parser, const lk_device **out)
 		if (!end) return parse_fail_at(parser, from, "this quote is not closed", NULL, NULL);
 		length = (size_t)(end - from) - 1;
 	}
-	if (!length) return parse_unexpected(parser, "a device must stand here, such as h100-sxm");
+	if (!length) return parse_unexpected(parser, "a device is expected here, such as h100-sxm");
 	if (length >= 128)
 		return parse_fail_at(parser, from, "a device name of more than 127 bytes", NULL, NULL);
 	char name[128];
@@ -174,7 +174,7 @@ static lk_status parse_read_links(struct parser *parser, const char *from, lk_no
                                   lk_intra intra, bool fits) {
 	const lk_device *device = node->device;
 	int generation = lk_nvlink_generation(device->arch);
-	char hint[64] = "say pcie, or leave it out for the usual wiring";
+	char hint[64] = "write pcie, or leave it out for the default wiring";
 	if (!(device->link_rate > 0) || !fits) {
 		if (device->link_rate > 0 && generation)
 			snprintf(hint, sizeof hint, "it has nvlink%d", generation);

@@ -126,7 +126,7 @@ static lk_status csv_field(lk_csv *csv, bool *last, lk_error *err) {
 			                 "end lines with \\n or \\r\\n");
 		}
 		if (quoted)
-			return csv_wrong(csv, err, "text behind a closing quote",
+			return csv_wrong(csv, err, "text after a closing quote",
 			                 "write a quote inside a field twice");
 		if (c == '"')
 			return csv_wrong(csv, err, "a quote inside a field that does not begin with one",

@@ -94,11 +94,11 @@ static lk_status jobs_add_notes(const lk_jobs_request *request, lk_arena *arena,
 	int n = 0;
 	if (!notes) return lk_oom(err);
 	if (out->predictions)
-		notes[n++] = lk_arena_printf(
-			arena,
-			"rates are predicted (%d predictions): jobs have GPUs that stand together, and do not "
-			"disturb one another",
-			out->predictions);
+		notes[n++] = lk_arena_printf(arena,
+		                             "rates are predicted (%d predictions): jobs have GPUs on "
+		                             "neighbouring nodes, and do not "
+		                             "disturb one another",
+		                             out->predictions);
 	if (request->rates)
 		notes[n++] = lk_arena_printf(arena, "rates of the models in %s are taken from there",
 		                             request->rates);

@@ -151,10 +151,10 @@ static lk_status elastic(const lk_jobs_moment *moment, const lk_jobs_rate **out,
 /* ---- the table ---- */
 
 const lk_policy lk_policies[] = {
-	{"fifo", "as asked for, in order of submission", false, fifo},
-	{"backfill", "as asked for; what fits may pass what waits", false, backfill},
-	{"shortest", "as asked for; least GPU time first, its length known", false, policies_shortest},
-	{"elastic-gpus", "GPUs divided anew, the batch as asked for", true, elastic_gpus},
+	{"fifo", "as requested, in order of submission", false, fifo},
+	{"backfill", "as requested; jobs that fit may pass jobs that wait", false, backfill},
+	{"shortest", "as requested; least GPU time first, lengths known", false, policies_shortest},
+	{"elastic-gpus", "GPUs divided anew, the batch as requested", true, elastic_gpus},
 	{"elastic", "GPUs and batch divided anew", true, elastic},
 };
 const int lk_policy_count = sizeof lk_policies / sizeof *lk_policies;
@@ -166,7 +166,7 @@ static lk_status policies_find(const char *name, const lk_policy **out, lk_error
 		if (strcmp(names[i], name) == 0) return *out = &lk_policies[i], LK_OK;
 	}
 	const char *nearest = lk_nearest(name, names, (size_t)lk_policy_count);
-	lk_fail(err, LK_ERR_INPUT, "--policy", "there is no policy \"%.40s\"", name);
+	lk_fail(err, LK_ERR_INPUT, "--policy", "unknown policy \"%.40s\"", name);
 	if (nearest) return lk_hint(err, "did you mean %s?", nearest);
 	return lk_hint(err, "there are fifo, backfill, shortest, elastic-gpus, elastic");
 }

@@ -73,7 +73,7 @@ static const struct path_row rows[] = {
 	{NEMO, "model.config.recompute_granularity", "recompute", granularities, NULL, false, false},
 	{NEMO, "model.config.recompute_num_layers", "recompute_layers", NULL, NULL, false, false},
 	{NEMO, "model.config.recompute_method", NULL, NULL,
-     "block and uniform are told apart by the number of layers", false, false},
+     "block and uniform are distinguished by the number of layers", false, false},
 	{NEMO, "model.config.tp_comm_overlap", "tp_overlap", truths, NULL, false, false},
 	{NEMO, "model.config.overlap_p2p_comm", "overlap_p2p", truths, NULL, true, false},
 	{NEMO, "optim.config.optimizer_cpu_offload", "offload_optimizer", bits, NULL, false, false},

@@ -306,7 +306,7 @@ static lk_status finish_model(lk_reading *reading, const lk_megatron *megatron, 
 		        : model->hidden == 0 ? "hidden-size"
 		                             : "num-attention-heads");
 		return lk_hint(reading->err,
-		               "state layers, hidden size and heads, or none of them and a model");
+		               "state layers, hidden size and heads; or leave all out and name a model");
 	}
 	lk_copy(model->name, sizeof model->name, "megatron");
 	LK_TRY(finish_attention(reading, megatron, model));

@@ -277,8 +277,8 @@ const lk_flag lk_megatron_flags[] = {
 	SKIP("reuse-grad-buf-for-mxfp8-param-ag", "reuse of the gradient buffer is not modelled"),
 	SKIP("use-precision-aware-optimizer", "its dtypes are read from the flags that state them"),
 	SKIP("attention-dropout", "dropout inside attention is not modelled"),
-	SKIP("squared-relu", "activation functions of equal traffic are not told apart"),
-	SKIP("openai-gelu", "activation functions of equal traffic are not told apart"),
+	SKIP("squared-relu", "activation functions of equal traffic are not distinguished"),
+	SKIP("openai-gelu", "activation functions of equal traffic are not distinguished"),
 	SKIP("onnx-safe", NUMBERS),
 	SKIP("overlap-p2p-communication-warmup-flush",
          "warm-up and flush follow the steady state's overlap"),
@@ -326,8 +326,8 @@ const lk_flag lk_megatron_flags[] = {
 	SKIP("use-ring-exchange-p2p", NETWORK),
 	SKIP("tp-comm-bootstrap-backend", NETWORK),
 	SKIP("symmetric-ar-type", NETWORK),
-	SKIP("manual-gc", "pauses of the host are those of the jitter that is asked for"),
-	SKIP("manual-gc-interval", "pauses of the host are those of the jitter that is asked for"),
+	SKIP("manual-gc", "pauses of the host are those of the requested jitter"),
+	SKIP("manual-gc-interval", "pauses of the host are those of the requested jitter"),
 	SKIP("no-manual-gc-eval", EVAL),
 	SKIP("train-sync-interval", "synchronisation of the host is not modelled"),
 	SKIP("no-check-for-nan-in-loss-and-grad", "the check for NaN is not modelled, it is small"),
@@ -727,7 +727,7 @@ lk_status lk_megatron_read(lk_reading *reading, lk_megatron *megatron, const cha
 	}
 	if (values == 0) {
 		lk_fail(reading->err, LK_ERR_INPUT, reading->where, "--%s: the value is missing", name);
-		return lk_hint(reading->err, "write it behind the flag");
+		return lk_hint(reading->err, "write it after the flag");
 	}
 	if (flag->kind == LK_FLAG_LIST) {
 		for (size_t i = 0; i < values; i++)

@@ -94,7 +94,7 @@ const lk_verb lk_compile_verb = {
 		"Reads programs in lockstep's language: tensors with a layout over each axis of a mesh, "
 		"computation and "
 		"collectives in one text, schedules beside it. docs/reference/language.md has the "
-        "language.\n"
+		"language.\n"
 		"\n"
 		"check says whether formats, shapes and layouts fit together, and whether schedules are "
 		"legal. What is wrong is "

@@ -72,7 +72,7 @@ const lk_verb lk_jobs_verb = {
 		"The list has the columns job, submit_h, model, samples, batch, gpus, and, where wanted, "
 		"batch_min, batch_max, "
 		"gpus_min, gpus_max, seq, tp, pp, dtype, zero, recompute. docs/guide/jobs.md explains "
-        "them.",
+		"them.",
 	.options = options,
 	.examples = examples,
 	.request_size = sizeof(lk_jobs_request),

@@ -89,7 +89,7 @@ const lk_verb lk_stalls_verb = {
 		"and asks; without a terminal --yes must agree. What the further runs write goes to a "
 		"scratch folder, what they print "
 		"is not shown. The exit status is that of the first run. docs/guide/stalls.md has the "
-        "formulas "
+		"formulas "
 		"and what is weak.",
 	.options = options,
 	.examples = examples,

@@ -421,8 +421,8 @@ lk_status lk_space_job(const lk_space *space, const lk_core *core, lk_job *out, 
 	set_core(space, core, out);
 	shardings_of(space, core, &shardings);
 	if (!shardings.count)
-		return lk_fail(err, LK_ERR_INPUT, "--zero", "nothing of what is asked runs with %d stages",
-		               core->pp);
+		return lk_fail(err, LK_ERR_INPUT, "--zero",
+		               "nothing that was requested runs with %d stages", core->pp);
 	out->sharding = (lk_sharding)shardings.at[0];
 	out->sharding_said = true;
 	out->recompute = LK_RECOMPUTE_NONE;

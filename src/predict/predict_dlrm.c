@@ -106,7 +106,7 @@ static lk_status dlrm_read_cluster(lk_arena *arena, const lk_predict_request *re
 	*ranks = request->gpus > 0 ? request->gpus : out->gpus;
 	if (!request->cluster) return lk_cluster_simple(arena, device, *ranks, 0, 0, out, err);
 	if (*ranks <= out->gpus) return LK_OK;
-	lk_fail(err, LK_ERR_INPUT, "--gpus", "%d GPUs asked, but the cluster has %d", *ranks,
+	lk_fail(err, LK_ERR_INPUT, "--gpus", "%d GPUs requested, but the cluster has %d", *ranks,
 	        out->gpus);
 	return lk_hint(err, "give at most %d", out->gpus);
 }
@@ -248,7 +248,7 @@ static lk_status dlrm_note(lk_arena *arena, const lk_predict_request *request, c
 		"lookups miss the caches as uniform ones do; rows or small tables that many samples look "
 		"up are copied on every GPU";
 	assumed[prediction->assumption_count++] =
-		"data is loaded behind the step before; the step is replayed from a CUDA graph";
+		"loading of data overlaps with the previous step; the step is replayed from a CUDA graph";
 	if (!request->gbs) assumed[prediction->assumption_count++] = "batch 8192 for each GPU";
 	prediction->assumptions = assumed;
 	return prediction->model && prediction->cluster && prediction->layout && prediction->reproduce

@@ -28,7 +28,7 @@ const lk_step *lk_simulation_step(const lk_simulation *simulation) {
 static lk_status simulate_read_graph(const lk_simulate_request *request, lk_graph **out,
                                      lk_error *err) {
 	if (request->graph && request->text)
-		return lk_fail(err, LK_ERR_INPUT, "graph", "a file and a text exclude one another");
+		return lk_fail(err, LK_ERR_INPUT, "graph", "a file and a text are mutually exclusive");
 	if (request->graph) return lk_graph_read(request->graph, out, err);
 	if (!request->text) {
 		lk_fail(err, LK_ERR_INPUT, "simulate", "no graph was given");

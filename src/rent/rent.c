@@ -35,12 +35,11 @@ static lk_status rent_add(notes *n, const char *text, lk_error *err) {
 
 static lk_status note_prices(const lk_rent_request *request, const lk_offer_faults *faults,
                              lk_arena *arena, notes *n, lk_error *err) {
-	LK_TRY(
-		rent_add(n,
-	             lk_arena_printf(arena, "prices are list prices in US dollars, of the day beside "
-	                                    "them; storage, traffic and taxes "
-	                                    "are not in them"),
-	             err));
+	LK_TRY(rent_add(n,
+	                lk_arena_printf(arena, "prices are list prices in US dollars, of the date with "
+	                                       "them; storage, traffic and taxes "
+	                                       "are not in them"),
+	                err));
 	if (faults->count)
 		LK_TRY(rent_add(
 			n,

@@ -282,11 +282,11 @@ static lk_status explain_nothing(const wares *all, lk_arena *arena, lk_rent *out
 /* ---- the whole ---- */
 
 static lk_status nothing_fits(const lk_rent_rates *rates, lk_error *err) {
-	lk_fail(err, LK_ERR_INPUT, "rent", "the job runs on none of the machines meant");
+	lk_fail(err, LK_ERR_INPUT, "rent", "the job runs on none of the selected machines");
 	for (size_t i = rates->count; i-- > 0;)
 		if (*rates->at[i].why)
 			return lk_hint(err, "on %s: %.160s", rates->at[i].cluster, rates->at[i].why);
-	return lk_hint(err, "none of them has a price and a GPU that is known");
+	return lk_hint(err, "none of them has both a price and a known GPU");
 }
 
 static lk_status rent_rent_choose(const lk_rent_request *request, const lk_offers *offers,

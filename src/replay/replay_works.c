@@ -320,8 +320,7 @@ static lk_status works_compare(struct asked *asked, lk_replay *out, lk_error *er
 	lk_traces_free(traces);
 	LK_TRY(status);
 	if (!count)
-		return lk_fail(err, LK_ERR_INPUT, path,
-		               "holds none of the ranks and steps of the execution traces");
+		return lk_fail(err, LK_ERR_INPUT, path, "holds no rank and step of the execution traces");
 	out->geomean_error = expm1(sum / (double)count);
 	return LK_OK;
 }

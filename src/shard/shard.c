@@ -54,8 +54,8 @@ static lk_status shard_read_cluster(struct answer *answer, const lk_shard_reques
 		LK_TRY(lk_cluster_parse(&answer->arena, request->cluster, &answer->cluster, err));
 		answer->p.ranks = request->gpus ? request->gpus : answer->cluster.gpus;
 		if (request->gpus <= answer->cluster.gpus) return LK_OK;
-		lk_fail(err, LK_ERR_INPUT, "--gpus", "%d GPUs asked, but the cluster has %d", request->gpus,
-		        answer->cluster.gpus);
+		lk_fail(err, LK_ERR_INPUT, "--gpus", "%d GPUs requested, but the cluster has %d",
+		        request->gpus, answer->cluster.gpus);
 		return lk_hint(err, "give at most %d", answer->cluster.gpus);
 	}
 	if (!request->gpu) {
@@ -170,8 +170,7 @@ static lk_status shard_read_tables(struct answer *answer, const lk_shard_request
 		copy[i].allowed &= kinds;
 		if (copy[i].allowed) continue;
 		lk_fail(err, LK_ERR_INPUT, copy[i].where,
-		        "table \"%.60s\": --kinds leaves none of the kinds that the file allows",
-		        copy[i].name);
+		        "table \"%.60s\": --kinds allows no kind that the file allows", copy[i].name);
 		status = lk_hint(err, "widen --kinds");
 	}
 	answer->p.tables = copy;
@@ -481,7 +480,7 @@ static lk_status shard_describe(struct answer *answer, const lk_shard_request *r
 	                          ? "lookups by caches and bandwidths measured on this processor; "
 	                            "collectives by the model of the cluster"
 	                          : "lookups by traffic and L2 hits, at the memory rate of the data "
-	                            "sheet times the usual efficiency; NCCL's collectives";
+	                            "sheet times the default efficiency; NCCL's collectives";
 	shard_answer->reproduce = shard_reproduce(&answer->arena, request);
 	return shard_answer->cluster && shard_answer->reproduce ? LK_OK : lk_oom(err);
 }

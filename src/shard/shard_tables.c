@@ -125,7 +125,7 @@ static lk_status read_locality(const struct reader *reader, lk_shard_table *tabl
 	}
 	if (*tables_field(reader, SKEW))
 		return lk_fail(err, LK_ERR_INPUT, tables_place(reader, REUSE, where),
-		               "skew and reuse exclude one another");
+		               "skew and reuse are mutually exclusive");
 	LK_TRY(read_reuse(reader, bins, err));
 	lk_locality_reuse_at(bins, NULL, REUSE_BATCH, table->rows, table->pooling, reader->batch,
 	                     locality);
@@ -206,7 +206,7 @@ static lk_status tables_read_rows(struct reader *reader, lk_csv *csv, const char
 		LK_TRY(tables_read_row(reader, err));
 	}
 	if (reader->out->count) return tables_check_names(reader->out, err);
-	lk_fail(err, LK_ERR_INPUT, file, "there is no table in it");
+	lk_fail(err, LK_ERR_INPUT, file, "it holds no table");
 	return lk_hint(err, "give rows such as t0,1000000,64,10 under name,rows,dim,pooling");
 }
 

@@ -97,7 +97,7 @@ static lk_status list_assumptions(lk_arena *arena, const lk_predict_request *req
 		}                                             \
 	} while (0)
 	bool launched = request->launch_count > 0 || request->script;
-	SAY(!request->cluster, "nodes are the device's usual ones: %s (say otherwise with --cluster)",
+	SAY(!request->cluster, "nodes are the device's default nodes: %s (change with --cluster)",
 	    asked->cluster.text);
 	SAY(!request->dtype && !launched, "number format %s (--dtype)", lk_dtype_name(job->dtype));
 	SAY(!request->seq && !launched, "sequence length %d (--seq)", job->seq);
@@ -112,7 +112,7 @@ static lk_status list_assumptions(lk_arena *arena, const lk_predict_request *req
 	    job->overlap_grad_reduce != LK_OFF ? "are reduced along" : "are not reduced along",
 	    job->bucket_bytes / LK_MIB, lk_sizes_wire_bytes(job));
 	SAY(job->pp > 1, "pipeline messages %s",
-	    job->overlap_p2p == LK_ON ? "run behind compute"
+	    job->overlap_p2p == LK_ON ? "overlap with compute"
 	                              : "block, as Megatron-LM's without overlap");
 	SAY(job->model.experts > 0,
 	    "the busiest expert rank gets %.2f times the mean tokens (--moe-imbalance)",
@@ -137,7 +137,7 @@ static lk_status list_assumptions(lk_arena *arena, const lk_predict_request *req
 	    "one hardware queue (CUDA_DEVICE_MAX_CONNECTIONS=1): nothing starts before what was "
 	    "issued earlier has started%s",
 	    job->sharding >= LK_SHARD_ZERO2 && job->dp > 1
-	        ? "; sharded layers' gathers and reductions hold up compute behind them"
+	        ? "; sharded layers' gathers and reductions hold up the compute after them"
 	        : "");
 	SAY(job->recompute == LK_RECOMPUTE_SELECTIVE && job->attn_kernel == LK_KERNEL_FLASH,
 	    "selective recomputation saves almost nothing with flash attention: scores are never "

@@ -13,7 +13,7 @@ static lk_status read_launch(lk_arena *arena, const lk_predict_request *request,
 	lk_launch launch = {.job = &out->job};
 	if (request->script && request->launch_count > 0)
 		return lk_fail(err, LK_ERR_INPUT, "--script",
-		               "a script and a launch line behind -- exclude one another");
+		               "a script and a launch line after -- are mutually exclusive");
 	if (request->script) LK_TRY(lk_launch_script(arena, request->script, &launch, err));
 	else if (request->launch_count > 0)
 		LK_TRY(lk_launch_read(arena, request->launch_count, request->launch, "launch line", &launch,
@@ -39,7 +39,7 @@ static lk_status read_model(const lk_predict_request *request, lk_asked *out, lk
 		if (out->job.model.layers > 0) return LK_OK; /* the launch line states the shape */
 		lk_fail(err, LK_ERR_INPUT, "--model", "no model was given");
 		return lk_hint(err, "give --model with a preset (`lockstep models` lists them) or a "
-		                    "config.json, or a launch line behind --");
+		                    "config.json, or a launch line after --");
 	}
 	lk_model model;
 	if (request_looks_like_path(request->model))
@@ -57,7 +57,7 @@ static lk_status request_read_cluster(lk_arena *arena, const lk_predict_request 
 			               "--cluster and --gpu exclude one another");
 		LK_TRY(lk_cluster_parse(arena, request->cluster, &out->cluster, err));
 		if (request->gpus > out->cluster.gpus)
-			return lk_fail(err, LK_ERR_INPUT, "--gpus", "%d GPUs asked, but the cluster has %d",
+			return lk_fail(err, LK_ERR_INPUT, "--gpus", "%d GPUs requested, but the cluster has %d",
 			               request->gpus, out->cluster.gpus);
 		if (request->gpus) out->job.gpus = request->gpus;
 		else if (launched && launched <= out->cluster.gpus) out->job.gpus = launched;

@@ -46,10 +46,10 @@ static lk_status track_of(struct lk_drawing *drawing, uint32_t record, unsigned 
 				 lane = drawing->step->sim.lane_of[lk_rank_chain(graph, rank)];
 		char process[96], name[24];
 		if (graph->traced)
-			snprintf(process, sizeof process, "rank %u (stands for %u ranks)", rank,
+			snprintf(process, sizeof process, "rank %u (represents %u ranks)", rank,
 			         drawing->step->sim.lane_ranks[lane]);
 		else
-			snprintf(process, sizeof process, "rank %u, stage %u (stands for %u ranks)", rank,
+			snprintf(process, sizeof process, "rank %u, stage %u (represents %u ranks)", rank,
 			         lk_rank_stage(graph, rank), drawing->step->sim.lane_ranks[lane]);
 		if (!lk_push(&drawing->out->tracks)) return lk_oom(drawing->err);
 		*lk_last(&drawing->out->tracks) = (lk_track){

@@ -17,8 +17,9 @@ static const lk_stack_defaults table[] = {
 		.recompute = LK_RECOMPUTE_NONE,
 		.dtype = LK_BF16,
 		.lora_rank = 16,
-		.source = "any other stack: Megatron-LM's usual flags (--bf16 --use-distributed-optimizer "
-				  "--use-flash-attn)",
+		.source =
+			"any other stack: Megatron-LM's default flags (--bf16 --use-distributed-optimizer "
+			"--use-flash-attn)",
 	},
 	{
 		/* The fused loss is llm-foundry's default (model.loss_fn fused_crossentropy); its FSDP
@@ -49,7 +50,7 @@ static const lk_stack_defaults table[] = {
 		.overlap_grad_reduce = LK_OFF,
 		.source = "vTrain (MICRO 2024) and its profiler: fp16, scale-mask-softmax with dropout, "
 				  "full recomputation; "
-				  "DeepSpeed's engine without ZeRO reduces gradients behind the last backward pass",
+				  "DeepSpeed's engine without ZeRO reduces gradients after the last backward pass",
 	},
 	{
 		/* Megatron-Bridge's performance recipes: distributed optimizer with both overlaps, bf16

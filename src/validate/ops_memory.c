@@ -31,7 +31,7 @@ static const char *basis_text(lk_memory_basis basis) {
 		return "by the data sheet and other devices: not measured on this architecture";
 	case LK_BASIS_KIND:
 		return "by other operations of its kind on this device: not measured itself";
-	default: return "by the data sheet and usual numbers: not measured anywhere";
+	default: return "by the data sheet and default numbers: not measured anywhere";
 	}
 }
 

@@ -144,7 +144,7 @@ static lk_status set_overlap(lk_scenario *scenario, const char *what, const char
 	LK_TRY(lk_edit_overlap(&scenario->edit, on, scenario->mask, err));
 	return say_changed(
 		scenario, "overlap",
-		on ? "gradients hold nothing up already" : "no collective runs beside compute", err);
+		on ? "gradients hold nothing up already" : "no collective overlaps with compute", err);
 }
 
 static lk_status set_fused(lk_scenario *scenario, const char *what, const char *value,
@@ -154,7 +154,7 @@ static lk_status set_fused(lk_scenario *scenario, const char *what, const char *
 	LK_TRY(read_switch("fused-optimizer", value, &on, err));
 	if (!on)
 		return keys_wrong("fused-optimizer", value,
-		                  "only on can be asked: nothing tells the parts of a fused one", err);
+		                  "only on is possible: the parts of a fused one are not known", err);
 	LK_TRY(lk_edit_fuse_optimizer(&scenario->edit, err));
 	return say_changed(scenario, "fused-optimizer",
 	                   "the optimizer is one kernel, or no operation is known to be one", err);
@@ -305,7 +305,7 @@ const lk_whatif_key lk_whatif_keys[] = {
 	{"cluster", false, false, set_cluster, "cluster=TEXT|FILE",
      "another cluster, as for predict --cluster", false},
 	{"gpu", true, false, set_gpu, "gpu=NAME",
-     "other GPUs; their usual nodes where the base has its usual ones", false},
+     "other GPUs; their default nodes where the base has its default nodes", false},
 	{"nic", true, false, set_nic, "nic=2x|400g|8*400g",
      "faster or other NICs, each in Gbit/s (g) or GB/s", false},
 	{"network", true, false, set_nic, "network=...", "the same", false},
@@ -315,8 +315,8 @@ const lk_whatif_key lk_whatif_keys[] = {
 	{"batch", true, false, set_batch, "batch=2x", "a larger batch on every rank", false},
 	{"bucket", true, false, set_bucket, "bucket=25MB", "gradients reduced in buckets of this size",
      false},
-	{"overlap", true, false, set_overlap, "overlap=on|off", "collectives beside compute, or not",
-     false},
+	{"overlap", true, false, set_overlap, "overlap=on|off",
+     "collectives concurrent with compute, or not", false},
 	{"fused-optimizer", true, false, set_fused, "fused-optimizer=on",
      "one kernel for the optimizer", false},
 	{"launch", true, false, set_launch, "launch=graphs|0", "launches from CUDA graphs, or free",
@@ -342,8 +342,7 @@ static lk_status unknown_key(const char *name, lk_error *err) {
 	const char *names[sizeof lk_whatif_keys / sizeof *lk_whatif_keys];
 	char shown[64];
 	for (int k = 0; k < lk_whatif_key_count; k++) names[k] = lk_whatif_keys[k].name;
-	lk_fail(err, LK_ERR_INPUT, "--set", "there is no '%s' to set",
-	        lk_escape(name, shown, sizeof shown));
+	lk_fail(err, LK_ERR_INPUT, "--set", "unknown key '%s'", lk_escape(name, shown, sizeof shown));
 	const char *near = lk_nearest(name, names, (size_t)lk_whatif_key_count);
 	if (near) return lk_hint(err, "did you mean %s? see lockstep help whatif", near);
 	return lk_hint(err, "see lockstep help whatif for what can be set");

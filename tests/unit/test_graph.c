@@ -766,7 +766,7 @@ static void test_wrong_files(void **state) {
 		{HEAD BLOCK("{\"name\":\"a\\u0000b\",\"kind\":\"gemm\",\"stream\":1}") PROGRAM "}",
 	     "g.json:1:", "NUL", ""},
 		{HEAD BLOCK(OP ",\"fazes\":1}") PROGRAM "}", "g.json:1:", "unknown name \"fazes\"", ""},
-		{HEAD BLOCK(OP ",\"m\":1,\"m\":2}") PROGRAM "}", "g.json:1:", "\"m\" stands twice", ""},
+		{HEAD BLOCK(OP ",\"m\":1,\"m\":2}") PROGRAM "}", "g.json:1:", "\"m\" occurs twice", ""},
 		{HEAD BLOCK(OP ",\"m\":NaN}") PROGRAM "}", "g.json:1:", "not finite", "0 to 1e300"},
 		{HEAD BLOCK(OP ",\"flops\":1e999}") PROGRAM "}", "g.json:1:", "", ""},
 		{HEAD BLOCK(OP ",\"bytes\":-1}") PROGRAM "}", "g.json:1:", "negative", ""},
@@ -782,7 +782,7 @@ static void test_wrong_files(void **state) {
 		{HEAD BLOCK(OP ",\"flags\":[\"casual\"]}") PROGRAM "}", "g.json:1:", "\"casual\"",
 	     "\"causal\""},
 		{HEAD BLOCK(OP ",\"dtype\":\"fp9\"}") PROGRAM "}", "g.json:1:", "\"fp9\"", ""},
-		{HEAD BLOCK(OP ",\"kind\":7}") PROGRAM "}", "g.json:1:", "stands twice", ""},
+		{HEAD BLOCK(OP ",\"kind\":7}") PROGRAM "}", "g.json:1:", "occurs twice", ""},
 		{HEAD BLOCK(OP "}") "\"programs\":[{\"name\":\"p\",\"stage\":0,\n\"calls\":[[1,1,-1,-1,0,"
 	                        "\"forward\"]]}]}",
 	     "g.json: program 0 (p), call 0", "does not exist", ""},

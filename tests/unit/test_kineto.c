@@ -538,8 +538,8 @@ static void test_damage(void **state) {
 	check(FILE_OF(), 0, NULL);
 	check("[" OP("a", "1", "2") "," OP("b", "1", "2") "]", 2, NULL);
 	check("\xef\xbb\xbf" FILE_OF(OP("a", "1", "2")), 1, NULL);
-	check(FILE_OF(OP("a", "1", "2") ","), 1, "commas with nothing behind");
-	check("{\"traceEvents\":[" OP("a", "1", "2") "],}", 1, "commas with nothing behind");
+	check(FILE_OF(OP("a", "1", "2") ","), 1, "commas with nothing after");
+	check("{\"traceEvents\":[" OP("a", "1", "2") "],}", 1, "commas with nothing after");
 	check(FILE_OF(OP("a\tb\x01", "1", "2")), 1, "control characters");
 	check(FILE_OF(OP("a", "1", "NaN")), 0, "NaN");
 	check(FILE_OF(OP("a", "1", "NaN")), 0, "without a duration");
@@ -549,8 +549,8 @@ static void test_damage(void **state) {
 	      "without a duration");
 	check(FILE_OF(
 			  "{\"ph\":\"X\",\"cat\":\"kernel\",\"name\":\"k\",\"name\":\"l\",\"ts\":1,\"dur\":1}"),
-	      1, "stands twice");
-	check(FILE_OF(OP("a", "1", "2")) " {", 1, "behind the end");
+	      1, "occurs twice");
+	check(FILE_OF(OP("a", "1", "2")) " {", 1, "after the end");
 	/* an unescaped quote, a missing comma, a missing brace, bytes of nothing: the events around are
 	 * kept */
 	check(FILE_OF(OP("a", "1", "2") "," OP("b\"c", "1", "2") "," OP("d", "1", "2")), 2,

@@ -492,8 +492,8 @@ static void test_wrong(void **state) {
 		const char *text, *line;
 	} rows[] = {
 		/* the conformance list */
-		{IN_MESH("y = s + l out y"), "f:5:7: s is sliced over tp along dim 0, and stands beside a "
-	                                 "local value; add allgather(s, 0, tp)"},
+		{IN_MESH("y = s + l out y"), "f:5:7: s is sliced over tp along dim 0, and is combined with "
+	                                 "a local value; add allgather(s, 0, tp)"},
 		{IN_MESH("out allreduce(s, sum, tp)"),
 	     "f:5:5: s is sliced over tp along dim 0, not partial; add allgather(s, 0, tp)"},
 		{IN_MESH("out allgather(r, 0, tp)"),
@@ -537,8 +537,8 @@ static void test_wrong(void **state) {
 		{IN_MESH("gradient = r out gradeint"),
 	     "f:5:18: gradeint is not defined; do you mean gradient?"},
 		{IN_MESH("out allredcue(q, sum, tp)"),
-	     "f:5:5: there is no operation allredcue; do you mean allreduce?"},
-		{IN_MESH("out allreduce(q, sum, dp)"), "f:5:23: there is no mesh axis dp; do you mean tp?"},
+	     "f:5:5: unknown operation allredcue; do you mean allreduce?"},
+		{IN_MESH("out allreduce(q, sum, dp)"), "f:5:23: unknown mesh axis dp; do you mean tp?"},
 		{IN_MESH("r = s out r"), "f:5:1: r is defined already, in line 3; choose another name"},
 		{IN_MESH("r <- s"), "f:5:1: r is no state and keeps its value; declare it with state, or "
 	                        "define a new value: NAME = ..."},
@@ -586,9 +586,8 @@ static void test_wrong(void **state) {
 	     "f:7:1: the text ends where a statement or '}' is expected"},
 		{IN_MESH("out r[0-1]"), "f:5:5: the index of r is -1"},
 		{IN_MESH("out r[N]"), "f:5:7: this is no number when the text is read; "},
-		{"schedule s { }",
-	     "f:1:12: a schedule stands before any program; write it behind its program"},
-		{"", "f: there is no program in it; begin with: program NAME(mesh AXIS) { ... }"},
+		{"schedule s { }", "f:1:12: a schedule precedes every program; write it after its program"},
+		{"", "f: it holds no program; begin with: program NAME(mesh AXIS) { ... }"},
 	};
 	for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
 		lc_file *file = NULL;

@@ -153,7 +153,7 @@ static void test_report(void **state) {
 	lk_prediction p = whole();
 	char *text = print_one(&p, LK_OUTPUT_TEXT, false);
 	static const char first[] =
-		"FITS  73.6 of 79.6 GiB on the fullest rank (stage 0)   headroom 6.0 GiB\n";
+		"FITS  73.6 of 79.6 GiB on the peak-memory rank (stage 0)   headroom 6.0 GiB\n";
 	assert_memory_equal(text, first, sizeof first - 1);
 	expect_line(text, "model llama3.1-70b, llama: 70.6 G parameters");
 	expect_line(text, "cluster 8 node * 8 h100-sxm");
@@ -165,8 +165,8 @@ static void test_report(void **state) {
 	expect_line(text, "MFU 45.0 % 42.9 % - 47.4 % of 989.4 TFLOP/s dense bf16, NVIDIA H100 SXM");
 	expect_line(text, "matrix products 24 s 74.1 %");
 	expect_line(text, "tensor-parallel comm. 4 s 12.3 % 3 s");
-	expect_line(text, "stage 0 (fullest) 4.1 8.2 12.3 47.4 - - - 72.0 0.5 0.6 0.5 73.6");
-	expect_line(text, "fullest moment of stage 0: attention_scores, layer forward, micro-batch 7");
+	expect_line(text, "stage 0 (peak) 4.1 8.2 12.3 47.4 - - - 72.0 0.5 0.6 0.5 73.6");
+	expect_line(text, "peak of stage 0: attention_scores, layer forward, micro-batch 7");
 	expect_line(text, "simulated 12 345 operations on 8 of 64 ranks in 42.1 ms; a layer has 42, "
 	                  "forward and backward");
 	expect_line(text, "assumed 2 ignored flags 1 (-v lists them)");
@@ -197,7 +197,7 @@ static void test_does_not_fit(void **state) {
 	p.fix_count = 2;
 	char *text = print_one(&p, LK_OUTPUT_TEXT, false);
 	static const char first[] =
-		"DOES NOT FIT  94.1 of 79.6 GiB on the fullest rank (stage 0)   14.5 GiB too much\n";
+		"DOES NOT FIT  94.1 of 79.6 GiB on the peak-memory rank (stage 0)   14.5 GiB too much\n";
 	assert_memory_equal(text, first, sizeof first - 1);
 	expect_line(text, "--pp 16 71.0 33 s +2.0 %");
 	expect_line(text, "--zero 3 60.0 30 s -7.0 %");

@@ -241,7 +241,7 @@ static void errors_are_the_programs(void **state) {
 	refused("predict", 6, two,
 	        "predict: the lists make 2 combinations, and one is answered here; sweep answers all "
 	        "of them");
-	refused("predct", 0, NULL, "there is no verb \"predct\"; did you mean predict?");
+	refused("predct", 0, NULL, "unknown verb \"predct\"; did you mean predict?");
 	refused("validate", 0, NULL, "validate: RUNS.csv is missing; see lockstep validate --help");
 	refused(
 		"simulate", 0, NULL,

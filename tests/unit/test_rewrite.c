@@ -318,8 +318,8 @@ static const struct {
      "moves past"},
 	{IN_MESH("in l : f32[N] @ L(tp) a = allreduce(q, sum, tp) b = a + l out b\n} schedule s { "
              "split a -> (rs,ag); reorder ag past {b}"),
-     "f:6:53: ag cannot move past b: rs is sliced over tp along dim 0, and stands beside a local "
-     "value; leave b out of what ag moves past"},
+     "f:6:53: ag cannot move past b: rs is sliced over tp along dim 0, and is combined with a "
+     "local value; leave b out of what ag moves past"},
 	{IN_MESH(SPLIT "out b\n} schedule s { split a -> (rs,ag); slice w"),
      "f:6:42: w is read in full by w, in line 5; move a gather past it first: reorder ag past {w}"},
 	{IN_MESH(SPLIT "out b\n} schedule s { slice a"),
@@ -353,14 +353,14 @@ static const struct {
      "f:6:16: a holds an allreduce, which gives its result to all at once; split it first: split a "
      "-> (rs,ag)"},
 	{IN_MESH("e = sum(r) f = r*2 h = f/e out h\n} schedule s { fuse {e,f,h}"),
-     "f:6:16: h reads a reduction over what the pass computes, which is known behind its last "
+     "f:6:16: h reads a reduction over what the pass computes, which is known after its last "
      "element only; that takes two passes: leave h out"},
 	{IN_MESH("b = k*2 c = r*2 out b, c\n} schedule s { fuse {b,c}"),
      "f:6:16: c goes over f32[N], and b over f32[M,M]: one pass cannot do both; fuse what goes "
      "over the same elements"},
 	{IN_MESH("b = k*2 c = matmul(b, k) out c\n} schedule s { fuse {b,c}"),
      "f:6:16: c holds a matmul, which is no pass over elements; leave it out; overlap runs it "
-     "beside what it feeds"},
+     "concurrently with what it feeds"},
 	{IN_MESH("b = r*2 c = b*2 out c\n} schedule s { fuse A={b}; fuse B={b,c}; fuse C={c}"),
      "f:6:42: c is fused already, with b; name the label of that pass, or all of it"},
 	{IN_MESH("b = r*2 c = b*2 out c\n} schedule s { fuse A={b}; fuse A={c}"),
@@ -369,7 +369,7 @@ static const struct {
      "f:6:36: rs computes nothing that a pass could hold; add the statements between the "
      "collectives"},
 	{IN_MESH(SPLIT "out b\n} schedule s { split a -> (rs,ag); fuse {ag,b}"),
-     "f:6:36: b reads what ag hands on, but a pass ends with that; reorder moves a gather behind "
+     "f:6:36: b reads what ag hands on, but a pass ends with that; reorder moves a gather after "
      "it"},
 	{IN_MESH("a = reducescatter(q*2, sum, tp, dim=0) b = a*2 out b\n} schedule s { fuse {a,b}"),
      "f:6:16: a scatters what the pass computes, but a pass begins with it; give what it scatters "
@@ -394,11 +394,11 @@ static const struct {
      "over the same elements"},
 	/* overlap, bucket, hierarchical */
 	{IN_MESH("b = k + w2 w2 <- w2 + max(b, 1) out b\n} schedule s { overlap {b,w2} chunk"),
-     "f:6:16: no dim can be cut for all that overlaps: w2, f32[M], stands against it; overlap "
+     "f:6:16: no dim can be cut for all that overlaps: w2, f32[M], prevents it; overlap "
      "less, or leave out what must be whole"},
 	{IN_MESH("state v : f32[M,M] b = matmul(k, v) v <- b*2 out k\n} schedule s { overlap {b,v} "
              "chunk rows"), /* columns would do */
-     "f:6:16: no dim among the rows can be cut for all that overlaps: b, f32[M,M], stands against "
+     "f:6:16: no dim among the rows can be cut for all that overlaps: b, f32[M,M], prevents "
      "it; overlap less, or leave out what must be whole"},
 	{IN_MESH(SPLIT "out b\n} schedule s { overlap {a}"),
      "f:6:16: one stage alone does not overlap; name producer and consumer: overlap {y,F} chunk"},
@@ -411,11 +411,11 @@ static const struct {
      "f:6:16: the ring's order is that of a collective, and none is overlapped; write order "
      "linear, or add the collective"},
 	{IN_MESH("c = r*2 d = sum(c) out d\n} schedule s { overlap {c,d} chunk"),
-     "f:6:16: no dim can be cut for all that overlaps: d, f32, stands against it; overlap less, or "
+     "f:6:16: no dim can be cut for all that overlaps: d, f32, prevents it; overlap less, or "
      "leave out what must be whole"},
 	{IN_MESH("a = allreduce(z, sum, tp) b = matmul(a, k) out b\n} schedule s { overlap {a,b} chunk "
              "cols"),
-     "f:6:16: no dim among the cols can be cut for all that overlaps: b, f32[N,M], stands against "
+     "f:6:16: no dim among the cols can be cut for all that overlaps: b, f32[N,M], prevents "
      "it; overlap less, or leave out what must be whole"},
 	{IN_MESH(
 		 "a = allreduce(z, sum, tp) b = a*2 c = b + a out c\n} schedule s { overlap {a,c} chunk"),

@@ -428,7 +428,7 @@ static void slips_are_named(void **state) {
 	static const char *const slips[][2] = {
 		{"nick=2x", "did you mean nic"},
 		{"buckets=25MB", "did you mean bucket"},
-		{"zzzzzz=1", "there is no 'zzzzzz' to set"},
+		{"zzzzzz=1", "unknown key 'zzzzzz'"},
 		{"", "there is no '' to set"},
 		{"=2", "to set"},
 		{"gpu", "gpu=NAME"},

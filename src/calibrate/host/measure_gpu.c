@@ -194,7 +194,7 @@ static lk_status judge_links(lk_meter *meter, int gpus, double pair_rate) {
 	if (gpus < 2) return LK_OK;
 	if (!gpu_read_links(&links) || links.gpus < gpus)
 		return lk_meter_note(
-			meter, "GPU links: nvidia-smi shows no matrix; the device's usual wiring is taken");
+			meter, "GPU links: nvidia-smi shows no matrix; the device's default wiring is used");
 	for (int i = 0; i < gpus; i++) {
 		char row[160] = "";
 		for (int j = 0; j < gpus; j++)

@@ -111,11 +111,11 @@ static lk_status measure_main(lk_meter *meter, double seconds) {
 	munmap(pages, room);
 	if (status != LK_OK || 3 * bytes >= 2 * meter->host->device.l2_bytes) return status;
 	char arrays[32], cache[32];
-	return lk_meter_note(
-		meter,
-		"memory was measured with %s beside a last cache of %s: part of it may come from the cache",
-		lk_format_bytes(3 * bytes, arrays, sizeof arrays),
-		lk_format_bytes(meter->host->device.l2_bytes, cache, sizeof cache));
+	return lk_meter_note(meter,
+	                     "memory was measured with %s and a last-level cache of %s: part of it may "
+	                     "come from the cache",
+	                     lk_format_bytes(3 * bytes, arrays, sizeof arrays),
+	                     lk_format_bytes(meter->host->device.l2_bytes, cache, sizeof cache));
 }
 
 /* ---- caches ---- */

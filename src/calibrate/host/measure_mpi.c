@@ -160,7 +160,7 @@ lk_status lk_measure_mpi(lk_meter *meter, double seconds) {
 	lk_meter_say(meter, "MPI");
 	if (!mpi_find_program(program, sizeof program)) {
 		lk_fail(meter->err, LK_ERR_IO, "--mpi",
-		        "lockstep-mpi-pairs is neither beside lockstep nor on the PATH");
+		        "lockstep-mpi-pairs is neither in the folder of lockstep nor on the PATH");
 		return lk_hint(meter->err, "`make mpi` builds it where mpicc is installed");
 	}
 	int length =

@@ -46,8 +46,7 @@ static lk_status messages_add(const lk_value *item, const char *path, lk_host_me
 	bool near = inside && inside->kind == LK_JSON_TRUE;
 	if (messages_insert(near ? &out->inside : &out->between, bytes, alone, both)) return LK_OK;
 	return lk_fail(err, LK_ERR_INPUT, where,
-	               "messages of one size stand there twice, or there are more than %d",
-	               LK_MESSAGE_SIZES);
+	               "a message size occurs twice, or there are more than %d", LK_MESSAGE_SIZES);
 }
 
 static lk_collective_times *messages_times_of(const lk_value *kind, lk_host_messages *out) {
@@ -80,10 +79,11 @@ static lk_status messages_add_collective(const lk_value *item, const char *path,
 	bool follows = !times->count || (bytes > times->bytes[times->count - 1] &&
 	                                 times->ranks == (int)ranks && times->nodes == (int)nodes);
 	if (!follows || times->count == LK_MESSAGE_SIZES)
-		return lk_fail(err, LK_ERR_INPUT, where,
-		               "collectives of one kind stand by ascending size, all of as many ranks and "
-		               "nodes, at most %d of them",
-		               LK_MESSAGE_SIZES);
+		return lk_fail(
+			err, LK_ERR_INPUT, where,
+			"collectives of one kind are listed by ascending size, all of as many ranks and "
+			"nodes, at most %d of them",
+			LK_MESSAGE_SIZES);
 	times->ranks = (int)ranks;
 	times->nodes = (int)nodes;
 	times->bytes[times->count] = bytes;

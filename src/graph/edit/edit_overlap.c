@@ -1,4 +1,4 @@
-/* edit_overlap.c: collectives beside compute, or not.
+/* edit_overlap.c: collectives concurrent with compute, or not.
  *
  * Off: collectives and compute wait for one another in the order in which they are issued, as on
  * one stream. Messages of pipelines stay free: their order between ranks is not that of issue.
@@ -188,7 +188,7 @@ static lk_status check_predicted(const lk_edit *edit, const bool *mask, lk_error
 
 static lk_status overlap_name_streams(lk_edit *edit, lk_error *err) {
 	lk_graph *graph = edit->graph;
-	uint32_t name = lk_intern_id(graph->names, "gradients, beside compute");
+	uint32_t name = lk_intern_id(graph->names, "gradients, concurrent with compute");
 	if (name == UINT32_MAX) return lk_oom(err);
 	for (size_t s = 0; s < graph->programs.count; s++) {
 		lk_program *program = &graph->programs.at[s];

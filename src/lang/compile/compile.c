@@ -29,7 +29,7 @@ lk_status lk_compile_action_find(const char *name, int *out, lk_error *err) {
 		known[count++] = names[i];
 	}
 	const char *near = lk_nearest(name, known, count);
-	lk_fail(err, LK_ERR_INPUT, "compile", "there is no action \"%.64s\"", name);
+	lk_fail(err, LK_ERR_INPUT, "compile", "unknown action \"%.64s\"", name);
 	return near
 	           ? lk_hint(err, "do you mean %s?", near)
 	           : lk_hint(
@@ -67,7 +67,7 @@ lk_status lc_pick_program(const lk_compile *answer, const lk_compile_request *re
 		return count ? lk_hint(err, "choose one: --program %s", known[0])
 		             : lk_hint(err, "write one");
 	}
-	lk_fail(err, LK_ERR_INPUT, file->path, "there is no program %.64s", request->program);
+	lk_fail(err, LK_ERR_INPUT, file->path, "unknown program %.64s", request->program);
 	const char *near = lk_nearest(request->program, known, count);
 	return near ? lk_hint(err, "do you mean %s?", near) : LK_ERR_INPUT;
 }

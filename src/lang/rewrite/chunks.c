@@ -179,7 +179,7 @@ static lk_status no_dim(const struct cutter *cutter, const lc_directive *directi
 	char type[128];
 	lc_type_text(cutter->p, node, type, sizeof type);
 	lc_wrong(cutter->p, directive->line, directive->column, err,
-	         "no dim%s%s%s can be cut for all that overlaps: %s, %s, stands against it",
+	         "no dim%s%s%s can be cut for all that overlaps: %s, %s, prevents it",
 	         directive->chunk && *directive->chunk ? " among the " : "",
 	         directive->chunk ? directive->chunk : "",
 	         directive->order && strcmp(directive->order, "ring") == 0 ? " in the ring's order"

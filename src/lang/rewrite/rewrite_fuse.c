@@ -89,7 +89,7 @@ static lk_status check_op(const struct fuser *fuser, int id, lk_error *err) {
 	case LC_GATHER_ROWS:
 		fuse_refuse(fuser, err, "%s holds a %s, which is no pass over elements", name,
 		            lc_ops[value->op].name);
-		return lk_hint(err, "leave it out; overlap runs it beside what it feeds");
+		return lk_hint(err, "leave it out; overlap runs it concurrently with what it feeds");
 	case LC_SLICE:
 	case LC_REDUCESCATTER:
 	case LC_ALLGATHER:
@@ -119,7 +119,7 @@ static lk_status check_place(const struct fuser *fuser, int id, lk_error *err) {
 		if ((x->op != LC_ALLGATHER || value->op == LC_UPDATE) && x->op != LC_SEND) continue;
 		fuse_refuse(fuser, err, "%s reads what %s hands on, but a pass ends with that",
 		            lc_part_name(value), lc_part_name(x));
-		return lk_hint(err, "reorder moves a gather behind it");
+		return lk_hint(err, "reorder moves a gather after it");
 	}
 	return LK_OK;
 }
@@ -225,7 +225,7 @@ static lk_status check_after(struct fuser *fuser, lk_error *err) {
 		if (!again) continue;
 		fuse_refuse(
 			fuser, err,
-			"%s reads a reduction over what the pass computes, which is known behind its last "
+			"%s reads a reduction over what the pass computes, which is known after its last "
 			"element only",
 			lc_part_name(value));
 		return lk_hint(err, "that takes two passes: leave %s out", lc_part_name(value));

@@ -45,8 +45,8 @@ lk_status lc_unexpected(lc_parser *parser, const char *wanted, lk_error *err) {
 	const lc_token *token = lc_peek(parser);
 	if (token->kind == LC_END)
 		return lc_at(parser, token, err, "the text ends where %s is expected", wanted);
-	return lc_at(parser, token, err, "\"%.*s\" stands where %s is expected", token->length,
-	             token->text, wanted);
+	return lc_at(parser, token, err, "\"%.*s\" where %s is expected", token->length, token->text,
+	             wanted);
 }
 
 lk_status lc_expect(lc_parser *parser, char sign, const char *after, lk_error *err) {
@@ -106,9 +106,8 @@ lk_status lc_axis_next(lc_parser *parser, int *axis, lk_error *err) {
 	*axis = lc_axis_find(parser->p, name);
 	if (*axis >= 0) return LK_OK;
 	for (int i = 0; i < parser->p->axis_count; i++) names[i] = parser->p->axes[i].name;
-	lc_at(parser, &parser->tokens.at[parser->at - 1], err, "there is no mesh axis %s", name);
-	return lc_suggest(err, name, names, (size_t)parser->p->axis_count,
-	                  "the axes stand behind \"mesh\"");
+	lc_at(parser, &parser->tokens.at[parser->at - 1], err, "unknown mesh axis %s", name);
+	return lc_suggest(err, name, names, (size_t)parser->p->axis_count, "the axes follow \"mesh\"");
 }
 
 lk_status lc_dtype_next(lc_parser *parser, lc_dtype *out, lk_error *err) {
@@ -118,7 +117,7 @@ lk_status lc_dtype_next(lc_parser *parser, lc_dtype *out, lk_error *err) {
 	LK_TRY(lc_word_next(parser, "a number format (f32, bf16, i32, ...)", &name, err));
 	*out = (lc_dtype)found;
 	if (found >= 0) return LK_OK;
-	lc_at(parser, &parser->tokens.at[parser->at - 1], err, "there is no number format %s", name);
+	lc_at(parser, &parser->tokens.at[parser->at - 1], err, "unknown number format %s", name);
 	return lc_suggest(err, name, names, LC_WEAK_INT,
 	                  "there are f64, f32, f16, bf16, f8, i64 to i8, u64 to u8 and bool");
 }
@@ -169,7 +168,7 @@ static lk_status dim_name(lc_parser *parser, lc_dim *out, lk_error *err) {
 	found = lc_dim_find(parser->p, name);
 	if (found >= 0) return lc_dim_named(parser->p, found, out, err);
 	for (int i = 0; i < parser->p->named_count; i++) names[i] = parser->p->named[i].name;
-	lc_at(parser, token, err, "there is no dim %s", name);
+	lc_at(parser, token, err, "unknown dim %s", name);
 	char otherwise[LC_NAME + 32];
 	snprintf(otherwise, sizeof otherwise, "declare it: dim %s", name);
 	return lc_suggest(err, name, names, (size_t)parser->p->named_count, otherwise);
@@ -290,7 +289,7 @@ static lk_status type(lc_parser *parser, lc_node *node, lk_error *err) {
 		LK_TRY(lc_word_next(parser, "a list", &list, err));
 		node->list = lc_list_find(parser->p, list);
 		if (node->list < 0) {
-			lc_at(parser, token, err, "there is no list %s", list);
+			lc_at(parser, token, err, "unknown list %s", list);
 			return lc_suggest(err, list, parser->p->lists.at, parser->p->lists.count,
 			                  "declare it: list NAME");
 		}
@@ -374,7 +373,7 @@ static lk_status declare_names(lc_parser *parser, bool lists, lk_error *err) {
 		LK_TRY(lc_word_next(parser, "a list", &list, err));
 		of = lc_list_find(parser->p, list);
 		if (of < 0) {
-			lc_at(parser, token, err, "there is no list %s", list);
+			lc_at(parser, token, err, "unknown list %s", list);
 			return lc_suggest(err, list, parser->p->lists.at, parser->p->lists.count,
 			                  "declare it: list NAME");
 		}
@@ -448,7 +447,7 @@ static lk_status parse_update(lc_parser *parser, lk_error *err) {
 	LK_TRY(lc_indexed(parser, "a state", &name, err));
 	int state = lc_value_find(parser->p, name);
 	if (state < 0) {
-		lc_at(parser, token, err, "there is no state %s", name);
+		lc_at(parser, token, err, "unknown state %s", name);
 		return lk_hint(err, "declare it: state %s : f32[...]", name);
 	}
 	parser->at++; /* <- */
@@ -533,7 +532,7 @@ static lk_status parse_file(lc_parser *parser, lk_error *err) {
 		else return lc_unexpected(parser, "\"program\" or \"schedule\"", err);
 	}
 	if (parser->file->programs.count) return LK_OK;
-	lk_fail(err, LK_ERR_INPUT, parser->file->path, "there is no program in it");
+	lk_fail(err, LK_ERR_INPUT, parser->file->path, "it holds no program");
 	return lk_hint(err, "begin with: program NAME(mesh AXIS) { ... }");
 }
 

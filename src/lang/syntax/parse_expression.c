@@ -27,7 +27,7 @@ static lk_status expression_size_of(lc_parser *parser, const lc_token *token, in
 	if (n.axis < 0 && n.symbol < 0) {
 		for (int i = 0; i < parser->p->axis_count; i++) names[count++] = parser->p->axes[i].name;
 		for (int i = 0; i < parser->p->named_count; i++) names[count++] = parser->p->named[i].name;
-		lc_at(parser, at, err, "there is no axis or dim %s", name);
+		lc_at(parser, at, err, "unknown axis or dim %s", name);
 		return lc_suggest(err, name, names, (size_t)count,
 		                  "size takes an axis of the mesh or a dim");
 	}
@@ -57,7 +57,7 @@ static lk_status expression_unknown(lc_parser *parser, const lc_token *token, co
 	}
 	for (size_t i = parser->p->nodes.count; !call && i-- > 0 && count < 512;)
 		if (parser->p->nodes.at[i].name) names[count++] = parser->p->nodes.at[i].name;
-	lc_at(parser, token, err, call ? "there is no operation %s" : "%s is not defined", name);
+	lc_at(parser, token, err, call ? "unknown operation %s" : "%s is not defined", name);
 	if (!call && (lc_dim_find(parser->p, name) >= 0 || lc_axis_find(parser->p, name) >= 0))
 		return lk_hint(err, "as a number, write size(%s)", name);
 	return lc_suggest(err, name, names, count,
@@ -160,7 +160,7 @@ lk_status lc_expression(lc_parser *parser, int *id, lk_error *err) {
 	/* NAME <- inside of an expression: the next statement begins with the state's name, so the
 	 * arrow is misplaced. */
 	if (token->kind == LC_ARROW_LEFT) {
-		lc_at(parser, token, err, "\"<-\" updates a state, and stands in an expression here");
+		lc_at(parser, token, err, "\"<-\" updates a state, and cannot be part of an expression");
 		return lk_hint(err, "less than a negative value is written a < -b, with a blank");
 	}
 	int op = comparison(token);

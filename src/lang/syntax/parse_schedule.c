@@ -169,8 +169,8 @@ static lk_status schedule_find_program(lc_parser *parser, lk_error *err) {
 	if (!lc_take_word(parser, "for")) {
 		if (parser->file->programs.count)
 			return parser->p = *lk_last(&parser->file->programs), LK_OK;
-		lc_at(parser, token, err, "a schedule stands before any program");
-		return lk_hint(err, "write it behind its program");
+		lc_at(parser, token, err, "a schedule precedes every program");
+		return lk_hint(err, "write it after its program");
 	}
 	token = lc_peek(parser);
 	LK_TRY(lc_word_next(parser, "the name of a program", &name, err));
@@ -180,7 +180,7 @@ static lk_status schedule_find_program(lc_parser *parser, lk_error *err) {
 	}
 	lc_at(parser, token, err, "there is no program %s before this schedule", name);
 	return lc_suggest(err, name, names, parser->file->programs.count,
-	                  "a schedule stands behind its program");
+	                  "a schedule follows its program");
 }
 
 static lk_status schedule_item(lc_parser *parser, void *context, lk_error *err) {

@@ -129,8 +129,8 @@ static lk_status one_sliced(lc_program *program, lc_node *node, const struct rol
 		                        ", where its one matrix is repeated on all ranks", err);
 	if (partner >= 0) {
 		if (l.turn)
-			return lc_refuse_layout(program, node, i, axis,
-			                        " and turned, beside a replicated value", err);
+			return lc_refuse_layout(program, node, i, axis, " and turned, with a replicated value",
+			                        err);
 		LK_TRY(lc_slice_operand(program, node, 1 - i, partner, axis, err));
 	}
 	node->layout[axis] = to == SUMMED
@@ -203,10 +203,10 @@ static lk_status rows_layout(lc_program *program, lc_node *node, int axis, lk_er
 	node->layout[axis] = (lc_layout){.kind = LC_R};
 	if (table.kind == LC_L || index.kind == LC_L) {
 		if (table.kind != LC_L && table.kind != LC_R)
-			return lc_refuse_layout(program, node, 0, axis, ", and stands beside a local value",
+			return lc_refuse_layout(program, node, 0, axis, ", and is combined with a local value",
 			                        err);
 		if (index.kind != LC_L && index.kind != LC_R)
-			return lc_refuse_layout(program, node, 1, axis, ", and stands beside a local value",
+			return lc_refuse_layout(program, node, 1, axis, ", and is combined with a local value",
 			                        err);
 		node->layout[axis].kind = LC_L;
 		return LK_OK;

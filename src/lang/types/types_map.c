@@ -87,7 +87,7 @@ static lk_status local(const lc_program *program, lc_node *node, int axis, lk_er
 	for (int i = 0; i < node->inputs; i++) {
 		int kind = lc_in(program, node, i)->layout[axis].kind;
 		if (kind != LC_L && kind != LC_R)
-			return lc_refuse_layout(program, node, i, axis, ", and stands beside a local value",
+			return lc_refuse_layout(program, node, i, axis, ", and is combined with a local value",
 			                        err);
 	}
 	node->layout[axis] = (lc_layout){.kind = LC_L};
@@ -187,13 +187,13 @@ static lk_status types_map_sliced(lc_program *program, lc_node *node, int axis, 
 			                       program->axes[axis].name);
 		}
 		if (other->kind != LC_R)
-			return lc_refuse_layout(program, node, i, axis, ", and stands beside a sliced value",
+			return lc_refuse_layout(program, node, i, axis, ", and is combined with a sliced value",
 			                        err);
 		if (d < 0 || value->dim[d] == 0)
 			continue; /* repeated along the sliced dim: every slice sees all of it */
 		if (l.turn)
 			return lc_refuse_layout(program, node, which, axis,
-			                        " and turned, beside a replicated value", err);
+			                        " and turned, with a replicated value", err);
 		LK_TRY(lc_slice_operand(program, node, i, d, axis, err));
 	}
 	node->layout[axis] = l;
@@ -227,7 +227,7 @@ static lk_status types_map_layout(lc_program *program, lc_node *node, int axis, 
 	if (seen[LC_P] >= 0) {
 		if (seen[LC_S] >= 0)
 			return lc_refuse_layout(program, node, seen[LC_P], axis,
-			                        ", and stands beside a sliced value", err);
+			                        ", and is combined with a sliced value", err);
 		return types_map_partial(program, node, axis, err);
 	}
 	if (seen[LC_S] >= 0) return types_map_sliced(program, node, axis, seen[LC_S], err);

@@ -97,7 +97,7 @@ static lk_status atom(struct math *math, long long *value) {
 	} else if (math->at < math->end) {
 		LK_TRY(math_variable(math, value));
 	} else {
-		return lk_shell_fail(math->s, math->line, "$((...)) ends where a number should stand",
+		return lk_shell_fail(math->s, math->line, "$((...)) ends where a number is expected",
 		                     "write the result");
 	}
 	math->depth--;

@@ -197,7 +197,7 @@ static lk_status check_convnet(const lk_job *job, lk_error *err) {
 	}
 	if (job->recompute == LK_RECOMPUTE_SELECTIVE) {
 		lk_fail(err, LK_ERR_INPUT, "--recompute",
-		        "selective recomputation is of attention, which a convolution net has none of");
+		        "selective recomputation is of attention, which a convolution net does not have");
 		return lk_hint(err, "use none or full");
 	}
 	if (job->task != LK_TASK_LORA) return LK_OK;

@@ -94,7 +94,7 @@ static const char *walk_item(struct walk *walk, const char *at, const char *end,
 		next = behind;
 	}
 	for (; times > 0 && walk->wrong == NULL; times--) {
-		if (++walk->steps > LAYOUT_STEPS) walk->wrong = "it stands for more than 65536 symbols";
+		if (++walk->steps > LAYOUT_STEPS) walk->wrong = "it expands to more than 65536 symbols";
 		else if (*at == '(') walk_items(walk, at + 1, close - 1, depth + 1);
 		else split_symbol(walk, *at);
 	}
@@ -144,7 +144,7 @@ static lk_status check_layout_string(const lk_job *job, lk_error *err) {
 	if (w.embeddings != 1 || w.embedding_place != 0 || w.losses != 1 ||
 	    w.loss_place != places - 1) {
 		lk_fail(err, LK_ERR_INPUT, where,
-		        "E must stand once, in the first stage, and L once, in the last");
+		        "E must occur once, in the first stage, and L once, in the last");
 		return lk_hint(err, "for instance \"Et*3|(tt|)*29|L\"");
 	}
 	return LK_OK;

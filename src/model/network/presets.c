@@ -150,7 +150,7 @@ lk_status lk_model_preset(const char *name, lk_model *out, lk_error *err) {
 	if (match.count == 0) presets_find(wanted, true, &match);
 	if (match.count == 0) return presets_unknown(name, err);
 	if (match.count == 1) return presets_parse(match.name, match.bytes, match.size, out, err);
-	lk_fail(err, LK_ERR_INPUT, NULL, "\"%.60s\" stands for %d models", name, match.count);
+	lk_fail(err, LK_ERR_INPUT, NULL, "\"%.60s\" matches %d models", name, match.count);
 	return lk_hint(err, "choose one: %s", match.names);
 }
 

@@ -271,7 +271,7 @@ void lk_traces_free(lk_traces *traces) {
 static lk_status refuse_without_times(const lk_works *works, lk_error *err) {
 	lk_fail(err, LK_ERR_INPUT, works->path, "is a %s: it does not say when things ran",
 	        works->format);
-	return lk_hint(err, "give a profile (Kineto, Nsight Systems) beside it, or "
+	return lk_hint(err, "give a profile (Kineto, Nsight Systems) with it, or "
 	                    "`lockstep replay FILE --overheads FILE --gpu NAME`");
 }
 

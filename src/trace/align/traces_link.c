@@ -35,11 +35,12 @@ static lk_status traces_link_learn(lk_traces *traces, lk_capture *capture, const
 	char more[96] = "";
 	if (link->uncertain)
 		snprintf(more, sizeof more, " (%u of them by order alone)", link->uncertain);
-	lk_traces_note(traces,
-	               "execution trace of rank %d: %u of %u works joined%s; it told %u communication "
-	               "operations and the "
-	               "shapes of %u others",
-	               capture->rank, joined, works->count, more, comms, shapes);
+	lk_traces_note(
+		traces,
+		"execution trace of rank %d: %u of %u works joined%s; it described %u communication "
+		"operations and the "
+		"shapes of %u others",
+		capture->rank, joined, works->count, more, comms, shapes);
 	return LK_OK;
 }
 

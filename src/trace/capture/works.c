@@ -220,7 +220,7 @@ static bool find_parents(lk_works *w) {
 		odd += !sound && found != i; /* the root is its own parent */
 	}
 	if (odd)
-		lk_works_warn(w, "%llu nodes have a parent that began after them; they stand alone",
+		lk_works_warn(w, "%llu nodes have a parent that began after them; they are kept without it",
 		              (unsigned long long)odd);
 	return w->parent;
 }

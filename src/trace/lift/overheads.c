@@ -142,7 +142,7 @@ static lk_status overheads_read_row(void *context, const lk_csv *csv, const int 
 	lk_overheads *overheads = context;
 	const char *type = lk_csv_field(csv, at[0]), *where = lk_csv_where(csv);
 	if ((type[0] != 't' && type[0] != 'T') || type[1] < '1' || type[1] > '5' || type[2]) {
-		lk_fail(err, LK_ERR_INPUT, where, "column type: \"%.20s\" is none of t1 to t5", type);
+		lk_fail(err, LK_ERR_INPUT, where, "column type: \"%.20s\" is not one of t1 to t5", type);
 		return LK_ERR_INPUT;
 	}
 	int term = type[1] - '0';
@@ -186,7 +186,7 @@ lk_status lk_overheads_write(const lk_overheads *overheads, const char *path, lk
 	lk_sink *out;
 	LK_TRY(lk_sink_open(path, &out, err));
 	lk_sink_printf(out, "# host overheads: T1 between operations, T2 before the first launch, T3 "
-	                    "behind the last, T4 a launch, T5 between\n"
+	                    "after the last, T4 a launch, T5 between\n"
 	                    "type,name,mean_us,count,launches\n");
 	for (int t = 1; t <= TERMS; t++) {
 		for (uint32_t id = 0; id < overheads->entries[t - 1].count; id++) {

@@ -40,7 +40,7 @@ static lk_status read_capture(lk_stream *in, lk_trace_kind kind, const char *pat
 static lk_status capture_read_no_times(const char *path, lk_trace_kind kind, lk_error *err) {
 	lk_fail(err, LK_ERR_INPUT, path, "is %s: it does not say when things ran",
 	        lk_trace_kind_name(kind));
-	return lk_hint(err, "give a profile (Kineto, Nsight Systems) beside it, or "
+	return lk_hint(err, "give a profile (Kineto, Nsight Systems) with it, or "
 	                    "`lockstep replay FILE --overheads FILE --gpu NAME`");
 }
 

@@ -331,10 +331,10 @@ static const char *const odd_texts[LK_ODD_COUNT] = {
 	[LK_ODD_NO_TIME] = "events without a time (ts), left out",
 	[LK_ODD_NO_DURATION] = "events without a duration (dur), left out",
 	[LK_ODD_NEGATIVE] = "events with a negative duration, taken as 0",
-	[LK_ODD_TWICE] = "events with a key that stands twice, of which the last counts",
+	[LK_ODD_TWICE] = "events with a key that occurs twice, of which the last counts",
 	[LK_ODD_CONTROLS] = "events with control characters in texts",
 	[LK_ODD_NOT_FINITE] = "events with NaN or Infinity, taken as not said",
-	[LK_ODD_COMMA] = "commas with nothing behind them",
+	[LK_ODD_COMMA] = "commas with nothing after them",
 	[LK_ODD_NOT_BEGUN] = "ends (ph E) without a begin, left out",
 	[LK_ODD_LONG_SHAPE] = "lists of shapes of more than 64 KiB, left out",
 	[LK_ODD_HEAD] = "head fields that could not be read",
@@ -361,7 +361,7 @@ static void kineto_warn(lk_kineto *kineto) {
 			lk_capture_warn(kineto->c, "calls that began (ph B) and never ended, left out: %llu",
 			                count);
 		else if (i == LK_ODD_BEHIND)
-			lk_capture_warn(kineto->c, "behind the end, in line %llu, stands more; it is not read",
+			lk_capture_warn(kineto->c, "after the end, in line %llu, there is more; it is not read",
 			                line);
 		else lk_capture_warn(kineto->c, "%s: %llu, first in line %llu", odd_texts[i], count, line);
 	}

@@ -233,7 +233,7 @@ static lk_status reply_unknown(const char *verb, lk_error *err) {
 	const char *names[VERBS + 2] = {"devices", "models"};
 	for (int i = 0; i < VERBS; i++) names[i + 2] = verbs[i].verb->name;
 	const char *near = lk_nearest(verb, names, VERBS + 2);
-	lk_fail(err, LK_ERR_INPUT, NULL, "there is no verb \"%.64s\"", verb);
+	lk_fail(err, LK_ERR_INPUT, NULL, "unknown verb \"%.64s\"", verb);
 	return near ? lk_hint(err, "did you mean %s?", near) : LK_ERR_INPUT;
 }
 

@@ -49,7 +49,7 @@ static void plan_put_verdict(lk_report *writer, const lk_plan *plan) {
 		if (best->mfu > 0)
 			lk_report_figure(writer, "MFU", lk_percent(best->mfu, text, sizeof text), NULL, NULL);
 		lk_report_figure(writer, "memory", lk_format_bytes(best->peak_bytes, text, sizeof text),
-		                 NULL, "fullest rank");
+		                 NULL, "peak-memory rank");
 		if (best->days > 0)
 			lk_report_figure(writer, "days of training", lk_fixed(best->days, 1, text, sizeof text),
 			                 NULL, NULL);
@@ -181,7 +181,7 @@ static lk_status plan_put_search(lk_report *writer, const lk_plan *plan, lk_erro
 		{"layouts", "layouts", true, false},
 		{"too_large", "too large", true, false},
 		{"too_slow", "too slow", true, false},
-		{"schedules_walked", "schedules walked", true, false},
+		{"schedules_walked", "schedules evaluated", true, false},
 		{"simulated", "simulated", true, false},
 		{"cut_short", "until too slow", true, false},
 		{"found_too_large", "found too large", true, false},
@@ -204,8 +204,8 @@ static lk_status plan_put_search(lk_report *writer, const lk_plan *plan, lk_erro
 	if (table) lk_table_hide_empty(table);
 	return lk_report_table(writer, "The search",
 	                       "too large and too slow by their bounds, closer ones once a schedule "
-	                       "was walked; until too slow: simulated only so far; found too large: "
-	                       "with their memory walked, so not simulated",
+	                       "was evaluated; until too slow: simulated only so far; found too large: "
+	                       "with their memory evaluated, so not simulated",
 	                       true, table, 0, err);
 }
 

@@ -43,7 +43,7 @@ static char *predict_plain(double number, char *out, size_t size) {
 static void predict_put_verdict(lk_report *writer, const lk_prediction *prediction) {
 	char peak[TEXT], usable[TEXT], left[TEXT], detail[LINE], of[LINE];
 	snprintf(
-		detail, sizeof detail, "%s of %s on the fullest rank, stage %d: %s %s",
+		detail, sizeof detail, "%s of %s on the peak-memory rank, stage %d: %s %s",
 		lk_format_bytes(prediction->peak_bytes, peak, sizeof peak),
 		lk_format_bytes(prediction->usable_bytes, usable, sizeof usable), prediction->fullest_stage,
 		lk_format_bytes(fabs(prediction->usable_bytes - prediction->peak_bytes), left, sizeof left),
@@ -94,7 +94,7 @@ static void predict_put_waterfall(lk_report *writer, const lk_prediction *predic
 		if (predict_computes(prediction->breakdown[i].key))
 			compute += prediction->breakdown[i].exposed_s;
 	lk_report_panel(writer, "waterfall", "From the ideal step to the predicted one",
-	                "exposed time, mean over the pipeline stages; what runs behind compute costs "
+	                "exposed time, mean over the pipeline stages; what overlaps with compute costs "
 	                "nothing and is not shown",
 	                true);
 	lk_json_array(writer, "steps");
@@ -178,7 +178,7 @@ static void predict_put_memory(lk_report *writer, const lk_prediction *predictio
 	struct memory_part parts[MEMORY_PARTS];
 	if (!prediction->memory_count) return;
 	predict_parts_of(&none, NULL, parts);
-	lk_report_panel(writer, "memory", "Memory at the fullest moment",
+	lk_report_panel(writer, "memory", "Memory at its peak",
 	                "a bar for each pipeline stage; point at a part for its formula", true);
 	lk_json_put_number(writer, "limit", prediction->usable_bytes);
 	lk_json_array(writer, "parts");
@@ -214,7 +214,7 @@ static lk_status predict_put_fixes(lk_report *writer, const lk_prediction *predi
 		lk_table_number(table, fix->time_ratio, text);
 	}
 	return lk_report_table(writer, "Changes that would make it fit",
-	                       "each was asked as a prediction of its own", true, table, 0, err);
+	                       "each is a prediction of its own", true, table, 0, err);
 }
 
 /* ---- sensitivity ---- */

@@ -126,9 +126,8 @@ static lk_status rent_put_panels(const void *answer, lk_report *writer, lk_error
 	lk_report_rename(table, "hours_range", "hours, 80 % range");
 	lk_report_rename(table, "cost_range", "dollars, 80 % range");
 	lk_report_rename(table, "stall_share", "share of the step");
-	return lk_report_table(writer, "Choices",
-	                       "list prices in US dollars of the day and source beside them", true,
-	                       table, 200, err);
+	return lk_report_table(writer, "Choices", "list prices in US dollars with date and source",
+	                       true, table, 200, err);
 }
 
 static void rent_put_assumptions(const void *answer, lk_report *writer) {

@@ -137,7 +137,7 @@ static void put_best(lk_report *writer, const lk_prediction *prediction) {
 	if (prediction->mfu > 0)
 		lk_report_figure(writer, "MFU", lk_percent(prediction->mfu, text, sizeof text), NULL, NULL);
 	lk_report_figure(writer, "memory", lk_format_bytes(prediction->peak_bytes, text, sizeof text),
-	                 NULL, "fullest rank");
+	                 NULL, "peak-memory rank");
 	if (prediction->days > 0)
 		lk_report_figure(writer, "days of training",
 		                 sweep_plain(prediction->days, text, sizeof text), NULL, NULL);
@@ -312,8 +312,8 @@ static lk_status sweep_put_front(lk_report *writer, struct shown_sweep *sweep, l
 	                                         "less; a click on its points shows their commands",
 	                true);
 	lk_json_put_text(writer, "role", "pareto");
-	lk_report_axis(writer, "x", m.gpus ? of[m.of].cost : "memory of the fullest rank",
-	               m.gpus ? "" : "B", false);
+	lk_report_axis(writer, "x", m.gpus ? of[m.of].cost : "peak memory of a rank", m.gpus ? "" : "B",
+	               false);
 	lk_report_axis(writer, "y", of[m.of].time, of[m.of].unit, false);
 	lk_json_array(writer, "series");
 	put_points(writer, sweep, points, count);

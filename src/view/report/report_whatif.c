@@ -73,7 +73,7 @@ static void whatif_put_verdict(lk_report *writer, const lk_whatif *whatif) {
 static void put_changes(lk_report *writer, const lk_whatif *whatif) {
 	int rows = 0;
 	lk_report_panel(writer, "bars", "The step with each change",
-	                "what hides behind compute is no part of it", true);
+	                "what overlaps with compute is not part of it", true);
 	lk_json_put_text(writer, "unit", "s");
 	lk_json_array(writer, "parts");
 	lk_report_part(writer, "compute", "compute");

@@ -11,7 +11,7 @@
 
 lk_status lk_writing_check(const lk_writing *writing, lk_error *err) {
 	if (writing->format < 0 || writing->format >= LK_FORMATS)
-		return lk_fail(err, LK_ERR_INPUT, NULL, "there is no format %d", writing->format);
+		return lk_fail(err, LK_ERR_INPUT, NULL, "unknown format %d", writing->format);
 	if (writing->format != LK_FORMAT_SQLITE || writing->path) return LK_OK;
 	lk_fail(err, LK_ERR_INPUT, "--output", "the format sqlite needs a file");
 	return lk_hint(err, "add --file NAME.sqlite");

@@ -158,7 +158,7 @@ lk_status lk_calibrate_print(const lk_calibrated *calibrated, int format, bool c
 		status = calibrate_view_print_text(calibrated, colour, out, err);
 	else if (format == LK_CALIBRATE_CSV) status = print_csv(calibrated, out, err);
 	else if (format == LK_CALIBRATE_JSON) status = calibrate_view_print_json(calibrated, out, err);
-	else return lk_fail(err, LK_ERR_INPUT, NULL, "there is no format %d", format);
+	else return lk_fail(err, LK_ERR_INPUT, NULL, "unknown format %d", format);
 	if (status != LK_OK) return status;
 	return fflush(out) == 0 && !ferror(out) ? LK_OK
 	                                        : lk_fail(err, LK_ERR_IO, "output", "cannot write");

@@ -199,7 +199,7 @@ lk_status lk_diff_print(const lk_diff *diff, int format, int table, bool colour,
 	struct asked a = {diff, table};
 	LK_TRY(lk_writing_check(&w, err));
 	if (table < 0 || table >= LK_DIFF_TABLES)
-		return lk_fail(err, LK_ERR_INPUT, "--table", "there is no table %d", table);
+		return lk_fail(err, LK_ERR_INPUT, "--table", "unknown table %d", table);
 	if (format == LK_FORMAT_JSON) return lk_write_through(&w, diff_view_write_json, &a, err);
 	if (table == LK_DIFF_ALL && format == LK_FORMAT_TEXT)
 		return lk_write_through(&w, diff_view_write_text, &a, err);

@@ -264,7 +264,7 @@ static lk_table *tables_stragglers(const lk_explanation *explanation) {
 		RIGHT("collectives", "collectives"),
 		RIGHT("last", "last"),
 		RIGHT("last_pctg", "%"),
-		RIGHT("late_ns", "behind the next to last"),
+		RIGHT("late_ns", "after the next to last"),
 		RIGHT("caused_ns", "others wait, exposed"),
 		RIGHT("waited_ns", "waits itself"),
 		RIGHT("compute_ratio", "compute / median"),

@@ -86,7 +86,7 @@ static void put_shares(const lk_explanation *explanation, FILE *out) {
 		        lk_percent(shares[i].ns / whole, text, sizeof text));
 	fputc('\n', out);
 	if (comm > 0)
-		fprintf(out, "overlap: %s of communication hidden behind computation\n",
+		fprintf(out, "overlap: %s of communication overlapped with computation\n",
 		        lk_percent(TOTAL(explanation, overlap_ns) / comm, text, sizeof text));
 }
 

@@ -103,7 +103,7 @@ lk_status lk_explain_print(const lk_explanation *explanation, int format, int ta
 	struct asked a = {explanation, table, format};
 	LK_TRY(lk_writing_check(&w, err));
 	if (table < 0 || table >= LK_EXPLAIN_TABLES)
-		return lk_fail(err, LK_ERR_INPUT, "--table", "there is no table %d", table);
+		return lk_fail(err, LK_ERR_INPUT, "--table", "unknown table %d", table);
 	if (format == LK_FORMAT_JSON) return lk_write_through(&w, explain_view_write_json, &a, err);
 	if (format == LK_FORMAT_SQLITE) return write_sqlite(&w, &a, err);
 	if (table == LK_EXPLAIN_ALL && format == LK_FORMAT_TEXT)

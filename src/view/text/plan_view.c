@@ -74,7 +74,7 @@ static void plan_view_put_search(const lk_plan_count *count, FILE *out) {
 	char n[7][32];
 	fprintf(out,
 	        "\n%s layouts: by their bounds %s too large and %s too slow, the schedules of %s "
-	        "walked; %s simulated, %s until they were too "
+	        "evaluated; %s simulated, %s until they were too "
 	        "slow, %s found too large\n",
 	        lk_format_thousands((double)count->layouts, n[0], 32),
 	        lk_format_thousands((double)count->too_large, n[1], 32),

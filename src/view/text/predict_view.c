@@ -51,7 +51,7 @@ static void predict_view_put_verdict(const struct report *report) {
 	                                       : "\x1b[1;31m",
 			   *plain = report->colour ? "\x1b[0m" : "";
 	lk_gib(fabs(left), room, sizeof room);
-	fprintf(report->out, "%s%s%s  %s of %s GiB on the fullest rank (stage %d)   ", paint,
+	fprintf(report->out, "%s%s%s  %s of %s GiB on the peak-memory rank (stage %d)   ", paint,
 	        prediction->fits ? "FITS" : "DOES NOT FIT", plain,
 	        lk_gib(prediction->peak_bytes, peak, sizeof peak),
 	        lk_gib(prediction->usable_bytes, usable, sizeof usable), prediction->fullest_stage);
@@ -237,7 +237,7 @@ static void predict_view_put_stage(lk_table *table, const struct report *report,
 	char text[TEXT];
 	int places = report->p->peak_bytes < 10 * 0x1p30 ? 2 : 1;
 	snprintf(text, sizeof text, "stage %d%s", memory->stage,
-	         memory->stage == report->p->fullest_stage && report->p->memory_count > 1 ? " (fullest)"
+	         memory->stage == report->p->fullest_stage && report->p->memory_count > 1 ? " (peak)"
 	                                                                                  : "");
 	lk_table_row(table);
 	lk_table_text(table, text);
@@ -280,7 +280,7 @@ static lk_status predict_view_put_memory(const struct report *report) {
 		if (prediction->memory[i].stage != prediction->fullest_stage ||
 		    !prediction->memory[i].moment[0])
 			continue;
-		fprintf(report->out, "fullest moment of stage %d: ", prediction->fullest_stage);
+		fprintf(report->out, "peak of stage %d: ", prediction->fullest_stage);
 		LK_TRY(lk_put_safe(prediction->memory[i].moment, report->out, report->err));
 		putc('\n', report->out);
 		put_memory_range(report, &prediction->memory[i]);

@@ -104,7 +104,7 @@ static lk_status write_listing(const void *what, bool colour, FILE *out, lk_erro
 		table ? lk_table_write(table, LK_FORMAT_TEXT, colour, out, err) : lk_oom(err);
 	lk_table_free(table);
 	LK_TRY(status);
-	fputs("\nList prices in US dollars per machine and hour, of the day and source beside them "
+	fputs("\nList prices in US dollars per machine and hour, with date and source "
 	      "(data/instances.csv says more).\n",
 	      out);
 	if (listing->faults->count)

@@ -289,7 +289,7 @@ lk_status lk_shard_print(const lk_shard_answer *answer, int table, int format, b
 	struct asked a = {answer};
 	LK_TRY(lk_writing_check(&w, err));
 	if (table < 0 || table >= LK_SHARD_TABLES)
-		return lk_fail(err, LK_ERR_INPUT, "--table", "there is no table %d", table);
+		return lk_fail(err, LK_ERR_INPUT, "--table", "unknown table %d", table);
 	if (table == LK_SHARD_PLAN && format == LK_FORMAT_TEXT)
 		return lk_write_through(&w, shard_view_write_text, &a, err);
 	if (table == LK_SHARD_PLAN && format == LK_FORMAT_MD)
@@ -379,6 +379,6 @@ static lk_status shard_view_write_plan(const void *what, bool colour, FILE *out,
 lk_status lk_shard_write_plan(const lk_shard_answer *answer, const char *path, lk_error *err) {
 	lk_writing w = {LK_FORMAT_JSON, false, false, path, NULL};
 	struct asked a = {answer};
-	if (!answer->fits) return lk_fail(err, LK_ERR_INPUT, path, "there is no placement to write");
+	if (!answer->fits) return lk_fail(err, LK_ERR_INPUT, path, "no placement to write");
 	return lk_write_through(&w, shard_view_write_plan, &a, err);
 }

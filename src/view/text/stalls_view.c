@@ -397,7 +397,7 @@ lk_status lk_stalls_print(const lk_stalls_answer *answer, int format, int table,
 	struct asked a = {answer, table};
 	LK_TRY(lk_writing_check(&w, err));
 	if (table < 0 || table >= LK_STALLS_TABLES)
-		return lk_fail(err, LK_ERR_INPUT, "--table", "there is no table %d", table);
+		return lk_fail(err, LK_ERR_INPUT, "--table", "unknown table %d", table);
 	if (format == LK_FORMAT_JSON) return lk_write_through(&w, stalls_view_write_json, &a, err);
 	if (table == LK_STALLS_ALL && format == LK_FORMAT_TEXT)
 		return lk_write_through(&w, stalls_view_write_report, &a, err);
@@ -426,5 +426,5 @@ void lk_stalls_print_plan(const lk_stalls_plan *plan, FILE *out) {
 	for (int i = 0; i < plan->written_count && i < SHOWN; i++)
 		fprintf(out, "    %s\n", lk_escape(plan->written[i], safe, sizeof safe));
 	if (plan->written_count > SHOWN) fprintf(out, "    and %d more\n", plan->written_count - SHOWN);
-	fputs("  what it does beside files (network, other programs) it does again\n", out);
+	fputs("  what it does apart from files (network, other programs) it does again\n", out);
 }

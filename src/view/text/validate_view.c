@@ -170,7 +170,7 @@ static int by_distance(const void *a, const void *b) {
 	return x->row - y->row;
 }
 
-/* The scored rows that are farthest off. */
+/* The scored rows with the largest errors. */
 static lk_table *worst_table(const lk_validation *validation) {
 	lk_table *table =
 		lk_table_new("validate_worst", row_columns, sizeof row_columns / sizeof *row_columns);
