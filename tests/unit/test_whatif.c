@@ -429,7 +429,7 @@ static void slips_are_named(void **state) {
 		{"nick=2x", "did you mean nic"},
 		{"buckets=25MB", "did you mean bucket"},
 		{"zzzzzz=1", "unknown key 'zzzzzz'"},
-		{"", "there is no '' to set"},
+		{"", "unknown key ''"},
 		{"=2", "to set"},
 		{"gpu", "gpu=NAME"},
 		{"gpu=", "gpu=NAME"},
